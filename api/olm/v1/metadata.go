@@ -1,0 +1,119 @@
+package v1
+
+// Labels. Those on managed objects let an administrator list what an extension
+// owns: kubectl get crds -l olm.operatorframework.io/owner-name=<extension>.
+const (
+	// LabelMetadataName is set on every ClusterCatalog to the catalog's own name,
+	// so that a selector can choose a catalog by name.
+	LabelMetadataName = "olm.operatorframework.io/metadata.name"
+	// LabelOwnerKind is the kind that owns an object or a revision; its value is
+	// ClusterExtensionKind.
+	LabelOwnerKind = "olm.operatorframework.io/owner-kind"
+	// LabelOwnerName is the name of the ClusterExtension that owns an object or a
+	// revision.
+	LabelOwnerName = "olm.operatorframework.io/owner-name"
+	// LabelRevisionName is set on a Secret that holds objects of a
+	// ClusterObjectSet, to the name of that ClusterObjectSet.
+	LabelRevisionName = "olm.operatorframework.io/revision-name"
+)
+
+// Annotations.
+const (
+	// AnnotationWatchNamespace, on a ClusterExtension, names the one namespace that
+	// the extension watches; absent or empty means all namespaces. The field
+	// spec.config.inline.watchNamespace wins over it.
+	AnnotationWatchNamespace = "olm.operatorframework.io/watch-namespace"
+	// AnnotationPackageName, on a ClusterObjectSet, is the package of its bundle.
+	AnnotationPackageName = "olm.operatorframework.io/package-name"
+	// AnnotationBundleName, on a ClusterObjectSet, is the name of its bundle.
+	AnnotationBundleName = "olm.operatorframework.io/bundle-name"
+	// AnnotationBundleVersion, on a ClusterObjectSet, is the version of its bundle.
+	AnnotationBundleVersion = "olm.operatorframework.io/bundle-version"
+	// AnnotationBundleReference, on a ClusterObjectSet, is the image reference, with
+	// digest, of its bundle.
+	AnnotationBundleReference = "olm.operatorframework.io/bundle-reference"
+	// AnnotationServiceAccountName and AnnotationServiceAccountNamespace, on a
+	// ClusterObjectSet, name the account that its objects are written as. Absent
+	// means the controller's own account.
+	AnnotationServiceAccountName      = "olm.operatorframework.io/service-account-name"
+	AnnotationServiceAccountNamespace = "olm.operatorframework.io/service-account-namespace"
+)
+
+// Finalizers.
+const (
+	// FinalizerDeleteServerCache, on a ClusterCatalog, holds the catalog until its
+	// stored content is gone.
+	FinalizerDeleteServerCache = "olm.operatorframework.io/delete-server-cache"
+	// FinalizerCleanupUnpackCache, on a ClusterExtension, holds it until its
+	// unpacked bundle is gone from the cache.
+	FinalizerCleanupUnpackCache = "olm.operatorframework.io/cleanup-unpack-cache"
+	// FinalizerCleanupContentManagerCache, on a ClusterExtension, holds it until its
+	// revisions, and with them the objects they manage, are gone.
+	FinalizerCleanupContentManagerCache = "olm.operatorframework.io/cleanup-contentmanager-cache"
+	// FinalizerTeardown, on a ClusterObjectSet, holds it until its objects are gone,
+	// last phase first.
+	FinalizerTeardown = "olm.operatorframework.io/teardown"
+)
+
+// Condition types.
+const (
+	// TypeProgressing tells what the controller does, and why it cannot go on.
+	TypeProgressing = "Progressing"
+	// TypeServing, on a ClusterCatalog, tells whether its content is served.
+	TypeServing = "Serving"
+	// TypeInstalled, on a ClusterExtension, tells which bundle is installed.
+	TypeInstalled = "Installed"
+	// TypeAvailable tells whether the managed objects pass their probes.
+	TypeAvailable = "Available"
+	// TypeSucceeded, on a ClusterObjectSet, is set once, when the revision was first
+	// rolled out completely, and stays.
+	TypeSucceeded = "Succeeded"
+	// TypeDeprecated is true when one of the three conditions below is.
+	TypeDeprecated = "Deprecated"
+	// TypePackageDeprecated, on a ClusterExtension: its package is deprecated.
+	TypePackageDeprecated = "PackageDeprecated"
+	// TypeChannelDeprecated, on a ClusterExtension: a channel it asks for is deprecated.
+	TypeChannelDeprecated = "ChannelDeprecated"
+	// TypeBundleDeprecated, on a ClusterExtension: its installed bundle is deprecated.
+	TypeBundleDeprecated = "BundleDeprecated"
+)
+
+// Condition reasons.
+const (
+	// ReasonSucceeded: what the condition names has been done.
+	ReasonSucceeded = "Succeeded"
+	// ReasonFailed: nothing is installed.
+	ReasonFailed = "Failed"
+	// ReasonRetrying: an attempt failed and is made again by itself.
+	ReasonRetrying = "Retrying"
+	// ReasonRollingOut: objects are being applied or are awaited.
+	ReasonRollingOut = "RollingOut"
+	// ReasonBlocked: nothing happens until a person changes something.
+	ReasonBlocked = "Blocked"
+	// ReasonInvalidConfiguration: spec.config does not fit the bundle.
+	ReasonInvalidConfiguration = "InvalidConfiguration"
+	// ReasonDeprecated is the reason of all four deprecation conditions.
+	ReasonDeprecated = "Deprecated"
+	// ReasonAvailable: the catalog's content is served.
+	ReasonAvailable = "Available"
+	// ReasonUnavailable: the catalog has no content to serve.
+	ReasonUnavailable = "Unavailable"
+	// ReasonUserSpecifiedUnavailable: spec.availabilityMode is Unavailable.
+	ReasonUserSpecifiedUnavailable = "UserSpecifiedUnavailable"
+	// ReasonArchived: the revision was replaced by a newer one.
+	ReasonArchived = "Archived"
+	// ReasonProgressDeadlineExceeded: the roll-out took longer than progressDeadlineMinutes.
+	ReasonProgressDeadlineExceeded = "ProgressDeadlineExceeded"
+	// ReasonProbesSucceeded: every object of the revision passes its probes.
+	ReasonProbesSucceeded = "ProbesSucceeded"
+	// ReasonProbeFailure: an object of the revision does not pass its probes.
+	ReasonProbeFailure = "ProbeFailure"
+	// ReasonReconciling: the revision's availability is not known yet.
+	ReasonReconciling = "Reconciling"
+	// ReasonMigrated: the revision was made from an installation of another kind.
+	ReasonMigrated = "Migrated"
+)
+
+// SecretTypeObjectData is the type of a Secret that holds objects of a
+// ClusterObjectSet.
+const SecretTypeObjectData = "olm.operatorframework.io/object-data"
