@@ -237,13 +237,13 @@ type ProbeAssertion struct {
 	// +unionDiscriminator
 	// +required
 	Type ProbeAssertionType `json:"type"`
-	// conditionEqual: a status condition has a status.
+	// conditionEqual says that a status condition has a status.
 	// +optional
 	ConditionEqual *ConditionEqualProbe `json:"conditionEqual,omitempty"`
-	// fieldsEqual: two fields have the same value.
+	// fieldsEqual says that two fields have the same value.
 	// +optional
 	FieldsEqual *FieldsEqualProbe `json:"fieldsEqual,omitempty"`
-	// fieldValue: a field has a value.
+	// fieldValue says that a field has a value.
 	// +optional
 	FieldValue *FieldValueProbe `json:"fieldValue,omitempty"`
 }

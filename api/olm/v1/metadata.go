@@ -116,4 +116,4 @@ const (
 
 // SecretTypeObjectData is the type of a Secret that holds objects of a
 // ClusterObjectSet.
-const SecretTypeObjectData = "olm.operatorframework.io/object-data"
+const SecretTypeObjectData = "olm.operatorframework.io/object-data" //nolint:gosec // a type, not a credential

@@ -1,0 +1,118 @@
+# Mainstay. `make help` lists the targets.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+export CGO_ENABLED := 0
+
+GO_FILES := $(shell find . -name '*.go' -not -path './devcluster/*' -not -path './tools/*' 2>/dev/null) go.mod go.sum
+DEVCLUSTER_FILES := $(shell find devcluster -name '*.go') devcluster/go.mod devcluster/go.sum
+LDFLAGS := -s -w -X github.com/mainstay-dev/mainstay/internal/action.Version=$(VERSION)
+K8S_VERSION := v1.36.3
+DEVCLUSTER_LDFLAGS := -s -w \
+	-X k8s.io/component-base/version.gitVersion=$(K8S_VERSION) \
+	-X k8s.io/client-go/pkg/version.gitVersion=$(K8S_VERSION)
+
+TOOLS := bin/tools/.built
+CONTROLLER_GEN := bin/tools/controller-gen
+GOLANGCI_LINT := bin/tools/golangci-lint-kube-api-linter
+GOIMPORTS := bin/tools/goimports
+
+# Packages of the unit tests; test/e2e has a target of its own.
+UNIT := $$(go list ./... | grep -v /test/e2e)
+
+##@ Use
+
+.PHONY: help
+help: ## Show this help.
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: bin/mainstay bin/opm bin/devcluster ## Build bin/mainstay, bin/opm and bin/devcluster.
+
+.PHONY: demo
+demo: build bin/hello-operator bin/demo ## Walk the main job through on an embedded cluster. BUNDLES=DIR uses real bundles, KEEP=1 leaves it running.
+	@bin/demo $(if $(BUNDLES),--bundles '$(BUNDLES)') $(if $(KEEP),--keep)
+
+##@ Develop
+
+.PHONY: test
+test: bin/devcluster ## Run the tests of both modules.
+	go test $(UNIT)
+	cd devcluster && go test ./...
+
+.PHONY: e2e
+e2e: build bin/hello-operator ## Run the flows on a cluster with a real node (root and containerd), else on simulated nodes.
+	go test -count=1 -timeout 20m -v ./test/e2e/...
+
+.PHONY: lint
+lint: $(TOOLS) ## Run the linters.
+	$(GOLANGCI_LINT) run ./...
+	cd devcluster && ../$(GOLANGCI_LINT) run --config ../.golangci.yaml ./...
+
+.PHONY: generate
+generate: $(TOOLS) ## Write generated code, CRDs and roles.
+	$(CONTROLLER_GEN) object paths=./api/...
+	$(CONTROLLER_GEN) crd paths=./api/olm/... output:crd:dir=config/crd
+	$(CONTROLLER_GEN) rbac:roleName=catalogd-manager-role paths=./internal/catalog/... output:rbac:dir=config/rbac/catalogd
+	$(CONTROLLER_GEN) rbac:roleName=operator-controller-manager-role paths=./internal/extension/... output:rbac:dir=config/rbac/operator-controller
+	$(GOIMPORTS) -local github.com/mainstay-dev/mainstay -w $$(git ls-files '*.go' | grep -v zz_generated)
+
+.PHONY: verify
+verify: generate ## Fail when generated files, go.mod or formatting are not up to date.
+	go mod tidy -diff
+	cd devcluster && go mod tidy -diff
+	cd tools && go mod tidy -diff
+	git diff --exit-code
+	@test -z "$$(git status --porcelain -- config api)" || { git status --short -- config api; echo "generated files are not committed: run 'make generate' and commit"; exit 1; }
+
+.PHONY: bench
+bench: build bin/bench ## Measure and print the figures of docs/performance.md.
+	go test -run '^$$' -bench . -benchtime 1x ./internal/...
+	bin/bench
+
+FUZZTIME ?= 20s
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for FUZZTIME (20s).
+	@for pkg in $$(grep -rl --include='*_test.go' '^func Fuzz' internal | xargs -n1 dirname | sort -u); do \
+	  for target in $$(grep -ho '^func Fuzz[A-Za-z0-9]*' $$pkg/*_test.go | cut -c6-); do \
+	    echo "== ./$$pkg $$target"; go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) ./$$pkg; \
+	  done; \
+	done
+
+REF ?= bin/mainstay-image.tar
+.PHONY: images
+images: build ## Build the image, without a container engine, and push it to REF (a registry), or write it to REF (a .tar file).
+	bin/mainstay image build --binary bin/mainstay $(if $(filter %.tar,$(REF)),--output,--push) $(REF)
+
+##@ Files
+
+bin/mainstay: $(GO_FILES)
+	go build -trimpath -ldflags "$(LDFLAGS)" -o $@ ./cmd/mainstay
+
+bin/opm: $(GO_FILES)
+	go build -trimpath -ldflags "$(LDFLAGS)" -o $@ ./cmd/opm
+
+bin/hello-operator: $(GO_FILES)
+	go build -trimpath -ldflags "-s -w" -o $@ ./examples/hello-operator
+
+bin/demo: $(GO_FILES)
+	go build -trimpath -o $@ ./test/demo
+
+bin/bench: $(GO_FILES)
+	go build -trimpath -o $@ ./bench/cmd/bench
+
+bin/devcluster: $(DEVCLUSTER_FILES)
+	@echo "building bin/devcluster: Kubernetes itself, about five minutes the first time"
+	cd devcluster && go build -trimpath -ldflags "$(DEVCLUSTER_LDFLAGS)" -o ../$@ .
+	mkdir -p bin/k8s && for name in etcd kube-apiserver kubectl; do ln -sfn ../devcluster bin/k8s/$$name; done
+
+$(TOOLS): tools/go.mod tools/go.sum
+	go build -C tools -o ../bin/tools/ tool
+	@touch $@
+
+.PHONY: clean
+clean: ## Remove what was built.
+	rm -rf bin

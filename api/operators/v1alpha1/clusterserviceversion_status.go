@@ -1,0 +1,116 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// ClusterServiceVersionPhase is how far the installation of a ClusterServiceVersion is.
+type ClusterServiceVersionPhase string
+
+// ClusterServiceVersionStatus is the observed state of a ClusterServiceVersion.
+type ClusterServiceVersionStatus struct {
+	// phase is how far the installation is.
+	// +optional
+	Phase ClusterServiceVersionPhase `json:"phase,omitempty"`
+	// message is for people.
+	// +optional
+	Message string `json:"message,omitempty"`
+	// reason is one word for programs.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// lastUpdateTime is when the status was last written.
+	// +optional
+	LastUpdateTime *metav1.Time `json:"lastUpdateTime,omitempty"`
+	// lastTransitionTime is when phase or reason last changed.
+	// +optional
+	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`
+	// conditions is the history of phases, oldest first.
+	// +optional
+	Conditions []ClusterServiceVersionCondition `json:"conditions,omitempty"`
+	// requirementStatus says which requirements are met.
+	// +optional
+	RequirementStatus []RequirementStatus `json:"requirementStatus,omitempty"`
+	// certsLastUpdated is when serving certificates were last written.
+	// +optional
+	CertsLastUpdated *metav1.Time `json:"certsLastUpdated,omitempty"`
+	// certsRotateAt is when serving certificates are to be written next.
+	// +optional
+	CertsRotateAt *metav1.Time `json:"certsRotateAt,omitempty"`
+	// cleanup is written by nothing.
+	// +optional
+	Cleanup CleanupStatus `json:"cleanup,omitzero"`
+}
+
+// ClusterServiceVersionCondition is one step in the history of phases.
+type ClusterServiceVersionCondition struct {
+	// +optional
+	Phase ClusterServiceVersionPhase `json:"phase,omitempty"`
+	// +optional
+	Message string `json:"message,omitempty"`
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// +optional
+	LastUpdateTime *metav1.Time `json:"lastUpdateTime,omitempty"`
+	// +optional
+	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`
+}
+
+// RequirementStatus says whether one requirement is met.
+type RequirementStatus struct {
+	// +required
+	Group string `json:"group"`
+	// +required
+	Version string `json:"version"`
+	// +required
+	Kind string `json:"kind"`
+	// +required
+	Name string `json:"name"`
+	// +required
+	Status string `json:"status"`
+	// +required
+	Message string `json:"message"`
+	// +optional
+	UUID string `json:"uuid,omitempty"`
+	// dependents are parts of the requirement, such as the rights of a ServiceAccount.
+	// +optional
+	Dependents []DependentStatus `json:"dependents,omitempty"`
+}
+
+// DependentStatus says whether a part of a requirement is met.
+type DependentStatus struct {
+	// +required
+	Group string `json:"group"`
+	// +required
+	Version string `json:"version"`
+	// +required
+	Kind string `json:"kind"`
+	// +required
+	Status string `json:"status"`
+	// +optional
+	UUID string `json:"uuid,omitempty"`
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// CleanupStatus is written by nothing.
+type CleanupStatus struct {
+	// +optional
+	PendingDeletion []ResourceList `json:"pendingDeletion,omitempty"`
+}
+
+// ResourceList names objects of one kind.
+type ResourceList struct {
+	// +required
+	Group string `json:"group"`
+	// +required
+	Kind string `json:"kind"`
+	// +required
+	Instances []ResourceInstance `json:"instances"`
+}
+
+// ResourceInstance names an object.
+type ResourceInstance struct {
+	// +required
+	Name string `json:"name"`
+	// namespace is empty for a cluster-scoped object.
+	// +optional
+	Namespace string `json:"namespace,omitempty"`
+}

@@ -1,0 +1,171 @@
+// Package reconcile is the kit that every controller of Mainstay is built from: a
+// runner for ordered steps, one error type that says what happens next, and
+// conditions declared as data.
+//
+// It knows no kind. What a controller does stands in its steps; when and how the
+// result is written stands here, once.
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	ctrlreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// Step is one part of a reconciliation. It reads, decides, writes, and records what
+// it found in the status of the object, which is written after the last step. It
+// returns nil to go on, ErrDone to end, and otherwise an error made by Stop, Wait or
+// Retry.
+type Step[T client.Object] func(ctx context.Context, obj T) error
+
+// Lifecycle reconciles the objects of a kind: it fetches the object, adds the
+// finalizers, runs the steps in order until one fails, has the outcome summarised in
+// the conditions, and writes the status once if it changed.
+//
+// The object that the steps see is a copy of their own.
+type Lifecycle[T client.Object] struct {
+	// Client reads and writes the object.
+	Client client.Client
+	// New makes an empty object of the kind.
+	New func() T
+	// Finalizers are set before the first step and removed after the last of
+	// Finalize. None means that Finalize is not run.
+	Finalizers []string
+	// Steps are run, in order, on an object that is not being deleted.
+	Steps []Step[T]
+	// Finalize are run, in order, on an object that is being deleted.
+	Finalize []Step[T]
+	// Summarize records the outcome, nil for success, in the object's conditions.
+	Summarize func(obj T, err error)
+	// Again says after how long a successful reconciliation is run again; zero means
+	// when a watched object changes. Nil means zero.
+	Again func(obj T) time.Duration
+}
+
+// Reconcile runs the lifecycle for one object. It is what a controller is built with.
+func (l *Lifecycle[T]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	obj := l.New()
+	if err := l.Client.Get(ctx, req.NamespacedName, obj); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !obj.GetDeletionTimestamp().IsZero() {
+		return l.finalize(ctx, obj)
+	}
+	if err := l.addFinalizers(ctx, obj); err != nil {
+		return ctrl.Result{}, err
+	}
+	before := obj.DeepCopyObject().(T)
+	err := run(ctx, obj, l.Steps)
+	if l.Summarize != nil {
+		l.Summarize(obj, err)
+	}
+	if perr := l.patchStatus(ctx, obj, before); perr != nil {
+		return ctrl.Result{}, errors.Join(err, perr)
+	}
+	return l.result(obj, err)
+}
+
+func (l *Lifecycle[T]) finalize(ctx context.Context, obj T) (ctrl.Result, error) {
+	if !hasAny(obj, l.Finalizers) {
+		return ctrl.Result{}, nil
+	}
+	before := obj.DeepCopyObject().(T)
+	if err := run(ctx, obj, l.Finalize); err != nil {
+		if l.Summarize != nil {
+			l.Summarize(obj, err)
+		}
+		if perr := l.patchStatus(ctx, obj, before); perr != nil {
+			return ctrl.Result{}, errors.Join(err, perr)
+		}
+		return l.result(obj, err)
+	}
+	before = obj.DeepCopyObject().(T)
+	for _, name := range l.Finalizers {
+		controllerutil.RemoveFinalizer(obj, name)
+	}
+	return ctrl.Result{}, client.IgnoreNotFound(l.patchMeta(ctx, obj, before))
+}
+
+func (l *Lifecycle[T]) addFinalizers(ctx context.Context, obj T) error {
+	before := obj.DeepCopyObject().(T)
+	changed := false
+	for _, name := range l.Finalizers {
+		changed = controllerutil.AddFinalizer(obj, name) || changed
+	}
+	if !changed {
+		return nil
+	}
+	return l.patchMeta(ctx, obj, before)
+}
+
+// patchMeta writes what changed outside the status. The resource version guards the
+// finalizer list, which a merge patch replaces as a whole.
+func (l *Lifecycle[T]) patchMeta(ctx context.Context, obj, before T) error {
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := l.Client.Patch(ctx, obj, patch); err != nil {
+		return fmt.Errorf("updating finalizers: %w", err)
+	}
+	return nil
+}
+
+// patchStatus writes the status if it changed. The resource version guards it
+// against a second controller that still believes itself the leader.
+func (l *Lifecycle[T]) patchStatus(ctx context.Context, obj, before T) error {
+	if equality.Semantic.DeepEqual(obj, before) {
+		return nil
+	}
+	before.SetResourceVersion(obj.GetResourceVersion())
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	err := l.Client.Status().Patch(ctx, obj, patch)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("writing status: %w", err)
+	}
+	return nil
+}
+
+func (l *Lifecycle[T]) result(obj T, err error) (ctrl.Result, error) {
+	var e *Error
+	switch {
+	case err == nil:
+		if l.Again == nil {
+			return ctrl.Result{}, nil
+		}
+		return ctrl.Result{RequeueAfter: l.Again(obj)}, nil
+	case IsStop(err):
+		return ctrl.Result{}, ctrlreconcile.TerminalError(err)
+	case errors.As(err, &e) && e.next == nextWait:
+		return ctrl.Result{RequeueAfter: e.after}, nil
+	default:
+		return ctrl.Result{}, err
+	}
+}
+
+// run runs the steps until one does not return nil.
+func run[T client.Object](ctx context.Context, obj T, steps []Step[T]) error {
+	for _, step := range steps {
+		if err := step(ctx, obj); err != nil {
+			if errors.Is(err, ErrDone) {
+				return nil
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+func hasAny(obj client.Object, finalizers []string) bool {
+	for _, name := range finalizers {
+		if controllerutil.ContainsFinalizer(obj, name) {
+			return true
+		}
+	}
+	return false
+}
