@@ -20,6 +20,10 @@ import (
 	ctrlreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
+// conflictPause is how long to wait for a change of the object that was not seen yet.
+// The watch mostly brings it sooner, and runs the reconciliation by itself.
+const conflictPause = time.Second
+
 // Step is one part of a reconciliation. It reads, decides, writes, and records what
 // it found in the status of the object, which is written after the last step. It
 // returns nil to go on, ErrDone to end, and otherwise an error made by Stop, Wait or
@@ -39,6 +43,10 @@ type Lifecycle[T client.Object] struct {
 	// Finalizers are set before the first step and removed after the last of
 	// Finalize. None means that Finalize is not run.
 	Finalizers []string
+	// Holds says whether an object that is not being deleted needs the finalizers. When
+	// it does not, they are removed once the steps have succeeded, so that nothing is
+	// left to do at its deletion. Nil means that it always does.
+	Holds func(obj T) bool
 	// Steps are run, in order, on an object that is not being deleted.
 	Steps []Step[T]
 	// Finalize are run, in order, on an object that is being deleted.
@@ -59,8 +67,11 @@ func (l *Lifecycle[T]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Re
 	if !obj.GetDeletionTimestamp().IsZero() {
 		return l.finalize(ctx, obj)
 	}
-	if err := l.addFinalizers(ctx, obj); err != nil {
-		return ctrl.Result{}, err
+	holds := l.Holds == nil || l.Holds(obj)
+	if holds {
+		if err := l.addFinalizers(ctx, obj); err != nil {
+			return ctrl.Result{}, err
+		}
 	}
 	before := obj.DeepCopyObject().(T)
 	err := run(ctx, obj, l.Steps)
@@ -68,7 +79,12 @@ func (l *Lifecycle[T]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Re
 		l.Summarize(obj, err)
 	}
 	if perr := l.patchStatus(ctx, obj, before); perr != nil {
-		return ctrl.Result{}, errors.Join(err, perr)
+		return unwritten(err, perr)
+	}
+	if !holds && err == nil {
+		if err := l.removeFinalizers(ctx, obj); err != nil {
+			return ctrl.Result{}, err
+		}
 	}
 	return l.result(obj, err)
 }
@@ -83,15 +99,23 @@ func (l *Lifecycle[T]) finalize(ctx context.Context, obj T) (ctrl.Result, error)
 			l.Summarize(obj, err)
 		}
 		if perr := l.patchStatus(ctx, obj, before); perr != nil {
-			return ctrl.Result{}, errors.Join(err, perr)
+			return unwritten(err, perr)
 		}
 		return l.result(obj, err)
 	}
-	before = obj.DeepCopyObject().(T)
+	return ctrl.Result{}, l.removeFinalizers(ctx, obj)
+}
+
+// removeFinalizers removes those that are there. The object may be gone afterwards.
+func (l *Lifecycle[T]) removeFinalizers(ctx context.Context, obj T) error {
+	if !hasAny(obj, l.Finalizers) {
+		return nil
+	}
+	before := obj.DeepCopyObject().(T)
 	for _, name := range l.Finalizers {
 		controllerutil.RemoveFinalizer(obj, name)
 	}
-	return ctrl.Result{}, client.IgnoreNotFound(l.patchMeta(ctx, obj, before))
+	return client.IgnoreNotFound(l.patchMeta(ctx, obj, before))
 }
 
 func (l *Lifecycle[T]) addFinalizers(ctx context.Context, obj T) error {
@@ -129,6 +153,16 @@ func (l *Lifecycle[T]) patchStatus(ctx context.Context, obj, before T) error {
 		return fmt.Errorf("writing status: %w", err)
 	}
 	return nil
+}
+
+// unwritten says what happens after a status that could not be written. A conflict
+// means that the object was read before it changed: what was found is out of date, and
+// is found again from the newer object.
+func unwritten(err, writing error) (ctrl.Result, error) {
+	if apierrors.IsConflict(writing) {
+		return ctrl.Result{RequeueAfter: conflictPause}, nil
+	}
+	return ctrl.Result{}, errors.Join(err, writing)
 }
 
 func (l *Lifecycle[T]) result(obj T, err error) (ctrl.Result, error) {

@@ -1,0 +1,221 @@
+package bundle
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	kjson "sigs.k8s.io/json"
+	kyaml "sigs.k8s.io/yaml"
+)
+
+// objects reads the Kubernetes objects of a file. The items of a List stand for
+// themselves.
+func (r *reader) objects(name string) ([]unstructured.Unstructured, error) {
+	data, err := r.file(name)
+	if err != nil {
+		return nil, err
+	}
+	docs, err := documents(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	var objects []unstructured.Unstructured
+	for i, doc := range docs {
+		found, err := decodeObjects(doc)
+		if err != nil {
+			return nil, fmt.Errorf("%s: document %d: %w", name, i+1, err)
+		}
+		objects = append(objects, found...)
+	}
+	return objects, nil
+}
+
+// documents splits YAML or JSON into its documents, each as JSON. Empty documents are
+// left out.
+func documents(data []byte) ([]json.RawMessage, error) {
+	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
+		// A brace also opens a YAML flow mapping; what is no JSON is tried as YAML below.
+		if docs, err := jsonDocuments(data); err == nil {
+			return docs, nil
+		}
+	}
+	var docs []json.RawMessage
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+	for n := 1; ; n++ {
+		text, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return docs, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("document %d: %w", n, err)
+		}
+		doc, err := yamlToJSON(text)
+		if err != nil {
+			return nil, fmt.Errorf("document %d: %w", n, err)
+		}
+		if doc != nil {
+			docs = append(docs, doc)
+		}
+	}
+}
+
+func jsonDocuments(data []byte) ([]json.RawMessage, error) {
+	var docs []json.RawMessage
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	for {
+		var doc json.RawMessage
+		if err := decoder.Decode(&doc); errors.Is(err, io.EOF) {
+			return docs, nil
+		} else if err != nil {
+			return nil, err
+		}
+		if err := checkDepth(doc); err != nil {
+			return nil, err
+		}
+		docs = append(docs, doc)
+	}
+}
+
+// yamlToJSON gives nil for a document without content.
+func yamlToJSON(text []byte) (json.RawMessage, error) {
+	if err := checkAliases(text); err != nil {
+		return nil, err
+	}
+	var doc []byte
+	err := guard(func() (err error) {
+		doc, err = kyaml.YAMLToJSON(text)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if bytes.Equal(bytes.TrimSpace(doc), []byte("null")) {
+		return nil, nil
+	}
+	return doc, checkDepth(doc)
+}
+
+// guard makes an error of a parser's panic: what a parser does not expect is the fault
+// of the text, not of this program's state.
+func guard(parse func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("cannot be parsed as YAML: %v", p)
+		}
+	}()
+	return parse()
+}
+
+// checkDepth refuses JSON that is nested deeper than maxDepth.
+func checkDepth(doc []byte) error {
+	depth, inString := 0, false
+	for i := 0; i < len(doc); i++ {
+		switch c := doc[i]; {
+		case inString && c == '\\':
+			i++
+		case c == '"':
+			inString = !inString
+		case inString:
+		case c == '{' || c == '[':
+			if depth++; depth > maxDepth {
+				return fmt.Errorf("is nested deeper than %d levels", maxDepth)
+			}
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return nil
+}
+
+// checkAliases refuses YAML that grows beyond a file's limit when its aliases are
+// replaced by what they stand for: a few hundred bytes can stand for gigabytes.
+func checkAliases(text []byte) error {
+	if !bytes.Contains(text, []byte("&")) || !bytes.Contains(text, []byte("*")) {
+		return nil
+	}
+	var root yaml.Node
+	if err := guard(func() error { return yaml.Unmarshal(text, &root) }); err != nil {
+		return err
+	}
+	size, err := expandedSize(&root, map[*yaml.Node]int{}, 0)
+	if err != nil {
+		return err
+	}
+	if size > maxFileBytes {
+		return fmt.Errorf("has more than %d bytes when its aliases are replaced", maxFileBytes)
+	}
+	return nil
+}
+
+// expandedSize is about how many bytes a node has without aliases, at most a little
+// above maxFileBytes. Sizes of anchored nodes are kept in known, where 0 marks a node
+// whose size is being found.
+func expandedSize(node *yaml.Node, known map[*yaml.Node]int, depth int) (int, error) {
+	if depth > 2*maxDepth {
+		return 0, fmt.Errorf("is nested deeper than %d levels", maxDepth)
+	}
+	if node.Kind == yaml.AliasNode {
+		if size, seen := known[node.Alias]; seen && size == 0 {
+			return 0, fmt.Errorf("line %d: alias %q stands within what it stands for", node.Line, node.Value)
+		} else if seen {
+			return size, nil
+		}
+		return expandedSize(node.Alias, known, depth+1)
+	}
+	if node.Anchor != "" {
+		known[node] = 0
+	}
+	size := len(node.Value) + 1
+	for _, child := range node.Content {
+		n, err := expandedSize(child, known, depth+1)
+		if err != nil {
+			return 0, err
+		}
+		size = min(size+n, 2*maxFileBytes)
+	}
+	if node.Anchor != "" {
+		known[node] = size
+	}
+	return size, nil
+}
+
+// decodeObjects decodes a document into the objects that it holds.
+func decodeObjects(doc json.RawMessage) ([]unstructured.Unstructured, error) {
+	var content map[string]any
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(doc, &content); err != nil {
+		return nil, fmt.Errorf("is not a Kubernetes object: %w", err)
+	}
+	return flatten(content)
+}
+
+// flatten gives the object, or the items of a List.
+func flatten(content map[string]any) ([]unstructured.Unstructured, error) {
+	object := unstructured.Unstructured{Object: content}
+	if object.GetKind() == "" || object.GetAPIVersion() == "" {
+		return nil, errors.New("is not a Kubernetes object: kind or apiVersion is missing")
+	}
+	if object.GetAPIVersion() != "v1" || object.GetKind() != "List" {
+		if object.GetName() == "" {
+			return nil, fmt.Errorf("%s has no metadata.name", object.GetKind())
+		}
+		return []unstructured.Unstructured{object}, nil
+	}
+	items, _ := content["items"].([]any)
+	var objects []unstructured.Unstructured
+	for i, item := range items {
+		itemContent, _ := item.(map[string]any)
+		found, err := flatten(itemContent)
+		if err != nil {
+			return nil, fmt.Errorf("item %d: %w", i+1, err)
+		}
+		objects = append(objects, found...)
+	}
+	return objects, nil
+}

@@ -1,0 +1,186 @@
+package bundle
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/yaml"
+
+	"github.com/mainstay-dev/mainstay/internal/fbc"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+// realBundles gives the folders of real bundles.
+func realBundles(t *testing.T) []string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(env.SharedData(t, "bundles"), "*", "*"))
+	if err != nil || len(found) == 0 {
+		t.Fatalf("found %d bundles, error %v", len(found), err)
+	}
+	return found
+}
+
+// rawCSV finds the CSV of a bundle without this package.
+func rawCSV(t *testing.T, dir string) map[string]any {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "manifests", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var content map[string]any
+		if err := yaml.Unmarshal(data, &content); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		if content["kind"] == "ClusterServiceVersion" {
+			return content
+		}
+	}
+	t.Fatalf("%s has no ClusterServiceVersion", dir)
+	return nil
+}
+
+func TestLoadRealBundles(t *testing.T) {
+	for _, dir := range realBundles(t) {
+		name := filepath.Base(filepath.Dir(dir)) + "/" + filepath.Base(dir)
+		t.Run(name, func(t *testing.T) {
+			b, err := Load(os.DirFS(dir))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, want := b.Package+"/"+b.Version.String(), name; got != want {
+				t.Errorf("loaded %s, want %s", got, want)
+			}
+			if len(b.Warnings) > 0 {
+				t.Errorf("warnings: %v", b.Warnings)
+			}
+			files, err := filepath.Glob(filepath.Join(dir, "manifests", "*"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := 1 + len(b.CRDs) + len(b.Objects); got != len(files) { // each file of these bundles holds one object
+				t.Errorf("loaded %d objects of %d files", got, len(files))
+			}
+			checkBlob(t, b)
+			checkRoundTrip(t, b, rawCSV(t, dir))
+		})
+	}
+}
+
+func checkBlob(t *testing.T, b *Bundle) {
+	t.Helper()
+	const image = "registry.example/bundle:v1"
+	blob, err := b.FBC(image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := map[string]int{}
+	for _, p := range blob.Properties {
+		count[p.Type]++
+		if !json.Valid(p.Value) {
+			t.Errorf("property %s has an invalid value %s", p.Type, p.Value)
+		}
+	}
+	if count[fbc.PropertyPackage] != 1 || count[fbc.PropertyCSVMetadata] != 1 || count[fbc.PropertyGVK] < len(b.CRDs) {
+		t.Errorf("property counts %v with %d CRDs", count, len(b.CRDs))
+	}
+	if !slices.Contains(blob.RelatedImages, fbc.RelatedImage{Image: image}) {
+		t.Errorf("the bundle's image is not among %v", blob.RelatedImages)
+	}
+}
+
+// notInType are fields of real CSVs that the API does not have: what their authors
+// wrote is read by nothing.
+var notInType = map[string]bool{
+	".spec.customresourcedefinitions.owned[].group": true,
+}
+
+// checkRoundTrip finds what a CSV loses on its way through the Go type.
+func checkRoundTrip(t *testing.T, b *Bundle, raw map[string]any) {
+	t.Helper()
+	encoded, err := json.Marshal(b.CSV)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got map[string]any
+	if err := json.Unmarshal(encoded, &got); err != nil {
+		t.Fatal(err)
+	}
+	delete(raw, "apiVersion") // some leave out the group
+	for _, difference := range lost(raw, got, "") {
+		if !notInType[difference] {
+			t.Error(difference)
+		}
+	}
+}
+
+// lost gives the paths below which got does not have what raw has. Empty values count
+// as absent, and quantities are compared as numbers.
+func lost(raw, got any, path string) []string {
+	if isEmpty(raw) && isEmpty(got) {
+		return nil
+	}
+	switch raw := raw.(type) {
+	case map[string]any:
+		gotMap, ok := got.(map[string]any)
+		if !ok {
+			return []string{path}
+		}
+		var paths []string
+		for _, key := range slices.Sorted(maps.Keys(raw)) {
+			paths = append(paths, lost(raw[key], gotMap[key], path+"."+key)...)
+		}
+		return paths
+	case []any:
+		gotList, ok := got.([]any)
+		if !ok || len(gotList) != len(raw) {
+			return []string{path}
+		}
+		var paths []string
+		for i := range raw {
+			paths = append(paths, lost(raw[i], gotList[i], path+"[]")...)
+		}
+		return paths
+	default:
+		if cmp.Equal(raw, got) || sameQuantity(raw, got) {
+			return nil
+		}
+		return []string{path}
+	}
+}
+
+func isEmpty(value any) bool {
+	switch value := value.(type) {
+	case map[string]any:
+		for _, v := range value {
+			if !isEmpty(v) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		return len(value) == 0
+	default:
+		return value == nil || value == "" || value == false
+	}
+}
+
+func sameQuantity(raw, got any) bool {
+	a, err := resource.ParseQuantity(fmt.Sprint(raw))
+	if err != nil {
+		return false
+	}
+	b, err := resource.ParseQuantity(fmt.Sprint(got))
+	return err == nil && a.Cmp(b) == 0
+}

@@ -1,0 +1,151 @@
+package render
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"k8s.io/kube-openapi/pkg/validation/spec"
+	"k8s.io/kube-openapi/pkg/validation/strfmt"
+	"k8s.io/kube-openapi/pkg/validation/validate"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/bundle"
+)
+
+// Fields of a bundle's configuration, and where in a ClusterExtension it stands.
+const (
+	configField           = "spec.config.inline"
+	fieldWatchNamespace   = "watchNamespace"
+	fieldDeploymentConfig = "deploymentConfig"
+)
+
+// Config is the configuration that a registry+v1 bundle takes.
+type Config struct {
+	// WatchNamespace is the one namespace to watch; empty means all.
+	WatchNamespace string `json:"watchNamespace,omitempty"`
+	// DeploymentConfig changes the bundle's Deployments. Nil changes nothing.
+	DeploymentConfig *v1alpha1.SubscriptionConfig `json:"deploymentConfig,omitempty"`
+}
+
+// ConfigError says what is wrong with a configuration: a person has to change it, or
+// to choose another bundle.
+type ConfigError struct {
+	// Problems are all that is wrong, sorted. Never empty.
+	Problems []string
+}
+
+func (e *ConfigError) Error() string {
+	return "invalid configuration: " + strings.Join(e.Problems, "; ")
+}
+
+// ConfigSchema is the JSON schema of the configuration that a bundle takes. It follows
+// from the install modes that the bundle supports: watchNamespace is required unless
+// the bundle can watch all namespaces, and unknown when it can do nothing else.
+func ConfigSchema(b *bundle.Bundle) *spec.Schema {
+	modes := b.InstallModes()
+	own := slices.Contains(modes, v1alpha1.InstallModeTypeOwnNamespace)
+	single := slices.Contains(modes, v1alpha1.InstallModeTypeSingleNamespace)
+	all := slices.Contains(modes, v1alpha1.InstallModeTypeAllNamespaces)
+
+	deployment := schemaOf(reflect.TypeFor[v1alpha1.SubscriptionConfig]())
+	deployment.Description = "What to set on every Deployment of the bundle."
+	properties := map[string]spec.Schema{fieldDeploymentConfig: deployment}
+	var required []string
+	if own || single {
+		watch := spec.StringProperty()
+		watch.Description = watchDescription(own, single, all)
+		watch.WithMaxLength(63)
+		if watch.Pattern = namespacePattern; all {
+			watch.Pattern = "^$|" + namespacePattern
+		}
+		properties[fieldWatchNamespace] = *watch
+		if !all {
+			required = []string{fieldWatchNamespace}
+		}
+	}
+	schema := object(properties, required)
+	return &schema
+}
+
+const namespacePattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+
+func watchDescription(own, single, all bool) string {
+	text := "The namespace that the extension watches."
+	switch {
+	case own && !single:
+		text += " It must be the install namespace."
+	case single && !own:
+		text += " It must not be the install namespace."
+	}
+	if all {
+		text += " When unset it watches all namespaces."
+	}
+	return text
+}
+
+// ParseConfig reads the configuration of a bundle, JSON as it stands in
+// spec.config.inline, and checks it against ConfigSchema. Nothing is an empty
+// configuration, and null is an unset field. A missing watchNamespace is not reported
+// here, for it can come from elsewhere: TargetNamespaces does that. The error is a
+// *ConfigError with every problem.
+func ParseConfig(b *bundle.Bundle, raw []byte) (Config, error) {
+	if len(raw) == 0 {
+		return Config{}, nil
+	}
+	var content any
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &content); err != nil {
+		return Config{}, &ConfigError{Problems: []string{fmt.Sprintf("%s is not JSON: %v", configField, err)}}
+	}
+	if content = withoutNulls(content); content == nil {
+		return Config{}, nil
+	}
+	schema := ConfigSchema(b)
+	schema.Required = nil
+	if problems := check(schema, content); len(problems) > 0 {
+		return Config{}, &ConfigError{Problems: problems}
+	}
+	checked, err := json.Marshal(content)
+	if err != nil {
+		return Config{}, &ConfigError{Problems: []string{err.Error()}}
+	}
+	var config Config
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(checked, &config); err != nil {
+		return Config{}, &ConfigError{Problems: []string{err.Error()}}
+	}
+	return config, nil
+}
+
+// check gives what does not fit a schema, sorted.
+func check(schema *spec.Schema, content any) []string {
+	result := validate.NewSchemaValidator(schema, nil, configField, strfmt.Default).Validate(content)
+	var problems []string
+	for _, err := range result.Errors {
+		// The library speaks of the body of a request; there is none here.
+		problems = append(problems, strings.Replace(err.Error(), " in body ", " ", 1))
+	}
+	slices.Sort(problems)
+	return slices.Compact(problems)
+}
+
+// withoutNulls takes fields that are null out of objects, as an API server does.
+func withoutNulls(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		for key, field := range value {
+			if field == nil {
+				delete(value, key)
+				continue
+			}
+			value[key] = withoutNulls(field)
+		}
+	case []any:
+		for i := range value {
+			value[i] = withoutNulls(value[i])
+		}
+	}
+	return value
+}

@@ -1,0 +1,127 @@
+package render
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"math/big"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/bundle"
+)
+
+const (
+	kindServiceAccount    = "ServiceAccount"
+	defaultServiceAccount = "default"
+	maxNameLength         = 63
+)
+
+// permissions are the ServiceAccounts, roles and bindings that a CSV asks for. Where
+// all namespaces are watched its namespaced permissions hold in the whole cluster, and
+// each may also list the namespaces.
+func permissions(b *bundle.Bundle, installNamespace string, targets []string) []runtime.Object {
+	strategy := b.CSV.Spec.InstallStrategy.StrategySpec
+	namespaced, clusterWide := strategy.Permissions, slices.Clone(strategy.ClusterPermissions)
+	objects := serviceAccounts(slices.Concat(namespaced, clusterWide), installNamespace)
+	if slices.Equal(targets, []string{metav1.NamespaceAll}) {
+		for _, permission := range namespaced {
+			permission.Rules = append(slices.Clone(permission.Rules), rbacv1.PolicyRule{
+				Verbs:     []string{"get", "list", "watch"},
+				APIGroups: []string{corev1.GroupName},
+				Resources: []string{"namespaces"},
+			})
+			clusterWide = append(clusterWide, permission)
+		}
+		namespaced = nil
+	}
+	for _, namespace := range targets {
+		for _, permission := range namespaced {
+			meta := metav1.ObjectMeta{Namespace: namespace, Name: permissionName(b.Name(), permission)}
+			objects = append(objects, &rbacv1.Role{
+				TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "Role"},
+				ObjectMeta: meta,
+				Rules:      permission.Rules,
+			}, &rbacv1.RoleBinding{
+				TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"},
+				ObjectMeta: meta,
+				Subjects:   subjects(permission, installNamespace),
+				RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
+			})
+		}
+	}
+	for _, permission := range clusterWide {
+		meta := metav1.ObjectMeta{Name: permissionName(b.Name(), permission)}
+		objects = append(objects, &rbacv1.ClusterRole{
+			TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole"},
+			ObjectMeta: meta,
+			Rules:      permission.Rules,
+		}, &rbacv1.ClusterRoleBinding{
+			TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRoleBinding"},
+			ObjectMeta: meta,
+			Subjects:   subjects(permission, installNamespace),
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name},
+		})
+	}
+	return objects
+}
+
+// serviceAccounts are the accounts named by permissions. Every namespace has "default"
+// already.
+func serviceAccounts(permissions []v1alpha1.StrategyDeploymentPermissions, namespace string) []runtime.Object {
+	var objects []runtime.Object
+	seen := map[string]bool{defaultServiceAccount: true}
+	for _, permission := range permissions {
+		name := accountName(permission)
+		if seen[name] {
+			continue
+		}
+		seen[name] = true
+		objects = append(objects, &corev1.ServiceAccount{
+			TypeMeta:   metav1.TypeMeta{APIVersion: corev1.SchemeGroupVersion.String(), Kind: kindServiceAccount},
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		})
+	}
+	return objects
+}
+
+func subjects(permission v1alpha1.StrategyDeploymentPermissions, namespace string) []rbacv1.Subject {
+	return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: accountName(permission)}}
+}
+
+func accountName(permission v1alpha1.StrategyDeploymentPermissions) string {
+	if permission.ServiceAccountName == "" {
+		return defaultServiceAccount
+	}
+	return permission.ServiceAccountName
+}
+
+// permissionName names the role and the binding of a permission. Other
+// implementations of OLM v1 compute the same name; it must not change.
+func permissionName(csvName string, permission v1alpha1.StrategyDeploymentPermissions) string {
+	return uniqueName(csvName+"-"+accountName(permission), hash(permission))
+}
+
+// uniqueName joins base and hash, cutting the base when the two are too long for a
+// name. At exactly 63 characters together nothing is cut and the name has 64: that is
+// how the names came to be, and roles may be longer.
+func uniqueName(base, hash string) string {
+	if len(base)+len(hash) > maxNameLength {
+		base = base[:max(0, maxNameLength-len(hash)-1)]
+	}
+	return base + "-" + hash
+}
+
+// hash is SHA-224 over the JSON encoding of a permission and a newline, in base 36.
+// The types of a permission always encode.
+func hash(permission v1alpha1.StrategyDeploymentPermissions) string {
+	var encoded bytes.Buffer
+	_ = json.NewEncoder(&encoded).Encode(permission)
+	sum := sha256.Sum224(encoded.Bytes())
+	return new(big.Int).SetBytes(sum[:]).Text(36)
+}

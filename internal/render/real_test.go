@@ -1,0 +1,137 @@
+package render
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/bundle"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+// realBundles gives the folders of real bundles.
+func realBundles(t *testing.T) []string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(env.SharedData(t, "bundles"), "*", "*"))
+	if err != nil || len(found) == 0 {
+		t.Fatalf("found %d bundles, error %v", len(found), err)
+	}
+	return found
+}
+
+// manifest is as much of an object as decides whether its bundle can be rendered.
+type manifest struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Metadata   struct {
+		Name string `json:"name"`
+	} `json:"metadata"`
+	Spec struct {
+		WebhookDefinitions []struct {
+			GenerateName string `json:"generateName"`
+		} `json:"webhookdefinitions"`
+		APIs struct {
+			Owned []any `json:"owned"`
+		} `json:"apiservicedefinitions"`
+		CRDs struct {
+			Required []any `json:"required"`
+		} `json:"customresourcedefinitions"`
+	} `json:"spec"`
+}
+
+// expectedReasons finds in the files of a bundle, without the code under test, texts
+// that its refusal must contain; none means that it must render.
+func expectedReasons(t *testing.T, dir string) []string {
+	t.Helper()
+	var reasons []string
+	files, err := filepath.Glob(filepath.Join(dir, "manifests", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var m manifest
+		if err := yaml.Unmarshal(data, &m); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		if m.Kind == "CustomResourceDefinition" && m.APIVersion == "apiextensions.k8s.io/v1beta1" {
+			reasons = append(reasons, fmt.Sprintf("%q", m.Metadata.Name), "apiextensions.k8s.io/v1beta1, which was removed in Kubernetes 1.22")
+		}
+		if m.Kind != "ClusterServiceVersion" {
+			continue
+		}
+		for _, webhook := range m.Spec.WebhookDefinitions {
+			reasons = append(reasons, "webhookDefinitions are not supported yet", fmt.Sprintf("%q", webhook.GenerateName))
+		}
+		if len(m.Spec.APIs.Owned) > 0 {
+			reasons = append(reasons, "apiServiceDefintions are not supported")
+		}
+		if len(m.Spec.CRDs.Required) > 0 {
+			reasons = append(reasons, `"olm.gvk.required" which is currently not supported`)
+		}
+	}
+	dependencies, err := os.ReadFile(filepath.Join(dir, "metadata", "dependencies.yaml"))
+	if err == nil && strings.Contains(string(dependencies), "type: olm.gvk") {
+		reasons = append(reasons, `"olm.gvk.required" which is currently not supported`)
+	}
+	return reasons
+}
+
+// installations are the ways to install a bundle: one for each mode that it supports.
+func installations(b *bundle.Bundle) map[v1alpha1.InstallModeType]Options {
+	ways := map[v1alpha1.InstallModeType]Options{
+		v1alpha1.InstallModeTypeAllNamespaces:   {InstallNamespace: "install"},
+		v1alpha1.InstallModeTypeOwnNamespace:    {InstallNamespace: "install", WatchNamespace: "install"},
+		v1alpha1.InstallModeTypeSingleNamespace: {InstallNamespace: "install", WatchNamespace: "watched"},
+	}
+	for mode := range ways {
+		if !slices.Contains(b.InstallModes(), mode) {
+			delete(ways, mode)
+		}
+	}
+	return ways
+}
+
+func TestRenderRealBundles(t *testing.T) {
+	rendered, refused := 0, 0
+	for _, dir := range realBundles(t) {
+		b, err := bundle.Load(os.DirFS(dir))
+		if err != nil {
+			t.Errorf("%s: %v", dir, err)
+			continue
+		}
+		want := expectedReasons(t, dir)
+		for mode, opts := range installations(b) {
+			t.Run(b.Name()+"/"+string(mode), func(t *testing.T) {
+				objects, err := Render(b, opts)
+				if len(want) == 0 {
+					rendered++
+					if err != nil {
+						t.Fatalf("nothing stands against the bundle, but: %v", err)
+					}
+					checkObjects(t, objects, opts)
+					checkComplete(t, b, opts, objects)
+					return
+				}
+				refused++
+				for _, reason := range want {
+					if err == nil || !strings.Contains(err.Error(), reason) {
+						t.Errorf("error %v, want one that contains %q", err, reason)
+					}
+				}
+			})
+		}
+	}
+	if rendered == 0 || refused == 0 {
+		t.Errorf("%d rendered and %d refused: one of the two is not tried", rendered, refused)
+	}
+}

@@ -1,0 +1,277 @@
+package render
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/bundle"
+	"github.com/mainstay-dev/mainstay/internal/testing/golden"
+)
+
+func testBundle(t testing.TB, name string) *bundle.Bundle {
+	t.Helper()
+	b, err := bundle.Load(os.DirFS(filepath.Join("testdata", "bundles", name)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// stream writes objects as a YAML stream.
+func stream(t *testing.T, objects []unstructured.Unstructured) []byte {
+	t.Helper()
+	var text bytes.Buffer
+	for _, object := range objects {
+		doc, err := yaml.Marshal(object.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text.WriteString("---\n")
+		text.Write(doc)
+	}
+	return text.Bytes()
+}
+
+func TestRender(t *testing.T) {
+	const config = `{"deploymentConfig": {
+		"annotations": {"tier": "config", "team": "a"},
+		"env": [{"name": "LOG_LEVEL", "value": "debug"}, {"name": "HTTP_PROXY", "value": "http://proxy.example"}],
+		"envFrom": [{"secretRef": {"name": "extra"}}],
+		"nodeSelector": {"disk": "fast"},
+		"resources": {"requests": {"cpu": "100m"}},
+		"tolerations": [{"key": "dedicated", "operator": "Exists"}],
+		"volumes": [{"name": "ca", "configMap": {"name": "trusted-ca"}}],
+		"volumeMounts": [{"name": "ca", "mountPath": "/etc/pki"}],
+		"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+			{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]}}}}}`
+	for _, c := range []struct{ name, watch, config string }{
+		{name: "all-namespaces"},
+		{name: "single-namespace", watch: "team-a"},
+		{name: "own-namespace", watch: "foo-system"},
+		{name: "deployment-config", config: config},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b, untouched := testBundle(t, "foo"), testBundle(t, "foo")
+			parsed, err := ParseConfig(b, []byte(c.config))
+			if err != nil {
+				t.Fatal(err)
+			}
+			opts := Options{InstallNamespace: "foo-system", WatchNamespace: c.watch, DeploymentConfig: parsed.DeploymentConfig}
+			objects, err := Render(b, opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden.Check(t, c.name+".yaml", stream(t, objects))
+			checkObjects(t, objects, opts)
+			if diff := cmp.Diff(untouched, b); diff != "" {
+				t.Errorf("Render changed the bundle (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+// checkObjects checks what holds for every rendered bundle.
+func checkObjects(t *testing.T, objects []unstructured.Unstructured, opts Options) {
+	t.Helper()
+	seen := map[identity]bool{}
+	for _, object := range objects {
+		id := identify(object)
+		if seen[id] {
+			t.Errorf("%v is rendered twice", id)
+		}
+		seen[id] = true
+		if id.name == "" || object.GetAPIVersion() == "" {
+			t.Errorf("%v lacks a name or an API version", id)
+		}
+		namespaced, known := kindNamespaced[id.Kind]
+		if id.Kind == "Deployment" {
+			namespaced, known = true, true
+		}
+		allowed := []string{""}
+		if namespaced {
+			allowed = []string{opts.InstallNamespace}
+		}
+		if id.Kind == "Role" || id.Kind == "RoleBinding" {
+			allowed = append(allowed, opts.WatchNamespace)
+		}
+		if !known || !slices.Contains(allowed, id.namespace) || namespaced && id.namespace == "" {
+			t.Errorf("%v is in namespace %q", id, id.namespace)
+		}
+		if _, has := object.Object["status"]; has {
+			t.Errorf("%v has a status", id)
+		}
+		if at, has, _ := unstructured.NestedFieldNoCopy(object.Object, "metadata", "creationTimestamp"); has {
+			t.Errorf("%v has a creationTimestamp %v", id, at)
+		}
+	}
+}
+
+func TestRenderOrderDoesNotDependOnTheBundle(t *testing.T) {
+	b := testBundle(t, "foo")
+	want, err := Render(b, Options{InstallNamespace: "ns"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Reverse(b.Objects)
+	strategy := &b.CSV.Spec.InstallStrategy.StrategySpec
+	slices.Reverse(strategy.Permissions)
+	strategy.ClusterPermissions = append(strategy.ClusterPermissions, strategy.ClusterPermissions[0]) // stated twice
+	got, err := Render(b, Options{InstallNamespace: "ns"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("another order of the bundle's content (-want +got):\n%s", diff)
+	}
+}
+
+func TestRenderRefuses(t *testing.T) {
+	err := Validate(testBundle(t, "bad"))
+	var refused *RefusedError
+	if !errors.As(err, &refused) {
+		t.Fatalf("error %v, want a RefusedError", err)
+	}
+	golden.Check(t, "bad.txt", []byte(strings.Join(refused.Reasons, "\n")+"\n"))
+	for range 20 { // several checks go over maps
+		if again := Validate(testBundle(t, "bad")); again.Error() != err.Error() {
+			t.Fatalf("the same bundle gives two errors:\n%v\n%v", err, again)
+		}
+	}
+	if _, got := Render(testBundle(t, "bad"), Options{InstallNamespace: "ns"}); got == nil || got.Error() != err.Error() {
+		t.Errorf("Render gives %v, Validate %v", got, err)
+	}
+}
+
+func TestRenderRefusesOneThing(t *testing.T) {
+	const clash = "foo.v1.2.3-foo-con-" // begins the name of a role that follows from the CSV
+	for _, c := range []struct {
+		name   string
+		change func(*bundle.Bundle)
+		opts   Options
+		want   string
+	}{
+		{
+			name:   "no install namespace",
+			change: func(*bundle.Bundle) {},
+			want:   "rendering a bundle needs an install namespace",
+		}, {
+			name:   "no package",
+			change: func(b *bundle.Bundle) { b.Package = "" },
+			opts:   Options{InstallNamespace: "ns"},
+			want:   `validating bundle "foo.v1.2.3": package name is empty`,
+		}, {
+			name:   "no install modes",
+			change: func(b *bundle.Bundle) { b.CSV.Spec.InstallModes = nil },
+			opts:   Options{InstallNamespace: "ns"},
+			want:   `validating bundle "foo.v1.2.3": supported install modes []: none of AllNamespaces, OwnNamespace and SingleNamespace is among them`,
+		}, {
+			name: "only one namespace",
+			change: func(b *bundle.Bundle) {
+				b.CSV.Spec.InstallModes = []v1alpha1.InstallMode{{Type: v1alpha1.InstallModeTypeOwnNamespace, Supported: true}}
+			},
+			opts: Options{InstallNamespace: "ns"},
+			want: `invalid configuration: supported install modes [OwnNamespace] do not support targeting all namespaces: in spec.config.inline set watchNamespace to "ns", the install namespace`,
+		}, {
+			name:   "mount without volume",
+			change: func(*bundle.Bundle) {},
+			opts: Options{InstallNamespace: "ns", DeploymentConfig: &v1alpha1.SubscriptionConfig{
+				VolumeMounts: []corev1.VolumeMount{{Name: "ca", MountPath: "/etc/pki"}},
+			}},
+			want: `invalid configuration: deploymentConfig.volumeMounts names the volume "ca", which the deployment "foo-controller" does not have`,
+		}, {
+			name: "an object with the name of a made one",
+			change: func(b *bundle.Bundle) {
+				rendered, err := Render(b, Options{InstallNamespace: "ns"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, object := range rendered {
+					if object.GetKind() == "ClusterRole" && strings.HasPrefix(object.GetName(), clash) {
+						changed := object.DeepCopy()
+						changed.Object["rules"] = []any{}
+						b.Objects = append(b.Objects, *changed)
+						return
+					}
+				}
+				t.Fatalf("no ClusterRole %s", clash)
+			},
+			opts: Options{InstallNamespace: "ns"},
+			want: `is shipped by the bundle and also follows from its ClusterServiceVersion`,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := testBundle(t, "foo")
+			c.change(b)
+			_, err := Render(b, c.opts)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want one that contains %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestPriorityOfShippedServiceAccount(t *testing.T) {
+	objects, err := Render(testBundle(t, "foo"), Options{InstallNamespace: "ns"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, object := range objects {
+		if object.GetKind() == kindServiceAccount && object.GetName() == "foo-controller" {
+			if secrets, _, _ := unstructured.NestedSlice(object.Object, "imagePullSecrets"); len(secrets) != 1 {
+				t.Errorf("the account has the pull secrets %v, want the one that the bundle ships", secrets)
+			}
+			return
+		}
+	}
+	t.Error("the account foo-controller is missing")
+}
+
+func objectCounts(objects []unstructured.Unstructured) map[string]int {
+	counts := map[string]int{}
+	for _, object := range objects {
+		counts[object.GetKind()]++
+	}
+	return counts
+}
+
+// checkComplete checks that everything was made of a bundle, under names that are
+// short enough.
+func checkComplete(t *testing.T, b *bundle.Bundle, opts Options, objects []unstructured.Unstructured) {
+	t.Helper()
+	shipped := slices.Concat(b.CRDs, b.Objects)
+	want, got := objectCounts(shipped), objectCounts(objects)
+	strategy := b.CSV.Spec.InstallStrategy.StrategySpec
+	want["Deployment"] += len(strategy.DeploymentSpecs)
+	namespaced, clusterWide := len(strategy.Permissions), len(strategy.ClusterPermissions)
+	if opts.WatchNamespace == "" {
+		namespaced, clusterWide = 0, namespaced+clusterWide
+	}
+	want["Role"] += namespaced
+	want["RoleBinding"] += namespaced
+	want["ClusterRole"] += clusterWide
+	want["ClusterRoleBinding"] += clusterWide
+	for kind := range want {
+		if kind != kindServiceAccount && got[kind] != want[kind] { // of accounts the shipped ones replace made ones
+			t.Errorf("%d objects of kind %s, want %d", got[kind], kind, want[kind])
+		}
+	}
+	for _, object := range objects {
+		made := !slices.ContainsFunc(shipped, func(s unstructured.Unstructured) bool {
+			return s.GetKind() == object.GetKind() && s.GetName() == object.GetName()
+		})
+		if made && len(object.GetName()) > maxNameLength {
+			t.Errorf("%s %s: the name has %d characters", object.GetKind(), object.GetName(), len(object.GetName()))
+		}
+	}
+}

@@ -1,0 +1,167 @@
+package render
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/bundle"
+	"github.com/mainstay-dev/mainstay/internal/fbc"
+)
+
+// RefusedError says why a bundle cannot be rendered, whatever its configuration.
+// Another version of the bundle may do; this one never will.
+type RefusedError struct {
+	// Bundle is the bundle's name.
+	Bundle string
+	// Reasons are all that stands against it, in a fixed order, each naming what it is
+	// about. Never empty.
+	Reasons []string
+}
+
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("validating bundle %q: %s", e.Bundle, strings.Join(e.Reasons, "; "))
+}
+
+// Validate says whether a bundle can be rendered. The error is a *RefusedError with
+// every reason that stands against it.
+func Validate(b *bundle.Bundle) error {
+	checks := []func(*bundle.Bundle) []string{
+		checkPackageName,
+		checkCSVName,
+		checkInstallModes,
+		checkStrategy,
+		checkDeployments,
+		checkOwnedCRDs,
+		checkDuplicates,
+		checkKinds,
+		checkRemovedAPIs,
+		checkAPIServices,
+		checkWebhooks,
+		checkDependencies,
+	}
+	var reasons []string
+	for _, check := range checks {
+		reasons = append(reasons, check(b)...)
+	}
+	if len(reasons) > 0 {
+		return &RefusedError{Bundle: b.Name(), Reasons: reasons}
+	}
+	return nil
+}
+
+func checkPackageName(b *bundle.Bundle) []string {
+	if b.Package == "" {
+		return []string{"package name is empty"}
+	}
+	return nil
+}
+
+// checkCSVName: names of roles begin with the CSV's name.
+func checkCSVName(b *bundle.Bundle) []string {
+	if problems := validation.IsDNS1123Subdomain(b.Name()); len(problems) > 0 {
+		return []string{fmt.Sprintf("invalid ClusterServiceVersion name %q: %s", b.Name(), strings.Join(problems, ", "))}
+	}
+	return nil
+}
+
+func checkInstallModes(b *bundle.Bundle) []string {
+	modes := b.InstallModes()
+	installable := []v1alpha1.InstallModeType{
+		v1alpha1.InstallModeTypeAllNamespaces, v1alpha1.InstallModeTypeOwnNamespace, v1alpha1.InstallModeTypeSingleNamespace,
+	}
+	if slices.ContainsFunc(modes, func(m v1alpha1.InstallModeType) bool { return slices.Contains(installable, m) }) {
+		return nil
+	}
+	return []string{fmt.Sprintf("supported install modes %v: %s", modes, noInstallMode)}
+}
+
+func checkStrategy(b *bundle.Bundle) []string {
+	if name := b.CSV.Spec.InstallStrategy.StrategyName; name != v1alpha1.InstallStrategyDeployment {
+		return []string{fmt.Sprintf("unsupported install strategy %q: only %q is known", name, v1alpha1.InstallStrategyDeployment)}
+	}
+	return nil
+}
+
+func checkDeployments(b *bundle.Bundle) []string {
+	names := deploymentNames(b)
+	var reasons []string
+	if twice := duplicates(names); len(twice) > 0 {
+		reasons = append(reasons, fmt.Sprintf("duplicate deployments %s in the ClusterServiceVersion", quoted(twice)))
+	}
+	for _, name := range names {
+		if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
+			reasons = append(reasons, fmt.Sprintf("invalid deployment name %q: %s", name, strings.Join(problems, ", ")))
+		}
+	}
+	return reasons
+}
+
+func deploymentNames(b *bundle.Bundle) []string {
+	var names []string
+	for _, deployment := range b.CSV.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
+		names = append(names, deployment.Name)
+	}
+	return names
+}
+
+// checkOwnedCRDs names the CRDs that the CSV owns and the bundle does not ship.
+func checkOwnedCRDs(b *bundle.Bundle) []string {
+	shipped := map[string]bool{}
+	for _, crd := range b.CRDs {
+		shipped[crd.GetName()] = true
+	}
+	var missing []string
+	for _, name := range ownedCRDs(b) {
+		if !shipped[name] {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("owned CustomResourceDefinition %s not found in the bundle", quoted(missing))}
+}
+
+func ownedCRDs(b *bundle.Bundle) []string {
+	var names []string
+	for _, crd := range b.CSV.Spec.CustomResourceDefinitions.Owned {
+		names = append(names, crd.Name)
+	}
+	return names
+}
+
+func checkAPIServices(b *bundle.Bundle) []string {
+	var names []string
+	for _, owned := range b.CSV.Spec.APIServiceDefinitions.Owned {
+		names = append(names, owned.Version+"."+owned.Group)
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	// The spelling is that of the message that people search for.
+	return []string{fmt.Sprintf("unsupported bundle: apiServiceDefintions are not supported: %s", quoted(names))}
+}
+
+// checkDependencies names the properties that make a bundle depend on other bundles:
+// OLM v1 installs nothing but what is asked for.
+func checkDependencies(b *bundle.Bundle) []string {
+	var reasons []string
+	for _, dependency := range []string{fbc.PropertyGVKRequired, fbc.PropertyPackageRequired, fbc.PropertyConstraint} {
+		var values []string
+		for _, property := range b.Properties {
+			if property.Type == dependency {
+				values = append(values, string(property.Value))
+			}
+		}
+		slices.Sort(values)
+		if len(values) > 0 {
+			reasons = append(reasons, fmt.Sprintf("bundle %q has a dependency declared via property %q which is currently not supported: %s",
+				b.Name(), dependency, strings.Join(values, ", ")))
+		}
+	}
+	return reasons
+}

@@ -1,0 +1,45 @@
+package resolve
+
+import (
+	"fmt"
+	"maps"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+)
+
+// InvalidSelectorError says that a catalog selector cannot be read.
+type InvalidSelectorError struct{ Err error }
+
+// Error gives the reason.
+func (e *InvalidSelectorError) Error() string {
+	return fmt.Sprintf("desired catalog selector is invalid: %v", e.Err)
+}
+
+// Unwrap gives the reason.
+func (e *InvalidSelectorError) Unwrap() error { return e.Err }
+
+// SelectCatalogs keeps the catalogs that satisfy all of a selector; a nil or empty one
+// keeps all. Every catalog counts as labelled with its own name, also before its
+// controller has written that label. The error is an *InvalidSelectorError.
+func SelectCatalogs(selector *metav1.LabelSelector, catalogs []olmv1.ClusterCatalog) ([]olmv1.ClusterCatalog, error) {
+	matcher := labels.Everything()
+	if selector != nil {
+		var err error
+		if matcher, err = metav1.LabelSelectorAsSelector(selector); err != nil {
+			return nil, &InvalidSelectorError{Err: err}
+		}
+	}
+	var selected []olmv1.ClusterCatalog
+	for _, c := range catalogs {
+		set := labels.Set{}
+		maps.Copy(set, c.Labels)
+		set[olmv1.LabelMetadataName] = c.Name
+		if matcher.Matches(set) {
+			selected = append(selected, c)
+		}
+	}
+	return selected, nil
+}

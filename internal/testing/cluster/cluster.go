@@ -1,0 +1,244 @@
+// Package cluster runs the built programs as a person would: an embedded cluster, the
+// servers of Mainstay on it, and commands against it. The demo, the end-to-end tests
+// and the benchmarks share it.
+//
+// It is not for unit tests: those take an API server from the env package.
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// stopTime is how long a program may take to stop before it is killed.
+const stopTime = 30 * time.Second
+
+// Options say which cluster to run.
+type Options struct {
+	// Bin is the folder of the built programs. Required.
+	Bin string
+	// Dir is the folder of all state. Required.
+	Dir string
+	// Node is simulated, containerd or none. Empty is simulated.
+	Node string
+	// Out is what devcluster prints to; nil discards it.
+	Out io.Writer
+}
+
+// Cluster is an embedded cluster that runs.
+type Cluster struct {
+	// Kubeconfig is the administrator's.
+	Kubeconfig string
+	// Registry is the address of the image registry, as host:port.
+	Registry string
+
+	opts    Options
+	servers *exec.Cmd
+	exited  chan error
+}
+
+// Up starts a cluster. The caller calls Down, also after an error of a later call.
+func Up(ctx context.Context, opts Options) (*Cluster, error) {
+	if opts.Node == "" {
+		opts.Node = "simulated"
+	}
+	if opts.Out == nil {
+		opts.Out = io.Discard
+	}
+	c := &Cluster{opts: opts}
+	cmd := c.command(ctx, "devcluster", "up", "--detach", "--data-dir", c.dataDir(), "--node", opts.Node)
+	var failure bytes.Buffer
+	cmd.Stdout, cmd.Stderr = opts.Out, &failure
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("devcluster up: %w\n%s", err, failure.String())
+	}
+	out, err := c.Run(ctx, "devcluster", "status", "--data-dir", c.dataDir(), "-o", "json")
+	if err != nil {
+		return nil, errors.Join(err, c.Down())
+	}
+	var status struct{ Registry, Kubeconfig string }
+	if err := json.Unmarshal([]byte(out), &status); err != nil {
+		return nil, errors.Join(fmt.Errorf("reading devcluster's status: %w", err), c.Down())
+	}
+	c.Kubeconfig = status.Kubeconfig
+	_, port, err := net.SplitHostPort(status.Registry)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("devcluster's registry: %w", err), c.Down())
+	}
+	c.Registry = "localhost:" + port
+	return c, nil
+}
+
+// DataDir is the folder of the cluster's own state.
+func (c *Cluster) dataDir() string { return filepath.Join(c.opts.Dir, "cluster") }
+
+// CA is the file of the cluster's certificate authority.
+func (c *Cluster) CA() string { return filepath.Join(c.dataDir(), "pki", "ca.crt") }
+
+// ServersLog is the log of the servers that Serve started.
+func (c *Cluster) ServersLog() string { return filepath.Join(c.opts.Dir, "mainstay.log") }
+
+// Serve runs every server in one process, outside of the cluster, and waits until
+// they are ready.
+func (c *Cluster) Serve(ctx context.Context) error {
+	health, err := freeAddress()
+	if err != nil {
+		return err
+	}
+	catalogs, err := freeAddress()
+	if err != nil {
+		return err
+	}
+	log, err := os.Create(c.ServersLog())
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	c.servers = c.command(context.WithoutCancel(ctx), "mainstay", "run", "all",
+		"--health-probe-bind-address", health, "--catalogs-server-addr", catalogs, "--metrics-bind-address", "0",
+		"--cache-dir", filepath.Join(c.opts.Dir, "cache"))
+	c.servers.Stdout, c.servers.Stderr = log, log
+	if err := c.servers.Start(); err != nil {
+		return fmt.Errorf("mainstay run all: %w", err)
+	}
+	c.exited = make(chan error, 1)
+	go func() { c.exited <- c.servers.Wait() }()
+	return c.awaitReady(ctx, "http://"+health+"/readyz")
+}
+
+func (c *Cluster) awaitReady(ctx context.Context, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return err
+		}
+		if resp, err := http.DefaultClient.Do(req); err == nil {
+			resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		select {
+		case err := <-c.exited:
+			c.exited <- err
+			return fmt.Errorf("mainstay run all ended: %w\n%s", err, c.logTail())
+		case <-ctx.Done():
+			return fmt.Errorf("mainstay run all is not ready: %w\n%s", ctx.Err(), c.logTail())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// logTail is the end of the servers' log.
+func (c *Cluster) logTail() string {
+	const lines = 20
+	data, err := os.ReadFile(c.ServersLog())
+	if err != nil {
+		return err.Error()
+	}
+	all := strings.Split(strings.TrimSpace(string(data)), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}
+
+// StopServers ends what Serve started.
+func (c *Cluster) StopServers() error {
+	if c.servers == nil || c.servers.Process == nil {
+		return nil
+	}
+	defer func() { c.servers = nil }()
+	_ = c.servers.Process.Signal(os.Interrupt)
+	select {
+	case err := <-c.exited:
+		if err != nil {
+			return fmt.Errorf("mainstay run all: %w\n%s", err, c.logTail())
+		}
+		return nil
+	case <-time.After(stopTime):
+		_ = c.servers.Process.Kill()
+		return fmt.Errorf("mainstay run all did not stop within %s and was killed", stopTime)
+	}
+}
+
+// Down ends the servers and the cluster. Its state stays.
+func (c *Cluster) Down() error {
+	err := c.StopServers()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*stopTime)
+	defer cancel()
+	_, downErr := c.Run(ctx, "devcluster", "down", "--data-dir", c.dataDir())
+	return errors.Join(err, downErr)
+}
+
+// Mainstay runs a command of mainstay and gives what it printed.
+func (c *Cluster) Mainstay(ctx context.Context, args ...string) (string, error) {
+	return c.Run(ctx, "mainstay", args...)
+}
+
+// Kubectl runs a command of kubectl and gives what it printed.
+func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
+	return c.Run(ctx, filepath.Join("k8s", "kubectl"), args...)
+}
+
+// Run runs a built program and gives what it printed. The error has what it printed
+// to standard error.
+func (c *Cluster) Run(ctx context.Context, program string, args ...string) (string, error) {
+	cmd := c.command(ctx, program, args...)
+	var out, failure bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &failure
+	if err := cmd.Run(); err != nil {
+		return out.String(), &Error{Command: program + " " + strings.Join(args, " "), Stderr: strings.TrimSpace(failure.String()), Err: err}
+	}
+	return out.String(), nil
+}
+
+// Apply writes a manifest.
+func (c *Cluster) Apply(ctx context.Context, manifest string) error {
+	cmd := c.command(ctx, filepath.Join("k8s", "kubectl"), "apply", "-f", "-")
+	cmd.Stdin = strings.NewReader(manifest)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("kubectl apply: %w\n%s", err, out)
+	}
+	return nil
+}
+
+func (c *Cluster) command(ctx context.Context, program string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, filepath.Join(c.opts.Bin, program), args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig, "NO_COLOR=1")
+	return cmd
+}
+
+// Error is a command that failed.
+type Error struct {
+	Command, Stderr string
+	Err             error
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("%s: %v\n%s", e.Command, e.Err, e.Stderr) }
+
+// Unwrap gives the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// freeAddress gives an address on localhost that nobody listens on.
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
+}
+
+// ServersPID is the process that Serve started.
+func (c *Cluster) ServersPID() int { return c.servers.Process.Pid }

@@ -1,0 +1,284 @@
+package upgradegraph_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/blang/semver/v4"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mainstay-dev/mainstay/internal/fbc"
+	"github.com/mainstay-dev/mainstay/internal/upgradegraph"
+)
+
+func channel(name string, entries ...fbc.ChannelEntry) fbc.Channel {
+	return fbc.Channel{Schema: fbc.SchemaChannel, Package: "example", Name: name, Entries: entries}
+}
+
+// versionInName reads the version after ".v", as most bundles are named.
+func versionInName(bundle string) (semver.Version, bool) {
+	_, text, _ := strings.Cut(bundle, ".v")
+	v, err := semver.Parse(text)
+	return v, err == nil
+}
+
+func node(bundle string) upgradegraph.Node {
+	n := upgradegraph.Node{Name: bundle}
+	if v, ok := versionInName(bundle); ok {
+		n.Version = &v
+	}
+	return n
+}
+
+// spell writes edges as "kind:target@channel+channel".
+func spell(edges []upgradegraph.Edge) []string {
+	var out []string
+	for _, e := range edges {
+		out = append(out, fmt.Sprintf("%s:%s@%s", e.Kind, e.To, strings.Join(e.Channels, "+")))
+	}
+	return out
+}
+
+func TestSuccessors(t *testing.T) {
+	cases := map[string]struct {
+		channels []fbc.Channel
+		from     string
+		want     []string
+	}{
+		"an entry that replaces the bundle": {
+			channels: []fbc.Channel{channel("a", fbc.ChannelEntry{Name: "e.v1.0.0"}, fbc.ChannelEntry{Name: "e.v1.1.0", Replaces: "e.v1.0.0"})},
+			from:     "e.v1.0.0",
+			want:     []string{"replaces:e.v1.1.0@a"},
+		},
+		"an entry that skips the bundle": {
+			channels: []fbc.Channel{channel("a", fbc.ChannelEntry{Name: "e.v1.2.0", Replaces: "e.v1.0.0", Skips: []string{"e.v1.1.0", "e.v1.1.1"}})},
+			from:     "e.v1.1.1",
+			want:     []string{"skips:e.v1.2.0@a"},
+		},
+		"an entry whose skipRange holds the version, though the bundle is not in the catalog": {
+			channels: []fbc.Channel{channel("a", fbc.ChannelEntry{Name: "e.v2.0.0", SkipRange: ">=1.0.0 <2.0.0"})},
+			from:     "e.v1.5.0",
+			want:     []string{"skipRange:e.v2.0.0@a"},
+		},
+		"a skipRange that does not hold the version": {
+			channels: []fbc.Channel{channel("a", fbc.ChannelEntry{Name: "e.v2.0.0", SkipRange: ">=1.0.0 <2.0.0"})},
+			from:     "e.v0.9.0",
+		},
+		"a pre-release counts in a skipRange as blang orders it": {
+			channels: []fbc.Channel{channel("a", fbc.ChannelEntry{Name: "e.v2.0.0", SkipRange: ">=1.0.0 <2.0.0"})},
+			from:     "e.v2.0.0-rc.1",
+			want:     []string{"skipRange:e.v2.0.0@a"},
+		},
+		"an alternative of a skipRange": {
+			channels: []fbc.Channel{channel("a", fbc.ChannelEntry{Name: "e.v3.0.0", SkipRange: "<1.0.0 || >=2.0.0 <3.0.0"})},
+			from:     "e.v2.5.0",
+			want:     []string{"skipRange:e.v3.0.0@a"},
+		},
+		"highest version first, not nearest to the head": {
+			channels: []fbc.Channel{channel("a",
+				fbc.ChannelEntry{Name: "e.v1.1.0", Replaces: "e.v1.0.0"},
+				fbc.ChannelEntry{Name: "e.v1.10.0", Skips: []string{"e.v1.0.0"}},
+				fbc.ChannelEntry{Name: "e.v1.9.0", SkipRange: "<1.9.0", Replaces: "e.v1.1.0"},
+			)},
+			from: "e.v1.0.0",
+			want: []string{"skips:e.v1.10.0@a", "skipRange:e.v1.9.0@a", "replaces:e.v1.1.0@a"},
+		},
+		"no chain of replaces is needed": {
+			channels: []fbc.Channel{channel("a",
+				fbc.ChannelEntry{Name: "example.v3.0.0", Skips: []string{"example.v2.0.0"}},
+				fbc.ChannelEntry{Name: "example.v2.0.0", SkipRange: ">=1.0.0 <2.0.0"},
+			)},
+			from: "example.v1.0.0",
+			want: []string{"skipRange:example.v2.0.0@a"},
+		},
+		"one edge stated by several channels is one edge": {
+			channels: []fbc.Channel{
+				channel("a", fbc.ChannelEntry{Name: "e.v2.0.0", Replaces: "e.v1.0.0"}),
+				channel("b", fbc.ChannelEntry{Name: "e.v2.0.0", Replaces: "e.v1.0.0"}),
+				channel("c", fbc.ChannelEntry{Name: "e.v2.0.0"}),
+			},
+			from: "e.v1.0.0",
+			want: []string{"replaces:e.v2.0.0@a+b"},
+		},
+		"no bundle succeeds itself": {
+			channels: []fbc.Channel{channel("a", fbc.ChannelEntry{Name: "e.v1.0.0", Replaces: "e.v1.0.0", Skips: []string{"e.v1.0.0", ""}, SkipRange: "<=1.0.0"})},
+			from:     "e.v1.0.0",
+		},
+		"a target that is not in the catalog comes last": {
+			channels: []fbc.Channel{channel("a",
+				fbc.ChannelEntry{Name: "absent", Replaces: "e.v1.0.0"},
+				fbc.ChannelEntry{Name: "e.v1.1.0", Skips: []string{"e.v1.0.0"}},
+				fbc.ChannelEntry{Name: "also-absent", Skips: []string{"e.v1.0.0"}},
+			)},
+			from: "e.v1.0.0",
+			want: []string{"skips:e.v1.1.0@a", "replaces:absent@a", "skips:also-absent@a"},
+		},
+		"an unknown version is followed by name only": {
+			channels: []fbc.Channel{channel("a",
+				fbc.ChannelEntry{Name: "e.v1.1.0", Replaces: "nameless"},
+				fbc.ChannelEntry{Name: "e.v2.0.0", SkipRange: ">=0.0.0"},
+			)},
+			from: "nameless",
+			want: []string{"replaces:e.v1.1.0@a"},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			g := upgradegraph.New("example", tc.channels, versionInName)
+			if err := g.Err(); err != nil {
+				t.Fatal(err)
+			}
+			edges := g.Successors(node(tc.from))
+			if diff := cmp.Diff(tc.want, spell(edges)); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+			for _, e := range edges {
+				if e.From != tc.from {
+					t.Errorf("edge %v leaves %q, want %q", e, e.From, tc.from)
+				}
+			}
+		})
+	}
+}
+
+func TestInvalidSkipRangeIsNamedAndCoversNothing(t *testing.T) {
+	cases := map[string]string{
+		"not a range":         "newest",
+		"a partial version":   ">=1.0 <2.0",
+		"a leading v":         ">=v1.0.0",
+		"an empty end":        "<1.0.0 ||",
+		"an empty middle":     "<1.0.0 || || >2.0.0",
+		"a middle of one":     "<1.0.0 || a || >2.0.0",
+		"only white space":    "   ",
+		"longer than allowed": strings.Repeat("<1.0.0 ", 1000),
+	}
+	for name, text := range cases {
+		t.Run(name, func(t *testing.T) {
+			g := upgradegraph.New("example", []fbc.Channel{channel("stable",
+				fbc.ChannelEntry{Name: "e.v2.0.0", Replaces: "e.v1.0.0", SkipRange: text},
+			)}, versionInName)
+			var bad *upgradegraph.SkipRangeError
+			if !errors.As(g.Err(), &bad) {
+				t.Fatalf("Err() = %v, want a SkipRangeError", g.Err())
+			}
+			if bad.Package != "example" || bad.Channel != "stable" || bad.Entry != "e.v2.0.0" || bad.SkipRange != text {
+				t.Errorf("the error names %q, %q, %q, %q", bad.Package, bad.Channel, bad.Entry, bad.SkipRange)
+			}
+			if !strings.HasPrefix(bad.Error(), `package "example", channel "stable", entry "e.v2.0.0": invalid skipRange "`) {
+				t.Errorf("message: %v", bad)
+			}
+			if len(bad.Error()) > 400 {
+				t.Errorf("the message has %d bytes", len(bad.Error()))
+			}
+			if diff := cmp.Diff([]string{"replaces:e.v2.0.0@stable"}, spell(g.Successors(node("e.v1.0.0")))); diff != "" {
+				t.Errorf("the entry's other edges (-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestHeads(t *testing.T) {
+	cases := map[string]struct {
+		entries []fbc.ChannelEntry
+		want    []string
+	}{
+		"the end of a replaces chain": {
+			entries: []fbc.ChannelEntry{{Name: "e.v1.2.0", Replaces: "e.v1.1.0"}, {Name: "e.v1.1.0", Replaces: "e.v1.0.0"}, {Name: "e.v1.0.0"}},
+			want:    []string{"e.v1.2.0"},
+		},
+		"a skipped entry is no head": {
+			entries: []fbc.ChannelEntry{{Name: "e.v1.0.0"}, {Name: "e.v1.1.0"}, {Name: "e.v1.0.1", Replaces: "e.v1.0.0", Skips: []string{"e.v1.1.0"}}},
+			want:    []string{"e.v1.0.1"},
+		},
+		"a skipRange does not make an entry less of a head": {
+			entries: []fbc.ChannelEntry{{Name: "e.v1.0.0"}, {Name: "absent"}, {Name: "e.v1.1.0", SkipRange: "<1.1.0"}},
+			want:    []string{"e.v1.1.0", "e.v1.0.0", "absent"},
+		},
+		"a loop of one is no edge": {
+			entries: []fbc.ChannelEntry{{Name: "e.v1.0.0", Replaces: "e.v1.0.0"}},
+			want:    []string{"e.v1.0.0"},
+		},
+		"a circle has no head": {
+			entries: []fbc.ChannelEntry{{Name: "e.v1.0.0", Replaces: "e.v1.1.0"}, {Name: "e.v1.1.0", Replaces: "e.v1.0.0"}},
+		},
+		"a name that stands twice is one head": {
+			entries: []fbc.ChannelEntry{{Name: "e.v1.0.0"}, {Name: "e.v1.0.0"}},
+			want:    []string{"e.v1.0.0"},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			g := upgradegraph.New("example", []fbc.Channel{channel("other"), channel("stable", tc.entries...)}, versionInName)
+			if diff := cmp.Diff(tc.want, g.Heads("stable")); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+			if heads := g.Heads("unknown"); heads != nil {
+				t.Errorf("heads of an unknown channel: %v", heads)
+			}
+			if diff := cmp.Diff([]string{"other", "stable"}, g.Channels()); diff != "" {
+				t.Errorf("channels (-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestShortestPath(t *testing.T) {
+	chain := []fbc.ChannelEntry{
+		{Name: "e.v1.0.0"},
+		{Name: "e.v1.1.0", Replaces: "e.v1.0.0"},
+		{Name: "e.v1.2.0", Replaces: "e.v1.1.0"},
+		{Name: "e.v2.0.0", Replaces: "e.v1.2.0"},
+		{Name: "lost", Replaces: "e.v2.0.0"},
+		{Name: "e.v3.0.0", Replaces: "lost"},
+	}
+	shortcut := append([]fbc.ChannelEntry{{Name: "e.v1.3.0", SkipRange: ">=1.0.0 <1.3.0"}, {Name: "e.v2.1.0", Skips: []string{"e.v1.3.0", "e.v1.2.0"}}}, chain...)
+	cases := map[string]struct {
+		entries  []fbc.ChannelEntry
+		from, to string
+		want     []string
+		none     bool
+	}{
+		"along the chain": {entries: chain, from: "e.v1.0.0", to: "e.v2.0.0", want: []string{"e.v1.1.0", "e.v1.2.0", "e.v2.0.0"}},
+		"by a shortcut":   {entries: shortcut, from: "e.v1.0.0", to: "e.v2.1.0", want: []string{"e.v1.3.0", "e.v2.1.0"}},
+		"from a bundle that is not in the catalog": {entries: shortcut, from: "e.v1.0.5", to: "e.v2.1.0", want: []string{"e.v1.3.0", "e.v2.1.0"}},
+		"to itself": {entries: chain, from: "e.v1.0.0", to: "e.v1.0.0"},
+		"never through a bundle the catalog lacks":  {entries: chain, from: "e.v1.0.0", to: "e.v3.0.0", none: true},
+		"never to a bundle the catalog lacks":       {entries: chain, from: "e.v1.0.0", to: "lost", none: true},
+		"not backwards":                             {entries: chain, from: "e.v2.0.0", to: "e.v1.0.0", none: true},
+		"of equally short ways the highest version": {entries: []fbc.ChannelEntry{{Name: "e.v1.1.0", Replaces: "e.v1.0.0"}, {Name: "e.v1.2.0", Skips: []string{"e.v1.0.0"}}, {Name: "e.v2.0.0", Skips: []string{"e.v1.1.0", "e.v1.2.0"}}}, from: "e.v1.0.0", to: "e.v2.0.0", want: []string{"e.v1.2.0", "e.v2.0.0"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			g := upgradegraph.New("example", []fbc.Channel{channel("stable", tc.entries...)}, versionInName)
+			path, found := g.ShortestPath(node(tc.from), tc.to)
+			if found == tc.none {
+				t.Fatalf("found = %v, path %v", found, path)
+			}
+			var got []string
+			at := tc.from
+			for _, e := range path {
+				if e.From != at {
+					t.Errorf("the path breaks at %q: %v", at, e)
+				}
+				at = e.To
+				got = append(got, e.To)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestWithoutVersions(t *testing.T) {
+	g := upgradegraph.New("example", []fbc.Channel{channel("stable",
+		fbc.ChannelEntry{Name: "b", Replaces: "a"}, fbc.ChannelEntry{Name: "c", Replaces: "b"})}, nil)
+	if diff := cmp.Diff([]string{"c"}, g.Heads("stable")); diff != "" {
+		t.Errorf("heads (-want +got)\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"replaces:b@stable"}, spell(g.Successors(upgradegraph.Node{Name: "a"}))); diff != "" {
+		t.Errorf("successors (-want +got)\n%s", diff)
+	}
+}

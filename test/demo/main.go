@@ -1,0 +1,137 @@
+// Command demo walks the main job of Mainstay through on an embedded cluster, from an
+// empty machine to an updated operator and back, and prints a line for each step.
+//
+// It runs the built programs as a person would and looks at what they did. `make
+// demo` builds and runs it.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/mainstay-dev/mainstay/internal/testing/cluster"
+)
+
+func main() {
+	bundles := flag.String("bundles", "", "folder of <version>/ folders of one real package; unset: the sample operator")
+	keep := flag.Bool("keep", false, "leave the cluster running at the end")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, *bundles, *keep)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "\ndemo:", err)
+		os.Exit(1)
+	}
+}
+
+// demo is what the steps share.
+type demo struct {
+	*cluster.Cluster
+	dir   string
+	began time.Time
+}
+
+func run(ctx context.Context, bundles string, keep bool) (err error) {
+	dir, err := os.MkdirTemp("", "mainstay-demo-")
+	if err != nil {
+		return err
+	}
+	d := &demo{dir: dir, began: time.Now()}
+	fmt.Printf("The demo runs in %s\n\n", dir)
+	err = d.step(ctx, "A real Kubernetes, with a registry, starts", func(ctx context.Context) (string, error) {
+		c, err := cluster.Up(ctx, cluster.Options{Bin: "bin", Dir: dir})
+		d.Cluster = c
+		if err != nil {
+			return "", err
+		}
+		return "images go to " + c.Registry, nil
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.end(keep && err == nil)) }()
+	if err := d.step(ctx, "Mainstay starts", func(ctx context.Context) (string, error) {
+		return "catalogd and operator-controller run in one process", d.Serve(ctx)
+	}); err != nil {
+		return err
+	}
+	if bundles != "" {
+		return d.realPackage(ctx, bundles)
+	}
+	return d.sampleOperator(ctx)
+}
+
+// step does one step and prints its line: how long it took, what it was, and what
+// came of it.
+func (d *demo) step(ctx context.Context, what string, do func(context.Context) (string, error)) error {
+	began := time.Now()
+	result, err := do(ctx)
+	took := time.Since(began).Seconds()
+	if err != nil {
+		return fmt.Errorf("after %.1f s, %q failed: %w", took, what, err)
+	}
+	fmt.Printf("%6.2f s  %s\n", took, what)
+	for line := range strings.SplitSeq(strings.TrimRight(result, "\n"), "\n") {
+		if line != "" {
+			fmt.Printf("          %s\n", line)
+		}
+	}
+	return nil
+}
+
+// end stops what was started, or says how to look around.
+func (d *demo) end(keep bool) error {
+	if keep {
+		bin, err := filepath.Abs("bin")
+		if err != nil {
+			return err
+		}
+		fmt.Printf(`
+The cluster is left running. To look around:
+
+    export KUBECONFIG=%s PATH=%s:%s/k8s:$PATH
+    kubectl get clustercatalogs,clusterextensions,clusterobjectsets
+    mainstay extension list
+
+Mainstay runs as process %d and logs to %s. To stop it all:
+
+    kill %d && devcluster down --data-dir %s && rm -r %s
+`, d.Kubeconfig, bin, bin, d.ServersPID(), d.ServersLog(), d.ServersPID(), filepath.Join(d.dir, "cluster"), d.dir)
+		return nil
+	}
+	began := time.Now()
+	if err := d.Down(); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(d.dir); err != nil {
+		return err
+	}
+	fmt.Printf("%6.2f s  All is stopped and removed\n\nThe demo took %.0f s.\n", time.Since(began).Seconds(), time.Since(d.began).Seconds())
+	return nil
+}
+
+// eventually waits for a state that the cluster reaches by itself.
+func eventually(ctx context.Context, limit time.Duration, check func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for {
+		err := check(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("within %s: %w", limit, err)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
