@@ -1,51 +1,32 @@
+// Command devcluster is a real Kubernetes in one binary: etcd, the API server, the controller manager, the scheduler, an
+// OCI registry and nodes, with no container engine.
+//
+// It is a multi-call binary. Called as devcluster it is the command line of package cli; called by the name of a program
+// that it carries (etcd, kube-apiserver, kubectl, ...: see package programs) it is that program, so that a symbolic link
+// is all that envtest or a newcomer without kubectl needs. The supervisor starts its components in the same way.
 package main
 
 import (
-	"os"
-	"path/filepath"
-
-	"go.etcd.io/etcd/server/v3/etcdmain"
-	"k8s.io/component-base/cli"
-	_ "k8s.io/component-base/logs/json/register"
-	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
-	kcm "k8s.io/kubernetes/cmd/kube-controller-manager/app"
-	proxy "k8s.io/kubernetes/cmd/kube-proxy/app"
-	sched "k8s.io/kubernetes/cmd/kube-scheduler/app"
-	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 	"context"
-	kubectl "k8s.io/kubectl/pkg/cmd"
-	_ "github.com/google/go-containerregistry/pkg/registry"
-	_ "sigs.k8s.io/kwok/pkg/kwok/controllers"
-	_ "github.com/coredns/coredns/core/dnsserver"
-	_ "github.com/coredns/coredns/plugin/kubernetes"
-	_ "github.com/coredns/coredns/plugin/forward"
-	_ "github.com/coredns/coredns/plugin/cache"
-	_ "github.com/coredns/coredns/plugin/errors"
-	_ "github.com/coredns/coredns/plugin/ready"
-	_ "github.com/coredns/coredns/plugin/bind"
-	_ "github.com/coredns/coredns/plugin/loadbalance"
-	"github.com/coredns/coredns/coremain"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/mainstay-dev/mainstay/devcluster/internal/cli"
+	"github.com/mainstay-dev/mainstay/devcluster/internal/programs"
 )
 
 func main() {
-	switch filepath.Base(os.Args[0]) {
-	case "etcd":
-		etcdmain.Main(os.Args)
-	case "kube-apiserver":
-		os.Exit(cli.Run(apiserver.NewAPIServerCommand()))
-	case "kubectl":
-		if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
-			os.Exit(1)
-		}
-	case "kube-controller-manager":
-		os.Exit(cli.Run(kcm.NewControllerManagerCommand()))
-	case "kube-scheduler":
-		os.Exit(cli.Run(sched.NewSchedulerCommand()))
-	case "kube-proxy":
-		os.Exit(cli.Run(proxy.NewProxyCommand()))
-	case "kubelet":
-		os.Exit(cli.Run(kubelet.NewKubeletCommand(context.Background())))
-	case "coredns":
-		coremain.Run()
+	if program, ok := programs.Lookup(filepath.Base(os.Args[0])); ok {
+		os.Exit(program(os.Args))
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	if err := cli.NewCommand().ExecuteContext(ctx); err != nil {
+		fmt.Fprintf(os.Stderr, "devcluster: %v\n", err)
+		stop()
+		os.Exit(1) //nolint:gocritic // exitAfterDefer: the one deferred call was just made by hand.
 	}
 }

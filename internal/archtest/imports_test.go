@@ -63,7 +63,7 @@ var rooms = map[string][]string{
 	"internal/action":  append([]string{"api", "config"}, shared...),
 	"internal/cli":     append([]string{"api", "internal/action"}, pure...),
 	"internal/console": append([]string{"api", "internal/action", "web"}, pure...),
-	"internal/run":     append([]string{"api", "internal/image"}, components...),
+	"internal/run":     slices.Concat([]string{"api", "config", "internal/action"}, shared, components),
 	"web":              nil,
 	"config":           nil,
 

@@ -43,6 +43,11 @@ func deployments(b *bundle.Bundle, opts Options, targets []string) ([]runtime.Ob
 		deployment.Spec.Template.Annotations = annotations
 		// An update never goes back to an old ReplicaSet: it goes to another bundle.
 		deployment.Spec.RevisionHistoryLimit = ptr.To[int32](1)
+		servesWebhook := func(w v1alpha1.WebhookDescription) bool { return w.DeploymentName == wanted.Name }
+		if slices.ContainsFunc(b.CSV.Spec.WebhookDefinitions, servesWebhook) {
+			// Before the configuration, which has the last word on volumes.
+			mountCertificate(deployment)
+		}
 		if err := applyConfig(deployment, opts.DeploymentConfig); err != nil {
 			return nil, err
 		}

@@ -10,31 +10,33 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/bundle"
 )
 
+const kindCRD = "CustomResourceDefinition"
+
 // kindNamespaced lists the kinds that a bundle may ship beside its CSV, and whether
 // they are namespaced. Kinds alone decide, whatever their group: several groups have,
 // for example, a ServiceMonitor.
 var kindNamespaced = map[string]bool{
-	"ClusterRole":              false,
-	"ClusterRoleBinding":       false,
-	"ConfigMap":                true,
-	"ConsoleCLIDownload":       false,
-	"ConsoleLink":              false,
-	"ConsolePlugin":            false,
-	"ConsoleQuickStart":        false,
-	"ConsoleYAMLSample":        false,
-	"CustomResourceDefinition": false,
-	"NetworkPolicy":            true,
-	"PodDisruptionBudget":      true,
-	"PodMonitor":               true,
-	"PriorityClass":            false,
-	"PrometheusRule":           true,
-	"Role":                     true,
-	"RoleBinding":              true,
-	"Secret":                   true,
-	"Service":                  true,
-	kindServiceAccount:         true,
-	"ServiceMonitor":           true,
-	"VerticalPodAutoscaler":    true,
+	"ClusterRole":           false,
+	"ClusterRoleBinding":    false,
+	"ConfigMap":             true,
+	"ConsoleCLIDownload":    false,
+	"ConsoleLink":           false,
+	"ConsolePlugin":         false,
+	"ConsoleQuickStart":     false,
+	"ConsoleYAMLSample":     false,
+	kindCRD:                 false,
+	"NetworkPolicy":         true,
+	"PodDisruptionBudget":   true,
+	"PodMonitor":            true,
+	"PriorityClass":         false,
+	"PrometheusRule":        true,
+	"Role":                  true,
+	"RoleBinding":           true,
+	"Secret":                true,
+	"Service":               true,
+	kindServiceAccount:      true,
+	"ServiceMonitor":        true,
+	"VerticalPodAutoscaler": true,
 }
 
 // api is a version of a kind.

@@ -1,7 +1,7 @@
 // Package render makes the Kubernetes objects of a registry+v1 bundle: what its CSV
-// asks for (Deployments, ServiceAccounts, RBAC) and what its manifests hold. It says
-// which bundles cannot be rendered and why, which namespaces an extension watches, and
-// what its configuration may be.
+// asks for (Deployments, ServiceAccounts, RBAC, webhooks) and what its manifests hold.
+// It says which bundles cannot be rendered and why, which namespaces an extension
+// watches, and what its configuration may be.
 //
 // It is pure: a bundle and options in, objects out, the same in the same order each
 // time. Reading bundles is internal/bundle's job; putting objects into phases and on a
@@ -55,11 +55,18 @@ func Render(b *bundle.Bundle, opts Options) ([]unstructured.Unstructured, error)
 	if err != nil {
 		return nil, err
 	}
-	made, err := toUnstructured(slices.Concat(permissions(b, opts.InstallNamespace, targets), deployments))
+	made, err := toUnstructured(slices.Concat(
+		permissions(b, opts.InstallNamespace, targets),
+		deployments,
+		services(b, opts.InstallNamespace),
+		webhookConfigurations(b, opts.InstallNamespace, targets),
+	))
 	if err != nil {
 		return nil, fmt.Errorf("rendering bundle %q: %w", b.Name(), err)
 	}
-	return merge(b.Name(), shipped(b, opts.InstallNamespace), made)
+	shipped := shipped(b, opts.InstallNamespace)
+	addConversion(b, opts.InstallNamespace, shipped)
+	return merge(b.Name(), shipped, made)
 }
 
 // toUnstructured takes the status out, which is not for us to write.

@@ -38,7 +38,10 @@ func TestServerTakesWhatIsRendered(t *testing.T) {
 			}
 		}
 	}
-	t.Run("synthetic", func(t *testing.T) { apply(t, testBundle(t, "foo")) })
+	t.Run("synthetic", func(t *testing.T) {
+		apply(t, testBundle(t, "foo"))
+		apply(t, testBundle(t, "hooks"))
+	})
 	t.Run("real", func(t *testing.T) {
 		for _, dir := range realBundles(t) {
 			b, err := bundle.Load(os.DirFS(dir))

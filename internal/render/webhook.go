@@ -7,7 +7,9 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/ptr"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/bundle"
@@ -17,37 +19,41 @@ import (
 // not stand between a person and them.
 const olmGroup = "olm.operatorframework.io"
 
-// checkWebhooks says what is wrong with a bundle's webhooks, and that webhooks are not
-// rendered yet.
+// checkWebhooks says what is wrong with a bundle's webhooks.
 func checkWebhooks(b *bundle.Bundle) []string {
 	webhooks := b.CSV.Spec.WebhookDefinitions
-	if len(webhooks) == 0 {
-		return nil
-	}
-	var names []string
-	for _, webhook := range webhooks {
-		names = append(names, webhook.GenerateName)
-	}
-	reasons := []string{fmt.Sprintf("unsupported bundle: webhookDefinitions are not supported yet: %s", quoted(names))}
-	reasons = append(reasons, checkWebhookNames(webhooks)...)
-	reasons = append(reasons, checkWebhookDeployments(webhooks, deploymentNames(b))...)
-	reasons = append(reasons, checkWebhookRules(webhooks)...)
-	reasons = append(reasons, checkConversion(b)...)
-	return reasons
+	return slices.Concat(
+		checkWebhookNames(webhooks),
+		checkWebhookDeployments(webhooks, deploymentNames(b)),
+		checkWebhookServices(webhooks),
+		checkWebhookPorts(webhooks),
+		checkWebhookFields(webhooks),
+		checkWebhookRules(webhooks),
+		checkConversion(b),
+	)
+}
+
+// webhookTypes are the known types; those of admission need names of three labels at
+// least, such as v.example.com.
+var webhookTypes = []v1alpha1.WebhookAdmissionType{
+	v1alpha1.ValidatingAdmissionWebhook, v1alpha1.MutatingAdmissionWebhook, v1alpha1.ConversionWebhook,
 }
 
 func checkWebhookNames(webhooks []v1alpha1.WebhookDescription) []string {
 	byType := map[v1alpha1.WebhookAdmissionType][]string{}
 	var reasons []string
 	for _, webhook := range webhooks {
-		byType[webhook.Type] = append(byType[webhook.Type], webhook.GenerateName)
-		if problems := validation.IsDNS1123Subdomain(webhook.GenerateName); len(problems) > 0 {
+		name := webhookName(webhook)
+		byType[webhook.Type] = append(byType[webhook.Type], name)
+		problems := validation.IsDNS1123Subdomain(name)
+		if len(problems) == 0 && webhook.Type != v1alpha1.ConversionWebhook && strings.Count(name, ".") < 2 {
+			problems = []string{"an admission webhook is named by a domain of at least three parts, such as v.example.com"}
+		}
+		if len(problems) > 0 {
 			reasons = append(reasons, fmt.Sprintf("invalid webhook name %q: %s", webhook.GenerateName, strings.Join(problems, ", ")))
 		}
 	}
-	for _, webhookType := range []v1alpha1.WebhookAdmissionType{
-		v1alpha1.ValidatingAdmissionWebhook, v1alpha1.MutatingAdmissionWebhook, v1alpha1.ConversionWebhook,
-	} {
+	for _, webhookType := range webhookTypes {
 		if twice := duplicates(byType[webhookType]); len(twice) > 0 {
 			reasons = append(reasons, fmt.Sprintf("duplicate webhooks of type %s: %s", webhookType, quoted(twice)))
 		}
@@ -66,6 +72,86 @@ func checkWebhookDeployments(webhooks []v1alpha1.WebhookDescription, deployments
 		if !slices.Contains(deployments, webhook.DeploymentName) {
 			reasons = append(reasons, fmt.Sprintf("webhook %q is served by the deployment %q, which the ClusterServiceVersion does not have",
 				webhook.GenerateName, webhook.DeploymentName))
+		}
+	}
+	return reasons
+}
+
+// checkWebhookServices refuses Deployments whose names differ only in what the name of
+// their Service cannot show.
+func checkWebhookServices(webhooks []v1alpha1.WebhookDescription) []string {
+	byService := map[string][]string{}
+	for _, webhook := range webhooks {
+		service := serviceName(webhook.DeploymentName)
+		if !slices.Contains(byService[service], webhook.DeploymentName) {
+			byService[service] = append(byService[service], webhook.DeploymentName)
+		}
+	}
+	var reasons []string
+	for service, deployments := range byService {
+		if len(deployments) > 1 {
+			reasons = append(reasons, fmt.Sprintf("the webhooks of the deployments %s would share the Service %q: one must be renamed", quoted(deployments), service))
+		}
+	}
+	slices.Sort(reasons)
+	return reasons
+}
+
+// checkWebhookPorts refuses ports that no Service can have, and one port that leads to
+// two.
+func checkWebhookPorts(webhooks []v1alpha1.WebhookDescription) []string {
+	type address struct {
+		deployment string
+		port       int32
+	}
+	var reasons []string
+	targets := map[address]intstr.IntOrString{}
+	for _, webhook := range webhooks {
+		port := servicePort(webhook)
+		problems := validation.IsValidPortNum(int(port.Port))
+		if port.TargetPort.Type == intstr.String {
+			problems = append(problems, validation.IsValidPortName(port.TargetPort.StrVal)...)
+		} else if port.TargetPort.IntVal != port.Port {
+			problems = append(problems, validation.IsValidPortNum(int(port.TargetPort.IntVal))...)
+		}
+		if len(problems) > 0 {
+			reasons = append(reasons, fmt.Sprintf("webhook %q has an invalid port: %s", webhook.GenerateName, strings.Join(problems, ", ")))
+		}
+		at := address{webhook.DeploymentName, port.Port}
+		if first, taken := targets[at]; taken && first != port.TargetPort {
+			reasons = append(reasons, fmt.Sprintf("webhook %q leads the port %d of deployment %q to %s, another one to %s",
+				webhook.GenerateName, at.port, at.deployment, port.TargetPort.String(), first.String()))
+			continue
+		}
+		targets[at] = port.TargetPort
+	}
+	return reasons
+}
+
+// checkWebhookFields refuses values that the API server would refuse, but only in the
+// last phase of a roll-out.
+func checkWebhookFields(webhooks []v1alpha1.WebhookDescription) []string {
+	var reasons []string
+	refuse := func(webhook v1alpha1.WebhookDescription, format string, args ...any) {
+		reasons = append(reasons, fmt.Sprintf("webhook %q ", webhook.GenerateName)+fmt.Sprintf(format, args...))
+	}
+	for _, webhook := range webhooks {
+		if versions := webhook.AdmissionReviewVersions; !slices.Contains(versions, "v1") && !slices.Contains(versions, "v1beta1") {
+			refuse(webhook, "understands the review versions %v, none of which is v1 or v1beta1", versions)
+		}
+		if path := ptr.Deref(webhook.WebhookPath, ""); path != "" && !strings.HasPrefix(path, "/") {
+			refuse(webhook, "has the path %q, which does not begin with a slash", path)
+		}
+		if webhook.Type == v1alpha1.ConversionWebhook {
+			continue
+		}
+		switch effects := ptr.Deref(webhook.SideEffects, ""); effects {
+		case admissionregistrationv1.SideEffectClassNone, admissionregistrationv1.SideEffectClassNoneOnDryRun:
+		default:
+			refuse(webhook, "has the side effects %q, only None and NoneOnDryRun are allowed", effects)
+		}
+		if seconds := ptr.Deref(webhook.TimeoutSeconds, 1); seconds < 1 || seconds > 30 {
+			refuse(webhook, "has a timeout of %d seconds, which must be from 1 to 30", seconds)
 		}
 	}
 	return reasons

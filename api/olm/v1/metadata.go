@@ -23,6 +23,9 @@ const (
 	// the extension watches; absent or empty means all namespaces. The field
 	// spec.config.inline.watchNamespace wins over it.
 	AnnotationWatchNamespace = "olm.operatorframework.io/watch-namespace"
+	// AnnotationRefresh, on a ClusterCatalog, is a time in RFC 3339: when a person asked
+	// for the registry to be looked at now, and not when the poll interval is over.
+	AnnotationRefresh = "mainstay.dev/refresh"
 	// AnnotationPackageName, on a ClusterObjectSet, is the package of its bundle.
 	AnnotationPackageName = "olm.operatorframework.io/package-name"
 	// AnnotationBundleName, on a ClusterObjectSet, is the name of its bundle.

@@ -40,7 +40,8 @@ type Options struct {
 type Cluster struct {
 	// Kubeconfig is the administrator's.
 	Kubeconfig string
-	// Registry is the address of the image registry, as host:port.
+	// Registry is the address of the image registry, as host:port: with a real node one
+	// that pods reach too.
 	Registry string
 
 	opts    Options
@@ -67,11 +68,15 @@ func Up(ctx context.Context, opts Options) (*Cluster, error) {
 	if err != nil {
 		return nil, errors.Join(err, c.Down())
 	}
-	var status struct{ Registry, Kubeconfig string }
+	var status struct{ Registry, NodeRegistry, Kubeconfig string }
 	if err := json.Unmarshal([]byte(out), &status); err != nil {
 		return nil, errors.Join(fmt.Errorf("reading devcluster's status: %w", err), c.Down())
 	}
 	c.Kubeconfig = status.Kubeconfig
+	if status.NodeRegistry != "" {
+		c.Registry = status.NodeRegistry
+		return c, c.trustRegistry()
+	}
 	_, port, err := net.SplitHostPort(status.Registry)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("devcluster's registry: %w", err), c.Down())
@@ -85,6 +90,23 @@ func (c *Cluster) dataDir() string { return filepath.Join(c.opts.Dir, "cluster")
 
 // CA is the file of the cluster's certificate authority.
 func (c *Cluster) CA() string { return filepath.Join(c.dataDir(), "pki", "ca.crt") }
+
+// CertDir is a folder that makes the commands trust the registry.
+func (c *Cluster) CertDir() string { return filepath.Join(c.opts.Dir, "certs") }
+
+// trustRegistry writes CertDir: on another address than localhost the registry speaks
+// TLS, with a certificate of the cluster's authority.
+func (c *Cluster) trustRegistry() error {
+	ca, err := os.ReadFile(c.CA())
+	if err != nil {
+		return errors.Join(err, c.Down())
+	}
+	dir := filepath.Join(c.CertDir(), c.Registry)
+	if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "ca.crt"), ca, 0o644)); err != nil {
+		return errors.Join(err, c.Down())
+	}
+	return nil
+}
 
 // ServersLog is the log of the servers that Serve started.
 func (c *Cluster) ServersLog() string { return filepath.Join(c.opts.Dir, "mainstay.log") }

@@ -1,0 +1,47 @@
+package v1_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+var manifest = regexp.MustCompile("(?s)```yaml\n(.*?)```")
+
+// Each manifest in the documentation is accepted by a real API server, with every
+// field known to it.
+func TestExamplesOfTheDocumentation(t *testing.T) {
+	c := env.Client(t)
+	pages, err := filepath.Glob(filepath.Join("..", "..", "..", "docs", "kinds", "*.md"))
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("no pages found: %v", err)
+	}
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		examples := manifest.FindAllSubmatch(text, -1)
+		if len(examples) == 0 {
+			t.Errorf("%s has no example", page)
+		}
+		for _, example := range examples {
+			object := &unstructured.Unstructured{}
+			if err := yaml.UnmarshalStrict(example[1], &object.Object); err != nil {
+				t.Errorf("%s: %v\n%s", page, err, example[1])
+				continue
+			}
+			strict := client.FieldValidation("Strict")
+			if err := c.Create(t.Context(), object, client.DryRunAll, strict); err != nil {
+				t.Errorf("%s: the example %q is refused: %v", page, object.GetName(), err)
+			}
+		}
+	}
+}

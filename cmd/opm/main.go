@@ -1,0 +1,20 @@
+// Command opm makes and checks catalogs of operators. It is compatible with the opm
+// that the scripts of catalog authors call, and the same code as `mainstay catalog`.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/mainstay-dev/mainstay/internal/cli"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	code := cli.Execute(ctx, cli.Opm())
+	stop()
+	os.Exit(code)
+}

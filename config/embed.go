@@ -1,0 +1,15 @@
+// Package config holds the manifests of an installation: the CRDs and the cluster
+// roles of the components, generated from their Go code, and beside them namespace,
+// accounts, bindings, Services and Deployments.
+//
+// It is data only. The files are complete with their defaults (kubectl apply -k
+// config), and internal/action sets namespace, image and options when it installs.
+package config
+
+import "embed"
+
+// Files are the manifests, by their path in this folder. The order in which they are
+// applied is that of the resources in kustomization.yaml.
+//
+//go:embed kustomization.yaml namespace.yaml crd rbac catalogd operator-controller
+var Files embed.FS

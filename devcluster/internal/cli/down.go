@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mainstay-dev/mainstay/devcluster/internal/cluster"
+)
+
+// downTimeout is longer than a supervisor takes that has to kill its components after their grace period.
+const downTimeout = time.Minute
+
+var errDownTimeout = fmt.Errorf("not gone within %s", downTimeout)
+
+func newDownCommand(dir *dirFlag) *cobra.Command {
+	return &cobra.Command{
+		Use:   "down",
+		Short: "Stop the cluster and keep its state",
+		Long: `Stop the cluster that runs on the data directory, and wait until it is gone. Objects, images and addresses are kept for
+the next up. To stop a cluster that does not run is no error.`,
+		Example: `  devcluster down
+  devcluster down --data-dir /tmp/other`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			dir, err := dir.dir()
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeoutCause(command.Context(), downTimeout, errDownTimeout)
+			defer cancel()
+			ran, err := cluster.Down(ctx, dir)
+			if err != nil {
+				return err
+			}
+			if ran {
+				fmt.Fprintf(command.OutOrStdout(), "The cluster on %s is stopped.\n", dir)
+			} else {
+				fmt.Fprintf(command.OutOrStdout(), "No cluster runs on %s.\n", dir)
+			}
+			return nil
+		},
+	}
+}
+
+func newResetCommand(dir *dirFlag) *cobra.Command {
+	return &cobra.Command{
+		Use:   "reset",
+		Short: "Delete the state of a cluster that does not run",
+		Long: `Delete objects, images, certificates, logs and addresses: the next up makes a new cluster. Only what devcluster wrote is
+deleted; the data directory itself goes when nothing else stands in it.`,
+		Example: `  devcluster down && devcluster reset`,
+		Args:    cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			dir, err := dir.dir()
+			if err != nil {
+				return err
+			}
+			if err := cluster.Reset(dir); err != nil {
+				return errors.Join(errors.New("nothing more was deleted"), err)
+			}
+			fmt.Fprintf(command.OutOrStdout(), "The state in %s is deleted.\n", dir)
+			return nil
+		},
+	}
+}

@@ -1,0 +1,60 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/mainstay-dev/mainstay/devcluster/internal/realnode"
+	"github.com/mainstay-dev/mainstay/devcluster/internal/state"
+)
+
+// Down stops the cluster that runs on a data directory and waits until it is gone, or ctx ends. ran is false when there
+// was none; what a killed supervisor left on the machine is removed then.
+func Down(ctx context.Context, dir state.Dir) (ran bool, err error) {
+	pid, running, err := dir.Holder()
+	if err != nil {
+		return false, err
+	}
+	if !running {
+		return false, realnode.Cleanup(dir)
+	}
+	if pid == 0 {
+		return true, errors.New("the supervisor is only just starting; try again in a moment")
+	}
+	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return true, fmt.Errorf("ask the supervisor (process %d) to stop: %w", pid, err)
+	}
+	ticks := time.NewTicker(20 * time.Millisecond)
+	defer ticks.Stop()
+	for {
+		_, running, err := dir.Holder()
+		if err != nil || !running {
+			return true, err
+		}
+		select {
+		case <-ctx.Done():
+			return true, fmt.Errorf("the supervisor (process %d) still runs: %w; its log is %s",
+				pid, context.Cause(ctx), dir.Log(SupervisorLog))
+		case <-ticks.C:
+		}
+	}
+}
+
+// Reset deletes the state of a cluster that does not run.
+func Reset(dir state.Dir) error {
+	if err := dir.Create(); err != nil { // The lock needs a directory to stand in.
+		return err
+	}
+	lock, err := dir.Acquire()
+	if err != nil {
+		return err
+	}
+	defer lock.Release() //nolint:errcheck // Nothing was written by it.
+	if err := realnode.Cleanup(dir); err != nil {
+		return err
+	}
+	return dir.Reset()
+}

@@ -1,0 +1,65 @@
+package cluster
+
+import (
+	"context"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/mainstay-dev/mainstay/devcluster/internal/realnode"
+)
+
+// startNodeNamespaces makes the machine within the machine: after it, the gateway's address exists and programs can be
+// started inside.
+func (r *run) startNodeNamespaces(ctx context.Context) error {
+	began := time.Now()
+	if err := r.node.Prepare(); err != nil {
+		return err
+	}
+	component, base := r.node.Init()
+	process, err := r.launch(component, base)
+	if err != nil {
+		return err
+	}
+	if err := r.node.Connect(process.PID()); err != nil {
+		return err
+	}
+	if err := process.WaitReady(ctx, component.Ready); err != nil {
+		return err
+	}
+	return r.report.componentReady(component, process.PID(), time.Since(began))
+}
+
+// startRealNode starts the node's programs, the API server being ready.
+func (r *run) startRealNode(ctx context.Context) error {
+	containerd, err := r.node.Containerd()
+	if err != nil {
+		return err
+	}
+	kubelet := r.node.Kubelet()
+	kubelet.Ready = r.nodesReady([]string{realnode.NodeName})
+
+	programs, ctx := errgroup.WithContext(ctx)
+	programs.Go(func() error {
+		if err := r.startComponent(ctx, containerd); err != nil {
+			return err
+		}
+		return r.startComponent(ctx, kubelet)
+	})
+	programs.Go(func() error { return r.startComponent(ctx, r.node.KubeProxy()) })
+	programs.Go(func() error {
+		if err := r.node.ApplyDNS(ctx, r.client); err != nil {
+			return err
+		}
+		return r.startComponent(ctx, r.node.CoreDNS())
+	})
+	return programs.Wait()
+}
+
+// startRegistry starts the registry and, for a real node, fills in the one image that it cannot do without.
+func (r *run) startRegistry(ctx context.Context) error {
+	if err := r.startComponent(ctx, r.config.Registry(r.node != nil)); err != nil || r.node == nil {
+		return err
+	}
+	return r.node.PushPauseImage(ctx)
+}

@@ -1,0 +1,103 @@
+package components
+
+import (
+	"net/netip"
+)
+
+// APIServer serves Kubernetes: RBAC and Node authorisation, the default admission plugins and NodeRestriction, aggregated
+// API servers and webhooks by their endpoints, so that neither needs a kube-proxy on this machine.
+func (c Config) APIServer() Component {
+	url := localURL(c.Addresses.APIServerPort)
+	return Component{
+		Name: "kube-apiserver", Program: "kube-apiserver", Address: url, StopGrace: stopGrace,
+		Ready: answersOK(url+"/readyz", c.PKI.CA, &c.PKI.Admin),
+		Args: []string{
+			"--bind-address=127.0.0.1",
+			port("secure-port", c.Addresses.APIServerPort),
+			"--advertise-address=" + c.Addresses.Gateway().String(), // Endpoints of loopback are not allowed.
+			"--service-cluster-ip-range=" + c.Addresses.Services().String(),
+			"--allow-privileged",
+			"--profiling=false",
+
+			"--etcd-servers=" + localURL(c.Addresses.EtcdPort),
+			"--etcd-cafile=" + c.PKI.EtcdCA.CertFile,
+			"--etcd-certfile=" + c.PKI.EtcdClient.CertFile,
+			"--etcd-keyfile=" + c.PKI.EtcdClient.KeyFile,
+
+			"--tls-cert-file=" + c.PKI.APIServer.CertFile,
+			"--tls-private-key-file=" + c.PKI.APIServer.KeyFile,
+			"--client-ca-file=" + c.PKI.CA.CertFile,
+			"--authorization-mode=Node,RBAC",
+			"--enable-admission-plugins=NodeRestriction",
+			"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+			"--service-account-key-file=" + c.PKI.ServiceAccounts,
+			"--service-account-signing-key-file=" + c.PKI.ServiceAccounts,
+
+			"--enable-aggregator-routing",
+			"--proxy-client-cert-file=" + c.PKI.FrontProxyClient.CertFile,
+			"--proxy-client-key-file=" + c.PKI.FrontProxyClient.KeyFile,
+			"--requestheader-client-ca-file=" + c.PKI.FrontProxyCA.CertFile,
+			"--requestheader-allowed-names=front-proxy-client",
+			"--requestheader-username-headers=X-Remote-User",
+			"--requestheader-group-headers=X-Remote-Group",
+			"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+
+			"--kubelet-preferred-address-types=InternalIP",
+			"--kubelet-certificate-authority=" + c.PKI.CA.CertFile,
+			"--kubelet-client-certificate=" + c.PKI.KubeletClient.CertFile,
+			"--kubelet-client-key=" + c.PKI.KubeletClient.KeyFile,
+		},
+	}
+}
+
+// ControllerManager runs the controllers of Kubernetes, each as its own service account.
+func (c Config) ControllerManager() Component {
+	url := localURL(c.Addresses.ControllerManagerPort)
+	kubeconfig := c.Kubeconfig("kube-controller-manager")
+	return Component{
+		Name: "kube-controller-manager", Program: "kube-controller-manager", Address: url, StopGrace: stopGrace,
+		Ready: selfSignedOK(url + "/healthz"),
+		Args: []string{
+			"--bind-address=127.0.0.1",
+			port("secure-port", c.Addresses.ControllerManagerPort),
+			"--kubeconfig=" + kubeconfig,
+			"--authentication-kubeconfig=" + kubeconfig,
+			"--authorization-kubeconfig=" + kubeconfig,
+			"--leader-elect=false",
+			"--profiling=false",
+			// The defaults (20 and 30) would spend five seconds of the first start on the controllers' service accounts.
+			"--kube-api-qps=500",
+			"--kube-api-burst=1000",
+			"--use-service-account-credentials",
+			"--service-account-private-key-file=" + c.PKI.ServiceAccounts,
+			"--root-ca-file=" + c.PKI.CA.CertFile,
+			"--cluster-signing-cert-file=" + c.PKI.CA.CertFile,
+			"--cluster-signing-key-file=" + c.PKI.CA.KeyFile,
+			"--cluster-name=devcluster",
+		},
+	}
+}
+
+// Scheduler gives pods their nodes.
+func (c Config) Scheduler() Component {
+	url := localURL(c.Addresses.SchedulerPort)
+	kubeconfig := c.Kubeconfig("kube-scheduler")
+	return Component{
+		Name: "kube-scheduler", Program: "kube-scheduler", Address: url, StopGrace: stopGrace,
+		Ready: selfSignedOK(url + "/readyz"),
+		Args: []string{
+			"--bind-address=127.0.0.1",
+			port("secure-port", c.Addresses.SchedulerPort),
+			"--kubeconfig=" + kubeconfig,
+			"--authentication-kubeconfig=" + kubeconfig,
+			"--authorization-kubeconfig=" + kubeconfig,
+			"--leader-elect=false",
+			"--profiling=false",
+			"--kube-api-qps=500",
+			"--kube-api-burst=1000",
+		},
+	}
+}
+
+// KubernetesService is the ClusterIP that the API server gives the Service "kubernetes": the first of the range.
+func (c Config) KubernetesService() netip.Addr { return c.Addresses.Services().Addr().Next() }

@@ -1,0 +1,15 @@
+package programs
+
+import (
+	"context"
+
+	"k8s.io/component-base/cli"
+	proxy "k8s.io/kubernetes/cmd/kube-proxy/app"
+	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
+)
+
+// nodeTable has the programs of a real node, which exist on Linux only.
+var nodeTable = map[string]Program{
+	"kubelet":    func([]string) int { return cli.Run(kubelet.NewKubeletCommand(context.Background())) },
+	"kube-proxy": func([]string) int { return cli.Run(proxy.NewProxyCommand()) },
+}

@@ -1,0 +1,83 @@
+package realnode
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1apply "k8s.io/client-go/applyconfigurations/core/v1"
+	discoveryv1apply "k8s.io/client-go/applyconfigurations/discovery/v1"
+	rbacv1apply "k8s.io/client-go/applyconfigurations/rbac/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/mainstay-dev/mainstay/devcluster/internal/pki"
+)
+
+// fieldManager is the name that the node's objects are applied by.
+const fieldManager = "devcluster"
+
+// dnsService is the name that every cluster's name server has.
+const dnsService = "kube-dns"
+
+// ApplyDNS gives the name server its rights and its ClusterIP.
+func (n *Node) ApplyDNS(ctx context.Context, client kubernetes.Interface) error {
+	options := metav1.ApplyOptions{FieldManager: fieldManager, Force: true}
+	_, err := client.RbacV1().ClusterRoles().Apply(ctx, dnsRole(), options)
+	if err == nil {
+		_, err = client.RbacV1().ClusterRoleBindings().Apply(ctx, dnsRoleBinding(), options)
+	}
+	if err == nil {
+		_, err = client.CoreV1().Services(metav1.NamespaceSystem).Apply(ctx, n.dnsService(), options)
+	}
+	if err == nil {
+		_, err = client.DiscoveryV1().EndpointSlices(metav1.NamespaceSystem).Apply(ctx, n.dnsEndpoints(), options)
+	}
+	if err != nil {
+		return fmt.Errorf("make the Service of the name server: %w", err)
+	}
+	return nil
+}
+
+func dnsRole() *rbacv1apply.ClusterRoleApplyConfiguration {
+	return rbacv1apply.ClusterRole(pki.CoreDNSUser).WithRules(
+		rbacv1apply.PolicyRule().WithAPIGroups("").WithResources("services", "pods", "namespaces").WithVerbs("list", "watch"),
+		rbacv1apply.PolicyRule().WithAPIGroups("discovery.k8s.io").WithResources("endpointslices").WithVerbs("list", "watch"),
+	)
+}
+
+func dnsRoleBinding() *rbacv1apply.ClusterRoleBindingApplyConfiguration {
+	return rbacv1apply.ClusterRoleBinding(pki.CoreDNSUser).
+		WithRoleRef(rbacv1apply.RoleRef().WithAPIGroup(rbacv1.GroupName).WithKind("ClusterRole").WithName(pki.CoreDNSUser)).
+		WithSubjects(rbacv1apply.Subject().WithAPIGroup(rbacv1.GroupName).WithKind(rbacv1.UserKind).WithName(pki.CoreDNSUser))
+}
+
+// dnsService has no selector: the name server is no pod.
+func (n *Node) dnsService() *corev1apply.ServiceApplyConfiguration {
+	port := func(name string, protocol corev1.Protocol) *corev1apply.ServicePortApplyConfiguration {
+		return corev1apply.ServicePort().WithName(name).WithPort(53).WithProtocol(protocol)
+	}
+	return corev1apply.Service(dnsService, metav1.NamespaceSystem).
+		WithLabels(map[string]string{"k8s-app": dnsService}).
+		WithSpec(corev1apply.ServiceSpec().
+			WithClusterIP(n.config.Addresses.DNS().String()).
+			WithPorts(port("dns", corev1.ProtocolUDP), port("dns-tcp", corev1.ProtocolTCP)))
+}
+
+func (n *Node) dnsEndpoints() *discoveryv1apply.EndpointSliceApplyConfiguration {
+	port := func(name string, protocol corev1.Protocol) *discoveryv1apply.EndpointPortApplyConfiguration {
+		return discoveryv1apply.EndpointPort().WithName(name).WithPort(53).WithProtocol(protocol)
+	}
+	return discoveryv1apply.EndpointSlice(dnsService+"-devcluster", metav1.NamespaceSystem).
+		WithLabels(map[string]string{
+			discoveryv1.LabelServiceName: dnsService,
+			discoveryv1.LabelManagedBy:   fieldManager,
+		}).
+		WithAddressType(discoveryv1.AddressTypeIPv4).
+		WithEndpoints(discoveryv1apply.Endpoint().
+			WithAddresses(n.config.Addresses.Gateway().String()).
+			WithConditions(discoveryv1apply.EndpointConditions().WithReady(true))).
+		WithPorts(port("dns", corev1.ProtocolUDP), port("dns-tcp", corev1.ProtocolTCP))
+}

@@ -1,0 +1,114 @@
+package state
+
+import (
+	"errors"
+	"net/netip"
+	"slices"
+	"testing"
+)
+
+// machine is a Machine on which some ports are taken and some networks are routed.
+func machine(takenPorts []int, networks ...string) Machine {
+	return Machine{
+		Listen: func(port int) (int, error) {
+			if slices.Contains(takenPorts, port) {
+				return 0, errors.New("address already in use")
+			}
+			return port, nil
+		},
+		Networks: func() ([]netip.Prefix, error) {
+			var prefixes []netip.Prefix
+			for _, network := range networks {
+				prefixes = append(prefixes, netip.MustParsePrefix(network))
+			}
+			return prefixes, nil
+		},
+	}
+}
+
+func newTestDir(t *testing.T) Dir {
+	t.Helper()
+	dir := Dir(t.TempDir())
+	if err := dir.Create(); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestChooseAddressesKeepsThem(t *testing.T) {
+	dir := newTestDir(t)
+	first, notes, err := dir.ChooseAddresses(0, machine(nil))
+	if err != nil || len(notes) != 0 {
+		t.Fatalf("first start: notes %q, error %v", notes, err)
+	}
+	ports := []int{first.EtcdPort, first.APIServerPort, first.ControllerManagerPort, first.SchedulerPort, first.RegistryPort}
+	for i, port := range ports {
+		if port < firstPort || port > lastPort || slices.Contains(ports[:i], port) {
+			t.Errorf("ports %v: %d is out of range or there twice", ports, port)
+		}
+	}
+	second, notes, err := dir.ChooseAddresses(0, machine(nil))
+	if err != nil || second != first || len(notes) != 0 {
+		t.Errorf("second start: %+v, notes %q, error %v; want %+v", second, notes, err, first)
+	}
+}
+
+func TestChooseAddressesWhenPortsAreTaken(t *testing.T) {
+	dir := newTestDir(t)
+	first, _, err := dir.ChooseAddresses(0, machine(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	moved, notes, err := dir.ChooseAddresses(0, machine([]int{first.EtcdPort}))
+	if err != nil || len(notes) != 1 || moved.EtcdPort == first.EtcdPort || moved.RegistryPort != first.RegistryPort {
+		t.Errorf("one port taken: %+v, notes %q, error %v; want only etcd's port of %+v to move", moved, notes, err, first)
+	}
+	_, _, err = dir.ChooseAddresses(5001, machine([]int{5001}))
+	var taken *PortTakenError
+	if !errors.As(err, &taken) || taken.Port != 5001 {
+		t.Errorf("a taken port that was asked for gives %v, want a PortTakenError", err)
+	}
+	given, _, err := dir.ChooseAddresses(5001, machine(nil))
+	if err != nil || given.RegistryPort != 5001 {
+		t.Errorf("registry port %d, error %v; want 5001", given.RegistryPort, err)
+	}
+	kept, _, err := dir.ChooseAddresses(0, machine(nil))
+	if err != nil || kept.RegistryPort != 5001 {
+		t.Errorf("registry port %d after a start with 5001, error %v; want 5001", kept.RegistryPort, err)
+	}
+}
+
+func TestChooseBlock(t *testing.T) {
+	free, err := machine(nil).chooseBlock("/some/where")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, _ := machine(nil, "0.0.0.0/0").chooseBlock("/some/where"); again != free {
+		t.Errorf("a default route changes %s to %s", free, again)
+	}
+	if next, _ := machine(nil, free.String()).chooseBlock("/some/where"); next == free {
+		t.Errorf("%s is chosen although it is routed", free)
+	}
+	if inside, _ := machine(nil, free.Addr().String()+"/30").chooseBlock("/some/where"); inside == free {
+		t.Errorf("%s is chosen although a part of it is routed", free)
+	}
+	if _, err := machine(nil, "10.0.0.0/8").chooseBlock("/some/where"); err == nil {
+		t.Error("no error although all of 10/8 is routed")
+	}
+}
+
+func TestNetworksOfABlock(t *testing.T) {
+	addresses := Addresses{Block: netip.MustParsePrefix("10.201.0.0/16")}
+	for _, test := range []struct{ name, got, want string }{
+		{"pods", addresses.Pods().String(), "10.201.0.0/17"},
+		{"Services", addresses.Services().String(), "10.201.128.0/18"},
+		{"name server", addresses.DNS().String(), "10.201.128.10"},
+		{"gateway", addresses.Gateway().String(), "10.201.192.1"},
+		{"node", addresses.NodeIP().String(), "10.201.192.2"},
+		{"link", addresses.Link().String(), "10.201.192.0/30"},
+	} {
+		if test.got != test.want {
+			t.Errorf("%s: %s, want %s", test.name, test.got, test.want)
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package state
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestLockIsHeldByOne(t *testing.T) {
+	dir := newTestDir(t)
+	if _, running, err := dir.Holder(); running || err != nil {
+		t.Fatalf("before anything ran: running %t, error %v", running, err)
+	}
+	lock, err := dir.Acquire()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var locked *LockedError
+	if _, err := dir.Acquire(); !errors.As(err, &locked) || locked.PID != os.Getpid() {
+		t.Errorf("a second supervisor gets %v, want a LockedError with process %d", err, os.Getpid())
+	}
+	if pid, running, err := dir.Holder(); pid != os.Getpid() || !running || err != nil {
+		t.Errorf("holder %d, running %t, error %v; want this process", pid, running, err)
+	}
+	if err := lock.Release(); err != nil {
+		t.Fatal(err)
+	}
+	if _, running, err := dir.Holder(); running || err != nil {
+		t.Errorf("after the release: running %t, error %v", running, err)
+	}
+	if lock, err = dir.Acquire(); err != nil {
+		t.Errorf("after the release: %v", err)
+	} else if err := lock.Release(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestResetDeletesOnlyWhatIsOurs(t *testing.T) {
+	dir := newTestDir(t)
+	if err := dir.WriteRecord(Record{Phase: Running}); err != nil {
+		t.Fatal(err)
+	}
+	foreign := filepath.Join(string(dir), "thesis.tex")
+	if err := os.WriteFile(foreign, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := dir.Reset(); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(string(dir))
+	if err != nil || len(entries) != 1 || entries[0].Name() != "thesis.tex" {
+		t.Errorf("left: %v, error %v; want thesis.tex alone", entries, err)
+	}
+	if err := os.Remove(foreign); err != nil {
+		t.Fatal(err)
+	}
+	if err := dir.Reset(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(string(dir)); !os.IsNotExist(err) {
+		t.Errorf("the empty data directory is still there: %v", err)
+	}
+	if err := dir.Reset(); err != nil {
+		t.Errorf("reset of nothing: %v", err)
+	}
+}

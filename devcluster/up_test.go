@@ -1,0 +1,254 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/random"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/mainstay-dev/mainstay/devcluster/internal/simulated"
+	"github.com/mainstay-dev/mainstay/devcluster/internal/state"
+)
+
+// binary is the built devcluster that the tests of this file run: $DEVCLUSTER_BINARY, or ../bin/devcluster.
+func binary(t *testing.T) string {
+	t.Helper()
+	path := os.Getenv("DEVCLUSTER_BINARY")
+	if path == "" {
+		path = filepath.Join("..", "bin", "devcluster")
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("no devcluster to run: %v; build it (see README.md), or name one by DEVCLUSTER_BINARY", err)
+	}
+	return path
+}
+
+// devcluster is the command on one data directory of its own, which is stopped and forgotten with the test.
+type devcluster struct {
+	t      *testing.T
+	binary string
+	dir    string
+}
+
+func newDevcluster(t *testing.T) devcluster {
+	t.Helper()
+	cluster := devcluster{t: t, binary: binary(t), dir: filepath.Join(t.TempDir(), "data")}
+	t.Cleanup(func() { _, _ = cluster.run("down") })
+	return cluster
+}
+
+func (d devcluster) run(args ...string) (output string, err error) {
+	var stdout, stderr bytes.Buffer
+	command := exec.Command(d.binary, append(args, "--data-dir", d.dir)...)
+	command.Stdout, command.Stderr = &stdout, &stderr
+	if err := command.Run(); err != nil {
+		return stdout.String(), errors.Join(err, errors.New(stderr.String()))
+	}
+	return stdout.String(), nil
+}
+
+func (d devcluster) must(args ...string) string {
+	d.t.Helper()
+	output, err := d.run(args...)
+	if err != nil {
+		d.t.Fatalf("devcluster %s: %v\n%s", strings.Join(args, " "), err, output)
+	}
+	return output
+}
+
+func (d devcluster) status() state.Record {
+	d.t.Helper()
+	output, _ := d.run("status", "-o", "json") // Fails for a cluster that does not run, and prints all the same.
+	var record state.Record
+	if err := json.Unmarshal([]byte(output), &record); err != nil {
+		d.t.Fatalf("status: %v\n%s", err, output)
+	}
+	return record
+}
+
+func (d devcluster) client() kubernetes.Interface {
+	d.t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", strings.TrimSpace(d.must("kubeconfig", "--path")))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return client
+}
+
+func TestStateSurvivesDownAndUp(t *testing.T) {
+	cluster := newDevcluster(t)
+	cluster.must("up", "--detach")
+	before := cluster.status()
+	if before.Phase != state.Running || before.Registry == "" {
+		t.Fatalf("status %+v", before)
+	}
+	if _, err := cluster.run("up"); err == nil || !strings.Contains(err.Error(), "runs on "+cluster.dir+" already") {
+		t.Errorf("a second up gives %v", err)
+	}
+
+	configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kept"}, Data: map[string]string{"a": "b"}}
+	_, err := cluster.client().CoreV1().ConfigMaps("default").Create(t.Context(), configMap, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reference, err := name.ParseReference(before.Registry + "/team/app:v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	image, err := random.Image(1000, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := remote.Write(reference, image); err != nil {
+		t.Fatal(err)
+	}
+
+	cluster.must("down")
+	if record := cluster.status(); record.Phase != state.Stopped {
+		t.Errorf("status after down: %+v", record)
+	}
+	cluster.must("up", "--detach")
+	if after := cluster.status(); after.Registry != before.Registry {
+		t.Errorf("the registry moved from %s to %s", before.Registry, after.Registry)
+	}
+	if _, err := cluster.client().CoreV1().ConfigMaps("default").Get(t.Context(), "kept", metav1.GetOptions{}); err != nil {
+		t.Error(err)
+	}
+	if _, err := remote.Head(reference); err != nil {
+		t.Error(err)
+	}
+
+	if _, err := cluster.run("reset"); err == nil {
+		t.Error("reset deletes the state of a cluster that runs")
+	}
+	cluster.must("down")
+	cluster.must("reset")
+	if _, err := os.Stat(cluster.dir); !os.IsNotExist(err) {
+		t.Errorf("the data directory after reset: %v", err)
+	}
+}
+
+func TestAComponentThatDiesEndsTheCluster(t *testing.T) {
+	cluster := newDevcluster(t)
+	up := exec.Command(cluster.binary, "up", "--node", "none", "--data-dir", cluster.dir)
+	var stderr bytes.Buffer
+	up.Stderr = &stderr
+	stdout, err := up.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := up.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for line := ""; !strings.HasPrefix(line, "cluster "); {
+		buffer := make([]byte, 4096) // A line is one write of the supervisor.
+		n, err := stdout.Read(buffer)
+		if err != nil {
+			t.Fatalf("not ready: %v\n%s", err, stderr.String())
+		}
+		lines := strings.Split(strings.TrimSpace(string(buffer[:n])), "\n")
+		line = lines[len(lines)-1]
+	}
+	for _, component := range cluster.status().Components {
+		if component.Name == "kube-scheduler" {
+			if err := syscall.Kill(component.PID, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	const want = "kube-scheduler died: signal: killed; the end of its log"
+	if err := up.Wait(); err == nil || !strings.Contains(stderr.String(), want) {
+		t.Errorf("up ended with %v and said:\n%s", err, stderr.String())
+	}
+	if record := cluster.status(); record.Phase != state.Failed || !strings.Contains(record.Message, "kube-scheduler died") {
+		t.Errorf("status %+v", record)
+	}
+}
+
+// TestPodBehavior has no deadline of its own: each pod gets to the state that the test waits for, or the run of the tests
+// ends by its timeout and shows where it waits.
+func TestPodBehavior(t *testing.T) {
+	cluster := newDevcluster(t)
+	cluster.must("up", "--detach")
+	pods := cluster.client().CoreV1().Pods("default")
+	for _, test := range []struct {
+		behavior string
+		until    func(corev1.PodStatus) bool
+	}{
+		{"", func(status corev1.PodStatus) bool { return ready(status) == corev1.ConditionTrue }},
+		{simulated.Unready, func(status corev1.PodStatus) bool {
+			return status.Phase == corev1.PodRunning && ready(status) == corev1.ConditionFalse
+		}},
+		{simulated.Fail, func(status corev1.PodStatus) bool {
+			return len(status.ContainerStatuses) == 1 && status.ContainerStatuses[0].State.Waiting != nil &&
+				status.ContainerStatuses[0].State.Waiting.Reason == "CrashLoopBackOff"
+		}},
+	} {
+		t.Run("behavior "+test.behavior, func(t *testing.T) {
+			watcher, err := pods.Watch(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer watcher.Stop()
+			pod := &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{
+					GenerateName: "app-", Annotations: map[string]string{simulated.BehaviorAnnotation: test.behavior},
+				},
+				Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "example.com/app"}}},
+			}
+			if pod, err = pods.Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			waitForPod(t.Context(), t, watcher, pod.Name, test.until)
+		})
+	}
+}
+
+func waitForPod(ctx context.Context, t *testing.T, watcher watch.Interface, name string, until func(corev1.PodStatus) bool) {
+	t.Helper()
+	for {
+		select {
+		case event, open := <-watcher.ResultChan():
+			if !open {
+				t.Fatal("the watch ended")
+			}
+			if pod, ok := event.Object.(*corev1.Pod); ok && pod.Name == name && until(pod.Status) {
+				return
+			}
+		case <-ctx.Done():
+			t.Fatal(ctx.Err())
+		}
+	}
+}
+
+func ready(status corev1.PodStatus) corev1.ConditionStatus {
+	for _, condition := range status.Conditions {
+		if condition.Type == corev1.PodReady {
+			return condition.Status
+		}
+	}
+	return corev1.ConditionUnknown
+}

@@ -1,0 +1,283 @@
+package action
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+)
+
+// Choice says which bundle of a package is wanted. A nil field leaves things as they
+// are, or as the API's default has them.
+type Choice struct {
+	// Version is a version or a range; "" is every version.
+	Version *string
+	// Channels limits the choice to bundles of these; empty is every channel.
+	Channels *[]string
+	// CatalogSelector is a label selector in the syntax of kubectl; "" is every catalog.
+	CatalogSelector *string
+	// SelfCertified allows updates beside the upgrade edges of the catalog.
+	SelfCertified *bool
+}
+
+// apply writes the choice into a filter.
+func (c Choice) apply(filter *olmv1.CatalogFilter) error {
+	if c.Version != nil {
+		filter.Version = *c.Version
+	}
+	if c.Channels != nil {
+		filter.Channels = slices.DeleteFunc(slices.Clone(*c.Channels), func(name string) bool { return name == "" })
+	}
+	if c.CatalogSelector != nil {
+		filter.Selector = nil
+		if *c.CatalogSelector != "" {
+			selector, err := metav1.ParseToLabelSelector(*c.CatalogSelector)
+			if err != nil {
+				return fmt.Errorf("catalog selector %q: %w", *c.CatalogSelector, err)
+			}
+			filter.Selector = selector
+		}
+	}
+	if c.SelfCertified != nil {
+		filter.UpgradeConstraintPolicy = olmv1.UpgradeConstraintPolicyCatalogProvided
+		if *c.SelfCertified {
+			filter.UpgradeConstraintPolicy = olmv1.UpgradeConstraintPolicySelfCertified
+		}
+	}
+	return nil
+}
+
+// empty tells whether the choice changes nothing.
+func (c Choice) empty() bool { return c == Choice{} }
+
+// ExtensionInstall installs a package of a catalog.
+type ExtensionInstall struct {
+	Client   client.Client
+	Progress Progress
+
+	// Package is the package to install.
+	Package string
+	// Name of the ClusterExtension. Empty means that of the package.
+	Name string
+	// Namespace is where the namespaced objects of the bundle go. Empty means the name
+	// of the extension.
+	Namespace string
+	// CreateNamespace makes the namespace if it does not exist.
+	CreateNamespace bool
+	// ServiceAccount in Namespace that the objects are written as. Empty means the
+	// operator-controller's own account.
+	ServiceAccount string
+	// WatchNamespace is the one namespace that the extension watches. Empty means all,
+	// where the bundle can.
+	WatchNamespace string
+	Choice         Choice
+	// Wait, when not nil, has Run wait until the extension is installed.
+	Wait *Wait
+}
+
+func (a *ExtensionInstall) name() string {
+	if a.Name != "" {
+		return a.Name
+	}
+	return a.Package
+}
+
+func (a *ExtensionInstall) namespace() string {
+	if a.Namespace != "" {
+		return a.Namespace
+	}
+	return a.name()
+}
+
+// Objects gives what Run creates, in that order: the namespace if it is asked for, and
+// the ClusterExtension last.
+func (a *ExtensionInstall) Objects() ([]client.Object, error) {
+	extension := &olmv1.ClusterExtension{
+		TypeMeta:   metav1.TypeMeta{APIVersion: olmv1.GroupVersion.String(), Kind: olmv1.ClusterExtensionKind},
+		ObjectMeta: metav1.ObjectMeta{Name: a.name()},
+		Spec: olmv1.ClusterExtensionSpec{
+			Namespace: a.namespace(),
+			Source: olmv1.SourceConfig{
+				SourceType: olmv1.ExtensionSourceTypeCatalog,
+				Catalog:    &olmv1.CatalogFilter{PackageName: a.Package},
+			},
+		},
+	}
+	if a.ServiceAccount != "" {
+		extension.Spec.ServiceAccount = &olmv1.ServiceAccountReference{Name: a.ServiceAccount}
+	}
+	if a.WatchNamespace != "" {
+		inline, err := json.Marshal(map[string]string{"watchNamespace": a.WatchNamespace})
+		if err != nil {
+			return nil, fmt.Errorf("writing the configuration: %w", err)
+		}
+		extension.Spec.Config = &olmv1.ClusterExtensionConfig{
+			ConfigType: olmv1.ExtensionConfigTypeInline,
+			Inline:     &apiextensionsv1.JSON{Raw: inline},
+		}
+	}
+	if err := a.Choice.apply(extension.Spec.Source.Catalog); err != nil {
+		return nil, &Error{Object: extensionName(a.name()), Err: err, Advice: "write the selector as kubectl has it: 'key=value,other in (a,b)'"}
+	}
+	if !a.CreateNamespace {
+		return []client.Object{extension}, nil
+	}
+	return []client.Object{&corev1.Namespace{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
+		ObjectMeta: metav1.ObjectMeta{Name: a.namespace()},
+	}, extension}, nil
+}
+
+// Run creates the ClusterExtension and, if asked to, waits until it is installed. It
+// gives the extension as it then stands, also beside an error of the wait.
+func (a *ExtensionInstall) Run(ctx context.Context) (*olmv1.ClusterExtension, error) {
+	objects, err := a.Objects()
+	if err != nil {
+		return nil, err
+	}
+	extension := objects[len(objects)-1].(*olmv1.ClusterExtension)
+	if err := a.prepareNamespace(ctx); err != nil {
+		return nil, err
+	}
+	if err := a.Client.Create(ctx, extension); err != nil {
+		if apierrors.IsAlreadyExists(err) {
+			return nil, &Error{
+				Object: extensionName(a.name()), Err: &reworded{"it exists already", err},
+				Advice: fmt.Sprintf("change it with 'mainstay extension upgrade %s', or choose another name with --name", a.name()),
+			}
+		}
+		return nil, serverError(extensionName(a.name()), err)
+	}
+	if a.Wait == nil {
+		return extension, nil
+	}
+	orQuiet(a.Progress).Done(extensionName(a.name()) + " created")
+	return extension, waitForExtension(ctx, a.Client, a.Wait, a.Progress, extension)
+}
+
+// prepareNamespace makes the namespace, or makes sure that it is there: without it the
+// extension would wait for it without an end.
+func (a *ExtensionInstall) prepareNamespace(ctx context.Context) error {
+	object := fmt.Sprintf("namespace %q", a.namespace())
+	namespace := &corev1.Namespace{}
+	err := a.Client.Get(ctx, client.ObjectKey{Name: a.namespace()}, namespace)
+	switch {
+	case err == nil:
+		return nil
+	case apierrors.IsForbidden(err) && !a.CreateNamespace:
+		// Who may not look may still install: the controller reports a missing one.
+		return nil
+	case !apierrors.IsNotFound(err):
+		return serverError(object, err)
+	case !a.CreateNamespace:
+		return &Error{Object: object, Err: &reworded{"not found", err}, Advice: "create it, add --create-namespace, or choose another with --namespace"}
+	}
+	namespace.Name = a.namespace()
+	if err := a.Client.Create(ctx, namespace); err != nil && !apierrors.IsAlreadyExists(err) {
+		return serverError(object, err)
+	}
+	orQuiet(a.Progress).Done(object + " created")
+	return nil
+}
+
+// ExtensionUpgrade changes which bundle of its package an extension wants.
+type ExtensionUpgrade struct {
+	Client   client.Client
+	Progress Progress
+
+	Name   string
+	Choice Choice
+	// Wait, when not nil, has Run wait until the extension is as it is wanted.
+	Wait *Wait
+}
+
+// Run changes the extension and, if asked to, waits until the wanted bundle is
+// installed. It gives the extension as it then stands, and whether anything changed,
+// also beside an error of the wait.
+func (a *ExtensionUpgrade) Run(ctx context.Context) (extension *olmv1.ClusterExtension, changed bool, err error) {
+	if a.Choice.empty() {
+		return nil, false, &Error{
+			Object: extensionName(a.Name), Err: errors.New("nothing to change"),
+			Advice: "say what is wanted with --version, --channel, --catalog-selector or --self-certified; updates within the present choice are made without a command",
+		}
+	}
+	extension = &olmv1.ClusterExtension{}
+	if err := a.Client.Get(ctx, client.ObjectKey{Name: a.Name}, extension); err != nil {
+		return nil, false, missing(extensionName(a.Name), "mainstay extension list", err)
+	}
+	before := extension.DeepCopy()
+	if extension.Spec.Source.Catalog == nil {
+		return nil, false, &Error{Object: extensionName(a.Name), Err: errors.New("it does not come from a catalog")}
+	}
+	if err := a.Choice.apply(extension.Spec.Source.Catalog); err != nil {
+		return nil, false, &Error{Object: extensionName(a.Name), Err: err, Advice: "write the selector as kubectl has it: 'key=value,other in (a,b)'"}
+	}
+	// The lock keeps a change made by somebody else in between: lists are replaced as a
+	// whole by a merge patch.
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := a.Client.Patch(ctx, extension, patch); err != nil {
+		return nil, false, serverError(extensionName(a.Name), err)
+	}
+	changed = extension.Generation != before.Generation
+	if a.Wait == nil {
+		return extension, changed, nil
+	}
+	return extension, changed, waitForExtension(ctx, a.Client, a.Wait, a.Progress, extension)
+}
+
+// ExtensionList lists the extensions of the cluster.
+type ExtensionList struct {
+	Client client.Client
+	// Name limits the list to one extension. Empty means all.
+	Name string
+}
+
+// Run gives the extensions, by name.
+func (a *ExtensionList) Run(ctx context.Context) ([]olmv1.ClusterExtension, error) {
+	if a.Name != "" {
+		var extension olmv1.ClusterExtension
+		if err := a.Client.Get(ctx, client.ObjectKey{Name: a.Name}, &extension); err != nil {
+			return nil, missing(extensionName(a.Name), "mainstay extension list", err)
+		}
+		return []olmv1.ClusterExtension{extension}, nil
+	}
+	var list olmv1.ClusterExtensionList
+	if err := a.Client.List(ctx, &list); err != nil {
+		return nil, serverError("clusterextensions", err)
+	}
+	return list.Items, nil
+}
+
+// ExtensionUninstall removes an extension and every object that it manages.
+type ExtensionUninstall struct {
+	Client   client.Client
+	Progress Progress
+
+	Name string
+	// Wait, when not nil, has Run wait until the extension and its objects are gone.
+	Wait *Wait
+}
+
+// Run deletes the ClusterExtension.
+func (a *ExtensionUninstall) Run(ctx context.Context) error {
+	extension := &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: a.Name}}
+	if err := a.Client.Delete(ctx, extension); err != nil {
+		return missing(extensionName(a.Name), "mainstay extension list", err)
+	}
+	if a.Wait == nil {
+		return nil
+	}
+	advice := fmt.Sprintf("see which objects are left with 'mainstay extension status %s'; an object with a finalizer of its own waits for the controller that set it", a.Name)
+	return a.Wait.until(ctx, extensionName(a.Name), a.Progress, func(ctx context.Context) (outlook, error) {
+		return goneOutlook(ctx, a.Client, extension, advice)
+	})
+}

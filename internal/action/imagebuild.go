@@ -1,0 +1,142 @@
+package action
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/mainstay-dev/mainstay/internal/image"
+)
+
+// ImageBuild makes the image of Mainstay's components from the program itself, without
+// a container engine.
+type ImageBuild struct {
+	Registry Registry
+	Progress Progress
+
+	// Binaries are the program, statically linked, once for each architecture. Several
+	// make a multi-platform image.
+	Binaries []string
+	// Push is where the image goes: a repository and a tag. Empty means nowhere.
+	Push string
+	// Output is a file that the image is written to as an OCI archive. Empty means none.
+	Output string
+}
+
+// BuiltImage is an image of the components.
+type BuiltImage struct {
+	// Reference is <repository>@<digest>, empty if the image was not pushed.
+	Reference string `json:"reference,omitempty"`
+	// Output is the file that was written, if any.
+	Output string `json:"output,omitempty"`
+}
+
+// maxBinary is how large a program may be, in bytes: several times what Mainstay has.
+const maxBinary = 512 << 20
+
+// Run builds the image and delivers it.
+func (a *ImageBuild) Run(ctx context.Context) (*BuiltImage, error) {
+	if a.Push == "" && a.Output == "" {
+		return nil, &Error{Object: "image", Err: errors.New("nowhere to put it"), Advice: "name a repository with --push or a file with --output"}
+	}
+	authorities, err := systemAuthorities()
+	if err != nil {
+		return nil, err
+	}
+	var images []*image.Built
+	for _, name := range a.Binaries {
+		built, err := buildProgram(name, authorities)
+		if err != nil {
+			return nil, &Error{Object: fmt.Sprintf("program %q", name), Err: err, Advice: "name a statically linked Linux program, as 'CGO_ENABLED=0 GOOS=linux go build' makes it"}
+		}
+		images = append(images, built)
+	}
+	result := &BuiltImage{Output: a.Output}
+	if a.Output != "" {
+		if err := writeArchive(a.Output, cmp.Or(a.Push, "localhost/mainstay:latest"), images...); err != nil {
+			return nil, err
+		}
+		orQuiet(a.Progress).Done("image written to " + a.Output)
+	}
+	if a.Push != "" {
+		result.Reference, err = a.Registry.client().Push(ctx, a.Push, nil, images...)
+	}
+	return result, err
+}
+
+// buildProgram builds an image that holds the program and the certificate authorities.
+func buildProgram(name string, authorities []byte) (*image.Built, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > maxBinary {
+		return nil, fmt.Errorf("it has more than %d bytes", maxBinary)
+	}
+	content, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	architecture, err := architectureOf(content)
+	if err != nil {
+		return nil, err
+	}
+	files := []image.File{{Path: "/usr/bin/mainstay", Executable: true, Content: content}}
+	if authorities != nil {
+		files = append(files, image.File{Path: "/etc/ssl/certs/ca-certificates.crt", Content: authorities})
+	}
+	return image.Build(image.Spec{
+		Architecture: architecture,
+		Entrypoint:   []string{"/usr/bin/mainstay"},
+		User:         "65532:65532",
+		Env:          []string{"PATH=/usr/bin"},
+		Labels:       map[string]string{"org.opencontainers.image.title": "mainstay"},
+		Layers:       []image.Layer{{Files: files}},
+	})
+}
+
+// architectureOf gives the architecture that a program is for, in the words of GOARCH.
+func architectureOf(program []byte) (string, error) {
+	file, err := elf.NewFile(bytes.NewReader(program))
+	if err != nil {
+		return "", fmt.Errorf("it is no Linux program: %w", err)
+	}
+	defer func() { _ = file.Close() }() // it is memory
+	if libraries, err := file.ImportedLibraries(); err == nil && len(libraries) > 0 {
+		return "", fmt.Errorf("it needs the libraries %v, which the image does not have", libraries)
+	}
+	switch {
+	case file.Machine == elf.EM_X86_64:
+		return "amd64", nil
+	case file.Machine == elf.EM_AARCH64:
+		return "arm64", nil
+	case file.Machine == elf.EM_S390:
+		return "s390x", nil
+	case file.Machine == elf.EM_PPC64 && file.ByteOrder.String() == "LittleEndian":
+		return "ppc64le", nil
+	}
+	return "", fmt.Errorf("its architecture %s is not one that Mainstay is built for", file.Machine)
+}
+
+// authorityFiles are where Linux distributions keep the certificate authorities.
+var authorityFiles = []string{
+	"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem",
+}
+
+// systemAuthorities gives the certificate authorities that this machine trusts, nil when
+// it has none. Without them the components could pull from no public registry.
+func systemAuthorities() ([]byte, error) {
+	for _, name := range authorityFiles {
+		data, err := os.ReadFile(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		return data, err
+	}
+	return nil, nil
+}

@@ -1,0 +1,312 @@
+package action
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	"github.com/mainstay-dev/mainstay/config"
+)
+
+// DefaultSystemNamespace is where Mainstay is installed when nothing else is said.
+const DefaultSystemNamespace = "olmv1-system"
+
+// Names of what an installation adds for the user's files and pull secret.
+const (
+	filesConfigMap = "mainstay-files"
+	accessRole     = "mainstay-pull-secret"
+	filesFolder    = "/etc/mainstay"
+)
+
+// Installation is how Mainstay is installed in a cluster.
+type Installation struct {
+	// Namespace of the components. Empty means DefaultSystemNamespace.
+	Namespace string
+	// Image that holds the components.
+	Image string
+	// RequireServiceAccount refuses extensions without a service account of their own,
+	// so that the operator-controller does not need every right.
+	RequireServiceAccount bool
+	// FeatureGates as NAME=true|false, for both components.
+	FeatureGates []string
+	// PullSecret is NAMESPACE/NAME of a Secret with credentials for registries. Empty
+	// means none.
+	PullSecret string
+	// RegistriesConf is a registries.conf: mirrors, blocked and insecure registries. Nil
+	// means none.
+	RegistriesConf []byte
+	// SignaturePolicy is a policy.json. Nil means none.
+	SignaturePolicy []byte
+	// PullCAs are certificates, in PEM, of authorities that registries are trusted by
+	// beside those of the image, by the name of their file (*.crt or *.pem).
+	PullCAs map[string][]byte
+}
+
+func (in *Installation) namespace() string {
+	if in.Namespace == "" {
+		return DefaultSystemNamespace
+	}
+	return in.Namespace
+}
+
+// Manifests gives the objects of an installation in the order in which they are
+// applied: CRDs, the namespace, roles, then what runs.
+func (in *Installation) Manifests() ([]*unstructured.Unstructured, error) {
+	objects, err := shipped()
+	if err != nil {
+		return nil, fmt.Errorf("reading the manifests of the installation: %w", err)
+	}
+	if in.RequireServiceAccount {
+		objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool {
+			return o.GetKind() == "ClusterRoleBinding" && o.GetName() == "operator-controller-cluster-admin"
+		})
+	}
+	for _, object := range objects {
+		if err := in.place(object); err != nil {
+			return nil, fmt.Errorf("%s %s: %w", object.GetKind(), object.GetName(), err)
+		}
+	}
+	added, err := in.addFiles(objects)
+	if err != nil {
+		return nil, err
+	}
+	secret, err := in.pullSecretAccess()
+	if err != nil {
+		return nil, err
+	}
+	// Both come behind the namespace, and before the Deployments that need them.
+	at := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "Namespace" }) + 1
+	return slices.Insert(objects, at, append(added, secret...)...), nil
+}
+
+// shipped reads the embedded manifests in the order of the kustomization.
+func shipped() ([]*unstructured.Unstructured, error) {
+	index, err := config.Files.ReadFile("kustomization.yaml")
+	if err != nil {
+		return nil, err
+	}
+	var kustomization struct {
+		Resources []string `json:"resources"`
+	}
+	if err := yaml.Unmarshal(index, &kustomization); err != nil {
+		return nil, fmt.Errorf("kustomization.yaml: %w", err)
+	}
+	var objects []*unstructured.Unstructured
+	for _, name := range kustomization.Resources {
+		data, err := config.Files.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		documents, err := decodeAll(data)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		objects = append(objects, documents...)
+	}
+	return objects, nil
+}
+
+func decodeAll(data []byte) ([]*unstructured.Unstructured, error) {
+	var objects []*unstructured.Unstructured
+	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096)
+	for {
+		object := &unstructured.Unstructured{}
+		err := decoder.Decode(&object.Object)
+		switch {
+		case errors.Is(err, io.EOF):
+			return objects, nil
+		case err != nil:
+			return nil, err
+		case len(object.Object) > 0:
+			objects = append(objects, object)
+		}
+	}
+}
+
+// place sets namespace, image and arguments of an object.
+func (in *Installation) place(object *unstructured.Unstructured) error {
+	switch object.GetKind() {
+	case "Namespace":
+		object.SetName(in.namespace())
+	case "ClusterRoleBinding", "RoleBinding":
+		if err := in.placeSubjects(object); err != nil {
+			return err
+		}
+	case "Deployment":
+		if err := in.placeManager(object); err != nil {
+			return err
+		}
+	}
+	if object.GetNamespace() != "" {
+		object.SetNamespace(in.namespace())
+	}
+	return nil
+}
+
+func (in *Installation) placeSubjects(object *unstructured.Unstructured) error {
+	subjects, _, err := unstructured.NestedSlice(object.Object, "subjects")
+	if err != nil {
+		return err
+	}
+	for _, subject := range subjects {
+		if s, ok := subject.(map[string]any); ok && s["kind"] == "ServiceAccount" {
+			s["namespace"] = in.namespace()
+		}
+	}
+	return unstructured.SetNestedSlice(object.Object, subjects, "subjects")
+}
+
+func (in *Installation) placeManager(deployment *unstructured.Unstructured) error {
+	return editManager(deployment, func(manager map[string]any) error {
+		if in.Image != "" {
+			manager["image"] = in.Image
+		}
+		args, _, err := unstructured.NestedStringSlice(manager, "args")
+		if err != nil {
+			return err
+		}
+		if in.RequireServiceAccount && strings.HasPrefix(deployment.GetName(), "operator-controller") {
+			args = append(args, "--require-service-account")
+		}
+		if len(in.FeatureGates) > 0 {
+			args = append(args, "--feature-gates="+strings.Join(in.FeatureGates, ","))
+		}
+		if in.PullSecret != "" {
+			args = append(args, "--pull-secret="+in.PullSecret)
+		}
+		if in.RegistriesConf != nil {
+			args = append(args, "--registries-conf="+path.Join(filesFolder, "registries.conf"))
+		}
+		if in.SignaturePolicy != nil {
+			args = append(args, "--signature-policy="+path.Join(filesFolder, "policy.json"))
+		}
+		if len(in.PullCAs) > 0 {
+			args = append(args, "--pull-cas-dir="+path.Join(filesFolder, "cas"))
+		}
+		return unstructured.SetNestedStringSlice(manager, args, "args")
+	})
+}
+
+// editManager edits the container of a Deployment that runs the component.
+func editManager(deployment *unstructured.Unstructured, edit func(manager map[string]any) error) error {
+	containers, _, err := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "containers")
+	if err != nil {
+		return err
+	}
+	for _, c := range containers {
+		manager, ok := c.(map[string]any)
+		if !ok || manager["name"] != "manager" {
+			continue
+		}
+		if err := edit(manager); err != nil {
+			return err
+		}
+		return unstructured.SetNestedSlice(deployment.Object, containers, "spec", "template", "spec", "containers")
+	}
+	return errors.New("no container is named manager")
+}
+
+// addFiles gives the ConfigMap with the user's files and mounts it in each Deployment.
+// It gives none when there are no files.
+func (in *Installation) addFiles(objects []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
+	data := map[string]any{}
+	var items []any
+	add := func(folder, name string, content []byte) {
+		key := strings.TrimPrefix(folder+"."+name, ".")
+		data[key] = string(content)
+		items = append(items, map[string]any{"key": key, "path": path.Join(folder, name)})
+	}
+	if in.RegistriesConf != nil {
+		add("", "registries.conf", in.RegistriesConf)
+	}
+	if in.SignaturePolicy != nil {
+		add("", "policy.json", in.SignaturePolicy)
+	}
+	for _, name := range slices.Sorted(maps.Keys(in.PullCAs)) {
+		if ext := path.Ext(name); ext != ".crt" && ext != ".pem" {
+			return nil, &Error{Object: fmt.Sprintf("certificate file %q", name), Err: errors.New("its name ends neither in .crt nor in .pem"), Advice: "rename the file"}
+		}
+		add("cas", name, in.PullCAs[name])
+	}
+	if len(data) == 0 {
+		return nil, nil
+	}
+	for _, object := range objects {
+		if object.GetKind() != "Deployment" {
+			continue
+		}
+		if err := mountFiles(object, items); err != nil {
+			return nil, fmt.Errorf("%s: %w", objectName(object), err)
+		}
+	}
+	return []*unstructured.Unstructured{{Object: map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap",
+		"metadata": map[string]any{"name": filesConfigMap, "namespace": in.namespace(), "labels": map[string]any{"app.kubernetes.io/part-of": "olm"}},
+		"data":     data,
+	}}}, nil
+}
+
+func mountFiles(deployment *unstructured.Unstructured, items []any) error {
+	volumes, _, err := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "volumes")
+	if err != nil {
+		return err
+	}
+	volumes = append(volumes, map[string]any{
+		"name":      "files",
+		"configMap": map[string]any{"name": filesConfigMap, "items": items},
+	})
+	if err := unstructured.SetNestedSlice(deployment.Object, volumes, "spec", "template", "spec", "volumes"); err != nil {
+		return err
+	}
+	return editManager(deployment, func(manager map[string]any) error {
+		mounts, _, err := unstructured.NestedSlice(manager, "volumeMounts")
+		if err != nil {
+			return err
+		}
+		mounts = append(mounts, map[string]any{"name": "files", "mountPath": filesFolder, "readOnly": true})
+		return unstructured.SetNestedSlice(manager, mounts, "volumeMounts")
+	})
+}
+
+// pullSecretAccess lets both components read the pull secret, and nothing beside it.
+func (in *Installation) pullSecretAccess() ([]*unstructured.Unstructured, error) {
+	if in.PullSecret == "" {
+		return nil, nil
+	}
+	namespace, name, ok := strings.Cut(in.PullSecret, "/")
+	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
+		return nil, &Error{Object: fmt.Sprintf("pull secret %q", in.PullSecret), Err: errors.New("not of the form NAMESPACE/NAME"), Advice: "name the Secret with its namespace"}
+	}
+	metadata := func() map[string]any {
+		return map[string]any{"name": accessRole, "namespace": namespace, "labels": map[string]any{
+			"app.kubernetes.io/name": accessRole, "app.kubernetes.io/part-of": "olm",
+		}}
+	}
+	var subjects []any
+	for _, account := range []string{"catalogd-controller-manager", "operator-controller-controller-manager"} {
+		subjects = append(subjects, map[string]any{"kind": "ServiceAccount", "name": account, "namespace": in.namespace()})
+	}
+	return []*unstructured.Unstructured{
+		{Object: map[string]any{
+			"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": metadata(),
+			"rules": []any{map[string]any{
+				"apiGroups": []any{""}, "resources": []any{"secrets"}, "resourceNames": []any{name},
+				"verbs": []any{"get"},
+			}},
+		}},
+		{Object: map[string]any{
+			"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": metadata(),
+			"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": accessRole},
+			"subjects": subjects,
+		}},
+	}, nil
+}

@@ -1,0 +1,244 @@
+package action
+
+import (
+	"bytes"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/yaml"
+
+	"github.com/mainstay-dev/mainstay/config"
+	"github.com/mainstay-dev/mainstay/internal/testing/golden"
+)
+
+// What is installed, as a person reads it. The CRDs are left out: their files are
+// generated and long.
+func TestManifests(t *testing.T) {
+	cases := map[string]Installation{
+		"default": {},
+		"everything": {
+			Namespace: "elsewhere", Image: "registry.example.com/mainstay:v1", RequireServiceAccount: true,
+			FeatureGates: []string{"DeploymentConfig=true", "PreflightPermissions=false"}, PullSecret: "registries/pull",
+			RegistriesConf: []byte("unqualified-search-registries = []\n"), SignaturePolicy: []byte("{}\n"),
+			PullCAs: map[string][]byte{"b.pem": []byte("B\n"), "a.crt": []byte("A\n")},
+		},
+	}
+	for name, installation := range cases {
+		t.Run(name, func(t *testing.T) {
+			var b bytes.Buffer
+			for _, object := range manifests(t, installation) {
+				if object.GetKind() == "CustomResourceDefinition" {
+					continue
+				}
+				text, err := yaml.Marshal(object.Object)
+				if err != nil {
+					t.Fatal(err)
+				}
+				b.WriteString("---\n")
+				b.Write(text)
+			}
+			golden.Check(t, "install/"+name+".yaml", b.Bytes())
+		})
+	}
+}
+
+func manifests(t *testing.T, installation Installation) []*unstructured.Unstructured {
+	t.Helper()
+	objects, err := installation.Manifests()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects
+}
+
+// as decodes the objects of a kind, refusing fields that the kind does not have.
+func as[T any](t *testing.T, objects []*unstructured.Unstructured, kind string) map[string]*T {
+	t.Helper()
+	found := map[string]*T{}
+	for _, object := range objects {
+		if object.GetKind() != kind {
+			continue
+		}
+		value := new(T)
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, value, true); err != nil {
+			t.Fatalf("%s %s: %v", kind, object.GetName(), err)
+		}
+		found[object.GetName()] = value
+	}
+	if len(found) == 0 {
+		t.Fatalf("there is no %s", kind)
+	}
+	return found
+}
+
+// The names and ports that scripts and test suites rely on, and what a hardened cluster
+// asks of a pod.
+func TestDeployments(t *testing.T) {
+	objects := manifests(t, Installation{})
+	services := as[corev1.Service](t, objects, "Service")
+	deployments := as[appsv1.Deployment](t, objects, "Deployment")
+	want := map[string]struct {
+		label   string
+		service string
+		ports   map[int32]int32
+	}{
+		"catalogd-controller-manager":            {"catalogd", "catalogd-service", map[int32]int32{443: 8443, 7443: 7443}},
+		"operator-controller-controller-manager": {"operator-controller", "operator-controller-service", map[int32]int32{8443: 8443}},
+	}
+	if len(deployments) != len(want) {
+		t.Errorf("there are %d Deployments", len(deployments))
+	}
+	for name, w := range want {
+		deployment := deployments[name]
+		if deployment == nil {
+			t.Fatalf("there is no Deployment %s", name)
+		}
+		labels := map[string]string{"app.kubernetes.io/name": w.label, "app.kubernetes.io/part-of": "olm", "control-plane": name}
+		if diff := cmp.Diff(labels, deployment.Labels); diff != "" {
+			t.Errorf("labels of %s (-want +got):\n%s", name, diff)
+		}
+		checkHardened(t, deployment)
+		checkService(t, services[w.service], deployment, w.ports)
+	}
+}
+
+func checkHardened(t *testing.T, deployment *appsv1.Deployment) {
+	t.Helper()
+	pod := deployment.Spec.Template.Spec
+	if len(pod.Containers) != 1 || pod.Containers[0].Name != "manager" {
+		t.Fatalf("%s: containers are not one, named manager", deployment.Name)
+	}
+	manager := pod.Containers[0]
+	for what, ok := range map[string]bool{
+		"non-root":             *pod.SecurityContext.RunAsNonRoot,
+		"seccomp":              pod.SecurityContext.SeccompProfile.Type == corev1.SeccompProfileTypeRuntimeDefault,
+		"read-only":            *manager.SecurityContext.ReadOnlyRootFilesystem,
+		"no escalation":        !*manager.SecurityContext.AllowPrivilegeEscalation,
+		"no capabilities":      slices.Equal(manager.SecurityContext.Capabilities.Drop, []corev1.Capability{"ALL"}) && len(manager.SecurityContext.Capabilities.Add) == 0,
+		"priority":             pod.PriorityClassName == "system-cluster-critical",
+		"memory is asked for":  !manager.Resources.Requests.Memory().IsZero(),
+		"liveness on healthz":  manager.LivenessProbe.HTTPGet.Path == "/healthz" && manager.LivenessProbe.HTTPGet.Port == intstr.FromString("health"),
+		"readiness on readyz":  manager.ReadinessProbe.HTTPGet.Path == "/readyz" && manager.ReadinessProbe.HTTPGet.Port == intstr.FromString("health"),
+		"health is port 8081":  slices.ContainsFunc(manager.Ports, func(p corev1.ContainerPort) bool { return p.Name == "health" && p.ContainerPort == 8081 }),
+		"every volume bounded": !slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.EmptyDir == nil || v.EmptyDir.SizeLimit.IsZero() }),
+	} {
+		if !ok {
+			t.Errorf("%s is not: %s", deployment.Name, what)
+		}
+	}
+}
+
+// checkService makes sure that a Service leads to the ports of the pods.
+func checkService(t *testing.T, service *corev1.Service, deployment *appsv1.Deployment, want map[int32]int32) {
+	t.Helper()
+	if service == nil {
+		t.Fatalf("%s has no Service", deployment.Name)
+	}
+	for key, value := range service.Spec.Selector {
+		if deployment.Spec.Template.Labels[key] != value {
+			t.Errorf("Service %s selects %s=%s, which the pods do not have", service.Name, key, value)
+		}
+	}
+	got := map[int32]int32{}
+	for _, port := range service.Spec.Ports {
+		for _, container := range deployment.Spec.Template.Spec.Containers[0].Ports {
+			if container.Name == port.TargetPort.StrVal {
+				got[port.Port] = container.ContainerPort
+			}
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("ports of Service %s (-want +got):\n%s", service.Name, diff)
+	}
+}
+
+// Every right that is given has a subject that exists and a role that exists, and only
+// the operator-controller gets all, when it needs them.
+func TestRights(t *testing.T) {
+	for name, installation := range map[string]Installation{
+		"default": {}, "narrow": {Namespace: "elsewhere", RequireServiceAccount: true, PullSecret: "registries/pull"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := manifests(t, installation)
+			accounts := as[corev1.ServiceAccount](t, objects, "ServiceAccount")
+			clusterRoles := as[rbacv1.ClusterRole](t, objects, "ClusterRole")
+			roles := as[rbacv1.Role](t, objects, "Role")
+			checkSubjects := func(binding string, subjects []rbacv1.Subject) {
+				for _, s := range subjects {
+					if accounts[s.Name] == nil || s.Namespace != installation.namespace() {
+						t.Errorf("%s names the account %s/%s", binding, s.Namespace, s.Name)
+					}
+				}
+			}
+			all := 0
+			for name, binding := range as[rbacv1.ClusterRoleBinding](t, objects, "ClusterRoleBinding") {
+				checkSubjects(name, binding.Subjects)
+				if binding.RoleRef.Name == "cluster-admin" {
+					all++
+				} else if clusterRoles[binding.RoleRef.Name] == nil {
+					t.Errorf("%s names the role %s", name, binding.RoleRef.Name)
+				}
+			}
+			for name, binding := range as[rbacv1.RoleBinding](t, objects, "RoleBinding") {
+				checkSubjects(name, binding.Subjects)
+				if roles[binding.RoleRef.Name] == nil || roles[binding.RoleRef.Name].Namespace != binding.Namespace {
+					t.Errorf("%s names the role %s", name, binding.RoleRef.Name)
+				}
+			}
+			if want := map[bool]int{false: 1, true: 0}[installation.RequireServiceAccount]; all != want {
+				t.Errorf("%d bindings give every right, want %d", all, want)
+			}
+		})
+	}
+}
+
+// Every manifest of the folder is part of the installation.
+func TestKustomizationNamesEveryFile(t *testing.T) {
+	data, err := config.Files.ReadFile("kustomization.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kustomization struct {
+		Resources []string `json:"resources"`
+	}
+	if err := yaml.Unmarshal(data, &kustomization); err != nil {
+		t.Fatal(err)
+	}
+	err = fs.WalkDir(config.Files, ".", func(name string, _ fs.DirEntry, err error) error {
+		if err == nil && path.Ext(name) == ".yaml" && name != "kustomization.yaml" && !slices.Contains(kustomization.Resources, name) {
+			t.Errorf("%s is not named", name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestManifestsRefuse(t *testing.T) {
+	cases := map[string]struct {
+		installation Installation
+		want         string
+	}{
+		"a pull secret without a namespace": {Installation{PullSecret: "pull"}, "NAMESPACE/NAME"},
+		"a pull secret of three parts":      {Installation{PullSecret: "a/b/c"}, "NAMESPACE/NAME"},
+		"a certificate of another name":     {Installation{PullCAs: map[string][]byte{"ca.der": nil}}, `"ca.der"`},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if _, err := c.installation.Manifests(); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v does not contain %q", err, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,234 @@
+package action
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	testingclock "k8s.io/utils/clock/testing"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+)
+
+// looks gives outlooks one after the other, and moves the clock at each, so that the
+// wait looks again.
+type looks struct {
+	clock *testingclock.FakeClock
+	step  time.Duration
+	all   []any // outlook or error
+	seen  int
+}
+
+func (l *looks) look(context.Context) (outlook, error) {
+	next := l.all[min(l.seen, len(l.all)-1)]
+	l.seen++
+	l.clock.Step(l.step)
+	if err, ok := next.(error); ok {
+		return outlook{}, err
+	}
+	return next.(outlook), nil
+}
+
+// warnings keeps what is warned of.
+type warnings struct {
+	Quiet
+	got []string
+}
+
+func (w *warnings) Warn(message string) { w.got = append(w.got, message) }
+
+func TestWait(t *testing.T) {
+	resource := schema.GroupResource{Resource: "things"}
+	cases := map[string]struct {
+		looks    []any
+		step     time.Duration
+		want     string // part of the error; "" for none
+		advice   string
+		seen     int
+		warnings int
+	}{
+		"done at once":  {looks: []any{outlook{done: true}}, step: interval, seen: 1},
+		"done later":    {looks: []any{outlook{pending: "x"}, outlook{pending: "y"}, outlook{done: true}}, step: interval, seen: 3},
+		"failed":        {looks: []any{outlook{}, outlook{failed: errors.New("no"), advice: "do"}}, step: interval, want: `thing "a": no`, advice: "do", seen: 2},
+		"time is up":    {looks: []any{outlook{pending: "the cat", advice: "feed it"}}, step: time.Hour, want: `thing "a": timed out after 1m0s: the cat`, advice: "feed it", seen: 1},
+		"it vanished":   {looks: []any{outlook{}, apierrors.NewNotFound(resource, "a")}, step: interval, want: "not found", advice: "create what is not found first", seen: 2},
+		"server errors": {looks: []any{errors.New("connection refused"), errors.New("connection refused"), apierrors.NewTooManyRequests("busy", 1), outlook{done: true}}, step: interval, seen: 4, warnings: 2},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			clock := testingclock.NewFakeClock(time.Time{})
+			l := &looks{clock: clock, step: c.step, all: c.looks}
+			told := &warnings{}
+			wait := &Wait{Timeout: time.Minute, Clock: clock}
+			err := wait.until(t.Context(), `thing "a"`, told, l.look)
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("error %v, want %q", err, c.want)
+			}
+			if got := AdviceOf(err); got != c.advice {
+				t.Errorf("advice %q, want %q", got, c.advice)
+			}
+			if l.seen < c.seen {
+				t.Errorf("looked %d times, want %d", l.seen, c.seen)
+			}
+			if len(told.got) != c.warnings {
+				t.Errorf("warnings %q, want %d", told.got, c.warnings)
+			}
+		})
+	}
+}
+
+func TestWaitEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	err := (&Wait{}).until(ctx, "thing", nil, func(context.Context) (outlook, error) {
+		cancel()
+		return outlook{}, nil
+	})
+	if !errors.Is(err, context.Canceled) || AdviceOf(err) != "the cluster goes on with it" {
+		t.Errorf("error %v, advice %q", err, AdviceOf(err))
+	}
+}
+
+func condition(conditionType string, status metav1.ConditionStatus, reason, message string, generation int64) metav1.Condition {
+	return metav1.Condition{Type: conditionType, Status: status, Reason: reason, Message: message, ObservedGeneration: generation}
+}
+
+func TestExtensionOutlook(t *testing.T) {
+	installed := condition(olmv1.TypeInstalled, metav1.ConditionTrue, olmv1.ReasonSucceeded, "", 2)
+	rolledOut := condition(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonSucceeded, "", 2)
+	inPlace := RevisionState{Name: "k-1", Conditions: []metav1.Condition{condition(olmv1.TypeSucceeded, metav1.ConditionTrue, olmv1.ReasonSucceeded, "", 1)}}
+	revision := RevisionState{Name: "k-2", Bundle: "k.v2", Phases: []PhaseState{
+		{Name: "crds", State: StateDone, Objects: []ObjectState{{Ready: true}}},
+		{Name: "deploy", State: StateCurrent, Objects: []ObjectState{{Kind: "Deployment", Name: "a", Message: "not there"}, {Kind: "Deployment", Name: "b"}, {Ready: true}}},
+		{Name: "publish", State: StateWaiting, Objects: []ObjectState{{}}},
+	}}
+	cases := map[string]struct {
+		state   ExtensionState
+		done    bool
+		failed  string
+		advice  string // a part of it
+		parts   []Part
+		pending string
+	}{
+		"not looked at": {
+			parts:   []Part{{Name: "resolve", State: StateCurrent, Detail: "the operator-controller has not looked at it yet"}},
+			pending: "the operator-controller has not looked at it yet", advice: "check that it runs",
+		},
+		"looked at before the change": {
+			state: ExtensionState{Conditions: []metav1.Condition{
+				condition(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonSucceeded, "", 1), condition(olmv1.TypeInstalled, metav1.ConditionTrue, olmv1.ReasonSucceeded, "", 1),
+			}},
+			parts:   []Part{{Name: "resolve", State: StateCurrent, Detail: "the operator-controller has not looked at it yet"}},
+			pending: "the operator-controller has not looked at it yet", advice: "check that it runs",
+		},
+		"retrying beside an old revision": {
+			state:   ExtensionState{Conditions: []metav1.Condition{condition(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying, "no bundles found for package", 2), installed}, Revisions: []RevisionState{inPlace}},
+			parts:   []Part{{Name: "resolve", State: StateCurrent, Detail: "Retrying: no bundles found for package"}},
+			pending: "Retrying: no bundles found for package", advice: "--self-certified",
+		},
+		"rolling out": {
+			state: ExtensionState{Name: "k", Conditions: []metav1.Condition{condition(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut, "applying", 2), installed}, Revisions: []RevisionState{inPlace, revision}},
+			parts: []Part{
+				{Name: "resolve", State: StateDone, Detail: "k.v2"}, {Name: "crds", State: StateDone, Detail: "1/1"},
+				{Name: "deploy", State: StateCurrent, Detail: "1/3 Deployment a: not there (and 1 more)"}, {Name: "publish", State: StateWaiting},
+			},
+			pending: "RollingOut: applying", advice: "mainstay extension status k",
+		},
+		"retrying within a roll-out": {
+			state: ExtensionState{Name: "k", Conditions: []metav1.Condition{condition(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying, "a field is immutable", 2), installed}, Revisions: []RevisionState{inPlace, {Name: "k-2", Bundle: "k.v2"}}},
+			parts: []Part{{Name: "resolve", State: StateDone, Detail: "k.v2"}, {Name: "roll-out", State: StateCurrent, Detail: "Retrying: a field is immutable"}}, pending: "Retrying: a field is immutable", advice: "mainstay extension status k",
+		},
+		"blocked": {
+			state:  ExtensionState{Conditions: []metav1.Condition{condition(olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonBlocked, "pre-authorization failed: x", 2)}},
+			failed: "Blocked: pre-authorization failed: x", pending: "Blocked: pre-authorization failed: x", advice: "give the service account the listed permissions",
+			parts: []Part{{Name: "resolve", State: StateCurrent, Detail: "Blocked: pre-authorization failed: x"}},
+		},
+		"rolled out, but not told to be installed": {
+			state: ExtensionState{Conditions: []metav1.Condition{rolledOut}}, pending: "Succeeded", advice: "status",
+			parts: []Part{{Name: "resolve", State: StateCurrent, Detail: "Succeeded"}},
+		},
+		"installed": {
+			state: ExtensionState{Conditions: []metav1.Condition{rolledOut, installed}, Revisions: []RevisionState{{Name: "k-2", Bundle: "k.v2"}}}, done: true, pending: "Succeeded", advice: "status",
+			parts: []Part{{Name: "resolve", State: StateDone, Detail: "k.v2"}},
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := extensionOutlook(&c.state, 2)
+			failed := ""
+			if got.failed != nil {
+				failed = got.failed.Error()
+			}
+			if got.done != c.done || failed != c.failed || got.pending != c.pending || !strings.Contains(got.advice, c.advice) {
+				t.Errorf("got %+v", got)
+			}
+			if diff := cmp.Diff(c.parts, got.parts); diff != "" {
+				t.Errorf("parts (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestMarkPhases(t *testing.T) {
+	ready, lacking := ObjectState{Ready: true}, ObjectState{}
+	cases := map[string]struct {
+		objects   [][]ObjectState
+		rolledOut bool
+		want      []State
+	}{
+		"all ready":               {objects: [][]ObjectState{{ready}, {ready, ready}, {}}, want: []State{StateDone, StateDone, StateDone}},
+		"the second is held up":   {objects: [][]ObjectState{{ready}, {ready, lacking}, {ready}}, want: []State{StateDone, StateCurrent, StateWaiting}},
+		"after it was rolled out": {objects: [][]ObjectState{{lacking}, {ready}, {lacking}}, rolledOut: true, want: []State{StateCurrent, StateDone, StateCurrent}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			var phases []PhaseState
+			for _, objects := range c.objects {
+				phases = append(phases, PhaseState{Objects: objects})
+			}
+			markPhases(phases, c.rolledOut)
+			var got []State
+			for _, phase := range phases {
+				got = append(got, phase.State)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("states (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestServerError(t *testing.T) {
+	resource := schema.GroupResource{Group: "olm.operatorframework.io", Resource: "clustercatalogs"}
+	if serverError("x", nil) != nil {
+		t.Error("nil is an error")
+	}
+	cases := map[string]struct {
+		err    error
+		want   string
+		advice string
+	}{
+		"forbidden":       {apierrors.NewForbidden(resource, "x", errors.New("no")), "forbidden", "ask an administrator"},
+		"unauthorized":    {apierrors.NewUnauthorized("who"), "who", "log in"},
+		"conflict":        {apierrors.NewConflict(resource, "x", errors.New("changed")), "changed", "run the command again"},
+		"kind is unknown": {apierrors.NewGenericServerResponse(404, "list", resource, "", "", 0, true), "does not know the kind", "mainstay install"},
+		"object missing":  {apierrors.NewNotFound(resource, "x"), "not found", "create"},
+		"anything else":   {errors.New("it rains"), "it rains", ""},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			err := serverError("thing", c.err)
+			if !errors.Is(err, c.err) || !strings.HasPrefix(err.Error(), "thing: ") || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v", err)
+			}
+			if got := AdviceOf(err); !strings.Contains(got, c.advice) || (c.advice == "") != (got == "") {
+				t.Errorf("advice %q", got)
+			}
+		})
+	}
+}

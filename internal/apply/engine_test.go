@@ -1,0 +1,342 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
+
+// bench is a real API server, with a hook before each write.
+type bench struct {
+	store
+	t  *testing.T
+	ns string
+	// before is called once, before the next write.
+	before func()
+	// refuse gives the error of a write, nil to let it through.
+	refuse func(u *unstructured.Unstructured) error
+	writes int
+	reads  int
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	config := env.Start(t)
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	httpClient, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mapper, err := apiutil.NewDynamicRESTMapper(config, httpClient)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{store: &server{client: client, mapper: mapper}, t: t}
+	ns := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"generateName": "apply-"}}}
+	created, err := client.Resource(corev1.SchemeGroupVersion.WithResource("namespaces")).Create(t.Context(), ns, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.ns = created.GetName()
+	return b
+}
+
+func (b *bench) get(ctx context.Context, at location, key Key) (*unstructured.Unstructured, error) {
+	b.reads++
+	return b.store.get(ctx, at, key)
+}
+
+func (b *bench) apply(ctx context.Context, at location, u *unstructured.Unstructured, force bool) (*unstructured.Unstructured, error) {
+	b.writes++
+	b.meanwhile()
+	if b.refuse != nil {
+		if err := b.refuse(u); err != nil {
+			return nil, err
+		}
+	}
+	return b.store.apply(ctx, at, u, force)
+}
+
+func (b *bench) delete(ctx context.Context, at location, key Key, uid types.UID, version string) error {
+	b.meanwhile()
+	return b.store.delete(ctx, at, key, uid, version)
+}
+
+func (b *bench) meanwhile() {
+	if hook := b.before; hook != nil {
+		b.before = nil
+		hook()
+	}
+}
+
+// owner is a revision of the extension "app"; its set need not exist.
+func (b *bench) owner(number int64) Owner {
+	name := map[int64]string{1: "app-1", 2: "app-2", 3: "app-3"}[number]
+	return Owner{
+		Reference: metav1.OwnerReference{APIVersion: olmv1.GroupVersion.String(), Kind: set, Name: name, UID: types.UID("uid-" + name + "-" + b.ns)},
+		Labels:    map[string]string{olmv1.LabelOwnerKind: extension, olmv1.LabelOwnerName: "app"},
+		Revision:  number,
+	}
+}
+
+// roll applies one object for a revision and gives its result.
+func (b *bench) roll(number int64, memory *Memory, manifest string, protection ...olmv1.CollisionProtection) ObjectResult {
+	b.t.Helper()
+	object := Object{Manifest: b.manifest(manifest)}
+	if len(protection) > 0 {
+		object.Protection = protection[0]
+	}
+	result := newEngine(b, memory).Apply(b.t.Context(), &Revision{
+		Owner: b.owner(number), Phases: []Phase{{Name: "only", Objects: []Object{object}}},
+	})
+	return result.Phases[0].Objects[0]
+}
+
+func (b *bench) manifest(text string) *unstructured.Unstructured {
+	b.t.Helper()
+	return parse(b.t, strings.ReplaceAll(text, "NS", b.ns))
+}
+
+// write writes an object as somebody else.
+func (b *bench) write(manager, text string) {
+	b.t.Helper()
+	u := b.manifest(text)
+	at, err := b.locate(u.GroupVersionKind())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	s := b.store.(*server)
+	_, err = s.at(at, u.GetNamespace()).Apply(b.t.Context(), u.GetName(), u, metav1.ApplyOptions{FieldManager: manager, Force: true})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) read(text string) *unstructured.Unstructured {
+	b.t.Helper()
+	u := b.manifest(text)
+	at, err := b.locate(u.GroupVersionKind())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	live, err := b.store.get(b.t.Context(), at, KeyOf(u))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return live
+}
+
+const config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {namespace: NS, name: config}\ndata: {ours: v1}"
+
+func TestActions(t *testing.T) {
+	b := newBench(t)
+	memory := NewMemory(10)
+	expect := func(want Action, got ObjectResult) {
+		t.Helper()
+		if got.Action != want || got.Err != nil {
+			t.Fatalf("action is %s (%v), want %s", got.Action, got.Err, want)
+		}
+	}
+	expect(ActionCreated, b.roll(1, memory, config))
+	written := b.writes
+	expect(ActionUnchanged, b.roll(1, memory, config))
+	if b.writes != written {
+		t.Error("an object that nobody changed was written again")
+	}
+	expect(ActionUnchanged, b.roll(1, nil, config))
+	if b.writes != written+1 {
+		t.Error("without a memory the object was not written")
+	}
+	b.write("someone", strings.ReplaceAll(config, "ours: v1", "ours: wrong, theirs: kept"))
+	expect(ActionUpdated, b.roll(1, memory, config))
+	expect(ActionUpdated, b.roll(1, memory, strings.ReplaceAll(config, "ours: v1", "other: v1")))
+	if diff := cmp.Diff(map[string]any{"other": "v1", "theirs": "kept"}, b.read(config).Object["data"]); diff != "" {
+		t.Errorf("a field that is no longer set stayed, or one of others went: %s", diff)
+	}
+	expect(ActionRecovered, b.roll(2, memory, config))
+	expect(ActionSuperseded, b.roll(1, memory, config))
+	if references := b.read(config).GetOwnerReferences(); len(references) != 1 || references[0].Name != "app-2" {
+		t.Errorf("owner references are %+v", references)
+	}
+}
+
+// Between reading and writing somebody else creates the object.
+func TestCreationRace(t *testing.T) {
+	b := newBench(t)
+	theirs := strings.ReplaceAll(config, "ours: v1", "theirs: v1")
+	b.before = func() { b.write("someone", theirs) }
+	got := b.roll(1, nil, config)
+	if got.Action != ActionCollision || got.Err == nil || got.Err.Cause != CauseCollision {
+		t.Errorf("action is %s (%v)", got.Action, got.Err)
+	}
+	live := b.read(config)
+	if len(live.GetLabels()) > 0 || len(live.GetOwnerReferences()) > 0 || len(live.GetManagedFields()) != 1 {
+		t.Errorf("somebody else's object was touched: %+v", live)
+	}
+}
+
+// Between reading and writing a later revision takes the object over.
+func TestTakeOverRace(t *testing.T) {
+	b := newBench(t)
+	b.roll(1, nil, config)
+	later := strings.ReplaceAll(config, "v1", "v2")
+	changed := strings.ReplaceAll(config, "v1", "v1-changed")
+	b.before = func() { b.roll(2, nil, strings.Replace(later, "apiVersion: v2", "apiVersion: v1", 1)) }
+	if got := b.roll(1, nil, strings.Replace(changed, "apiVersion: v1-changed", "apiVersion: v1", 1)); got.Action != ActionSuperseded {
+		t.Errorf("action is %s (%v)", got.Action, got.Err)
+	}
+	live := b.read(config)
+	if value, _, _ := unstructured.NestedString(live.Object, "data", "ours"); value != "v2" {
+		t.Errorf("the earlier revision took the object back: %s", value)
+	}
+}
+
+// Between reading and deleting a later revision takes the object over.
+func TestRemovalRace(t *testing.T) {
+	b := newBench(t)
+	b.roll(1, nil, config)
+	b.before = func() { b.roll(2, nil, config) }
+	owner := b.owner(1)
+	removal := newEngine(b, nil).Remove(t.Context(), &owner, []Phase{{Name: "only", Objects: []Object{{Manifest: b.manifest(config)}}}})
+	if got := removal.Phases[0].Objects[0]; got.State != RemovalLeft {
+		t.Errorf("state is %s (%v)", got.State, got.Err)
+	}
+	if live := b.read(config); live.GetDeletionTimestamp() != nil {
+		t.Error("the later revision's object was deleted")
+	}
+	// The kind is not served, the namespace is not there, the object is not there: all
+	// mean that it is gone.
+	for _, gone := range []string{
+		"apiVersion: none.example.com/v1\nkind: Gadget\nmetadata: {namespace: NS, name: x}",
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {namespace: no-such-namespace, name: x}",
+		"apiVersion: v1\nkind: Namespace\nmetadata: {name: no-such-namespace}",
+	} {
+		removal := newEngine(b, nil).Remove(t.Context(), &owner, []Phase{{Name: "only", Objects: []Object{{Manifest: b.manifest(gone)}}}})
+		if !removal.Done() {
+			t.Errorf("%s is not gone: %v", gone, removal.Err())
+		}
+	}
+}
+
+// An object that others change without end is given up for this time.
+func TestContention(t *testing.T) {
+	b := newBench(t)
+	b.roll(1, nil, config)
+	b.refuse = func(u *unstructured.Unstructured) error {
+		return apierrors.NewConflict(schema.GroupResource{Resource: "configmaps"}, u.GetName(), errors.New("the object has been modified"))
+	}
+	before := b.writes
+	if got := b.roll(1, nil, config); got.Err == nil || got.Err.Cause != CauseContended || b.writes-before != contention {
+		t.Errorf("result is %v after %d writes", got.Err, b.writes-before)
+	}
+}
+
+// OwnerReferencesPermissionEnforcement refuses blockOwnerDeletion to an account that
+// may not update the revision's finalizers.
+func TestWithoutTheRightToBlockDeletion(t *testing.T) {
+	b := newBench(t)
+	b.refuse = func(u *unstructured.Unstructured) error {
+		if block := u.GetOwnerReferences()[0].BlockOwnerDeletion; block != nil && *block {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, u.GetName(),
+				errors.New("cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on"))
+		}
+		return nil
+	}
+	if got := b.roll(1, nil, config); got.Action != ActionCreated {
+		t.Errorf("action is %s (%v)", got.Action, got.Err)
+	}
+	if owner := metav1.GetControllerOf(b.read(config)); owner == nil || owner.Name != "app-1" {
+		t.Errorf("the controller is %+v", owner)
+	}
+}
+
+func TestManifestsAreCleaned(t *testing.T) {
+	b := newBench(t)
+	got := b.roll(1, nil, `
+apiVersion: v1
+kind: Secret
+metadata:
+  namespace: NS
+  name: secret
+  uid: someone
+  resourceVersion: "12"
+  generation: 4
+  creationTimestamp: null
+  ownerReferences: [{apiVersion: v1, kind: Pod, name: p, uid: u}]
+  managedFields: [{manager: x, operation: Update}]
+  labels: {app: mine}
+  annotations: {note: mine}
+data: {plain: eA==}
+stringData: {text: hi}
+status: {anything: true}
+`)
+	if got.Action != ActionCreated {
+		t.Fatalf("action is %s (%v)", got.Action, got.Err)
+	}
+	live := b.read("apiVersion: v1\nkind: Secret\nmetadata: {namespace: NS, name: secret}")
+	if diff := cmp.Diff(map[string]any{"plain": "eA==", "text": "aGk="}, live.Object["data"]); diff != "" {
+		t.Error(diff)
+	}
+	wantLabels := map[string]string{"app": "mine", olmv1.LabelOwnerKind: extension, olmv1.LabelOwnerName: "app"}
+	if diff := cmp.Diff(wantLabels, live.GetLabels()); diff != "" {
+		t.Error(diff)
+	}
+	if len(live.GetOwnerReferences()) != 1 || live.GetAnnotations()["note"] != "mine" {
+		t.Errorf("the metadata is %+v", live.Object["metadata"])
+	}
+	// Without a namespace a namespaced object is refused; a superfluous one is dropped.
+	if got := b.roll(1, nil, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}"); got.Err == nil || got.Err.Error() != `ConfigMap "x": the manifest names no namespace` {
+		t.Errorf("result is %v", got.Err)
+	}
+	role := "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {namespace: NS, name: role-NS}"
+	if got := b.roll(1, nil, role); got.Action != ActionCreated || got.Object.Namespace != "" {
+		t.Errorf("action is %s (%v)", got.Action, got.Err)
+	}
+}
+
+func TestRefusedManifests(t *testing.T) {
+	b := newBench(t)
+	cases := []struct {
+		name, manifest string
+		cause          Cause
+		text           string
+	}{
+		{"unknown kind", "apiVersion: none.example.com/v1\nkind: Gadget\nmetadata: {namespace: NS, name: x}", CauseKindMissing,
+			`Gadget "NS/x": the API server does not serve the kind Gadget.none.example.com: install what defines it`},
+		{"missing namespace", "apiVersion: v1\nkind: ConfigMap\nmetadata: {namespace: no-such-namespace, name: x}", CauseNamespaceMissing,
+			`ConfigMap "no-such-namespace/x": namespaces "no-such-namespace" not found: create the namespace "no-such-namespace"`},
+		{"invalid", "apiVersion: v1\nkind: Service\nmetadata: {namespace: NS, name: x}\nspec: {ports: [{port: 0, targetPort: 1}]}", CauseInvalid,
+			`Service "NS/x": Service "x" is invalid: spec.ports[0].port: Invalid value: 0: must be between 1 and 65535, inclusive: the manifest must be corrected`},
+		{"duplicate keys", "apiVersion: v1\nkind: Pod\nmetadata: {namespace: NS, name: x}\nspec: {containers: [{name: a, image: b, env: [{name: E, value: '1'}, {name: E, value: '2'}]}]}", CauseInvalid,
+			`Pod "NS/x": failed to create typed patch object (NS/x; /v1, Kind=Pod): .spec.containers[name="a"].env: duplicate entries for key [name="E"]: the manifest must be corrected`},
+	}
+	for _, test := range cases {
+		t.Run(test.name, func(t *testing.T) {
+			got := b.roll(1, nil, test.manifest)
+			if got.Err == nil || got.Err.Cause != test.cause || got.Err.Error() != strings.ReplaceAll(test.text, "NS", b.ns) {
+				t.Errorf("result is %v", got.Err)
+			}
+		})
+	}
+}

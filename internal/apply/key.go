@@ -1,0 +1,29 @@
+package apply
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Key names an object.
+type Key struct {
+	schema.GroupKind
+	// Namespace is empty for an object of the whole cluster.
+	Namespace string
+	Name      string
+}
+
+// KeyOf gives the key of a manifest.
+func KeyOf(u *unstructured.Unstructured) Key {
+	return Key{GroupKind: u.GroupVersionKind().GroupKind(), Namespace: u.GetNamespace(), Name: u.GetName()}
+}
+
+// String is how messages name the object: Deployment "namespace/name".
+func (k Key) String() string {
+	if k.Namespace == "" {
+		return fmt.Sprintf("%s %q", k.Kind, k.Name)
+	}
+	return fmt.Sprintf("%s %q", k.Kind, k.Namespace+"/"+k.Name)
+}

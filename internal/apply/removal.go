@@ -1,0 +1,213 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// RemovalState is what became of an object that was to be removed.
+type RemovalState string
+
+const (
+	// RemovalGone: it does not exist.
+	RemovalGone RemovalState = "Gone"
+	// RemovalLeft: it is not the revision's, and stays.
+	RemovalLeft RemovalState = "Left"
+	// RemovalPending: it is being deleted.
+	RemovalPending RemovalState = "Pending"
+	// RemovalFailed: it could not be deleted.
+	RemovalFailed RemovalState = "Failed"
+)
+
+// ObjectRemoval is what became of an object that was to be removed.
+type ObjectRemoval struct {
+	Object Key
+	State  RemovalState
+	// Message says what a pending deletion waits for.
+	Message string
+	// Err says what failed; nil when nothing did.
+	Err *Error
+}
+
+// PhaseRemoval is what became of a phase that was to be removed.
+type PhaseRemoval struct {
+	Name    string
+	Objects []ObjectRemoval
+}
+
+// Done tells whether nothing of the phase is left that was the revision's.
+func (r PhaseRemoval) Done() bool {
+	for _, object := range r.Objects {
+		if object.State != RemovalGone && object.State != RemovalLeft {
+			return false
+		}
+	}
+	return true
+}
+
+// RevisionRemoval is what became of a revision that was to be removed.
+type RevisionRemoval struct {
+	// Phases are those that were begun, last phase first.
+	Phases []PhaseRemoval
+	// Total is the number of the revision's phases.
+	Total int
+}
+
+// Remove deletes the objects that the owner controls, last phase first, each phase
+// when all objects of the one after it are gone. Objects that another revision has
+// taken over, or that are somebody else's, are left. It does not wait: the next call
+// goes on where this one ended.
+//
+// Dependents of an object, such as the pods of a Deployment, are left to the
+// cluster's garbage collector.
+func (e *Engine) Remove(ctx context.Context, owner *Owner, phases []Phase) RevisionRemoval {
+	result := RevisionRemoval{Total: len(phases)}
+	for i := range phases {
+		removed := e.phases.remove(ctx, owner, phases[len(phases)-1-i])
+		result.Phases = append(result.Phases, removed)
+		if ctx.Err() != nil || !removed.Done() {
+			break
+		}
+	}
+	return result
+}
+
+// Done tells whether nothing is left that was the revision's.
+func (r RevisionRemoval) Done() bool {
+	return len(r.Phases) == r.Total && (r.Total == 0 || r.Phases[r.Total-1].Done())
+}
+
+// Err says which objects failed; nil when none did.
+func (r RevisionRemoval) Err() error {
+	var result rolloutError
+	for i, phase := range r.Phases {
+		var texts []string
+		for _, object := range phase.Objects {
+			if object.Err != nil {
+				texts = append(texts, object.Err.Error())
+				result.errs = append(result.errs, object.Err)
+			}
+		}
+		if len(texts) > 0 {
+			result.texts = append(result.texts, fmt.Sprintf("removing %s: %s", r.ordinal(i), list(texts)))
+		}
+	}
+	if len(result.errs) == 0 {
+		return nil
+	}
+	return &result
+}
+
+// Waiting says which deletions are pending; empty when none is.
+func (r RevisionRemoval) Waiting() string {
+	var result []string
+	for i, phase := range r.Phases {
+		var pending []string
+		for _, object := range phase.Objects {
+			if object.State == RemovalPending {
+				pending = append(pending, fmt.Sprintf("%s: %s", object.Object, object.Message))
+			}
+		}
+		if len(pending) > 0 {
+			result = append(result, fmt.Sprintf("removing %s waits for %s", r.ordinal(i), list(pending)))
+		}
+	}
+	return strings.Join(result, "; ")
+}
+
+// ordinal counts as rolling out does: the last phase is removed first.
+func (r RevisionRemoval) ordinal(i int) string {
+	return ordinal(r.Phases[i].Name, r.Total-1-i, r.Total)
+}
+
+// remove deletes one object if the owner controls it. What was read is deleted only
+// if it is still that, so that an object that a later revision takes over meanwhile
+// stays.
+func (o *objects) remove(ctx context.Context, owner *Owner, object Object) ObjectRemoval {
+	key := KeyOf(object.Manifest)
+	at, err := o.store.locate(object.Manifest.GroupVersionKind())
+	if meta.IsNoMatchError(err) {
+		return ObjectRemoval{Object: key, State: RemovalGone}
+	}
+	if err != nil {
+		return removalFailed(key, err)
+	}
+	if !at.namespaced {
+		key.Namespace = ""
+	}
+	for range contention {
+		live, err := o.store.get(ctx, at, key)
+		switch {
+		case apierrors.IsNotFound(err):
+			return ObjectRemoval{Object: key, State: RemovalGone}
+		case err != nil:
+			return removalFailed(key, err)
+		case !isControlledBy(live, owner):
+			return ObjectRemoval{Object: key, State: RemovalLeft}
+		case live.GetDeletionTimestamp() != nil:
+			return ObjectRemoval{Object: key, State: RemovalPending, Message: o.heldBy(ctx, live)}
+		}
+		// After the deletion the object is read again: it may be gone at once.
+		err = o.store.delete(ctx, at, key, live.GetUID(), live.GetResourceVersion())
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			return removalFailed(key, err)
+		}
+	}
+	return ObjectRemoval{Object: key, State: RemovalFailed, Err: &Error{
+		Object: key, Cause: CauseContended, text: fmt.Sprintf("%s: others change it again and again while it is to be deleted", key),
+	}}
+}
+
+func removalFailed(key Key, err error) ObjectRemoval {
+	return ObjectRemoval{Object: key, State: RemovalFailed, Err: newError(key, err)}
+}
+
+// heldBy says what the end of an object waits for. A CustomResourceDefinition waits
+// for its instances, of which some are named: their own finalizers may hold them.
+func (o *objects) heldBy(ctx context.Context, live *unstructured.Unstructured) string {
+	message := beingDeleted(live)
+	if live.GroupVersionKind().GroupKind() != crdKind {
+		return message
+	}
+	resource, ok := resourceOf(live)
+	if !ok {
+		return message
+	}
+	items, count, err := o.store.sample(ctx, resource)
+	if err != nil || count == 0 {
+		return message
+	}
+	names := make([]string, len(items))
+	for i := range items {
+		names[i] = KeyOf(&items[i]).String()
+		if finalizers := items[i].GetFinalizers(); len(finalizers) > 0 {
+			names[i] += fmt.Sprintf(" (held by %s %s)", plural(len(finalizers), "finalizer"), strings.Join(finalizers, ", "))
+		}
+	}
+	if more := count - int64(len(items)); more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return fmt.Sprintf("it is waiting for %d %s of its kind to be deleted: %s", count, plural(int(count), "instance"), strings.Join(names, ", "))
+}
+
+// resourceOf gives the resource that a CustomResourceDefinition defines, in the first
+// version that is served.
+func resourceOf(crd *unstructured.Unstructured) (schema.GroupVersionResource, bool) {
+	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
+	plural, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "plural")
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	for _, item := range versions {
+		version, _ := item.(map[string]any)
+		if served, _ := version["served"].(bool); served {
+			name, _ := version["name"].(string)
+			return schema.GroupVersionResource{Group: group, Version: name, Resource: plural}, plural != "" && name != ""
+		}
+	}
+	return schema.GroupVersionResource{}, false
+}

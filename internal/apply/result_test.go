@@ -1,0 +1,117 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// scripted answers for the objects of a test by their names.
+type scripted struct {
+	results  map[string]ObjectResult
+	removals map[string]RemovalState
+}
+
+func (s scripted) apply(_ context.Context, _ *Revision, object Object) ObjectResult {
+	result := s.results[object.Manifest.GetName()]
+	result.Object = KeyOf(object.Manifest)
+	return result
+}
+
+func (s scripted) remove(_ context.Context, _ *Owner, object Object) ObjectRemoval {
+	state := s.removals[object.Manifest.GetName()]
+	result := ObjectRemoval{Object: KeyOf(object.Manifest), State: state}
+	switch state {
+	case RemovalPending:
+		result.Message = "it is being deleted"
+	case RemovalFailed:
+		result.Err = invalid(result.Object, "no right")
+	}
+	return result
+}
+
+func testPhase(t *testing.T, name string, objects ...string) Phase {
+	p := Phase{Name: name}
+	for _, object := range objects {
+		p.Objects = append(p.Objects, Object{Manifest: parse(t, fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {namespace: ns, name: %s}", object))})
+	}
+	return p
+}
+
+func TestRevisionGoesPhaseByPhase(t *testing.T) {
+	good := ObjectResult{Action: ActionUnchanged, Probe: ready()}
+	slow := ObjectResult{Action: ActionCreated, Probe: notReady("0 of 1 replica is available")}
+	taken := ObjectResult{Action: ActionSuperseded, Probe: ready()}
+	bad := ObjectResult{Action: ActionFailed, Err: newError(Key{GroupKind: schema.GroupKind{Kind: "ConfigMap"}, Namespace: "ns", Name: "bad"}, context.DeadlineExceeded)}
+	rollout := func(t *testing.T, first ...string) []Phase {
+		return []Phase{testPhase(t, "one", first...), testPhase(t, "two", "good"), testPhase(t, "three", "slow")}
+	}
+	cases := []struct {
+		name    string
+		first   []string
+		ungated bool
+		begun   int
+		waiting string
+		err     string
+	}{
+		{name: "first phase ready", first: []string{"good"}, begun: 3,
+			waiting: `phase "three" (3 of 3) waits for ConfigMap "ns/slow": 0 of 1 replica is available`},
+		{name: "first phase not ready", first: []string{"good", "slow"}, begun: 1,
+			waiting: `phase "one" (1 of 3) waits for ConfigMap "ns/slow": 0 of 1 replica is available`},
+		{name: "an object failed", first: []string{"bad", "good"}, begun: 1, err: `phase "one" (1 of 3): ConfigMap "ns/bad": context deadline exceeded`},
+		{name: "an object was taken over", first: []string{"taken"}, begun: 1},
+		{name: "ungated", first: []string{"slow", "bad"}, ungated: true, begun: 3,
+			waiting: `phase "one" (1 of 3) waits for ConfigMap "ns/slow": 0 of 1 replica is available; phase "three" (3 of 3) waits for ConfigMap "ns/slow": 0 of 1 replica is available`,
+			err:     `phase "one" (1 of 3): ConfigMap "ns/bad": context deadline exceeded`},
+		{name: "many are awaited", first: []string{"slow", "slow", "slow", "slow", "slow"}, begun: 1,
+			waiting: `phase "one" (1 of 3) waits for ConfigMap "ns/slow": 0 of 1 replica is available; ConfigMap "ns/slow": 0 of 1 replica is available; ConfigMap "ns/slow": 0 of 1 replica is available; and 2 more`},
+	}
+	for _, test := range cases {
+		t.Run(test.name, func(t *testing.T) {
+			engine := &Engine{phases: &phases{scripted{results: map[string]ObjectResult{"good": good, "slow": slow, "taken": taken, "bad": bad}}}}
+			result := engine.Apply(t.Context(), &Revision{Phases: rollout(t, test.first...), Ungated: test.ungated})
+			text := ""
+			if err := result.Err(); err != nil {
+				text = err.Error()
+			}
+			if len(result.Phases) != test.begun || result.Waiting() != test.waiting || text != test.err || result.Done() {
+				t.Errorf("%d phases begun, done is %t\nwaiting %s\nerror %s", len(result.Phases), result.Done(), result.Waiting(), text)
+			}
+		})
+	}
+}
+
+func TestRevisionIsRemovedInReverse(t *testing.T) {
+	cases := []struct {
+		name    string
+		states  map[string]RemovalState
+		begun   int
+		done    bool
+		waiting string
+		err     string
+	}{
+		{"all gone", map[string]RemovalState{"a": RemovalGone, "b": RemovalLeft, "c": RemovalGone}, 3, true, "", ""},
+		{"last pending", map[string]RemovalState{"a": RemovalGone, "b": RemovalGone, "c": RemovalPending}, 1, false,
+			`removing phase "three" (3 of 3) waits for ConfigMap "ns/c": it is being deleted`, ""},
+		{"second failed", map[string]RemovalState{"a": RemovalGone, "b": RemovalFailed, "c": RemovalGone}, 2, false, "",
+			`removing phase "two" (2 of 3): ConfigMap "ns/b": no right`},
+	}
+	for _, test := range cases {
+		t.Run(test.name, func(t *testing.T) {
+			engine := &Engine{phases: &phases{scripted{removals: test.states}}}
+			removal := engine.Remove(t.Context(), &Owner{}, []Phase{testPhase(t, "one", "a"), testPhase(t, "two", "b"), testPhase(t, "three", "c")})
+			text := ""
+			if err := removal.Err(); err != nil {
+				text = err.Error()
+			}
+			if len(removal.Phases) != test.begun || removal.Done() != test.done || removal.Waiting() != test.waiting || text != test.err {
+				t.Errorf("%d phases begun, done is %t\nwaiting %s\nerror %s", len(removal.Phases), removal.Done(), removal.Waiting(), text)
+			}
+		})
+	}
+	if removal := (&Engine{}).Remove(t.Context(), &Owner{}, nil); !removal.Done() {
+		t.Error("a revision without phases is not removed")
+	}
+}

@@ -1,0 +1,83 @@
+package apply
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+)
+
+// store reads and writes single objects.
+type store interface {
+	// locate says where objects of a kind are.
+	locate(kind schema.GroupVersionKind) (location, error)
+	get(ctx context.Context, at location, key Key) (*unstructured.Unstructured, error)
+	// apply applies the object and gives it as it is then.
+	apply(ctx context.Context, at location, u *unstructured.Unstructured, force bool) (*unstructured.Unstructured, error)
+	// delete deletes the object if it still is the given one, unchanged.
+	delete(ctx context.Context, at location, key Key, uid types.UID, version string) error
+	// sample gives a few objects of a resource, in any namespace, and the number of all.
+	sample(ctx context.Context, resource schema.GroupVersionResource) ([]unstructured.Unstructured, int64, error)
+}
+
+// location is where the API server keeps a kind.
+type location struct {
+	resource   schema.GroupVersionResource
+	namespaced bool
+}
+
+// sampled is how many objects a sample has at most.
+const sampled = 2
+
+// server is the store of a real API server.
+type server struct {
+	client dynamic.Interface
+	mapper meta.RESTMapper
+}
+
+func (s *server) locate(kind schema.GroupVersionKind) (location, error) {
+	mapping, err := s.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if err != nil {
+		return location{}, err
+	}
+	return location{resource: mapping.Resource, namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace}, nil
+}
+
+func (s *server) at(at location, namespace string) dynamic.ResourceInterface {
+	if at.namespaced {
+		return s.client.Resource(at.resource).Namespace(namespace)
+	}
+	return s.client.Resource(at.resource)
+}
+
+func (s *server) get(ctx context.Context, at location, key Key) (*unstructured.Unstructured, error) {
+	return s.at(at, key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
+}
+
+func (s *server) apply(ctx context.Context, at location, u *unstructured.Unstructured, force bool) (*unstructured.Unstructured, error) {
+	return s.at(at, u.GetNamespace()).Apply(ctx, u.GetName(), u, metav1.ApplyOptions{FieldManager: FieldManager, Force: force})
+}
+
+func (s *server) delete(ctx context.Context, at location, key Key, uid types.UID, version string) error {
+	policy := metav1.DeletePropagationBackground
+	return s.at(at, key.Namespace).Delete(ctx, key.Name, metav1.DeleteOptions{
+		PropagationPolicy: &policy,
+		Preconditions:     &metav1.Preconditions{UID: &uid, ResourceVersion: &version},
+	})
+}
+
+func (s *server) sample(ctx context.Context, resource schema.GroupVersionResource) ([]unstructured.Unstructured, int64, error) {
+	list, err := s.client.Resource(resource).List(ctx, metav1.ListOptions{Limit: sampled})
+	if err != nil {
+		return nil, 0, err
+	}
+	count := int64(len(list.Items))
+	if remaining := list.GetRemainingItemCount(); remaining != nil {
+		count += *remaining
+	}
+	return list.Items, count, nil
+}

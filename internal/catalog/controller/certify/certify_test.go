@@ -1,0 +1,252 @@
+package certify_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mainstay-dev/mainstay/internal/catalog/controller/certify"
+	"github.com/mainstay-dev/mainstay/internal/certificate"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
+
+const host = "catalogd-service.test.svc"
+
+// site is a namespace and a clock.
+type site struct {
+	t         *testing.T
+	client    client.Client
+	clock     *testclock.FakeClock
+	namespace string
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	s := &site{t: t, client: env.Client(t, corev1.AddToScheme), clock: testclock.NewFakeClock(time.Now()), namespace: strings.ToLower(t.Name())}
+	if err := s.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (s *site) keeper() *certify.Keeper {
+	return &certify.Keeper{Client: s.client, Namespace: s.namespace, Hosts: []string{host}, Clock: s.clock, Holder: &certificate.Holder{}}
+}
+
+func (s *site) keep(k *certify.Keeper) {
+	s.t.Helper()
+	if err := k.Keep(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// served is the certificate that a keeper serves with.
+func (s *site) served(k *certify.Keeper) *x509.Certificate {
+	s.t.Helper()
+	c, err := k.Holder.GetCertificate(&tls.ClientHelloInfo{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return c.Leaf
+}
+
+// trusted are the authorities that clients read.
+func (s *site) trusted() []*x509.Certificate {
+	s.t.Helper()
+	config := &corev1.ConfigMap{}
+	if err := s.client.Get(s.t.Context(), client.ObjectKey{Namespace: s.namespace, Name: "catalogd-service-ca"}, config); err != nil {
+		s.t.Fatal(err)
+	}
+	all, err := certificate.ParseBundle([]byte(config.Data["ca.crt"]))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return all
+}
+
+func (s *site) secret() *corev1.Secret {
+	s.t.Helper()
+	secret := &corev1.Secret{}
+	if err := s.client.Get(s.t.Context(), client.ObjectKey{Namespace: s.namespace, Name: "catalogd-service-cert"}, secret); err != nil {
+		s.t.Fatal(err)
+	}
+	return secret
+}
+
+// verify checks that clients accept what a keeper serves with.
+func (s *site) verify(k *certify.Keeper) {
+	s.t.Helper()
+	pool := x509.NewCertPool()
+	for _, authority := range s.trusted() {
+		pool.AddCert(authority)
+	}
+	if _, err := s.served(k).Verify(x509.VerifyOptions{DNSName: host, Roots: pool, CurrentTime: s.clock.Now()}); err != nil {
+		s.t.Errorf("clients do not accept the certificate: %v", err)
+	}
+}
+
+func TestReplicasThatStartTogetherAgree(t *testing.T) {
+	s := newSite(t)
+	keepers := []*certify.Keeper{s.keeper(), s.keeper(), s.keeper(), s.keeper()}
+	var all sync.WaitGroup
+	errs := make([]error, len(keepers))
+	for i, k := range keepers {
+		all.Go(func() { errs[i] = k.Keep(t.Context()) })
+	}
+	all.Wait()
+	for i, k := range keepers {
+		if errs[i] != nil {
+			t.Fatal(errs[i])
+		}
+		if !s.served(k).Equal(s.served(keepers[0])) {
+			t.Errorf("replica %d serves another certificate than replica 0", i)
+		}
+		s.verify(k)
+	}
+	if n := len(s.trusted()); n != 1 {
+		t.Errorf("%d authorities are published, want 1", n)
+	}
+	before := s.secret().ResourceVersion
+	s.keep(keepers[0])
+	if s.secret().ResourceVersion != before {
+		t.Error("the Secret was written though nothing was due")
+	}
+}
+
+func TestRenewal(t *testing.T) {
+	s := newSite(t)
+	k, other := s.keeper(), s.keeper()
+	s.keep(k)
+	first := s.served(k)
+
+	s.clock.Step(61 * 24 * time.Hour)
+	s.keep(k)
+	second := s.served(k)
+	if second.Equal(first) || len(s.trusted()) != 1 {
+		t.Errorf("after 61 of 90 days: renewed is %v with %d authorities, want a new certificate of the same", !second.Equal(first), len(s.trusted()))
+	}
+	s.verify(k)
+	s.keep(other)
+	if !s.served(other).Equal(second) {
+		t.Error("the other replica does not take over the renewed certificate")
+	}
+
+	s.clock.Step(4 * 365 * 24 * time.Hour)
+	s.keep(k)
+	if n := len(s.trusted()); n != 2 {
+		t.Errorf("after the authority was renewed %d are published, want the new and the old", n)
+	}
+	s.verify(k)
+	if _, err := certificate.Parse(s.secret().Data["ca.crt"], s.secret().Data["ca.key"]); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDamageIsMended(t *testing.T) {
+	s := newSite(t)
+	k := s.keeper()
+	for name, damage := range map[string]func(*corev1.Secret) error{
+		"deleted": func(secret *corev1.Secret) error { return s.client.Delete(t.Context(), secret) },
+		"broken authority": func(secret *corev1.Secret) error {
+			secret.Data["ca.crt"] = []byte("x")
+			return s.client.Update(t.Context(), secret)
+		},
+		"broken certificate": func(secret *corev1.Secret) error {
+			secret.Data["tls.crt"] = []byte("x")
+			return s.client.Update(t.Context(), secret)
+		},
+		"other host": func(*corev1.Secret) error {
+			elsewhere := s.keeper()
+			elsewhere.Hosts = []string{"elsewhere"}
+			return elsewhere.Keep(t.Context())
+		},
+		"authority not published": func(*corev1.Secret) error {
+			return s.client.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "catalogd-service-ca"}})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s.keep(k)
+			if err := damage(s.secret()); err != nil {
+				t.Fatal(err)
+			}
+			s.keep(k)
+			s.verify(k)
+		})
+	}
+}
+
+func TestAForeignCertificateIsLeftAlone(t *testing.T) {
+	s := newSite(t)
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "catalogd-service-cert"},
+		Data:       map[string][]byte{"tls.crt": []byte("theirs"), "tls.key": []byte("theirs")},
+	}
+	if err := s.client.Create(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	err := s.keeper().Keep(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "holds a certificate that this program did not issue: delete it, or mount it") {
+		t.Errorf("error is %v", err)
+	}
+	if s.secret().ResourceVersion != secret.ResourceVersion {
+		t.Error("the Secret was written")
+	}
+}
+
+func TestStartKeepsOnUntilTheEnd(t *testing.T) {
+	s := newSite(t)
+	k := s.keeper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- k.Start(ctx) }()
+	for !s.clock.HasWaiters() {
+		select {
+		case err := <-done:
+			t.Fatal(err)
+		default:
+		}
+	}
+	first := s.served(k)
+	s.clock.Step(61 * 24 * time.Hour)
+	for !s.clock.HasWaiters() || s.served(k).Equal(first) {
+		select {
+		case err := <-done:
+			t.Fatal(err)
+		default:
+		}
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMemory(t *testing.T) {
+	m, err := certify.NewMemory([]string{"127.0.0.1"}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := m.GetCertificate(&tls.ClientHelloInfo{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(m.CA()) {
+		t.Fatal("the authority cannot be read")
+	}
+	if _, err := c.Leaf.Verify(x509.VerifyOptions{DNSName: "127.0.0.1", Roots: pool}); err != nil {
+		t.Error(err)
+	}
+}

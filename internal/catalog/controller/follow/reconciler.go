@@ -1,0 +1,122 @@
+// Package follow is the controller that gives every replica the content that the leader
+// has decided on, so that each can serve it. It writes nothing to the API server.
+//
+// On the leader it finds its work done by the controller of package unpack, and does
+// nothing.
+package follow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	ctrlreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/catalog/fetch"
+	"github.com/mainstay-dev/mainstay/internal/catalog/store"
+)
+
+// contents is what the controller needs of the store: a *store.Store.
+type contents interface {
+	Stored(name string) (store.Info, error)
+	Delete(name string) error
+}
+
+// fetcher stores images: a *fetch.Fetcher.
+type fetcher interface {
+	Fetch(ctx context.Context, name string, source store.Source) (store.Info, error)
+}
+
+// +kubebuilder:rbac:groups=olm.operatorframework.io,resources=clustercatalogs,verbs=get;list;watch
+
+// Reconciler stores what the status of a ClusterCatalog names.
+type Reconciler struct {
+	// Client reads ClusterCatalogs.
+	Client client.Reader
+	// Store has the content.
+	Store contents
+	// Fetcher fills the store.
+	Fetcher fetcher
+	// Leads is closed once this replica is the leader.
+	Leads <-chan struct{}
+}
+
+// Retries begin after a second and are made every five minutes at last, as the leader's
+// are.
+const (
+	firstRetry = time.Second
+	lastRetry  = 5 * time.Minute
+)
+
+// SetupWithManager adds the controller to a manager. The function is given another
+// that asks for a reconciliation of a catalog by name.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, onWake func(wake func(name string))) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("catalog-follow").
+		For(&olmv1.ClusterCatalog{}).
+		WatchesRawSource(source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrlreconcile.Request]) error {
+			onWake(func(name string) {
+				queue.Add(ctrlreconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
+			})
+			return nil
+		})).
+		WithOptions(controller.Options{
+			NeedLeaderElection: ptr.To(false),
+			RateLimiter:        workqueue.NewTypedItemExponentialFailureRateLimiter[ctrlreconcile.Request](firstRetry, lastRetry),
+		}).
+		Complete(r)
+}
+
+// Reconcile makes the stored content that of the catalog's status.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	select {
+	case <-r.Leads:
+		return ctrl.Result{}, nil
+	default:
+	}
+	catalog := &olmv1.ClusterCatalog{}
+	err := r.Client.Get(ctx, req.NamespacedName, catalog)
+	if client.IgnoreNotFound(err) != nil {
+		return ctrl.Result{}, err
+	}
+	if err != nil || !catalog.DeletionTimestamp.IsZero() || catalog.Spec.AvailabilityMode == olmv1.AvailabilityModeUnavailable {
+		fetch.Forget(req.Name)
+		return ctrl.Result{}, r.Store.Delete(req.Name)
+	}
+	decided := catalog.Status.ResolvedSource
+	if decided == nil || decided.Image == nil {
+		return ctrl.Result{}, nil
+	}
+	return ctrl.Result{}, r.follow(ctx, req.Name, decided.Image.Ref)
+}
+
+func (r *Reconciler) follow(ctx context.Context, name, resolved string) error {
+	info, err := r.Store.Stored(name)
+	var damaged *store.DamagedError
+	switch {
+	case err == nil && info.Resolved == resolved:
+		return nil
+	case err != nil && !errors.Is(err, store.ErrNotFound) && !errors.As(err, &damaged):
+		return err
+	}
+	// Without the reference that it was resolved from: the one in the spec may be newer.
+	// If this replica becomes the leader, it asks the registry once.
+	_, err = r.Fetcher.Fetch(ctx, name, store.Source{Resolved: resolved})
+	switch {
+	case err == nil:
+		return nil
+	case fetch.IsContent(err):
+		return ctrlreconcile.TerminalError(fmt.Errorf("following the leader: %w", err))
+	default:
+		return fmt.Errorf("following the leader: %w", err)
+	}
+}

@@ -1,0 +1,142 @@
+package unpack
+
+import (
+	"hash/fnv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/catalog/store"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
+)
+
+// isAvailable tells whether a catalog's content is to be offered.
+func isAvailable(catalog *olmv1.ClusterCatalog) bool {
+	return catalog.Spec.AvailabilityMode != olmv1.AvailabilityModeUnavailable
+}
+
+// isDue tells whether the registry has to be asked: nothing is stored, what is stored was
+// asked for by another reference, or it is time to poll.
+func isDue(image olmv1.ImageSource, stored *store.Info, now time.Time, share float64) bool {
+	if stored == nil || stored.Ref != image.Ref {
+		return true
+	}
+	at := dueAt(image, *stored, share)
+	return !at.IsZero() && !now.Before(at)
+}
+
+// isRequested tells whether a person has asked for the registry to be looked at, and it
+// was not since. A request that was carried out by an earlier process is known by the
+// time at which what is stored was last confirmed.
+func isRequested(request, carriedOut string, stored *store.Info) bool {
+	at, err := time.Parse(time.RFC3339Nano, request)
+	if err != nil || request == carriedOut {
+		return false
+	}
+	return stored == nil || at.After(stored.Confirmed)
+}
+
+// pinned gives the image to store again when content was lost that was resolved from the
+// present spec, and the spec does not ask for polling: a tag that has moved since is not
+// to be picked up. It is empty when the reference has to be resolved.
+func pinned(catalog *olmv1.ClusterCatalog, stored *store.Info) string {
+	resolved := catalog.Status.ResolvedSource
+	if stored != nil || resolved == nil || resolved.Image == nil || pollInterval(*catalog.Spec.Source.Image) > 0 {
+		return ""
+	}
+	done := meta.FindStatusCondition(catalog.Status.Conditions, olmv1.TypeProgressing)
+	if done == nil || done.Reason != olmv1.ReasonSucceeded || done.ObservedGeneration != catalog.Generation {
+		return ""
+	}
+	return resolved.Image.Ref
+}
+
+// dueAt is when the registry is next polled; zero means never.
+func dueAt(image olmv1.ImageSource, stored store.Info, share float64) time.Time {
+	interval := pollInterval(image)
+	if interval <= 0 {
+		return time.Time{}
+	}
+	return stored.Confirmed.Add(interval + jitter(interval, share))
+}
+
+// pollInterval is how often the registry is asked; zero means never.
+func pollInterval(image olmv1.ImageSource) time.Duration {
+	if image.PollIntervalMinutes == nil {
+		return 0
+	}
+	return time.Duration(*image.PollIntervalMinutes) * time.Minute
+}
+
+// jitter spreads the polls of catalogs that were created together: up to a tenth of the
+// interval is added, the same for one catalog each time.
+func jitter(interval time.Duration, share float64) time.Duration {
+	return time.Duration(float64(interval) * share / 10)
+}
+
+// jitterOf gives a catalog's share of the spread, from 0 to 1.
+func jitterOf(uid types.UID) float64 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(uid)) // It never fails.
+	return float64(h.Sum32()) / (1 << 32)
+}
+
+// conditions are those of a ClusterCatalog.
+var conditions = reconcile.Conditions{olmv1.TypeProgressing, olmv1.TypeServing}
+
+// Messages of conditions.
+const (
+	messageUnpacked    = "Successfully unpacked and stored content from resolved source"
+	messageServing     = "Serving desired content from resolved source"
+	messageUnavailable = "Catalog availability mode is set to Unavailable"
+	messageNothing     = "No content is stored"
+)
+
+// summarize sets the conditions, and clears of the status what is not so any more.
+func (r *Reconciler) summarize(catalog *olmv1.ClusterCatalog, err error) {
+	serves := r.Store.Serves(catalog.Name)
+	if !serves {
+		catalog.Status.ResolvedSource = nil
+		catalog.Status.URLs = nil
+		catalog.Status.LastUnpacked = nil
+	}
+	for _, condition := range []metav1.Condition{progressing(catalog, err), serving(catalog, serves)} {
+		conditions.Set(&catalog.Status.Conditions, catalog.Generation, condition)
+	}
+}
+
+// progressing says whether the content is as the spec asks, and if not, why.
+func progressing(catalog *olmv1.ClusterCatalog, err error) metav1.Condition {
+	condition := metav1.Condition{Type: olmv1.TypeProgressing, Status: metav1.ConditionTrue, Reason: olmv1.ReasonSucceeded}
+	switch {
+	case err != nil:
+		condition.Reason = reconcile.ReasonOf(err, olmv1.ReasonRetrying)
+		condition.Message = err.Error()
+		if condition.Reason == olmv1.ReasonBlocked {
+			condition.Status = metav1.ConditionFalse
+		}
+	case !isAvailable(catalog):
+		condition.Message = messageUnavailable
+	default:
+		condition.Message = messageUnpacked
+	}
+	return condition
+}
+
+// serving says whether clients can read content.
+func serving(catalog *olmv1.ClusterCatalog, serves bool) metav1.Condition {
+	condition := metav1.Condition{Type: olmv1.TypeServing, Status: metav1.ConditionFalse}
+	switch {
+	case !isAvailable(catalog):
+		condition.Reason, condition.Message = olmv1.ReasonUserSpecifiedUnavailable, messageUnavailable
+	case serves:
+		condition.Status = metav1.ConditionTrue
+		condition.Reason, condition.Message = olmv1.ReasonAvailable, messageServing
+	default:
+		condition.Reason, condition.Message = olmv1.ReasonUnavailable, messageNothing
+	}
+	return condition
+}

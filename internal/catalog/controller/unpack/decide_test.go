@@ -1,0 +1,112 @@
+package unpack
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/catalog/store"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
+)
+
+func TestIsDue(t *testing.T) {
+	confirmed := time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
+	stored := &store.Info{Source: store.Source{Ref: "r:v1"}, Confirmed: confirmed}
+	for name, test := range map[string]struct {
+		ref    string
+		poll   *int32
+		stored *store.Info
+		after  time.Duration
+		share  float64
+		want   bool
+	}{
+		"nothing stored":       {"r:v1", nil, nil, 0, 0, true},
+		"stored, no polling":   {"r:v1", nil, stored, 1000 * time.Hour, 0, false},
+		"another reference":    {"r:v2", nil, stored, 0, 0, true},
+		"before the interval":  {"r:v1", ptr.To(int32(10)), stored, 9 * time.Minute, 0, false},
+		"at the interval":      {"r:v1", ptr.To(int32(10)), stored, 10 * time.Minute, 0, true},
+		"within the spread":    {"r:v1", ptr.To(int32(10)), stored, 10 * time.Minute, 0.5, false},
+		"after the spread":     {"r:v1", ptr.To(int32(10)), stored, 10*time.Minute + 30*time.Second, 0.5, true},
+		"the longest interval": {"r:v1", ptr.To(int32(1<<31 - 1)), stored, 1000 * time.Hour, 1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			image := olmv1.ImageSource{Ref: test.ref, PollIntervalMinutes: test.poll}
+			if got := isDue(image, test.stored, confirmed.Add(test.after), test.share); got != test.want {
+				t.Errorf("due is %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestJitterIsTheCatalogsOwn(t *testing.T) {
+	a, b := jitterOf("1"), jitterOf("2")
+	if a == b || a != jitterOf("1") || a < 0 || a >= 1 || b < 0 || b >= 1 {
+		t.Errorf("shares are %v and %v", a, b)
+	}
+}
+
+func TestPinned(t *testing.T) {
+	done := func(change func(*olmv1.ClusterCatalog)) *olmv1.ClusterCatalog {
+		catalog := &olmv1.ClusterCatalog{
+			ObjectMeta: metav1.ObjectMeta{Generation: 2},
+			Spec:       olmv1.ClusterCatalogSpec{Source: olmv1.CatalogSource{Image: &olmv1.ImageSource{Ref: "r:v1"}}},
+			Status: olmv1.ClusterCatalogStatus{
+				ResolvedSource: &olmv1.ResolvedCatalogSource{Image: &olmv1.ResolvedImageSource{Ref: "r@sha256:1"}},
+				Conditions:     []metav1.Condition{{Type: "Progressing", Reason: "Succeeded", ObservedGeneration: 2}},
+			},
+		}
+		change(catalog)
+		return catalog
+	}
+	for name, test := range map[string]struct {
+		catalog *olmv1.ClusterCatalog
+		stored  *store.Info
+		want    string
+	}{
+		"lost":           {done(func(*olmv1.ClusterCatalog) {}), nil, "r@sha256:1"},
+		"stored":         {done(func(*olmv1.ClusterCatalog) {}), &store.Info{}, ""},
+		"polling":        {done(func(c *olmv1.ClusterCatalog) { c.Spec.Source.Image.PollIntervalMinutes = ptr.To(int32(1)) }), nil, ""},
+		"never resolved": {done(func(c *olmv1.ClusterCatalog) { c.Status.ResolvedSource = nil }), nil, ""},
+		"other spec":     {done(func(c *olmv1.ClusterCatalog) { c.Generation = 3 }), nil, ""},
+		"failed":         {done(func(c *olmv1.ClusterCatalog) { c.Status.Conditions[0].Reason = "Retrying" }), nil, ""},
+		"no conditions":  {done(func(c *olmv1.ClusterCatalog) { c.Status.Conditions = nil }), nil, ""},
+	} {
+		if got := pinned(test.catalog, test.stored); got != test.want {
+			t.Errorf("%s: pinned is %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+func TestConditions(t *testing.T) {
+	failure := errors.New("it failed")
+	for name, test := range map[string]struct {
+		mode   olmv1.AvailabilityMode
+		err    error
+		serves bool
+		want   [2]string
+	}{
+		"good":                  {"Available", nil, true, [2]string{"True Succeeded " + messageUnpacked, "True Available " + messageServing}},
+		"blocked, nothing":      {"Available", reconcile.Stop("Blocked", failure), false, [2]string{"False Blocked it failed", "False Unavailable " + messageNothing}},
+		"blocked, until polled": {"Available", reconcile.Wait("Blocked", time.Minute, failure), true, [2]string{"False Blocked it failed", "True Available " + messageServing}},
+		"retrying":              {"Available", reconcile.Retry("Retrying", failure), true, [2]string{"True Retrying it failed", "True Available " + messageServing}},
+		"plain error":           {"", failure, false, [2]string{"True Retrying it failed", "False Unavailable " + messageNothing}},
+		"unavailable":           {"Unavailable", nil, false, [2]string{"True Succeeded " + messageUnavailable, "False UserSpecifiedUnavailable " + messageUnavailable}},
+		"unavailable, failed":   {"Unavailable", reconcile.Retry("Retrying", failure), true, [2]string{"True Retrying it failed", "False UserSpecifiedUnavailable " + messageUnavailable}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			catalog := &olmv1.ClusterCatalog{Spec: olmv1.ClusterCatalogSpec{AvailabilityMode: test.mode}}
+			var got [2]string
+			for i, c := range []metav1.Condition{progressing(catalog, test.err), serving(catalog, test.serves)} {
+				got[i] = string(c.Status) + " " + c.Reason + " " + c.Message
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("conditions (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

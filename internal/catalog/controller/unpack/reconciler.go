@@ -1,0 +1,275 @@
+// Package unpack is the controller that keeps the content of every ClusterCatalog
+// stored, up to date and described in the catalog's status.
+//
+// It serves nothing. On a replica that is not the leader the controller of package
+// follow stores what this one has decided on.
+package unpack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	ctrlreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/catalog/fetch"
+	"github.com/mainstay-dev/mainstay/internal/catalog/store"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
+)
+
+// contents is what the controller needs of the store: a *store.Store.
+type contents interface {
+	Stored(name string) (store.Info, error)
+	Serves(name string) bool
+	Confirm(name, ref string, at time.Time) (store.Info, error)
+	Delete(name string) error
+}
+
+// fetcher stores images: a *fetch.Fetcher.
+type fetcher interface {
+	Fetch(ctx context.Context, name string, source store.Source) (store.Info, error)
+}
+
+// resolver finds digests: a fetch.Puller.
+type resolver interface {
+	Resolve(ctx context.Context, ref string) (string, error)
+}
+
+// +kubebuilder:rbac:groups=olm.operatorframework.io,resources=clustercatalogs,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=olm.operatorframework.io,resources=clustercatalogs/status,verbs=patch
+
+// Reconciler reconciles ClusterCatalogs.
+type Reconciler struct {
+	// Client reads and writes ClusterCatalogs.
+	Client client.Client
+	// Store has the content.
+	Store contents
+	// Fetcher fills the store.
+	Fetcher fetcher
+	// Resolver finds the digest of a tag.
+	Resolver resolver
+	// BaseURL gives the address at which a catalog's content is served.
+	BaseURL func(name string) string
+	// Clock tells the time.
+	Clock clock.PassiveClock
+
+	memory memory
+}
+
+// workers is how many catalogs are reconciled at once: most of the time is spent waiting
+// for registries, and one that does not answer must not keep the others waiting.
+const workers = 4
+
+// Retries begin after a second, as registries seldom recover sooner, and are made every
+// five minutes at last, so that a repaired registry is noticed within a coffee break.
+const (
+	firstRetry = time.Second
+	lastRetry  = 5 * time.Minute
+)
+
+// SetupWithManager adds the controller to a manager. The function is given another
+// that asks for a reconciliation of a catalog by name.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, onWake func(wake func(name string))) error {
+	// The controller's own changes of the status do not wake it: an error whose message
+	// changes would be tried again without a pause.
+	wanted := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{})
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("catalog-unpack").
+		For(&olmv1.ClusterCatalog{}, builder.WithPredicates(wanted)).
+		WatchesRawSource(source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrlreconcile.Request]) error {
+			onWake(func(name string) {
+				queue.Add(ctrlreconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
+			})
+			return nil
+		})).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: workers,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrlreconcile.Request](firstRetry, lastRetry),
+		}).
+		Complete(r.lifecycle())
+}
+
+// lifecycle lists what is done for a catalog, in order.
+func (r *Reconciler) lifecycle() *reconcile.Lifecycle[*olmv1.ClusterCatalog] {
+	return &reconcile.Lifecycle[*olmv1.ClusterCatalog]{
+		Client:     r.Client,
+		New:        func() *olmv1.ClusterCatalog { return &olmv1.ClusterCatalog{} },
+		Finalizers: []string{olmv1.FinalizerDeleteServerCache},
+		Holds:      isAvailable,
+		Steps: []reconcile.Step[*olmv1.ClusterCatalog]{
+			r.label,
+			r.withdraw,
+			r.bringUpToDate,
+		},
+		Finalize:  []reconcile.Step[*olmv1.ClusterCatalog]{r.remove},
+		Summarize: r.summarize,
+		Again:     r.again,
+	}
+}
+
+// label sets the label by which selectors choose a catalog by name.
+func (r *Reconciler) label(ctx context.Context, catalog *olmv1.ClusterCatalog) error {
+	if catalog.Labels[olmv1.LabelMetadataName] == catalog.Name {
+		return nil
+	}
+	before := catalog.DeepCopy()
+	metav1.SetMetaDataLabel(&catalog.ObjectMeta, olmv1.LabelMetadataName, catalog.Name)
+	if err := r.Client.Patch(ctx, catalog, client.MergeFrom(before)); err != nil {
+		return reconcile.Retry(olmv1.ReasonRetrying, fmt.Errorf("labelling the catalog with its name: %w", err))
+	}
+	return nil
+}
+
+// withdraw removes the content of a catalog that is not to be available.
+func (r *Reconciler) withdraw(ctx context.Context, catalog *olmv1.ClusterCatalog) error {
+	if isAvailable(catalog) {
+		return nil
+	}
+	if err := r.remove(ctx, catalog); err != nil {
+		return err
+	}
+	return reconcile.ErrDone
+}
+
+// remove removes the stored content of a catalog.
+func (r *Reconciler) remove(_ context.Context, catalog *olmv1.ClusterCatalog) error {
+	r.memory.forget(catalog.Name)
+	fetch.Forget(catalog.Name)
+	if err := r.Store.Delete(catalog.Name); err != nil {
+		return reconcile.Retry(olmv1.ReasonRetrying, err)
+	}
+	return nil
+}
+
+// bringUpToDate stores the content that the spec asks for, unless it is stored already
+// and no look at the registry is due.
+func (r *Reconciler) bringUpToDate(ctx context.Context, catalog *olmv1.ClusterCatalog) error {
+	image := catalog.Spec.Source.Image
+	if image == nil {
+		return reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf("source type %q is not known: set spec.source.type to Image and spec.source.image", catalog.Spec.Source.Type))
+	}
+	stored, err := r.stored(catalog.Name)
+	if err != nil {
+		return reconcile.Retry(olmv1.ReasonRetrying, err)
+	}
+	request := catalog.Annotations[olmv1.AnnotationRefresh]
+	requested := isRequested(request, r.memory.refreshed(catalog.Name), stored)
+	if !isDue(*image, stored, r.Clock.Now(), jitterOf(catalog.UID)) && !requested {
+		r.publish(catalog, *stored)
+		return nil
+	}
+	info, err := r.store(ctx, catalog, stored)
+	if err == nil || fetch.IsContent(err) {
+		r.memory.refresh(catalog.Name, request)
+	}
+	if err != nil {
+		return r.failed(catalog, err)
+	}
+	r.publish(catalog, info)
+	return nil
+}
+
+// store stores what the catalog's reference gives.
+func (r *Reconciler) store(ctx context.Context, catalog *olmv1.ClusterCatalog, stored *store.Info) (store.Info, error) {
+	source := store.Source{Ref: catalog.Spec.Source.Image.Ref}
+	source.Resolved = r.memory.pin(catalog.Name, source.Ref, pinned(catalog, stored))
+	if stored == nil && source.Resolved != "" {
+		info, err := r.fetch(ctx, catalog.Name, source)
+		if !fetch.IsNotFound(err) {
+			return info, err
+		}
+		// The registry has dropped it: what the tag gives now is all there is.
+		r.memory.forget(catalog.Name)
+	}
+	var err error
+	if source.Resolved, err = r.Resolver.Resolve(ctx, source.Ref); err != nil {
+		return store.Info{}, err
+	}
+	if stored != nil && stored.Resolved == source.Resolved {
+		return r.Store.Confirm(catalog.Name, source.Ref, r.Clock.Now())
+	}
+	return r.fetch(ctx, catalog.Name, source)
+}
+
+// fetch fetches an image, unless its content was refused before.
+func (r *Reconciler) fetch(ctx context.Context, name string, source store.Source) (store.Info, error) {
+	if err := r.memory.refused(name, source.Resolved); err != nil {
+		return store.Info{}, err
+	}
+	ctrl.LoggerFrom(ctx).Info("Unpacking a catalog", "image", source.Resolved)
+	info, err := r.Fetcher.Fetch(ctx, name, source)
+	switch {
+	case err == nil:
+		r.memory.forget(name)
+	case fetch.IsContent(err):
+		r.memory.refuse(name, source.Resolved, err)
+	}
+	return info, err
+}
+
+// stored describes what is stored intact, nil when that is nothing.
+func (r *Reconciler) stored(name string) (*store.Info, error) {
+	info, err := r.Store.Stored(name)
+	var damaged *store.DamagedError
+	switch {
+	case err == nil:
+		return &info, nil
+	case errors.Is(err, store.ErrNotFound), errors.As(err, &damaged):
+		return nil, nil
+	default:
+		return nil, err
+	}
+}
+
+// publish describes the stored content in the status.
+func (r *Reconciler) publish(catalog *olmv1.ClusterCatalog, info store.Info) {
+	// The API keeps times in seconds.
+	unpacked := metav1.NewTime(info.Unpacked.Truncate(time.Second))
+	catalog.Status.LastUnpacked = &unpacked
+	catalog.Status.ResolvedSource = &olmv1.ResolvedCatalogSource{
+		Type:  olmv1.SourceTypeImage,
+		Image: &olmv1.ResolvedImageSource{Ref: info.Resolved},
+	}
+	catalog.Status.URLs = &olmv1.ClusterCatalogURLs{Base: r.BaseURL(catalog.Name)}
+}
+
+// failed says what happens after an error: what trying again may mend is tried again,
+// and the rest waits for a person, or for the next poll to find another image.
+func (r *Reconciler) failed(catalog *olmv1.ClusterCatalog, err error) error {
+	if !fetch.IsContent(err) {
+		return reconcile.Retry(olmv1.ReasonRetrying, err)
+	}
+	if interval := pollInterval(*catalog.Spec.Source.Image); interval > 0 {
+		return reconcile.Wait(olmv1.ReasonBlocked, interval+jitter(interval, jitterOf(catalog.UID)), err)
+	}
+	return reconcile.Stop(olmv1.ReasonBlocked, err)
+}
+
+// again says when the registry is next looked at.
+func (r *Reconciler) again(catalog *olmv1.ClusterCatalog) time.Duration {
+	if !isAvailable(catalog) {
+		return 0
+	}
+	info, err := r.Store.Stored(catalog.Name)
+	if err != nil {
+		// Its loss has woken the controller again.
+		return 0
+	}
+	at := dueAt(*catalog.Spec.Source.Image, info, jitterOf(catalog.UID))
+	if at.IsZero() {
+		return 0
+	}
+	return max(at.Sub(r.Clock.Now()), time.Second)
+}

@@ -1,0 +1,340 @@
+package unpack
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/catalog/store"
+	"github.com/mainstay-dev/mainstay/internal/fbc"
+	"github.com/mainstay-dev/mainstay/internal/testing/golden"
+)
+
+const (
+	good     = `{"schema":"olm.package","name":"a"}` + "\n"
+	better   = `{"schema":"olm.package","name":"b"}` + "\n"
+	unpacked = "Progressing True/Succeeded: Successfully unpacked and stored content from resolved source"
+	served   = "Serving True/Available: Serving desired content from resolved source"
+	nothing  = "Serving False/Unavailable: No content is stored"
+)
+
+func TestAGoodCatalog(t *testing.T) {
+	w := newWorld(t)
+	resolved := w.pushCatalog("v1", good)
+	w.create("v1", 0)
+	if result := w.mustReconcile(); result != (ctrl.Result{}) {
+		t.Errorf("result is %+v, want to wait for a change", result)
+	}
+	w.expect(unpacked, served)
+	catalog := w.get()
+	wantLabels := map[string]string{"olm.operatorframework.io/metadata.name": w.name, "example.com/support": "true"}
+	if diff := cmp.Diff(wantLabels, catalog.Labels); diff != "" {
+		t.Errorf("labels (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"olm.operatorframework.io/delete-server-cache"}, catalog.Finalizers); diff != "" {
+		t.Errorf("finalizers (-want +got):\n%s", diff)
+	}
+	want := olmv1.ClusterCatalogStatus{
+		ResolvedSource: &olmv1.ResolvedCatalogSource{Type: "Image", Image: &olmv1.ResolvedImageSource{Ref: resolved}},
+		URLs:           &olmv1.ClusterCatalogURLs{Base: "https://catalogd.example/catalogs/" + w.name},
+	}
+	if diff := cmp.Diff(want, catalog.Status, cmpopts.IgnoreFields(olmv1.ClusterCatalogStatus{}, "Conditions", "LastUnpacked")); diff != "" {
+		t.Errorf("status (-want +got):\n%s", diff)
+	}
+	if catalog.Status.LastUnpacked.IsZero() {
+		t.Error("lastUnpacked is not set")
+	}
+	if got := w.content(); got != good {
+		t.Errorf("content is %q", got)
+	}
+
+	w.mustReconcile()
+	if again := w.get(); again.ResourceVersion != catalog.ResourceVersion {
+		t.Error("a second reconciliation has written the catalog")
+	}
+	w.change(func(c *olmv1.ClusterCatalog) { c.Labels["olm.operatorframework.io/metadata.name"] = "x" })
+	w.mustReconcile()
+	if diff := cmp.Diff(wantLabels, w.get().Labels); diff != "" {
+		t.Errorf("labels after one was changed (-want +got):\n%s", diff)
+	}
+}
+
+func TestARestartPullsNothing(t *testing.T) {
+	w := newWorld(t)
+	w.pushCatalog("v1", good)
+	w.create("v1", 10)
+	w.mustReconcile()
+	before, asked := w.get(), w.asked.Load()
+	w.start()
+	result := w.mustReconcile()
+	if w.asked.Load() != asked {
+		t.Errorf("the registry was asked %d times after the restart", w.asked.Load()-asked)
+	}
+	if diff := cmp.Diff(before, w.get()); diff != "" {
+		t.Errorf("the catalog has changed (-before +after):\n%s", diff)
+	}
+	if w.content() != good {
+		t.Errorf("content is %q", w.content())
+	}
+	if result.RequeueAfter <= 0 || result.RequeueAfter > 11*time.Minute {
+		t.Errorf("the next poll is in %v, want about 10 minutes", result.RequeueAfter)
+	}
+}
+
+func TestPolling(t *testing.T) {
+	w := newWorld(t)
+	first := w.pushCatalog("v1", good)
+	w.create("v1", 10)
+	result := w.mustReconcile()
+	if result.RequeueAfter < 9*time.Minute || result.RequeueAfter > 11*time.Minute {
+		t.Errorf("the first poll is in %v, want about 10 minutes", result.RequeueAfter)
+	}
+	second := w.pushCatalog("v1", better)
+	w.mustReconcile()
+	if got := w.get().Status.ResolvedSource.Image.Ref; got != first || w.content() != good {
+		t.Errorf("before it is time to poll: resolved is %s, want %s", got, first)
+	}
+	w.clock.SetTime(w.clock.Now().Add(11 * time.Minute))
+	w.mustReconcile()
+	if got := w.get().Status.ResolvedSource.Image.Ref; got != second || w.content() != better {
+		t.Errorf("after the poll: resolved is %s, want %s", got, second)
+	}
+	w.expect(unpacked, served)
+
+	// A poll that finds nothing new only looks.
+	w.clock.SetTime(w.clock.Now().Add(22 * time.Minute))
+	before, asked := w.get(), w.asked.Load()
+	result = w.mustReconcile()
+	if diff := cmp.Diff(before, w.get()); diff != "" {
+		t.Errorf("the catalog has changed (-before +after):\n%s", diff)
+	}
+	if w.asked.Load() == asked || result.RequeueAfter < 9*time.Minute {
+		t.Errorf("asked %d times, next poll in %v", w.asked.Load()-asked, result.RequeueAfter)
+	}
+}
+
+func TestWithoutPollingAMovedTagIsNotPickedUp(t *testing.T) {
+	w := newWorld(t)
+	first := w.pushCatalog("v1", good)
+	w.create("v1", 0)
+	w.mustReconcile()
+	w.pushCatalog("v1", better)
+	w.clock.SetTime(w.clock.Now().Add(24 * time.Hour))
+	w.change(func(c *olmv1.ClusterCatalog) { c.Spec.Priority = 7 })
+	w.mustReconcile()
+	if got := w.get().Status.ResolvedSource.Image.Ref; got != first || w.content() != good {
+		t.Errorf("resolved is %s, want %s", got, first)
+	}
+	// Nor when the store is lost, and the registry at first does not answer.
+	if err := os.RemoveAll(w.dir); err != nil {
+		t.Fatal(err)
+	}
+	w.start()
+	w.down.Store(true)
+	if _, err := w.reconcile(); err == nil {
+		t.Error("no error though the registry is down")
+	}
+	w.expect("Progressing True/Retrying: ", nothing)
+	w.down.Store(false)
+	w.mustReconcile()
+	if got := w.get().Status.ResolvedSource.Image.Ref; got != first || w.content() != good {
+		t.Errorf("after the store was lost: resolved is %s, want %s", got, first)
+	}
+	// Another reference is.
+	second := w.pushCatalog("v2", better)
+	w.change(func(c *olmv1.ClusterCatalog) { c.Spec.Source.Image.Ref = w.ref("v2") })
+	w.mustReconcile()
+	if got := w.get().Status.ResolvedSource.Image.Ref; got != second || w.content() != better {
+		t.Errorf("with another reference: resolved is %s, want %s", got, second)
+	}
+}
+
+func TestBadImages(t *testing.T) {
+	labels := map[string]string{labelConfigs: "/configs"}
+	for name, test := range map[string]struct {
+		labels map[string]string
+		files  []file
+		want   string
+	}{
+		"no label":       {nil, []file{{path: "configs/a.json", text: good}}, "it is not a catalog: the label operators.operatorframework.io.index.configs.v1, which names the folder of the catalog, is missing"},
+		"sqlite":         {map[string]string{"operators.operatorframework.io.index.database.v1": "/database/index.db"}, []file{{path: "database/index.db", text: "x"}}, "it holds a SQLite catalog"},
+		"no folder":      {labels, []file{{path: "other/a.json", text: good}}, "it has no directory /configs"},
+		"broken json":    {labels, []file{{path: "configs/a.json", text: good + "{\"schema\" 1}"}}, "configs/a.json: document 2 (line 2, byte 46): is not valid JSON: invalid character '1' after object key"},
+		"broken yaml":    {labels, []file{{path: "configs/a.yaml", text: "schema: a\n---\nschema: [\n"}}, "a.yaml: document 2 (line 3, byte 14): cannot be parsed as YAML"},
+		"no schema":      {labels, []file{{path: "configs/a.json", text: "{}"}}, "a.json: document 1 (line 1, byte 0): has no schema"},
+		"traversal":      {labels, []file{{path: "configs/../../a.json", text: good}}, "configs/../../a.json"},
+		"link out":       {labels, []file{{path: "configs/a.json", text: good}, {path: "configs/b.json", link: "/etc/passwd"}}, "configs/b.json"},
+		"file too large": {labels, []file{{path: "configs/a.json", text: good + strings.Repeat(" ", 1<<20)}}, "configs/a.json"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			push := func() { w.push("v1", test.labels, test.files...) }
+			want := "Progressing False/Blocked: " + strings.TrimPrefix(test.want, "configs/")
+
+			// Without polling a change of the catalog is awaited.
+			push()
+			w.create("v1", 0)
+			if _, err := w.reconcile(); !errors.Is(err, ctrlreconcile.TerminalError(nil)) {
+				t.Errorf("error is %v, want one that is not tried again", err)
+			}
+			w.expect(want, nothing)
+			golden.Check(t, "bad-images/"+strings.ReplaceAll(name, " ", "-")+".txt", []byte(w.conditions()))
+			if status := w.get().Status; status.URLs != nil || status.ResolvedSource != nil || status.LastUnpacked != nil {
+				t.Errorf("status is %+v, want nothing of content", status)
+			}
+
+			// With polling the tag is asked again, and the bad image not pulled again.
+			w.change(func(c *olmv1.ClusterCatalog) { c.Spec.Source.Image.PollIntervalMinutes = ptr.To(int32(10)) })
+			asked := w.asked.Load()
+			if result := w.mustReconcile(); result.RequeueAfter < 9*time.Minute || result.RequeueAfter > 11*time.Minute {
+				t.Errorf("asked again in %v, want about 10 minutes", result.RequeueAfter)
+			}
+			w.expect(want, nothing)
+			if n := w.asked.Load() - asked; n > 2 {
+				t.Errorf("the registry was asked %d times, want only for the digest", n)
+			}
+			w.pushCatalog("v1", better)
+			w.mustReconcile()
+			w.expect(unpacked, served)
+
+			// Good content is served on when the tag goes bad.
+			push()
+			w.clock.SetTime(w.clock.Now().Add(12 * time.Minute))
+			w.mustReconcile()
+			w.expect(want, served)
+			if status := w.get().Status; status.URLs == nil || status.ResolvedSource == nil || w.content() != better {
+				t.Errorf("status is %+v with the content %q, want the last good one", status, w.content())
+			}
+			if scratch, _ := os.ReadDir(filepath.Join(w.dir, ".scratch")); len(scratch) > 0 {
+				t.Errorf("the scratch folder has %v, want nothing", scratch)
+			}
+		})
+	}
+}
+
+func TestACatalogOverTheLimitIsBlocked(t *testing.T) {
+	w := newWorld(t)
+	w.limits = store.Limits{Walk: fbc.Limits{BlobBytes: 20}}
+	w.start()
+	w.pushCatalog("v1", good)
+	w.create("v1", 0)
+	if _, err := w.reconcile(); err == nil {
+		t.Error("no error")
+	}
+	w.expect("Progressing False/Blocked: p/catalog.json: document 1 (line 1, byte 0): is larger than 20 bytes", nothing)
+}
+
+func TestARegistryThatFailsIsTriedAgain(t *testing.T) {
+	w := newWorld(t)
+	w.create("v1", 10)
+	if _, err := w.reconcile(); err == nil || errors.Is(err, ctrlreconcile.TerminalError(nil)) {
+		t.Errorf("error is %v, want one that is tried again", err)
+	}
+	w.expect("Progressing True/Retrying: check the name and the tag", nothing)
+
+	w.pushCatalog("v1", good)
+	w.mustReconcile()
+	w.expect(unpacked, served)
+
+	w.down.Store(true)
+	w.clock.SetTime(w.clock.Now().Add(12 * time.Minute))
+	if _, err := w.reconcile(); err == nil {
+		t.Error("no error though the registry is down")
+	}
+	w.expect("Progressing True/Retrying: resolve image", served)
+	w.down.Store(false)
+	w.mustReconcile()
+	w.expect(unpacked, served)
+}
+
+func TestUnavailable(t *testing.T) {
+	w := newWorld(t)
+	w.pushCatalog("v1", good)
+	w.create("v1", 10)
+	w.mustReconcile()
+	w.change(func(c *olmv1.ClusterCatalog) { c.Spec.AvailabilityMode = olmv1.AvailabilityModeUnavailable })
+	for range 2 {
+		if result := w.mustReconcile(); result != (ctrl.Result{}) {
+			t.Errorf("result is %+v, want no polling", result)
+		}
+		const message = "Catalog availability mode is set to Unavailable"
+		w.expect("Progressing True/Succeeded: "+message, "Serving False/UserSpecifiedUnavailable: "+message)
+		catalog := w.get()
+		if status := catalog.Status; status.URLs != nil || status.ResolvedSource != nil || status.LastUnpacked != nil {
+			t.Errorf("status is %+v, want nothing of content", status)
+		}
+		if len(catalog.Finalizers) > 0 {
+			t.Errorf("finalizers are %v, want none", catalog.Finalizers)
+		}
+		if w.content() != "" || w.store.Serves(w.name) {
+			t.Error("content is still served")
+		}
+	}
+	w.change(func(c *olmv1.ClusterCatalog) { c.Spec.AvailabilityMode = olmv1.AvailabilityModeAvailable })
+	w.mustReconcile()
+	w.expect(unpacked, served)
+	if catalog := w.get(); len(catalog.Finalizers) != 1 || w.content() != good {
+		t.Errorf("finalizers are %v with the content %q", catalog.Finalizers, w.content())
+	}
+}
+
+func TestDeletionRemovesTheContent(t *testing.T) {
+	w := newWorld(t)
+	w.pushCatalog("v1", good)
+	w.create("v1", 0)
+	w.mustReconcile()
+	if err := w.client.Delete(t.Context(), w.get()); err != nil {
+		t.Fatal(err)
+	}
+	w.mustReconcile()
+	if err := w.client.Get(t.Context(), client.ObjectKey{Name: w.name}, &olmv1.ClusterCatalog{}); !apierrors.IsNotFound(err) {
+		t.Errorf("getting the catalog: %v, want it to be gone", err)
+	}
+	if w.store.Serves(w.name) {
+		t.Error("content is still served")
+	}
+	if names, err := w.store.Names(); err != nil || len(names) > 0 {
+		t.Errorf("the store has %v (%v), want nothing", names, err)
+	}
+	w.mustReconcile() // It is gone.
+}
+
+func TestALostStoreIsFilledAgain(t *testing.T) {
+	for name, damage := range map[string]func(dir, file string) error{
+		"deleted":   func(dir, _ string) error { return os.RemoveAll(dir) },
+		"truncated": func(_, file string) error { return os.Truncate(file, 10) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.pushCatalog("v1", good)
+			w.create("v1", 10)
+			w.mustReconcile()
+			var woken []string
+			w.store.OnLost(func(name string) { woken = append(woken, name) })
+			if err := damage(w.dir, filepath.Join(w.dir, w.name, "content")); err != nil {
+				t.Fatal(err)
+			}
+			w.store.Check()
+			if diff := cmp.Diff([]string{w.name}, woken); diff != "" {
+				t.Errorf("woken (-want +got):\n%s", diff)
+			}
+			w.mustReconcile()
+			w.expect(unpacked, served)
+			if w.content() != good {
+				t.Errorf("content is %q", w.content())
+			}
+		})
+	}
+}

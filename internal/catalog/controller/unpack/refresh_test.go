@@ -1,0 +1,58 @@
+package unpack
+
+import (
+	"testing"
+	"time"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/catalog/store"
+)
+
+func TestARequestedRefreshLooksOnceAtTheRegistry(t *testing.T) {
+	w := newWorld(t)
+	w.pushCatalog("v1", good)
+	w.create("v1", 0)
+	w.mustReconcile()
+	w.pushCatalog("v1", better)
+	w.mustReconcile()
+	if got := w.content(); got != good {
+		t.Fatalf("content is %q before a refresh was asked for", got)
+	}
+	w.change(func(c *olmv1.ClusterCatalog) {
+		c.Annotations = map[string]string{olmv1.AnnotationRefresh: time.Now().Add(time.Hour).Format(time.RFC3339Nano)}
+	})
+	w.mustReconcile()
+	if got := w.content(); got != better {
+		t.Errorf("content is %q after a refresh was asked for", got)
+	}
+	asked := w.asked.Load()
+	w.mustReconcile()
+	if now := w.asked.Load(); now != asked {
+		t.Errorf("the registry was asked %d more times for one request", now-asked)
+	}
+}
+
+func TestIsRequested(t *testing.T) {
+	confirmed := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	stored := &store.Info{Confirmed: confirmed}
+	later, earlier := confirmed.Add(time.Second).Format(time.RFC3339Nano), confirmed.Add(-time.Second).Format(time.RFC3339Nano)
+	for _, tc := range []struct {
+		name, request, carriedOut string
+		stored                    *store.Info
+		want                      bool
+	}{
+		{name: "none", stored: stored},
+		{name: "new", request: later, stored: stored, want: true},
+		{name: "carried out", request: later, carriedOut: later, stored: stored},
+		{name: "carried out before a restart", request: earlier, stored: stored},
+		{name: "another after it", request: later, carriedOut: earlier, stored: stored, want: true},
+		{name: "nothing stored", request: earlier, want: true},
+		{name: "not a time", request: "now", stored: stored},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := isRequested(tc.request, tc.carriedOut, tc.stored); got != tc.want {
+				t.Errorf("requested: %v, want %v", got, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,289 @@
+package unpack
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/registry"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	testclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/catalog/fetch"
+	"github.com/mainstay-dev/mainstay/internal/catalog/store"
+	"github.com/mainstay-dev/mainstay/internal/image"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
+
+// world is a catalog's surroundings: an API server, a registry, a store and a clock.
+type world struct {
+	t        *testing.T
+	client   client.Client
+	clock    *testclock.FakePassiveClock
+	dir      string
+	store    *store.Store
+	limits   store.Limits
+	reconcil *Reconciler
+
+	// host is that of the registry; asked counts the requests that it got.
+	host  string
+	asked atomic.Int32
+	down  atomic.Bool
+
+	name string
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{
+		t: t, client: env.Client(t, olmv1.AddToScheme), dir: t.TempDir(),
+		clock: testclock.NewFakePassiveClock(time.Now()),
+		name:  strings.ToLower(strings.NewReplacer("/", "-", "_", "-", ",", "").Replace(t.Name())),
+	}
+	content := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		w.asked.Add(1)
+		if w.down.Load() {
+			http.Error(rw, "down", http.StatusInternalServerError)
+			return
+		}
+		content.ServeHTTP(rw, r)
+	}))
+	t.Cleanup(server.Close)
+	w.host = strings.TrimPrefix(server.URL, "http://")
+	w.start()
+	t.Cleanup(func() {
+		w.store.Close()
+		catalog := &olmv1.ClusterCatalog{ObjectMeta: metav1.ObjectMeta{Name: w.name}}
+		// t.Context has ended.
+		ctx := context.Background()
+		if err := w.client.Delete(ctx, catalog); apierrors.IsNotFound(err) {
+			return
+		}
+		patch := client.RawPatch(ctrlPatchType, []byte(`{"metadata":{"finalizers":null}}`))
+		_ = w.client.Patch(ctx, catalog, patch) // It may be gone by now.
+	})
+	return w
+}
+
+const ctrlPatchType = "application/merge-patch+json"
+
+// start starts the program anew, on the disk that there is.
+func (w *world) start() {
+	w.t.Helper()
+	if w.store != nil {
+		w.store.Close()
+	}
+	var err error
+	if w.store, err = store.Open(w.dir, w.limits); err != nil {
+		w.t.Fatal(err)
+	}
+	images := image.NewClient(image.Options{Limits: image.Limits{FileBytes: 1 << 20}})
+	w.reconcil = &Reconciler{
+		Client: w.client, Store: w.store, Fetcher: fetch.New(images, w.store), Resolver: images,
+		BaseURL: func(name string) string { return "https://catalogd.example/catalogs/" + name },
+		Clock:   w.clock,
+	}
+}
+
+// file is one entry of an image.
+type file struct{ path, text, link string }
+
+const labelConfigs = "operators.operatorframework.io.index.configs.v1"
+
+// push pushes an image to a tag and gives its digest reference.
+func (w *world) push(tag string, labels map[string]string, files ...file) string {
+	w.t.Helper()
+	var archive bytes.Buffer
+	tw := tar.NewWriter(&archive)
+	for _, f := range files {
+		header := &tar.Header{Name: f.path, Mode: 0o644, Size: int64(len(f.text)), Typeflag: tar.TypeReg}
+		if f.link != "" {
+			header.Typeflag, header.Linkname = tar.TypeSymlink, f.link
+		}
+		if err := tw.WriteHeader(header); err != nil {
+			w.t.Fatal(err)
+		}
+		if _, err := io.WriteString(tw, f.text); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	if err := tw.Close(); err != nil {
+		w.t.Fatal(err)
+	}
+	config, err := json.Marshal(map[string]any{"os": "linux", "architecture": runtime.GOARCH, "config": map[string]any{"Labels": labels}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	manifest, err := json.Marshal(map[string]any{
+		"schemaVersion": 2, "mediaType": typeManifest,
+		"config": w.blob("application/vnd.oci.image.config.v1+json", config),
+		"layers": []any{w.blob("application/vnd.oci.image.layer.v1.tar", archive.Bytes())},
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.send(http.MethodPut, "manifests/"+tag, typeManifest, manifest)
+	return w.host + "/test/catalog@" + digest(manifest)
+}
+
+const typeManifest = "application/vnd.oci.image.manifest.v1+json"
+
+func digest(data []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(data)) }
+
+// blob uploads a part of an image and describes it.
+func (w *world) blob(mediaType string, data []byte) map[string]any {
+	w.t.Helper()
+	w.send(http.MethodPost, "blobs/uploads/?digest="+digest(data), "application/octet-stream", data)
+	return map[string]any{"mediaType": mediaType, "digest": digest(data), "size": len(data)}
+}
+
+func (w *world) send(method, path, contentType string, data []byte) {
+	w.t.Helper()
+	req, err := http.NewRequestWithContext(w.t.Context(), method, "http://"+w.host+"/v2/test/catalog/"+path, bytes.NewReader(data))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", contentType)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusCreated {
+		w.t.Fatalf("%s %s: %s", method, path, resp.Status)
+	}
+}
+
+// pushCatalog pushes a good catalog.
+func (w *world) pushCatalog(tag, text string) string {
+	w.t.Helper()
+	return w.push(tag, map[string]string{labelConfigs: "/configs"}, file{path: "configs/p/catalog.json", text: text})
+}
+
+func (w *world) ref(tag string) string { return w.host + "/test/catalog:" + tag }
+
+// create creates the catalog of a tag. No minutes mean no polling.
+func (w *world) create(tag string, pollMinutes int32) {
+	w.t.Helper()
+	catalog := &olmv1.ClusterCatalog{
+		ObjectMeta: metav1.ObjectMeta{Name: w.name, Labels: map[string]string{"example.com/support": "true"}},
+		Spec: olmv1.ClusterCatalogSpec{Source: olmv1.CatalogSource{
+			Type: olmv1.SourceTypeImage, Image: &olmv1.ImageSource{Ref: w.ref(tag)},
+		}},
+	}
+	if pollMinutes > 0 {
+		catalog.Spec.Source.Image.PollIntervalMinutes = ptr.To(pollMinutes)
+	}
+	if err := w.client.Create(w.t.Context(), catalog); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// change changes the catalog.
+func (w *world) change(f func(*olmv1.ClusterCatalog)) {
+	w.t.Helper()
+	catalog := w.get()
+	before := catalog.DeepCopy()
+	f(catalog)
+	if err := w.client.Patch(w.t.Context(), catalog, client.MergeFrom(before)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) get() *olmv1.ClusterCatalog {
+	w.t.Helper()
+	catalog := &olmv1.ClusterCatalog{}
+	if err := w.client.Get(w.t.Context(), client.ObjectKey{Name: w.name}, catalog); err != nil {
+		w.t.Fatal(err)
+	}
+	return catalog
+}
+
+// reconcile reconciles once.
+func (w *world) reconcile() (ctrl.Result, error) {
+	w.t.Helper()
+	return w.reconcil.lifecycle().Reconcile(w.t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: w.name}})
+}
+
+// mustReconcile reconciles without an error.
+func (w *world) mustReconcile() ctrl.Result {
+	w.t.Helper()
+	result, err := w.reconcile()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return result
+}
+
+// content is what is served.
+func (w *world) content() string {
+	w.t.Helper()
+	content, err := w.store.Content(w.name)
+	if errors.Is(err, store.ErrNotFound) {
+		return ""
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer content.Close()
+	text, err := io.ReadAll(content.All().Reader())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// expect compares the conditions, given as "Type Status/Reason: message". A message may
+// be a part.
+func (w *world) expect(want ...string) {
+	w.t.Helper()
+	catalog := w.get()
+	if len(catalog.Status.Conditions) != len(want) {
+		w.t.Fatalf("there are %d conditions, want %d: %+v", len(catalog.Status.Conditions), len(want), catalog.Status.Conditions)
+	}
+	for i, c := range catalog.Status.Conditions {
+		head, message, _ := strings.Cut(want[i], ": ")
+		if got := fmt.Sprintf("%s %s/%s", c.Type, c.Status, c.Reason); got != head || !strings.Contains(c.Message, message) {
+			w.t.Errorf("condition is %s: %s\nwant         %s", got, c.Message, want[i])
+		}
+		if c.ObservedGeneration != catalog.Generation || c.LastTransitionTime.IsZero() {
+			w.t.Errorf("condition %s is of generation %d at %v, want generation %d", c.Type, c.ObservedGeneration, c.LastTransitionTime, catalog.Generation)
+		}
+	}
+}
+
+var digests = regexp.MustCompile(`sha256:[0-9a-f]{64}`)
+
+// conditions are the catalog's as a person reads them, without what differs from run to
+// run.
+func (w *world) conditions() string {
+	w.t.Helper()
+	var text strings.Builder
+	for _, c := range w.get().Status.Conditions {
+		message := digests.ReplaceAllString(strings.ReplaceAll(c.Message, w.host, "registry.example"), "sha256:<digest>")
+		fmt.Fprintf(&text, "%s %s %s\n  %s\n", c.Type, c.Status, c.Reason, message)
+	}
+	return text.String()
+}

@@ -1,0 +1,237 @@
+// Package fetch moves the content of a catalog image into the catalog store.
+//
+// It decides nothing: which image, and when, is the controllers' work.
+package fetch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	crmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/mainstay-dev/mainstay/internal/catalog/store"
+	"github.com/mainstay-dev/mainstay/internal/fbc"
+	"github.com/mainstay-dev/mainstay/internal/image"
+)
+
+// labelDatabase names the SQLite file of a catalog image of the kind that came before
+// file-based catalogs.
+const labelDatabase = "operators.operatorframework.io.index.database.v1"
+
+// Puller opens images. *image.Client is one.
+type Puller interface {
+	// Resolve gives the reference with the digest that a reference has now.
+	Resolve(ctx context.Context, ref string) (string, error)
+	// Pull opens an image for reading. The caller closes it.
+	Pull(ctx context.Context, ref string) (*image.Image, error)
+}
+
+// unpacker is where content goes: a *store.Store.
+type unpacker interface {
+	Stored(name string) (store.Info, error)
+	Scratch() (string, error)
+	Unpack(ctx context.Context, name string, source store.Source, fsys fs.FS) (store.Info, error)
+}
+
+// Fetcher moves images into a store.
+type Fetcher struct {
+	images Puller
+	store  unpacker
+	// walking is held while a catalog is read. Images may be pulled side by side, but one
+	// catalog read at a time keeps the peak of memory that of one.
+	walking lock
+
+	mu sync.Mutex
+	// fetching has a lock for each catalog that is being fetched.
+	fetching map[string]*waiting
+}
+
+// lock is a mutex that waiting for ends with a context.
+type lock chan struct{}
+
+func newLock() lock { return make(lock, 1) }
+
+func (l lock) acquire(ctx context.Context) error {
+	select {
+	case l <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (l lock) release() { <-l }
+
+// waiting is a lock and the number of those that have it or wait for it.
+type waiting struct {
+	lock  lock
+	users int
+}
+
+// New makes a fetcher.
+func New(images Puller, contents unpacker) *Fetcher {
+	return &Fetcher{images: images, store: contents, walking: newLock(), fetching: map[string]*waiting{}}
+}
+
+// Fetch pulls the source's resolved image and stores its catalog under a name, unless it
+// is stored already, perhaps by a call that this one has waited for. On an error nothing
+// has changed: IsContent tells whether only another image can help.
+func (f *Fetcher) Fetch(ctx context.Context, name string, source store.Source) (store.Info, error) {
+	release, err := f.alone(ctx, name)
+	if err != nil {
+		return store.Info{}, err
+	}
+	defer release()
+	if info, err := f.store.Stored(name); err == nil && info.Resolved == source.Resolved {
+		return info, nil
+	}
+	start := time.Now()
+	info, err := f.fetch(ctx, name, source)
+	measured.seconds.WithLabelValues(outcome(err)).Observe(time.Since(start).Seconds())
+	if err == nil {
+		measured.bytes.WithLabelValues(name).Set(float64(info.Bytes))
+		measured.blobs.WithLabelValues(name).Set(float64(info.Blobs))
+	}
+	return info, err
+}
+
+// alone waits until no other call fetches for the catalog.
+func (f *Fetcher) alone(ctx context.Context, name string) (release func(), err error) {
+	f.mu.Lock()
+	w := f.fetching[name]
+	if w == nil {
+		w = &waiting{lock: newLock()}
+		f.fetching[name] = w
+	}
+	w.users++
+	f.mu.Unlock()
+	leave := func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if w.users--; w.users == 0 {
+			delete(f.fetching, name)
+		}
+	}
+	if err := w.lock.acquire(ctx); err != nil {
+		leave()
+		return nil, err
+	}
+	return func() {
+		w.lock.release()
+		leave()
+	}, nil
+}
+
+func (f *Fetcher) fetch(ctx context.Context, name string, source store.Source) (store.Info, error) {
+	pulled, err := f.images.Pull(ctx, source.Resolved)
+	if err != nil {
+		return store.Info{}, err
+	}
+	defer func() { _ = pulled.Close() }() // It was only read.
+	configs, err := configsFolder(pulled.Labels)
+	if err != nil {
+		return store.Info{}, fmt.Errorf("image %s: %w", source.Resolved, err)
+	}
+	dir, err := f.store.Scratch()
+	if err != nil {
+		return store.Info{}, err
+	}
+	// What is left is removed at the next start.
+	defer func() { _ = os.RemoveAll(dir) }()
+	if _, err := pulled.Extract(ctx, configs, dir); err != nil {
+		return store.Info{}, err
+	}
+	// Links in the catalog cannot lead out of a root.
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return store.Info{}, fmt.Errorf("reading the unpacked image: %w", err)
+	}
+	defer func() { _ = root.Close() }() // It was only read.
+	if err := f.walking.acquire(ctx); err != nil {
+		return store.Info{}, err
+	}
+	defer f.walking.release()
+	info, err := f.store.Unpack(ctx, name, source, root.FS())
+	if err != nil {
+		return store.Info{}, fmt.Errorf("reading the catalog in image %s: %w", source.Resolved, err)
+	}
+	return info, nil
+}
+
+// Forget ends the measurements of a catalog that is not stored any more.
+func Forget(name string) {
+	measured.bytes.DeleteLabelValues(name)
+	measured.blobs.DeleteLabelValues(name)
+}
+
+// notCatalogError says that an image has no catalog that can be read.
+type notCatalogError struct{ text string }
+
+func (e *notCatalogError) Error() string { return e.text }
+
+// configsFolder gives the folder of the catalog in an image with these labels.
+func configsFolder(labels map[string]string) (string, error) {
+	if folder := labels[image.LabelConfigs]; folder != "" {
+		return folder, nil
+	}
+	if labels[labelDatabase] != "" {
+		return "", &notCatalogError{fmt.Sprintf("it holds a SQLite catalog (label %s), which is not read: convert it to a file-based catalog", labelDatabase)}
+	}
+	return "", &notCatalogError{fmt.Sprintf("it is not a catalog: the label %s, which names the folder of the catalog, is missing", image.LabelConfigs)}
+}
+
+// IsContent tells whether an error says that the image, its content or its reference is
+// wrong, so that trying the same again cannot help.
+func IsContent(err error) bool {
+	var broken *fbc.Error
+	var none *notCatalogError
+	return image.IsTerminal(err) || errors.As(err, &broken) || errors.As(err, &none)
+}
+
+// IsNotFound tells whether an error says that the registry does not have the image.
+func IsNotFound(err error) bool {
+	var e *image.Error
+	return errors.As(err, &e) && e.Kind == image.KindNotFound
+}
+
+// measured are the metrics of fetching, registered once for the process.
+var measured = struct {
+	seconds      *prometheus.HistogramVec
+	bytes, blobs *prometheus.GaugeVec
+}{
+	seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "mainstay_catalog_unpack_duration_seconds",
+		Help: "Time to pull a catalog image and store its content, by outcome.",
+		// From a catalog of one package nearby to a large one over a slow line.
+		Buckets: []float64{0.1, 0.5, 1, 5, 15, 60, 300, 1800},
+	}, []string{"outcome"}),
+	bytes: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "mainstay_catalog_stored_bytes",
+		Help: "Size of a catalog's stored content, as JSON lines.",
+	}, []string{"catalog"}),
+	blobs: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "mainstay_catalog_stored_blobs",
+		Help: "Number of blobs in a catalog's stored content.",
+	}, []string{"catalog"}),
+}
+
+func init() {
+	crmetrics.Registry.MustRegister(measured.seconds, measured.bytes, measured.blobs)
+}
+
+func outcome(err error) string {
+	switch {
+	case err == nil:
+		return "stored"
+	case IsContent(err):
+		return "content"
+	default:
+		return "unavailable"
+	}
+}

@@ -1,0 +1,296 @@
+package serve_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mainstay-dev/mainstay/internal/catalog/serve"
+	"github.com/mainstay-dev/mainstay/internal/catalog/store"
+)
+
+const (
+	lineA = `{"schema":"olm.package","name":"a"}` + "\n"
+	lineB = `{"schema":"olm.bundle","package":"a","name":"a.v1"}` + "\n"
+)
+
+// site is a server with the catalog "small" of two blobs, and "large" of many.
+type site struct {
+	*httptest.Server
+	store *store.Store
+	dir   string
+	large string
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	dir := t.TempDir()
+	contents, err := store.Open(dir, store.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(contents.Close)
+	var large strings.Builder
+	for i := range 2000 {
+		fmt.Fprintf(&large, "{\"schema\":\"olm.bundle\",\"package\":\"p%d\",\"name\":\"n%d\"}\n", i%10, i)
+	}
+	s := &site{store: contents, dir: dir, large: large.String()}
+	s.put(t, "small", lineA+lineB)
+	s.put(t, "large", s.large)
+	s.Server = httptest.NewTLSServer(serve.NewHandler(contents, logr.Discard()))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *site) put(t *testing.T, name, text string) {
+	t.Helper()
+	_, err := s.store.Unpack(t.Context(), name, store.Source{}, fstest.MapFS{"c.json": {Data: []byte(text)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ask sends a request with headers given as "Name: value".
+func (s *site) ask(t *testing.T, method, path string, headers ...string) *http.Response {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The client would ask for gzip and undo it by itself.
+	req.Header.Set("Accept-Encoding", "identity")
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		req.Header.Set(name, value)
+	}
+	resp, err := s.Client().Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = resp.Body.Close() })
+	return resp
+}
+
+func body(t *testing.T, resp *http.Response) string {
+	t.Helper()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestAnswers(t *testing.T) {
+	s := newSite(t)
+	for name, test := range map[string]struct {
+		method, path string
+		code         int
+		body         string
+	}{
+		"all":                {"GET", "/catalogs/small/api/v1/all", 200, lineA + lineB},
+		"metas, all":         {"GET", "/catalogs/small/api/v1/metas", 200, lineA + lineB},
+		"metas by schema":    {"GET", "/catalogs/small/api/v1/metas?schema=olm.bundle", 200, lineB},
+		"metas by package":   {"GET", "/catalogs/small/api/v1/metas?package=a", 200, lineB},
+		"package by name":    {"GET", "/catalogs/small/api/v1/metas?schema=olm.package&name=a", 200, lineA},
+		"empty parameters":   {"GET", "/catalogs/small/api/v1/metas?schema=&package=a&name=", 200, lineB},
+		"no match":           {"GET", "/catalogs/small/api/v1/metas?package=x", 200, ""},
+		"all of many":        {"GET", "/catalogs/large/api/v1/all", 200, s.large},
+		"head of all":        {"HEAD", "/catalogs/small/api/v1/all", 200, ""},
+		"head of metas":      {"HEAD", "/catalogs/small/api/v1/metas?package=a", 200, ""},
+		"unknown parameter":  {"GET", "/catalogs/small/api/v1/metas?pkg=a", 400, "unknown parameter \"pkg\": the parameters are schema, package and name\n"},
+		"given twice":        {"GET", "/catalogs/small/api/v1/metas?name=a&name=b", 400, "the parameter name is given 2 times: give each of schema, package and name at most once\n"},
+		"broken query":       {"GET", "/catalogs/small/api/v1/metas?name=%zz", 400, "the query cannot be read: escape its parameters as in a URL\n"},
+		"unknown catalog":    {"GET", "/catalogs/none/api/v1/all", 404, "catalog \"none\" is not served here: see the conditions of the ClusterCatalog of that name\n"},
+		"unknown, metas":     {"GET", "/catalogs/none/api/v1/metas", 404, "catalog \"none\" is not served here: see the conditions of the ClusterCatalog of that name\n"},
+		"catalog with dots":  {"GET", "/catalogs/%2e%2e/api/v1/all", 404, "catalog \"..\" is not served here: see the conditions of the ClusterCatalog of that name\n"},
+		"unknown path":       {"GET", "/catalogs/small/api/v2/all", 404, "no such path: ask for /catalogs/<name>/api/v1/all or /catalogs/<name>/api/v1/metas\n"},
+		"path below":         {"GET", "/catalogs/small/api/v1/all/", 404, "no such path: ask for /catalogs/<name>/api/v1/all or /catalogs/<name>/api/v1/metas\n"},
+		"post":               {"POST", "/catalogs/small/api/v1/all", 405, "content is read with GET or HEAD\n"},
+		"delete of metas":    {"DELETE", "/catalogs/small/api/v1/metas", 405, "content is read with GET or HEAD\n"},
+		"options of unknown": {"OPTIONS", "/catalogs/none/api/v1/all", 405, "content is read with GET or HEAD\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			resp := s.ask(t, test.method, test.path)
+			if resp.StatusCode != test.code {
+				t.Errorf("status is %d, want %d", resp.StatusCode, test.code)
+			}
+			if diff := cmp.Diff(test.body, body(t, resp)); diff != "" {
+				t.Errorf("body (-want +got):\n%s", diff)
+			}
+			switch test.code {
+			case 200:
+				if got := resp.Header.Get("Content-Type"); got != "application/jsonl" {
+					t.Errorf("content type is %q", got)
+				}
+				if resp.Header.Get("Last-Modified") == "" || resp.Header.Get("ETag") == "" || resp.ContentLength < 0 {
+					t.Errorf("headers are %v, length %d", resp.Header, resp.ContentLength)
+				}
+			case 405:
+				if got := resp.Header.Get("Allow"); got != "GET, HEAD" {
+					t.Errorf("Allow is %q", got)
+				}
+			}
+		})
+	}
+}
+
+func TestConditionalRequests(t *testing.T) {
+	s := newSite(t)
+	for _, path := range []string{"/catalogs/small/api/v1/all", "/catalogs/small/api/v1/metas?package=a"} {
+		first := s.ask(t, "GET", path)
+		etag, modified := first.Header.Get("ETag"), first.Header.Get("Last-Modified")
+		for name, test := range map[string]struct {
+			header string
+			code   int
+		}{
+			"same tag":    {"If-None-Match: " + etag, 304},
+			"weak tag":    {"If-None-Match: W/" + etag, 304},
+			"one of many": {`If-None-Match: "x", ` + etag, 304},
+			"any tag":     {"If-None-Match: *", 304},
+			"other tag":   {`If-None-Match: "x"`, 200},
+			"same time":   {"If-Modified-Since: " + modified, 304},
+			"later":       {"If-Modified-Since: Fri, 01 Jan 2100 00:00:00 GMT", 304},
+			"earlier":     {"If-Modified-Since: Sat, 01 Jan 2000 00:00:00 GMT", 200},
+			"nonsense":    {"If-Modified-Since: yesterday", 200},
+		} {
+			for _, method := range []string{"GET", "HEAD"} {
+				resp := s.ask(t, method, path, test.header)
+				if resp.StatusCode != test.code {
+					t.Errorf("%s %s, %s: status is %d, want %d", method, path, name, resp.StatusCode, test.code)
+				}
+				if resp.Header.Get("ETag") != etag || resp.Header.Get("Last-Modified") != modified {
+					t.Errorf("%s %s, %s: headers are %v", method, path, name, resp.Header)
+				}
+				if text := body(t, resp); test.code == 304 && text != "" {
+					t.Errorf("%s %s, %s: 304 with the body %q", method, path, name, text)
+				}
+			}
+		}
+		// The tag wins over the time.
+		resp := s.ask(t, "GET", path, `If-None-Match: "x"`, "If-Modified-Since: "+modified)
+		if resp.StatusCode != http.StatusOK {
+			t.Errorf("%s with another tag and the same time: status is %d, want 200", path, resp.StatusCode)
+		}
+	}
+	path := "/catalogs/small/api/v1/all"
+	before := s.ask(t, "HEAD", path)
+	s.put(t, "small", lineA)
+	for _, header := range []string{"If-None-Match: " + before.Header.Get("ETag"), "If-Modified-Since: " + before.Header.Get("Last-Modified")} {
+		if resp := s.ask(t, "GET", path, header); resp.StatusCode != http.StatusOK || body(t, resp) != lineA {
+			t.Errorf("after the content changed, with %s: status is %d, want 200 and the new content", header, resp.StatusCode)
+		}
+	}
+}
+
+func TestCompression(t *testing.T) {
+	s := newSite(t)
+	for name, test := range map[string]struct {
+		path, accept string
+		compressed   bool
+	}{
+		"large":          {"/catalogs/large/api/v1/all", "gzip", true},
+		"metas":          {"/catalogs/large/api/v1/metas?package=p1", "deflate, gzip;q=0.5", true},
+		"any":            {"/catalogs/large/api/v1/all", "*", true},
+		"too small":      {"/catalogs/small/api/v1/all", "gzip", false},
+		"not accepted":   {"/catalogs/large/api/v1/all", "br", false},
+		"refused":        {"/catalogs/large/api/v1/all", "gzip;q=0", false},
+		"refused by any": {"/catalogs/large/api/v1/all", "gzip; q=0, *", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plain := s.ask(t, "GET", test.path)
+			resp := s.ask(t, "GET", test.path, "Accept-Encoding: "+test.accept)
+			if got := resp.Header.Get("Content-Encoding") == "gzip"; got != test.compressed {
+				t.Fatalf("compressed is %v", got)
+			}
+			if resp.Header.Get("Vary") != "Accept-Encoding" {
+				t.Errorf("Vary is %q", resp.Header.Get("Vary"))
+			}
+			if same := resp.Header.Get("ETag") == plain.Header.Get("ETag"); same == test.compressed {
+				t.Errorf("the tags are %s and %s", plain.Header.Get("ETag"), resp.Header.Get("ETag"))
+			}
+			var from io.Reader = resp.Body
+			if test.compressed {
+				z, err := gzip.NewReader(resp.Body)
+				if err != nil {
+					t.Fatal(err)
+				}
+				from = z
+			}
+			text, err := io.ReadAll(from)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := body(t, plain); string(text) != want {
+				t.Errorf("the body differs from the plain one: %d bytes, want %d", len(text), len(want))
+			}
+			again := s.ask(t, "GET", test.path, "Accept-Encoding: "+test.accept, "If-None-Match: "+resp.Header.Get("ETag"))
+			if again.StatusCode != http.StatusNotModified {
+				t.Errorf("asked again with its tag: status is %d, want 304", again.StatusCode)
+			}
+		})
+	}
+}
+
+func TestDamagedContentIsNotServed(t *testing.T) {
+	s := newSite(t)
+	if err := os.Truncate(filepath.Join(s.dir, "small", "content"), 10); err != nil {
+		t.Fatal(err)
+	}
+	resp := s.ask(t, "GET", "/catalogs/small/api/v1/all")
+	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" {
+		t.Errorf("status is %d with headers %v, want 503 with Retry-After", resp.StatusCode, resp.Header)
+	}
+	if text := body(t, resp); !strings.Contains(text, "is unpacked again: try again in 5 seconds") {
+		t.Errorf("body is %q", text)
+	}
+	s.put(t, "small", lineA)
+	if resp := s.ask(t, "GET", "/catalogs/small/api/v1/all"); body(t, resp) != lineA {
+		t.Error("the content is not served after it was stored again")
+	}
+}
+
+// cutting has content whose file is cut off when it is read.
+type cutting struct {
+	*store.Store
+	file string
+}
+
+func (c cutting) Content(name string) (*store.Content, error) {
+	content, err := c.Store.Content(name)
+	return content, errors.Join(err, os.Truncate(c.file, 100))
+}
+
+func TestACutOffBodyIsSeenByTheClient(t *testing.T) {
+	s := newSite(t)
+	handler := serve.NewHandler(cutting{s.store, filepath.Join(s.dir, "large", "content")}, logr.Discard())
+	server := httptest.NewTLSServer(handler)
+	defer server.Close()
+	for _, encoding := range []string{"identity", "gzip"} {
+		s.put(t, "large", s.large)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/catalogs/large/api/v1/all", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Accept-Encoding", encoding)
+		resp, err := server.Client().Do(req)
+		if err == nil {
+			_, err = io.Copy(&bytes.Buffer{}, resp.Body)
+			_ = resp.Body.Close()
+		}
+		if err == nil {
+			t.Errorf("%s: the body that was cut off was read without an error", encoding)
+		}
+	}
+}

@@ -1,0 +1,290 @@
+package catalog_test
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-containerregistry/pkg/registry"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/catalog"
+	"github.com/mainstay-dev/mainstay/internal/catalog/controller/certify"
+	"github.com/mainstay-dev/mainstay/internal/catalogclient"
+	"github.com/mainstay-dev/mainstay/internal/image"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard())
+	os.Exit(env.Run(m))
+}
+
+const text = `{"schema":"olm.package","name":"a","defaultChannel":"stable"}
+{"schema":"olm.channel","package":"a","name":"stable","entries":[{"name":"a.v1"}]}
+{"schema":"olm.bundle","package":"a","name":"a.v1","image":"example.com/a:v1"}
+`
+
+// replica is one process of the component.
+type replica struct {
+	address, dir string
+	stop         func()
+}
+
+// freeAddress gives an address of this machine that nothing listens on.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+// start starts a replica.
+func start(t *testing.T, namespace string, change func(*catalog.Options)) *replica {
+	t.Helper()
+	r := &replica{address: freeAddress(t), dir: t.TempDir()}
+	mgr, err := ctrl.NewManager(env.Start(t), ctrl.Options{
+		Scheme:                  env.Scheme(t, olmv1.AddToScheme, corev1.AddToScheme),
+		Metrics:                 metricsserver.Options{BindAddress: "0"},
+		LeaderElection:          true,
+		LeaderElectionID:        "catalogd",
+		LeaderElectionNamespace: namespace,
+		// Several replicas are in this process, whose names are the same.
+		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := catalog.Options{
+		ExternalAddress: r.address, ListenAddress: r.address, CacheDir: r.dir, SystemNamespace: namespace,
+		Puller: image.NewClient(image.Options{}),
+	}
+	if change != nil {
+		change(&opts)
+	}
+	if err := catalog.Setup(mgr, opts); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	stopped := false
+	r.stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("stopping: %v", err)
+		}
+	}
+	t.Cleanup(r.stop)
+	return r
+}
+
+// eventually waits until a condition is so.
+func eventually(t *testing.T, what string, condition func() error) {
+	t.Helper()
+	var last error
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		last = condition()
+		return last == nil, nil
+	})
+	if err != nil {
+		t.Fatalf("%s: %v; the last problem was: %v", what, err, last)
+	}
+}
+
+// scene is a namespace, a registry with an image, and a ClusterCatalog of it.
+func scene(t *testing.T, c client.Client) (namespace string, made *olmv1.ClusterCatalog) {
+	t.Helper()
+	name := strings.ToLower(t.Name())
+	if err := c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	t.Cleanup(server.Close)
+	ref := strings.TrimPrefix(server.URL, "http://") + "/test/catalog:v1"
+	built, err := image.Build(image.CatalogSpec(fstest.MapFS{"a/catalog.json": {Data: []byte(text)}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := image.NewClient(image.Options{}).Push(t.Context(), ref, nil, built); err != nil {
+		t.Fatal(err)
+	}
+	made = &olmv1.ClusterCatalog{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       olmv1.ClusterCatalogSpec{Source: olmv1.CatalogSource{Type: olmv1.SourceTypeImage, Image: &olmv1.ImageSource{Ref: ref}}},
+	}
+	if err := c.Create(t.Context(), made); err != nil {
+		t.Fatal(err)
+	}
+	return name, made
+}
+
+// published trusts the authority in the ConfigMap.
+func published(c client.Client, namespace string) func(context.Context) (*x509.CertPool, error) {
+	return func(ctx context.Context) (*x509.CertPool, error) {
+		config := &corev1.ConfigMap{}
+		if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: certify.ConfigMapName}, config); err != nil {
+			return nil, err
+		}
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM([]byte(config.Data[certify.KeyCA])) {
+			return nil, errors.New("no authority is published")
+		}
+		return pool, nil
+	}
+}
+
+// reads tells whether a client gets the package.
+func reads(t *testing.T, reader *catalogclient.Client, base string) error {
+	content, err := reader.Content(t.Context(), base, "a")
+	if err != nil {
+		return err
+	}
+	if content.Package == nil || len(content.Bundles) != 1 {
+		return errors.New("the package is not complete")
+	}
+	return nil
+}
+
+func TestAllReplicasServe(t *testing.T) {
+	c := env.Client(t, olmv1.AddToScheme, corev1.AddToScheme)
+	namespace, made := scene(t, c)
+	first, second := start(t, namespace, nil), start(t, namespace, nil)
+	eventually(t, "the catalog is served", func() error {
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(made), made); err != nil {
+			return err
+		}
+		if !meta.IsStatusConditionTrue(made.Status.Conditions, olmv1.TypeServing) {
+			return errors.New("it is not Serving")
+		}
+		return nil
+	})
+	reader := catalogclient.New(catalogclient.Options{RootCAs: published(c, namespace)})
+	for _, r := range []*replica{first, second} {
+		base := "https://" + r.address + "/catalogs/" + made.Name
+		eventually(t, "each replica serves", func() error { return reads(t, reader, base) })
+	}
+	if base := made.Status.URLs.Base; !strings.HasPrefix(base, "https://"+first.address+"/") && !strings.HasPrefix(base, "https://"+second.address+"/") {
+		t.Errorf("the base URL is %s", base)
+	}
+	count := 0
+	for _, err := range reader.All(t.Context(), made.Status.URLs.Base) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		count++
+	}
+	if count != 3 {
+		t.Errorf("%d blobs are served, want 3", count)
+	}
+
+	// What is deleted from the disk of either comes back.
+	for _, r := range []*replica{first, second} {
+		if err := os.RemoveAll(filepath.Join(r.dir, made.Name)); err != nil {
+			t.Fatal(err)
+		}
+		base := "https://" + r.address + "/catalogs/" + made.Name
+		if err := reads(t, reader, base); err != nil {
+			t.Errorf("while the folder is gone: %v", err)
+		}
+		eventually(t, "the folder is back", func() error {
+			_, err := os.Stat(filepath.Join(r.dir, made.Name, "content"))
+			return err
+		})
+	}
+
+	if err := c.Delete(t.Context(), made); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []*replica{first, second} {
+		eventually(t, "the content is deleted", func() error {
+			var unavailable *catalogclient.UnavailableError
+			err := reads(t, reader, "https://"+r.address+"/catalogs/"+made.Name)
+			if errors.As(err, &unavailable) && unavailable.Status == 404 {
+				return nil
+			}
+			return errors.New("it is still served")
+		})
+	}
+}
+
+func TestACertificateInMemory(t *testing.T) {
+	c := env.Client(t, olmv1.AddToScheme, corev1.AddToScheme)
+	namespace, made := scene(t, c)
+	memory, err := certify.NewMemory([]string{"127.0.0.1"}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	stale := t.TempDir()
+	if err := os.Mkdir(filepath.Join(stale, "gone"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, namespace, func(o *catalog.Options) { o.Memory, o.CacheDir = memory, stale })
+	reader := catalogclient.New(catalogclient.Options{RootCAs: func(context.Context) (*x509.CertPool, error) {
+		pool := x509.NewCertPool()
+		pool.AppendCertsFromPEM(memory.CA())
+		return pool, nil
+	}})
+	eventually(t, "the catalog is served", func() error {
+		return reads(t, reader, "https://"+r.address+"/catalogs/"+made.Name)
+	})
+	eventually(t, "what is left of a deleted catalog is removed", func() error {
+		if _, err := os.Stat(filepath.Join(stale, "gone")); !errors.Is(err, os.ErrNotExist) {
+			return errors.New("it is still there")
+		}
+		return nil
+	})
+	if _, err := os.Stat(filepath.Join(stale, made.Name)); err != nil {
+		t.Errorf("content of a catalog that exists was removed: %v", err)
+	}
+	r.stop()
+	if err := c.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: certify.SecretName}}); err == nil {
+		t.Error("a Secret was written for a certificate in memory")
+	}
+}
+
+func TestOptions(t *testing.T) {
+	for name, test := range map[string]struct {
+		opts catalog.Options
+		want string
+	}{
+		"no puller":     {catalog.Options{}, "no puller of images is given"},
+		"half a pair":   {catalog.Options{Puller: image.NewClient(image.Options{}), TLSKeyFile: "x"}, "give both or none"},
+		"two of a kind": {catalog.Options{Puller: image.NewClient(image.Options{}), TLSKeyFile: "x", TLSCertFile: "y", Memory: &certify.Memory{}}, "give one"},
+	} {
+		if err := catalog.Setup(nil, test.opts); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: error is %v, want %q", name, err, test.want)
+		}
+	}
+	hosts := strings.Join(catalog.Options{ExternalAddress: "catalogs.example:8443", SystemNamespace: "ns"}.Hosts(), " ")
+	if want := "catalogd-service catalogd-service.ns catalogd-service.ns.svc catalogd-service.ns.svc.cluster.local catalogs.example"; hosts != want {
+		t.Errorf("hosts are %s, want %s", hosts, want)
+	}
+}

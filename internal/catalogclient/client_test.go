@@ -1,0 +1,295 @@
+package catalogclient_test
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mainstay-dev/mainstay/internal/catalogclient"
+	"github.com/mainstay-dev/mainstay/internal/fbc"
+)
+
+const (
+	lineA       = `{"schema":"olm.package","name":"a","defaultChannel":"stable"}` + "\n"
+	lineChannel = `{"schema":"olm.channel","package":"a","name":"stable","entries":[{"name":"a.v1"}]}` + "\n"
+	lineBundle  = `{"schema":"olm.bundle","package":"a","name":"a.v1","image":"i","properties":[{"type":"olm.package","value":{"packageName":"a","version":"1.0.0"}},{"type":"olm.bundle.object","value":{"data":"eA=="}}]}` + "\n"
+)
+
+// server answers as a catalog does, from texts that can be changed.
+type server struct {
+	*httptest.Server
+	// version stands in tags and times.
+	version atomic.Int32
+	// rest and own are the answers about package a.
+	rest, own atomic.Pointer[string]
+	// full and same count the answers with and without a body.
+	full, same atomic.Int32
+	// between is run after the first answer about a package.
+	between atomic.Pointer[func()]
+}
+
+func newServer(t *testing.T) *server {
+	t.Helper()
+	s := &server{}
+	s.set(lineA, lineChannel+lineBundle)
+	s.Server = httptest.NewTLSServer(s)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *server) set(own, rest string) {
+	s.own.Store(&own)
+	s.rest.Store(&rest)
+	s.version.Add(1)
+}
+
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	text := ""
+	switch r.URL.RequestURI() {
+	case "/catalogs/c/api/v1/metas?package=a":
+		text = *s.rest.Load()
+		if f := s.between.Swap(nil); f != nil {
+			defer (*f)()
+		}
+	case "/catalogs/c/api/v1/metas?name=a&schema=olm.package":
+		text = *s.own.Load()
+	case "/catalogs/c/api/v1/all":
+		text = *s.own.Load() + *s.rest.Load()
+	case "/catalogs/c/api/v1/metas?package=b", "/catalogs/c/api/v1/metas?name=b&schema=olm.package":
+	default:
+		http.Error(w, "no such catalog: look again\nmore", http.StatusNotFound)
+		return
+	}
+	tag := fmt.Sprintf(`"%x"`, text)
+	w.Header().Set("ETag", tag)
+	w.Header().Set("Last-Modified", strconv.Itoa(int(s.version.Load())))
+	if r.Header.Get("If-None-Match") == tag {
+		s.same.Add(1)
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	s.full.Add(1)
+	_, _ = io.WriteString(w, text)
+}
+
+// roots trusts the server.
+func (s *server) roots(context.Context) (*x509.CertPool, error) {
+	pool := x509.NewCertPool()
+	pool.AddCert(s.Certificate())
+	return pool, nil
+}
+
+func (s *server) client() *catalogclient.Client {
+	return catalogclient.New(catalogclient.Options{RootCAs: s.roots})
+}
+
+func (s *server) base() string { return s.URL + "/catalogs/c" }
+
+// names are what a content has, in short.
+func names(c *fbc.Content) string {
+	var b strings.Builder
+	if c.Package != nil {
+		b.WriteString("package " + c.Package.Name + ";")
+	}
+	for _, channel := range c.Channels {
+		b.WriteString("channel " + channel.Name + ";")
+	}
+	for _, bundle := range c.Bundles {
+		fmt.Fprintf(&b, "bundle %s with %d properties;", bundle.Name, len(bundle.Properties))
+	}
+	return b.String()
+}
+
+func expect(t *testing.T, c *catalogclient.Client, base, pkg, want string) {
+	t.Helper()
+	content, err := c.Content(t.Context(), base, pkg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := names(content); got != want {
+		t.Errorf("content is %q, want %q", got, want)
+	}
+}
+
+const wholeA = "package a;channel stable;bundle a.v1 with 2 properties;"
+
+func TestContentGivesAPackage(t *testing.T) {
+	s := newServer(t)
+	c := s.client()
+	expect(t, c, s.base(), "a", wholeA)
+	expect(t, c, s.base()+"/", "a", wholeA)
+	expect(t, c, s.base(), "b", "")
+}
+
+func TestContentIsAskedForAgainOnlyWhenItChanged(t *testing.T) {
+	s := newServer(t)
+	c := s.client()
+	expect(t, c, s.base(), "a", wholeA)
+	for range 3 {
+		expect(t, c, s.base(), "a", wholeA)
+	}
+	if full, same := s.full.Load(), s.same.Load(); full != 2 || same != 6 {
+		t.Errorf("%d answers with a body and %d without, want 2 and 6", full, same)
+	}
+	s.set(lineA, lineChannel)
+	expect(t, c, s.base(), "a", "package a;channel stable;")
+	if full := s.full.Load(); full != 3 {
+		t.Errorf("%d answers with a body, want 3: only one of the two changed", full)
+	}
+}
+
+func TestContentIsOfOneCatalog(t *testing.T) {
+	s := newServer(t)
+	replace := func() { s.set(strings.ReplaceAll(lineA, "stable", "fast"), lineChannel) }
+	s.between.Store(&replace)
+	expect(t, s.client(), s.base(), "a", "package a;channel stable;")
+}
+
+func TestUnwantedPropertiesAreDropped(t *testing.T) {
+	s := newServer(t)
+	c := catalogclient.New(catalogclient.Options{RootCAs: s.roots, DropProperties: []string{fbc.PropertyBundleObject}})
+	expect(t, c, s.base(), "a", "package a;channel stable;bundle a.v1 with 1 properties;")
+}
+
+func TestTheCacheIsBounded(t *testing.T) {
+	s := newServer(t)
+	c := catalogclient.New(catalogclient.Options{RootCAs: s.roots, CacheBytes: 1100})
+	expect(t, c, s.base(), "a", wholeA) // Too large to keep.
+	expect(t, c, s.base(), "a", wholeA)
+	if full := s.full.Load(); full != 4 {
+		t.Errorf("%d answers with a body, want 4", full)
+	}
+	expect(t, c, s.base(), "b", "")
+	expect(t, c, s.base()+"/", "b", "") // It takes the place of the one before.
+	before := s.full.Load()
+	expect(t, c, s.base()+"/", "b", "")
+	if got := s.full.Load() - before; got != 0 {
+		t.Errorf("%d answers with a body for what is kept, want none", got)
+	}
+	expect(t, c, s.base(), "b", "")
+	if got := s.full.Load() - before; got != 2 {
+		t.Errorf("%d answers with a body for what is not kept, want 2", got)
+	}
+}
+
+func TestAllGivesEveryBlob(t *testing.T) {
+	s := newServer(t)
+	var got strings.Builder
+	for meta, err := range s.client().All(t.Context(), s.base()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got.WriteString(string(meta.Blob) + "\n")
+	}
+	if diff := cmp.Diff(lineA+lineChannel+lineBundle, got.String()); diff != "" {
+		t.Errorf("blobs (-want +got):\n%s", diff)
+	}
+}
+
+// TestErrors tells what may go away by itself from what does not.
+func TestErrors(t *testing.T) {
+	s := newServer(t)
+	broken := func(own, rest string) *server {
+		b := newServer(t)
+		b.set(own, rest)
+		return b
+	}
+	cut := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "1000")
+		_, _ = io.WriteString(w, lineChannel)
+	}))
+	defer cut.Close()
+	redirect := httptest.NewTLSServer(http.RedirectHandler("https://elsewhere.example/", http.StatusFound))
+	defer redirect.Close()
+	gone := httptest.NewTLSServer(http.NotFoundHandler())
+	gone.Close()
+	roots := func(servers ...*httptest.Server) func(context.Context) (*x509.CertPool, error) {
+		return func(context.Context) (*x509.CertPool, error) {
+			pool := x509.NewCertPool()
+			for _, server := range servers {
+				pool.AddCert(server.Certificate())
+			}
+			return pool, nil
+		}
+	}
+	badOwn, badRest := broken(lineA+lineA, ""), broken(lineA, lineChannel+"{")
+	for name, test := range map[string]struct {
+		opts    catalogclient.Options
+		base    string
+		content bool
+		status  int
+		want    string
+	}{
+		"unknown catalog": {catalogclient.Options{RootCAs: s.roots}, s.URL + "/catalogs/x", false, 404, "/catalogs/x/api/v1/metas?package=a: the answer is 404 Not Found: no such catalog: look again"},
+		"redirect":        {catalogclient.Options{RootCAs: roots(redirect)}, redirect.URL, false, 302, "the answer is 302 Found"},
+		"not trusted":     {catalogclient.Options{RootCAs: roots()}, s.base(), false, 0, "certificate signed by unknown authority"},
+		"no authorities":  {catalogclient.Options{RootCAs: func(context.Context) (*x509.CertPool, error) { return nil, errors.New("no ConfigMap") }}, s.base(), false, 0, "reading the trusted authorities: no ConfigMap"},
+		"does not listen": {catalogclient.Options{}, gone.URL, false, 0, "connection refused"},
+		"not a URL":       {catalogclient.Options{}, "https://a b", false, 0, "invalid character"},
+		"no base URL":     {catalogclient.Options{}, "", false, 0, "unsupported protocol scheme"},
+		"cut off":         {catalogclient.Options{RootCAs: roots(cut)}, cut.URL, false, 0, "unexpected EOF"},
+		"broken JSON":     {catalogclient.Options{RootCAs: badRest.roots}, badRest.base(), true, 0, "document 2 (line 2, byte 83): ends in the middle of a JSON object"},
+		"two packages":    {catalogclient.Options{RootCAs: badOwn.roots}, badOwn.base(), true, 0, "stands twice in the catalog"},
+		"too large":       {catalogclient.Options{RootCAs: s.roots, MaxBytes: 100}, s.base(), true, 0, "it is larger than 100 bytes"},
+		"blob too large":  {catalogclient.Options{RootCAs: s.roots, Limits: fbc.Limits{BlobBytes: 100}}, s.base(), true, 0, "is larger than 100 bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := catalogclient.New(test.opts).Content(t.Context(), test.base, "a")
+			var unavailable *catalogclient.UnavailableError
+			var content *catalogclient.ContentError
+			if errors.As(err, &content) != test.content || errors.As(err, &unavailable) == test.content {
+				t.Fatalf("error is %v (%T)", err, err)
+			}
+			if !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error is\n%v\nwant it to have\n%s", err, test.want)
+			}
+			if unavailable != nil && unavailable.Status != test.status {
+				t.Errorf("status is %d, want %d", unavailable.Status, test.status)
+			}
+		})
+	}
+}
+
+func TestRequestsEnd(t *testing.T) {
+	never := make(chan struct{})
+	silent := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-never:
+		case <-r.Context().Done():
+		}
+	}))
+	defer silent.Close()
+	defer close(never)
+	trust := func(context.Context) (*x509.CertPool, error) {
+		pool := x509.NewCertPool()
+		pool.AddCert(silent.Certificate())
+		return pool, nil
+	}
+	var unavailable *catalogclient.UnavailableError
+	_, err := catalogclient.New(catalogclient.Options{RootCAs: trust, Timeout: 50 * time.Millisecond}).Content(t.Context(), silent.URL, "a")
+	if !errors.As(err, &unavailable) {
+		t.Errorf("after the timeout: %v (%T)", err, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = catalogclient.New(catalogclient.Options{RootCAs: trust}).Content(ctx, silent.URL, "a")
+	if !errors.As(err, &unavailable) || !errors.Is(err, context.Canceled) {
+		t.Errorf("when canceled: %v (%T)", err, err)
+	}
+	for _, err = range catalogclient.New(catalogclient.Options{RootCAs: trust}).All(ctx, silent.URL) {
+		if !errors.As(err, &unavailable) {
+			t.Errorf("all, when canceled: %v (%T)", err, err)
+		}
+	}
+}

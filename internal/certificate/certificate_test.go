@@ -1,0 +1,283 @@
+package certificate
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"io"
+	"strings"
+	"testing"
+	"time"
+)
+
+var now = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func authority(t testing.TB, at time.Time) *Pair {
+	t.Helper()
+	pair, err := NewAuthority("test", AuthorityValidity, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pair
+}
+
+func issue(t testing.TB, ca *Pair, at time.Time, hosts ...string) *Pair {
+	t.Helper()
+	pair, err := ca.Issue(hosts, 0, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pair
+}
+
+func TestServe(t *testing.T) {
+	at := time.Now()
+	ca := authority(t, at)
+	holder := &Holder{}
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{GetCertificate: holder.GetCertificate, MinVersion: tls.VersionTLS13})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				_, _ = io.Copy(conn, conn)
+			}()
+		}
+	}()
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(ca.CertificatePEM()) {
+		t.Fatal("the authority cannot be trusted")
+	}
+	handshake := func(host string) (*x509.Certificate, error) {
+		client, err := tls.Dial("tcp", listener.Addr().String(), &tls.Config{RootCAs: roots, ServerName: host, MinVersion: tls.VersionTLS13})
+		if err != nil {
+			return nil, err
+		}
+		defer client.Close()
+		return client.ConnectionState().PeerCertificates[0], nil
+	}
+	if holder.Ready() {
+		t.Error("ready without a certificate")
+	}
+	if _, err := handshake("svc.ns.svc"); err == nil {
+		t.Error("a handshake succeeds without a certificate")
+	}
+	if _, err := holder.GetCertificate(nil); err != ErrNone {
+		t.Errorf("got %v, want ErrNone", err)
+	}
+	for range 2 { // the second replaces the first while the server runs
+		pair := issue(t, ca, at, "svc.ns.svc", "127.0.0.1")
+		holder.Set(pair)
+		for _, host := range []string{"svc.ns.svc", "127.0.0.1"} {
+			got, err := handshake(host)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !got.Equal(pair.Certificate) {
+				t.Error("served another certificate")
+			}
+		}
+	}
+	if _, err := handshake("other.ns.svc"); err == nil {
+		t.Error("a handshake for another host succeeds")
+	}
+	if !holder.Ready() {
+		t.Error("not ready with a certificate")
+	}
+}
+
+func TestEncodeAndParse(t *testing.T) {
+	pair := issue(t, authority(t, now), now, "a")
+	keyPEM, err := pair.KeyPEM()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Parse(pair.CertificatePEM(), keyPEM)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !got.Certificate.Equal(pair.Certificate) || !got.Key.Equal(pair.Key) {
+		t.Error("the pair changed on the way")
+	}
+	if _, err := tls.X509KeyPair(pair.CertificatePEM(), keyPEM); err != nil {
+		t.Errorf("the standard library does not read it: %v", err)
+	}
+	sec1, err := x509.MarshalECPrivateKey(pair.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Parse(pair.CertificatePEM(), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: sec1})); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	pair := issue(t, authority(t, now), now, "a")
+	certificate := pair.CertificatePEM()
+	key, err := pair.KeyPEM()
+	if err != nil {
+		t.Fatal(err)
+	}
+	otherKey, err := issue(t, authority(t, now), now, "a").KeyPEM()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, edKey, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	edRaw, err := x509.MarshalPKCS8PrivateKey(edKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := func(kind string, raw []byte) []byte { return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: raw}) }
+	for name, test := range map[string]struct {
+		certificate, key []byte
+		want             string
+	}{
+		"nothing":             {nil, nil, "there is none in PEM"},
+		"no certificate":      {key, key, "there is none in PEM"},
+		"broken certificate":  {block("CERTIFICATE", []byte("x")), key, "read certificate 1"},
+		"too large":           {make([]byte, maxPEM+1), key, "too many"},
+		"no key":              {certificate, nil, "it is not PEM"},
+		"key too large":       {certificate, make([]byte, maxPEM+1), "too large"},
+		"broken key":          {certificate, block("PRIVATE KEY", []byte("x")), "neither PKCS #8 nor SEC 1"},
+		"key of another":      {certificate, otherKey, "does not belong to the certificate"},
+		"key of another kind": {certificate, block("PRIVATE KEY", edRaw), "only ECDSA is used"},
+	} {
+		_, err := Parse(test.certificate, test.key)
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: got %v, want %q", name, err, test.want)
+		}
+	}
+}
+
+func TestServingStale(t *testing.T) {
+	ca := authority(t, now)
+	pair := issue(t, ca, now, "a.ns.svc", "b.ns.svc", "10.0.0.1")
+	short, err := ca.Issue([]string{"a.ns.svc"}, 3*time.Hour-skew, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]struct {
+		pair      *Pair
+		authority *Pair
+		hosts     []string
+		at        time.Time
+		want      string // empty: not stale
+	}{
+		"fresh":               {pair, ca, []string{"b.ns.svc", "10.0.0.1"}, now, ""},
+		"clock behind":        {pair, ca, nil, now.Add(-skew / 2), ""},
+		"before renewal":      {pair, ca, nil, pair.RenewAt().Add(-time.Second), ""},
+		"due":                 {pair, ca, nil, pair.RenewAt(), "due for renewal since"},
+		"expired":             {pair, ca, nil, now.Add(ServingValidity + 1), "due for renewal since"},
+		"not valid yet":       {pair, ca, nil, now.Add(-skew - time.Minute), "not accepted under the authority"},
+		"a host is new":       {pair, ca, []string{"c.ns.svc"}, now, "not for the host c.ns.svc"},
+		"an address is new":   {pair, ca, []string{"10.0.0.2"}, now, "not for the host 10.0.0.2"},
+		"authority replaced":  {pair, authority(t, now), nil, now, "not accepted under the authority"},
+		"not a server's":      {ca, ca, nil, now, ""},
+		"short, at the start": {short, ca, nil, now.Add(time.Hour - time.Second), ""},
+		"short, after 2/3":    {short, ca, nil, now.Add(time.Hour), "due for renewal"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := test.pair.ServingStale(test.authority.Certificate, test.hosts, test.at)
+			if (test.want == "") != (got == "") || !strings.Contains(got, test.want) {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestAuthorityStale(t *testing.T) {
+	ca := authority(t, now)
+	for at, want := range map[time.Time]string{
+		now:                              "",
+		now.Add(-2 * skew):               "not valid yet",
+		ca.RenewAt().Add(-time.Second):   "",
+		ca.RenewAt():                     "due for renewal",
+		now.Add(AuthorityValidity + 1e9): "due for renewal",
+	} {
+		if got := ca.AuthorityStale(at); (want == "") != (got == "") || !strings.Contains(got, want) {
+			t.Errorf("at %s: got %q, want %q", at, got, want)
+		}
+	}
+	if got := issue(t, ca, now, "a").AuthorityStale(now); got != "it is not a certificate authority" {
+		t.Errorf("a server's certificate: got %q", got)
+	}
+}
+
+func TestIssueLimits(t *testing.T) {
+	ca := authority(t, now)
+	pair, err := ca.Issue([]string{"a"}, 2*AuthorityValidity, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !pair.Certificate.NotAfter.Equal(ca.Certificate.NotAfter) {
+		t.Errorf("valid until %s, longer than the authority (%s)", pair.Certificate.NotAfter, ca.Certificate.NotAfter)
+	}
+	long := strings.Repeat("a", 60) + ".ns.svc"
+	if pair := issue(t, ca, now, long); pair.Certificate.VerifyHostname(long) != nil || pair.Certificate.Subject.CommonName != "" {
+		t.Error("a long host name is not handled")
+	}
+	if pair.Certificate.IsCA {
+		t.Error("a server's certificate is an authority")
+	}
+	for name, attempt := range map[string]func() (*Pair, error){
+		"no hosts":             func() (*Pair, error) { return ca.Issue(nil, 0, now) },
+		"an empty host":        func() (*Pair, error) { return ca.Issue([]string{"a", ""}, 0, now) },
+		"an expired authority": func() (*Pair, error) { return ca.Issue([]string{"a"}, 0, now.Add(AuthorityValidity)) },
+		"a server's as one":    func() (*Pair, error) { return pair.Issue([]string{"a"}, 0, now) },
+		"a nameless authority": func() (*Pair, error) { return NewAuthority("", AuthorityValidity, now) },
+		"no validity":          func() (*Pair, error) { return NewAuthority("a", 0, now) },
+	} {
+		if pair, err := attempt(); err == nil {
+			t.Errorf("%s: got a certificate for %v", name, pair.Certificate.DNSNames)
+		}
+	}
+}
+
+func TestTrust(t *testing.T) {
+	old, current := authority(t, now), authority(t, now)
+	expired := authority(t, now.Add(-2*AuthorityValidity))
+	former := append(old.CertificatePEM(), expired.CertificatePEM()...)
+	got := Trust(append(former, current.CertificatePEM()...), now, current.Certificate)
+	want := append(current.CertificatePEM(), old.CertificatePEM()...)
+	if !bytes.Equal(got, want) {
+		t.Errorf("got %d bytes, want the current and the old authority (%d bytes)", len(got), len(want))
+	}
+	if again := Trust(got, now, current.Certificate); !bytes.Equal(again, got) {
+		t.Error("repeating it changes it")
+	}
+	if got := Trust([]byte("broken"), now, current.Certificate); !bytes.Equal(got, current.CertificatePEM()) {
+		t.Error("a broken bundle is not dropped")
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	pair := issue(f, authority(f, now), now, "a")
+	key, err := pair.KeyPEM()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(pair.CertificatePEM(), key)
+	f.Fuzz(func(t *testing.T, certificate, key []byte) {
+		got, err := Parse(certificate, key)
+		if (got == nil) != (err != nil) {
+			t.Fatalf("got %v and %v", got, err)
+		}
+		if err == nil && got.ServingStale(got.Certificate, []string{"a"}, now) == "" && !bytes.Contains(certificate, []byte("CERTIFICATE")) {
+			t.Fatal("a certificate came from nowhere")
+		}
+	})
+}

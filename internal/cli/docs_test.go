@@ -1,0 +1,208 @@
+package cli_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mainstay-dev/mainstay/internal/cli"
+	"github.com/mainstay-dev/mainstay/internal/testing/golden"
+)
+
+// docs is the folder with a page for each command.
+var docs = filepath.Join("..", "..", "docs", "cli")
+
+// commands gives every command that does something, of both programs.
+func commands() []*cobra.Command {
+	var found []*cobra.Command
+	var visit func(cmd *cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		if cmd.Hidden || cmd.Name() == "help" || cmd.Name() == "completion" {
+			return // cobra's own, described by their help
+		}
+		if !cmd.HasSubCommands() {
+			found = append(found, cmd)
+		}
+		for _, child := range cmd.Commands() {
+			visit(child)
+		}
+	}
+	visit(cli.Mainstay(cli.Options{}))
+	visit(cli.Opm())
+	return found
+}
+
+func pageOf(cmd *cobra.Command) string {
+	return strings.ReplaceAll(cmd.CommandPath(), " ", "-") + ".md"
+}
+
+// Each command has a page, and each page says what the command's help says. -update
+// rewrites the pages.
+func TestPages(t *testing.T) {
+	pages := map[string]bool{"README.md": true}
+	for _, cmd := range commands() {
+		pages[pageOf(cmd)] = true
+		t.Run(cmd.CommandPath(), func(t *testing.T) {
+			if cmd.Short == "" || cmd.Example == "" {
+				t.Errorf("the command needs a short text and an example")
+			}
+			golden.CheckFile(t, filepath.Join(docs, pageOf(cmd)), page(cmd))
+		})
+	}
+	golden.CheckFile(t, filepath.Join(docs, "README.md"), index())
+	entries, err := os.ReadDir(docs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		if !pages[entry.Name()] && !strings.HasPrefix(entry.Name(), "mainstay-run") {
+			t.Errorf("%s describes no command", entry.Name())
+		}
+	}
+}
+
+// page writes the documentation of a command.
+func page(cmd *cobra.Command) []byte {
+	var b bytes.Buffer
+	text := cmd.Long
+	if text == "" {
+		text = cmd.Short + "."
+	}
+	fmt.Fprintf(&b, "# %s\n\n%s\n\n```\n%s\n```\n\n## Examples\n\n```sh\n%s\n```\n", cmd.CommandPath(), text, cmd.UseLine(), unindent(cmd.Example))
+	if flags := cmd.LocalFlags().FlagUsages(); flags != "" {
+		fmt.Fprintf(&b, "\n## Flags\n\n```\n%s```\n", flags)
+	}
+	if flags := cmd.InheritedFlags().FlagUsages(); flags != "" {
+		fmt.Fprintf(&b, "\n## Flags for the cluster\n\n```\n%s```\n", flags)
+	}
+	return b.Bytes()
+}
+
+// index writes the list of pages.
+func index() []byte {
+	var b bytes.Buffer
+	b.WriteString("# Commands\n\nOne page per command. They are written from the commands' own help by\n`go test ./internal/cli -run TestPages -update`, and a test keeps them true.\n\n| command | |\n|---|---|\n")
+	for _, cmd := range commands() {
+		fmt.Fprintf(&b, "| [`%s`](%s) | %s |\n", cmd.CommandPath(), pageOf(cmd), cmd.Short)
+	}
+	b.WriteString("\n`mainstay completion bash|zsh|fish|powershell` and `opm completion …` write the completion script of a\nshell; names of extensions, catalogs and namespaces are completed from the cluster.\n")
+	return b.Bytes()
+}
+
+func unindent(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		lines = append(lines, strings.TrimPrefix(strings.TrimRight(line, "\n"), "  "))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Every command line in the documentation is one that the program takes: the command
+// exists, and it takes the flags and arguments.
+func TestExamplesParse(t *testing.T) {
+	pages, err := filepath.Glob(filepath.Join(docs, "*.md"))
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("no pages: %v", err)
+	}
+	for _, name := range pages {
+		for _, line := range exampleLines(t, name) {
+			t.Run(filepath.Base(name)+"/"+line, func(t *testing.T) {
+				if err := parses(line); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
+
+// exampleLines gives the command lines in the shell blocks of a page.
+func exampleLines(t *testing.T, name string) []string {
+	t.Helper()
+	file, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	var lines []string
+	shell := false
+	scanner := bufio.NewScanner(file)
+	for scanner.Scan() {
+		line := scanner.Text()
+		switch {
+		case strings.HasPrefix(line, "```"):
+			shell = line == "```sh"
+		case shell && (strings.HasPrefix(line, "mainstay ") || strings.HasPrefix(line, "opm ")) && !strings.HasPrefix(line, "mainstay run"):
+			lines = append(lines, line)
+		}
+	}
+	if err := scanner.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return lines
+}
+
+// parses tells whether a command line is one that the program would begin to run.
+func parses(line string) error {
+	words := split(line)
+	root := cli.Mainstay(cli.Options{})
+	if words[0] == "opm" {
+		root = cli.Opm()
+	}
+	cmd, rest, err := root.Find(words[1:])
+	if err != nil {
+		return err
+	}
+	if cmd.HasSubCommands() {
+		return fmt.Errorf("%q is no command that does something", cmd.CommandPath())
+	}
+	if err := cmd.ParseFlags(rest); err != nil {
+		return err
+	}
+	if err := cmd.ValidateRequiredFlags(); err != nil {
+		return err
+	}
+	return cmd.ValidateArgs(cmd.Flags().Args())
+}
+
+// split takes a line apart at spaces that stand outside of quotes.
+func split(line string) []string {
+	var words []string
+	var word strings.Builder
+	var quote rune
+	begun := false
+	for _, r := range line + " " {
+		switch {
+		case quote != 0 && r == quote:
+			quote = 0
+		case quote == 0 && (r == '"' || r == '\''):
+			quote, begun = r, true
+		case quote == 0 && r == ' ':
+			if begun {
+				words = append(words, word.String())
+			}
+			word.Reset()
+			begun = false
+		default:
+			word.WriteRune(r)
+			begun = true
+		}
+	}
+	return words
+}
+
+func TestParsesCanFail(t *testing.T) {
+	for _, line := range []string{
+		"mainstay extension", "mainstay extension lst", "mainstay extension status", "mainstay catalog add x",
+		"mainstay catalog list --everything", "opm render",
+	} {
+		if err := parses(line); err == nil {
+			t.Errorf("%q is taken", line)
+		}
+	}
+}

@@ -1,0 +1,344 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/action"
+)
+
+func (a *app) extensionCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "extension",
+		Aliases: []string{"extensions", "ext"},
+		Short:   "Install, watch, upgrade and uninstall extensions",
+		Args:    cobra.ArbitraryArgs,
+		RunE:    group,
+	}
+	a.kube.bind(cmd)
+	cmd.AddCommand(
+		a.extensionInstallCommand(), a.extensionListCommand(), a.extensionStatusCommand(),
+		a.extensionUpgradeCommand(), a.extensionUninstallCommand(),
+	)
+	return cmd
+}
+
+// choiceFlags are the flags that say which bundle of a package is wanted.
+type choiceFlags struct {
+	version       string
+	channels      []string
+	selector      string
+	selfCertified bool
+}
+
+func (f *choiceFlags) bind(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.version, "version", "", `version or range, as "1.4.0", "1.4.x" or ">=1.4, <2"; empty means every version`)
+	flags.StringSliceVar(&f.channels, "channel", nil, "channel to choose from; may be repeated; empty means every channel")
+	flags.StringVar(&f.selector, "catalog-selector", "", `label selector for the catalogs to look in, as "`+olmv1.LabelMetadataName+`=NAME"`)
+	flags.BoolVar(&f.selfCertified, "self-certified", false, "allow updates beside the upgrade edges of the catalog, also to older versions")
+}
+
+// value gives what was said on the command line, and nil for what was not.
+func (f *choiceFlags) value(cmd *cobra.Command) action.Choice {
+	var choice action.Choice
+	if cmd.Flags().Changed("version") {
+		choice.Version = &f.version
+	}
+	if cmd.Flags().Changed("channel") {
+		choice.Channels = &f.channels
+	}
+	if cmd.Flags().Changed("catalog-selector") {
+		choice.CatalogSelector = &f.selector
+	}
+	if cmd.Flags().Changed("self-certified") {
+		choice.SelfCertified = &f.selfCertified
+	}
+	return choice
+}
+
+func (a *app) extensionInstallCommand() *cobra.Command {
+	var (
+		install action.ExtensionInstall
+		choice  choiceFlags
+		wait    waitFlags
+		dryRun  dryRunFlag
+		out     output
+	)
+	cmd := &cobra.Command{
+		Use:   "install PACKAGE",
+		Short: "Install a package of a catalog",
+		Long: `Install a package of a catalog: the highest version that the flags allow is chosen and
+kept up to date within them.`,
+		Example: `  # Install a package into a namespace of its name, and wait until it runs
+  mainstay extension install argocd-operator --create-namespace --wait
+
+  # Pin a version, and limit what the extension may do to the rights of an account
+  mainstay extension install argocd-operator --namespace argocd --version 0.6.0 --service-account argocd-installer
+
+  # Write the objects instead of creating them
+  mainstay extension install argocd-operator --channel alpha --dry-run=client -o yaml`,
+		Args:              takes("PACKAGE"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			install.Package = args[0]
+			install.Choice = choice.value(cmd)
+			install.Wait = wait.value()
+			if dryRun.client {
+				objects, err := install.Objects()
+				if err != nil {
+					return err
+				}
+				return dryRun.print(cmd, &out, objects)
+			}
+			c, err := a.kube.client(cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			install.Client, install.Progress = c, newProgress(cmd.ErrOrStderr())
+			extension, err := install.Run(cmd.Context())
+			return finishExtension(cmd, &out, extension, "created", wait.wait, err)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&install.Name, "name", "", "name of the ClusterExtension (default: that of the package)")
+	flags.StringVarP(&install.Namespace, "namespace", "n", "", "namespace for the objects of the bundle (default: the name of the extension)")
+	flags.BoolVar(&install.CreateNamespace, "create-namespace", false, "create the namespace if it does not exist")
+	flags.StringVar(&install.ServiceAccount, "service-account", "", "account in the namespace that the objects are written as (default: the operator-controller's own)")
+	flags.StringVar(&install.WatchNamespace, "watch-namespace", "", "the one namespace that the extension watches (default: all)")
+	choice.bind(cmd)
+	wait.bind(cmd, "the extension is installed")
+	dryRun.bind(cmd)
+	out.bind(cmd, formatJSON, formatYAML, formatName)
+	_ = cmd.RegisterFlagCompletionFunc("namespace", a.completeFlag(namespaceNames)) // the flag was just added
+	_ = cmd.RegisterFlagCompletionFunc("watch-namespace", a.completeFlag(namespaceNames))
+	return cmd
+}
+
+// finishExtension prints an extension after a change. The extension is printed beside
+// an error of the wait too: it was changed all the same.
+func finishExtension(cmd *cobra.Command, out *output, extension *olmv1.ClusterExtension, done string, waited bool, err error) error {
+	if extension == nil {
+		return err
+	}
+	typed(extension, olmv1.GroupVersion, olmv1.ClusterExtensionKind)
+	if out.format != "" {
+		return errors.Join(printObjects(cmd.OutOrStdout(), out.format, []client.Object{extension}, false), err)
+	}
+	if waited && err == nil {
+		done = "installed"
+		if installed := extension.Status.Install; installed != nil {
+			done += " (" + installed.Bundle.Name + ")"
+		}
+	}
+	fmt.Fprintln(cmd.OutOrStdout(), resourceName(extension), done)
+	return err
+}
+
+func namespaceNames(ctx context.Context, c client.Client) ([]string, error) {
+	var list corev1.NamespaceList
+	if err := c.List(ctx, &list); err != nil {
+		return nil, err
+	}
+	var names []string
+	for i := range list.Items {
+		names = append(names, list.Items[i].Name)
+	}
+	return names, nil
+}
+
+func (a *app) extensionListCommand() *cobra.Command {
+	var out output
+	cmd := &cobra.Command{
+		Use:     "list [NAME]",
+		Aliases: []string{"ls", "get"},
+		Short:   "List the extensions of the cluster",
+		Example: `  mainstay extension list
+  mainstay extension list -o wide
+  mainstay extension list argocd-operator -o yaml`,
+		Args:              takesUpTo(1),
+		ValidArgsFunction: a.completeNames(extensionNames),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.kube.client(cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			list := action.ExtensionList{Client: c}
+			if len(args) == 1 {
+				list.Name = args[0]
+			}
+			extensions, err := list.Run(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return a.printExtensions(cmd, &out, extensions, list.Name == "")
+		},
+	}
+	out.bind(cmd, formatJSON, formatYAML, formatWide, formatName)
+	return cmd
+}
+
+func (a *app) printExtensions(cmd *cobra.Command, out *output, extensions []olmv1.ClusterExtension, all bool) error {
+	if out.format != "" && out.format != formatWide {
+		var objects []client.Object
+		for i := range extensions {
+			objects = append(objects, typed(&extensions[i], olmv1.GroupVersion, olmv1.ClusterExtensionKind))
+		}
+		return printObjects(cmd.OutOrStdout(), out.format, objects, all)
+	}
+	if len(extensions) == 0 {
+		fmt.Fprintln(cmd.ErrOrStderr(), "No extensions found.")
+		return nil
+	}
+	headers := []string{"NAME", "INSTALLED BUNDLE", "VERSION", "INSTALLED", "PROGRESSING", "AGE"}
+	if out.format == formatWide {
+		headers = append(headers, "AVAILABLE", "PACKAGE", "NAMESPACE", "WANTED")
+	}
+	var rows [][]string
+	for i := range extensions {
+		rows = append(rows, a.extensionRow(&extensions[i], out.format == formatWide))
+	}
+	return printTable(cmd.OutOrStdout(), headers, rows)
+}
+
+func (a *app) extensionRow(e *olmv1.ClusterExtension, wide bool) []string {
+	bundle, version := "", ""
+	if e.Status.Install != nil {
+		bundle, version = e.Status.Install.Bundle.Name, e.Status.Install.Bundle.Version
+	}
+	row := []string{
+		e.Name, bundle, version,
+		conditionStatus(e.Status.Conditions, olmv1.TypeInstalled),
+		conditionStatus(e.Status.Conditions, olmv1.TypeProgressing),
+		a.age(&e.CreationTimestamp),
+	}
+	if !wide {
+		return row
+	}
+	pkg, wanted := "", ""
+	if catalog := e.Spec.Source.Catalog; catalog != nil {
+		pkg, wanted = catalog.PackageName, catalog.Version
+	}
+	return append(row, conditionStatus(e.Status.Conditions, olmv1.TypeAvailable), pkg, e.Spec.Namespace, wanted)
+}
+
+func (a *app) extensionStatusCommand() *cobra.Command {
+	var out output
+	cmd := &cobra.Command{
+		Use:   "status NAME",
+		Short: "Show an extension with its revisions, phases and objects",
+		Long: `Show an extension as a tree: its conditions, its active revisions, their phases, and
+each object with what it lacks, as the cluster has it now.`,
+		Example: `  mainstay extension status argocd-operator
+  mainstay extension status argocd-operator -o json`,
+		Args:              takes("NAME"),
+		ValidArgsFunction: a.completeNames(extensionNames),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.kube.client(cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			state, err := (&action.ExtensionStatus{Client: c, Name: args[0]}).Run(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if out.format != "" {
+				return printValue(cmd.OutOrStdout(), out.format, state)
+			}
+			extensionTree(state, styleFor(cmd.OutOrStdout())).write(cmd.OutOrStdout())
+			return nil
+		},
+	}
+	out.bind(cmd, formatJSON, formatYAML)
+	return cmd
+}
+
+func (a *app) extensionUpgradeCommand() *cobra.Command {
+	var (
+		upgrade action.ExtensionUpgrade
+		choice  choiceFlags
+		wait    waitFlags
+		out     output
+	)
+	cmd := &cobra.Command{
+		Use:   "upgrade NAME",
+		Short: "Change which version of its package an extension has",
+		Long: `Change which version of its package an extension has. Flags that are not given leave
+things as they are; an empty value takes a limit away.`,
+		Example: `  # Go to a version, and wait until it runs
+  mainstay extension upgrade argocd-operator --version 0.7.0 --wait
+
+  # Take the pin away: follow a channel
+  mainstay extension upgrade argocd-operator --version "" --channel alpha
+
+  # Go back to a version that the catalog has no edge to
+  mainstay extension upgrade argocd-operator --version 0.5.0 --self-certified`,
+		Args:              takes("NAME"),
+		ValidArgsFunction: a.completeNames(extensionNames),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.kube.client(cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			upgrade.Client, upgrade.Progress = c, newProgress(cmd.ErrOrStderr())
+			upgrade.Name, upgrade.Choice, upgrade.Wait = args[0], choice.value(cmd), wait.value()
+			extension, changed, err := upgrade.Run(cmd.Context())
+			done := "unchanged"
+			if changed {
+				done = "configured"
+			}
+			return finishExtension(cmd, &out, extension, done, wait.wait, err)
+		},
+	}
+	choice.bind(cmd)
+	wait.bind(cmd, "the wanted version is installed")
+	out.bind(cmd, formatJSON, formatYAML, formatName)
+	return cmd
+}
+
+func (a *app) extensionUninstallCommand() *cobra.Command {
+	var (
+		wait waitFlags
+		out  output
+	)
+	cmd := &cobra.Command{
+		Use:     "uninstall NAME",
+		Aliases: []string{"delete"},
+		Short:   "Remove an extension and every object it manages",
+		Long: `Remove an extension and every object it manages, CustomResourceDefinitions and with
+them the custom resources of their kinds included.`,
+		Example: `  mainstay extension uninstall argocd-operator --wait`,
+		Args:    takes("NAME"), ValidArgsFunction: a.completeNames(extensionNames),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.kube.client(cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			uninstall := action.ExtensionUninstall{Client: c, Progress: newProgress(cmd.ErrOrStderr()), Name: args[0], Wait: wait.value()}
+			if err := uninstall.Run(cmd.Context()); err != nil {
+				return err
+			}
+			printDeleted(cmd, &out, "clusterextension.olm.operatorframework.io", args[0])
+			return nil
+		},
+	}
+	wait.bind(cmd, "the extension and its objects are gone")
+	out.bind(cmd, formatName)
+	return cmd
+}
+
+// printDeleted says that an object was deleted, as kubectl does.
+func printDeleted(cmd *cobra.Command, out *output, resource, name string) {
+	if out.format == formatName {
+		fmt.Fprintln(cmd.OutOrStdout(), resource+"/"+name)
+		return
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "%s %q deleted\n", resource, name)
+}

@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mainstay-dev/mainstay/internal/action"
+)
+
+func imageCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "image",
+		Short: "Build the image of Mainstay's components",
+		Args:  cobra.ArbitraryArgs,
+		RunE:  group,
+	}
+	cmd.AddCommand(imageBuildCommand())
+	return cmd
+}
+
+func imageBuildCommand() *cobra.Command {
+	var (
+		build action.ImageBuild
+		out   output
+	)
+	cmd := &cobra.Command{
+		Use:   "build",
+		Short: "Make the image of the components from the program, without a container engine",
+		Long: `Make the image of the components, without a container engine: the program, and the
+certificate authorities that this machine trusts.`,
+		Example: `  # Push an image to a registry, and install from it
+  mainstay image build --binary bin/mainstay --push registry.example.com/mainstay:v1
+  mainstay install --image registry.example.com/mainstay:v1
+
+  # One image for two architectures
+  mainstay image build --binary mainstay-amd64 --binary mainstay-arm64 --push registry.example.com/mainstay:v1
+
+  # Write an archive for 'ctr images import' or 'podman load'
+  mainstay image build --binary bin/mainstay --output mainstay.tar`,
+		Args: takesUpTo(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			build.Progress = newProgress(cmd.ErrOrStderr())
+			built, err := build.Run(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if out.format == formatJSON || out.format == formatYAML {
+				return printValue(cmd.OutOrStdout(), out.format, built)
+			}
+			fmt.Fprintln(cmd.OutOrStdout(), cmp.Or(built.Reference, built.Output))
+			return nil
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringArrayVar(&build.Binaries, "binary", nil, "the program, statically linked; may be repeated, once for each architecture")
+	flags.StringVar(&build.Push, "push", "", "reference to push the image to")
+	flags.StringVar(&build.Output, "output", "", "file to write the image to, as an OCI archive")
+	_ = cmd.MarkFlagRequired("binary") // the flag was just added
+	bindRegistry(cmd, &build.Registry)
+	out.bindAs(cmd, "format", formatJSON, formatYAML, formatName)
+	return cmd
+}

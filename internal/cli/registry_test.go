@@ -1,0 +1,160 @@
+package cli_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"io"
+	"log"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/registry"
+
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+// startRegistry gives the address of an empty registry.
+func startRegistry(t *testing.T) string {
+	t.Helper()
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	t.Cleanup(server.Close)
+	return strings.TrimPrefix(server.URL, "http://")
+}
+
+// What is pushed can be read back: bundles, a catalog of files, a catalog of bundles.
+func TestRegistry(t *testing.T) {
+	address := startRegistry(t)
+	program := staticProgram(t)
+	archive := filepath.Join(t.TempDir(), "catalog.tar")
+	cases := []struct{ name, line string }{
+		{"bundle-push", "mainstay bundle push testdata/bundles/kettle/0.1.0 ADDRESS/kettle:v0.1.0"},
+		{"bundle-push-json", "mainstay bundle push testdata/bundles/kettle/0.1.0 ADDRESS/kettle:v0.1.0 -o json"},
+		{"bundle-render", "mainstay catalog render ADDRESS/kettle:v0.1.0"},
+		{"catalog-build", "mainstay catalog build testdata/catalog --push ADDRESS/files:v1"},
+		{"catalog-render", "opm render ADDRESS/files:v1 -o yaml"},
+		{"bundles-build", "mainstay catalog build testdata/bundles --push ADDRESS/made:v1 --output ARCHIVE"},
+		{"bundles-build-json", "mainstay catalog build testdata/bundles --push ADDRESS/made:v1 -o json"},
+		{"bundles-build-repo", "mainstay catalog build testdata/bundles --push ADDRESS/made:v2 --bundle-repo ADDRESS/elsewhere"},
+		{"bundles-render", "opm render ADDRESS/made:v1 -o yaml"},
+		{"bundle-by-tag", "opm render ADDRESS/made/kettle:v0.2.0_mug -o yaml"},
+		{"image-build", "mainstay image build --binary PROGRAM --push ADDRESS/mainstay:v1"},
+		{"image-build-archive", "mainstay image build --binary PROGRAM --output ARCHIVE"},
+		{"image-build-no-program", "mainstay image build --binary testdata/catalog/kettle/catalog.yaml --push ADDRESS/mainstay:v1"},
+		{"image-build-to-nowhere", "mainstay image build --binary PROGRAM"},
+		{"image-render", "opm render ADDRESS/mainstay:v1"},
+		{"not-there", "opm render ADDRESS/nothing:v1"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			line := strings.NewReplacer("ADDRESS", address, "ARCHIVE", archive, "PROGRAM", program).Replace(c.line)
+			shown := run(t, command{line: words(line)})
+			shown = strings.NewReplacer(archive, "ARCHIVE", program, "PROGRAM").Replace(shown)
+			goldenCheck(t, "registry/"+c.name, shown)
+		})
+	}
+	checkArchive(t, archive)
+}
+
+// staticProgram makes the smallest file that is a Linux program for x86-64: an ELF header
+// (System V ABI, figure 4-3) with neither segments nor sections.
+func staticProgram(t *testing.T) string {
+	t.Helper()
+	header := elf.Header64{
+		Ident: [elf.EI_NIDENT]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)},
+		Type:  uint16(elf.ET_EXEC), Machine: uint16(elf.EM_X86_64), Version: uint32(elf.EV_CURRENT), Ehsize: 64,
+	}
+	var b bytes.Buffer
+	if err := binary.Write(&b, binary.LittleEndian, header); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(t.TempDir(), "mainstay")
+	if err := os.WriteFile(name, b.Bytes(), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// checkArchive makes sure that a file is an OCI archive.
+func checkArchive(t *testing.T, name string) {
+	t.Helper()
+	file, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	found := map[string]bool{}
+	for reader := tar.NewReader(file); ; {
+		header, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[header.Name] = true
+	}
+	for _, want := range []string{"oci-layout", "index.json"} {
+		if !found[want] {
+			t.Errorf("the archive has no %s; it has %v", want, found)
+		}
+	}
+	left, err := filepath.Glob(filepath.Join(filepath.Dir(name), ".mainstay-*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v %v", left, err)
+	}
+}
+
+// A dry run shows exactly what a push makes, digests included.
+func TestDryRunTellsTheTruth(t *testing.T) {
+	address := startRegistry(t)
+	output := func(line string) string {
+		shown := run(t, command{line: words(line)})
+		_, shown, _ = strings.Cut(shown, "\n")
+		shown, _, _ = strings.Cut(shown, "--- stderr\n")
+		return shown
+	}
+	dry := output("mainstay catalog build testdata/bundles --push " + address + "/made:v1 --dry-run")
+	output("mainstay catalog build testdata/bundles --push " + address + "/made:v1")
+	if pushed := output("opm render " + address + "/made:v1"); pushed != dry {
+		t.Errorf("the dry run shows\n%s\nbut the push made\n%s", dry, pushed)
+	}
+}
+
+// Every folder of real bundles becomes a valid catalog.
+func TestRealBundles(t *testing.T) {
+	folder := env.SharedData(t, "bundles")
+	packages, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := regexp.MustCompile(`(?m)^schema: olm\.(package|bundle)$`)
+	for _, pkg := range packages {
+		t.Run(pkg.Name(), func(t *testing.T) {
+			dir := filepath.Join(folder, pkg.Name())
+			versions, err := os.ReadDir(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			shown := run(t, command{line: []string{"mainstay", "catalog", "build", dir, "--push", "registry.example.com/catalog:v1", "--dry-run", "-o", "yaml"}})
+			if got, want := len(count.FindAllString(shown, -1)), len(versions)+1; got != want || strings.Contains(shown, "exit code") {
+				t.Fatalf("%d packages and bundles instead of %d:\n%.2000s", got, want, shown)
+			}
+			_, content, _ := strings.Cut(shown, "\n")
+			content, _, _ = strings.Cut(content, "--- stderr")
+			catalog := t.TempDir()
+			if err := os.WriteFile(filepath.Join(catalog, "catalog.yaml"), []byte(content), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if shown := run(t, command{line: []string{"opm", "validate", catalog}}); strings.Contains(shown, "exit code") {
+				t.Error(shown)
+			}
+		})
+	}
+}

@@ -1,0 +1,204 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/mainstay-dev/mainstay/internal/cli"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/golden"
+)
+
+func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
+
+// command is a command line to run, and what is done while it runs.
+type command struct {
+	line []string
+	// on does something when a text is written to standard error for the first time: a
+	// test acts as the controllers do, and the command sees it at its next look.
+	on []reaction
+}
+
+type reaction struct {
+	text string
+	do   func()
+}
+
+// watcher keeps what is written, and reacts to it.
+type watcher struct {
+	bytes.Buffer
+	on []reaction
+}
+
+func (w *watcher) Write(data []byte) (int, error) {
+	n, err := w.Buffer.Write(data)
+	for len(w.on) > 0 && strings.Contains(w.String(), w.on[0].text) {
+		next := w.on[0]
+		w.on = w.on[1:]
+		next.do()
+	}
+	return n, err
+}
+
+// run runs a command line in this process and gives what a person would see: the
+// command, its output, its errors and its exit code.
+func run(t *testing.T, c command) string {
+	t.Helper()
+	root := cli.Mainstay(cli.Options{})
+	if c.line[0] == "opm" {
+		root = cli.Opm()
+	}
+	var out bytes.Buffer
+	errors := &watcher{on: c.on}
+	root.SetOut(&out)
+	root.SetErr(errors)
+	root.SetArgs(c.line[1:])
+	code := cli.Execute(t.Context(), root)
+	for _, missed := range errors.on {
+		t.Errorf("%s never wrote %q; it wrote:\n%s", strings.Join(c.line, " "), missed.text, errors)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "$ %s\n%s", quote(c.line), out.String())
+	if errors.Len() > 0 {
+		fmt.Fprintf(&b, "--- stderr\n%s", errors.String())
+	}
+	if code != 0 {
+		fmt.Fprintf(&b, "--- exit code %d\n", code)
+	}
+	return b.String()
+}
+
+func quote(line []string) string {
+	var words []string
+	for _, word := range line {
+		if word == "" || strings.ContainsAny(word, " <>") {
+			word = "'" + word + "'"
+		}
+		words = append(words, word)
+	}
+	return strings.Join(words, " ")
+}
+
+// scrubs make what differs from run to run the same.
+var scrubs = []struct{ pattern, with string }{
+	{`sha256:[0-9a-f]{64}`, "sha256:DIGEST"},
+	{`127\.0\.0\.1:\d+`, "REGISTRY"},
+	{`"?uid"?: "?[0-9a-f-]{36}"?`, "uid: UID"},
+	{`(resourceVersion"?): "[1-9]\d*"`, `$1: "N"`},
+	{`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`, "TIME"},
+	// Ages stand in columns: the width stays the same.
+	{`(?m)( {2,})\d+s( {2,}|$)`, "${1}AGE$2"},
+}
+
+func scrub(t *testing.T, text string) []byte {
+	t.Helper()
+	for _, s := range scrubs {
+		text = regexp.MustCompile(s.pattern).ReplaceAllString(text, s.with)
+	}
+	for _, dir := range []string{os.TempDir()} {
+		text = regexp.MustCompile(regexp.QuoteMeta(dir)+`/[^/\s"]+/\d+`).ReplaceAllString(text, "DIR")
+	}
+	return []byte(text)
+}
+
+// goldenCheck compares what a person saw with a golden file.
+func goldenCheck(t *testing.T, name, shown string) {
+	t.Helper()
+	golden.Check(t, name+".txt", scrub(t, shown))
+}
+
+// check runs a command line and compares what a person sees with a golden file.
+func check(t *testing.T, name string, c command) {
+	t.Helper()
+	goldenCheck(t, name, run(t, c))
+}
+
+func words(line string) []string { return strings.Fields(line) }
+
+// kubeconfig writes the connection to the test's API server into a file and has every
+// command of the test find it.
+func kubeconfig(t *testing.T, config *rest.Config) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	content := clientcmdapi.NewConfig()
+	content.Clusters["test"] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
+	content.AuthInfos["admin"] = &clientcmdapi.AuthInfo{ClientCertificateData: config.CertData, ClientKeyData: config.KeyData, Token: config.BearerToken}
+	content.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: "admin"}
+	content.CurrentContext = "test"
+	if err := clientcmd.WriteToFile(*content, file); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(clientcmd.RecommendedConfigPathEnvVar, file)
+}
+
+func TestMistakes(t *testing.T) {
+	t.Setenv(clientcmd.RecommendedConfigPathEnvVar, filepath.Join(t.TempDir(), "none"))
+	cases := map[string]string{
+		"unknown-command":      "mainstay extenson list",
+		"unknown-subcommand":   "mainstay extension lst",
+		"missing-argument":     "mainstay extension install",
+		"surplus-argument":     "mainstay catalog delete one two",
+		"unknown-flag":         "mainstay catalog list --everything",
+		"unknown-format":       "mainstay extension status x -o wide",
+		"missing-flag":         "mainstay catalog add x",
+		"bad-dry-run":          "mainstay install --dry-run=server",
+		"no-cluster":           "mainstay extension list",
+		"no-such-context":      "mainstay extension list --context nowhere",
+		"build-to-nowhere":     "mainstay catalog build testdata/catalog",
+		"bundles-to-nowhere":   "mainstay catalog build testdata/bundles --output x.tar",
+		"build-not-there":      "mainstay catalog build testdata/nothing --push localhost:1/c:v1",
+		"push-not-a-bundle":    "mainstay bundle push testdata/catalog localhost:1/b:v1",
+		"bad-selector":         "mainstay extension install x --catalog-selector a=b=c --dry-run=client",
+		"install-missing-file": "mainstay install --dry-run=client --registries-conf nothing.conf",
+		"install-bad-secret":   "mainstay install --dry-run=client --pull-secret pull",
+		"help":                 "mainstay --help",
+	}
+	for name, line := range cases {
+		t.Run(name, func(t *testing.T) { check(t, "mistakes/"+name, command{line: words(line)}) })
+	}
+}
+
+func TestFiles(t *testing.T) {
+	cases := map[string]string{
+		"opm-validate":            "opm validate testdata/catalog",
+		"opm-validate-broken":     "opm validate testdata/broken",
+		"opm-validate-file":       "opm validate testdata/catalog/kettle/catalog.yaml",
+		"opm-validate-not-there":  "opm validate testdata/nothing",
+		"catalog-validate-broken": "mainstay catalog validate testdata/broken",
+		"opm-render-catalog":      "opm render testdata/catalog",
+		"opm-render-bundle":       "opm render testdata/bundles/kettle/0.1.0 -o yaml",
+		"opm-render-file":         "opm render testdata/catalog/kettle/catalog.yaml",
+		"opm-render-nothing":      "opm render",
+		"catalog-build-dry-run":   "mainstay catalog build testdata/bundles --push registry.example.com/catalog:v1 --dry-run -o yaml",
+		"extension-dry-run":       "mainstay extension install kettle --create-namespace --namespace kitchen --version >=0.1 --channel stable --channel beta --service-account cook --watch-namespace kitchen --self-certified --catalog-selector team=tea --dry-run=client -o yaml",
+		"extension-dry-run-json":  "mainstay extension install kettle --dry-run=client -o json",
+		"extension-dry-run-name":  "mainstay extension install kettle --name k --create-namespace --dry-run=client -o name",
+		"install-dry-run-name":    "mainstay install --dry-run=client -o name",
+	}
+	for name, line := range cases {
+		t.Run(name, func(t *testing.T) { check(t, "files/"+name, command{line: words(line)}) })
+	}
+}
+
+// A command that is interrupted says so, and fails.
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	root := cli.Opm()
+	var errors bytes.Buffer
+	root.SetErr(&errors)
+	root.SetArgs(words("validate testdata/catalog"))
+	if code := cli.Execute(ctx, root); code != 1 || !strings.Contains(errors.String(), "context canceled") {
+		t.Errorf("exit code %d, errors: %s", code, errors.String())
+	}
+}

@@ -1,0 +1,47 @@
+package extension
+
+import (
+	"context"
+	"io/fs"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/image"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
+)
+
+// bundles gives the files of bundle images out of a cache on disk.
+type bundles struct {
+	images func(context.Context) (*image.Client, error)
+	cache  *image.Cache
+}
+
+// Open gives the files of a bundle image, pulling it if need be.
+func (b *bundles) Open(ctx context.Context, ref string) (fs.FS, string, error) {
+	images, err := b.images(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	canonical, err := images.Resolve(ctx, ref)
+	if err != nil {
+		return nil, "", classify(err)
+	}
+	entry, err := b.cache.Ensure(ctx, images, canonical, "/")
+	if err != nil {
+		return nil, "", classify(err)
+	}
+	return entry.FS(), canonical, nil
+}
+
+// Keep drops the images that are not in use.
+func (b *bundles) Keep(_ context.Context, inUse []string) error {
+	return b.cache.Keep(inUse...)
+}
+
+// classify says what happens after an image could not be had: a bad image stays bad,
+// all else may mend.
+func classify(err error) error {
+	if image.IsTerminal(err) {
+		return reconcile.Stop(olmv1.ReasonBlocked, err)
+	}
+	return reconcile.Retry(olmv1.ReasonRetrying, err)
+}

@@ -1,0 +1,297 @@
+package install
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
+)
+
+func TestPhases(t *testing.T) {
+	objects := []unstructured.Unstructured{
+		object("apps/v1", "Deployment", "operator"),
+		object("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "hook"),
+		object("v1", "Service", "service"),
+		object("rbac.authorization.k8s.io/v1", "RoleBinding", "binding"),
+		object("rbac.authorization.k8s.io/v1", "ClusterRole", "role"),
+		object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "b.example.com"),
+		object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "a.example.com"),
+		object("v1", "ConfigMap", "config"),
+		object("v1", "ServiceAccount", "account"),
+		object("policy/v1", "PodDisruptionBudget", "budget"),
+		object("console.openshift.io/v1", "ConsoleQuickStart", "start"),
+		object("autoscaling.k8s.io/v1", "VerticalPodAutoscaler", "scaler"),
+		object("example.com/v1", "Anything", "any"),
+		object("v1", "PersistentVolumeClaim", "claim"),
+		object("v1", "Namespace", "namespace"),
+	}
+	want := []string{
+		"namespaces: Namespace/namespace",
+		"policies: PodDisruptionBudget/budget",
+		"identity: ServiceAccount/account",
+		"configuration: ConfigMap/config",
+		"storage: PersistentVolumeClaim/claim",
+		"crds: CustomResourceDefinition/a.example.com CustomResourceDefinition/b.example.com",
+		"roles: ClusterRole/role",
+		"bindings: RoleBinding/binding",
+		"infrastructure: Service/service",
+		"deploy: Deployment/operator Anything/any",
+		"scaling: VerticalPodAutoscaler/scaler",
+		"publish: ConsoleQuickStart/start",
+		"admission: ValidatingWebhookConfiguration/hook",
+	}
+	if diff := cmp.Diff(want, names(phases(objects))); diff != "" {
+		t.Errorf("phases (-want +got):\n%s", diff)
+	}
+	slices.Reverse(objects)
+	if diff := cmp.Diff(want, names(phases(objects))); diff != "" {
+		t.Errorf("phases depend on the order of the objects (-want +got):\n%s", diff)
+	}
+}
+
+func TestPhasesAreSplitAtTheLimitOfTheAPI(t *testing.T) {
+	var objects []unstructured.Unstructured
+	for i := range 120 {
+		objects = append(objects, object("v1", "ConfigMap", fmt.Sprintf("config-%03d", i)))
+	}
+	got := map[string]int{}
+	for _, phase := range phases(objects) {
+		got[phase.Name] = len(phase.Objects)
+	}
+	want := map[string]int{"configuration": 50, "configuration-2": 50, "configuration-3": 20}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("objects in each phase (-want +got):\n%s", diff)
+	}
+}
+
+func TestPack(t *testing.T) {
+	small := phases([]unstructured.Unstructured{object("v1", "ConfigMap", "small")})
+	same, secrets, err := pack(small, "ext", "ext-1", "system")
+	if err != nil || len(secrets) != 0 || !cmp.Equal(small, same) {
+		t.Errorf("a small revision was packed: %d secrets, %v", len(secrets), err)
+	}
+
+	large := phases([]unstructured.Unstructured{
+		sized("a", 600<<10), sized("b", 600<<10), object("apps/v1", "Deployment", "operator"),
+	})
+	packed, secrets, err := pack(large, "ext", "ext-1", "system")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range secrets {
+		if secret.Type != olmv1.SecretTypeObjectData || !*secret.Immutable || secret.Namespace != "system" ||
+			secret.Labels[olmv1.LabelRevisionName] != "ext-1" || !strings.HasPrefix(secret.Name, "ext-1-") {
+			t.Errorf("secret %q is not as the contract says: %v", secret.Name, secret.ObjectMeta)
+		}
+	}
+	for i, phase := range packed {
+		for j, o := range phase.Objects {
+			want := large[i].Objects[j].Object
+			got := unpack(t, o.Ref, func(name string) map[string][]byte {
+				for _, secret := range secrets {
+					if secret.Name == name {
+						return secret.Data
+					}
+				}
+				return nil
+			})
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("phase %s, object %d came back as another (-want +got):\n%.500s", phase.Name, j, diff)
+			}
+		}
+	}
+	again, _, err := pack(large, "ext", "ext-1", "system")
+	if err != nil || !cmp.Equal(packed, again) {
+		t.Errorf("packing twice gives two results (%v)", err)
+	}
+}
+
+func TestRevisions(t *testing.T) {
+	for _, tc := range []struct {
+		name                       string
+		sets                       []string // <number><A|S|X>: active, active and succeeded, archived
+		newest, installed, archive string
+		deleted                    string
+		next                       int64
+	}{
+		{name: "none", next: 1},
+		{name: "first on its way", sets: []string{"1A"}, newest: "1", next: 2},
+		{name: "installed", sets: []string{"1S"}, newest: "1", installed: "1", next: 2},
+		{name: "updating", sets: []string{"1S", "2A"}, newest: "2", installed: "1", next: 3},
+		{name: "updated", sets: []string{"1S", "2S"}, newest: "2", installed: "2", archive: "1", next: 3},
+		{name: "stuck, then changed", sets: []string{"1S", "2A", "3A"}, newest: "3", installed: "1", next: 4},
+		{name: "stuck, then mended", sets: []string{"1S", "2A", "3S"}, newest: "3", installed: "3", archive: "1 2", next: 4},
+		{name: "history", sets: []string{"1X", "2X", "3X", "4X", "5X", "6X", "7X", "8S"}, newest: "8", installed: "8", deleted: "1 2", next: 9},
+		{name: "only history", sets: []string{"1X"}, next: 2},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var items []olmv1.ClusterObjectSet
+			for _, s := range slices.Backward(tc.sets) {
+				items = append(items, set(s))
+			}
+			revs := sortRevisions(items)
+			got := []string{number(revs.newest()), number(revs.installed()), numbers(revs.toArchive()), numbers(revs.toDelete()), fmt.Sprint(revs.nextNumber())}
+			want := []string{tc.newest, tc.installed, tc.archive, tc.deleted, fmt.Sprint(tc.next)}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("newest, installed, to archive, to delete, next (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestProgressing(t *testing.T) {
+	waiting := set("2A")
+	waiting.Status.Conditions = []metav1.Condition{{
+		Type: olmv1.TypeProgressing, Status: metav1.ConditionTrue, Reason: olmv1.ReasonRollingOut, Message: "phase 2 of 3 waits",
+	}}
+	for _, tc := range []struct {
+		name string
+		revs revisions
+		err  error
+		want string
+	}{
+		{"nothing yet", nil, nil, "True RollingOut the first revision is being made"},
+		{"just made", revisions{set("1A")}, nil, "True RollingOut revision ext-1 is about to be rolled out"},
+		{"rolling out", revisions{set("1S"), waiting}, nil, "True RollingOut phase 2 of 3 waits"},
+		{"reached", revisions{set("1S")}, nil, "True Succeeded desired state reached"},
+		{"a failed attempt", revisions{set("1S")}, errors.New("no bundles found"), "True Retrying no bundles found"},
+		{"awaited", nil, reconcile.Wait(olmv1.ReasonRetrying, 0, errors.New("no namespace")), "True Retrying no namespace"},
+		{"a person must act", revisions{set("1S")}, reconcile.Stop(olmv1.ReasonBlocked, errors.New("no CSV")), "False Blocked no CSV"},
+		{"bad configuration", nil, fmt.Errorf("bundle %q: %w", "b", reconcile.Stop(olmv1.ReasonInvalidConfiguration, errors.New("unknown field"))), `False InvalidConfiguration bundle "b": unknown field`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := progressing(tc.revs, tc.err)
+			if got := fmt.Sprintf("%s %s %s", c.Status, c.Reason, c.Message); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestInputsFollowWhatRenderingReads(t *testing.T) {
+	base := func() *olmv1.ClusterExtension {
+		return &olmv1.ClusterExtension{Spec: olmv1.ClusterExtensionSpec{Namespace: "a"}}
+	}
+	chosen := selection{Name: "b.v1", Version: "1.0.0", Image: "quay.io/b@sha256:0"}
+	want := inputs(base(), chosen, "v1")
+	if got := inputs(base(), chosen, "v1"); got != want {
+		t.Errorf("two digests of one input: %s and %s", got, want)
+	}
+	changes := map[string]func(*olmv1.ClusterExtension, *selection){
+		"namespace": func(e *olmv1.ClusterExtension, _ *selection) { e.Spec.Namespace = "b" },
+		"account": func(e *olmv1.ClusterExtension, _ *selection) {
+			e.Spec.ServiceAccount = &olmv1.ServiceAccountReference{Name: "a"}
+		},
+		"watch namespace": func(e *olmv1.ClusterExtension, _ *selection) {
+			e.Annotations = map[string]string{olmv1.AnnotationWatchNamespace: "c"}
+		},
+		"configuration": func(e *olmv1.ClusterExtension, _ *selection) {
+			e.Spec.Config = &olmv1.ClusterExtensionConfig{ConfigType: olmv1.ExtensionConfigTypeInline}
+		},
+		"image": func(_ *olmv1.ClusterExtension, s *selection) { s.Image = "quay.io/b@sha256:1" },
+	}
+	for name, change := range changes {
+		ext, other := base(), chosen
+		change(ext, &other)
+		if inputs(ext, other, "v1") == want {
+			t.Errorf("a change of the %s is not noticed", name)
+		}
+	}
+	if inputs(base(), chosen, "v2") == want {
+		t.Error("a change of the program is not noticed")
+	}
+}
+
+func object(apiVersion, kind, name string) unstructured.Unstructured {
+	o := unstructured.Unstructured{Object: map[string]any{}}
+	o.SetAPIVersion(apiVersion)
+	o.SetKind(kind)
+	o.SetName(name)
+	return o
+}
+
+// sized makes an object of about n bytes that barely compresses.
+func sized(name string, n int) unstructured.Unstructured {
+	o := object("v1", "ConfigMap", name)
+	text := make([]byte, n)
+	state := uint32(len(name)) + uint32(name[0])
+	for i := range text {
+		state = state*1664525 + 1013904223
+		text[i] = 'A' + byte(state>>24)%57
+	}
+	o.Object["data"] = map[string]any{"k": string(text)}
+	return o
+}
+
+func unpack(t *testing.T, ref *olmv1.ObjectSourceRef, data func(string) map[string][]byte) *unstructured.Unstructured {
+	t.Helper()
+	value := data(ref.Name)[ref.Key]
+	if bytes.HasPrefix(value, []byte{0x1f, 0x8b}) {
+		r, err := gzip.NewReader(bytes.NewReader(value))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if value, err = io.ReadAll(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := &unstructured.Unstructured{}
+	if err := o.UnmarshalJSON(value); err != nil {
+		t.Fatalf("%s/%s holds no object: %v", ref.Name, ref.Key, err)
+	}
+	return o
+}
+
+func names(phases []olmv1.ClusterObjectSetPhase) []string {
+	var result []string
+	for _, phase := range phases {
+		line := phase.Name + ":"
+		for _, o := range phase.Objects {
+			line += " " + o.Object.GetKind() + "/" + o.Object.GetName()
+		}
+		result = append(result, line)
+	}
+	return result
+}
+
+func set(text string) olmv1.ClusterObjectSet {
+	var number int64
+	var state rune
+	_, _ = fmt.Sscanf(text, "%d%c", &number, &state)
+	result := olmv1.ClusterObjectSet{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("ext-%d", number)}}
+	result.Spec.Revision = number
+	result.Spec.LifecycleState = olmv1.LifecycleStateActive
+	switch state {
+	case 'S':
+		result.Status.Conditions = []metav1.Condition{{Type: olmv1.TypeSucceeded, Status: metav1.ConditionTrue}}
+	case 'X':
+		result.Spec.LifecycleState = olmv1.LifecycleStateArchived
+	}
+	return result
+}
+
+func number(set *olmv1.ClusterObjectSet) string {
+	if set == nil {
+		return ""
+	}
+	return fmt.Sprint(set.Spec.Revision)
+}
+
+func numbers(revs revisions) string {
+	var result []string
+	for i := range revs {
+		result = append(result, number(&revs[i]))
+	}
+	return strings.Join(result, " ")
+}

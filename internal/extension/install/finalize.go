@@ -1,0 +1,76 @@
+package install
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
+)
+
+// removeRevisions deletes the revisions, which delete their objects, and waits until
+// they are gone.
+func (a *attempt) removeRevisions(ctx context.Context, _ *olmv1.ClusterExtension) error {
+	if len(a.revs) == 0 {
+		return nil
+	}
+	var waiting []string
+	for i := range a.revs {
+		set := &a.revs[i]
+		if set.DeletionTimestamp.IsZero() {
+			if err := a.Client.Delete(ctx, set); client.IgnoreNotFound(err) != nil {
+				return fmt.Errorf("deleting revision %q: %w", set.Name, err)
+			}
+		}
+		waiting = append(waiting, describe(set))
+	}
+	return reconcile.Wait(olmv1.ReasonRollingOut, recheck, fmt.Errorf("removing %s", strings.Join(waiting, "; ")))
+}
+
+// describe names a revision and says what it is waiting for.
+func describe(set *olmv1.ClusterObjectSet) string {
+	if c := meta.FindStatusCondition(set.Status.Conditions, olmv1.TypeProgressing); !set.DeletionTimestamp.IsZero() && c != nil && c.Message != "" {
+		return fmt.Sprintf("revision %s: %s", set.Name, c.Message)
+	}
+	return "revision " + set.Name
+}
+
+// removeSecrets deletes Secrets whose revision was never created. Those of a revision
+// go with it.
+func (a *attempt) removeSecrets(ctx context.Context, ext *olmv1.ClusterExtension) error {
+	secrets := metav1.PartialObjectMetadataList{}
+	secrets.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
+	err := a.Reader.List(ctx, &secrets, client.InNamespace(a.SystemNamespace), client.HasLabels{olmv1.LabelRevisionName},
+		client.MatchingLabels{olmv1.LabelOwnerKind: olmv1.ClusterExtensionKind, olmv1.LabelOwnerName: ext.Name})
+	if err != nil {
+		return fmt.Errorf("listing the Secrets of %q: %w", ext.Name, err)
+	}
+	for i := range secrets.Items {
+		if err := a.Client.Delete(ctx, &secrets.Items[i]); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("deleting Secret %q: %w", secrets.Items[i].Name, err)
+		}
+	}
+	return nil
+}
+
+// dropBundles clears the unpacked bundles that no revision holds any more.
+func (a *attempt) dropBundles(ctx context.Context, ext *olmv1.ClusterExtension) error {
+	var sets olmv1.ClusterObjectSetList
+	if err := a.Client.List(ctx, &sets); err != nil {
+		return fmt.Errorf("listing revisions: %w", err)
+	}
+	var inUse []string
+	for i := range sets.Items {
+		set := &sets.Items[i]
+		if isActive(set) && set.Labels[olmv1.LabelOwnerName] != ext.Name {
+			inUse = append(inUse, set.Annotations[olmv1.AnnotationBundleReference])
+		}
+	}
+	return a.Bundles.Keep(ctx, inUse)
+}

@@ -1,0 +1,28 @@
+package install
+
+import (
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/labels"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+)
+
+// catalogOffer is what resolution can see of a catalog.
+type catalogOffer struct {
+	labels   string
+	priority int32
+	serving  bool
+	content  string
+}
+
+func offer(catalog *olmv1.ClusterCatalog) catalogOffer {
+	result := catalogOffer{
+		labels:   labels.Set(catalog.Labels).String(),
+		priority: catalog.Spec.Priority,
+		serving:  meta.IsStatusConditionTrue(catalog.Status.Conditions, olmv1.TypeServing),
+	}
+	if source := catalog.Status.ResolvedSource; source != nil && source.Image != nil {
+		result.content = source.Image.Ref
+	}
+	return result
+}

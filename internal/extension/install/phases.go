@@ -1,0 +1,115 @@
+package install
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+)
+
+// maxPhaseObjects is how many objects the API allows in one phase.
+const maxPhaseObjects = 50
+
+// The phases of a registry+v1 bundle, in the order of their roll-out: what others
+// need comes first, what sends traffic comes last.
+const (
+	phaseNamespaces     = "namespaces"
+	phasePolicies       = "policies"
+	phaseIdentity       = "identity"
+	phaseConfiguration  = "configuration"
+	phaseStorage        = "storage"
+	phaseCRDs           = "crds"
+	phaseRoles          = "roles"
+	phaseBindings       = "bindings"
+	phaseInfrastructure = "infrastructure"
+	phaseDeploy         = "deploy"
+	phaseScaling        = "scaling"
+	phasePublish        = "publish"
+	phaseAdmission      = "admission"
+)
+
+var phaseOrder = []string{
+	phaseNamespaces, phasePolicies, phaseIdentity, phaseConfiguration, phaseStorage, phaseCRDs, phaseRoles,
+	phaseBindings, phaseInfrastructure, phaseDeploy, phaseScaling, phasePublish, phaseAdmission,
+}
+
+var phaseOfKind = map[schema.GroupKind]string{
+	{Kind: "Namespace"}: phaseNamespaces,
+	{Group: "networking.k8s.io", Kind: "NetworkPolicy"}:                             phasePolicies,
+	{Group: "policy", Kind: "PodDisruptionBudget"}:                                  phasePolicies,
+	{Group: "scheduling.k8s.io", Kind: "PriorityClass"}:                             phasePolicies,
+	{Kind: "ServiceAccount"}:                                                        phaseIdentity,
+	{Kind: "Secret"}:                                                                phaseConfiguration,
+	{Kind: "ConfigMap"}:                                                             phaseConfiguration,
+	{Kind: "PersistentVolume"}:                                                      phaseStorage,
+	{Kind: "PersistentVolumeClaim"}:                                                 phaseStorage,
+	{Group: "storage.k8s.io", Kind: "StorageClass"}:                                 phaseStorage,
+	{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}:               phaseCRDs,
+	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole"}:                       phaseRoles,
+	{Group: "rbac.authorization.k8s.io", Kind: "Role"}:                              phaseRoles,
+	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRoleBinding"}:                phaseBindings,
+	{Group: "rbac.authorization.k8s.io", Kind: "RoleBinding"}:                       phaseBindings,
+	{Kind: "Service"}:                                                               phaseInfrastructure,
+	{Group: "cert-manager.io", Kind: "Issuer"}:                                      phaseInfrastructure,
+	{Group: "cert-manager.io", Kind: "Certificate"}:                                 phaseInfrastructure,
+	{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}:                         phaseScaling,
+	{Group: "autoscaling.k8s.io", Kind: "VerticalPodAutoscaler"}:                    phaseScaling,
+	{Group: "networking.k8s.io", Kind: "Ingress"}:                                   phasePublish,
+	{Group: "route.openshift.io", Kind: "Route"}:                                    phasePublish,
+	{Group: "monitoring.coreos.com", Kind: "ServiceMonitor"}:                        phasePublish,
+	{Group: "monitoring.coreos.com", Kind: "PrometheusRule"}:                        phasePublish,
+	{Group: "admissionregistration.k8s.io", Kind: "ValidatingWebhookConfiguration"}: phaseAdmission,
+	{Group: "admissionregistration.k8s.io", Kind: "MutatingWebhookConfiguration"}:   phaseAdmission,
+}
+
+// phaseOf gives the phase of a kind: kinds that are not named go with the
+// deployments.
+func phaseOf(kind schema.GroupKind) string {
+	if phase, ok := phaseOfKind[kind]; ok {
+		return phase
+	}
+	if kind.Group == "console.openshift.io" && strings.HasPrefix(kind.Kind, "Console") {
+		return phasePublish
+	}
+	return phaseDeploy
+}
+
+// phases sorts objects into phases. The result depends on the objects only, not on
+// their order. A phase of more than 50 objects is split into <phase>, <phase>-2 and
+// so on.
+func phases(objects []unstructured.Unstructured) []olmv1.ClusterObjectSetPhase {
+	byPhase := map[string][]olmv1.ClusterObjectSetObject{}
+	sorted := slices.Clone(objects)
+	slices.SortStableFunc(sorted, compareObjects)
+	for i := range sorted {
+		phase := phaseOf(sorted[i].GroupVersionKind().GroupKind())
+		byPhase[phase] = append(byPhase[phase], olmv1.ClusterObjectSetObject{Object: &sorted[i]})
+	}
+	var result []olmv1.ClusterObjectSetPhase
+	for _, name := range phaseOrder {
+		part := 1
+		for chunk := range slices.Chunk(byPhase[name], maxPhaseObjects) {
+			phase := olmv1.ClusterObjectSetPhase{Name: name, Objects: chunk}
+			if part > 1 {
+				phase.Name = fmt.Sprintf("%s-%d", name, part)
+			}
+			result = append(result, phase)
+			part++
+		}
+	}
+	return result
+}
+
+func compareObjects(a, b unstructured.Unstructured) int {
+	return cmp.Or(
+		cmp.Compare(a.GetAPIVersion(), b.GetAPIVersion()),
+		cmp.Compare(a.GetKind(), b.GetKind()),
+		cmp.Compare(a.GetNamespace(), b.GetNamespace()),
+		cmp.Compare(a.GetName(), b.GetName()),
+	)
+}

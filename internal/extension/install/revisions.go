@@ -1,0 +1,113 @@
+package install
+
+import (
+	"cmp"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/resolve"
+)
+
+// maxArchived is how many archived revisions of an extension are kept as history.
+const maxArchived = 5
+
+// revisions are the ClusterObjectSets of one extension, oldest first.
+type revisions []olmv1.ClusterObjectSet
+
+func sortRevisions(items []olmv1.ClusterObjectSet) revisions {
+	slices.SortFunc(items, func(a, b olmv1.ClusterObjectSet) int {
+		return cmp.Compare(a.Spec.Revision, b.Spec.Revision)
+	})
+	return items
+}
+
+// newest is the last active revision, nil when there is none.
+func (r revisions) newest() *olmv1.ClusterObjectSet {
+	for i := range slices.Backward(r) {
+		if isActive(&r[i]) {
+			return &r[i]
+		}
+	}
+	return nil
+}
+
+// installed is the last active revision that was rolled out completely, nil when
+// there is none. During an update it is not the newest.
+func (r revisions) installed() *olmv1.ClusterObjectSet {
+	for i := range slices.Backward(r) {
+		if isActive(&r[i]) && hasSucceeded(&r[i]) {
+			return &r[i]
+		}
+	}
+	return nil
+}
+
+// active are the revisions that own objects, oldest first.
+func (r revisions) active() revisions {
+	var result revisions
+	for i := range r {
+		if isActive(&r[i]) {
+			result = append(result, r[i])
+		}
+	}
+	return result
+}
+
+// nextNumber is the number of the revision to be made.
+func (r revisions) nextNumber() int64 {
+	if len(r) == 0 {
+		return 1
+	}
+	return r[len(r)-1].Spec.Revision + 1
+}
+
+// toArchive are the active revisions that the newest one has replaced: once it was
+// rolled out completely nothing but it is needed.
+func (r revisions) toArchive() revisions {
+	installed := r.installed()
+	if installed == nil {
+		return nil
+	}
+	var result revisions
+	for i := range r {
+		if isActive(&r[i]) && r[i].Spec.Revision < installed.Spec.Revision {
+			result = append(result, r[i])
+		}
+	}
+	return result
+}
+
+// toDelete are the oldest archived revisions beyond those that are kept.
+func (r revisions) toDelete() revisions {
+	var archived revisions
+	for i := range r {
+		if !isActive(&r[i]) {
+			archived = append(archived, r[i])
+		}
+	}
+	if len(archived) <= maxArchived {
+		return nil
+	}
+	return archived[:len(archived)-maxArchived]
+}
+
+func isActive(set *olmv1.ClusterObjectSet) bool {
+	return set.Spec.LifecycleState == olmv1.LifecycleStateActive && set.DeletionTimestamp.IsZero()
+}
+
+func hasSucceeded(set *olmv1.ClusterObjectSet) bool {
+	return meta.IsStatusConditionTrue(set.Status.Conditions, olmv1.TypeSucceeded)
+}
+
+// bundleOf gives the bundle that a revision holds.
+func bundleOf(set *olmv1.ClusterObjectSet) *resolve.Installed {
+	if set == nil {
+		return nil
+	}
+	return &resolve.Installed{
+		Name:    set.Annotations[olmv1.AnnotationBundleName],
+		Version: set.Annotations[olmv1.AnnotationBundleVersion],
+	}
+}

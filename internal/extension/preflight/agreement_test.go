@@ -1,0 +1,201 @@
+package preflight_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/mainstay-dev/mainstay/internal/rbac"
+)
+
+// words makes random rules out of few words, so that they often meet.
+type words struct{ *rand.Rand }
+
+func (w words) one(from ...string) string { return from[w.IntN(len(from))] }
+
+func (w words) some(from ...string) []string {
+	w.Shuffle(len(from), func(i, j int) { from[i], from[j] = from[j], from[i] })
+	return slices.Clone(from[:1+w.IntN(min(3, len(from)))])
+}
+
+func (w words) rule(urls bool) rbacv1.PolicyRule {
+	verbs := w.some("get", "list", "create", "escalate", "bind", "*")
+	if urls && w.IntN(4) == 0 {
+		return rbacv1.PolicyRule{Verbs: verbs, NonResourceURLs: w.some("/a", "/a/b", "/a/*", "/*", "*")}
+	}
+	rule := rbacv1.PolicyRule{
+		Verbs: verbs, APIGroups: w.some("", "apps", "*"),
+		Resources: w.some("pods", "pods/log", "*/log", "pods/*", "secrets", "*"),
+	}
+	if w.IntN(3) == 0 {
+		rule.ResourceNames = w.some("a", "b", "c")
+	}
+	return rule
+}
+
+func (w words) rules(urls bool) []rbacv1.PolicyRule {
+	var rules []rbacv1.PolicyRule
+	for range 1 + w.IntN(2) {
+		rules = append(rules, w.rule(urls))
+	}
+	return rules
+}
+
+// TestAllowsAsTheServerDoes asks the API server and this project the same questions.
+func TestAllowsAsTheServerDoes(t *testing.T) {
+	random := words{rand.New(rand.NewPCG(1, 2))}
+	allowed := 0
+	for range 6 {
+		w := newWorld(t)
+		for range 2 {
+			w.grant(rbac.Gap{Rule: random.rule(true)}, rbac.Gap{Namespace: w.account.Namespace, Rule: random.rule(false)})
+		}
+		granted := w.policy().Granted(rbac.ServiceAccount(w.account.Namespace, w.account.Name))
+		for range 60 {
+			ask := rbac.Permission{Verb: random.one("get", "list", "create", "watch")}
+			if random.IntN(4) == 0 {
+				ask.URL = random.one("/a", "/a/b", "/a/b/c", "/b", "/")
+			} else {
+				ask.Namespace = random.one("", "default", w.account.Namespace)
+				ask.Group, ask.Resource, ask.Name = random.one("", "apps"), random.one("pods", "pods/log", "secrets"), random.one("", "a", "d")
+			}
+			want := granted.Allows(ask)
+			if want {
+				allowed++
+			}
+			eventually(t, fmt.Sprintf("%+v", ask), func(ctx context.Context) error {
+				got, err := w.review(ctx, ask)
+				if err == nil && got != want {
+					err = fmt.Errorf("the server says %t, we say %t", got, want)
+				}
+				return err
+			})
+		}
+	}
+	if allowed == 0 || allowed == 6*60 {
+		t.Errorf("%d of %d questions were answered with yes: the test shows nothing", allowed, 6*60)
+	}
+}
+
+// review asks the API server what the account may do.
+func (w *world) review(ctx context.Context, ask rbac.Permission) (bool, error) {
+	identity := rbac.ServiceAccount(w.account.Namespace, w.account.Name)
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: identity.User, Groups: identity.Groups}}
+	if ask.URL != "" {
+		review.Spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Path: ask.URL, Verb: ask.Verb}
+	} else {
+		resource, subresource := ask.Resource, ""
+		if resource == "pods/log" {
+			resource, subresource = "pods", "log"
+		}
+		review.Spec.ResourceAttributes = &authorizationv1.ResourceAttributes{
+			Namespace: ask.Namespace, Verb: ask.Verb, Group: ask.Group, Version: "v1",
+			Resource: resource, Subresource: subresource, Name: ask.Name,
+		}
+	}
+	err := w.admin.Create(ctx, review)
+	return review.Status.Allowed, err
+}
+
+func (w *world) policy() *rbac.Policy {
+	w.t.Helper()
+	var roles rbacv1.RoleList
+	var clusterRoles rbacv1.ClusterRoleList
+	var bindings rbacv1.RoleBindingList
+	var clusterBindings rbacv1.ClusterRoleBindingList
+	for _, list := range []client.ObjectList{&roles, &clusterRoles, &bindings, &clusterBindings} {
+		if err := w.admin.List(w.t.Context(), list); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	return &rbac.Policy{
+		Roles: roles.Items, ClusterRoles: clusterRoles.Items,
+		RoleBindings: bindings.Items, ClusterRoleBindings: clusterBindings.Items,
+	}
+}
+
+// TestDelegatesAsTheServerDoes has accounts of random permissions write random roles and
+// bindings, and expects the API server to refuse where the check says that it will.
+func TestDelegatesAsTheServerDoes(t *testing.T) {
+	random := words{rand.New(rand.NewPCG(3, 4))}
+	passed, refused := 0, 0
+	for range 8 {
+		w := newWorld(t)
+		w.grant(rbac.Gap{Rule: rbacv1.PolicyRule{
+			Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete"}, APIGroups: []string{rbacv1.GroupName}, Resources: []string{"*"},
+		}})
+		for range 2 {
+			w.grant(rbac.Gap{Rule: random.rule(true)}, rbac.Gap{Namespace: w.account.Namespace, Rule: random.rule(false)})
+		}
+		for range 30 {
+			object := w.delegating(random)
+			check := w.checker.Check(t.Context(), w.account, "extension", []unstructured.Unstructured{object})
+			var missing *rbac.MissingError
+			if check != nil && !errors.As(check, &missing) {
+				t.Fatal(check)
+			}
+			if check == nil {
+				passed++
+			} else {
+				refused++
+			}
+			eventually(t, fmt.Sprint("applying ", object), func(ctx context.Context) error {
+				err := w.asAccount.Apply(ctx, client.ApplyConfigurationFromUnstructured(object.DeepCopy()), client.FieldOwner("mainstay"), client.DryRunAll)
+				if (err == nil) != (check == nil) {
+					return fmt.Errorf("the server says %w, we say %w", err, check)
+				}
+				return nil
+			})
+		}
+	}
+	if passed < 20 || refused < 20 {
+		t.Errorf("%d passed and %d were refused: the test shows little", passed, refused)
+	}
+}
+
+// delegating makes a role, or a binding to one that exists or not.
+func (w *world) delegating(random words) unstructured.Unstructured {
+	w.t.Helper()
+	meta := metav1.ObjectMeta{Namespace: w.account.Namespace, Name: random.one("a", "b", "c")}
+	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: random.one("view", "system:auth-delegator", "system:discovery", "nothing", "a")}
+	cluster := metav1.ObjectMeta{Name: w.account.Namespace + "-" + meta.Name}
+	var object runtime.Object
+	switch random.IntN(5) {
+	case 0:
+		object = &rbacv1.Role{ObjectMeta: meta, Rules: random.rules(false)}
+	case 1:
+		object = &rbacv1.ClusterRole{ObjectMeta: cluster, Rules: random.rules(true)}
+	case 2:
+		object = &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: ref}
+	case 3:
+		object = &rbacv1.ClusterRoleBinding{ObjectMeta: cluster, RoleRef: ref}
+	case 4:
+		object = &rbacv1.ClusterRole{ObjectMeta: cluster, AggregationRule: &rbacv1.AggregationRule{
+			ClusterRoleSelectors: []metav1.LabelSelector{{MatchLabels: map[string]string{"a": "b"}}},
+		}}
+	}
+	kind, err := apiutil.GVKForObject(object, scheme.Scheme)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	result := unstructured.Unstructured{Object: content}
+	result.SetGroupVersionKind(kind)
+	unstructured.RemoveNestedField(result.Object, "metadata", "creationTimestamp")
+	return result
+}

@@ -1,0 +1,252 @@
+package preflight_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mainstay-dev/mainstay/internal/bundle"
+	"github.com/mainstay-dev/mainstay/internal/extension/preflight"
+	"github.com/mainstay-dev/mainstay/internal/rbac"
+	"github.com/mainstay-dev/mainstay/internal/render"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+// rendered gives the objects of the newest of some versions of a bundle, in the world's
+// namespace. Without any that can be rendered the test is skipped.
+func (w *world) rendered(folders ...string) []unstructured.Unstructured {
+	w.t.Helper()
+	var reasons []error
+	for _, folder := range slices.Backward(folders) {
+		b, err := bundle.Load(os.DirFS(folder))
+		if err != nil {
+			reasons = append(reasons, err)
+			continue
+		}
+		for _, watch := range []string{"", w.account.Namespace} {
+			objects, err := render.Render(b, render.Options{InstallNamespace: w.account.Namespace, WatchNamespace: watch})
+			if err == nil {
+				return objects
+			}
+			reasons = append(reasons, err)
+		}
+	}
+	w.t.Skipf("no version can be rendered: %v", errors.Join(reasons...))
+	return nil
+}
+
+func TestReportedPermissionsSuffice(t *testing.T) {
+	t.Run("hello-operator", func(t *testing.T) {
+		root, err := env.Root()
+		if err != nil {
+			t.Fatal(err)
+		}
+		suffices(t, filepath.Join(root, "examples", "bundles", "hello-operator", "1.0.0"))
+	})
+	t.Run("real", func(t *testing.T) {
+		packages, err := filepath.Glob(filepath.Join(env.SharedData(t, "bundles"), "*"))
+		if err != nil || len(packages) == 0 {
+			t.Skipf("no real bundles: %v", err)
+		}
+		for _, folder := range packages {
+			versions, err := filepath.Glob(filepath.Join(folder, "*"))
+			if err != nil || len(versions) == 0 {
+				continue
+			}
+			t.Run(filepath.Base(folder), func(t *testing.T) { suffices(t, versions...) })
+		}
+	})
+}
+
+// suffices takes the way of a person: without permissions, with those of the report,
+// and then has the account do all that managing the objects is.
+func suffices(t *testing.T, folders ...string) {
+	w := newWorld(t)
+	objects := slices.DeleteFunc(w.rendered(folders...), func(object unstructured.Unstructured) bool { return !w.serves(&object) })
+	check := func() error { return w.checker.Check(t.Context(), w.account, "extension", objects) }
+	err := check()
+	if err == nil {
+		t.Fatal("an account without permissions passes")
+	}
+	report := err.Error()
+	if testing.Verbose() {
+		t.Log(report)
+	}
+	w.grant(parseReport(t, report)...)
+	if err := check(); err != nil {
+		t.Fatalf("what was reported is granted, and yet: %v", err)
+	}
+	w.manage(objects)
+}
+
+// serves tells whether the server has the kind; some bundles need another extension.
+func (w *world) serves(object *unstructured.Unstructured) bool {
+	gvk := object.GroupVersionKind()
+	_, err := w.admin.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
+	if meta.IsNoMatchError(err) {
+		err = w.checker.Check(w.t.Context(), w.account, "extension", []unstructured.Unstructured{*object})
+		if want := "authorization evaluation error: " + gvk.Kind; err == nil || !strings.Contains(err.Error(), want) {
+			w.t.Errorf("the report of a kind that is not served is %v, want %q", err, want)
+		}
+		return false
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return true
+}
+
+// manage applies, reads, changes, lists, watches and deletes the objects as the account.
+func (w *world) manage(objects []unstructured.Unstructured) {
+	w.t.Helper()
+	slices.SortStableFunc(objects, func(a, b unstructured.Unstructured) int { return cmp.Compare(rank(&a), rank(&b)) })
+	c := w.asAccount
+	controller := true
+	for i := range objects {
+		what := fmt.Sprintf("%s %s", objects[i].GetKind(), objects[i].GetName())
+		objects[i].SetOwnerReferences([]metav1.OwnerReference{{
+			APIVersion: "olm.operatorframework.io/v1", Kind: "ClusterObjectSet", Name: "extension-1", UID: "1", Controller: &controller, BlockOwnerDeletion: &controller,
+		}})
+		w.t.Cleanup(func() { w.remove(objects[i].DeepCopy()) })
+		// First it is created, then it exists.
+		for range 2 {
+			eventually(w.t, "applying "+what, func(ctx context.Context) error {
+				return c.Apply(ctx, client.ApplyConfigurationFromUnstructured(objects[i].DeepCopy()), client.FieldOwner("mainstay"), client.ForceOwnership)
+			})
+		}
+		live := objects[i].DeepCopy()
+		eventually(w.t, "changing "+what, func(ctx context.Context) error {
+			if err := c.Get(ctx, client.ObjectKeyFromObject(&objects[i]), live); err != nil {
+				return err
+			}
+			live.SetAnnotations(map[string]string{"changed": "true"})
+			return c.Update(ctx, live)
+		})
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(objects[i].GroupVersionKind())
+		if err := c.List(w.t.Context(), list, client.Limit(1)); err != nil {
+			w.t.Errorf("listing everywhere, as %s needs: %v", what, err)
+		}
+		watch, err := c.Watch(w.t.Context(), list)
+		if err != nil {
+			w.t.Errorf("watching everywhere, as %s needs: %v", what, err)
+			continue
+		}
+		watch.Stop()
+	}
+	for i := range slices.Backward(objects) {
+		if err := c.Delete(w.t.Context(), objects[i].DeepCopy()); err != nil {
+			w.t.Errorf("deleting %s %s: %v", objects[i].GetKind(), objects[i].GetName(), err)
+		}
+	}
+}
+
+// rank orders objects as they are rolled out, so far as it matters here.
+func rank(object *unstructured.Unstructured) int {
+	switch object.GetKind() {
+	case "CustomResourceDefinition":
+		return 0
+	case "Role", "ClusterRole":
+		return 1
+	case "RoleBinding", "ClusterRoleBinding":
+		return 2
+	default:
+		return 3
+	}
+}
+
+func service(namespace string) []unstructured.Unstructured {
+	var object unstructured.Unstructured
+	object.SetAPIVersion("v1")
+	object.SetKind("Service")
+	object.SetNamespace(namespace)
+	object.SetName("front")
+	return []unstructured.Unstructured{object}
+}
+
+func TestCheckWithoutAccount(t *testing.T) {
+	w := newWorld(t)
+	if err := w.checker.Check(t.Context(), types.NamespacedName{Namespace: w.account.Namespace}, "extension", service(w.account.Namespace)); err != nil {
+		t.Errorf("there is nobody to check, and yet: %v", err)
+	}
+}
+
+func TestCheckRequiresFinalizers(t *testing.T) {
+	w := newWorld(t)
+	w.grant(rbac.Gap{Rule: rbacv1.PolicyRule{Verbs: []string{"*"}, APIGroups: []string{""}, Resources: []string{"services"}}})
+	check := func() error {
+		return w.checker.Check(t.Context(), w.account, "extension", service(w.account.Namespace))
+	}
+	if err := check(); err != nil {
+		t.Fatalf("it is not asked for, and yet: %v", err)
+	}
+	w.checker.RequireFinalizers = true
+	want := `pre-authorization failed: service account requires the following permissions to manage cluster extension:
+  Namespace:"" APIGroups:[olm.operatorframework.io] Resources:[clusterextensions/finalizers] ResourceNames:[extension] Verbs:[update]`
+	if err := check(); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+// TestCheckReadsEveryPage has more bindings than stand on a page, and the one that
+// counts last.
+func TestCheckReadsEveryPage(t *testing.T) {
+	w := newWorld(t)
+	for i := range 501 {
+		w.create(&rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: w.account.Namespace, Name: fmt.Sprintf("binding-%03d", i)},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "nothing"},
+		})
+	}
+	w.create(&rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.account.Namespace, Name: "last"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: installer}},
+	})
+	want := `pre-authorization failed: service account requires the following permissions to manage cluster extension:
+  Namespace:"" APIGroups:[] Resources:[services] Verbs:[list,watch]`
+	if err := w.checker.Check(t.Context(), w.account, "extension", service(w.account.Namespace)); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+// broken is a reader and a mapper that the API server does not answer.
+type broken struct {
+	client.Reader
+	meta.RESTMapper
+}
+
+var errDown = errors.New("down")
+
+func (broken) List(context.Context, client.ObjectList, ...client.ListOption) error { return errDown }
+func (broken) RESTMapping(schema.GroupKind, ...string) (*meta.RESTMapping, error) {
+	return nil, errDown
+}
+
+func TestCheckThatCannotBeMadeIsNoReport(t *testing.T) {
+	w := newWorld(t)
+	for name, checker := range map[string]*preflight.Checker{
+		"reader": preflight.New(broken{}, w.admin.RESTMapper()),
+		"mapper": preflight.New(w.admin, broken{}),
+	} {
+		err := checker.Check(t.Context(), w.account, "extension", service(w.account.Namespace))
+		var missing *rbac.MissingError
+		if !errors.Is(err, errDown) || errors.As(err, &missing) {
+			t.Errorf("%s: got %v, want that it is down", name, err)
+		}
+	}
+}

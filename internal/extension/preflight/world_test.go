@@ -1,0 +1,151 @@
+package preflight_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mainstay-dev/mainstay/internal/extension/preflight"
+	"github.com/mainstay-dev/mainstay/internal/rbac"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
+
+const installer = "installer"
+
+// world is a namespace of a real API server, with an account that has no permissions.
+type world struct {
+	t         *testing.T
+	admin     client.Client
+	account   types.NamespacedName
+	asAccount client.WithWatch
+	checker   *preflight.Checker
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	config := env.Start(t)
+	config.QPS = -1 // the tests ask much, of a server of their own
+	w := &world{t: t, admin: connect(t, config)}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "preflight-"}}
+	w.create(namespace)
+	w.account = types.NamespacedName{Namespace: namespace.Name, Name: installer}
+	w.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: installer}})
+	config.Impersonate = rest.ImpersonationConfig{UserName: fmt.Sprintf("system:serviceaccount:%s:%s", namespace.Name, installer)}
+	w.asAccount = connect(t, config)
+	w.checker = preflight.New(w.admin, w.admin.RESTMapper())
+	return w
+}
+
+func connect(t *testing.T, config *rest.Config) client.WithWatch {
+	t.Helper()
+	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (w *world) create(object client.Object) {
+	w.t.Helper()
+	if err := w.admin.Create(w.t.Context(), object); err != nil {
+		w.t.Fatalf("creating %T %s: %v", object, object.GetName(), err)
+	}
+}
+
+// grant gives the account what is missing, and cleans up.
+func (w *world) grant(gaps ...rbac.Gap) {
+	w.t.Helper()
+	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: w.account.Namespace, Name: w.account.Name}}
+	for _, gap := range gaps {
+		meta := metav1.ObjectMeta{GenerateName: "granted-", Namespace: gap.Namespace}
+		ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName}
+		if gap.Namespace == "" {
+			role := &rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{gap.Rule}}
+			w.create(role)
+			ref.Kind, ref.Name = "ClusterRole", role.Name
+			binding := &rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: subjects}
+			w.create(binding)
+			w.t.Cleanup(func() { w.remove(role, binding) })
+			continue
+		}
+		role := &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{gap.Rule}}
+		w.create(role)
+		ref.Kind, ref.Name = "Role", role.Name
+		w.create(&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: subjects})
+	}
+}
+
+func (w *world) remove(objects ...client.Object) {
+	for _, object := range objects {
+		if err := w.admin.Delete(context.Background(), object); client.IgnoreNotFound(err) != nil {
+			w.t.Errorf("deleting %T %s: %v", object, object.GetName(), err)
+		}
+	}
+}
+
+// eventually tries until there is no error: the API server's authorizer follows its own
+// watches, some milliseconds behind.
+func eventually(t *testing.T, what string, try func(context.Context) error) {
+	t.Helper()
+	var last error
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
+		last = try(ctx)
+		return last == nil, nil
+	})
+	if err != nil {
+		t.Fatalf("%s: %v: %v", what, err, last)
+	}
+}
+
+// parseReport reads a report as a person does who grants what it asks.
+func parseReport(t *testing.T, report string) []rbac.Gap {
+	t.Helper()
+	lines := strings.Split(report, "\n")
+	if want := "pre-authorization failed: service account requires the following permissions to manage cluster extension:"; lines[0] != want {
+		t.Fatalf("the report begins %q, want %q", lines[0], want)
+	}
+	var gaps []rbac.Gap
+	for _, line := range lines[1:] {
+		rest, ok := strings.CutPrefix(line, "  ")
+		if !ok {
+			t.Fatalf("the line %q of the report is not indented", line)
+		}
+		var gap rbac.Gap
+		for part := range strings.FieldsSeq(rest) {
+			name, value, _ := strings.Cut(part, ":")
+			values := strings.Split(strings.Trim(value, "[]"), ",")
+			switch name {
+			case "Namespace":
+				gap.Namespace = strings.Trim(value, `"`)
+			case "APIGroups":
+				gap.Rule.APIGroups = values
+			case "Resources":
+				gap.Rule.Resources = values
+			case "ResourceNames":
+				gap.Rule.ResourceNames = values
+			case "Verbs":
+				gap.Rule.Verbs = values
+			case "NonResourceURLs":
+				gap.Rule.NonResourceURLs = values
+			default:
+				t.Fatalf("the line %q of the report has the unknown part %q", line, name)
+			}
+		}
+		gaps = append(gaps, gap)
+	}
+	return gaps
+}

@@ -1,0 +1,330 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/apply"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
+)
+
+// attempt is one reconciliation of one revision: what its steps found, for the steps
+// after them and for the report.
+type attempt struct {
+	*reconciler
+
+	content *apply.Content
+	digests []olmv1.ObservedPhase
+	probes  *apply.Probes
+	engine  *apply.Engine
+	applied *apply.RevisionResult
+}
+
+// archive removes the objects of an archived revision, except those that later ones
+// have taken over, and ends there.
+func (a *attempt) archive(ctx context.Context, set *olmv1.ClusterObjectSet) error {
+	if set.Spec.LifecycleState != olmv1.LifecycleStateArchived {
+		return nil
+	}
+	if !isArchived(set) {
+		if err := a.remove(ctx, set); err != nil {
+			return err
+		}
+	}
+	return reconcile.ErrDone
+}
+
+// tearDown removes the objects of a revision that is being deleted.
+func (a *attempt) tearDown(ctx context.Context, set *olmv1.ClusterObjectSet) error {
+	if isArchived(set) {
+		return nil
+	}
+	return a.remove(ctx, set)
+}
+
+// remove removes the objects that the revision controls.
+//
+// Objects whose Secret is gone are left to the garbage collector: the revision owns
+// them, and nothing else knows their names. Objects that were never valid were never
+// created.
+func (a *attempt) remove(ctx context.Context, set *olmv1.ClusterObjectSet) error {
+	content, err := apply.Load(ctx, a.reader, set, a.namespace)
+	if err != nil {
+		return reconcile.Retry(olmv1.ReasonRetrying, err)
+	}
+	as := accountOf(set)
+	if err := a.checkAccount(ctx, as); errors.Is(err, errMissingAccount) {
+		// Whoever uninstalls may remove the account first. What the account was for is
+		// then finished by the controller itself: it deletes only what the revision
+		// controls, and so what the account itself had created.
+		as = account{}
+	} else if err != nil {
+		return reconcile.Retry(olmv1.ReasonRetrying, err)
+	}
+	writer, err := a.accounts.client(as)
+	if err != nil {
+		return reconcile.Retry(olmv1.ReasonRetrying, err)
+	}
+	owner := apply.Owner{Reference: reference(set)}
+	removal := apply.New(writer, a.mapper, a.memory).Remove(ctx, &owner, content.Phases)
+	if err := removal.Err(); err != nil {
+		return reconcile.Retry(olmv1.ReasonRetrying, err)
+	}
+	if !removal.Done() {
+		return reconcile.Wait(olmv1.ReasonRollingOut, recheck, errors.New(removal.Waiting()))
+	}
+	a.watches.release(set.Name)
+	return nil
+}
+
+// load reads what the revision holds, and checks that it is what it was.
+func (a *attempt) load(ctx context.Context, set *olmv1.ClusterObjectSet) error {
+	if holdsReferences(set) {
+		// The Secrets are labelled as managed objects are.
+		a.watches.use(set.Name, secrets) //nolint:contextcheck // a watch outlives the pass that begins it
+	}
+	content, err := apply.Load(ctx, a.reader, set, a.namespace)
+	if err != nil {
+		return reconcile.Retry(olmv1.ReasonRetrying, err)
+	}
+	if len(content.Malformed) > 0 {
+		return reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf(
+			"the revision holds objects that cannot be applied, and must be replaced by another: %w", joined(content.Malformed)))
+	}
+	if len(content.Missing) > 0 {
+		return reconcile.Retry(olmv1.ReasonRetrying, fmt.Errorf(
+			"objects of the revision are missing, as there is no Secret %s: restore it, or replace the revision", strings.Join(content.Missing, ", ")))
+	}
+	if len(content.Phases) == 0 {
+		return reconcile.Wait(olmv1.ReasonRollingOut, 0, errors.New("the revision has no phases yet"))
+	}
+	a.content = content
+	if a.digests, err = content.Digests(); err != nil {
+		return reconcile.Stop(olmv1.ReasonBlocked, err)
+	}
+	if changed := changedPhases(set.Status.ObservedPhases, a.digests); len(changed) > 0 {
+		return reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf(
+			"the content of phase %s is not what was rolled out: a Secret that holds its objects was changed; restore the Secret, or replace the revision",
+			strings.Join(changed, ", ")))
+	}
+	if a.probes, err = apply.CompileProbes(set.Spec.ProgressionProbes); err != nil {
+		return reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf("spec.%w", err))
+	}
+	return nil
+}
+
+// connect makes the engine that writes as the revision's account.
+func (a *attempt) connect(ctx context.Context, set *olmv1.ClusterObjectSet) error {
+	as := accountOf(set)
+	if err := a.checkAccount(ctx, as); errors.Is(err, errMissingAccount) {
+		return reconcile.Wait(olmv1.ReasonRetrying, recheck, err)
+	} else if err != nil {
+		return reconcile.Retry(olmv1.ReasonRetrying, err)
+	}
+	writer, err := a.accounts.client(as)
+	if err != nil {
+		return reconcile.Retry(olmv1.ReasonRetrying, err)
+	}
+	a.engine = apply.New(writer, a.mapper, a.memory)
+	return nil
+}
+
+// secrets is where the objects of large revisions stand.
+var secrets = corev1.SchemeGroupVersion.WithResource("secrets")
+
+// errMissingAccount begins as the message that users and scripts know.
+var errMissingAccount = errors.New("installation cannot proceed due to missing ServiceAccount")
+
+// checkAccount makes sure that the account exists: the API server would impersonate
+// one that does not, and rights may still be bound to its name.
+func (r *reconciler) checkAccount(ctx context.Context, as account) error {
+	if as.isOwn() {
+		return nil
+	}
+	if as.Name == "" || as.Namespace == "" {
+		return fmt.Errorf("%w: the revision's annotations %s and %s must both be set, or neither",
+			errMissingAccount, olmv1.AnnotationServiceAccountName, olmv1.AnnotationServiceAccountNamespace)
+	}
+	var found metav1.PartialObjectMetadata
+	found.SetGroupVersionKind(serviceAccountKind)
+	err := r.reader.Get(ctx, client.ObjectKey(as), &found)
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("%w: create ServiceAccount %q in namespace %q", errMissingAccount, as.Name, as.Namespace)
+	}
+	if err != nil {
+		return fmt.Errorf("looking for ServiceAccount %q: %w", types.NamespacedName(as), err)
+	}
+	return nil
+}
+
+// rollOut applies the objects. Once a revision was rolled out its phases do not wait
+// for each other any more: it is only kept as it is.
+func (a *attempt) rollOut(ctx context.Context, set *olmv1.ClusterObjectSet) error {
+	owner, err := a.owner(ctx, set)
+	if err != nil {
+		return reconcile.Retry(olmv1.ReasonRetrying, err)
+	}
+	result := a.engine.Apply(ctx, &apply.Revision{
+		Owner: owner, Phases: a.content.Phases, Probes: a.probes, Ungated: isSucceeded(set),
+		Watch: func(resource schema.GroupVersionResource) { a.watches.use(set.Name, resource) }, //nolint:contextcheck // a watch outlives the pass that begins it
+	})
+	a.applied = &result
+	logChanges(ctx, result)
+	return a.judge(set, result)
+}
+
+// judge says what follows from the result. Probes that fail after the first success
+// are no part of the roll-out: they show in the condition Available alone.
+func (a *attempt) judge(set *olmv1.ClusterObjectSet, result apply.RevisionResult) error {
+	if err := result.Err(); err != nil {
+		if waiting := result.Waiting(); waiting != "" {
+			err = fmt.Errorf("%w; %s", err, waiting)
+		}
+		return reconcile.Retry(olmv1.ReasonRetrying, err)
+	}
+	pause := a.pause(set)
+	if result.Count(apply.ActionDeleting) > 0 {
+		pause = min(pause, recheck)
+	}
+	if waiting := result.Waiting(); waiting != "" {
+		return reconcile.Wait(olmv1.ReasonRollingOut, pause, errors.New(waiting))
+	}
+	if result.Superseded() > 0 && !isSucceeded(set) {
+		return reconcile.Wait(olmv1.ReasonRollingOut, pause, fmt.Errorf(
+			"a later revision has taken over %d of the %d objects so far: nothing more is rolled out", result.Superseded(), result.Objects()))
+	}
+	return nil
+}
+
+// owner says for whom objects are applied, and who the other revisions are.
+func (a *attempt) owner(ctx context.Context, set *olmv1.ClusterObjectSet) (apply.Owner, error) {
+	siblings, err := a.siblings(ctx, set)
+	if err != nil {
+		return apply.Owner{}, err
+	}
+	owner := apply.Owner{
+		Reference: reference(set), Labels: ownerLabels(set), Revision: set.Spec.Revision,
+		Siblings: make(map[types.UID]int64, len(siblings)),
+	}
+	for i := range siblings {
+		number := siblings[i].Spec.Revision
+		if isGivingUp(&siblings[i]) {
+			number = 0
+		}
+		owner.Siblings[siblings[i].UID] = number
+	}
+	if parent := metav1.GetControllerOf(set); parent != nil {
+		owner.Parent = parent.UID
+	}
+	return owner, nil
+}
+
+// again says when a revision that is as it should be is looked at again.
+func (a *attempt) again(set *olmv1.ClusterObjectSet) time.Duration {
+	switch {
+	case isArchived(set):
+		return 0
+	case ownerLabels(set)[olmv1.LabelOwnerKind] == olmv1.ClusterExtensionKind && a.watches.covers(set.Name):
+		return wait.Jitter(settled, 0.2)
+	default:
+		return a.pause(set)
+	}
+}
+
+// pause is the time until the next periodic pass, spread so that revisions do not
+// come all at once, and no longer than until the progress deadline.
+func (a *attempt) pause(set *olmv1.ClusterObjectSet) time.Duration {
+	pause := wait.Jitter(resync, 0.2)
+	if deadline, ok := deadlineOf(set); ok {
+		if left := deadline.Sub(a.clock.Now()); left > 0 {
+			pause = min(pause, left)
+		}
+	}
+	return pause
+}
+
+// outcome is what is reported of the attempt.
+func (a *attempt) outcome(set *olmv1.ClusterObjectSet, err error) outcome {
+	deadline, ok := deadlineOf(set)
+	return outcome{
+		err: err, applied: a.applied, digests: a.digests,
+		late: ok && !a.clock.Now().Before(deadline),
+	}
+}
+
+// deadlineOf gives the time by which the first roll-out is to be complete; false when
+// there is none, or it was complete.
+func deadlineOf(set *olmv1.ClusterObjectSet) (time.Time, bool) {
+	if set.Spec.ProgressDeadlineMinutes == nil || isSucceeded(set) {
+		return time.Time{}, false
+	}
+	return set.CreationTimestamp.Add(time.Duration(*set.Spec.ProgressDeadlineMinutes) * time.Minute), true
+}
+
+func reference(set *olmv1.ClusterObjectSet) metav1.OwnerReference {
+	return metav1.OwnerReference{
+		APIVersion: olmv1.GroupVersion.String(), Kind: olmv1.ClusterObjectSetKind, Name: set.Name, UID: set.UID,
+	}
+}
+
+// holdsReferences tells whether objects of a revision stand in Secrets.
+func holdsReferences(set *olmv1.ClusterObjectSet) bool {
+	return slices.ContainsFunc(set.Spec.Phases, func(phase olmv1.ClusterObjectSetPhase) bool {
+		return slices.ContainsFunc(phase.Objects, func(object olmv1.ClusterObjectSetObject) bool { return object.Ref != nil })
+	})
+}
+
+// changedPhases names the phases whose content is not what was observed. Nothing was
+// observed before the first success.
+func changedPhases(observed, now []olmv1.ObservedPhase) []string {
+	if len(observed) == 0 {
+		return nil
+	}
+	var changed []string
+	for _, phase := range now {
+		if !slices.Contains(observed, phase) {
+			changed = append(changed, fmt.Sprintf("%q", phase.Name))
+		}
+	}
+	return changed
+}
+
+func joined(errs []error) error {
+	const named = 3
+	texts := make([]string, 0, named+1)
+	for i, err := range errs {
+		if i == named {
+			texts = append(texts, fmt.Sprintf("and %d more", len(errs)-named))
+			break
+		}
+		texts = append(texts, err.Error())
+	}
+	return errors.New(strings.Join(texts, "; "))
+}
+
+// logChanges logs what was written; a pass that changed nothing logs nothing.
+func logChanges(ctx context.Context, result apply.RevisionResult) {
+	var counts []any
+	for _, action := range []apply.Action{apply.ActionCreated, apply.ActionUpdated, apply.ActionRecovered} {
+		if count := result.Count(action); count > 0 {
+			counts = append(counts, strings.ToLower(string(action)), count)
+		}
+	}
+	if len(counts) > 0 {
+		ctrl.LoggerFrom(ctx).Info("Applied objects", counts...)
+	}
+}

@@ -1,0 +1,86 @@
+package rollout
+
+import (
+	"context"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// freshClient is a client that remembers which version of an object it wrote last.
+//
+// A managed object often changes a few milliseconds after the revision's own status
+// was written. A pass over the revision as the cache still has it would end at the
+// status, whose precondition fails: it is put off until the cache has caught up.
+type freshClient struct {
+	client.Client
+
+	mu       sync.Mutex
+	versions map[types.UID]string
+}
+
+func newFreshClient(c client.Client) *freshClient {
+	return &freshClient{Client: c, versions: map[types.UID]string{}}
+}
+
+// isBehind tells whether an object from the cache is older than what was written.
+func (c *freshClient) isBehind(cached client.Object) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	written, ok := c.versions[cached.GetUID()]
+	if !ok {
+		return false
+	}
+	if order, err := resourceversion.CompareResourceVersion(cached.GetResourceVersion(), written); err == nil && order < 0 {
+		return true
+	}
+	delete(c.versions, cached.GetUID())
+	return false
+}
+
+func (c *freshClient) wrote(object client.Object) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.versions[object.GetUID()] = object.GetResourceVersion()
+}
+
+// forget drops an object that is gone: its last write removed its finalizer.
+func (c *freshClient) forget(object client.Object) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.versions, object.GetUID())
+}
+
+// Patch patches an object.
+func (c *freshClient) Patch(ctx context.Context, object client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	err := c.Client.Patch(ctx, object, patch, opts...)
+	switch {
+	case err != nil:
+	case object.GetDeletionTimestamp() != nil && len(object.GetFinalizers()) == 0:
+		c.forget(object)
+	default:
+		c.wrote(object)
+	}
+	return err
+}
+
+// Status gives the writer of the status.
+func (c *freshClient) Status() client.SubResourceWriter {
+	return &freshStatus{SubResourceWriter: c.Client.Status(), client: c}
+}
+
+type freshStatus struct {
+	client.SubResourceWriter
+	client *freshClient
+}
+
+// Patch patches the status of an object.
+func (s *freshStatus) Patch(ctx context.Context, object client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+	err := s.SubResourceWriter.Patch(ctx, object, patch, opts...)
+	if err == nil {
+		s.client.wrote(object)
+	}
+	return err
+}

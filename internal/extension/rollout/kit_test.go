@@ -1,0 +1,336 @@
+package rollout_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/yaml"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/extension/rollout"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+const (
+	// systemNamespace holds Secrets of objects.
+	systemNamespace = "default"
+	// patience bounds every wait of a test: what has not happened by then never will.
+	patience = 60 * time.Second
+	tick     = 20 * time.Millisecond
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv("ROLLOUT_TEST_LOG") != "" {
+		log.SetLogger(zap.New(zap.UseDevMode(true)))
+	} else {
+		log.SetLogger(logr.Discard())
+	}
+	os.Exit(env.Run(m))
+}
+
+// cluster is the API server, and what a test does with it.
+type cluster struct {
+	client.Client
+	t testing.TB
+}
+
+func newCluster(t testing.TB) *cluster {
+	t.Helper()
+	return &cluster{t: t, Client: env.Client(t, clientgoscheme.AddToScheme, olmv1.AddToScheme, apiextensionsv1.AddToScheme)}
+}
+
+// start runs the controller until the test ends, or the function that it gives is
+// called. Sets that the test left are removed before that.
+func (c *cluster) start(clocks ...clock.PassiveClock) (stop func()) {
+	c.t.Helper()
+	options := rollout.Options{SystemNamespace: systemNamespace}
+	if len(clocks) > 0 {
+		options.Clock = clocks[0]
+	}
+	mgr, err := ctrl.NewManager(env.Start(c.t), ctrl.Options{
+		Scheme:     c.Scheme(),
+		Metrics:    server.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if err := rollout.Setup(mgr, options); err != nil {
+		c.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-done; err != nil {
+			c.t.Errorf("the manager ended: %v", err)
+		}
+	}
+	c.t.Cleanup(func() {
+		if !stopped {
+			c.removeSets()
+		}
+		stop()
+	})
+	return stop
+}
+
+func (c *cluster) removeSets() {
+	ctx := context.Background()
+	c.eventually("all sets are gone", func() error {
+		var sets olmv1.ClusterObjectSetList
+		if err := c.List(ctx, &sets); err != nil {
+			return err
+		}
+		for i := range sets.Items {
+			if sets.Items[i].DeletionTimestamp.IsZero() {
+				if err := c.Delete(ctx, &sets.Items[i]); client.IgnoreNotFound(err) != nil {
+					return err
+				}
+			}
+		}
+		if len(sets.Items) > 0 {
+			return fmt.Errorf("%d are left; %s: %v", len(sets.Items), sets.Items[0].Name, sets.Items[0].Status.Conditions)
+		}
+		return nil
+	})
+}
+
+// eventually waits until the check passes.
+func (c *cluster) eventually(what string, check func() error) {
+	c.t.Helper()
+	last := errors.New("not checked")
+	err := wait.PollUntilContextTimeout(context.Background(), tick, patience, true, func(context.Context) (bool, error) {
+		last = check()
+		return last == nil, nil
+	})
+	if err != nil {
+		c.t.Fatalf("%s: never: %v", what, last)
+	}
+}
+
+// namespace creates a namespace for the test.
+func (c *cluster) namespace() string {
+	c.t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "rollout-"}}
+	c.create(ns)
+	return ns.Name
+}
+
+func (c *cluster) create(objects ...client.Object) {
+	c.t.Helper()
+	for _, object := range objects {
+		if err := c.Create(c.t.Context(), object); err != nil {
+			c.t.Fatalf("creating %T %s: %v", object, object.GetName(), err)
+		}
+	}
+}
+
+// get reads an object, which must exist.
+func (c *cluster) get(object client.Object, namespace, name string) {
+	c.t.Helper()
+	if err := c.Get(c.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, object); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *cluster) exists(object client.Object, namespace, name string) bool {
+	c.t.Helper()
+	err := c.Get(c.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, object)
+	if client.IgnoreNotFound(err) != nil {
+		c.t.Fatal(err)
+	}
+	return err == nil
+}
+
+func (c *cluster) appears(object client.Object, namespace, name string) {
+	c.t.Helper()
+	c.eventually(fmt.Sprintf("%T %s/%s appears", object, namespace, name), func() error {
+		return c.Get(c.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, object)
+	})
+}
+
+func (c *cluster) vanishes(object client.Object, namespace, name string) {
+	c.t.Helper()
+	c.eventually(fmt.Sprintf("%T %s/%s vanishes", object, namespace, name), func() error {
+		err := c.Get(c.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, object)
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("it is still there: %w", err)
+	})
+}
+
+// makeAvailable does a Deployment's controller's and the kubelet's work.
+func (c *cluster) makeAvailable(namespace, name string) {
+	c.t.Helper()
+	c.eventually("Deployment "+name+" is made available", func() error {
+		var d appsv1.Deployment
+		if err := c.Get(c.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &d); err != nil {
+			return err
+		}
+		replicas := ptr.Deref(d.Spec.Replicas, 1)
+		d.Status = appsv1.DeploymentStatus{
+			ObservedGeneration: d.Generation, Replicas: replicas, UpdatedReplicas: replicas, ReadyReplicas: replicas, AvailableReplicas: replicas,
+		}
+		return c.Status().Update(c.t.Context(), &d)
+	})
+}
+
+// condition waits for a condition of a set and gives it.
+func (c *cluster) condition(set, kind string, status metav1.ConditionStatus, reason string) metav1.Condition {
+	c.t.Helper()
+	var found metav1.Condition
+	c.eventually(fmt.Sprintf("%s: %s is %s (%s)", set, kind, status, reason), func() error {
+		var s olmv1.ClusterObjectSet
+		if err := c.Get(c.t.Context(), client.ObjectKey{Name: set}, &s); err != nil {
+			return err
+		}
+		current := meta.FindStatusCondition(s.Status.Conditions, kind)
+		if current == nil || current.Status != status || current.Reason != reason {
+			return fmt.Errorf("conditions are %+v", s.Status.Conditions)
+		}
+		found = *current
+		return nil
+	})
+	return found
+}
+
+func (c *cluster) succeeds(set string) {
+	c.t.Helper()
+	c.condition(set, olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonSucceeded)
+	c.condition(set, olmv1.TypeAvailable, metav1.ConditionTrue, olmv1.ReasonProbesSucceeded)
+	c.condition(set, olmv1.TypeSucceeded, metav1.ConditionTrue, olmv1.ReasonSucceeded)
+}
+
+// archive archives a set and waits until that is done.
+func (c *cluster) archive(set string) {
+	c.t.Helper()
+	s := &olmv1.ClusterObjectSet{}
+	c.get(s, "", set)
+	before := s.DeepCopy()
+	s.Spec.LifecycleState = olmv1.LifecycleStateArchived
+	if err := c.Patch(c.t.Context(), s, client.MergeFrom(before)); err != nil {
+		c.t.Fatal(err)
+	}
+	c.condition(set, olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonArchived)
+	c.condition(set, olmv1.TypeAvailable, metav1.ConditionUnknown, olmv1.ReasonArchived)
+}
+
+// phase makes a phase from manifests in YAML.
+func phase(name string, manifests ...string) olmv1.ClusterObjectSetPhase {
+	result := olmv1.ClusterObjectSetPhase{Name: name}
+	for _, manifest := range manifests {
+		result.Objects = append(result.Objects, olmv1.ClusterObjectSetObject{Object: object(manifest)})
+	}
+	return result
+}
+
+func object(manifest string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(manifest), &u.Object); err != nil {
+		panic(err)
+	}
+	return u
+}
+
+// revision makes an active set of an extension.
+func revision(extension string, number int64, phases ...olmv1.ClusterObjectSetPhase) *olmv1.ClusterObjectSet {
+	return &olmv1.ClusterObjectSet{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: fmt.Sprintf("%s-%d", extension, number),
+			Labels: map[string]string{
+				olmv1.LabelOwnerKind: olmv1.ClusterExtensionKind,
+				olmv1.LabelOwnerName: extension,
+			},
+		},
+		Spec: olmv1.ClusterObjectSetSpec{
+			LifecycleState: olmv1.LifecycleStateActive, Revision: number,
+			CollisionProtection: olmv1.CollisionProtectionPrevent, Phases: phases,
+		},
+	}
+}
+
+func configMap(namespace, name, value string) string {
+	return fmt.Sprintf(`
+apiVersion: v1
+kind: ConfigMap
+metadata: {namespace: %q, name: %q}
+data: {key: %q}
+`, namespace, name, value)
+}
+
+func deployment(namespace, name string) string {
+	return fmt.Sprintf(`
+apiVersion: apps/v1
+kind: Deployment
+metadata: {namespace: %q, name: %q}
+spec:
+  selector: {matchLabels: {app: %[2]q}}
+  template:
+    metadata: {labels: {app: %[2]q}}
+    spec:
+      containers: [{name: main, image: example.com/main:v1}]
+`, namespace, name)
+}
+
+func crd(kind, plural string) string {
+	return fmt.Sprintf(`
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: %[2]s.rollout.example.com}
+spec:
+  group: rollout.example.com
+  scope: Namespaced
+  names: {kind: %[1]s, listKind: %[1]sList, plural: %[2]s, singular: %[2]s}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+`, kind, plural)
+}
+
+func custom(kind, namespace, name string) string {
+	return fmt.Sprintf(`
+apiVersion: rollout.example.com/v1
+kind: %s
+metadata: {namespace: %q, name: %q}
+spec: {size: 1}
+`, kind, namespace, name)
+}
+
+func unless(ok bool, format string, args ...any) error {
+	if ok {
+		return nil
+	}
+	return fmt.Errorf(format, args...)
+}

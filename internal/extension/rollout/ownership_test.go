@@ -1,0 +1,213 @@
+package rollout_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+)
+
+func TestCollisionProtection(t *testing.T) {
+	c := newCluster(t)
+	ns := c.namespace()
+	c.start()
+	controlled := metav1.OwnerReference{
+		APIVersion: "apps/v1", Kind: "Deployment", Name: "someone", UID: "11111111-2222-3333-4444-555555555555", Controller: new(bool),
+	}
+	*controlled.Controller = true
+	cases := []struct {
+		name       string
+		protection olmv1.CollisionProtection
+		owners     []metav1.OwnerReference
+		managed    bool
+		because    string
+	}{
+		{name: "prevent", protection: olmv1.CollisionProtectionPrevent, because: "it is not controlled by anything"},
+		{name: "adopt", protection: olmv1.CollisionProtectionIfNoController, managed: true},
+		{name: "controlled", protection: olmv1.CollisionProtectionIfNoController, owners: []metav1.OwnerReference{controlled},
+			because: `it is controlled by Deployment "someone"`},
+		{name: "take", protection: olmv1.CollisionProtectionNone, owners: []metav1.OwnerReference{controlled}, managed: true},
+	}
+	for _, test := range cases {
+		t.Run(test.name, func(t *testing.T) {
+			existing := &corev1.ConfigMap{
+				ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: test.name, OwnerReferences: test.owners},
+				Data:       map[string]string{"key": "theirs", "more": "theirs"},
+			}
+			c.create(existing)
+			extension := "collision-" + test.name
+			only := phase("configuration", configMap(ns, test.name, "ours"))
+			only.Objects[0].CollisionProtection = test.protection
+			c.create(revision(extension, 1, only))
+			if !test.managed {
+				got := c.condition(extension+"-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
+				want := fmt.Sprintf("ConfigMap '%s' already exists in namespace '%s' and cannot be managed by operator-controller: %s", test.name, ns, test.because)
+				if !strings.Contains(got.Message, want) {
+					t.Errorf("message:\n got %s\nwant %s", got.Message, want)
+				}
+				c.get(existing, ns, test.name)
+				if existing.Data["key"] != "theirs" || len(existing.Labels) > 0 || len(existing.OwnerReferences) != len(test.owners) {
+					t.Errorf("the object was touched: %+v", existing)
+				}
+				// It goes on when the other object is gone.
+				if err := c.Delete(t.Context(), existing); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c.succeeds(extension + "-1")
+			c.get(existing, ns, test.name)
+			owner := metav1.GetControllerOf(existing)
+			if owner == nil || owner.Name != extension+"-1" || existing.Data["key"] != "ours" {
+				t.Errorf("the object was not taken over: %+v", existing)
+			}
+			if test.managed && existing.Data["more"] != "theirs" {
+				t.Error("a field that the manifest does not set was removed")
+			}
+		})
+	}
+}
+
+func TestTwoExtensionsCannotShareAnObject(t *testing.T) {
+	c := newCluster(t)
+	ns := c.namespace()
+	c.start()
+	c.create(revision("first", 1, phase("configuration", configMap(ns, "shared", "first"))))
+	c.succeeds("first-1")
+	c.create(revision("second", 1, phase("configuration", configMap(ns, "shared", "second"))))
+	got := c.condition("second-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
+	want := `it is controlled by ClusterObjectSet "first-1" of ClusterExtension "first"`
+	if !strings.Contains(got.Message, want) {
+		t.Errorf("message:\n got %s\nwant %s", got.Message, want)
+	}
+	shared := &corev1.ConfigMap{}
+	c.get(shared, ns, "shared")
+	if shared.Data["key"] != "first" {
+		t.Error("the object was reassigned")
+	}
+	// Removing the second leaves what is the first's.
+	second := &olmv1.ClusterObjectSet{}
+	c.get(second, "", "second-1")
+	if err := c.Delete(t.Context(), second); err != nil {
+		t.Fatal(err)
+	}
+	c.vanishes(second, "", "second-1")
+	c.get(shared, ns, "shared")
+}
+
+func TestUpdateTakesOverAndArchiveRemovesTheRest(t *testing.T) {
+	c := newCluster(t)
+	ns := c.namespace()
+	c.start()
+	c.create(revision("update", 1,
+		phase("configuration", configMap(ns, "kept", "v1"), configMap(ns, "dropped", "v1")),
+		phase("deploy", configMap(ns, "late", "v1"))))
+	c.succeeds("update-1")
+	kept := &corev1.ConfigMap{}
+	c.get(kept, ns, "kept")
+	uid := kept.UID
+
+	// The second revision stops at its deployment: what comes after is still the first's.
+	c.create(revision("update", 2,
+		phase("configuration", configMap(ns, "kept", "v2"), configMap(ns, "added", "v2")),
+		phase("infrastructure", deployment(ns, "gate")),
+		phase("deploy", configMap(ns, "late", "v2"))))
+	c.condition("update-2", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut)
+	c.appears(&corev1.ConfigMap{}, ns, "added")
+	c.get(kept, ns, "kept")
+	if owner := metav1.GetControllerOf(kept); owner == nil || owner.Name != "update-2" || kept.UID != uid || kept.Data["key"] != "v2" || len(kept.OwnerReferences) != 1 {
+		t.Errorf("the second revision has not taken over: %+v", kept)
+	}
+	// The first heals what it has, and leaves what it has not.
+	late := &corev1.ConfigMap{}
+	c.get(late, ns, "late")
+	late.Data["key"] = "wrong"
+	if err := c.Update(t.Context(), late); err != nil {
+		t.Fatal(err)
+	}
+	c.eventually("the first revision heals its own", func() error {
+		c.get(late, ns, "late")
+		return unless(late.Data["key"] == "v1", "key is %q", late.Data["key"])
+	})
+	c.get(kept, ns, "kept")
+	if kept.Data["key"] != "v2" {
+		t.Error("the first revision took back what the second has")
+	}
+
+	c.makeAvailable(ns, "gate")
+	c.succeeds("update-2")
+	c.eventually("the first revision says what it lost", func() error {
+		got := c.condition("update-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonSucceeded).Message
+		return unless(got == "All objects are rolled out: 3 objects in 2 phases, of which a later revision has taken over 2", "message is %q", got)
+	})
+	c.archive("update-1")
+	c.vanishes(&corev1.ConfigMap{}, ns, "dropped")
+	for _, name := range []string{"kept", "added", "late"} {
+		object := &corev1.ConfigMap{}
+		c.get(object, ns, name)
+		if object.Data["key"] != "v2" || object.DeletionTimestamp != nil {
+			t.Errorf("%s is not the second revision's: %+v", name, object)
+		}
+	}
+	first := &olmv1.ClusterObjectSet{}
+	c.get(first, "", "update-1")
+	if err := c.Delete(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	c.vanishes(first, "", "update-1")
+	c.get(kept, ns, "kept")
+}
+
+func TestOlderRevisionTakesBackWhatADeletedOneHad(t *testing.T) {
+	c := newCluster(t)
+	ns := c.namespace()
+	c.start()
+	c.create(revision("rollback", 1, phase("configuration", configMap(ns, "config", "v1"))))
+	c.succeeds("rollback-1")
+	second := revision("rollback", 2, phase("configuration", configMap(ns, "config", "v2")))
+	c.create(second)
+	c.succeeds("rollback-2")
+	if err := c.Delete(t.Context(), second); err != nil {
+		t.Fatal(err)
+	}
+	c.vanishes(second, "", "rollback-2")
+	c.eventually("the first revision has its object again", func() error {
+		config := &corev1.ConfigMap{}
+		err := c.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "config"}, config)
+		if err != nil {
+			return err
+		}
+		return unless(config.Data["key"] == "v1" && config.DeletionTimestamp == nil, "it is %+v", config)
+	})
+}
+
+// A revision that never got ready is not said to have succeeded by what a later one
+// did.
+func TestUnfinishedRevisionDoesNotSucceedByALaterOne(t *testing.T) {
+	c := newCluster(t)
+	ns := c.namespace()
+	c.start()
+	both := []string{configMap(ns, "config", "x"), deployment(ns, "gate")}
+	c.create(revision("stuck", 1, phase("deploy", both...), phase("publish", configMap(ns, "late", "x"))))
+	c.condition("stuck-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut)
+	c.create(revision("stuck", 2, phase("deploy", both...)))
+	c.eventually("the second revision has the deployment", func() error {
+		d := &appsv1.Deployment{}
+		c.get(d, ns, "gate")
+		return unless(metav1.GetControllerOf(d).Name == "stuck-2", "it has not")
+	})
+	c.makeAvailable(ns, "gate")
+	c.succeeds("stuck-2")
+	c.waitsFor("stuck-1", "a later revision has taken over 2 of the 2 objects so far: nothing more is rolled out")
+	first := &olmv1.ClusterObjectSet{}
+	c.get(first, "", "stuck-1")
+	if meta.FindStatusCondition(first.Status.Conditions, olmv1.TypeSucceeded) != nil || c.exists(&corev1.ConfigMap{}, ns, "late") {
+		t.Errorf("the first revision went on: %+v", first.Status.Conditions)
+	}
+}

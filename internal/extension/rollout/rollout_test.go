@@ -1,0 +1,151 @@
+package rollout_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+)
+
+func TestPhasesWaitForProbes(t *testing.T) {
+	c := newCluster(t)
+	ns := c.namespace()
+	c.start()
+	c.create(revision("order", 1,
+		phase("deploy", deployment(ns, "first")),
+		phase("publish", configMap(ns, "second", "x"))))
+
+	waiting := c.condition("order-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut)
+	want := `phase "deploy" (1 of 2) waits for Deployment "` + ns + `/first": its controller has not seen the latest change yet`
+	if waiting.Message != want {
+		t.Errorf("message:\n got %s\nwant %s", waiting.Message, want)
+	}
+	c.condition("order-1", olmv1.TypeAvailable, metav1.ConditionFalse, olmv1.ReasonProbeFailure)
+	if c.exists(&corev1.ConfigMap{}, ns, "second") {
+		t.Error("the second phase began before the first was ready")
+	}
+
+	c.makeAvailable(ns, "first")
+	c.succeeds("order-1")
+	set := &olmv1.ClusterObjectSet{}
+	c.get(set, "", "order-1")
+	if len(set.Status.ObservedPhases) != 2 || !strings.HasPrefix(set.Status.ObservedPhases[0].Digest, "sha256:") {
+		t.Errorf("observedPhases are %+v", set.Status.ObservedPhases)
+	}
+
+	var made corev1.ConfigMap
+	c.get(&made, ns, "second")
+	if made.Labels[olmv1.LabelOwnerKind] != "ClusterExtension" || made.Labels[olmv1.LabelOwnerName] != "order" {
+		t.Errorf("labels are %v", made.Labels)
+	}
+	if owner := metav1.GetControllerOf(&made); owner == nil || owner.UID != set.UID || owner.BlockOwnerDeletion == nil || !*owner.BlockOwnerDeletion {
+		t.Errorf("the controller is %+v", owner)
+	}
+	for _, entry := range made.ManagedFields {
+		if entry.Manager != "mainstay" || entry.Operation != metav1.ManagedFieldsOperationApply {
+			t.Errorf("fields are managed by %s (%s)", entry.Manager, entry.Operation)
+		}
+	}
+}
+
+func TestDriftHeals(t *testing.T) {
+	c := newCluster(t)
+	ns := c.namespace()
+	c.start()
+	c.create(revision("drift", 1, phase("deploy", deployment(ns, "app"), configMap(ns, "config", "right"))))
+	c.makeAvailable(ns, "app")
+	c.succeeds("drift-1")
+
+	// A changed field is reset, a foreign field stays.
+	config := &corev1.ConfigMap{}
+	c.get(config, ns, "config")
+	config.Data = map[string]string{"key": "wrong", "other": "stays"}
+	if err := c.Update(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	c.eventually("the field is reset", func() error {
+		c.get(config, ns, "config")
+		return unless(config.Data["key"] == "right", "key is %q", config.Data["key"])
+	})
+	if config.Data["other"] != "stays" {
+		t.Error("a field that the manifest does not set was removed")
+	}
+
+	// A label that was removed comes back, although the watch is by this label.
+	delete(config.Labels, olmv1.LabelOwnerKind)
+	if err := c.Update(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	c.eventually("the label is back", func() error {
+		c.get(config, ns, "config")
+		return unless(config.Labels[olmv1.LabelOwnerKind] != "", "labels are %v", config.Labels)
+	})
+
+	// A deleted object is made anew.
+	uid := config.UID
+	if err := c.Delete(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	c.appears(config, ns, "config")
+	if config.UID == uid {
+		t.Error("the object was not deleted")
+	}
+
+	// Replicas that an autoscaler sets stay, as the manifest does not set them.
+	app := &appsv1.Deployment{}
+	c.get(app, ns, "app")
+	three := int32(3)
+	app.Spec.Replicas = &three
+	if err := c.Update(t.Context(), app); err != nil {
+		t.Fatal(err)
+	}
+	c.condition("drift-1", olmv1.TypeAvailable, metav1.ConditionFalse, olmv1.ReasonProbeFailure)
+	c.condition("drift-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonSucceeded)
+	c.makeAvailable(ns, "app")
+	c.succeeds("drift-1")
+	c.get(app, ns, "app")
+	if *app.Spec.Replicas != 3 {
+		t.Errorf("replicas are %d", *app.Spec.Replicas)
+	}
+}
+
+func TestCustomResourceAfterItsDefinition(t *testing.T) {
+	c := newCluster(t)
+	ns := c.namespace()
+	c.start()
+	c.create(revision("kinds", 1,
+		phase("crds", crd("Gadget", "gadgets")),
+		phase("deploy", custom("Gadget", ns, "one"))))
+	c.succeeds("kinds-1")
+
+	// The kind and its instance come back, and a watch of the instance with them.
+	gadget := object(custom("Gadget", ns, "one"))
+	c.get(gadget, ns, "one")
+	first := gadget.GetUID()
+	if err := c.Delete(t.Context(), object(crd("Gadget", "gadgets"))); err != nil {
+		t.Fatal(err)
+	}
+	c.eventually("the instance is made anew", func() error {
+		err := c.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "one"}, gadget)
+		return errors.Join(err, unless(gadget.GetUID() != first, "it is still the first"))
+	})
+	c.succeeds("kinds-1")
+	if err := unstructured.SetNestedField(gadget.Object, int64(7), "spec", "size"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Update(t.Context(), gadget); err != nil {
+		t.Fatal(err)
+	}
+	c.eventually("the size is reset", func() error {
+		c.get(gadget, ns, "one")
+		size, _, _ := unstructured.NestedInt64(gadget.Object, "spec", "size")
+		return unless(size == 1, "size is %d", size)
+	})
+}

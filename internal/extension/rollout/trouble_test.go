@@ -1,0 +1,308 @@
+package rollout_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+)
+
+func as(set *olmv1.ClusterObjectSet, namespace, name string) *olmv1.ClusterObjectSet {
+	set.Annotations = map[string]string{
+		olmv1.AnnotationServiceAccountName:      name,
+		olmv1.AnnotationServiceAccountNamespace: namespace,
+	}
+	return set
+}
+
+// grant lets the account do everything with config maps in its namespace.
+func (c *cluster) grant(namespace, account string) *rbacv1.RoleBinding {
+	c.t.Helper()
+	role := &rbacv1.Role{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: account},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"*"}}},
+	}
+	binding := &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: account},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: account},
+		// The group shows that the impersonated account is in its groups.
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: "system:serviceaccounts:" + namespace}},
+	}
+	c.create(role, binding)
+	return binding
+}
+
+func TestServiceAccountMissingThenWithoutRightsThenGranted(t *testing.T) {
+	c := newCluster(t)
+	ns := c.namespace()
+	c.start()
+	c.create(as(revision("account", 1, phase("configuration", configMap(ns, "config", "x"))), ns, "installer"))
+
+	got := c.condition("account-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
+	want := `installation cannot proceed due to missing ServiceAccount: create ServiceAccount "installer" in namespace "` + ns + `"`
+	if got.Message != want {
+		t.Errorf("message:\n got %s\nwant %s", got.Message, want)
+	}
+	c.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "installer"}})
+	c.eventually("the lack of rights is told", func() error {
+		got := c.condition("account-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
+		want := `phase "configuration" (1 of 1): ConfigMap "` + ns + `/config": configmaps "config" is forbidden: User "system:serviceaccount:` + ns +
+			`:installer" cannot get resource "configmaps" in API group "" in the namespace "` + ns + `": give the account this right`
+		return unless(got.Message == want, "message is %s", got.Message)
+	})
+	c.grant(ns, "installer")
+	c.succeeds("account-1")
+}
+
+func TestTeardownWithoutTheServiceAccount(t *testing.T) {
+	c := newCluster(t)
+	ns := c.namespace()
+	c.start()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "installer"}}
+	c.create(account)
+	binding := c.grant(ns, "installer")
+	set := as(revision("orphan", 1, phase("configuration", configMap(ns, "config", "x"))), ns, "installer")
+	c.create(set)
+	c.succeeds("orphan-1")
+
+	// Rights that were withdrawn hold: the controller does not delete in their place.
+	if err := c.Delete(t.Context(), binding); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Delete(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	got := c.condition("orphan-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
+	if !strings.Contains(got.Message, "is forbidden") {
+		t.Errorf("message is %s", got.Message)
+	}
+	// An account that is gone holds nothing up.
+	if err := c.Delete(t.Context(), account); err != nil {
+		t.Fatal(err)
+	}
+	c.vanishes(set, "", "orphan-1")
+	c.vanishes(&corev1.ConfigMap{}, ns, "config")
+}
+
+func TestMissingNamespaceHeals(t *testing.T) {
+	c := newCluster(t)
+	c.start()
+	c.create(revision("homeless", 1, phase("configuration", configMap("no-such-place", "config", "x"))))
+	got := c.condition("homeless-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
+	want := `phase "configuration" (1 of 1): ConfigMap "no-such-place/config": namespaces "no-such-place" not found: create the namespace "no-such-place"`
+	if got.Message != want {
+		t.Errorf("message:\n got %s\nwant %s", got.Message, want)
+	}
+	c.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "no-such-place"}})
+	c.succeeds("homeless-1")
+}
+
+func TestTeardownInReverseOrder(t *testing.T) {
+	c := newCluster(t)
+	ns := c.namespace()
+	c.start()
+	held := configMap(ns, "third", "x")
+	set := revision("reverse", 1,
+		phase("first", configMap(ns, "first", "x")),
+		phase("crds", crd("Widget", "widgets")),
+		phase("third", held))
+	set.Spec.Phases[2].Objects[0].Object.SetFinalizers([]string{"example.com/hold"})
+	c.create(set)
+	c.succeeds("reverse-1")
+	instance := object(custom("Widget", ns, "one"))
+	instance.SetFinalizers([]string{"example.com/widget"})
+	c.create(instance)
+
+	if err := c.Delete(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	c.waitsFor("reverse-1", `removing phase "third" (3 of 3) waits for ConfigMap "`+ns+`/third": it is being deleted, held by finalizer example.com/hold`)
+	for name, object := range map[string]client.Object{"first": &corev1.ConfigMap{}, "widgets.rollout.example.com": object(crd("Widget", "widgets"))} {
+		where := ""
+		if name == "first" {
+			where = ns
+		}
+		if c.get(object, where, name); object.GetDeletionTimestamp() != nil {
+			t.Errorf("%s is deleted before the later phase is gone", name)
+		}
+	}
+	third := &corev1.ConfigMap{}
+	c.get(third, ns, "third")
+	c.release(third)
+	c.waitsFor("reverse-1", `removing phase "crds" (2 of 3) waits for CustomResourceDefinition "widgets.rollout.example.com": `+
+		`it is waiting for 1 instance of its kind to be deleted: Widget "`+ns+`/one" (held by finalizer example.com/widget)`)
+	c.get(instance, ns, "one")
+	c.release(instance)
+	c.vanishes(set, "", "reverse-1")
+	c.vanishes(&corev1.ConfigMap{}, ns, "first")
+}
+
+func (c *cluster) waitsFor(set, message string) {
+	c.t.Helper()
+	c.eventually(set+" says "+message, func() error {
+		got := c.condition(set, olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut)
+		return unless(got.Message == message, "message is %s", got.Message)
+	})
+}
+
+// release removes the finalizers of an object.
+func (c *cluster) release(object client.Object) {
+	c.t.Helper()
+	before := object.DeepCopyObject().(client.Object)
+	object.SetFinalizers(nil)
+	if err := c.Patch(c.t.Context(), object, client.MergeFrom(before)); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func TestProgressDeadline(t *testing.T) {
+	c := newCluster(t)
+	ns := c.namespace()
+	fake := clocktesting.NewFakePassiveClock(time.Now())
+	stop := c.start(fake)
+	set := revision("late", 1, phase("deploy", deployment(ns, "app")))
+	minutes := int32(10)
+	set.Spec.ProgressDeadlineMinutes = &minutes
+	c.create(set)
+	c.condition("late-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut)
+	stop()
+
+	fake.SetTime(time.Now().Add(11 * time.Minute))
+	c.start(fake)
+	got := c.condition("late-1", olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonProgressDeadlineExceeded)
+	want := `The roll-out is not complete after 10 minutes: phase "deploy" (1 of 1) waits for Deployment "` + ns + `/app": its controller has not seen the latest change yet`
+	if got.Message != want {
+		t.Errorf("message:\n got %s\nwant %s", got.Message, want)
+	}
+	// Late is not never.
+	c.makeAvailable(ns, "app")
+	c.succeeds("late-1")
+}
+
+func TestRestartGoesOn(t *testing.T) {
+	c := newCluster(t)
+	ns := c.namespace()
+	stop := c.start()
+	set := revision("restart", 1, phase("deploy", deployment(ns, "app")), phase("publish", configMap(ns, "config", "x")))
+	c.create(set)
+	c.condition("restart-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut)
+	stop()
+	c.makeAvailable(ns, "app")
+	stop = c.start()
+	c.succeeds("restart-1")
+	stop()
+
+	// What was done to the objects and to the set meanwhile is found.
+	if err := c.Delete(t.Context(), object(configMap(ns, "config", "x"))); err != nil {
+		t.Fatal(err)
+	}
+	stop = c.start()
+	c.appears(&corev1.ConfigMap{}, ns, "config")
+	stop()
+	if err := c.Delete(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	c.start()
+	c.vanishes(set, "", "restart-1")
+	c.vanishes(&corev1.ConfigMap{}, ns, "config")
+}
+
+func TestObjectsInSecrets(t *testing.T) {
+	c := newCluster(t)
+	ns := c.namespace()
+	c.start()
+	secret := func(plain, compressed string) *corev1.Secret {
+		return &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: "packed-1-objects"},
+			Type:       olmv1.SecretTypeObjectData,
+			Data:       map[string][]byte{"plain": toJSON(t, plain), "compressed": compress(t, toJSON(t, compressed))},
+		}
+	}
+	set := revision("packed", 1, olmv1.ClusterObjectSetPhase{Name: "configuration", Objects: []olmv1.ClusterObjectSetObject{
+		{Ref: &olmv1.ObjectSourceRef{Name: "packed-1-objects", Key: "plain"}},
+		{Ref: &olmv1.ObjectSourceRef{Name: "packed-1-objects", Namespace: systemNamespace, Key: "compressed"}},
+	}})
+	c.create(set)
+	got := c.condition("packed-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
+	if want := "there is no Secret default/packed-1-objects"; !strings.Contains(got.Message, want) {
+		t.Errorf("message:\n got %s\nwant %s", got.Message, want)
+	}
+	first := secret(configMap(ns, "one", "x"), configMap(ns, "two", "x"))
+	c.create(first)
+	c.succeeds("packed-1")
+
+	// The Secret is replaced behind the revision's back.
+	if err := c.Delete(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	second := secret(configMap(ns, "one", "y"), configMap(ns, "two", "x"))
+	second.Labels = set.Labels
+	second.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, olmv1.GroupVersion.WithKind(olmv1.ClusterObjectSetKind))}
+	c.create(second)
+	got = c.condition("packed-1", olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonBlocked)
+	if want := `the content of phase "configuration" is not what was rolled out`; !strings.Contains(got.Message, want) {
+		t.Errorf("message:\n got %s\nwant %s", got.Message, want)
+	}
+	one := &corev1.ConfigMap{}
+	c.get(one, ns, "one")
+	if one.Data["key"] == "y" {
+		t.Error("the changed content was applied")
+	}
+
+	// Without its Secret the set still goes.
+	if err := c.Delete(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Delete(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	c.vanishes(set, "", "packed-1")
+}
+
+func TestOtherSecretsAreNotRead(t *testing.T) {
+	c := newCluster(t)
+	ns := c.namespace()
+	c.start()
+	c.create(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: "private"},
+		Data:       map[string][]byte{"manifest": toJSON(t, configMap(ns, "one", "x"))},
+	}, revision("curious", 1, olmv1.ClusterObjectSetPhase{Name: "configuration", Objects: []olmv1.ClusterObjectSetObject{
+		{Ref: &olmv1.ObjectSourceRef{Name: "private", Key: "manifest"}},
+	}}))
+	got := c.condition("curious-1", olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonBlocked)
+	if want := `Secret "default/private" is of type "Opaque", not "olm.operatorframework.io/object-data"`; !strings.Contains(got.Message, want) {
+		t.Errorf("message:\n got %s\nwant %s", got.Message, want)
+	}
+}
+
+func toJSON(t *testing.T, manifest string) []byte {
+	t.Helper()
+	data, err := json.Marshal(object(manifest).Object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func compress(t *testing.T, data []byte) []byte {
+	t.Helper()
+	var buffer bytes.Buffer
+	w := gzip.NewWriter(&buffer)
+	if _, err := w.Write(data); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return buffer.Bytes()
+}

@@ -1,0 +1,194 @@
+package rollout
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+)
+
+const (
+	// watched selects the objects that revisions manage, on the server's side.
+	watched = olmv1.LabelOwnerKind + "=" + olmv1.ClusterExtensionKind
+	// refusedPause is how long a kind that may not be watched is not asked for again;
+	// meanwhile its objects are looked at with every periodic pass.
+	refusedPause = 5 * time.Minute
+)
+
+// watches wakes the controller when a managed object changes. It watches the metadata
+// of exactly the resources that revisions use: a watch begins when the first revision
+// uses a resource, and ends when the last has released it.
+//
+// It is a source of the controller, which starts it and gives it the queue.
+type watches struct {
+	client metadata.Interface
+	clock  clock.PassiveClock
+	log    logr.Logger
+
+	mu sync.Mutex
+	// ctx and queue are set by Start.
+	ctx   context.Context
+	queue workqueue.TypedRateLimitingInterface[ctrl.Request]
+	// users are the revisions that use a resource.
+	users map[schema.GroupVersionResource]map[string]bool
+	// running are the watches: what stops each.
+	running map[schema.GroupVersionResource]*running
+	// refused says when a resource that may not be watched is asked for again.
+	refused map[schema.GroupVersionResource]time.Time
+}
+
+// running is one watch. Its address tells it from an earlier one of the same resource.
+type running struct{ stop context.CancelFunc }
+
+func newWatches(client metadata.Interface, clock clock.PassiveClock, log logr.Logger) *watches {
+	return &watches{
+		client: client, clock: clock, log: log,
+		users:   map[schema.GroupVersionResource]map[string]bool{},
+		running: map[schema.GroupVersionResource]*running{},
+		refused: map[schema.GroupVersionResource]time.Time{},
+	}
+}
+
+// Start takes the queue. The watches live as long as the context.
+func (w *watches) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ctx, w.queue = ctx, queue
+	return nil
+}
+
+// use sees to it that changes of the resource's objects wake their revisions.
+func (w *watches) use(set string, resource schema.GroupVersionResource) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.users[resource] == nil {
+		w.users[resource] = map[string]bool{}
+	}
+	w.users[resource][set] = true
+	if w.running[resource] != nil || w.ctx == nil || w.clock.Now().Before(w.refused[resource]) {
+		return
+	}
+	ctx, stop := context.WithCancel(w.ctx)
+	this := &running{stop: stop}
+	w.running[resource] = this
+	go w.run(ctx, resource, this)
+}
+
+// covers tells whether every resource that a revision uses is watched.
+func (w *watches) covers(set string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for resource, users := range w.users {
+		if users[set] && w.running[resource] == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// release ends the use of every resource by a revision.
+func (w *watches) release(set string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for resource, users := range w.users {
+		delete(users, set)
+		if len(users) > 0 {
+			continue
+		}
+		delete(w.users, resource)
+		delete(w.refused, resource)
+		if r := w.running[resource]; r != nil {
+			r.stop()
+			delete(w.running, resource)
+		}
+	}
+}
+
+// run watches a resource until the context ends.
+func (w *watches) run(ctx context.Context, resource schema.GroupVersionResource, this *running) {
+	informer := metadatainformer.NewFilteredMetadataInformer(w.client, resource, metav1.NamespaceAll, 0, cache.Indexers{},
+		func(options *metav1.ListOptions) { options.LabelSelector = watched }).Informer()
+	// Each of the three fails only on an informer that runs already.
+	_ = informer.SetTransform(onlyOwners)
+	_ = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
+		w.failed(resource, this, err)
+	})
+	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: w.wake,
+		UpdateFunc: func(before, after any) {
+			w.wake(before)
+			w.wake(after)
+		},
+		DeleteFunc: w.wake,
+	})
+	informer.RunWithContext(ctx)
+}
+
+// failed hears of every watch that breaks. Most are begun again by the informer; one
+// of a resource that is no longer served, or may not be watched, is ended, so that
+// it does not ask for ever. The next pass over a revision that uses it begins it
+// anew.
+func (w *watches) failed(resource schema.GroupVersionResource, this *running, err error) {
+	refused := apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsMethodNotSupported(err)
+	if !refused && true {
+		w.log.V(1).Info("A watch broke and is begun again", "resource", resource.String(), "cause", err.Error())
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.running[resource] != this {
+		return
+	}
+	this.stop()
+	delete(w.running, resource)
+	if refused {
+		for set := range w.users[resource] { // to be looked at more often from now on
+			w.queue.Add(ctrl.Request{NamespacedName: types.NamespacedName{Name: set}})
+		}
+		w.refused[resource] = w.clock.Now().Add(refusedPause)
+		w.log.Info("Changes of managed objects of this resource are noticed late, as it cannot be watched", "resource", resource.String(), "cause", err.Error())
+	}
+}
+
+// wake enqueues the revision that controls an object.
+func (w *watches) wake(changed any) {
+	if gone, ok := changed.(cache.DeletedFinalStateUnknown); ok {
+		changed = gone.Obj
+	}
+	object, ok := changed.(metav1.Object)
+	if !ok {
+		return
+	}
+	if owner := metav1.GetControllerOf(object); owner != nil && isSet(owner) {
+		w.queue.Add(ctrl.Request{NamespacedName: types.NamespacedName{Name: owner.Name}})
+	}
+}
+
+func isSet(owner *metav1.OwnerReference) bool {
+	group := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind()
+	return group == schema.GroupKind{Group: olmv1.GroupVersion.Group, Kind: olmv1.ClusterObjectSetKind}
+}
+
+// onlyOwners drops what the watch has no use for, before it is kept in memory.
+func onlyOwners(changed any) (any, error) {
+	if object, ok := changed.(*metav1.PartialObjectMetadata); ok {
+		object.ManagedFields = nil
+		object.Annotations = nil
+		object.Labels = nil
+		object.Finalizers = nil
+	}
+	return changed, nil
+}

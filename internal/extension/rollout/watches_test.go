@@ -1,0 +1,175 @@
+package rollout
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/util/workqueue"
+	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+var configMaps = corev1.SchemeGroupVersion.WithResource("configmaps")
+
+type watchBench struct {
+	*watches
+	client.Client
+	t     *testing.T
+	queue workqueue.TypedRateLimitingInterface[ctrl.Request]
+	clock *clocktesting.FakePassiveClock
+}
+
+func newWatchBench(t *testing.T, user string) *watchBench {
+	t.Helper()
+	config := env.Start(t)
+	config.Impersonate.UserName = user
+	observer, err := metadata.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &watchBench{
+		t: t, Client: env.Client(t, corev1.AddToScheme, apiextensionsv1.AddToScheme),
+		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]()),
+		clock: clocktesting.NewFakePassiveClock(time.Now()),
+	}
+	b.watches = newWatches(observer, b.clock, logr.Discard())
+	if err := b.Start(t.Context(), b.queue); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.queue.ShutDown)
+	return b
+}
+
+// woken waits for a revision to be enqueued.
+func (b *watchBench) woken() string {
+	request, _ := b.queue.Get()
+	b.queue.Done(request)
+	return request.Name
+}
+
+// ends waits until a resource is not watched.
+func (b *watchBench) ends(resource schema.GroupVersionResource) {
+	b.t.Helper()
+	b.eventually(func() bool { return !b.watching(resource) })
+}
+
+func (b *watchBench) eventually(check func() bool) {
+	b.t.Helper()
+	err := wait.PollUntilContextTimeout(b.t.Context(), 10*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		return check(), nil
+	})
+	if err != nil {
+		b.t.Fatal("it never happened")
+	}
+}
+
+func (b *watchBench) watching(resource schema.GroupVersionResource) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.running[resource] != nil
+}
+
+func managed(object client.Object, set string) client.Object {
+	yes := true
+	object.SetLabels(map[string]string{olmv1.LabelOwnerKind: olmv1.ClusterExtensionKind})
+	object.SetOwnerReferences([]metav1.OwnerReference{{
+		APIVersion: olmv1.GroupVersion.String(), Kind: olmv1.ClusterObjectSetKind, Name: set, UID: "uid", Controller: &yes,
+	}})
+	return object
+}
+
+func TestWatchBeginsAndEndsWithItsUsers(t *testing.T) {
+	b := newWatchBench(t, "")
+	b.use("one-1", configMaps)
+	b.use("two-1", configMaps)
+	object := managed(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "watched"}}, "one-1")
+	if err := b.Create(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.woken(); got != "one-1" {
+		t.Errorf("%s was woken", got)
+	}
+	b.release("one-1")
+	if !b.watching(configMaps) {
+		t.Error("the watch ended with the first of two users")
+	}
+	// An object that changes hands wakes both.
+	managed(object, "two-1")
+	if err := b.Update(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	if got := []string{b.woken(), b.woken()}; got[0] != "one-1" || got[1] != "two-1" {
+		t.Errorf("%v were woken", got)
+	}
+	b.release("two-1")
+	if b.watching(configMaps) || len(b.users) > 0 || len(b.running) > 0 {
+		t.Error("the watch did not end with its last user")
+	}
+}
+
+func TestWatchEndsWithItsKind(t *testing.T) {
+	b := newWatchBench(t, "")
+	resource := schema.GroupVersionResource{Group: "watch.example.com", Version: "v1", Resource: "things"}
+	b.use("kind-1", resource)
+	b.ends(resource)
+
+	crd := &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: "things.watch.example.com"},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: "watch.example.com", Scope: apiextensionsv1.ClusterScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: "Thing", ListKind: "ThingList", Plural: "things", Singular: "thing"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true,
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}}}},
+		},
+	}
+	if err := b.Create(t.Context(), crd); err != nil {
+		t.Fatal(err)
+	}
+	thing := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "watch.example.com/v1", "kind": "Thing", "metadata": map[string]any{"name": "one"}}}
+	managed(thing, "kind-1")
+	// The kind is served a moment after its creation.
+	b.eventually(func() bool { return b.Create(t.Context(), thing) == nil })
+	b.use("kind-1", resource)
+	if got := b.woken(); got != "kind-1" {
+		t.Errorf("%s was woken", got)
+	}
+	if err := b.Delete(t.Context(), crd); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.woken(); got != "kind-1" {
+		t.Errorf("%s was woken", got)
+	}
+	b.ends(resource)
+}
+
+func TestRefusedWatchIsAskedForLater(t *testing.T) {
+	b := newWatchBench(t, "nobody")
+	b.use("refused-1", configMaps)
+	b.ends(configMaps)
+	b.use("refused-1", configMaps)
+	if b.covers("refused-1") {
+		t.Error("a revision whose resource is not watched is said to be covered")
+	}
+	if b.watching(configMaps) {
+		t.Error("the watch was asked for again at once")
+	}
+	b.clock.SetTime(b.clock.Now().Add(refusedPause))
+	b.use("refused-1", configMaps)
+	if !b.covers("refused-1") {
+		t.Error("the watch was not asked for again")
+	}
+	b.release("refused-1")
+}

@@ -1,0 +1,280 @@
+package serving
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	stdlog "log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/apply"
+	"github.com/mainstay-dev/mainstay/internal/bundle"
+	"github.com/mainstay-dev/mainstay/internal/render"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+const (
+	// patience bounds every wait of a test: what has not happened by then never will.
+	patience = 8 * time.Second
+	tick     = 20 * time.Millisecond
+
+	serviceName = "hooks-webhook-service"
+	secretName  = "hooks-webhook-service-cert"
+	webhooks    = 3
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv("SERVING_TEST_LOG") != "" {
+		log.SetLogger(zap.New(zap.UseDevMode(true)))
+	} else {
+		log.SetLogger(logr.Discard())
+	}
+	os.Exit(env.Run(m))
+}
+
+// scene is an API server with the issuer, and an extension that a test installs.
+type scene struct {
+	client.Client
+	t         *testing.T
+	clock     *clocktesting.FakePassiveClock
+	namespace string
+	engine    *apply.Engine
+	owner     apply.Owner
+	objects   []unstructured.Unstructured
+}
+
+// newScene starts the issuer and renders, but does not install, the extension.
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	s := &scene{t: t, Client: env.Client(t, clientgoscheme.AddToScheme), clock: clocktesting.NewFakePassiveClock(time.Now())}
+	mgr, err := ctrl.NewManager(env.Start(t), ctrl.Options{
+		Scheme: s.Scheme(), Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: ptr.To(true)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Setup(mgr, Options{Clock: s.clock}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("the manager ended: %v", err)
+		}
+	})
+
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "serving-"}}
+	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "owner-", Namespace: "default"}}
+	for _, object := range []client.Object{namespace, owner} {
+		if err := s.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.namespace = namespace.Name
+	dynamicClient, err := dynamic.NewForConfig(mgr.GetConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.engine = apply.New(dynamicClient, mgr.GetRESTMapper(), nil)
+	s.owner = apply.Owner{
+		Reference: metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID},
+		Labels:    map[string]string{olmv1.LabelOwnerKind: olmv1.ClusterExtensionKind, olmv1.LabelOwnerName: "hooks"},
+		Revision:  1,
+	}
+	root, err := env.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := bundle.Load(os.DirFS(filepath.Join(root, "internal", "render", "testdata", "bundles", "hooks")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.objects, err = render.Render(b, render.Options{InstallNamespace: s.namespace}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.uninstall)
+	return s
+}
+
+// install applies the objects as a roll-out does.
+func (s *scene) install() {
+	s.t.Helper()
+	phase := apply.Phase{Name: "all"}
+	for i := range s.objects {
+		phase.Objects = append(phase.Objects, apply.Object{Manifest: &s.objects[i]})
+	}
+	result := s.engine.Apply(s.t.Context(), &apply.Revision{Owner: s.owner, Phases: []apply.Phase{phase}, Ungated: true})
+	if err := result.Err(); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *scene) uninstall() {
+	for i := range s.objects {
+		if err := s.Delete(context.Background(), s.objects[i].DeepCopy()); client.IgnoreNotFound(err) != nil {
+			s.t.Error(err)
+		}
+	}
+	s.eventually("the extension is gone", func() error {
+		for i := range s.objects {
+			object := s.objects[i].DeepCopy()
+			if err := s.Get(context.Background(), client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) {
+				return fmt.Errorf("%s %s: %w", object.GetKind(), object.GetName(), errors.Join(fmt.Errorf("it is there %v %v %v %v %v", object.GetCreationTimestamp(), object.GetDeletionTimestamp(), object.GetFinalizers(), object.GetUID(), object.Object["status"]), err))
+			}
+		}
+		return nil
+	})
+}
+
+func (s *scene) eventually(what string, check func() error) {
+	s.t.Helper()
+	last := errors.New("not checked")
+	err := wait.PollUntilContextTimeout(context.Background(), tick, patience, true, func(context.Context) (bool, error) {
+		last = check()
+		return last == nil, nil
+	})
+	if err != nil {
+		s.t.Fatalf("%s: never: %v", what, last)
+	}
+}
+
+// passes lets time pass, and has the issuer look, as it would by itself then.
+func (s *scene) passes(until time.Time) {
+	s.t.Helper()
+	s.clock.SetTime(until)
+	s.change(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: serviceName}}, func(object client.Object) {
+		object.SetAnnotations(map[string]string{render.AnnotationServingCertificate: secretName, "now": until.String()})
+	})
+}
+
+// change reads an object, changes and writes it.
+func (s *scene) change(object client.Object, how func(client.Object)) {
+	s.t.Helper()
+	s.eventually("an object is changed", func() error {
+		if err := s.Get(s.t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+			return err
+		}
+		how(object)
+		return s.Update(s.t.Context(), object)
+	})
+}
+
+func (s *scene) secret() (*corev1.Secret, error) {
+	secret := &corev1.Secret{}
+	return secret, s.Get(context.Background(), client.ObjectKey{Namespace: s.namespace, Name: secretName}, secret)
+}
+
+// consumers reads the objects that carry caBundle.
+func (s *scene) consumers() []*unstructured.Unstructured {
+	s.t.Helper()
+	var found []*unstructured.Unstructured
+	for i := range s.objects {
+		if s.objects[i].GetAnnotations()[render.AnnotationCAFrom] != "" {
+			object := s.objects[i].DeepCopy()
+			if err := s.Get(s.t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+				s.t.Fatal(err)
+			}
+			found = append(found, object)
+		}
+	}
+	if len(found) != webhooks {
+		s.t.Fatalf("%d objects have webhooks, want %d", len(found), webhooks)
+	}
+	return found
+}
+
+// trusted waits until the Secret fulfils the condition and every webhook trusts what it
+// says. It gives the Secret, and the caBundle.
+func (s *scene) trusted(what string, check func(*corev1.Secret) error) (*corev1.Secret, []byte) {
+	s.t.Helper()
+	var secret *corev1.Secret
+	s.eventually(what, func() error {
+		var err error
+		if secret, err = s.secret(); err != nil {
+			return err
+		}
+		if err := check(secret); err != nil {
+			return err
+		}
+		for _, consumer := range s.consumers() {
+			for _, has := range bundlesOf(consumer) {
+				if !bytes.Equal(has, secret.Data[keyAuthorities]) {
+					return fmt.Errorf("%s %s trusts something else (%d bytes)", consumer.GetKind(), consumer.GetName(), len(has))
+				}
+			}
+		}
+		return nil
+	})
+	return secret, secret.Data[keyAuthorities]
+}
+
+func issued(*corev1.Secret) error { return nil }
+
+// answers tells whether a webhook that serves with a Secret's certificate is accepted
+// by an API server that trusts a bundle: a request is sent and answered.
+func (s *scene) answers(secret *corev1.Secret, caBundle []byte) error {
+	pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
+	if err != nil {
+		return err
+	}
+	webhook := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "allowed") }))
+	webhook.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	webhook.Config.ErrorLog = stdlog.New(io.Discard, "", 0) // refusals are what some tests want
+	webhook.StartTLS()
+	defer webhook.Close()
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(caBundle)
+	transport := &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12, Time: s.clock.Now},
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, webhook.Listener.Addr().String())
+		},
+	}
+	defer transport.CloseIdleConnections()
+	response, err := (&http.Client{Transport: transport}).Get("https://" + serviceName + "." + s.namespace + ".svc/validate")
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err == nil && string(body) != "allowed" {
+		err = fmt.Errorf("the webhook answered %q", body)
+	}
+	return err
+}
+
+func owners(object metav1.Object, manager string) []metav1.ManagedFieldsEntry {
+	return slices.DeleteFunc(slices.Clone(object.GetManagedFields()), func(e metav1.ManagedFieldsEntry) bool { return e.Manager != manager })
+}

@@ -1,0 +1,252 @@
+package serving
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/apply"
+	"github.com/mainstay-dev/mainstay/internal/certificate"
+)
+
+func TestWebhooksAreServed(t *testing.T) {
+	s := newScene(t)
+	s.install()
+	secret, caBundle := s.trusted("a certificate is issued", issued)
+	if err := s.answers(secret, caBundle); err != nil {
+		t.Error(err)
+	}
+	if secret.Type != corev1.SecretTypeTLS {
+		t.Errorf("the Secret has the type %s", secret.Type)
+	}
+	service := &corev1.Service{}
+	if err := s.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: serviceName}, service); err != nil {
+		t.Fatal(err)
+	}
+	wantOwners := []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: serviceName, UID: service.UID}}
+	if diff := cmp.Diff(wantOwners, secret.OwnerReferences); diff != "" {
+		t.Errorf("owners (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(s.owner.Labels, secret.Labels); diff != "" {
+		t.Errorf("labels (-want +got):\n%s", diff)
+	}
+
+	// Applying the same once more changes nothing.
+	before := s.consumers()
+	s.install()
+	for i, consumer := range s.consumers() {
+		if before[i].GetResourceVersion() != consumer.GetResourceVersion() {
+			t.Errorf("applying %s %s again changes it", consumer.GetKind(), consumer.GetName())
+		}
+	}
+	// The next revision takes over what it owns, which is not caBundle.
+	s.owner.Siblings = map[types.UID]int64{s.owner.Reference.UID: 1}
+	s.owner.Reference.Name, s.owner.Reference.UID, s.owner.Revision = "next", "00000000-0000-0000-0000-000000000002", 2
+	s.install()
+	for _, consumer := range s.consumers() {
+		if owner := metav1.GetControllerOf(consumer); owner == nil || owner.Name != "next" {
+			t.Errorf("%s %s was not taken over: %v", consumer.GetKind(), consumer.GetName(), owner)
+		}
+		for _, has := range bundlesOf(consumer) {
+			if !bytes.Equal(has, caBundle) {
+				t.Errorf("taking over %s %s changes its caBundle", consumer.GetKind(), consumer.GetName())
+			}
+		}
+		for manager, want := range map[string]bool{apply.FieldManager: false, FieldManager: true} {
+			fields := owners(consumer, manager)
+			if len(fields) != 1 || strings.Contains(fields[0].FieldsV1.GetRawString(), "f:caBundle") != want {
+				t.Errorf("%s: %s owns caBundle is not %v: %v", consumer.GetKind(), manager, want, fields)
+			}
+		}
+	}
+}
+
+func TestDamageIsHealed(t *testing.T) {
+	s := newScene(t)
+	s.install()
+	first, _ := s.trusted("a certificate is issued", issued)
+
+	for _, consumer := range s.consumers() {
+		s.change(consumer, func(object client.Object) { dropBundles(object.(*unstructured.Unstructured)) })
+	}
+	same, _ := s.trusted("caBundle is back", issued)
+	if diff := cmp.Diff(first.Data, same.Data); diff != "" {
+		t.Error("the certificate changed with caBundle")
+	}
+
+	if err := s.Delete(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	second, caBundle := s.trusted("the Secret is back", func(secret *corev1.Secret) error {
+		if secret.UID == first.UID {
+			return errors.New("it is the old one")
+		}
+		return nil
+	})
+	for name, secret := range map[string]*corev1.Secret{"new": second, "old, which pods still have": first} {
+		if err := s.answers(secret, caBundle); err != nil {
+			t.Errorf("with the %s certificate: %v", name, err)
+		}
+	}
+
+	for name, damage := range map[string]func(*corev1.Secret){
+		"certificate": func(secret *corev1.Secret) { secret.Data[corev1.TLSCertKey] = []byte("damaged") },
+		"key": func(secret *corev1.Secret) {
+			secret.Data[corev1.TLSPrivateKeyKey] = first.Data[corev1.TLSPrivateKeyKey]
+		},
+		"authorities": func(secret *corev1.Secret) { secret.Data[keyAuthorities] = first.Data[keyAuthorities] },
+		"labels":      func(secret *corev1.Secret) { secret.Labels = nil },
+		"owner":       func(secret *corev1.Secret) { secret.OwnerReferences = nil },
+	} {
+		before, err := s.secret()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.change(before, func(object client.Object) { damage(object.(*corev1.Secret)) })
+		after, caBundle := s.trusted("the damaged "+name+" is healed", func(secret *corev1.Secret) error {
+			if secret.ResourceVersion == before.ResourceVersion || len(secret.OwnerReferences) != 1 || secret.Labels[olmv1.LabelOwnerName] != "hooks" {
+				return fmt.Errorf("it is still damaged: %v", secret.ObjectMeta)
+			}
+			return s.answers(secret, secret.Data[keyAuthorities])
+		})
+		if err := s.answers(after, caBundle); err != nil {
+			t.Errorf("after the damage to the %s: %v", name, err)
+		}
+	}
+}
+
+func dropBundles(object *unstructured.Unstructured) {
+	unstructured.RemoveNestedField(object.Object, "spec", "conversion", "webhook", "clientConfig", "caBundle")
+	list, _, _ := unstructured.NestedSlice(object.Object, "webhooks")
+	for _, webhook := range list {
+		unstructured.RemoveNestedField(webhook.(map[string]any), "clientConfig", "caBundle")
+	}
+	if list != nil {
+		object.Object["webhooks"] = list
+	}
+}
+
+func TestRenewal(t *testing.T) {
+	s := newScene(t)
+	s.install()
+	serving, _ := s.trusted("a certificate is issued", issued)
+	first := serving
+	for range 2 {
+		pair, err := certificate.Parse(serving.Data[corev1.TLSCertKey], serving.Data[corev1.TLSPrivateKeyKey])
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.passes(pair.RenewAt())
+		waiting, caBundle := s.trusted("the next authority is trusted", func(secret *corev1.Secret) error {
+			if len(secret.Data[keyNextCertificate]) == 0 {
+				return errors.New("there is no next certificate")
+			}
+			return nil
+		})
+		authorities, err := certificate.ParseBundle(caBundle)
+		if err != nil || len(authorities) != 2 {
+			t.Errorf("%d authorities are trusted, want the old and the new (%v)", len(authorities), err)
+		}
+		if !bytes.Equal(waiting.Data[corev1.TLSCertKey], serving.Data[corev1.TLSCertKey]) {
+			t.Error("the certificate changed before its authority had time to be known")
+		}
+		if err := s.answers(waiting, caBundle); err != nil {
+			t.Errorf("during the renewal: %v", err)
+		}
+
+		s.passes(pair.RenewAt().Add(settling))
+		renewed, caBundle := s.trusted("the next certificate is used", func(secret *corev1.Secret) error {
+			if len(secret.Data[keyNextCertificate])+len(secret.Data[keyNextKey])+len(secret.Annotations[annotationRenewing]) > 0 {
+				return errors.New("the renewal has not ended")
+			}
+			return nil
+		})
+		if !bytes.Equal(renewed.Data[corev1.TLSCertKey], waiting.Data[keyNextCertificate]) {
+			t.Error("another certificate than the one that waited is used")
+		}
+		for name, secret := range map[string]*corev1.Secret{"new": renewed, "old, which pods still have": serving} {
+			if err := s.answers(secret, caBundle); err != nil {
+				t.Errorf("after the renewal, with the %s certificate: %v", name, err)
+			}
+		}
+		serving = renewed
+	}
+	if err := s.answers(first, serving.Data[keyAuthorities]); err == nil {
+		t.Error("the certificate before the last is still trusted")
+	}
+}
+
+func TestForeignSecretIsLeftAlone(t *testing.T) {
+	s := newScene(t)
+	foreign := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: secretName},
+		Data:       map[string][]byte{"mine": []byte("1")},
+	}
+	if err := s.Create(t.Context(), foreign); err != nil {
+		t.Fatal(err)
+	}
+	s.install()
+	s.eventually("an Event says that it is in the way", func() error {
+		list := &eventsv1.EventList{}
+		if err := s.List(t.Context(), list, client.InNamespace(s.namespace)); err != nil {
+			return err
+		}
+		for _, event := range list.Items {
+			if event.Reason == reasonForeign && event.Regarding.Kind == "Service" && event.Regarding.Name == serviceName && strings.Contains(event.Note, secretName) {
+				return nil
+			}
+		}
+		return fmt.Errorf("there are %d others", len(list.Items))
+	})
+	now, err := s.secret()
+	if err != nil || now.ResourceVersion != foreign.ResourceVersion {
+		t.Errorf("the Secret was touched: %v, %v", now, err)
+	}
+	for _, consumer := range s.consumers() {
+		if got := bytes.Join(bundlesOf(consumer), nil); len(got) > 0 {
+			t.Errorf("%s %s trusts %s", consumer.GetKind(), consumer.GetName(), got)
+		}
+	}
+	if err := s.Delete(t.Context(), foreign); err != nil {
+		t.Fatal(err)
+	}
+	s.passes(s.clock.Now().Add(foreignPause))
+	secret, caBundle := s.trusted("a certificate is issued once nothing is in the way", issued)
+	if err := s.answers(secret, caBundle); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestInjectionMakesNothing: between reading and writing an object may go.
+func TestInjectionMakesNothing(t *testing.T) {
+	s := newScene(t)
+	s.install()
+	_, caBundle := s.trusted("a certificate is issued", issued)
+	for _, consumer := range s.consumers() {
+		if err := s.Delete(t.Context(), consumer.DeepCopy()); err != nil {
+			t.Fatal(err)
+		}
+		s.eventually("it is gone", func() error {
+			if err := s.Get(t.Context(), client.ObjectKeyFromObject(consumer), consumer.DeepCopy()); !apierrors.IsNotFound(err) {
+				return errors.Join(errors.New("it is there"), err)
+			}
+			return nil
+		})
+		err := s.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(injection(consumer, caBundle)), client.FieldOwner(FieldManager))
+		if !apierrors.IsConflict(err) {
+			t.Errorf("%s: error %v, want a conflict", consumer.GetKind(), err)
+		}
+	}
+}

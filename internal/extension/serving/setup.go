@@ -1,0 +1,121 @@
+package serving
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/render"
+)
+
+const (
+	// workers is how many certificates are looked after side by side.
+	workers = 2
+	// firstPause and longestPause bound the pauses between attempts that failed.
+	firstPause, longestPause = 100 * time.Millisecond, time.Minute
+)
+
+var (
+	serviceKind = corev1.SchemeGroupVersion.WithKind("Service")
+	secretKind  = corev1.SchemeGroupVersion.WithKind("Secret")
+)
+
+// Options are what the controller is set up with.
+type Options struct {
+	// Clock tells the time, for the validity of certificates. Nil means the real one.
+	Clock clock.PassiveClock
+}
+
+// Setup adds the issuer of webhooks' certificates to a manager.
+//
+// It watches the metadata of the objects of extensions only. Secrets may be in the
+// namespace of any extension, so that the right to them cannot be narrowed.
+//
+// +kubebuilder:rbac:groups="",resources=services,verbs=list;watch
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;update
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations;mutatingwebhookconfigurations,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+func Setup(mgr ctrl.Manager, o Options) error {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	metadata, err := cache.New(mgr.GetConfig(), cache.Options{
+		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+		DefaultLabelSelector: labels.SelectorFromSet(labels.Set{olmv1.LabelOwnerKind: olmv1.ClusterExtensionKind}),
+		DefaultTransform:     cache.TransformStripManagedFields(),
+	})
+	if err != nil {
+		return fmt.Errorf("making the cache of webhooks' metadata: %w", err)
+	}
+	if err := mgr.Add(metadata); err != nil {
+		return fmt.Errorf("adding the cache of webhooks' metadata: %w", err)
+	}
+	watch := func(kind schema.GroupVersionKind, find func(client.Object) []ctrl.Request, predicates ...predicate.Predicate) source.Source {
+		object := &metav1.PartialObjectMetadata{}
+		object.SetGroupVersionKind(kind)
+		wake := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, changed client.Object) []ctrl.Request { return find(changed) })
+		return source.Kind[client.Object](metadata, object, wake, predicates...)
+	}
+	b := ctrl.NewControllerManagedBy(mgr).
+		Named("serving").
+		WatchesRawSource(watch(serviceKind, secretOfService)).
+		WatchesRawSource(watch(secretKind, secretItself)).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: workers,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstPause, longestPause),
+		})
+	for _, kind := range consumerKinds {
+		b = b.WatchesRawSource(watch(kind, secretOfConsumer, predicate.Or[client.Object](
+			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{})))
+	}
+	err = b.Complete(&issuer{
+		client: mgr.GetClient(), reader: mgr.GetAPIReader(), metadata: metadata,
+		events: mgr.GetEventRecorder("mainstay-serving"), clock: o.Clock,
+	})
+	if err != nil {
+		return fmt.Errorf("setting up the issuer of webhooks' certificates: %w", err)
+	}
+	return nil
+}
+
+func secretOfService(service client.Object) []ctrl.Request {
+	return request(service.GetNamespace(), service.GetAnnotations()[render.AnnotationServingCertificate])
+}
+
+func secretOfConsumer(consumer client.Object) []ctrl.Request {
+	namespace, name, _ := strings.Cut(consumer.GetAnnotations()[render.AnnotationCAFrom], "/")
+	return request(namespace, name)
+}
+
+// secretItself leaves out the Secrets that extensions bring with them.
+func secretItself(secret client.Object) []ctrl.Request {
+	if secret.GetAnnotations()[annotationService] == "" {
+		return nil
+	}
+	return request(secret.GetNamespace(), secret.GetName())
+}
+
+func request(namespace, name string) []ctrl.Request {
+	if namespace == "" || name == "" {
+		return nil
+	}
+	return []ctrl.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}}
+}

@@ -1,0 +1,59 @@
+// Package extension is the component operator-controller: the controllers of
+// ClusterExtension (install) and ClusterObjectSet (rollout), and what they share.
+package extension
+
+import (
+	"context"
+	"errors"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/mainstay-dev/mainstay/internal/extension/install"
+	"github.com/mainstay-dev/mainstay/internal/extension/preflight"
+	"github.com/mainstay-dev/mainstay/internal/extension/rollout"
+	"github.com/mainstay-dev/mainstay/internal/extension/serving"
+	"github.com/mainstay-dev/mainstay/internal/image"
+)
+
+// Options configure the component.
+type Options struct {
+	// SystemNamespace is where the component keeps Secrets of its own. Required.
+	SystemNamespace string
+	// Catalogs reads the content of catalogs. Required.
+	Catalogs install.CatalogReader
+	// Images gives the client that pulls bundles; it is asked each time, for its logins
+	// may change. Required.
+	Images func(context.Context) (*image.Client, error)
+	// CacheDir holds unpacked bundles. It may be deleted while the program runs.
+	// Required.
+	CacheDir string
+	// RequireServiceAccount refuses extensions that name no account to be installed as.
+	RequireServiceAccount bool
+	// Program is the version of this program.
+	Program string
+}
+
+// Setup adds the controllers of the component to a manager. It is the one list of
+// them.
+func Setup(mgr ctrl.Manager, opts Options) error {
+	if opts.SystemNamespace == "" || opts.CacheDir == "" || opts.Catalogs == nil || opts.Images == nil {
+		return errors.New("setting up operator-controller: system namespace, cache directory, catalogs and images are required")
+	}
+	installs := &install.Controller{
+		Client:                mgr.GetClient(),
+		Reader:                mgr.GetAPIReader(),
+		Catalogs:              opts.Catalogs,
+		Bundles:               &bundles{images: opts.Images, cache: image.NewCache(opts.CacheDir)},
+		Preflight:             preflight.New(mgr.GetAPIReader(), mgr.GetRESTMapper()),
+		SystemNamespace:       opts.SystemNamespace,
+		RequireServiceAccount: opts.RequireServiceAccount,
+		Program:               opts.Program,
+	}
+	if err := installs.SetupWithManager(mgr); err != nil {
+		return err
+	}
+	if err := serving.Setup(mgr, serving.Options{}); err != nil {
+		return err
+	}
+	return rollout.Setup(mgr, rollout.Options{SystemNamespace: opts.SystemNamespace})
+}

@@ -1,0 +1,596 @@
+package image
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/zstd"
+	imgspecv1 "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+func TestRoundTrip(t *testing.T) {
+	host := newRegistry(t, nil)
+	bundle := fstest.MapFS{
+		"manifests/csv.yaml":        {Data: []byte("kind: ClusterServiceVersion\n")},
+		"metadata/annotations.yaml": {Data: []byte("annotations: {}\n")},
+		"tests/scorecard/config":    {Data: []byte("x")},
+		"README.md":                 {Data: []byte("not part of the bundle")},
+	}
+	spec, err := BundleSpec(bundle, map[string]string{"operators.operatorframework.io.bundle.package.v1": "foo"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	built, err := Build(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref := host + "/org/foo-bundle:v1"
+	client := NewClient(Options{})
+	canonical, err := client.Push(t.Context(), ref, nil, built)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := host + "/org/foo-bundle@" + built.Digest(); canonical != want {
+		t.Errorf("pushed as %s, want %s", canonical, want)
+	}
+	resolved, err := client.Resolve(t.Context(), ref)
+	if err != nil || resolved != canonical {
+		t.Errorf("resolved to %q (%v), want %s", resolved, err, canonical)
+	}
+	for _, name := range []string{ref, canonical, host + "/org/foo-bundle:other@" + built.Digest()} {
+		img, err := client.Pull(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer img.Close()
+		if img.Canonical != canonical {
+			t.Errorf("pulled %s as %s, want %s", name, img.Canonical, canonical)
+		}
+		wantLabels := map[string]string{
+			LabelBundleMediaType: "registry+v1", LabelBundleManifests: "manifests/", LabelBundleMetadata: "metadata/",
+			"operators.operatorframework.io.bundle.package.v1": "foo",
+		}
+		if diff := cmp.Diff(wantLabels, img.Labels); diff != "" {
+			t.Errorf("labels (-want +got):\n%s", diff)
+		}
+		dir := t.TempDir()
+		if _, err := img.Extract(t.Context(), "/", dir); err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]string{
+			"manifests/": "", "manifests/csv.yaml": "kind: ClusterServiceVersion\n",
+			"metadata/": "", "metadata/annotations.yaml": "annotations: {}\n",
+			"tests/": "", "tests/scorecard/": "", "tests/scorecard/config": "x",
+		}
+		if diff := cmp.Diff(want, tree(t, dir)); diff != "" {
+			t.Errorf("files (-want +got):\n%s", diff)
+		}
+	}
+}
+
+func TestCompressions(t *testing.T) {
+	host := newRegistry(t, nil)
+	archive := tarball(t, entry{name: "configs/a", data: "1"})
+	encoder, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	layers := map[string][]byte{
+		imgspecv1.MediaTypeImageLayer:                       archive,
+		imgspecv1.MediaTypeImageLayerGzip:                   gzipped(t, archive),
+		imgspecv1.MediaTypeImageLayerZstd:                   encoder.EncodeAll(archive, nil),
+		"application/vnd.docker.image.rootfs.diff.tar.gzip": archive, // the type is wrong, the bytes count
+	}
+	for mediaType, data := range layers {
+		ref := push(t, host+"/c:1", imageOf(t, mediaType, data))
+		got, err := pullAndExtract(t.Context(), t, NewClient(Options{}), ref, "/configs")
+		if err != nil {
+			t.Fatalf("%s: %v", mediaType, err)
+		}
+		if diff := cmp.Diff(map[string]string{"a": "1"}, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", mediaType, diff)
+		}
+	}
+	for _, mediaType := range []string{"application/vnd.cncf.helm.chart", "application/vnd.oci.image.layer.v1.tar+gzip+encrypted", "application/vnd.oci.image.layer.nondistributable.v1.tar"} {
+		ref := push(t, host+"/c:2", imageOf(t, mediaType, archive))
+		_, err := pullAndExtract(t.Context(), t, NewClient(Options{}), ref, "/configs")
+		wantError(t, err, KindContent, "extract image "+ref)
+	}
+}
+
+func TestPlatforms(t *testing.T) {
+	host := newRegistry(t, nil)
+	var images []*Built
+	for _, arch := range []string{"amd64", "s390x"} {
+		built, err := Build(Spec{OS: "linux", Architecture: arch, Layers: []Layer{{Files: []File{{Path: "/configs/arch", Content: []byte(arch)}}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		images = append(images, built)
+	}
+	canonical := push(t, host+"/multi:1", images...)
+	for _, arch := range []string{"amd64", "s390x"} {
+		client := NewClient(Options{Architecture: arch})
+		img, err := client.Pull(t.Context(), host+"/multi:1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer img.Close()
+		if img.Canonical != canonical {
+			t.Errorf("%s: pulled as %s, want the index %s", arch, img.Canonical, canonical)
+		}
+		got, err := pullAndExtract(t.Context(), t, client, canonical, "/configs")
+		if err != nil || got["arch"] != arch {
+			t.Errorf("%s: got %v (%v)", arch, got, err)
+		}
+	}
+	_, err := NewClient(Options{Architecture: "riscv64"}).Pull(t.Context(), host+"/multi:1")
+	wantError(t, err, KindContent, "it has no platform linux/riscv64; it has linux/amd64, linux/s390x")
+
+	// An image of one platform is taken as it is: catalogs and bundles hold no programs.
+	single := push(t, host+"/single:1", images[0])
+	if _, err := pullAndExtract(t.Context(), t, NewClient(Options{Architecture: "riscv64"}), single, "/configs"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRegistryFailures(t *testing.T) {
+	var wrap atomic.Pointer[middleware]
+	host := newRegistry(t, func(w http.ResponseWriter, r *http.Request) bool {
+		m := wrap.Load()
+		return m != nil && (*m)(w, r)
+	})
+	ref := host + "/org/cat:v1"
+	built := catalogImage(t)
+	push(t, ref, built)
+	layer := built.layers[0]
+	onManifest := func(answer http.HandlerFunc) middleware {
+		return func(w http.ResponseWriter, r *http.Request) bool {
+			hit := strings.Contains(r.URL.Path, "/manifests/")
+			if hit {
+				answer(w, r)
+			}
+			return hit
+		}
+	}
+	onLayer := func(answer http.HandlerFunc) middleware {
+		return func(w http.ResponseWriter, r *http.Request) bool {
+			hit := strings.HasSuffix(r.URL.Path, layer.digest.String())
+			if hit {
+				answer(w, r)
+			}
+			return hit
+		}
+	}
+	status := func(code int, body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "0")
+			w.WriteHeader(code)
+			fmt.Fprint(w, body)
+		}
+	}
+	changed := append([]byte{}, layer.data...)
+	changed[len(changed)-1] ^= 1
+	tests := map[string]struct {
+		wrap  middleware
+		opts  Options
+		kind  Kind
+		wants []string
+	}{
+		"no such tag":              {wrap: onManifest(status(404, `{"errors":[{"code":"MANIFEST_UNKNOWN","message":"no such tag"}]}`)), kind: KindNotFound, wants: []string{"pull image " + ref, "no such tag", "check the name and the tag"}},
+		"not found, not in JSON":   {wrap: onManifest(status(404, "<html>nothing here")), kind: KindNotFound},
+		"unauthorized":             {wrap: onManifest(status(401, `{"errors":[{"code":"UNAUTHORIZED"}]}`)), kind: KindDenied, wants: []string{"check the pull secret"}},
+		"forbidden":                {wrap: onManifest(status(403, `{"errors":[{"code":"DENIED"}]}`)), kind: KindDenied},
+		"forbidden, not in JSON":   {wrap: onManifest(status(403, "go away")), kind: KindDenied},
+		"server error":             {wrap: onManifest(status(500, "oops")), kind: KindUnavailable, wants: []string{"500"}},
+		"gateway":                  {wrap: onManifest(status(503, "<html>")), kind: KindUnavailable},
+		"always too many requests": {wrap: onManifest(status(429, `{"errors":[{"code":"TOOMANYREQUESTS","message":"slow down"}]}`)), kind: KindUnavailable, wants: []string{"slow down"}},
+		"a manifest that is none":  {wrap: onManifest(status(200, "<html>welcome")), kind: KindContent},
+		"never answers":            {wrap: onManifest(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }), opts: Options{Timeouts: Timeouts{Open: 50 * time.Millisecond}}, kind: KindUnavailable, wants: []string{"deadline"}},
+		"asks for a pause too long": {wrap: onManifest(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "3600")
+			w.WriteHeader(429)
+		}), opts: Options{Timeouts: Timeouts{Open: 50 * time.Millisecond}}, kind: KindUnavailable, wants: []string{"deadline"}},
+		"layer missing":              {wrap: onLayer(status(404, `{"errors":[{"code":"BLOB_UNKNOWN"}]}`)), kind: KindNotFound, wants: []string{layer.digest.String()}},
+		"layer fails":                {wrap: onLayer(status(502, "")), kind: KindUnavailable},
+		"layer with another content": {wrap: onLayer(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(changed) }), kind: KindContent, wants: []string{"what the registry sent as the blob " + layer.digest.String() + " has the digest sha256:"}},
+		"layer with another size":    {wrap: onLayer(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(append(layer.data, "more"...)) }), kind: KindContent, wants: []string{"in the registry, the manifest says"}},
+		"layer too long, size unsaid": {wrap: onLayer(func(w http.ResponseWriter, _ *http.Request) {
+			w.(http.Flusher).Flush()
+			_, _ = w.Write(append(layer.data, "more"...))
+		}), kind: KindContent, wants: []string{"is longer than"}},
+		"layer too short, size unsaid": {wrap: onLayer(func(w http.ResponseWriter, _ *http.Request) {
+			w.(http.Flusher).Flush()
+			_, _ = w.Write(layer.data[:50])
+		}), kind: KindContent, wants: []string{"ends after 50 of the"}},
+		"connection cut": {wrap: onLayer(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", fmt.Sprint(len(layer.data)))
+			_, _ = w.Write(layer.data[:50])
+		}), kind: KindUnavailable, wants: []string{"connection failed after 50 bytes"}},
+		"connection stalls": {wrap: onLayer(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Length", fmt.Sprint(len(layer.data)))
+			_, _ = w.Write(layer.data[:50])
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		}), opts: Options{Timeouts: Timeouts{Stall: 50 * time.Millisecond}}, kind: KindUnavailable, wants: []string{"the registry stopped sending for 50ms"}},
+		"layer over the limit": {wrap: onLayer(status(500, "")), opts: Options{Limits: Limits{BlobBytes: 10}}, kind: KindContent, wants: []string{"at most 10 are read"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			wrap.Store(&test.wrap)
+			defer wrap.Store(nil)
+			_, err := pullAndExtract(t.Context(), t, NewClient(test.opts), ref, "/configs")
+			wantError(t, err, test.kind, test.wants...)
+		})
+	}
+}
+
+func TestManifestDigestIsVerified(t *testing.T) {
+	lie := false
+	host := newRegistry(t, func(w http.ResponseWriter, r *http.Request) bool {
+		if !lie || !strings.Contains(r.URL.Path, "/manifests/") {
+			return false
+		}
+		w.Header().Set("Content-Type", imgspecv1.MediaTypeImageManifest)
+		_, _ = w.Write(imageOf(t, imgspecv1.MediaTypeImageLayerGzip, []byte("evil")).manifest.data)
+		return true
+	})
+	canonical := push(t, host+"/cat:v1", catalogImage(t))
+	lie = true
+	_, err := NewClient(Options{}).Pull(t.Context(), canonical)
+	wantError(t, err, KindContent, "sent a manifest that does not have the digest sha256:")
+}
+
+func TestTooManyRequestsIsRetried(t *testing.T) {
+	var refused atomic.Int32
+	host := newRegistry(t, func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodGet || !strings.Contains(r.URL.Path, "/manifests/") || refused.Add(1) > 2 {
+			return false
+		}
+		w.Header().Set("Retry-After", "0")
+		w.WriteHeader(http.StatusTooManyRequests)
+		return true
+	})
+	want := push(t, host+"/cat:v1", catalogImage(t))
+	got, err := NewClient(Options{}).Resolve(t.Context(), host+"/cat:v1")
+	if err != nil || got != want {
+		t.Errorf("got %q (%v), want %s", got, err, want)
+	}
+}
+
+func TestCancelledPull(t *testing.T) {
+	host := newRegistry(t, nil)
+	ref := push(t, host+"/cat:v1", catalogImage(t))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := NewClient(Options{}).Pull(ctx, ref)
+	wantError(t, err, KindUnavailable)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("%v is not context.Canceled", err)
+	}
+}
+
+const robot, password = "robot", "s3cr3t-Pass"
+
+// basicAuth asks for the login, and echoes what it got as a careless registry might.
+func basicAuth(w http.ResponseWriter, r *http.Request) bool {
+	u, p, ok := r.BasicAuth()
+	if ok && u == robot && p == password {
+		return false
+	}
+	w.Header().Set("WWW-Authenticate", `Basic realm="test"`)
+	w.WriteHeader(http.StatusUnauthorized)
+	fmt.Fprintf(w, `{"errors":[{"code":"UNAUTHORIZED","message":"bad login %s:%s, see https://u:p@%s/help?token=abc"}]}`, u, p, r.Host)
+	return true
+}
+
+func dockerConfig(host, user, password string) string {
+	auth := base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
+	return fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, host, auth)
+}
+
+func TestCredentials(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	host := newRegistry(t, basicAuth)
+	ref := host + "/private/cat:v1"
+	good := dockerConfig(host, robot, password)
+	withGood, err := NewClient(Options{}).WithCredentials([]byte(good))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := withGood.Push(t.Context(), ref, nil, catalogImage(t)); err != nil {
+		t.Fatal(err)
+	}
+	const bad = "wr0ng-Pass"
+	tests := map[string]struct {
+		secret   string
+		authFile string
+		denied   bool
+	}{
+		"none":                     {denied: true},
+		"pull secret":              {secret: good},
+		"legacy pull secret":       {secret: strings.TrimSuffix(strings.TrimPrefix(good, `{"auths":`), "}")},
+		"user and password":        {secret: fmt.Sprintf(`{"auths":{%q:{"username":%q,"password":%q}}}`, host, robot, password)},
+		"for the repository":       {secret: dockerConfig(host+"/private", robot, password)},
+		"for another repository":   {secret: dockerConfig(host+"/other", robot, password), denied: true},
+		"wrong":                    {secret: dockerConfig(host, robot, bad), denied: true},
+		"auth file":                {authFile: good},
+		"secret beats file":        {secret: good, authFile: dockerConfig(host, robot, bad)},
+		"file completes secret":    {secret: dockerConfig("example.com", robot, bad), authFile: good},
+		"secret without logins":    {secret: `{"credsStore":"evil"}`, denied: true},
+		"missing or empty entries": {secret: `{"auths":{}}`, authFile: `{}`, denied: true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			opts := Options{}
+			if test.authFile != "" {
+				opts.AuthFile = writeFile(t, "auth.json", test.authFile)
+			}
+			client := NewClient(opts)
+			if test.secret != "" {
+				if client, err = client.WithCredentials([]byte(test.secret)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, err := pullAndExtract(t.Context(), t, client, ref, "/configs")
+			if !test.denied {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			wantError(t, err, KindDenied, "check the pull secret")
+			for _, secret := range []string{bad, password, "u:p@", "token=abc"} {
+				if strings.Contains(err.Error(), secret) {
+					t.Errorf("the error has %q: %v", secret, err)
+				}
+			}
+		})
+	}
+	left, err := os.ReadDir(os.Getenv("TMPDIR"))
+	if err != nil || len(left) != 0 {
+		t.Errorf("credentials were left behind: %v (%v)", left, err)
+	}
+}
+
+func TestWithCredentialsRefuses(t *testing.T) {
+	for name, config := range map[string]string{
+		"no JSON":   `password: s3cr3t`,
+		"no base64": `{"auths":{"example.com":{"auth":"s3cr3t!"}}}`,
+		"no colon":  `{"auths":{"example.com":{"auth":"czNjcjN0"}}}`,
+		"too large": strings.Repeat(" ", maxCredentials+1),
+	} {
+		_, err := NewClient(Options{}).WithCredentials([]byte(config))
+		wantError(t, err, KindInvalid, "docker config")
+		if strings.Contains(err.Error(), "s3cr3t") {
+			t.Errorf("%s: the error has the password: %v", name, err)
+		}
+	}
+}
+
+// tlsRegistry starts a registry with a certificate that nobody knows, and gives its host
+// and the certificate. Naming the host in registries.conf makes it strict: otherwise a
+// registry of this machine needs no valid certificate.
+func tlsRegistry(t *testing.T) (host string, certificate []byte, strict string) {
+	t.Helper()
+	server := httptest.NewTLSServer(registryHandler(nil))
+	t.Cleanup(server.Close)
+	host = strings.TrimPrefix(server.URL, "https://")
+	certificate = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	return host, certificate, writeFile(t, "registries.conf", fmt.Sprintf("[[registry]]\nlocation = %q\n", host))
+}
+
+func TestTLS(t *testing.T) {
+	host, certificate, strict := tlsRegistry(t)
+	ref := host + "/cat:v1"
+	push(t, ref, catalogImage(t)) // on the loopback interface any certificate does
+
+	_, err := NewClient(Options{RegistriesConf: strict}).Resolve(t.Context(), ref)
+	wantError(t, err, KindUnavailable, "certificate", "add the registry's certificate authority")
+
+	caDir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(caDir, "ca.pem"), certificate, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	certsDir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(certsDir, host), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(certsDir, host, "ca.crt"), certificate, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, opts := range map[string]Options{
+		"CADir":                          {RegistriesConf: strict, CADir: caDir},
+		"CertsDir":                       {RegistriesConf: strict, CertsDir: certsDir},
+		"CertsDir alone":                 {CertsDir: certsDir},
+		"a CADir that is not there, too": {RegistriesConf: strict, CertsDir: certsDir, CADir: filepath.Join(caDir, "none")},
+	} {
+		if _, err := NewClient(opts).Resolve(t.Context(), ref); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+
+	// With certificates for it, a registry of this machine is verified as any other.
+	if err := os.WriteFile(filepath.Join(certsDir, host, "ca.crt"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = NewClient(Options{CertsDir: certsDir}).Resolve(t.Context(), ref)
+	wantError(t, err, KindUnavailable, "certificate")
+
+	if err := os.WriteFile(filepath.Join(caDir, "broken.crt"), []byte("none"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = NewClient(Options{CADir: caDir}).Resolve(t.Context(), ref)
+	wantError(t, err, KindUnavailable, "broken.crt holds no PEM certificate")
+}
+
+func TestMirrors(t *testing.T) {
+	mirror := newRegistry(t, nil)
+	canonical := push(t, mirror+"/copy/cat:v1", catalogImage(t))
+	_, digest, _ := strings.Cut(canonical, "@")
+	conf := writeFile(t, "registries.conf", fmt.Sprintf(`
+[[registry]]
+prefix = "upstream.invalid/org"
+location = "upstream.invalid/org"
+[[registry.mirror]]
+location = %q
+insecure = true
+[[registry]]
+location = "blocked.invalid"
+blocked = true
+`, mirror+"/copy"))
+	client := NewClient(Options{RegistriesConf: conf})
+	got, err := client.Resolve(t.Context(), "upstream.invalid/org/cat:v1")
+	if want := "upstream.invalid/org/cat@" + digest; err != nil || got != want {
+		t.Fatalf("resolved to %q (%v), want %s", got, err, want)
+	}
+	img, err := client.Pull(t.Context(), got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer img.Close()
+	if img.Canonical != got {
+		t.Errorf("pulled as %s, want %s", img.Canonical, got)
+	}
+	if _, err := img.Extract(t.Context(), "/configs", t.TempDir()); err != nil {
+		t.Error(err)
+	}
+	_, err = client.Resolve(t.Context(), "blocked.invalid/cat:v1")
+	wantError(t, err, KindDenied, "the registry blocked.invalid is blocked")
+
+	// A change of the file counts at once.
+	if err := os.WriteFile(conf, []byte("[[registry]]\nlocation=\"upstream.invalid\"\nblocked=true\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.Resolve(t.Context(), "upstream.invalid/org/cat:v1")
+	wantError(t, err, KindDenied, "blocked")
+	_, err = NewClient(Options{RegistriesConf: conf + "-missing"}).Resolve(t.Context(), "upstream.invalid/org/cat:v1")
+	wantError(t, err, KindDenied, "read the registries configuration")
+}
+
+func TestPolicy(t *testing.T) {
+	host := newRegistry(t, nil)
+	ref := push(t, host+"/org/cat:v1", catalogImage(t))
+	multi := push(t, host+"/org/multi:v1", catalogImage(t), imageForArch(t, "s390x"))
+	accept, reject := `[{"type":"insecureAcceptAnything"}]`, `[{"type":"reject"}]`
+	tests := map[string]struct {
+		policy string
+		want   string // empty: accepted
+	}{
+		"accept":                {policy: `{"default":` + accept + `}`},
+		"reject":                {policy: `{"default":` + reject + `}`, want: "the signature policy does not accept it"},
+		"accept the repository": {policy: fmt.Sprintf(`{"default":%s,"transports":{"docker":{%q:%s}}}`, reject, host+"/org", accept)},
+		"reject the host":       {policy: fmt.Sprintf(`{"default":%s,"transports":{"docker":{%q:%s}}}`, accept, host, reject), want: "does not accept"},
+		"another transport":     {policy: fmt.Sprintf(`{"default":%s,"transports":{"atomic":{"":%s}}}`, reject, accept), want: "does not accept"},
+		"all of the transport":  {policy: fmt.Sprintf(`{"default":%s,"transports":{"docker":{"":%s}}}`, reject, accept)},
+		"one of two rejects":    {policy: `{"default":[{"type":"insecureAcceptAnything"},{"type":"reject"}]}`, want: "does not accept"},
+		"no rules":              {policy: `{"default":[]}`, want: "policy"},
+		"a misspelt key":        {policy: `{"default":` + accept + `,"transport":{"docker":{"":` + reject + `}}}`, want: "policy"},
+		"no JSON":               {policy: `default`, want: "read the signature policy"},
+		"signature asked for":   {policy: `{"default":[{"type":"sigstoreSigned","keyData":"` + base64.StdEncoding.EncodeToString([]byte(testPublicKey)) + `"}]}`, want: "signature"},
+		"unknown rule":          {policy: `{"default":[{"type":"trustMe"}]}`, want: "policy"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			client := NewClient(Options{PolicyFile: writeFile(t, "policy.json", test.policy), Architecture: "amd64"})
+			for _, ref := range []string{ref, multi} {
+				_, err := pullAndExtract(t.Context(), t, client, ref, "/configs")
+				if test.want == "" && err != nil {
+					t.Error(err)
+				}
+				if test.want != "" {
+					wantError(t, err, KindUntrusted, test.want)
+				}
+			}
+		})
+	}
+	_, err := NewClient(Options{PolicyFile: "/nonexistent/policy.json"}).Pull(t.Context(), ref)
+	wantError(t, err, KindUntrusted, "read the signature policy")
+}
+
+const testPublicKey = `-----BEGIN PUBLIC KEY-----
+MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEUpSDO7FNuR8hhPUzsS1p7N9Wk4Sd
+5v0CzzPTaFhMDT7yQ0hNw1JZPPzO6PdKQQvmFhXnTBHS4mjy5JQm3hM1WA==
+-----END PUBLIC KEY-----
+`
+
+func imageForArch(t *testing.T, arch string) *Built {
+	t.Helper()
+	built, err := Build(Spec{OS: "linux", Architecture: arch})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return built
+}
+
+func TestReferences(t *testing.T) {
+	digest := "sha256:" + strings.Repeat("0", 64)
+	for ref, want := range map[string]string{
+		"quay.io/a/b:v1":           "quay.io/a/b:v1",
+		"quay.io/a/b":              "quay.io/a/b:latest",
+		"quay.io/a/b@" + digest:    "quay.io/a/b@" + digest,
+		"quay.io/a/b:v1@" + digest: "quay.io/a/b@" + digest,
+		"localhost:5000/b:v1":      "localhost:5000/b:v1",
+		"busybox":                  "docker.io/library/busybox:latest",
+	} {
+		named, err := parseReference(ref)
+		if err != nil || named.String() != want {
+			t.Errorf("%s: got %v (%v), want %s", ref, named, err, want)
+		}
+		if got := IsCanonical(ref); got != strings.Contains(ref, "@") {
+			t.Errorf("IsCanonical(%s) is %v", ref, got)
+		}
+	}
+	for _, ref := range []string{"", "Quay.io/Upper", "https://u:pw@quay.io/a", "u:pw@quay.io/a/b", "quay.io/a@sha256:12", "quay.io/a@md5:d41d8cd98f00b204e9800998ecf8427e", strings.Repeat("a", 2000)} {
+		_, err := NewClient(Options{}).Resolve(t.Context(), ref)
+		wantError(t, err, KindInvalid)
+		if strings.Contains(err.Error(), "pw") {
+			t.Errorf("the error has the password: %v", err)
+		}
+		if !IsTerminal(err) {
+			t.Errorf("%v is not terminal", err)
+		}
+	}
+}
+
+func TestScrub(t *testing.T) {
+	for text, want := range map[string]string{
+		`Get "https://cdn.example.com/blob?X-Amz-Signature=abc&sig=1": EOF`:                        `Get "https://cdn.example.com/blob": EOF`,
+		"proxy http://user:pw@proxy:3128: refused":                                                 "proxy http://proxy:3128: refused",
+		`decoding bearer token (last URL "https://a/t?account=x", body start "{\"token\":\"ey"): `: `decoding bearer token (last URL "https://a/t", body start "<redacted>"): `,
+		"one\ntwo":                 "one; two",
+		"my hidden value":          "my <redacted> value",
+		"https://a/%zz?secret=1 x": "<redacted URL> x",
+	} {
+		if got := scrub(text, []string{"hidden"}); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+	if got := scrub(strings.Repeat("é", maxMessage), nil); len(got) > maxMessage+4 {
+		t.Errorf("the text has %d bytes", len(got))
+	}
+}
+
+func TestIsLoopback(t *testing.T) {
+	for domain, want := range map[string]bool{
+		"localhost": true, "localhost:5000": true, "127.0.0.1:1": true, "127.9.9.9": true, "[::1]:5000": true, "[::1]": true,
+		"quay.io": false, "10.0.0.1:5000": false, "localhost.example.com": false, "127.0.0.1.example.com:443": false,
+	} {
+		if got := isLoopback(domain); got != want {
+			t.Errorf("isLoopback(%s) is %v", domain, got)
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package image
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// Stats counts what an extraction wrote, also what a later layer replaced.
+type Stats struct {
+	Files int   // files, directories and links
+	Bytes int64 // content of files
+}
+
+// Extract writes what the image has below prefix ("/configs", or "/" for all) into the
+// existing, empty directory dir, as the image's layers have it: a later layer replaces
+// and, by whiteouts, removes what an earlier one has.
+//
+// Nothing is ever written outside of dir, nor can anything in it lead outside: a path with
+// "..", an absolute path, and a link to outside of prefix are errors that name it.
+// Symbolic links that stay inside are kept, rewritten to be relative. Devices, pipes and
+// sockets are errors. Owners are not applied; files have mode 0644, or 0755 when the owner
+// may execute them.
+//
+// Content is verified while it is written. After an error the directory's content is
+// undefined, and the caller removes it. A missing prefix is an error of [KindContent].
+func (img *Image) Extract(ctx context.Context, prefix, dir string) (Stats, error) {
+	stats, err := img.extract(ctx, prefix, dir)
+	return stats, fail("extract", img.ref, err, img.client.secrets()...)
+}
+
+func (img *Image) extract(ctx context.Context, prefix, dir string) (Stats, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return Stats{}, err
+	}
+	defer root.Close()
+	x, err := newUnpacker(root, prefix, img.client.opts.Limits)
+	if err != nil {
+		return Stats{}, err
+	}
+	ctx, cancel := img.client.transferContext(ctx)
+	defer cancel()
+	for _, l := range img.layers {
+		if err := img.extractLayer(ctx, x, l); err != nil {
+			return x.stats, err
+		}
+	}
+	return x.stats, x.finish()
+}
+
+func (img *Image) extractLayer(ctx context.Context, x *unpacker, l layer) error {
+	if err := checkLayerType(l); err != nil {
+		return err
+	}
+	blob, err := img.blob(ctx, l)
+	if err != nil {
+		return err
+	}
+	defer blob.Close()
+	err = x.layer(blob)
+	if err != nil && !isBadContent(err) && (blob.err == nil || errors.Is(blob.err, io.EOF)) {
+		return fmt.Errorf("unpack the layer %s: %w", l.digest, err)
+	}
+	// Bytes that were changed on the way look like bad content, so the digest is asked
+	// before the archive is blamed.
+	if blobErr := blob.drain(); blobErr != nil {
+		return blobErr
+	}
+	if err != nil {
+		return fmt.Errorf("unpack the layer %s: %w", l.digest, err)
+	}
+	return nil
+}
+
+// checkLayerType refuses layers that are known not to be readable archives. The
+// compression is seen from the bytes, since media types are often wrong about it.
+func checkLayerType(l layer) error {
+	switch {
+	case strings.Contains(l.mediaType, "encrypted"):
+		return badContent("the layer %s is encrypted", l.digest)
+	case strings.Contains(l.mediaType, "foreign"), strings.Contains(l.mediaType, "nondistributable"):
+		return badContent("the layer %s is kept outside of the registry (%s)", l.digest, l.mediaType)
+	case l.mediaType == "", strings.Contains(l.mediaType, "tar"):
+		return nil
+	default:
+		return badContent("the layer %s is no archive of files but %q", l.digest, l.mediaType)
+	}
+}
+
+var (
+	gzipMagic = []byte{0x1f, 0x8b}
+	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
+	xzMagic   = []byte{0xfd, '7', 'z', 'X', 'Z', 0}
+	bzipMagic = []byte("BZh")
+)
+
+// maxZstdWindow bounds the memory of a decompressor. Level 22, the highest, uses 128 MiB.
+const maxZstdWindow = 128 << 20
+
+// decompress gives the archive in a layer, and a function that frees the decompressor.
+func decompress(r io.Reader) (io.Reader, func(), error) {
+	buffered := bufio.NewReaderSize(r, 64<<10)
+	magic, err := buffered.Peek(6)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, nil, badContent("read the archive: %w", err)
+	}
+	switch {
+	case bytes.HasPrefix(magic, gzipMagic):
+		z, err := gzip.NewReader(buffered)
+		if err != nil {
+			return nil, nil, badContent("decompress the archive: %w", err)
+		}
+		return z, func() { _ = z.Close() }, nil
+	case bytes.HasPrefix(magic, zstdMagic):
+		z, err := zstd.NewReader(buffered, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxZstdWindow))
+		if err != nil {
+			return nil, nil, badContent("decompress the archive: %w", err)
+		}
+		return z, z.Close, nil
+	case bytes.HasPrefix(magic, xzMagic), bytes.HasPrefix(magic, bzipMagic):
+		return nil, nil, badContent("the archive is compressed by xz or bzip2; only gzip, zstd and plain archives are read")
+	default:
+		return buffered, func() {}, nil
+	}
+}
+
+// meter is a reader that counts what it gives, ends it at a limit, and remembers whether
+// reading failed: copying from it into a file can fail on either side.
+type meter struct {
+	r     io.Reader
+	used  *int64
+	limit int64
+	err   error
+}
+
+func (m *meter) Read(p []byte) (int, error) {
+	n, err := m.r.Read(p)
+	*m.used += int64(n)
+	switch {
+	case *m.used > m.limit:
+		err = badContent("its layers have more than %d bytes when decompressed", m.limit)
+	case err == nil || errors.Is(err, io.EOF):
+		return n, err
+	default:
+		err = badContent("read the archive: %w", err)
+	}
+	m.err = err
+	return n, err
+}

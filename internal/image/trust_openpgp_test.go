@@ -1,0 +1,101 @@
+//go:build containers_image_openpgp
+
+package image
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	imgspecv1 "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// sign pushes a signature in cosign's form beside an image.
+func sign(t *testing.T, key *ecdsa.PrivateKey, canonical, identity string) {
+	t.Helper()
+	repository, digest, _ := strings.Cut(canonical, "@")
+	payload, err := json.Marshal(map[string]any{
+		"critical": map[string]any{
+			"type":     "cosign container image signature",
+			"image":    map[string]string{"docker-manifest-digest": digest},
+			"identity": map[string]string{"docker-reference": identity},
+		},
+		"optional": nil,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(payload)
+	signature, err := ecdsa.SignASN1(rand.Reader, key, sum[:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	built := imageOf(t, "application/vnd.dev.cosign.simplesigning.v1+json", payload)
+	manifest := built.describe(nil)
+	manifest.Layers[0].Annotations = map[string]string{
+		"dev.cosignproject.cosign/signature": base64.StdEncoding.EncodeToString(signature),
+	}
+	raw, err := json.Marshal(manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	built.manifest = newBlob(imgspecv1.MediaTypeImageManifest, raw)
+	push(t, repository+":"+strings.Replace(digest, ":", "-", 1)+".sig", built)
+}
+
+func TestSignatures(t *testing.T) {
+	host := newRegistry(t, nil)
+	repository := host + "/org/cat"
+	canonical := push(t, repository+":v1", catalogImage(t))
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyData := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}))
+	policy := fmt.Sprintf(`{"default":[{"type":"reject"}],"transports":{"docker":{%q:[
+		{"type":"sigstoreSigned","keyData":%q,"signedIdentity":{"type":"matchRepository"}}]}}}`, host, keyData)
+	registriesDir := t.TempDir()
+	attachments := fmt.Sprintf("docker:\n  %q:\n    use-sigstore-attachments: true\n", host)
+	if err := os.WriteFile(filepath.Join(registriesDir, "test.yaml"), []byte(attachments), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	client := NewClient(Options{PolicyFile: writeFile(t, "policy.json", policy), RegistriesDir: registriesDir})
+	pull := func() error {
+		img, err := client.Pull(t.Context(), canonical)
+		if err == nil {
+			err = img.Close()
+		}
+		return err
+	}
+
+	wantError(t, pull(), KindUntrusted, "the signature policy does not accept it", "signature was required")
+
+	other, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sign(t, other, canonical, repository)
+	wantError(t, pull(), KindUntrusted, "cryptographic signature verification failed")
+
+	sign(t, key, canonical, host+"/org/another")
+	wantError(t, pull(), KindUntrusted, "is not accepted")
+
+	sign(t, key, canonical, repository)
+	if err := pull(); err != nil {
+		t.Errorf("the signature is good: %v", err)
+	}
+}

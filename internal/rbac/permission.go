@@ -1,0 +1,131 @@
+package rbac
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+// wildcard stands for every verb, group or resource in a rule.
+const wildcard = "*"
+
+// Permission is one action on one thing: the smallest part of a rule, which an API
+// server allows or denies as a whole.
+type Permission struct {
+	// Namespace is where it is needed; empty means in the whole cluster.
+	Namespace string
+	// Group and Resource say on what: the plural name of the resource, with a
+	// subresource after a slash. The core group is empty.
+	Group, Resource string
+	// Name is the one object that it is needed on; empty means every object.
+	Name string
+	// URL is a path of the API server that is no resource. If set, the group, resource
+	// and name are empty.
+	URL string
+	// Verb is the action.
+	Verb string
+}
+
+// rule is the rule that grants the permission and nothing else.
+func (p Permission) rule() rbacv1.PolicyRule {
+	rule := rbacv1.PolicyRule{Verbs: []string{p.Verb}}
+	if p.URL != "" {
+		rule.NonResourceURLs = []string{p.URL}
+		return rule
+	}
+	rule.APIGroups, rule.Resources = []string{p.Group}, []string{p.Resource}
+	if p.Name != "" {
+		rule.ResourceNames = []string{p.Name}
+	}
+	return rule
+}
+
+func comparePermissions(a, b Permission) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Group, b.Group),
+		cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Name, b.Name),
+		cmp.Compare(a.URL, b.URL), cmp.Compare(a.Verb, b.Verb))
+}
+
+// size is how many permissions a rule consists of. It is a floating point number since
+// a hostile rule, of four long lists, has more than an integer can count.
+func size(rule *rbacv1.PolicyRule) float64 {
+	verbs := float64(len(rule.Verbs))
+	return verbs * (float64(len(rule.APIGroups))*float64(len(rule.Resources))*float64(max(1, len(rule.ResourceNames))) +
+		float64(len(rule.NonResourceURLs)))
+}
+
+// permissions are those that a rule consists of, needed in a namespace.
+func permissions(namespace string, rule *rbacv1.PolicyRule) iter.Seq[Permission] {
+	names := rule.ResourceNames
+	if len(names) == 0 {
+		names = []string{""}
+	}
+	return func(yield func(Permission) bool) {
+		for _, verb := range rule.Verbs {
+			for _, group := range rule.APIGroups {
+				for _, resource := range rule.Resources {
+					for _, name := range names {
+						if !yield(Permission{Namespace: namespace, Group: group, Resource: resource, Name: name, Verb: verb}) {
+							return
+						}
+					}
+				}
+			}
+			for _, url := range rule.NonResourceURLs {
+				if !yield(Permission{Namespace: namespace, URL: url, Verb: verb}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// covers tells whether a rule grants all that another one does, in one namespace. A
+// rule without names is for every name; a rule with names never covers one without.
+// Several rules can cover what none of them does: then each permission is asked for.
+func covers(holder, rule *rbacv1.PolicyRule) bool {
+	return all(rule.Verbs, func(verb string) bool { return hasOrAll(holder.Verbs, verb) }) &&
+		all(rule.APIGroups, func(group string) bool { return hasOrAll(holder.APIGroups, group) }) &&
+		all(rule.Resources, func(resource string) bool { return coversResource(holder.Resources, resource) }) &&
+		all(rule.NonResourceURLs, func(url string) bool { return coversURL(holder.NonResourceURLs, url) }) &&
+		coversNames(holder.ResourceNames, rule.ResourceNames)
+}
+
+func all(values []string, ok func(string) bool) bool {
+	return !slices.ContainsFunc(values, func(value string) bool { return !ok(value) })
+}
+
+func hasOrAll(held []string, value string) bool {
+	return slices.Contains(held, value) || slices.Contains(held, wildcard)
+}
+
+// coversResource knows two wildcards: * is everything, subresources included, and
+// */name is that subresource of every resource.
+func coversResource(held []string, resource string) bool {
+	if hasOrAll(held, resource) {
+		return true
+	}
+	_, subresource, ok := strings.Cut(resource, "/")
+	return ok && slices.Contains(held, wildcard+"/"+subresource)
+}
+
+func coversNames(held, names []string) bool {
+	switch {
+	case len(held) == 0:
+		return true
+	case len(names) == 0:
+		return false
+	default:
+		return all(names, func(name string) bool { return slices.Contains(held, name) })
+	}
+}
+
+// coversURL knows the wildcard as the last character of a path.
+func coversURL(held []string, url string) bool {
+	return slices.ContainsFunc(held, func(path string) bool {
+		return path == url || strings.HasSuffix(path, wildcard) && strings.HasPrefix(url, strings.TrimRight(path, wildcard))
+	})
+}

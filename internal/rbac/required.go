@@ -1,0 +1,182 @@
+package rbac
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+)
+
+const (
+	kindRole               = "Role"
+	kindClusterRole        = "ClusterRole"
+	kindRoleBinding        = "RoleBinding"
+	kindClusterRoleBinding = "ClusterRoleBinding"
+)
+
+var (
+	// clusterVerbs are needed in the whole cluster and cannot be limited to names:
+	// managed objects are watched per resource, not per namespace.
+	clusterVerbs = []string{"list", "watch"}
+	// objectVerbs are needed on the one object.
+	objectVerbs = []string{"get", "update", "patch", "delete"}
+)
+
+// Resource is where an API server keeps a kind.
+type Resource struct {
+	// Name is the plural name in URLs and in rules.
+	Name       string
+	Namespaced bool
+}
+
+// Options are what the objects themselves do not tell.
+type Options struct {
+	// Resource says where the API server keeps a kind. It is not asked for kinds that a
+	// CustomResourceDefinition among the objects defines. Required.
+	Resource func(schema.GroupVersionKind) (Resource, error)
+	// Policy has the roles that bindings may refer to beside those among the objects.
+	// Nil has none.
+	Policy *Policy
+	// Extension, if set, is the ClusterExtension on whose finalizers the account must
+	// have the verb update, as the admission plugin OwnerReferencesPermissionEnforcement
+	// asks of who writes objects whose owners wait for them.
+	Extension string
+}
+
+// Requirements are what an account needs to manage objects.
+type Requirements struct {
+	// Permissions are needed every one; sorted, none twice.
+	Permissions []Permission
+	// Delegations are the roles and bindings among the objects, by which the account
+	// hands permissions on.
+	Delegations []Delegation
+	// Errors say which objects could not be judged.
+	Errors []error
+}
+
+// Delegation is a role or a binding by which an account hands permissions on. The API
+// server lets it do so if it has them itself, or may hand on what it has not.
+type Delegation struct {
+	// Namespace is where the rules hold; empty means in the whole cluster.
+	Namespace string
+	// Rules are handed on.
+	Rules []rbacv1.PolicyRule
+	// Err says why the rules are not known; nil when they are.
+	Err error
+	// Instead makes having the rules needless: the verb escalate on a role, or bind on
+	// the role that a binding refers to.
+	Instead Permission
+}
+
+// Required says what an account needs to manage the objects: to find, apply and delete
+// each of them, and to hand on what the roles and bindings among them grant.
+//
+// What cannot be judged, for example an object of an unknown kind, is among the errors
+// of the result; the rest is judged all the same.
+func Required(objects []unstructured.Unstructured, opts Options) *Requirements {
+	r := &requirer{
+		opts:        opts,
+		defined:     definitions(objects),
+		permissions: map[Permission]struct{}{},
+	}
+	roles, bindings := r.parse(objects)
+	for i := range objects {
+		if err := r.manage(&objects[i]); err != nil {
+			r.fail(&objects[i], err)
+		}
+	}
+	for i := range roles {
+		r.escalate(&roles[i])
+	}
+	rules := r.rulesByRole(roles)
+	for i := range bindings {
+		r.bind(&bindings[i], rules)
+	}
+	if opts.Extension != "" {
+		r.permissions[Permission{
+			Group: olmv1.GroupVersion.Group, Resource: "clusterextensions/finalizers", Name: opts.Extension, Verb: "update",
+		}] = struct{}{}
+	}
+	r.result.Permissions = slices.SortedFunc(maps.Keys(r.permissions), comparePermissions)
+	return &r.result
+}
+
+// requirer collects requirements.
+type requirer struct {
+	opts        Options
+	defined     map[schema.GroupKind]Resource
+	permissions map[Permission]struct{}
+	result      Requirements
+}
+
+func (r *requirer) fail(object *unstructured.Unstructured, err error) {
+	r.result.Errors = append(r.result.Errors, fmt.Errorf("%s: %w", describe(object.GetKind(), object.GetNamespace(), object.GetName()), err))
+}
+
+// manage adds what one object needs.
+func (r *requirer) manage(object *unstructured.Unstructured) error {
+	if object.GetName() == "" {
+		return errors.New("it has no name")
+	}
+	gvk := object.GroupVersionKind()
+	resource, ok := r.defined[gvk.GroupKind()]
+	if !ok {
+		var err error
+		if resource, err = r.opts.Resource(gvk); err != nil {
+			return err
+		}
+	}
+	p := Permission{Group: gvk.Group, Resource: resource.Name}
+	r.add(p, clusterVerbs...)
+	if resource.Namespaced {
+		if p.Namespace = object.GetNamespace(); p.Namespace == "" {
+			return errors.New("it is of a namespaced kind and has no namespace")
+		}
+	}
+	r.add(p, "create")
+	p.Name = object.GetName()
+	r.add(p, objectVerbs...)
+	return nil
+}
+
+func (r *requirer) add(p Permission, verbs ...string) {
+	for _, verb := range verbs {
+		p.Verb = verb
+		r.permissions[p] = struct{}{}
+	}
+}
+
+// definitions are the kinds that the CustomResourceDefinitions among the objects
+// define. An incomplete one defines nothing.
+func definitions(objects []unstructured.Unstructured) map[schema.GroupKind]Resource {
+	defined := map[schema.GroupKind]Resource{}
+	for i := range objects {
+		if objects[i].GroupVersionKind().GroupKind() != (schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}) {
+			continue
+		}
+		field := func(path ...string) string {
+			value, _, _ := unstructured.NestedString(objects[i].Object, append([]string{"spec"}, path...)...)
+			return value
+		}
+		if plural := field("names", "plural"); plural != "" {
+			defined[schema.GroupKind{Group: field("group"), Kind: field("names", "kind")}] = Resource{
+				Name: plural, Namespaced: field("scope") == "Namespaced",
+			}
+		}
+	}
+	return defined
+}
+
+// describe names an object to a person.
+func describe(kind, namespace, name string) string {
+	if namespace != "" {
+		name = namespace + "/" + name
+	}
+	return fmt.Sprintf("%s %q", kind, name)
+}

@@ -1,0 +1,130 @@
+package render
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/bundle"
+)
+
+// injectors are annotations by which other programs put authorities of theirs into a
+// CRD. Authors leave them in; they would undo what the built-in issuer does.
+var injectors = []string{
+	"cert-manager.io/inject-apiserver-ca",
+	"cert-manager.io/inject-ca-from",
+	"cert-manager.io/inject-ca-from-secret",
+	"service.beta.openshift.io/inject-cabundle",
+}
+
+// webhookName names an admission webhook and its configuration. generateName is the
+// beginning of a name elsewhere; here the name is fixed, so that an update finds it.
+func webhookName(webhook v1alpha1.WebhookDescription) string {
+	return strings.TrimSuffix(webhook.GenerateName, "-")
+}
+
+// webhookConfigurations are the configurations of admission webhooks, each with one
+// webhook.
+func webhookConfigurations(b *bundle.Bundle, namespace string, targets []string) []runtime.Object {
+	var objects []runtime.Object
+	for _, webhook := range b.CSV.Spec.WebhookDefinitions {
+		meta := metav1.ObjectMeta{
+			Name:        webhookName(webhook),
+			Annotations: map[string]string{AnnotationCAFrom: caFrom(webhook, namespace)},
+		}
+		service := admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{
+			Namespace: namespace, Name: serviceName(webhook.DeploymentName),
+			Path: webhook.WebhookPath, Port: ptr.To(servicePort(webhook).Port),
+		}}
+		switch webhook.Type {
+		case v1alpha1.ValidatingAdmissionWebhook:
+			objects = append(objects, &admissionregistrationv1.ValidatingWebhookConfiguration{
+				TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingWebhookConfiguration"},
+				ObjectMeta: meta,
+				Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+					Name: meta.Name, ClientConfig: service, Rules: webhook.Rules, FailurePolicy: webhook.FailurePolicy,
+					MatchPolicy: webhook.MatchPolicy, NamespaceSelector: namespaceSelector(targets), ObjectSelector: webhook.ObjectSelector,
+					SideEffects: webhook.SideEffects, TimeoutSeconds: webhook.TimeoutSeconds, AdmissionReviewVersions: webhook.AdmissionReviewVersions,
+				}},
+			})
+		case v1alpha1.MutatingAdmissionWebhook:
+			objects = append(objects, &admissionregistrationv1.MutatingWebhookConfiguration{
+				TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "MutatingWebhookConfiguration"},
+				ObjectMeta: meta,
+				Webhooks: []admissionregistrationv1.MutatingWebhook{{
+					Name: meta.Name, ClientConfig: service, Rules: webhook.Rules, FailurePolicy: webhook.FailurePolicy,
+					MatchPolicy: webhook.MatchPolicy, NamespaceSelector: namespaceSelector(targets), ObjectSelector: webhook.ObjectSelector,
+					SideEffects: webhook.SideEffects, TimeoutSeconds: webhook.TimeoutSeconds, AdmissionReviewVersions: webhook.AdmissionReviewVersions,
+					ReinvocationPolicy: webhook.ReinvocationPolicy,
+				}},
+			})
+		}
+	}
+	return objects
+}
+
+func caFrom(webhook v1alpha1.WebhookDescription, namespace string) string {
+	return namespace + "/" + certificateName(webhook.DeploymentName)
+}
+
+// namespaceSelector keeps a webhook to the namespaces that the extension watches. Nil
+// means all.
+func namespaceSelector(targets []string) *metav1.LabelSelector {
+	if slices.Contains(targets, metav1.NamespaceAll) {
+		return nil
+	}
+	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+		{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpIn, Values: targets},
+	}}
+}
+
+// addConversion puts conversion webhooks into the CRDs that they convert. A conversion
+// that the author left in a CRD is replaced: it names a Service of the author's.
+func addConversion(b *bundle.Bundle, namespace string, objects []unstructured.Unstructured) {
+	byCRD := map[string]v1alpha1.WebhookDescription{}
+	for _, webhook := range b.CSV.Spec.WebhookDefinitions {
+		for _, name := range webhook.ConversionCRDs {
+			if webhook.Type == v1alpha1.ConversionWebhook {
+				byCRD[name] = webhook
+			}
+		}
+	}
+	for _, object := range objects {
+		webhook, converted := byCRD[object.GetName()]
+		spec, ok := object.Object["spec"].(map[string]any)
+		if object.GetKind() != kindCRD || !converted || !ok {
+			continue
+		}
+		versions := make([]any, 0, len(webhook.AdmissionReviewVersions))
+		for _, version := range webhook.AdmissionReviewVersions {
+			versions = append(versions, version)
+		}
+		spec["conversion"] = map[string]any{
+			"strategy": "Webhook",
+			"webhook": map[string]any{
+				"conversionReviewVersions": versions,
+				"clientConfig": map[string]any{"service": map[string]any{
+					"namespace": namespace, "name": serviceName(webhook.DeploymentName),
+					"path": cmp.Or(ptr.Deref(webhook.WebhookPath, ""), "/"), "port": int64(servicePort(webhook).Port),
+				}},
+			},
+		}
+		annotations := object.GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		for _, injector := range injectors {
+			delete(annotations, injector)
+		}
+		annotations[AnnotationCAFrom] = caFrom(webhook, namespace)
+		object.SetAnnotations(annotations)
+	}
+}

@@ -1,0 +1,152 @@
+package run
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mainstay-dev/mainstay/internal/catalog"
+	"github.com/mainstay-dev/mainstay/internal/catalog/controller/certify"
+	"github.com/mainstay-dev/mainstay/internal/catalogclient"
+	"github.com/mainstay-dev/mainstay/internal/extension"
+	"github.com/mainstay-dev/mainstay/internal/fbc"
+)
+
+func setupCatalogd(_ context.Context, o *options, mgr ctrl.Manager) error {
+	images, err := o.puller(mgr.GetAPIReader())
+	if err != nil {
+		return err
+	}
+	return catalog.Setup(mgr, o.catalogOptions(images))
+}
+
+func (o *options) catalogOptions(images *puller) catalog.Options {
+	return catalog.Options{
+		ExternalAddress: o.externalAddress,
+		ListenAddress:   o.catalogsAddress,
+		CacheDir:        o.cache("catalogs"),
+		SystemNamespace: o.systemNamespace,
+		Puller:          images,
+		TLSCertFile:     o.tlsCert,
+		TLSKeyFile:      o.tlsKey,
+	}
+}
+
+func setupOperatorController(_ context.Context, o *options, mgr ctrl.Manager) error {
+	trusted := &authorities{reader: mgr.GetAPIReader(), namespace: o.systemNamespace, dir: o.catalogdCAsDir}
+	images, err := o.puller(mgr.GetAPIReader())
+	if err != nil {
+		return err
+	}
+	return o.setupExtensions(mgr, images, trusted.pool)
+}
+
+// unread are the properties of bundles that nothing here reads. They make up most of a
+// catalog.
+var unread = []string{fbc.PropertyBundleObject, fbc.PropertyCSVMetadata}
+
+func (o *options) setupExtensions(mgr ctrl.Manager, images *puller, rootCAs func(context.Context) (*x509.CertPool, error)) error {
+	return extension.Setup(mgr, extension.Options{
+		SystemNamespace:       o.systemNamespace,
+		Catalogs:              catalogclient.New(catalogclient.Options{RootCAs: rootCAs, DropProperties: unread}),
+		Images:                images.Client,
+		CacheDir:              o.cache("bundles"),
+		RequireServiceAccount: o.requireServiceAccount,
+		Program:               o.program,
+	})
+}
+
+// setupAll puts every component into one process. catalogd's certificate then needs
+// no Secret: it lives as long as the process, and so do its clients.
+func setupAll(ctx context.Context, o *options, mgr ctrl.Manager) error {
+	if err := prepare(ctx, mgr.GetConfig(), o.systemNamespace); err != nil {
+		return err
+	}
+	address, err := localAddress(o.catalogsAddress)
+	if err != nil {
+		return err
+	}
+	if o.externalAddress == "" {
+		o.externalAddress = address
+	}
+	images, err := o.puller(mgr.GetAPIReader())
+	if err != nil {
+		return err
+	}
+	catalogs := o.catalogOptions(images)
+	memory, err := certify.NewMemory(catalogs.Hosts(), time.Now())
+	if err != nil {
+		return fmt.Errorf("issuing the certificate of the catalog server: %w", err)
+	}
+	if o.tlsCert == "" {
+		catalogs.Memory = memory
+	}
+	if err := catalog.Setup(mgr, catalogs); err != nil {
+		return err
+	}
+	return o.setupExtensions(mgr, images, func(context.Context) (*x509.CertPool, error) {
+		return poolOf(memory.CA())
+	})
+}
+
+// authorities are those that catalogd's certificate is trusted by: the files of a
+// folder, or what catalogd publishes.
+type authorities struct {
+	reader    client.Reader
+	namespace string
+	dir       string
+}
+
+// pool reads the authorities: they change when catalogd renews its own.
+//
+// +kubebuilder:rbac:groups="",namespace=olmv1-system,resources=configmaps,resourceNames=catalogd-service-ca,verbs=get
+func (a *authorities) pool(ctx context.Context) (*x509.CertPool, error) {
+	if a.dir != "" {
+		return poolOfDir(a.dir)
+	}
+	var published corev1.ConfigMap
+	key := client.ObjectKey{Namespace: a.namespace, Name: certify.ConfigMapName}
+	err := a.reader.Get(ctx, key, &published)
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("catalogd has not published its certificate authority yet: ConfigMap %s does not exist", key)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading catalogd's certificate authority from ConfigMap %s: %w", key, err)
+	}
+	return poolOf([]byte(published.Data[certify.KeyCA]))
+}
+
+func poolOfDir(dir string) (*x509.CertPool, error) {
+	var pem []byte
+	for _, pattern := range []string{"*.crt", "*.pem"} {
+		files, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range files {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				return nil, fmt.Errorf("--catalogd-cas-dir: %w", err)
+			}
+			pem = append(append(pem, data...), '\n')
+		}
+	}
+	return poolOf(pem)
+}
+
+func poolOf(pem []byte) (*x509.CertPool, error) {
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, errors.New("no certificate authority of catalogd found in what was given")
+	}
+	return pool, nil
+}

@@ -1,0 +1,64 @@
+package run
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-logr/logr"
+)
+
+// features are the feature gates that scripts of the field set. What they name is
+// always on; the value says what turning one off does.
+var features = map[string]string{
+	"APIV1MetasHandler":                 "the metas endpoint stays on",
+	"BoxcutterRuntime":                  "roll-out always goes through ClusterObjectSets",
+	"DeploymentConfig":                  "spec.config.inline.deploymentConfig stays on",
+	"PreflightPermissions":              "permissions stay checked before an installation",
+	"SingleOwnNamespaceInstallSupport":  "SingleNamespace and OwnNamespace stay on",
+	"SyntheticPermissions":              "it has no effect",
+	"WebhookProviderCertManager":        "it has no effect",
+	"WebhookProviderOpenshiftServiceCA": "it has no effect",
+}
+
+// featureGates is the flag --feature-gates: NAME=true|false, comma separated.
+type featureGates map[string]bool
+
+// String gives the gates as they were set.
+func (g featureGates) String() string {
+	var pairs []string
+	for _, name := range slices.Sorted(maps.Keys(g)) {
+		pairs = append(pairs, name+"="+strconv.FormatBool(g[name]))
+	}
+	return strings.Join(pairs, ",")
+}
+
+// Set reads gates. A name that nobody knows is an error: it is most likely misspelt.
+func (g featureGates) Set(value string) error {
+	for pair := range strings.SplitSeq(value, ",") {
+		name, state, ok := strings.Cut(strings.TrimSpace(pair), "=")
+		on, err := strconv.ParseBool(state)
+		if !ok || err != nil {
+			return fmt.Errorf("%q is not NAME=true or NAME=false", pair)
+		}
+		if _, known := features[name]; !known {
+			return fmt.Errorf("unknown feature %q; known are %s", name, strings.Join(slices.Sorted(maps.Keys(features)), ", "))
+		}
+		g[name] = on
+	}
+	return nil
+}
+
+// Type names the value in the help text.
+func (g featureGates) Type() string { return "NAME=BOOL,…" }
+
+// warn says what a gate that was turned off does instead.
+func (g featureGates) warn(log logr.Logger) {
+	for _, name := range slices.Sorted(maps.Keys(g)) {
+		if !g[name] {
+			log.Info("A feature cannot be turned off", "feature", name, "effect", features[name])
+		}
+	}
+}

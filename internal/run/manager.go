@@ -1,0 +1,100 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+)
+
+// Requests to the API server: the server's own priority and fairness shares it out,
+// so the client only keeps a program that went wrong from flooding it.
+const requestsPerSecond, requestBurst = 200, 400
+
+func scheme() (*runtime.Scheme, error) {
+	s := runtime.NewScheme()
+	err := errors.Join(clientgoscheme.AddToScheme(s), apiextensionsv1.AddToScheme(s), olmv1.AddToScheme(s))
+	return s, err
+}
+
+// manager makes the manager that the components of a server run in.
+func (o *options) manager(name string) (ctrl.Manager, error) {
+	config, err := o.restConfig()
+	if err != nil {
+		return nil, err
+	}
+	s, err := scheme()
+	if err != nil {
+		return nil, err
+	}
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme:                        s,
+		HealthProbeBindAddress:        o.healthAddress,
+		PprofBindAddress:              o.pprofAddress,
+		LeaderElection:                o.leaderElect,
+		LeaderElectionID:              name + ".olm.operatorframework.io",
+		LeaderElectionNamespace:       o.systemNamespace,
+		LeaderElectionReleaseOnCancel: true,
+		Metrics: metricsserver.Options{
+			BindAddress: o.metricsAddress, SecureServing: true, FilterProvider: filters.WithAuthenticationAndAuthorization,
+		},
+		// What is read seldom, or is secret, is not held in memory.
+		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("setting up %s: %w", name, err)
+	}
+	return mgr, errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping))
+}
+
+func (o *options) restConfig() (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = o.kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("no cluster to run on: %w; name one with --kubeconfig, or start one with 'devcluster up'", err)
+	}
+	config.QPS, config.Burst = requestsPerSecond, requestBurst
+	config.UserAgent = "mainstay"
+	return config, nil
+}
+
+// setLog makes the log: one JSON object a line, on standard error.
+func (o *options) setLog() logr.Logger {
+	handler := slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: slog.Level(-o.verbosity)})
+	log := logr.FromSlogHandler(handler)
+	ctrl.SetLogger(log)
+	klog.SetLogger(log)
+	return log
+}
+
+// start runs the manager until the context ends.
+func (o *options) start(ctx context.Context, name string, setup func(ctrl.Manager) error) error {
+	log := o.setLog()
+	o.features.warn(log)
+	mgr, err := o.manager(name)
+	if err != nil {
+		return err
+	}
+	if err := setup(mgr); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}

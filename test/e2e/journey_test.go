@@ -1,0 +1,304 @@
+// Package e2e walks the main job through on a cluster, with the built programs, as a
+// person would. Where it can, on a real node: then Mainstay runs in the cluster from
+// its own image, and the operator that it installs really runs and answers.
+//
+// It is run by `make e2e`, which builds the programs.
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mainstay-dev/mainstay/internal/testing/cluster"
+)
+
+// limit is how long the cluster may take to reach a state by itself. A real node
+// pulls images and starts containers meanwhile.
+const limit = 3 * time.Minute
+
+// journey is a cluster that the steps of a test share.
+type journey struct {
+	*cluster.Cluster
+	t *testing.T
+	// real says that pods really run.
+	real bool
+	dir  string
+	root string
+}
+
+func start(t *testing.T) *journey {
+	t.Helper()
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := filepath.Join(root, "bin")
+	for _, program := range []string{"devcluster", "mainstay", "hello-operator"} {
+		if _, err := os.Stat(filepath.Join(bin, program)); err != nil {
+			t.Skipf("not built: %v; use 'make e2e'", err)
+		}
+	}
+	j := &journey{t: t, dir: t.TempDir(), root: root}
+	node := "simulated"
+	if missing := missingForRealNode(); len(missing) == 0 {
+		node, j.real = "containerd", true
+	} else {
+		fmt.Printf("no real node here: %s; running on simulated nodes\n", strings.Join(missing, ", "))
+		if os.Getenv("MAINSTAY_REQUIRE_ENV") != "" && os.Geteuid() == 0 {
+			t.Fatalf("a real node is required, and %s", strings.Join(missing, ", "))
+		}
+	}
+	var log bytes.Buffer
+	j.Cluster, err = cluster.Up(t.Context(), cluster.Options{Bin: bin, Dir: j.dir, Node: node, Out: &log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			j.explain()
+		}
+		if err := j.Down(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Logf("the cluster:\n%s", log.String())
+	return j
+}
+
+// missingForRealNode says what is not there that a real node needs.
+func missingForRealNode() []string {
+	var missing []string
+	if os.Geteuid() != 0 {
+		missing = append(missing, "not root")
+	}
+	for _, program := range []string{"containerd", "runc", "iptables", "ip"} {
+		if _, err := exec.LookPath(program); err != nil {
+			missing = append(missing, "no "+program)
+		}
+	}
+	if _, err := os.Stat("/usr/lib/cni/bridge"); err != nil {
+		missing = append(missing, "no CNI plugins")
+	}
+	return missing
+}
+
+// TestMainJob installs an operator from a catalog, updates, heals and removes it.
+func TestMainJob(t *testing.T) {
+	j := start(t)
+	catalog := j.Registry + "/e2e/catalog:latest"
+
+	j.step("Mainstay runs", j.runMainstay)
+	j.step("the operator's images are pushed", func(ctx context.Context) error {
+		for _, version := range []string{"v1.0.0", "v1.1.0"} {
+			if _, err := j.push(ctx, "image", "build", "--binary", filepath.Join(j.root, "bin", "hello-operator"), "--push", j.operator()+":"+version); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	j.step("a catalog with 1.0.0 is served", func(ctx context.Context) error {
+		if err := j.publish(ctx, catalog, "1.0.0"); err != nil {
+			return err
+		}
+		_, err := j.Mainstay(ctx, "catalog", "add", "e2e", "--image", catalog, "--poll-interval", "10m", "--wait")
+		return err
+	})
+	j.step("1.0.0 is installed, as an account with only the rights it needs", func(ctx context.Context) error {
+		if err := j.Apply(ctx, installer); err != nil {
+			return err
+		}
+		_, err := j.Mainstay(ctx, "extension", "install", "hello-operator", "--namespace", "hello", "--service-account", "installer", "--wait", "--timeout", limit.String())
+		return err
+	})
+	j.step("it answers: Hello", func(ctx context.Context) error { return j.greets(ctx, "Hello, world!") })
+	j.step("1.1.0 is published, and the operator updates by itself", func(ctx context.Context) error {
+		if err := j.publish(ctx, catalog, "1.0.0", "1.1.0"); err != nil {
+			return err
+		}
+		if _, err := j.Mainstay(ctx, "catalog", "refresh", "e2e"); err != nil {
+			return err
+		}
+		return j.eventually(ctx, func(ctx context.Context) error {
+			return j.prints(ctx, "1.1.0 Succeeded", "get", "clusterextension", "hello-operator", "-o",
+				`jsonpath={.status.install.bundle.version} {.status.conditions[?(@.type=="Progressing")].reason}`)
+		})
+	})
+	j.step("it answers: Good day", func(ctx context.Context) error { return j.greets(ctx, "Good day, world!") })
+	j.step("a deleted Deployment comes back", func(ctx context.Context) error {
+		if _, err := j.Kubectl(ctx, "delete", "deployment", "hello-operator", "-n", "hello"); err != nil {
+			return err
+		}
+		return j.eventually(ctx, func(ctx context.Context) error {
+			return j.prints(ctx, "1", "get", "deployment", "hello-operator", "-n", "hello", "-o", "jsonpath={.status.availableReplicas}")
+		})
+	})
+	j.step("it is removed, with its CRD, and nothing is left", func(ctx context.Context) error {
+		if _, err := j.Mainstay(ctx, "extension", "uninstall", "hello-operator", "--wait", "--timeout", limit.String()); err != nil {
+			return err
+		}
+		return j.prints(ctx, "", "get", "crds,clusterroles,clusterrolebindings,deployments,services", "-A", "-l", "olm.operatorframework.io/owner-name=hello-operator", "-o", "name")
+	})
+}
+
+// installer is an account with what the sample operator needs, and no more.
+const installer = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: hello}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: installer, namespace: hello}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: hello-installer}
+rules:
+- apiGroups: [apiextensions.k8s.io]
+  resources: [customresourcedefinitions]
+  verbs: [create, get, list, watch, update, patch, delete]
+- apiGroups: [rbac.authorization.k8s.io]
+  resources: [clusterroles, clusterrolebindings]
+  verbs: [create, get, list, watch, update, patch, delete]
+- apiGroups: [""]
+  resources: [serviceaccounts, services]
+  verbs: [create, get, list, watch, update, patch, delete]
+- apiGroups: [apps]
+  resources: [deployments]
+  verbs: [create, get, list, watch, update, patch, delete]
+- apiGroups: [hello.example.com]
+  resources: [greetings]
+  verbs: [get, list, watch]
+- apiGroups: [hello.example.com]
+  resources: [greetings/status]
+  verbs: [patch]
+- apiGroups: [""]
+  resources: [namespaces]
+  verbs: [get, list, watch]
+- apiGroups: [olm.operatorframework.io]
+  resources: [clusterextensions/finalizers, clusterobjectsets/finalizers]
+  verbs: [update]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: hello-installer}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: hello-installer}
+subjects:
+- {kind: ServiceAccount, name: installer, namespace: hello}
+`
+
+const greeting = `
+apiVersion: hello.example.com/v1alpha1
+kind: Greeting
+metadata: {name: world, namespace: default}
+spec: {name: world}
+`
+
+// runMainstay installs Mainstay in the cluster from its image, or runs it beside a
+// cluster whose nodes are played.
+func (j *journey) runMainstay(ctx context.Context) error {
+	if !j.real {
+		return j.Serve(ctx)
+	}
+	image := j.Registry + "/mainstay:e2e"
+	if _, err := j.push(ctx, "image", "build", "--binary", filepath.Join(j.root, "bin", "mainstay"), "--push", image); err != nil {
+		return err
+	}
+	_, err := j.Mainstay(ctx, "install", "--image", image, "--pull-ca", j.CA(), "--wait", "--timeout", limit.String())
+	return err
+}
+
+// greets makes a Greeting and looks at the operator's answer, in its status and over
+// HTTP through its Service. Played pods do not answer.
+func (j *journey) greets(ctx context.Context, want string) error {
+	if err := j.Apply(ctx, greeting); err != nil || !j.real {
+		return err
+	}
+	return j.eventually(ctx, func(ctx context.Context) error {
+		if err := j.prints(ctx, want, "get", "greeting", "world", "-o", "jsonpath={.status.message}"); err != nil {
+			return err
+		}
+		return j.prints(ctx, want+"\n", "get", "--raw", "/api/v1/namespaces/hello/services/hello-operator:80/proxy/default/world")
+	})
+}
+
+func (j *journey) operator() string { return j.Registry + "/e2e/hello-operator" }
+
+// push runs a command that writes to the registry.
+func (j *journey) push(ctx context.Context, args ...string) (string, error) {
+	if j.real {
+		args = append(args, "--cert-dir", j.CertDir())
+	}
+	return j.Mainstay(ctx, args...)
+}
+
+func (j *journey) publish(ctx context.Context, catalog string, versions ...string) error {
+	dir := filepath.Join(j.dir, "bundles")
+	if err := cluster.CopyExample(filepath.Join(j.root, "examples"), dir, j.operator(), versions...); err != nil {
+		return err
+	}
+	_, err := j.push(ctx, "catalog", "build", dir, "--push", catalog)
+	return err
+}
+
+func (j *journey) step(what string, do func(context.Context) error) {
+	j.t.Helper()
+	began := time.Now()
+	if err := do(j.t.Context()); err != nil {
+		j.t.Fatalf("%s: %v", what, err)
+	}
+	j.t.Logf("%6.1f s  %s", time.Since(began).Seconds(), what)
+}
+
+// prints checks what kubectl prints.
+func (j *journey) prints(ctx context.Context, want string, args ...string) error {
+	out, err := j.Kubectl(ctx, args...)
+	if err == nil && out != want {
+		err = fmt.Errorf("kubectl %s printed %q, want %q", strings.Join(args, " "), out, want)
+	}
+	return err
+}
+
+func (j *journey) eventually(ctx context.Context, check func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for {
+		err := check(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// explain prints what a person would look at after a failure.
+func (j *journey) explain() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for _, args := range [][]string{
+		{"get", "clustercatalogs,clusterextensions,clusterobjectsets", "-o", "wide"},
+		{"get", "pods", "-A", "-o", "wide"},
+		{"get", "events", "-A", "--sort-by=.lastTimestamp"},
+		{"logs", "-n", "olmv1-system", "deployment/catalogd-controller-manager", "--tail=40"},
+		{"logs", "-n", "olmv1-system", "deployment/operator-controller-controller-manager", "--tail=40"},
+		{"logs", "-n", "hello", "deployment/hello-operator", "--tail=40"},
+	} {
+		out, err := j.Kubectl(ctx, args...)
+		j.t.Logf("kubectl %s (%v):\n%s", strings.Join(args, " "), err, out)
+	}
+	if out, err := j.Mainstay(ctx, "extension", "status", "hello-operator"); err == nil {
+		j.t.Log(out)
+	}
+}
