@@ -60,7 +60,7 @@ generate: $(TOOLS) ## Write generated code, CRDs and roles.
 	$(CONTROLLER_GEN) object paths=./api/...
 	$(CONTROLLER_GEN) crd paths=./api/olm/... output:crd:dir=config/crd
 	$(CONTROLLER_GEN) rbac:roleName=catalogd-manager-role paths=./internal/catalog/... output:rbac:dir=config/rbac/catalogd
-	$(CONTROLLER_GEN) rbac:roleName=operator-controller-manager-role paths=./internal/extension/... output:rbac:dir=config/rbac/operator-controller
+	$(CONTROLLER_GEN) rbac:roleName=operator-controller-manager-role "paths=./internal/extension/...;./internal/run/..." output:rbac:dir=config/rbac/operator-controller
 	$(GOIMPORTS) -local github.com/mainstay-dev/mainstay -w $$(git ls-files '*.go' | grep -v zz_generated)
 
 .PHONY: verify

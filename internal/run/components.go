@@ -106,9 +106,9 @@ type authorities struct {
 	dir       string
 }
 
-// pool reads the authorities: they change when catalogd renews its own.
-//
 // +kubebuilder:rbac:groups="",namespace=olmv1-system,resources=configmaps,resourceNames=catalogd-service-ca,verbs=get
+
+// pool reads the authorities: they change when catalogd renews its own.
 func (a *authorities) pool(ctx context.Context) (*x509.CertPool, error) {
 	if a.dir != "" {
 		return poolOfDir(a.dir)

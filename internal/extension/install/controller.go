@@ -56,14 +56,6 @@ type Preflight interface {
 }
 
 // Controller reconciles ClusterExtensions.
-//
-// +kubebuilder:rbac:groups=olm.operatorframework.io,resources=clusterextensions,verbs=get;list;watch;patch
-// +kubebuilder:rbac:groups=olm.operatorframework.io,resources=clusterextensions/status,verbs=patch
-// +kubebuilder:rbac:groups=olm.operatorframework.io,resources=clusterextensions/finalizers,verbs=update
-// +kubebuilder:rbac:groups=olm.operatorframework.io,resources=clustercatalogs,verbs=get;list;watch
-// +kubebuilder:rbac:groups=olm.operatorframework.io,resources=clusterobjectsets,verbs=get;list;watch;create;patch;delete
-// +kubebuilder:rbac:groups="",resources=namespaces;serviceaccounts,verbs=get
-// +kubebuilder:rbac:groups="",namespace=olmv1-system,resources=secrets,verbs=get;list;create;patch;delete
 type Controller struct {
 	// Client reads from the cache and writes.
 	Client client.Client
@@ -100,6 +92,14 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 	}
 	return nil
 }
+
+// +kubebuilder:rbac:groups=olm.operatorframework.io,resources=clusterextensions,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=olm.operatorframework.io,resources=clusterextensions/status,verbs=patch
+// +kubebuilder:rbac:groups=olm.operatorframework.io,resources=clusterextensions/finalizers,verbs=update
+// +kubebuilder:rbac:groups=olm.operatorframework.io,resources=clustercatalogs,verbs=get;list;watch
+// +kubebuilder:rbac:groups=olm.operatorframework.io,resources=clusterobjectsets,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=namespaces;serviceaccounts,verbs=get
+// +kubebuilder:rbac:groups="",namespace=olmv1-system,resources=secrets,verbs=get;list;create;patch;delete
 
 // Reconcile brings one extension to what its spec asks.
 func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {

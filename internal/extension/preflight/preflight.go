@@ -24,8 +24,6 @@ import (
 const pageSize = 500
 
 // Checker checks the permissions of accounts.
-//
-// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;clusterroles;rolebindings;clusterrolebindings,verbs=list
 type Checker struct {
 	// RequireFinalizers asks of accounts the verb update on the finalizers of the
 	// extension. Clusters need it that run the admission plugin
@@ -42,6 +40,8 @@ type Checker struct {
 func New(reader client.Reader, mapper meta.RESTMapper) *Checker {
 	return &Checker{reader: reader, mapper: mapper}
 }
+
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;clusterroles;rolebindings;clusterrolebindings,verbs=list
 
 // Check tells whether a ServiceAccount may manage the objects of an extension. Without
 // an account nothing is checked.

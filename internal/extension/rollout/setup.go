@@ -39,18 +39,18 @@ type Options struct {
 	Clock clock.PassiveClock
 }
 
-// Setup adds the controller of ClusterObjectSets to a manager.
-//
-// The manager's own account is what watches the metadata of managed objects and what
-// impersonates service accounts; it also writes the objects of revisions that name no
-// account, for which it needs the rights of whatever they hold.
-//
 // +kubebuilder:rbac:groups=olm.operatorframework.io,resources=clusterobjectsets,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=olm.operatorframework.io,resources=clusterobjectsets/status,verbs=patch
 // +kubebuilder:rbac:groups=olm.operatorframework.io,resources=clusterobjectsets/finalizers,verbs=update
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;impersonate
 // +kubebuilder:rbac:groups="",namespace=olmv1-system,resources=secrets,verbs=get
 // +kubebuilder:rbac:groups=*,resources=*,verbs=list;watch
+
+// Setup adds the controller of ClusterObjectSets to a manager.
+//
+// The manager's own account is what watches the metadata of managed objects and what
+// impersonates service accounts; it also writes the objects of revisions that name no
+// account, for which it needs the rights of whatever they hold.
 func Setup(mgr ctrl.Manager, o Options) error {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}

@@ -143,7 +143,7 @@ func (w *watches) run(ctx context.Context, resource schema.GroupVersionResource,
 // anew.
 func (w *watches) failed(resource schema.GroupVersionResource, this *running, err error) {
 	refused := apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsMethodNotSupported(err)
-	if !refused && true {
+	if !refused && !apierrors.IsNotFound(err) {
 		w.log.V(1).Info("A watch broke and is begun again", "resource", resource.String(), "cause", err.Error())
 		return
 	}

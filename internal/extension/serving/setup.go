@@ -43,16 +43,16 @@ type Options struct {
 	Clock clock.PassiveClock
 }
 
-// Setup adds the issuer of webhooks' certificates to a manager.
-//
-// It watches the metadata of the objects of extensions only. Secrets may be in the
-// namespace of any extension, so that the right to them cannot be narrowed.
-//
 // +kubebuilder:rbac:groups="",resources=services,verbs=list;watch
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;update
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations;mutatingwebhookconfigurations,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Setup adds the issuer of webhooks' certificates to a manager.
+//
+// It watches the metadata of the objects of extensions only. Secrets may be in the
+// namespace of any extension, so that the right to them cannot be narrowed.
 func Setup(mgr ctrl.Manager, o Options) error {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
