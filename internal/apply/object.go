@@ -143,6 +143,9 @@ func (o *objects) attempt(ctx context.Context, rev *Revision, object Object, at 
 	}
 	expect(wanted, live)
 	after, err := o.write(ctx, at, wanted, live != nil)
+	if mustReplace(err, key, live, &rev.Owner) {
+		after, err = o.replace(ctx, rev, object, at, key, live)
+	}
 	if err != nil {
 		return ObjectResult{}, err
 	}

@@ -1,0 +1,82 @@
+package apply
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+)
+
+const deployment = `{apiVersion: apps/v1, kind: Deployment, metadata: {name: operator, namespace: NS}, spec: {
+  selector: {matchLabels: {app: LABEL}}, template: {metadata: {labels: {app: LABEL}}, spec: {containers: [{name: a, image: b}]}}}}`
+
+const binding = `{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: operator, namespace: NS},
+  roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: LABEL}, subjects: [{kind: ServiceAccount, name: a, namespace: NS}]}`
+
+// An update that changes what cannot be changed replaces the object, if that loses
+// nothing and it is the extension's own.
+func TestImmutableFields(t *testing.T) {
+	labelled := func(manifest, label string) string { return strings.ReplaceAll(manifest, "LABEL", label) }
+	for name, manifest := range map[string]string{"deployment": deployment, "binding": binding} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			if result := b.roll(1, nil, labelled(manifest, "old")); result.Err != nil {
+				t.Fatal(result.Err)
+			}
+			before := b.read(manifest)
+			result := b.roll(2, nil, labelled(manifest, "new"))
+			if result.Err != nil || result.Action != ActionRecovered {
+				t.Fatalf("%s: %v", result.Action, result.Err)
+			}
+			after := b.read(manifest)
+			if after.GetUID() == before.GetUID() || !strings.Contains(string(mustJSON(t, after)), `"new"`) {
+				t.Errorf("the object was not replaced: %v", after.Object)
+			}
+			if !isControlledBy(after, ptr(b.owner(2))) {
+				t.Errorf("the new object is not the revision's: %v", after.GetOwnerReferences())
+			}
+		})
+	}
+}
+
+func TestImmutableFieldsOfOthers(t *testing.T) {
+	b := newBench(t)
+	old, changed := strings.ReplaceAll(deployment, "LABEL", "old"), strings.ReplaceAll(deployment, "LABEL", "new")
+	b.write("somebody", old)
+	before := b.read(deployment)
+	result := b.roll(1, nil, changed, olmv1.CollisionProtectionNone)
+	if result.Err == nil || result.Err.Cause != CauseInvalid {
+		t.Errorf("somebody's Deployment was replaced: %s %v", result.Action, result.Err)
+	}
+	if b.read(deployment).GetUID() != before.GetUID() {
+		t.Error("somebody's Deployment was deleted")
+	}
+}
+
+// A second fault beside the field that cannot change would keep the new object from
+// being made, so the old one is not deleted.
+func TestAnInvalidManifestReplacesNothing(t *testing.T) {
+	b := newBench(t)
+	b.roll(1, nil, strings.ReplaceAll(deployment, "LABEL", "old"))
+	before := b.read(deployment)
+	bad := strings.ReplaceAll(strings.ReplaceAll(deployment, "LABEL", "new"), "name: a,", "name: Not_A_Name,")
+	if result := b.roll(2, nil, bad); result.Err == nil || result.Err.Cause != CauseInvalid {
+		t.Errorf("an invalid Deployment was applied: %s %v", result.Action, result.Err)
+	}
+	if b.read(deployment).GetUID() != before.GetUID() {
+		t.Error("the working Deployment was deleted for one that cannot be made")
+	}
+}
+
+func ptr[T any](value T) *T { return &value }
+
+func mustJSON(t *testing.T, u *unstructured.Unstructured) []byte {
+	t.Helper()
+	data, err := u.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
