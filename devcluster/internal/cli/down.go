@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -60,7 +59,7 @@ deleted; the data directory itself goes when nothing else stands in it.`,
 				return err
 			}
 			if err := cluster.Reset(dir); err != nil {
-				return errors.Join(errors.New("nothing more was deleted"), err)
+				return err
 			}
 			fmt.Fprintf(command.OutOrStdout(), "The state in %s is deleted.\n", dir)
 			return nil

@@ -3,6 +3,7 @@ package simulated
 import (
 	"embed"
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/kwok/kustomize/stage/node/fast"
@@ -103,15 +104,16 @@ func (s podStage) steps() ([]v1alpha1.StageStep, error) {
 	if s.template == "" {
 		return []v1alpha1.StageStep{{Delete: true}}, nil
 	}
-	var status string
+	var status strings.Builder
 	for _, file := range []string{"started", s.template} {
 		content, err := templates.ReadFile("templates/" + file + ".tmpl")
 		if err != nil {
 			return nil, err
 		}
-		status += string(content)
+		status.Write(content)
 	}
-	steps := []v1alpha1.StageStep{{Patch: &v1alpha1.StagePatch{Subresource: "status", Root: "status", Template: status}}}
+	patch := &v1alpha1.StagePatch{Subresource: "status", Root: "status", Template: status.String()}
+	steps := []v1alpha1.StageStep{{Patch: patch}}
 	if s.event != nil {
 		steps = append(steps, v1alpha1.StageStep{Event: s.event})
 	}

@@ -148,7 +148,7 @@ func (m Machine) listen(port int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer listener.Close()
+	defer listener.Close() //nolint:errcheck // Nothing was sent.
 	return listener.Addr().(*net.TCPAddr).Port, nil
 }
 
