@@ -140,7 +140,7 @@ func (r *reader) file(name string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, bare(err))
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // It was only read.
 	data, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, bare(err))

@@ -126,8 +126,8 @@ func TestLoadOtherFolders(t *testing.T) {
 }
 
 func TestLoadRefuses(t *testing.T) {
-	set := func(old, new string) string { return strings.Replace(annotationsYAML, old, new, 1) }
-	csv := func(old, new string) string { return strings.Replace(csvYAML, old, new, 1) }
+	set := func(from, to string) string { return strings.Replace(annotationsYAML, from, to, 1) }
+	csv := func(from, to string) string { return strings.Replace(csvYAML, from, to, 1) }
 	object := func(name string) string {
 		return fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: %s}\n", name)
 	}

@@ -70,20 +70,20 @@ func NewAuthority(name string, validity time.Duration, now time.Time) (*Pair, er
 // Issue makes a certificate for a server that is reached by the given host names and IP
 // addresses. Zero validity means [ServingValidity]; a certificate never outlives its
 // authority.
-func (authority *Pair) Issue(hosts []string, validity time.Duration, now time.Time) (*Pair, error) {
+func (p *Pair) Issue(hosts []string, validity time.Duration, now time.Time) (*Pair, error) {
 	if len(hosts) == 0 || slices.Contains(hosts, "") {
 		return nil, fmt.Errorf("issue certificate for %q: every host needs a name", hosts)
 	}
 	if validity <= 0 {
 		validity = ServingValidity
 	}
-	if !authority.Certificate.IsCA || !now.Before(authority.Certificate.NotAfter) {
+	if !p.Certificate.IsCA || !now.Before(p.Certificate.NotAfter) {
 		return nil, fmt.Errorf("issue certificate for %q: %q is no authority, or expired at %s; make a new one",
-			hosts, authority.Certificate.Subject.CommonName, authority.Certificate.NotAfter.Format(time.RFC3339))
+			hosts, p.Certificate.Subject.CommonName, p.Certificate.NotAfter.Format(time.RFC3339))
 	}
 	template := &x509.Certificate{
 		NotBefore:             now.Add(-skew),
-		NotAfter:              earlier(now.Add(validity), authority.Certificate.NotAfter),
+		NotAfter:              earlier(now.Add(validity), p.Certificate.NotAfter),
 		KeyUsage:              x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		BasicConstraintsValid: true,
@@ -99,7 +99,7 @@ func (authority *Pair) Issue(hosts []string, validity time.Duration, now time.Ti
 	if len(hosts[0]) <= maxCommonName {
 		template.Subject.CommonName = hosts[0]
 	}
-	pair, err := create(template, authority)
+	pair, err := create(template, p)
 	if err != nil {
 		return nil, fmt.Errorf("issue certificate for %q: %w", hosts, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -63,7 +64,7 @@ func TestServe(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		defer client.Close()
+		defer func() { _ = client.Close() }()
 		return client.ConnectionState().PeerCertificates[0], nil
 	}
 	if holder.Ready() {
@@ -72,7 +73,7 @@ func TestServe(t *testing.T) {
 	if _, err := handshake("svc.ns.svc"); err == nil {
 		t.Error("a handshake succeeds without a certificate")
 	}
-	if _, err := holder.GetCertificate(nil); err != ErrNone {
+	if _, err := holder.GetCertificate(nil); !errors.Is(err, ErrNone) {
 		t.Errorf("got %v, want ErrNone", err)
 	}
 	for range 2 { // the second replaces the first while the server runs

@@ -2,6 +2,7 @@ package image
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
@@ -100,7 +101,7 @@ func (b *blobReader) Read(p []byte) (int, error) {
 }
 
 func (b *blobReader) verify() error {
-	if got := fmt.Sprintf("%x", b.sum.Sum(nil)); got != b.layer.digest.Encoded() {
+	if got := hex.EncodeToString(b.sum.Sum(nil)); got != b.layer.digest.Encoded() {
 		return badContent("what the registry sent as the blob %s has the digest %s:%s", b.layer.digest, b.layer.digest.Algorithm(), got)
 	}
 	return io.EOF

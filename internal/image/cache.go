@@ -91,14 +91,14 @@ func (c *Cache) ensure(ctx context.Context, client *Client, ref, prefix string) 
 	if entry, ok := load(final); ok {
 		return entry, nil
 	}
-	if err := os.MkdirAll(c.dir, 0o755); err != nil {
+	if err := os.MkdirAll(c.dir, 0o750); err != nil {
 		return nil, err
 	}
 	temp, err := os.MkdirTemp(c.dir, tempPrefix+name+"-")
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(temp)
+	defer func() { _ = os.RemoveAll(temp) }() // Keep removes what stays.
 	if err := fill(ctx, client, ref, prefix, temp); err != nil {
 		return nil, err
 	}
@@ -151,9 +151,9 @@ func fill(ctx context.Context, client *Client, ref, prefix, temp string) error {
 	if err != nil {
 		return err
 	}
-	defer img.Close()
+	defer func() { _ = img.Close() }() // It was only read.
 	content := filepath.Join(temp, entryContent)
-	if err := os.Mkdir(content, 0o755); err != nil {
+	if err := os.Mkdir(content, 0o750); err != nil {
 		return err
 	}
 	if _, err := img.Extract(ctx, prefix, content); err != nil {
@@ -167,7 +167,7 @@ func fill(ctx context.Context, client *Client, ref, prefix, temp string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(temp, entryRecord), data, 0o644)
+	return os.WriteFile(filepath.Join(temp, entryRecord), data, 0o600)
 }
 
 // load gives the entry in a directory if it is complete: all files are there, in their

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -55,7 +56,7 @@ func TestRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer img.Close()
+		defer func() { _ = img.Close() }()
 		if img.Canonical != canonical {
 			t.Errorf("pulled %s as %s, want %s", name, img.Canonical, canonical)
 		}
@@ -128,7 +129,7 @@ func TestPlatforms(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer img.Close()
+		defer func() { _ = img.Close() }()
 		if img.Canonical != canonical {
 			t.Errorf("%s: pulled as %s, want the index %s", arch, img.Canonical, canonical)
 		}
@@ -202,7 +203,7 @@ func TestRegistryFailures(t *testing.T) {
 		"never answers":            {wrap: onManifest(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }), opts: Options{Timeouts: Timeouts{Open: 50 * time.Millisecond}}, kind: KindUnavailable, wants: []string{"deadline"}},
 		"asks for a pause too long": {wrap: onManifest(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "3600")
-			w.WriteHeader(429)
+			w.WriteHeader(http.StatusTooManyRequests)
 		}), opts: Options{Timeouts: Timeouts{Open: 50 * time.Millisecond}}, kind: KindUnavailable, wants: []string{"deadline"}},
 		"layer missing":              {wrap: onLayer(status(404, `{"errors":[{"code":"BLOB_UNKNOWN"}]}`)), kind: KindNotFound, wants: []string{layer.digest.String()}},
 		"layer fails":                {wrap: onLayer(status(502, "")), kind: KindUnavailable},
@@ -217,11 +218,11 @@ func TestRegistryFailures(t *testing.T) {
 			_, _ = w.Write(layer.data[:50])
 		}), kind: KindContent, wants: []string{"ends after 50 of the"}},
 		"connection cut": {wrap: onLayer(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Length", fmt.Sprint(len(layer.data)))
+			w.Header().Set("Content-Length", strconv.Itoa(len(layer.data)))
 			_, _ = w.Write(layer.data[:50])
 		}), kind: KindUnavailable, wants: []string{"connection failed after 50 bytes"}},
 		"connection stalls": {wrap: onLayer(func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Content-Length", fmt.Sprint(len(layer.data)))
+			w.Header().Set("Content-Length", strconv.Itoa(len(layer.data)))
 			_, _ = w.Write(layer.data[:50])
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
@@ -461,7 +462,7 @@ blocked = true
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer img.Close()
+	defer func() { _ = img.Close() }()
 	if img.Canonical != got {
 		t.Errorf("pulled as %s, want %s", img.Canonical, got)
 	}

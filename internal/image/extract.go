@@ -42,7 +42,7 @@ func (img *Image) extract(ctx context.Context, prefix, dir string) (Stats, error
 	if err != nil {
 		return Stats{}, err
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }() // What was written has been closed.
 	x, err := newUnpacker(root, prefix, img.client.opts.Limits)
 	if err != nil {
 		return Stats{}, err
@@ -65,7 +65,7 @@ func (img *Image) extractLayer(ctx context.Context, x *unpacker, l layer) error 
 	if err != nil {
 		return err
 	}
-	defer blob.Close()
+	defer func() { _ = blob.Close() }() // It was only read.
 	err = x.layer(blob)
 	if err != nil && !isBadContent(err) && (blob.err == nil || errors.Is(blob.err, io.EOF)) {
 		return fmt.Errorf("unpack the layer %s: %w", l.digest, err)

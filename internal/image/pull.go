@@ -274,7 +274,7 @@ func (img *Image) readConfig(ctx context.Context, info types.BlobInfo) error {
 	if err != nil {
 		return err
 	}
-	defer blob.Close()
+	defer func() { _ = blob.Close() }() // It was only read.
 	data, err := readAtMost(blob, maxConfig)
 	if errors.Is(err, errTooLarge) {
 		return badContent("its configuration has more than %d bytes", maxConfig)

@@ -62,7 +62,7 @@ func (c *Client) push(ctx context.Context, ref string, progress func(Progress), 
 	if err != nil {
 		return "", err
 	}
-	defer destination.Close()
+	defer func() { _ = destination.Close() }() // What counts was committed.
 	if err := upload(ctx, destination, top, progress, images); err != nil {
 		return "", err
 	}

@@ -238,7 +238,7 @@ func (x *unpacker) ensureDir(rel string) error {
 // clear removes what is at a path, to make room.
 func (x *unpacker) clear(rel string) error {
 	if _, err := x.root.Lstat(rel); err != nil {
-		return nil // nothing is there, or its parent is no directory
+		return nil //nolint:nilerr // nothing is there, or its parent is no directory
 	}
 	clear(x.dirs)
 	if err := x.root.RemoveAll(rel); err != nil {
@@ -406,7 +406,7 @@ func (x *unpacker) hide(rel string) error {
 func (x *unpacker) hideChildren(rel string) error {
 	info, err := x.root.Lstat(rel)
 	if err != nil || !info.IsDir() {
-		return nil // nothing there, or the current layer's own file
+		return nil //nolint:nilerr // nothing is there, or the current layer's own file
 	}
 	dir, err := x.root.Open(rel)
 	if err != nil {

@@ -25,7 +25,7 @@ func unpack(t testing.TB, prefix string, limits Limits, layers ...[]byte) (strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }()
 	x, err := newUnpacker(root, prefix, limits)
 	if err != nil {
 		return dir, Stats{}, err
@@ -358,7 +358,7 @@ func FuzzUnpackEntries(f *testing.F) {
 // assertLinksInside follows every link as a reader without os.Root would.
 func assertLinksInside(t testing.TB, dir string) {
 	t.Helper()
-	real, err := filepath.EvalSymlinks(dir)
+	inside, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -370,7 +370,7 @@ func assertLinksInside(t testing.TB, dir string) {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
-		if err != nil || (target != real && !strings.HasPrefix(target, real+"/")) {
+		if err != nil || (target != inside && !strings.HasPrefix(target, inside+"/")) {
 			t.Errorf("the link %s leads to %q (%v)", file, target, err)
 		}
 		return nil

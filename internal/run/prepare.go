@@ -2,16 +2,26 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mainstay-dev/mainstay/internal/action"
 )
 
-// prepare makes the CRDs and the system namespace, which the servers need. In a
-// cluster 'mainstay install' brings them; elsewhere nobody else does.
+// established is how long a CRD may take until the API server serves its kind.
+const established = 30 * time.Second
+
+// prepare makes the CRDs and the system namespace, which the servers need, and waits
+// until the kinds are served. In a cluster 'mainstay install' brings them; elsewhere
+// nobody else does.
 func prepare(ctx context.Context, config *rest.Config, namespace string) error {
 	s, err := scheme()
 	if err != nil {
@@ -34,6 +44,37 @@ func prepare(ctx context.Context, config *rest.Config, namespace string) error {
 		if err != nil {
 			return fmt.Errorf("preparing the cluster: applying %s %q: %w", object.GetKind(), object.GetName(), err)
 		}
+	}
+	for _, object := range objects {
+		if object.GetKind() != "CustomResourceDefinition" {
+			continue
+		}
+		if err := awaitKind(ctx, c, object.GetName()); err != nil {
+			return fmt.Errorf("preparing the cluster: %w", err)
+		}
+	}
+	return nil
+}
+
+// awaitKind waits until the API server serves the kind of a CRD: its objects can be
+// listed. A watch that begins before that is refused, and begun again only after a
+// pause.
+func awaitKind(ctx context.Context, c client.Client, name string) error {
+	var crd apiextensionsv1.CustomResourceDefinition
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, established, true, func(ctx context.Context) (bool, error) {
+		if last = c.Get(ctx, client.ObjectKey{Name: name}, &crd); last != nil {
+			return false, nil
+		}
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(schema.GroupVersionKind{
+			Group: crd.Spec.Group, Version: crd.Spec.Versions[0].Name, Kind: crd.Spec.Names.ListKind,
+		})
+		last = c.List(ctx, list, client.Limit(1))
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for CustomResourceDefinition %q to be served: %w", name, errors.Join(err, last))
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ func run(ctx context.Context, bundles string, keep bool) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, d.end(keep && err == nil)) }()
+	defer func() { err = errors.Join(err, d.end(ctx, keep && err == nil)) }()
 	if err := d.step(ctx, "Mainstay starts", func(ctx context.Context) (string, error) {
 		return "catalogd and operator-controller run in one process", d.Serve(ctx)
 	}); err != nil {
@@ -89,7 +89,7 @@ func (d *demo) step(ctx context.Context, what string, do func(context.Context) (
 }
 
 // end stops what was started, or says how to look around.
-func (d *demo) end(keep bool) error {
+func (d *demo) end(ctx context.Context, keep bool) error {
 	if keep {
 		bin, err := filepath.Abs("bin")
 		if err != nil {
@@ -109,7 +109,7 @@ Mainstay runs as process %d and logs to %s. To stop it all:
 		return nil
 	}
 	began := time.Now()
-	if err := d.Down(); err != nil {
+	if err := d.Down(ctx); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(d.dir); err != nil {

@@ -6,93 +6,14 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
-	"time"
-
-	"github.com/mainstay-dev/mainstay/internal/testing/cluster"
 )
-
-// limit is how long the cluster may take to reach a state by itself. A real node
-// pulls images and starts containers meanwhile.
-const limit = 3 * time.Minute
-
-// journey is a cluster that the steps of a test share.
-type journey struct {
-	*cluster.Cluster
-	t *testing.T
-	// real says that pods really run.
-	real bool
-	dir  string
-	root string
-}
-
-func start(t *testing.T) *journey {
-	t.Helper()
-	root, err := filepath.Abs(filepath.Join("..", ".."))
-	if err != nil {
-		t.Fatal(err)
-	}
-	bin := filepath.Join(root, "bin")
-	for _, program := range []string{"devcluster", "mainstay", "hello-operator"} {
-		if _, err := os.Stat(filepath.Join(bin, program)); err != nil {
-			t.Skipf("not built: %v; use 'make e2e'", err)
-		}
-	}
-	j := &journey{t: t, dir: t.TempDir(), root: root}
-	node := "simulated"
-	if missing := missingForRealNode(); len(missing) == 0 {
-		node, j.real = "containerd", true
-	} else {
-		fmt.Printf("no real node here: %s; running on simulated nodes\n", strings.Join(missing, ", "))
-		if os.Getenv("MAINSTAY_REQUIRE_ENV") != "" && os.Geteuid() == 0 {
-			t.Fatalf("a real node is required, and %s", strings.Join(missing, ", "))
-		}
-	}
-	var log bytes.Buffer
-	j.Cluster, err = cluster.Up(t.Context(), cluster.Options{Bin: bin, Dir: j.dir, Node: node, Out: &log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			j.explain()
-		}
-		if err := j.Down(); err != nil {
-			t.Error(err)
-		}
-	})
-	t.Logf("the cluster:\n%s", log.String())
-	return j
-}
-
-// missingForRealNode says what is not there that a real node needs.
-func missingForRealNode() []string {
-	var missing []string
-	if os.Geteuid() != 0 {
-		missing = append(missing, "not root")
-	}
-	for _, program := range []string{"containerd", "runc", "iptables", "ip"} {
-		if _, err := exec.LookPath(program); err != nil {
-			missing = append(missing, "no "+program)
-		}
-	}
-	if _, err := os.Stat("/usr/lib/cni/bridge"); err != nil {
-		missing = append(missing, "no CNI plugins")
-	}
-	return missing
-}
 
 // TestMainJob installs an operator from a catalog, updates, heals and removes it.
 func TestMainJob(t *testing.T) {
-	j := start(t)
+	j := start(t, true)
 	catalog := j.Registry + "/e2e/catalog:latest"
 
 	j.step("Mainstay runs", j.runMainstay)
@@ -229,77 +150,4 @@ func (j *journey) greets(ctx context.Context, want string) error {
 		}
 		return j.prints(ctx, want+"\n", "get", "--raw", "/api/v1/namespaces/hello/services/hello-operator:80/proxy/default/world")
 	})
-}
-
-func (j *journey) operator() string { return j.Registry + "/e2e/hello-operator" }
-
-// push runs a command that writes to the registry.
-func (j *journey) push(ctx context.Context, args ...string) (string, error) {
-	if j.real {
-		args = append(args, "--cert-dir", j.CertDir())
-	}
-	return j.Mainstay(ctx, args...)
-}
-
-func (j *journey) publish(ctx context.Context, catalog string, versions ...string) error {
-	dir := filepath.Join(j.dir, "bundles")
-	if err := cluster.CopyExample(filepath.Join(j.root, "examples"), dir, j.operator(), versions...); err != nil {
-		return err
-	}
-	_, err := j.push(ctx, "catalog", "build", dir, "--push", catalog)
-	return err
-}
-
-func (j *journey) step(what string, do func(context.Context) error) {
-	j.t.Helper()
-	began := time.Now()
-	if err := do(j.t.Context()); err != nil {
-		j.t.Fatalf("%s: %v", what, err)
-	}
-	j.t.Logf("%6.1f s  %s", time.Since(began).Seconds(), what)
-}
-
-// prints checks what kubectl prints.
-func (j *journey) prints(ctx context.Context, want string, args ...string) error {
-	out, err := j.Kubectl(ctx, args...)
-	if err == nil && out != want {
-		err = fmt.Errorf("kubectl %s printed %q, want %q", strings.Join(args, " "), out, want)
-	}
-	return err
-}
-
-func (j *journey) eventually(ctx context.Context, check func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	for {
-		err := check(ctx)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return errors.Join(ctx.Err(), err)
-		case <-time.After(200 * time.Millisecond):
-		}
-	}
-}
-
-// explain prints what a person would look at after a failure.
-func (j *journey) explain() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	for _, args := range [][]string{
-		{"get", "clustercatalogs,clusterextensions,clusterobjectsets", "-o", "wide"},
-		{"get", "pods", "-A", "-o", "wide"},
-		{"get", "events", "-A", "--sort-by=.lastTimestamp"},
-		{"logs", "-n", "olmv1-system", "deployment/catalogd-controller-manager", "--tail=40"},
-		{"logs", "-n", "olmv1-system", "deployment/operator-controller-controller-manager", "--tail=40"},
-		{"logs", "-n", "hello", "deployment/hello-operator", "--tail=40"},
-	} {
-		out, err := j.Kubectl(ctx, args...)
-		j.t.Logf("kubectl %s (%v):\n%s", strings.Join(args, " "), err, out)
-	}
-	if out, err := j.Mainstay(ctx, "extension", "status", "hello-operator"); err == nil {
-		j.t.Log(out)
-	}
 }

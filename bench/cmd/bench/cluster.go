@@ -22,7 +22,7 @@ func measureCluster(ctx context.Context, dir string, runs int) error {
 			return err
 		}
 		ready = append(ready, since(began))
-		if err := c.Down(); err != nil {
+		if err := c.Down(ctx); err != nil {
 			return err
 		}
 	}
@@ -35,7 +35,7 @@ func measureInstall(ctx context.Context, dir string, runs int) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, c.Down()) }()
+	defer func() { err = errors.Join(err, c.Down(ctx)) }()
 	if err := c.Serve(ctx); err != nil {
 		return err
 	}

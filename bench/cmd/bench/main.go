@@ -40,7 +40,7 @@ func run(ctx context.Context, runs int, args []string) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	fmt.Printf("%-62s %10s %10s %10s\n", fmt.Sprintf("of %d runs", runs), "least", "median", "most")
 	return errors.Join(measureCatalog(ctx, dir, runs), measureCluster(ctx, dir, runs))
 }

@@ -24,7 +24,7 @@ import (
 const (
 	// recheck is how often a thing that another person must make is looked for, when no
 	// watch tells of it.
-	recheck = 5 * time.Second
+	recheck = 2 * time.Second
 	// rechoose is how often an unsatisfiable request is tried again when no catalog and
 	// no extension changed.
 	rechoose = time.Minute

@@ -15,7 +15,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -97,8 +96,7 @@ func TestJourney(t *testing.T) {
 
 	// A version that does not exist changes nothing.
 	ext = w.get("journey")
-	ext.Spec.Source.Catalog.Version = "9.x"
-	w.update(ext)
+	w.change(ext, func() { ext.Spec.Source.Catalog.Version = "9.x" })
 	w.expect("journey", olmv1.TypeProgressing, `True Retrying error upgrading from currently installed version "1.1.0": `+
 		`no bundles found for package "hello-operator" matching version "9.x"`)
 	ext = w.get("journey")
@@ -113,10 +111,11 @@ func TestJourney(t *testing.T) {
 
 	w.delete(ext)
 	w.eventually("the extension is gone", func() error {
-		if err := w.c.Get(t.Context(), client.ObjectKeyFromObject(ext), ext); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("it is there: %v", err)
+		err := w.c.Get(t.Context(), client.ObjectKeyFromObject(ext), ext)
+		if err == nil {
+			return errors.New("it is there")
 		}
-		return nil
+		return client.IgnoreNotFound(err)
 	})
 }
 
@@ -170,8 +169,7 @@ func TestBadInput(t *testing.T) {
 			want: `True Retrying found bundles for package "hello-operator" in multiple catalogs with the same priority [ambiguous ambiguous-two]`,
 			mend: func(name string) {
 				catalog := w.getCatalog(name)
-				catalog.Spec.Priority = 10
-				w.update(catalog)
+				w.change(catalog, func() { catalog.Spec.Priority = 10 })
 			},
 		},
 		{
@@ -194,13 +192,13 @@ func TestBadInput(t *testing.T) {
 			want: "False InvalidConfiguration",
 			mend: func(name string) {
 				ext := w.get(name)
-				ext.Annotations = nil
-				w.update(ext)
+				w.change(ext, func() { ext.Annotations = nil })
 			},
 		},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
+			w.in(t)
 			ext := extension(tc.name, "bad")
 			if tc.change != nil {
 				tc.change(ext)
@@ -257,6 +255,13 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
+// in makes a subtest the one that fails and cleans up, until it ends.
+func (w *world) in(t *testing.T) {
+	outer := w.t
+	w.t = t
+	t.Cleanup(func() { w.t = outer })
+}
+
 // Content is the played catalog.
 func (w *world) Content(_ context.Context, baseURL, packageName string) (*fbc.Content, error) {
 	w.mu.Lock()
@@ -304,14 +309,14 @@ func (w *world) offer(catalog *olmv1.ClusterCatalog, versions ...string) {
 		replaces := ""
 		for _, version := range versions {
 			name := "hello-operator.v" + version
-			real := version
+			declared := version
 			if version == "broken" || version == "unreachable" {
-				real = "0.0.1"
+				declared = "0.0.1"
 			}
 			channel.Entries = append(channel.Entries, fbc.ChannelEntry{Name: name, Replaces: replaces})
 			content.Bundles = append(content.Bundles, fbc.Bundle{
 				Package: "hello-operator", Name: name, Image: "quay.io/example/hello:" + version,
-				Properties: []fbc.Property{{Type: fbc.PropertyPackage, Value: fmt.Appendf(nil, `{"packageName":"hello-operator","version":%q}`, real)}},
+				Properties: []fbc.Property{{Type: fbc.PropertyPackage, Value: fmt.Appendf(nil, `{"packageName":"hello-operator","version":%q}`, declared)}},
 			})
 			replaces = name
 		}
@@ -336,8 +341,7 @@ func (w *world) offer(catalog *olmv1.ClusterCatalog, versions ...string) {
 func (w *world) label(name, value string) {
 	w.t.Helper()
 	catalog := w.getCatalog(name)
-	catalog.Labels["test"] = value
-	w.update(catalog)
+	w.change(catalog, func() { catalog.Labels["test"] = value })
 }
 
 // succeed plays the roll-out of a revision.
@@ -373,9 +377,12 @@ func (w *world) create(object client.Object) {
 	})
 }
 
-func (w *world) update(object client.Object) {
+// change writes an edit of an object, whatever the controller wrote since it was read.
+func (w *world) change(object client.Object, edit func()) {
 	w.t.Helper()
-	if err := w.c.Update(w.t.Context(), object); err != nil {
+	before := object.DeepCopyObject().(client.Object)
+	edit()
+	if err := w.c.Patch(w.t.Context(), object, client.MergeFrom(before)); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -141,8 +142,8 @@ func TestRevisions(t *testing.T) {
 				items = append(items, set(s))
 			}
 			revs := sortRevisions(items)
-			got := []string{number(revs.newest()), number(revs.installed()), numbers(revs.toArchive()), numbers(revs.toDelete()), fmt.Sprint(revs.nextNumber())}
-			want := []string{tc.newest, tc.installed, tc.archive, tc.deleted, fmt.Sprint(tc.next)}
+			got := []string{number(revs.newest()), number(revs.installed()), numbers(revs.toArchive()), numbers(revs.toDelete()), strconv.FormatInt(revs.nextNumber(), 10)}
+			want := []string{tc.newest, tc.installed, tc.archive, tc.deleted, strconv.FormatInt(tc.next, 10)}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("newest, installed, to archive, to delete, next (-want +got):\n%s", diff)
 			}
@@ -256,11 +257,11 @@ func unpack(t *testing.T, ref *olmv1.ObjectSourceRef, data func(string) map[stri
 func names(phases []olmv1.ClusterObjectSetPhase) []string {
 	var result []string
 	for _, phase := range phases {
-		line := phase.Name + ":"
+		line := []string{phase.Name + ":"}
 		for _, o := range phase.Objects {
-			line += " " + o.Object.GetKind() + "/" + o.Object.GetName()
+			line = append(line, o.Object.GetKind()+"/"+o.Object.GetName())
 		}
-		result = append(result, line)
+		result = append(result, strings.Join(line, " "))
 	}
 	return result
 }
@@ -285,7 +286,7 @@ func number(set *olmv1.ClusterObjectSet) string {
 	if set == nil {
 		return ""
 	}
-	return fmt.Sprint(set.Spec.Revision)
+	return strconv.FormatInt(set.Spec.Revision, 10)
 }
 
 func numbers(revs revisions) string {

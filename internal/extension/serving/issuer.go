@@ -19,10 +19,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/apply"
 )
 
 // FieldManager is the name under which caBundle is applied.
-const FieldManager = "mainstay-serving"
+const FieldManager = apply.ServingFieldManager
 
 const (
 	// lookAgain is the longest time between two looks at a certificate.

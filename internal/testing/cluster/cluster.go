@@ -66,20 +66,20 @@ func Up(ctx context.Context, opts Options) (*Cluster, error) {
 	}
 	out, err := c.Run(ctx, "devcluster", "status", "--data-dir", c.dataDir(), "-o", "json")
 	if err != nil {
-		return nil, errors.Join(err, c.Down())
+		return nil, errors.Join(err, c.Down(ctx))
 	}
 	var status struct{ Registry, NodeRegistry, Kubeconfig string }
 	if err := json.Unmarshal([]byte(out), &status); err != nil {
-		return nil, errors.Join(fmt.Errorf("reading devcluster's status: %w", err), c.Down())
+		return nil, errors.Join(fmt.Errorf("reading devcluster's status: %w", err), c.Down(ctx))
 	}
 	c.Kubeconfig = status.Kubeconfig
 	if status.NodeRegistry != "" {
 		c.Registry = status.NodeRegistry
-		return c, c.trustRegistry()
+		return c, c.trustRegistry(ctx)
 	}
 	_, port, err := net.SplitHostPort(status.Registry)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("devcluster's registry: %w", err), c.Down())
+		return nil, errors.Join(fmt.Errorf("devcluster's registry: %w", err), c.Down(ctx))
 	}
 	c.Registry = "localhost:" + port
 	return c, nil
@@ -96,14 +96,14 @@ func (c *Cluster) CertDir() string { return filepath.Join(c.opts.Dir, "certs") }
 
 // trustRegistry writes CertDir: on another address than localhost the registry speaks
 // TLS, with a certificate of the cluster's authority.
-func (c *Cluster) trustRegistry() error {
+func (c *Cluster) trustRegistry(ctx context.Context) error {
 	ca, err := os.ReadFile(c.CA())
 	if err != nil {
-		return errors.Join(err, c.Down())
+		return errors.Join(err, c.Down(ctx))
 	}
 	dir := filepath.Join(c.CertDir(), c.Registry)
 	if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "ca.crt"), ca, 0o644)); err != nil {
-		return errors.Join(err, c.Down())
+		return errors.Join(err, c.Down(ctx))
 	}
 	return nil
 }
@@ -194,10 +194,10 @@ func (c *Cluster) StopServers() error {
 	}
 }
 
-// Down ends the servers and the cluster. Its state stays.
-func (c *Cluster) Down() error {
+// Down ends the servers and the cluster, also when ctx has ended. Its state stays.
+func (c *Cluster) Down(ctx context.Context) error {
 	err := c.StopServers()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*stopTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*stopTime)
 	defer cancel()
 	_, downErr := c.Run(ctx, "devcluster", "down", "--data-dir", c.dataDir())
 	return errors.Join(err, downErr)
