@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/go-logr/logr"
+	"github.com/sirupsen/logrus"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -82,6 +83,8 @@ func (o *options) setLog() logr.Logger {
 	log := logr.FromSlogHandler(handler)
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)
+	// The image library tells of each connection that it begins again.
+	logrus.SetLevel(logrus.ErrorLevel)
 	return log
 }
 

@@ -1,0 +1,84 @@
+package run
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+// The page of the servers names each server and each flag.
+func TestDocumentation(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "servers.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cmd := range Command("test").Commands() {
+		if !strings.Contains(string(page), "`mainstay run "+cmd.Name()+"`") {
+			t.Errorf("docs/servers.md does not name the server %s", cmd.Name())
+		}
+		if cmd.Example == "" || cmd.Long == "" {
+			t.Errorf("the help of %s has no example or no text", cmd.Name())
+		}
+		cmd.Flags().VisitAll(func(flag *pflag.Flag) {
+			if flag.Name != "help" && !strings.Contains(string(page), "`--"+flag.Name+"`") {
+				t.Errorf("docs/servers.md does not name --%s of %s", flag.Name, cmd.Name())
+			}
+		})
+	}
+	for name := range features {
+		if !strings.Contains(string(page), "`"+name+"`") {
+			t.Errorf("docs/servers.md does not name the feature %s", name)
+		}
+	}
+}
+
+func TestFeatureGates(t *testing.T) {
+	for _, tc := range []struct{ value, want, err string }{
+		{value: "SyntheticPermissions=true", want: "SyntheticPermissions=true"},
+		{value: "SyntheticPermissions=false, BoxcutterRuntime=true", want: "BoxcutterRuntime=true,SyntheticPermissions=false"},
+		{value: "SyntheticPermissions", err: "is not NAME=true or NAME=false"},
+		{value: "SyntheticPermissions=maybe", err: "is not NAME=true or NAME=false"},
+		{value: "Misspelt=true", err: `unknown feature "Misspelt"`},
+	} {
+		gates := featureGates{}
+		err := gates.Set(tc.value)
+		if got := gates.String(); tc.err == "" && (err != nil || got != tc.want) {
+			t.Errorf("%q became %q (%v), want %q", tc.value, got, err, tc.want)
+		}
+		if tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err)) {
+			t.Errorf("%q gave %v, want an error with %q", tc.value, err, tc.err)
+		}
+	}
+}
+
+func TestLocalAddress(t *testing.T) {
+	for _, tc := range []struct{ listen, want, err string }{
+		{listen: ":8443", want: "localhost:8443"},
+		{listen: "0.0.0.0:8443", want: "localhost:8443"},
+		{listen: "[::]:8443", want: "localhost:8443"},
+		{listen: "127.0.0.1:1234", want: "127.0.0.1:1234"},
+		{listen: "127.0.0.1:0", err: "name a port"},
+		{listen: "8443", err: "--catalogs-server-addr"},
+	} {
+		got, err := localAddress(tc.listen)
+		if got != tc.want || (err == nil) != (tc.err == "") || (err != nil && !strings.Contains(err.Error(), tc.err)) {
+			t.Errorf("%q is reached at %q (%v), want %q (%s)", tc.listen, got, err, tc.want, tc.err)
+		}
+	}
+}
+
+func TestPullSecretFlag(t *testing.T) {
+	for _, value := range []string{"name", "/name", "namespace/"} {
+		o := &options{pullSecret: value}
+		if _, err := o.puller(nil); err == nil || !strings.Contains(err.Error(), "NAMESPACE/NAME") {
+			t.Errorf("--pull-secret %q gave %v", value, err)
+		}
+	}
+	o := &options{pullSecret: "a/b"}
+	if p, err := o.puller(nil); err != nil || p.secret.Namespace != "a" || p.secret.Name != "b" {
+		t.Errorf("--pull-secret a/b gave %v (%v)", p, err)
+	}
+}
