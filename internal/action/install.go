@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/apply"
 )
 
 // InstallFieldManager is the field manager that an installation is applied with. It
@@ -102,6 +103,7 @@ func objectName(object client.Object) string {
 // installOutlook decides which components of an installation run.
 func installOutlook(ctx context.Context, c client.Client, objects []*unstructured.Unstructured) (outlook, error) {
 	o := outlook{done: true}
+	var builtIn *apply.Probes
 	for _, object := range objects {
 		if object.GetKind() != "Deployment" && object.GetKind() != "CustomResourceDefinition" {
 			continue
@@ -112,10 +114,10 @@ func installOutlook(ctx context.Context, c client.Client, objects []*unstructure
 			return outlook{}, err
 		}
 		part := Part{Name: object.GetName(), State: StateDone}
-		if ready, message := readiness(live); !ready {
-			part.State, part.Detail = StateCurrent, message
+		if probe := builtIn.Probe(live); !probe.Ready {
+			part.State, part.Detail = StateCurrent, probe.Message
 			o.done = false
-			o.pending = objectName(object) + ": " + message
+			o.pending = objectName(object) + ": " + probe.Message
 			o.advice = fmt.Sprintf("look at its pods: 'kubectl -n %s get pods' and 'kubectl -n %s get events'; an image that cannot be pulled is set with --image", object.GetNamespace(), object.GetNamespace())
 		}
 		o.parts = append(o.parts, part)

@@ -43,8 +43,8 @@ type RevisionState struct {
 	Phases   []PhaseState `json:"phases,omitempty"`
 }
 
-// PhaseState is one phase of a revision. The phase that is current holds up the ones
-// after it, which are waiting.
+// PhaseState is one phase of a revision. A phase that is current holds up the ones
+// after it, which are waiting, unless all that it lacks may come of these.
 type PhaseState struct {
 	Name    string        `json:"name"`
 	State   State         `json:"state"`
@@ -60,6 +60,9 @@ type ObjectState struct {
 	Ready      bool   `json:"ready"`
 	// Message says what the object lacks. Empty when it is ready.
 	Message string `json:"message,omitempty"`
+
+	// later: what it lacks may come of a later phase, which does not wait for it.
+	later bool
 }
 
 // ExtensionStatus looks at an extension and at everything it manages.
@@ -138,10 +141,14 @@ func revisionState(ctx context.Context, c client.Client, set *olmv1.ClusterObjec
 	for _, malformed := range content.Malformed {
 		state.Problems = append(state.Problems, malformed.Error())
 	}
+	probes, err := apply.CompileProbes(set.Spec.ProgressionProbes)
+	if err != nil {
+		state.Problems = append(state.Problems, "spec."+err.Error())
+	}
 	for _, phase := range content.Phases {
 		p := PhaseState{Name: phase.Name}
 		for _, object := range phase.Objects {
-			o, err := objectState(ctx, c, object.Manifest)
+			o, err := objectState(ctx, c, probes, object.Manifest)
 			if err != nil {
 				return nil, fmt.Errorf("phase %s: %w", phase.Name, err)
 			}
@@ -155,7 +162,8 @@ func revisionState(ctx context.Context, c client.Client, set *olmv1.ClusterObjec
 
 // markPhases sets the state of each phase: done when all its objects are ready, and
 // else current. While the revision is still being rolled out, everything after the
-// first phase that is not done is waiting, whatever state its objects have from before.
+// first phase that lacks what no later phase brings is waiting, whatever state its
+// objects have from before.
 func markPhases(phases []PhaseState, rolledOut bool) {
 	held := false
 	for i := range phases {
@@ -167,12 +175,12 @@ func markPhases(phases []PhaseState, rolledOut bool) {
 			phases[i].State = StateDone
 		default:
 			phases[i].State = StateCurrent
-			held = !rolledOut
+			held = !rolledOut && slices.ContainsFunc(phases[i].Objects, func(o ObjectState) bool { return !o.Ready && !o.later })
 		}
 	}
 }
 
-func objectState(ctx context.Context, c client.Client, wanted *unstructured.Unstructured) (ObjectState, error) {
+func objectState(ctx context.Context, c client.Client, probes *apply.Probes, wanted *unstructured.Unstructured) (ObjectState, error) {
 	state := ObjectState{
 		APIVersion: wanted.GetAPIVersion(), Kind: wanted.GetKind(),
 		Namespace: wanted.GetNamespace(), Name: wanted.GetName(),
@@ -190,7 +198,8 @@ func objectState(ctx context.Context, c client.Client, wanted *unstructured.Unst
 	case err != nil:
 		return ObjectState{}, fmt.Errorf("reading %s: %w", describe(state), err)
 	default:
-		state.Ready, state.Message = readiness(live)
+		probe := probes.Probe(live)
+		state.Ready, state.Message, state.later = probe.Ready, probe.Message, probe.Later
 	}
 	return state, nil
 }

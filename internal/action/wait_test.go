@@ -175,7 +175,7 @@ func TestExtensionOutlook(t *testing.T) {
 }
 
 func TestMarkPhases(t *testing.T) {
-	ready, lacking := ObjectState{Ready: true}, ObjectState{}
+	ready, lacking, untrusted := ObjectState{Ready: true}, ObjectState{}, ObjectState{later: true}
 	cases := map[string]struct {
 		objects   [][]ObjectState
 		rolledOut bool
@@ -183,6 +183,8 @@ func TestMarkPhases(t *testing.T) {
 	}{
 		"all ready":               {objects: [][]ObjectState{{ready}, {ready, ready}, {}}, want: []State{StateDone, StateDone, StateDone}},
 		"the second is held up":   {objects: [][]ObjectState{{ready}, {ready, lacking}, {ready}}, want: []State{StateDone, StateCurrent, StateWaiting}},
+		"what comes later":        {objects: [][]ObjectState{{ready, untrusted}, {ready}, {lacking}, {ready}}, want: []State{StateCurrent, StateDone, StateCurrent, StateWaiting}},
+		"also something else":     {objects: [][]ObjectState{{lacking, untrusted}, {ready}}, want: []State{StateCurrent, StateWaiting}},
 		"after it was rolled out": {objects: [][]ObjectState{{lacking}, {ready}, {lacking}}, rolledOut: true, want: []State{StateCurrent, StateDone, StateCurrent}},
 	}
 	for name, c := range cases {

@@ -67,7 +67,7 @@ func (b *bench) get(ctx context.Context, at location, key Key) (*unstructured.Un
 	return b.store.get(ctx, at, key)
 }
 
-func (b *bench) apply(ctx context.Context, at location, u *unstructured.Unstructured, force bool) (*unstructured.Unstructured, error) {
+func (b *bench) apply(ctx context.Context, at location, u *unstructured.Unstructured, manager string, force bool) (*unstructured.Unstructured, error) {
 	b.writes++
 	b.meanwhile()
 	if b.refuse != nil {
@@ -75,7 +75,7 @@ func (b *bench) apply(ctx context.Context, at location, u *unstructured.Unstruct
 			return nil, err
 		}
 	}
-	return b.store.apply(ctx, at, u, force)
+	return b.store.apply(ctx, at, u, manager, force)
 }
 
 func (b *bench) delete(ctx context.Context, at location, key Key, uid types.UID, version string) error {

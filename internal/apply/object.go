@@ -139,25 +139,31 @@ func (o *objects) attempt(ctx context.Context, rev *Revision, object Object, at 
 	}
 	digest := digestOf(wanted)
 	if decision == update && o.memory.knows(live, digest) {
-		return ObjectResult{Object: key, Action: ActionUnchanged, Probe: rev.Probes.probe(live)}, nil
+		return ObjectResult{Object: key, Action: ActionUnchanged, Probe: rev.Probes.Probe(live)}, nil
 	}
 	expect(wanted, live)
 	after, err := o.write(ctx, at, wanted, live != nil)
-	if mustReplace(err, key, live, &rev.Owner) {
+	switch {
+	case mustReplace(err, key, live, &rev.Owner):
 		after, err = o.replace(ctx, rev, object, at, key, live)
+	case mustDistrust(err, live, wanted):
+		after, err = o.distrust(ctx, at, wanted, live)
+	}
+	if err == nil {
+		after, err = o.dropTrust(ctx, at, after)
 	}
 	if err != nil {
 		return ObjectResult{}, err
 	}
 	o.memory.remember(after, digest)
-	return ObjectResult{Object: key, Action: actionOf(decision, live, after), Probe: rev.Probes.probe(after)}, nil
+	return ObjectResult{Object: key, Action: actionOf(decision, live, after), Probe: rev.Probes.Probe(after)}, nil
 }
 
 // write applies the object. An account that may not block the deletion of the
 // revision, which the admission plugin OwnerReferencesPermissionEnforcement asks of
 // it, does without: the order of removal is the revision's finalizer's work.
 func (o *objects) write(ctx context.Context, at location, wanted *unstructured.Unstructured, force bool) (*unstructured.Unstructured, error) {
-	after, err := o.store.apply(ctx, at, wanted, force)
+	after, err := o.store.apply(ctx, at, wanted, FieldManager, force)
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "blockOwnerDeletion") {
 		return after, err
 	}
@@ -166,7 +172,7 @@ func (o *objects) write(ctx context.Context, at location, wanted *unstructured.U
 		references[i].BlockOwnerDeletion = nil
 	}
 	wanted.SetOwnerReferences(references)
-	return o.store.apply(ctx, at, wanted, force)
+	return o.store.apply(ctx, at, wanted, FieldManager, force)
 }
 
 func actionOf(decision verdict, live, after *unstructured.Unstructured) Action {

@@ -39,6 +39,17 @@ func (r PhaseResult) Done() bool {
 	return true
 }
 
+// passes tells whether the next phase may begin: every object is as it should be, but
+// for what later phases bring.
+func (r PhaseResult) passes() bool {
+	for _, object := range r.Objects {
+		if !object.Done() && !object.Probe.Later {
+			return false
+		}
+	}
+	return true
+}
+
 // Errors are the failures, in the order of the objects.
 func (r PhaseResult) Errors() []*Error {
 	var result []*Error

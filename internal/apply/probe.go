@@ -10,6 +10,9 @@ import (
 // Probe tells whether an object is ready.
 type Probe struct {
 	Ready bool
+	// Later: the object is not ready, but what it lacks may come of a later phase. So it
+	// does not hold up the phases after its own, only the end of the roll-out.
+	Later bool
 	// Message says, to a person, what an object that is not ready lacks. Empty when it
 	// is ready.
 	Message string

@@ -71,12 +71,22 @@ func isComplete(assertion olmv1.ProbeAssertion) bool {
 	}
 }
 
-// probe asks the built-in probe of an object's kind, then every statement about it.
-// Of several that fail the first is told. Nil makes no statements.
-func (p *Probes) probe(u *unstructured.Unstructured) Probe {
-	result := builtInProbe(u)
-	if !result.Ready || p == nil {
+// Probe tells whether a live object is ready: by the built-in probe of its kind, then
+// every statement about it, then whether its webhooks are trusted. Of several that fail
+// the first is told. Nil makes no statements.
+func (p *Probes) Probe(live *unstructured.Unstructured) Probe {
+	if result := builtInProbe(live); !result.Ready {
 		return result
+	}
+	if result := p.assert(live); !result.Ready {
+		return result
+	}
+	return probeTrust(live)
+}
+
+func (p *Probes) assert(u *unstructured.Unstructured) Probe {
+	if p == nil {
+		return ready()
 	}
 	for _, custom := range p.probes {
 		if !custom.matches(u) {

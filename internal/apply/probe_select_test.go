@@ -38,12 +38,12 @@ func TestProbeSelectors(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if selected := !probes.probe(u).Ready; selected != test.selected {
+			if selected := !probes.Probe(u).Ready; selected != test.selected {
 				t.Errorf("selected is %t", selected)
 			}
 		})
 	}
-	if got := (*Probes)(nil).probe(u); !got.Ready {
+	if got := (*Probes)(nil).Probe(u); !got.Ready {
 		t.Errorf("no probes at all: %s", got.Message)
 	}
 }

@@ -186,7 +186,7 @@ status:
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := probes.probe(u)
+			got := probes.Probe(u)
 			if got.Message != test.message || got.Ready != (test.message == "") {
 				t.Errorf("ready is %t, message:\n got %s\nwant %s", got.Ready, got.Message, test.message)
 			}

@@ -32,20 +32,20 @@ func mustReplace(err error, key Key, live *unstructured.Unstructured, owner *Own
 	}
 	switch relate(live, owner) {
 	case own, inherited, orphaned:
-		return onlyAbout(err, field)
+		return onlyAbout(err, func(cause string) bool { return cause == field })
 	default:
 		return false
 	}
 }
 
-// onlyAbout tells whether an API error has one field as its only cause.
-func onlyAbout(err error, field string) bool {
+// onlyAbout tells whether every cause of an API error is in fields that match.
+func onlyAbout(err error, matches func(field string) bool) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil {
 		return false
 	}
 	causes := status.Status().Details.Causes
-	return len(causes) > 0 && !slices.ContainsFunc(causes, func(c metav1.StatusCause) bool { return c.Field != field })
+	return len(causes) > 0 && !slices.ContainsFunc(causes, func(c metav1.StatusCause) bool { return !matches(c.Field) })
 }
 
 // replace deletes the object and makes it anew. It may take a moment until it is gone;

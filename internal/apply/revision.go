@@ -54,14 +54,14 @@ type RevisionResult struct {
 }
 
 // Apply applies the phases in their order, each if all objects of the one before are
-// ready. It does not wait: a phase that is not ready ends it, and the next call goes
-// on from there.
+// ready, but for what comes Later. It does not wait: a phase that is not ready ends it,
+// and the next call goes on from there.
 func (e *Engine) Apply(ctx context.Context, rev *Revision) RevisionResult {
 	result := RevisionResult{Total: len(rev.Phases)}
 	for _, phase := range rev.Phases {
 		applied := e.phases.apply(ctx, rev, phase)
 		result.Phases = append(result.Phases, applied)
-		if ctx.Err() != nil || (!rev.Ungated && !applied.Done()) {
+		if ctx.Err() != nil || (!rev.Ungated && !applied.passes()) {
 			break
 		}
 	}

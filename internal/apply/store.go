@@ -16,8 +16,9 @@ type store interface {
 	// locate says where objects of a kind are.
 	locate(kind schema.GroupVersionKind) (location, error)
 	get(ctx context.Context, at location, key Key) (*unstructured.Unstructured, error)
-	// apply applies the object and gives it as it is then.
-	apply(ctx context.Context, at location, u *unstructured.Unstructured, force bool) (*unstructured.Unstructured, error)
+	// apply applies the object in the name of a field manager, and gives it as it is
+	// then.
+	apply(ctx context.Context, at location, u *unstructured.Unstructured, manager string, force bool) (*unstructured.Unstructured, error)
 	// delete deletes the object if it still is the given one, unchanged.
 	delete(ctx context.Context, at location, key Key, uid types.UID, version string) error
 	// sample gives a few objects of a resource, in any namespace, and the number of all.
@@ -58,8 +59,8 @@ func (s *server) get(ctx context.Context, at location, key Key) (*unstructured.U
 	return s.at(at, key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
 }
 
-func (s *server) apply(ctx context.Context, at location, u *unstructured.Unstructured, force bool) (*unstructured.Unstructured, error) {
-	return s.at(at, u.GetNamespace()).Apply(ctx, u.GetName(), u, metav1.ApplyOptions{FieldManager: FieldManager, Force: force})
+func (s *server) apply(ctx context.Context, at location, u *unstructured.Unstructured, manager string, force bool) (*unstructured.Unstructured, error) {
+	return s.at(at, u.GetNamespace()).Apply(ctx, u.GetName(), u, metav1.ApplyOptions{FieldManager: manager, Force: force})
 }
 
 func (s *server) delete(ctx context.Context, at location, key Key, uid types.UID, version string) error {

@@ -253,7 +253,7 @@ type stepFunc func(name, line string, on ...reaction)
 func testInstall(c *cluster, step stepFunc) {
 	step("install-late", "mainstay install --wait --timeout 1ms")
 	step("install", "mainstay install --wait",
-		reaction{"0 of 1 replica is updated", func() { c.deployed("olmv1-system", "catalogd-controller-manager") }},
+		reaction{"its controller has not seen", func() { c.deployed("olmv1-system", "catalogd-controller-manager") }},
 		reaction{"catalogd-controller-manager: done", func() { c.deployed("olmv1-system", "operator-controller-controller-manager") }})
 	step("install-no-such-namespace", "mainstay install --pull-secret registries/pull")
 	c.must(c.Create(c.t.Context(), named(&corev1.Namespace{}, "registries")))
@@ -315,7 +315,7 @@ func testExtensions(c *cluster, step stepFunc) {
 		}},
 		reaction{"0/2 ConfigMap", func() { c.apply("kettle-1", 0) }},
 		reaction{"configuration: done", func() { c.apply("kettle-1", 1) }},
-		reaction{"0 of 1 replica is updated", func() { c.deployed("kitchen", "kettle") }},
+		reaction{"its controller has not seen", func() { c.deployed("kitchen", "kettle") }},
 		reaction{"does not know the kind", func() {
 			status(c, "kettle-1", &olmv1.ClusterObjectSet{}, func(set *olmv1.ClusterObjectSet) {
 				set.Status.Conditions = []metav1.Condition{condition("Succeeded", "True", "Succeeded", "Revision 1 succeeded", 1)}

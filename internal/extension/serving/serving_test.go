@@ -19,6 +19,7 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/apply"
 	"github.com/mainstay-dev/mainstay/internal/certificate"
+	"github.com/mainstay-dev/mainstay/internal/render"
 )
 
 func TestWebhooksAreServed(t *testing.T) {
@@ -240,6 +241,33 @@ func TestInjectionMakesNothing(t *testing.T) {
 		err := s.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(injection(gone, caBundle)), client.FieldOwner(FieldManager))
 		if !apierrors.IsConflict(err) {
 			t.Errorf("%s: error %v, want a conflict", gone.GetKind(), err)
+		}
+	}
+}
+
+// TestWebhooksThatGo: the next version has no conversion webhook any more, and sees to
+// the trust of its admission webhooks by itself. Nothing of what was applied here stays.
+func TestWebhooksThatGo(t *testing.T) {
+	s := newScene(t)
+	s.install()
+	s.trusted("a certificate is issued", issued)
+	before := s.consumers()
+	for i := range s.objects {
+		annotations := s.objects[i].GetAnnotations()
+		delete(annotations, render.AnnotationCAFrom)
+		s.objects[i].SetAnnotations(annotations)
+		if s.objects[i].GroupVersionKind() == crdKind {
+			unstructured.RemoveNestedField(s.objects[i].Object, "spec", "conversion")
+		}
+	}
+	s.install()
+	for _, was := range before {
+		now := was.DeepCopy()
+		if err := s.Get(t.Context(), client.ObjectKeyFromObject(was), now); err != nil {
+			t.Fatal(err)
+		}
+		if left := owners(now, FieldManager); len(left) > 0 || len(bytes.Join(bundlesOf(now), nil)) > 0 || converts(now) {
+			t.Errorf("%s %s: of what was applied here stays %v", now.GetKind(), now.GetName(), left)
 		}
 	}
 }

@@ -1,0 +1,305 @@
+package apply
+
+import (
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/mainstay-dev/mainstay/internal/certificate"
+)
+
+// caBundle is the certificate of an authority, as it stands in JSON: the API server
+// looks that it is one.
+var caBundle = func() string {
+	pair, err := certificate.NewAuthority("test", time.Hour, time.Now())
+	if err != nil {
+		panic(err)
+	}
+	return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate.Raw}))
+}()
+
+const (
+	asks = "annotations: {mainstay.dev/ca-from: NS/cert}"
+
+	// plainCRD has no conversion webhook, convertedCRD one.
+	plainCRD = `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: kettles.NS.example.com, METADATA}, spec: {
+  group: NS.example.com, names: {plural: kettles, singular: kettle, kind: Kettle, listKind: KettleList}, scope: Namespaced, CONVERSION
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}}`
+	convertedBy = `conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {service: {namespace: NS, name: hooks}}}},`
+
+	crdTrust = `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: kettles.NS.example.com},
+  spec: {conversion: {webhook: {clientConfig: {caBundle: CA}}}}}`
+
+	configuration = `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: hooks-NS, METADATA}, webhooks: [WEBHOOKS]}`
+	admissionHook = `{name: NAME.example.com, sideEffects: None, admissionReviewVersions: [v1], clientConfig: {service: {namespace: NS, name: hooks}}}`
+	hookTrust     = `{name: NAME.example.com, clientConfig: {caBundle: CA}}`
+)
+
+// crd is a CRD of a namespace's own group, with or without a conversion webhook that
+// asks for trust.
+func crd(converted bool) string {
+	if converted {
+		return strings.NewReplacer("METADATA", asks, "CONVERSION", convertedBy).Replace(plainCRD)
+	}
+	return strings.NewReplacer(", METADATA", "", "CONVERSION", "").Replace(plainCRD)
+}
+
+// hooks is a configuration of webhooks, each of the template, by their names.
+func hooks(metadata, template string, names ...string) string {
+	items := make([]string, len(names))
+	for i, name := range names {
+		items[i] = strings.ReplaceAll(template, "NAME", name)
+	}
+	return strings.NewReplacer("METADATA", metadata, "WEBHOOKS", strings.Join(items, ", ")).Replace(configuration)
+}
+
+// trust injects caBundle as the issuer does.
+func (b *bench) trust(manifest string) {
+	b.t.Helper()
+	b.write(ServingFieldManager, strings.ReplaceAll(manifest, "CA}", caBundle+"}"))
+}
+
+// settled waits until the API server has written the status of a CRD, and gives the
+// object.
+func (b *bench) settled(manifest string) *unstructured.Unstructured {
+	b.t.Helper()
+	live := b.read(manifest)
+	for !builtInProbe(live).Ready {
+		if err := b.t.Context().Err(); err != nil {
+			b.t.Fatal(err)
+		}
+		live = b.read(manifest)
+	}
+	return live
+}
+
+// written is what people and managers write of an object.
+func written(u *unstructured.Unstructured) map[string]any {
+	return map[string]any{
+		"generation": u.GetGeneration(), "owners": u.GetOwnerReferences(), "labels": u.GetLabels(), "annotations": u.GetAnnotations(),
+		"spec": u.Object["spec"], "webhooks": u.Object["webhooks"], "held": holdsTrust(u),
+	}
+}
+
+func TestWebhooksThatGo(t *testing.T) {
+	both := hooks(asks, admissionHook, "a", "b")
+	for name, test := range map[string]struct {
+		first, trust, second string
+		// trusted are the webhooks that keep their caBundle, held tells whether the
+		// issuer still owns fields.
+		trusted []webhook
+		held    bool
+	}{
+		"the conversion webhook of a CRD": {first: crd(true), trust: crdTrust, second: crd(false)},
+		"the conversion of a CRD, said": {first: crd(true), trust: crdTrust,
+			second: strings.NewReplacer("METADATA", asks, "CONVERSION", "conversion: {strategy: None},").Replace(plainCRD)},
+		"the wish for trust of a CRD": {first: crd(true), trust: crdTrust,
+			second: strings.NewReplacer(", METADATA", "", "CONVERSION", convertedBy).Replace(plainCRD), trusted: []webhook{{}}},
+		"one of two webhooks": {first: both, trust: hooks("", hookTrust, "a", "b"), second: hooks(asks, admissionHook, "b"),
+			trusted: []webhook{{"b.example.com", caBundle}}, held: true},
+		"a webhook under another name": {first: both, trust: hooks("", hookTrust, "a", "b"), second: hooks(asks, admissionHook, "c", "b"),
+			trusted: []webhook{{"c.example.com", ""}, {"b.example.com", caBundle}}, held: true},
+		"all webhooks": {first: both, trust: hooks("", hookTrust, "a", "b"), second: hooks(asks, admissionHook)},
+		"the wish for trust of webhooks": {first: both, trust: hooks("", hookTrust, "a", "b"), second: hooks("", admissionHook, "a", "b"),
+			trusted: []webhook{{"a.example.com", ""}, {"b.example.com", ""}}},
+		"the wish, for one's own caBundle": {first: crd(true), trust: crdTrust, trusted: []webhook{{caBundle: caBundle}},
+			second: strings.NewReplacer(", METADATA", "", "CONVERSION", strings.Replace(convertedBy, "clientConfig: {", "clientConfig: {caBundle: "+caBundle+", ", 1)).Replace(plainCRD)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			memory := NewMemory(10)
+			if result := b.roll(1, memory, test.first); result.Err != nil || result.Action != ActionCreated {
+				t.Fatalf("%s: %v", result.Action, result.Err)
+			}
+			b.settled(test.first)
+			b.trust(test.trust)
+			if result := b.roll(1, memory, test.first); result.Err != nil || result.Action != ActionUnchanged || result.Probe.Later {
+				t.Fatalf("before: %s %v %v", result.Action, result.Probe, result.Err)
+			}
+			if result := b.roll(2, memory, test.second); result.Err != nil || result.Action != ActionRecovered {
+				t.Fatalf("%s: %v", result.Action, result.Err)
+			}
+			live := b.read(test.second)
+			if diff := cmp.Diff(test.trusted, webhooksOf(live), cmp.AllowUnexported(webhook{})); diff != "" {
+				t.Errorf("webhooks (-want +got):\n%s", diff)
+			}
+			if holdsTrust(live) != test.held {
+				t.Errorf("the issuer owns fields is not %t: %v", test.held, live.GetManagedFields())
+			}
+			if !isControlledBy(live, ptr(b.owner(2))) {
+				t.Errorf("the owners are %v", live.GetOwnerReferences())
+			}
+			writes := b.writes
+			if result := b.roll(2, memory, test.second); result.Action != ActionUnchanged || b.writes != writes {
+				t.Errorf("once more: %s after %d writes", result.Action, b.writes-writes)
+			}
+		})
+	}
+}
+
+// A manifest that is refused for another fault too takes no trust away: the live
+// webhooks go on working.
+func TestAnInvalidManifestTakesNoTrust(t *testing.T) {
+	for name, test := range map[string]struct{ first, trust, second string }{
+		"crd": {crd(true), crdTrust, strings.Replace(crd(false), "scope: Namespaced", "scope: Nowhere", 1)},
+		"webhooks, none of which goes": {hooks(asks, admissionHook, "a"), hooks("", hookTrust, "a"),
+			hooks("", strings.Replace(admissionHook, "sideEffects: None", "sideEffects: Some", 1), "a")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.roll(1, nil, test.first)
+			b.trust(test.trust)
+			before := b.settled(test.first)
+			if result := b.roll(2, nil, test.second); result.Err == nil || result.Err.Cause != CauseInvalid {
+				t.Errorf("%s: %v", result.Action, result.Err)
+			}
+			if diff := cmp.Diff(written(before), written(b.read(test.first))); diff != "" {
+				t.Errorf("the object was touched: %s", diff)
+			}
+		})
+	}
+}
+
+// While the webhook goes the issuer may see the object in between, and trust it anew.
+func TestDistrustRace(t *testing.T) {
+	b := newBench(t)
+	b.roll(1, nil, crd(true))
+	b.settled(crd(true))
+	b.trust(crdTrust)
+	given := 0
+	b.refuse = func(u *unstructured.Unstructured) error {
+		if given == 1 {
+			b.trust(strings.Replace(crdTrust, "CA}", "''}", 1))
+		}
+		if len(u.GetLabels()) == 0 {
+			given++
+		}
+		return nil
+	}
+	if result := b.roll(2, nil, crd(false)); result.Err != nil || result.Action != ActionRecovered || given != 2 {
+		t.Errorf("%s after %d times: %v", result.Action, given, result.Err)
+	}
+	if live := b.read(crd(false)); holdsTrust(live) || len(webhooksOf(live)) > 0 {
+		t.Errorf("the conversion is still there: %v", live.Object["spec"])
+	}
+}
+
+// What is not the revision's keeps what others gave it.
+func TestOthersKeepTheirTrust(t *testing.T) {
+	b := newBench(t)
+	b.write("someone", crd(true))
+	b.trust(crdTrust)
+	before := b.settled(crd(true))
+	if result := b.roll(1, nil, crd(false)); result.Action != ActionCollision {
+		t.Errorf("%s: %v", result.Action, result.Err)
+	}
+	if diff := cmp.Diff(written(before), written(b.read(crd(true)))); diff != "" {
+		t.Errorf("somebody else's CRD was touched: %s", diff)
+	}
+}
+
+func TestWhatMakesOneGiveUpTrust(t *testing.T) {
+	refusal := func(fields ...string) error {
+		var causes field.ErrorList
+		for _, path := range fields {
+			causes = append(causes, field.Forbidden(field.NewPath(path), "so it is"))
+		}
+		return apierrors.NewInvalid(schema.GroupKind{Kind: "X"}, "x", causes)
+	}
+	held := `managedFields: [{manager: mainstay-serving, operation: Apply}]`
+	live := func(metadata string) *unstructured.Unstructured {
+		return parse(t, strings.NewReplacer("METADATA", metadata, "CONVERSION", convertedBy).Replace(plainCRD))
+	}
+	for name, test := range map[string]struct {
+		err          error
+		live, wanted *unstructured.Unstructured
+		want         bool
+	}{
+		"the conversion":             {refusal("spec.conversion.webhookClientConfig"), live(held), parse(t, crd(false)), true},
+		"all of the conversion":      {refusal("spec.conversion", "spec.conversion.x"), live(held), parse(t, crd(false)), true},
+		"something else too":         {refusal("spec.conversion.webhookClientConfig", "spec.scope"), live(held), parse(t, crd(false)), false},
+		"a field of a like name":     {refusal("spec.conversions"), live(held), parse(t, crd(false)), false},
+		"the issuer has nothing":     {refusal("spec.conversion"), live(""), parse(t, crd(false)), false},
+		"it wrote, but did not own":  {refusal("spec.conversion"), live(strings.Replace(held, "Apply", "Update", 1)), parse(t, crd(false)), false},
+		"the webhook stays":          {refusal("spec.conversion"), live(held), parse(t, crd(true)), false},
+		"there is no object":         {refusal("spec.conversion"), nil, parse(t, crd(false)), false},
+		"no refusal":                 {nil, live(held), parse(t, crd(false)), false},
+		"the connection broke":       {errors.New("spec.conversion"), live(held), parse(t, crd(false)), false},
+		"an object without webhooks": {refusal("spec.conversion"), parse(t, "{apiVersion: v1, kind: Secret, metadata: {"+held+"}}"), parse(t, "{apiVersion: v1, kind: Secret}"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := mustDistrust(test.err, test.live, test.wanted); got != test.want {
+				t.Errorf("got %t", got)
+			}
+		})
+	}
+}
+
+func TestTrustIsAwaited(t *testing.T) {
+	established := "\nstatus: {conditions: [{type: NamesAccepted, status: 'True'}, {type: Established, status: 'True'}]}"
+	convertedCRD := "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {" + asks + "}\nspec: {conversion: {strategy: Webhook, webhook: {clientConfig: {CA}}}}"
+	configured := "apiVersion: admissionregistration.k8s.io/v1\nkind: KIND\nmetadata: {" + asks + "}\nwebhooks: [{name: a, clientConfig: {caBundle: eA==}}, {name: b, clientConfig: {CA}}]"
+	given := func(manifest string) string { return strings.ReplaceAll(manifest, "{CA}", "{caBundle: eA==}") }
+	missing := func(manifest string) string { return strings.ReplaceAll(manifest, "{CA}", "{url: 'https://x'}") }
+	validating := strings.ReplaceAll(configured, "KIND", "ValidatingWebhookConfiguration")
+	mutating := strings.ReplaceAll(configured, "KIND", "MutatingWebhookConfiguration")
+	unasked := func(manifest string) string { return strings.ReplaceAll(manifest, asks, "name: x") }
+	for name, test := range map[string]struct {
+		manifest string
+		want     Probe
+	}{
+		"crd":                             {given(convertedCRD) + established, ready()},
+		"crd without trust":               {missing(convertedCRD) + established, Probe{Later: true, Message: "its conversion webhook is not trusted yet: it has no caBundle"}},
+		"crd, new, without trust":         {missing(convertedCRD), notReady("it is not established yet")},
+		"crd without a wish":              {unasked(missing(convertedCRD)) + established, ready()},
+		"crd without conversion":          {"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {" + asks + "}" + established, ready()},
+		"webhooks":                        {given(validating), ready()},
+		"webhook without trust":           {missing(validating), Probe{Later: true, Message: `its webhook "b" is not trusted yet: it has no caBundle`}},
+		"mutating webhook without trust":  {missing(mutating), Probe{Later: true, Message: `its webhook "b" is not trusted yet: it has no caBundle`}},
+		"webhooks without a wish":         {unasked(missing(validating)), ready()},
+		"odd webhooks":                    {"apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {" + asks + "}\nwebhooks: [7, {name: c, clientConfig: 8}]", Probe{Later: true, Message: `its webhook "c" is not trusted yet: it has no caBundle`}},
+		"another kind with an odd wish":   {"apiVersion: v1\nkind: ConfigMap\nmetadata: {" + asks + "}\nwebhooks: [{name: a}]", ready()},
+		"a webhook of another API's kind": {"apiVersion: example.com/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {" + asks + "}\nwebhooks: [{name: a}]", ready()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var none *Probes
+			if diff := cmp.Diff(test.want, none.Probe(parse(t, test.manifest))); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// A CRD comes before the Service that its conversion webhook's certificate is for: the
+// roll-out goes on to it, and is complete when the webhook is trusted.
+func TestTrustHoldsUpTheEndOnly(t *testing.T) {
+	b := newBench(t)
+	rev := &Revision{Owner: b.owner(1), Phases: []Phase{
+		{Name: "crds", Objects: []Object{{Manifest: b.manifest(crd(true))}}},
+		{Name: "later", Objects: []Object{{Manifest: b.manifest(config)}}},
+	}}
+	engine := newEngine(b, nil)
+	engine.Apply(t.Context(), rev)
+	b.settled(crd(true))
+	result := engine.Apply(t.Context(), rev)
+	want := `phase "crds" (1 of 2) waits for CustomResourceDefinition "kettles.` + b.ns + `.example.com": its conversion webhook is not trusted yet: it has no caBundle`
+	if len(result.Phases) < 2 {
+		t.Fatalf("the second phase did not begin: %s %v", result.Waiting(), result.Err())
+	}
+	if result.Done() || result.Waiting() != want || result.Phases[1].Objects[0].Err != nil {
+		t.Errorf("done is %t, %s, waiting %q", result.Done(), result.Phases[1].Objects[0].Action, result.Waiting())
+	}
+	b.trust(crdTrust)
+	if result = engine.Apply(t.Context(), rev); !result.Done() || result.Waiting() != "" {
+		t.Errorf("done is %t, waiting %q", result.Done(), result.Waiting())
+	}
+}
