@@ -61,15 +61,15 @@ func prepare(ctx context.Context, config *rest.Config, namespace string) error {
 // pause.
 func awaitKind(ctx context.Context, c client.Client, name string) error {
 	var crd apiextensionsv1.CustomResourceDefinition
+	if err := c.Get(ctx, client.ObjectKey{Name: name}, &crd); err != nil {
+		return fmt.Errorf("reading CustomResourceDefinition %q: %w", name, err)
+	}
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(schema.GroupVersionKind{
+		Group: crd.Spec.Group, Version: crd.Spec.Versions[0].Name, Kind: crd.Spec.Names.ListKind,
+	})
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, established, true, func(ctx context.Context) (bool, error) {
-		if last = c.Get(ctx, client.ObjectKey{Name: name}, &crd); last != nil {
-			return false, nil
-		}
-		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(schema.GroupVersionKind{
-			Group: crd.Spec.Group, Version: crd.Spec.Versions[0].Name, Kind: crd.Spec.Names.ListKind,
-		})
 		last = c.List(ctx, list, client.Limit(1))
 		return last == nil, nil
 	})
