@@ -85,10 +85,13 @@ fuzz: ## Run every fuzz target for FUZZTIME (20s).
 	  done; \
 	done
 
+# REF is where the image goes: a reference, a .tar file, or "containerd".
 REF ?= bin/mainstay-image.tar
+IMAGE := $(if $(filter containerd,$(REF)),--output bin/mainstay-image.tar,$(if $(filter %.tar,$(REF)),--output,--push) $(REF))
 .PHONY: images
-images: build ## Build the image, without a container engine, and push it to REF (a registry), or write it to REF (a .tar file).
-	bin/mainstay image build --binary bin/mainstay $(if $(filter %.tar,$(REF)),--output,--push) $(REF)
+images: build ## Build the image, without a container engine, into REF: a registry's reference, a .tar file, or "containerd".
+	bin/mainstay image build --binary bin/mainstay $(IMAGE)
+	$(if $(filter containerd,$(REF)),ctr --namespace k8s.io images import bin/mainstay-image.tar)
 
 ##@ Files
 
