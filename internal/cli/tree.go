@@ -3,10 +3,12 @@ package cli
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/action"
 )
 
@@ -97,7 +99,11 @@ func objectLine(object action.ObjectState, phase action.State, s style) string {
 }
 
 // conditionNodes shows conditions in columns. A message of several lines keeps them.
+// Those of deprecation are shown only when something is deprecated: "Deprecated False Deprecated" tells a reader nothing.
 func conditionNodes(conditions []metav1.Condition, s style) []node {
+	conditions = slices.DeleteFunc(slices.Clone(conditions), func(c metav1.Condition) bool {
+		return c.Reason == olmv1.ReasonDeprecated && c.Status == metav1.ConditionFalse
+	})
 	typeWidth, reasonWidth := 0, 0
 	for _, c := range conditions {
 		typeWidth, reasonWidth = max(typeWidth, len(c.Type)), max(reasonWidth, len(c.Reason))
