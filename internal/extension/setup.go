@@ -1,5 +1,6 @@
 // Package extension is the component operator-controller: the controllers of
-// ClusterExtension (install) and ClusterObjectSet (rollout), and what they share.
+// ClusterExtension (install) and ClusterObjectSet (rollout), the issuer of webhooks'
+// certificates (serving), and what they share.
 package extension
 
 import (
