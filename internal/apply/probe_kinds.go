@@ -150,10 +150,14 @@ func probeCRD(u *unstructured.Unstructured) Probe {
 	if c, ok := findCondition(u, "NamesAccepted"); ok && c.status == "False" {
 		return notReady("its names are not accepted: %s", either(oneLine(c.message), c.reason))
 	}
-	if c, ok := findCondition(u, "Established"); !ok || c.status != "True" {
+	switch c, ok := findCondition(u, "Established"); {
+	case ok && c.status == "True":
+		return ready()
+	case ok && c.reason != "Installing" && c.message != "":
+		return notReady("it is not established: %s", oneLine(c.message))
+	default:
 		return notReady("it is not established yet")
 	}
-	return ready()
 }
 
 // count says how far a workload is: 1 of 2 replicas are available.

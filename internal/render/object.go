@@ -1,6 +1,8 @@
 package render
 
 import (
+	"encoding/base64"
+	"encoding/pem"
 	"fmt"
 	"slices"
 	"strings"
@@ -97,9 +99,25 @@ func shipped(b *bundle.Bundle, installNamespace string) []unstructured.Unstructu
 		} else {
 			unstructured.RemoveNestedField(object.Object, "metadata", "namespace")
 		}
+		dropPlaceholderCA(&object)
 		objects = append(objects, object)
 	}
 	return objects
+}
+
+// dropPlaceholderCA removes a caBundle without a certificate from the conversion
+// webhook of a CRD. Scaffolds of operators leave one there ("Cg==", a line feed) for a
+// tool to fill in; the API server does not serve a CRD that has it.
+func dropPlaceholderCA(object *unstructured.Unstructured) {
+	field := []string{"spec", "conversion", "webhook", "clientConfig", "caBundle"}
+	value, ok, err := unstructured.NestedString(object.Object, field...)
+	if object.GetKind() != kindCRD || !ok || err != nil {
+		return
+	}
+	text, err := base64.StdEncoding.DecodeString(value)
+	if block, _ := pem.Decode(text); err != nil || block == nil {
+		unstructured.RemoveNestedField(object.Object, field...)
+	}
 }
 
 // checkKinds names the objects of kinds that a bundle may not ship.
