@@ -20,11 +20,16 @@ import (
 // caBundle is the certificate of an authority, as it stands in JSON: the API server
 // looks that it is one.
 var caBundle = func() string {
-	pair, err := certificate.NewAuthority("test", time.Hour, time.Now())
-	if err != nil {
-		panic(err)
+	for {
+		pair, err := certificate.NewAuthority("test", time.Hour, time.Now())
+		if err != nil {
+			panic(err)
+		}
+		text := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate.Raw}))
+		if !strings.Contains(text, "NS") { // which stands for a namespace in manifests
+			return text
+		}
 	}
-	return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate.Raw}))
 }()
 
 const (
