@@ -12,7 +12,7 @@ export GOFLAGS := $(shell go env GOFLAGS) -tags=containers_image_openpgp
 
 GO_FILES := $(shell find . -name '*.go' -not -path './devcluster/*' -not -path './tools/*' 2>/dev/null) go.mod go.sum
 DEVCLUSTER_FILES := $(shell find devcluster -type f)
-LDFLAGS := -s -w -X github.com/mainstay-dev/mainstay/internal/cli.version=$(VERSION)
+LDFLAGS := -s -w -X github.com/mainstay-dev/mainstay/internal/cli/terminal.version=$(VERSION)
 K8S_VERSION := v1.36.3
 DEVCLUSTER_LDFLAGS := -s -w \
 	-X k8s.io/component-base/version.gitVersion=$(K8S_VERSION) \

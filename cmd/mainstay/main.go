@@ -9,13 +9,14 @@ import (
 	"syscall"
 
 	"github.com/mainstay-dev/mainstay/internal/cli"
+	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 	"github.com/mainstay-dev/mainstay/internal/run"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
-	code := cli.Execute(ctx, cli.Mainstay(cli.Options{Run: run.Command(cli.Version())}))
+	code := terminal.Execute(ctx, cli.Mainstay(cli.Options{Run: run.Command(terminal.Version())}))
 	stop()
 	os.Exit(code)
 }

@@ -8,13 +8,14 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/mainstay-dev/mainstay/internal/cli"
+	"github.com/mainstay-dev/mainstay/internal/cli/opm"
+	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
-	code := cli.Execute(ctx, cli.Opm())
+	code := terminal.Execute(ctx, opm.New(opm.Options{}))
 	stop()
 	os.Exit(code)
 }

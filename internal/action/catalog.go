@@ -12,12 +12,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/action/report"
 )
 
 // CatalogAdd adds a catalog to the cluster.
 type CatalogAdd struct {
 	Client   client.Client
-	Progress Progress
+	Progress report.Progress
 
 	// Name of the ClusterCatalog.
 	Name string
@@ -40,7 +41,7 @@ func (a *CatalogAdd) Object() (*olmv1.ClusterCatalog, error) {
 	if a.PollInterval != 0 {
 		minutes := a.PollInterval / time.Minute
 		if minutes < 1 || a.PollInterval%time.Minute != 0 || minutes > math.MaxInt32 {
-			return nil, &Error{
+			return nil, &report.Error{
 				Object: catalogName(a.Name),
 				Err:    fmt.Errorf("the poll interval %s is not a whole number of minutes", a.PollInterval),
 				Advice: "give at least 1m, in whole minutes",
@@ -68,8 +69,8 @@ func (a *CatalogAdd) Run(ctx context.Context) (*olmv1.ClusterCatalog, error) {
 	}
 	if err := a.Client.Create(ctx, catalog); err != nil {
 		if apierrors.IsAlreadyExists(err) {
-			return nil, &Error{
-				Object: catalogName(a.Name), Err: &reworded{"it exists already", err},
+			return nil, &report.Error{
+				Object: catalogName(a.Name), Err: &report.Reworded{Text: "it exists already", Cause: err},
 				Advice: fmt.Sprintf("choose another name, or remove it first with 'mainstay catalog delete %s'", a.Name),
 			}
 		}
@@ -78,7 +79,7 @@ func (a *CatalogAdd) Run(ctx context.Context) (*olmv1.ClusterCatalog, error) {
 	if a.Wait == nil {
 		return catalog, nil
 	}
-	orQuiet(a.Progress).Done(catalogName(a.Name) + " created")
+	report.OrQuiet(a.Progress).Done(catalogName(a.Name) + " created")
 	err = a.Wait.until(ctx, catalogName(a.Name), a.Progress, func(ctx context.Context) (outlook, error) {
 		if err := a.Client.Get(ctx, client.ObjectKeyFromObject(catalog), catalog); err != nil {
 			return outlook{}, err
@@ -100,8 +101,8 @@ func catalogOutlook(c *olmv1.ClusterCatalog) outlook {
 		pending: "the catalog controller has not looked at it yet",
 		advice:  "check that the image reference is right and that the cluster can pull it: 'kubectl describe clustercatalog " + c.Name + "'",
 	}
-	unpack := Part{Name: "unpack", State: StateCurrent, Detail: o.pending}
-	serve := Part{Name: "serve", State: StateWaiting}
+	unpack := report.Part{Name: "unpack", State: report.StateCurrent, Detail: o.pending}
+	serve := report.Part{Name: "serve", State: report.StateWaiting}
 	if progressing != nil {
 		unpack.Detail = reasonAndMessage(progressing)
 		o.pending = unpack.Detail
@@ -109,20 +110,20 @@ func catalogOutlook(c *olmv1.ClusterCatalog) outlook {
 		o.advice = "check that catalogd runs: 'kubectl get deployments -A -l app.kubernetes.io/name=catalogd'"
 	}
 	if unpacked {
-		unpack.State, unpack.Detail = StateDone, ""
-		serve.State = StateCurrent
+		unpack.State, unpack.Detail = report.StateDone, ""
+		serve.State = report.StateCurrent
 		if serving != nil {
 			serve.Detail = reasonAndMessage(serving)
 			o.pending = serve.Detail
 		}
 	}
 	if o.done {
-		serve.State, serve.Detail = StateDone, ""
+		serve.State, serve.Detail = report.StateDone, ""
 	}
 	if progressing != nil && progressing.Status == metav1.ConditionFalse && progressing.Reason == olmv1.ReasonBlocked {
 		o.failed = fmt.Errorf("%s", reasonAndMessage(progressing))
 	}
-	o.parts = []Part{unpack, serve}
+	o.parts = []report.Part{unpack, serve}
 	return o
 }
 
@@ -168,7 +169,7 @@ func (a *CatalogList) Run(ctx context.Context) ([]olmv1.ClusterCatalog, error) {
 // missing is serverError with the advice to look at a list when the object is not there.
 func missing(object, list string, err error) error {
 	if apierrors.IsNotFound(err) && !unknownKind(err) {
-		return &Error{Object: object, Err: &reworded{"not found", err}, Advice: "'" + list + "' shows those that exist"}
+		return &report.Error{Object: object, Err: &report.Reworded{Text: "not found", Cause: err}, Advice: "'" + list + "' shows those that exist"}
 	}
 	return serverError(object, err)
 }
@@ -176,7 +177,7 @@ func missing(object, list string, err error) error {
 // CatalogDelete removes a catalog from the cluster. Extensions installed from it stay.
 type CatalogDelete struct {
 	Client   client.Client
-	Progress Progress
+	Progress report.Progress
 
 	Name string
 	// Wait, when not nil, has Run wait until the catalog is gone.
@@ -201,7 +202,7 @@ func (a *CatalogDelete) Run(ctx context.Context) error {
 func goneOutlook(ctx context.Context, c client.Client, obj client.Object, advice string) (outlook, error) {
 	err := c.Get(ctx, client.ObjectKeyFromObject(obj), obj)
 	if apierrors.IsNotFound(err) {
-		return outlook{done: true, parts: []Part{{Name: "delete", State: StateDone}}}, nil
+		return outlook{done: true, parts: []report.Part{{Name: "delete", State: report.StateDone}}}, nil
 	}
 	if err != nil {
 		return outlook{}, err
@@ -211,7 +212,7 @@ func goneOutlook(ctx context.Context, c client.Client, obj client.Object, advice
 		detail = fmt.Sprintf("finalizers %v are not done", finalizers)
 	}
 	return outlook{
-		parts:   []Part{{Name: "delete", State: StateCurrent, Detail: detail}},
+		parts:   []report.Part{{Name: "delete", State: report.StateCurrent, Detail: detail}},
 		pending: detail,
 		advice:  advice,
 	}, nil

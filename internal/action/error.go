@@ -9,41 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/action/report"
 )
-
-// Error is an operation that failed: at which object, why, and what a person can do.
-type Error struct {
-	// Object is what the operation failed at, as in `clusterextension "argocd"`.
-	Object string
-	// Err is the reason.
-	Err error
-	// Advice is what to do about it, as a sentence without a full stop. It may be empty.
-	Advice string
-}
-
-// Error gives the object and the reason. The advice stands on its own.
-func (e *Error) Error() string { return e.Object + ": " + e.Err.Error() }
-
-// Unwrap gives the reason.
-func (e *Error) Unwrap() error { return e.Err }
-
-// reworded is an error in words for people, in place of those of its cause.
-type reworded struct {
-	text  string
-	cause error
-}
-
-func (e *reworded) Error() string { return e.text }
-func (e *reworded) Unwrap() error { return e.cause }
-
-// AdviceOf gives the advice that an error carries, or "".
-func AdviceOf(err error) string {
-	var e *Error
-	if errors.As(err, &e) {
-		return e.Advice
-	}
-	return ""
-}
 
 func catalogName(name string) string   { return fmt.Sprintf("clustercatalog %q", name) }
 func extensionName(name string) string { return fmt.Sprintf("clusterextension %q", name) }
@@ -54,10 +21,10 @@ func serverError(object string, err error) error {
 	if err == nil {
 		return nil
 	}
-	e := &Error{Object: object, Err: err}
+	e := &report.Error{Object: object, Err: err}
 	switch {
 	case unknownKind(err):
-		e.Err = &reworded{"the cluster does not know the kind", err}
+		e.Err = &report.Reworded{Text: "the cluster does not know the kind", Cause: err}
 		e.Advice = "install Mainstay with 'mainstay install', or choose another cluster with --context"
 	case apierrors.IsForbidden(err):
 		e.Advice = "ask an administrator of the cluster for the right, or choose another user with --context"

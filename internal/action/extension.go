@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/action/report"
 )
 
 // Choice says which bundle of a package is wanted. A nil field leaves things as they
@@ -62,7 +63,7 @@ func (c Choice) empty() bool { return c == Choice{} }
 // ExtensionInstall installs a package of a catalog.
 type ExtensionInstall struct {
 	Client   client.Client
-	Progress Progress
+	Progress report.Progress
 
 	// Package is the package to install.
 	Package string
@@ -126,7 +127,7 @@ func (a *ExtensionInstall) Objects() ([]client.Object, error) {
 		}
 	}
 	if err := a.Choice.apply(extension.Spec.Source.Catalog); err != nil {
-		return nil, &Error{Object: extensionName(a.name()), Err: err, Advice: "write the selector as kubectl has it: 'key=value,other in (a,b)'"}
+		return nil, &report.Error{Object: extensionName(a.name()), Err: err, Advice: "write the selector as kubectl has it: 'key=value,other in (a,b)'"}
 	}
 	if !a.CreateNamespace {
 		return []client.Object{extension}, nil
@@ -150,8 +151,8 @@ func (a *ExtensionInstall) Run(ctx context.Context) (*olmv1.ClusterExtension, er
 	}
 	if err := a.Client.Create(ctx, extension); err != nil {
 		if apierrors.IsAlreadyExists(err) {
-			return nil, &Error{
-				Object: extensionName(a.name()), Err: &reworded{"it exists already", err},
+			return nil, &report.Error{
+				Object: extensionName(a.name()), Err: &report.Reworded{Text: "it exists already", Cause: err},
 				Advice: fmt.Sprintf("change it with 'mainstay extension upgrade %s', or choose another name with --name", a.name()),
 			}
 		}
@@ -160,7 +161,7 @@ func (a *ExtensionInstall) Run(ctx context.Context) (*olmv1.ClusterExtension, er
 	if a.Wait == nil {
 		return extension, nil
 	}
-	orQuiet(a.Progress).Done(extensionName(a.name()) + " created")
+	report.OrQuiet(a.Progress).Done(extensionName(a.name()) + " created")
 	return extension, waitForExtension(ctx, a.Client, a.Wait, a.Progress, extension)
 }
 
@@ -179,20 +180,20 @@ func (a *ExtensionInstall) prepareNamespace(ctx context.Context) error {
 	case !apierrors.IsNotFound(err):
 		return serverError(object, err)
 	case !a.CreateNamespace:
-		return &Error{Object: object, Err: &reworded{"not found", err}, Advice: "create it, add --create-namespace, or choose another with --namespace"}
+		return &report.Error{Object: object, Err: &report.Reworded{Text: "not found", Cause: err}, Advice: "create it, add --create-namespace, or choose another with --namespace"}
 	}
 	namespace.Name = a.namespace()
 	if err := a.Client.Create(ctx, namespace); err != nil && !apierrors.IsAlreadyExists(err) {
 		return serverError(object, err)
 	}
-	orQuiet(a.Progress).Done(object + " created")
+	report.OrQuiet(a.Progress).Done(object + " created")
 	return nil
 }
 
 // ExtensionUpgrade changes which bundle of its package an extension wants.
 type ExtensionUpgrade struct {
 	Client   client.Client
-	Progress Progress
+	Progress report.Progress
 
 	Name   string
 	Choice Choice
@@ -205,7 +206,7 @@ type ExtensionUpgrade struct {
 // also beside an error of the wait.
 func (a *ExtensionUpgrade) Run(ctx context.Context) (extension *olmv1.ClusterExtension, changed bool, err error) {
 	if a.Choice.empty() {
-		return nil, false, &Error{
+		return nil, false, &report.Error{
 			Object: extensionName(a.Name), Err: errors.New("nothing to change"),
 			Advice: "say what is wanted with --version, --channel, --catalog-selector or --self-certified; updates within the present choice are made without a command",
 		}
@@ -216,10 +217,10 @@ func (a *ExtensionUpgrade) Run(ctx context.Context) (extension *olmv1.ClusterExt
 	}
 	before := extension.DeepCopy()
 	if extension.Spec.Source.Catalog == nil {
-		return nil, false, &Error{Object: extensionName(a.Name), Err: errors.New("it does not come from a catalog")}
+		return nil, false, &report.Error{Object: extensionName(a.Name), Err: errors.New("it does not come from a catalog")}
 	}
 	if err := a.Choice.apply(extension.Spec.Source.Catalog); err != nil {
-		return nil, false, &Error{Object: extensionName(a.Name), Err: err, Advice: "write the selector as kubectl has it: 'key=value,other in (a,b)'"}
+		return nil, false, &report.Error{Object: extensionName(a.Name), Err: err, Advice: "write the selector as kubectl has it: 'key=value,other in (a,b)'"}
 	}
 	// The lock keeps a change made by somebody else in between: lists are replaced as a
 	// whole by a merge patch.
@@ -260,7 +261,7 @@ func (a *ExtensionList) Run(ctx context.Context) ([]olmv1.ClusterExtension, erro
 // ExtensionUninstall removes an extension and every object that it manages.
 type ExtensionUninstall struct {
 	Client   client.Client
-	Progress Progress
+	Progress report.Progress
 
 	Name string
 	// Wait, when not nil, has Run wait until the extension and its objects are gone.

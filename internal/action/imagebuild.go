@@ -10,14 +10,16 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/mainstay-dev/mainstay/internal/action/catalogs"
+	"github.com/mainstay-dev/mainstay/internal/action/report"
 	"github.com/mainstay-dev/mainstay/internal/image"
 )
 
 // ImageBuild makes the image of Mainstay's components from the program itself, without
 // a container engine.
 type ImageBuild struct {
-	Registry Registry
-	Progress Progress
+	Registry catalogs.Registry
+	Progress report.Progress
 
 	// Binaries are the program, statically linked, once for each architecture. Several
 	// make a multi-platform image.
@@ -42,7 +44,7 @@ const maxBinary = 512 << 20
 // Run builds the image and delivers it.
 func (a *ImageBuild) Run(ctx context.Context) (*BuiltImage, error) {
 	if a.Push == "" && a.Output == "" {
-		return nil, &Error{Object: "image", Err: errors.New("nowhere to put it"), Advice: "name a repository with --push or a file with --output"}
+		return nil, &report.Error{Object: "image", Err: errors.New("nowhere to put it"), Advice: "name a repository with --push or a file with --output"}
 	}
 	authorities, err := systemAuthorities()
 	if err != nil {
@@ -52,19 +54,19 @@ func (a *ImageBuild) Run(ctx context.Context) (*BuiltImage, error) {
 	for _, name := range a.Binaries {
 		built, err := buildProgram(name, authorities)
 		if err != nil {
-			return nil, &Error{Object: fmt.Sprintf("program %q", name), Err: err, Advice: "name a statically linked Linux program, as 'CGO_ENABLED=0 GOOS=linux go build' makes it"}
+			return nil, &report.Error{Object: fmt.Sprintf("program %q", name), Err: err, Advice: "name a statically linked Linux program, as 'CGO_ENABLED=0 GOOS=linux go build' makes it"}
 		}
 		images = append(images, built)
 	}
 	result := &BuiltImage{Output: a.Output}
 	if a.Output != "" {
-		if err := writeArchive(a.Output, cmp.Or(a.Push, "localhost/mainstay:latest"), images...); err != nil {
+		if err := catalogs.WriteArchive(a.Output, cmp.Or(a.Push, "localhost/mainstay:latest"), images...); err != nil {
 			return nil, err
 		}
-		orQuiet(a.Progress).Done("image written to " + a.Output)
+		report.OrQuiet(a.Progress).Done("image written to " + a.Output)
 	}
 	if a.Push != "" {
-		result.Reference, err = a.Registry.client().Push(ctx, a.Push, nil, images...)
+		result.Reference, err = a.Registry.Client().Push(ctx, a.Push, nil, images...)
 	}
 	return result, err
 }

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/action/report"
 	"github.com/mainstay-dev/mainstay/internal/apply"
 )
 
@@ -41,7 +42,7 @@ func Scheme() (*runtime.Scheme, error) {
 // applies CRDs, namespace, rights, Services and Deployments.
 type Install struct {
 	Client   client.Client
-	Progress Progress
+	Progress report.Progress
 
 	Installation Installation
 	// Wait, when not nil, has Run wait until the components run.
@@ -59,7 +60,7 @@ func (a *Install) Run(ctx context.Context) ([]*unstructured.Unstructured, error)
 		if err != nil {
 			return nil, serverError(objectName(object), err)
 		}
-		orQuiet(a.Progress).Done(objectName(object) + " applied")
+		report.OrQuiet(a.Progress).Done(objectName(object) + " applied")
 	}
 	if a.Installation.RequireServiceAccount {
 		if err := a.withdrawClusterAdmin(ctx); err != nil {
@@ -113,9 +114,9 @@ func installOutlook(ctx context.Context, c client.Client, objects []*unstructure
 		if err := c.Get(ctx, client.ObjectKeyFromObject(object), live); err != nil {
 			return outlook{}, err
 		}
-		part := Part{Name: object.GetName(), State: StateDone}
+		part := report.Part{Name: object.GetName(), State: report.StateDone}
 		if probe := builtIn.Probe(live); !probe.Ready {
-			part.State, part.Detail = StateCurrent, probe.Message
+			part.State, part.Detail = report.StateCurrent, probe.Message
 			o.done = false
 			o.pending = objectName(object) + ": " + probe.Message
 			o.advice = fmt.Sprintf("look at its pods: 'kubectl -n %s get pods' and 'kubectl -n %s get events'; an image that cannot be pulled is set with --image", object.GetNamespace(), object.GetNamespace())
@@ -128,7 +129,7 @@ func installOutlook(ctx context.Context, c client.Client, objects []*unstructure
 // Uninstall removes Mainstay from a cluster.
 type Uninstall struct {
 	Client   client.Client
-	Progress Progress
+	Progress report.Progress
 
 	// Namespace of the components. Empty means DefaultSystemNamespace.
 	Namespace string
@@ -173,7 +174,7 @@ func (a *Uninstall) Run(ctx context.Context) ([]*unstructured.Unstructured, erro
 			return deleted, serverError(objectName(object), err)
 		}
 		deleted = append(deleted, object)
-		orQuiet(a.Progress).Done(objectName(object) + " deleted")
+		report.OrQuiet(a.Progress).Done(objectName(object) + " deleted")
 	}
 	if !a.WaitForAll {
 		return deleted, nil
@@ -214,7 +215,7 @@ func (a *Uninstall) clear(ctx context.Context) error {
 		for i := range extensions {
 			names = append(names, extensions[i].Name)
 		}
-		return &Error{
+		return &report.Error{
 			Object: "extensions " + strings.Join(names, ", "),
 			Err:    errors.New("they are still installed, and would be left without a controller"),
 			Advice: "uninstall them with 'mainstay extension uninstall NAME', add --delete-extensions to do it now, or --keep-crds to leave them as they are",
@@ -225,7 +226,7 @@ func (a *Uninstall) clear(ctx context.Context) error {
 		if err := uninstall.Run(ctx); err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}
-		orQuiet(a.Progress).Done(extensionName(extensions[i].Name) + " deleted")
+		report.OrQuiet(a.Progress).Done(extensionName(extensions[i].Name) + " deleted")
 	}
 	catalogs, err := (&CatalogList{Client: a.Client}).Run(ctx)
 	if err != nil {
@@ -236,7 +237,7 @@ func (a *Uninstall) clear(ctx context.Context) error {
 		if err := remove.Run(ctx); err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}
-		orQuiet(a.Progress).Done(catalogName(catalogs[i].Name) + " deleted")
+		report.OrQuiet(a.Progress).Done(catalogName(catalogs[i].Name) + " deleted")
 	}
 	return nil
 }
@@ -256,7 +257,7 @@ func allGone(ctx context.Context, c client.Client, objects []*unstructured.Unstr
 		}
 		o.done = false
 		o.pending = objectName(object) + " is still there"
-		o.parts = append(o.parts, Part{Name: objectName(object), State: StateCurrent, Detail: "is being deleted"})
+		o.parts = append(o.parts, report.Part{Name: objectName(object), State: report.StateCurrent, Detail: "is being deleted"})
 	}
 	return o, nil
 }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/mainstay-dev/mainstay/config"
+	"github.com/mainstay-dev/mainstay/internal/action/report"
 )
 
 // DefaultSystemNamespace is where Mainstay is installed when nothing else is said.
@@ -233,7 +234,7 @@ func (in *Installation) addFiles(objects []*unstructured.Unstructured) ([]*unstr
 	}
 	for _, name := range slices.Sorted(maps.Keys(in.PullCAs)) {
 		if ext := path.Ext(name); ext != ".crt" && ext != ".pem" {
-			return nil, &Error{Object: fmt.Sprintf("certificate file %q", name), Err: errors.New("its name ends neither in .crt nor in .pem"), Advice: "rename the file"}
+			return nil, &report.Error{Object: fmt.Sprintf("certificate file %q", name), Err: errors.New("its name ends neither in .crt nor in .pem"), Advice: "rename the file"}
 		}
 		add("cas", name, in.PullCAs[name])
 	}
@@ -284,7 +285,7 @@ func (in *Installation) pullSecretAccess() ([]*unstructured.Unstructured, error)
 	}
 	namespace, name, ok := strings.Cut(in.PullSecret, "/")
 	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
-		return nil, &Error{Object: fmt.Sprintf("pull secret %q", in.PullSecret), Err: errors.New("not of the form NAMESPACE/NAME"), Advice: "name the Secret with its namespace"}
+		return nil, &report.Error{Object: fmt.Sprintf("pull secret %q", in.PullSecret), Err: errors.New("not of the form NAMESPACE/NAME"), Advice: "name the Secret with its namespace"}
 	}
 	metadata := func() map[string]any {
 		return map[string]any{"name": accessRole, "namespace": namespace, "labels": map[string]any{

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/action/report"
 	"github.com/mainstay-dev/mainstay/internal/apply"
 )
 
@@ -47,7 +48,7 @@ type RevisionState struct {
 // after it, which are waiting, unless all that it lacks may come of these.
 type PhaseState struct {
 	Name    string        `json:"name"`
-	State   State         `json:"state"`
+	State   report.State  `json:"state"`
 	Objects []ObjectState `json:"objects,omitempty"`
 }
 
@@ -170,11 +171,11 @@ func markPhases(phases []PhaseState, rolledOut bool) {
 		ready := !slices.ContainsFunc(phases[i].Objects, func(o ObjectState) bool { return !o.Ready })
 		switch {
 		case held:
-			phases[i].State = StateWaiting
+			phases[i].State = report.StateWaiting
 		case ready:
-			phases[i].State = StateDone
+			phases[i].State = report.StateDone
 		default:
-			phases[i].State = StateCurrent
+			phases[i].State = report.StateCurrent
 			held = !rolledOut && slices.ContainsFunc(phases[i].Objects, func(o ObjectState) bool { return !o.Ready && !o.later })
 		}
 	}
@@ -214,7 +215,7 @@ func describe(o ObjectState) string {
 
 // waitForExtension waits until an extension is as its spec asks. It keeps the
 // extension up to date with what it sees.
-func waitForExtension(ctx context.Context, c client.Client, wait *Wait, progress Progress, extension *olmv1.ClusterExtension) error {
+func waitForExtension(ctx context.Context, c client.Client, wait *Wait, progress report.Progress, extension *olmv1.ClusterExtension) error {
 	key := client.ObjectKeyFromObject(extension)
 	return wait.until(ctx, extensionName(extension.Name), progress, func(ctx context.Context) (outlook, error) {
 		if err := c.Get(ctx, key, extension); err != nil {
@@ -236,7 +237,7 @@ func extensionOutlook(state *ExtensionState, generation int64) outlook {
 	if progressing == nil {
 		pending := "the operator-controller has not looked at it yet"
 		return outlook{
-			parts:   []Part{{Name: "resolve", State: StateCurrent, Detail: pending}},
+			parts:   []report.Part{{Name: "resolve", State: report.StateCurrent, Detail: pending}},
 			pending: pending,
 			advice:  "check that it runs: 'kubectl get deployments -A -l app.kubernetes.io/name=operator-controller'",
 		}
@@ -256,7 +257,7 @@ func extensionOutlook(state *ExtensionState, generation int64) outlook {
 
 // extensionParts shows an extension as parts: choosing the bundle, then the phases of
 // the newest revision.
-func extensionParts(state *ExtensionState, progressing *metav1.Condition, done bool) []Part {
+func extensionParts(state *ExtensionState, progressing *metav1.Condition, done bool) []report.Part {
 	var newest RevisionState
 	if n := len(state.Revisions); n > 0 {
 		newest = state.Revisions[n-1]
@@ -265,20 +266,20 @@ func extensionParts(state *ExtensionState, progressing *metav1.Condition, done b
 	awaited := newest.Name != "" && !meta.IsStatusConditionTrue(newest.Conditions, olmv1.TypeSucceeded)
 	if !done && !rollingOut && !awaited {
 		// The revision that there is, if any, is in place: the next one has not come about.
-		return []Part{{Name: "resolve", State: StateCurrent, Detail: reasonAndMessage(progressing)}}
+		return []report.Part{{Name: "resolve", State: report.StateCurrent, Detail: reasonAndMessage(progressing)}}
 	}
-	parts := []Part{{Name: "resolve", State: StateDone, Detail: newest.Bundle}}
+	parts := []report.Part{{Name: "resolve", State: report.StateDone, Detail: newest.Bundle}}
 	for _, phase := range newest.Phases {
 		parts = append(parts, phasePart(phase))
 	}
 	if !done && !rollingOut {
-		parts = append(parts, Part{Name: "roll-out", State: StateCurrent, Detail: reasonAndMessage(progressing)})
+		parts = append(parts, report.Part{Name: "roll-out", State: report.StateCurrent, Detail: reasonAndMessage(progressing)})
 	}
 	return parts
 }
 
-func phasePart(phase PhaseState) Part {
-	part := Part{Name: phase.Name, State: phase.State}
+func phasePart(phase PhaseState) report.Part {
+	part := report.Part{Name: phase.Name, State: phase.State}
 	ready := 0
 	var lacking []string
 	for _, object := range phase.Objects {
@@ -289,14 +290,14 @@ func phasePart(phase PhaseState) Part {
 		lacking = append(lacking, describe(object)+": "+object.Message)
 	}
 	part.Detail = fmt.Sprintf("%d/%d", ready, len(phase.Objects))
-	if phase.State == StateCurrent && len(lacking) > 0 {
+	if phase.State == report.StateCurrent && len(lacking) > 0 {
 		part.Detail += " " + lacking[0]
 		if more := len(lacking) - 1; more > 0 {
 			part.Detail += fmt.Sprintf(" (and %d more)", more)
 		}
 		part.Detail = strings.TrimSpace(part.Detail)
 	}
-	if phase.State == StateWaiting {
+	if phase.State == report.StateWaiting {
 		part.Detail = ""
 	}
 	return part

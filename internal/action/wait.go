@@ -8,6 +8,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
+
+	"github.com/mainstay-dev/mainstay/internal/action/report"
 )
 
 // interval is how often a wait looks again. Readiness is read from objects of every
@@ -24,7 +26,7 @@ type Wait struct {
 
 // outlook is what a wait sees when it looks.
 type outlook struct {
-	parts []Part
+	parts []report.Part
 	// done: what is awaited has happened.
 	done bool
 	// failed: it will not happen without a person; nil otherwise.
@@ -37,7 +39,7 @@ type outlook struct {
 
 // until looks again and again until the outlook is done or failed, the time is up, or
 // the context ends. A look that could not reach the server is repeated.
-func (w *Wait) until(ctx context.Context, object string, progress Progress, look func(context.Context) (outlook, error)) error {
+func (w *Wait) until(ctx context.Context, object string, progress report.Progress, look func(context.Context) (outlook, error)) error {
 	c := w.Clock
 	if c == nil {
 		c = clock.RealClock{}
@@ -59,15 +61,15 @@ func (w *Wait) until(ctx context.Context, object string, progress Progress, look
 			return serverError(object, err)
 		case err != nil:
 			if last.pending != err.Error() {
-				orQuiet(progress).Warn(object + ": looking again: " + err.Error())
+				report.OrQuiet(progress).Warn(object + ": looking again: " + err.Error())
 			}
 			last.pending = err.Error()
 		default:
 			last = seen
-			orQuiet(progress).Parts(seen.parts)
+			report.OrQuiet(progress).Parts(seen.parts)
 		}
 		if err == nil && seen.failed != nil {
-			return &Error{Object: object, Err: seen.failed, Advice: seen.advice}
+			return &report.Error{Object: object, Err: seen.failed, Advice: seen.advice}
 		}
 		if err == nil && seen.done {
 			return nil
@@ -75,9 +77,9 @@ func (w *Wait) until(ctx context.Context, object string, progress Progress, look
 		select {
 		case <-ticker.C():
 		case <-deadline:
-			return &Error{Object: object, Err: fmt.Errorf("%w after %s: %s", ErrTimeout, w.Timeout, last.pending), Advice: last.advice}
+			return &report.Error{Object: object, Err: fmt.Errorf("%w after %s: %s", ErrTimeout, w.Timeout, last.pending), Advice: last.advice}
 		case <-ctx.Done():
-			return &Error{Object: object, Err: fmt.Errorf("no longer waiting: %w", ctx.Err()), Advice: "the cluster goes on with it"}
+			return &report.Error{Object: object, Err: fmt.Errorf("no longer waiting: %w", ctx.Err()), Advice: "the cluster goes on with it"}
 		}
 	}
 }

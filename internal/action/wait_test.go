@@ -14,6 +14,7 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/action/report"
 )
 
 // looks gives outlooks one after the other, and moves the clock at each, so that the
@@ -37,7 +38,7 @@ func (l *looks) look(context.Context) (outlook, error) {
 
 // warnings keeps what is warned of.
 type warnings struct {
-	Quiet
+	report.Quiet
 	got []string
 }
 
@@ -70,7 +71,7 @@ func TestWait(t *testing.T) {
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("error %v, want %q", err, c.want)
 			}
-			if got := AdviceOf(err); got != c.advice {
+			if got := report.AdviceOf(err); got != c.advice {
 				t.Errorf("advice %q, want %q", got, c.advice)
 			}
 			if l.seen < c.seen {
@@ -89,8 +90,8 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 		cancel()
 		return outlook{}, nil
 	})
-	if !errors.Is(err, context.Canceled) || AdviceOf(err) != "the cluster goes on with it" {
-		t.Errorf("error %v, advice %q", err, AdviceOf(err))
+	if !errors.Is(err, context.Canceled) || report.AdviceOf(err) != "the cluster goes on with it" {
+		t.Errorf("error %v, advice %q", err, report.AdviceOf(err))
 	}
 }
 
@@ -103,58 +104,58 @@ func TestExtensionOutlook(t *testing.T) {
 	rolledOut := condition(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonSucceeded, "", 2)
 	inPlace := RevisionState{Name: "k-1", Conditions: []metav1.Condition{condition(olmv1.TypeSucceeded, metav1.ConditionTrue, olmv1.ReasonSucceeded, "", 1)}}
 	revision := RevisionState{Name: "k-2", Bundle: "k.v2", Phases: []PhaseState{
-		{Name: "crds", State: StateDone, Objects: []ObjectState{{Ready: true}}},
-		{Name: "deploy", State: StateCurrent, Objects: []ObjectState{{Kind: "Deployment", Name: "a", Message: "not there"}, {Kind: "Deployment", Name: "b"}, {Ready: true}}},
-		{Name: "publish", State: StateWaiting, Objects: []ObjectState{{}}},
+		{Name: "crds", State: report.StateDone, Objects: []ObjectState{{Ready: true}}},
+		{Name: "deploy", State: report.StateCurrent, Objects: []ObjectState{{Kind: "Deployment", Name: "a", Message: "not there"}, {Kind: "Deployment", Name: "b"}, {Ready: true}}},
+		{Name: "publish", State: report.StateWaiting, Objects: []ObjectState{{}}},
 	}}
 	cases := map[string]struct {
 		state   ExtensionState
 		done    bool
 		failed  string
 		advice  string // a part of it
-		parts   []Part
+		parts   []report.Part
 		pending string
 	}{
 		"not looked at": {
-			parts:   []Part{{Name: "resolve", State: StateCurrent, Detail: "the operator-controller has not looked at it yet"}},
+			parts:   []report.Part{{Name: "resolve", State: report.StateCurrent, Detail: "the operator-controller has not looked at it yet"}},
 			pending: "the operator-controller has not looked at it yet", advice: "check that it runs",
 		},
 		"looked at before the change": {
 			state: ExtensionState{Conditions: []metav1.Condition{
 				condition(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonSucceeded, "", 1), condition(olmv1.TypeInstalled, metav1.ConditionTrue, olmv1.ReasonSucceeded, "", 1),
 			}},
-			parts:   []Part{{Name: "resolve", State: StateCurrent, Detail: "the operator-controller has not looked at it yet"}},
+			parts:   []report.Part{{Name: "resolve", State: report.StateCurrent, Detail: "the operator-controller has not looked at it yet"}},
 			pending: "the operator-controller has not looked at it yet", advice: "check that it runs",
 		},
 		"retrying beside an old revision": {
 			state:   ExtensionState{Conditions: []metav1.Condition{condition(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying, "no bundles found for package", 2), installed}, Revisions: []RevisionState{inPlace}},
-			parts:   []Part{{Name: "resolve", State: StateCurrent, Detail: "Retrying: no bundles found for package"}},
+			parts:   []report.Part{{Name: "resolve", State: report.StateCurrent, Detail: "Retrying: no bundles found for package"}},
 			pending: "Retrying: no bundles found for package", advice: "--self-certified",
 		},
 		"rolling out": {
 			state: ExtensionState{Name: "k", Conditions: []metav1.Condition{condition(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut, "applying", 2), installed}, Revisions: []RevisionState{inPlace, revision}},
-			parts: []Part{
-				{Name: "resolve", State: StateDone, Detail: "k.v2"}, {Name: "crds", State: StateDone, Detail: "1/1"},
-				{Name: "deploy", State: StateCurrent, Detail: "1/3 Deployment a: not there (and 1 more)"}, {Name: "publish", State: StateWaiting},
+			parts: []report.Part{
+				{Name: "resolve", State: report.StateDone, Detail: "k.v2"}, {Name: "crds", State: report.StateDone, Detail: "1/1"},
+				{Name: "deploy", State: report.StateCurrent, Detail: "1/3 Deployment a: not there (and 1 more)"}, {Name: "publish", State: report.StateWaiting},
 			},
 			pending: "RollingOut: applying", advice: "mainstay extension status k",
 		},
 		"retrying within a roll-out": {
 			state: ExtensionState{Name: "k", Conditions: []metav1.Condition{condition(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying, "a field is immutable", 2), installed}, Revisions: []RevisionState{inPlace, {Name: "k-2", Bundle: "k.v2"}}},
-			parts: []Part{{Name: "resolve", State: StateDone, Detail: "k.v2"}, {Name: "roll-out", State: StateCurrent, Detail: "Retrying: a field is immutable"}}, pending: "Retrying: a field is immutable", advice: "mainstay extension status k",
+			parts: []report.Part{{Name: "resolve", State: report.StateDone, Detail: "k.v2"}, {Name: "roll-out", State: report.StateCurrent, Detail: "Retrying: a field is immutable"}}, pending: "Retrying: a field is immutable", advice: "mainstay extension status k",
 		},
 		"blocked": {
 			state:  ExtensionState{Conditions: []metav1.Condition{condition(olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonBlocked, "pre-authorization failed: x", 2)}},
 			failed: "Blocked: pre-authorization failed: x", pending: "Blocked: pre-authorization failed: x", advice: "give the service account the listed permissions",
-			parts: []Part{{Name: "resolve", State: StateCurrent, Detail: "Blocked: pre-authorization failed: x"}},
+			parts: []report.Part{{Name: "resolve", State: report.StateCurrent, Detail: "Blocked: pre-authorization failed: x"}},
 		},
 		"rolled out, but not told to be installed": {
 			state: ExtensionState{Conditions: []metav1.Condition{rolledOut}}, pending: "Succeeded", advice: "status",
-			parts: []Part{{Name: "resolve", State: StateCurrent, Detail: "Succeeded"}},
+			parts: []report.Part{{Name: "resolve", State: report.StateCurrent, Detail: "Succeeded"}},
 		},
 		"installed": {
 			state: ExtensionState{Conditions: []metav1.Condition{rolledOut, installed}, Revisions: []RevisionState{{Name: "k-2", Bundle: "k.v2"}}}, done: true, pending: "Succeeded", advice: "status",
-			parts: []Part{{Name: "resolve", State: StateDone, Detail: "k.v2"}},
+			parts: []report.Part{{Name: "resolve", State: report.StateDone, Detail: "k.v2"}},
 		},
 	}
 	for name, c := range cases {
@@ -179,13 +180,13 @@ func TestMarkPhases(t *testing.T) {
 	cases := map[string]struct {
 		objects   [][]ObjectState
 		rolledOut bool
-		want      []State
+		want      []report.State
 	}{
-		"all ready":               {objects: [][]ObjectState{{ready}, {ready, ready}, {}}, want: []State{StateDone, StateDone, StateDone}},
-		"the second is held up":   {objects: [][]ObjectState{{ready}, {ready, lacking}, {ready}}, want: []State{StateDone, StateCurrent, StateWaiting}},
-		"what comes later":        {objects: [][]ObjectState{{ready, untrusted}, {ready}, {lacking}, {ready}}, want: []State{StateCurrent, StateDone, StateCurrent, StateWaiting}},
-		"also something else":     {objects: [][]ObjectState{{lacking, untrusted}, {ready}}, want: []State{StateCurrent, StateWaiting}},
-		"after it was rolled out": {objects: [][]ObjectState{{lacking}, {ready}, {lacking}}, rolledOut: true, want: []State{StateCurrent, StateDone, StateCurrent}},
+		"all ready":               {objects: [][]ObjectState{{ready}, {ready, ready}, {}}, want: []report.State{report.StateDone, report.StateDone, report.StateDone}},
+		"the second is held up":   {objects: [][]ObjectState{{ready}, {ready, lacking}, {ready}}, want: []report.State{report.StateDone, report.StateCurrent, report.StateWaiting}},
+		"what comes later":        {objects: [][]ObjectState{{ready, untrusted}, {ready}, {lacking}, {ready}}, want: []report.State{report.StateCurrent, report.StateDone, report.StateCurrent, report.StateWaiting}},
+		"also something else":     {objects: [][]ObjectState{{lacking, untrusted}, {ready}}, want: []report.State{report.StateCurrent, report.StateWaiting}},
+		"after it was rolled out": {objects: [][]ObjectState{{lacking}, {ready}, {lacking}}, rolledOut: true, want: []report.State{report.StateCurrent, report.StateDone, report.StateCurrent}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -194,7 +195,7 @@ func TestMarkPhases(t *testing.T) {
 				phases = append(phases, PhaseState{Objects: objects})
 			}
 			markPhases(phases, c.rolledOut)
-			var got []State
+			var got []report.State
 			for _, phase := range phases {
 				got = append(got, phase.State)
 			}
@@ -228,7 +229,7 @@ func TestServerError(t *testing.T) {
 			if !errors.Is(err, c.err) || !strings.HasPrefix(err.Error(), "thing: ") || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v", err)
 			}
-			if got := AdviceOf(err); !strings.Contains(got, c.advice) || (c.advice == "") != (got == "") {
+			if got := report.AdviceOf(err); !strings.Contains(got, c.advice) || (c.advice == "") != (got == "") {
 				t.Errorf("advice %q", got)
 			}
 		})

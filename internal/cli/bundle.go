@@ -5,17 +5,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mainstay-dev/mainstay/internal/action"
+	"github.com/mainstay-dev/mainstay/internal/action/catalogs"
+	"github.com/mainstay-dev/mainstay/internal/cli/opm"
+	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
-
-// bindRegistry adds the flags that say how registries are reached.
-func bindRegistry(cmd *cobra.Command, registry *action.Registry) {
-	flags := cmd.Flags()
-	flags.StringVar(&registry.AuthFile, "authfile", "", "file with logins for registries (default: those of podman and docker)")
-	flags.StringVar(&registry.RegistriesConf, "registries-conf", "", "file with mirrors, blocked and insecure registries (default: that of the machine)")
-	flags.StringVar(&registry.SignaturePolicy, "signature-policy", "", "file that says which images are trusted (default: that of the machine)")
-	flags.StringVar(&registry.CertsDir, "cert-dir", "", "folder with a folder HOST[:PORT] of certificates for each registry (default: that of the machine)")
-}
 
 func (a *app) bundleCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -23,7 +16,7 @@ func (a *app) bundleCommand() *cobra.Command {
 		Aliases: []string{"bundles"},
 		Short:   "Push bundles to a registry",
 		Args:    cobra.ArbitraryArgs,
-		RunE:    group,
+		RunE:    terminal.Group,
 	}
 	cmd.AddCommand(bundlePushCommand())
 	return cmd
@@ -31,8 +24,8 @@ func (a *app) bundleCommand() *cobra.Command {
 
 func bundlePushCommand() *cobra.Command {
 	var (
-		push action.BundlePush
-		out  output
+		push catalogs.BundlePush
+		out  terminal.Output
 	)
 	cmd := &cobra.Command{
 		Use:   "push DIR REF",
@@ -41,30 +34,30 @@ func bundlePushCommand() *cobra.Command {
 it. The reference of the pushed image, with its digest, is written.`,
 		Example: `  mainstay bundle push ./bundle registry.example.com/argocd-operator:v0.6.0
   mainstay bundle push ./bundle registry.example.com/argocd-operator:v0.6.0 -o json`,
-		Args: takes("DIR", "REF"),
+		Args: terminal.Takes("DIR", "REF"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			push.Progress = newProgress(cmd.ErrOrStderr())
+			push.Progress = terminal.NewProgress(cmd.ErrOrStderr())
 			push.Dir, push.Ref = args[0], args[1]
 			pushed, err := push.Run(cmd.Context())
 			if err != nil {
 				return err
 			}
-			if out.format == formatJSON || out.format == formatYAML {
-				return printValue(cmd.OutOrStdout(), out.format, pushed)
+			if out.Format == terminal.FormatJSON || out.Format == terminal.FormatYAML {
+				return terminal.PrintValue(cmd.OutOrStdout(), out.Format, pushed)
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), pushed.Reference)
 			return nil
 		},
 	}
-	bindRegistry(cmd, &push.Registry)
-	out.bind(cmd, formatJSON, formatYAML, formatName)
+	opm.BindRegistry(cmd, &push.Registry)
+	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
 	return cmd
 }
 
 func catalogBuildCommand() *cobra.Command {
 	var (
-		build action.CatalogBuild
-		out   output
+		build catalogs.CatalogBuild
+		out   terminal.Output
 	)
 	cmd := &cobra.Command{
 		Use:   "build DIR",
@@ -86,9 +79,9 @@ with the upgrade edges of their ClusterServiceVersions.`,
 
   # Write an archive for 'ctr images import' or 'podman load'
   mainstay catalog build ./catalog --output catalog.tar`,
-		Args: takes("DIR"),
+		Args: terminal.Takes("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			build.Progress = newProgress(cmd.ErrOrStderr())
+			build.Progress = terminal.NewProgress(cmd.ErrOrStderr())
 			build.Dir = args[0]
 			built, err := build.Run(cmd.Context())
 			if err != nil {
@@ -102,24 +95,24 @@ with the upgrade edges of their ClusterServiceVersions.`,
 	flags.StringVar(&build.Output, "output", "", "file to write the image to, as an OCI archive")
 	flags.StringVar(&build.BundleRepo, "bundle-repo", "", "repository below which bundles are pushed (default: that of --push)")
 	flags.BoolVar(&build.DryRun, "dry-run", false, "push and write nothing; print the catalog that is made of bundles")
-	bindRegistry(cmd, &build.Registry)
-	out.bindAs(cmd, "format", formatJSON, formatYAML, formatName)
+	opm.BindRegistry(cmd, &build.Registry)
+	out.BindAs(cmd, "format", terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
 	return cmd
 }
 
 // printBuilt prints a catalog that was built. A dry run of bundles prints the content.
-func printBuilt(cmd *cobra.Command, build *action.CatalogBuild, out *output, built *action.BuiltCatalog) error {
+func printBuilt(cmd *cobra.Command, build *catalogs.CatalogBuild, out *terminal.Output, built *catalogs.BuiltCatalog) error {
 	w := cmd.OutOrStdout()
 	switch {
 	case build.DryRun && len(built.Blobs) > 0:
 		for _, blob := range built.Blobs {
-			if err := printBlob(w, out.format, blob); err != nil {
+			if err := opm.PrintBlob(w, out.Format, blob); err != nil {
 				return err
 			}
 		}
 		return nil
-	case out.format == formatJSON || out.format == formatYAML:
-		return printValue(w, out.format, built)
+	case out.Format == terminal.FormatJSON || out.Format == terminal.FormatYAML:
+		return terminal.PrintValue(w, out.Format, built)
 	case built.Reference != "":
 		fmt.Fprintln(w, built.Reference)
 	default:

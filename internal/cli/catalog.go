@@ -10,6 +10,8 @@ import (
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/action"
+	"github.com/mainstay-dev/mainstay/internal/cli/opm"
+	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
 func (a *app) catalogCommand() *cobra.Command {
@@ -18,11 +20,11 @@ func (a *app) catalogCommand() *cobra.Command {
 		Aliases: []string{"catalogs", "cat"},
 		Short:   "Build catalogs, and add them to a cluster",
 		Args:    cobra.ArbitraryArgs,
-		RunE:    group,
+		RunE:    terminal.Group,
 	}
 	cmd.AddCommand(
 		a.catalogAddCommand(), a.catalogListCommand(), a.catalogRefreshCommand(), a.catalogDeleteCommand(),
-		catalogBuildCommand(), renderCommand("mainstay catalog"), validateCommand("mainstay catalog"),
+		catalogBuildCommand(), opm.RenderCommand("mainstay catalog"), opm.ValidateCommand("mainstay catalog"),
 	)
 	return cmd
 }
@@ -31,7 +33,7 @@ func (a *app) catalogAddCommand() *cobra.Command {
 	var (
 		add  action.CatalogAdd
 		wait waitFlags
-		out  output
+		out  terminal.Output
 	)
 	cmd := &cobra.Command{
 		Use:   "add NAME --image REF",
@@ -41,14 +43,14 @@ func (a *app) catalogAddCommand() *cobra.Command {
 
   # Prefer this catalog over others that have the same packages
   mainstay catalog add ours --image registry.example.com/catalog:v1 --priority 100`,
-		Args:              takes("NAME"),
+		Args:              terminal.Takes("NAME"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.kube.client(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
-			add.Client, add.Progress = c, newProgress(cmd.ErrOrStderr())
+			add.Client, add.Progress = c, terminal.NewProgress(cmd.ErrOrStderr())
 			add.Name, add.Wait = args[0], wait.value()
 			catalog, err := add.Run(cmd.Context())
 			return finishCatalog(cmd, &out, catalog, wait.wait, err)
@@ -62,18 +64,18 @@ func (a *app) catalogAddCommand() *cobra.Command {
 	flags.StringToStringVar(&add.Labels, "label", nil, "label of the catalog, as KEY=VALUE, for extensions to select it by; may be repeated")
 	_ = cmd.MarkFlagRequired("image") // the flag was just added
 	wait.bind(cmd, "the catalog is served")
-	out.bind(cmd, formatJSON, formatYAML, formatName)
+	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
 	return cmd
 }
 
 // finishCatalog prints a catalog after it was created.
-func finishCatalog(cmd *cobra.Command, out *output, catalog *olmv1.ClusterCatalog, waited bool, err error) error {
+func finishCatalog(cmd *cobra.Command, out *terminal.Output, catalog *olmv1.ClusterCatalog, waited bool, err error) error {
 	if catalog == nil {
 		return err
 	}
 	typed(catalog, olmv1.GroupVersion, olmv1.ClusterCatalogKind)
-	if out.format != "" {
-		return errors.Join(printObjects(cmd.OutOrStdout(), out.format, []client.Object{catalog}, false), err)
+	if out.Format != "" {
+		return errors.Join(printObjects(cmd.OutOrStdout(), out.Format, []client.Object{catalog}, false), err)
 	}
 	done := "created"
 	if waited && err == nil {
@@ -84,14 +86,14 @@ func finishCatalog(cmd *cobra.Command, out *output, catalog *olmv1.ClusterCatalo
 }
 
 func (a *app) catalogListCommand() *cobra.Command {
-	var out output
+	var out terminal.Output
 	cmd := &cobra.Command{
 		Use:     "list [NAME]",
 		Aliases: []string{"ls", "get"},
 		Short:   "List the catalogs of the cluster",
 		Example: `  mainstay catalog list
   mainstay catalog list -o wide`,
-		Args:              takesUpTo(1),
+		Args:              terminal.TakesUpTo(1),
 		ValidArgsFunction: a.completeNames(catalogNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.kube.client(cmd.ErrOrStderr())
@@ -110,24 +112,24 @@ func (a *app) catalogListCommand() *cobra.Command {
 		},
 	}
 	a.kube.bind(cmd)
-	out.bind(cmd, formatJSON, formatYAML, formatWide, formatName)
+	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatWide, terminal.FormatName)
 	return cmd
 }
 
-func (a *app) printCatalogs(cmd *cobra.Command, out *output, catalogs []olmv1.ClusterCatalog, all bool) error {
-	if out.format != "" && out.format != formatWide {
+func (a *app) printCatalogs(cmd *cobra.Command, out *terminal.Output, catalogs []olmv1.ClusterCatalog, all bool) error {
+	if out.Format != "" && out.Format != terminal.FormatWide {
 		var objects []client.Object
 		for i := range catalogs {
 			objects = append(objects, typed(&catalogs[i], olmv1.GroupVersion, olmv1.ClusterCatalogKind))
 		}
-		return printObjects(cmd.OutOrStdout(), out.format, objects, all)
+		return printObjects(cmd.OutOrStdout(), out.Format, objects, all)
 	}
 	if len(catalogs) == 0 {
 		fmt.Fprintln(cmd.ErrOrStderr(), "No catalogs found.")
 		return nil
 	}
 	headers := []string{"NAME", "LASTUNPACKED", "SERVING", "AGE"}
-	if out.format == formatWide {
+	if out.Format == terminal.FormatWide {
 		headers = append(headers, "PRIORITY", "RESOLVED")
 	}
 	var rows [][]string
@@ -137,7 +139,7 @@ func (a *app) printCatalogs(cmd *cobra.Command, out *output, catalogs []olmv1.Cl
 			catalog.Name, a.age(catalog.Status.LastUnpacked),
 			conditionStatus(catalog.Status.Conditions, olmv1.TypeServing), a.age(&catalog.CreationTimestamp),
 		}
-		if out.format == formatWide {
+		if out.Format == terminal.FormatWide {
 			resolved := ""
 			if source := catalog.Status.ResolvedSource; source != nil && source.Image != nil {
 				resolved = source.Image.Ref
@@ -146,26 +148,26 @@ func (a *app) printCatalogs(cmd *cobra.Command, out *output, catalogs []olmv1.Cl
 		}
 		rows = append(rows, row)
 	}
-	return printTable(cmd.OutOrStdout(), headers, rows)
+	return terminal.PrintTable(cmd.OutOrStdout(), headers, rows)
 }
 
 func (a *app) catalogDeleteCommand() *cobra.Command {
 	var (
 		wait waitFlags
-		out  output
+		out  terminal.Output
 	)
 	cmd := &cobra.Command{
 		Use:     "delete NAME",
 		Short:   "Remove a catalog from the cluster",
 		Long:    `Remove a catalog from the cluster. Extensions that were installed from it stay.`,
 		Example: `  mainstay catalog delete operatorhub --wait`,
-		Args:    takes("NAME"), ValidArgsFunction: a.completeNames(catalogNames),
+		Args:    terminal.Takes("NAME"), ValidArgsFunction: a.completeNames(catalogNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.kube.client(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
-			remove := action.CatalogDelete{Client: c, Progress: newProgress(cmd.ErrOrStderr()), Name: args[0], Wait: wait.value()}
+			remove := action.CatalogDelete{Client: c, Progress: terminal.NewProgress(cmd.ErrOrStderr()), Name: args[0], Wait: wait.value()}
 			if err := remove.Run(cmd.Context()); err != nil {
 				return err
 			}
@@ -175,7 +177,7 @@ func (a *app) catalogDeleteCommand() *cobra.Command {
 	}
 	a.kube.bind(cmd)
 	wait.bind(cmd, "the catalog is gone")
-	out.bind(cmd, formatName)
+	out.Bind(cmd, terminal.FormatName)
 	return cmd
 }
 
@@ -208,10 +210,10 @@ func (d *dryRunFlag) Set(value string) error {
 }
 
 // print writes the objects. Without a format it is YAML.
-func (d *dryRunFlag) print(cmd *cobra.Command, out *output, objects []client.Object) error {
-	format := out.format
+func (d *dryRunFlag) print(cmd *cobra.Command, out *terminal.Output, objects []client.Object) error {
+	format := out.Format
 	if format == "" {
-		format = formatYAML
+		format = terminal.FormatYAML
 	}
 	return printDocuments(cmd.OutOrStdout(), format, objects)
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mainstay-dev/mainstay/internal/action"
+	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
 func (a *app) catalogRefreshCommand() *cobra.Command {
@@ -15,7 +16,7 @@ func (a *app) catalogRefreshCommand() *cobra.Command {
 		Long: `Have catalogd ask the registry now whether the tag of a catalog has moved, and not when the
 poll interval is over. New content is served, and extensions update to it, as after a poll.`,
 		Example: `  mainstay catalog refresh operatorhub`,
-		Args:    takes("NAME"), ValidArgsFunction: a.completeNames(catalogNames),
+		Args:    terminal.Takes("NAME"), ValidArgsFunction: a.completeNames(catalogNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.kube.client(cmd.ErrOrStderr())
 			if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mainstay-dev/mainstay/internal/cli"
+	"github.com/mainstay-dev/mainstay/internal/cli/opm"
 	"github.com/mainstay-dev/mainstay/internal/testing/golden"
 )
 
@@ -34,7 +35,7 @@ func commands() []*cobra.Command {
 		}
 	}
 	visit(cli.Mainstay(cli.Options{}))
-	visit(cli.Opm())
+	visit(opm.New(opm.Options{}))
 	return found
 }
 
@@ -152,7 +153,7 @@ func parses(line string) error {
 	words := split(line)
 	root := cli.Mainstay(cli.Options{})
 	if words[0] == "opm" {
-		root = cli.Opm()
+		root = opm.New(opm.Options{})
 	}
 	cmd, rest, err := root.Find(words[1:])
 	if err != nil {

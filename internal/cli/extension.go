@@ -12,6 +12,7 @@ import (
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/action"
+	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
 func (a *app) extensionCommand() *cobra.Command {
@@ -20,7 +21,7 @@ func (a *app) extensionCommand() *cobra.Command {
 		Aliases: []string{"extensions", "ext"},
 		Short:   "Install, watch, upgrade and uninstall extensions",
 		Args:    cobra.ArbitraryArgs,
-		RunE:    group,
+		RunE:    terminal.Group,
 	}
 	a.kube.bind(cmd)
 	cmd.AddCommand(
@@ -70,7 +71,7 @@ func (a *app) extensionInstallCommand() *cobra.Command {
 		choice  choiceFlags
 		wait    waitFlags
 		dryRun  dryRunFlag
-		out     output
+		out     terminal.Output
 	)
 	cmd := &cobra.Command{
 		Use:   "install PACKAGE",
@@ -85,7 +86,7 @@ kept up to date within them.`,
 
   # Write the objects instead of creating them
   mainstay extension install argocd-operator --channel alpha --dry-run=client -o yaml`,
-		Args:              takes("PACKAGE"),
+		Args:              terminal.Takes("PACKAGE"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			install.Package = args[0]
@@ -102,7 +103,7 @@ kept up to date within them.`,
 			if err != nil {
 				return err
 			}
-			install.Client, install.Progress = c, newProgress(cmd.ErrOrStderr())
+			install.Client, install.Progress = c, terminal.NewProgress(cmd.ErrOrStderr())
 			extension, err := install.Run(cmd.Context())
 			return finishExtension(cmd, &out, extension, "created", wait.wait, err)
 		},
@@ -116,7 +117,7 @@ kept up to date within them.`,
 	choice.bind(cmd)
 	wait.bind(cmd, "the extension is installed")
 	dryRun.bind(cmd)
-	out.bind(cmd, formatJSON, formatYAML, formatName)
+	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
 	_ = cmd.RegisterFlagCompletionFunc("namespace", a.completeFlag(namespaceNames)) // the flag was just added
 	_ = cmd.RegisterFlagCompletionFunc("watch-namespace", a.completeFlag(namespaceNames))
 	return cmd
@@ -124,13 +125,13 @@ kept up to date within them.`,
 
 // finishExtension prints an extension after a change. The extension is printed beside
 // an error of the wait too: it was changed all the same.
-func finishExtension(cmd *cobra.Command, out *output, extension *olmv1.ClusterExtension, done string, waited bool, err error) error {
+func finishExtension(cmd *cobra.Command, out *terminal.Output, extension *olmv1.ClusterExtension, done string, waited bool, err error) error {
 	if extension == nil {
 		return err
 	}
 	typed(extension, olmv1.GroupVersion, olmv1.ClusterExtensionKind)
-	if out.format != "" {
-		return errors.Join(printObjects(cmd.OutOrStdout(), out.format, []client.Object{extension}, false), err)
+	if out.Format != "" {
+		return errors.Join(printObjects(cmd.OutOrStdout(), out.Format, []client.Object{extension}, false), err)
 	}
 	if waited && err == nil {
 		done = "installed"
@@ -155,7 +156,7 @@ func namespaceNames(ctx context.Context, c client.Client) ([]string, error) {
 }
 
 func (a *app) extensionListCommand() *cobra.Command {
-	var out output
+	var out terminal.Output
 	cmd := &cobra.Command{
 		Use:     "list [NAME]",
 		Aliases: []string{"ls", "get"},
@@ -163,7 +164,7 @@ func (a *app) extensionListCommand() *cobra.Command {
 		Example: `  mainstay extension list
   mainstay extension list -o wide
   mainstay extension list argocd-operator -o yaml`,
-		Args:              takesUpTo(1),
+		Args:              terminal.TakesUpTo(1),
 		ValidArgsFunction: a.completeNames(extensionNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.kube.client(cmd.ErrOrStderr())
@@ -181,31 +182,31 @@ func (a *app) extensionListCommand() *cobra.Command {
 			return a.printExtensions(cmd, &out, extensions, list.Name == "")
 		},
 	}
-	out.bind(cmd, formatJSON, formatYAML, formatWide, formatName)
+	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatWide, terminal.FormatName)
 	return cmd
 }
 
-func (a *app) printExtensions(cmd *cobra.Command, out *output, extensions []olmv1.ClusterExtension, all bool) error {
-	if out.format != "" && out.format != formatWide {
+func (a *app) printExtensions(cmd *cobra.Command, out *terminal.Output, extensions []olmv1.ClusterExtension, all bool) error {
+	if out.Format != "" && out.Format != terminal.FormatWide {
 		var objects []client.Object
 		for i := range extensions {
 			objects = append(objects, typed(&extensions[i], olmv1.GroupVersion, olmv1.ClusterExtensionKind))
 		}
-		return printObjects(cmd.OutOrStdout(), out.format, objects, all)
+		return printObjects(cmd.OutOrStdout(), out.Format, objects, all)
 	}
 	if len(extensions) == 0 {
 		fmt.Fprintln(cmd.ErrOrStderr(), "No extensions found.")
 		return nil
 	}
 	headers := []string{"NAME", "INSTALLED BUNDLE", "VERSION", "INSTALLED", "PROGRESSING", "AGE"}
-	if out.format == formatWide {
+	if out.Format == terminal.FormatWide {
 		headers = append(headers, "AVAILABLE", "PACKAGE", "NAMESPACE", "WANTED")
 	}
 	var rows [][]string
 	for i := range extensions {
-		rows = append(rows, a.extensionRow(&extensions[i], out.format == formatWide))
+		rows = append(rows, a.extensionRow(&extensions[i], out.Format == terminal.FormatWide))
 	}
-	return printTable(cmd.OutOrStdout(), headers, rows)
+	return terminal.PrintTable(cmd.OutOrStdout(), headers, rows)
 }
 
 func (a *app) extensionRow(e *olmv1.ClusterExtension, wide bool) []string {
@@ -230,7 +231,7 @@ func (a *app) extensionRow(e *olmv1.ClusterExtension, wide bool) []string {
 }
 
 func (a *app) extensionStatusCommand() *cobra.Command {
-	var out output
+	var out terminal.Output
 	cmd := &cobra.Command{
 		Use:   "status NAME",
 		Short: "Show an extension with its revisions, phases and objects",
@@ -238,7 +239,7 @@ func (a *app) extensionStatusCommand() *cobra.Command {
 each object with what it lacks, as the cluster has it now.`,
 		Example: `  mainstay extension status argocd-operator
   mainstay extension status argocd-operator -o json`,
-		Args:              takes("NAME"),
+		Args:              terminal.Takes("NAME"),
 		ValidArgsFunction: a.completeNames(extensionNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.kube.client(cmd.ErrOrStderr())
@@ -249,14 +250,14 @@ each object with what it lacks, as the cluster has it now.`,
 			if err != nil {
 				return err
 			}
-			if out.format != "" {
-				return printValue(cmd.OutOrStdout(), out.format, state)
+			if out.Format != "" {
+				return terminal.PrintValue(cmd.OutOrStdout(), out.Format, state)
 			}
-			extensionTree(state, styleFor(cmd.OutOrStdout())).write(cmd.OutOrStdout())
+			extensionTree(state, terminal.StyleFor(cmd.OutOrStdout())).write(cmd.OutOrStdout())
 			return nil
 		},
 	}
-	out.bind(cmd, formatJSON, formatYAML)
+	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
 	return cmd
 }
 
@@ -265,7 +266,7 @@ func (a *app) extensionUpgradeCommand() *cobra.Command {
 		upgrade action.ExtensionUpgrade
 		choice  choiceFlags
 		wait    waitFlags
-		out     output
+		out     terminal.Output
 	)
 	cmd := &cobra.Command{
 		Use:   "upgrade NAME",
@@ -280,14 +281,14 @@ things as they are; an empty value takes a limit away.`,
 
   # Go back to a version that the catalog has no edge to
   mainstay extension upgrade argocd-operator --version 0.5.0 --self-certified`,
-		Args:              takes("NAME"),
+		Args:              terminal.Takes("NAME"),
 		ValidArgsFunction: a.completeNames(extensionNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.kube.client(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
-			upgrade.Client, upgrade.Progress = c, newProgress(cmd.ErrOrStderr())
+			upgrade.Client, upgrade.Progress = c, terminal.NewProgress(cmd.ErrOrStderr())
 			upgrade.Name, upgrade.Choice, upgrade.Wait = args[0], choice.value(cmd), wait.value()
 			extension, changed, err := upgrade.Run(cmd.Context())
 			done := "unchanged"
@@ -299,14 +300,14 @@ things as they are; an empty value takes a limit away.`,
 	}
 	choice.bind(cmd)
 	wait.bind(cmd, "the wanted version is installed")
-	out.bind(cmd, formatJSON, formatYAML, formatName)
+	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
 	return cmd
 }
 
 func (a *app) extensionUninstallCommand() *cobra.Command {
 	var (
 		wait waitFlags
-		out  output
+		out  terminal.Output
 	)
 	cmd := &cobra.Command{
 		Use:     "uninstall NAME",
@@ -315,13 +316,13 @@ func (a *app) extensionUninstallCommand() *cobra.Command {
 		Long: `Remove an extension and every object it manages, CustomResourceDefinitions and with
 them the custom resources of their kinds included.`,
 		Example: `  mainstay extension uninstall argocd-operator --wait`,
-		Args:    takes("NAME"), ValidArgsFunction: a.completeNames(extensionNames),
+		Args:    terminal.Takes("NAME"), ValidArgsFunction: a.completeNames(extensionNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.kube.client(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
-			uninstall := action.ExtensionUninstall{Client: c, Progress: newProgress(cmd.ErrOrStderr()), Name: args[0], Wait: wait.value()}
+			uninstall := action.ExtensionUninstall{Client: c, Progress: terminal.NewProgress(cmd.ErrOrStderr()), Name: args[0], Wait: wait.value()}
 			if err := uninstall.Run(cmd.Context()); err != nil {
 				return err
 			}
@@ -330,13 +331,13 @@ them the custom resources of their kinds included.`,
 		},
 	}
 	wait.bind(cmd, "the extension and its objects are gone")
-	out.bind(cmd, formatName)
+	out.Bind(cmd, terminal.FormatName)
 	return cmd
 }
 
 // printDeleted says that an object was deleted, as kubectl does.
-func printDeleted(cmd *cobra.Command, out *output, resource, name string) {
-	if out.format == formatName {
+func printDeleted(cmd *cobra.Command, out *terminal.Output, resource, name string) {
+	if out.Format == terminal.FormatName {
 		fmt.Fprintln(cmd.OutOrStdout(), resource+"/"+name)
 		return
 	}

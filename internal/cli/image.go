@@ -7,6 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mainstay-dev/mainstay/internal/action"
+	"github.com/mainstay-dev/mainstay/internal/cli/opm"
+	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
 func imageCommand() *cobra.Command {
@@ -14,7 +16,7 @@ func imageCommand() *cobra.Command {
 		Use:   "image",
 		Short: "Build the image of Mainstay's components",
 		Args:  cobra.ArbitraryArgs,
-		RunE:  group,
+		RunE:  terminal.Group,
 	}
 	cmd.AddCommand(imageBuildCommand())
 	return cmd
@@ -23,7 +25,7 @@ func imageCommand() *cobra.Command {
 func imageBuildCommand() *cobra.Command {
 	var (
 		build action.ImageBuild
-		out   output
+		out   terminal.Output
 	)
 	cmd := &cobra.Command{
 		Use:   "build",
@@ -39,15 +41,15 @@ certificate authorities that this machine trusts.`,
 
   # Write an archive for 'ctr images import' or 'podman load'
   mainstay image build --binary bin/mainstay --output mainstay.tar`,
-		Args: takesUpTo(0),
+		Args: terminal.TakesUpTo(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			build.Progress = newProgress(cmd.ErrOrStderr())
+			build.Progress = terminal.NewProgress(cmd.ErrOrStderr())
 			built, err := build.Run(cmd.Context())
 			if err != nil {
 				return err
 			}
-			if out.format == formatJSON || out.format == formatYAML {
-				return printValue(cmd.OutOrStdout(), out.format, built)
+			if out.Format == terminal.FormatJSON || out.Format == terminal.FormatYAML {
+				return terminal.PrintValue(cmd.OutOrStdout(), out.Format, built)
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), cmp.Or(built.Reference, built.Output))
 			return nil
@@ -58,7 +60,7 @@ certificate authorities that this machine trusts.`,
 	flags.StringVar(&build.Push, "push", "", "reference to push the image to")
 	flags.StringVar(&build.Output, "output", "", "file to write the image to, as an OCI archive")
 	_ = cmd.MarkFlagRequired("binary") // the flag was just added
-	bindRegistry(cmd, &build.Registry)
-	out.bindAs(cmd, "format", formatJSON, formatYAML, formatName)
+	opm.BindRegistry(cmd, &build.Registry)
+	out.BindAs(cmd, "format", terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
 	return cmd
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mainstay-dev/mainstay/internal/action"
+	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
 // imageRepository holds the image of the components; its tags are the versions.
@@ -18,10 +20,7 @@ const imageRepository = "ghcr.io/mainstay-dev/mainstay"
 
 // defaultImage is the image of the components of this build's version.
 func defaultImage() string {
-	if version == "" {
-		return imageRepository + ":latest"
-	}
-	return imageRepository + ":" + version
+	return imageRepository + ":" + cmp.Or(terminal.Release(), "latest")
 }
 
 // maxConfigFile is how large a file given to an installation may be: together they
@@ -33,7 +32,7 @@ func (a *app) installCommand() *cobra.Command {
 		install         action.Install
 		wait            waitFlags
 		dryRun          dryRunFlag
-		out             output
+		out             terminal.Output
 		registriesConf  string
 		signaturePolicy string
 		pullCAs         []string
@@ -55,7 +54,7 @@ rights, Services and Deployments are applied, server-side, as this build has the
 
   # Every extension must name a service account: the controller gets no rights of its own
   mainstay install --require-service-account`,
-		Args: takesUpTo(0),
+		Args: terminal.TakesUpTo(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
 			if in.RegistriesConf, err = readFile(registriesConf); err != nil {
@@ -80,10 +79,10 @@ rights, Services and Deployments are applied, server-side, as this build has the
 			if install.Client, err = a.kube.client(cmd.ErrOrStderr()); err != nil {
 				return err
 			}
-			install.Wait, install.Progress = wait.value(), newProgress(cmd.ErrOrStderr())
+			install.Wait, install.Progress = wait.value(), terminal.NewProgress(cmd.ErrOrStderr())
 			objects, err := install.Run(cmd.Context())
-			if objects != nil && out.format != "" {
-				return errors.Join(printObjects(cmd.OutOrStdout(), out.format, asObjects(objects), true), err)
+			if objects != nil && out.Format != "" {
+				return errors.Join(printObjects(cmd.OutOrStdout(), out.Format, asObjects(objects), true), err)
 			}
 			if err != nil {
 				return err
@@ -104,7 +103,7 @@ rights, Services and Deployments are applied, server-side, as this build has the
 	flags.StringSliceVar(&pullCAs, "pull-ca", nil, "file with certificate authorities (*.crt, *.pem) that registries are trusted by; may be repeated")
 	wait.bind(cmd, "the components run")
 	dryRun.bind(cmd)
-	out.bind(cmd, formatJSON, formatYAML, formatName)
+	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
 	return cmd
 }
 
@@ -147,7 +146,7 @@ func (a *app) uninstallCommand() *cobra.Command {
 	var (
 		uninstall action.Uninstall
 		wait      waitFlags
-		out       output
+		out       terminal.Output
 	)
 	cmd := &cobra.Command{
 		Use:   "uninstall",
@@ -161,20 +160,20 @@ extensions are installed, unless it is told what becomes of them.`,
 
   # Leave extensions and catalogs as they are, for an installation to come
   mainstay uninstall --keep-crds`,
-		Args: takesUpTo(0),
+		Args: terminal.TakesUpTo(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.kube.client(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
-			uninstall.Client, uninstall.Progress = c, newProgress(cmd.ErrOrStderr())
+			uninstall.Client, uninstall.Progress = c, terminal.NewProgress(cmd.ErrOrStderr())
 			uninstall.Wait, uninstall.WaitForAll = action.Wait{Timeout: wait.timeout}, wait.wait
 			deleted, err := uninstall.Run(cmd.Context())
 			if err != nil {
 				return err
 			}
-			if out.format == formatName {
-				return printObjects(cmd.OutOrStdout(), formatName, asObjects(deleted), true)
+			if out.Format == terminal.FormatName {
+				return printObjects(cmd.OutOrStdout(), terminal.FormatName, asObjects(deleted), true)
 			}
 			if len(deleted) == 0 {
 				fmt.Fprintln(cmd.OutOrStdout(), "Nothing was installed.")
@@ -191,6 +190,6 @@ extensions are installed, unless it is told what becomes of them.`,
 	flags.BoolVar(&uninstall.KeepCRDs, "keep-crds", false, "leave the CRDs, and with them catalogs and extensions, as they are")
 	cmd.MarkFlagsMutuallyExclusive("delete-extensions", "keep-crds")
 	wait.bind(cmd, "everything is gone")
-	out.bind(cmd, formatName)
+	out.Bind(cmd, terminal.FormatName)
 	return cmd
 }

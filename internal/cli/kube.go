@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mainstay-dev/mainstay/internal/action"
+	"github.com/mainstay-dev/mainstay/internal/action/report"
 )
 
 // kubeFlags are the flags that choose a cluster and a user, as kubectl has them.
@@ -51,7 +52,7 @@ func (k *kubeFlags) client(w io.Writer) (client.Client, error) {
 		err = errors.New("no cluster is configured")
 	}
 	if err != nil {
-		return nil, &action.Error{
+		return nil, &report.Error{
 			Object: "kubeconfig", Err: err,
 			Advice: "name the file with --kubeconfig or $KUBECONFIG, and a context of it with --context",
 		}
@@ -67,7 +68,7 @@ func (k *kubeFlags) client(w io.Writer) (client.Client, error) {
 	}
 	c, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {
-		return nil, &action.Error{
+		return nil, &report.Error{
 			Object: "cluster " + config.Host, Err: fmt.Errorf("cannot be reached: %w", err),
 			Advice: "check that the cluster runs, or choose another with --context",
 		}

@@ -15,6 +15,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/mainstay-dev/mainstay/internal/cli"
+	"github.com/mainstay-dev/mainstay/internal/cli/opm"
+	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 	"github.com/mainstay-dev/mainstay/internal/testing/golden"
 )
@@ -56,14 +58,14 @@ func run(t *testing.T, c command) string {
 	t.Helper()
 	root := cli.Mainstay(cli.Options{})
 	if c.line[0] == "opm" {
-		root = cli.Opm()
+		root = opm.New(opm.Options{})
 	}
 	var out bytes.Buffer
 	errors := &watcher{on: c.on}
 	root.SetOut(&out)
 	root.SetErr(errors)
 	root.SetArgs(c.line[1:])
-	code := cli.Execute(t.Context(), root)
+	code := terminal.Execute(t.Context(), root)
 	for _, missed := range errors.on {
 		t.Errorf("%s never wrote %q; it wrote:\n%s", strings.Join(c.line, " "), missed.text, errors)
 	}
@@ -194,11 +196,11 @@ func TestFiles(t *testing.T) {
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	root := cli.Opm()
+	root := opm.New(opm.Options{})
 	var errors bytes.Buffer
 	root.SetErr(&errors)
 	root.SetArgs(words("validate testdata/catalog"))
-	if code := cli.Execute(ctx, root); code != 1 || !strings.Contains(errors.String(), "context canceled") {
+	if code := terminal.Execute(ctx, root); code != 1 || !strings.Contains(errors.String(), "context canceled") {
 		t.Errorf("exit code %d, errors: %s", code, errors.String())
 	}
 }

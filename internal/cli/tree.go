@@ -10,6 +10,8 @@ import (
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/action"
+	"github.com/mainstay-dev/mainstay/internal/action/report"
+	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
 // node is a line of a tree and the lines below it.
@@ -40,7 +42,7 @@ func writeChildren(w io.Writer, children []node, indent string) {
 }
 
 // extensionTree draws the state of an extension.
-func extensionTree(state *action.ExtensionState, s style) node {
+func extensionTree(state *action.ExtensionState, s terminal.Style) node {
 	root := node{text: "clusterextension/" + state.Name + "  package " + state.Package + ", namespace " + state.Namespace}
 	switch {
 	case state.Deleting:
@@ -57,14 +59,14 @@ func extensionTree(state *action.ExtensionState, s style) node {
 	return root
 }
 
-func revisionNode(revision action.RevisionState, s style) node {
+func revisionNode(revision action.RevisionState, s terminal.Style) node {
 	n := node{text: "clusterobjectset/" + revision.Name}
 	if revision.Bundle != "" {
 		n.text += "  " + revision.Bundle
 	}
 	n.children = conditionNodes(revision.Conditions, s)
 	for _, problem := range revision.Problems {
-		n.children = append(n.children, node{text: s.paint(red, "✗") + " " + problem})
+		n.children = append(n.children, node{text: s.Paint(terminal.Red, "✗") + " " + problem})
 	}
 	for _, phase := range revision.Phases {
 		ready := 0
@@ -75,7 +77,7 @@ func revisionNode(revision action.RevisionState, s style) node {
 			}
 			p.children = append(p.children, node{text: objectLine(object, phase.State, s)})
 		}
-		p.text = fmt.Sprintf("%s %s  %s, %d of %d ready", s.mark(phase.State), phase.Name, phase.State, ready, len(phase.Objects))
+		p.text = fmt.Sprintf("%s %s  %s, %d of %d ready", s.Mark(phase.State), phase.Name, phase.State, ready, len(phase.Objects))
 		n.children = append(n.children, p)
 	}
 	return n
@@ -83,24 +85,24 @@ func revisionNode(revision action.RevisionState, s style) node {
 
 // objectLine shows an object of a phase. In a phase that has not begun nothing is
 // wrong with an object that is not ready.
-func objectLine(object action.ObjectState, phase action.State, s style) string {
+func objectLine(object action.ObjectState, phase report.State, s terminal.Style) string {
 	name := object.Kind + " " + object.Name
 	if object.Namespace != "" {
 		name = object.Kind + " " + object.Namespace + "/" + object.Name
 	}
 	switch {
 	case object.Ready:
-		return s.mark(action.StateDone) + " " + name
-	case phase == action.StateWaiting:
-		return s.mark(action.StateWaiting) + " " + name
+		return s.Mark(report.StateDone) + " " + name
+	case phase == report.StateWaiting:
+		return s.Mark(report.StateWaiting) + " " + name
 	default:
-		return s.paint(red, "✗") + " " + name + ": " + object.Message
+		return s.Paint(terminal.Red, "✗") + " " + name + ": " + object.Message
 	}
 }
 
 // conditionNodes shows conditions in columns. A message of several lines keeps them.
 // Those of deprecation are shown only when something is deprecated: "Deprecated False Deprecated" tells a reader nothing.
-func conditionNodes(conditions []metav1.Condition, s style) []node {
+func conditionNodes(conditions []metav1.Condition, s terminal.Style) []node {
 	conditions = slices.DeleteFunc(slices.Clone(conditions), func(c metav1.Condition) bool {
 		return c.Reason == olmv1.ReasonDeprecated && c.Status == metav1.ConditionFalse
 	})
@@ -118,14 +120,14 @@ func conditionNodes(conditions []metav1.Condition, s style) []node {
 
 // paintStatus pads a status to the width of "Unknown", and paints it when it is not as
 // one would wish. True is bad news only for the conditions of deprecation.
-func paintStatus(c metav1.Condition, s style) string {
+func paintStatus(c metav1.Condition, s terminal.Style) string {
 	text := fmt.Sprintf("%-7s", c.Status)
 	bad := metav1.ConditionFalse
 	if strings.HasSuffix(c.Type, "Deprecated") {
 		bad = metav1.ConditionTrue
 	}
 	if c.Status == bad {
-		return s.paint(red, text)
+		return s.Paint(terminal.Red, text)
 	}
 	return text
 }

@@ -1,4 +1,4 @@
-package action
+package catalogs
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"path"
 	"path/filepath"
 
+	"github.com/mainstay-dev/mainstay/internal/action/report"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 	"github.com/mainstay-dev/mainstay/internal/image"
 )
@@ -19,7 +20,7 @@ import (
 // holds a file-based catalog, or from one that holds bundles, which are pushed first.
 type CatalogBuild struct {
 	Registry Registry
-	Progress Progress
+	Progress report.Progress
 
 	// Dir is the folder: a file-based catalog, or any folders of bundles. It holds
 	// bundles when a folder in it has a metadata/annotations.yaml.
@@ -52,16 +53,16 @@ type BuiltCatalog struct {
 func (a *CatalogBuild) Run(ctx context.Context) (*BuiltCatalog, error) {
 	object := fmt.Sprintf("catalog %q", a.Dir)
 	if a.Push == "" && a.Output == "" && !a.DryRun {
-		return nil, &Error{Object: object, Err: errors.New("nowhere to put the image"), Advice: "name a repository with --push or a file with --output, or look at it with --dry-run"}
+		return nil, &report.Error{Object: object, Err: errors.New("nowhere to put the image"), Advice: "name a repository with --push or a file with --output, or look at it with --dry-run"}
 	}
-	fsys, done, err := folder(a.Dir)
+	fsys, done, err := OpenFolder(a.Dir)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
 	folders, err := findBundles(fsys)
 	if err != nil {
-		return nil, &Error{Object: object, Err: err}
+		return nil, &report.Error{Object: object, Err: err}
 	}
 	result := &BuiltCatalog{}
 	spec := image.CatalogSpec(fsys)
@@ -74,7 +75,7 @@ func (a *CatalogBuild) Run(ctx context.Context) (*BuiltCatalog, error) {
 	}
 	built, err := image.Build(spec)
 	if err != nil {
-		return nil, &Error{Object: object, Err: err}
+		return nil, &report.Error{Object: object, Err: err}
 	}
 	result.Digest = built.Digest()
 	return result, a.deliver(ctx, built, result)
@@ -86,15 +87,15 @@ func (a *CatalogBuild) deliver(ctx context.Context, built *image.Built, result *
 		return nil
 	}
 	if a.Output != "" {
-		if err := writeArchive(a.Output, cmp.Or(a.Push, "localhost/catalog:latest"), built); err != nil {
+		if err := WriteArchive(a.Output, cmp.Or(a.Push, "localhost/catalog:latest"), built); err != nil {
 			return err
 		}
-		orQuiet(a.Progress).Done("image written to " + a.Output)
+		report.OrQuiet(a.Progress).Done("image written to " + a.Output)
 	}
 	if a.Push == "" {
 		return nil
 	}
-	reference, err := a.Registry.client().Push(ctx, a.Push, nil, built)
+	reference, err := a.Registry.Client().Push(ctx, a.Push, nil, built)
 	result.Reference = reference
 	return err
 }
@@ -103,7 +104,7 @@ func (a *CatalogBuild) deliver(ctx context.Context, built *image.Built, result *
 func (a *CatalogBuild) fromBundles(ctx context.Context, fsys fs.FS, folders []string, result *BuiltCatalog) (image.Spec, error) {
 	repo := cmp.Or(a.BundleRepo, repositoryOf(a.Push))
 	if repo == "" {
-		return image.Spec{}, &Error{
+		return image.Spec{}, &report.Error{
 			Object: fmt.Sprintf("bundles in %q", a.Dir), Err: errors.New("nowhere to push them: a catalog names bundles by their images"),
 			Advice: "name a repository for them with --bundle-repo, or for them and the catalog with --push",
 		}
@@ -119,10 +120,10 @@ func (a *CatalogBuild) fromBundles(ctx context.Context, fsys fs.FS, folders []st
 	}
 	composition, err := compose(members)
 	if err != nil {
-		return image.Spec{}, &Error{Object: fmt.Sprintf("bundles in %q", a.Dir), Err: err}
+		return image.Spec{}, &report.Error{Object: fmt.Sprintf("bundles in %q", a.Dir), Err: err}
 	}
 	for _, warning := range composition.Warnings {
-		orQuiet(a.Progress).Warn(warning)
+		report.OrQuiet(a.Progress).Warn(warning)
 	}
 	if result.Blobs, err = composition.blobs(); err != nil {
 		return image.Spec{}, err
@@ -138,7 +139,7 @@ func (a *CatalogBuild) pushBundle(ctx context.Context, fsys fs.FS, name, repo st
 	object := fmt.Sprintf("bundle %q", filepath.Join(a.Dir, filepath.FromSlash(name)))
 	sub, err := fs.Sub(fsys, name)
 	if err != nil {
-		return member{}, PushedBundle{}, &Error{Object: object, Err: err}
+		return member{}, PushedBundle{}, &report.Error{Object: object, Err: err}
 	}
 	b, built, err := buildBundle(sub, object)
 	if err != nil {
@@ -148,19 +149,19 @@ func (a *CatalogBuild) pushBundle(ctx context.Context, fsys fs.FS, name, repo st
 	warnUnfit(a.Progress, b)
 	tag, err := versionTag(b.Version)
 	if err != nil {
-		return member{}, PushedBundle{}, &Error{Object: object, Err: err}
+		return member{}, PushedBundle{}, &report.Error{Object: object, Err: err}
 	}
 	repository := repo + "/" + b.Package
 	reference := repository + "@" + built.Digest()
 	if !a.DryRun {
-		if reference, err = a.Registry.client().Push(ctx, repository+":"+tag, nil, built); err != nil {
-			return member{}, PushedBundle{}, &Error{Object: object, Err: err}
+		if reference, err = a.Registry.Client().Push(ctx, repository+":"+tag, nil, built); err != nil {
+			return member{}, PushedBundle{}, &report.Error{Object: object, Err: err}
 		}
-		orQuiet(a.Progress).Done("bundle " + b.Name() + " pushed to " + repository + ":" + tag)
+		report.OrQuiet(a.Progress).Done("bundle " + b.Name() + " pushed to " + repository + ":" + tag)
 	}
 	blob, err := b.FBC(reference)
 	if err != nil {
-		return member{}, PushedBundle{}, &Error{Object: object, Err: err}
+		return member{}, PushedBundle{}, &report.Error{Object: object, Err: err}
 	}
 	b.CRDs, b.Objects, b.Properties = nil, nil, nil
 	return member{bundle: b, blob: blob}, PushedBundle{Package: b.Package, Name: b.Name(), Version: b.Version.String(), Reference: reference}, nil

@@ -1,4 +1,4 @@
-package cli
+package terminal
 
 import (
 	"fmt"
@@ -11,11 +11,14 @@ import (
 
 // version is set when a release is built:
 //
-//	go build -ldflags "-X github.com/mainstay-dev/mainstay/internal/cli.version=v1.2.3" ./cmd/...
+//	go build -ldflags "-X github.com/mainstay-dev/mainstay/internal/cli/terminal.version=v1.2.3" ./cmd/...
 var version string
 
-// build says which build of the program this is.
-type build struct {
+// Release is the version that a release was built as, "" for other builds.
+func Release() string { return version }
+
+// Build says which build of the program this is.
+type Build struct {
 	Version   string `json:"version"`
 	Commit    string `json:"commit,omitempty"`
 	Date      string `json:"date,omitempty"`
@@ -24,8 +27,8 @@ type build struct {
 }
 
 // thisBuild reads what the Go tool has written into the program.
-func thisBuild() build {
-	b := build{Version: version, GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+func thisBuild() Build {
+	b := Build{Version: version, GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b
@@ -44,31 +47,31 @@ func thisBuild() build {
 	return b
 }
 
-func versionCommand(program string, write func(io.Writer, build)) *cobra.Command {
-	var out output
+func VersionCommand(program string, write func(io.Writer, Build)) *cobra.Command {
+	var out Output
 	cmd := &cobra.Command{
 		Use:     "version",
 		Short:   "Show which build this is",
 		Example: "  " + program + " version\n  " + program + " version -o json",
-		Args:    takesUpTo(0),
+		Args:    TakesUpTo(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if out.format != "" {
-				return printValue(cmd.OutOrStdout(), out.format, thisBuild())
+			if out.Format != "" {
+				return PrintValue(cmd.OutOrStdout(), out.Format, thisBuild())
 			}
 			write(cmd.OutOrStdout(), thisBuild())
 			return nil
 		},
 	}
-	out.bind(cmd, formatJSON, formatYAML)
+	out.Bind(cmd, FormatJSON, FormatYAML)
 	return cmd
 }
 
-func printVersion(w io.Writer, b build) {
+func PrintVersion(w io.Writer, b Build) {
 	fmt.Fprintf(w, "mainstay %s (commit %s, %s, %s)\n", orUnknown(b.Version), orUnknown(b.Commit), b.GoVersion, b.Platform)
 }
 
-// printOpmVersion writes the line that scripts around opm read.
-func printOpmVersion(w io.Writer, b build) {
+// PrintOpmVersion writes the line that scripts around opm read.
+func PrintOpmVersion(w io.Writer, b Build) {
 	fmt.Fprintf(w, "Version: version.Version{OpmVersion:%q, GitCommit:%q, BuildDate:%q, GoOs:%q, GoArch:%q}\n",
 		b.Version, b.Commit, b.Date, runtime.GOOS, runtime.GOARCH)
 }

@@ -1,4 +1,4 @@
-package cli
+package terminal
 
 import (
 	"fmt"
@@ -9,19 +9,19 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/mainstay-dev/mainstay/internal/action"
+	"github.com/mainstay-dev/mainstay/internal/action/report"
 )
 
-// style paints text for terminals, or leaves it as it is.
-type style struct{ colour bool }
+// Style paints text for terminals, or leaves it as it is.
+type Style struct{ Colour bool }
 
-// styleFor gives colours to a terminal whose user did not refuse them
+// StyleFor gives colours to a terminal whose user did not refuse them
 // (https://no-color.org).
-func styleFor(w io.Writer) style {
-	return style{colour: isTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
+func StyleFor(w io.Writer) Style {
+	return Style{Colour: IsTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
 }
 
-func isTerminal(w io.Writer) bool {
+func IsTerminal(w io.Writer) bool {
 	file, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
 }
@@ -38,36 +38,36 @@ func width(w io.Writer) int {
 
 // Codes of colours (ECMA-48, select graphic rendition).
 const (
-	red    = "31"
-	green  = "32"
-	yellow = "33"
-	dim    = "2"
+	Red    = "31"
+	Green  = "32"
+	Yellow = "33"
+	Dim    = "2"
 )
 
-func (s style) paint(code, text string) string {
-	if !s.colour || text == "" {
+func (s Style) Paint(code, text string) string {
+	if !s.Colour || text == "" {
 		return text
 	}
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }
 
-// mark is the sign of a state.
-func (s style) mark(state action.State) string {
+// Mark is the sign of a state.
+func (s Style) Mark(state report.State) string {
 	switch state {
-	case action.StateDone:
-		return s.paint(green, "✓")
-	case action.StateCurrent:
-		return s.paint(yellow, "●")
+	case report.StateDone:
+		return s.Paint(Green, "✓")
+	case report.StateCurrent:
+		return s.Paint(Yellow, "●")
 	default:
-		return s.paint(dim, "○")
+		return s.Paint(Dim, "○")
 	}
 }
 
-// newProgress gives the display that fits where the progress is written: redrawn in
+// NewProgress gives the display that fits where the progress is written: redrawn in
 // place on a terminal, a line for each change elsewhere.
-func newProgress(w io.Writer) action.Progress {
-	if isTerminal(w) && os.Getenv("TERM") != "dumb" {
-		return &liveProgress{w: w, style: styleFor(w), columns: func() int { return width(w) }}
+func NewProgress(w io.Writer) report.Progress {
+	if IsTerminal(w) && os.Getenv("TERM") != "dumb" {
+		return &liveProgress{w: w, style: StyleFor(w), columns: func() int { return width(w) }}
 	}
 	return &plainProgress{w: w, seen: map[string]string{}}
 }
@@ -86,9 +86,9 @@ func (p *plainProgress) Warn(message string) { fmt.Fprintln(p.w, "Warning: "+mes
 
 // Parts writes a line for each part that is not as it was. Parts that have not begun
 // say nothing.
-func (p *plainProgress) Parts(parts []action.Part) {
+func (p *plainProgress) Parts(parts []report.Part) {
 	for _, part := range parts {
-		if part.State == action.StateWaiting {
+		if part.State == report.StateWaiting {
 			continue
 		}
 		line := part.Name + ": " + describePart(part)
@@ -100,11 +100,11 @@ func (p *plainProgress) Parts(parts []action.Part) {
 	}
 }
 
-func describePart(part action.Part) string {
+func describePart(part report.Part) string {
 	switch {
-	case part.State == action.StateDone && part.Detail != "":
+	case part.State == report.StateDone && part.Detail != "":
 		return "done, " + part.Detail
-	case part.State == action.StateDone:
+	case part.State == report.StateDone:
 		return "done"
 	case part.Detail == "":
 		return "begun"
@@ -116,20 +116,20 @@ func describePart(part action.Part) string {
 // liveProgress redraws the parts in place.
 type liveProgress struct {
 	w       io.Writer
-	style   style
+	style   Style
 	columns func() int
-	parts   []action.Part
+	parts   []report.Part
 	drawn   int
 }
 
 // Done writes a line above the parts.
 func (p *liveProgress) Done(message string) {
-	p.above(p.style.paint(green, "✓") + " " + message)
+	p.above(p.style.Paint(Green, "✓") + " " + message)
 }
 
 // Warn writes a line above the parts.
 func (p *liveProgress) Warn(message string) {
-	p.above(p.style.paint(yellow, "Warning:") + " " + message)
+	p.above(p.style.Paint(Yellow, "Warning:") + " " + message)
 }
 
 func (p *liveProgress) above(line string) {
@@ -139,7 +139,7 @@ func (p *liveProgress) above(line string) {
 }
 
 // Parts redraws the parts.
-func (p *liveProgress) Parts(parts []action.Part) {
+func (p *liveProgress) Parts(parts []report.Part) {
 	if slices.Equal(p.parts, parts) {
 		return
 	}
@@ -165,7 +165,7 @@ func (p *liveProgress) draw() {
 	for _, part := range p.parts {
 		// A line must not be broken by the terminal: the count of lines would be wrong.
 		text := cut(fmt.Sprintf("%-*s  %s", longest, part.Name, part.Detail), p.columns()-3)
-		b.WriteString(p.style.mark(part.State) + " " + strings.TrimRight(text, " ") + "\n")
+		b.WriteString(p.style.Mark(part.State) + " " + strings.TrimRight(text, " ") + "\n")
 	}
 	fmt.Fprint(p.w, b.String())
 	p.drawn = len(p.parts)

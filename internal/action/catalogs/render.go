@@ -1,4 +1,4 @@
-package action
+package catalogs
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mainstay-dev/mainstay/internal/action/report"
 	"github.com/mainstay-dev/mainstay/internal/bundle"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 	"github.com/mainstay-dev/mainstay/internal/image"
@@ -18,7 +19,7 @@ import (
 // Render reads catalogs and bundles as the blobs of a file-based catalog.
 type Render struct {
 	Registry Registry
-	Progress Progress
+	Progress report.Progress
 
 	// Refs are what is read, one after the other: folders that exist, of a bundle or a
 	// file-based catalog, and else references of images of either.
@@ -47,7 +48,7 @@ func (a *Render) render(ctx context.Context, ref string) error {
 	case !info.IsDir():
 		return errors.New("is a file: name the folder of a bundle or a catalog, or an image")
 	}
-	fsys, done, err := folder(ref)
+	fsys, done, err := OpenFolder(ref)
 	if err != nil {
 		return err
 	}
@@ -65,7 +66,7 @@ func isDir(fsys fs.FS, name string) bool {
 
 // renderImage renders an image by what its labels say that it is.
 func (a *Render) renderImage(ctx context.Context, ref string) error {
-	pulled, err := a.Registry.client().Pull(ctx, ref)
+	pulled, err := a.Registry.Client().Pull(ctx, ref)
 	if err != nil {
 		return err
 	}
@@ -141,9 +142,9 @@ type Validate struct {
 func (a *Validate) Run(ctx context.Context) error {
 	info, err := os.Stat(a.Dir)
 	if err == nil && !info.IsDir() {
-		return &Error{Object: fmt.Sprintf("%q", a.Dir), Err: errors.New("is not a directory"), Advice: "name the folder of a catalog"}
+		return &report.Error{Object: fmt.Sprintf("%q", a.Dir), Err: errors.New("is not a directory"), Advice: "name the folder of a catalog"}
 	}
-	fsys, done, err := folder(a.Dir)
+	fsys, done, err := OpenFolder(a.Dir)
 	if err != nil {
 		return err
 	}
@@ -184,7 +185,7 @@ func validate(ctx context.Context, fsys fs.FS, object string) error {
 	if len(faults) > 1 {
 		err = fmt.Errorf("%d faults:\n%w", len(faults), errors.Join(faults...))
 	}
-	return &Error{Object: object, Err: err, Advice: "correct what is named"}
+	return &report.Error{Object: object, Err: err, Advice: "correct what is named"}
 }
 
 // decodes checks that a blob of a schema of OLM is what its schema says.

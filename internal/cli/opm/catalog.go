@@ -1,4 +1,4 @@
-package cli
+package opm
 
 import (
 	"bytes"
@@ -9,15 +9,16 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
-	"github.com/mainstay-dev/mainstay/internal/action"
+	"github.com/mainstay-dev/mainstay/internal/action/catalogs"
+	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// renderCommand makes `render`. The program is what its examples are called by.
-func renderCommand(program string) *cobra.Command {
+// RenderCommand makes `render`. The program is what its examples are called by.
+func RenderCommand(program string) *cobra.Command {
 	var (
-		render action.Render
-		out    output
+		render catalogs.Render
+		out    terminal.Output
 	)
 	cmd := &cobra.Command{
 		Use:   "render REF...",
@@ -29,25 +30,25 @@ folder of a bundle or a file-based catalog, or else the image of either.`,
   %[1]s render registry.example.com/argocd-operator:v0.6.0 -o yaml`, program),
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return &usageError{fmt.Errorf("requires at least 1 arg(s), only received 0")}
+				return &terminal.UsageError{Err: fmt.Errorf("requires at least 1 arg(s), only received 0")}
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			render.Refs = args
-			render.Progress = newProgress(cmd.ErrOrStderr())
-			render.Blob = func(blob fbc.Meta) error { return printBlob(cmd.OutOrStdout(), out.format, blob) }
+			render.Progress = terminal.NewProgress(cmd.ErrOrStderr())
+			render.Blob = func(blob fbc.Meta) error { return PrintBlob(cmd.OutOrStdout(), out.Format, blob) }
 			return render.Run(cmd.Context())
 		},
 	}
-	bindRegistry(cmd, &render.Registry)
-	out.bind(cmd, formatJSON, formatYAML)
+	BindRegistry(cmd, &render.Registry)
+	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
 	return cmd
 }
 
-// printBlob writes one blob of a stream: JSON, and YAML where that is asked for.
-func printBlob(w io.Writer, format string, blob fbc.Meta) error {
-	if format == formatYAML {
+// PrintBlob writes one blob of a stream: JSON, and YAML where that is asked for.
+func PrintBlob(w io.Writer, format string, blob fbc.Meta) error {
+	if format == terminal.FormatYAML {
 		data, err := yaml.JSONToYAML(blob.Blob)
 		if err != nil {
 			return fmt.Errorf("writing %s as YAML: %w", blob, err)
@@ -64,17 +65,17 @@ func printBlob(w io.Writer, format string, blob fbc.Meta) error {
 	return err
 }
 
-// validateCommand makes `validate`. The program is what its examples are called by.
-func validateCommand(program string) *cobra.Command {
+// ValidateCommand makes `validate`. The program is what its examples are called by.
+func ValidateCommand(program string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "validate DIR",
 		Short: "Check a file-based catalog",
 		Long: `Check a file-based catalog. Nothing is written and the exit code is 0 when it is valid;
 else every fault is named and the exit code is 1.`,
 		Example: fmt.Sprintf(`  %s validate ./catalog`, program),
-		Args:    takes("DIR"),
+		Args:    terminal.Takes("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return (&action.Validate{Dir: args[0]}).Run(cmd.Context())
+			return (&catalogs.Validate{Dir: args[0]}).Run(cmd.Context())
 		},
 	}
 }

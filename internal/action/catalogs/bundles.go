@@ -1,4 +1,4 @@
-package action
+package catalogs
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/mainstay-dev/mainstay/internal/action/report"
 	"github.com/mainstay-dev/mainstay/internal/bundle"
 	"github.com/mainstay-dev/mainstay/internal/image"
 	"github.com/mainstay-dev/mainstay/internal/render"
@@ -30,7 +31,7 @@ type PushedBundle struct {
 // BundlePush builds an image of a bundle, without a container engine, and pushes it.
 type BundlePush struct {
 	Registry Registry
-	Progress Progress
+	Progress report.Progress
 
 	// Dir is the folder of the bundle: it holds manifests and metadata.
 	Dir string
@@ -40,7 +41,7 @@ type BundlePush struct {
 
 // Run reads the bundle, which must be valid, and pushes it.
 func (a *BundlePush) Run(ctx context.Context) (*PushedBundle, error) {
-	fsys, done, err := folder(a.Dir)
+	fsys, done, err := OpenFolder(a.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +52,7 @@ func (a *BundlePush) Run(ctx context.Context) (*PushedBundle, error) {
 	}
 	warn(a.Progress, b)
 	warnUnfit(a.Progress, b)
-	reference, err := a.Registry.client().Push(ctx, a.Ref, nil, built)
+	reference, err := a.Registry.Client().Push(ctx, a.Ref, nil, built)
 	if err != nil {
 		return nil, err
 	}
@@ -63,35 +64,35 @@ func (a *BundlePush) Run(ctx context.Context) (*PushedBundle, error) {
 func buildBundle(fsys fs.FS, object string) (*bundle.Bundle, *image.Built, error) {
 	b, err := bundle.Load(fsys)
 	if err != nil {
-		return nil, nil, &Error{Object: object, Err: err, Advice: "correct the named file; a bundle has the folders manifests and metadata"}
+		return nil, nil, &report.Error{Object: object, Err: err, Advice: "correct the named file; a bundle has the folders manifests and metadata"}
 	}
 	labels, err := annotations(fsys)
 	if err != nil {
-		return nil, nil, &Error{Object: object, Err: err}
+		return nil, nil, &report.Error{Object: object, Err: err}
 	}
 	spec, err := image.BundleSpec(fsys, labels)
 	if err != nil {
-		return nil, nil, &Error{Object: object, Err: err}
+		return nil, nil, &report.Error{Object: object, Err: err}
 	}
 	built, err := image.Build(spec)
 	if err != nil {
-		return nil, nil, &Error{Object: object, Err: err}
+		return nil, nil, &report.Error{Object: object, Err: err}
 	}
 	return b, built, nil
 }
 
-func warn(p Progress, b *bundle.Bundle) {
+func warn(p report.Progress, b *bundle.Bundle) {
 	for _, warning := range b.Warnings {
-		orQuiet(p).Warn("bundle " + b.Name() + ": " + warning)
+		report.OrQuiet(p).Warn("bundle " + b.Name() + ": " + warning)
 	}
 }
 
 // warnUnfit says why a bundle that is pushed could not be installed by a
 // ClusterExtension. It may be meant for others, so that this stops nothing.
-func warnUnfit(p Progress, b *bundle.Bundle) {
+func warnUnfit(p report.Progress, b *bundle.Bundle) {
 	var refused *render.RefusedError
 	if errors.As(render.Validate(b), &refused) {
-		orQuiet(p).Warn("bundle " + b.Name() + " cannot be installed by a ClusterExtension: " + strings.Join(refused.Reasons, "; "))
+		report.OrQuiet(p).Warn("bundle " + b.Name() + " cannot be installed by a ClusterExtension: " + strings.Join(refused.Reasons, "; "))
 	}
 }
 

@@ -1,4 +1,4 @@
-package action
+package report
 
 // State is how far a part of an operation has come.
 type State string
@@ -47,8 +47,8 @@ func (Quiet) Warn(string) {}
 // Parts does nothing.
 func (Quiet) Parts([]Part) {}
 
-// orQuiet gives the progress, or one that nobody looks at when it is nil.
-func orQuiet(p Progress) Progress {
+// OrQuiet gives the progress, or one that nobody looks at when it is nil.
+func OrQuiet(p Progress) Progress {
 	if p == nil {
 		return Quiet{}
 	}

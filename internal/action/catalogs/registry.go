@@ -1,4 +1,4 @@
-package action
+package catalogs
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/mainstay-dev/mainstay/internal/action/report"
 	"github.com/mainstay-dev/mainstay/internal/image"
 )
 
@@ -26,7 +27,8 @@ type Registry struct {
 	CertsDir string
 }
 
-func (r Registry) client() *image.Client {
+// Client gives a client of registries that are reached so.
+func (r Registry) Client() *image.Client {
 	return image.NewClient(image.Options{
 		AuthFile:       r.AuthFile,
 		RegistriesConf: r.RegistriesConf,
@@ -35,16 +37,16 @@ func (r Registry) client() *image.Client {
 	})
 }
 
-// folder opens a folder of the user. What is read from it cannot leave it, whatever
+// OpenFolder opens a folder of the user. What is read from it cannot leave it, whatever
 // links it holds. The returned function closes it.
-func folder(dir string) (fs.FS, func(), error) {
+func OpenFolder(dir string) (fs.FS, func(), error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		var pathError *fs.PathError
 		if errors.As(err, &pathError) {
 			err = pathError.Err
 		}
-		return nil, nil, &Error{Object: fmt.Sprintf("directory %q", dir), Err: err, Advice: "name a directory that exists"}
+		return nil, nil, &report.Error{Object: fmt.Sprintf("directory %q", dir), Err: err, Advice: "name a directory that exists"}
 	}
 	return root.FS(), func() { _ = root.Close() }, nil
 }
@@ -70,7 +72,7 @@ func unpack(ctx context.Context, pulled *image.Image, prefix string) (fs.FS, fun
 		remove()
 		return nil, nil, err
 	}
-	fsys, closeRoot, err := folder(dir)
+	fsys, closeRoot, err := OpenFolder(dir)
 	if err != nil {
 		remove()
 		return nil, nil, err
