@@ -4,39 +4,41 @@ package generate
 
 import (
 	"bufio"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strings"
 )
 
 // Size of a catalog.
 type Size struct {
-	// Packages of the catalog.
+	// Packages of the catalog, one file each.
 	Packages int
 	// Bundles of the catalog, shared out evenly among the packages.
 	Bundles int
-	// BundleBytes is the size of a bundle's metadata: description, examples, APIs.
-	BundleBytes int
-	// IconBytes is the size of a package's icon before base64.
-	IconBytes int
 }
 
-// Large is a catalog of about 75 MB: 300 packages and 4,000 bundles. 4,000 bundles of
-// 16 kB and 300 icons of 12 kB, which base64 makes 16 kB, and the JSON around them are 75 MB.
-var Large = Size{Packages: 300, Bundles: 4000, BundleBytes: 16_000, IconBytes: 12_000}
+// Sizes of catalogs, named by what they have as compact JSON. A bundle has about 15 kB,
+// a package about 25 kB more for its icon, as in the public catalogs.
+var (
+	// MB10 is a catalog of one vendor: 45 packages, 600 bundles.
+	MB10 = Size{Packages: 45, Bundles: 600}
+	// MB75 has the shape of a large public catalog: 300 packages, 4,000 bundles.
+	MB75 = Size{Packages: 300, Bundles: 4000}
+	// MB300 has several times what any public catalog has.
+	MB300 = Size{Packages: 1300, Bundles: 17_500}
+)
 
-// Catalog writes a file-based catalog below dir, one JSON file for each package, and
-// gives its size in bytes.
+// Catalog writes a file-based catalog below dir, one file of indented JSON for each
+// package, and gives its size in bytes.
 func Catalog(dir string, size Size) (int64, error) {
-	random := rand.New(rand.NewPCG(1, 2))
 	var total int64
 	for i := range size.Packages {
-		name := fmt.Sprintf("package-%03d", i)
-		n, err := writePackage(filepath.Join(dir, name), name, size, size.Bundles*(i+1)/size.Packages-size.Bundles*i/size.Packages, random)
+		bundles := size.Bundles*(i+1)/size.Packages - size.Bundles*i/size.Packages
+		// Each package has a source of its own, so that a catalog begins like a larger one.
+		p := newPackage(i, bundles, rand.New(rand.NewPCG(1, uint64(i))))
+		n, err := write(filepath.Join(dir, p.name), p.blobs())
 		if err != nil {
 			return total, err
 		}
@@ -45,7 +47,7 @@ func Catalog(dir string, size Size) (int64, error) {
 	return total, nil
 }
 
-func writePackage(dir, name string, size Size, bundles int, random *rand.Rand) (int64, error) {
+func write(dir string, blobs []any) (int64, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return 0, err
 	}
@@ -56,8 +58,9 @@ func writePackage(dir, name string, size Size, bundles int, random *rand.Rand) (
 	defer file.Close()
 	w := bufio.NewWriter(file)
 	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	for _, blob := range blobs(name, size, bundles, random) {
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "    ")
+	for _, blob := range blobs {
 		if err := encoder.Encode(blob); err != nil {
 			return 0, err
 		}
@@ -72,64 +75,86 @@ func writePackage(dir, name string, size Size, bundles int, random *rand.Rand) (
 	return info.Size(), file.Close()
 }
 
-func blobs(name string, size Size, bundles int, random *rand.Rand) []any {
-	icon := make([]byte, size.IconBytes)
-	for i := range icon {
-		icon[i] = byte(random.Uint32())
+// pkg is a package that is being made.
+type pkg struct {
+	name     string
+	number   int
+	versions []string
+	random   *rand.Rand
+	// Texts that the bundles of a package share, as those of real ones do.
+	description, examples string
+	kinds                 []string
+}
+
+func newPackage(number, bundles int, random *rand.Rand) *pkg {
+	p := &pkg{
+		name: fmt.Sprintf("package-%04d", number), number: number, random: random,
+		description: markdown(random, 1000+random.IntN(900)),
 	}
-	result := []any{map[string]any{
-		"schema": "olm.package", "name": name, "defaultChannel": "stable", "description": text(random, 800),
-		"icon": map[string]any{"base64data": base64.StdEncoding.EncodeToString(icon), "mediatype": "image/png"},
-	}}
-	var entries []any
-	replaces := ""
 	for i := range bundles {
-		version := fmt.Sprintf("1.%d.%d", i/3, i%3)
-		bundle := name + ".v" + version
-		entry := map[string]any{"name": bundle}
-		if replaces != "" {
-			entry["replaces"] = replaces
-		}
-		entries = append(entries, entry)
-		replaces = bundle
-		result = append(result, map[string]any{
-			"schema": "olm.bundle", "package": name, "name": bundle,
-			"image":         fmt.Sprintf("registry.example.com/%s/bundle@sha256:%064x", name, random.Uint64()),
-			"properties":    properties(name, version, size.BundleBytes, random),
-			"relatedImages": []any{map[string]any{"name": "operator", "image": "registry.example.com/" + name + "/operator:v" + version}},
+		p.versions = append(p.versions, fmt.Sprintf("%d.%d.%d", 1+i/9, i/3%3, i%3))
+	}
+	for i := range 2 + random.IntN(3) {
+		p.kinds = append(p.kinds, fmt.Sprintf("%sKind%d", title(words[random.IntN(len(words))]), i))
+	}
+	p.examples = p.almExamples()
+	return p
+}
+
+func (p *pkg) bundle(i int) string { return p.name + ".v" + p.versions[i] }
+
+// blobs of the package: itself, two to four channels, its bundles, and in every tenth
+// package deprecations.
+func (p *pkg) blobs() []any {
+	result := []any{object{
+		"schema": "olm.package", "name": p.name, "defaultChannel": "stable",
+		"description": p.description[:800], "icon": icon(p.number, p.random),
+	}}
+	for i, name := range []string{"stable", "fast", "candidate", "preview"}[:2+p.number%3] {
+		result = append(result, object{"schema": "olm.channel", "package": p.name, "name": name, "entries": p.entries(i)})
+	}
+	for i := range p.versions {
+		result = append(result, object{
+			"schema": "olm.bundle", "package": p.name, "name": p.bundle(i),
+			"image": fmt.Sprintf("registry.example.com/%s/bundle@sha256:%064x", p.name, p.random.Uint64()),
+			// The order is that of the field's tools.
+			"properties": p.properties(i), "relatedImages": p.relatedImages(),
 		})
 	}
-	channel := map[string]any{"schema": "olm.channel", "package": name, "name": "stable", "entries": entries}
-	return append(result, channel)
-}
-
-// properties of a bundle; of their size, about a tenth is names and punctuation.
-func properties(name, version string, bytes int, random *rand.Rand) []any {
-	result := []any{map[string]any{"type": "olm.package", "value": map[string]any{"packageName": name, "version": version}}}
-	for i := range 4 {
-		result = append(result, map[string]any{"type": "olm.gvk", "value": map[string]any{
-			"group": name + ".example.com", "version": "v1", "kind": fmt.Sprintf("Kind%d", i),
-		}})
+	if p.number%10 == 0 {
+		result = append(result, p.deprecations())
 	}
-	return append(result, map[string]any{"type": "olm.csv.metadata", "value": map[string]any{
-		"annotations":     map[string]any{"alm-examples": text(random, bytes*3/10), "capabilities": "Deep Insights"},
-		"description":     text(random, bytes*5/10),
-		"displayName":     strings.ToUpper(name),
-		"installModes":    []any{map[string]any{"type": "AllNamespaces", "supported": true}},
-		"crdDescriptions": map[string]any{"owned": []any{map[string]any{"name": "kinds." + name, "description": text(random, bytes/10)}}},
-	}})
+	return result
 }
 
-var words = strings.Fields(`the operator manages a cluster of "databases" and takes care of backups, updates and
-	failover; its custom resource describes what is wanted: replicas, storage & memory, version <1.2.3>, and credentials`)
-
-func text(random *rand.Rand, n int) string {
-	var b strings.Builder
-	for b.Len() < n {
-		b.WriteString(words[random.IntN(len(words))])
-		if b.WriteByte(' '); random.IntN(12) == 0 {
-			b.WriteByte('\n')
+// entries of a channel. Every bundle replaces the one before; in the second channel each
+// also skips the one before that, and in the third it covers a range.
+func (p *pkg) entries(channel int) []any {
+	var entries []any
+	for i := range p.versions {
+		entry := object{"name": p.bundle(i)}
+		if i > 0 {
+			entry["replaces"] = p.bundle(i - 1)
 		}
+		if channel == 1 && i > 1 {
+			// What is skipped ends the chain, so that the one before stays in it.
+			entry["skips"] = []any{p.name + ".v0.0." + fmt.Sprint(i)}
+		}
+		if channel >= 2 {
+			entry["skipRange"] = "<" + p.versions[i]
+		}
+		entries = append(entries, entry)
 	}
-	return b.String()
+	return entries
+}
+
+func (p *pkg) deprecations() any {
+	entries := []any{object{"reference": object{"schema": "olm.channel", "name": "fast"}, "message": "The channel fast gets no more updates: move to stable."}}
+	if len(p.versions) > 1 {
+		entries = append(entries, object{
+			"reference": object{"schema": "olm.bundle", "name": p.bundle(0)},
+			"message":   p.bundle(0) + " is out of support: update to " + p.bundle(len(p.versions)-1) + ".",
+		})
+	}
+	return object{"schema": "olm.deprecations", "package": p.name, "entries": entries}
 }
