@@ -39,6 +39,10 @@ build: bin/mainstay bin/opm bin/devcluster ## Build bin/mainstay, bin/opm and bi
 demo: build bin/hello-operator bin/demo ## Walk the main job through on an embedded cluster. BUNDLES=DIR uses real bundles, KEEP=1 leaves it running.
 	@bin/demo $(if $(BUNDLES),--bundles '$(BUNDLES)') $(if $(KEEP),--keep)
 
+.PHONY: scenario-catalogs
+scenario-catalogs: build bin/scenario-catalogs ## Serve catalogs of FBC=DIR and of BUNDLES=DIR through updates, restarts and removals, while clients read.
+	@bin/scenario-catalogs --fbc '$(FBC)' --bundles '$(BUNDLES)'
+
 ##@ Develop
 
 .PHONY: test
@@ -106,6 +110,9 @@ bin/hello-operator: $(GO_FILES)
 
 bin/demo: $(GO_FILES)
 	go build -trimpath -o $@ ./test/demo
+
+bin/scenario-catalogs: $(GO_FILES)
+	go build -trimpath -o $@ ./test/scenario/catalogs
 
 bin/bench: $(GO_FILES)
 	go build -trimpath -o $@ ./bench/cmd/bench

@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -45,8 +44,7 @@ type Cluster struct {
 	Registry string
 
 	opts    Options
-	servers *exec.Cmd
-	exited  chan error
+	servers *Server
 }
 
 // Up starts a cluster. The caller calls Down, also after an error of a later call.
@@ -114,84 +112,25 @@ func (c *Cluster) ServersLog() string { return filepath.Join(c.opts.Dir, "mainst
 // Serve runs every server in one process, outside of the cluster, and waits until
 // they are ready.
 func (c *Cluster) Serve(ctx context.Context) error {
-	health, err := freeAddress()
+	catalogs, err := FreeAddress()
 	if err != nil {
 		return err
 	}
-	catalogs, err := freeAddress()
+	c.servers, err = c.Start(ctx, c.ServersLog(), "all",
+		"--catalogs-server-addr", catalogs, "--metrics-bind-address", "0", "--cache-dir", filepath.Join(c.opts.Dir, "cache"))
 	if err != nil {
 		return err
 	}
-	log, err := os.Create(c.ServersLog())
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	c.servers = c.command(context.WithoutCancel(ctx), "mainstay", "run", "all",
-		"--health-probe-bind-address", health, "--catalogs-server-addr", catalogs, "--metrics-bind-address", "0",
-		"--cache-dir", filepath.Join(c.opts.Dir, "cache"))
-	c.servers.Stdout, c.servers.Stderr = log, log
-	if err := c.servers.Start(); err != nil {
-		return fmt.Errorf("mainstay run all: %w", err)
-	}
-	c.exited = make(chan error, 1)
-	go func() { c.exited <- c.servers.Wait() }()
-	return c.awaitReady(ctx, "http://"+health+"/readyz")
-}
-
-func (c *Cluster) awaitReady(ctx context.Context, url string) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	for {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-		if err != nil {
-			return err
-		}
-		if resp, err := http.DefaultClient.Do(req); err == nil {
-			resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return nil
-			}
-		}
-		select {
-		case err := <-c.exited:
-			c.exited <- err
-			return fmt.Errorf("mainstay run all ended: %w\n%s", err, c.logTail())
-		case <-ctx.Done():
-			return fmt.Errorf("mainstay run all is not ready: %w\n%s", ctx.Err(), c.logTail())
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-}
-
-// logTail is the end of the servers' log.
-func (c *Cluster) logTail() string {
-	const lines = 20
-	data, err := os.ReadFile(c.ServersLog())
-	if err != nil {
-		return err.Error()
-	}
-	all := strings.Split(strings.TrimSpace(string(data)), "\n")
-	return strings.Join(all[max(0, len(all)-lines):], "\n")
+	return c.servers.AwaitReady(ctx)
 }
 
 // StopServers ends what Serve started.
 func (c *Cluster) StopServers() error {
-	if c.servers == nil || c.servers.Process == nil {
+	if c.servers == nil {
 		return nil
 	}
 	defer func() { c.servers = nil }()
-	_ = c.servers.Process.Signal(os.Interrupt)
-	select {
-	case err := <-c.exited:
-		if err != nil {
-			return fmt.Errorf("mainstay run all: %w\n%s", err, c.logTail())
-		}
-		return nil
-	case <-time.After(stopTime):
-		_ = c.servers.Process.Kill()
-		return fmt.Errorf("mainstay run all did not stop within %s and was killed", stopTime)
-	}
+	return c.servers.Stop()
 }
 
 // Down ends the servers and the cluster, also when ctx has ended. Its state stays.
@@ -252,15 +191,5 @@ func (e *Error) Error() string { return fmt.Sprintf("%s: %v\n%s", e.Command, e.E
 // Unwrap gives the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// freeAddress gives an address on localhost that nobody listens on.
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
-}
-
 // ServersPID is the process that Serve started.
-func (c *Cluster) ServersPID() int { return c.servers.Process.Pid }
+func (c *Cluster) ServersPID() int { return c.servers.cmd.Process.Pid }

@@ -1,0 +1,106 @@
+// Command scenario-catalogs shows that catalogs go on being served whatever is done to
+// them: on an embedded cluster it builds images of catalogs, adds, polls, disables and
+// deletes them, and restarts the servers one by one, while clients read without a failed
+// request. Every served blob is compared with its source.
+//
+// It runs the built programs as a person would. `make scenario-catalogs` builds and runs
+// it, with any folder of file-based catalogs and any folder of bundles.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/mainstay-dev/mainstay/internal/testing/cluster"
+)
+
+func main() {
+	fbc := flag.String("fbc", "", "folder of a file-based catalog")
+	bundles := flag.String("bundles", "", "folder of <package>/<version>/ folders of bundles")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, *fbc, *bundles)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "\nscenario-catalogs:", err)
+		os.Exit(1)
+	}
+}
+
+// scenario is what the steps share.
+type scenario struct {
+	*cluster.Cluster
+	dir      string
+	service  *service
+	replicas []*replica
+	readers  *readers
+	fbc      *catalog
+	bundles  *catalog
+}
+
+func run(ctx context.Context, fbc, bundles string) (err error) {
+	if fbc == "" || bundles == "" {
+		return errors.New("name the folders with --fbc and --bundles")
+	}
+	dir, err := os.MkdirTemp("", "mainstay-scenario-")
+	if err != nil {
+		return err
+	}
+	fmt.Printf("The scenario runs in %s\n\n%-58s %8s  %s\n", dir, "STEP", "SECONDS", "RESULT")
+	s := &scenario{dir: dir}
+	defer func() { err = errors.Join(err, s.end(ctx, err == nil)) }()
+	for _, step := range s.steps(fbc, bundles) {
+		began := time.Now()
+		result, err := step.do(ctx)
+		if err == nil {
+			err = s.readers.failure()
+		}
+		if err != nil {
+			return fmt.Errorf("%q failed: %w", step.what, err)
+		}
+		fmt.Printf("%-58s %8.2f  %s\n", step.what, time.Since(began).Seconds(), result)
+	}
+	return nil
+}
+
+// end stops everything, and removes what was written when all went well.
+func (s *scenario) end(ctx context.Context, good bool) error {
+	s.readers.stop()
+	var err error
+	for _, r := range s.replicas {
+		err = errors.Join(err, r.server.Stop())
+	}
+	if s.service != nil {
+		s.service.close()
+	}
+	if s.Cluster != nil {
+		err = errors.Join(err, s.Down(ctx))
+	}
+	if good && err == nil {
+		err = os.RemoveAll(s.dir)
+	}
+	return err
+}
+
+// eventually waits for a state that the cluster reaches by itself.
+func eventually(ctx context.Context, limit time.Duration, check func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for {
+		err := check(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("within %s: %w", limit, err)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
