@@ -22,6 +22,7 @@ TOOLS := bin/tools/.built
 CONTROLLER_GEN := bin/tools/controller-gen
 GOLANGCI_LINT := bin/tools/golangci-lint-kube-api-linter
 GOIMPORTS := bin/tools/goimports
+PROTOGEN := bin/tools/protogen
 
 # Packages of the unit tests; test/e2e has a target of its own.
 UNIT := $$(go list ./... | grep -v /test/e2e)
@@ -63,9 +64,11 @@ lint: $(TOOLS) ## Run the linters.
 generate: $(TOOLS) ## Write generated code, CRDs and roles.
 	$(CONTROLLER_GEN) object paths=./api/...
 	$(CONTROLLER_GEN) crd paths=./api/olm/... output:crd:dir=config/crd
-	$(CONTROLLER_GEN) rbac:roleName=catalogd-manager-role paths=./internal/catalog/... output:rbac:dir=config/rbac/catalogd
-	$(CONTROLLER_GEN) rbac:roleName=operator-controller-manager-role "paths=./internal/extension/...;./internal/run/..." output:rbac:dir=config/rbac/operator-controller
-	$(GOIMPORTS) -local github.com/mainstay-dev/mainstay -w $$(git ls-files '*.go' | grep -v zz_generated)
+	$(CONTROLLER_GEN) crd "paths=./api/config/...;./api/operator/..." output:crd:dir=config/mirrors
+	$(CONTROLLER_GEN) rbac:roleName=catalogd-manager-role "paths=./internal/catalog/...;./internal/pull/..." output:rbac:dir=config/rbac/catalogd
+	$(CONTROLLER_GEN) rbac:roleName=operator-controller-manager-role "paths=./internal/extension/...;./internal/pull/...;./internal/run/..." output:rbac:dir=config/rbac/operator-controller
+	$(PROTOGEN) internal/classic/registry/registrypb/registry.proto
+	$(GOIMPORTS) -local github.com/mainstay-dev/mainstay -w $$(git ls-files '*.go' | grep -v -e zz_generated -e '\.pb\.go$$')
 
 .PHONY: verify
 verify: generate ## Fail when generated files, go.mod or formatting are not up to date.
@@ -76,7 +79,7 @@ verify: generate ## Fail when generated files, go.mod or formatting are not up t
 	@test -z "$$(git status --porcelain -- config api)" || { git status --short -- config api; echo "generated files are not committed: run 'make generate' and commit"; exit 1; }
 
 .PHONY: bench
-bench: build bin/bench ## Measure and print the figures of docs/performance.md.
+bench: build bin/bench bin/peak ## Measure and print the figures of docs/performance.md.
 	go test -run '^$$' -bench . -benchtime 1x ./internal/...
 	bin/bench
 
@@ -122,7 +125,10 @@ bin/devcluster: $(DEVCLUSTER_FILES)
 	cd devcluster && go build -trimpath -ldflags "$(DEVCLUSTER_LDFLAGS)" -o ../$@ .
 	mkdir -p bin/k8s && for name in etcd kube-apiserver kubectl; do ln -sfn ../devcluster bin/k8s/$$name; done
 
-$(TOOLS): tools/go.mod tools/go.sum
+bin/peak: bench/cmd/peak/main.go
+	go build -trimpath -ldflags "-s -w" -o $@ ./bench/cmd/peak
+
+$(TOOLS): tools/go.mod tools/go.sum tools/protogen/main.go
 	go build -C tools -o ../bin/tools/ tool
 	@touch $@
 

@@ -13,3 +13,9 @@ import "embed"
 //
 //go:embed kustomization.yaml namespace.yaml crd rbac catalogd operator-controller
 var Files embed.FS
+
+// Mirrors are the kinds by which a cluster declares mirrors of registries. They are no part
+// of an installation: a platform may have them of its own.
+//
+//go:embed mirrors
+var Mirrors embed.FS

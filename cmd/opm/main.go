@@ -15,7 +15,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
-	code := terminal.Execute(ctx, opm.New(opm.Options{}))
+	code := terminal.Execute(ctx, opm.New(opm.Options{Serve: serve}))
 	stop()
 	os.Exit(code)
 }

@@ -1,10 +1,8 @@
 package action
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"debug/elf"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -38,9 +36,6 @@ type BuiltImage struct {
 	Output string `json:"output,omitempty"`
 }
 
-// maxBinary is how large a program may be, in bytes: several times what Mainstay has.
-const maxBinary = 512 << 20
-
 // Run builds the image and delivers it.
 func (a *ImageBuild) Run(ctx context.Context) (*BuiltImage, error) {
 	if a.Push == "" && a.Output == "" {
@@ -66,25 +61,14 @@ func (a *ImageBuild) Run(ctx context.Context) (*BuiltImage, error) {
 		report.OrQuiet(a.Progress).Done("image written to " + a.Output)
 	}
 	if a.Push != "" {
-		result.Reference, err = a.Registry.Client().Push(ctx, a.Push, nil, images...)
+		result.Reference, err = a.Registry.Client(a.Push).Push(ctx, a.Push, nil, images...)
 	}
 	return result, err
 }
 
 // buildProgram builds an image that holds the program and the certificate authorities.
 func buildProgram(name string, authorities []byte) (*image.Built, error) {
-	info, err := os.Stat(name)
-	if err != nil {
-		return nil, err
-	}
-	if info.Size() > maxBinary {
-		return nil, fmt.Errorf("it has more than %d bytes", maxBinary)
-	}
-	content, err := os.ReadFile(name)
-	if err != nil {
-		return nil, err
-	}
-	architecture, err := architectureOf(content)
+	content, architecture, err := catalogs.ReadProgram(name)
 	if err != nil {
 		return nil, err
 	}
@@ -100,29 +84,6 @@ func buildProgram(name string, authorities []byte) (*image.Built, error) {
 		Labels:       map[string]string{"org.opencontainers.image.title": "mainstay"},
 		Layers:       []image.Layer{{Files: files}},
 	})
-}
-
-// architectureOf gives the architecture that a program is for, in the words of GOARCH.
-func architectureOf(program []byte) (string, error) {
-	file, err := elf.NewFile(bytes.NewReader(program))
-	if err != nil {
-		return "", fmt.Errorf("it is no Linux program: %w", err)
-	}
-	defer func() { _ = file.Close() }() // it is memory
-	if libraries, err := file.ImportedLibraries(); err == nil && len(libraries) > 0 {
-		return "", fmt.Errorf("it needs the libraries %v, which the image does not have", libraries)
-	}
-	switch {
-	case file.Machine == elf.EM_X86_64:
-		return "amd64", nil
-	case file.Machine == elf.EM_AARCH64:
-		return "arm64", nil
-	case file.Machine == elf.EM_S390:
-		return "s390x", nil
-	case file.Machine == elf.EM_PPC64 && file.ByteOrder.String() == "LittleEndian":
-		return "ppc64le", nil
-	}
-	return "", fmt.Errorf("its architecture %s is not one that Mainstay is built for", file.Machine)
 }
 
 // authorityFiles are where Linux distributions keep the certificate authorities.

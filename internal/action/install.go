@@ -39,7 +39,8 @@ func Scheme() (*runtime.Scheme, error) {
 }
 
 // Install installs Mainstay in a cluster, or brings an installation up to date: it
-// applies CRDs, namespace, rights, Services and Deployments.
+// applies CRDs, namespace, rights, Services and Deployments, and creates the kinds that
+// declare mirrors where the cluster has none.
 type Install struct {
 	Client   client.Client
 	Progress report.Progress
@@ -61,6 +62,13 @@ func (a *Install) Run(ctx context.Context) ([]*unstructured.Unstructured, error)
 			return nil, serverError(objectName(object), err)
 		}
 		report.OrQuiet(a.Progress).Done(objectName(object) + " applied")
+	}
+	created, err := CreateMirrorKinds(ctx, a.Client)
+	for _, kind := range created {
+		report.OrQuiet(a.Progress).Done(objectName(kind) + " created")
+	}
+	if err != nil {
+		return nil, err
 	}
 	if a.Installation.RequireServiceAccount {
 		if err := a.withdrawClusterAdmin(ctx); err != nil {

@@ -242,3 +242,21 @@ func TestManifestsRefuse(t *testing.T) {
 		})
 	}
 }
+
+// The kinds that declare mirrors are not applied as those of an installation are.
+func TestMirrorKinds(t *testing.T) {
+	kinds, err := MirrorKinds()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, kind := range kinds {
+		names = append(names, kind.GetName())
+	}
+	want := []string{
+		"imagedigestmirrorsets.config.openshift.io", "imagetagmirrorsets.config.openshift.io", "imagecontentsourcepolicies.operator.openshift.io",
+	}
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Errorf("kinds (-want +got):\n%s", diff)
+	}
+}

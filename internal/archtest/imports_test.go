@@ -23,7 +23,7 @@ var pure = []string{
 
 // shared rooms are used by more than one component.
 var shared = slices.Concat(pure, []string{
-	"internal/apply", "internal/catalogclient", "internal/image", "internal/reconcile",
+	"internal/apply", "internal/catalogclient", "internal/catalogstore", "internal/image", "internal/indexdb", "internal/pull", "internal/reconcile",
 })
 
 var components = []string{
@@ -52,7 +52,10 @@ var rooms = map[string][]string{
 	"internal/reconcile":     {"api"},
 	"internal/apply":         append([]string{"api", "internal/reconcile"}, pure...),
 	"internal/image":         append([]string{"api"}, pure...),
+	"internal/pull":          append([]string{"api", "internal/image"}, pure...),
 	"internal/catalogclient": append([]string{"api"}, pure...),
+	"internal/catalogstore":  append([]string{"api"}, pure...),
+	"internal/indexdb":       append([]string{"api", "internal/image"}, pure...),
 
 	"internal/catalog":   append([]string{"api"}, shared...),
 	"internal/classic":   append([]string{"api"}, shared...),
@@ -80,7 +83,7 @@ var rooms = map[string][]string{
 var notPure = []string{"k8s.io/client-go", "sigs.k8s.io/controller-runtime", "net/http", "os"}
 
 // nested modules are not part of this one.
-var nested = []string{"devcluster"}
+var nested = []string{"devcluster", "tools"}
 
 type file struct {
 	folder  string

@@ -1,13 +1,19 @@
 // Package bundle reads registry+v1 bundles: one version of a package as a directory
 // of manifests and metadata, as a bundle image holds it. It says what a bundle is,
-// what it provides and what it needs, and describes it for a catalog.
+// what it provides and what it needs, describes it for a catalog, and writes the texts
+// that make a bundle of a folder of manifests.
+//
+// A bundle is read once, into Files, and then judged: Load refuses all that an
+// installation could not rely on; Parse makes of it what catalogs make of it, and warns.
 //
 // It is pure: it reads an fs.FS and gives back values. Getting the image is
-// internal/image's job, making objects for a cluster internal/render's. It does not
-// judge whether a bundle can be installed; it refuses only what it cannot read.
+// internal/image's job, making objects for a cluster internal/render's, and telling an
+// author everything that is wrong that of the package validate below it.
 package bundle
 
 import (
+	"encoding/json"
+	"fmt"
 	"slices"
 
 	"github.com/blang/semver/v4"
@@ -30,7 +36,8 @@ type Bundle struct {
 	Channels []string
 	// DefaultChannel is the author's default channel of the package. It may be empty.
 	DefaultChannel string
-	// Version is the version that the CSV states.
+	// Version is the version that the CSV states. It is 0.0.0 for a bundle from Parse
+	// whose CSV states none that is one.
 	Version semver.Version
 	// CSV is the bundle's only ClusterServiceVersion. Its name is the bundle's name.
 	CSV v1alpha1.ClusterServiceVersion
@@ -42,13 +49,32 @@ type Bundle struct {
 	// states and those that follow from its content, each once, sorted by type and
 	// value. olm.csv.metadata is not among them; FBC adds it.
 	Properties []fbc.Property
+	// Manifests are all objects of the bundle with its CSV, as written. They share memory
+	// with CRDs and Objects.
+	Manifests []unstructured.Unstructured
 	// Warnings name what was passed over because it could not be understood, though the
 	// bundle can be used without it.
 	Warnings []string
 }
 
+func (b *Bundle) warn(format string, args ...any) {
+	b.Warnings = append(b.Warnings, fmt.Sprintf(format, args...))
+}
+
 // Name is the bundle's name, that of its CSV.
 func (b *Bundle) Name() string { return b.CSV.Name }
+
+// StatedVersion is the version that the bundle's olm.package property states, which is
+// any text for a bundle from Parse.
+func (b *Bundle) StatedVersion() string {
+	for _, p := range b.Properties {
+		var value fbc.PackageProperty
+		if p.Type == fbc.PropertyPackage && json.Unmarshal(p.Value, &value) == nil {
+			return value.Version
+		}
+	}
+	return ""
+}
 
 // InstallModes are the install modes that the bundle supports, sorted, each once.
 func (b *Bundle) InstallModes() []v1alpha1.InstallModeType {

@@ -2,11 +2,13 @@ package bundle
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
@@ -31,36 +33,95 @@ type CSVMetadata struct {
 	Provider                  v1alpha1.AppLink                   `json:"provider"`
 }
 
-// FBC is the olm.bundle blob of the bundle: its properties, olm.csv.metadata as the
-// last of them, and the images that it runs, that of the bundle itself among them.
-// image is the reference of the bundle's image as the catalog is to give it; it may be
-// empty.
-func (b *Bundle) FBC(image string) (fbc.Bundle, error) {
-	metadata, err := b.csvMetadata()
-	if err != nil {
-		return fbc.Bundle{}, err
-	}
-	return fbc.Bundle{
+// ObjectProperty is the value of an olm.bundle.object property: a manifest, as JSON or
+// YAML, which stands as base64 in the blob.
+type ObjectProperty struct {
+	Data []byte `json:"data"`
+}
+
+// Form is how an olm.bundle blob carries the manifests of its bundle.
+type Form int
+
+const (
+	// WithObjects carries every manifest whole, as an olm.bundle.object property: what
+	// "opm render" gives. Such a catalog can be served without the bundle's image.
+	WithObjects Form = iota
+	// WithMetadata carries what the CSV says to people as one olm.csv.metadata property,
+	// a fraction of the size: what this system's own catalogs hold.
+	WithMetadata
+)
+
+// FBC is the olm.bundle blob of the bundle: its properties, then the manifests in the
+// form that is asked for, and the images that it runs, that of the bundle itself among
+// them. image is the reference of the bundle's image as the catalog is to give it; it may
+// be empty.
+func (b *Bundle) FBC(image string, form Form) (fbc.Bundle, error) {
+	blob := fbc.Bundle{
 		Schema:        fbc.SchemaBundle,
 		Package:       b.Package,
 		Name:          b.Name(),
 		Image:         image,
-		Properties:    append(slices.Clone(b.Properties), metadata),
+		Properties:    slices.Clone(b.Properties),
 		RelatedImages: b.relatedImages(image),
-	}, nil
+	}
+	switch form {
+	case WithObjects:
+		set := propertySet{}
+		for _, manifest := range b.Manifests {
+			object, err := objectProperty(manifest)
+			if err != nil {
+				return fbc.Bundle{}, err
+			}
+			set.items = append(set.items, object)
+		}
+		blob.Properties = append(blob.Properties, set.sorted()...)
+	case WithMetadata:
+		metadata, err := csvMetadata(&b.CSV)
+		if err != nil {
+			return fbc.Bundle{}, err
+		}
+		blob.Properties = append(blob.Properties, metadata)
+	}
+	Arrange(&blob)
+	return blob, nil
 }
 
-func (b *Bundle) csvMetadata() (fbc.Property, error) {
-	spec := b.CSV.Spec
+// Arrange puts the properties that carry manifests behind all others, and sorts the
+// related images by image, as every rendered bundle has them. Otherwise it keeps the order.
+func Arrange(b *fbc.Bundle) {
+	slices.SortStableFunc(b.Properties, func(x, y fbc.Property) int {
+		return cmp.Compare(carriesManifests(x), carriesManifests(y))
+	})
+	slices.SortStableFunc(b.RelatedImages, func(x, y fbc.RelatedImage) int { return cmp.Compare(x.Image, y.Image) })
+}
+
+func carriesManifests(p fbc.Property) int {
+	if p.Type == fbc.PropertyBundleObject || p.Type == fbc.PropertyCSVMetadata {
+		return 1
+	}
+	return 0
+}
+
+// objectProperty carries a manifest: JSON without spaces, its keys sorted, in base64.
+func objectProperty(manifest unstructured.Unstructured) (fbc.Property, error) {
+	data, err := json.Marshal(manifest.Object) // escapes <, > and &, as all catalogs have it
+	if err != nil {
+		return fbc.Property{}, fmt.Errorf("%s %q: %w", manifest.GetKind(), manifest.GetName(), err)
+	}
+	return property(fbc.PropertyBundleObject, ObjectProperty{Data: data}), nil
+}
+
+func csvMetadata(csv *v1alpha1.ClusterServiceVersion) (fbc.Property, error) {
+	spec := csv.Spec
 	raw, err := encode(CSVMetadata{
-		Annotations:               b.CSV.Annotations,
+		Annotations:               csv.Annotations,
 		APIServiceDefinitions:     spec.APIServiceDefinitions,
 		CustomResourceDefinitions: spec.CustomResourceDefinitions,
 		Description:               spec.Description,
 		DisplayName:               spec.DisplayName,
 		InstallModes:              spec.InstallModes,
 		Keywords:                  spec.Keywords,
-		Labels:                    b.CSV.Labels,
+		Labels:                    csv.Labels,
 		Links:                     spec.Links,
 		Maintainers:               spec.Maintainers,
 		Maturity:                  spec.Maturity,
@@ -69,13 +130,13 @@ func (b *Bundle) csvMetadata() (fbc.Property, error) {
 		Provider:                  spec.Provider,
 	})
 	if err != nil { // a descriptor's value is free JSON
-		return fbc.Property{}, fmt.Errorf("property %s of ClusterServiceVersion %q: %w", fbc.PropertyCSVMetadata, b.CSV.Name, err)
+		return fbc.Property{}, fmt.Errorf("property %s of ClusterServiceVersion %q: %w", fbc.PropertyCSVMetadata, csv.Name, err)
 	}
 	return fbc.Property{Type: fbc.PropertyCSVMetadata, Value: raw}, nil
 }
 
 // relatedImages are the images that the CSV lists, the bundle's own, and those of the
-// operator's containers, sorted by image.
+// operator's containers, in this order.
 func (b *Bundle) relatedImages(image string) []fbc.RelatedImage {
 	var images []fbc.RelatedImage
 	for _, related := range b.CSV.Spec.RelatedImages {
@@ -98,6 +159,5 @@ func (b *Bundle) relatedImages(image string) []fbc.RelatedImage {
 			}
 		}
 	}
-	slices.SortStableFunc(images, func(a, b fbc.RelatedImage) int { return cmp.Compare(a.Image, b.Image) })
 	return images
 }

@@ -2,8 +2,10 @@ package bundle
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -50,14 +52,13 @@ const fullDeployments = `  install:
               - {name: d, image: registry.example/proxy:v1}
 `
 
-func fullBundle(t *testing.T) *Bundle {
-	t.Helper()
+func fullFS() fstest.MapFS {
 	csv := strings.Replace(csvYAML, "  install:\n    strategy: deployment\n", fullDeployments, 1) + fullSpec
 	csv = strings.Replace(csv, "  annotations:\n", `  labels: {arch.amd64: supported}
   annotations:
     olm.properties: '[{"type": "olm.maxOpenShiftVersion", "value": "4.8"}, {"type": "custom", "value": {"b": 1,  "a": 2}}]'
 `, 1)
-	return load(t, map[string]string{
+	return bundleFS(map[string]string{
 		"manifests/csv.yaml": csv,
 		"manifests/old.yaml": "apiVersion: apiextensions.k8s.io/v1beta1\nkind: CustomResourceDefinition\nmetadata: {name: olds.example.com}\n" +
 			"spec: {group: example.com, version: v1alpha1, names: {kind: Old}}",
@@ -74,22 +75,123 @@ func fullBundle(t *testing.T) *Bundle {
 	})
 }
 
+func fullBundle(t *testing.T) *Bundle {
+	t.Helper()
+	b, err := Load(fullFS())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func indented(t *testing.T, blob any) []byte {
+	t.Helper()
+	text, err := json.MarshalIndent(blob, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(text, '\n')
+}
+
 func TestFBC(t *testing.T) {
-	blob, err := fullBundle(t).FBC("registry.example/foo-bundle:v1.2.3")
+	b := fullBundle(t)
+	metadata, err := b.FBC("registry.example/foo-bundle:v1.2.3", WithMetadata)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := json.MarshalIndent(blob, "", "  ")
+	golden.Check(t, "full.bundle.json", indented(t, metadata))
+	objects, err := b.FBC("registry.example/foo-bundle:v1.2.3", WithObjects)
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden.Check(t, "full.bundle.json", append(got, '\n'))
+	golden.Check(t, "full.objects.json", indented(t, objects))
+	// Migrated, the one is the other.
+	if err := Migrate(&objects, MigrateAll); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(metadata, objects); diff != "" {
+		t.Errorf("with metadata and migrated (-metadata +migrated):\n%s", diff)
+	}
+}
+
+// A manifest is carried as JSON without spaces, its keys sorted, with <, > and & escaped.
+func TestBundleObjects(t *testing.T) {
+	b := load(t, map[string]string{"manifests/a.yaml": "kind: Secret\nmetadata: {name: a}\napiVersion: v1\nstringData: {b: <x>, a: 1 & 2, z: null}\nfloat: 1.50\nint: 9007199254740993"})
+	blob, err := b.FBC("", WithObjects)
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := Objects(&blob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"apiVersion":"v1","float":1.5,"int":9007199254740993,"kind":"Secret","metadata":{"name":"a"},"stringData":{"a":"1 \u0026 2","b":"\u003cx\u003e","z":null}}`
+	if !slices.ContainsFunc(objects, func(o json.RawMessage) bool { return string(o) == want }) {
+		t.Errorf("objects %s hold no %s", objects, want)
+	}
+	if csv, err := CSV(&blob); err != nil || !strings.Contains(string(csv), `"name":"foo.v1.2.3"`) {
+		t.Errorf("CSV %s, %v", csv, err)
+	}
+	last := blob.Properties[len(blob.Properties)-3:]
+	for i, p := range last {
+		if p.Type != fbc.PropertyBundleObject || i > 0 && string(last[i-1].Value) >= string(p.Value) {
+			t.Errorf("property %d of the last three is %s %s", i, p.Type, p.Value)
+		}
+	}
+}
+
+func TestRelatedImages(t *testing.T) {
+	const image = "registry.example/foo-bundle:v1.2.3"
+	only := strings.Replace(csvYAML, "  install:\n    strategy: deployment\n", fullDeployments, 1)
+	for _, c := range []struct {
+		name, csv, image string
+		want             []fbc.RelatedImage
+	}{
+		{"of deployments only", only, "", []fbc.RelatedImage{
+			{Image: "registry.example/controller:v1"}, {Image: "registry.example/init:v1"}, {Image: "registry.example/proxy:v1"},
+		}},
+		{"another strategy", strings.Replace(only, "strategy: deployment", "strategy: other", 1), "", nil},
+		{"the bundle's is listed", csvYAML + "  relatedImages: [{name: self, image: " + image + "}, {name: b, image: b}, {name: a, image: b}]", image, []fbc.RelatedImage{
+			{Name: "b", Image: "b"}, {Name: "a", Image: "b"}, {Name: "self", Image: image},
+		}},
+		{"the bundle's is not listed", csvYAML, image, []fbc.RelatedImage{{Image: image}}},
+	} {
+		blob, err := load(t, map[string]string{"manifests/csv.yaml": c.csv}).FBC(c.image, WithObjects)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(c.want, blob.RelatedImages); diff != "" {
+			t.Errorf("%s: related images (-want +got):\n%s", c.name, diff)
+		}
+	}
+}
+
+func TestArrange(t *testing.T) {
+	property := func(kind, value string) fbc.Property { return fbc.Property{Type: kind, Value: json.RawMessage(value)} }
+	b := fbc.Bundle{
+		Properties: []fbc.Property{
+			property("olm.bundle.object", "2"), property("z", "1"), property("olm.csv.metadata", "1"), property("a", "1"), property("olm.bundle.object", "1"),
+		},
+		RelatedImages: []fbc.RelatedImage{{Name: "2", Image: "b"}, {Name: "1", Image: "b"}, {Image: "a"}},
+	}
+	Arrange(&b)
+	var got []string
+	for _, p := range b.Properties {
+		got = append(got, p.Type+" "+string(p.Value))
+	}
+	for _, r := range b.RelatedImages {
+		got = append(got, r.Name+" "+r.Image)
+	}
+	want := []string{"z 1", "a 1", "olm.bundle.object 2", "olm.csv.metadata 1", "olm.bundle.object 1", " a", "2 b", "1 b"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("arranged (-want +got):\n%s", diff)
+	}
 }
 
 func TestFBCWithoutImage(t *testing.T) {
 	b := load(t, nil)
 	before := len(b.Properties)
-	blob, err := b.FBC("")
+	blob, err := b.FBC("", WithMetadata)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,30 +15,8 @@ import (
 	kyaml "sigs.k8s.io/yaml"
 )
 
-// objects reads the Kubernetes objects of a file. The items of a List stand for
-// themselves.
-func (r *reader) objects(name string) ([]unstructured.Unstructured, error) {
-	data, err := r.file(name)
-	if err != nil {
-		return nil, err
-	}
-	docs, err := documents(data)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	var objects []unstructured.Unstructured
-	for i, doc := range docs {
-		found, err := decodeObjects(doc)
-		if err != nil {
-			return nil, fmt.Errorf("%s: document %d: %w", name, i+1, err)
-		}
-		objects = append(objects, found...)
-	}
-	return objects, nil
-}
-
 // documents splits YAML or JSON into its documents, each as JSON. Empty documents are
-// left out.
+// left out. With an error it gives the documents before the one that cannot be read.
 func documents(data []byte) ([]json.RawMessage, error) {
 	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
 		// A brace also opens a YAML flow mapping; what is no JSON is tried as YAML below.
@@ -54,11 +32,11 @@ func documents(data []byte) ([]json.RawMessage, error) {
 			return docs, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("document %d: %w", n, err)
+			return docs, fmt.Errorf("document %d: %w", n, err)
 		}
 		doc, err := yamlToJSON(text)
 		if err != nil {
-			return nil, fmt.Errorf("document %d: %w", n, err)
+			return docs, fmt.Errorf("document %d: %w", n, err)
 		}
 		if doc != nil {
 			docs = append(docs, doc)
@@ -186,16 +164,22 @@ func expandedSize(node *yaml.Node, known map[*yaml.Node]int, depth int) (int, er
 	return size, nil
 }
 
-// decodeObjects decodes a document into the objects that it holds.
-func decodeObjects(doc json.RawMessage) ([]unstructured.Unstructured, error) {
-	var content map[string]any
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(doc, &content); err != nil {
-		return nil, fmt.Errorf("is not a Kubernetes object: %w", err)
+// decodeContents decodes the documents of a file as far as they are objects of JSON.
+// With an error it gives those before the first that is none.
+func decodeContents(data []byte) ([]map[string]any, error) {
+	docs, err := documents(data)
+	var contents []map[string]any
+	for i, doc := range docs {
+		var content map[string]any
+		if err := kjson.UnmarshalCaseSensitivePreserveInts(doc, &content); err != nil {
+			return contents, fmt.Errorf("document %d: is not a Kubernetes object: %w", i+1, err)
+		}
+		contents = append(contents, content)
 	}
-	return flatten(content)
+	return contents, err
 }
 
-// flatten gives the object, or the items of a List.
+// flatten gives the object, or the items of a List, which stand for themselves.
 func flatten(content map[string]any) ([]unstructured.Unstructured, error) {
 	object := unstructured.Unstructured{Object: content}
 	if object.GetKind() == "" || object.GetAPIVersion() == "" {

@@ -2,46 +2,16 @@ package bundle
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path"
-	"strings"
 
 	"github.com/blang/semver/v4"
-	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
-)
-
-// MediaType is the format of the bundles that this package reads.
-const MediaType = "registry+v1"
-
-// Keys of metadata/annotations.yaml; a bundle image carries the same as labels.
-const (
-	KeyMediaType      = "operators.operatorframework.io.bundle.mediatype.v1"
-	KeyManifests      = "operators.operatorframework.io.bundle.manifests.v1"
-	KeyMetadata       = "operators.operatorframework.io.bundle.metadata.v1"
-	KeyPackage        = "operators.operatorframework.io.bundle.package.v1"
-	KeyChannels       = "operators.operatorframework.io.bundle.channels.v1"
-	KeyDefaultChannel = "operators.operatorframework.io.bundle.channel.default.v1"
-)
-
-const annotationsFile = "metadata/annotations.yaml"
-
-// Limits on what is read. The largest file of real bundles is about 1 MiB, the
-// deepest CRD schema 34 levels, and an API server takes no object above 1.5 MiB; each
-// limit leaves several times that.
-const (
-	maxFileBytes  = 8 << 20
-	maxTotalBytes = 64 << 20
-	maxFiles      = 1000
-	maxObjects    = 2000
-	maxDepth      = 200
 )
 
 const (
@@ -59,34 +29,44 @@ const (
 // Every error names the file that it is about. The values given back share no memory
 // with fsys.
 func Load(fsys fs.FS) (*Bundle, error) {
-	r := &reader{fsys: fsys}
-	annotations, err := r.annotations()
+	files, err := ReadFiles(fsys)
 	if err != nil {
 		return nil, err
 	}
-	b := &Bundle{
-		Package:        annotations[KeyPackage],
-		Channels:       splitList(annotations[KeyChannels]),
-		DefaultChannel: annotations[KeyDefaultChannel],
-	}
-	manifests, err := folder(annotations, KeyManifests, "manifests")
+	return files.Load()
+}
+
+// Load is Load of the files that were read.
+func (f *Files) Load() (*Bundle, error) {
+	annotations, err := f.statedAnnotations()
 	if err != nil {
 		return nil, err
 	}
-	if err := r.manifests(b, manifests); err != nil {
+	for _, key := range []string{KeyManifests, KeyMetadata} {
+		if _, err := folderOf(annotations, key, ""); err != nil {
+			return nil, err
+		}
+	}
+	if !f.HasManifests {
+		return nil, fmt.Errorf("%s: %w", f.manifests, fs.ErrNotExist)
+	}
+	b := newBundle(annotations)
+	if err := f.addObjects(b); err != nil {
 		return nil, err
 	}
-	metadata, err := folder(annotations, KeyMetadata, "metadata")
-	if err != nil {
-		return nil, err
+	var stated, needed []fbc.Property
+	if file, ok := f.metadataFile(path.Join(f.metadata, propertiesFile)); ok {
+		if stated, err = readList(file, parseProperties); err != nil {
+			return nil, err
+		}
 	}
-	stated, err := r.properties(path.Join(metadata, "properties.yaml"))
-	if err != nil {
-		return nil, err
+	if file, ok := f.metadataFile(path.Join(f.metadata, dependenciesFile)); ok {
+		if needed, err = readList(file, parseDependencies); err != nil {
+			return nil, err
+		}
 	}
-	needed, err := r.dependencies(path.Join(metadata, "dependencies.yaml"))
-	if err != nil {
-		return nil, err
+	if b.Version, err = semver.ParseTolerant(string(b.CSV.Spec.Version)); err != nil {
+		return nil, fmt.Errorf("ClusterServiceVersion %q: spec.version %q is not a semantic version: %w", b.CSV.Name, b.CSV.Spec.Version, err)
 	}
 	if err := b.deriveProperties(stated, needed); err != nil {
 		return nil, err
@@ -94,156 +74,68 @@ func Load(fsys fs.FS) (*Bundle, error) {
 	return b, nil
 }
 
-// folder is the path of a folder that the annotations name under key.
-func folder(annotations map[string]string, key, unset string) (string, error) {
-	name := annotations[key]
-	if name == "" {
-		return unset, nil
+func newBundle(annotations map[string]string) *Bundle {
+	return &Bundle{
+		Package:        annotations[KeyPackage],
+		Channels:       splitList(annotations[KeyChannels]),
+		DefaultChannel: annotations[KeyDefaultChannel],
 	}
-	clean := path.Clean(strings.TrimPrefix(name, "/"))
-	if !fs.ValidPath(clean) || clean == "." {
-		return "", fmt.Errorf("%s: %s: %q is not a folder of the bundle", annotationsFile, key, name)
-	}
-	return clean, nil
 }
 
-func splitList(text string) []string {
-	var items []string
-	for item := range strings.SplitSeq(text, ",") {
-		if item = strings.TrimSpace(item); item != "" {
-			items = append(items, item)
-		}
-	}
-	return items
-}
-
-// reader reads files of a bundle and counts what it read.
-type reader struct {
-	fsys  fs.FS
-	total int
-}
-
-// file reads a file. It and the folders above it must not be symbolic links, which
-// could lead out of the bundle.
-func (r *reader) file(name string) ([]byte, error) {
-	parts := strings.Split(name, "/")
-	for i := range parts {
-		info, err := fs.Lstat(r.fsys, path.Join(parts[:i+1]...))
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, bare(err))
-		}
-		if last := i == len(parts)-1; last && !info.Mode().IsRegular() || !last && !info.IsDir() {
-			return nil, fmt.Errorf("%s: must be a regular file, and neither it nor a folder above it a symbolic link", name)
-		}
-	}
-	f, err := r.fsys.Open(name)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, bare(err))
-	}
-	defer func() { _ = f.Close() }() // It was only read.
-	data, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, bare(err))
-	}
-	if len(data) > maxFileBytes {
-		return nil, fmt.Errorf("%s: is larger than the %d bytes that a file may have", name, maxFileBytes)
-	}
-	if r.total += len(data); r.total > maxTotalBytes {
-		return nil, fmt.Errorf("%s: the bundle is larger than the %d bytes that it may have", name, maxTotalBytes)
-	}
-	return data, nil
-}
-
-// bare takes the operation and the path out of an error: the path may be one of the
-// machine, and the caller names the file as the bundle knows it.
-func bare(err error) error {
-	if pathError := (*fs.PathError)(nil); errors.As(err, &pathError) {
-		return pathError.Err
-	}
-	return err
-}
-
-// annotations reads metadata/annotations.yaml.
-func (r *reader) annotations() (map[string]string, error) {
-	data, err := r.file(annotationsFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: this is no registry+v1 bundle", err)
-	}
-	if err != nil {
-		return nil, err
-	}
-	// This decoder, unlike the one for manifests, keeps the digits of a number that
-	// stands where a string is wanted: a channel 4.10 written without quotes stays 4.10.
-	var content struct {
-		Annotations map[string]string `yaml:"annotations"`
-	}
-	if err := checkAliases(data); err != nil {
-		return nil, fmt.Errorf("%s: %w", annotationsFile, err)
-	}
-	if err := guard(func() error { return yaml.Unmarshal(data, &content) }); err != nil {
-		return nil, fmt.Errorf("%s: %w", annotationsFile, err)
-	}
-	for key, value := range content.Annotations {
-		content.Annotations[key] = strings.TrimSpace(value)
-	}
-	switch mediaType := content.Annotations[KeyMediaType]; mediaType {
-	case MediaType:
-	case "":
-		return nil, fmt.Errorf("%s: %s is not set: it must be %q", annotationsFile, KeyMediaType, MediaType)
-	default:
-		return nil, fmt.Errorf("%s: %s: the bundle format %q is not supported, only %q", annotationsFile, KeyMediaType, mediaType, MediaType)
-	}
-	if content.Annotations[KeyPackage] == "" {
-		return nil, fmt.Errorf("%s: %s is not set: it must name the package", annotationsFile, KeyPackage)
-	}
-	return content.Annotations, nil
-}
-
-// manifests reads every file of the folder into b.
-func (r *reader) manifests(b *Bundle, folder string) error {
-	entries, err := fs.ReadDir(r.fsys, folder)
-	if err != nil {
-		return fmt.Errorf("%s: %w", folder, bare(err))
-	}
-	if len(entries) > maxFiles {
-		return fmt.Errorf("%s: holds %d files, more than the %d that it may have", folder, len(entries), maxFiles)
-	}
+// addObjects puts the objects of all manifests into their places in the bundle.
+func (f *Files) addObjects(b *Bundle) error {
 	var csvFile string
-	for _, entry := range entries {
-		if strings.HasPrefix(entry.Name(), ".") {
+	for _, file := range f.Manifests {
+		if file.Hidden() {
 			continue
 		}
-		name := path.Join(folder, entry.Name())
-		if entry.IsDir() {
-			return fmt.Errorf("%s: is a folder; the manifests folder may hold files only", name)
+		if file.Folder {
+			return fmt.Errorf("%s: is a folder; the manifests folder may hold files only", file.Name)
 		}
-		objects, err := r.objects(name)
+		if file.Err != nil {
+			return file.fault()
+		}
+		objects, err := file.objects()
 		if err != nil {
-			return err
+			return fmt.Errorf("%s: %w", file.Name, err)
 		}
 		for _, object := range objects {
 			if object.GetKind() == kindCSV {
 				if csvFile != "" {
-					return fmt.Errorf("%s: a second ClusterServiceVersion beside the one in %s; a bundle has exactly one", name, csvFile)
+					return fmt.Errorf("%s: a second ClusterServiceVersion beside the one in %s; a bundle has exactly one", file.Name, csvFile)
 				}
-				csvFile = name
+				csvFile = file.Name
 			}
 			if err := b.add(object); err != nil {
-				return fmt.Errorf("%s: %w", name, err)
+				return fmt.Errorf("%s: %w", file.Name, err)
 			}
 		}
-		if n := len(b.CRDs) + len(b.Objects); n > maxObjects {
-			return fmt.Errorf("%s: the bundle holds more than %d objects", name, maxObjects)
+		if len(b.Manifests) > maxObjects {
+			return fmt.Errorf("%s: the bundle holds more than %d objects", file.Name, maxObjects)
 		}
 	}
 	if csvFile == "" {
-		return fmt.Errorf("%s: holds no ClusterServiceVersion; a bundle has exactly one", folder)
+		return fmt.Errorf("%s: holds no ClusterServiceVersion; a bundle has exactly one", f.manifests)
 	}
 	return nil
 }
 
+// objects are the objects of a file. The items of a List stand for themselves.
+func (f File) objects() ([]unstructured.Unstructured, error) {
+	var objects []unstructured.Unstructured
+	for i, content := range f.Contents {
+		found, err := flatten(content)
+		if err != nil {
+			return nil, fmt.Errorf("document %d: %w", i+1, err)
+		}
+		objects = append(objects, found...)
+	}
+	return objects, nil
+}
+
 // add puts one object into its place in the bundle.
 func (b *Bundle) add(object unstructured.Unstructured) error {
+	b.Manifests = append(b.Manifests, object)
 	switch object.GetKind() {
 	case kindCSV:
 		return b.setCSV(object)
@@ -262,84 +154,103 @@ func (b *Bundle) setCSV(object unstructured.Unstructured) error {
 	if got := object.GetAPIVersion(); got != want.String() && got != want.Version {
 		return fmt.Errorf("ClusterServiceVersion %q has apiVersion %q, it must be %q", object.GetName(), got, want.String())
 	}
-	raw, err := json.Marshal(object.Object)
-	if err != nil {
-		return fmt.Errorf("ClusterServiceVersion %q: %w", object.GetName(), err)
-	}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &b.CSV); err != nil {
+	if err := decodeCSV(object.Object, &b.CSV); err != nil {
 		return fmt.Errorf("ClusterServiceVersion %q: %w", object.GetName(), err)
 	}
 	b.CSV.APIVersion, b.CSV.Kind = want.String(), kindCSV
-	version := string(b.CSV.Spec.Version)
-	if version == "" {
+	if b.CSV.Spec.Version == "" {
 		return fmt.Errorf("ClusterServiceVersion %q: spec.version is not set", b.CSV.Name)
-	}
-	if b.Version, err = semver.ParseTolerant(version); err != nil {
-		return fmt.Errorf("ClusterServiceVersion %q: spec.version %q is not a semantic version: %w", b.CSV.Name, version, err)
 	}
 	return nil
 }
 
-// properties reads the properties that the author states, none if there is no file.
-func (r *reader) properties(name string) ([]fbc.Property, error) {
+// DecodeCSV decodes a ClusterServiceVersion. Fields that the type does not have are passed
+// over, and the version may be any text.
+func DecodeCSV(content map[string]any) (*v1alpha1.ClusterServiceVersion, error) {
+	csv := &v1alpha1.ClusterServiceVersion{}
+	if err := decodeCSV(content, csv); err != nil {
+		return nil, err
+	}
+	return csv, nil
+}
+
+func decodeCSV(content map[string]any, csv *v1alpha1.ClusterServiceVersion) error {
+	raw, err := json.Marshal(content)
+	if err != nil {
+		return err
+	}
+	return kjson.UnmarshalCaseSensitivePreserveInts(raw, csv)
+}
+
+// readList reads a file of the metadata folder by parse.
+func readList(file File, parse func([]byte) ([]fbc.Property, error)) ([]fbc.Property, error) {
+	if file.Err != nil {
+		return nil, file.fault()
+	}
+	properties, err := parse(file.Data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file.Name, err)
+	}
+	return properties, nil
+}
+
+// parseProperties reads a file of properties that the author states.
+func parseProperties(data []byte) ([]fbc.Property, error) {
 	var content struct {
 		Properties []fbc.Property `json:"properties"`
 	}
-	if err := r.optional(name, &content); err != nil {
+	if err := decodeOnly(data, &content); err != nil {
 		return nil, err
 	}
 	for i, p := range content.Properties {
 		if err := checkProperty(p); err != nil {
-			return nil, fmt.Errorf("%s: property %d: %w", name, i+1, err)
+			return nil, fmt.Errorf("property %d: %w", i+1, err)
 		}
 	}
 	return content.Properties, nil
 }
 
-// dependencies reads what the author states the bundle to need, as properties; none
-// if there is no file.
-func (r *reader) dependencies(name string) ([]fbc.Property, error) {
-	var content struct {
-		Dependencies []fbc.Property `json:"dependencies"`
-	}
-	if err := r.optional(name, &content); err != nil {
+// parseDependencies reads a file of what the author states the bundle to need, as the
+// properties that say so.
+func parseDependencies(data []byte) ([]fbc.Property, error) {
+	dependencies, err := decodeDependencies(data)
+	if err != nil {
 		return nil, err
 	}
 	var properties []fbc.Property
-	for i, d := range content.Dependencies {
+	for i, d := range dependencies {
 		err := checkProperty(d)
 		if err == nil {
 			d, err = dependencyProperty(d)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: dependency %d: %w", name, i+1, err)
+			return nil, fmt.Errorf("dependency %d: %w", i+1, err)
 		}
 		properties = append(properties, d)
 	}
 	return properties, nil
 }
 
-// optional decodes the only document of a file that need not be there.
-func (r *reader) optional(name string, into any) error {
-	data, err := r.file(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+func decodeDependencies(data []byte) ([]fbc.Property, error) {
+	var content struct {
+		Dependencies []fbc.Property `json:"dependencies"`
 	}
+	err := decodeOnly(data, &content)
+	return content.Dependencies, err
+}
+
+// decodeOnly decodes the only document of a file, if it has one.
+func decodeOnly(data []byte, into any) error {
+	docs, err := documents(data)
 	if err != nil {
 		return err
 	}
-	docs, err := documents(data)
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	if len(docs) == 0 {
+	switch len(docs) {
+	case 0:
 		return nil
+	case 1:
+		return kjson.UnmarshalCaseSensitivePreserveInts(docs[0], into)
+	default:
+		return fmt.Errorf("holds %d documents, it must hold one", len(docs))
 	}
-	if len(docs) > 1 {
-		return fmt.Errorf("%s: holds %d documents, it must hold one", name, len(docs))
-	}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(docs[0], into); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	return nil
 }

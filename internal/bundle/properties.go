@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -66,9 +65,9 @@ func (b *Bundle) deriveProperties(stated, needed []fbc.Property) error {
 		set.addValue(fbc.PropertyGVKRequired, GVKProperty{api.Group, api.Kind, api.Version})
 	}
 	for _, crd := range spec.CustomResourceDefinitions.Required {
-		_, group, found := strings.Cut(crd.Name, ".")
-		if !found {
-			return fmt.Errorf("ClusterServiceVersion %q: required CRD %q: its name must be <plural>.<group>", b.CSV.Name, crd.Name)
+		_, group, err := splitCRDName(crd.Name)
+		if err != nil {
+			return fmt.Errorf("ClusterServiceVersion %q: required CRD: %w", b.CSV.Name, err)
 		}
 		set.addValue(fbc.PropertyGVKRequired, GVKProperty{group, crd.Kind, crd.Version})
 	}
@@ -89,7 +88,7 @@ func (b *Bundle) annotationProperties() []fbc.Property {
 		err = checkProperty(properties[i])
 	}
 	if err != nil {
-		b.Warnings = append(b.Warnings, fmt.Sprintf("ClusterServiceVersion %q: annotation %s is passed over: %v", b.CSV.Name, annotationProperties, err))
+		b.warn("ClusterServiceVersion %q: annotation %s is passed over: %v", b.CSV.Name, annotationProperties, err)
 		return nil
 	}
 	return properties
@@ -207,6 +206,11 @@ func (s *propertySet) sorted() []fbc.Property {
 // and the fields of a known type in their order.
 func canonical(p fbc.Property) fbc.Property {
 	switch p.Type {
+	case fbc.PropertyPackage:
+		var value fbc.PackageProperty
+		if json.Unmarshal(p.Value, &value) == nil {
+			return property(p.Type, value)
+		}
 	case fbc.PropertyGVK, fbc.PropertyGVKRequired:
 		var value GVKProperty
 		if json.Unmarshal(p.Value, &value) == nil {

@@ -1,11 +1,14 @@
 package bundle
 
 import (
+	"bytes"
+	order "cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -73,6 +76,7 @@ func TestLoadRealBundles(t *testing.T) {
 				t.Errorf("loaded %d objects of %d files", got, len(files))
 			}
 			checkBlob(t, b)
+			checkParsed(t, dir, b)
 			checkRoundTrip(t, b, rawCSV(t, dir))
 		})
 	}
@@ -81,7 +85,7 @@ func TestLoadRealBundles(t *testing.T) {
 func checkBlob(t *testing.T, b *Bundle) {
 	t.Helper()
 	const image = "registry.example/bundle:v1"
-	blob, err := b.FBC(image)
+	blob, err := b.FBC(image, WithMetadata)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,6 +101,46 @@ func checkBlob(t *testing.T, b *Bundle) {
 	}
 	if !slices.Contains(blob.RelatedImages, fbc.RelatedImage{Image: image}) {
 		t.Errorf("the bundle's image is not among %v", blob.RelatedImages)
+	}
+}
+
+// checkParsed reads a bundle again, as catalogs do: the same comes out, every time, in
+// order, with every file of the manifests as an object.
+func checkParsed(t *testing.T, dir string, loaded *Bundle) {
+	t.Helper()
+	parsed, err := Parse(os.DirFS(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(parsed.Warnings) > 0 {
+		t.Errorf("warnings: %v", parsed.Warnings)
+	}
+	want, err := loaded.FBC("", WithObjects)
+	if err != nil {
+		t.Fatal(err)
+	}
+	blob, err := parsed.FBC("", WithObjects)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(want, blob) {
+		t.Error("what is loaded and what is parsed differ")
+	}
+	objects, err := Objects(&blob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(objects) != 1+len(loaded.CRDs)+len(loaded.Objects) {
+		t.Errorf("%d objects in the blob, want %d", len(objects), 1+len(loaded.CRDs)+len(loaded.Objects))
+	}
+	sorted := slices.IsSortedFunc(blob.Properties, func(a, b fbc.Property) int {
+		return order.Or(order.Compare(carriesManifests(a), carriesManifests(b)), order.Compare(a.Type, b.Type), bytes.Compare(a.Value, b.Value))
+	})
+	if !sorted {
+		t.Error("the properties are not sorted")
+	}
+	if err := Migrate(&blob, MigrateAll); err != nil || len(blob.Properties) != len(want.Properties) {
+		t.Errorf("without an image a bundle keeps its objects: %d properties of %d, %v", len(blob.Properties), len(want.Properties), err)
 	}
 }
 

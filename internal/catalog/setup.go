@@ -31,7 +31,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/catalog/controller/unpack"
 	"github.com/mainstay-dev/mainstay/internal/catalog/fetch"
 	"github.com/mainstay-dev/mainstay/internal/catalog/serve"
-	"github.com/mainstay-dev/mainstay/internal/catalog/store"
+	"github.com/mainstay-dev/mainstay/internal/catalogstore"
 	"github.com/mainstay-dev/mainstay/internal/certificate"
 )
 
@@ -46,7 +46,7 @@ const (
 // checkEvery is how often the files of the store are looked at, so that what was deleted
 // or damaged is unpacked again before somebody misses it. A look takes a few system calls
 // per catalog.
-const checkEvery = 30 * time.Second
+const checkEvery = 5 * time.Second
 
 // Options configure the component.
 type Options struct {
@@ -71,7 +71,9 @@ type Options struct {
 	// excludes the files.
 	Memory *certify.Memory
 	// Limits bound what one catalog may take.
-	Limits store.Limits
+	Limits catalogstore.Limits
+	// ClientLimits bound what clients may ask for at once.
+	ClientLimits serve.Limits
 }
 
 func (o Options) withDefaults() Options {
@@ -128,7 +130,7 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 		return fmt.Errorf("setting up catalogd: %w", err)
 	}
 	opts = opts.withDefaults()
-	contents, err := store.Open(opts.CacheDir, opts.Limits)
+	contents, err := catalogstore.Open(opts.CacheDir, opts.Limits)
 	if err != nil {
 		return fmt.Errorf("setting up catalogd: %w", err)
 	}
@@ -138,7 +140,8 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 	}
 	log := mgr.GetLogger().WithName("catalogd")
 	server := &serve.Server{
-		Address: opts.ListenAddress, Handler: serve.NewHandler(contents, log),
+		Address: opts.ListenAddress, Handler: serve.NewHandler(contents, opts.ClientLimits, log),
+		Limits:         opts.ClientLimits,
 		GetCertificate: getCertificate, Log: log,
 	}
 	fetcher := fetch.New(opts.Puller, contents)
@@ -153,7 +156,7 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 }
 
 // addControllers adds those that fill the store.
-func addControllers(mgr ctrl.Manager, opts Options, contents *store.Store, fetcher *fetch.Fetcher) error {
+func addControllers(mgr ctrl.Manager, opts Options, contents *catalogstore.Store, fetcher *fetch.Fetcher) error {
 	unpacker := &unpack.Reconciler{
 		Client: mgr.GetClient(), Store: contents, Fetcher: fetcher, Resolver: opts.Puller,
 		BaseURL: opts.baseURL, Clock: clock.RealClock{},
@@ -194,7 +197,7 @@ func addCertificate(mgr ctrl.Manager, opts Options) (func(*tls.ClientHelloInfo) 
 }
 
 // check looks at the store's files from time to time.
-func check(ctx context.Context, contents *store.Store) error {
+func check(ctx context.Context, contents *catalogstore.Store) error {
 	ticker := time.NewTicker(checkEvery)
 	defer ticker.Stop()
 	for {

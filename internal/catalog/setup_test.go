@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -31,6 +32,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/catalog"
 	"github.com/mainstay-dev/mainstay/internal/catalog/controller/certify"
 	"github.com/mainstay-dev/mainstay/internal/catalogclient"
+	"github.com/mainstay-dev/mainstay/internal/catalogstore"
+	"github.com/mainstay-dev/mainstay/internal/certificate"
 	"github.com/mainstay-dev/mainstay/internal/image"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
@@ -72,6 +75,8 @@ func start(t *testing.T, namespace string, change func(*catalog.Options)) *repli
 		LeaderElection:          true,
 		LeaderElectionID:        "catalogd",
 		LeaderElectionNamespace: namespace,
+		// The next one leads at once.
+		LeaderElectionReleaseOnCancel: true,
 		// Several replicas are in this process, whose names are the same.
 		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
 	})
@@ -207,15 +212,17 @@ func TestAllReplicasServe(t *testing.T) {
 
 	// What is deleted from the disk of either comes back.
 	for _, r := range []*replica{first, second} {
-		if err := os.RemoveAll(filepath.Join(r.dir, made.Name)); err != nil {
-			t.Fatal(err)
+		for _, folder := range []string{"catalogs", "content"} {
+			if err := os.RemoveAll(filepath.Join(r.dir, folder)); err != nil {
+				t.Fatal(err)
+			}
 		}
 		base := "https://" + r.address + "/catalogs/" + made.Name
 		if err := reads(t, reader, base); err != nil {
 			t.Errorf("while the folder is gone: %v", err)
 		}
 		eventually(t, "the folder is back", func() error {
-			_, err := os.Stat(filepath.Join(r.dir, made.Name, "content"))
+			_, err := os.Stat(filepath.Join(r.dir, "catalogs", made.Name))
 			return err
 		})
 	}
@@ -235,6 +242,106 @@ func TestAllReplicasServe(t *testing.T) {
 	}
 }
 
+// TestTheNextLeaderGoesOn has the leader stop: the other replica, which has the content
+// already, decides from then on.
+func TestTheNextLeaderGoesOn(t *testing.T) {
+	c := env.Client(t, olmv1.AddToScheme, corev1.AddToScheme)
+	namespace, made := scene(t, c)
+	key := client.ObjectKeyFromObject(made)
+	first := start(t, namespace, nil)
+	eventually(t, "the first serves", func() error {
+		if err := c.Get(t.Context(), key, made); err != nil {
+			return err
+		}
+		if !meta.IsStatusConditionTrue(made.Status.Conditions, olmv1.TypeServing) {
+			return errors.New("it is not Serving")
+		}
+		return nil
+	})
+	second := start(t, namespace, nil)
+	reader := catalogclient.New(catalogclient.Options{RootCAs: published(c, namespace)})
+	eventually(t, "the second serves", func() error { return reads(t, reader, "https://"+second.address+"/catalogs/"+made.Name) })
+	unpacked := made.Status.LastUnpacked
+	first.stop()
+
+	// It describes what it serves, without another unpacking of the same content.
+	eventually(t, "the second leads", func() error {
+		if err := c.Get(t.Context(), key, made); err != nil {
+			return err
+		}
+		if made.Status.URLs == nil || !strings.HasPrefix(made.Status.URLs.Base, "https://"+second.address+"/") {
+			return fmt.Errorf("the status is %+v", made.Status)
+		}
+		return nil
+	})
+	if !meta.IsStatusConditionTrue(made.Status.Conditions, olmv1.TypeServing) {
+		t.Errorf("the status is %+v", made.Status)
+	}
+	if made.Status.LastUnpacked.Before(unpacked) {
+		t.Errorf("last unpacked at %v, before that at %v", made.Status.LastUnpacked, unpacked)
+	}
+	made.Spec.AvailabilityMode = olmv1.AvailabilityModeUnavailable
+	if err := c.Update(t.Context(), made); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the second withdraws it", func() error {
+		if err := c.Get(t.Context(), key, made); err != nil {
+			return err
+		}
+		if len(made.Finalizers) > 0 || made.Status.URLs != nil {
+			return fmt.Errorf("the catalog is %+v", made)
+		}
+		return nil
+	})
+}
+
+// TestCertificateFilesAreReadAgain has certificates that somebody else renews.
+func TestCertificateFilesAreReadAgain(t *testing.T) {
+	c := env.Client(t, olmv1.AddToScheme, corev1.AddToScheme)
+	namespace, made := scene(t, c)
+	dir := t.TempDir()
+	opts := catalog.Options{TLSCertFile: filepath.Join(dir, "tls.crt"), TLSKeyFile: filepath.Join(dir, "tls.key")}
+	// write issues a certificate and gives its authority.
+	write := func() []byte {
+		t.Helper()
+		authority, err := certificate.NewAuthority("test", time.Hour, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		issued, err := authority.Issue([]string{"127.0.0.1"}, time.Hour, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, err := issued.KeyPEM()
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Each file is replaced as a whole, as the kubelet does it.
+		for name, text := range map[string][]byte{opts.TLSKeyFile: key, opts.TLSCertFile: issued.CertificatePEM()} {
+			if err := errors.Join(os.WriteFile(name+".new", text, 0o600), os.Rename(name+".new", name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return authority.CertificatePEM()
+	}
+	trusted := write()
+	r := start(t, namespace, func(o *catalog.Options) { o.TLSCertFile, o.TLSKeyFile = opts.TLSCertFile, opts.TLSKeyFile })
+	serves := func() error {
+		reader := catalogclient.New(catalogclient.Options{RootCAs: func(context.Context) (*x509.CertPool, error) {
+			pool := x509.NewCertPool()
+			pool.AppendCertsFromPEM(trusted)
+			return pool, nil
+		}})
+		return reads(t, reader, "https://"+r.address+"/catalogs/"+made.Name)
+	}
+	eventually(t, "the catalog is served", serves)
+	trusted = write()
+	eventually(t, "the renewed certificate is served", serves)
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: certify.SecretName}, &corev1.Secret{}); err == nil {
+		t.Error("a Secret was written though the certificate is given")
+	}
+}
+
 func TestACertificateInMemory(t *testing.T) {
 	c := env.Client(t, olmv1.AddToScheme, corev1.AddToScheme)
 	namespace, made := scene(t, c)
@@ -243,9 +350,14 @@ func TestACertificateInMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	stale := t.TempDir()
-	if err := os.Mkdir(filepath.Join(stale, "gone"), 0o700); err != nil {
+	earlier, err := catalogstore.Open(stale, catalogstore.Limits{})
+	if err != nil {
 		t.Fatal(err)
 	}
+	if _, err := earlier.Unpack(t.Context(), "gone", catalogstore.Source{}, fstest.MapFS{"c.json": {Data: []byte(text)}}); err != nil {
+		t.Fatal(err)
+	}
+	earlier.Close()
 	r := start(t, namespace, func(o *catalog.Options) { o.Memory, o.CacheDir = memory, stale })
 	reader := catalogclient.New(catalogclient.Options{RootCAs: func(context.Context) (*x509.CertPool, error) {
 		pool := x509.NewCertPool()
@@ -256,12 +368,12 @@ func TestACertificateInMemory(t *testing.T) {
 		return reads(t, reader, "https://"+r.address+"/catalogs/"+made.Name)
 	})
 	eventually(t, "what is left of a deleted catalog is removed", func() error {
-		if _, err := os.Stat(filepath.Join(stale, "gone")); !errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Stat(filepath.Join(stale, "catalogs", "gone")); !errors.Is(err, os.ErrNotExist) {
 			return errors.New("it is still there")
 		}
 		return nil
 	})
-	if _, err := os.Stat(filepath.Join(stale, made.Name)); err != nil {
+	if _, err := os.Stat(filepath.Join(stale, "catalogs", made.Name)); err != nil {
 		t.Errorf("content of a catalog that exists was removed: %v", err)
 	}
 	r.stop()

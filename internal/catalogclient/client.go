@@ -2,26 +2,27 @@
 // one package, or all of it.
 //
 // Answers are streamed, bounded, and remembered with their entity tags, so that asking
-// again costs a request without a body as long as the package has not changed. It chooses
-// nothing from a catalog, and does not know where catalogs are: that stands in the status
-// of a ClusterCatalog.
+// again costs a request without a body as long as the package has not changed. Parts that
+// are not needed are not even sent, by servers that can leave them out. It chooses nothing
+// from a catalog, and does not know where catalogs are: that stands in the status of a
+// ClusterCatalog.
 package catalogclient
 
 import (
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
-	"net"
+	"maps"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/mainstay-dev/mainstay/internal/catalogclient/fields"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
@@ -30,6 +31,9 @@ type Options struct {
 	// RootCAs gives the authorities that servers are trusted by. It is asked for every new
 	// connection, so that a renewed authority needs no restart. Nil means the system's.
 	RootCAs func(ctx context.Context) (*x509.CertPool, error)
+	// Proxy gives the proxy for a request, nil for none. Default is what HTTP_PROXY,
+	// HTTPS_PROXY and NO_PROXY say.
+	Proxy func(*http.Request) (*url.URL, error)
 	// Timeout is how long one request may take, until the last byte of its answer.
 	// Default two minutes: 75 MB at 5 Mbit/s.
 	Timeout time.Duration
@@ -37,12 +41,12 @@ type Options struct {
 	// the largest public catalog.
 	MaxBytes int64
 	// CacheBytes is how much of the packages last asked for is kept in memory. Default
-	// 32 MiB: about 300 packages without the properties that can be dropped.
+	// 32 MiB: about 300 packages without the properties that can be left out.
 	CacheBytes int64
-	// DropProperties are the types of bundle properties that are not kept, such as
-	// olm.bundle.object, which make up most of a catalog and say nothing about what to
-	// choose.
-	DropProperties []string
+	// Fields says which parts of the blobs of a package are read, see package fields; nil
+	// means all. A server that knows them sends no others. Of the blobs of All every part
+	// is read.
+	Fields *fields.Fields
 	// Limits bound single blobs.
 	Limits fbc.Limits
 }
@@ -51,14 +55,13 @@ const (
 	defaultTimeout    = 2 * time.Minute
 	defaultMaxBytes   = 1 << 30
 	defaultCacheBytes = 32 << 20
-	// dialTimeout is how long a connection may take to come about.
-	dialTimeout = 10 * time.Second
-	// idleTimeout is below the two minutes after which the server ends idle connections.
-	idleTimeout = 90 * time.Second
 	// errorBytes is how much of an answer that is an error is shown.
 	errorBytes = 512
 	// attempts is how often a package is read whose catalog changes meanwhile.
 	attempts = 3
+	// learnAgain is how long a server is taken for one that does not know fields: it may be
+	// updated.
+	learnAgain = 10 * time.Minute
 )
 
 // Client reads catalogs. It is safe for concurrent use.
@@ -66,6 +69,13 @@ type Client struct {
 	opts  Options
 	http  *http.Client
 	cache *cache
+	now   func() time.Time
+	pause func(context.Context, time.Duration) error
+
+	mu sync.Mutex
+	// plain has the base URLs of servers that do not know fields, and until when that is
+	// believed.
+	plain map[string]time.Time
 }
 
 // New makes a client.
@@ -73,42 +83,20 @@ func New(opts Options) *Client {
 	setDefault(&opts.Timeout, defaultTimeout)
 	setDefault(&opts.MaxBytes, defaultMaxBytes)
 	setDefault(&opts.CacheBytes, defaultCacheBytes)
-	c := &Client{opts: opts, cache: newCache(opts.CacheBytes)}
-	c.http = &http.Client{
-		Timeout: opts.Timeout,
-		// There is no proxy between two services of one cluster.
-		Transport: &http.Transport{
-			DialContext:            (&net.Dialer{Timeout: dialTimeout}).DialContext,
-			DialTLSContext:         c.dialTLS,
-			IdleConnTimeout:        idleTimeout,
-			ResponseHeaderTimeout:  opts.Timeout,
-			MaxResponseHeaderBytes: 64 << 10,
-			MaxIdleConnsPerHost:    4,
+	return &Client{
+		opts: opts, cache: newCache(opts.CacheBytes), now: time.Now, pause: pause, plain: map[string]time.Time{},
+		http: &http.Client{
+			Timeout: opts.Timeout, Transport: newTransport(opts),
+			// The contract knows none, and one could lead anywhere.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-		// The contract knows none, and one could lead anywhere.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	return c
 }
 
 func setDefault[T time.Duration | int64](field *T, value T) {
 	if *field <= 0 {
 		*field = value
 	}
-}
-
-// dialTLS connects with the authorities of the moment.
-func (c *Client) dialTLS(ctx context.Context, network, address string) (net.Conn, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if c.opts.RootCAs != nil {
-		roots, err := c.opts.RootCAs(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("reading the trusted authorities: %w", err)
-		}
-		config.RootCAs = roots
-	}
-	dialer := &tls.Dialer{NetDialer: &net.Dialer{Timeout: dialTimeout}, Config: config}
-	return dialer.DialContext(ctx, network, address)
 }
 
 // UnavailableError says that a catalog could not be read: it does not answer, or not as
@@ -120,6 +108,9 @@ type UnavailableError struct {
 	Status int
 	// Err is what happened.
 	Err error
+
+	// retryAfter is the pause that the server asks for, 0 without one.
+	retryAfter time.Duration
 }
 
 // Error names the URL and what happened.
@@ -153,16 +144,14 @@ func (e *ContentError) Unwrap() error { return e.Err }
 // *UnavailableError or a *ContentError.
 func (c *Client) Content(ctx context.Context, baseURL, pkg string) (*fbc.Content, error) {
 	key := cacheKey{base: baseURL, pkg: pkg}
-	ofPackage := metasURL(baseURL, url.Values{"package": {pkg}})
-	itself := metasURL(baseURL, url.Values{"schema": {fbc.SchemaPackage}, "name": {pkg}})
 	var entry cacheEntry
 	for range attempts {
 		known := c.cache.get(key)
-		rest, err := c.part(ctx, ofPackage, pkg, known.rest)
+		rest, err := c.part(ctx, baseURL, pkg, url.Values{"package": {pkg}}, known.rest)
 		if err != nil {
 			return nil, err
 		}
-		own, err := c.part(ctx, itself, pkg, known.own)
+		own, err := c.part(ctx, baseURL, pkg, url.Values{"schema": {fbc.SchemaPackage}, "name": {pkg}}, known.own)
 		if err != nil {
 			return nil, err
 		}
@@ -188,13 +177,17 @@ func join(rest, own part) cacheEntry {
 func (c *Client) All(ctx context.Context, baseURL string) iter.Seq2[fbc.Meta, error] {
 	return func(yield func(fbc.Meta, error) bool) {
 		target := strings.TrimSuffix(baseURL, "/") + "/api/v1/all"
-		resp, err := c.ask(ctx, target, "")
+		var a answer
+		err := c.retrying(ctx, func() (err error) {
+			a, err = c.ask(ctx, target, part{})
+			return err
+		})
 		if err != nil {
 			yield(fbc.Meta{}, err)
 			return
 		}
-		defer resp.Body.Close()
-		for meta, err := range fbc.Read(c.bounded(resp.Body), "", c.opts.Limits) {
+		defer a.body.Close()
+		for meta, err := range fbc.Read(a.body, "", c.opts.Limits) {
 			if err != nil {
 				yield(fbc.Meta{}, classify(target, err))
 				return
@@ -208,36 +201,90 @@ func (c *Client) All(ctx context.Context, baseURL string) iter.Seq2[fbc.Meta, er
 
 // part is one answer about a package.
 type part struct {
-	tag      string
-	modified string
-	content  *fbc.Content
-	bytes    int64
+	// tag and since are what the server is told of it, to be asked whether it has changed.
+	// since is empty where tag is not.
+	tag, since string
+	modified   string
+	content    *fbc.Content
+	bytes      int64
 }
 
 // part asks for blobs of a package, unless they are as known.
-func (c *Client) part(ctx context.Context, target, pkg string, known part) (part, error) {
-	resp, err := c.ask(ctx, target, known.tag)
+func (c *Client) part(ctx context.Context, baseURL, pkg string, query url.Values, known part) (p part, err error) {
+	if c.opts.Fields != nil && c.knowsFields(baseURL) {
+		query.Set("fields", c.opts.Fields.String())
+	}
+	err = c.retrying(ctx, func() error {
+		p, err = c.partOnce(ctx, metasURL(baseURL, query), pkg, known, !query.Has("fields"))
+		return err
+	})
+	var unavailable *UnavailableError
+	if !query.Has("fields") || !errors.As(err, &unavailable) || unavailable.Status != http.StatusBadRequest {
+		return p, err
+	}
+	c.learn(baseURL)
+	query.Del("fields")
+	return c.part(ctx, baseURL, pkg, query, part{})
+}
+
+// knowsFields tells whether a server is not known to refuse the parameter fields.
+func (c *Client) knowsFields(baseURL string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.now().Before(c.plain[baseURL])
+}
+
+// learn notes that a server refuses the parameter fields.
+func (c *Client) learn(baseURL string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.now()
+	maps.DeleteFunc(c.plain, func(_ string, until time.Time) bool { return !now.Before(until) })
+	c.plain[baseURL] = now.Add(learnAgain)
+}
+
+// partOnce asks once. The blobs are whole, and what is not to be read is left out here, if
+// the server was not asked to do so.
+func (c *Client) partOnce(ctx context.Context, target, pkg string, known part, whole bool) (part, error) {
+	a, err := c.ask(ctx, target, known)
 	if err != nil {
 		return part{}, err
 	}
-	defer resp.Body.Close()
-	if resp.StatusCode == http.StatusNotModified {
-		known.modified = resp.Header.Get("Last-Modified")
+	if a.body == nil {
+		known.modified = a.header.Get("Last-Modified")
 		return known, nil
 	}
-	p := part{tag: resp.Header.Get("ETag"), modified: resp.Header.Get("Last-Modified")}
-	metas := fbc.Read(c.bounded(resp.Body), "", c.opts.Limits)
-	if p.content, err = fbc.LoadContent(pkg, counted(metas, &p.bytes)); err != nil {
+	defer a.body.Close()
+	p := part{tag: a.header.Get("ETag"), modified: a.header.Get("Last-Modified")}
+	if p.tag == "" {
+		p.since = validTime(a.header)
+	}
+	metas := c.reduced(fbc.Read(a.body, "", c.opts.Limits), whole, &p.bytes)
+	if p.content, err = fbc.LoadContent(pkg, metas); err != nil {
 		return part{}, classify(target, err)
 	}
-	p.bytes -= c.drop(p.content)
 	return p, nil
 }
 
-// counted adds up the sizes of blobs as they pass.
-func counted(metas iter.Seq2[fbc.Meta, error], bytes *int64) iter.Seq2[fbc.Meta, error] {
+// validTime gives the time of an answer by which the server can be asked whether it has
+// changed. It is empty when the answer may change within the same second, which is as
+// exact as the time is.
+func validTime(header http.Header) string {
+	modified, err := http.ParseTime(header.Get("Last-Modified"))
+	sent, sentErr := http.ParseTime(header.Get("Date"))
+	if err != nil || sentErr != nil || sent.Sub(modified) < time.Second {
+		return ""
+	}
+	return header.Get("Last-Modified")
+}
+
+// reduced leaves out what is not to be read of whole blobs, and adds up what remains.
+func (c *Client) reduced(metas iter.Seq2[fbc.Meta, error], whole bool, bytes *int64) iter.Seq2[fbc.Meta, error] {
 	return func(yield func(fbc.Meta, error) bool) {
 		for meta, err := range metas {
+			if whole && c.opts.Fields != nil && err == nil {
+				meta.Blob = c.opts.Fields.Append(nil, meta.Blob)
+			}
 			*bytes += int64(len(meta.Blob))
 			if !yield(meta, err) {
 				return
@@ -246,30 +293,25 @@ func counted(metas iter.Seq2[fbc.Meta, error], bytes *int64) iter.Seq2[fbc.Meta,
 	}
 }
 
-// drop removes the properties that are not wanted, and gives their size.
-func (c *Client) drop(content *fbc.Content) int64 {
-	dropped := int64(0)
-	for i := range content.Bundles {
-		bundle := &content.Bundles[i]
-		bundle.Properties = slices.DeleteFunc(bundle.Properties, func(p fbc.Property) bool {
-			unwanted := slices.Contains(c.opts.DropProperties, p.Type)
-			if unwanted {
-				dropped += int64(len(p.Value))
-			}
-			return unwanted
-		})
-	}
-	return dropped
+// answer is that of a server.
+type answer struct {
+	header http.Header
+	// body is to be closed. It is nil when what is known is still right.
+	body io.ReadCloser
 }
 
-// ask sends a request. The answer is 200, or 304 when a tag is given and is still right.
-func (c *Client) ask(ctx context.Context, target, tag string) (*http.Response, error) {
+// ask sends a request.
+func (c *Client) ask(ctx context.Context, target string, known part) (answer, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
 	if err != nil {
-		return nil, &UnavailableError{URL: target, Err: err}
+		return answer{}, &UnavailableError{URL: target, Err: err}
 	}
-	if tag != "" {
-		req.Header.Set("If-None-Match", tag)
+	req.Header.Set("Accept-Encoding", acceptEncoding)
+	switch {
+	case known.tag != "":
+		req.Header.Set("If-None-Match", known.tag)
+	case known.since != "":
+		req.Header.Set("If-Modified-Since", known.since)
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
@@ -278,23 +320,41 @@ func (c *Client) ask(ctx context.Context, target, tag string) (*http.Response, e
 			// It repeats the URL.
 			err = wrapped.Err
 		}
-		return nil, &UnavailableError{URL: target, Err: err}
+		return answer{}, &UnavailableError{URL: target, Err: err}
 	}
-	if resp.StatusCode == http.StatusOK || (tag != "" && resp.StatusCode == http.StatusNotModified) {
-		return resp, nil
+	switch {
+	case resp.StatusCode == http.StatusNotModified && (known.tag != "" || known.since != ""):
+		_ = resp.Body.Close() // It is empty.
+		return answer{header: resp.Header}, nil
+	case resp.StatusCode != http.StatusOK:
+		return answer{}, refusal(target, resp, c.now())
 	}
+	body, err := c.decoded(resp)
+	if err != nil {
+		_ = resp.Body.Close() // What is wrong with it is known.
+		return answer{}, classify(target, err)
+	}
+	return answer{header: resp.Header, body: body}, nil
+}
+
+// refusal makes an error of an answer that is one.
+func refusal(target string, resp *http.Response, now time.Time) error {
 	defer resp.Body.Close()
 	// What can be read of it helps, and the status alone will do.
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, errorBytes))
 	line, _, _ := strings.Cut(strings.ToValidUTF8(string(text), ""), "\n")
-	return nil, &UnavailableError{URL: target, Status: resp.StatusCode, Err: fmt.Errorf("the answer is %s: %s", resp.Status, line)}
+	return &UnavailableError{
+		URL: target, Status: resp.StatusCode, retryAfter: retryAfter(resp.Header, now),
+		Err: fmt.Errorf("the answer is %s: %s", resp.Status, line),
+	}
 }
 
 // classify tells an answer that is wrong from one that could not be read.
 func classify(target string, err error) error {
 	var content *fbc.Error
 	var large *tooLargeError
-	if errors.As(err, &content) || errors.As(err, &large) {
+	var cut *cutOffError
+	if !errors.As(err, &cut) && (errors.As(err, &content) || errors.As(err, &large)) {
 		return &ContentError{URL: target, Err: err}
 	}
 	return &UnavailableError{URL: target, Err: err}
@@ -302,27 +362,4 @@ func classify(target string, err error) error {
 
 func metasURL(baseURL string, query url.Values) string {
 	return strings.TrimSuffix(baseURL, "/") + "/api/v1/metas?" + query.Encode()
-}
-
-// tooLargeError says that an answer is longer than what is read.
-type tooLargeError struct{ limit int64 }
-
-func (e *tooLargeError) Error() string { return fmt.Sprintf("it is larger than %d bytes", e.limit) }
-
-// bounded limits what is read of an answer.
-func (c *Client) bounded(r io.Reader) io.Reader {
-	return &boundedReader{r: r, left: c.opts.MaxBytes, limit: c.opts.MaxBytes}
-}
-
-type boundedReader struct {
-	r           io.Reader
-	left, limit int64
-}
-
-func (b *boundedReader) Read(p []byte) (int, error) {
-	n, err := b.r.Read(p)
-	if b.left -= int64(n); b.left < 0 {
-		return 0, &tooLargeError{limit: b.limit}
-	}
-	return n, err
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mainstay-dev/mainstay/internal/action/catalogs"
+	"github.com/mainstay-dev/mainstay/internal/action/publish"
 	"github.com/mainstay-dev/mainstay/internal/cli/opm"
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
@@ -24,7 +24,7 @@ func (a *app) bundleCommand() *cobra.Command {
 
 func bundlePushCommand() *cobra.Command {
 	var (
-		push catalogs.BundlePush
+		push publish.BundlePush
 		out  terminal.Output
 	)
 	cmd := &cobra.Command{
@@ -56,7 +56,7 @@ it. The reference of the pushed image, with its digest, is written.`,
 
 func catalogBuildCommand() *cobra.Command {
 	var (
-		build catalogs.CatalogBuild
+		build publish.CatalogBuild
 		out   terminal.Output
 	)
 	cmd := &cobra.Command{
@@ -101,16 +101,11 @@ with the upgrade edges of their ClusterServiceVersions.`,
 }
 
 // printBuilt prints a catalog that was built. A dry run of bundles prints the content.
-func printBuilt(cmd *cobra.Command, build *catalogs.CatalogBuild, out *terminal.Output, built *catalogs.BuiltCatalog) error {
+func printBuilt(cmd *cobra.Command, build *publish.CatalogBuild, out *terminal.Output, built *publish.BuiltCatalog) error {
 	w := cmd.OutOrStdout()
 	switch {
 	case build.DryRun && len(built.Blobs) > 0:
-		for _, blob := range built.Blobs {
-			if err := opm.PrintBlob(w, out.Format, blob); err != nil {
-				return err
-			}
-		}
-		return nil
+		return built.Write(cmd.Context(), opm.CatalogFormat(out.Format), w)
 	case out.Format == terminal.FormatJSON || out.Format == terminal.FormatYAML:
 		return terminal.PrintValue(w, out.Format, built)
 	case built.Reference != "":

@@ -25,6 +25,7 @@ func (a *app) catalogCommand() *cobra.Command {
 	cmd.AddCommand(
 		a.catalogAddCommand(), a.catalogListCommand(), a.catalogRefreshCommand(), a.catalogDeleteCommand(),
 		catalogBuildCommand(), opm.RenderCommand("mainstay catalog"), opm.ValidateCommand("mainstay catalog"),
+		opm.SearchCommand("mainstay catalog"), opm.ShowCommand("mainstay catalog"), opm.GraphCommand("mainstay catalog"), opm.DiffCommand("mainstay catalog"),
 	)
 	return cmd
 }

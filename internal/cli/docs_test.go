@@ -35,8 +35,23 @@ func commands() []*cobra.Command {
 		}
 	}
 	visit(cli.Mainstay(cli.Options{}))
-	visit(opm.New(opm.Options{}))
+	visit(opmWithAlpha())
 	return found
+}
+
+// opmWithAlpha gives the command line of opm with what it shows only to those who ask.
+func opmWithAlpha() *cobra.Command {
+	const variable = "HELP_ALPHA"
+	before, was := os.LookupEnv(variable)
+	_ = os.Setenv(variable, "true") // a name of letters can be set
+	defer func() {
+		if was {
+			_ = os.Setenv(variable, before)
+		} else {
+			_ = os.Unsetenv(variable)
+		}
+	}()
+	return opm.New(opm.Options{})
 }
 
 func pageOf(cmd *cobra.Command) string {
@@ -80,7 +95,11 @@ func page(cmd *cobra.Command) []byte {
 		fmt.Fprintf(&b, "\n## Flags\n\n```\n%s```\n", flags)
 	}
 	if flags := cmd.InheritedFlags().FlagUsages(); flags != "" {
-		fmt.Fprintf(&b, "\n## Flags for the cluster\n\n```\n%s```\n", flags)
+		heading := "Flags for the cluster"
+		if cmd.Root().Name() == "opm" {
+			heading = "Flags of all commands"
+		}
+		fmt.Fprintf(&b, "\n## %s\n\n```\n%s```\n", heading, flags)
 	}
 	return b.Bytes()
 }
@@ -139,6 +158,7 @@ func exampleLines(t *testing.T, name string) []string {
 		case strings.HasPrefix(line, "```"):
 			shell = line == "```sh"
 		case shell && (strings.HasPrefix(line, "mainstay ") || strings.HasPrefix(line, "opm ")) && !strings.HasPrefix(line, "mainstay run"):
+			line, _, _ = strings.Cut(line, " > ") // where the shell sends the output
 			lines = append(lines, line)
 		}
 	}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -10,57 +9,29 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mainstay-dev/mainstay/internal/action"
 	"github.com/mainstay-dev/mainstay/internal/action/report"
+	"github.com/mainstay-dev/mainstay/internal/cli/kubeconfig"
 )
 
-// kubeFlags are the flags that choose a cluster and a user, as kubectl has them.
-type kubeFlags struct {
-	file      string
-	overrides clientcmd.ConfigOverrides
-}
+// kubeFlags are the flags that choose a cluster and a user.
+type kubeFlags struct{ kubeconfig.Flags }
 
 // bind adds the flags to a command and those below it.
-func (k *kubeFlags) bind(cmd *cobra.Command) {
-	flags := cmd.PersistentFlags()
-	flags.StringVar(&k.file, "kubeconfig", "", "path of the kubeconfig file (default: $KUBECONFIG, else ~/.kube/config)")
-	overrides := clientcmd.RecommendedConfigOverrideFlags("")
-	// The namespace of a context means nothing to kinds without one, and the commands
-	// have flags of their own for namespaces.
-	overrides.ContextOverrideFlags.Namespace = clientcmd.FlagInfo{}
-	all := pflag.NewFlagSet("", pflag.ContinueOnError)
-	clientcmd.BindOverrideFlags(&k.overrides, all, overrides)
-	// Those used every day are shown in the help; the others work too.
-	shown := []string{"context", "cluster", "user", "as", "server"}
-	all.VisitAll(func(flag *pflag.Flag) {
-		flag.Hidden = !slices.Contains(shown, flag.Name)
-		flags.AddFlag(flag)
-	})
-}
+func (k *kubeFlags) bind(cmd *cobra.Command) { k.Bind(cmd.PersistentFlags()) }
 
 // client connects to the chosen cluster. Warnings of the API server go to w.
 func (k *kubeFlags) client(w io.Writer) (client.Client, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = k.file
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &k.overrides).ClientConfig()
-	if clientcmd.IsEmptyConfig(err) {
-		err = errors.New("no cluster is configured")
-	}
+	config, err := k.Config()
 	if err != nil {
-		return nil, &report.Error{
-			Object: "kubeconfig", Err: err,
-			Advice: "name the file with --kubeconfig or $KUBECONFIG, and a context of it with --context",
-		}
+		return nil, err
 	}
 	// A status reads dozens of objects one by one; the default of 5 a second would be
 	// seen as slowness, and the server protects itself.
 	config.QPS, config.Burst = 50, 100
-	config.UserAgent = rest.DefaultKubernetesUserAgent()
 	config.WarningHandler = rest.NewWarningWriter(w, rest.WarningWriterOptions{Deduplicate: true})
 	scheme, err := action.Scheme()
 	if err != nil {

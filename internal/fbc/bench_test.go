@@ -2,9 +2,14 @@ package fbc_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
+	"testing/fstest"
+
+	"sigs.k8s.io/yaml"
 
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
@@ -17,7 +22,45 @@ func bundleJSON(i int) string {
 		i, i, gvks, description) + "\n"
 }
 
+// bundlesJSON are some bundles, indented.
+func bundlesJSON(b *testing.B, n int) []byte {
+	b.Helper()
+	var out bytes.Buffer
+	for i := range n {
+		if err := json.Indent(&out, []byte(bundleJSON(i)), "", "    "); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return out.Bytes()
+}
+
+// bundlesYAML are some bundles.
+func bundlesYAML(n int) []byte {
+	var text bytes.Buffer
+	for i := range n {
+		fmt.Fprintf(&text, "---\nschema: olm.bundle\nname: p.v%d\npackage: p\nimage: example.com/p\nproperties:\n", i)
+		for range 20 {
+			text.WriteString("- type: olm.gvk\n  value:\n    group: example.com\n    kind: Thing\n    version: v1\n")
+		}
+		text.WriteString("- type: olm.csv.metadata\n  value:\n    description: |\n")
+		for range 50 {
+			text.WriteString("      Some text of a description with a [link](https://example.com).\n")
+		}
+	}
+	return text.Bytes()
+}
+
+// catalogOf is a catalog of files with the same text.
+func catalogOf(text []byte, n int) fstest.MapFS {
+	fsys := fstest.MapFS{}
+	for i := range n {
+		fsys[fmt.Sprintf("%d/catalog", i)] = &fstest.MapFile{Data: text}
+	}
+	return fsys
+}
+
 func benchmarkRead(b *testing.B, text []byte) {
+	b.Helper()
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	for b.Loop() {
@@ -30,36 +73,99 @@ func benchmarkRead(b *testing.B, text []byte) {
 }
 
 func BenchmarkReadJSON(b *testing.B) {
-	var text bytes.Buffer
-	for i := range 1000 {
-		text.WriteString(bundleJSON(i))
-	}
-	benchmarkRead(b, text.Bytes())
-}
-
-func BenchmarkReadJSONIndented(b *testing.B) {
-	var text bytes.Buffer
-	for i := range 200 {
-		text.WriteString("{\n    \"schema\": \"olm.channel\",\n    \"package\": \"p\",\n    \"entries\": [\n")
-		for j := range 200 {
-			fmt.Fprintf(&text, "        {\n            \"name\": \"p.v%d.%d.0\",\n            \"replaces\": \"p.v1\"\n        },\n", i, j)
+	text := bundlesJSON(b, 500)
+	b.Run("ours", func(b *testing.B) { benchmarkRead(b, text) })
+	b.Run("encoding/json", func(b *testing.B) {
+		b.SetBytes(int64(len(text)))
+		b.ReportAllocs()
+		for b.Loop() {
+			decoder := json.NewDecoder(bytes.NewReader(text))
+			for decoder.More() {
+				var object map[string]any
+				if err := decoder.Decode(&object); err != nil {
+					b.Fatal(err)
+				}
+			}
 		}
-		text.WriteString("        {\n            \"name\": \"p.v0\"\n        }\n    ]\n}\n")
-	}
-	benchmarkRead(b, text.Bytes())
+	})
 }
 
 func BenchmarkReadYAML(b *testing.B) {
-	var text bytes.Buffer
-	for i := range 100 {
-		fmt.Fprintf(&text, "---\nschema: olm.bundle\nname: p.v%d\npackage: p\nimage: example.com/p\nproperties:\n", i)
-		for range 20 {
-			text.WriteString("- type: olm.gvk\n  value:\n    group: example.com\n    kind: Thing\n    version: v1\n")
+	text := bundlesYAML(100)
+	b.Run("ours", func(b *testing.B) { benchmarkRead(b, text) })
+	b.Run("sigs.k8s.io/yaml", func(b *testing.B) {
+		b.SetBytes(int64(len(text)))
+		b.ReportAllocs()
+		for b.Loop() {
+			for document := range bytes.SplitSeq(text, []byte("---\n")) {
+				if _, err := yaml.YAMLToJSON(document); err != nil {
+					b.Fatal(err)
+				}
+			}
 		}
-		text.WriteString("- type: olm.csv.metadata\n  value:\n    description: |\n")
-		for range 50 {
-			text.WriteString("      Some text of a description with a [link](https://example.com).\n")
-		}
+	})
+}
+
+// BenchmarkMap reads a catalog on all processors: one of many files, and one of a file.
+func BenchmarkMap(b *testing.B) {
+	text := bundlesJSON(b, 20)
+	for name, fsys := range map[string]fstest.MapFS{"files": catalogOf(text, 100), "file": catalogOf(bytes.Repeat(text, 100), 1)} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(100 * len(text)))
+			b.ReportAllocs()
+			for b.Loop() {
+				for _, err := range fbc.Map(fsys, fbc.Limits{}, func(m fbc.Meta) (int, error) { return len(m.Blob), nil }) {
+					if err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+		})
 	}
-	benchmarkRead(b, text.Bytes())
+}
+
+// BenchmarkRender indexes a catalog and writes it.
+func BenchmarkRender(b *testing.B) {
+	text := bundlesJSON(b, 20)
+	fsys := catalogOf(text, 100)
+	for name, format := range map[string]fbc.Format{"JSON": fbc.FormatJSON, "YAML": fbc.FormatYAML} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(100 * len(text)))
+			b.ReportAllocs()
+			for b.Loop() {
+				ix := fbc.NewIndex(fbc.Limits{})
+				if err := ix.Add(fsys); err != nil {
+					b.Fatal(err)
+				}
+				if _, err := fbc.Write(io.Discard, ix, fbc.WriteOptions{Format: format, Bundle: tidy}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkDecodeBundle(b *testing.B) {
+	metas, err := collect(bytes.NewReader(bundlesJSON(b, 1)), fbc.Limits{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("ours", func(b *testing.B) {
+		b.SetBytes(int64(len(metas[0].Blob)))
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := fbc.DecodeBundle(metas[0]); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("encoding/json", func(b *testing.B) {
+		b.SetBytes(int64(len(metas[0].Blob)))
+		b.ReportAllocs()
+		for b.Loop() {
+			if err := json.Unmarshal(metas[0].Blob, new(fbc.Bundle)); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 }

@@ -4,30 +4,39 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+
+	"github.com/mainstay-dev/mainstay/internal/fbc/jsontext"
 )
 
 // DecodePackage reads an olm.package blob.
-func DecodePackage(m Meta) (*Package, error) { return decode[Package](m, SchemaPackage) }
+func DecodePackage(m Meta) (*Package, error) { return decode(m, SchemaPackage, (*decoder).pkg) }
 
 // DecodeChannel reads an olm.channel blob.
-func DecodeChannel(m Meta) (*Channel, error) { return decode[Channel](m, SchemaChannel) }
+func DecodeChannel(m Meta) (*Channel, error) { return decode(m, SchemaChannel, (*decoder).channel) }
 
-// DecodeBundle reads an olm.bundle blob.
-func DecodeBundle(m Meta) (*Bundle, error) { return decode[Bundle](m, SchemaBundle) }
+// DecodeBundle reads an olm.bundle blob. The values of its properties are pieces of the
+// blob.
+func DecodeBundle(m Meta) (*Bundle, error) { return decode(m, SchemaBundle, (*decoder).bundle) }
 
 // DecodeDeprecations reads an olm.deprecations blob.
 func DecodeDeprecations(m Meta) (*Deprecations, error) {
-	return decode[Deprecations](m, SchemaDeprecations)
+	return decode(m, SchemaDeprecations, (*decoder).deprecations)
 }
 
-// decode reads a blob of a schema. Fields that the schema does not have are left out.
-func decode[T any](m Meta, schema string) (*T, error) {
+// decode reads a blob of a schema as encoding/json does. Fields that the schema does not
+// have are left out.
+func decode[T any](m Meta, schema string, read func(*decoder, *T)) (*T, error) {
 	if m.Schema != schema {
-		return nil, &Error{Err: fmt.Errorf("%s is not of the schema %s", m, schema)}
+		return nil, m.At.Wrap(fmt.Errorf("%s is not of the schema %s", m, schema))
 	}
 	value := new(T)
+	d := decoder{cursor: jsontext.Cursor{Text: m.Blob}}
+	if read(&d, value); !d.odd && d.cursor.Done() {
+		return value, nil
+	}
+	value = new(T)
 	if err := json.Unmarshal(m.Blob, value); err != nil {
-		return nil, &Error{Err: fmt.Errorf("%s does not fit its schema: %w", m, err)}
+		return nil, m.At.Wrap(fmt.Errorf("%s does not fit its schema: %w", m, err))
 	}
 	return value, nil
 }
@@ -79,14 +88,14 @@ func (c *Content) add(meta Meta) error {
 	switch meta.Schema {
 	case SchemaPackage:
 		if c.Package != nil {
-			return &Error{Err: fmt.Errorf("%s stands twice in the catalog", meta)}
+			return meta.At.Wrap(fmt.Errorf("%s stands twice in the catalog", meta))
 		}
 		p, err := DecodePackage(meta)
 		c.Package = p
 		return err
 	case SchemaDeprecations:
 		if c.Deprecations != nil {
-			return &Error{Err: fmt.Errorf("%s stands twice in the catalog", meta)}
+			return meta.At.Wrap(fmt.Errorf("%s stands twice in the catalog", meta))
 		}
 		d, err := DecodeDeprecations(meta)
 		c.Deprecations = d

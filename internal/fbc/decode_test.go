@@ -1,6 +1,7 @@
 package fbc_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mainstay-dev/mainstay/internal/fbc"
+	"github.com/mainstay-dev/mainstay/internal/fbc/jsontext"
 )
 
 const twoPackages = `
@@ -69,5 +71,72 @@ func TestDecodeRefusesAnotherSchema(t *testing.T) {
 	const want = `blob of schema olm.channel, package "p", name "c" is not of the schema olm.bundle`
 	if err == nil || err.Error() != want {
 		t.Errorf("error is %v, want %s", err, want)
+	}
+}
+
+func TestDecodeErrorsSayWhere(t *testing.T) {
+	text := "schema: olm.channel\nname: c\n---\nschema: olm.package\nname: a\nicon: {base64data: '%'}\n"
+	_, err := load(t, text, "a")
+	const want = "catalog: document 2 (line 4, byte 32): blob of schema olm.package, name \"a\" does not fit its schema: illegal base64 data at input byte 0"
+	if err == nil || err.Error() != want {
+		t.Errorf("error is %v, want %s", err, want)
+	}
+}
+
+// decodeSeeds are blobs with all that the schemas have, and what is odd.
+var decodeSeeds = []string{
+	`{"schema":"olm.package","name":"a","defaultChannel":"s","icon":{"base64data":"aGk=","mediatype":"m"},"description":"d","properties":[{"type":"t","value":1}]}`,
+	`{"schema":"olm.package","icon":null,"properties":null,"name":null}`, `{"icon":{"base64data":null}}`, `{"icon":{"base64data":"a\nGk="}}`, `{"icon":{"base64data":"!"}}`,
+	`{"icon":{"base64data":[1,2]}}`, `{"icon":[]}`, `{"icon":{"Base64Data":"aGk="}}`, `{"properties":[]}`, `{"properties":{}}`, `{"properties":[null,{"type":"x"},{"value":null}]}`,
+	`{"properties":[{"type":"olm.gvk","value":{"group":"g"},"extra":[1,{"a":"]"}]}]}`, `{"properties":[{"Type":"a","type":"b"}]}`, `{"properties":[{"type":1}]}`, `{"properties":[1]}`,
+	`{"entries":[{"name":"a","replaces":"b","skips":["c",null,"d"],"skipRange":"<1"}]}`, `{"entries":[{"skips":[1]}]}`, `{"entries":[{"Skips":["a","b"],"skips":["c"]}]}`, `{"entries":null}`,
+	`{"entries":[{"reference":{"schema":"olm.bundle","name":"n"},"message":"m"},{"reference":null,"message":null}]}`, `{"entries":[{"reference":[]}]}`,
+	`{"image":"i","relatedImages":[{"name":"n","image":"i","x":1},null]}`, `{"relatedImages":"x"}`, `{"\u017fchema":"x","PACKAGE":"p"}`, `{"name":"\ud800\u2028<"}`, `{}`, `[]`, `null`, `"x"`,
+}
+
+// FuzzDecode compares with encoding/json.
+func FuzzDecode(f *testing.F) {
+	for _, seed := range decodeSeeds {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		canonical, _, err := jsontext.Compact(nil, text, 50)
+		if err != nil {
+			return
+		}
+		var compact bytes.Buffer
+		if json.Compact(&compact, text) == nil && compact.Len() == len(canonical) {
+			// In any order, as blobs that were made in memory have. That none of its keys stands
+			// twice can be told from the length.
+			checkDecode(t, compact.Bytes())
+		}
+		checkDecode(t, canonical)
+	})
+}
+
+func checkDecode(t *testing.T, blob []byte) {
+	t.Helper()
+	compareDecode(t, blob, fbc.SchemaPackage, fbc.DecodePackage)
+	compareDecode(t, blob, fbc.SchemaChannel, fbc.DecodeChannel)
+	compareDecode(t, blob, fbc.SchemaBundle, fbc.DecodeBundle)
+	compareDecode(t, blob, fbc.SchemaDeprecations, fbc.DecodeDeprecations)
+}
+
+func compareDecode[T any](t *testing.T, blob []byte, schema string, decode func(fbc.Meta) (*T, error)) {
+	t.Helper()
+	want := new(T)
+	wantErr := json.Unmarshal(blob, want)
+	got, err := decode(fbc.Meta{Schema: schema, Blob: blob})
+	if (err == nil) != (wantErr == nil) {
+		t.Fatalf("%s as %s: error is %v, want %v", blob, schema, err, wantErr)
+	}
+	if wantErr != nil {
+		if !strings.HasSuffix(err.Error(), wantErr.Error()) {
+			t.Errorf("%s as %s: error is %v, want %v", blob, schema, err, wantErr)
+		}
+		return
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s as %s (-want +got):\n%s", blob, schema, diff)
 	}
 }

@@ -3,8 +3,9 @@ package fbc
 // Limits bound what reading a catalog may take. A zero field means its default.
 type Limits struct {
 	// BlobBytes is the largest JSON blob, in bytes as it stands in its file. It bounds
-	// the memory of a walk: at most four times this, as the buffer of the text doubles
-	// when it grows (2) and its compact form is made (1) and handed out (1).
+	// the memory of a walk: for each processor at most four times this, as the buffer of
+	// the text doubles when it grows (2) and its compact form is made (1) and handed out
+	// (1).
 	//
 	// Default 16 MiB: the largest bundles carry about 3 MiB of manifests, 4 MiB in
 	// base64, and a second copy in olm.csv.metadata; 16 MiB is twice that.
@@ -29,8 +30,8 @@ type Limits struct {
 	Depth int
 	// Folders is how deep folders may be nested. Default 32.
 	Folders int
-	// Files is how many files a catalog may have, ignored ones included. Default
-	// 200,000: one per blob in a catalog ten times the largest public one.
+	// Files is how many files and folders a catalog may have, ignored ones included.
+	// Default 200,000: one per blob in a catalog ten times the largest public one.
 	Files int
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mainstay-dev/mainstay/internal/fbc"
+	"github.com/mainstay-dev/mainstay/internal/fbc/jsontext"
 )
 
 // collect reads all blobs of a text.
@@ -46,12 +47,12 @@ func TestReadSplitsAFileIntoItsBlobs(t *testing.T) {
 		"separators alone":               {text: "---\n---\n...\n---"},
 		"comments alone":                 {text: "# a\n---\n  # b\n---\n# c"},
 		"one JSON object":                {text: `{"schema":"a"}`, want: []string{`{"schema":"a"}`}},
-		"JSON with blanks":               {text: "{\n  \"schema\": \"a\",\n\t\"l\": [ 1, { } ]\r\n}\n", want: []string{`{"schema":"a","l":[1,{}]}`}},
+		"JSON with blanks":               {text: "{\n  \"schema\": \"a\",\n\t\"l\": [ 1, { } ]\r\n}\n", want: []string{`{"l":[1,{}],"schema":"a"}`}},
 		"JSON lines":                     {text: "{\"schema\":\"a\"}\n{\"schema\":\"b\"}\n", want: []string{`{"schema":"a"}`, `{"schema":"b"}`}},
 		"JSON without breaks":            {text: `{"schema":"a"}{"schema":"b"}`, want: []string{`{"schema":"a"}`, `{"schema":"b"}`}},
 		"JSON after a mark":              {text: "\ufeff{\"schema\":\"a\"}", want: []string{`{"schema":"a"}`}},
-		"braces in strings":              {text: `{"schema":"}{\"}","name":"\\"}`, want: []string{`{"schema":"}{\"}","name":"\\"}`}},
-		"numbers stay as they are":       {text: `{"schema":"a","n":12345678901234567890,"f":1.0}`, want: []string{`{"schema":"a","n":12345678901234567890,"f":1.0}`}},
+		"braces in strings":              {text: `{"schema":"}{\"}","name":"\\"}`, want: []string{`{"name":"\\","schema":"}{\"}"}`}},
+		"numbers stay as they are":       {text: `{"schema":"a","n":12345678901234567890,"f":1.0}`, want: []string{`{"f":1.0,"n":12345678901234567890,"schema":"a"}`}},
 		"invalid UTF-8 in JSON":          {text: "{\"schema\":\"a\xff\"}", want: []string{"{\"schema\":\"a\ufffd\"}"}},
 		"JSON with separators":           {text: "---\n{\"schema\":\"a\"}\n---\n{\"schema\":\"b\"}\n---\nschema: c\n", want: []string{`{"schema":"a"}`, `{"schema":"b"}`, `{"schema":"c"}`}},
 		"one YAML document":              {text: "schema: a\nname: b", want: []string{`{"name":"b","schema":"a"}`}},
@@ -69,8 +70,8 @@ func TestReadSplitsAFileIntoItsBlobs(t *testing.T) {
 		"YAML keys that are not strings": {text: "schema: a\n1: x\ntrue: z\n", want: []string{`{"1":"x","schema":"a","true":"z"}`}},
 		"YAML is not HTML":               {text: "schema: '<&>'\n", want: []string{`{"schema":"<&>"}`}},
 		"YAML aliases and merges":        {text: "schema: a\nx: &x {b: 1}\ny1: *x\nz:\n  <<: *x\n  c: 2\n", want: []string{`{"schema":"a","x":{"b":1},"y1":{"b":1},"z":{"b":1,"c":2}}`}},
-		"same key twice":                 {text: `{"schema":"a","schema":"b"}`, want: []string{`{"schema":"a","schema":"b"}`}},
-		"control characters":             {text: "schema: a\nx: \"\\x01\\t\\u2028\"\n", want: []string{"{\"schema\":\"a\",\"x\":\"\\u0001\\t\u2028\"}"}},
+		"same key twice":                 {text: `{"schema":"a","schema":"b"}`, want: []string{`{"schema":"b"}`}},
+		"control characters":             {text: "schema: a\nx: \"\\x01\\t\\u2028\"\n", want: []string{"{\"schema\":\"a\",\"x\":\"\\u0001\\t\\u2028\"}"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, source := range []struct {
@@ -116,7 +117,11 @@ func TestReadGivesWhatEverySchemaHas(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			test.want.Blob = json.RawMessage(test.text)
+			test.want.Blob, _, err = jsontext.Compact(nil, []byte(test.text), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			test.want.At = fbc.Place{File: "catalog", Document: 1, Line: 1, Length: len(test.text)}
 			if diff := cmp.Diff([]fbc.Meta{test.want}, metas); diff != "" {
 				t.Errorf("metas (-want +got):\n%s", diff)
 			}
@@ -131,13 +136,13 @@ func TestReadSaysWhatIsWrongAndWhere(t *testing.T) {
 		limits fbc.Limits
 		want   string
 	}{
-		"no schema":           {text: `{"name":"a"}`, want: `catalog: document 1 (line 1, byte 0): has no schema: every blob needs a non-empty string in its field schema`},
-		"empty schema":        {text: `{"schema":""}`, want: `has no schema`},
-		"schema is a number":  {text: `{"schema":1}`, want: `has a number in its field schema, which must be a string`},
-		"name is null":        {text: `{"schema":"a","name":null}`, want: `has null in its field name, which must be a string`},
-		"package is a list":   {text: "schema: a\npackage: [b]\n", want: `has a list in its field package, which must be a string`},
-		"keys differ in case": {text: `{"schema":"a","Name":"b","name":"c"}`, want: `has the keys "Name" and "name", which differ only in case: keep one`},
-		"null document":       {text: "schema: a\n---\nnull\n", want: `catalog: document 2 (line 3, byte 14): is null, not an object with a schema`},
+		"no schema":           {text: `{"name":"a"}`, want: `catalog: document 1 (line 1, byte 0): missing root schema field: every blob needs a non-empty string in its field schema`},
+		"empty schema":        {text: `{"schema":""}`, want: `missing root schema field`},
+		"schema is a number":  {text: `{"schema":1}`, want: `expected value for key "schema" to be a string, got a number`},
+		"name is null":        {text: `{"schema":"a","name":null}`, want: `expected value for key "name" to be a string, got null`},
+		"package is a list":   {text: "schema: a\npackage: [b]\n", want: `expected value for key "package" to be a string, got a list`},
+		"keys differ in case": {text: `{"schema":"a","Name":"b","name":"c"}`, want: `duplicate keys for key "name": [Name name] differ only in case, keep one`},
+		"null document":       {text: "schema: a\n---\nnull\n", want: `catalog: document 2 (line 3, byte 14): is null, not an object: missing root schema field`},
 		"JSON null":           {text: `null`, want: `is null, not an object`},
 		"list":                {text: `[{"schema":"a"}]`, want: `is a list, not an object`},
 		"YAML list":           {text: "- schema: a\n", want: `is a list, not an object`},

@@ -1,8 +1,9 @@
-// Package fbc reads file-based catalogs: it walks a file system of JSON and YAML
-// files, yields their blobs one by one, and decodes the schemas that OLM defines.
+// Package fbc reads, checks and writes file-based catalogs: it walks a file system of JSON
+// and YAML files, yields their blobs one by one, decodes the schemas that OLM defines,
+// remembers where each blob stands (Index), and writes catalogs in a stable order.
 //
 // It is pure: it reads an fs.FS or a reader and gives back values, and holds no more
-// than one blob at a time. Storing and serving a catalog is internal/catalog's job,
+// than a few blobs at a time. Storing and serving a catalog is internal/catalog's job,
 // choosing from it internal/resolve's.
 package fbc
 
@@ -27,8 +28,7 @@ const (
 	PropertyBundleObject    = "olm.bundle.object"
 )
 
-// Meta is one blob of a catalog: what every schema has in common, and the blob as
-// it stood.
+// Meta is one blob of a catalog: what every schema has in common, and the blob.
 type Meta struct {
 	// Schema is the blob's schema. Never empty.
 	Schema string
@@ -37,8 +37,11 @@ type Meta struct {
 	Package string
 	// Name is the blob's name, unique within its schema and package. It may be empty.
 	Name string
-	// Blob is the whole blob as compact JSON, on one line, without a newline.
+	// Blob is the whole blob as JSON in the canonical form of jsontext.Compact, on one
+	// line, without a newline.
 	Blob json.RawMessage
+	// At is where the blob was read.
+	At Place
 }
 
 // Package is an olm.package blob.
@@ -61,8 +64,8 @@ type Icon struct {
 // Channel is an olm.channel blob: a stream of bundles and the edges between them.
 type Channel struct {
 	Schema     string         `json:"schema"`
-	Package    string         `json:"package"`
 	Name       string         `json:"name"`
+	Package    string         `json:"package"`
 	Entries    []ChannelEntry `json:"entries"`
 	Properties []Property     `json:"properties,omitempty"`
 }
@@ -84,8 +87,8 @@ type ChannelEntry struct {
 // Bundle is an olm.bundle blob: one version of a package.
 type Bundle struct {
 	Schema        string         `json:"schema"`
-	Package       string         `json:"package"`
-	Name          string         `json:"name"`
+	Name          string         `json:"name,omitempty"`
+	Package       string         `json:"package,omitempty"`
 	Image         string         `json:"image"`
 	Properties    []Property     `json:"properties,omitempty"`
 	RelatedImages []RelatedImage `json:"relatedImages,omitempty"`

@@ -1,12 +1,15 @@
 package fbc
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"iter"
 	"path"
+	"slices"
+	"strings"
 )
 
 // ignoreFile names the files that say which others are not part of the catalog. They
@@ -23,41 +26,87 @@ const ignoreFile = ".indexignore"
 //
 // Symbolic links to files are read, so that a file system that must not be left has
 // to refuse links that leave it, as os.Root does. Links to folders are refused.
+//
+// Files are read ahead, on all processors; see Map.
 func Walk(fsys fs.FS, limits Limits) iter.Seq2[Meta, error] {
-	return func(yield func(Meta, error) bool) {
-		w := &walker{fsys: fsys, limits: limits.withDefaults(), yield: yield}
-		if err := w.folder(".", 0, nil); err != nil && !errors.Is(err, errStopped) {
-			yield(Meta{}, err)
-		}
-	}
+	return Map(fsys, limits, func(m Meta) (Meta, error) { return m, nil })
 }
 
 // Read yields the blobs of one file: concatenated JSON objects, JSON lines, YAML
 // documents, or a mix. The name stands in errors. See Walk for errors and memory.
 func Read(r io.Reader, name string, limits Limits) iter.Seq2[Meta, error] {
 	return func(yield func(Meta, error) bool) {
-		s := newStream(r, name, limits.withDefaults())
-		for {
-			meta, err := s.next()
-			if errors.Is(err, io.EOF) {
-				return
+		s := newSplitter(r, name, limits.withDefaults(), nil, begin())
+		err := readBlobs(s, func(m Meta) error {
+			m.Blob = bytes.Clone(m.Blob)
+			if !yield(m, nil) {
+				return errStopped
 			}
-			if !yield(meta, err) || err != nil {
-				return
-			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, errStopped) {
+			yield(Meta{}, err)
 		}
 	}
 }
 
-// errStopped ends a walk whose consumer wants no more.
-var errStopped = errors.New("stopped")
+// readBlobs calls a function for each blob of a file. The blob is valid during the call.
+func readBlobs(s *splitter, visit func(Meta) error) error {
+	p := &parser{limits: s.limits}
+	for {
+		c, err := s.next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := readChunk(s, c, p, visit); err != nil {
+			return err
+		}
+	}
+}
 
-// walker is one walk.
+// readChunk calls a function for each blob of a chunk.
+func readChunk(s *splitter, c chunk, p *parser, visit func(Meta) error) error {
+	p.reset(c)
+	for {
+		meta, err := p.next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.Is(err, errUnsure):
+			return readLonger(s, p, visit)
+		case err != nil:
+			return err
+		}
+		if err := visit(meta); err != nil {
+			return err
+		}
+	}
+}
+
+// readLonger reads the document that the parser is at, which may be YAML that goes on
+// after its chunk.
+func readLonger(s *splitter, p *parser, visit func(Meta) error) error {
+	// With the bytes after it, so that its end can be seen.
+	p.reset(s.ahead(p.here, lenientBytes+4))
+	meta, err := p.next()
+	if err != nil {
+		return err
+	}
+	s.skip(p.here)
+	return visit(meta)
+}
+
+// walker lists the files of a catalog.
 type walker struct {
 	fsys   fs.FS
 	limits Limits
-	yield  func(Meta, error) bool
-	files  int
+	// visit is called for each file that is part of the catalog.
+	visit func(name string) error
+	// files are those that were seen, and folders.
+	files int
 }
 
 // folder walks one folder. The ignores are those of the folders above it.
@@ -65,9 +114,9 @@ func (w *walker) folder(dir string, depth int, above []ignores) error {
 	if depth > w.limits.Folders {
 		return &Error{File: dir, Err: fmt.Errorf("folders are nested more than %d deep", w.limits.Folders)}
 	}
-	entries, err := fs.ReadDir(w.fsys, dir)
+	entries, err := w.readDir(dir)
 	if err != nil {
-		return fmt.Errorf("reading the catalog's folder %s: %w", dir, err)
+		return err
 	}
 	own, err := w.readIgnores(dir, entries)
 	if err != nil {
@@ -85,39 +134,49 @@ func (w *walker) folder(dir string, depth int, above []ignores) error {
 	return nil
 }
 
+// readDir gives the entries of a folder in the order of their names. It reads no more of
+// them than are allowed.
+func (w *walker) readDir(dir string) ([]fs.DirEntry, error) {
+	file, err := w.fsys.Open(dir)
+	if err != nil {
+		return nil, fmt.Errorf("opening the catalog's folder %s: %w", dir, err)
+	}
+	defer func() { _ = file.Close() }() // It was only read.
+	folder, ok := file.(fs.ReadDirFile)
+	if !ok {
+		return nil, fmt.Errorf("reading the catalog's folder %s: %w", dir, errors.ErrUnsupported)
+	}
+	var entries []fs.DirEntry
+	for err == nil {
+		var more []fs.DirEntry
+		more, err = folder.ReadDir(entriesAtOnce)
+		entries = append(entries, more...)
+		if w.files += len(more); w.files > w.limits.Files {
+			return nil, &Error{File: dir, Err: fmt.Errorf("the catalog has more than %d files", w.limits.Files)}
+		}
+	}
+	if !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("reading the catalog's folder %s: %w", dir, err)
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return entries, nil
+}
+
+// entriesAtOnce is how many entries of a folder are read at a time.
+const entriesAtOnce = 1000
+
 // entry walks one entry of a folder.
 func (w *walker) entry(name string, entry fs.DirEntry, depth int, above []ignores) error {
 	if entry.IsDir() {
 		return w.folder(name, depth+1, above)
 	}
-	if w.files++; w.files > w.limits.Files {
-		return &Error{File: name, Err: fmt.Errorf("the catalog has more than %d files", w.limits.Files)}
-	}
 	if path.Base(name) == ignoreFile || ignored(above, name) {
 		return nil
 	}
-	return w.file(name, entry)
-}
-
-// file yields the blobs of one file.
-func (w *walker) file(name string, entry fs.DirEntry) error {
 	if err := w.checkRegular(name, entry); err != nil {
 		return err
 	}
-	f, err := w.fsys.Open(name)
-	if err != nil {
-		return fmt.Errorf("opening %s: %w", name, err)
-	}
-	defer func() { _ = f.Close() }() // It was only read.
-	for meta, err := range Read(f, name, w.limits) {
-		if err != nil {
-			return err
-		}
-		if !w.yield(meta, nil) {
-			return errStopped
-		}
-	}
-	return nil
+	return w.visit(name)
 }
 
 // checkRegular refuses what cannot be read as a file. Opening it could block for

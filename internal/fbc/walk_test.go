@@ -159,7 +159,8 @@ func TestWalkKeepsItsLimits(t *testing.T) {
 		limits fbc.Limits
 		want   string
 	}{
-		"files":         {map[string]string{"a": "", "b": "", "c": ""}, fbc.Limits{Files: 2}, "c: the catalog has more than 2 files"},
+		"files":         {map[string]string{"a": "", "b": "", "c": ""}, fbc.Limits{Files: 2}, ".: the catalog has more than 2 files"},
+		"files below":   {map[string]string{"a": "", "b/c": "", "b/d": ""}, fbc.Limits{Files: 3}, "b: the catalog has more than 3 files"},
 		"folders":       {map[string]string{"a/b/c/d": ""}, fbc.Limits{Folders: 2}, "a/b/c: folders are nested more than 2 deep"},
 		"ignore file":   {map[string]string{".indexignore": strings.Repeat("a", 1<<20+1)}, fbc.Limits{}, ".indexignore: is larger than 1048576 bytes"},
 		"ignore lines":  {map[string]string{".indexignore": strings.Repeat("a\n", 10001)}, fbc.Limits{}, ".indexignore: has more than 10000 patterns"},

@@ -9,42 +9,72 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"go.yaml.in/yaml/v2"
+
+	"github.com/mainstay-dev/mainstay/internal/fbc/jsontext"
+	"github.com/mainstay-dev/mainstay/internal/fbc/yamltext"
 )
 
 // nodeMarks are what a list item, a key or a line of a YAML document begins or ends with.
 var nodeMarks = [][]byte{[]byte("\n"), []byte(","), []byte("["), []byte("{"), []byte("- ")}
 
-// yamlToJSON converts one YAML document to compact JSON with sorted keys. It reads the
-// dialect that Kubernetes reads, YAML 1.1. The result is at most BlobBytes long, whatever
-// its aliases repeat, and nested at most Depth deep.
-func yamlToJSON(text []byte, limits Limits) (result []byte, err error) {
+// appendYAML appends the canonical JSON form of a YAML document. It reads the dialect that
+// Kubernetes reads, YAML 1.1. The result is at most BlobBytes long, whatever its aliases
+// repeat, and nested at most Depth deep.
+func appendYAML(dst, text []byte, limits Limits) ([]byte, error) {
+	result, _, err := convertYAML(dst, nil, text, limits)
+	return result, err
+}
+
+// convertYAML does as appendYAML. The scratch is used on the way and given back.
+func convertYAML(dst, scratch, text []byte, limits Limits) (result, used []byte, err error) {
 	nodes := 0
 	for _, mark := range nodeMarks {
 		nodes += bytes.Count(text, mark)
 	}
 	if nodes > limits.YAMLNodes {
-		return nil, fmt.Errorf("is a YAML document with more than %d lines and list items: write it as JSON, or split it", limits.YAMLNodes)
+		return nil, scratch, fmt.Errorf("is a YAML document with more than %d lines and list items: write it as JSON, or split it", limits.YAMLNodes)
 	}
 	// The parser reports what it expects to go wrong by errors. What it does not
 	// expect is still the fault of the text, not of this program's state.
 	defer func() {
 		if p := recover(); p != nil {
-			result, err = nil, fmt.Errorf("cannot be parsed as YAML: %v", p)
+			result, used, err = nil, nil, fmt.Errorf("cannot be parsed as YAML: %v", p)
 		}
 	}()
+	scratch, ok := yamltext.AppendJSON(scratch[:0], text, limits.Depth, resolveYAML)
+	if ok && len(scratch) <= limits.BlobBytes {
+		if canonical, _, err := jsontext.Compact(dst, scratch, limits.Depth); err == nil {
+			return canonical, scratch, nil
+		}
+	}
+	result, err = parseYAML(dst, text, limits)
+	return result, scratch, err
+}
+
+// parseYAML does as appendYAML, with a parser of all of YAML.
+func parseYAML(dst, text []byte, limits Limits) ([]byte, error) {
 	var value any
 	if err := yaml.Unmarshal(text, &value); err != nil {
 		return nil, fmt.Errorf("cannot be parsed as YAML: %w", err)
 	}
-	// Sized as the text: the JSON form is about as long.
-	e := &jsonWriter{out: make([]byte, 0, len(text)), limit: limits.BlobBytes}
-	if err := e.value(value, limits.Depth); err != nil {
+	w := &jsonWriter{out: dst, limit: len(dst) + limits.BlobBytes}
+	if err := w.value(value, limits.Depth); err != nil {
 		return nil, err
 	}
-	return e.out, nil
+	return w.out, nil
+}
+
+// resolveYAML appends what a plain scalar stands for as JSON.
+func resolveYAML(dst, scalar []byte) ([]byte, bool) {
+	var value any
+	if yaml.Unmarshal(scalar, &value) != nil {
+		return dst, false
+	}
+	w := &jsonWriter{out: dst, limit: math.MaxInt}
+	err := w.value(value, 0)
+	return w.out, err == nil
 }
 
 // jsonWriter writes what the YAML parser gives as JSON.
@@ -61,7 +91,7 @@ func (w *jsonWriter) value(value any, depth int) error {
 	case nil:
 		w.out = append(w.out, "null"...)
 	case string:
-		w.out = appendQuoted(w.out, v)
+		w.out = jsontext.AppendQuoted(w.out, v)
 	case bool:
 		w.out = strconv.AppendBool(w.out, v)
 	case int:
@@ -133,7 +163,7 @@ func (w *jsonWriter) object(object map[any]any, depth int) error {
 			}
 			w.out = append(w.out, ',')
 		}
-		w.out = append(appendQuoted(w.out, f.name), ':')
+		w.out = append(jsontext.AppendQuoted(w.out, f.name), ':')
 		if err := w.value(f.value, depth); err != nil {
 			return err
 		}
@@ -160,44 +190,4 @@ func keyName(key any) (string, error) {
 	default:
 		return "", fmt.Errorf("has a key that is not a scalar: %.100v", key)
 	}
-}
-
-// appendQuoted appends a string as JSON. The characters of HTML are left as they are:
-// catalogs are full of version ranges.
-func appendQuoted(out []byte, text string) []byte {
-	const hex = "0123456789abcdef"
-	out = append(out, '"')
-	start := 0
-	for i := 0; i < len(text); {
-		c := text[i]
-		if c >= ' ' && c != '"' && c != '\\' && c < utf8.RuneSelf {
-			i++
-			continue
-		}
-		if c >= utf8.RuneSelf {
-			r, size := utf8.DecodeRuneInString(text[i:])
-			if r == utf8.RuneError && size == 1 {
-				out = append(append(out, text[start:i]...), "\ufffd"...)
-				start = i + 1
-			}
-			i += size
-			continue
-		}
-		out = append(out, text[start:i]...)
-		switch c {
-		case '"', '\\':
-			out = append(out, '\\', c)
-		case '\n':
-			out = append(out, `\n`...)
-		case '\t':
-			out = append(out, `\t`...)
-		case '\r':
-			out = append(out, `\r`...)
-		default:
-			out = append(out, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-		}
-		i++
-		start = i
-	}
-	return append(append(out, text[start:]...), '"')
 }

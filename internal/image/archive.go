@@ -3,28 +3,97 @@ package image
 import (
 	"archive/tar"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path"
 	"time"
 
 	"github.com/opencontainers/image-spec/specs-go"
 	imgspecv1 "github.com/opencontainers/image-spec/specs-go/v1"
-	"go.podman.io/image/v5/docker/reference"
 )
 
 // annotationImageName is the full name that containerd gives an image on import.
 const annotationImageName = "io.containerd.image.name"
 
+// dockerManifest is the file that older versions of docker find an image by in an archive.
+const dockerManifest = "manifest.json"
+
 // WriteArchive writes images as one OCI archive (a tar of an OCI layout), which
-// "ctr images import", "podman load" and "skopeo copy oci-archive:" read. It carries the
-// reference, so that the imported image has that name. Several images, one for each
-// platform, become one multi-platform image. The same images give the same bytes.
+// "ctr images import", "podman load", "docker load" and "skopeo copy oci-archive:" read. It
+// carries the reference, so that the imported image has that name. Several images, one for
+// each platform, become one multi-platform image, which docker reads from version 25 on.
+// The same images give the same bytes.
 func WriteArchive(w io.Writer, ref string, images ...*Built) error {
-	return fail("write", ref, writeArchive(w, ref, images))
+	archive := tar.NewWriter(w)
+	err := writeImages(ref, images, func(name string, size int64, content io.Reader) error {
+		err := archive.WriteHeader(&tar.Header{
+			Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o644, ModTime: time.Unix(0, 0),
+		})
+		if err == nil {
+			_, err = io.Copy(archive, content)
+		}
+		return err
+	})
+	if err == nil {
+		err = archive.Close()
+	}
+	return fail("write", ref, err)
 }
 
-func writeArchive(w io.Writer, ref string, images []*Built) error {
+// WriteLayout writes images as an OCI layout, into a directory that is empty or does not
+// exist yet. It carries the reference as an archive does. On an error nothing is left of
+// it.
+func WriteLayout(dir, ref string, images ...*Built) error {
+	return fail("write", ref, writeLayout(dir, ref, images))
+}
+
+func writeLayout(dir, ref string, images []*Built) error {
+	entries, err := os.ReadDir(dir)
+	existed := err == nil
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if len(entries) > 0 {
+		return faultf(KindInvalid, "the directory %s is not empty", dir)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // an image is no secret
+		return err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(writeImages(ref, images, func(name string, _ int64, content io.Reader) error {
+		return writeInto(root, name, content)
+	}), root.Close())
+	if err == nil {
+		return nil
+	}
+	if !existed {
+		return errors.Join(err, os.RemoveAll(dir))
+	}
+	for _, name := range []string{imgspecv1.ImageLayoutFile, imgspecv1.ImageIndexFile, imgspecv1.ImageBlobsDir, dockerManifest} {
+		err = errors.Join(err, os.RemoveAll(path.Join(dir, name)))
+	}
+	return err
+}
+
+func writeInto(root *os.Root, name string, content io.Reader) error {
+	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
+		return err
+	}
+	file, err := root.Create(name)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(file, content)
+	return errors.Join(err, file.Close())
+}
+
+// writeImages gives the files of an OCI layout, one after the other.
+func writeImages(ref string, images []*Built, write func(name string, size int64, content io.Reader) error) error {
 	named, err := parseReference(ref)
 	if err != nil {
 		return err
@@ -33,66 +102,79 @@ func writeArchive(w io.Writer, ref string, images []*Built) error {
 	if err != nil {
 		return err
 	}
-	descriptor := top.descriptor()
-	descriptor.Annotations = map[string]string{annotationImageName: named.String()}
-	if tagged, ok := named.(reference.Tagged); ok {
-		descriptor.Annotations[imgspecv1.AnnotationRefName] = tagged.Tag()
-	}
-	index, err := json.Marshal(imgspecv1.Index{
-		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: imgspecv1.MediaTypeImageIndex,
-		Manifests: []imgspecv1.Descriptor{descriptor},
-	})
+	parts, err := layoutFiles(named, top, images)
 	if err != nil {
 		return err
 	}
-	layout, err := json.Marshal(imgspecv1.ImageLayout{Version: imgspecv1.ImageLayoutVersion})
-	if err != nil {
-		return err
-	}
-	archive := &archiveWriter{w: tar.NewWriter(w), seen: map[string]bool{}}
-	archive.add(imgspecv1.ImageLayoutFile, layout)
-	archive.add(imgspecv1.ImageIndexFile, index)
-	archive.addBlob(top)
 	for _, image := range images {
-		archive.addBlob(image.manifest)
-		archive.addBlob(image.config)
+		parts = append(parts, file(image.manifest), file(image.config))
 		for _, layer := range image.layers {
-			archive.addBlob(layer)
+			parts = append(parts, file(layer))
 		}
 	}
-	return archive.close()
+	seen := map[string]bool{}
+	for _, part := range parts {
+		if seen[part.name] {
+			continue
+		}
+		seen[part.name] = true
+		content, err := part.blob.open()
+		if err == nil {
+			err = errors.Join(write(part.name, part.blob.size(), content), content.Close())
+		}
+		if err != nil {
+			return fmt.Errorf("write %s: %w", part.name, err)
+		}
+	}
+	return nil
 }
 
-// archiveWriter writes files into a tar archive; the first failure sticks.
-type archiveWriter struct {
-	w    *tar.Writer
-	seen map[string]bool
-	err  error
+// layoutFile is a file of an OCI layout.
+type layoutFile struct {
+	name string
+	blob blob
 }
 
-func (a *archiveWriter) addBlob(b blob) {
-	a.add(path.Join(imgspecv1.ImageBlobsDir, b.digest.Algorithm().String(), b.digest.Encoded()), b.data)
+func file(b blob) layoutFile {
+	return layoutFile{path.Join(imgspecv1.ImageBlobsDir, b.digest.Algorithm().String(), b.digest.Encoded()), b}
 }
 
-func (a *archiveWriter) add(name string, data []byte) {
-	if a.err != nil || a.seen[name] {
-		return
+// layoutFiles gives the files that lead to the parts of an image, and what the reference
+// names.
+func layoutFiles(named name, top blob, images []*Built) ([]layoutFile, error) {
+	descriptor := top.descriptor()
+	descriptor.Annotations = map[string]string{annotationImageName: named.String()}
+	if named.digest == "" {
+		descriptor.Annotations[imgspecv1.AnnotationRefName] = named.tag
 	}
-	a.seen[name] = true
-	a.err = a.w.WriteHeader(&tar.Header{
-		Typeflag: tar.TypeReg, Name: name, Size: int64(len(data)), Mode: 0o644, ModTime: time.Unix(0, 0),
-	})
-	if a.err == nil {
-		_, a.err = a.w.Write(data)
+	contents := map[string]any{
+		imgspecv1.ImageLayoutFile: imgspecv1.ImageLayout{Version: imgspecv1.ImageLayoutVersion},
+		imgspecv1.ImageIndexFile: imgspecv1.Index{
+			Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: imgspecv1.MediaTypeImageIndex,
+			Manifests: []imgspecv1.Descriptor{descriptor},
+		},
 	}
-	if a.err != nil {
-		a.err = fmt.Errorf("write %s: %w", name, a.err)
+	names := []string{imgspecv1.ImageLayoutFile, imgspecv1.ImageIndexFile}
+	if len(images) == 1 {
+		entry := map[string]any{"Config": file(images[0].config).name, "Layers": []string{}}
+		layers := []string{}
+		for _, layer := range images[0].layers {
+			layers = append(layers, file(layer).name)
+		}
+		entry["Layers"] = layers
+		if named.digest == "" {
+			entry["RepoTags"] = []string{named.String()}
+		}
+		contents[dockerManifest] = []any{entry}
+		names = append(names, dockerManifest)
 	}
-}
-
-func (a *archiveWriter) close() error {
-	if a.err != nil {
-		return a.err
+	var files []layoutFile
+	for _, name := range names {
+		data, err := json.Marshal(contents[name])
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, layoutFile{name, blob{data: data}})
 	}
-	return a.w.Close()
+	return append(files, file(top)), nil
 }

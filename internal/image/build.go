@@ -1,17 +1,13 @@
 package image
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
-	"fmt"
-	"io/fs"
+	"io"
 	"maps"
-	"path"
+	"os"
 	"runtime"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -21,8 +17,12 @@ import (
 
 // Spec describes an image to build.
 type Spec struct {
-	// OS and Architecture are the platform, in the words of GOOS and GOARCH. Empty: linux
-	// and the architecture that this program was built for.
+	// Base is an image whose layers come first, and whose settings hold where the spec has
+	// none; labels and environment are added to. Its files must stay until the built image
+	// has been pushed and written. Nil: there is none.
+	Base *Base
+	// OS and Architecture are the platform, in the words of GOOS and GOARCH. Empty: the
+	// base's, else linux and the architecture that this program was built for.
 	OS, Architecture string
 	// Variant is the CPU variant, such as v7 for arm. Usually empty.
 	Variant string
@@ -44,29 +44,8 @@ type Spec struct {
 	Layers []Layer
 }
 
-// Layer is a layer to build: a tree of files, single files, or both.
-type Layer struct {
-	// Tree is copied below Target ("/configs"; empty is "/"): its directories and regular
-	// files. Anything else in it is an error.
-	Tree   fs.FS
-	Target string
-	// Files are single files at their own paths.
-	Files []File
-	// UID and GID own everything in the layer.
-	UID, GID int
-}
-
-// File is a single file of a layer.
-type File struct {
-	// Path in the image, such as /usr/bin/mainstay.
-	Path string
-	// Executable gives the file mode 0755 instead of 0644.
-	Executable bool
-	// Content of the file.
-	Content []byte
-}
-
-// Built is an image in memory, ready to be pushed or written.
+// Built is an image, ready to be pushed or written. All of it is in memory but the layers
+// of its base.
 type Built struct {
 	platform imgspecv1.Platform
 	manifest blob
@@ -74,59 +53,74 @@ type Built struct {
 	layers   []blob
 }
 
+// blob is a part of a built image: bytes in memory, or a file.
 type blob struct {
 	mediaType string
 	digest    digest.Digest
 	data      []byte
+	file      string
+	fileSize  int64
 }
 
 func newBlob(mediaType string, data []byte) blob {
 	return blob{mediaType: mediaType, digest: digest.FromBytes(data), data: data}
 }
 
+func (b blob) size() int64 {
+	if b.file != "" {
+		return b.fileSize
+	}
+	return int64(len(b.data))
+}
+
+// open gives the content from its start.
+func (b blob) open() (io.ReadCloser, error) {
+	if b.file != "" {
+		return os.Open(b.file)
+	}
+	return io.NopCloser(bytes.NewReader(b.data)), nil
+}
+
 func (b blob) descriptor() imgspecv1.Descriptor {
-	return imgspecv1.Descriptor{MediaType: b.mediaType, Digest: b.digest, Size: int64(len(b.data))}
+	return imgspecv1.Descriptor{MediaType: b.mediaType, Digest: b.digest, Size: b.size()}
 }
 
 // Digest of the image's manifest.
 func (b *Built) Digest() string { return b.manifest.digest.String() }
 
-// Build makes an OCI image in memory. The same spec gives the same bytes, whatever the
-// times, owners and order of files in its trees.
+// Build makes an OCI image. The same spec gives the same bytes, whatever the times, owners
+// and order of files in its trees.
 func Build(spec Spec) (*Built, error) {
 	built, err := build(spec)
 	if err != nil {
-		return nil, fail("build", "", faultf(KindInvalid, "%w", err))
+		return nil, fail("build", "", err)
 	}
 	return built, nil
 }
 
 func build(spec Spec) (*Built, error) {
-	built := &Built{platform: imgspecv1.Platform{OS: spec.OS, Architecture: spec.Architecture, Variant: spec.Variant}}
-	if built.platform.OS == "" {
-		built.platform.OS = "linux"
+	config := spec.start()
+	built := &Built{}
+	if spec.Base != nil {
+		built.layers = slices.Clone(spec.Base.layers)
 	}
-	if built.platform.Architecture == "" {
-		built.platform.Architecture = runtime.GOARCH
-	}
-	var diffIDs []digest.Digest
 	for i, layer := range spec.Layers {
-		plain, err := layer.archive()
+		packed, diffID, err := layer.pack()
 		if err != nil {
-			return nil, fmt.Errorf("layer %d: %w", i+1, err)
+			return nil, faultf(KindInvalid, "layer %d: %w", i+1, err)
 		}
-		packed, err := compress(plain)
-		if err != nil {
-			return nil, fmt.Errorf("layer %d: %w", i+1, err)
-		}
-		diffIDs = append(diffIDs, digest.FromBytes(plain))
+		config.RootFS.DiffIDs = append(config.RootFS.DiffIDs, diffID)
+		// Some tools count the history's entries against the layers.
+		config.History = append(config.History, imgspecv1.History{Created: config.Created, CreatedBy: "mainstay"})
 		built.layers = append(built.layers, newBlob(imgspecv1.MediaTypeImageLayerGzip, packed))
 	}
-	config, err := json.Marshal(spec.config(built.platform, diffIDs))
+	spec.settle(config)
+	built.platform = config.Platform
+	data, err := json.Marshal(config)
 	if err != nil {
 		return nil, err
 	}
-	built.config = newBlob(imgspecv1.MediaTypeImageConfig, config)
+	built.config = newBlob(imgspecv1.MediaTypeImageConfig, data)
 	manifest, err := json.Marshal(built.describe(spec.Annotations))
 	if err != nil {
 		return nil, err
@@ -135,31 +129,58 @@ func build(spec Spec) (*Built, error) {
 	return built, nil
 }
 
-func (s Spec) config(platform imgspecv1.Platform, diffIDs []digest.Digest) imgspecv1.Image {
+// start gives the configuration that the image begins with: that of the base, or none.
+func (s Spec) start() *imgspecv1.Image {
+	config := &imgspecv1.Image{
+		Platform: imgspecv1.Platform{OS: "linux", Architecture: runtime.GOARCH},
+		RootFS:   imgspecv1.RootFS{Type: "layers"},
+	}
+	if s.Base != nil {
+		*config = s.Base.config
+		config.History, config.RootFS.DiffIDs = slices.Clone(config.History), slices.Clone(config.RootFS.DiffIDs)
+	}
 	created := time.Unix(0, 0).UTC()
 	if !s.Created.IsZero() {
 		created = s.Created.UTC()
 	}
-	config := imgspecv1.Image{
-		Created:  &created,
-		Platform: platform,
-		Config: imgspecv1.ImageConfig{
-			User: s.User, Env: s.Env, Entrypoint: s.Entrypoint, Cmd: s.Cmd,
-			WorkingDir: s.WorkingDir, Labels: s.Labels,
-		},
-		RootFS: imgspecv1.RootFS{Type: "layers", DiffIDs: diffIDs},
-	}
-	for _, port := range s.ExposedPorts {
-		if config.Config.ExposedPorts == nil {
-			config.Config.ExposedPorts = map[string]struct{}{}
-		}
-		config.Config.ExposedPorts[port] = struct{}{}
-	}
-	// Some tools count the history's entries against the layers.
-	for range diffIDs {
-		config.History = append(config.History, imgspecv1.History{Created: &created, CreatedBy: "mainstay"})
-	}
+	config.Created = &created
 	return config
+}
+
+// settle sets what the spec says.
+func (s Spec) settle(image *imgspecv1.Image) {
+	set(&image.OS, s.OS)
+	set(&image.Architecture, s.Architecture)
+	set(&image.Variant, s.Variant)
+	config := &image.Config
+	set(&config.User, s.User)
+	set(&config.WorkingDir, s.WorkingDir)
+	// An entrypoint of the spec's own makes the base's arguments meaningless.
+	if s.Entrypoint != nil {
+		config.Entrypoint, config.Cmd = s.Entrypoint, nil
+	}
+	if s.Cmd != nil {
+		config.Cmd = s.Cmd
+	}
+	config.Env = append(slices.Clone(config.Env), s.Env...)
+	config.Labels = maps.Clone(config.Labels)
+	if config.Labels == nil && len(s.Labels) > 0 {
+		config.Labels = map[string]string{}
+	}
+	maps.Copy(config.Labels, s.Labels)
+	config.ExposedPorts = maps.Clone(config.ExposedPorts)
+	for _, port := range s.ExposedPorts {
+		if config.ExposedPorts == nil {
+			config.ExposedPorts = map[string]struct{}{}
+		}
+		config.ExposedPorts[port] = struct{}{}
+	}
+}
+
+func set(field *string, value string) {
+	if value != "" {
+		*field = value
+	}
 }
 
 func (b *Built) describe(annotations map[string]string) imgspecv1.Manifest {
@@ -174,114 +195,4 @@ func (b *Built) describe(annotations map[string]string) imgspecv1.Manifest {
 		m.Layers = append(m.Layers, l.descriptor())
 	}
 	return m
-}
-
-// archive makes the layer's tar archive.
-func (l Layer) archive() ([]byte, error) {
-	files, err := l.collect()
-	if err != nil {
-		return nil, err
-	}
-	dirs := map[string]bool{}
-	for name, file := range files {
-		if file == nil {
-			dirs[name] = true
-		}
-		for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
-			if files[dir] != nil {
-				return nil, fmt.Errorf("/%s is both a file and a directory", dir)
-			}
-			dirs[dir] = true
-		}
-	}
-	for dir := range dirs {
-		files[dir] = nil
-	}
-	var out bytes.Buffer
-	w := tar.NewWriter(&out)
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if err := l.write(w, name, files[name]); err != nil {
-			return nil, err
-		}
-	}
-	if err := w.Close(); err != nil {
-		return nil, err
-	}
-	return out.Bytes(), nil
-}
-
-func (l Layer) write(w *tar.Writer, name string, file *File) error {
-	header := &tar.Header{
-		Typeflag: tar.TypeDir, Name: name + "/", Mode: 0o755, Uid: l.UID, Gid: l.GID, ModTime: time.Unix(0, 0),
-	}
-	if file != nil {
-		header.Typeflag, header.Name, header.Size = tar.TypeReg, name, int64(len(file.Content))
-		if !file.Executable {
-			header.Mode = 0o644
-		}
-	}
-	if err := w.WriteHeader(header); err != nil {
-		return fmt.Errorf("write /%s: %w", name, err)
-	}
-	if file == nil {
-		return nil
-	}
-	_, err := w.Write(file.Content)
-	return err
-}
-
-// collect gives the layer's files by path; a directory is nil.
-func (l Layer) collect() (map[string]*File, error) {
-	files := map[string]*File{}
-	for _, file := range l.Files {
-		name := strings.TrimPrefix(path.Clean("/"+file.Path), "/")
-		if name == "" || files[name] != nil {
-			return nil, fmt.Errorf("the file path %q is empty or given twice", file.Path)
-		}
-		files[name] = &file
-	}
-	if l.Tree == nil {
-		return files, nil
-	}
-	target := strings.TrimPrefix(path.Clean("/"+l.Target), "/")
-	err := fs.WalkDir(l.Tree, ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		to := path.Join(target, name)
-		switch {
-		case to == ".":
-			return nil
-		case files[to] != nil:
-			return fmt.Errorf("/%s is given twice", to)
-		case entry.IsDir():
-			files[to] = nil
-			return nil
-		case !entry.Type().IsRegular():
-			return fmt.Errorf("%s is neither a file nor a directory", name)
-		}
-		info, err := entry.Info()
-		if err != nil {
-			return err
-		}
-		content, err := fs.ReadFile(l.Tree, name)
-		if err != nil {
-			return err
-		}
-		files[to] = &File{Path: to, Executable: info.Mode()&0o111 != 0, Content: content}
-		return nil
-	})
-	return files, err
-}
-
-func compress(data []byte) ([]byte, error) {
-	var out bytes.Buffer
-	w := gzip.NewWriter(&out)
-	if _, err := w.Write(data); err != nil {
-		return nil, err
-	}
-	if err := w.Close(); err != nil {
-		return nil, err
-	}
-	return out.Bytes(), nil
 }

@@ -12,8 +12,15 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	ggcrname "github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/random"
+	dockerarchive "github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
+	"github.com/opencontainers/go-digest"
+	imgspecv1 "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
 func programSpec(modTime time.Time, mode uint32) Spec {
@@ -67,9 +74,13 @@ func TestLayerArchive(t *testing.T) {
 	}
 	var got []header
 	for _, layer := range spec.Layers {
-		data, err := layer.archive()
+		packed, diffID, err := layer.pack()
 		if err != nil {
 			t.Fatal(err)
+		}
+		data := gunzip(t, packed)
+		if want := digest.FromBytes(data); diffID != want {
+			t.Errorf("the archive's digest is said to be %s, it is %s", diffID, want)
 		}
 		for r := tar.NewReader(bytes.NewReader(data)); ; {
 			h, err := r.Next()
@@ -158,7 +169,7 @@ func TestPushProgressAndReuse(t *testing.T) {
 
 func TestPushRefuses(t *testing.T) {
 	built := catalogImage(t)
-	client := NewClient(Options{})
+	client := NewClient(Options{Timeouts: Timeouts{Backoff: time.Millisecond}})
 	_, err := client.Push(t.Context(), "localhost:1/x@"+built.Digest(), nil, built)
 	wantError(t, err, KindInvalid, "pushed to a tag")
 	_, err = client.Push(t.Context(), "localhost:1/x", nil)
@@ -182,7 +193,7 @@ func TestWriteArchive(t *testing.T) {
 		t.Error("the archive is not reproducible")
 	}
 	dir := t.TempDir()
-	for r := tar.NewReader(&out); ; {
+	for r := tar.NewReader(bytes.NewReader(out.Bytes())); ; {
 		header, err := r.Next()
 		if errors.Is(err, io.EOF) {
 			break
@@ -219,4 +230,193 @@ func TestWriteArchive(t *testing.T) {
 	}
 	err = WriteArchive(io.Discard, "Bad Reference", one)
 	wantError(t, err, KindInvalid, "invalid reference format")
+}
+
+func TestWriteLayout(t *testing.T) {
+	one, two := catalogImage(t), mustBuild(t, programSpec(time.Unix(1, 0), 0o755))
+	parent := t.TempDir()
+	dir := filepath.Join(parent, "made", "when-needed")
+	if err := WriteLayout(dir, "example.com/mainstay:v1", one, two); err != nil {
+		t.Fatal(err)
+	}
+	index, err := layout.ImageIndexFromPath(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := validate.Index(index); err != nil {
+		t.Error(err)
+	}
+	err = WriteLayout(dir, "example.com/mainstay:v1", one)
+	wantError(t, err, KindInvalid, "is not empty")
+	left := tree(t, parent)
+
+	lost := mustBuild(t, Spec{Base: &Base{layers: []blob{{digest: digest.FromString("x"), file: filepath.Join(parent, "lost")}}}})
+	for _, name := range []string{"made/new", ""} {
+		target := filepath.Join(parent, name)
+		if name == "" {
+			target = t.TempDir()
+		}
+		wantError(t, WriteLayout(target, "example.com/mainstay:v1", lost), KindUnavailable, "no such file")
+		if entries, err := os.ReadDir(target); err == nil && len(entries) > 0 {
+			t.Errorf("left behind: %v", entries)
+		}
+	}
+	if diff := cmp.Diff(left, tree(t, parent)); diff != "" {
+		t.Errorf("files after errors (-want +got):\n%s", diff)
+	}
+}
+
+// An archive of one image is one that docker of every version loads.
+func TestDockerLoadsArchives(t *testing.T) {
+	built := mustBuild(t, programSpec(time.Unix(1, 0), 0o755))
+	file := filepath.Join(t.TempDir(), "image.tar")
+	var out bytes.Buffer
+	if err := WriteArchive(&out, "example.com/mainstay:v1", built); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, out.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tag, err := ggcrname.NewTag("example.com/mainstay:v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := dockerarchive.ImageFromPath(file, &tag)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := validate.Image(loaded); err != nil {
+		t.Error(err)
+	}
+	config, err := loaded.ConfigFile()
+	if err != nil || config.Architecture != "arm64" || config.Config.User != "65532:65532" {
+		t.Errorf("the configuration is %+v (%v)", config, err)
+	}
+}
+
+// pushForeign pushes an image as another tool made it.
+func pushForeign(t *testing.T, ref string, foreign v1.Image) {
+	t.Helper()
+	manifest, err := foreign.RawManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mediaType, err := foreign.MediaType()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := foreign.RawConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	layers, err := foreign.Layers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	built := &Built{manifest: newBlob(string(mediaType), manifest), config: newBlob("", config)}
+	for _, layer := range layers {
+		content, err := layer.Compressed()
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(content)
+		if err != nil {
+			t.Fatal(err)
+		}
+		built.layers = append(built.layers, newBlob("", data))
+	}
+	push(t, ref, built)
+}
+
+// A base in Docker's form, as most are, with settings of its own.
+func TestBase(t *testing.T) {
+	host := newRegistry(t, nil)
+	base, err := random.Image(1000, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, err = mutate.Config(base, v1.Config{
+		User: "1001", Env: []string{"PATH=/bin"}, Entrypoint: []string{"/bin/opm"}, Cmd: []string{"registry"},
+		Labels: map[string]string{"vendor": "base", "a": "0"}, ExposedPorts: map[string]struct{}{"50051/tcp": {}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref := host + "/base/opm:latest"
+	pushForeign(t, ref, base)
+	client := NewClient(Options{})
+	img, err := client.Pull(t.Context(), ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = img.Close() }()
+	files, err := img.Base(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := Spec{
+		Base: files, Labels: map[string]string{"a": "1"}, Env: []string{"X=y"}, Cmd: []string{"serve", "/configs"},
+		Layers: []Layer{{Tree: fstest.MapFS{"foo/catalog.json": {Data: []byte("{}")}}, Target: "/configs"}},
+	}
+	built := mustBuild(t, spec)
+	if again := mustBuild(t, spec); again.Digest() != built.Digest() {
+		t.Error("the same spec gives another digest")
+	}
+	canonical := push(t, host+"/new/cat:v1", built)
+	dir := t.TempDir()
+	if err := WriteLayout(dir, canonical, built); err != nil {
+		t.Fatal(err)
+	}
+	index, err := layout.ImageIndexFromPath(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash, err := v1.NewHash(built.Digest())
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := index.Image(hash)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := validate.Image(result); err != nil {
+		t.Error(err)
+	}
+	config, err := result.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := v1.Config{
+		User: "1001", Env: []string{"PATH=/bin", "X=y"}, Entrypoint: []string{"/bin/opm"}, Cmd: []string{"serve", "/configs"},
+		Labels: map[string]string{"vendor": "base", "a": "1"}, ExposedPorts: map[string]struct{}{"50051/tcp": {}},
+	}
+	if diff := cmp.Diff(want, config.Config); diff != "" {
+		t.Errorf("configuration (-want +got):\n%s", diff)
+	}
+	if len(config.RootFS.DiffIDs) != 4 || len(config.History) != 4 {
+		t.Errorf("%d layers and %d entries of history, want 4 of each", len(config.RootFS.DiffIDs), len(config.History))
+	}
+	got, err := pullAndExtract(t.Context(), t, client, canonical, "/configs")
+	if err != nil || got["foo/catalog.json"] != "{}" {
+		t.Errorf("got %v (%v)", got, err)
+	}
+	spec.Entrypoint, spec.Cmd = []string{"/bin/other"}, nil
+	if config := mustBuild(t, spec).config; bytes.Contains(config.data, []byte(`"registry"`)) {
+		t.Errorf("the base's arguments are given to another program: %s", config.data)
+	}
+}
+
+func TestBaseRefuses(t *testing.T) {
+	host := newRegistry(t, nil)
+	for name, image := range map[string]*Built{
+		"no container image": imageOf(t, imgspecv1.MediaTypeImageLayerGzip, gzipped(t, tarball(t))),
+	} {
+		img, err := NewClient(Options{}).Pull(t.Context(), push(t, host+"/x:1", image))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = img.Close() }()
+		_, err = img.Base(t.Context(), t.TempDir())
+		wantError(t, err, KindContent, name)
+	}
 }

@@ -11,8 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-
-	"go.podman.io/image/v5/docker/reference"
 )
 
 // Cache keeps unpacked images in a directory. It is safe for concurrent use. The directory
@@ -139,11 +137,10 @@ func repositoryName(ref string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	digested, ok := named.(reference.Digested)
-	if !ok {
+	if named.digest == "" {
 		return "", faultf(KindInvalid, "only images named by digest are cached")
 	}
-	return digested.Digest().Encoded() + "-" + shortHash(named.Name()), nil
+	return named.digest.Encoded() + "-" + shortHash(named.repository()), nil
 }
 
 func fill(ctx context.Context, client *Client, ref, prefix, temp string) error {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -24,7 +25,7 @@ type cacheFixture struct {
 
 func newCacheFixture(t *testing.T) *cacheFixture {
 	t.Helper()
-	f := &cacheFixture{client: NewClient(Options{})}
+	f := &cacheFixture{client: NewClient(Options{Timeouts: Timeouts{Backoff: time.Millisecond}})}
 	built := catalogImage(t)
 	f.host = newRegistry(t, func(w http.ResponseWriter, r *http.Request) bool {
 		if f.broken.Load() {

@@ -198,16 +198,18 @@ func TestRegistryFailures(t *testing.T) {
 		"forbidden, not in JSON":   {wrap: onManifest(status(403, "go away")), kind: KindDenied},
 		"server error":             {wrap: onManifest(status(500, "oops")), kind: KindUnavailable, wants: []string{"500"}},
 		"gateway":                  {wrap: onManifest(status(503, "<html>")), kind: KindUnavailable},
-		"always too many requests": {wrap: onManifest(status(429, `{"errors":[{"code":"TOOMANYREQUESTS","message":"slow down"}]}`)), kind: KindUnavailable, wants: []string{"slow down"}},
+		"always too many requests": {wrap: onManifest(status(429, `{"errors":[{"code":"TOOMANYREQUESTS","message":"slow down"}]}`)), kind: KindUnavailable, wants: []string{"429 Too Many Requests (TOOMANYREQUESTS: slow down)"}},
+		"an endless error":         {wrap: onManifest(endless(404)), kind: KindNotFound},
+		"an endless manifest":      {wrap: onManifest(endless(200)), kind: KindContent, wants: []string{"has more than 4194304 bytes"}},
 		"a manifest that is none":  {wrap: onManifest(status(200, "<html>welcome")), kind: KindContent},
 		"never answers":            {wrap: onManifest(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }), opts: Options{Timeouts: Timeouts{Open: 50 * time.Millisecond}}, kind: KindUnavailable, wants: []string{"deadline"}},
 		"asks for a pause too long": {wrap: onManifest(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "3600")
 			w.WriteHeader(http.StatusTooManyRequests)
-		}), opts: Options{Timeouts: Timeouts{Open: 50 * time.Millisecond}}, kind: KindUnavailable, wants: []string{"deadline"}},
+		}), kind: KindUnavailable, wants: []string{"asks to be left alone for 1h0m0s"}},
 		"layer missing":              {wrap: onLayer(status(404, `{"errors":[{"code":"BLOB_UNKNOWN"}]}`)), kind: KindNotFound, wants: []string{layer.digest.String()}},
 		"layer fails":                {wrap: onLayer(status(502, "")), kind: KindUnavailable},
-		"layer with another content": {wrap: onLayer(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(changed) }), kind: KindContent, wants: []string{"what the registry sent as the blob " + layer.digest.String() + " has the digest sha256:"}},
+		"layer with another content": {wrap: onLayer(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(changed) }), kind: KindUnavailable, wants: []string{"what the registry sent as the blob " + layer.digest.String() + " has the digest sha256:"}},
 		"layer with another size":    {wrap: onLayer(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(append(layer.data, "more"...)) }), kind: KindContent, wants: []string{"in the registry, the manifest says"}},
 		"layer too long, size unsaid": {wrap: onLayer(func(w http.ResponseWriter, _ *http.Request) {
 			w.(http.Flusher).Flush()
@@ -216,7 +218,9 @@ func TestRegistryFailures(t *testing.T) {
 		"layer too short, size unsaid": {wrap: onLayer(func(w http.ResponseWriter, _ *http.Request) {
 			w.(http.Flusher).Flush()
 			_, _ = w.Write(layer.data[:50])
-		}), kind: KindContent, wants: []string{"ends after 50 of the"}},
+		}), kind: KindUnavailable, wants: []string{"connection failed after 50 bytes: the registry ended it too early"}},
+		"layer endless, size unsaid": {wrap: onLayer(endless(200)), kind: KindContent, wants: []string{"is longer than"}},
+		"layer is an endless error":  {wrap: onLayer(endless(500)), kind: KindUnavailable, wants: []string{"500"}},
 		"connection cut": {wrap: onLayer(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", strconv.Itoa(len(layer.data)))
 			_, _ = w.Write(layer.data[:50])
@@ -233,6 +237,7 @@ func TestRegistryFailures(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			wrap.Store(&test.wrap)
 			defer wrap.Store(nil)
+			test.opts.Timeouts.Backoff = time.Millisecond
 			_, err := pullAndExtract(t.Context(), t, NewClient(test.opts), ref, "/configs")
 			wantError(t, err, test.kind, test.wants...)
 		})
@@ -252,7 +257,7 @@ func TestManifestDigestIsVerified(t *testing.T) {
 	canonical := push(t, host+"/cat:v1", catalogImage(t))
 	lie = true
 	_, err := NewClient(Options{}).Pull(t.Context(), canonical)
-	wantError(t, err, KindContent, "sent a manifest that does not have the digest sha256:")
+	wantError(t, err, KindUnavailable, "sent a manifest that does not have the digest sha256:")
 }
 
 func TestTooManyRequestsIsRetried(t *testing.T) {
@@ -281,6 +286,19 @@ func TestCancelledPull(t *testing.T) {
 	wantError(t, err, KindUnavailable)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("%v is not context.Canceled", err)
+	}
+}
+
+// endless answers without end, until the client has had enough.
+func endless(status int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		part := make([]byte, 64<<10)
+		for {
+			if _, err := w.Write(part); err != nil {
+				return
+			}
+		}
 	}
 }
 

@@ -9,9 +9,13 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"go.podman.io/image/v5/pkg/docker/config"
 	"go.podman.io/image/v5/types"
+
+	"github.com/mainstay-dev/mainstay/internal/image/registry"
 )
 
 // credentials are logins that were given as bytes, such as a pull secret.
@@ -31,16 +35,75 @@ type login struct {
 // maxCredentials is the size of a Kubernetes Secret.
 const maxCredentials = 1 << 20
 
-// WithCredentials gives a client that also uses the logins of a Docker config, as it
-// stands in a Secret of type kubernetes.io/dockerconfigjson or kubernetes.io/dockercfg.
-// A login for the same key beats the one of AuthFile; the home directory's are not used.
-// Only logins are read: helper programs that the config names are never run.
-func (c *Client) WithCredentials(dockerConfig []byte) (*Client, error) {
-	creds, err := parseCredentials(dockerConfig)
-	if err != nil {
-		return nil, fail("read credentials", "", err)
+// WithCredentials gives a client that also uses the logins of Docker configs, as they
+// stand in Secrets of type kubernetes.io/dockerconfigjson or kubernetes.io/dockercfg. Of
+// two logins for the same key the one of the earlier config counts; both beat the one of
+// AuthFile. The home directory's are not used. Only logins are read: helper programs that
+// a config names are never run.
+func (c *Client) WithCredentials(dockerConfigs ...[]byte) (*Client, error) {
+	all := &credentials{auths: map[string]login{}}
+	for _, config := range slices.Backward(dockerConfigs) {
+		creds, err := parseCredentials(config)
+		if err != nil {
+			return nil, fail("read credentials", "", err)
+		}
+		maps.Copy(all.auths, creds.auths)
+		all.secrets = append(all.secrets, creds.secrets...)
 	}
-	return &Client{opts: c.opts, creds: creds}, nil
+	return &Client{opts: c.opts, creds: all, shared: c.shared}, nil
+}
+
+// login finds the login for a repository: that of the longest part of its name that has
+// one.
+func (c *Client) login(sys *types.SystemContext, n name) (registry.Login, error) {
+	if c.creds == nil {
+		found, err := config.GetCredentials(sys, n.repository())
+		if err != nil {
+			return registry.Login{}, faultf(KindDenied, "find the login for %s: %w", n.domain, err)
+		}
+		return registry.Login{Username: found.Username, Password: found.Password, IdentityToken: found.IdentityToken}, nil
+	}
+	auths, err := c.creds.with(c.opts.AuthFile)
+	if err != nil {
+		return registry.Login{}, err
+	}
+	return find(auths, n.repository()).parts(), nil
+}
+
+// find gives the login for a repository: by its name, by each longer part of it, and by
+// the registry as docker login once wrote it, an address such as https://host/v1/.
+func find(auths map[string]login, repository string) login {
+	for key := repository; ; {
+		if found, ok := auths[key]; ok {
+			return found
+		}
+		slash := strings.LastIndex(key, "/")
+		if slash < 0 {
+			break
+		}
+		key = key[:slash]
+	}
+	host, _, _ := strings.Cut(repository, "/")
+	for _, key := range slices.Sorted(maps.Keys(auths)) {
+		if hostOfKey(key) == hostOfKey(host) {
+			return auths[key]
+		}
+	}
+	return login{}
+}
+
+// hostOfKey gives the registry of a key that is one, empty for the key of a repository.
+func hostOfKey(key string) string {
+	bare := strings.TrimPrefix(strings.TrimPrefix(key, "https://"), "http://")
+	host, path, _ := strings.Cut(bare, "/")
+	if bare == key && path != "" {
+		return ""
+	}
+	switch host {
+	case "docker.io", "registry-1.docker.io":
+		return "index.docker.io"
+	}
+	return host
 }
 
 func parseCredentials(data []byte) (*credentials, error) {
@@ -65,7 +128,7 @@ func parseCredentials(data []byte) (*credentials, error) {
 			return nil, faultf(KindInvalid, "the docker config's login for %q: %w", scrub(key, nil), err)
 		}
 		creds.auths[key] = normal
-		creds.hide(entry.Password, normal.Auth, normal.IdentityToken, normal.password())
+		creds.hide(entry.Password, normal.Auth, normal.IdentityToken, normal.parts().Password)
 	}
 	return creds, nil
 }
@@ -88,13 +151,14 @@ func (l login) normal() (login, error) {
 	return login{Auth: l.Auth, IdentityToken: l.IdentityToken}, nil
 }
 
-func (l login) password() string {
-	plain, err := base64.StdEncoding.DecodeString(l.Auth)
-	if err != nil {
-		return ""
+// parts gives what a normal entry holds.
+func (l login) parts() registry.Login {
+	parts := registry.Login{IdentityToken: l.IdentityToken}
+	if plain, err := base64.StdEncoding.DecodeString(l.Auth); err == nil {
+		parts.Username, parts.Password, _ = strings.Cut(string(plain), ":")
+		parts.Password = strings.TrimRight(parts.Password, "\x00") // as docker's own reader does
 	}
-	_, password, _ := strings.Cut(string(plain), ":")
-	return password
+	return parts
 }
 
 func (c *credentials) hide(secrets ...string) {
@@ -106,37 +170,39 @@ func (c *credentials) hide(secrets ...string) {
 	}
 }
 
-// install makes the library use the credentials, by a file that only this user can read:
-// mirrors need logins too, and the library takes more than one only from a file. The
-// returned function removes it.
-func (c *credentials) install(sys *types.SystemContext) (func(), error) {
-	if c == nil {
-		return func() {}, nil
-	}
+// with adds the logins to those of a file, which may be missing.
+func (c *credentials) with(file string) (map[string]login, error) {
 	auths := map[string]login{}
-	if sys.AuthFilePath != "" {
-		fromFile, err := readAuthFile(sys.AuthFilePath)
+	if file != "" {
+		fromFile, err := readAuthFile(file)
 		if err != nil {
 			return nil, err
 		}
 		maps.Copy(auths, fromFile)
 	}
 	maps.Copy(auths, c.auths)
+	return auths, nil
+}
+
+// install makes the library use the credentials, by a file in a directory that only this
+// user can read.
+func (c *credentials) install(sys *types.SystemContext, dir string) error {
+	if c == nil {
+		return nil
+	}
+	auths, err := c.with(sys.AuthFilePath)
+	if err != nil {
+		return err
+	}
 	data, err := json.Marshal(map[string]any{"auths": auths})
 	if err != nil {
-		return nil, fmt.Errorf("encode credentials: %w", err)
+		return fmt.Errorf("encode credentials: %w", err)
 	}
-	dir, err := os.MkdirTemp("", "mainstay-auth-")
-	if err != nil {
-		return nil, fmt.Errorf("store credentials for the registry client (TMPDIR must be writable): %w", err)
-	}
-	cleanup := func() { _ = os.RemoveAll(dir) }
 	sys.AuthFilePath = filepath.Join(dir, "config.json")
 	if err := os.WriteFile(sys.AuthFilePath, data, 0o600); err != nil {
-		cleanup()
-		return nil, fmt.Errorf("store credentials for the registry client: %w", err)
+		return fmt.Errorf("store credentials for the signature reader (TMPDIR must be writable): %w", err)
 	}
-	return cleanup, nil
+	return nil
 }
 
 func readAuthFile(file string) (map[string]login, error) {

@@ -14,6 +14,8 @@ import (
 
 	"github.com/docker/distribution/registry/api/errcode"
 	"go.podman.io/image/v5/docker"
+
+	"github.com/mainstay-dev/mainstay/internal/image/registry"
 )
 
 // Kind says what should happen after an error.
@@ -141,6 +143,22 @@ func kindOf(err error) Kind {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return KindUnavailable
 	}
+	var answer *registry.StatusError
+	var login *registry.LoginError
+	var tooLarge *registry.TooLargeError
+	switch {
+	case errors.As(err, &answer):
+		return kindOfStatus(answer.Status)
+	case errors.As(err, &login):
+		return KindDenied
+	case errors.As(err, &tooLarge):
+		return KindContent
+	}
+	return kindOfLibrary(err)
+}
+
+// kindOfLibrary knows the errors of what reads signatures.
+func kindOfLibrary(err error) Kind {
 	var unauthorized docker.ErrUnauthorizedForCredentials
 	if errors.As(err, &unauthorized) {
 		return KindDenied

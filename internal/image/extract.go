@@ -43,7 +43,12 @@ func (img *Image) extract(ctx context.Context, prefix, dir string) (Stats, error
 		return Stats{}, err
 	}
 	defer func() { _ = root.Close() }() // What was written has been closed.
-	x, err := newUnpacker(root, prefix, img.client.opts.Limits)
+	return img.unpack(ctx, prefix, directory{root})
+}
+
+// unpack applies the layers to a tree.
+func (img *Image) unpack(ctx context.Context, prefix string, to destination) (Stats, error) {
+	x, err := newUnpacker(to, prefix, img.client.opts.Limits)
 	if err != nil {
 		return Stats{}, err
 	}
@@ -119,13 +124,15 @@ func decompress(r io.Reader) (io.Reader, func(), error) {
 		if err != nil {
 			return nil, nil, badContent("decompress the archive: %w", err)
 		}
-		return z, func() { _ = z.Close() }, nil
+		ahead := newReadAhead(z)
+		return ahead, func() { ahead.Close(); _ = z.Close() }, nil
 	case bytes.HasPrefix(magic, zstdMagic):
 		z, err := zstd.NewReader(buffered, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxZstdWindow))
 		if err != nil {
 			return nil, nil, badContent("decompress the archive: %w", err)
 		}
-		return z, z.Close, nil
+		ahead := newReadAhead(z)
+		return ahead, func() { ahead.Close(); z.Close() }, nil
 	case bytes.HasPrefix(magic, xzMagic), bytes.HasPrefix(magic, bzipMagic):
 		return nil, nil, badContent("the archive is compressed by xz or bzip2; only gzip, zstd and plain archives are read")
 	default:

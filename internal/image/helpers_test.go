@@ -44,9 +44,20 @@ type middleware func(w http.ResponseWriter, r *http.Request) bool
 // newRegistry starts a registry and gives its host:port.
 func newRegistry(t *testing.T, wrap middleware) string {
 	t.Helper()
-	server := httptest.NewServer(registryHandler(wrap))
+	server := newServer(t, wrap)
 	t.Cleanup(server.Close)
-	return strings.TrimPrefix(server.URL, "http://")
+	return hostOf(server)
+}
+
+// newServer starts a registry, which the caller closes.
+func newServer(t *testing.T, wrap middleware) *httptest.Server {
+	t.Helper()
+	return httptest.NewServer(registryHandler(wrap))
+}
+
+func hostOf(server *httptest.Server) string {
+	_, host, _ := strings.Cut(server.URL, "://")
+	return host
 }
 
 func registryHandler(wrap middleware) http.Handler {
@@ -108,6 +119,19 @@ func gzipped(t testing.TB, data []byte) []byte {
 	return out.Bytes()
 }
 
+func gunzip(t testing.TB, data []byte) []byte {
+	t.Helper()
+	r, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plain
+}
+
 // imageOf makes an image with the given layers as they are.
 func imageOf(t *testing.T, mediaType string, layers ...[]byte) *Built {
 	t.Helper()
@@ -162,7 +186,7 @@ func pullAndExtract(ctx context.Context, t *testing.T, client *Client, ref, pref
 
 // tree gives the files of a directory with their content; a directory ends with a slash,
 // a link's content is "-> target".
-func tree(t *testing.T, dir string) map[string]string {
+func tree(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	got := map[string]string{}
 	err := filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {

@@ -2,21 +2,16 @@ package image
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"fmt"
-	"net"
 	"os"
 	"os/user"
-	"path/filepath"
 	"runtime"
-	"strings"
 	"sync"
 	"time"
 
-	"go.podman.io/image/v5/docker/reference"
 	"go.podman.io/image/v5/pkg/sysregistriesv2"
 	"go.podman.io/image/v5/types"
+
+	"github.com/mainstay-dev/mainstay/internal/image/registry"
 )
 
 // Options configure a [Client]. The zero value works on every machine: where a file is
@@ -43,6 +38,18 @@ type Options struct {
 	// AuthFile is a Docker config.json with credentials. A missing file has none.
 	// Empty: the shared places, which include the home directory's.
 	AuthFile string
+	// Mirrors gives rules beside those of registries.conf. It is called for every
+	// operation, so that what it gives may change. Nil: there are none.
+	Mirrors func() []MirrorRule
+	// SkipTLSVerify takes whatever certificate a registry shows.
+	SkipTLSVerify bool
+	// Insecure does so too, and reaches registries that do not speak TLS over plain HTTP.
+	Insecure bool
+	// RequestsPerSecond is how often each registry is asked at most on average, in bursts
+	// of twice as many. Default 100, and no bound for a registry on this machine: pulling a
+	// bundle takes about four requests, so that a program that went wrong is held back and
+	// hardly anything else.
+	RequestsPerSecond float64
 	// UserAgent is sent to registries. Empty: "mainstay".
 	UserAgent string
 	// Architecture is chosen from multi-platform images, always with the OS linux, in
@@ -62,8 +69,12 @@ type Timeouts struct {
 	// Transfer is for all of one Extract or Push. Default 30 minutes: 2 GiB of layers at
 	// 10 Mbit/s.
 	Transfer time.Duration
-	// Stall ends a download that gave no byte for so long. Default one minute.
+	// Stall ends a connection that gave less than 16 KiB, and not the end, in so long: it is
+	// begun again where it broke off, a few times. Default one minute.
 	Stall time.Duration
+	// Backoff is the first pause before something that failed is tried again; each further
+	// one is twice as long. Default 250 ms.
+	Backoff time.Duration
 }
 
 // Limits bound what one image may make this program do. Content over a limit is an error
@@ -88,6 +99,8 @@ type Limits struct {
 	// Files counts the files, directories and links written. Default 200,000; a catalog
 	// of 5,000 packages with 20 files each has half of it.
 	Files int
+	// NameBytes is the length of the paths of all of them. Default 32 MiB: 160 bytes each.
+	NameBytes int64
 	// PathBytes is the length of one path. Default 1024.
 	PathBytes int
 	// Depth counts the elements of one path. Default 64.
@@ -105,12 +118,13 @@ func (l Limits) withDefaults() Limits {
 		Bytes:       positive(l.Bytes, gib),
 		FileBytes:   positive(l.FileBytes, gib/2),
 		Files:       positive(l.Files, 200_000),
+		NameBytes:   positive(l.NameBytes, 32<<20),
 		PathBytes:   positive(l.PathBytes, 1024),
 		Depth:       positive(l.Depth, 64),
 	}
 }
 
-func positive[T int | int64 | time.Duration](value, fallback T) T {
+func positive[T int | int64 | float64 | time.Duration](value, fallback T) T {
 	if value > 0 {
 		return value
 	}
@@ -118,10 +132,12 @@ func positive[T int | int64 | time.Duration](value, fallback T) T {
 }
 
 // Client talks to registries. It is safe for concurrent use and holds no connection or
-// file between operations.
+// file between operations. It remembers how each registry wants to be asked: its pauses,
+// its way to log in, and tokens that are still good.
 type Client struct {
-	opts  Options
-	creds *credentials
+	opts   Options
+	creds  *credentials
+	shared *registry.Shared
 }
 
 // NewClient makes a client. It reads nothing: a file that cannot be read is an error of
@@ -131,21 +147,22 @@ func NewClient(opts Options) *Client {
 	opts.Timeouts.Open = positive(opts.Timeouts.Open, 2*time.Minute)
 	opts.Timeouts.Transfer = positive(opts.Timeouts.Transfer, 30*time.Minute)
 	opts.Timeouts.Stall = positive(opts.Timeouts.Stall, time.Minute)
+	opts.Timeouts.Backoff = positive(opts.Timeouts.Backoff, 250*time.Millisecond)
 	if opts.UserAgent == "" {
 		opts.UserAgent = "mainstay"
 	}
 	if opts.Architecture == "" {
 		opts.Architecture = runtime.GOARCH
 	}
-	return &Client{opts: opts}
+	return &Client{opts: opts, shared: registry.NewShared(positive(opts.RequestsPerSecond, 100), opts.Timeouts.Backoff)}
 }
 
-// system makes the library's context for one operation on one image. The returned
-// function removes the temporary file with credentials, if any; it must be called when the
-// operation's last request is done.
-func (c *Client) system(named reference.Named) (*types.SystemContext, func(), error) {
+// system says where the machine's files are.
+func (c *Client) system() *types.SystemContext {
 	ensureHome()
-	sys := &types.SystemContext{
+	// The library keeps registries.conf for the life of the process otherwise.
+	sysregistriesv2.InvalidateCache()
+	return &types.SystemContext{
 		SystemRegistriesConfPath: c.opts.RegistriesConf,
 		RegistriesDirPath:        c.opts.RegistriesDir,
 		DockerPerHostCertDirPath: c.opts.CertsDir,
@@ -154,28 +171,6 @@ func (c *Client) system(named reference.Named) (*types.SystemContext, func(), er
 		ArchitectureChoice:       c.opts.Architecture,
 		OSChoice:                 "linux",
 	}
-	if err := c.trustCADir(sys); err != nil {
-		return nil, nil, err
-	}
-	// The library keeps registries.conf for the life of the process otherwise.
-	sysregistriesv2.InvalidateCache()
-	registry, err := sysregistriesv2.FindRegistry(sys, named.Name())
-	if err != nil {
-		return nil, nil, faultf(KindDenied, "read the registries configuration: %w", err)
-	}
-	switch {
-	case registry == nil && isLoopback(reference.Domain(named)) && !c.hasCerts(named):
-		// As with every container tool, a registry on this machine may be plain HTTP or
-		// self-signed: there is no network between. Configuring it makes it strict.
-		sys.DockerInsecureSkipTLSVerify = types.OptionalBoolTrue
-	case registry != nil && registry.Blocked:
-		return nil, nil, faultf(KindDenied, "the registry %s is blocked by the registries configuration", registry.Prefix)
-	}
-	cleanup, err := c.creds.install(sys)
-	if err != nil {
-		return nil, nil, err
-	}
-	return sys, cleanup, nil
 }
 
 // ensureHome sets HOME to "/", as container runtimes do, where a process has none and its
@@ -189,6 +184,30 @@ var ensureHome = sync.OnceFunc(func() {
 	}
 })
 
+// sessionOptions are what sessions of one client differ in.
+type sessionOptions struct {
+	push bool // the right to upload is needed
+	once bool // there is another place to ask
+}
+
+// session opens a place. Nothing is connected to yet.
+func (c *Client) session(sys *types.SystemContext, place source, opts sessionOptions) (*registry.Session, error) {
+	config, err := c.tlsConfig(sys, place)
+	if err != nil {
+		return nil, err
+	}
+	login, err := c.login(sys, place.name)
+	if err != nil {
+		return nil, err
+	}
+	return registry.NewSession(registry.Options{
+		Host: place.name.domain, Repository: place.name.path,
+		Push: opts.push, Once: opts.once, Insecure: place.insecure,
+		Unlimited: c.opts.RequestsPerSecond <= 0 && isLoopback(place.name.domain),
+		TLS:       config, Login: login, UserAgent: c.opts.UserAgent, Answer: c.opts.Timeouts.Stall, Shared: c.shared,
+	}), nil
+}
+
 func (c *Client) secrets() []string {
 	if c.creds == nil {
 		return nil
@@ -196,62 +215,7 @@ func (c *Client) secrets() []string {
 	return c.creds.secrets
 }
 
-func (c *Client) hasCerts(named reference.Named) bool {
-	if c.opts.CertsDir == "" {
-		return false
-	}
-	_, err := os.Stat(filepath.Join(c.opts.CertsDir, reference.Domain(named)))
-	return err == nil
-}
-
-// trustCADir adds the certificate authorities of CADir to the system's. The library
-// completes RootCAs by what CertsDir holds for a host, so the pool is made anew for each
-// operation and never shared between two.
-func (c *Client) trustCADir(sys *types.SystemContext) error {
-	if c.opts.CADir == "" {
-		return nil
-	}
-	entries, err := os.ReadDir(c.opts.CADir)
-	if os.IsNotExist(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("read certificate authorities: %w", err)
-	}
-	pool, err := x509.SystemCertPool()
-	if err != nil {
-		pool = x509.NewCertPool()
-	}
-	for _, entry := range entries {
-		if ext := filepath.Ext(entry.Name()); entry.IsDir() || (ext != ".crt" && ext != ".pem") {
-			continue
-		}
-		file := filepath.Join(c.opts.CADir, entry.Name())
-		pem, err := os.ReadFile(file)
-		if err != nil {
-			return fmt.Errorf("read certificate authorities: %w", err)
-		}
-		if !pool.AppendCertsFromPEM(pem) {
-			return fmt.Errorf("read certificate authorities: %s holds no PEM certificate", file)
-		}
-	}
-	sys.BaseTLSConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
-	return nil
-}
-
-func isLoopback(domain string) bool {
-	host := domain
-	if h, _, err := net.SplitHostPort(domain); err == nil {
-		host = h
-	}
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	ip := net.ParseIP(strings.Trim(host, "[]"))
-	return ip != nil && ip.IsLoopback()
-}
-
-// open makes the context of an operation that reads manifests.
+// openContext makes the context of an operation that reads manifests.
 func (c *Client) openContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, c.opts.Timeouts.Open)
 }

@@ -4,15 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
-	"strings"
 	"sync"
 
 	"github.com/opencontainers/go-digest"
 	imgspecv1 "github.com/opencontainers/image-spec/specs-go/v1"
-	"go.podman.io/image/v5/docker"
-	"go.podman.io/image/v5/docker/reference"
-	libimage "go.podman.io/image/v5/image"
 	"go.podman.io/image/v5/manifest"
 	"go.podman.io/image/v5/types"
 )
@@ -32,10 +27,10 @@ type Image struct {
 
 	client    *Client
 	ref       string
-	source    types.ImageSource
+	remote    *remote
 	layers    []layer
+	config    *imgspecv1.Image // nil for artifacts
 	closeOnce sync.Once
-	cleanup   func()
 }
 
 // layer is one layer as the manifest describes it.
@@ -57,21 +52,21 @@ func (c *Client) resolve(ctx context.Context, ref string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if _, ok := named.(reference.Digested); ok {
+	if named.digest != "" {
 		return named.String(), nil
 	}
 	ctx, cancel := c.openContext(ctx)
 	defer cancel()
-	source, cleanup, err := c.openSource(ctx, named)
+	remote, err := c.remote(named)
 	if err != nil {
 		return "", err
 	}
-	defer cleanup()
-	raw, _, err := source.GetManifest(ctx, nil)
+	defer remote.Close()
+	found, err := remote.digest(ctx)
 	if err != nil {
 		return "", err
 	}
-	return canonicalName(named, raw)
+	return named.at(found).String(), nil
 }
 
 // Pull opens an image: it reads the manifest, chooses the platform, applies the signature
@@ -91,11 +86,11 @@ func (c *Client) pull(ctx context.Context, ref string) (*Image, error) {
 	}
 	ctx, cancel := c.openContext(ctx)
 	defer cancel()
-	source, cleanup, err := c.openSource(ctx, named)
+	remote, err := c.remote(named)
 	if err != nil {
 		return nil, err
 	}
-	img := &Image{client: c, ref: ref, source: source, cleanup: cleanup}
+	img := &Image{client: c, ref: ref, remote: remote}
 	if err := img.open(ctx, named); err != nil {
 		_ = img.Close()
 		return nil, err
@@ -103,159 +98,76 @@ func (c *Client) pull(ctx context.Context, ref string) (*Image, error) {
 	return img, nil
 }
 
-// openSource connects to the registry, or to a mirror of it, and reads the manifest. The
-// returned function closes the source.
-func (c *Client) openSource(ctx context.Context, named reference.Named) (types.ImageSource, func(), error) {
-	sys, cleanup, err := c.system(named)
-	if err != nil {
-		return nil, nil, err
-	}
-	ref, err := docker.NewReference(named)
-	if err != nil {
-		cleanup()
-		return nil, nil, faultf(KindInvalid, "%w", err)
-	}
-	source, err := ref.NewImageSource(ctx, sys)
-	if err != nil {
-		cleanup()
-		return nil, nil, err
-	}
-	return source, func() {
-		_ = source.Close()
-		cleanup()
-	}, nil
-}
-
 // Close releases the image. It may be called more than once.
 func (img *Image) Close() error {
-	img.closeOnce.Do(img.cleanup)
+	img.closeOnce.Do(img.remote.Close)
 	return nil
 }
 
-func (img *Image) open(ctx context.Context, named reference.Named) error {
-	whole := libimage.UnparsedInstance(img.source, nil)
-	raw, mediaType, err := readManifest(ctx, img.source, nil, named)
+func (img *Image) open(ctx context.Context, named name) error {
+	raw, mediaType, err := img.remote.manifest(ctx, "")
 	if err != nil {
 		return err
 	}
-	if img.Canonical, err = canonicalName(named, raw); err != nil {
-		return err
+	whole := named.digest
+	if whole == "" {
+		if whole, err = manifest.Digest(raw); err != nil {
+			return badContent("compute the digest of the manifest: %w", err)
+		}
 	}
-	instance := whole
+	img.Canonical = named.at(whole).String()
+	var instance digest.Digest
 	if manifest.MIMETypeIsMultiImage(mediaType) {
-		chosen, err := choosePlatform(raw, mediaType, img.client.opts.Architecture)
-		if err != nil {
+		if instance, raw, mediaType, err = img.choose(ctx, raw, mediaType); err != nil {
 			return err
 		}
-		instance = libimage.UnparsedInstance(img.source, &chosen)
-		if err := img.client.verify(ctx, instance); err != nil {
-			return err
-		}
-		if raw, mediaType, err = readManifest(ctx, img.source, &chosen, named); err != nil {
-			return err
-		}
-	} else if err := img.client.verify(ctx, instance); err != nil {
+	}
+	if err := img.client.verify(ctx, subject{named: named, instance: instance, manifest: raw}); err != nil {
 		return err
 	}
 	return img.readContent(ctx, raw, mediaType)
 }
 
-// readManifest reads a manifest, gives its media type, and refuses one that does not have
-// the digest by which it was asked for.
-func readManifest(ctx context.Context, source types.ImageSource, instance *digest.Digest, named reference.Named) ([]byte, string, error) {
-	raw, mediaType, err := source.GetManifest(ctx, instance)
-	if err != nil {
-		return nil, "", err
-	}
-	want, wanted := digest.Digest(""), false
-	if instance != nil {
-		want, wanted = *instance, true
-	} else if digested, ok := named.(reference.Digested); ok {
-		want, wanted = digested.Digest(), true
-	}
-	if wanted {
-		matches, err := manifest.MatchesDigest(raw, want)
-		if err != nil {
-			return nil, "", badContent("compute the digest of the manifest: %w", err)
-		}
-		if !matches {
-			return nil, "", badContent("the registry sent a manifest that does not have the digest %s", want)
-		}
-	}
-	if !slices.Contains(manifest.DefaultRequestedManifestMIMETypes, mediaType) {
-		mediaType = manifest.GuessMIMEType(raw)
-	}
-	return raw, mediaType, nil
-}
-
-func canonicalName(named reference.Named, raw []byte) (string, error) {
-	if _, ok := named.(reference.Digested); ok {
-		return named.String(), nil
-	}
-	sum, err := manifest.Digest(raw)
-	if err != nil {
-		return "", badContent("compute the digest of the manifest: %w", err)
-	}
-	canonical, err := reference.WithDigest(reference.TrimNamed(named), sum)
-	if err != nil {
-		return "", badContent("name the image by digest: %w", err)
-	}
-	return canonical.String(), nil
-}
-
-// choosePlatform picks linux/<architecture> from a list, and names what there is when it
-// is missing.
-func choosePlatform(raw []byte, mediaType, architecture string) (digest.Digest, error) {
-	list, err := manifest.ListFromBlob(raw, mediaType)
-	if err != nil {
-		return "", badContent("read the list of platforms: %w", err)
-	}
-	chosen, err := list.ChooseInstance(&types.SystemContext{OSChoice: "linux", ArchitectureChoice: architecture})
-	if err == nil {
-		return chosen, nil
-	}
-	var names []string
-	for _, instance := range list.Instances() {
-		details, err := list.Instance(instance)
-		if err != nil || details.ReadOnly.Platform == nil {
-			continue
-		}
-		p := details.ReadOnly.Platform
-		name := strings.TrimSuffix(p.OS+"/"+p.Architecture+"/"+p.Variant, "/")
-		if !slices.Contains(names, name) && len(names) < 32 {
-			names = append(names, name)
-		}
-	}
-	if len(names) == 0 {
-		return "", badContent("it has no platform linux/%s; it names none", architecture)
-	}
-	slices.Sort(names)
-	return "", badContent("it has no platform linux/%s; it has %s", architecture, strings.Join(names, ", "))
-}
-
 func (img *Image) readContent(ctx context.Context, raw []byte, mediaType string) error {
+	parsed, err := parseManifest(raw, mediaType, img.client.opts.Limits.Layers)
+	if err != nil {
+		return err
+	}
+	img.Annotations, img.layers = parsed.annotations, parsed.layers
+	return img.readConfig(ctx, parsed.config)
+}
+
+// contents is what a manifest tells of an image.
+type contents struct {
+	annotations map[string]string
+	layers      []layer
+	config      types.BlobInfo
+}
+
+func parseManifest(raw []byte, mediaType string, maxLayers int) (*contents, error) {
 	parsed, err := manifest.FromBlob(raw, mediaType)
 	if err != nil {
-		return badContent("read the manifest: %w", err)
+		return nil, badContent("read the manifest: %w", err)
 	}
+	c := &contents{config: parsed.ConfigInfo()}
 	switch m := parsed.(type) {
 	case *manifest.OCI1:
-		img.Annotations = m.Annotations
+		c.annotations = m.Annotations
 	case *manifest.Schema2:
 	default:
-		return badContent("its manifest has the obsolete or unknown type %q; push it again with a current tool", mediaType)
+		return nil, badContent("its manifest has the obsolete or unknown type %q; push it again with a current tool", mediaType)
 	}
 	infos := parsed.LayerInfos()
-	if limit := img.client.opts.Limits.Layers; len(infos) > limit {
-		return badContent("it has %d layers, at most %d are read", len(infos), limit)
+	if len(infos) > maxLayers {
+		return nil, badContent("it has %d layers, at most %d are read", len(infos), maxLayers)
 	}
 	for _, info := range infos {
 		if err := info.Digest.Validate(); err != nil {
-			return badContent("read the manifest: layer %q: %w", info.Digest, err)
+			return nil, badContent("read the manifest: layer %q: %w", info.Digest, err)
 		}
-		img.layers = append(img.layers, layer{digest: info.Digest, size: info.Size, mediaType: info.MediaType})
+		c.layers = append(c.layers, layer{digest: info.Digest, size: info.Size, mediaType: info.MediaType})
 	}
-	return img.readConfig(ctx, parsed.ConfigInfo())
+	return c, nil
 }
 
 // maxConfig is what the registry client allows a manifest to have, too.
@@ -286,6 +198,6 @@ func (img *Image) readConfig(ctx context.Context, info types.BlobInfo) error {
 	if err := json.Unmarshal(data, &config); err != nil {
 		return badContent("read its configuration: %w", err)
 	}
-	img.Labels = config.Config.Labels
+	img.config, img.Labels = &config, config.Config.Labels
 	return nil
 }

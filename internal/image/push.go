@@ -1,18 +1,14 @@
 package image
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 
 	"github.com/opencontainers/image-spec/specs-go"
 	imgspecv1 "github.com/opencontainers/image-spec/specs-go/v1"
-	"go.podman.io/image/v5/docker"
-	"go.podman.io/image/v5/docker/reference"
-	"go.podman.io/image/v5/pkg/blobinfocache/none"
-	"go.podman.io/image/v5/types"
+
+	"github.com/mainstay-dev/mainstay/internal/image/registry"
 )
 
 // Progress tells how far a push has come with one part of the image.
@@ -40,7 +36,7 @@ func (c *Client) push(ctx context.Context, ref string, progress func(Progress), 
 	if err != nil {
 		return "", err
 	}
-	if _, ok := named.(reference.Digested); ok {
+	if named.digest != "" {
 		return "", faultf(KindInvalid, "an image is pushed to a tag, its digest follows from its content")
 	}
 	top, err := topLevel(images)
@@ -49,27 +45,35 @@ func (c *Client) push(ctx context.Context, ref string, progress func(Progress), 
 	}
 	ctx, cancel := c.transferContext(ctx)
 	defer cancel()
-	sys, cleanup, err := c.system(named)
+	session, err := c.pushSession(named)
 	if err != nil {
 		return "", err
 	}
-	defer cleanup()
-	target, err := docker.NewReference(named)
-	if err != nil {
-		return "", faultf(KindInvalid, "%w", err)
-	}
-	destination, err := target.NewImageDestination(ctx, sys)
-	if err != nil {
+	defer session.Close()
+	if err := upload(ctx, session, named, top, progress, images); err != nil {
 		return "", err
 	}
-	defer func() { _ = destination.Close() }() // What counts was committed.
-	if err := upload(ctx, destination, top, progress, images); err != nil {
-		return "", err
-	}
-	return canonicalName(named, top.data)
+	return named.at(top.digest).String(), nil
 }
 
-func upload(ctx context.Context, destination types.ImageDestination, top blob, progress func(Progress), images []*Built) error {
+// pushSession opens the repository that is named, never a mirror of it.
+func (c *Client) pushSession(named name) (*registry.Session, error) {
+	sys := c.system()
+	configured, err := c.registryOf(sys, named.repository())
+	if err != nil {
+		return nil, err
+	}
+	if configured != nil && configured.Blocked {
+		return nil, faultf(KindDenied, "the registry %s is blocked by the registries configuration", configured.Prefix)
+	}
+	insecure, err := c.insecure(sys, named)
+	if err != nil {
+		return nil, err
+	}
+	return c.session(sys, source{name: named, insecure: insecure}, sessionOptions{push: true})
+}
+
+func upload(ctx context.Context, session *registry.Session, named name, top blob, progress func(Progress), images []*Built) error {
 	if progress == nil {
 		progress = func(Progress) {}
 	}
@@ -79,51 +83,39 @@ func upload(ctx context.Context, destination types.ImageDestination, top blob, p
 			if sent[part.digest.String()] {
 				continue
 			}
-			if err := putBlob(ctx, destination, part, progress); err != nil {
-				return fmt.Errorf("upload %s: %w", part.digest, err)
+			if err := putBlob(ctx, session, part, progress); err != nil {
+				return err
 			}
 			sent[part.digest.String()] = true
 		}
 		if top.digest == image.manifest.digest {
 			continue
 		}
-		if err := destination.PutManifest(ctx, image.manifest.data, &image.manifest.digest); err != nil {
-			return fmt.Errorf("upload the manifest for %s: %w", image.platform.Architecture, err)
+		if err := session.PutManifest(ctx, image.manifest.digest.String(), image.manifest.mediaType, image.manifest.data); err != nil {
+			return fmt.Errorf("for %s: %w", image.platform.Architecture, err)
 		}
 	}
-	if err := destination.PutManifest(ctx, top.data, nil); err != nil {
-		return fmt.Errorf("upload the manifest: %w", err)
-	}
-	return destination.Commit(ctx, nil)
+	return session.PutManifest(ctx, named.version(), top.mediaType, top.data)
 }
 
-func putBlob(ctx context.Context, destination types.ImageDestination, part blob, progress func(Progress)) error {
-	state := Progress{Digest: part.digest.String(), Size: int64(len(part.data))}
-	body := &countingReader{r: bytes.NewReader(part.data), report: func(n int) {
-		state.Sent += int64(n)
-		progress(state)
-	}}
-	info := types.BlobInfo{Digest: part.digest, Size: state.Size, MediaType: part.mediaType}
-	if _, err := destination.PutBlob(ctx, body, info, none.NoCache, part.mediaType == imgspecv1.MediaTypeImageConfig); err != nil {
+func putBlob(ctx context.Context, session *registry.Session, part blob, progress func(Progress)) error {
+	state := Progress{Digest: part.digest.String(), Size: part.size()}
+	exists, err := session.HasBlob(ctx, part.digest)
+	if err != nil {
 		return err
 	}
-	// The registry client asks whether the blob exists, and does not read it if so.
-	state.Done, state.Exists = true, state.Sent == 0
+	if !exists {
+		err = session.PutBlob(ctx, part.digest, part.size(), part.open, func(sent int64) {
+			state.Sent = sent
+			progress(state)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	state.Done, state.Exists = true, exists
 	progress(state)
 	return nil
-}
-
-type countingReader struct {
-	r      io.Reader
-	report func(int)
-}
-
-func (c *countingReader) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
-	if n > 0 {
-		c.report(n)
-	}
-	return n, err
 }
 
 // topLevel gives the manifest that the tag points to: the image's, or an index of several.

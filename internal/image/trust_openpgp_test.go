@@ -17,7 +17,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	imgspecv1 "github.com/opencontainers/image-spec/specs-go/v1"
+	"go.podman.io/image/v5/pkg/sysregistriesv2"
 )
 
 // sign pushes a signature in cosign's form beside an image.
@@ -97,5 +99,28 @@ func TestSignatures(t *testing.T) {
 	sign(t, key, canonical, repository)
 	if err := pull(); err != nil {
 		t.Errorf("the signature is good: %v", err)
+	}
+}
+
+// What the library is told for signatures is what is configured.
+func TestRegistriesConfForTheLibrary(t *testing.T) {
+	entry := &sysregistriesv2.Registry{
+		Prefix:   "quay.io/team",
+		Endpoint: sysregistriesv2.Endpoint{Location: "new.example.com/team", Insecure: true},
+		Blocked:  true,
+		Mirrors:  []sysregistriesv2.Endpoint{{Location: "mirror.example.com", PullFromMirror: sysregistriesv2.MirrorByDigestOnly}, {Location: "other.example.com:5000/x", Insecure: true}},
+	}
+	file := writeFile(t, "registries.conf", string(registriesConf(entry, []string{sysregistriesv2.AuthenticationFileHelper})))
+	sys := NewClient(Options{RegistriesConf: file}).system()
+	got, err := sysregistriesv2.FindRegistry(sys, "quay.io/team/app")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(entry, got); diff != "" {
+		t.Errorf("entry (-want +got):\n%s", diff)
+	}
+	helpers, err := sysregistriesv2.CredentialHelpers(sys)
+	if err != nil || len(helpers) != 1 {
+		t.Errorf("helpers: %v (%v)", helpers, err)
 	}
 }

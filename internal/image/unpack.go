@@ -6,22 +6,22 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"strings"
 )
 
-// unpacker applies layers, one after the other, to a directory. It writes through an
-// os.Root only, so that no path and no link can lead it outside.
+// unpacker applies layers, one after the other, to a tree, out of which no path and no link
+// can lead.
 type unpacker struct {
-	root   *os.Root
+	root   destination
 	prefix string // what is unpacked: "." or a clean path without leading slash
 	limits Limits
 	stats  Stats
 
 	stream  int64 // decompressed bytes of all layers so far
 	entries int   // entries of all layers so far
+	names   int64 // bytes of the paths written so far
 	links   bool  // a symbolic link was written
 	found   bool  // the prefix is there
 	blocked string
@@ -34,7 +34,7 @@ type unpacker struct {
 	dirs map[string]bool
 }
 
-func newUnpacker(root *os.Root, prefix string, limits Limits) (*unpacker, error) {
+func newUnpacker(root destination, prefix string, limits Limits) (*unpacker, error) {
 	clean := path.Clean(strings.TrimPrefix(prefix, "/"))
 	if prefix == "" || !fs.ValidPath(clean) {
 		return nil, faultf(KindInvalid, "%q is not a path inside of an image; write it like /configs", prefix)
@@ -175,6 +175,9 @@ func (x *unpacker) entry(header *tar.Header, content io.Reader, stream *meter) e
 	if x.stats.Files++; x.stats.Files > x.limits.Files {
 		return badContent("it has more than %d files in /%s", x.limits.Files, x.prefix)
 	}
+	if x.names += int64(len(rel)); x.names > x.limits.NameBytes {
+		return badContent("the paths in /%s have more than %d bytes", x.prefix, x.limits.NameBytes)
+	}
 	x.found, x.blocked = true, ""
 	x.mark(rel)
 	switch header.Typeflag {
@@ -273,7 +276,7 @@ func (x *unpacker) file(rel string, header *tar.Header, content io.Reader, strea
 	if header.Mode&0o100 != 0 {
 		perm = 0o755
 	}
-	file, err := x.root.OpenFile(rel, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+	file, err := x.root.Create(rel, perm)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", x.display(rel), err)
 	}
@@ -295,7 +298,7 @@ func (x *unpacker) file(rel string, header *tar.Header, content io.Reader, strea
 
 // fileWriter remembers whether writing failed, since copying can fail on either side.
 type fileWriter struct {
-	file *os.File
+	file io.Writer
 	err  error
 }
 
@@ -408,12 +411,7 @@ func (x *unpacker) hideChildren(rel string) error {
 	if err != nil || !info.IsDir() {
 		return nil //nolint:nilerr // nothing is there, or the current layer's own file
 	}
-	dir, err := x.root.Open(rel)
-	if err != nil {
-		return fmt.Errorf("read %s: %w", x.display(rel), err)
-	}
-	names, err := dir.Readdirnames(-1)
-	_ = dir.Close()
+	names, err := x.root.Names(rel)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", x.display(rel), err)
 	}

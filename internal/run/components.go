@@ -11,25 +11,30 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/mainstay-dev/mainstay/internal/action"
 	"github.com/mainstay-dev/mainstay/internal/catalog"
 	"github.com/mainstay-dev/mainstay/internal/catalog/controller/certify"
 	"github.com/mainstay-dev/mainstay/internal/catalogclient"
+	"github.com/mainstay-dev/mainstay/internal/catalogclient/fields"
 	"github.com/mainstay-dev/mainstay/internal/extension"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
+	"github.com/mainstay-dev/mainstay/internal/pull"
 )
 
 func setupCatalogd(_ context.Context, o *options, mgr ctrl.Manager) error {
-	images, err := o.puller(mgr.GetAPIReader())
+	images, err := o.puller(mgr)
 	if err != nil {
 		return err
 	}
 	return catalog.Setup(mgr, o.catalogOptions(images))
 }
 
-func (o *options) catalogOptions(images *puller) catalog.Options {
+func (o *options) catalogOptions(images *pull.Puller) catalog.Options {
 	return catalog.Options{
 		ExternalAddress: o.externalAddress,
 		ListenAddress:   o.catalogsAddress,
@@ -43,21 +48,24 @@ func (o *options) catalogOptions(images *puller) catalog.Options {
 
 func setupOperatorController(_ context.Context, o *options, mgr ctrl.Manager) error {
 	trusted := &authorities{reader: mgr.GetAPIReader(), namespace: o.systemNamespace, dir: o.catalogdCAsDir}
-	images, err := o.puller(mgr.GetAPIReader())
+	images, err := o.puller(mgr)
 	if err != nil {
 		return err
 	}
 	return o.setupExtensions(mgr, images, trusted.pool)
 }
 
-// unread are the properties of bundles that nothing here reads. They make up most of a
-// catalog.
-var unread = []string{fbc.PropertyBundleObject, fbc.PropertyCSVMetadata}
+// unread are the parts of blobs that nothing here reads. They make up most of a catalog.
+const unread = "-icon,-description,-relatedImages,-properties[" + fbc.PropertyBundleObject + "],-properties[" + fbc.PropertyCSVMetadata + "]"
 
-func (o *options) setupExtensions(mgr ctrl.Manager, images *puller, rootCAs func(context.Context) (*x509.CertPool, error)) error {
+func (o *options) setupExtensions(mgr ctrl.Manager, images *pull.Puller, rootCAs func(context.Context) (*x509.CertPool, error)) error {
+	wanted, err := fields.Parse(unread)
+	if err != nil {
+		return err
+	}
 	return extension.Setup(mgr, extension.Options{
 		SystemNamespace:       o.systemNamespace,
-		Catalogs:              catalogclient.New(catalogclient.Options{RootCAs: rootCAs, DropProperties: unread}),
+		Catalogs:              catalogclient.New(catalogclient.Options{RootCAs: rootCAs, Fields: wanted}),
 		Images:                images.Client,
 		CacheDir:              o.cache("bundles"),
 		RequireServiceAccount: o.requireServiceAccount,
@@ -78,7 +86,7 @@ func setupAll(ctx context.Context, o *options, mgr ctrl.Manager) error {
 	if o.externalAddress == "" {
 		o.externalAddress = address
 	}
-	images, err := o.puller(mgr.GetAPIReader())
+	images, err := o.puller(mgr)
 	if err != nil {
 		return err
 	}
@@ -89,6 +97,9 @@ func setupAll(ctx context.Context, o *options, mgr ctrl.Manager) error {
 	}
 	if o.tlsCert == "" {
 		catalogs.Memory = memory
+		if err := publishAuthority(ctx, mgr.GetConfig(), o.systemNamespace, memory.CA()); err != nil {
+			return err
+		}
 	}
 	if err := catalog.Setup(mgr, catalogs); err != nil {
 		return err
@@ -96,6 +107,21 @@ func setupAll(ctx context.Context, o *options, mgr ctrl.Manager) error {
 	return o.setupExtensions(mgr, images, func(context.Context) (*x509.CertPool, error) {
 		return poolOf(memory.CA())
 	})
+}
+
+// publishAuthority lets the commands of people trust the catalog server of this process,
+// where catalogd publishes its own. The one of a process that ran before is of no use
+// any more.
+func publishAuthority(ctx context.Context, config *rest.Config, namespace string, ca []byte) error {
+	c, err := client.New(config, client.Options{})
+	if err != nil {
+		return fmt.Errorf("publishing the authority of the catalog server: %w", err)
+	}
+	published := corev1ac.ConfigMap(certify.ConfigMapName, namespace).WithData(map[string]string{certify.KeyCA: string(ca)})
+	if err := c.Apply(ctx, published, client.FieldOwner(action.InstallFieldManager), client.ForceOwnership); err != nil {
+		return fmt.Errorf("publishing the authority of the catalog server: %w", err)
+	}
+	return nil
 }
 
 // authorities are those that catalogd's certificate is trusted by: the files of a

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 
 	"github.com/go-logr/logr"
@@ -22,7 +23,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	operatorv1alpha1 "github.com/mainstay-dev/mainstay/api/operator/v1alpha1"
 )
 
 // Requests to the API server: the server's own priority and fairness shares it out,
@@ -31,13 +34,22 @@ const requestsPerSecond, requestBurst = 200, 400
 
 func scheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
-	err := errors.Join(clientgoscheme.AddToScheme(s), apiextensionsv1.AddToScheme(s), olmv1.AddToScheme(s))
+	var err error
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, olmv1.AddToScheme, configv1.AddToScheme, operatorv1alpha1.AddToScheme,
+	} {
+		err = errors.Join(err, add(s))
+	}
 	return s, err
 }
 
 // manager makes the manager that the components of a server run in.
 func (o *options) manager(name string) (ctrl.Manager, error) {
 	config, err := o.restConfig()
+	if err != nil {
+		return nil, err
+	}
+	profiler, err := profilerAddress(o.pprofAddress)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +60,7 @@ func (o *options) manager(name string) (ctrl.Manager, error) {
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                        s,
 		HealthProbeBindAddress:        o.healthAddress,
-		PprofBindAddress:              o.pprofAddress,
+		PprofBindAddress:              profiler,
 		LeaderElection:                o.leaderElect,
 		LeaderElectionID:              name + ".olm.operatorframework.io",
 		LeaderElectionNamespace:       o.systemNamespace,
@@ -63,6 +75,25 @@ func (o *options) manager(name string) (ctrl.Manager, error) {
 		return nil, fmt.Errorf("setting up %s: %w", name, err)
 	}
 	return mgr, errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping))
+}
+
+// profilerAddress is where the profiler is, on this machine alone: it asks nobody who they
+// are. "0" turns it off.
+func profilerAddress(address string) (string, error) {
+	if address == "" || address == "0" {
+		return "0", nil
+	}
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", fmt.Errorf("--pprof-bind-address: %w", err)
+	}
+	if host == "" || host == "localhost" {
+		host = "127.0.0.1"
+	}
+	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
+		return "", fmt.Errorf("--pprof-bind-address: %q can be reached from other machines: name localhost, and reach it by 'kubectl port-forward'", host)
+	}
+	return net.JoinHostPort(host, port), nil
 }
 
 func (o *options) restConfig() (*rest.Config, error) {

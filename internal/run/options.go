@@ -47,7 +47,7 @@ func (o *options) common(flags *pflag.FlagSet, metricsAddress string) {
 	flags.BoolVar(&o.leaderElect, "leader-elect", false, "wait to be the only active one of several replicas")
 	flags.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 turns them off")
 	flags.StringVar(&o.metricsAddress, "metrics-bind-address", metricsAddress, "address of /metrics, over HTTPS, for clients that may get nonResourceURL /metrics; 0 turns it off")
-	flags.StringVar(&o.pprofAddress, "pprof-bind-address", "0", "address of the profiler; 0 turns it off")
+	flags.StringVar(&o.pprofAddress, "pprof-bind-address", "0", "address of the profiler, on this machine alone; 0 turns it off")
 	flags.StringVar(&o.cacheDir, "cache-dir", defaultCacheDir(), "folder of what can be fetched again")
 	flags.Var(o.features, "feature-gates", "features as other implementations name them")
 	flags.IntVarP(&o.verbosity, "v", "v", 0, "detail of the log, 0 to 4")

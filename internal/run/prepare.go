@@ -19,8 +19,8 @@ import (
 // established is how long a CRD may take until the API server serves its kind.
 const established = 30 * time.Second
 
-// prepare makes the CRDs and the system namespace, which the servers need, and waits
-// until the kinds are served. In a cluster 'mainstay install' brings them; elsewhere
+// prepare makes the CRDs and the system namespace, which the servers need, and the kinds
+// that declare mirrors where the cluster has none, and waits until the kinds are served. In a cluster 'mainstay install' brings them; elsewhere
 // nobody else does.
 func prepare(ctx context.Context, config *rest.Config, namespace string) error {
 	s, err := scheme()
@@ -45,7 +45,11 @@ func prepare(ctx context.Context, config *rest.Config, namespace string) error {
 			return fmt.Errorf("preparing the cluster: applying %s %q: %w", object.GetKind(), object.GetName(), err)
 		}
 	}
-	for _, object := range objects {
+	mirrors, err := action.CreateMirrorKinds(ctx, c)
+	if err != nil {
+		return fmt.Errorf("preparing the cluster: %w", err)
+	}
+	for _, object := range append(objects, mirrors...) {
 		if object.GetKind() != "CustomResourceDefinition" {
 			continue
 		}

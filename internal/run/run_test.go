@@ -69,16 +69,3 @@ func TestLocalAddress(t *testing.T) {
 		}
 	}
 }
-
-func TestPullSecretFlag(t *testing.T) {
-	for _, value := range []string{"name", "/name", "namespace/"} {
-		o := &options{pullSecret: value}
-		if _, err := o.puller(nil); err == nil || !strings.Contains(err.Error(), "NAMESPACE/NAME") {
-			t.Errorf("--pull-secret %q gave %v", value, err)
-		}
-	}
-	o := &options{pullSecret: "a/b"}
-	if p, err := o.puller(nil); err != nil || p.secret.Namespace != "a" || p.secret.Name != "b" {
-		t.Errorf("--pull-secret a/b gave %v (%v)", p, err)
-	}
-}

@@ -7,7 +7,9 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -30,6 +32,13 @@ func TestMainJob(t *testing.T) {
 			return err
 		}
 		_, err := j.Mainstay(ctx, "catalog", "add", "e2e", "--image", catalog, "--poll-interval", "10m", "--wait")
+		return err
+	})
+	j.step("opm looks into the catalog that the cluster serves", func(ctx context.Context) error {
+		out, err := j.Run(ctx, "opm", "show", "hello-operator", "clustercatalog/e2e")
+		if err == nil && !strings.Contains(out, "hello-operator.v1.0.0") {
+			err = fmt.Errorf("it shows no version 1.0.0:\n%s", out)
+		}
 		return err
 	})
 	j.step("1.0.0 is installed, as an account with only the rights it needs", func(ctx context.Context) error {

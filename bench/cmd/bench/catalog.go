@@ -12,8 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mainstay-dev/mainstay/bench/generate"
-	"github.com/mainstay-dev/mainstay/internal/catalog/store"
+	"github.com/mainstay-dev/mainstay/internal/catalogstore"
 )
 
 // unpacked is what one run of unpacking measured.
@@ -27,10 +26,10 @@ type unpacked struct {
 // measureCatalog unpacks a large catalog, each time in a process of its own that has
 // one core, so that its peak memory is that of the unpacking.
 func measureCatalog(ctx context.Context, dir string, runs int) error {
-	catalog := filepath.Join(dir, "catalog")
-	size, err := generate.Catalog(catalog, generate.Large)
+	catalog := catalogOf(dir, "75 MB")
+	size, err := sizeOf(catalog)
 	if err != nil {
-		return fmt.Errorf("generating a catalog: %w", err)
+		return err
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -62,12 +61,12 @@ func measureCatalog(ctx context.Context, dir string, runs int) error {
 
 // unpack unpacks one catalog and prints what it took.
 func unpack(ctx context.Context, catalog, dir string) error {
-	contents, err := store.Open(dir, store.Limits{})
+	contents, err := catalogstore.Open(dir, catalogstore.Limits{})
 	if err != nil {
 		return err
 	}
 	began := time.Now()
-	info, err := contents.Unpack(ctx, "bench", store.Source{Ref: "bench", Resolved: "bench"}, os.DirFS(catalog))
+	info, err := contents.Unpack(ctx, "bench", catalogstore.Source{Ref: "bench", Resolved: "bench"}, os.DirFS(catalog))
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 // Command bench measures what docs/performance.md says, on this machine, and prints
-// it: how soon the embedded cluster is ready, how long an installation takes, and how
-// fast and in how much memory a large catalog is unpacked and indexed.
+// it: how fast and in how much memory catalogs of three sizes are rendered, validated,
+// stored and served, how soon the embedded cluster is ready, and how long an installation
+// takes.
 //
 // `make bench` runs it. It measures and judges nothing: noise is not a failure.
 package main
@@ -13,15 +14,17 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
 
 func main() {
 	runs := flag.Int("runs", 5, "how often each thing is measured")
+	only := flag.String("only", "", "measurements to take, of opm, registry, serving, store and cluster (default: all)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *runs, flag.Args())
+	err := run(ctx, *runs, strings.FieldsFunc(*only, func(r rune) bool { return r == ',' }), flag.Args())
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -29,12 +32,19 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, runs int, args []string) error {
+func run(ctx context.Context, runs int, only, args []string) error {
 	switch {
 	case len(args) == 3 && args[0] == "unpack":
 		return unpack(ctx, args[1], args[2])
+	case len(args) == 3 && args[0] == "generate":
+		return generateOne(args[1], args[2])
 	case len(args) > 0:
-		return errors.New("usage: bench [--runs N]")
+		return errors.New("usage: bench [--runs N] [--only NAME,NAME]")
+	}
+	for _, name := range only {
+		if !slices.ContainsFunc(measurements, func(m measurement) bool { return m.name == name }) {
+			return fmt.Errorf("--only: there is no measurement %q", name)
+		}
 	}
 	dir, err := os.MkdirTemp("", "mainstay-bench-")
 	if err != nil {
@@ -42,7 +52,28 @@ func run(ctx context.Context, runs int, args []string) error {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	fmt.Printf("%-62s %10s %10s %10s\n", fmt.Sprintf("of %d runs", runs), "least", "median", "most")
-	return errors.Join(measureCatalog(ctx, dir, runs), measureCluster(ctx, dir, runs))
+	if err := generateAll(ctx, dir); err != nil {
+		return err
+	}
+	for _, m := range measurements {
+		if len(only) > 0 && !slices.Contains(only, m.name) {
+			continue
+		}
+		if err := m.measure(ctx, dir, runs); err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
+		}
+	}
+	return nil
+}
+
+// measurement is a part of what is measured.
+type measurement struct {
+	name    string
+	measure func(ctx context.Context, dir string, runs int) error
+}
+
+var measurements = []measurement{
+	{"opm", measureOpm}, {"registry", measureRegistry}, {"serving", measureServing}, {"store", measureCatalog}, {"cluster", measureCluster},
 }
 
 // figures are what was measured in several runs.

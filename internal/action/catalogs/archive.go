@@ -1,14 +1,56 @@
 package catalogs
 
 import (
+	"archive/tar"
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"path"
 	"path/filepath"
 
 	"github.com/mainstay-dev/mainstay/internal/action/report"
 	"github.com/mainstay-dev/mainstay/internal/image"
 )
+
+// Delivery says where a built image goes.
+type Delivery struct {
+	// Push is a repository and a tag.
+	Push string
+	// Archive is a file, for an OCI archive.
+	Archive string
+	// Layout is a folder that does not exist or is empty, for an OCI layout.
+	Layout string
+	// Name is what the image is called in files when it is not pushed.
+	Name string
+}
+
+// Nowhere tells that nobody wants the image.
+func (d Delivery) Nowhere() bool { return d.Push == "" && d.Archive == "" && d.Layout == "" }
+
+// deliver writes and pushes an image, and gives the reference by which it can be pulled if
+// it was pushed.
+func (d Delivery) deliver(ctx context.Context, registry Registry, progress report.Progress, built *image.Built) (string, error) {
+	name := cmp.Or(d.Push, d.Name, "localhost/catalog:latest")
+	if d.Archive != "" {
+		if err := WriteArchive(d.Archive, name, built); err != nil {
+			return "", err
+		}
+		report.OrQuiet(progress).Done("image written to " + d.Archive)
+	}
+	if d.Layout != "" {
+		if err := writeLayout(d.Layout, name, built); err != nil {
+			return "", &report.Error{Object: fmt.Sprintf("folder %q", d.Layout), Err: err}
+		}
+		report.OrQuiet(progress).Done("image written to " + d.Layout)
+	}
+	if d.Push == "" {
+		return "", nil
+	}
+	return registry.Client(d.Push).Push(ctx, d.Push, nil, built)
+}
 
 // WriteArchive writes images, as one OCI archive under a reference, to a file. A failure
 // leaves no broken file.
@@ -24,6 +66,55 @@ func WriteArchive(name, ref string, images ...*image.Built) error {
 	}
 	if err := os.Rename(file.Name(), name); err != nil {
 		return &report.Error{Object: object, Err: err}
+	}
+	return nil
+}
+
+// writeLayout writes an image, under a reference, as an OCI layout.
+func writeLayout(dir, ref string, built *image.Built) error {
+	if err := makeEmpty(dir, 0o755); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }() // what was written was closed
+	reader, writer := io.Pipe()
+	go func() { _ = writer.CloseWithError(image.WriteArchive(writer, ref, built)) }()
+	defer func() { _ = reader.Close() }() // ends the writer when this fails
+	for archive := tar.NewReader(reader); ; {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := root.MkdirAll(path.Dir(header.Name), 0o755); err != nil {
+			return err
+		}
+		file, err := root.Create(header.Name)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(file, archive) //nolint:gosec // the archive was made here
+		if err := errors.Join(err, file.Close()); err != nil {
+			return err
+		}
+	}
+}
+
+// makeEmpty makes a folder, or sees to it that it is empty.
+func makeEmpty(dir string, mode os.FileMode) error {
+	entries, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return os.MkdirAll(dir, mode)
+	case err != nil:
+		return err
+	case len(entries) > 0:
+		return errors.New("it is not empty")
 	}
 	return nil
 }

@@ -2,12 +2,13 @@ package catalogs
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path"
-	"strings"
+	"path/filepath"
 
 	"github.com/mainstay-dev/mainstay/internal/action/report"
 	"github.com/mainstay-dev/mainstay/internal/image"
@@ -19,22 +20,63 @@ import (
 type Registry struct {
 	// AuthFile is a Docker config.json with logins.
 	AuthFile string
+	// PreferredAuthFile is one that takes the place of the shared ones for the images
+	// that it has a login for, unless there is an AuthFile.
+	PreferredAuthFile string
 	// RegistriesConf is a registries.conf: mirrors, blocked and insecure registries.
 	RegistriesConf string
 	// SignaturePolicy is a policy.json that says which images are trusted.
 	SignaturePolicy string
 	// CertsDir has a directory <host[:port]> for each registry with its certificates.
 	CertsDir string
+	// CADir has certificate authorities that are trusted beside the system's.
+	CADir string
+	// UseHTTP reaches registries over plain HTTP where they have no HTTPS.
+	UseHTTP bool
+	// SkipTLSVerify takes whatever certificate a registry shows.
+	SkipTLSVerify bool
+	// CacheDir is a folder that unpacked images are kept in. Empty means that they are
+	// removed when they have been read.
+	CacheDir string
 }
 
-// Client gives a client of registries that are reached so.
-func (r Registry) Client() *image.Client {
+// Client gives a client for an image of a registry that is reached so.
+func (r Registry) Client(ref string) *image.Client {
+	authFile := r.AuthFile
+	if authFile == "" && r.PreferredAuthFile != "" && hasLogin(r.PreferredAuthFile, ref) {
+		authFile = r.PreferredAuthFile
+	}
 	return image.NewClient(image.Options{
-		AuthFile:       r.AuthFile,
+		AuthFile:       authFile,
 		RegistriesConf: r.RegistriesConf,
 		PolicyFile:     r.SignaturePolicy,
 		CertsDir:       r.CertsDir,
+		CADir:          r.CADir,
+		Insecure:       r.UseHTTP,
+		SkipTLSVerify:  r.SkipTLSVerify,
 	})
+}
+
+// TrustFile trusts the certificate authorities of a file beside the system's. The returned
+// function removes what that takes.
+func (r *Registry) TrustFile(name string) (func(), error) {
+	data, err := os.ReadFile(name)
+	if err == nil && !x509.NewCertPool().AppendCertsFromPEM(data) {
+		err = errors.New("it holds no PEM certificate")
+	}
+	if err != nil {
+		return nil, &report.Error{Object: "failed to fetch root CA from " + name, Err: err}
+	}
+	dir, err := os.MkdirTemp("", "mainstay-ca-")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "ca.crt"), data, 0o600); err != nil { //nolint:gosec // the folder was made here
+		_ = os.RemoveAll(dir)
+		return nil, err
+	}
+	r.CADir = dir
+	return func() { _ = os.RemoveAll(dir) }, nil
 }
 
 // OpenFolder opens a folder of the user. What is read from it cannot leave it, whatever
@@ -51,31 +93,25 @@ func OpenFolder(dir string) (fs.FS, func(), error) {
 	return root.FS(), func() { _ = root.Close() }, nil
 }
 
-// repositoryOf takes the tag and the digest from a reference.
-func repositoryOf(ref string) string {
-	ref, _, _ = strings.Cut(ref, "@")
-	if slash := strings.LastIndex(ref, "/"); strings.Contains(ref[slash+1:], ":") {
-		ref = ref[:strings.LastIndex(ref, ":")]
+// content unpacks what lies below a path of a pulled image, and gives the folder. The
+// returned function removes it, unless the registry has a cache.
+func (r Registry) content(ctx context.Context, client *image.Client, pulled *image.Image, prefix string) (string, func(), error) {
+	prefix = path.Clean("/" + prefix)
+	if r.CacheDir != "" {
+		entry, err := image.NewCache(filepath.Join(r.CacheDir, "images")).Ensure(ctx, client, pulled.Canonical, prefix)
+		if err != nil {
+			return "", nil, err
+		}
+		return entry.Dir, func() {}, nil
 	}
-	return ref
-}
-
-// unpack pulls an image and unpacks what lies below a path of it into a new folder. The
-// returned function removes the folder.
-func unpack(ctx context.Context, pulled *image.Image, prefix string) (fs.FS, func(), error) {
 	dir, err := os.MkdirTemp("", "mainstay-image-")
 	if err != nil {
-		return nil, nil, fmt.Errorf("making a folder to unpack into: %w", err)
+		return "", nil, fmt.Errorf("making a folder to unpack into: %w", err)
 	}
 	remove := func() { _ = os.RemoveAll(dir) }
-	if _, err := pulled.Extract(ctx, path.Clean("/"+prefix), dir); err != nil {
+	if _, err := pulled.Extract(ctx, prefix, dir); err != nil {
 		remove()
-		return nil, nil, err
+		return "", nil, err
 	}
-	fsys, closeRoot, err := OpenFolder(dir)
-	if err != nil {
-		remove()
-		return nil, nil, err
-	}
-	return fsys, func() { closeRoot(); remove() }, nil
+	return dir, remove, nil
 }

@@ -4,202 +4,185 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"maps"
+	"io"
 	"os"
-	"slices"
-	"strings"
 
 	"github.com/mainstay-dev/mainstay/internal/action/report"
 	"github.com/mainstay-dev/mainstay/internal/bundle"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
-	"github.com/mainstay-dev/mainstay/internal/image"
 )
 
-// Render reads catalogs and bundles as the blobs of a file-based catalog.
+// Render reads catalogs and bundles and writes them as one file-based catalog. It judges
+// nothing but what it cannot read.
 type Render struct {
 	Registry Registry
 	Progress report.Progress
 
 	// Refs are what is read, one after the other: folders that exist, of a bundle or a
-	// file-based catalog, and else references of images of either.
+	// file-based catalog, SQLite files, and else references of images of any of these.
 	Refs []string
-	// Blob is called with each blob. An error of it ends the rendering.
-	Blob func(fbc.Meta) error
+	// Migration is the last change that is made to bundles to bring them up to date. Empty
+	// means none.
+	Migration bundle.Migration
+	// ImageTemplate gives the references of the images of bundles that are read from
+	// folders. Nil means that they have none.
+	ImageTemplate *bundle.ImageTemplate
+	// Format is how the catalog is written.
+	Format fbc.Format
 }
 
-// Run renders the references.
-func (a *Render) Run(ctx context.Context) error {
+// Run reads everything, and writes it then: nothing is written of what cannot be read.
+func (a *Render) Run(ctx context.Context, w io.Writer) error {
+	index, done, err := a.index(ctx)
+	defer done()
+	if err != nil {
+		return err
+	}
+	return writeIndex(ctx, index, a.Format, a.Migration, a.Progress, w)
+}
+
+// index reads the references. The returned function closes what has to stay open as long
+// as the index is read.
+func (a *Render) index(ctx context.Context) (*fbc.Index, func(), error) {
+	index := fbc.NewIndex(fbc.Limits{})
+	var closers []func()
+	done := func() {
+		for _, c := range closers {
+			c()
+		}
+	}
 	for _, ref := range a.Refs {
-		if err := a.render(ctx, ref); err != nil {
-			return fmt.Errorf("render reference %q: %w", ref, err)
+		s, err := openSource(ctx, a.Registry, ref, anything)
+		if err == nil {
+			closers = append(closers, s.close)
+			err = a.add(ctx, index, s, ref)
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return nil, done, fmt.Errorf("render reference %q: %w", ref, err)
 		}
 	}
-	return nil
+	return index, done, nil
 }
 
-func (a *Render) render(ctx context.Context, ref string) error {
-	info, err := os.Stat(ref)
+// add adds what a reference stands for.
+func (a *Render) add(ctx context.Context, index *fbc.Index, s *source, ref string) error {
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return a.renderImage(ctx, ref)
-	case err != nil:
-		return err
-	case !info.IsDir():
-		return errors.New("is a file: name the folder of a bundle or a catalog, or an image")
-	}
-	fsys, done, err := OpenFolder(ref)
-	if err != nil {
-		return err
-	}
-	defer done()
-	if isDir(fsys, "manifests") && isDir(fsys, "metadata") {
-		return a.renderBundle(fsys, "")
-	}
-	return a.renderCatalog(fsys)
-}
-
-func isDir(fsys fs.FS, name string) bool {
-	info, err := fs.Stat(fsys, name)
-	return err == nil && info.IsDir()
-}
-
-// renderImage renders an image by what its labels say that it is.
-func (a *Render) renderImage(ctx context.Context, ref string) error {
-	pulled, err := a.Registry.Client().Pull(ctx, ref)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = pulled.Close() }() // everything has been read and verified
-	if configs := pulled.Labels[image.LabelConfigs]; configs != "" {
-		fsys, done, err := unpack(ctx, pulled, configs)
+	case s.kind == bundleDir || s.kind == bundleImage:
+		blob, err := readBundle(s, ref, a.ImageTemplate, a.Progress)
 		if err != nil {
 			return err
 		}
-		defer done()
-		return a.renderCatalog(fsys)
+		return addBundle(index, blob)
+	case s.fsys != nil:
+		return index.Add(s.fsys)
 	}
-	if pulled.Labels[bundle.KeyPackage] == "" {
-		return unknownImage(pulled.Labels)
-	}
-	fsys, done, err := unpack(ctx, pulled, "/")
-	if err != nil {
-		return err
-	}
-	defer done()
-	return a.renderBundle(fsys, ref)
-}
-
-// unknownImage says that an image is neither a catalog nor a bundle.
-func unknownImage(labels map[string]string) error {
-	if len(labels) == 0 {
-		return errors.New("image type could not be determined: image has no labels")
-	}
-	var pairs []string
-	for _, key := range slices.Sorted(maps.Keys(labels)) {
-		pairs = append(pairs, "  "+key+"="+labels[key])
-	}
-	return fmt.Errorf("image type could not be determined, found labels\n%s", strings.Join(pairs, "\n"))
-}
-
-func (a *Render) renderCatalog(fsys fs.FS) error {
-	for meta, err := range fbc.Walk(fsys, fbc.Limits{}) {
+	for meta, err := range s.metas(ctx, a.Progress) {
 		if err != nil {
 			return err
 		}
-		if err := a.Blob(meta); err != nil {
+		if err := index.AddBlob(meta); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (a *Render) renderBundle(fsys fs.FS, ref string) error {
-	b, err := bundle.Load(fsys)
+// readBundle makes the blob of a bundle. The template names the image of one that is in a
+// folder, and may be nil.
+func readBundle(s *source, ref string, template *bundle.ImageTemplate, progress report.Progress) (*fbc.Bundle, error) {
+	b, err := bundle.Parse(s.fsys)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	warn(a.Progress, b)
-	blob, err := b.FBC(ref)
-	if err != nil {
-		return err
-	}
-	meta, err := encodeBlob(fbc.Meta{Schema: fbc.SchemaBundle, Package: blob.Package, Name: blob.Name}, blob)
-	if err != nil {
-		return err
-	}
-	return a.Blob(meta)
-}
-
-// Validate checks a file-based catalog.
-type Validate struct {
-	// Dir is the folder of the catalog.
-	Dir string
-}
-
-// Run checks that every file can be read and that every blob of a schema of OLM is what
-// its schema says. It names every fault that it finds, up to a bound.
-func (a *Validate) Run(ctx context.Context) error {
-	info, err := os.Stat(a.Dir)
-	if err == nil && !info.IsDir() {
-		return &report.Error{Object: fmt.Sprintf("%q", a.Dir), Err: errors.New("is not a directory"), Advice: "name the folder of a catalog"}
-	}
-	fsys, done, err := OpenFolder(a.Dir)
-	if err != nil {
-		return err
-	}
-	defer done()
-	return validate(ctx, fsys, fmt.Sprintf("catalog %q", a.Dir))
-}
-
-// maxFaults is how many faults of a catalog are named: nobody reads more at a time.
-const maxFaults = 50
-
-func validate(ctx context.Context, fsys fs.FS, object string) error {
-	var faults []error
-	blobs := 0
-	for meta, err := range fbc.Walk(fsys, fbc.Limits{}) {
-		if err != nil {
-			// The walk ends here: what stands behind the fault cannot be read.
-			faults = append(faults, err)
-			break
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		blobs++
-		if err := decodes(meta); err != nil {
-			if faults = append(faults, err); len(faults) == maxFaults {
-				faults = append(faults, errors.New("there may be more, which are not looked for"))
-				break
-			}
+	Warn(progress, b)
+	image := s.image
+	if s.kind == bundleDir && template != nil {
+		if image, err = template.Image(b, ref); err != nil {
+			return nil, err
 		}
 	}
-	if blobs == 0 && len(faults) == 0 {
-		faults = append(faults, errors.New("it holds no blobs"))
+	blob, err := b.FBC(image, bundle.WithObjects)
+	return &blob, err
+}
+
+// Warn tells what a bundle has that could not be understood.
+func Warn(p report.Progress, b *bundle.Bundle) {
+	for _, warning := range b.Warnings {
+		report.OrQuiet(p).Warn("bundle " + b.Name() + ": " + warning)
 	}
-	if len(faults) == 0 {
+}
+
+// addBundle adds a bundle that stands in no file.
+func addBundle(index *fbc.Index, blob *fbc.Bundle) error {
+	return index.AddBlob(fbc.Meta{Blob: blob.AppendJSON(nil)})
+}
+
+// writeIndex writes a catalog, whose bundles are migrated.
+func writeIndex(ctx context.Context, index *fbc.Index, format fbc.Format, last bundle.Migration, progress report.Progress, w io.Writer) error {
+	if last == "" || last == bundle.MigrateNone {
+		return writeBundles(ctx, index, format, bundle.MigrateNone, progress, w)
+	}
+	// A bundle that cannot be migrated is found when it is written: only when all are, is
+	// the first passed on.
+	spool, err := os.CreateTemp("", "mainstay-render-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = errors.Join(spool.Close(), os.Remove(spool.Name())) }() // it has been read
+	if err := writeBundles(ctx, index, format, last, progress, spool); err != nil {
+		return err
+	}
+	if _, err := spool.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	_, err = io.Copy(w, spool)
+	return err
+}
+
+func writeBundles(ctx context.Context, index *fbc.Index, format fbc.Format, last bundle.Migration, progress report.Progress, w io.Writer) error {
+	dropped, err := fbc.Write(&stoppableWriter{ctx, w}, index, fbc.WriteOptions{Format: format, Bundle: tidy(last)})
+	warnDropped(progress, dropped)
+	return err
+}
+
+// tidy migrates a bundle and brings it into the order that it is written in.
+func tidy(last bundle.Migration) func(*fbc.Bundle) error {
+	return func(b *fbc.Bundle) error {
+		b.Tidy()
+		if err := bundle.Migrate(b, last); err != nil {
+			return fmt.Errorf("migrate: %w", err)
+		}
 		return nil
 	}
-	err := faults[0]
-	if len(faults) > 1 {
-		err = fmt.Errorf("%d faults:\n%w", len(faults), errors.Join(faults...))
-	}
-	return &report.Error{Object: object, Err: err, Advice: "correct what is named"}
 }
 
-// decodes checks that a blob of a schema of OLM is what its schema says.
-func decodes(meta fbc.Meta) error {
-	var err error
-	switch meta.Schema {
-	case fbc.SchemaPackage:
-		_, err = fbc.DecodePackage(meta)
-	case fbc.SchemaChannel:
-		_, err = fbc.DecodeChannel(meta)
-	case fbc.SchemaBundle:
-		_, err = fbc.DecodeBundle(meta)
-	case fbc.SchemaDeprecations:
-		_, err = fbc.DecodeDeprecations(meta)
+// maxDropped is how many blobs that are left out are named.
+const maxDropped = 10
+
+// warnDropped names the blobs that have no place in what was written.
+func warnDropped(progress report.Progress, dropped []fbc.Entry) {
+	for i, entry := range dropped {
+		if i == maxDropped {
+			report.OrQuiet(progress).Warn(fmt.Sprintf("%d more are left out", len(dropped)-i))
+			return
+		}
+		report.OrQuiet(progress).Warn(fmt.Sprintf("%s names no package and is left out", entry))
 	}
-	return err
+}
+
+// stoppableWriter fails when the context has ended.
+type stoppableWriter struct {
+	ctx context.Context //nolint:containedctx // it lives as long as one call of Run
+	w   io.Writer
+}
+
+// Write writes unless the context has ended.
+func (s *stoppableWriter) Write(data []byte) (int, error) {
+	if err := s.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return s.w.Write(data)
 }

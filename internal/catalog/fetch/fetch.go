@@ -12,10 +12,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	crmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
-
-	"github.com/mainstay-dev/mainstay/internal/catalog/store"
+	"github.com/mainstay-dev/mainstay/internal/catalog/metrics"
+	"github.com/mainstay-dev/mainstay/internal/catalogstore"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 	"github.com/mainstay-dev/mainstay/internal/image"
 )
@@ -32,11 +30,11 @@ type Puller interface {
 	Pull(ctx context.Context, ref string) (*image.Image, error)
 }
 
-// unpacker is where content goes: a *store.Store.
+// unpacker is where content goes: a *catalogstore.Store.
 type unpacker interface {
-	Stored(name string) (store.Info, error)
+	Stored(name string) (catalogstore.Info, error)
 	Scratch() (string, error)
-	Unpack(ctx context.Context, name string, source store.Source, fsys fs.FS) (store.Info, error)
+	Unpack(ctx context.Context, name string, source catalogstore.Source, fsys fs.FS) (catalogstore.Info, error)
 }
 
 // Fetcher moves images into a store.
@@ -82,10 +80,10 @@ func New(images Puller, contents unpacker) *Fetcher {
 // Fetch pulls the source's resolved image and stores its catalog under a name, unless it
 // is stored already, perhaps by a call that this one has waited for. On an error nothing
 // has changed: IsContent tells whether only another image can help.
-func (f *Fetcher) Fetch(ctx context.Context, name string, source store.Source) (store.Info, error) {
+func (f *Fetcher) Fetch(ctx context.Context, name string, source catalogstore.Source) (catalogstore.Info, error) {
 	release, err := f.alone(ctx, name)
 	if err != nil {
-		return store.Info{}, err
+		return catalogstore.Info{}, err
 	}
 	defer release()
 	if info, err := f.store.Stored(name); err == nil && info.Resolved == source.Resolved {
@@ -93,10 +91,10 @@ func (f *Fetcher) Fetch(ctx context.Context, name string, source store.Source) (
 	}
 	start := time.Now()
 	info, err := f.fetch(ctx, name, source)
-	measured.seconds.WithLabelValues(outcome(err)).Observe(time.Since(start).Seconds())
+	metrics.UnpackSeconds.WithLabelValues(outcome(err)).Observe(time.Since(start).Seconds())
 	if err == nil {
-		measured.bytes.WithLabelValues(name).Set(float64(info.Bytes))
-		measured.blobs.WithLabelValues(name).Set(float64(info.Blobs))
+		metrics.StoredBytes.WithLabelValues(name).Set(float64(info.Bytes))
+		metrics.StoredBlobs.WithLabelValues(name).Set(float64(info.Blobs))
 	}
 	return info, err
 }
@@ -128,46 +126,38 @@ func (f *Fetcher) alone(ctx context.Context, name string) (release func(), err e
 	}, nil
 }
 
-func (f *Fetcher) fetch(ctx context.Context, name string, source store.Source) (store.Info, error) {
+func (f *Fetcher) fetch(ctx context.Context, name string, source catalogstore.Source) (catalogstore.Info, error) {
 	pulled, err := f.images.Pull(ctx, source.Resolved)
 	if err != nil {
-		return store.Info{}, err
+		return catalogstore.Info{}, err
 	}
 	defer func() { _ = pulled.Close() }() // It was only read.
 	configs, err := configsFolder(pulled.Labels)
 	if err != nil {
-		return store.Info{}, fmt.Errorf("image %s: %w", source.Resolved, err)
+		return catalogstore.Info{}, fmt.Errorf("image %s: %w", source.Resolved, err)
 	}
 	dir, err := f.store.Scratch()
 	if err != nil {
-		return store.Info{}, err
+		return catalogstore.Info{}, err
 	}
 	// What is left is removed at the next start.
 	defer func() { _ = os.RemoveAll(dir) }()
-	if _, err := pulled.Extract(ctx, configs, dir); err != nil {
-		return store.Info{}, err
-	}
-	// Links in the catalog cannot lead out of a root.
-	root, err := os.OpenRoot(dir)
+	// Not one file on disk for each file of the catalog: making and removing them takes
+	// longer than all else.
+	files, _, err := pulled.Files(ctx, configs, dir)
 	if err != nil {
-		return store.Info{}, fmt.Errorf("reading the unpacked image: %w", err)
+		return catalogstore.Info{}, err
 	}
-	defer func() { _ = root.Close() }() // It was only read.
+	defer func() { _ = files.Close() }() // They were only read.
 	if err := f.walking.acquire(ctx); err != nil {
-		return store.Info{}, err
+		return catalogstore.Info{}, err
 	}
 	defer f.walking.release()
-	info, err := f.store.Unpack(ctx, name, source, root.FS())
+	info, err := f.store.Unpack(ctx, name, source, files)
 	if err != nil {
-		return store.Info{}, fmt.Errorf("reading the catalog in image %s: %w", source.Resolved, err)
+		return catalogstore.Info{}, fmt.Errorf("reading the catalog in image %s: %w", source.Resolved, err)
 	}
 	return info, nil
-}
-
-// Forget ends the measurements of a catalog that is not stored any more.
-func Forget(name string) {
-	measured.bytes.DeleteLabelValues(name)
-	measured.blobs.DeleteLabelValues(name)
 }
 
 // notCatalogError says that an image has no catalog that can be read.
@@ -198,31 +188,6 @@ func IsContent(err error) bool {
 func IsNotFound(err error) bool {
 	var e *image.Error
 	return errors.As(err, &e) && e.Kind == image.KindNotFound
-}
-
-// measured are the metrics of fetching, registered once for the process.
-var measured = struct {
-	seconds      *prometheus.HistogramVec
-	bytes, blobs *prometheus.GaugeVec
-}{
-	seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "mainstay_catalog_unpack_duration_seconds",
-		Help: "Time to pull a catalog image and store its content, by outcome.",
-		// From a catalog of one package nearby to a large one over a slow line.
-		Buckets: []float64{0.1, 0.5, 1, 5, 15, 60, 300, 1800},
-	}, []string{"outcome"}),
-	bytes: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "mainstay_catalog_stored_bytes",
-		Help: "Size of a catalog's stored content, as JSON lines.",
-	}, []string{"catalog"}),
-	blobs: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "mainstay_catalog_stored_blobs",
-		Help: "Number of blobs in a catalog's stored content.",
-	}, []string{"catalog"}),
-}
-
-func init() {
-	crmetrics.Registry.MustRegister(measured.seconds, measured.bytes, measured.blobs)
 }
 
 func outcome(err error) string {

@@ -1,11 +1,12 @@
 package serve
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,173 +14,213 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/mainstay-dev/mainstay/internal/catalog/store"
+	"github.com/mainstay-dev/mainstay/internal/catalog/metrics"
+	"github.com/mainstay-dev/mainstay/internal/catalogclient/fields"
+	"github.com/mainstay-dev/mainstay/internal/catalogstore"
 )
 
-// contents is where the handler reads: a *store.Store.
+// contents is where the handler reads: a *catalogstore.Store.
 type contents interface {
-	// Content gives the content of a catalog, or store.ErrNotFound, or an error that may
+	// Content gives the content of a catalog, or catalogstore.ErrNotFound, or an error that may
 	// go away.
-	Content(name string) (*store.Content, error)
+	Content(name string) (*catalogstore.Content, error)
 }
 
 const (
-	// contentType is that of every body that has blobs.
-	contentType = "application/jsonl"
-	// stall is how long a client may take to accept one chunk. A client that reads
-	// slowly but steadily is served to the end: 64 KiB in 30 seconds is 2 KiB/s.
-	stall = 30 * time.Second
-	// chunkBytes is how much is read from disk at once.
-	chunkBytes = 64 << 10
-	// retryAfter is the pause, in seconds, that clients are asked for while damaged
+	// typeJSONLines is the content type of every body that has blobs.
+	typeJSONLines = "application/jsonl"
+	// damagedSeconds is the pause, in seconds, that clients are asked for while damaged
 	// content is unpacked again.
-	retryAfter = "5"
+	damagedSeconds = "5"
 )
 
 // handler answers the contract.
 type handler struct {
 	contents contents
 	log      logr.Logger
-	metrics  *metrics
-	gzip     *gzipPool
+	gate     *gate
+	cache    *cache
+	stall    time.Duration
 }
 
 // NewHandler makes the handler of the contract.
-func NewHandler(contents contents, log logr.Logger) http.Handler {
-	h := &handler{contents: contents, log: log, metrics: sharedMetrics, gzip: newGzipPool()}
+func NewHandler(contents contents, limits Limits, log logr.Logger) http.Handler {
+	return newHandler(contents, limits, log, stall)
+}
+
+func newHandler(contents contents, limits Limits, log logr.Logger, stall time.Duration) http.Handler {
+	h := &handler{contents: contents, log: log, gate: newGate(limits), cache: newCache(cacheBytes), stall: stall}
 	mux := http.NewServeMux()
-	mux.Handle("/catalogs/{catalog}/api/v1/all", h.measured("all", h.all))
-	mux.Handle("/catalogs/{catalog}/api/v1/metas", h.measured("metas", h.metas))
-	mux.Handle("/", h.measured("other", func(w http.ResponseWriter, _ *http.Request) {
-		fail(w, http.StatusNotFound, "no such path: ask for /catalogs/<name>/api/v1/all or /catalogs/<name>/api/v1/metas")
+	mux.Handle("/catalogs/{catalog}/api/v1/all", h.answering("all", h.all))
+	mux.Handle("/catalogs/{catalog}/api/v1/metas", h.answering("metas", h.metas))
+	mux.Handle("/catalogs/{catalog}/api/v1/graph", h.answering("graph", h.graph))
+	mux.Handle("/", h.answering("other", func(w *response, _ *http.Request) {
+		fail(w, http.StatusNotFound, "no such path: ask for /catalogs/<name>/api/v1/all, /catalogs/<name>/api/v1/metas or /catalogs/<name>/api/v1/graph")
 	}))
 	return mux
 }
 
-// all answers with every blob.
-func (h *handler) all(w http.ResponseWriter, r *http.Request) {
-	h.answer(w, r, (*store.Content).All)
+// answering lets pass what the contract and the limits allow, and measures it.
+func (h *handler) answering(endpoint string, next func(*response, *http.Request)) http.Handler {
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		start := time.Now()
+		w := &response{ResponseWriter: rw, control: http.NewResponseController(rw), stall: h.stall, cork: corkOf(r.Context()), code: http.StatusOK}
+		// The time limit of the request before is over.
+		_ = w.patience() // If the connection is broken, writing says so.
+		// Also when a handler panics.
+		defer func() { measure(endpoint, r.Method, w, time.Since(start)) }()
+		client := clientOf(r.RemoteAddr)
+		if code := h.gate.enter(client); code != 0 {
+			w.Header().Set("Retry-After", busySeconds)
+			fail(w, code, "too many requests are being answered: try again in "+busySeconds+" second")
+			return
+		}
+		defer h.gate.leave(client)
+		if methods(w, r) {
+			next(w, r)
+		}
+		if w.cork != nil {
+			if err := w.cork.release(); err != nil && w.err == nil {
+				w.err = err
+			}
+		}
+		if w.err != nil {
+			h.log.V(1).Info("Sending a catalog was cut off", "catalog", w.catalog, "endpoint", endpoint, "error", w.err.Error())
+			// The status is sent: only a broken connection tells the client that the body is
+			// not complete. This value is how net/http is told to break it.
+			panic(http.ErrAbortHandler)
+		}
+	})
 }
 
-// metas answers with the blobs that match the query.
-func (h *handler) metas(w http.ResponseWriter, r *http.Request) {
-	query, err := parseQuery(r.URL.RawQuery)
+func measure(endpoint, method string, w *response, took time.Duration) {
+	metrics.Requests.WithLabelValues(endpoint, methodLabel(method), strconv.Itoa(w.code)).Inc()
+	metrics.RequestSeconds.WithLabelValues(endpoint).Observe(took.Seconds())
+	metrics.ResponseBytes.WithLabelValues(endpoint).Add(float64(w.bytes))
+	if w.code == http.StatusNotModified {
+		metrics.NotModified.WithLabelValues(endpoint).Inc()
+	}
+	if w.catalog != "" {
+		metrics.CatalogRequests.WithLabelValues(w.catalog).Inc()
+		metrics.CatalogBytes.WithLabelValues(w.catalog).Add(float64(w.bytes))
+	}
+}
+
+// methodLabel bounds the values of the label: a client can send any method.
+func methodLabel(method string) string {
+	switch method {
+	case http.MethodGet, http.MethodHead:
+		return method
+	default:
+		return "other"
+	}
+}
+
+// open opens the content that a request asks for, or refuses the request.
+func (h *handler) open(w *response, r *http.Request) (*catalogstore.Content, bool) {
+	name := r.PathValue("catalog")
+	content, err := h.contents.Content(name)
+	if errors.Is(err, catalogstore.ErrNotFound) {
+		fail(w, http.StatusNotFound, fmt.Sprintf("catalog %.253q is not served here: see the conditions of the ClusterCatalog of that name", name))
+		return nil, false
+	}
+	w.catalog = name
+	if err != nil {
+		h.refuse(w, err)
+		return nil, false
+	}
+	return content, true
+}
+
+// refuse answers with an error, before anything else was sent.
+func (h *handler) refuse(w *response, err error) {
+	header := w.Header()
+	for _, name := range []string{"Last-Modified", "ETag", "Content-Encoding"} {
+		header.Del(name)
+	}
+	var graph *graphError
+	if errors.As(err, &graph) {
+		fail(w, graph.code, graph.text)
+		return
+	}
+	h.log.Error(err, "Stored content cannot be served", "catalog", w.catalog)
+	header.Set("Retry-After", damagedSeconds)
+	fail(w, http.StatusServiceUnavailable, fmt.Sprintf("the stored content of catalog %q cannot be read and is unpacked again: try again in %s seconds", w.catalog, damagedSeconds))
+}
+
+// all answers with every blob.
+func (h *handler) all(w *response, r *http.Request) {
+	content, ok := h.open(w, r)
+	if !ok {
+		return
+	}
+	defer content.Close()
+	b := bodyOf(content.All())
+	b.kept = content.Compressed
+	h.give(w, r, b)
+}
+
+// metas answers with the blobs that match the query, or the parts of them that are wanted.
+func (h *handler) metas(w *response, r *http.Request) {
+	query, wanted, err := metasQuery(r.URL.RawQuery)
 	if err != nil {
 		fail(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	h.answer(w, r, func(c *store.Content) store.Selection { return c.Select(query) })
-}
-
-// parseQuery reads the parameters of a query for metas. An empty one asks for nothing.
-func parseQuery(raw string) (store.Query, error) {
-	const known = "schema, package and name"
-	values, err := url.ParseQuery(raw)
-	if err != nil {
-		return store.Query{}, errors.New("the query cannot be read: escape its parameters as in a URL")
-	}
-	var query store.Query
-	for key, given := range values {
-		field := map[string]*string{"schema": &query.Schema, "package": &query.Package, "name": &query.Name}[key]
-		if field == nil {
-			return store.Query{}, fmt.Errorf("unknown parameter %.100q: the parameters are %s", key, known)
-		}
-		if len(given) > 1 {
-			return store.Query{}, fmt.Errorf("the parameter %s is given %d times: give each of %s at most once", key, len(given), known)
-		}
-		*field = given[0]
-	}
-	return query, nil
-}
-
-// answer answers a request with a selection of the catalog's content.
-func (h *handler) answer(w http.ResponseWriter, r *http.Request, choose func(*store.Content) store.Selection) {
-	name := r.PathValue("catalog")
-	content, err := h.contents.Content(name)
-	if err != nil {
-		h.refuse(w, name, err)
+	content, ok := h.open(w, r)
+	if !ok {
 		return
 	}
 	defer content.Close()
-	selection := choose(content)
-	compress := selection.Bytes > gzipFrom && acceptsGzip(r.Header)
+	b := bodyOf(content.Select(query))
+	if wanted != nil {
+		b = body{
+			sum: derived("fields/1", b.sum, wanted.String()), contentType: b.contentType, modified: b.modified, size: -1,
+			write: func(out io.Writer) error { return project(out, content, query, wanted) },
+		}
+	}
+	h.give(w, r, b)
+}
 
-	header := w.Header()
-	etag := entityTag(selection.Sum, compress)
-	header.Set("Content-Type", contentType)
-	header.Set("Last-Modified", selection.Modified.UTC().Format(http.TimeFormat))
-	header.Set("ETag", etag)
-	// Content may change at any time, and asking whether it did is cheap.
-	header.Set("Cache-Control", "no-cache")
-	header.Set("Vary", "Accept-Encoding")
-	if notModified(r.Header, etag, selection.Modified) {
-		header.Del("Content-Type")
-		w.WriteHeader(http.StatusNotModified)
-		return
-	}
-	if compress {
-		header.Set("Content-Encoding", "gzip")
-	} else {
-		header.Set("Content-Length", strconv.FormatInt(selection.Bytes, 10))
-	}
-	w.WriteHeader(http.StatusOK)
-	if r.Method == http.MethodHead {
-		return
-	}
-	if err := h.send(w, selection.Reader(), compress); err != nil {
-		h.log.V(1).Info("Sending a catalog was cut off", "catalog", name, "error", err.Error())
-		// The status is sent: only a broken connection tells the client that the body is
-		// not complete. This value is how net/http is told to break it.
-		panic(http.ErrAbortHandler)
+// bodyOf makes the body of blobs as they are stored.
+func bodyOf(s catalogstore.Selection) body {
+	return body{
+		sum: s.Sum, contentType: typeJSONLines, modified: s.Modified, size: s.Bytes,
+		read: func() io.ReadSeeker { return s.Reader() },
+		write: func(out io.Writer) error {
+			buffer := chunks.Get().(*[chunkBytes]byte)
+			defer chunks.Put(buffer)
+			// The structs hide what would make io.CopyBuffer use another way than the buffer.
+			_, err := io.CopyBuffer(struct{ io.Writer }{out}, struct{ io.Reader }{s.Reader()}, buffer[:])
+			return err
+		},
 	}
 }
 
-// refuse answers a request for content that cannot be given.
-func (h *handler) refuse(w http.ResponseWriter, name string, err error) {
-	if errors.Is(err, store.ErrNotFound) {
-		fail(w, http.StatusNotFound, fmt.Sprintf("catalog %.253q is not served here: see the conditions of the ClusterCatalog of that name", name))
-		return
-	}
-	h.log.Error(err, "Stored content cannot be served", "catalog", name)
-	w.Header().Set("Retry-After", retryAfter)
-	fail(w, http.StatusServiceUnavailable, fmt.Sprintf("the stored content of catalog %q cannot be read and is unpacked again: try again in %s seconds", name, retryAfter))
+// derived names what is made of a body in a way that is called by its first word, and by
+// its second as it may change from version to version of this program.
+func derived(way, sum string, how ...string) string {
+	of := sha256.Sum256([]byte(way + "\n" + sum + "\n" + strings.Join(how, "\n")))
+	return hex.EncodeToString(of[:16])
 }
 
-// send copies the body, compressed if asked for. Each chunk has its own time limit.
-func (h *handler) send(w http.ResponseWriter, body io.Reader, compress bool) (err error) {
-	out := io.Writer(&pacedWriter{w: w, control: http.NewResponseController(w)})
-	if compress {
-		z := h.gzip.get(out)
-		defer func() {
-			if cerr := z.Close(); err == nil {
-				err = cerr
-			}
-			h.gzip.put(z)
-		}()
-		out = z
+// project writes the parts of blobs that are wanted.
+func project(out io.Writer, content *catalogstore.Content, query catalogstore.Query, wanted *fields.Fields) error {
+	var line []byte
+	for meta, err := range content.Scan(query) {
+		if err != nil {
+			return err
+		}
+		line = append(wanted.Append(line[:0], meta.Blob), '\n')
+		if _, err := out.Write(line); err != nil {
+			return err
+		}
 	}
-	// The struct hides what would make io.CopyBuffer use another way than the buffer.
-	_, err = io.CopyBuffer(out, struct{ io.Reader }{body}, make([]byte, chunkBytes))
-	return err
-}
-
-// pacedWriter gives each write a time limit of its own.
-type pacedWriter struct {
-	w       io.Writer
-	control *http.ResponseController
-}
-
-func (p *pacedWriter) Write(b []byte) (int, error) {
-	if err := p.control.SetWriteDeadline(time.Now().Add(stall)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return 0, err
-	}
-	return p.w.Write(b)
+	return nil
 }
 
 // fail answers with an error as plain text.
-func fail(w http.ResponseWriter, code int, text string) {
-	http.Error(w, text, code)
-}
+func fail(w http.ResponseWriter, code int, text string) { http.Error(w, text, code) }
 
 // allowed are the methods that the contract knows.
 var allowed = []string{http.MethodGet, http.MethodHead}

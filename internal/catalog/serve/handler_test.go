@@ -1,8 +1,6 @@
 package serve_test
 
 import (
-	"bytes"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -18,18 +16,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mainstay-dev/mainstay/internal/catalog/serve"
-	"github.com/mainstay-dev/mainstay/internal/catalog/store"
+	"github.com/mainstay-dev/mainstay/internal/catalogstore"
 )
 
 const (
-	lineA = `{"schema":"olm.package","name":"a"}` + "\n"
-	lineB = `{"schema":"olm.bundle","package":"a","name":"a.v1"}` + "\n"
+	lineA = `{"name":"a","schema":"olm.package"}` + "\n"
+	lineB = `{"name":"a.v1","package":"a","schema":"olm.bundle"}` + "\n"
 )
 
 // site is a server with the catalog "small" of two blobs, and "large" of many.
 type site struct {
 	*httptest.Server
-	store *store.Store
+	store *catalogstore.Store
 	dir   string
 	large string
 }
@@ -37,29 +35,46 @@ type site struct {
 func newSite(t *testing.T) *site {
 	t.Helper()
 	dir := t.TempDir()
-	contents, err := store.Open(dir, store.Limits{})
+	contents, err := catalogstore.Open(dir, catalogstore.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(contents.Close)
 	var large strings.Builder
 	for i := range 2000 {
-		fmt.Fprintf(&large, "{\"schema\":\"olm.bundle\",\"package\":\"p%d\",\"name\":\"n%d\"}\n", i%10, i)
+		fmt.Fprintf(&large, "{\"name\":\"n%d\",\"package\":\"p%d\",\"schema\":\"olm.bundle\"}\n", i, i%10)
 	}
 	s := &site{store: contents, dir: dir, large: large.String()}
 	s.put(t, "small", lineA+lineB)
 	s.put(t, "large", s.large)
-	s.Server = httptest.NewTLSServer(serve.NewHandler(contents, logr.Discard()))
-	t.Cleanup(s.Close)
+	s.start(t, serve.NewHandler(contents, serve.Limits{}, logr.Discard()), serve.Limits{})
 	return s
+}
+
+// start starts the server, with the connections that the real one has.
+func (s *site) start(t *testing.T, handler http.Handler, limits serve.Limits) {
+	t.Helper()
+	s.Server = serve.NewTestServer(handler, limits)
+	s.StartTLS()
+	t.Cleanup(s.Close)
 }
 
 func (s *site) put(t *testing.T, name, text string) {
 	t.Helper()
-	_, err := s.store.Unpack(t.Context(), name, store.Source{}, fstest.MapFS{"c.json": {Data: []byte(text)}})
+	_, err := s.store.Unpack(t.Context(), name, catalogstore.Source{}, fstest.MapFS{"c.json": {Data: []byte(text)}})
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// file is the path of a catalog's blobs.
+func (s *site) file(t *testing.T, name string) string {
+	t.Helper()
+	info, err := s.store.Stored(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(s.dir, "content", info.Sum)
 }
 
 // ask sends a request with headers given as "Name: value".
@@ -109,14 +124,14 @@ func TestAnswers(t *testing.T) {
 		"all of many":        {"GET", "/catalogs/large/api/v1/all", 200, s.large},
 		"head of all":        {"HEAD", "/catalogs/small/api/v1/all", 200, ""},
 		"head of metas":      {"HEAD", "/catalogs/small/api/v1/metas?package=a", 200, ""},
-		"unknown parameter":  {"GET", "/catalogs/small/api/v1/metas?pkg=a", 400, "unknown parameter \"pkg\": the parameters are schema, package and name\n"},
-		"given twice":        {"GET", "/catalogs/small/api/v1/metas?name=a&name=b", 400, "the parameter name is given 2 times: give each of schema, package and name at most once\n"},
+		"unknown parameter":  {"GET", "/catalogs/small/api/v1/metas?pkg=a", 400, "unknown parameter \"pkg\": the parameters are schema, package, name and fields\n"},
+		"given twice":        {"GET", "/catalogs/small/api/v1/metas?name=a&name=b", 400, "the parameter name is given 2 times: give each of schema, package, name and fields at most once\n"},
 		"broken query":       {"GET", "/catalogs/small/api/v1/metas?name=%zz", 400, "the query cannot be read: escape its parameters as in a URL\n"},
 		"unknown catalog":    {"GET", "/catalogs/none/api/v1/all", 404, "catalog \"none\" is not served here: see the conditions of the ClusterCatalog of that name\n"},
 		"unknown, metas":     {"GET", "/catalogs/none/api/v1/metas", 404, "catalog \"none\" is not served here: see the conditions of the ClusterCatalog of that name\n"},
 		"catalog with dots":  {"GET", "/catalogs/%2e%2e/api/v1/all", 404, "catalog \"..\" is not served here: see the conditions of the ClusterCatalog of that name\n"},
-		"unknown path":       {"GET", "/catalogs/small/api/v2/all", 404, "no such path: ask for /catalogs/<name>/api/v1/all or /catalogs/<name>/api/v1/metas\n"},
-		"path below":         {"GET", "/catalogs/small/api/v1/all/", 404, "no such path: ask for /catalogs/<name>/api/v1/all or /catalogs/<name>/api/v1/metas\n"},
+		"unknown path":       {"GET", "/catalogs/small/api/v2/all", 404, "no such path: ask for /catalogs/<name>/api/v1/all, /catalogs/<name>/api/v1/metas or /catalogs/<name>/api/v1/graph\n"},
+		"path below":         {"GET", "/catalogs/small/api/v1/all/", 404, "no such path: ask for /catalogs/<name>/api/v1/all, /catalogs/<name>/api/v1/metas or /catalogs/<name>/api/v1/graph\n"},
 		"post":               {"POST", "/catalogs/small/api/v1/all", 405, "content is read with GET or HEAD\n"},
 		"delete of metas":    {"DELETE", "/catalogs/small/api/v1/metas", 405, "content is read with GET or HEAD\n"},
 		"options of unknown": {"OPTIONS", "/catalogs/none/api/v1/all", 405, "content is read with GET or HEAD\n"},
@@ -194,58 +209,9 @@ func TestConditionalRequests(t *testing.T) {
 	}
 }
 
-func TestCompression(t *testing.T) {
-	s := newSite(t)
-	for name, test := range map[string]struct {
-		path, accept string
-		compressed   bool
-	}{
-		"large":          {"/catalogs/large/api/v1/all", "gzip", true},
-		"metas":          {"/catalogs/large/api/v1/metas?package=p1", "deflate, gzip;q=0.5", true},
-		"any":            {"/catalogs/large/api/v1/all", "*", true},
-		"too small":      {"/catalogs/small/api/v1/all", "gzip", false},
-		"not accepted":   {"/catalogs/large/api/v1/all", "br", false},
-		"refused":        {"/catalogs/large/api/v1/all", "gzip;q=0", false},
-		"refused by any": {"/catalogs/large/api/v1/all", "gzip; q=0, *", false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			plain := s.ask(t, "GET", test.path)
-			resp := s.ask(t, "GET", test.path, "Accept-Encoding: "+test.accept)
-			if got := resp.Header.Get("Content-Encoding") == "gzip"; got != test.compressed {
-				t.Fatalf("compressed is %v", got)
-			}
-			if resp.Header.Get("Vary") != "Accept-Encoding" {
-				t.Errorf("Vary is %q", resp.Header.Get("Vary"))
-			}
-			if same := resp.Header.Get("ETag") == plain.Header.Get("ETag"); same == test.compressed {
-				t.Errorf("the tags are %s and %s", plain.Header.Get("ETag"), resp.Header.Get("ETag"))
-			}
-			var from io.Reader = resp.Body
-			if test.compressed {
-				z, err := gzip.NewReader(resp.Body)
-				if err != nil {
-					t.Fatal(err)
-				}
-				from = z
-			}
-			text, err := io.ReadAll(from)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if want := body(t, plain); string(text) != want {
-				t.Errorf("the body differs from the plain one: %d bytes, want %d", len(text), len(want))
-			}
-			again := s.ask(t, "GET", test.path, "Accept-Encoding: "+test.accept, "If-None-Match: "+resp.Header.Get("ETag"))
-			if again.StatusCode != http.StatusNotModified {
-				t.Errorf("asked again with its tag: status is %d, want 304", again.StatusCode)
-			}
-		})
-	}
-}
-
 func TestDamagedContentIsNotServed(t *testing.T) {
 	s := newSite(t)
-	if err := os.Truncate(filepath.Join(s.dir, "small", "content"), 10); err != nil {
+	if err := os.Truncate(s.file(t, "small"), 10); err != nil {
 		t.Fatal(err)
 	}
 	resp := s.ask(t, "GET", "/catalogs/small/api/v1/all")
@@ -263,34 +229,57 @@ func TestDamagedContentIsNotServed(t *testing.T) {
 
 // cutting has content whose file is cut off when it is read.
 type cutting struct {
-	*store.Store
-	file string
+	*catalogstore.Store
+	file  string
+	after int64
 }
 
-func (c cutting) Content(name string) (*store.Content, error) {
+func (c cutting) Content(name string) (*catalogstore.Content, error) {
 	content, err := c.Store.Content(name)
-	return content, errors.Join(err, os.Truncate(c.file, 100))
+	return content, errors.Join(err, os.Truncate(c.file, c.after))
 }
 
+// TestACutOffBodyIsSeenByTheClient has content that ends while it is sent: the client gets
+// an error, either at once or when the body ends too early.
 func TestACutOffBodyIsSeenByTheClient(t *testing.T) {
 	s := newSite(t)
-	handler := serve.NewHandler(cutting{s.store, filepath.Join(s.dir, "large", "content")}, logr.Discard())
-	server := httptest.NewTLSServer(handler)
-	defer server.Close()
-	for _, encoding := range []string{"identity", "gzip"} {
-		s.put(t, "large", s.large)
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/catalogs/large/api/v1/all", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Accept-Encoding", encoding)
-		resp, err := server.Client().Do(req)
-		if err == nil {
-			_, err = io.Copy(&bytes.Buffer{}, resp.Body)
-			_ = resp.Body.Close()
-		}
-		if err == nil {
-			t.Errorf("%s: the body that was cut off was read without an error", encoding)
-		}
+	text := strings.Repeat(`{"name":"n","schema":"x","text":"`+strings.Repeat("x", 5000)+`"}`+"\n", 600)
+	for name, test := range map[string]struct {
+		encoding, path string
+		after          int64
+		// refused says that nothing was sent when the end was seen.
+		refused bool
+	}{
+		"identity":         {"identity", "/catalogs/cut/api/v1/all", 2 << 20, false},
+		"gzip":             {"gzip", "/catalogs/cut/api/v1/all", 2 << 20, false},
+		"zstd":             {"zstd", "/catalogs/cut/api/v1/all", 2 << 20, false},
+		"fields":           {"identity", "/catalogs/cut/api/v1/metas?fields=text", 2 << 20, false},
+		"early, gzip":      {"gzip", "/catalogs/cut/api/v1/all", 100, true},
+		"early, fields":    {"identity", "/catalogs/cut/api/v1/metas?fields=text", 100, true},
+		"none of identity": {"identity", "/catalogs/cut/api/v1/all", 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s.put(t, "cut", text)
+			handler := serve.NewHandler(cutting{s.store, s.file(t, "cut"), test.after}, serve.Limits{}, logr.Discard())
+			server := serve.NewTestServer(handler, serve.Limits{})
+			server.StartTLS()
+			defer server.Close()
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+test.path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Accept-Encoding", test.encoding)
+			resp, err := server.Client().Do(req)
+			if err == nil {
+				defer resp.Body.Close()
+				_, err = io.Copy(io.Discard, resp.Body)
+			}
+			switch {
+			case test.refused && (err != nil || resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Content-Encoding") != ""):
+				t.Errorf("the answer is %+v (%v), want 503", resp, err)
+			case !test.refused && err == nil:
+				t.Errorf("the body that was cut off was read without an error: %+v", resp)
+			}
+		})
 	}
 }

@@ -6,10 +6,13 @@ import (
 	"testing"
 
 	crmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/mainstay-dev/mainstay/internal/catalog/metrics"
 )
 
-// counted is the number of requests with labels, given as "name=value" and blanks.
-func counted(t *testing.T, labels string) float64 {
+// value gives a metric with labels, given as "name=value" and blanks: that of a counter or
+// gauge, or how often a histogram has observed something. It is 0 when there is none.
+func value(t *testing.T, name, labels string) float64 {
 	t.Helper()
 	families, err := crmetrics.Registry.Gather()
 	if err != nil {
@@ -17,7 +20,7 @@ func counted(t *testing.T, labels string) float64 {
 	}
 	want := strings.Fields(labels)
 	for _, family := range families {
-		if family.GetName() != "mainstay_catalog_http_requests_total" {
+		if family.GetName() != name {
 			continue
 		}
 		for _, metric := range family.GetMetric() {
@@ -28,23 +31,64 @@ func counted(t *testing.T, labels string) float64 {
 				}
 			}
 			if matched == len(want) {
-				return metric.GetCounter().GetValue()
+				return metric.GetCounter().GetValue() + metric.GetGauge().GetValue() + float64(metric.GetHistogram().GetSampleCount())
 			}
 		}
 	}
 	return 0
 }
 
-func TestRequestsAreCounted(t *testing.T) {
-	s := newSite(t)
-	before := counted(t, "endpoint=metas method=GET code=400")
-	s.ask(t, "GET", "/catalogs/small/api/v1/metas?x=y")
-	if got := counted(t, "endpoint=metas method=GET code=400") - before; got != 1 {
-		t.Errorf("%v requests were counted, want 1", got)
+// grows does something, and tells whether metrics have grown as they should.
+func grows(t *testing.T, do func(), by map[string]float64) {
+	t.Helper()
+	before := map[string]float64{}
+	for metric := range by {
+		name, labels, _ := strings.Cut(metric, " ")
+		before[metric] = value(t, name, labels)
 	}
-	before = counted(t, "endpoint=all method=other code=405")
-	s.ask(t, "BREW", "/catalogs/small/api/v1/all")
-	if got := counted(t, "endpoint=all method=other code=405") - before; got != 1 {
-		t.Errorf("%v requests of an odd method were counted, want 1", got)
+	do()
+	for metric, want := range by {
+		name, labels, _ := strings.Cut(metric, " ")
+		if got := value(t, name, labels) - before[metric]; got != want {
+			t.Errorf("%s has grown by %v, want %v", metric, got, want)
+		}
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	s := newSite(t)
+	grows(t, func() { s.ask(t, "GET", "/catalogs/small/api/v1/metas?x=y") }, map[string]float64{
+		"mainstay_catalog_http_requests_total endpoint=metas method=GET code=400": 1,
+		"mainstay_catalog_http_request_duration_seconds endpoint=metas":           1,
+		"mainstay_catalog_requests_total catalog=small":                           0,
+	})
+	grows(t, func() { s.ask(t, "BREW", "/catalogs/small/api/v1/all") }, map[string]float64{
+		"mainstay_catalog_http_requests_total endpoint=all method=other code=405": 1,
+	})
+	grows(t, func() { s.ask(t, "GET", "/catalogs/none/api/v1/all") }, map[string]float64{
+		"mainstay_catalog_http_requests_total endpoint=all method=GET code=404": 1,
+		"mainstay_catalog_requests_total catalog=none":                          0,
+	})
+	grows(t, func() { s.ask(t, "GET", "/catalogs/small/api/v1/all") }, map[string]float64{
+		"mainstay_catalog_http_requests_total endpoint=all method=GET code=200": 1,
+		"mainstay_catalog_http_response_bytes_total endpoint=all":               float64(len(lineA + lineB)),
+		"mainstay_catalog_requests_total catalog=small":                         1,
+		"mainstay_catalog_response_bytes_total catalog=small":                   float64(len(lineA + lineB)),
+	})
+	grows(t, func() { s.ask(t, "GET", "/catalogs/small/api/v1/all", "If-None-Match: *") }, map[string]float64{
+		"mainstay_catalog_http_requests_total endpoint=all method=GET code=304": 1,
+		"mainstay_catalog_http_not_modified_total endpoint=all":                 1,
+	})
+	query := "/catalogs/large/api/v1/metas?package=p1&fields=none"
+	grows(t, func() { s.ask(t, "GET", query); s.ask(t, "GET", query); s.ask(t, "GET", query) }, map[string]float64{
+		"mainstay_catalog_cache_lookups_total cache=made result=miss": 1,
+		"mainstay_catalog_cache_lookups_total cache=made result=hit":  2,
+	})
+	metrics.Forget("small")
+	if value(t, "mainstay_catalog_requests_total", "catalog=small") != 0 || value(t, "mainstay_catalog_response_bytes_total", "catalog=small") != 0 {
+		t.Error("a catalog that was forgotten still has metrics")
+	}
+	if value(t, "mainstay_catalog_requests_total", "catalog=large") == 0 {
+		t.Error("another catalog than the one that was forgotten has no metrics")
 	}
 }

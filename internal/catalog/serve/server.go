@@ -29,6 +29,8 @@ type Server struct {
 	Address string
 	// Handler answers.
 	Handler http.Handler
+	// Limits bound the connections. Those of requests are the handler's.
+	Limits Limits
 	// GetCertificate gives the certificate for each new connection, so that it can be
 	// replaced while the server runs.
 	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
@@ -47,16 +49,7 @@ func (s *Server) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listening for readers of catalogs: %w", err)
 	}
-	server := &http.Server{
-		Handler:           s.Handler,
-		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       30 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    headerBytes,
-		TLSConfig:         &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.GetCertificate},
-		ErrorLog:          newErrorLog(s.Log),
-		// The time limit of a write is set chunk by chunk.
-	}
+	server := s.httpServer()
 	address := listener.Addr()
 	s.listening.Store(&address)
 	stopped := make(chan error, 1)
@@ -72,10 +65,33 @@ func (s *Server) Start(ctx context.Context) error {
 		stopped <- err
 	}()
 	s.Log.Info("Serving catalogs", "address", address.String())
-	if err := server.ServeTLS(listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.ServeTLS(limitListener(listener, s.Limits.withDefaults()), "", ""); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serving catalogs: %w", err)
 	}
 	return <-stopped
+}
+
+// httpServer makes the server. The time limit of a write is set chunk by chunk.
+func (s *Server) httpServer() *http.Server {
+	// A body takes twice the time over HTTP/2, which has frames and windows of its own above
+	// those of TLS and TCP, and one connection could ask for hundreds at once.
+	protocols := &http.Protocols{}
+	protocols.SetHTTP1(true)
+	return &http.Server{
+		Handler:           s.Handler,
+		Protocols:         protocols,
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       30 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    headerBytes,
+		TLSConfig: &tls.Config{
+			MinVersion: tls.VersionTLS12, GetCertificate: s.GetCertificate,
+			// Records are full from the first on: bodies are larger than one.
+			DynamicRecordSizingDisabled: true,
+		},
+		ConnContext: withCork,
+		ErrorLog:    newErrorLog(s.Log),
+	}
 }
 
 // Ready is a health check: it fails until the server listens, and once it stops.

@@ -32,12 +32,39 @@ func (e *UsageError) Error() string { return e.Err.Error() }
 // Unwrap gives what is wrong.
 func (e *UsageError) Unwrap() error { return e.Err }
 
-// Execute runs a command line and gives the exit code of the program: 0, or 1 when it
-// failed, after the error, with what to do about it, is written to standard error.
+// ExitError ends the program with an exit code of its own.
+type ExitError struct {
+	// Code of the program, not 0.
+	Code int
+	// Err is what failed. It is nil when the output has said so already.
+	Err error
+}
+
+// Error gives what failed.
+func (e *ExitError) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("exit code %d", e.Code)
+	}
+	return e.Err.Error()
+}
+
+// Unwrap gives what failed.
+func (e *ExitError) Unwrap() error { return e.Err }
+
+// Execute runs a command line and gives the exit code of the program: 0, or 1 (or that of
+// an [ExitError]) when it failed, after the error, with what to do about it, is written to
+// standard error.
 func Execute(ctx context.Context, root *cobra.Command) int {
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return 0
+	}
+	code := 1
+	var exit *ExitError
+	if errors.As(err, &exit) {
+		if code = exit.Code; exit.Err == nil {
+			return code
+		}
 	}
 	out := cmd.ErrOrStderr()
 	fmt.Fprintf(out, "Error: %v\n", err)
@@ -47,7 +74,7 @@ func Execute(ctx context.Context, root *cobra.Command) int {
 	case isUsage(err):
 		fmt.Fprintf(out, "Run '%s --help' for usage.\n", cmd.CommandPath())
 	}
-	return 1
+	return code
 }
 
 // isUsage tells whether the command line was not written as it must be. What cobra says
@@ -69,6 +96,16 @@ func Group(cmd *cobra.Command, args []string) error {
 		err = fmt.Errorf("%w, did you mean %q?", err, similar[0])
 	}
 	return &UsageError{Err: err}
+}
+
+// Usage makes what a check of arguments says a [UsageError].
+func Usage(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return &UsageError{Err: err}
+		}
+		return nil
+	}
 }
 
 // Takes checks that a command gets exactly the named arguments.

@@ -21,6 +21,7 @@ func StyleFor(w io.Writer) Style {
 	return Style{Colour: IsTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
 }
 
+// IsTerminal tells whether what is written there is seen by a person at once.
 func IsTerminal(w io.Writer) bool {
 	file, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
@@ -44,6 +45,7 @@ const (
 	Dim    = "2"
 )
 
+// Paint gives a text a colour, where there are colours.
 func (s Style) Paint(code, text string) string {
 	if !s.Colour || text == "" {
 		return text
@@ -71,6 +73,24 @@ func NewProgress(w io.Writer) report.Progress {
 	}
 	return &plainProgress{w: w, seen: map[string]string{}}
 }
+
+// NewSilentProgress gives a display for commands whose errors scripts read: progress on a
+// terminal, and nothing but warnings elsewhere.
+func NewSilentProgress(w io.Writer) report.Progress {
+	if IsTerminal(w) {
+		return NewProgress(w)
+	}
+	return &silentProgress{w: w}
+}
+
+// silentProgress writes warnings only.
+type silentProgress struct {
+	report.Quiet
+	w io.Writer
+}
+
+// Warn writes a line.
+func (p *silentProgress) Warn(message string) { fmt.Fprintln(p.w, "Warning: "+message) }
 
 // plainProgress writes a line whenever something changes, for pipes and logs.
 type plainProgress struct {

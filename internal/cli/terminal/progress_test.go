@@ -87,6 +87,18 @@ func TestPlainProgress(t *testing.T) {
 	}
 }
 
+// Scripts that read errors get warnings, and nothing of how far it has come.
+func TestSilentProgress(t *testing.T) {
+	var out bytes.Buffer
+	p := NewSilentProgress(&out)
+	p.Done("pulled")
+	p.Warn("slow")
+	p.Parts([]report.Part{{Name: "unpack", State: report.StateCurrent, Detail: "pulling"}})
+	if diff := cmp.Diff("Warning: slow\n", out.String()); diff != "" {
+		t.Errorf("output (-want +got):\n%s", diff)
+	}
+}
+
 func TestStyle(t *testing.T) {
 	t.Setenv("NO_COLOR", "")
 	t.Setenv("TERM", "xterm")

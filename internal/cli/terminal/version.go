@@ -47,6 +47,7 @@ func thisBuild() Build {
 	return b
 }
 
+// VersionCommand makes `version`. The function writes what people read.
 func VersionCommand(program string, write func(io.Writer, Build)) *cobra.Command {
 	var out Output
 	cmd := &cobra.Command{
@@ -66,6 +67,7 @@ func VersionCommand(program string, write func(io.Writer, Build)) *cobra.Command
 	return cmd
 }
 
+// PrintVersion writes a line for people.
 func PrintVersion(w io.Writer, b Build) {
 	fmt.Fprintf(w, "mainstay %s (commit %s, %s, %s)\n", orUnknown(b.Version), orUnknown(b.Commit), b.GoVersion, b.Platform)
 }

@@ -36,8 +36,7 @@ var shared struct {
 }
 
 // Start gives the connection to the API server of this test binary, as an
-// administrator, and starts the server at the first call. Every CRD of config/crd is
-// installed.
+// administrator, and starts the server at the first call. Every CRD of config is installed.
 //
 // The server is shared by all tests of the binary: a test names its objects so that
 // they meet no other test's. TestMain stops it, by Stop:
@@ -114,7 +113,7 @@ func start() {
 	}
 	shared.env = &envtest.Environment{
 		BinaryAssetsDirectory: binaries,
-		CRDDirectoryPaths:     []string{filepath.Join(root, "config", "crd")},
+		CRDDirectoryPaths:     []string{filepath.Join(root, "config", "crd"), filepath.Join(root, "config", "mirrors")},
 		ErrorIfCRDPathMissing: true,
 		Scheme:                runtime.NewScheme(),
 	}

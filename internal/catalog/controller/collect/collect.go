@@ -15,7 +15,7 @@ import (
 
 // contents is what the collector needs of the store: a *store.Store.
 type contents interface {
-	Names() ([]string, error)
+	Names() []string
 	Delete(name string) error
 }
 
@@ -44,9 +44,9 @@ func (c *Collector) Start(ctx context.Context) error {
 // Collect removes the content of catalogs that do not exist or are not available.
 func (c *Collector) Collect(ctx context.Context) error {
 	// The store is listed first: a catalog that is created meanwhile is not in the list.
-	names, err := c.Store.Names()
-	if err != nil || len(names) == 0 {
-		return err
+	names := c.Store.Names()
+	if len(names) == 0 {
+		return nil
 	}
 	list := &olmv1.ClusterCatalogList{}
 	if err := c.Reader.List(ctx, list); err != nil {

@@ -22,18 +22,19 @@ import (
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/catalog/fetch"
-	"github.com/mainstay-dev/mainstay/internal/catalog/store"
+	"github.com/mainstay-dev/mainstay/internal/catalog/metrics"
+	"github.com/mainstay-dev/mainstay/internal/catalogstore"
 )
 
-// contents is what the controller needs of the store: a *store.Store.
+// contents is what the controller needs of the store: a *catalogstore.Store.
 type contents interface {
-	Stored(name string) (store.Info, error)
+	Stored(name string) (catalogstore.Info, error)
 	Delete(name string) error
 }
 
 // fetcher stores images: a *fetch.Fetcher.
 type fetcher interface {
-	Fetch(ctx context.Context, name string, source store.Source) (store.Info, error)
+	Fetch(ctx context.Context, name string, source catalogstore.Source) (catalogstore.Info, error)
 }
 
 // +kubebuilder:rbac:groups=olm.operatorframework.io,resources=clustercatalogs,verbs=get;list;watch
@@ -89,7 +90,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	if err != nil || !catalog.DeletionTimestamp.IsZero() || catalog.Spec.AvailabilityMode == olmv1.AvailabilityModeUnavailable {
-		fetch.Forget(req.Name)
+		metrics.Forget(req.Name)
 		return ctrl.Result{}, r.Store.Delete(req.Name)
 	}
 	decided := catalog.Status.ResolvedSource
@@ -101,16 +102,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 func (r *Reconciler) follow(ctx context.Context, name, resolved string) error {
 	info, err := r.Store.Stored(name)
-	var damaged *store.DamagedError
+	var damaged *catalogstore.DamagedError
 	switch {
 	case err == nil && info.Resolved == resolved:
 		return nil
-	case err != nil && !errors.Is(err, store.ErrNotFound) && !errors.As(err, &damaged):
+	case err != nil && !errors.Is(err, catalogstore.ErrNotFound) && !errors.As(err, &damaged):
 		return err
 	}
 	// Without the reference that it was resolved from: the one in the spec may be newer.
 	// If this replica becomes the leader, it asks the registry once.
-	_, err = r.Fetcher.Fetch(ctx, name, store.Source{Resolved: resolved})
+	_, err = r.Fetcher.Fetch(ctx, name, catalogstore.Source{Resolved: resolved})
 	switch {
 	case err == nil:
 		return nil

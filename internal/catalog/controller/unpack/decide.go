@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
-	"github.com/mainstay-dev/mainstay/internal/catalog/store"
+	"github.com/mainstay-dev/mainstay/internal/catalogstore"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
@@ -20,7 +20,7 @@ func isAvailable(catalog *olmv1.ClusterCatalog) bool {
 
 // isDue tells whether the registry has to be asked: nothing is stored, what is stored was
 // asked for by another reference, or it is time to poll.
-func isDue(image olmv1.ImageSource, stored *store.Info, now time.Time, share float64) bool {
+func isDue(image olmv1.ImageSource, stored *catalogstore.Info, now time.Time, share float64) bool {
 	if stored == nil || stored.Ref != image.Ref {
 		return true
 	}
@@ -31,7 +31,7 @@ func isDue(image olmv1.ImageSource, stored *store.Info, now time.Time, share flo
 // isRequested tells whether a person has asked for the registry to be looked at, and it
 // was not since. A request that was carried out by an earlier process is known by the
 // time at which what is stored was last confirmed.
-func isRequested(request, carriedOut string, stored *store.Info) bool {
+func isRequested(request, carriedOut string, stored *catalogstore.Info) bool {
 	at, err := time.Parse(time.RFC3339Nano, request)
 	if err != nil || request == carriedOut {
 		return false
@@ -42,7 +42,7 @@ func isRequested(request, carriedOut string, stored *store.Info) bool {
 // pinned gives the image to store again when content was lost that was resolved from the
 // present spec, and the spec does not ask for polling: a tag that has moved since is not
 // to be picked up. It is empty when the reference has to be resolved.
-func pinned(catalog *olmv1.ClusterCatalog, stored *store.Info) string {
+func pinned(catalog *olmv1.ClusterCatalog, stored *catalogstore.Info) string {
 	resolved := catalog.Status.ResolvedSource
 	if stored != nil || resolved == nil || resolved.Image == nil || pollInterval(*catalog.Spec.Source.Image) > 0 {
 		return ""
@@ -55,7 +55,7 @@ func pinned(catalog *olmv1.ClusterCatalog, stored *store.Info) string {
 }
 
 // dueAt is when the registry is next polled; zero means never.
-func dueAt(image olmv1.ImageSource, stored store.Info, share float64) time.Time {
+func dueAt(image olmv1.ImageSource, stored catalogstore.Info, share float64) time.Time {
 	interval := pollInterval(image)
 	if interval <= 0 {
 		return time.Time{}

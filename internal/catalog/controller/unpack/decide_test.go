@@ -10,17 +10,17 @@ import (
 	"k8s.io/utils/ptr"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
-	"github.com/mainstay-dev/mainstay/internal/catalog/store"
+	"github.com/mainstay-dev/mainstay/internal/catalogstore"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
 func TestIsDue(t *testing.T) {
 	confirmed := time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
-	stored := &store.Info{Source: store.Source{Ref: "r:v1"}, Confirmed: confirmed}
+	stored := &catalogstore.Info{Source: catalogstore.Source{Ref: "r:v1"}, Confirmed: confirmed}
 	for name, test := range map[string]struct {
 		ref    string
 		poll   *int32
-		stored *store.Info
+		stored *catalogstore.Info
 		after  time.Duration
 		share  float64
 		want   bool
@@ -65,11 +65,11 @@ func TestPinned(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		catalog *olmv1.ClusterCatalog
-		stored  *store.Info
+		stored  *catalogstore.Info
 		want    string
 	}{
 		"lost":           {done(func(*olmv1.ClusterCatalog) {}), nil, "r@sha256:1"},
-		"stored":         {done(func(*olmv1.ClusterCatalog) {}), &store.Info{}, ""},
+		"stored":         {done(func(*olmv1.ClusterCatalog) {}), &catalogstore.Info{}, ""},
 		"polling":        {done(func(c *olmv1.ClusterCatalog) { c.Spec.Source.Image.PollIntervalMinutes = ptr.To(int32(1)) }), nil, ""},
 		"never resolved": {done(func(c *olmv1.ClusterCatalog) { c.Status.ResolvedSource = nil }), nil, ""},
 		"other spec":     {done(func(c *olmv1.ClusterCatalog) { c.Generation = 3 }), nil, ""},

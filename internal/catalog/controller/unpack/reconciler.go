@@ -25,21 +25,22 @@ import (
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/catalog/fetch"
-	"github.com/mainstay-dev/mainstay/internal/catalog/store"
+	"github.com/mainstay-dev/mainstay/internal/catalog/metrics"
+	"github.com/mainstay-dev/mainstay/internal/catalogstore"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
-// contents is what the controller needs of the store: a *store.Store.
+// contents is what the controller needs of the store: a *catalogstore.Store.
 type contents interface {
-	Stored(name string) (store.Info, error)
+	Stored(name string) (catalogstore.Info, error)
 	Serves(name string) bool
-	Confirm(name, ref string, at time.Time) (store.Info, error)
+	Confirm(name, ref string, at time.Time) (catalogstore.Info, error)
 	Delete(name string) error
 }
 
 // fetcher stores images: a *fetch.Fetcher.
 type fetcher interface {
-	Fetch(ctx context.Context, name string, source store.Source) (store.Info, error)
+	Fetch(ctx context.Context, name string, source catalogstore.Source) (catalogstore.Info, error)
 }
 
 // resolver finds digests: a fetch.Puller.
@@ -146,7 +147,7 @@ func (r *Reconciler) withdraw(ctx context.Context, catalog *olmv1.ClusterCatalog
 // remove removes the stored content of a catalog.
 func (r *Reconciler) remove(_ context.Context, catalog *olmv1.ClusterCatalog) error {
 	r.memory.forget(catalog.Name)
-	fetch.Forget(catalog.Name)
+	metrics.Forget(catalog.Name)
 	if err := r.Store.Delete(catalog.Name); err != nil {
 		return reconcile.Retry(olmv1.ReasonRetrying, err)
 	}
@@ -182,8 +183,8 @@ func (r *Reconciler) bringUpToDate(ctx context.Context, catalog *olmv1.ClusterCa
 }
 
 // store stores what the catalog's reference gives.
-func (r *Reconciler) store(ctx context.Context, catalog *olmv1.ClusterCatalog, stored *store.Info) (store.Info, error) {
-	source := store.Source{Ref: catalog.Spec.Source.Image.Ref}
+func (r *Reconciler) store(ctx context.Context, catalog *olmv1.ClusterCatalog, stored *catalogstore.Info) (catalogstore.Info, error) {
+	source := catalogstore.Source{Ref: catalog.Spec.Source.Image.Ref}
 	source.Resolved = r.memory.pin(catalog.Name, source.Ref, pinned(catalog, stored))
 	if stored == nil && source.Resolved != "" {
 		info, err := r.fetch(ctx, catalog.Name, source)
@@ -195,7 +196,7 @@ func (r *Reconciler) store(ctx context.Context, catalog *olmv1.ClusterCatalog, s
 	}
 	var err error
 	if source.Resolved, err = r.Resolver.Resolve(ctx, source.Ref); err != nil {
-		return store.Info{}, err
+		return catalogstore.Info{}, err
 	}
 	if stored != nil && stored.Resolved == source.Resolved {
 		return r.Store.Confirm(catalog.Name, source.Ref, r.Clock.Now())
@@ -204,9 +205,9 @@ func (r *Reconciler) store(ctx context.Context, catalog *olmv1.ClusterCatalog, s
 }
 
 // fetch fetches an image, unless its content was refused before.
-func (r *Reconciler) fetch(ctx context.Context, name string, source store.Source) (store.Info, error) {
+func (r *Reconciler) fetch(ctx context.Context, name string, source catalogstore.Source) (catalogstore.Info, error) {
 	if err := r.memory.refused(name, source.Resolved); err != nil {
-		return store.Info{}, err
+		return catalogstore.Info{}, err
 	}
 	ctrl.LoggerFrom(ctx).Info("Unpacking a catalog", "image", source.Resolved)
 	info, err := r.Fetcher.Fetch(ctx, name, source)
@@ -220,13 +221,13 @@ func (r *Reconciler) fetch(ctx context.Context, name string, source store.Source
 }
 
 // stored describes what is stored intact, nil when that is nothing.
-func (r *Reconciler) stored(name string) (*store.Info, error) {
+func (r *Reconciler) stored(name string) (*catalogstore.Info, error) {
 	info, err := r.Store.Stored(name)
-	var damaged *store.DamagedError
+	var damaged *catalogstore.DamagedError
 	switch {
 	case err == nil:
 		return &info, nil
-	case errors.Is(err, store.ErrNotFound), errors.As(err, &damaged):
+	case errors.Is(err, catalogstore.ErrNotFound), errors.As(err, &damaged):
 		return nil, nil
 	default:
 		return nil, err
@@ -234,7 +235,7 @@ func (r *Reconciler) stored(name string) (*store.Info, error) {
 }
 
 // publish describes the stored content in the status.
-func (r *Reconciler) publish(catalog *olmv1.ClusterCatalog, info store.Info) {
+func (r *Reconciler) publish(catalog *olmv1.ClusterCatalog, info catalogstore.Info) {
 	// The API keeps times in seconds.
 	unpacked := metav1.NewTime(info.Unpacked.Truncate(time.Second))
 	catalog.Status.LastUnpacked = &unpacked

@@ -17,14 +17,14 @@ import (
 	ctrlreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
-	"github.com/mainstay-dev/mainstay/internal/catalog/store"
+	"github.com/mainstay-dev/mainstay/internal/catalogstore"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 	"github.com/mainstay-dev/mainstay/internal/testing/golden"
 )
 
 const (
-	good     = `{"schema":"olm.package","name":"a"}` + "\n"
-	better   = `{"schema":"olm.package","name":"b"}` + "\n"
+	good     = `{"name":"a","schema":"olm.package"}` + "\n"
+	better   = `{"name":"b","schema":"olm.package"}` + "\n"
 	unpacked = "Progressing True/Succeeded: Successfully unpacked and stored content from resolved source"
 	served   = "Serving True/Available: Serving desired content from resolved source"
 	nothing  = "Serving False/Unavailable: No content is stored"
@@ -115,13 +115,20 @@ func TestPolling(t *testing.T) {
 
 	// A poll that finds nothing new only looks.
 	w.clock.SetTime(w.clock.Now().Add(22 * time.Minute))
-	before, asked := w.get(), w.asked.Load()
+	before, asked, blobs := w.get(), w.asked.Load(), w.blobs.Load()
 	result = w.mustReconcile()
 	if diff := cmp.Diff(before, w.get()); diff != "" {
 		t.Errorf("the catalog has changed (-before +after):\n%s", diff)
 	}
-	if w.asked.Load() == asked || result.RequeueAfter < 9*time.Minute {
-		t.Errorf("asked %d times, next poll in %v", w.asked.Load()-asked, result.RequeueAfter)
+	if w.asked.Load() == asked || w.blobs.Load() != blobs || result.RequeueAfter < 9*time.Minute {
+		t.Errorf("asked %d times and pulled %d parts of images, next poll in %v", w.asked.Load()-asked, w.blobs.Load()-blobs, result.RequeueAfter)
+	}
+	// Nor is the same image pulled when another process finds it.
+	w.start()
+	w.clock.SetTime(w.clock.Now().Add(33 * time.Minute))
+	w.mustReconcile()
+	if w.blobs.Load() != blobs {
+		t.Errorf("after a restart %d parts of images were pulled", w.blobs.Load()-blobs)
 	}
 }
 
@@ -173,7 +180,7 @@ func TestBadImages(t *testing.T) {
 		"no folder":      {labels, []file{{path: "other/a.json", text: good}}, "it has no directory /configs"},
 		"broken json":    {labels, []file{{path: "configs/a.json", text: good + "{\"schema\" 1}"}}, "configs/a.json: document 2 (line 2, byte 46): is not valid JSON: invalid character '1' after object key"},
 		"broken yaml":    {labels, []file{{path: "configs/a.yaml", text: "schema: a\n---\nschema: [\n"}}, "a.yaml: document 2 (line 3, byte 14): cannot be parsed as YAML"},
-		"no schema":      {labels, []file{{path: "configs/a.json", text: "{}"}}, "a.json: document 1 (line 1, byte 0): has no schema"},
+		"no schema":      {labels, []file{{path: "configs/a.json", text: "{}"}}, "a.json: document 1 (line 1, byte 0): missing root schema field"},
 		"traversal":      {labels, []file{{path: "configs/../../a.json", text: good}}, "configs/../../a.json"},
 		"link out":       {labels, []file{{path: "configs/a.json", text: good}, {path: "configs/b.json", link: "/etc/passwd"}}, "configs/b.json"},
 		"file too large": {labels, []file{{path: "configs/a.json", text: good + strings.Repeat(" ", 1<<20)}}, "configs/a.json"},
@@ -226,7 +233,7 @@ func TestBadImages(t *testing.T) {
 
 func TestACatalogOverTheLimitIsBlocked(t *testing.T) {
 	w := newWorld(t)
-	w.limits = store.Limits{Walk: fbc.Limits{BlobBytes: 20}}
+	w.limits = catalogstore.Limits{Walk: fbc.Limits{BlobBytes: 20}}
 	w.start()
 	w.pushCatalog("v1", good)
 	w.create("v1", 0)
@@ -305,8 +312,8 @@ func TestDeletionRemovesTheContent(t *testing.T) {
 	if w.store.Serves(w.name) {
 		t.Error("content is still served")
 	}
-	if names, err := w.store.Names(); err != nil || len(names) > 0 {
-		t.Errorf("the store has %v (%v), want nothing", names, err)
+	if names := w.store.Names(); len(names) > 0 {
+		t.Errorf("the store has %v, want nothing", names)
 	}
 	w.mustReconcile() // It is gone.
 }
@@ -323,7 +330,11 @@ func TestALostStoreIsFilledAgain(t *testing.T) {
 			w.mustReconcile()
 			var woken []string
 			w.store.OnLost(func(name string) { woken = append(woken, name) })
-			if err := damage(w.dir, filepath.Join(w.dir, w.name, "content")); err != nil {
+			info, err := w.store.Stored(w.name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := damage(w.dir, filepath.Join(w.dir, "content", info.Sum)); err != nil {
 				t.Fatal(err)
 			}
 			w.store.Check()

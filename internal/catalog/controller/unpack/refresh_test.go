@@ -5,7 +5,7 @@ import (
 	"time"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
-	"github.com/mainstay-dev/mainstay/internal/catalog/store"
+	"github.com/mainstay-dev/mainstay/internal/catalogstore"
 )
 
 func TestARequestedRefreshLooksOnceAtTheRegistry(t *testing.T) {
@@ -34,11 +34,11 @@ func TestARequestedRefreshLooksOnceAtTheRegistry(t *testing.T) {
 
 func TestIsRequested(t *testing.T) {
 	confirmed := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	stored := &store.Info{Confirmed: confirmed}
+	stored := &catalogstore.Info{Confirmed: confirmed}
 	later, earlier := confirmed.Add(time.Second).Format(time.RFC3339Nano), confirmed.Add(-time.Second).Format(time.RFC3339Nano)
 	for _, tc := range []struct {
 		name, request, carriedOut string
-		stored                    *store.Info
+		stored                    *catalogstore.Info
 		want                      bool
 	}{
 		{name: "none", stored: stored},

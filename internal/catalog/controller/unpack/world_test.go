@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/google/go-containerregistry/pkg/registry"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,12 +31,15 @@ import (
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/catalog/fetch"
-	"github.com/mainstay-dev/mainstay/internal/catalog/store"
+	"github.com/mainstay-dev/mainstay/internal/catalogstore"
 	"github.com/mainstay-dev/mainstay/internal/image"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard())
+	os.Exit(env.Run(m))
+}
 
 // world is a catalog's surroundings: an API server, a registry, a store and a clock.
 type world struct {
@@ -43,27 +47,40 @@ type world struct {
 	client   client.Client
 	clock    *testclock.FakePassiveClock
 	dir      string
-	store    *store.Store
-	limits   store.Limits
+	store    *catalogstore.Store
+	limits   catalogstore.Limits
 	reconcil *Reconciler
 
-	// host is that of the registry; asked counts the requests that it got.
-	host  string
-	asked atomic.Int32
-	down  atomic.Bool
+	// host is that of the registry; asked counts the requests that it got, and blobs those
+	// for parts of images.
+	host         string
+	asked, blobs atomic.Int32
+	down         atomic.Bool
+	// images are the limits of images.
+	images image.Limits
+	// answer answers in the place of the registry, if it is not nil and says that it has.
+	answer atomic.Pointer[func(http.ResponseWriter, *http.Request) bool]
 
 	name string
+	// refused is the message with which an image was last refused.
+	refused string
 }
 
 func newWorld(t *testing.T) *world {
 	w := &world{
 		t: t, client: env.Client(t, olmv1.AddToScheme), dir: t.TempDir(),
-		clock: testclock.NewFakePassiveClock(time.Now()),
-		name:  strings.ToLower(strings.NewReplacer("/", "-", "_", "-", ",", "").Replace(t.Name())),
+		clock: testclock.NewFakePassiveClock(time.Now()), images: image.Limits{FileBytes: 1 << 20},
+		name: strings.ToLower(strings.NewReplacer("/", "-", "_", "-", ",", "").Replace(t.Name())),
 	}
 	content := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w.asked.Add(1)
+		if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/blobs/") {
+			w.blobs.Add(1)
+		}
+		if answer := w.answer.Load(); answer != nil && (*answer)(rw, r) {
+			return
+		}
 		if w.down.Load() {
 			http.Error(rw, "down", http.StatusInternalServerError)
 			return
@@ -96,10 +113,10 @@ func (w *world) start() {
 		w.store.Close()
 	}
 	var err error
-	if w.store, err = store.Open(w.dir, w.limits); err != nil {
+	if w.store, err = catalogstore.Open(w.dir, w.limits); err != nil {
 		w.t.Fatal(err)
 	}
-	images := image.NewClient(image.Options{Limits: image.Limits{FileBytes: 1 << 20}})
+	images := image.NewClient(image.Options{Limits: w.images})
 	w.reconcil = &Reconciler{
 		Client: w.client, Store: w.store, Fetcher: fetch.New(images, w.store), Resolver: images,
 		BaseURL: func(name string) string { return "https://catalogd.example/catalogs/" + name },
@@ -132,19 +149,30 @@ func (w *world) push(tag string, labels map[string]string, files ...file) string
 	if err := tw.Close(); err != nil {
 		w.t.Fatal(err)
 	}
+	return w.pushLayer(tag, labels, "application/vnd.oci.image.layer.v1.tar", archive.Bytes())
+}
+
+// pushLayer pushes an image of one layer to a tag and gives its digest reference.
+func (w *world) pushLayer(tag string, labels map[string]string, layerType string, layer []byte) string {
+	w.t.Helper()
 	config, err := json.Marshal(map[string]any{"os": "linux", "architecture": runtime.GOARCH, "config": map[string]any{"Labels": labels}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	manifest, err := json.Marshal(map[string]any{
+	return w.pushManifest(tag, typeManifest, map[string]any{
 		"schemaVersion": 2, "mediaType": typeManifest,
 		"config": w.blob("application/vnd.oci.image.config.v1+json", config),
-		"layers": []any{w.blob("application/vnd.oci.image.layer.v1.tar", archive.Bytes())},
+		"layers": []any{w.blob(layerType, layer)},
 	})
+}
+
+func (w *world) pushManifest(tag, mediaType string, content any) string {
+	w.t.Helper()
+	manifest, err := json.Marshal(content)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.send(http.MethodPut, "manifests/"+tag, typeManifest, manifest)
+	w.send(http.MethodPut, "manifests/"+tag, mediaType, manifest)
 	return w.host + "/test/catalog@" + digest(manifest)
 }
 
@@ -241,7 +269,7 @@ func (w *world) mustReconcile() ctrl.Result {
 func (w *world) content() string {
 	w.t.Helper()
 	content, err := w.store.Content(w.name)
-	if errors.Is(err, store.ErrNotFound) {
+	if errors.Is(err, catalogstore.ErrNotFound) {
 		return ""
 	}
 	if err != nil {

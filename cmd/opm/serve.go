@@ -1,0 +1,31 @@
+package main
+
+import (
+	"context"
+
+	"github.com/mainstay-dev/mainstay/internal/classic/registry"
+	"github.com/mainstay-dev/mainstay/internal/classic/registry/content"
+	"github.com/mainstay-dev/mainstay/internal/cli/opm"
+)
+
+// serve serves a catalog over gRPC.
+func serve(ctx context.Context, s opm.Serving) error {
+	var source content.Source = content.Folder{Dir: s.Folder}
+	if s.Database != "" {
+		source = content.Stream{Name: s.Database, All: s.Blobs, Change: func(ctx context.Context) (uint64, error) {
+			return content.FileSum(ctx, s.Database)
+		}}
+	}
+	server := registry.Serve{
+		Source: source, Address: s.Address, CacheDir: s.CacheDir, CacheOnly: s.CacheOnly,
+		TerminationLog: s.TerminationLog, PprofAddress: s.PprofAddress, PprofCaptureProfiles: s.CaptureProfiles, Log: s.Log,
+	}
+	switch {
+	case s.EnforceIntegrity == nil:
+	case *s.EnforceIntegrity:
+		server.Integrity = content.EnforceIntegrity
+	default:
+		server.Integrity = content.IgnoreIntegrity
+	}
+	return server.Run(ctx)
+}

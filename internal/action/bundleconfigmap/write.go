@@ -1,0 +1,115 @@
+package bundleconfigmap
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"net/http"
+	"net/url"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/mainstay-dev/mainstay/internal/bundle"
+)
+
+// Write stores a bundle in a ConfigMap that exists.
+type Write struct {
+	// Config says how the API server is reached.
+	Config *rest.Config
+	// Namespace and Name of the ConfigMap.
+	Namespace, Name string
+	// Bundle has the folders manifests and metadata.
+	Bundle fs.FS
+	// Limit on the files together, in bytes as they are stored.
+	Limit uint64
+	// Gzip stores the files compressed.
+	Gzip bool
+	// Image that the bundle is of, if it is known.
+	Image string
+}
+
+// Run reads the bundle and replaces the data of the ConfigMap by it. Annotations that are
+// not of a bundle stay.
+func (w *Write) Run(ctx context.Context) error {
+	files, err := bundle.ReadFiles(w.Bundle)
+	if err != nil {
+		return err
+	}
+	c, err := read(files, w.Limit, w.Gzip)
+	if err != nil {
+		return err
+	}
+	client, err := rest.HTTPClientFor(w.Config)
+	if err != nil {
+		return fmt.Errorf("reaching the cluster: %w", err)
+	}
+	server, _, err := rest.DefaultServerUrlFor(w.Config)
+	if err != nil {
+		return fmt.Errorf("reaching the cluster: %w", err)
+	}
+	at := server.JoinPath("api/v1/namespaces", w.Namespace, "configmaps", w.Name)
+	var configMap corev1.ConfigMap
+	if err := call(ctx, client, http.MethodGet, at, nil, &configMap); err != nil {
+		return fmt.Errorf("reading ConfigMap %s/%s: %w", w.Namespace, w.Name, err)
+	}
+	configMap.Data, configMap.BinaryData = c.data, c.binaryData
+	if configMap.Annotations == nil {
+		configMap.Annotations = map[string]string{}
+	}
+	maps.Copy(configMap.Annotations, c.annotations)
+	if w.Image != "" {
+		configMap.Annotations[annotationImage] = w.Image
+	}
+	if err := call(ctx, client, http.MethodPut, at, &configMap, nil); err != nil {
+		return fmt.Errorf("updating ConfigMap %s/%s: %w", w.Namespace, w.Name, err)
+	}
+	return nil
+}
+
+// maxAnswer is how large an answer of the API server may be, in bytes: several times what
+// a ConfigMap may have.
+const maxAnswer = 8 << 20
+
+// call sends a request to the API server and reads the object of its answer.
+func call(ctx context.Context, client *http.Client, method string, at *url.URL, object, into any) error {
+	var body io.Reader
+	if object != nil {
+		data, err := json.Marshal(object)
+		if err != nil {
+			return err
+		}
+		body = bytes.NewReader(data)
+	}
+	request, err := http.NewRequestWithContext(ctx, method, at.String(), body)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }() // it was only read
+	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK {
+		var status metav1.Status
+		if json.Unmarshal(answer, &status) == nil && status.Message != "" {
+			return errors.New(status.Message)
+		}
+		return fmt.Errorf("the API server answered %s", response.Status)
+	}
+	if into == nil {
+		return nil
+	}
+	return json.Unmarshal(answer, into)
+}

@@ -1,0 +1,74 @@
+package catalogs
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// checkReference refuses references of images that mean something else on another
+// machine: names that a tool would complete, and names without a tag or digest.
+func checkReference(ref string) error {
+	name, digest, hasDigest := strings.Cut(ref, "@")
+	domain, path, hasPath := strings.Cut(name, "/")
+	if !hasPath || path == "" || !strings.ContainsAny(domain, ".:") && domain != "localhost" ||
+		domain == "index.docker.io" || domain == "docker.io" && !strings.Contains(path, "/") {
+		return errors.New("repository name must be canonical")
+	}
+	hasTag := RepositoryOf(name) != name
+	switch {
+	case !hasTag && (!hasDigest || digest == ""):
+		return fmt.Errorf("Docker reference %s is not for an unknown digest case; tag or digest is needed", ref) //nolint:staticcheck // the field's words
+	case hasTag && hasDigest:
+		return errors.New("Docker references with both a tag and digest are currently not supported") //nolint:staticcheck // the field's words
+	}
+	return nil
+}
+
+// RepositoryOf takes the tag and the digest from a reference.
+func RepositoryOf(ref string) string {
+	ref, _, _ = strings.Cut(ref, "@")
+	if slash := strings.LastIndex(ref, "/"); strings.Contains(ref[slash+1:], ":") {
+		ref = ref[:strings.LastIndex(ref, ":")]
+	}
+	return ref
+}
+
+// maxAuthFile bounds a file with logins, in bytes: thousands of them.
+const maxAuthFile = 4 << 20
+
+// hasLogin tells whether a Docker config.json has a login for the repository of a
+// reference: for it, for a part of its path, or for its registry. A file that cannot be
+// read has none.
+func hasLogin(file, ref string) bool {
+	info, err := os.Stat(file)
+	if err != nil || info.Size() > maxAuthFile {
+		return false
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return false
+	}
+	var config struct {
+		Auths       map[string]json.RawMessage `json:"auths"`
+		CredHelpers map[string]string          `json:"credHelpers"`
+	}
+	if json.Unmarshal(data, &config) != nil {
+		return false
+	}
+	for name := RepositoryOf(ref); name != ""; {
+		if _, ok := config.Auths[name]; ok {
+			return true
+		}
+		slash := strings.LastIndex(name, "/")
+		if slash < 0 {
+			_, ok := config.CredHelpers[name]
+			_, legacy := config.Auths["https://"+name]
+			return ok || legacy
+		}
+		name = name[:slash]
+	}
+	return false
+}

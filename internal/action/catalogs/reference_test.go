@@ -1,0 +1,83 @@
+package catalogs
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestCheckReference(t *testing.T) {
+	digest := "@sha256:" + strings.Repeat("0", 64)
+	for ref, want := range map[string]string{
+		"registry.example.com/kettle:v1":            "",
+		"registry.example.com:5000/a/b/kettle:v1":   "",
+		"localhost/kettle:v1":                       "",
+		"localhost:5000/kettle" + digest:            "",
+		"docker.io/library/kettle:v1":               "",
+		"docker.io/kettle:v1":                       "canonical",
+		"index.docker.io/library/kettle:v1":         "canonical",
+		"kettle":                                    "canonical",
+		"kettle:v1":                                 "canonical",
+		"cooks/kettle:v1":                           "canonical",
+		"./kettle":                                  "tag or digest is needed",
+		"registry.example.com/":                     "canonical",
+		"registry.example.com/kettle":               "tag or digest is needed",
+		"registry.example.com:5000/kettle":          "tag or digest is needed",
+		"registry.example.com/kettle@":              "tag or digest is needed",
+		"registry.example.com/kettle:v1" + digest:   "both a tag and digest",
+		"registry.example.com:50/a/kettle" + digest: "",
+	} {
+		err := checkReference(ref)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want something with %q", ref, err, want)
+		}
+	}
+}
+
+// FuzzCheckReference: what is taken names a registry and one image of it.
+func FuzzCheckReference(f *testing.F) {
+	f.Add("registry.example.com/kettle:v1")
+	f.Add("a.b/c@:/")
+	f.Fuzz(func(t *testing.T, ref string) {
+		if checkReference(ref) != nil {
+			return
+		}
+		domain, rest, _ := strings.Cut(ref, "/")
+		if domain == "" || rest == "" || !strings.ContainsAny(rest, ":@") {
+			t.Errorf("%q is taken", ref)
+		}
+	})
+}
+
+func TestHasLogin(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "auth.json")
+	if hasLogin(file, "registry.example.com/kettle:v1") {
+		t.Error("a file that is not there has a login")
+	}
+	content := `{"auths":{"registry.example.com/cooks":{},"other.example.com:5000":{},"https://old.example.com":{}},"credHelpers":{"gcr.io":"gcloud"}}`
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for ref, want := range map[string]bool{
+		"registry.example.com/cooks/kettle:v1": true,
+		"registry.example.com/cooks:v1":        true,
+		"registry.example.com/cook/kettle:v1":  false,
+		"registry.example.com/kettle:v1":       false,
+		"other.example.com:5000/a/b:v1":        true,
+		"other.example.com/a/b:v1":             false,
+		"old.example.com/a:v1":                 true,
+		"gcr.io/a/b@sha256:x":                  true,
+		"":                                     false,
+	} {
+		if got := hasLogin(file, ref); got != want {
+			t.Errorf("%q: %v", ref, got)
+		}
+	}
+	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if hasLogin(file, "gcr.io/a:v1") {
+		t.Error("a broken file has a login")
+	}
+}

@@ -1,0 +1,53 @@
+package catalogs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/mainstay-dev/mainstay/internal/action/report"
+	"github.com/mainstay-dev/mainstay/internal/fbc"
+)
+
+// Validate checks a file-based catalog.
+type Validate struct {
+	// Dir is the folder of the catalog.
+	Dir string
+}
+
+// Run checks the catalog against all rules of file-based catalogs. What is wrong with it
+// is an *fbc.TreeError, which has all of it. A folder without files is a valid catalog.
+func (a *Validate) Run(ctx context.Context) error {
+	info, err := os.Stat(a.Dir)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("%q is not a directory", a.Dir)
+	}
+	fsys, done, err := OpenFolder(a.Dir)
+	if err != nil {
+		return err
+	}
+	defer done()
+	err = fbc.ValidateFS(fsys, fbc.Limits{})
+	return errors.Join(ctx.Err(), err)
+}
+
+// CheckContent checks a catalog that is to be built into an image, which has to hold
+// something. The object names it in errors.
+func CheckContent(ctx context.Context, fsys fs.FS, object string) error {
+	model, err := fbc.LoadModelFS(fsys, fbc.Limits{})
+	if err == nil && len(model.Packages) == 0 {
+		err = errors.New("it holds no packages")
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		return &report.Error{Object: object, Err: err, Advice: "correct what is named"}
+	}
+	return nil
+}

@@ -1,0 +1,38 @@
+package archtest
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// notInOpm are packages that make a program that links them slow to start: they register
+// thousands of types before it begins. Scripts call opm for each of hundreds of images.
+var notInOpm = []string{"k8s.io/client-go/kubernetes", "sigs.k8s.io/controller-runtime"}
+
+// linked gives every package of a program.
+func linked(t *testing.T, program string) []string {
+	t.Helper()
+	list := exec.Command("go", "list", "-deps", program)
+	list.Dir = filepath.Join("..", "..")
+	out, err := list.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	return strings.Fields(string(out))
+}
+
+func TestOpmLinksNoTypedClient(t *testing.T) {
+	packages := linked(t, "./cmd/opm")
+	for _, name := range packages {
+		for _, forbidden := range notInOpm {
+			if within(name, forbidden) {
+				t.Errorf("opm links %s: 'go list -f \"{{.ImportPath}} {{.Imports}}\" -deps ./cmd/opm' shows who imports it", name)
+			}
+		}
+	}
+	if !strings.Contains(strings.Join(packages, " "), module+"/internal/cli/opm") {
+		t.Errorf("the list of packages has no command line: the test looks at something else: %d packages", len(packages))
+	}
+}

@@ -1,0 +1,122 @@
+package bundle
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mainstay-dev/mainstay/internal/fbc"
+)
+
+func TestParseMigration(t *testing.T) {
+	for name, want := range map[string]Migration{
+		"": MigrateNone, "none": MigrateNone, "bundle-object-to-csv-metadata": MigrateObjectsToMetadata, "all": MigrateAll,
+	} {
+		if got, err := ParseMigration(name); err != nil || got != want {
+			t.Errorf("%q is %q, %v; want %q", name, got, err, want)
+		}
+	}
+	if _, err := ParseMigration("All"); err == nil || err.Error() != `unknown migration level "All"` {
+		t.Errorf("error %v", err)
+	}
+}
+
+func object(t *testing.T, text string) fbc.Property {
+	t.Helper()
+	raw, err := json.Marshal(ObjectProperty{Data: []byte(text)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fbc.Property{Type: fbc.PropertyBundleObject, Value: raw}
+}
+
+func TestMigrate(t *testing.T) {
+	csv := object(t, `{"kind":"ClusterServiceVersion","metadata":{"name":"a","annotations":{"x":"<y>"}},"spec":{"DisplayName":"Foo","unknown":1,"version":1.5}}`)
+	inYAML := object(t, "kind: ClusterServiceVersion\nspec: {displayName: Foo}\n")
+	secret := object(t, `{"kind":"Secret"}`)
+	before := fbc.Property{Type: "a", Value: json.RawMessage(`1`)}
+	after := fbc.Property{Type: "z", Value: json.RawMessage(`1`)}
+	metadata := func(text string) fbc.Property {
+		return fbc.Property{Type: fbc.PropertyCSVMetadata, Value: json.RawMessage(text)}
+	}
+	existing := metadata(`{"displayName":"there"}`)
+	for _, c := range []struct {
+		name  string
+		image string
+		level Migration
+		in    []fbc.Property
+		want  []fbc.Property
+		err   string
+	}{
+		{"metadata for objects", "i", MigrateAll, []fbc.Property{before, secret, csv, after},
+			[]fbc.Property{before, after, metadata(`{"annotations":{"x":"<y>"},"apiServiceDefinitions":{},"crdDescriptions":{},"displayName":"Foo","provider":{}}`)}, ""},
+		{"by its name, YAML", "i", MigrateObjectsToMetadata, []fbc.Property{inYAML},
+			[]fbc.Property{metadata(`{"apiServiceDefinitions":{},"crdDescriptions":{},"displayName":"Foo","provider":{}}`)}, ""},
+		{"none", "i", MigrateNone, []fbc.Property{csv}, []fbc.Property{csv}, ""},
+		{"no image", "", MigrateAll, []fbc.Property{csv}, []fbc.Property{csv}, ""},
+		{"no CSV", "i", MigrateAll, []fbc.Property{secret}, []fbc.Property{secret}, ""},
+		{"no objects", "i", MigrateAll, []fbc.Property{before}, []fbc.Property{before}, ""},
+		{"metadata is there", "i", MigrateAll, []fbc.Property{csv, existing}, []fbc.Property{csv, existing}, ""},
+		{"the first CSV counts", "i", MigrateAll, []fbc.Property{inYAML, object(t, `{"kind":"ClusterServiceVersion","spec":{"displayName":"Bar"}}`)},
+			[]fbc.Property{metadata(`{"apiServiceDefinitions":{},"crdDescriptions":{},"displayName":"Foo","provider":{}}`)}, ""},
+		{"no base64", "i", MigrateAll, []fbc.Property{{Type: fbc.PropertyBundleObject, Value: json.RawMessage(`{"data":"*"}`)}},
+			nil, `bundle "b": bundle-object-to-csv-metadata: parse property at index 0 as bundle object: illegal base64 data at input byte 0`},
+		{"no object", "i", MigrateAll, []fbc.Property{before, object(t, "a: [")}, nil, `bundle "b": bundle-object-to-csv-metadata: convert bundle object property at index 1 to JSON: document 1: `},
+		{"an empty object", "i", MigrateAll, []fbc.Property{object(t, "")}, nil, `bundle "b": bundle-object-to-csv-metadata: convert bundle object property at index 0 to JSON: holds no object`},
+		{"no CSV by its type", "i", MigrateAll, []fbc.Property{object(t, `{"kind":"ClusterServiceVersion","spec":1}`)}, nil, `bundle "b": bundle-object-to-csv-metadata: ClusterServiceVersion: json: `},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			in := append([]fbc.Property(nil), c.in...)
+			b := fbc.Bundle{Name: "b", Image: c.image, Properties: c.in}
+			err := Migrate(&b, c.level)
+			if c.err != "" {
+				if err == nil || !strings.HasPrefix(err.Error(), c.err) {
+					t.Errorf("error %v, want one that starts with %q", err, c.err)
+				}
+				c.want = in // it is as it was
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, b.Properties); diff != "" {
+				t.Errorf("properties (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(in, c.in); diff != "" {
+				t.Errorf("the slice that was given is changed (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestMigrateLarge(t *testing.T) {
+	b := fbc.Bundle{Name: "b", Image: "i", Properties: []fbc.Property{object(t, strings.Repeat(" ", maxFileBytes+1))}}
+	const want = `bundle "b": bundle-object-to-csv-metadata: convert bundle object property at index 0 to JSON: is larger than the 8388608 bytes that a manifest may have`
+	if err := Migrate(&b, MigrateAll); err == nil || err.Error() != want {
+		t.Errorf("error %v, want %q", err, want)
+	}
+}
+
+func FuzzMigrate(f *testing.F) {
+	f.Add([]byte(`{"kind":"ClusterServiceVersion","spec":{"displayName":"a"}}`), `{"data":"e30="}`)
+	f.Add([]byte("kind: ClusterServiceVersion\nspec: {version: 1}"), `{"data":1}`)
+	f.Add([]byte("a: &a [*a]"), `null`)
+	f.Fuzz(func(t *testing.T, data []byte, raw string) {
+		value, err := json.Marshal(ObjectProperty{Data: data})
+		if err != nil {
+			t.Fatal(err)
+		}
+		properties := []fbc.Property{{Type: fbc.PropertyBundleObject, Value: value}, {Type: fbc.PropertyBundleObject, Value: json.RawMessage(raw)}}
+		b := fbc.Bundle{Image: "i", Properties: properties}
+		if err := Migrate(&b, MigrateAll); err != nil {
+			return
+		}
+		once := append([]fbc.Property(nil), b.Properties...)
+		if err := Migrate(&b, MigrateAll); err != nil {
+			t.Fatalf("a migrated bundle cannot be migrated again: %v", err)
+		}
+		if diff := cmp.Diff(once, b.Properties); diff != "" {
+			t.Errorf("the second migration changes a bundle (-once +twice):\n%s", diff)
+		}
+	})
+}

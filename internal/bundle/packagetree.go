@@ -1,0 +1,152 @@
+package bundle
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	kjson "sigs.k8s.io/json"
+)
+
+// PackageManifest is the file that, in the format before bundles, stood beside the
+// folders of a package's versions and said what its channels are.
+type PackageManifest struct {
+	PackageName    string           `json:"packageName"`
+	Channels       []PackageChannel `json:"channels"`
+	DefaultChannel string           `json:"defaultChannel,omitempty"`
+}
+
+// PackageChannel is a channel of a PackageManifest: its newest CSV.
+type PackageChannel struct {
+	Name       string `json:"name"`
+	CurrentCSV string `json:"currentCSV"`
+}
+
+// Placement is where a bundle stands in its package.
+type Placement struct {
+	Package string
+	// Channels hold the bundle, sorted.
+	Channels []string
+	// DefaultChannel is that of the package, and else its only channel. It may be empty.
+	DefaultChannel string
+}
+
+// csvNode is a version of a package in its update graph.
+type csvNode struct {
+	name    string
+	updates []string // what it replaces and skips
+}
+
+// Place finds out where the version in the folder stands in its package. The root of
+// fsys holds the package manifest and one folder for each version, with one CSV in it.
+func Place(fsys fs.FS, folder string) (Placement, error) {
+	_, entries, err := (&reader{fsys: fsys}).folder(".")
+	if err != nil {
+		return Placement{}, err
+	}
+	manifest, err := findPackageManifest(entries)
+	if err != nil {
+		return Placement{}, err
+	}
+	nodes := map[string]csvNode{}
+	var current string
+	for _, entry := range entries {
+		if !entry.Folder {
+			continue
+		}
+		files, err := ReadManifests(fsys, entry.Name)
+		if err != nil {
+			return Placement{}, err
+		}
+		node, err := nodeOf(files)
+		if err != nil {
+			return Placement{}, fmt.Errorf("%s: %w", entry.Name, err)
+		}
+		nodes[node.name] = node
+		if entry.Name == folder {
+			current = node.name
+		}
+	}
+	if current == "" {
+		return Placement{}, fmt.Errorf("%s: holds no ClusterServiceVersion with a name", folder)
+	}
+	placement := Placement{Package: manifest.PackageName, DefaultChannel: manifest.DefaultChannel}
+	if placement.DefaultChannel == "" && len(manifest.Channels) == 1 {
+		placement.DefaultChannel = manifest.Channels[0].Name
+	}
+	for _, channel := range manifest.Channels {
+		if reaches(nodes, channel.CurrentCSV, current) {
+			placement.Channels = append(placement.Channels, channel.Name)
+		}
+	}
+	slices.Sort(placement.Channels)
+	placement.Channels = slices.Compact(placement.Channels)
+	return placement, nil
+}
+
+func findPackageManifest(files []File) (PackageManifest, error) {
+	var found []PackageManifest
+	for _, file := range files {
+		if file.Folder || file.Err != nil {
+			continue
+		}
+		var manifest PackageManifest
+		docs, err := documents(file.Data)
+		if err == nil && len(docs) > 0 {
+			err = kjson.UnmarshalCaseSensitivePreserveInts(docs[0], &manifest)
+		}
+		if err == nil && manifest.PackageName != "" {
+			found = append(found, manifest)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return PackageManifest{}, errors.New("no package manifest beside the folder: a file with packageName and channels")
+	case 1:
+		return found[0], nil
+	default:
+		return PackageManifest{}, fmt.Errorf("%d package manifests beside the folder, there must be one", len(found))
+	}
+}
+
+// nodeOf finds the only CSV of a folder of manifests.
+func nodeOf(files []File) (csvNode, error) {
+	var node csvNode
+	n := 0
+	for _, file := range files {
+		object := file.Object()
+		if object.GetKind() != kindCSV {
+			continue
+		}
+		n++
+		// What is not of its type leads nowhere.
+		b := &Bundle{}
+		if err := b.parseFields(*object); err != nil {
+			return csvNode{}, err
+		}
+		node = csvNode{b.Name(), append([]string{b.CSV.Spec.Replaces}, b.CSV.Spec.Skips...)}
+	}
+	if n != 1 {
+		return csvNode{}, fmt.Errorf("holds %d ClusterServiceVersions, it must hold one", n)
+	}
+	return node, nil
+}
+
+// reaches tells whether following updates leads from one CSV to another.
+func reaches(nodes map[string]csvNode, from, to string) bool {
+	seen := map[string]bool{}
+	open := []string{from}
+	for len(open) > 0 {
+		at := open[len(open)-1]
+		open = open[:len(open)-1]
+		if at == to {
+			return true
+		}
+		if !seen[at] {
+			seen[at] = true
+			open = append(open, nodes[at].updates...)
+		}
+	}
+	return false
+}

@@ -1,0 +1,171 @@
+// Package validate tells the author of a bundle everything that is wrong with it, and
+// what could be better, in the words that the tools of the field use: its format, its
+// content, and further rules that are asked for by name.
+//
+// It is pure, and it judges only what the author wrote: whether a bundle can be installed
+// on some cluster is the business of those who install it.
+package validate
+
+import (
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/bundle"
+)
+
+// Level says how bad a finding is.
+type Level string
+
+// Levels of a finding.
+const (
+	// Error: the bundle is not valid.
+	Error Level = "Error"
+	// Warning: the author should know.
+	Warning Level = "Warning"
+)
+
+// Finding is something that is wrong, or could be better.
+type Finding struct {
+	Level Level
+	// Validator is the set of rules that it is about: Format, Content, or the name of an
+	// optional validator.
+	Validator string
+	// Text says it.
+	Text string
+}
+
+// Findings are in the order of the files and rules.
+type Findings []Finding
+
+func (f Findings) valid() bool {
+	return !slices.ContainsFunc(f, func(finding Finding) bool { return finding.Level == Error })
+}
+
+// Err gives all errors as one, and nil if there are none.
+func (f Findings) Err() error {
+	invalid := &InvalidError{}
+	for _, finding := range f {
+		if finding.Level == Error {
+			invalid.Texts = append(invalid.Texts, finding.Text)
+			invalid.Format = invalid.Format || finding.Validator == Format
+		}
+	}
+	if len(invalid.Texts) == 0 {
+		return nil
+	}
+	return invalid
+}
+
+// InvalidError is a bundle that is not valid.
+type InvalidError struct {
+	// Texts say why, at least one.
+	Texts []string
+	// Format tells that it is the format that is not valid. The content was not looked at.
+	Format bool
+}
+
+func (e *InvalidError) Error() string {
+	return "Bundle validation errors: " + strings.Join(e.Texts, ",")
+}
+
+// Sets of rules that every bundle is held to.
+const (
+	Format  = "format"
+	Content = "content"
+)
+
+// Options are what the rules need to know beside the bundle.
+type Options struct {
+	// Optional names validators to hold the bundle to as well, of those that Optional
+	// gives. Names that are not known are passed over, as they always were.
+	Optional []string
+	// Categories are an author's own, in place of the standard ones. Nil means none.
+	Categories *Categories
+	// KubeVersion is a version of Kubernetes that the bundle is to run on, such as 1.25.
+	// When unset, APIs that a version does not serve are worth a warning only.
+	KubeVersion string
+}
+
+// Categories are an author's own categories: a JSON document {"categories": [...]}.
+type Categories struct {
+	// Name of the file, for errors.
+	Name string
+	Data []byte
+	// Err says why the file cannot be read.
+	Err error
+}
+
+// Bundle holds the bundle in the root of fsys to all rules. As with the tools of the field,
+// the content of a bundle whose format is not valid is not looked at. The error is about
+// fsys, or about what no bundle may exceed.
+func Bundle(fsys fs.FS, options Options) (Findings, error) {
+	files, err := bundle.ReadFiles(fsys)
+	if err != nil {
+		return nil, err
+	}
+	findings := CheckFormat(files)
+	if findings.valid() {
+		findings = append(findings, CheckContent(files, options)...)
+	}
+	return findings, nil
+}
+
+// validators are the rules that are asked for by name.
+var validators = []struct {
+	name  string
+	check func(*subject, Options, *findings)
+}{
+	{"alpha-deprecated-apis", checkRemovedAPIs},
+	{"bundle", checkBundle},
+	{"bundle-objects", checkObjects},
+	{"community", checkCommunity},
+	{"good-practices", checkPractices},
+	{"operatorhub", checkOperatorHub},
+	{"operatorhub/v2", checkOperatorHubV2},
+	{"standardcapabilities", checkCapabilities},
+	{"standardcategories", checkCategories},
+}
+
+// Optional gives the names of the optional validators, sorted.
+func Optional() []string {
+	var names []string
+	for _, v := range validators {
+		names = append(names, v.name)
+	}
+	return names
+}
+
+// ParseOptional reads a list of names with commas between them.
+func ParseOptional(text string) []string {
+	var names []string
+	for name := range strings.SplitSeq(text, ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// subject is a bundle, decoded as far as it can be.
+type subject struct {
+	files       *bundle.Files
+	annotations map[string]string
+	// csv is nil when there is none, or none that can be decoded.
+	csv *v1alpha1.ClusterServiceVersion
+	// csvContent is the CSV as it was written.
+	csvContent map[string]any
+	crds       []*crdDocument
+	objects    []object
+}
+
+// checkOptional holds the bundle to the rules that are asked for.
+func (s *subject) checkOptional(options Options, found *findings) {
+	for _, v := range validators {
+		if slices.Contains(options.Optional, v.name) {
+			found.validator = v.name
+			v.check(s, options, found)
+		}
+	}
+}

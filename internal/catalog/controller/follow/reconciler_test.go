@@ -1,0 +1,231 @@
+package follow_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/catalog/controller/follow"
+	"github.com/mainstay-dev/mainstay/internal/catalogstore"
+	"github.com/mainstay-dev/mainstay/internal/fbc"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
+
+// scene is a replica that does not lead: an API server, a store, and images that are
+// catalogs with one blob each.
+type scene struct {
+	t        *testing.T
+	client   client.Client
+	store    *catalogstore.Store
+	leads    chan struct{}
+	follower *follow.Reconciler
+	name     string
+	// fetched are the images that were fetched. fail is what the next fetch fails with.
+	fetched []string
+	fail    error
+}
+
+func newScene(t *testing.T, name string) *scene {
+	t.Helper()
+	s := &scene{t: t, client: env.Client(t, olmv1.AddToScheme), leads: make(chan struct{}), name: name}
+	var err error
+	if s.store, err = catalogstore.Open(t.TempDir(), catalogstore.Limits{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.store.Close)
+	s.follower = &follow.Reconciler{Client: s.client, Store: s.store, Fetcher: s, Leads: s.leads}
+	catalog := &olmv1.ClusterCatalog{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{"example.com/held"}},
+		Spec: olmv1.ClusterCatalogSpec{Source: olmv1.CatalogSource{
+			Type: olmv1.SourceTypeImage, Image: &olmv1.ImageSource{Ref: "registry.example/catalog:v1"},
+		}},
+	}
+	if err := s.client.Create(t.Context(), catalog); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = s.client.Delete(context.Background(), catalog)
+		_ = s.client.Patch(context.Background(), catalog, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))
+	})
+	return s
+}
+
+// Fetch stores an image.
+func (s *scene) Fetch(ctx context.Context, name string, source catalogstore.Source) (catalogstore.Info, error) {
+	if s.fail != nil {
+		return catalogstore.Info{}, s.fail
+	}
+	s.fetched = append(s.fetched, source.Resolved)
+	blob := fmt.Sprintf(`{"name":%q,"schema":"x"}`, source.Resolved)
+	return s.store.Unpack(ctx, name, source, fstest.MapFS{"c.json": {Data: []byte(blob)}})
+}
+
+func (s *scene) get() *olmv1.ClusterCatalog {
+	s.t.Helper()
+	catalog := &olmv1.ClusterCatalog{}
+	if err := s.client.Get(s.t.Context(), client.ObjectKey{Name: s.name}, catalog); err != nil {
+		s.t.Fatal(err)
+	}
+	return catalog
+}
+
+func imageOf(digit string) string {
+	return "registry.example/catalog@sha256:" + strings.Repeat(digit, 64)
+}
+
+// decide writes the status as the leader does.
+func (s *scene) decide(image string) {
+	s.t.Helper()
+	catalog := s.get()
+	catalog.Status.ResolvedSource = nil
+	if image != "" {
+		catalog.Status.ResolvedSource = &olmv1.ResolvedCatalogSource{Type: olmv1.SourceTypeImage, Image: &olmv1.ResolvedImageSource{Ref: image}}
+	}
+	if err := s.client.Status().Update(s.t.Context(), catalog); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *scene) reconcile() error {
+	s.t.Helper()
+	before := s.get()
+	result, err := s.follower.Reconcile(s.t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: s.name}})
+	if result != (ctrl.Result{}) {
+		s.t.Errorf("the result is %+v", result)
+	}
+	if diff := cmp.Diff(before, s.get()); diff != "" {
+		s.t.Errorf("a follower has written the catalog (-before +after):\n%s", diff)
+	}
+	return err
+}
+
+// expect compares what was fetched since it was last called, and what is stored.
+func (s *scene) expect(what, stored string, fetched ...string) {
+	s.t.Helper()
+	if diff := cmp.Diff(fetched, s.fetched); diff != "" {
+		s.t.Errorf("%s: fetched (-want +got):\n%s", what, diff)
+	}
+	s.fetched = nil
+	info, err := s.store.Stored(s.name)
+	switch {
+	case stored == "" && !errors.Is(err, catalogstore.ErrNotFound):
+		s.t.Errorf("%s: stored is %+v (%v), want nothing", what, info, err)
+	case stored != "" && (err != nil || info.Resolved != stored):
+		s.t.Errorf("%s: stored is %+v (%v), want %s", what, info, err, stored)
+	case stored != "" && info.Ref != "":
+		s.t.Errorf("%s: stored as of the reference %s, which the leader did not tell", what, info.Ref)
+	}
+}
+
+func (s *scene) mustReconcile() {
+	s.t.Helper()
+	if err := s.reconcile(); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func TestTheLeaderIsFollowed(t *testing.T) {
+	s := newScene(t, "followed")
+	s.mustReconcile()
+	s.expect("before the leader has decided", "")
+	s.decide(imageOf("1"))
+	s.mustReconcile()
+	s.expect("once it has", imageOf("1"), imageOf("1"))
+	s.mustReconcile()
+	s.expect("again", imageOf("1"))
+	s.decide(imageOf("2"))
+	s.mustReconcile()
+	s.expect("another image", imageOf("2"), imageOf("2"))
+	s.decide("")
+	s.mustReconcile()
+	s.expect("while the leader knows nothing", imageOf("2"))
+	s.decide(imageOf("2"))
+	close(s.leads)
+	s.decide(imageOf("3"))
+	s.mustReconcile()
+	s.expect("as the leader itself", imageOf("2"))
+}
+
+func TestLostContentIsFetchedAgain(t *testing.T) {
+	s := newScene(t, "lost")
+	s.decide(imageOf("1"))
+	s.mustReconcile()
+	s.expect("at first", imageOf("1"), imageOf("1"))
+	if err := s.store.Delete(s.name); err != nil {
+		t.Fatal(err)
+	}
+	s.mustReconcile()
+	s.expect("after it was lost", imageOf("1"), imageOf("1"))
+}
+
+func TestWhatIsNotOfferedIsRemoved(t *testing.T) {
+	for name, change := range map[string]func(*scene, *olmv1.ClusterCatalog) error{
+		"unavailable": func(s *scene, c *olmv1.ClusterCatalog) error {
+			c.Spec.AvailabilityMode = olmv1.AvailabilityModeUnavailable
+			return s.client.Update(s.t.Context(), c)
+		},
+		"deleted": func(s *scene, c *olmv1.ClusterCatalog) error { return s.client.Delete(s.t.Context(), c) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, name)
+			s.decide(imageOf("1"))
+			s.mustReconcile()
+			s.expect("at first", imageOf("1"), imageOf("1"))
+			if err := change(s, s.get()); err != nil {
+				t.Fatal(err)
+			}
+			s.mustReconcile()
+			s.expect(name, "")
+		})
+	}
+	t.Run("gone", func(t *testing.T) {
+		s := newScene(t, "other")
+		if _, err := s.store.Unpack(t.Context(), "no-such-catalog", catalogstore.Source{}, fstest.MapFS{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.follower.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "no-such-catalog"}}); err != nil {
+			t.Fatal(err)
+		}
+		if names := s.store.Names(); len(names) > 0 {
+			t.Errorf("stored is %v", names)
+		}
+	})
+}
+
+func TestFailuresAreTriedAgainUnlessTheImageIsWrong(t *testing.T) {
+	s := newScene(t, "failing")
+	s.decide(imageOf("1"))
+	s.mustReconcile()
+	s.expect("at first", imageOf("1"), imageOf("1"))
+	s.decide(imageOf("2"))
+	for _, test := range []struct {
+		err   error
+		again bool
+	}{
+		{errors.New("no answer"), true},
+		{&fbc.Error{File: "x", Err: errors.New("is wrong")}, false},
+	} {
+		s.fail = test.err
+		err := s.reconcile()
+		if !errors.Is(err, test.err) || errors.Is(err, ctrlreconcile.TerminalError(nil)) == test.again {
+			t.Errorf("after %v: error is %v, want it to be tried again: %v", test.err, err, test.again)
+		}
+		s.expect("after a failure", imageOf("1"))
+	}
+	s.fail = nil
+	s.mustReconcile()
+	s.expect("at last", imageOf("2"), imageOf("2"))
+}

@@ -1,0 +1,236 @@
+package unpack
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/mainstay-dev/mainstay/internal/catalogstore"
+	"github.com/mainstay-dev/mainstay/internal/fbc"
+	"github.com/mainstay-dev/mainstay/internal/image"
+)
+
+const layerGzip = "application/vnd.oci.image.layer.v1.tar+gzip"
+
+// entry is one of an archive, with whatever its header says.
+type entry struct {
+	tar.Header
+	text string
+}
+
+// regular is a file below /configs.
+func regular(name, text string) entry {
+	return entry{tar.Header{Name: "configs/" + name, Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(text))}, text}
+}
+
+// packed makes a compressed archive.
+func packed(t *testing.T, entries ...entry) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	w := tar.NewWriter(z)
+	for _, e := range entries {
+		if err := w.WriteHeader(&e.Header); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(w, e.text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// An archive may promise more than it has.
+	_ = w.Flush()
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// zeros is a compressed stream of a number of megabytes of zeros.
+func zeros(t *testing.T, megabytes int) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	for range megabytes {
+		if _, err := z.Write(make([]byte, 1<<20)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// aliases is YAML whose value is 10^9 strings.
+func aliases() string {
+	var b strings.Builder
+	b.WriteString("schema: x\na0: &a0 [x, x, x, x, x, x, x, x, x, x]\n")
+	for i := 1; i < 9; i++ {
+		fmt.Fprintf(&b, "a%d: &a%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d, ", i-1), 10), ", "))
+	}
+	return b.String()
+}
+
+// TestHostileImages moves the tag of a catalog that is served to images that mean harm:
+// each is refused within the limits, the condition names what is wrong, and what was served
+// before is served on.
+func TestHostileImages(t *testing.T) {
+	// The limits are those of the program but for counts that would only make the test slow.
+	limits := image.Limits{StreamBytes: 32 << 20, Files: 500, Entries: 1000}
+	walk := fbc.Limits{BlobBytes: 1 << 20}
+	labels := map[string]string{labelConfigs: "/configs"}
+	link := func(kind byte, name, target string) entry {
+		return entry{tar.Header{Name: "configs/" + name, Typeflag: kind, Linkname: target, Mode: 0o644}, ""}
+	}
+	var many []entry
+	for i := range 1200 {
+		many = append(many, regular(fmt.Sprintf("%d.json", i), "{}"))
+	}
+	cut := packed(t, regular("a.json", strings.Repeat(good, 1000)))
+	for name, test := range map[string]struct {
+		layer []byte
+		want  string
+	}{
+		"truncated gzip":       {cut[:len(cut)/2], "unexpected EOF"},
+		"no archive":           {[]byte(strings.Repeat("no archive", 200)), "read the archive"},
+		"a bomb":               {zeros(t, 64), "more than 33554432 bytes when decompressed"},
+		"ten gigabytes":        {packed(t, entry{tar.Header{Name: "configs/zeros.json", Typeflag: tar.TypeReg, Size: 10 << 30}, ""}), "configs/zeros.json\" has 10737418240 bytes"},
+		"absolute path":        {packed(t, entry{tar.Header{Name: "/configs/a.json", Typeflag: tar.TypeReg, Size: 2}, "{}"}), "/configs/a.json"},
+		"path upwards":         {packed(t, regular("../../a.json", good)), "configs/../../a.json"},
+		"device":               {packed(t, regular("a.json", good), link(tar.TypeChar, "null", "")), "/configs/null"},
+		"block device":         {packed(t, regular("a.json", good), link(tar.TypeBlock, "disk", "")), "/configs/disk"},
+		"pipe":                 {packed(t, regular("a.json", good), link(tar.TypeFifo, "pipe", "")), "/configs/pipe"},
+		"hard link out":        {packed(t, regular("a.json", good), link(tar.TypeLink, "b.json", "etc/passwd")), "/configs/b.json"},
+		"hard link upwards":    {packed(t, regular("a.json", good), link(tar.TypeLink, "b.json", "configs/../../etc/passwd")), "b.json"},
+		"symbolic link out":    {packed(t, regular("a.json", good), link(tar.TypeSymlink, "b.json", "/etc/passwd")), "/configs/b.json"},
+		"a link to itself":     {packed(t, regular("a.json", good), link(tar.TypeSymlink, "b.json", "b.json")), "b.json"},
+		"many files":           {packed(t, many...), "more than"},
+		"yaml aliases":         {packed(t, regular("a.yaml", aliases())), "a.yaml"},
+		"deep json":            {packed(t, regular("a.json", `{"schema":"x","a":`+strings.Repeat("[", 100_000)+strings.Repeat("]", 100_000)+"}")), "a.json: document 1 (line 1, byte"},
+		"deep yaml":            {packed(t, regular("a.yaml", "schema: x\na: "+strings.Repeat("[", 100_000))), "a.yaml"},
+		"one long string":      {packed(t, regular("a.json", `{"schema":"x","a":"`+strings.Repeat("x", 2<<20)+`"}`)), "a.json: document 1 (line 1, byte 0): is larger than 1048576 bytes"},
+		"a string without end": {packed(t, regular("a.json", `{"schema":"x","a":"`+strings.Repeat("x", 4<<20))), "a.json: document 1 (line 1, byte"},
+		"binary":               {packed(t, regular("a.json", string([]byte{0x7f, 0x45, 0x4c, 0x46, 0, 1, 2, 3, 0x80}))), "a.json"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.images, w.limits = limits, catalogstore.Limits{Walk: walk}
+			w.start()
+			w.pushCatalog("v1", good)
+			w.create("v1", 10)
+			w.mustReconcile()
+			w.pushLayer("v1", labels, layerGzip, test.layer)
+			w.expectRefused("False/Blocked: " + test.want)
+		})
+	}
+}
+
+// expectRefused reconciles once it is time to poll, and expects that what the registry has
+// then is refused for a reason, and that what was there before is served.
+func (w *world) expectRefused(want string) {
+	w.t.Helper()
+	w.clock.SetTime(w.clock.Now().Add(12 * time.Minute))
+	if _, err := w.reconcile(); (err != nil) != strings.HasPrefix(want, "True/Retrying") {
+		w.t.Errorf("reconciling gives %v, want %s", err, want)
+	}
+	w.expect("Progressing "+want, served)
+	w.refused = w.get().Status.Conditions[0].Message
+	if got := w.content(); got != good {
+		w.t.Errorf("%d bytes are served, want what was before", len(got))
+	}
+	if left, _ := os.ReadDir(filepath.Join(w.dir, ".scratch")); len(left) > 0 {
+		w.t.Errorf("of the image is left %v", left)
+	}
+	// A good image is taken up again.
+	w.answer.Store(nil)
+	w.pushCatalog("v1", better)
+	w.clock.SetTime(w.clock.Now().Add(24 * time.Minute))
+	w.mustReconcile()
+	w.expect(unpacked, served)
+	if got := w.content(); got != better {
+		w.t.Errorf("%q is served once the image is good", got)
+	}
+}
+
+// TestInvalidUTF8 has bytes that are no text inside of one: readers of JSON replace them,
+// and what is served is text in any case.
+func TestInvalidUTF8(t *testing.T) {
+	w := newWorld(t)
+	w.push("v1", map[string]string{labelConfigs: "/configs"}, file{path: "configs/a.json", text: "{\"name\":\"a\xff\",\"schema\":\"x\"}"})
+	w.create("v1", 0)
+	_, err := w.reconcile()
+	if got := w.content(); !utf8.ValidString(got) || (err == nil) != (got != "") {
+		t.Errorf("%q is served (%v)", got, err)
+	}
+}
+
+func TestNoMatchingPlatform(t *testing.T) {
+	w := newWorld(t)
+	w.pushCatalog("v1", good)
+	w.create("v1", 10)
+	w.mustReconcile()
+	const typeIndex = "application/vnd.oci.image.index.v1+json"
+	other := w.pushCatalog("other", better)
+	_, sum, _ := strings.Cut(other, "@")
+	w.pushManifest("v1", typeIndex, map[string]any{
+		"schemaVersion": 2, "mediaType": typeIndex,
+		"manifests": []any{map[string]any{
+			"mediaType": typeManifest, "digest": sum, "size": 500, "platform": map[string]any{"os": "plan9", "architecture": "mips"},
+		}},
+	})
+	w.expectRefused("False/Blocked: ")
+	if !strings.Contains(w.refused, "plan9/mips") {
+		t.Errorf("%q does not name the platforms that there are", w.refused)
+	}
+}
+
+// TestARegistryThatLies has one that sends other bytes than those that were pushed. They may
+// have been changed on the way, so that they are asked for again.
+func TestARegistryThatLies(t *testing.T) {
+	for name, test := range map[string]struct {
+		answer func(rw http.ResponseWriter, layer []byte)
+		want   string
+	}{
+		"other bytes": {func(rw http.ResponseWriter, layer []byte) {
+			_, _ = rw.Write(bytes.Repeat([]byte{'x'}, len(layer)))
+		}, "True/Retrying: "},
+		"one bit": {func(rw http.ResponseWriter, layer []byte) {
+			layer[len(layer)-1] ^= 1
+			_, _ = rw.Write(layer)
+		}, "True/Retrying: "},
+		"too much": {func(rw http.ResponseWriter, layer []byte) {
+			_, _ = rw.Write(append(layer, layer...))
+		}, "False/Blocked: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.pushCatalog("v1", good)
+			w.create("v1", 10)
+			w.mustReconcile()
+			// The trailing blank makes it another layer than that of the good image.
+			layer := packed(t, regular("p/catalog.json", good+" "))
+			w.pushLayer("v1", map[string]string{labelConfigs: "/configs"}, layerGzip, layer)
+			answer := func(rw http.ResponseWriter, r *http.Request) bool {
+				if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, "/blobs/"+digest(layer)) {
+					return false
+				}
+				test.answer(rw, bytes.Clone(layer))
+				return true
+			}
+			w.answer.Store(&answer)
+			w.expectRefused(test.want)
+			if message := w.refused; !strings.Contains(message, digest(layer)) {
+				t.Errorf("%q does not name the layer", message)
+			}
+		})
+	}
+}

@@ -1,0 +1,249 @@
+package fetch_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-containerregistry/pkg/registry"
+
+	"github.com/mainstay-dev/mainstay/internal/catalog/fetch"
+	"github.com/mainstay-dev/mainstay/internal/catalogstore"
+	"github.com/mainstay-dev/mainstay/internal/image"
+)
+
+const text = `{"name":"a","schema":"olm.package"}` + "\n"
+
+// scene is a registry, a store and a fetcher between them.
+type scene struct {
+	host, dir string
+	store     *catalogstore.Store
+	fetcher   *fetch.Fetcher
+	puller    *counted
+	// blobs counts the requests for parts of images.
+	blobs atomic.Int32
+}
+
+// counted counts the pulls, and lets them wait.
+type counted struct {
+	fetch.Puller
+	pulls atomic.Int32
+	// entered is told of each pull, which then waits until it may go on. Both may be nil.
+	entered, may chan struct{}
+}
+
+func (c *counted) Pull(ctx context.Context, ref string) (*image.Image, error) {
+	c.pulls.Add(1)
+	if c.entered != nil {
+		c.entered <- struct{}{}
+		<-c.may
+	}
+	return c.Puller.Pull(ctx, ref)
+}
+
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	s := &scene{dir: t.TempDir()}
+	content := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/blobs/") {
+			s.blobs.Add(1)
+		}
+		content.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	s.host = strings.TrimPrefix(server.URL, "http://")
+	var err error
+	if s.store, err = catalogstore.Open(s.dir, catalogstore.Limits{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.store.Close)
+	s.puller = &counted{Puller: image.NewClient(image.Options{})}
+	s.fetcher = fetch.New(s.puller, s.store)
+	return s
+}
+
+// push pushes an image and gives its source.
+func (s *scene) push(t *testing.T, spec image.Spec) catalogstore.Source {
+	t.Helper()
+	built, err := image.Build(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := image.NewClient(image.Options{})
+	ref := s.host + "/test/catalog:v1"
+	if _, err := client.Push(t.Context(), ref, nil, built); err != nil {
+		t.Fatal(err)
+	}
+	resolved, err := client.Resolve(t.Context(), ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return catalogstore.Source{Ref: ref, Resolved: resolved}
+}
+
+func catalogOf(text string) image.Spec {
+	return image.CatalogSpec(fstest.MapFS{"p/catalog.json": {Data: []byte(text)}})
+}
+
+// served is what is stored under a name.
+func (s *scene) served(t *testing.T, name string) string {
+	t.Helper()
+	content, err := s.store.Content(name)
+	if errors.Is(err, catalogstore.ErrNotFound) {
+		return ""
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer content.Close()
+	text, err := io.ReadAll(content.All().Reader())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// scratch lists what is left of unpacked images.
+func (s *scene) scratch(t *testing.T) []os.DirEntry {
+	t.Helper()
+	left, err := os.ReadDir(filepath.Join(s.dir, ".scratch"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return left
+}
+
+func TestFetchStoresACatalogOnce(t *testing.T) {
+	s := newScene(t)
+	source := s.push(t, catalogOf(text))
+	for range 2 {
+		info, err := s.fetcher.Fetch(t.Context(), "c", source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Source != source || info.Blobs != 1 || s.served(t, "c") != text {
+			t.Errorf("stored %+v with %q", info, s.served(t, "c"))
+		}
+	}
+	if pulls := s.puller.pulls.Load(); pulls != 1 {
+		t.Errorf("the image was pulled %d times, want once", pulls)
+	}
+	// What is left is what is served, and nothing of the image.
+	files := 0
+	err := filepath.WalkDir(s.dir, func(_ string, entry os.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			files++
+		}
+		return err
+	})
+	if err != nil || files != 2 || len(s.scratch(t)) > 0 {
+		t.Errorf("the store has %d files (%v), want the content and its source", files, err)
+	}
+	// Another image takes its place.
+	source = s.push(t, catalogOf(text+text))
+	if info, err := s.fetcher.Fetch(t.Context(), "c", source); err != nil || info.Blobs != 2 {
+		t.Errorf("stored %+v (%v)", info, err)
+	}
+}
+
+// TestConcurrentFetchesPullOnce has two calls for one catalog and one for another.
+func TestConcurrentFetchesPullOnce(t *testing.T) {
+	s := newScene(t)
+	source := s.push(t, catalogOf(text))
+	s.puller.entered, s.puller.may = make(chan struct{}), make(chan struct{})
+	done := make(chan error)
+	get := func(name string) { _, err := s.fetcher.Fetch(t.Context(), name, source); done <- err }
+	go get("c")
+	<-s.puller.entered
+	go get("c")
+	// Another catalog is pulled meanwhile.
+	go get("other")
+	<-s.puller.entered
+	// One that gives up does not wait for the others.
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.fetcher.Fetch(canceled, "c", source); !errors.Is(err, context.Canceled) {
+		t.Errorf("waiting with a context that has ended: %v", err)
+	}
+	close(s.puller.may)
+	for range 3 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	if pulls := s.puller.pulls.Load(); pulls != 2 {
+		t.Errorf("images were pulled %d times, want once for each catalog", pulls)
+	}
+}
+
+func TestFetchFailures(t *testing.T) {
+	labelled := func(labels map[string]string) image.Spec {
+		spec := catalogOf(text)
+		spec.Labels = labels
+		return spec
+	}
+	for name, test := range map[string]struct {
+		spec    image.Spec
+		ref     string
+		content bool
+		missing bool
+		want    string
+	}{
+		"broken catalog":  {spec: catalogOf(text + "{"), content: true, want: "p/catalog.json: document 2"},
+		"no label":        {spec: labelled(nil), content: true, want: "the label operators.operatorframework.io.index.configs.v1, which names the folder of the catalog, is missing"},
+		"sqlite":          {spec: labelled(map[string]string{"operators.operatorframework.io.index.database.v1": "/db"}), content: true, want: "it holds a SQLite catalog"},
+		"no folder":       {spec: labelled(map[string]string{image.LabelConfigs: "/elsewhere"}), content: true, want: "/elsewhere"},
+		"image is gone":   {spec: catalogOf(text), ref: "@sha256:" + strings.Repeat("0", 64), missing: true, want: "0000"},
+		"not a reference": {spec: catalogOf(text), ref: "!", content: true, want: "!"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			before := s.push(t, catalogOf(text))
+			if _, err := s.fetcher.Fetch(t.Context(), "c", before); err != nil {
+				t.Fatal(err)
+			}
+			source := s.push(t, test.spec)
+			if test.ref != "" {
+				source.Resolved = s.host + "/test/catalog" + test.ref
+			}
+			_, err := s.fetcher.Fetch(t.Context(), "c", source)
+			if err == nil || !strings.Contains(err.Error(), test.want) || fetch.IsContent(err) != test.content || fetch.IsNotFound(err) != test.missing {
+				t.Errorf("error is %v, of the content: %v, not found: %v", err, fetch.IsContent(err), fetch.IsNotFound(err))
+			}
+			if info, err := s.store.Stored("c"); err != nil || info.Source != before || s.served(t, "c") != text {
+				t.Errorf("stored %+v (%v), want what was before", info, err)
+			}
+			if left := s.scratch(t); len(left) > 0 {
+				t.Errorf("of the image is left %v", left)
+			}
+		})
+	}
+}
+
+// TestAFailureOfTheDiskIsNotOneOfTheImage has a store whose folder is no folder any more.
+func TestAFailureOfTheDiskIsNotOneOfTheImage(t *testing.T) {
+	s := newScene(t)
+	source := s.push(t, catalogOf(text))
+	if err := errors.Join(os.RemoveAll(s.dir), os.WriteFile(s.dir, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.fetcher.Fetch(t.Context(), "c", source); err == nil || fetch.IsContent(err) {
+		t.Errorf("error is %v, want one that may go away", err)
+	}
+	if err := os.Remove(s.dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.fetcher.Fetch(t.Context(), "c", source); err != nil || s.served(t, "c") != text {
+		t.Errorf("once the folder can be made: %v", err)
+	}
+}

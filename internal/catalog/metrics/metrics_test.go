@@ -1,0 +1,95 @@
+package metrics_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	crmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/mainstay-dev/mainstay/internal/catalog/metrics"
+)
+
+// use gives each metric a value: one that has none is not gathered.
+func use(catalog string) {
+	metrics.UnpackSeconds.WithLabelValues("stored").Observe(1)
+	metrics.StoredBytes.WithLabelValues(catalog).Set(1)
+	metrics.StoredBlobs.WithLabelValues(catalog).Set(1)
+	metrics.Requests.WithLabelValues("all", "GET", "200").Inc()
+	metrics.RequestSeconds.WithLabelValues("all").Observe(1)
+	metrics.Refused.WithLabelValues("requests").Inc()
+	metrics.ResponseBytes.WithLabelValues("all").Inc()
+	metrics.CatalogRequests.WithLabelValues(catalog).Inc()
+	metrics.CatalogBytes.WithLabelValues(catalog).Inc()
+	metrics.NotModified.WithLabelValues("all").Inc()
+	metrics.Found("made", true)
+	metrics.Found("made", false)
+}
+
+// gathered gives the metrics of this package, with their labels.
+func gathered(t *testing.T) map[string]string {
+	t.Helper()
+	families, err := crmetrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{}
+	for _, family := range families {
+		if !strings.HasPrefix(family.GetName(), "mainstay_catalog_") {
+			continue
+		}
+		var text strings.Builder
+		for _, metric := range family.GetMetric() {
+			for _, label := range metric.GetLabel() {
+				text.WriteString(label.GetName() + "=" + label.GetValue() + " ")
+			}
+		}
+		found[family.GetName()] = text.String()
+	}
+	return found
+}
+
+// The page of the servers names each metric and its labels, and no others.
+func TestDocumentation(t *testing.T) {
+	use("c")
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "servers.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := map[string]string{}
+	for line := range strings.Lines(string(page)) {
+		for _, name := range regexp.MustCompile("`(mainstay_catalog_[a-z_]+)`").FindAllStringSubmatch(line, -1) {
+			documented[name[1]] = line
+		}
+	}
+	metrics := gathered(t)
+	for name, labels := range metrics {
+		for label := range strings.FieldsSeq(labels) {
+			label, _, _ = strings.Cut(label, "=")
+			if !strings.Contains(documented[name], "`"+label+"`") {
+				t.Errorf("docs/servers.md does not name the label %s of %s", label, name)
+			}
+		}
+	}
+	for name := range documented {
+		if _, there := metrics[name]; !there {
+			t.Errorf("docs/servers.md names %s, which is not measured", name)
+		}
+	}
+}
+
+func TestForget(t *testing.T) {
+	use("stays")
+	use("goes")
+	metrics.Forget("goes")
+	for name, labels := range gathered(t) {
+		if strings.Contains(labels, "catalog=goes") {
+			t.Errorf("%s still has the catalog that was forgotten", name)
+		}
+		if strings.Contains(labels, "catalog=") && !strings.Contains(labels, "catalog=stays") {
+			t.Errorf("%s has lost another catalog", name)
+		}
+	}
+}

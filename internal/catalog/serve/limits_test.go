@@ -1,0 +1,266 @@
+package serve_test
+
+import (
+	"bufio"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/mainstay-dev/mainstay/internal/catalog/serve"
+	"github.com/mainstay-dev/mainstay/internal/catalogstore"
+)
+
+// blocking has content that is not given before it may.
+type blocking struct {
+	*catalogstore.Store
+	asked, may chan struct{}
+}
+
+func (b blocking) Content(name string) (*catalogstore.Content, error) {
+	b.asked <- struct{}{}
+	<-b.may
+	return b.Store.Content(name)
+}
+
+func TestRequestsAreLimited(t *testing.T) {
+	for name, test := range map[string]struct {
+		limits serve.Limits
+		code   int
+		reason string
+	}{
+		"of one client": {serve.Limits{ClientRequests: 2}, http.StatusTooManyRequests, "limit=client-requests"},
+		"of all":        {serve.Limits{Requests: 2}, http.StatusServiceUnavailable, "limit=requests"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			b := blocking{s.store, make(chan struct{}), make(chan struct{})}
+			s.start(t, serve.NewHandler(b, test.limits, logr.Discard()), serve.Limits{})
+			path := "/catalogs/small/api/v1/all"
+			codes := make(chan int)
+			for range 2 {
+				go func() {
+					resp, err := s.Client().Get(s.URL + path)
+					if err != nil {
+						codes <- 0
+						return
+					}
+					defer resp.Body.Close()
+					codes <- resp.StatusCode
+				}()
+				<-b.asked
+			}
+			before := value(t, "mainstay_catalog_http_refused_total", test.reason)
+			resp := s.ask(t, "GET", path)
+			if resp.StatusCode != test.code || resp.Header.Get("Retry-After") != "1" || !strings.Contains(body(t, resp), "try again in 1 second") {
+				t.Errorf("status is %d with the headers %v, want %d", resp.StatusCode, resp.Header, test.code)
+			}
+			if got := value(t, "mainstay_catalog_http_refused_total", test.reason) - before; got != 1 {
+				t.Errorf("%v refused requests were counted", got)
+			}
+			close(b.may)
+			for range 2 {
+				if code := <-codes; code != http.StatusOK {
+					t.Errorf("status of a request within the limit is %d", code)
+				}
+			}
+			go func() { <-b.asked }()
+			if resp := s.ask(t, "GET", path); resp.StatusCode != http.StatusOK {
+				t.Errorf("status is %d after the others have ended", resp.StatusCode)
+			}
+		})
+	}
+}
+
+// dial opens a connection, and tells whether it is served.
+func (s *site) dial(t *testing.T) (net.Conn, error) {
+	t.Helper()
+	conn, err := (&tls.Dialer{Config: &tls.Config{RootCAs: s.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs, ServerName: "example.com"}}).DialContext(t.Context(), "tcp", s.Listener.Addr().String())
+	if err == nil {
+		t.Cleanup(func() { _ = conn.Close() })
+	}
+	return conn, err
+}
+
+func TestConnectionsOfAClientAreLimited(t *testing.T) {
+	s := newSite(t)
+	s.start(t, serve.NewHandler(s.store, serve.Limits{}, logr.Discard()), serve.Limits{ClientConnections: 2})
+	var open []net.Conn
+	for range 2 {
+		conn, err := s.dial(t)
+		if err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, conn)
+	}
+	if _, err := s.dial(t); err == nil {
+		t.Error("a third connection is served")
+	}
+	_ = open[0].Close()
+	// The server sees a moment later that it is closed.
+	for _, err := s.dial(t); err != nil; _, err = s.dial(t) {
+		if t.Context().Err() != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestConnectionsOfAllAreLimited(t *testing.T) {
+	s := newSite(t)
+	s.start(t, serve.NewHandler(s.store, serve.Limits{}, logr.Discard()), serve.Limits{Connections: 1})
+	first, err := s.dial(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := make(chan error, 1)
+	go func() {
+		_, err := s.dial(t)
+		second <- err
+	}()
+	// The first is served while the second waits.
+	_, _ = io.WriteString(first, "GET /catalogs/small/api/v1/all HTTP/1.1\r\nHost: x\r\n\r\n")
+	resp, err := http.ReadResponse(bufio.NewReader(first), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	select {
+	case err := <-second:
+		t.Errorf("a second connection was accepted or refused (%v) beside the first", err)
+	default:
+	}
+	_ = first.Close()
+	if err := <-second; err != nil {
+		t.Errorf("the second connection: %v", err)
+	}
+}
+
+// TestHeadersAreLimited sends more than any client of the contract does.
+func TestHeadersAreLimited(t *testing.T) {
+	s := newSite(t)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/catalogs/small/api/v1/all", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X", strings.Repeat("x", 64<<10))
+	resp, err := s.Client().Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("status is %d, want 431", resp.StatusCode)
+	}
+}
+
+// slowReader reads a body in small pieces, and none before a time is over.
+func slowReader(t *testing.T, s *site, path string, until time.Time) (int64, error) {
+	t.Helper()
+	conn, err := s.dial(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: x\r\nAccept-Encoding: identity\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReaderSize(conn, 4096), nil)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	read := int64(0)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for buffer := make([]byte, 64<<10); ; {
+		n, err := resp.Body.Read(buffer)
+		read += int64(n)
+		switch {
+		case errors.Is(err, io.EOF):
+			return read, nil
+		case err != nil:
+			return read, err
+		case time.Now().Before(until):
+			// Alive, but slow.
+			<-tick.C
+		}
+	}
+}
+
+// TestASlowReaderIsServedToTheEnd has a reader that takes longer than any of the server's
+// time limits, but never longer than one for a chunk.
+func TestASlowReaderIsServedToTheEnd(t *testing.T) {
+	const limit = 300 * time.Millisecond
+	s := newSite(t)
+	// More than what the buffers of two connections hold.
+	text := strings.Repeat(huge, 12)
+	s.put(t, "huge", text)
+	s.Server = serve.NewTestServer(serve.NewHandlerWithStall(s.store, limit), serve.Limits{})
+	s.Config.ReadTimeout, s.Config.ReadHeaderTimeout, s.Config.IdleTimeout = limit, limit, limit
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	read, err := slowReader(t, s, "/catalogs/huge/api/v1/all", time.Now().Add(4*limit))
+	if err != nil || read != int64(len(text)) {
+		t.Errorf("%d of %d bytes were read: %v", read, len(text), err)
+	}
+}
+
+// TestAReaderThatStallsIsCutOff has one that reads nothing.
+func TestAReaderThatStallsIsCutOff(t *testing.T) {
+	s := newSite(t)
+	s.put(t, "huge", strings.Repeat(huge, 12))
+	s.start(t, serve.NewHandlerWithStall(s.store, 20*time.Millisecond), serve.Limits{})
+	conn, err := s.dial(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := value(t, "mainstay_catalog_http_requests_total", "endpoint=all method=GET code=200")
+	if _, err := io.WriteString(conn, "GET /catalogs/huge/api/v1/all HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	// The request ends though nothing is read.
+	for value(t, "mainstay_catalog_http_requests_total", "endpoint=all method=GET code=200") == before {
+		if t.Context().Err() != nil {
+			t.Fatal("the request goes on")
+		}
+	}
+	if _, err := io.Copy(io.Discard, conn); err == nil {
+		t.Error("the connection ended as if the body was complete")
+	}
+}
+
+// TestTheTimeForAChunkIsNotThatOfTheNextRequest keeps a connection in use for longer than
+// the time for a chunk.
+func TestTheTimeForAChunkIsNotThatOfTheNextRequest(t *testing.T) {
+	const limit = 30 * time.Millisecond
+	s := newSite(t)
+	s.start(t, serve.NewHandlerWithStall(s.store, limit), serve.Limits{})
+	conn, err := s.dial(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader := bufio.NewReader(conn)
+	ask := func(header string) {
+		t.Helper()
+		if _, err := fmt.Fprintf(conn, "GET /catalogs/small/api/v1/all HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n", header); err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.ReadResponse(reader, nil)
+		if err != nil {
+			t.Fatalf("a later request on the connection: %v", err)
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
+	}
+	ask("X: y")
+	// Answers without a body have none of its time limits, nor those of bodies before.
+	for end := time.Now().Add(3 * limit); time.Now().Before(end); {
+		ask("If-None-Match: *")
+	}
+}

@@ -1,0 +1,225 @@
+package catalogstore_test
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mainstay-dev/mainstay/internal/catalogstore"
+)
+
+// damages are what can happen to the files of a store. Each is given the store's folder,
+// and the files of a catalog's blobs and of what is known of it.
+var damages = map[string]struct {
+	do func(dir, content, pointer string) error
+	// served tells whether a process that has the content open goes on serving it.
+	served bool
+}{
+	"store deleted":      {func(dir, _, _ string) error { return os.RemoveAll(dir) }, true},
+	"folders deleted":    {func(dir, _, _ string) error { return removeFolders(dir) }, true},
+	"content deleted":    {func(_, content, _ string) error { return os.Remove(content) }, true},
+	"content replaced":   {func(_, content, _ string) error { return replace(content, "x") }, true},
+	"content cut off":    {func(_, content, _ string) error { return os.Truncate(content, 20) }, false},
+	"content emptied":    {func(_, content, _ string) error { return os.Truncate(content, 0) }, false},
+	"blobs changed":      {func(_, content, _ string) error { return change(content, 12) }, false},
+	"line break changed": {func(_, content, _ string) error { return change(content, int64(len(lineA)-1)) }, false},
+	"index changed":      {func(_, content, _ string) error { return change(content, int64(len(lineA+lineB))+30) }, false},
+	"trailer changed":    {func(_, content, _ string) error { return change(content, -10) }, false},
+	"other version":      {func(_, content, _ string) error { return change(content, -50) }, false},
+	"pointer deleted":    {func(_, _, pointer string) error { return os.Remove(pointer) }, true},
+	"pointer emptied":    {func(_, _, pointer string) error { return os.Truncate(pointer, 0) }, true},
+	"pointer changed":    {func(_, _, pointer string) error { return change(pointer, 12) }, true},
+	"pointer replaced":   {func(_, _, pointer string) error { return replace(pointer, "{}\n") }, true},
+	"a folder instead":   {func(_, content, _ string) error { return errors.Join(os.Remove(content), os.Mkdir(content, 0o700)) }, true},
+}
+
+func removeFolders(dir string) error {
+	return errors.Join(os.RemoveAll(filepath.Join(dir, "content")), os.RemoveAll(filepath.Join(dir, "catalogs")))
+}
+
+func replace(path, text string) error {
+	return errors.Join(os.Remove(path), os.WriteFile(path, []byte(text), 0o600))
+}
+
+// change flips a bit of a file in place, at an offset from its start or, if negative, from
+// its end.
+func change(path string, offset int64) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if offset < 0 {
+		offset += info.Size()
+	}
+	b := make([]byte, 1)
+	if _, err := f.ReadAt(b, offset); err != nil {
+		return err
+	}
+	b[0] ^= 1
+	if _, err := f.WriteAt(b, offset); err != nil {
+		return err
+	}
+	// The clock of a file system may be too coarse to show a change right after.
+	return os.Chtimes(path, time.Time{}, time.Now().Add(time.Minute))
+}
+
+func TestDamageIsNoticedAndHealed(t *testing.T) {
+	const text = lineA + lineB
+	for name, test := range damages {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "store")
+			s, lost := open(t, dir)
+			unpack(t, s, "c", text)
+			if err := test.do(dir, contentFile(t, s, dir, "c"), filepath.Join(dir, "catalogs", "c")); err != nil {
+				t.Fatal(err)
+			}
+			s.Check()
+			s.Check()
+			if diff := cmp.Diff([]string{"c"}, lost.all()); diff != "" {
+				t.Errorf("lost (-want +got):\n%s", diff)
+			}
+			var damaged *catalogstore.DamagedError
+			if _, err := s.Stored("c"); !errors.As(err, &damaged) {
+				t.Errorf("stored: %v, want a *catalogstore.DamagedError", err)
+			}
+			if got := s.Serves("c"); got != test.served {
+				t.Errorf("serves is %v", got)
+			}
+			if test.served {
+				if got := read(t, s, "c", catalogstore.Query{}); got != text {
+					t.Errorf("served %q, want %q", got, text)
+				}
+			}
+			unpack(t, s, "c", text)
+			if _, err := s.Stored("c"); err != nil {
+				t.Errorf("stored after it was unpacked again: %v", err)
+			}
+			if got := read(t, s, "c", catalogstore.Query{}); got != text {
+				t.Errorf("served %q after it was unpacked again", got)
+			}
+			again, _ := open(t, dir)
+			if got := read(t, again, "c", catalogstore.Query{}); got != text {
+				t.Errorf("served %q after a restart", got)
+			}
+		})
+	}
+}
+
+// TestDamageWhileStoppedIsNotServed has the damage done while no process runs.
+func TestDamageWhileStoppedIsNotServed(t *testing.T) {
+	const text = lineA + lineB
+	for name, test := range damages {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "store")
+			s, _ := open(t, dir)
+			unpack(t, s, "c", text)
+			content := contentFile(t, s, dir, "c")
+			s.Close()
+			if err := test.do(dir, content, filepath.Join(dir, "catalogs", "c")); err != nil {
+				t.Fatal(err)
+			}
+			again, lost := open(t, dir)
+			found, err := again.Content("c")
+			if err == nil {
+				defer found.Close()
+				// The blobs are checked while they are read.
+				var served []byte
+				served, err = io.ReadAll(found.All().Reader())
+				if !strings.HasPrefix(text, string(served)) {
+					t.Errorf("%q was given away, of %q", served, text)
+				}
+			}
+			var damaged *catalogstore.DamagedError
+			switch {
+			case err == nil:
+				t.Error("damaged content was served")
+			case errors.Is(err, catalogstore.ErrNotFound) && len(again.Names()) == 0:
+				// Nothing is left that says there was a catalog.
+				return
+			default:
+				<-lost.told
+			}
+			if _, err := again.Stored("c"); !errors.As(err, &damaged) {
+				t.Errorf("stored: %v, want a *catalogstore.DamagedError", err)
+			}
+			unpack(t, again, "c", text)
+			if got := read(t, again, "c", catalogstore.Query{}); got != text {
+				t.Errorf("served %q after it was unpacked again", got)
+			}
+		})
+	}
+}
+
+// TestDamageIsFoundThoughNobodyReads lets the check behind the readers find it.
+func TestDamageIsFoundThoughNobodyReads(t *testing.T) {
+	dir := t.TempDir()
+	s, _ := open(t, dir)
+	unpack(t, s, "c", lineA+lineB)
+	content := contentFile(t, s, dir, "c")
+	s.Close()
+	if err := change(content, 12); err != nil {
+		t.Fatal(err)
+	}
+	again, lost := open(t, dir)
+	if _, err := again.Stored("c"); err != nil {
+		t.Fatal(err)
+	}
+	<-lost.told
+	var damaged *catalogstore.DamagedError
+	if _, err := again.Stored("c"); !errors.As(err, &damaged) || !strings.Contains(err.Error(), "the checksum of blob 0 does not match") {
+		t.Errorf("stored: %v, want a *catalogstore.DamagedError", err)
+	}
+	if again.Serves("c") {
+		t.Error("damaged content is served")
+	}
+}
+
+func TestCatalogsWithTheSameContentShareIt(t *testing.T) {
+	dir := t.TempDir()
+	s, lost := open(t, dir)
+	unpack(t, s, "a", lineA)
+	unpack(t, s, "b", lineA)
+	path := contentFile(t, s, dir, "a")
+	if len(tree(t, dir)) != 3 {
+		t.Errorf("the store has %v, want two catalogs and one content", tree(t, dir))
+	}
+
+	// Both lose it, and what heals one heals the other.
+	if err := os.Truncate(path, 5); err != nil {
+		t.Fatal(err)
+	}
+	s.Check()
+	if diff := cmp.Diff([]string{"a", "b"}, lost.all()); diff != "" {
+		t.Errorf("lost (-want +got):\n%s", diff)
+	}
+	unpack(t, s, "b", lineA)
+	for _, name := range []string{"a", "b"} {
+		if got := read(t, s, name, catalogstore.Query{}); got != lineA {
+			t.Errorf("%s serves %q", name, got)
+		}
+	}
+
+	// It stays as long as one has it, also for a process that has not opened it yet.
+	again, _ := open(t, dir)
+	if err := again.Delete("a"); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, again, "b", catalogstore.Query{}); got != lineA {
+		t.Errorf("b serves %q after a was deleted", got)
+	}
+	unpack(t, again, "b", lineB)
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the content that nobody has: %v, want it to be gone", err)
+	}
+}

@@ -1,0 +1,153 @@
+package catalogstore_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mainstay-dev/mainstay/internal/catalogstore"
+)
+
+// fullDiskFolder names, in the environment, the folder that a process of this test mounts
+// a small file system on.
+const fullDiskFolder = "MAINSTAY_TEST_FULL_DISK"
+
+// TestAFullDiskChangesNothing has a real file system of a megabyte, in a process that sees
+// mounts of its own.
+func TestAFullDiskChangesNothing(t *testing.T) {
+	if dir := os.Getenv(fullDiskFolder); dir != "" {
+		mountSmall(t, dir)
+		fillDisk(t, dir)
+		return
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestAFullDiskChangesNothing$", "-test.v")
+	cmd.Env = append(os.Environ(), fullDiskFolder+"="+t.TempDir())
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+	}
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err = cmd.Run()
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit):
+		t.Errorf("%s", out.String())
+	case err != nil:
+		t.Skipf("no process with mounts of its own can be started here: %v", err)
+	case strings.Contains(out.String(), "--- SKIP"):
+		t.Skip(out.String())
+	case !strings.Contains(out.String(), "--- PASS"):
+		t.Errorf("the process has tested nothing: %s", out.String())
+	}
+}
+
+func mountSmall(t *testing.T, dir string) {
+	t.Helper()
+	if err := syscall.Mount("none", dir, "tmpfs", 0, "size=1m,nr_inodes=64"); err != nil {
+		t.Skipf("no file system can be mounted here: %v", err)
+	}
+}
+
+// large is a catalog of about a number of bytes that does not become smaller.
+func large(seed, size int) string {
+	var b strings.Builder
+	state := uint64(seed)
+	for i := 0; b.Len() < size; i++ {
+		fmt.Fprintf(&b, `{"name":"n%d","schema":"x","text":"`, i)
+		for range 60 {
+			state = state*6364136223846793005 + 1442695040888963407
+			fmt.Fprintf(&b, "%016x", state)
+		}
+		b.WriteString("\"}\n")
+	}
+	return b.String()
+}
+
+func fillDisk(t *testing.T, dir string) {
+	const explained = "the volume of the catalog cache is full; free space on it or make it larger"
+	s, lost := open(t, dir)
+	first := large(1, 300<<10)
+	unpack(t, s, "c", first)
+	before := tree(t, dir)
+	refused := func(name string, err error) {
+		t.Helper()
+		if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), explained) {
+			t.Fatalf("error is %v, want ENOSPC explained", err)
+		}
+		if diff := cmp.Diff(before, tree(t, dir)); diff != "" {
+			t.Errorf("%s: the store (-want +got):\n%s", name, diff)
+		}
+		if got := read(t, s, "c", catalogstore.Query{}); got != first {
+			t.Errorf("%s: %d bytes are served, want the %d of before", name, len(got), len(first))
+		}
+		if _, err := s.Stored("c"); err != nil || len(lost.all()) > 0 {
+			t.Errorf("%s: stored: %v, lost %v", name, err, lost.all())
+		}
+	}
+
+	_, err := s.Unpack(t.Context(), "c", catalogstore.Source{}, files(large(2, 900<<10)))
+	refused("content too large", err)
+
+	// With no space left at all, not even a catalog's source can be written.
+	fill := dir + "/filler"
+	f, err := os.Create(fill)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		_, err = f.Write(bytes.Repeat([]byte("x"), 4096))
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	before = tree(t, dir)
+	_, err = s.Unpack(t.Context(), "c", catalogstore.Source{}, files(lineA))
+	refused("a small catalog", err)
+	_, err = s.Unpack(t.Context(), "new", catalogstore.Source{}, files(lineA))
+	refused("another catalog", err)
+	_, err = s.Confirm("c", "r:v2", time.Now())
+	refused("a confirmation", err)
+
+	// Nor can a compressed form be made, which nobody needs.
+	content, err := s.Content("c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer content.Close()
+	content.Compressed(catalogstore.Gzip)
+
+	// Once there is space, it goes on by itself.
+	if err := os.Remove(fill); err != nil {
+		t.Fatal(err)
+	}
+	unpack(t, s, "c", lineB)
+	if got := read(t, s, "c", catalogstore.Query{}); got != lineB {
+		t.Errorf("%d bytes are served after there was space", len(got))
+	}
+
+	// No space for further files is as bad as none for bytes.
+	for i := 0; err == nil; i++ {
+		err = os.WriteFile(fmt.Sprintf("%s/filler-%d", dir, i), nil, 0o600)
+	}
+	_, err = s.Unpack(t.Context(), "c", catalogstore.Source{}, files(lineC))
+	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), explained) {
+		t.Errorf("error is %v, want ENOSPC explained", err)
+	}
+	if got := read(t, s, "c", catalogstore.Query{}); got != lineB {
+		t.Errorf("%q is served, want what was before", got)
+	}
+}

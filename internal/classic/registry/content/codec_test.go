@@ -1,0 +1,220 @@
+package content
+
+import (
+	"bytes"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mainstay-dev/mainstay/internal/fbc"
+)
+
+var compareIndexes = cmp.AllowUnexported(index{}, Package{}, Channel{}, Entry{}, bundle{}, span{}, api{}, custom{})
+
+// sample is an index with all that one can have.
+func sample() *index {
+	return &index{
+		packages: []Package{
+			{
+				Name: "a", DefaultChannel: "stable", Deprecation: "gone", blob: span{0, 10}, first: 0, end: 2,
+				Channels: []Channel{
+					{Name: "beta", head: -1, Entries: []Entry{}},
+					{Name: "stable", Deprecation: "old", head: 1, Entries: []Entry{
+						{Name: "a.v1", bundle: 0},
+						{Name: "a.v2", Replaces: "a.v1", Skips: []string{"a.v0", "a.v1"}, SkipRange: "<2.0.0", bundle: 1},
+					}},
+				},
+			},
+			{Name: "b", first: 2, end: 2, Channels: []Channel{}},
+			{Name: "c", first: 2, end: 3, Channels: []Channel{{Name: "x", Entries: []Entry{{Name: "c.v1", bundle: 2}}}}},
+		},
+		bundles: []bundle{
+			{blob: span{10, 20}, summary: span{70, 10}, image: true},
+			{deprecation: "bad", blob: span{30, 20}, summary: span{80, 10}},
+			{blob: span{50, 20}, summary: span{90, 10}},
+		},
+		apis: []api{
+			{gvk: fbc.GVK{Group: "g", Kind: "A", Version: "v1"}, bundles: []uint32{0, 1, 2}},
+			{gvk: fbc.GVK{Group: "g", Kind: "B", Version: "v1"}, bundles: []uint32{2}},
+		},
+		customs: []custom{{schema: "s", blob: span{1, 2}}, {schema: "s", pkg: "a", blob: span{3, 4}}, {schema: "s", pkg: "a", blob: span{0, 4}}},
+	}
+}
+
+func TestIndexComesBackAsItWas(t *testing.T) {
+	for name, want := range map[string]*index{
+		"full":  sample(),
+		"empty": {packages: []Package{}, bundles: []bundle{}, apis: []api{}, customs: []custom{}},
+	} {
+		got, err := decodeIndex(want.encode(), 100)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if diff := cmp.Diff(want, got, compareIndexes); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestWrongIndexesAreRefused(t *testing.T) {
+	for name, spoil := range map[string]func(*index){
+		"packages out of order":    func(ix *index) { ix.packages[0].Name = "z" },
+		"a package twice":          func(ix *index) { ix.packages[1].Name = "a" },
+		"channels out of order":    func(ix *index) { ix.packages[0].Channels[0].Name = "z" },
+		"entries out of order":     func(ix *index) { ix.packages[0].Channels[1].Entries[0].Name = "z" },
+		"a head that is not there": func(ix *index) { ix.packages[0].Channels[0].head = 0 },
+		"another package's bundle": func(ix *index) { ix.packages[0].Channels[1].Entries[0].bundle = 2 },
+		"too few bundles":          func(ix *index) { ix.bundles = ix.bundles[:2] },
+		"too many bundles":         func(ix *index) { ix.bundles = append(ix.bundles, bundle{}) },
+		"a span behind the data":   func(ix *index) { ix.bundles[0].blob = span{90, 11} },
+		"an offset behind it":      func(ix *index) { ix.customs[0].blob = span{101, 0} },
+		"APIs out of order":        func(ix *index) { slices.Reverse(ix.apis) },
+		"providers out of order":   func(ix *index) { ix.apis[0].bundles = []uint32{1, 0} },
+		"a provider twice":         func(ix *index) { ix.apis[0].bundles = []uint32{1, 1} },
+		"a provider not there":     func(ix *index) { ix.apis[0].bundles = []uint32{3} },
+		"customs out of order":     func(ix *index) { slices.Reverse(ix.customs) },
+	} {
+		ix := sample()
+		spoil(ix)
+		if _, err := decodeIndex(ix.encode(), 100); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+	whole := sample().encode()
+	for n := range whole {
+		if _, err := decodeIndex(whole[:n], 100); err == nil {
+			t.Errorf("the first %d of %d bytes are accepted", n, len(whole))
+		}
+	}
+	if _, err := decodeIndex(append(slices.Clip(whole), 0), 100); err == nil {
+		t.Error("a byte too many is accepted")
+	}
+}
+
+func FuzzDecodeIndex(f *testing.F) {
+	f.Add(sample().encode(), uint64(100))
+	f.Add((&index{}).encode(), uint64(0))
+	f.Fuzz(func(t *testing.T, text []byte, data uint64) {
+		ix, err := decodeIndex(text, data)
+		if err != nil {
+			return
+		}
+		again, err := decodeIndex(ix.encode(), data)
+		if err != nil {
+			t.Fatalf("what was accepted is not when it is written again: %v", err)
+		}
+		if diff := cmp.Diff(ix, again, compareIndexes); diff != "" {
+			t.Fatalf("it comes back otherwise (-first +second):\n%s", diff)
+		}
+		// Whatever is asked of an index that was accepted has an answer.
+		for place := range ix.Places() {
+			if ix.Package(place.Package.Name) != place.Package || place.Package.Channel(place.Channel.Name) != place.Channel ||
+				place.Channel.Entry(place.Entry.Name) != place.Entry {
+				t.Fatalf("%s, %s, %s is not found", place.Package.Name, place.Channel.Name, place.Entry.Name)
+			}
+			_ = place.Channel.Head()
+			_ = ix.bundles[place.Entry.bundle]
+		}
+		for _, a := range ix.apis {
+			for place := range ix.Providers(a.gvk) {
+				if !slices.Contains(a.bundles, place.Entry.bundle) {
+					t.Fatalf("%s does not provide %v", place.Entry.Name, a.gvk)
+				}
+			}
+		}
+		for _, c := range ix.customs {
+			if len(ix.customsOf(c.schema, c.pkg)) == 0 {
+				t.Fatalf("no blobs of the schema %q and the package %q", c.schema, c.pkg)
+			}
+		}
+	})
+}
+
+func FuzzDecodeTrailer(f *testing.F) {
+	f.Add(trailer{data: 100, source: 1, own: 2}.encode(), int64(1000))
+	f.Fuzz(func(t *testing.T, text []byte, size int64) {
+		if size < int64(trailerSize) {
+			return
+		}
+		decoded, err := decodeTrailer(text, size)
+		if err != nil {
+			return
+		}
+		if !bytes.Equal(decoded.encode(), text) {
+			t.Error("it comes back otherwise")
+		}
+		if index := size - int64(trailerSize) - int64(decoded.data); index < 0 || index > indexBytes {
+			t.Errorf("an index of %d bytes is accepted", index)
+		}
+	})
+}
+
+func TestTrailersOfOtherSizesAreRefused(t *testing.T) {
+	const rest = 1000
+	for _, test := range []struct {
+		data, size uint64
+		ok         bool
+	}{
+		{0, rest, true}, {rest, rest, true}, {rest + 1, rest, false}, {math.MaxUint64, rest, false}, {1 << 63, rest, false},
+		{rest, rest + indexBytes, true}, {rest, rest + indexBytes + 1, false},
+	} {
+		_, err := decodeTrailer(trailer{data: test.data}.encode(), int64(test.size)+int64(trailerSize))
+		if ok := err == nil; ok != test.ok {
+			t.Errorf("%d bytes of data in a file of %d: %v", test.data, test.size, err)
+		}
+	}
+}
+
+func TestQueries(t *testing.T) {
+	ix := sample()
+	names := func(places func(func(Place) bool)) (found []string) {
+		for p := range places {
+			found = append(found, p.Package.Name+"/"+p.Channel.Name+"/"+p.Entry.Name)
+		}
+		return found
+	}
+	for _, test := range []struct {
+		name   string
+		places func(func(Place) bool)
+		want   []string
+	}{
+		{"all", ix.Places(), []string{"a/stable/a.v1", "a/stable/a.v2", "c/x/c.v1"}},
+		{"of an API of two packages", ix.Providers(fbc.GVK{Group: "g", Kind: "A", Version: "v1"}), []string{"a/stable/a.v1", "a/stable/a.v2", "c/x/c.v1"}},
+		{"of an API of one", ix.Providers(fbc.GVK{Group: "g", Kind: "B", Version: "v1"}), []string{"c/x/c.v1"}},
+		{"of an unknown API", ix.Providers(fbc.GVK{Group: "g", Kind: "B", Version: "v2"}), nil},
+	} {
+		if diff := cmp.Diff(test.want, names(test.places)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.name, diff)
+		}
+		for range test.places {
+			break // The consumer may want no more.
+		}
+	}
+	if head := ix.packages[0].Channels[0].Head(); head != nil {
+		t.Errorf("a channel without entries has the head %v", head)
+	}
+	if ix.Package("d") != nil || ix.packages[0].Channel("d") != nil || ix.packages[0].Channels[1].Entry("d") != nil {
+		t.Error("something is found that is not there")
+	}
+	if n := len(ix.customsOf("s", "a")); n != 2 {
+		t.Errorf("%d blobs, want 2", n)
+	}
+	if n := len(ix.customsOf("s", "")); n != 1 {
+		t.Errorf("%d blobs without a package, want 1", n)
+	}
+}
+
+func TestBundlesAreListedByChannelFirst(t *testing.T) {
+	ix := sample()
+	ix.packages[2].Channels[0].Name = "a-channel"
+	var got []string
+	for p := range ix.PlacesByChannel() {
+		got = append(got, p.Channel.Name+"/"+p.Package.Name+"/"+p.Entry.Name)
+	}
+	want := []string{"a-channel/c/c.v1", "stable/a/a.v1", "stable/a/a.v2"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,85 @@
+package content
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestWhatIsWrittenHasTheSumOfWhatIsRead(t *testing.T) {
+	pattern := bytes.Repeat([]byte("0123456789abcde"), 3*pieceBytes/15)
+	for _, size := range []int{0, 1, pieceBytes - 1, pieceBytes, pieceBytes + 1, 2 * pieceBytes, 2*pieceBytes + 7} {
+		path := filepath.Join(t.TempDir(), "file")
+		if err := os.WriteFile(path, pattern[:size], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		read, err := FileSum(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range []int{1 << 10, 100_003, pieceBytes, 3 * pieceBytes} {
+			w := &pieceWriter{}
+			for rest := pattern[:size]; len(rest) > 0; rest = rest[min(step, len(rest)):] {
+				_, _ = w.Write(rest[:min(step, len(rest))])
+			}
+			if got := w.sum(); got != read {
+				t.Errorf("%d bytes written %d at a time have the sum %x, read %x", size, step, got, read)
+			}
+		}
+	}
+}
+
+func TestEveryByteCounts(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	data := bytes.Repeat([]byte{1}, 2*pieceBytes+100)
+	seen := map[uint64]int{}
+	for _, at := range []int{0, 1, pieceBytes - 1, pieceBytes, 2*pieceBytes - 1, 2 * pieceBytes, len(data) - 1} {
+		data[at]++
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		sum, err := FileSum(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other, twice := seen[sum]; twice {
+			t.Errorf("a change at %d has the same sum as one at %d", at, other)
+		}
+		seen[sum] = at
+		data[at]--
+	}
+}
+
+func TestSummingEndsWithAnError(t *testing.T) {
+	if _, err := FileSum(t.Context(), filepath.Join(t.TempDir(), "missing")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("error is %v", err)
+	}
+	short := newSummer(t.Context())
+	short.file(100, func() (io.ReaderAt, func() error, error) {
+		return bytes.NewReader(make([]byte, 99)), func() error { return nil }, nil
+	})
+	if err := short.wait(); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("a file that became shorter gives %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	ended := newSummer(ctx)
+	ended.file(100, func() (io.ReaderAt, func() error, error) {
+		return bytes.NewReader(make([]byte, 100)), func() error { return nil }, nil
+	})
+	if err := ended.wait(); !errors.Is(err, context.Canceled) {
+		t.Errorf("after the end of the context the error is %v", err)
+	}
+	release := errors.New("cannot be closed")
+	closing := newSummer(t.Context())
+	closing.file(1, func() (io.ReaderAt, func() error, error) {
+		return bytes.NewReader(make([]byte, 1)), func() error { return release }, nil
+	})
+	if err := closing.wait(); !errors.Is(err, release) {
+		t.Errorf("error is %v, want %v", err, release)
+	}
+}

@@ -1,0 +1,78 @@
+package content
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// fillEnv makes the test's program fill a cache directory and end.
+const fillEnv = "MAINSTAY_TEST_FILL"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(fillEnv); dir != "" {
+		c := quiet(dir)
+		c.Only = true
+		content, err := c.Open(context.Background(), Folder{Dir: os.Getenv(fillEnv + "_SOURCE")})
+		if err == nil {
+			err = content.Close()
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// Several processes may fill and read one directory at a time: of the same catalog, and
+// of one that changes meanwhile.
+func TestProcessesShareADirectory(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	sources := []Folder{sampleSource(t), {Dir: t.TempDir()}}
+	const each = 6
+	ended := make(chan error)
+	for _, source := range sources {
+		for range each {
+			cmd := exec.Command(self)
+			cmd.Env = append(os.Environ(), fillEnv+"="+dir, fillEnv+"_SOURCE="+source.Dir)
+			cmd.Stderr = os.Stderr
+			go func() { ended <- cmd.Run() }()
+		}
+	}
+	// This process reads and writes as well: it always has the content of its own source.
+	for range 20 {
+		for i, source := range sources {
+			c := quiet(dir)
+			c.Integrity = IgnoreIntegrity
+			content, err := c.Open(t.Context(), source)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, want := len(content.packages), 2-2*i; got != want {
+				t.Errorf("the content has %d packages, want %d", got, want)
+			}
+			if err := content.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	for range each * len(sources) {
+		if err := <-ended; err != nil {
+			t.Errorf("a process: %v", err)
+		}
+	}
+	entries, err := os.ReadDir(dir + "/" + Format)
+	if err != nil || len(entries) != 1 {
+		t.Errorf("left behind: %v, %v", entries, err)
+	}
+	fill(t, dir, sources[0])
+	mustOpen(t, with(quiet(dir), func(c *Cache) { c.Integrity = EnforceIntegrity }), sources[0])
+}

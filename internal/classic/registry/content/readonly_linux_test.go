@@ -1,0 +1,130 @@
+package content
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// asNobody runs a function as a user who owns nothing, where files are concerned. Tests
+// often run as root, whom no mode of a file keeps from writing.
+func asNobody(t *testing.T, f func()) {
+	t.Helper()
+	if os.Getuid() == 0 {
+		const nobody = 65534
+		// The goroutine's thread changes its user, and ends with the goroutine.
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			runtime.LockOSThread()
+			if err := syscall.Setfsuid(nobody); err != nil {
+				t.Error(err)
+				return
+			}
+			f()
+		}()
+		<-done
+		return
+	}
+	f()
+}
+
+// shut makes a folder and all in it read-only until the test ends.
+func shut(t *testing.T, dir string) {
+	t.Helper()
+	set := func(folder, file fs.FileMode) {
+		err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			if entry.IsDir() {
+				return os.Chmod(path, folder)
+			}
+			return os.Chmod(path, file)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(0o555, 0o444)
+	t.Cleanup(func() { set(0o755, 0o644) })
+}
+
+func TestReadOnlyCache(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		spoil func(t *testing.T, dir string, source Folder)
+		// temporary says that a temporary folder is used.
+		temporary bool
+		cache     Cache
+		// denied says that nothing can be done.
+		denied bool
+	}{
+		{name: "that fits"},
+		{name: "that does not", spoil: func(t *testing.T, dir string, _ Folder) { flip(t, dir, 0) }, cache: Cache{Integrity: IgnoreIntegrity}, temporary: true},
+		{name: "that is empty", spoil: func(t *testing.T, dir string, _ Folder) { remove(t, filepath.Join(dir, Format)) }, cache: Cache{Integrity: IgnoreIntegrity}, temporary: true},
+		{name: "of the field's opm", spoil: func(t *testing.T, dir string, _ Folder) {
+			remove(t, filepath.Join(dir, Format))
+			if err := os.MkdirAll(filepath.Join(dir, "pogreb.v1/db"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}, temporary: true},
+		{name: "to be filled", spoil: func(t *testing.T, dir string, _ Folder) { flip(t, dir, 0) }, cache: Cache{Only: true}, denied: true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			tmp := t.TempDir()
+			if err := os.Chmod(tmp, 0o777|fs.ModeSticky); err != nil {
+				t.Fatal(err)
+			}
+			t.Setenv("TMPDIR", tmp)
+			source, dir := sampleSource(t), t.TempDir()
+			// All folders of a test lie in one that is private.
+			if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			fill(t, dir, source)
+			if test.spoil != nil {
+				test.spoil(t, dir, source)
+			}
+			shut(t, dir)
+			var log bytes.Buffer
+			asNobody(t, func() {
+				c := test.cache
+				c.Dir, c.Log = dir, slog.New(slog.NewTextHandler(&log, nil))
+				content, err := c.Open(t.Context(), source)
+				if test.denied {
+					if !errors.Is(err, fs.ErrPermission) {
+						t.Errorf("error is %v", err)
+					}
+					return
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if n := len(content.packages); n != 2 {
+					t.Errorf("the content has %d packages", n)
+				}
+				if isTemporary := content.remove != ""; isTemporary != test.temporary {
+					t.Errorf("a temporary folder is used: %t", isTemporary)
+				}
+				if err := content.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+			if warned := strings.Contains(log.String(), `level=WARN msg="cache directory cannot be written, using a temporary one"`); warned != test.temporary {
+				t.Errorf("warned is %t, the log\n%s", warned, &log)
+			}
+			if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
+				t.Errorf("left behind: %v, %v", left, err)
+			}
+		})
+	}
+}

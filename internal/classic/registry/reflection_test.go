@@ -1,0 +1,167 @@
+package registry_test
+
+import (
+	"errors"
+	"io"
+	"maps"
+	"slices"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/dynamicpb"
+)
+
+// stranger knows of the server what grpcurl does: nothing but what reflection says.
+type stranger struct {
+	t          *testing.T
+	connection *grpc.ClientConn
+	reflection grpc_reflection_v1.ServerReflection_ServerReflectionInfoClient
+	// files are those that the server has sent, by their path. It leaves out what it has
+	// sent before.
+	files map[string]*descriptorpb.FileDescriptorProto
+}
+
+func newStranger(t *testing.T) *stranger {
+	t.Helper()
+	connection := catalog(t)
+	stream, err := grpc_reflection_v1.NewServerReflectionClient(connection).ServerReflectionInfo(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &stranger{t: t, connection: connection, reflection: stream, files: map[string]*descriptorpb.FileDescriptorProto{}}
+}
+
+func (s *stranger) ask(request *grpc_reflection_v1.ServerReflectionRequest) *grpc_reflection_v1.ServerReflectionResponse {
+	s.t.Helper()
+	if err := s.reflection.Send(request); err != nil {
+		s.t.Fatal(err)
+	}
+	answer, err := s.reflection.Recv()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return answer
+}
+
+// method finds a call.
+func (s *stranger) method(service, name string) protoreflect.MethodDescriptor {
+	s.t.Helper()
+	answer := s.ask(&grpc_reflection_v1.ServerReflectionRequest{
+		MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: service},
+	})
+	for _, encoded := range answer.GetFileDescriptorResponse().GetFileDescriptorProto() {
+		file := &descriptorpb.FileDescriptorProto{}
+		if err := proto.Unmarshal(encoded, file); err != nil {
+			s.t.Fatal(err)
+		}
+		s.files[file.GetName()] = file
+	}
+	files, err := protodesc.NewFiles(&descriptorpb.FileDescriptorSet{File: slices.Collect(maps.Values(s.files))})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return find(s.t, files, service).Methods().ByName(protoreflect.Name(name))
+}
+
+func find(t *testing.T, files *protoregistry.Files, service string) protoreflect.ServiceDescriptor {
+	t.Helper()
+	found, err := files.FindDescriptorByName(protoreflect.FullName(service))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found.(protoreflect.ServiceDescriptor)
+}
+
+// call calls by name, with a request and answers in JSON.
+func (s *stranger) call(service, name, request string) (answers []string) {
+	s.t.Helper()
+	m := s.method(service, name)
+	in := dynamicpb.NewMessage(m.Input())
+	if err := protojson.Unmarshal([]byte(request), in); err != nil {
+		s.t.Fatal(err)
+	}
+	stream, err := s.connection.NewStream(s.t.Context(), &grpc.StreamDesc{ServerStreams: m.IsStreamingServer()}, "/"+service+"/"+name)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := errors.Join(stream.SendMsg(in), stream.CloseSend()); err != nil {
+		s.t.Fatal(err)
+	}
+	for {
+		out := dynamicpb.NewMessage(m.Output())
+		if err := stream.RecvMsg(out); errors.Is(err, io.EOF) {
+			return answers
+		} else if err != nil {
+			s.t.Fatal(err)
+		}
+		text, err := protojson.Marshal(out)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		answers = append(answers, string(text))
+		if !m.IsStreamingServer() {
+			return answers
+		}
+	}
+}
+
+func TestReflectionLeadsAStrangerToTheAnswers(t *testing.T) {
+	s := newStranger(t)
+	if got := s.call("api.Registry", "ListPackages", `{}`); len(got) != 2 || normal(t, got[0]) != `{"name":"etcd"}` {
+		t.Errorf("packages are %v", got)
+	}
+	if got := s.call("api.Registry", "GetPackage", `{"name": "etcd"}`); len(got) != 1 ||
+		normal(t, got[0]) != `{"channels":[{"csvName":"etcdoperator.v0.9.2","name":"alpha"},{"csvName":"etcdoperator.v0.9.0","name":"stable"}],"defaultChannelName":"alpha","name":"etcd"}` {
+		t.Errorf("the package is %v", got)
+	}
+	if got := s.call("api.Registry", "ListBundles", `{}`); len(got) != 7 {
+		t.Errorf("%d bundles, want 7", len(got))
+	}
+	if got := s.call("grpc.health.v1.Health", "Check", `{}`); len(got) != 1 || normal(t, got[0]) != `{"status":"SERVING"}` {
+		t.Errorf("health is %v", got)
+	}
+}
+
+func TestReflectionListsTheServices(t *testing.T) {
+	s := newStranger(t)
+	answer := s.ask(&grpc_reflection_v1.ServerReflectionRequest{
+		MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{},
+	})
+	var got []string
+	for _, service := range answer.GetListServicesResponse().GetService() {
+		got = append(got, service.GetName())
+	}
+	for _, want := range []string{"api.Registry", "api.ExperimentalRegistry", "grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%s is not among %v", want, got)
+		}
+	}
+}
+
+// Older clients ask by the protocol's first version.
+func TestReflectionOfTheFirstVersion(t *testing.T) {
+	stream, err := grpc_reflection_v1alpha.NewServerReflectionClient(catalog(t)).ServerReflectionInfo(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Send(&grpc_reflection_v1alpha.ServerReflectionRequest{ //nolint:staticcheck // It is what the test is about.
+		MessageRequest: &grpc_reflection_v1alpha.ServerReflectionRequest_FileByFilename{FileByFilename: "registry.proto"}, //nolint:staticcheck // The same.
+	}); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := stream.Recv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(answer.GetFileDescriptorResponse().GetFileDescriptorProto()) == 0 { //nolint:staticcheck // The same.
+		t.Errorf("the answer is %v", answer)
+	}
+}

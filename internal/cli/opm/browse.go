@@ -1,0 +1,255 @@
+package opm
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mainstay-dev/mainstay/internal/action/browse"
+	"github.com/mainstay-dev/mainstay/internal/action/report"
+	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
+	"github.com/mainstay-dev/mainstay/internal/fbc"
+	"github.com/mainstay-dev/mainstay/internal/upgradegraph"
+)
+
+// sources is said of every command that looks into catalogs.
+const sources = `A catalog is a folder, an image, or one that a cluster serves: clustercatalog/NAME, of the
+cluster that the kubeconfig names.`
+
+// metas reads the blobs of a catalog, whatever kind of source its name is of.
+type metas func(ctx context.Context, ref string) iter.Seq2[fbc.Meta, error]
+
+// SearchCommand makes `search`. The program is what its examples are called by.
+func SearchCommand(program string) *cobra.Command {
+	var out terminal.Output
+	cmd := &cobra.Command{
+		Use:   "search CATALOG [WORD...]",
+		Short: "Find packages in a catalog",
+		Long: `Find packages in a catalog: those in whose name, display name, keywords, kinds, provider
+or description every word stands. Without words all are listed.
+
+` + sources,
+		Example: fmt.Sprintf(`  %[1]s search quay.io/operatorhubio/catalog:latest database backup
+  %[1]s search ./catalog
+  %[1]s search clustercatalog/operatorhub postgres -o name`, program),
+		Args: atLeast(1),
+	}
+	load := readAny(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		packages, err := browse.Load("", load(cmd.Context(), args[0]))
+		if err != nil {
+			return err
+		}
+		return printFound(cmd, out.Format, browse.Search(packages, args[1:]...))
+	}
+	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatWide, terminal.FormatName)
+	return cmd
+}
+
+func printFound(cmd *cobra.Command, format string, found []browse.Found) error {
+	w := cmd.OutOrStdout()
+	switch format {
+	case terminal.FormatJSON, terminal.FormatYAML:
+		return terminal.PrintValue(w, format, found)
+	case terminal.FormatName:
+		for _, f := range found {
+			fmt.Fprintln(w, f.Name)
+		}
+		return nil
+	}
+	if len(found) == 0 {
+		fmt.Fprintln(cmd.ErrOrStderr(), "No packages found.")
+		return nil
+	}
+	headers := []string{"NAME", "DISPLAY NAME", "DEFAULT CHANNEL", "VERSION", "FOUND IN"}
+	if format == terminal.FormatWide {
+		headers = append(headers, "PROVIDER", "CHANNELS", "BUNDLES")
+	}
+	var rows [][]string
+	for _, f := range found {
+		version := ""
+		if newest := f.Newest(); newest != nil {
+			version = newest.Version
+		}
+		row := []string{f.Name, f.DisplayName, f.DefaultChannel, version, strings.Join(f.Where, ", ")}
+		if format == terminal.FormatWide {
+			row = append(row, f.Provider, fmt.Sprint(len(f.Channels)), fmt.Sprint(len(f.Bundles)))
+		}
+		rows = append(rows, row)
+	}
+	return terminal.PrintTable(w, headers, rows)
+}
+
+// ShowCommand makes `show`. The program is what its examples are called by.
+func ShowCommand(program string) *cobra.Command {
+	var out terminal.Output
+	cmd := &cobra.Command{
+		Use:   "show PACKAGE CATALOG",
+		Short: "Tell what a package offers",
+		Long: `Tell what a package offers: its channels and their heads, its versions, and of the newest
+one what it provides, what it requires and how it can be installed.
+
+` + sources,
+		Example: fmt.Sprintf(`  %[1]s show argocd-operator quay.io/operatorhubio/catalog:latest
+  %[1]s show argocd-operator clustercatalog/operatorhub -o yaml`, program),
+		Args: terminal.Takes("PACKAGE", "CATALOG"),
+	}
+	load := readAny(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		p, err := onePackage(cmd.Context(), load, args[0], args[1])
+		if err != nil {
+			return err
+		}
+		if out.Format != "" {
+			return terminal.PrintValue(cmd.OutOrStdout(), out.Format, p)
+		}
+		return printPackage(cmd.OutOrStdout(), p)
+	}
+	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
+	return cmd
+}
+
+func onePackage(ctx context.Context, load metas, name, ref string) (*browse.Package, error) {
+	packages, err := browse.Load(name, load(ctx, ref))
+	if err != nil {
+		return nil, err
+	}
+	if len(packages) == 0 {
+		return nil, &report.Error{
+			Object: fmt.Sprintf("package %q", name), Err: fmt.Errorf("catalog %q does not have it", ref),
+			Advice: "'opm search " + ref + "' lists the packages that it has",
+		}
+	}
+	return packages[0], nil
+}
+
+func printPackage(w io.Writer, p *browse.Package) error {
+	fmt.Fprintln(w, strings.TrimSpace(p.Name+"  "+p.DisplayName))
+	if p.Deprecated != "" {
+		fmt.Fprintf(w, "Deprecated: %s\n", p.Deprecated)
+	}
+	if text := strings.TrimSpace(p.Description); text != "" {
+		fmt.Fprintf(w, "\n%s\n", text)
+	}
+	if p.Provider != "" {
+		fmt.Fprintf(w, "\nProvider: %s\n", p.Provider)
+	}
+	if len(p.Keywords) > 0 {
+		fmt.Fprintf(w, "Keywords: %s\n", strings.Join(p.Keywords, ", "))
+	}
+	fmt.Fprintln(w)
+	if err := terminal.PrintTable(w, []string{"CHANNEL", "HEAD", "BUNDLES", ""}, channelRows(p)); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	var rows [][]string
+	for _, b := range p.Bundles {
+		rows = append(rows, []string{b.Version, b.Name, strings.Join(b.Channels, ","), deprecation(b.Deprecated)})
+	}
+	if err := terminal.PrintTable(w, []string{"VERSION", "BUNDLE", "CHANNELS", ""}, rows); err != nil {
+		return err
+	}
+	if newest := p.Newest(); newest != nil {
+		printBundle(w, newest)
+	}
+	return nil
+}
+
+func channelRows(p *browse.Package) [][]string {
+	var rows [][]string
+	for _, c := range p.Channels {
+		note := deprecation(c.Deprecated)
+		if c.Name == p.DefaultChannel {
+			note = strings.TrimSuffix("default; "+note, "; ")
+		}
+		rows = append(rows, []string{c.Name, strings.Join(c.Heads, ","), fmt.Sprint(c.Entries), note})
+	}
+	return rows
+}
+
+func deprecation(message string) string {
+	if message == "" {
+		return ""
+	}
+	return "deprecated: " + strings.Join(strings.Fields(message), " ")
+}
+
+func printBundle(w io.Writer, b *browse.Bundle) {
+	fmt.Fprintf(w, "\n%s\n", b.Name)
+	lines := []struct {
+		name   string
+		values []string
+	}{
+		{"image", []string{b.Image}}, {"install modes", []string{strings.Join(b.InstallModes, ", ")}},
+		{"Kubernetes", []string{b.MinKubeVersion}}, {"provides", b.Provides}, {"requires", b.Requires},
+	}
+	for _, line := range lines {
+		for i, value := range line.values {
+			name := line.name
+			if i > 0 {
+				name = ""
+			}
+			if value != "" {
+				fmt.Fprintf(w, "  %-14s %s\n", name, value)
+			}
+		}
+	}
+}
+
+// Formats of drawings.
+const (
+	formatMermaid = "mermaid"
+	formatDOT     = "dot"
+	formatSVG     = "svg"
+)
+
+// GraphCommand makes `graph`. The program is what its examples are called by.
+func GraphCommand(program string) *cobra.Command {
+	var (
+		out      terminal.Output
+		channels []string
+	)
+	cmd := &cobra.Command{
+		Use:   "graph PACKAGE CATALOG",
+		Short: "Draw how the versions of a package lead to one another",
+		Long: `Draw how the versions of a package lead to one another: as a flowchart for Mermaid, which
+Markdown pages show, as a picture in SVG, or in DOT for Graphviz.
+
+` + sources,
+		Example: fmt.Sprintf(`  %[1]s graph argocd-operator ./catalog
+  %[1]s graph argocd-operator quay.io/operatorhubio/catalog:latest --channel alpha -o svg`, program),
+		Args: terminal.Takes("PACKAGE", "CATALOG"),
+	}
+	load := readAny(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		p, err := onePackage(cmd.Context(), load, args[0], args[1])
+		if err != nil {
+			return err
+		}
+		for _, problem := range p.Graph(channels...).Problems() {
+			fmt.Fprintf(cmd.ErrOrStderr(), "Warning: %v\n", problem)
+		}
+		write := map[string]func(io.Writer, ...upgradegraph.Drawing) error{
+			formatMermaid: upgradegraph.WriteMermaid, formatDOT: upgradegraph.WriteDOT, formatSVG: upgradegraph.WriteSVG,
+		}[cmp.Or(out.Format, formatMermaid)]
+		return write(cmd.OutOrStdout(), p.Drawing(channels...))
+	}
+	cmd.Flags().StringSliceVar(&channels, "channel", nil, "channel to draw; may be repeated (default: all)")
+	out.Bind(cmd, formatMermaid, formatDOT, formatSVG)
+	return cmd
+}
+
+// atLeast checks that a command gets n arguments or more.
+func atLeast(n int) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) < n {
+			return &terminal.UsageError{Err: fmt.Errorf("requires at least %d arg(s), only received %d", n, len(args))}
+		}
+		return nil
+	}
+}

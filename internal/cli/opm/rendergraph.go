@@ -1,0 +1,32 @@
+package opm
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/mainstay-dev/mainstay/internal/action/catalogs"
+	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
+)
+
+func renderGraphCommand() *cobra.Command {
+	var render catalogs.RenderGraph
+	cmd := &cobra.Command{
+		Use:   "render-graph CATALOG...",
+		Short: "Draw the upgrade edges of catalogs as a Mermaid flowchart",
+		Long: `Draw the upgrade edges of catalogs as a Mermaid flowchart. A catalog is a folder, an image
+or a SQLite file; it need not be valid. 'opm graph' draws one package, also as a picture.`,
+		Example: `  opm alpha render-graph quay.io/operatorhubio/catalog:latest -p argocd-operator
+  opm alpha render-graph ./catalog --minimum-edge argocd-operator.v0.6.0 --draw-v0-semantics`,
+		Args: terminal.Usage(atLeast(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			render.Refs = args
+			render.Progress = terminal.NewSilentProgress(cmd.ErrOrStderr())
+			return render.Run(cmd.Context(), cmd.OutOrStdout())
+		},
+	}
+	BindRegistry(cmd, &render.Registry)
+	flags := cmd.Flags()
+	flags.StringVar(&render.Mermaid.MinimumEdge, "minimum-edge", "", "name of a bundle: only it and what is above it, in its package, is drawn")
+	flags.StringVarP(&render.Package, "package-name", "p", "", "package to draw (default: all)")
+	flags.BoolVar(&render.Mermaid.V0Semantics, "draw-v0-semantics", false, "mark the bundles and edges that OLM v0 does not take because they are skipped")
+	return cmd
+}

@@ -1,0 +1,44 @@
+package jsontext
+
+// Indent appends a compact value with line breaks and blanks: each member and element on
+// a line of its own that begins with the prefix and one indent for each object and list
+// that it is in, as encoding/json indents. The first line has no prefix.
+//
+// The value is to be one that Compact gives; of another text it makes something that is
+// as little JSON as it was before.
+func Indent(dst, value []byte, prefix, indent string) []byte {
+	var space [128]byte
+	line := append(append(space[:0], '\n'), prefix...)
+	run, depth := 0, 0
+	for i := 0; i < len(value); {
+		switch value[i] {
+		case '"':
+			i = stringEnd(value, i+1)
+			continue
+		case '{', '[':
+			if i+1 < len(value) && (value[i+1] == '}' || value[i+1] == ']') {
+				i += 2
+				continue
+			}
+			depth++
+			line = append(line, indent...)
+			dst = append(append(dst, value[run:i+1]...), line...)
+			run = i + 1
+		case '}', ']':
+			if depth > 0 {
+				depth--
+				line = line[:len(line)-len(indent)]
+			}
+			dst = append(append(dst, value[run:i]...), line...)
+			run = i
+		case ',':
+			dst = append(append(dst, value[run:i+1]...), line...)
+			run = i + 1
+		case ':':
+			dst = append(append(dst, value[run:i+1]...), ' ')
+			run = i + 1
+		}
+		i++
+	}
+	return append(dst, value[run:]...)
+}

@@ -1,0 +1,228 @@
+package jsontext_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/mainstay-dev/mainstay/internal/fbc/jsontext"
+)
+
+// canonical is what encoding/json makes of the value that a text begins with.
+func canonical(text []byte) (out []byte, n int, err error) {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	var value any
+	if err := decoder.Decode(&value); err != nil {
+		return nil, 0, err
+	}
+	out, err = encode(value)
+	return out, int(decoder.InputOffset()), err
+}
+
+func encode(value any) ([]byte, error) {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(value)
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), err
+}
+
+var seeds = []string{
+	`null`, ` true `, `false`, `0`, `-0`, `-1.50e+10,`, `1E5`, `[]`, `{}`, `[ ]`, `{ }`, `""`,
+	`{"b":1,"a":[1, 2 ,{"d":"x","c":null}]}`, `{"a":1,"b":2,"a":3}`, `{"a":{"x":1,"x":2},"a":{"y":1,"y":2}} tail`,
+	`{"\u0062":1,"a":2,"b":3}`, `{"a\"":1,"a!":2}`, `{"\u2028":1,"z":2}`, "{\"\u2028\":1,\"\\t\":2,\"é\":3,\"e\":4}",
+	`"\u003c\u003E\/\"\\\b\f\n\r\t\u0008\u000c\u0001\u001f\u007f"`, `"\ud800"`, `"\ud800\`, `"\ud800\u00`, `"\ud83d\ude00\ud800\udc00\ud800x\ude00\ud800\u0041"`,
+	"\"\u2028\u2029\ufffd😀é\x7f\"", "\"a\xffb\xc0\xafc\xed\xa0\x80\"", "\"a\tb\"", `"abc`, `"abc\`, `"abc\u12`, `"abc\u12g4"`, `"\x"`,
+	`{`, `{"a"`, `{"a":`, `{"a":1`, `{"a":1,`, `{"a":1,}`, `{"a" 1}`, `{1:2}`, `{"a":1 "b"}`, `[1,`, `[1,]`, `[1 2]`, `[,]`,
+	`tru`, `trux`, `nul`, `falsy`, `-`, `-x`, `01`, `1.`, `1.x`, `1e`, `1e+`, `1ex`, `.5`, `+1`, `'a'`, "", "  ", "\xff", "\x00", "]", "}",
+	`{"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\/aaaaaaaaaaaaaaaaa":"bbbbbbbbbbbbbbbbbbbb\n\n\n\n bbbbbbbbbbbbbbbbb",        "a"   :   [   ]   }`,
+}
+
+// check compares Compact with encoding/json for one text.
+func check(t *testing.T, text []byte) {
+	t.Helper()
+	want, wantN, wantErr := canonical(text)
+	prefix := []byte("before")
+	if object := bytes.TrimLeft(text, " \r\n\t"); wantErr == nil && object[0] == '{' {
+		size := wantN - (len(text) - len(object))
+		for _, cut := range []int{0, 1, size / 2, size - 1, size} {
+			if got := jsontext.End(object[:cut]); got != size && got != 0 || (got == size) != (cut == size) {
+				t.Errorf("End(%q) = %d, the object has %d bytes", object[:cut], got, size)
+			}
+		}
+		if got := jsontext.End(object); got != size {
+			t.Errorf("End(%q) = %d, want %d", object, got, size)
+		}
+	}
+	got, n, err := jsontext.Compact(prefix, text, 0)
+	if wantErr != nil {
+		checkError(t, text, wantErr, err)
+		if string(got) != "before" {
+			t.Errorf("Compact(%q) returned %q with its error", text, got)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatalf("Compact(%q): %v, and encoding/json reads it", text, err)
+	}
+	if string(got) != "before"+string(want) || n != wantN {
+		t.Errorf("Compact(%q) =\n%s, %d, want\n%s, %d", text, got, n, "before"+string(want), wantN)
+	}
+	again, _, err := jsontext.Compact(nil, want, 0)
+	if err != nil || !bytes.Equal(again, want) {
+		t.Errorf("Compact(%q) = %q, %v: the canonical form is not its own", want, again, err)
+	}
+	checkPieces(t, want)
+}
+
+// checkError compares the errors for a text that is not JSON.
+func checkError(t *testing.T, text []byte, want, got error) {
+	t.Helper()
+	var ours *jsontext.SyntaxError
+	if !errors.As(got, &ours) {
+		t.Fatalf("Compact(%q): error is %v, want a *SyntaxError as %v", text, got, want)
+	}
+	var theirs *json.SyntaxError
+	switch {
+	case errors.As(want, &theirs):
+		// Their offset is after the byte.
+		if ours.Err.Error() != theirs.Error() || int64(ours.Offset) != theirs.Offset-1 {
+			t.Errorf("Compact(%q): %v at %d, want %v at %d", text, ours, ours.Offset, theirs, theirs.Offset-1)
+		}
+	case errors.Is(want, io.EOF), errors.Is(want, io.ErrUnexpectedEOF):
+		if !errors.Is(got, jsontext.ErrTruncated) || ours.Offset != len(text) {
+			t.Errorf("Compact(%q): %v at %d, want %v at %d", text, ours, ours.Offset, jsontext.ErrTruncated, len(text))
+		}
+	}
+}
+
+// checkPieces compares the ways to cut up and indent a canonical value.
+func checkPieces(t *testing.T, value []byte) {
+	t.Helper()
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, value, "\t", " .  "); err != nil {
+		t.Fatal(err)
+	}
+	if got := jsontext.Indent([]byte("x"), value, "\t", " .  "); string(got) != "x"+indented.String() {
+		t.Errorf("Indent(%q) =\n%s\nwant\n%s", value, got, indented.String())
+	}
+	members := bytes.NewBufferString("{")
+	for key, member := range jsontext.Members(value) {
+		separate(members)
+		members.Write(key)
+		members.WriteByte(':')
+		members.Write(member)
+		unquoted, err := jsontext.Unquote(key)
+		var want string
+		if wantErr := json.Unmarshal(key, &want); wantErr != nil || err != nil || unquoted != want {
+			t.Errorf("Unquote(%q) = %q, %v, want %q, %v", key, unquoted, err, want, wantErr)
+		}
+	}
+	if members.WriteByte('}'); value[0] == '{' && !bytes.Equal(members.Bytes(), value) {
+		t.Errorf("the members of %q are %q", value, members)
+	}
+	elements := bytes.NewBufferString("[")
+	for element := range jsontext.Elements(value) {
+		separate(elements)
+		elements.Write(element)
+	}
+	if elements.WriteByte(']'); value[0] == '[' && !bytes.Equal(elements.Bytes(), value) {
+		t.Errorf("the elements of %q are %q", value, elements)
+	}
+	checkObject(t, value)
+}
+
+func separate(b *bytes.Buffer) {
+	if b.Len() > 1 {
+		b.WriteByte(',')
+	}
+}
+
+// checkObject compares CompactObject with Compact and Members.
+func checkObject(t *testing.T, value []byte) {
+	t.Helper()
+	out, n, members, err := jsontext.CompactObject([]byte("xy"), append([]byte(" "), value...), 0, nil)
+	if value[0] != '{' {
+		if err == nil {
+			t.Errorf("CompactObject(%q) has no error", value)
+		}
+		return
+	}
+	if err != nil || string(out) != "xy"+string(value) || n != len(value)+1 {
+		t.Errorf("CompactObject(%q) = %q, %d, %v", value, out, n, err)
+	}
+	i := 0
+	for key, member := range jsontext.Members(value) {
+		if i >= len(members) || !bytes.Equal(members[i].Key, key) || !bytes.Equal(members[i].Value, member) {
+			t.Fatalf("member %d of %q is %q, want %q:%q", i, value, members[min(i, len(members)):], key, member)
+		}
+		i++
+	}
+	if i != len(members) {
+		t.Errorf("CompactObject(%q) gives %d members, want %d", value, len(members), i)
+	}
+}
+
+func TestCompactIsAsEncodingJSON(t *testing.T) {
+	for _, seed := range seeds {
+		// At every place within a word.
+		for shift := range 9 {
+			check(t, []byte(strings.Repeat(" ", shift)+seed))
+		}
+	}
+}
+
+func FuzzCompact(f *testing.F) {
+	for _, seed := range seeds {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(check)
+}
+
+func FuzzUnquote(f *testing.F) {
+	for _, seed := range seeds {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var want string
+		wantErr := json.Unmarshal(text, &want)
+		if wantErr == nil && (text[0] != '"' || text[len(text)-1] != '"') {
+			return // null, or blanks around the string.
+		}
+		got, err := jsontext.Unquote(text)
+		if (err == nil) != (wantErr == nil) || got != want {
+			t.Errorf("Unquote(%q) = %q, %v, want %q, %v", text, got, err, want, wantErr)
+		}
+		// encoding/json escapes U+FFFD where it stands for what is not UTF-8.
+		encoded, err := encode(string([]rune(string(text))))
+		if got := jsontext.AppendQuoted(nil, text); err != nil || !bytes.Equal(got, encoded) {
+			t.Errorf("AppendQuoted(%q) = %s, want %s", text, got, encoded)
+		}
+	})
+}
+
+// FuzzPieces looks for texts that are not compact on which the cutting fails to end.
+func FuzzPieces(f *testing.F) {
+	for _, seed := range seeds {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		size := 0
+		for key, value := range jsontext.Members(text) {
+			size += len(key) + len(value)
+		}
+		for element := range jsontext.Elements(text) {
+			size += len(element)
+		}
+		if size > len(text) {
+			t.Errorf("the pieces of %q have %d bytes", text, size)
+		}
+		if got := jsontext.Indent(nil, text, "", ""); len(got) < len(text) {
+			t.Errorf("Indent(%q) lost something: %q", text, got)
+		}
+	})
+}

@@ -1,0 +1,148 @@
+package fbc_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/mainstay-dev/mainstay/internal/fbc"
+)
+
+// endless repeats a text, up to a number of bytes, and counts what was read.
+type endless struct {
+	text string
+	left int
+	read int
+}
+
+func (e *endless) Read(b []byte) (int, error) {
+	if e.left == 0 {
+		return 0, io.EOF
+	}
+	n := 0
+	for n < len(b) && n < e.left {
+		n += copy(b[n:min(len(b), e.left)], e.text[(e.read+n)%len(e.text):])
+	}
+	e.left -= n
+	e.read += n
+	return n, nil
+}
+
+// allocated gives how many bytes a function allocates.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// TestReadRefusesWhatIsMadeToHurt reads what no catalog has. Each is refused after a
+// bounded part of it was read, within bounded memory.
+func TestReadRefusesWhatIsMadeToHurt(t *testing.T) {
+	const gigabyte = 1 << 30
+	laughs := "schema: a\na0: &a0 [x,x,x,x,x,x,x,x,x,x]\n"
+	for i := range 9 {
+		laughs += fmt.Sprintf("a%d: &a%d [%s]\n", i+1, i+1, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d,", i), 10), ","))
+	}
+	for name, test := range map[string]struct {
+		before string
+		body   endless
+		want   string
+		// read and megabytes bound what may be read and allocated.
+		read, megabytes int
+	}{
+		"a gigabyte in one string":       {`{"schema":"a","x":"`, endless{text: "xxxxxxxx", left: gigabyte}, "is larger than 16777216 bytes", 40 << 20, 200},
+		"a gigabyte of one YAML string":  {"schema: a\nx: ", endless{text: "xxxxxxxx", left: gigabyte}, "is a YAML document larger than 8388608 bytes", 40 << 20, 200},
+		"a gigabyte of blanks in JSON":   {`{"schema":"a",`, endless{text: "        ", left: gigabyte}, "is larger than 16777216 bytes", 40 << 20, 200},
+		"a gigabyte without a blob":      {"#", endless{text: "########", left: gigabyte}, "bytes on end without a blob", 40 << 20, 200},
+		"JSON nested 100,000 deep":       {`{"schema":"a","x":`, endless{text: "[", left: 100_000}, "is nested more than 500 deep", 100_000, 5},
+		"objects nested 100,000 deep":    {`{"schema":"a","x":`, endless{text: `{"x":`, left: 500_000}, "is nested more than 500 deep", 500_000, 10},
+		"YAML nested 100,000 deep":       {"schema: a\nx: ", endless{text: "[", left: 100_000}, "cannot be parsed as YAML: exceeded max depth", 100_000, 100},
+		"YAML lists nested 100,000 deep": {"schema: a\nx:\n  ", endless{text: "- ", left: 200_000}, "cannot be parsed as YAML: exceeded max depth", 200_000, 100},
+		"aliases that multiply":          {laughs, endless{}, "document contains excessive aliasing", len(laughs), 100},
+		"invalid UTF-8 in YAML":          {"schema: \"\xff\"\n", endless{}, "invalid leading UTF-8 octet", 100, 5},
+		"a million lines of YAML":        {"schema: a\n", endless{text: "- a\n", left: 4_000_000}, "is a YAML document with more than 500000 lines", 5 << 20, 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var err error
+			size := allocated(func() {
+				for _, readErr := range fbc.Read(io.MultiReader(strings.NewReader(test.before), &test.body), "f", fbc.Limits{}) {
+					err = readErr
+				}
+			})
+			var content *fbc.Error
+			if !errors.As(err, &content) || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error is %v (%T), want an *fbc.Error: %s", err, err, test.want)
+			}
+			if test.body.read > test.read || size>>20 > uint64(test.megabytes) {
+				t.Errorf("%d bytes were read and %d MB allocated, want at most %d and %d", test.body.read, size>>20, test.read, test.megabytes)
+			}
+		})
+	}
+}
+
+// wide is a file system with a folder of as many files as are asked for.
+type wide struct{ asked int }
+
+func (w *wide) Open(name string) (fs.File, error) {
+	if name == "." {
+		return &wideFolder{wide: w}, nil
+	}
+	return fstest.MapFS{"f": {Data: []byte(`{"schema":"a"}`)}}.Open("f")
+}
+
+type wideFolder struct {
+	fs.ReadDirFile
+	wide *wide
+}
+
+func (f *wideFolder) Close() error { return nil }
+
+func (f *wideFolder) ReadDir(n int) ([]fs.DirEntry, error) {
+	var entries []fs.DirEntry
+	for range n {
+		f.wide.asked++
+		entries = append(entries, fs.FileInfoToDirEntry(wideInfo(f.wide.asked)))
+	}
+	return entries, nil
+}
+
+// wideInfo is a file with a number as its name.
+type wideInfo int
+
+func (i wideInfo) Name() string     { return fmt.Sprintf("%09d", int(i)) }
+func (wideInfo) Size() int64        { return 1 }
+func (wideInfo) Mode() fs.FileMode  { return 0o644 }
+func (wideInfo) ModTime() time.Time { return time.Time{} }
+func (wideInfo) IsDir() bool        { return false }
+func (wideInfo) Sys() any           { return nil }
+
+func TestWalkRefusesAFolderOfAMillionFiles(t *testing.T) {
+	fsys := &wide{}
+	_, err := walk(fsys, fbc.Limits{})
+	var content *fbc.Error
+	if !errors.As(err, &content) || err.Error() != ".: the catalog has more than 200000 files" {
+		t.Errorf("error is %v (%T)", err, err)
+	}
+	if fsys.asked > 210_000 {
+		t.Errorf("%d names were read", fsys.asked)
+	}
+}
+
+// TestReadKeepsNumbersAndRepairsText says what happens to a blob: nothing but that its
+// text is made canonical.
+func TestReadKeepsNumbersAndRepairsText(t *testing.T) {
+	metas, err := collect(bytes.NewReader([]byte("{\"schema\":\"a\",\"n\":1234567890123456789012345678901234567890.10,\"t\":\"\xff\\ud800\"}")), fbc.Limits{})
+	const want = "{\"n\":1234567890123456789012345678901234567890.10,\"schema\":\"a\",\"t\":\"\ufffd\ufffd\"}"
+	if err != nil || len(metas) != 1 || string(metas[0].Blob) != want {
+		t.Errorf("got %v, %v, want %s", metas, err, want)
+	}
+}

@@ -1,0 +1,271 @@
+package template
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/mainstay-dev/mainstay/internal/fbc"
+)
+
+// Schemas of the two files of a composite template, and of its builders.
+const (
+	catalogsSchema  = "olm.composite.catalogs"
+	compositeSchema = "olm.composite"
+
+	basicBuilder  = "olm.builder.basic"
+	semverBuilder = "olm.builder.semver"
+	rawBuilder    = "olm.builder.raw"
+	customBuilder = "olm.builder.custom"
+)
+
+// Composite is a composite template. One file, of those who keep catalogs, says where each
+// catalog lies and how it may be contributed to. The other, of a contributor, says what is
+// built for each.
+type Composite struct {
+	catalogs   []compositeCatalog
+	components []component
+}
+
+type catalogsFile struct {
+	Schema   string             `json:"schema"`
+	Catalogs []compositeCatalog `json:"catalogs"`
+}
+
+type compositeCatalog struct {
+	Name        string `json:"name"`
+	Destination struct {
+		WorkingDir string `json:"workingDir"`
+	} `json:"destination"`
+	Builders []string `json:"builders"`
+}
+
+type compositeFile struct {
+	Schema     string      `json:"schema"`
+	Components []component `json:"components"`
+}
+
+// component is what is built for the catalog of its name.
+type component struct {
+	Name        string `json:"name"`
+	Destination struct {
+		Path string `json:"path"`
+	} `json:"destination"`
+	Strategy struct {
+		Name     string `json:"name"`
+		Template struct {
+			Schema string        `json:"schema"`
+			Config builderConfig `json:"config"`
+		} `json:"template"`
+	} `json:"strategy"`
+}
+
+// builderConfig is the configuration of a builder. Those of custom have a command, the
+// others an input.
+type builderConfig struct {
+	Input   string   `json:"input"`
+	Output  string   `json:"output"`
+	Command string   `json:"command"`
+	Args    []string `json:"args"`
+}
+
+// Builders are what a composite template is built with.
+type Builders struct {
+	// Renderer reads the bundles of basic and semver templates.
+	Renderer Renderer
+	// Open opens an input by the name that the template gives.
+	Open func(name string) (io.ReadCloser, error)
+	// AllowCommands lets a template run commands of its choice. Run runs one and gives
+	// what it prints, which has to be a catalog. A template that asks for a command is
+	// refused unless both are set.
+	AllowCommands bool
+	Run           func(ctx context.Context, command string, args []string) (io.ReadCloser, error)
+}
+
+// Output is a file that was built for a catalog.
+type Output struct {
+	// Catalog is the name of the catalog.
+	Catalog string
+	// Dir is the folder of the contribution; it is a catalog to be validated.
+	Dir string
+	// File is where the blobs belong, a file in Dir.
+	File  string
+	Blobs []fbc.Meta
+}
+
+// ReadComposite reads the two files of a composite template, which are JSON or YAML.
+func ReadComposite(catalogs, contributions []byte) (*Composite, error) {
+	var keeps catalogsFile
+	if err := unmarshal(catalogs, &keeps); err != nil {
+		return nil, fmt.Errorf("catalogs: %w", err)
+	}
+	var gives compositeFile
+	if err := unmarshal(contributions, &gives); err != nil {
+		return nil, fmt.Errorf("contributions: %w", err)
+	}
+	if keeps.Schema != catalogsSchema {
+		return nil, fmt.Errorf("catalogs: unknown schema (%q), should be %q", keeps.Schema, catalogsSchema)
+	}
+	if gives.Schema != compositeSchema {
+		return nil, fmt.Errorf("contributions: unknown schema (%q), should be %q", gives.Schema, compositeSchema)
+	}
+	seen := map[string]bool{}
+	for _, catalog := range keeps.Catalogs {
+		switch {
+		case seen[catalog.Name]:
+			return nil, fmt.Errorf("catalogs: there are two catalogs %q", catalog.Name)
+		case catalog.Destination.WorkingDir == "":
+			return nil, fmt.Errorf("catalogs: catalog %q: destination.workingDir must be set", catalog.Name)
+		}
+		seen[catalog.Name] = true
+		for _, builder := range catalog.Builders {
+			if !slices.Contains([]string{basicBuilder, semverBuilder, rawBuilder, customBuilder}, builder) {
+				return nil, fmt.Errorf("catalogs: catalog %q: unknown builder %q", catalog.Name, builder)
+			}
+		}
+	}
+	return &Composite{catalogs: keeps.Catalogs, components: gives.Components}, nil
+}
+
+// unmarshal reads a document of JSON or YAML.
+func unmarshal(input []byte, into any) (err error) {
+	// What the YAML parser does not expect is still the fault of the text.
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("cannot be parsed as YAML: %v", p)
+		}
+	}()
+	if err := checkYAML(input); err != nil {
+		return err
+	}
+	return yaml.Unmarshal(input, into)
+}
+
+// Build builds all components, in the order of the contributions.
+func (c *Composite) Build(ctx context.Context, with Builders) ([]Output, error) {
+	var outputs []Output
+	written := map[string]string{}
+	for _, component := range c.components {
+		catalog, err := c.catalogOf(component)
+		if err != nil {
+			return nil, fmt.Errorf("building component %q: %w", component.Name, err)
+		}
+		output, err := place(catalog, component)
+		if err != nil {
+			return nil, fmt.Errorf("building component %q: %w", component.Name, err)
+		}
+		if other, seen := written[output.File]; seen {
+			return nil, fmt.Errorf("building component %q: writes the file %q, as component %q does", component.Name, output.File, other)
+		}
+		written[output.File] = component.Name
+		if output.Blobs, err = component.build(ctx, with); err != nil {
+			return nil, fmt.Errorf("building component %q: %w", component.Name, err)
+		}
+		outputs = append(outputs, output)
+	}
+	return outputs, nil
+}
+
+// catalogOf finds the catalog of a component, which has to allow its builder.
+func (c *Composite) catalogOf(component component) (compositeCatalog, error) {
+	var names []string
+	for _, catalog := range c.catalogs {
+		if catalog.Name == component.Name {
+			schema := component.Strategy.Template.Schema
+			if !slices.Contains(catalog.Builders, schema) {
+				return catalog, fmt.Errorf("the catalog allows no builder %q, only: %s", schema, strings.Join(catalog.Builders, ", "))
+			}
+			return catalog, nil
+		}
+		names = append(names, catalog.Name)
+	}
+	return compositeCatalog{}, fmt.Errorf("no such catalog, only: %s", strings.Join(names, ", "))
+}
+
+// place tells where the output of a component belongs: below the folder of the catalog.
+func place(catalog compositeCatalog, component component) (Output, error) {
+	inside, file := component.Destination.Path, component.Strategy.Template.Config.Output
+	if inside == "" {
+		inside = "."
+	}
+	switch {
+	case !filepath.IsLocal(inside):
+		return Output{}, fmt.Errorf("destination.path %q leaves the folder of the catalog", inside)
+	case file == "":
+		return Output{}, errors.New("strategy.template.config.output must be set")
+	case !filepath.IsLocal(file), path.Clean(file) == ".":
+		return Output{}, fmt.Errorf("strategy.template.config.output %q is not a file in the folder of the component", file)
+	}
+	dir := path.Join(catalog.Destination.WorkingDir, inside)
+	return Output{Catalog: catalog.Name, Dir: dir, File: path.Join(dir, file)}, nil
+}
+
+// build makes the blobs of a component.
+func (c component) build(ctx context.Context, with Builders) ([]fbc.Meta, error) {
+	config := c.Strategy.Template.Config
+	if c.Strategy.Template.Schema == customBuilder {
+		return runCommand(ctx, config, with)
+	}
+	if config.Input == "" {
+		return nil, errors.New("strategy.template.config.input must be set")
+	}
+	file, err := with.Open(config.Input)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }() // It was only read.
+	if c.Strategy.Template.Schema == rawBuilder {
+		return readBlobs(file, config.Input)
+	}
+	input, err := ReadInput(file)
+	if err != nil {
+		return nil, fmt.Errorf("reading %q: %w", config.Input, err)
+	}
+	t := Basic
+	if c.Strategy.Template.Schema == semverBuilder {
+		t = Semver
+	}
+	return Render(ctx, t, input, with.Renderer)
+}
+
+func runCommand(ctx context.Context, config builderConfig, with Builders) ([]fbc.Meta, error) {
+	switch {
+	case config.Command == "":
+		return nil, errors.New("strategy.template.config.command must be set")
+	case !with.AllowCommands || with.Run == nil:
+		return nil, fmt.Errorf("refused to run the command %q: a builder %q runs any command, which has to be allowed expressly", config.Command, customBuilder)
+	}
+	printed, err := with.Run(ctx, config.Command, config.Args)
+	if err != nil {
+		return nil, fmt.Errorf("running the command %q: %w", config.Command, err)
+	}
+	defer func() { _ = printed.Close() }() // It was only read.
+	return readBlobs(printed, "output of "+config.Command)
+}
+
+// readBlobs reads a catalog that is one stream.
+func readBlobs(r io.Reader, name string) ([]fbc.Meta, error) {
+	input, err := ReadInput(r)
+	if err != nil {
+		return nil, fmt.Errorf("reading %q: %w", name, err)
+	}
+	var blobs []fbc.Meta
+	for meta, err := range fbc.Read(bytes.NewReader(input), name, fbc.Limits{}) {
+		if err == nil {
+			err = fbc.CheckSchema(meta)
+		}
+		if err != nil {
+			return nil, err
+		}
+		blobs = append(blobs, meta)
+	}
+	return blobs, nil
+}

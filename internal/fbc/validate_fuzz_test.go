@@ -1,0 +1,94 @@
+package fbc_test
+
+import (
+	"bytes"
+	"errors"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mainstay-dev/mainstay/internal/fbc"
+)
+
+// inOrder yields blobs.
+func inOrder(metas []fbc.Meta) iter.Seq2[fbc.Meta, error] {
+	return func(yield func(fbc.Meta, error) bool) {
+		for _, meta := range metas {
+			if !yield(meta, nil) {
+				return
+			}
+		}
+	}
+}
+
+// FuzzValidate looks for catalogs that break the validation, and for those where the
+// order of the blobs or the way of reading them decides.
+func FuzzValidate(f *testing.F) {
+	for _, blobs := range [][]string{
+		valid(deprecations(deprecated("olm.package", "", "m"), deprecated("olm.bundle", "foo.v1.0.0", ""))),
+		{foo, stable("foo.v1.0.0", "foo.v1.1.0"), aChannel("beta", entry("foo.v1.1.0", `"skips":["foo.v1.0.0"]`, `"skipRange":"<1.1.0"`)), version("1.0.0"), version("1.1.0")},
+		{foo, foo, stable("a"), stable("a"), version("1"), version("1"), deprecations(), deprecations()},
+		oneBundle(stated1 + `,{"type":"olm.csv.metadata","value":{"keywords":["a"]}},{"type":"olm.bundle.object","value":{"data":"a2luZDogQ2x1c3RlclNlcnZpY2VWZXJzaW9u"}}`),
+		{`{"schema":"olm.bundle"}`, `{"schema":"olm.channel"}`, `{"schema":"olm.package"}`, `{"schema":"olm.deprecations"}`},
+	} {
+		f.Add([]byte(strings.Join(blobs, "\n")), 1)
+	}
+	f.Fuzz(func(t *testing.T, text []byte, turn int) {
+		metas := []fbc.Meta{}
+		for meta, err := range fbc.Read(bytes.NewReader(text), "catalog", fuzzLimits) {
+			if err != nil {
+				return
+			}
+			metas = append(metas, meta)
+		}
+		err := fbc.Validate(inOrder(metas))
+		checkTree(t, err)
+		// In one goroutine, as the fuzzer wants it.
+		again := fbc.Validate(fbc.Read(bytes.NewReader(text), "catalog", fuzzLimits))
+		if message(err) != message(again) {
+			t.Errorf("at first:\n%v\nagain:\n%v", err, again)
+		}
+		if len(metas) == 0 {
+			return
+		}
+		at := (turn%len(metas) + len(metas)) % len(metas)
+		turned := slices.Concat(metas[at:], metas[:at])
+		if other := fbc.Validate(inOrder(turned)); (other == nil) != (err == nil) {
+			t.Errorf("in order:\n%v\nin another:\n%v", err, other)
+		}
+		slices.Reverse(turned)
+		if other := fbc.Validate(inOrder(turned)); (other == nil) != (err == nil) {
+			t.Errorf("in order:\n%v\nin another:\n%v", err, other)
+		}
+	})
+}
+
+func message(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// checkTree checks that an error is a tree that says something.
+func checkTree(t *testing.T, err error) {
+	t.Helper()
+	if err == nil {
+		return
+	}
+	var tree *fbc.TreeError
+	if !errors.As(err, &tree) {
+		t.Fatalf("error is %v (%T), want a tree", err, err)
+	}
+	leaves := 0
+	for fault := range tree.Leaves() {
+		leaves++
+		if fault.Message == "" {
+			t.Errorf("a fault says nothing in:\n%v", err)
+		}
+	}
+	if leaves == 0 {
+		t.Errorf("no faults in:\n%v", err)
+	}
+}

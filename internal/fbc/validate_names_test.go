@@ -1,0 +1,92 @@
+package fbc
+
+import (
+	_ "crypto/sha512" // the library takes for digests what is linked into the program
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/distribution/reference"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+const hex64 = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+var pullSpecs = []string{
+	"", "a", "ubuntu", "ubuntu:latest", "quay.io/a/b", "quay.io/a/b:1", "quay.io/a/b@sha256:" + hex64, "quay.io/a/b:1@sha256:" + hex64,
+	"quay.io/a/B:1", "quay.io/A:1", "Quay.IO/a", "localhost/a", "localhost:5000/a/b:c", "[::1]:5000/a", "[::1]/a", "[]/a", "[::g]/a", "[::1/a", "[::1]x/a",
+	"docker.io/a", "index.docker.io/a", "index.docker.io/a/b", "docker.io/library/a", "a/b", "a/b/c", "A/b", "a//b", "/a", "a/", "a:", "a@", ":a", "@", "/", ":", "a:b/c", "a:1/c",
+	"quay.io/a/b@sha256:0123", "quay.io/a/b@sha25:" + hex64, "quay.io/a/b@md5:" + hex64[:32], "quay.io/a/b@SHA256:" + hex64, "quay.io/a/b@sha256:" + strings.ToUpper(hex64),
+	"quay.io/a/b@sha512:" + hex64 + hex64, "quay.io/a/b@sha512:" + hex64, "quay.io/a/b@sha384:" + hex64 + hex64[:32], "quay.io/a/b@sha256+b:" + hex64, "quay.io/a/b@a..b:" + hex64,
+	"quay.io/a/b@a.1:" + hex64, "quay.io/a/b@.a:" + hex64, "quay.io/a/b@a.:" + hex64, "quay.io/a/b@:" + hex64, "quay.io/a/b@a-B_c.d+e9:" + hex64, "quay.io/a@b/c@sha256:" + hex64,
+	"quay.io/a:1:2", "quay.io/a@x:1", hex64, "quay.io/" + hex64, strings.ToUpper(hex64), "quay.io/a.b", "quay.io/a..b", "quay.io/a__b", "quay.io/a___b", "quay.io/a---b", "quay.io/a-_b", "quay.io/a.-b",
+	"quay.io/-a", "quay.io/a-", "quay.io/a_", "quay.io/_a", "foo_bar.baz/x", "foo__bar.baz/x", "Foo_bar.baz/x", "foo-.bar/x", "-foo.bar/x", "foo..bar/x", "foo.bar:/x", "foo.bar:8a/x", "foo.bar:80:90/x",
+	"quay.io/a:.x", "quay.io/a:-x", "quay.io/a:_x", "quay.io/a:x.-_Y", "quay.io/a:" + strings.Repeat("x", 128), "quay.io/a:" + strings.Repeat("x", 129),
+	"quay.io/" + strings.Repeat("a", 255), "quay.io/" + strings.Repeat("a", 256), strings.Repeat("a", 247), strings.Repeat("a", 248), strings.Repeat("a.", 200) + "b/c",
+	"quay.io/a b", "quay.io/a\n", "quay.io/é", "quay.io/\u212a", "\u212a.io/a", "quay.io/a:\u212a", "quay.io/a:é", "ſ/a", "quay.io/a\xff", "http://quay.io/a", "quay.io/a?b", "a.b", "a.b:c",
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// FuzzPullSpec compares with the parser that defines what an image is called.
+func FuzzPullSpec(f *testing.F) {
+	for _, seed := range pullSpecs {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, spec string) {
+		_, want := reference.ParseNormalizedNamed(spec)
+		if got := checkPullSpec(spec); text(got) != text(want) {
+			t.Errorf("%q: got %q, want %q", spec, text(got), text(want))
+		}
+	})
+}
+
+// FuzzLabel compares with Kubernetes.
+func FuzzLabel(f *testing.F) {
+	for _, seed := range []string{"", "a", "-", "a-", "-a", "a-b", "a--b", "a.b", ".", "a.", ".a", "a..b", "A", "a_b", "a.B", "é", strings.Repeat("a", 63), strings.Repeat("a", 64), strings.Repeat("a.", 40) + "a", strings.Repeat("-", 64), "a\n", "0", "0.9"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		if got, want := labelFaults(name), validation.IsDNS1123Label(name); !slices.Equal(got, want) {
+			t.Errorf("%q: got %q, want %q", name, got, want)
+		}
+	})
+}
+
+// Every fault of a pull spec occurs among the seeds, so that comparing them compares all.
+func TestPullSpecFaultsOccur(t *testing.T) {
+	seen := map[string]bool{}
+	for _, spec := range pullSpecs {
+		seen[text(checkPullSpec(spec))] = true
+	}
+	for _, err := range []error{nil, errReference, errUppercase, errRepositoryLong, errDigestFormat, errDigestLength, errDigestAlgorithm} {
+		if !seen[text(err)] {
+			t.Errorf("no seed has the fault %q", text(err))
+		}
+	}
+}
+
+func BenchmarkPullSpec(b *testing.B) {
+	const spec = "registry.redhat.io/openshift4/ose-local-storage-operator-bundle@sha256:" + hex64
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := checkPullSpec(spec); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkPullSpecReference(b *testing.B) {
+	const spec = "registry.redhat.io/openshift4/ose-local-storage-operator-bundle@sha256:" + hex64
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := reference.ParseNormalizedNamed(spec); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,231 @@
+package yamltext_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"iter"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	goyaml "go.yaml.in/yaml/v2"
+	"sigs.k8s.io/yaml"
+
+	"github.com/mainstay-dev/mainstay/internal/fbc/jsontext"
+	"github.com/mainstay-dev/mainstay/internal/fbc/yamltext"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+var long = strings.Repeat("word and  two blanks: ", 20)
+
+// values are JSON values with every kind of text.
+func values() []string {
+	texts := []string{
+		"", " ", "a", "a b", " a", "a ", "a\n", "a\n\n", "\n", "\n\n", "\na", " \na", "a \nb", "a\n b", "a\tb", "a\r\nb", "\u2028", "a\u2028b", "a\u2028\nb\u2029", "\u2028\n",
+		"é", "日本語", "😀", "a\u00a0b", "a\u0085b", "\ufeffa b", "b\ufeff", "\x7f", "\x00\x07\x1b\x0b", "\ufffd\ufffe", "\"'\\", "'", "it's", "a: b", "a:", ":a", ": a", "a #b", "a#b", "#a", "- a", "-a", "-", "?", "?a", "? a",
+		"---", "--- a", "...", "..", "[a", "{a", "}", "]", ",", "&a", "*a", "!a", "|", ">", "%a", "@a", "`a", "a,b]c}", "<<", "=", "~", "null", "Null", "y", "yes", "Y", "n", "no", "on", "off", "true", "TRUE", "tRUE", "0", "00", "01", "1", "-1", "+1", "1_000", "_1",
+		"0x1F", "0xG", "0b11", "0b+1", "0b-1", "-0b1", "0o17", "017", "089", "1.5", "1.", ".5", "._5", "1.2.3", "1e3", "1e400", "1E+3", "e3", ".inf", "-.inf", "+.INF", ".nan", "12345678901234567890", "123456789012345678901234567890", "0xFFFFFFFFFFFFFFFFFF",
+		"2020-01-01", "2020-1-1", "2020-01-01T10:00:00Z", "2020-01-01t1:0:0Z", "2020-01-01 10:00:00", "2020-13-01", "2020", "10:30", "1:2:3.5", "10:60", "sha256:abc", "v1.2.3", "1 2", "a\\nb",
+		long, long + "\n" + long, long + " \n", "'" + long, "é" + long, long + "\t", strings.Repeat("x", 200) + " y", strings.Repeat("é ", 100), "\u2028" + long, strings.Repeat("a ", 70) + "\x01",
+		strings.Repeat("k", 128), strings.Repeat("k", 129), strings.Repeat("a b ", 50),
+	}
+	var out []string
+	for _, text := range texts {
+		quoted := string(jsontext.AppendQuoted(nil, text))
+		for _, format := range []string{`%s`, `[%s]`, `{"k":%s}`, `{%s:1}`, `[[%s]]`, `{"a":{"b":[%s,{"c":%s}]}}`, `{%s:[1,[2],{}]}`, `{%s:{"a":1,"b":[]}}`, `[{%s:%s}]`} {
+			out = append(out, strings.ReplaceAll(format, "%s", quoted))
+		}
+	}
+	return append(out,
+		`[]`, `{}`, `[[]]`, `[{}]`, `{"a":{}}`, `{"a":[]}`, `[[[1,2],[3]],[]]`, `[{"a":[{"b":[1]}]}]`, `null`, `true`, `[null,false]`,
+		`[0,-0,1,-1,9007199254740993,9223372036854775807,9223372036854775808,18446744073709551615,18446744073709551616,1.0,1.5,1e3,1e21,1e400,-1e-7,1234567.5,0.1e1,-0.0]`,
+		`{"a1":1,"a10":1,"a2":1,"a_b":1,"aB":1,"ab":1,"A":1,"01":1,"1":1,"10":1,"100":1,"é":1,"a-b":1,"a.b":1,"":1,"a20":1,"a200":1,"a021":1}`,
+	)
+}
+
+// reference is what the YAML library writes for a value.
+func reference(t *testing.T, value []byte) string {
+	t.Helper()
+	text, err := goyaml.Marshal(plain(t, value))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// plain is a value as the YAML library reads it.
+func plain(t *testing.T, value []byte) any {
+	t.Helper()
+	decoder := json.NewDecoder(bytes.NewReader(value))
+	decoder.UseNumber()
+	var decoded any
+	if err := decoder.Decode(&decoded); err != nil {
+		t.Fatal(err)
+	}
+	return numbers(t, decoded)
+}
+
+// numbers replaces the numbers in a value by what the YAML library reads them as.
+func numbers(t *testing.T, value any) any {
+	t.Helper()
+	switch v := value.(type) {
+	case json.Number:
+		var read any
+		if err := goyaml.Unmarshal([]byte(v), &read); err != nil {
+			t.Fatal(err)
+		}
+		return read
+	case []any:
+		for i := range v {
+			v[i] = numbers(t, v[i])
+		}
+	case map[string]any:
+		mapping := map[any]any{}
+		for key := range v {
+			mapping[key] = numbers(t, v[key])
+		}
+		return mapping
+	}
+	return value
+}
+
+// check compares with the YAML library what is written for a value, and what it is read as
+// with the value.
+func check(t *testing.T, text []byte) {
+	t.Helper()
+	value, _, err := jsontext.Compact(nil, text, 100)
+	if err != nil {
+		return
+	}
+	got := yamltext.Append([]byte("before\n"), value)
+	// The library writes this text so that it is read as something else.
+	if want := "before\n" + reference(t, value); !bytes.Contains(value, []byte(`"<<"`)) && want != string(got) {
+		t.Errorf("YAML of %s (-want +got):\n%s", value, cmp.Diff(want, string(got)))
+	}
+	var read any
+	if err := goyaml.Unmarshal(got[len("before\n"):], &read); err != nil {
+		t.Fatalf("YAML of %s is not read: %v\n%s", value, err, got)
+	}
+	if diff := cmp.Diff(withoutZeros(plain(t, value)), read); diff != "" {
+		t.Errorf("YAML of %s is read otherwise (-want +got):\n%s", value, diff)
+	}
+}
+
+// withoutZeros makes integers of floats that are written without a fraction.
+func withoutZeros(value any) any {
+	switch v := value.(type) {
+	case float64:
+		if v == math.Trunc(v) && math.Abs(v) < 1e6 {
+			return int(v)
+		}
+	case []any:
+		for i := range v {
+			v[i] = withoutZeros(v[i])
+		}
+	case map[any]any:
+		for key := range v {
+			v[key] = withoutZeros(v[key])
+		}
+	}
+	return value
+}
+
+func TestAppendIsAsTheYAMLLibrary(t *testing.T) {
+	for _, text := range values() {
+		check(t, []byte(text))
+	}
+}
+
+func FuzzAppend(f *testing.F) {
+	for _, text := range values() {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(check)
+}
+
+// TestAppendOfRealCatalogs compares with sigs.k8s.io/yaml, and reads what is written.
+func TestAppendOfRealCatalogs(t *testing.T) {
+	for value := range realValues(t) {
+		want, err := yaml.JSONToYAML(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := yamltext.Append(nil, value)
+		if !bytes.Equal(want, got) {
+			t.Errorf("YAML (-want +got):\n%s", cmp.Diff(string(want), string(got)))
+		}
+		if value[0] != '{' {
+			continue
+		}
+		again, ok := yamltext.AppendJSON(nil, got, 100, resolve)
+		if !ok {
+			t.Errorf("what is written is not read:\n%.2000s", got)
+			continue
+		}
+		if canonical, _, err := jsontext.Compact(nil, again, 0); err != nil || !bytes.Equal(value, canonical) {
+			t.Errorf("what is written is read otherwise: %v\n%s", err, cmp.Diff(string(value), string(canonical)))
+		}
+	}
+}
+
+// realValues gives the YAML documents of real catalogs and bundles as JSON.
+func realValues(t testing.TB) iter.Seq[[]byte] {
+	dir := env.SharedData(t, ".")
+	return func(yield func([]byte) bool) {
+		err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || filepath.Ext(path) != ".yaml" {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			for document := range strings.SplitSeq("\n"+string(text), "\n---\n") {
+				value, convertErr := yaml.YAMLToJSON([]byte(document))
+				if err = errors.Join(err, convertErr); err != nil {
+					return err
+				}
+				canonical, _, compactErr := jsontext.Compact(nil, value, 0)
+				if compactErr != nil || !yield(canonical) {
+					return errors.Join(compactErr, filepath.SkipAll)
+				}
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func BenchmarkAppend(b *testing.B) {
+	var values [][]byte
+	size := 0
+	for value := range realValues(b) {
+		values = append(values, value)
+		size += len(value)
+	}
+	b.Run("ours", func(b *testing.B) {
+		b.SetBytes(int64(size))
+		b.ReportAllocs()
+		var dst []byte
+		for b.Loop() {
+			for _, value := range values {
+				dst = yamltext.Append(dst[:0], value)
+			}
+		}
+	})
+	b.Run("sigs.k8s.io/yaml", func(b *testing.B) {
+		b.SetBytes(int64(size))
+		b.ReportAllocs()
+		for b.Loop() {
+			for _, value := range values {
+				if _, err := yaml.JSONToYAML(value); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,172 @@
+package yamltext
+
+import (
+	"bytes"
+	"cmp"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// words are what YAML 1.1 reads as something else than a text, but for numbers and dates.
+var words = wordSet("y Y yes Yes YES true True TRUE on On ON n N no No NO false False FALSE off Off OFF ~ null Null NULL " +
+	".nan .NaN .NAN .inf .Inf .INF +.inf +.Inf +.INF -.inf -.Inf -.INF <<")
+
+func wordSet(list string) map[string]bool {
+	set := map[string]bool{}
+	for word := range strings.FieldsSeq(list) {
+		set[word] = true
+	}
+	return set
+}
+
+// isAmbiguous tells whether a text without quotes would be read as something else.
+func isAmbiguous(text []byte) bool {
+	switch text[0] {
+	case 'y', 'Y', 'n', 'N', 't', 'T', 'f', 'F', 'o', 'O', '~', '<':
+		return words[string(text)]
+	case '.':
+		_, err := strconv.ParseFloat(string(text), 64)
+		return err == nil || words[string(text)]
+	case '+', '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+		return words[string(text)] || isNumber(text) || isTimestamp(text) || isBase60(text)
+	}
+	return false
+}
+
+// yamlFloat is a number with a fraction or an exponent.
+var yamlFloat = regexp.MustCompile(`^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$`)
+
+// isNumber tells whether YAML reads a text as a number that Go has.
+func isNumber(text []byte) bool {
+	if bytes.Count(text, []byte{'.'}) > 1 || bytes.ContainsFunc(text, notOfNumber) {
+		return false
+	}
+	_, ok := parseNumber(strings.ReplaceAll(string(text), "_", ""))
+	return ok
+}
+
+func notOfNumber(r rune) bool { return !strings.ContainsRune("0123456789abcdefABCDEFxXoO+-._", r) }
+
+// parseNumber reads a number as YAML does and gives how it is written.
+func parseNumber(text string) (string, bool) {
+	if i, err := strconv.ParseInt(text, 0, 64); err == nil {
+		return strconv.FormatInt(i, 10), true
+	}
+	if u, err := strconv.ParseUint(text, 0, 64); err == nil {
+		return strconv.FormatUint(u, 10), true
+	}
+	if yamlFloat.MatchString(text) {
+		if f, err := strconv.ParseFloat(text, 64); err == nil {
+			return strconv.FormatFloat(f, 'g', -1, 64), true
+		}
+	}
+	if binary, ok := strings.CutPrefix(text, "0b"); ok {
+		_, intErr := strconv.ParseInt(binary, 2, 64)
+		_, uintErr := strconv.ParseUint(binary, 2, 64)
+		return "", intErr == nil || uintErr == nil
+	}
+	return "", false
+}
+
+// number writes a JSON number.
+func (e *emitter) number(text []byte) {
+	if len(text) < 19 && !bytes.ContainsAny(text, ".eE") && string(text) != "-0" {
+		e.word(text)
+		return
+	}
+	if written, ok := parseNumber(string(text)); ok {
+		text = []byte(written)
+	}
+	// One that is too large even for a float64 stays as it is.
+	e.word(text)
+}
+
+// timestamps are the formats of dates that are read.
+var timestamps = []string{"2006-1-2T15:4:5.999999999Z07:00", "2006-1-2t15:4:5.999999999Z07:00", "2006-1-2 15:4:5.999999999", "2006-1-2"}
+
+func isTimestamp(text []byte) bool {
+	const year = 4
+	if len(text) <= year || text[year] != '-' || !isDigits(text[:year]) {
+		return false
+	}
+	for _, format := range timestamps {
+		if _, err := time.Parse(format, string(text)); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+func isDigits(text []byte) bool {
+	return !bytes.ContainsFunc(text, func(r rune) bool { return r < '0' || r > '9' })
+}
+
+// base60 is how YAML 1.1 writes times of the day and angles.
+var base60 = regexp.MustCompile(`^[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?$`)
+
+func isBase60(text []byte) bool { return bytes.IndexByte(text, ':') >= 0 && base60.Match(text) }
+
+// compareKeys compares keys in natural order: numbers in them by their value, and what is
+// no letter before letters.
+func compareKeys(a, b []byte) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	if n == len(a) || n == len(b) {
+		return len(a) - len(b)
+	}
+	for n > 0 && !utf8.RuneStart(a[n]) {
+		n--
+	}
+	ar, _ := utf8.DecodeRune(a[n:])
+	br, _ := utf8.DecodeRune(b[n:])
+	switch al, bl := unicode.IsLetter(ar), unicode.IsLetter(br); {
+	case al && bl:
+		return int(ar - br)
+	case al:
+		return 1
+	case bl:
+		return -1
+	}
+	// A digit that is not the first of a number counts with those before it.
+	var before int64
+	if (ar == '0' || br == '0') && followsNumber(a[:n]) {
+		before = 1
+	}
+	an, as := digits(before, a[n:])
+	bn, bs := digits(before, b[n:])
+	return cmp.Or(cmp.Compare(an, bn), cmp.Compare(as, bs), cmp.Compare(ar, br))
+}
+
+// followsNumber tells whether a text ends with a number that is not zero.
+func followsNumber(text []byte) bool {
+	for len(text) > 0 {
+		r, size := utf8.DecodeLastRune(text)
+		if !unicode.IsDigit(r) {
+			return false
+		}
+		if r != '0' {
+			return true
+		}
+		text = text[:len(text)-size]
+	}
+	return false
+}
+
+// digits appends the digits that a text begins with to a number. It gives how many they
+// are, too.
+func digits(n int64, text []byte) (number int64, count int) {
+	for _, r := range string(text) {
+		if !unicode.IsDigit(r) {
+			break
+		}
+		n = n*10 + int64(r-'0')
+		count++
+	}
+	return n, count
+}

@@ -1,0 +1,572 @@
+package image
+
+import (
+	"archive/tar"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/opencontainers/go-digest"
+	imgspecv1 "github.com/opencontainers/image-spec/specs-go/v1"
+	"go.podman.io/image/v5/manifest"
+)
+
+// leavesNothing runs something and makes sure that no temporary file and no goroutine is
+// left of it.
+func leavesNothing(t *testing.T, run func()) {
+	t.Helper()
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	before := runtime.NumGoroutine()
+	run()
+	left, err := os.ReadDir(temp)
+	if err != nil || len(left) != 0 {
+		t.Errorf("left in the temporary directory: %v (%v)", left, err)
+	}
+	// Connections are closed, which both ends notice a little later.
+	giveUp := time.After(20 * time.Second)
+	for look := time.NewTicker(time.Millisecond); runtime.NumGoroutine() > before; {
+		select {
+		case <-look.C:
+		case <-giveUp:
+			stacks := make([]byte, 1<<20)
+			t.Fatalf("%d goroutines are left of %d:\n%s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])
+		}
+	}
+}
+
+// noise is content that does not compress.
+func noise(n int) string {
+	random := rand.New(rand.NewPCG(1, 2))
+	var b strings.Builder
+	for b.Len() < n {
+		fmt.Fprintf(&b, "%016x", random.Uint64())
+	}
+	return b.String()[:n]
+}
+
+// Downloads that break off are taken up again, a few times.
+func TestBrokenDownloads(t *testing.T) {
+	content := noise(300_000)
+	built := mustBuild(t, Spec{OS: "linux", Architecture: "amd64", Layers: []Layer{{Files: []File{{Path: "/configs/a", Content: []byte(content)}}}}})
+	layer := built.layers[0]
+	size := len(layer.data)
+	damaged := bytes.Clone(layer.data)
+	damaged[size-20] ^= 1
+	// part sends a part of the layer as what was asked for.
+	part := func(w http.ResponseWriter, r *http.Request, data []byte, ranges bool, length int) {
+		from := 0
+		if text, ok := strings.CutPrefix(r.Header.Get("Range"), "bytes="); ok && ranges {
+			from, _ = strconv.Atoi(strings.TrimSuffix(text, "-"))
+			w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", from, size-1, size))
+		}
+		w.Header().Set("Content-Length", strconv.Itoa(size-from))
+		if from > 0 {
+			w.WriteHeader(http.StatusPartialContent)
+		}
+		_, _ = w.Write(data[from:min(size, from+length)])
+		w.(http.Flusher).Flush()
+	}
+	tests := map[string]struct {
+		answer   func(w http.ResponseWriter, r *http.Request, nth int)
+		stall    time.Duration
+		requests int // 0: any number up to 10
+		kind     Kind
+		want     []string // empty: it works
+	}{
+		"whole": {requests: 1, answer: func(w http.ResponseWriter, r *http.Request, _ int) { part(w, r, layer.data, true, size) }},
+		"cut once": {requests: 2, answer: func(w http.ResponseWriter, r *http.Request, nth int) {
+			part(w, r, layer.data, true, size/nth/2*nth+(nth-1)*size)
+		}},
+		"cut once, no ranges": {requests: 2, answer: func(w http.ResponseWriter, r *http.Request, nth int) {
+			part(w, r, layer.data, false, size/3*(nth*nth))
+		}},
+		"cut four times": {requests: 5, answer: func(w http.ResponseWriter, r *http.Request, nth int) {
+			part(w, r, layer.data, true, size/5+nth)
+		}},
+		"cut at once, always": {requests: 5, kind: KindUnavailable, want: []string{"connection failed after 0 bytes"}, answer: func(w http.ResponseWriter, r *http.Request, _ int) {
+			part(w, r, layer.data, true, 0)
+		}},
+		"cut after each byte": {requests: 5, kind: KindUnavailable, want: []string{"connection failed after 5 bytes"}, answer: func(w http.ResponseWriter, r *http.Request, _ int) {
+			part(w, r, layer.data, true, 1)
+		}},
+		"cut at the same byte, no ranges": {requests: 5, kind: KindUnavailable, want: []string{"connection failed after 1000 bytes"}, answer: func(w http.ResponseWriter, r *http.Request, _ int) {
+			part(w, r, layer.data, false, 1000)
+		}},
+		"cut, and then something else": {requests: 2, kind: KindUnavailable, want: []string{"has the digest sha256:", "changed on the way"}, answer: func(w http.ResponseWriter, r *http.Request, nth int) {
+			part(w, r, map[bool][]byte{true: layer.data, false: damaged}[nth == 1], true, size/2+size*(nth-1))
+		}},
+		"cut, and then gone": {requests: 2, kind: KindNotFound, want: []string{"connection failed after 1000 bytes", "and then", "404"}, answer: func(w http.ResponseWriter, r *http.Request, nth int) {
+			if nth > 1 {
+				w.WriteHeader(http.StatusNotFound)
+				return
+			}
+			part(w, r, layer.data, true, 1000)
+		}},
+		"cut, and then a wrong part": {kind: KindUnavailable, want: []string{"connection failed after 1000 bytes"}, answer: func(w http.ResponseWriter, r *http.Request, nth int) {
+			if nth > 1 {
+				w.Header().Set("Content-Range", fmt.Sprintf("bytes 0-%d/%d", size-1, size))
+				w.WriteHeader(http.StatusPartialContent)
+				return
+			}
+			part(w, r, layer.data, true, 1000)
+		}},
+		"cut, and then another size": {requests: 2, kind: KindContent, want: []string{"in the registry, the manifest says"}, answer: func(w http.ResponseWriter, r *http.Request, nth int) {
+			if nth > 1 {
+				w.Header().Set("Content-Range", "bytes 1000-1999/2000")
+				w.WriteHeader(http.StatusPartialContent)
+				return
+			}
+			part(w, r, layer.data, true, 1000)
+		}},
+		"it trickles": {requests: 1, stall: time.Minute, answer: func(w http.ResponseWriter, _ *http.Request, _ int) {
+			w.Header().Set("Content-Length", strconv.Itoa(size))
+			for at := 0; at < size; at += 1000 {
+				_, _ = w.Write(layer.data[at:min(size, at+1000)])
+				w.(http.Flusher).Flush()
+			}
+		}},
+		"it trickles too slowly": {stall: 30 * time.Millisecond, kind: KindUnavailable, want: []string{"the registry stopped sending for 30ms"}, answer: func(w http.ResponseWriter, r *http.Request, _ int) {
+			tick := time.NewTicker(time.Millisecond)
+			defer tick.Stop()
+			for at := range size {
+				select {
+				case <-tick.C:
+				case <-r.Context().Done():
+					return
+				}
+				_, _ = w.Write(layer.data[at : at+1])
+				w.(http.Flusher).Flush()
+			}
+		}},
+		"it stops, then goes on": {requests: 2, stall: 50 * time.Millisecond, answer: func(w http.ResponseWriter, r *http.Request, nth int) {
+			part(w, r, layer.data, true, size/2+size*(nth-1))
+			if nth == 1 {
+				<-r.Context().Done()
+			}
+		}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			leavesNothing(t, func() {
+				var asked atomic.Int32
+				server := newServer(t, func(w http.ResponseWriter, r *http.Request) bool {
+					if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, layer.digest.String()) {
+						return false
+					}
+					test.answer(w, r, int(asked.Add(1)))
+					return true
+				})
+				defer server.Close()
+				ref := push(t, hostOf(server)+"/org/cat:v1", built)
+				client := NewClient(Options{Timeouts: Timeouts{Stall: test.stall, Backoff: time.Microsecond}})
+				got, err := pullAndExtract(t.Context(), t, client, ref, "/configs")
+				if len(test.want) == 0 && (err != nil || got["a"] != content) {
+					t.Errorf("got %d bytes (%v)", len(got["a"]), err)
+				}
+				if len(test.want) > 0 {
+					wantError(t, err, test.kind, test.want...)
+				}
+				if n := int(asked.Load()); n > 10 || test.requests > 0 && n != test.requests {
+					t.Errorf("asked %d times, want %d", n, test.requests)
+				}
+			})
+		})
+	}
+}
+
+// served is what a registry answers for manifests, whatever they are asked by.
+type served struct {
+	mediaType string
+	data      []byte
+}
+
+func jsonOf(t testing.TB, v any) []byte {
+	t.Helper()
+	data, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// What a registry may say an image is.
+func TestHostileManifests(t *testing.T) {
+	good := catalogImage(t)
+	// Each manifest is served by its digest; the tag leads to the last.
+	edit := func(change func(m *imgspecv1.Manifest)) []served {
+		m := good.describe(nil)
+		change(&m)
+		return []served{{imgspecv1.MediaTypeImageManifest, jsonOf(t, m)}}
+	}
+	index := func(entries ...imgspecv1.Descriptor) served {
+		return served{imgspecv1.MediaTypeImageIndex, jsonOf(t, map[string]any{
+			"schemaVersion": 2, "mediaType": imgspecv1.MediaTypeImageIndex, "manifests": entries,
+		})}
+	}
+	of := func(s served, os, architecture string) imgspecv1.Descriptor {
+		d := imgspecv1.Descriptor{MediaType: s.mediaType, Digest: digest.FromBytes(s.data), Size: int64(len(s.data))}
+		if os != "" {
+			d.Platform = &imgspecv1.Platform{OS: os, Architecture: architecture}
+		}
+		return d
+	}
+	image := served{imgspecv1.MediaTypeImageManifest, good.manifest.data}
+	attestation := of(image, "unknown", "unknown")
+	attestation.Annotations = map[string]string{"vnd.docker.reference.type": "attestation-manifest"}
+	attestation.Digest = digest.FromString("attestation")
+	nested := index(of(image, "linux", "amd64"))
+	deep := []served{image, nested}
+	for range maxIndexes + 1 {
+		deep = append(deep, index(of(deep[len(deep)-1], "", "")))
+	}
+	many := make([]imgspecv1.Descriptor, 10_000)
+	for i := range many {
+		many[i] = of(image, "windows", fmt.Sprintf("arch%d", i))
+	}
+	tests := map[string]struct {
+		serve []served
+		kind  Kind
+		want  []string // empty: it works
+	}{
+		"good":                 {serve: []served{image}},
+		"no media type":        {serve: []served{{"", image.data}}},
+		"a wrong media type":   {serve: []served{{"text/html", image.data}}},
+		"index as manifest":    {serve: []served{image, {imgspecv1.MediaTypeImageManifest, index(of(image, "linux", "amd64")).data}}, kind: KindContent, want: []string{"read the manifest"}},
+		"manifest as index":    {serve: []served{{imgspecv1.MediaTypeImageIndex, image.data}}, kind: KindContent, want: []string{"read the list of platforms"}},
+		"no JSON":              {serve: []served{{imgspecv1.MediaTypeImageManifest, []byte("hello")}}, kind: KindContent, want: []string{"manifest"}},
+		"nothing":              {serve: []served{{imgspecv1.MediaTypeImageManifest, nil}}, kind: KindContent, want: []string{"manifest"}},
+		"deep JSON":            {serve: []served{{imgspecv1.MediaTypeImageManifest, []byte(strings.Repeat("[", 1_000_000))}}, kind: KindContent, want: []string{"manifest"}},
+		"schema 1":             {serve: []served{{manifest.DockerV2Schema1MediaType, []byte(`{"schemaVersion":1,"name":"a","tag":"b","architecture":"amd64","fsLayers":[],"history":[]}`)}}, kind: KindContent, want: []string{"manifest"}},
+		"an artifact":          {serve: edit(func(m *imgspecv1.Manifest) { m.ArtifactType = "application/vnd.example" })},
+		"a bad layer digest":   {serve: edit(func(m *imgspecv1.Manifest) { m.Layers[0].Digest = "sha256:../../x" }), kind: KindContent, want: []string{`layer "sha256:../../x"`}},
+		"an unknown algorithm": {serve: edit(func(m *imgspecv1.Manifest) { m.Layers[0].Digest = "whirl:" + digest.Digest(strings.Repeat("0", 64)) }), kind: KindContent, want: []string{"whirl:"}},
+		"a bad config digest":  {serve: edit(func(m *imgspecv1.Manifest) { m.Config.Digest = "x" }), kind: KindContent, want: []string{`configuration "x"`}},
+		"a config that is not": {serve: edit(func(m *imgspecv1.Manifest) {
+			m.Config = m.Layers[0]
+			m.Config.MediaType = imgspecv1.MediaTypeImageConfig
+		}), kind: KindContent, want: []string{"read its configuration"}},
+		"a config too large":   {serve: edit(func(m *imgspecv1.Manifest) { m.Config.Size = 5 << 30 }), kind: KindContent, want: []string{"at most 4294967296 are read"}},
+		"a layer said smaller": {serve: edit(func(m *imgspecv1.Manifest) { m.Layers[0].Size-- }), kind: KindContent, want: []string{"in the registry, the manifest says"}},
+		"a layer said larger":  {serve: edit(func(m *imgspecv1.Manifest) { m.Layers[0].Size++ }), kind: KindContent, want: []string{"in the registry, the manifest says"}},
+		"a layer of size -1":   {serve: edit(func(m *imgspecv1.Manifest) { m.Layers[0].Size = -1 })},
+		"too many layers": {serve: edit(func(m *imgspecv1.Manifest) {
+			for range 600 {
+				m.Layers = append(m.Layers, m.Layers[0])
+			}
+		}), kind: KindContent, want: []string{"it has 601 layers, at most 512 are read"}},
+		"layers elsewhere":      {serve: edit(func(m *imgspecv1.Manifest) { m.Layers[0].URLs = []string{"http://169.254.169.254/latest"} })},
+		"an index":              {serve: []served{image, index(of(image, "linux", "amd64"))}},
+		"an index with more":    {serve: []served{image, index(attestation, of(image, "linux", "amd64"), attestation)}},
+		"attestations only":     {serve: []served{image, index(attestation)}, kind: KindContent, want: []string{"it has no platform linux/amd64; it names none"}},
+		"an empty index":        {serve: []served{index()}, kind: KindContent, want: []string{"it names none"}},
+		"another platform":      {serve: []served{image, index(of(image, "linux", "s390x"), of(image, "windows", "amd64"))}, kind: KindContent, want: []string{"it has no platform linux/amd64; it has linux/s390x, windows/amd64"}},
+		"very many platforms":   {serve: []served{image, index(many...)}, kind: KindContent, want: []string{"windows/arch", "and more"}},
+		"an index in an index":  {serve: []served{image, nested, index(of(nested, "", ""))}},
+		"beside another one":    {serve: []served{image, nested, index(of(index(of(image, "linux", "arm")), "linux", "arm")), index(of(nested, "linux", "amd64"))}},
+		"indexes without end":   {serve: deep, kind: KindContent, want: []string{"it is a list of more than 8 lists"}},
+		"an entry missing":      {serve: []served{index(of(image, "linux", "amd64"))}, kind: KindNotFound, want: []string{"read the manifest sha256:"}},
+		"an entry with a lie":   {serve: []served{image, index(imgspecv1.Descriptor{MediaType: image.mediaType, Digest: "sha256:x/../y", Platform: &imgspecv1.Platform{OS: "linux", Architecture: "amd64"}})}, kind: KindContent, want: []string{"it names none"}},
+		"a list of Docker's":    {serve: []served{image, {manifest.DockerV2ListMediaType, jsonOf(t, map[string]any{"schemaVersion": 2, "mediaType": manifest.DockerV2ListMediaType, "manifests": []any{of(image, "linux", "amd64")}})}}},
+		"such without platform": {serve: []served{image, {manifest.DockerV2ListMediaType, jsonOf(t, map[string]any{"schemaVersion": 2, "mediaType": manifest.DockerV2ListMediaType, "manifests": []any{of(image, "linux", "arm")}})}}, kind: KindContent, want: []string{"it has linux/arm"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			leavesNothing(t, func() {
+				server := newServer(t, func(w http.ResponseWriter, r *http.Request) bool {
+					_, version, ok := strings.Cut(r.URL.Path, "/manifests/")
+					if !ok || r.Method == http.MethodPut {
+						return false
+					}
+					for i, s := range test.serve {
+						if i == len(test.serve)-1 && version == "v1" || version == digest.FromBytes(s.data).String() {
+							w.Header()["Content-Type"] = []string{s.mediaType}
+							_, _ = w.Write(s.data)
+							return true
+						}
+					}
+					w.WriteHeader(http.StatusNotFound)
+					return true
+				})
+				defer server.Close()
+				ref := hostOf(server) + "/org/cat:v1"
+				push(t, ref, good)
+				client := NewClient(Options{Architecture: "amd64", Timeouts: Timeouts{Backoff: time.Microsecond}})
+				got, err := pullAndExtract(t.Context(), t, client, ref, "/configs")
+				if len(test.want) > 0 {
+					wantError(t, err, test.kind, test.want...)
+					return
+				}
+				if err != nil || len(got) != 2 {
+					t.Errorf("got %v (%v)", got, err)
+				}
+			})
+		})
+	}
+}
+
+// A HEAD that lies, or does not tell.
+func TestResolveOfLiars(t *testing.T) {
+	var header atomic.Value
+	var status atomic.Int32
+	host := newRegistry(t, func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodHead || !strings.HasSuffix(r.URL.Path, "/manifests/v1") {
+			return false
+		}
+		w.Header().Set("Docker-Content-Digest", header.Load().(string))
+		w.WriteHeader(int(status.Load()))
+		return true
+	})
+	canonical := push(t, host+"/org/cat:v1", catalogImage(t))
+	client := NewClient(Options{Timeouts: Timeouts{Backoff: time.Microsecond}})
+	for _, test := range []struct {
+		header string
+		status int
+	}{{"", 200}, {"sha256:short", 200}, {"md5:d41d8cd98f00b204e9800998ecf8427e", 200}, {"", 405}, {"", 501}} {
+		header.Store(test.header)
+		status.Store(int32(test.status))
+		if got, err := client.Resolve(t.Context(), host+"/org/cat:v1"); err != nil || got != canonical {
+			t.Errorf("%q with %d: got %s (%v)", test.header, test.status, got, err)
+		}
+	}
+	header.Store(digest.FromString("a lie").String())
+	status.Store(200)
+	lie, err := client.Resolve(t.Context(), host+"/org/cat:v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.Pull(t.Context(), lie)
+	wantError(t, err, KindNotFound)
+}
+
+// One question whether a tag has changed costs one request.
+func TestResolveCostsOneRequest(t *testing.T) {
+	var asked []string
+	host := newRegistry(t, func(_ http.ResponseWriter, r *http.Request) bool {
+		asked = append(asked, r.Method+" "+r.URL.Path)
+		return false
+	})
+	push(t, host+"/org/cat:v1", catalogImage(t))
+	client := NewClient(Options{})
+	asked = nil
+	for range 2 {
+		if _, err := client.Resolve(t.Context(), host+"/org/cat:v1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := strings.Join(asked, ", "); got != "HEAD /v2/org/cat/manifests/v1, HEAD /v2/org/cat/manifests/v1" {
+		t.Errorf("asked %s", got)
+	}
+}
+
+// Layers that are made to harm, as a registry serves them.
+func TestHostileLayers(t *testing.T) {
+	plain := tarball(t, entry{name: "configs/a", data: strings.Repeat("x", 1000)})
+	packed := gzipped(t, plain)
+	wrongSum := bytes.Clone(packed)
+	wrongSum[len(wrongSum)-8] ^= 1
+	tests := map[string]struct {
+		layer func(w *tar.Writer) error
+		raw   []byte
+		limit Limits
+		want  string
+	}{
+		"truncated gzip":       {raw: packed[:len(packed)-12], want: "unexpected EOF"},
+		"a wrong checksum":     {raw: wrongSum, want: "invalid checksum"},
+		"gzip of nothing":      {raw: packed[:3], want: "decompress the archive"},
+		"truncated archive":    {raw: gzipped(t, plain[:700]), want: "unexpected EOF"},
+		"10 GB of zeros":       {layer: zeros("configs/zeros", 10_000_000_000), want: `the file "/configs/zeros" has 10000000000 bytes, at most 536870912 are accepted`},
+		"many files of zeros":  {layer: manyZeros(3, 4<<20), limit: Limits{Bytes: 10 << 20}, want: "the files in /configs have more than 10485760 bytes"},
+		"a bomb elsewhere":     {layer: zeros("usr/zeros", 1<<30), limit: Limits{StreamBytes: 1 << 20}, want: "its layers have more than 1048576 bytes when decompressed"},
+		"very many files":      {layer: manyFiles(2_500), limit: Limits{Files: 2_000}, want: "it has more than 2000 files in /configs"},
+		"a million files":      {layer: manyElsewhere(1_000_001), want: "its layers have more than 1000000 entries"},
+		"very long names":      {layer: longNames(2_000), limit: Limits{NameBytes: 1 << 20}, want: "the paths in /configs have more than 1048576 bytes"},
+		"a name without end":   {raw: endlessName(t), want: "header field too long"},
+		"a device":             {layer: header(tar.Header{Name: "configs/dev", Typeflag: tar.TypeBlock, Devmajor: 8}), want: "neither a file, a directory nor a link"},
+		"a whiteout far away":  {layer: header(tar.Header{Name: "configs/../../.wh.x", Typeflag: tar.TypeReg}), want: "leads upwards"},
+		"a link out of itself": {layer: header(tar.Header{Name: "configs/l", Typeflag: tar.TypeLink, Linkname: "../../etc/shadow"}), want: "leads upwards"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			leavesNothing(t, func() {
+				raw := test.raw
+				if raw == nil {
+					raw = writeLayer(t, test.layer)
+				}
+				server := newServer(t, nil)
+				defer server.Close()
+				ref := push(t, hostOf(server)+"/org/cat:v1", imageOf(t, imgspecv1.MediaTypeImageLayerGzip, raw))
+				client := NewClient(Options{Limits: test.limit})
+				img, err := client.Pull(t.Context(), ref)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() { _ = img.Close() }()
+				dir := t.TempDir()
+				_, err = img.Extract(t.Context(), "/configs", dir)
+				wantError(t, err, KindContent, test.want)
+				if err := os.RemoveAll(dir); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// endlessName is an archive whose first entry says that its name has two MiB.
+func endlessName(t *testing.T) []byte {
+	t.Helper()
+	long := tarball(t, entry{name: "pax", data: strings.Repeat("x", 2<<20)})
+	long[156] = tar.TypeXHeader
+	copy(long[148:156], "        ")
+	sum := 0
+	for _, b := range long[:512] {
+		sum += int(b)
+	}
+	copy(long[148:156], fmt.Sprintf("%06o\x00 ", sum))
+	return gzipped(t, long)
+}
+
+func writeLayer(t *testing.T, write func(*tar.Writer) error) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	packed, err := gzip.NewWriterLevel(&out, gzip.BestSpeed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := tar.NewWriter(packed)
+	if err := write(w); err != nil {
+		t.Fatal(err)
+	}
+	// The archive may be left unfinished; that is not what is refused first.
+	_ = w.Close()
+	if err := packed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func header(h tar.Header) func(*tar.Writer) error {
+	return func(w *tar.Writer) error { return w.WriteHeader(&h) }
+}
+
+// zeros begins a file of zeros, of which at most 2 MiB follow.
+func zeros(name string, size int64) func(*tar.Writer) error {
+	return func(w *tar.Writer) error {
+		if err := w.WriteHeader(&tar.Header{Name: name, Size: size}); err != nil {
+			return err
+		}
+		_, err := io.CopyN(w, zeroReader{}, min(size, 2<<20))
+		return err
+	}
+}
+
+type zeroReader struct{}
+
+func (zeroReader) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
+func manyZeros(count int, size int64) func(*tar.Writer) error {
+	return func(w *tar.Writer) error {
+		for i := range count {
+			if err := w.WriteHeader(&tar.Header{Name: fmt.Sprintf("configs/%d", i), Size: size}); err != nil {
+				return err
+			}
+			if _, err := io.CopyN(w, zeroReader{}, size); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func manyFiles(count int) func(*tar.Writer) error {
+	return func(w *tar.Writer) error {
+		for i := range count {
+			if err := w.WriteHeader(&tar.Header{Name: fmt.Sprintf("configs/%d/%d", i%1000, i)}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func manyElsewhere(count int) func(*tar.Writer) error {
+	return func(w *tar.Writer) error {
+		for i := range count {
+			if err := w.WriteHeader(&tar.Header{Name: fmt.Sprintf("usr/%d", i)}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func longNames(count int) func(*tar.Writer) error {
+	long := strings.Repeat(strings.Repeat("n", 200)+"/", 4)
+	return func(w *tar.Writer) error {
+		for i := range count {
+			if err := w.WriteHeader(&tar.Header{Name: fmt.Sprintf("configs/%s%d", long, i)}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func FuzzManifest(f *testing.F) {
+	built, err := Build(Spec{OS: "linux", Architecture: "amd64", Layers: []Layer{{Files: []File{{Path: "/a"}}}}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	index, err := topLevel([]*Built{built})
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, data := range [][]byte{built.manifest.data, index.data, []byte(`{"schemaVersion":1}`), []byte(`{"manifests":[{"platform":null}]}`)} {
+		f.Add(data, byte(0))
+		f.Add(data, byte(5))
+	}
+	f.Fuzz(func(t *testing.T, data []byte, kind byte) {
+		types := manifest.DefaultRequestedManifestMIMETypes
+		mediaType := types[int(kind)%len(types)]
+		if parsed, err := parseManifest(data, mediaType, 512); err == nil {
+			for _, l := range parsed.layers {
+				if l.digest.Validate() != nil {
+					t.Errorf("the layer digest %q was accepted", l.digest)
+				}
+			}
+		} else if !isBadContent(err) {
+			t.Errorf("%v does not say that the content is bad", err)
+		}
+		list, err := parsePlatforms(data, mediaType)
+		if err != nil {
+			if !isBadContent(err) {
+				t.Errorf("%v does not say that the content is bad", err)
+			}
+			return
+		}
+		chosen, nested := list.choose("amd64")
+		for _, d := range append(nested, chosen) {
+			if d != "" && d.Validate() != nil {
+				t.Errorf("the digest %q was accepted", d)
+			}
+		}
+		if text := noPlatform("amd64", list.names()).Error(); len(text) > 1<<20 {
+			t.Errorf("the error has %d bytes", len(text))
+		}
+	})
+}

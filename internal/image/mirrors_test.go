@@ -1,0 +1,178 @@
+package image
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.podman.io/image/v5/docker/policyconfiguration"
+	"go.podman.io/image/v5/docker/reference"
+	"go.podman.io/image/v5/pkg/sysregistriesv2"
+)
+
+// Which entry a name lies in is decided as the library does, which every container tool
+// uses.
+func TestWithinIsTheLibrarys(t *testing.T) {
+	prefixes := []string{
+		"example.com", "example.com:5000", "example.com/a", "example.com/a/b", "*.example.com", "*.com", "a.example.com",
+		"example", "localhost:5000", "example.com/a-b", "*.a.example.com",
+	}
+	names := []string{
+		"example.com/a", "example.com/a/b", "example.com/ab", "example.com/a/b/c", "example.com:5000/a", "example.com.org/a",
+		"a.example.com/a", "b.a.example.com:1/x", "a.example.com.org/x", "notexample.com/x", "localhost:5000/x", "localhost:50001/x",
+		"example.com/a-b/c", "org/a.example.com/x", "example/a",
+	}
+	for _, prefix := range prefixes {
+		conf := fmt.Sprintf("[[registry]]\nprefix = %q\n", prefix)
+		if !strings.HasPrefix(prefix, "*.") {
+			conf += fmt.Sprintf("location = %q\n", prefix)
+		}
+		client := NewClient(Options{RegistriesConf: writeFile(t, "registries.conf", conf)})
+		for _, repository := range names {
+			found, err := sysregistriesv2.FindRegistry(client.system(), repository)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := within(repository, prefix) >= 0; got != (found != nil) {
+				t.Errorf("%s within %s: %t, the library says %t", repository, prefix, got, found != nil)
+			}
+		}
+	}
+}
+
+// The scopes of signature policies are the library's.
+func TestScopesAreTheLibrarys(t *testing.T) {
+	for _, ref := range []string{"quay.io/a/b:v1", "a.b.example.com:5000/x/y/z@sha256:" + strings.Repeat("0", 64), "localhost/x", "busybox"} {
+		n, err := parseReference(ref)
+		if err != nil {
+			t.Fatal(err)
+		}
+		named, err := reference.ParseNamed(n.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		identity, err := policyconfiguration.DockerReferenceIdentity(named)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := append([]string{identity}, policyconfiguration.DockerReferenceNamespaces(named)...)
+		if diff := cmp.Diff(append(want, ""), scopesOf(n)); diff != "" {
+			t.Errorf("%s (-library +ours):\n%s", ref, diff)
+		}
+	}
+}
+
+// Where an image is looked for, by files and rules.
+func TestSources(t *testing.T) {
+	const conf = `
+[[registry]]
+location = "quay.io"
+[[registry.mirror]]
+location = "file-mirror.example.com/quay"
+
+[[registry]]
+prefix = "moved.example.com"
+location = "new.example.com/old"
+insecure = true
+
+[[registry]]
+location = "insecure.example.com"
+insecure = true
+
+[[registry]]
+prefix = "digests.example.com"
+location = "digests.example.com"
+mirror-by-digest-only = true
+[[registry.mirror]]
+location = "mirror.example.com/digests"
+
+[[registry]]
+location = "bad.example.com"
+blocked = true
+
+[[registry]]
+prefix = "*.wild.example.com"
+[[registry.mirror]]
+location = "wild.mirror.example.com"
+
+[[registry]]
+location = "specific.example.com/team/app"
+[[registry.mirror]]
+location = "file-mirror.example.com/app"
+`
+	rules := []MirrorRule{
+		{Source: "quay.io", Mirrors: []Mirror{{Location: "mirror.example.com:5000/quay"}, {Location: "insecure.example.com/quay", Only: DigestOnly}}},
+		{Source: "quay.io/team", Mirrors: []Mirror{{Location: "mirror.example.com/team", Only: TagOnly}}, Blocked: true},
+		{Source: "moved.example.com/team", Mirrors: []Mirror{{Location: "mirror.example.com/moved"}}},
+		{Source: "*.corp.example.com", Mirrors: []Mirror{{Location: "mirror.example.com/corp"}}, Blocked: true},
+		{Source: "specific.example.com/team", Mirrors: []Mirror{{Location: "mirror.example.com/unused"}}},
+		{Source: "here.example.com", Mirrors: []Mirror{{Location: "localhost:5000"}, {Location: "[::1]:5000/x"}, {Location: "bad.example.com/x"}}},
+		{Source: "odd.example.com", Mirrors: []Mirror{{Location: "no-registry"}}},
+		{Source: "digests.example.com", Blocked: true},
+	}
+	client := NewClient(Options{RegistriesConf: writeFile(t, "registries.conf", conf), Mirrors: func() []MirrorRule { return rules }})
+	const digest = "@sha256:0000000000000000000000000000000000000000000000000000000000000000"
+	tests := map[string][]string{ // insecure ones have an exclamation mark
+		"quay.io/a/b:v1":                 {"mirror.example.com:5000/quay/a/b:v1", "file-mirror.example.com/quay/a/b:v1", "quay.io/a/b:v1"},
+		"quay.io/a/b" + digest:           {"mirror.example.com:5000/quay/a/b" + digest, "insecure.example.com/quay/a/b" + digest + "!", "file-mirror.example.com/quay/a/b" + digest, "quay.io/a/b" + digest},
+		"quay.io/team/b:v1":              {"mirror.example.com/team/b:v1"},
+		"quay.io/team/b" + digest:        {"the registry quay.io/team is blocked by the registries configuration"},
+		"quay.io/teams/b:v1":             {"mirror.example.com:5000/quay/teams/b:v1", "file-mirror.example.com/quay/teams/b:v1", "quay.io/teams/b:v1"},
+		"moved.example.com/a:v1":         {"new.example.com/old/a:v1!"},
+		"moved.example.com/team/a:v1":    {"mirror.example.com/moved/a:v1", "new.example.com/old/team/a:v1!"},
+		"a.corp.example.com/x:v1":        {"mirror.example.com/corp/x:v1"},
+		"a.corp.example.com:8443/x:v1":   {"mirror.example.com/corp/x:v1"},
+		"corp.example.com/x:v1":          {"corp.example.com/x:v1"},
+		"a.wild.example.com/x:v1":        {"wild.mirror.example.com/x:v1", "a.wild.example.com/x:v1"},
+		"specific.example.com/team/app":  {"file-mirror.example.com/app:latest", "specific.example.com/team/app:latest"},
+		"specific.example.com/team/apps": {"mirror.example.com/unused/apps:latest", "specific.example.com/team/apps:latest"},
+		"digests.example.com/a:v1":       {"the registry digests.example.com is blocked by the registries configuration"},
+		"digests.example.com/a" + digest: {"mirror.example.com/digests/a" + digest},
+		"here.example.com/a:v1":          {"localhost:5000/a:v1!", "[::1]:5000/x/a:v1!", "here.example.com/a:v1"},
+		"bad.example.com/a:v1":           {"the registry bad.example.com is blocked by the registries configuration"},
+		"odd.example.com/a:v1":           {`the registries configuration leads from odd.example.com to "no-registry": it names no registry, but an image of docker.io`},
+		"localhost/a:v1":                 {"localhost/a:v1!"},
+		"[::1]/a:v1":                     {"[::1]/a:v1!"},
+		"[2001:db8::1]:5000/a:v1":        {"[2001:db8::1]:5000/a:v1"},
+		"busybox":                        {"docker.io/library/busybox:latest"},
+	}
+	for ref, want := range tests {
+		n, err := parseReference(ref)
+		if err != nil {
+			t.Fatal(err)
+		}
+		places, err := client.sources(client.system(), n)
+		var got []string
+		if err != nil {
+			got = []string{err.Error()}
+		}
+		for _, place := range places {
+			text := place.name.String()
+			if place.insecure {
+				text += "!"
+			}
+			got = append(got, text)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", ref, diff)
+		}
+	}
+}
+
+func TestFindLogin(t *testing.T) {
+	auths := map[string]login{
+		"quay.io": {Auth: "host"}, "quay.io/org": {Auth: "org"}, "quay.io/org/app": {Auth: "app"},
+		"https://index.docker.io/v1/": {Auth: "docker"}, "http://old.example.com/v1/": {Auth: "old"},
+		"other.example.com/org": {Auth: "not for others"}, "[::1]:5000": {Auth: "ipv6"},
+	}
+	for repository, want := range map[string]string{
+		"quay.io/x/y": "host", "quay.io/org/x": "org", "quay.io/org/app": "app", "quay.io/org/app/deep": "app", "quay.io/organ": "host",
+		"docker.io/library/busybox": "docker", "old.example.com/x": "old", "other.example.com/x": "", "other.example.com/org/x": "not for others",
+		"quay.io.example.com/x": "", "[::1]:5000/x": "ipv6",
+	} {
+		if got := find(auths, repository).Auth; got != want {
+			t.Errorf("%s: got %q, want %q", repository, got, want)
+		}
+	}
+}

@@ -1,0 +1,436 @@
+package registry
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var robot = Login{Username: "robot", Password: "s3cr3t"}
+
+// tokenServer is a registry that wants tokens, and the server that gives them.
+type tokenServer struct {
+	registry *httptest.Server
+	tokens   *httptest.Server
+
+	asked     atomic.Int32                                 // of the registry, for manifests
+	fetched   atomic.Int32                                 // tokens
+	challenge string                                       // beside realm and service; set before the first request
+	noHint    bool                                         // only the front door tells how to log in
+	good      atomic.Value                                 // the token that opens
+	answer    func(w http.ResponseWriter, r *http.Request) // of the token server
+	requests  []string                                     // what the token server was asked for
+}
+
+func newTokenServer(t *testing.T) *tokenServer {
+	t.Helper()
+	s := &tokenServer{}
+	s.good.Store("t0ken-1")
+	s.answer = func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"token":%q,"expires_in":300}`, s.good.Load())
+	}
+	s.tokens = serve(t, true, func(w http.ResponseWriter, r *http.Request) {
+		s.fetched.Add(1)
+		if err := r.ParseForm(); err != nil {
+			t.Error(err)
+		}
+		user, password, _ := r.BasicAuth()
+		s.requests = append(s.requests, fmt.Sprintf("%s %s:%s %s", r.Method, user, password, r.Form.Encode()))
+		s.answer(w, r)
+	})
+	s.registry = serve(t, true, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v2/" {
+			s.asked.Add(1)
+		}
+		if r.Header.Get("Authorization") == "Bearer "+s.good.Load().(string) {
+			w.Header().Set("Docker-Content-Digest", someDigest.String())
+			return
+		}
+		if !s.noHint || r.URL.Path == "/v2/" {
+			w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="%s/token",service="reg"%s`, s.tokens.URL, s.challenge))
+		}
+		w.WriteHeader(http.StatusUnauthorized)
+	})
+	return s
+}
+
+func (s *tokenServer) session(t *testing.T, edit func(*Options)) *Session {
+	t.Helper()
+	return sessionTo(t, s.registry, func(o *Options) {
+		o.Login = robot
+		o.TLS.RootCAs = s.registry.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
+		o.TLS.RootCAs.AddCert(s.tokens.Certificate())
+		if edit != nil {
+			edit(o)
+		}
+	})
+}
+
+func TestTokens(t *testing.T) {
+	tests := map[string]struct {
+		edit      func(*tokenServer)
+		opts      func(*Options)
+		requests  []string
+		err       string
+		noRefused bool
+	}{
+		"password": {requests: []string{"GET robot:s3cr3t account=robot&scope=repository%3Aorg%2Fname%3Apull&service=reg"}},
+		"nobody": {
+			opts:     func(o *Options) { o.Login = Login{} },
+			requests: []string{"GET : scope=repository%3Aorg%2Fname%3Apull&service=reg"},
+		},
+		"identity": {
+			opts: func(o *Options) { o.Login = Login{IdentityToken: "identity"} },
+			requests: []string{
+				"POST : client_id=mainstay&grant_type=refresh_token&refresh_token=identity&scope=repository%3Aorg%2Fname%3Apull&service=reg",
+			},
+		},
+		"push": {
+			opts:     func(o *Options) { o.Push = true },
+			requests: []string{"GET robot:s3cr3t account=robot&scope=repository%3Aorg%2Fname%3Apull%2Cpush&service=reg"},
+		},
+		"another scope": {
+			edit:     func(s *tokenServer) { s.challenge = `,scope="repository:proxied/name:pull"` },
+			requests: []string{"GET robot:s3cr3t account=robot&scope=repository%3Aorg%2Fname%3Apull&scope=repository%3Aproxied%2Fname%3Apull&service=reg"},
+		},
+		"a scope without end": {
+			edit:     func(s *tokenServer) { s.challenge = `,scope="` + strings.Repeat("x", maxScope+1) + `"` },
+			requests: []string{"GET robot:s3cr3t account=robot&scope=repository%3Aorg%2Fname%3Apull&service=reg"},
+		},
+		"only the front door tells": {
+			edit:     func(s *tokenServer) { s.noHint = true },
+			requests: []string{"GET robot:s3cr3t account=robot&scope=repository%3Aorg%2Fname%3Apull&service=reg"},
+		},
+		"under its other name": {
+			edit: func(s *tokenServer) {
+				s.answer = func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, `{"access_token":%q}`, s.good.Load()) }
+			},
+			requests: []string{"GET robot:s3cr3t account=robot&scope=repository%3Aorg%2Fname%3Apull&service=reg"},
+		},
+		"no token": {
+			edit: func(s *tokenServer) {
+				s.answer = func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"details":"s3cr3t"}`) }
+			},
+			err: "the answer holds no token",
+		},
+		"no JSON": {
+			edit: func(s *tokenServer) {
+				s.answer = func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `s3cr3t`) }
+			},
+			err: "the answer holds no token",
+		},
+		"endless": {
+			edit: func(s *tokenServer) { s.answer = endless(http.StatusOK) },
+			err:  fmt.Sprintf("the token has more than %d bytes", maxToken),
+		},
+		"refused": {
+			edit: func(s *tokenServer) { s.answer = endless(http.StatusUnauthorized) },
+			err:  "the registry answered 401 Unauthorized",
+		},
+		"a token that does not open": {
+			edit: func(s *tokenServer) {
+				s.answer = func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"token":"wrong"}`) }
+			},
+			err: "look up the tag v1: the registry answered 401 Unauthorized",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := newTokenServer(t)
+			if test.edit != nil {
+				test.edit(s)
+			}
+			session := s.session(t, test.opts)
+			found, err := session.Digest(t.Context(), "v1")
+			if test.err != "" {
+				wantText(t, err, test.err)
+				for _, secret := range []string{"s3cr3t", "wrong"} {
+					if strings.Contains(err.Error(), secret) {
+						t.Errorf("the error has %q: %v", secret, err)
+					}
+				}
+				return
+			}
+			if err != nil || found != someDigest {
+				t.Fatalf("got %s (%v)", found, err)
+			}
+			if diff := cmp.Diff(test.requests, s.requests); diff != "" {
+				t.Errorf("requests for tokens (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// endless answers without end, until the client has had enough.
+func endless(status int) func(http.ResponseWriter, *http.Request) {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		part := make([]byte, 64<<10)
+		for i := range part {
+			part[i] = ' '
+		}
+		for {
+			if _, err := w.Write(part); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Once the way to log in is known, a question costs one request, over all sessions, until
+// the token ends.
+func TestTokensAreKept(t *testing.T) {
+	s := newTokenServer(t)
+	shared, clock := newTestShared()
+	ask := func(edit func(*Options)) {
+		t.Helper()
+		session := s.session(t, func(o *Options) {
+			o.Shared = shared
+			if edit != nil {
+				edit(o)
+			}
+		})
+		if _, err := session.Digest(t.Context(), "v1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(when string, asked, fetched int32) {
+		t.Helper()
+		if s.asked.Load() != asked || s.fetched.Load() != fetched {
+			t.Errorf("%s: %d requests and %d tokens, want %d and %d", when, s.asked.Load(), s.fetched.Load(), asked, fetched)
+		}
+	}
+	ask(nil)
+	check("first", 2, 1)
+	ask(nil)
+	check("again", 3, 1)
+	ask(func(o *Options) { o.Login.Password = "another" })
+	check("with another password", 4, 2)
+	ask(func(o *Options) { o.Push = true })
+	check("to push", 5, 3)
+	ask(func(o *Options) { o.Repository = "org/other" })
+	check("another repository", 6, 4)
+	if err := clock.sleep(t.Context(), 5*time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	ask(nil)
+	check("the token ended", 7, 5)
+	s.good.Store("t0ken-2")
+	ask(nil)
+	check("the token was withdrawn", 9, 6)
+}
+
+// A login is not sent to where everybody can read it.
+func TestPasswordStaysOnTLS(t *testing.T) {
+	var sent atomic.Int32
+	listener := serve(t, false, func(http.ResponseWriter, *http.Request) { sent.Add(1) })
+	for _, realm := range []string{listener.URL, "ftp://example.com", "//example.com", "%zz", ""} {
+		server := serve(t, true, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm=%q,service="x"`, realm))
+			w.WriteHeader(http.StatusUnauthorized)
+		})
+		session := sessionTo(t, server, func(o *Options) { o.Login = robot })
+		_, err := session.Digest(t.Context(), "v1")
+		var login *LoginError
+		if !errors.As(err, &login) {
+			t.Errorf("realm %q: got %v, want a *LoginError", realm, err)
+		}
+	}
+	if sent.Load() != 0 {
+		t.Error("the login was sent")
+	}
+}
+
+func TestBasic(t *testing.T) {
+	var asked atomic.Int32
+	server := serve(t, true, func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		if user, password, _ := r.BasicAuth(); user != robot.Username || password != robot.Password {
+			w.Header().Add("WWW-Authenticate", "Negotiate")
+			w.Header().Add("WWW-Authenticate", `Basic realm="x"`)
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		w.Header().Set("Docker-Content-Digest", someDigest.String())
+	})
+	shared, _ := newTestShared()
+	for _, test := range []struct {
+		login Login
+		asked int32
+		good  bool
+	}{
+		{login: Login{}, asked: 1},
+		{login: Login{Username: "robot", Password: "wrong"}, asked: 2},
+		{login: robot, asked: 1, good: true},
+		{login: Login{Username: "robot", Password: "wrong"}, asked: 1},
+		{login: Login{IdentityToken: "identity"}, asked: 1},
+	} {
+		asked.Store(0)
+		session := sessionTo(t, server, func(o *Options) { o.Shared, o.Login = shared, test.login })
+		_, err := session.Digest(t.Context(), "v1")
+		if (err == nil) != test.good || asked.Load() != test.asked {
+			t.Errorf("%v: %v after %d requests", test.login, err, asked.Load())
+		}
+		if err != nil {
+			_ = wantStatus(t, err, http.StatusUnauthorized)
+		}
+	}
+}
+
+// Redirects are followed, but the login stays with the registry, down to the port.
+func TestRedirects(t *testing.T) {
+	type seen struct{ authorization, referer string }
+	var elsewhere atomic.Pointer[seen]
+	record := func(w http.ResponseWriter, r *http.Request) {
+		elsewhere.Store(&seen{r.Header.Get("Authorization"), r.Header.Get("Referer")})
+		fmt.Fprint(w, "content")
+	}
+	secure, plain := serve(t, true, record), serve(t, false, record)
+	other := strings.Replace(secure.URL, "127.0.0.1", "localhost", 1)
+	tests := map[string]struct {
+		secure bool
+		to     string
+		err    string
+		sent   string // the login that arrives
+	}{
+		"to another port":             {secure: true, to: secure.URL},
+		"to another host":             {secure: true, to: other},
+		"to no TLS":                   {secure: true, to: plain.URL, err: "redirects to http:, which is not followed"},
+		"to a file":                   {secure: true, to: "file:///etc/passwd", err: "redirects to file:, which is not followed"},
+		"to itself, without end":      {secure: true, to: "/v2/x", err: "redirects more than 10 times"},
+		"without TLS, to no TLS":      {to: plain.URL},
+		"without TLS, to TLS":         {to: secure.URL},
+		"within the registry":         {secure: true, to: "/elsewhere", sent: "Basic cm9ib3Q6czNjcjN0"},
+		"to nowhere":                  {secure: true, to: "", err: "302"},
+		"to what is no address":       {secure: true, to: "https://[::bad/", err: "failed to parse Location header"},
+		"to its host without its TLS": {secure: true, to: "itself", err: "redirects to http:, which is not followed"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			elsewhere.Store(nil)
+			var server *httptest.Server
+			server = serve(t, test.secure, func(w http.ResponseWriter, r *http.Request) {
+				user, _, _ := r.BasicAuth()
+				switch {
+				case user == "" && r.URL.Path != "/elsewhere":
+					w.Header().Set("WWW-Authenticate", `Basic realm="x"`)
+					w.WriteHeader(http.StatusUnauthorized)
+				case r.URL.Path == "/elsewhere":
+					record(w, r)
+				default:
+					to := test.to
+					if to == "itself" {
+						to = strings.Replace(server.URL, "https:", "http:", 1)
+					}
+					if to != "" {
+						w.Header().Set("Location", to)
+					}
+					w.WriteHeader(http.StatusFound)
+				}
+			})
+			session := sessionTo(t, server, func(o *Options) {
+				o.Login = robot
+				o.TLS = trusting(secure)
+				o.TLS.RootCAs.AddCert(secure.Certificate())
+				o.TLS.ServerName = "example.com" // in the test servers' certificate
+			})
+			data, _, err := session.Manifest(t.Context(), "v1")
+			got := elsewhere.Load()
+			if test.err != "" {
+				wantText(t, err, test.err)
+				if got != nil {
+					t.Errorf("it was followed: %v", got)
+				}
+				return
+			}
+			if err != nil || string(data) != "content" {
+				t.Fatalf("got %q (%v)", data, err)
+			}
+			if got.authorization != test.sent {
+				t.Errorf("the login that arrived is %q, want %q", got.authorization, test.sent)
+			}
+			if test.sent == "" && got.referer != "" {
+				t.Errorf("the referer %q arrived", got.referer)
+			}
+		})
+	}
+}
+
+// Who asks for a login where a redirect leads gets none.
+func TestNoLoginElsewhere(t *testing.T) {
+	var asked atomic.Int32
+	elsewhere := serve(t, true, func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		if r.Header.Get("Authorization") != "" {
+			t.Error("the login arrived elsewhere")
+		}
+		w.Header().Set("WWW-Authenticate", `Basic realm="x"`)
+		w.WriteHeader(http.StatusUnauthorized)
+	})
+	server := serve(t, true, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, elsewhere.URL+"/x", http.StatusTemporaryRedirect)
+	})
+	session := sessionTo(t, server, func(o *Options) { o.Login = robot })
+	_, _, err := session.Manifest(t.Context(), "v1")
+	_ = wantStatus(t, err, http.StatusUnauthorized)
+	if n := asked.Load(); n != 1 {
+		t.Errorf("it was asked %d times", n)
+	}
+}
+
+// A refresh token travels in a body, which a redirect would carry on.
+func TestIdentityTokenIsNotRedirected(t *testing.T) {
+	leaked := atomic.Bool{}
+	thief := serve(t, true, func(http.ResponseWriter, *http.Request) { leaked.Store(true) })
+	s := newTokenServer(t)
+	s.answer = func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, thief.URL, http.StatusPermanentRedirect)
+	}
+	session := s.session(t, func(o *Options) {
+		o.Login = Login{IdentityToken: "identity"}
+		o.TLS.RootCAs.AddCert(thief.Certificate())
+	})
+	_, err := session.Digest(t.Context(), "v1")
+	wantText(t, err, "308")
+	if leaked.Load() {
+		t.Error("the token was carried elsewhere")
+	}
+}
+
+func TestInsecure(t *testing.T) {
+	answer := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Docker-Content-Digest", someDigest.String())
+	}
+	plain, secure := serve(t, false, answer), serve(t, true, answer)
+	ask := func(server *httptest.Server, insecure, verify bool) error {
+		address, err := url.Parse(server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		session := sessionTo(t, server, func(o *Options) {
+			o.Host, o.Insecure = address.Host, insecure
+			o.TLS = trusting(plain) // knows no test certificate
+			o.TLS.InsecureSkipVerify = !verify
+		})
+		_, err = session.Digest(t.Context(), "v1")
+		return err
+	}
+	if err := ask(plain, true, true); err != nil {
+		t.Errorf("plain HTTP from an insecure registry: %v", err)
+	}
+	wantText(t, ask(plain, false, true), "HTTP response to HTTPS client")
+	if err := ask(secure, true, false); err != nil {
+		t.Errorf("an unknown certificate of an insecure registry: %v", err)
+	}
+	wantText(t, ask(secure, false, true), "certificate signed by unknown authority")
+	secure.Close()
+	wantText(t, ask(secure, true, false), "connection refused")
+}

@@ -1,0 +1,181 @@
+package registry
+
+import (
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestBackoff(t *testing.T) {
+	var got []time.Duration
+	for nth := 1; nth <= 9; nth++ {
+		got = append(got, backoff(250*time.Millisecond, nth, 0))
+	}
+	want := []time.Duration{
+		250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second,
+		maxBackoff, maxBackoff, maxBackoff,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("without jitter (-want +got):\n%s", diff)
+	}
+	if got := backoff(time.Second, 1, 1); got != 500*time.Millisecond {
+		t.Errorf("the most jitter gives %s", got)
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for text, want := range map[string]time.Duration{
+		"": -1, "soon": -1, "-1": -1, "1.5": -1,
+		"0": 0, "7": 7 * time.Second,
+		"99999999999": 24 * time.Hour, "9223372036854775807": 24 * time.Hour,
+		"Fri, 02 Jan 2026 03:05:05 GMT": time.Minute,
+		"Fri, 02 Jan 2026 03:00:00 GMT": 0,
+		"Fri, 02 Jan 2099 03:00:00 GMT": 24 * time.Hour,
+	} {
+		got, ok := retryAfter(http.Header{"Retry-After": {text}}, now)
+		if !ok {
+			got = -1
+		}
+		if got != want {
+			t.Errorf("%q gives %s, want %s", text, got, want)
+		}
+	}
+}
+
+// What may pass is tried again, and what was asked for is waited for.
+func TestTryingAgain(t *testing.T) {
+	const ms = time.Millisecond
+	tests := map[string]struct {
+		statuses   []int // one for each request; the last for all further ones
+		retryAfter string
+		once       bool
+		want       []time.Duration
+		status     int // of the error; 0: none
+	}{
+		"good at once":         {statuses: []int{200}},
+		"500, then good":       {statuses: []int{500, 200}, want: []time.Duration{100 * ms}},
+		"three times bad":      {statuses: []int{502, 503, 504, 200}, want: []time.Duration{100 * ms, 200 * ms, 400 * ms}},
+		"always bad":           {statuses: []int{500}, want: []time.Duration{100 * ms, 200 * ms, 400 * ms}, status: 500},
+		"another may be asked": {statuses: []int{500}, once: true, status: 500},
+		"not found":            {statuses: []int{404}, status: 404},
+		"forbidden":            {statuses: []int{403}, status: 403},
+		"gone":                 {statuses: []int{410}, status: 410},
+		"429, then good":       {statuses: []int{429, 200}, want: []time.Duration{100 * ms}},
+		"429 with a pause":     {statuses: []int{429, 200}, retryAfter: "7", want: []time.Duration{7 * time.Second}},
+		"503 with a pause":     {statuses: []int{503, 200}, retryAfter: "7", want: []time.Duration{7 * time.Second}},
+		"a pause of nothing":   {statuses: []int{429, 429, 200}, retryAfter: "0"},
+		"always a pause":       {statuses: []int{429}, retryAfter: "7", want: []time.Duration{7 * time.Second, 7 * time.Second, 7 * time.Second}, status: 429},
+		"a pause too long":     {statuses: []int{429, 200}, retryAfter: "3600", status: 429},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			var asked atomic.Int32
+			server := serve(t, true, func(w http.ResponseWriter, _ *http.Request) {
+				i := min(int(asked.Add(1)), len(test.statuses)) - 1
+				if test.retryAfter != "" {
+					w.Header().Set("Retry-After", test.retryAfter)
+				}
+				w.Header().Set("Docker-Content-Digest", someDigest.String())
+				w.WriteHeader(test.statuses[i])
+			})
+			shared, clock := newTestShared()
+			session := sessionTo(t, server, func(o *Options) { o.Shared, o.Once = shared, test.once })
+			found, err := session.Digest(t.Context(), "v1")
+			if test.status == 0 && (err != nil || found != someDigest) {
+				t.Errorf("got %s (%v)", found, err)
+			}
+			if test.status != 0 {
+				_ = wantStatus(t, err, test.status, "look up the tag v1: the registry answered")
+			}
+			if diff := cmp.Diff(test.want, clock.slept); diff != "" {
+				t.Errorf("pauses (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A pause is one of the registry, not of who happened to be told of it.
+func TestPauseIsShared(t *testing.T) {
+	var asked atomic.Int32
+	server := serve(t, true, func(w http.ResponseWriter, _ *http.Request) {
+		if asked.Add(1) == 1 {
+			w.Header().Set("Retry-After", "3600")
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+	})
+	shared, clock := newTestShared()
+	open := func() *Session { return sessionTo(t, server, func(o *Options) { o.Shared = shared }) }
+	_, _, err := open().Manifest(t.Context(), "v1")
+	answer := wantStatus(t, err, 429, "asks to be left alone for 1h0m0s")
+	if answer.Pause != time.Hour {
+		t.Errorf("the pause is %s", answer.Pause)
+	}
+	_, _, err = open().Manifest(t.Context(), "v1")
+	var paused *PausedError
+	if !errors.As(err, &paused) || paused.Left != maxPause {
+		t.Errorf("got %v, want a pause of %s", err, maxPause)
+	}
+	if n := asked.Load(); n != 1 {
+		t.Errorf("the registry was asked %d times in its pause", n)
+	}
+	if err := clock.sleep(t.Context(), maxPause-time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := open().Manifest(t.Context(), "v1"); err != nil {
+		t.Errorf("the last second of the pause is waited for, but: %v", err)
+	}
+	if last := clock.slept[len(clock.slept)-1]; last != time.Second {
+		t.Errorf("the last pause was %s", last)
+	}
+}
+
+// A deadline that comes before the end of a pause is not waited for.
+func TestPauseBeyondTheDeadline(t *testing.T) {
+	server := serve(t, true, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "20")
+		w.WriteHeader(http.StatusServiceUnavailable)
+	})
+	shared, clock := newTestShared()
+	session := sessionTo(t, server, func(o *Options) { o.Shared = shared })
+	ctx, cancel := contextUntil(t, clock.now().Add(10*time.Second))
+	defer cancel()
+	_, _, err := session.Manifest(ctx, "v1")
+	_ = wantStatus(t, err, 503, "asks to be left alone for 20s")
+	if len(clock.slept) != 0 {
+		t.Errorf("slept %v", clock.slept)
+	}
+}
+
+func TestRateIsBounded(t *testing.T) {
+	server := serve(t, true, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Docker-Content-Digest", someDigest.String())
+	})
+	shared := NewShared(0.001, time.Millisecond) // one request in 1000 s, in bursts of one
+	for _, unlimited := range []bool{false, true} {
+		session := sessionTo(t, server, func(o *Options) { o.Shared, o.Unlimited = shared, unlimited })
+		ctx, cancel := contextUntil(t, time.Now().Add(time.Minute))
+		defer cancel()
+		if _, err := session.Digest(ctx, "v1"); err != nil {
+			t.Errorf("unlimited %t: %v", unlimited, err)
+		}
+		if _, err := session.Digest(ctx, "v1"); (err == nil) != unlimited {
+			t.Errorf("unlimited %t: the second request gave %v", unlimited, err)
+		}
+	}
+}
+
+// What is remembered does not grow with the number of registries.
+func TestHostsAreBounded(t *testing.T) {
+	shared, _ := newTestShared()
+	for i := range 3 * maxHosts {
+		shared.host(string(rune(i)))
+		if n := len(shared.hosts); n > maxHosts {
+			t.Fatalf("%d hosts are remembered", n)
+		}
+	}
+}

@@ -1,0 +1,273 @@
+package indexdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Mode is how added bundles find their place in channels.
+type Mode string
+
+const (
+	// ModeReplaces makes channels of what bundles say that they replace and skip.
+	ModeReplaces Mode = "replaces"
+	// ModeSemver puts bundles into channels by their versions.
+	ModeSemver Mode = "semver"
+	// ModeSemverSkipPatch does so too, and has each skip the lower versions of its minor version.
+	ModeSemverSkipPatch Mode = "semver-skippatch"
+)
+
+// ParseMode reads a mode as people write it.
+func ParseMode(text string) (Mode, error) {
+	switch mode := Mode(text); mode {
+	case ModeReplaces, ModeSemver, ModeSemverSkipPatch:
+		return mode, nil
+	default:
+		return "", say("Invalid channel update mode %s specified", text)
+	}
+}
+
+// AddOptions are how bundles are added.
+type AddOptions struct {
+	// Mode of adding. Default ModeReplaces.
+	Mode Mode
+	// OverwriteLatest allows to add a bundle whose name is in the index already, if nothing
+	// leads to a newer one from it: the bundle in the index is replaced.
+	OverwriteLatest bool
+	// EnableAlpha allows bundles that substitute for others.
+	EnableAlpha bool
+	// Permissive adds the packages that can be added and warns of the others.
+	Permissive bool
+}
+
+// Add adds bundles, package by package. What can fail fails for the whole package, and
+// without Permissive for all of them.
+//
+// An *ImageAddedError or a *VersionAddedError says that a bundle is there already.
+func (e *Editor) Add(ctx context.Context, bundles []Bundle, opts AddOptions) error {
+	mode := opts.Mode
+	if mode == "" {
+		mode = ModeReplaces
+	}
+	if _, err := ParseMode(string(mode)); err != nil {
+		return err
+	}
+	opts.Mode = mode
+	return e.atomically(ctx, func() error {
+		byPackage := map[string][]*Bundle{}
+		for i := range bundles {
+			byPackage[bundles[i].Package] = append(byPackage[bundles[i].Package], &bundles[i])
+		}
+		foreign, err := e.foreignEdges(ctx, bundles)
+		if err != nil {
+			return err
+		}
+		var errs []error
+		for _, pkg := range slices.Sorted(maps.Keys(byPackage)) {
+			err := errors.Join(foreign[pkg]...)
+			if err == nil {
+				err = e.atomically(ctx, func() error { return e.addToPackage(ctx, pkg, byPackage[pkg], opts) })
+			}
+			errs = append(errs, e.permit(err, opts.Permissive))
+		}
+		if err := errors.Join(errs...); err != nil {
+			return err
+		}
+		if mode == ModeReplaces {
+			return nil
+		}
+		// An index of these modes keeps the manifests of heads only; the others are in their images.
+		_, err = e.tx.ExecContext(ctx, `UPDATE operatorbundle SET csv = NULL, bundle = NULL
+			WHERE bundlepath IS NOT NULL AND bundlepath <> ''
+			AND name NOT IN (SELECT head_operatorbundle_name FROM channel WHERE head_operatorbundle_name IS NOT NULL)`)
+		return err
+	})
+}
+
+// foreignEdges finds, by package, the bundles that replace or skip one of another package.
+func (e *Editor) foreignEdges(ctx context.Context, bundles []Bundle) (map[string][]error, error) {
+	users := map[string]map[string]bool{}
+	use := func(name, pkg string) {
+		if users[name] == nil {
+			users[name] = map[string]bool{}
+		}
+		users[name][pkg] = true
+	}
+	for _, b := range bundles {
+		for _, name := range slices.Concat([]string{b.Replaces}, b.Skips) {
+			if name != "" {
+				use(name, b.Package)
+			}
+		}
+	}
+	for _, b := range bundles {
+		if users[b.Name] != nil {
+			use(b.Name, b.Package)
+		}
+	}
+	errs := map[string][]error{}
+	for _, name := range slices.Sorted(maps.Keys(users)) {
+		using := slices.Sorted(maps.Keys(users[name]))
+		if len(using) > 1 {
+			err := fmt.Errorf("bundle %s must belong to exactly one package, found on: %v", name, using)
+			errs[using[0]] = append(errs[using[0]], err)
+			for _, other := range using[1:] { // They fail too, but the error is told once.
+				errs[other] = append(errs[other], fmt.Errorf("package %s cannot be added for the same reason as package %s", other, using[0]))
+			}
+			continue
+		}
+		owners, err := e.packagesOf(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		for _, owner := range owners {
+			if owner != using[0] {
+				errs[using[0]] = append(errs[using[0]],
+					fmt.Errorf("bundle %s belongs to package %s on index, cannot be added as an edge for package %s", name, owner, using[0]))
+			}
+		}
+	}
+	return errs, nil
+}
+
+// packagesOf gives the packages whose channels name a bundle of the index.
+func (e *Editor) packagesOf(ctx context.Context, name string) ([]string, error) {
+	return texts(ctx, e.tx, `SELECT DISTINCT CAST(c.package_name AS TEXT) FROM channel_entry c JOIN operatorbundle b ON b.name = c.operatorbundle_name
+		WHERE c.operatorbundle_name = ? AND c.package_name IS NOT NULL ORDER BY 1`, name)
+}
+
+// addToPackage adds bundles of one package.
+func (e *Editor) addToPackage(ctx context.Context, pkg string, bundles []*Bundle, opts AddOptions) error {
+	var errs []error
+	for _, b := range bundles {
+		if err := b.check(opts.EnableAlpha); err != nil {
+			errs = append(errs, say("failed to add bundle %q: %w", b.Name, err))
+		}
+	}
+	if len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	state, err := loadPackage(ctx, e.tx, pkg)
+	if err != nil {
+		return err
+	}
+	if err := e.makeRoom(ctx, state, bundles, opts.OverwriteLatest); err != nil {
+		return err
+	}
+	for _, b := range bundles {
+		if err := insertBundle(ctx, e.tx, b); err != nil {
+			return say("failed to add bundle %q: %w", b.Name, err)
+		}
+		state.addMember(b)
+		if state.members[b.Name].deprecated, err = isDeprecated(ctx, e.tx, b.Name); err != nil {
+			return err
+		}
+	}
+	if err := state.follow(ctx, e.tx); err != nil {
+		return err
+	}
+	var p *plan
+	if opts.Mode == ModeReplaces {
+		p, err = planReplaces(pkg, state.members, state.defaultChannel)
+	} else {
+		p, err = planSemver(state, opts.Mode == ModeSemverSkipPatch)
+	}
+	if err != nil {
+		return fmt.Errorf("package %s: %w", pkg, err)
+	}
+	if err := p.checkReached(pkg, state.members); err != nil {
+		return err
+	}
+	return writePlan(ctx, e.tx, state, p, opts.Mode == ModeReplaces)
+}
+
+// makeRoom refuses bundles that are in the index already, and removes those that may be
+// overwritten.
+func (e *Editor) makeRoom(ctx context.Context, state *packageState, bundles []*Bundle, overwrite bool) error {
+	var errs []error
+	images, names := map[string]bool{}, map[string]bool{}
+	var old []string
+	for _, b := range bundles {
+		known, err := e.imageKnown(ctx, state, b.Image)
+		if err != nil {
+			return err
+		}
+		present, err := e.nameKnown(ctx, b.Name)
+		if err != nil {
+			return err
+		}
+		owners, err := e.packagesOf(ctx, b.Name)
+		if err != nil {
+			return err
+		}
+		here := slices.Contains(owners, state.name)
+		switch {
+		case known || b.Image != "" && images[b.Image]:
+			errs = append(errs, &ImageAddedError{Image: b.Image})
+		case names[b.Name] || here && !overwrite:
+			errs = append(errs, &VersionAddedError{Package: state.name, Bundle: b.Name})
+		case present && !here && len(owners) > 0:
+			errs = append(errs, say("failed to add bundle %q: package %s has a bundle of this name", b.Name, owners[0]))
+		case present && !overwrite:
+			errs = append(errs, say("failed to add bundle %q: the index has a bundle of this name that is in no channel; remove it with prune-stranded, or overwrite it", b.Name))
+		case present && state.isReplaced(b.Name):
+			errs = append(errs, say("Cannot overwrite a bundle that is not at the head of a channel using --overwrite-latest: %s", b.Name))
+		case present:
+			old = append(old, b.Name)
+		}
+		images[b.Image], names[b.Name] = true, true
+	}
+	if len(old) > 1 {
+		errs = append(errs, say("Cannot overwrite more than one bundle at a time for a given package using --overwrite-latest: package %s, bundles %q", state.name, old))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	for _, name := range old {
+		if err := e.overwrite(ctx, state, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isReplaced tells whether another bundle of the package leads to one.
+func (s *packageState) isReplaced(name string) bool {
+	for _, graph := range s.graphs {
+		if graph.hasEdgeTo(name) {
+			return true
+		}
+	}
+	return false
+}
+
+func (e *Editor) nameKnown(ctx context.Context, name string) (bool, error) {
+	_, found, err := text(ctx, e.tx, `SELECT name FROM operatorbundle WHERE name = ?`, name)
+	return found, err
+}
+
+// imageKnown tells whether a bundle of the package has the image.
+func (e *Editor) imageKnown(ctx context.Context, state *packageState, image string) (bool, error) {
+	if image == "" {
+		return false, nil
+	}
+	_, found, err := text(ctx, e.tx, `SELECT b.name FROM operatorbundle b JOIN channel_entry c ON c.operatorbundle_name = b.name
+		WHERE c.package_name = ? AND CAST(b.bundlepath AS TEXT) = ? LIMIT 1`, state.name, image)
+	return found, err
+}
+
+// overwrite removes a bundle that is about to be added anew, with its mark of deprecation.
+func (e *Editor) overwrite(ctx context.Context, state *packageState, name string) error {
+	if err := deleteBundles(ctx, e.tx, []string{name}); err != nil {
+		return err
+	}
+	if _, err := e.tx.ExecContext(ctx, `DELETE FROM deprecated WHERE operatorbundle_name = ?`, name); err != nil {
+		return err
+	}
+	delete(state.members, name)
+	state.overwritten[name] = true
+	return nil
+}

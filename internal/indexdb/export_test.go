@@ -1,0 +1,112 @@
+package indexdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func (d *database) export(x Export) (string, error) {
+	d.t.Helper()
+	index, err := Open(context.Background(), d.path, d.options())
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer func() { _ = index.Close() }()
+	x.Index, x.Folder = index, filepath.Join(d.t.TempDir(), "downloaded")
+	x.Fetch = func(_ context.Context, image, folder string) error {
+		if strings.HasSuffix(image, "fails") {
+			return errors.New("no such image")
+		}
+		return os.WriteFile(filepath.Join(folder, "csv.yaml"), []byte(image), 0o600)
+	}
+	err = x.Run(context.Background())
+	var out strings.Builder
+	walkErr := filepath.WalkDir(x.Folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(x.Folder, path)
+		fmt.Fprintf(&out, "%s: %s\n", name, strings.TrimSpace(string(content)))
+		return err
+	})
+	if walkErr != nil && !errors.Is(walkErr, fs.ErrNotExist) {
+		d.t.Fatal(walkErr)
+	}
+	return out.String(), err
+}
+
+func TestExport(t *testing.T) {
+	d := newDatabase(t)
+	d.add(replacesMode,
+		given{version: "1.0.0", channels: "a"}, given{version: "1.1.0", channels: "a,b", replaces: "p.v1.0.0", defaultChannel: "b"},
+		given{pkg: "q", name: "q.none", channels: "x"},
+	)
+	d.run(`UPDATE operatorbundle SET bundlepath = '' WHERE name = 'q.none'`)
+	const p = `p/1.0.0/csv.yaml: registry.example/p.v1.0.0
+p/1.1.0/csv.yaml: registry.example/p.v1.1.0
+p/package.yaml: channels:
+- currentCSV: p.v1.1.0
+  name: a
+- currentCSV: p.v1.1.0
+  name: b
+defaultChannel: b
+packageName: p
+`
+	got, err := d.export(Export{Packages: []string{"p"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(p, got); diff != "" {
+		t.Errorf("package p (-want +got):\n%s", diff)
+	}
+	got, err = d.export(Export{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A bundle without a version has a folder of its name; without an image its manifests
+	// are those of the index.
+	if !strings.Contains(got, "q/q.none/001_clusterserviceversion.yaml: apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\n") ||
+		!strings.HasPrefix(got, p) {
+		t.Errorf("exported:\n%s", got)
+	}
+	if _, err := d.export(Export{Packages: []string{"nope"}}); err == nil || !strings.Contains(err.Error(), `package "nope": the index has no such package`) {
+		t.Errorf("error %v", err)
+	}
+	d.run(`UPDATE operatorbundle SET bundlepath = 'fails' WHERE name = 'p.v1.0.0'`)
+	got, err = d.export(Export{Packages: []string{"p"}})
+	if want := `bundle "p.v1.0.0", image fails: no such image`; err == nil || err.Error() != want {
+		t.Errorf("error %v", err)
+	}
+	if !strings.Contains(got, "p/1.1.0/csv.yaml") || !strings.Contains(got, "p/package.yaml") {
+		t.Errorf("what could be exported was not:\n%s", got)
+	}
+}
+
+func TestExportStaysInItsFolder(t *testing.T) {
+	for name, statements := range map[string][]string{
+		"a version": {`UPDATE properties SET value = '{"packageName":"p","version":"../../x"}' WHERE type = 'olm.package'`},
+		"a name":    {`UPDATE properties SET value = '{"packageName":"p","version":""}' WHERE type = 'olm.package'`, `UPDATE operatorbundle SET name = '../../x'`, `UPDATE channel_entry SET operatorbundle_name = '../../x'`, `UPDATE properties SET operatorbundle_name = '../../x'`},
+		"a package": {`UPDATE package SET name = '..'`, `UPDATE channel_entry SET package_name = '..'`, `UPDATE channel SET package_name = '..'`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDatabase(t)
+			d.add(replacesMode, given{version: "1.0.0", channels: "a"})
+			d.run(statements...)
+			if got, err := d.export(Export{}); err == nil || !strings.Contains(err.Error(), "cannot be the name of a folder") {
+				t.Errorf("error %v, exported:\n%s", err, got)
+			}
+		})
+	}
+}

@@ -1,0 +1,268 @@
+package indexdb
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mainstay-dev/mainstay/internal/fbc"
+)
+
+// given describes a bundle in one line of a test.
+type given struct {
+	name, version  string
+	channels       string // with commas
+	defaultChannel string
+	replaces       string
+	skips          string // with commas
+	substitutesFor string
+	image          string // default: derived from the name
+	pkg            string // default: p
+	properties     []fbc.Property
+}
+
+// tag makes a version part of an image's reference.
+func tag(version string) string { return strings.ReplaceAll(version, "+", "-") }
+
+func (g given) bundle(t testing.TB) Bundle {
+	t.Helper()
+	if g.pkg == "" {
+		g.pkg = "p"
+	}
+	if g.name == "" {
+		g.name = g.pkg + ".v" + g.version
+	}
+	if g.image == "" {
+		g.image = "registry.example/" + tag(g.name)
+	}
+	csv := map[string]any{
+		"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
+		"metadata": map[string]any{"name": g.name},
+		"spec": map[string]any{
+			"version":       g.version,
+			"icon":          []any{map[string]any{"base64data": "aWNvbg==", "mediatype": "image/png"}},
+			"relatedImages": []any{map[string]any{"name": "operator", "image": "registry.example/operator:v" + tag(g.version)}},
+		},
+	}
+	raw, err := json.Marshal(csv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	value, err := encode(fbc.PackageProperty{PackageName: g.pkg, Version: g.version})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Bundle{
+		Package: g.pkg, Name: g.name, Version: g.version, Image: g.image,
+		Channels: splitNames(g.channels), DefaultChannel: g.defaultChannel,
+		Replaces: g.replaces, Skips: splitNames(g.skips), SubstitutesFor: g.substitutesFor,
+		CSV: raw, Objects: []json.RawMessage{raw},
+		Properties: append([]fbc.Property{
+			{Type: fbc.PropertyPackage, Value: value},
+			{Type: fbc.PropertyGVK, Value: json.RawMessage(`{"group":"` + g.pkg + `.example","kind":"Thing","version":"v1"}`)},
+		}, g.properties...),
+		Provides:      []API{{g.pkg + ".example", "v1", "Thing", "things"}},
+		RelatedImages: []string{"registry.example/operator:v" + tag(g.version)},
+	}
+}
+
+// database is a database file of a test.
+type database struct {
+	t    *testing.T
+	path string
+	// warnings are those of all edits and reads.
+	warnings []string
+}
+
+func newDatabase(t *testing.T) *database {
+	t.Helper()
+	return &database{t: t, path: filepath.Join(t.TempDir(), "index.db")}
+}
+
+func (d *database) options() Options {
+	return Options{TempDir: d.t.TempDir(), Warn: func(message string, err error) {
+		if err != nil {
+			message += ": " + err.Error()
+		}
+		d.warnings = append(d.warnings, message)
+	}}
+}
+
+func (d *database) edit(edit func(*Editor) error) error {
+	return Edit(context.Background(), d.path, EditOptions{Options: d.options(), Create: true}, edit)
+}
+
+func (d *database) tryAdd(opts AddOptions, bundles ...given) error {
+	d.t.Helper()
+	var list []Bundle
+	for _, g := range bundles {
+		list = append(list, g.bundle(d.t))
+	}
+	return d.edit(func(e *Editor) error { return e.Add(context.Background(), list, opts) })
+}
+
+func (d *database) add(opts AddOptions, bundles ...given) {
+	d.t.Helper()
+	if err := d.tryAdd(opts, bundles...); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// addEach adds bundles one by one.
+func (d *database) addEach(opts AddOptions, bundles ...given) {
+	d.t.Helper()
+	for _, b := range bundles {
+		d.add(opts, b)
+	}
+}
+
+func (d *database) metas() ([]fbc.Meta, error) {
+	index, err := Open(context.Background(), d.path, d.options())
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err := index.Close(); err != nil {
+			d.t.Error(err)
+		}
+	}()
+	var metas []fbc.Meta
+	for meta, err := range index.Metas(context.Background()) {
+		if err != nil {
+			return metas, err
+		}
+		metas = append(metas, meta)
+	}
+	return metas, nil
+}
+
+// catalog shows the packages as text: a line for each package, channel and entry.
+func (d *database) catalog() string {
+	d.t.Helper()
+	metas, err := d.metas()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	var out strings.Builder
+	for _, meta := range metas {
+		switch meta.Schema {
+		case fbc.SchemaPackage:
+			p, err := fbc.DecodePackage(meta)
+			if err != nil {
+				d.t.Fatal(err)
+			}
+			fmt.Fprintf(&out, "%s default %s\n", p.Name, p.DefaultChannel)
+		case fbc.SchemaChannel:
+			c, err := fbc.DecodeChannel(meta)
+			if err != nil {
+				d.t.Fatal(err)
+			}
+			fmt.Fprintf(&out, "  %s\n", c.Name)
+			for _, e := range c.Entries {
+				line := "    " + e.Name
+				if e.Replaces != "" {
+					line += " replaces " + e.Replaces
+				}
+				if len(e.Skips) > 0 {
+					line += " skips " + strings.Join(e.Skips, ",")
+				}
+				fmt.Fprintln(&out, line)
+			}
+		case fbc.SchemaBundle:
+		default:
+			d.t.Errorf("unexpected %s", meta)
+		}
+	}
+	return out.String()
+}
+
+// expect compares the catalog with lines, and has it validated as a catalog.
+func (d *database) expect(lines ...string) {
+	d.t.Helper()
+	if diff := cmp.Diff(strings.Join(append(lines, ""), "\n"), d.catalog()); diff != "" {
+		d.t.Errorf("catalog (-want +got):\n%s", diff)
+	}
+	d.validate()
+}
+
+func (d *database) validate() {
+	d.t.Helper()
+	metas, err := d.metas()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	err = fbc.Validate(func(yield func(fbc.Meta, error) bool) {
+		for _, meta := range metas {
+			if !yield(meta, nil) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		d.t.Error(err)
+	}
+}
+
+// query gives the first column of a query's rows, joined.
+func (d *database) query(query string, args ...any) string {
+	d.t.Helper()
+	return strings.Join(d.rows(query, args...), " ")
+}
+
+func (d *database) rows(query string, args ...any) []string {
+	d.t.Helper()
+	db, err := sql.Open("sqlite", d.path)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	values, err := texts(context.Background(), db, query, args...)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return values
+}
+
+// run runs statements as a program would that is not ours.
+func (d *database) run(statements ...string) {
+	d.t.Helper()
+	db, err := sql.Open("sqlite", d.path)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	db.SetMaxOpenConns(1)
+	for _, statement := range append([]string{`PRAGMA synchronous = 0`}, statements...) {
+		if _, err := db.Exec(statement); err != nil {
+			d.t.Fatalf("%s: %v", statement, err)
+		}
+	}
+}
+
+// sound checks that the database keeps its own rules, and has the final schema.
+func (d *database) sound() {
+	d.t.Helper()
+	if got := d.query(`PRAGMA integrity_check`); got != "ok" {
+		d.t.Errorf("integrity_check: %s", got)
+	}
+	if got := d.query(`SELECT "table" FROM pragma_foreign_key_check`); got != "" {
+		d.t.Errorf("foreign_key_check finds rows of %s", got)
+	}
+	if got := d.query(`SELECT name FROM sqlite_schema WHERE name LIKE 'edit_%' OR name LIKE 'rebuilt_%'`); got != "" {
+		d.t.Errorf("left over: %s", got)
+	}
+}
+
+func contains(t *testing.T, list []string, part string) {
+	t.Helper()
+	if !slices.ContainsFunc(list, func(s string) bool { return strings.Contains(s, part) }) {
+		t.Errorf("%q is not in %q", part, list)
+	}
+}

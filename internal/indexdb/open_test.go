@@ -1,0 +1,417 @@
+package indexdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/mainstay-dev/mainstay/internal/fbc"
+)
+
+func TestOpenRefuses(t *testing.T) {
+	sound := newDatabase(t)
+	sound.add(replacesMode, given{version: "1.0.0", channels: "a"})
+	content, err := os.ReadFile(sound.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := func(content []byte) func(*testing.T, *database) {
+		return func(t *testing.T, d *database) {
+			if err := os.WriteFile(d.path, content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	statements := func(statements ...string) func(*testing.T, *database) {
+		return func(_ *testing.T, d *database) { d.run(statements...) }
+	}
+	cases := map[string]struct {
+		make func(*testing.T, *database)
+		opts Options
+		want error
+		text string
+	}{
+		"a file that is not there": {make: func(*testing.T, *database) {}, want: fs.ErrNotExist},
+		"an empty file":            {make: file(nil), want: ErrNotDatabase},
+		"a text":                   {make: file([]byte("schema: olm.package\nname: p\n")), want: ErrNotDatabase},
+		"a folder":                 {make: func(t *testing.T, d *database) { mkdir(t, d.path) }, want: ErrNotDatabase},
+		"a header alone":           {make: file([]byte(magic)), want: ErrNotDatabase},
+		"half a database":          {make: file(content[:len(content)/2]), want: ErrDamaged},
+		"more than the limit":      {make: file(content), opts: Options{MaxBytes: 1000}, want: ErrTooLarge},
+		"another database":         {make: statements(`CREATE TABLE places (url TEXT)`), want: ErrNotIndex},
+		"a level of the future": {
+			make: statements(`CREATE TABLE operatorbundle (name TEXT)`, `CREATE TABLE schema_migrations (version bigint)`, `INSERT INTO schema_migrations VALUES (14)`),
+			want: ErrLevel, text: "it is 14, the latest known is 13",
+		},
+		"no level": {make: statements(`CREATE TABLE operatorbundle (name TEXT)`, `CREATE TABLE schema_migrations (version bigint)`), want: ErrNotIndex},
+		"a level that is no number": {
+			make: statements(`CREATE TABLE schema_migrations (version bigint)`, `INSERT INTO schema_migrations VALUES ('x'), (NULL)`), want: ErrNotIndex,
+		},
+		"a view in the place of a table": {
+			make: statements(`CREATE VIEW operatorbundle AS WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n FROM r) SELECT n AS name FROM r`), want: ErrNotIndex,
+		},
+		"a virtual table":   {make: statements(`CREATE VIRTUAL TABLE operatorbundle USING fts5(name)`), want: ErrNotIndex},
+		"generated columns": {make: statements(`CREATE TABLE operatorbundle (name TEXT, csv TEXT AS (zeroblob(1000000000)))`), want: ErrNotIndex},
+		"too many tables": {make: func(_ *testing.T, d *database) {
+			var tables []string
+			for i := range maxSchemaObjects + 1 {
+				tables = append(tables, fmt.Sprintf(`CREATE TABLE t%d (x)`, i))
+			}
+			d.run(tables...)
+		}, want: ErrNotIndex},
+		"what another program left": {make: func(t *testing.T, d *database) {
+			file(content)(t, d)
+			if err := os.WriteFile(d.path+"-wal", []byte("x"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, text: "another program is writing it"},
+		"tables without their columns": {
+			make: statements(`CREATE TABLE operatorbundle (name TEXT)`, `CREATE TABLE schema_migrations (version bigint)`, `INSERT INTO schema_migrations VALUES (3)`),
+			text: "migration to level 4: ",
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			d := newDatabase(t)
+			c.make(t, d)
+			opts := c.opts
+			opts.TempDir = t.TempDir()
+			index, err := Open(context.Background(), d.path, opts)
+			if err == nil {
+				_ = index.Close()
+				t.Fatal("it is opened")
+			}
+			for what, err := range map[string]error{"open": err, "edit": Edit(context.Background(), d.path, EditOptions{Options: opts}, func(*Editor) error { return nil })} {
+				if err == nil || c.want != nil && !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.text) {
+					t.Errorf("%s: error %v, want %v, %q", what, err, c.want, c.text)
+				}
+				if !strings.Contains(err.Error(), d.path) {
+					t.Errorf("%s: the error does not name the file: %v", what, err)
+				}
+			}
+			if left, err := os.ReadDir(opts.TempDir); err != nil || len(left) > 0 {
+				t.Errorf("left over: %v, %v", left, err)
+			}
+		})
+	}
+}
+
+func mkdir(t *testing.T, path string) {
+	t.Helper()
+	if err := os.Mkdir(path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Damage that the first look does not find comes up when the pages are read.
+func TestDamagedPages(t *testing.T) {
+	d := newDatabase(t)
+	d.add(replacesMode, given{version: "1.0.0", channels: "a"}, given{version: "1.1.0", channels: "a", replaces: "p.v1.0.0"})
+	content, err := os.ReadFile(d.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const page = 4096
+	found := 0
+	for start := page; start < len(content); start += page {
+		damaged := append([]byte{}, content...)
+		for i := start; i < start+page; i++ {
+			damaged[i] = 0xff
+		}
+		if err := os.WriteFile(d.path, damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		err := d.edit(func(*Editor) error { return nil })
+		if !errors.Is(err, ErrDamaged) {
+			t.Errorf("page at %d: edit gives %v", start, err)
+		}
+		if _, err := d.metas(); errors.Is(err, ErrDamaged) {
+			found++
+		}
+	}
+	if found == 0 {
+		t.Error("reading finds no damage")
+	}
+}
+
+func TestIsDatabase(t *testing.T) {
+	d := newDatabase(t)
+	d.add(replacesMode, given{version: "1.0.0", channels: "a"})
+	if is, err := IsDatabase(d.path); err != nil || !is {
+		t.Errorf("a database: %v, %v", is, err)
+	}
+	other := filepath.Join(t.TempDir(), "catalog.yaml")
+	for _, content := range []string{"", "short", "schema: olm.package and more"} {
+		if err := os.WriteFile(other, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if is, err := IsDatabase(other); err != nil || is {
+			t.Errorf("%q: %v, %v", content, is, err)
+		}
+	}
+	if _, err := IsDatabase(other + "x"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// A program that writes ahead leaves a header that says so.
+func TestWriteAheadDatabase(t *testing.T) {
+	d := newDatabase(t)
+	d.add(replacesMode, given{version: "1.0.0", channels: "a"})
+	d.run(`PRAGMA journal_mode = WAL`, `PRAGMA wal_checkpoint(TRUNCATE)`)
+	d.expect("p default a", "  a", "    p.v1.0.0")
+	d.add(replacesMode, given{version: "1.1.0", channels: "a", replaces: "p.v1.0.0"})
+	d.expect("p default a", "  a", "    p.v1.0.0", "    p.v1.1.0 replaces p.v1.0.0")
+	d.sound()
+}
+
+func TestEditIsAtomic(t *testing.T) {
+	d := newDatabase(t)
+	d.add(replacesMode, given{version: "1.0.0", channels: "a"})
+	link := filepath.Join(t.TempDir(), "link.db")
+	if err := os.Symlink(d.path, link); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(d.path, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(d.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same := func(t *testing.T) {
+		t.Helper()
+		after, err := os.ReadFile(d.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(after) != string(before) {
+			t.Error("the file changed")
+		}
+		entries, err := os.ReadDir(filepath.Dir(d.path))
+		if err != nil || len(entries) != 1 {
+			t.Errorf("beside it: %v, %v", entries, err)
+		}
+	}
+	add := func(version string) func(*Editor) error {
+		return func(e *Editor) error {
+			return e.Add(context.Background(), []Bundle{given{version: version, channels: "b", defaultChannel: "a"}.bundle(t)}, AddOptions{})
+		}
+	}
+	t.Run("an error", func(t *testing.T) {
+		wrong := errors.New("wrong")
+		err := d.edit(func(e *Editor) error { return errors.Join(add("2.0.0")(e), wrong) })
+		if !errors.Is(err, wrong) {
+			t.Errorf("error %v", err)
+		}
+		same(t)
+	})
+	t.Run("an end", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(context.Background())
+		err := Edit(ctx, d.path, EditOptions{}, func(e *Editor) error {
+			err := add("2.0.0")(e)
+			cancel()
+			return err
+		})
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v", err)
+		}
+		same(t)
+	})
+	t.Run("changed by another", func(t *testing.T) {
+		err := d.edit(func(e *Editor) error {
+			return errors.Join(add("2.0.0")(e), os.Truncate(d.path, 100), os.WriteFile(d.path, append(before, 0), 0o640))
+		})
+		if !errors.Is(err, ErrChanged) {
+			t.Errorf("error %v", err)
+		}
+		if err := os.WriteFile(d.path, before, 0o640); err != nil {
+			t.Fatal(err)
+		}
+		same(t)
+	})
+	t.Run("made by another", func(t *testing.T) {
+		fresh := newDatabase(t)
+		err := fresh.edit(func(e *Editor) error {
+			return errors.Join(add("2.0.0")(e), os.WriteFile(fresh.path, before, 0o640))
+		})
+		if !errors.Is(err, ErrChanged) {
+			t.Errorf("error %v", err)
+		}
+	})
+	t.Run("through a link", func(t *testing.T) {
+		if err := Edit(context.Background(), link, EditOptions{}, add("2.0.0")); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Lstat(link)
+		if err != nil || info.Mode().Type() != fs.ModeSymlink {
+			t.Errorf("the link is %v, %v", info.Mode(), err)
+		}
+		info, err = os.Stat(d.path)
+		if err != nil || info.Mode().Perm() != 0o640 {
+			t.Errorf("the file is %v, %v", info.Mode(), err)
+		}
+		d.expect("p default a", "  a", "    p.v1.0.0", "  b", "    p.v2.0.0")
+	})
+}
+
+// The same edits give the same bytes.
+func TestEditIsReproducible(t *testing.T) {
+	var contents [2]string
+	for i := range contents {
+		d := newDatabase(t)
+		d.add(replacesMode, three...)
+		d.add(semverMode, given{pkg: "q", version: "1.0.0", channels: "a,b,c"})
+		if err := d.deprecate(DeprecateOptions{}, "registry.example/p.v1.1.0"); err != nil {
+			t.Fatal(err)
+		}
+		content, err := os.ReadFile(d.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		contents[i] = string(content)
+	}
+	if contents[0] != contents[1] {
+		t.Error("the files differ")
+	}
+}
+
+// Triggers of a stranger never run, and do not stay.
+func TestStrangeTriggers(t *testing.T) {
+	d := threePackages(t)
+	d.run(
+		`CREATE TRIGGER evil AFTER DELETE ON package BEGIN DELETE FROM operatorbundle; END`,
+		`DROP TRIGGER api_provider_cleanup`,
+		`CREATE TRIGGER api_provider_cleanup AFTER DELETE ON api_provider BEGIN DELETE FROM package; END`,
+	)
+	err := d.edit(func(e *Editor) error { return e.RemovePackages(context.Background(), []string{"a"}, false) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.expect("b default x", "  x", "    b.v1.0.0", "    b.v1.1.0 replaces b.v1.0.0", "c default x", "  x", "    c.v1.0.0", "    c.v1.1.0 replaces c.v1.0.0")
+	if got := d.query(`SELECT name FROM sqlite_schema WHERE type = 'trigger' ORDER BY 1`); got != "api_provider_cleanup api_requirer_cleanup" {
+		t.Errorf("triggers %s", got)
+	}
+	if got := d.query(apiGroups); got != "b.example c.example shared.example" {
+		t.Errorf("apis %s", got)
+	}
+}
+
+func TestReadOddRows(t *testing.T) {
+	start := func(t *testing.T) *database {
+		d := newDatabase(t)
+		d.add(replacesMode, given{version: "1.0.0", channels: "a"}, given{version: "1.1.0", channels: "a", replaces: "p.v1.0.0"})
+		return d
+	}
+	both := []string{"p default a", "  a", "    p.v1.0.0", "    p.v1.1.0 replaces p.v1.0.0"}
+	head := []string{"p default a", "  a", "    p.v1.1.0 replaces p.v1.0.0"}
+	cases := map[string]struct {
+		run     []string
+		want    []string
+		warning string
+		err     string
+	}{
+		"no version":                      {run: []string{`UPDATE operatorbundle SET version = NULL WHERE name = 'p.v1.0.0'`}, want: head, warning: "has no version"},
+		"neither image nor content":       {run: []string{`UPDATE operatorbundle SET bundlepath = NULL, csv = NULL, bundle = NULL WHERE name = 'p.v1.0.0'`}, want: head, warning: "neither an image nor manifests"},
+		"content without an image":        {run: []string{`UPDATE operatorbundle SET bundlepath = NULL WHERE name = 'p.v1.0.0'`}, want: both},
+		"no such bundle":                  {run: []string{`DELETE FROM operatorbundle WHERE name = 'p.v1.0.0'`}, want: head},
+		"entries without names":           {run: []string{`INSERT INTO channel_entry (package_name, channel_name) VALUES ('p', 'a'), ('p', NULL), (NULL, NULL)`}, want: both},
+		"a package of no name":            {run: []string{`INSERT INTO package VALUES (NULL, NULL), ('', 'x')`}, want: both},
+		"entries of no package":           {run: []string{`INSERT INTO channel_entry (package_name, channel_name, operatorbundle_name) VALUES ('q', 'a', 'p.v1.0.0')`}, want: both, warning: `channels of package "q" passed over`},
+		"a package of no channel":         {run: []string{`INSERT INTO package VALUES ('q', 'x')`}, want: append(append([]string{}, both...), "q default x")},
+		"no head":                         {run: []string{`UPDATE channel SET head_operatorbundle_name = NULL`}, want: both},
+		"a head that is elsewhere":        {run: []string{`UPDATE channel SET head_operatorbundle_name = 'x'`}, want: both},
+		"entries in a circle":             {run: []string{`UPDATE channel_entry SET replaces = 1 WHERE entry_id = 2`}, want: []string{"p default a", "  a", "    p.v1.0.0 replaces p.v1.1.0", "    p.v1.1.0 replaces p.v1.0.0"}},
+		"entries that lead to themselves": {run: []string{`UPDATE channel_entry SET replaces = entry_id WHERE entry_id = 2`}, want: both},
+		"numbers and blobs in the place of text": {run: []string{
+			`UPDATE package SET default_channel = CAST('a' AS BLOB)`, `UPDATE operatorbundle SET skiprange = 5, csv = CAST(csv AS BLOB)`,
+			`UPDATE properties SET value = CAST(value AS BLOB)`, `UPDATE channel_entry SET depth = 'deep'`, `INSERT INTO related_image VALUES (7, 'p.v1.0.0'), (NULL, 'p.v1.0.0')`,
+			`INSERT INTO properties (type, value, operatorbundle_name) VALUES ('x', 5, 'p.v1.0.0'), (NULL, NULL, NULL), (NULL, '{}', 'p.v1.0.0'), ('y', NULL, 'p.v1.0.0')`,
+		}, want: both},
+		"a property that is no JSON": {run: []string{`INSERT INTO properties (type, value, operatorbundle_name) VALUES ('x', '{', 'p.v1.0.0')`}, err: `package "p": bundle "p.v1.0.0": property of type "x": its value is not JSON`},
+		"a property of two values":   {run: []string{`INSERT INTO properties (type, value, operatorbundle_name) VALUES ('x', '{} {}', 'p.v1.0.0')`}, err: `its value is not JSON`},
+		"a property that is nested too deep": {
+			run: []string{`INSERT INTO properties (type, value, operatorbundle_name) VALUES ('x', replace(hex(zeroblob(100000)), '00', '['), 'p.v1.0.0')`}, err: `its value is not JSON`,
+		},
+		"a dependency that is no object": {run: []string{`INSERT INTO dependencies (type, value, operatorbundle_name) VALUES ('olm.gvk', '7', 'p.v1.0.0')`}, err: `dependency of type "olm.gvk"`},
+		"manifests that are no JSON":     {run: []string{`UPDATE operatorbundle SET bundle = '{"a":1}{'`}, err: "its object 2 cannot be read"},
+		"a CSV that is no JSON":          {run: []string{`UPDATE operatorbundle SET csv = 'x'`}, want: both, warning: "related images of bundle"},
+		"an icon that is no icon":        {run: []string{`UPDATE operatorbundle SET csv = '{"spec":{"icon":[{"base64data":"*"}]}}'`}, want: both, warning: "icon of bundle"},
+		"no icon":                        {run: []string{`UPDATE operatorbundle SET csv = '{"spec":{}}'`}, want: both},
+		"a value above the limit":        {run: []string{`UPDATE operatorbundle SET bundle = zeroblob(70000000) WHERE name = 'p.v1.0.0'`}, err: "the database is too large"},
+		"text that is not UTF-8":         {run: []string{`UPDATE operatorbundle SET skiprange = CAST(x'ff' AS TEXT)`}, want: both},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			d := start(t)
+			d.run(c.run...)
+			if c.err != "" {
+				_, err := d.metas()
+				if err == nil || !strings.Contains(err.Error(), c.err) {
+					t.Errorf("error %v, want %s", err, c.err)
+				}
+				return
+			}
+			if got, want := d.catalog(), strings.Join(append(c.want, ""), "\n"); got != want {
+				t.Errorf("catalog:\n%s\nwant:\n%s", got, want)
+			}
+			if c.warning != "" {
+				contains(t, d.warnings, c.warning)
+			} else if len(d.warnings) > 0 {
+				t.Errorf("warnings %q", d.warnings)
+			}
+		})
+	}
+}
+
+func TestIconWithBlanks(t *testing.T) {
+	d := newDatabase(t)
+	d.add(replacesMode, given{version: "1.0.0", channels: "a"})
+	d.run(`UPDATE operatorbundle SET csv = '{"spec":{"icon":[{"base64data":"aWNv bg= =","mediatype":"image/svg+xml"}]}}'`)
+	metas, err := d.metas()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := fbc.DecodePackage(metas[0])
+	if err != nil || p.Icon == nil || string(p.Icon.Data) != "icon" {
+		t.Errorf("package %+v, error %v", p, err)
+	}
+}
+
+func TestMetasStop(t *testing.T) {
+	d := threePackages(t)
+	index, err := Open(context.Background(), d.path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = index.Close() }()
+	for n := range 9 {
+		seen := 0
+		for _, err := range index.Metas(context.Background()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if seen++; seen > n {
+				break
+			}
+		}
+		if seen != n+1 {
+			t.Errorf("saw %d blobs, want %d", seen, n+1)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var last error
+	for _, err := range index.Metas(ctx) {
+		cancel()
+		last = err
+	}
+	if !errors.Is(last, context.Canceled) {
+		t.Errorf("error %v", last)
+	}
+}

@@ -1,0 +1,173 @@
+package indexdb
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mainstay-dev/mainstay/internal/bundle"
+	"github.com/mainstay-dev/mainstay/internal/fbc"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+// realBundles loads real bundles, with the references that their images could have.
+func realBundles(t testing.TB) (map[string]*bundle.Bundle, []Bundle) {
+	t.Helper()
+	folders, err := filepath.Glob(filepath.Join(env.SharedData(t, "bundles"), "*", "*"))
+	if err != nil || len(folders) == 0 {
+		t.Fatalf("found %d bundles, error %v", len(folders), err)
+	}
+	loaded := map[string]*bundle.Bundle{}
+	var added []Bundle
+	for _, folder := range folders {
+		b, err := bundle.Load(os.DirFS(folder))
+		if err != nil {
+			t.Fatalf("%s: %v", folder, err)
+		}
+		a, err := FromBundle(b, "registry.example/"+b.Package+":"+strings.ReplaceAll(b.Version.String(), "+", "-"))
+		if err != nil {
+			t.Fatalf("%s: %v", folder, err)
+		}
+		loaded[b.Name()] = b
+		added = append(added, a)
+	}
+	return loaded, added
+}
+
+// Real bundles, added by their versions, come out as they went in.
+func TestRealBundles(t *testing.T) {
+	loaded, added := realBundles(t)
+	d := newDatabase(t)
+	if err := d.edit(func(e *Editor) error {
+		return e.Add(context.Background(), added, AddOptions{Mode: ModeSemver, EnableAlpha: true})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	d.sound()
+	d.validate()
+	metas, err := d.metas()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	var last fbc.Meta
+	for _, meta := range metas {
+		if last.PackageName() > meta.PackageName() || last.PackageName() == meta.PackageName() && last.Schema == meta.Schema && last.Name >= meta.Name {
+			t.Errorf("%s stands after %s", meta, last)
+		}
+		last = meta
+		if meta.Schema != fbc.SchemaBundle {
+			continue
+		}
+		seen++
+		got, err := fbc.DecodeBundle(meta)
+		if err != nil {
+			t.Fatal(err)
+		}
+		source := loaded[meta.Name]
+		want, err := source.FBC(got.Image, bundle.WithObjects)
+		if err != nil {
+			t.Fatal(err)
+		}
+		head := d.query(`SELECT count(*) FROM channel WHERE head_operatorbundle_name = ?`, meta.Name) != "0"
+		compareReal(t, got, &want, head)
+	}
+	if seen != len(loaded) {
+		t.Errorf("%d bundles of %d", seen, len(loaded))
+	}
+}
+
+// compareReal compares a bundle of an index with its source. Of one that is no head, the
+// index knows the images without their names, and no manifests.
+func compareReal(t *testing.T, got, want *fbc.Bundle, head bool) {
+	t.Helper()
+	properties := func(b *fbc.Bundle) []string {
+		var list []string
+		for _, p := range b.Properties {
+			if head || b == got || p.Type != fbc.PropertyBundleObject {
+				list = append(list, p.Type+" "+canonical(t, p.Value))
+			}
+		}
+		slices.Sort(list)
+		return list
+	}
+	images := func(b *fbc.Bundle) []string {
+		var list []string
+		for _, image := range b.RelatedImages {
+			if image.Image == b.Image {
+				continue
+			}
+			if !head {
+				image.Name = ""
+			}
+			list = append(list, image.Image+" "+image.Name)
+		}
+		slices.Sort(list)
+		return slices.Compact(list)
+	}
+	if diff := cmp.Diff(properties(want), properties(got)); diff != "" {
+		t.Errorf("%s: properties (-want +got):\n%s", got.Name, diff)
+	}
+	if diff := cmp.Diff(images(want), images(got)); diff != "" {
+		t.Errorf("%s: images (-want +got):\n%s", got.Name, diff)
+	}
+}
+
+func canonical(t *testing.T, raw json.RawMessage) string {
+	t.Helper()
+	var value any
+	if err := json.Unmarshal(raw, &value); err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// Packages of which all bundles are there go into an index by what they replace; others
+// do not, and are named.
+func TestRealBundlesByReplaces(t *testing.T) {
+	_, added := realBundles(t)
+	d := newDatabase(t)
+	if err := d.edit(func(e *Editor) error {
+		return e.Add(context.Background(), added, AddOptions{EnableAlpha: true, Permissive: true})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	d.sound()
+	d.validate()
+	packages := map[string]bool{}
+	for _, b := range added {
+		packages[b.Package] = true
+	}
+	present := d.rows(`SELECT name FROM package`)
+	if len(present) == 0 {
+		t.Error("no package could be added")
+	}
+	if len(present)+len(d.warnings) != len(packages) {
+		t.Errorf("%d packages, %d added: %q", len(packages), len(present), d.warnings)
+	}
+	t.Logf("added %q, warnings %q", present, d.warnings)
+	// All that was added can be removed.
+	err := d.edit(func(e *Editor) error { return e.PrunePackages(context.Background(), present[:1], false) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.sound()
+	if got := d.rows(`SELECT name FROM package`); len(got) != 1 || got[0] != present[0] {
+		t.Errorf("left %q", got)
+	}
+	for _, table := range []string{"properties", "dependencies", "related_image", "api_provider", "api_requirer"} {
+		if got := d.query(`SELECT DISTINCT operatorbundle_name FROM ` + table + ` WHERE operatorbundle_name NOT IN (SELECT name FROM operatorbundle)`); got != "" {
+			t.Errorf("%s has rows of %s", table, got)
+		}
+	}
+}

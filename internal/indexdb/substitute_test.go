@@ -1,0 +1,125 @@
+package indexdb
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+var alpha = AddOptions{EnableAlpha: true}
+
+// three is a channel of three bundles.
+var three = []given{
+	{version: "1.0.0", channels: "a"},
+	{version: "1.1.0", channels: "a", replaces: "p.v1.0.0"},
+	{version: "1.2.0", channels: "a", replaces: "p.v1.1.0", skips: "p.v1.0.0"},
+}
+
+func TestSubstitute(t *testing.T) {
+	cases := map[string]struct {
+		// add are batches.
+		add  [][]given
+		want []string
+		err  string
+	}{
+		"of the head": {
+			add: [][]given{three, {{version: "1.2.0+1", channels: "a", replaces: "p.v1.1.0", substitutesFor: "p.v1.2.0"}}},
+			want: []string{
+				"    p.v1.0.0", "    p.v1.1.0 replaces p.v1.0.0", "    p.v1.2.0", "    p.v1.2.0+1 replaces p.v1.1.0 skips p.v1.2.0",
+			},
+		},
+		"of the head, without saying what it replaces": {
+			add: [][]given{three, {{version: "1.2.0+1", channels: "a", substitutesFor: "p.v1.2.0"}}},
+			want: []string{
+				"    p.v1.0.0", "    p.v1.1.0 replaces p.v1.0.0", "    p.v1.2.0", "    p.v1.2.0+1 replaces p.v1.1.0 skips p.v1.2.0",
+			},
+		},
+		"of another": {
+			add: [][]given{three, {{version: "1.1.0+1", channels: "a", replaces: "p.v1.0.0", substitutesFor: "p.v1.1.0"}}},
+			want: []string{
+				"    p.v1.0.0", "    p.v1.1.0", "    p.v1.1.0+1 replaces p.v1.0.0 skips p.v1.1.0", "    p.v1.2.0 replaces p.v1.1.0+1 skips p.v1.0.0",
+			},
+		},
+		"of one that is skipped": {
+			add: [][]given{three, {{version: "1.0.0+1", channels: "a", substitutesFor: "p.v1.0.0"}}},
+			want: []string{
+				"    p.v1.0.0", "    p.v1.0.0+1 skips p.v1.0.0", "    p.v1.1.0 replaces p.v1.0.0+1", "    p.v1.2.0 replaces p.v1.1.0 skips p.v1.0.0,p.v1.0.0+1",
+			},
+		},
+		"a second rebuild": {
+			add: [][]given{
+				three, {{version: "1.1.0+1", channels: "a", replaces: "p.v1.0.0", substitutesFor: "p.v1.1.0"}},
+				{{version: "1.1.0+2", channels: "a", replaces: "p.v1.0.0", substitutesFor: "p.v1.1.0"}},
+			},
+			want: rebuiltTwice,
+		},
+		"a rebuild of a rebuild": {
+			add: [][]given{
+				three, {{version: "1.1.0+1", channels: "a", replaces: "p.v1.0.0", substitutesFor: "p.v1.1.0"}},
+				{{version: "1.1.0+2", channels: "a", replaces: "p.v1.1.0+1", substitutesFor: "p.v1.1.0+1"}},
+			},
+			want: rebuiltTwice,
+		},
+		"in one batch": {
+			add: [][]given{slices.Concat([]given{
+				{version: "1.1.0+2", channels: "a", replaces: "p.v1.0.0", substitutesFor: "p.v1.1.0"},
+				{version: "1.1.0+1", channels: "a", replaces: "p.v1.0.0", substitutesFor: "p.v1.1.0"},
+			}, three)},
+			want: rebuiltTwice,
+		},
+		"in the wrong order": {
+			add: [][]given{
+				three[:2], {{version: "1.1.0+2", channels: "a", replaces: "p.v1.0.0", substitutesFor: "p.v1.1.0"}},
+				{{version: "1.1.0+1", channels: "a", replaces: "p.v1.0.0", substitutesFor: "p.v1.1.0"}}, three[2:],
+			},
+			want: rebuiltTwice,
+		},
+		"before what it substitutes for": {
+			add: [][]given{
+				{{version: "1.1.0+1", channels: "a", substitutesFor: "p.v1.1.0"}},
+				{{version: "1.2.0", channels: "a", replaces: "p.v1.1.0"}},
+			},
+			want: []string{"    p.v1.1.0+1 skips p.v1.1.0", "    p.v1.2.0 replaces p.v1.1.0+1"},
+		},
+		"two of the same version": {
+			add: [][]given{three, {
+				{name: "x", version: "1.1.0+1", channels: "a", substitutesFor: "p.v1.1.0"},
+				{name: "y", version: "1.1.0+1", channels: "a", substitutesFor: "p.v1.1.0"},
+			}},
+			err: "cannot determine latest substitution because of duplicate versions",
+		},
+		"each other": {
+			add: [][]given{{{name: "x", version: "1.0.0+1", channels: "a", substitutesFor: "y"}, {name: "y", version: "1.0.0+2", channels: "a", substitutesFor: "x"}}},
+			err: "cyclic substitutesFor chain detected involving ",
+		},
+		"itself": {
+			add: [][]given{{{name: "x", version: "1.0.0+1", channels: "a", substitutesFor: "x"}}},
+			err: `cyclic substitutesFor chain detected involving "x"`,
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			d := newDatabase(t)
+			for i, batch := range c.add {
+				err := d.tryAdd(alpha, batch...)
+				switch {
+				case c.err != "" && i == len(c.add)-1:
+					if err == nil || !strings.Contains(err.Error(), c.err) {
+						t.Errorf("error %v, want %s", err, c.err)
+					}
+					return
+				case err != nil:
+					t.Fatal(err)
+				}
+				d.validate()
+				d.sound()
+			}
+			d.expect(append([]string{"p default a", "  a"}, c.want...)...)
+		})
+	}
+}
+
+var rebuiltTwice = []string{
+	"    p.v1.0.0", "    p.v1.1.0", "    p.v1.1.0+1",
+	"    p.v1.1.0+2 replaces p.v1.0.0 skips p.v1.1.0,p.v1.1.0+1", "    p.v1.2.0 replaces p.v1.1.0+2 skips p.v1.0.0",
+}

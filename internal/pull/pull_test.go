@@ -1,0 +1,434 @@
+package pull
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/discovery"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	crmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
+	operatorv1alpha1 "github.com/mainstay-dev/mainstay/api/operator/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/image"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard())
+	os.Exit(env.Run(m))
+}
+
+var kindsOfMirrors = []string{
+	"imagedigestmirrorsets.config.openshift.io", "imagetagmirrorsets.config.openshift.io", "imagecontentsourcepolicies.operator.openshift.io",
+}
+
+func addAll(s *runtime.Scheme) error {
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, configv1.AddToScheme, operatorv1alpha1.AddToScheme,
+	} {
+		if err := add(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eventually waits until something holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	giveUp := time.After(time.Minute)
+	look := time.NewTicker(10 * time.Millisecond)
+	defer look.Stop()
+	for !holds() {
+		select {
+		case <-look.C:
+		case <-giveUp:
+			t.Fatalf("waited in vain: %s", what)
+		}
+	}
+}
+
+// removeKind removes a CRD and waits until the server does not serve it any more.
+func removeKind(t *testing.T, c client.Client, name string) *apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := c.Get(t.Context(), client.ObjectKey{Name: name}, crd); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Delete(t.Context(), crd.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, name+" is gone", func() bool {
+		return apierrors.IsNotFound(c.Get(t.Context(), client.ObjectKey{Name: name}, &apiextensionsv1.CustomResourceDefinition{}))
+	})
+	return &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: crd.Spec}
+}
+
+// asCatalogd gives the connection of somebody who has the rights of catalogd, as its roles
+// give them, and no more.
+func asCatalogd(t *testing.T, c client.Client, config *rest.Config) *rest.Config {
+	t.Helper()
+	root, err := env.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Open(filepath.Join(root, "config", "rbac", "catalogd", "role.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	const user = "test-catalogd"
+	subjects := []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: user}}
+	meta := metav1.ObjectMeta{Name: user}
+	var clusterRole rbacv1.ClusterRole
+	var role rbacv1.Role
+	decoder := utilyaml.NewYAMLOrJSONDecoder(file, 4096)
+	if err := decoder.Decode(&clusterRole); err != nil {
+		t.Fatal(err)
+	}
+	if err := decoder.Decode(&role); err != nil {
+		t.Fatal(err)
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: role.Namespace}}
+	for _, object := range []client.Object{
+		namespace, &clusterRole, &role,
+		&rbacv1.ClusterRoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: clusterRole.Name}},
+		&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: user, Namespace: role.Namespace}, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name}},
+	} {
+		if err := c.Create(t.Context(), object); client.IgnoreAlreadyExists(err) != nil {
+			t.Fatal(err)
+		}
+	}
+	limited := rest.CopyConfig(config)
+	limited.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:authenticated"}}
+	return limited
+}
+
+// startWatcher runs a watcher in a manager.
+func startWatcher(t *testing.T, config *rest.Config) *watcher {
+	t.Helper()
+	mgr, err := ctrl.NewManager(config, ctrl.Options{Scheme: env.Scheme(t, addAll), Metrics: metricsserver.Options{BindAddress: "0"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	served, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWatcher(mgr.GetCache(), served, mgr.GetEventRecorder("test"), logr.Discard())
+	w.every = 20 * time.Millisecond
+	if err := mgr.Add(w); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	if err := w.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// In a cluster that has none of the kinds, then some, then others; with no more rights than
+// catalogd has.
+func TestMirrorsFollowTheCluster(t *testing.T) {
+	config := env.Start(t)
+	c := env.Client(t, addAll)
+	var kinds []*apiextensionsv1.CustomResourceDefinition
+	for _, name := range kindsOfMirrors {
+		kinds = append(kinds, removeKind(t, c, name))
+	}
+	w := startWatcher(t, asCatalogd(t, c, config))
+	if rules := w.Rules(); len(rules) != 0 {
+		t.Errorf("rules without kinds: %v", rules)
+	}
+	for _, kind := range kinds {
+		if err := c.Create(t.Context(), kind); err != nil {
+			t.Fatal(err)
+		}
+	}
+	digests := &configv1.ImageDigestMirrorSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "idms-oc-mirror"},
+		Spec: configv1.ImageDigestMirrorSetSpec{ImageDigestMirrors: []configv1.ImageDigestMirrors{
+			{Source: "quay.io/operators", Mirrors: []configv1.ImageMirror{"mirror.example.com:5000/operators"}, MirrorSourcePolicy: configv1.NeverContactSource},
+		}},
+	}
+	tags := &configv1.ImageTagMirrorSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "itms-oc-mirror"},
+		Spec: configv1.ImageTagMirrorSetSpec{ImageTagMirrors: []configv1.ImageTagMirrors{
+			{Source: "*.example.org", Mirrors: []configv1.ImageMirror{"mirror.example.com/org"}},
+		}},
+	}
+	policy := &operatorv1alpha1.ImageContentSourcePolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: "old"},
+		Spec: operatorv1alpha1.ImageContentSourcePolicySpec{RepositoryDigestMirrors: []operatorv1alpha1.RepositoryDigestMirrors{
+			{Source: "https://quay.io", Mirrors: []string{"mirror.example.com"}},
+			{Source: "quay.io/old", Mirrors: []string{"mirror.example.com/old"}},
+		}},
+	}
+	for _, object := range []client.Object{digests, tags, policy} {
+		eventually(t, "the kind is served", func() bool { return c.Create(t.Context(), object) == nil })
+	}
+	byTag := image.MirrorRule{Source: "*.example.org", Mirrors: []image.Mirror{{Location: "mirror.example.com/org", Only: image.TagOnly}}}
+	byDigest := image.MirrorRule{Source: "quay.io/operators", Mirrors: []image.Mirror{{Location: "mirror.example.com:5000/operators", Only: image.DigestOnly}}, Blocked: true}
+	byPolicy := image.MirrorRule{Source: "quay.io/old", Mirrors: []image.Mirror{{Location: "mirror.example.com/old", Only: image.DigestOnly}}}
+	awaitRules(t, w, byTag, byPolicy, byDigest)
+	awaitEvent(t, c, "old", `spec.repositoryDigestMirrors[0].source: "https://quay.io": it is an address`)
+	eventually(t, "the metrics tell of the invalid entry", func() bool {
+		return gauge(t, "mainstay_image_mirror_invalid_entries") == 1 && gauge(t, "mainstay_image_mirror_sources") == 3 &&
+			gauge(t, "mainstay_image_mirror_kind_watched") == 3
+	})
+
+	digests.Spec.ImageDigestMirrors[0].MirrorSourcePolicy = ""
+	if err := c.Update(t.Context(), digests); err != nil {
+		t.Fatal(err)
+	}
+	byDigest.Blocked = false
+	awaitRules(t, w, byTag, byPolicy, byDigest)
+	if err := c.Delete(t.Context(), policy); err != nil {
+		t.Fatal(err)
+	}
+	awaitRules(t, w, byTag, byDigest)
+	again := removeKind(t, c, kindsOfMirrors[1])
+	awaitRules(t, w, byDigest)
+	if err := c.Create(t.Context(), again); err != nil {
+		t.Fatal(err)
+	}
+	tags.ResourceVersion, tags.UID = "", ""
+	eventually(t, "the kind is served again", func() bool { return c.Create(t.Context(), tags) == nil })
+	awaitRules(t, w, byTag, byDigest)
+	for _, object := range []client.Object{digests, tags} {
+		if err := c.Delete(t.Context(), object); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// gauge gives the sum of a metric over its labels.
+func gauge(t *testing.T, name string) float64 {
+	t.Helper()
+	families, err := crmetrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := 0.0
+	for _, family := range families {
+		if family.GetName() != name {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			sum += metric.GetGauge().GetValue()
+		}
+	}
+	return sum
+}
+
+func awaitRules(t *testing.T, w *watcher, want ...image.MirrorRule) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("the rules are %v", want), func() bool { return cmp.Equal(want, w.Rules()) })
+}
+
+func awaitEvent(t *testing.T, c client.Client, name, text string) {
+	t.Helper()
+	eventually(t, "there is an event "+text, func() bool {
+		var events eventsv1.EventList
+		if err := c.List(t.Context(), &events); err != nil {
+			t.Fatal(err)
+		}
+		return slices.ContainsFunc(events.Items, func(e eventsv1.Event) bool {
+			return e.Regarding.Name == name && e.Reason == reasonInvalid && e.Type == corev1.EventTypeWarning && strings.Contains(e.Note, text)
+		})
+	})
+}
+
+// What the CRDs refuse cannot get into the cluster in the first place.
+func TestMirrorKindsAreValidated(t *testing.T) {
+	c := env.Client(t, addAll)
+	set := func(source string, mirrors ...configv1.ImageMirror) *configv1.ImageDigestMirrorSet {
+		return &configv1.ImageDigestMirrorSet{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"},
+			Spec:       configv1.ImageDigestMirrorSetSpec{ImageDigestMirrors: []configv1.ImageDigestMirrors{{Source: source, Mirrors: mirrors}}},
+		}
+	}
+	for _, good := range []*configv1.ImageDigestMirrorSet{
+		set("quay.io", "m.io:5000/a/b_c/d__e/f--g.h"), set("*.example.com", "localhost:5000"), set("quay.io/a", "m.io", "n.io"), set("quay.io/a"),
+	} {
+		if err := c.Create(t.Context(), good, client.DryRunAll); err != nil {
+			t.Errorf("%v: %v", good.Spec, err)
+		}
+	}
+	for _, bad := range []*configv1.ImageDigestMirrorSet{
+		set("", "m.io"), set("https://quay.io", "m.io"), set("quay.io/*", "m.io"), set("*", "m.io"), set("*.a.io/b", "m.io"),
+		set("quay.io/UPPER", "m.io"), set("quay.io:v1x", "m.io"), set("quay.io", ""), set("quay.io", "*.m.io"), set("quay.io", "m.io", "m.io"),
+		set("quay.io/a@sha256:0", "m.io"), set("quay.io", "m.io/"),
+	} {
+		if err := c.Create(t.Context(), bad, client.DryRunAll); !apierrors.IsInvalid(err) {
+			t.Errorf("%v: %v", bad.Spec, err)
+		}
+	}
+	unknown := set("quay.io", "m.io")
+	unknown.Spec.ImageDigestMirrors[0].MirrorSourcePolicy = "Sometimes"
+	if err := c.Create(t.Context(), unknown, client.DryRunAll); !apierrors.IsInvalid(err) {
+		t.Errorf("an unknown policy: %v", err)
+	}
+}
+
+func dockerConfig(user string) map[string][]byte {
+	auth := base64.StdEncoding.EncodeToString([]byte(user + ":password"))
+	return map[string][]byte{corev1.DockerConfigJsonKey: fmt.Appendf(nil, `{"auths":{"quay.io":{"auth":%q}}}`, auth)}
+}
+
+func newNamespace(t *testing.T, c client.Client) string {
+	t.Helper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
+	if err := c.Create(t.Context(), namespace); err != nil {
+		t.Fatal(err)
+	}
+	return namespace.Name
+}
+
+// Logins are read each time, from a Secret and from those of the program's own account.
+func TestLogins(t *testing.T) {
+	c := env.Client(t, addAll)
+	namespace := newNamespace(t, c)
+	create := func(object client.Object) {
+		t.Helper()
+		if err := c.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	secret := func(name string, data map[string][]byte) *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: data}
+	}
+	l := &logins{
+		reader: c, log: logr.Discard(),
+		secret:  client.ObjectKey{Namespace: namespace, Name: "global"},
+		account: client.ObjectKey{Namespace: namespace, Name: "catalogd"},
+	}
+	check := func(when string, want ...string) {
+		t.Helper()
+		configs, err := l.read(t.Context())
+		if err != nil {
+			t.Fatalf("%s: %v", when, err)
+		}
+		var users []string
+		for _, config := range configs {
+			for _, user := range []string{"one", "two", "three"} {
+				if slices.Equal(config, dockerConfig(user)[corev1.DockerConfigJsonKey]) {
+					users = append(users, user)
+				}
+			}
+		}
+		if diff := cmp.Diff(want, users); diff != "" {
+			t.Errorf("%s: logins (-want +got):\n%s", when, diff)
+		}
+	}
+	check("nothing is there")
+	account := &corev1.ServiceAccount{
+		ObjectMeta:       metav1.ObjectMeta{Namespace: namespace, Name: "catalogd"},
+		ImagePullSecrets: []corev1.LocalObjectReference{{Name: "first"}, {Name: "second"}},
+	}
+	create(account)
+	check("the account names what is not there")
+	create(secret("second", dockerConfig("two")))
+	check("one of the account's", "two")
+	create(secret("global", dockerConfig("one")))
+	create(secret("first", dockerConfig("three")))
+	check("all", "one", "three", "two")
+	l.account = client.ObjectKey{}
+	check("outside of a cluster", "one")
+	l.secret = client.ObjectKey{}
+	check("none named")
+
+	create(secret("bad", map[string][]byte{"password": []byte("x")}))
+	l.secret = client.ObjectKey{Namespace: namespace, Name: "bad"}
+	if _, err := l.read(t.Context()); err == nil || !strings.Contains(err.Error(), "has neither .dockerconfigjson nor .dockercfg") {
+		t.Errorf("a secret of another kind: %v", err)
+	}
+}
+
+func TestClientHasTheLogins(t *testing.T) {
+	c := env.Client(t, addAll)
+	bad := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: newNamespace(t, c), Name: "bad"}, Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte("s3cr3t")}}
+	if err := c.Create(t.Context(), bad); err != nil {
+		t.Fatal(err)
+	}
+	p := &Puller{images: image.NewClient(image.Options{}), logins: &logins{reader: c, log: logr.Discard(), secret: client.ObjectKeyFromObject(bad)}}
+	_, err := p.Resolve(t.Context(), "quay.io/a/b:v1")
+	if err == nil || !strings.Contains(err.Error(), "the docker config is not JSON") || strings.Contains(err.Error(), "s3cr3t") {
+		t.Errorf("a broken pull secret: %v", err)
+	}
+	p.mirrors = newWatcher(nil, nil, nil, logr.Discard())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := p.Pull(ctx, "quay.io/a/b:v1"); err == nil || !strings.Contains(err.Error(), "are not known yet") {
+		t.Errorf("before the mirrors are known: %v", err)
+	}
+}
+
+func TestSecretKey(t *testing.T) {
+	for _, text := range []string{"name", "/name", "namespace/", "a/b/c"} {
+		if _, err := secretKey(text); err == nil || !strings.Contains(err.Error(), "NAMESPACE/NAME") {
+			t.Errorf("%q gave %v", text, err)
+		}
+	}
+	for text, want := range map[string]client.ObjectKey{"": {}, "a/b": {Namespace: "a", Name: "b"}} {
+		if got, err := secretKey(text); err != nil || got != want {
+			t.Errorf("%q gave %v (%v)", text, got, err)
+		}
+	}
+}
+
+func TestOwnAccount(t *testing.T) {
+	token := func(payload string) string {
+		return "e30." + base64.RawURLEncoding.EncodeToString([]byte(payload)) + ".c2ln"
+	}
+	for text, want := range map[string]string{
+		token(`{"sub":"system:serviceaccount:olmv1-system:catalogd-controller-manager"}`) + "\n": "olmv1-system/catalogd-controller-manager",
+		token(`{"sub":"jane"}`): "/", token(`{"sub":"system:serviceaccount:x"}`): "/", token(`{"sub":"system:serviceaccount::"}`): "/", token(`{}`): "/",
+	} {
+		got, err := accountOf(text)
+		if err != nil || got.String() != want {
+			t.Errorf("%s gave %s (%v)", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "opaque", "a.b", "a.!!.c", token(`[]`), strings.Repeat("x", maxToken+1)} {
+		if _, err := accountOf(text); err == nil {
+			t.Errorf("%.20q gave no error", text)
+		}
+	}
+	if got, err := ownAccount(&rest.Config{}); err != nil || got.Name != "" {
+		t.Errorf("outside of a cluster: %v (%v)", got, err)
+	}
+	if _, err := ownAccount(&rest.Config{BearerTokenFile: filepath.Join(t.TempDir(), "none")}); err == nil {
+		t.Error("a missing token gave no error")
+	}
+}

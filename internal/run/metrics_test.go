@@ -1,0 +1,185 @@
+package run
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard())
+	os.Exit(env.Run(m))
+}
+
+// tokenOf makes a service account and gives a token of it.
+func tokenOf(t *testing.T, c kubernetes.Interface, name string) string {
+	t.Helper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}}
+	if _, err := c.CoreV1().ServiceAccounts("default").Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	asked, err := c.CoreV1().ServiceAccounts("default").CreateToken(t.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return asked.Status.Token
+}
+
+// kubeconfig writes one for the test's API server.
+func kubeconfig(t *testing.T) string {
+	t.Helper()
+	rest := env.Start(t)
+	written := clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: rest.Host, CertificateAuthorityData: rest.CAData}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"c": {ClientCertificateData: rest.CertData, ClientKeyData: rest.KeyData}},
+		Contexts:       map[string]*clientcmdapi.Context{"c": {Cluster: "c", AuthInfo: "c"}},
+		CurrentContext: "c",
+	}
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(written, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestMetricsAreForThoseWhoMayReadThem asks a server's metrics as nobody, as somebody, and as
+// somebody who may.
+func TestMetricsAreForThoseWhoMayReadThem(t *testing.T) {
+	clients, err := kubernetes.NewForConfig(env.Start(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stranger, reader := tokenOf(t, clients, "stranger"), tokenOf(t, clients, "reader")
+	role := &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: "metrics-reader"},
+		Rules:      []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}},
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "metrics-reader"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "metrics-reader"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "default", Name: "reader"}},
+	}
+	if _, err := clients.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := clients.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	address := startMetrics(t)
+	for name, test := range map[string]struct {
+		token string
+		code  int
+	}{
+		"nobody":      {"", http.StatusUnauthorized},
+		"a stranger":  {stranger, http.StatusForbidden},
+		"one who may": {reader, http.StatusOK},
+	} {
+		// The server's authorisation may be a moment behind.
+		var code int
+		var text string
+		err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+			var err error
+			code, text, err = get(ctx, "https://"+address+"/metrics", test.token)
+			return err == nil && code == test.code, nil
+		})
+		if err != nil {
+			t.Errorf("%s: status is %d with %q (%v), want %d", name, code, text, err, test.code)
+		}
+		if has := strings.Contains(text, "mainstay_catalog_http_requests_in_flight"); has != (test.code == http.StatusOK) {
+			t.Errorf("%s: there are metrics of catalogs: %v", name, has)
+		}
+	}
+	if code, text, err := get(t.Context(), "https://"+address+"/metrics", "x.y.z"); err != nil || code == http.StatusOK {
+		t.Errorf("a forged token: status is %d with %q (%v)", code, text, err)
+	}
+	if code, _, err := get(t.Context(), "http://"+address+"/metrics", ""); err == nil && code == http.StatusOK {
+		t.Error("metrics are given without TLS")
+	}
+}
+
+// startMetrics starts the manager of catalogd, and gives the address of its metrics.
+func startMetrics(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	o := &options{kubeconfig: kubeconfig(t), metricsAddress: address, healthAddress: "0", pprofAddress: "0"}
+	mgr, err := o.manager("catalogd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return address
+}
+
+// get reads a page with a token.
+func get(ctx context.Context, url, token string) (int, string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, "", err
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}} // #nosec G402 -- the certificate is not what is tested
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(text), err
+}
+
+func TestProfilerAddress(t *testing.T) {
+	for _, tc := range []struct{ given, want, err string }{
+		{given: "0", want: "0"},
+		{given: "", want: "0"},
+		{given: ":6060", want: "127.0.0.1:6060"},
+		{given: "localhost:6060", want: "127.0.0.1:6060"},
+		{given: "127.0.0.1:0", want: "127.0.0.1:0"},
+		{given: "[::1]:6060", want: "[::1]:6060"},
+		{given: "0.0.0.0:6060", err: "can be reached from other machines"},
+		{given: "[::]:6060", err: "can be reached from other machines"},
+		{given: "example.com:6060", err: "can be reached from other machines"},
+		{given: "6060", err: "missing port"},
+	} {
+		got, err := profilerAddress(tc.given)
+		if got != tc.want || (err == nil) != (tc.err == "") || (err != nil && !strings.Contains(err.Error(), tc.err)) {
+			t.Errorf("%q became %q (%v), want %q (%s)", tc.given, got, err, tc.want, tc.err)
+		}
+	}
+}
