@@ -8,7 +8,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 export CGO_ENABLED := 0
 # Verification of image signatures in pure Go; a build without the tag refuses images
 # for which a policy asks for a signature.
-export GOFLAGS := $(shell go env GOFLAGS) -tags=containers_image_openpgp
+export GOFLAGS := $(shell go env GOFLAGS) -tags=containers_image_openpgp,grpcnotrace
 
 GO_FILES := $(shell find . -name '*.go' -not -path './devcluster/*' -not -path './tools/*' 2>/dev/null) go.mod go.sum
 DEVCLUSTER_FILES := $(shell find devcluster -type f)

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 )
 
 // Size of a catalog.
@@ -138,7 +139,7 @@ func (p *pkg) entries(channel int) []any {
 		}
 		if channel == 1 && i > 1 {
 			// What is skipped ends the chain, so that the one before stays in it.
-			entry["skips"] = []any{p.name + ".v0.0." + fmt.Sprint(i)}
+			entry["skips"] = []any{p.name + ".v0.0." + strconv.Itoa(i)}
 		}
 		if channel >= 2 {
 			entry["skipRange"] = "<" + p.versions[i]

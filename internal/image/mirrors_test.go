@@ -2,8 +2,11 @@ package image
 
 import (
 	"fmt"
+	"net/http"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.podman.io/image/v5/docker/policyconfiguration"
@@ -174,5 +177,65 @@ func TestFindLogin(t *testing.T) {
 		if got := find(auths, repository).Auth; got != want {
 			t.Errorf("%s: got %q, want %q", repository, got, want)
 		}
+	}
+}
+
+// A mirror that fails, in any way and at any point, does not keep an image from being
+// pulled from the next place.
+func TestMirrorsThatFail(t *testing.T) {
+	built := catalogImage(t)
+	layer := built.layers[0]
+	isManifest := func(r *http.Request) bool { return strings.Contains(r.URL.Path, "/manifests/") }
+	isLayer := func(r *http.Request) bool {
+		return r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, layer.digest.String())
+	}
+	answer := func(which func(*http.Request) bool, handler http.HandlerFunc) middleware {
+		return func(w http.ResponseWriter, r *http.Request) bool {
+			if r.Method != http.MethodGet && r.Method != http.MethodHead || !which(r) {
+				return false
+			}
+			handler(w, r)
+			return true
+		}
+	}
+	status := func(code int) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
+	}
+	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	cut := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", strconv.Itoa(len(layer.data)))
+		_, _ = w.Write(layer.data[:20])
+	}
+	for name, mirror := range map[string]middleware{
+		"good":                     nil,
+		"does not have it":         answer(isManifest, status(404)),
+		"wants a login":            answer(isManifest, status(401)),
+		"is broken":                answer(isManifest, status(500)),
+		"has had enough":           answer(isManifest, status(429)),
+		"never answers":            answer(isManifest, hang),
+		"lies about the manifest":  answer(isManifest, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"schemaVersion":2}`)) }),
+		"does not have its layers": answer(isLayer, status(404)),
+		"cannot read its layers":   answer(isLayer, status(500)),
+		"cuts its layers":          answer(isLayer, cut),
+	} {
+		t.Run(name, func(t *testing.T) {
+			leavesNothing(t, func() {
+				first, second := newServer(t, mirror), newServer(t, nil)
+				defer first.Close()
+				defer second.Close()
+				push(t, hostOf(first)+"/mirror/org/cat:v1", built)
+				canonical := push(t, hostOf(second)+"/org/cat:v1", built)
+				client := NewClient(Options{
+					Timeouts: Timeouts{Open: time.Second, Backoff: time.Microsecond},
+					Mirrors: func() []MirrorRule {
+						return []MirrorRule{{Source: hostOf(second), Mirrors: []Mirror{{Location: hostOf(first) + "/mirror"}, {Location: "127.0.0.1:1"}}}}
+					},
+				})
+				got, err := pullAndExtract(t.Context(), t, client, canonical, "/configs")
+				if err != nil || len(got) != 2 {
+					t.Errorf("got %v (%v)", got, err)
+				}
+			})
+		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/opencontainers/go-digest"
@@ -134,6 +135,9 @@ func (c *Client) librarySystem(n name, dir string) (*types.SystemContext, error)
 	if err != nil || registry == nil {
 		return sys, err
 	}
+	if err := c.markInsecure(sys, n, registry); err != nil {
+		return nil, err
+	}
 	helpers, err := sysregistriesv2.CredentialHelpers(sys)
 	if err != nil {
 		return nil, err
@@ -141,6 +145,24 @@ func (c *Client) librarySystem(n name, dir string) (*types.SystemContext, error)
 	sys.SystemRegistriesConfPath = filepath.Join(dir, "registries.conf")
 	sys.SystemRegistriesConfDirPath = filepath.Join(dir, "none")
 	return sys, os.WriteFile(sys.SystemRegistriesConfPath, registriesConf(registry, helpers), 0o600)
+}
+
+// markInsecure says of each mirror whether it is one that may do without TLS.
+func (c *Client) markInsecure(sys *types.SystemContext, n name, registry *sysregistriesv2.Registry) error {
+	registry.Mirrors = slices.Clone(registry.Mirrors)
+	for i := range registry.Mirrors {
+		mirror := &registry.Mirrors[i]
+		there, err := rewrite(n, registry.Prefix, mirror.Location)
+		if err != nil {
+			return err
+		}
+		insecure, err := c.insecure(sys, there)
+		if err != nil {
+			return err
+		}
+		mirror.Insecure = mirror.Insecure || insecure
+	}
+	return nil
 }
 
 // registriesConf writes one entry in the form of registries.conf.

@@ -100,6 +100,32 @@ func TestSignatures(t *testing.T) {
 	if err := pull(); err != nil {
 		t.Errorf("the signature is good: %v", err)
 	}
+
+	// By another name, of which this registry is a mirror that the cluster declares.
+	upstream := "upstream.invalid/org/cat@" + strings.Split(canonical, "@")[1]
+	opts := Options{
+		PolicyFile:    writeFile(t, "policy.json", strings.Replace(policy, host, "upstream.invalid", 1)),
+		RegistriesDir: registriesDir,
+		Mirrors: func() []MirrorRule {
+			return []MirrorRule{{Source: "upstream.invalid", Mirrors: []Mirror{{Location: host}}, Blocked: true}}
+		},
+		RegistriesConf: writeFile(t, "registries.conf", fmt.Sprintf("[[registry]]\nlocation = %q\ninsecure = true\n", host)),
+	}
+	attachments = "docker:\n  upstream.invalid:\n    use-sigstore-attachments: true\n"
+	if err := os.WriteFile(filepath.Join(registriesDir, "upstream.yaml"), []byte(attachments), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = NewClient(opts).Pull(t.Context(), upstream)
+	wantError(t, err, KindUntrusted, "is not accepted") // It is signed as the mirror's.
+	sign(t, key, canonical, "upstream.invalid/org/cat")
+	leavesNothing(t, func() {
+		img, err := NewClient(opts).Pull(t.Context(), upstream)
+		if err != nil {
+			t.Errorf("the signature is good: %v", err)
+			return
+		}
+		_ = img.Close()
+	})
 }
 
 // What the library is told for signatures is what is configured.

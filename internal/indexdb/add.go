@@ -181,7 +181,7 @@ func (e *Editor) addToPackage(ctx context.Context, pkg string, bundles []*Bundle
 	if err := p.checkReached(pkg, state.members); err != nil {
 		return err
 	}
-	return writePlan(ctx, e.tx, state, p, opts.Mode == ModeReplaces)
+	return writePlan(ctx, e.tx, state, p)
 }
 
 // makeRoom refuses bundles that are in the index already, and removes those that may be

@@ -121,6 +121,9 @@ func TestReplacesVersions(t *testing.T) {
 			bundles: []given{{version: "0.22.2", channels: "x", replaces: "p.v0.15.0"}},
 			err:     "Invalid bundle p.v0.22.2, replaces nonexistent bundle p.v0.15.0",
 		},
+		"skips itself": {
+			bundles: []given{{version: "1.0.0", channels: "x", skips: "p.v1.0.0"}}, heads: "x=p.v1.0.0",
+		},
 		"stands above the head": {
 			bundles: []given{{version: "1.0.0", channels: "x", replaces: "p.v2.0.0"}, {version: "2.0.0", channels: "x"}},
 			err:     "add prunes bundle p.v1.0.0 (registry.example/p.v1.0.0) from package p, channel x: this may be due to incorrect channel head (p.v2.0.0)",
@@ -156,6 +159,9 @@ func TestReplacesVersions(t *testing.T) {
 			}
 			if got := d.query(`SELECT name || '=' || head_operatorbundle_name FROM channel ORDER BY 1`); got != c.heads {
 				t.Errorf("heads %s, want %s", got, c.heads)
+			}
+			if got := d.query(`SELECT count(*) FROM channel_entry e JOIN channel_entry t ON t.entry_id = e.replaces AND t.operatorbundle_name = e.operatorbundle_name`); got != "0" {
+				t.Errorf("%s entries lead to their own bundle", got)
 			}
 			d.sound()
 		})
@@ -212,6 +218,15 @@ func TestSemver(t *testing.T) {
 		"skips patches and their pre-releases, one batch": {
 			add: append([]given{{version: "0.9.3-rc1", channels: "alpha"}, {version: "0.9.3", channels: "alpha"}}, etcd...), mode: skipPatchMode,
 			want: []string{"    p.v0.6.1", "    p.v0.9.0", "    p.v0.9.2", "    p.v0.9.3 replaces p.v0.6.1 skips p.v0.9.0,p.v0.9.2,p.v0.9.3-rc1", "    p.v0.9.3-rc1"},
+		},
+		"skips patches of its own major version": {
+			before: etcd, add: []given{{version: "1.9.3", channels: "alpha"}}, mode: skipPatchMode,
+			want: []string{"    p.v0.6.1", "    p.v0.9.0 replaces p.v0.6.1", "    p.v0.9.2 replaces p.v0.9.0", "    p.v1.9.3 replaces p.v0.9.2"},
+		},
+		"what was skipped is skipped by the next patch, but for the chain": {
+			before: append(etcd[:2:2], given{version: "0.9.2", channels: "alpha", replaces: "p.v0.9.0", skips: "p.v0.6.1,p.v0.5.0"}),
+			add:    []given{{version: "0.9.3", channels: "alpha"}}, mode: skipPatchMode,
+			want: []string{"    p.v0.6.1", "    p.v0.9.0", "    p.v0.9.2", "    p.v0.9.3 replaces p.v0.6.1 skips p.v0.9.0,p.v0.9.2,p.v0.5.0"},
 		},
 		"a lower patch in skippatch": {
 			before: etcd, add: []given{{version: "0.9.1", channels: "alpha"}}, mode: skipPatchMode,
@@ -308,6 +323,12 @@ func TestAddWhatIsThere(t *testing.T) {
 	d.add(permissive, given{pkg: "q", version: "1.0.0", channels: "a"}, given{version: "1.0.0", channels: "a"})
 	d.expect("p default a", "  a", "    p.v1.0.0", "q default a", "  a", "    q.v1.0.0")
 	contains(t, d.warnings, "permissive mode enabled: Bundle registry.example/p.v1.0.0 already exists")
+	// Of what cannot be, nothing is left.
+	d.add(permissive, given{pkg: "r", version: "1.0.0", channels: "a", replaces: "r.none"})
+	contains(t, d.warnings, "Invalid bundle r.v1.0.0, replaces nonexistent bundle r.none")
+	if got := d.query(`SELECT name FROM operatorbundle ORDER BY 1`); got != "p.v1.0.0 q.v1.0.0" {
+		t.Errorf("bundles %s", got)
+	}
 	d.sound()
 }
 

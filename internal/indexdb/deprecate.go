@@ -170,7 +170,7 @@ func (e *Editor) truncate(ctx context.Context, pkg, name string) error {
 			return fmt.Errorf("package %s, channel %s: %w", pkg, channel, err)
 		}
 	}
-	if err := writePlan(ctx, e.tx, state, p, false); err != nil {
+	if err := writePlan(ctx, e.tx, state, p); err != nil {
 		return err
 	}
 	return e.deleteUnlisted(ctx, slices.Sorted(maps.Keys(tail)), func(bundle string) error {

@@ -35,7 +35,7 @@ var levelZero = []string{
 	`INSERT INTO package (name, default_channel) VALUES ('p', 'x')`,
 	`INSERT INTO channel (name, package_name, head_operatorbundle_name) VALUES ('x', 'p', 'p.v2')`,
 	`INSERT INTO channel_entry (entry_id, channel_name, package_name, operatorbundle_name, replaces, depth) VALUES
-		(1, 'x', 'p', 'p.v2', 4, 0), (2, 'x', 'p', 'skipped', NULL, 1), (3, 'x', 'p', 'p.v2', 2, 1), (4, 'x', 'p', 'p.v1', NULL, 2)`,
+		(1, 'x', 'p', 'p.v2', 4, 0), (2, 'x', 'p', 'a-skipped', NULL, 1), (3, 'x', 'p', 'p.v2', 2, 1), (4, 'x', 'p', 'p.v1', NULL, 2)`,
 	`INSERT INTO api (group_name, version, kind, plural) VALUES ('g', 'v1', 'Thing', 'things')`,
 	`INSERT INTO api_provider (group_name, version, kind, channel_entry_id) VALUES ('g', 'v1', 'Thing', 1), ('g', 'v1', 'Thing', 4)`,
 }
@@ -95,7 +95,7 @@ func TestMigrateFromEveryLevel(t *testing.T) {
 
 func (d *database) expectMigrated() {
 	d.t.Helper()
-	d.expect("p default x", "  x", "    p.v1", "    p.v2 replaces p.v1 skips skipped")
+	d.expect("p default x", "  x", "    p.v1", "    p.v2 replaces p.v1 skips a-skipped")
 	metas, err := d.metas()
 	if err != nil {
 		d.t.Fatal(err)
@@ -128,7 +128,7 @@ func (d *database) expectMigrated() {
 func TestMigratedRows(t *testing.T) {
 	d := atLevel(t, LatestLevel)
 	for query, want := range map[string]string{
-		`SELECT name || ':' || coalesce(replaces, '-') || ':' || coalesce(skips, '-') || ':' || coalesce(version, '-') || ':' || coalesce(skiprange, '-') FROM operatorbundle ORDER BY name`: "broken:-:-:-:- p.v1:-:-:1.0.0:<1.0.0 p.v2:p.v1:skipped:2.0.0:<2.0.0",
+		`SELECT name || ':' || coalesce(replaces, '-') || ':' || coalesce(skips, '-') || ':' || coalesce(version, '-') || ':' || coalesce(skiprange, '-') FROM operatorbundle ORDER BY name`: "broken:-:-:-:- p.v1:-:-:1.0.0:<1.0.0 p.v2:p.v1:a-skipped:2.0.0:<2.0.0",
 		`SELECT group_name || plural FROM api ORDER BY 1`:                                                                         "gthings hothers",
 		`SELECT operatorbundle_name || operatorbundle_version || coalesce(operatorbundle_path, '-') FROM api_provider ORDER BY 1`: "p.v11.0.0- p.v22.0.0-",
 		`SELECT operatorbundle_name FROM api_requirer ORDER BY 1`:                                                                 "p.v1 p.v2",

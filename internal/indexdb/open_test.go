@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -235,6 +236,29 @@ func TestEditIsAtomic(t *testing.T) {
 		}
 		same(t)
 	})
+	t.Run("changed by another, at the same time", func(t *testing.T) {
+		info, err := os.Stat(d.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, change := range map[string]func() error{
+			"another size": func() error { return os.WriteFile(d.path, append(before, 0), 0o640) },
+			"another file": func() error {
+				return errors.Join(os.WriteFile(d.path+"x", before, 0o640), os.Rename(d.path+"x", d.path))
+			},
+		} {
+			err := d.edit(func(e *Editor) error {
+				return errors.Join(add("2.0.0")(e), change(), os.Chtimes(d.path, info.ModTime(), info.ModTime()))
+			})
+			if !errors.Is(err, ErrChanged) {
+				t.Errorf("%s: error %v", name, err)
+			}
+			if err := errors.Join(os.WriteFile(d.path, before, 0o640), os.Chtimes(d.path, info.ModTime(), info.ModTime())); err != nil {
+				t.Fatal(err)
+			}
+		}
+		same(t)
+	})
 	t.Run("made by another", func(t *testing.T) {
 		fresh := newDatabase(t)
 		err := fresh.edit(func(e *Editor) error {
@@ -316,14 +340,16 @@ func TestReadOddRows(t *testing.T) {
 		warning string
 		err     string
 	}{
-		"no version":                      {run: []string{`UPDATE operatorbundle SET version = NULL WHERE name = 'p.v1.0.0'`}, want: head, warning: "has no version"},
-		"neither image nor content":       {run: []string{`UPDATE operatorbundle SET bundlepath = NULL, csv = NULL, bundle = NULL WHERE name = 'p.v1.0.0'`}, want: head, warning: "neither an image nor manifests"},
-		"content without an image":        {run: []string{`UPDATE operatorbundle SET bundlepath = NULL WHERE name = 'p.v1.0.0'`}, want: both},
-		"no such bundle":                  {run: []string{`DELETE FROM operatorbundle WHERE name = 'p.v1.0.0'`}, want: head},
-		"entries without names":           {run: []string{`INSERT INTO channel_entry (package_name, channel_name) VALUES ('p', 'a'), ('p', NULL), (NULL, NULL)`}, want: both},
-		"a package of no name":            {run: []string{`INSERT INTO package VALUES (NULL, NULL), ('', 'x')`}, want: both},
-		"entries of no package":           {run: []string{`INSERT INTO channel_entry (package_name, channel_name, operatorbundle_name) VALUES ('q', 'a', 'p.v1.0.0')`}, want: both, warning: `channels of package "q" passed over`},
-		"a package of no channel":         {run: []string{`INSERT INTO package VALUES ('q', 'x')`}, want: append(append([]string{}, both...), "q default x")},
+		"no version":                {run: []string{`UPDATE operatorbundle SET version = NULL WHERE name = 'p.v1.0.0'`}, want: head, warning: "has no version"},
+		"neither image nor content": {run: []string{`UPDATE operatorbundle SET bundlepath = NULL, csv = NULL, bundle = NULL WHERE name = 'p.v1.0.0'`}, want: head, warning: "neither an image nor manifests"},
+		"content without an image":  {run: []string{`UPDATE operatorbundle SET bundlepath = NULL WHERE name = 'p.v1.0.0'`}, want: both},
+		"no such bundle":            {run: []string{`DELETE FROM operatorbundle WHERE name = 'p.v1.0.0'`}, want: head},
+		"entries without names":     {run: []string{`INSERT INTO channel_entry (package_name, channel_name) VALUES ('p', 'a'), ('p', NULL), (NULL, NULL)`}, want: both},
+		"a package of no name":      {run: []string{`INSERT INTO package VALUES (NULL, NULL), ('', 'x')`}, want: both},
+		"entries of no package":     {run: []string{`INSERT INTO channel_entry (package_name, channel_name, operatorbundle_name) VALUES ('q', 'a', 'p.v1.0.0')`}, want: both, warning: `channels of package "q" passed over`},
+		"packages of no channel": {
+			run: []string{`INSERT INTO package VALUES ('q', 'x'), ('a', 'x')`}, want: slices.Concat([]string{"a default x"}, both, []string{"q default x"}),
+		},
 		"no head":                         {run: []string{`UPDATE channel SET head_operatorbundle_name = NULL`}, want: both},
 		"a head that is elsewhere":        {run: []string{`UPDATE channel SET head_operatorbundle_name = 'x'`}, want: both},
 		"entries in a circle":             {run: []string{`UPDATE channel_entry SET replaces = 1 WHERE entry_id = 2`}, want: []string{"p default a", "  a", "    p.v1.0.0 replaces p.v1.1.0", "    p.v1.1.0 replaces p.v1.0.0"}},

@@ -19,7 +19,10 @@ func threePackages(t *testing.T) *database {
 				g.replaces = pkg + ".v1.0.0"
 			}
 			b := g.bundle(t)
-			shared := API{"shared.example", "v1", "Shared", "shares"}
+			shared := API{"shared.example", "v1", "Shared", ""}
+			if pkg == "b" {
+				shared.Plural = "shares"
+			}
 			if pkg == "c" {
 				b.Requires = append(b.Requires, shared)
 			} else {
@@ -38,6 +41,9 @@ const apiGroups = `SELECT group_name FROM api ORDER BY 1`
 
 func TestRemovePackages(t *testing.T) {
 	d := threePackages(t)
+	if got := d.query(`SELECT plural FROM api WHERE kind = 'Shared'`); got != "shares" {
+		t.Errorf("plural %q", got)
+	}
 	remove := func(permissive bool, packages ...string) error {
 		return d.edit(func(e *Editor) error { return e.RemovePackages(context.Background(), packages, permissive) })
 	}
@@ -240,6 +246,25 @@ func TestDeprecateHeadOfTheDefaultChannel(t *testing.T) {
 	d.sound()
 }
 
+// Bundles that lead to each other are not below themselves.
+func TestDeprecateInACircle(t *testing.T) {
+	d := newDatabase(t)
+	d.add(replacesMode,
+		given{version: "1.0.0", channels: "a", defaultChannel: "a"},
+		given{version: "1.1.0", channels: "a,b", replaces: "p.v1.0.0"},
+		given{version: "1.2.0", channels: "a", replaces: "p.v1.1.0", defaultChannel: "a"},
+	)
+	d.run(`INSERT INTO channel_entry (channel_name, package_name, operatorbundle_name, replaces, depth)
+		SELECT 'b', 'p', 'p.v1.0.0', entry_id, 9 FROM channel_entry WHERE channel_name = 'b' AND operatorbundle_name = 'p.v1.1.0' LIMIT 1`)
+	if err := d.deprecate(DeprecateOptions{}, "registry.example/p.v1.1.0"); err != nil {
+		t.Fatal(err)
+	}
+	if got := d.query(`SELECT operatorbundle_name FROM deprecated`); got != "p.v1.1.0" {
+		t.Errorf("deprecated %q", got)
+	}
+	d.expect("p default a", "  a", "    p.v1.2.0 replaces p.v1.1.0")
+}
+
 func TestDeprecatePermissive(t *testing.T) {
 	d := chain(t)
 	if err := d.deprecate(DeprecateOptions{Permissive: true}, "unknown", "registry.example/p.v1.3.0", "registry.example/p.v1.1.0"); err != nil {
@@ -254,6 +279,7 @@ func TestAddAfterDeprecation(t *testing.T) {
 	for _, mode := range []Mode{ModeReplaces, ModeSemver, ModeSemverSkipPatch} {
 		t.Run(string(mode), func(t *testing.T) {
 			d := chain(t)
+			d.run(`UPDATE operatorbundle SET skips = 'p.v0.1.0' WHERE name = 'p.v1.1.0'`)
 			if err := d.deprecate(DeprecateOptions{}, "registry.example/p.v1.1.0"); err != nil {
 				t.Fatal(err)
 			}
@@ -264,6 +290,9 @@ func TestAddAfterDeprecation(t *testing.T) {
 				t.Errorf("deprecated %s", got)
 			}
 			d.sound()
+			if got := d.query(`SELECT count(*) FROM channel_entry WHERE operatorbundle_name = 'p.v0.1.0'`); got != "0" {
+				t.Error("a deprecated bundle skips")
+			}
 			// Below a deprecated bundle there is no place.
 			err := d.tryAdd(AddOptions{Mode: mode}, given{version: "1.0.5", channels: "stable"})
 			if err == nil || !strings.Contains(err.Error(), "add prunes bundle p.v1.0.5") {

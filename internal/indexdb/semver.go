@@ -115,13 +115,11 @@ func (s *semverPlanner) insert(channel string, m *member) error {
 		return err
 	}
 	graph.chain = slices.DeleteFunc(graph.chain, func(name string) bool { return slices.Contains(skips, name) })
-	// What left the chain leads nowhere any longer. The bundles to which nothing else leads
-	// are taken over.
+	// The bundles to which only those led that leave the chain are taken over.
 	orphans := s.inherited[channel]
 	delete(s.inherited, channel)
 	for _, name := range skips {
 		orphans = append(append(slices.Clone(orphans), graph.edges[name].replaces), graph.edges[name].skips...)
-		graph.edges[name] = edges{}
 	}
 	for _, name := range orphans {
 		if name != "" && name != m.name && !slices.Contains(graph.chain, name) && !slices.Contains(skips, name) {

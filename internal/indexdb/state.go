@@ -162,9 +162,8 @@ func splitNames(list string) []string {
 	return names
 }
 
-// writePlan lays down what a package is to become. Channels of the index that complete says
-// to be all there are, and the plan does not have, are removed.
-func writePlan(ctx context.Context, q querier, s *packageState, p *plan, complete bool) error {
+// writePlan lays down what a package is to become. Channels that are not in the plan stay.
+func writePlan(ctx context.Context, q querier, s *packageState, p *plan) error {
 	for _, m := range p.rewritten {
 		_, err := q.ExecContext(ctx, `UPDATE operatorbundle SET replaces = ?, skips = ? WHERE name = ?`, m.replaces, strings.Join(m.skips, ","), m.name)
 		if err != nil {
@@ -173,11 +172,6 @@ func writePlan(ctx context.Context, q querier, s *packageState, p *plan, complet
 	}
 	if _, err := q.ExecContext(ctx, `DELETE FROM package WHERE name = ?`, s.name); err != nil {
 		return err
-	}
-	if complete {
-		if _, err := q.ExecContext(ctx, `DELETE FROM channel WHERE package_name = ?`, s.name); err != nil {
-			return err
-		}
 	}
 	for _, channel := range slices.Sorted(maps.Keys(p.channels)) {
 		if err := writeChannel(ctx, q, s.name, channel, p.channels[channel]); err != nil {

@@ -32,7 +32,7 @@ func substitute(members map[string]*member) ([]*member, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		m := members[name]
-		if line := lineOf[m.replaces]; line != nil && !slices.Contains(line, name) {
+		if line := lineOf[m.replaces]; line != nil {
 			m.replaces = line[len(line)-1]
 			m.skips = slices.DeleteFunc(m.skips, func(skip string) bool { return skip == m.replaces })
 		}

@@ -20,7 +20,9 @@ func TestSubstitute(t *testing.T) {
 		// add are batches.
 		add  [][]given
 		want []string
-		err  string
+		// skips is what the head's row says.
+		skips string
+		err   string
 	}{
 		"of the head": {
 			add: [][]given{three, {{version: "1.2.0+1", channels: "a", replaces: "p.v1.1.0", substitutesFor: "p.v1.2.0"}}},
@@ -81,6 +83,16 @@ func TestSubstitute(t *testing.T) {
 			},
 			want: []string{"    p.v1.1.0+1 skips p.v1.1.0", "    p.v1.2.0 replaces p.v1.1.0+1"},
 		},
+		"of one that is replaced and skipped": {
+			add: [][]given{
+				three[:2], {{version: "1.2.0", channels: "a", replaces: "p.v1.1.0", skips: "p.v1.1.0,p.v1.1.0+1"}},
+				{{version: "1.1.0+1", channels: "a", substitutesFor: "p.v1.1.0"}},
+			},
+			want: []string{
+				"    p.v1.0.0", "    p.v1.1.0", "    p.v1.1.0+1 replaces p.v1.0.0 skips p.v1.1.0", "    p.v1.2.0 replaces p.v1.1.0+1 skips p.v1.1.0",
+			},
+			skips: "p.v1.1.0",
+		},
 		"two of the same version": {
 			add: [][]given{three, {
 				{name: "x", version: "1.1.0+1", channels: "a", substitutesFor: "p.v1.1.0"},
@@ -115,6 +127,9 @@ func TestSubstitute(t *testing.T) {
 				d.sound()
 			}
 			d.expect(append([]string{"p default a", "  a"}, c.want...)...)
+			if got := d.query(`SELECT skips FROM operatorbundle WHERE name = 'p.v1.2.0'`); c.skips != "" && got != c.skips {
+				t.Errorf("the head skips %s, want %s", got, c.skips)
+			}
 		})
 	}
 }

@@ -4,15 +4,20 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"io"
+	"log"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-containerregistry/pkg/registry"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -126,22 +131,14 @@ func asCatalogd(t *testing.T, c client.Client, config *rest.Config) *rest.Config
 	return limited
 }
 
-// startWatcher runs a watcher in a manager.
-func startWatcher(t *testing.T, config *rest.Config) *watcher {
+// startManager runs a manager with what the function adds to it.
+func startManager(t *testing.T, config *rest.Config, add func(ctrl.Manager)) {
 	t.Helper()
 	mgr, err := ctrl.NewManager(config, ctrl.Options{Scheme: env.Scheme(t, addAll), Metrics: metricsserver.Options{BindAddress: "0"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	served, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := newWatcher(mgr.GetCache(), served, mgr.GetEventRecorder("test"), logr.Discard())
-	w.every = 20 * time.Millisecond
-	if err := mgr.Add(w); err != nil {
-		t.Fatal(err)
-	}
+	add(mgr)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- mgr.Start(ctx) }()
@@ -149,6 +146,23 @@ func startWatcher(t *testing.T, config *rest.Config) *watcher {
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// startWatcher runs a watcher that looks often.
+func startWatcher(t *testing.T, config *rest.Config) *watcher {
+	t.Helper()
+	var w *watcher
+	startManager(t, config, func(mgr ctrl.Manager) {
+		served, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w = newWatcher(mgr.GetCache(), served, mgr.GetEventRecorder("test"), logr.Discard())
+		w.every = 20 * time.Millisecond
+		if err := mgr.Add(w); err != nil {
+			t.Fatal(err)
 		}
 	})
 	if err := w.Wait(t.Context()); err != nil {
@@ -267,6 +281,74 @@ func awaitEvent(t *testing.T, c client.Client, name, text string) {
 			return e.Regarding.Name == name && e.Reason == reasonInvalid && e.Type == corev1.EventTypeWarning && strings.Contains(e.Note, text)
 		})
 	})
+}
+
+// An image of a registry that cannot be reached comes from the mirror that the cluster
+// declares for it, at once and as far as it is declared.
+func TestPullsByDeclaredMirrors(t *testing.T) {
+	config := env.Start(t)
+	c := env.Client(t, addAll)
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	t.Cleanup(server.Close)
+	host := strings.TrimPrefix(server.URL, "http://")
+	built, err := image.Build(image.CatalogSpec(fstest.MapFS{"a/catalog.yaml": {Data: []byte("name: a")}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := image.NewClient(image.Options{}).Push(t.Context(), host+"/copy/org/cat:v1", nil, built); err != nil {
+		t.Fatal(err)
+	}
+	var puller *Puller
+	startManager(t, config, func(mgr ctrl.Manager) {
+		if puller, err = Setup(mgr, Options{}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	pull := func(ref string) error {
+		img, err := puller.Pull(t.Context(), ref)
+		if err == nil {
+			err = img.Close()
+		}
+		return err
+	}
+	const tagged = "upstream.invalid/org/cat:v1"
+	digested := "upstream.invalid/org/cat@" + built.Digest()
+	if err := pull(digested); err == nil {
+		t.Error("it was pulled from a registry that does not exist")
+	}
+	digests := &configv1.ImageDigestMirrorSet{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"},
+		Spec: configv1.ImageDigestMirrorSetSpec{ImageDigestMirrors: []configv1.ImageDigestMirrors{
+			{Source: "upstream.invalid/org", Mirrors: []configv1.ImageMirror{configv1.ImageMirror(host + "/copy/org")}, MirrorSourcePolicy: configv1.NeverContactSource},
+		}},
+	}
+	if err := c.Create(t.Context(), digests); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is pulled by digest", func() bool { return pull(digested) == nil })
+	if err := pull(tagged); err == nil || !strings.Contains(err.Error(), "the registry upstream.invalid/org is blocked") {
+		t.Errorf("by tag: %v", err)
+	}
+	tags := &configv1.ImageTagMirrorSet{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"},
+		Spec: configv1.ImageTagMirrorSetSpec{ImageTagMirrors: []configv1.ImageTagMirrors{
+			{Source: "upstream.invalid/org", Mirrors: []configv1.ImageMirror{configv1.ImageMirror(host + "/copy/org")}},
+		}},
+	}
+	if err := c.Create(t.Context(), tags); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is pulled by tag", func() bool { return pull(tagged) == nil })
+	resolved, err := puller.Resolve(t.Context(), tagged)
+	if err != nil || resolved != digested {
+		t.Errorf("resolved to %s (%v), want %s", resolved, err, digested)
+	}
+	for _, object := range []client.Object{digests, tags} {
+		if err := c.Delete(t.Context(), object); err != nil {
+			t.Error(err)
+		}
+	}
+	eventually(t, "it is not pulled any more", func() bool { return pull(digested) != nil })
 }
 
 // What the CRDs refuse cannot get into the cluster in the first place.

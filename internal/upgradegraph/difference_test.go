@@ -11,7 +11,9 @@ import (
 
 func TestCompare(t *testing.T) {
 	entry := func(name, replaces string) fbc.ChannelEntry { return fbc.ChannelEntry{Name: name, Replaces: replaces} }
-	graph := func(channels ...fbc.Channel) *upgradegraph.Graph { return upgradegraph.New("p", channels, versionInName) }
+	graph := func(channels ...fbc.Channel) *upgradegraph.Graph {
+		return upgradegraph.New("p", channels, versionInName)
+	}
 	old := graph(channel("stable", entry("p.v1.0.0", ""), entry("p.v1.1.0", "p.v1.0.0")))
 	for name, test := range map[string]struct {
 		from, to *upgradegraph.Graph

@@ -15,12 +15,12 @@ import (
 // a skipRange dotted; what is deprecated is filled.
 func WriteDOT(w io.Writer, drawings ...Drawing) error {
 	b := bufio.NewWriter(w)
-	b.WriteString("digraph catalog {\n  rankdir=LR;\n  node [shape=box, fontname=\"sans-serif\"];\n")
+	fmt.Fprint(b, "digraph catalog {\n  rankdir=LR;\n  node [shape=box, fontname=\"sans-serif\"];\n")
 	for _, lane := range lanes(drawings) {
 		id := quoteDOT("cluster " + lane.pkg + " " + lane.channel)
 		fmt.Fprintf(b, "  subgraph %s {\n    label=%s;\n", id, quoteDOT(lane.title()))
 		if lane.deprecated {
-			b.WriteString("    style=filled; fillcolor=\"#DCD0FF\";\n")
+			fmt.Fprint(b, "    style=filled; fillcolor=\"#DCD0FF\";\n")
 		}
 		node := func(name string) string { return quoteDOT(lane.pkg + " " + lane.channel + " " + name) }
 		for _, stop := range lane.stops {
@@ -33,9 +33,9 @@ func WriteDOT(w io.Writer, drawings ...Drawing) error {
 		for _, edge := range lane.edges {
 			fmt.Fprintf(b, "    %s -> %s%s;\n", node(edge.From), node(edge.To), styleDOT(edge))
 		}
-		b.WriteString("  }\n")
+		fmt.Fprint(b, "  }\n")
 	}
-	b.WriteString("}\n")
+	fmt.Fprint(b, "}\n")
 	if err := b.Flush(); err != nil {
 		return fmt.Errorf("write the drawing: %w", err)
 	}

@@ -40,11 +40,11 @@ func WriteSVG(w io.Writer, drawings ...Drawing) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintf(b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img">`,
 		width, height+2*svgMargin, width, height+2*svgMargin)
-	b.WriteString("<title>Upgrade graph</title>" + svgStyle + "\n")
+	fmt.Fprint(b, "<title>Upgrade graph</title>"+svgStyle+"\n")
 	for _, c := range columns {
 		c.write(b)
 	}
-	b.WriteString("</svg>\n")
+	fmt.Fprint(b, "</svg>\n")
 	if err := b.Flush(); err != nil {
 		return fmt.Errorf("write the drawing: %w", err)
 	}
@@ -104,7 +104,7 @@ func (c svgColumn) writeStop(b *bufio.Writer, s stop) {
 	if note := s.note(); note != "" {
 		fmt.Fprintf(b, `<text class="n" x="%d" y="%d">%s</text>`, c.x+svgMargin+c.box+svgArc, y+15, escapeXML(note))
 	}
-	b.WriteByte('\n')
+	fmt.Fprintln(b)
 }
 
 // writeEdge draws an arc at the right of the boxes: the farther it leads, the wider.
@@ -138,4 +138,3 @@ func escapeXML(text string) string {
 	_ = xml.EscapeText(&b, []byte(text)) // a strings.Builder takes everything
 	return b.String()
 }
-

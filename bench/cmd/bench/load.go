@@ -25,13 +25,14 @@ type load struct {
 	rate float64
 	// p50 and p99 are the milliseconds that one takes, sorted, with nobody else asking.
 	p50, p99 float64
-	// bytes is the average size of a body as it was sent.
-	bytes float64
+	// bytes is the average size of a body as it was sent, and cpu the milliseconds of
+	// processor time that the server took for one.
+	bytes, cpu float64
 }
 
 func (l load) print(what string) {
-	fmt.Printf("%-62s %8.0f requests/s  p50 %7.2f ms  p99 %7.2f ms  %9.0f bytes each, %5.2f GB/s\n",
-		what, l.rate, l.p50, l.p99, l.bytes, l.rate*l.bytes/1e9)
+	fmt.Printf("%-62s %8.0f requests/s  p50 %7.2f ms  p99 %7.2f ms  %9.0f bytes and %6.3f ms of the server's processor time each, %5.2f GB/s\n",
+		what, l.rate, l.p50, l.p99, l.bytes, l.cpu, l.rate*l.bytes/1e9)
 }
 
 // client makes a client that keeps one connection, over HTTP/1.1 and TLS.
@@ -42,10 +43,14 @@ func client(roots *x509.CertPool) *http.Client {
 	}}
 }
 
-// measureLoad asks for URLs in turn, first with one connection and then with several. The
-// clients are in this process, so that they share the machine with the server.
-func measureLoad(ctx context.Context, roots *x509.CertPool, encoding string, urls []string) (load, error) {
+// measureLoad asks a server for URLs in turn, first with one connection and then with
+// several. The clients are in this process, so that they share the machine with the server.
+func measureLoad(ctx context.Context, pid int, roots *x509.CertPool, encoding string, urls []string) (load, error) {
 	var l load
+	before, err := processorSeconds(pid)
+	if err != nil {
+		return l, err
+	}
 	alone, _, err := ask(ctx, roots, encoding, urls, 0)
 	if err != nil {
 		return l, err
@@ -76,7 +81,9 @@ func measureLoad(ctx context.Context, roots *x509.CertPool, encoding string, url
 		bytes += r.bytes
 	}
 	l.rate, l.bytes = float64(count)/seconds, float64(bytes)/float64(max(count, 1))
-	return l, err
+	after, cpuErr := processorSeconds(pid)
+	l.cpu = (after - before) * 1000 / float64(max(count+len(alone), 1))
+	return l, errors.Join(err, cpuErr)
 }
 
 // ask asks for URLs in turn, from one of them on, and gives the milliseconds that each

@@ -295,7 +295,7 @@ func (d *catalogd) measureReading(ctx context.Context, what string) error {
 		{"bundles of a package without metadata", "identity", metas("schema=olm.bundle&package=PACKAGE&fields=-properties[olm.csv.metadata]")},
 		{"channels of a package", "identity", metas("schema=olm.channel&package=PACKAGE")},
 	} {
-		measured, err := measureLoad(ctx, d.roots, kind.encoding, kind.urls)
+		measured, err := measureLoad(ctx, d.cmd.Process.Pid, d.roots, kind.encoding, kind.urls)
 		if err != nil {
 			return err
 		}

@@ -145,5 +145,3 @@ func TestCompare(t *testing.T) {
 		t.Errorf("two equal catalogs differ: %+v", same)
 	}
 }
-
-func kettle_(t *testing.T) string { t.Helper(); return kettle }

@@ -49,7 +49,8 @@ func (d Delivery) deliver(ctx context.Context, registry Registry, progress repor
 	if d.Push == "" {
 		return "", nil
 	}
-	return registry.Client(d.Push).Push(ctx, d.Push, nil, built)
+	defer begin(progress, d.Push, "pushing")()
+	return registry.Client(d.Push).Push(ctx, d.Push, pushing(progress, d.Push), built)
 }
 
 // WriteArchive writes images, as one OCI archive under a reference, to a file. A failure

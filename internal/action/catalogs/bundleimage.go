@@ -98,7 +98,7 @@ type OpenBundle struct {
 func (a *OpenBundle) Run(ctx context.Context, look func(fs.FS) error) error {
 	dir := a.Ref
 	if info, err := os.Stat(a.Ref); err != nil || !info.IsDir() {
-		pulled, remove, err := pullAll(ctx, a.Registry, a.Ref)
+		pulled, remove, err := pullAll(ctx, a.Registry, a.Progress, a.Ref)
 		if err != nil {
 			return err
 		}
@@ -114,10 +114,11 @@ func (a *OpenBundle) Run(ctx context.Context, look func(fs.FS) error) error {
 }
 
 // pullAll unpacks all of an image, and gives the folder. The returned function removes it.
-func pullAll(ctx context.Context, registry Registry, ref string) (string, func(), error) {
+func pullAll(ctx context.Context, registry Registry, progress report.Progress, ref string) (string, func(), error) {
 	if err := checkReference(ref); err != nil {
 		return "", nil, fmt.Errorf("failed to pull image %q: %w", ref, err)
 	}
+	defer begin(progress, ref, "pulling")()
 	client := registry.Client(ref)
 	pulled, err := client.Pull(ctx, ref)
 	if err != nil {

@@ -48,7 +48,7 @@ func (a *RenderComposite) Run(ctx context.Context) error {
 		return fmt.Errorf("rendering template: %w", err)
 	}
 	outputs, err := composite.Build(ctx, template.Builders{
-		Renderer:      &bundleRenderer{registry: a.Registry, progress: a.Progress},
+		Renderer:      &bundleRenderer{registry: a.Registry, progress: &lanes{to: a.Progress}},
 		Open:          func(name string) (io.ReadCloser, error) { return os.Open(name) },
 		AllowCommands: a.AllowCommands,
 		Run:           runCommand,

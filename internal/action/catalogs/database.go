@@ -66,7 +66,7 @@ func (a *AddBundles) apply(ctx context.Context, e *indexdb.Editor) error {
 }
 
 func (a *AddBundles) load(ctx context.Context, ref string) (indexdb.Bundle, error) {
-	s, err := openSource(ctx, a.Registry, ref, bundleImage)
+	s, err := openSource(ctx, a.Registry, a.Progress, ref, bundleImage)
 	if err != nil {
 		return indexdb.Bundle{}, fmt.Errorf("bundle %q: %w", ref, err)
 	}

@@ -74,7 +74,7 @@ func (a *EditIndex) Run(ctx context.Context) (string, error) {
 		}
 	}
 	if a.From != "" {
-		if err := extractIndex(ctx, a.Registry, a.From, database); err != nil {
+		if err := extractIndex(ctx, a.Registry, a.Progress, a.From, database); err != nil {
 			return "", err
 		}
 	}
@@ -126,10 +126,11 @@ func (m IndexImage) writeDockerfile(name string) error {
 }
 
 // extractIndex copies the SQLite catalog of an index image to a file.
-func extractIndex(ctx context.Context, registry Registry, ref, to string) error {
+func extractIndex(ctx context.Context, registry Registry, progress report.Progress, ref, to string) error {
 	if err := checkReference(ref); err != nil {
 		return fmt.Errorf("failed to pull image %q: %w", ref, err)
 	}
+	defer begin(progress, ref, "pulling")()
 	client := registry.Client(ref)
 	pulled, err := client.Pull(ctx, ref)
 	if err != nil {
@@ -188,7 +189,7 @@ func (a *ExportIndex) Run(ctx context.Context) error {
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // it was only read
 	database := filepath.Join(dir, databaseName)
-	if err := extractIndex(ctx, a.Registry, a.Index, database); err != nil {
+	if err := extractIndex(ctx, a.Registry, a.Progress, a.Index, database); err != nil {
 		return err
 	}
 	index, err := indexdb.Open(ctx, database, databaseOptions(a.Progress))
@@ -196,12 +197,18 @@ func (a *ExportIndex) Run(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = index.Close() }() // it was only read
-	return indexdb.Export{Index: index, Packages: a.Packages, Folder: a.Dir, Fetch: a.fetch}.Run(ctx)
+	pulls := &lanes{to: a.Progress}
+	fetch := func(ctx context.Context, ref, folder string) error {
+		progress, end := pulls.add()
+		defer end()
+		return a.fetch(ctx, progress, ref, folder)
+	}
+	return indexdb.Export{Index: index, Packages: a.Packages, Folder: a.Dir, Fetch: fetch}.Run(ctx)
 }
 
 // fetch writes the manifests of a bundle image into a folder.
-func (a *ExportIndex) fetch(ctx context.Context, ref, folder string) error {
-	s, err := openSource(ctx, a.Registry, ref, bundleImage)
+func (a *ExportIndex) fetch(ctx context.Context, progress report.Progress, ref, folder string) error {
+	s, err := openSource(ctx, a.Registry, progress, ref, bundleImage)
 	if err != nil {
 		return err
 	}

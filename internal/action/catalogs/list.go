@@ -23,7 +23,7 @@ type List struct {
 
 // Run gives the packages, by name.
 func (a *List) Run(ctx context.Context) ([]*fbc.ModelPackage, error) {
-	s, err := openSource(ctx, a.Registry, a.Ref, anyCatalog)
+	s, err := openSource(ctx, a.Registry, a.Progress, a.Ref, anyCatalog)
 	if errors.Is(err, errNotAllowed) {
 		return nil, fmt.Errorf("cannot list non-index %q", a.Ref)
 	}

@@ -35,7 +35,7 @@ func (a *Migrate) Run(ctx context.Context) error {
 	} else if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	s, err := openSource(ctx, a.Registry, a.Ref, anyCatalog)
+	s, err := openSource(ctx, a.Registry, a.Progress, a.Ref, anyCatalog)
 	if err != nil {
 		return fmt.Errorf("render catalog image: render reference %q: %w", a.Ref, err)
 	}

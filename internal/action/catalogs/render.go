@@ -52,7 +52,7 @@ func (a *Render) index(ctx context.Context) (*fbc.Index, func(), error) {
 		}
 	}
 	for _, ref := range a.Refs {
-		s, err := openSource(ctx, a.Registry, ref, anything)
+		s, err := openSource(ctx, a.Registry, a.Progress, ref, anything)
 		if err == nil {
 			closers = append(closers, s.close)
 			err = a.add(ctx, index, s, ref)

@@ -41,7 +41,7 @@ func (a *RenderGraph) Run(ctx context.Context, w io.Writer) error {
 }
 
 func (a *RenderGraph) read(ctx context.Context, ref string, edges graphs) error {
-	s, err := openSource(ctx, a.Registry, ref, anyCatalog)
+	s, err := openSource(ctx, a.Registry, a.Progress, ref, anyCatalog)
 	if err != nil {
 		return err
 	}

@@ -55,10 +55,11 @@ type source struct {
 
 // openSource opens a reference: a path that exists, or else an image. What is not among
 // the allowed kinds is refused.
-func openSource(ctx context.Context, registry Registry, ref string, allowed kind) (*source, error) {
+func openSource(ctx context.Context, registry Registry, progress report.Progress, ref string, allowed kind) (*source, error) {
 	info, err := os.Stat(ref)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		defer begin(progress, ref, "pulling")()
 		return openImage(ctx, registry, ref, allowed)
 	case err != nil:
 		return nil, err

@@ -42,7 +42,7 @@ func (a *RenderTemplate) Run(ctx context.Context, w io.Writer) error {
 			return fmt.Errorf("auto-detecting template type: %w", err)
 		}
 	}
-	renderer := &bundleRenderer{registry: a.Registry, progress: a.Progress, last: a.Migration}
+	renderer := &bundleRenderer{registry: a.Registry, progress: &lanes{to: a.Progress}, last: a.Migration}
 	metas, err := template.Render(ctx, kind, input, renderer)
 	if err != nil {
 		return fmt.Errorf("rendering template: %w", err)
@@ -70,10 +70,10 @@ func WriteMetas(ctx context.Context, metas []fbc.Meta, format fbc.Format, progre
 	return writeIndex(ctx, index, format, bundle.MigrateNone, progress, w)
 }
 
-// bundleRenderer reads bundles from their images, for templates.
+// bundleRenderer reads bundles from their images, for templates: several at once.
 type bundleRenderer struct {
 	registry Registry
-	progress report.Progress
+	progress *lanes
 	last     bundle.Migration
 }
 
@@ -87,12 +87,14 @@ func (r *bundleRenderer) Render(ctx context.Context, image string) ([]template.B
 }
 
 func (r *bundleRenderer) render(ctx context.Context, image string) (template.Bundle, error) {
-	s, err := openSource(ctx, r.registry, image, bundleImage)
+	progress, end := r.progress.add()
+	defer end()
+	s, err := openSource(ctx, r.registry, progress, image, bundleImage)
 	if err != nil {
 		return template.Bundle{}, err
 	}
 	defer s.close()
-	blob, err := readBundle(s, image, nil, r.progress)
+	blob, err := readBundle(s, image, nil, progress)
 	if err != nil {
 		return template.Bundle{}, err
 	}

@@ -32,7 +32,7 @@ func (a *UnpackBundle) Run(ctx context.Context) error {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
-	dir, remove, err := pullAll(ctx, a.Registry, a.Ref)
+	dir, remove, err := pullAll(ctx, a.Registry, a.Progress, a.Ref)
 	if err != nil {
 		return err
 	}

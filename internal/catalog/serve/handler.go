@@ -79,11 +79,7 @@ func (h *handler) answering(endpoint string, next func(*response, *http.Request)
 		if methods(w, r) {
 			next(w, r)
 		}
-		if w.cork != nil {
-			if err := w.cork.release(); err != nil && w.err == nil {
-				w.err = err
-			}
-		}
+		w.end()
 		if w.err != nil {
 			h.log.V(1).Info("Sending a catalog was cut off", "catalog", w.catalog, "endpoint", endpoint, "error", w.err.Error())
 			// The status is sent: only a broken connection tells the client that the body is

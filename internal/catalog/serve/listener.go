@@ -118,6 +118,12 @@ func (c *corkedConn) hold() {
 	}
 }
 
+func (c *corkedConn) isHeld() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.held
+}
+
 // release sends what was gathered, and gathers no more.
 func (c *corkedConn) release() error {
 	c.mu.Lock()

@@ -54,7 +54,7 @@ func (w *response) patience() error {
 
 // Write sends a chunk or several.
 func (w *response) Write(p []byte) (int, error) {
-	if w.cork != nil && len(p) >= chunkBytes/4 {
+	if w.cork != nil {
 		w.cork.hold()
 	}
 	written := 0
@@ -64,6 +64,21 @@ func (w *response) Write(p []byte) (int, error) {
 		if err != nil || written == len(p) {
 			return written, err
 		}
+	}
+}
+
+// end sends what was gathered of the answer.
+func (w *response) end() {
+	if w.cork == nil || !w.cork.isHeld() {
+		return
+	}
+	var err error
+	if w.err == nil {
+		// What net/http has buffered goes along, in the same system call.
+		err = w.control.Flush()
+	}
+	if err = errors.Join(err, w.cork.release()); err != nil && w.err == nil {
+		w.err = err
 	}
 }
 

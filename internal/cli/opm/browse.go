@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -78,7 +79,7 @@ func printFound(cmd *cobra.Command, format string, found []browse.Found) error {
 		}
 		row := []string{f.Name, f.DisplayName, f.DefaultChannel, version, strings.Join(f.Where, ", ")}
 		if format == terminal.FormatWide {
-			row = append(row, f.Provider, fmt.Sprint(len(f.Channels)), fmt.Sprint(len(f.Bundles)))
+			row = append(row, f.Provider, strconv.Itoa(len(f.Channels)), strconv.Itoa(len(f.Bundles)))
 		}
 		rows = append(rows, row)
 	}
@@ -167,7 +168,7 @@ func channelRows(p *browse.Package) [][]string {
 		if c.Name == p.DefaultChannel {
 			note = strings.TrimSuffix("default; "+note, "; ")
 		}
-		rows = append(rows, []string{c.Name, strings.Join(c.Heads, ","), fmt.Sprint(c.Entries), note})
+		rows = append(rows, []string{c.Name, strings.Join(c.Heads, ","), strconv.Itoa(c.Entries), note})
 	}
 	return rows
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mainstay-dev/mainstay/internal/action/catalogs"
 	"github.com/mainstay-dev/mainstay/internal/action/publish"
+	"github.com/mainstay-dev/mainstay/internal/image"
 )
 
 // images is a registry, and what was asked of it.
@@ -56,12 +57,30 @@ func startImages(t *testing.T) *images {
 	return i
 }
 
+// pushSpec pushes an image of any kind.
+func pushSpec(t *testing.T, ref string, spec image.Spec) {
+	t.Helper()
+	built, err := image.Build(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (catalogs.Registry{}).Client(ref).Push(t.Context(), ref, nil, built); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // What commands on images write.
 func TestImages(t *testing.T) {
 	i := startImages(t)
+	pushSpec(t, i.address+"/bare:v1", image.Spec{Layers: []image.Layer{{Files: []image.File{{Path: "/x"}}}}})
+	pushSpec(t, i.address+"/labelled:v1", image.Spec{Labels: map[string]string{"b": "2", "a": "1"}, Layers: []image.Layer{{Files: []image.File{{Path: "/x"}}}}})
+	pushSpec(t, i.address+"/lost:v1", image.Spec{Labels: map[string]string{image.LabelConfigs: "/configs"}, Layers: []image.Layer{{Files: []image.File{{Path: "/x"}}}}})
 	for name, line := range map[string]string{
 		"render-bundle":     "render ADDRESS/kettle:v0.1.0",
 		"render-migrated":   "render ADDRESS/kettle:v0.1.0 --migrate-level bundle-object-to-csv-metadata -o yaml",
+		"render-bare":       "render ADDRESS/bare:v1",
+		"render-labelled":   "render ADDRESS/labelled:v1",
+		"render-lost":       "render ADDRESS/lost:v1",
 		"render-not-there":  "render ADDRESS/pan:v1",
 		"render-template":   "render ADDRESS/kettle:v0.1.0 --image-ref-template other.example.com/x:v1 --migrate -o yaml",
 		"list-packages":     "alpha list packages ADDRESS/catalog:v1",

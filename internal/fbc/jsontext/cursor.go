@@ -64,6 +64,7 @@ func (c *Cursor) Open() bool {
 	c.at++
 	switch c.Kind() {
 	case 0:
+		c.lost()
 		return false
 	case '}', ']':
 		c.at++
@@ -75,17 +76,23 @@ func (c *Cursor) Open() bool {
 // More goes on after a value in an object or a list, or out of it: it tells whether there
 // is another.
 func (c *Cursor) More() bool {
-	switch c.Kind() {
+	kind := c.Kind()
+	c.at++
+	switch kind {
 	case ',':
-		c.at++
-		return c.at < len(c.Text)
+		if c.at < len(c.Text) {
+			return true
+		}
+		c.lost()
 	case '}', ']':
-		c.at++
 	default:
-		c.at = len(c.Text) + 1
+		c.lost()
 	}
 	return false
 }
+
+// lost notes that the text is not compact: nothing comes after it.
+func (c *Cursor) lost() { c.at = len(c.Text) + 1 }
 
 // Done tells whether all of the text was gone through, and it was one value that Open,
 // More, Key and Value could follow.

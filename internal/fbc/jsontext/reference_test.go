@@ -37,6 +37,7 @@ var seeds = []string{
 	`{"\u0062":1,"a":2,"b":3}`, `{"a\"":1,"a!":2}`, `{"\u2028":1,"z":2}`, "{\"\u2028\":1,\"\\t\":2,\"é\":3,\"e\":4}",
 	`"\u003c\u003E\/\"\\\b\f\n\r\t\u0008\u000c\u0001\u001f\u007f"`, `"\ud800"`, `"\ud800\`, `"\ud800\u00`, `"\ud83d\ude00\ud800\udc00\ud800x\ude00\ud800\u0041"`,
 	"\"\u2028\u2029\ufffd😀é\x7f\"", "\"a\xffb\xc0\xafc\xed\xa0\x80\"", "\"a\tb\"", `"abc`, `"abc\`, `"abc\u12`, `"abc\u12g4"`, `"\x"`,
+	`" "`, `"\ud800\bdc00"`, `"\ud800udc00 "`, `{"a":{"b":"}],{["},"c":["]","\\",{"\"]":"["}]}`, `{"b":1,"a!":1,"a":2}`, `"\u00ff\u00FF\uaAfF"`, "\"\u0080\"", "\u0080\n", `9`, `[9]`,
 	`{`, `{"a"`, `{"a":`, `{"a":1`, `{"a":1,`, `{"a":1,}`, `{"a" 1}`, `{1:2}`, `{"a":1 "b"}`, `[1,`, `[1,]`, `[1 2]`, `[,]`,
 	`tru`, `trux`, `nul`, `falsy`, `-`, `-x`, `01`, `1.`, `1.x`, `1e`, `1e+`, `1ex`, `.5`, `+1`, `'a'`, "", "  ", "\xff", "\x00", "]", "}",
 	`{"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\/aaaaaaaaaaaaaaaaa":"bbbbbbbbbbbbbbbbbbbb\n\n\n\n bbbbbbbbbbbbbbbbb",        "a"   :   [   ]   }`,
@@ -225,4 +226,50 @@ func FuzzPieces(f *testing.F) {
 			t.Errorf("Indent(%q) lost something: %q", text, got)
 		}
 	})
+}
+
+func TestCompactKeepsTheDepth(t *testing.T) {
+	for text, want := range map[string]bool{`[[{}]]`: true, `[[{"a":[]}]]`: false, `{"a":{"b":[]}}`: true, `{"a":{"b":{"c":{}}}}`: false, `[[],[[]],{"a":{}}]`: true} {
+		_, _, err := jsontext.Compact(nil, []byte(text), 3)
+		if (err == nil) != want || err != nil && !errors.Is(err, jsontext.ErrTooDeep) {
+			t.Errorf("%s three deep: %v", text, err)
+		}
+	}
+	deep := strings.Repeat("[", jsontext.DefaultDepth)
+	for text, want := range map[string]error{deep + "[": jsontext.ErrTooDeep, deep: jsontext.ErrTruncated} {
+		if _, _, err := jsontext.Compact(nil, []byte(text), 0); !errors.Is(err, want) {
+			t.Errorf("error is %v, want %v", err, want)
+		}
+	}
+}
+
+func TestCompactObjectWantsAnObject(t *testing.T) {
+	for _, text := range []string{"", "  ", "[]", "null", `"{}"`} {
+		if _, _, _, err := jsontext.CompactObject(nil, []byte(text), 0, nil); err == nil {
+			t.Errorf("%q is read as an object", text)
+		}
+	}
+}
+
+func TestCursorTellsWhatIsNotCompact(t *testing.T) {
+	for text, want := range map[string]bool{
+		`{"a":1,"b":[]}`: true, `{}`: true, `{"a":"" ,"b":2}`: false, `{"a":1}x`: false, `{"a":1`: false, `{"a":1,`: false, `{`: false,
+	} {
+		c := jsontext.Cursor{Text: []byte(text)}
+		for more := c.Open(); more; more = c.More() {
+			c.Key()
+			c.Value()
+		}
+		if c.Done() != want {
+			t.Errorf("%s is gone through: %t, want %t", text, c.Done(), want)
+		}
+	}
+}
+
+func TestAppendUnquoted(t *testing.T) {
+	for quoted, want := range map[string]string{`""`: "x", `"a"`: "xa", `"a\n\\\"\u2028\t\b\f\r\u0001é"`: "xa\n\\\"\u2028\t\b\f\r\x01é", `"`: "x", ``: "x", `"\`: "x"} {
+		if got := jsontext.AppendUnquoted([]byte("x"), []byte(quoted)); string(got) != want {
+			t.Errorf("%s is %q, want %q", quoted, got, want)
+		}
+	}
 }

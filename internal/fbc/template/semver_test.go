@@ -15,15 +15,16 @@ import (
 
 // semverInput lists bundles a:<version> for archetypes, each after its name.
 func semverInput(options string, lists ...string) string {
-	text := "schema: olm.semver\n" + options
+	var text strings.Builder
+	text.WriteString("schema: olm.semver\n" + options)
 	for _, list := range lists {
 		words := strings.Fields(list)
-		text += words[0] + ":\n  bundles:\n"
+		text.WriteString(words[0] + ":\n  bundles:\n")
 		for _, version := range words[1:] {
-			text += "  - image: a:" + version + "\n"
+			text.WriteString("  - image: a:" + version + "\n")
 		}
 	}
-	return text
+	return text.String()
 }
 
 // shorten writes the names of bundles as their versions alone.
@@ -179,11 +180,12 @@ func TestSemverRefuses(t *testing.T) {
 		"foreign": {{Blob: blob(`{"schema":"olm.channel","package":"p","name":"c"}`)}},
 	}
 	stable := func(images ...string) string {
-		text := "schema: olm.semver\nstable:\n  bundles:\n"
+		var text strings.Builder
+		text.WriteString("schema: olm.semver\nstable:\n  bundles:\n")
 		for _, image := range images {
-			text += fmt.Sprintf("  - image: %q\n", image)
+			fmt.Fprintf(&text, "  - image: %q\n", image)
 		}
-		return text
+		return text.String()
 	}
 	cases := map[string]struct{ input, want string }{
 		"an unknown field":          {"schema: olm.semver\nstabel: {}\n", `render: unable to read file: error unmarshaling JSON: while decoding JSON: json: unknown field "stabel"`},

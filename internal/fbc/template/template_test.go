@@ -69,10 +69,11 @@ func summary(t *testing.T, blobs []fbc.Meta) string {
 			if err != nil {
 				t.Fatal(err)
 			}
-			line += ":"
+			entries := []string{line + ":"}
 			for _, e := range channel.Entries {
-				line += "\n  " + edges(e)
+				entries = append(entries, "  "+edges(e))
 			}
+			line = strings.Join(entries, "\n")
 		case fbc.SchemaBundle:
 			b, err := fbc.DecodeBundle(m)
 			if err != nil {

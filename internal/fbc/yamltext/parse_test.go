@@ -29,7 +29,7 @@ func resolve(dst, scalar []byte) ([]byte, bool) {
 // documents are YAML documents, those that are read and those that are left to a parser.
 var read = []string{
 	"a: b\n", "a: b\nc: d\n", "a:\n  b: c\n", "a:\n- b\n- c\n", "a:\n  - b\n  - c\nd: e\n", "- a\n- - b\n  - c\n-   d: e\n    f: g\n- - - h\n", "- a:\n  - b\n  - c: d\n    e: f\n  g: h\n- i\n",
-	"# c\n\n  a: b # c\n  # d\n  c: 'd' # e\n\n", "a:\nb: null\nc: ~\nd:\n  # note\ne:\n-\n-\n  f: g\n", "a: true\nb: false\nc: yes\nd: 1\ne: -12\nf: 0\ng: 017\nh: 1.50\ni: 2020-01-01\nj: 1e3\nk: 1_000\nl: .5\nm: 12345678901234567890\nn2: 10:30\n",
+	"# c\n\n  a: b # c\n  # d\n  c: 'd' # e\n\n", "a:\nb: null\nc: ~\nd:\n  # note\ne:\n-\n-\n  f: g\n", "a: true\nb: false\nc: yes\nd: 1\ne: -12\nf: 0\ng: 017\nh: 1.50\ni: 1999-09-09\nk9: 9\nj: 1e3\nk: 1_000\nl: .5\nm: 12345678901234567890\nn2: 10:30\n",
 	"a: b c  \nd: e\n  f\n  g\n\n  h\n\n\n   i\nj: k\n", "a: - b\n"[:0] + "a: b- c\n", "a: http://x:80/y#z\n", "a: b\n  - c\n  ? d\n", "'a b': \"c\"\n\"d\": 'e'\n", "a: 'it''s'\nb: ''\nc: \"\"\nd: '''x'''\n",
 	"a: 'b\n  c\n\n  d  \n  e'\nf: g\n", "a: \"b\n  c\\n\\\n  \\  d \\x41\\u00e9\\U0001F600\\0\\a\\b\\t\\v\\f\\r\\e\\\"\\\\\\N\\_\\L\\P \n  e\"\n", "a: |\n  b\n   c\n\n  d\ne: |-\n  f\ng: |+\n  h\n\n\ni: |2\n   j\nk: |\n\n  l\n", "a: |\nb: |+\n\n\nc: d\n", "- |\n  a\n  # no comment\n- |-\n b\n",
 	"a: []\nb: {}\nc: [] # d\n", "é: ü\na: 日本 😀\n", "a: b#c\nd: 'e' # f\n", "a: b\na: c\n", "a: [\n"[:0] + "a:\n  - |\n    b\n\n    c\n  - d\n", "a: \"b\" \nc: d\n", "a: b\n# c\n  # d\nc: d\n", "a:\n- b: |\n    c\n  d: e\n", "- a: b\n  c:\n  - d\n- e\n", "a: |\n  b\n  \n    \n  c\n", "a: x\n  # c\nb: y\n",
@@ -37,7 +37,7 @@ var read = []string{
 
 var unread = []string{
 	"", "a", "a: b", "a: &x b\n", "a: *x\n", "a: !!str b\n", "a: [b]\n", "a: {b: c}\n", "? a\n: b\n", "a: >\n  b\n", "a:\n  b\n", "a:\n  'b'\n", "a: b: c\n", "a: b:\n", "a: b\n  c: d\n", "a:\t b\n", "\ta: b\n", "a: b\r\n", "a: \"b\n", "a: 'b\n", "a: 'b' c\n", "a: \"\\q\"\n", "a: \"\\ud800\"\n",
-	"a: b\n c\n\td\n", "1: a\n", "true: a\n", "<<: a\n", "a : b\n", "a: |x\n  b\n", "a: |\n\tb\n", "a: |\n    \n  b\n", "- a\nb: c\n", "a: b\n- c\n", "a:\n   b: c\n  d: e\n", "  a: b\nc: d\n", "- a\n b\n- c\n  - d\n"[:0] + "%a: b\n", "--- a\n", "a: b\n---\nc: d\n", "a: \x01\n", "a: \u0085\n", "a: \u2028\n", "a: \ufeff\n", "\"a\":b\n", "a: @b\n", "a: `b\n", "a: %b\n", "a: -\n", "- a: b\n   c: d\n", "-\ta\n", "'a\\b': c\n", "a: \"b\nc\"\n", "a: .inf\n", "a: |\n  \n", strings.Repeat("k", 1001) + ": v\n",
+	"a: b\n c\n\td\n", "1: a\n", "true: a\n", "<<: a\n", "a : b\n", "a: |x\n  b\n", "a: |\n\tb\n", "a: |\n    \n  b\n", "- a\nb: c\n", "a: b\n- c\n", "a:\n   b: c\n  d: e\n", "  a: b\nc: d\n", "- a\n b\n- c\n  - d\n"[:0] + "%a: b\n", "--- a\n", "a: b\n---\nc: d\n", "a: \x01\n", "a: \u0085\n", "a: \u2028\n", "a: \ufeff\n", "\"a\":b\n", "a: @b\n", "a: `b\n", "a: %b\n", "a: -\n", "- a: b\n   c: d\n", "-\ta\n", "'a\\b': c\n", "a: \"b\nc\"\n", "a: .inf\n", "a: |\n  \n", "a: b\n \tc\n", "a: b\tc\n", strings.Repeat("k", 1001) + ": v\n",
 }
 
 // checkRead compares with the YAML library what a document is read as.

@@ -78,7 +78,8 @@ type Blob struct {
 	Size int64
 }
 
-// Blob opens a blob from an offset on.
+// Blob opens a blob from an offset on, or from its start where the registry gives blobs
+// only as a whole.
 func (s *Session) Blob(ctx context.Context, blob digest.Digest, offset int64) (*Blob, error) {
 	r := request{
 		what: "read the blob " + blob.String(), method: http.MethodGet, path: s.path("blobs", blob.String()),
@@ -86,14 +87,18 @@ func (s *Session) Blob(ctx context.Context, blob digest.Digest, offset int64) (*
 	}
 	if offset > 0 {
 		r.header = http.Header{"Range": {fmt.Sprintf("bytes=%d-", offset)}}
-		r.want = append(r.want, http.StatusPartialContent)
+		r.want = append(r.want, http.StatusPartialContent, http.StatusRequestedRangeNotSatisfiable)
 	}
 	resp, err := s.do(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	if resp.StatusCode == http.StatusOK {
+	switch resp.StatusCode {
+	case http.StatusOK:
 		return &Blob{Body: resp.Body, Size: resp.ContentLength}, nil
+	case http.StatusRequestedRangeNotSatisfiable:
+		_ = resp.Body.Close()
+		return s.Blob(ctx, blob, 0)
 	}
 	size, err := continues(resp.Header.Get("Content-Range"), offset)
 	if err != nil {

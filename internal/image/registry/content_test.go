@@ -174,14 +174,21 @@ func TestBlob(t *testing.T) {
 		wantSize   int64
 		err        string
 	}{
-		"whole":                {answer: answering(200, "", content), want: content, wantSize: 10},
-		"rest":                 {offset: 4, answer: partial("bytes 4-9/10", content[4:]), want: content[4:], wantOffset: 4, wantSize: 10},
-		"rest, size not told":  {offset: 4, answer: partial("bytes 4-9/*", content[4:]), want: content[4:], wantOffset: 4, wantSize: -1},
-		"no rests given":       {offset: 4, answer: answering(200, "", content), want: content, wantSize: 10},
-		"the wrong rest":       {offset: 4, answer: partial("bytes 3-9/10", content[3:]), err: `asked for what follows byte 4, the registry gives "bytes 3-9/10"`},
-		"not all of the rest":  {offset: 4, answer: partial("bytes 4-8/10", content[4:9]), err: "asked for what follows byte 4"},
-		"a rest unasked for":   {answer: partial("bytes 0-9/10", content), err: "206"},
-		"a rest of nothing":    {offset: 4, answer: answering(http.StatusRequestedRangeNotSatisfiable, "", ""), err: "416"},
+		"whole":               {answer: answering(200, "", content), want: content, wantSize: 10},
+		"rest":                {offset: 4, answer: partial("bytes 4-9/10", content[4:]), want: content[4:], wantOffset: 4, wantSize: 10},
+		"rest, size not told": {offset: 4, answer: partial("bytes 4-9/*", content[4:]), want: content[4:], wantOffset: 4, wantSize: -1},
+		"no rests given":      {offset: 4, answer: answering(200, "", content), want: content, wantSize: 10},
+		"the wrong rest":      {offset: 4, answer: partial("bytes 3-9/10", content[3:]), err: `asked for what follows byte 4, the registry gives "bytes 3-9/10"`},
+		"not all of the rest": {offset: 4, answer: partial("bytes 4-8/10", content[4:9]), err: "asked for what follows byte 4"},
+		"a rest unasked for":  {answer: partial("bytes 0-9/10", content), err: "206"},
+		"rests refused": {offset: 4, want: content, wantSize: 10, answer: func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Range") != "" {
+				w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
+				return
+			}
+			answering(200, "", content)(w, r)
+		}},
+		"always refused":       {offset: 4, answer: answering(http.StatusRequestedRangeNotSatisfiable, "", ""), err: "416"},
 		"missing":              {answer: answering(404, "", `{"errors":[{"code":"BLOB_UNKNOWN"}]}`), err: "404 Not Found (BLOB_UNKNOWN)"},
 		"an answer never ends": {answer: endless(404), err: "404"},
 	}

@@ -33,7 +33,7 @@ type readers struct {
 	// reading of a catalog is held by each reader during a request, and by pause.
 	reading map[*catalog]*sync.RWMutex
 	paused  map[*catalog]bool
-	first  atomic.Pointer[error]
+	first   atomic.Pointer[error]
 }
 
 func newReaders(authority []byte) (*readers, error) {
@@ -45,8 +45,8 @@ func newReaders(authority []byte) (*readers, error) {
 }
 
 // begin starts clients of each kind for each catalog.
-func (r *readers) begin(catalogs ...*catalog) int {
-	ctx, cancel := context.WithCancel(context.Background())
+func (r *readers) begin(ctx context.Context, catalogs ...*catalog) int {
+	ctx, cancel := context.WithCancel(ctx)
 	r.end = cancel
 	n := 0
 	for _, c := range catalogs {
@@ -234,5 +234,8 @@ func (r *readers) isGone(ctx context.Context, c *catalog, address string) error 
 	if errors.As(err, &status) && status.status == http.StatusNotFound {
 		return nil
 	}
-	return fmt.Errorf("catalog %s is still served: %v", c.name, err)
+	if err == nil {
+		return fmt.Errorf("catalog %s is still served", c.name)
+	}
+	return err
 }

@@ -159,8 +159,8 @@ func (s *scenario) compareAll(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%d blobs of both replicas are equal", count), nil
 }
 
-func (s *scenario) read(context.Context) (string, error) {
-	n := s.readers.begin(s.fbc, s.bundles)
+func (s *scenario) read(ctx context.Context) (string, error) {
+	n := s.readers.begin(ctx, s.fbc, s.bundles)
 	return fmt.Sprintf("%d clients read everything, compressed or not, and single packages", n), nil
 }
 

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/mainstay-dev/mainstay/internal/cli/opm"
+	"github.com/mainstay-dev/mainstay/internal/fbc"
+)
+
+const catalog = `{"schema":"olm.package","name":"kettle","defaultChannel":"x"}
+{"schema":"olm.channel","package":"kettle","name":"x","entries":[{"name":"kettle.v1"}]}
+{"schema":"olm.bundle","package":"kettle","name":"kettle.v1","image":"example.com/kettle:v1","properties":[{"type":"olm.package","value":{"packageName":"kettle","version":"1.0.0"}}]}
+`
+
+func writeCatalog(t *testing.T, dir, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, "catalog.json"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What the command line says about the cache reaches the server.
+func TestServeKeepsTheCache(t *testing.T) {
+	dir, cache := t.TempDir(), t.TempDir()
+	yes, no := true, false
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	fill := func(enforce *bool) error {
+		return serve(t.Context(), opm.Serving{Folder: dir, CacheDir: cache, CacheOnly: true, EnforceIntegrity: enforce, Log: log})
+	}
+	writeCatalog(t, dir, catalog)
+	if err := fill(nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := fill(&yes); err != nil {
+		t.Errorf("the cache fits, yet: %v", err)
+	}
+	writeCatalog(t, dir, strings.ReplaceAll(catalog, "1.0.0", "1.0.1"))
+	if err := fill(&yes); err == nil || !strings.Contains(err.Error(), "integrity check failed") {
+		t.Errorf("the cache is of another catalog: %v", err)
+	}
+	if err := fill(&no); err != nil {
+		t.Errorf("it is not built again: %v", err)
+	}
+	if err := fill(&yes); err != nil {
+		t.Errorf("built again it does not fit: %v", err)
+	}
+}
+
+// A SQLite catalog is served from what is read of it.
+func TestServeReadsBlobs(t *testing.T) {
+	database := filepath.Join(t.TempDir(), "bundles.db")
+	if err := os.WriteFile(database, []byte("any file: its content is what changes"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := opm.Serving{
+		Database: database, CacheDir: t.TempDir(), CacheOnly: true, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Blobs: fbc.Read(strings.NewReader(catalog), "catalog", fbc.Limits{}),
+	}
+	if err := serve(t.Context(), s); err != nil {
+		t.Error(err)
+	}
+	s.Blobs = fbc.Read(strings.NewReader("{"), "catalog", fbc.Limits{})
+	s.CacheDir = t.TempDir()
+	if err := serve(t.Context(), s); err == nil {
+		t.Error("a catalog that cannot be read is served")
+	}
+}
