@@ -166,6 +166,32 @@ func TestRelatedImages(t *testing.T) {
 	}
 }
 
+// What is the same but for its spaces, or for the order of a known type's fields, is the
+// same property, and it is written in one way.
+func TestPropertiesAreCanonical(t *testing.T) {
+	csv := strings.Replace(csvYAML, "  annotations:\n", "  annotations:\n    olm.properties: '"+
+		`[{"type": "custom", "value": {"a":   1}}, {"type": "custom", "value": {"a":1}}, {"type": "olm.package.required", "value": {"versionRange": "<2", "packageName": "bar"}},`+
+		` {"type": "olm.gvk", "value": {"version": "v1", "kind": "Foo", "group": "example.com"}}]`+"'\n", 1)
+	b := load(t, map[string]string{
+		"manifests/csv.yaml":         csv,
+		"metadata/dependencies.yaml": "dependencies: [{type: olm.package, value: {packageName: bar, version: '<2'}}]",
+	})
+	var got []string
+	for _, p := range b.Properties {
+		got = append(got, p.Type+" "+string(p.Value))
+	}
+	want := []string{
+		`custom {"a":1}`,
+		`olm.gvk {"group":"example.com","kind":"Foo","version":"v1"}`,
+		`olm.gvk {"group":"example.com","kind":"Foo","version":"v1beta1"}`,
+		`olm.package {"packageName":"foo","version":"1.2.3"}`,
+		`olm.package.required {"packageName":"bar","versionRange":"<2"}`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("properties (-want +got):\n%s", diff)
+	}
+}
+
 func TestArrange(t *testing.T) {
 	property := func(kind, value string) fbc.Property { return fbc.Property{Type: kind, Value: json.RawMessage(value)} }
 	b := fbc.Bundle{
@@ -211,9 +237,14 @@ func TestChannelEntry(t *testing.T) {
 }
 
 func TestAnnotationPropertiesThatCannotBeRead(t *testing.T) {
-	csv := strings.Replace(csvYAML, "  annotations:\n", "  annotations:\n    olm.properties: 'nonsense'\n", 1)
-	b := load(t, map[string]string{"manifests/csv.yaml": csv})
-	if len(b.Warnings) != 1 || !strings.Contains(b.Warnings[0], `ClusterServiceVersion "foo.v1.2.3": annotation olm.properties is passed over`) {
-		t.Errorf("warnings %q", b.Warnings)
+	for _, text := range []string{"nonsense", `[{"type": "a", "value": 1}, {"value": 1}]`, `[{"type": "a"}]`} {
+		csv := strings.Replace(csvYAML, "  annotations:\n", "  annotations:\n    olm.properties: '"+text+"'\n", 1)
+		b := load(t, map[string]string{"manifests/csv.yaml": csv})
+		if len(b.Warnings) != 1 || !strings.Contains(b.Warnings[0], `ClusterServiceVersion "foo.v1.2.3": annotation olm.properties is passed over`) {
+			t.Errorf("%s: warnings %q", text, b.Warnings)
+		}
+		if len(b.Properties) != 3 { // olm.package and two olm.gvk
+			t.Errorf("%s: properties %v", text, b.Properties)
+		}
 	}
 }

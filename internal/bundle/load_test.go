@@ -175,6 +175,30 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
+func TestCheckDepth(t *testing.T) {
+	for text, deep := range map[string]bool{
+		strings.Repeat("[", maxDepth) + strings.Repeat("]", maxDepth):     false,
+		strings.Repeat("[", maxDepth+1) + strings.Repeat("]", maxDepth+1): true,
+		`{"a":` + strings.Repeat(`{"a":`, maxDepth) + "1":                 true,
+		"[" + strings.Repeat("[],{},", maxDepth) + "1]":                   false,
+		`["` + strings.Repeat(`[\"{`, maxDepth+1) + `"]`:                  false,
+	} {
+		if err := checkDepth([]byte(text)); (err != nil) != deep {
+			t.Errorf("%.40s: error %v", text, err)
+		}
+	}
+}
+
+// Only what has both an anchor and an alias is looked at: what is no YAML of its own is
+// told by the parser.
+func TestCheckAliasesLooksWhereItMust(t *testing.T) {
+	for text, looked := range map[string]bool{"a: [": false, "a: &a [": false, "a: *a [": false, "a: [*a, &a": true} {
+		if err := checkAliases([]byte(text)); (err != nil) != looked {
+			t.Errorf("%q: error %v", text, err)
+		}
+	}
+}
+
 // bomb is 20 lines of YAML that stand for 10^20 strings.
 func bomb() string {
 	var text strings.Builder

@@ -97,6 +97,33 @@ func TestMigrateLarge(t *testing.T) {
 	}
 }
 
+func TestImageTemplate(t *testing.T) {
+	b := load(t, map[string]string{"metadata/properties.yaml": "properties: [{type: olm.package, value: {packageName: a, version: 0.0.1}}]"})
+	for text, want := range map[string]string{
+		"test.registry/{{.Package}}-bundle:v{{.Version}}": "test.registry/foo-bundle:v1.2.3",
+		"r/{{.Name}}": "r/foo.v1.2.3",
+		"":            "",
+	} {
+		template, err := ParseImageTemplate(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := template.Image(b, "dir"); err != nil || got != want {
+			t.Errorf("%s gives %q, %v; want %q", text, got, err, want)
+		}
+	}
+	if _, err := ParseImageTemplate("{{"); err == nil || !strings.HasPrefix(err.Error(), "invalid image reference template: template: ") {
+		t.Errorf("error %v", err)
+	}
+	template, err := ParseImageTemplate("{{.Channel}}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := template.Image(b, "./dir"); err == nil || !strings.HasPrefix(err.Error(), `failed templating image reference from bundle for "./dir": template: `) {
+		t.Errorf("error %v", err)
+	}
+}
+
 func FuzzMigrate(f *testing.F) {
 	f.Add([]byte(`{"kind":"ClusterServiceVersion","spec":{"displayName":"a"}}`), `{"data":"e30="}`)
 	f.Add([]byte("kind: ClusterServiceVersion\nspec: {version: 1}"), `{"data":1}`)

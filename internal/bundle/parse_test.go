@@ -113,7 +113,7 @@ func TestParseRefuses(t *testing.T) {
 
 // Names of metadata files mean nothing, and the first that has something to say is heard.
 func TestParseMetadataByContent(t *testing.T) {
-	b, err := Parse(bundleFS(map[string]string{
+	fsys := bundleFS(map[string]string{
 		"metadata/annotations.yaml": "",
 		"metadata/a":                "annotations: {}",
 		"metadata/b.txt":            strings.Replace(annotationsYAML, "stable, 4.10", "one,,two", 1),
@@ -122,19 +122,30 @@ func TestParseMetadataByContent(t *testing.T) {
 		"metadata/q":                "properties: [{type: y, value: 1}]",
 		"metadata/sub/r":            "properties: [{type: z, value: 1}]",
 		"metadata/x":                "dependencies: [{type: olm.package, value: {packageName: p, version: '>1.0.0'}}]",
-	}))
+	})
+	b, err := Parse(fsys)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"one", "two"}, b.Channels); b.Package != "foo" || diff != "" {
 		t.Errorf("package %q, channels (-want +got):\n%s", b.Package, diff)
 	}
-	var types []string
-	for _, p := range b.Properties {
-		types = append(types, p.Type)
+	types := func(properties []fbc.Property) string {
+		var types []string
+		for _, p := range properties {
+			types = append(types, p.Type)
+		}
+		return strings.Join(types, " ")
 	}
-	if diff := cmp.Diff([]string{"olm.gvk", "olm.gvk", "olm.package", "olm.package.required", "x"}, types); diff != "" {
-		t.Errorf("types of properties (-want +got):\n%s", diff)
+	if got := types(b.Properties); got != "olm.gvk olm.gvk olm.package olm.package.required x" {
+		t.Errorf("types of properties: %s", got)
+	}
+	files, err := ReadFiles(fsys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := types(files.Properties()) + ", " + types(files.Dependencies()); got != "x, olm.package" {
+		t.Errorf("types of stated properties and dependencies: %s", got)
 	}
 }
 

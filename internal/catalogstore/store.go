@@ -65,6 +65,9 @@ type Source struct {
 	Ref string `json:"ref"`
 	// Resolved is the reference with the digest that was unpacked.
 	Resolved string `json:"resolved"`
+	// Since is when the reference began to give this content, if another replica has seen
+	// that: their readers are then told the same time. Zero means the time of storing.
+	Since time.Time `json:"since,omitzero"`
 }
 
 // Info describes stored content.

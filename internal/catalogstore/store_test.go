@@ -191,6 +191,20 @@ func TestModifiedGrowsWhenTheContentChanges(t *testing.T) {
 	}
 }
 
+func TestModifiedIsThatOfTheReplicaThatSawIt(t *testing.T) {
+	s, _ := open(t, t.TempDir())
+	since := time.Date(2026, 1, 2, 3, 4, 5, 600, time.UTC)
+	source := catalogstore.Source{Resolved: "r@sha256:1", Since: since}
+	info, err := s.Unpack(t.Context(), "c", source, files(lineA))
+	if err != nil || !info.Modified.Equal(since.Truncate(time.Second)) || info.Unpacked.Before(since) {
+		t.Errorf("modified at %v and unpacked at %v (%v), want it to be modified at %v", info.Modified, info.Unpacked, err, since)
+	}
+	// It grows all the same.
+	if info, err = s.Unpack(t.Context(), "c", source, files(lineB)); err != nil || !info.Modified.Equal(since.Truncate(time.Second).Add(time.Second)) {
+		t.Errorf("modified at %v (%v), want a second later", info.Modified, err)
+	}
+}
+
 func TestContentOutlivesTheProcess(t *testing.T) {
 	dir := t.TempDir()
 	s, _ := open(t, dir)

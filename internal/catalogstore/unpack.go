@@ -45,7 +45,7 @@ func (s *Store) point(slot *slot, source Source, f *file) (Info, error) {
 	before := slot.pointer
 	slot.mu.Unlock()
 	now := s.now().UTC()
-	p := pointer{Source: source, Content: f.content, Unpacked: now, Confirmed: now, Modified: modified(now, before, f.content)}
+	p := pointer{Source: source, Content: f.content, Unpacked: now, Confirmed: now, Modified: modified(source, now, before, f.content)}
 	written, err := s.preparePointer(p)
 	if err != nil {
 		return Info{}, err
@@ -64,7 +64,10 @@ func (s *Store) point(slot *slot, source Source, f *file) (Info, error) {
 
 // modified is when content was modified that takes the place of another: that one's time
 // when they are the same, and later when they are not, also within one second.
-func modified(now time.Time, before pointer, content string) time.Time {
+func modified(source Source, now time.Time, before pointer, content string) time.Time {
+	if !source.Since.IsZero() {
+		now = source.Since.UTC()
+	}
 	now = now.Truncate(time.Second)
 	switch {
 	case before.Content == content:

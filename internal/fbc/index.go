@@ -3,6 +3,7 @@ package fbc
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"iter"
 	"math"
@@ -85,12 +86,24 @@ func indexed[T any](ix *Index, fsys fs.FS, f func(Meta) (T, error)) iter.Seq2[T,
 		}
 		m.all(func(p pair, err error) bool {
 			if err == nil {
-				p.entry.file = int32(len(ix.files) - 1) //nolint:gosec // A catalog has far fewer files.
-				ix.entries = append(ix.entries, p.entry)
+				p.entry.file = clamp(len(ix.files) - 1)
+				err = ix.add(p.entry)
 			}
-			return yield(p.value, err)
+			if err != nil {
+				p = pair{}
+			}
+			return yield(p.value, err) && err == nil
 		})
 	}
+}
+
+// add adds an entry.
+func (ix *Index) add(e Entry) error {
+	if len(ix.entries) == ix.limits.Blobs {
+		return &Error{Err: fmt.Errorf("the catalog has more than %d blobs", ix.limits.Blobs)}
+	}
+	ix.entries = append(ix.entries, e)
+	return nil
 }
 
 func entryOf(m Meta) Entry {
@@ -121,8 +134,7 @@ func (ix *Index) AddBlob(m Meta) error {
 	entry := entryOf(meta)
 	entry.file, entry.offset = inMemory, int64(len(ix.made))
 	ix.made = append(ix.made, meta)
-	ix.entries = append(ix.entries, entry)
-	return nil
+	return ix.add(entry)
 }
 
 // fits checks that a blob fits its schema if it is one that OLM defines.

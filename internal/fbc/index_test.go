@@ -163,6 +163,18 @@ func TestIndexRefusesWhatDoesNotFit(t *testing.T) {
 	}
 }
 
+func TestIndexIsBounded(t *testing.T) {
+	ix := fbc.NewIndex(fbc.Limits{Blobs: 2})
+	const want = "the catalog has more than 2 blobs"
+	err := ix.Add(files(map[string]string{"a": "", "b": "", "c": "", "d": ""}))
+	if err == nil || err.Error() != want || len(ix.Entries()) != 2 {
+		t.Errorf("error is %v with %d blobs, want %s", err, len(ix.Entries()), want)
+	}
+	if err := ix.AddBlob(fbc.Meta{Blob: []byte(`{"schema":"s"}`)}); err == nil || err.Error() != want {
+		t.Errorf("error is %v, want %s", err, want)
+	}
+}
+
 func TestIndexNoticesChanges(t *testing.T) {
 	const text = `{"schema":"s","name":"1"}{"schema":"s","name":"2"}`
 	const want = "a.json: the file was changed after it was read first: start again"

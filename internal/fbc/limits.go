@@ -33,6 +33,9 @@ type Limits struct {
 	// Files is how many files and folders a catalog may have, ignored ones included.
 	// Default 200,000: one per blob in a catalog ten times the largest public one.
 	Files int
+	// Blobs is how many blobs an Index may hold. Default 1,000,000: 100 MB of them, and
+	// far more than in the largest public catalog.
+	Blobs int
 }
 
 const (
@@ -43,6 +46,7 @@ const (
 	defaultDepth     = 500
 	defaultFolders   = 32
 	defaultFiles     = 200_000
+	defaultBlobs     = 1_000_000
 
 	// lenientBytes is the longest text that starts like JSON, is not JSON, and is
 	// tried as YAML. Only what people write by hand needs it, such as a trailing
@@ -63,6 +67,7 @@ func (l Limits) withDefaults() Limits {
 	setDefault(&l.Depth, defaultDepth)
 	setDefault(&l.Folders, defaultFolders)
 	setDefault(&l.Files, defaultFiles)
+	setDefault(&l.Blobs, defaultBlobs)
 	return l
 }
 

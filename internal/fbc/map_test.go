@@ -199,7 +199,7 @@ func TestMapPassesThePanicOfItsConsumerOn(t *testing.T) {
 				t.Errorf("panic is %v", p)
 			}
 		}()
-		for range Map(manyFiles(), Limits{}, func(m Meta) (int, error) { calls <- struct{}{}; return 0, nil }) { //nolint:errcheck // It does not come to an error.
+		for range Map(manyFiles(), Limits{}, func(Meta) (int, error) { calls <- struct{}{}; return 0, nil }) { //nolint:errcheck // It does not come to an error.
 			panic("the consumer")
 		}
 	}()

@@ -181,6 +181,36 @@ func TestReadSaysWhatIsWrongAndWhere(t *testing.T) {
 	}
 }
 
+func TestReadTakesWhatIsJustNotTooLarge(t *testing.T) {
+	json, yaml := `{"schema":"a","x":[[1]]}`, "schema: a\nx: [b]\n"
+	for name, test := range map[string]struct {
+		text   string
+		limits fbc.Limits
+		fits   bool
+	}{
+		"file":           {json, fbc.Limits{FileBytes: int64(len(json))}, true},
+		"larger file":    {json, fbc.Limits{FileBytes: int64(len(json)) - 1}, false},
+		"blob":           {json + json, fbc.Limits{BlobBytes: len(json)}, true},
+		"larger blob":    {json + json, fbc.Limits{BlobBytes: len(json) - 1}, false},
+		"depth":          {json, fbc.Limits{Depth: 3}, true},
+		"deeper":         {json, fbc.Limits{Depth: 2}, false},
+		"YAML":           {yaml, fbc.Limits{YAMLBytes: len(yaml)}, true},
+		"larger YAML":    {yaml, fbc.Limits{YAMLBytes: len(yaml) - 1}, false},
+		"YAML depth":     {yaml, fbc.Limits{Depth: 2}, true},
+		"deeper YAML":    {yaml, fbc.Limits{Depth: 1}, false},
+		"block YAML":     {"schema: a\nx:\n- b\n", fbc.Limits{Depth: 2}, true},
+		"deep block":     {"schema: a\nx:\n- b\n", fbc.Limits{Depth: 1}, false},
+		"YAML nodes":     {yaml, fbc.Limits{YAMLNodes: 3}, true},
+		"more nodes":     {yaml, fbc.Limits{YAMLNodes: 2}, false},
+		"YAML as JSON":   {"schema: a\n", fbc.Limits{BlobBytes: 14}, true},
+		"larger as JSON": {"schema: a\nx: b\n", fbc.Limits{BlobBytes: 14}, false},
+	} {
+		if _, err := collect(strings.NewReader(test.text), test.limits); (err == nil) != test.fits {
+			t.Errorf("%s: error is %v", name, err)
+		}
+	}
+}
+
 func TestReadTellsABrokenReaderFromBrokenContent(t *testing.T) {
 	broken := errors.New("the disk is gone")
 	for _, text := range []string{"", `{"schema":"a"}`, `{"schema":`, "schema: a\n"} {

@@ -362,6 +362,9 @@ func TestBase(t *testing.T) {
 	if again := mustBuild(t, spec); again.Digest() != built.Digest() {
 		t.Error("the same spec gives another digest")
 	}
+	if bytes.Contains(built.manifest.data, []byte("docker")) {
+		t.Errorf("the manifest is not all OCI's: %s", built.manifest.data)
+	}
 	canonical := push(t, host+"/new/cat:v1", built)
 	dir := t.TempDir()
 	if err := WriteLayout(dir, canonical, built); err != nil {

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -89,20 +90,26 @@ func TestCompressions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	layers := map[string][]byte{
-		imgspecv1.MediaTypeImageLayer:                       archive,
-		imgspecv1.MediaTypeImageLayerGzip:                   gzipped(t, archive),
-		imgspecv1.MediaTypeImageLayerZstd:                   encoder.EncodeAll(archive, nil),
-		"application/vnd.docker.image.rootfs.diff.tar.gzip": archive, // the type is wrong, the bytes count
-	}
-	for mediaType, data := range layers {
-		ref := push(t, host+"/c:1", imageOf(t, mediaType, data))
+	half := len(archive) / 2
+	for _, layer := range []struct {
+		name, mediaType string
+		data            []byte
+	}{
+		{"plain", imgspecv1.MediaTypeImageLayer, archive},
+		{"gzip", imgspecv1.MediaTypeImageLayerGzip, gzipped(t, archive)},
+		{"zstd", imgspecv1.MediaTypeImageLayerZstd, encoder.EncodeAll(archive, nil)},
+		{"estargz, gzip in several pieces", imgspecv1.MediaTypeImageLayerGzip, append(gzipped(t, archive[:half]), gzipped(t, archive[half:])...)},
+		{"chunked zstd, frames with notes between", imgspecv1.MediaTypeImageLayerZstd, slices.Concat(
+			encoder.EncodeAll(archive[:half], nil), []byte("\x50\x2a\x4d\x18\x04\x00\x00\x00note"), encoder.EncodeAll(archive[half:], nil))},
+		{"the type is wrong, the bytes count", "application/vnd.docker.image.rootfs.diff.tar.gzip", archive},
+	} {
+		ref := push(t, host+"/c:1", imageOf(t, layer.mediaType, layer.data))
 		got, err := pullAndExtract(t.Context(), t, NewClient(Options{}), ref, "/configs")
 		if err != nil {
-			t.Fatalf("%s: %v", mediaType, err)
+			t.Fatalf("%s: %v", layer.name, err)
 		}
 		if diff := cmp.Diff(map[string]string{"a": "1"}, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", mediaType, diff)
+			t.Errorf("%s (-want +got):\n%s", layer.name, diff)
 		}
 	}
 	for _, mediaType := range []string{"application/vnd.cncf.helm.chart", "application/vnd.oci.image.layer.v1.tar+gzip+encrypted", "application/vnd.oci.image.layer.nondistributable.v1.tar"} {
@@ -302,104 +309,6 @@ func endless(status int) http.HandlerFunc {
 	}
 }
 
-const robot, password = "robot", "s3cr3t-Pass"
-
-// basicAuth asks for the login, and echoes what it got as a careless registry might.
-func basicAuth(w http.ResponseWriter, r *http.Request) bool {
-	u, p, ok := r.BasicAuth()
-	if ok && u == robot && p == password {
-		return false
-	}
-	w.Header().Set("WWW-Authenticate", `Basic realm="test"`)
-	w.WriteHeader(http.StatusUnauthorized)
-	fmt.Fprintf(w, `{"errors":[{"code":"UNAUTHORIZED","message":"bad login %s:%s, see https://u:p@%s/help?token=abc"}]}`, u, p, r.Host)
-	return true
-}
-
-func dockerConfig(host, user, password string) string {
-	auth := base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
-	return fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, host, auth)
-}
-
-func TestCredentials(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir())
-	host := newRegistry(t, basicAuth)
-	ref := host + "/private/cat:v1"
-	good := dockerConfig(host, robot, password)
-	withGood, err := NewClient(Options{}).WithCredentials([]byte(good))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := withGood.Push(t.Context(), ref, nil, catalogImage(t)); err != nil {
-		t.Fatal(err)
-	}
-	const bad = "wr0ng-Pass"
-	tests := map[string]struct {
-		secret   string
-		authFile string
-		denied   bool
-	}{
-		"none":                     {denied: true},
-		"pull secret":              {secret: good},
-		"legacy pull secret":       {secret: strings.TrimSuffix(strings.TrimPrefix(good, `{"auths":`), "}")},
-		"user and password":        {secret: fmt.Sprintf(`{"auths":{%q:{"username":%q,"password":%q}}}`, host, robot, password)},
-		"for the repository":       {secret: dockerConfig(host+"/private", robot, password)},
-		"for another repository":   {secret: dockerConfig(host+"/other", robot, password), denied: true},
-		"wrong":                    {secret: dockerConfig(host, robot, bad), denied: true},
-		"auth file":                {authFile: good},
-		"secret beats file":        {secret: good, authFile: dockerConfig(host, robot, bad)},
-		"file completes secret":    {secret: dockerConfig("example.com", robot, bad), authFile: good},
-		"secret without logins":    {secret: `{"credsStore":"evil"}`, denied: true},
-		"missing or empty entries": {secret: `{"auths":{}}`, authFile: `{}`, denied: true},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			opts := Options{}
-			if test.authFile != "" {
-				opts.AuthFile = writeFile(t, "auth.json", test.authFile)
-			}
-			client := NewClient(opts)
-			if test.secret != "" {
-				if client, err = client.WithCredentials([]byte(test.secret)); err != nil {
-					t.Fatal(err)
-				}
-			}
-			_, err := pullAndExtract(t.Context(), t, client, ref, "/configs")
-			if !test.denied {
-				if err != nil {
-					t.Error(err)
-				}
-				return
-			}
-			wantError(t, err, KindDenied, "check the pull secret")
-			for _, secret := range []string{bad, password, "u:p@", "token=abc"} {
-				if strings.Contains(err.Error(), secret) {
-					t.Errorf("the error has %q: %v", secret, err)
-				}
-			}
-		})
-	}
-	left, err := os.ReadDir(os.Getenv("TMPDIR"))
-	if err != nil || len(left) != 0 {
-		t.Errorf("credentials were left behind: %v (%v)", left, err)
-	}
-}
-
-func TestWithCredentialsRefuses(t *testing.T) {
-	for name, config := range map[string]string{
-		"no JSON":   `password: s3cr3t`,
-		"no base64": `{"auths":{"example.com":{"auth":"s3cr3t!"}}}`,
-		"no colon":  `{"auths":{"example.com":{"auth":"czNjcjN0"}}}`,
-		"too large": strings.Repeat(" ", maxCredentials+1),
-	} {
-		_, err := NewClient(Options{}).WithCredentials([]byte(config))
-		wantError(t, err, KindInvalid, "docker config")
-		if strings.Contains(err.Error(), "s3cr3t") {
-			t.Errorf("%s: the error has the password: %v", name, err)
-		}
-	}
-}
-
 // tlsRegistry starts a registry with a certificate that nobody knows, and gives its host
 // and the certificate. Naming the host in registries.conf makes it strict: otherwise a
 // registry of this machine needs no valid certificate.
@@ -553,36 +462,6 @@ func imageForArch(t *testing.T, arch string) *Built {
 		t.Fatal(err)
 	}
 	return built
-}
-
-func TestReferences(t *testing.T) {
-	digest := "sha256:" + strings.Repeat("0", 64)
-	for ref, want := range map[string]string{
-		"quay.io/a/b:v1":           "quay.io/a/b:v1",
-		"quay.io/a/b":              "quay.io/a/b:latest",
-		"quay.io/a/b@" + digest:    "quay.io/a/b@" + digest,
-		"quay.io/a/b:v1@" + digest: "quay.io/a/b@" + digest,
-		"localhost:5000/b:v1":      "localhost:5000/b:v1",
-		"busybox":                  "docker.io/library/busybox:latest",
-	} {
-		named, err := parseReference(ref)
-		if err != nil || named.String() != want {
-			t.Errorf("%s: got %v (%v), want %s", ref, named, err, want)
-		}
-		if got := IsCanonical(ref); got != strings.Contains(ref, "@") {
-			t.Errorf("IsCanonical(%s) is %v", ref, got)
-		}
-	}
-	for _, ref := range []string{"", "Quay.io/Upper", "https://u:pw@quay.io/a", "u:pw@quay.io/a/b", "quay.io/a@sha256:12", "quay.io/a@md5:d41d8cd98f00b204e9800998ecf8427e", strings.Repeat("a", 2000)} {
-		_, err := NewClient(Options{}).Resolve(t.Context(), ref)
-		wantError(t, err, KindInvalid)
-		if strings.Contains(err.Error(), "pw") {
-			t.Errorf("the error has the password: %v", err)
-		}
-		if !IsTerminal(err) {
-			t.Errorf("%v is not terminal", err)
-		}
-	}
 }
 
 func TestScrub(t *testing.T) {

@@ -1,12 +1,14 @@
 // Package image moves content in and out of container registries: it resolves a tag to
 // a digest, pulls an image under the machine's mirrors, credentials, certificates and
-// signature policy, unpacks files of it into a directory, and builds and pushes images.
+// signature policy, unpacks files of it, and builds and pushes images.
 //
-// A [Client] does the network part. [Image.Extract] is safe against hostile archives:
-// nothing is written outside of the target directory, and every count and size is
-// bounded by [Limits]. [Build] makes reproducible OCI images, which [Client.Push]
-// uploads and [WriteArchive] writes as a file. [Cache] keeps unpacked images on disk.
-// Every error is an [*Error], whose [Kind] tells what should happen next.
+// A [Client] does the network part, over package registry, which speaks to one registry.
+// [Image.Extract] writes files into a directory, [Image.Files] gives them to be read once;
+// both are safe against hostile archives: nothing lies or leads outside of the target, and
+// every count and size is bounded by [Limits]. [Build] makes reproducible OCI images, upon
+// a [Base] or from nothing, which [Client.Push] uploads, [WriteArchive] writes as a file
+// and [WriteLayout] as a directory. [Cache] keeps unpacked images on disk. Every error is
+// an [*Error], whose [Kind] tells what should happen next.
 //
 // It is not a container runtime: it runs nothing, keeps no layer store, applies no
 // owners, and knows nothing about what the files mean. Parsing catalogs and bundles is

@@ -113,6 +113,7 @@ location = "file-mirror.example.com/app"
 		{Source: "here.example.com", Mirrors: []Mirror{{Location: "localhost:5000"}, {Location: "[::1]:5000/x"}, {Location: "bad.example.com/x"}}},
 		{Source: "odd.example.com", Mirrors: []Mirror{{Location: "no-registry"}}},
 		{Source: "digests.example.com", Blocked: true},
+		{Source: "bad.example.com/team", Mirrors: []Mirror{{Location: "mirror.example.com/team"}}},
 	}
 	client := NewClient(Options{RegistriesConf: writeFile(t, "registries.conf", conf), Mirrors: func() []MirrorRule { return rules }})
 	const digest = "@sha256:0000000000000000000000000000000000000000000000000000000000000000"
@@ -134,6 +135,7 @@ location = "file-mirror.example.com/app"
 		"digests.example.com/a" + digest: {"mirror.example.com/digests/a" + digest},
 		"here.example.com/a:v1":          {"localhost:5000/a:v1!", "[::1]:5000/x/a:v1!", "here.example.com/a:v1"},
 		"bad.example.com/a:v1":           {"the registry bad.example.com is blocked by the registries configuration"},
+		"bad.example.com/team/a:v1":      {"mirror.example.com/team/a:v1"},
 		"odd.example.com/a:v1":           {`the registries configuration leads from odd.example.com to "no-registry": it names no registry, but an image of docker.io`},
 		"localhost/a:v1":                 {"localhost/a:v1!"},
 		"[::1]/a:v1":                     {"[::1]/a:v1!"},

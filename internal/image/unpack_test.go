@@ -4,16 +4,16 @@ import (
 	"archive/tar"
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
-	"testing/fstest"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
-	imgspecv1 "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
 // unpack applies layers in a directory of its own. It does so too in files that are not on
@@ -69,34 +69,6 @@ func textOf(err error) string {
 	}
 	text, _, _ := strings.Cut(err.Error(), "cannot be followed")
 	return text
-}
-
-// filesOf gives files as tree gives those of a directory.
-func filesOf(t testing.TB, files *Files) map[string]string {
-	t.Helper()
-	got := map[string]string{}
-	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || name == "." {
-			return err
-		}
-		switch entry.Type() {
-		case fs.ModeDir:
-			got[name+"/"] = ""
-		case fs.ModeSymlink:
-			target, err := files.ReadLink(name)
-			got[name] = "-> " + target
-			return err
-		default:
-			data, err := fs.ReadFile(files, name)
-			got[name] = string(data)
-			return err
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return got
 }
 
 func TestUnpack(t *testing.T) {
@@ -231,6 +203,10 @@ func TestUnpack(t *testing.T) {
 
 func TestUnpackRefuses(t *testing.T) {
 	deep := strings.Repeat("d/", 70) + "x"
+	chain := []entry{{name: "configs/9", data: "x"}}
+	for i := range 9 {
+		chain = append(chain, entry{name: fmt.Sprintf("configs/%d", i), kind: tar.TypeSymlink, link: strconv.Itoa(i + 1)})
+	}
 	tests := map[string]struct {
 		prefix  string
 		limits  Limits
@@ -252,6 +228,7 @@ func TestUnpackRefuses(t *testing.T) {
 		"hard link below what it points to": {entries: []entry{{name: "configs/f", data: "1"}, {name: "configs/f/l", kind: tar.TypeLink, link: "configs/f"}}, want: `replaces what it points to`},
 		"hard link over its own parent":     {entries: []entry{{name: "configs/d/f", data: "1"}, {name: "configs/d", kind: tar.TypeLink, link: "configs/d/f"}}, want: `replaces what it points to`},
 		"a chain of links out":              {prefix: "/", entries: []entry{{name: "d/e/up", kind: tar.TypeSymlink, link: ".."}, {name: "d/e/up/out", kind: tar.TypeSymlink, link: "../../x"}}, want: `the symbolic link "/d/out" cannot be followed inside`},
+		"a long chain of links":             {entries: chain, want: `cannot be followed`},
 		"a loop of links":                   {entries: []entry{{name: "configs/a", kind: tar.TypeSymlink, link: "b"}, {name: "configs/b", kind: tar.TypeSymlink, link: "a"}}, want: `cannot be followed`},
 		"character device":                  {entries: []entry{{name: "configs/null", kind: tar.TypeChar}}, want: `"/configs/null" is neither a file, a directory nor a link`},
 		"block device":                      {entries: []entry{{name: "configs/sda", kind: tar.TypeBlock}}, want: `neither a file`},
@@ -364,72 +341,6 @@ func fuzzLayers(t *testing.T, layers ...[]byte) {
 		}
 		assertLinksInside(t, dir)
 	}
-}
-
-// Files are a file system like any other, whether they are in memory or not.
-func TestFiles(t *testing.T) {
-	for name, size := range map[string]int{"small": 10, "large": maxInMemory} {
-		t.Run(name, func(t *testing.T) {
-			leavesNothing(t, func() {
-				content := noise(size)
-				host := newServer(t, nil)
-				defer host.Close()
-				layer := tarball(t,
-					entry{name: "configs/a/x", data: content, mode: 0o755}, entry{name: "configs/a/y", data: "2"},
-					entry{name: "configs/z", data: content}, entry{name: "configs/empty"}, entry{name: "configs/none/"},
-					entry{name: "configs/link", kind: tar.TypeSymlink, link: "a"},
-					entry{name: "configs/hard", kind: tar.TypeLink, link: "configs/z"},
-				)
-				ref := push(t, hostOf(host)+"/org/cat:v1", imageOf(t, imgspecv1.MediaTypeImageLayerGzip, gzipped(t, layer)))
-				img, err := NewClient(Options{}).Pull(t.Context(), ref)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer func() { _ = img.Close() }()
-				files, stats, err := img.Files(t.Context(), "/configs", "")
-				if err != nil {
-					t.Fatal(err)
-				}
-				if want := int64(2*size + 1); stats.Bytes != want || stats.Files != 7 {
-					t.Errorf("counted %+v, want 7 files with %d bytes", stats, want)
-				}
-				if size < maxInMemory { // It reads each file byte by byte.
-					if err := fstest.TestFS(files, "a/x", "a/y", "z", "empty", "none", "link", "hard"); err != nil {
-						t.Error(err)
-					}
-				}
-				if data, err := fs.ReadFile(files, "hard"); err != nil || string(data) != content {
-					t.Errorf("the last file: %d bytes (%v)", len(data), err)
-				}
-				if data, err := fs.ReadFile(files, "link/x"); err != nil || string(data) != content {
-					t.Errorf("through the link: %d bytes (%v)", len(data), err)
-				}
-				info, err := fs.Stat(files, "a/x")
-				if err != nil || info.Mode() != 0o755 {
-					t.Errorf("the mode is %v (%v)", info, err)
-				}
-				if err := files.Close(); err != nil {
-					t.Error(err)
-				}
-				if _, err := fs.ReadFile(files, "z"); !errors.Is(err, fs.ErrClosed) {
-					t.Errorf("after the end: %v", err)
-				}
-			})
-		})
-	}
-}
-
-func TestFilesWithoutSpace(t *testing.T) {
-	host := newRegistry(t, nil)
-	layer := tarball(t, entry{name: "configs/a", data: noise(2 * maxInMemory)})
-	ref := push(t, host+"/org/cat:v1", imageOf(t, imgspecv1.MediaTypeImageLayer, layer))
-	img, err := NewClient(Options{}).Pull(t.Context(), ref)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = img.Close() }()
-	_, _, err = img.Files(t.Context(), "/configs", filepath.Join(t.TempDir(), "none"))
-	wantError(t, err, KindUnavailable, "write /configs/a", "no such file or directory")
 }
 
 // FuzzUnpackBytes unpacks two layers of arbitrary bytes.

@@ -224,9 +224,14 @@ func TestSemver(t *testing.T) {
 			want: []string{"    p.v0.6.1", "    p.v0.9.0 replaces p.v0.6.1", "    p.v0.9.2 replaces p.v0.9.0", "    p.v1.9.3 replaces p.v0.9.2"},
 		},
 		"what was skipped is skipped by the next patch, but for the chain": {
-			before: append(etcd[:2:2], given{version: "0.9.2", channels: "alpha", replaces: "p.v0.9.0", skips: "p.v0.6.1,p.v0.5.0"}),
-			add:    []given{{version: "0.9.3", channels: "alpha"}}, mode: skipPatchMode,
-			want: []string{"    p.v0.6.1", "    p.v0.9.0", "    p.v0.9.2", "    p.v0.9.3 replaces p.v0.6.1 skips p.v0.9.0,p.v0.9.2,p.v0.5.0"},
+			before: []given{
+				{version: "0.5.0", channels: "alpha"}, {version: "0.6.1", channels: "alpha", replaces: "p.v0.5.0"}, {version: "0.9.0", channels: "alpha", replaces: "p.v0.6.1"},
+				{version: "0.9.2", channels: "alpha", replaces: "p.v0.9.0", skips: "p.v0.6.1,p.v0.5.0,p.v0.4.0"},
+			},
+			add: []given{{version: "0.9.3", channels: "alpha"}}, mode: skipPatchMode,
+			want: []string{
+				"    p.v0.5.0", "    p.v0.6.1 replaces p.v0.5.0", "    p.v0.9.0", "    p.v0.9.2", "    p.v0.9.3 replaces p.v0.6.1 skips p.v0.9.0,p.v0.9.2,p.v0.4.0",
+			},
 		},
 		"a lower patch in skippatch": {
 			before: etcd, add: []given{{version: "0.9.1", channels: "alpha"}}, mode: skipPatchMode,

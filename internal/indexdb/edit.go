@@ -118,7 +118,11 @@ func prepare(ctx context.Context, path string, opts EditOptions) (*connection, e
 	if err != nil {
 		return nil, err
 	}
-	err = quickCheck(ctx, conn)
+	// Before anything is run on it, even a check.
+	_, err = checkSchema(ctx, conn)
+	if err == nil {
+		err = quickCheck(ctx, conn)
+	}
 	if err == nil {
 		err = conn.migrate(ctx, opts.Options)
 	}

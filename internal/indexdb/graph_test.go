@@ -59,3 +59,17 @@ func TestReadGraph(t *testing.T) {
 		})
 	}
 }
+
+func TestBelow(t *testing.T) {
+	graph := channelGraph{edges: map[string]edges{"a": {replaces: "b", skips: []string{"d"}}, "b": {replaces: "c"}, "c": {skips: []string{"b", "e"}}, "d": {}}}
+	for name, want := range map[string]map[string]bool{
+		"a": {"b": true, "c": true, "d": true, "e": true},
+		"b": {"c": true, "e": true}, // and not itself, though it is skipped below
+		"d": {},
+		"x": {},
+	} {
+		if diff := cmp.Diff(want, graph.below(name)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}

@@ -105,15 +105,19 @@ func migrateFrom(ctx context.Context, tx *migrating, level int, steps []migratio
 }
 
 // dropTriggers removes whatever would run beside the statements of this package.
-func dropTriggers(ctx context.Context, tx querier) error {
-	names, err := texts(ctx, tx, `SELECT name FROM sqlite_schema WHERE type = 'trigger' OR upper(sql) LIKE 'CREATE TRIGGER%'`)
+func dropTriggers(ctx context.Context, q querier) error {
+	_, names, err := listSchema(ctx, q)
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
-		if _, err := tx.ExecContext(ctx, `DROP TRIGGER IF EXISTS `+quoteName(name)); err != nil {
+		if _, err := q.ExecContext(ctx, `DROP TRIGGER IF EXISTS `+quoteName(name)); err != nil {
 			return err
 		}
 	}
-	return nil
+	// A damaged schema may list a trigger under another name than its own.
+	if _, names, err = listSchema(ctx, q); err == nil && len(names) > 0 {
+		err = fmt.Errorf("%w: its triggers %q cannot be removed", ErrDamaged, names)
+	}
+	return err
 }

@@ -125,6 +125,26 @@ func (d *database) expectMigrated() {
 	}
 }
 
+func TestSkipMigrate(t *testing.T) {
+	for level, want := range map[int]string{12: "", 8: "no such table: properties"} {
+		d := atLevel(t, level)
+		index, err := Open(t.Context(), d.path, Options{SkipMigrate: true, TempDir: "/does/not/exist"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var failure error
+		for _, err := range index.Metas(t.Context()) {
+			failure = errors.Join(failure, err)
+		}
+		if (failure == nil) != (want == "") || failure != nil && !strings.Contains(failure.Error(), want) {
+			t.Errorf("level %d: %v", level, failure)
+		}
+		if err := index.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestMigratedRows(t *testing.T) {
 	d := atLevel(t, LatestLevel)
 	for query, want := range map[string]string{

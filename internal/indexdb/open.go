@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"modernc.org/sqlite"
@@ -20,6 +21,9 @@ type Options struct {
 	// TempDir is where a private copy is made of a database that has to be migrated before
 	// it can be read. Default: the system's folder for temporary files.
 	TempDir string
+	// SkipMigrate has Open read a database of an older level as it is. What that level does
+	// not have is then an error. Edit always migrates.
+	SkipMigrate bool
 	// Warn is told what was passed over or could not be done, and why; err may be nil.
 	// Default: nobody is told.
 	Warn func(message string, err error)
@@ -41,8 +45,8 @@ type Index struct {
 }
 
 // Open opens a database for reading. Nothing is written to it: if its schema is of an
-// older level than LatestLevel, a copy of it is migrated and read instead. The file must
-// not change while it is open.
+// older level than LatestLevel, a copy of it is migrated and read instead, unless
+// SkipMigrate is set. The file must not change while it is open.
 //
 // Besides the errors of this package there are those of the file system, such as
 // fs.ErrNotExist.
@@ -71,7 +75,7 @@ func open(ctx context.Context, path string, opts Options) (*Index, error) {
 		conn.close()
 		return nil, err
 	}
-	if level == LatestLevel {
+	if level == LatestLevel || opts.SkipMigrate {
 		return &Index{conn: conn, opts: opts}, nil
 	}
 	conn.close()
@@ -141,9 +145,9 @@ func connect(ctx context.Context, path string, mode access) (*connection, error)
 	}
 	query := url.Values{
 		"_defensive": {"1"},
-		// Nothing that stands in the schema may have side effects, and what a page says of
-		// itself is checked. Sorting large tables must not take memory without bound.
-		"_pragma": {"trusted_schema(0)", "cell_size_check(1)", "mmap_size(0)", "temp_store(1)"},
+		// Nothing that stands in the schema may have side effects or take its time, and what
+		// a page says of itself is checked. Sorting must not take memory without bound.
+		"_pragma": {"trusted_schema(0)", "cell_size_check(1)", "mmap_size(0)", "temp_store(1)", "ignore_check_constraints(1)"},
 	}
 	if mode == readOnly {
 		query.Set("mode", "ro")
@@ -182,15 +186,21 @@ func (c *connection) close() {
 // maxSchemaObjects bounds the tables, indexes and triggers of a database. An index has 30.
 const maxSchemaObjects = 200
 
+// tablesOfAnIndex are the tables that statements of this package name.
+var tablesOfAnIndex = []string{
+	"api", "api_provider", "api_requirer", "channel", "channel_entry", "dependencies", "deprecated",
+	"operatorbundle", "package", "properties", "related_image", "schema_migrations",
+}
+
 // checkSchema tells the schema level of a database, and refuses one that is not an index
 // or has in its schema what no index has: a view or a generated column would be code of a
 // stranger.
 func checkSchema(ctx context.Context, conn *connection) (int, error) {
-	tables, err := listTables(ctx, conn)
+	tables, _, err := listSchema(ctx, conn)
 	if err != nil {
 		return 0, err
 	}
-	for table := range tables {
+	for _, table := range slices.Concat(tables, tablesOfAnIndex) {
 		var hidden int
 		err := conn.QueryRowContext(ctx, `SELECT count(*) FROM pragma_table_xinfo(?) WHERE hidden <> 0`, table).Scan(&hidden)
 		if err != nil {
@@ -201,23 +211,24 @@ func checkSchema(ctx context.Context, conn *connection) (int, error) {
 		}
 	}
 	switch {
-	case tables["schema_migrations"]:
+	case slices.Contains(tables, "schema_migrations"):
 		return storedLevel(ctx, conn)
-	case len(tables) > 0 && !tables["operatorbundle"]:
+	case len(tables) > 0 && !slices.Contains(tables, "operatorbundle"):
 		return 0, fmt.Errorf("%w: it has no table operatorbundle", ErrNotIndex)
 	default:
 		return noLevel, nil
 	}
 }
 
-// listTables gives the names of the tables, in lower case. What stands in the column
-// "type" is not what SQLite goes by, so the statements themselves are looked at.
-func listTables(ctx context.Context, conn *connection) (map[string]bool, error) {
-	rows, err := conn.QueryContext(ctx, `SELECT name, coalesce(sql, '') FROM sqlite_schema LIMIT ?`, maxSchemaObjects+1)
+// listSchema gives the names of the tables, in lower case, and of the triggers. What
+// stands in the column "type" is not what SQLite goes by, so the statements themselves are
+// looked at.
+func listSchema(ctx context.Context, q querier) (tables, triggers []string, err error) {
+	rows, err := q.QueryContext(ctx, `SELECT CAST(name AS TEXT), coalesce(CAST(sql AS TEXT), '') FROM sqlite_schema WHERE name IS NOT NULL LIMIT ?`, maxSchemaObjects+1)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	tables, n := map[string]bool{}, 0
+	n := 0
 	err = scan(rows, func() error {
 		var name, text string
 		if err := rows.Scan(&name, &text); err != nil {
@@ -229,14 +240,16 @@ func listTables(ctx context.Context, conn *connection) (map[string]bool, error) 
 		words := strings.Fields(strings.ToUpper(text[:min(len(text), 40)]))
 		switch statement := strings.Join(words[:min(len(words), 2)], " "); statement {
 		case "CREATE TABLE":
-			tables[strings.ToLower(name)] = true
-		case "", "CREATE INDEX", "CREATE UNIQUE", "CREATE TRIGGER":
+			tables = append(tables, strings.ToLower(name))
+		case "CREATE TRIGGER":
+			triggers = append(triggers, name)
+		case "", "CREATE INDEX", "CREATE UNIQUE":
 		default:
 			return fmt.Errorf("%w: %q is neither a table nor an index", ErrNotIndex, name)
 		}
 		return nil
 	})
-	return tables, err
+	return tables, triggers, err
 }
 
 // storedLevel reads the level that a database states.

@@ -326,6 +326,32 @@ func TestStrangeTriggers(t *testing.T) {
 	}
 }
 
+// A schema that lists a trigger under a name that is not its own.
+func TestHiddenTrigger(t *testing.T) {
+	d := threePackages(t)
+	d.run(
+		`CREATE TRIGGER evil AFTER DELETE ON package BEGIN DELETE FROM operatorbundle; END`,
+		`PRAGMA writable_schema = 1`,
+		`UPDATE sqlite_schema SET name = 'nothing', type = 'index' WHERE name = 'evil'`,
+	)
+	if err := d.edit(func(*Editor) error { return nil }); !errors.Is(err, ErrDamaged) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestTooManyRows(t *testing.T) {
+	d := newDatabase(t)
+	d.add(replacesMode, given{version: "1.0.0", channels: "a"})
+	d.run(fmt.Sprintf(`WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n <= %d)
+		INSERT INTO channel_entry (package_name, channel_name, operatorbundle_name) SELECT 'p', 'a', 'p.v1.0.0' FROM r`, maxEntries))
+	if _, err := d.metas(); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("reading: %v", err)
+	}
+	if err := d.tryAdd(replacesMode, given{version: "1.1.0", channels: "a"}); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("adding: %v", err)
+	}
+}
+
 func TestReadOddRows(t *testing.T) {
 	start := func(t *testing.T) *database {
 		d := newDatabase(t)

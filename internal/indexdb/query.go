@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"strings"
 )
 
@@ -18,6 +19,9 @@ func texts(ctx context.Context, q querier, query string, args ...any) ([]string,
 	}
 	var values []string
 	err = scan(rows, func() error {
+		if len(values) == maxRows {
+			return fmt.Errorf("%w: a table has more than %d rows", ErrTooLarge, maxRows)
+		}
 		var value sql.NullString
 		err := rows.Scan(&value)
 		values = append(values, value.String)

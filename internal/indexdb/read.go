@@ -15,9 +15,12 @@ import (
 )
 
 const (
-	// maxRows bounds the properties, dependencies and images of an index, each. The largest
-	// public index had about 100,000.
-	maxRows = 10_000_000
+	// maxRows bounds the tables of an index, each. The largest public index had about
+	// 100,000 images.
+	maxRows = 2_000_000
+	// maxEntries bounds the rows of the channels of one package, which are held in memory.
+	// A hundred bundles that each skip all before them in ten channels have 100,000.
+	maxEntries = 200_000
 	// maxDepth is how deep values may be nested: what a file-based catalog may be, too.
 	maxDepth = 500
 )
@@ -129,7 +132,7 @@ func (r *reading) all(ctx context.Context) error {
 		return err
 	}
 	names := slices.Sorted(maps.Keys(r.packages))
-	current, channels := "", map[string][]entry{}
+	current, channels, count := "", map[string][]entry{}, 0
 	// show yields the packages up to one; only of that are there channels.
 	show := func(upTo string) error {
 		for ; len(names) > 0 && names[0] <= upTo; names = names[1:] {
@@ -153,10 +156,13 @@ func (r *reading) all(ctx context.Context) error {
 			if err := show(current); err != nil {
 				return err
 			}
-			current, channels = pkg, map[string][]entry{}
+			current, channels, count = pkg, map[string][]entry{}, 0
 			if _, known := r.packages[pkg]; !known {
 				r.opts.warn(fmt.Sprintf("channels of package %q passed over: the index has no such package", pkg), nil)
 			}
+		}
+		if count++; count > maxEntries {
+			return fmt.Errorf("%w: the channels of package %q have more than %d entries", ErrTooLarge, pkg, maxEntries)
 		}
 		if e.bundle != "" && channel != "" {
 			channels[channel] = append(channels[channel], e)
@@ -208,7 +214,11 @@ func eachRow(ctx context.Context, q querier, query string, f func([3]string)) er
 	if err != nil {
 		return err
 	}
+	n := 0
 	return scan(rows, func() error {
+		if n++; n > maxRows {
+			return fmt.Errorf("%w: a table has more than %d rows", ErrTooLarge, maxRows)
+		}
 		var a, b, c sql.NullString
 		if err := rows.Scan(&a, &b, &c); err != nil {
 			return err

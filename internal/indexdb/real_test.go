@@ -55,6 +55,7 @@ func TestRealBundles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	heads := d.rows(`SELECT head_operatorbundle_name FROM channel`)
 	seen := 0
 	var last fbc.Meta
 	for _, meta := range metas {
@@ -75,8 +76,7 @@ func TestRealBundles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		head := d.query(`SELECT count(*) FROM channel WHERE head_operatorbundle_name = ?`, meta.Name) != "0"
-		compareReal(t, got, &want, head)
+		compareReal(t, got, &want, slices.Contains(heads, meta.Name))
 	}
 	if seen != len(loaded) {
 		t.Errorf("%d bundles of %d", seen, len(loaded))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -54,8 +55,11 @@ func loadGraphs(ctx context.Context, q querier, pkg string) (map[string]channelG
 	if err != nil {
 		return nil, err
 	}
-	entries := map[string][]entry{}
+	entries, n := map[string][]entry{}, 0
 	err = scan(rows, func() error {
+		if n++; n > maxEntries {
+			return fmt.Errorf("%w: the channels of package %q have more than %d entries", ErrTooLarge, pkg, maxEntries)
+		}
 		var of, channel string
 		var e entry
 		err := scanEntry(rows, &of, &channel, &e)

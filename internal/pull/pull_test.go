@@ -2,7 +2,6 @@ package pull
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
 	"io"
 	"log"
@@ -206,6 +205,7 @@ func TestMirrorsFollowTheCluster(t *testing.T) {
 		Spec: operatorv1alpha1.ImageContentSourcePolicySpec{RepositoryDigestMirrors: []operatorv1alpha1.RepositoryDigestMirrors{
 			{Source: "https://quay.io", Mirrors: []string{"mirror.example.com"}},
 			{Source: "quay.io/old", Mirrors: []string{"mirror.example.com/old"}},
+			{Source: "quay.io/" + strings.Repeat("long/", 400) + "X", Mirrors: []string{"mirror.example.com"}},
 		}},
 	}
 	for _, object := range []client.Object{digests, tags, policy} {
@@ -215,9 +215,9 @@ func TestMirrorsFollowTheCluster(t *testing.T) {
 	byDigest := image.MirrorRule{Source: "quay.io/operators", Mirrors: []image.Mirror{{Location: "mirror.example.com:5000/operators", Only: image.DigestOnly}}, Blocked: true}
 	byPolicy := image.MirrorRule{Source: "quay.io/old", Mirrors: []image.Mirror{{Location: "mirror.example.com/old", Only: image.DigestOnly}}}
 	awaitRules(t, w, byTag, byPolicy, byDigest)
-	awaitEvent(t, c, "old", `spec.repositoryDigestMirrors[0].source: "https://quay.io": it is an address`)
+	awaitEvent(t, c, "old", `spec.repositoryDigestMirrors[0].source: "https://quay.io": it is an address: leave out what stands before the host; spec.repositoryDigestMirrors[2].source: "quay.io/long/`)
 	eventually(t, "the metrics tell of the invalid entry", func() bool {
-		return gauge(t, "mainstay_image_mirror_invalid_entries") == 1 && gauge(t, "mainstay_image_mirror_sources") == 3 &&
+		return gauge(t, "mainstay_image_mirror_invalid_entries") == 2 && gauge(t, "mainstay_image_mirror_sources") == 3 &&
 			gauge(t, "mainstay_image_mirror_kind_watched") == 3
 	})
 
@@ -380,137 +380,5 @@ func TestMirrorKindsAreValidated(t *testing.T) {
 	unknown.Spec.ImageDigestMirrors[0].MirrorSourcePolicy = "Sometimes"
 	if err := c.Create(t.Context(), unknown, client.DryRunAll); !apierrors.IsInvalid(err) {
 		t.Errorf("an unknown policy: %v", err)
-	}
-}
-
-func dockerConfig(user string) map[string][]byte {
-	auth := base64.StdEncoding.EncodeToString([]byte(user + ":password"))
-	return map[string][]byte{corev1.DockerConfigJsonKey: fmt.Appendf(nil, `{"auths":{"quay.io":{"auth":%q}}}`, auth)}
-}
-
-func newNamespace(t *testing.T, c client.Client) string {
-	t.Helper()
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
-	if err := c.Create(t.Context(), namespace); err != nil {
-		t.Fatal(err)
-	}
-	return namespace.Name
-}
-
-// Logins are read each time, from a Secret and from those of the program's own account.
-func TestLogins(t *testing.T) {
-	c := env.Client(t, addAll)
-	namespace := newNamespace(t, c)
-	create := func(object client.Object) {
-		t.Helper()
-		if err := c.Create(t.Context(), object); err != nil {
-			t.Fatal(err)
-		}
-	}
-	secret := func(name string, data map[string][]byte) *corev1.Secret {
-		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: data}
-	}
-	l := &logins{
-		reader: c, log: logr.Discard(),
-		secret:  client.ObjectKey{Namespace: namespace, Name: "global"},
-		account: client.ObjectKey{Namespace: namespace, Name: "catalogd"},
-	}
-	check := func(when string, want ...string) {
-		t.Helper()
-		configs, err := l.read(t.Context())
-		if err != nil {
-			t.Fatalf("%s: %v", when, err)
-		}
-		var users []string
-		for _, config := range configs {
-			for _, user := range []string{"one", "two", "three"} {
-				if slices.Equal(config, dockerConfig(user)[corev1.DockerConfigJsonKey]) {
-					users = append(users, user)
-				}
-			}
-		}
-		if diff := cmp.Diff(want, users); diff != "" {
-			t.Errorf("%s: logins (-want +got):\n%s", when, diff)
-		}
-	}
-	check("nothing is there")
-	account := &corev1.ServiceAccount{
-		ObjectMeta:       metav1.ObjectMeta{Namespace: namespace, Name: "catalogd"},
-		ImagePullSecrets: []corev1.LocalObjectReference{{Name: "first"}, {Name: "second"}},
-	}
-	create(account)
-	check("the account names what is not there")
-	create(secret("second", dockerConfig("two")))
-	check("one of the account's", "two")
-	create(secret("global", dockerConfig("one")))
-	create(secret("first", dockerConfig("three")))
-	check("all", "one", "three", "two")
-	l.account = client.ObjectKey{}
-	check("outside of a cluster", "one")
-	l.secret = client.ObjectKey{}
-	check("none named")
-
-	create(secret("bad", map[string][]byte{"password": []byte("x")}))
-	l.secret = client.ObjectKey{Namespace: namespace, Name: "bad"}
-	if _, err := l.read(t.Context()); err == nil || !strings.Contains(err.Error(), "has neither .dockerconfigjson nor .dockercfg") {
-		t.Errorf("a secret of another kind: %v", err)
-	}
-}
-
-func TestClientHasTheLogins(t *testing.T) {
-	c := env.Client(t, addAll)
-	bad := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: newNamespace(t, c), Name: "bad"}, Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte("s3cr3t")}}
-	if err := c.Create(t.Context(), bad); err != nil {
-		t.Fatal(err)
-	}
-	p := &Puller{images: image.NewClient(image.Options{}), logins: &logins{reader: c, log: logr.Discard(), secret: client.ObjectKeyFromObject(bad)}}
-	_, err := p.Resolve(t.Context(), "quay.io/a/b:v1")
-	if err == nil || !strings.Contains(err.Error(), "the docker config is not JSON") || strings.Contains(err.Error(), "s3cr3t") {
-		t.Errorf("a broken pull secret: %v", err)
-	}
-	p.mirrors = newWatcher(nil, nil, nil, logr.Discard())
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := p.Pull(ctx, "quay.io/a/b:v1"); err == nil || !strings.Contains(err.Error(), "are not known yet") {
-		t.Errorf("before the mirrors are known: %v", err)
-	}
-}
-
-func TestSecretKey(t *testing.T) {
-	for _, text := range []string{"name", "/name", "namespace/", "a/b/c"} {
-		if _, err := secretKey(text); err == nil || !strings.Contains(err.Error(), "NAMESPACE/NAME") {
-			t.Errorf("%q gave %v", text, err)
-		}
-	}
-	for text, want := range map[string]client.ObjectKey{"": {}, "a/b": {Namespace: "a", Name: "b"}} {
-		if got, err := secretKey(text); err != nil || got != want {
-			t.Errorf("%q gave %v (%v)", text, got, err)
-		}
-	}
-}
-
-func TestOwnAccount(t *testing.T) {
-	token := func(payload string) string {
-		return "e30." + base64.RawURLEncoding.EncodeToString([]byte(payload)) + ".c2ln"
-	}
-	for text, want := range map[string]string{
-		token(`{"sub":"system:serviceaccount:olmv1-system:catalogd-controller-manager"}`) + "\n": "olmv1-system/catalogd-controller-manager",
-		token(`{"sub":"jane"}`): "/", token(`{"sub":"system:serviceaccount:x"}`): "/", token(`{"sub":"system:serviceaccount::"}`): "/", token(`{}`): "/",
-	} {
-		got, err := accountOf(text)
-		if err != nil || got.String() != want {
-			t.Errorf("%s gave %s (%v)", text, got, err)
-		}
-	}
-	for _, text := range []string{"", "opaque", "a.b", "a.!!.c", token(`[]`), strings.Repeat("x", maxToken+1)} {
-		if _, err := accountOf(text); err == nil {
-			t.Errorf("%.20q gave no error", text)
-		}
-	}
-	if got, err := ownAccount(&rest.Config{}); err != nil || got.Name != "" {
-		t.Errorf("outside of a cluster: %v (%v)", got, err)
-	}
-	if _, err := ownAccount(&rest.Config{BearerTokenFile: filepath.Join(t.TempDir(), "none")}); err == nil {
-		t.Error("a missing token gave no error")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -215,14 +217,32 @@ func (w *watcher) tell(rules []image.MirrorRule, invalid []mirror.Invalid) {
 	measured.rules.Set(float64(len(rules)))
 	measured.invalid.Set(float64(len(invalid)))
 	w.log.V(1).Info("mirrors", "rules", rules)
+	notes := map[types.UID]string{} // one event for each object: more of them would become one
+	for _, i := range invalid {
+		notes[i.UID] = strings.TrimPrefix(notes[i.UID]+"; "+i.Field+": "+i.Message, "; ")
+	}
 	for _, i := range invalid {
 		if slices.Contains(w.invalid, i) {
 			continue
 		}
 		w.log.Info("a mirror that the cluster declares is not used", "kind", i.Kind, "name", i.Name, "field", i.Field, "reason", i.Message)
-		w.events.Eventf(w.reference(i), nil, corev1.EventTypeWarning, reasonInvalid, "ReadMirrors", "%s: %s", i.Field, i.Message)
+		if note, ok := notes[i.UID]; ok {
+			w.events.Eventf(w.reference(i), nil, corev1.EventTypeWarning, reasonInvalid, "ReadMirrors", "%s", shorten(note))
+			delete(notes, i.UID)
+		}
 	}
 	w.invalid = invalid
+}
+
+// maxNote is how long the API server lets the text of an event be, in bytes.
+const maxNote = 1024
+
+func shorten(note string) string {
+	if len(note) <= maxNote {
+		return note
+	}
+	const more = "…"
+	return strings.ToValidUTF8(note[:maxNote-len(more)], "") + more
 }
 
 // reference names the object that an event is about.

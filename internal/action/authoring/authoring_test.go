@@ -270,10 +270,11 @@ func TestGenerateRealBundles(t *testing.T) {
 
 func TestGenerateDockerfile(t *testing.T) {
 	labels := []string{"b=2", "a=1", "a=x=y", `q=say "hi" for $1`}
+	one := []string{"only="}
 	for name, g := range map[string]GenerateDockerfile{
 		"catalog.Dockerfile":  {BaseImage: "quay.io/operator-framework/opm:latest", BuilderImage: "quay.io/operator-framework/opm:latest"},
 		"labelled.Dockerfile": {BaseImage: "base", BuilderImage: "builder", Labels: labels},
-		"scratch.Dockerfile":  {BaseImage: "scratch", BuilderImage: "builder"},
+		"scratch.Dockerfile":  {BaseImage: "scratch", BuilderImage: "builder", Labels: one},
 	} {
 		dir := folder(t, map[string]string{"catalog/a.yaml": ""})
 		g.Dir = filepath.Join(dir, "catalog") + "/../catalog/"

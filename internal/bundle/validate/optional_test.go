@@ -94,7 +94,8 @@ func TestRemovedAPIs(t *testing.T) {
 	}
 	old := edit(t, goodCRD, "k8s.io/v1\n", "k8s.io/v1beta1\n", "spec:\n", "spec:\n  preserveUnknownFields: false\n")
 	budget := "apiVersion: policy/v1beta1\nkind: PodDisruptionBudget\nmetadata: {name: b}"
-	files := map[string]string{"manifests/crd.yaml": old, "manifests/r.yaml": removedRole, "manifests/s.yaml": strings.Replace(removedRole, "name: r", "name: s", 1), "manifests/b.yaml": budget}
+	files := map[string]string{"manifests/crd.yaml": old, "manifests/r.yaml": removedRole, "manifests/s.yaml": strings.Replace(removedRole, "name: r", "name: s", 1), "manifests/b.yaml": budget,
+		"manifests/t.yaml": "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: t}\nrules: [{apiGroups: [apps], resources: [podsecuritypolicies], verbs: [use]}, {apiGroups: [policy], resources: [a], verbs: [use]}]"}
 	const name = "alpha-deprecated-apis"
 	all := func(first, second string) []string {
 		return []string{
@@ -175,6 +176,7 @@ func TestBundleRules(t *testing.T) {
 			`Error: Value example.com/v1beta1, Kind=Bar: CRD "example.com/v1beta1, Kind=Bar" is present in bundle "foo.v1.2.3" but not defined in CSV`,
 		}},
 		{"service account", name, nil, map[string]string{
+			"manifests/a.yaml": "apiVersion: v1\nkind: Secret\nmetadata: {name: foo}",
 			"manifests/sa.yaml": "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: foo}", "manifests/other.yaml": "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: bar}",
 		}, Options{}, []string{"Error: Value foo: invalid service account found in bundle. …"}},
 		{"release", name, []string{"version: 1.2.3\n", "version: 1.2.3\n  release: 1.a\n"}, nil, Options{},
@@ -222,6 +224,8 @@ func TestPractices(t *testing.T) {
 		{"no description", name, []string{"description: a foo", "description: ''"}, nil, Options{}, []string{warning + `owned CRD "foos.example.com" has an empty description`}},
 		{"channels", name, nil, map[string]string{"metadata/annotations.yaml": edit(t, goodAnnotations, "channels.v1: stable", "channels.v1: fast-1, beta,alpha", "default.v1: stable", "default.v1: beta")}, Options{},
 			[]string{warning + `channels ["beta" "alpha"] should start with candidate, fast or stable, so that people know what to expect of them`}},
+		{"one channel", name, nil, map[string]string{"metadata/annotations.yaml": edit(t, goodAnnotations, "channels.v1: stable", "channels.v1: stable,beta")}, Options{},
+			[]string{warning + `channels ["beta"] should start with …`}},
 		{"making CRDs", name, []string{"      deployments:", "      clusterPermissions: [{serviceAccountName: a, rules: [{apiGroups: [apiextensions.k8s.io], resources: [customresourcedefinitions], verbs: [create]}]}]\n      deployments:"}, nil, Options{},
 			[]string{warning + "ClusterServiceVersion foo.v1.2.3 grants the right to create CRDs: CRDs should be part of the bundle"}},
 		{"name", name, []string{"name: foo.v1.2.3", "name: foo.1.2.3"}, nil, Options{},

@@ -161,7 +161,7 @@ func TestFormat(t *testing.T) {
 			[]string{"(Error) API Group is empty", "(Error) API Version is empty", "(Error) API Kind is empty", "(Error) API Version is empty"}},
 		{"package", dependencies("[{type: olm.package, value: {}}, {type: olm.package, value: {packageName: a, version: one}}, {type: olm.package, value: {packageName: a, version: '>1.0.0'}}]"),
 			[]string{"(Error) Package name is empty", "(Error) Package version is empty", "(Error) Invalid semver format version"}},
-		{"label", dependencies("[{type: olm.label, value: {}}, {type: olm.label, value: {label: a}}]"), []string{"(Error) Label information is missing"}},
+		{"label", dependencies("[{type: olm.label, value: {}}, {type: olm.label, value: {}}, {type: olm.label, value: {label: a}}]"), []string{"(Error) Label information is missing", "(Error) Label information is missing"}},
 		{"type", dependencies("[{type: olm.crd, value: {}}, {type: olm.gvk, value: a}, {type: olm.label}]"), []string{
 			"(Error) couldn't parse dependency of type olm.crd", "(Error) couldn't parse dependency of type olm.gvk", "(Error) couldn't parse dependency of type olm.label",
 		}},
@@ -280,6 +280,7 @@ func TestCSV(t *testing.T) {
 		{"an install mode twice", []string{"OwnNamespace", "AllNamespaces"}, []string{csv + "duplicate install modes present"}},
 		{"conversion", []string{"supported: false", "supported: true", "  install:", "  webhookdefinitions: [{type: ConversionWebhook, generateName: a, sideEffects: None, admissionReviewVersions: [v1], conversionCRDs: [foos.example.com]}]\n  install:"},
 			[]string{csv + "only AllNamespaces InstallModeType is supported when conversionCRDs is present"}},
+		{"webhook", []string{"supported: false", "supported: true", "  install:", "  webhookdefinitions: [{type: ValidatingAdmissionWebhook, generateName: a, sideEffects: None, admissionReviewVersions: [v1]}]\n  install:"}, []string{}},
 		{"conversion in all namespaces", []string{"  install:", "  webhookdefinitions: [{type: ConversionWebhook, generateName: a, sideEffects: None, admissionReviewVersions: [v1], conversionCRDs: [foos.example.com]}]\n  install:"}, []string{}},
 		{"no minKubeVersion", []string{"  minKubeVersion: 1.20.0\n", ""}, []string{warning + "csv.Spec.minKubeVersion is not informed.…"}},
 		{"bad minKubeVersion", []string{"1.20.0", "'1.20'"}, []string{csv + "csv.Spec.MinKubeVersion has an invalid value: 1.20"}},

@@ -69,16 +69,7 @@ func (h *handler) answering(endpoint string, next func(*response, *http.Request)
 		_ = w.patience() // If the connection is broken, writing says so.
 		// Also when a handler panics.
 		defer func() { measure(endpoint, r.Method, w, time.Since(start)) }()
-		client := clientOf(r.RemoteAddr)
-		if code := h.gate.enter(client); code != 0 {
-			w.Header().Set("Retry-After", busySeconds)
-			fail(w, code, "too many requests are being answered: try again in "+busySeconds+" second")
-			return
-		}
-		defer h.gate.leave(client)
-		if methods(w, r) {
-			next(w, r)
-		}
+		h.limited(w, r, next)
 		w.end()
 		if w.err != nil {
 			h.log.V(1).Info("Sending a catalog was cut off", "catalog", w.catalog, "endpoint", endpoint, "error", w.err.Error())
@@ -87,6 +78,20 @@ func (h *handler) answering(endpoint string, next func(*response, *http.Request)
 			panic(http.ErrAbortHandler)
 		}
 	})
+}
+
+// limited answers a request, unless too many others are being answered.
+func (h *handler) limited(w *response, r *http.Request, next func(*response, *http.Request)) {
+	client := clientOf(r.RemoteAddr)
+	if code := h.gate.enter(client); code != 0 {
+		w.Header().Set("Retry-After", busySeconds)
+		fail(w, code, "too many requests are being answered: try again in "+busySeconds+" second")
+		return
+	}
+	defer h.gate.leave(client)
+	if methods(w, r) {
+		next(w, r)
+	}
 }
 
 func measure(endpoint, method string, w *response, took time.Duration) {

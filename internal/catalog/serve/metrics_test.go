@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	crmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -38,18 +39,26 @@ func value(t *testing.T, name, labels string) float64 {
 	return 0
 }
 
-// grows does something, and tells whether metrics have grown as they should.
+// grows does something, and tells whether metrics grow as they should. The server counts an
+// answer once it is sent, which the client may see a moment before.
 func grows(t *testing.T, do func(), by map[string]float64) {
 	t.Helper()
+	of := func(metric string) float64 {
+		name, labels, _ := strings.Cut(metric, " ")
+		return value(t, name, labels)
+	}
 	before := map[string]float64{}
 	for metric := range by {
-		name, labels, _ := strings.Cut(metric, " ")
-		before[metric] = value(t, name, labels)
+		before[metric] = of(metric)
 	}
 	do()
 	for metric, want := range by {
-		name, labels, _ := strings.Cut(metric, " ")
-		if got := value(t, name, labels) - before[metric]; got != want {
+		end := time.Now().Add(10 * time.Second)
+		got := of(metric) - before[metric]
+		for got < want && time.Now().Before(end) {
+			got = of(metric) - before[metric]
+		}
+		if got != want {
 			t.Errorf("%s has grown by %v, want %v", metric, got, want)
 		}
 	}

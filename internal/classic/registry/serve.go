@@ -147,7 +147,7 @@ func portOf(address net.Addr) int {
 
 // serve serves content until the context ends.
 func (s *Serve) serve(ctx context.Context, listener net.Listener, catalog *content.Content, log *slog.Logger) error {
-	server, health := newServer(catalog, s.Log)
+	server := newServer(catalog, s.Log)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	if s.Ready != nil {
@@ -159,7 +159,6 @@ func (s *Serve) serve(ctx context.Context, listener net.Listener, catalog *conte
 	case <-ctx.Done():
 	}
 	log.Info("shutting down server")
-	health.stop()
 	grace := s.Grace
 	if grace == 0 {
 		grace = defaultGrace

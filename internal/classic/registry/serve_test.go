@@ -353,9 +353,15 @@ func TestSourceAndCacheMayGo(t *testing.T) {
 
 // A disk that fails is an error of the call, and the end of the server's health.
 func TestLostContentEndsHealth(t *testing.T) {
+	for name, log := range map[string]*slog.Logger{"logged": (&lines{}).logger(), "not logged": nil} {
+		t.Run(name, func(t *testing.T) { testLostContent(t, log) })
+	}
+}
+
+func testLostContent(t *testing.T, log *slog.Logger) {
 	cache := t.TempDir()
 	connection := dial(t, start(t, &registry.Serve{
-		Source: content.Folder{Dir: "testdata/catalog"}, CacheDir: cache, Integrity: content.IgnoreIntegrity,
+		Source: content.Folder{Dir: "testdata/catalog"}, CacheDir: cache, Integrity: content.IgnoreIntegrity, Log: log,
 	}))
 	if err := os.Truncate(filepath.Join(cache, "mainstay.v1", "catalog"), 0); err != nil {
 		t.Fatal(err)

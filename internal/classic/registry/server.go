@@ -35,7 +35,7 @@ const (
 )
 
 // newServer makes a server of all services.
-func newServer(catalog *content.Content, log *slog.Logger) (*grpc.Server, *health) {
+func newServer(catalog *content.Content, log *slog.Logger) *grpc.Server {
 	state := &health{}
 	calls := &callLog{log: log, failed: state.check}
 	server := grpc.NewServer(
@@ -52,7 +52,7 @@ func newServer(catalog *content.Content, log *slog.Logger) (*grpc.Server, *healt
 	registrypb.RegisterExperimentalRegistryServer(server, &experimental{content: catalog})
 	grpc_health_v1.RegisterHealthServer(server, state)
 	reflection.Register(server)
-	return server, state
+	return server
 }
 
 // health tells probes whether the registry can answer. It does not ask which service they
@@ -63,16 +63,14 @@ type health struct {
 	bad atomic.Bool
 }
 
-// Check says whether the server can answer: until it stops, or its content cannot be read
-// any more. Starting it again helps against the latter.
+// Check says whether the server can answer: until its content cannot be read any more.
+// Starting it again helps against that.
 func (h *health) Check(context.Context, *grpc_health_v1.HealthCheckRequest) (*grpc_health_v1.HealthCheckResponse, error) {
 	if h.bad.Load() {
 		return &grpc_health_v1.HealthCheckResponse{Status: grpc_health_v1.HealthCheckResponse_NOT_SERVING}, nil
 	}
 	return &grpc_health_v1.HealthCheckResponse{Status: grpc_health_v1.HealthCheckResponse_SERVING}, nil
 }
-
-func (h *health) stop() { h.bad.Store(true) }
 
 // check looks at the error of a call.
 func (h *health) check(err error) {

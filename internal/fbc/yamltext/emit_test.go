@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"iter"
 	"math"
@@ -32,13 +33,20 @@ func values() []string {
 		"0x1F", "0xG", "0b11", "0b+1", "0b-1", "-0b1", "0o17", "017", "089", "1.5", "1.", ".5", "._5", "1.2.3", "1e3", "1e400", "1E+3", "e3", ".inf", "-.inf", "+.INF", ".nan", "12345678901234567890", "123456789012345678901234567890", "0xFFFFFFFFFFFFFFFFFF",
 		"2020-01-01", "2020-1-1", "2020-01-01T10:00:00Z", "2020-01-01t1:0:0Z", "2020-01-01 10:00:00", "2020-13-01", "2020", "10:30", "1:2:3.5", "10:60", "sha256:abc", "v1.2.3", "1 2", "a\\nb",
 		long, long + "\n" + long, long + " \n", "'" + long, "é" + long, long + "\t", strings.Repeat("x", 200) + " y", strings.Repeat("é ", 100), "\u2028" + long, strings.Repeat("a ", 70) + "\x01",
-		strings.Repeat("k", 128), strings.Repeat("k", 129), strings.Repeat("a b ", 50),
+		strings.Repeat("k", 128), strings.Repeat("k", 129), strings.Repeat("a b ", 50), strings.Repeat("a b ", 25), "\ufeff\u00ff\u0100\uffff\U0001F600", "'" + strings.Repeat("a b ", 25), "\t" + strings.Repeat("a b ", 25),
 	}
 	var out []string
 	for _, text := range texts {
 		quoted := string(jsontext.AppendQuoted(nil, text))
 		for _, format := range []string{`%s`, `[%s]`, `{"k":%s}`, `{%s:1}`, `[[%s]]`, `{"a":{"b":[%s,{"c":%s}]}}`, `{%s:[1,[2],{}]}`, `{%s:{"a":1,"b":[]}}`, `[{%s:%s}]`} {
 			out = append(out, strings.ReplaceAll(format, "%s", quoted))
+		}
+	}
+	// The order of some keys depends on which others there are: here, pairs are compared.
+	keys := strings.Fields("b0 b00 b01 b001 b010 b0- b00-1 b10 b100 b1-0 b b- b.0 b.a b1a b1é b² ba B _ 9 10 b٣ b2")
+	for i, a := range keys {
+		for _, b := range keys[:i] {
+			out = append(out, fmt.Sprintf(`{"%s":1,"%s":2}`, a, b))
 		}
 	}
 	return append(out,

@@ -205,12 +205,10 @@ func (p *parser) escape(i int) int {
 		p.odd = true
 		return len(p.text)
 	}
-	code, err := strconv.ParseUint(string(p.text[i+2:i+2+n]), 16, 32)
-	if r := rune(code); err != nil || code > utf8.MaxRune || !utf8.ValidRune(r) {
-		p.odd = true
-	} else {
-		p.scalar = utf8.AppendRune(p.scalar, r)
-	}
+	code, err := strconv.ParseInt(string(p.text[i+2:i+2+n]), 16, 32)
+	r := rune(code)
+	p.odd = p.odd || err != nil || !utf8.ValidRune(r)
+	p.scalar = utf8.AppendRune(p.scalar, r)
 	return i + 2 + n
 }
 
@@ -245,7 +243,7 @@ func (p *parser) literal(i, column int) {
 		indent = p.blockIndent(column)
 	}
 	p.scalar = p.scalar[:0]
-	breaks, any := 0, false
+	breaks, filled := 0, false
 	for p.at < len(p.text) && !p.odd {
 		end := p.lineEnd(p.at)
 		line := p.text[p.at:end]
@@ -257,7 +255,7 @@ func (p *parser) literal(i, column int) {
 				break
 			}
 			p.scalar = append(appendNewlines(p.scalar, breaks), line[indent:]...)
-			breaks, any = 0, true
+			breaks, filled = 0, true
 		}
 		breaks++
 		p.at = end + 1
@@ -265,7 +263,7 @@ func (p *parser) literal(i, column int) {
 	switch {
 	case h.chomp == '+':
 		p.scalar = appendNewlines(p.scalar, breaks)
-	case h.chomp == 0 && any:
+	case h.chomp == 0 && filled:
 		p.scalar = append(p.scalar, '\n')
 	}
 	p.out = jsontext.AppendQuoted(p.out, p.scalar)

@@ -249,6 +249,32 @@ func TestPasswordStaysOnTLS(t *testing.T) {
 	}
 }
 
+// How an insecure registry asks for a login is open to all, and so is not what a session
+// goes by that is to be safe.
+func TestInsecureKnowledgeIsNotTrusted(t *testing.T) {
+	var sent atomic.Int32
+	listener := serve(t, false, func(w http.ResponseWriter, r *http.Request) {
+		if _, _, ok := r.BasicAuth(); ok {
+			sent.Add(1)
+		}
+		fmt.Fprint(w, `{"token":"x"}`)
+	})
+	server := serve(t, true, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm=%q`, listener.URL))
+		w.WriteHeader(http.StatusUnauthorized)
+	})
+	shared, _ := newTestShared()
+	for _, insecure := range []bool{true, false} {
+		session := sessionTo(t, server, func(o *Options) { o.Shared, o.Login, o.Insecure = shared, robot, insecure })
+		if _, err := session.Digest(t.Context(), "v1"); err == nil {
+			t.Error("the token was none, but there is no error")
+		}
+		if n := sent.Load(); n != 1 {
+			t.Errorf("insecure %t: the login was sent %d times, want once by the insecure session", insecure, n)
+		}
+	}
+}
+
 func TestBasic(t *testing.T) {
 	var asked atomic.Int32
 	server := serve(t, true, func(w http.ResponseWriter, r *http.Request) {
@@ -316,8 +342,12 @@ func TestRedirects(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			elsewhere.Store(nil)
+			var asked atomic.Int32
 			var server *httptest.Server
 			server = serve(t, test.secure, func(w http.ResponseWriter, r *http.Request) {
+				if asked.Add(1) > maxRedirects+3 {
+					t.Error("it is redirected on and on")
+				}
 				user, _, _ := r.BasicAuth()
 				switch {
 				case user == "" && r.URL.Path != "/elsewhere":

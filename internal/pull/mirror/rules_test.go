@@ -122,8 +122,8 @@ func TestRules(t *testing.T) {
 		},
 		"entries that say nothing": {objects: Objects{Digests: D{digests("a", "!quay.io: ", "!docker.io: docker.io")}}},
 		"never contacted": {
-			objects: Objects{Digests: D{digests("a", "!quay.io/x: m.io", "quay.io/y: m.io"), digests("b", "!quay.io/y: n.io")}, Tags: T{tags("a", "!quay.io/z: m.io")}, Policies: P{policy("a", "quay.io/z: m.io")}},
-			want:    []string{"!quay.io/x: m.io@digest", "!quay.io/y: m.io@digest n.io@digest", "!quay.io/z: m.io@digest m.io@tag"},
+			objects: Objects{Digests: D{digests("a", "!quay.io/x: m.io", "quay.io/y: m.io"), digests("b", "!quay.io/y: n.io", "quay.io/x: n.io")}, Tags: T{tags("a", "!quay.io/z: m.io")}, Policies: P{policy("a", "quay.io/z: m.io")}},
+			want:    []string{"!quay.io/x: m.io@digest n.io@digest", "!quay.io/y: m.io@digest n.io@digest", "!quay.io/z: m.io@digest m.io@tag"},
 		},
 		"what is wrong is left out": {
 			objects: Objects{

@@ -21,3 +21,6 @@ COPY --from=builder /tmp/cache /tmp/cache
 # This label tells where in the image the catalog is.
 # Without it the image is not known for a catalog.
 LABEL operators.operatorframework.io.index.configs.v1=/configs
+
+# Further labels
+LABEL "only"=""

@@ -97,21 +97,25 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if decided == nil || decided.Image == nil {
 		return ctrl.Result{}, nil
 	}
-	return ctrl.Result{}, r.follow(ctx, req.Name, decided.Image.Ref)
+	source := catalogstore.Source{Resolved: decided.Image.Ref}
+	if unpacked := catalog.Status.LastUnpacked; unpacked != nil {
+		source.Since = unpacked.Time
+	}
+	return ctrl.Result{}, r.follow(ctx, req.Name, source)
 }
 
-func (r *Reconciler) follow(ctx context.Context, name, resolved string) error {
+func (r *Reconciler) follow(ctx context.Context, name string, source catalogstore.Source) error {
 	info, err := r.Store.Stored(name)
 	var damaged *catalogstore.DamagedError
 	switch {
-	case err == nil && info.Resolved == resolved:
+	case err == nil && info.Resolved == source.Resolved:
 		return nil
 	case err != nil && !errors.Is(err, catalogstore.ErrNotFound) && !errors.As(err, &damaged):
 		return err
 	}
 	// Without the reference that it was resolved from: the one in the spec may be newer.
 	// If this replica becomes the leader, it asks the registry once.
-	_, err = r.Fetcher.Fetch(ctx, name, catalogstore.Source{Resolved: resolved})
+	_, err = r.Fetcher.Fetch(ctx, name, source)
 	switch {
 	case err == nil:
 		return nil

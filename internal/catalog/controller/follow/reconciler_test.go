@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -82,6 +83,9 @@ func (s *scene) get() *olmv1.ClusterCatalog {
 	return catalog
 }
 
+// unpackedAt is when the leader has unpacked every image.
+var unpackedAt = metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+
 func imageOf(digit string) string {
 	return "registry.example/catalog@sha256:" + strings.Repeat(digit, 64)
 }
@@ -93,6 +97,7 @@ func (s *scene) decide(image string) {
 	catalog.Status.ResolvedSource = nil
 	if image != "" {
 		catalog.Status.ResolvedSource = &olmv1.ResolvedCatalogSource{Type: olmv1.SourceTypeImage, Image: &olmv1.ResolvedImageSource{Ref: image}}
+		catalog.Status.LastUnpacked = &unpackedAt
 	}
 	if err := s.client.Status().Update(s.t.Context(), catalog); err != nil {
 		s.t.Fatal(err)
@@ -144,6 +149,9 @@ func TestTheLeaderIsFollowed(t *testing.T) {
 	s.decide(imageOf("1"))
 	s.mustReconcile()
 	s.expect("once it has", imageOf("1"), imageOf("1"))
+	if info, err := s.store.Stored(s.name); err != nil || !info.Modified.Equal(unpackedAt.Time) {
+		t.Errorf("modified at %v (%v), want what the leader tells", info.Modified, err)
+	}
 	s.mustReconcile()
 	s.expect("again", imageOf("1"))
 	s.decide(imageOf("2"))

@@ -1,0 +1,66 @@
+package unpack
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+// columns gives what kubectl prints of the catalog: it asks the server for a table.
+func (w *world) columns() (names []string, cells []any) {
+	w.t.Helper()
+	config := env.Start(w.t)
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, strings.TrimSuffix(config.Host, "/")+"/apis/olm.operatorframework.io/v1/clustercatalogs/"+w.name, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	req.Header.Set("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
+	resp, err := (&http.Client{Transport: transport}).Do(req)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var table metav1.Table
+	if err := json.NewDecoder(resp.Body).Decode(&table); err != nil {
+		w.t.Fatal(err)
+	}
+	for _, column := range table.ColumnDefinitions {
+		names = append(names, column.Name)
+	}
+	if len(table.Rows) != 1 {
+		w.t.Fatalf("the table is %+v", table)
+	}
+	return names, table.Rows[0].Cells
+}
+
+// TestColumns looks at what people see of a catalog that is served, and of one that is not.
+func TestColumns(t *testing.T) {
+	w := newWorld(t)
+	w.pushCatalog("v1", good)
+	w.create("v1", 0)
+	w.mustReconcile()
+	names, cells := w.columns()
+	if diff := cmp.Diff([]string{"Name", "LastUnpacked", "Serving", "Age"}, names); diff != "" {
+		t.Errorf("columns (-want +got):\n%s", diff)
+	}
+	if unpacked, ok := cells[1].(string); !ok || unpacked == "" || cells[2] != "True" {
+		t.Errorf("of a catalog that is served: %v", cells)
+	}
+	w.change(func(c *olmv1.ClusterCatalog) { c.Spec.AvailabilityMode = olmv1.AvailabilityModeUnavailable })
+	w.mustReconcile()
+	if _, cells := w.columns(); cells[1] != nil && cells[1] != "" || cells[2] != "False" {
+		t.Errorf("of one that is disabled: %v", cells)
+	}
+}

@@ -1,0 +1,100 @@
+package image
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"go.podman.io/image/v5/manifest"
+)
+
+// What is read as a reference is written as one that means the same.
+func FuzzReference(f *testing.F) {
+	for _, ref := range []string{
+		"quay.io/a/b:v1", "busybox", "localhost:5000/x@sha256:" + strings.Repeat("0", 64), "[::1]:5000/a", "[2001:db8::1]/a/b:c", "[::1", "[fe80::1%eth0]/x", "a@b:c/d",
+	} {
+		f.Add(ref)
+	}
+	f.Fuzz(func(t *testing.T, ref string) {
+		n, err := parseReference(ref)
+		if err != nil {
+			var own *fault
+			if !errors.As(err, &own) || own.kind != KindInvalid {
+				t.Errorf("%q: %v does not say that the reference is invalid", ref, err)
+			}
+			return
+		}
+		again, err := parseReference(n.String())
+		if err != nil || again != n {
+			t.Errorf("%q is read as %+v, and that as %+v (%v)", ref, n, again, err)
+		}
+		if (n.tag == "") == (n.digest == "") || strings.Contains(n.repository(), "@") || n.path == "" {
+			t.Errorf("%q is read as %+v", ref, n)
+		}
+		if CheckLocation(n.repository()) != nil {
+			t.Errorf("%s cannot be the location of a mirror", n.repository())
+		}
+	})
+}
+
+// A Docker config that is not accepted keeps its secrets to itself.
+func FuzzCredentials(f *testing.F) {
+	f.Add([]byte(`{"auths":{"quay.io":{"auth":"dTpw"}}}`))
+	f.Add([]byte(`{"quay.io":{"username":"u","password":"s3cr3t-Pass"}}`))
+	f.Add([]byte(`{"auths":{"quay.io":{"auth":"!!"},"https://index.docker.io/v1/":{"identitytoken":"x"}}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		creds, err := parseCredentials(data)
+		if err != nil {
+			if text := err.Error(); strings.Contains(text, "s3cr3t-Pass") && !strings.Contains(text, `login for "`) {
+				t.Errorf("the error has the password: %v", err)
+			}
+			return
+		}
+		_ = find(creds.auths, "quay.io/a/b")
+	})
+}
+
+// What a registry may send as a manifest is read, or is bad content.
+func FuzzManifest(f *testing.F) {
+	built, err := Build(Spec{OS: "linux", Architecture: "amd64", Layers: []Layer{{Files: []File{{Path: "/a"}}}}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	index, err := topLevel([]*Built{built})
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, data := range [][]byte{built.manifest.data, index.data, []byte(`{"schemaVersion":1}`), []byte(`{"manifests":[{"platform":null}]}`)} {
+		f.Add(data, byte(0))
+		f.Add(data, byte(5))
+	}
+	f.Fuzz(func(t *testing.T, data []byte, kind byte) {
+		types := manifest.DefaultRequestedManifestMIMETypes
+		mediaType := types[int(kind)%len(types)]
+		if parsed, err := parseManifest(data, mediaType, 512); err == nil {
+			for _, l := range parsed.layers {
+				if l.digest.Validate() != nil {
+					t.Errorf("the layer digest %q was accepted", l.digest)
+				}
+			}
+		} else if !isBadContent(err) {
+			t.Errorf("%v does not say that the content is bad", err)
+		}
+		list, err := parsePlatforms(data, mediaType)
+		if err != nil {
+			if !isBadContent(err) {
+				t.Errorf("%v does not say that the content is bad", err)
+			}
+			return
+		}
+		chosen, nested := list.choose("amd64")
+		for _, d := range append(nested, chosen) {
+			if d != "" && d.Validate() != nil {
+				t.Errorf("the digest %q was accepted", d)
+			}
+		}
+		if text := noPlatform("amd64", list.names()).Error(); len(text) > 1<<20 {
+			t.Errorf("the error has %d bytes", len(text))
+		}
+	})
+}

@@ -1,0 +1,38 @@
+package image
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestReferences(t *testing.T) {
+	digest := "sha256:" + strings.Repeat("0", 64)
+	for ref, want := range map[string]string{
+		"quay.io/a/b:v1":            "quay.io/a/b:v1",
+		"quay.io/a/b":               "quay.io/a/b:latest",
+		"quay.io/a/b@" + digest:     "quay.io/a/b@" + digest,
+		"quay.io/a/b:v1@" + digest:  "quay.io/a/b@" + digest,
+		"localhost:5000/b:v1":       "localhost:5000/b:v1",
+		"busybox":                   "docker.io/library/busybox:latest",
+		"[::1]:5000/a/b":            "[::1]:5000/a/b:latest",
+		"[2001:db8::1]/b@" + digest: "[2001:db8::1]/b@" + digest,
+	} {
+		named, err := parseReference(ref)
+		if err != nil || named.String() != want {
+			t.Errorf("%s: got %v (%v), want %s", ref, named, err, want)
+		}
+		if got := IsCanonical(ref); got != strings.Contains(ref, "@") {
+			t.Errorf("IsCanonical(%s) is %v", ref, got)
+		}
+	}
+	for _, ref := range []string{"", "Quay.io/Upper", "https://u:pw@quay.io/a", "u:pw@quay.io/a/b", "quay.io/a@sha256:12", "quay.io/a@md5:d41d8cd98f00b204e9800998ecf8427e", "[::1/a", "[::1]x/a", "[::1]:99999/a", "[1.2.3.4]/a", "[fe80::1%eth0]/a", "[::1]:5000", "[]/a", strings.Repeat("a", 2000)} {
+		_, err := NewClient(Options{}).Resolve(t.Context(), ref)
+		wantError(t, err, KindInvalid)
+		if strings.Contains(err.Error(), "pw") {
+			t.Errorf("the error has the password: %v", err)
+		}
+		if !IsTerminal(err) {
+			t.Errorf("%v is not terminal", err)
+		}
+	}
+}
