@@ -176,7 +176,7 @@ func TestBundleRules(t *testing.T) {
 			`Error: Value example.com/v1beta1, Kind=Bar: CRD "example.com/v1beta1, Kind=Bar" is present in bundle "foo.v1.2.3" but not defined in CSV`,
 		}},
 		{"service account", name, nil, map[string]string{
-			"manifests/a.yaml": "apiVersion: v1\nkind: Secret\nmetadata: {name: foo}",
+			"manifests/a.yaml":  "apiVersion: v1\nkind: Secret\nmetadata: {name: foo}",
 			"manifests/sa.yaml": "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: foo}", "manifests/other.yaml": "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: bar}",
 		}, Options{}, []string{"Error: Value foo: invalid service account found in bundle. …"}},
 		{"release", name, []string{"version: 1.2.3\n", "version: 1.2.3\n  release: 1.a\n"}, nil, Options{},
