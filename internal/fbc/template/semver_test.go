@@ -242,6 +242,8 @@ func TestSemverDescribesThePackage(t *testing.T) {
 		"an icon in lines":      {template.Bundle{CSV: []byte(strings.Replace(csv, data("first"), data("first")[:4]+`\n  `+data("first")[4:], 1)), Blob: bundleBlob("p", "new", `"1.1.0"`, "new")}, "what it does", first},
 		"no icon":               {template.Bundle{CSV: []byte(`{"spec":{"description":"d"}}`), Blob: bundleBlob("p", "new", `"1.1.0"`, "new")}, "d", nil},
 		"a broken icon":         {template.Bundle{CSV: []byte(`{"spec":{"description":"d","icon":[{"base64data":"%"}]}}`), Blob: bundleBlob("p", "new", `"1.1.0"`, "new")}, "d", nil},
+		"a half icon":           {template.Bundle{CSV: []byte(`{"spec":{"description":"d","icon":[{"base64data":"aGkh%"}]}}`), Blob: bundleBlob("p", "new", `"1.1.0"`, "new")}, "d", nil},
+		"an empty icon":         {template.Bundle{CSV: []byte(`{"spec":{"description":"d","icon":[{"base64data":" "}]}}`), Blob: bundleBlob("p", "new", `"1.1.0"`, "new")}, "d", nil},
 		"no CSV":                {template.Bundle{Blob: bundleBlob("p", "new", `"1.1.0"`, "new")}, "", nil},
 		"a broken CSV":          {template.Bundle{CSV: []byte(`{`), Blob: bundleBlob("p", "new", `"1.1.0"`, "new")}, "", nil},
 	}
