@@ -1,6 +1,7 @@
 package constraint
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -225,4 +226,14 @@ func escape(text string) int {
 		return 3
 	}
 	return 0
+}
+
+// fault is an error at the token's place in the rule.
+func (t token) fault(format string, args ...any) error {
+	return fmt.Errorf("line %d, column %d: %s", t.line, t.column, fmt.Sprintf(format, args...))
+}
+
+// isName tells whether a rune can stand in a name; digits cannot come first.
+func isName(r byte) bool {
+	return r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || strings.IndexByte("0123456789", r) >= 0
 }
