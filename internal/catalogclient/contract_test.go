@@ -188,12 +188,19 @@ func TestAnswersAreDecompressed(t *testing.T) {
 		answer   func(w http.ResponseWriter)
 		want     string
 	}{
-		"gzip":           {"gzip", func(w http.ResponseWriter) { write(w, "gzip", text) }, ""},
-		"zstd":           {"zstd", func(w http.ResponseWriter) { write(w, "zstd", text) }, ""},
-		"identity":       {"identity", func(w http.ResponseWriter) { _, _ = io.WriteString(w, text) }, ""},
-		"not gzip":       {"gzip", func(w http.ResponseWriter) { _, _ = io.WriteString(w, text) }, "decompressing the answer: gzip: invalid header"},
-		"not zstd":       {"zstd", func(w http.ResponseWriter) { _, _ = io.WriteString(w, text) }, "magic number mismatch"},
-		"unknown":        {"br", func(w http.ResponseWriter) { _, _ = io.WriteString(w, text) }, `the answer is encoded in "br", which was not asked for`},
+		"gzip":     {"gzip", func(w http.ResponseWriter) { write(w, "gzip", text) }, ""},
+		"zstd":     {"zstd", func(w http.ResponseWriter) { write(w, "zstd", text) }, ""},
+		"identity": {"identity", func(w http.ResponseWriter) { _, _ = io.WriteString(w, text) }, ""},
+		"not gzip": {"gzip", func(w http.ResponseWriter) { _, _ = io.WriteString(w, text) }, "decompressing the answer: gzip: invalid header"},
+		"not zstd": {"zstd", func(w http.ResponseWriter) { _, _ = io.WriteString(w, text) }, "magic number mismatch"},
+		"unknown":  {"br", func(w http.ResponseWriter) { _, _ = io.WriteString(w, text) }, `the answer is encoded in "br", which was not asked for`},
+		"a large window": {"zstd", func(w http.ResponseWriter) {
+			z, _ := zstd.NewWriter(w, zstd.WithWindowSize(16<<20))
+			_, _ = io.WriteString(z, strings.Repeat(" ", 10_000))
+			_ = z.Flush() // From here on it is a stream, whose window is not that of its content.
+			_, _ = io.WriteString(z, text)
+			_ = z.Close()
+		}, "window size exceeded"},
 		"a bomb in gzip": {"gzip", func(w http.ResponseWriter) { write(w, "gzip", bomb) }, "it is larger than 100000 bytes"},
 		"a bomb in zstd": {"zstd", func(w http.ResponseWriter) { write(w, "zstd", bomb) }, "it is larger than 100000 bytes"},
 	} {

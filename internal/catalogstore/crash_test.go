@@ -226,3 +226,38 @@ func checkNothingIsLeft(t *testing.T, dir string, want map[string]string) {
 		t.Errorf("the store has %d files for the catalogs %v with %d contents", files, slices.Sorted(maps.Keys(want)), len(distinct))
 	}
 }
+
+// TestACompressedFormOfContentThatIsGoneIsNotKept has the content replaced while a form of it
+// is made.
+func TestACompressedFormOfContentThatIsGoneIsNotKept(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Open(dir, Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := unpackCrash(t, s, "c", crashOld); err != nil {
+		t.Fatal(err)
+	}
+	content, err := s.Content("c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer content.Close()
+	out, err := s.disk.create(s.contentDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Delete("c"); err != nil {
+		t.Fatal(err)
+	}
+	place := content.file.path + "." + string(Gzip)
+	if err := s.settle(content.file, out, place); !errors.Is(err, errStopped) {
+		t.Errorf("keeping a form of content that is gone: %v, want errStopped", err)
+	}
+	out.discard()
+	if left := contents(t, dir); len(left) > 0 {
+		t.Errorf("the store has %v", left)
+	}
+	checkNothingIsLeft(t, dir, nil)
+}
