@@ -39,6 +39,9 @@ func measureServing(ctx context.Context, dir string, runs int) (err error) {
 	if _, err := c.Kubectl(ctx, "apply", "--server-side", "-f", "config/crd"); err != nil {
 		return err
 	}
+	if _, err := c.Kubectl(ctx, "wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"); err != nil {
+		return err
+	}
 	if _, err := c.Kubectl(ctx, "create", "namespace", systemNamespace); err != nil {
 		return err
 	}

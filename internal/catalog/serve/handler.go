@@ -65,7 +65,7 @@ func (h *handler) answering(endpoint string, next func(*response, *http.Request)
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		w := &response{ResponseWriter: rw, control: http.NewResponseController(rw), stall: h.stall, cork: corkOf(r.Context()), code: http.StatusOK}
-		// The time limit of the request before is over.
+		// An answer without a body has a time limit, too.
 		_ = w.patience() // If the connection is broken, writing says so.
 		// Also when a handler panics.
 		defer func() { measure(endpoint, r.Method, w, time.Since(start)) }()

@@ -35,14 +35,14 @@ func bundlesOf(object *unstructured.Unstructured) [][]byte {
 }
 
 // injection is what is applied so that every webhook of an object trusts a bundle. It
-// holds for the object that was read: one that is gone is not made anew. A webhook
-// that went meanwhile is not brought back either, for without its other fields the API
-// server refuses it.
+// holds for the object as it was read: one that is gone is not made anew, and one whose
+// webhooks went, or ask for no trust any more, is not written.
 func injection(object *unstructured.Unstructured, bundle []byte) *unstructured.Unstructured {
 	result := &unstructured.Unstructured{}
 	result.SetGroupVersionKind(object.GroupVersionKind())
 	result.SetName(object.GetName())
 	result.SetUID(object.GetUID())
+	result.SetResourceVersion(object.GetResourceVersion())
 	client := map[string]any{"caBundle": base64.StdEncoding.EncodeToString(bundle)}
 	if object.GroupVersionKind() == crdKind {
 		result.Object["spec"] = map[string]any{"conversion": map[string]any{"webhook": map[string]any{"clientConfig": client}}}

@@ -69,8 +69,12 @@ func (i *issuer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if err := i.injectAll(ctx, consumers, secret.Data[keyAuthorities]); err != nil {
+	complete, err := i.injectAll(ctx, consumers, secret.Data[keyAuthorities])
+	if err != nil {
 		return ctrl.Result{}, err
+	}
+	if !complete {
+		again = firstPause
 	}
 	return ctrl.Result{RequeueAfter: again}, nil
 }
@@ -117,7 +121,8 @@ func (i *issuer) consumersOf(ctx context.Context, req ctrl.Request) ([]*unstruct
 			case apierrors.IsNotFound(err):
 			case err != nil:
 				return nil, fmt.Errorf("reading the webhooks of %s %q: %w", kind.Kind, metadata.Name, err)
-			case len(bundlesOf(consumer)) > 0:
+			// It may ask for no trust any more, which the cache does not know yet.
+			case slices.Contains(secretOfConsumer(consumer), req) && len(bundlesOf(consumer)) > 0:
 				consumers = append(consumers, consumer)
 			}
 		}
@@ -213,19 +218,21 @@ func formerTrust(consumers []*unstructured.Unstructured) []byte {
 }
 
 // injectAll makes every webhook trust the bundle. One that fails does not keep the
-// others from it.
-func (i *issuer) injectAll(ctx context.Context, consumers []*unstructured.Unstructured, bundle []byte) error {
+// others from it. It is not complete when an object changed, or went, since it was read.
+func (i *issuer) injectAll(ctx context.Context, consumers []*unstructured.Unstructured, bundle []byte) (complete bool, err error) {
 	var failed []error
+	complete = true
 	for _, consumer := range consumers {
 		if !lacks(consumer, bundle) {
 			continue
 		}
 		err := i.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(injection(consumer, bundle)), client.FieldOwner(FieldManager), client.ForceOwnership)
-		// A conflict means that the object is gone, or another one of its name now, which
-		// the watch shows.
-		if err != nil && !apierrors.IsConflict(err) {
+		switch {
+		case apierrors.IsConflict(err):
+			complete = false
+		case err != nil:
 			failed = append(failed, fmt.Errorf("writing caBundle of %s %q: %w", consumer.GetKind(), consumer.GetName(), err))
 		}
 	}
-	return errors.Join(failed...)
+	return complete, errors.Join(failed...)
 }
