@@ -84,13 +84,10 @@ bench: build bin/bench bin/peak ## Measure and print the figures of docs/perform
 	bin/bench
 
 FUZZTIME ?= 20s
+FUZZJOBS ?= $(shell nproc)
 .PHONY: fuzz
-fuzz: ## Run every fuzz target for FUZZTIME (20s).
-	@for pkg in $$(grep -rl --include='*_test.go' '^func Fuzz' internal | xargs -n1 dirname | sort -u); do \
-	  for target in $$(grep -ho '^func Fuzz[A-Za-z0-9]*' $$pkg/*_test.go | cut -c6-); do \
-	    echo "== ./$$pkg $$target"; go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x ./$$pkg; \
-	  done; \
-	done
+fuzz: ## Run every fuzz target for FUZZTIME (20s), FUZZJOBS of them side by side.
+	@test/fuzz.sh $(FUZZTIME) $(FUZZJOBS)
 
 # REF is where the image goes: a reference, a .tar file, or "containerd".
 REF ?= bin/mainstay-image.tar

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -78,8 +77,8 @@ func measureOpm(ctx context.Context, dir string, runs int) error {
 	return nil
 }
 
-// measureCommand measures one command of opm. Its output is read and dropped. With the
-// size of its input, in bytes, the rate is printed as well.
+// measureCommand measures one command of opm. Its output goes to the null device.
+// With the size of its input, in bytes, the rate is printed as well.
 func measureCommand(ctx context.Context, runs int, what string, bytes int64, args ...string) error {
 	var seconds, rate, cpu, peak figures
 	for range runs {
@@ -108,10 +107,6 @@ type used struct{ seconds, cpu, peak float64 }
 func use(ctx context.Context, args []string) (used, error) {
 	cmd := exec.CommandContext(ctx, filepath.Join("bin", "peak"), append([]string{filepath.Join("bin", "opm")}, args...)...)
 	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return used{}, err
-	}
 	reader, writer, err := os.Pipe()
 	if err != nil {
 		return used{}, err
@@ -122,8 +117,7 @@ func use(ctx context.Context, args []string) (used, error) {
 	if err := errors.Join(cmd.Start(), writer.Close()); err != nil {
 		return used{}, err
 	}
-	_, copyErr := io.Copy(io.Discard, out)
-	if err := errors.Join(copyErr, cmd.Wait()); err != nil {
+	if err := cmd.Wait(); err != nil {
 		return used{}, err
 	}
 	u := used{seconds: since(began)}
