@@ -94,11 +94,18 @@ func (o *objects) apply(ctx context.Context, rev *Revision, object Object) Objec
 	if rev.Watch != nil {
 		rev.Watch(at.resource)
 	}
+	asked := digestOf(object, rev)
+	seen, isSeen := rev.seen(at.resource, key)
+	if probe, ok := o.memory.recall(seen, asked); isSeen && ok {
+		return ObjectResult{Object: key, Action: ActionUnchanged, Probe: probe}
+	}
+	absent := rev.First && !isSeen
 	for range contention {
 		var result ObjectResult
-		if result, err = o.attempt(ctx, rev, object, at, key); err == nil {
+		if result, err = o.attempt(ctx, rev, object, at, key, asked, absent); err == nil {
 			return result
 		}
+		absent = false
 		if !apierrors.IsConflict(err) {
 			break
 		}
@@ -106,7 +113,7 @@ func (o *objects) apply(ctx context.Context, rev *Revision, object Object) Objec
 	return failed(newError(key, err))
 }
 
-// attempt reads the object, decides, and writes. What it writes holds only for the
+// attempt reads the object, unless it is believed absent, decides, and writes. What it writes holds only for the
 // object that it read: for that very version of it, or for its absence. So nobody's
 // object is touched that was created or taken over in between; that is a conflict,
 // and the object is read again.
@@ -114,8 +121,12 @@ func (o *objects) apply(ctx context.Context, rev *Revision, object Object) Objec
 // An absent object is not created by POST, which would record the fields under
 // "Update", where later applies cannot remove them: it is applied with a resource
 // version that no object has.
-func (o *objects) attempt(ctx context.Context, rev *Revision, object Object, at location, key Key) (ObjectResult, error) {
-	live, err := o.store.get(ctx, at, key)
+func (o *objects) attempt(ctx context.Context, rev *Revision, object Object, at location, key Key, asked digest, absent bool) (ObjectResult, error) {
+	var live *unstructured.Unstructured
+	var err error
+	if !absent {
+		live, err = o.store.get(ctx, at, key)
+	}
 	if apierrors.IsNotFound(err) {
 		live, err = nil, nil
 	}
@@ -137,9 +148,10 @@ func (o *objects) attempt(ctx context.Context, rev *Revision, object Object, at 
 	if err != nil {
 		return failed(invalid(key, err.Error())), nil
 	}
-	digest := digestOf(wanted)
-	if decision == update && o.memory.knows(live, digest) {
-		return ObjectResult{Object: key, Action: ActionUnchanged, Probe: rev.Probes.Probe(live)}, nil
+	if decision == update && o.memory.knows(live, wanted, asked) {
+		probe := rev.Probes.Probe(live)
+		o.memory.remember(live, wanted, asked, probe)
+		return ObjectResult{Object: key, Action: ActionUnchanged, Probe: probe}, nil
 	}
 	expect(wanted, live)
 	after, err := o.write(ctx, at, wanted, live != nil)
@@ -155,8 +167,9 @@ func (o *objects) attempt(ctx context.Context, rev *Revision, object Object, at 
 	if err != nil {
 		return ObjectResult{}, err
 	}
-	o.memory.remember(after, digest)
-	return ObjectResult{Object: key, Action: actionOf(decision, live, after), Probe: rev.Probes.Probe(after)}, nil
+	probe := rev.Probes.Probe(after)
+	o.memory.remember(after, wanted, asked, probe)
+	return ObjectResult{Object: key, Action: actionOf(decision, live, after), Probe: probe}, nil
 }
 
 // write applies the object. An account that may not block the deletion of the

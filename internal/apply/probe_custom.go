@@ -16,7 +16,10 @@ import (
 
 // Probes are the statements that a revision makes about some of its objects, beside
 // those built in for well-known kinds.
-type Probes struct{ probes []progressionProbe }
+type Probes struct {
+	probes []progressionProbe
+	of     []olmv1.ProgressionProbe
+}
 
 type progressionProbe struct {
 	matches    func(u *unstructured.Unstructured) bool
@@ -26,7 +29,7 @@ type progressionProbe struct {
 // CompileProbes makes the probes ready for use. It fails on a label selector that is
 // not valid and on an assertion of an unknown type.
 func CompileProbes(specs []olmv1.ProgressionProbe) (*Probes, error) {
-	result := &Probes{}
+	result := &Probes{of: specs}
 	for i, spec := range specs {
 		matches, err := compileSelector(spec.Selector)
 		if err != nil {
@@ -40,6 +43,14 @@ func CompileProbes(specs []olmv1.ProgressionProbe) (*Probes, error) {
 		result.probes = append(result.probes, progressionProbe{matches: matches, assertions: spec.Assertions})
 	}
 	return result, nil
+}
+
+// specs are what the probes were made of.
+func (p *Probes) specs() []olmv1.ProgressionProbe {
+	if p == nil {
+		return nil
+	}
+	return p.of
 }
 
 func compileSelector(spec olmv1.ObjectSelector) (func(*unstructured.Unstructured) bool, error) {

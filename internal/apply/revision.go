@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 )
 
@@ -23,6 +24,27 @@ type Revision struct {
 	// Watch, if set, is told each resource before the first of its objects is applied,
 	// so that a watch can be there in time. It is called from several goroutines.
 	Watch func(resource schema.GroupVersionResource)
+	// Current, if set, tells what a watch saw of an object last; false when it does not
+	// watch the resource or did not see the object. An object that is as it was left is
+	// then not read. It is called from several goroutines.
+	Current func(resource schema.GroupVersionResource, namespace, name string) (Seen, bool)
+	// First says that no earlier revision made any of the objects, and that few of them
+	// exist: those that no watch saw are created without being looked for. It changes
+	// the number of requests only.
+	First bool
+}
+
+// Seen is a version of an object.
+type Seen struct {
+	UID     types.UID
+	Version string
+}
+
+func (r *Revision) seen(resource schema.GroupVersionResource, key Key) (Seen, bool) {
+	if r.Current == nil {
+		return Seen{}, false
+	}
+	return r.Current(resource, key.Namespace, key.Name)
 }
 
 // Engine applies and removes revisions. It may be used by several goroutines.

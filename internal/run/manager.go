@@ -28,10 +28,6 @@ import (
 	operatorv1alpha1 "github.com/mainstay-dev/mainstay/api/operator/v1alpha1"
 )
 
-// Requests to the API server: the server's own priority and fairness shares it out,
-// so the client only keeps a program that went wrong from flooding it.
-const requestsPerSecond, requestBurst = 200, 400
-
 func scheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
 	var err error
@@ -103,7 +99,7 @@ func (o *options) restConfig() (*rest.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("no cluster to run on: %w; name one with --kubeconfig, or start one with 'devcluster up'", err)
 	}
-	config.QPS, config.Burst = requestsPerSecond, requestBurst
+	config.QPS = -1 // the API server's priority and fairness shares it out
 	config.UserAgent = "mainstay"
 	return config, nil
 }

@@ -21,7 +21,7 @@ import (
 
 func main() {
 	runs := flag.Int("runs", 5, "how often each thing is measured")
-	only := flag.String("only", "", "measurements to take, of opm, registry, serving, store and cluster (default: all)")
+	only := flag.String("only", "", "measurements to take, of opm, registry, serving, store, cluster and extensions (default: all)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, *runs, strings.FieldsFunc(*only, func(r rune) bool { return r == ',' }), flag.Args())
@@ -73,7 +73,7 @@ type measurement struct {
 }
 
 var measurements = []measurement{
-	{"opm", measureOpm}, {"registry", measureRegistry}, {"serving", measureServing}, {"store", measureCatalog}, {"cluster", measureCluster},
+	{"opm", measureOpm}, {"registry", measureRegistry}, {"serving", measureServing}, {"store", measureCatalog}, {"cluster", measureCluster}, {"extensions", measureFleets},
 }
 
 // figures are what was measured in several runs.

@@ -178,10 +178,15 @@ func (a *attempt) rollOut(ctx context.Context, set *olmv1.ClusterObjectSet) erro
 	if err != nil {
 		return reconcile.Retry(olmv1.ReasonRetrying, err)
 	}
-	result := a.engine.Apply(ctx, &apply.Revision{
+	rev := apply.Revision{
 		Owner: owner, Phases: a.content.Phases, Probes: a.probes, Ungated: isSucceeded(set),
 		Watch: func(resource schema.GroupVersionResource) { a.watches.use(set.Name, resource) }, //nolint:contextcheck // a watch outlives the pass that begins it
-	})
+		First: !isSucceeded(set) && len(owner.Siblings) == 0,
+	}
+	if !a.pace.isThorough(set.Name, a.clock.Now()) {
+		rev.Current = a.watches.current
+	}
+	result := a.engine.Apply(ctx, &rev)
 	a.applied = &result
 	logChanges(ctx, result)
 	return a.judge(set, result)

@@ -13,16 +13,37 @@ const (
 	burst = 50
 	// sustained is how often a revision is passed over after that.
 	sustained = time.Second
+	// thorough is how often the objects of a revision are read whatever the watches say.
+	thorough = settled / 2
 )
 
-// pace slows down a revision whose objects change without end, since another
-// controller writes what this one resets. Both would else write as fast as they can.
+// pace says how often revisions are passed over.
+//
+// It slows down a revision whose objects change without end, since another controller
+// writes what this one resets. Both would else write as fast as they can.
 type pace struct {
 	mu       sync.Mutex
 	limiters map[string]*rate.Limiter
+	// read is when all objects of a revision were last read.
+	read map[string]time.Time
 }
 
-func newPace() *pace { return &pace{limiters: map[string]*rate.Limiter{}} }
+func newPace() *pace {
+	return &pace{limiters: map[string]*rate.Limiter{}, read: map[string]time.Time{}}
+}
+
+// isThorough tells whether it is time to read all objects of a revision, and takes it
+// that this is done.
+func (p *pace) isThorough(set string, now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	last, ok := p.read[set]
+	if ok && now.Before(last.Add(thorough)) {
+		return false
+	}
+	p.read[set] = now
+	return ok
+}
 
 // next says how long the next pass over a revision must wait; zero means that it
 // begins now.
@@ -46,4 +67,5 @@ func (p *pace) forget(set string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.limiters, set)
+	delete(p.read, set)
 }

@@ -57,7 +57,7 @@ func TestServiceAccountMissingThenWithoutRightsThenGranted(t *testing.T) {
 	c.eventually("the lack of rights is told", func() error {
 		got := c.condition("account-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
 		want := `phase "configuration" (1 of 1): ConfigMap "` + ns + `/config": configmaps "config" is forbidden: User "system:serviceaccount:` + ns +
-			`:installer" cannot get resource "configmaps" in API group "" in the namespace "` + ns + `": give the account this right`
+			`:installer" cannot patch resource "configmaps" in API group "" in the namespace "` + ns + `": give the account this right`
 		return unless(got.Message == want, "message is %s", got.Message)
 	})
 	c.grant(ns, "installer")

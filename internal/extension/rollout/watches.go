@@ -18,6 +18,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/apply"
 )
 
 const (
@@ -51,7 +52,10 @@ type watches struct {
 }
 
 // running is one watch. Its address tells it from an earlier one of the same resource.
-type running struct{ stop context.CancelFunc }
+type running struct {
+	stop     context.CancelFunc
+	informer cache.SharedIndexInformer
+}
 
 func newWatches(client metadata.Interface, clock clock.PassiveClock, log logr.Logger) *watches {
 	return &watches{
@@ -82,9 +86,25 @@ func (w *watches) use(set string, resource schema.GroupVersionResource) {
 		return
 	}
 	ctx, stop := context.WithCancel(w.ctx)
-	this := &running{stop: stop}
+	this := &running{stop: stop, informer: w.informer(resource)}
 	w.running[resource] = this
 	go w.run(ctx, resource, this)
+}
+
+// current gives the version of an object that a watch saw last.
+func (w *watches) current(resource schema.GroupVersionResource, namespace, name string) (apply.Seen, bool) {
+	w.mu.Lock()
+	this := w.running[resource]
+	w.mu.Unlock()
+	if this == nil {
+		return apply.Seen{}, false
+	}
+	found, ok, err := this.informer.GetStore().GetByKey(cache.NewObjectName(namespace, name).String())
+	object, isObject := found.(metav1.Object)
+	if err != nil || !ok || !isObject {
+		return apply.Seen{}, false
+	}
+	return apply.Seen{UID: object.GetUID(), Version: object.GetResourceVersion()}, true
 }
 
 // covers tells whether every resource that a revision uses is watched.
@@ -117,16 +137,20 @@ func (w *watches) release(set string) {
 	}
 }
 
+// informer makes the watch of a resource.
+func (w *watches) informer(resource schema.GroupVersionResource) cache.SharedIndexInformer {
+	return metadatainformer.NewFilteredMetadataInformer(w.client, resource, metav1.NamespaceAll, 0, cache.Indexers{},
+		func(options *metav1.ListOptions) { options.LabelSelector = watched }).Informer()
+}
+
 // run watches a resource until the context ends.
 func (w *watches) run(ctx context.Context, resource schema.GroupVersionResource, this *running) {
-	informer := metadatainformer.NewFilteredMetadataInformer(w.client, resource, metav1.NamespaceAll, 0, cache.Indexers{},
-		func(options *metav1.ListOptions) { options.LabelSelector = watched }).Informer()
 	// Each of the three fails only on an informer that runs already.
-	_ = informer.SetTransform(onlyOwners)
-	_ = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
+	_ = this.informer.SetTransform(onlyOwners)
+	_ = this.informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
 		w.failed(resource, this, err)
 	})
-	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	_, _ = this.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: w.wake,
 		UpdateFunc: func(before, after any) {
 			w.wake(before)
@@ -134,7 +158,7 @@ func (w *watches) run(ctx context.Context, resource schema.GroupVersionResource,
 		},
 		DeleteFunc: w.wake,
 	})
-	informer.RunWithContext(ctx)
+	this.informer.RunWithContext(ctx)
 }
 
 // failed hears of every watch that breaks. Most are begun again by the informer; one

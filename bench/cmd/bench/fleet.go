@@ -1,0 +1,303 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/clientcmd"
+	controller "sigs.k8s.io/controller-runtime/pkg/client"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/testing/cluster"
+)
+
+const (
+	// fleetLimit is how long all of a fleet may take.
+	fleetLimit = 15 * time.Minute
+	// restSettle is how long the servers have to come to rest, and restTime how long
+	// they are watched then.
+	restSettle, restTime = 2 * time.Second, 20 * time.Second
+	// writers write side by side.
+	writers = 16
+)
+
+// fleets are the numbers of extensions that are installed together.
+var fleets = []int{1, 10, 50}
+
+// measureFleets measures how long it takes, and what the servers need, to install and
+// remove many small extensions, each with a CRD, a Deployment, a Service and roles.
+func measureFleets(ctx context.Context, dir string, _ int) error {
+	bundles := filepath.Join(dir, "fleet-bundles")
+	if err := writeFleet(bundles, fleets[len(fleets)-1]); err != nil {
+		return err
+	}
+	for _, size := range fleets {
+		if err := measureFleet(ctx, filepath.Join(dir, fmt.Sprint("fleet-", size)), bundles, size); err != nil {
+			return fmt.Errorf("%d extensions: %w", size, err)
+		}
+	}
+	return nil
+}
+
+// writeFleet writes packages made from the sample operator: hello-0001-operator and so on.
+func writeFleet(dir string, size int) error {
+	from := filepath.Join("examples", "bundles", "hello-operator", "1.0.0")
+	for i := range size {
+		word := fmt.Sprintf("hello-%04d", i)
+		err := filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			rel, err := filepath.Rel(from, path)
+			if err != nil {
+				return err
+			}
+			target := filepath.Join(dir, word+"-operator", "1.0.0", rel)
+			return errors.Join(os.MkdirAll(filepath.Dir(target), 0o755),
+				os.WriteFile(target, []byte(strings.ReplaceAll(string(text), "hello", word)), 0o644))
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func measureFleet(ctx context.Context, dir, bundles string, size int) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, fleetLimit)
+	defer cancel()
+	c, err := cluster.Up(ctx, cluster.Options{Bin: "bin", Dir: dir})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Down(ctx), os.RemoveAll(dir)) }()
+	if err := c.Serve(ctx); err != nil {
+		return err
+	}
+	catalog := c.Registry + "/bench/fleet:v1"
+	if _, err := c.Mainstay(ctx, "catalog", "build", bundles, "--push", catalog); err != nil {
+		return err
+	}
+	if _, err := c.Mainstay(ctx, "catalog", "add", "fleet", "--image", catalog, "--wait"); err != nil {
+		return err
+	}
+	if _, err := c.Kubectl(ctx, "create", "namespace", "fleet"); err != nil {
+		return err
+	}
+	f, err := newFleet(c, size)
+	if err != nil {
+		return err
+	}
+	return f.measure(ctx)
+}
+
+// fleet is a number of extensions on a cluster.
+type fleet struct {
+	cluster *cluster.Cluster
+	client  controller.Client
+	size    int
+	names   map[string]bool
+}
+
+func newFleet(c *cluster.Cluster, size int) (*fleet, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	config.QPS = -1
+	scheme := runtime.NewScheme()
+	if err := olmv1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	api, err := controller.New(config, controller.Options{Scheme: scheme})
+	f := &fleet{cluster: c, client: api, size: size, names: map[string]bool{}}
+	for i := range size {
+		f.names[fmt.Sprintf("hello-%04d", i)] = true
+	}
+	return f, err
+}
+
+func (f *fleet) measure(ctx context.Context) error {
+	before, err := processorSeconds(f.cluster.ServersPID())
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := f.each(ctx, f.create); err != nil {
+		return err
+	}
+	if err := f.until(ctx, f.installed); err != nil {
+		return err
+	}
+	seconds := since(began)
+	after, err := processorSeconds(f.cluster.ServersPID())
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%-62s %10.2f s, %.1f s of the servers' processor time\n", fmt.Sprintf("%d extensions, created at once until all are installed", f.size), seconds, after-before)
+	if err := f.rest(ctx); err != nil {
+		return err
+	}
+	peak, anonymous, err := memoryOf(f.cluster.ServersPID())
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%-62s %10.0f MB, %.0f MB of it anonymous\n", "  peak memory", peak, anonymous)
+	began = time.Now()
+	if err := f.each(ctx, f.delete); err != nil {
+		return err
+	}
+	if err := f.until(ctx, f.gone); err != nil {
+		return err
+	}
+	fmt.Printf("%-62s %10.2f s\n", "  deleted at once until their CRDs are gone", since(began))
+	return nil
+}
+
+// rest prints what the servers do when there is nothing to do.
+func (f *fleet) rest(ctx context.Context) error {
+	after, err := processorSeconds(f.cluster.ServersPID())
+	if err != nil {
+		return err
+	}
+	pause(ctx, restSettle)
+	settled, err := processorSeconds(f.cluster.ServersPID())
+	if err != nil {
+		return err
+	}
+	requests, err := f.requests(ctx)
+	if err != nil {
+		return err
+	}
+	pause(ctx, restTime)
+	rested, err := processorSeconds(f.cluster.ServersPID())
+	if err != nil {
+		return err
+	}
+	later, err := f.requests(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%-62s %10.2f s\n", fmt.Sprintf("  processor time in the %s after that", restSettle), settled-after)
+	fmt.Printf("%-62s %10.2f %% of a core\n", "  processor at rest", 100*(rested-settled)/restTime.Seconds())
+	fmt.Printf("%-62s %10.0f a minute\n", "  requests to the API server at rest, of everybody", (later-requests-1)*60/restTime.Seconds())
+	return nil
+}
+
+// requests is how many the API server has answered. Asking is one itself.
+func (f *fleet) requests(ctx context.Context) (float64, error) {
+	out, err := f.cluster.Kubectl(ctx, "get", "--raw", "/metrics")
+	if err != nil {
+		return 0, err
+	}
+	var total float64
+	for line := range strings.Lines(out) {
+		if !strings.HasPrefix(line, "apiserver_request_total{") || strings.Contains(line, `verb="WATCH"`) || strings.Contains(line, `resource="leases"`) {
+			continue
+		}
+		value, err := strconv.ParseFloat(strings.TrimSpace(line[strings.LastIndexByte(line, ' '):]), 64)
+		if err != nil {
+			return 0, fmt.Errorf("reading the API server's metrics: %w", err)
+		}
+		total += value
+	}
+	return total, nil
+}
+
+func (f *fleet) each(ctx context.Context, do func(context.Context, *olmv1.ClusterExtension) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(writers)
+	for name := range f.names {
+		group.Go(func() error {
+			return do(ctx, &olmv1.ClusterExtension{
+				ObjectMeta: metav1.ObjectMeta{Name: name},
+				Spec: olmv1.ClusterExtensionSpec{
+					Namespace: "fleet",
+					Source: olmv1.SourceConfig{
+						SourceType: olmv1.ExtensionSourceTypeCatalog, Catalog: &olmv1.CatalogFilter{PackageName: name + "-operator"},
+					},
+				},
+			})
+		})
+	}
+	return group.Wait()
+}
+
+func (f *fleet) create(ctx context.Context, ext *olmv1.ClusterExtension) error {
+	return f.client.Create(ctx, ext)
+}
+
+func (f *fleet) delete(ctx context.Context, ext *olmv1.ClusterExtension) error {
+	return controller.IgnoreNotFound(f.client.Delete(ctx, ext))
+}
+
+func (f *fleet) until(ctx context.Context, done func(context.Context) (bool, error)) error {
+	for {
+		if ok, err := done(ctx); ok || err != nil {
+			return err
+		}
+		// A question costs the API server more with every extension.
+		if !pause(ctx, time.Duration(10+f.size)*time.Millisecond) {
+			return ctx.Err()
+		}
+	}
+}
+
+func (f *fleet) installed(ctx context.Context) (bool, error) {
+	list := &olmv1.ClusterExtensionList{}
+	if err := f.client.List(ctx, list); err != nil {
+		return false, err
+	}
+	installed := 0
+	for i := range list.Items {
+		if meta.IsStatusConditionTrue(list.Items[i].Status.Conditions, olmv1.TypeInstalled) {
+			installed++
+		}
+	}
+	return installed == f.size, nil
+}
+
+func (f *fleet) gone(ctx context.Context) (bool, error) {
+	for _, kind := range []schema.GroupVersionKind{
+		olmv1.GroupVersion.WithKind("ClusterExtensionList"),
+		{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinitionList"},
+	} {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(kind)
+		if err := f.client.List(ctx, list); err != nil {
+			return false, err
+		}
+		for i := range list.Items {
+			if strings.Contains(list.Items[i].Name, "hello-") {
+				return false, nil
+			}
+		}
+	}
+	return true, nil
+}
+
+// pause waits. It is false when the context has ended.
+func pause(ctx context.Context, how time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(how):
+		return true
+	}
+}
