@@ -12,9 +12,12 @@ import (
 func serve(ctx context.Context, s opm.Serving) error {
 	var source content.Source = content.Folder{Dir: s.Folder}
 	if s.Database != "" {
-		source = content.Stream{Name: s.Database, All: s.Blobs, Change: func(ctx context.Context) (uint64, error) {
-			return content.FileSum(ctx, s.Database)
-		}}
+		source = content.Stream{
+			Name: s.Database, All: s.Blobs,
+			Change: func(ctx context.Context) (uint64, error) { return content.FileSum(ctx, s.Database) },
+			// Old databases were never held to the rules of file-based catalogs.
+			Unchecked: true,
+		}
 	}
 	server := registry.Serve{
 		Source: source, Address: s.Address, CacheDir: s.CacheDir, CacheOnly: s.CacheOnly,

@@ -70,3 +70,23 @@ func TestServeReadsBlobs(t *testing.T) {
 		t.Error("a catalog that cannot be read is served")
 	}
 }
+
+// A SQLite catalog is served though it breaks a rule of file-based catalogs, and a folder
+// is not.
+func TestServeHoldsOnlyFoldersToTheRules(t *testing.T) {
+	broken := strings.ReplaceAll(catalog, `[{"name":"kettle.v1"}]`, `[{"name":"kettle.v1"},{"name":"kettle.v2"}]`)
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	dir := t.TempDir()
+	writeCatalog(t, dir, broken)
+	err := serve(t.Context(), opm.Serving{Folder: dir, CacheDir: t.TempDir(), CacheOnly: true, Log: log})
+	if err == nil || !strings.Contains(err.Error(), "no olm.bundle blobs found") {
+		t.Errorf("a folder that breaks a rule: %v", err)
+	}
+	err = serve(t.Context(), opm.Serving{
+		Database: filepath.Join(dir, "catalog.json"), CacheDir: t.TempDir(), CacheOnly: true, Log: log,
+		Blobs: fbc.Read(strings.NewReader(broken), "catalog", fbc.Limits{}),
+	})
+	if err != nil {
+		t.Errorf("a database that breaks a rule: %v", err)
+	}
+}

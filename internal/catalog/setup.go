@@ -140,11 +140,12 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 	}
 	log := mgr.GetLogger().WithName("catalogd")
 	server := &serve.Server{
-		Address: opts.ListenAddress, Handler: serve.NewHandler(contents, opts.ClientLimits, log),
+		Address: opts.ListenAddress, Handler: serve.NewHandler(&shelf{store: contents, reader: mgr.GetClient()}, opts.ClientLimits, log),
 		Limits:         opts.ClientLimits,
 		GetCertificate: getCertificate, Log: log,
 	}
 	fetcher := fetch.New(opts.Puller, contents)
+	arrived := &arrival{reader: mgr.GetClient(), serves: contents.Serves, clock: clock.RealClock{}}
 	return errors.Join(
 		addControllers(mgr, opts, contents, fetcher),
 		mgr.Add(&collect.Collector{Reader: mgr.GetAPIReader(), Store: contents}),
@@ -152,6 +153,7 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 		mgr.Add(server),
 		mgr.AddReadyzCheck("catalog-server", server.Ready),
 		mgr.AddReadyzCheck("catalog-certificate", ready),
+		mgr.AddReadyzCheck("catalog-content", arrived.check),
 	)
 }
 

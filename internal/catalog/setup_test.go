@@ -8,6 +8,7 @@ import (
 	"io"
 	"log"
 	"net"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -50,8 +51,8 @@ const text = `{"schema":"olm.package","name":"a","defaultChannel":"stable"}
 
 // replica is one process of the component.
 type replica struct {
-	address, dir string
-	stop         func()
+	address, health, dir string
+	stop                 func()
 }
 
 // freeAddress gives an address of this machine that nothing listens on.
@@ -68,10 +69,11 @@ func freeAddress(t *testing.T) string {
 // start starts a replica.
 func start(t *testing.T, namespace string, change func(*catalog.Options)) *replica {
 	t.Helper()
-	r := &replica{address: freeAddress(t), dir: t.TempDir()}
+	r := &replica{address: freeAddress(t), health: freeAddress(t), dir: t.TempDir()}
 	mgr, err := ctrl.NewManager(env.Start(t), ctrl.Options{
 		Scheme:                  env.Scheme(t, olmv1.AddToScheme, corev1.AddToScheme),
 		Metrics:                 metricsserver.Options{BindAddress: "0"},
+		HealthProbeBindAddress:  r.health,
 		LeaderElection:          true,
 		LeaderElectionID:        "catalogd",
 		LeaderElectionNamespace: namespace,
@@ -178,6 +180,24 @@ func reads(t *testing.T, reader *catalogclient.Client, base string) error {
 	return nil
 }
 
+// ready asks a replica for its health.
+func ready(t *testing.T, r *replica) error {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+r.health+"/readyz", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("it is not ready: %s", resp.Status)
+	}
+	return nil
+}
+
 func TestAllReplicasServe(t *testing.T) {
 	c := env.Client(t, olmv1.AddToScheme, corev1.AddToScheme)
 	namespace, made := scene(t, c)
@@ -260,7 +280,10 @@ func TestTheNextLeaderGoesOn(t *testing.T) {
 	})
 	second := start(t, namespace, nil)
 	reader := catalogclient.New(catalogclient.Options{RootCAs: published(c, namespace)})
-	eventually(t, "the second serves", func() error { return reads(t, reader, "https://"+second.address+"/catalogs/"+made.Name) })
+	eventually(t, "the second is ready", func() error { return ready(t, second) })
+	if err := reads(t, reader, "https://"+second.address+"/catalogs/"+made.Name); err != nil {
+		t.Errorf("a replica that is ready does not serve: %v", err)
+	}
 	unpacked := made.Status.LastUnpacked
 	first.stop()
 

@@ -1,14 +1,11 @@
 package catalogs
 
 import (
-	"archive/tar"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"path"
 	"path/filepath"
 
 	"github.com/mainstay-dev/mainstay/internal/action/report"
@@ -41,8 +38,8 @@ func (d Delivery) deliver(ctx context.Context, registry Registry, progress repor
 		report.OrQuiet(progress).Done("image written to " + d.Archive)
 	}
 	if d.Layout != "" {
-		if err := writeLayout(d.Layout, name, built); err != nil {
-			return "", &report.Error{Object: fmt.Sprintf("folder %q", d.Layout), Err: err}
+		if err := image.WriteLayout(d.Layout, name, built); err != nil {
+			return "", err
 		}
 		report.OrQuiet(progress).Done("image written to " + d.Layout)
 	}
@@ -67,55 +64,6 @@ func WriteArchive(name, ref string, images ...*image.Built) error {
 	}
 	if err := os.Rename(file.Name(), name); err != nil {
 		return &report.Error{Object: object, Err: err}
-	}
-	return nil
-}
-
-// writeLayout writes an image, under a reference, as an OCI layout.
-func writeLayout(dir, ref string, built *image.Built) error {
-	if err := makeEmpty(dir, 0o755); err != nil {
-		return err
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = root.Close() }() // what was written was closed
-	reader, writer := io.Pipe()
-	go func() { _ = writer.CloseWithError(image.WriteArchive(writer, ref, built)) }()
-	defer func() { _ = reader.Close() }() // ends the writer when this fails
-	for archive := tar.NewReader(reader); ; {
-		header, err := archive.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if err := root.MkdirAll(path.Dir(header.Name), 0o755); err != nil {
-			return err
-		}
-		file, err := root.Create(header.Name)
-		if err != nil {
-			return err
-		}
-		_, err = io.Copy(file, archive) //nolint:gosec // the archive was made here
-		if err := errors.Join(err, file.Close()); err != nil {
-			return err
-		}
-	}
-}
-
-// makeEmpty makes a folder, or sees to it that it is empty.
-func makeEmpty(dir string, mode os.FileMode) error {
-	entries, err := os.ReadDir(dir)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return os.MkdirAll(dir, mode)
-	case err != nil:
-		return err
-	case len(entries) > 0:
-		return errors.New("it is not empty")
 	}
 	return nil
 }

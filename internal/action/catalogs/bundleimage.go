@@ -96,16 +96,11 @@ type OpenBundle struct {
 
 // Run gets the bundle and calls a function with it.
 func (a *OpenBundle) Run(ctx context.Context, look func(fs.FS) error) error {
-	dir := a.Ref
+	open := func() (fs.FS, func(), error) { return OpenFolder(a.Ref) }
 	if info, err := os.Stat(a.Ref); err != nil || !info.IsDir() {
-		pulled, remove, err := pullAll(ctx, a.Registry, a.Progress, a.Ref)
-		if err != nil {
-			return err
-		}
-		defer remove()
-		dir = pulled
+		open = func() (fs.FS, func(), error) { return pullAll(ctx, a.Registry, a.Progress, a.Ref) }
 	}
-	fsys, done, err := OpenFolder(dir)
+	fsys, done, err := open()
 	if err != nil {
 		return err
 	}
@@ -113,21 +108,21 @@ func (a *OpenBundle) Run(ctx context.Context, look func(fs.FS) error) error {
 	return look(fsys)
 }
 
-// pullAll unpacks all of an image, and gives the folder. The returned function removes it.
-func pullAll(ctx context.Context, registry Registry, progress report.Progress, ref string) (string, func(), error) {
+// pullAll gives all files of an image. The returned function frees them.
+func pullAll(ctx context.Context, registry Registry, progress report.Progress, ref string) (fs.FS, func(), error) {
 	if err := checkReference(ref); err != nil {
-		return "", nil, fmt.Errorf("failed to pull image %q: %w", ref, err)
+		return nil, nil, fmt.Errorf("failed to pull image %q: %w", ref, err)
 	}
 	defer begin(progress, ref, "pulling")()
 	client := registry.Client(ref)
 	pulled, err := client.Pull(ctx, ref)
 	if err != nil {
-		return "", nil, pullError(ref, err)
+		return nil, nil, pullError(ref, err)
 	}
 	defer func() { _ = pulled.Close() }() // everything has been read and verified
-	dir, remove, err := registry.content(ctx, client, pulled, "/")
+	files, done, err := registry.files(ctx, client, pulled, "/")
 	if err != nil {
-		return "", nil, fmt.Errorf("failed to unpack image %q: %w", ref, err)
+		return nil, nil, fmt.Errorf("failed to unpack image %q: %w", ref, err)
 	}
-	return dir, remove, nil
+	return files, done, nil
 }

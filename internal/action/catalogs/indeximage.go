@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 
 	"github.com/mainstay-dev/mainstay/internal/action/report"
+	"github.com/mainstay-dev/mainstay/internal/image"
 	"github.com/mainstay-dev/mainstay/internal/indexdb"
 )
 
@@ -89,7 +91,7 @@ func (a *EditIndex) Run(ctx context.Context) (string, error) {
 func (a *EditIndex) finish(ctx context.Context, dir, database string, ground *foundation) (string, error) {
 	m := a.Image
 	if m.Generate {
-		if err := copyFile(database, filepath.Join(databaseFolder, databaseName)); err != nil {
+		if err := copyFile(os.DirFS(filepath.Dir(database)), filepath.Base(database), filepath.Join(databaseFolder, databaseName)); err != nil {
 			return "", err
 		}
 		if err := m.writeDockerfile(cmp.Or(m.Dockerfile, defaultIndexDockerfile)); err != nil {
@@ -141,18 +143,26 @@ func extractIndex(ctx context.Context, registry Registry, progress report.Progre
 	if err != nil {
 		return err
 	}
-	location = path.Clean("/" + location)
-	dir, remove, err := registry.content(ctx, client, pulled, path.Dir(location))
-	if err != nil {
+	if err := extractDatabase(ctx, registry, client, pulled, location, to); err != nil {
 		return fmt.Errorf("failed to unpack image %q: %w", ref, err)
 	}
-	defer remove()
-	return copyFile(filepath.Join(dir, path.Base(location)), to)
+	return nil
 }
 
-// copyFile copies a file, and makes the folder that it goes to.
-func copyFile(from, to string) error {
-	source, err := os.Open(from)
+// extractDatabase copies the SQLite file of a pulled image to a file.
+func extractDatabase(ctx context.Context, registry Registry, client *image.Client, pulled *image.Image, location, to string) error {
+	location = path.Clean("/" + location)
+	files, done, err := registry.files(ctx, client, pulled, path.Dir(location))
+	if err != nil {
+		return err
+	}
+	defer done()
+	return copyFile(files, path.Base(location), to)
+}
+
+// copyFile copies a file of a tree, and makes the folder that it goes to.
+func copyFile(fsys fs.FS, name, to string) error {
+	source, err := fsys.Open(name)
 	if err != nil {
 		return err
 	}

@@ -93,25 +93,20 @@ func OpenFolder(dir string) (fs.FS, func(), error) {
 	return root.FS(), func() { _ = root.Close() }, nil
 }
 
-// content unpacks what lies below a path of a pulled image, and gives the folder. The
-// returned function removes it, unless the registry has a cache.
-func (r Registry) content(ctx context.Context, client *image.Client, pulled *image.Image, prefix string) (string, func(), error) {
+// files gives what lies below a path of a pulled image. The returned function frees it;
+// what is in the cache of the registry stays there.
+func (r Registry) files(ctx context.Context, client *image.Client, pulled *image.Image, prefix string) (fs.FS, func(), error) {
 	prefix = path.Clean("/" + prefix)
 	if r.CacheDir != "" {
 		entry, err := image.NewCache(filepath.Join(r.CacheDir, "images")).Ensure(ctx, client, pulled.Canonical, prefix)
 		if err != nil {
-			return "", nil, err
+			return nil, nil, err
 		}
-		return entry.Dir, func() {}, nil
+		return OpenFolder(entry.Dir)
 	}
-	dir, err := os.MkdirTemp("", "mainstay-image-")
+	files, _, err := pulled.Files(ctx, prefix, "")
 	if err != nil {
-		return "", nil, fmt.Errorf("making a folder to unpack into: %w", err)
+		return nil, nil, err
 	}
-	remove := func() { _ = os.RemoveAll(dir) }
-	if _, err := pulled.Extract(ctx, prefix, dir); err != nil {
-		remove()
-		return "", nil, err
-	}
-	return dir, remove, nil
+	return files, func() { _ = files.Close() }, nil
 }

@@ -134,25 +134,31 @@ func openImage(ctx context.Context, registry Registry, ref string, allowed kind)
 	if err != nil {
 		return nil, err
 	}
-	folder := prefix
 	if s.kind == databaseImage {
-		folder = path.Dir(prefix)
+		s.database, s.close, err = pulledDatabase(ctx, registry, client, pulled, prefix)
+	} else {
+		s.fsys, s.close, err = registry.files(ctx, client, pulled, prefix)
 	}
-	dir, remove, err := registry.content(ctx, client, pulled, folder)
 	if err != nil {
 		return nil, fmt.Errorf("failed to unpack image %q: %w", ref, err)
 	}
-	if s.kind == databaseImage {
-		s.database, s.close = filepath.Join(dir, path.Base(prefix)), remove
-		return s, nil
-	}
-	fsys, done, err := OpenFolder(dir)
-	if err != nil {
-		remove()
-		return nil, err
-	}
-	s.fsys, s.close = fsys, func() { done(); remove() }
 	return s, nil
+}
+
+// pulledDatabase writes the SQLite file of an image to disk, where it can be opened. The
+// returned function removes it.
+func pulledDatabase(ctx context.Context, registry Registry, client *image.Client, pulled *image.Image, location string) (string, func(), error) {
+	dir, err := os.MkdirTemp("", "mainstay-database-")
+	if err != nil {
+		return "", nil, err
+	}
+	remove := func() { _ = os.RemoveAll(dir) }
+	name := filepath.Join(dir, databaseName)
+	if err := extractDatabase(ctx, registry, client, pulled, location, name); err != nil {
+		remove()
+		return "", nil, err
+	}
+	return name, remove, nil
 }
 
 // pullError says that an image was not pulled, naming it once.

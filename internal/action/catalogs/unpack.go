@@ -32,12 +32,7 @@ func (a *UnpackBundle) Run(ctx context.Context) error {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
-	dir, remove, err := pullAll(ctx, a.Registry, a.Progress, a.Ref)
-	if err != nil {
-		return err
-	}
-	defer remove()
-	fsys, done, err := OpenFolder(dir)
+	fsys, done, err := pullAll(ctx, a.Registry, a.Progress, a.Ref)
 	if err != nil {
 		return err
 	}

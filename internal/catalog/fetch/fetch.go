@@ -93,8 +93,7 @@ func (f *Fetcher) Fetch(ctx context.Context, name string, source catalogstore.So
 	info, err := f.fetch(ctx, name, source)
 	metrics.UnpackSeconds.WithLabelValues(outcome(err)).Observe(time.Since(start).Seconds())
 	if err == nil {
-		metrics.StoredBytes.WithLabelValues(name).Set(float64(info.Bytes))
-		metrics.StoredBlobs.WithLabelValues(name).Set(float64(info.Blobs))
+		metrics.Stored(name, info.Bytes, info.Blobs)
 	}
 	return info, err
 }

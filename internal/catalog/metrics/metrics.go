@@ -96,6 +96,12 @@ func init() {
 	)
 }
 
+// Stored notes the size of what is stored of a catalog.
+func Stored(catalog string, bytes int64, blobs int) {
+	StoredBytes.WithLabelValues(catalog).Set(float64(bytes))
+	StoredBlobs.WithLabelValues(catalog).Set(float64(blobs))
+}
+
 // Forget ends the measurements of a catalog that is not stored any more.
 func Forget(catalog string) {
 	for _, vector := range []*prometheus.MetricVec{StoredBytes.MetricVec, StoredBlobs.MetricVec, CatalogRequests.MetricVec, CatalogBytes.MetricVec} {

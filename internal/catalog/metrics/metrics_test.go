@@ -15,8 +15,7 @@ import (
 // use gives each metric a value: one that has none is not gathered.
 func use(catalog string) {
 	metrics.UnpackSeconds.WithLabelValues("stored").Observe(1)
-	metrics.StoredBytes.WithLabelValues(catalog).Set(1)
-	metrics.StoredBlobs.WithLabelValues(catalog).Set(1)
+	metrics.Stored(catalog, 1, 1)
 	metrics.Requests.WithLabelValues("all", "GET", "200").Inc()
 	metrics.RequestSeconds.WithLabelValues("all").Observe(1)
 	metrics.Refused.WithLabelValues("requests").Inc()

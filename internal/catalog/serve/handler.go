@@ -19,12 +19,15 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/catalogstore"
 )
 
-// contents is where the handler reads: a *catalogstore.Store.
+// contents is where the handler reads: a *catalogstore.Store, or what knows more than one.
 type contents interface {
-	// Content gives the content of a catalog, or catalogstore.ErrNotFound, or an error that may
-	// go away.
+	// Content gives the content of a catalog, or catalogstore.ErrNotFound, or ErrComing, or an
+	// error that may go away.
 	Content(name string) (*catalogstore.Content, error)
 }
+
+// ErrComing says that there is content of a catalog, which this server does not have yet.
+var ErrComing = errors.New("the content of the catalog is on its way")
 
 const (
 	// typeJSONLines is the content type of every body that has blobs.
@@ -123,6 +126,11 @@ func (h *handler) open(w *response, r *http.Request) (*catalogstore.Content, boo
 	content, err := h.contents.Content(name)
 	if errors.Is(err, catalogstore.ErrNotFound) {
 		fail(w, http.StatusNotFound, fmt.Sprintf("catalog %.253q is not served here: see the conditions of the ClusterCatalog of that name", name))
+		return nil, false
+	}
+	if errors.Is(err, ErrComing) {
+		w.Header().Set("Retry-After", busySeconds)
+		fail(w, http.StatusServiceUnavailable, fmt.Sprintf("the content of catalog %.253q is on its way: try again in %s second", name, busySeconds))
 		return nil, false
 	}
 	w.catalog = name

@@ -227,6 +227,23 @@ func TestDamagedContentIsNotServed(t *testing.T) {
 	}
 }
 
+// coming has no content yet.
+type coming struct{}
+
+func (coming) Content(string) (*catalogstore.Content, error) { return nil, serve.ErrComing }
+
+func TestContentOnItsWayIsAskedForAgain(t *testing.T) {
+	s := &site{}
+	s.start(t, serve.NewHandler(coming{}, serve.Limits{}, logr.Discard()), serve.Limits{})
+	resp := s.ask(t, "GET", "/catalogs/new/api/v1/all")
+	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") != "1" {
+		t.Errorf("status is %d with headers %v, want 503 with Retry-After", resp.StatusCode, resp.Header)
+	}
+	if text := body(t, resp); text != "the content of catalog \"new\" is on its way: try again in 1 second\n" {
+		t.Errorf("body is %q", text)
+	}
+}
+
 // cutting has content whose file is cut off when it is read.
 type cutting struct {
 	*catalogstore.Store

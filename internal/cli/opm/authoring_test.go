@@ -93,7 +93,7 @@ func TestCatalogImages(t *testing.T) {
 	if _, err := os.Stat("testdata/catalog.Dockerfile"); err == nil {
 		t.Error("there is a Dockerfile, too")
 	}
-	if r := run(t, "generate dockerfile testdata/catalog -i scratch --oci-layout "+dir+"/files"); r.code != 1 || !strings.Contains(r.errors, "it is not empty") {
+	if r := run(t, "generate dockerfile testdata/catalog -i scratch --oci-layout "+dir+"/files"); r.code != 1 || !strings.Contains(r.errors, "is not empty") {
 		t.Errorf("over a layout: %s", r)
 	}
 	if out := mustRun(t, "generate", "dockerfile", "testdata/catalog", "-i", i.address+"/files:v1", "-t", i.address+"/files:v2", "--push"); out == reference {

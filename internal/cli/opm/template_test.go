@@ -15,6 +15,8 @@ func TestTemplates(t *testing.T) {
 		"basic-mermaid":    {"alpha render-template -o mermaid", "basic.yaml"},
 		"semver":           {"alpha render-template semver", "semver.yaml"},
 		"semver-mermaid":   {"alpha render-template semver -o mermaid", "semver.yaml"},
+		"of-a-folder":      {"alpha render-template basic", "folder.yaml"},
+		"composite":        {"alpha render-template", "composite.yaml"},
 		"no-schema":        {"alpha render-template", "noschema.yaml"},
 		"unknown-type":     {"alpha render-template veneer basic.yaml", ""},
 		"unknown-format":   {"alpha render-template basic -o svg", "basic.yaml"},

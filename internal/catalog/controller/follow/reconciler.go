@@ -21,7 +21,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
-	"github.com/mainstay-dev/mainstay/internal/catalog/fetch"
 	"github.com/mainstay-dev/mainstay/internal/catalog/metrics"
 	"github.com/mainstay-dev/mainstay/internal/catalogstore"
 )
@@ -51,6 +50,10 @@ type Reconciler struct {
 	Leads <-chan struct{}
 }
 
+// workers is how many catalogs are followed at once, as many as the leader unpacks: one
+// registry that does not answer must not keep the others waiting.
+const workers = 4
+
 // Retries begin after a second and are made every five minutes at last, as the leader's
 // are.
 const (
@@ -71,8 +74,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, onWake func(wake func(na
 			return nil
 		})).
 		WithOptions(controller.Options{
-			NeedLeaderElection: ptr.To(false),
-			RateLimiter:        workqueue.NewTypedItemExponentialFailureRateLimiter[ctrlreconcile.Request](firstRetry, lastRetry),
+			NeedLeaderElection:      ptr.To(false),
+			MaxConcurrentReconciles: workers,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrlreconcile.Request](firstRetry, lastRetry),
 		}).
 		Complete(r)
 }
@@ -109,19 +113,19 @@ func (r *Reconciler) follow(ctx context.Context, name string, source catalogstor
 	var damaged *catalogstore.DamagedError
 	switch {
 	case err == nil && info.Resolved == source.Resolved:
+		// An earlier process may have stored it.
+		metrics.Stored(name, info.Bytes, info.Blobs)
 		return nil
 	case err != nil && !errors.Is(err, catalogstore.ErrNotFound) && !errors.As(err, &damaged):
 		return err
 	}
 	// Without the reference that it was resolved from: the one in the spec may be newer.
-	// If this replica becomes the leader, it asks the registry once.
-	_, err = r.Fetcher.Fetch(ctx, name, source)
-	switch {
-	case err == nil:
-		return nil
-	case fetch.IsContent(err):
-		return ctrlreconcile.TerminalError(fmt.Errorf("following the leader: %w", err))
-	default:
+	// If this replica becomes the leader, it looks at what the status says of it.
+	//
+	// What the leader has stored is good: if it is found wrong here, it was changed on the
+	// way, and is tried again as any other failure.
+	if _, err = r.Fetcher.Fetch(ctx, name, source); err != nil {
 		return fmt.Errorf("following the leader: %w", err)
 	}
+	return nil
 }

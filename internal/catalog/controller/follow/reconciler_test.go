@@ -213,23 +213,19 @@ func TestWhatIsNotOfferedIsRemoved(t *testing.T) {
 	})
 }
 
-func TestFailuresAreTriedAgainUnlessTheImageIsWrong(t *testing.T) {
+// TestFailuresAreTriedAgain has also content that is wrong: the leader has found it good, so
+// that it was changed on the way.
+func TestFailuresAreTriedAgain(t *testing.T) {
 	s := newScene(t, "failing")
 	s.decide(imageOf("1"))
 	s.mustReconcile()
 	s.expect("at first", imageOf("1"), imageOf("1"))
 	s.decide(imageOf("2"))
-	for _, test := range []struct {
-		err   error
-		again bool
-	}{
-		{errors.New("no answer"), true},
-		{&fbc.Error{File: "x", Err: errors.New("is wrong")}, false},
-	} {
-		s.fail = test.err
+	for _, failure := range []error{errors.New("no answer"), &fbc.Error{File: "x", Err: errors.New("is wrong")}} {
+		s.fail = failure
 		err := s.reconcile()
-		if !errors.Is(err, test.err) || errors.Is(err, ctrlreconcile.TerminalError(nil)) == test.again {
-			t.Errorf("after %v: error is %v, want it to be tried again: %v", test.err, err, test.again)
+		if !errors.Is(err, failure) || errors.Is(err, ctrlreconcile.TerminalError(nil)) {
+			t.Errorf("after %v: error is %v, want it to be tried again", failure, err)
 		}
 		s.expect("after a failure", imageOf("1"))
 	}

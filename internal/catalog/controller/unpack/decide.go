@@ -25,8 +25,14 @@ func isDue(image olmv1.ImageSource, stored *catalogstore.Info, now time.Time, sh
 		return true
 	}
 	at := dueAt(image, *stored, share)
-	return !at.IsZero() && !now.Before(at)
+	// Else a clock that was set back would put off the poll for as long.
+	setBack := now.Before(stored.Confirmed.Add(-clockSlack))
+	return !at.IsZero() && (!now.Before(at) || setBack)
 }
+
+// clockSlack is how far a clock may be behind without having been set back: those that
+// keep clocks right slew them by less.
+const clockSlack = time.Minute
 
 // isRequested tells whether a person has asked for the registry to be looked at, and it
 // was not since. A request that was carried out by an earlier process is known by the
@@ -39,12 +45,12 @@ func isRequested(request, carriedOut string, stored *catalogstore.Info) bool {
 	return stored == nil || at.After(stored.Confirmed)
 }
 
-// pinned gives the image to store again when content was lost that was resolved from the
-// present spec, and the spec does not ask for polling: a tag that has moved since is not
-// to be picked up. It is empty when the reference has to be resolved.
-func pinned(catalog *olmv1.ClusterCatalog, stored *catalogstore.Info) string {
+// pinned gives the image that was resolved from the present spec, if the spec does not ask
+// for polling: when its content was lost, or another replica led until now, a tag that has
+// moved since is not to be picked up. It is empty when the reference has to be resolved.
+func pinned(catalog *olmv1.ClusterCatalog) string {
 	resolved := catalog.Status.ResolvedSource
-	if stored != nil || resolved == nil || resolved.Image == nil || pollInterval(*catalog.Spec.Source.Image) > 0 {
+	if resolved == nil || resolved.Image == nil || pollInterval(*catalog.Spec.Source.Image) > 0 {
 		return ""
 	}
 	done := meta.FindStatusCondition(catalog.Status.Conditions, olmv1.TypeProgressing)

@@ -32,6 +32,9 @@ func TestIsDue(t *testing.T) {
 		"at the interval":      {"r:v1", ptr.To(int32(10)), stored, 10 * time.Minute, 0, true},
 		"within the spread":    {"r:v1", ptr.To(int32(10)), stored, 10 * time.Minute, 0.5, false},
 		"after the spread":     {"r:v1", ptr.To(int32(10)), stored, 10*time.Minute + 30*time.Second, 0.5, true},
+		"a clock a bit behind": {"r:v1", ptr.To(int32(10)), stored, -30 * time.Second, 0, false},
+		"a clock set back":     {"r:v1", ptr.To(int32(10)), stored, -1000 * time.Hour, 0, true},
+		"set back, no polling": {"r:v1", nil, stored, -1000 * time.Hour, 0, false},
 		"the longest interval": {"r:v1", ptr.To(int32(1<<31 - 1)), stored, 1000 * time.Hour, 1, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -47,6 +50,12 @@ func TestJitterIsTheCatalogsOwn(t *testing.T) {
 	a, b := jitterOf("1"), jitterOf("2")
 	if a == b || a != jitterOf("1") || a < 0 || a >= 1 || b < 0 || b >= 1 {
 		t.Errorf("shares are %v and %v", a, b)
+	}
+	// The pages say how much later than asked for the registry may be looked at: a tenth.
+	for _, share := range []float64{0, a, b, 0.999999} {
+		if got := jitter(10*time.Minute, share); got < 0 || got >= time.Minute {
+			t.Errorf("a share of %v adds %v to 10 minutes", share, got)
+		}
 	}
 }
 
@@ -65,18 +74,16 @@ func TestPinned(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		catalog *olmv1.ClusterCatalog
-		stored  *catalogstore.Info
 		want    string
 	}{
-		"lost":           {done(func(*olmv1.ClusterCatalog) {}), nil, "r@sha256:1"},
-		"stored":         {done(func(*olmv1.ClusterCatalog) {}), &catalogstore.Info{}, ""},
-		"polling":        {done(func(c *olmv1.ClusterCatalog) { c.Spec.Source.Image.PollIntervalMinutes = ptr.To(int32(1)) }), nil, ""},
-		"never resolved": {done(func(c *olmv1.ClusterCatalog) { c.Status.ResolvedSource = nil }), nil, ""},
-		"other spec":     {done(func(c *olmv1.ClusterCatalog) { c.Generation = 3 }), nil, ""},
-		"failed":         {done(func(c *olmv1.ClusterCatalog) { c.Status.Conditions[0].Reason = "Retrying" }), nil, ""},
-		"no conditions":  {done(func(c *olmv1.ClusterCatalog) { c.Status.Conditions = nil }), nil, ""},
+		"resolved":       {done(func(*olmv1.ClusterCatalog) {}), "r@sha256:1"},
+		"polling":        {done(func(c *olmv1.ClusterCatalog) { c.Spec.Source.Image.PollIntervalMinutes = ptr.To(int32(1)) }), ""},
+		"never resolved": {done(func(c *olmv1.ClusterCatalog) { c.Status.ResolvedSource = nil }), ""},
+		"other spec":     {done(func(c *olmv1.ClusterCatalog) { c.Generation = 3 }), ""},
+		"failed":         {done(func(c *olmv1.ClusterCatalog) { c.Status.Conditions[0].Reason = "Retrying" }), ""},
+		"no conditions":  {done(func(c *olmv1.ClusterCatalog) { c.Status.Conditions = nil }), ""},
 	} {
-		if got := pinned(test.catalog, test.stored); got != test.want {
+		if got := pinned(test.catalog); got != test.want {
 			t.Errorf("%s: pinned is %q, want %q", name, got, test.want)
 		}
 	}

@@ -14,9 +14,9 @@ type remembered struct {
 	// pulled at each poll only to be refused again.
 	refused string
 	err     error
-	// pinRef and pinned are a reference of the spec and the image that lost content was
-	// unpacked from, so that it is still known when the first attempt to fetch it again
-	// fails and the status does not name it any more.
+	// pinRef and pinned are a reference of the spec and the image that it gave when it was
+	// resolved, so that it is still known when the first attempt to fetch that again fails
+	// and the status does not name it any more.
 	pinRef, pinned string
 	// refreshed is the last request to look at the registry that was carried out.
 	refreshed string
@@ -50,6 +50,15 @@ func (m *memory) refused(name, resolved string) error {
 	return nil
 }
 
+// allow forgets that an image's content was found wrong.
+func (m *memory) allow(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r := m.catalogs[name]; r != nil {
+		r.refused, r.err = "", nil
+	}
+}
+
 // pin notes the image that a reference is to give, if it is not empty, and gives the one
 // that was noted for the reference.
 func (m *memory) pin(name, ref, resolved string) string {
@@ -63,6 +72,15 @@ func (m *memory) pin(name, ref, resolved string) string {
 		return r.pinned
 	}
 	return ""
+}
+
+// unpin forgets the image that was noted by pin.
+func (m *memory) unpin(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r := m.catalogs[name]; r != nil {
+		r.pinRef, r.pinned = "", ""
+	}
 }
 
 // refresh notes that a request to look at the registry was carried out.

@@ -165,13 +165,21 @@ func (r *Reconciler) bringUpToDate(ctx context.Context, catalog *olmv1.ClusterCa
 	if err != nil {
 		return reconcile.Retry(olmv1.ReasonRetrying, err)
 	}
+	if stored != nil {
+		// An earlier process may have stored it.
+		metrics.Stored(catalog.Name, stored.Bytes, stored.Blobs)
+	}
 	request := catalog.Annotations[olmv1.AnnotationRefresh]
 	requested := isRequested(request, r.memory.refreshed(catalog.Name), stored)
 	if !isDue(*image, stored, r.Clock.Now(), jitterOf(catalog.UID)) && !requested {
 		r.publish(catalog, *stored)
 		return nil
 	}
-	info, err := r.store(ctx, catalog, stored)
+	if requested {
+		// What was found wrong may have been the registry's fault, and be mended.
+		r.memory.allow(catalog.Name)
+	}
+	info, err := r.store(ctx, catalog, stored, requested)
 	if err == nil || fetch.IsContent(err) {
 		r.memory.refresh(catalog.Name, request)
 	}
@@ -183,11 +191,15 @@ func (r *Reconciler) bringUpToDate(ctx context.Context, catalog *olmv1.ClusterCa
 }
 
 // store stores what the catalog's reference gives.
-func (r *Reconciler) store(ctx context.Context, catalog *olmv1.ClusterCatalog, stored *catalogstore.Info) (catalogstore.Info, error) {
+func (r *Reconciler) store(ctx context.Context, catalog *olmv1.ClusterCatalog, stored *catalogstore.Info, requested bool) (catalogstore.Info, error) {
 	source := catalogstore.Source{Ref: catalog.Spec.Source.Image.Ref}
-	source.Resolved = r.memory.pin(catalog.Name, source.Ref, pinned(catalog, stored))
-	if stored == nil && source.Resolved != "" {
-		info, err := r.fetch(ctx, catalog.Name, source)
+	// Of what was stored while another replica led, the reference is not known.
+	if stored == nil || stored.Ref == "" {
+		source.Resolved = r.memory.pin(catalog.Name, source.Ref, pinned(catalog))
+	}
+	// Content that was lost is no reason to look at the registry, a person's wish is.
+	if source.Resolved != "" && (stored == nil || !requested) {
+		info, err := r.take(ctx, catalog.Name, source, stored)
 		if !fetch.IsNotFound(err) {
 			return info, err
 		}
@@ -198,10 +210,16 @@ func (r *Reconciler) store(ctx context.Context, catalog *olmv1.ClusterCatalog, s
 	if source.Resolved, err = r.Resolver.Resolve(ctx, source.Ref); err != nil {
 		return catalogstore.Info{}, err
 	}
+	return r.take(ctx, catalog.Name, source, stored)
+}
+
+// take stores an image, unless it is what is stored.
+func (r *Reconciler) take(ctx context.Context, name string, source catalogstore.Source, stored *catalogstore.Info) (catalogstore.Info, error) {
 	if stored != nil && stored.Resolved == source.Resolved {
-		return r.Store.Confirm(catalog.Name, source.Ref, r.Clock.Now())
+		r.memory.unpin(name)
+		return r.Store.Confirm(name, source.Ref, r.Clock.Now())
 	}
-	return r.fetch(ctx, catalog.Name, source)
+	return r.fetch(ctx, name, source)
 }
 
 // fetch fetches an image, unless its content was refused before.

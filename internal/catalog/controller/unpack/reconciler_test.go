@@ -14,9 +14,11 @@ import (
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	crmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	ctrlreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/catalog/metrics"
 	"github.com/mainstay-dev/mainstay/internal/catalogstore"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 	"github.com/mainstay-dev/mainstay/internal/testing/golden"
@@ -53,6 +55,9 @@ func TestAGoodCatalog(t *testing.T) {
 	if diff := cmp.Diff(want, catalog.Status, cmpopts.IgnoreFields(olmv1.ClusterCatalogStatus{}, "Conditions", "LastUnpacked")); diff != "" {
 		t.Errorf("status (-want +got):\n%s", diff)
 	}
+	if catalog.Spec.AvailabilityMode != olmv1.AvailabilityModeAvailable || len(catalog.Annotations) > 0 {
+		t.Errorf("the mode is %q, and annotations are %v", catalog.Spec.AvailabilityMode, catalog.Annotations)
+	}
 	if catalog.Status.LastUnpacked.IsZero() {
 		t.Error("lastUnpacked is not set")
 	}
@@ -64,10 +69,15 @@ func TestAGoodCatalog(t *testing.T) {
 	if again := w.get(); again.ResourceVersion != catalog.ResourceVersion {
 		t.Error("a second reconciliation has written the catalog")
 	}
-	w.change(func(c *olmv1.ClusterCatalog) { c.Labels["olm.operatorframework.io/metadata.name"] = "x" })
+	w.change(func(c *olmv1.ClusterCatalog) {
+		c.Labels["olm.operatorframework.io/metadata.name"] = "x"
+		c.Spec.Priority = 1000
+	})
 	w.mustReconcile()
-	if diff := cmp.Diff(wantLabels, w.get().Labels); diff != "" {
-		t.Errorf("labels after one was changed (-want +got):\n%s", diff)
+	w.expect(unpacked, served)
+	changed := w.get()
+	if diff := cmp.Diff(wantLabels, changed.Labels); diff != "" || changed.Spec.Priority != 1000 {
+		t.Errorf("the priority is %d; labels after one was changed (-want +got):\n%s", changed.Spec.Priority, diff)
 	}
 }
 
@@ -78,7 +88,11 @@ func TestARestartPullsNothing(t *testing.T) {
 	w.mustReconcile()
 	before, asked := w.get(), w.asked.Load()
 	w.start()
+	metrics.Forget(w.name) // A new process has measured nothing yet.
 	result := w.mustReconcile()
+	if got := w.measured("mainstay_catalog_stored_bytes"); got != float64(len(good)) {
+		t.Errorf("%v bytes are stored by the metrics, want %d", got, len(good))
+	}
 	if w.asked.Load() != asked {
 		t.Errorf("the registry was asked %d times after the restart", w.asked.Load()-asked)
 	}
@@ -91,6 +105,25 @@ func TestARestartPullsNothing(t *testing.T) {
 	if result.RequeueAfter <= 0 || result.RequeueAfter > 11*time.Minute {
 		t.Errorf("the next poll is in %v, want about 10 minutes", result.RequeueAfter)
 	}
+}
+
+// measured gives a gauge of the catalog, 0 when there is none.
+func (w *world) measured(name string) float64 {
+	w.t.Helper()
+	families, err := crmetrics.Registry.Gather()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			for _, label := range metric.GetLabel() {
+				if family.GetName() == name && label.GetName() == "catalog" && label.GetValue() == w.name {
+					return metric.GetGauge().GetValue()
+				}
+			}
+		}
+	}
+	return 0
 }
 
 func TestPolling(t *testing.T) {
@@ -165,6 +198,72 @@ func TestWithoutPollingAMovedTagIsNotPickedUp(t *testing.T) {
 	w.mustReconcile()
 	if got := w.get().Status.ResolvedSource.Image.Ref; got != second || w.content() != better {
 		t.Errorf("with another reference: resolved is %s, want %s", got, second)
+	}
+}
+
+// TestANewLeaderPicksUpNoMovedTag has a replica become the leader that has stored what the
+// one before it decided on, the same or an earlier image.
+func TestANewLeaderPicksUpNoMovedTag(t *testing.T) {
+	for name, test := range map[string]struct {
+		behind, requested bool
+		poll              int32
+		moves             bool
+	}{
+		"as decided":   {},
+		"behind":       {behind: true},
+		"with polling": {poll: 10, moves: true},
+		"on request":   {requested: true, moves: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			earlier := w.pushCatalog("v0", `{"name":"c","schema":"olm.package"}`+"\n")
+			decided := w.pushCatalog("v1", good)
+			w.create("v1", test.poll)
+			w.mustReconcile()
+			moved := w.pushCatalog("v1", better)
+
+			// Another process, with a disk of its own.
+			w.dir = t.TempDir()
+			w.start()
+			followed := catalogstore.Source{Resolved: decided}
+			if test.behind {
+				followed.Resolved = earlier
+			}
+			if _, err := w.reconcil.Fetcher.Fetch(t.Context(), w.name, followed); err != nil {
+				t.Fatal(err)
+			}
+			if test.requested {
+				w.change(func(c *olmv1.ClusterCatalog) {
+					c.Annotations = map[string]string{olmv1.AnnotationRefresh: time.Now().Add(time.Hour).Format(time.RFC3339Nano)}
+				})
+			}
+			asked := w.asked.Load()
+			if test.behind {
+				// It is known still when the registry does not answer at first.
+				w.down.Store(true)
+				if _, err := w.reconcile(); err == nil {
+					t.Error("no error though the registry is down")
+				}
+				w.down.Store(false)
+			}
+			w.mustReconcile()
+			want, content := decided, good
+			if test.moves {
+				want, content = moved, better
+			}
+			if got := w.get().Status.ResolvedSource.Image.Ref; got != want || w.content() != content {
+				t.Errorf("resolved is %s with the content %q, want %s", got, w.content(), want)
+			}
+			if n := w.asked.Load() - asked; !test.behind && !test.moves && n != 0 {
+				t.Errorf("the registry was asked %d times", n)
+			}
+			// It goes on as the one before it did.
+			asked = w.asked.Load()
+			w.mustReconcile()
+			if n := w.asked.Load() - asked; n != 0 {
+				t.Errorf("the registry was asked %d more times", n)
+			}
+		})
 	}
 }
 

@@ -1,6 +1,9 @@
 package unpack
 
 import (
+	"bytes"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,6 +32,36 @@ func TestARequestedRefreshLooksOnceAtTheRegistry(t *testing.T) {
 	w.mustReconcile()
 	if now := w.asked.Load(); now != asked {
 		t.Errorf("the registry was asked %d more times for one request", now-asked)
+	}
+}
+
+// TestARefreshPullsAgainWhatWasRefused has a registry that sends more than it says, until
+// it is mended. The image stays the same, so that polling does not show that.
+func TestARefreshPullsAgainWhatWasRefused(t *testing.T) {
+	w := newWorld(t)
+	layer := packed(t, regular("p/catalog.json", good))
+	w.pushLayer("v1", map[string]string{labelConfigs: "/configs"}, layerGzip, layer)
+	answer := func(rw http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, "/blobs/"+digest(layer)) {
+			return false
+		}
+		_, _ = rw.Write(append(bytes.Clone(layer), layer...))
+		return true
+	}
+	w.answer.Store(&answer)
+	w.create("v1", 10)
+	w.mustReconcile()
+	w.expect("Progressing False/Blocked: ", nothing)
+	w.answer.Store(nil)
+	w.mustReconcile()
+	w.expect("Progressing False/Blocked: ", nothing)
+	w.change(func(c *olmv1.ClusterCatalog) {
+		c.Annotations = map[string]string{olmv1.AnnotationRefresh: time.Now().Format(time.RFC3339Nano)}
+	})
+	w.mustReconcile()
+	w.expect(unpacked, served)
+	if got := w.content(); got != good {
+		t.Errorf("content is %q after a refresh was asked for", got)
 	}
 }
 
