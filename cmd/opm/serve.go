@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 
+	"github.com/mainstay-dev/mainstay/cmd/opm/sampling"
 	"github.com/mainstay-dev/mainstay/internal/classic/registry"
 	"github.com/mainstay-dev/mainstay/internal/classic/registry/content"
 	"github.com/mainstay-dev/mainstay/internal/cli/opm"
@@ -10,6 +11,7 @@ import (
 
 // serve serves a catalog over gRPC.
 func serve(ctx context.Context, s opm.Serving) error {
+	sampling.Start() // It serves profiles of the heap.
 	var source content.Source = content.Folder{Dir: s.Folder}
 	if s.Database != "" {
 		source = content.Stream{

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -88,5 +89,20 @@ func TestServeHoldsOnlyFoldersToTheRules(t *testing.T) {
 	})
 	if err != nil {
 		t.Errorf("a database that breaks a rule: %v", err)
+	}
+}
+
+// Allocations are sampled by a server, which gives profiles of the heap, and by no other
+// command.
+func TestServeSamplesAllocations(t *testing.T) {
+	runtime.MemProfileRate = 0
+	dir := t.TempDir()
+	writeCatalog(t, dir, catalog)
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	if err := serve(t.Context(), opm.Serving{Folder: dir, CacheDir: t.TempDir(), CacheOnly: true, Log: log}); err != nil {
+		t.Fatal(err)
+	}
+	if runtime.MemProfileRate == 0 {
+		t.Error("nothing is sampled")
 	}
 }

@@ -11,11 +11,11 @@ import (
 
 	"github.com/blang/semver/v4"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/bundle/crdv1beta1"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
@@ -242,8 +242,8 @@ func checkCRD(crd unstructured.Unstructured) error {
 	switch crd.GetAPIVersion() {
 	case apiextensionsv1.SchemeGroupVersion.String():
 		into = &apiextensionsv1.CustomResourceDefinition{}
-	case apiextensionsv1beta1.SchemeGroupVersion.String():
-		into = &apiextensionsv1beta1.CustomResourceDefinition{}
+	case crdv1beta1.APIVersion:
+		into = &crdv1beta1.CustomResourceDefinition{}
 	default:
 		return nil
 	}

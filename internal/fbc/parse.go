@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/mainstay-dev/mainstay/internal/fbc/jsontext"
 )
@@ -140,11 +141,11 @@ func (p *parser) yaml(limit int) (int, error) {
 }
 
 // yamlLine is where the YAML parser says, in words, that an error is.
-var yamlLine = regexp.MustCompile(`\byaml: line (\d+): `)
+var yamlLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\byaml: line (\d+): `) })
 
 // insideYAML gives an error of the YAML parser the place that it has in the document.
 func insideYAML(document []byte, err error) error {
-	found := yamlLine.FindStringSubmatch(err.Error())
+	found := yamlLine().FindStringSubmatch(err.Error())
 	if found == nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/docker/distribution/registry/api/errcode"
 	"go.podman.io/image/v5/docker"
@@ -65,7 +66,7 @@ func (k Kind) String() string {
 type Error struct {
 	// Kind says what should happen next.
 	Kind Kind
-	// Op is what failed: "resolve", "pull", "extract", "push", "write", "build", "cache" or
+	// Op is what failed: "resolve", "inspect", "pull", "extract", "push", "write", "build", "cache" or
 	// "read credentials".
 	Op string
 	// Ref is the image, as the caller wrote it. Empty when no image is involved.
@@ -133,7 +134,7 @@ func fail(op, ref string, err error, secrets ...string) error {
 
 // statusInText finds the HTTP status in an error of go.podman.io/image that carries it in
 // no other way: the answer's body was not the JSON that a registry should send.
-var statusInText = regexp.MustCompile(`StatusCode: (\d{3})\b`)
+var statusInText = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`StatusCode: (\d{3})\b`) })
 
 func kindOf(err error) Kind {
 	var f *fault
@@ -171,7 +172,7 @@ func kindOfLibrary(err error) Kind {
 	if errors.As(err, &coder) {
 		return kindOfStatus(coder.ErrorCode().Descriptor().HTTPStatusCode)
 	}
-	if m := statusInText.FindStringSubmatch(err.Error()); m != nil {
+	if m := statusInText().FindStringSubmatch(err.Error()); m != nil {
 		if code, convErr := strconv.Atoi(m[1]); convErr == nil {
 			return kindOfStatus(code)
 		}
@@ -210,9 +211,9 @@ func advice(kind Kind, err error) string {
 }
 
 var (
-	urlInText = regexp.MustCompile(`[a-zA-Z][a-zA-Z0-9+.\-]*://[^\s"'<>\\]+`)
+	urlInText = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[a-zA-Z][a-zA-Z0-9+.\-]*://[^\s"'<>\\]+`) })
 	// bodyInText is the part of an error about a token that quotes the token's answer.
-	bodyInText = regexp.MustCompile(`body start "(?:[^"\\]|\\.)*"`)
+	bodyInText = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`body start "(?:[^"\\]|\\.)*"`) })
 )
 
 // maxMessage bounds an error's text, which ends up in a condition of at most 32 KiB
@@ -223,8 +224,8 @@ const maxMessage = 2048
 // links of a registry's storage carry their signature there), quoted token answers and
 // the given secrets go, and it becomes one line of bounded length.
 func scrub(text string, secrets []string) string {
-	text = bodyInText.ReplaceAllString(text, `body start "<redacted>"`)
-	text = urlInText.ReplaceAllStringFunc(text, scrubURL)
+	text = bodyInText().ReplaceAllString(text, `body start "<redacted>"`)
+	text = urlInText().ReplaceAllStringFunc(text, scrubURL)
 	for _, s := range secrets {
 		text = strings.ReplaceAll(text, s, "<redacted>")
 	}
@@ -246,13 +247,13 @@ func scrubURL(text string) string {
 	return u.String() + text[len(trimmed):]
 }
 
-var digestSuffix = regexp.MustCompile(`^[a-z0-9+._-]+:[0-9a-fA-F]+$`)
+var digestSuffix = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9+._-]+:[0-9a-fA-F]+$`) })
 
 // displayRef makes a reference safe to show: a person may have written a URL with
 // credentials where a reference is expected.
 func displayRef(ref string) string {
 	ref = scrub(ref, nil)
-	if i := strings.LastIndex(ref, "@"); i >= 0 && !digestSuffix.MatchString(ref[i+1:]) {
+	if i := strings.LastIndex(ref, "@"); i >= 0 && !digestSuffix().MatchString(ref[i+1:]) {
 		ref = "<redacted>" + ref[i:]
 	}
 	return ref

@@ -100,10 +100,21 @@ func parsePlatforms(raw []byte, mediaType string) (*platforms, error) {
 		return nil, badContent("read the list of platforms: %w", err)
 	}
 	list.Manifests = slices.DeleteFunc(list.Manifests, func(d imgspecv1.Descriptor) bool {
-		return d.Annotations["vnd.docker.reference.type"] == "attestation-manifest" || d.ArtifactType != "" ||
+		return d.Annotations["vnd.docker.reference.type"] == "attestation-manifest" || isArtifact(d.ArtifactType) ||
 			d.Digest.Validate() != nil
 	})
 	return &platforms{list: list, entries: list.Manifests}, nil
+}
+
+// isArtifact tells whether an entry of a list is something else than an image. Some tools,
+// ko and crane among them, write the type of an image's configuration there.
+func isArtifact(artifactType string) bool {
+	switch artifactType {
+	case "", imgspecv1.MediaTypeImageConfig, manifest.DockerV2Schema2ConfigMediaType:
+		return false
+	default:
+		return true
+	}
 }
 
 // choose gives the image for linux and an architecture. When there is none it gives the

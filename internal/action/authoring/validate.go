@@ -21,6 +21,10 @@ type ValidateBundle struct {
 	CategoriesFile string
 	// KubeVersion is a version of Kubernetes that the bundle is to run on. It may be empty.
 	KubeVersion string
+	// ContainerTools is docker or podman, or empty. Neither is used.
+	ContainerTools string
+	// Inspect tells what images are there for, to the multiarch validator only.
+	Inspect func(ctx context.Context, images []string) map[string]validate.Inspection
 }
 
 // Run gives what it found. The error says that the bundle cannot be read; one that is read
@@ -29,7 +33,10 @@ func (a *ValidateBundle) Run(ctx context.Context) (validate.Findings, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	options := validate.Options{Optional: a.Optional, KubeVersion: a.KubeVersion}
+	options := validate.Options{Optional: a.Optional, KubeVersion: a.KubeVersion, ContainerTools: a.ContainerTools}
+	if a.Inspect != nil {
+		options.Inspect = func(images []string) map[string]validate.Inspection { return a.Inspect(ctx, images) }
+	}
 	if a.CategoriesFile != "" {
 		options.Categories = readCategories(a.CategoriesFile)
 	}

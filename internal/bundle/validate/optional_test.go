@@ -15,9 +15,20 @@ func TestParseOptional(t *testing.T) {
 	if diff := cmp.Diff([]string{"operatorhub", "bundle-objects"}, ParseOptional(" operatorhub, bundle-objects,,")); diff != "" {
 		t.Errorf("names (-want +got):\n%s", diff)
 	}
-	if !slices.IsSorted(Optional()) {
-		t.Errorf("names are not sorted: %q", Optional())
+	if names := allBut(); !slices.IsSorted(names) {
+		t.Errorf("names are not sorted: %q", names)
 	}
+}
+
+// allBut names the optional validators, without some.
+func allBut(without ...string) []string {
+	var names []string
+	for _, v := range Optional() {
+		if !slices.Contains(without, v.Name) {
+			names = append(names, v.Name)
+		}
+	}
+	return names
 }
 
 // optionalCase is a bundle that breaks a rule of an optional validator.
@@ -156,7 +167,7 @@ func TestObjects(t *testing.T) {
 		"metadata/annotations.yaml": edit(t, goodAnnotations, "registry+v1", "plain"),
 	})
 	check(t, []string{"Error: Value g: provided annotation olm.providedapis uses wrong case and should be olm.providedAPIs instead"}, run(t, fsys, Options{Optional: []string{name}}))
-	check(t, []string{}, run(t, fsys, Options{Optional: slices.DeleteFunc(Optional(), func(n string) bool { return n == name })}))
+	check(t, []string{}, run(t, fsys, Options{Optional: allBut(name)}))
 }
 
 func TestBundleRules(t *testing.T) {
@@ -202,7 +213,7 @@ func TestBundleSize(t *testing.T) {
 	}
 	for n, want := range map[int]string{
 		800 << 10:  "",
-		900 << 10:  "Warning: nearing maximum bundle compressed size with gzip: size=~895.8 KiB , max=1.0 MiB.",
+		900 << 10:  "Warning: nearing maximum bundle compressed size with gzip: size=~895.9 KiB , max=1.0 MiB.",
 		1100 << 10: "Error: maximum bundle compressed size with gzip size exceeded: size=~1.1 MiB , max=1.0 MiB. Bundle uncompressed size is 1.1 MiB",
 	} {
 		fsys := goodFS(nil)

@@ -86,6 +86,12 @@ type Options struct {
 	// KubeVersion is a version of Kubernetes that the bundle is to run on, such as 1.25.
 	// When unset, APIs that a version does not serve are worth a warning only.
 	KubeVersion string
+	// ContainerTools is what the field's multiarch validator inspects images with: docker
+	// or podman. Ours needs neither, and only refuses another value.
+	ContainerTools string
+	// Inspect tells what images are there for, to the multiarch validator only. What it
+	// does not tell of is passed over; nil tells of none.
+	Inspect func(images []string) map[string]Inspection
 }
 
 // Categories are an author's own categories: a JSON document {"categories": [...]}.
@@ -114,27 +120,35 @@ func Bundle(fsys fs.FS, options Options) (Findings, error) {
 
 // validators are the rules that are asked for by name.
 var validators = []struct {
-	name  string
+	Validator
 	check func(*subject, Options, *findings)
 }{
-	{"alpha-deprecated-apis", checkRemovedAPIs},
-	{"bundle", checkBundle},
-	{"bundle-objects", checkObjects},
-	{"community", checkCommunity},
-	{"good-practices", checkPractices},
-	{"operatorhub", checkOperatorHub},
-	{"operatorhub/v2", checkOperatorHubV2},
-	{"standardcapabilities", checkCapabilities},
-	{"standardcategories", checkCategories},
+	{Validator{"alpha-deprecated-apis", "APIs that a version of Kubernetes no longer serves"}, checkRemovedAPIs},
+	{Validator{"bundle", "what the CSV names, the bundle holds, and the size of all"}, checkBundle},
+	{Validator{"bundle-objects", "objects that get in the way of others on the cluster"}, checkObjects},
+	{Validator{"community", "what OpenShift asks of bundles that use APIs which Kubernetes 1.22 removed"}, checkCommunity},
+	{Validator{"good-practices", "what most operators do: requests, descriptions, names"}, checkPractices},
+	{Validator{"multiarch", "platforms: labels of the CSV, images (read from their registries) and node affinity"}, checkMultiarch},
+	{Validator{"operatorhub", "what operatorhub.io asks for (deprecated: use the next three)"}, checkOperatorHub},
+	{Validator{"operatorhub/v2", "what operatorhub.io asks for, without the two below"}, checkOperatorHubV2},
+	{Validator{"standardcapabilities", "the level of capabilities is one of the five"}, checkCapabilities},
+	{Validator{"standardcategories", "the categories are standard ones, or an author's own"}, checkCategories},
 }
 
-// Optional gives the names of the optional validators, sorted.
-func Optional() []string {
-	var names []string
+// Validator is a set of rules that is asked for by name.
+type Validator struct {
+	Name string
+	// About says what it looks at.
+	About string
+}
+
+// Optional gives the optional validators, sorted by their names.
+func Optional() []Validator {
+	var list []Validator
 	for _, v := range validators {
-		names = append(names, v.name)
+		list = append(list, v.Validator)
 	}
-	return names
+	return list
 }
 
 // ParseOptional reads a list of names with commas between them.
@@ -163,8 +177,8 @@ type subject struct {
 // checkOptional holds the bundle to the rules that are asked for.
 func (s *subject) checkOptional(options Options, found *findings) {
 	for _, v := range validators {
-		if slices.Contains(options.Optional, v.name) {
-			found.validator = v.name
+		if slices.Contains(options.Optional, v.Name) {
+			found.validator = v.Name
 			v.check(s, options, found)
 		}
 	}

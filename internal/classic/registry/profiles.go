@@ -5,11 +5,9 @@ import (
 	"context"
 	"net"
 	"net/http"
-	"net/http/pprof"
+	"runtime/pprof"
 	"sync"
 	"time"
-
-	runtimepprof "runtime/pprof"
 )
 
 // profiles serves profiles of the program by HTTP, and that of its start.
@@ -32,7 +30,7 @@ type profiles struct {
 func startProfiles(ctx context.Context, address string, capture bool) (*profiles, error) {
 	p := &profiles{}
 	if capture {
-		if err := runtimepprof.StartCPUProfile(&p.cpu); err != nil {
+		if err := pprof.StartCPUProfile(&p.cpu); err != nil {
 			return nil, err
 		}
 		p.capturing = true
@@ -45,12 +43,7 @@ func startProfiles(ctx context.Context, address string, capture bool) (*profiles
 		p.started()
 		return nil, err
 	}
-	routes := http.NewServeMux()
-	routes.HandleFunc("/debug/pprof/", pprof.Index)
-	routes.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
-	routes.HandleFunc("/debug/pprof/profile", pprof.Profile)
-	routes.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-	routes.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	routes := profileRoutes()
 	routes.HandleFunc("/debug/pprof/startup/cpu", p.startupCPU)
 	p.address = listener.Addr()
 	p.server = &http.Server{Handler: routes, ReadHeaderTimeout: 10 * time.Second}
@@ -63,7 +56,7 @@ func (p *profiles) started() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.capturing {
-		runtimepprof.StopCPUProfile()
+		pprof.StopCPUProfile()
 		p.capturing = false
 	}
 	p.ready = true

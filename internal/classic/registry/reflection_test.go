@@ -8,8 +8,10 @@ import (
 	"testing"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
@@ -163,5 +165,69 @@ func TestReflectionOfTheFirstVersion(t *testing.T) {
 	}
 	if len(answer.GetFileDescriptorResponse().GetFileDescriptorProto()) == 0 { //nolint:staticcheck // The same.
 		t.Errorf("the answer is %v", answer)
+	}
+}
+
+// All files that the services need are described, each once, and nothing else is.
+func TestReflectionDescribesEachFile(t *testing.T) {
+	s := newStranger(t)
+	for _, service := range []string{"api.ExperimentalRegistry", "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection", "grpc.health.v1.Health"} {
+		answer := s.ask(&grpc_reflection_v1.ServerReflectionRequest{
+			Host: "here", MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: service},
+		})
+		for _, encoded := range answer.GetFileDescriptorResponse().GetFileDescriptorProto() {
+			file := &descriptorpb.FileDescriptorProto{}
+			if err := proto.Unmarshal(encoded, file); err != nil {
+				t.Fatal(err)
+			}
+			if _, again := s.files[file.GetName()]; again {
+				t.Errorf("%s was sent twice", file.GetName())
+			}
+			s.files[file.GetName()] = file
+		}
+		if answer.GetValidHost() != "here" || answer.GetOriginalRequest().GetFileContainingSymbol() != service {
+			t.Errorf("the answer is %v", answer)
+		}
+	}
+	for path, file := range s.files {
+		there, err := protoregistry.GlobalFiles.FindFileByPath(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !proto.Equal(protodesc.ToFileDescriptorProto(there), file) {
+			t.Errorf("%s is not described as it is", path)
+		}
+	}
+	if len(s.files) != 5 {
+		t.Errorf("files are %v", slices.Sorted(maps.Keys(s.files)))
+	}
+}
+
+// What there is not, reflection says of it that there is not, and goes on.
+func TestReflectionOfNothing(t *testing.T) {
+	s := newStranger(t)
+	extension := &grpc_reflection_v1.ExtensionRequest{ContainingType: "api.Bundle", ExtensionNumber: 1}
+	for name, question := range map[string]*grpc_reflection_v1.ServerReflectionRequest{
+		"file":         {MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_FileByFilename{FileByFilename: "x.proto"}},
+		"foreign file": {MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_FileByFilename{FileByFilename: "google/protobuf/descriptor.proto"}},
+		"symbol":       {MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: "api.Nothing"}},
+		"type":         {MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_AllExtensionNumbersOfType{AllExtensionNumbersOfType: "api.Nothing"}},
+		"extension":    {MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_FileContainingExtension{FileContainingExtension: extension}},
+	} {
+		if answer := s.ask(question); answer.GetErrorResponse().GetErrorCode() != int32(codes.NotFound) {
+			t.Errorf("%s: the answer is %v", name, answer)
+		}
+	}
+	answer := s.ask(&grpc_reflection_v1.ServerReflectionRequest{
+		MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_AllExtensionNumbersOfType{AllExtensionNumbersOfType: "api.Bundle"},
+	})
+	if numbers := answer.GetAllExtensionNumbersResponse(); numbers.GetBaseTypeName() != "api.Bundle" || len(numbers.GetExtensionNumber()) > 0 {
+		t.Errorf("extensions are %v", answer)
+	}
+	if err := s.reflection.Send(&grpc_reflection_v1.ServerReflectionRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	if answer, err := s.reflection.Recv(); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("a question without content: %v, %v", answer, err)
 	}
 }

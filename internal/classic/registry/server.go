@@ -10,7 +10,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/reflection"
 
 	"github.com/mainstay-dev/mainstay/internal/classic/registry/content"
 	"github.com/mainstay-dev/mainstay/internal/classic/registry/registrypb"
@@ -51,7 +50,7 @@ func newServer(catalog *content.Content, log *slog.Logger) *grpc.Server {
 	registrypb.RegisterRegistryServer(server, &service{content: catalog})
 	registrypb.RegisterExperimentalRegistryServer(server, &experimental{content: catalog})
 	grpc_health_v1.RegisterHealthServer(server, state)
-	reflection.Register(server)
+	registerReflection(server)
 	return server
 }
 

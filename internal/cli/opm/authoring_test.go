@@ -188,7 +188,25 @@ func TestBundleValidate(t *testing.T) {
 	broken := t.TempDir()
 	write(t, broken, "manifests/deployment.yaml", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x}\n")
 	write(t, broken, "metadata/annotations.yaml", "annotations: {}\n")
+	// What the bundle in testdata needs is in a registry here, but for one image.
+	multiarch := t.TempDir()
+	if err := os.CopyFS(multiarch, os.DirFS("testdata/bundle")); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("testdata/bundle/manifests/kettle.clusterserviceversion.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, multiarch, "manifests/kettle.clusterserviceversion.yaml", strings.ReplaceAll(string(text), "registry.example.com", i.address)+
+		"  relatedImages:\n  - {name: lost, image: "+i.address+"/lost:v1}\n  - {name: old, image: "+i.address+"/old:v1}\n")
+	pushPlatforms(t, i.address+"/kettle:v0.1.0", "amd64", "arm64")
+	pushPlatforms(t, i.address+"/old:v1", "s390x")
 	for name, line := range map[string]string{
+		"multiarch":   "alpha bundle validate -t MULTIARCH -o multiarch",
+		"tools":       "alpha bundle validate -t MULTIARCH -o multiarch --optional-values container-tools=docker",
+		"bad-tools":   "alpha bundle validate -t MULTIARCH -o multiarch --optional-values=container-tools=crane",
+		"bad-values":  "alpha bundle validate -t MULTIARCH -o multiarch --optional-values podman",
+		"list":        "alpha bundle validate --list-optional",
 		"folder":      "alpha bundle validate -t testdata/bundle",
 		"operatorhub": "alpha bundle validate -t testdata/bundle -o operatorhub",
 		"broken":      "alpha bundle validate -t BROKEN",
@@ -199,8 +217,8 @@ func TestBundleValidate(t *testing.T) {
 		"unpack":      "alpha bundle unpack ADDRESS/catalog:v1 -o BROKEN/out",
 	} {
 		t.Run(name, func(t *testing.T) {
-			line := strings.NewReplacer("ADDRESS", i.address, "BROKEN", broken).Replace(line)
-			check(t, "validate/"+name, run(t, line), broken, "BROKEN")
+			line := strings.NewReplacer("ADDRESS", i.address, "BROKEN", broken, "MULTIARCH", multiarch).Replace(line)
+			check(t, "validate/"+name, run(t, line), broken, "BROKEN", multiarch, "MULTIARCH")
 		})
 	}
 	if _, err := os.Stat(filepath.Join(broken, "out")); err == nil {

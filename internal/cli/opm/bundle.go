@@ -105,24 +105,46 @@ With --push, --archive or --oci-layout the image is made without a container eng
 // envCategories names a file of the categories that an operator may be in.
 const envCategories = "OPERATOR_BUNDLE_CATEGORIES"
 
+// Keys of --optional-values that mean something.
+const (
+	valueContainerTools = "container-tools"
+	valueKubeVersion    = "k8s-version"
+)
+
 func bundleValidateCommand() *cobra.Command {
 	var (
 		open     catalogs.OpenBundle
+		check    = authoring.ValidateBundle{CategoriesFile: os.Getenv(envCategories)}
 		optional string
+		values   map[string]string
+		list     bool
 	)
 	cmd := &cobra.Command{
 		Use:   "validate",
 		Short: "Check the format and the content of a bundle",
 		Long: `Check the format and the content of a bundle: an image, or a folder with manifests and
-metadata. Further rules are asked for by name: operatorhub, bundle-objects. The file that
-$OPERATOR_BUNDLE_CATEGORIES names has the categories that an operator may be in.`,
+metadata. Further rules are asked for by name, see --list-optional. Those of multiarch read
+the platforms of the bundle's images from their registries; no container tool is needed. The
+file that $OPERATOR_BUNDLE_CATEGORIES names has the categories that an operator may be in.`,
 		Example: `  opm alpha bundle validate -t registry.example.com/kettle:v0.1.0
-  opm alpha bundle validate -t ./bundle -o operatorhub`,
+  opm alpha bundle validate -t ./bundle -o operatorhub
+  opm alpha bundle validate -t ./bundle -o multiarch
+  opm alpha bundle validate --list-optional`,
 		Args: terminal.Usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if list {
+				return listOptional(cmd)
+			}
+			if !cmd.Flags().Changed("tag") {
+				return &terminal.UsageError{Err: errors.New(`required flag(s) "tag" not set`)}
+			}
 			open.Progress = terminal.NewSilentProgress(cmd.ErrOrStderr())
+			check.Optional = validate.ParseOptional(optional)
+			check.ContainerTools, check.KubeVersion = values[valueContainerTools], values[valueKubeVersion]
+			check.Inspect = (&catalogs.InspectImages{Registry: open.Registry, Progress: open.Progress}).Run
 			return open.Run(cmd.Context(), func(fsys fs.FS) error {
-				findings, err := judge(cmd.Context(), fsys, validate.ParseOptional(optional))
+				check.Bundle = fsys
+				findings, err := check.Run(cmd.Context())
 				if err != nil {
 					return err
 				}
@@ -134,19 +156,22 @@ $OPERATOR_BUNDLE_CATEGORIES names has the categories that an operator may be in.
 	flags := cmd.Flags()
 	flags.StringVarP(&open.Ref, "tag", "t", "", "the bundle: an image or a folder")
 	flags.StringP("image-builder", "b", "docker", "taken for compatibility: images are pulled without a container tool")
-	flags.StringVarP(&optional, "optional-validators", "o", "", "further rules, separated by commas: operatorhub|bundle-objects")
-	require(cmd, "tag")
+	flags.StringVarP(&optional, "optional-validators", "o", "", "further rules, separated by commas: see --list-optional for their names")
+	flags.StringToStringVar(&values, "optional-values", nil, "what further rules are told, as `key=value`: "+
+		valueKubeVersion+"=1.25, the Kubernetes that the bundle is to run on; "+valueContainerTools+"=docker|podman, taken for compatibility")
+	flags.BoolVar(&list, "list-optional", false, "list the further rules, and check nothing")
 	BindRegistry(cmd, &open.Registry)
 	deprecate(cmd, "it will be removed in a future release: migrate to operator-sdk's 'bundle validate'.")
 	return cmd
 }
 
-// judge says what is wrong with a bundle.
-func judge(ctx context.Context, fsys fs.FS, optional []string) (validate.Findings, error) {
-	check := authoring.ValidateBundle{
-		Bundle: fsys, Optional: optional, CategoriesFile: os.Getenv(envCategories),
+// listOptional prints the rules that can be asked for by name.
+func listOptional(cmd *cobra.Command) error {
+	rows := [][]string{{"NAME", "CHECKS"}}
+	for _, v := range validate.Optional() {
+		rows = append(rows, []string{v.Name, v.About})
 	}
-	return check.Run(ctx)
+	return printColumns(cmd.OutOrStdout(), rows...)
 }
 
 func tellWarnings(progress report.Progress, findings validate.Findings) {
@@ -159,7 +184,8 @@ func tellWarnings(progress report.Progress, findings validate.Findings) {
 
 // checkUnpacked refuses a bundle that is not valid, before it is written.
 func checkUnpacked(ctx context.Context, fsys fs.FS) error {
-	findings, err := judge(ctx, fsys, nil)
+	check := authoring.ValidateBundle{Bundle: fsys, CategoriesFile: os.Getenv(envCategories)}
+	findings, err := check.Run(ctx)
 	if err != nil {
 		return err
 	}

@@ -69,6 +69,22 @@ func pushSpec(t *testing.T, ref string, spec image.Spec) {
 	}
 }
 
+// pushPlatforms pushes an image for several architectures, which has no files.
+func pushPlatforms(t *testing.T, ref string, architectures ...string) {
+	t.Helper()
+	var all []*image.Built
+	for _, architecture := range architectures {
+		built, err := image.Build(image.Spec{OS: "linux", Architecture: architecture})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, built)
+	}
+	if _, err := (catalogs.Registry{}).Client(ref).Push(t.Context(), ref, nil, all...); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // What commands on images write.
 func TestImages(t *testing.T) {
 	i := startImages(t)

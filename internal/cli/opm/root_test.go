@@ -110,7 +110,7 @@ var surface = map[string]string{
 	"alpha convert-template substitutes": "output/o",
 	"alpha bundle generate":              "directory/d package/p channels/c default/e output-dir/u base-image",
 	"alpha bundle build":                 "directory/d package/p channels/c default/e output-dir/u base-image tag/t image-builder/b overwrite/o push archive oci-layout",
-	"alpha bundle validate":              "tag/t image-builder/b optional-validators/o",
+	"alpha bundle validate":              "tag/t image-builder/b optional-validators/o optional-values list-optional",
 	"alpha bundle unpack":                "out/o root-ca/c skip-validation/v debug/d",
 	"alpha bundle extract":               "configmapname/c namespace/n manifestsdir/m datalimit/l gzip/z kubeconfig/k debug",
 	"index add":                          "bundles/b from-index/f tag/t binary-image/i out-dockerfile/d generate mode permissive pull-tool/p build-tool/u container-tool/c overwrite-latest enable-alpha debug push archive oci-layout",

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -38,7 +39,9 @@ func isAmbiguous(text []byte) bool {
 }
 
 // yamlFloat is a number with a fraction or an exponent.
-var yamlFloat = regexp.MustCompile(`^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$`)
+var yamlFloat = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$`)
+})
 
 // isNumber tells whether YAML reads a text as a number that Go has.
 func isNumber(text []byte) bool {
@@ -59,7 +62,7 @@ func parseNumber(text string) (string, bool) {
 	if u, err := strconv.ParseUint(text, 0, 64); err == nil {
 		return strconv.FormatUint(u, 10), true
 	}
-	if yamlFloat.MatchString(text) {
+	if yamlFloat().MatchString(text) {
 		if f, err := strconv.ParseFloat(text, 64); err == nil {
 			return strconv.FormatFloat(f, 'g', -1, 64), true
 		}
@@ -106,9 +109,9 @@ func isDigits(text []byte) bool {
 }
 
 // base60 is how YAML 1.1 writes times of the day and angles.
-var base60 = regexp.MustCompile(`^[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?$`)
+var base60 = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?$`) })
 
-func isBase60(text []byte) bool { return bytes.IndexByte(text, ':') >= 0 && base60.Match(text) }
+func isBase60(text []byte) bool { return bytes.IndexByte(text, ':') >= 0 && base60().Match(text) }
 
 // compareKeys compares keys in natural order: numbers in them by their value, and what is
 // no letter before letters.

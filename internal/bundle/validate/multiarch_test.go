@@ -1,0 +1,108 @@
+package validate
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// inspecting gives what registries would say of images.
+func inspecting(known map[string]Inspection) Options {
+	return Options{Inspect: func(images []string) map[string]Inspection {
+		found := map[string]Inspection{}
+		for _, image := range images {
+			if inspection, ok := known[image]; ok {
+				found[image] = inspection
+			}
+		}
+		return found
+	}}
+}
+
+// on are the platforms of an image, each as OS and architecture.
+func on(pairs ...string) Inspection {
+	var i Inspection
+	for pair := range slices.Chunk(pairs, 2) {
+		i.Platforms = append(i.Platforms, Platform{OS: pair[0], Architecture: pair[1]})
+	}
+	return i
+}
+
+func TestMultiarch(t *testing.T) {
+	const (
+		name  = "multiarch"
+		image = "registry.example/foo:v1"
+		start = "(foo.v1.2.3) "
+		nodes = "nodeSelector: {kubernetes.io/arch: amd64, kubernetes.io/os: linux}"
+		asks  = " of its nodes: require "
+	)
+	affinity := func(expressions string) string {
+		return "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: " + expressions + "}}}"
+	}
+	labels := func(text string) []string {
+		return []string{"  name: foo.v1.2.3", "  name: foo.v1.2.3\n  labels: {" + text + "}"}
+	}
+	both := "operatorframework.io/arch.amd64: supported, operatorframework.io/arch.arm64: supported"
+	onBoth := []string{nodes, affinity("[{matchExpressions: [{key: kubernetes.io/arch, operator: In, values: [arm64, amd64]}, {key: kubernetes.io/os, operator: In, values: [linux]}]}]")}
+	amd64 := inspecting(map[string]Inspection{image: on("linux", "amd64")})
+	amdAndArm := inspecting(map[string]Inspection{image: on("linux", "arm64", "linux", "amd64", "linux", "arm64")})
+	tools := func(tool string) Options { return Options{ContainerTools: tool} }
+	runOptional(t, []optionalCase{
+		{"as by default", name, nil, nil, amd64, []string{}},
+		{"labels, images and nodes are one", name, slices.Concat(labels(both), onBoth), nil, amdAndArm, []string{}},
+		{"docker", name, nil, nil, tools("docker"), []string{}},
+		{"podman", name, nil, nil, tools("podman"), []string{}},
+		{"another tool", name, nil, nil, tools("crane"), []string{"(Error) invalid value (crane) for (container-tools). …"}},
+		{"a label of another value", name, labels("operatorframework.io/arch.arm64: maybe, operatorframework.io/arch.: supported"), nil, amd64, []string{}},
+		{"an image lacks what is declared", name, slices.Concat(labels(both), onBoth), nil, amd64, []string{
+			"Error: Value : " + start + `the architecture arm64 is supported by the CSV (label operatorframework.io/arch.arm64, or none), but not by all images: it was not found for ["registry.example/foo:v1"]`,
+		}},
+		{"a label lacks", name, nil, nil, amdAndArm, []string{
+			"Warning: Value : " + start + `the manager image "registry.example/foo:v1" is there for the architecture ["arm64"], for which the CSV may lack the label operatorframework.io/arch.<name>: supported; without any label only amd64 is assumed, which needs one as well once there are others`,
+		}},
+		{"a label lacks beside others", name, labels("operatorframework.io/arch.amd64: supported"), nil, amdAndArm, []string{
+			"Warning: Value : " + start + `the manager image "registry.example/foo:v1" is there for the architecture ["arm64"], for which the CSV may lack the label operatorframework.io/arch.<name>: supported`,
+		}},
+		{"an operating system", name, nil, nil, inspecting(map[string]Inspection{image: on("windows", "amd64")}), []string{
+			"Error: Value : " + start + "the operating system linux is supported by the CSV…",
+			"Warning: Value : " + start + `the manager image "registry.example/foo:v1" is there for the operating system ["windows"]…`,
+		}},
+		{"an image cannot be inspected", name, nil, nil, inspecting(map[string]Inspection{image: {Err: errors.New("it is not there")}}), []string{
+			"Error: Value : " + start + "unable to inspect the image (registry.example/foo:v1): it is not there",
+		}},
+		{"no affinity", name, []string{nodes, ""}, nil, amd64, []string{
+			"Warning: Value : " + start + "the deployment foo asks for no architecture" + asks + `kubernetes.io/arch in ["amd64"] by node affinity, so that it is not scheduled where its images do not run`,
+			"Warning: Value : " + start + "the deployment foo asks for no operating system" + asks + "kubernetes.io/os…",
+		}},
+		{"affinity to less", name, labels(both), nil, amdAndArm, []string{
+			"Error: Value : " + start + `the architecture ["arm64"] is supported by the CSV, but the node affinity of the deployment foo does not allow it`,
+		}},
+		{"either term will do", name, append(labels(both), nodes, affinity("[{matchExpressions: [{key: kubernetes.io/arch, operator: NotIn, values: [arm64, s390x]}, {key: kubernetes.io/os, operator: Exists}]}, "+
+			"{matchExpressions: [{key: kubernetes.io/arch, operator: In, values: [arm64]}]}]")), nil, amdAndArm, []string{}},
+		{"a term that refuses", name, []string{nodes, affinity("[{matchExpressions: [{key: kubernetes.io/arch, operator: NotIn, values: [amd64]}, {key: kubernetes.io/os, operator: DoesNotExist}]}, {}]")}, nil, amd64, []string{
+			"Error: Value : " + start + `the architecture ["amd64"]…`, "Error: Value : " + start + `the operating system ["linux"]…`,
+		}},
+		{"other images", name, []string{
+			"  installModes:", "  relatedImages: [{name: a, image: a:v1}, {name: b, image: b:v1}, {name: again, image: " + image + "}, {name: none}]\n  installModes:",
+		}, nil, inspecting(map[string]Inspection{image: on("linux", "amd64"), "a:v1": on("linux", "arm64"), "b:v1": on("linux", "amd64", "linux", "arm64")}), []string{
+			"Error: Value : " + start + `the architecture amd64 is supported by the CSV (label operatorframework.io/arch.amd64, or none), but not by all images: it was not found for ["a:v1"]`,
+		}},
+	})
+}
+
+// Which images are the operator's own.
+func TestManagerImages(t *testing.T) {
+	var asked []string
+	options := Options{Optional: []string{"multiarch"}, Inspect: func(images []string) map[string]Inspection {
+		asked = images
+		return map[string]Inspection{"m:v1": on("linux", "amd64", "linux", "arm64"), "p:v1": on("linux", "amd64", "linux", "s390x")}
+	}}
+	fsys := goodFS(map[string]string{"manifests/csv.yaml": edit(t, goodCSV,
+		"containers: [{name: c, image: registry.example/foo:v1,", "initContainers: [{name: i, image: i:v1}]\n              containers: [{name: proxy, image: p:v1, resources: {requests: {cpu: 1m, memory: 1Mi}}}, {name: manager, image: m:v1,")})
+	check(t, []string{"Warning: Value : (foo.v1.2.3) the manager image \"m:v1\" is there for the architecture [\"arm64\"], …"}, run(t, fsys, options))
+	if diff := cmp.Diff([]string{"p:v1", "m:v1", "i:v1"}, asked); diff != "" {
+		t.Errorf("images that are asked for (-want +got):\n%s", diff)
+	}
+}
