@@ -48,6 +48,8 @@ func TestHints(t *testing.T) {
 				fbc.Bundle{Name: "list", Properties: []fbc.Property{{Type: fbc.PropertyPackage, Value: []byte(`[]`)}}}),
 			channel("stable", fbc.ChannelEntry{Name: "e.v3.0.0", SkipRange: ">=1.0"}))}},
 		{"a catalog full of faults", resolve.Request{}, []resolve.Catalog{catalog("a", 0, having(make([]fbc.Bundle, 30)...))}},
+		{"a version that only other channels have, and no edge", resolve.Request{Version: "9.x", Channels: []string{"stable"}, Installed: installed("e.v1.0.0")}, []resolve.Catalog{graph}},
+		{"a channel that has nothing of it", resolve.Request{Channels: []string{"island"}, Installed: installed("e.v1.0.0")}, []resolve.Catalog{graph}},
 		{"ambiguous", resolve.Request{Version: ">=1.2"}, []resolve.Catalog{graph, catalog("a", 0, having(bundle("e.v1.2.9"), bundle("nonsense")))}},
 		{"not a range", resolve.Request{Version: "newest"}, nil},
 		{"the word or", resolve.Request{Version: "<1.0 OR >2.0"}, nil},
@@ -64,6 +66,12 @@ func TestHints(t *testing.T) {
 		for _, hint := range resolve.Hints(err) {
 			fmt.Fprintf(&out, "  - %s\n", hint)
 		}
+		why := resolve.Explain(tc.req, tc.catalogs)
+		if why == nil || len(why.Conflict) == 0 {
+			t.Errorf("%s: no explanation", tc.name)
+			continue
+		}
+		fmt.Fprintf(&out, "  why: %s\n", why)
 	}
 	golden(t, "hints.txt", out.String())
 }
@@ -90,5 +98,12 @@ func TestErrorsCarryWhatTheyAreAbout(t *testing.T) {
 	}
 	if hints := resolve.Hints(errors.New("other")); hints != nil {
 		t.Errorf("hints of another error: %q", hints)
+	}
+}
+
+func TestExplainHasNothingToSay(t *testing.T) {
+	catalogs := []resolve.Catalog{catalog("a", 0, having(bundle("e.v1.0.0")))}
+	if why := resolve.Explain(resolve.Request{Package: pkg, Version: "1.x"}, catalogs); why != nil {
+		t.Errorf("a request that can be met is explained: %v", why)
 	}
 }

@@ -4,7 +4,8 @@
 // what would help.
 //
 // It is pure: the caller reads the catalogs and writes the conditions. It chooses one
-// package's bundle and follows no dependencies between packages.
+// package's bundle; what bundles need of each other is the job of the package dependency
+// below it.
 package resolve
 
 import (

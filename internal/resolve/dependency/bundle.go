@@ -1,0 +1,193 @@
+package dependency
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/blang/semver/v4"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/mainstay-dev/mainstay/internal/bundle"
+	"github.com/mainstay-dev/mainstay/internal/fbc"
+)
+
+// Bundle is a bundle as others see it: one that is installed, wanted or offered. It is
+// not safe for concurrent use.
+type Bundle struct {
+	Name    string
+	Package string
+	Version semver.Version
+	// Properties are what it says of itself. What it provides and requires stands there.
+	Properties []fbc.Property
+	// Extension is what it is installed as; empty for a bundle that is not installed.
+	Extension string
+	// Offer is where it can be had; zero for a bundle that no catalog offers.
+	Offer
+
+	provides []schema.GroupVersionKind
+	read     bool
+	requires []Requirement
+	err      error
+	view     []any
+}
+
+// Offer is the place of a bundle in a catalog.
+type Offer struct {
+	Catalog  string
+	Priority int32
+	// Channel that the bundle is best taken from: the package's default channel, else
+	// the first one by name. Empty when it is in none.
+	Channel string
+	// Default tells whether Channel is the default channel.
+	Default    bool
+	Deprecated bool
+}
+
+// NewBundle makes a bundle of a package from its properties.
+func NewBundle(name, pkg string, version semver.Version, properties []fbc.Property) *Bundle {
+	b := &Bundle{Name: name, Package: pkg, Version: version, Properties: properties}
+	for _, p := range properties {
+		var value bundle.GVKProperty
+		if p.Type == fbc.PropertyGVK && json.Unmarshal(p.Value, &value) == nil {
+			b.provides = append(b.provides, schema.GroupVersionKind{Group: value.Group, Version: value.Version, Kind: value.Kind})
+		}
+	}
+	return b
+}
+
+// Requires gives what the bundle needs. The error tells which requirement is none.
+func (b *Bundle) Requires() ([]Requirement, error) {
+	if !b.read {
+		b.requires, b.err = Parse(b.Properties)
+		b.read = true
+	}
+	return b.requires, b.err
+}
+
+// Provides tells whether the bundle provides an API.
+func (b *Bundle) Provides(gvk schema.GroupVersionKind) bool { return slices.Contains(b.provides, gvk) }
+
+// meets tells whether the bundle meets a leaf of a requirement.
+func (b *Bundle) meets(leaf *formula) bool {
+	switch leaf.op {
+	case opGVK:
+		return b.Provides(leaf.gvk)
+	case opPackage:
+		return b.Package == leaf.pkg && (leaf.versions == nil || leaf.versions(b.Version))
+	default:
+		if b.view == nil {
+			b.view = ruleView(b.Properties)
+		}
+		return leaf.rule.holds(b.view)
+	}
+}
+
+// Matches tells whether the bundle would meet some part of one of the requirements.
+func (b *Bundle) Matches(requirements []Requirement) bool {
+	found := false
+	for i := range requirements {
+		requirements[i].formula.leaves(func(leaf *formula, negated bool) { found = found || !negated && b.meets(leaf) })
+	}
+	return found
+}
+
+// Catalog is what a catalog offers, as far as it was read.
+type Catalog struct {
+	Name     string
+	Priority int32
+	// Contents are what it says of packages.
+	Contents []*fbc.Content
+}
+
+// offers are the bundles of a catalog that have a valid version.
+func (c *Catalog) offers() []*Bundle {
+	var all []*Bundle
+	for _, content := range c.Contents {
+		if content == nil {
+			continue
+		}
+		deprecated := map[string]bool{}
+		if content.Deprecations != nil {
+			for _, entry := range content.Deprecations.Entries {
+				deprecated[entry.Reference.Name] = deprecated[entry.Reference.Name] || entry.Reference.Schema == fbc.SchemaBundle
+			}
+		}
+		channels := bestChannels(content)
+		for i := range content.Bundles {
+			raw := &content.Bundles[i]
+			version, err := VersionOf(raw.Properties)
+			if err != nil {
+				continue // It cannot be chosen, whoever asks.
+			}
+			b := NewBundle(raw.Name, raw.Package, version, raw.Properties)
+			b.Offer = Offer{Catalog: c.Name, Priority: c.Priority, Deprecated: deprecated[raw.Name], Channel: channels[raw.Name]}
+			b.Default = b.Channel != "" && content.Package != nil && b.Channel == content.Package.DefaultChannel
+			all = append(all, b)
+		}
+	}
+	return all
+}
+
+// bestChannels gives the channel that each bundle is best taken from.
+func bestChannels(content *fbc.Content) map[string]string {
+	best := map[string]string{}
+	standard := ""
+	if content.Package != nil {
+		standard = content.Package.DefaultChannel
+	}
+	for i := range content.Channels {
+		channel := content.Channels[i].Name
+		for _, entry := range content.Channels[i].Entries {
+			if now, ok := best[entry.Name]; !ok || channel == standard || now != standard && channel < now {
+				best[entry.Name] = channel
+			}
+		}
+	}
+	return best
+}
+
+// VersionOf gives the version in the olm.package property among properties.
+func VersionOf(properties []fbc.Property) (semver.Version, error) {
+	for _, p := range properties {
+		if p.Type != fbc.PropertyPackage {
+			continue
+		}
+		var value fbc.PackageProperty
+		if err := json.Unmarshal(p.Value, &value); err != nil {
+			return semver.Version{}, fmt.Errorf("property %q: %w", p.Type, err)
+		}
+		return semver.Parse(value.Version)
+	}
+	return semver.Version{}, fmt.Errorf("no property of type %q", fbc.PropertyPackage)
+}
+
+// prefer orders offers, the best first: what is not deprecated; the catalog of the
+// highest priority; the catalog of the bundle that asks; the package's default channel;
+// then packages by name, and the highest version of each.
+func prefer(asking string) func(a, b *Bundle) int {
+	return func(a, b *Bundle) int {
+		return cmp.Or(
+			later(a.Deprecated, b.Deprecated),
+			cmp.Compare(b.Priority, a.Priority),
+			later(a.Catalog != asking, b.Catalog != asking),
+			later(!a.Default, !b.Default),
+			cmp.Compare(a.Package, b.Package),
+			b.Version.Compare(a.Version),
+			cmp.Compare(a.Catalog, b.Catalog),
+			cmp.Compare(a.Name, b.Name),
+		)
+	}
+}
+
+func later(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	default:
+		return -1
+	}
+}

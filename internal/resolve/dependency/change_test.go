@@ -1,0 +1,76 @@
+package dependency_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/mainstay-dev/mainstay/internal/resolve/dependency"
+	"github.com/mainstay-dev/mainstay/internal/testing/golden"
+)
+
+func TestBreaks(t *testing.T) {
+	notB := constraint(`{'not':{'constraints':[{'gvk':{'group':'example.com','version':'v1','kind':'B'}}]}}`)
+	var out strings.Builder
+	for _, tc := range []struct {
+		name          string
+		before, after *dependency.Bundle
+		others        []*dependency.Bundle
+		serves        func(schema.GroupVersionKind) bool
+		want          string // the extensions that break
+	}{
+		{name: "nobody depends", before: installed("a@1.0.0", "gvk A"), others: []*dependency.Bundle{installed("x@1.0.0")}},
+		{name: "removal of an API", before: installed("a@1.0.0", "gvk A"), others: []*dependency.Bundle{installed("x@1.0.0", "needs A")}, serves: serving("A"), want: "x"},
+		{name: "removal of a package", before: installed("a@1.0.0"), others: []*dependency.Bundle{installed("x@1.0.0", "pkg a >=1.0.0"), installed("y@1.0.0", "pkg a <2.0.0")}, want: "x y"},
+		{name: "another provides it too", before: installed("a@1.0.0", "gvk A"), others: []*dependency.Bundle{installed("x@1.0.0", "needs A"), installed("b@1.0.0", "gvk A")}},
+		{name: "somebody else serves it", before: installed("a@1.0.0"), others: []*dependency.Bundle{installed("x@1.0.0", "needs A")}, serves: serving("A")},
+		{name: "it was not met before", before: installed("a@1.0.0"), others: []*dependency.Bundle{installed("x@1.0.0", "needs A", "pkg a >=2.0.0")}},
+		{name: "an update that keeps it", before: installed("a@1.0.0", "gvk A"), after: made("a@1.1.0", "gvk A", "gvk B"), others: []*dependency.Bundle{installed("x@1.0.0", "needs A", "pkg a <2.0.0")}, serves: serving("A")},
+		{name: "an update that drops an API", before: installed("a@1.0.0", "gvk A"), after: made("a@2.0.0"), others: []*dependency.Bundle{installed("x@1.0.0", "needs A")}, serves: serving("A"), want: "x"},
+		{name: "an update out of the range", before: installed("a@1.0.0"), after: made("a@2.0.0"), others: []*dependency.Bundle{installed("x@1.0.0", "pkg a <2.0.0")}, want: "x"},
+		{name: "a property that a rule asks for", before: installed("a@1.0.0", "also fast yes"), after: made("a@2.0.0"),
+			others: []*dependency.Bundle{installed("x@1.0.0", constraint(`{'failureMessage':'a fast one','cel':{'rule':'properties.exists(p, p.type == \'fast\')'}}`))}, want: "x"},
+		{name: "an installation that another forbids", after: made("b@1.0.0", "gvk B"), others: []*dependency.Bundle{installed("x@1.0.0", notB)}, want: "x"},
+		{name: "an installation of what another forbids all but itself", after: made("c@1.0.0"), others: []*dependency.Bundle{installed("x@1.0.0", "gvk B", notB)}},
+		{name: "what cannot be read was not promised", before: installed("a@1.0.0", "gvk A"), others: []*dependency.Bundle{installed("x@1.0.0", "needs A", "constraint {}")}},
+	} {
+		change := dependency.Change{Before: tc.before, After: tc.after, Others: tc.others, Serves: tc.serves}
+		breaks := change.Breaks()
+		var got []string
+		for _, b := range breaks {
+			got = append(got, b.Dependent.Extension)
+		}
+		if strings.Join(got, " ") != tc.want {
+			t.Errorf("%s: it breaks %q, want %q", tc.name, got, tc.want)
+		}
+		if len(breaks) > 0 {
+			fmt.Fprintf(&out, "# %s\n%v\n", tc.name, &dependency.BreaksError{Doing: "this change", Breaks: breaks, Advice: "Do something else."})
+		}
+	}
+	golden.Check(t, "breaks.txt", []byte(out.String()))
+}
+
+func TestMutuallyMet(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		wanted *dependency.Bundle
+		others []*dependency.Bundle
+		want   bool
+	}{
+		{"nobody waits", made("x@1.0.0", "gvk X", "needs A"), nil, false},
+		{"each other", made("x@1.0.0", "gvk X", "needs A"), []*dependency.Bundle{made("a@1.0.0", "gvk A", "needs X")}, true},
+		{"a circle of three", made("x@1.0.0", "gvk X", "needs A"), []*dependency.Bundle{made("a@1.0.0", "gvk A", "needs B"), made("b@1.0.0", "gvk B", "needs X")}, true},
+		{"one who does not need it comes first", made("x@1.0.0", "gvk X", "needs A"), []*dependency.Bundle{made("a@1.0.0", "gvk A")}, false},
+		{"a circle of others comes first", made("x@1.0.0", "gvk X", "needs A"), []*dependency.Bundle{made("a@1.0.0", "gvk A", "needs B"), made("b@1.0.0", "gvk B", "needs A")}, false},
+		{"one who waits for something else besides", made("x@1.0.0", "gvk X", "needs A"), []*dependency.Bundle{made("a@1.0.0", "gvk A", "needs X", "needs Gone")}, false},
+		{"it lacks something else besides", made("x@1.0.0", "gvk X", "needs A", "needs Gone"), []*dependency.Bundle{made("a@1.0.0", "gvk A", "needs X")}, false},
+		{"with what is installed", made("x@1.0.0", "gvk X", "needs A", "pkg base"), []*dependency.Bundle{made("a@1.0.0", "gvk A", "needs X", "pkg base")}, true},
+	} {
+		p := dependency.Problem{Wanted: tc.wanted, Installed: []*dependency.Bundle{installed("base@1.0.0")}}
+		if got := p.MutuallyMet(tc.others); got != tc.want {
+			t.Errorf("%s: %t, want %t", tc.name, got, tc.want)
+		}
+	}
+}

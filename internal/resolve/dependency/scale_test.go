@@ -1,0 +1,95 @@
+package dependency_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/mainstay-dev/mainstay/internal/resolve/dependency"
+)
+
+// large is a catalog of 2,000 packages of 20 versions. Each package needs two others
+// further on, one by an API and one by a range; so do those. The last ones need
+// something that the argument says.
+func large(last string) dependency.Catalog {
+	const packages, versions = 2000, 20
+	var offers []offer
+	for i := range packages {
+		for v := range versions {
+			o := offer{fmt.Sprintf("p%04d@1.%d.0", i, v), fmt.Sprintf("gvk K%d", i)}
+			switch {
+			case i >= packages-50:
+				o = append(o, last)
+			default:
+				o = append(o, fmt.Sprintf("needs K%d", min(i*3+1, packages-1)), fmt.Sprintf("pkg p%04d >=1.%d.0", min(i*3+2, packages-1), v/2))
+			}
+			offers = append(offers, o)
+		}
+	}
+	return catalog("large", 0, offers...)
+}
+
+// conflicting is a bundle that needs ten packages of 20 versions, and two whose only
+// versions need different versions of another.
+func conflicting() (*dependency.Bundle, dependency.Catalog) {
+	var offers []offer
+	var needs []string
+	for i := range 10 {
+		needs = append(needs, fmt.Sprintf("pkg w%d", i))
+		for v := range 20 {
+			offers = append(offers, offer{fmt.Sprintf("w%d@1.%d.0", i, v), fmt.Sprintf("pkg base >=1.%d.0", v)})
+		}
+	}
+	for v := range 20 {
+		offers = append(offers, offer{fmt.Sprintf("base@1.%d.0", v)}, offer{fmt.Sprintf("y@1.%d.0", v), "pkg d <2.0.0"}, offer{fmt.Sprintf("z@1.%d.0", v), "pkg d >=2.0.0"})
+	}
+	offers = append(offers, offer{"d@1.0.0"}, offer{"d@2.0.0"})
+	return made("x@1.0.0", append(needs, "pkg y", "pkg z")...), catalog("c", 0, offers...)
+}
+
+// TestScale: large problems are answered, rightly, within the bounds of the search.
+func TestScale(t *testing.T) {
+	for _, tc := range []struct{ name, last, want string }{
+		{"can be had", "also fast yes", "p0001"},
+		{"cannot", "needs Gone", "the API Gone of example.com/v1"},
+	} {
+		p := dependency.Problem{Wanted: made("x@1.0.0", "needs K1000"), Catalogs: []dependency.Catalog{large(tc.last)}}
+		plan, err := p.Plan()
+		text := fmt.Sprint(err)
+		if err == nil {
+			text = ids(plan)
+			tc.want = "p1000@1.19.0"
+		}
+		if !strings.Contains(text, tc.want) {
+			t.Errorf("%s: %.2000s, want %s in it", tc.name, text, tc.want)
+		}
+	}
+	x, c := conflicting()
+	p := dependency.Problem{Wanted: x, Catalogs: []dependency.Catalog{c}}
+	_, err := p.Plan()
+	var impossible *dependency.UnsatisfiableError
+	if !errors.As(err, &impossible) || len(impossible.Conflict) != 4 || strings.Contains(err.Error(), "base") {
+		t.Errorf("the conflict of d is not told from the rest: %v", err)
+	}
+}
+
+func BenchmarkPlan(b *testing.B) {
+	x, c := conflicting()
+	for name, p := range map[string]dependency.Problem{
+		"2000 packages":               {Wanted: made("x@1.0.0", "needs K600"), Catalogs: []dependency.Catalog{large("also fast yes")}},
+		"2000 packages, no solution":  {Wanted: made("x@1.0.0", "needs K20"), Catalogs: []dependency.Catalog{large("needs Gone")}},
+		"conflict behind ten choices": {Wanted: x, Catalogs: []dependency.Catalog{c}},
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				fresh := p
+				plan, err := fresh.Plan()
+				if (err == nil) != (name == "2000 packages") || err == nil && len(plan) == 0 {
+					b.Fatal(plan, err)
+				}
+			}
+		})
+	}
+}
