@@ -107,3 +107,22 @@ func gapsOf(t testing.TB, err error) []Gap {
 	}
 	return missing.Gaps
 }
+
+// policyOf is a cluster that has these objects.
+func policyOf(t testing.TB, objects []Object) *Policy {
+	t.Helper()
+	var policy Policy
+	for _, object := range objects {
+		switch object := object.(type) {
+		case *rbacv1.ClusterRole:
+			policy.ClusterRoles = append(policy.ClusterRoles, *object)
+		case *rbacv1.ClusterRoleBinding:
+			policy.ClusterRoleBindings = append(policy.ClusterRoleBindings, *object)
+		case *rbacv1.Role:
+			policy.Roles = append(policy.Roles, *object)
+		case *rbacv1.RoleBinding:
+			policy.RoleBindings = append(policy.RoleBindings, *object)
+		}
+	}
+	return &policy
+}

@@ -96,7 +96,9 @@ func (r *requirer) escalate(role *role) {
 	}
 	instead := on(role.roleKey)
 	instead.Namespace, instead.Verb = role.namespace, "escalate"
-	r.result.Delegations = append(r.result.Delegations, Delegation{Namespace: role.namespace, Rules: rules, Instead: instead})
+	r.result.Delegations = append(r.result.Delegations, Delegation{
+		Namespace: role.namespace, Rules: rules, Gathers: len(role.selectors) > 0, Instead: instead,
+	})
 }
 
 // bind adds what writing a binding needs: the rules of the role that it refers to,
@@ -108,7 +110,7 @@ func (r *requirer) bind(b *binding, rules map[roleKey][]rbacv1.PolicyRule) {
 			describe(b.kind, b.namespace, b.name), key.kind))
 		return
 	}
-	delegation := Delegation{Namespace: b.namespace, Instead: on(key)}
+	delegation := Delegation{Namespace: b.namespace, Gathers: r.gathering[key], Instead: on(key)}
 	delegation.Instead.Namespace, delegation.Instead.Verb = b.namespace, "bind"
 	var known bool
 	if delegation.Rules, known = rules[key]; !known {
@@ -139,6 +141,7 @@ func (r *requirer) rulesByRole(own []role) map[roleKey][]rbacv1.PolicyRule {
 	for i := range own {
 		rules[own[i].roleKey] = own[i].rules
 		if len(own[i].selectors) > 0 {
+			r.gathering[own[i].roleKey] = true
 			gathered[own[i].roleKey] = gather(&own[i], own, policy.ClusterRoles)
 		}
 	}

@@ -26,6 +26,8 @@ var (
 	clusterVerbs = []string{"list", "watch"}
 	// objectVerbs are needed on the one object.
 	objectVerbs = []string{"get", "update", "patch", "delete"}
+	// removalVerbs are needed on an object that only goes.
+	removalVerbs = []string{"get", "delete"}
 )
 
 // Resource is where an API server keeps a kind.
@@ -47,6 +49,8 @@ type Options struct {
 	// have the verb update, as the admission plugin OwnerReferencesPermissionEnforcement
 	// asks of who writes objects whose owners wait for them.
 	Extension string
+	// Removed are objects that the account only has to delete.
+	Removed []unstructured.Unstructured
 }
 
 // Requirements are what an account needs to manage objects.
@@ -69,6 +73,8 @@ type Delegation struct {
 	Rules []rbacv1.PolicyRule
 	// Err says why the rules are not known; nil when they are.
 	Err error
+	// Gathers: the role takes its rules from others, so that more can come to it.
+	Gathers bool
 	// Instead makes having the rules needless: the verb escalate on a role, or bind on
 	// the role that a binding refers to.
 	Instead Permission
@@ -84,12 +90,17 @@ func Required(objects []unstructured.Unstructured, opts Options) *Requirements {
 		opts:        opts,
 		defined:     definitions(objects),
 		permissions: map[Permission]struct{}{},
+		gathering:   map[roleKey]bool{},
 	}
+	maps.Copy(r.defined, definitions(opts.Removed))
 	roles, bindings := r.parse(objects)
 	for i := range objects {
 		if err := r.manage(&objects[i]); err != nil {
 			r.fail(&objects[i], err)
 		}
+	}
+	for i := range opts.Removed {
+		r.remove(&opts.Removed[i])
 	}
 	for i := range roles {
 		r.escalate(&roles[i])
@@ -112,7 +123,9 @@ type requirer struct {
 	opts        Options
 	defined     map[schema.GroupKind]Resource
 	permissions map[Permission]struct{}
-	result      Requirements
+	// gathering are the roles among the objects that take their rules from others.
+	gathering map[roleKey]bool
+	result    Requirements
 }
 
 func (r *requirer) fail(object *unstructured.Unstructured, err error) {
@@ -121,28 +134,47 @@ func (r *requirer) fail(object *unstructured.Unstructured, err error) {
 
 // manage adds what one object needs.
 func (r *requirer) manage(object *unstructured.Unstructured) error {
+	p, err := r.locate(object)
+	if err != nil {
+		return err
+	}
+	r.add(Permission{Group: p.Group, Resource: p.Resource}, clusterVerbs...)
+	r.add(p, "create")
+	p.Name = object.GetName()
+	r.add(p, objectVerbs...)
+	return nil
+}
+
+// remove adds what the deletion of one object needs: nothing if there can be none, as its
+// kind is not served any more.
+func (r *requirer) remove(object *unstructured.Unstructured) {
+	if p, err := r.locate(object); err == nil {
+		p.Name = object.GetName()
+		r.add(p, removalVerbs...)
+	}
+}
+
+// locate gives the resource and the namespace of an object, as the beginning of what is
+// needed for it.
+func (r *requirer) locate(object *unstructured.Unstructured) (Permission, error) {
 	if object.GetName() == "" {
-		return errors.New("it has no name")
+		return Permission{}, errors.New("it has no name")
 	}
 	gvk := object.GroupVersionKind()
 	resource, ok := r.defined[gvk.GroupKind()]
 	if !ok {
 		var err error
 		if resource, err = r.opts.Resource(gvk); err != nil {
-			return err
+			return Permission{}, err
 		}
 	}
 	p := Permission{Group: gvk.Group, Resource: resource.Name}
-	r.add(p, clusterVerbs...)
 	if resource.Namespaced {
 		if p.Namespace = object.GetNamespace(); p.Namespace == "" {
-			return errors.New("it is of a namespaced kind and has no namespace")
+			return Permission{}, errors.New("it is of a namespaced kind and has no namespace")
 		}
 	}
-	r.add(p, "create")
-	p.Name = object.GetName()
-	r.add(p, objectVerbs...)
-	return nil
+	return p, nil
 }
 
 func (r *requirer) add(p Permission, verbs ...string) {

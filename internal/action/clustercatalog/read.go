@@ -62,19 +62,59 @@ func (r *Reader) Metas(ctx context.Context, name string) iter.Seq2[fbc.Meta, err
 	}
 }
 
-// open asks for all of a catalog.
-func (r *Reader) open(ctx context.Context, name string) (io.ReadCloser, error) {
-	object := fmt.Sprintf("clustercatalog %q", name)
-	api, err := rest.HTTPClientFor(r.Config)
+// Served is a ClusterCatalog that can be read.
+type Served struct {
+	Name string
+	// Priority decides between catalogs that have the same package: the higher wins.
+	Priority int32
+}
+
+// List gives the catalogs of the cluster that are served. The error is a *report.Error.
+func (r *Reader) List(ctx context.Context) ([]Served, error) {
+	api, server, err := r.api()
 	if err != nil {
-		return nil, &report.Error{Object: "cluster", Err: err, Advice: "check the kubeconfig"}
+		return nil, err
+	}
+	var list struct {
+		Items []clusterCatalog `json:"items"`
+	}
+	if err := get(ctx, api, server.JoinPath(resource), &list); err != nil {
+		return nil, &report.Error{Object: "clustercatalogs", Err: err, Advice: "check that Mainstay is installed, and that you may list them"}
+	}
+	var served []Served
+	for _, catalog := range list.Items {
+		if _, err := catalog.base(); err == nil {
+			served = append(served, Served{Name: catalog.Metadata.Name, Priority: catalog.Spec.Priority})
+		}
+	}
+	return served, nil
+}
+
+// resource is the path of the kind.
+const resource = "apis/olm.operatorframework.io/v1/clustercatalogs"
+
+// api gives a client of the API server, and its address.
+func (r *Reader) api() (*http.Client, *url.URL, error) {
+	client, err := rest.HTTPClientFor(r.Config)
+	if err != nil {
+		return nil, nil, &report.Error{Object: "cluster", Err: err, Advice: "check the kubeconfig"}
 	}
 	server, _, err := rest.DefaultServerUrlFor(r.Config)
 	if err != nil {
-		return nil, &report.Error{Object: "cluster", Err: err, Advice: "check the kubeconfig"}
+		return nil, nil, &report.Error{Object: "cluster", Err: err, Advice: "check the kubeconfig"}
+	}
+	return client, server, nil
+}
+
+// open asks for all of a catalog.
+func (r *Reader) open(ctx context.Context, name string) (io.ReadCloser, error) {
+	object := fmt.Sprintf("clustercatalog %q", name)
+	api, server, err := r.api()
+	if err != nil {
+		return nil, err
 	}
 	var catalog clusterCatalog
-	if err := get(ctx, api, server.JoinPath("apis/olm.operatorframework.io/v1/clustercatalogs", name), &catalog); err != nil {
+	if err := get(ctx, api, server.JoinPath(resource, name), &catalog); err != nil {
 		return nil, &report.Error{Object: object, Err: err, Advice: "'kubectl get clustercatalogs' shows those that the cluster has"}
 	}
 	base, err := catalog.base()
@@ -102,6 +142,12 @@ func (r *Reader) open(ctx context.Context, name string) (io.ReadCloser, error) {
 
 // clusterCatalog is what is read of the kind.
 type clusterCatalog struct {
+	Metadata struct {
+		Name string `json:"name"`
+	} `json:"metadata"`
+	Spec struct {
+		Priority int32 `json:"priority"`
+	} `json:"spec"`
 	Status struct {
 		URLs struct {
 			Base string `json:"base"`

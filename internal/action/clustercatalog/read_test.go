@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -95,6 +96,21 @@ func TestAProcessIsReadDirectly(t *testing.T) {
 	}))
 	if !slices.Equal(got, []string{"a", "b"}) || err != nil {
 		t.Errorf("names %v, error %v", got, err)
+	}
+}
+
+func TestOnlyServedCatalogsAreListed(t *testing.T) {
+	served, broken := catalog("https://localhost:1/catalogs/c", "True"), catalog("", "False")
+	served["metadata"], served["spec"] = map[string]any{"name": "c"}, map[string]any{"priority": -3}
+	broken["metadata"] = map[string]any{"name": "b"}
+	config := cluster(t, map[string]any{path.Dir(object): map[string]any{"items": []any{broken, served}}})
+	got, err := (&clustercatalog.Reader{Config: config}).List(t.Context())
+	if diff := cmp.Diff([]clustercatalog.Served{{Name: "c", Priority: -3}}, got); diff != "" || err != nil {
+		t.Errorf("error %v, catalogs (-want +got):\n%s", err, diff)
+	}
+	_, err = (&clustercatalog.Reader{Config: cluster(t, nil)}).List(t.Context())
+	if err == nil || !strings.Contains(report.AdviceOf(err), "Mainstay is installed") {
+		t.Errorf("of a cluster without the kind: %v, advice %q", err, report.AdviceOf(err))
 	}
 }
 

@@ -1,0 +1,150 @@
+package leastprivilege_test
+
+import (
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/mainstay-dev/mainstay/internal/action/leastprivilege"
+	"github.com/mainstay-dev/mainstay/internal/rbac"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+func hello(t *testing.T, version string) string {
+	t.Helper()
+	root, err := env.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(root, "examples", "bundles", "hello-operator", version)
+}
+
+// clusterOf stands for an API server and a catalogd, of two catalogs with versions of the
+// sample operator, whose images are folders.
+func clusterOf(t *testing.T) func() (*rest.Config, error) {
+	t.Helper()
+	blobs := func(versions ...string) string {
+		const bundle = `{"schema":"olm.bundle","package":"hello-operator","name":"hello-operator.v%[1]s","image":%[2]q,"properties":[{"type":"olm.package","value":{"packageName":"hello-operator","version":"%[1]s"}}]}`
+		lines := []string{`{"schema":"olm.package","name":"hello-operator","defaultChannel":"stable"}`, fmt.Sprintf(bundle, "9.0.0", "")}
+		for _, version := range versions {
+			lines = append(lines, fmt.Sprintf(bundle, version, hello(t, version)))
+		}
+		return strings.Join(lines, "\n")
+	}
+	catalog := func(name string, priority int) map[string]any {
+		return map[string]any{
+			"metadata": map[string]any{"name": name}, "spec": map[string]any{"priority": priority},
+			"status": map[string]any{"urls": map[string]any{"base": "https://catalogd.ns.svc/catalogs/" + name}},
+		}
+	}
+	const kind = "/apis/olm.operatorframework.io/v1/clustercatalogs"
+	proxy := func(name string) string {
+		return "/api/v1/namespaces/ns/services/https:catalogd:443/proxy/catalogs/" + name + "/api/v1/all"
+	}
+	answers := map[string]any{
+		kind:          map[string]any{"items": []any{catalog("old", 0), catalog("new", 1)}},
+		kind + "/old": catalog("old", 0),
+		kind + "/new": catalog("new", 1),
+		proxy("old"):  blobs("1.0.0"),
+		proxy("new"):  blobs("1.0.0", "1.1.0"),
+	}
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch answer := answers[r.URL.Path].(type) {
+		case nil:
+			w.WriteHeader(http.StatusNotFound)
+		case string:
+			_, _ = w.Write([]byte(answer))
+		default:
+			_ = json.NewEncoder(w).Encode(answer)
+		}
+	}))
+	t.Cleanup(server.Close)
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	return func() (*rest.Config, error) {
+		return &rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{CAData: authority}}, nil
+	}
+}
+
+func TestTheBundleIsTheOneThatTheExtensionGets(t *testing.T) {
+	cluster := clusterOf(t)
+	for name, test := range map[string]struct {
+		generate leastprivilege.Generate
+		want     string
+	}{
+		"of all catalogs":        {leastprivilege.Generate{Version: "<9"}, "hello-operator.v1.1.0"},
+		"of one catalog":         {leastprivilege.Generate{Version: "<9", Catalog: "old"}, "hello-operator.v1.0.0"},
+		"of one, with its kind":  {leastprivilege.Generate{Version: "<9", Catalog: "clustercatalog/old"}, "hello-operator.v1.0.0"},
+		"of a version":           {leastprivilege.Generate{Version: "1.0.0"}, "hello-operator.v1.0.0"},
+		"of no channel":          {leastprivilege.Generate{Channels: []string{"none"}}, "no bundles found"},
+		"that has no image":      {leastprivilege.Generate{}, "names no image"},
+		"of no such catalog":     {leastprivilege.Generate{Catalog: "other"}, `clustercatalog "other"`},
+		"updated from no bundle": {leastprivilege.Generate{Version: "<9", UpdatesFrom: []string{"0.1.0"}}, `matching version "0.1.0"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			test.generate.Package, test.generate.Cluster = "hello-operator", cluster
+			generated, err := test.generate.Run(t.Context())
+			got := fmt.Sprint(err)
+			if err == nil {
+				got = generated.Bundle
+			}
+			if !strings.Contains(got, test.want) {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestNoClusterIsAskedForABundle(t *testing.T) {
+	generate := leastprivilege.Generate{Bundle: hello(t, "1.0.0"), Cluster: func() (*rest.Config, error) { return nil, errors.New("asked") }}
+	generated, err := generate.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if generated.Namespace != "hello-operator" || generated.Objects[0].GetName() != "hello-operator-installer" {
+		t.Errorf("namespace %s, account %s", generated.Namespace, generated.Objects[0].GetName())
+	}
+}
+
+// An account for an update may remove what only the older version had.
+func TestAnUpdateCoversBothVersions(t *testing.T) {
+	older := t.TempDir()
+	if err := os.CopyFS(older, os.DirFS(hello(t, "1.0.0"))); err != nil {
+		t.Fatal(err)
+	}
+	service := filepath.Join(older, "manifests", "hello-operator_v1_service.yaml")
+	text := "apiVersion: v1\nkind: Service\nmetadata: {name: older}\nspec: {ports: [{port: 80}]}\n"
+	if err := os.WriteFile(service, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	generate := leastprivilege.Generate{Bundle: hello(t, "1.1.0")}
+	for _, want := range []bool{false, true} {
+		generated, err := generate.Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := deletesService(generated.Objects, "older"); got != want || !deletesService(generated.Objects, "hello-operator") {
+			t.Errorf("updated from %v, the account may delete the older Service: %t", generate.UpdatesFrom, got)
+		}
+		generate.UpdatesFrom = []string{older}
+	}
+}
+
+func deletesService(objects []rbac.Object, name string) bool {
+	return slices.ContainsFunc(objects, func(object rbac.Object) bool {
+		role, ok := object.(*rbacv1.Role)
+		return ok && slices.ContainsFunc(role.Rules, func(rule rbacv1.PolicyRule) bool {
+			return slices.Contains(rule.Resources, "services") && slices.Contains(rule.ResourceNames, name) && slices.Contains(rule.Verbs, "delete")
+		})
+	})
+}

@@ -1,0 +1,80 @@
+package rbac
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Object is an object of the API of any kind.
+type Object interface {
+	metav1.Object
+	runtime.Object
+}
+
+// Installer is the account that an extension's objects are written as.
+type Installer struct {
+	// Extension is the name of the ClusterExtension. Required.
+	Extension string
+	// Namespace is the install namespace, where the account is. Required.
+	Namespace string
+	// ServiceAccount is the name of the account. Empty means <extension>-installer.
+	ServiceAccount string
+}
+
+// Account is the name of the ServiceAccount.
+func (i Installer) Account() string { return cmp.Or(i.ServiceAccount, i.prefix()) }
+
+func (i Installer) prefix() string { return i.Extension + "-installer" }
+
+// Objects are the account, and the roles and bindings that give it the rules: a
+// ClusterRole for those of the whole cluster, and a Role in each namespace that has some.
+// They are named as the documentation of OLM v1 names them, and stand in the order in
+// which they can be created.
+func (i Installer) Objects(grants []Gap) []Object {
+	objects := []Object{&corev1.ServiceAccount{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: rbacv1.ServiceAccountKind},
+		ObjectMeta: metav1.ObjectMeta{Namespace: i.Namespace, Name: i.Account()},
+	}}
+	rules := map[string][]rbacv1.PolicyRule{}
+	for _, grant := range grants {
+		rules[grant.Namespace] = append(rules[grant.Namespace], grant.Rule)
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(rules)) {
+		objects = append(objects, i.grant(namespace, rules[namespace])...)
+	}
+	return objects
+}
+
+// grant makes a role with the rules and the binding of it to the account: in a namespace,
+// or, without one, in the whole cluster.
+func (i Installer) grant(namespace string, rules []rbacv1.PolicyRule) []Object {
+	kind := func(kind string) metav1.TypeMeta {
+		return metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: kind}
+	}
+	role := metav1.ObjectMeta{Namespace: namespace, Name: i.prefix() + "-role"}
+	binding := metav1.ObjectMeta{Namespace: namespace, Name: i.prefix() + "-binding"}
+	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: i.Namespace, Name: i.Account()}}
+	if namespace == "" {
+		role.Name = i.prefix() + "-clusterrole"
+		return []Object{
+			&rbacv1.ClusterRole{TypeMeta: kind(kindClusterRole), ObjectMeta: role, Rules: rules},
+			&rbacv1.ClusterRoleBinding{
+				TypeMeta: kind(kindClusterRoleBinding), ObjectMeta: binding, Subjects: subjects,
+				RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kindClusterRole, Name: role.Name},
+			},
+		}
+	}
+	return []Object{
+		&rbacv1.Role{TypeMeta: kind(kindRole), ObjectMeta: role, Rules: rules},
+		&rbacv1.RoleBinding{
+			TypeMeta: kind(kindRoleBinding), ObjectMeta: binding, Subjects: subjects,
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kindRole, Name: role.Name},
+		},
+	}
+}

@@ -1,0 +1,247 @@
+package rbac
+
+import (
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+func TestLeast(t *testing.T) {
+	for _, test := range []struct {
+		name      string
+		objects   []string
+		owner     string
+		want      []Gap
+		unlimited bool
+	}{
+		{
+			name:    "in the cluster, in the namespace, and by name",
+			objects: []string{service, strings.Replace(service, "front", "back", 1)},
+			owner:   "pipes",
+			want: []Gap{
+				everywhere("list,watch core services"),
+				everywhere("update olm.operatorframework.io clusterextensions/finalizers pipes"),
+				within("pipelines", "create core services"),
+				within("pipelines", "delete,get,patch,update core services back,front"),
+			},
+		},
+		{
+			name:    "what roles hand on is granted, not the right to hand it on",
+			objects: []string{aRole, roleBinding},
+			want: []Gap{
+				everywhere("list,watch rbac.authorization.k8s.io rolebindings,roles"),
+				within("place", "get,patch apps deployments one"),
+				within("place", "create rbac.authorization.k8s.io rolebindings,roles"),
+				within("place", "delete,get,patch,update rbac.authorization.k8s.io rolebindings,roles operator"),
+			},
+		},
+		{
+			name:    "a role that is not among the objects may be bound",
+			objects: []string{roleBindingToView},
+			want: []Gap{
+				everywhere("list,watch rbac.authorization.k8s.io rolebindings"),
+				within("place", "bind rbac.authorization.k8s.io clusterroles view"),
+				within("place", "create rbac.authorization.k8s.io rolebindings"),
+				within("place", "delete,get,patch,update rbac.authorization.k8s.io rolebindings operator-view"),
+			},
+		},
+		{
+			name:    "a role that gathers others may be written and bound",
+			objects: []string{aggregated, strings.NewReplacer("name: view}", "name: gathering}").Replace(roleBindingToView)},
+			want: []Gap{
+				everywhere("create,list,watch rbac.authorization.k8s.io clusterroles"),
+				everywhere("delete,escalate,get,patch,update rbac.authorization.k8s.io clusterroles gathering"),
+				everywhere("list,watch rbac.authorization.k8s.io rolebindings"),
+				within("place", "bind rbac.authorization.k8s.io clusterroles gathering"),
+				within("place", "create rbac.authorization.k8s.io rolebindings"),
+				within("place", "delete,get,patch,update rbac.authorization.k8s.io rolebindings operator-view"),
+			},
+		},
+		{
+			name: "who may hand on everything needs nothing of it",
+			objects: []string{clusterRoleBinding, strings.Replace(clusterRole, "rules:",
+				"rules:\n- {apiGroups: [rbac.authorization.k8s.io], resources: [clusterroles], verbs: [\"*\"]}", 1)},
+			want: []Gap{
+				everywhere("create,list,watch rbac.authorization.k8s.io clusterrolebindings"),
+				everywhere("delete,get,patch,update rbac.authorization.k8s.io clusterrolebindings operator"),
+				everywhere("* rbac.authorization.k8s.io clusterroles"),
+			},
+			unlimited: true,
+		},
+		{
+			name: "who may write every role and not bind it needs what is bound",
+			objects: []string{clusterRoleBinding, strings.Replace(clusterRole, "rules:",
+				"rules:\n- {apiGroups: [rbac.authorization.k8s.io], resources: [clusterroles], verbs: [escalate]}", 1)},
+			want: []Gap{
+				everywhere("get,list core pods,secrets"),
+				everywhere("create,list,watch rbac.authorization.k8s.io clusterrolebindings"),
+				everywhere("delete,get,patch,update rbac.authorization.k8s.io clusterrolebindings,clusterroles operator"),
+				everywhere("create,escalate,list,watch rbac.authorization.k8s.io clusterroles"),
+				everywhere("get /metrics"),
+			},
+			unlimited: true,
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			required := Required(parse(t, strings.Join(test.objects, "\n---\n")), Options{Resource: BundleResource, Extension: test.owner})
+			got, err := Least(required)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(texts(test.want), texts(got)); diff != "" {
+				t.Errorf("rules (-want +got):\n%s", diff)
+			}
+			if Unlimited(got) != test.unlimited {
+				t.Errorf("the account can come to have every right: %t, want %t", !test.unlimited, test.unlimited)
+			}
+		})
+	}
+}
+
+func texts(gaps []Gap) map[string]bool {
+	result := map[string]bool{}
+	for i := range gaps {
+		result[gaps[i].String()] = true
+	}
+	return result
+}
+
+// Two versions of a role, which one account writes and binds one after the other.
+func TestLeastOfTwoVersions(t *testing.T) {
+	powerful := strings.Replace(aRole, "rules:", "rules:\n- {apiGroups: [rbac.authorization.k8s.io], resources: [roles], verbs: [escalate]}", 1)
+	var required []*Requirements
+	for _, version := range []string{aRole, powerful} {
+		required = append(required, Required(parse(t, version+"\n---\n"+roleBinding), Options{Resource: BundleResource}))
+	}
+	for _, versions := range [][]*Requirements{required, {required[1], required[0]}} {
+		grants, err := Least(versions...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, version := range versions {
+			if err := Missing(version, GrantedBy(grants)); err != nil {
+				t.Errorf("version %d: %v", i, err)
+			}
+		}
+	}
+}
+
+func TestLeastOfWhatCannotBeJudged(t *testing.T) {
+	required := Required(parse(t, service+"\n---\napiVersion: v1\nkind: Pod\nmetadata: {namespace: place, name: x}"), Options{Resource: BundleResource})
+	_, err := Least(required)
+	var missing *MissingError
+	if want := `Pod "place/x": bundles have no objects of kind /v1, Kind=Pod`; !errors.As(err, &missing) || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+// A role of more permissions than are looked at is written and bound by the verbs for it.
+func TestLeastOfTooMuch(t *testing.T) {
+	huge := rule("get core pods")
+	huge.ResourceNames = make([]string, maxDelegated+1)
+	instead := Permission{Group: "rbac.authorization.k8s.io", Resource: "roles", Name: "huge", Namespace: "place", Verb: "escalate"}
+	got, err := Least(&Requirements{Delegations: []Delegation{{Namespace: "place", Instead: instead, Rules: []rbacv1.PolicyRule{huge, rule("get core secrets")}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(texts([]Gap{{"place", instead.rule()}}), texts(got)); diff != "" {
+		t.Errorf("rules (-want +got):\n%s", diff)
+	}
+}
+
+// FuzzLeast finds that the rules suffice, that none of their permissions can be done
+// without, and that Missing names what was taken away: alone, where nothing that is
+// handed on lets the account hand on more.
+func FuzzLeast(f *testing.F) {
+	for seed := range uint64(40) {
+		f.Add(seed, seed%2 == 0)
+	}
+	f.Fuzz(func(t *testing.T, seed uint64, powerful bool) {
+		g := &generator{rand.New(rand.NewPCG(seed, 1)), powerful}
+		required := Required(append(g.objects(t), g.odd(t)...), Options{Resource: resource, Extension: "extension"})
+		grants, err := Least(required)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := Missing(required, GrantedBy(grants)); err != nil {
+			t.Fatalf("the rules do not suffice: %v", err)
+		}
+		set := map[Permission]struct{}{}
+		for _, grant := range grants {
+			for p := range permissions(grant.Namespace, &grant.Rule) {
+				set[p] = struct{}{}
+			}
+		}
+		for p := range set {
+			rest := map[Permission]struct{}{}
+			for other := range set {
+				if other != p {
+					rest[other] = struct{}{}
+				}
+			}
+			err := Missing(required, GrantedBy(compact(rest)))
+			if err == nil {
+				t.Fatalf("%+v can be done without", p)
+			}
+			handing := p.Group == "rbac.authorization.k8s.io" || p.Group == wildcard
+			if want := []Gap{{p.Namespace, p.rule()}}; !handing && !cmp.Equal(want, gapsOf(t, err)) {
+				t.Fatalf("without %+v, the report is %v", p, err)
+			}
+		}
+	})
+}
+
+// odd makes a binding to a role that is not there, and a role that gathers others.
+func (g *generator) odd(t *testing.T) []unstructured.Unstructured {
+	switch g.IntN(3) {
+	case 0:
+		return parse(t, roleBindingToView)
+	case 1:
+		return parse(t, aggregated)
+	default:
+		return nil
+	}
+}
+
+// Installer's objects grant what was asked for, to the account alone.
+func TestInstallerObjects(t *testing.T) {
+	grants := []Gap{everywhere("list core services"), everywhere("get /metrics"), within("place", "create core services"), within("other", "get apps deployments x")}
+	i := Installer{Extension: "pipes", Namespace: "place"}
+	var names []string
+	for _, object := range i.Objects(grants) {
+		names = append(names, describe(object.GetObjectKind().GroupVersionKind().Kind, object.GetNamespace(), object.GetName()))
+	}
+	want := []string{
+		`ServiceAccount "place/pipes-installer"`,
+		`ClusterRole "pipes-installer-clusterrole"`, `ClusterRoleBinding "pipes-installer-binding"`,
+		`Role "other/pipes-installer-role"`, `RoleBinding "other/pipes-installer-binding"`,
+		`Role "place/pipes-installer-role"`, `RoleBinding "place/pipes-installer-binding"`,
+	}
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Errorf("objects (-want +got):\n%s", diff)
+	}
+	i.ServiceAccount = "cook"
+	granted := policyOf(t, i.Objects(grants)).Granted(ServiceAccount("place", "cook"))
+	for _, grant := range grants {
+		for p := range permissions(grant.Namespace, &grant.Rule) {
+			if !granted.Allows(p) {
+				t.Errorf("%+v is not granted", p)
+			}
+		}
+	}
+	if granted.Allows(Permission{Namespace: "third", Resource: "services", Verb: "create"}) {
+		t.Error("a rule of one namespace holds in another")
+	}
+}
+
+func TestBundleResourceKnowsCRDsOnlyFromObjects(t *testing.T) {
+	if _, err := BundleResource(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Mouse"}); err == nil {
+		t.Error("a kind of a CustomResourceDefinition is known")
+	}
+}
