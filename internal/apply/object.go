@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,6 +30,9 @@ type Object struct {
 	Manifest *unstructured.Unstructured
 	// Protection says what happens when the object already exists; unset is Prevent.
 	Protection olmv1.CollisionProtection
+	// Wanted says that another revision is about to take the object over: removing the one
+	// that has it now leaves the object, and waits until that has happened.
+	Wanted bool
 }
 
 // Action is what was done with an object.
@@ -74,6 +78,8 @@ type objects struct {
 	store store
 	// memory may be nil.
 	memory *Memory
+	// now tells the time.
+	now func() time.Time
 }
 
 // apply brings one object to what its manifest says, if the revision may, and probes

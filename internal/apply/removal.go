@@ -61,8 +61,8 @@ type RevisionRemoval struct {
 
 // Remove deletes the objects that the owner controls, last phase first, each phase
 // when all objects of the one after it are gone. Objects that another revision has
-// taken over, or that are somebody else's, are left. It does not wait: the next call
-// goes on where this one ended.
+// taken over, or that are somebody else's, are left, and those that another one wants are
+// awaited until it has them. It does not wait: the next call goes on where this one ended.
 //
 // Dependents of an object, such as the pods of a Deployment, are left to the
 // cluster's garbage collector.
@@ -151,7 +151,10 @@ func (o *objects) remove(ctx context.Context, owner *Owner, object Object) Objec
 		case !isControlledBy(live, owner):
 			return ObjectRemoval{Object: key, State: RemovalLeft}
 		case live.GetDeletionTimestamp() != nil:
+			o.nudge(ctx, at, key, live)
 			return ObjectRemoval{Object: key, State: RemovalPending, Message: o.heldBy(ctx, live)}
+		case object.Wanted:
+			return ObjectRemoval{Object: key, State: RemovalPending, Message: "the revision that stays is about to take it back"}
 		}
 		// After the deletion the object is read again: it may be gone at once.
 		err = o.store.delete(ctx, at, key, live.GetUID(), live.GetResourceVersion())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -64,7 +65,7 @@ func New(client dynamic.Interface, mapper meta.RESTMapper, memory *Memory) *Engi
 }
 
 func newEngine(store store, memory *Memory) *Engine {
-	return &Engine{phases: &phases{objects: &objects{store: store, memory: memory}}}
+	return &Engine{phases: &phases{objects: &objects{store: store, memory: memory, now: time.Now}}}
 }
 
 // RevisionResult is what became of a revision.

@@ -2,6 +2,7 @@ package apply
 
 import (
 	"context"
+	"encoding/json"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +22,8 @@ type store interface {
 	apply(ctx context.Context, at location, u *unstructured.Unstructured, manager string, force bool) (*unstructured.Unstructured, error)
 	// delete deletes the object if it still is the given one, unchanged.
 	delete(ctx context.Context, at location, key Key, uid types.UID, version string) error
+	// annotate sets an annotation of the object, if it still is the one with the UID.
+	annotate(ctx context.Context, at location, key Key, uid types.UID, name, value string) error
 	// sample gives a few objects of a resource, in any namespace, and the number of all.
 	sample(ctx context.Context, resource schema.GroupVersionResource) ([]unstructured.Unstructured, int64, error)
 }
@@ -69,6 +72,15 @@ func (s *server) delete(ctx context.Context, at location, key Key, uid types.UID
 		PropagationPolicy: &policy,
 		Preconditions:     &metav1.Preconditions{UID: &uid, ResourceVersion: &version},
 	})
+}
+
+func (s *server) annotate(ctx context.Context, at location, key Key, uid types.UID, name, value string) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid, "annotations": map[string]string{name: value}}})
+	if err != nil {
+		return err
+	}
+	_, err = s.at(at, key.Namespace).Patch(ctx, key.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: FieldManager})
+	return err
 }
 
 func (s *server) sample(ctx context.Context, resource schema.GroupVersionResource) ([]unstructured.Unstructured, int64, error) {

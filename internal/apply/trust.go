@@ -66,7 +66,7 @@ func webhooksOf(u *unstructured.Unstructured) []webhook {
 // it. The certificate is issued for a Service, which a later phase may bring: CRDs come
 // early. So no phase waits for it, only the revision.
 func probeTrust(u *unstructured.Unstructured) Probe {
-	if u.GetAnnotations()[render.AnnotationCAFrom] == "" {
+	if annotations := u.GetAnnotations(); annotations[render.AnnotationCAFrom] == "" && annotations[render.AnnotationInjectCAFrom] == "" {
 		return ready()
 	}
 	for _, webhook := range webhooksOf(u) {
@@ -118,9 +118,11 @@ func (o *objects) distrust(ctx context.Context, at location, wanted, live *unstr
 }
 
 // dropTrust removes the caBundle that the issuer left in an object whose webhooks ask
-// for none any more: others see to it now, or nobody does.
+// for none any more. Where cert-manager sees to it now, it stays until that replaces it:
+// webhooks go on serving with the old certificate for a while.
 func (o *objects) dropTrust(ctx context.Context, at location, after *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	if after.GetAnnotations()[render.AnnotationCAFrom] != "" || !holdsTrust(after) {
+	annotations := after.GetAnnotations()
+	if annotations[render.AnnotationCAFrom] != "" || annotations[render.AnnotationInjectCAFrom] != "" || !holdsTrust(after) {
 		return after, nil
 	}
 	return o.trustOnly(ctx, at, after, nil)

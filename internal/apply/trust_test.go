@@ -212,6 +212,22 @@ func TestOthersKeepTheirTrust(t *testing.T) {
 	}
 }
 
+// A webhook that cert-manager sees to from now on is trusted as it was until that is done.
+func TestTrustStaysForCertManager(t *testing.T) {
+	b := newBench(t)
+	b.roll(1, nil, crd(true))
+	b.trust(crdTrust)
+	b.settled(crd(true))
+	b.roll(1, nil, strings.ReplaceAll(crd(true), "mainstay.dev/ca-from", "cert-manager.io/inject-ca-from"))
+	live := b.read(crd(true))
+	if got := webhooksOf(live); len(got) != 1 || got[0].caBundle != caBundle {
+		t.Errorf("the webhooks are %v", got)
+	}
+	if _, asksAnother := live.GetAnnotations()["cert-manager.io/inject-ca-from"]; !asksAnother {
+		t.Errorf("the annotations are %v", live.GetAnnotations())
+	}
+}
+
 func TestWhatMakesOneGiveUpTrust(t *testing.T) {
 	refusal := func(fields ...string) error {
 		var causes field.ErrorList
@@ -257,6 +273,9 @@ func TestTrustIsAwaited(t *testing.T) {
 	missing := func(manifest string) string { return strings.ReplaceAll(manifest, "{CA}", "{url: 'https://x'}") }
 	validating := strings.ReplaceAll(configured, "KIND", "ValidatingWebhookConfiguration")
 	mutating := strings.ReplaceAll(configured, "KIND", "MutatingWebhookConfiguration")
+	elsewhere := func(manifest string) string {
+		return strings.ReplaceAll(manifest, "mainstay.dev/ca-from", "cert-manager.io/inject-ca-from")
+	}
 	unasked := func(manifest string) string { return strings.ReplaceAll(manifest, asks, "name: x") }
 	for name, test := range map[string]struct {
 		manifest string
@@ -270,6 +289,8 @@ func TestTrustIsAwaited(t *testing.T) {
 		"webhooks":                        {given(validating), ready()},
 		"webhook without trust":           {missing(validating), Probe{Later: true, Message: `its webhook "b" is not trusted yet: it has no caBundle`}},
 		"mutating webhook without trust":  {missing(mutating), Probe{Later: true, Message: `its webhook "b" is not trusted yet: it has no caBundle`}},
+		"cert-manager is late":            {elsewhere(missing(validating)), Probe{Later: true, Message: `its webhook "b" is not trusted yet: it has no caBundle`}},
+		"cert-manager was there":          {elsewhere(given(validating)), ready()},
 		"webhooks without a wish":         {unasked(missing(validating)), ready()},
 		"odd webhooks":                    {"apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {" + asks + "}\nwebhooks: [7, {name: c, clientConfig: 8}]", Probe{Later: true, Message: `its webhook "c" is not trusted yet: it has no caBundle`}},
 		"another kind with an odd wish":   {"apiVersion: v1\nkind: ConfigMap\nmetadata: {" + asks + "}\nwebhooks: [{name: a}]", ready()},

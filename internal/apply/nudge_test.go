@@ -1,0 +1,101 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// TestAStuckDeletionIsNudged has a definition whose deletion the API server has given up.
+// That it does so is played: by a finalizer that keeps the definition when its instances
+// are gone, and by the condition. That an annotation wakes it is its own code.
+func TestAStuckDeletionIsNudged(t *testing.T) {
+	b := newBench(t)
+	manifest := strings.ReplaceAll(`
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things.NS.example.com, finalizers: [example.com/hold]}
+spec:
+  group: NS.example.com
+  scope: Namespaced
+  names: {kind: Thing, plural: things}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
+`, "NS", b.ns)
+	b.roll(1, nil, manifest)
+	owner := b.owner(1)
+	engine := newEngine(b, nil)
+	now := time.Now().Truncate(time.Second)
+	engine.phases.(*phases).objects.(*objects).now = func() time.Time { return now }
+	remove := func() *unstructured.Unstructured {
+		t.Helper()
+		removal := engine.Remove(t.Context(), &owner, []Phase{{Name: "crds", Objects: []Object{{Manifest: b.manifest(manifest)}}}})
+		if removal.Err() != nil || removal.Waiting() == "" {
+			t.Fatalf("the removal does not wait: %v", removal.Err())
+		}
+		return b.read(manifest)
+	}
+	nudged := func(live *unstructured.Unstructured) string { return live.GetAnnotations()[annotationNudged] }
+
+	remove()
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		return len(remove().GetFinalizers()) == 1, nil
+	})
+	if err != nil {
+		t.Fatalf("the API server never deletes the instances: %v", err)
+	}
+	if live := remove(); nudged(live) != "" {
+		t.Errorf("nudged at %s though the API server is at work", nudged(live))
+	}
+
+	b.terminates(manifest, "InstanceDeletionFailed")
+	if live := remove(); nudged(live) != now.UTC().Format(time.RFC3339) {
+		t.Errorf("nudged at %q, now is %s", nudged(live), now)
+	}
+	version := b.read(manifest).GetResourceVersion()
+	now = now.Add(nudgePause - time.Second)
+	if live := remove(); live.GetResourceVersion() != version {
+		t.Errorf("nudged again at %s after a second", nudged(live))
+	}
+	now = now.Add(time.Second)
+	if live := remove(); nudged(live) != now.UTC().Format(time.RFC3339) {
+		t.Errorf("nudged at %q, now is %s", nudged(live), now)
+	}
+
+	live := b.read(manifest)
+	live.SetFinalizers(nil)
+	b.update(live)
+}
+
+// terminates sets the condition of a definition that is being deleted.
+func (b *bench) terminates(manifest, reason string) {
+	b.t.Helper()
+	live := b.read(manifest)
+	conditions, _, _ := unstructured.NestedSlice(live.Object, "status", "conditions")
+	for _, item := range conditions {
+		if condition := item.(map[string]any); condition["type"] == "Terminating" {
+			condition["status"], condition["reason"] = "True", reason
+		}
+	}
+	if err := unstructured.SetNestedSlice(live.Object, conditions, "status", "conditions"); err != nil {
+		b.t.Fatal(err)
+	}
+	b.update(live, "status")
+}
+
+func (b *bench) update(live *unstructured.Unstructured, subresources ...string) {
+	b.t.Helper()
+	at, err := b.locate(live.GroupVersionKind())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	_, err = b.store.(*server).at(at, live.GetNamespace()).Update(b.t.Context(), live, metav1.UpdateOptions{}, subresources...)
+	if err != nil {
+		b.t.Fatal(errors.Join(errors.New("updating "+live.GetName()), err))
+	}
+}
