@@ -44,6 +44,10 @@ demo: build bin/hello-operator bin/demo ## Walk the main job through on an embed
 scenario-catalogs: build bin/scenario-catalogs ## Serve catalogs of FBC=DIR and of BUNDLES=DIR through updates, restarts and removals, while clients read.
 	@bin/scenario-catalogs --fbc '$(FBC)' --bundles '$(BUNDLES)'
 
+.PHONY: scenario-extensions
+scenario-extensions: build bin/scenario-extensions ## Install, update and remove each bundle of BUNDLES=DIR with the least rights, and say what is refused.
+	@bin/scenario-extensions --bundles '$(BUNDLES)'
+
 ##@ Develop
 
 .PHONY: test
@@ -64,7 +68,7 @@ lint: $(TOOLS) ## Run the linters.
 generate: $(TOOLS) ## Write generated code, CRDs and roles.
 	$(CONTROLLER_GEN) object paths=./api/...
 	$(CONTROLLER_GEN) crd paths=./api/olm/... output:crd:dir=config/crd
-	$(CONTROLLER_GEN) crd "paths=./api/config/...;./api/operator/..." output:crd:dir=config/mirrors
+	$(CONTROLLER_GEN) crd "paths=./api/config/...;./api/operator/..." output:crd:dir=config/platform
 	$(CONTROLLER_GEN) rbac:roleName=catalogd-manager-role "paths=./internal/catalog/...;./internal/pull/..." output:rbac:dir=config/rbac/catalogd
 	$(CONTROLLER_GEN) rbac:roleName=operator-controller-manager-role "paths=./internal/extension/...;./internal/pull/...;./internal/run/..." output:rbac:dir=config/rbac/operator-controller
 	$(PROTOGEN) internal/classic/registry/registrypb/registry.proto
@@ -113,6 +117,9 @@ bin/demo: $(GO_FILES)
 
 bin/scenario-catalogs: $(GO_FILES)
 	go build -trimpath -o $@ ./test/scenario/catalogs
+
+bin/scenario-extensions: $(GO_FILES)
+	go build -trimpath -o $@ ./test/scenario/extensions
 
 bin/bench: $(GO_FILES)
 	go build -trimpath -o $@ ./bench/cmd/bench

@@ -14,8 +14,8 @@ import "embed"
 //go:embed kustomization.yaml namespace.yaml crd rbac catalogd operator-controller
 var Files embed.FS
 
-// Mirrors are the kinds by which a cluster declares mirrors of registries. They are no part
-// of an installation: a platform may have them of its own.
+// Platform are kinds that a platform may have of its own, and that are no part of an
+// installation: those by which a cluster declares mirrors of registries, and ClusterOperator.
 //
-//go:embed mirrors
-var Mirrors embed.FS
+//go:embed platform
+var Platform embed.FS

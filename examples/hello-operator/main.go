@@ -1,6 +1,7 @@
 // Command hello-operator is the sample operator that the demo and the end-to-end
 // tests install: a small operator that really runs and answers. It greets whoever a
-// Greeting names, in the Greeting's status and over HTTP.
+// Greeting names, in the Greeting's status and over HTTP. From version 1.2.0 on it also
+// defaults, checks and converts Greetings by webhooks.
 package main
 
 import (
@@ -21,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
 
 var greetingKind = schema.GroupVersionKind{Group: "hello.example.com", Version: "v1alpha1", Kind: "Greeting"}
@@ -28,15 +30,16 @@ var greetingKind = schema.GroupVersionKind{Group: "hello.example.com", Version: 
 func main() {
 	word := flag.String("word", "Hello", "how a greeting starts")
 	address := flag.String("address", ":8080", "address that greetings are answered on: GET /<namespace>/<name>")
+	webhookPort := flag.Int("webhook-port", 0, "port that webhooks are served on; 0 turns them off")
 	flag.Parse()
 	ctrl.SetLogger(zap.New())
-	if err := run(ctrl.SetupSignalHandler(), *word, *address); err != nil {
+	if err := run(ctrl.SetupSignalHandler(), *word, *address, *webhookPort); err != nil {
 		fmt.Fprintln(os.Stderr, "hello-operator:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, word, address string) error {
+func run(ctx context.Context, word, address string, webhookPort int) error {
 	config, err := ctrl.GetConfig()
 	if err != nil {
 		return err
@@ -45,12 +48,18 @@ func run(ctx context.Context, word, address string) error {
 		Cache:                  cache.Options{DefaultNamespaces: watched(os.Getenv("WATCH_NAMESPACE"))},
 		Metrics:                metricsserver.Options{BindAddress: "0"},
 		HealthProbeBindAddress: ":8081",
+		WebhookServer:          webhook.NewServer(webhook.Options{Port: webhookPort}),
 	})
 	if err != nil {
 		return err
 	}
 	if err := mgr.AddReadyzCheck("ping", healthz.Ping); err != nil {
 		return err
+	}
+	if webhookPort > 0 {
+		if err := serveWebhooks(mgr); err != nil {
+			return err
+		}
 	}
 	greeter := &greeter{client: mgr.GetClient(), word: word}
 	if err := ctrl.NewControllerManagedBy(mgr).For(newGreeting()).Complete(greeter); err != nil {

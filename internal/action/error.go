@@ -3,12 +3,10 @@ package action
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 
-	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/action/report"
 )
 
@@ -52,29 +50,4 @@ func unknownKind(err error) bool {
 	}
 	details := status.Status().Details
 	return details == nil || details.Name == ""
-}
-
-// adviceFor says what to do about an extension or catalog that reports a reason and a
-// message. It is empty when there is nothing better than to read the message.
-func adviceFor(name, reason, message string) string {
-	status := "see 'mainstay extension status " + name + "'"
-	switch {
-	case strings.Contains(message, "pre-authorization failed"):
-		return "give the service account the listed permissions, or install without --service-account"
-	case strings.Contains(message, "multiple catalogs with the same priority"):
-		return "choose a catalog with --catalog-selector, or give one a higher priority"
-	case strings.Contains(message, "no bundles found"):
-		return "check package, version and channels against the catalogs of 'mainstay catalog list'; to step outside the catalog's upgrade edges use --self-certified"
-	case strings.Contains(message, "upgrade safety validation"):
-		return "the update would change a CRD in a way that can lose data: choose another version, or set spec.install.preflight.crdUpgradeSafety.enforcement to None"
-	case strings.Contains(message, "ServiceAccount"):
-		return "create the service account in the extension's namespace"
-	case reason == olmv1.ReasonInvalidConfiguration:
-		return "correct spec.config of the extension as the message says"
-	case reason == olmv1.ReasonProgressDeadlineExceeded:
-		return status + " for the object that is not ready, and look at its pods and events"
-	case reason == olmv1.ReasonBlocked:
-		return "change what the message names; " + status
-	}
-	return status
 }

@@ -40,7 +40,7 @@ func Scheme() (*runtime.Scheme, error) {
 
 // Install installs Mainstay in a cluster, or brings an installation up to date: it
 // applies CRDs, namespace, rights, Services and Deployments, and creates the kinds that
-// declare mirrors where the cluster has none.
+// platforms have where the cluster has none.
 type Install struct {
 	Client   client.Client
 	Progress report.Progress
@@ -63,7 +63,7 @@ func (a *Install) Run(ctx context.Context) ([]*unstructured.Unstructured, error)
 		}
 		report.OrQuiet(a.Progress).Done(objectName(object) + " applied")
 	}
-	created, err := CreateMirrorKinds(ctx, a.Client)
+	created, err := CreatePlatformKinds(ctx, a.Client)
 	for _, kind := range created {
 		report.OrQuiet(a.Progress).Done(objectName(kind) + " created")
 	}

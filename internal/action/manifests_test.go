@@ -243,9 +243,9 @@ func TestManifestsRefuse(t *testing.T) {
 	}
 }
 
-// The kinds that declare mirrors are not applied as those of an installation are.
-func TestMirrorKinds(t *testing.T) {
-	kinds, err := MirrorKinds()
+// The kinds of a platform are not applied as those of an installation are.
+func TestPlatformKinds(t *testing.T) {
+	kinds, err := PlatformKinds()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,6 +254,7 @@ func TestMirrorKinds(t *testing.T) {
 		names = append(names, kind.GetName())
 	}
 	want := []string{
+		"clusteroperators.config.openshift.io",
 		"imagedigestmirrorsets.config.openshift.io", "imagetagmirrorsets.config.openshift.io", "imagecontentsourcepolicies.operator.openshift.io",
 	}
 	if diff := cmp.Diff(want, names); diff != "" {

@@ -13,33 +13,33 @@ import (
 	"github.com/mainstay-dev/mainstay/config"
 )
 
-// MirrorKinds gives the CRDs of the kinds by which a cluster declares mirrors of
-// registries. Where a platform has them they are the platform's: they are created where
-// they are absent, and never changed or removed.
-func MirrorKinds() ([]*unstructured.Unstructured, error) {
-	files, err := fs.Glob(config.Mirrors, "mirrors/*.openshift.io_*.yaml")
+// PlatformKinds gives the CRDs of kinds that a platform may have of its own: by which a
+// cluster declares mirrors of registries, and ClusterOperator. They are created where they
+// are absent, and never changed or removed.
+func PlatformKinds() ([]*unstructured.Unstructured, error) {
+	files, err := fs.Glob(config.Platform, "platform/*.openshift.io_*.yaml")
 	if err != nil {
-		return nil, fmt.Errorf("reading the kinds of mirrors: %w", err)
+		return nil, fmt.Errorf("reading the kinds of the platform: %w", err)
 	}
 	var kinds []*unstructured.Unstructured
 	for _, name := range files {
-		data, err := config.Mirrors.ReadFile(name)
+		data, err := config.Platform.ReadFile(name)
 		if err != nil {
-			return nil, fmt.Errorf("reading the kinds of mirrors: %w", err)
+			return nil, fmt.Errorf("reading the kinds of the platform: %w", err)
 		}
 		documents, err := decodeAll(data)
 		if err != nil {
-			return nil, fmt.Errorf("reading the kinds of mirrors: %s: %w", path.Base(name), err)
+			return nil, fmt.Errorf("reading the kinds of the platform: %s: %w", path.Base(name), err)
 		}
 		kinds = append(kinds, documents...)
 	}
 	return kinds, nil
 }
 
-// CreateMirrorKinds creates the kinds that the cluster does not have, and gives those that
+// CreatePlatformKinds creates the kinds that the cluster does not have, and gives those that
 // it created.
-func CreateMirrorKinds(ctx context.Context, c client.Client) ([]*unstructured.Unstructured, error) {
-	kinds, err := MirrorKinds()
+func CreatePlatformKinds(ctx context.Context, c client.Client) ([]*unstructured.Unstructured, error) {
+	kinds, err := PlatformKinds()
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/action/diagnosis"
 	"github.com/mainstay-dev/mainstay/internal/action/report"
 	"github.com/mainstay-dev/mainstay/internal/apply"
 )
@@ -96,17 +97,12 @@ func extensionState(ctx context.Context, c client.Client, extension *olmv1.Clust
 	if installed := extension.Status.Install; installed != nil {
 		state.Bundle, state.Version = installed.Bundle.Name, installed.Bundle.Version
 	}
-	var list olmv1.ClusterObjectSetList
-	err := c.List(ctx, &list, client.MatchingLabels{
-		olmv1.LabelOwnerKind: olmv1.ClusterExtensionKind,
-		olmv1.LabelOwnerName: extension.Name,
-	})
+	sets, err := revisionsOf(ctx, c, extension.Name)
 	if err != nil {
-		return nil, fmt.Errorf("listing revisions: %w", err)
+		return nil, err
 	}
-	slices.SortFunc(list.Items, func(a, b olmv1.ClusterObjectSet) int { return int(a.Spec.Revision - b.Spec.Revision) })
-	for i := range list.Items {
-		set := &list.Items[i]
+	for i := range sets {
+		set := &sets[i]
 		if set.Spec.LifecycleState != olmv1.LifecycleStateActive {
 			continue
 		}
@@ -246,7 +242,7 @@ func extensionOutlook(state *ExtensionState, generation int64) outlook {
 		done: progressing.Reason == olmv1.ReasonSucceeded && progressing.Status == metav1.ConditionTrue &&
 			installed != nil && installed.Status == metav1.ConditionTrue,
 		pending: reasonAndMessage(progressing),
-		advice:  adviceFor(state.Name, progressing.Reason, progressing.Message),
+		advice:  diagnosis.Advice(state.Name, progressing.Reason, progressing.Message),
 	}
 	if progressing.Status == metav1.ConditionFalse {
 		o.failed = fmt.Errorf("%s", reasonAndMessage(progressing))

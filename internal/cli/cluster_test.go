@@ -80,7 +80,7 @@ func (c *cluster) extension(name, installed string, conditions ...metav1.Conditi
 			conditions[i].ObservedGeneration = e.Generation
 		}
 		if installed != "" {
-			e.Status.Install = &olmv1.ClusterExtensionInstallStatus{Bundle: olmv1.BundleMetadata{Name: "kettle.v" + installed, Version: installed}}
+			e.Status.Install = &olmv1.ClusterExtensionInstallStatus{Bundle: olmv1.BundleMetadata{Name: name + ".v" + installed, Version: installed}}
 		}
 	})
 }
@@ -245,6 +245,7 @@ func TestCluster(t *testing.T) {
 	t.Run("catalogs", func(t *testing.T) { c.t = t; testCatalogs(c, step) })
 	t.Run("extensions", func(t *testing.T) { c.t = t; testExtensions(c, step) })
 	t.Run("upgrade", func(t *testing.T) { c.t = t; testUpgrade(c, step) })
+	t.Run("history", func(t *testing.T) { c.t = t; testHistory(c, step) })
 	t.Run("uninstall", func(t *testing.T) { c.t = t; testUninstall(c, step) })
 }
 

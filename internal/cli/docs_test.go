@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
 	"github.com/mainstay-dev/mainstay/internal/cli"
@@ -130,7 +131,7 @@ func TestExamplesParse(t *testing.T) {
 	if err != nil || len(pages) == 0 {
 		t.Fatalf("no pages: %v", err)
 	}
-	for _, name := range pages {
+	for _, name := range append(pages, leastPrivilege, userAccess) {
 		for _, line := range exampleLines(t, name) {
 			t.Run(filepath.Base(name)+"/"+line, func(t *testing.T) {
 				if err := parses(line); err != nil {
@@ -215,6 +216,39 @@ func split(line string) []string {
 		}
 	}
 	return words
+}
+
+// leastPrivilege is a page with an example and what it writes.
+var leastPrivilege = filepath.Join("..", "..", "docs", "least-privilege.md")
+
+// userAccess is a page with commands on it.
+var userAccess = filepath.Join("..", "..", "docs", "user-access.md")
+
+// The page shows what its command without a cluster writes.
+func TestLeastPrivilegePage(t *testing.T) {
+	page, err := os.ReadFile(leastPrivilege)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "```yaml\n")
+	shown, _, _ := strings.Cut(rest, "```\n")
+	var line string
+	for _, example := range exampleLines(t, leastPrivilege) {
+		if strings.Contains(example, " --bundle ") {
+			line = example
+		}
+	}
+	t.Chdir(filepath.Join("..", ".."))
+	var out bytes.Buffer
+	root := cli.Mainstay(cli.Options{})
+	root.SetOut(&out)
+	root.SetArgs(split(line)[1:])
+	if err := root.ExecuteContext(t.Context()); err != nil {
+		t.Fatalf("%s: %v", line, err)
+	}
+	if diff := cmp.Diff(out.String(), shown); diff != "" {
+		t.Errorf("%s (-written +on the page):\n%s", line, diff)
+	}
 }
 
 func TestParsesCanFail(t *testing.T) {

@@ -36,7 +36,7 @@ something from it with 'mainstay extension install'.`,
 	}
 	root.AddCommand(
 		a.bundleCommand(), a.catalogCommand(), a.extensionCommand(),
-		imageCommand(), a.installCommand(), a.uninstallCommand(), terminal.VersionCommand("mainstay", terminal.PrintVersion),
+		imageCommand(), a.installCommand(), a.rbacCommand(), a.uninstallCommand(), terminal.VersionCommand("mainstay", terminal.PrintVersion),
 	)
 	if options.Run != nil {
 		root.AddCommand(options.Run)

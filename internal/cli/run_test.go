@@ -164,6 +164,14 @@ func TestMistakes(t *testing.T) {
 		"install-missing-file": "mainstay install --dry-run=client --registries-conf nothing.conf",
 		"install-bad-secret":   "mainstay install --dry-run=client --pull-secret pull",
 		"help":                 "mainstay --help",
+		"rbac-nothing":         "mainstay rbac generate",
+		"rbac-other-package":   "mainstay rbac generate teapot --bundle testdata/bundles/kettle/0.1.0",
+		"rbac-no-bundle":       "mainstay rbac generate --bundle testdata/catalog",
+		"rbac-no-package":      "mainstay rbac generate teapot --catalog ./testdata/catalog",
+		"rbac-no-version":      "mainstay rbac generate kettle --catalog ./testdata/catalog --version >9",
+		"rbac-two-sources":     "mainstay rbac generate kettle --bundle testdata/bundles/kettle/0.1.0 --version 1",
+		"rbac-watch":           "mainstay rbac generate --bundle testdata/bundles/kettle/0.1.0 --watch-namespace garden",
+		"rbac-no-cluster":      "mainstay rbac generate kettle",
 	}
 	for name, line := range cases {
 		t.Run(name, func(t *testing.T) { check(t, "mistakes/"+name, command{line: words(line)}) })
@@ -186,6 +194,11 @@ func TestFiles(t *testing.T) {
 		"extension-dry-run-json":  "mainstay extension install kettle --dry-run=client -o json",
 		"extension-dry-run-name":  "mainstay extension install kettle --name k --create-namespace --dry-run=client -o name",
 		"install-dry-run-name":    "mainstay install --dry-run=client -o name",
+		"rbac-generate":           "mainstay rbac generate --bundle testdata/bundles/kettle/0.1.0",
+		"rbac-generate-json":      "mainstay rbac generate kettle --bundle testdata/bundles/kettle/0.1.0 --name k --namespace kitchen --service-account cook -o json",
+		"rbac-generate-update":    "mainstay rbac generate --bundle testdata/bundles/kettle/0.2.0+mug --update-from testdata/bundles/kettle/0.1.0 --create-namespace",
+		"rbac-generate-access":    "mainstay rbac generate --bundle ../../examples/bundles/hello-operator/1.0.0 --access-roles",
+		"rbac-generate-watch":     "mainstay rbac generate --bundle ../../examples/bundles/hello-operator/1.0.0 --namespace kitchen --watch-namespace garden -o name",
 	}
 	for name, line := range cases {
 		t.Run(name, func(t *testing.T) { check(t, "files/"+name, command{line: words(line)}) })

@@ -1,18 +1,22 @@
 // Package extension is the component operator-controller: the controllers of
 // ClusterExtension (install) and ClusterObjectSet (rollout), the issuer of webhooks'
-// certificates (serving), and what they share.
+// certificates (serving), the reporter of whether the cluster may be updated
+// (upgradeable), and what they share.
 package extension
 
 import (
 	"context"
 	"errors"
+	"fmt"
 
+	"k8s.io/client-go/discovery"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/mainstay-dev/mainstay/internal/extension/install"
 	"github.com/mainstay-dev/mainstay/internal/extension/preflight"
 	"github.com/mainstay-dev/mainstay/internal/extension/rollout"
 	"github.com/mainstay-dev/mainstay/internal/extension/serving"
+	"github.com/mainstay-dev/mainstay/internal/extension/upgradeable"
 	"github.com/mainstay-dev/mainstay/internal/image"
 )
 
@@ -30,6 +34,9 @@ type Options struct {
 	CacheDir string
 	// RequireServiceAccount refuses extensions that name no account to be installed as.
 	RequireServiceAccount bool
+	// CertManager takes the certificates of webhooks from cert-manager where the cluster
+	// serves it.
+	CertManager bool
 	// Program is the version of this program.
 	Program string
 }
@@ -40,20 +47,35 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 	if opts.SystemNamespace == "" || opts.CacheDir == "" || opts.Catalogs == nil || opts.Images == nil {
 		return errors.New("setting up operator-controller: system namespace, cache directory, catalogs and images are required")
 	}
+	server, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return fmt.Errorf("making the client for the version of the API server: %w", err)
+	}
 	installs := &install.Controller{
-		Client:                mgr.GetClient(),
-		Reader:                mgr.GetAPIReader(),
-		Catalogs:              opts.Catalogs,
-		Bundles:               &bundles{images: opts.Images, cache: image.NewCache(opts.CacheDir)},
-		Preflight:             preflight.New(mgr.GetAPIReader(), mgr.GetRESTMapper()),
+		Client:   mgr.GetClient(),
+		Reader:   mgr.GetAPIReader(),
+		Catalogs: opts.Catalogs,
+		Bundles:  &bundles{images: opts.Images, cache: image.NewCache(opts.CacheDir)},
+		Preflight: preflight.Checks{
+			preflight.New(mgr.GetAPIReader(), mgr.GetRESTMapper()).CheckExtension,
+			preflight.NewCRDs(mgr.GetAPIReader()).Check,
+		},
+		KubernetesVersion:     server.ServerVersion,
 		SystemNamespace:       opts.SystemNamespace,
 		RequireServiceAccount: opts.RequireServiceAccount,
+		CertManager:           opts.CertManager,
 		Program:               opts.Program,
 	}
 	if err := installs.SetupWithManager(mgr); err != nil {
 		return err
 	}
 	if err := serving.Setup(mgr, serving.Options{}); err != nil {
+		return err
+	}
+	err = upgradeable.Setup(mgr, upgradeable.Options{
+		SystemNamespace: opts.SystemNamespace, Program: opts.Program, KubernetesVersion: server.ServerVersion,
+	})
+	if err != nil {
 		return err
 	}
 	return rollout.Setup(mgr, rollout.Options{SystemNamespace: opts.SystemNamespace})

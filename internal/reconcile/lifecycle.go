@@ -56,6 +56,12 @@ type Lifecycle[T client.Object] struct {
 	// Again says after how long a successful reconciliation is run again; zero means
 	// when a watched object changes. Nil means zero.
 	Again func(obj T) time.Duration
+	// Passing says of a status that it will soon be another by itself, as long as all goes
+	// well. Such a status is written a little later, if it still holds then: see Later.
+	// It is asked after Summarize. Nil means never.
+	Passing func(obj T, err error) bool
+	// Later remembers which statuses wait. Nil with Passing nil.
+	Later *Later
 }
 
 // Reconcile runs the lifecycle for one object. It is what a controller is built with.
@@ -77,6 +83,12 @@ func (l *Lifecycle[T]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Re
 	err := run(ctx, obj, l.Steps)
 	if l.Summarize != nil {
 		l.Summarize(obj, err)
+	}
+	if l.Passing != nil {
+		changed := !equality.Semantic.DeepEqual(obj, before)
+		if pause := l.Later.pause(req.NamespacedName, changed && l.Passing(obj, err)); pause > 0 {
+			return ctrl.Result{RequeueAfter: pause}, nil
+		}
 	}
 	if perr := l.patchStatus(ctx, obj, before); perr != nil {
 		return unwritten(err, perr)

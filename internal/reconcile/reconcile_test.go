@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -205,4 +206,48 @@ func reconcileOnce(t *testing.T, lifecycle *reconcile.Lifecycle[*olmv1.ClusterCa
 	if _, err := lifecycle.Reconcile(t.Context(), request(object)); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestAPassingStatusIsWrittenLater: only if it still holds a little later.
+func TestAPassingStatusIsWrittenLater(t *testing.T) {
+	c := env.Client(t, olmv1.AddToScheme)
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	outcome := reconcile.Wait("Waiting", time.Minute, errors.New("first"))
+	lifecycle := kind(c, func(context.Context, *olmv1.ClusterCatalog) error { return outcome })
+	lifecycle.Passing = func(_ *olmv1.ClusterCatalog, err error) bool { return reconcile.IsWait(err) }
+	lifecycle.Later = &reconcile.Later{Clock: clock}
+	catalog := create(t, c, "passing")
+	// step reconciles a while later. It gives after how long it asks to be run again, and
+	// the condition's message.
+	step := func(later time.Duration) (time.Duration, string) {
+		t.Helper()
+		clock.SetTime(clock.Now().Add(later))
+		result, err := lifecycle.Reconcile(t.Context(), request(catalog))
+		if err != nil {
+			t.Fatal(err)
+		}
+		get(t, c, catalog)
+		if len(catalog.Status.Conditions) == 0 {
+			return result.RequeueAfter, ""
+		}
+		return result.RequeueAfter, catalog.Status.Conditions[0].Message
+	}
+	expect := func(what string, later, wantAfter time.Duration, wantMessage string) {
+		t.Helper()
+		if after, message := step(later); after != wantAfter || message != wantMessage {
+			t.Errorf("%s: again after %s with message %q, want %s and %q", what, after, message, wantAfter, wantMessage)
+		}
+	}
+	expect("first", 0, 500*time.Millisecond, "")
+	outcome = reconcile.Wait("Waiting", time.Minute, errors.New("second"))
+	expect("another meanwhile", 200*time.Millisecond, 300*time.Millisecond, "")
+	expect("in the end", 300*time.Millisecond, time.Minute, "second")
+	expect("unchanged", time.Second, time.Minute, "second")
+	outcome = reconcile.Wait("Waiting", time.Minute, errors.New("third"))
+	expect("the next", 0, 500*time.Millisecond, "second")
+	expect("the clock set back", -time.Hour, time.Minute, "third")
+	outcome = reconcile.Wait("Waiting", time.Minute, errors.New("fourth"))
+	expect("one more", 0, 500*time.Millisecond, "third")
+	outcome = nil
+	expect("what does not pass", 0, time.Hour, "")
 }

@@ -2,6 +2,7 @@ package render
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -17,10 +18,10 @@ import (
 )
 
 // injectors are annotations by which other programs put authorities of theirs into a
-// CRD. Authors leave them in; they would undo what the built-in issuer does.
+// CRD. Authors leave them in; they would undo what the issuer does.
 var injectors = []string{
 	"cert-manager.io/inject-apiserver-ca",
-	"cert-manager.io/inject-ca-from",
+	AnnotationInjectCAFrom,
 	"cert-manager.io/inject-ca-from-secret",
 	"service.beta.openshift.io/inject-cabundle",
 }
@@ -33,12 +34,13 @@ func webhookName(webhook v1alpha1.WebhookDescription) string {
 
 // webhookConfigurations are the configurations of admission webhooks, each with one
 // webhook.
-func webhookConfigurations(b *bundle.Bundle, namespace string, targets []string) []runtime.Object {
+func webhookConfigurations(b *bundle.Bundle, opts Options, targets []string) []runtime.Object {
+	namespace := opts.InstallNamespace
 	var objects []runtime.Object
 	for _, webhook := range b.CSV.Spec.WebhookDefinitions {
 		meta := metav1.ObjectMeta{
 			Name:        webhookName(webhook),
-			Annotations: map[string]string{AnnotationCAFrom: caFrom(webhook, namespace)},
+			Annotations: opts.Issuer.onConsumer(namespace, webhook.DeploymentName),
 		}
 		service := admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{
 			Namespace: namespace, Name: serviceName(webhook.DeploymentName),
@@ -71,10 +73,6 @@ func webhookConfigurations(b *bundle.Bundle, namespace string, targets []string)
 	return objects
 }
 
-func caFrom(webhook v1alpha1.WebhookDescription, namespace string) string {
-	return namespace + "/" + certificateName(webhook.DeploymentName)
-}
-
 // namespaceSelector keeps a webhook to the namespaces that the extension watches. Nil
 // means all.
 func namespaceSelector(targets []string) *metav1.LabelSelector {
@@ -88,7 +86,7 @@ func namespaceSelector(targets []string) *metav1.LabelSelector {
 
 // addConversion puts conversion webhooks into the CRDs that they convert. A conversion
 // that the author left in a CRD is replaced: it names a Service of the author's.
-func addConversion(b *bundle.Bundle, namespace string, objects []unstructured.Unstructured) {
+func addConversion(b *bundle.Bundle, opts Options, objects []unstructured.Unstructured) {
 	byCRD := map[string]v1alpha1.WebhookDescription{}
 	for _, webhook := range b.CSV.Spec.WebhookDefinitions {
 		for _, name := range webhook.ConversionCRDs {
@@ -112,7 +110,7 @@ func addConversion(b *bundle.Bundle, namespace string, objects []unstructured.Un
 			"webhook": map[string]any{
 				"conversionReviewVersions": versions,
 				"clientConfig": map[string]any{"service": map[string]any{
-					"namespace": namespace, "name": serviceName(webhook.DeploymentName),
+					"namespace": opts.InstallNamespace, "name": serviceName(webhook.DeploymentName),
 					"path": cmp.Or(ptr.Deref(webhook.WebhookPath, ""), "/"), "port": int64(servicePort(webhook).Port),
 				}},
 			},
@@ -124,7 +122,7 @@ func addConversion(b *bundle.Bundle, namespace string, objects []unstructured.Un
 		for _, injector := range injectors {
 			delete(annotations, injector)
 		}
-		annotations[AnnotationCAFrom] = caFrom(webhook, namespace)
+		maps.Copy(annotations, opts.Issuer.onConsumer(opts.InstallNamespace, webhook.DeploymentName))
 		object.SetAnnotations(annotations)
 	}
 }

@@ -36,9 +36,6 @@ type manifest struct {
 		APIs struct {
 			Owned []any `json:"owned"`
 		} `json:"apiservicedefinitions"`
-		CRDs struct {
-			Required []any `json:"required"`
-		} `json:"customresourcedefinitions"`
 	} `json:"spec"`
 }
 
@@ -69,13 +66,6 @@ func expectedReasons(t *testing.T, dir string) []string {
 		if len(m.Spec.APIs.Owned) > 0 {
 			reasons = append(reasons, "apiServiceDefintions are not supported")
 		}
-		if len(m.Spec.CRDs.Required) > 0 {
-			reasons = append(reasons, `"olm.gvk.required" which is currently not supported`)
-		}
-	}
-	dependencies, err := os.ReadFile(filepath.Join(dir, "metadata", "dependencies.yaml"))
-	if err == nil && strings.Contains(string(dependencies), "type: olm.gvk") {
-		reasons = append(reasons, `"olm.gvk.required" which is currently not supported`)
 	}
 	return reasons
 }

@@ -32,6 +32,11 @@ type Options struct {
 	WatchNamespace string
 	// DeploymentConfig changes its Deployments. Nil changes nothing.
 	DeploymentConfig *v1alpha1.SubscriptionConfig
+	// Issuer of the certificates of webhooks. Empty means the built-in one.
+	Issuer Issuer
+	// AccessRoles adds ClusterRoles for users of the APIs that the bundle defines, which
+	// are aggregated to view, edit and admin.
+	AccessRoles bool
 }
 
 // Render makes the objects of a bundle, sorted by group, kind, namespace and name. No
@@ -44,6 +49,9 @@ func Render(b *bundle.Bundle, opts Options) ([]unstructured.Unstructured, error)
 	if opts.InstallNamespace == "" {
 		return nil, errors.New("rendering a bundle needs an install namespace")
 	}
+	if err := opts.Issuer.check(); err != nil {
+		return nil, err
+	}
 	if err := Validate(b); err != nil {
 		return nil, err
 	}
@@ -55,17 +63,23 @@ func Render(b *bundle.Bundle, opts Options) ([]unstructured.Unstructured, error)
 	if err != nil {
 		return nil, err
 	}
+	var access []runtime.Object
+	if opts.AccessRoles {
+		access = accessRoles(b)
+	}
 	made, err := toUnstructured(slices.Concat(
+		access,
 		permissions(b, opts.InstallNamespace, targets),
 		deployments,
-		services(b, opts.InstallNamespace),
-		webhookConfigurations(b, opts.InstallNamespace, targets),
+		services(b, opts.InstallNamespace, opts.Issuer),
+		opts.Issuer.certificates(b, opts.InstallNamespace),
+		webhookConfigurations(b, opts, targets),
 	))
 	if err != nil {
 		return nil, fmt.Errorf("rendering bundle %q: %w", b.Name(), err)
 	}
 	shipped := shipped(b, opts.InstallNamespace)
-	addConversion(b, opts.InstallNamespace, shipped)
+	addConversion(b, opts, shipped)
 	return merge(b.Name(), shipped, made)
 }
 

@@ -55,12 +55,18 @@ func TestRender(t *testing.T) {
 		"volumeMounts": [{"name": "ca", "mountPath": "/etc/pki"}],
 		"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
 			{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]}}}}}`
-	for _, c := range []struct{ bundle, name, watch, config string }{
+	for _, c := range []struct {
+		bundle, name, watch, config string
+		issuer                      Issuer
+		access                      bool
+	}{
 		{bundle: "foo", name: "all-namespaces"},
 		{bundle: "foo", name: "single-namespace", watch: "team-a"},
 		{bundle: "foo", name: "own-namespace", watch: "foo-system"},
 		{bundle: "foo", name: "deployment-config", config: config},
 		{bundle: "hooks", name: "webhooks"},
+		{bundle: "hooks", name: "webhooks-cert-manager", issuer: IssuerCertManager},
+		{bundle: "foo", name: "access-roles", access: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b, untouched := testBundle(t, c.bundle), testBundle(t, c.bundle)
@@ -68,7 +74,7 @@ func TestRender(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			opts := Options{InstallNamespace: "foo-system", WatchNamespace: c.watch, DeploymentConfig: parsed.DeploymentConfig}
+			opts := Options{InstallNamespace: "foo-system", WatchNamespace: c.watch, DeploymentConfig: parsed.DeploymentConfig, Issuer: c.issuer, AccessRoles: c.access}
 			objects, err := Render(b, opts)
 			if err != nil {
 				t.Fatal(err)
@@ -98,7 +104,7 @@ func checkObjects(t *testing.T, objects []unstructured.Unstructured, opts Option
 		}
 		namespaced, known := kindNamespaced[id.Kind]
 		switch id.Kind {
-		case "Deployment":
+		case "Deployment", "Issuer", "Certificate":
 			namespaced, known = true, true
 		case "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration":
 			known = true
@@ -170,6 +176,11 @@ func TestRenderRefusesOneThing(t *testing.T) {
 			name:   "no install namespace",
 			change: func(*bundle.Bundle) {},
 			want:   "rendering a bundle needs an install namespace",
+		}, {
+			name:   "an issuer that is not known",
+			change: func(*bundle.Bundle) {},
+			opts:   Options{InstallNamespace: "ns", Issuer: "vault"},
+			want:   `unknown issuer of certificates "vault"`,
 		}, {
 			name:   "no package",
 			change: func(b *bundle.Bundle) { b.Package = "" },
@@ -265,6 +276,9 @@ func checkComplete(t *testing.T, b *bundle.Bundle, opts Options, objects []unstr
 	want["Role"] += namespaced
 	want["RoleBinding"] += namespaced
 	want["ClusterRole"] += clusterWide
+	if opts.AccessRoles && len(b.CRDs) > 0 {
+		want["ClusterRole"] += 3
+	}
 	want["ClusterRoleBinding"] += clusterWide
 	served := map[string]bool{}
 	for _, webhook := range b.CSV.Spec.WebhookDefinitions {

@@ -17,9 +17,9 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/bundle"
 )
 
-// Annotations by which rendered objects ask for certificates. No rendered object holds
-// a certificate: whoever issues them adds fields that nothing here sets, so that
-// neither takes them from the other.
+// Annotations by which rendered objects ask the built-in issuer for certificates. No
+// rendered object holds a certificate: whoever issues them adds fields that nothing here
+// sets, so that neither takes them from the other.
 const (
 	// AnnotationServingCertificate stands on a Service, and names the Secret in its
 	// namespace that the pods behind it expect: of type kubernetes.io/tls, with a
@@ -49,11 +49,6 @@ func serviceName(deployment string) string {
 	return base[:min(len(base), maxNameLength-len("-"+suffix))] + "-" + suffix
 }
 
-// certificateName names the Secret with the certificate of a Deployment's webhooks.
-func certificateName(deployment string) string {
-	return uniqueName(serviceName(deployment), "cert")
-}
-
 // servicePort is the port of the Service by which a webhook is reached.
 func servicePort(webhook v1alpha1.WebhookDescription) corev1.ServicePort {
 	port := cmp.Or(webhook.ContainerPort, defaultPort)
@@ -66,7 +61,7 @@ func servicePort(webhook v1alpha1.WebhookDescription) corev1.ServicePort {
 
 // services are the Services in front of webhooks, one for each Deployment that has
 // some.
-func services(b *bundle.Bundle, namespace string) []runtime.Object {
+func services(b *bundle.Bundle, namespace string, issuer Issuer) []runtime.Object {
 	ports := map[string][]corev1.ServicePort{}
 	for _, webhook := range b.CSV.Spec.WebhookDefinitions {
 		port := servicePort(webhook)
@@ -85,7 +80,7 @@ func services(b *bundle.Bundle, namespace string) []runtime.Object {
 			TypeMeta: metav1.TypeMeta{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Service"},
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: namespace, Name: serviceName(deployment.Name),
-				Annotations: map[string]string{AnnotationServingCertificate: certificateName(deployment.Name)},
+				Annotations: issuer.onService(deployment.Name),
 			},
 			Spec: corev1.ServiceSpec{Ports: open, Selector: podLabels(deployment.Spec)},
 		})
@@ -101,10 +96,10 @@ func podLabels(spec appsv1.DeploymentSpec) map[string]string {
 	return maps.Clone(spec.Template.Labels)
 }
 
-// mountCertificate mounts the certificate into every container of a webhook's
+// mountCertificate mounts the Secret with the certificate into every container of a webhook's
 // Deployment. Volumes with the names of ours or mounted where ours belong are
 // replaced: they stand for a certificate manager that the author had.
-func mountCertificate(deployment *appsv1.Deployment) {
+func mountCertificate(deployment *appsv1.Deployment, secret string) {
 	pod := &deployment.Spec.Template.Spec
 	replaced := map[string]bool{}
 	for _, ours := range certificateVolumes {
@@ -127,7 +122,7 @@ func mountCertificate(deployment *appsv1.Deployment) {
 	unmount(pod.Containers)
 	for _, ours := range certificateVolumes {
 		pod.Volumes = append(pod.Volumes, corev1.Volume{Name: ours.name, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
-			SecretName: certificateName(deployment.Name),
+			SecretName: secret,
 			Items: []corev1.KeyToPath{
 				{Key: corev1.TLSCertKey, Path: ours.certificate},
 				{Key: corev1.TLSPrivateKeyKey, Path: ours.key},

@@ -9,7 +9,6 @@ import (
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/bundle"
-	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
 // RefusedError says why a bundle cannot be rendered, whatever its configuration.
@@ -41,7 +40,6 @@ func Validate(b *bundle.Bundle) error {
 		checkRemovedAPIs,
 		checkAPIServices,
 		checkWebhooks,
-		checkDependencies,
 	}
 	var reasons []string
 	for _, check := range checks {
@@ -144,24 +142,4 @@ func checkAPIServices(b *bundle.Bundle) []string {
 	}
 	// The spelling is that of the message that people search for.
 	return []string{fmt.Sprintf("unsupported bundle: apiServiceDefintions are not supported: %s", quoted(names))}
-}
-
-// checkDependencies names the properties that make a bundle depend on other bundles:
-// OLM v1 installs nothing but what is asked for.
-func checkDependencies(b *bundle.Bundle) []string {
-	var reasons []string
-	for _, dependency := range []string{fbc.PropertyGVKRequired, fbc.PropertyPackageRequired, fbc.PropertyConstraint} {
-		var values []string
-		for _, property := range b.Properties {
-			if property.Type == dependency {
-				values = append(values, string(property.Value))
-			}
-		}
-		slices.Sort(values)
-		if len(values) > 0 {
-			reasons = append(reasons, fmt.Sprintf("bundle %q has a dependency declared via property %q which is currently not supported: %s",
-				b.Name(), dependency, strings.Join(values, ", ")))
-		}
-	}
-	return reasons
 }

@@ -19,16 +19,17 @@ import (
 
 func TestServiceNames(t *testing.T) {
 	long := strings.Repeat("d", 70)
-	for _, c := range []struct{ deployment, service, secret string }{
-		{"foo", "foo-service", "foo-service-cert"},
-		{"foo.v1.2", "foo-v1-2-service", "foo-v1-2-service-cert"},
-		{long[:55], long[:55] + "-service", long[:55] + "-se-cert"},
-		{long[:56], long[:55] + "-service", long[:55] + "-se-cert"},
-		{long, long[:55] + "-service", long[:55] + "-se-cert"},
+	for _, c := range []struct{ deployment, service, builtIn, certManager string }{
+		{"foo", "foo-service", "foo-service-serving", "foo-service-cert"},
+		{"foo.v1.2", "foo-v1-2-service", "foo-v1-2-service-serving", "foo-v1-2-service-cert"},
+		{long[:55], long[:55] + "-service", long[:55] + "-serving", long[:55] + "-se-cert"},
+		{long[:56], long[:55] + "-service", long[:55] + "-serving", long[:55] + "-se-cert"},
+		{long, long[:55] + "-service", long[:55] + "-serving", long[:55] + "-se-cert"},
 	} {
-		service, secret := serviceName(c.deployment), certificateName(c.deployment)
-		if service != c.service || secret != c.secret {
-			t.Errorf("%s: got %s and %s, want %s and %s", c.deployment, service, secret, c.service, c.secret)
+		service := serviceName(c.deployment)
+		builtIn, certManager := IssuerBuiltIn.certificate(c.deployment), IssuerCertManager.certificate(c.deployment)
+		if service != c.service || builtIn != c.builtIn || certManager != c.certManager {
+			t.Errorf("%s: got %s, %s and %s, want %s, %s and %s", c.deployment, service, builtIn, certManager, c.service, c.builtIn, c.certManager)
 		}
 		if problems := validation.IsDNS1123Label(service); len(problems) > 0 {
 			t.Errorf("Service %s: %v", service, problems)

@@ -69,6 +69,7 @@ func (o *options) setupExtensions(mgr ctrl.Manager, images *pull.Puller, rootCAs
 		Images:                images.Client,
 		CacheDir:              o.cache("bundles"),
 		RequireServiceAccount: o.requireServiceAccount,
+		CertManager:           o.features.enabled(featureCertManager),
 		Program:               o.program,
 	})
 }

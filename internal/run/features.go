@@ -10,8 +10,11 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// features are the feature gates that scripts of the field set. What they name is
-// always on; the value says what turning one off does.
+// featureCertManager takes the certificates of webhooks from cert-manager where it is.
+const featureCertManager = "WebhookProviderCertManager"
+
+// features are the feature gates that scripts of the field set. What they name is on;
+// the value says what turning one off does instead, and is empty where that works.
 var features = map[string]string{
 	"APIV1MetasHandler":                 "the metas endpoint stays on",
 	"BoxcutterRuntime":                  "roll-out always goes through ClusterObjectSets",
@@ -19,7 +22,7 @@ var features = map[string]string{
 	"PreflightPermissions":              "permissions stay checked before an installation",
 	"SingleOwnNamespaceInstallSupport":  "SingleNamespace and OwnNamespace stay on",
 	"SyntheticPermissions":              "it has no effect",
-	"WebhookProviderCertManager":        "it has no effect",
+	featureCertManager:                  "",
 	"WebhookProviderOpenshiftServiceCA": "it has no effect",
 }
 
@@ -54,10 +57,16 @@ func (g featureGates) Set(value string) error {
 // Type names the value in the help text.
 func (g featureGates) Type() string { return "NAME=BOOL,…" }
 
-// warn says what a gate that was turned off does instead.
+// enabled tells whether a feature is on, which it is unless it was turned off.
+func (g featureGates) enabled(name string) bool {
+	on, set := g[name]
+	return on || !set
+}
+
+// warn says what a gate that was turned off, and cannot be, does instead.
 func (g featureGates) warn(log logr.Logger) {
 	for _, name := range slices.Sorted(maps.Keys(g)) {
-		if !g[name] {
+		if !g[name] && features[name] != "" {
 			log.Info("A feature cannot be turned off", "feature", name, "effect", features[name])
 		}
 	}

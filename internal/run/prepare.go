@@ -45,11 +45,11 @@ func prepare(ctx context.Context, config *rest.Config, namespace string) error {
 			return fmt.Errorf("preparing the cluster: applying %s %q: %w", object.GetKind(), object.GetName(), err)
 		}
 	}
-	mirrors, err := action.CreateMirrorKinds(ctx, c)
+	platform, err := action.CreatePlatformKinds(ctx, c)
 	if err != nil {
 		return fmt.Errorf("preparing the cluster: %w", err)
 	}
-	for _, object := range append(objects, mirrors...) {
+	for _, object := range append(objects, platform...) {
 		if object.GetKind() != "CustomResourceDefinition" {
 			continue
 		}

@@ -13,14 +13,15 @@ import (
 	"testing"
 )
 
-// TestMainJob installs an operator from a catalog, updates, heals and removes it.
+// TestMainJob installs an operator from a catalog, updates, heals, rolls back and removes
+// it, and sees an update refused.
 func TestMainJob(t *testing.T) {
 	j := start(t, true)
 	catalog := j.Registry + "/e2e/catalog:latest"
 
 	j.step("Mainstay runs", j.runMainstay)
 	j.step("the operator's images are pushed", func(ctx context.Context) error {
-		for _, version := range []string{"v1.0.0", "v1.1.0"} {
+		for _, version := range []string{"v1.0.0", "v1.1.0", "v1.2.0"} {
 			if _, err := j.push(ctx, "image", "build", "--binary", filepath.Join(j.root, "bin", "hello-operator"), "--push", j.operator()+":"+version); err != nil {
 				return err
 			}
@@ -50,16 +51,7 @@ func TestMainJob(t *testing.T) {
 	})
 	j.step("it answers: Hello", func(ctx context.Context) error { return j.greets(ctx, "Hello, world!") })
 	j.step("1.1.0 is published, and the operator updates by itself", func(ctx context.Context) error {
-		if err := j.publish(ctx, catalog, "1.0.0", "1.1.0"); err != nil {
-			return err
-		}
-		if _, err := j.Mainstay(ctx, "catalog", "refresh", "e2e"); err != nil {
-			return err
-		}
-		return j.eventually(ctx, func(ctx context.Context) error {
-			return j.prints(ctx, "1.1.0 Succeeded", "get", "clusterextension", "hello-operator", "-o",
-				`jsonpath={.status.install.bundle.version} {.status.conditions[?(@.type=="Progressing")].reason}`)
-		})
+		return j.updates(ctx, catalog, "1.0.0", "1.1.0")
 	})
 	j.step("it answers: Good day", func(ctx context.Context) error { return j.greets(ctx, "Good day, world!") })
 	j.step("a deleted Deployment comes back", func(ctx context.Context) error {
@@ -70,13 +62,41 @@ func TestMainJob(t *testing.T) {
 			return j.prints(ctx, "1", "get", "deployment", "hello-operator", "-n", "hello", "-o", "jsonpath={.status.availableReplicas}")
 		})
 	})
+	j.step("1.2.0 comes with webhooks of all three kinds", func(ctx context.Context) error {
+		return j.updates(ctx, catalog, "1.0.0", "1.1.0", "1.2.0")
+	})
+	j.step("they refuse, default and convert", j.webhooks)
+	j.step("1.3.0, whose definition lost a field, is refused", func(ctx context.Context) error {
+		if err := j.publishUnsafe(ctx, catalog); err != nil {
+			return err
+		}
+		err := j.progressing(ctx, "clusterextension", "hello-operator", `True Retrying validating upgrade for CRD "greetings.hello.example.com" failed`)
+		if err != nil {
+			return err
+		}
+		return j.prints(ctx, "1.2.0", "get", "clusterextension", "hello-operator", "-o", "jsonpath={.status.install.bundle.version}")
+	})
+	j.step("it goes back to 1.1.0, beside the upgrade edges", func(ctx context.Context) error {
+		_, err := j.Mainstay(ctx, "extension", "upgrade", "hello-operator", "--version", "1.1.0", "--self-certified", "--wait", "--timeout", limit.String())
+		return err
+	})
+	j.step("nothing is left of the webhooks, and it answers as before", func(ctx context.Context) error {
+		err := j.prints(ctx, "", "get", "validatingwebhookconfigurations,mutatingwebhookconfigurations", "-l", owned, "-o", "name")
+		if err != nil {
+			return err
+		}
+		return j.greets(ctx, "Good day, world!")
+	})
 	j.step("it is removed, with its CRD, and nothing is left", func(ctx context.Context) error {
 		if _, err := j.Mainstay(ctx, "extension", "uninstall", "hello-operator", "--wait", "--timeout", limit.String()); err != nil {
 			return err
 		}
-		return j.prints(ctx, "", "get", "crds,clusterroles,clusterrolebindings,deployments,services", "-A", "-l", "olm.operatorframework.io/owner-name=hello-operator", "-o", "name")
+		return j.prints(ctx, "", "get", "crds,clusterroles,clusterrolebindings,deployments,services,serviceaccounts,validatingwebhookconfigurations,mutatingwebhookconfigurations", "-A", "-l", owned, "-o", "name")
 	})
 }
+
+// owned selects what belongs to the operator.
+const owned = "olm.operatorframework.io/owner-name=hello-operator"
 
 // installer is an account with what the sample operator needs, and no more.
 const installer = `
@@ -97,6 +117,9 @@ rules:
   verbs: [create, get, list, watch, update, patch, delete]
 - apiGroups: [rbac.authorization.k8s.io]
   resources: [clusterroles, clusterrolebindings]
+  verbs: [create, get, list, watch, update, patch, delete]
+- apiGroups: [admissionregistration.k8s.io]
+  resources: [validatingwebhookconfigurations, mutatingwebhookconfigurations]
   verbs: [create, get, list, watch, update, patch, delete]
 - apiGroups: [""]
   resources: [serviceaccounts, services]
@@ -147,14 +170,29 @@ func (j *journey) runMainstay(ctx context.Context) error {
 	return err
 }
 
+// updates publishes versions, and waits until the operator has the last one by itself.
+func (j *journey) updates(ctx context.Context, catalog string, versions ...string) error {
+	if err := j.publish(ctx, catalog, versions...); err != nil {
+		return err
+	}
+	if _, err := j.Mainstay(ctx, "catalog", "refresh", "e2e"); err != nil {
+		return err
+	}
+	return j.eventually(ctx, func(ctx context.Context) error {
+		return j.prints(ctx, versions[len(versions)-1]+" Succeeded", "get", "clusterextension", "hello-operator", "-o",
+			`jsonpath={.status.install.bundle.version} {.status.conditions[?(@.type=="Progressing")].reason}`)
+	})
+}
+
 // greets makes a Greeting and looks at the operator's answer, in its status and over
-// HTTP through its Service. Played pods do not answer.
+// HTTP through its Service. Played pods do not answer. The version is named, for kubectl
+// remembers for minutes which one the server preferred.
 func (j *journey) greets(ctx context.Context, want string) error {
 	if err := j.Apply(ctx, greeting); err != nil || !j.real {
 		return err
 	}
 	return j.eventually(ctx, func(ctx context.Context) error {
-		if err := j.prints(ctx, want, "get", "greeting", "world", "-o", "jsonpath={.status.message}"); err != nil {
+		if err := j.prints(ctx, want, "get", "greetings.v1alpha1.hello.example.com", "world", "-o", "jsonpath={.status.message}"); err != nil {
 			return err
 		}
 		return j.prints(ctx, want+"\n", "get", "--raw", "/api/v1/namespaces/hello/services/hello-operator:80/proxy/default/world")

@@ -10,6 +10,7 @@ import (
 const (
 	ImageDigestMirrorSetKind = "ImageDigestMirrorSet"
 	ImageTagMirrorSetKind    = "ImageTagMirrorSet"
+	ClusterOperatorKind      = "ClusterOperator"
 )
 
 // GroupVersion is the group and version of every kind in this package.
@@ -20,6 +21,7 @@ func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion,
 		&ImageDigestMirrorSet{}, &ImageDigestMirrorSetList{},
 		&ImageTagMirrorSet{}, &ImageTagMirrorSetList{},
+		&ClusterOperator{}, &ClusterOperatorList{},
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil

@@ -30,6 +30,41 @@ const (
 	CRDUpgradeSafetyEnforcementStrict CRDUpgradeSafetyEnforcement = "Strict"
 )
 
+// DependencyPolicy says what happens when a bundle needs what is not on the cluster.
+// +kubebuilder:validation:Enum=Block;Install
+type DependencyPolicy string
+
+const (
+	// DependencyPolicyBlock: the bundle waits until its dependencies are there.
+	DependencyPolicyBlock DependencyPolicy = "Block"
+	// DependencyPolicyInstall: a ClusterExtension is created for each package that is
+	// chosen to meet them.
+	DependencyPolicyInstall DependencyPolicy = "Install"
+)
+
+// RollbackPolicy says what happens to an update that is not complete by its deadline.
+// +kubebuilder:validation:Enum=Never;OnDeadline
+type RollbackPolicy string
+
+const (
+	// RollbackPolicyNever: the update goes on, and says that it is late.
+	RollbackPolicyNever RollbackPolicy = "Never"
+	// RollbackPolicyOnDeadline: the update is given up, and what was installed before it
+	// is kept.
+	RollbackPolicyOnDeadline RollbackPolicy = "OnDeadline"
+)
+
+// AccessRoles says which ClusterRoles users get for the APIs of a bundle.
+// +kubebuilder:validation:Enum=None;Aggregated
+type AccessRoles string
+
+const (
+	// AccessRolesNone: only those that the bundle ships.
+	AccessRolesNone AccessRoles = "None"
+	// AccessRolesAggregated: three, which are aggregated to view, edit and admin.
+	AccessRolesAggregated AccessRoles = "Aggregated"
+)
+
 // ExtensionSourceType is the kind of place that an extension comes from.
 // +kubebuilder:validation:Enum=Catalog
 type ExtensionSourceType string
@@ -79,6 +114,7 @@ type ClusterExtensionList struct {
 }
 
 // ClusterExtensionSpec is the wanted state of a ClusterExtension.
+// +kubebuilder:validation:XValidation:rule="!has(self.install) || !has(self.install.rollback) || self.install.rollback.policy != 'OnDeadline' || has(self.progressDeadlineMinutes)",message="progressDeadlineMinutes is required when install.rollback.policy is OnDeadline"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.serviceAccount) || has(self.serviceAccount)",message="serviceAccount may not be removed once it is set: that would widen the extension's rights"
 type ClusterExtensionSpec struct {
 	// namespace is where the namespaced objects of the bundle go. It must exist.
@@ -191,11 +227,47 @@ type CatalogFilter struct {
 }
 
 // ClusterExtensionInstallConfig tunes an installation.
-// +kubebuilder:validation:XValidation:rule="has(self.preflight)",message="at least one of [preflight] are required when install is specified"
+// +kubebuilder:validation:XValidation:rule="has(self.preflight) || has(self.dependencies) || has(self.rollback) || has(self.accessRoles)",message="at least one of [preflight, dependencies, rollback, accessRoles] are required when install is specified"
 type ClusterExtensionInstallConfig struct {
 	// preflight configures the checks made before anything is changed.
 	// +optional
 	Preflight *PreflightConfig `json:"preflight,omitempty"`
+
+	// dependencies says what happens when the bundle needs other packages or APIs that
+	// are not on the cluster. When unset nothing is installed that was not asked for.
+	// +optional
+	Dependencies *DependenciesConfig `json:"dependencies,omitempty"`
+
+	// rollback says what happens when an update is not complete within
+	// progressDeadlineMinutes. When unset it only says so.
+	// +optional
+	Rollback *RollbackConfig `json:"rollback,omitempty"`
+
+	// accessRoles is None, or Aggregated: three ClusterRoles for the APIs that the bundle
+	// defines are installed with it, by which whoever has the roles view, edit and admin
+	// may read, write and do everything with them. When unset it is None.
+	// +optional
+	AccessRoles AccessRoles `json:"accessRoles,omitempty"`
+}
+
+// RollbackConfig says what happens to an update that is not complete by its deadline.
+type RollbackConfig struct {
+	// policy is Never, the update goes on when it is late, or OnDeadline, it is given up
+	// and what was installed before it is kept; the same bundle is not tried again until
+	// the spec changes or another one is chosen. OnDeadline requires
+	// spec.progressDeadlineMinutes. When rollback is unset it is Never.
+	// +required
+	Policy RollbackPolicy `json:"policy"`
+}
+
+// DependenciesConfig says what happens to what a bundle needs of others.
+type DependenciesConfig struct {
+	// policy is Block, the bundle waits until what it needs is there, or Install, a
+	// ClusterExtension is created for each package that is chosen to provide it: named
+	// after the package, with the namespace, serviceAccount and catalog selector of this
+	// one. It stays when this one is removed. When dependencies is unset it is Block.
+	// +required
+	Policy DependencyPolicy `json:"policy"`
 }
 
 // PreflightConfig configures the checks made before anything is changed.

@@ -23,6 +23,7 @@ func TestExamplesOfTheDocumentation(t *testing.T) {
 	if err != nil || len(pages) == 0 {
 		t.Fatalf("no pages found: %v", err)
 	}
+	pages = append(pages, filepath.Join("..", "..", "..", "docs", "user-access.md"))
 	for _, page := range pages {
 		text, err := os.ReadFile(page)
 		if err != nil {

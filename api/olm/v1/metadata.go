@@ -26,6 +26,27 @@ const (
 	// AnnotationRefresh, on a ClusterCatalog, is a time in RFC 3339: when a person asked
 	// for the registry to be looked at now, and not when the poll interval is over.
 	AnnotationRefresh = "mainstay.dev/refresh"
+	// AnnotationRemoveDespiteDependents, on a ClusterExtension that is being deleted,
+	// with the value true: it goes although other extensions need it.
+	AnnotationRemoveDespiteDependents = "mainstay.dev/remove-despite-dependents"
+	// AnnotationCreatedFor, on a ClusterExtension, names the extension for whose
+	// dependency it was created. It is a note: nothing follows from it.
+	AnnotationCreatedFor = "mainstay.dev/created-for"
+	// AnnotationProvides and AnnotationRequires, on a ClusterObjectSet, are the
+	// properties of its bundle that others can depend on, and those that say what it
+	// depends on: JSON lists of type and value. Absent means that there are none.
+	AnnotationProvides = "mainstay.dev/provides"
+	AnnotationRequires = "mainstay.dev/requires"
+	// AnnotationBundleRelease, on a ClusterObjectSet, is the release of its bundle.
+	// Absent means that the bundle has none beside its version.
+	AnnotationBundleRelease = "mainstay.dev/bundle-release"
+	// AnnotationFailure, on a ClusterObjectSet that was archived before it was rolled out
+	// completely, says why.
+	AnnotationFailure = "mainstay.dev/failure"
+	// AnnotationRefusedGeneration, on a ClusterObjectSet that was archived since it was not
+	// complete by its deadline, is the generation of the ClusterExtension for which the
+	// same is not tried again.
+	AnnotationRefusedGeneration = "mainstay.dev/refused-generation"
 	// AnnotationPackageName, on a ClusterObjectSet, is the package of its bundle.
 	AnnotationPackageName = "olm.operatorframework.io/package-name"
 	// AnnotationBundleName, on a ClusterObjectSet, is the name of its bundle.

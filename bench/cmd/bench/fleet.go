@@ -12,15 +12,14 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/tools/clientcmd"
 	controller "sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
-	"github.com/mainstay-dev/mainstay/internal/testing/cluster"
 )
 
 const (
@@ -34,7 +33,7 @@ const (
 )
 
 // fleets are the numbers of extensions that are installed together.
-var fleets = []int{1, 10, 50}
+var fleets = []int{1, 10, 50, 1000}
 
 // measureFleets measures how long it takes, and what the servers need, to install and
 // remove many small extensions, each with a CRD, a Deployment, a Service and roles.
@@ -82,25 +81,20 @@ func writeFleet(dir string, size int) error {
 func measureFleet(ctx context.Context, dir, bundles string, size int) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, fleetLimit)
 	defer cancel()
-	c, err := cluster.Up(ctx, cluster.Options{Bin: "bin", Dir: dir})
+	server, err := startServer(ctx, dir)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, c.Down(ctx), os.RemoveAll(dir)) }()
-	if err := c.Serve(ctx); err != nil {
-		return err
+	defer func() { err = errors.Join(err, server.stop(), os.RemoveAll(dir)) }()
+	catalog := server.registry + "/bench/fleet:v1"
+	for _, args := range [][]string{
+		{"catalog", "build", bundles, "--push", catalog}, {"catalog", "add", "fleet", "--image", catalog, "--wait"},
+	} {
+		if err := server.mainstay(ctx, args...); err != nil {
+			return err
+		}
 	}
-	catalog := c.Registry + "/bench/fleet:v1"
-	if _, err := c.Mainstay(ctx, "catalog", "build", bundles, "--push", catalog); err != nil {
-		return err
-	}
-	if _, err := c.Mainstay(ctx, "catalog", "add", "fleet", "--image", catalog, "--wait"); err != nil {
-		return err
-	}
-	if _, err := c.Kubectl(ctx, "create", "namespace", "fleet"); err != nil {
-		return err
-	}
-	f, err := newFleet(c, size)
+	f, err := newFleet(server, size)
 	if err != nil {
 		return err
 	}
@@ -109,24 +103,19 @@ func measureFleet(ctx context.Context, dir, bundles string, size int) (err error
 
 // fleet is a number of extensions on a cluster.
 type fleet struct {
-	cluster *cluster.Cluster
-	client  controller.Client
-	size    int
-	names   map[string]bool
+	server *server
+	client controller.Client
+	size   int
+	names  map[string]bool
 }
 
-func newFleet(c *cluster.Cluster, size int) (*fleet, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
-	if err != nil {
-		return nil, err
-	}
-	config.QPS = -1
+func newFleet(server *server, size int) (*fleet, error) {
 	scheme := runtime.NewScheme()
-	if err := olmv1.AddToScheme(scheme); err != nil {
+	if err := errors.Join(olmv1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
-	api, err := controller.New(config, controller.Options{Scheme: scheme})
-	f := &fleet{cluster: c, client: api, size: size, names: map[string]bool{}}
+	api, err := controller.New(server.config, controller.Options{Scheme: scheme})
+	f := &fleet{server: server, client: api, size: size, names: map[string]bool{}}
 	for i := range size {
 		f.names[fmt.Sprintf("hello-%04d", i)] = true
 	}
@@ -134,7 +123,11 @@ func newFleet(c *cluster.Cluster, size int) (*fleet, error) {
 }
 
 func (f *fleet) measure(ctx context.Context) error {
-	before, err := processorSeconds(f.cluster.ServersPID())
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "fleet"}}
+	if err := f.client.Create(ctx, namespace); err != nil {
+		return err
+	}
+	before, err := processorSeconds(f.server.pid())
 	if err != nil {
 		return err
 	}
@@ -146,7 +139,7 @@ func (f *fleet) measure(ctx context.Context) error {
 		return err
 	}
 	seconds := since(began)
-	after, err := processorSeconds(f.cluster.ServersPID())
+	after, err := processorSeconds(f.server.pid())
 	if err != nil {
 		return err
 	}
@@ -154,7 +147,7 @@ func (f *fleet) measure(ctx context.Context) error {
 	if err := f.rest(ctx); err != nil {
 		return err
 	}
-	peak, anonymous, err := memoryOf(f.cluster.ServersPID())
+	peak, anonymous, err := memoryOf(f.server.pid())
 	if err != nil {
 		return err
 	}
@@ -172,12 +165,12 @@ func (f *fleet) measure(ctx context.Context) error {
 
 // rest prints what the servers do when there is nothing to do.
 func (f *fleet) rest(ctx context.Context) error {
-	after, err := processorSeconds(f.cluster.ServersPID())
+	after, err := processorSeconds(f.server.pid())
 	if err != nil {
 		return err
 	}
 	pause(ctx, restSettle)
-	settled, err := processorSeconds(f.cluster.ServersPID())
+	settled, err := processorSeconds(f.server.pid())
 	if err != nil {
 		return err
 	}
@@ -186,7 +179,7 @@ func (f *fleet) rest(ctx context.Context) error {
 		return err
 	}
 	pause(ctx, restTime)
-	rested, err := processorSeconds(f.cluster.ServersPID())
+	rested, err := processorSeconds(f.server.pid())
 	if err != nil {
 		return err
 	}
@@ -196,13 +189,13 @@ func (f *fleet) rest(ctx context.Context) error {
 	}
 	fmt.Printf("%-62s %10.2f s\n", fmt.Sprintf("  processor time in the %s after that", restSettle), settled-after)
 	fmt.Printf("%-62s %10.2f %% of a core\n", "  processor at rest", 100*(rested-settled)/restTime.Seconds())
-	fmt.Printf("%-62s %10.0f a minute\n", "  requests to the API server at rest, of everybody", (later-requests-1)*60/restTime.Seconds())
+	fmt.Printf("%-62s %10.0f a minute\n", "  requests to the API server at rest, but for leases", (later-requests-1)*60/restTime.Seconds())
 	return nil
 }
 
 // requests is how many the API server has answered. Asking is one itself.
 func (f *fleet) requests(ctx context.Context) (float64, error) {
-	out, err := f.cluster.Kubectl(ctx, "get", "--raw", "/metrics")
+	out, err := f.server.metrics(ctx)
 	if err != nil {
 		return 0, err
 	}

@@ -1,9 +1,12 @@
 package install
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,12 +14,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/apply"
+	"github.com/mainstay-dev/mainstay/internal/crdsafety"
+	"github.com/mainstay-dev/mainstay/internal/extension/preflight"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 	"github.com/mainstay-dev/mainstay/internal/resolve"
 )
@@ -75,10 +80,8 @@ func (a *attempt) list(ctx context.Context, ext *olmv1.ClusterExtension) (revisi
 // settle archives what the newest revision has replaced, and forgets old history.
 func (a *attempt) settle(ctx context.Context, _ *olmv1.ClusterExtension) error {
 	for _, set := range a.revs.toArchive() {
-		archived := set.DeepCopy()
-		archived.Spec.LifecycleState = olmv1.LifecycleStateArchived
-		if err := a.Client.Patch(ctx, archived, client.MergeFrom(&set)); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("archiving revision %q: %w", set.Name, err)
+		if err := a.archive(ctx, set, 0); err != nil {
+			return err
 		}
 	}
 	for _, set := range a.revs.toDelete() {
@@ -136,7 +139,10 @@ func (a *attempt) choose(ctx context.Context, ext *olmv1.ClusterExtension) error
 	if err != nil {
 		return reconcile.Wait(olmv1.ReasonRetrying, rechoose, err)
 	}
-	a.chosen = selection{Name: result.Bundle.Name, Version: result.Version.String(), Image: result.Bundle.Image}
+	a.chosen = selection{
+		Name: result.Bundle.Name, Version: result.Version.String(), Release: result.Release, Image: result.Bundle.Image,
+		catalog: result.Catalog, properties: result.Bundle.Properties,
+	}.asInstalled(a.revs.installed())
 	for _, warning := range result.Warnings {
 		ctrl.LoggerFrom(ctx).Info("A catalog has a fault", "fault", warning)
 	}
@@ -146,9 +152,8 @@ func (a *attempt) choose(ctx context.Context, ext *olmv1.ClusterExtension) error
 	return nil
 }
 
-// catalogs reads what the serving catalogs that the extension selects say of its
-// package.
-func (a *attempt) catalogs(ctx context.Context, ext *olmv1.ClusterExtension) ([]resolve.Catalog, error) {
+// serving are the serving catalogs that the extension selects.
+func (a *attempt) serving(ctx context.Context, ext *olmv1.ClusterExtension) ([]olmv1.ClusterCatalog, error) {
 	var list olmv1.ClusterCatalogList
 	if err := a.Client.List(ctx, &list); err != nil {
 		return nil, fmt.Errorf("listing catalogs: %w", err)
@@ -158,14 +163,24 @@ func (a *attempt) catalogs(ctx context.Context, ext *olmv1.ClusterExtension) ([]
 	if err != nil {
 		return nil, reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf("spec.source.catalog.selector: %w", err))
 	}
+	return slices.DeleteFunc(selected, func(catalog olmv1.ClusterCatalog) bool {
+		return !meta.IsStatusConditionTrue(catalog.Status.Conditions, olmv1.TypeServing) || catalog.Status.URLs == nil
+	}), nil
+}
+
+// catalogs reads what the serving catalogs that the extension selects say of its
+// package.
+func (a *attempt) catalogs(ctx context.Context, ext *olmv1.ClusterExtension) ([]resolve.Catalog, error) {
+	selected, err := a.serving(ctx, ext)
+	if err != nil {
+		return nil, err
+	}
+	name := ext.Spec.Source.Catalog.PackageName
 	var result []resolve.Catalog
 	for _, catalog := range selected {
-		if !meta.IsStatusConditionTrue(catalog.Status.Conditions, olmv1.TypeServing) || catalog.Status.URLs == nil {
-			continue
-		}
-		content, err := a.Catalogs.Content(ctx, catalog.Status.URLs.Base, filter.PackageName)
+		content, err := a.Catalogs.Content(ctx, catalog.Status.URLs.Base, name)
 		if err != nil {
-			return nil, reconcile.Retry(olmv1.ReasonRetrying, fmt.Errorf("reading package %q from catalog %q: %w", filter.PackageName, catalog.Name, err))
+			return nil, unreadable(name, catalog.Name, err)
 		}
 		result = append(result, resolve.Catalog{Name: catalog.Name, Priority: catalog.Spec.Priority, Content: content})
 	}
@@ -174,26 +189,51 @@ func (a *attempt) catalogs(ctx context.Context, ext *olmv1.ClusterExtension) ([]
 
 // revise makes a revision of the chosen bundle if the newest one does not hold it.
 func (a *attempt) revise(ctx context.Context, ext *olmv1.ClusterExtension) error {
-	wanted := inputs(ext, a.chosen, a.Program)
+	issuer, err := a.issuer(ctx)
+	if err != nil {
+		return err
+	}
+	wanted := inputs(ext, a.chosen, issuer, a.Program)
 	newest := a.revs.newest()
 	if newest != nil && newest.Annotations[annotationInputs] == wanted {
 		return a.keep(ctx, ext, newest)
 	}
-	files, canonical, err := a.Bundles.Open(ctx, a.chosen.Image)
+	if installed := a.revs.installed(); installed != nil && installed.Annotations[annotationInputs] == wanted {
+		return a.giveBack(ctx, ext, installed, 0)
+	}
+	if err := a.checkRefused(ext, wanted); err != nil {
+		return err
+	}
+	files, canonical, err := a.Bundles.Open(ctx, cmp.Or(a.chosen.pinned, a.chosen.Image))
 	if err != nil {
 		return fmt.Errorf("bundle %q: %w", a.chosen.Name, err)
 	}
-	objects, err := objectsOf(ext, files)
+	kubernetes, err := a.kubernetes()
+	if err != nil {
+		return err
+	}
+	bundle, objects, err := objectsOf(ext, a.chosen, platform{kubernetes, issuer}, files)
 	if err != nil {
 		return fmt.Errorf("bundle %q: %w", a.chosen.Name, err)
 	}
 	wantedPhases := phases(objects)
-	annotations := annotationsFor(ext, a.chosen, canonical, wanted)
-	if newest != nil {
-		same, _, err := a.revision(ext, newest.Spec.Revision, wantedPhases, annotations)
-		if err == nil && sameContent(newest, same) {
-			return a.annotate(ctx, newest, annotations)
+	if err := checkPhases(wantedPhases); err != nil {
+		return reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf("bundle %q: %w", a.chosen.Name, err))
+	}
+	annotations, err := annotationsFor(ext, a.chosen, bundle, canonical, wanted)
+	if err != nil {
+		return err
+	}
+	if !holds(newest, a.chosen) {
+		if err := a.checkDependencies(ctx, ext, bundle); err != nil {
+			return err
 		}
+	}
+	if set := a.holder(ext, wantedPhases, annotations); set != nil {
+		if err := a.annotate(ctx, set, annotations); err != nil {
+			return err
+		}
+		return a.giveBack(ctx, ext, set, 0)
 	}
 	if err := a.preflight(ctx, ext, objects); err != nil {
 		return err
@@ -205,18 +245,66 @@ func (a *attempt) revise(ctx context.Context, ext *olmv1.ClusterExtension) error
 	return a.write(ctx, set, secrets)
 }
 
-// preflight checks that the account of the extension may do all that the roll-out
-// will do. Rights are granted elsewhere, so it is asked again every few seconds.
-func (a *attempt) preflight(ctx context.Context, ext *olmv1.ClusterExtension, objects []unstructured.Unstructured) error {
-	name := accountName(ext)
-	if a.Preflight == nil || name == "" {
-		return nil
-	}
-	account := types.NamespacedName{Namespace: ext.Spec.Namespace, Name: name}
-	if err := a.Preflight.Check(ctx, account, ext.Name, objects); err != nil {
-		return reconcile.Wait(olmv1.ReasonRetrying, recheck, err)
+// holder gives the revision that holds the wanted objects already: the newest, or the one
+// that an unfinished update has not replaced yet. Nil when a new one has to be made.
+func (a *attempt) holder(ext *olmv1.ClusterExtension, phases []olmv1.ClusterObjectSetPhase, annotations map[string]string) *olmv1.ClusterObjectSet {
+	for _, set := range []*olmv1.ClusterObjectSet{a.revs.newest(), a.revs.installed()} {
+		if set == nil {
+			continue
+		}
+		same, _, err := a.revision(ext, set.Spec.Revision, phases, annotations)
+		if err == nil && sameContent(set, same) {
+			return set
+		}
 	}
 	return nil
+}
+
+// preflight checks what would be written and removed. What it finds is changed elsewhere,
+// so it is asked again: every few seconds, but not so often for what a person cannot
+// change without this controller noticing.
+func (a *attempt) preflight(ctx context.Context, ext *olmv1.ClusterExtension, objects []unstructured.Unstructured) error {
+	if a.Preflight == nil {
+		return nil
+	}
+	removed, err := a.removed(ctx, objects)
+	if err != nil {
+		return err
+	}
+	err = a.Preflight.Check(ctx, ext, preflight.Change{Written: objects, Removed: removed})
+	var unsafe *crdsafety.UnsafeError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &unsafe):
+		return reconcile.Wait(olmv1.ReasonRetrying, rechoose, err)
+	default:
+		return reconcile.Wait(olmv1.ReasonRetrying, recheck, err)
+	}
+}
+
+// removed gives the objects of the active revisions that are not among the new ones.
+func (a *attempt) removed(ctx context.Context, objects []unstructured.Unstructured) ([]unstructured.Unstructured, error) {
+	seen := map[apply.Key]bool{}
+	for i := range objects {
+		seen[apply.KeyOf(&objects[i])] = true
+	}
+	var removed []unstructured.Unstructured
+	for _, set := range a.revs.active() {
+		content, err := apply.Load(ctx, a.Reader, &set, a.SystemNamespace)
+		if err != nil {
+			return nil, fmt.Errorf("reading what revision %q holds: %w", set.Name, err)
+		}
+		for _, phase := range content.Phases {
+			for _, object := range phase.Objects {
+				if key := apply.KeyOf(object.Manifest); !seen[key] {
+					seen[key] = true
+					removed = append(removed, *object.Manifest)
+				}
+			}
+		}
+	}
+	return removed, nil
 }
 
 func (a *attempt) revision(ext *olmv1.ClusterExtension, number int64, phases []olmv1.ClusterObjectSetPhase, annotations map[string]string) (*olmv1.ClusterObjectSet, []corev1.Secret, error) {
@@ -239,13 +327,28 @@ func (a *attempt) write(ctx context.Context, set *olmv1.ClusterObjectSet, secret
 		}
 	}
 	if err := a.Client.Create(ctx, set); err != nil {
-		return fmt.Errorf("creating revision %q: %w", set.Name, err)
+		return a.uncreated(ctx, set, err)
 	}
 	a.revs = append(a.revs, *set)
 	if len(secrets) == 0 {
 		return nil
 	}
 	return a.own(ctx, set)
+}
+
+// uncreated says why a revision could not be created: one of its name may be left of an
+// extension that had the same name, and is waited for. The watch tells when it is gone.
+func (a *attempt) uncreated(ctx context.Context, set *olmv1.ClusterObjectSet, err error) error {
+	err = fmt.Errorf("creating revision %q: %w", set.Name, err)
+	if !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	var former olmv1.ClusterObjectSet
+	if gone := a.Reader.Get(ctx, client.ObjectKeyFromObject(set), &former); gone != nil || metav1.GetControllerOf(&former) == nil ||
+		metav1.GetControllerOf(&former).UID == metav1.GetControllerOf(set).UID {
+		return err // what the cache shows of it is late
+	}
+	return reconcile.Wait(olmv1.ReasonRetrying, recheck, fmt.Errorf("waiting until %s, which an extension of the same name left, is removed", describe(&former)))
 }
 
 // own makes the Secrets of a revision go with it.
@@ -276,9 +379,10 @@ func (a *attempt) own(ctx context.Context, set *olmv1.ClusterObjectSet) error {
 // annotate records on a revision that it holds what is wanted now as well.
 func (a *attempt) annotate(ctx context.Context, set *olmv1.ClusterObjectSet, annotations map[string]string) error {
 	before := set.DeepCopy()
-	for key, value := range annotations {
-		set.Annotations[key] = value
+	for _, key := range []string{olmv1.AnnotationProvides, olmv1.AnnotationRequires, olmv1.AnnotationBundleRelease} {
+		delete(set.Annotations, key)
 	}
+	maps.Copy(set.Annotations, annotations)
 	if err := a.Client.Patch(ctx, set, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("annotating revision %q: %w", set.Name, err)
 	}

@@ -3,6 +3,7 @@ package install
 import (
 	"errors"
 	"io/fs"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -10,30 +11,61 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/bundle"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 	"github.com/mainstay-dev/mainstay/internal/render"
+	"github.com/mainstay-dev/mainstay/internal/resolve/dependency"
 )
 
-// objectsOf renders a bundle as the extension's spec asks. A bundle that cannot be
-// rendered stays so until another one is chosen or the spec changes.
-func objectsOf(ext *olmv1.ClusterExtension, files fs.FS) ([]unstructured.Unstructured, error) {
+// objectsOf renders the chosen bundle as the extension's spec asks, and says what others
+// see of it. A bundle that cannot be rendered stays so until another one is chosen or the
+// spec changes.
+func objectsOf(ext *olmv1.ClusterExtension, chosen selection, on platform, files fs.FS) (*dependency.Bundle, []unstructured.Unstructured, error) {
 	loaded, err := bundle.Load(files)
 	if err != nil {
-		return nil, reconcile.Stop(olmv1.ReasonBlocked, err)
+		return nil, nil, reconcile.Stop(olmv1.ReasonBlocked, err)
+	}
+	if err := checkKubernetes(loaded, on.kubernetes); err != nil {
+		return nil, nil, err
 	}
 	config, err := configOf(ext, loaded)
 	if err != nil {
-		return nil, reconcile.Stop(olmv1.ReasonInvalidConfiguration, err)
+		return nil, nil, reconcile.Stop(olmv1.ReasonInvalidConfiguration, err)
 	}
 	objects, err := render.Render(loaded, render.Options{
 		InstallNamespace: ext.Spec.Namespace, WatchNamespace: config.WatchNamespace, DeploymentConfig: config.DeploymentConfig,
+		Issuer: issuerFor(loaded, on.issuer), AccessRoles: wantsAccessRoles(ext),
 	})
 	var misfit *render.ConfigError
 	switch {
 	case errors.As(err, &misfit):
-		return nil, reconcile.Stop(olmv1.ReasonInvalidConfiguration, err)
+		return nil, nil, reconcile.Stop(olmv1.ReasonInvalidConfiguration, err)
 	case err != nil:
-		return nil, reconcile.Stop(olmv1.ReasonBlocked, err)
+		return nil, nil, reconcile.Stop(olmv1.ReasonBlocked, err)
 	}
-	return objects, nil
+	seen, err := dependencyBundle(ext.Spec.Source.Catalog.PackageName, chosen, loaded.Properties)
+	if err != nil {
+		return nil, nil, reconcile.Stop(olmv1.ReasonBlocked, err)
+	}
+	return seen, objects, nil
+}
+
+// issuerFor is who issues the certificates of a bundle's webhooks. cert-manager cannot do
+// so for itself: its own webhook would have to run already.
+func issuerFor(loaded *bundle.Bundle, issuer render.Issuer) render.Issuer {
+	brings := slices.ContainsFunc(loaded.CRDs, func(crd unstructured.Unstructured) bool {
+		group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
+		return group == certManagerGroup
+	})
+	if brings {
+		return render.IssuerBuiltIn
+	}
+	return issuer
+}
+
+// platform is what a cluster has that makes a difference to bundles.
+type platform struct {
+	// kubernetes is the version of the API server; empty when it is not known.
+	kubernetes string
+	// issuer of the certificates of webhooks.
+	issuer render.Issuer
 }
 
 // configOf reads spec.config, and the annotation that did its job before.

@@ -4,10 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
-	"time"
+	"iter"
+	"sync"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -17,26 +18,26 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	ctrlreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/extension/preflight"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
-const (
-	// workers is how many extensions are reconciled side by side. Most of the time of
-	// one is spent waiting for a catalog or a registry.
-	workers = 4
-	// firstPause and longestPause bound the pauses between attempts that failed: a
-	// cause that has gone is noticed within half a minute.
-	firstPause, longestPause = 250 * time.Millisecond, 30 * time.Second
-)
+// workers is how many extensions are reconciled side by side. Most of the time of one is
+// spent waiting for a catalog or a registry.
+const workers = 4
 
 // CatalogReader reads what a catalog says of a package.
 type CatalogReader interface {
 	// Content gives the blobs of the package from the catalog served at a base URL. A
 	// catalog without the package gives an empty Content.
 	Content(ctx context.Context, baseURL, packageName string) (*fbc.Content, error)
+	// Bundles yields every bundle of the catalog served at a base URL. The first error
+	// ends it.
+	Bundles(ctx context.Context, baseURL string) iter.Seq2[*fbc.Bundle, error]
 }
 
 // BundleOpener gives the files of bundle images.
@@ -50,9 +51,8 @@ type BundleOpener interface {
 
 // Preflight checks what would be done before it is done.
 type Preflight interface {
-	// Check says what an account lacks to manage the objects of an extension. The error
-	// is the report.
-	Check(ctx context.Context, account types.NamespacedName, extension string, objects []unstructured.Unstructured) error
+	// Check says what stands against a change. The error is the report.
+	Check(ctx context.Context, ext *olmv1.ClusterExtension, change preflight.Change) error
 }
 
 // Controller reconciles ClusterExtensions.
@@ -65,6 +65,9 @@ type Controller struct {
 	Bundles  BundleOpener
 	// Preflight may be nil: then nothing is checked.
 	Preflight Preflight
+	// KubernetesVersion asks for the version of the API server, which a bundle may need to
+	// be recent. It may be nil: then every version suffices.
+	KubernetesVersion func() (*version.Info, error)
 	// SystemNamespace holds the Secrets of large revisions.
 	SystemNamespace string
 	// RequireServiceAccount refuses extensions without spec.serviceAccount.
@@ -72,20 +75,41 @@ type Controller struct {
 	// Program is the version of this program. Another version renders each bundle
 	// anew, and makes a revision where the result differs.
 	Program string
+
+	// CertManager takes the certificates of webhooks from cert-manager where the cluster
+	// serves it.
+	CertManager bool
+
+	limiter workqueue.TypedRateLimiter[ctrl.Request]
+	// apis tells of cert-manager; nil when that is not asked for.
+	apis client.Reader
+	// waiting has the extensions that wait for others, a waitingFor by each name, to be
+	// woken when one of those changes. A restart finds them again, as it reconciles every
+	// extension.
+	waiting sync.Map
+	answers answers
+	later   reconcile.Later
 }
 
 // SetupWithManager adds the controller to a manager.
 func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
-	err := ctrl.NewControllerManagedBy(mgr).
-		Named("clusterextension").
+	c.limiter = workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstPause, longestPause)
+	b := ctrl.NewControllerManagedBy(mgr)
+	if c.CertManager {
+		apis, err := watchCertManager(mgr)
+		if err != nil {
+			return err
+		}
+		c.apis = apis
+		b = b.WatchesRawSource(source.Kind[client.Object](apis, apiService(), handler.EnqueueRequestsFromMapFunc(c.everyExtension), cameOrWent))
+	}
+	err := b.Named("clusterextension").
 		For(&olmv1.ClusterExtension{}, builder.WithPredicates(predicate.Or[client.Object](
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Owns(&olmv1.ClusterObjectSet{}).
 		Watches(&olmv1.ClusterCatalog{}, handler.EnqueueRequestsFromMapFunc(c.everyExtension), builder.WithPredicates(catalogChanged)).
-		WithOptions(controller.Options{
-			MaxConcurrentReconciles: workers,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstPause, longestPause),
-		}).
+		Watches(&olmv1.ClusterExtension{}, handler.EnqueueRequestsFromMapFunc(c.whoWaits), builder.WithPredicates(installedChanged)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: c.limiter}).
 		Complete(c)
 	if err != nil {
 		return fmt.Errorf("setting up the ClusterExtension controller: %w", err)
@@ -93,7 +117,7 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 	return nil
 }
 
-// +kubebuilder:rbac:groups=olm.operatorframework.io,resources=clusterextensions,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=olm.operatorframework.io,resources=clusterextensions,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=olm.operatorframework.io,resources=clusterextensions/status,verbs=patch
 // +kubebuilder:rbac:groups=olm.operatorframework.io,resources=clusterextensions/finalizers,verbs=update
 // +kubebuilder:rbac:groups=olm.operatorframework.io,resources=clustercatalogs,verbs=get;list;watch
@@ -108,20 +132,23 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		Client:     c.Client,
 		New:        func() *olmv1.ClusterExtension { return &olmv1.ClusterExtension{} },
 		Finalizers: []string{olmv1.FinalizerCleanupUnpackCache, olmv1.FinalizerCleanupContentManagerCache},
-		Steps:      []reconcile.Step[*olmv1.ClusterExtension]{a.observe, a.settle, a.checkPlace, a.choose, a.revise},
-		Finalize:   []reconcile.Step[*olmv1.ClusterExtension]{a.observe, a.removeRevisions, a.removeSecrets, a.dropBundles},
+		Steps:      []reconcile.Step[*olmv1.ClusterExtension]{a.observe, a.settle, a.rollBack, a.checkPlace, a.choose, a.revise},
+		Finalize:   []reconcile.Step[*olmv1.ClusterExtension]{a.observe, a.holdRemoval, a.removeRevisions, a.removeSecrets, a.dropBundles},
 		Summarize: func(ext *olmv1.ClusterExtension, err error) {
-			report(ext, a.revs, a.observed, err)
+			report(ext, a.revs, a.observed, c.announced(req, err))
 		},
+		Passing: isRollingOut,
+		Later:   &c.later,
 	}
 	return lifecycle.Reconcile(ctx, req)
 }
 
-// everyExtension is woken when a catalog changes: any of them may find a bundle in it.
+// everyExtension is woken when a catalog changes, for any of them may find a bundle in
+// it, and when cert-manager comes or goes.
 func (c *Controller) everyExtension(ctx context.Context, _ client.Object) []ctrlreconcile.Request {
 	var list olmv1.ClusterExtensionList
 	if err := c.Client.List(ctx, &list); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing extensions after a change of a catalog")
+		ctrl.LoggerFrom(ctx).Error(err, "Listing the extensions to wake")
 		return nil
 	}
 	requests := make([]ctrlreconcile.Request, len(list.Items))
@@ -140,5 +167,30 @@ var catalogChanged = predicate.Funcs{
 		before, ok := e.ObjectOld.(*olmv1.ClusterCatalog)
 		after, ok2 := e.ObjectNew.(*olmv1.ClusterCatalog)
 		return ok && ok2 && offer(before) != offer(after)
+	},
+}
+
+// whoWaits are the extensions that wait for another one, or for one to go.
+func (c *Controller) whoWaits(_ context.Context, changed client.Object) []ctrlreconcile.Request {
+	var requests []ctrlreconcile.Request
+	c.waiting.Range(func(name, _ any) bool {
+		if name != changed.GetName() {
+			requests = append(requests, ctrlreconcile.Request{NamespacedName: client.ObjectKey{Name: name.(string)}})
+		}
+		return true
+	})
+	return requests
+}
+
+// installedChanged lets through what those who wait for an extension can see of it: what
+// it has installed, that it installs something, and whether it is about to go.
+var installedChanged = predicate.Funcs{
+	CreateFunc: func(event.CreateEvent) bool { return false },
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, ok := e.ObjectOld.(*olmv1.ClusterExtension)
+		after, ok2 := e.ObjectNew.(*olmv1.ClusterExtension)
+		return ok && ok2 && (before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
+			len(before.Status.ActiveRevisions) != len(after.Status.ActiveRevisions) ||
+			!equality.Semantic.DeepEqual(before.Status.Install, after.Status.Install))
 	},
 }

@@ -14,9 +14,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/workqueue"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
+	"github.com/mainstay-dev/mainstay/internal/render"
 )
 
 func TestPhases(t *testing.T) {
@@ -142,7 +144,7 @@ func TestRevisions(t *testing.T) {
 				items = append(items, set(s))
 			}
 			revs := sortRevisions(items)
-			got := []string{number(revs.newest()), number(revs.installed()), numbers(revs.toArchive()), numbers(revs.toDelete()), strconv.FormatInt(revs.nextNumber(), 10)}
+			got := []string{number(revs.newest()), number(revs.installed()), numbersOf(revs.toArchive()), numbers(revs.toDelete()), strconv.FormatInt(revs.nextNumber(), 10)}
 			want := []string{tc.newest, tc.installed, tc.archive, tc.deleted, strconv.FormatInt(tc.next, 10)}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("newest, installed, to archive, to delete, next (-want +got):\n%s", diff)
@@ -185,8 +187,8 @@ func TestInputsFollowWhatRenderingReads(t *testing.T) {
 		return &olmv1.ClusterExtension{Spec: olmv1.ClusterExtensionSpec{Namespace: "a"}}
 	}
 	chosen := selection{Name: "b.v1", Version: "1.0.0", Image: "quay.io/b@sha256:0"}
-	want := inputs(base(), chosen, "v1")
-	if got := inputs(base(), chosen, "v1"); got != want {
+	want := inputs(base(), chosen, render.IssuerBuiltIn, "v1")
+	if got := inputs(base(), chosen, render.IssuerBuiltIn, "v1"); got != want {
 		t.Errorf("two digests of one input: %s and %s", got, want)
 	}
 	changes := map[string]func(*olmv1.ClusterExtension, *selection){
@@ -200,17 +202,32 @@ func TestInputsFollowWhatRenderingReads(t *testing.T) {
 		"configuration": func(e *olmv1.ClusterExtension, _ *selection) {
 			e.Spec.Config = &olmv1.ClusterExtensionConfig{ConfigType: olmv1.ExtensionConfigTypeInline}
 		},
+		"access roles": func(e *olmv1.ClusterExtension, _ *selection) {
+			e.Spec.Install = &olmv1.ClusterExtensionInstallConfig{AccessRoles: olmv1.AccessRolesAggregated}
+		},
 		"image": func(_ *olmv1.ClusterExtension, s *selection) { s.Image = "quay.io/b@sha256:1" },
 	}
 	for name, change := range changes {
 		ext, other := base(), chosen
 		change(ext, &other)
-		if inputs(ext, other, "v1") == want {
+		if inputs(ext, other, render.IssuerBuiltIn, "v1") == want {
 			t.Errorf("a change of the %s is not noticed", name)
 		}
 	}
-	if inputs(base(), chosen, "v2") == want {
+	if inputs(base(), chosen, render.IssuerBuiltIn, "v2") == want {
 		t.Error("a change of the program is not noticed")
+	}
+	if inputs(base(), chosen, render.IssuerCertManager, "v1") == want {
+		t.Error("a change of the issuer of certificates is not noticed")
+	}
+}
+
+func TestPausesAreThoseOfTheQueue(t *testing.T) {
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstPause, longestPause)
+	for failures := range 40 {
+		if got, want := pause(limiter.NumRequeues("x")), limiter.When("x"); got != want {
+			t.Errorf("after %d failures: %s, want %s", failures, got, want)
+		}
 	}
 }
 
@@ -293,6 +310,14 @@ func numbers(revs revisions) string {
 	var result []string
 	for i := range revs {
 		result = append(result, number(&revs[i]))
+	}
+	return strings.Join(result, " ")
+}
+
+func numbersOf(sets []*olmv1.ClusterObjectSet) string {
+	var result []string
+	for _, set := range sets {
+		result = append(result, number(set))
 	}
 	return strings.Join(result, " ")
 }

@@ -22,6 +22,8 @@ const (
 	// maxSecret is how many bytes of data a packed Secret holds: the API allows 1 MiB,
 	// which base64 turns into 1.37 MiB on the wire.
 	maxSecret = 900 << 10
+	// maxObject is how many bytes an object may have: an API server reads no larger request.
+	maxObject = 3 << 20
 	// compressAbove is the size of an object, in bytes, above which it is compressed.
 	compressAbove = 16 << 10
 )
@@ -39,6 +41,10 @@ func pack(phases []olmv1.ClusterObjectSetPhase, extension, set, namespace string
 			data, err := json.Marshal(object.Object)
 			if err != nil {
 				return nil, nil, fmt.Errorf("encoding %s %q: %w", object.Object.GetKind(), object.Object.GetName(), err)
+			}
+			if len(data) > maxObject {
+				return nil, nil, fmt.Errorf("%s %q: the object has %d bytes, more than the %d that an API server reads",
+					object.Object.GetKind(), object.Object.GetName(), len(data), maxObject)
 			}
 			size += len(data)
 			encoded[i] = append(encoded[i], data)

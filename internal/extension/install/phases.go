@@ -3,6 +3,7 @@ package install
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -12,8 +13,9 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 )
 
-// maxPhaseObjects is how many objects the API allows in one phase.
-const maxPhaseObjects = 50
+// maxPhaseObjects is how many objects the API allows in one phase, and maxPhases how many
+// phases in a revision.
+const maxPhaseObjects, maxPhases = 50, 20
 
 // The phases of a registry+v1 bundle, in the order of their roll-out: what others
 // need comes first, what sends traffic comes last.
@@ -103,6 +105,23 @@ func phases(objects []unstructured.Unstructured) []olmv1.ClusterObjectSetPhase {
 		}
 	}
 	return result
+}
+
+// checkPhases refuses more phases than a revision can have, and names the kind that most
+// of the objects are of.
+func checkPhases(phases []olmv1.ClusterObjectSetPhase) error {
+	if len(phases) <= maxPhases {
+		return nil
+	}
+	kinds := map[string]int{}
+	for _, phase := range phases {
+		for _, object := range phase.Objects {
+			kinds[object.Object.GetKind()]++
+		}
+	}
+	most := slices.MaxFunc(slices.Sorted(maps.Keys(kinds)), func(a, b string) int { return cmp.Compare(kinds[a], kinds[b]) })
+	return fmt.Errorf("its objects need %d phases of at most %d objects, and a revision has at most %d; %d of them are of kind %s",
+		len(phases), maxPhaseObjects, maxPhases, kinds[most], most)
 }
 
 func compareObjects(a, b unstructured.Unstructured) int {

@@ -11,24 +11,58 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/fbc"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
+	"github.com/mainstay-dev/mainstay/internal/render"
+	"github.com/mainstay-dev/mainstay/internal/resolve/dependency"
 )
 
 // annotationInputs, on a revision, is a digest of all that its objects follow from.
 // While it is the same nothing needs to be pulled or rendered.
 const annotationInputs = "mainstay.dev/inputs"
 
+// annotationImage, on a revision, is the image of its bundle as the catalog gave it.
+const annotationImage = "mainstay.dev/bundle-image"
+
 // selection is the bundle that was chosen for an extension.
 type selection struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
+	// Release of the bundle; empty for one that has none beside its version.
+	Release string `json:"release,omitempty"`
 	// Image is the reference as the catalog gives it.
 	Image string `json:"image"`
+
+	// pinned is the image with digest that is installed already; empty for a bundle that
+	// is not.
+	pinned string
+	// catalog that it was chosen from.
+	catalog string
+	// properties as they stand in that catalog.
+	properties []fbc.Property
+}
+
+// asInstalled is the selection as it is installed, if it is: bundles do not change, and an
+// image that a catalog later gives under the same name and version is not looked at.
+func (s selection) asInstalled(installed *olmv1.ClusterObjectSet) selection {
+	if !holds(installed, s) || installed.Annotations[annotationImage] == "" {
+		return s
+	}
+	s.Image = installed.Annotations[annotationImage]
+	s.pinned = installed.Annotations[olmv1.AnnotationBundleReference]
+	return s
+}
+
+// holds tells whether a revision holds the bundle.
+func holds(set *olmv1.ClusterObjectSet, chosen selection) bool {
+	b := bundleOf(set)
+	return b != nil && b.Name == chosen.Name && b.Version == chosen.Version && b.Release == chosen.Release
 }
 
 // inputs digests all that the objects of a revision follow from: the chosen bundle,
-// the parts of the extension's spec that rendering reads, and the version of the
-// program that renders.
-func inputs(ext *olmv1.ClusterExtension, chosen selection, program string) string {
+// the parts of the extension's spec that rendering reads, who issues certificates, and
+// the version of the program that renders.
+func inputs(ext *olmv1.ClusterExtension, chosen selection, issuer render.Issuer, program string) string {
 	encoded, _ := json.Marshal(struct { // plain values always encode
 		Program        string
 		Bundle         selection
@@ -36,9 +70,12 @@ func inputs(ext *olmv1.ClusterExtension, chosen selection, program string) strin
 		ServiceAccount string
 		Watch          string
 		Config         *olmv1.ClusterExtensionConfig
+		Issuer         render.Issuer `json:",omitempty"`
+		AccessRoles    bool          `json:",omitempty"`
 	}{
 		Program: program, Bundle: chosen, Namespace: ext.Spec.Namespace, ServiceAccount: accountName(ext),
-		Watch: ext.Annotations[olmv1.AnnotationWatchNamespace], Config: ext.Spec.Config,
+		Watch: ext.Annotations[olmv1.AnnotationWatchNamespace], Config: ext.Spec.Config, Issuer: issuer,
+		AccessRoles: wantsAccessRoles(ext),
 	})
 	sum := sha256.Sum256(encoded)
 	return "sha256:" + hex.EncodeToString(sum[:])
@@ -60,6 +97,8 @@ func revision(ext *olmv1.ClusterExtension, number int64, annotations map[string]
 				APIVersion: olmv1.GroupVersion.String(), Kind: olmv1.ClusterExtensionKind,
 				Name: ext.Name, UID: ext.UID, Controller: &controller, BlockOwnerDeletion: &controller,
 			}},
+			// Who rolls it out would set it first of all.
+			Finalizers: []string{olmv1.FinalizerTeardown},
 		},
 		Spec: olmv1.ClusterObjectSetSpec{
 			LifecycleState:          olmv1.LifecycleStateActive,
@@ -70,21 +109,27 @@ func revision(ext *olmv1.ClusterExtension, number int64, annotations map[string]
 	}
 }
 
-// annotationsFor gives the annotations of a revision: which bundle it holds, as whom
-// it is written, and what it follows from.
-func annotationsFor(ext *olmv1.ClusterExtension, chosen selection, canonical, inputs string) map[string]string {
-	result := map[string]string{
-		olmv1.AnnotationPackageName:     ext.Spec.Source.Catalog.PackageName,
-		olmv1.AnnotationBundleName:      chosen.Name,
-		olmv1.AnnotationBundleVersion:   chosen.Version,
-		olmv1.AnnotationBundleReference: canonical,
-		annotationInputs:                inputs,
+// annotationsFor gives the annotations of a revision: which bundle it holds, what that
+// provides and needs, as whom it is written, and what it follows from.
+func annotationsFor(ext *olmv1.ClusterExtension, chosen selection, seen *dependency.Bundle, canonical, inputs string) (map[string]string, error) {
+	result, err := record(seen)
+	if err != nil {
+		return nil, reconcile.Stop(olmv1.ReasonBlocked, err)
+	}
+	result[olmv1.AnnotationPackageName] = ext.Spec.Source.Catalog.PackageName
+	result[olmv1.AnnotationBundleName] = chosen.Name
+	result[olmv1.AnnotationBundleVersion] = chosen.Version
+	result[olmv1.AnnotationBundleReference] = canonical
+	result[annotationImage] = chosen.Image
+	result[annotationInputs] = inputs
+	if chosen.Release != "" {
+		result[olmv1.AnnotationBundleRelease] = chosen.Release
 	}
 	if name := accountName(ext); name != "" {
 		result[olmv1.AnnotationServiceAccountName] = name
 		result[olmv1.AnnotationServiceAccountNamespace] = ext.Spec.Namespace
 	}
-	return result
+	return result, nil
 }
 
 // sameContent tells whether a revision already holds the phases and is written as
@@ -107,4 +152,9 @@ func holdsReferences(set *olmv1.ClusterObjectSet) bool {
 	return slices.ContainsFunc(set.Spec.Phases, func(phase olmv1.ClusterObjectSetPhase) bool {
 		return slices.ContainsFunc(phase.Objects, func(object olmv1.ClusterObjectSetObject) bool { return object.Ref != nil })
 	})
+}
+
+// wantsAccessRoles tells whether users of the bundle's APIs get roles.
+func wantsAccessRoles(ext *olmv1.ClusterExtension) bool {
+	return ext.Spec.Install != nil && ext.Spec.Install.AccessRoles == olmv1.AccessRolesAggregated
 }

@@ -3,6 +3,7 @@ package install
 import (
 	"cmp"
 	"slices"
+	"strconv"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
@@ -55,6 +56,29 @@ func (r revisions) active() revisions {
 	return result
 }
 
+// activeAfter are the active revisions after one, oldest first. They are those of r, not
+// copies.
+func (r revisions) activeAfter(set *olmv1.ClusterObjectSet) []*olmv1.ClusterObjectSet {
+	var result []*olmv1.ClusterObjectSet
+	for i := range r {
+		if isActive(&r[i]) && r[i].Spec.Revision > set.Spec.Revision {
+			result = append(result, &r[i])
+		}
+	}
+	return result
+}
+
+// refused is the revision that followed from the same inputs and was given up for the same
+// generation of the spec; nil when there is none.
+func (r revisions) refused(inputs string, generation int64) *olmv1.ClusterObjectSet {
+	for i := range r {
+		if r[i].Annotations[annotationInputs] == inputs && r[i].Annotations[olmv1.AnnotationRefusedGeneration] == strconv.FormatInt(generation, 10) {
+			return &r[i]
+		}
+	}
+	return nil
+}
+
 // nextNumber is the number of the revision to be made.
 func (r revisions) nextNumber() int64 {
 	if len(r) == 0 {
@@ -65,15 +89,15 @@ func (r revisions) nextNumber() int64 {
 
 // toArchive are the active revisions that the newest one has replaced: once it was
 // rolled out completely nothing but it is needed.
-func (r revisions) toArchive() revisions {
+func (r revisions) toArchive() []*olmv1.ClusterObjectSet {
 	installed := r.installed()
 	if installed == nil {
 		return nil
 	}
-	var result revisions
+	var result []*olmv1.ClusterObjectSet
 	for i := range r {
 		if isActive(&r[i]) && r[i].Spec.Revision < installed.Spec.Revision {
-			result = append(result, r[i])
+			result = append(result, &r[i])
 		}
 	}
 	return result
@@ -109,5 +133,6 @@ func bundleOf(set *olmv1.ClusterObjectSet) *resolve.Installed {
 	return &resolve.Installed{
 		Name:    set.Annotations[olmv1.AnnotationBundleName],
 		Version: set.Annotations[olmv1.AnnotationBundleVersion],
+		Release: set.Annotations[olmv1.AnnotationBundleRelease],
 	}
 }

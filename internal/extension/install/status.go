@@ -42,6 +42,9 @@ func reportInstalled(ext *olmv1.ClusterExtension, revs revisions, err error) {
 	ext.Status.Install = &olmv1.ClusterExtensionInstallStatus{
 		Bundle: olmv1.BundleMetadata{Name: bundle.Name, Version: bundle.Version},
 	}
+	if bundle.Release != "" {
+		ext.Status.Install.Bundle.Release = &bundle.Release
+	}
 	setCondition(ext, metav1.Condition{
 		Type: olmv1.TypeInstalled, Status: metav1.ConditionTrue, Reason: olmv1.ReasonSucceeded,
 		Message: fmt.Sprintf("Installed bundle %s successfully", installed.Annotations[olmv1.AnnotationBundleReference]),
@@ -105,12 +108,21 @@ func rollingOut(message string) metav1.Condition {
 	}
 }
 
+// isRollingOut tells whether the revision is on its way, which mostly is over soon.
+func isRollingOut(ext *olmv1.ClusterExtension, err error) bool {
+	condition := meta.FindStatusCondition(ext.Status.Conditions, olmv1.TypeProgressing)
+	return err == nil && condition != nil && condition.Status == metav1.ConditionTrue && condition.Reason == olmv1.ReasonRollingOut
+}
+
 // failed reports an attempt that failed: True while it is tried again, False when
-// somebody must act first.
+// somebody must act first, or when an update is late.
 func failed(err error) metav1.Condition {
 	condition := metav1.Condition{
 		Type: olmv1.TypeProgressing, Status: metav1.ConditionTrue,
 		Reason: reconcile.ReasonOf(err, olmv1.ReasonRetrying), Message: err.Error(),
+	}
+	if condition.Reason == olmv1.ReasonProgressDeadlineExceeded {
+		condition.Status = metav1.ConditionFalse
 	}
 	if reconcile.IsStop(err) {
 		condition.Status = metav1.ConditionFalse

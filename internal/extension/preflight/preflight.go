@@ -1,8 +1,10 @@
 // Package preflight checks, before an extension's objects are written, that the account
-// to write them has every permission for it, so that a roll-out does not stop half-way.
+// to write them has every permission for it, so that a roll-out does not stop half-way,
+// and that changed CustomResourceDefinitions leave stored objects as they are.
 //
-// It reads the cluster's roles and bindings; internal/rbac judges. It writes nothing,
-// and is not what keeps an account within its permissions: the API server is.
+// It reads the cluster's roles, bindings and definitions; internal/rbac and
+// internal/crdsafety judge. It writes nothing, and is not what keeps an account within
+// its permissions: the API server is.
 package preflight
 
 import (
@@ -50,6 +52,10 @@ func New(reader client.Reader, mapper meta.RESTMapper) *Checker {
 // be told: its message is the report. Any other error means that the check could not be
 // made and should be tried again.
 func (c *Checker) Check(ctx context.Context, account types.NamespacedName, extension string, objects []unstructured.Unstructured) error {
+	return c.check(ctx, account, extension, Change{Written: objects})
+}
+
+func (c *Checker) check(ctx context.Context, account types.NamespacedName, extension string, change Change) error {
 	if account.Name == "" {
 		return nil
 	}
@@ -58,11 +64,11 @@ func (c *Checker) Check(ctx context.Context, account types.NamespacedName, exten
 		return fmt.Errorf("checking the permissions of ServiceAccount %q: %w", account, err)
 	}
 	kinds := kinds{mapper: c.mapper}
-	opts := rbac.Options{Resource: kinds.resource, Policy: policy}
+	opts := rbac.Options{Resource: kinds.resource, Policy: policy, Removed: change.Removed}
 	if c.RequireFinalizers {
 		opts.Extension = extension
 	}
-	required := rbac.Required(objects, opts)
+	required := rbac.Required(change.Written, opts)
 	if kinds.failure != nil {
 		return fmt.Errorf("checking the permissions of ServiceAccount %q: %w", account, kinds.failure)
 	}

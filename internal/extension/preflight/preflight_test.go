@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/bundle"
 	"github.com/mainstay-dev/mainstay/internal/extension/preflight"
 	"github.com/mainstay-dev/mainstay/internal/rbac"
@@ -38,7 +39,7 @@ func (w *world) rendered(folders ...string) []unstructured.Unstructured {
 			continue
 		}
 		for _, watch := range []string{"", w.account.Namespace} {
-			objects, err := render.Render(b, render.Options{InstallNamespace: w.account.Namespace, WatchNamespace: watch})
+			objects, err := render.Render(b, render.Options{InstallNamespace: w.account.Namespace, WatchNamespace: watch, AccessRoles: w.accessRoles})
 			if err == nil {
 				return objects
 			}
@@ -153,6 +154,11 @@ func (w *world) manage(objects []unstructured.Unstructured) {
 			w.t.Errorf("deleting %s %s: %v", objects[i].GetKind(), objects[i].GetName(), err)
 		}
 	}
+	for i := range objects {
+		if objects[i].GetKind() == "CustomResourceDefinition" {
+			w.awaitGone(objects[i].DeepCopy()) // other tests have CRDs of its name
+		}
+	}
 }
 
 // rank orders objects as they are rolled out, so far as it matters here.
@@ -199,6 +205,36 @@ func TestCheckRequiresFinalizers(t *testing.T) {
   Namespace:"" APIGroups:[olm.operatorframework.io] Resources:[clusterextensions/finalizers] ResourceNames:[extension] Verbs:[update]`
 	if err := check(); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+// TestCheckOfWhatGoes: what only earlier revisions have is deleted by the same account. An
+// object of a kind that is not served any more has gone already.
+func TestCheckOfWhatGoes(t *testing.T) {
+	w := newWorld(t)
+	w.grant(rbac.Gap{Rule: rbacv1.PolicyRule{Verbs: []string{"*"}, APIGroups: []string{""}, Resources: []string{"services"}}})
+	ext := &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: "extension"}, Spec: olmv1.ClusterExtensionSpec{
+		Namespace: w.account.Namespace, ServiceAccount: &olmv1.ServiceAccountReference{Name: w.account.Name},
+	}}
+	var old, unknown unstructured.Unstructured
+	old.SetAPIVersion("v1")
+	old.SetKind("ConfigMap")
+	unknown.SetAPIVersion("gone.example.com/v1")
+	unknown.SetKind("Gone")
+	for _, object := range []*unstructured.Unstructured{&old, &unknown} {
+		object.SetNamespace(w.account.Namespace)
+		object.SetName("old")
+	}
+	change := preflight.Change{Written: service(w.account.Namespace), Removed: []unstructured.Unstructured{old, unknown}}
+	want := `pre-authorization failed: service account requires the following permissions to manage cluster extension:
+  Namespace:"` + w.account.Namespace + `" APIGroups:[] Resources:[configmaps] ResourceNames:[old] Verbs:[delete,get]`
+	err := w.checker.CheckExtension(t.Context(), ext, change)
+	if err == nil || err.Error() != want {
+		t.Fatalf("got %v, want %s", err, want)
+	}
+	w.grant(parseReport(t, err.Error())...)
+	if err := w.checker.CheckExtension(t.Context(), ext, change); err != nil {
+		t.Errorf("what was reported is granted, and yet: %v", err)
 	}
 }
 

@@ -2,6 +2,7 @@ package preflight_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -33,6 +35,9 @@ type world struct {
 	account   types.NamespacedName
 	asAccount client.WithWatch
 	checker   *preflight.Checker
+	config    *rest.Config
+	// accessRoles has bundles rendered with roles for users.
+	accessRoles bool
 }
 
 func newWorld(t *testing.T) *world {
@@ -44,10 +49,19 @@ func newWorld(t *testing.T) *world {
 	w.create(namespace)
 	w.account = types.NamespacedName{Namespace: namespace.Name, Name: installer}
 	w.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: installer}})
-	config.Impersonate = rest.ImpersonationConfig{UserName: fmt.Sprintf("system:serviceaccount:%s:%s", namespace.Name, installer)}
-	w.asAccount = connect(t, config)
+	w.config = config
+	w.become(installer)
 	w.checker = preflight.New(w.admin, w.admin.RESTMapper())
 	return w
+}
+
+// become makes another account of the namespace the one that is looked at.
+func (w *world) become(account string) {
+	w.t.Helper()
+	w.account.Name = account
+	config := rest.CopyConfig(w.config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: fmt.Sprintf("system:serviceaccount:%s:%s", w.account.Namespace, account)}
+	w.asAccount = connect(w.t, config)
 }
 
 func connect(t *testing.T, config *rest.Config) client.WithWatch {
@@ -95,6 +109,27 @@ func (w *world) remove(objects ...client.Object) {
 			w.t.Errorf("deleting %T %s: %v", object, object.GetName(), err)
 		}
 	}
+}
+
+// awaitGone waits until a CRD that was deleted is gone. An API server that could not list
+// its objects, as it may not be able to when the CRD is new, looks again when it changes.
+func (w *world) awaitGone(crd *unstructured.Unstructured) {
+	w.t.Helper()
+	eventually(w.t, crd.GetName()+" is being deleted", func(ctx context.Context) error {
+		if err := w.admin.Get(ctx, client.ObjectKeyFromObject(crd), crd); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
+		for _, condition := range conditions {
+			if fields, ok := condition.(map[string]any); ok && fields["reason"] == "InstanceDeletionFailed" {
+				patch := fmt.Sprintf(`{"metadata":{"annotations":{"seen":%q}}}`, crd.GetResourceVersion())
+				if err := w.admin.Patch(ctx, crd, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+					return client.IgnoreNotFound(err)
+				}
+			}
+		}
+		return errors.New("it is still there")
+	})
 }
 
 // eventually tries until there is no error: the API server's authorizer follows its own

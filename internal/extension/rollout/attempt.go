@@ -66,6 +66,9 @@ func (a *attempt) remove(ctx context.Context, set *olmv1.ClusterObjectSet) error
 	if err != nil {
 		return reconcile.Retry(olmv1.ReasonRetrying, err)
 	}
+	if err := a.spare(ctx, set, content.Phases); err != nil {
+		return reconcile.Retry(olmv1.ReasonRetrying, err)
+	}
 	as := accountOf(set)
 	if err := a.checkAccount(ctx, as); errors.Is(err, errMissingAccount) {
 		// Whoever uninstalls may remove the account first. What the account was for is
@@ -236,6 +239,12 @@ func (a *attempt) owner(ctx context.Context, set *olmv1.ClusterObjectSet) (apply
 		owner.Parent = parent.UID
 	}
 	return owner, nil
+}
+
+// isPassing tells whether the first roll-out is under way and nothing is wrong: mostly the
+// watches bring the next step at once.
+func (a *attempt) isPassing(set *olmv1.ClusterObjectSet, err error) bool {
+	return reconcile.IsWait(err) && a.applied != nil && !isSucceeded(set) && !a.outcome(set, err).late && a.watches.covers(set.Name)
 }
 
 // again says when a revision that is as it should be is looked at again.

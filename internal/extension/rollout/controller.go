@@ -42,6 +42,7 @@ type reconciler struct {
 	watches  *watches
 	memory   *apply.Memory
 	pace     *pace
+	later    *reconcile.Later
 	clock    clock.PassiveClock
 	// namespace holds the Secrets of references that name none.
 	namespace string
@@ -58,6 +59,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		Finalize:   []reconcile.Step[*olmv1.ClusterObjectSet]{a.tearDown},
 		Summarize:  func(set *olmv1.ClusterObjectSet, err error) { report(set, a.outcome(set, err)) },
 		Again:      a.again,
+		Passing:    a.isPassing,
+		Later:      r.later,
 	}
 	cached := &olmv1.ClusterObjectSet{}
 	switch err := r.client.Get(ctx, req.NamespacedName, cached); {

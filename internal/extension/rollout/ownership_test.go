@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 )
@@ -164,27 +163,86 @@ func TestUpdateTakesOverAndArchiveRemovesTheRest(t *testing.T) {
 	c.get(kept, ns, "kept")
 }
 
-func TestOlderRevisionTakesBackWhatADeletedOneHad(t *testing.T) {
+// What an older revision takes back is never deleted in between: with a definition every
+// object of its kind would be lost.
+func TestOlderRevisionTakesBackWhatALaterOneGivesUp(t *testing.T) {
+	for name, giveUp := range map[string]func(c *cluster, set *olmv1.ClusterObjectSet){
+		"archived": func(c *cluster, set *olmv1.ClusterObjectSet) { c.archive(set.Name) },
+		"deleted": func(c *cluster, set *olmv1.ClusterObjectSet) {
+			if err := c.Delete(c.t.Context(), set); err != nil {
+				c.t.Fatal(err)
+			}
+			c.vanishes(set, "", set.Name)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			ns := c.namespace()
+			c.start()
+			definition := crd("Cup", "cups")
+			c.create(revision("rollback", 1, phase("crds", definition), phase("configuration", configMap(ns, "config", "v1"))))
+			c.succeeds("rollback-1")
+			instance := object(custom("Cup", ns, "one"))
+			c.create(instance)
+			uid := instance.GetUID()
+
+			second := revision("rollback", 2, phase("crds", definition), phase("configuration", configMap(ns, "config", "v2"), configMap(ns, "added", "v2")),
+				phase("deploy", deployment(ns, "gate")))
+			c.create(second)
+			c.condition("rollback-2", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut)
+			c.appears(&appsv1.Deployment{}, ns, "gate")
+			giveUp(c, second)
+			c.vanishes(&corev1.ConfigMap{}, ns, "added")
+			c.eventually("the first revision has its object again", func() error {
+				config := &corev1.ConfigMap{}
+				c.get(config, ns, "config")
+				owner := metav1.GetControllerOf(config)
+				return unless(config.Data["key"] == "v1" && config.DeletionTimestamp == nil && owner != nil && owner.Name == "rollback-1", "it is %+v", config)
+			})
+			c.get(instance, ns, "one")
+			if instance.GetUID() != uid || instance.GetDeletionTimestamp() != nil {
+				t.Errorf("the object of the revision's kind was deleted: %+v", instance.Object["metadata"])
+			}
+		})
+	}
+}
+
+// As long as the older revision cannot take an object back, it stays with the one that was
+// given up.
+func TestGivingUpWaitsForTheRevisionThatStays(t *testing.T) {
 	c := newCluster(t)
 	ns := c.namespace()
 	c.start()
-	c.create(revision("rollback", 1, phase("configuration", configMap(ns, "config", "v1"))))
-	c.succeeds("rollback-1")
-	second := revision("rollback", 2, phase("configuration", configMap(ns, "config", "v2")))
+	c.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "installer"}})
+	binding := c.grant(ns, "installer")
+	c.create(as(revision("patience", 1, phase("configuration", configMap(ns, "config", "v1"))), ns, "installer"))
+	c.succeeds("patience-1")
+	second := revision("patience", 2, phase("configuration", configMap(ns, "config", "v2")), phase("publish", configMap(ns, "added", "v2")))
 	c.create(second)
-	c.succeeds("rollback-2")
-	if err := c.Delete(t.Context(), second); err != nil {
+	c.succeeds("patience-2")
+	if err := c.Delete(t.Context(), binding); err != nil {
 		t.Fatal(err)
 	}
-	c.vanishes(second, "", "rollback-2")
-	c.eventually("the first revision has its object again", func() error {
-		config := &corev1.ConfigMap{}
-		err := c.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "config"}, config)
-		if err != nil {
-			return err
-		}
-		return unless(config.Data["key"] == "v1" && config.DeletionTimestamp == nil, "it is %+v", config)
-	})
+
+	c.get(second, "", "patience-2")
+	second.Spec.LifecycleState = olmv1.LifecycleStateArchived
+	if err := c.Update(t.Context(), second); err != nil {
+		t.Fatal(err)
+	}
+	c.vanishes(&corev1.ConfigMap{}, ns, "added")
+	c.waitsFor("patience-2", `removing phase "configuration" (1 of 2) waits for ConfigMap "`+ns+`/config": the revision that stays is about to take it back`)
+	config := &corev1.ConfigMap{}
+	if c.get(config, ns, "config"); config.Data["key"] != "v2" || config.DeletionTimestamp != nil {
+		t.Errorf("the object did not stay as it was: %+v", config)
+	}
+	uid := config.UID
+
+	binding.ResourceVersion, binding.UID = "", ""
+	c.create(binding)
+	c.condition("patience-2", olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonArchived)
+	if c.get(config, ns, "config"); config.Data["key"] != "v1" || config.UID != uid {
+		t.Errorf("the first revision has not taken it back: %+v", config)
+	}
 }
 
 // A revision that never got ready is not said to have succeeded by what a later one

@@ -17,6 +17,7 @@ import (
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/apply"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
 const (
@@ -66,7 +67,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	watches := newWatches(observer, o.Clock, mgr.GetLogger().WithName("clusterobjectset"))
 	r := &reconciler{
 		client: newFreshClient(mgr.GetClient()), reader: mgr.GetAPIReader(), mapper: mgr.GetRESTMapper(),
-		accounts: newAccounts(config), watches: watches, pace: newPace(), memory: apply.NewMemory(remembered), clock: o.Clock, namespace: o.SystemNamespace,
+		accounts: newAccounts(config), watches: watches, pace: newPace(), memory: apply.NewMemory(remembered), later: &reconcile.Later{}, clock: o.Clock, namespace: o.SystemNamespace,
 	}
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named("clusterobjectset").

@@ -48,7 +48,7 @@ const (
 	tick     = 20 * time.Millisecond
 
 	serviceName = "hooks-webhook-service"
-	secretName  = "hooks-webhook-service-cert"
+	secretName  = "hooks-webhook-service-serving"
 	webhooks    = 3
 )
 

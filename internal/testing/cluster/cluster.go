@@ -109,15 +109,16 @@ func (c *Cluster) trustRegistry(ctx context.Context) error {
 // ServersLog is the log of the servers that Serve started.
 func (c *Cluster) ServersLog() string { return filepath.Join(c.opts.Dir, "mainstay.log") }
 
-// Serve runs every server in one process, outside of the cluster, and waits until
-// they are ready.
-func (c *Cluster) Serve(ctx context.Context) error {
+// Serve runs every server in one process, outside of the cluster and with further flags,
+// and waits until they are ready.
+func (c *Cluster) Serve(ctx context.Context, flags ...string) error {
 	catalogs, err := FreeAddress()
 	if err != nil {
 		return err
 	}
-	c.servers, err = c.Start(ctx, c.ServersLog(), "all",
-		"--catalogs-server-addr", catalogs, "--metrics-bind-address", "0", "--cache-dir", filepath.Join(c.opts.Dir, "cache"))
+	c.servers, err = c.Start(ctx, c.ServersLog(), "all", append([]string{
+		"--catalogs-server-addr", catalogs, "--metrics-bind-address", "0", "--cache-dir", filepath.Join(c.opts.Dir, "cache"),
+	}, flags...)...)
 	if err != nil {
 		return err
 	}

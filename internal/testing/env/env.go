@@ -113,7 +113,7 @@ func start() {
 	}
 	shared.env = &envtest.Environment{
 		BinaryAssetsDirectory: binaries,
-		CRDDirectoryPaths:     []string{filepath.Join(root, "config", "crd"), filepath.Join(root, "config", "mirrors")},
+		CRDDirectoryPaths:     []string{filepath.Join(root, "config", "crd"), filepath.Join(root, "config", "platform")},
 		ErrorIfCRDPathMissing: true,
 		Scheme:                runtime.NewScheme(),
 	}

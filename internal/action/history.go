@@ -1,0 +1,157 @@
+package action
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/action/report"
+)
+
+// ExtensionHistory tells which revisions an extension has had. The controller keeps those
+// that own objects, and the last five before them.
+type ExtensionHistory struct {
+	Client client.Client
+	Name   string
+}
+
+// Standing is what a revision is to its extension.
+type Standing string
+
+const (
+	// StandingActive: it was rolled out completely, and owns objects.
+	StandingActive Standing = "Active"
+	// StandingRollingOut: it is on its way.
+	StandingRollingOut Standing = "RollingOut"
+	// StandingFailed: it was never rolled out completely; it was given up, or it does not
+	// go on by itself, or it is late.
+	StandingFailed Standing = "Failed"
+	// StandingArchived: it was rolled out completely, and replaced.
+	StandingArchived Standing = "Archived"
+)
+
+// RevisionRecord is one revision of an extension.
+type RevisionRecord struct {
+	Name     string   `json:"name"`
+	Revision int64    `json:"revision"`
+	State    Standing `json:"state"`
+	Bundle   string   `json:"bundle,omitempty"`
+	Version  string   `json:"version,omitempty"`
+	Release  string   `json:"release,omitempty"`
+	// Image of the bundle, with its digest.
+	Image   string      `json:"image,omitempty"`
+	Created metav1.Time `json:"created"`
+	// Completed is when it was first rolled out completely; nil when it never was.
+	Completed *metav1.Time `json:"completed,omitempty"`
+	// Message says why it failed, or what it lacks. Empty when nothing is wrong.
+	Message string `json:"message,omitempty"`
+
+	archived bool
+}
+
+// succeeded tells whether the revision was once rolled out completely.
+func (r RevisionRecord) succeeded() bool { return r.Completed != nil }
+
+// sameBundle tells whether two revisions hold the same bundle. They may differ in its
+// configuration.
+func (r RevisionRecord) sameBundle(other RevisionRecord) bool {
+	return r.Bundle == other.Bundle && r.Version == other.Version && r.Release == other.Release
+}
+
+// Run gives the revisions, oldest first.
+func (a *ExtensionHistory) Run(ctx context.Context) ([]RevisionRecord, error) {
+	_, sets, err := readRevisions(ctx, a.Client, a.Name)
+	if err != nil {
+		return nil, err
+	}
+	return records(sets), nil
+}
+
+// readRevisions reads an extension and its revisions, oldest first.
+func readRevisions(ctx context.Context, c client.Client, name string) (*olmv1.ClusterExtension, []olmv1.ClusterObjectSet, error) {
+	extension := &olmv1.ClusterExtension{}
+	if err := c.Get(ctx, client.ObjectKey{Name: name}, extension); err != nil {
+		return nil, nil, missing(extensionName(name), "mainstay extension list", err)
+	}
+	sets, err := revisionsOf(ctx, c, name)
+	return extension, sets, serverError(extensionName(name), err)
+}
+
+// revisionsOf lists the revisions of an extension, oldest first.
+func revisionsOf(ctx context.Context, c client.Client, name string) ([]olmv1.ClusterObjectSet, error) {
+	var list olmv1.ClusterObjectSetList
+	err := c.List(ctx, &list, client.MatchingLabels{
+		olmv1.LabelOwnerKind: olmv1.ClusterExtensionKind,
+		olmv1.LabelOwnerName: name,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing revisions: %w", err)
+	}
+	slices.SortFunc(list.Items, func(a, b olmv1.ClusterObjectSet) int { return cmp.Compare(a.Spec.Revision, b.Spec.Revision) })
+	return list.Items, nil
+}
+
+func records(sets []olmv1.ClusterObjectSet) []RevisionRecord {
+	result := make([]RevisionRecord, len(sets))
+	for i := range sets {
+		result[i] = recordOf(&sets[i])
+	}
+	return result
+}
+
+// recordOf says what a revision is, and what is wrong with it.
+func recordOf(set *olmv1.ClusterObjectSet) RevisionRecord {
+	r := RevisionRecord{
+		Name: set.Name, Revision: set.Spec.Revision, Created: set.CreationTimestamp,
+		Bundle:  set.Annotations[olmv1.AnnotationBundleName],
+		Version: set.Annotations[olmv1.AnnotationBundleVersion],
+		Release: set.Annotations[olmv1.AnnotationBundleRelease],
+		Image:   set.Annotations[olmv1.AnnotationBundleReference],
+	}
+	if c := meta.FindStatusCondition(set.Status.Conditions, olmv1.TypeSucceeded); c != nil && c.Status == metav1.ConditionTrue {
+		r.Completed = &c.LastTransitionTime
+	}
+	progressing := meta.FindStatusCondition(set.Status.Conditions, olmv1.TypeProgressing)
+	available := meta.FindStatusCondition(set.Status.Conditions, olmv1.TypeAvailable)
+	r.archived = set.Spec.LifecycleState == olmv1.LifecycleStateArchived
+	switch {
+	case r.archived && r.succeeded():
+		r.State = StandingArchived
+	case r.archived:
+		r.State = StandingFailed
+		r.Message = cmp.Or(set.Annotations[olmv1.AnnotationFailure], "it was replaced before it was rolled out completely")
+	case r.succeeded():
+		r.State = StandingActive
+		if available != nil && available.Status == metav1.ConditionFalse {
+			r.Message = available.Message
+		}
+	default:
+		r.State = StandingRollingOut
+		if progressing != nil {
+			r.Message = progressing.Message
+			if progressing.Status == metav1.ConditionFalse {
+				r.State = StandingFailed
+			}
+		}
+	}
+	return r
+}
+
+// find gives the revision with a number.
+func find(history []RevisionRecord, extension string, number int64) (int, error) {
+	for i := range history {
+		if history[i].Revision == number {
+			return i, nil
+		}
+	}
+	return 0, &report.Error{
+		Object: extensionName(extension), Err: fmt.Errorf("it has no revision %d", number),
+		Advice: fmt.Sprintf("'mainstay extension history %s' lists those that are kept", extension),
+	}
+}

@@ -1,0 +1,272 @@
+package install_test
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+const (
+	manifests = "manifests/"
+	csvFile   = manifests + "hello-operator.clusterserviceversion.yaml"
+	crdFile   = manifests + "hello.example.com_greetings.yaml"
+)
+
+// files are those of a bundle.
+type files map[string]string
+
+// replace changes a file, which must hold what is replaced.
+func (f files) replace(file, before, after string) {
+	if !strings.Contains(f[file], before) {
+		panic(fmt.Sprintf("%s holds no %q", file, before))
+	}
+	f[file] = strings.ReplaceAll(f[file], before, after)
+}
+
+// bundle offers nothing, but makes an image of an example bundle, changed.
+func (w *world) bundle(example, version string, change func(files)) {
+	w.t.Helper()
+	source, _, err := w.Open(w.t.Context(), "quay.io/example/hello:"+example)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	changed := files{}
+	err = fs.WalkDir(source, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		data, err := fs.ReadFile(source, path)
+		changed[path] = string(data)
+		return err
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	changed.replace(csvFile, example, version)
+	change(changed)
+	made := fstest.MapFS{}
+	for name, text := range changed {
+		made[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	w.mu.Lock()
+	w.images["quay.io/example/hello:"+version] = made
+	w.mu.Unlock()
+}
+
+// enlarge adds some bytes to the description of the CRD.
+func enlarge(bytes int) func(files) {
+	const text = "Somebody to be greeted. "
+	return func(f files) {
+		f.replace(crdFile, "description: Somebody to be greeted.", "description: "+strings.Repeat(text, bytes/len(text)+1))
+	}
+}
+
+func configMaps(n int) string {
+	var text strings.Builder
+	for i := range n {
+		fmt.Fprintf(&text, "---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: c%d}}\n", i)
+	}
+	return text.String()
+}
+
+// noise is text that does not compress.
+func noise(bytes int) string {
+	data := make([]byte, bytes)
+	source := rand.New(rand.NewSource(1))
+	_, _ = source.Read(data)
+	return base64.StdEncoding.EncodeToString(data)
+}
+
+// TestBadBundles gives bundles that can never be installed, and looks for a condition
+// that is final and names the file and the object. Another version is then taken by
+// itself.
+func TestBadBundles(t *testing.T) {
+	w := newWorld(t)
+	w.namespace("bad-bundles")
+	none := func(files) {}
+	for i, tc := range []struct {
+		name    string
+		example string
+		change  func(files)
+		config  string
+		want    string
+	}{
+		{
+			name: "two-csvs", change: func(f files) { f[manifests+"second.yaml"] = f[csvFile] },
+			want: `False Blocked bundle "hello-operator.v%s": manifests/second.yaml: a second ClusterServiceVersion beside the one in ` + csvFile,
+		}, {
+			name: "no-csv", change: func(f files) { delete(f, csvFile) },
+			want: `False Blocked bundle "hello-operator.v%s": manifests: holds no ClusterServiceVersion`,
+		}, {
+			name: "bad-yaml", change: func(f files) { f[manifests+"bad.yaml"] = "a: 1\n---\nb: [" },
+			want: `False Blocked bundle "hello-operator.v%s": manifests/bad.yaml: document 2: `,
+		}, {
+			name: "no-object", change: func(f files) { f[manifests+"bad.yaml"] = "a: 1" },
+			want: `False Blocked bundle "hello-operator.v%s": manifests/bad.yaml: document 1: `,
+		}, {
+			name: "duplicates", change: func(f files) { f[manifests+"twice.yaml"] = configMaps(1) + configMaps(1) },
+			want: `False Blocked bundle "hello-operator.v%[1]s": validating bundle "hello-operator.v%[1]s": duplicate ConfigMap "c0"`,
+		}, {
+			name: "unsupported-kind", change: func(f files) {
+				f[manifests+"job.yaml"] = "{apiVersion: batch/v1, kind: Job, metadata: {name: once}}"
+			},
+			want: `False Blocked bundle "hello-operator.v%[1]s": validating bundle "hello-operator.v%[1]s": unsupported resource "once" of kind "Job"`,
+		}, {
+			name: "10000-objects", change: func(f files) { f[manifests+"many.yaml"] = configMaps(10000) },
+			want: `False Blocked bundle "hello-operator.v%s": manifests/many.yaml: the bundle holds more than 2000 objects`,
+		}, {
+			name: "more-objects-than-a-revision-holds", change: func(f files) { f[manifests+"many.yaml"] = configMaps(1001) },
+			want: `False Blocked bundle "hello-operator.v%s": its objects need 27 phases of at most 50 objects, and a revision has at most 20; 1001 of them are of kind ConfigMap`,
+		}, {
+			name: "too-large", change: func(f files) {
+				f[manifests+"large.yaml"] = "{apiVersion: v1, kind: ConfigMap, metadata: {name: large}, data: {noise: " + noise(1<<20) + "}}"
+			},
+			want: `False Blocked bundle "hello-operator.v%s": ConfigMap "large": the object has `,
+		}, {
+			name: "a-definition-of-3-mb", change: enlarge(3 << 20),
+			want: `False Blocked bundle "hello-operator.v%s": CustomResourceDefinition "greetings.hello.example.com": the object has `,
+		}, {
+			name: "names-that-become-one", example: "1.2.0", change: func(f files) {
+				f.replace(csvFile, "deploymentName: hello-operator\n      containerPort: 443\n      targetPort: 9443\n      webhookPath: /default",
+					"deploymentName: hello.operator\n      containerPort: 443\n      targetPort: 9443\n      webhookPath: /default")
+				const name = "        - name: hello-operator\n          label:"
+				_, deployment, _ := strings.Cut(f[csvFile], name)
+				f[csvFile] += strings.ReplaceAll(name, "hello-operator", "hello.operator") + deployment
+			},
+			want: `False Blocked bundle "hello-operator.v%[1]s": validating bundle "hello-operator.v%[1]s": ` +
+				`the webhooks of the deployments "hello-operator", "hello.operator" would share the Service "hello-operator-service"`,
+		}, {
+			name: "no-install-mode", change: func(f files) {
+				f.replace(csvFile, "{type: OwnNamespace, supported: true}", "{type: OwnNamespace, supported: false}")
+				f.replace(csvFile, "{type: SingleNamespace, supported: true}", "{type: MultiNamespace, supported: true}")
+				f.replace(csvFile, "{type: AllNamespaces, supported: true}", "{type: AllNamespaces, supported: false}")
+			},
+			want: `False Blocked bundle "hello-operator.v%[1]s": validating bundle "hello-operator.v%[1]s": supported install modes [MultiNamespace]: none of`,
+		}, {
+			name: "another-install-mode", change: func(f files) {
+				f.replace(csvFile, "{type: AllNamespaces, supported: true}", "{type: AllNamespaces, supported: false}")
+			},
+			want: `False InvalidConfiguration bundle "hello-operator.v%s": invalid configuration: supported install modes [OwnNamespace SingleNamespace] do not support targeting all namespaces`,
+		}, {
+			name: "invalid-configuration", change: none, config: `{"replicas": 3, "deploymentConfig": {"tolerations": 1}}`,
+			want: `False InvalidConfiguration bundle "hello-operator.v%s": invalid configuration: `,
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w.in(t)
+			version := fmt.Sprintf("0.0.%d", i+1)
+			example := tc.example
+			if example == "" {
+				example = "1.0.0"
+			}
+			w.bundle(example, version, tc.change)
+			catalog := w.catalog(tc.name, version)
+			ext := extension(tc.name, "bad-bundles")
+			ext.Spec.Config = inline(tc.config)
+			w.create(ext)
+			want := tc.want
+			if strings.Contains(want, "%") {
+				want = fmt.Sprintf(want, version)
+			}
+			w.expect(tc.name, olmv1.TypeProgressing, want)
+			w.expect(tc.name, olmv1.TypeInstalled, "False Failed No bundle installed")
+			if tc.config != "" {
+				ext = w.get(tc.name)
+				w.change(ext, func() { ext.Spec.Config = nil })
+			} else {
+				w.offer(catalog, "1.0.0")
+			}
+			w.revision(tc.name + "-1")
+		})
+	}
+}
+
+// TestForeignNamespaces puts objects that name a namespace of their author into the one
+// of the extension.
+func TestForeignNamespaces(t *testing.T) {
+	w := newWorld(t)
+	w.namespace("foreign")
+	w.bundle("1.0.0", "0.1.0", func(f files) {
+		f[manifests+"foreign.yaml"] = "{apiVersion: v1, kind: ConfigMap, metadata: {name: foreign, namespace: kube-system}}"
+	})
+	w.catalog("foreign", "0.1.0")
+	w.create(extension("foreign", "foreign"))
+	for _, p := range w.revision("foreign-1").Spec.Phases {
+		for _, object := range p.Objects {
+			if object.Object.GetNamespace() != "" && object.Object.GetNamespace() != "foreign" {
+				t.Errorf("%s %s goes to namespace %s", object.Object.GetKind(), object.Object.GetName(), object.Object.GetNamespace())
+			}
+		}
+	}
+}
+
+// TestBadRollouts gives bundles whose fault only the API server can tell.
+func TestBadRollouts(t *testing.T) {
+	c := env.Client(t, clientgoscheme.AddToScheme, olmv1.AddToScheme, apiextensionsv1.AddToScheme)
+	w := newWorld(t)
+	rollOut(t, c)
+	w.meanwhile(func(ctx context.Context) error {
+		return errors.Join(runDeployments(ctx, c, "taken-first"), runDeployments(ctx, c, "taken-second"))
+	})
+
+	t.Run("a name that another extension has", func(t *testing.T) {
+		w.in(t)
+		for _, name := range []string{"taken-first", "taken-second"} {
+			w.namespace(name)
+			w.catalog(name, "1.0.0")
+		}
+		w.create(extension("taken-first", "taken-first"))
+		w.installs("taken-first", "1.0.0")
+		w.create(extension("taken-second", "taken-second"))
+		w.expect("taken-second", olmv1.TypeProgressing, `True Retrying phase "crds" (2 of 6): CustomResourceDefinition 'greetings.hello.example.com' `+
+			`already exists in namespace '' and cannot be managed by operator-controller`)
+		w.delete(w.get("taken-first"))
+		w.installs("taken-second", "1.0.0")
+		w.remove("taken-second")
+	})
+	// What etcd takes is for an administrator to say, so that it is tried again.
+	t.Run("a definition of 1.8 MB", func(t *testing.T) {
+		w.in(t)
+		w.namespace("large")
+		w.bundle("1.0.0", "0.2.0", enlarge(1800<<10))
+		w.catalog("large", "0.2.0")
+		w.create(extension("large", "large"))
+		w.expect("large", olmv1.TypeProgressing, `True Retrying phase "crds" (2 of 6): CustomResourceDefinition "greetings.hello.example.com": etcdserver: request is too large`)
+		w.remove("large")
+	})
+}
+
+// remove deletes an extension and waits until it is gone.
+func (w *world) remove(name string) {
+	w.t.Helper()
+	ext := w.get(name)
+	w.delete(ext)
+	w.eventually(name+" is gone", func() error {
+		w.playRemoval(name)
+		err := w.c.Get(w.t.Context(), client.ObjectKeyFromObject(ext), ext)
+		if err == nil {
+			return fmt.Errorf("it is there: %+v", ext.Status.Conditions)
+		}
+		return client.IgnoreNotFound(err)
+	})
+}
+
+func inline(config string) *olmv1.ClusterExtensionConfig {
+	if config == "" {
+		return nil
+	}
+	return &olmv1.ClusterExtensionConfig{ConfigType: olmv1.ExtensionConfigTypeInline, Inline: &apiextensionsv1.JSON{Raw: []byte(config)}}
+}

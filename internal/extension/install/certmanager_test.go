@@ -1,0 +1,353 @@
+package install_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/certificate"
+	"github.com/mainstay-dev/mainstay/internal/extension/install"
+	"github.com/mainstay-dev/mainstay/internal/extension/preflight"
+	"github.com/mainstay-dev/mainstay/internal/extension/serving"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+const (
+	builtInSecret     = "hello-operator-service-serving"
+	certManagerSecret = "hello-operator-service-cert"
+)
+
+// TestCertManagerComes updates to a bundle with webhooks of every kind, whose
+// certificate is issued by the built-in issuer, and then has cert-manager appear.
+//
+// cert-manager itself cannot run here. Its API is played by CRDs of the same names, and
+// its work by a stand-in that issues Secrets and injects what they are trusted by.
+func TestCertManagerComes(t *testing.T) {
+	c := env.Client(t, clientgoscheme.AddToScheme, olmv1.AddToScheme, apiextensionsv1.AddToScheme)
+	w := newWorld(t, func(controller *install.Controller) {
+		controller.CertManager = true
+		controller.Preflight = preflight.Checks{preflight.NewCRDs(c).Check}
+	})
+	rollOut(t, c)
+	run(t, c, func(mgr ctrl.Manager) error { return serving.Setup(mgr, serving.Options{}) })
+	w.namespace("hooks")
+	w.meanwhile(func(ctx context.Context) error { return runDeployments(ctx, c, "hooks") })
+	catalog := w.catalog("hooks", "1.1.0")
+	w.create(extension("hooks", "hooks"))
+	w.installs("hooks", "1.1.0")
+
+	w.offer(catalog, "1.1.0", "1.2.0")
+	w.installs("hooks", "1.2.0")
+	first := w.trust(c, builtInSecret)
+
+	for _, crd := range []client.Object{certManagerCRD("Certificate", "certificates"), certManagerCRD("Issuer", "issuers")} {
+		w.create(crd)
+	}
+	set := w.revision("hooks-3")
+	if diff := cmp.Diff([]string{"Certificate/" + certManagerSecret, "Issuer/" + certManagerSecret + "-selfsigned-issuer", "Service/hello-operator", "Service/hello-operator-service"}, phase(set, "infrastructure")); diff != "" {
+		t.Errorf("what the webhooks need (-want +got):\n%s", diff)
+	}
+	w.eventually("the new revision waits for cert-manager", func() error {
+		if got := w.revision("hooks-3").Status.Conditions; len(got) == 0 {
+			return errors.New("it says nothing yet")
+		}
+		return c.Get(t.Context(), client.ObjectKey{Namespace: "hooks", Name: certManagerSecret}, certificateObject())
+	})
+	// Until there is another certificate the pods keep theirs, and what trusts it.
+	if diff := cmp.Diff(first, w.trust(c, builtInSecret)); diff != "" {
+		t.Errorf("the webhooks' trust changed before there was a new certificate:\n%s", diff)
+	}
+	if got := w.mounted(c); got != builtInSecret {
+		t.Errorf("the Deployment mounts %s before there is a new certificate", got)
+	}
+	w.meanwhile(func(ctx context.Context) error { return actAsCertManager(ctx, c, "hooks") })
+	w.eventually("the Deployment mounts the new certificate", func() error {
+		if got := w.mounted(c); got != certManagerSecret {
+			return fmt.Errorf("it mounts %s", got)
+		}
+		return nil
+	})
+	w.installs("hooks", "1.2.0")
+	if second := w.trust(c, certManagerSecret); bytes.Equal(first, second) {
+		t.Error("the webhooks trust the old certificate")
+	}
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "hooks", Name: builtInSecret}, &corev1.Secret{}); err != nil {
+		t.Errorf("a pod that still had the old certificate lost it: %v", err)
+	}
+
+	w.delete(w.get("hooks"))
+	w.eventually("all is gone", func() error {
+		for _, object := range []client.Object{
+			&olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: "hooks"}},
+			&apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: greetings}},
+			certificateObject(),
+		} {
+			err := c.Get(t.Context(), client.ObjectKeyFromObject(object), object)
+			if err == nil {
+				return fmt.Errorf("%T %s is there", object, object.GetName())
+			}
+			if client.IgnoreNotFound(err) != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// TestCertManagerTurnedOff leaves a cert-manager that is there alone.
+func TestCertManagerTurnedOff(t *testing.T) {
+	w := newWorld(t)
+	w.namespace("turned-off")
+	w.catalog("turned-off", "1.2.0")
+	crd := certManagerCRD("Certificate", "certificates")
+	w.eventually("the definition is made, when the one of another test is gone", func() error { return w.c.Create(t.Context(), crd) })
+	t.Cleanup(func() {
+		if err := w.c.Delete(context.Background(), crd); err != nil {
+			t.Error(err)
+		}
+	})
+	w.create(extension("turned-off", "turned-off"))
+	if diff := cmp.Diff([]string{"Service/hello-operator", "Service/hello-operator-service"}, phase(w.revision("turned-off-1"), "infrastructure")); diff != "" {
+		t.Errorf("what the webhooks need (-want +got):\n%s", diff)
+	}
+}
+
+func certificateObject() *unstructured.Unstructured {
+	object := &unstructured.Unstructured{}
+	object.SetAPIVersion("cert-manager.io/v1")
+	object.SetKind("Certificate")
+	object.SetNamespace("hooks")
+	object.SetName(certManagerSecret)
+	return object
+}
+
+// certManagerCRD has the names of one of cert-manager's, and takes everything.
+func certManagerCRD(kind, plural string) *apiextensionsv1.CustomResourceDefinition {
+	return &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: plural + ".cert-manager.io"},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: "cert-manager.io", Scope: apiextensionsv1.NamespaceScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind, ListKind: kind + "List", Plural: plural},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Name: "v1", Served: true, Storage: true,
+				Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+					Type: "object", XPreserveUnknownFields: ptr.To(true),
+				}},
+			}},
+		},
+	}
+}
+
+// phase lists the objects of a phase.
+func phase(set *olmv1.ClusterObjectSet, name string) []string {
+	var result []string
+	for _, p := range set.Spec.Phases {
+		for _, object := range p.Objects {
+			if p.Name == name && object.Object != nil {
+				result = append(result, object.Object.GetKind()+"/"+object.Object.GetName())
+			}
+		}
+	}
+	slices.Sort(result)
+	return result
+}
+
+func (w *world) installs(name, version string) {
+	w.t.Helper()
+	w.eventually(name+" has "+version+" installed", func() error {
+		ext := w.get(name)
+		if ext.Status.Install == nil || ext.Status.Install.Bundle.Version != version || len(ext.Status.ActiveRevisions) != 1 {
+			return fmt.Errorf("its status is %+v", ext.Status)
+		}
+		return nil
+	})
+}
+
+// trust waits until all webhooks trust what a Secret says, and gives that.
+func (w *world) trust(c client.Client, secretName string) []byte {
+	w.t.Helper()
+	var secret corev1.Secret
+	w.eventually("every webhook trusts "+secretName, func() error {
+		if err := c.Get(w.t.Context(), client.ObjectKey{Namespace: "hooks", Name: secretName}, &secret); err != nil {
+			return err
+		}
+		for _, consumer := range consumers(w.t.Context(), c) {
+			for _, got := range trusted(consumer) {
+				if got != base64.StdEncoding.EncodeToString(secret.Data["ca.crt"]) {
+					return fmt.Errorf("%s %s trusts something else", consumer.GetKind(), consumer.GetName())
+				}
+			}
+		}
+		return nil
+	})
+	return secret.Data["ca.crt"]
+}
+
+// mounted is the Secret that the Deployment's webhook-cert volume shows.
+func (w *world) mounted(c client.Client) string {
+	w.t.Helper()
+	var deployment appsv1.Deployment
+	if err := c.Get(w.t.Context(), client.ObjectKey{Namespace: "hooks", Name: "hello-operator"}, &deployment); err != nil {
+		w.t.Fatal(err)
+	}
+	for _, volume := range deployment.Spec.Template.Spec.Volumes {
+		if volume.Name == "webhook-cert" {
+			return volume.Secret.SecretName
+		}
+	}
+	return ""
+}
+
+// consumers are the objects of hello-operator with webhooks.
+func consumers(ctx context.Context, c client.Client) []*unstructured.Unstructured {
+	var found []*unstructured.Unstructured
+	for _, kind := range []schema.GroupVersionKind{
+		{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"},
+		{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfiguration"},
+		{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingWebhookConfiguration"},
+	} {
+		var list unstructured.UnstructuredList
+		list.SetGroupVersionKind(kind)
+		if err := c.List(ctx, &list, client.MatchingLabels{olmv1.LabelOwnerName: "hooks"}); err == nil {
+			for i := range list.Items {
+				found = append(found, &list.Items[i])
+			}
+		}
+	}
+	return found
+}
+
+// trusted gives the caBundle of each webhook of an object.
+func trusted(consumer *unstructured.Unstructured) []string {
+	var result []string
+	eachClient(consumer, func(config map[string]any) {
+		value, _ := config["caBundle"].(string)
+		result = append(result, value)
+	})
+	return result
+}
+
+func eachClient(consumer *unstructured.Unstructured, do func(map[string]any)) {
+	if spec, ok := consumer.Object["spec"].(map[string]any); ok {
+		if config, ok, _ := unstructured.NestedFieldNoCopy(spec, "conversion", "webhook", "clientConfig"); ok {
+			do(config.(map[string]any))
+		}
+	}
+	webhooks, _ := consumer.Object["webhooks"].([]any)
+	for _, webhook := range webhooks {
+		do(webhook.(map[string]any)["clientConfig"].(map[string]any))
+	}
+}
+
+// meanwhile repeats a part that something else plays in a cluster, until the test ends.
+// What it meets at a bad moment it tries again.
+func (w *world) meanwhile(play func(context.Context) error) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			_ = play(ctx)
+			select {
+			case <-ctx.Done():
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	}()
+	w.t.Cleanup(func() { cancel(); <-done })
+}
+
+// runDeployments plays the part of the nodes: every Deployment becomes available.
+func runDeployments(ctx context.Context, c client.Client, namespace string) error {
+	var deployments appsv1.DeploymentList
+	if err := c.List(ctx, &deployments, client.InNamespace(namespace)); err != nil {
+		return err
+	}
+	var failed []error
+	for i := range deployments.Items {
+		deployment := &deployments.Items[i]
+		if deployment.Status.ObservedGeneration == deployment.Generation {
+			continue
+		}
+		before := deployment.DeepCopy()
+		deployment.Status = appsv1.DeploymentStatus{ObservedGeneration: deployment.Generation, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1}
+		failed = append(failed, c.Status().Patch(ctx, deployment, client.MergeFrom(before)))
+	}
+	return errors.Join(failed...)
+}
+
+// actAsCertManager issues the Secrets of Certificates, says so in their status, and
+// injects as cert-manager does: by an update that takes the field from whoever had it.
+func actAsCertManager(ctx context.Context, c client.Client, namespace string) error {
+	var failed []error
+	for _, kind := range []string{"Issuer", "Certificate"} {
+		var list unstructured.UnstructuredList
+		list.SetGroupVersionKind(schema.GroupVersionKind{Group: "cert-manager.io", Version: "v1", Kind: kind})
+		failed = append(failed, c.List(ctx, &list, client.InNamespace(namespace)))
+		for i := range list.Items {
+			failed = append(failed, issue(ctx, c, &list.Items[i]))
+		}
+	}
+	for _, consumer := range consumers(ctx, c) {
+		from := consumer.GetAnnotations()["cert-manager.io/inject-ca-from"]
+		var secret corev1.Secret
+		if from != namespace+"/"+certManagerSecret || c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: certManagerSecret}, &secret) != nil {
+			continue
+		}
+		bundle := base64.StdEncoding.EncodeToString(secret.Data["ca.crt"])
+		if !slices.ContainsFunc(trusted(consumer), func(has string) bool { return has != bundle }) {
+			continue
+		}
+		eachClient(consumer, func(config map[string]any) { config["caBundle"] = bundle })
+		failed = append(failed, c.Update(ctx, consumer, client.FieldOwner("cainjector")))
+	}
+	return errors.Join(failed...)
+}
+
+func issue(ctx context.Context, c client.Client, object *unstructured.Unstructured) error {
+	if object.GetKind() == "Certificate" {
+		pair, err := certificate.NewAuthority("stand-in", time.Hour, time.Now())
+		if err != nil {
+			return err
+		}
+		key, err := pair.KeyPEM()
+		if err != nil {
+			return err
+		}
+		name, _, _ := unstructured.NestedString(object.Object, "spec", "secretName")
+		err = c.Create(ctx, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: object.GetNamespace(), Name: name},
+			Type:       corev1.SecretTypeTLS,
+			Data:       map[string][]byte{"tls.crt": pair.CertificatePEM(), "tls.key": key, "ca.crt": pair.CertificatePEM()},
+		})
+		if client.IgnoreAlreadyExists(err) != nil {
+			return err
+		}
+	}
+	if object.Object["status"] != nil {
+		return nil
+	}
+	object.Object["status"] = map[string]any{"conditions": []any{map[string]any{
+		"type": "Ready", "status": "True", "observedGeneration": object.GetGeneration(),
+	}}}
+	return c.Status().Update(ctx, object)
+}

@@ -1,0 +1,168 @@
+package install_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/extension/install"
+	"github.com/mainstay-dev/mainstay/internal/extension/preflight"
+	"github.com/mainstay-dev/mainstay/internal/extension/rollout"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+const greetings = "greetings.hello.example.com"
+
+// TestUnsafeCRD rolls out a bundle for real, and offers an update whose definition lost a
+// field: nothing changes until the extension's spec says that it may.
+func TestUnsafeCRD(t *testing.T) {
+	c := env.Client(t, clientgoscheme.AddToScheme, olmv1.AddToScheme, apiextensionsv1.AddToScheme)
+	w := newWorld(t, func(controller *install.Controller) {
+		controller.Bundles = renaming{controller.Bundles}
+		controller.Preflight = preflight.Checks{preflight.NewCRDs(c).Check}
+	})
+	rollOut(t, c)
+	w.namespace("crds")
+	catalog := w.catalog("crds", "1.0.0")
+	w.create(extension("crds", "crds"))
+
+	const installed = "True Succeeded Installed bundle quay.io/example/hello:1.0.0" + digest + " successfully"
+	w.makeAvailable(c, "crds", "hello-operator")
+	w.expect("crds", olmv1.TypeInstalled, installed)
+	before := w.greetings(c)
+
+	w.offer(catalog, "1.0.0", "2.0.0")
+	w.expect("crds", olmv1.TypeProgressing, `True Retrying validating upgrade for CRD "greetings.hello.example.com" failed: `+
+		`CustomResourceDefinition greetings.hello.example.com failed upgrade safety validation. `+
+		`"NoExistingFieldRemoved" validation failed: crd/greetings.hello.example.com version/v1alpha1 field/^.spec.name may not be removed`+"\n"+
+		`"ChangeValidator" validation failed: version "v1alpha1", field "^.spec": new required fields added: [whom]`)
+	w.expect("crds", olmv1.TypeInstalled, installed)
+	if version := w.get("crds").Status.Install.Bundle.Version; version != "1.0.0" {
+		t.Errorf("version %s counts as installed", version)
+	}
+	if diff := cmp.Diff(before, w.greetings(c)); diff != "" {
+		t.Errorf("the definition changed (-before +after):\n%s", diff)
+	}
+	second := &olmv1.ClusterObjectSet{}
+	if err := w.c.Get(t.Context(), client.ObjectKey{Name: "crds-2"}, second); client.IgnoreNotFound(err) != nil || err == nil {
+		t.Errorf("the second revision exists, or cannot be told: %v", err)
+	}
+
+	ext := w.get("crds")
+	w.change(ext, func() {
+		ext.Spec.Install = &olmv1.ClusterExtensionInstallConfig{Preflight: &olmv1.PreflightConfig{
+			CRDUpgradeSafety: &olmv1.CRDUpgradeSafetyPreflightConfig{Enforcement: olmv1.CRDUpgradeSafetyEnforcementNone},
+		}}
+	})
+	w.eventually("the definition is the new one", func() error {
+		spec := w.greetings(c).Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
+		if _, has := spec.Properties["name"]; has {
+			return errors.New("it still has the field")
+		}
+		return nil
+	})
+	w.makeAvailable(c, "crds", "hello-operator")
+	w.expect("crds", olmv1.TypeInstalled, strings.Replace(installed, "1.0.0", "2.0.0", 1))
+
+	w.delete(w.get("crds"))
+	w.eventually("the extension's definition is gone", func() error {
+		err := c.Get(t.Context(), client.ObjectKey{Name: greetings}, &apiextensionsv1.CustomResourceDefinition{})
+		if err == nil {
+			return errors.New("it is there")
+		}
+		return client.IgnoreNotFound(err)
+	})
+}
+
+// renaming gives version 2.0.0 of the example bundle: 1.0.0, with a field of the
+// definition renamed.
+type renaming struct{ install.BundleOpener }
+
+func (r renaming) Open(ctx context.Context, image string) (fs.FS, string, error) {
+	repository, found := strings.CutSuffix(image, ":2.0.0")
+	files, _, err := r.BundleOpener.Open(ctx, repository+":1.0.0")
+	if !found || err != nil {
+		return r.BundleOpener.Open(ctx, image)
+	}
+	renamed := fstest.MapFS{}
+	err = fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		data, err := fs.ReadFile(files, path)
+		if strings.Contains(path, "greetings") {
+			data = []byte(strings.NewReplacer("required: [name]", "required: [whom]", "name:\n                  description", "whom:\n                  description").Replace(string(data)))
+		}
+		renamed[path] = &fstest.MapFile{Data: data}
+		return err
+	})
+	return renamed, image + digest, err
+}
+
+// rollOut runs the controller of revisions until the test ends.
+func rollOut(t *testing.T, c client.Client) {
+	t.Helper()
+	run(t, c, func(mgr ctrl.Manager) error { return rollout.Setup(mgr, rollout.Options{SystemNamespace: "default"}) })
+}
+
+// run runs controllers until the test ends.
+func run(t *testing.T, c client.Client, setup func(ctrl.Manager) error) {
+	t.Helper()
+	skip := true
+	mgr, err := ctrl.NewManager(env.Start(t), ctrl.Options{
+		Scheme: c.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: &skip},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := setup(mgr); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error)
+	go func() { done <- mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func (w *world) greetings(c client.Client) *apiextensionsv1.CustomResourceDefinition {
+	w.t.Helper()
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := c.Get(w.t.Context(), client.ObjectKey{Name: greetings}, crd); err != nil {
+		w.t.Fatal(err)
+	}
+	return crd
+}
+
+// makeAvailable plays the cluster's part for a Deployment, once it is rolled out anew.
+func (w *world) makeAvailable(c client.Client, namespace, name string) {
+	w.t.Helper()
+	w.eventually("the Deployment is available", func() error {
+		var deployment appsv1.Deployment
+		if err := c.Get(w.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &deployment); err != nil {
+			return err
+		}
+		before := deployment.DeepCopy()
+		deployment.Status = appsv1.DeploymentStatus{
+			ObservedGeneration: deployment.Generation, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1,
+		}
+		return c.Status().Patch(w.t.Context(), &deployment, client.MergeFrom(before))
+	})
+}

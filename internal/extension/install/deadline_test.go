@@ -1,0 +1,114 @@
+package install_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/extension/install"
+	"github.com/mainstay-dev/mainstay/internal/extension/preflight"
+	"github.com/mainstay-dev/mainstay/internal/extension/rollout"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+// TestDeadline rolls out for real: an update that does not become available is given up
+// eleven minutes later, and what was installed before gets its objects back. None of them,
+// nor any object of the kinds that the extension defines, is deleted in between.
+func TestDeadline(t *testing.T) {
+	c := env.Client(t, clientgoscheme.AddToScheme, olmv1.AddToScheme, apiextensionsv1.AddToScheme)
+	w := newWorld(t, func(controller *install.Controller) {
+		controller.Preflight = preflight.Checks{preflight.NewCRDs(c).Check}
+	})
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	run(t, c, func(mgr ctrl.Manager) error {
+		return rollout.Setup(mgr, rollout.Options{SystemNamespace: "default", Clock: clock})
+	})
+	w.namespace("deadline")
+	catalog := w.catalog("deadline", "1.0.0")
+	ext := extension("deadline", "deadline")
+	ext.Spec.ProgressDeadlineMinutes = ptr.To[int32](10)
+	onDeadline(ext)
+	w.create(ext)
+	w.makeAvailable(c, "deadline", "hello-operator")
+	w.expect("deadline", olmv1.TypeInstalled, "True Succeeded")
+	first := w.deployment(c, "deadline-1", "v1.0.0")
+	greeting := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "hello.example.com/v1alpha1", "kind": "Greeting",
+		"metadata": map[string]any{"name": "one", "namespace": "deadline"}, "spec": map[string]any{"name": "you"},
+	}}
+	if err := c.Create(t.Context(), greeting); err != nil {
+		t.Fatal(err)
+	}
+	uid := greeting.GetUID()
+
+	w.offer(catalog, "1.0.0", "1.1.0")
+	w.deployment(c, "deadline-2", "v1.1.0")
+	w.expect("deadline", olmv1.TypeProgressing, "True RollingOut")
+	clock.SetTime(time.Now().Add(11 * time.Minute))
+	second := w.revision("deadline-2")
+	w.change(second, func() { second.Annotations["test"] = "look at it now" })
+
+	// The definition has a field more now, which may be in use.
+	w.expect("deadline", olmv1.TypeProgressing, `False ProgressDeadlineExceeded the update to bundle "hello-operator.v1.1.0" is late, but cannot be given up: `+
+		`validating upgrade for CRD "greetings.hello.example.com" failed`)
+	w.is("deadline-2", olmv1.LifecycleStateActive)
+	ext = w.get("deadline")
+	w.change(ext, func() {
+		ext.Spec.Install.Preflight = &olmv1.PreflightConfig{
+			CRDUpgradeSafety: &olmv1.CRDUpgradeSafetyPreflightConfig{Enforcement: olmv1.CRDUpgradeSafetyEnforcementNone},
+		}
+	})
+	w.expect("deadline", olmv1.TypeProgressing, `False ProgressDeadlineExceeded the update to bundle "hello-operator.v1.1.0" was given up`)
+	if last := w.deployment(c, "deadline-1", "v1.0.0"); last.UID != first.UID {
+		t.Error("the Deployment was deleted and made anew")
+	}
+	w.eventually("the second revision has handed over everything", func() error {
+		for _, condition := range w.revision("deadline-2").Status.Conditions {
+			if condition.Type == olmv1.TypeProgressing && condition.Reason == olmv1.ReasonArchived {
+				return nil
+			}
+		}
+		return fmt.Errorf("its conditions are %+v", w.revision("deadline-2").Status.Conditions)
+	})
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(greeting), greeting); err != nil || greeting.GetUID() != uid || greeting.GetDeletionTimestamp() != nil {
+		t.Errorf("the greeting was deleted (%v)", err)
+	}
+	w.makeAvailable(c, "deadline", "hello-operator")
+	w.expect("deadline", olmv1.TypeAvailable, "True ProbesSucceeded")
+	w.delete(w.get("deadline"))
+	w.eventually("the extension is gone", func() error {
+		err := w.c.Get(t.Context(), client.ObjectKeyFromObject(ext), ext)
+		if err == nil {
+			return fmt.Errorf("its conditions are %+v", ext.Status.Conditions)
+		}
+		return client.IgnoreNotFound(err)
+	})
+}
+
+// deployment waits until a revision controls the Deployment, with the image of a version.
+func (w *world) deployment(c client.Client, revision, version string) *appsv1.Deployment {
+	w.t.Helper()
+	d := &appsv1.Deployment{}
+	w.eventually("the Deployment is that of "+revision, func() error {
+		if err := c.Get(w.t.Context(), client.ObjectKey{Namespace: "deadline", Name: "hello-operator"}, d); err != nil {
+			return err
+		}
+		owner := metav1.GetControllerOf(d)
+		if image := d.Spec.Template.Spec.Containers[0].Image; owner == nil || owner.Name != revision || image != "registry.example.com/hello-operator:"+version {
+			return fmt.Errorf("it is controlled by %v, with image %s", owner, image)
+		}
+		return nil
+	})
+	return d
+}

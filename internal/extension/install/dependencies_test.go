@@ -1,0 +1,368 @@
+package install_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/fbc"
+)
+
+// Bundles gives every bundle of the played catalog.
+func (w *world) Bundles(_ context.Context, baseURL string) iter.Seq2[*fbc.Bundle, error] {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var all []fbc.Bundle
+	for _, content := range w.others[baseURL] {
+		all = append(all, content.Bundles...)
+	}
+	return func(yield func(*fbc.Bundle, error) bool) {
+		for i := range all {
+			if !yield(&all[i], nil) {
+				return
+			}
+		}
+	}
+}
+
+// package adds a version of a package to a catalog, as an update of the version before:
+// with the API that it provides, if any, and requirements as dependencies.yaml states
+// them.
+func (w *world) add(catalog *olmv1.ClusterCatalog, pkg, version, api string, requirements ...string) {
+	w.t.Helper()
+	base := "https://catalogd/catalogs/" + catalog.Name
+	name := pkg + ".v" + version
+	b := fbc.Bundle{Package: pkg, Name: name, Image: "quay.io/example/" + pkg + ":" + version}
+	b.Properties = []fbc.Property{{Type: fbc.PropertyPackage, Value: fmt.Appendf(nil, `{"packageName":%q,"version":%q}`, pkg, version)}}
+	csv := map[string]any{
+		"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "metadata": map[string]any{"name": name},
+		"spec": map[string]any{
+			"version": version, "installModes": []any{map[string]any{"type": "AllNamespaces", "supported": true}},
+			"install": map[string]any{"strategy": "deployment", "spec": map[string]any{"deployments": []any{}}},
+		},
+	}
+	files := fstest.MapFS{
+		"metadata/annotations.yaml": {Data: []byte("annotations:\n  operators.operatorframework.io.bundle.mediatype.v1: registry+v1\n" +
+			"  operators.operatorframework.io.bundle.manifests.v1: manifests/\n  operators.operatorframework.io.bundle.metadata.v1: metadata/\n" +
+			"  operators.operatorframework.io.bundle.package.v1: " + pkg + "\n  operators.operatorframework.io.bundle.channels.v1: stable\n")},
+		"manifests/account.yaml": {Data: []byte("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: " + pkg + "-of-" + version + "\n")},
+	}
+	if api != "" {
+		b.Properties = append(b.Properties, fbc.Property{Type: fbc.PropertyGVK, Value: gvk(api)})
+		csv["spec"].(map[string]any)["customresourcedefinitions"] = map[string]any{"owned": []any{map[string]any{"name": plural(api) + ".deps.example.com", "version": "v1", "kind": api}}}
+		files["manifests/crd.yaml"] = &fstest.MapFile{Data: encoded(w.t, crd(api).Object)}
+	}
+	for _, text := range requirements {
+		var property fbc.Property
+		if err := json.Unmarshal([]byte(text), &property); err != nil {
+			w.t.Fatal(err)
+		}
+		b.Properties = append(b.Properties, property)
+	}
+	files["manifests/csv.yaml"] = &fstest.MapFile{Data: encoded(w.t, csv)}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.images[b.Image] = files
+	if w.others[base] == nil {
+		w.others[base] = map[string]*fbc.Content{}
+	}
+	// Who has the old content may still read it.
+	before := w.others[base][pkg]
+	content := &fbc.Content{Package: &fbc.Package{Name: pkg, DefaultChannel: "stable"}, Channels: []fbc.Channel{{Package: pkg, Name: "stable"}}}
+	entry := fbc.ChannelEntry{Name: name}
+	if before != nil {
+		content.Bundles = append(content.Bundles, before.Bundles...)
+		content.Channels[0].Entries = append(content.Channels[0].Entries, before.Channels[0].Entries...)
+		entry.Replaces = content.Bundles[len(content.Bundles)-1].Name
+	}
+	content.Bundles = append(content.Bundles, b)
+	content.Channels[0].Entries = append(content.Channels[0].Entries, entry)
+	w.others[base][pkg] = content
+}
+
+func gvk(api string) []byte {
+	return fmt.Appendf(nil, `{"group":"deps.example.com","kind":%q,"version":"v1"}`, api)
+}
+
+func needsAPI(api string) string {
+	return fmt.Sprintf(`{"type":"olm.gvk.required","value":%s}`, gvk(api))
+}
+
+func needsPackage(pkg, versions string) string {
+	return fmt.Sprintf(`{"type":"olm.package.required","value":{"packageName":%q,"versionRange":%q}}`, pkg, versions)
+}
+
+func plural(api string) string { return strings.ToLower(api) + "s" }
+
+func crd(api string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": plural(api) + ".deps.example.com"},
+		"spec": map[string]any{
+			"group": "deps.example.com", "scope": "Cluster", "names": map[string]any{"kind": api, "plural": plural(api)},
+			"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true, "schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object"}}}},
+		},
+	}}
+}
+
+func encoded(t *testing.T, object any) []byte {
+	t.Helper()
+	data, err := json.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// of makes an extension of a package that reads the catalogs of a test.
+func of(pkg, test string) *olmv1.ClusterExtension {
+	ext := extension(pkg, test)
+	ext.Spec.Source.Catalog.PackageName = pkg
+	ext.Spec.Source.Catalog.Selector.MatchLabels["test"] = test
+	return ext
+}
+
+// installed creates an extension and plays its roll-out.
+func (w *world) installed(ext *olmv1.ClusterExtension) {
+	w.t.Helper()
+	w.create(ext)
+	w.succeed(w.revision(ext.Name + "-1"))
+	w.expect(ext.Name, olmv1.TypeInstalled, "True")
+}
+
+func (w *world) gone(name string) {
+	w.t.Helper()
+	w.eventually("extension "+name+" is gone", func() error {
+		w.playRemoval(name)
+		err := w.c.Get(w.t.Context(), client.ObjectKey{Name: name}, &olmv1.ClusterExtension{})
+		if err == nil {
+			return errors.New("it is there")
+		}
+		return client.IgnoreNotFound(err)
+	})
+}
+
+// TestDependenciesBlock: by default what is missing is named, and awaited.
+func TestDependenciesBlock(t *testing.T) {
+	w := newWorld(t)
+	w.namespace("block")
+	catalog := w.catalog("block")
+	w.add(catalog, "block-provider", "1.0.0", "Anvil")
+	w.add(catalog, "block-user", "1.0.0", "", needsAPI("Anvil"), needsPackage("block-provider", ">=1.0.0 <2.0.0"))
+	w.create(of("block-user", "block"))
+	w.expect("block-user", olmv1.TypeProgressing, `True Retrying bundle "block-user.v1.0.0" has a dependency declared via property "olm.gvk.required" which is not met: `+
+		`it needs the API Anvil of deps.example.com/v1, which would come with package "block-provider" in version 1.0.0 (catalog "block"); `+
+		`and one declared via property "olm.package.required": it needs package "block-provider" in version ">=1.0.0 <2.0.0", which would come with package "block-provider" in version 1.0.0 (catalog "block"). `+
+		`Install it, or set spec.install.dependencies.policy to Install to have it installed`)
+	w.expect("block-user", olmv1.TypeInstalled, "False Failed No bundle installed")
+
+	// Once somebody installs the dependency the extension goes on by itself.
+	w.installed(of("block-provider", "block"))
+	set := w.revision("block-user-1")
+	want := `[{"type":"olm.gvk.required","value":{"group":"deps.example.com","kind":"Anvil","version":"v1"}},` +
+		`{"type":"olm.package.required","value":{"packageName":"block-provider","versionRange":"\u003e=1.0.0 \u003c2.0.0"}}]`
+	if diff := cmp.Diff(want, set.Annotations[olmv1.AnnotationRequires]); diff != "" {
+		t.Errorf("recorded requirements (-want +got):\n%s", diff)
+	}
+	provides := w.revision("block-provider-1").Annotations[olmv1.AnnotationProvides]
+	if want := `[{"type":"olm.gvk","value":` + string(gvk("Anvil")) + `}]`; provides != want {
+		t.Errorf("recorded as provided: %s, want %s", provides, want)
+	}
+	if set := w.revision("block-provider-1"); set.Annotations[olmv1.AnnotationRequires] != "" {
+		t.Errorf("needs of a bundle that needs nothing: %s", set.Annotations[olmv1.AnnotationRequires])
+	}
+}
+
+// TestServedAPIsAreThere: an API that the API server serves is met, whoever installed it.
+func TestServedAPIsAreThere(t *testing.T) {
+	w := newWorld(t)
+	w.namespace("served")
+	w.add(w.catalog("served"), "served-user", "1.0.0", "", needsAPI("Bellows"))
+	w.create(of("served-user", "served"))
+	w.expect("served-user", olmv1.TypeProgressing, `True Retrying bundle "served-user.v1.0.0" has a dependency declared via property "olm.gvk.required" which is not met: `+
+		`it needs the API Bellows of deps.example.com/v1, which nothing in the catalogs provides: looked at "served"`)
+	w.create(crd("Bellows"))
+	w.eventually("the API is noticed", func() error {
+		ext := w.get("served-user")
+		w.change(ext, func() { metav1.SetMetaDataAnnotation(&ext.ObjectMeta, "test", ext.ResourceVersion) })
+		return w.c.Get(w.t.Context(), client.ObjectKey{Name: "served-user-1"}, &olmv1.ClusterObjectSet{})
+	})
+}
+
+// TestBundlesThatMeetTheirOwnNeeds wait for nobody.
+func TestBundlesThatMeetTheirOwnNeeds(t *testing.T) {
+	w := newWorld(t)
+	w.namespace("own")
+	w.add(w.catalog("own"), "own-user", "1.0.0", "Chisel", needsAPI("Chisel"))
+	w.create(of("own-user", "own"))
+	w.revision("own-user-1")
+}
+
+// TestBadRequirements stop the bundle, with the reason.
+func TestBadRequirements(t *testing.T) {
+	w := newWorld(t)
+	w.namespace("odd")
+	w.add(w.catalog("odd"), "odd-user", "1.0.0", "", `{"type":"olm.constraint","value":{"weather":"good"}}`)
+	w.create(of("odd-user", "odd"))
+	w.expect("odd-user", olmv1.TypeProgressing, `False Blocked bundle "odd-user.v1.0.0": property "olm.constraint": json: unknown field "weather"`)
+}
+
+// TestConsent: with the policy Install what is missing becomes extensions of their own,
+// down to the dependencies of dependencies, and stays when the first asker goes.
+func TestConsent(t *testing.T) {
+	w := newWorld(t)
+	w.namespace("consent")
+	catalog := w.catalog("consent")
+	w.add(catalog, "consent-base", "1.0.0", "")
+	w.add(catalog, "consent-base", "2.0.0", "")
+	w.add(catalog, "consent-provider", "1.0.0", "Drill", needsPackage("consent-base", ">=1.0.0 !1.5.0 <2.0.0"))
+	w.add(catalog, "consent-user", "1.0.0", "", needsAPI("Drill"))
+	ext := of("consent-user", "consent")
+	ext.Spec.Install = &olmv1.ClusterExtensionInstallConfig{Dependencies: &olmv1.DependenciesConfig{Policy: olmv1.DependencyPolicyInstall}}
+	w.create(ext)
+	w.expect("consent-user", olmv1.TypeProgressing, "True RollingOut waiting for its dependencies, to be installed as extensions of their own: consent-base, consent-provider")
+	base, provider := w.get("consent-base"), w.get("consent-provider")
+	t.Cleanup(func() {
+		for _, made := range []*olmv1.ClusterExtension{base, provider} {
+			if err := client.IgnoreNotFound(w.c.Delete(context.Background(), made)); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	want := olmv1.ClusterExtensionSpec{
+		Namespace: "consent",
+		Source: olmv1.SourceConfig{SourceType: olmv1.ExtensionSourceTypeCatalog, Catalog: &olmv1.CatalogFilter{
+			PackageName: "consent-base", Channels: []string{"stable"}, Version: ">=1.0.0 !=1.5.0 <2.0.0",
+			Selector:                ext.Spec.Source.Catalog.Selector,
+			UpgradeConstraintPolicy: olmv1.UpgradeConstraintPolicyCatalogProvided,
+		}},
+	}
+	if diff := cmp.Diff(want, base.Spec); diff != "" {
+		t.Errorf("the extension of a dependency (-want +got):\n%s", diff)
+	}
+	if base.Annotations[olmv1.AnnotationCreatedFor] != "consent-user" || len(base.OwnerReferences) != 0 {
+		t.Errorf("the extension of a dependency is made for %v and owned by %v", base.Annotations, base.OwnerReferences)
+	}
+	w.expect("consent-provider", olmv1.TypeProgressing, `True Retrying bundle "consent-provider.v1.0.0" has a dependency`)
+	w.succeed(w.revision("consent-base-1"))
+	w.succeed(w.revision("consent-provider-1"))
+	w.succeed(w.revision("consent-user-1"))
+	w.expect("consent-user", olmv1.TypeInstalled, "True")
+
+	w.delete(ext)
+	w.gone("consent-user")
+	if provider := w.get("consent-provider"); !provider.DeletionTimestamp.IsZero() {
+		t.Error("what was installed for an extension goes with it")
+	}
+}
+
+// TestCircles: extensions that need each other, and nothing else, go on together; the one
+// that asked for them waits until they are installed.
+func TestCircles(t *testing.T) {
+	w := newWorld(t)
+	w.namespace("circle")
+	catalog := w.catalog("circle")
+	w.add(catalog, "circle-one", "1.0.0", "Fork", needsAPI("Gimlet"))
+	w.add(catalog, "circle-two", "1.0.0", "Gimlet", needsAPI("Fork"))
+	w.add(catalog, "circle-user", "1.0.0", "", needsAPI("Fork"))
+	w.create(of("circle-user", "circle"))
+	w.expect("circle-user", olmv1.TypeProgressing, `True Retrying bundle "circle-user.v1.0.0" has a dependency`)
+	w.create(of("circle-one", "circle"))
+	w.expect("circle-one", olmv1.TypeProgressing, `True Retrying bundle "circle-one.v1.0.0" has a dependency`)
+	w.create(of("circle-two", "circle"))
+	one, two := w.revision("circle-one-1"), w.revision("circle-two-1")
+	w.succeed(one)
+	w.succeed(two)
+	w.revision("circle-user-1")
+}
+
+// TestConsentThatDoesNotHelp says what conflicts, and what would work.
+func TestConsentThatDoesNotHelp(t *testing.T) {
+	w := newWorld(t)
+	w.namespace("futile")
+	catalog := w.catalog("futile")
+	w.add(catalog, "futile-base", "1.0.0", "")
+	w.add(catalog, "futile-base", "2.0.0", "")
+	w.add(catalog, "futile-user", "1.0.0", "", needsPackage("futile-base", ">=2.0.0"))
+	base := of("futile-base", "futile")
+	base.Spec.Source.Catalog.Version = "1.0.0"
+	w.installed(base)
+	ext := of("futile-user", "futile")
+	ext.Spec.Install = &olmv1.ClusterExtensionInstallConfig{Dependencies: &olmv1.DependenciesConfig{Policy: olmv1.DependencyPolicyInstall}}
+	w.create(ext)
+	w.eventually("the conflict is told", func() error {
+		for _, c := range w.get("futile-user").Status.Conditions {
+			if c.Type == olmv1.TypeProgressing && strings.HasSuffix(c.Message, `package "futile-base" is installed in version 1.0.0 as extension "futile-base". `+
+				`It would work with extension "futile-base" at version 2.0.0 of package "futile-base"`) {
+				return nil
+			}
+		}
+		return fmt.Errorf("conditions are %+v", w.get("futile-user").Status.Conditions)
+	})
+	// As soon as that is so it goes on.
+	base = w.get("futile-base")
+	w.change(base, func() { base.Spec.Source.Catalog.Version = "" })
+	w.succeed(w.revision("futile-base-2"))
+	w.revision("futile-user-1")
+}
+
+// TestUpdatesThatBreakOthers are refused until the others do not need it any more.
+func TestUpdatesThatBreakOthers(t *testing.T) {
+	w := newWorld(t)
+	w.namespace("update")
+	catalog := w.catalog("update")
+	w.add(catalog, "update-provider", "1.0.0", "Easel")
+	w.add(catalog, "update-user", "1.0.0", "", needsAPI("Easel"))
+	w.installed(of("update-provider", "update"))
+	user := of("update-user", "update")
+	w.installed(user)
+
+	w.add(catalog, "update-provider", "2.0.0", "")
+	w.offer(catalog, "9.9.9") // The catalog is another one now.
+	w.expect("update-provider", olmv1.TypeProgressing, `False Blocked updating from bundle "update-provider.v1.0.0" to "update-provider.v2.0.0" would break others: `+
+		`extension "update-user" (bundle "update-user.v1.0.0") needs the API Easel of deps.example.com/v1. `+
+		`Update or remove those first, or keep this one back with spec.source.catalog.version`)
+	w.expect("update-provider", olmv1.TypeInstalled, "True")
+
+	w.delete(user)
+	w.gone("update-user")
+	w.revision("update-provider-2")
+}
+
+// TestRemovalsThatBreakOthers wait, unless the owner says to go on.
+func TestRemovalsThatBreakOthers(t *testing.T) {
+	w := newWorld(t)
+	w.namespace("removal")
+	catalog := w.catalog("removal")
+	held := `False Blocked the removal waits: it would break others: extension "%s" (bundle "%[1]s.v1.0.0") needs package "%s". ` +
+		`Remove those first, or set the annotation mainstay.dev/remove-despite-dependents: "true" on this extension`
+	for _, name := range []string{"one", "two"} {
+		w.add(catalog, "removal-provider-"+name, "1.0.0", "")
+		w.add(catalog, "removal-user-"+name, "1.0.0", "", needsPackage("removal-provider-"+name, ""))
+		w.installed(of("removal-provider-"+name, "removal"))
+		w.installed(of("removal-user-"+name, "removal"))
+		w.delete(w.get("removal-provider-" + name))
+		w.expect("removal-provider-"+name, olmv1.TypeProgressing, fmt.Sprintf(held, "removal-user-"+name, "removal-provider-"+name))
+		if set := w.revision("removal-provider-" + name + "-1"); !set.DeletionTimestamp.IsZero() {
+			t.Error("the removal has begun")
+		}
+	}
+
+	ext := w.get("removal-provider-one")
+	w.change(ext, func() {
+		metav1.SetMetaDataAnnotation(&ext.ObjectMeta, olmv1.AnnotationRemoveDespiteDependents, "true")
+	})
+	w.gone("removal-provider-one")
+	w.delete(w.get("removal-user-two"))
+	w.gone("removal-provider-two")
+}

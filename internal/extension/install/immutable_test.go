@@ -1,0 +1,46 @@
+package install_test
+
+import (
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/fbc"
+)
+
+// TestInstalledBundlesAreNotReinstalled: a catalog that gives an installed bundle another
+// image changes nothing, until there is another version.
+func TestInstalledBundlesAreNotReinstalled(t *testing.T) {
+	w := newWorld(t)
+	w.namespace("immutable")
+	catalog := w.catalog("immutable", "1.0.0")
+	w.create(extension("immutable", "immutable"))
+	w.succeed(w.revision("immutable-1"))
+	w.expect("immutable", olmv1.TypeInstalled, "True")
+
+	base := "https://catalogd/catalogs/immutable"
+	w.offer(catalog, "1.0.0")
+	w.mu.Lock()
+	changed := *w.content[base]
+	changed.Bundles = []fbc.Bundle{changed.Bundles[0]}
+	changed.Bundles[0].Image = "quay.io/example/hello:1.1.0"
+	changed.Deprecations = &fbc.Deprecations{Entries: []fbc.DeprecationEntry{{Reference: fbc.DeprecationReference{Schema: fbc.SchemaPackage}, Message: "read again"}}}
+	w.content[base] = &changed
+	w.mu.Unlock()
+	ext := w.get("immutable")
+	w.change(ext, func() { ext.Annotations = map[string]string{"test": "again"} })
+	w.expect("immutable", olmv1.TypeDeprecated, "True Deprecated read again")
+	var sets olmv1.ClusterObjectSetList
+	if err := w.c.List(t.Context(), &sets, client.MatchingLabels{olmv1.LabelOwnerName: "immutable"}); err != nil {
+		t.Fatal(err)
+	}
+	if len(sets.Items) != 1 {
+		t.Errorf("there are %d revisions", len(sets.Items))
+	}
+
+	w.offer(catalog, "1.0.0", "1.1.0")
+	if got, want := w.revision("immutable-2").Annotations[olmv1.AnnotationBundleVersion], "1.1.0"; got != want {
+		t.Errorf("version %s follows, want %s", got, want)
+	}
+}

@@ -1,0 +1,373 @@
+package install_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/extension/install"
+	"github.com/mainstay-dev/mainstay/internal/fbc"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+// world is an API server with the controller on it, catalogs that are served from
+// memory, and bundles that are read from the examples.
+type world struct {
+	t *testing.T
+	c client.Client
+
+	mu      sync.Mutex
+	content map[string]*fbc.Content
+	// others are the packages of catalogs beside hello-operator, and images bundles
+	// beside the examples.
+	others map[string]map[string]*fbc.Content
+	images map[string]fs.FS
+}
+
+func newWorld(t *testing.T, configure ...func(*install.Controller)) *world {
+	w := newScene(t)
+	skip := true
+	mgr, err := ctrl.NewManager(env.Start(t), ctrl.Options{
+		Scheme:     env.Scheme(t, olmv1.AddToScheme, corev1.AddToScheme),
+		Metrics:    metricsserver.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: &skip},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	controller := w.controller(mgr)
+	for _, change := range configure {
+		change(controller)
+	}
+	if err := controller.SetupWithManager(mgr); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+// newScene is a world in which nothing runs yet.
+func newScene(t *testing.T) *world {
+	w := &world{t: t, c: env.Client(t, olmv1.AddToScheme, corev1.AddToScheme, apiextensionsv1.AddToScheme), content: map[string]*fbc.Content{},
+		others: map[string]map[string]*fbc.Content{}, images: map[string]fs.FS{}}
+	w.clear()
+	return w
+}
+
+// clear removes what earlier tests left, when their controllers had ended: revisions, and
+// the one definition that all of them bring.
+func (w *world) clear() {
+	w.t.Helper()
+	w.eventually("what earlier tests left is gone", func() error {
+		var extensions olmv1.ClusterExtensionList
+		var sets olmv1.ClusterObjectSetList
+		if err := errors.Join(w.c.List(w.t.Context(), &extensions), w.c.List(w.t.Context(), &sets)); err != nil {
+			return err
+		}
+		var left []client.Object
+		for i := range extensions.Items {
+			left = append(left, &extensions.Items[i])
+		}
+		for i := range sets.Items {
+			left = append(left, &sets.Items[i])
+		}
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		if err := w.c.Get(w.t.Context(), client.ObjectKey{Name: greetings}, crd); err == nil {
+			left = append(left, crd)
+		} else if !apierrors.IsNotFound(err) {
+			return err
+		}
+		for _, object := range left {
+			if err := w.c.Delete(w.t.Context(), object); client.IgnoreNotFound(err) != nil {
+				return err
+			}
+			if object != client.Object(crd) {
+				if err := w.c.Patch(w.t.Context(), object, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))); client.IgnoreNotFound(err) != nil {
+					return err
+				}
+			}
+		}
+		if len(left) > 0 {
+			return fmt.Errorf("%d objects are left, %s among them", len(left), left[0].GetName())
+		}
+		return nil
+	})
+}
+
+// controller is the one that is tested, with the catalogs and bundles of the world.
+func (w *world) controller(mgr ctrl.Manager) *install.Controller {
+	return &install.Controller{
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Catalogs: w, Bundles: w, SystemNamespace: "default", Program: "test",
+	}
+}
+
+// in makes a subtest the one that fails and cleans up, until it ends.
+func (w *world) in(t *testing.T) {
+	outer := w.t
+	w.t = t
+	t.Cleanup(func() { w.t = outer })
+}
+
+// Content is the played catalog.
+func (w *world) Content(_ context.Context, baseURL, packageName string) (*fbc.Content, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if packageName != "hello-operator" {
+		if content := w.others[baseURL][packageName]; content != nil {
+			return content, nil
+		}
+		return &fbc.Content{}, nil
+	}
+	return w.content[baseURL], nil
+}
+
+// Open gives the example bundles. What it gave before may be asked for by its digest.
+func (w *world) Open(_ context.Context, image string) (fs.FS, string, error) {
+	image, _, _ = strings.Cut(image, "@")
+	w.mu.Lock()
+	made := w.images[image]
+	w.mu.Unlock()
+	if made != nil {
+		return made, image + digest, nil
+	}
+	_, version, _ := strings.Cut(image, ":")
+	switch version {
+	case "unreachable":
+		return nil, "", errors.New("registry quay.io does not answer")
+	case "broken":
+		return fstest.MapFS{"metadata/annotations.yaml": {Data: []byte("annotations: {}")}}, image + digest, nil
+	}
+	root, err := env.Root()
+	if err != nil {
+		return nil, "", err
+	}
+	return os.DirFS(filepath.Join(root, "examples", "bundles", "hello-operator", version)), image + digest, nil
+}
+
+func (w *world) Keep(context.Context, []string) error { return nil }
+
+func (w *world) catalog(name string, versions ...string) *olmv1.ClusterCatalog {
+	w.t.Helper()
+	catalog := &olmv1.ClusterCatalog{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"test": name}}}
+	catalog.Spec.Source = olmv1.CatalogSource{Type: olmv1.SourceTypeImage, Image: &olmv1.ImageSource{Ref: "quay.io/example/catalog:v1"}}
+	w.create(catalog)
+	w.offer(catalog, versions...)
+	return catalog
+}
+
+// offer sets the versions in a catalog, each an update of the one before.
+func (w *world) offer(catalog *olmv1.ClusterCatalog, versions ...string) {
+	w.t.Helper()
+	base := "https://catalogd/catalogs/" + catalog.Name
+	content := &fbc.Content{}
+	if len(versions) > 0 {
+		channel := fbc.Channel{Package: "hello-operator", Name: "stable"}
+		replaces := ""
+		for _, version := range versions {
+			name := "hello-operator.v" + version
+			declared := version
+			if version == "broken" || version == "unreachable" {
+				declared = "0.0.1"
+			}
+			channel.Entries = append(channel.Entries, fbc.ChannelEntry{Name: name, Replaces: replaces})
+			content.Bundles = append(content.Bundles, fbc.Bundle{
+				Package: "hello-operator", Name: name, Image: "quay.io/example/hello:" + version,
+				Properties: []fbc.Property{{Type: fbc.PropertyPackage, Value: fmt.Appendf(nil, `{"packageName":"hello-operator","version":%q}`, declared)}},
+			})
+			replaces = name
+		}
+		content.Package = &fbc.Package{Name: "hello-operator", DefaultChannel: "stable"}
+		content.Channels = []fbc.Channel{channel}
+	}
+	w.mu.Lock()
+	w.content[base] = content
+	w.mu.Unlock()
+	before := catalog.DeepCopy()
+	catalog.Status.URLs = &olmv1.ClusterCatalogURLs{Base: base}
+	catalog.Status.ResolvedSource = &olmv1.ResolvedCatalogSource{
+		Type: olmv1.SourceTypeImage, Image: &olmv1.ResolvedImageSource{Ref: fmt.Sprintf("quay.io/example/catalog@sha256:%064x", len(versions)+1+time.Now().Nanosecond())},
+	}
+	meta.SetStatusCondition(&catalog.Status.Conditions, metav1.Condition{Type: olmv1.TypeServing, Status: metav1.ConditionTrue, Reason: olmv1.ReasonAvailable})
+	if err := w.c.Status().Patch(w.t.Context(), catalog, client.MergeFrom(before)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// label puts a catalog among those that an extension selects.
+func (w *world) label(name, value string) {
+	w.t.Helper()
+	catalog := w.getCatalog(name)
+	w.change(catalog, func() { catalog.Labels["test"] = value })
+}
+
+// succeed plays the roll-out of a revision.
+func (w *world) succeed(set *olmv1.ClusterObjectSet) {
+	w.t.Helper()
+	before := set.DeepCopy()
+	for _, c := range []metav1.Condition{
+		{Type: olmv1.TypeProgressing, Status: metav1.ConditionTrue, Reason: olmv1.ReasonSucceeded},
+		{Type: olmv1.TypeAvailable, Status: metav1.ConditionTrue, Reason: olmv1.ReasonProbesSucceeded, Message: "all objects are ready"},
+		{Type: olmv1.TypeSucceeded, Status: metav1.ConditionTrue, Reason: olmv1.ReasonSucceeded},
+	} {
+		meta.SetStatusCondition(&set.Status.Conditions, c)
+	}
+	if err := w.c.Status().Patch(w.t.Context(), set, client.MergeFrom(before)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// playRemoval plays the removal of the revisions of an extension that are being deleted.
+func (w *world) playRemoval(name string) {
+	w.t.Helper()
+	var sets olmv1.ClusterObjectSetList
+	if err := w.c.List(w.t.Context(), &sets, client.MatchingLabels{olmv1.LabelOwnerName: name}); err != nil {
+		w.t.Fatal(err)
+	}
+	for i := range sets.Items {
+		set := &sets.Items[i]
+		if set.DeletionTimestamp == nil {
+			continue
+		}
+		if err := w.c.Patch(w.t.Context(), set, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))); client.IgnoreNotFound(err) != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+func (w *world) namespace(name string) {
+	w.t.Helper()
+	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+}
+
+func (w *world) create(object client.Object) {
+	w.t.Helper()
+	if err := w.c.Create(w.t.Context(), object); err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() {
+		if err := client.IgnoreNotFound(w.c.Delete(context.Background(), object)); err != nil {
+			w.t.Error(err)
+		}
+	})
+}
+
+// change writes an edit of an object, whatever the controller wrote since it was read.
+func (w *world) change(object client.Object, edit func()) {
+	w.t.Helper()
+	before := object.DeepCopyObject().(client.Object)
+	edit()
+	if err := w.c.Patch(w.t.Context(), object, client.MergeFrom(before)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) delete(object client.Object) {
+	w.t.Helper()
+	if err := w.c.Delete(w.t.Context(), object); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) get(name string) *olmv1.ClusterExtension {
+	w.t.Helper()
+	ext := &olmv1.ClusterExtension{}
+	if err := w.c.Get(w.t.Context(), client.ObjectKey{Name: name}, ext); err != nil {
+		w.t.Fatal(err)
+	}
+	return ext
+}
+
+func (w *world) getCatalog(name string) *olmv1.ClusterCatalog {
+	w.t.Helper()
+	catalog := &olmv1.ClusterCatalog{}
+	if err := w.c.Get(w.t.Context(), client.ObjectKey{Name: name}, catalog); err != nil {
+		w.t.Fatal(err)
+	}
+	return catalog
+}
+
+// revision waits for a revision.
+func (w *world) revision(name string) *olmv1.ClusterObjectSet {
+	w.t.Helper()
+	set := &olmv1.ClusterObjectSet{}
+	w.eventually("revision "+name+" exists", func() error {
+		return w.c.Get(w.t.Context(), client.ObjectKey{Name: name}, set)
+	})
+	return set
+}
+
+// expect waits until a condition reads as wanted: its status, reason and message, or
+// the start of them.
+func (w *world) expect(name, conditionType, want string) {
+	w.t.Helper()
+	w.eventually(conditionType+" of "+name+" is "+want, func() error {
+		got := "absent"
+		if c := meta.FindStatusCondition(w.get(name).Status.Conditions, conditionType); c != nil {
+			got = fmt.Sprintf("%s %s %s", c.Status, c.Reason, c.Message)
+		}
+		if !strings.HasPrefix(got, want) {
+			return fmt.Errorf("it is %s", got)
+		}
+		return nil
+	})
+}
+
+func (w *world) eventually(what string, check func() error) {
+	w.t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			w.t.Fatalf("%s: %v", what, err)
+		}
+		select {
+		case <-w.t.Context().Done():
+			w.t.Fatalf("%s: %v", what, w.t.Context().Err())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func extension(name, namespace string) *olmv1.ClusterExtension {
+	ext := &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	ext.Spec.Namespace = namespace
+	ext.Spec.Source = olmv1.SourceConfig{
+		SourceType: olmv1.ExtensionSourceTypeCatalog,
+		Catalog: &olmv1.CatalogFilter{
+			PackageName: "hello-operator",
+			Selector:    &metav1.LabelSelector{MatchLabels: map[string]string{"test": name}},
+		},
+	}
+	return ext
+}

@@ -1,0 +1,74 @@
+package install
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/bundle"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
+	"github.com/mainstay-dev/mainstay/internal/render"
+)
+
+func TestCertManagerIssuesForOthers(t *testing.T) {
+	definition := func(group string) unstructured.Unstructured {
+		return unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"group": group}}}
+	}
+	for name, test := range map[string]struct {
+		groups []string
+		want   render.Issuer
+	}{
+		"no CRDs":      {nil, render.IssuerCertManager},
+		"others":       {[]string{"acme.example.com", "x.cert-manager.io"}, render.IssuerCertManager},
+		"cert-manager": {[]string{"acme.cert-manager.io", "cert-manager.io"}, render.IssuerBuiltIn},
+	} {
+		t.Run(name, func(t *testing.T) {
+			loaded := &bundle.Bundle{}
+			for _, group := range test.groups {
+				loaded.CRDs = append(loaded.CRDs, definition(group))
+			}
+			if got := issuerFor(loaded, render.IssuerCertManager); got != test.want {
+				t.Errorf("the issuer is %q, want %q", got, test.want)
+			}
+			if got := issuerFor(loaded, render.IssuerBuiltIn); got != render.IssuerBuiltIn {
+				t.Errorf("the issuer is %q without cert-manager", got)
+			}
+		})
+	}
+}
+
+func TestCheckKubernetes(t *testing.T) {
+	for name, test := range map[string]struct {
+		least, cluster string
+		// want is in the error; empty means that there is none.
+		want  string
+		stops bool
+	}{
+		"nothing asked":        {"", "v1.36.6", "", false},
+		"not known":            {"1.99.0", "", "", false},
+		"the same":             {"1.36.6", "v1.36.6", "", false},
+		"later":                {"1.28.0", "v1.36.6", "", false},
+		"two numbers":          {"1.36", "v1.36.0", "", false},
+		"with a v":             {"v1.20.0", "v1.36.0", "", false},
+		"a provider's mark":    {"1.36.6", "v1.36.6-gke.100", "", false},
+		"a pre-release":        {"1.36.0", "v1.36.0-rc.1+build", "", false},
+		"a pre-release wanted": {"1.16.0-0", "v1.16.0", "", false},
+		"earlier":              {"1.40.0", "v1.36.6", "it needs Kubernetes 1.40.0 or later, and this cluster runs v1.36.6: update the cluster", false},
+		"earlier by its patch": {"1.36.7", "v1.36.6+k3s1", "it needs Kubernetes 1.36.7 or later", false},
+		"no version":           {"latest", "v1.36.6", `spec.minKubeVersion "latest" of its ClusterServiceVersion is no version`, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			loaded := &bundle.Bundle{}
+			loaded.CSV.Spec.MinKubeVersion = v1alpha1.LooseVersion(test.least)
+			err := checkKubernetes(loaded, test.cluster)
+			if (err == nil) != (test.want == "") || err != nil && !strings.HasPrefix(err.Error(), test.want) {
+				t.Errorf("the error is %v, want %q", err, test.want)
+			}
+			if err != nil && reconcile.IsStop(err) != test.stops {
+				t.Errorf("it is tried again: %v, want %v", !reconcile.IsStop(err), !test.stops)
+			}
+		})
+	}
+}

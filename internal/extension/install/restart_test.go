@@ -1,0 +1,302 @@
+package install_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/extension/rollout"
+	"github.com/mainstay-dev/mainstay/internal/extension/serving"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+// TestKilledAtEachStep has an extension with webhooks installed, updated and removed by
+// programs that die: the first after its first write, the next after its second, and so
+// on, until one lives long enough. What comes of it is what comes of a program that does
+// not die.
+func TestKilledAtEachStep(t *testing.T) {
+	w := newScene(t)
+	c := env.Client(t, clientgoscheme.AddToScheme, olmv1.AddToScheme, apiextensionsv1.AddToScheme)
+	w.namespace("killed")
+	w.meanwhile(func(ctx context.Context) error { return runDeployments(ctx, c, "killed") })
+	catalog := w.catalog("killed")
+
+	journey := func(run func(what string, done func() error)) (installed, updated []string) {
+		w.offer(catalog, "1.1.0")
+		w.create(extension("killed", "killed"))
+		run("install", func() error { return w.reached(c, "killed", "1.1.0", 1) })
+		installed = w.state(c, "killed")
+		w.offer(catalog, "1.1.0", "1.2.0")
+		run("update", func() error { return w.reached(c, "killed", "1.2.0", 2) })
+		updated = w.state(c, "killed")
+		w.delete(w.get("killed"))
+		run("removal", func() error {
+			err := w.c.Get(t.Context(), client.ObjectKey{Name: "killed"}, &olmv1.ClusterExtension{})
+			if err == nil {
+				return errors.New("the extension is there")
+			}
+			return client.IgnoreNotFound(err)
+		})
+		// Secrets are left to the garbage collector, which no API server has by itself.
+		left := slices.DeleteFunc(w.state(c, "killed"), func(line string) bool { return line[:7] == "Secret " })
+		if len(left) > 0 {
+			t.Errorf("left over: %q", left)
+		}
+		if err := c.DeleteAllOf(t.Context(), &corev1.Secret{}, client.InNamespace("killed")); err != nil {
+			t.Fatal(err)
+		}
+		return installed, updated
+	}
+
+	stop := w.live(c, 1<<30)
+	wantInstalled, wantUpdated := journey(func(what string, done func() error) { w.eventually(what+" without a death", done) })
+	stop.now()
+
+	deaths := 0
+	gotInstalled, gotUpdated := journey(func(what string, done func() error) {
+		for writes := 1; done() != nil; writes++ {
+			if writes > 100 {
+				t.Fatalf("%s: not done after 100 writes of one program: %v", what, done())
+			}
+			life := w.live(c, int64(writes))
+			w.eventually(what+" or death", func() error {
+				if life.dead.Load() {
+					return nil
+				}
+				return done()
+			})
+			life.now()
+			deaths++
+		}
+	})
+	if diff := cmp.Diff(wantInstalled, gotInstalled); diff != "" {
+		t.Errorf("installed (-without +with deaths):\n%s", diff)
+	}
+	if diff := cmp.Diff(wantUpdated, gotUpdated); diff != "" {
+		t.Errorf("updated (-without +with deaths):\n%s", diff)
+	}
+	t.Logf("%d programs died", deaths)
+	if deaths < 10 {
+		t.Errorf("%d programs died: the test shows little", deaths)
+	}
+}
+
+// TestRecreatedWhileTheOldRevisionGoes makes an extension anew while a revision of the
+// one before it, of the same name, is still being removed.
+func TestRecreatedWhileTheOldRevisionGoes(t *testing.T) {
+	w := newWorld(t)
+	w.namespace("again")
+	w.catalog("again", "1.0.0")
+	first := extension("again", "again")
+	w.create(first)
+	old := w.revision("again-1")
+	w.succeed(old)
+	w.expect("again", olmv1.TypeInstalled, "True")
+
+	w.change(old, func() { old.Finalizers = append(old.Finalizers, "example.com/slow") })
+	ext := w.get("again")
+	w.delete(ext)
+	w.eventually("the old revision is going", func() error {
+		if w.revision("again-1").DeletionTimestamp.IsZero() {
+			return errors.New("it stays")
+		}
+		return nil
+	})
+	// Somebody is impatient.
+	ext = w.get("again")
+	w.change(ext, func() { ext.Finalizers = nil })
+	w.eventually("the extension is gone", func() error {
+		err := w.c.Get(t.Context(), client.ObjectKey{Name: "again"}, &olmv1.ClusterExtension{})
+		if err == nil {
+			return errors.New("it is there")
+		}
+		return client.IgnoreNotFound(err)
+	})
+	w.create(extension("again", "again"))
+	w.expect("again", olmv1.TypeProgressing, "True Retrying waiting until revision again-1")
+	w.expect("again", olmv1.TypeInstalled, "False Failed No bundle installed")
+
+	old = w.revision("again-1")
+	w.change(old, func() { old.Finalizers = nil })
+	w.eventually("the new extension has a revision of its own", func() error {
+		if owner := w.revision("again-1").OwnerReferences[0].UID; owner == first.UID {
+			return errors.New("it is the old one")
+		}
+		return nil
+	})
+	w.succeed(w.revision("again-1"))
+	w.expect("again", olmv1.TypeInstalled, "True Succeeded")
+}
+
+// life is a program with all controllers of extensions.
+type life struct {
+	left atomic.Int64
+	dead atomic.Bool
+	now  func()
+}
+
+var errDead = errors.New("the program is dead")
+
+// live starts a program that dies when it has written so many times: from then on
+// nothing that it does reaches the API server.
+func (w *world) live(c client.Client, writes int64) *life {
+	w.t.Helper()
+	l := &life{}
+	l.left.Store(writes)
+	connection := rest.CopyConfig(env.Start(w.t))
+	connection.Wrap(func(next http.RoundTripper) http.RoundTripper { return &mortal{life: l, next: next} })
+	skip, atOnce := true, time.Duration(0)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		// What a dying program fails with is of no interest; whether it works shows in what it does.
+		mgr, err := ctrl.NewManager(connection, ctrl.Options{
+			Scheme: c.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"},
+			Controller: config.Controller{SkipNameValidation: &skip}, GracefulShutdownTimeout: &atOnce,
+		})
+		if err != nil || w.controller(mgr).SetupWithManager(mgr) != nil ||
+			rollout.Setup(mgr, rollout.Options{SystemNamespace: "default"}) != nil || serving.Setup(mgr, serving.Options{}) != nil {
+			return
+		}
+		_ = mgr.Start(ctx)
+	}()
+	l.now = func() { l.dead.Store(true); cancel(); <-ended }
+	return l
+}
+
+// mortal is the connection of a program.
+type mortal struct {
+	*life
+	next http.RoundTripper
+}
+
+func (m *mortal) RoundTrip(request *http.Request) (*http.Response, error) {
+	if m.dead.Load() {
+		return nil, errDead
+	}
+	if request.Method == http.MethodGet {
+		return m.next.RoundTrip(request)
+	}
+	left := m.left.Add(-1)
+	if left < 0 {
+		return nil, errDead
+	}
+	response, err := m.next.RoundTrip(request)
+	if left == 0 {
+		m.dead.Store(true)
+	}
+	return response, err
+}
+
+// reached tells whether a version is installed, nothing else is active, and all that is
+// said of it is about that.
+func (w *world) reached(c client.Client, name, version string, revision int64) error {
+	var ext olmv1.ClusterExtension
+	if err := c.Get(w.t.Context(), client.ObjectKey{Name: name}, &ext); err != nil {
+		return err
+	}
+	if ext.Status.Install == nil || ext.Status.Install.Bundle.Version != version || len(ext.Status.ActiveRevisions) != 1 {
+		return fmt.Errorf("its status is %+v", ext.Status)
+	}
+	var sets olmv1.ClusterObjectSetList
+	if err := c.List(w.t.Context(), &sets, client.MatchingLabels{olmv1.LabelOwnerName: name}); err != nil {
+		return err
+	}
+	for _, set := range sets.Items {
+		for _, condition := range set.Status.Conditions {
+			archived := set.Spec.Revision < revision
+			if condition.Type == olmv1.TypeProgressing && archived && condition.Reason != olmv1.ReasonArchived {
+				return fmt.Errorf("revision %s is %s", set.Name, condition.Reason)
+			}
+		}
+	}
+	for _, condition := range ext.Status.Conditions {
+		if (condition.Type == olmv1.TypeProgressing && condition.Reason != olmv1.ReasonSucceeded) || (condition.Type == olmv1.TypeAvailable && condition.Status != "True") {
+			return fmt.Errorf("%s is %s: %s", condition.Type, condition.Reason, condition.Message)
+		}
+	}
+	return nil
+}
+
+// state lists everything of an extension, without what differs between two times: who is
+// it, when was it, and by which certificate is it trusted.
+func (w *world) state(c client.Client, name string) []string {
+	w.t.Helper()
+	var lines []string
+	for _, kind := range []schema.GroupVersionKind{
+		olmv1.GroupVersion.WithKind(olmv1.ClusterExtensionKind),
+		olmv1.GroupVersion.WithKind(olmv1.ClusterObjectSetKind),
+		apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"),
+		corev1.SchemeGroupVersion.WithKind("Secret"),
+		corev1.SchemeGroupVersion.WithKind("Service"),
+		corev1.SchemeGroupVersion.WithKind("ServiceAccount"),
+		appsv1.SchemeGroupVersion.WithKind("Deployment"),
+		rbacv1.SchemeGroupVersion.WithKind("ClusterRole"),
+		rbacv1.SchemeGroupVersion.WithKind("ClusterRoleBinding"),
+		{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfiguration"},
+		{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingWebhookConfiguration"},
+	} {
+		var list unstructured.UnstructuredList
+		list.SetGroupVersionKind(kind)
+		if err := c.List(w.t.Context(), &list); err != nil {
+			w.t.Fatal(err)
+		}
+		for i := range list.Items {
+			object := &list.Items[i]
+			if object.GetLabels()[olmv1.LabelOwnerName] != name && (kind.Kind != olmv1.ClusterExtensionKind || object.GetName() != name) {
+				continue
+			}
+			eachClient(object, func(config map[string]any) { config["caBundle"] = config["caBundle"] != nil })
+			lines = append(lines, fmt.Sprintf("%s %s/%s %v %v %v %v", kind.Kind, object.GetNamespace(), object.GetName(), object.GetAnnotations(),
+				object.GetFinalizers(), content(object), reasons(object)))
+		}
+	}
+	return lines
+}
+
+// content is what an object says, without what the API server allots and what is issued.
+func content(object *unstructured.Unstructured) map[string]any {
+	result := maps.Clone(object.Object)
+	for _, field := range []string{"metadata", "status", "data"} {
+		delete(result, field)
+	}
+	if spec, ok := result["spec"].(map[string]any); ok {
+		delete(spec, "clusterIP")
+		delete(spec, "clusterIPs")
+	}
+	return result
+}
+
+// reasons are the conditions of an object, without times.
+func reasons(object *unstructured.Unstructured) []string {
+	var result []string
+	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	for _, item := range conditions {
+		condition, _ := item.(map[string]any)
+		result = append(result, fmt.Sprint(condition["type"], " ", condition["status"], " ", condition["reason"], " ", condition["message"]))
+	}
+	slices.Sort(result)
+	return result
+}

@@ -1,0 +1,260 @@
+package install_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/extension/install"
+	"github.com/mainstay-dev/mainstay/internal/extension/preflight"
+)
+
+// updating brings an extension to version 1.0.0, and begins an update to 1.1.0.
+func (w *world) updating(name string, change func(*olmv1.ClusterExtension)) (catalog *olmv1.ClusterCatalog, second *olmv1.ClusterObjectSet) {
+	w.t.Helper()
+	w.namespace(name)
+	catalog = w.catalog(name, "1.0.0")
+	ext := extension(name, name)
+	ext.Spec.ProgressDeadlineMinutes = ptr.To[int32](10)
+	if change != nil {
+		change(ext)
+	}
+	w.create(ext)
+	w.succeed(w.revision(name + "-1"))
+	w.expect(name, olmv1.TypeInstalled, "True Succeeded")
+	w.offer(catalog, "1.0.0", "1.1.0")
+	return catalog, w.revision(name + "-2")
+}
+
+func onDeadline(ext *olmv1.ClusterExtension) {
+	ext.Spec.Install = &olmv1.ClusterExtensionInstallConfig{Rollback: &olmv1.RollbackConfig{Policy: olmv1.RollbackPolicyOnDeadline}}
+}
+
+const tooLate = "The roll-out is not complete after 10 minutes: it waits"
+
+// late plays a roll-out that is not complete by its deadline.
+func (w *world) late(set *olmv1.ClusterObjectSet) {
+	w.t.Helper()
+	before := set.DeepCopy()
+	meta.SetStatusCondition(&set.Status.Conditions, metav1.Condition{
+		Type: olmv1.TypeProgressing, Status: metav1.ConditionFalse, Reason: olmv1.ReasonProgressDeadlineExceeded, Message: tooLate,
+		ObservedGeneration: set.Generation,
+	})
+	if err := w.c.Status().Patch(w.t.Context(), set, client.MergeFrom(before)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// is waits until a revision is in a state of its lifecycle.
+func (w *world) is(name string, state olmv1.LifecycleState) *olmv1.ClusterObjectSet {
+	w.t.Helper()
+	set := &olmv1.ClusterObjectSet{}
+	w.eventually(fmt.Sprintf("revision %s is %s", name, state), func() error {
+		if err := w.c.Get(w.t.Context(), client.ObjectKey{Name: name}, set); err != nil {
+			return err
+		}
+		if set.Spec.LifecycleState != state {
+			return fmt.Errorf("it is %s", set.Spec.LifecycleState)
+		}
+		return nil
+	})
+	return set
+}
+
+// absent makes sure that a revision was not made.
+func (w *world) absent(name string) {
+	w.t.Helper()
+	if err := w.c.Get(w.t.Context(), client.ObjectKey{Name: name}, &olmv1.ClusterObjectSet{}); client.IgnoreNotFound(err) != nil || err == nil {
+		w.t.Errorf("revision %s is there (%v)", name, err)
+	}
+}
+
+func TestRollsBackByItself(t *testing.T) {
+	w := newWorld(t)
+	catalog, second := w.updating("by-itself", onDeadline)
+	w.late(second)
+	second = w.is("by-itself-2", olmv1.LifecycleStateArchived)
+	if got := second.Annotations[olmv1.AnnotationFailure]; got != tooLate {
+		t.Errorf("the revision notes that it failed with %q", got)
+	}
+	const refused = `False ProgressDeadlineExceeded the update to bundle "hello-operator.v1.1.0" was given up, and bundle "hello-operator.v1.0.0" stays installed; ` +
+		"it is tried again when the spec changes, and another bundle as soon as the catalogs offer it: " + tooLate
+	w.expect("by-itself", olmv1.TypeProgressing, refused)
+	w.expect("by-itself", olmv1.TypeInstalled, "True Succeeded Installed bundle quay.io/example/hello:1.0.0")
+	if active := w.get("by-itself").Status.ActiveRevisions; len(active) != 1 || active[0].Name != "by-itself-1" {
+		t.Errorf("active revisions: %+v", active)
+	}
+
+	// What the catalog says elsewhere is no reason to try again; another spec is.
+	w.offer(catalog, "1.0.0", "1.1.0")
+	w.expect("by-itself", olmv1.TypeProgressing, refused)
+	w.absent("by-itself-3")
+	ext := w.get("by-itself")
+	w.change(ext, func() { ext.Spec.ProgressDeadlineMinutes = ptr.To[int32](20) })
+	third := w.revision("by-itself-3")
+	if third.Annotations[olmv1.AnnotationBundleVersion] != "1.1.0" || *third.Spec.ProgressDeadlineMinutes != 20 {
+		t.Errorf("the third revision holds %s", third.Annotations[olmv1.AnnotationBundleVersion])
+	}
+	w.late(third)
+	w.is("by-itself-3", olmv1.LifecycleStateArchived)
+	w.expect("by-itself", olmv1.TypeProgressing, refused)
+	w.is("by-itself-1", olmv1.LifecycleStateActive)
+}
+
+func TestStaysLateWithoutConsent(t *testing.T) {
+	w := newWorld(t)
+	for name, change := range map[string]func(*olmv1.ClusterExtension){
+		"unset": nil,
+		"never": func(ext *olmv1.ClusterExtension) {
+			ext.Spec.Install = &olmv1.ClusterExtensionInstallConfig{Rollback: &olmv1.RollbackConfig{Policy: olmv1.RollbackPolicyNever}}
+		},
+	} {
+		_, second := w.updating("late-"+name, change)
+		w.late(second)
+		w.expect("late-"+name, olmv1.TypeProgressing, "False ProgressDeadlineExceeded "+tooLate)
+		w.is("late-"+name+"-2", olmv1.LifecycleStateActive)
+	}
+}
+
+func TestFirstInstallationHasNothingToGoBackTo(t *testing.T) {
+	w := newWorld(t)
+	w.namespace("first")
+	w.catalog("first", "1.0.0")
+	ext := extension("first", "first")
+	ext.Spec.ProgressDeadlineMinutes = ptr.To[int32](10)
+	onDeadline(ext)
+	w.create(ext)
+	w.late(w.revision("first-1"))
+	w.expect("first", olmv1.TypeProgressing, "False ProgressDeadlineExceeded "+tooLate)
+	w.is("first-1", olmv1.LifecycleStateActive)
+}
+
+// A longer deadline for a roll-out that is late gives it more time.
+func TestALongerDeadlineIsAnotherChance(t *testing.T) {
+	w := newWorld(t)
+	_, second := w.updating("patient", nil)
+	w.late(second)
+	w.expect("patient", olmv1.TypeProgressing, "False ProgressDeadlineExceeded")
+	ext := w.get("patient")
+	w.change(ext, func() {
+		onDeadline(ext)
+		ext.Spec.ProgressDeadlineMinutes = ptr.To[int32](60)
+	})
+	w.eventually("the revision has the deadline", func() error {
+		if minutes := *w.revision("patient-2").Spec.ProgressDeadlineMinutes; minutes != 60 {
+			return fmt.Errorf("it has %d minutes", minutes)
+		}
+		return nil
+	})
+	w.is("patient-2", olmv1.LifecycleStateActive)
+}
+
+// Asking for the bundle of the revision that is still in place archives the unfinished
+// update, and makes no third revision.
+func TestGoingBackToWhatIsInPlace(t *testing.T) {
+	w := newWorld(t)
+	w.updating("back", nil)
+	ext := w.get("back")
+	w.change(ext, func() {
+		ext.Spec.Source.Catalog.Version = "1.0.0"
+		ext.Spec.Source.Catalog.UpgradeConstraintPolicy = olmv1.UpgradeConstraintPolicySelfCertified
+	})
+	second := w.is("back-2", olmv1.LifecycleStateArchived)
+	if second.Annotations[olmv1.AnnotationFailure] == "" || second.Annotations[olmv1.AnnotationRefusedGeneration] != "" {
+		t.Errorf("annotations of the revision that was given up: %v", second.Annotations)
+	}
+	w.expect("back", olmv1.TypeProgressing, "True Succeeded desired state reached")
+	w.is("back-1", olmv1.LifecycleStateActive)
+	w.absent("back-3")
+
+	// Following the catalog again tries the update again.
+	ext = w.get("back")
+	w.change(ext, func() { ext.Spec.Source.Catalog.Version = "" })
+	if third := w.revision("back-3"); third.Annotations[olmv1.AnnotationBundleVersion] != "1.1.0" {
+		t.Errorf("the third revision holds %s", third.Annotations[olmv1.AnnotationBundleVersion])
+	}
+}
+
+// The same when another version of the program made the revision, and so its inputs differ
+// but not its objects.
+func TestGoingBackToWhatIsInPlaceByItsContent(t *testing.T) {
+	w := newWorld(t)
+	w.updating("content", nil)
+	first := w.revision("content-1")
+	w.change(first, func() { first.Annotations["mainstay.dev/inputs"] = "sha256:of-another-program" })
+	ext := w.get("content")
+	w.change(ext, func() {
+		ext.Spec.Source.Catalog.Version = "1.0.0"
+		ext.Spec.Source.Catalog.UpgradeConstraintPolicy = olmv1.UpgradeConstraintPolicySelfCertified
+	})
+	w.is("content-2", olmv1.LifecycleStateArchived)
+	w.expect("content", olmv1.TypeProgressing, "True Succeeded desired state reached")
+	w.absent("content-3")
+}
+
+// checker is a preflight that refuses to write CRDs while it is told to.
+type checker struct{ refuse chan bool }
+
+func (c checker) Check(_ context.Context, _ *olmv1.ClusterExtension, change preflight.Change) error {
+	refuse := <-c.refuse
+	c.refuse <- refuse
+	for i := range change.Written {
+		if refuse && change.Written[i].GetKind() == "CustomResourceDefinition" {
+			return errors.New("a field would be lost")
+		}
+	}
+	return nil
+}
+
+// set changes what the checker says.
+func (c checker) set(refuse bool) {
+	<-c.refuse
+	c.refuse <- refuse
+}
+
+// Going back is checked as an update is: nothing is lost by itself.
+func TestGoingBackIsChecked(t *testing.T) {
+	check := checker{refuse: make(chan bool, 1)}
+	check.refuse <- false
+	w := newWorld(t, func(c *install.Controller) { c.Preflight = check })
+	_, second := w.updating("checked", onDeadline)
+	check.set(true)
+	w.late(second)
+	w.expect("checked", olmv1.TypeProgressing, `False ProgressDeadlineExceeded the update to bundle "hello-operator.v1.1.0" is late, but cannot be given up: a field would be lost`)
+	w.is("checked-2", olmv1.LifecycleStateActive)
+	check.set(false)
+	w.is("checked-2", olmv1.LifecycleStateArchived)
+}
+
+func TestAccessRolesArePartOfTheRevision(t *testing.T) {
+	w := newWorld(t)
+	w.namespace("access")
+	w.catalog("access", "1.0.0")
+	w.create(extension("access", "access"))
+	w.succeed(w.revision("access-1"))
+	ext := w.get("access")
+	w.change(ext, func() {
+		ext.Spec.Install = &olmv1.ClusterExtensionInstallConfig{AccessRoles: olmv1.AccessRolesAggregated}
+	})
+	found := map[string]bool{}
+	for _, phase := range w.revision("access-2").Spec.Phases {
+		for _, object := range phase.Objects {
+			found[object.Object.GetKind()+" "+object.Object.GetName()] = true
+		}
+	}
+	for _, role := range []string{"view", "edit", "admin"} {
+		if !found["ClusterRole hello-operator."+role] {
+			t.Errorf("the role %s is not among the objects: %v", role, found)
+		}
+	}
+	ext = w.get("access")
+	w.change(ext, func() { ext.Spec.Install.AccessRoles = olmv1.AccessRolesNone })
+	w.is("access-2", olmv1.LifecycleStateArchived)
+}

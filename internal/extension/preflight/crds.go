@@ -1,0 +1,98 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/crdsafety"
+)
+
+// CRDChecker checks that the CustomResourceDefinitions of a cluster can become those of a
+// bundle. It reads them; internal/crdsafety judges.
+type CRDChecker struct {
+	reader client.Reader
+}
+
+// NewCRDs makes a CRDChecker. The reader must read from the API server, not from a cache:
+// whole definitions are large, and seldom needed. Its scheme must have the kinds of
+// apiextensions.k8s.io/v1.
+func NewCRDs(reader client.Reader) *CRDChecker { return &CRDChecker{reader: reader} }
+
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get
+
+// Check is the Check of the definitions among the objects of an extension, unless its
+// spec says that they are not to be checked. Definitions that are not on the cluster, that
+// are being deleted, and those of somebody else, which are not written, pass.
+//
+// The error holds a *crdsafety.UnsafeError for each definition that does not pass. Any
+// other error in it means that the check could not be made.
+func (c *CRDChecker) Check(ctx context.Context, ext *olmv1.ClusterExtension, change Change) error {
+	if !enforced(ext) {
+		return nil
+	}
+	var errs []error
+	objects := change.Written
+	for i := range objects {
+		if objects[i].GroupVersionKind() != apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition") {
+			continue
+		}
+		if err := c.check(ctx, ext, &objects[i]); err != nil {
+			errs = append(errs, fmt.Errorf("validating upgrade for CRD %q failed: %w", objects[i].GetName(), err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c *CRDChecker) check(ctx context.Context, ext *olmv1.ClusterExtension, object *unstructured.Unstructured) error {
+	var live, wanted apiextensionsv1.CustomResourceDefinition
+	err := c.reader.Get(ctx, client.ObjectKeyFromObject(object), &live)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading it from the cluster: %w", err)
+	case live.DeletionTimestamp != nil, isForeign(&live, ext):
+		return nil
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &wanted); err != nil {
+		return fmt.Errorf("reading the bundle's definition: %w", err)
+	}
+	return crdsafety.Check(&live, &wanted)
+}
+
+// enforced tells whether the extension's definitions are checked: they are when nothing
+// is said.
+func enforced(ext *olmv1.ClusterExtension) bool {
+	install := ext.Spec.Install
+	return install == nil || install.Preflight == nil || install.Preflight.CRDUpgradeSafety == nil ||
+		install.Preflight.CRDUpgradeSafety.Enforcement != olmv1.CRDUpgradeSafetyEnforcementNone
+}
+
+// isForeign tells whether something else than the extension and its revisions controls
+// the object. What nothing controls may be adopted.
+func isForeign(object metav1.Object, ext *olmv1.ClusterExtension) bool {
+	controller := metav1.GetControllerOf(object)
+	switch {
+	case controller == nil, controller.UID == ext.UID:
+		return false
+	case controller.Kind != olmv1.ClusterObjectSetKind || controller.APIVersion != olmv1.GroupVersion.String():
+		return true
+	}
+	number, ok := strings.CutPrefix(controller.Name, ext.Name+"-")
+	if !ok {
+		return true
+	}
+	_, err := strconv.ParseUint(number, 10, 63)
+	return err != nil
+}

@@ -1,0 +1,175 @@
+package preflight_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mainstay-dev/mainstay/internal/extension/preflight"
+	"github.com/mainstay-dev/mainstay/internal/rbac"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+// TestLeastAccount has the least account of a bundle pass, manage every object on a real
+// API server, and fail without any one verb of any one rule.
+func TestLeastAccount(t *testing.T) {
+	root, err := env.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, version := range []string{"1.0.0", "1.1.0", "1.2.0"} {
+		t.Run("hello-operator-"+version, func(t *testing.T) {
+			leastAccount(t, version == "1.2.0", filepath.Join(root, "examples", "bundles", "hello-operator", version))
+		})
+	}
+	t.Run("hooks", func(t *testing.T) {
+		leastAccount(t, true, filepath.Join(root, "internal", "render", "testdata", "bundles", "hooks"))
+	})
+	t.Run("real", func(t *testing.T) {
+		packages, err := filepath.Glob(filepath.Join(env.SharedData(t, "bundles"), "*"))
+		if err != nil || len(packages) == 0 {
+			t.Skipf("no real bundles: %v", err)
+		}
+		for _, folder := range packages {
+			versions, err := filepath.Glob(filepath.Join(folder, "*"))
+			if err != nil || len(versions) == 0 {
+				continue
+			}
+			t.Run(filepath.Base(folder), func(t *testing.T) { leastAccount(t, false, versions...) })
+		}
+	})
+}
+
+const leastExtension = "the-extension"
+
+func leastAccount(t *testing.T, accessRoles bool, folders ...string) {
+	w := newWorld(t)
+	w.accessRoles = accessRoles
+	w.checker.RequireFinalizers = true
+	objects := slices.DeleteFunc(w.rendered(folders...), func(object unstructured.Unstructured) bool { return !w.serves(&object) })
+	grants, err := rbac.Least(rbac.Required(objects, rbac.Options{Resource: rbac.BundleResource, Extension: leastExtension}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.needsEach(objects, grants)
+
+	for _, object := range (rbac.Installer{Extension: leastExtension, Namespace: w.account.Namespace}).Objects(grants) {
+		if _, ok := object.(*rbacv1.ClusterRole); ok {
+			t.Cleanup(func() { w.remove(object) })
+		}
+		if _, ok := object.(*rbacv1.ClusterRoleBinding); ok {
+			t.Cleanup(func() { w.remove(object) })
+		}
+		w.create(object)
+	}
+	w.become(rbac.Installer{Extension: leastExtension}.Account())
+	if err := w.checker.Check(t.Context(), w.account, leastExtension, objects); err != nil {
+		t.Fatalf("the account has the rules, and yet: %v", err)
+	}
+	w.manage(objects)
+}
+
+// needsEach takes each verb of each rule away and expects the report to name it: it
+// alone, unless it is one by which the account hands on what it has not.
+func (w *world) needsEach(objects []unstructured.Unstructured, grants []rbac.Gap) {
+	w.t.Helper()
+	actual := w.policy()
+	check := func(grants []rbac.Gap) error {
+		checker := preflight.New(granting(actual, w.account.Namespace, grants), w.admin.RESTMapper())
+		checker.RequireFinalizers = true
+		account := w.account
+		account.Name = rbac.Installer{Extension: leastExtension}.Account()
+		return checker.Check(w.t.Context(), account, leastExtension, objects)
+	}
+	if err := check(grants); err != nil {
+		w.t.Fatalf("the rules do not suffice: %v", err)
+	}
+	alone, tried := 0, 0
+	for i, grant := range grants {
+		for j, verb := range grant.Rule.Verbs {
+			rest := slices.Clone(grants)
+			rest[i].Rule.Verbs = slices.Delete(slices.Clone(grant.Rule.Verbs), j, j+1)
+			if len(rest[i].Rule.Verbs) == 0 {
+				rest = slices.Delete(rest, i, i+1)
+			}
+			taken := rbac.Gap{Namespace: grant.Namespace, Rule: *grant.Rule.DeepCopy()}
+			taken.Rule.Verbs = []string{verb}
+			err := check(rest)
+			var missing *rbac.MissingError
+			if !errors.As(err, &missing) {
+				w.t.Errorf("without %s: got %v, want a report", taken.String(), err)
+				continue
+			}
+			tried++
+			if slices.Contains(grant.Rule.APIGroups, rbacv1.GroupName) && slices.Contains([]string{"*", "bind", "escalate"}, verb) || slices.Contains(grant.Rule.APIGroups, "*") {
+				continue // it is missing, and so is what it stood for
+			}
+			alone++
+			if diff := gocmp.Diff([]string{taken.String()}, lines(missing.Gaps)); diff != "" || len(missing.Errors) > 0 {
+				w.t.Errorf("without %s (-want +got): %s%v", taken.String(), diff, missing.Errors)
+			}
+		}
+	}
+	if alone == 0 && !rbac.Unlimited(grants) {
+		w.t.Errorf("%d verbs were taken away and none was reported alone: the test shows nothing", tried)
+	}
+}
+
+func lines(gaps []rbac.Gap) []string {
+	var result []string
+	for i := range gaps {
+		result = append(result, gaps[i].String())
+	}
+	return result
+}
+
+// granted is a cluster in whose RBAC an account has some more rules.
+type granted struct {
+	client.Reader
+	policy rbac.Policy
+}
+
+func granting(actual *rbac.Policy, namespace string, grants []rbac.Gap) *granted {
+	g := &granted{policy: rbac.Policy{
+		Roles: slices.Clone(actual.Roles), ClusterRoles: slices.Clone(actual.ClusterRoles),
+		RoleBindings: slices.Clone(actual.RoleBindings), ClusterRoleBindings: slices.Clone(actual.ClusterRoleBindings),
+	}}
+	for _, object := range (rbac.Installer{Extension: leastExtension, Namespace: namespace}).Objects(grants) {
+		switch object := object.(type) {
+		case *rbacv1.ClusterRole:
+			g.policy.ClusterRoles = append(g.policy.ClusterRoles, *object)
+		case *rbacv1.ClusterRoleBinding:
+			g.policy.ClusterRoleBindings = append(g.policy.ClusterRoleBindings, *object)
+		case *rbacv1.Role:
+			g.policy.Roles = append(g.policy.Roles, *object)
+		case *rbacv1.RoleBinding:
+			g.policy.RoleBindings = append(g.policy.RoleBindings, *object)
+		}
+	}
+	return g
+}
+
+// List gives what the cluster has, in one page.
+func (g *granted) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	switch list := list.(type) {
+	case *rbacv1.ClusterRoleList:
+		list.Items = g.policy.ClusterRoles
+	case *rbacv1.ClusterRoleBindingList:
+		list.Items = g.policy.ClusterRoleBindings
+	case *rbacv1.RoleList:
+		list.Items = g.policy.Roles
+	case *rbacv1.RoleBindingList:
+		list.Items = g.policy.RoleBindings
+	default:
+		return fmt.Errorf("unexpected list %T", list)
+	}
+	return nil
+}

@@ -1,0 +1,189 @@
+package upgradeable
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+)
+
+const (
+	// operatorName is the name of the ClusterOperator, as platforms know it.
+	operatorName = "olm"
+	// lookAgain is how often the version of the cluster is looked at, and whether it has
+	// ClusterOperators meanwhile. No watch shows either.
+	lookAgain = 5 * time.Minute
+)
+
+// Options are what the controller is set up with.
+type Options struct {
+	// SystemNamespace is where the component runs.
+	SystemNamespace string
+	// Program is the version of this program.
+	Program string
+	// KubernetesVersion asks for the version of the API server.
+	KubernetesVersion func() (*version.Info, error)
+	// Clock tells the time of transitions. Nil means the real one.
+	Clock clock.PassiveClock
+}
+
+// reporter reconciles the one ClusterOperator.
+type reporter struct {
+	Options
+
+	// client reads revisions from a cache, and writes.
+	client client.Client
+	// reader reads from the API server.
+	reader client.Reader
+	mapper meta.RESTMapper
+}
+
+// +kubebuilder:rbac:groups=config.openshift.io,resources=clusteroperators,verbs=create
+// +kubebuilder:rbac:groups=config.openshift.io,resources=clusteroperators,resourceNames=olm,verbs=get
+// +kubebuilder:rbac:groups=config.openshift.io,resources=clusteroperators/status,resourceNames=olm,verbs=patch
+// +kubebuilder:rbac:groups=config.openshift.io,resources=clusterversions,resourceNames=version,verbs=get
+
+// Setup adds the controller to a manager.
+func Setup(mgr ctrl.Manager, o Options) error {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	request := ctrl.Request{NamespacedName: client.ObjectKey{Name: operatorName}}
+	wake := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []ctrl.Request { return []ctrl.Request{request} })
+	begin := make(chan event.GenericEvent, 1)
+	begin <- event.GenericEvent{Object: &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: operatorName}}}
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named("clusteroperator").
+		Watches(&olmv1.ClusterObjectSet{}, wake, builder.WithPredicates(concerns)).
+		WatchesRawSource(source.Channel(begin, wake)).
+		Complete(&reporter{Options: o, client: mgr.GetClient(), reader: mgr.GetAPIReader(), mapper: mgr.GetRESTMapper()})
+	if err != nil {
+		return fmt.Errorf("setting up the reporter of ClusterOperator %q: %w", operatorName, err)
+	}
+	return nil
+}
+
+// concerns lets through revisions whose bundles state limits, when they come, go, or are
+// archived.
+var concerns = predicate.Funcs{
+	CreateFunc: func(e event.CreateEvent) bool { return mayLimit(e.Object) },
+	DeleteFunc: func(e event.DeleteEvent) bool { return mayLimit(e.Object) },
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		if !mayLimit(e.ObjectOld) && !mayLimit(e.ObjectNew) {
+			return false
+		}
+		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
+			!equality.Semantic.DeepEqual(e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations())
+	},
+	GenericFunc: func(event.GenericEvent) bool { return true },
+}
+
+func mayLimit(object client.Object) bool {
+	set, ok := object.(*olmv1.ClusterObjectSet)
+	return ok && states(set)
+}
+
+// Reconcile writes the report. A cluster without ClusterOperators gets none.
+func (r *reporter) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	again := ctrl.Result{RequeueAfter: lookAgain}
+	served, err := r.serves(configv1.GroupVersion.WithKind(configv1.ClusterOperatorKind).GroupKind())
+	if err != nil || !served {
+		return again, err
+	}
+	versions, err := r.versions(ctx)
+	if err != nil {
+		return again, err
+	}
+	var sets olmv1.ClusterObjectSetList
+	// They are only read.
+	if err := r.client.List(ctx, &sets, client.UnsafeDisableDeepCopy); err != nil {
+		return again, fmt.Errorf("listing revisions: %w", err)
+	}
+	return again, r.write(ctx, limits(sets.Items, versions))
+}
+
+// write brings the ClusterOperator to what is to be reported.
+func (r *reporter) write(ctx context.Context, found []limit) error {
+	operator := &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: operatorName}}
+	err := r.reader.Get(ctx, client.ObjectKeyFromObject(operator), operator)
+	if apierrors.IsNotFound(err) {
+		err = r.client.Create(ctx, operator)
+	}
+	if err != nil {
+		return fmt.Errorf("making ClusterOperator %q: %w", operatorName, err)
+	}
+	before := operator.DeepCopy()
+	report(&operator.Status, found, r.Program, r.SystemNamespace, metav1.NewTime(r.Clock.Now()))
+	if equality.Semantic.DeepEqual(before.Status, operator.Status) {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.client.Status().Patch(ctx, operator, patch); err != nil {
+		return fmt.Errorf("reporting as ClusterOperator %q: %w", operatorName, err)
+	}
+	return nil
+}
+
+// versions gives the versions of the cluster by which limits are counted.
+func (r *reporter) versions(ctx context.Context) (map[platform]minor, error) {
+	info, err := r.KubernetesVersion()
+	if err != nil {
+		return nil, fmt.Errorf("asking for the version of the API server: %w", err)
+	}
+	result := map[platform]minor{}
+	if result[kubernetes], err = parseMinor(info.GitVersion); err != nil {
+		return nil, fmt.Errorf("the version of the API server, %q: %w", info.GitVersion, err)
+	}
+	served, err := r.serves(clusterVersionKind.GroupKind())
+	if err != nil || !served {
+		return result, err
+	}
+	cluster := &unstructured.Unstructured{}
+	cluster.SetGroupVersionKind(clusterVersionKind)
+	err = r.reader.Get(ctx, client.ObjectKey{Name: "version"}, cluster)
+	if apierrors.IsNotFound(err) {
+		return result, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading ClusterVersion \"version\": %w", err)
+	}
+	desired, _, _ := unstructured.NestedString(cluster.Object, "status", "desired", "version")
+	if desired == "" {
+		return result, nil // It is not known yet.
+	}
+	if result[openShift], err = parseMinor(desired); err != nil {
+		return nil, fmt.Errorf("status.desired.version of ClusterVersion \"version\", %q: %w", desired, err)
+	}
+	return result, nil
+}
+
+var clusterVersionKind = configv1.GroupVersion.WithKind("ClusterVersion")
+
+func (r *reporter) serves(kind schema.GroupKind) (bool, error) {
+	_, err := r.mapper.RESTMapping(kind, configv1.GroupVersion.Version)
+	switch {
+	case meta.IsNoMatchError(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("looking for kind %s: %w", kind, err)
+	}
+	return true, nil
+}

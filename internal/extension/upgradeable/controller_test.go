@@ -1,0 +1,103 @@
+package upgradeable
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+// patience bounds every wait of a test: what has not happened by then never will.
+const patience = 60 * time.Second
+
+func TestMain(m *testing.M) {
+	log.SetLogger(logr.Discard())
+	os.Exit(env.Run(m))
+}
+
+func TestReport(t *testing.T) {
+	kinds := []func(*runtime.Scheme) error{olmv1.AddToScheme, configv1.AddToScheme}
+	c := env.Client(t, kinds...)
+	mgr, err := ctrl.NewManager(env.Start(t), ctrl.Options{
+		Scheme: env.Scheme(t, kinds...), Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: ptr.To(true)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = Setup(mgr, Options{
+		SystemNamespace: "olmv1-system", Program: "v1.2.3",
+		KubernetesVersion: func() (*version.Info, error) { return &version.Info{GitVersion: "v1.36.6+k3s1"}, nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("the manager ended: %v", err)
+		}
+	})
+
+	operator := reported(t, c, metav1.ConditionTrue, configv1.ReasonAsExpected, "Every installed ClusterExtension works")
+	if len(operator.Status.Conditions) != 4 || len(operator.Status.RelatedObjects) != 4 ||
+		len(operator.Status.Versions) != 1 || operator.Status.Versions[0] != (configv1.OperandVersion{Name: "operator", Version: "v1.2.3"}) {
+		t.Errorf("the status is %+v", operator.Status)
+	}
+	limiting := revision("limiting", "olm.maxKubernetesVersion", `"1.36"`)
+	if err := c.Create(t.Context(), &limiting); err != nil {
+		t.Fatal(err)
+	}
+	reported(t, c, metav1.ConditionFalse, reasonIncompatible, "next minor version: limiting (limiting.v1.0.0 works up to Kubernetes 1.36). Update")
+	limiting.Spec.LifecycleState = olmv1.LifecycleStateArchived
+	if err := c.Update(t.Context(), &limiting); err != nil {
+		t.Fatal(err)
+	}
+	reported(t, c, metav1.ConditionTrue, configv1.ReasonAsExpected, "")
+	if err := c.Delete(t.Context(), &limiting); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// reported waits for what the ClusterOperator says of updates of the cluster.
+func reported(t *testing.T, c client.Client, status metav1.ConditionStatus, reason, text string) *configv1.ClusterOperator {
+	t.Helper()
+	operator := &configv1.ClusterOperator{}
+	said := "nothing"
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		if err := c.Get(ctx, client.ObjectKey{Name: operatorName}, operator); err != nil {
+			return false, client.IgnoreNotFound(err)
+		}
+		for _, condition := range operator.Status.Conditions {
+			if condition.Type == configv1.OperatorUpgradeable {
+				said = fmt.Sprintf("%s %s %q", condition.Status, condition.Reason, condition.Message)
+				return condition.Status == status && condition.Reason == reason && strings.Contains(condition.Message, text), nil
+			}
+		}
+		return false, nil
+	})
+	if err != nil {
+		t.Fatalf("Upgradeable=%s is never reported (%v), it says %s", status, err, said)
+	}
+	return operator
+}

@@ -1,0 +1,54 @@
+package upgradeable
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+)
+
+// reasonIncompatible is the reason of Upgradeable when extensions stand against it.
+const reasonIncompatible = "IncompatibleOperatorsInstalled"
+
+// report writes into the status what is to be said now. Conditions that others added stay.
+func report(status *configv1.ClusterOperatorStatus, found []limit, program, namespace string, now metav1.Time) {
+	good := func(kind string, state metav1.ConditionStatus, message string) configv1.ClusterOperatorStatusCondition {
+		return configv1.ClusterOperatorStatusCondition{Type: kind, Status: state, Reason: configv1.ReasonAsExpected, Message: message}
+	}
+	upgradeable := good(configv1.OperatorUpgradeable, metav1.ConditionTrue, "Every installed ClusterExtension works on the next minor version of the cluster, as far as it says")
+	if len(found) > 0 {
+		upgradeable.Status, upgradeable.Reason, upgradeable.Message = metav1.ConditionFalse, reasonIncompatible, message(found)
+	}
+	for _, condition := range []configv1.ClusterOperatorStatusCondition{
+		good(configv1.OperatorAvailable, metav1.ConditionTrue, "The controllers run"),
+		good(configv1.OperatorProgressing, metav1.ConditionFalse, "Running version "+program),
+		good(configv1.OperatorDegraded, metav1.ConditionFalse, "The controllers work"),
+		upgradeable,
+	} {
+		set(&status.Conditions, condition, now)
+	}
+	status.Versions = []configv1.OperandVersion{{Name: "operator", Version: program}}
+	group := olmv1.GroupVersion.Group
+	status.RelatedObjects = []configv1.ObjectReference{
+		{Resource: "namespaces", Name: namespace},
+		{Group: group, Resource: "clustercatalogs"},
+		{Group: group, Resource: "clusterextensions"},
+		{Group: group, Resource: "clusterobjectsets"},
+	}
+}
+
+// set puts a condition in its place. Its time changes with its status only.
+func set(conditions *[]configv1.ClusterOperatorStatusCondition, condition configv1.ClusterOperatorStatusCondition, now metav1.Time) {
+	condition.LastTransitionTime = now
+	for i, before := range *conditions {
+		if before.Type != condition.Type {
+			continue
+		}
+		if before.Status == condition.Status {
+			condition.LastTransitionTime = before.LastTransitionTime
+		}
+		(*conditions)[i] = condition
+		return
+	}
+	*conditions = append(*conditions, condition)
+}
