@@ -66,7 +66,7 @@ func webhooksOf(u *unstructured.Unstructured) []webhook {
 // it. The certificate is issued for a Service, which a later phase may bring: CRDs come
 // early. So no phase waits for it, only the revision.
 func probeTrust(u *unstructured.Unstructured) Probe {
-	if annotations := u.GetAnnotations(); annotations[render.AnnotationCAFrom] == "" && annotations[render.AnnotationInjectCAFrom] == "" {
+	if annotations := u.GetAnnotations(); annotations[render.AnnotationCAFrom] == "" && annotations[render.AnnotationCAIssuer] == "" {
 		return ready()
 	}
 	for _, webhook := range webhooksOf(u) {
@@ -122,7 +122,7 @@ func (o *objects) distrust(ctx context.Context, at location, wanted, live *unstr
 // webhooks go on serving with the old certificate for a while.
 func (o *objects) dropTrust(ctx context.Context, at location, after *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	annotations := after.GetAnnotations()
-	if annotations[render.AnnotationCAFrom] != "" || annotations[render.AnnotationInjectCAFrom] != "" || !holdsTrust(after) {
+	if annotations[render.AnnotationCAFrom] != "" || annotations[render.AnnotationCAIssuer] != "" || !holdsTrust(after) {
 		return after, nil
 	}
 	return o.trustOnly(ctx, at, after, nil)

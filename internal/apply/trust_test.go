@@ -218,12 +218,12 @@ func TestTrustStaysForCertManager(t *testing.T) {
 	b.roll(1, nil, crd(true))
 	b.trust(crdTrust)
 	b.settled(crd(true))
-	b.roll(1, nil, strings.ReplaceAll(crd(true), "mainstay.dev/ca-from", "cert-manager.io/inject-ca-from"))
+	b.roll(1, nil, strings.ReplaceAll(crd(true), "mainstay.dev/ca-from", "mainstay.dev/ca-issuer"))
 	live := b.read(crd(true))
 	if got := webhooksOf(live); len(got) != 1 || got[0].caBundle != caBundle {
 		t.Errorf("the webhooks are %v", got)
 	}
-	if _, asksAnother := live.GetAnnotations()["cert-manager.io/inject-ca-from"]; !asksAnother {
+	if _, asksAnother := live.GetAnnotations()["mainstay.dev/ca-issuer"]; !asksAnother {
 		t.Errorf("the annotations are %v", live.GetAnnotations())
 	}
 }
@@ -274,6 +274,9 @@ func TestTrustIsAwaited(t *testing.T) {
 	validating := strings.ReplaceAll(configured, "KIND", "ValidatingWebhookConfiguration")
 	mutating := strings.ReplaceAll(configured, "KIND", "MutatingWebhookConfiguration")
 	elsewhere := func(manifest string) string {
+		return strings.ReplaceAll(manifest, "mainstay.dev/ca-from", "mainstay.dev/ca-issuer")
+	}
+	authors := func(manifest string) string {
 		return strings.ReplaceAll(manifest, "mainstay.dev/ca-from", "cert-manager.io/inject-ca-from")
 	}
 	unasked := func(manifest string) string { return strings.ReplaceAll(manifest, asks, "name: x") }
@@ -291,6 +294,7 @@ func TestTrustIsAwaited(t *testing.T) {
 		"mutating webhook without trust":  {missing(mutating), Probe{Later: true, Message: `its webhook "b" is not trusted yet: it has no caBundle`}},
 		"cert-manager is late":            {elsewhere(missing(validating)), Probe{Later: true, Message: `its webhook "b" is not trusted yet: it has no caBundle`}},
 		"cert-manager was there":          {elsewhere(given(validating)), ready()},
+		"a wish of the author":            {authors(missing(convertedCRD)) + established, ready()},
 		"webhooks without a wish":         {unasked(missing(validating)), ready()},
 		"odd webhooks":                    {"apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {" + asks + "}\nwebhooks: [7, {name: c, clientConfig: 8}]", Probe{Later: true, Message: `its webhook "c" is not trusted yet: it has no caBundle`}},
 		"another kind with an odd wish":   {"apiVersion: v1\nkind: ConfigMap\nmetadata: {" + asks + "}\nwebhooks: [{name: a}]", ready()},

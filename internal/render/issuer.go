@@ -27,6 +27,11 @@ const (
 // Certificate as <namespace>/<name>.
 const AnnotationInjectCAFrom = "cert-manager.io/inject-ca-from"
 
+// AnnotationCAIssuer stands beside it where it was set here, with the issuer as its value.
+// Bundles bring definitions with cert-manager's annotation for certificates that nobody
+// asked for.
+const AnnotationCAIssuer = "mainstay.dev/ca-issuer"
+
 // certManagerVersion is the API of cert-manager that is used.
 const certManagerVersion = "cert-manager.io/v1"
 
@@ -66,7 +71,7 @@ func (i Issuer) onService(deployment string) map[string]string {
 func (i Issuer) onConsumer(namespace, deployment string) map[string]string {
 	from := namespace + "/" + i.certificate(deployment)
 	if i == IssuerCertManager {
-		return map[string]string{AnnotationInjectCAFrom: from}
+		return map[string]string{AnnotationInjectCAFrom: from, AnnotationCAIssuer: string(i)}
 	}
 	return map[string]string{AnnotationCAFrom: from}
 }
