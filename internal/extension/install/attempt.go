@@ -92,6 +92,15 @@ func (a *attempt) settle(ctx context.Context, _ *olmv1.ClusterExtension) error {
 	return nil
 }
 
+// begin makes sure, before anything is chosen for an extension that has no revision yet,
+// that there is a place for it. Later its revision tells when that is gone.
+func (a *attempt) begin(ctx context.Context, ext *olmv1.ClusterExtension) error {
+	if a.revs.newest() != nil {
+		return nil
+	}
+	return a.checkPlace(ctx, ext)
+}
+
 // checkPlace makes sure that the namespace and the account exist, without which
 // nothing can be written.
 func (a *attempt) checkPlace(ctx context.Context, ext *olmv1.ClusterExtension) error {
@@ -203,6 +212,11 @@ func (a *attempt) revise(ctx context.Context, ext *olmv1.ClusterExtension) error
 	}
 	if err := a.checkRefused(ext, wanted); err != nil {
 		return err
+	}
+	if newest != nil {
+		if err := a.checkPlace(ctx, ext); err != nil {
+			return err
+		}
 	}
 	files, canonical, err := a.Bundles.Open(ctx, cmp.Or(a.chosen.pinned, a.chosen.Image))
 	if err != nil {

@@ -158,12 +158,17 @@ func TestProgressing(t *testing.T) {
 	waiting.Status.Conditions = []metav1.Condition{{
 		Type: olmv1.TypeProgressing, Status: metav1.ConditionTrue, Reason: olmv1.ReasonRollingOut, Message: "phase 2 of 3 waits",
 	}}
+	broken := set("1S")
+	broken.Status.Conditions = append(broken.Status.Conditions, metav1.Condition{
+		Type: olmv1.TypeProgressing, Status: metav1.ConditionTrue, Reason: olmv1.ReasonRetrying, Message: "the account is gone",
+	})
 	for _, tc := range []struct {
 		name string
 		revs revisions
 		err  error
 		want string
 	}{
+		{"reached, and not kept", revisions{broken}, nil, "True Retrying the account is gone"},
 		{"nothing yet", nil, nil, "True RollingOut the first revision is being made"},
 		{"just made", revisions{set("1A")}, nil, "True RollingOut revision ext-1 is about to be rolled out"},
 		{"rolling out", revisions{set("1S"), waiting}, nil, "True RollingOut phase 2 of 3 waits"},

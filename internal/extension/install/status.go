@@ -91,12 +91,13 @@ func progressing(revs revisions, err error) metav1.Condition {
 	if newest == nil {
 		return rollingOut("the first revision is being made")
 	}
-	if hasSucceeded(newest) {
+	own := meta.FindStatusCondition(newest.Status.Conditions, olmv1.TypeProgressing)
+	if hasSucceeded(newest) && (own == nil || own.Reason == olmv1.ReasonSucceeded) {
 		return metav1.Condition{
 			Type: olmv1.TypeProgressing, Status: metav1.ConditionTrue, Reason: olmv1.ReasonSucceeded, Message: "desired state reached",
 		}
 	}
-	if own := meta.FindStatusCondition(newest.Status.Conditions, olmv1.TypeProgressing); own != nil {
+	if own != nil {
 		return metav1.Condition{Type: own.Type, Status: own.Status, Reason: own.Reason, Message: own.Message}
 	}
 	return rollingOut(fmt.Sprintf("revision %s is about to be rolled out", newest.Name))
