@@ -199,7 +199,8 @@ func (p *parser) binary(level int) (kind, error) {
 	return 0, err
 }
 
-// unary reads: {"!"} member | {"-"} member.
+// unary reads: {"!"} member | {"-"} member. The library drops pairs of "!" without a look
+// at what they stand before.
 func (p *parser) unary() (kind, error) {
 	sign := p.peek()
 	n := 0
@@ -208,10 +209,10 @@ func (p *parser) unary() (kind, error) {
 	}
 	if n > 0 {
 		operand, err := p.member()
-		if err == nil {
-			err = condition(sign, operand)
+		if err != nil || n%2 == 0 {
+			return operand, err
 		}
-		return boolean, err
+		return boolean, condition(sign, operand)
 	}
 	for p.take("-") {
 		n++
