@@ -48,7 +48,8 @@ func startServer(ctx context.Context, dir string) (*server, error) {
 		return nil, err
 	}
 	s := &server{dir: dir, control: &envtest.Environment{BinaryAssetsDirectory: assets}}
-	s.control.ControlPlane.GetAPIServer().Configure().Set("profiling", "true")
+	// The range that is usual for tests has 254 addresses.
+	s.control.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.0.0.0/16")
 	if s.config, err = s.control.Start(); err != nil {
 		return nil, fmt.Errorf("starting an API server: %w", err)
 	}
