@@ -1,0 +1,51 @@
+package release
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// Capabilities are parts of the platform that a cluster may do without.
+type Capabilities struct {
+	// Known are those that this version of the platform has.
+	Known sets.Set[string]
+	// Enabled are those that the cluster has.
+	Enabled sets.Set[string]
+}
+
+// Excludes tells whether the manifest belongs to a capability that the cluster does not
+// have, and why, in a sentence without a subject. It is asked when a manifest is applied,
+// not when a payload is accepted: a newer release may have capabilities that this program
+// does not know.
+func (c Capabilities) Excludes(m Manifest) (reason string, excluded bool) {
+	for _, name := range m.Capabilities() {
+		switch {
+		case !c.Known.Has(name):
+			return fmt.Sprintf("needs capability %q, which is not known", name), true
+		case !c.Enabled.Has(name):
+			return fmt.Sprintf("needs capability %q, which is not enabled", name), true
+		}
+	}
+	return "", false
+}
+
+// ImplicitlyEnabled gives the capabilities that an update from the current manifests to
+// the next ones must enable though the cluster does not have them, sorted: an object that
+// is managed now and belongs to them in the next release would be left without an owner.
+// Both lists are those that belong to the cluster.
+func (c Capabilities) ImplicitlyEnabled(current, next []Manifest) []string {
+	managed := sets.Set[Key]{}
+	for _, m := range current {
+		if _, excluded := c.Excludes(m); !excluded {
+			managed.Insert(m.Key())
+		}
+	}
+	implicit := sets.Set[string]{}
+	for _, m := range next {
+		if managed.Has(m.Key()) {
+			implicit.Insert(m.Capabilities()...)
+		}
+	}
+	return sets.List(implicit.Difference(c.Enabled))
+}

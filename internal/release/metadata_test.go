@@ -1,0 +1,159 @@
+package release_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mainstay-dev/mainstay/internal/release"
+	"github.com/mainstay-dev/mainstay/internal/testing/golden"
+)
+
+func TestParseMetadata(t *testing.T) {
+	got, err := release.ParseMetadata([]byte(`{
+		"kind": "cincinnati-metadata-v0", "version": "1.2.3-rc.1+build", "previous": ["1.2.2", "1.1.9"], "next": ["1.3.0"], "unknown": {"a": 1},
+		"metadata": {"url": "https://example.com/errata/1", "io.openshift.upgrades.graph.release.channels": "stable-1,candidate-1, fast-1", "unknown": "kept"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := release.Metadata{
+		Kind: release.KindMetadata, Version: "1.2.3-rc.1+build", Previous: []string{"1.2.2", "1.1.9"}, Next: []string{"1.3.0"},
+		Metadata: map[string]string{"url": "https://example.com/errata/1", release.MetadataChannels: "stable-1,candidate-1, fast-1", "unknown": "kept"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"candidate-1", "fast-1", "stable-1"}, got.Channels()); diff != "" || got.URL() != "https://example.com/errata/1" {
+		t.Errorf("URL %s, channels -want +got:\n%s", got.URL(), diff)
+	}
+	if got := (release.Metadata{}).Channels(); len(got) != 0 {
+		t.Errorf("no channels are %q", got)
+	}
+}
+
+func TestParseMetadataRefuses(t *testing.T) {
+	for text, want := range map[string]string{
+		``:                                  "cannot be read as JSON: unexpected end of JSON input",
+		`null`:                              `kind must be "cincinnati-metadata-v0", not ""`,
+		`[]`:                                "cannot be read as JSON: is a JSON array, not a JSON object",
+		`{} {}`:                             "cannot be read as JSON: invalid character '{' after top-level value",
+		`{"kind":"cincinnati-metadata-v0"}`: `version "" is no semantic version`,
+		`{"kind":"cincinnati-metadata-v0","version":"1.2"}`:                                     `version "1.2" is no semantic version`,
+		`{"kind":"cincinnati-metadata-v0","version":"v1.2.3"}`:                                  `version "v1.2.3" is no semantic version`,
+		`{"kind":"cincinnati-metadata-v1","version":"1.2.3"}`:                                   `kind must be "cincinnati-metadata-v0", not "cincinnati-metadata-v1"`,
+		`{"kind":"cincinnati-metadata-v0","version":"1.2.3","previous":["1.2.2","x"]}`:          `previous[1] "x" is no semantic version`,
+		`{"kind":"cincinnati-metadata-v0","version":"1.2.3","next":[""]}`:                       `next[0] "" is no semantic version`,
+		`{"kind":"cincinnati-metadata-v0","version":1}`:                                         "cannot be read as JSON: version must not be a JSON number",
+		`{"kind":"cincinnati-metadata-v0","version":"1.2.3","metadata":{"url":["x"]}}`:          "must not be a JSON array",
+		`{"Kind":"cincinnati-metadata-v0","Version":"1.2.3"}`:                                   `kind must be "cincinnati-metadata-v0", not ""`,
+		`{"kind":"cincinnati-metadata-v0","version":"1.2.3"` + strings.Repeat(" ", 1<<20) + `}`: "is larger than the 1048576 bytes that it may have",
+	} {
+		if _, err := release.ParseMetadata([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.100s: %v, want %s", text, err, want)
+		}
+	}
+}
+
+func TestArchitecture(t *testing.T) {
+	for value, want := range map[string]string{"": "arm64", "multi": release.ArchitectureMulti, "other": "arm64"} {
+		m := release.Metadata{Metadata: map[string]string{release.MetadataArchitecture: value}}
+		if got := m.Architecture("arm64"); got != want {
+			t.Errorf("%q: %s, want %s", value, got, want)
+		}
+	}
+}
+
+func TestEncode(t *testing.T) {
+	metadata := release.Metadata{
+		Kind: release.KindMetadata, Version: "1.2.3", Previous: []string{"1.2.2"}, Next: []string{"1.3.0"},
+		Metadata: map[string]string{"url": "https://example.com/errata/1", "a": "b"},
+	}
+	written, err := metadata.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, "release-metadata", written)
+	if again, err := release.ParseMetadata(written); err != nil || !cmp.Equal(again, metadata) {
+		t.Errorf("%v, read again: %s", err, cmp.Diff(metadata, again))
+	}
+	if _, err := (release.Metadata{}).Encode(); err == nil {
+		t.Error("metadata without a version was written")
+	}
+
+	images := release.ImageReferences{
+		Name: "1.2.3", Created: metav1.NewTime(time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)), Annotations: map[string]string{"release.openshift.io/from-release": "x"},
+		Tags: []release.ImageTag{
+			{Name: "etcd", PullSpec: "registry.example/etcd@" + digest, Annotations: map[string]string{release.AnnotationCommit: "0123abc"}},
+			{Name: "console", PullSpec: "registry.example:5000/a/console:v1@" + digest},
+		},
+	}
+	if written, err = images.Encode(); err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, "image-references", written)
+	if again, err := release.ParseImageReferences(written); err != nil || !cmp.Equal(again, images) {
+		t.Errorf("%v, read again: %s", err, cmp.Diff(images, again))
+	}
+	images.Tags[1].PullSpec = "registry.example/console:v1"
+	if _, err := images.Encode(); err == nil {
+		t.Error("an image without a digest was written")
+	}
+}
+
+func TestImageReferencesPullSpec(t *testing.T) {
+	images, err := release.ParseImageReferences([]byte(goodImages))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, ok := images.PullSpec("etcd"); !ok || got != "registry.example/etcd@"+digest {
+		t.Errorf("%v %q", ok, got)
+	}
+	if got, ok := images.PullSpec("unknown"); ok {
+		t.Errorf("an unknown image is at %q", got)
+	}
+}
+
+func TestParseImageReferencesRefuses(t *testing.T) {
+	const head = `{"kind":"ImageStream","apiVersion":"image.openshift.io/v1","metadata":{"name":"1.2.3"},"spec":{"tags":[`
+	for text, want := range map[string]string{
+		`{"kind":"ImageStream","apiVersion":"v1","metadata":{"name":"1.2.3"}}`:                  `must be an ImageStream of image.openshift.io/v1, not a "ImageStream" of "v1"`,
+		`{"kind":"ConfigMap","apiVersion":"image.openshift.io/v1","metadata":{"name":"1.2.3"}}`: `not a "ConfigMap" of`,
+		`{"kind":"ImageStream","apiVersion":"image.openshift.io/v1"}`:                           "metadata.name is missing",
+		head + `{"name":"a"}]}}`: `spec.tags[0] "a": from.kind must be DockerImage`,
+		head + `{"name":"a","from":{"kind":"ImageStreamTag","name":"x"}}]}}`:                                                    `spec.tags[0] "a": from.kind must be DockerImage`,
+		head + `{"name":"a","from":{"kind":"DockerImage"}}]}}`:                                                                  `spec.tags[0] "a": from.name is missing`,
+		head + `{"from":{"kind":"DockerImage","name":"x"}}]}}`:                                                                  `spec.tags[0]: name is missing`,
+		head + `{"name":"a","from":{"kind":"DockerImage","name":"x"}},{"name":"a","from":{"kind":"DockerImage","name":"y"}}]}}`: `spec.tags[1]: there is an image "a" already`,
+		head + `{"name":["a"]}]}}`: "must not be a JSON array",
+	} {
+		if _, err := release.ParseImageReferences([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
+
+func TestCheckPinned(t *testing.T) {
+	hex := strings.TrimPrefix(digest, "sha256:")
+	for pullSpec, want := range map[string]bool{
+		"registry.example/a@" + digest:                  true,
+		"registry.example:5000/a/b:v1@" + digest:        true,
+		"registry.example/a@sha512:" + hex + hex:        true,
+		"registry.example/a":                            false,
+		"registry.example/a:v1":                         false,
+		"registry.example/a@sha256:" + hex[1:]:          false,
+		"registry.example/a@" + strings.ToUpper(digest): false,
+		"registry.example/a@" + digest + "0":            false,
+		"registry.example/a@md5:" + hex[:32]:            false,
+		"@" + digest:                                    false,
+		"registry.example/a b@" + digest:                false,
+		"registry.example/a@" + digest + "\n":           false,
+	} {
+		r := release.ImageReferences{Name: "1.2.3", Tags: []release.ImageTag{{Name: "a", PullSpec: pullSpec}}}
+		if err := r.CheckPinned(); (err == nil) != want {
+			t.Errorf("%q: %v", pullSpec, err)
+		}
+	}
+}
