@@ -221,7 +221,12 @@ func waitForExtension(ctx context.Context, c client.Client, wait *Wait, progress
 		if err != nil {
 			return outlook{}, err
 		}
-		return extensionOutlook(state, extension.Generation), nil
+		o := extensionOutlook(state, extension.Generation)
+		if extension.Annotations[olmv1.AnnotationPlan] == olmv1.PlanOnly {
+			o.done, o.failed = false, fmt.Errorf("nothing is done about it, as its annotation %s asks for a plan only", olmv1.AnnotationPlan)
+			o.advice = fmt.Sprintf("see the plan with 'mainstay extension plan %s'; to have it done, remove the annotation", extension.Name)
+		}
+		return o, nil
 	})
 }
 

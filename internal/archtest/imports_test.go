@@ -17,7 +17,7 @@ const module = "github.com/mainstay-dev/mainstay"
 
 // pure rooms take values and give back values.
 var pure = []string{
-	"internal/bundle", "internal/certificate", "internal/crdsafety", "internal/fbc", "internal/rbac",
+	"internal/bundle", "internal/certificate", "internal/crdsafety", "internal/fbc", "internal/objectdiff", "internal/rbac",
 	"internal/release", "internal/render", "internal/resolve", "internal/upgradegraph",
 }
 
@@ -43,6 +43,7 @@ var rooms = map[string][]string{
 	"internal/certificate":  append([]string{"api"}, pure...),
 	"internal/crdsafety":    append([]string{"api"}, pure...),
 	"internal/fbc":          append([]string{"api"}, pure...),
+	"internal/objectdiff":   append([]string{"api"}, pure...),
 	"internal/rbac":         append([]string{"api"}, pure...),
 	"internal/release":      append([]string{"api"}, pure...),
 	"internal/render":       append([]string{"api"}, pure...),

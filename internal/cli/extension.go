@@ -19,13 +19,13 @@ func (a *app) extensionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "extension",
 		Aliases: []string{"extensions", "ext"},
-		Short:   "Install, watch, explain, upgrade, roll back and uninstall extensions",
+		Short:   "Install, plan, watch, explain, upgrade, roll back and uninstall extensions",
 		Args:    cobra.ArbitraryArgs,
 		RunE:    terminal.Group,
 	}
 	a.kube.bind(cmd)
 	cmd.AddCommand(
-		a.extensionInstallCommand(), a.extensionListCommand(), a.extensionStatusCommand(),
+		a.extensionInstallCommand(), a.extensionPlanCommand(), a.extensionListCommand(), a.extensionStatusCommand(),
 		a.extensionExplainCommand(), a.extensionHistoryCommand(), a.extensionDiffCommand(),
 		a.extensionUpgradeCommand(), a.extensionRollbackCommand(), a.extensionUninstallCommand(),
 	)

@@ -12,8 +12,8 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/action"
 	"github.com/mainstay-dev/mainstay/internal/action/diagnosis"
-	"github.com/mainstay-dev/mainstay/internal/action/objectdiff"
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
+	"github.com/mainstay-dev/mainstay/internal/objectdiff"
 )
 
 func (a *app) extensionHistoryCommand() *cobra.Command {

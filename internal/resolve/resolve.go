@@ -66,6 +66,9 @@ type Result struct {
 	Catalog string
 	// Channels that hold the bundle, of those asked for; sorted.
 	Channels []string
+	// Edges lead from the installed bundle to this one. None when no edge binds, and when
+	// it is the installed one itself.
+	Edges []upgradegraph.Edge
 	// Deprecations of the package in that catalog, as DeprecationConditions wants them.
 	// Nil when there are none.
 	Deprecations *fbc.Deprecations
@@ -133,6 +136,13 @@ func newResult(req Request, chosen *survey, surveys []*survey) *Result {
 		Catalog:      chosen.catalog.Name,
 		Channels:     channelsOf(selectChannels(chosen.catalog.Content.Channels, req.Channels), chosen.best.bundle.Name),
 		Deprecations: chosen.catalog.Content.Deprecations,
+	}
+	if chosen.graph != nil {
+		for _, edge := range chosen.graph.Successors(readInstalled(req.Installed).node()) {
+			if edge.To == r.Bundle.Name {
+				r.Edges = append(r.Edges, edge)
+			}
+		}
 	}
 	for _, s := range surveys {
 		r.Warnings = append(r.Warnings, s.faults()...)

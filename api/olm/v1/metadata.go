@@ -29,6 +29,16 @@ const (
 	// AnnotationRemoveDespiteDependents, on a ClusterExtension that is being deleted,
 	// with the value true: it goes although other extensions need it.
 	AnnotationRemoveDespiteDependents = "mainstay.dev/remove-despite-dependents"
+	// AnnotationPlan, on a ClusterExtension, has what would be done written into the
+	// ConfigMap plan-<name> of the system namespace. With the value "only" nothing else is
+	// done: no revision is made, archived or given up. With a JSON object the extension goes
+	// on as its spec says, and the plan is as if the object's fields, of version, channels,
+	// selector and upgradeConstraintPolicy, stood in spec.source.catalog; a field id tells
+	// one question from another. Removing the annotation removes the plan.
+	AnnotationPlan = "mainstay.dev/plan"
+	// AnnotationPlanFor, on the ConfigMap of a plan, is what it was made for: the generation
+	// of the ClusterExtension, a space, and the value of AnnotationPlan.
+	AnnotationPlanFor = "mainstay.dev/plan-for"
 	// AnnotationCreatedFor, on a ClusterExtension, names the extension for whose
 	// dependency it was created. It is a note: nothing follows from it.
 	AnnotationCreatedFor = "mainstay.dev/created-for"
@@ -61,6 +71,20 @@ const (
 	// means the controller's own account.
 	AnnotationServiceAccountName      = "olm.operatorframework.io/service-account-name"
 	AnnotationServiceAccountNamespace = "olm.operatorframework.io/service-account-namespace"
+)
+
+// PlanOnly is the value of AnnotationPlan for an extension of which nothing but the plan
+// is wanted.
+const PlanOnly = "only"
+
+// PlanName is the name of the ConfigMap, in the system namespace, that holds the plan of
+// an extension.
+func PlanName(extension string) string { return "plan-" + extension }
+
+// Keys of the ConfigMap of a plan: what it says for programs, and for people.
+const (
+	PlanJSON = "plan.json"
+	PlanText = "plan.txt"
 )
 
 // Finalizers.

@@ -101,6 +101,8 @@ func (e *explainer) explain() {
 	case progressing == nil || progressing.ObservedGeneration < ext.Generation:
 		e.summary = "the operator-controller has not looked at its latest change yet"
 		e.advise("Check that it runs: kubectl get deployments -A -l app.kubernetes.io/name=operator-controller")
+	case progressing.Reason == olmv1.ReasonSucceeded && ext.Annotations[olmv1.AnnotationPlan] == olmv1.PlanOnly:
+		e.plannedOnly(progressing)
 	case progressing.Status == metav1.ConditionTrue && progressing.Reason == olmv1.ReasonSucceeded:
 		e.settled()
 	case progressing.Reason == olmv1.ReasonProgressDeadlineExceeded && e.newest() != nil && succeeded(e.newest()):
@@ -145,6 +147,14 @@ func (e *explainer) settled() {
 	default:
 		e.summary = fmt.Sprintf("%s is installed and runs%s", bundle, pin)
 	}
+}
+
+// plannedOnly explains an extension of which nothing but a plan is wanted.
+func (e *explainer) plannedOnly(progressing *metav1.Condition) {
+	e.summary = "nothing is done about it: only a plan of what would be done is wanted"
+	e.because(sentence(progressing.Message))
+	e.advise(fmt.Sprintf("See the plan: 'mainstay extension plan %s'", e.Extension.Name))
+	e.advise(fmt.Sprintf("To have it done, remove the annotation: kubectl annotate clusterextension %s %s-", e.Extension.Name, olmv1.AnnotationPlan))
 }
 
 // rollingOut explains a revision that is on its way, in time or late.

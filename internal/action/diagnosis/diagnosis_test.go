@@ -147,6 +147,9 @@ func TestExplain(t *testing.T) {
 		}),
 		"well":   facts(installed("0.1.0"), revision(1, "0.1.0", "good"), progressing("True", "Succeeded", "desired state reached"), condition("Available", "True", "ProbesSucceeded", "")),
 		"pinned": facts(installed("0.1.0"), revision(1, "0.1.0", "good"), progressing("True", "Succeeded", "desired state reached"), func(f *Facts) { f.Extension.Spec.Source.Catalog.Version = "0.1.0" }),
+		"planned-only": facts(progressing("True", "Succeeded", "Planned only: see ConfigMap olmv1-system/plan-kettle"), func(f *Facts) {
+			f.Extension.Annotations = map[string]string{olmv1.AnnotationPlan: olmv1.PlanOnly}
+		}),
 		"deprecated": facts(installed("0.1.0"), revision(1, "0.1.0", "good"), progressing("True", "Succeeded", "desired state reached"),
 			condition("BundleDeprecated", "True", "Deprecated", "kettle.v0.1.0 boils dry, use 0.2.0"), condition("PackageDeprecated", "False", "Deprecated", "")),
 		"degraded": facts(installed("0.1.0"), revision(1, "0.1.0", "good"), progressing("True", "Succeeded", "desired state reached"),

@@ -23,7 +23,9 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/crdsafety"
 	"github.com/mainstay-dev/mainstay/internal/extension/preflight"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
+	"github.com/mainstay-dev/mainstay/internal/render"
 	"github.com/mainstay-dev/mainstay/internal/resolve"
+	"github.com/mainstay-dev/mainstay/internal/resolve/dependency"
 )
 
 const (
@@ -48,6 +50,19 @@ type attempt struct {
 	revs     revisions
 	observed bool
 	chosen   selection
+	// choice is what was chosen from, and how.
+	choice choice
+	// planned, when not nil, has the steps only find out what they would do: it takes
+	// what of that does not stand in their results.
+	planned *findings
+}
+
+// choice is how a bundle was chosen.
+type choice struct {
+	request  resolve.Request
+	catalogs []resolve.Catalog
+	// result is nil when nothing fits.
+	result *resolve.Result
 }
 
 // observe reads the extension's revisions.
@@ -141,13 +156,15 @@ func (a *attempt) choose(ctx context.Context, ext *olmv1.ClusterExtension) error
 		return err
 	}
 	filter := ext.Spec.Source.Catalog
-	result, err := resolve.Resolve(resolve.Request{
+	a.choice = choice{catalogs: catalogs, request: resolve.Request{
 		Package: filter.PackageName, Version: filter.Version, Channels: filter.Channels,
 		Policy: filter.UpgradeConstraintPolicy, Installed: bundleOf(a.revs.installed()),
-	}, catalogs)
+	}}
+	result, err := resolve.Resolve(a.choice.request, catalogs)
 	if err != nil {
 		return reconcile.Wait(olmv1.ReasonRetrying, rechoose, err)
 	}
+	a.choice.result = result
 	a.chosen = selection{
 		Name: result.Bundle.Name, Version: result.Version.String(), Release: result.Release, Image: result.Bundle.Image,
 		catalog: result.Catalog, properties: result.Bundle.Properties,
@@ -204,11 +221,12 @@ func (a *attempt) revise(ctx context.Context, ext *olmv1.ClusterExtension) error
 	}
 	wanted := inputs(ext, a.chosen, issuer, a.Program)
 	newest := a.revs.newest()
-	if newest != nil && newest.Annotations[annotationInputs] == wanted {
+	switch standing := a.revs.standing(wanted); standing {
+	case nil:
+	case newest:
 		return a.keep(ctx, ext, newest)
-	}
-	if installed := a.revs.installed(); installed != nil && installed.Annotations[annotationInputs] == wanted {
-		return a.giveBack(ctx, ext, installed, 0)
+	default:
+		return a.giveBack(ctx, ext, standing, 0)
 	}
 	if err := a.checkRefused(ext, wanted); err != nil {
 		return err
@@ -218,45 +236,62 @@ func (a *attempt) revise(ctx context.Context, ext *olmv1.ClusterExtension) error
 			return err
 		}
 	}
-	files, canonical, err := a.Bundles.Open(ctx, cmp.Or(a.chosen.pinned, a.chosen.Image))
-	if err != nil {
-		return fmt.Errorf("bundle %q: %w", a.chosen.Name, err)
-	}
-	kubernetes, err := a.kubernetes()
-	if err != nil {
-		return err
-	}
-	bundle, objects, err := objectsOf(ext, a.chosen, platform{kubernetes, issuer}, files)
-	if err != nil {
-		return fmt.Errorf("bundle %q: %w", a.chosen.Name, err)
-	}
-	wantedPhases := phases(objects)
-	if err := checkPhases(wantedPhases); err != nil {
-		return reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf("bundle %q: %w", a.chosen.Name, err))
-	}
-	annotations, err := annotationsFor(ext, a.chosen, bundle, canonical, wanted)
+	made, err := a.produce(ctx, ext, issuer, wanted)
 	if err != nil {
 		return err
 	}
 	if !holds(newest, a.chosen) {
-		if err := a.checkDependencies(ctx, ext, bundle); err != nil {
+		if err := a.checkDependencies(ctx, ext, made.bundle); err != nil {
 			return err
 		}
 	}
-	if set := a.holder(ext, wantedPhases, annotations); set != nil {
-		if err := a.annotate(ctx, set, annotations); err != nil {
+	if set := a.holder(ext, made.phases, made.annotations); set != nil {
+		if err := a.annotate(ctx, set, made.annotations); err != nil {
 			return err
 		}
 		return a.giveBack(ctx, ext, set, 0)
 	}
-	if err := a.preflight(ctx, ext, objects); err != nil {
+	if err := a.preflight(ctx, ext, made.objects); err != nil {
 		return err
 	}
-	set, secrets, err := a.revision(ext, a.revs.nextNumber(), wantedPhases, annotations)
+	set, secrets, err := a.revision(ext, a.revs.nextNumber(), made.phases, made.annotations)
 	if err != nil {
 		return reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf("bundle %q: %w", a.chosen.Name, err))
 	}
 	return a.write(ctx, set, secrets)
+}
+
+// product is what a revision of the chosen bundle consists of.
+type product struct {
+	bundle      *dependency.Bundle
+	objects     []unstructured.Unstructured
+	phases      []olmv1.ClusterObjectSetPhase
+	annotations map[string]string
+}
+
+// produce pulls and renders the chosen bundle.
+func (a *attempt) produce(ctx context.Context, ext *olmv1.ClusterExtension, issuer render.Issuer, wanted string) (*product, error) {
+	files, canonical, err := a.Bundles.Open(ctx, cmp.Or(a.chosen.pinned, a.chosen.Image))
+	if err != nil {
+		return nil, fmt.Errorf("bundle %q: %w", a.chosen.Name, err)
+	}
+	kubernetes, err := a.kubernetes()
+	if err != nil {
+		return nil, err
+	}
+	bundle, objects, err := objectsOf(ext, a.chosen, platform{kubernetes, issuer}, files)
+	if err != nil {
+		return nil, fmt.Errorf("bundle %q: %w", a.chosen.Name, err)
+	}
+	wantedPhases := phases(objects)
+	if err := checkPhases(wantedPhases); err != nil {
+		return nil, reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf("bundle %q: %w", a.chosen.Name, err))
+	}
+	annotations, err := annotationsFor(ext, a.chosen, bundle, canonical, wanted)
+	if err != nil {
+		return nil, err
+	}
+	return &product{bundle, objects, wantedPhases, annotations}, nil
 }
 
 // holder gives the revision that holds the wanted objects already: the newest, or the one

@@ -44,15 +44,26 @@ func (a *attempt) installDependencies(ctx context.Context, ext *olmv1.ClusterExt
 			continue
 		}
 		created := extensionFor(ext, b, rangeOf(b.Package, append(plan, problem.Wanted)), o.of(b.Package))
+		taken := reconcile.Wait(olmv1.ReasonRetrying, rechoose, fmt.Errorf(
+			"%w. Package %q would provide it, but there is an extension %q of another package: install %q under another name", missing, b.Package, b.Package, b.Package))
+		if a.planned != nil {
+			if around.has(created.Name) {
+				return taken
+			}
+			a.planned.created = append(a.planned.created, plannedExtension{created.Name, b.Package, b.Name, b.Version.String(), b.Catalog})
+			continue
+		}
 		err := a.Client.Create(ctx, created)
 		if apierrors.IsAlreadyExists(err) {
-			return reconcile.Wait(olmv1.ReasonRetrying, rechoose, fmt.Errorf(
-				"%w. Package %q would provide it, but there is an extension %q of another package: install %q under another name", missing, b.Package, b.Package, b.Package))
+			return taken
 		}
 		if err != nil {
 			return fmt.Errorf("creating extension %q, a dependency of %q: %w", created.Name, ext.Name, err)
 		}
 		waiting = append(waiting, created.Name)
+	}
+	if a.planned != nil && len(waiting) == 0 {
+		return nil
 	}
 	return awaitExtensions(waiting)
 }

@@ -89,6 +89,7 @@ type Controller struct {
 	waiting sync.Map
 	answers answers
 	later   reconcile.Later
+	plans   plans
 }
 
 // SetupWithManager adds the controller to a manager.
@@ -132,7 +133,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		Client:     c.Client,
 		New:        func() *olmv1.ClusterExtension { return &olmv1.ClusterExtension{} },
 		Finalizers: []string{olmv1.FinalizerCleanupUnpackCache, olmv1.FinalizerCleanupContentManagerCache},
-		Steps:      []reconcile.Step[*olmv1.ClusterExtension]{a.observe, a.settle, a.rollBack, a.begin, a.choose, a.revise},
+		Steps:      []reconcile.Step[*olmv1.ClusterExtension]{a.observe, a.settle, a.plan, a.rollBack, a.begin, a.choose, a.revise},
 		Finalize:   []reconcile.Step[*olmv1.ClusterExtension]{a.observe, a.holdRemoval, a.removeRevisions, a.removeSecrets, a.dropBundles},
 		Summarize: func(ext *olmv1.ClusterExtension, err error) {
 			report(ext, a.revs, a.observed, c.announced(req, err))

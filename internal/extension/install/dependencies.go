@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/blang/semver/v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,7 +29,7 @@ func (a *attempt) checkDependencies(ctx context.Context, ext *olmv1.ClusterExten
 	}
 	// A change after this wakes the extension, so that none is missed between looking
 	// and waiting.
-	a.waiting.Store(ext.Name, waitingFor{})
+	a.waitFor(ext, waitingFor{})
 	around, err := a.surroundings(ctx, ext)
 	if err != nil {
 		return err
@@ -40,8 +41,18 @@ func (a *attempt) checkDependencies(ctx context.Context, ext *olmv1.ClusterExten
 			return err
 		}
 	}
-	a.waiting.Delete(ext.Name)
+	if a.planned == nil {
+		a.waiting.Delete(ext.Name)
+	}
 	return nil
+}
+
+// waitFor notes what an extension waits for. A plan waits for nothing, and must not have
+// others count on it.
+func (a *attempt) waitFor(ext *olmv1.ClusterExtension, bundle waitingFor) {
+	if a.planned == nil {
+		a.waiting.Store(ext.Name, bundle)
+	}
 }
 
 // judge refuses what others would suffer from, and waits until the requirements of the
@@ -63,7 +74,7 @@ func (a *attempt) judge(ctx context.Context, ext *olmv1.ClusterExtension, around
 		return nil
 	}
 	// From here on those that wait for this one can tell that it waits for them.
-	a.waiting.Store(ext.Name, waitingFor{problem.Wanted.Package, problem.Wanted.Name, problem.Wanted.Version, problem.Wanted.Properties})
+	a.waitFor(ext, waitingFor{problem.Wanted.Package, problem.Wanted.Name, problem.Wanted.Version, problem.Wanted.Properties})
 	if problem.MutuallyMet(a.onTheirWay(around)) {
 		return nil
 	}
@@ -122,6 +133,9 @@ func (a *attempt) meet(ctx context.Context, ext *olmv1.ClusterExtension, around 
 		return err
 	}
 	missing := &dependency.MissingError{Bundle: told.Wanted.Name, Missing: unmet}
+	if a.planned != nil {
+		a.planned.missing = unmet
+	}
 	if !consent {
 		return reconcile.Wait(olmv1.ReasonRetrying, rechoose, fmt.Errorf(
 			"%w. Install it, or set spec.install.dependencies.policy to Install to have it installed", missing))
@@ -203,6 +217,11 @@ func (a *attempt) surroundings(ctx context.Context, ext *olmv1.ClusterExtension)
 		}
 	}
 	return around, nil
+}
+
+// has tells whether there is another extension of a name.
+func (s *surroundings) has(name string) bool {
+	return slices.ContainsFunc(s.extensions, func(other olmv1.ClusterExtension) bool { return other.Name == name })
 }
 
 // bundles gives what the other extensions have installed, and what those that are on

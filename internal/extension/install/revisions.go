@@ -45,6 +45,17 @@ func (r revisions) installed() *olmv1.ClusterObjectSet {
 	return nil
 }
 
+// standing is the active revision that followed from the same inputs: the newest, or the
+// one that is installed while an update of it is on its way. Nil when neither did.
+func (r revisions) standing(inputs string) *olmv1.ClusterObjectSet {
+	for _, set := range []*olmv1.ClusterObjectSet{r.newest(), r.installed()} {
+		if set != nil && set.Annotations[annotationInputs] == inputs {
+			return set
+		}
+	}
+	return nil
+}
+
 // active are the revisions that own objects, oldest first.
 func (r revisions) active() revisions {
 	var result revisions

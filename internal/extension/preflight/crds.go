@@ -38,7 +38,7 @@ func NewCRDs(reader client.Reader) *CRDChecker { return &CRDChecker{reader: read
 // The error holds a *crdsafety.UnsafeError for each definition that does not pass. Any
 // other error in it means that the check could not be made.
 func (c *CRDChecker) Check(ctx context.Context, ext *olmv1.ClusterExtension, change Change) error {
-	if !enforced(ext) {
+	if !CRDsEnforced(ext) {
 		return nil
 	}
 	var errs []error
@@ -71,9 +71,9 @@ func (c *CRDChecker) check(ctx context.Context, ext *olmv1.ClusterExtension, obj
 	return crdsafety.Check(&live, &wanted)
 }
 
-// enforced tells whether the extension's definitions are checked: they are when nothing
-// is said.
-func enforced(ext *olmv1.ClusterExtension) bool {
+// CRDsEnforced tells whether the extension's definitions are checked: they are when
+// nothing is said.
+func CRDsEnforced(ext *olmv1.ClusterExtension) bool {
 	install := ext.Spec.Install
 	return install == nil || install.Preflight == nil || install.Preflight.CRDUpgradeSafety == nil ||
 		install.Preflight.CRDUpgradeSafety.Enforcement != olmv1.CRDUpgradeSafetyEnforcementNone

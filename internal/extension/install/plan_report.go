@@ -1,0 +1,379 @@
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/crdsafety"
+	"github.com/mainstay-dev/mainstay/internal/extension/preflight"
+	"github.com/mainstay-dev/mainstay/internal/fbc"
+	"github.com/mainstay-dev/mainstay/internal/objectdiff"
+	"github.com/mainstay-dev/mainstay/internal/rbac"
+	"github.com/mainstay-dev/mainstay/internal/resolve"
+)
+
+const (
+	// maxPlan is how large a plan is, in bytes of both its forms: half of what a
+	// ConfigMap may have.
+	maxPlan = 512 << 10
+	// maxText and maxEntries bound each text in bytes, and each list but that of the
+	// objects. Where there is no room for that, the others do.
+	maxText, maxEntries     = 32 << 10, 100
+	leastText, leastEntries = 1 << 10, 20
+)
+
+// What would be done.
+const (
+	actionNone    = "none"
+	actionInstall = "install"
+	actionUpdate  = "update"
+	actionChange  = "change"
+	actionGoBack  = "go back"
+)
+
+// The checks that a problem comes from.
+const (
+	checkPlace        = "place"
+	checkChoice       = "choice"
+	checkRefused      = "rollback"
+	checkBundle       = "bundle"
+	checkDependencies = "dependencies"
+	checkPermissions  = "permissions"
+	checkDefinitions  = "crdUpgradeSafety"
+	checkOther        = "preflight"
+)
+
+// plan is what would be done about an extension, as programs read it.
+type plan struct {
+	Extension      string `json:"extension"`
+	Package        string `json:"package"`
+	Namespace      string `json:"namespace"`
+	ServiceAccount string `json:"serviceAccount,omitempty"`
+	// Action is none, install, update, change (the same bundle, other objects) or go back.
+	Action    string         `json:"action"`
+	Installed *plannedBundle `json:"installed,omitempty"`
+	Bundle    *plannedBundle `json:"bundle,omitempty"`
+	// Why the bundle was chosen, in sentences.
+	Why        []string    `json:"why,omitempty"`
+	Considered []candidate `json:"considered,omitempty"`
+	// Path are the update edges from the installed bundle.
+	Path []pathEdge `json:"path,omitempty"`
+	// Problems are what would stop it.
+	Problems []problem `json:"problems,omitempty"`
+	// CRDUpgradeSafety is none (there are no definitions), safe, unsafe, unknown or off.
+	CRDUpgradeSafety string             `json:"crdUpgradeSafety,omitempty"`
+	Missing          []string           `json:"missingDependencies,omitempty"`
+	Created          []plannedExtension `json:"createdExtensions,omitempty"`
+	Images           []string           `json:"images,omitempty"`
+	Objects          *plannedObjects    `json:"objects,omitempty"`
+	Note             string             `json:"note,omitempty"`
+}
+
+// plannedObjects is what becomes of the objects.
+type plannedObjects struct {
+	Added     int                 `json:"added"`
+	Changed   int                 `json:"changed"`
+	Removed   int                 `json:"removed"`
+	Unchanged int                 `json:"unchanged"`
+	Changes   []objectdiff.Change `json:"changes,omitempty"`
+}
+
+type plannedBundle struct {
+	Name         string   `json:"name"`
+	Version      string   `json:"version"`
+	Release      string   `json:"release,omitempty"`
+	Image        string   `json:"image,omitempty"`
+	Catalog      string   `json:"catalog,omitempty"`
+	Channels     []string `json:"channels,omitempty"`
+	Deprecations []string `json:"deprecations,omitempty"`
+}
+
+// candidate is the best that one catalog has to offer.
+type candidate struct {
+	Catalog  string `json:"catalog"`
+	Priority int32  `json:"priority"`
+	Bundle   string `json:"bundle,omitempty"`
+	Version  string `json:"version,omitempty"`
+	// Problem is why the catalog offers nothing.
+	Problem string `json:"problem,omitempty"`
+}
+
+type pathEdge struct {
+	From      string   `json:"from"`
+	To        string   `json:"to"`
+	Kind      string   `json:"kind"`
+	SkipRange string   `json:"skipRange,omitempty"`
+	Channels  []string `json:"channels,omitempty"`
+}
+
+type problem struct {
+	Check   string `json:"check"`
+	Message string `json:"message"`
+}
+
+// plannedExtension is one that would be created for a dependency.
+type plannedExtension struct {
+	Name    string `json:"name"`
+	Package string `json:"package"`
+	Bundle  string `json:"bundle"`
+	Version string `json:"version"`
+	Catalog string `json:"catalog"`
+}
+
+// against notes what a check found: each of the errors that it joined. Those of preflight,
+// which has no check of its own, say themselves what they are about.
+func (p *plan) against(check string, err error) {
+	for _, err := range apart(err) {
+		about := check
+		if about == "" {
+			about = checkOf(err)
+		}
+		p.Problems = append(p.Problems, problem{about, err.Error()})
+	}
+}
+
+// apart gives the errors that were joined, one by one.
+func apart(err error) []error {
+	if err == nil {
+		return nil
+	}
+	inner := err
+	for next := inner; next != nil && next.Error() == err.Error(); next = errors.Unwrap(next) {
+		inner = next
+	}
+	joined, ok := inner.(interface{ Unwrap() []error })
+	if !ok || errors.Join(joined.Unwrap()...).Error() != err.Error() {
+		return []error{err}
+	}
+	var all []error
+	for _, part := range joined.Unwrap() {
+		all = append(all, apart(part)...)
+	}
+	return all
+}
+
+func checkOf(err error) string {
+	var missing *rbac.MissingError
+	var unsafe *crdsafety.UnsafeError
+	switch {
+	case errors.As(err, &missing):
+		return checkPermissions
+	case errors.As(err, &unsafe):
+		return checkDefinitions
+	default:
+		return checkOther
+	}
+}
+
+// choose notes the chosen bundle, and why it is that.
+func (p *plan) choose(ext *olmv1.ClusterExtension, how choice, chosen selection) {
+	p.Bundle = &plannedBundle{
+		Name: chosen.Name, Version: chosen.Version, Release: chosen.Release, Image: chosen.Image,
+		Catalog: chosen.catalog, Channels: how.result.Channels,
+	}
+	for _, kind := range []string{olmv1.TypePackageDeprecated, olmv1.TypeChannelDeprecated, olmv1.TypeBundleDeprecated} {
+		if meta.IsStatusConditionTrue(ext.Status.Conditions, kind) {
+			p.Bundle.Deprecations = append(p.Bundle.Deprecations, meta.FindStatusCondition(ext.Status.Conditions, kind).Message)
+		}
+	}
+	for _, edge := range how.result.Edges {
+		p.Path = append(p.Path, pathEdge{edge.From, edge.To, string(edge.Kind), edge.SkipRange, edge.Channels})
+	}
+	p.Why = reasons(how, chosen)
+}
+
+// reasons says in sentences what the choice was made from and by what.
+func reasons(how choice, chosen selection) []string {
+	var why []string
+	installed := how.request.Installed
+	switch {
+	case installed == nil:
+		why = append(why, "nothing is installed, so that no update edge binds")
+	case how.request.Policy == olmv1.UpgradeConstraintPolicySelfCertified:
+		why = append(why, fmt.Sprintf("%s is installed, and upgradeConstraintPolicy SelfCertified allows every other bundle", installed.Name))
+	case installed.Name == chosen.Name:
+		why = append(why, fmt.Sprintf("%s is installed, and no bundle that it can be updated to fits better", installed.Name))
+	default:
+		why = append(why, fmt.Sprintf("%s is installed, and can be updated to it", installed.Name))
+	}
+	if how.request.Version != "" {
+		why = append(why, fmt.Sprintf("its version matches %q", how.request.Version))
+	}
+	if len(how.request.Channels) > 0 {
+		why = append(why, "it is in the channels that are asked for: "+strings.Join(how.request.Channels, ", "))
+	}
+	if len(how.catalogs) > 1 {
+		why = append(why, fmt.Sprintf("of the %d catalogs, %s goes first: bundles that are not deprecated, then the priority", len(how.catalogs), chosen.catalog))
+	}
+	return append(why, fmt.Sprintf("of what fits in catalog %s it is the best: not deprecated if possible, then the highest version", chosen.catalog))
+}
+
+// considered gives what each catalog would have offered alone.
+func considered(how choice) []candidate {
+	var all []candidate
+	for _, catalog := range how.catalogs {
+		c := candidate{Catalog: catalog.Name, Priority: catalog.Priority}
+		if result, err := resolve.Resolve(how.request, []resolve.Catalog{catalog}); err != nil {
+			c.Problem = err.Error()
+		} else {
+			c.Bundle, c.Version = result.Bundle.Name, result.Version.String()
+		}
+		all = append(all, c)
+	}
+	slices.SortFunc(all, func(a, b candidate) int { return strings.Compare(a.Catalog, b.Catalog) })
+	return all
+}
+
+// depend notes the requirements that are not met.
+func (p *plan) depend(found *findings) {
+	for _, unmet := range found.missing {
+		p.Missing = append(p.Missing, unmet.Sentence)
+	}
+	p.Created = found.created
+}
+
+// judgeDefinitions sums up what preflight found of the definitions.
+func (p *plan) judgeDefinitions(ext *olmv1.ClusterExtension, objects []unstructured.Unstructured) {
+	found := func(check string) bool {
+		return slices.ContainsFunc(p.Problems, func(problem problem) bool { return problem.Check == check })
+	}
+	has := slices.ContainsFunc(objects, func(object unstructured.Unstructured) bool {
+		return object.GroupVersionKind().GroupKind() == apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition").GroupKind()
+	})
+	switch {
+	case !has:
+		p.CRDUpgradeSafety = "none"
+	case !preflight.CRDsEnforced(ext):
+		p.CRDUpgradeSafety = "off"
+	case found(checkDefinitions):
+		p.CRDUpgradeSafety = "unsafe"
+	case found(checkOther):
+		p.CRDUpgradeSafety = "unknown"
+	default:
+		p.CRDUpgradeSafety = "safe"
+	}
+}
+
+// images are those that a bundle says it needs, and those of its pods.
+func images(related []fbc.RelatedImage, objects []unstructured.Unstructured) []string {
+	var all []string
+	for _, image := range related {
+		all = append(all, image.Image)
+	}
+	for i := range objects {
+		for _, field := range []string{"initContainers", "containers"} {
+			containers, _, _ := unstructured.NestedSlice(objects[i].Object, "spec", "template", "spec", field)
+			for _, container := range containers {
+				if fields, ok := container.(map[string]any); ok {
+					image, _ := fields["image"].(string)
+					all = append(all, image)
+				}
+			}
+		}
+	}
+	all = slices.DeleteFunc(all, func(image string) bool { return image == "" })
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// compare notes what the objects differ in from those of a revision.
+func (a *attempt) compare(ctx context.Context, p *plan, replaced *olmv1.ClusterObjectSet, objects []unstructured.Unstructured) error {
+	var before []unstructured.Unstructured
+	if replaced != nil {
+		var err error
+		if before, err = a.objects(ctx, replaced); err != nil {
+			return err
+		}
+	}
+	result, err := objectdiff.Compare(pointers(before), pointers(objects))
+	if err != nil {
+		return fmt.Errorf("comparing the objects: %w", err)
+	}
+	p.Objects = &plannedObjects{
+		Added: result.Count(objectdiff.Added), Changed: result.Count(objectdiff.Changed), Removed: result.Count(objectdiff.Removed),
+		Unchanged: result.Unchanged, Changes: result.Changes,
+	}
+	return nil
+}
+
+func pointers(objects []unstructured.Unstructured) []*unstructured.Unstructured {
+	result := make([]*unstructured.Unstructured, len(objects))
+	for i := range objects {
+		result[i] = &objects[i]
+	}
+	return result
+}
+
+// cut is the plan with so many bytes of diffs, and with lists and texts that are not too
+// long. Without any room for diffs, all of it is as short as can be.
+func (p *plan) cut(room int) *plan {
+	text, entries := maxText, maxEntries
+	if room == 0 {
+		text, entries = leastText, leastEntries
+	}
+	short := *p
+	short.Why, short.Path, short.Created = first(p.Why, entries), first(p.Path, entries), first(p.Created, entries)
+	short.Missing, short.Images = slices.Clone(first(p.Missing, entries)), slices.Clone(first(p.Images, entries))
+	for _, list := range [][]string{short.Missing, short.Images} {
+		for i := range list {
+			list[i] = clip(list[i], text)
+		}
+	}
+	short.Problems = slices.Clone(first(p.Problems, entries))
+	for i := range short.Problems {
+		short.Problems[i].Message = clip(short.Problems[i].Message, text)
+	}
+	short.Considered = slices.Clone(first(p.Considered, entries))
+	for i := range short.Considered {
+		short.Considered[i].Problem = clip(short.Considered[i].Problem, text)
+	}
+	if p.Objects == nil {
+		return &short
+	}
+	objects := *p.Objects
+	objects.Changes = slices.Clone(p.Objects.Changes)
+	if room == 0 {
+		objects.Changes = first(objects.Changes, maxEntries)
+	}
+	whole := 0
+	for i := range objects.Changes {
+		change := &objects.Changes[i]
+		kept := clip(change.Diff, room)
+		if kept == change.Diff {
+			whole++
+		}
+		room -= min(room, len(kept))
+		change.Diff = kept
+	}
+	if left := len(p.Objects.Changes) - whole; left > 0 {
+		short.Note = fmt.Sprintf("The diffs of %d objects are cut or left out, since a plan has at most %d KiB.", left, maxPlan>>10)
+	}
+	short.Objects = &objects
+	return &short
+}
+
+func first[T any](list []T, most int) []T { return list[:min(len(list), most)] }
+
+// clip cuts a text that is too long at the end of a line, or of a character, and says so.
+func clip(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	end := strings.LastIndexByte(text[:most], '\n') + 1
+	if end == 0 {
+		end = most
+		for end > 0 && !utf8.RuneStart(text[end]) {
+			end--
+		}
+	}
+	return fmt.Sprintf("%s… %d bytes are left out\n", text[:end], len(text)-end)
+}

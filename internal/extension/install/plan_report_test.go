@@ -1,0 +1,91 @@
+package install
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/objectdiff"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
+)
+
+// TestPlanFits: whatever a bundle brings, the plan has room in a ConfigMap, and says what
+// is left out.
+func TestPlanFits(t *testing.T) {
+	cases := []struct {
+		name          string
+		objects, size int
+		cut           bool
+	}{
+		{"small", 20, 100, false},
+		{"one large", 1, 3 << 20, true},
+		{"many", 1000, 4000, true},
+		{"many with long names", 1000, 100, true},
+		{"many with long problems", 1000, 100, true},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			name := "object"
+			if strings.Contains(c.name, "long names") {
+				name = strings.Repeat("n", 240)
+			}
+			p := &plan{Extension: "large", Bundle: &plannedBundle{}, Objects: &plannedObjects{Changed: c.objects}}
+			if strings.Contains(c.name, "long problems") {
+				for range 1000 {
+					p.against(checkOther, errors.New(strings.Repeat("problem ", 1000)))
+				}
+			}
+			for i := range c.objects {
+				p.Objects.Changes = append(p.Objects.Changes, objectdiff.Change{
+					Change: objectdiff.Changed, APIVersion: "v1", Kind: "ConfigMap", Name: fmt.Sprintf("%s-%d", name, i),
+					Diff: strings.Repeat("+\"line\"\n", c.size/8),
+				})
+			}
+			data, err := p.encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			size := len(data[olmv1.PlanJSON]) + len(data[olmv1.PlanText])
+			if size > maxPlan || !json.Valid([]byte(data[olmv1.PlanJSON])) {
+				t.Errorf("the plan has %d bytes; at most %d are allowed, of valid JSON", size, maxPlan)
+			}
+			if got := strings.Contains(data[olmv1.PlanText], "cut or left out, since"); got != c.cut {
+				t.Errorf("says that it is cut: %v, want %v", got, c.cut)
+			}
+			if !strings.Contains(data[olmv1.PlanText], fmt.Sprintf("%d changed", c.objects)) {
+				t.Error("the objects are not counted")
+			}
+		})
+	}
+}
+
+// TestApart takes joined errors apart, and leaves sentences whole.
+func TestApart(t *testing.T) {
+	a, b, c := errors.New("a"), errors.New("b"), errors.New("c")
+	cases := []struct {
+		name string
+		err  error
+		want []string
+	}{
+		{"none", nil, nil},
+		{"one", a, []string{"a"}},
+		{"joined", errors.Join(a, nil, errors.Join(b, c)), []string{"a", "b", "c"}},
+		{"with a reason", reconcile.Wait("Retrying", 0, errors.Join(a, b)), []string{"a", "b"}},
+		{"a sentence of two", fmt.Errorf("%w, but %w", a, b), []string{"a, but b"}},
+		{"a sentence about some", fmt.Errorf("checking: %w", errors.Join(a, b)), []string{"checking: a\nb"}},
+	}
+	for _, c := range cases {
+		var got []string
+		for _, err := range apart(c.err) {
+			got = append(got, err.Error())
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, diff)
+		}
+	}
+}

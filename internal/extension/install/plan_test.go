@@ -1,0 +1,317 @@
+package install_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/crdsafety"
+	"github.com/mainstay-dev/mainstay/internal/extension/install"
+	"github.com/mainstay-dev/mainstay/internal/extension/preflight"
+	"github.com/mainstay-dev/mainstay/internal/rbac"
+	"github.com/mainstay-dev/mainstay/internal/testing/golden"
+)
+
+// planner is a controller that reconciles when it is told to, and no more often.
+func (w *world) planner(checks ...preflight.Check) *install.Controller {
+	return &install.Controller{
+		Client: w.c, Reader: w.c, Catalogs: w, Bundles: w, SystemNamespace: "default", Program: "test", Preflight: preflight.Checks(checks),
+	}
+}
+
+// reconcile gives the error that is not also in the status.
+func (w *world) reconcile(c *install.Controller, name string) {
+	w.t.Helper()
+	// What fails stands in the conditions.
+	_, _ = c.Reconcile(w.t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: name}})
+}
+
+// plan reads the plan of an extension; nil when there is none.
+func (w *world) plan(name string) *corev1.ConfigMap {
+	w.t.Helper()
+	written := &corev1.ConfigMap{}
+	err := w.c.Get(w.t.Context(), client.ObjectKey{Namespace: "default", Name: "plan-" + name}, written)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return written
+}
+
+// planned reads the plan that there must be, as programs do.
+func (w *world) planned(name string) (written *corev1.ConfigMap, fields planFields) {
+	w.t.Helper()
+	written = w.plan(name)
+	if written == nil {
+		w.t.Fatalf("%s has no plan", name)
+	}
+	w.t.Cleanup(func() {
+		if err := client.IgnoreNotFound(w.c.Delete(context.Background(), written)); err != nil {
+			w.t.Error(err)
+		}
+	})
+	if err := json.Unmarshal([]byte(written.Data[olmv1.PlanJSON]), &fields); err != nil {
+		w.t.Fatal(err)
+	}
+	return written, fields
+}
+
+type planFields struct {
+	Action   string
+	Bundle   struct{ Name string }
+	Problems []struct{ Check, Message string }
+	Created  []struct{ Name string } `json:"createdExtensions"`
+	Missing  []string                `json:"missingDependencies"`
+	Objects  *struct{ Added, Changed, Removed, Unchanged int }
+}
+
+func (p planFields) checks() []string {
+	var checks []string
+	for _, problem := range p.Problems {
+		checks = append(checks, problem.Check)
+	}
+	return checks
+}
+
+// revisions names the revisions of an extension.
+func (w *world) revisions(name string) []string {
+	w.t.Helper()
+	var sets olmv1.ClusterObjectSetList
+	if err := w.c.List(w.t.Context(), &sets, client.MatchingLabels{olmv1.LabelOwnerName: name}); err != nil {
+		w.t.Fatal(err)
+	}
+	names := []string{}
+	for i := range sets.Items {
+		names = append(names, sets.Items[i].Name+" "+string(sets.Items[i].Spec.LifecycleState))
+	}
+	return names
+}
+
+func (w *world) annotatePlan(name, value string) {
+	w.t.Helper()
+	ext := w.get(name)
+	w.change(ext, func() {
+		if value == "" {
+			delete(ext.Annotations, olmv1.AnnotationPlan)
+		} else {
+			metav1.SetMetaDataAnnotation(&ext.ObjectMeta, olmv1.AnnotationPlan, value)
+		}
+	})
+}
+
+// TestPlanOnly plans a new extension, again when the catalog changes, and installs it when
+// the annotation goes.
+func TestPlanOnly(t *testing.T) {
+	w := newScene(t)
+	c := w.planner(preflight.NewCRDs(w.c).Check)
+	w.namespace("plan-new")
+	catalog := w.catalog("plan-new", "1.0.0")
+	ext := extension("plan-new", "plan-new")
+	ext.Annotations = map[string]string{olmv1.AnnotationPlan: olmv1.PlanOnly}
+	w.create(ext)
+
+	w.reconcile(c, "plan-new")
+	w.expect("plan-new", olmv1.TypeProgressing, "True Succeeded Planned only: see ConfigMap default/plan-plan-new")
+	w.expect("plan-new", olmv1.TypeInstalled, "False Failed No bundle installed")
+	first, fields := w.planned("plan-new")
+	golden.Check(t, "plan/new.txt", []byte(first.Data[olmv1.PlanText]))
+	golden.Check(t, "plan/new.json", []byte(first.Data[olmv1.PlanJSON]))
+	if fields.Action != "install" || len(fields.Problems) != 0 {
+		t.Errorf("the plan is %+v", fields)
+	}
+	if got := first.Annotations[olmv1.AnnotationPlanFor]; got != "1 only" || !metav1.IsControlledBy(first, w.get("plan-new")) {
+		t.Errorf("the plan is for %q, and owned by %v", got, first.OwnerReferences)
+	}
+	w.reconcile(c, "plan-new")
+	if again, _ := w.planned("plan-new"); again.ResourceVersion != first.ResourceVersion {
+		t.Error("a plan that did not change was written again")
+	}
+
+	w.offer(catalog, "1.0.0", "1.1.0")
+	w.reconcile(c, "plan-new")
+	if _, fields := w.planned("plan-new"); fields.Bundle.Name != "hello-operator.v1.1.0" {
+		t.Errorf("the plan is still to install %s", fields.Bundle.Name)
+	}
+	if diff := cmp.Diff([]string{}, w.revisions("plan-new")); diff != "" {
+		t.Errorf("revisions (-want +got):\n%s", diff)
+	}
+
+	// A controller that was started meanwhile finds the plan.
+	w.annotatePlan("plan-new", "")
+	w.reconcile(w.planner(), "plan-new")
+	if w.plan("plan-new") != nil {
+		t.Error("the plan is still there")
+	}
+	if diff := cmp.Diff([]string{"plan-new-1 Active"}, w.revisions("plan-new")); diff != "" {
+		t.Errorf("revisions (-want +got):\n%s", diff)
+	}
+}
+
+// TestPlanBeside plans another version of an installed extension, which goes on as its
+// spec says.
+func TestPlanBeside(t *testing.T) {
+	w := newScene(t)
+	c := w.planner(preflight.NewCRDs(w.c).Check)
+	w.namespace("plan-update")
+	catalog := w.catalog("plan-update", "1.0.0")
+	ext := extension("plan-update", "plan-update")
+	ext.Spec.Source.Catalog.Version = "1.0.0"
+	w.create(ext)
+	w.reconcile(c, "plan-update")
+	w.succeed(w.revision("plan-update-1"))
+	w.offer(catalog, "1.0.0", "1.1.0")
+
+	w.annotatePlan("plan-update", `{"id":"7","version":"1.1.0"}`)
+	w.reconcile(c, "plan-update")
+	w.expect("plan-update", olmv1.TypeProgressing, "True Succeeded desired state reached")
+	written, fields := w.planned("plan-update")
+	golden.Check(t, "plan/update.txt", []byte(written.Data[olmv1.PlanText]))
+	if got, want := written.Annotations[olmv1.AnnotationPlanFor], `1 {"id":"7","version":"1.1.0"}`; got != want {
+		t.Errorf("the plan is for %q, want %q", got, want)
+	}
+	if fields.Action != "update" || fields.Objects.Changed == 0 || fields.Objects.Unchanged == 0 {
+		t.Errorf("the plan is %+v", fields)
+	}
+
+	w.annotatePlan("plan-update", `{}`)
+	w.reconcile(c, "plan-update")
+	if _, fields := w.planned("plan-update"); fields.Action != "none" || fields.Bundle.Name != "hello-operator.v1.0.0" {
+		t.Errorf("as the spec says, the plan is %+v", fields)
+	}
+
+	// What is installed stays when nothing but a plan is wanted, whatever the spec asks.
+	ext = w.get("plan-update")
+	w.change(ext, func() {
+		ext.Annotations[olmv1.AnnotationPlan] = olmv1.PlanOnly
+		ext.Spec.Source.Catalog.Version = "1.1.0"
+	})
+	w.reconcile(c, "plan-update")
+	w.expect("plan-update", olmv1.TypeProgressing, "True Succeeded Planned only")
+	w.expect("plan-update", olmv1.TypeInstalled, "True Succeeded Installed bundle quay.io/example/hello:1.0.0")
+	if _, fields := w.planned("plan-update"); fields.Action != "update" {
+		t.Errorf("the plan is %+v", fields)
+	}
+	if diff := cmp.Diff([]string{"plan-update-1 Active"}, w.revisions("plan-update")); diff != "" {
+		t.Errorf("revisions (-want +got):\n%s", diff)
+	}
+	w.annotatePlan("plan-update", "")
+	w.reconcile(c, "plan-update")
+	if w.plan("plan-update") != nil {
+		t.Error("the plan is still there")
+	}
+	w.revision("plan-update-2")
+
+	// While the update is on its way, what it replaces is still in place.
+	w.annotatePlan("plan-update", `{"version":"1.0.0"}`)
+	w.reconcile(c, "plan-update")
+	if _, fields := w.planned("plan-update"); fields.Action != "go back" || fields.Objects.Changed != 0 {
+		t.Errorf("the plan is %+v", fields)
+	}
+	if diff := cmp.Diff([]string{"plan-update-1 Active", "plan-update-2 Active"}, w.revisions("plan-update")); diff != "" {
+		t.Errorf("revisions (-want +got):\n%s", diff)
+	}
+}
+
+// TestPlanTellsAll: what stands against it is told at once, and does not hide the rest.
+func TestPlanTellsAll(t *testing.T) {
+	w := newScene(t)
+	lacking := &rbac.MissingError{Gaps: []rbac.Gap{{Namespace: "plan-absent", Rule: rbacv1.PolicyRule{
+		APIGroups: []string{"apps"}, Resources: []string{"deployments"}, Verbs: []string{"create"},
+	}}}}
+	unsafe := &crdsafety.UnsafeError{Name: greetings, Violations: []crdsafety.Violation{{Validator: "NoExistingFieldRemoved"}}}
+	says := func(err error) preflight.Check {
+		return func(context.Context, *olmv1.ClusterExtension, preflight.Change) error { return err }
+	}
+	c := w.planner(says(lacking), says(errors.Join(unsafe, errors.New("the server does not answer"))))
+	w.catalog("plan-all", "1.0.0")
+	ext := extension("plan-all", "plan-absent")
+	ext.Annotations = map[string]string{olmv1.AnnotationPlan: olmv1.PlanOnly}
+	w.create(ext)
+	w.reconcile(c, "plan-all")
+	written, fields := w.planned("plan-all")
+	if diff := cmp.Diff([]string{"place", "permissions", "crdUpgradeSafety", "preflight"}, fields.checks()); diff != "" {
+		t.Errorf("what stands against it (-want +got):\n%s\n%s", diff, written.Data[olmv1.PlanText])
+	}
+	if fields.Objects == nil || fields.Objects.Added == 0 {
+		t.Errorf("the objects are not in the plan: %+v", fields)
+	}
+}
+
+// TestPlanDependencies plans extensions for dependencies, and creates none.
+func TestPlanDependencies(t *testing.T) {
+	w := newScene(t)
+	c := w.planner()
+	w.namespace("plan-deps")
+	catalog := w.catalog("plan-deps")
+	w.add(catalog, "plan-provider", "1.0.0", "Lathe")
+	w.add(catalog, "plan-user", "1.0.0", "", needsAPI("Lathe"))
+	ext := of("plan-user", "plan-deps")
+	ext.Annotations = map[string]string{olmv1.AnnotationPlan: olmv1.PlanOnly}
+	w.create(ext)
+	w.reconcile(c, "plan-user")
+	if _, fields := w.planned("plan-user"); len(fields.Missing) != 1 || len(fields.Created) != 0 || !cmp.Equal(fields.checks(), []string{"dependencies"}) {
+		t.Errorf("without consent the plan is %+v", fields)
+	}
+
+	ext = w.get("plan-user")
+	w.change(ext, func() {
+		ext.Spec.Install = &olmv1.ClusterExtensionInstallConfig{Dependencies: &olmv1.DependenciesConfig{Policy: olmv1.DependencyPolicyInstall}}
+	})
+	w.reconcile(c, "plan-user")
+	written, fields := w.planned("plan-user")
+	if len(fields.Created) != 1 || fields.Created[0].Name != "plan-provider" || len(fields.Problems) != 0 {
+		t.Errorf("with consent the plan is %+v", fields)
+	}
+	golden.Check(t, "plan/dependencies.txt", []byte(written.Data[olmv1.PlanText]))
+	var all olmv1.ClusterExtensionList
+	if err := w.c.List(t.Context(), &all); err != nil || len(all.Items) != 1 {
+		t.Errorf("there are %d extensions, error %v", len(all.Items), err)
+	}
+
+	w.create(extension("plan-provider", "plan-deps"))
+	w.reconcile(c, "plan-user")
+	if _, fields := w.planned("plan-user"); len(fields.Created) != 0 || !cmp.Equal(fields.checks(), []string{"dependencies"}) {
+		t.Errorf("where the name is taken the plan is %+v", fields)
+	}
+}
+
+// TestPlanAsked refuses an annotation that says nothing it knows: going on would install
+// what somebody may only have wanted to see.
+func TestPlanAsked(t *testing.T) {
+	w := newScene(t)
+	c := w.planner()
+	w.namespace("plan-asked")
+	w.catalog("plan-asked", "1.0.0")
+	ext := extension("plan-asked", "plan-asked")
+	w.create(ext)
+	const must = `False Blocked annotation mainstay.dev/plan: it must be "only", or a JSON object with some of version, channels, selector and upgradeConstraintPolicy`
+	for _, value := range []string{"yes", "null", "[]", `{"package":"other"}`, `{} {}`, `{"version":1}`} {
+		w.annotatePlan("plan-asked", value)
+		w.reconcile(c, "plan-asked")
+		w.expect("plan-asked", olmv1.TypeProgressing, must)
+	}
+	w.annotatePlan("plan-asked", `{"upgradeConstraintPolicy":"Any"}`)
+	w.reconcile(c, "plan-asked")
+	w.expect("plan-asked", olmv1.TypeProgressing, `False Blocked annotation mainstay.dev/plan: upgradeConstraintPolicy "Any": it is CatalogProvided or SelfCertified`)
+
+	foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "plan-plan-asked"}}
+	w.create(foreign)
+	w.annotatePlan("plan-asked", olmv1.PlanOnly)
+	w.reconcile(c, "plan-asked")
+	w.expect("plan-asked", olmv1.TypeProgressing, `False Blocked the plan cannot be written, as ConfigMap "plan-plan-asked" in namespace "default" belongs to somebody else`)
+	if diff := cmp.Diff([]string{}, w.revisions("plan-asked")); diff != "" {
+		t.Errorf("revisions (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,140 @@
+package install
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/mainstay-dev/mainstay/internal/objectdiff"
+)
+
+// text writes the plan for people.
+func (p *plan) text() string {
+	w := &strings.Builder{}
+	fmt.Fprintf(w, "Plan for clusterextension/%s: %s\n\n", p.Extension, p.headline())
+	p.writeFacts(w)
+	if p.Bundle != nil {
+		list(w, "Deprecated:", p.Bundle.Deprecations)
+	}
+	var problems, offers, path, created []string
+	for _, problem := range p.Problems {
+		problems = append(problems, problem.Check+": "+problem.Message)
+	}
+	list(w, "What stands against it:", problems)
+	list(w, "Why this bundle:", p.Why)
+	for _, c := range p.Considered {
+		if c.Problem == "" {
+			offers = append(offers, fmt.Sprintf("catalog %s, priority %d: %s", c.Catalog, c.Priority, c.Bundle))
+		} else {
+			offers = append(offers, fmt.Sprintf("catalog %s, priority %d: nothing: %s", c.Catalog, c.Priority, c.Problem))
+		}
+	}
+	list(w, "The best of each catalog:", offers)
+	for _, edge := range p.Path {
+		path = append(path, edge.text())
+	}
+	list(w, "Update path:", path)
+	if len(p.Created) > 0 { // Otherwise they are among what stands against it.
+		list(w, "Missing dependencies:", p.Missing)
+	}
+	for _, e := range p.Created {
+		created = append(created, fmt.Sprintf("clusterextension/%s: bundle %s of package %s, from catalog %s", e.Name, e.Bundle, e.Package, e.Catalog))
+	}
+	list(w, "Extensions to be created for dependencies:", created)
+	list(w, "Images that run:", p.Images)
+	p.writeObjects(w)
+	return w.String()
+}
+
+func (p *plan) headline() string {
+	stopped := ""
+	if len(p.Problems) > 0 {
+		stopped = ", which would be stopped"
+	}
+	switch {
+	case p.Bundle == nil:
+		return "no bundle fits"
+	case p.Action == actionNone:
+		return "nothing would change"
+	case p.Action == actionGoBack:
+		return "the update on its way would be given up for " + p.Bundle.Name + stopped
+	case p.Action == actionChange:
+		return p.Bundle.Name + " would be written anew" + stopped
+	case p.Action == actionInstall:
+		return "installation of " + p.Bundle.Name + stopped
+	default:
+		return "update to " + p.Bundle.Name + stopped
+	}
+}
+
+func (p *plan) writeFacts(w *strings.Builder) {
+	fact := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(w, "%-17s%s\n", name+":", value)
+		}
+	}
+	fact("Package", p.Package)
+	if p.Installed != nil {
+		fact("Installed", p.Installed.text())
+	}
+	if p.Bundle != nil {
+		fact("Bundle", p.Bundle.text())
+		fact("Image", p.Bundle.Image)
+		fact("Catalog", p.Bundle.Catalog)
+		fact("Channels", strings.Join(p.Bundle.Channels, ", "))
+	}
+	fact("Namespace", p.Namespace)
+	fact("Service account", p.ServiceAccount)
+	fact("CRD changes", map[string]string{
+		"none": "the bundle has no definitions", "safe": "safe", "unsafe": "not safe, see below",
+		"unknown": "not all could be judged, see below", "off": "not checked, as the spec says",
+	}[p.CRDUpgradeSafety])
+}
+
+func (b *plannedBundle) text() string {
+	if b.Release != "" {
+		return fmt.Sprintf("%s, version %s, release %s", b.Name, b.Version, b.Release)
+	}
+	return fmt.Sprintf("%s, version %s", b.Name, b.Version)
+}
+
+func (e *pathEdge) text() string {
+	how := e.Kind
+	if e.SkipRange != "" {
+		how += " " + e.SkipRange
+	}
+	return fmt.Sprintf("%s → %s (%s, in %s)", e.From, e.To, how, strings.Join(e.Channels, ", "))
+}
+
+// list writes a list under a title; nothing when it is empty. Further lines of an entry
+// are indented.
+func list(w *strings.Builder, title string, entries []string) {
+	if len(entries) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "\n%s\n", title)
+	for _, entry := range entries {
+		fmt.Fprintf(w, "  - %s\n", strings.ReplaceAll(strings.TrimRight(entry, "\n"), "\n", "\n    "))
+	}
+}
+
+// writeObjects writes diffs that the program patch can read too.
+func (p *plan) writeObjects(w *strings.Builder) {
+	if p.Objects == nil {
+		return
+	}
+	fmt.Fprintf(w, "\nObjects: %d added, %d changed, %d removed, %d unchanged\n",
+		p.Objects.Added, p.Objects.Changed, p.Objects.Removed, p.Objects.Unchanged)
+	if p.Note != "" {
+		fmt.Fprintln(w, p.Note)
+	}
+	for _, change := range p.Objects.Changes {
+		before, after := "installed/"+change.Object(), "planned/"+change.Object()
+		switch change.Change {
+		case objectdiff.Added:
+			before = "/dev/null"
+		case objectdiff.Removed:
+			after = "/dev/null"
+		}
+		fmt.Fprintf(w, "\n--- %s\n+++ %s\n%s", before, after, change.Diff)
+	}
+}
