@@ -10,9 +10,7 @@ import (
 
 // The queries of the documents work on what is rendered, as they stand there.
 func TestQueries(t *testing.T) {
-	if _, err := exec.LookPath("jq"); err != nil {
-		t.Skip("jq is not installed")
-	}
+	needs(t, "jq")
 	for name, q := range map[string]struct {
 		flags, query string
 	}{
