@@ -3,7 +3,6 @@ package bundle
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"text/template/parse"
 )
@@ -137,11 +136,7 @@ func (e *execution) value(node parse.Node) (any, error) {
 	case *parse.BoolNode:
 		return n.True, nil
 	case *parse.NumberNode:
-		number, err := strconv.Atoi(n.Text)
-		if err != nil {
-			return nil, fmt.Errorf("%s is no whole number", n)
-		}
-		return number, nil
+		return wholeNumber(n)
 	case *parse.PipeNode:
 		return e.pipe(n)
 	case *parse.IdentifierNode:
@@ -149,6 +144,21 @@ func (e *execution) value(node parse.Node) (any, error) {
 	default:
 		return nil, fmt.Errorf("%s is not supported", node)
 	}
+}
+
+// wholeNumber is what a constant stands for. As in the library, one that is written with a
+// point or an exponent is none, even if it has no fraction.
+func wholeNumber(n *parse.NumberNode) (int, error) {
+	hex := strings.Contains(strings.ToLower(n.Text), "0x")
+	exponents := ".eEpP"
+	if hex {
+		exponents = ".pP"
+	}
+	isRune := strings.HasPrefix(n.Text, "'")
+	if !n.IsInt || n.IsComplex || !isRune && strings.ContainsAny(n.Text, exponents) {
+		return 0, fmt.Errorf("%s is no whole number", n)
+	}
+	return int(n.Int64), nil
 }
 
 func (e *execution) field(n *parse.FieldNode) (any, error) {

@@ -20,6 +20,7 @@ func TestTemplateExecution(t *testing.T) {
 		`r/{{ if ne .Package "kettle" }}tea{{ else if and .Name (not false) }}water{{ else }}none{{ end }}`,
 		`r/{{ slice .Version 0 3 }}{{ slice .Version 2 }}{{ len .Package }}{{ or "" .Name }}{{ println 7 true }}`,
 		"  r/{{- .Package -}}  x",
+		`{{ 030 }} {{ 0x1e }} {{ 0b11 }} {{ 1_000 }} {{ 'a' }} {{ '.' }} {{ -7 }} {{ +7 }}`,
 		"",
 	} {
 		parsed, err := ParseImageTemplate(text)
@@ -28,7 +29,7 @@ func TestTemplateExecution(t *testing.T) {
 			continue
 		}
 		var want strings.Builder
-		if err := template.Must(template.New("").Parse(text)).Execute(&want, kettle); err != nil {
+		if err := template.Must(template.New(templateName).Parse(text)).Execute(&want, kettle); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := parsed.execute(kettle); err != nil || got != want.String() {
@@ -49,6 +50,9 @@ func TestTemplateExecutionRefuses(t *testing.T) {
 		`{{ template "x" }}`:               "is not supported",
 		"{{ . }}":                          "is not supported",
 		"{{ 1.5 }}":                        "is no whole number",
+		"{{ 1e3 }}":                        "is no whole number",
+		"{{ 0x1p4 }}":                      "is no whole number",
+		"{{ 0i }}":                         "is no whole number",
 		"{{ .Package 1 }}":                 "can't give argument",
 		"{{ printf }}":                     "wrong number of args",
 		"{{ printf 1 }}":                   "the format is no text",
@@ -91,7 +95,7 @@ func FuzzImageTemplate(f *testing.F) {
 		if err != nil {
 			return
 		}
-		reference, err := template.New("").Parse(text)
+		reference, err := template.New(templateName).Parse(text)
 		if err != nil {
 			t.Fatalf("the library does not take %q: %v", text, err)
 		}
