@@ -118,6 +118,7 @@ func (o *options) setLog() logr.Logger {
 // start runs the manager until the context ends.
 func (o *options) start(ctx context.Context, name string, setup func(ctrl.Manager) error) error {
 	log := o.setLog()
+	collectOften()
 	o.features.warn(log)
 	mgr, err := o.manager(name)
 	if err != nil {
@@ -126,5 +127,9 @@ func (o *options) start(ctx context.Context, name string, setup func(ctrl.Manage
 	if err := setup(mgr); err != nil {
 		return err
 	}
+	if err := mgr.Add(settling{log}); err != nil {
+		return err
+	}
+	settle(log)
 	return mgr.Start(ctx)
 }
