@@ -30,21 +30,38 @@ const (
 	restSettle, restTime = 2 * time.Second, 20 * time.Second
 	// writers write side by side.
 	writers = 16
+	// largestFleet is how many packages are made.
+	largestFleet = 1000
 )
 
-// fleets are the numbers of extensions that are installed together.
-var fleets = []int{1, 10, 50, 1000}
+// occasions are what is measured.
+var occasions = []occasion{{size: 1}, {size: 1, beside: "75 MB"}, {size: 10}, {size: 50}, {size: largestFleet}}
+
+// occasion is a number of extensions that are installed together.
+type occasion struct {
+	size int
+	// beside is the size of a catalog that is added just before, besides the one that
+	// offers them. Empty for none.
+	beside string
+}
+
+func (o occasion) String() string {
+	if o.beside == "" {
+		return fmt.Sprintf("%d extensions, created at once until all are installed", o.size)
+	}
+	return fmt.Sprintf("%d, created when a catalog of %s is new", o.size, o.beside)
+}
 
 // measureFleets measures how long it takes, and what the servers need, to install and
 // remove many small extensions, each with a CRD, a Deployment, a Service and roles.
 func measureFleets(ctx context.Context, dir string, _ int) error {
 	bundles := filepath.Join(dir, "fleet-bundles")
-	if err := writeFleet(bundles, fleets[len(fleets)-1]); err != nil {
+	if err := writeFleet(bundles, largestFleet); err != nil {
 		return err
 	}
-	for _, size := range fleets {
-		if err := measureFleet(ctx, filepath.Join(dir, fmt.Sprint("fleet-", size)), bundles, size); err != nil {
-			return fmt.Errorf("%d extensions: %w", size, err)
+	for _, o := range occasions {
+		if err := measureFleet(ctx, dir, bundles, o); err != nil {
+			return fmt.Errorf("%s: %w", o, err)
 		}
 	}
 	return nil
@@ -78,14 +95,15 @@ func writeFleet(dir string, size int) error {
 	return nil
 }
 
-func measureFleet(ctx context.Context, dir, bundles string, size int) (err error) {
+func measureFleet(ctx context.Context, dir, bundles string, o occasion) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, fleetLimit)
 	defer cancel()
-	server, err := startServer(ctx, dir)
+	home := filepath.Join(dir, "fleet")
+	server, err := startServer(ctx, home)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, server.stop(), os.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, server.stop(), os.RemoveAll(home)) }()
 	catalog := server.registry + "/bench/fleet:v1"
 	for _, args := range [][]string{
 		{"catalog", "build", bundles, "--push", catalog}, {"catalog", "add", "fleet", "--image", catalog, "--wait"},
@@ -94,7 +112,16 @@ func measureFleet(ctx context.Context, dir, bundles string, size int) (err error
 			return err
 		}
 	}
-	f, err := newFleet(server, size)
+	if o.beside != "" {
+		other := server.registry + "/bench/beside:v1"
+		if err := push(ctx, catalogOf(dir, o.beside), other); err != nil {
+			return err
+		}
+		if err := server.mainstay(ctx, "catalog", "add", "beside", "--image", other, "--wait"); err != nil {
+			return err
+		}
+	}
+	f, err := newFleet(server, o)
 	if err != nil {
 		return err
 	}
@@ -105,18 +132,18 @@ func measureFleet(ctx context.Context, dir, bundles string, size int) (err error
 type fleet struct {
 	server *server
 	client controller.Client
-	size   int
-	names  map[string]bool
+	occasion
+	names map[string]bool
 }
 
-func newFleet(server *server, size int) (*fleet, error) {
+func newFleet(server *server, o occasion) (*fleet, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(olmv1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
 	api, err := controller.New(server.config, controller.Options{Scheme: scheme})
-	f := &fleet{server: server, client: api, size: size, names: map[string]bool{}}
-	for i := range size {
+	f := &fleet{server: server, client: api, occasion: o, names: map[string]bool{}}
+	for i := range o.size {
 		f.names[fmt.Sprintf("hello-%04d", i)] = true
 	}
 	return f, err
@@ -143,7 +170,7 @@ func (f *fleet) measure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%-62s %10.2f s, %.1f s of the servers' processor time\n", fmt.Sprintf("%d extensions, created at once until all are installed", f.size), seconds, after-before)
+	fmt.Printf("%-62s %10.2f s, %.1f s of the servers' processor time\n", f.occasion, seconds, after-before)
 	if err := f.rest(ctx); err != nil {
 		return err
 	}

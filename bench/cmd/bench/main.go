@@ -17,12 +17,16 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 func main() {
 	runs := flag.Int("runs", 5, "how often each thing is measured")
 	only := flag.String("only", "", "measurements to take, of opm, registry, serving, store, cluster and extensions (default: all)")
 	flag.Parse()
+	log.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, *runs, strings.FieldsFunc(*only, func(r rune) bool { return r == ',' }), flag.Args())
 	stop()
