@@ -1,0 +1,36 @@
+package install_test
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+)
+
+// A catalog that is not available is asked for nothing, even where its content could still
+// be read; as soon as it is, extensions that wait for it are installed.
+func TestDisabledCatalogsOfferNothing(t *testing.T) {
+	w := newWorld(t)
+	w.namespace("disabled")
+	catalog := w.catalog("disabled", "1.0.0")
+	w.serving(catalog, metav1.ConditionFalse, olmv1.ReasonUserSpecifiedUnavailable)
+	w.create(extension("disabled", "disabled"))
+	w.expect("disabled", olmv1.TypeProgressing, `True Retrying no bundles found for package "hello-operator"`)
+
+	w.serving(catalog, metav1.ConditionTrue, olmv1.ReasonAvailable)
+	w.succeed(w.revision("disabled-1"))
+	w.expect("disabled", olmv1.TypeProgressing, "True Succeeded desired state reached")
+	w.remove("disabled")
+}
+
+func (w *world) serving(catalog *olmv1.ClusterCatalog, status metav1.ConditionStatus, reason string) {
+	w.t.Helper()
+	before := catalog.DeepCopy()
+	meta.SetStatusCondition(&catalog.Status.Conditions, metav1.Condition{Type: olmv1.TypeServing, Status: status, Reason: reason})
+	if err := w.c.Status().Patch(w.t.Context(), catalog, client.MergeFrom(before)); err != nil {
+		w.t.Fatal(err)
+	}
+}
