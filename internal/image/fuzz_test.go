@@ -11,7 +11,7 @@ import (
 // What is read as a reference is written as one that means the same.
 func FuzzReference(f *testing.F) {
 	for _, ref := range []string{
-		"quay.io/a/b:v1", "busybox", "localhost:5000/x@sha256:" + strings.Repeat("0", 64), "[::1]:5000/a", "[2001:db8::1]/a/b:c", "[::1", "[fe80::1%eth0]/x", "a@b:c/d",
+		"quay.io/a/b:v1", "busybox", "localhost:5000/x@sha256:" + strings.Repeat("0", 64), "[::1]:5000/a", "[2001:db8::1]/a/b:c", "[::1", "[fe80::1%eth0]/x", "a@b:c/d", "yy.i_o/a",
 	} {
 		f.Add(ref)
 	}

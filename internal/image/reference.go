@@ -68,6 +68,12 @@ func parseReference(ref string) (name, error) {
 	if host != "" {
 		n.domain = host
 	}
+	// The library takes a first part with a point for a registry, and then leaves it in the
+	// path if it can be none.
+	if n.domain == "" {
+		registry, _, _ := strings.Cut(ref, "/")
+		return name{}, faultf(KindInvalid, "%q is no name of a registry; write it as registry/repository:tag or registry/repository@sha256:digest", registry)
+	}
 	if digested, ok := named.(reference.Digested); ok {
 		if algorithm := digested.Digest().Algorithm(); !algorithm.Available() {
 			return name{}, faultf(KindInvalid, "the digest algorithm %s is not known; use sha256", algorithm)
