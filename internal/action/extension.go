@@ -80,7 +80,19 @@ type ExtensionInstall struct {
 	// WatchNamespace is the one namespace that the extension watches. Empty means all,
 	// where the bundle can.
 	WatchNamespace string
-	Choice         Choice
+	// Dependencies says what happens when other packages or APIs are missing. Empty means
+	// the default of the API, Block.
+	Dependencies olmv1.DependencyPolicy
+	// Rollback says what happens to an update that is late. Empty means the default, Never;
+	// OnDeadline needs ProgressDeadlineMinutes.
+	Rollback olmv1.RollbackPolicy
+	// AccessRoles says which roles users get for the APIs of the bundle. Empty means the
+	// default, None.
+	AccessRoles olmv1.AccessRoles
+	// ProgressDeadlineMinutes is how long a roll-out may take before it is late. Zero means
+	// that it never is.
+	ProgressDeadlineMinutes int32
+	Choice                  Choice
 	// Wait, when not nil, has Run wait until the extension is installed.
 	Wait *Wait
 }
@@ -126,6 +138,10 @@ func (a *ExtensionInstall) Objects() ([]client.Object, error) {
 			Inline:     &apiextensionsv1.JSON{Raw: inline},
 		}
 	}
+	if a.ProgressDeadlineMinutes != 0 {
+		extension.Spec.ProgressDeadlineMinutes = &a.ProgressDeadlineMinutes
+	}
+	extension.Spec.Install = a.installConfig()
 	if err := a.Choice.apply(extension.Spec.Source.Catalog); err != nil {
 		return nil, &report.Error{Object: extensionName(a.name()), Err: err, Advice: "write the selector as kubectl has it: 'key=value,other in (a,b)'"}
 	}
@@ -136,6 +152,21 @@ func (a *ExtensionInstall) Objects() ([]client.Object, error) {
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
 		ObjectMeta: metav1.ObjectMeta{Name: a.namespace()},
 	}, extension}, nil
+}
+
+// installConfig gives what differs from the API's defaults; nil when nothing does.
+func (a *ExtensionInstall) installConfig() *olmv1.ClusterExtensionInstallConfig {
+	config := olmv1.ClusterExtensionInstallConfig{AccessRoles: a.AccessRoles}
+	if a.Dependencies != "" {
+		config.Dependencies = &olmv1.DependenciesConfig{Policy: a.Dependencies}
+	}
+	if a.Rollback != "" {
+		config.Rollback = &olmv1.RollbackConfig{Policy: a.Rollback}
+	}
+	if config == (olmv1.ClusterExtensionInstallConfig{}) {
+		return nil
+	}
+	return &config
 }
 
 // Run creates the ClusterExtension and, if asked to, waits until it is installed. It

@@ -45,6 +45,24 @@ type Plan struct {
 	Text string
 	// Data is the plan for programs, a JSON object.
 	Data json.RawMessage
+	// Changes tells whether anything would be done.
+	Changes bool
+	// Problems is how many things stand against it.
+	Problems int
+}
+
+// newPlan reads the plan that the controller has written.
+func newPlan(data map[string]string) (*Plan, error) {
+	p := &Plan{Text: data[olmv1.PlanText], Data: json.RawMessage(data[olmv1.PlanJSON])}
+	var fields struct {
+		Action   string            `json:"action"`
+		Problems []json.RawMessage `json:"problems"`
+	}
+	if err := json.Unmarshal(p.Data, &fields); err != nil {
+		return nil, err
+	}
+	p.Changes, p.Problems = fields.Action != "none", len(fields.Problems)
+	return p, nil
 }
 
 // Run asks for a plan and gives it. An extension that does not exist is created to be
@@ -258,9 +276,9 @@ func (a *ExtensionPlan) read(ctx context.Context, extension *olmv1.ClusterExtens
 	if !metav1.IsControlledBy(&written, extension) || written.Annotations[olmv1.AnnotationPlanFor] != wanted {
 		return nil, nil
 	}
-	data := json.RawMessage(written.Data[olmv1.PlanJSON])
-	if !json.Valid(data) {
-		return nil, fmt.Errorf("%s of ConfigMap %q is no JSON: it is made by operator-controller alone", olmv1.PlanJSON, key)
+	plan, err := newPlan(written.Data)
+	if err != nil {
+		return nil, fmt.Errorf("%s of ConfigMap %q is no plan, which operator-controller alone makes: %w", olmv1.PlanJSON, key, err)
 	}
-	return &Plan{Text: written.Data[olmv1.PlanText], Data: data}, nil
+	return plan, nil
 }

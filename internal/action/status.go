@@ -249,7 +249,7 @@ func extensionOutlook(state *ExtensionState, generation int64) outlook {
 		pending: reasonAndMessage(progressing),
 		advice:  diagnosis.Advice(state.Name, progressing.Reason, progressing.Message),
 	}
-	if progressing.Status == metav1.ConditionFalse {
+	if progressing.Status == metav1.ConditionFalse || diagnosis.IsRefused(progressing.Message) {
 		o.failed = fmt.Errorf("%s", reasonAndMessage(progressing))
 	}
 	o.parts = extensionParts(state, progressing, o.done)

@@ -149,6 +149,13 @@ func TestExtensionOutlook(t *testing.T) {
 			failed: "Blocked: pre-authorization failed: x", pending: "Blocked: pre-authorization failed: x", advice: "give the service account the listed permissions",
 			parts: []report.Part{{Name: "resolve", State: report.StateCurrent, Detail: "Blocked: pre-authorization failed: x"}},
 		},
+		"refused as unsafe": {
+			state: ExtensionState{Conditions: []metav1.Condition{
+				condition(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying, `validating upgrade for CRD "a.b.c" failed: x`, 2), installed,
+			}, Revisions: []RevisionState{inPlace}},
+			failed: `Retrying: validating upgrade for CRD "a.b.c" failed: x`, pending: `Retrying: validating upgrade for CRD "a.b.c" failed: x`, advice: "crdUpgradeSafety.enforcement",
+			parts: []report.Part{{Name: "resolve", State: report.StateCurrent, Detail: `Retrying: validating upgrade for CRD "a.b.c" failed: x`}},
+		},
 		"rolled out, but not told to be installed": {
 			state: ExtensionState{Conditions: []metav1.Condition{rolledOut}}, pending: "Succeeded", advice: "status",
 			parts: []report.Part{{Name: "resolve", State: report.StateCurrent, Detail: "Succeeded"}},

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -219,4 +220,11 @@ func decompress(data []byte) ([]byte, error) {
 		return nil, fmt.Errorf("the object has more than %d bytes", maxObject)
 	}
 	return plain, nil
+}
+
+// HoldsReferences tells whether objects of a revision stand in Secrets.
+func HoldsReferences(set *olmv1.ClusterObjectSet) bool {
+	return slices.ContainsFunc(set.Spec.Phases, func(phase olmv1.ClusterObjectSetPhase) bool {
+		return slices.ContainsFunc(phase.Objects, func(object olmv1.ClusterObjectSetObject) bool { return object.Ref != nil })
+	})
 }

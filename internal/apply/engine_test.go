@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -32,9 +33,10 @@ type bench struct {
 	// before is called once, before the next write.
 	before func()
 	// refuse gives the error of a write, nil to let it through.
-	refuse func(u *unstructured.Unstructured) error
-	writes int
-	reads  int
+	refuse  func(u *unstructured.Unstructured) error
+	writes  int
+	reads   int
+	samples int
 }
 
 func newBench(t *testing.T) *bench {
@@ -76,6 +78,11 @@ func (b *bench) apply(ctx context.Context, at location, u *unstructured.Unstruct
 		}
 	}
 	return b.store.apply(ctx, at, u, manager, force)
+}
+
+func (b *bench) sample(ctx context.Context, resource schema.GroupVersionResource) ([]unstructured.Unstructured, int64, error) {
+	b.samples++
+	return b.store.sample(ctx, resource)
 }
 
 func (b *bench) delete(ctx context.Context, at location, key Key, uid types.UID, version string) error {
@@ -218,7 +225,7 @@ func TestRemovalRace(t *testing.T) {
 	b.roll(1, nil, config)
 	b.before = func() { b.roll(2, nil, config) }
 	owner := b.owner(1)
-	removal := newEngine(b, nil).Remove(t.Context(), &owner, []Phase{{Name: "only", Objects: []Object{{Manifest: b.manifest(config)}}}})
+	removal := newEngine(b, nil).Remove(t.Context(), &Removal{Owner: &owner, Phases: []Phase{{Name: "only", Objects: []Object{{Manifest: b.manifest(config)}}}}})
 	if got := removal.Phases[0].Objects[0]; got.State != RemovalLeft {
 		t.Errorf("state is %s (%v)", got.State, got.Err)
 	}
@@ -232,10 +239,82 @@ func TestRemovalRace(t *testing.T) {
 		"apiVersion: v1\nkind: ConfigMap\nmetadata: {namespace: no-such-namespace, name: x}",
 		"apiVersion: v1\nkind: Namespace\nmetadata: {name: no-such-namespace}",
 	} {
-		removal := newEngine(b, nil).Remove(t.Context(), &owner, []Phase{{Name: "only", Objects: []Object{{Manifest: b.manifest(gone)}}}})
+		removal := newEngine(b, nil).Remove(t.Context(), &Removal{Owner: &owner, Phases: []Phase{{Name: "only", Objects: []Object{{Manifest: b.manifest(gone)}}}}})
 		if !removal.Done() {
 			t.Errorf("%s is not gone: %v", gone, removal.Err())
 		}
+	}
+}
+
+// An object that a watch has seen is deleted without being read before; what the watch
+// does not know yet is found out, as the deletion is only of what it saw.
+func TestRemovalOfWhatWasSeen(t *testing.T) {
+	cases := []struct {
+		name string
+		// outdate changes what was seen, or the object after that.
+		outdate func(b *bench, seen *Seen)
+		reads   int
+		state   RemovalState
+	}{
+		{"as it is", nil, 0, RemovalGone},
+		{"with a finalizer", func(_ *bench, seen *Seen) { seen.Held = true }, 1, RemovalGone},
+		{"it was changed since", func(b *bench, _ *Seen) {
+			b.write("person", strings.Replace(config, "ours: v1", "theirs: v1", 1))
+		}, 1, RemovalGone},
+		{"a later revision has it since", func(b *bench, _ *Seen) { b.roll(2, nil, config) }, 1, RemovalLeft},
+		{"another's", func(_ *bench, seen *Seen) { seen.Controller = "other" }, 1, RemovalGone},
+		{"it was going", func(_ *bench, seen *Seen) { seen.Deleting = true }, 1, RemovalGone},
+		{"it is another object of this name", func(_ *bench, seen *Seen) { seen.UID = "other" }, 1, RemovalGone},
+	}
+	for _, test := range cases {
+		t.Run(test.name, func(t *testing.T) {
+			b := newBench(t)
+			b.roll(1, nil, config)
+			live := b.read(config)
+			seen := Seen{UID: live.GetUID(), Version: live.GetResourceVersion(), Controller: metav1.GetControllerOf(live).UID}
+			if test.outdate != nil {
+				test.outdate(b, &seen)
+			}
+			b.reads = 0
+			owner := b.owner(1)
+			removal := newEngine(b, nil).Remove(t.Context(), &Removal{
+				Owner: &owner, Phases: []Phase{{Name: "only", Objects: []Object{{Manifest: b.manifest(config)}}}},
+				Current: func(schema.GroupVersionResource, string, string) (Seen, bool) { return seen, true },
+			})
+			if got := removal.Phases[0].Objects[0]; got.State != test.state || b.reads != test.reads {
+				t.Errorf("state is %s (%v) after %d reads, want %s after %d", got.State, got.Err, b.reads, test.state, test.reads)
+			}
+		})
+	}
+}
+
+// The storage that the API server deletes instances with is there before it has to.
+func TestADefinitionThatGoesIsPrepared(t *testing.T) {
+	b := newBench(t)
+	manifest := strings.ReplaceAll(`
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: cups.NS.example.com}
+spec:
+  group: NS.example.com
+  scope: Namespaced
+  names: {kind: Cup, plural: cups}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
+`, "NS", b.ns)
+	b.roll(1, nil, manifest)
+	b.before = func() {
+		if b.samples != 1 {
+			t.Errorf("the instances were listed %d times before the deletion", b.samples)
+		}
+	}
+	owner, engine, now := b.owner(1), newEngine(b, nil), time.Now()
+	engine.phases.(*phases).objects.(*objects).now = func() time.Time { return now }
+	removal := engine.Remove(t.Context(), &Removal{Owner: &owner, Phases: []Phase{{Name: "crds", Objects: []Object{{Manifest: b.manifest(manifest)}}}}})
+	if removal.Err() != nil || b.before != nil {
+		t.Errorf("it is not deleted: %v", removal.Err())
+	}
+	if b.samples != 1 {
+		t.Errorf("one that goes since a moment was asked what holds it: %d listings", b.samples)
 	}
 }
 

@@ -34,7 +34,7 @@ spec:
 	engine.phases.(*phases).objects.(*objects).now = func() time.Time { return now }
 	remove := func() *unstructured.Unstructured {
 		t.Helper()
-		removal := engine.Remove(t.Context(), &owner, []Phase{{Name: "crds", Objects: []Object{{Manifest: b.manifest(manifest)}}}})
+		removal := engine.Remove(t.Context(), &Removal{Owner: &owner, Phases: []Phase{{Name: "crds", Objects: []Object{{Manifest: b.manifest(manifest)}}}}})
 		if removal.Err() != nil || removal.Waiting() == "" {
 			t.Fatalf("the removal does not wait: %v", removal.Err())
 		}

@@ -75,7 +75,7 @@ func (r PhaseResult) awaited() []string {
 // objectLayer is what a phase asks of the layer below.
 type objectLayer interface {
 	apply(ctx context.Context, rev *Revision, object Object) ObjectResult
-	remove(ctx context.Context, owner *Owner, object Object) ObjectRemoval
+	remove(ctx context.Context, r *Removal, object Object) ObjectRemoval
 }
 
 // phases is the middle layer: all objects of a phase.
@@ -89,10 +89,10 @@ func (p *phases) apply(ctx context.Context, rev *Revision, phase Phase) PhaseRes
 	return result
 }
 
-func (p *phases) remove(ctx context.Context, owner *Owner, phase Phase) PhaseRemoval {
+func (p *phases) remove(ctx context.Context, r *Removal, phase Phase) PhaseRemoval {
 	result := PhaseRemoval{Name: phase.Name, Objects: make([]ObjectRemoval, len(phase.Objects))}
 	each(len(phase.Objects), func(i int) {
-		result.Objects[i] = p.objects.remove(ctx, owner, phase.Objects[i])
+		result.Objects[i] = p.objects.remove(ctx, r, phase.Objects[i])
 	})
 	return result
 }

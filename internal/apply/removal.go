@@ -4,12 +4,41 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
+
+// heldAfter is how long an object is being deleted, counted from its timestamp of whole
+// seconds, before it is asked what holds it: most are gone sooner, and listing the instances of a CustomResourceDefinition has the API
+// server set up the storage of a kind that is about to go.
+const heldAfter = 2 * time.Second
+
+// endsAtOnce are the kinds of which an object without finalizers is gone when the API server
+// has answered its deletion. Others may end later by themselves, as Pods and Namespaces do.
+var endsAtOnce = map[schema.GroupKind]bool{
+	{Kind: "ConfigMap"}: true, {Kind: "Secret"}: true, {Kind: "Service"}: true, {Kind: "ServiceAccount"}: true,
+	{Group: "apps", Kind: "Deployment"}:                              true,
+	{Group: "rbac.authorization.k8s.io", Kind: "Role"}:               true,
+	{Group: "rbac.authorization.k8s.io", Kind: "RoleBinding"}:        true,
+	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole"}:        true,
+	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRoleBinding"}: true,
+}
+
+// Removal is what is to be removed: the objects in phases that an owner controls.
+type Removal struct {
+	Owner  *Owner
+	Phases []Phase
+	// Gone is how many phases, counted from the last, are known to be removed. They are not
+	// looked at again.
+	Gone int
+	// Current, if set, tells what a watch saw of an object last, as for a Revision. An object
+	// that is the owner's is then deleted as it was seen, without being read before.
+	Current func(resource schema.GroupVersionResource, namespace, name string) (Seen, bool)
+}
 
 // RemovalState is what became of an object that was to be removed.
 type RemovalState string
@@ -53,10 +82,15 @@ func (r PhaseRemoval) Done() bool {
 
 // RevisionRemoval is what became of a revision that was to be removed.
 type RevisionRemoval struct {
-	// Phases are those that were begun, last phase first.
+	// Phases are those that were looked at, last phase first.
 	Phases []PhaseRemoval
+	// Gone is how many phases, counted from the last, are removed.
+	Gone int
 	// Total is the number of the revision's phases.
 	Total int
+
+	// passed is how many phases were known to be gone before.
+	passed int
 }
 
 // Remove deletes the objects that the owner controls, last phase first, each phase
@@ -66,21 +100,22 @@ type RevisionRemoval struct {
 //
 // Dependents of an object, such as the pods of a Deployment, are left to the
 // cluster's garbage collector.
-func (e *Engine) Remove(ctx context.Context, owner *Owner, phases []Phase) RevisionRemoval {
-	result := RevisionRemoval{Total: len(phases)}
-	for i := range phases {
-		removed := e.phases.remove(ctx, owner, phases[len(phases)-1-i])
+func (e *Engine) Remove(ctx context.Context, r *Removal) RevisionRemoval {
+	result := RevisionRemoval{Gone: r.Gone, Total: len(r.Phases), passed: r.Gone}
+	for result.Gone < result.Total {
+		removed := e.phases.remove(ctx, r, r.Phases[result.Total-1-result.Gone])
 		result.Phases = append(result.Phases, removed)
 		if ctx.Err() != nil || !removed.Done() {
 			break
 		}
+		result.Gone++
 	}
 	return result
 }
 
 // Done tells whether nothing is left that was the revision's.
 func (r RevisionRemoval) Done() bool {
-	return len(r.Phases) == r.Total && (r.Total == 0 || r.Phases[r.Total-1].Done())
+	return r.Gone == r.Total
 }
 
 // Err says which objects failed; nil when none did.
@@ -123,13 +158,13 @@ func (r RevisionRemoval) Waiting() string {
 
 // ordinal counts as rolling out does: the last phase is removed first.
 func (r RevisionRemoval) ordinal(i int) string {
-	return ordinal(r.Phases[i].Name, r.Total-1-i, r.Total)
+	return ordinal(r.Phases[i].Name, r.Total-1-r.passed-i, r.Total)
 }
 
-// remove deletes one object if the owner controls it. What was read is deleted only
-// if it is still that, so that an object that a later revision takes over meanwhile
-// stays.
-func (o *objects) remove(ctx context.Context, owner *Owner, object Object) ObjectRemoval {
+// remove deletes one object if the owner controls it. What was read, or seen by a watch, is
+// deleted only if it is still that, so that an object that a later revision takes over
+// meanwhile stays.
+func (o *objects) remove(ctx context.Context, r *Removal, object Object) ObjectRemoval {
 	key := KeyOf(object.Manifest)
 	at, err := o.store.locate(object.Manifest.GroupVersionKind())
 	if meta.IsNoMatchError(err) {
@@ -141,30 +176,62 @@ func (o *objects) remove(ctx context.Context, owner *Owner, object Object) Objec
 	if !at.namespaced {
 		key.Namespace = ""
 	}
-	for range contention {
-		live, err := o.store.get(ctx, at, key)
+	seen, isSeen := r.seen(at.resource, key)
+	isSeen = isSeen && seen.Controller == r.Owner.Reference.UID && !seen.Deleting && !object.Wanted
+	for i := range contention {
+		if !isSeen {
+			live, err := o.store.get(ctx, at, key)
+			switch {
+			case apierrors.IsNotFound(err):
+				return ObjectRemoval{Object: key, State: RemovalGone}
+			case err != nil:
+				return removalFailed(key, err)
+			case !isControlledBy(live, r.Owner):
+				return ObjectRemoval{Object: key, State: RemovalLeft}
+			case live.GetDeletionTimestamp() != nil:
+				o.nudge(ctx, at, key, live)
+				return ObjectRemoval{Object: key, State: RemovalPending, Message: o.heldBy(ctx, live)}
+			case object.Wanted:
+				return ObjectRemoval{Object: key, State: RemovalPending, Message: "the revision that stays is about to take it back"}
+			}
+			seen = Seen{UID: live.GetUID(), Version: live.GetResourceVersion(), Held: len(live.GetFinalizers()) > 0}
+		}
+		if i == 0 {
+			o.prepare(ctx, object.Manifest)
+		}
+		err = o.store.delete(ctx, at, key, seen.UID, seen.Version)
 		switch {
-		case apierrors.IsNotFound(err):
+		case err == nil && endsAtOnce[key.GroupKind] && !seen.Held:
 			return ObjectRemoval{Object: key, State: RemovalGone}
-		case err != nil:
-			return removalFailed(key, err)
-		case !isControlledBy(live, owner):
-			return ObjectRemoval{Object: key, State: RemovalLeft}
-		case live.GetDeletionTimestamp() != nil:
-			o.nudge(ctx, at, key, live)
-			return ObjectRemoval{Object: key, State: RemovalPending, Message: o.heldBy(ctx, live)}
-		case object.Wanted:
-			return ObjectRemoval{Object: key, State: RemovalPending, Message: "the revision that stays is about to take it back"}
-		}
-		// After the deletion the object is read again: it may be gone at once.
-		err = o.store.delete(ctx, at, key, live.GetUID(), live.GetResourceVersion())
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		case err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err):
 			return removalFailed(key, err)
 		}
+		isSeen = false // It is read again: it may be gone at once.
 	}
 	return ObjectRemoval{Object: key, State: RemovalFailed, Err: &Error{
 		Object: key, Cause: CauseContended, text: fmt.Sprintf("%s: others change it again and again while it is to be deleted", key),
 	}}
+}
+
+func (r *Removal) seen(resource schema.GroupVersionResource, key Key) (Seen, bool) {
+	if r.Current == nil {
+		return Seen{}, false
+	}
+	return r.Current(resource, key.Namespace, key.Name)
+}
+
+// prepare has the API server set up the storage of the kind that a CustomResourceDefinition
+// defines, which it needs to delete the instances. Where nobody has asked for any before,
+// its first attempts would fail for the lack of it, each with a longer pause after it.
+//
+// That it could not is of no consequence: the deletion then takes longer.
+func (o *objects) prepare(ctx context.Context, manifest *unstructured.Unstructured) {
+	if manifest.GroupVersionKind().GroupKind() != crdKind {
+		return
+	}
+	if resource, ok := resourceOf(manifest); ok {
+		_, _, _ = o.store.sample(ctx, resource)
+	}
 }
 
 func removalFailed(key Key, err error) ObjectRemoval {
@@ -175,7 +242,7 @@ func removalFailed(key Key, err error) ObjectRemoval {
 // for its instances, of which some are named: their own finalizers may hold them.
 func (o *objects) heldBy(ctx context.Context, live *unstructured.Unstructured) string {
 	message := beingDeleted(live)
-	if live.GroupVersionKind().GroupKind() != crdKind {
+	if live.GroupVersionKind().GroupKind() != crdKind || o.now().Sub(live.GetDeletionTimestamp().Time) < heldAfter {
 		return message
 	}
 	resource, ok := resourceOf(live)

@@ -20,7 +20,7 @@ func (s scripted) apply(_ context.Context, _ *Revision, object Object) ObjectRes
 	return result
 }
 
-func (s scripted) remove(_ context.Context, _ *Owner, object Object) ObjectRemoval {
+func (s scripted) remove(_ context.Context, _ *Removal, object Object) ObjectRemoval {
 	state := s.removals[object.Manifest.GetName()]
 	result := ObjectRemoval{Object: KeyOf(object.Manifest), State: state}
 	switch state {
@@ -85,33 +85,40 @@ func TestRevisionGoesPhaseByPhase(t *testing.T) {
 
 func TestRevisionIsRemovedInReverse(t *testing.T) {
 	cases := []struct {
-		name    string
+		name string
+		// known is how many phases are known to be gone.
+		known   int
 		states  map[string]RemovalState
 		begun   int
-		done    bool
+		gone    int
 		waiting string
 		err     string
 	}{
-		{"all gone", map[string]RemovalState{"a": RemovalGone, "b": RemovalLeft, "c": RemovalGone}, 3, true, "", ""},
-		{"last pending", map[string]RemovalState{"a": RemovalGone, "b": RemovalGone, "c": RemovalPending}, 1, false,
+		{"all gone", 0, map[string]RemovalState{"a": RemovalGone, "b": RemovalLeft, "c": RemovalGone}, 3, 3, "", ""},
+		{"last pending", 0, map[string]RemovalState{"a": RemovalGone, "b": RemovalGone, "c": RemovalPending}, 1, 0,
 			`removing phase "three" (3 of 3) waits for ConfigMap "ns/c": it is being deleted`, ""},
-		{"second failed", map[string]RemovalState{"a": RemovalGone, "b": RemovalFailed, "c": RemovalGone}, 2, false, "",
+		{"second failed", 0, map[string]RemovalState{"a": RemovalGone, "b": RemovalFailed, "c": RemovalGone}, 2, 1, "",
 			`removing phase "two" (2 of 3): ConfigMap "ns/b": no right`},
+		{"the last is known to be gone", 1, map[string]RemovalState{"a": RemovalPending, "b": RemovalGone, "c": RemovalFailed}, 2, 2,
+			`removing phase "one" (1 of 3) waits for ConfigMap "ns/a": it is being deleted`, ""},
+		{"all are known to be gone", 3, map[string]RemovalState{"a": RemovalFailed, "b": RemovalFailed, "c": RemovalFailed}, 0, 3, "", ""},
 	}
 	for _, test := range cases {
 		t.Run(test.name, func(t *testing.T) {
 			engine := &Engine{phases: &phases{scripted{removals: test.states}}}
-			removal := engine.Remove(t.Context(), &Owner{}, []Phase{testPhase(t, "one", "a"), testPhase(t, "two", "b"), testPhase(t, "three", "c")})
+			removal := engine.Remove(t.Context(), &Removal{
+				Owner: &Owner{}, Phases: []Phase{testPhase(t, "one", "a"), testPhase(t, "two", "b"), testPhase(t, "three", "c")}, Gone: test.known,
+			})
 			text := ""
 			if err := removal.Err(); err != nil {
 				text = err.Error()
 			}
-			if len(removal.Phases) != test.begun || removal.Done() != test.done || removal.Waiting() != test.waiting || text != test.err {
-				t.Errorf("%d phases begun, done is %t\nwaiting %s\nerror %s", len(removal.Phases), removal.Done(), removal.Waiting(), text)
+			if len(removal.Phases) != test.begun || removal.Gone != test.gone || removal.Done() != (test.gone == 3) || removal.Waiting() != test.waiting || text != test.err {
+				t.Errorf("%d phases begun, %d gone, done is %t\nwaiting %s\nerror %s", len(removal.Phases), removal.Gone, removal.Done(), removal.Waiting(), text)
 			}
 		})
 	}
-	if removal := (&Engine{}).Remove(t.Context(), &Owner{}, nil); !removal.Done() {
+	if removal := (&Engine{}).Remove(t.Context(), &Removal{}); !removal.Done() {
 		t.Error("a revision without phases is not removed")
 	}
 }

@@ -39,6 +39,12 @@ type Revision struct {
 type Seen struct {
 	UID     types.UID
 	Version string
+	// Controller is what controls it; empty when nothing does.
+	Controller types.UID
+	// Deleting: it is being deleted.
+	Deleting bool
+	// Held: it has finalizers.
+	Held bool
 }
 
 func (r *Revision) seen(resource schema.GroupVersionResource, key Key) (Seen, bool) {
@@ -54,7 +60,7 @@ type Engine struct{ phases phaseLayer }
 // phaseLayer is what a revision asks of the layer below.
 type phaseLayer interface {
 	apply(ctx context.Context, rev *Revision, phase Phase) PhaseResult
-	remove(ctx context.Context, owner *Owner, phase Phase) PhaseRemoval
+	remove(ctx context.Context, r *Removal, phase Phase) PhaseRemoval
 }
 
 // New makes an engine that writes with the rights of a client. The mapper must find

@@ -85,6 +85,9 @@ kept up to date within them.`,
   # Pin a version, and limit what the extension may do to the rights of an account
   mainstay extension install argocd-operator --namespace argocd --version 0.6.0 --service-account argocd-installer
 
+  # Install what it needs too, and give up an update that is not complete within 15 minutes
+  mainstay extension install argocd-operator --dependencies Install --rollback OnDeadline --progress-deadline-minutes 15
+
   # Write the objects instead of creating them
   mainstay extension install argocd-operator --channel alpha --dry-run=client -o yaml`,
 		Args:              terminal.Takes("PACKAGE"),
@@ -115,6 +118,13 @@ kept up to date within them.`,
 	flags.BoolVar(&install.CreateNamespace, "create-namespace", false, "create the namespace if it does not exist")
 	flags.StringVar(&install.ServiceAccount, "service-account", "", "account in the namespace that the objects are written as (default: the operator-controller's own)")
 	flags.StringVar(&install.WatchNamespace, "watch-namespace", "", "the one namespace that the extension watches (default: all)")
+	oneOf(cmd, (*string)(&install.Dependencies), "dependencies", "when other packages or APIs that it needs are missing, wait for them, or install them as extensions of their own",
+		string(olmv1.DependencyPolicyBlock), string(olmv1.DependencyPolicyInstall))
+	oneOf(cmd, (*string)(&install.Rollback), "rollback", "go on with an update that is late, or give it up for what was installed before",
+		string(olmv1.RollbackPolicyNever), string(olmv1.RollbackPolicyOnDeadline))
+	flags.Int32Var(&install.ProgressDeadlineMinutes, "progress-deadline-minutes", 0, "how long a roll-out may take before it is late, 10 to 720; 0 means without an end")
+	oneOf(cmd, (*string)(&install.AccessRoles), "access-roles", "roles for users of its APIs beside those of the bundle: none, or some that are aggregated to view, edit and admin",
+		string(olmv1.AccessRolesNone), string(olmv1.AccessRolesAggregated))
 	choice.bind(cmd)
 	wait.bind(cmd, "the extension is installed")
 	dryRun.bind(cmd)

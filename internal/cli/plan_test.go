@@ -3,6 +3,7 @@ package cli_test
 import (
 	"encoding/json"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,7 +15,7 @@ import (
 
 // plans writes the plan of an extension, as the controller does: for people a text, and
 // for programs what was asked.
-func (c *cluster) plans(name, text string) {
+func (c *cluster) plans(name, text string, problems ...string) {
 	c.t.Helper()
 	ext := named(&olmv1.ClusterExtension{}, name)
 	c.must(c.Get(c.t.Context(), client.ObjectKeyFromObject(ext), ext))
@@ -27,7 +28,14 @@ func (c *cluster) plans(name, text string) {
 		}
 		delete(fields, "id")
 	}
-	data, err := json.Marshal(map[string]any{"extension": name, "asked": fields, "version": ext.Spec.Source.Catalog.Version})
+	plan := map[string]any{"extension": name, "action": "none", "asked": fields, "version": ext.Spec.Source.Catalog.Version}
+	if !strings.Contains(text, "nothing would change") {
+		plan["action"] = "update"
+	}
+	if len(problems) > 0 {
+		plan["problems"] = problems
+	}
+	data, err := json.Marshal(plan)
 	c.must(err)
 	written := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "olmv1-system", Name: olmv1.PlanName(name)}}
 	_, err = controllerutil.CreateOrUpdate(c.t.Context(), c.Client, written, func() error {
@@ -79,6 +87,17 @@ func testPlan(c *cluster, step stepFunc) {
 	c.unplanned("kettle")
 	step("plan-text", "mainstay extension plan kettle -o text",
 		reaction{"has not planned", func() { c.plans("kettle", "Plan for clusterextension/kettle: nothing would change") }})
+	c.unplanned("kettle")
+	step("plan-nothing", "mainstay extension plan kettle --detailed-exitcode",
+		reaction{"has not planned", func() { c.plans("kettle", "Plan for clusterextension/kettle: nothing would change") }})
+	step("plan-changes", "mainstay extension plan kettle --version 0.3.0 --detailed-exitcode",
+		reaction{"has not planned", func() { c.plans("kettle", "Plan for clusterextension/kettle: update") }})
+	step("plan-problem", "mainstay extension plan kettle --version 0.3.0",
+		reaction{"has not planned", func() { c.plans("kettle", "Plan for clusterextension/kettle: update, which would be stopped", "it") }})
+	step("plan-problems", "mainstay extension plan kettle --version 0.3.0 -o json --detailed-exitcode",
+		reaction{"has not planned", func() {
+			c.plans("kettle", "Plan for clusterextension/kettle: update, which would be stopped", "it", "that")
+		}})
 	c.unplanned("kettle")
 	step("plan-existing-late", "mainstay extension plan kettle --timeout 1ms")
 	c.unplanned("kettle")

@@ -30,6 +30,7 @@ func (a *app) rbacGenerateCommand() *cobra.Command {
 	var (
 		generate        leastprivilege.Generate
 		createNamespace bool
+		certManager     bool
 		out             terminal.Output
 	)
 	cmd := &cobra.Command{
@@ -66,6 +67,9 @@ which.`,
 			} else if generate.Bundle == "" {
 				return &terminal.UsageError{Err: errors.New("PACKAGE is missing, or --bundle")}
 			}
+			if cmd.Flags().Changed("cert-manager") {
+				generate.CertManager = &certManager
+			}
 			generate.Cluster, generate.Progress = a.kube.Config, terminal.NewProgress(cmd.ErrOrStderr())
 			generated, err := generate.Run(cmd.Context())
 			if err != nil {
@@ -86,6 +90,7 @@ which.`,
 	flags.StringVar(&generate.ServiceAccount, "service-account", "", "name of the account (default: <extension>-installer)")
 	flags.StringVar(&generate.WatchNamespace, "watch-namespace", "", "the one namespace that the extension watches (default: all)")
 	flags.BoolVar(&generate.AccessRoles, "access-roles", false, "count the roles of spec.install.accessRoles: Aggregated, which the account must be able to give")
+	flags.BoolVar(&certManager, "cert-manager", false, "count what asks cert-manager for the certificates of webhooks (default: where the cluster serves it, if the bundle is from a catalog of the cluster)")
 	flags.StringVar(&generate.SystemNamespace, "system-namespace", "olmv1-system", "namespace of catalogd on the cluster")
 	for _, other := range []string{"catalog", "version", "channel"} {
 		cmd.MarkFlagsMutuallyExclusive("bundle", other)

@@ -7,8 +7,9 @@ import (
 )
 
 // bundleKinds are the kinds of objects that bundles of the format registry+v1 have and
-// that are made for them. As in that format, kinds alone decide, whatever their group.
+// that are made for them, those for cert-manager included. As in that format, kinds alone decide, whatever their group.
 var bundleKinds = map[string]Resource{
+	"Certificate":                    {Name: "certificates", Namespaced: true},
 	"ClusterRole":                    {Name: "clusterroles"},
 	"ClusterRoleBinding":             {Name: "clusterrolebindings"},
 	"ConfigMap":                      {Name: "configmaps", Namespaced: true},
@@ -19,6 +20,7 @@ var bundleKinds = map[string]Resource{
 	"ConsoleYAMLSample":              {Name: "consoleyamlsamples"},
 	"CustomResourceDefinition":       {Name: "customresourcedefinitions"},
 	"Deployment":                     {Name: "deployments", Namespaced: true},
+	"Issuer":                         {Name: "issuers", Namespaced: true},
 	"MutatingWebhookConfiguration":   {Name: "mutatingwebhookconfigurations"},
 	"NetworkPolicy":                  {Name: "networkpolicies", Namespaced: true},
 	"PodDisruptionBudget":            {Name: "poddisruptionbudgets", Namespaced: true},

@@ -46,8 +46,9 @@ type Options struct {
 	// Nil has none.
 	Policy *Policy
 	// Extension, if set, is the ClusterExtension on whose finalizers the account must
-	// have the verb update, as the admission plugin OwnerReferencesPermissionEnforcement
-	// asks of who writes objects whose owners wait for them.
+	// have the verb update. The documentation of OLM v1 asks it of every account, since the
+	// admission plugin OwnerReferencesPermissionEnforcement asks it of who writes objects
+	// that a ClusterExtension owns.
 	Extension string
 	// Removed are objects that the account only has to delete.
 	Removed []unstructured.Unstructured

@@ -84,11 +84,8 @@ func (l *Lifecycle[T]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Re
 	if l.Summarize != nil {
 		l.Summarize(obj, err)
 	}
-	if l.Passing != nil {
-		changed := !equality.Semantic.DeepEqual(obj, before)
-		if pause := l.Later.pause(req.NamespacedName, changed && l.Passing(obj, err)); pause > 0 {
-			return ctrl.Result{RequeueAfter: pause}, nil
-		}
+	if pause := l.waits(obj, before, err); pause > 0 {
+		return ctrl.Result{RequeueAfter: pause}, nil
 	}
 	if perr := l.patchStatus(ctx, obj, before); perr != nil {
 		return unwritten(err, perr)
@@ -110,12 +107,27 @@ func (l *Lifecycle[T]) finalize(ctx context.Context, obj T) (ctrl.Result, error)
 		if l.Summarize != nil {
 			l.Summarize(obj, err)
 		}
+		if pause := l.waits(obj, before, err); pause > 0 {
+			return ctrl.Result{RequeueAfter: pause}, nil
+		}
 		if perr := l.patchStatus(ctx, obj, before); perr != nil {
 			return unwritten(err, perr)
 		}
 		return l.result(obj, err)
 	}
+	if l.Later != nil {
+		l.Later.pause(client.ObjectKeyFromObject(obj), false)
+	}
 	return ctrl.Result{}, l.removeFinalizers(ctx, obj)
+}
+
+// waits gives how long a changed status waits to be written; zero means that it does not.
+func (l *Lifecycle[T]) waits(obj, before T, err error) time.Duration {
+	if l.Passing == nil {
+		return 0
+	}
+	changed := !equality.Semantic.DeepEqual(obj, before)
+	return l.Later.pause(client.ObjectKeyFromObject(obj), changed && l.Passing(obj, err))
 }
 
 // removeFinalizers removes those that are there. The object may be gone afterwards.

@@ -250,4 +250,19 @@ func TestAPassingStatusIsWrittenLater(t *testing.T) {
 	expect("one more", 0, 500*time.Millisecond, "third")
 	outcome = nil
 	expect("what does not pass", 0, time.Hour, "")
+
+	removal := reconcile.Wait("Removing", time.Minute, errors.New("fifth"))
+	lifecycle.Finalize = []reconcile.Step[*olmv1.ClusterCatalog]{func(context.Context, *olmv1.ClusterCatalog) error { return removal }}
+	if err := c.Delete(t.Context(), catalog); err != nil {
+		t.Fatal(err)
+	}
+	expect("a removal", 0, 500*time.Millisecond, "")
+	expect("a removal that takes longer", 500*time.Millisecond, time.Minute, "fifth")
+	removal = nil
+	if _, err := lifecycle.Reconcile(t.Context(), request(catalog)); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Get(t.Context(), request(catalog).NamespacedName, catalog); !apierrors.IsNotFound(err) {
+		t.Errorf("the removal does not end: %v", err)
+	}
 }

@@ -32,8 +32,8 @@ const AnnotationInjectCAFrom = "cert-manager.io/inject-ca-from"
 // asked for.
 const AnnotationCAIssuer = "mainstay.dev/ca-issuer"
 
-// certManagerVersion is the API of cert-manager that is used.
-const certManagerVersion = "cert-manager.io/v1"
+// CertManagerVersion is the API of cert-manager that is used.
+const CertManagerVersion = "cert-manager.io/v1"
 
 // certificateDuration and certificateReserve are for how long cert-manager issues, and
 // how long before the end it issues anew. It replaces key and trust at once, while pods
@@ -106,7 +106,7 @@ func (i Issuer) certificates(b *bundle.Bundle, namespace string) []runtime.Objec
 
 func certManagerObject(kind, namespace, name string, spec map[string]any) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
-	object.SetAPIVersion(certManagerVersion)
+	object.SetAPIVersion(CertManagerVersion)
 	object.SetKind(kind)
 	object.SetNamespace(namespace)
 	object.SetName(name)

@@ -27,6 +27,25 @@ type candidate struct {
 	matches bool
 	// permitted: the upgrade policy lets it be chosen.
 	permitted bool
+	// unsuited: it is known not to run on the cluster.
+	unsuited bool
+}
+
+// runs tells whether the bundle runs on the cluster, as far as the catalog says what it
+// needs.
+func (c *candidate) runs(on func(minKubeVersion string) bool) bool {
+	if on == nil {
+		return true
+	}
+	for _, p := range c.bundle.Properties {
+		var metadata struct {
+			MinKubeVersion string `json:"minKubeVersion"`
+		}
+		if p.Type == fbc.PropertyCSVMetadata && json.Unmarshal(p.Value, &metadata) == nil && metadata.MinKubeVersion != "" {
+			return on(metadata.MinKubeVersion)
+		}
+	}
+	return true
 }
 
 // place is where a bundle stands in the order of its package's bundles.

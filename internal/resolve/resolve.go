@@ -36,6 +36,9 @@ type Request struct {
 	Policy olmv1.UpgradeConstraintPolicy
 	// Installed is what is installed now; nil when nothing is.
 	Installed *Installed
+	// RunsOn tells whether the cluster is as new as a bundle's minKubeVersion asks, as far as
+	// the catalog says that. It is asked of few bundles. Nil means that every bundle runs.
+	RunsOn func(minKubeVersion string) bool
 }
 
 // Installed is an installed bundle. No catalog need have it.
@@ -83,9 +86,10 @@ type Result struct {
 // range that are asked for. When something is installed and the policy is not
 // SelfCertified they must also be the installed bundle itself or one of its successors
 // that is not older: going back is for the user to force. Of the candidates a
-// catalog's best is the one that is not deprecated, then the one with the highest
-// version, then with the highest release. Catalogs whose best is deprecated drop out
-// when another's is not; then those of lower priority drop out.
+// catalog's best is the one that runs on the cluster, then the one that is not deprecated,
+// then the one with the highest version, then with the highest release. Catalogs whose best
+// does not run drop out when another's does, then those whose best is deprecated when
+// another's is not; then those of lower priority drop out.
 //
 // A catalog's faults stop nobody else: a bundle without a valid version is no
 // candidate, and an invalid skipRange makes no edge.
@@ -118,6 +122,9 @@ func Resolve(req Request, catalogs []Catalog) (*Result, error) {
 func preferred(surveys []*survey) []*survey {
 	offers := slices.Clone(surveys)
 	offers = slices.DeleteFunc(offers, func(s *survey) bool { return s.best == nil })
+	if slices.ContainsFunc(offers, func(s *survey) bool { return !s.best.unsuited }) {
+		offers = slices.DeleteFunc(offers, func(s *survey) bool { return s.best.unsuited })
+	}
 	if slices.ContainsFunc(offers, func(s *survey) bool { return !s.best.deprecated }) {
 		offers = slices.DeleteFunc(offers, func(s *survey) bool { return s.best.deprecated })
 	}
@@ -180,14 +187,39 @@ func newSurvey(req Request, constraint Constraint, c Catalog) *survey {
 	for i := range s.candidates {
 		candidate := &s.candidates[i]
 		candidate.matches = constraint.Matches(candidate.version)
-		if !candidate.inChannels || !candidate.matches || !candidate.permitted {
-			continue
-		}
-		if s.best == nil || installed.prefers(candidate, s.best) {
-			s.best = candidate
+	}
+	s.choose(req, installed)
+	return s
+}
+
+// choose finds the best of the candidates. From the one that would be it but for the
+// cluster it goes down until one runs there; where none does it is that one, which says why.
+func (s *survey) choose(req Request, installed installedBundle) {
+	var left []*candidate
+	for i := range s.candidates {
+		if c := &s.candidates[i]; c.inChannels && c.matches && c.permitted {
+			left = append(left, c)
 		}
 	}
-	return s
+	slices.SortFunc(left, func(a, b *candidate) int {
+		switch {
+		case installed.prefers(a, b):
+			return -1
+		case installed.prefers(b, a):
+			return 1
+		default:
+			return 0
+		}
+	})
+	for _, c := range left {
+		if c.unsuited = !c.runs(req.RunsOn); !c.unsuited {
+			s.best = c
+			return
+		}
+	}
+	if len(left) > 0 {
+		s.best = left[0]
+	}
 }
 
 // readBundles finds the bundles that have a valid version, and which are deprecated.

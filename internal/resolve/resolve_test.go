@@ -1,7 +1,9 @@
 package resolve_test
 
 import (
+	"encoding/json"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -265,6 +267,35 @@ func TestDeprecatedBundlesComeLast(t *testing.T) {
 			catalogs: []resolve.Catalog{catalog("a", 1, three, flat("stable", "e.v1.2.0"), deprecating(fbc.SchemaChannel, "stable", "x"), deprecating(fbc.SchemaPackage, "", "x"), deprecating(fbc.SchemaChannel, "e.v1.2.0", "x")), catalog("b", 0, three)},
 			want:     "e.v1.2.0", wantC: "a",
 		},
+	})
+}
+
+func TestWhatRunsComesFirst(t *testing.T) {
+	needing := func(b fbc.Bundle, least string) fbc.Bundle {
+		b.Properties = append(b.Properties, fbc.Property{Type: fbc.PropertyCSVMetadata, Value: json.RawMessage(`{"minKubeVersion":"` + least + `"}`)})
+		return b
+	}
+	two := having(needing(bundle("e.v1.0.0"), "old"), needing(bundle("e.v2.0.0"), "new"), needing(bundle("e.v3.0.0"), "new"))
+	request := func(version, installed string) resolve.Request {
+		r := resolve.Request{Version: version, Policy: olmv1.UpgradeConstraintPolicySelfCertified, RunsOn: func(least string) bool { return least != "new" }}
+		if installed != "" {
+			r.Installed = &resolve.Installed{Name: installed, Version: strings.TrimPrefix(installed, "e.v")}
+		}
+		return r
+	}
+	runResolve(t, map[string]resolveCase{
+		"the highest that runs":                                 {req: request("", ""), catalogs: []resolve.Catalog{catalog("a", 0, two)}, want: "e.v1.0.0"},
+		"what is installed stays as long as nothing newer runs": {req: request("", "e.v1.0.0"), catalogs: []resolve.Catalog{catalog("a", 0, two)}, want: "e.v1.0.0"},
+		"when none runs, the highest":                           {req: request(">1", ""), catalogs: []resolve.Catalog{catalog("a", 0, two)}, want: "e.v3.0.0"},
+		"a deprecated one that runs": {
+			req: request("", ""), catalogs: []resolve.Catalog{catalog("a", 0, two, deprecating(fbc.SchemaBundle, "e.v1.0.0", "x"))}, want: "e.v1.0.0",
+		},
+		"a catalog of which nothing runs does not win by its priority": {
+			req:      request("", ""),
+			catalogs: []resolve.Catalog{catalog("a", 9, having(needing(bundle("e.v3.0.0"), "new"))), catalog("b", 0, two)}, want: "e.v1.0.0", wantC: "b",
+		},
+		"a bundle that says nothing runs": {req: request("", ""), catalogs: []resolve.Catalog{catalog("a", 0, two, having(bundle("e.v4.0.0")))}, want: "e.v4.0.0"},
+		"nobody to ask":                   {catalogs: []resolve.Catalog{catalog("a", 0, two)}, want: "e.v3.0.0"},
 	})
 }
 

@@ -46,7 +46,12 @@ func TestMainJob(t *testing.T) {
 		if err := j.Apply(ctx, installer); err != nil {
 			return err
 		}
-		_, err := j.Mainstay(ctx, "extension", "install", "hello-operator", "--namespace", "hello", "--service-account", "installer", "--wait", "--timeout", limit.String())
+		// A plan first: the controller writes it with the rights that it was installed with.
+		out, err := j.Mainstay(ctx, "extension", "plan", "hello-operator", "--namespace", "hello", "--service-account", "installer")
+		if err != nil || !strings.Contains(out, "installation of hello-operator.v1.0.0") {
+			return fmt.Errorf("the plan is %q: %w", out, err)
+		}
+		_, err = j.Mainstay(ctx, "extension", "install", "hello-operator", "--namespace", "hello", "--service-account", "installer", "--wait", "--timeout", limit.String())
 		return err
 	})
 	j.step("it answers: Hello", func(ctx context.Context) error { return j.greets(ctx, "Hello, world!") })
@@ -73,6 +78,14 @@ func TestMainJob(t *testing.T) {
 		err := j.progressing(ctx, "clusterextension", "hello-operator", `True Retrying validating upgrade for CRD "greetings.hello.example.com" failed`)
 		if err != nil {
 			return err
+		}
+		// Who waits for it, or plans it, is told at once.
+		for _, args := range [][]string{{"plan", "hello-operator"}, {"upgrade", "hello-operator", "--version", ">=1.3.0", "--wait", "--timeout", limit.String()}} {
+			if _, err := j.Mainstay(ctx, append([]string{"extension"}, args...)...); err == nil {
+				return fmt.Errorf("mainstay extension %s succeeds", args[0])
+			} else if strings.Contains(err.Error(), "timed out") {
+				return err
+			}
 		}
 		return j.prints(ctx, "1.2.0", "get", "clusterextension", "hello-operator", "-o", "jsonpath={.status.install.bundle.version}")
 	})

@@ -17,7 +17,7 @@ func Advice(name, reason, message string) string {
 		return "choose a catalog with --catalog-selector, or give one a higher priority"
 	case strings.Contains(message, "no bundles found"):
 		return "check package, version and channels against the catalogs of 'mainstay catalog list'; to step outside the catalog's upgrade edges use --self-certified"
-	case strings.Contains(message, "upgrade safety validation"), strings.Contains(message, "validating upgrade for CRD"):
+	case IsRefused(message):
 		return "the update would change a CRD in a way that can lose data: choose another version, or set spec.install.preflight.crdUpgradeSafety.enforcement to None"
 	case strings.Contains(message, "ServiceAccount"):
 		return "create the service account in the extension's namespace"
@@ -29,4 +29,11 @@ func Advice(name, reason, message string) string {
 		return "change what the message names; " + status
 	}
 	return status
+}
+
+// IsRefused tells whether the message says that what is wanted is refused as unsafe for
+// stored objects. That is looked at again from time to time, as the cluster may change, but
+// mostly nothing comes of it until a person wants something else.
+func IsRefused(message string) bool {
+	return strings.Contains(message, "upgrade safety validation") || strings.Contains(message, "validating upgrade for CRD")
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io/fs"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 
 	"github.com/mainstay-dev/mainstay/internal/action/catalogs"
@@ -53,6 +55,10 @@ type Generate struct {
 	WatchNamespace string
 	// AccessRoles says that the extension has spec.install.accessRoles: Aggregated.
 	AccessRoles bool
+	// CertManager says whether cert-manager issues the certificates of webhooks, so that the
+	// account writes what asks it for them. Nil means: where the cluster serves it, if the
+	// bundle comes from a catalog of the cluster; else not.
+	CertManager *bool
 }
 
 // Generated is an account and what it may do.
@@ -72,6 +78,10 @@ func (a *Generate) Run(ctx context.Context) (*Generated, error) {
 		return nil, err
 	}
 	g := &Generated{}
+	issuer, err := a.issuer(ctx)
+	if err != nil {
+		return nil, err
+	}
 	installer := rbac.Installer{Extension: cmp.Or(a.Name, a.Package), ServiceAccount: a.ServiceAccount}
 	var required []*rbac.Requirements
 	for i, image := range images {
@@ -84,7 +94,9 @@ func (a *Generate) Run(ctx context.Context) (*Generated, error) {
 			installer.Extension = cmp.Or(installer.Extension, b.Package)
 			installer.Namespace = cmp.Or(a.Namespace, installer.Extension)
 		}
-		rendered, err := render.Render(b, render.Options{InstallNamespace: installer.Namespace, WatchNamespace: a.WatchNamespace, AccessRoles: a.AccessRoles})
+		rendered, err := render.Render(b, render.Options{
+			InstallNamespace: installer.Namespace, WatchNamespace: a.WatchNamespace, AccessRoles: a.AccessRoles, Issuer: issuer,
+		})
 		if err != nil {
 			return nil, a.renderError(b, err)
 		}
@@ -99,6 +111,39 @@ func (a *Generate) Run(ctx context.Context) (*Generated, error) {
 	}
 	g.Namespace, g.Objects = installer.Namespace, installer.Objects(grants)
 	return g, nil
+}
+
+// issuer is who issues the certificates of webhooks.
+func (a *Generate) issuer(ctx context.Context) (render.Issuer, error) {
+	used := a.CertManager
+	if _, onCluster := clusterCatalog(a.Catalog); used == nil && a.Bundle == "" && onCluster {
+		config, err := a.Cluster()
+		if err != nil {
+			return "", err
+		}
+		serves, err := servesCertManager(ctx, config)
+		if err != nil {
+			return "", &report.Error{Object: "the cluster", Err: fmt.Errorf("asking whether it serves cert-manager: %w", err), Advice: "say it with --cert-manager or --cert-manager=false"}
+		}
+		used = &serves
+	}
+	if used != nil && *used {
+		return render.IssuerCertManager, nil
+	}
+	return render.IssuerBuiltIn, nil
+}
+
+// servesCertManager asks as the operator-controller finds out: by the API.
+func servesCertManager(ctx context.Context, config *rest.Config) (bool, error) {
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return false, err
+	}
+	err = client.RESTClient().Get().AbsPath("/apis/" + render.CertManagerVersion).Do(ctx).Error()
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // load reads a bundle, which must be one of the package.

@@ -31,8 +31,8 @@ func hello(t *testing.T, version string) string {
 }
 
 // clusterOf stands for an API server and a catalogd, of two catalogs with versions of the
-// sample operator, whose images are folders.
-func clusterOf(t *testing.T) func() (*rest.Config, error) {
+// sample operator, whose images are folders. It serves the APIs beside.
+func clusterOf(t *testing.T, apis ...string) func() (*rest.Config, error) {
 	t.Helper()
 	blobs := func(versions ...string) string {
 		const bundle = `{"schema":"olm.bundle","package":"hello-operator","name":"hello-operator.v%[1]s","image":%[2]q,"properties":[{"type":"olm.package","value":{"packageName":"hello-operator","version":"%[1]s"}}]}`
@@ -58,6 +58,12 @@ func clusterOf(t *testing.T) func() (*rest.Config, error) {
 		kind + "/new": catalog("new", 1),
 		proxy("old"):  blobs("1.0.0"),
 		proxy("new"):  blobs("1.0.0", "1.1.0"),
+
+		kind + "/hooks": catalog("hooks", 0),
+		proxy("hooks"):  blobs("1.2.0"),
+	}
+	for _, api := range apis {
+		answers["/apis/"+api] = map[string]any{"kind": "APIResourceList", "groupVersion": api}
 	}
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch answer := answers[r.URL.Path].(type) {
@@ -105,6 +111,37 @@ func TestTheBundleIsTheOneThatTheExtensionGets(t *testing.T) {
 	}
 }
 
+// Whose certificates webhooks have decides what the account writes.
+func TestCertificatesOfWebhooks(t *testing.T) {
+	yes, no := true, false
+	for name, test := range map[string]struct {
+		apis     []string
+		generate leastprivilege.Generate
+		want     bool
+	}{
+		"the cluster has none":           {nil, leastprivilege.Generate{Catalog: "hooks"}, false},
+		"the cluster serves it":          {[]string{"cert-manager.io/v1"}, leastprivilege.Generate{Catalog: "hooks"}, true},
+		"it serves another version":      {[]string{"cert-manager.io/v2"}, leastprivilege.Generate{Catalog: "hooks"}, false},
+		"it serves it, and is not to":    {[]string{"cert-manager.io/v1"}, leastprivilege.Generate{Catalog: "hooks", CertManager: &no}, false},
+		"no cluster is asked":            {[]string{"cert-manager.io/v1"}, leastprivilege.Generate{Bundle: hello(t, "1.2.0")}, false},
+		"no cluster is asked, it is set": {nil, leastprivilege.Generate{Bundle: hello(t, "1.2.0"), CertManager: &yes}, true},
+		"no webhooks":                    {nil, leastprivilege.Generate{Bundle: hello(t, "1.0.0"), CertManager: &yes}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			test.generate.Package, test.generate.Version, test.generate.Cluster = "hello-operator", "<9", clusterOf(t, test.apis...)
+			generated, err := test.generate.Run(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, resource := range []string{"certificates", "issuers"} {
+				if got := mayDelete(generated.Objects, resource, ""); got != test.want {
+					t.Errorf("the account may delete %s of cert-manager: %t", resource, got)
+				}
+			}
+		})
+	}
+}
+
 func TestNoClusterIsAskedForABundle(t *testing.T) {
 	generate := leastprivilege.Generate{Bundle: hello(t, "1.0.0"), Cluster: func() (*rest.Config, error) { return nil, errors.New("asked") }}
 	generated, err := generate.Run(t.Context())
@@ -133,18 +170,19 @@ func TestAnUpdateCoversBothVersions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := deletesService(generated.Objects, "older"); got != want || !deletesService(generated.Objects, "hello-operator") {
+		if got := mayDelete(generated.Objects, "services", "older"); got != want || !mayDelete(generated.Objects, "services", "hello-operator") {
 			t.Errorf("updated from %v, the account may delete the older Service: %t", generate.UpdatesFrom, got)
 		}
 		generate.UpdatesFrom = []string{older}
 	}
 }
 
-func deletesService(objects []rbac.Object, name string) bool {
+// mayDelete tells whether a role lets objects of a resource be deleted, of the name or of any.
+func mayDelete(objects []rbac.Object, resource, name string) bool {
 	return slices.ContainsFunc(objects, func(object rbac.Object) bool {
 		role, ok := object.(*rbacv1.Role)
 		return ok && slices.ContainsFunc(role.Rules, func(rule rbacv1.PolicyRule) bool {
-			return slices.Contains(rule.Resources, "services") && slices.Contains(rule.ResourceNames, name) && slices.Contains(rule.Verbs, "delete")
+			return slices.Contains(rule.Resources, resource) && slices.Contains(rule.Verbs, "delete") && (name == "" || slices.Contains(rule.ResourceNames, name))
 		})
 	})
 }

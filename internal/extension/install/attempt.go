@@ -37,10 +37,7 @@ const (
 	rechoose = time.Minute
 )
 
-// errMissingAccount is the missing spec.serviceAccount.
-var errMissingAccount = errors.New("installation cannot proceed due to missing ServiceAccount")
-
-func isMissingAccount(err error) bool { return errors.Is(err, errMissingAccount) }
+func isMissingAccount(err error) bool { return errors.Is(err, apply.ErrMissingAccount) }
 
 // attempt is one reconciliation of one extension: what its steps found, for the
 // steps after them.
@@ -136,17 +133,11 @@ func (a *attempt) checkPlace(ctx context.Context, ext *olmv1.ClusterExtension) e
 		}
 		return nil
 	}
-	var account metav1.PartialObjectMetadata
-	account.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ServiceAccount"))
-	err := a.Reader.Get(ctx, client.ObjectKey{Namespace: ext.Spec.Namespace, Name: name}, &account)
-	if apierrors.IsNotFound(err) {
-		return reconcile.Wait(olmv1.ReasonRetrying, recheck, fmt.Errorf(
-			"%w: create ServiceAccount %q in namespace %q", errMissingAccount, name, ext.Spec.Namespace))
+	err := apply.CheckAccount(ctx, a.Reader, client.ObjectKey{Namespace: ext.Spec.Namespace, Name: name})
+	if isMissingAccount(err) {
+		return reconcile.Wait(olmv1.ReasonRetrying, recheck, err)
 	}
-	if err != nil {
-		return fmt.Errorf("looking for ServiceAccount %q in namespace %q: %w", name, ext.Spec.Namespace, err)
-	}
-	return nil
+	return err
 }
 
 // choose resolves the bundle from the catalogs.
@@ -158,7 +149,7 @@ func (a *attempt) choose(ctx context.Context, ext *olmv1.ClusterExtension) error
 	filter := ext.Spec.Source.Catalog
 	a.choice = choice{catalogs: catalogs, request: resolve.Request{
 		Package: filter.PackageName, Version: filter.Version, Channels: filter.Channels,
-		Policy: filter.UpgradeConstraintPolicy, Installed: bundleOf(a.revs.installed()),
+		Policy: filter.UpgradeConstraintPolicy, Installed: bundleOf(a.revs.installed()), RunsOn: a.runsOn,
 	}}
 	result, err := resolve.Resolve(a.choice.request, catalogs)
 	if err != nil {
@@ -321,6 +312,9 @@ func (a *attempt) preflight(ctx context.Context, ext *olmv1.ClusterExtension, ob
 		return err
 	}
 	err = a.Preflight.Check(ctx, ext, preflight.Change{Written: objects, Removed: removed})
+	if known := meta.FindStatusCondition(ext.Status.Conditions, olmv1.TypeProgressing); err != nil && a.planned == nil && (known == nil || known.Message != err.Error()) {
+		ctrl.LoggerFrom(ctx).Info("Preflight checks failed", "report", err.Error())
+	}
 	var unsafe *crdsafety.UnsafeError
 	switch {
 	case err == nil:
@@ -441,7 +435,7 @@ func (a *attempt) annotate(ctx context.Context, set *olmv1.ClusterObjectSet, ann
 // keep sees to what may change on a revision: its deadline, and the ownership of its
 // Secrets if an earlier attempt was interrupted before it was set.
 func (a *attempt) keep(ctx context.Context, ext *olmv1.ClusterExtension, set *olmv1.ClusterObjectSet) error {
-	if !hasSucceeded(set) && holdsReferences(set) {
+	if !hasSucceeded(set) && apply.HoldsReferences(set) {
 		if err := a.own(ctx, set); err != nil {
 			return err
 		}

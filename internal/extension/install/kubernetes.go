@@ -46,6 +46,21 @@ func checkKubernetes(loaded *bundle.Bundle, cluster string) error {
 	return nil
 }
 
+// runsOn tells whether the API server is as new as a minKubeVersion asks. What cannot be told
+// is no reason to choose another bundle: the chosen one is checked again, and says why.
+func (c *Controller) runsOn(least string) bool {
+	cluster, err := c.kubernetes()
+	if err != nil || cluster == "" {
+		return true
+	}
+	wanted, err := semver.ParseTolerant(least)
+	if err != nil {
+		return true
+	}
+	has, err := semver.ParseTolerant(cluster)
+	return err != nil || plain(has).GTE(plain(wanted))
+}
+
 // plain is a version without its pre-release and build parts.
 func plain(v semver.Version) semver.Version {
 	return semver.Version{Major: v.Major, Minor: v.Minor, Patch: v.Patch}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/version"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/bundle"
@@ -65,6 +66,11 @@ func TestCheckKubernetes(t *testing.T) {
 			err := checkKubernetes(loaded, test.cluster)
 			if (err == nil) != (test.want == "") || err != nil && !strings.HasPrefix(err.Error(), test.want) {
 				t.Errorf("the error is %v, want %q", err, test.want)
+			}
+			c := &Controller{KubernetesVersion: func() (*version.Info, error) { return &version.Info{GitVersion: test.cluster}, nil }}
+			// What is no version is for the check to tell, and no reason to choose another bundle.
+			if got, want := test.least == "" || c.runsOn(test.least), test.want == "" || test.stops; got != want {
+				t.Errorf("it is said to run: %t, want %t", got, want)
 			}
 			if err != nil && reconcile.IsStop(err) != test.stops {
 				t.Errorf("it is tried again: %v, want %v", !reconcile.IsStop(err), !test.stops)

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -145,13 +144,6 @@ func accountName(ext *olmv1.ClusterExtension) string {
 		return ""
 	}
 	return ext.Spec.ServiceAccount.Name
-}
-
-// holdsReferences tells whether objects of a revision stand in Secrets.
-func holdsReferences(set *olmv1.ClusterObjectSet) bool {
-	return slices.ContainsFunc(set.Spec.Phases, func(phase olmv1.ClusterObjectSetPhase) bool {
-		return slices.ContainsFunc(phase.Objects, func(object olmv1.ClusterObjectSetObject) bool { return object.Ref != nil })
-	})
 }
 
 // wantsAccessRoles tells whether users of the bundle's APIs get roles.

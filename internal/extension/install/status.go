@@ -109,10 +109,12 @@ func rollingOut(message string) metav1.Condition {
 	}
 }
 
-// isRollingOut tells whether the revision is on its way, which mostly is over soon.
+// isRollingOut tells whether the revision, or the removal of all of them, is on its way,
+// which mostly is over soon.
 func isRollingOut(ext *olmv1.ClusterExtension, err error) bool {
 	condition := meta.FindStatusCondition(ext.Status.Conditions, olmv1.TypeProgressing)
-	return err == nil && condition != nil && condition.Status == metav1.ConditionTrue && condition.Reason == olmv1.ReasonRollingOut
+	isOnItsWay := err == nil || (reconcile.IsWait(err) && !ext.DeletionTimestamp.IsZero())
+	return isOnItsWay && condition != nil && condition.Status == metav1.ConditionTrue && condition.Reason == olmv1.ReasonRollingOut
 }
 
 // failed reports an attempt that failed: True while it is tried again, False when

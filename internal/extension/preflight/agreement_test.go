@@ -135,7 +135,7 @@ func TestDelegatesAsTheServerDoes(t *testing.T) {
 		w := newWorld(t)
 		w.grant(rbac.Gap{Rule: rbacv1.PolicyRule{
 			Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete"}, APIGroups: []string{rbacv1.GroupName}, Resources: []string{"*"},
-		}})
+		}}, finalizers("extension"))
 		for range 2 {
 			w.grant(rbac.Gap{Rule: random.rule(true)}, rbac.Gap{Namespace: w.account.Namespace, Rule: random.rule(false)})
 		}

@@ -11,10 +11,12 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mainstay-dev/mainstay/internal/extension/preflight"
 	"github.com/mainstay-dev/mainstay/internal/rbac"
+	"github.com/mainstay-dev/mainstay/internal/render"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -27,11 +29,19 @@ func TestLeastAccount(t *testing.T) {
 	}
 	for _, version := range []string{"1.0.0", "1.1.0", "1.2.0"} {
 		t.Run("hello-operator-"+version, func(t *testing.T) {
-			leastAccount(t, version == "1.2.0", filepath.Join(root, "examples", "bundles", "hello-operator", version))
+			newWorld(t).leastAccount(version == "1.2.0", filepath.Join(root, "examples", "bundles", "hello-operator", version))
 		})
 	}
 	t.Run("hooks", func(t *testing.T) {
-		leastAccount(t, true, filepath.Join(root, "internal", "render", "testdata", "bundles", "hooks"))
+		newWorld(t).leastAccount(true, filepath.Join(root, "internal", "render", "testdata", "bundles", "hooks"))
+	})
+	t.Run("cert-manager", func(t *testing.T) {
+		w := newWorld(t)
+		w.issuer = render.IssuerCertManager
+		// Only its API: cert-manager itself is not needed to write what asks it for something.
+		w.define("cert-manager.io", "Certificate", "certificates")
+		w.define("cert-manager.io", "Issuer", "issuers")
+		w.leastAccount(false, filepath.Join(root, "examples", "bundles", "hello-operator", "1.2.0"))
 	})
 	t.Run("real", func(t *testing.T) {
 		packages, err := filepath.Glob(filepath.Join(env.SharedData(t, "bundles"), "*"))
@@ -43,17 +53,17 @@ func TestLeastAccount(t *testing.T) {
 			if err != nil || len(versions) == 0 {
 				continue
 			}
-			t.Run(filepath.Base(folder), func(t *testing.T) { leastAccount(t, false, versions...) })
+			t.Run(filepath.Base(folder), func(t *testing.T) { newWorld(t).leastAccount(false, versions...) })
 		}
 	})
 }
 
 const leastExtension = "the-extension"
 
-func leastAccount(t *testing.T, accessRoles bool, folders ...string) {
-	w := newWorld(t)
+func (w *world) leastAccount(accessRoles bool, folders ...string) {
+	t := w.t
+	t.Helper()
 	w.accessRoles = accessRoles
-	w.checker.RequireFinalizers = true
 	objects := slices.DeleteFunc(w.rendered(folders...), func(object unstructured.Unstructured) bool { return !w.serves(&object) })
 	grants, err := rbac.Least(rbac.Required(objects, rbac.Options{Resource: rbac.BundleResource, Extension: leastExtension}))
 	if err != nil {
@@ -77,6 +87,28 @@ func leastAccount(t *testing.T, accessRoles bool, folders ...string) {
 	w.manage(objects)
 }
 
+// define has the API server serve a namespaced kind that takes everything.
+func (w *world) define(group, kind, plural string) {
+	w.t.Helper()
+	crd := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": map[string]any{"name": plural + "." + group},
+		"spec": map[string]any{
+			"group": group, "scope": "Namespaced", "names": map[string]any{"kind": kind, "plural": plural},
+			"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true, "schema": map[string]any{
+				"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+			}}},
+		},
+	}}
+	w.create(crd)
+	w.t.Cleanup(func() { w.remove(crd) })
+	kindOf := schema.GroupVersionKind{Group: group, Version: "v1", Kind: kind}
+	eventually(w.t, kind+" is served", func(context.Context) error {
+		_, err := w.admin.RESTMapper().RESTMapping(kindOf.GroupKind(), kindOf.Version)
+		return err
+	})
+}
+
 // needsEach takes each verb of each rule away and expects the report to name it: it
 // alone, unless it is one by which the account hands on what it has not.
 func (w *world) needsEach(objects []unstructured.Unstructured, grants []rbac.Gap) {
@@ -84,7 +116,6 @@ func (w *world) needsEach(objects []unstructured.Unstructured, grants []rbac.Gap
 	actual := w.policy()
 	check := func(grants []rbac.Gap) error {
 		checker := preflight.New(granting(actual, w.account.Namespace, grants), w.admin.RESTMapper())
-		checker.RequireFinalizers = true
 		account := w.account
 		account.Name = rbac.Installer{Extension: leastExtension}.Account()
 		return checker.Check(w.t.Context(), account, leastExtension, objects)

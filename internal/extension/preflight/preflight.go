@@ -27,11 +27,6 @@ const pageSize = 500
 
 // Checker checks the permissions of accounts.
 type Checker struct {
-	// RequireFinalizers asks of accounts the verb update on the finalizers of the
-	// extension. Clusters need it that run the admission plugin
-	// OwnerReferencesPermissionEnforcement. Off by default.
-	RequireFinalizers bool
-
 	reader client.Reader
 	mapper meta.RESTMapper
 }
@@ -64,10 +59,7 @@ func (c *Checker) check(ctx context.Context, account types.NamespacedName, exten
 		return fmt.Errorf("checking the permissions of ServiceAccount %q: %w", account, err)
 	}
 	kinds := kinds{mapper: c.mapper}
-	opts := rbac.Options{Resource: kinds.resource, Policy: policy, Removed: change.Removed}
-	if c.RequireFinalizers {
-		opts.Extension = extension
-	}
+	opts := rbac.Options{Resource: kinds.resource, Policy: policy, Removed: change.Removed, Extension: extension}
 	required := rbac.Required(change.Written, opts)
 	if kinds.failure != nil {
 		return fmt.Errorf("checking the permissions of ServiceAccount %q: %w", account, kinds.failure)

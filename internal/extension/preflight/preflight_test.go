@@ -39,7 +39,7 @@ func (w *world) rendered(folders ...string) []unstructured.Unstructured {
 			continue
 		}
 		for _, watch := range []string{"", w.account.Namespace} {
-			objects, err := render.Render(b, render.Options{InstallNamespace: w.account.Namespace, WatchNamespace: watch, AccessRoles: w.accessRoles})
+			objects, err := render.Render(b, render.Options{InstallNamespace: w.account.Namespace, WatchNamespace: watch, AccessRoles: w.accessRoles, Issuer: w.issuer})
 			if err == nil {
 				return objects
 			}
@@ -194,24 +194,35 @@ func TestCheckWithoutAccount(t *testing.T) {
 func TestCheckRequiresFinalizers(t *testing.T) {
 	w := newWorld(t)
 	w.grant(rbac.Gap{Rule: rbacv1.PolicyRule{Verbs: []string{"*"}, APIGroups: []string{""}, Resources: []string{"services"}}})
-	check := func() error {
-		return w.checker.Check(t.Context(), w.account, "extension", service(w.account.Namespace))
+	check := func(extension string) error {
+		return w.checker.Check(t.Context(), w.account, extension, service(w.account.Namespace))
 	}
-	if err := check(); err != nil {
-		t.Fatalf("it is not asked for, and yet: %v", err)
-	}
-	w.checker.RequireFinalizers = true
 	want := `pre-authorization failed: service account requires the following permissions to manage cluster extension:
   Namespace:"" APIGroups:[olm.operatorframework.io] Resources:[clusterextensions/finalizers] ResourceNames:[extension] Verbs:[update]`
-	if err := check(); err == nil || err.Error() != want {
+	if err := check("extension"); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
+	w.grant(finalizers("extension"))
+	if err := check("extension"); err != nil {
+		t.Errorf("it is granted, and yet: %v", err)
+	}
+	if err := check("other"); err == nil {
+		t.Error("the right to another extension's finalizers suffices")
+	}
+}
+
+// finalizers is what every account needs, whatever the objects are.
+func finalizers(extension string) rbac.Gap {
+	return rbac.Gap{Rule: rbacv1.PolicyRule{
+		Verbs: []string{"update"}, APIGroups: []string{"olm.operatorframework.io"}, Resources: []string{"clusterextensions/finalizers"}, ResourceNames: []string{extension},
+	}}
 }
 
 // TestCheckOfWhatGoes: what only earlier revisions have is deleted by the same account. An
 // object of a kind that is not served any more has gone already.
 func TestCheckOfWhatGoes(t *testing.T) {
 	w := newWorld(t)
+	w.grant(finalizers("extension"))
 	w.grant(rbac.Gap{Rule: rbacv1.PolicyRule{Verbs: []string{"*"}, APIGroups: []string{""}, Resources: []string{"services"}}})
 	ext := &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: "extension"}, Spec: olmv1.ClusterExtensionSpec{
 		Namespace: w.account.Namespace, ServiceAccount: &olmv1.ServiceAccountReference{Name: w.account.Name},
@@ -242,6 +253,7 @@ func TestCheckOfWhatGoes(t *testing.T) {
 // counts last.
 func TestCheckReadsEveryPage(t *testing.T) {
 	w := newWorld(t)
+	w.grant(finalizers("extension"))
 	for i := range 501 {
 		w.create(&rbacv1.RoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Namespace: w.account.Namespace, Name: fmt.Sprintf("binding-%03d", i)},

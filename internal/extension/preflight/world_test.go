@@ -21,6 +21,7 @@ import (
 
 	"github.com/mainstay-dev/mainstay/internal/extension/preflight"
 	"github.com/mainstay-dev/mainstay/internal/rbac"
+	"github.com/mainstay-dev/mainstay/internal/render"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -38,6 +39,8 @@ type world struct {
 	config    *rest.Config
 	// accessRoles has bundles rendered with roles for users.
 	accessRoles bool
+	// issuer is who issues the certificates of webhooks.
+	issuer render.Issuer
 }
 
 func newWorld(t *testing.T) *world {

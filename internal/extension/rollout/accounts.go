@@ -3,7 +3,6 @@ package rollout
 import (
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -15,8 +14,6 @@ import (
 // maxAccounts is how many clients are kept, one for each account. A client is small:
 // connections are shared.
 const maxAccounts = 128
-
-var serviceAccountKind = corev1.SchemeGroupVersion.WithKind("ServiceAccount")
 
 // account is the ServiceAccount that a revision's objects are written as. The zero
 // value is the controller's own account.

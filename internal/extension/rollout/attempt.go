@@ -9,13 +9,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/apply"
@@ -34,69 +32,9 @@ type attempt struct {
 	applied *apply.RevisionResult
 }
 
-// archive removes the objects of an archived revision, except those that later ones
-// have taken over, and ends there.
-func (a *attempt) archive(ctx context.Context, set *olmv1.ClusterObjectSet) error {
-	if set.Spec.LifecycleState != olmv1.LifecycleStateArchived {
-		return nil
-	}
-	if !isArchived(set) {
-		if err := a.remove(ctx, set); err != nil {
-			return err
-		}
-	}
-	return reconcile.ErrDone
-}
-
-// tearDown removes the objects of a revision that is being deleted.
-func (a *attempt) tearDown(ctx context.Context, set *olmv1.ClusterObjectSet) error {
-	if isArchived(set) {
-		return nil
-	}
-	return a.remove(ctx, set)
-}
-
-// remove removes the objects that the revision controls.
-//
-// Objects whose Secret is gone are left to the garbage collector: the revision owns
-// them, and nothing else knows their names. Objects that were never valid were never
-// created.
-func (a *attempt) remove(ctx context.Context, set *olmv1.ClusterObjectSet) error {
-	content, err := apply.Load(ctx, a.reader, set, a.namespace)
-	if err != nil {
-		return reconcile.Retry(olmv1.ReasonRetrying, err)
-	}
-	if err := a.spare(ctx, set, content.Phases); err != nil {
-		return reconcile.Retry(olmv1.ReasonRetrying, err)
-	}
-	as := accountOf(set)
-	if err := a.checkAccount(ctx, as); errors.Is(err, errMissingAccount) {
-		// Whoever uninstalls may remove the account first. What the account was for is
-		// then finished by the controller itself: it deletes only what the revision
-		// controls, and so what the account itself had created.
-		as = account{}
-	} else if err != nil {
-		return reconcile.Retry(olmv1.ReasonRetrying, err)
-	}
-	writer, err := a.accounts.client(as)
-	if err != nil {
-		return reconcile.Retry(olmv1.ReasonRetrying, err)
-	}
-	owner := apply.Owner{Reference: reference(set)}
-	removal := apply.New(writer, a.mapper, a.memory).Remove(ctx, &owner, content.Phases)
-	if err := removal.Err(); err != nil {
-		return reconcile.Retry(olmv1.ReasonRetrying, err)
-	}
-	if !removal.Done() {
-		return reconcile.Wait(olmv1.ReasonRollingOut, recheck, errors.New(removal.Waiting()))
-	}
-	a.watches.release(set.Name)
-	return nil
-}
-
 // load reads what the revision holds, and checks that it is what it was.
 func (a *attempt) load(ctx context.Context, set *olmv1.ClusterObjectSet) error {
-	if holdsReferences(set) {
+	if apply.HoldsReferences(set) {
 		// The Secrets are labelled as managed objects are.
 		a.watches.use(set.Name, secrets) //nolint:contextcheck // a watch outlives the pass that begins it
 	}
@@ -133,7 +71,7 @@ func (a *attempt) load(ctx context.Context, set *olmv1.ClusterObjectSet) error {
 // connect makes the engine that writes as the revision's account.
 func (a *attempt) connect(ctx context.Context, set *olmv1.ClusterObjectSet) error {
 	as := accountOf(set)
-	if err := a.checkAccount(ctx, as); errors.Is(err, errMissingAccount) {
+	if err := a.checkAccount(ctx, as); errors.Is(err, apply.ErrMissingAccount) {
 		return reconcile.Wait(olmv1.ReasonRetrying, recheck, err)
 	} else if err != nil {
 		return reconcile.Retry(olmv1.ReasonRetrying, err)
@@ -149,29 +87,16 @@ func (a *attempt) connect(ctx context.Context, set *olmv1.ClusterObjectSet) erro
 // secrets is where the objects of large revisions stand.
 var secrets = corev1.SchemeGroupVersion.WithResource("secrets")
 
-// errMissingAccount begins as the message that users and scripts know.
-var errMissingAccount = errors.New("installation cannot proceed due to missing ServiceAccount")
-
-// checkAccount makes sure that the account exists: the API server would impersonate
-// one that does not, and rights may still be bound to its name.
+// checkAccount makes sure that the account exists.
 func (r *reconciler) checkAccount(ctx context.Context, as account) error {
 	if as.isOwn() {
 		return nil
 	}
 	if as.Name == "" || as.Namespace == "" {
 		return fmt.Errorf("%w: the revision's annotations %s and %s must both be set, or neither",
-			errMissingAccount, olmv1.AnnotationServiceAccountName, olmv1.AnnotationServiceAccountNamespace)
+			apply.ErrMissingAccount, olmv1.AnnotationServiceAccountName, olmv1.AnnotationServiceAccountNamespace)
 	}
-	var found metav1.PartialObjectMetadata
-	found.SetGroupVersionKind(serviceAccountKind)
-	err := r.reader.Get(ctx, client.ObjectKey(as), &found)
-	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("%w: create ServiceAccount %q in namespace %q", errMissingAccount, as.Name, as.Namespace)
-	}
-	if err != nil {
-		return fmt.Errorf("looking for ServiceAccount %q: %w", types.NamespacedName(as), err)
-	}
-	return nil
+	return apply.CheckAccount(ctx, r.reader, types.NamespacedName(as))
 }
 
 // rollOut applies the objects. Once a revision was rolled out its phases do not wait
@@ -241,9 +166,12 @@ func (a *attempt) owner(ctx context.Context, set *olmv1.ClusterObjectSet) (apply
 	return owner, nil
 }
 
-// isPassing tells whether the first roll-out is under way and nothing is wrong: mostly the
-// watches bring the next step at once.
+// isPassing tells whether the first roll-out, or the removal, is under way and nothing is
+// wrong: mostly the watches bring the next step at once.
 func (a *attempt) isPassing(set *olmv1.ClusterObjectSet, err error) bool {
+	if isGivingUp(set) {
+		return reconcile.IsWait(err) && a.watches.covers(set.Name)
+	}
 	return reconcile.IsWait(err) && a.applied != nil && !isSucceeded(set) && !a.outcome(set, err).late && a.watches.covers(set.Name)
 }
 
@@ -293,13 +221,6 @@ func reference(set *olmv1.ClusterObjectSet) metav1.OwnerReference {
 	return metav1.OwnerReference{
 		APIVersion: olmv1.GroupVersion.String(), Kind: olmv1.ClusterObjectSetKind, Name: set.Name, UID: set.UID,
 	}
-}
-
-// holdsReferences tells whether objects of a revision stand in Secrets.
-func holdsReferences(set *olmv1.ClusterObjectSet) bool {
-	return slices.ContainsFunc(set.Spec.Phases, func(phase olmv1.ClusterObjectSetPhase) bool {
-		return slices.ContainsFunc(phase.Objects, func(object olmv1.ClusterObjectSetObject) bool { return object.Ref != nil })
-	})
 }
 
 // changedPhases names the phases whose content is not what was observed. Nothing was

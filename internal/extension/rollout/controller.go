@@ -42,6 +42,7 @@ type reconciler struct {
 	watches  *watches
 	memory   *apply.Memory
 	pace     *pace
+	gone     gone
 	later    *reconcile.Later
 	clock    clock.PassiveClock
 	// namespace holds the Secrets of references that name none.
@@ -67,6 +68,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case apierrors.IsNotFound(err):
 		r.watches.release(req.Name)
 		r.pace.forget(req.Name)
+		r.gone.forget(req.Name)
 		return ctrl.Result{}, nil
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("reading revision %q: %w", req.Name, err)

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -65,21 +66,7 @@ func newCluster(t testing.TB) *cluster {
 // called. Sets that the test left are removed before that.
 func (c *cluster) start(clocks ...clock.PassiveClock) (stop func()) {
 	c.t.Helper()
-	options := rollout.Options{SystemNamespace: systemNamespace}
-	if len(clocks) > 0 {
-		options.Clock = clocks[0]
-	}
-	mgr, err := ctrl.NewManager(env.Start(c.t), ctrl.Options{
-		Scheme:     c.Scheme(),
-		Metrics:    server.Options{BindAddress: "0"},
-		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
-	})
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	if err := rollout.Setup(mgr, options); err != nil {
-		c.t.Fatal(err)
-	}
+	mgr := c.manager(env.Start(c.t), clocks...)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- mgr.Start(ctx) }()
@@ -101,6 +88,27 @@ func (c *cluster) start(clocks ...clock.PassiveClock) (stop func()) {
 		stop()
 	})
 	return stop
+}
+
+// manager is a program with the controller.
+func (c *cluster) manager(connection *rest.Config, clocks ...clock.PassiveClock) ctrl.Manager {
+	c.t.Helper()
+	options := rollout.Options{SystemNamespace: systemNamespace}
+	if len(clocks) > 0 {
+		options.Clock = clocks[0]
+	}
+	mgr, err := ctrl.NewManager(connection, ctrl.Options{
+		Scheme:     c.Scheme(),
+		Metrics:    server.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: ptr.To(true)}, GracefulShutdownTimeout: ptr.To(time.Second),
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if err := rollout.Setup(mgr, options); err != nil {
+		c.t.Fatal(err)
+	}
+	return mgr
 }
 
 func (c *cluster) removeSets() {

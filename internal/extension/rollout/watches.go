@@ -104,7 +104,11 @@ func (w *watches) current(resource schema.GroupVersionResource, namespace, name 
 	if err != nil || !ok || !isObject {
 		return apply.Seen{}, false
 	}
-	return apply.Seen{UID: object.GetUID(), Version: object.GetResourceVersion()}, true
+	seen := apply.Seen{UID: object.GetUID(), Version: object.GetResourceVersion(), Deleting: object.GetDeletionTimestamp() != nil, Held: len(object.GetFinalizers()) > 0}
+	if controller := metav1.GetControllerOfNoCopy(object); controller != nil {
+		seen.Controller = controller.UID
+	}
+	return seen, true
 }
 
 // covers tells whether every resource that a revision uses is watched.
@@ -212,7 +216,6 @@ func onlyOwners(changed any) (any, error) {
 		object.ManagedFields = nil
 		object.Annotations = nil
 		object.Labels = nil
-		object.Finalizers = nil
 	}
 	return changed, nil
 }

@@ -1,7 +1,7 @@
 // Command scenario-extensions shows what becomes of every bundle of a folder: on an
 // embedded cluster with a simulated node each is installed with exactly the rights that
 // `mainstay rbac generate` writes, and removed again; then each package is updated from
-// version to version. What is refused is listed with the reason that a person reads.
+// version to version, and what was refused for what it needs is installed with that. What is refused is listed with the reason that a person reads.
 //
 // It runs the built programs as a person would. `make scenario-extensions` builds and
 // runs it, with any folder of <package>/<version>/ folders of bundles. It fails when
@@ -74,6 +74,7 @@ func run(ctx context.Context, bundles string) (err error) {
 	}
 	close(queue)
 	running.Wait()
+	s.meet(ctx)
 	s.nothingLeft(ctx)
 	s.table.summary(time.Since(began))
 	if s.table.surprises > 0 {

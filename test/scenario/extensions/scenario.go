@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,6 +22,10 @@ type scenario struct {
 	table    *table
 	// before are the objects that there were at the beginning.
 	before map[string]bool
+
+	mu sync.Mutex
+	// needy are bundles that were refused for what they need of others.
+	needy []needy
 }
 
 // limit is how long a roll-out may take: on a simulated node it is a second or two.
@@ -39,6 +44,11 @@ func (s *scenario) look(ctx context.Context, p *pkg) {
 		s.table.line(p.name, version.Original(), o, time.Since(began), reason)
 		if o == installed {
 			good = append(good, version.Original())
+		}
+		if o == refused && strings.Contains(reason, lacksDependencies) {
+			s.mu.Lock()
+			s.needy = append(s.needy, needy{p.name, version.Original()})
+			s.mu.Unlock()
 		}
 	}
 	if len(good) > 1 && ctx.Err() == nil {
@@ -86,7 +96,8 @@ type rights struct {
 // the bundle can watch.
 func (s *scenario) prepare(ctx context.Context, name string, args ...string) (*rights, error) {
 	r := &rights{}
-	args = append([]string{"rbac", "generate", name, "--namespace", name, "--create-namespace"}, args...)
+	// cert-manager, one of the bundles, is turned off: it is not to be taken for one that issues.
+	args = append([]string{"rbac", "generate", name, "--namespace", name, "--create-namespace", "--cert-manager=false"}, args...)
 	manifest, err := s.Mainstay(ctx, args...)
 	if advice := textOf(err); strings.Contains(advice, "do not support targeting all namespaces") {
 		switch {
@@ -167,8 +178,11 @@ func (s *scenario) settle(ctx context.Context, name, version string) (outcome, s
 // again: what it lacks may come, but not in this scenario.
 var refusals = []string{
 	"authorization evaluation error: ", "no bundles found", "upgrade safety validation",
-	"dependency declared via property", "the dependencies of bundle",
+	lacksDependencies, "the dependencies of bundle",
 }
+
+// lacksDependencies are words of the message of a bundle that needs what is not there.
+const lacksDependencies = "dependency declared via property"
 
 // judge says what has become of an extension that shall have a version. It is nothing
 // while it is still becoming.
@@ -199,6 +213,11 @@ func judge(extension *olmv1.ClusterExtension, version string) (outcome, string) 
 
 // uninstall removes an extension and its rights, and looks whether anything of it stays.
 func (s *scenario) uninstall(ctx context.Context, name string, r *rights) error {
+	return errors.Join(s.vanish(ctx, name), s.observer.remove(ctx, r.manifest))
+}
+
+// vanish removes an extension, and looks whether anything of it stays.
+func (s *scenario) vanish(ctx context.Context, name string) error {
 	if _, err := s.Mainstay(ctx, "extension", "uninstall", name); err != nil {
 		return err
 	}
@@ -210,19 +229,15 @@ func (s *scenario) uninstall(ctx context.Context, name string, r *rights) error 
 		return client.IgnoreNotFound(err)
 	})
 	if err != nil {
-		return errors.Join(err, s.unstick(ctx, name), s.observer.remove(ctx, r.manifest))
+		return errors.Join(err, s.unstick(ctx, name))
 	}
-	err = eventually(ctx, func(ctx context.Context) error {
+	return eventually(ctx, func(ctx context.Context) error {
 		left, err := s.observer.owned(ctx, name)
 		if err == nil && len(left) > 0 {
 			err = fmt.Errorf("left behind: %s", strings.Join(left, ", "))
 		}
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	return s.observer.remove(ctx, r.manifest)
 }
 
 // unstick touches the CRDs that are being deleted, so that the API server looks at them

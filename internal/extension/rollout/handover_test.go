@@ -1,0 +1,232 @@
+package rollout_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+// TestHandOverByProgramsThatDie gives up an update that is stuck half-way, with programs
+// that die after their first write, after their second, and so on. Every object that both
+// revisions have goes back to the first one as it was: the same object, never deleted, with
+// nothing left of the second; what only the second brought is gone.
+func TestHandOverByProgramsThatDie(t *testing.T) {
+	c := newCluster(t)
+	ns := c.namespace()
+	stop := c.start()
+	definition := crd("Plate", "plates")
+	c.create(revision("handover", 1, phase("crds", definition), phase("configuration", configMap(ns, "config", "v1")), phase("deploy", deployment(ns, "app"))))
+	c.makeAvailable(ns, "app")
+	c.succeeds("handover-1")
+	instance := object(custom("Plate", ns, "one"))
+	c.create(instance)
+	before := c.identities(ns)
+
+	second := revision("handover", 2,
+		phase("crds", definition, crd("Saucer", "saucers")),
+		phase("configuration", strings.Replace(configMap(ns, "config", "v2"), "data: {", "data: {extra: v2, ", 1), configMap(ns, "added", "v2")),
+		phase("deploy", strings.Replace(deployment(ns, "app"), "main:v1", "main:v2", 1)),
+		phase("publish", configMap(ns, "late", "v2")))
+	c.create(second)
+	c.eventually("the update is stuck at its Deployment", func() error {
+		app := &appsv1.Deployment{}
+		c.get(app, ns, "app")
+		return unless(app.Spec.Template.Spec.Containers[0].Image == "example.com/main:v2", "its image is %s", app.Spec.Template.Spec.Containers[0].Image)
+	})
+	stop()
+
+	deletions := c.watchDeletions(ns)
+	c.get(second, "", "handover-2")
+	second.Spec.LifecycleState = olmv1.LifecycleStateArchived
+	if err := c.Update(t.Context(), second); err != nil {
+		t.Fatal(err)
+	}
+	deaths := 0
+	for writes := int64(1); c.handedOver() != nil; writes++ {
+		if writes > 50 {
+			t.Fatalf("not handed over by a program that lives for 50 writes: %v", c.handedOver())
+		}
+		life := c.live(writes)
+		c.eventually("the hand-over, or death", func() error {
+			if life.dead.Load() {
+				return nil
+			}
+			return c.handedOver()
+		})
+		life.end()
+		deaths++
+	}
+	if deaths < 3 {
+		t.Errorf("%d programs died: the test shows little", deaths)
+	}
+
+	if diff := cmp.Diff(before, c.identities(ns)); diff != "" {
+		t.Errorf("objects and who has them (-before the update +after it was given up):\n%s", diff)
+	}
+	config, app := &corev1.ConfigMap{}, &appsv1.Deployment{}
+	c.get(config, ns, "config")
+	if diff := cmp.Diff(map[string]string{"key": "v1"}, config.Data); diff != "" {
+		t.Errorf("the ConfigMap (-want +got):\n%s", diff)
+	}
+	c.get(app, ns, "app")
+	if image := app.Spec.Template.Spec.Containers[0].Image; image != "example.com/main:v1" {
+		t.Errorf("the Deployment runs %s", image)
+	}
+	c.get(instance, ns, "one")
+	if instance.GetDeletionTimestamp() != nil {
+		t.Error("an instance of the kind is being deleted")
+	}
+	if c.exists(&corev1.ConfigMap{}, ns, "added") || c.exists(&corev1.ConfigMap{}, ns, "late") || c.exists(&apiextensionsv1.CustomResourceDefinition{}, "", "saucers.rollout.example.com") {
+		t.Error("something of the update is left")
+	}
+	want := []string{"ConfigMap added", "CustomResourceDefinition saucers.rollout.example.com"}
+	c.eventually("what was deleted is known", func() error {
+		return unless(slices.Equal(deletions(), want), "deleted were %q, want %q", deletions(), want)
+	})
+	c.start()
+	c.makeAvailable(ns, "app")
+	c.succeeds("handover-1")
+}
+
+// identities are the objects that both revisions have: which they are, and whose.
+func (c *cluster) identities(ns string) map[string]string {
+	c.t.Helper()
+	result := map[string]string{}
+	for _, object := range []client.Object{
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "config"}},
+		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "app"}},
+		&apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "plates.rollout.example.com"}},
+	} {
+		c.get(object, object.GetNamespace(), object.GetName())
+		var owners []string
+		for _, owner := range object.GetOwnerReferences() {
+			owners = append(owners, fmt.Sprintf("%s (controller %t)", owner.Name, *owner.Controller))
+		}
+		result[object.GetName()] = fmt.Sprintf("%s, deleted %t, owned by %s", object.GetUID(), object.GetDeletionTimestamp() != nil, strings.Join(owners, ", "))
+	}
+	return result
+}
+
+// handedOver tells whether the second revision has let go of everything, and the first has
+// taken up what it wants.
+func (c *cluster) handedOver() error {
+	second := &olmv1.ClusterObjectSet{}
+	if err := c.Get(c.t.Context(), client.ObjectKey{Name: "handover-2"}, second); err != nil {
+		return err
+	}
+	progressing := meta.FindStatusCondition(second.Status.Conditions, olmv1.TypeProgressing)
+	return unless(progressing != nil && progressing.Reason == olmv1.ReasonArchived, "the second revision is %+v", progressing)
+}
+
+// watchDeletions notes which objects of the test are deleted from now on; the function
+// names them, sorted.
+func (c *cluster) watchDeletions(ns string) func() []string {
+	c.t.Helper()
+	watching, err := client.NewWithWatch(env.Start(c.t), client.Options{Scheme: c.Scheme()})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var mu sync.Mutex
+	deleted := map[string]bool{}
+	for _, list := range []client.ObjectList{&corev1.ConfigMapList{}, &appsv1.DeploymentList{}, &apiextensionsv1.CustomResourceDefinitionList{}} {
+		kind := strings.TrimSuffix(strings.TrimPrefix(fmt.Sprintf("%T", list), "*v1."), "List")
+		options := []client.ListOption{}
+		if kind != "CustomResourceDefinition" {
+			options = append(options, client.InNamespace(ns))
+		}
+		events, err := watching.Watch(c.t.Context(), list, options...)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		c.t.Cleanup(events.Stop)
+		go func() {
+			for event := range events.ResultChan() {
+				object, ok := event.Object.(client.Object)
+				if ok && (event.Type == watch.Deleted || object.GetDeletionTimestamp() != nil) && (object.GetNamespace() == ns || strings.HasSuffix(object.GetName(), ".rollout.example.com")) {
+					mu.Lock()
+					deleted[kind+" "+object.GetName()] = true
+					mu.Unlock()
+				}
+			}
+		}()
+	}
+	return func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		var names []string
+		for name := range deleted {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		return names
+	}
+}
+
+// life is a program that dies when it has written so many times.
+type life struct {
+	left atomic.Int64
+	dead atomic.Bool
+	end  func()
+}
+
+var errDead = errors.New("the program is dead")
+
+func (c *cluster) live(writes int64) *life {
+	c.t.Helper()
+	l := &life{}
+	l.left.Store(writes)
+	connection := rest.CopyConfig(env.Start(c.t))
+	connection.Wrap(func(next http.RoundTripper) http.RoundTripper { return &mortal{life: l, next: next} })
+	mgr := c.manager(connection)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(c.t.Context()))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = mgr.Start(ctx) // What a dying program fails with is of no interest.
+	}()
+	l.end = func() { l.dead.Store(true); cancel(); <-ended }
+	return l
+}
+
+// mortal is the connection of a program.
+type mortal struct {
+	*life
+	next http.RoundTripper
+}
+
+func (m *mortal) RoundTrip(request *http.Request) (*http.Response, error) {
+	if m.dead.Load() {
+		return nil, errDead
+	}
+	if request.Method == http.MethodGet {
+		return m.next.RoundTrip(request)
+	}
+	left := m.left.Add(-1)
+	if left < 0 {
+		return nil, errDead
+	}
+	response, err := m.next.RoundTrip(request)
+	if left == 0 {
+		m.dead.Store(true)
+	}
+	return response, err
+}

@@ -1,0 +1,117 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/apply"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
+)
+
+// archive removes the objects of an archived revision, except those that later ones
+// have taken over, and ends there.
+func (a *attempt) archive(ctx context.Context, set *olmv1.ClusterObjectSet) error {
+	if set.Spec.LifecycleState != olmv1.LifecycleStateArchived {
+		return nil
+	}
+	if !isArchived(set) {
+		if err := a.remove(ctx, set); err != nil {
+			return err
+		}
+	}
+	return reconcile.ErrDone
+}
+
+// tearDown removes the objects of a revision that is being deleted.
+func (a *attempt) tearDown(ctx context.Context, set *olmv1.ClusterObjectSet) error {
+	if isArchived(set) {
+		return nil
+	}
+	return a.remove(ctx, set)
+}
+
+// remove removes the objects that the revision controls.
+//
+// Objects whose Secret is gone are left to the garbage collector: the revision owns
+// them, and nothing else knows their names. Objects that were never valid were never
+// created.
+func (a *attempt) remove(ctx context.Context, set *olmv1.ClusterObjectSet) error {
+	content, err := apply.Load(ctx, a.reader, set, a.namespace)
+	if err != nil {
+		return reconcile.Retry(olmv1.ReasonRetrying, err)
+	}
+	if err := a.spare(ctx, set, content.Phases); err != nil {
+		return reconcile.Retry(olmv1.ReasonRetrying, err)
+	}
+	as := accountOf(set)
+	if err := a.checkAccount(ctx, as); errors.Is(err, apply.ErrMissingAccount) {
+		// Whoever uninstalls may remove the account first. What the account was for is
+		// then finished by the controller itself: it deletes only what the revision
+		// controls, and so what the account itself had created.
+		as = account{}
+	} else if err != nil {
+		return reconcile.Retry(olmv1.ReasonRetrying, err)
+	}
+	writer, err := a.accounts.client(as)
+	if err != nil {
+		return reconcile.Retry(olmv1.ReasonRetrying, err)
+	}
+	removal := apply.New(writer, a.mapper, a.memory).Remove(ctx, &apply.Removal{
+		Owner: &apply.Owner{Reference: reference(set)}, Phases: content.Phases,
+		Gone: a.gone.of(set), Current: a.watches.current,
+	})
+	if len(content.Missing) == 0 { // else a phase is not known as a whole
+		a.gone.note(set, removal.Gone)
+	}
+	if err := removal.Err(); err != nil {
+		return reconcile.Retry(olmv1.ReasonRetrying, err)
+	}
+	if !removal.Done() {
+		return reconcile.Wait(olmv1.ReasonRollingOut, recheck, errors.New(removal.Waiting()))
+	}
+	a.watches.release(set.Name)
+	a.gone.forget(set.Name)
+	return nil
+}
+
+// gone remembers how many phases of a revision, counted from the last, were found to be
+// removed. What is given up is never applied again, so that they need not be looked at
+// again; after a restart they are.
+type gone struct {
+	mu   sync.Mutex
+	sets map[string]progress
+}
+
+// progress is that of one revision; another one may have had its name.
+type progress struct {
+	set    types.UID
+	phases int
+}
+
+func (g *gone) of(set *olmv1.ClusterObjectSet) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if known := g.sets[set.Name]; known.set == set.UID {
+		return known.phases
+	}
+	return 0
+}
+
+func (g *gone) note(set *olmv1.ClusterObjectSet, phases int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.sets == nil {
+		g.sets = map[string]progress{}
+	}
+	g.sets[set.Name] = progress{set: set.UID, phases: phases}
+}
+
+func (g *gone) forget(set string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.sets, set)
+}
