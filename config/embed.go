@@ -11,11 +11,12 @@ import "embed"
 // Files are the manifests, by their path in this folder. The order in which they are
 // applied is that of the resources in kustomization.yaml.
 //
-//go:embed kustomization.yaml namespace.yaml crd rbac catalogd operator-controller
+//go:embed kustomization.yaml namespace.yaml crd rbac/catalogd rbac/operator-controller catalogd operator-controller
 var Files embed.FS
 
 // Platform are kinds that a platform may have of its own, and that are no part of an
-// installation: those by which a cluster declares mirrors of registries, and ClusterOperator.
+// installation: those by which a cluster declares mirrors of registries, ClusterOperator,
+// ClusterVersion, MachineConfig and MachineConfigPool.
 //
 //go:embed platform
 var Platform embed.FS

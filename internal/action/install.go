@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
+	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/action/report"
 	"github.com/mainstay-dev/mainstay/internal/apply"
@@ -29,7 +31,7 @@ const InstallFieldManager = "mainstay-install"
 func Scheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		olmv1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme, apiextensionsv1.AddToScheme,
+		olmv1.AddToScheme, configv1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme, apiextensionsv1.AddToScheme, mcfgv1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("registering kinds: %w", err)
@@ -63,7 +65,7 @@ func (a *Install) Run(ctx context.Context) ([]*unstructured.Unstructured, error)
 		}
 		report.OrQuiet(a.Progress).Done(objectName(object) + " applied")
 	}
-	created, err := CreatePlatformKinds(ctx, a.Client)
+	created, err := CreatePlatformKinds(ctx, a.Client, false)
 	for _, kind := range created {
 		report.OrQuiet(a.Progress).Done(objectName(kind) + " created")
 	}

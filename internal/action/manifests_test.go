@@ -245,19 +245,30 @@ func TestManifestsRefuse(t *testing.T) {
 
 // The kinds of a platform are not applied as those of an installation are.
 func TestPlatformKinds(t *testing.T) {
-	kinds, err := PlatformKinds()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, kind := range kinds {
-		names = append(names, kind.GetName())
-	}
-	want := []string{
-		"clusteroperators.config.openshift.io",
-		"imagedigestmirrorsets.config.openshift.io", "imagetagmirrorsets.config.openshift.io", "imagecontentsourcepolicies.operator.openshift.io",
-	}
-	if diff := cmp.Diff(want, names); diff != "" {
-		t.Errorf("kinds (-want +got):\n%s", diff)
+	for _, test := range []struct {
+		versionManaged bool
+		want           []string
+	}{
+		{false, []string{
+			"clusteroperators.config.openshift.io", "imagedigestmirrorsets.config.openshift.io", "imagetagmirrorsets.config.openshift.io",
+			"imagecontentsourcepolicies.operator.openshift.io",
+		}},
+		{true, []string{
+			"clusteroperators.config.openshift.io", "clusterversions.config.openshift.io",
+			"imagedigestmirrorsets.config.openshift.io", "imagetagmirrorsets.config.openshift.io",
+			"machineconfigpools.machineconfiguration.openshift.io", "machineconfigs.machineconfiguration.openshift.io", "imagecontentsourcepolicies.operator.openshift.io",
+		}},
+	} {
+		kinds, err := PlatformKinds(test.versionManaged)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, kind := range kinds {
+			names = append(names, kind.GetName())
+		}
+		if diff := cmp.Diff(test.want, names); diff != "" {
+			t.Errorf("kinds where the version is managed=%t (-want +got):\n%s", test.versionManaged, diff)
+		}
 	}
 }

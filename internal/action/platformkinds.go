@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -13,10 +14,19 @@ import (
 	"github.com/mainstay-dev/mainstay/config"
 )
 
+// versionKinds are the kinds of clusters whose version is managed. Programs take a cluster that
+// has them for one of such a platform, so that an installation does not make them.
+var versionKinds = map[string]bool{
+	"clusterversions.config.openshift.io":                  true,
+	"machineconfigs.machineconfiguration.openshift.io":     true,
+	"machineconfigpools.machineconfiguration.openshift.io": true,
+}
+
 // PlatformKinds gives the CRDs of kinds that a platform may have of its own: by which a
-// cluster declares mirrors of registries, and ClusterOperator. They are created where they
-// are absent, and never changed or removed.
-func PlatformKinds() ([]*unstructured.Unstructured, error) {
+// cluster declares mirrors of registries, and ClusterOperator; for a cluster whose version is
+// managed also ClusterVersion, and those by which nodes are configured. They are created
+// where they are absent, and never changed or removed.
+func PlatformKinds(versionManaged bool) ([]*unstructured.Unstructured, error) {
 	files, err := fs.Glob(config.Platform, "platform/*.openshift.io_*.yaml")
 	if err != nil {
 		return nil, fmt.Errorf("reading the kinds of the platform: %w", err)
@@ -33,13 +43,15 @@ func PlatformKinds() ([]*unstructured.Unstructured, error) {
 		}
 		kinds = append(kinds, documents...)
 	}
-	return kinds, nil
+	return slices.DeleteFunc(kinds, func(kind *unstructured.Unstructured) bool {
+		return versionKinds[kind.GetName()] && !versionManaged
+	}), nil
 }
 
-// CreatePlatformKinds creates the kinds that the cluster does not have, and gives those that
-// it created.
-func CreatePlatformKinds(ctx context.Context, c client.Client) ([]*unstructured.Unstructured, error) {
-	kinds, err := PlatformKinds()
+// CreatePlatformKinds creates those of PlatformKinds that the cluster does not have, and gives
+// those that it created.
+func CreatePlatformKinds(ctx context.Context, c client.Client, versionManaged bool) ([]*unstructured.Unstructured, error) {
+	kinds, err := PlatformKinds(versionManaged)
 	if err != nil {
 		return nil, err
 	}

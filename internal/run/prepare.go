@@ -45,7 +45,7 @@ func prepare(ctx context.Context, config *rest.Config, namespace string) error {
 			return fmt.Errorf("preparing the cluster: applying %s %q: %w", object.GetKind(), object.GetName(), err)
 		}
 	}
-	platform, err := action.CreatePlatformKinds(ctx, c)
+	platform, err := action.CreatePlatformKinds(ctx, c, false)
 	if err != nil {
 		return fmt.Errorf("preparing the cluster: %w", err)
 	}

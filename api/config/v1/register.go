@@ -11,6 +11,7 @@ const (
 	ImageDigestMirrorSetKind = "ImageDigestMirrorSet"
 	ImageTagMirrorSetKind    = "ImageTagMirrorSet"
 	ClusterOperatorKind      = "ClusterOperator"
+	ClusterVersionKind       = "ClusterVersion"
 )
 
 // GroupVersion is the group and version of every kind in this package.
@@ -22,6 +23,7 @@ func AddToScheme(s *runtime.Scheme) error {
 		&ImageDigestMirrorSet{}, &ImageDigestMirrorSetList{},
 		&ImageTagMirrorSet{}, &ImageTagMirrorSetList{},
 		&ClusterOperator{}, &ClusterOperatorList{},
+		&ClusterVersion{}, &ClusterVersionList{},
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
