@@ -17,13 +17,14 @@ const module = "github.com/mainstay-dev/mainstay"
 
 // pure rooms take values and give back values.
 var pure = []string{
-	"internal/bundle", "internal/certificate", "internal/crdsafety", "internal/fbc", "internal/objectdiff", "internal/rbac",
+	"internal/bundle", "internal/certificate", "internal/cincinnati", "internal/crdsafety", "internal/fbc", "internal/node/config", "internal/node/pools", "internal/objectdiff", "internal/rbac",
 	"internal/release", "internal/render", "internal/resolve", "internal/upgradegraph",
 }
 
 // shared rooms are used by more than one component.
 var shared = slices.Concat(pure, []string{
 	"internal/apply", "internal/catalogclient", "internal/catalogstore", "internal/image", "internal/indexdb", "internal/pull", "internal/reconcile",
+	"internal/releaseimage",
 })
 
 var components = []string{
@@ -41,8 +42,11 @@ var rooms = map[string][]string{
 
 	"internal/bundle":       append([]string{"api"}, pure...),
 	"internal/certificate":  append([]string{"api"}, pure...),
+	"internal/cincinnati":   append([]string{"api"}, pure...),
 	"internal/crdsafety":    append([]string{"api"}, pure...),
 	"internal/fbc":          append([]string{"api"}, pure...),
+	"internal/node/config":  append([]string{"api"}, pure...),
+	"internal/node/pools":   append([]string{"api"}, pure...),
 	"internal/objectdiff":   append([]string{"api"}, pure...),
 	"internal/rbac":         append([]string{"api"}, pure...),
 	"internal/release":      append([]string{"api"}, pure...),
@@ -55,6 +59,7 @@ var rooms = map[string][]string{
 	"internal/image":         append([]string{"api"}, pure...),
 	"internal/pull":          append([]string{"api", "internal/image"}, pure...),
 	"internal/catalogclient": append([]string{"api"}, pure...),
+	"internal/releaseimage":  append([]string{"api", "internal/image"}, pure...),
 	"internal/catalogstore":  append([]string{"api"}, pure...),
 	"internal/indexdb":       append([]string{"api", "internal/image"}, pure...),
 

@@ -92,7 +92,7 @@ func (b *blobReader) connect(ctx context.Context) error {
 	b.conn = c
 	if size := b.layer.size; size > 0 && opened.Size >= 0 && opened.Size != size {
 		_ = b.Close()
-		return badContent("the blob %s has %d bytes in the registry, the manifest says %d", b.layer.digest, opened.Size, size)
+		return changedf(KindContent, "the blob %s has %d bytes in the registry, the manifest says %d", b.layer.digest, opened.Size, size)
 	}
 	return nil
 }
@@ -106,7 +106,7 @@ func (b *blobReader) Read(p []byte) (int, error) {
 		size := b.layer.size
 		switch {
 		case size > 0 && b.read > size:
-			b.err = badContent("the blob %s is longer than the %d bytes that the manifest says", b.layer.digest, size)
+			b.err = changedf(KindContent, "the blob %s is longer than the %d bytes that the manifest says", b.layer.digest, size)
 			return 0, b.err
 		case b.read > b.limit:
 			b.err = badContent("the blob %s has more than %d bytes", b.layer.digest, b.limit)
@@ -159,7 +159,7 @@ func (b *blobReader) resume(failure error) error {
 
 func (b *blobReader) verify() error {
 	if got := hex.EncodeToString(b.sum.Sum(nil)); got != b.layer.digest.Encoded() {
-		return faultf(KindUnavailable, "what the registry sent as the blob %s has the digest %s:%s: it was changed on the way or in the registry", b.layer.digest, b.layer.digest.Algorithm(), got)
+		return changedf(KindUnavailable, "what the registry sent as the blob %s has the digest %s:%s: it was changed on the way or in the registry", b.layer.digest, b.layer.digest.Algorithm(), got)
 	}
 	return io.EOF
 }

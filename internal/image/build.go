@@ -40,6 +40,8 @@ type Spec struct {
 	// Created is the time that the image says it was made. Zero is 1970, so that the same
 	// content gives the same digest.
 	Created time.Time
+	// Comment is what the history says of each layer. Empty: nothing.
+	Comment string
 	// Layers are applied one after the other.
 	Layers []Layer
 }
@@ -111,7 +113,7 @@ func build(spec Spec) (*Built, error) {
 		}
 		config.RootFS.DiffIDs = append(config.RootFS.DiffIDs, diffID)
 		// Some tools count the history's entries against the layers.
-		config.History = append(config.History, imgspecv1.History{Created: config.Created, CreatedBy: "mainstay"})
+		config.History = append(config.History, imgspecv1.History{Created: config.Created, CreatedBy: "mainstay", Comment: spec.Comment})
 		built.layers = append(built.layers, newBlob(imgspecv1.MediaTypeImageLayerGzip, packed))
 	}
 	spec.settle(config)

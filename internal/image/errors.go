@@ -66,8 +66,8 @@ func (k Kind) String() string {
 type Error struct {
 	// Kind says what should happen next.
 	Kind Kind
-	// Op is what failed: "resolve", "inspect", "pull", "extract", "push", "write", "build", "cache" or
-	// "read credentials".
+	// Op is what failed: "resolve", "inspect", "list the tags of", "pull", "extract", "copy", "push", "write", "open",
+	// "build", "cache" or "read credentials".
 	Op string
 	// Ref is the image, as the caller wrote it. Empty when no image is involved.
 	Ref string
@@ -109,6 +109,19 @@ func (f *fault) Unwrap() error { return f.err }
 func faultf(kind Kind, format string, args ...any) error {
 	return &fault{kind: kind, err: fmt.Errorf(format, args...)}
 }
+
+// ErrChanged is in errors about content that does not have the digest by which it was asked
+// for: it was changed on the way, or where it is kept.
+var ErrChanged = errors.New("the content does not have its digest")
+
+// changedf reports content that does not have its digest.
+func changedf(kind Kind, format string, args ...any) error {
+	return &fault{kind: kind, err: changed{fmt.Errorf(format, args...)}}
+}
+
+type changed struct{ error }
+
+func (changed) Is(target error) bool { return target == ErrChanged }
 
 // badContent reports content that only another image can mend.
 func badContent(format string, args ...any) error { return faultf(KindContent, format, args...) }

@@ -46,6 +46,60 @@ func (img *Image) Files(ctx context.Context, prefix, tempDir string) (*Files, St
 	return files, stats, nil
 }
 
+// Folders reads several folders of the image's root ("manifests") in one pass over its
+// layers, each as Files reads one. They stand in the result under their names; one that the
+// image does not have is missing there. The limits hold for each.
+func (img *Image) Folders(ctx context.Context, tempDir string, names ...string) (*Files, error) {
+	files := newFiles(tempDir)
+	err := img.folders(ctx, files, names)
+	if err == nil {
+		err = files.spool.flush()
+	}
+	if err != nil {
+		_ = files.Close() // Nobody reads it.
+		return nil, fail("extract", img.ref, err, img.client.secrets()...)
+	}
+	return files, nil
+}
+
+func (img *Image) folders(ctx context.Context, files *Files, names []string) error {
+	var unpackers []*unpacker
+	for _, name := range names {
+		if !fs.ValidPath(name) || name == "." || strings.Contains(name, "/") {
+			return faultf(KindInvalid, "%q is no folder of an image's root", name)
+		}
+		part := &Files{root: newDir(0o755), spool: files.spool}
+		files.root.children[name] = part.root
+		x, err := newUnpacker(part, name, img.client.opts.Limits)
+		if err != nil {
+			return err
+		}
+		unpackers = append(unpackers, x)
+	}
+	if len(unpackers) == 0 {
+		return nil
+	}
+	last := len(unpackers) - 1
+	unpackers[last].beside = unpackers[:last:last]
+	ctx, cancel := img.client.transferContext(ctx)
+	defer cancel()
+	for _, l := range img.layers {
+		if err := img.extractLayer(ctx, unpackers[last], l); err != nil {
+			return err
+		}
+	}
+	for i, x := range unpackers {
+		if !x.found && x.blocked == "" {
+			delete(files.root.children, names[i])
+			continue
+		}
+		if err := x.finish(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func newFiles(tempDir string) *Files {
 	return &Files{root: newDir(0o755), spool: &spool{dir: tempDir}}
 }

@@ -25,6 +25,8 @@ type Layer struct {
 	Target string
 	// Files are single files at their own paths.
 	Files []File
+	// Dirs are directories that are there even if nothing is in them.
+	Dirs []string
 	// UID and GID own everything in the layer.
 	UID, GID int
 }
@@ -35,6 +37,11 @@ type File struct {
 	Path string
 	// Executable gives the file mode 0755 instead of 0644.
 	Executable bool
+	// ReadOnly gives it mode 0444, or 0555.
+	ReadOnly bool
+	// First has it stand before the other files in the archive, which else are sorted by
+	// their paths, so that who looks for it need not read them.
+	First bool
 	// Content of the file.
 	Content []byte
 }
@@ -45,6 +52,8 @@ type content struct {
 	tree       fs.FS
 	name       string // in the tree
 	executable bool
+	readOnly   bool
+	first      bool
 }
 
 // pack makes the layer's archive, compressed, and gives the digest that it has when it is
@@ -61,7 +70,7 @@ func (l Layer) pack() ([]byte, digest.Digest, error) {
 	plain := digest.Canonical.Digester()
 	packed := gzip.NewWriter(&out)
 	w := tar.NewWriter(io.MultiWriter(plain.Hash(), packed))
-	for _, name := range slices.Sorted(maps.Keys(files)) {
+	for _, name := range order(files) {
 		if err := l.write(w, name, files[name]); err != nil {
 			return nil, "", fmt.Errorf("/%s: %w", name, err)
 		}
@@ -70,6 +79,31 @@ func (l Layer) pack() ([]byte, digest.Digest, error) {
 		return nil, "", err
 	}
 	return out.Bytes(), plain.Digest(), nil
+}
+
+// order gives the paths as they stand in the archive.
+func order(files map[string]*content) []string {
+	names := slices.Sorted(maps.Keys(files))
+	first := map[string]bool{}
+	for name, file := range files {
+		if file == nil || !file.first {
+			continue
+		}
+		for ; name != "."; name = path.Dir(name) {
+			first[name] = true
+		}
+	}
+	slices.SortStableFunc(names, func(a, b string) int {
+		switch {
+		case first[a] == first[b]:
+			return 0
+		case first[a]:
+			return -1
+		default:
+			return 1
+		}
+	})
+	return names
 }
 
 // addParents adds the directories that files lie in. A directory has no content.
@@ -107,6 +141,9 @@ func (l Layer) write(w *tar.Writer, name string, file *content) error {
 	if !file.executable {
 		header.Mode = 0o644
 	}
+	if file.readOnly {
+		header.Mode &^= 0o222
+	}
 	if err := w.WriteHeader(header); err != nil {
 		return err
 	}
@@ -122,7 +159,14 @@ func (l Layer) collect() (map[string]*content, error) {
 		if name == "" || files[name] != nil {
 			return nil, fmt.Errorf("the file path %q is empty or given twice", file.Path)
 		}
-		files[name] = &content{data: file.Content, executable: file.Executable}
+		files[name] = &content{data: file.Content, executable: file.Executable, readOnly: file.ReadOnly, first: file.First}
+	}
+	for _, dir := range l.Dirs {
+		name := strings.TrimPrefix(path.Clean("/"+dir), "/")
+		if name == "" || files[name] != nil {
+			return nil, fmt.Errorf("the directory %q is the root or a file", dir)
+		}
+		files[name] = nil
 	}
 	if l.Tree == nil {
 		return files, nil

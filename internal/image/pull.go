@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 	imgspecv1 "github.com/opencontainers/image-spec/specs-go/v1"
@@ -31,6 +32,32 @@ type Image struct {
 	layers    []layer
 	config    *imgspecv1.Image // nil for artifacts
 	closeOnce sync.Once
+}
+
+// Created is when the image says that it was made, the zero time when it does not.
+func (img *Image) Created() time.Time {
+	if img.config == nil || img.config.Created == nil {
+		return time.Time{}
+	}
+	return img.config.Created.UTC()
+}
+
+// Platform is what the image says it is for, in the words of GOOS and GOARCH. Artifacts that
+// are no container images have none.
+func (img *Image) Platform() (os, architecture string) {
+	if img.config == nil {
+		return "", ""
+	}
+	return img.config.OS, img.config.Architecture
+}
+
+// Sizes are those of the layers by their digests, in bytes, compressed: zero where the
+// manifest does not say.
+func (img *Image) Sizes() (digests []string, bytes []int64) {
+	for _, l := range img.layers {
+		digests, bytes = append(digests, l.digest.String()), append(bytes, max(l.size, 0))
+	}
+	return digests, bytes
 }
 
 // layer is one layer as the manifest describes it.

@@ -158,7 +158,7 @@ func checkManifest(data []byte, want digest.Digest) error {
 		return badContent("compute the digest of the manifest: %w", err)
 	}
 	if !matches {
-		return faultf(KindUnavailable, "the registry sent a manifest that does not have the digest %s", want)
+		return changedf(KindUnavailable, "the registry sent a manifest that does not have the digest %s", want)
 	}
 	return nil
 }

@@ -27,6 +27,10 @@ type unpacker struct {
 	blocked string
 	buffer  []byte
 
+	// beside are unpackers of other prefixes, which have no part in this one's. They are given
+	// the same entries, and share what bounds the layers.
+	beside []*unpacker
+
 	// written has what the current layer wrote, with all parents: whiteouts of a layer
 	// hide only what is below it.
 	written map[string]bool
@@ -49,6 +53,9 @@ func newUnpacker(root destination, prefix string, limits Limits) (*unpacker, err
 // of KindContent, any other error is the disk's.
 func (x *unpacker) layer(r io.Reader) error {
 	x.written, x.dirs = map[string]bool{}, map[string]bool{}
+	for _, other := range x.beside {
+		other.written, other.dirs = map[string]bool{}, map[string]bool{}
+	}
 	plain, release, err := decompress(r)
 	if err != nil {
 		return err
@@ -72,6 +79,11 @@ func (x *unpacker) layer(r io.Reader) error {
 		}
 		if err := x.entry(header, archive, stream); err != nil {
 			return err
+		}
+		for _, other := range x.beside {
+			if err := other.entry(header, archive, stream); err != nil {
+				return err
+			}
 		}
 	}
 	// What follows the archive is read for the decompressor's own checksum.

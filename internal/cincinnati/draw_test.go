@@ -1,0 +1,72 @@
+package cincinnati_test
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/mainstay-dev/mainstay/internal/cincinnati"
+	"github.com/mainstay-dev/mainstay/internal/testing/golden"
+)
+
+// drawn is a small graph with an update of each kind.
+func drawn(t *testing.T) *cincinnati.Graph {
+	t.Helper()
+	g, err := cincinnati.Parse(document(4, `[[0,1],[1,2],[0,2],[0,2]]`,
+		`[`+conditional("4.1.2", risk("A", always), risk("B", promql))+`,{"edges":[{"from":"4.1.1","to":"4.1.3"},{"from":"4.1.1","to":"9.9.9"}],"risks":[`+
+			strings.ReplaceAll(risk("C", always), `"C"`, `"\"<C>&#"`)+`]}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func TestDraw(t *testing.T) {
+	g := drawn(t)
+	for name, write := range map[string]func(io.Writer) error{"graph.mmd": g.WriteMermaid, "graph.dot": g.WriteDOT, "graph.svg": g.WriteSVG} {
+		var out bytes.Buffer
+		if err := write(&out); err != nil {
+			t.Fatal(err)
+		}
+		golden.Check(t, name, out.Bytes())
+		if name == "graph.svg" {
+			if err := xml.Unmarshal(out.Bytes(), new(struct{})); err != nil {
+				t.Errorf("the picture is no XML: %v", err)
+			}
+		}
+		if err := write(failing{}); err == nil {
+			t.Errorf("%s: a writer that fails goes unnoticed", name)
+		}
+	}
+}
+
+type failing struct{}
+
+func (failing) Write([]byte) (int, error) { return 0, errors.New("full") }
+
+func TestBelow(t *testing.T) {
+	part, err := drawn(t).Below("4.1.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := part.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := cincinnati.Parse(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := again.WriteMermaid(&out); err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, "below.mmd", out.Bytes())
+	var missing *cincinnati.NotFoundError
+	if _, err := drawn(t).Below("9.9.9"); !errors.As(err, &missing) {
+		t.Errorf("got %v", err)
+	}
+}

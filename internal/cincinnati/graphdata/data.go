@@ -1,0 +1,294 @@
+package graphdata
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/blang/semver/v4"
+	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+
+	"github.com/mainstay-dev/mainstay/internal/cincinnati"
+)
+
+// The schema of folders that this program reads: the same major version, and no later minor
+// one.
+const (
+	schemaMajor = 1
+	schemaMinor = 2
+)
+
+// Limits on what is read. The largest public folder has 1,700 files of 1 KiB to 40 KiB.
+const (
+	maxFiles      = 20_000
+	maxFileBytes  = 4 << 20
+	maxTotalBytes = 128 << 20
+	maxPattern    = 16 << 10 // bytes of a regular expression
+	maxFaults     = 100      // that are told
+)
+
+// Data is what people say about releases.
+type Data struct {
+	// channels by version, and metadata by version, with or without "+" and architecture.
+	channels map[string][]string
+	metadata map[string]map[string]string
+	// blocks by the version that they lead to, with or without "+" and architecture.
+	blocks map[string][]block
+}
+
+// block is a file of blocked-edges.
+type block struct {
+	from *regexp.Regexp
+	// risk of a known issue. Nil: nobody is to update so.
+	risk *cincinnati.Risk
+}
+
+// Fault is something wrong with a file of a folder.
+type Fault struct {
+	// File is the path in the folder.
+	File string
+	// Err is what is wrong.
+	Err error
+}
+
+// Error names the file and what is wrong.
+func (f *Fault) Error() string { return f.File + ": " + f.Err.Error() }
+
+// Unwrap gives what is wrong.
+func (f *Fault) Unwrap() error { return f.Err }
+
+// Load reads a graph-data folder. Its error joins a *Fault for each file that is wrong, and
+// then there is no data: half of a folder could recommend what the other half forbids.
+func Load(fsys fs.FS) (*Data, error) {
+	l := &loader{fsys: fsys, data: &Data{channels: map[string][]string{}, metadata: map[string]map[string]string{}, blocks: map[string][]block{}}}
+	l.schema()
+	l.each("channels", l.channel)
+	l.each("blocked-edges", l.block)
+	l.raw()
+	if len(l.faults) > 0 {
+		return nil, errors.Join(l.faults...)
+	}
+	return l.data, nil
+}
+
+type loader struct {
+	fsys   fs.FS
+	data   *Data
+	total  int
+	files  int
+	faults []error
+}
+
+func (l *loader) fault(file string, err error) {
+	if pathError := (*fs.PathError)(nil); errors.As(err, &pathError) {
+		err = pathError.Err // The path may be one of the machine.
+	}
+	if len(l.faults) < maxFaults {
+		l.faults = append(l.faults, &Fault{file, err})
+	}
+}
+
+// schema checks the version of the folder.
+func (l *loader) schema() {
+	data, err := l.read("version")
+	if err != nil {
+		l.fault("version", err)
+		return
+	}
+	text := strings.TrimSpace(string(data))
+	version, err := semver.Parse(text)
+	switch {
+	case err != nil:
+		l.fault("version", fmt.Errorf("%.40q is no semantic version: %w", text, err))
+	case version.Major != schemaMajor || version.Minor > schemaMinor:
+		l.fault("version", fmt.Errorf("the schema %s is none that this program reads: it reads %d.0.0 to %d.%d.x", version, schemaMajor, schemaMajor, schemaMinor))
+	}
+}
+
+func (l *loader) read(name string) ([]byte, error) {
+	if l.files++; l.files > maxFiles {
+		return nil, fmt.Errorf("there are more than the %d files that there may be", maxFiles)
+	}
+	f, err := l.fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // It was only read.
+	data, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
+	switch l.total += len(data); {
+	case err != nil:
+		return nil, err
+	case len(data) > maxFileBytes:
+		return nil, fmt.Errorf("has more than the %d bytes that a file may have", maxFileBytes)
+	case l.total > maxTotalBytes:
+		return nil, fmt.Errorf("the folder has more than the %d bytes that it may have", maxTotalBytes)
+	}
+	return data, nil
+}
+
+// each reads the YAML files of a folder. A folder that is missing has none.
+func (l *loader) each(folder string, take func(data []byte) error) {
+	entries, err := fs.ReadDir(l.fsys, folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err != nil {
+		l.fault(folder, err)
+		return
+	}
+	for _, entry := range entries {
+		if ext := path.Ext(entry.Name()); entry.IsDir() || ext != ".yaml" && ext != ".yml" {
+			continue
+		}
+		name := path.Join(folder, entry.Name())
+		data, err := l.read(name)
+		if err == nil {
+			err = take(data)
+		}
+		if err != nil {
+			l.fault(name, err)
+		}
+	}
+}
+
+// channelFile is a file of channels. Other keys of it are for tools.
+type channelFile struct {
+	Name     string   `json:"name"`
+	Versions []string `json:"versions"`
+}
+
+// channelPattern is what clients may ask for.
+var channelPattern = regexp.MustCompile(`^[0-9a-z\-.]+$`)
+
+func parseChannel(data []byte) (channelFile, error) {
+	var file channelFile
+	if err := yaml.Unmarshal(data, &file); err != nil {
+		return file, readable(err)
+	}
+	if !channelPattern.MatchString(file.Name) {
+		return file, fmt.Errorf("name %.100q must match %s", file.Name, channelPattern)
+	}
+	for i, version := range file.Versions {
+		if _, err := semver.Parse(version); err != nil {
+			return file, fmt.Errorf("versions[%d] %.100q is no semantic version: %w", i, version, err)
+		}
+	}
+	return file, nil
+}
+
+func (l *loader) channel(data []byte) error {
+	file, err := parseChannel(data)
+	if err != nil {
+		return err
+	}
+	for _, version := range file.Versions {
+		if !slices.Contains(l.data.channels[version], file.Name) {
+			l.data.channels[version] = append(l.data.channels[version], file.Name)
+		}
+	}
+	return nil
+}
+
+// blockFile is a file of blocked-edges. Other keys of it are for tools.
+type blockFile struct {
+	To            string            `json:"to"`
+	From          string            `json:"from"`
+	URL           string            `json:"url"`
+	Name          string            `json:"name"`
+	Message       string            `json:"message"`
+	MatchingRules []cincinnati.Rule `json:"matchingRules"`
+}
+
+func parseBlock(data []byte) (to string, b block, err error) {
+	var file blockFile
+	if err := yaml.Unmarshal(data, &file); err != nil {
+		return "", b, readable(err)
+	}
+	if _, err := semver.Parse(file.To); err != nil {
+		return "", b, fmt.Errorf("to: %.100q is no semantic version: %w", file.To, err)
+	}
+	if file.From == "" || len(file.From) > maxPattern {
+		return "", b, fmt.Errorf("from: must be a regular expression of 1 to %d bytes", maxPattern)
+	}
+	if b.from, err = regexp.Compile(file.From); err != nil {
+		return "", b, fmt.Errorf("from: %w", err)
+	}
+	if file.URL == "" && file.Name == "" && file.Message == "" && file.MatchingRules == nil {
+		return file.To, b, nil
+	}
+	// One key that is misspelt must not make a known issue of a part of the clusters one
+	// of nobody or of all.
+	if file.URL == "" || file.Name == "" || file.Message == "" || len(file.MatchingRules) == 0 {
+		return "", b, errors.New("a known issue needs url, name, message and matchingRules, and a block has none of them")
+	}
+	if _, err := url.ParseRequestURI(file.URL); err != nil {
+		return "", b, fmt.Errorf("url: %.200q is none", file.URL)
+	}
+	if len(file.MatchingRules) > cincinnati.MaxRules {
+		return "", b, fmt.Errorf("matchingRules: has %d entries, more than the %d that it may have", len(file.MatchingRules), cincinnati.MaxRules)
+	}
+	for i, rule := range file.MatchingRules {
+		if rule.Type == "" || (rule.Type == cincinnati.RuleAlways || rule.Type == cincinnati.RulePromQL) && !rule.IsKnown() {
+			return "", b, fmt.Errorf("matchingRules[%d]: must be of type %s, or of type %s with a query in promql.promql", i, cincinnati.RuleAlways, cincinnati.RulePromQL)
+		}
+	}
+	b.risk = &cincinnati.Risk{URL: file.URL, Name: file.Name, Message: file.Message, MatchingRules: file.MatchingRules}
+	return file.To, b, nil
+}
+
+func (l *loader) block(data []byte) error {
+	to, b, err := parseBlock(data)
+	if err == nil {
+		l.data.blocks[to] = append(l.data.blocks[to], b)
+	}
+	return err
+}
+
+// raw reads metadata of releases.
+func (l *loader) raw() {
+	const name = "raw/metadata.json"
+	data, err := l.read(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err == nil {
+		err = kjson.UnmarshalCaseSensitivePreserveInts(data, &l.data.metadata)
+	}
+	if err != nil {
+		l.fault(name, err)
+	}
+}
+
+// readable takes the names of this program's types and of the library's steps out of an
+// error about YAML.
+func readable(err error) error {
+	text := err.Error()
+	for _, step := range []string{"error converting YAML to JSON: ", "error unmarshaling JSON: ", "while decoding JSON: ", "json: "} {
+		text = strings.TrimPrefix(text, step)
+	}
+	if before, _, ok := strings.Cut(text, " into Go "); ok {
+		_, field, _ := strings.Cut(text, ".")
+		field, kind, _ := strings.Cut(field, " of type ")
+		text = strings.TrimPrefix(before, "cannot unmarshal ") + " where " + field + " must be a " + kind
+	}
+	return errors.New("cannot be read: " + text)
+}
+
+// Channels are the names of all channels, sorted.
+func (d *Data) Channels() []string {
+	names := map[string]bool{}
+	for _, channels := range d.channels {
+		for _, channel := range channels {
+			names[channel] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}

@@ -1,0 +1,280 @@
+package image
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func oneOf(t testing.TB, architecture, text string) *Built {
+	t.Helper()
+	built, err := Build(Spec{Architecture: architecture, Layers: []Layer{
+		{Files: []File{{Path: "/shared", Content: []byte("the same everywhere")}}},
+		{Files: []File{{Path: "/arch", Content: []byte(text)}}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return built
+}
+
+// An image is the same wherever it is copied to, with all its platforms.
+func TestCopies(t *testing.T) {
+	from, to := newRegistry(t, nil), newRegistry(t, nil)
+	client := NewClient(Options{})
+	for name, images := range map[string][]*Built{
+		"one":  {oneOf(t, "amd64", "one")},
+		"list": {oneOf(t, "amd64", "a"), oneOf(t, "s390x", "b")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			canonical := push(t, from+"/source/"+name+":1", images...)
+			_, digest, _ := strings.Cut(canonical, "@")
+			copied, err := client.Copy(t.Context(), canonical, to+"/copied/"+name+":1")
+			if want := to + "/copied/" + name + "@" + digest; err != nil || copied != want {
+				t.Fatalf("copied to %s (%v), want %s", copied, err, want)
+			}
+			layout, dir := newLayout(t)
+			if saved, err := client.Save(t.Context(), from+"/source/"+name+":1", layout, name); err != nil || saved != digest {
+				t.Fatalf("saved %s (%v), want %s", saved, err, digest)
+			}
+			named, err := layout.Images()
+			if diff := cmp.Diff(map[string]string{name: digest}, named); err != nil || diff != "" {
+				t.Errorf("images (-want +got): %v\n%s", err, diff)
+			}
+			restored, err := client.Restore(t.Context(), layout, name, to+"/restored/"+name+":1")
+			if want := to + "/restored/" + name + "@" + digest; err != nil || restored != want {
+				t.Fatalf("restored to %s (%v), want %s", restored, err, want)
+			}
+			for _, ref := range []string{copied, restored, to + "/restored/" + name + ":1"} {
+				got, err := pullAndExtract(t.Context(), t, NewClient(Options{Architecture: "amd64"}), ref, "/")
+				if err != nil || got["shared"] != "the same everywhere" {
+					t.Errorf("%s has %v: %v", ref, got, err)
+				}
+			}
+			left, err := filepath.Glob(filepath.Join(dir, "blobs/sha256/*.part"))
+			if err != nil || len(left) > 0 {
+				t.Errorf("left behind: %v %v", left, err)
+			}
+		})
+	}
+}
+
+func newLayout(t *testing.T) (*Layout, string) {
+	t.Helper()
+	dir := t.TempDir()
+	layout, err := OpenLayout(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = layout.Close() })
+	return layout, dir
+}
+
+// What is there already is not sent, and of two names for one image each stays.
+func TestCopyTwice(t *testing.T) {
+	uploads := 0
+	from := newRegistry(t, nil)
+	to := newRegistry(t, func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodPost {
+			uploads++
+		}
+		return false
+	})
+	client := NewClient(Options{})
+	canonical := push(t, from+"/a:1", oneOf(t, "amd64", "x"))
+	layout, _ := newLayout(t)
+	for _, name := range []string{"1", "2", "1"} {
+		if _, err := client.Copy(t.Context(), canonical, to+"/b:"+name); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := client.Save(t.Context(), canonical, layout, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if uploads != 3 {
+		t.Errorf("%d blobs were uploaded, want 3", uploads)
+	}
+	named, err := layout.Images()
+	if err != nil || len(named) != 2 {
+		t.Errorf("got %v: %v", named, err)
+	}
+	other := canonical[:strings.Index(canonical, "@")+1] + "sha256:" + strings.Repeat("0", 64)
+	if _, err := client.Copy(t.Context(), canonical, to+strings.TrimPrefix(other, from)); err == nil {
+		t.Error("an image is copied to the digest of another")
+	}
+}
+
+// What was changed in the source is not copied.
+func TestCopyChanged(t *testing.T) {
+	changed := ""
+	from := newRegistry(t, func(w http.ResponseWriter, r *http.Request) bool {
+		if changed == "" || r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, changed) {
+			return false
+		}
+		_, _ = w.Write([]byte("something else"))
+		return true
+	})
+	to := newRegistry(t, nil)
+	client := NewClient(Options{})
+	built := oneOf(t, "amd64", "x")
+	canonical := push(t, from+"/a:1", built)
+	for _, changed = range []string{built.Digest(), built.layers[0].digest.String(), built.config.digest.String()} {
+		if _, err := client.Copy(t.Context(), canonical, to+"/b:1"); err == nil {
+			t.Errorf("%s was changed, and is copied", changed)
+		}
+	}
+	changed = built.Digest()
+	if _, err := client.Pull(t.Context(), canonical); !errors.Is(err, ErrChanged) {
+		t.Errorf("got %v, want ErrChanged", err)
+	}
+}
+
+// What was changed in a folder is not restored.
+func TestRestoreChanged(t *testing.T) {
+	host := newRegistry(t, nil)
+	client := NewClient(Options{})
+	built := oneOf(t, "amd64", "x")
+	canonical := push(t, host+"/a:1", built)
+	layout, dir := newLayout(t)
+	if _, err := client.Save(t.Context(), canonical, layout, "a"); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []string{built.manifest.digest.Encoded(), built.layers[1].digest.Encoded()} {
+		file := filepath.Join(dir, "blobs", "sha256", d)
+		good, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bad := append([]byte{}, good...)
+		bad[len(bad)/2] ^= 1
+		write(t, file, bad)
+		if _, err := client.Restore(t.Context(), layout, "a", newRegistry(t, nil)+"/c:1"); !errors.Is(err, ErrChanged) {
+			t.Errorf("got %v, want ErrChanged", err)
+		}
+		write(t, file, bad[1:])
+		if _, err := client.Restore(t.Context(), layout, "a", newRegistry(t, nil)+"/c:1"); err == nil {
+			t.Error("a shorter file is restored")
+		}
+		write(t, file, good)
+	}
+	_, err := client.Restore(t.Context(), layout, "b", host+"/c:1")
+	wantError(t, err, KindNotFound, `the folder has no image "b"`)
+	write(t, filepath.Join(dir, "index.json"), []byte("{"))
+	_, err = client.Restore(t.Context(), layout, "a", host+"/c:1")
+	wantError(t, err, KindContent, "read index.json")
+}
+
+func write(t *testing.T, file string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(file, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAttached(t *testing.T) {
+	host := newRegistry(t, nil)
+	client := NewClient(Options{})
+	want := []Attached{
+		{MediaType: "application/x", Annotations: map[string]string{"signature": "a"}, Data: []byte("one")},
+		{MediaType: "application/y", Data: []byte("two")},
+	}
+	first, err := client.PushAttached(t.Context(), host+"/a:sig", want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := client.PullAttached(t.Context(), host+"/a:sig")
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("(-want +got): %v\n%s", err, diff)
+	}
+	if second, err := client.PushAttached(t.Context(), host+"/a:again", want); err != nil || second != first {
+		t.Errorf("pushed %s and %s: %v", first, second, err)
+	}
+	_, err = client.PullAttached(t.Context(), host+"/a:none")
+	wantError(t, err, KindNotFound, "pull image "+host+"/a:none")
+	if _, err := client.PushAttached(t.Context(), host+"/a:large", []Attached{{MediaType: "x", Data: make([]byte, maxAttachedBytes+1)}}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.PullAttached(t.Context(), host+"/a:large")
+	wantError(t, err, KindContent, "has more than 65536 bytes")
+}
+
+func TestFolders(t *testing.T) {
+	host := newRegistry(t, nil)
+	built, err := Build(Spec{Layers: []Layer{
+		{Files: []File{{Path: "/manifests/a", Content: []byte("1")}, {Path: "/other/x", Content: []byte("2")}, {Path: "/release-manifests/b", Content: []byte("3")}}},
+		{Files: []File{{Path: "/manifests/a", Content: []byte("4")}, {Path: "/release-manifests/c", Content: []byte("5")}}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	canonical := push(t, host+"/a:1", built)
+	img, err := NewClient(Options{}).Pull(t.Context(), canonical)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = img.Close() }()
+	files, err := img.Folders(t.Context(), t.TempDir(), "manifests", "release-manifests", "nothing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = files.Close() }()
+	for name, want := range map[string]string{"manifests/a": "4", "release-manifests/b": "3", "release-manifests/c": "5"} {
+		if got, err := files.ReadFile(name); string(got) != want {
+			t.Errorf("%s: got %q (%v), want %q", name, got, err, want)
+		}
+	}
+	if entries, err := files.ReadDir("."); err != nil || len(entries) != 2 {
+		t.Errorf("got %v: %v", entries, err)
+	}
+	if _, err := img.Folders(t.Context(), "", "../x"); err == nil {
+		t.Error("a path is taken for a folder")
+	}
+}
+
+func TestOrderAndModes(t *testing.T) {
+	files := map[string]*content{"a/1": {}, "b/2": {}, "b/z": {first: true}, "b/y": {first: true}, "a": nil, "b": nil}
+	if diff := cmp.Diff([]string{"b", "b/y", "b/z", "a", "a/1", "b/2"}, order(files)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// A real registry takes copies of lists and data beside images, and gives them back.
+func TestRealRegistryCopies(t *testing.T) {
+	r := startReal(t, realOptions{})
+	client := NewClient(r.options(t))
+	canonical := pushWith(t, client, r.host+"/org/source:v1", oneOf(t, "amd64", "a"), oneOf(t, "s390x", "b"))
+	_, digest, _ := strings.Cut(canonical, "@")
+	copied, err := client.Copy(t.Context(), canonical, r.host+"/org/copied:v1")
+	if err != nil || copied != r.host+"/org/copied@"+digest {
+		t.Fatalf("copied to %s (%v), it was %s", copied, err, canonical)
+	}
+	layout, _ := newLayout(t)
+	if _, err := client.Save(t.Context(), canonical, layout, "a"); err != nil {
+		t.Fatal(err)
+	}
+	if restored, err := client.Restore(t.Context(), layout, "a", r.host+"/org/restored:v1"); err != nil || restored != r.host+"/org/restored@"+digest {
+		t.Errorf("restored to %s (%v), it was %s", restored, err, canonical)
+	}
+	want := []Attached{{MediaType: "application/x", Annotations: map[string]string{"signature": "a"}, Data: []byte("one")}}
+	if _, err := client.PushAttached(t.Context(), r.host+"/org/source:sig", want); err != nil {
+		t.Fatal(err)
+	}
+	got, err := client.PullAttached(t.Context(), r.host+"/org/source:sig")
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("(-want +got): %v\n%s", err, diff)
+	}
+}
+
+func pushWith(t *testing.T, client *Client, ref string, images ...*Built) string {
+	t.Helper()
+	canonical, err := client.Push(t.Context(), ref, nil, images...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return canonical
+}

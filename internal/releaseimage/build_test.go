@@ -1,0 +1,479 @@
+package releaseimage
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	imgspecv1 "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/mainstay-dev/mainstay/internal/image"
+	"github.com/mainstay-dev/mainstay/internal/release"
+)
+
+// A release is made of images: operators bring their manifests, whose references and
+// versions are those of the release.
+func TestBuildFromImages(t *testing.T) {
+	s := newSite(t)
+	base := s.base()
+	worker := s.push("worker:v1", nil, map[string]string{"/worker": "1"})
+	unused := s.push("unused:v1", nil, map[string]string{"/unused": "1"})
+	console := s.operator("console:v1", map[string]string{
+		release.AnnotationVersions: "kubernetes=1.36.6", release.AnnotationCommit: "abc",
+	}, map[string]string{
+		"0000_50_console_01.yaml": manifest("console", "quay.io/org/worker:latest runs 0.0.1-snapshot on 0.0.1-snapshot-kubernetes"),
+		"extra.yaml":              manifest("extra", "quay.io/org/worker-two:latest"),
+		"image-references":        listing(map[string]string{"worker": "quay.io/org/worker:latest"}),
+		"README.md":               "nothing",
+	})
+	other := s.operator("other:v1", nil, map[string]string{"0000_50_console_01.yaml": manifest("other", "the same name")})
+	build := func() *Build {
+		return &Build{
+			Clients: s.clients, Name: "1.2.3+build", Previous: []string{"1.2.2"}, Metadata: map[string]string{"url": "https://example.com"},
+			Images: []Mapping{
+				{Name: "unused", Image: s.host + "/unused:v1"}, {Name: "other", Image: other}, {Name: "console", Image: s.host + "/console:v1"},
+				{Name: "worker", Image: s.host + "/worker:v1"}, {Name: DefaultBase, Image: s.host + "/cvo:v1"},
+			},
+		}
+	}
+	composed := compose(t, build())
+	want := []string{
+		"release-manifests/0000_50_console_01.yaml", "release-manifests/0000_50_console_01_2.yaml", "release-manifests/0000_50_console_extra.yaml",
+		"release-manifests/image-references", "release-manifests/release-metadata",
+	}
+	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(composed.Files))); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+	if got, want := string(composed.Files["release-manifests/0000_50_console_01.yaml"]), manifest("console", worker+" runs 1.2.3 on 1.36.6"); got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+	if got := string(composed.Files["release-manifests/0000_50_console_extra.yaml"]); !strings.Contains(got, "quay.io/org/worker-two:latest") {
+		t.Errorf("another image was replaced: %s", got)
+	}
+	wantImages := []release.ImageTag{
+		{Name: DefaultBase, PullSpec: base},
+		{Name: "console", PullSpec: console, Annotations: map[string]string{release.AnnotationVersions: "kubernetes=1.36.6", release.AnnotationCommit: "abc"}},
+		{Name: "other", PullSpec: other}, {Name: "worker", PullSpec: worker},
+	}
+	slices.SortFunc(wantImages, func(a, b release.ImageTag) int { return strings.Compare(a.Name, b.Name) })
+	if diff := cmp.Diff(wantImages, composed.Images.Tags); diff != "" {
+		t.Errorf("images (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{`image "unused" is left out: nothing names it`}, composed.Warnings); diff != "" {
+		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
+	if composed.Base != base || unused == "" {
+		t.Errorf("built upon %s, want %s", composed.Base, base)
+	}
+	if got := composed.Images.Created.UTC(); !got.Equal(time.Date(2029, 1, 1, 0, 0, 0, 0, time.UTC)) {
+		t.Errorf("created %s, want the time of the newest image", got)
+	}
+
+	included := build()
+	included.Include, included.Exclude = []string{"unused"}, []string{"other"}
+	if _, ok := compose(t, included).Images.PullSpec("unused"); !ok {
+		t.Error("an image that is asked for is left out")
+	}
+	if _, ok := compose(t, included).Images.PullSpec("other"); ok {
+		t.Error("an image that is not wanted is there")
+	}
+
+	first, second := s.release("releases:1", build()), s.release("releases:2", build())
+	if digestOf(first) != digestOf(second) {
+		t.Errorf("the same input made %s and %s", first, second)
+	}
+	checkRelease(t, s, first, base)
+}
+
+func digestOf(canonical string) string {
+	_, digest, _ := strings.Cut(canonical, "@")
+	return digest
+}
+
+// checkRelease looks at the release that TestBuildFromImages made.
+func checkRelease(t *testing.T, s *site, canonical, base string) {
+	t.Helper()
+	opened, err := Open(t.Context(), s.client, canonical)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = opened.Close() }()
+	want := map[string]string{LabelRelease: "1.2.3+build", LabelBaseDigest: digestOf(base)}
+	if diff := cmp.Diff(want, opened.Labels); diff != "" {
+		t.Errorf("labels (-want +got):\n%s", diff)
+	}
+	wantMetadata := release.Metadata{Kind: release.KindMetadata, Version: "1.2.3+build", Previous: []string{"1.2.2"}, Metadata: map[string]string{"url": "https://example.com"}}
+	if diff := cmp.Diff(wantMetadata, opened.Payload.Metadata); diff != "" {
+		t.Errorf("metadata (-want +got):\n%s", diff)
+	}
+	var names []string
+	for _, m := range opened.Payload.Manifests {
+		names = append(names, m.Object.GetName())
+	}
+	if diff := cmp.Diff([]string{"own", "console", "other", "extra"}, names); diff != "" {
+		t.Errorf("manifests (-want +got):\n%s", diff)
+	}
+	if value := opened.Payload.Manifests[0].Object.Object["data"].(map[string]any)["value"]; value != canonical {
+		t.Errorf("the own manifest names %v, want %s", value, canonical)
+	}
+	dir := t.TempDir()
+	if err := opened.Unpack(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := release.Load(os.DirFS(dir), release.Options{}); err != nil {
+		t.Error(err)
+	}
+	if data, err := opened.ReadFile("0000_00_cluster-version-operator_01.yaml"); err != nil || !strings.Contains(string(data), "{{.ReleaseImage}}") {
+		t.Errorf("got %q: %v", data, err)
+	}
+	for _, name := range []string{"nothing", "../release-metadata", "manifests/x", ""} {
+		if _, err := opened.ReadFile(name); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%q: got %v", name, err)
+		}
+	}
+	program, err := s.client.Pull(t.Context(), canonical)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = program.Close() }()
+	all := t.TempDir()
+	if _, err := program.Extract(t.Context(), "/", all); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := os.ReadFile(filepath.Join(all, "usr/bin/program")); string(data) != "program" {
+		t.Errorf("the program is %q: %v", data, err)
+	}
+}
+
+func TestBuildFromDir(t *testing.T) {
+	s := newSite(t)
+	worker, changed := s.push("worker:v1", nil, map[string]string{"/worker": "1"}), s.push("worker:v2", nil, map[string]string{"/worker": "2"})
+	files := map[string]string{
+		"release-metadata":      `{"kind":"cincinnati-metadata-v0","version":"1.0.0","previous":["0.9.0"]}`,
+		"image-references":      listing(map[string]string{"worker": worker}),
+		"0000_10_worker_1.yaml": manifest("worker", worker),
+		"notes.txt":             "not part of it",
+	}
+	flat := compose(t, &Build{Clients: s.clients, FromDir: folder(files), Base: BaseNone})
+	if got := string(flat.Files["release-manifests/0000_10_worker_1.yaml"]); got != files["0000_10_worker_1.yaml"] {
+		t.Errorf("got %s", got)
+	}
+	if flat.Metadata.Version != "1.0.0" || flat.Base != "" {
+		t.Errorf("got %v upon %q", flat.Metadata, flat.Base)
+	}
+	overridden := compose(t, &Build{
+		Clients: s.clients, FromDir: folder(files), Base: BaseNone, Name: "1.0.1", Previous: []string{"1.0.0", "0.9.0"},
+		Images: []Mapping{{Name: "worker", Image: s.host + "/worker:v2"}},
+	})
+	if got := string(overridden.Files["release-manifests/0000_10_worker_1.yaml"]); got != manifest("worker", changed) {
+		t.Errorf("got %s", got)
+	}
+	want := []release.ImageTag{{Name: "worker", PullSpec: changed, Annotations: map[string]string{annotationOverride: "true"}}}
+	if diff := cmp.Diff(want, overridden.Images.Tags); diff != "" {
+		t.Errorf("images (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"0.9.0", "1.0.0"}, overridden.Metadata.Previous); diff != "" {
+		t.Errorf("previous (-want +got):\n%s", diff)
+	}
+
+	// What was written is what a release is made from again.
+	dir := t.TempDir()
+	nested := map[string]string{"manifests/0000_00_own_1.yaml": manifest("own", "{{.ReleaseImage}}")}
+	for name, content := range files {
+		nested["release-manifests/"+name] = content
+	}
+	first := compose(t, &Build{Clients: s.clients, FromDir: folder(nested), Base: BaseNone})
+	if err := first.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Write(dir); err == nil || !strings.Contains(err.Error(), "is not empty") {
+		t.Errorf("got %v", err)
+	}
+	again := compose(t, &Build{Clients: s.clients, FromDir: os.DirFS(dir), Base: BaseNone})
+	if diff := cmp.Diff(first.Files, again.Files); diff != "" {
+		t.Errorf("(-first +again):\n%s", diff)
+	}
+}
+
+func TestBuildFromRelease(t *testing.T) {
+	s := newSite(t)
+	base := s.base()
+	worker := s.push("worker:v1", nil, map[string]string{"/worker": "1"})
+	newWorker := s.push("worker:v2", nil, map[string]string{"/worker": "2"})
+	console := s.operator("console:v1", nil, map[string]string{"0000_50_console_01.yaml": manifest("console", "old"), "0000_50_console_02.yaml": manifest("gone", "old")})
+	newConsole := s.operator("console:v2", nil, map[string]string{"0000_50_console_01.yaml": manifest("console", "new")})
+	first := s.release("releases:1.0.0", &Build{
+		FromDir: folder(map[string]string{"0000_10_worker_1.yaml": manifest("worker", worker), "image-references": listing(map[string]string{"worker": worker})}),
+		Name:    "1.0.0", Images: []Mapping{{Name: DefaultBase, Image: base}, {Name: "console", Image: console}},
+	})
+	same := s.release("releases:again", &Build{FromRelease: first})
+	if digestOf(same) != digestOf(first) {
+		t.Errorf("built again as %s, it was %s", same, first)
+	}
+	composed := compose(t, &Build{
+		Clients: s.clients, FromRelease: first, Name: "1.0.1", Previous: []string{"1.0.0"},
+		Images: []Mapping{{Name: "console", Image: newConsole}, {Name: "worker", Image: newWorker}},
+	})
+	want := map[string]string{
+		"release-manifests/0000_10_worker_1.yaml": manifest("worker", newWorker), "release-manifests/0000_50_console_01.yaml": manifest("console", "new"),
+	}
+	got := map[string]string{}
+	for name, data := range composed.Files {
+		if release.IsManifestFile(name) {
+			got[name] = string(data)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if composed.Images.Annotations[annotationFromRelease] != first {
+		t.Errorf("made from %v, want %s", composed.Images.Annotations, first)
+	}
+
+	// A release that holds something else than its images bring is not taken for them.
+	tampered, err := image.Build(image.Spec{
+		Labels: map[string]string{LabelBaseDigest: digestOf(base)},
+		Layers: []image.Layer{{Files: append(filesOf(t, s, first), image.File{Path: "/release-manifests/0000_50_console_01.yaml", Content: []byte(manifest("console", "tampered"))})}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = (&Build{Clients: s.clients, FromRelease: s.deliver("releases:tampered", tampered)}).Compose(t.Context())
+	if !errors.Is(err, ErrNotReproducible) || !strings.Contains(err.Error(), "0000_50_console_01.yaml differs") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A release that is built upon nothing has its own manifests itself.
+func TestBuildFromReleaseWithoutBase(t *testing.T) {
+	s := newSite(t)
+	worker, extra := s.push("worker:v1", nil, map[string]string{"/worker": "1"}), s.push("extra:v1", nil, map[string]string{"/extra": "1"})
+	first := s.release("releases:1.0.0", &Build{
+		FromDir: folder(map[string]string{
+			"manifests/0000_00_own_1.yaml": manifest("own", "{{.ReleaseImage}}"), "release-manifests/0000_10_worker_1.yaml": manifest("worker", worker),
+			"release-manifests/image-references": listing(map[string]string{"worker": worker, "extra": extra}),
+		}),
+		Name: "1.0.0", Base: BaseNone,
+	})
+	if same := s.release("releases:again", &Build{FromRelease: first}); digestOf(same) != digestOf(first) {
+		t.Errorf("built again as %s, it was %s", same, first)
+	}
+	composed := compose(t, &Build{Clients: s.clients, FromRelease: first, Name: "1.0.1", Exclude: []string{"extra"}})
+	if got := string(composed.Files["manifests/0000_00_own_1.yaml"]); got != manifest("own", "{{.ReleaseImage}}") {
+		t.Errorf("the own manifest is %q", got)
+	}
+	if diff := cmp.Diff([]release.ImageTag{{Name: "worker", PullSpec: worker}}, composed.Images.Tags); diff != "" {
+		t.Errorf("images (-want +got):\n%s", diff)
+	}
+}
+
+// filesOf gives the files of a release but one.
+func filesOf(t *testing.T, s *site, canonical string) []image.File {
+	t.Helper()
+	opened, err := Open(t.Context(), s.client, canonical)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = opened.Close() }()
+	var files []image.File
+	for _, folder := range []string{release.FolderOwn, release.FolderRelease} {
+		names, err := fileNames(opened.Files(), folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			if name == "0000_50_console_01.yaml" {
+				continue
+			}
+			data, err := opened.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files = append(files, image.File{Path: "/" + folder + "/" + name, Content: data})
+		}
+	}
+	return files
+}
+
+func TestBuildRefuses(t *testing.T) {
+	s := newSite(t)
+	s.base()
+	unknown := s.operator("unknown:v1", nil, map[string]string{"a.yaml": manifest("a", ""), "image-references": listing(map[string]string{"x": "quay.io/x"})})
+	snapshot := s.operator("snapshot:v1", nil, map[string]string{"a.yaml": manifest("a", "0.0.1-snapshot-kubernetes")})
+	one := s.operator("one:v1", map[string]string{release.AnnotationVersions: "kubernetes=1.1.1"}, map[string]string{"a.yaml": manifest("a", "")})
+	two := s.operator("two:v1", map[string]string{release.AnnotationVersions: "kubernetes=1.1.2"}, map[string]string{"a.yaml": manifest("b", "")})
+	broken := s.operator("broken:v1", nil, map[string]string{"a.yaml": "kind: ConfigMap\nmetadata: {name: a}\n"})
+	bare := s.push("bare:v1", map[string]string{LabelOperator: "true"}, map[string]string{"/x": ""})
+	with := func(images ...string) *Build {
+		b := &Build{Name: "1.0.0", Images: []Mapping{{Name: DefaultBase, Image: s.host + "/cvo:v1"}}}
+		for i, image := range images {
+			b.Images = append(b.Images, Mapping{Name: fmt.Sprintf("image-%d", i), Image: image})
+		}
+		return b
+	}
+	dir := folder(map[string]string{"a.yaml": manifest("a", "")})
+	tests := map[string]struct {
+		build *Build
+		want  string
+	}{
+		"nothing":             {&Build{}, "there is nothing to make a release from"},
+		"two sources":         {&Build{FromDir: dir, FromRelease: "x"}, "name one of them"},
+		"no name":             {&Build{FromDir: dir, Base: BaseNone}, "the release has no name"},
+		"a bad name":          {&Build{FromDir: dir, Base: BaseNone, Name: "v1"}, `the name "v1" of the release is no semantic version`},
+		"a bad previous":      {&Build{FromDir: dir, Base: BaseNone, Name: "1.0.0", Previous: []string{"x"}}, `previous[0] "x" is no semantic version`},
+		"no base":             {&Build{FromDir: dir, Name: "1.0.0"}, `the release has no image "cluster-version-operator" to build upon`},
+		"an empty folder":     {&Build{FromDir: folder(nil), Name: "1.0.0"}, "the folder has no manifests"},
+		"bad metadata":        {&Build{FromDir: folder(map[string]string{"a.yaml": "", "release-metadata": "{"}), Name: "1.0.0"}, "release-metadata: cannot be read as JSON"},
+		"an unknown image":    {with(unknown), `no input image tag named "x"`},
+		"an unknown version":  {with(snapshot), `0.0.1-snapshot-kubernetes: no image of the release says which version "kubernetes" has`},
+		"two versions":        {with(one, two), `component kubernetes has version 1.1.1 in the image "image-0", and 1.1.2 in "image-1"`},
+		"a broken manifest":   {with(broken), "0000_50_image-0_a.yaml: document 1: is not a Kubernetes object: apiVersion is missing"},
+		"no manifests":        {with(bare), "there is no folder /manifests"},
+		"an image not there":  {with(s.host + "/nothing:v1"), `image "image-0": pull image`},
+		"an image twice":      {&Build{Name: "1.0.0", Images: []Mapping{{Name: "a", Image: "x"}, {Name: "a", Image: "y"}}}, `the image "a" is given twice`},
+		"no release":          {&Build{FromRelease: s.host + "/bare:v1"}, "is not valid"},
+		"nothing to leave":    {&Build{FromDir: dir, Base: BaseNone, Name: "1.0.0", Exclude: []string{"x"}}, `there is no image "x" to leave out`},
+		"a base not there":    {&Build{FromDir: dir, Base: s.host + "/nothing:v1", Name: "1.0.0"}, "the image to build upon: pull image"},
+		"a tag that moves on": {&Build{FromDir: folder(map[string]string{"a.yaml": manifest("a", ""), "image-references": listing(map[string]string{"x": s.host + "/gone:v1"})}), Base: BaseNone, Name: "1.0.0"}, `image "x": pull image`},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			test.build.Clients = s.clients
+			_, err := test.build.Compose(t.Context())
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %s", err, test.want)
+			}
+		})
+	}
+	missing := with(unknown)
+	missing.Clients, missing.AllowMissing = s.clients, true
+	if got := compose(t, missing); len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], `no input image tag named "x"`) {
+		t.Errorf("warnings %q", got.Warnings)
+	}
+	unchecked := with(broken)
+	unchecked.Clients, unchecked.SkipCheck = s.clients, true
+	compose(t, unchecked)
+}
+
+func TestBuildFromStream(t *testing.T) {
+	s := newSite(t)
+	s.base()
+	worker := s.push("worker:v1", nil, map[string]string{"/worker": "1"})
+	stream, err := release.ParseImageReferences([]byte(strings.Replace(listing(map[string]string{
+		DefaultBase: s.host + "/cvo:v1", "worker": s.host + "/worker:v1", "unwanted": s.host + "/nothing:v1",
+	}), `"spec"`, `"metadata":{"name":"nightly"},"spec"`, 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	composed := compose(t, &Build{Clients: s.clients, FromStream: &stream, Name: "1.0.0", Include: []string{"worker"}, Exclude: []string{"unwanted"}})
+	if got, _ := composed.Images.PullSpec("worker"); got != worker || composed.Images.Annotations[annotationFromStream] != "nightly" {
+		t.Errorf("got %s from %v", got, composed.Images.Annotations)
+	}
+}
+
+// The layer begins with what tools look for first, and nobody may write to its files.
+func TestLayerOfRelease(t *testing.T) {
+	s := newSite(t)
+	canonical := s.release("releases:1.0.0", &Build{FromDir: folder(map[string]string{"0000_10_a_1.yaml": manifest("a", "")}), Base: BaseNone, Name: "1.0.0"})
+	var described imgspecv1.Manifest
+	s.get("/v2/releases/manifests/"+digestOf(canonical), &described)
+	if len(described.Layers) != 1 {
+		t.Fatalf("%d layers", len(described.Layers))
+	}
+	content, err := gzip.NewReader(bytes.NewReader(s.get("/v2/releases/blobs/"+described.Layers[0].Digest.String(), nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for archive := tar.NewReader(content); ; {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, fmt.Sprintf("%o %s", header.Mode, header.Name))
+	}
+	want := []string{
+		"755 release-manifests/", "444 release-manifests/image-references", "444 release-manifests/release-metadata",
+		"755 manifests/", "444 release-manifests/0000_10_a_1.yaml",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	var config imgspecv1.Image
+	s.get("/v2/releases/blobs/"+described.Config.Digest.String(), &config)
+	if len(config.History) != 1 || config.History[0].Comment != "Release image for OpenShift" {
+		t.Errorf("history %v", config.History)
+	}
+}
+
+// An image that would have files be written elsewhere is no release.
+func TestOpenHostile(t *testing.T) {
+	s := newSite(t)
+	for want, header := range map[string]*tar.Header{
+		"leads upwards":                         {Name: "manifests/../../etc/passwd", Typeflag: tar.TypeReg},
+		"outside of /manifests":                 {Name: "manifests/link.yaml", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"},
+		"is neither a file":                     {Name: "release-manifests/device", Typeflag: tar.TypeChar},
+		"at most 536870912 are accepted":        {Name: "manifests/huge.yaml", Typeflag: tar.TypeReg, Size: 1 << 40},
+		"must be a regular file, and no symbol": {Name: "manifests/link.yaml", Typeflag: tar.TypeSymlink, Linkname: "other.yaml"},
+	} {
+		var archive bytes.Buffer
+		w := tar.NewWriter(&archive)
+		for _, folder := range []string{"manifests/", "release-manifests/"} {
+			if err := w.WriteHeader(&tar.Header{Name: folder, Typeflag: tar.TypeDir, Mode: 0o755}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.WriteHeader(header); err != nil {
+			t.Fatal(err)
+		}
+		if header.Size == 0 {
+			if err := w.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.pushLayer("hostile", archive.Bytes())
+		if _, err := Open(t.Context(), s.client, s.host+"/hostile:v1"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+func TestOpenTampered(t *testing.T) {
+	s := newSite(t)
+	canonical := s.release("releases:1.0.0", &Build{FromDir: folder(map[string]string{"a.yaml": manifest("a", "")}), Base: BaseNone, Name: "1.0.0"})
+	for name, part := range map[string]string{"the manifest": "/manifests/", "a blob": "/blobs/"} {
+		s.change = func(w http.ResponseWriter, r *http.Request) bool {
+			if r.Method != http.MethodGet || !strings.Contains(r.URL.Path, part) {
+				return false
+			}
+			_, _ = w.Write([]byte("{}"))
+			return true
+		}
+		_, err := Open(t.Context(), image.NewClient(image.Options{Timeouts: image.Timeouts{Backoff: time.Nanosecond}}), canonical)
+		if err == nil {
+			t.Errorf("%s was changed, and is taken", name)
+		}
+		if !errors.Is(err, ErrTampered) || !strings.HasPrefix(err.Error(), "the release image failed content verification and may have been tampered with: ") {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	s.change = nil
+	if _, err := Open(t.Context(), s.client, s.push("x:v1", nil, map[string]string{"/release-manifests/a.yaml": "x"})); err == nil || !strings.Contains(err.Error(), "manifests: ") {
+		t.Errorf("got %v", err)
+	}
+}

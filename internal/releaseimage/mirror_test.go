@@ -1,0 +1,227 @@
+package releaseimage
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mainstay-dev/mainstay/internal/image"
+	"github.com/mainstay-dev/mainstay/internal/releaseimage/signature"
+)
+
+// newRelease pushes a release with two images, one for two platforms.
+func newRelease(t *testing.T, s *site) string {
+	t.Helper()
+	var both []*image.Built
+	for _, architecture := range []string{"amd64", "s390x"} {
+		built, err := image.Build(image.Spec{Architecture: architecture, Layers: []image.Layer{{Files: []image.File{{Path: "/arch", Content: []byte(architecture)}}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		both = append(both, built)
+	}
+	multi, err := s.client.Push(t.Context(), s.host+"/parts/multi:v1", nil, both...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	single := s.push("parts/single:v1", nil, map[string]string{"/single": "1"})
+	return s.release("releases:1.0.0", &Build{
+		FromDir: folder(map[string]string{"a.yaml": manifest("a", multi+" "+single), "image-references": listing(map[string]string{"multi": multi, "single": single})}),
+		Name:    "1.0.0+x", Base: BaseNone,
+	})
+}
+
+func planOf(t *testing.T, s *site, canonical string) Plan {
+	t.Helper()
+	opened, err := Open(t.Context(), s.client, canonical)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = opened.Close() }()
+	plan := NewPlan(opened)
+	return plan
+}
+
+func tags(plan Plan) []string {
+	found := []string{plan.Release.Tag}
+	for _, image := range plan.Images {
+		found = append(found, image.Tag)
+	}
+	return found
+}
+
+func TestMirror(t *testing.T) {
+	source, target := newSite(t), newSite(t)
+	canonical := newRelease(t, source)
+	digest, err := signature.ParseDigest(digestOf(canonical))
+	if err != nil {
+		t.Fatal(err)
+	}
+	beside := Attachments{Client: source.client, Repository: source.host + "/releases"}
+	for _, text := range []string{"first", "second"} {
+		if err := beside.Attach(t.Context(), digest, signature.Attachment{Payload: []byte(text), Signature: []byte("of " + text)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	plan := planOf(t, source, canonical)
+	if err := plan.FindSignatures(t.Context(), source.client); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"1.0.0_x-x86_64", "1.0.0_x-x86_64-multi", "1.0.0_x-x86_64-single"}, tags(plan)); diff != "" {
+		t.Errorf("tags (-want +got):\n%s", diff)
+	}
+	dir := t.TempDir()
+	var saved atomic.Int32
+	if err := Save(t.Context(), source.clients, plan, dir, func(Copied) { saved.Add(1) }); err != nil {
+		t.Fatal(err)
+	}
+	if saved.Load() != 4 {
+		t.Errorf("%d images were saved", saved.Load())
+	}
+	read, err := Saved(dir, "")
+	if diff := cmp.Diff(plan, read); err != nil || diff != "" {
+		t.Errorf("plan (-want +got): %v\n%s", err, diff)
+	}
+	direct := Target{Repository: target.host + "/direct"}
+	restored := Target{Repository: target.host + "/restored/${component}", Release: target.host + "/restored:update"}
+	if err := direct.Copy(t.Context(), func(_, _ string) *image.Client { return target.client }, plan, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := restored.Restore(t.Context(), target.clients, dir, read, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, to := range []Target{direct, restored} {
+		for _, found := range to.all(plan) {
+			canonical, err := target.client.Resolve(t.Context(), to.Of(found))
+			if err != nil || digestOf(canonical) != digestOf(found.Source) {
+				t.Errorf("%s is %s (%v), want %s", to.Of(found), canonical, err, found.Source)
+			}
+		}
+	}
+	for _, repository := range []string{"/direct", "/restored"} {
+		var found []string
+		for made, err := range (Attachments{Client: target.client, Repository: target.host + repository}).Attachments(t.Context(), digest) {
+			if err != nil {
+				t.Error(err)
+			}
+			found = append(found, string(made.Payload)+" "+string(made.Signature))
+		}
+		if diff := cmp.Diff([]string{"first of first", "second of second"}, found); diff != "" {
+			t.Errorf("signatures in %s (-want +got):\n%s", repository, diff)
+		}
+	}
+	want := []Mirror{
+		{Source: source.host + "/parts/multi", Mirrors: []string{target.host + "/restored/multi"}},
+		{Source: source.host + "/parts/single", Mirrors: []string{target.host + "/restored/single"}},
+		{Source: source.host + "/releases", Mirrors: []string{target.host + "/restored"}},
+	}
+	if diff := cmp.Diff(want, restored.Mirrors(plan)); diff != "" {
+		t.Errorf("mirrors (-want +got):\n%s", diff)
+	}
+	// The copies are enough: a program that is told of the mirrors needs nothing else.
+	var rules []image.MirrorRule
+	for _, mirror := range direct.Mirrors(plan) {
+		rules = append(rules, image.MirrorRule{Source: mirror.Source, Blocked: true, Mirrors: []image.Mirror{{Location: mirror.Mirrors[0], Only: image.DigestOnly}}})
+	}
+	offline := image.NewClient(image.Options{Mirrors: func() []image.MirrorRule { return rules }})
+	opened, err := Open(t.Context(), offline, canonical)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = opened.Close() }()
+	for _, found := range opened.Payload.Images.Tags {
+		if _, err := offline.Pull(t.Context(), found.PullSpec); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestMirrorFails(t *testing.T) {
+	source, target := newSite(t), newSite(t)
+	plan := planOf(t, source, newRelease(t, source))
+	missing := plan
+	missing.Images = append(missing.Images[:1:1], Copied{Component: "gone", Source: source.host + "/gone@" + digestOf(plan.Release.Source), Tag: "1-gone"})
+	to := Target{Repository: target.host + "/r"}
+	err := to.Copy(t.Context(), func(_, _ string) *image.Client { return target.client }, missing, nil)
+	if err == nil || !strings.HasPrefix(err.Error(), "1-gone: copy image ") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := target.client.Resolve(t.Context(), to.Of(plan.Release)); err == nil {
+		t.Error("the release is there without one of its images")
+	}
+	dir := t.TempDir()
+	if err := Save(t.Context(), source.clients, plan, dir, nil); err != nil {
+		t.Fatal(err)
+	}
+	changed := plan
+	changed.Release.Source = source.host + "/releases@sha256:" + strings.Repeat("0", 64)
+	if err := to.Restore(t.Context(), target.clients, dir, changed, nil); err == nil || !strings.Contains(err.Error(), "it was changed") {
+		t.Errorf("got %v", err)
+	}
+	second := plan
+	second.Version, second.Release.Tag = "2.0.0", "2.0.0-x86_64"
+	if err := Save(t.Context(), source.clients, second, dir, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Saved(dir, ""); !errors.Is(err, ErrSeveral) {
+		t.Errorf("got %v", err)
+	}
+	if got, err := Saved(dir, "2.0.0"); err != nil || got.Version != "2.0.0" {
+		t.Errorf("got %v: %v", got.Version, err)
+	}
+	if _, err := Saved(dir, "3.0.0"); err == nil {
+		t.Error("a release is found that is not there")
+	}
+	if err := os.WriteFile(filepath.Join(dir, "config", "release-x.json"), []byte("{}"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Saved(dir, "1.0.0+x"); err == nil || !strings.Contains(err.Error(), "is no tag") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTargets(t *testing.T) {
+	for _, good := range []string{"registry.example.com/a", "localhost:5000/a/b", "localhost:5000/${component}"} {
+		if err := (Target{Repository: good}).Check(); err != nil {
+			t.Errorf("%s: %v", good, err)
+		}
+	}
+	for _, bad := range []Target{{Repository: "r/a:v1"}, {Repository: "r/a@sha256:x"}, {Repository: "a"}, {Repository: "r/a", Release: "r/b@sha256:x"}} {
+		if bad.Check() == nil {
+			t.Errorf("%v is taken", bad)
+		}
+	}
+}
+
+func TestTagArchitecture(t *testing.T) {
+	for given, want := range map[string]string{"amd64": "x86_64", "arm64": "aarch64", "Multi": "multi", "s390x": "s390x"} {
+		if got := TagArchitecture(given); got != want {
+			t.Errorf("%s: got %s, want %s", given, got, want)
+		}
+	}
+}
+
+// A plan that is taken names images by digest, under tags that registries take.
+func FuzzPlan(f *testing.F) {
+	f.Add([]byte(`{"version":"1.0.0","release":{"source":"a/b@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef","tag":"x"},"images":[]}`))
+	f.Add([]byte(`{"version":"1","release":{},"images":[{"component":"a","tag":"../x"}]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if len(data) > 4096 {
+			return
+		}
+		plan, err := parsePlan(data)
+		if err != nil {
+			return
+		}
+		for _, found := range append(plan.Images, plan.Release) {
+			if strings.ContainsAny(found.Tag+found.Component, "/:@ ") || !image.IsCanonical(found.Source) && !strings.Contains(found.Source, "@sha") {
+				t.Errorf("%+v is taken", found)
+			}
+		}
+	})
+}

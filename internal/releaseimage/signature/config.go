@@ -1,0 +1,101 @@
+package signature
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// ConfigMap by which a release says who signs releases.
+const (
+	// AnnotationConfigMap marks it among the manifests of the release, with any value.
+	AnnotationConfigMap = "release.openshift.io/verification-config-map"
+	prefixKeyring       = "verifier-public-key-"
+	prefixStore         = "store-"
+)
+
+// Config says who signs releases, and where their signatures are.
+type Config struct {
+	// Keyrings must each have signed. Their names are the keys of the ConfigMap, and they
+	// are sorted by them.
+	Keyrings []Keyring
+	// Stores are where signatures are looked for, in the order of their keys.
+	Stores []Store
+	// Unknown are the keys that mean nothing, sorted.
+	Unknown []string
+}
+
+// Verifier makes a verifier of the configuration. The stores that come first are asked
+// before those of the configuration, one after the other.
+func (c Config) Verifier(first ...Store) *Statements {
+	stores := slices.Clip(first)
+	if len(c.Stores) > 0 {
+		stores = append(stores, Parallel(c.Stores...))
+	}
+	return NewStatements(c.Keyrings, Serial(stores...))
+}
+
+// ParseConfig reads the data of a ConfigMap with AnnotationConfigMap: keyrings at
+// verifier-public-key-<name>, URLs of stores at store-<name>. There must be at least one of
+// each. The client asks stores on web servers; nil means that of the machine.
+func ParseConfig(data map[string]string, client *http.Client) (Config, error) {
+	var config Config
+	var wrong []error
+	for _, key := range slices.Sorted(maps.Keys(data)) {
+		switch {
+		case strings.HasPrefix(key, prefixKeyring):
+			keyring, err := ParseKeyring(key, []byte(data[key]))
+			if err != nil {
+				wrong = append(wrong, err)
+				continue
+			}
+			config.Keyrings = append(config.Keyrings, keyring)
+		case strings.HasPrefix(key, prefixStore):
+			store, err := OpenStore(data[key], client)
+			if err != nil {
+				wrong = append(wrong, fmt.Errorf("%s: %w", key, err))
+				continue
+			}
+			config.Stores = append(config.Stores, store)
+		default:
+			config.Unknown = append(config.Unknown, key)
+		}
+	}
+	if len(config.Keyrings) == 0 && len(wrong) == 0 {
+		wrong = append(wrong, fmt.Errorf("no key %s<name> holds a keyring", prefixKeyring))
+	}
+	if len(config.Stores) == 0 && len(wrong) == 0 {
+		wrong = append(wrong, fmt.Errorf("no key %s<name> holds the URL of a store", prefixStore))
+	}
+	return config, errors.Join(wrong...)
+}
+
+// OpenStore makes a store of a URL: a folder of a web server (http or https), or one on disk
+// (file). The client asks web servers; nil means that of the machine.
+func OpenStore(address string, client *http.Client) (Store, error) {
+	parsed, err := url.Parse(strings.TrimSpace(address))
+	if err != nil {
+		return nil, errors.New("the store is no URL") // The error would hold what may be a secret.
+	}
+	switch parsed.Scheme {
+	case "http", "https":
+		store, err := NewHTTPStore(parsed, client)
+		if err != nil {
+			return nil, fmt.Errorf("the store cannot be used: %w", err)
+		}
+		return store, nil
+	case "file":
+		if parsed.Host != "" && parsed.Host != "localhost" || !filepath.IsAbs(parsed.Path) {
+			return nil, errors.New("the store must be a folder of this machine, as file:///folder")
+		}
+		return FolderStore{Name: "file://" + parsed.Path, Files: os.DirFS(parsed.Path)}, nil
+	default:
+		return nil, fmt.Errorf("the store has the scheme %q; it must be http, https or file", shorten(parsed.Scheme))
+	}
+}

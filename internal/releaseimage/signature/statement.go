@@ -1,0 +1,100 @@
+package signature
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	kjson "sigs.k8s.io/json"
+)
+
+// Types of statements.
+const (
+	// typeAtomic is the type of OpenPGP statements.
+	typeAtomic = "atomic container signature"
+	// typeCosign is the type of sigstore's statements.
+	typeCosign = "cosign container image signature"
+)
+
+// statement is what is signed about an image.
+type statement struct {
+	Critical critical `json:"critical"`
+	Optional optional `json:"optional"`
+}
+
+type critical struct {
+	Type     string   `json:"type"`
+	Image    imageID  `json:"image"`
+	Identity identity `json:"identity"`
+}
+
+type imageID struct {
+	Digest string `json:"docker-manifest-digest"`
+}
+
+type identity struct {
+	Reference string `json:"docker-reference"`
+}
+
+type optional struct {
+	Creator   string `json:"creator,omitempty"`
+	Timestamp int64  `json:"timestamp,omitempty"` // in seconds since 1970
+}
+
+// newStatement writes what is signed about an image.
+func newStatement(kind string, digest Digest, reference string, more any) ([]byte, error) {
+	if reference == "" {
+		return nil, errors.New("what the image is called must be said: it is part of what is signed")
+	}
+	return json.Marshal(struct {
+		Critical critical `json:"critical"`
+		Optional any      `json:"optional"`
+	}{
+		Critical: critical{Type: kind, Image: imageID{digest.String()}, Identity: identity{reference}}, Optional: more,
+	})
+}
+
+// checkAtomic tells whether an OpenPGP statement is about an image. Fields that are not
+// known are refused: they may restrict what is stated.
+func checkAtomic(data []byte, digest Digest) error {
+	var s statement
+	strict, err := kjson.UnmarshalStrict(data, &s)
+	if err == nil && len(strict) > 0 {
+		err = strict[0]
+	}
+	if err != nil {
+		return fmt.Errorf("the signed statement cannot be read: %s", shorten(err.Error()))
+	}
+	if s.Critical.Identity.Reference == "" {
+		return errors.New("the signed statement names no image: its docker-reference is empty")
+	}
+	return s.Critical.check(typeAtomic, digest)
+}
+
+// checkCosign tells whether a sigstore statement is about an image. Its optional part holds
+// whatever its signer wanted to say.
+func checkCosign(data []byte, digest Digest) error {
+	var s struct {
+		Critical critical        `json:"critical"`
+		Optional json.RawMessage `json:"optional"`
+	}
+	strict, err := kjson.UnmarshalStrict(data, &s)
+	if err == nil && len(strict) > 0 {
+		err = strict[0]
+	}
+	if err != nil {
+		return fmt.Errorf("the signed statement cannot be read: %s", shorten(err.Error()))
+	}
+	return s.Critical.check(typeCosign, digest)
+}
+
+func (c critical) check(kind string, digest Digest) error {
+	switch {
+	case c.Type != kind:
+		return fmt.Errorf("the signed statement is of type %q, not %q", shorten(c.Type), kind)
+	case c.Image.Digest != digest.String():
+		return fmt.Errorf("the signed statement is about another image, %q", shorten(c.Image.Digest))
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,250 @@
+package signature
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ProtonMail/go-crypto/openpgp"
+	"github.com/ProtonMail/go-crypto/openpgp/packet"
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestVerify(t *testing.T) {
+	ann := newPerson(t, "ann", now.AddDate(-1, 0, 0), 0)
+	bob := newPerson(t, "bob", now.AddDate(-1, 0, 0), 0)
+	eve := newPerson(t, "eve", now.AddDate(-1, 0, 0), 0)
+	old := newPerson(t, "old", now.AddDate(-2, 0, 0), 24*time.Hour)
+	day := uint32(86400)
+	valid := text(typeAtomic, digest.String(), "r", "")
+	broken := ann.signs(t, digest)
+	broken[len(broken)/2] ^= 1
+	tests := map[string]struct {
+		signatures [][]byte
+		people     []person
+		missing    []string
+		cause      string // part of one of the causes
+	}{
+		"signed":                         {signatures: [][]byte{ann.signs(t, digest)}, people: []person{ann}},
+		"the first is bad":               {signatures: [][]byte{broken, ann.signs(t, digest)}, people: []person{ann}},
+		"both have signed":               {signatures: [][]byte{ann.signs(t, digest), bob.signs(t, digest)}, people: []person{ann, bob}},
+		"one of two has signed":          {signatures: [][]byte{ann.signs(t, digest)}, people: []person{ann, bob}, missing: []string{"bob"}, cause: "which is not in the keyring"},
+		"nothing":                        {people: []person{ann}, missing: []string{"ann"}, cause: "no signature was found in signatures at hand"},
+		"a foreign key":                  {signatures: [][]byte{eve.signs(t, digest)}, people: []person{ann}, missing: []string{"ann"}, cause: "which is not in the keyring"},
+		"changed on the way":             {signatures: [][]byte{broken}, people: []person{ann}, missing: []string{"ann"}, cause: "a signature is not valid for ann"},
+		"another digest":                 {signatures: [][]byte{ann.signsText(t, text(typeAtomic, other.String(), "r", ""), nil)}, people: []person{ann}, missing: []string{"ann"}, cause: "about another image"},
+		"another type":                   {signatures: [][]byte{ann.signsText(t, text("atomic", digest.String(), "r", ""), nil)}, people: []person{ann}, missing: []string{"ann"}, cause: `is of type "atomic"`},
+		"no identity":                    {signatures: [][]byte{ann.signsText(t, text(typeAtomic, digest.String(), "", ""), nil)}, people: []person{ann}, missing: []string{"ann"}, cause: "docker-reference is empty"},
+		"an unknown field":               {signatures: [][]byte{ann.signsText(t, text(typeAtomic, digest.String(), "r", `,"only":"tests"`), nil)}, people: []person{ann}, missing: []string{"ann"}, cause: `unknown field "only"`},
+		"a field in other letters":       {signatures: [][]byte{ann.signsText(t, strings.Replace(valid, "critical", "Critical", 1), nil)}, people: []person{ann}, missing: []string{"ann"}, cause: `unknown field "Critical"`},
+		"a field twice":                  {signatures: [][]byte{ann.signsText(t, strings.Replace(valid, `"optional"`, `"critical":{},"optional"`, 1), nil)}, people: []person{ann}, missing: []string{"ann"}, cause: "duplicate field"},
+		"no JSON":                        {signatures: [][]byte{ann.signsText(t, "yes", nil)}, people: []person{ann}, missing: []string{"ann"}, cause: "cannot be read"},
+		"expired":                        {signatures: [][]byte{ann.signsText(t, valid, &packet.Config{SigLifetimeSecs: day, Time: func() time.Time { return now.Add(-48 * time.Hour) }})}, people: []person{ann}, missing: []string{"ann"}, cause: "signature expired on 2030-05-31T12:00:00Z"},
+		"not expired yet":                {signatures: [][]byte{ann.signsText(t, valid, &packet.Config{SigLifetimeSecs: day})}, people: []person{ann}},
+		"made in the future":             {signatures: [][]byte{ann.signsText(t, valid, &packet.Config{Time: func() time.Time { return now.Add(time.Hour) }})}, people: []person{ann}, missing: []string{"ann"}, cause: "signature made on 2030-06-01T13:00:00Z"},
+		"an expired key":                 {signatures: [][]byte{old.signsText(t, valid, &packet.Config{Time: func() time.Time { return now.AddDate(-2, 0, 0) }})}, people: []person{old}, missing: []string{"old"}, cause: "key expired"},
+		"not OpenPGP":                    {signatures: [][]byte{[]byte("hello"), nil}, people: []person{ann}, missing: []string{"ann"}, cause: "no signed OpenPGP message"},
+		"signed by nobody":               {signatures: [][]byte{literal(t, valid)}, people: []person{ann}, missing: []string{"ann"}, cause: "no signed OpenPGP message"},
+		"a message of too many bytes":    {signatures: [][]byte{ann.signsText(t, valid+strings.Repeat(" ", MaxSignatureBytes), nil)}, people: []person{ann}, missing: []string{"ann"}, cause: "holds more than the 51200 bytes"},
+		"a key of the person, not of us": {signatures: [][]byte{ann.signs(t, digest)}, people: []person{newPerson(t, "ann", now.AddDate(-1, 0, 0), 0)}, missing: []string{"ann"}, cause: "not in the keyring"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			err := verifier(Memory{digest.String(): test.signatures}, test.people...).Verify(t.Context(), digest.String())
+			if test.missing == nil {
+				if err != nil {
+					t.Fatal(Detail(err))
+				}
+				return
+			}
+			var failed *Error
+			if !errors.As(err, &failed) {
+				t.Fatalf("got %v, want an *Error", err)
+			}
+			if diff := cmp.Diff(test.missing, failed.Missing); diff != "" {
+				t.Errorf("missing (-want +got):\n%s", diff)
+			}
+			if want := "unable to verify " + digest.String() + " against keyrings: " + strings.Join(test.missing, ", "); err.Error() != want {
+				t.Errorf("got %q, want %q", err, want)
+			}
+			if detail := failed.Detail(); !strings.Contains(detail, test.cause) || !strings.Contains(detail, "\n  2030-06-01T12:00:00Z: ") {
+				t.Errorf("no %q in:\n%s", test.cause, detail)
+			}
+		})
+	}
+}
+
+// literal is a message that nobody signed.
+func literal(t *testing.T, content string) []byte {
+	t.Helper()
+	var message bytes.Buffer
+	writer, err := packet.SerializeLiteral(nopCloser{&message}, false, "", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := writer.Write([]byte(content)); err != nil {
+		t.Fatal(err)
+	}
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return message.Bytes()
+}
+
+type nopCloser struct{ *bytes.Buffer }
+
+func (nopCloser) Close() error { return nil }
+
+func TestVerifyDigests(t *testing.T) {
+	ann := newPerson(t, "ann", now.AddDate(-1, 0, 0), 0)
+	for given, want := range map[string]string{
+		"":                                      "release images that are not accessed via digest cannot be verified",
+		"sha256:abc":                            `the provided release image digest has an invalid format: "sha256:abc"`,
+		"md5:" + digest.Hex:                     `the provided release image digest has an invalid format: "md5:` + digest.Hex + `"`,
+		"sha256:../../etc":                      `the provided release image digest has an invalid format: "sha256:../../etc"`,
+		strings.ToUpper("sha256:" + digest.Hex): `the provided release image digest has an invalid format: "` + strings.ToUpper("sha256:"+digest.Hex) + `"`,
+	} {
+		if err := verifier(Memory{}, ann).Verify(t.Context(), given); err == nil || err.Error() != want {
+			t.Errorf("%q: got %v, want %s", given, err, want)
+		}
+	}
+	if got := DigestOf("registry.example.com/release:1@" + digest.String()); got != digest.String() {
+		t.Errorf("got %q", got)
+	}
+	if got := DigestOf("registry.example.com/release:1"); got != "" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// What was verified is remembered, until its signatures are not good any more.
+func TestVerifyRemembers(t *testing.T) {
+	ann := newPerson(t, "ann", now.AddDate(-1, 0, 0), 0)
+	signature := ann.signsText(t, text(typeAtomic, digest.String(), "r", ""), &packet.Config{SigLifetimeSecs: 7200})
+	store := &counting{Store: Memory{digest.String(): {signature}}}
+	v := verifier(store, ann)
+	for range 2 {
+		if err := v.Verify(t.Context(), digest.String()); err != nil {
+			t.Fatal(Detail(err))
+		}
+	}
+	if store.read != 1 {
+		t.Errorf("%d signatures were read, want 1", store.read)
+	}
+	if diff := cmp.Diff(map[string][][]byte{digest.String(): {signature}}, v.Verified()); diff != "" {
+		t.Errorf("verified (-want +got):\n%s", diff)
+	}
+	v.now = func() time.Time { return now.Add(3 * time.Hour) }
+	if err := v.Verify(t.Context(), digest.String()); err == nil {
+		t.Error("an expired signature is remembered as good")
+	}
+}
+
+func TestVerifyRemembersNotForever(t *testing.T) {
+	ann := newPerson(t, "ann", now.AddDate(-1, 0, 0), 0)
+	v := verifier(Memory{}, ann)
+	for i := range maxVerified + 5 {
+		v.remember(Digest{"sha256", fmt.Sprintf("%064d", i)}, [][]byte{{1}})
+	}
+	verified := v.Verified()
+	if _, ok := verified[fmt.Sprintf("sha256:%064d", 4)]; ok || len(verified) != maxVerified {
+		t.Errorf("%d digests are remembered, the oldest among them: %t", len(verified), ok)
+	}
+}
+
+func TestNobodyToTrust(t *testing.T) {
+	for name, v := range map[string]Verifier{"no keyring": verifier(Memory{}), "no key": NewSigstore(nil, nil), "rejecting": Reject{}, "none": All()} {
+		if err := v.Verify(t.Context(), digest.String()); err == nil {
+			t.Errorf("%s: everything is trusted", name)
+		}
+	}
+	if err := All().Verify(t.Context(), digest.String()); !errors.Is(err, ErrNotPossible) || err.Error() != "verification is not possible" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAllMustVerify(t *testing.T) {
+	ann, bob := newPerson(t, "ann", now.AddDate(-1, 0, 0), 0), newPerson(t, "bob", now.AddDate(-1, 0, 0), 0)
+	store := Memory{digest.String(): {ann.signs(t, digest)}}
+	if err := All(verifier(store, ann), verifier(store, ann)).Verify(t.Context(), digest.String()); err != nil {
+		t.Error(Detail(err))
+	}
+	err := All(verifier(store, ann), verifier(store, bob), Reject{}).Verify(t.Context(), digest.String())
+	want := "unable to verify " + digest.String() + " against keyrings: bob\nverification is not possible"
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	if detail := Detail(fmt.Errorf("the update: %w", err)); !strings.Contains(detail, "not in the keyring") || !strings.HasSuffix(detail, "verification is not possible") {
+		t.Errorf("got %s", detail)
+	}
+}
+
+func TestVerifyIsGivenUp(t *testing.T) {
+	ann := newPerson(t, "ann", now.AddDate(-1, 0, 0), 0)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("enough"))
+	err := verifier(Parallel(Memory{}), ann).Verify(ctx, digest.String())
+	if err == nil || !strings.Contains(Detail(err), "was given up: enough") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// gpg made the statement and the keyring.
+func TestVerifyWhatGPGSigned(t *testing.T) {
+	data, err := os.ReadFile("testdata/gpg/keyring.asc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	message, err := os.ReadFile("testdata/gpg/signature")
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyring, err := ParseKeyring("gpg", data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const signed = "sha256:a4d451ec23463726f72c43d64c710968f6b602cd653b4de8adee1b556240a829"
+	v := NewStatements([]Keyring{keyring}, Memory{signed: {message}})
+	if err := v.Verify(t.Context(), signed); err != nil {
+		t.Error(Detail(err))
+	}
+}
+
+func TestKeyrings(t *testing.T) {
+	ann, bob := newPerson(t, "ann", now.AddDate(-1, 0, 0), 0), newPerson(t, "bob", now.AddDate(-1, 0, 0), 0)
+	both := armored(t, ann) + "\n" + armored(t, bob)
+	keyring, err := ParseKeyring("both", []byte(both))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []person{ann, bob} {
+		if _, err := keyring.open(p.signs(t, digest), now); err != nil {
+			t.Error(err)
+		}
+	}
+	for name, data := range map[string]string{
+		"empty": "", "text": "no key", "cut": both[:len(both)/4], "large": strings.Repeat("x", maxKeyringBytes+1),
+		"a message": "-----BEGIN PGP MESSAGE-----\n\naGVsbG8=\n-----END PGP MESSAGE-----\n",
+	} {
+		if _, err := ParseKeyring("ours", []byte(data)); err == nil || !strings.HasPrefix(err.Error(), "the keyring ours cannot be read: ") {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+func armored(t testing.TB, p person) string {
+	t.Helper()
+	var text bytes.Buffer
+	writer, err := armorEncode(&text, openpgp.PublicKeyType)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(p.entity.Serialize(writer), writer.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return text.String()
+}
