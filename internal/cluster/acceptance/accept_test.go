@@ -1,0 +1,272 @@
+package acceptance
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
+	"github.com/mainstay-dev/mainstay/internal/release"
+)
+
+const image = "registry.example/release@sha256:4a1f"
+
+// payload makes the files of a release; each further text is a manifest of the operator.
+func payload(version string, own ...string) fstest.MapFS {
+	files := fstest.MapFS{
+		"release-manifests/release-metadata": {Data: []byte(`{"kind":"cincinnati-metadata-v0","version":"` + version + `","metadata":{"url":"https://example.com/` + version + `"}}`)},
+		"release-manifests/image-references": {Data: []byte(`{"kind":"ImageStream","apiVersion":"image.openshift.io/v1","metadata":{"name":"` + version + `"}}`)},
+		"manifests/0000_00_a_readme.txt":     {},
+	}
+	for i, text := range own {
+		files["manifests/0000_00_cvo_0"+string(rune('0'+i))+".yaml"] = &fstest.MapFile{Data: []byte(text)}
+	}
+	return files
+}
+
+func deployment(name, command string) string {
+	return `{apiVersion: apps/v1, kind: Deployment, metadata: {name: ` + name + `, namespace: ns, annotations: {include.release.openshift.io/self-managed-high-availability: "true"}},
+spec: {template: {spec: {containers: [{name: c, args: [run, ` + command + `]}]}}}}`
+}
+
+type retriever struct {
+	files fs.FS
+	err   error
+	asked int
+}
+
+func (r *retriever) Retrieve(context.Context, string) (fs.FS, error) {
+	r.asked++
+	return r.files, r.err
+}
+
+type verifier struct{ err error }
+
+func (v verifier) Verify(context.Context, string) error { return v.err }
+
+// cluster is at 1.2.3 and may go to 1.2.4.
+func cluster() *configv1.ClusterVersion {
+	return &configv1.ClusterVersion{Status: configv1.ClusterVersionStatus{
+		Desired:          configv1.Release{Version: "1.2.3", Image: "registry.example/release@sha256:0000"},
+		AvailableUpdates: []configv1.Release{{Version: "1.2.4", Image: image}},
+	}}
+}
+
+func TestAccept(t *testing.T) {
+	unsigned := verifier{errors.New("unable to verify")}
+	asks := func(version string, force bool, v Verifier) Request {
+		return Request{Target: configv1.Release{Version: version, Image: image}, Force: force, Verifier: v, Architecture: "amd64"}
+	}
+	away := func(cv *configv1.ClusterVersion) { cv.Status.AvailableUpdates = nil }
+	cases := map[string]struct {
+		files   fs.FS
+		away    error
+		request Request
+		change  func(*configv1.ClusterVersion)
+		// reason is that of the failure; empty when the release is accepted.
+		reason, text string
+		risks        []string
+		events       string
+	}{
+		"good": {
+			files: payload("1.2.4"), request: asks("1.2.4", false, verifier{}),
+			events: "RetrievePayload LoadPayload PreconditionsPassed PayloadLoaded",
+		},
+		"without a version": {
+			files: payload("1.2.4"), request: asks("", false, verifier{}),
+			events: "RetrievePayload LoadPayload PreconditionsPassed PayloadLoaded",
+		},
+		"unsigned": {
+			files: payload("1.2.4"), request: asks("1.2.4", false, unsigned), reason: ReasonRetrieve,
+			text:   `Retrieving payload failed version="1.2.4" image="` + image + `" failure=The update cannot be verified: unable to verify`,
+			events: "RetrievePayload !RetrievePayloadFailed",
+		},
+		"unsigned and forced": {
+			files: payload("1.2.4"), request: asks("1.2.4", true, unsigned),
+			risks:  []string{`Target release version="1.2.4" image="` + image + `" cannot be verified, but continuing anyway because the update was forced: unable to verify`},
+			events: "RetrievePayload !RetrievePayload LoadPayload PreconditionsPassed PayloadLoaded",
+		},
+		"not to be had": {
+			away: errors.New("manifest unknown"), request: asks("1.2.4", false, verifier{}), reason: ReasonRetrieve,
+			text:   "failure=Unable to download and prepare the update: manifest unknown",
+			events: "RetrievePayload !RetrievePayloadFailed",
+		},
+		"no payload": {
+			files: fstest.MapFS{}, request: asks("1.2.4", false, verifier{}), reason: ReasonLoad, text: "Loading payload failed version=",
+			events: "RetrievePayload LoadPayload !LoadPayloadFailed",
+		},
+		"a manifest that does not parse": {
+			files: payload("1.2.4", "{"), request: asks("1.2.4", false, verifier{}), reason: ReasonLoad, text: "0000_00_cvo_00.yaml",
+			events: "RetrievePayload LoadPayload !LoadPayloadFailed",
+		},
+		"another version": {
+			files: payload("1.2.5"), request: asks("1.2.4", false, verifier{}), reason: ReasonVersion,
+			text:   "release image version 1.2.5 does not match the expected upstream version 1.2.4",
+			events: "RetrievePayload LoadPayload !VerifyPayloadVersionFailed",
+		},
+		"two operators": {
+			files:   payload("1.2.4", deployment("cluster-version-operator", "x"), deployment("other", "cluster-version-operator")),
+			request: asks("1.2.4", false, verifier{}), reason: ReasonLoad, text: "the release has 2 Deployments of cluster-version-operator",
+			events: "RetrievePayload LoadPayload !LoadPayloadFailed",
+		},
+		"one operator": {
+			files: payload("1.2.4", deployment("cluster-version-operator", "x"), deployment("other", "else")), request: asks("1.2.4", false, verifier{}),
+			events: "RetrievePayload LoadPayload PreconditionsPassed PayloadLoaded",
+		},
+		"a precondition stands against it": {
+			files: payload("1.4.0"), request: asks("1.4.0", false, verifier{}), reason: ReasonPreconditions,
+			text:   `Preconditions failed for payload loaded version="1.4.0" image="` + image + `": Multiple precondition checks failed:`,
+			events: "RetrievePayload LoadPayload !PreconditionBlock",
+		},
+		"a precondition, and forced": {
+			files: payload("1.4.0"), request: asks("1.4.0", true, verifier{}),
+			risks:  []string{"Forced through blocking failures: Multiple precondition checks failed:"},
+			events: "RetrievePayload LoadPayload !PreconditionWarn PayloadLoaded",
+		},
+		"not recommended": {
+			files: payload("1.2.4"), request: asks("1.2.4", false, verifier{}), change: away,
+			risks:  []string{`Precondition "ClusterVersionRecommendedUpdate" failed because of "NoChannel"`},
+			events: "RetrievePayload LoadPayload !PreconditionWarn PayloadLoaded",
+		},
+		"accepted before": {
+			files:   payload("1.4.0"),
+			request: Request{Target: configv1.Release{Version: "1.4.0", Image: image}, Verifier: unsigned, Settled: true},
+			events:  "RetrievePayload LoadPayload PayloadLoaded",
+		},
+		"the program's own": {
+			files:   payload("1.4.0"),
+			request: Request{Target: configv1.Release{Version: "1.4.0", Image: image}, Verifier: unsigned, Local: true},
+			events:  "RetrievePayload LoadPayload PayloadLoaded",
+		},
+		"accepted risks": {
+			files: payload("1.2.4"), request: asks("1.2.4", false, verifier{}),
+			change: func(cv *configv1.ClusterVersion) {
+				risk := func(name string, applies metav1.ConditionStatus) configv1.ConditionalUpdateRisk {
+					return configv1.ConditionalUpdateRisk{Name: name, Conditions: []metav1.Condition{{Type: "Applies", Status: applies}}}
+				}
+				cv.Spec.DesiredUpdate = &configv1.Update{AcceptRisks: []configv1.AcceptRisk{{Name: "Slow"}, {Name: "Loud"}, {Name: "Absent"}}}
+				cv.Status.ConditionalUpdates = []configv1.ConditionalUpdate{{
+					Release:    configv1.Release{Version: "1.2.4", Image: image},
+					Risks:      []configv1.ConditionalUpdateRisk{risk("Slow", "True"), risk("Absent", "False"), risk("Loud", "True")},
+					Conditions: []metav1.Condition{{Type: "Recommended", Status: "True", Reason: "AllExposedRisksAccepted"}},
+				}}
+			},
+			risks:  []string{"The target release " + image + " is exposed to the risks [Loud,Slow] which were all explicitly accepted by the cluster administrator."},
+			events: "RetrievePayload LoadPayload PreconditionsPassed PayloadLoaded",
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			cv := cluster()
+			if c.change != nil {
+				c.change(cv)
+			}
+			var events []string
+			judge := &Judge{
+				Retriever:      &retriever{files: c.files, err: c.away},
+				ClusterVersion: func(context.Context) (*configv1.ClusterVersion, error) { return cv, nil },
+				Tell: func(reason string, warning bool, _ string) {
+					if warning {
+						reason = "!" + reason
+					}
+					events = append(events, reason)
+				},
+			}
+			accepted, err := judge.Accept(t.Context(), c.request)
+			if got := strings.Join(events, " "); got != c.events {
+				t.Errorf("events are %q, not %q", got, c.events)
+			}
+			failure := (*Failure)(nil)
+			if c.reason != "" {
+				if !errors.As(err, &failure) || failure.Reason != c.reason || !strings.Contains(failure.Message, c.text) {
+					t.Errorf("error %v; wanted %s with %q", err, c.reason, c.text)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if accepted.Release.Image != image || accepted.Release.Version == "" || accepted.Release.URL == "" {
+				t.Errorf("release is %+v", accepted.Release)
+			}
+			if c.request.Verifier != unsigned && !c.request.Local != accepted.Verified {
+				t.Errorf("verified is %v", accepted.Verified)
+			}
+			for _, risk := range c.risks {
+				if !strings.Contains(accepted.Risks, risk) {
+					t.Errorf("accepted risks %q lack %q", accepted.Risks, risk)
+				}
+			}
+			if len(c.risks) == 0 && accepted.Risks != "" {
+				t.Errorf("accepted risks are %q", accepted.Risks)
+			}
+		})
+	}
+}
+
+func TestUnreadableClusterVersion(t *testing.T) {
+	judge := &Judge{
+		Retriever:      &retriever{files: payload("1.2.4")},
+		ClusterVersion: func(context.Context) (*configv1.ClusterVersion, error) { return nil, errors.New("away") },
+		Tell:           func(string, bool, string) {},
+	}
+	_, err := judge.Accept(t.Context(), Request{Target: configv1.Release{Image: image}, Verifier: verifier{}})
+	if err == nil || !strings.Contains(err.Error(), `"UnknownError"`) {
+		t.Errorf("error is %v", err)
+	}
+}
+
+// The reason of the update error and the details of a verification are told.
+func TestDetailsOfVerification(t *testing.T) {
+	var told []string
+	judge := &Judge{
+		Retriever: &retriever{}, Tell: func(_ string, _ bool, message string) { told = append(told, message) },
+		Detail: func(err error) string { return err.Error() + " in full" },
+	}
+	_, err := judge.Accept(t.Context(), Request{Target: configv1.Release{Image: image}, Verifier: verifier{errors.New("bad")}})
+	failure := (*Failure)(nil)
+	if !errors.As(err, &failure) || failure.Cause != "ImageVerificationFailed" || strings.Contains(failure.Message, "in full") {
+		t.Errorf("error is %+v", failure)
+	}
+	if last := told[len(told)-1]; !strings.HasSuffix(last, "The update cannot be verified: bad in full") {
+		t.Errorf("told %q", last)
+	}
+}
+
+func TestLoadedMessage(t *testing.T) {
+	got := []string{
+		LoadedMessage(configv1.Release{Version: "1.0.0", Image: "a"}, "arm64"),
+		LoadedMessage(configv1.Release{Version: "1.0.0", Image: "a", Architecture: "Multi"}, "arm64"),
+	}
+	want := []string{`Payload loaded version="1.0.0" image="a" architecture="arm64"`, `Payload loaded version="1.0.0" image="a" architecture="Multi"`}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("messages (-want +got):\n%s", diff)
+	}
+}
+
+func TestOperatorsThatDoNotCount(t *testing.T) {
+	parse := func(own ...string) *release.Payload {
+		p, err := release.Load(payload("1.0.0", own...), release.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	cvo := deployment("cluster-version-operator", "x")
+	foreign := strings.Replace(deployment("other", "cluster-version-operator"), "self-managed-high-availability", "hosted", 1)
+	tombstone := strings.Replace(deployment("old", "cluster-version-operator"), "annotations: {", `annotations: {release.openshift.io/delete: "true", `, 1)
+	service := strings.Replace(cvo, "Deployment", "StatefulSet", 1)
+	for name, p := range map[string]*release.Payload{
+		"none": parse(), "of another profile": parse(cvo, foreign), "a tombstone": parse(cvo, tombstone), "another kind": parse(cvo, service), "the same twice": parse(cvo, cvo),
+	} {
+		if err := CheckOperators(p, release.Cluster{}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

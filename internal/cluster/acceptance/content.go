@@ -1,0 +1,98 @@
+package acceptance
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
+	"github.com/mainstay-dev/mainstay/internal/release"
+)
+
+// operatorName is what the operator that applies releases is called, as a Deployment or in
+// the command of one.
+const operatorName = "cluster-version-operator"
+
+// CheckOperators refuses a payload with more than one operator that applies releases: each
+// would undo what the other does. A payload without any is one whose operator is kept by
+// other means.
+func CheckOperators(payload *release.Payload, cluster release.Cluster) error {
+	found := map[release.Key]bool{}
+	var names []string
+	for _, manifest := range cluster.Select(payload.Manifests) {
+		key := manifest.Key()
+		deletes, err := manifest.Deletes()
+		if err != nil || deletes || found[key] || !isOperator(manifest) {
+			continue
+		}
+		found[key] = true
+		names = append(names, fmt.Sprintf("%s/%s of %s", key.Namespace, key.Name, manifest.File))
+	}
+	if len(names) > 1 {
+		return fmt.Errorf("the release has %d Deployments of %s, and a cluster can have one: %s", len(names), operatorName, strings.Join(names, ", "))
+	}
+	return nil
+}
+
+func isOperator(manifest release.Manifest) bool {
+	key := manifest.Key()
+	if key.Group != "apps" || key.Kind != "Deployment" {
+		return false
+	}
+	if key.Name == operatorName {
+		return true
+	}
+	containers, _, err := unstructured.NestedSlice(manifest.Object.Object, "spec", "template", "spec", "containers")
+	if err != nil {
+		return false // The API server will say what is wrong with it.
+	}
+	return slices.ContainsFunc(containers, runsOperator)
+}
+
+func runsOperator(container any) bool {
+	fields, ok := container.(map[string]any)
+	if !ok {
+		return false
+	}
+	command, _, err := unstructured.NestedStringSlice(fields, "command")
+	if err != nil {
+		return false
+	}
+	args, _, err := unstructured.NestedStringSlice(fields, "args")
+	return err == nil && slices.Contains(slices.Concat(command, args), operatorName)
+}
+
+// exposure tells of the risks of a release that apply to the cluster and that its
+// administrator accepted.
+func exposure(cv *configv1.ClusterVersion, target configv1.Release) string {
+	if cv.Spec.DesiredUpdate == nil {
+		return ""
+	}
+	var names []string
+	for _, update := range cv.Status.ConditionalUpdates {
+		if update.Release.Image != target.Image {
+			continue
+		}
+		for _, risk := range update.Risks {
+			isAccepted := slices.ContainsFunc(cv.Spec.DesiredUpdate.AcceptRisks, func(a configv1.AcceptRisk) bool { return a.Name == risk.Name })
+			if isAccepted && applies(risk) {
+				names = append(names, risk.Name)
+			}
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	slices.Sort(names)
+	return fmt.Sprintf("The target release %s is exposed to the risks [%s] which were all explicitly accepted by the cluster administrator.",
+		target.Image, strings.Join(slices.Compact(names), ","))
+}
+
+func applies(risk configv1.ConditionalUpdateRisk) bool {
+	return slices.ContainsFunc(risk.Conditions, func(c metav1.Condition) bool {
+		return c.Type == configv1.ConditionalUpdateRiskApplies && c.Status == metav1.ConditionTrue
+	})
+}

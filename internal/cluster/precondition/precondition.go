@@ -1,0 +1,288 @@
+// Package precondition judges whether a cluster is fit for a release: that it is no step
+// back, no step over a minor version, that nothing of the cluster stands against it, and that
+// the update service recommends it.
+//
+// It decides only, from the ClusterVersion and the release that are given to it.
+package precondition
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/blang/semver/v4"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
+)
+
+// ReasonFailed is the reason of an update that a precondition keeps from being accepted.
+const ReasonFailed = "UpgradePreconditionCheckFailed"
+
+// Names of the checks.
+const (
+	Rollback          = "ClusterVersionRollback"
+	GiantHop          = "ClusterVersionGiantHop"
+	Upgradeable       = "ClusterVersionUpgradeable"
+	RecommendedUpdate = "ClusterVersionRecommendedUpdate"
+)
+
+// Reasons of findings.
+const (
+	reasonLow            = "LowDesiredVersion"
+	reasonCurrent        = "InvalidCurrentVersion"
+	reasonDesired        = "InvalidDesiredVersion"
+	reasonMajor          = "MajorVersionUpdate"
+	reasonMinors         = "MultipleMinorVersionsUpdate"
+	reasonOverrides      = "ClusterVersionOverridesSet"
+	reasonMinorUpdate    = "MinorVersionClusterUpdateInProgress"
+	reasonMajorUpdate    = "MajorVersionClusterUpdateInProgress"
+	reasonUnknownType    = "UnknownConditionType"
+	reasonNoChannel      = "NoChannel"
+	reasonUnknownUpdate  = "UnknownUpdate"
+	reasonUnreadableSpec = "UnknownError"
+)
+
+// Finding is what a check has against a release.
+type Finding struct {
+	// Check is the name of the check.
+	Check string
+	// Reason in one word.
+	Reason string
+	// Message for people.
+	Message string
+	// Warning says that it does not keep the release from being accepted.
+	Warning bool
+}
+
+// String names the check, the reason, and the message.
+func (f Finding) String() string {
+	return fmt.Sprintf("Precondition %q failed because of %q: %s", f.Check, f.Reason, f.Message)
+}
+
+// Input is what is judged.
+type Input struct {
+	// ClusterVersion as it is now. The release that the cluster is at, or is being updated
+	// to, is that of its status.
+	ClusterVersion *configv1.ClusterVersion
+	// Target is the release to judge.
+	Target configv1.Release
+}
+
+// check judges one side of an update between two versions.
+type check func(in Input, current, target semver.Version) *Finding
+
+// checks in the order in which their findings are told.
+var checks = []struct {
+	name  string
+	check check
+	// versionless says that the check needs no versions.
+	versionless bool
+}{
+	{Rollback, checkRollback, false},
+	{GiantHop, checkGiantHop, false},
+	{Upgradeable, checkUpgradeable, false},
+	{RecommendedUpdate, checkRecommended, true},
+}
+
+// Check runs every check and gives what they found.
+func Check(in Input) []Finding {
+	current, target, wrong := versions(in)
+	var findings []Finding
+	for _, c := range checks {
+		found := wrong
+		if wrong == nil || c.versionless {
+			found = c.check(in, current, target)
+		}
+		if found != nil {
+			f := *found
+			f.Check = c.name
+			findings = append(findings, f)
+		}
+	}
+	return findings
+}
+
+// Unreadable is the finding of every check when the ClusterVersion cannot be read.
+func Unreadable(err error) []Finding {
+	var findings []Finding
+	for _, c := range checks {
+		findings = append(findings, Finding{
+			Check: c.name, Reason: reasonUnreadableSpec, Message: fmt.Sprintf("ClusterVersion %q cannot be read: %v", configv1.ClusterVersionName, err),
+			Warning: c.versionless,
+		})
+	}
+	return findings
+}
+
+// Verdict sums up findings: what is told of them, and whether one keeps the release from
+// being accepted.
+func Verdict(findings []Finding) (text string, blocked bool) {
+	switch len(findings) {
+	case 0:
+		return "", false
+	case 1:
+		return findings[0].String(), !findings[0].Warning
+	}
+	lines := []string{"Multiple precondition checks failed:"}
+	for _, finding := range findings {
+		lines = append(lines, "* "+finding.String())
+		blocked = blocked || !finding.Warning
+	}
+	return strings.Join(lines, "\n"), blocked
+}
+
+// versions reads both versions. An update may be the cure of a current version that is none.
+func versions(in Input) (current, target semver.Version, wrong *Finding) {
+	current, err := semver.Parse(in.ClusterVersion.Status.Desired.Version)
+	if err != nil {
+		wrong = &Finding{Reason: reasonCurrent, Warning: true, Message: fmt.Sprintf("The current version %q is no semantic version: %v", in.ClusterVersion.Status.Desired.Version, err)}
+	}
+	target, err = semver.Parse(in.Target.Version)
+	if err != nil {
+		wrong = &Finding{Reason: reasonDesired, Message: fmt.Sprintf("The version %q of the release is no semantic version: %v", in.Target.Version, err)}
+	}
+	return current, target, wrong
+}
+
+func sameMinor(a, b semver.Version) bool { return a.Major == b.Major && a.Minor == b.Minor }
+
+func checkRollback(in Input, current, target semver.Version) *Finding {
+	if target.GTE(current) {
+		return nil
+	}
+	previous, ok := previous(in.ClusterVersion.Status)
+	low := func(format string, args ...any) *Finding {
+		return &Finding{Reason: reasonLow, Message: fmt.Sprintf("%s is less than the current target %s, and "+format, append([]any{target, current}, args...)...)}
+	}
+	switch {
+	case !ok:
+		return low("the cluster has no previous version to roll back to")
+	case previous.Version != target.String() || previous.Image != in.Target.Image && digest(previous.Image) != digest(in.Target.Image):
+		return low("the only supported rollback is to the cluster's previous version %s (%s)", previous.Version, previous.Image)
+	case !sameMinor(current, target):
+		return low("though it is the cluster's previous version, rollbacks that change the major or minor version are not supported")
+	}
+	return nil
+}
+
+// previous gives the newest entry of history that is of another release than the current.
+func previous(status configv1.ClusterVersionStatus) (configv1.UpdateHistory, bool) {
+	i := slices.IndexFunc(status.History, func(entry configv1.UpdateHistory) bool {
+		_, err := semver.Parse(entry.Version)
+		return err == nil && (entry.Version != status.Desired.Version || entry.Image != status.Desired.Image)
+	})
+	if i < 0 {
+		return configv1.UpdateHistory{}, false
+	}
+	return status.History[i], true
+}
+
+// digest is the part of a pull spec after the repository: the same release may be read from
+// a mirror. A pull spec without one is its own.
+func digest(image string) string {
+	if i := strings.LastIndex(image, "@"); i >= 0 {
+		return image[i:]
+	}
+	return image
+}
+
+func checkGiantHop(_ Input, current, target semver.Version) *Finding {
+	switch {
+	case current.Major == 4 && target.Major == 5 && target.Minor == 0:
+		return nil
+	case target.Major > current.Major:
+		return &Finding{Reason: reasonMajor, Message: fmt.Sprintf("%s has a larger major version than the current target %s (%d > %d), and only updates within the current major version are supported.",
+			target, current, target.Major, current.Major)}
+	case target.Major == current.Major && target.Minor > current.Minor+1:
+		return &Finding{Reason: reasonMinors, Message: fmt.Sprintf(
+			"%s is more than one minor version beyond the current target %s (%d.%d > %d.(%d+1)), and only updates within the current minor version or to the next minor version are supported.",
+			target, current, target.Major, target.Minor, current.Major, current.Minor)}
+	}
+	return nil
+}
+
+func checkUpgradeable(in Input, current, target semver.Version) *Finding {
+	condition, ok := conditionOf(in.ClusterVersion.Status.Conditions, configv1.OperatorUpgradeable)
+	if !ok || condition.Status != metav1.ConditionFalse {
+		return nil
+	}
+	if target.GT(current) && !sameMinor(current, target) {
+		return &Finding{Reason: condition.Reason, Message: condition.Message}
+	}
+	if slices.ContainsFunc(in.ClusterVersion.Spec.Overrides, func(o configv1.ComponentOverride) bool { return o.Unmanaged }) {
+		return &Finding{Reason: reasonOverrides, Warning: true, Message: condition.Message}
+	}
+	from, ok := lastCompleted(in.ClusterVersion.Status.History)
+	if !ok || sameMinor(from, current) {
+		return nil
+	}
+	reason, kind := reasonMinorUpdate, "minor"
+	if from.Major != current.Major {
+		reason, kind = reasonMajorUpdate, "major"
+	}
+	return &Finding{Reason: reason, Warning: true, Message: fmt.Sprintf("Retarget to %s while a %s version update from %s to %s is in progress", target, kind, from, current)}
+}
+
+func lastCompleted(history []configv1.UpdateHistory) (semver.Version, bool) {
+	i := slices.IndexFunc(history, func(entry configv1.UpdateHistory) bool { return entry.State == configv1.CompletedUpdate })
+	if i < 0 {
+		return semver.Version{}, false
+	}
+	version, err := semver.Parse(history[i].Version)
+	return version, err == nil
+}
+
+func conditionOf(conditions []configv1.ClusterOperatorStatusCondition, name string) (configv1.ClusterOperatorStatusCondition, bool) {
+	i := slices.IndexFunc(conditions, func(c configv1.ClusterOperatorStatusCondition) bool { return c.Type == name })
+	if i < 0 {
+		return configv1.ClusterOperatorStatusCondition{}, false
+	}
+	return conditions[i], true
+}
+
+// checkRecommended has warnings only: whether an update that is not recommended is asked for
+// is decided by who asks.
+func checkRecommended(in Input, _, _ semver.Version) *Finding {
+	from, to := in.ClusterVersion.Status.Desired.Version, in.Target.Version
+	warn := func(reason, format string, args ...any) *Finding {
+		return &Finding{Reason: reason, Warning: true, Message: fmt.Sprintf(format, args...)}
+	}
+	same := func(release configv1.Release) bool {
+		return release.Version == to && digest(release.Image) == digest(in.Target.Image)
+	}
+	status := in.ClusterVersion.Status
+	if same(status.Desired) {
+		return nil
+	}
+	i := slices.IndexFunc(status.ConditionalUpdates, func(u configv1.ConditionalUpdate) bool { return same(u.Release) })
+	if i >= 0 {
+		for _, condition := range status.ConditionalUpdates[i].Conditions {
+			switch {
+			case condition.Type != configv1.ConditionalUpdateRecommended:
+			case condition.Status == metav1.ConditionTrue:
+				return nil
+			case condition.Status == metav1.ConditionFalse:
+				return warn(condition.Reason, "Update from %s to %s is not recommended:\n\n%s", from, to, condition.Message)
+			default:
+				return warn(condition.Reason, "Update from %s to %s is Recommended=%s: %s: %s", from, to, condition.Status, condition.Reason, condition.Message)
+			}
+		}
+		return warn(reasonUnknownType, "Update from %s to %s has risks, and whether it is recommended is not said", from, to)
+	}
+	if slices.ContainsFunc(status.AvailableUpdates, same) {
+		return nil
+	}
+	if in.ClusterVersion.Spec.Channel == "" {
+		return warn(reasonNoChannel, "No channel is configured, so that it is unknown whether the update from %s to %s is recommended", from, to)
+	}
+	retrieved, ok := conditionOf(status.Conditions, configv1.ClusterVersionRetrievedUpdates)
+	switch {
+	case !ok:
+		return warn(reasonUnknownUpdate, "No updates were retrieved yet, so that it is unknown whether the update from %s to %s is recommended", from, to)
+	case retrieved.Status == metav1.ConditionTrue:
+		return warn(reasonUnknownUpdate, "RetrievedUpdates=%s (%s), so the update from %s to %s is probably neither recommended nor supported", retrieved.Status, retrieved.Reason, from, to)
+	default:
+		return warn(reasonUnknownUpdate, "RetrievedUpdates=%s (%s), so that it is unknown whether the update from %s to %s is recommended", retrieved.Status, retrieved.Reason, from, to)
+	}
+}

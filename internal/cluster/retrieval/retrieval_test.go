@@ -1,0 +1,158 @@
+package retrieval
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"log"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-containerregistry/pkg/registry"
+
+	"github.com/mainstay-dev/mainstay/internal/image"
+)
+
+var content = fstest.MapFS{
+	"manifests/0000_00_a_1.yaml":          {Data: []byte("own")},
+	"release-manifests/release-metadata":  {Data: []byte("{}")},
+	"release-manifests/deeper/other.yaml": {Data: []byte("not read")},
+	"usr/bin/program":                     {Data: []byte("not read")},
+}
+
+// push makes an image in a registry of its own, and gives its pull spec by digest.
+func push(t *testing.T, files fs.FS) (ref string, server *httptest.Server) {
+	t.Helper()
+	server = httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	t.Cleanup(server.Close)
+	built, err := image.Build(image.Spec{Layers: []image.Layer{{Tree: files}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	repository := strings.TrimPrefix(server.URL, "http://") + "/release"
+	if _, err := image.NewClient(image.Options{}).Push(t.Context(), repository+":v1", nil, built); err != nil {
+		t.Fatal(err)
+	}
+	return repository + "@" + built.Digest(), server
+}
+
+func folder(t *testing.T) *Folder {
+	t.Helper()
+	client := image.NewClient(image.Options{})
+	return &Folder{Dir: filepath.Join(t.TempDir(), "releases"), Images: func(context.Context) (*image.Client, error) { return client, nil }}
+}
+
+func names(t *testing.T, files fs.FS) []string {
+	t.Helper()
+	var all []string
+	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			all = append(all, name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func TestRetrieve(t *testing.T) {
+	ref, server := push(t, content)
+	f := folder(t)
+	files, err := f.Retrieve(t.Context(), ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"manifests/0000_00_a_1.yaml", "release-manifests/release-metadata"}
+	if diff := cmp.Diff(want, names(t, files)); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+	if data, err := fs.ReadFile(files, want[0]); err != nil || string(data) != "own" {
+		t.Errorf("%s holds %q: %v", want[0], data, err)
+	}
+	server.Close()
+	if _, err := f.Retrieve(t.Context(), ref); err != nil {
+		t.Errorf("what was retrieved needs the registry: %v", err)
+	}
+	// A crash left a file empty.
+	if err := os.Truncate(filepath.Join(f.Dir, NameOf(ref), contentName, want[0]), 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Retrieve(t.Context(), ref); err == nil {
+		t.Error("what is damaged is taken for whole")
+	}
+	if _, err := f.Retrieve(t.Context(), strings.Replace(ref, "@", ":v1@", 1)); err == nil {
+		t.Error("a registry that is away answers")
+	}
+	entries, err := os.ReadDir(f.Dir)
+	if err != nil || len(entries) != 1 {
+		t.Errorf("failures leave %v behind: %v", entries, err)
+	}
+}
+
+func TestTagIsAskedAgain(t *testing.T) {
+	ref, server := push(t, content)
+	tag, _, _ := strings.Cut(ref, "@")
+	f := folder(t)
+	if _, err := f.Retrieve(t.Context(), tag+":v1"); err != nil {
+		t.Fatal(err)
+	}
+	server.Close()
+	if _, err := f.Retrieve(t.Context(), tag+":v1"); err == nil {
+		t.Error("a tag stands for what it stood for before")
+	}
+}
+
+func TestRetrieveEnds(t *testing.T) {
+	ref, _ := push(t, content)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := folder(t).Retrieve(ctx, ref); !errors.Is(err, context.Canceled) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestAWrongDigest(t *testing.T) {
+	ref, _ := push(t, content)
+	repository, _, _ := strings.Cut(ref, "@")
+	if _, err := folder(t).Retrieve(t.Context(), repository+"@sha256:"+strings.Repeat("0", 64)); err == nil {
+		t.Error("another digest is answered")
+	}
+}
+
+// The last three stay, and nothing that is not whole.
+func TestClean(t *testing.T) {
+	f := folder(t)
+	var refs []string
+	for _, name := range []string{"a", "b", "c", "d"} {
+		ref, _ := push(t, fstest.MapFS{"manifests/" + name: {Data: []byte(name)}})
+		refs = append(refs, ref)
+		if _, err := f.Retrieve(t.Context(), ref); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(f.Dir, newPrefix+"left"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	last, _ := push(t, content)
+	if _, err := f.Retrieve(t.Context(), last); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(f.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(entries) != kept {
+		t.Errorf("%d folders are left, not %d: %v", len(entries), kept, entries)
+	}
+	if !isComplete(filepath.Join(f.Dir, NameOf(last))) || isComplete(filepath.Join(f.Dir, NameOf(refs[0]))) {
+		t.Error("the newest is gone, or the oldest is not")
+	}
+}

@@ -1,0 +1,245 @@
+package trust
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/ProtonMail/go-crypto/openpgp"
+	"github.com/ProtonMail/go-crypto/openpgp/packet"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
+	"github.com/mainstay-dev/mainstay/internal/cluster/updates"
+	"github.com/mainstay-dev/mainstay/internal/release"
+	"github.com/mainstay-dev/mainstay/internal/releaseimage/signature"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
+
+// person signs releases.
+type person struct {
+	signer *signature.Signer
+	public []byte
+}
+
+func newPerson(t *testing.T) person {
+	t.Helper()
+	entity, err := openpgp.NewEntity("releases", "", "", &packet.Config{Algorithm: packet.PubKeyAlgoEdDSA})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var public, private bytes.Buffer
+	if err := entity.Serialize(&public); err != nil {
+		t.Fatal(err)
+	}
+	if err := entity.SerializePrivate(&private, nil); err != nil {
+		t.Fatal(err)
+	}
+	signer, err := signature.ParseSigner(private.Bytes(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return person{signer, public.Bytes()}
+}
+
+func (p person) signs(t *testing.T, digest signature.Digest) []byte {
+	t.Helper()
+	statement, err := p.signer.Sign(digest, signature.SignOptions{Reference: "registry.example.com/release:1", Time: time.Now()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return statement
+}
+
+// digestOf makes a digest that no other test has.
+func digestOf(n int) signature.Digest {
+	return signature.Digest{Algorithm: "sha256", Hex: fmt.Sprintf("%064x", n)}
+}
+
+// payload makes one whose manifests are given.
+func payload(t *testing.T, manifests ...string) *release.Payload {
+	t.Helper()
+	files := fstest.MapFS{
+		release.FileMetadata: {Data: []byte(`{"kind":"cincinnati-metadata-v0","version":"1.0.0"}`)},
+		release.FileImages:   {Data: []byte(`{"kind":"ImageStream","apiVersion":"image.openshift.io/v1","metadata":{"name":"1.0.0"}}`)},
+		release.FolderOwn:    {Mode: os.ModeDir | 0o755},
+	}
+	for i, text := range manifests {
+		files[fmt.Sprintf("release-manifests/0000_10_x_%d.yaml", i)] = &fstest.MapFile{Data: []byte(text)}
+	}
+	p, err := release.Load(files, release.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// keys is a manifest that names a person's key and a store.
+func keys(p person, store, profile string) string {
+	return `{apiVersion: v1, kind: ConfigMap, metadata: {name: keys, annotations: {include.release.openshift.io/` + profile + `: "true", release.openshift.io/verification-config-map: ""}},
+data: {store-one: "` + store + `"}, binaryData: {verifier-public-key-one: ` + base64.StdEncoding.EncodeToString(p.public) + `}}`
+}
+
+func newTrust(t *testing.T) (*Trust, client.Client) {
+	t.Helper()
+	c := env.Client(t, corev1.AddToScheme)
+	for _, name := range []string{signature.Namespace, caNamespace} {
+		err := c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			t.Fatal(err)
+		}
+	}
+	return New(c, c), c
+}
+
+// serve is a store with the signature of one digest.
+func serve(t *testing.T, digest signature.Digest, statement []byte, start func(http.Handler) *httptest.Server) *httptest.Server {
+	t.Helper()
+	server := start(http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/"+signature.PathOf(digest, 1) {
+			http.NotFound(answer, r)
+			return
+		}
+		_, _ = answer.Write(statement)
+	}))
+	t.Cleanup(server.Close)
+	return server
+}
+
+const profile = release.DefaultProfile
+
+func TestWhoIsTrusted(t *testing.T) {
+	trust, _ := newTrust(t)
+	signer, stranger := newPerson(t), newPerson(t)
+	digest := digestOf(1)
+	store := serve(t, digest, signer.signs(t, digest), httptest.NewServer)
+	foreign := serve(t, digest, stranger.signs(t, digest), httptest.NewServer)
+	empty := serve(t, digestOf(2), nil, httptest.NewServer)
+	named := func(server *httptest.Server) []configv1.SignatureStore {
+		return []configv1.SignatureStore{{URL: server.URL}}
+	}
+	cases := map[string]struct {
+		payload *release.Payload
+		stores  []configv1.SignatureStore
+		want    string
+	}{
+		"the release's store":             {payload: payload(t, keys(signer, store.URL, profile))},
+		"no payload":                      {want: "verification is not possible"},
+		"no keys":                         {payload: payload(t), want: "verification is not possible"},
+		"keys for another profile":        {payload: payload(t, keys(signer, store.URL, "hosted")), want: "verification is not possible"},
+		"the first keys count":            {payload: payload(t, keys(stranger, store.URL, profile), keys(signer, store.URL, profile)), want: "unable to verify"},
+		"keys of another profile do not":  {payload: payload(t, keys(stranger, store.URL, "hosted"), keys(signer, store.URL, profile))},
+		"a stranger's signature":          {payload: payload(t, keys(signer, foreign.URL, profile)), want: "unable to verify " + digest.String() + " against keyrings: verifier-public-key-one"},
+		"a store of another kind":         {payload: payload(t, keys(signer, "ftp://x", profile)), want: `scheme "ftp"`},
+		"the administrator's store":       {payload: payload(t, keys(signer, empty.URL, profile)), stores: named(store)},
+		"the administrator's store alone": {payload: payload(t, keys(signer, store.URL, profile)), stores: named(empty), want: "spec.signatureStores exhausted without finding a valid signature"},
+		"no store of the administrator":   {payload: payload(t, keys(signer, store.URL, profile)), stores: []configv1.SignatureStore{}, want: "spec.signatureStores is an empty array"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			err := trust.Verifier(c.payload, release.Cluster{}, c.stores, updates.Proxy{}, nil).Verify(t.Context(), digest.String())
+			switch {
+			case c.want == "" && err != nil:
+				t.Errorf("refused: %s", signature.Detail(err))
+			case c.want != "" && (err == nil || !strings.Contains(signature.Detail(err), c.want)):
+				t.Errorf("error %v does not contain %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestSignaturesInTheCluster(t *testing.T) {
+	trust, c := newTrust(t)
+	signer := newPerson(t)
+	digest := digestOf(3)
+	if err := c.Create(t.Context(), signature.ConfigMapOf(digest, [][]byte{signer.signs(t, digest)})); err != nil {
+		t.Fatal(err)
+	}
+	p := payload(t, keys(signer, "http://127.0.0.1:1", profile))
+	verifier := trust.Verifier(p, release.Cluster{}, []configv1.SignatureStore{}, updates.Proxy{}, nil)
+	if err := verifier.Verify(t.Context(), digest.String()); err != nil {
+		t.Fatalf("a signature in the cluster needs a network: %s", signature.Detail(err))
+	}
+	if again := trust.Verifier(p, release.Cluster{}, []configv1.SignatureStore{}, updates.Proxy{}, nil); again != verifier {
+		t.Error("a verifier that nothing changed about is made anew")
+	}
+	for range 2 {
+		if err := trust.Keep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var kept corev1.ConfigMap
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: signature.Namespace, Name: keptName}, &kept); err != nil {
+		t.Fatal(err)
+	}
+	if _, labelled := kept.Labels[signature.Label]; !labelled || len(kept.BinaryData["sha256-"+digest.Hex+"-1"]) == 0 {
+		t.Errorf("kept is %v with labels %v", kept.BinaryData, kept.Labels)
+	}
+	if _, other := newTrust(t); other != nil {
+		fresh := New(other, other)
+		if err := c.Delete(t.Context(), signature.ConfigMapOf(digest, nil)); err != nil {
+			t.Fatal(err)
+		}
+		if err := fresh.Verifier(p, release.Cluster{}, nil, updates.Proxy{}, nil).Verify(t.Context(), digest.String()); err != nil {
+			t.Errorf("what was kept does not suffice: %s", signature.Detail(err))
+		}
+	}
+}
+
+// A store that is trusted by its own authority.
+func TestAuthorityOfAStore(t *testing.T) {
+	trust, c := newTrust(t)
+	signer := newPerson(t)
+	digest := digestOf(4)
+	server := serve(t, digest, signer.signs(t, digest), httptest.NewTLSServer)
+	p := payload(t, keys(signer, "http://127.0.0.1:1", profile))
+	stores := func(ca string) []configv1.SignatureStore {
+		return []configv1.SignatureStore{{URL: server.URL, CA: configv1.ConfigMapNameReference{Name: ca}}}
+	}
+	verify := func(ca string, authorities []byte) error {
+		return trust.Verifier(p, release.Cluster{}, stores(ca), updates.Proxy{}, authorities).Verify(t.Context(), digest.String())
+	}
+	if err := verify("", nil); err == nil {
+		t.Error("a store that nobody trusts is believed")
+	}
+	if err := verify("none", nil); err == nil || !strings.Contains(signature.Detail(err), "openshift-config/none") {
+		t.Errorf("error %v does not name the ConfigMap that is missing", err)
+	}
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: caNamespace, Name: "store-ca"}, Data: map[string]string{caKey: string(ca)}}
+	if err := c.Create(t.Context(), configMap); err != nil {
+		t.Fatal(err)
+	}
+	if err := verify("store-ca", nil); err != nil {
+		t.Errorf("refused: %s", signature.Detail(err))
+	}
+	if err := New(c, c).Verifier(p, release.Cluster{}, stores(""), updates.Proxy{}, ca).Verify(t.Context(), digest.String()); err != nil {
+		t.Errorf("the cluster's own authorities do not count: %s", signature.Detail(err))
+	}
+	if err := verify("", []byte("none")); err == nil {
+		t.Error("authorities that are none are accepted")
+	}
+}
+
+func TestKeptIsBounded(t *testing.T) {
+	kept := &corev1.ConfigMap{BinaryData: map[string][]byte{"old": bytes.Repeat([]byte("x"), maxKept)}}
+	if !add(kept, map[string][]byte{"new": []byte("y")}) || len(kept.BinaryData) != 1 || kept.BinaryData["new"] == nil {
+		t.Errorf("kept are %d", len(kept.BinaryData))
+	}
+	if add(kept, map[string][]byte{"new": []byte("y")}) {
+		t.Error("what is kept already is written again")
+	}
+}

@@ -1,0 +1,345 @@
+package updates
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	testclock "k8s.io/utils/clock/testing"
+
+	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
+	"github.com/mainstay-dev/mainstay/internal/cincinnati"
+)
+
+// service plays an update service.
+type service struct {
+	asked []string
+	wrong *RetrieveError
+	risks []cincinnati.Risk
+}
+
+func (s *service) retrieve(_ context.Context, q Query) (*retrieved, *RetrieveError) {
+	s.asked = append(s.asked, q.Channel)
+	if s.wrong != nil {
+		return nil, s.wrong
+	}
+	node := func(version string) cincinnati.Node {
+		return cincinnati.Node{Version: version, Payload: "r@sha256:" + version}
+	}
+	current := node("4.1.0")
+	current.Metadata = map[string]string{cincinnati.MetadataURL: "https://example.com/0"}
+	found := &retrieved{current: &current, available: []cincinnati.Node{node("4.1.1")}}
+	if s.risks != nil {
+		found.conditional = []cincinnati.ConditionalUpdate{{Node: node("4.1.2"), Risks: s.risks}}
+	}
+	return found, nil
+}
+
+// answers play a Prometheus: a query that is missing fails.
+type answers map[string]bool
+
+func (a answers) Match(_ context.Context, query string) (bool, error) {
+	matches, ok := a[query]
+	if !ok {
+		return false, errors.New("no answer to " + query)
+	}
+	return matches, nil
+}
+
+const period = 3 * time.Minute
+
+func newTestUpdater(s *service, promql Querier) (*updater, *testclock.FakeClock) {
+	clock := testclock.NewFakeClock(time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC))
+	u := newUpdater(Options{PromQL: promql, Log: logr.Discard(), Clock: clock, Period: period})
+	u.source = s
+	return u, clock
+}
+
+func versions(releases []configv1.Release) string {
+	var all []string
+	for _, r := range releases {
+		all = append(all, r.Version)
+	}
+	return strings.Join(all, " ")
+}
+
+func TestCadence(t *testing.T) {
+	s := &service{}
+	u, clock := newTestUpdater(s, nil)
+	q := asking("https://example.com")
+	sync := func(what, available, reason string, asked int) {
+		t.Helper()
+		result, wait := u.sync(t.Context(), q, nil)
+		if got := versions(result.Available); got != available || result.Reason != reason || len(s.asked) != asked {
+			t.Errorf("%s: available %q, reason %q, asked %d times; want %q, %q, %d", what, got, result.Reason, len(s.asked), available, reason, asked)
+		}
+		if wait < 0 || wait > period && s.wrong == nil {
+			t.Errorf("%s: come again in %s", what, wait)
+		}
+	}
+	sync("at first", "4.1.1", "", 1)
+	clock.Step(period - time.Second)
+	sync("too early", "4.1.1", "", 1)
+	clock.Step(time.Second)
+	sync("after the period", "4.1.1", "", 2)
+	q.Channel = "fast-4.1"
+	sync("another channel", "4.1.1", "", 3)
+	q.AcceptedRisks = []string{"A"}
+	sync("other accepted risks", "4.1.1", "", 3)
+
+	s.wrong = failf(ReasonResponseFailed, "unexpected HTTP status: 500")
+	clock.Step(period)
+	sync("a failure keeps what was known", "4.1.1", ReasonResponseFailed, 4)
+	clock.Step(24*time.Hour - 2*period)
+	sync("for less than 24 hours", "4.1.1", ReasonResponseFailed, 5)
+	clock.Step(period)
+	sync("and no longer", "", ReasonResponseFailed, 6)
+
+	s.wrong = nil
+	clock.Step(period)
+	sync("it answers again", "4.1.1", "", 7)
+	s.wrong = failf(ReasonVersionNotFound, "not found")
+	clock.Step(period)
+	sync("an answer that there is nothing", "", ReasonVersionNotFound, 8)
+
+	s.wrong = failf(ReasonRemoteFailed, "refused")
+	q.Channel = "stable-4.2"
+	sync("what is known of another channel is of no use", "", ReasonRemoteFailed, 9)
+	s.wrong = &RetrieveError{Reason: ReasonRemoteFailed, Err: errors.New("busy"), Pause: time.Hour}
+	clock.Step(period)
+	sync("asks to be left alone", "", ReasonRemoteFailed, 10)
+	clock.Step(time.Hour - time.Second)
+	sync("is left alone", "", ReasonRemoteFailed, 10)
+	clock.Step(time.Second)
+	sync("until the hour is over", "", ReasonRemoteFailed, 11)
+}
+
+// Clusters that start together have periods of their own.
+func TestPeriod(t *testing.T) {
+	for range 100 {
+		if p := newUpdater(Options{}).period; p < minPeriod || p >= 2*minPeriod {
+			t.Fatalf("the period is %s", p)
+		}
+	}
+}
+
+func risk(name string, queries ...string) cincinnati.Risk {
+	r := cincinnati.Risk{Name: name, URL: "https://example.com/" + name, Message: name + " happens."}
+	for _, query := range queries {
+		rule := cincinnati.Rule{Type: cincinnati.RulePromQL, PromQL: &cincinnati.PromQL{PromQL: query}}
+		if query == "Always" {
+			rule = cincinnati.Rule{Type: cincinnati.RuleAlways}
+		}
+		r.MatchingRules = append(r.MatchingRules, rule)
+	}
+	return r
+}
+
+func TestRisks(t *testing.T) {
+	const unknownB = "Could not evaluate exposure to update risk B (no answer to lost)\n  B description: B happens.\n  B URL: https://example.com/B"
+	for name, c := range map[string]struct {
+		risks     []cincinnati.Risk
+		accepted  []string
+		want      metav1.Condition
+		available string
+		applies   string
+	}{
+		"Always": {
+			risks:     []cincinnati.Risk{risk("A", "Always")},
+			want:      metav1.Condition{Status: metav1.ConditionFalse, Reason: "A", Message: "A happens. https://example.com/A"},
+			available: "4.1.1", applies: "True/Match",
+		},
+		"does not match": {
+			risks:     []cincinnati.Risk{risk("A", "no")},
+			want:      metav1.Condition{Status: metav1.ConditionTrue, Reason: ReasonNotExposedToRisks, Message: messageNotExposed},
+			available: "4.1.2 4.1.1", applies: "False/NotMatch",
+		},
+		"the first rule that can be evaluated decides": {
+			risks:     []cincinnati.Risk{risk("A", "lost", "no", "Always")},
+			want:      metav1.Condition{Status: metav1.ConditionTrue, Reason: ReasonNotExposedToRisks, Message: messageNotExposed},
+			available: "4.1.2 4.1.1", applies: "False/NotMatch",
+		},
+		"none can be evaluated": {
+			risks:     []cincinnati.Risk{risk("B", "lost")},
+			want:      metav1.Condition{Status: metav1.ConditionUnknown, Reason: ReasonEvaluationFailed, Message: unknownB},
+			available: "4.1.1", applies: "Unknown/EvaluationFailed",
+		},
+		"two match": {
+			risks:     []cincinnati.Risk{risk("A", "yes"), risk("C", "yes")},
+			want:      metav1.Condition{Status: metav1.ConditionFalse, Reason: ReasonMultipleReasons, Message: "A happens. https://example.com/A\n\nC happens. https://example.com/C"},
+			available: "4.1.1", applies: "True/Match True/Match",
+		},
+		"two with one reason": {
+			risks:     []cincinnati.Risk{risk("a-1", "yes"), risk("a-2", "yes")},
+			want:      metav1.Condition{Status: metav1.ConditionFalse, Reason: ReasonExposedToRisks, Message: "a-1 happens. https://example.com/a-1\n\na-2 happens. https://example.com/a-2"},
+			available: "4.1.1", applies: "True/Match True/Match",
+		},
+		"False beats Unknown": {
+			risks:     []cincinnati.Risk{risk("A", "yes"), risk("B", "lost"), risk("C", "no")},
+			want:      metav1.Condition{Status: metav1.ConditionFalse, Reason: ReasonMultipleReasons, Message: "A happens. https://example.com/A\n\n" + unknownB},
+			available: "4.1.1", applies: "True/Match Unknown/EvaluationFailed False/NotMatch",
+		},
+		"Unknown before False": {
+			risks:     []cincinnati.Risk{risk("B", "lost"), risk("A", "yes")},
+			want:      metav1.Condition{Status: metav1.ConditionFalse, Reason: ReasonMultipleReasons, Message: unknownB + "\n\nA happens. https://example.com/A"},
+			available: "4.1.1", applies: "Unknown/EvaluationFailed True/Match",
+		},
+		"Unknown beats True": {
+			risks:     []cincinnati.Risk{risk("C", "no"), risk("B", "lost")},
+			want:      metav1.Condition{Status: metav1.ConditionUnknown, Reason: ReasonEvaluationFailed, Message: unknownB},
+			available: "4.1.1", applies: "False/NotMatch Unknown/EvaluationFailed",
+		},
+		"accepted": {
+			risks: []cincinnati.Risk{risk("A", "yes"), risk("C", "no")}, accepted: []string{"A"},
+			want:      metav1.Condition{Status: metav1.ConditionTrue, Reason: ReasonAllExposedRisksAccepted, Message: messageAccepted},
+			available: "4.1.2 4.1.1", applies: "True/Match False/NotMatch",
+		},
+		"one of two accepted": {
+			risks: []cincinnati.Risk{risk("A", "yes"), risk("C", "yes")}, accepted: []string{"A"},
+			want:      metav1.Condition{Status: metav1.ConditionFalse, Reason: "C", Message: "C happens. https://example.com/C"},
+			available: "4.1.1", applies: "True/Match True/Match",
+		},
+		"accepted though nobody knows": {
+			risks: []cincinnati.Risk{risk("B", "lost")}, accepted: []string{"B"},
+			want:      metav1.Condition{Status: metav1.ConditionTrue, Reason: ReasonAllExposedRisksAccepted, Message: messageAccepted},
+			available: "4.1.2 4.1.1", applies: "Unknown/EvaluationFailed",
+		},
+		"accepted and not needed": {
+			risks: []cincinnati.Risk{risk("A", "no")}, accepted: []string{"A"},
+			want:      metav1.Condition{Status: metav1.ConditionTrue, Reason: ReasonNotExposedToRisks, Message: messageNotExposed},
+			available: "4.1.2 4.1.1", applies: "False/NotMatch",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u, clock := newTestUpdater(&service{risks: c.risks}, answers{"yes": true, "no": false})
+			q := asking("https://example.com")
+			q.Image, q.AcceptedRisks = "elsewhere@sha256:4.1.0", c.accepted
+			result, wait := u.sync(t.Context(), q, nil)
+			if got := versions(result.Available); got != c.available {
+				t.Errorf("available are %q, want %q", got, c.available)
+			}
+			c.want.Type, c.want.LastTransitionTime = configv1.ConditionalUpdateRecommended, metav1.NewTime(clock.Now())
+			if diff := cmp.Diff([]metav1.Condition{c.want}, result.Conditional[0].Conditions); diff != "" {
+				t.Errorf("conditions (-want +got):\n%s", diff)
+			}
+			var applies []string
+			unknown := false
+			for _, risk := range result.Conditional[0].Risks {
+				applies = append(applies, string(risk.Conditions[0].Status)+"/"+risk.Conditions[0].Reason)
+				unknown = unknown || risk.Conditions[0].Status == metav1.ConditionUnknown
+			}
+			if got := strings.Join(applies, " "); got != c.applies {
+				t.Errorf("the risks apply: %s, want %s", got, c.applies)
+			}
+			if unknown && wait != retryUnknown || !unknown && wait != period {
+				t.Errorf("come again in %s", wait)
+			}
+			if result.Current == nil || result.Current.URL != "https://example.com/0" {
+				t.Errorf("the current release is told as %v", result.Current)
+			}
+		})
+	}
+}
+
+// Between two questions to the update service, what the cluster is like may change.
+func TestRisksChange(t *testing.T) {
+	s, promql := &service{risks: []cincinnati.Risk{risk("A", "a")}}, answers{"a": true}
+	u, clock := newTestUpdater(s, promql)
+	q := asking("https://example.com")
+	began := metav1.NewTime(clock.Now().Add(-time.Hour))
+	known := []configv1.ConditionalUpdate{{
+		Release:    configv1.Release{Version: "4.1.2", Image: "r@sha256:4.1.2"},
+		Conditions: []metav1.Condition{{Type: configv1.ConditionalUpdateRecommended, Status: metav1.ConditionFalse, LastTransitionTime: began}},
+		Risks: []configv1.ConditionalUpdateRisk{{Name: "A", Conditions: []metav1.Condition{
+			{Type: configv1.ConditionalUpdateRiskApplies, Status: metav1.ConditionTrue, LastTransitionTime: began},
+		}}},
+	}}
+	result, _ := u.sync(t.Context(), q, known)
+	update := result.Conditional[0]
+	if !update.Conditions[0].LastTransitionTime.Equal(&began) || !update.Risks[0].Conditions[0].LastTransitionTime.Equal(&began) {
+		t.Errorf("after a restart the transitions are told to be at %v and %v, want %v",
+			update.Conditions[0].LastTransitionTime, update.Risks[0].Conditions[0].LastTransitionTime, began)
+	}
+	promql["a"] = false
+	clock.Step(time.Second)
+	result, _ = u.sync(t.Context(), q, known)
+	now := metav1.NewTime(clock.Now())
+	if condition := result.Conditional[0].Conditions[0]; condition.Status != metav1.ConditionTrue || !condition.LastTransitionTime.Equal(&now) {
+		t.Errorf("got %+v, want a transition to True now", condition)
+	}
+	if len(s.asked) != 1 {
+		t.Errorf("the update service was asked %d times", len(s.asked))
+	}
+}
+
+func TestMany(t *testing.T) {
+	var found retrieved
+	for range maxConditional + 1 {
+		found.conditional = append(found.conditional, cincinnati.ConditionalUpdate{Risks: []cincinnati.Risk{risk("A", "Always")}})
+	}
+	u, _ := newTestUpdater(nil, nil)
+	u.source = fixed{&found}
+	result, _ := u.sync(t.Context(), asking("https://example.com"), nil)
+	if len(result.Conditional) != maxConditional {
+		t.Errorf("%d conditional updates are told of", len(result.Conditional))
+	}
+	if long := bounded(strings.Repeat("ä", maxMessage)); len(long) > maxMessage {
+		t.Errorf("a message has %d bytes", len(long))
+	}
+}
+
+type fixed struct{ found *retrieved }
+
+func (f fixed) retrieve(context.Context, Query) (*retrieved, *RetrieveError) { return f.found, nil }
+
+// A watcher tells of changes, and asks at once when the question changes.
+func TestWatcher(t *testing.T) {
+	w := NewWatcher(Options{Log: logr.Discard(), Period: time.Hour})
+	s := &channels{seen: make(chan string, 10)}
+	w.updater.source = s
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- w.Start(ctx) }()
+
+	q := asking("https://example.com")
+	w.Set(q, nil)
+	<-w.Changed()
+	if result := w.Result(); result.Query.Channel != q.Channel || result.Status != metav1.ConditionTrue {
+		t.Errorf("got %+v", result)
+	}
+	q.Channel = "slow"
+	w.Set(q, nil)
+	for channel := range s.seen {
+		if channel == "slow" {
+			break
+		}
+	}
+	// A service that does not answer does not keep the next question waiting.
+	q.Channel = "fast-4.1"
+	w.Set(q, nil)
+	<-w.Changed()
+	if result := w.Result(); result.Query.Channel != "fast-4.1" {
+		t.Errorf("got the result of channel %q", result.Query.Channel)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// channels plays an update service that never answers about one channel.
+type channels struct{ seen chan string }
+
+func (c *channels) retrieve(ctx context.Context, q Query) (*retrieved, *RetrieveError) {
+	c.seen <- q.Channel
+	if q.Channel == "slow" {
+		<-ctx.Done()
+		return nil, failf(ReasonRemoteFailed, "%w", ctx.Err())
+	}
+	return &retrieved{}, nil
+}

@@ -1,0 +1,111 @@
+package updateservice
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/mainstay-dev/mainstay/internal/cincinnati/graphdata"
+)
+
+const (
+	// cacheVersion is that of the format, and of what is read of an image: files of another
+	// one are not used.
+	cacheVersion = 1
+	// maxCache bounds what is read, in bytes: 20,000 releases with 200 edges each have 60 MB.
+	maxCache = 256 << 20
+)
+
+// cache keeps what is known of images in a file, so that a service that starts again does
+// not read them all again. It may be deleted at any time.
+type cache struct{ file string }
+
+// cached is the content of the file.
+type cached struct {
+	Version int                    `json:"version"`
+	Images  map[string]cachedImage `json:"images"`
+}
+
+type cachedImage struct {
+	Release graphdata.Release `json:"release"`
+	IsList  bool              `json:"isList,omitempty"`
+	Fault   string            `json:"fault,omitempty"`
+}
+
+// newCache makes the cache of a repository in a folder. No folder means none.
+func newCache(dir, repository string) *cache {
+	if dir == "" {
+		return nil
+	}
+	sum := sha256.Sum256([]byte(repository))
+	return &cache{filepath.Join(dir, "releases-"+hex.EncodeToString(sum[:8])+".json")}
+}
+
+// load reads what is known, which is nothing when there is no file.
+func (c *cache) load() (map[string]found, error) {
+	known := map[string]found{}
+	if c == nil {
+		return known, nil
+	}
+	f, err := os.Open(c.file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return known, nil
+	}
+	if err != nil {
+		return known, err
+	}
+	defer func() { _ = f.Close() }() // It was only read.
+	data, err := io.ReadAll(io.LimitReader(f, maxCache+1))
+	if err != nil || len(data) > maxCache {
+		return known, errors.Join(err, fmt.Errorf("%s cannot be read, or has more than %d bytes", c.file, maxCache))
+	}
+	var content cached
+	if err := json.Unmarshal(data, &content); err != nil {
+		return known, fmt.Errorf("%s cannot be read: %w", c.file, err)
+	}
+	if content.Version != cacheVersion {
+		return known, nil
+	}
+	for digest, of := range content.Images {
+		known[digest] = found{release: of.Release, isList: of.IsList, fault: of.Fault}
+	}
+	return known, nil
+}
+
+// save replaces the file as a whole.
+func (c *cache) save(known map[string]found) error {
+	if c == nil {
+		return nil
+	}
+	content := cached{Version: cacheVersion, Images: make(map[string]cachedImage, len(known))}
+	for digest, of := range known {
+		content.Images[digest] = cachedImage{of.release, of.isList, of.fault}
+	}
+	data, err := json.Marshal(content)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Dir(c.file)
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, ".releases-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), c.file)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name()) // It is of no use.
+	}
+	return err
+}

@@ -1,0 +1,209 @@
+package updateservice
+
+import (
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-containerregistry/pkg/registry"
+
+	"github.com/mainstay-dev/mainstay/internal/cincinnati"
+	"github.com/mainstay-dev/mainstay/internal/image"
+	"github.com/mainstay-dev/mainstay/internal/release"
+)
+
+// TestMain keeps the settings of the machine and of its user away from the tests.
+func TestMain(m *testing.M) {
+	home, err := os.MkdirTemp("", "mainstay-updateservice-test-")
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, name := range []string{"HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "DOCKER_CONFIG"} {
+		if err := os.Setenv(name, home); err != nil {
+			log.Fatal(err)
+		}
+	}
+	code := m.Run()
+	_ = os.RemoveAll(home)
+	os.Exit(code)
+}
+
+// images is a registry with a repository of releases.
+type images struct {
+	t          *testing.T
+	server     *httptest.Server
+	repository string
+	client     *image.Client
+
+	mu    sync.Mutex
+	away  bool
+	asked int // manifests and blobs
+}
+
+func newImages(t *testing.T) *images {
+	t.Helper()
+	i := &images{t: t, client: image.NewClient(image.Options{Insecure: true})}
+	handler := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	i.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		i.mu.Lock()
+		away := i.away
+		if r.Method == http.MethodGet && (strings.Contains(r.URL.Path, "/blobs/") || strings.Contains(r.URL.Path, "/manifests/")) {
+			i.asked++
+		}
+		i.mu.Unlock()
+		if away {
+			http.Error(w, "away", http.StatusNotFound)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(i.server.Close)
+	i.repository = strings.TrimPrefix(i.server.URL, "http://") + "/platform/release"
+	return i
+}
+
+func (i *images) setAway(away bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.away = away
+}
+
+func (i *images) askedFor() int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.asked
+}
+
+// built makes an image of files.
+func (i *images) built(architecture string, files map[string]string) *image.Built {
+	i.t.Helper()
+	layer := image.Layer{}
+	for name, text := range files {
+		layer.Files = append(layer.Files, image.File{Path: name, Content: []byte(text)})
+	}
+	base := image.Layer{Files: []image.File{{Path: "/usr/bin/cluster-version-operator", Content: []byte("program"), Executable: true}}}
+	b, err := image.Build(image.Spec{OS: "linux", Architecture: architecture, Layers: []image.Layer{base, layer}})
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	return b
+}
+
+// payload gives the files of a release.
+func payload(version string, more map[string]string, previous ...string) map[string]string {
+	metadata, err := release.Metadata{Kind: release.KindMetadata, Version: version, Previous: previous, Metadata: more}.Encode()
+	if err != nil {
+		panic(err) // the test is wrong
+	}
+	references, err := release.ImageReferences{Name: version}.Encode()
+	if err != nil {
+		panic(err) // the test is wrong
+	}
+	return map[string]string{"/" + release.FileMetadata: string(metadata), "/" + release.FileImages: string(references)}
+}
+
+// push pushes an image, or a list of several, and gives its digest.
+func (i *images) push(tag string, built ...*image.Built) string {
+	i.t.Helper()
+	digest, err := i.client.Push(i.t.Context(), i.repository+":"+tag, nil, built...)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	_, digest, _ = strings.Cut("@"+digest, "sha256:")
+	return "sha256:" + digest
+}
+
+func (i *images) release(version string, previous ...string) string {
+	i.t.Helper()
+	return i.push(version+"-x86_64", i.built("amd64", payload(version, map[string]string{"url": "https://example.com/" + version}, previous...)))
+}
+
+// dataDir makes a graph-data folder.
+func dataDir(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	writeData(t, dir, map[string]string{"version": "1.1.0"})
+	writeData(t, dir, files)
+	return dir
+}
+
+func writeData(t *testing.T, dir string, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		file := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// service makes a service that has scanned.
+func service(t *testing.T, o Options) *Service {
+	t.Helper()
+	s := unscanned(t, o)
+	if err := s.Scan(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func unscanned(t *testing.T, o Options) *Service {
+	t.Helper()
+	o.Images, o.Log = image.Options{Insecure: true}, logr.Discard()
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// ask asks a service for a path below its prefix.
+func ask(s *Service, path string, header ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodGet, "/api/upgrades_info"+path, nil)
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Add(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	s.Handler().ServeHTTP(w, r)
+	return w
+}
+
+// graph asks for a graph, and tells of its versions and edges.
+func graph(t *testing.T, s *Service, query string) string {
+	t.Helper()
+	w := ask(s, "/graph?"+query)
+	if w.Code != http.StatusOK {
+		t.Fatalf("%s: %d %s", query, w.Code, w.Body)
+	}
+	g, err := cincinnati.Parse(w.Body.Bytes())
+	if err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	var all []string
+	for _, node := range g.Nodes {
+		all = append(all, node.Version)
+	}
+	for _, e := range g.Edges {
+		all = append(all, g.Nodes[e.From].Version+">"+g.Nodes[e.To].Version)
+	}
+	for _, entry := range g.ConditionalEdges {
+		for _, e := range entry.Edges {
+			all = append(all, e.From+"?"+e.To+":"+entry.Risks[0].Name)
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+const stable = "name: stable-4.1\nversions: [4.1.0, 4.1.1, 4.1.2]\n"
+
+const issue = "to: 4.1.2\nfrom: 4[.]1[.]0\nurl: https://example.com/a\nname: A\nmessage: a happens.\nmatchingRules: [{type: PromQL, promql: {promql: up}}]\n"

@@ -1,0 +1,110 @@
+package updateservice
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/net/netutil"
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	// drain is how long requests may go on after the service was asked to stop.
+	drain = 20 * time.Second
+	// maxConnections is how many may be open to each server; more wait until others are
+	// closed: 80 MB at 20 KB each.
+	maxConnections = 4096
+	// maxHeader is the longest header of a request, in bytes: clients send a few hundred.
+	maxHeader = 16 << 10
+)
+
+// Run serves until the context ends, then lets requests finish. It fails when it cannot
+// listen. If listening is not nil, it is told the address of each server.
+func (s *Service) Run(ctx context.Context, listening func(name string, address net.Addr)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // When the second server cannot listen, the first one ends.
+	work, ctx := errgroup.WithContext(ctx)
+	for _, server := range []struct {
+		name, address string
+		handler       http.Handler
+		certificate   func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+	}{
+		{"graphs", s.options.Address, s.Handler(), s.options.Certificate},
+		{"status", s.options.StatusAddress, s.StatusHandler(), nil},
+	} {
+		if server.address == "" || server.address == "0" {
+			continue
+		}
+		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", server.address)
+		if err != nil {
+			return fmt.Errorf("listening for requests for %s: %w", server.name, err)
+		}
+		listener = netutil.LimitListener(listener, maxConnections)
+		if server.certificate != nil {
+			listener = tls.NewListener(listener, &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: server.certificate})
+		}
+		s.options.Log.Info("Listening", "for", server.name, "address", listener.Addr().String())
+		if listening != nil {
+			listening(server.name, listener.Addr())
+		}
+		work.Go(func() error { return serve(ctx, listener, server.handler) })
+	}
+	work.Go(func() error {
+		s.scanForever(ctx)
+		return nil
+	})
+	return work.Wait()
+}
+
+func serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
+	server := &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       30 * time.Second,
+		WriteTimeout:      2 * time.Minute, // 2 MiB at 20 KB/s
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    maxHeader,
+	}
+	stopped := make(chan error, 1)
+	go func() {
+		<-ctx.Done()
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
+		defer cancel()
+		err := server.Shutdown(grace)
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = server.Close()
+		}
+		stopped <- err
+	}()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return <-stopped
+}
+
+// StatusHandler answers probes, and gives metrics. The paths are those of both programs
+// that other implementations consist of.
+func (s *Service) StatusHandler() http.Handler {
+	mux := http.NewServeMux()
+	alive := func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) } // The client may be gone.
+	ready := func(w http.ResponseWriter, r *http.Request) {
+		if err := s.Ready(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		alive(w, r)
+	}
+	for path, handle := range map[string]http.HandlerFunc{
+		"/livez": alive, "/liveness": alive, "/healthz": alive, "/readyz": ready, "/readiness": ready,
+	} {
+		mux.HandleFunc("GET "+path, handle)
+	}
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}))
+	return mux
+}

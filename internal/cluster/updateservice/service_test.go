@@ -1,0 +1,401 @@
+package updateservice
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mainstay-dev/mainstay/internal/cincinnati"
+	"github.com/mainstay-dev/mainstay/internal/cincinnati/graphdata"
+	"github.com/mainstay-dev/mainstay/internal/release"
+	"github.com/mainstay-dev/mainstay/internal/testing/golden"
+)
+
+func TestScrape(t *testing.T) {
+	i := newImages(t)
+	i.release("4.1.0")
+	i.release("4.1.1", "4.1.0")
+	i.release("4.1.2", "4.1.0", "4.1.1")
+	several := payload("4.1.1", map[string]string{release.MetadataArchitecture: "multi"}, "4.1.0")
+	amd64, arm64 := i.built("amd64", several), i.built("arm64", several)
+	i.push("4.1.1-multi", amd64, arm64)
+	i.push("4.1.1-multi-x86_64", amd64)
+	i.push("4.1.0-multi-x86_64", i.built("amd64", payload("4.1.0", map[string]string{release.MetadataArchitecture: "multi"})))
+	i.push("4.1.0-s390x", i.built("s390x", payload("4.1.0", nil)))
+	// Broken images and tags do not spoil the scan.
+	i.push("no-release", i.built("amd64", map[string]string{"/etc/passwd": "x"}))
+	i.push("broken", i.built("amd64", map[string]string{"/" + release.FileMetadata: "{", "/" + release.FileImages: "{}"}))
+	i.push("sha256-1234.sig", i.built("amd64", nil))
+	s := service(t, Options{Releases: i.repository, DataFolder: dataDir(t, map[string]string{"channels/stable.yaml": stable, "blocked-edges/a.yaml": issue})})
+	for query, want := range map[string]string{
+		"channel=stable-4.1":            "4.1.0 4.1.1 4.1.2 4.1.0>4.1.1 4.1.1>4.1.2 4.1.0?4.1.2:A",
+		"channel=stable-4.1&arch=amd64": "4.1.0 4.1.1 4.1.2 4.1.0>4.1.1 4.1.1>4.1.2 4.1.0?4.1.2:A",
+		"channel=stable-4.1&arch=multi": "4.1.0 4.1.1 4.1.0>4.1.1",
+		"channel=stable-4.1&arch=s390x": "4.1.0",
+		"channel=stable-4.1&arch=arm64": "",
+		"channel=fast-4.1":              "",
+	} {
+		if got := graph(t, s, query); got != want {
+			t.Errorf("%s: got %q, want %q", query, got, want)
+		}
+	}
+	// The same content takes no reading again, but for who has which tag.
+	before := i.askedFor()
+	if err := s.Scan(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if after := i.askedFor(); after != before {
+		t.Errorf("the second scan reads %d manifests and blobs", after-before)
+	}
+	text := metricsOf(t, s)
+	for _, want := range []string{
+		"mainstay_update_service_releases 6", "mainstay_update_service_refused_images 2", `mainstay_update_service_source_failing{source="releases"} 0`,
+		`mainstay_update_service_scans_total{result="success"} 2`, "graph_incoming_requests_total", "graph_serve_duration_seconds_count",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("metrics lack %q", want)
+		}
+	}
+}
+
+func metricsOf(t *testing.T, s *Service) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	s.StatusHandler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	return w.Body.String()
+}
+
+// What fails leaves the last good graph.
+func TestLastGoodGraph(t *testing.T) {
+	i := newImages(t)
+	i.release("4.1.0")
+	i.release("4.1.1", "4.1.0")
+	dir := dataDir(t, map[string]string{"channels/stable.yaml": stable})
+	s := unscanned(t, Options{Releases: i.repository, DataFolder: dir})
+	i.setAway(true)
+	if err := s.Scan(t.Context()); err == nil {
+		t.Fatal("a scan without a registry succeeds")
+	}
+	status := func(path string) int {
+		w := httptest.NewRecorder()
+		s.StatusHandler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		return w.Code
+	}
+	if w := ask(s, "/graph?channel=stable-4.1"); w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), kindNotYet) {
+		t.Errorf("before a first graph: %d %s", w.Code, w.Body)
+	}
+	if status("/readyz") != http.StatusServiceUnavailable || status("/livez") != http.StatusOK {
+		t.Error("before a first graph the service must be alive and not ready")
+	}
+	i.setAway(false)
+	if err := s.Scan(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if status("/readyz") != http.StatusOK || status("/readiness") != http.StatusOK {
+		t.Error("the service is not ready")
+	}
+	const good = "4.1.0 4.1.1 4.1.0>4.1.1"
+	for _, c := range []struct {
+		what   string
+		change func()
+		fails  string
+		want   string
+	}{
+		{"the registry is away", func() { i.setAway(true) }, "releases", good},
+		{"it is back, with one more", func() { i.setAway(false); i.release("4.1.2", "4.1.1") }, "", good[:12] + "4.1.2 4.1.0>4.1.1 4.1.1>4.1.2"},
+		{"half a file", func() { writeData(t, dir, map[string]string{"blocked-edges/a.yaml": issue[:60]}) }, "graph-data", "4.1.0 4.1.1 4.1.2 4.1.0>4.1.1 4.1.1>4.1.2"},
+		{"a later schema", func() {
+			writeData(t, dir, map[string]string{"blocked-edges/a.yaml": "to: 4.1.2\nfrom: .*", "version": "1.9.0"})
+		}, "graph-data", "4.1.0 4.1.1 4.1.2 4.1.0>4.1.1 4.1.1>4.1.2"},
+		{"the whole file", func() { writeData(t, dir, map[string]string{"version": "1.2.0"}) }, "", "4.1.0 4.1.1 4.1.2 4.1.0>4.1.1"},
+		{"no folder", func() { _ = os.RemoveAll(dir) }, "graph-data", "4.1.0 4.1.1 4.1.2 4.1.0>4.1.1"},
+	} {
+		c.change()
+		err := s.Scan(t.Context())
+		if (err != nil) != (c.fails != "") {
+			t.Errorf("%s: got %v", c.what, err)
+		}
+		if got := graph(t, s, "channel=stable-4.1"); got != c.want {
+			t.Errorf("%s: served is %q, want %q", c.what, got, c.want)
+		}
+		if c.fails != "" && !strings.Contains(metricsOf(t, s), fmt.Sprintf(`mainstay_update_service_source_failing{source=%q} 1`, c.fails)) {
+			t.Errorf("%s: the metrics do not tell", c.what)
+		}
+	}
+}
+
+// verified accepts some digests.
+type verified map[string]bool
+
+func (v verified) Verify(_ context.Context, digest string) error {
+	if v[digest] {
+		return nil
+	}
+	return errors.New("unable to verify " + digest)
+}
+
+func TestSignatures(t *testing.T) {
+	i := newImages(t)
+	signed, unsigned := i.release("4.1.0"), i.release("4.1.1", "4.1.0")
+	trusted := verified{signed: true}
+	s := service(t, Options{Releases: i.repository, Verifier: trusted, DataFolder: dataDir(t, map[string]string{"channels/stable.yaml": stable})})
+	if got := graph(t, s, "channel=stable-4.1"); got != "4.1.0" {
+		t.Errorf("served is %q", got)
+	}
+	trusted[unsigned] = true
+	if err := s.Scan(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := graph(t, s, "channel=stable-4.1"); got != "4.1.0 4.1.1 4.1.0>4.1.1" {
+		t.Errorf("once it is signed, served is %q", got)
+	}
+}
+
+func TestDataImage(t *testing.T) {
+	i := newImages(t)
+	i.release("4.1.0")
+	i.release("4.1.1", "4.1.0")
+	ref := strings.Replace(i.repository, "release", "data", 1) + ":latest"
+	push := func(files map[string]string) string {
+		located := map[string]string{}
+		for name, text := range files {
+			located[DataPath+"/"+name] = text
+		}
+		digest, err := i.client.Push(t.Context(), ref, nil, i.built("amd64", located))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return digest
+	}
+	push(map[string]string{"version": "1.0.0", "channels/stable.yaml": stable})
+	s := service(t, Options{Releases: i.repository, DataImage: ref})
+	if got := graph(t, s, "channel=stable-4.1"); got != "4.1.0 4.1.1 4.1.0>4.1.1" {
+		t.Errorf("served is %q", got)
+	}
+	push(map[string]string{"version": "1.0.0", "channels/stable.yaml": stable, "blocked-edges/a.yaml": "to: 4.1.1\nfrom: .*"})
+	if err := s.Scan(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := graph(t, s, "channel=stable-4.1"); got != "4.1.0 4.1.1" {
+		t.Errorf("with a new image served is %q", got)
+	}
+	if _, err := New(Options{Releases: "r", DataImage: ref, DataFolder: "/data"}); err == nil {
+		t.Error("a folder and an image are taken together")
+	}
+	for _, repository := range []string{"", "registry.example.com:5000/release:v1", "registry.example.com/release@sha256:1"} {
+		if _, err := New(Options{Releases: repository}); err == nil {
+			t.Errorf("%q is taken as a repository", repository)
+		}
+	}
+	unsigned := unscanned(t, Options{Releases: i.repository, DataImage: ref, DataVerifier: verified{}})
+	if err := unsigned.Scan(t.Context()); err == nil || !strings.Contains(err.Error(), "is not signed") {
+		t.Errorf("an image that nobody signed: %v", err)
+	}
+}
+
+func TestProtocol(t *testing.T) {
+	i := newImages(t)
+	i.push("4.1.0", i.built("amd64", payload("4.1.0", map[string]string{cincinnati.MetadataChannels: "stable-4.1"})))
+	s := service(t, Options{Releases: i.repository})
+	for name, c := range map[string]struct {
+		path   string
+		header []string
+		code   int
+		body   string
+	}{
+		"no channel":          {"/graph", nil, 400, `{"kind":"missing_params","value":"mandatory client parameters missing: channel"}`},
+		"upper case":          {"/graph?channel=Stable", nil, 400, `{"kind":"invalid_params","value":"invalid client parameters: channel 'Stable' does not match regex '^[0-9a-z\\-\\.]+$'"}`},
+		"a slash":             {"/graph?channel=a/b", nil, 400, `{"kind":"invalid_params","value":"invalid client parameters: channel 'a/b' does not match regex '^[0-9a-z\\-\\.]+$'"}`},
+		"an empty channel":    {"/graph?channel=", nil, 400, `{"kind":"invalid_params","value":"invalid client parameters: channel '' does not match regex '^[0-9a-z\\-\\.]+$'"}`},
+		"no architecture":     {"/graph?channel=a&arch=x-y", nil, 400, `{"kind":"invalid_params","value":"invalid client parameters: arch 'x-y' does not match regex '^[0-9a-z]+$'"}`},
+		"no query":            {"/graph?channel=%zz", nil, 400, `{"kind":"invalid_params","value":"invalid client parameters: they cannot be read"}`},
+		"HTML":                {"/graph?channel=a", []string{"Accept", "text/html"}, 406, `{"kind":"invalid_content_type","value":"invalid Content-Type requested: graphs are application/json or application/vnd.redhat.cincinnati.v1+json"}`},
+		"JSON not wanted":     {"/graph?channel=a", []string{"Accept", "application/json;q=0"}, 406, `{"kind":"invalid_content_type","value":"invalid Content-Type requested: graphs are application/json or application/vnd.redhat.cincinnati.v1+json"}`},
+		"unknown path":        {"/v2/graph?channel=a", nil, 404, `{"kind":"does_not_exist","value":"/api/upgrades_info/v2/graph does not exist"}`},
+		"unknown channel":     {"/v1/graph?channel=a&version=1.0.0&id=x&more=1", nil, 200, `{"version":1,"nodes":[],"edges":[],"conditionalEdges":[]}`},
+		"everything accepted": {"/graph?channel=a", []string{"Accept", "text/html, */*;q=0.1"}, 200, `{"version":1,"nodes":[],"edges":[],"conditionalEdges":[]}`},
+		"any application":     {"/graph?channel=a", []string{"Accept", "application/*"}, 200, `{"version":1,"nodes":[],"edges":[],"conditionalEdges":[]}`},
+		"its own type":        {"/graph?channel=a", []string{"Accept", typeGraph}, 200, `{"version":1,"nodes":[],"edges":[],"conditionalEdges":[]}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := ask(s, c.path, c.header...)
+			if diff := cmp.Diff(c.body, w.Body.String()); w.Code != c.code || diff != "" {
+				t.Errorf("%d, want %d (-want +got):\n%s", w.Code, c.code, diff)
+			}
+			want := typeJSON
+			if name == "its own type" {
+				want = typeGraph
+			}
+			if got := w.Header(); got.Get("Content-Type") != want || got.Get("Access-Control-Allow-Origin") != "*" {
+				t.Errorf("headers are %v", got)
+			}
+		})
+	}
+	if text := metricsOf(t, s); !strings.Contains(text, `graph_response_errors_total{code="400",kind="missing_params"} 1`) {
+		t.Error("the metrics do not count errors")
+	}
+	plain := ask(s, "/graph?channel=stable-4.1")
+	packed := ask(s, "/graph?channel=stable-4.1", "Accept-Encoding", "br, gzip;q=0.5")
+	r, err := gzip.NewReader(packed.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unpacked, err := io.ReadAll(r)
+	if err != nil || !bytes.Equal(unpacked, plain.Body.Bytes()) || packed.Header().Get("Content-Encoding") != "gzip" {
+		t.Errorf("gzip gives other bytes: %v", err)
+	}
+	if w := ask(s, "/graph?channel=stable-4.1", "Accept-Encoding", "gzip;q=0"); w.Header().Get("Content-Encoding") != "" {
+		t.Error("gzip is sent to those who do not want it")
+	}
+	for _, tag := range []string{plain.Header().Get("ETag"), packed.Header().Get("ETag"), "W/" + plain.Header().Get("ETag"), `"x", ` + plain.Header().Get("ETag")} {
+		if w := ask(s, "/graph?channel=stable-4.1", "If-None-Match", tag); w.Code != http.StatusNotModified || w.Body.Len() > 0 {
+			t.Errorf("with the tag %s: %d", tag, w.Code)
+		}
+	}
+	if w := ask(s, "/graph?channel=stable-4.1", "If-None-Match", `"x"`); w.Code != http.StatusOK {
+		t.Errorf("with another tag: %d", w.Code)
+	}
+	for method, code := range map[string]int{http.MethodHead: 200, http.MethodPost: 405} {
+		w := httptest.NewRecorder()
+		s.Handler().ServeHTTP(w, httptest.NewRequest(method, "/api/upgrades_info/graph?channel=a", nil))
+		if w.Code != code || method == http.MethodHead && w.Body.Len() > 0 {
+			t.Errorf("%s: %d %s", method, w.Code, w.Body)
+		}
+	}
+	var described bytes.Buffer
+	if err := json.Indent(&described, ask(s, "/openapi").Body.Bytes(), "", "  "); err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, "openapi.json", append(described.Bytes(), '\n'))
+}
+
+func TestRun(t *testing.T) {
+	i := newImages(t)
+	i.push("4.1.0", i.built("amd64", payload("4.1.0", map[string]string{cincinnati.MetadataChannels: "stable-4.1"})))
+	authority := httptest.NewTLSServer(nil) // It has a certificate.
+	defer authority.Close()
+	s := unscanned(t, Options{
+		Releases: i.repository, Address: "127.0.0.1:0", StatusAddress: "127.0.0.1:0",
+		Certificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &authority.TLS.Certificates[0], nil },
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	addresses := map[string]string{}
+	listening := make(chan struct{})
+	done := make(chan error, 1)
+	go func() {
+		done <- s.Run(ctx, func(name string, address net.Addr) {
+			if addresses[name] = address.String(); len(addresses) == 2 {
+				close(listening)
+			}
+		})
+	}()
+	<-listening
+	get := func(url string) int {
+		resp, err := authority.Client().Get(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		return resp.StatusCode
+	}
+	for get("http://"+addresses["status"]+"/readyz") != http.StatusOK { // polls for a state
+	}
+	if code := get("https://" + addresses["graphs"] + "/api/upgrades_info/graph?channel=stable-4.1"); code != http.StatusOK {
+		t.Errorf("got %d", code)
+	}
+	if err := unscanned(t, Options{Releases: i.repository, Address: addresses["graphs"]}).Run(t.Context(), nil); err == nil {
+		t.Error("two services listen at one address")
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// A channel of 500 releases is answered from what is kept.
+func BenchmarkServe(b *testing.B) {
+	s := &Service{options: Options{Prefix: "/api/upgrades_info", Log: logr.Discard()}, metrics: newMetrics()}
+	made, err := newSnapshot(manyReleases(500))
+	if err != nil {
+		b.Fatal(err)
+	}
+	s.current.Store(made)
+	handler := s.Handler()
+	r := httptest.NewRequest(http.MethodGet, "/api/upgrades_info/graph?channel=stable&arch=amd64&id=7b8f3a3e-8a0e-4c7c-9a9f-0f2c6a3f1c11&version=4.1.0", nil)
+	r.Header.Set("Accept", "application/json")
+	r.Header.Set("Accept-Encoding", "gzip")
+	b.ReportAllocs()
+	for b.Loop() {
+		w := httptest.NewRecorder()
+		if handler.ServeHTTP(w, r); w.Code != http.StatusOK {
+			b.Fatal(w.Code)
+		}
+	}
+}
+
+func manyReleases(count int) *graphdata.Graph {
+	var all []graphdata.Release
+	for i := range count {
+		r := graphdata.Release{
+			Version: fmt.Sprintf("4.1.%d", i), Architecture: "amd64", Payload: fmt.Sprintf("r@sha256:%064x", i),
+			Metadata: map[string]string{cincinnati.MetadataChannels: "stable"},
+		}
+		for j := max(0, i-12); j < i; j++ {
+			r.Previous = append(r.Previous, fmt.Sprintf("4.1.%d", j))
+		}
+		all = append(all, r)
+	}
+	made, _ := graphdata.Build(all, nil)
+	return made
+}
+
+// A service that starts again knows what it read before.
+func TestCache(t *testing.T) {
+	i := newImages(t)
+	i.release("4.1.0")
+	i.release("4.1.1", "4.1.0")
+	i.push("no-release", i.built("amd64", map[string]string{"/etc/passwd": "x"}))
+	dir := t.TempDir()
+	o := Options{Releases: i.repository, CacheDir: dir, DataFolder: dataDir(t, map[string]string{"channels/stable.yaml": stable})}
+	const want = "4.1.0 4.1.1 4.1.0>4.1.1"
+	blobs := func(what string, reads bool) {
+		t.Helper()
+		before := i.askedFor()
+		if got := graph(t, service(t, o), "channel=stable-4.1"); got != want {
+			t.Errorf("%s: served is %q", what, got)
+		}
+		if read := i.askedFor() > before; read != reads {
+			t.Errorf("%s: images are read: %v", what, read)
+		}
+	}
+	blobs("at first", true)
+	blobs("after a restart", false)
+	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	for what, text := range map[string]string{"half a file": `{"version":1,"images":{"sha256`, "another version": `{"version":99,"images":{}}`} {
+		if err := os.WriteFile(files[0], []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		blobs(what, true)
+		blobs("after "+what, false)
+	}
+	o.CacheDir = filepath.Join(files[0], "not-a-folder")
+	blobs("a folder that cannot be made", true)
+}

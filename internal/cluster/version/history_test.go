@@ -1,0 +1,202 @@
+package version
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
+)
+
+var start = metav1.NewTime(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
+
+// shown gives a history as version[*] with a bang when it was completed or replaced.
+func shown(history []configv1.UpdateHistory) string {
+	var all []string
+	for _, entry := range history {
+		text := entry.Version + "=" + entry.Image
+		if entry.State == configv1.CompletedUpdate {
+			text += "*"
+		}
+		if entry.CompletionTime != nil {
+			text += "!"
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, " ")
+}
+
+func TestRecord(t *testing.T) {
+	of := func(version, image string) attempt {
+		return attempt{Release: configv1.Release{Version: version, Image: image}}
+	}
+	done := func(a attempt) attempt { a.complete = true; return a }
+	cases := map[string]struct {
+		attempts []attempt
+		want     string
+	}{
+		"begun":                          {[]attempt{of("1.0.0", "a")}, "1.0.0=a"},
+		"done":                           {[]attempt{of("1.0.0", "a"), done(of("1.0.0", "a"))}, "1.0.0=a*!"},
+		"done once stays done":           {[]attempt{done(of("1.0.0", "a")), of("1.0.0", "a")}, "1.0.0=a*!"},
+		"another":                        {[]attempt{done(of("1.0.0", "a")), of("1.0.1", "b")}, "1.0.1=b 1.0.0=a*!"},
+		"replaced before it was done":    {[]attempt{of("1.0.0", "a"), of("1.0.1", "b")}, "1.0.1=b 1.0.0=a!"},
+		"a version that comes later":     {[]attempt{of("", "a"), of("1.0.0", "a")}, "1.0.0=a"},
+		"a version that is not told":     {[]attempt{of("1.0.0", "a"), of("", "a")}, "1.0.0=a"},
+		"the same version elsewhere":     {[]attempt{of("1.0.0", "a"), of("1.0.0", "b")}, "1.0.0=b 1.0.0=a!"},
+		"the same image, another inside": {[]attempt{of("1.0.0", "a"), of("1.0.1", "a")}, "1.0.1=a 1.0.0=a!"},
+		"back":                           {[]attempt{done(of("1.0.0", "a")), of("1.0.1", "b"), of("1.0.0", "a")}, "1.0.0=a 1.0.1=b! 1.0.0=a*!"},
+		"no image":                       {[]attempt{of("1.0.0", "a"), of("1.0.0", "")}, ""},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			var history []configv1.UpdateHistory
+			for _, a := range c.attempts {
+				history = record(history, a, start)
+			}
+			if got := shown(history); got != c.want {
+				t.Errorf("history is %q, not %q", got, c.want)
+			}
+			if history == nil {
+				t.Error("history is nil, not empty")
+			}
+		})
+	}
+}
+
+func TestRecordOfAcceptance(t *testing.T) {
+	a := attempt{Release: configv1.Release{Version: "1.0.0", Image: "a"}, verified: true, risks: "first"}
+	history := record(nil, a, start)
+	a.verified, a.risks = false, "second"
+	history = record(history, a, start)
+	if !history[0].Verified || history[0].AcceptedRisks != "second" {
+		t.Errorf("history is %+v", history[0])
+	}
+	a.isKnown, a.risks = true, ""
+	if history = record(history, a, start); history[0].AcceptedRisks != "second" {
+		t.Errorf("risks of the running release were taken away: %+v", history[0])
+	}
+}
+
+func TestRecordKeepsItsArgument(t *testing.T) {
+	history := record(nil, attempt{Release: configv1.Release{Version: "1.0.0", Image: "a"}}, start)
+	before := slices.Clone(history)
+	record(history, attempt{Release: configv1.Release{Version: "1.0.1", Image: "b"}}, start)
+	if diff := cmp.Diff(before, history); diff != "" {
+		t.Errorf("history was changed (-was +is):\n%s", diff)
+	}
+}
+
+// long makes a history of n patch releases, oldest last, with the states that a function
+// gives.
+func long(n int, version func(i int) string, state func(i int) configv1.UpdateState) []configv1.UpdateHistory {
+	var history []configv1.UpdateHistory
+	for i := range n {
+		history = append(history, configv1.UpdateHistory{Version: version(i), Image: fmt.Sprint("image-", i), State: state(i)})
+	}
+	return history
+}
+
+func TestPrune(t *testing.T) {
+	partial := func(int) configv1.UpdateState { return configv1.PartialUpdate }
+	complete := func(int) configv1.UpdateState { return configv1.CompletedUpdate }
+	patch := func(i int) string { return fmt.Sprintf("4.1.%d", 200-i) }
+	cases := map[string]struct {
+		history []configv1.UpdateHistory
+		gone    string
+	}{
+		"the oldest but one of equal worth": {long(101, patch, complete), "4.1.101"},
+		"a partial one before an older complete one": {
+			long(101, patch, func(i int) configv1.UpdateState {
+				if i == 20 {
+					return configv1.PartialUpdate
+				}
+				return configv1.CompletedUpdate
+			}), "4.1.101", // -20 and 20 entries weigh less than 99 entries
+		},
+		"the newest five and the oldest stay": {long(7, patch, partial), "4.1.195"},
+		"the last complete one stays": {
+			long(101, patch, func(i int) configv1.UpdateState {
+				if i == 99 {
+					return configv1.CompletedUpdate
+				}
+				return configv1.PartialUpdate
+			}), "4.1.102",
+		},
+		"the way to another minor version is worth more": {
+			long(101, func(i int) string {
+				if i < 50 {
+					return fmt.Sprintf("4.2.%d", 100-i)
+				}
+				return fmt.Sprintf("4.1.%d", 200-i)
+			}, func(i int) configv1.UpdateState {
+				if i == 48 || i == 49 {
+					return configv1.PartialUpdate
+				}
+				return configv1.CompletedUpdate
+			}), "4.1.101",
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			pruned := prune(slices.Clone(c.history))
+			if len(pruned) != len(c.history)-1 {
+				t.Fatalf("%d of %d entries are left", len(pruned), len(c.history))
+			}
+			for i, entry := range c.history {
+				if i == len(pruned) || entry != pruned[i] {
+					if entry.Version != c.gone {
+						t.Errorf("%s is gone, not %s", entry.Version, c.gone)
+					}
+					return
+				}
+			}
+		})
+	}
+}
+
+func TestWeight(t *testing.T) {
+	history := []configv1.UpdateHistory{
+		{Version: "4.3.0"}, {Version: "4.3.0"}, {Version: "4.3.0"}, {Version: "4.3.0"}, {Version: "4.3.0"},
+		{Version: "4.2.9", State: configv1.CompletedUpdate}, // the newest complete one, and an end of its minor version
+		{Version: "4.2.8"}, // within
+		{Version: "4.2.7", State: configv1.CompletedUpdate}, // neither end
+		{Version: "4.2.0", State: configv1.CompletedUpdate}, // an end
+		{Version: "4.2.0"}, // between
+		{Version: "4.1.0", State: configv1.CompletedUpdate}, // the oldest
+	}
+	want := []float64{
+		980, 980 - 1.01, 980 - 2*1.01, 980 - 3*1.01, 1020 - 4*1.01, 1030 - 5*1.01, -20 - 6*1.01, -7 * 1.01, 30 - 8*1.01, 20 - 9*1.01, 1030 - 10*1.01,
+	}
+	for i := range history {
+		if got := weight(history, i); got-want[i] > 0.001 || want[i]-got > 0.001 {
+			t.Errorf("entry %d has weight %v, not %v", i, got, want[i])
+		}
+	}
+}
+
+// Whatever happens, no two entries in a row are equal, and no more than 100 stay.
+func TestHistoryInvariants(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 7))
+	var history []configv1.UpdateHistory
+	for i := range 2000 {
+		version := fmt.Sprintf("4.%d.%d", random.IntN(3), random.IntN(3))
+		history = record(history, attempt{Release: configv1.Release{Version: version, Image: "image-" + version}, complete: random.IntN(2) == 0}, start)
+		if len(history) > maxHistory {
+			t.Fatalf("step %d: %d entries", i, len(history))
+		}
+		for j := 1; j < len(history); j++ {
+			if isSame(history[j-1], history[j]) {
+				t.Fatalf("step %d: entries %d and %d are both %s", i, j-1, j, history[j].Version)
+			}
+		}
+		if history[0].Version != version {
+			t.Fatalf("step %d: the newest is %s, not %s", i, history[0].Version, version)
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package version
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/mainstay-dev/mainstay/internal/cluster/updates"
+	"github.com/mainstay-dev/mainstay/internal/release"
+)
+
+// configuration answers with what it has of the platform's configuration, by kind.
+type configuration struct {
+	client.Reader
+	has   map[string]string
+	fails error
+	asked int
+}
+
+func (c *configuration) Get(_ context.Context, _ client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	c.asked++
+	if c.fails != nil {
+		return c.fails
+	}
+	switch into := into.(type) {
+	case *unstructured.Unstructured:
+		text, ok := c.has[into.GetKind()]
+		if !ok {
+			return &meta.NoKindMatchError{GroupKind: schema.GroupKind{Kind: into.GetKind()}}
+		}
+		return yaml.Unmarshal([]byte(text), &into.Object)
+	case *corev1.ConfigMap:
+		into.Data = map[string]string{"ca-bundle.crt": c.has["bundle"]}
+	}
+	return nil
+}
+
+func TestPlatform(t *testing.T) {
+	clock := clocktesting.NewFakeClock(start.Time)
+	reader := &configuration{has: map[string]string{
+		"Proxy":       "{status: {httpProxy: 'http://p', httpsProxy: 'https://p', noProxy: local}}",
+		"FeatureGate": "{spec: {featureSet: TechPreviewNoUpgrade}, status: {featureGates: [{version: 1.0.0, enabled: [{name: A}, {name: B}], disabled: [{name: C}]}, {version: 1.1.0, enabled: []}]}}",
+		"bundle":      "pem",
+	}}
+	o := &observer{reader: reader, clock: clock}
+	p, err := o.platform(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := platform{
+		proxy: updates.Proxy{HTTP: "http://p", HTTPS: "https://p", No: "local"}, trust: []byte("pem"), featureSet: "TechPreviewNoUpgrade",
+		gates: map[string]sets.Set[string]{"1.0.0": sets.New("A", "B"), "1.1.0": {}},
+	}
+	if diff := cmp.Diff(want, p, cmp.AllowUnexported(platform{})); diff != "" {
+		t.Errorf("platform (-want +got):\n%s", diff)
+	}
+	cluster := p.cluster("1.0.0", "hosted", "id")
+	if diff := cmp.Diff(release.Cluster{
+		ExcludeIdentifier: "id", Profile: "hosted", FeatureSet: "TechPreviewNoUpgrade", FeatureGates: sets.New("A", "B"), MajorVersion: 1,
+	}, cluster); diff != "" {
+		t.Errorf("cluster (-want +got):\n%s", diff)
+	}
+	asked := reader.asked
+	if _, err := o.platform(t.Context()); err != nil || reader.asked != asked {
+		t.Errorf("it is read %d times more at once: %v", reader.asked-asked, err)
+	}
+	clock.Step(observeEvery)
+	reader.has["FeatureGate"] = "{spec: 1, status: {featureGates: [1, {enabled: 2}, {version: 1.0.0, enabled: [3]}]}}"
+	if p, err = o.platform(t.Context()); err != nil || p.featureSet != "" || p.gates["1.0.0"].Len() != 0 {
+		t.Errorf("what cannot be read is %+v: %v", p, err)
+	}
+}
+
+func TestPlatformWithoutConfiguration(t *testing.T) {
+	o := &observer{reader: &configuration{}, clock: clocktesting.NewFakeClock(start.Time)}
+	p, err := o.platform(t.Context())
+	if err != nil || p.featureSet != "" || p.gates["1.0.0"] != nil || p.proxy != (updates.Proxy{}) {
+		t.Errorf("platform is %+v: %v", p, err)
+	}
+	o = &observer{reader: &configuration{fails: errors.New("away")}, clock: clocktesting.NewFakeClock(start.Time)}
+	if _, err := o.platform(t.Context()); err == nil || !strings.Contains(err.Error(), `Proxy "cluster": away`) {
+		t.Errorf("error is %v", err)
+	}
+}

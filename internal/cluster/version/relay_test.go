@@ -1,0 +1,72 @@
+package version
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/mainstay-dev/mainstay/internal/cluster/worker"
+)
+
+func TestBucket(t *testing.T) {
+	now := start.Time
+	b := bucket{tokens: progressBurst, filled: now}
+	for i, want := range []time.Duration{0, 0, 15 * time.Second, 30 * time.Second} {
+		if got := b.take(now); got != want {
+			t.Errorf("number %d waits %s, not %s", i, got, want)
+		}
+	}
+	b = bucket{tokens: 0, filled: now}
+	if got := b.take(now.Add(time.Hour)); got != 0 || b.tokens != progressBurst-1 {
+		t.Errorf("after an hour it waits %s, and %v are left", got, b.tokens)
+	}
+}
+
+// What matters is told at once; progress waits its turn, and then is told.
+func TestRelay(t *testing.T) {
+	var status atomic.Pointer[worker.Status]
+	status.Store(&worker.Status{})
+	progress, out := make(chan struct{}), make(chan event.GenericEvent)
+	clock := clocktesting.NewFakeClock(start.Time)
+	r := &relay{status: func() worker.Status { return *status.Load() }, progress: progress, out: out, clock: clock}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.Start(ctx) }()
+	told := func(what string) {
+		t.Helper()
+		select {
+		case <-out:
+		case <-time.After(time.Minute):
+			t.Fatalf("%s is never told", what)
+		}
+	}
+	for i, next := range []worker.Status{
+		{Generation: 1}, {Generation: 1, Reconciling: true}, {Generation: 1, Reconciling: true, Failure: errors.New("x")}, {Generation: 2},
+		{Generation: 2, Done: 1}, {Generation: 2, Done: 2},
+	} {
+		status.Store(&next)
+		progress <- struct{}{}
+		told("change " + string(rune('0'+i)))
+	}
+	progress <- struct{}{} // The burst is used up.
+	progress <- struct{}{} // One that waits already is enough.
+	select {
+	case <-out:
+		t.Error("progress is told at once, again and again")
+	default:
+	}
+	if !clock.HasWaiters() {
+		t.Fatal("nothing waits to be told")
+	}
+	clock.Step(progressEvery)
+	told("the progress that waited")
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}

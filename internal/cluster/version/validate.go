@@ -1,0 +1,113 @@
+package version
+
+import (
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"github.com/blang/semver/v4"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
+)
+
+// reasonInvalid is the reason of condition Invalid, and of Progressing while it is there.
+const reasonInvalid = "InvalidClusterVersion"
+
+var uuidPattern = regexp.MustCompile(`^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-4[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}$`)
+
+// validate gives a copy of the ClusterVersion without the fields of its spec that are
+// invalid, and what is wrong with them. What the API server checks itself is not checked.
+func validate(cv *configv1.ClusterVersion) (*configv1.ClusterVersion, field.ErrorList) {
+	valid := cv.DeepCopy()
+	spec := field.NewPath("spec")
+	var wrong field.ErrorList
+	if upstream := cv.Spec.Upstream; upstream != "" {
+		if parsed, err := url.ParseRequestURI(upstream); err != nil || parsed.Host == "" {
+			// The value may hold credentials, so it is not repeated.
+			wrong = append(wrong, field.Invalid(spec.Child("upstream"), field.OmitValueType{}, "must be a valid URL or empty"))
+			valid.Spec.Upstream = ""
+		}
+	}
+	if !uuidPattern.MatchString(cv.Spec.ClusterID) {
+		wrong = append(wrong, field.Invalid(spec.Child("clusterID"), cv.Spec.ClusterID, "must be a random UUID (RFC 4122, version 4)"))
+		valid.Spec.ClusterID = ""
+	}
+	if err := validateUpdate(cv, spec.Child("desiredUpdate")); err != nil {
+		wrong = append(wrong, err)
+		valid.Spec.DesiredUpdate = nil
+	}
+	return valid, wrong
+}
+
+func validateUpdate(cv *configv1.ClusterVersion, path *field.Path) *field.Error {
+	update := cv.Spec.DesiredUpdate
+	switch {
+	case update == nil:
+		return nil
+	case update.Architecture == "" && update.Version == "" && update.Image == "":
+		return field.Required(path, "must specify architecture, version, or image")
+	}
+	if update.Version != "" {
+		if _, err := semver.Parse(update.Version); err != nil {
+			return field.Invalid(path.Child("version"), update.Version, "must be a semantic version (1.2.3[-prerelease][+build])")
+		}
+	}
+	if update.Image != "" {
+		return nil
+	}
+	switch len(offered(cv, *update)) {
+	case 1:
+		return nil
+	case 0:
+		if isKnown(cv.Status, update.Version) {
+			return nil
+		}
+		return field.Invalid(path.Child("version"), update.Version, "when image is empty the update must be an available update")
+	default:
+		return field.Invalid(path.Child("version"), update.Version, "there are multiple possible payloads for this version, specify the exact image")
+	}
+}
+
+// offered gives the available updates that an update without an image can mean, one for
+// each image.
+func offered(cv *configv1.ClusterVersion, update configv1.Update) []configv1.Release {
+	seen := map[string]bool{}
+	var releases []configv1.Release
+	for _, release := range cv.Status.AvailableUpdates {
+		fits := update.Architecture == "" || release.Architecture == update.Architecture
+		if release.Version == update.Version && release.Image != "" && fits && !seen[release.Image] {
+			seen[release.Image] = true
+			releases = append(releases, release)
+		}
+	}
+	return releases
+}
+
+// isKnown tells whether the cluster is or was at a version. Asking for it again changes
+// nothing.
+func isKnown(status configv1.ClusterVersionStatus, version string) bool {
+	if status.Desired.Version == version {
+		return true
+	}
+	for _, entry := range status.History {
+		if entry.Version == version {
+			return true
+		}
+	}
+	return false
+}
+
+// invalidMessage is the message of condition Invalid.
+func invalidMessage(wrong field.ErrorList) string {
+	const start = "The cluster version is invalid:"
+	if len(wrong) == 1 {
+		return fmt.Sprintf("%s %v", start, wrong[0])
+	}
+	lines := []string{start}
+	for _, err := range wrong {
+		lines = append(lines, "* "+err.Error())
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,175 @@
+package version
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
+)
+
+const clusterID = "3f0d6b5e-7c1a-4b0e-9a65-0f5b0f9d2c11"
+
+func offering(releases ...configv1.Release) configv1.ClusterVersionStatus {
+	return configv1.ClusterVersionStatus{AvailableUpdates: releases}
+}
+
+func TestValidate(t *testing.T) {
+	one := offering(configv1.Release{Version: "1.2.4", Image: "a"})
+	twice := offering(configv1.Release{Version: "1.2.4", Image: "a"}, configv1.Release{Version: "1.2.4", Image: "b"})
+	arches := offering(configv1.Release{Version: "1.2.4", Image: "a"}, configv1.Release{Version: "1.2.4", Image: "b", Architecture: "Multi"})
+	was := configv1.ClusterVersionStatus{History: []configv1.UpdateHistory{{Version: "1.2.0"}}}
+	cases := map[string]struct {
+		spec   configv1.ClusterVersionSpec
+		status configv1.ClusterVersionStatus
+		want   string
+		// id, upstream and update tell which fields are left.
+		noID, noUpstream, noUpdate bool
+	}{
+		"good":              {spec: configv1.ClusterVersionSpec{Upstream: "https://updates.example/graph"}},
+		"a UUID of no kind": {spec: configv1.ClusterVersionSpec{ClusterID: "cluster"}, want: `The cluster version is invalid: spec.clusterID: Invalid value: "cluster": must be a random UUID (RFC 4122, version 4)`, noID: true},
+		"a UUID of version 1": {
+			spec: configv1.ClusterVersionSpec{ClusterID: "3f0d6b5e-7c1a-1b0e-9a65-0f5b0f9d2c11"}, noID: true,
+			want: `The cluster version is invalid: spec.clusterID: Invalid value: "3f0d6b5e-7c1a-1b0e-9a65-0f5b0f9d2c11": must be a random UUID (RFC 4122, version 4)`,
+		},
+		"an upstream that is no URL": {
+			spec: configv1.ClusterVersionSpec{Upstream: "%"}, want: "The cluster version is invalid: spec.upstream: Invalid value: must be a valid URL or empty", noUpstream: true,
+		},
+		"an available update": {spec: update("1.2.4", "", ""), status: one},
+		"another update": {
+			spec: update("1.2.5", "", ""), status: one, noUpdate: true,
+			want: `The cluster version is invalid: spec.desiredUpdate.version: Invalid value: "1.2.5": when image is empty the update must be an available update`,
+		},
+		"one that the cluster was at": {spec: update("1.2.0", "", ""), status: was},
+		"one that the cluster is at":  {spec: update("1.2.0", "", ""), status: configv1.ClusterVersionStatus{Desired: configv1.Release{Version: "1.2.0"}}},
+		"two images": {
+			spec: update("1.2.4", "", ""), status: twice, noUpdate: true,
+			want: `The cluster version is invalid: spec.desiredUpdate.version: Invalid value: "1.2.4": there are multiple possible payloads for this version, specify the exact image`,
+		},
+		"two images, one named":           {spec: update("1.2.4", "b", ""), status: twice},
+		"two architectures, one asked of": {spec: update("1.2.4", "", "Multi"), status: arches},
+		"any image":                       {spec: update("", "c", "")},
+		"nothing":                         {spec: update("", "", ""), want: "The cluster version is invalid: spec.desiredUpdate: Required value: must specify architecture, version, or image", noUpdate: true},
+		"no version": {
+			spec: update("latest", "c", ""), noUpdate: true,
+			want: `The cluster version is invalid: spec.desiredUpdate.version: Invalid value: "latest": must be a semantic version (1.2.3[-prerelease][+build])`,
+		},
+		"two faults": {
+			spec: configv1.ClusterVersionSpec{ClusterID: "x", DesiredUpdate: &configv1.Update{}}, noID: true, noUpdate: true,
+			want: "The cluster version is invalid:\n* spec.clusterID: Invalid value: \"x\": must be a random UUID (RFC 4122, version 4)\n* spec.desiredUpdate: Required value: must specify architecture, version, or image",
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if c.spec.ClusterID == "" {
+				c.spec.ClusterID = clusterID
+			}
+			cv := &configv1.ClusterVersion{Spec: c.spec, Status: c.status}
+			before := cv.DeepCopy()
+			valid, wrong := validate(cv)
+			got := ""
+			if len(wrong) > 0 {
+				got = invalidMessage(wrong)
+			}
+			if got != c.want {
+				t.Errorf("message is\n%s\nnot\n%s", got, c.want)
+			}
+			if (valid.Spec.ClusterID == "") != c.noID || (c.spec.Upstream != "" && valid.Spec.Upstream == "") != c.noUpstream ||
+				(c.spec.DesiredUpdate != nil && valid.Spec.DesiredUpdate == nil) != c.noUpdate {
+				t.Errorf("left is %+v", valid.Spec)
+			}
+			if diff := cmp.Diff(before, cv); diff != "" {
+				t.Errorf("the ClusterVersion was changed (-was +is):\n%s", diff)
+			}
+		})
+	}
+}
+
+func update(version, image string, architecture configv1.ClusterVersionArchitecture) configv1.ClusterVersionSpec {
+	return configv1.ClusterVersionSpec{ClusterID: clusterID, DesiredUpdate: &configv1.Update{Version: version, Image: image, Architecture: architecture}}
+}
+
+func TestWanted(t *testing.T) {
+	own, current := configv1.Release{Version: "1.0.0", Image: "own"}, configv1.Release{Version: "1.2.0", Image: "current"}
+	next := configv1.Release{Version: "1.3.0", Image: "next", URL: "https://example.com"}
+	twin := configv1.Release{Version: "1.2.0", Image: "twin", Architecture: "Multi"}
+	conditional := configv1.Release{Version: "1.4.0", Image: "conditional", Channels: []string{"stable"}}
+	status := offering(next, twin)
+	status.ConditionalUpdates = []configv1.ConditionalUpdate{{Release: conditional}}
+	cases := map[string]struct {
+		spec configv1.ClusterVersionSpec
+		want configv1.Release
+	}{
+		"nothing":                        {configv1.ClusterVersionSpec{}, own},
+		"an available version":           {update("1.3.0", "", ""), next},
+		"the current version":            {update("1.2.0", "", ""), current},
+		"the twin of the current one":    {update("1.2.0", "", "Multi"), twin},
+		"a conditional version":          {update("1.4.0", "", ""), current},
+		"an unknown version":             {update("9.9.9", "", ""), current},
+		"an image":                       {update("", "other", ""), configv1.Release{Image: "other"}},
+		"an image and a version":         {update("2.0.0", "other", ""), configv1.Release{Version: "2.0.0", Image: "other"}},
+		"a known image":                  {update("", "conditional", ""), conditional},
+		"a known image as another":       {update("9.9.9", "conditional", ""), configv1.Release{Version: "9.9.9", Image: "conditional"}},
+		"the operator's own, by image":   {update("", "own", ""), own},
+		"the current release, by image":  {update("1.2.0", "current", ""), current},
+		"an available one, by its image": {update("1.3.0", "next", ""), next},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			cv := &configv1.ClusterVersion{Spec: c.spec, Status: status}
+			if c.spec.DesiredUpdate != nil {
+				cv.Spec.DesiredUpdate.Force = true
+			}
+			got := wanted(cv, cv, own, current)
+			if diff := cmp.Diff(c.want, got.Release); diff != "" {
+				t.Errorf("wanted (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestMerged(t *testing.T) {
+	r := configv1.Release{Version: "1.0.0", Image: "mirror.example/r@sha256:01"}
+	told := &configv1.Release{Version: "1.0.0", Image: "registry.example/r@sha256:01", URL: "https://example.com", Channels: []string{"a"}, Architecture: "Multi"}
+	want := configv1.Release{Version: "1.0.0", Image: r.Image, URL: told.URL, Channels: told.Channels, Architecture: "Multi"}
+	if diff := cmp.Diff(want, merged(r, told)); diff != "" {
+		t.Errorf("merged (-want +got):\n%s", diff)
+	}
+	told.Image = "registry.example/r@sha256:02"
+	if diff := cmp.Diff(r, merged(r, told)); diff != "" {
+		t.Errorf("merged with another digest (-want +got):\n%s", diff)
+	}
+}
+
+func TestFirst(t *testing.T) {
+	release := func(image string) configv1.Release { return configv1.Release{Image: image} }
+	cases := map[string]struct{ own, desired, wanted, want string }{
+		"a new cluster":                      {"own", "", "own", "own"},
+		"an update to come":                  {"own", "own", "next", "own"},
+		"an update under way, its operator":  {"next", "next", "next", "next"},
+		"an update under way, the old one":   {"own", "next", "next", "next"},
+		"a third, while an update was begun": {"own", "next", "third", "own"},
+		"no own release":                     {"", "current", "next", "current"},
+		"no own release and no cluster":      {"", "", "next", "next"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := first(configv1.ClusterVersionStatus{Desired: release(c.desired)}, release(c.own), target{Release: release(c.wanted)})
+			if got.Image != c.want {
+				t.Errorf("first is %q, not %q", got.Image, c.want)
+			}
+		})
+	}
+}
+
+// In the middle of an update, a spec that becomes invalid does not lead back.
+func TestWantedOfAnInvalidSpec(t *testing.T) {
+	cv := &configv1.ClusterVersion{Spec: update("latest", "", "")}
+	valid, wrong := validate(cv)
+	if len(wrong) == 0 {
+		t.Fatal("the spec is valid")
+	}
+	if got := wanted(cv, valid, configv1.Release{Image: "own"}, configv1.Release{Image: "current"}); got.Image != "current" {
+		t.Errorf("wanted is %q", got.Image)
+	}
+}

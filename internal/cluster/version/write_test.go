@@ -1,0 +1,142 @@
+package version
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
+
+// stored makes a ClusterVersion and a controller that writes it.
+func stored(t *testing.T) (*Controller, *configv1.ClusterVersion) {
+	t.Helper()
+	c := env.Client(t, configv1.AddToScheme, corev1.AddToScheme)
+	cv := &configv1.ClusterVersion{ObjectMeta: metav1.ObjectMeta{GenerateName: "version-"}, Spec: configv1.ClusterVersionSpec{ClusterID: clusterID}}
+	if err := c.Create(t.Context(), cv); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := client.IgnoreNotFound(c.Delete(context.Background(), cv)); err != nil {
+			t.Error(err)
+		}
+	})
+	return New(c, c, c, Options{Clock: clocktesting.NewFakeClock(start.Time)}), cv
+}
+
+// reported is a status with all that can be null.
+func reported(cv *configv1.ClusterVersion) *configv1.ClusterVersion {
+	after := cv.DeepCopy()
+	after.Status.Desired = configv1.Release{Version: "1.0.0", Image: "a"}
+	after.Status.History = []configv1.UpdateHistory{{State: configv1.PartialUpdate, StartedTime: start, Version: "1.0.0", Image: "a"}}
+	return after
+}
+
+func TestWrite(t *testing.T) {
+	controller, cv := stored(t)
+	after := reported(cv)
+	if err := controller.write(t.Context(), cv, after); err != nil {
+		t.Fatalf("a status with what is null is refused: %v", err)
+	}
+	live := &configv1.ClusterVersion{}
+	if err := controller.reader.Get(t.Context(), client.ObjectKeyFromObject(cv), live); err != nil {
+		t.Fatal(err)
+	}
+	if live.Status.Desired.Version != "1.0.0" || live.Status.History[0].CompletionTime != nil || live.Status.AvailableUpdates != nil {
+		t.Errorf("the status is %+v", live.Status)
+	}
+}
+
+// What somebody else wrote meanwhile stays.
+func TestWriteOntoANewerObject(t *testing.T) {
+	controller, cv := stored(t)
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		newer := &configv1.ClusterVersion{}
+		if err := controller.reader.Get(t.Context(), client.ObjectKeyFromObject(cv), newer); err != nil {
+			return err
+		}
+		newer.Labels = map[string]string{"mine": "yes"}
+		return controller.client.Update(t.Context(), newer)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := controller.write(t.Context(), cv, reported(cv)); err != nil {
+		t.Fatal(err)
+	}
+	live := &configv1.ClusterVersion{}
+	if err := controller.reader.Get(t.Context(), client.ObjectKeyFromObject(cv), live); err != nil {
+		t.Fatal(err)
+	}
+	if live.Status.Desired.Version != "1.0.0" || live.Labels["mine"] != "yes" {
+		t.Errorf("labels are %v, the status is %+v", live.Labels, live.Status)
+	}
+}
+
+func TestWriteOntoAnotherObject(t *testing.T) {
+	controller, cv := stored(t)
+	if err := controller.client.Delete(t.Context(), cv); err != nil {
+		t.Fatal(err)
+	}
+	again := &configv1.ClusterVersion{ObjectMeta: metav1.ObjectMeta{Name: cv.Name}, Spec: cv.Spec}
+	if err := controller.client.Create(t.Context(), again); err != nil {
+		t.Fatal(err)
+	}
+	if err := controller.write(t.Context(), cv, reported(cv)); err == nil {
+		t.Error("the status of an object that is gone is written onto the one that was made anew")
+	}
+	live := &configv1.ClusterVersion{}
+	if err := controller.reader.Get(t.Context(), client.ObjectKeyFromObject(again), live); err != nil || live.Status.Desired.Version != "" {
+		t.Errorf("the status is %+v: %v", live.Status, err)
+	}
+}
+
+// unwritable is a client that no status is written with.
+type unwritable struct{ client.Client }
+
+func (unwritable) Status() client.SubResourceWriter { panic("a status is written") }
+
+func TestNoWriteWithoutChange(t *testing.T) {
+	cv := reported(&configv1.ClusterVersion{})
+	controller := New(unwritable{}, nil, nil, Options{})
+	after := cv.DeepCopy()
+	after.Status.AvailableUpdates = []configv1.Release{} // as good as none
+	if err := controller.write(t.Context(), cv, after); err != nil {
+		t.Error(err)
+	}
+}
+
+// An error that lasts is told; one that passes is not.
+func TestFailuresThatLast(t *testing.T) {
+	controller, cv := stored(t)
+	away := errors.New("away")
+	tell := func() condition {
+		live := &configv1.ClusterVersion{}
+		if err := controller.reader.Get(t.Context(), client.ObjectKeyFromObject(cv), live); err != nil {
+			t.Fatal(err)
+		}
+		told, _ := (&conditions{all: live.Status.Conditions}).get(configv1.OperatorProgressing)
+		return told
+	}
+	for i := 1; i <= maxFailures; i++ {
+		if told := tell(); told.Type != "" {
+			t.Fatalf("after %d failures it is told: %+v", i-1, told)
+		}
+		if err := controller.fail(t.Context(), cv, away); !errors.Is(err, away) {
+			t.Fatal(err)
+		}
+	}
+	if told := tell(); told.Message != "Error ensuring the cluster version is up to date: away" {
+		t.Errorf("after %d failures Progressing is %+v", maxFailures, told)
+	}
+}

@@ -1,0 +1,251 @@
+package worker_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mainstay-dev/mainstay/internal/release"
+)
+
+// everything has an object of each kind that has rules, and leaves all to the API server that
+// it gives defaults for.
+const everything = `
+apiVersion: v1
+kind: Namespace
+metadata: {included, name: every}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {included, name: every, namespace: every}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {included, name: every, namespace: every}
+data: {a: b}
+---
+apiVersion: v1
+kind: Secret
+metadata: {included, name: every, namespace: every}
+stringData: {a: b}
+---
+apiVersion: v1
+kind: Service
+metadata: {included, name: every, namespace: every}
+spec:
+  selector: {app: every}
+  ports: [{name: a, port: 80}, {name: b, port: 81, targetPort: x}]
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {included, name: every, namespace: every}
+spec:
+  selector: {matchLabels: {app: every}}
+  template:
+    metadata: {labels: {app: every}}
+    spec:
+      serviceAccountName: every
+      initContainers: [{name: i, image: example.com/i}]
+      containers:
+      - name: a
+        image: example.com/a:v1
+        command: [a]
+        env: [{name: A, value: ""}, {name: B, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]
+        ports: [{containerPort: 80}]
+        livenessProbe: {httpGet: {port: 80}}
+        readinessProbe: {grpc: {port: 80}}
+        resources: {requests: {cpu: "0.1", memory: 1024Mi}, limits: {cpu: 1000m}}
+        volumeMounts: [{name: c, mountPath: /c}]
+      volumes:
+      - {name: c, configMap: {name: every}}
+      - {name: s, secret: {secretName: every}}
+      - {name: e}
+      - {name: h, hostPath: {path: /h}}
+      - {name: p, projected: {sources: [{serviceAccountToken: {path: t}}]}}
+      tolerations: [{key: a, operator: Exists}]
+---
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {included, name: every, namespace: every}
+spec:
+  selector: {matchLabels: {app: ds}}
+  template:
+    metadata: {labels: {app: ds}}
+    spec:
+      containers: [{name: a, image: example.com/a:v1}]
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {included, name: every, namespace: every}
+spec:
+  serviceName: every
+  selector: {matchLabels: {app: sts}}
+  template:
+    metadata: {labels: {app: sts}}
+    spec:
+      containers: [{name: a, image: example.com/a:v1}]
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {included, name: every, namespace: every}
+spec:
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: a, image: example.com/a:v1}]
+---
+apiVersion: batch/v1
+kind: CronJob
+metadata: {included, name: every, namespace: every}
+spec:
+  schedule: "@daily"
+  jobTemplate:
+    spec:
+      template:
+        spec:
+          restartPolicy: Never
+          containers: [{name: a, image: example.com/a:v1}]
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {included, name: everies.example.com}
+spec:
+  group: example.com
+  names: {kind: Every, plural: everies}
+  scope: Namespaced
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec: {type: object, properties: {a: {type: string, default: given}, b: {type: string}}}
+---
+apiVersion: example.com/v1
+kind: Every
+metadata: {included, name: every, namespace: every}
+spec: {b: stated}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {included, name: every}
+webhooks:
+- name: a.example.com
+  admissionReviewVersions: [v1]
+  sideEffects: None
+  clientConfig: {service: {name: every, namespace: every}}
+  rules: [{apiGroups: [example.org], apiVersions: [v1], operations: [CREATE], resources: [things]}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingWebhookConfiguration
+metadata: {included, name: every}
+webhooks:
+- name: a.example.com
+  admissionReviewVersions: [v1]
+  sideEffects: None
+  clientConfig: {service: {name: every, namespace: every}}
+  rules: [{apiGroups: [example.org], apiVersions: [v1], operations: [CREATE], resources: [things]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {included, name: every}
+rules: [{apiGroups: [""], resources: [pods], verbs: [get]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {included, name: every-aggregated}
+aggregationRule: {clusterRoleSelectors: [{matchLabels: {every: "true"}}]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {included, name: every}
+roleRef: {kind: ClusterRole, name: every, apiGroup: rbac.authorization.k8s.io}
+subjects: [{kind: ServiceAccount, name: every, namespace: every}, {kind: Group, name: everybody}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {included, name: every, namespace: every}
+rules: [{apiGroups: [""], resources: [pods], verbs: [get]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {included, name: every, namespace: every}
+roleRef: {kind: Role, name: every, apiGroup: rbac.authorization.k8s.io}
+subjects: [{kind: ServiceAccount, name: every}]
+---
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {included, name: every}
+value: 1000
+---
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {included, name: every, namespace: every}
+spec: {podSelector: {}, ingress: [{ports: [{port: 80}]}]}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {included, name: every, namespace: every}
+spec: {minAvailable: 1, selector: {matchLabels: {app: every}}}
+---
+apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata: {included, name: v1.every.example.com}
+spec: {group: every.example.com, version: v1, groupPriorityMinimum: 1000, versionPriority: 10, service: {name: every, namespace: every}}
+`
+
+// Whatever the API server adds to a manifest, it is written once: by a Worker that goes on,
+// and by one that begins anew and knows nothing.
+func TestNothingIsWrittenTwice(t *testing.T) {
+	c := newRecord(t)
+	name := fresh("every")
+	payload := load(t, map[string]string{"0000_10_every_01_all": strings.NewReplacer("every", name, "example.com", name+".example.com").Replace(everything)})
+	first := newWorker(c)
+	first.Update(work(payload, release.Initializing))
+	stop := start(t, first)
+	status := until(t, first, "initialized", completed(1))
+	if status.Done != status.Total || status.Total != len(payload.Manifests) || !status.Reconciling || status.Failure != nil {
+		t.Errorf("status: %+v", status)
+	}
+	if writes := c.taken(); len(writes) != len(payload.Manifests) {
+		t.Errorf("%d manifests, written: %q", len(payload.Manifests), writes)
+	}
+	c.atRest(t, first, 2)
+	stop()
+	before := versions(t, c, payload)
+
+	for _, state := range []release.Mode{release.Reconciling, release.Updating} {
+		again := newWorker(c)
+		again.Update(work(payload, state))
+		stop := start(t, again)
+		until(t, again, "a pass", completed(1))
+		if writes := c.taken(); len(writes) > 0 {
+			// Only what the API server keeps in another form than it was given is sent.
+			slices.Sort(writes)
+			if diff := cmp.Diff([]string{"update Deployment " + name, "update Secret " + name}, writes); diff != "" || state != release.Updating {
+				t.Errorf("%s: written again: %q", state, writes)
+			}
+		}
+		c.atRest(t, again, 1)
+		stop()
+		if diff := cmp.Diff(before, versions(t, c, payload)); diff != "" {
+			t.Errorf("%s: objects were changed:\n%s", state, diff)
+		}
+	}
+}
+
+// versions gives the resource version of each object of a payload.
+func versions(t *testing.T, c client.Client, payload *release.Payload) map[string]string {
+	t.Helper()
+	result := map[string]string{}
+	for _, m := range payload.Manifests {
+		key := m.Key()
+		result[key.String()] = get(t, c, m.Object.GetAPIVersion(), key.Kind, key.Namespace, key.Name).GetResourceVersion()
+	}
+	return result
+}

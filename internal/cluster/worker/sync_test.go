@@ -1,0 +1,387 @@
+package worker_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
+	"github.com/mainstay-dev/mainstay/internal/cluster/worker"
+	"github.com/mainstay-dev/mainstay/internal/release"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+// Manifests that tests make payloads of; NAME is replaced.
+const (
+	namespaceText = "apiVersion: v1\nkind: Namespace\nmetadata: {included, name: NAME}\n"
+	configMapText = "apiVersion: v1\nkind: ConfigMap\nmetadata: {included, name: NAME, namespace: NAME}\ndata: {a: release}\n"
+	operatorText  = "apiVersion: config.openshift.io/v1\nkind: ClusterOperator\nmetadata: {included, name: NAME}\nspec: {}\nstatus:\n  versions: [{name: operator, version: 1.0.0}]\n  relatedObjects: [{group: \"\", resource: namespaces, name: NAME}]\n"
+	workloadText  = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {included, name: NAME, namespace: NAME, labels: {from: release}}
+spec:
+  selector: {matchLabels: {app: NAME}}
+  template:
+    metadata: {labels: {app: NAME}}
+    spec:
+      containers: [{name: a, image: "example.com/a:v1"}]
+`
+)
+
+func named(text, name string) string { return strings.ReplaceAll(text, "NAME", name) }
+
+func namespaced(name string, files map[string]string) map[string]string {
+	result := map[string]string{"0000_01_" + name + "_00_namespace": named(namespaceText, name)}
+	for file, text := range files {
+		result[file] = named(text, name)
+	}
+	return result
+}
+
+// change edits an object as a person would.
+func change(t testing.TB, c client.Client, u *unstructured.Unstructured, edit func()) {
+	t.Helper()
+	edit()
+	if err := c.Update(t.Context(), u); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func set(t testing.TB, u *unstructured.Unstructured, value any, path ...string) {
+	t.Helper()
+	if err := unstructured.SetNestedField(u.Object, value, path...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestDriftHeals(t *testing.T) {
+	name := fresh("drift")
+	c := newRecord(t)
+	w := newWorker(c)
+	w.Update(work(load(t, namespaced(name, map[string]string{"0000_10_a_01": configMapText, "0000_10_a_02": workloadText})), release.Initializing))
+	start(t, w)
+	until(t, w, "initialized", completed(1))
+
+	config := get(t, c, "v1", "ConfigMap", name, name)
+	change(t, c.Client, config, func() {
+		set(t, config, "somebody", "data", "a")
+		set(t, config, "more", "data", "b")
+		config.SetLabels(map[string]string{"mine": "yes"})
+	})
+	deployment := get(t, c, "apps/v1", "Deployment", name, name)
+	change(t, c.Client, deployment, func() {
+		set(t, deployment, int64(7), "spec", "replicas")
+		set(t, deployment, int64(3), "spec", "revisionHistoryLimit")
+		deployment.SetLabels(map[string]string{"from": "somebody", "mine": "yes"})
+		containers, _, _ := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "containers")
+		containers = append(containers, map[string]any{"name": "mine", "image": "example.com/b"})
+		set(t, deployment, containers, "spec", "template", "spec", "containers")
+	})
+	until(t, w, "another pass", completed(w.Status().Completed+2))
+	config = get(t, c, "v1", "ConfigMap", name, name)
+	if diff := cmp.Diff(map[string]any{"a": "release", "b": "more"}, config.Object["data"]); diff != "" || config.GetLabels()["mine"] != "yes" {
+		t.Errorf("the ConfigMap has labels %v, data -want +got:\n%s", config.GetLabels(), diff)
+	}
+	deployment = get(t, c, "apps/v1", "Deployment", name, name)
+	replicas, _, _ := unstructured.NestedInt64(deployment.Object, "spec", "replicas")
+	limit, _, _ := unstructured.NestedInt64(deployment.Object, "spec", "revisionHistoryLimit")
+	containers, _, _ := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "containers")
+	if replicas != 1 || limit != 3 || len(containers) != 1 {
+		t.Errorf("replicas %d, revisionHistoryLimit %d, %d containers", replicas, limit, len(containers))
+	}
+	if diff := cmp.Diff(map[string]string{"from": "release", "mine": "yes"}, deployment.GetLabels()); diff != "" {
+		t.Errorf("labels, -want +got:\n%s", diff)
+	}
+
+	if err := c.Delete(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	until(t, w, "another pass", completed(w.Status().Completed+2))
+	if again := get(t, c, "v1", "ConfigMap", name, name); again.GetUID() == config.GetUID() {
+		t.Error("the ConfigMap was not made anew")
+	}
+	c.atRest(t, w, 2)
+}
+
+func TestOwnersAndCreateOnly(t *testing.T) {
+	name := fresh("owners")
+	c := newRecord(t)
+	w := newWorker(c)
+	asked := work(load(t, namespaced(name, map[string]string{
+		"0000_10_a_01": configMapText,
+		"0000_10_a_02": `
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: once
+  namespace: NAME
+  annotations: {INCLUDED, release.openshift.io/create-only: "true"}
+data: {a: release}
+`,
+		"0000_10_a_03": `
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: foreign
+  namespace: NAME
+  annotations: {INCLUDED}
+  ownerReferences: [{apiVersion: v1, kind: Namespace, name: NAME, uid: 7f5c2d4e-0000-4000-8000-000000000009}]
+`,
+	})), release.Updating)
+	asked.Owner = owner("version")
+	w.Update(asked)
+	start(t, w)
+	until(t, w, "a pass", completed(1))
+
+	wanted := owner("version")
+	wanted.Controller = new(true)
+	for object, want := range map[string][]metav1.OwnerReference{
+		name: {wanted}, "once": nil, "foreign": {{APIVersion: "v1", Kind: "Namespace", Name: name, UID: "7f5c2d4e-0000-4000-8000-000000000009"}},
+	} {
+		if diff := cmp.Diff(want, get(t, c, "v1", "ConfigMap", name, object).GetOwnerReferences()); diff != "" {
+			t.Errorf(name+" of %s, -want +got:\n%s", name, diff)
+		}
+	}
+	once := get(t, c, "v1", "ConfigMap", name, "once")
+	change(t, c.Client, once, func() { set(t, once, "mine", "data", "a") })
+	until(t, w, "another pass", completed(w.Status().Completed+2))
+	once = get(t, c, "v1", "ConfigMap", name, "once")
+	if value, _, _ := unstructured.NestedString(once.Object, "data", "a"); value != "mine" {
+		t.Errorf("what is only created was changed: %q", value)
+	}
+	if err := c.Delete(t.Context(), once); err != nil {
+		t.Fatal(err)
+	}
+	until(t, w, "another pass", completed(w.Status().Completed+2))
+	once = get(t, c, "v1", "ConfigMap", name, "once")
+	if value, _, _ := unstructured.NestedString(once.Object, "data", "a"); value != "release" {
+		t.Errorf("what is only created was not created again: %q", value)
+	}
+}
+
+const tombstoneText = `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: NAME, namespace: default, annotations: {INCLUDED, release.openshift.io/delete: "true"}}
+`
+
+func TestTombstones(t *testing.T) {
+	name := fresh("tomb")
+	c := newRecord(t)
+	create := func(finalizers ...string) *unstructured.Unstructured {
+		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name, "namespace": "default"}}}
+		u.SetFinalizers(finalizers)
+		if err := c.Create(t.Context(), u); err != nil {
+			t.Fatal(err)
+		}
+		return u
+	}
+	exists := func() bool {
+		u := &unstructured.Unstructured{}
+		u.SetAPIVersion("v1")
+		u.SetKind("ConfigMap")
+		err := c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: name}, u)
+		if client.IgnoreNotFound(err) != nil {
+			t.Fatal(err)
+		}
+		return err == nil
+	}
+	payload := load(t, map[string]string{
+		"0000_99_a_01": named(tombstoneText, name),
+		"0000_99_a_02": "apiVersion: example.com/v1\nkind: Gone\nmetadata: {name: gone, annotations: {INCLUDED, release.openshift.io/delete: \"true\"}}\n",
+	})
+	run := func(state release.Mode) (*worker.Worker, func()) {
+		w := newWorker(c)
+		w.Update(work(payload, state))
+		stop := start(t, w)
+		until(t, w, "a pass", completed(1))
+		return w, stop
+	}
+
+	// Nothing is made where there is nothing.
+	_, stop := run(release.Initializing)
+	stop()
+	if exists() {
+		t.Fatal("a tombstone was created")
+	}
+	// A steady cluster is left alone.
+	held := create("example.com/held")
+	w, stop := run(release.Reconciling)
+	if stop(); !exists() || len(w.Status().Deleting) > 0 {
+		t.Fatalf("a steady cluster: exists %v, status %q", exists(), w.Status().Deleting)
+	}
+	// An update deletes, does not wait, and tells as long as it takes.
+	w, stop = run(release.Updating)
+	if diff := cmp.Diff([]string{`configmap "default/` + name + `"`}, w.Status().Deleting); diff != "" {
+		t.Errorf("deletions, -want +got:\n%s", diff)
+	}
+	if status := w.Status(); status.Failure != nil || status.Done != 2 {
+		t.Errorf("a deletion holds the pass: %+v", status)
+	}
+	stop()
+	// So does a Worker that knows nothing of it.
+	w, _ = run(release.Reconciling)
+	if diff := cmp.Diff([]string{`configmap "default/` + name + `"`}, w.Status().Deleting); diff != "" {
+		t.Errorf("deletions after a restart, -want +got:\n%s", diff)
+	}
+	held = get(t, c, "v1", "ConfigMap", "default", held.GetName())
+	change(t, c.Client, held, func() { held.SetFinalizers(nil) })
+	until(t, w, "the deletion has ended", func(s worker.Status) bool { return len(s.Deleting) == 0 })
+}
+
+func TestWhatIsPassedOver(t *testing.T) {
+	name := fresh("passed")
+	c := newRecord(t)
+	config := func(object, annotations string) string {
+		return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, namespace: NAME, annotations: {%s}}\n", object, annotations)
+	}
+	payload := load(t, namespaced(name, map[string]string{
+		"0000_10_a_01": config("both", "INCLUDED, capability.openshift.io/name: A+B"),
+		"0000_10_a_02": config("one", "INCLUDED, capability.openshift.io/name: A+C"),
+		"0000_10_a_03": config("unknown", "INCLUDED, capability.openshift.io/name: Z"),
+		"0000_10_a_04": config("other-profile", `include.release.openshift.io/other: "true"`),
+		"0000_10_a_05": config("unmanaged", "INCLUDED"),
+	}))
+	asked := work(payload, release.Updating)
+	asked.Capabilities = capabilities([]string{"A", "B", "C"}, []string{"A", "B"})
+	asked.Overrides = []configv1.ComponentOverride{{Kind: "ConfigMap", Namespace: name, Name: "unmanaged", Unmanaged: true}}
+	w := newWorker(c)
+	w.Update(asked)
+	start(t, w)
+	status := until(t, w, "a pass", completed(1))
+	if status.Total != 5 || status.Done != 5 || status.VersionHash == "" {
+		t.Errorf("done %d of %d, hash %q", status.Done, status.Total, status.VersionHash)
+	}
+	expect := func(want ...string) {
+		t.Helper()
+		list := &unstructured.UnstructuredList{}
+		list.SetAPIVersion("v1")
+		list.SetKind("ConfigMapList")
+		if err := c.List(t.Context(), list, client.InNamespace(name)); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, u := range list.Items {
+			got = append(got, u.GetName())
+		}
+		slices.Sort(got)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("ConfigMaps, -want +got:\n%s", diff)
+		}
+	}
+	expect("both")
+	asked.Overrides = nil
+	asked.Capabilities = capabilities([]string{"A", "B", "C"}, []string{"A", "B", "C"})
+	asked.Generation = 2
+	w.Update(asked)
+	before := w.Status()
+	if !before.Reconciling || before.Generation != 2 || before.VersionHash != status.VersionHash {
+		t.Errorf("the same release with other wishes: %+v", before)
+	}
+	until(t, w, "a pass", completed(before.Completed+1))
+	expect("both", "one", "unmanaged")
+}
+
+func TestAnUpdateGoesByRunlevels(t *testing.T) {
+	name := fresh("levels")
+	c := newRecord(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	config := env.Start(t)
+	informers, err := cache.New(config, cache.Options{Scheme: env.Scheme(t, configv1.AddToScheme)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = informers.Start(ctx) }()
+	level := func(object string) string {
+		return strings.ReplaceAll(configMapText, "name: NAME,", "name: "+object+",")
+	}
+	payload := load(t, namespaced(name, map[string]string{
+		"0000_20_first_01":      level("first"),
+		"0000_20_first_02_co":   strings.ReplaceAll(operatorText, "NAME", name+"-first"),
+		"0000_20_first_03":      level("behind-first"),
+		"0000_20_neighbour_01":  level("neighbour"),
+		"0000_25_second_01":     level("second"),
+		"0000_25_second_02_co":  strings.ReplaceAll(operatorText, "NAME", name+"-second"),
+		"0000_30_third_01_last": level("third"),
+	}))
+	// Without the watch it would begin anew after minutes, though the clock runs faster.
+	w := worker.New(worker.Options{Client: c, Informers: informers, Clock: hasty{}, Period: 500 * time.Hour})
+	w.Update(work(payload, release.Updating))
+	start(t, w)
+	waiting := func(text string) func(worker.Status) bool {
+		return func(s worker.Status) bool { return s.Failure != nil && strings.Contains(s.Failure.Error(), text) }
+	}
+	status := until(t, w, "the first is awaited", waiting(name+"-first is not available"))
+	if verdict := status.Judge(time.Now()); verdict.Failing != metav1.ConditionTrue || status.Done != 3 || status.Waiting[name+"-first"].IsZero() {
+		t.Errorf("done %d, verdict %+v", status.Done, verdict)
+	}
+	first := get(t, c, "config.openshift.io/v1", "ClusterOperator", "", name+"-first")
+	related, _, _ := unstructured.NestedSlice(first.Object, "status", "relatedObjects")
+	if diff := cmp.Diff([]any{map[string]any{"group": "", "resource": "namespaces", "name": name + "-first"}}, related); diff != "" {
+		t.Errorf("relatedObjects, -want +got:\n%s", diff)
+	}
+	report(t, c, name+"-first", "0.9.0", "Available=True", "Degraded=True")
+	status = until(t, w, "degraded", waiting(name+"-first is degraded"))
+	if verdict := status.Judge(time.Now()); verdict.Failing != metav1.ConditionFalse || verdict.Waiting != "waiting up to 40 minutes on "+name+"-first" {
+		t.Errorf("verdict %+v", verdict)
+	}
+	report(t, c, name+"-first", "0.9.0", "Available=True", "Degraded=False", "Progressing=True")
+	status = until(t, w, "updating", waiting(name+"-first is updating versions"))
+	if verdict := status.Judge(time.Now()); verdict.Failing != metav1.ConditionFalse || verdict.Waiting != "waiting on "+name+"-first" {
+		t.Errorf("verdict %+v", verdict)
+	}
+	writes := c.taken()
+	if !slices.Contains(writes, "create ConfigMap neighbour") || slices.Contains(writes, "create ConfigMap behind-first") || slices.Contains(writes, "create ConfigMap second") {
+		t.Errorf("written: %q", writes)
+	}
+	report(t, c, name+"-first", "1.0.0", "Available=True", "Degraded=False", "Progressing=True")
+	status = until(t, w, "the second is awaited", waiting(name+"-second is not available"))
+	if !status.Waiting[name+"-first"].IsZero() {
+		t.Errorf("what is well is awaited: %v", status.Waiting)
+	}
+	if diff := cmp.Diff([]string{"create ConfigMap behind-first", "create ClusterOperator " + name + "-second", "create ConfigMap second"}, c.taken()); diff != "" {
+		t.Errorf("written, -want +got:\n%s", diff)
+	}
+	report(t, c, name+"-second", "1.0.0", "Available=True", "Degraded=False")
+	status = until(t, w, "all", completed(1))
+	if status.Failure != nil || status.Done != status.Total || !status.Reconciling || status.Initial || len(status.Tasks) > 0 || status.LastProgress.Before(status.Started) {
+		t.Errorf("status %+v", status)
+	}
+}
+
+func TestACloudyBeginning(t *testing.T) {
+	name := fresh("cloudy")
+	c := newRecord(t)
+	payload := load(t, map[string]string{"0000_20_cloudy_01_co": named(operatorText, name), "0000_30_cloudy_02_ns": named(namespaceText, name)})
+	w := newWorker(c)
+	w.Update(work(payload, release.Initializing))
+	start(t, w)
+	until(t, w, "precreated", func(s worker.Status) bool { return s.Failure != nil })
+	report(t, c, name, "0.1.0", "Available=True", "Degraded=True")
+	status := until(t, w, "a pass", completed(1))
+	if status.Failure == nil || status.Failure.Error() != "Cluster operator "+name+" is degraded" || !status.Reconciling {
+		t.Errorf("status %+v", status)
+	}
+	if verdict := status.Judge(time.Now()); verdict.Failing != metav1.ConditionTrue || verdict.Reason != worker.ReasonOperatorDegraded {
+		t.Errorf("verdict %+v", verdict)
+	}
+	// What is kept as it is must be at its version too.
+	report(t, c, name, "0.1.0", "Available=True", "Degraded=False")
+	until(t, w, "the version is awaited", func(s worker.Status) bool {
+		return s.Failure != nil && s.Failure.Error() == "Cluster operator "+name+" is updating versions"
+	})
+	report(t, c, name, "1.0.0", "Available=True", "Degraded=False")
+	until(t, w, "all is well", func(s worker.Status) bool { return s.Failure == nil })
+	c.atRest(t, w, 2)
+}

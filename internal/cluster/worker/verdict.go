@@ -1,0 +1,176 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Durations after which waiting for a ClusterOperator is told as trouble.
+const (
+	slowAfter         = 30 * time.Minute
+	slowMachineConfig = 90 * time.Minute
+	degradedAfter     = 40 * time.Minute
+)
+
+// machineConfig is the ClusterOperator that waits for nodes to restart.
+const machineConfig = "machine-config"
+
+// Verdict is what a Failure means for the conditions of the ClusterVersion.
+type Verdict struct {
+	// Failing is the status of that condition.
+	Failing metav1.ConditionStatus
+	// Reason and Message are those of Failing. Both are empty when it is False.
+	Reason, Message string
+	// ProgressingReason is the reason of Progressing.
+	ProgressingReason string
+	// Waiting is what Progressing says after the counter, such as "waiting on etcd". It is
+	// empty when Failing is True.
+	Waiting string
+	// Summary is what Progressing says instead of the counter when Failing is True.
+	Summary string
+}
+
+// Judge tells what the Failure means at a point in time.
+func (s Status) Judge(now time.Time) Verdict {
+	if s.Failure == nil {
+		return Verdict{Failing: metav1.ConditionFalse}
+	}
+	failure := asError(s.Failure)
+	failing := Verdict{
+		Failing: metav1.ConditionTrue, Reason: failure.Reason, Message: failure.Message,
+		ProgressingReason: failure.Reason, Summary: summaryOf(failure),
+	}
+	if s.Reconciling {
+		return failing
+	}
+	judged := withoutWaiting(failure)
+	switch judged.Effect {
+	case EffectNone:
+		return judgeUpdating(judged, s.Waiting, now)
+	case EffectFailAfterInterval:
+		late := overdue(judged.Names, s.Waiting, now, func(string) time.Duration { return degradedAfter })
+		if len(late) == 0 {
+			return Verdict{
+				Failing: metav1.ConditionFalse, ProgressingReason: judged.Reason,
+				Waiting: "waiting up to 40 minutes on " + strings.Join(judged.Names, ", "),
+			}
+		}
+		failing.Summary = "wait has exceeded 40 minutes for these operators: " + strings.Join(late, ", ")
+	}
+	return failing
+}
+
+// withoutWaiting leaves those of several errors out that are not wrong.
+func withoutWaiting(failure *Error) *Error {
+	if failure.Reason != ReasonMultiple {
+		return failure
+	}
+	var left []*Error
+	var joined interface{ Unwrap() []error }
+	if errors.As(failure.Err, &joined) {
+		for _, err := range joined.Unwrap() {
+			if member := asError(err); member.Effect != EffectNone {
+				left = append(left, member)
+			}
+		}
+	}
+	if len(left) == 1 {
+		return left[0]
+	}
+	return failure
+}
+
+// judgeUpdating is about operators that are not at their version yet.
+func judgeUpdating(failure *Error, since map[string]time.Time, now time.Time) Verdict {
+	late := overdue(failure.Names, since, now, func(name string) time.Duration {
+		if name == machineConfig {
+			return slowMachineConfig
+		}
+		return slowAfter
+	})
+	if len(late) == 0 {
+		return Verdict{
+			Failing: metav1.ConditionFalse, ProgressingReason: failure.Reason,
+			Waiting: "waiting on " + strings.Join(failure.Names, ", "),
+		}
+	}
+	var parts, others []string
+	isMachineConfig := false
+	for _, name := range late {
+		if name == machineConfig {
+			isMachineConfig = true
+		} else {
+			others = append(others, name)
+		}
+	}
+	if len(others) > 0 {
+		parts = append(parts, strings.Join(others, ", ")+" over 30 minutes")
+	}
+	if isMachineConfig {
+		parts = append(parts, machineConfig+" over 90 minutes")
+	}
+	waiting := fmt.Sprintf("waiting on %s which is longer than expected", strings.Join(parts, " and "))
+	return Verdict{
+		Failing: metav1.ConditionUnknown, Reason: ReasonSlowOperator, Message: waiting,
+		ProgressingReason: failure.Reason, Waiting: waiting,
+	}
+}
+
+// overdue gives those names that are awaited for longer than they may be.
+func overdue(names []string, since map[string]time.Time, now time.Time, limit func(name string) time.Duration) []string {
+	var late []string
+	for _, name := range names {
+		if began := since[name]; !began.IsZero() && now.Sub(began) > limit(name) {
+			late = append(late, name)
+		}
+	}
+	return late
+}
+
+// summaries are short texts for reasons. %s is what the error is about.
+var summaries = map[string]string{
+	ReasonNotFound:                   "some resources could not be updated",
+	ReasonConflict:                   "some resources could not be updated",
+	ReasonClusterDown:                "the control plane is down or not responding",
+	ReasonClusterError:               "the control plane is reporting an internal error",
+	ReasonOverloaded:                 "the control plane is overloaded and is not accepting updates",
+	ReasonUnauthorized:               "could not authenticate to the server",
+	ReasonForbidden:                  "the server is rejecting updates",
+	ReasonTypeMissing:                "a required extension is not available to update",
+	ReasonInvalid:                    "some cluster configuration is invalid",
+	"UpdatePayloadRetrievalFailed":   "could not download the update",
+	"UpdatePayloadIntegrity":         "the contents of the update are invalid",
+	"ImageVerificationFailed":        "the image may not be safe to use",
+	"UpgradePreconditionCheckFailed": "it may not be safe to apply this update",
+	ReasonOperatorDegraded:           "the cluster operator %s is degraded",
+	ReasonOperatorNotAvailable:       "the cluster operator %s is not available",
+	"ClusterOperatorsNotAvailable":   "some cluster operators are not available",
+	ReasonOperatorNoVersions:         "the cluster operator %s does not declare expected versions",
+	ReasonWorkloadNotAvailable:       "the workload %s has not yet successfully rolled out",
+	ReasonWorkloadNotProgressing:     "the workload %s cannot roll out",
+}
+
+func summaryOf(failure *Error) string {
+	return Summary(failure.Reason, strings.Join(failure.Names, ", "))
+}
+
+// Summary gives a short text for the reason of an error and what it is about.
+func Summary(reason, name string) string {
+	text, ok := summaries[reason]
+	switch {
+	case ok && strings.Contains(text, "%s"):
+		return fmt.Sprintf(text, name)
+	case ok:
+		return text
+	case strings.HasPrefix(reason, "UpdatePayload"):
+		return "the update could not be applied"
+	case name == "":
+		return "an unknown error has occurred: " + reason
+	default:
+		return fmt.Sprintf("%s has an unknown error: %s", name, reason)
+	}
+}

@@ -1,0 +1,202 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"reflect"
+	"slices"
+	"strings"
+
+	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
+)
+
+// Change is what two configurations differ in.
+type Change struct {
+	// Files are the paths of files that are written, changed or removed, sorted.
+	Files []string
+	// Units are the names of units that differ in anything, sorted.
+	Units []string
+	// Keys are the users whose SSH keys differ, sorted.
+	Keys []string
+	// OS: the image of the operating system differs, or the one that extensions come from.
+	OS bool
+	// KernelArguments, Extensions: these differ.
+	KernelArguments, Extensions bool
+}
+
+// ImpossibleError says why a running node cannot be brought from one configuration to another.
+type ImpossibleError struct {
+	// Reasons name each part that stands against it.
+	Reasons []string
+}
+
+// Error joins the reasons.
+func (e *ImpossibleError) Error() string {
+	return "the change cannot be made on a running node: " + strings.Join(e.Reasons, "; ")
+}
+
+// Compare gives what two configurations differ in. From may be nil, for a node that has none yet:
+// what is for the first boot of a machine is then taken as it is. An *ImpossibleError tells that
+// they differ in what cannot be changed later; any other error, that one cannot be read.
+func Compare(from, to *mcfgv1.MachineConfigSpec) (*Change, error) {
+	isFirst := from == nil
+	if isFirst {
+		from = &mcfgv1.MachineConfigSpec{}
+	}
+	before, err := Parse(from.Config.Raw)
+	if err != nil {
+		return nil, fmt.Errorf("the present configuration: %w", err)
+	}
+	after, err := Parse(to.Config.Raw)
+	if err != nil {
+		return nil, fmt.Errorf("the wanted configuration: %w", err)
+	}
+	if !isFirst {
+		if reasons := impossible(from, to, before, after); len(reasons) > 0 {
+			return nil, &ImpossibleError{Reasons: reasons}
+		}
+	}
+	return &Change{
+		Files: differing(before.Storage.Files, after.Storage.Files, func(f File) string { return f.Path }),
+		Units: differing(before.Systemd.Units, after.Systemd.Units, func(u Unit) string { return u.Name }),
+		Keys:  differing(keys(before), keys(after), func(u User) string { return u.Name }),
+		OS: from.OSImageURL != to.OSImageURL ||
+			(from.BaseOSExtensionsContainerImage != to.BaseOSExtensionsContainerImage && len(to.Extensions) > 0),
+		KernelArguments: !slices.Equal(from.KernelArguments, to.KernelArguments),
+		Extensions:      !slices.Equal(slices.Sorted(slices.Values(from.Extensions)), slices.Sorted(slices.Values(to.Extensions))),
+	}, nil
+}
+
+// impossible gives the parts that differ and are only for the first boot of a machine.
+func impossible(from, to *mcfgv1.MachineConfigSpec, before, after *Ignition) []string {
+	var reasons []string
+	say := func(differs bool, what string) {
+		if differs {
+			reasons = append(reasons, what)
+		}
+	}
+	parts := func(c *Ignition) map[string]any {
+		return map[string]any{
+			"ignition.proxy": c.Ignition.Proxy, "ignition.security": c.Ignition.Security, "ignition.timeouts": c.Ignition.Timeouts,
+			"kernelArguments": c.KernelArguments, "passwd.groups": c.Passwd.Groups,
+			"storage.directories": c.Storage.Directories, "storage.disks": c.Storage.Disks, "storage.filesystems": c.Storage.Filesystems,
+			"storage.links": c.Storage.Links, "storage.luks": c.Storage.Luks, "storage.raid": c.Storage.Raid,
+		}
+	}
+	was, is := parts(before), parts(after)
+	for _, name := range slices.Sorted(maps.Keys(was)) {
+		say(!isEqual(was[name], is[name]), "Ignition "+name+" section contains changes")
+	}
+	for _, name := range differing(withoutKeys(before), withoutKeys(after), func(u User) string { return u.Name }) {
+		say(true, fmt.Sprintf("Ignition passwd user %q contains changes other than of its SSH keys", name))
+	}
+	say(from.FIPS != to.FIPS, "detected change to FIPS flag; refusing to modify FIPS on a running cluster")
+	say(kernelType(from) != kernelType(to), fmt.Sprintf("kernelType changes from %s to %s", kernelType(from), kernelType(to)))
+	return reasons
+}
+
+// isEqual takes an empty list for one that is not there.
+func isEqual(a, b any) bool {
+	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
+	return (x.Len() == 0 && y.Len() == 0) || reflect.DeepEqual(a, b)
+}
+
+func kernelType(s *mcfgv1.MachineConfigSpec) string {
+	if s.KernelType == "" {
+		return KernelDefault
+	}
+	return s.KernelType
+}
+
+// keys are the users with nothing but their keys, those without keys left out.
+func keys(c *Ignition) []User {
+	var users []User
+	for _, u := range c.Passwd.Users {
+		if len(u.SSHAuthorizedKeys) > 0 {
+			users = append(users, User{Name: u.Name, SSHAuthorizedKeys: u.SSHAuthorizedKeys})
+		}
+	}
+	return users
+}
+
+// withoutKeys are the users with all but their keys. One of which nothing else is said is left out.
+func withoutKeys(c *Ignition) []User {
+	var users []User
+	for _, u := range c.Passwd.Users {
+		u.SSHAuthorizedKeys = nil
+		if !reflect.DeepEqual(u, User{Name: u.Name}) {
+			users = append(users, u)
+		}
+	}
+	return users
+}
+
+// differing gives the keys of items that only one list has, or both and not equal, sorted.
+func differing[T any](before, after []T, key func(T) string) []string {
+	old := make(map[string]T, len(before))
+	for _, item := range before {
+		old[key(item)] = item
+	}
+	var names []string
+	for _, item := range after {
+		if was, ok := old[key(item)]; !ok || !reflect.DeepEqual(was, item) {
+			names = append(names, key(item))
+		}
+		delete(old, key(item))
+	}
+	return slices.Sorted(slices.Values(slices.AppendSeq(names, maps.Keys(old))))
+}
+
+// IsEmpty tells whether there is no difference.
+func (c *Change) IsEmpty() bool {
+	return len(c.Files) == 0 && len(c.Units) == 0 && len(c.Keys) == 0 && !c.OS && !c.KernelArguments && !c.Extensions
+}
+
+// Effort is what a change asks of a node.
+type Effort struct {
+	// Drain: the pods of the node are moved away before.
+	Drain bool
+	// Reboot: the node starts again. It implies Drain.
+	Reboot bool
+	// ReloadRuntime: the container runtime reads its configuration again.
+	ReloadRuntime bool
+}
+
+// gentle are files, and folders when they end with /, whose change asks for less than a reboot.
+// What stands first counts.
+var gentle = []struct {
+	path   string
+	effort Effort
+}{
+	{"/etc/containers/registries.conf", Effort{Drain: true, ReloadRuntime: true}},
+	{"/etc/containers/registries.d/", Effort{ReloadRuntime: true}},
+	{"/etc/containers/policy.json", Effort{ReloadRuntime: true}},
+	{"/var/lib/kubelet/config.json", Effort{}},
+}
+
+// Effort gives what the change asks of a node: a reboot, unless all that differs is known to need
+// less. SSH keys and the logins of registries need nothing.
+func (c *Change) Effort() Effort {
+	full := Effort{Drain: true, Reboot: true}
+	if c.OS || c.KernelArguments || c.Extensions || len(c.Units) > 0 {
+		return full
+	}
+	var effort Effort
+	for _, file := range c.Files {
+		needed := full
+		for _, g := range gentle {
+			if file == g.path || (strings.HasSuffix(g.path, "/") && path.Dir(file)+"/" == g.path) {
+				needed = g.effort
+				break
+			}
+		}
+		effort.Drain = effort.Drain || needed.Drain
+		effort.Reboot = effort.Reboot || needed.Reboot
+		effort.ReloadRuntime = effort.ReloadRuntime || needed.ReloadRuntime
+	}
+	if effort.Reboot {
+		effort.ReloadRuntime = false
+	}
+	return effort
+}

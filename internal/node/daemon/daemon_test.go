@@ -1,0 +1,472 @@
+package daemon
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
+)
+
+// first and second are two configurations that differ in everything that a node can be brought to.
+const (
+	first = `"storage":{"files":[{"path":"/etc/app/a","mode":384,"contents":{"source":"data:,one"}},{"path":"/etc/shared","contents":{"source":"data:,first"}},{"path":"/etc/link","contents":{"source":"data:,x"}}]},
+		"systemd":{"units":[{"name":"app.service","enabled":true,"contents":"[Unit]","dropins":[{"name":"10-a.conf","contents":"a"}]},{"name":"noise.service","mask":true},{"name":"other.service","enabled":false}]},
+		"passwd":{"users":[{"name":"core","sshAuthorizedKeys":[" ssh-rsa ONE ","ssh-rsa TWO"]}]}`
+	second = `"storage":{"files":[{"path":"/etc/app/a","contents":{"source":"data:,two"}},{"path":"/etc/new/deep/b","contents":{"source":"data:,b"}}]},
+		"systemd":{"units":[{"name":"more.service","enabled":true,"contents":"[Service]"}]}`
+)
+
+// machineFiles are files that are there before the daemon.
+var machineFiles = map[string]string{
+	"etc/passwd":  "root:x:0:0:root:/root:/bin/bash\nbroken\ncore:x:1000:1001:Core:/home/core:/bin/bash\n",
+	"etc/shared":  "original",
+	"etc/foreign": "foreign",
+}
+
+func started(t *testing.T) *kit {
+	t.Helper()
+	k := newKit(t, machineFiles)
+	k.must(os.Symlink("../usr/link", k.path("etc/link")))
+	return k
+}
+
+func TestUpdate(t *testing.T) {
+	k := started(t)
+	before := k.files()
+	k.sync()
+	k.is("", mcfgv1.NodeDone, "")
+	one, two := k.config(first), k.config(second)
+	k.want(one)
+	k.sync()
+	k.is("", mcfgv1.NodeWorking, "")
+	if a := k.node().Annotations; a[mcfgv1.AnnotationDesiredDrain] != "drain-"+one || len(k.host.commands) > 0 {
+		t.Fatalf("before the drain: %v, commands %v", a, k.host.commands)
+	}
+	if after := k.sync(); after != drainLook || cmp.Diff(before, k.files()) != "" {
+		t.Errorf("the node is changed before its pods have gone")
+	}
+	k.drains()
+	k.sync() // makes the change and asks for the reboot
+	k.is("", mcfgv1.NodeRebooting, "")
+	k.sync()
+	k.is(one, mcfgv1.NodeDone, "")
+	if got := k.node().Annotations[mcfgv1.AnnotationDesiredDrain]; got != "uncordon-"+one {
+		t.Errorf("after the update %q is asked for", got)
+	}
+	want := map[string]string{
+		"/etc/passwd": before["/etc/passwd"], "/etc/foreign": "644 foreign", "/etc/shared": "644 first", "/etc/app/a": "600 one", "/etc/link": "644 x",
+		"/etc/systemd/system/app.service": "644 [Unit]", "/etc/systemd/system/app.service.d/10-a.conf": "644 a",
+		"/etc/systemd/system/noise.service": "-> /dev/null", "/home/core/.ssh/authorized_keys.d/ignition": "600 ssh-rsa ONE\nssh-rsa TWO\n",
+	}
+	if diff := cmp.Diff(want, k.files()); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+	k.settle()
+	k.host.commands = nil
+	k.update(two)
+	want = map[string]string{
+		"/etc/passwd": before["/etc/passwd"], "/etc/foreign": "644 foreign", "/etc/shared": "644 original", "/etc/app/a": "644 two", "/etc/link": "-> ../usr/link",
+		"/etc/new/deep/b": "644 b", "/etc/systemd/system/more.service": "644 [Service]",
+	}
+	if diff := cmp.Diff(want, k.files()); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+	commands := []string{"systemctl disable app.service", "systemctl daemon-reload", "systemctl enable more.service", "systemctl reboot"}
+	if diff := cmp.Diff(commands, k.host.commands); diff != "" {
+		t.Errorf("commands (-want +got):\n%s", diff)
+	}
+	k.update(k.config(""))
+	if diff := cmp.Diff(before, k.files()); diff != "" {
+		t.Errorf("files after all is taken away (-want +got):\n%s", diff)
+	}
+}
+
+func TestSystem(t *testing.T) {
+	k := started(t)
+	k.update(k.config("", func(s *mcfgv1.MachineConfigSpec) {
+		s.OSImageURL, s.KernelArguments, s.Extensions = "r/os@sha256:00", []string{"a=1", "b"}, []string{"usbguard"}
+	}))
+	k.update(k.config("", func(s *mcfgv1.MachineConfigSpec) {
+		s.OSImageURL, s.KernelArguments = "r/os@sha256:01", []string{"a=2", "b"}
+	}))
+	want := []string{
+		"rpm-ostree rebase --experimental ostree-unverified-registry:r/os@sha256:00", "rpm-ostree kargs --append-if-missing=a=1 --append-if-missing=b",
+		"rpm-ostree install --idempotent usbguard", "systemctl reboot",
+		"rpm-ostree rebase --experimental ostree-unverified-registry:r/os@sha256:01", "rpm-ostree kargs --delete-if-present=a=1 --append-if-missing=a=2",
+		"rpm-ostree uninstall --idempotent usbguard", "systemctl reboot",
+	}
+	if diff := cmp.Diff(want, k.host.commands); diff != "" {
+		t.Errorf("commands (-want +got):\n%s", diff)
+	}
+}
+
+// A change that needs no reboot causes none, and one that needs no drain asks for none.
+func TestGentle(t *testing.T) {
+	k := started(t)
+	k.update(k.config(""))
+	k.host.commands = nil
+	for _, c := range []struct {
+		parts    string
+		commands []string
+		drains   bool
+	}{
+		{parts: `"passwd":{"users":[{"name":"core","sshAuthorizedKeys":["a"]}]}`},
+		{parts: `"storage":{"files":[{"path":"/etc/containers/policy.json"}]}`, commands: []string{"systemctl reload crio.service"}},
+		{parts: `"storage":{"files":[{"path":"/etc/containers/policy.json"},{"path":"/etc/containers/registries.conf"}]}`, commands: []string{"systemctl reload crio.service"}, drains: true},
+	} {
+		k.host.commands = nil
+		k.annotate(mcfgv1.AnnotationDesiredDrain, "", mcfgv1.AnnotationLastAppliedDrain, "")
+		k.update(k.config(c.parts))
+		if diff := cmp.Diff(c.commands, k.host.commands); diff != "" {
+			t.Errorf("%s: commands (-want +got):\n%s", c.parts, diff)
+		}
+		if asked := k.node().Annotations[mcfgv1.AnnotationDesiredDrain] != ""; asked != c.drains {
+			t.Errorf("%s: a drain was asked for: %v", c.parts, asked)
+		}
+	}
+}
+
+func TestSingleNode(t *testing.T) {
+	k := started(t)
+	k.annotate(mcfgv1.AnnotationTopology, mcfgv1.TopologySingleReplica)
+	name := k.config(second)
+	k.want(name)
+	k.sync()
+	k.sync()
+	k.is(name, mcfgv1.NodeDone, "")
+	if asked := k.node().Annotations[mcfgv1.AnnotationDesiredDrain]; asked != "" {
+		t.Errorf("%q is asked for of the only node", asked)
+	}
+}
+
+func TestDrift(t *testing.T) {
+	k := started(t)
+	one := k.config(first)
+	k.update(one)
+	cases := map[string]struct {
+		change, undo func()
+		reason       string
+	}{
+		"content":  {func() { k.write("etc/shared", "furst") }, func() { k.write("etc/shared", "first") }, `content mismatch for file "/etc/shared"`},
+		"size":     {func() { k.write("etc/shared", "more than first") }, func() { k.write("etc/shared", "first") }, "content mismatch"},
+		"mode":     {func() { k.must(os.Chmod(k.path("etc/shared"), 0o666)) }, func() { k.must(os.Chmod(k.path("etc/shared"), 0o644)) }, "mode mismatch for file: \"/etc/shared\"; expected: -rw-r--r--; received: -rw-rw-rw-"},
+		"removed":  {func() { k.remove("etc/shared") }, func() { k.write("etc/shared", "first") }, "does not exist"},
+		"a folder": {func() { k.remove("etc/shared"); k.must(os.Mkdir(k.path("etc/shared"), 0o755)) }, func() { k.remove("etc/shared"); k.write("etc/shared", "first") }, "no regular file"},
+		"a mask": {func() { k.remove("etc/systemd/system/noise.service") },
+			func() { k.must(os.Symlink("/dev/null", k.path("etc/systemd/system/noise.service"))) }, "does not exist"},
+	}
+	two := k.config(second)
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			c.change()
+			if after := k.sync(); after != lookAgain {
+				t.Errorf("it is looked again after %s", after)
+			}
+			k.is(one, mcfgv1.NodeDegraded, "unexpected on-disk state validating against "+one+": ")
+			k.is(one, mcfgv1.NodeDegraded, c.reason)
+			// No update begins on what is not known.
+			k.want(two)
+			k.settle()
+			k.is(one, mcfgv1.NodeDegraded, c.reason)
+			k.want(one)
+			c.undo()
+			k.sync()
+			k.is(one, mcfgv1.NodeDone, "")
+		})
+	}
+}
+
+func TestForce(t *testing.T) {
+	k := started(t)
+	one, two := k.config(first), k.config(second)
+	k.update(one)
+	k.write("etc/shared", "drifted")
+	k.write("run/machine-config-daemon-force", "")
+	k.sync()
+	k.is(one, mcfgv1.NodeDone, "")
+	if got := k.files()["/etc/shared"]; got != "644 first" {
+		t.Errorf("the file is %q after the force", got)
+	}
+	k.write("etc/app/a", "drifted")
+	k.write("run/machine-config-daemon-force", "")
+	k.want(two)
+	// The force counts for the update, not for the look before it.
+	for range 4 {
+		k.sync()
+		k.drains()
+	}
+	k.is(two, mcfgv1.NodeDone, "")
+	if _, err := os.Lstat(k.path("run/machine-config-daemon-force")); err == nil {
+		t.Error("the force counts more than once")
+	}
+}
+
+func TestImpossible(t *testing.T) {
+	k := started(t)
+	one := k.config(first)
+	k.update(one)
+	k.host.commands = nil
+	k.want(k.config(first + `,"kernelArguments":{"shouldExist":["a"]}`))
+	k.settle()
+	k.is(one, mcfgv1.NodeUnreconcilable, "Ignition kernelArguments section contains changes")
+	if asked := k.node().Annotations[mcfgv1.AnnotationDesiredDrain]; asked != "uncordon-"+one || len(k.host.commands) > 0 {
+		t.Errorf("%q was asked for, and %v run", asked, k.host.commands)
+	}
+	k.update(one)
+}
+
+func TestRefused(t *testing.T) {
+	k := started(t)
+	one := k.config(first)
+	k.update(one)
+	changed := &mcfgv1.MachineConfig{}
+	changed.Name, changed.Spec.KernelArguments = "rendered-worker-00", []string{"init=/bin/sh"}
+	k.must(k.client.Create(t.Context(), changed))
+	for name, reason := range map[string]string{
+		"rendered-worker-00": "changed since it was rendered", "rendered-worker-01": "reading MachineConfig",
+		k.config(`"passwd":{"users":[{"name":"nobody","sshAuthorizedKeys":["a"]}]}`): `no user "nobody"`,
+		k.config(`"storage":{"files":[{"path":"/a","group":{"name":"wheel"}}]}`):     `no group "wheel"`,
+	} {
+		k.want(name)
+		k.settle()
+		k.is(one, mcfgv1.NodeDegraded, reason)
+	}
+	k.update(one)
+}
+
+// What fails is taken back, and tried again later.
+func TestRollback(t *testing.T) {
+	cases := map[string]struct {
+		fails, reason string
+		prepare       func(*kit)
+	}{
+		"a command":      {fails: "systemctl enable more", reason: "exit status 1"},
+		"no systemctl":   {fails: "systemctl", reason: "exit status 1"},
+		"a reload":       {fails: "systemctl daemon-reload", reason: "exit status 1"},
+		"the system":     {fails: "rpm-ostree", reason: "rpm-ostree kargs"},
+		"a folder there": {prepare: func(k *kit) { k.must(os.MkdirAll(k.path("etc/new/deep/b"), 0o755)) }, reason: "is to be a file, and is a folder"},
+		"a file there":   {prepare: func(k *kit) { k.write("etc/new", "x") }, reason: "not a directory"},
+		"a way out": {prepare: func(k *kit) {
+			k.must(os.Symlink(k.t.TempDir(), k.path("etc/new")))
+		}, reason: "escapes"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			k := started(t)
+			one := k.config(first)
+			k.update(one)
+			if c.prepare != nil {
+				c.prepare(k)
+			}
+			two := k.config(second, func(s *mcfgv1.MachineConfigSpec) { s.KernelArguments = []string{"quiet"} })
+			before := k.files()
+			k.host.fails = c.fails
+			k.want(two)
+			k.settle()
+			k.is(one, mcfgv1.NodeDegraded, c.reason)
+			if diff := cmp.Diff(before, k.files()); diff != "" {
+				t.Errorf("files (-before +after):\n%s", diff)
+			}
+			if _, err := os.Lstat(k.path(journalFile)); err == nil {
+				t.Error("the journal is left")
+			}
+			// Until its time has come, nothing is tried.
+			k.host.commands, k.host.fails = nil, ""
+			k.settle()
+			if len(k.host.commands) > 0 {
+				t.Errorf("%v is run", k.host.commands)
+			}
+			if c.prepare != nil {
+				return
+			}
+			k.clock.SetTime(k.clock.Now().Add(tryAgain))
+			k.update(two)
+		})
+	}
+}
+
+func TestDrainTakesTooLong(t *testing.T) {
+	k := started(t)
+	name := k.config(second)
+	k.want(name)
+	k.sync()
+	k.clock.SetTime(k.clock.Now().Add(drainTime - time.Second))
+	k.sync()
+	k.is("", mcfgv1.NodeWorking, "")
+	k.clock.SetTime(k.clock.Now().Add(time.Second))
+	k.sync()
+	k.is("", mcfgv1.NodeDegraded, "failed to drain node: n after 1 hour. Please see machine-config-controller logs for more information")
+	// It goes on all the same when the pods have gone.
+	k.settle()
+	k.is(name, mcfgv1.NodeDone, "")
+}
+
+func TestStuckReboot(t *testing.T) {
+	k := started(t)
+	name := k.config(second)
+	k.host.stuck = true
+	k.want(name)
+	k.settle()
+	k.is("", mcfgv1.NodeRebooting, "")
+	k.host.stuck = false
+	k.restart(nil)
+	k.settle()
+	k.is(name, mcfgv1.NodeDone, "")
+}
+
+// A node that is not what it should be after its reboot stays where it is, until that is undone or
+// another configuration is wanted.
+func TestWrongAfterReboot(t *testing.T) {
+	k := started(t)
+	one, two := k.config(first), k.config(second)
+	k.host.stuck = true
+	k.want(one)
+	k.settle()
+	k.write("etc/shared", "late")
+	k.host.stuck = false
+	k.sync()
+	k.sync()
+	k.is("", mcfgv1.NodeDegraded, "content mismatch")
+	k.want(two)
+	k.settle()
+	k.settle()
+	k.is(two, mcfgv1.NodeDone, "")
+	if got := k.files()["/etc/shared"]; got != "644 original" {
+		t.Errorf("the file is %q", got)
+	}
+}
+
+// killed is the end of the program.
+type killed struct{ at string }
+
+// Wherever the program is killed during an update, the next one comes to the same end.
+func TestKilledAnywhere(t *testing.T) {
+	want := func() map[string]string {
+		k := started(t)
+		k.update(k.config(first))
+		k.update(k.config(second))
+		return k.files()
+	}()
+	points := 0
+	for n := 0; ; n++ {
+		k := started(t)
+		k.update(k.config(first))
+		two := k.config(second)
+		count, at := 0, ""
+		k.restart(func(change string) {
+			if count == n {
+				at = change
+				panic(killed{change})
+			}
+			count++
+		})
+		k.want(two)
+		func() {
+			defer func() {
+				if r := recover(); r != nil {
+					if _, ok := r.(killed); !ok {
+						panic(r)
+					}
+				}
+			}()
+			k.settle()
+		}()
+		if at == "" {
+			break
+		}
+		points++
+		k.restart(nil)
+		k.settle()
+		k.settle()
+		k.is(two, mcfgv1.NodeDone, "")
+		if diff := cmp.Diff(want, k.files()); diff != "" {
+			t.Errorf("killed before %q (%d): files (-want +got):\n%s", at, n, diff)
+		}
+		if t.Failed() {
+			break
+		}
+	}
+	if points < 50 {
+		t.Errorf("the program was killed at %d points only", points)
+	}
+}
+
+// The same for an update that fails: wherever the program is killed, the node is back at what it
+// had. Every third point is tried.
+func TestKilledWhileTakingBack(t *testing.T) {
+	for n := 0; ; n += 3 {
+		k := started(t)
+		one := k.config(first)
+		k.update(one)
+		want := k.files()
+		two := k.config(second)
+		count, at := 0, ""
+		k.host.fails = "systemctl enable more"
+		k.restart(func(change string) {
+			if count == n {
+				at = change
+				panic(killed{change})
+			}
+			count++
+		})
+		k.want(two)
+		func() {
+			defer func() {
+				if r := recover(); r != nil {
+					if _, ok := r.(killed); !ok {
+						panic(r)
+					}
+				}
+			}()
+			k.settle()
+		}()
+		if at == "" {
+			return
+		}
+		k.restart(nil)
+		k.settle()
+		k.is(one, mcfgv1.NodeDegraded, "exit status 1")
+		if diff := cmp.Diff(want, k.files()); diff != "" {
+			t.Fatalf("killed before %q (%d): files (-want +got):\n%s", at, n, diff)
+		}
+	}
+}
+
+func TestModes(t *testing.T) {
+	for mode, want := range map[int]string{0o644: "-rw-r--r--", 0o4755: "urwxr-xr-x", 0o2070: "g---rwx---", 0o1777: "trwxrwxrwx"} {
+		if got := modeOf(mode).String(); got != want {
+			t.Errorf("%o is %s, want %s", mode, got, want)
+		}
+	}
+}
+
+func TestClip(t *testing.T) {
+	long := clip(strings.Repeat("ü", maxReason))
+	if len(long) > maxReason+10 || !strings.HasSuffix(long, "ü …") {
+		t.Errorf("clipped to %d bytes, ending in %q", len(long), long[len(long)-10:])
+	}
+}
+
+// Every file of the daemon's own is only root's to read.
+func TestOwnFiles(t *testing.T) {
+	k := started(t)
+	k.update(k.config(first))
+	var wrong []string
+	entries, err := os.ReadDir(k.path(originals))
+	k.must(err)
+	for _, e := range entries {
+		info, err := e.Info()
+		k.must(err)
+		if info.Mode().Perm() != 0o600 {
+			wrong = append(wrong, fmt.Sprint(e.Name(), info.Mode()))
+		}
+	}
+	if len(entries) != 7 || len(wrong) > 0 {
+		t.Errorf("%d records, others may read %v", len(entries), wrong)
+	}
+}

@@ -1,0 +1,448 @@
+package node_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/yaml"
+
+	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
+	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
+	"github.com/mainstay-dev/mainstay/internal/node"
+	"github.com/mainstay-dev/mainstay/internal/node/pools"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+// patience bounds every wait of a test: what has not happened by then never will.
+const patience = 5 * time.Minute
+
+func TestMain(m *testing.M) {
+	log.SetLogger(logr.Discard())
+	os.Exit(env.Run(m))
+}
+
+// kinds are those that the tests use.
+var kinds = []func(*runtime.Scheme) error{
+	corev1.AddToScheme, policyv1.AddToScheme, eventsv1.AddToScheme, mcfgv1.AddToScheme, configv1.AddToScheme,
+}
+
+// cluster is a cluster whose nodes are played.
+type cluster struct {
+	t *testing.T
+	client.Client
+	mgr    ctrl.Manager
+	player *player
+}
+
+// start runs the component and a player of the daemons. The objects of the test are gone at its end.
+func start(t *testing.T, o node.Options) *cluster {
+	t.Helper()
+	restConfig := env.Start(t)
+	restConfig.QPS = -1
+	scheme := env.Scheme(t, kinds...)
+	limited := rest.CopyConfig(restConfig)
+	limited.Impersonate.UserName = allow(t, restConfig, "machine-config-controller")
+	mgr, err := ctrl.NewManager(limited, ctrl.Options{
+		Scheme: scheme, Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: ptr.To(true)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	direct, err := client.New(restConfig, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cluster{t: t, Client: direct, mgr: mgr, player: &player{client: mgr.GetClient(), held: map[string]bool{}}}
+	c.clear()
+	o.Program = cmp.Or(o.Program, "v1.2.3")
+	o.Settle = cmp.Or(o.Settle, 50*time.Millisecond)
+	if err := errors.Join(node.Setup(mgr, o), c.player.setup(mgr)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("the manager ended: %v", err)
+		}
+		c.clear()
+	})
+	return c
+}
+
+// allow gives a user the rights of a server's role, and no others, and gives the user's name.
+func allow(t *testing.T, config *rest.Config, role string) string {
+	t.Helper()
+	root, err := env.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(root, "config", "rbac", role, "role.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rights := &rbacv1.ClusterRole{}
+	if err := yaml.UnmarshalStrict(data, rights); err != nil {
+		t.Fatal(err)
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: role},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: role}},
+	}
+	c, err := client.New(config, client.Options{Scheme: env.Scheme(t, rbacv1.AddToScheme)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, object := range []client.Object{rights, binding} {
+		if err := c.Create(t.Context(), object); client.IgnoreAlreadyExists(err) != nil {
+			t.Fatal(err)
+		}
+	}
+	return role
+}
+
+// clear removes what tests make.
+func (c *cluster) clear() {
+	c.t.Helper()
+	ctx := context.Background() // also after the end of the test
+	for _, object := range []client.Object{&mcfgv1.MachineConfigPool{}, &mcfgv1.MachineConfig{}, &corev1.Node{}, &configv1.ClusterOperator{}} {
+		if err := c.DeleteAllOf(ctx, object); err != nil {
+			c.t.Error(err)
+		}
+	}
+	for _, object := range []client.Object{&corev1.Pod{}, &policyv1.PodDisruptionBudget{}, &eventsv1.Event{}} {
+		if err := c.DeleteAllOf(ctx, object, client.InNamespace("default"), client.GracePeriodSeconds(0)); err != nil {
+			c.t.Error(err)
+		}
+	}
+}
+
+func (c *cluster) must(err error) {
+	c.t.Helper()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// node makes a ready one of a role.
+func (c *cluster) node(name, role string, labels ...string) {
+	c.t.Helper()
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"role/" + role: ""}}}
+	for _, l := range labels {
+		key, value, _ := strings.Cut(l, "=")
+		n.Labels[key] = value
+	}
+	c.must(c.Create(c.t.Context(), n))
+	// The API server taints nodes that are new.
+	n.Spec.Taints = nil
+	c.must(c.Update(c.t.Context(), n))
+	c.ready(name, corev1.ConditionTrue)
+}
+
+func (c *cluster) ready(name string, status corev1.ConditionStatus) {
+	c.t.Helper()
+	n := &corev1.Node{}
+	c.must(c.Get(c.t.Context(), client.ObjectKey{Name: name}, n))
+	before := n.DeepCopy()
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status}}
+	c.must(c.Status().Patch(c.t.Context(), n, client.MergeFrom(before)))
+}
+
+// pool makes a pool of a role.
+func (c *cluster) pool(name, maxUnavailable string) {
+	c.t.Helper()
+	p := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	p.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"role/" + name: ""}}
+	p.Spec.MachineConfigSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+		{Key: mcfgv1.LabelRole, Operator: metav1.LabelSelectorOpIn, Values: slices.Compact([]string{name, "worker"})},
+	}}
+	if name == mcfgv1.PoolMaster {
+		p.Spec.MachineConfigSelector.MatchExpressions[0].Values = []string{name}
+	}
+	if maxUnavailable != "" {
+		most := intstr.Parse(maxUnavailable)
+		p.Spec.MaxUnavailable = &most
+	}
+	c.must(c.Create(c.t.Context(), p))
+}
+
+func (c *cluster) edit(name string, change func(*mcfgv1.MachineConfigPool)) {
+	c.t.Helper()
+	p := c.getPool(name)
+	before := p.DeepCopy()
+	change(p)
+	c.must(c.Patch(c.t.Context(), p, client.MergeFrom(before)))
+}
+
+// config makes or changes a MachineConfig of one file.
+func (c *cluster) config(name, role, content string) {
+	c.t.Helper()
+	c.raw(name, role, fmt.Sprintf(`{"ignition":{"version":"3.2.0"},"storage":{"files":[{"path":"/etc/%s","contents":{"source":"data:,%s"}}]}}`, name, content))
+}
+
+func (c *cluster) raw(name, role, raw string) {
+	c.t.Helper()
+	mc := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	err := c.Get(c.t.Context(), client.ObjectKeyFromObject(mc), mc)
+	mc.Labels, mc.Spec.Config.Raw = map[string]string{mcfgv1.LabelRole: role}, []byte(raw)
+	if apierrors.IsNotFound(err) {
+		err = c.Create(c.t.Context(), mc)
+	} else if err == nil {
+		err = c.Update(c.t.Context(), mc)
+	}
+	c.must(err)
+}
+
+func (c *cluster) getPool(name string) *mcfgv1.MachineConfigPool {
+	c.t.Helper()
+	p := &mcfgv1.MachineConfigPool{}
+	c.must(c.Get(c.t.Context(), client.ObjectKey{Name: name}, p))
+	return p
+}
+
+func (c *cluster) getNode(name string) *corev1.Node {
+	c.t.Helper()
+	n := &corev1.Node{}
+	c.must(c.Get(c.t.Context(), client.ObjectKey{Name: name}, n))
+	return n
+}
+
+// eventually waits for a state.
+func (c *cluster) eventually(what string, is func() bool) {
+	c.t.Helper()
+	err := wait.PollUntilContextTimeout(c.t.Context(), 20*time.Millisecond, patience, true, func(context.Context) (bool, error) { return is(), nil })
+	if err != nil {
+		c.t.Fatalf("never: %s; it is:\n%s", what, c.describe())
+	}
+}
+
+func (c *cluster) describe() string {
+	var b strings.Builder
+	var list mcfgv1.MachineConfigPoolList
+	c.must(c.List(c.t.Context(), &list))
+	for _, p := range list.Items {
+		fmt.Fprintf(&b, "pool %s: %+v\n", p.Name, p.Status)
+	}
+	var nodes corev1.NodeList
+	c.must(c.List(c.t.Context(), &nodes, client.Limit(10)))
+	for _, n := range nodes.Items {
+		fmt.Fprintf(&b, "node %s: %s unschedulable %v %v\n", n.Name, pools.NotReady(&n), n.Spec.Unschedulable, n.Annotations)
+	}
+	return b.String()
+}
+
+// updated waits until all nodes of a pool have its configuration, and gives its name.
+func (c *cluster) updated(name string, files ...string) string {
+	c.t.Helper()
+	target := ""
+	c.eventually("pool "+name+" is updated", func() bool {
+		p := c.getPool(name)
+		if p.Status.ObservedGeneration != p.Generation || !pools.Is(p, mcfgv1.PoolUpdated) || p.Status.Configuration.Name != p.Spec.Configuration.Name {
+			return false
+		}
+		target = p.Status.Configuration.Name
+		return c.holds(target, files...)
+	})
+	return target
+}
+
+// holds tells whether a rendered configuration holds texts.
+func (c *cluster) holds(name string, texts ...string) bool {
+	c.t.Helper()
+	mc := &mcfgv1.MachineConfig{}
+	if err := c.Get(c.t.Context(), client.ObjectKey{Name: name}, mc); err != nil {
+		return false
+	}
+	return !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(string(mc.Spec.Config.Raw), text) })
+}
+
+// told waits until exactly these nodes of a configuration's are under way or done.
+func (c *cluster) told(target string, names ...string) {
+	c.t.Helper()
+	c.eventually(fmt.Sprintf("%v are told", names), func() bool {
+		var list corev1.NodeList
+		c.must(c.List(c.t.Context(), &list))
+		var got []string
+		for i := range list.Items {
+			if pools.Desired(&list.Items[i]) == target {
+				got = append(got, list.Items[i].Name)
+			}
+		}
+		return slices.Equal(got, names)
+	})
+}
+
+// event waits for an event.
+func (c *cluster) event(reason, text string) {
+	c.t.Helper()
+	c.eventually("event "+reason+" "+text, func() bool {
+		var list eventsv1.EventList
+		c.must(c.List(c.t.Context(), &list))
+		return slices.ContainsFunc(list.Items, func(e eventsv1.Event) bool { return e.Reason == reason && strings.Contains(e.Note, text) })
+	})
+}
+
+// pod makes one on a node. It ends as soon as it is evicted.
+func (c *cluster) pod(name, node string, labels map[string]string, edit ...func(*corev1.Pod)) {
+	c.t.Helper()
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: labels}}
+	p.Spec = corev1.PodSpec{
+		NodeName: node, TerminationGracePeriodSeconds: ptr.To[int64](0),
+		Containers:  []corev1.Container{{Name: "a", Image: "registry.example.com/a"}},
+		Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+	}
+	for _, e := range edit {
+		e(p)
+	}
+	c.must(c.Create(c.t.Context(), p))
+	// A budget counts pods that are ready.
+	p.Status.Phase = corev1.PodRunning
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	c.must(c.Status().Update(c.t.Context(), p))
+}
+
+// player plays the daemons of all nodes.
+type player struct {
+	client client.Client
+
+	mu sync.Mutex
+	// held are nodes that do not come back from their reboot.
+	held map[string]bool
+}
+
+func (p *player) setup(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).Named("player").For(&corev1.Node{}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 8}).Complete(p)
+}
+
+func (p *player) hold(names ...string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, name := range names {
+		p.held[name] = true
+	}
+}
+
+func (p *player) isHeld(name string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.held[name]
+}
+
+// release lets a node come back.
+func (c *cluster) release(name string) {
+	c.t.Helper()
+	c.player.mu.Lock()
+	delete(c.player.held, name)
+	c.player.mu.Unlock()
+	// A change of the node wakes the player.
+	n := c.getNode(name)
+	before := n.DeepCopy()
+	n.Labels["released"] = n.ResourceVersion
+	c.must(c.Patch(c.t.Context(), n, client.MergeFrom(before)))
+}
+
+// Reconcile does the next step of one node, unless a real daemon does.
+func (p *player) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	if strings.HasPrefix(req.Name, "real-") {
+		return ctrl.Result{}, nil
+	}
+	n := &corev1.Node{}
+	if err := p.client.Get(ctx, req.NamespacedName, n); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	before := n.DeepCopy()
+	if n.Annotations == nil {
+		n.Annotations = map[string]string{}
+	}
+	a := n.Annotations
+	desired := a[mcfgv1.AnnotationDesiredConfig]
+	drain := mcfgv1.DrainPrefix + desired
+	switch {
+	case desired == "" || desired == a[mcfgv1.AnnotationCurrentConfig]:
+		a[mcfgv1.AnnotationState] = string(mcfgv1.NodeDone)
+	case a[mcfgv1.AnnotationLastAppliedDrain] != drain && a[mcfgv1.AnnotationTopology] != mcfgv1.TopologySingleReplica:
+		a[mcfgv1.AnnotationState], a[mcfgv1.AnnotationDesiredDrain] = string(mcfgv1.NodeWorking), drain
+	case p.isHeld(n.Name):
+		a[mcfgv1.AnnotationState] = string(mcfgv1.NodeRebooting)
+	default:
+		a[mcfgv1.AnnotationState], a[mcfgv1.AnnotationCurrentConfig] = string(mcfgv1.NodeDone), desired
+		a[mcfgv1.AnnotationDesiredDrain] = mcfgv1.UncordonPrefix + desired
+		if a[mcfgv1.AnnotationTopology] == mcfgv1.TopologySingleReplica {
+			delete(a, mcfgv1.AnnotationDesiredDrain)
+		}
+	}
+	patch := client.MergeFrom(before)
+	if data, err := patch.Data(n); err != nil || string(data) == "{}" {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{}, client.IgnoreNotFound(p.client.Patch(ctx, n, patch))
+}
+
+// restOf is the connection for what the test watches by itself.
+func restOf(t *testing.T) *rest.Config {
+	config := env.Start(t)
+	config.QPS = -1
+	return config
+}
+
+// makeNodes makes nodes that had a configuration before, with a pod each.
+func makeNodes(c *cluster, count int) {
+	c.t.Helper()
+	work := errgroup.Group{}
+	work.SetLimit(8)
+	for i := range count {
+		name := fmt.Sprintf("n%04d", i)
+		work.Go(func() error {
+			n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"role/worker": ""}, Annotations: map[string]string{
+				mcfgv1.AnnotationCurrentConfig: "rendered-worker-before", mcfgv1.AnnotationDesiredConfig: "rendered-worker-before", mcfgv1.AnnotationState: string(mcfgv1.NodeDone),
+			}}}
+			if err := c.Create(c.t.Context(), n); err != nil {
+				return err
+			}
+			before := n.DeepCopy()
+			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+			if err := c.Status().Patch(c.t.Context(), n, client.MergeFrom(before)); err != nil {
+				return err
+			}
+			p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+			p.Spec = corev1.PodSpec{
+				NodeName: name, TerminationGracePeriodSeconds: ptr.To[int64](0),
+				Containers: []corev1.Container{{Name: "a", Image: "registry.example.com/a"}},
+			}
+			return c.Create(c.t.Context(), p)
+		})
+	}
+	c.must(work.Wait())
+}

@@ -1,0 +1,350 @@
+package node_test
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
+	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
+	"github.com/mainstay-dev/mainstay/internal/node"
+	"github.com/mainstay-dev/mainstay/internal/node/daemon"
+	"github.com/mainstay-dev/mainstay/internal/node/pools"
+)
+
+// unavailable gives the most nodes that were unavailable at any moment of an update, as a watch
+// sees them.
+func (c *cluster) unavailable() (most func() int) {
+	c.t.Helper()
+	var nodes corev1.NodeList
+	watcher, err := client.NewWithWatch(restOf(c.t), client.Options{Scheme: c.Scheme()})
+	c.must(err)
+	w, err := watcher.Watch(c.t.Context(), &nodes)
+	c.must(err)
+	var mu sync.Mutex
+	away, highest := map[string]bool{}, 0
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for e := range w.ResultChan() {
+			n, ok := e.Object.(*corev1.Node)
+			if !ok {
+				continue
+			}
+			mu.Lock()
+			delete(away, n.Name)
+			if pools.Current(n) != "" && pools.IsUnavailable(n) {
+				away[n.Name] = true
+			}
+			highest = max(highest, len(away))
+			mu.Unlock()
+		}
+	}()
+	c.t.Cleanup(func() { w.Stop(); <-done })
+	return func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return highest
+	}
+}
+
+// The documents' example: five nodes, of which three may be unavailable.
+func TestFiveNodes(t *testing.T) {
+	c := start(t, node.Options{})
+	for i := range 5 {
+		c.node(fmt.Sprintf("node-%d", i+1), "worker", "topology.kubernetes.io/zone=a"+strconv.Itoa(i))
+	}
+	c.pool("worker", "3")
+	c.config("a", "worker", "one")
+	one := c.updated("worker", "data:,one")
+	c.event("RenderedConfigGenerated", one)
+	most := c.unavailable()
+	c.player.hold("node-1", "node-2", "node-3", "node-4", "node-5")
+	c.config("a", "worker", "two")
+	target := ""
+	c.eventually("the configuration moves", func() bool {
+		target = c.getPool("worker").Spec.Configuration.Name
+		return target != one
+	})
+	step := func(told ...string) {
+		t.Helper()
+		c.told(target, told...)
+		p := c.getPool("worker")
+		if p.Status.Configuration.Name != one {
+			t.Errorf("status names %s before all nodes are back", p.Status.Configuration.Name)
+		}
+	}
+	away := func(names ...string) {
+		t.Helper()
+		for _, name := range names {
+			c.eventually(name+" is cordoned and drained", func() bool {
+				n := c.getNode(name)
+				return n.Spec.Unschedulable && pools.State(n) == mcfgv1.NodeRebooting
+			})
+		}
+	}
+	step("node-1", "node-2", "node-3")
+	away("node-1", "node-2", "node-3")
+	if n := c.getNode("node-4"); !slices.ContainsFunc(n.Spec.Taints, func(x corev1.Taint) bool { return x.Key == mcfgv1.TaintUpdateInProgress }) {
+		t.Errorf("node-4, whose turn comes, has the taints %v", n.Spec.Taints)
+	}
+	c.eventually("the pool counts", func() bool {
+		s := c.getPool("worker").Status
+		return s.MachineCount == 5 && s.UnavailableMachineCount == 3 && s.UpdatedMachineCount == 0 && pools.Is(c.getPool("worker"), mcfgv1.PoolUpdating)
+	})
+	c.release("node-2")
+	step("node-1", "node-2", "node-3", "node-4")
+	away("node-4")
+	c.release("node-1")
+	step("node-1", "node-2", "node-3", "node-4", "node-5")
+	away("node-5")
+	for _, name := range []string{"node-3", "node-5", "node-4"} {
+		c.release(name)
+	}
+	if got := c.updated("worker", "data:,two"); got != target {
+		t.Errorf("the pool is at %s, and was to be at %s", got, target)
+	}
+	c.event("SetDesiredConfig", "Set target for 3 nodes to MachineConfig: "+target)
+	c.event("SetDesiredConfig", "Targeted node node-4 to MachineConfig: "+target)
+	c.event("Completed", target)
+	if got := most(); got > 3 {
+		t.Errorf("%d nodes were unavailable at once", got)
+	}
+	for i := range 5 {
+		n := c.getNode(fmt.Sprintf("node-%d", i+1))
+		if n.Spec.Unschedulable || len(n.Spec.Taints) > 0 {
+			t.Errorf("%s is left cordoned %v, with the taints %v", n.Name, n.Spec.Unschedulable, n.Spec.Taints)
+		}
+	}
+}
+
+// A pool that is paused renders on, and starts when it is not any more. One that cannot be
+// rendered keeps its nodes where they are, and a node that two pools want is left alone.
+func TestPools(t *testing.T) {
+	c := start(t, node.Options{})
+	c.node("w", "worker")
+	c.node("g", "worker", "role/gpu=")
+	c.node("x", "worker", "role/gpu=", "role/infra=")
+	c.node("m", "master")
+	for _, name := range []string{"worker", "gpu", "infra", "master"} {
+		c.pool(name, "")
+	}
+	c.config("a", "worker", "one")
+	c.config("b", "master", "one")
+	c.config("c", "gpu", "special")
+	one := c.updated("worker", "data:,one")
+	c.updated("master", "data:,one")
+	if gpu := c.updated("gpu", "data:,one", "data:,special"); !strings.HasPrefix(gpu, "rendered-gpu-") {
+		t.Errorf("the pool gpu is at %s", gpu)
+	}
+	c.event("MultipleCustomPools", "node x belongs to 2 custom pools, and is left alone: gpu, infra")
+	if got := pools.Desired(c.getNode("x")); got != "" {
+		t.Errorf("the contested node is told %s", got)
+	}
+
+	c.edit("worker", func(p *mcfgv1.MachineConfigPool) { p.Spec.Paused = true })
+	c.config("a", "worker", "two")
+	c.eventually("the configuration of the paused pool moves", func() bool {
+		p := c.getPool("worker")
+		return p.Spec.Configuration.Name != one && len(p.Status.Conditions) > 1 &&
+			p.Status.Conditions[1].Message == "Pool is paused; will not update to MachineConfig "+p.Spec.Configuration.Name
+	})
+	c.updated("gpu", "data:,two")
+	if got := pools.Desired(c.getNode("w")); got != one {
+		t.Errorf("a node of the paused pool is told %s", got)
+	}
+	c.edit("worker", func(p *mcfgv1.MachineConfigPool) { p.Spec.Paused = false })
+	two := c.updated("worker", "data:,two")
+
+	c.raw("bad", "worker", `{"ignition":{"version":"2.2.0"}}`)
+	c.eventually("the pool is degraded", func() bool {
+		p := c.getPool("worker")
+		return pools.Is(p, mcfgv1.PoolRenderDegraded) && pools.Is(p, mcfgv1.PoolDegraded)
+	})
+	if p := c.getPool("worker"); p.Spec.Configuration.Name != two || pools.Desired(c.getNode("w")) != two {
+		t.Errorf("a bad MachineConfig moves the pool to %s, its node to %s", p.Spec.Configuration.Name, pools.Desired(c.getNode("w")))
+	}
+	c.must(c.Delete(t.Context(), &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: "bad"}}))
+	c.eventually("the pool recovers", func() bool { return !pools.Is(c.getPool("worker"), mcfgv1.PoolDegraded) })
+
+	// A rendered configuration that somebody deletes is made anew.
+	c.must(c.Delete(t.Context(), &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: two}}))
+	c.eventually("it is there again", func() bool { return c.holds(two, "data:,two") })
+}
+
+// A budget that forbids every eviction keeps the node where it is, and one node that is held up
+// keeps the others. The cluster learns it, and all goes on when the budget allows.
+func TestForbiddingBudget(t *testing.T) {
+	c := start(t, node.Options{})
+	c.node("b1", "worker")
+	c.node("b2", "worker")
+	c.pool("worker", "")
+	c.config("a", "worker", "one")
+	c.updated("worker", "data:,one")
+	labels := map[string]string{"app": "kept"}
+	c.pod("kept", "b1", labels)
+	c.pod("free", "b1", map[string]string{"app": "free"})
+	c.pod("static", "b1", nil, func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"} })
+	c.pod("everywhere", "b1", nil, func(p *corev1.Pod) {
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d", UID: "1", Controller: new(true)}}
+	})
+	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "none"}}
+	budget.Spec = policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, MaxUnavailable: &intstr.IntOrString{}}
+	c.must(c.Create(t.Context(), budget))
+	// What the controller of budgets would say.
+	budget.Status = policyv1.PodDisruptionBudgetStatus{ObservedGeneration: budget.Generation, ExpectedPods: 1, CurrentHealthy: 1, DesiredHealthy: 1}
+	c.must(c.Status().Update(t.Context(), budget))
+	c.config("a", "worker", "two")
+	exists := func(name string) bool {
+		return c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: name}, &corev1.Pod{}) == nil
+	}
+	c.eventually("the pod that may go has gone", func() bool { return !exists("free") })
+	n := c.getNode("b1")
+	if !n.Spec.Unschedulable || pools.State(n) != mcfgv1.NodeWorking || !exists("kept") || pools.Desired(c.getNode("b2")) == pools.Desired(n) {
+		t.Errorf("while the budget forbids it: %s", c.describe())
+	}
+	// Somebody lets pods come back: the node is cordoned again.
+	before := n.DeepCopy()
+	n.Spec.Unschedulable = false
+	c.must(c.Patch(t.Context(), n, client.MergeFrom(before)))
+	c.eventually("the node is cordoned again", func() bool { return c.getNode("b1").Spec.Unschedulable })
+	budget.Status.DisruptionsAllowed = 1
+	c.must(c.Status().Update(t.Context(), budget))
+	c.updated("worker", "data:,two")
+	if !exists("static") || !exists("everywhere") || exists("kept") {
+		t.Error("the wrong pods have gone")
+	}
+}
+
+// A node that never comes back holds up its pool, not others, and is explained.
+func TestNeverBack(t *testing.T) {
+	c := start(t, node.Options{ReleaseVersion: "4.2.0"})
+	for _, name := range []string{"n1", "n2", "n3"} {
+		c.node(name, "worker", "topology.kubernetes.io/zone="+name)
+	}
+	c.node("m1", "master")
+	c.pool("worker", "")
+	c.pool("master", "")
+	c.config("a", "worker", "one")
+	c.config("b", "master", "one")
+	c.updated("worker", "data:,one")
+	c.updated("master", "data:,one")
+	c.player.hold("n1")
+	c.config("a", "worker", "two")
+	c.config("b", "master", "two")
+	c.eventually("n1 is away", func() bool { return pools.State(c.getNode("n1")) == mcfgv1.NodeRebooting })
+	c.ready("n1", corev1.ConditionUnknown)
+	c.updated("master", "data:,two")
+	c.eventually("the pool counts it", func() bool { return c.getPool("worker").Status.UnavailableMachineCount == 1 })
+	if p := c.getPool("worker"); !pools.Is(p, mcfgv1.PoolUpdating) || pools.Desired(c.getNode("n2")) == p.Spec.Configuration.Name {
+		t.Errorf("while n1 is away: %s", c.describe())
+	}
+	c.eventually("the ClusterOperator has one line for each pool", func() bool {
+		operator := &configv1.ClusterOperator{}
+		if err := c.Get(t.Context(), client.ObjectKey{Name: "machine-config"}, operator); err != nil {
+			return false
+		}
+		text := string(operator.Status.Extension.Raw)
+		return strings.Contains(text, `"master":"all 1 nodes are at latest configuration rendered-master-`) &&
+			strings.Contains(text, `"worker":"0 (ready 0) out of 3 nodes are updating to latest configuration rendered-worker-`) &&
+			len(operator.Status.Versions) == 1 && operator.Status.Versions[0].Version == "4.2.0"
+	})
+	c.ready("n1", corev1.ConditionTrue)
+	c.release("n1")
+	c.updated("worker", "data:,two")
+}
+
+// A cluster of one node updates without a drain.
+func TestOnlyNode(t *testing.T) {
+	c := start(t, node.Options{Self: "s1"})
+	c.node("s1", "master")
+	c.pool("master", "")
+	c.pod("stays", "s1", nil)
+	c.config("a", "master", "one")
+	c.updated("master", "data:,one")
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "stays"}, &corev1.Pod{}); err != nil {
+		t.Errorf("the pod of the only node: %v", err)
+	}
+}
+
+// A daemon as it runs on a node, with a folder for its host.
+func TestRealDaemon(t *testing.T) {
+	c := start(t, node.Options{})
+	root, err := os.OpenRoot(t.TempDir())
+	c.must(err)
+	t.Cleanup(func() { _ = root.Close() })
+	c.must(daemon.Setup(c.mgr, daemon.Options{Node: "real-1", Root: root, Host: daemon.Simulated(root)}))
+	c.node("real-1", "worker")
+	c.node("w1", "worker")
+	c.pool("worker", "")
+	c.pod("moves", "real-1", nil)
+	c.config("a", "worker", "one")
+	one := c.updated("worker", "data:,one")
+	if data, err := root.ReadFile("etc/a"); err != nil || string(data) != "one" {
+		t.Errorf("the file is %q (%v)", data, err)
+	}
+	if n := c.getNode("real-1"); pools.Current(n) != one || n.Spec.Unschedulable {
+		t.Errorf("the node is %v, %v", n.Annotations, n.Spec)
+	}
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "moves"}, &corev1.Pod{}); err == nil {
+		t.Error("the pod is still there")
+	}
+	// An impossible change is refused, and taken back by the one who made it.
+	c.raw("b", "worker", `{"ignition":{"version":"3.2.0"},"storage":{"disks":[{"device":"/dev/vda"}]}}`)
+	c.eventually("the pool is degraded", func() bool {
+		p := c.getPool("worker")
+		return slices.ContainsFunc(p.Status.Conditions, func(x mcfgv1.MachineConfigPoolCondition) bool {
+			return x.Type == mcfgv1.PoolNodeDegraded && strings.Contains(x.Message, "Node real-1 is reporting: \"the change cannot be made on a running node: Ignition storage.disks section contains changes\"")
+		})
+	})
+	c.must(c.Delete(t.Context(), &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: "b"}}))
+	c.config("a", "worker", "two")
+	c.updated("worker", "data:,two")
+	if data, err := root.ReadFile("etc/a"); err != nil || string(data) != "two" {
+		t.Errorf("the file is %q (%v)", data, err)
+	}
+}
+
+// nodesVariable is the environment variable with the number of nodes of TestManyNodes. What is
+// tested by default is a tenth of what the project answers for, so that it takes seconds.
+const nodesVariable = "MAINSTAY_TEST_NODES"
+
+// Many nodes, each with a pod to be moved, are updated with never more than a tenth away.
+func TestManyNodes(t *testing.T) {
+	count := 200
+	if text := os.Getenv(nodesVariable); text != "" {
+		var err error
+		if count, err = strconv.Atoi(text); err != nil {
+			t.Fatalf("%s: %v", nodesVariable, err)
+		}
+	}
+	c := start(t, node.Options{})
+	c.pool("worker", "10%")
+	c.edit("worker", func(p *mcfgv1.MachineConfigPool) { p.Spec.Paused = true })
+	c.config("a", "worker", "one")
+	makeNodes(c, count)
+	begun := time.Now()
+	c.edit("worker", func(p *mcfgv1.MachineConfigPool) { p.Spec.Paused = false })
+	most := c.unavailable()
+	c.updated("worker", "data:,one")
+	t.Logf("%d nodes were drained and updated in %s, at most %d at once", count, time.Since(begun).Round(time.Second), most())
+	if got, limit := most(), max(count/10, 1); got > limit {
+		t.Errorf("%d nodes were unavailable at once, %d are allowed", got, limit)
+	}
+	var left corev1.PodList
+	c.must(c.List(t.Context(), &left, client.InNamespace("default")))
+	if len(left.Items) > 0 {
+		t.Errorf("%d pods are left", len(left.Items))
+	}
+}

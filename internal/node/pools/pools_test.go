@@ -1,0 +1,362 @@
+package pools
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
+)
+
+// old and target are configurations.
+const old, target = "rendered-worker-old", "rendered-worker-new"
+
+// now is the time of the tests.
+var now = metav1.NewTime(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
+
+// edit changes a node.
+type edit func(*corev1.Node)
+
+// node makes a ready one that has the old configuration.
+func node(name string, edits ...edit) *corev1.Node {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}, CreationTimestamp: now}}
+	n.Annotations = map[string]string{}
+	n.Status.Conditions = []corev1.NodeCondition{
+		{Type: corev1.NodeReady, Status: corev1.ConditionTrue}, {Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse},
+	}
+	at(old, old, mcfgv1.NodeDone)(n)
+	for _, e := range edits {
+		e(n)
+	}
+	return n
+}
+
+func at(current, desired string, state mcfgv1.NodeState) edit {
+	return func(n *corev1.Node) {
+		n.Annotations[mcfgv1.AnnotationCurrentConfig], n.Annotations[mcfgv1.AnnotationDesiredConfig] = current, desired
+		n.Annotations[mcfgv1.AnnotationState] = string(state)
+	}
+}
+
+func labelled(keys ...string) edit {
+	return func(n *corev1.Node) {
+		for _, key := range keys {
+			key, value, _ := strings.Cut(key, "=")
+			n.Labels[key] = value
+		}
+	}
+}
+
+func aged(days int) edit {
+	return func(n *corev1.Node) { n.CreationTimestamp = metav1.NewTime(now.AddDate(0, 0, -days)) }
+}
+
+func zone(name string) edit { return labelled(corev1.LabelTopologyZone + "=" + name) }
+
+func condition(conditionType corev1.NodeConditionType, status corev1.ConditionStatus) edit {
+	return func(n *corev1.Node) {
+		n.Status.Conditions = slices.DeleteFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == conditionType })
+		n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: conditionType, Status: status})
+	}
+}
+
+func cordoned(n *corev1.Node) { n.Spec.Unschedulable = true }
+
+func because(reason string) edit {
+	return func(n *corev1.Node) { n.Annotations[mcfgv1.AnnotationReason] = reason }
+}
+
+var (
+	notReady  = condition(corev1.NodeReady, corev1.ConditionUnknown)
+	updating  = at(old, target, mcfgv1.NodeWorking)
+	updated   = at(target, target, mcfgv1.NodeDone)
+	failing   = at(old, target, mcfgv1.NodeDegraded)
+	unmanaged = func(n *corev1.Node) { n.Annotations = map[string]string{} }
+)
+
+func pool(name string, edits ...func(*mcfgv1.MachineConfigPool)) *mcfgv1.MachineConfigPool {
+	p := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: name, Generation: 3}}
+	p.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"role/" + name: ""}}
+	p.Spec.Configuration.Name = target
+	for _, e := range edits {
+		e(p)
+	}
+	return p
+}
+
+func most(value string) func(*mcfgv1.MachineConfigPool) {
+	return func(p *mcfgv1.MachineConfigPool) {
+		v := intstr.Parse(value)
+		p.Spec.MaxUnavailable = &v
+	}
+}
+
+func paused(p *mcfgv1.MachineConfigPool) { p.Spec.Paused = true }
+
+func names(nodes []*corev1.Node) string {
+	var b []string
+	for _, n := range nodes {
+		b = append(b, n.Name)
+	}
+	return strings.Join(b, " ")
+}
+
+func TestAssign(t *testing.T) {
+	all := []*mcfgv1.MachineConfigPool{pool("worker"), pool("master"), pool("arbiter"), pool("gpu"), pool("infra"),
+		pool("none", func(p *mcfgv1.MachineConfigPool) { p.Spec.NodeSelector = nil }),
+		pool("broken", func(p *mcfgv1.MachineConfigPool) {
+			p.Spec.NodeSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}
+		}),
+	}
+	m := Assign(all, []*corev1.Node{
+		node("z", labelled("role/worker")), node("a", labelled("role/worker")),
+		node("both", labelled("role/worker", "role/master", "role/gpu", "role/infra")),
+		node("vote", labelled("role/worker", "role/arbiter", "role/gpu")),
+		node("gpu", labelled("role/worker", "role/gpu")), node("only", labelled("role/gpu")),
+		node("two", labelled("role/worker", "role/gpu", "role/infra")), node("nobody"),
+	})
+	got := map[string]string{}
+	for name, nodes := range m.Nodes {
+		got[name] = names(nodes)
+	}
+	want := map[string]string{"worker": "a z", "master": "both", "arbiter": "vote", "gpu": "gpu only"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("members (-want +got):\n%s", diff)
+	}
+	if len(m.Contested) != 1 || m.Contested[0].Node.Name != "two" || !strings.Contains(m.Contested[0].Error(), "gpu, infra") {
+		t.Errorf("contested are %+v", m.Contested)
+	}
+	if len(m.Invalid) != 1 || m.Invalid["broken"] == nil {
+		t.Errorf("invalid are %v", m.Invalid)
+	}
+}
+
+func TestMaxUnavailable(t *testing.T) {
+	for _, c := range []struct {
+		pool  *mcfgv1.MachineConfigPool
+		nodes int
+		want  int
+	}{
+		{pool("worker"), 5, 1}, {pool("worker", most("3")), 5, 3}, {pool("worker", most("0")), 5, 1},
+		{pool("worker", most("10%")), 5, 1}, {pool("worker", most("50%")), 5, 2}, {pool("worker", most("100%")), 5, 5},
+		{pool("worker", most("0%")), 5, 1}, {pool("worker", most("50%")), 0, 1}, {pool("arbiter", most("3")), 5, 1},
+		{pool("worker", most("12%")), 2000, 240},
+	} {
+		got, err := MaxUnavailable(c.pool, c.nodes)
+		if err != nil || got != c.want {
+			t.Errorf("%v of %d nodes is %d (%v), want %d", c.pool.Spec.MaxUnavailable, c.nodes, got, err, c.want)
+		}
+	}
+	if _, err := MaxUnavailable(pool("worker", most("many")), 5); err == nil {
+		t.Error("many is taken for a number")
+	}
+}
+
+func TestChoose(t *testing.T) {
+	cases := map[string]struct {
+		pool     *mcfgv1.MachineConfigPool
+		nodes    []*corev1.Node
+		self     string
+		want     string
+		deferred string
+		outdated string
+	}{
+		"the default is one": {pool: pool("worker"), nodes: []*corev1.Node{node("a"), node("b")}, want: "a", outdated: "b"},
+		"three of five":      {pool: pool("worker", most("3")), nodes: []*corev1.Node{node("a"), node("b"), node("c"), node("d"), node("e")}, want: "a b c", outdated: "d e"},
+		"one returned":       {pool: pool("worker", most("3")), nodes: []*corev1.Node{node("a", updating), node("b", updated), node("c", updating, cordoned), node("d"), node("e")}, want: "d", outdated: "e"},
+		"full":               {pool: pool("worker", most("2")), nodes: []*corev1.Node{node("a", updating), node("b", updating), node("c")}, outdated: "c"},
+		"done, but cordoned": {pool: pool("worker"), nodes: []*corev1.Node{node("a", updated, cordoned), node("b")}, outdated: "b"},
+		"done, not ready":    {pool: pool("worker"), nodes: []*corev1.Node{node("a", updated, notReady), node("b")}, outdated: "b"},
+		"not ready":          {pool: pool("worker", most("2")), nodes: []*corev1.Node{node("a", notReady), node("b"), node("c")}, want: "b", outdated: "a c"},
+		"a full disk":        {pool: pool("worker"), nodes: []*corev1.Node{node("a", condition(corev1.NodeDiskPressure, corev1.ConditionTrue)), node("b")}, outdated: "a b"},
+		"no network":         {pool: pool("worker"), nodes: []*corev1.Node{node("a", condition(corev1.NodeNetworkUnavailable, corev1.ConditionUnknown)), node("b")}, outdated: "a b"},
+		"a failing one":      {pool: pool("worker"), nodes: []*corev1.Node{node("a", failing), node("b")}, outdated: "b"},
+		"failing and away":   {pool: pool("worker", most("2")), nodes: []*corev1.Node{node("a", failing, cordoned), node("b"), node("c")}, want: "b", outdated: "c"},
+		"failing at another": {pool: pool("worker"), nodes: []*corev1.Node{node("a", at(old, "bad", mcfgv1.NodeUnreconcilable), cordoned), node("b")}, want: "a", outdated: "b"},
+		"failing and gone":   {pool: pool("worker"), nodes: []*corev1.Node{node("a", at(old, "bad", mcfgv1.NodeDegraded), notReady), node("b")}, outdated: "b"},
+		"drifted":            {pool: pool("worker"), nodes: []*corev1.Node{node("a", at(old, old, mcfgv1.NodeDegraded)), node("b")}, want: "b", outdated: "a"},
+		"no daemon":          {pool: pool("worker"), nodes: []*corev1.Node{node("a", unmanaged), node("b")}, outdated: "a b"},
+		"a new node":         {pool: pool("worker"), nodes: []*corev1.Node{node("a", at("", "", mcfgv1.NodeDone))}, want: "a"},
+		"paused":             {pool: pool("worker", paused), nodes: []*corev1.Node{node("a")}},
+		"nothing rendered":   {pool: pool("worker", func(p *mcfgv1.MachineConfigPool) { p.Spec.Configuration.Name = "" }), nodes: []*corev1.Node{node("a")}},
+		"zones, then age": {
+			pool:  pool("worker", most("10")),
+			nodes: []*corev1.Node{node("a", aged(9)), node("b", zone("2"), aged(9)), node("c", zone("1"), aged(1)), node("d", zone("1"), aged(2)), node("e", aged(9))},
+			want:  "d c b a e",
+		},
+		"itself last":     {pool: pool("master"), nodes: []*corev1.Node{node("a"), node("b"), node("c")}, self: "a", want: "b", deferred: "a", outdated: "a c"},
+		"itself":          {pool: pool("master"), nodes: []*corev1.Node{node("a"), node("b", updated)}, self: "a", want: "a"},
+		"itself, no room": {pool: pool("master"), nodes: []*corev1.Node{node("a"), node("b"), node("c", updating)}, self: "a", outdated: "a b"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			choice, err := Choose(c.pool, c.nodes, c.self)
+			if err != nil {
+				t.Fatal(err)
+			}
+			deferred := ""
+			if choice.Deferred != nil {
+				deferred = choice.Deferred.Name
+			}
+			if got := names(choice.Targets); got != c.want || deferred != c.deferred || names(choice.Outdated) != c.outdated {
+				t.Errorf("chosen %q, deferred %q, outdated %q; want %q, %q, %q", got, deferred, names(choice.Outdated), c.want, c.deferred, c.outdated)
+			}
+		})
+	}
+}
+
+func TestStatus(t *testing.T) {
+	many := func(n int, edits ...edit) []*corev1.Node {
+		var nodes []*corev1.Node
+		for i := range n {
+			nodes = append(nodes, node(fmt.Sprintf("n%02d", i), edits...))
+		}
+		return nodes
+	}
+	cases := map[string]struct {
+		pool  *mcfgv1.MachineConfigPool
+		nodes []*corev1.Node
+		err   error
+		want  string
+		said  []string
+	}{
+		"updated":  {pool: pool("worker"), nodes: many(3, updated), want: "3 3 3 0 0 new: Updated", said: []string{"All nodes are updated with MachineConfig " + target}},
+		"empty":    {pool: pool("worker"), want: "0 0 0 0 0 new: Updated"},
+		"updating": {pool: pool("worker"), nodes: []*corev1.Node{node("a", updated), node("b", updating, cordoned), node("c")}, want: "3 1 1 1 0 : Updating", said: []string{"All nodes are updating to MachineConfig " + target}},
+		"paused":   {pool: pool("worker", paused), nodes: many(2), want: "2 0 0 0 0 :", said: []string{"Pool is paused; will not update to MachineConfig " + target}},
+		// A pool that is paused with nothing to do says so.
+		"paused and updated": {pool: pool("worker", paused), nodes: many(2, updated), want: "2 2 2 0 0 new: Updated"},
+		"not back":           {pool: pool("worker"), nodes: []*corev1.Node{node("a", updated, notReady)}, want: "1 1 0 1 0 : Updating"},
+		"degraded": {
+			pool: pool("worker"), nodes: []*corev1.Node{node("a", failing, because(`no "space"`)), node("b", at(old, target, mcfgv1.NodeUnreconcilable), because("disks"))},
+			want: "2 0 0 0 2 : Updating NodeDegraded Degraded",
+			said: []string{`Node a is reporting: "no \"space\"", Node b is reporting: "disks"`, "2 nodes are reporting degraded status on sync"},
+		},
+		"many degraded":   {pool: pool("worker"), nodes: many(30, failing), want: "30 0 0 0 30 : Updating NodeDegraded Degraded", said: []string{"and 10 more"}},
+		"not rendered":    {pool: pool("worker"), nodes: many(1, updated), err: errors.New("no"), want: "1 1 1 0 0 new: Updated RenderDegraded Degraded", said: []string{"Failed to render configuration for pool worker: no"}},
+		"never rendered":  {pool: pool("worker", func(p *mcfgv1.MachineConfigPool) { p.Spec.Configuration.Name = "" }), nodes: many(1), want: "1 0 0 0 0 :"},
+		"without daemons": {pool: pool("worker"), nodes: many(2, unmanaged), want: "2 0 0 2 0 : Updating"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := Status(c.pool, c.nodes, c.err, now)
+			var is, said []string
+			for _, condition := range s.Conditions {
+				if condition.Status == metav1.ConditionTrue {
+					is = append(is, condition.Type)
+				}
+				said = append(said, condition.Reason, condition.Message)
+			}
+			got := strings.TrimSpace(fmt.Sprintf("%d %d %d %d %d %s: %s", s.MachineCount, s.UpdatedMachineCount, s.ReadyMachineCount, s.UnavailableMachineCount,
+				s.DegradedMachineCount, strings.TrimPrefix(s.Configuration.Name, "rendered-worker-"), strings.Join(is, " ")))
+			if got != c.want {
+				t.Errorf("status is %q, want %q", got, c.want)
+			}
+			for _, text := range c.said {
+				if !strings.Contains(strings.Join(said, "\n"), text) {
+					t.Errorf("%q is not said in:\n%s", text, strings.Join(said, "\n"))
+				}
+			}
+			if len(s.Conditions) != 5 || s.ObservedGeneration != 3 {
+				t.Errorf("conditions %v of generation %d", s.Conditions, s.ObservedGeneration)
+			}
+		})
+	}
+}
+
+// The configuration in the status stays the old one until all nodes are back, and times of
+// conditions stay while these do.
+func TestStatusKeeps(t *testing.T) {
+	p := pool("worker")
+	p.Spec.Configuration.Name = old
+	p.Status = Status(p, []*corev1.Node{node("a")}, nil, now)
+	p.Spec.Configuration.Name = target
+	later := metav1.NewTime(now.Add(time.Hour))
+	p.Status = Status(p, []*corev1.Node{node("a", updating)}, nil, later)
+	if p.Status.Configuration.Name != old {
+		t.Errorf("the configuration is %s while nodes are updating", p.Status.Configuration.Name)
+	}
+	for _, c := range p.Status.Conditions {
+		isChanged := c.Type == mcfgv1.PoolUpdated || c.Type == mcfgv1.PoolUpdating
+		if got := c.LastTransitionTime; isChanged != got.Equal(&later) {
+			t.Errorf("%s became %s at %s", c.Type, c.Status, got)
+		}
+	}
+	p.Status = Unreadable(p, errors.New("no"), later)
+	if !Is(p, mcfgv1.PoolDegraded) || !Is(p, mcfgv1.PoolUpdating) || p.Status.MachineCount != 1 {
+		t.Errorf("the status of a pool that cannot be read is %+v", p.Status)
+	}
+}
+
+func TestPhases(t *testing.T) {
+	drains := func(applied string) edit {
+		return func(n *corev1.Node) {
+			n.Annotations[mcfgv1.AnnotationDesiredDrain] = mcfgv1.DrainPrefix + target
+			n.Annotations[mcfgv1.AnnotationLastAppliedDrain] = applied
+		}
+	}
+	for _, c := range []struct {
+		node   *corev1.Node
+		paused bool
+		want   Phase
+	}{
+		{node: node("a"), want: PhasePending}, {node: node("a"), paused: true, want: PhasePaused}, {node: node("a", updated), want: PhaseUpdated},
+		{node: node("a", updating), want: PhaseUpdating}, {node: node("a", updating, drains("")), want: PhaseDraining},
+		{node: node("a", updating, drains(mcfgv1.DrainPrefix+target)), paused: true, want: PhaseUpdating},
+		{node: node("a", at(old, target, mcfgv1.NodeRebooting), drains(mcfgv1.DrainPrefix+target)), want: PhaseRebooting},
+	} {
+		if got := PhaseOf(c.node, target, c.paused); got != c.want {
+			t.Errorf("%v is %s, want %s", c.node.Annotations, got, c.want)
+		}
+	}
+}
+
+// What is chosen never makes more nodes unavailable than are allowed, whatever state they are in.
+func FuzzChoose(f *testing.F) {
+	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, uint8(3))
+	f.Fuzz(func(t *testing.T, states []byte, allowed uint8) {
+		if len(states) > 64 {
+			t.Skip()
+		}
+		kinds := [][]edit{
+			{}, {updated}, {updating}, {failing}, {notReady}, {cordoned}, {unmanaged}, {failing, cordoned},
+			{at(old, "bad", mcfgv1.NodeDegraded)}, {at(old, "bad", mcfgv1.NodeDegraded), cordoned}, {at(old, old, mcfgv1.NodeDegraded)}, {updated, cordoned},
+		}
+		var nodes []*corev1.Node
+		before := 0
+		for i, s := range states {
+			n := node(fmt.Sprintf("n%02d", i), kinds[int(s)%len(kinds)]...)
+			nodes = append(nodes, n)
+			if IsUnavailable(n) || (IsFailing(n) && Desired(n) != Current(n)) {
+				before++
+			}
+		}
+		p := pool("worker", most(strconv.Itoa(int(allowed))))
+		choice, err := Choose(p, nodes, "n01")
+		if err != nil {
+			t.Fatal(err)
+		}
+		after := 0
+		for _, n := range nodes {
+			isTold := slices.Contains(choice.Targets, n)
+			if isTold && Desired(n) == target {
+				t.Errorf("%s is told what it was told before", n.Name)
+			}
+			if isTold || IsUnavailable(n) || (IsFailing(n) && Desired(n) != Current(n)) {
+				after++
+			}
+		}
+		if limit := max(int(allowed), 1); after > max(limit, before) {
+			t.Errorf("%d nodes are unavailable, %d were, %d are allowed", after, before, limit)
+		}
+	})
+}

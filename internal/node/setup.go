@@ -1,0 +1,46 @@
+// Package node is the component machine-config-controller: the controller of
+// MachineConfigPools (rollout), that of drains (drain), and the reporter of how far the
+// nodes are (report). What runs on each node is machine-config-daemon, in daemon.
+package node
+
+import (
+	"cmp"
+	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/mainstay-dev/mainstay/internal/node/config"
+	"github.com/mainstay-dev/mainstay/internal/node/drain"
+	"github.com/mainstay-dev/mainstay/internal/node/report"
+	"github.com/mainstay-dev/mainstay/internal/node/rollout"
+)
+
+// Options configure the component.
+type Options struct {
+	// Release is what every rendered configuration has.
+	Release config.Base
+	// ReleaseVersion is the version of the release that the nodes are brought to. Empty means
+	// that of the program.
+	ReleaseVersion string
+	// Program is the version of this program.
+	Program string
+	// Self is the name of the node that this runs on, whose turn comes last. It may be empty.
+	Self string
+	// Settle is how long the MachineConfigs of a pool must stay as they are before they are
+	// rendered. Zero means rollout.DefaultSettle.
+	Settle time.Duration
+}
+
+// Setup adds the controllers of the component to a manager. It is the one list of them.
+func Setup(mgr ctrl.Manager, o Options) error {
+	rendered, err := rollout.Setup(mgr, rollout.Options{
+		Release: o.Release, ReleaseVersion: o.ReleaseVersion, Program: o.Program, Self: o.Self, Settle: o.Settle,
+	})
+	if err != nil {
+		return err
+	}
+	if err := drain.Setup(mgr, drain.Options{}); err != nil {
+		return err
+	}
+	return report.Setup(mgr, report.Options{Version: cmp.Or(o.ReleaseVersion, o.Program), Rendered: rendered})
+}
