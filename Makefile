@@ -24,6 +24,9 @@ GOLANGCI_LINT := bin/tools/golangci-lint-kube-api-linter
 GOIMPORTS := bin/tools/goimports
 PROTOGEN := bin/tools/protogen
 
+# The versions that the demo of a cluster is updated by.
+DEMO_RELEASES := 1.0.0 1.1.0 1.2.0
+
 # Packages of the unit tests; test/e2e has a target of its own.
 UNIT := $$(go list ./... | grep -v /test/e2e)
 
@@ -31,7 +34,7 @@ UNIT := $$(go list ./... | grep -v /test/e2e)
 
 .PHONY: help
 help: ## Show this help.
-	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: bin/mainstay bin/opm bin/devcluster ## Build bin/mainstay, bin/opm and bin/devcluster.
@@ -39,6 +42,10 @@ build: bin/mainstay bin/opm bin/devcluster ## Build bin/mainstay, bin/opm and bi
 .PHONY: demo
 demo: build bin/hello-operator bin/demo ## Walk the main job through on an embedded cluster. BUNDLES=DIR uses real bundles, KEEP=1 leaves it running.
 	@bin/demo $(if $(BUNDLES),--bundles '$(BUNDLES)') $(if $(KEEP),--keep)
+
+.PHONY: demo-cluster
+demo-cluster: build bin/democluster $(DEMO_RELEASES:%=bin/releases/%/mainstay) ## Update a cluster with its nodes by signed releases of Mainstay, on an embedded one.
+	@bin/democluster --programs bin/releases
 
 .PHONY: scenario-catalogs
 scenario-catalogs: build bin/scenario-catalogs ## Serve catalogs of FBC=DIR and of BUNDLES=DIR through updates, restarts and removals, while clients read.
@@ -68,9 +75,12 @@ lint: $(TOOLS) ## Run the linters.
 generate: $(TOOLS) ## Write generated code, CRDs and roles.
 	$(CONTROLLER_GEN) object paths=./api/...
 	$(CONTROLLER_GEN) crd paths=./api/olm/... output:crd:dir=config/crd
-	$(CONTROLLER_GEN) crd "paths=./api/config/...;./api/operator/..." output:crd:dir=config/platform
+	$(CONTROLLER_GEN) crd "paths=./api/config/...;./api/machineconfiguration/...;./api/operator/..." output:crd:dir=config/platform
 	$(CONTROLLER_GEN) rbac:roleName=catalogd-manager-role "paths=./internal/catalog/...;./internal/pull/..." output:rbac:dir=config/rbac/catalogd
 	$(CONTROLLER_GEN) rbac:roleName=operator-controller-manager-role "paths=./internal/extension/...;./internal/pull/...;./internal/run/..." output:rbac:dir=config/rbac/operator-controller
+	$(CONTROLLER_GEN) rbac:roleName=cluster-version-operator-role "paths=./internal/cluster/..." output:rbac:dir=config/cluster-version-operator
+	$(CONTROLLER_GEN) rbac:roleName=machine-config-controller "paths=./internal/node/rollout/...;./internal/node/drain/...;./internal/node/report/..." output:rbac:dir=config/rbac/machine-config-controller
+	$(CONTROLLER_GEN) rbac:roleName=machine-config-daemon "paths=./internal/node/daemon/..." output:rbac:dir=config/rbac/machine-config-daemon
 	$(PROTOGEN) internal/classic/registry/registrypb/registry.proto
 	$(GOIMPORTS) -local github.com/mainstay-dev/mainstay -w $$(git ls-files '*.go' | grep -v -e zz_generated -e '\.pb\.go$$')
 
@@ -101,6 +111,12 @@ images: build ## Build the image, without a container engine, into REF: a regist
 	bin/mainstay image build --binary bin/mainstay $(IMAGE)
 	$(if $(filter containerd,$(REF)),ctr --namespace k8s.io images import bin/mainstay-image.tar)
 
+# RELEASE is the version of a release, PREVIOUS those from which clusters may be updated to it.
+RELEASE ?= $(or $(shell echo '$(VERSION)' | sed -nE 's/^v?([0-9]+\.[0-9]+\.[0-9]+.*)$$/\1/p'),0.0.1-g$(VERSION))
+.PHONY: release
+release: bin/releases/$(RELEASE)/mainstay bin/release-image ## Build Mainstay's own release image, without a container engine, into bin/release, an OCI layout, or REF, a registry's reference.
+	bin/release-image --program $< --version '$(RELEASE)' --previous '$(PREVIOUS)' $(if $(filter file,$(origin REF)),--layout bin/release,--ref '$(REF)')
+
 ##@ Files
 
 bin/mainstay: $(GO_FILES)
@@ -114,6 +130,16 @@ bin/hello-operator: $(GO_FILES)
 
 bin/demo: $(GO_FILES)
 	go build -trimpath -o $@ ./test/demo
+
+bin/democluster: $(GO_FILES)
+	go build -trimpath -o $@ ./test/democluster
+
+bin/release-image: $(GO_FILES)
+	go build -trimpath -o $@ ./test/release
+
+# A release runs the program that calls itself by its version.
+bin/releases/%/mainstay: $(GO_FILES)
+	go build -trimpath -ldflags "-s -w -X github.com/mainstay-dev/mainstay/internal/cli/terminal.version=$*" -o $@ ./cmd/mainstay
 
 bin/scenario-catalogs: $(GO_FILES)
 	go build -trimpath -o $@ ./test/scenario/catalogs

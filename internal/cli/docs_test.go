@@ -131,7 +131,7 @@ func TestExamplesParse(t *testing.T) {
 	if err != nil || len(pages) == 0 {
 		t.Fatalf("no pages: %v", err)
 	}
-	for _, name := range append(pages, leastPrivilege, userAccess) {
+	for _, name := range append(pages, leastPrivilege, userAccess, releaseImages, clusterUpdates) {
 		for _, line := range exampleLines(t, name) {
 			t.Run(filepath.Base(name)+"/"+line, func(t *testing.T) {
 				if err := parses(line); err != nil {
@@ -223,6 +223,9 @@ var leastPrivilege = filepath.Join("..", "..", "docs", "least-privilege.md")
 
 // userAccess is a page with commands on it.
 var userAccess = filepath.Join("..", "..", "docs", "user-access.md")
+
+// clusterUpdates is a page with commands on it.
+var clusterUpdates = filepath.Join("..", "..", "docs", "cluster-updates.md")
 
 // The page shows what its command without a cluster writes.
 func TestLeastPrivilegePage(t *testing.T) {

@@ -35,8 +35,8 @@ something from it with 'mainstay extension install'.`,
 		RunE: terminal.Group,
 	}
 	root.AddCommand(
-		a.bundleCommand(), a.catalogCommand(), a.extensionCommand(),
-		imageCommand(), a.installCommand(), a.rbacCommand(), a.uninstallCommand(), terminal.VersionCommand("mainstay", terminal.PrintVersion),
+		a.bundleCommand(), a.catalogCommand(), a.clusterCommand(), a.extensionCommand(),
+		imageCommand(), a.installCommand(), a.nodesCommand(), a.rbacCommand(), a.releaseCommand(), a.uninstallCommand(), updatesCommand(), terminal.VersionCommand("mainstay", terminal.PrintVersion),
 	)
 	if options.Run != nil {
 		root.AddCommand(options.Run)

@@ -152,6 +152,7 @@ func TestMistakes(t *testing.T) {
 		"surplus-argument":     "mainstay catalog delete one two",
 		"unknown-flag":         "mainstay catalog list --everything",
 		"unknown-format":       "mainstay extension status x -o wide",
+		"unknown-policy":       "mainstay extension install x --rollback Always",
 		"missing-flag":         "mainstay catalog add x",
 		"bad-dry-run":          "mainstay install --dry-run=server",
 		"no-cluster":           "mainstay extension list",
@@ -191,6 +192,7 @@ func TestFiles(t *testing.T) {
 		"opm-render-nothing":      "opm render",
 		"catalog-build-dry-run":   "mainstay catalog build testdata/bundles --push registry.example.com/catalog:v1 --dry-run -o yaml",
 		"extension-dry-run":       "mainstay extension install kettle --create-namespace --namespace kitchen --version >=0.1 --channel stable --channel beta --service-account cook --watch-namespace kitchen --self-certified --catalog-selector team=tea --dry-run=client -o yaml",
+		"extension-dry-run-rules": "mainstay extension install kettle --dependencies Install --rollback OnDeadline --progress-deadline-minutes 15 --access-roles Aggregated --dry-run=client -o yaml",
 		"extension-dry-run-json":  "mainstay extension install kettle --dry-run=client -o json",
 		"extension-dry-run-name":  "mainstay extension install kettle --name k --create-namespace --dry-run=client -o name",
 		"install-dry-run-name":    "mainstay install --dry-run=client -o name",
@@ -198,6 +200,7 @@ func TestFiles(t *testing.T) {
 		"rbac-generate-json":      "mainstay rbac generate kettle --bundle testdata/bundles/kettle/0.1.0 --name k --namespace kitchen --service-account cook -o json",
 		"rbac-generate-update":    "mainstay rbac generate --bundle testdata/bundles/kettle/0.2.0+mug --update-from testdata/bundles/kettle/0.1.0 --create-namespace",
 		"rbac-generate-access":    "mainstay rbac generate --bundle ../../examples/bundles/hello-operator/1.0.0 --access-roles",
+		"rbac-generate-certs":     "mainstay rbac generate --bundle ../../examples/bundles/hello-operator/1.2.0 --cert-manager",
 		"rbac-generate-watch":     "mainstay rbac generate --bundle ../../examples/bundles/hello-operator/1.0.0 --namespace kitchen --watch-namespace garden -o name",
 	}
 	for name, line := range cases {

@@ -16,8 +16,8 @@ type server struct {
 	// metricsAddress is where metrics are unless told otherwise.
 	metricsAddress string
 	// catalogd and operatorController say which flags the server has.
-	catalogd, operatorController bool
-	setup                        func(ctx context.Context, o *options, mgr ctrl.Manager) error
+	catalogd, operatorController, clusterVersion, nodes, nodeDaemon bool
+	setup                                                           func(ctx context.Context, o *options, mgr ctrl.Manager) error
 }
 
 // servers are all programs of `mainstay run`.
@@ -42,6 +42,41 @@ out phase by phase, and keeps what they installed as it is meant to be.`,
 		metricsAddress:     ":8443",
 		operatorController: true,
 		setup:              setupOperatorController,
+	},
+	{
+		name:  "cluster-version-operator",
+		short: "Keep the cluster at its release",
+		long: `cluster-version-operator brings the cluster to the release that its ClusterVersion asks
+for, and keeps it there: it verifies and retrieves the release image, asks whether the
+cluster is fit for it, and applies its manifests in their order. It brings the kinds
+ClusterVersion and ClusterOperator with it where the cluster has none.`,
+		example:        "  mainstay run cluster-version-operator --release-image registry.example.com/platform@sha256:...",
+		metricsAddress: "0.0.0.0:9099",
+		clusterVersion: true,
+		setup:          setupClusterVersion,
+	},
+	{
+		name:  "machine-config-controller",
+		short: "Bring nodes to their configurations, a few at a time",
+		long: `machine-config-controller merges the MachineConfigs of each MachineConfigPool into one
+configuration, tells the nodes of the pool to take it, a few at a time, and moves their
+pods away before. What happens on a node is done by its machine-config-daemon. It brings
+the kinds MachineConfig and MachineConfigPool with it where the cluster has none.`,
+		example:        "  mainstay run machine-config-controller --release-version 1.4.2",
+		metricsAddress: ":8797",
+		nodes:          true,
+		setup:          setupNodes,
+	},
+	{
+		name:  "machine-config-daemon",
+		short: "Bring one node to the configuration that it is told to have",
+		long: `machine-config-daemon runs on each node. It writes the files and systemd units of the
+configuration that the node was told to have, below the folder that stands for the
+node's root, has the node start again where that is needed, and says what the node has.`,
+		example:        "  mainstay run machine-config-daemon --node worker-1 --root /rootfs",
+		metricsAddress: ":8798",
+		nodeDaemon:     true,
+		setup:          setupNodeDaemon,
 	},
 	{
 		name:  "all",
@@ -73,6 +108,7 @@ func Command(program string) *cobra.Command {
 	for _, s := range servers {
 		cmd.AddCommand(s.command(program))
 	}
+	cmd.AddCommand(updateServiceCommand())
 	return cmd
 }
 
@@ -93,6 +129,16 @@ func (s server) command(program string) *cobra.Command {
 	}
 	if s.operatorController {
 		o.operatorController(cmd.Flags())
+	}
+	if s.clusterVersion {
+		o.clusterVersion(cmd.Flags())
+	}
+	if s.nodes {
+		o.node.controller(cmd.Flags())
+	}
+	if s.nodeDaemon {
+		o.node.daemon(cmd)
+		o.tune = o.node.tune
 	}
 	if s.name == "all" {
 		// Nothing but this process reads the catalogs, so they are served to it alone.

@@ -24,6 +24,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
+	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	operatorv1alpha1 "github.com/mainstay-dev/mainstay/api/operator/v1alpha1"
 )
@@ -32,7 +33,7 @@ func scheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
 	var err error
 	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, olmv1.AddToScheme, configv1.AddToScheme, operatorv1alpha1.AddToScheme,
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, olmv1.AddToScheme, configv1.AddToScheme, mcfgv1.AddToScheme, operatorv1alpha1.AddToScheme,
 	} {
 		err = errors.Join(err, add(s))
 	}
@@ -53,7 +54,7 @@ func (o *options) manager(name string) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	mgr, err := ctrl.NewManager(config, ctrl.Options{
+	m := ctrl.Options{
 		Scheme:                        s,
 		HealthProbeBindAddress:        o.healthAddress,
 		PprofBindAddress:              profiler,
@@ -66,7 +67,11 @@ func (o *options) manager(name string) (ctrl.Manager, error) {
 		},
 		// What is read seldom, or is secret, is not held in memory.
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}},
-	})
+	}
+	if o.tune != nil {
+		o.tune(&m)
+	}
+	mgr, err := ctrl.NewManager(config, m)
 	if err != nil {
 		return nil, fmt.Errorf("setting up %s: %w", name, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/pflag"
+	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 // options are the flags of a server.
@@ -32,6 +33,15 @@ type options struct {
 	externalAddress string
 	tlsCert, tlsKey string
 
+	// cluster-version-operator.
+	cluster clusterOptions
+
+	// machine-config-controller and machine-config-daemon.
+	node nodeOptions
+
+	// tune changes the options of the server's manager; nil leaves them.
+	tune func(*ctrl.Options)
+
 	// operator-controller.
 	catalogdCAsDir        string
 	requireServiceAccount bool
@@ -51,12 +61,17 @@ func (o *options) common(flags *pflag.FlagSet, metricsAddress string) {
 	flags.StringVar(&o.cacheDir, "cache-dir", defaultCacheDir(), "folder of what can be fetched again")
 	flags.Var(o.features, "feature-gates", "features as other implementations name them")
 	flags.IntVarP(&o.verbosity, "v", "v", 0, "detail of the log, 0 to 4")
+	o.images(flags)
+	flags.StringVar(&o.pullSecret, "pull-secret", "", "Secret with the logins of registries, as NAMESPACE/NAME")
+	flags.StringVar(&o.pullSecret, "global-pull-secret", "", "the same as --pull-secret")
+}
+
+// images are the flags of every server that pulls them.
+func (o *options) images(flags *pflag.FlagSet) {
 	flags.StringVar(&o.casDir, "pull-cas-dir", "", "folder of certificate authorities (*.crt, *.pem) trusted for registries, beside the system's")
 	flags.StringVar(&o.registriesConf, "registries-conf", "", "registries.conf with mirrors and blocked registries; unset: the system's")
 	flags.StringVar(&o.signaturePolicy, "signature-policy", "", "policy.json that says which images are accepted; unset: the system's")
 	flags.StringVar(&o.authFile, "authfile", "", "Docker config.json with the logins of registries; unset: the usual places")
-	flags.StringVar(&o.pullSecret, "pull-secret", "", "Secret with the logins of registries, as NAMESPACE/NAME")
-	flags.StringVar(&o.pullSecret, "global-pull-secret", "", "the same as --pull-secret")
 }
 
 func (o *options) catalogd(flags *pflag.FlagSet) {

@@ -1,7 +1,7 @@
 // Command bench measures what docs/performance.md says, on this machine, and prints
 // it: how fast and in how much memory catalogs of three sizes are rendered, validated,
-// stored and served, how soon the embedded cluster is ready, and how long an installation
-// takes.
+// stored and served, how soon the embedded cluster is ready, how long an installation takes,
+// and how long a release; and how many clusters an update service answers.
 //
 // `make bench` runs it. It measures and judges nothing: noise is not a failure.
 package main
@@ -24,7 +24,7 @@ import (
 
 func main() {
 	runs := flag.Int("runs", 5, "how often each thing is measured")
-	only := flag.String("only", "", "measurements to take, of opm, registry, serving, store, cluster and extensions (default: all)")
+	only := flag.String("only", "", "measurements to take, of opm, registry, serving, store, cluster, extensions, payload and updates (default: all)")
 	flag.Parse()
 	log.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -42,6 +42,10 @@ func run(ctx context.Context, runs int, only, args []string) error {
 		return unpack(ctx, args[1], args[2])
 	case len(args) == 3 && args[0] == "generate":
 		return generateOne(args[1], args[2])
+	case len(args) == 3 && args[0] == "create-payload":
+		return createPayload(ctx, args[1], args[2])
+	case len(args) == 3 && args[0] == "apply-payload":
+		return applyPayload(ctx, args[1], args[2])
 	case len(args) > 0:
 		return errors.New("usage: bench [--runs N] [--only NAME,NAME]")
 	}
@@ -77,7 +81,7 @@ type measurement struct {
 }
 
 var measurements = []measurement{
-	{"opm", measureOpm}, {"registry", measureRegistry}, {"serving", measureServing}, {"store", measureCatalog}, {"cluster", measureCluster}, {"extensions", measureFleets},
+	{"opm", measureOpm}, {"registry", measureRegistry}, {"serving", measureServing}, {"store", measureCatalog}, {"cluster", measureCluster}, {"extensions", measureFleets}, {"payload", measurePayload}, {"updates", measureUpdates},
 }
 
 // figures are what was measured in several runs.

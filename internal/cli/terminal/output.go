@@ -45,9 +45,14 @@ func (o *Output) String() string { return o.Format }
 // Type names the value in the help.
 func (o *Output) Type() string { return "format" }
 
-// Set takes a format if the command knows it.
+// Set takes a format if the command knows it. One that ends with = stands for all that begin
+// so and have something after it.
 func (o *Output) Set(value string) error {
-	if !slices.Contains(o.allowed, value) {
+	knows := func(allowed string) bool {
+		return value == allowed && !strings.HasSuffix(allowed, "=") ||
+			strings.HasSuffix(allowed, "=") && strings.HasPrefix(value, allowed) && value != allowed
+	}
+	if !slices.ContainsFunc(o.allowed, knows) {
 		return fmt.Errorf("must be one of %s", strings.Join(o.allowed, "|"))
 	}
 	o.Format = value

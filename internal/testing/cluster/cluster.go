@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -31,6 +32,8 @@ type Options struct {
 	Dir string
 	// Node is simulated, containerd or none. Empty is simulated.
 	Node string
+	// Nodes is how many simulated nodes there are; zero means one.
+	Nodes int
 	// Out is what devcluster prints to; nil discards it.
 	Out io.Writer
 }
@@ -56,7 +59,11 @@ func Up(ctx context.Context, opts Options) (*Cluster, error) {
 		opts.Out = io.Discard
 	}
 	c := &Cluster{opts: opts}
-	cmd := c.command(ctx, "devcluster", "up", "--detach", "--data-dir", c.dataDir(), "--node", opts.Node)
+	args := []string{"up", "--detach", "--data-dir", c.dataDir(), "--node", opts.Node}
+	if opts.Nodes > 0 {
+		args = append(args, "--nodes", strconv.Itoa(opts.Nodes))
+	}
+	cmd := c.command(ctx, "devcluster", args...)
 	var failure bytes.Buffer
 	cmd.Stdout, cmd.Stderr = opts.Out, &failure
 	if err := cmd.Run(); err != nil {

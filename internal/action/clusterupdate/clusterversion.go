@@ -1,0 +1,164 @@
+package clusterupdate
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/blang/semver/v4"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
+	"github.com/mainstay-dev/mainstay/internal/action/report"
+)
+
+// object is what errors call the ClusterVersion.
+const object = `clusterversion "version"`
+
+// Read reads the ClusterVersion.
+func Read(ctx context.Context, c client.Reader) (*configv1.ClusterVersion, error) {
+	cv := &configv1.ClusterVersion{}
+	err := c.Get(ctx, client.ObjectKey{Name: configv1.ClusterVersionName}, cv)
+	switch {
+	case err == nil:
+		return cv, nil
+	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
+		return nil, &report.Error{
+			Object: object,
+			Err:    &report.Reworded{Text: "No cluster version information available - you must be connected to a cluster whose version is managed to fetch the current version", Cause: err},
+			Advice: "choose another cluster with --context, or have this one's version managed: see 'mainstay run cluster-version-operator --help'",
+		}
+	case apierrors.IsForbidden(err):
+		return nil, &report.Error{Object: object, Err: err, Advice: "ask an administrator of the cluster for the right, or choose another user with --context"}
+	}
+	return nil, &report.Error{Object: object, Err: err}
+}
+
+// write patches fields of spec.
+func write(ctx context.Context, c client.Client, cv *configv1.ClusterVersion, spec map[string]any) error {
+	patch, err := json.Marshal(map[string]any{"spec": spec})
+	if err != nil {
+		return err
+	}
+	if err := c.Patch(ctx, cv.DeepCopy(), client.RawPatch(types.MergePatchType, patch)); err != nil {
+		e := &report.Error{Object: object, Err: err}
+		if apierrors.IsForbidden(err) {
+			e.Advice = "ask an administrator of the cluster for the right, or choose another user with --context"
+		}
+		return e
+	}
+	return nil
+}
+
+// desired is the part of a patch that makes spec.desiredUpdate what is given: what is not
+// set is taken away.
+func desired(update *configv1.Update) map[string]any {
+	if update == nil {
+		return map[string]any{"desiredUpdate": nil}
+	}
+	fields := map[string]any{"version": nil, "image": nil, "architecture": nil, "force": nil, "acceptRisks": nil}
+	for name, value := range map[string]string{"version": update.Version, "image": update.Image, "architecture": string(update.Architecture)} {
+		if value != "" {
+			fields[name] = value
+		}
+	}
+	if update.Force {
+		fields["force"] = true
+	}
+	if len(update.AcceptRisks) > 0 {
+		fields["acceptRisks"] = update.AcceptRisks
+	}
+	return map[string]any{"desiredUpdate": fields}
+}
+
+// finding is what a condition says.
+type finding struct{ status, reason, message string }
+
+// String gives reason and message, each in a line of its own; further lines of the message
+// are indented as well.
+func (f *finding) String() string {
+	return "  Reason: " + f.reason + "\n  Message: " + Indent(f.message)
+}
+
+// Indent moves all lines but the first two to the right.
+func Indent(text string) string { return strings.ReplaceAll(text, "\n", "\n  ") }
+
+// Condition finds a condition of a ClusterVersion or a ClusterOperator; nil when it is not there.
+func Condition(conditions []configv1.ClusterOperatorStatusCondition, name string) *configv1.ClusterOperatorStatusCondition {
+	at := slices.IndexFunc(conditions, func(c configv1.ClusterOperatorStatusCondition) bool { return c.Type == name })
+	if at < 0 {
+		return nil
+	}
+	return &conditions[at]
+}
+
+func findingOf(cv *configv1.ClusterVersion, name string) *finding {
+	c := Condition(cv.Status.Conditions, name)
+	if c == nil {
+		return nil
+	}
+	return &finding{string(c.Status), c.Reason, c.Message}
+}
+
+// unretrieved says why the update service could not be asked; nil when it could.
+func unretrieved(cv *configv1.ClusterVersion) *finding {
+	if f := findingOf(cv, configv1.ClusterVersionRetrievedUpdates); f != nil && f.status != string(metav1.ConditionTrue) {
+		return f
+	}
+	return nil
+}
+
+// NotRecommended gives the conditional updates that are not recommended for the cluster, or
+// of which that is not known, the highest version first.
+func NotRecommended(cv *configv1.ClusterVersion) []configv1.ConditionalUpdate {
+	var found []configv1.ConditionalUpdate
+	for _, update := range cv.Status.ConditionalUpdates {
+		if recommendedOf(update).Status != metav1.ConditionTrue {
+			found = append(found, update)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b configv1.ConditionalUpdate) int {
+		return compareVersions(b.Release.Version, a.Release.Version)
+	})
+	return found
+}
+
+// recommendedOf is the condition of a conditional update. One that has none yet is unknown.
+func recommendedOf(update configv1.ConditionalUpdate) metav1.Condition {
+	if c := meta.FindStatusCondition(update.Conditions, configv1.ConditionalUpdateRecommended); c != nil {
+		return *c
+	}
+	return metav1.Condition{Status: metav1.ConditionUnknown, Reason: "NotEvaluated", Message: "whether its risks apply to this cluster is not known yet"}
+}
+
+// Recommended gives the updates without risks that apply, the highest version first.
+func Recommended(cv *configv1.ClusterVersion) []configv1.Release {
+	found := slices.Clone(cv.Status.AvailableUpdates)
+	slices.SortStableFunc(found, func(a, b configv1.Release) int { return compareVersions(b.Version, a.Version) })
+	return found
+}
+
+// compareVersions orders versions; texts that are none come first.
+func compareVersions(a, b string) int {
+	left, errLeft := semver.Parse(a)
+	right, errRight := semver.Parse(b)
+	switch {
+	case errLeft != nil && errRight != nil:
+		return cmp.Compare(a, b)
+	case errLeft != nil:
+		return -1
+	case errRight != nil:
+		return 1
+	}
+	return left.Compare(right)
+}
+
+// channelList joins the names of channels.
+func channelList(names []string) string { return fmt.Sprintf("(%s)", strings.Join(names, ", ")) }

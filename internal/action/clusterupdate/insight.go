@@ -1,0 +1,112 @@
+package clusterupdate
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
+)
+
+// Level is how bad something is.
+type Level string
+
+// Levels, the worst first.
+const (
+	Error   Level = "Error"
+	Warning Level = "Warning"
+	Info    Level = "Info"
+)
+
+var levels = map[Level]int{Error: 0, Warning: 1, Info: 2}
+
+// Insight is something that a person should look at while the cluster is updated.
+type Insight struct {
+	// Since is when it began; zero when that is not known.
+	Since time.Time `json:"since,omitzero"`
+	// Level is how bad it is.
+	Level Level `json:"level"`
+	// Impact is what it harms.
+	Impact string `json:"impact"`
+	// Message in a sentence.
+	Message string `json:"message"`
+	// Resource that it is about, such as clusteroperators.config.openshift.io: dns.
+	Resource string `json:"resource,omitempty"`
+	// Description has the details.
+	Description string `json:"description,omitempty"`
+}
+
+// compareInsights has the worst first, and of those the newest.
+func compareInsights(a, b Insight) int {
+	return cmp.Or(cmp.Compare(levels[a.Level], levels[b.Level]), b.Since.Compare(a.Since))
+}
+
+// ailments are the conditions of operators that a person should look at, and after what
+// time.
+var ailments = []struct {
+	condition string
+	bad       metav1.ConditionStatus
+	text      string
+	warning   time.Duration
+	failure   time.Duration
+}{
+	{configv1.OperatorAvailable, metav1.ConditionFalse, "unavailable", 5 * time.Minute, 20 * time.Minute},
+	{configv1.OperatorDegraded, metav1.ConditionTrue, "degraded", 5 * time.Minute, 40 * time.Minute},
+}
+
+func operatorInsights(operators []configv1.ClusterOperator, now time.Time) []Insight {
+	var found []Insight
+	for i := range operators {
+		o := &operators[i]
+		for _, ailment := range ailments {
+			c := Condition(o.Status.Conditions, ailment.condition)
+			if c == nil || c.Status != ailment.bad || now.Sub(c.LastTransitionTime.Time) < ailment.warning {
+				continue
+			}
+			insight := Insight{
+				Since: c.LastTransitionTime.Time, Level: Warning, Impact: "API Availability",
+				Message:  fmt.Sprintf("Cluster Operator %s is %s (%s)", o.Name, ailment.text, cmp.Or(c.Reason, "no reason given")),
+				Resource: "clusteroperators.config.openshift.io: " + o.Name, Description: c.Message,
+			}
+			if now.Sub(insight.Since) >= ailment.failure {
+				insight.Level = Error
+			}
+			found = append(found, insight)
+			break // one that is unavailable is degraded as a rule
+		}
+	}
+	return found
+}
+
+func clusterVersionInsights(cv *configv1.ClusterVersion, _ time.Time) []Insight {
+	const resource = "clusterversions.config.openshift.io: " + configv1.ClusterVersionName
+	var found []Insight
+	if c := Condition(cv.Status.Conditions, configv1.ClusterVersionFailing); c != nil && c.Status != metav1.ConditionFalse {
+		verb := "is failing"
+		if c.Status == metav1.ConditionUnknown {
+			verb = "may be failing"
+		}
+		found = append(found, Insight{
+			Since: c.LastTransitionTime.Time, Level: Warning, Impact: "Update Stalled",
+			Message:  fmt.Sprintf("Cluster Version %s %s to proceed with the update (%s)", cv.Name, verb, cmp.Or(c.Reason, "no reason given")),
+			Resource: resource, Description: c.Message,
+		})
+	}
+	if history := cv.Status.History; len(history) > 1 && history[1].State == configv1.PartialUpdate {
+		last := "none"
+		for _, entry := range history[1:] {
+			if entry.State == configv1.CompletedUpdate {
+				last = entry.Version
+				break
+			}
+		}
+		found = append(found, Insight{
+			Since: history[0].StartedTime.Time, Level: Warning, Impact: "None",
+			Message:  fmt.Sprintf("Previous update to %s never completed, last complete update was %s", history[1].Version, last),
+			Resource: resource,
+		})
+	}
+	return found
+}

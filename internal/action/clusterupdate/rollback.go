@@ -1,0 +1,93 @@
+package clusterupdate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/blang/semver/v4"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
+	"github.com/mainstay-dev/mainstay/internal/action/report"
+)
+
+// Rollback goes back to the release that the cluster was at before.
+type Rollback struct {
+	// Client reaches the cluster.
+	Client client.Client
+	// Preview only tells what would happen.
+	Preview bool
+}
+
+// RollbackPlan is what a rollback would do.
+type RollbackPlan struct {
+	// From is the version that the cluster is at, To the one before it.
+	From string `json:"from"`
+	To   string `json:"to"`
+	// Image is the pull spec of the release before.
+	Image string `json:"image"`
+	// Completed tells whether the cluster ever was at it completely.
+	Completed bool `json:"completed"`
+	// Refusal says why there is no way back. Empty when there is one.
+	Refusal string `json:"refusal,omitempty"`
+}
+
+// Run plans the rollback and, unless it is a preview, asks for it. A rollback for which there
+// is no way is an error, unless it is a preview.
+func (a *Rollback) Run(ctx context.Context) (*RollbackPlan, error) {
+	cv, err := Read(ctx, a.Client)
+	if err != nil {
+		return nil, err
+	}
+	plan := planRollback(cv)
+	if a.Preview {
+		return plan, nil
+	}
+	if plan.Refusal != "" {
+		return nil, &report.Error{Object: object, Err: errors.New(plan.Refusal), Advice: "'mainstay cluster history' lists the releases that the cluster has had"}
+	}
+	return plan, write(ctx, a.Client, cv, desired(&configv1.Update{Version: plan.To, Image: plan.Image, AcceptRisks: risks(cv)}))
+}
+
+// planRollback decides whether there is a way back: to the release before, of a lower
+// version of the same minor version, while nothing is on its way.
+func planRollback(cv *configv1.ClusterVersion) *RollbackPlan {
+	at := cv.Status.Desired
+	plan := &RollbackPlan{From: at.Version}
+	refuse := func(format string, args ...any) *RollbackPlan {
+		plan.Refusal = fmt.Sprintf(format, args...)
+		return plan
+	}
+	i := slices.IndexFunc(cv.Status.History, func(entry configv1.UpdateHistory) bool {
+		return entry.Version != at.Version || entry.Image != at.Image
+	})
+	if i < 0 {
+		return refuse("no previous version found in the history of the cluster")
+	}
+	previous := cv.Status.History[i]
+	plan.To, plan.Image, plan.Completed = previous.Version, previous.Image, previous.State == configv1.CompletedUpdate
+	current, err := semver.Parse(at.Version)
+	if err != nil {
+		return refuse("the current version %q is no semantic version: %v", at.Version, err)
+	}
+	target, err := semver.Parse(previous.Version)
+	if err != nil {
+		return refuse("the previous version %q is no semantic version: %v", previous.Version, err)
+	}
+	switch {
+	case target.GTE(current):
+		return refuse("the previous version %s is not less than the current version %s", target, current)
+	case target.Major != current.Major || target.Minor != current.Minor:
+		return refuse("%s is not of the same minor version as %s: only rollbacks between patches of a minor version are supported", target, current)
+	}
+	if f := findingOf(cv, configv1.OperatorProgressing); f == nil || f.status != "False" {
+		text := "the state of the cluster is not known"
+		if f != nil {
+			text = f.message
+		}
+		return refuse("unable to roll back while an update is in progress: %s", text)
+	}
+	return plan
+}

@@ -1,0 +1,197 @@
+package action
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
+	"github.com/mainstay-dev/mainstay/internal/action/report"
+	"github.com/mainstay-dev/mainstay/internal/node/pools"
+)
+
+// NodeAssessment is how a node is, in one word.
+type NodeAssessment string
+
+// Assessments of nodes. Those that need a look come first.
+const (
+	NodeDegraded    NodeAssessment = "Degraded"
+	NodeUnavailable NodeAssessment = "Unavailable"
+	NodeProgressing NodeAssessment = "Progressing"
+	NodeExcluded    NodeAssessment = "Excluded"
+	NodeOutdated    NodeAssessment = "Outdated"
+	NodeCompleted   NodeAssessment = "Completed"
+)
+
+var needOfALook = []NodeAssessment{NodeDegraded, NodeUnavailable, NodeProgressing, NodeExcluded, NodeOutdated, NodeCompleted}
+
+// NodeState is how far a node is.
+type NodeState struct {
+	Name       string         `json:"name"`
+	Assessment NodeAssessment `json:"assessment"`
+	Phase      pools.Phase    `json:"phase"`
+	// Config is what the node has.
+	Config string `json:"config,omitempty"`
+	// Message says what there is to know; empty when all is well.
+	Message string `json:"message,omitempty"`
+}
+
+// PoolState is a pool of nodes, with them.
+type PoolState struct {
+	mcfgv1.MachineConfigPool `json:"pool"`
+
+	// Nodes are sorted by their need of a look, and by name.
+	Nodes []NodeState `json:"nodes,omitempty"`
+}
+
+// PoolStates is how pools are.
+type PoolStates struct {
+	// Pools are sorted by name.
+	Pools []PoolState `json:"pools"`
+	// Problems are nodes that no pool takes because several want them, and pools that cannot be
+	// read.
+	Problems []string `json:"problems,omitempty"`
+}
+
+// NodesStatus looks at pools and their nodes.
+type NodesStatus struct {
+	Client client.Client
+	// Pool is the name of the one to look at; empty for all.
+	Pool string
+}
+
+// Run gives the state.
+func (s *NodesStatus) Run(ctx context.Context) (*PoolStates, error) {
+	var list mcfgv1.MachineConfigPoolList
+	if err := s.Client.List(ctx, &list); err != nil {
+		return nil, serverError("machineconfigpools", err)
+	}
+	if s.Pool != "" && !slices.ContainsFunc(list.Items, func(p mcfgv1.MachineConfigPool) bool { return p.Name == s.Pool }) {
+		return nil, noPool(s.Pool)
+	}
+	var nodes corev1.NodeList
+	if err := s.Client.List(ctx, &nodes); err != nil {
+		return nil, serverError("nodes", err)
+	}
+	return poolStates(list.Items, nodes.Items, s.Pool), nil
+}
+
+// poolStates decides how pools and nodes are.
+func poolStates(list []mcfgv1.MachineConfigPool, nodes []corev1.Node, only string) *PoolStates {
+	slices.SortFunc(list, func(a, b mcfgv1.MachineConfigPool) int { return cmp.Compare(a.Name, b.Name) })
+	membership := pools.Assign(pointers(list), pointers(nodes))
+	state := &PoolStates{Pools: []PoolState{}}
+	for i := range list {
+		pool := PoolState{MachineConfigPool: list[i]}
+		pool.ManagedFields = nil
+		if only != "" && pool.Name != only {
+			continue
+		}
+		if err := membership.Invalid[pool.Name]; err != nil {
+			state.Problems = append(state.Problems, fmt.Sprintf("pool %s: %v", pool.Name, err))
+		}
+		for _, node := range membership.Nodes[pool.Name] {
+			pool.Nodes = append(pool.Nodes, assessNode(node, &pool.MachineConfigPool))
+		}
+		slices.SortStableFunc(pool.Nodes, func(a, b NodeState) int {
+			return slices.Index(needOfALook, a.Assessment) - slices.Index(needOfALook, b.Assessment)
+		})
+		state.Pools = append(state.Pools, pool)
+	}
+	for _, contested := range membership.Contested {
+		if only == "" || slices.Contains(contested.Pools, only) {
+			state.Problems = append(state.Problems, contested.Error())
+		}
+	}
+	return state
+}
+
+func pointers[T any](items []T) []*T {
+	found := make([]*T, 0, len(items))
+	for i := range items {
+		found = append(found, &items[i])
+	}
+	return found
+}
+
+// assessNode says how a node of a pool is.
+func assessNode(node *corev1.Node, pool *mcfgv1.MachineConfigPool) NodeState {
+	n := NodeState{Name: node.Name, Config: pools.Current(node), Phase: pools.PhaseOf(node, pool.Spec.Configuration.Name, pool.Spec.Paused)}
+	isUnderWay := n.Phase == pools.PhaseDraining || n.Phase == pools.PhaseUpdating || n.Phase == pools.PhaseRebooting
+	why := pools.NotReady(node)
+	switch {
+	case pools.IsFailing(node):
+		n.Assessment, n.Message = NodeDegraded, node.Annotations[mcfgv1.AnnotationReason]
+	case pools.State(node) == "":
+		n.Assessment, n.Message = NodeUnavailable, "its machine-config-daemon has not reported"
+	case isUnderWay && why != "" && !node.Spec.Unschedulable && n.Phase != pools.PhaseRebooting:
+		n.Assessment, n.Message = NodeUnavailable, why
+	case isUnderWay:
+		n.Assessment = NodeProgressing
+	case why != "":
+		n.Assessment, n.Message = NodeUnavailable, why
+	case n.Phase == pools.PhasePaused:
+		n.Assessment = NodeExcluded
+	case n.Phase == pools.PhaseUpdated:
+		n.Assessment = NodeCompleted
+	default:
+		n.Assessment = NodeOutdated
+	}
+	return n
+}
+
+func poolName(name string) string { return fmt.Sprintf("machineconfigpool %q", name) }
+
+func noPool(name string) error {
+	return &report.Error{
+		Object: poolName(name), Err: &report.Reworded{Text: "not found"}, Advice: "'mainstay nodes status' shows those that exist",
+	}
+}
+
+// PoolPause pauses a pool of nodes, or lets it go on.
+type PoolPause struct {
+	Client client.Client
+	// Pool is the name of the pool.
+	Pool string
+	// Paused is what it is to be.
+	Paused bool
+}
+
+// Run gives the pool as it was before and as it is now.
+func (a *PoolPause) Run(ctx context.Context) (before, after *mcfgv1.MachineConfigPool, err error) {
+	pool := &mcfgv1.MachineConfigPool{}
+	err = a.Client.Get(ctx, client.ObjectKey{Name: a.Pool}, pool)
+	if apierrors.IsNotFound(err) && !unknownKind(err) {
+		return nil, nil, noPool(a.Pool)
+	}
+	if err != nil {
+		return nil, nil, serverError(poolName(a.Pool), err)
+	}
+	before = pool.DeepCopy()
+	if pool.Spec.Paused == a.Paused {
+		return before, pool, nil
+	}
+	pool.Spec.Paused = a.Paused
+	if err := a.Client.Patch(ctx, pool, client.MergeFrom(before)); err != nil {
+		return nil, nil, serverError(poolName(a.Pool), err)
+	}
+	return before, pool, nil
+}
+
+// Names lists the names of all pools.
+func (s *NodesStatus) Names(ctx context.Context) ([]string, error) {
+	var list mcfgv1.MachineConfigPoolList
+	if err := s.Client.List(ctx, &list); err != nil {
+		return nil, serverError("machineconfigpools", err)
+	}
+	var names []string
+	for i := range list.Items {
+		names = append(names, list.Items[i].Name)
+	}
+	return names, nil
+}

@@ -1,0 +1,318 @@
+package cli_test
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+// The releases of the documents' example.
+const (
+	releases = "quay.io/openshift-release-dev/ocp-release@sha256:"
+	digest22 = releases + "1111111111111111111111111111111111111111111111111111111111111111"
+	digest23 = releases + "e40e49d722cb36a95fa1c03002942b967ccbd7d68de10e003f0baa69abad457b"
+	digest24 = releases + "aab51636460b5a9757b736a29bc92ada6e6e6282e46b06e6fd483063d590d62a"
+	digest25 = releases + "ed84fb3fbe026b3bbb4a2637ddd874452ac49c6ead1e15675f257e28664879cc"
+	digest26 = releases + "e1fa1f513068082d97d78be643c369398b0e6820afab708d26acda2262940954"
+	digest11 = releases + "300bce8246cf880e792e106607925de0a404484637627edf5f517375517d54a4"
+)
+
+// versioned is a test's cluster whose version is managed.
+type versioned struct{ *cluster }
+
+func startVersioned(t *testing.T) *versioned {
+	t.Helper()
+	kubeconfig(t, env.Start(t))
+	c := &versioned{&cluster{t: t, Client: env.Client(t, configv1.AddToScheme)}}
+	t.Cleanup(func() {
+		if err := client.IgnoreNotFound(c.Delete(context.Background(), &configv1.ClusterVersion{ObjectMeta: metav1.ObjectMeta{Name: "version"}})); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// slack is how long a test may take before what is shown to the minute is another minute.
+const slack = 25 * time.Second
+
+func said(name string, status metav1.ConditionStatus, reason, message string, ago time.Duration) configv1.ClusterOperatorStatusCondition {
+	return configv1.ClusterOperatorStatusCondition{
+		Type: name, Status: status, Reason: reason, Message: message, LastTransitionTime: metav1.NewTime(time.Now().Add(slack - ago)),
+	}
+}
+
+// set makes the ClusterVersion what is given.
+func (c *versioned) set(edit func(*configv1.ClusterVersion)) {
+	c.t.Helper()
+	wanted := example()
+	edit(wanted)
+	c.must(client.IgnoreNotFound(c.Delete(c.t.Context(), &configv1.ClusterVersion{ObjectMeta: metav1.ObjectMeta{Name: "version"}})))
+	status := wanted.Status
+	c.must(c.Create(c.t.Context(), wanted))
+	wanted.Status = status
+	c.must(c.Status().Update(c.t.Context(), wanted))
+}
+
+// example is the cluster of the documents' example.
+func example() *configv1.ClusterVersion {
+	cv := &configv1.ClusterVersion{ObjectMeta: metav1.ObjectMeta{Name: "version"}}
+	cv.Spec = configv1.ClusterVersionSpec{ClusterID: "0f2c6f0e-1b2a-4c3d-8e4f-5a6b7c8d9e0f", Channel: "fast-4.11"}
+	cv.Status = configv1.ClusterVersionStatus{
+		Desired: configv1.Release{
+			Version: "4.10.22", Image: digest22,
+			Channels: []string{"candidate-4.10", "candidate-4.11", "eus-4.10", "fast-4.10", "fast-4.11", "stable-4.10"},
+		},
+		VersionHash: "x",
+		Conditions: []configv1.ClusterOperatorStatusCondition{
+			said("Available", "True", "", "Done applying 4.10.22", time.Hour), said("Failing", "False", "", "", time.Hour),
+			said("Progressing", "False", "", "Cluster version is 4.10.22", time.Hour), said("RetrievedUpdates", "True", "", "", time.Hour),
+			said("ReleaseAccepted", "True", "PayloadLoaded", "Payload loaded", time.Hour),
+		},
+		History: []configv1.UpdateHistory{
+			entry("4.10.22", digest22, configv1.CompletedUpdate, 50*time.Hour, 48*time.Hour),
+			entry("4.10.20", releases+"2222222222222222222222222222222222222222222222222222222222222222", configv1.CompletedUpdate, 100*time.Hour, 99*time.Hour),
+		},
+		AvailableUpdates: []configv1.Release{
+			{Version: "4.10.24", Image: digest24}, {Version: "4.10.26", Image: digest26}, {Version: "4.10.23", Image: digest23}, {Version: "4.10.25", Image: digest25},
+		},
+		ConditionalUpdates: []configv1.ConditionalUpdate{{
+			Release: configv1.Release{Version: "4.11.0", Image: digest11},
+			Risks: []configv1.ConditionalUpdateRisk{{
+				Name: "RPMOSTreeTimeout", URL: "https://bugzilla.redhat.com/show_bug.cgi?id=2111817#c22",
+				Message:       "Nodes with substantial numbers of containers and CPU contention may not reconcile machine configuration",
+				MatchingRules: []configv1.ClusterCondition{{Type: configv1.ClusterConditionAlways}},
+			}},
+			Conditions: []metav1.Condition{{
+				Type: "Recommended", Status: "False", Reason: "RPMOSTreeTimeout", LastTransitionTime: metav1.Now(),
+				Message: "Nodes with substantial numbers of containers and CPU contention may not reconcile machine configuration https://bugzilla.redhat.com/show_bug.cgi?id=2111817#c22",
+			}},
+		}},
+	}
+	return cv
+}
+
+// entry is a release that the cluster had, or has while ended is zero.
+func entry(version, image string, state configv1.UpdateState, began, ended time.Duration) configv1.UpdateHistory {
+	e := configv1.UpdateHistory{Version: version, Image: image, State: state, Verified: true, StartedTime: metav1.NewTime(time.Now().Add(-began))}
+	if ended != 0 {
+		t := metav1.NewTime(time.Now().Add(-ended))
+		e.CompletionTime = &t
+	}
+	return e
+}
+
+// updating makes the cluster of the example one that is on its way to 4.10.26.
+func updating(cv *configv1.ClusterVersion) {
+	cv.Status.Desired = configv1.Release{Version: "4.10.26", Image: digest26}
+	cv.Spec.DesiredUpdate = &configv1.Update{Version: "4.10.26", Image: digest26}
+	cv.Status.History = append([]configv1.UpdateHistory{entry("4.10.26", digest26, configv1.PartialUpdate, 14*time.Minute, 0)}, cv.Status.History...)
+	for i := range cv.Status.Conditions {
+		if cv.Status.Conditions[i].Type == "Progressing" {
+			cv.Status.Conditions[i] = said("Progressing", "True", "ClusterOperatorUpdating", "Working towards 4.10.26: 700 of 800 done (87% complete), waiting on dns, machine-config", 14*time.Minute)
+		}
+	}
+}
+
+// Each request of an administrator, and what comes of it, on a cluster in the state of the
+// documents' example.
+func TestClusterUpgrade(t *testing.T) {
+	c := startVersioned(t)
+	check := func(name, line string) {
+		t.Helper()
+		shown := run(t, command{line: append([]string{"mainstay", "cluster"}, words(line)...)})
+		cv := &configv1.ClusterVersion{}
+		if err := c.Get(t.Context(), client.ObjectKey{Name: "version"}, cv); err == nil {
+			shown += "--- asked for\n" + askedFor(cv)
+		}
+		goldenCheck(t, filepath.Join("clusterversion", name), shown)
+	}
+	check("none", "upgrade")
+	none := func(*configv1.ClusterVersion) {}
+	for _, test := range []struct {
+		name, line string
+		state      func(*configv1.ClusterVersion)
+	}{
+		{"example", "upgrade --include-not-recommended", none},
+		{"hint", "upgrade", none},
+		{"hint-unknown", "upgrade", func(cv *configv1.ClusterVersion) { cv.Status.ConditionalUpdates[0].Conditions[0].Status = "Unknown" }},
+		{"nothing", "upgrade --include-not-recommended", func(cv *configv1.ClusterVersion) {
+			cv.Status.AvailableUpdates, cv.Status.ConditionalUpdates = nil, nil
+		}},
+		{"unretrieved", "upgrade", func(cv *configv1.ClusterVersion) {
+			cv.Status.AvailableUpdates, cv.Status.ConditionalUpdates = nil, nil
+			cv.Status.Conditions[3] = said("RetrievedUpdates", "False", "RemoteFailed", "Unable to retrieve available updates: no route to host", time.Hour)
+		}},
+		{"troubled", "upgrade", func(cv *configv1.ClusterVersion) {
+			updating(cv)
+			cv.Spec.Upstream = "https://updates.example.com/graph"
+			cv.Status.Conditions[1] = said("Failing", "True", "MultipleErrors", "Multiple errors are preventing progress:\n* one\n* two", time.Hour)
+			cv.Status.Conditions[4] = said("ReleaseAccepted", "False", "RetrievePayload", "Retrieving payload failed", time.Hour)
+			cv.Status.Conditions = append(cv.Status.Conditions, said("Upgradeable", "False", "AdminAckRequired", "Something must be agreed to", time.Hour))
+		}},
+		{"conditionless", "upgrade", func(cv *configv1.ClusterVersion) { cv.Status.Conditions, cv.Spec.Channel = nil, "" }},
+
+		{"to", "upgrade --to 4.10.25", none},
+		{"to-current", "upgrade --to 4.10.22", none},
+		{"to-unknown", "upgrade --to 4.10.99", none},
+		{"to-unknown-nothing", "upgrade --to 4.10.99", func(cv *configv1.ClusterVersion) {
+			cv.Status.AvailableUpdates, cv.Status.ConditionalUpdates = nil, nil
+		}},
+		{"to-unknown-unretrieved", "upgrade --to 4.10.99", func(cv *configv1.ClusterVersion) {
+			cv.Status.Conditions[3] = said("RetrievedUpdates", "False", "RemoteFailed", "Unable to retrieve available updates: no route to host", time.Hour)
+		}},
+		{"to-conditional", "upgrade --to 4.11.0", none},
+		{"to-conditional-allowed", "upgrade --to 4.11.0 --allow-not-recommended", none},
+		{"to-latest", "upgrade --to-latest", none},
+		{"to-latest-conditional", "upgrade --to-latest --allow-not-recommended", none},
+		{"to-latest-none", "upgrade --to-latest", func(cv *configv1.ClusterVersion) { cv.Status.AvailableUpdates = nil }},
+		{"to-image", "upgrade --to-image " + digest24, none},
+		{"to-image-mirror", "upgrade --to-image mirror.example.com/releases@" + digest24[len(releases)-len("sha256:"):], none},
+		{"to-image-current", "upgrade --to-image " + digest22, none},
+		{"to-image-unknown", "upgrade --to-image mirror.example.com/releases@sha256:3333333333333333333333333333333333333333333333333333333333333333", none},
+		{"to-image-explicit", "upgrade --to-image mirror.example.com/releases@sha256:3333333333333333333333333333333333333333333333333333333333333333 --allow-explicit-upgrade", none},
+		{"to-image-tag", "upgrade --to-image mirror.example.com/releases:4.10.30", none},
+		{"to-image-tag-forced", "upgrade --to-image mirror.example.com/releases:4.10.30 --force --allow-explicit-upgrade", none},
+		{"to-multi-arch", "upgrade --to-multi-arch", none},
+		{"to-multi-arch-again", "upgrade --to-multi-arch", func(cv *configv1.ClusterVersion) {
+			cv.Spec.DesiredUpdate = &configv1.Update{Version: "4.10.22", Architecture: "Multi"}
+		}},
+		{"risks-survive", "upgrade --to 4.10.25", func(cv *configv1.ClusterVersion) {
+			cv.Spec.DesiredUpdate = &configv1.Update{Version: "4.10.22", Image: digest22, Force: true, AcceptRisks: []configv1.AcceptRisk{{Name: "RPMOSTreeTimeout"}}}
+		}},
+
+		{"updating-refused", "upgrade --to 4.10.25", updating},
+		{"updating-forced", "upgrade --to 4.10.25 --force", updating},
+		{"updating-allowed", "upgrade --to 4.10.25 --allow-upgrade-with-warnings", updating},
+		{"clear-none", "upgrade --clear", none},
+		{"clear-there", "upgrade --clear", updating},
+		{"clear-cancels", "upgrade --clear", func(cv *configv1.ClusterVersion) {
+			cv.Spec.DesiredUpdate = &configv1.Update{Version: "4.10.26", Image: digest26, AcceptRisks: []configv1.AcceptRisk{{Name: "RPMOSTreeTimeout"}}}
+		}},
+
+		{"channel", "channel stable-4.10", none},
+		{"channel-same", "channel fast-4.11", none},
+		{"channel-unknown", "channel x", none},
+		{"channel-explicit", "channel x --allow-explicit-channel", none},
+		{"channel-no-channels", "channel x", func(cv *configv1.ClusterVersion) { cv.Status.Desired.Channels = nil }},
+		{"channel-clear", "channel", none},
+		{"channel-clear-explicit", "channel --allow-explicit-channel", none},
+		{"channel-clear-again", "channel", func(cv *configv1.ClusterVersion) { cv.Spec.Channel = "" }},
+
+		{"accept", "accept B,A,C-", func(cv *configv1.ClusterVersion) {
+			cv.Spec.DesiredUpdate = &configv1.Update{Version: "4.10.22", AcceptRisks: []configv1.AcceptRisk{{Name: "C"}, {Name: "D"}}}
+		}},
+		{"accept-replace", "accept A --replace", func(cv *configv1.ClusterVersion) {
+			cv.Spec.DesiredUpdate = &configv1.Update{Version: "4.10.22", AcceptRisks: []configv1.AcceptRisk{{Name: "C"}}}
+		}},
+		{"accept-same", "accept C", func(cv *configv1.ClusterVersion) {
+			cv.Spec.DesiredUpdate = &configv1.Update{Version: "4.10.22", AcceptRisks: []configv1.AcceptRisk{{Name: "C"}}}
+		}},
+
+		{"history", "history", none},
+		{"rollback", "rollback", none},
+		{"rollback-preview", "rollback-preview", none},
+		{"rollback-preview-updating", "rollback-preview", updating},
+		{"rollback-minor", "rollback", func(cv *configv1.ClusterVersion) { cv.Status.History[1].Version = "4.9.40" }},
+		{"rollback-first", "rollback", func(cv *configv1.ClusterVersion) { cv.Status.History = cv.Status.History[:1] }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c.t = t
+			c.set(test.state)
+			check(test.name, test.line)
+		})
+	}
+}
+
+// askedFor is what the spec asks for, line by line.
+func askedFor(cv *configv1.ClusterVersion) string {
+	lines := []string{"channel " + cv.Spec.Channel}
+	if u := cv.Spec.DesiredUpdate; u != nil {
+		lines = append(lines, "version "+u.Version, "image "+u.Image)
+		if u.Architecture != "" {
+			lines = append(lines, "architecture "+string(u.Architecture))
+		}
+		if u.Force {
+			lines = append(lines, "force")
+		}
+		for _, risk := range u.AcceptRisks {
+			lines = append(lines, "accepts "+risk.Name)
+		}
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// Wrong combinations of flags are refused before the cluster is asked.
+func TestClusterMistakes(t *testing.T) {
+	for name, line := range map[string]string{
+		"clear-and-to":     "upgrade --clear --to 4.10.25",
+		"multi-and-to":     "upgrade --to-multi-arch --to 4.10.25",
+		"to-and-to-image":  "upgrade --to 4.10.25 --to-image " + digest24,
+		"latest-and-to":    "upgrade --to-latest --to 4.10.25",
+		"to-no-version":    "upgrade --to 4.10",
+		"image-bad":        "upgrade --to-image UPPER@x",
+		"image-bare":       "upgrade --to-image releases:1",
+		"image-untagged":   "upgrade --to-image quay.io/releases/x",
+		"details":          "status --details everything",
+		"accept-both":      "accept A,A-",
+		"accept-none":      "accept",
+		"accept-exclusive": "accept --replace --clear",
+	} {
+		t.Run(name, func(t *testing.T) {
+			check(t, filepath.Join("clusterversion", "mistakes", name), command{line: append([]string{"mainstay", "cluster"}, words(line)...)})
+		})
+	}
+}
+
+func (c *versioned) operator(name, version string, conditions ...configv1.ClusterOperatorStatusCondition) {
+	c.t.Helper()
+	o := &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{"include.release.openshift.io/self-managed-high-availability": "true"}}}
+	c.must(c.Create(c.t.Context(), o))
+	c.t.Cleanup(func() { c.must(c.Delete(context.Background(), o)) })
+	o.Status = configv1.ClusterOperatorStatus{Versions: []configv1.OperandVersion{{Name: "operator", Version: version}}, Conditions: conditions}
+	c.must(c.Status().Update(c.t.Context(), o))
+}
+
+func TestClusterStatus(t *testing.T) {
+	c := startVersioned(t)
+	good := []configv1.ClusterOperatorStatusCondition{
+		said("Available", "True", "AsExpected", "", time.Hour), said("Progressing", "False", "AsExpected", "", 12*time.Minute), said("Degraded", "False", "AsExpected", "", time.Hour),
+	}
+	for _, name := range []string{"authentication", "console", "etcd", "ingress", "network", "storage"} {
+		c.operator(name, "4.10.26", good...)
+	}
+	c.operator("dns", "4.10.22", said("Available", "True", "", "", time.Hour), said("Progressing", "True", "Rolling", "3 of 5 pods are\nupdated", 11*time.Minute), said("Degraded", "True", "PodsCrash", "pod dns-1 crashes", 50*time.Minute))
+	c.operator("image-registry", "4.10.22", said("Available", "False", "NoStorage", "there is no storage", 12*time.Minute), said("Progressing", "False", "", "", time.Hour), said("Degraded", "False", "", "", time.Hour))
+	c.operator("machine-config", "4.10.22", said("Available", "True", "", "", time.Hour), said("Progressing", "True", "", "Working towards 4.10.26", 13*time.Minute), said("Degraded", "False", "", "", time.Hour))
+	for _, test := range []struct {
+		name, line string
+		state      func(*configv1.ClusterVersion)
+	}{
+		{"idle", "status", func(*configv1.ClusterVersion) {}},
+		{"updating", "status", updating},
+		{"updating-details", "status --details all", updating},
+		{"stalled", "status", func(cv *configv1.ClusterVersion) {
+			updating(cv)
+			cv.Status.History[0] = entry("4.10.25", digest25, configv1.PartialUpdate, 9*time.Hour, 0) // at which no operator is
+			cv.Status.History[1].State = configv1.PartialUpdate
+			cv.Status.Conditions[1] = said("Failing", "True", "ClusterOperatorNotAvailable", "Cluster operator image-registry is not available", 40*time.Minute)
+		}},
+		{"installing", "status", func(cv *configv1.ClusterVersion) {
+			updating(cv)
+			cv.Status.History = cv.Status.History[:1]
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c.t = t
+			c.set(test.state)
+			check(t, filepath.Join("clusterversion", "status", test.name), command{line: append([]string{"mainstay", "cluster"}, words(test.line)...)})
+		})
+	}
+}

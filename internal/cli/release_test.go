@@ -1,0 +1,409 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/ProtonMail/go-crypto/openpgp"
+	"github.com/ProtonMail/go-crypto/openpgp/armor"
+	"github.com/ProtonMail/go-crypto/openpgp/packet"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
+	"github.com/mainstay-dev/mainstay/internal/image"
+	"github.com/mainstay-dev/mainstay/internal/release"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+// releaseImages is a page with commands on it, which a test runs.
+var releaseImages = filepath.Join("..", "..", "docs", "release-images.md")
+
+// shop is where releases are made in a test: two registries, and a folder of files.
+type shop struct {
+	t              *testing.T
+	address, other string
+	dir            string
+	digest         string // of the release that was looked at last
+}
+
+// newShop makes one with images of the component greeter and with keys.
+func newShop(t *testing.T) *shop {
+	t.Helper()
+	s := &shop{t: t, address: startRegistry(t), other: startRegistry(t), dir: t.TempDir()}
+	for _, version := range []string{"1.0.0", "1.0.1"} {
+		s.push("greeter:"+version, map[string]string{
+			release.AnnotationCommit: strings.Repeat("c", 39) + version[4:], release.AnnotationSource: "https://github.com/example/greeter",
+			release.AnnotationVersions: "greeter=" + version, release.AnnotationVersionNames: "greeter=The Greeter",
+		}, version)
+	}
+	s.writeKeys()
+	return s
+}
+
+func (s *shop) push(name string, labels map[string]string, content string) {
+	s.t.Helper()
+	built, err := image.Build(image.Spec{Architecture: "amd64", Labels: labels, Layers: []image.Layer{{Files: []image.File{{Path: "/file", Content: []byte(content)}}}}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if _, err := image.NewClient(image.Options{}).Push(s.t.Context(), s.address+"/"+name, nil, built); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *shop) write(name string, data []byte) {
+	s.t.Helper()
+	if err := os.WriteFile(filepath.Join(s.dir, name), data, 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// writeKeys writes an OpenPGP key and one of sigstore, and their public parts.
+func (s *shop) writeKeys() {
+	s.t.Helper()
+	entity, err := openpgp.NewEntity("Releases", "", "releases@example.com", &packet.Config{Algorithm: packet.PubKeyAlgoEdDSA})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.write("releases.key", armored(s.t, openpgp.PrivateKeyType, func(w io.Writer) error { return entity.SerializePrivate(w, nil) }))
+	s.write("releases.asc", armored(s.t, openpgp.PublicKeyType, entity.Serialize))
+	stranger, err := openpgp.NewEntity("Stranger", "", "stranger@example.com", &packet.Config{Algorithm: packet.PubKeyAlgoEdDSA})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.write("stranger.asc", armored(s.t, openpgp.PublicKeyType, stranger.Serialize))
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	public, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.write("cosign.key", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))
+	s.write("cosign.pub", pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}))
+}
+
+func armored(t *testing.T, kind string, write func(io.Writer) error) []byte {
+	t.Helper()
+	var text bytes.Buffer
+	w, err := armor.Encode(&text, kind, nil)
+	if err == nil {
+		err = errors.Join(write(w), w.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text.Bytes()
+}
+
+// names are those that stand in command lines for what differs from run to run.
+func (s *shop) names() []string {
+	return []string{"registry.example.com", s.address, "mirror.example.org", s.other, "$PWD", s.dir, "sha256:DIGEST", s.digest}
+}
+
+// run runs a command line in the folder, and gives what a person sees.
+func (s *shop) run(line string) string {
+	s.t.Helper()
+	s.t.Chdir(s.dir)
+	shown := run(s.t, command{line: split(strings.NewReplacer(s.names()...).Replace(line))})
+	if found := regexp.MustCompile(`(?m)^(?:signed )?(sha256:[0-9a-f]{64})`).FindStringSubmatch(shown); found != nil {
+		s.digest = found[1]
+	}
+	return s.scrub(shown)
+}
+
+// scrub makes what differs from run to run the same.
+func (s *shop) scrub(text string) string {
+	text = strings.NewReplacer(s.address, "registry.example.com", s.other, "mirror.example.org", s.dir, "$PWD").Replace(text)
+	for _, r := range []struct{ pattern, with string }{
+		{`sha256=[0-9a-f]{64}`, "sha256=DIGEST"}, {`sha256-[0-9a-f]{64}`, "sha256-DIGEST"}, {`sha256-[0-9a-f]{16}\b`, "sha256-SHORT"},
+		{`key [0-9A-F]{16}`, "key KEY"}, {`(?m)^\d of (\d images): .*\n`, ""},
+	} {
+		text = regexp.MustCompile(r.pattern).ReplaceAllString(text, r.with)
+	}
+	return text
+}
+
+// copyExample has the folder hold the example of the page.
+func (s *shop) copyExample() {
+	s.t.Helper()
+	if err := os.CopyFS(filepath.Join(s.dir, "examples", "platform"), os.DirFS(filepath.Join("..", "..", "examples", "platform"))); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// The page about release images does what it says.
+func TestReleaseImagesPage(t *testing.T) {
+	lines := exampleLines(t, releaseImages)
+	if len(lines) < 8 {
+		t.Fatalf("the page has only the lines %q", lines)
+	}
+	s := newShop(t)
+	s.copyExample()
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, line := range lines {
+		shown := s.run(line)
+		if strings.Contains(shown, "--- exit code") {
+			t.Errorf("%s", shown)
+		}
+		all.WriteString(shown)
+	}
+	t.Chdir(here)
+	goldenCheck(t, "release/page", all.String())
+}
+
+func TestReleases(t *testing.T) {
+	t.Setenv(clientcmd.RecommendedConfigPathEnvVar, filepath.Join(t.TempDir(), "none"))
+	s := newShop(t)
+	s.copyExample()
+	s.write("images.txt", []byte("# images\n\ngreeter="+s.address+"/greeter:1.0.0\n"))
+	const one, two = "registry.example.com/releases:1.0.0", "registry.example.com/releases:1.1.0"
+	const build = "mainstay release new --from-dir examples/platform --to-image-base scratch "
+	cases := []struct{ name, line string }{
+		{"new", build + "--name 1.0.0 greeter=registry.example.com/greeter:1.0.0 --to-image " + one},
+		{"new-json", build + "--name 1.1.0 --previous 1.0.0,0.9.0 --next 1.2.0 --metadata url=https://example.com/1.1.0 --created 2026-01-31T12:00:00Z greeter=registry.example.com/greeter:1.0.1 --to-image " + two + " -o json"},
+		{"new-to-files", build + "--name 1.0.0 greeter=registry.example.com/greeter:1.0.0 --to-dir made --to-file made.tar --to-signature made.json"},
+		{"new-dry-run", build + "--name 1.0.0 --dry-run greeter=registry.example.com/greeter:1.0.0"},
+		{"new-to-nowhere", build + "--name 1.0.0"},
+		{"new-to-digest", build + "--name 1.0.0 --to-image " + one + "@sha256:DIGEST"},
+		{"new-bad-mapping", "mainstay release new greeter"},
+		{"new-no-base", "mainstay release new --from-dir examples/platform --name 1.0.0 --dry-run greeter=registry.example.com/greeter:1.0.0"},
+		{"info", "mainstay release info " + two},
+		{"info-pullspecs", "mainstay release info " + two + " --pullspecs"},
+		{"info-commits", "mainstay release info " + two + " --commits"},
+		{"info-commit-urls", "mainstay release info " + two + " --commit-urls"},
+		{"info-size", "mainstay release info " + two + " --size"},
+		{"info-image-for", "mainstay release info " + two + " --image-for greeter"},
+		{"info-image-for-nothing", "mainstay release info " + two + " --image-for nothing"},
+		{"info-json", "mainstay release info " + two + " -o json"},
+		{"info-name", "mainstay release info " + two + " -o name"},
+		{"info-digest", "mainstay release info " + two + " -o digest"},
+		{"info-pullspec", "mainstay release info " + two + " -o pullspec"},
+		{"info-jsonpath", "mainstay release info " + two + " -o jsonpath={.images[0].name}"},
+		{"info-bad-jsonpath", "mainstay release info " + two + " -o jsonpath={.images["},
+		{"info-no-jsonpath", "mainstay release info " + two + " -o jsonpath="},
+		{"info-contents", "mainstay release info " + two + " --contents"},
+		{"info-two", "mainstay release info " + one + " " + two},
+		{"info-back", "mainstay release info " + two + " " + one},
+		{"info-no-release", "mainstay release info registry.example.com/greeter:1.0.0"},
+		{"info-not-there", "mainstay release info registry.example.com/nothing:1.0.0"},
+		{"info-verify", "mainstay release info " + two + " --verify --keyring releases.asc --store file://$PWD/signatures"},
+		{"diff-same", "mainstay release diff " + one + " " + one},
+		{"diff-manifests", "mainstay release diff " + one + " " + two + " --manifests"},
+		{"diff-json", "mainstay release diff " + one + " " + two + " -o json"},
+		{"extract", "mainstay release extract " + two + " --to all"},
+		{"extract-by-digest", "mainstay release extract registry.example.com/releases@sha256:DIGEST --to all"},
+		{"extract-file", "mainstay release extract " + two + " --file release-metadata"},
+		{"extract-no-file", "mainstay release extract " + two + " --file nothing"},
+		{"extract-included", "mainstay release extract --from " + two + " --to included --included --capability Ingress"},
+		{"extract-contradiction", "mainstay release extract " + two + " --file x --included"},
+		{"extract-unknown-cloud", "mainstay release extract " + two + " --credentials-requests --cloud nine"},
+		{"sign", "mainstay release sign " + two + " --key releases.key --to-store signatures --to-configmap signature.yaml"},
+		{"sign-again", "mainstay release sign " + two + " --key releases.key --to-store signatures -o json"},
+		{"sign-sigstore", "mainstay release sign " + two + " --sigstore-key cosign.key"},
+		{"sign-nothing", "mainstay release sign " + two},
+		{"sign-to-nowhere", "mainstay release sign " + two + " --key releases.key"},
+		{"sign-public-key", "mainstay release sign " + two + " --key releases.asc --to-store signatures"},
+		{"verify", "mainstay release verify registry.example.com/releases@sha256:DIGEST --keyring releases.asc --store file://$PWD/signatures"},
+		{"verify-configmap", "mainstay release verify registry.example.com/releases@sha256:DIGEST --keyring releases.asc --signatures signature.yaml"},
+		{"verify-sigstore", "mainstay release verify registry.example.com/releases@sha256:DIGEST --key cosign.pub"},
+		{"verify-foreign", "mainstay release verify registry.example.com/releases@sha256:DIGEST --keyring releases.asc --keyring stranger.asc --store file://$PWD/signatures"},
+		{"verify-tag", "mainstay release verify " + two + " --keyring releases.asc --store file://$PWD/signatures"},
+		{"verify-nobody", "mainstay release verify registry.example.com/releases@sha256:DIGEST"},
+		{"mirror-dry-run", "mainstay release mirror " + two + " --to mirror.example.org/releases --dry-run"},
+		{"mirror", "mainstay release mirror " + two + " --to mirror.example.org/releases"},
+		{"mirror-icsp", "mainstay release mirror " + two + " --to mirror.example.org/${component} --print-mirror-instructions icsp"},
+		{"mirror-to-dir", "mainstay release mirror " + two + " --to-dir carry --keyring releases.asc --store file://$PWD/signatures"},
+		{"mirror-from-dir", "mainstay release mirror --from-dir carry --to mirror.example.org/carried --print-mirror-instructions none"},
+		{"mirror-unsigned", "mainstay release mirror " + one + " --to-dir unsigned --keyring releases.asc --store file://$PWD/signatures"},
+		{"mirror-to-nowhere", "mainstay release mirror " + two},
+		{"mirror-to-tag", "mainstay release mirror " + two + " --to mirror.example.org/releases:v1"},
+		{"from-release", "mainstay release new --from-release " + two + " --name 1.1.1 --mapping-file images.txt --dry-run"},
+		{"no-cluster", "mainstay release info 1.0.0"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			here, err := os.Getwd()
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.t = t
+			shown := s.run(c.line)
+			t.Chdir(here)
+			goldenCheck(t, "release/"+c.name, shown)
+		})
+	}
+	s.t = t
+	checkCarried(t, s)
+	checkExtracted(t, s)
+}
+
+// checkCarried verifies the release by nothing but the file that was mirrored with it.
+func checkCarried(t *testing.T, s *shop) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(s.dir, "carry", "config", "signature-sha256-*.json"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("the folder has the signatures %v: %v", files, err)
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.run("mainstay release info mirror.example.org/carried:1.1.0-x86_64 -o digest")
+	shown := s.run("mainstay release verify mirror.example.org/carried@sha256:DIGEST --keyring releases.asc --signatures " + files[0])
+	t.Chdir(here)
+	if !strings.HasSuffix(shown, "is signed\n") || strings.Contains(shown, "stderr") {
+		t.Error(shown)
+	}
+}
+
+// checkExtracted looks at the files that the commands wrote.
+func checkExtracted(t *testing.T, s *shop) {
+	t.Helper()
+	for folder, want := range map[string]string{
+		"all":                    "0000_10_greeter_00_namespace.yaml 0000_30_greeter_01_deployment.yaml 0000_50_console_01_links.yaml image-references release-metadata",
+		"included":               "0000_10_greeter_00_namespace.yaml 0000_30_greeter_01_deployment.yaml",
+		"made/release-manifests": "0000_10_greeter_00_namespace.yaml 0000_30_greeter_01_deployment.yaml 0000_50_console_01_links.yaml image-references release-metadata",
+	} {
+		entries, err := os.ReadDir(filepath.Join(s.dir, folder))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, entry := range entries {
+			names = append(names, entry.Name())
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("%s has %s, want %s", folder, got, want)
+		}
+	}
+	data, err := os.ReadFile(filepath.Join(s.dir, "all", "0000_30_greeter_01_deployment.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"---\napiVersion: apps/v1\n", "image: " + s.address + "/greeter@sha256:", "value: 1.1.0\n"} {
+		if !strings.Contains(string(data), want) {
+			t.Errorf("no %q in:\n%s", want, data)
+		}
+	}
+}
+
+// A release says who signs its successors.
+func TestReleaseIsTrusted(t *testing.T) {
+	s := newShop(t)
+	s.copyExample()
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyring, err := os.ReadFile(filepath.Join(s.dir, "releases.asc"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	trust, err := yaml.Marshal(&corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{Name: "release-verification", Namespace: "openshift-config-managed", Annotations: map[string]string{"release.openshift.io/verification-config-map": ""}},
+		Data:       map[string]string{"verifier-public-key-ours": string(keyring), "store-ours": "file://" + s.dir + "/signatures"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.write("examples/platform/0000_05_trust_00_releases.yaml", trust)
+	var all strings.Builder
+	for _, line := range []string{
+		"mainstay release new --from-dir examples/platform --to-image-base scratch --name 1.0.0 greeter=registry.example.com/greeter:1.0.0 --to-image registry.example.com/releases:1.0.0",
+		"mainstay release new --from-dir examples/platform --to-image-base scratch --name 1.0.1 greeter=registry.example.com/greeter:1.0.1 --to-image registry.example.com/releases:1.0.1",
+		"mainstay release verify registry.example.com/releases@sha256:DIGEST --trust-release registry.example.com/releases:1.0.0",
+		"mainstay release sign registry.example.com/releases:1.0.1 --key releases.key --to-store signatures",
+		"mainstay release verify registry.example.com/releases@sha256:DIGEST --trust-release registry.example.com/releases:1.0.0",
+		"mainstay release verify registry.example.com/releases@sha256:DIGEST --trust-release registry.example.com/greeter:1.0.0",
+	} {
+		all.WriteString(s.run(line))
+	}
+	t.Chdir(here)
+	goldenCheck(t, "release/trust-release", all.String())
+}
+
+// With a cluster, releases are found by their versions, and signatures go into it.
+func TestReleasesOfCluster(t *testing.T) {
+	kubeconfig(t, env.Start(t))
+	s := newShop(t)
+	s.copyExample()
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, version := range []string{"1.0.0", "1.1.0"} {
+		s.run("mainstay release new --from-dir examples/platform --to-image-base scratch --name " + version + " greeter=registry.example.com/greeter:1.0.0 --to-image registry.example.com/releases:" + version)
+	}
+	c := env.Client(t, configv1.AddToScheme, corev1.AddToScheme)
+	ensureNamespace(t, c, "openshift-config-managed")
+	object := &configv1.ClusterVersion{ObjectMeta: metav1.ObjectMeta{Name: "version"}, Spec: configv1.ClusterVersionSpec{ClusterID: "6a6bf1a5-5a0c-4a6c-9b0e-4a2f5c1b8a11"}}
+	if err := c.Create(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Delete(context.WithoutCancel(t.Context()), object); err != nil {
+			t.Error(err)
+		}
+	})
+	object.Status.Desired = configv1.Release{Version: "1.0.0", Image: s.address + "/releases:1.0.0"}
+	object.Status.AvailableUpdates = []configv1.Release{{Version: "1.1.0", Image: s.address + "/releases:1.1.0"}}
+	if err := c.Status().Update(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, line := range []string{
+		"mainstay release info -o name", "mainstay release info 1.1.0 -o pullspec", "mainstay release info 2.0.0",
+		"mainstay release diff 1.0.0 1.1.0", "mainstay release sign 1.1.0 --key releases.key --apply",
+	} {
+		all.WriteString(s.run(line))
+	}
+	t.Chdir(here)
+	goldenCheck(t, "release/cluster", all.String())
+	var applied corev1.ConfigMapList
+	if err := c.List(t.Context(), &applied, client.InNamespace("openshift-config-managed"), client.HasLabels{"release.openshift.io/verification-signatures"}); err != nil {
+		t.Fatal(err)
+	}
+	if len(applied.Items) != 1 || len(applied.Items[0].BinaryData) != 1 {
+		t.Errorf("the cluster has %d ConfigMaps with signatures, want one with one", len(applied.Items))
+	}
+	for i := range applied.Items {
+		if err := c.Delete(t.Context(), &applied.Items[i]); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func ensureNamespace(t *testing.T, c client.Client, name string) {
+	t.Helper()
+	err := c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	if client.IgnoreAlreadyExists(err) != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,166 @@
+package run
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"io"
+	"log"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ProtonMail/go-crypto/openpgp"
+	"github.com/ProtonMail/go-crypto/openpgp/packet"
+	"github.com/google/go-containerregistry/pkg/registry"
+
+	"github.com/mainstay-dev/mainstay/internal/image"
+	"github.com/mainstay-dev/mainstay/internal/releaseimage"
+	"github.com/mainstay-dev/mainstay/internal/releaseimage/signature"
+)
+
+// The flags make a verifier that takes what the keys have signed, and nothing else.
+func TestUpdateServiceVerifier(t *testing.T) {
+	dir := t.TempDir()
+	began := time.Now().Add(-time.Hour)
+	entity, err := openpgp.NewEntity("releases", "", "releases@example.com", &packet.Config{
+		Algorithm: packet.PubKeyAlgoEdDSA, Time: func() time.Time { return began },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var public, private bytes.Buffer
+	if err := entity.Serialize(&public); err != nil {
+		t.Fatal(err)
+	}
+	if err := entity.SerializePrivate(&private, nil); err != nil {
+		t.Fatal(err)
+	}
+	signer, err := signature.ParseSigner(private.Bytes(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest, err := signature.ParseDigest("sha256:" + strings.Repeat("1", 64))
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed, err := signer.Sign(digest, signature.SignOptions{Reference: "registry.example.com/release:1.0.0", Time: began.Add(time.Minute)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, statement := filepath.Join(dir, "key.gpg"), filepath.Join(dir, "store", signature.PathOf(digest, 1))
+	for name, data := range map[string][]byte{key: public.Bytes(), statement: signed} {
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	u := &updateService{keyrings: []string{key}, stores: []string{"file://" + filepath.Join(dir, "store")}}
+	of, err := u.trusted()
+	if err != nil {
+		t.Fatal(err)
+	}
+	verifier := of.verifier(image.Options{}, "registry.example.com/release")
+	if err := verifier.Verify(t.Context(), digest.String()); err != nil {
+		t.Errorf("what is signed: %v", err)
+	}
+	if err := verifier.Verify(t.Context(), "sha256:"+strings.Repeat("2", 64)); err == nil {
+		t.Error("what nobody signed is taken")
+	}
+	bad := &updateService{keyrings: []string{filepath.Join(dir, "none"), statement}, keys: []string{key}, stores: []string{"ftp://user:secret@example.com"}}
+	_, err = bad.trusted()
+	if err == nil || strings.Count(err.Error(), "--keyring ") != 2 || !strings.Contains(err.Error(), "--key ") || !strings.Contains(err.Error(), "--store ") || strings.Contains(err.Error(), "secret") {
+		t.Errorf("flags that are wrong: %v", err)
+	}
+	if (trusted{}).verifier(image.Options{}, "r") != nil {
+		t.Error("without keys something is verified")
+	}
+}
+
+// What sigstore keys have signed lies beside the releases.
+func TestUpdateServiceSigstore(t *testing.T) {
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	defer server.Close()
+	repository := strings.TrimPrefix(server.URL, "http://") + "/platform/release"
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := signature.ParsePrivateKey(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err = x509.MarshalPKIXPublicKey(private.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := filepath.Join(t.TempDir(), "key.pub")
+	if err := os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	built, err := image.Build(image.Spec{OS: "linux", Architecture: "amd64"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := image.Options{Insecure: true}
+	client := image.NewClient(options)
+	pushed, err := client.Push(t.Context(), repository+":v1", nil, built)
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest, err := signature.ParseDigest(signature.DigestOf(pushed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := &updateService{keys: []string{key}}
+	of, err := u.trusted()
+	if err != nil {
+		t.Fatal(err)
+	}
+	verifier := of.verifier(options, repository)
+	if err := verifier.Verify(t.Context(), digest.String()); err == nil {
+		t.Error("what nobody signed is taken")
+	}
+	made, err := signer.Sign(digest, repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := (releaseimage.Attachments{Client: client, Repository: repository}).Attach(t.Context(), digest, made); err != nil {
+		t.Fatal(err)
+	}
+	if err := verifier.Verify(t.Context(), digest.String()); err != nil {
+		t.Errorf("what is signed: %v", err)
+	}
+}
+
+func TestUpdateServiceFlags(t *testing.T) {
+	for line, want := range map[string]string{
+		"":                          `required flag(s) "releases" not set`,
+		"--releases r --keyring k":  "missing [store]",
+		"--releases r --tls-cert c": "missing [tls-key]",
+		"--releases r --tls-cert /none --tls-key /none":            "--tls-cert: open /none: no such file or directory",
+		"--releases r --graph-data a --graph-data-image b":         "[graph-data graph-data-image]",
+		"--releases r --keyring /none --store https://example.com": "--keyring /none: open /none: no such file or directory",
+		"more": `unknown command "more"`,
+	} {
+		cmd := Command("test")
+		cmd.SetArgs(append([]string{"update-service"}, strings.Fields(line)...))
+		cmd.SetOut(io.Discard)
+		cmd.SetErr(io.Discard)
+		if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q", line, err, want)
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// follow shows a watch some lines.
+func follow(t *testing.T, lines ...string) *watch {
+	t.Helper()
+	w := &watch{last: map[string]nodeState{}, turns: map[string]*turn{}}
+	for _, line := range lines {
+		s, err := parseNode(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.see(s)
+	}
+	return w
+}
+
+func TestNodesTakeTurns(t *testing.T) {
+	turn := func(node string) []string {
+		return []string{
+			node + "||Done|old|old|uncordon-old",
+			node + "|true|Working|old|new|uncordon-old",
+			node + "|true|Working|old|new|drain-new",
+			node + "|true|Working|new|new|drain-new",
+			node + "||Done|new|new|uncordon-new",
+		}
+	}
+	a, b := turn("a"), turn("b")
+	for name, test := range map[string]struct {
+		lines []string
+		want  string
+	}{
+		"one after the other":   {append(append([]string{}, a...), b...), ""},
+		"both at once":          {append(append([]string{}, a[:3]...), append(b, a[3:]...)...), "2 nodes were away at once"},
+		"one was left out":      {a, "node b was not cordoned"},
+		"one did not come back": {append(append([]string{}, a...), b[:4]...), "node b was not cordoned, drained, updated and uncordoned"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text, err := follow(t, test.lines...).report([]string{"a", "b"})
+			switch {
+			case test.want == "" && err != nil:
+				t.Errorf("got %v", err)
+			case test.want == "" && strings.Count(text, "uncordoned") != 2:
+				t.Errorf("told %q, not a line for each node", text)
+			case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)):
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+	if _, err := parseNode("a|b"); err == nil {
+		t.Error("a line without all fields is accepted")
+	}
+}

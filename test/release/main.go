@@ -1,0 +1,129 @@
+// Command release makes Mainstay's own release image, with the image of its components, into an
+// OCI layout or a registry. `make release` builds and runs it.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+
+	"github.com/mainstay-dev/mainstay/test/payload"
+)
+
+// componentName is what a release that is in no registry calls the image of the components.
+const componentName = "ghcr.io/mainstay-dev/mainstay"
+
+func main() {
+	b := &payload.Build{Root: "."}
+	flag.StringVar(&b.Program, "program", "bin/mainstay", "the built mainstay of this version")
+	flag.StringVar(&b.Version, "version", "", "version of the release")
+	previous := flag.String("previous", "", "versions from which clusters may be updated to it, with commas")
+	ref := flag.String("ref", "", "repository and tag that the release is pushed to; unset: it goes into the folder of --layout")
+	folder := flag.String("layout", "bin/release", "folder for an OCI layout, which is made anew")
+	flag.Parse()
+	if *previous != "" {
+		b.Previous = strings.Split(*previous, ",")
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	images, err := run(ctx, *b, *ref, *folder)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		os.Exit(1)
+	}
+	fmt.Printf("release %s  %s\nimage          %s\n", b.Version, images.Release, images.Component)
+}
+
+// run builds the release and puts it where it is wanted.
+func run(ctx context.Context, b payload.Build, ref, folder string) (*payload.Images, error) {
+	dir, err := os.MkdirTemp("", "mainstay-release-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // The images have been delivered.
+	manifests := filepath.Join(dir, "payload")
+	if err := os.Mkdir(manifests, 0o755); err != nil {
+		return nil, err
+	}
+	if ref != "" {
+		if _, err := name.NewTag(ref); err != nil {
+			return nil, fmt.Errorf("where the release goes: %w", err)
+		}
+		b.Release, b.Image = ref, ref+"-mainstay"
+		return b.Run(ctx, manifests)
+	}
+	return intoLayout(ctx, b, dir, manifests, folder)
+}
+
+// intoLayout builds by way of a registry that lives as long as this program. The release does
+// not name that registry, so that its digest is the same each time.
+func intoLayout(ctx context.Context, b payload.Build, dir, manifests, folder string) (*payload.Images, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	server := &http.Server{Handler: registry.New(registry.Logger(log.New(io.Discard, "", 0))), ReadHeaderTimeout: time.Minute}
+	go func() { _ = server.Serve(listener) }() // It ends by being closed.
+	defer func() { _ = server.Close() }()      // All was read from it.
+	host := fmt.Sprintf("localhost:%d", listener.Addr().(*net.TCPAddr).Port)
+	b.Image, b.Release, b.Name = host+"/mainstay:release", host+"/release:release", componentName
+	b.RegistriesConf = filepath.Join(dir, "registries.conf")
+	conf := fmt.Sprintf("[[registry]]\nprefix = %q\nlocation = %q\ninsecure = true\n", componentName, host+"/mainstay")
+	if err := os.WriteFile(b.RegistriesConf, []byte(conf), 0o644); err != nil {
+		return nil, err
+	}
+	images, err := b.Run(ctx, manifests)
+	if err != nil {
+		return nil, err
+	}
+	return images, save(ctx, images, b.Version, folder)
+}
+
+// save writes both images into an OCI layout, and puts there where they are in place of the
+// registry's names.
+func save(ctx context.Context, images *payload.Images, version, folder string) error {
+	if err := os.RemoveAll(folder); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil {
+		return err
+	}
+	path, err := layout.Write(folder, empty.Index)
+	if err != nil {
+		return err
+	}
+	for _, image := range []struct {
+		tag       string
+		reference *string
+	}{{version, &images.Release}, {version + "-mainstay", &images.Component}} {
+		digest, err := name.NewDigest(*image.reference)
+		if err != nil {
+			return err
+		}
+		pulled, err := remote.Image(digest, remote.WithContext(ctx))
+		if err == nil {
+			err = path.AppendImage(pulled, layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": image.tag}))
+		}
+		if err != nil {
+			return fmt.Errorf("writing image %s to %s: %w", image.tag, folder, err)
+		}
+		*image.reference = folder + ":" + image.tag + "@" + digest.DigestStr()
+	}
+	return nil
+}
