@@ -47,10 +47,13 @@ type world struct {
 func newWorld(t *testing.T, configure ...func(*install.Controller)) *world {
 	w := newScene(t)
 	skip := true
+	patience := 3 * time.Minute // for the largest bundles on a machine with much to do
 	mgr, err := ctrl.NewManager(env.Start(t), ctrl.Options{
 		Scheme:     env.Scheme(t, olmv1.AddToScheme, corev1.AddToScheme),
 		Metrics:    metricsserver.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: &skip},
+
+		GracefulShutdownTimeout: &patience,
 	})
 	if err != nil {
 		t.Fatal(err)
