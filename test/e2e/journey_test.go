@@ -89,9 +89,11 @@ func TestMainJob(t *testing.T) {
 		}
 		return j.prints(ctx, "1.2.0", "get", "clusterextension", "hello-operator", "-o", "jsonpath={.status.install.bundle.version}")
 	})
-	j.step("it goes back to 1.1.0, beside the upgrade edges", func(ctx context.Context) error {
-		_, err := j.Mainstay(ctx, "extension", "upgrade", "hello-operator", "--version", "1.1.0", "--self-certified", "--wait", "--timeout", limit.String())
-		return err
+	j.step("it is rolled back, to 1.1.0", func(ctx context.Context) error {
+		if _, err := j.Mainstay(ctx, "extension", "rollback", "hello-operator", "--wait", "--timeout", limit.String()); err != nil {
+			return err
+		}
+		return j.prints(ctx, "1.1.0", "get", "clusterextension", "hello-operator", "-o", "jsonpath={.status.install.bundle.version}")
 	})
 	j.step("nothing is left of the webhooks, and it answers as before", func(ctx context.Context) error {
 		err := j.prints(ctx, "", "get", "validatingwebhookconfigurations,mutatingwebhookconfigurations", "-l", owned, "-o", "name")
