@@ -102,13 +102,20 @@ func TestWriteOntoAnotherObject(t *testing.T) {
 }
 
 // unwritable is a client that no status is written with.
-type unwritable struct{ client.Client }
+type unwritable struct {
+	client.Client
+	t *testing.T
+}
 
-func (unwritable) Status() client.SubResourceWriter { panic("a status is written") }
+func (u unwritable) Status() client.SubResourceWriter {
+	u.t.Helper()
+	u.t.Fatal("a status is written")
+	return nil
+}
 
 func TestNoWriteWithoutChange(t *testing.T) {
 	cv := reported(&configv1.ClusterVersion{})
-	controller := New(unwritable{}, nil, nil, Options{})
+	controller := New(unwritable{t: t}, nil, nil, Options{})
 	after := cv.DeepCopy()
 	after.Status.AvailableUpdates = []configv1.Release{} // as good as none
 	if err := controller.write(t.Context(), cv, after); err != nil {
