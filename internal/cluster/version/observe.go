@@ -129,29 +129,35 @@ func enabledGates(object map[string]any) map[string]sets.Set[string] {
 	return gates
 }
 
-// risks finds what stands against minor updates.
+// risks finds what stands against minor updates. Caches of two kinds are of two moments: one
+// may have seen the last risk go while the other has not seen the next one come. So while a
+// release is being judged, nothing is read from them.
 func (c *Controller) risks(ctx context.Context, cv *configv1.ClusterVersion, isUpdating bool, deleting []string) ([]risk.Risk, error) {
 	in := risk.Input{Version: cv.Status.Desired.Version, Updating: isUpdating, Overrides: cv.Spec.Overrides, Deletions: deleting}
+	var ofOperators, ofGates client.Reader = c.client, c.gates
+	if c.isPursuing {
+		ofOperators, ofGates = c.reader, c.reader
+	}
 	var operators configv1.ClusterOperatorList
 	// They are only read.
-	if err := c.client.List(ctx, &operators, client.UnsafeDisableDeepCopy); err != nil {
+	if err := ofOperators.List(ctx, &operators, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing ClusterOperators: %w", err)
 	}
 	in.Operators = operators.Items
 	var err error
-	if in.Gates, err = c.data(ctx, risk.GatesNamespace, risk.GatesName); err != nil {
+	if in.Gates, err = data(ctx, ofGates, risk.GatesNamespace, risk.GatesName); err != nil {
 		return nil, err
 	}
-	if in.Acks, err = c.data(ctx, risk.AcksNamespace, risk.AcksName); err != nil {
+	if in.Acks, err = data(ctx, ofGates, risk.AcksNamespace, risk.AcksName); err != nil {
 		return nil, err
 	}
 	return risk.Find(in)
 }
 
 // data reads a ConfigMap. One that is absent holds nothing.
-func (c *Controller) data(ctx context.Context, namespace, name string) (map[string]string, error) {
+func data(ctx context.Context, reader client.Reader, namespace, name string) (map[string]string, error) {
 	var configMap corev1.ConfigMap
-	err := c.gates.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &configMap)
+	err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &configMap)
 	if client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("reading ConfigMap %s/%s: %w", namespace, name, err)
 	}

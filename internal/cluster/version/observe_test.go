@@ -8,7 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -16,6 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
+	"github.com/mainstay-dev/mainstay/internal/cluster/risk"
 	"github.com/mainstay-dev/mainstay/internal/cluster/updates"
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
@@ -92,4 +96,48 @@ func TestPlatformWithoutConfiguration(t *testing.T) {
 	if _, err := o.platform(t.Context()); err == nil || !strings.Contains(err.Error(), `Proxy "cluster": away`) {
 		t.Errorf("error is %v", err)
 	}
+}
+
+// Two caches of two moments are not believed while a release is judged: one has seen the gate
+// acknowledged, the other has not seen yet that an operator objects.
+func TestRisksWhileJudging(t *testing.T) {
+	controller, cv := stored(t)
+	operator := &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{GenerateName: "objecting-"}}
+	if err := controller.client.Create(t.Context(), operator); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := controller.client.Delete(context.Background(), operator); err != nil {
+			t.Error(err)
+		}
+	})
+	operator.Status.Conditions = []configv1.ClusterOperatorStatusCondition{
+		{Type: configv1.OperatorUpgradeable, Status: metav1.ConditionFalse, Reason: "Old", Message: "Remove foo.", LastTransitionTime: metav1.Now()},
+	}
+	if err := controller.client.Status().Update(t.Context(), operator); err != nil {
+		t.Fatal(err)
+	}
+	controller.client, controller.gates = late{controller.client}, late{controller.client}
+	for _, tt := range []struct {
+		isPursuing bool
+		want       []risk.Risk
+	}{
+		{false, nil},
+		{true, []risk.Risk{{Name: "ClusterOperatorUpgradeable-" + operator.Name, Message: "Remove foo."}}},
+	} {
+		controller.isPursuing = tt.isPursuing
+		found, err := controller.risks(t.Context(), cv, false, nil)
+		if diff := cmp.Diff(tt.want, found); diff != "" || err != nil {
+			t.Errorf("judging %t (-want +got):\n%s%v", tt.isPursuing, diff, err)
+		}
+	}
+}
+
+// late is a cache that has seen nothing yet.
+type late struct{ client.Client }
+
+func (late) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
+
+func (late) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+	return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
 }
