@@ -7,6 +7,8 @@ import (
 	"iter"
 	"strings"
 
+	"k8s.io/client-go/discovery"
+
 	"github.com/mainstay-dev/mainstay/internal/action/catalogs"
 	"github.com/mainstay-dev/mainstay/internal/action/clustercatalog"
 	"github.com/mainstay-dev/mainstay/internal/action/report"
@@ -40,6 +42,7 @@ func (a *Generate) images(ctx context.Context) ([]string, error) {
 
 // choose resolves a request as the operator-controller does.
 func (a *Generate) choose(offers []resolve.Catalog, request resolve.Request) (string, error) {
+	request.RunsOn = a.runsOn
 	result, err := resolve.Resolve(request, offers)
 	if err != nil {
 		return "", &report.Error{Object: fmt.Sprintf("package %q", a.Package), Err: err, Advice: strings.Join(resolve.Hints(err), "; ")}
@@ -54,6 +57,28 @@ func (a *Generate) choose(offers []resolve.Catalog, request resolve.Request) (st
 		}
 	}
 	return result.Bundle.Image, nil
+}
+
+// runsOn tells whether the cluster is as new as a minKubeVersion asks, where the catalog is the
+// cluster's. What cannot be told is no reason to choose another bundle.
+func (a *Generate) runsOn(least string) bool {
+	if _, onCluster := clusterCatalog(a.Catalog); !onCluster {
+		return true
+	}
+	config, err := a.Cluster()
+	if err != nil {
+		return true
+	}
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return true
+	}
+	info, err := client.ServerVersion()
+	if err != nil {
+		return true
+	}
+	suffices, err := resolve.Suffices(info.GitVersion, least)
+	return suffices || err != nil
 }
 
 // offers reads what the catalogs say of the package.

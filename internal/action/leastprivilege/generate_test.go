@@ -59,6 +59,9 @@ func clusterOf(t *testing.T, apis ...string) func() (*rest.Config, error) {
 		proxy("old"):  blobs("1.0.0"),
 		proxy("new"):  blobs("1.0.0", "1.1.0"),
 
+		"/version":      map[string]any{"gitVersion": "v1.36.6"},
+		kind + "/newer": catalog("newer", 0),
+		proxy("newer"):  strings.Replace(blobs("1.1.0", "1.0.0"), `"version":"1.1.0"}}]`, `"version":"1.1.0"}},{"type":"olm.csv.metadata","value":{"minKubeVersion":"1.99.0"}}]`, 1),
 		kind + "/hooks": catalog("hooks", 0),
 		proxy("hooks"):  blobs("1.2.0"),
 	}
@@ -91,6 +94,7 @@ func TestTheBundleIsTheOneThatTheExtensionGets(t *testing.T) {
 		"of all catalogs":        {leastprivilege.Generate{Version: "<9"}, "hello-operator.v1.1.0"},
 		"of one catalog":         {leastprivilege.Generate{Version: "<9", Catalog: "old"}, "hello-operator.v1.0.0"},
 		"of one, with its kind":  {leastprivilege.Generate{Version: "<9", Catalog: "clustercatalog/old"}, "hello-operator.v1.0.0"},
+		"that runs here":         {leastprivilege.Generate{Version: "<9", Catalog: "newer"}, "hello-operator.v1.0.0"},
 		"of a version":           {leastprivilege.Generate{Version: "1.0.0"}, "hello-operator.v1.0.0"},
 		"of no channel":          {leastprivilege.Generate{Channels: []string{"none"}}, "no bundles found"},
 		"that has no image":      {leastprivilege.Generate{}, "names no image"},

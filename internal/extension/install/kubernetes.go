@@ -1,14 +1,13 @@
 package install
 
 import (
+	"errors"
 	"fmt"
 
-	"github.com/blang/semver/v4"
-
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/bundle"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
-
-	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/resolve"
 )
 
 // kubernetes gives the version of the API server; empty when nobody can be asked.
@@ -24,22 +23,17 @@ func (c *Controller) kubernetes() (string, error) {
 }
 
 // checkKubernetes makes sure that the cluster is as new as a bundle's spec.minKubeVersion
-// asks. Only the three numbers of versions count: providers of clusters write their own
-// marks behind them. An empty version of the cluster is not known, and suffices.
+// asks. An empty version of the cluster is not known, and suffices.
 func checkKubernetes(loaded *bundle.Bundle, cluster string) error {
 	least := string(loaded.CSV.Spec.MinKubeVersion)
-	if least == "" || cluster == "" {
-		return nil
-	}
-	wanted, err := semver.ParseTolerant(least)
-	if err != nil {
-		return reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf("spec.minKubeVersion %q of its ClusterServiceVersion is no version: its author has to correct it", least))
-	}
-	has, err := semver.ParseTolerant(cluster)
-	if err != nil {
-		return fmt.Errorf("the version of the API server, %q: %w", cluster, err)
-	}
-	if plain(has).LT(plain(wanted)) {
+	suffices, err := resolve.Suffices(cluster, least)
+	var unreadable *resolve.MinKubeVersionError
+	switch {
+	case errors.As(err, &unreadable):
+		return reconcile.Stop(olmv1.ReasonBlocked, err)
+	case err != nil:
+		return err
+	case !suffices:
 		return reconcile.Wait(olmv1.ReasonRetrying, rechoose, fmt.Errorf(
 			"it needs Kubernetes %s or later, and this cluster runs %s: update the cluster, or keep to an earlier version with spec.source.catalog.version", least, cluster))
 	}
@@ -50,18 +44,9 @@ func checkKubernetes(loaded *bundle.Bundle, cluster string) error {
 // is no reason to choose another bundle: the chosen one is checked again, and says why.
 func (c *Controller) runsOn(least string) bool {
 	cluster, err := c.kubernetes()
-	if err != nil || cluster == "" {
-		return true
-	}
-	wanted, err := semver.ParseTolerant(least)
 	if err != nil {
 		return true
 	}
-	has, err := semver.ParseTolerant(cluster)
-	return err != nil || plain(has).GTE(plain(wanted))
-}
-
-// plain is a version without its pre-release and build parts.
-func plain(v semver.Version) semver.Version {
-	return semver.Version{Major: v.Major, Minor: v.Minor, Patch: v.Patch}
+	suffices, err := resolve.Suffices(cluster, least)
+	return suffices || err != nil
 }
