@@ -129,15 +129,25 @@ func enabledGates(object map[string]any) map[string]sets.Set[string] {
 	return gates
 }
 
-// risks finds what stands against minor updates. Caches of two kinds are of two moments: one
-// may have seen the last risk go while the other has not seen the next one come. So while a
-// release is being judged, nothing is read from them.
+// risks finds what stands against minor updates. While a release is being judged nothing is read
+// from caches, which are of two moments: one may have seen the last risk go while the other has
+// not seen the next one come. Reading the API server kind by kind takes time too, so that then
+// only what is found twice is nothing: what came before the last risk went is seen by one of the
+// two.
 func (c *Controller) risks(ctx context.Context, cv *configv1.ClusterVersion, isUpdating bool, deleting []string) ([]risk.Risk, error) {
 	in := risk.Input{Version: cv.Status.Desired.Version, Updating: isUpdating, Overrides: cv.Spec.Overrides, Deletions: deleting}
-	var ofOperators, ofGates client.Reader = c.client, c.gates
-	if c.isPursuing {
-		ofOperators, ofGates = c.reader, c.reader
+	if !c.isPursuing {
+		return findRisks(ctx, in, c.client, c.gates)
 	}
+	found, err := findRisks(ctx, in, c.reader, c.reader)
+	if len(found) > 0 || err != nil {
+		return found, err
+	}
+	return findRisks(ctx, in, c.reader, c.reader)
+}
+
+// findRisks reads the rest of what risks are found in.
+func findRisks(ctx context.Context, in risk.Input, ofOperators, ofGates client.Reader) ([]risk.Risk, error) {
 	var operators configv1.ClusterOperatorList
 	// They are only read.
 	if err := ofOperators.List(ctx, &operators, client.UnsafeDisableDeepCopy); err != nil {

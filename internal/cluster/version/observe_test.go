@@ -98,46 +98,50 @@ func TestPlatformWithoutConfiguration(t *testing.T) {
 	}
 }
 
-// Two caches of two moments are not believed while a release is judged: one has seen the gate
-// acknowledged, the other has not seen yet that an operator objects.
+// What is read at two moments is not believed while a release is judged: the gate is seen to be
+// acknowledged, and the operator that objected before that is not seen yet.
 func TestRisksWhileJudging(t *testing.T) {
-	controller, cv := stored(t)
-	operator := &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{GenerateName: "objecting-"}}
-	if err := controller.client.Create(t.Context(), operator); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := controller.client.Delete(context.Background(), operator); err != nil {
-			t.Error(err)
-		}
-	})
-	operator.Status.Conditions = []configv1.ClusterOperatorStatusCondition{
-		{Type: configv1.OperatorUpgradeable, Status: metav1.ConditionFalse, Reason: "Old", Message: "Remove foo.", LastTransitionTime: metav1.Now()},
-	}
-	if err := controller.client.Status().Update(t.Context(), operator); err != nil {
-		t.Fatal(err)
-	}
-	controller.client, controller.gates = late{controller.client}, late{controller.client}
+	objecting := configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: "olm"}}
+	objecting.Status.Conditions = []configv1.ClusterOperatorStatusCondition{{Type: configv1.OperatorUpgradeable, Status: metav1.ConditionFalse, Message: "Remove foo."}}
 	for _, tt := range []struct {
+		name       string
 		isPursuing bool
-		want       []risk.Risk
+		// late is after how many reads of the API server the operator is seen.
+		late int
+		want []risk.Risk
 	}{
-		{false, nil},
-		{true, []risk.Risk{{Name: "ClusterOperatorUpgradeable-" + operator.Name, Message: "Remove foo."}}},
+		{"caches", false, 0, nil},
+		{"at once", true, 0, []risk.Risk{{Name: "ClusterOperatorUpgradeable-olm", Message: "Remove foo."}}},
+		{"between two reads", true, 1, []risk.Risk{{Name: "ClusterOperatorUpgradeable-olm", Message: "Remove foo."}}},
+		{"nothing, twice", true, 2, nil},
 	} {
-		controller.isPursuing = tt.isPursuing
-		found, err := controller.risks(t.Context(), cv, false, nil)
-		if diff := cmp.Diff(tt.want, found); diff != "" || err != nil {
-			t.Errorf("judging %t (-want +got):\n%s%v", tt.isPursuing, diff, err)
-		}
+		t.Run(tt.name, func(t *testing.T) {
+			server := &moments{late: tt.late, operators: []configv1.ClusterOperator{objecting}}
+			cache := &moments{late: 9}
+			controller := New(cache, cache, server, Options{})
+			controller.isPursuing = tt.isPursuing
+			found, err := controller.risks(t.Context(), &configv1.ClusterVersion{}, false, nil)
+			if diff := cmp.Diff(tt.want, found); diff != "" || err != nil {
+				t.Errorf("risks (-want +got):\n%s%v", diff, err)
+			}
+		})
 	}
 }
 
-// late is a cache that has seen nothing yet.
-type late struct{ client.Client }
+// moments shows ClusterOperators after they were asked for a few times, and no gates.
+type moments struct {
+	client.Client
+	late, asked int
+	operators   []configv1.ClusterOperator
+}
 
-func (late) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
+func (m *moments) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	if m.asked++; m.asked > m.late {
+		list.(*configv1.ClusterOperatorList).Items = m.operators
+	}
+	return nil
+}
 
-func (late) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+func (*moments) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
 	return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
 }
