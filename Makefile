@@ -24,7 +24,7 @@ GOLANGCI_LINT := bin/tools/golangci-lint-kube-api-linter
 GOIMPORTS := bin/tools/goimports
 PROTOGEN := bin/tools/protogen
 
-# The versions that the demo of a cluster is updated by.
+# The versions that the demo of a cluster is updated by. The end-to-end tests take the first two.
 DEMO_RELEASES := 1.0.0 1.1.0 1.2.0
 
 # Packages of the unit tests; test/e2e has a target of its own.
@@ -63,7 +63,7 @@ test: bin/devcluster ## Run the tests of both modules.
 	cd devcluster && go test ./...
 
 .PHONY: e2e
-e2e: build bin/hello-operator ## Run the flows on a cluster with a real node (root and containerd), else on simulated nodes.
+e2e: build bin/hello-operator $(wordlist 1,2,$(DEMO_RELEASES:%=bin/releases/%/mainstay)) ## Run the flows on a cluster with a real node (root and containerd), else on simulated nodes.
 	go test -count=1 -timeout 20m -v ./test/e2e/...
 
 .PHONY: lint
@@ -79,8 +79,9 @@ generate: $(TOOLS) ## Write generated code, CRDs and roles.
 	$(CONTROLLER_GEN) rbac:roleName=catalogd-manager-role "paths=./internal/catalog/...;./internal/pull/..." output:rbac:dir=config/rbac/catalogd
 	$(CONTROLLER_GEN) rbac:roleName=operator-controller-manager-role "paths=./internal/extension/...;./internal/pull/...;./internal/run/..." output:rbac:dir=config/rbac/operator-controller
 	$(CONTROLLER_GEN) rbac:roleName=cluster-version-operator-role "paths=./internal/cluster/..." output:rbac:dir=config/cluster-version-operator
-	$(CONTROLLER_GEN) rbac:roleName=machine-config-controller "paths=./internal/node/rollout/...;./internal/node/drain/...;./internal/node/report/..." output:rbac:dir=config/rbac/machine-config-controller
-	$(CONTROLLER_GEN) rbac:roleName=machine-config-daemon "paths=./internal/node/daemon/..." output:rbac:dir=config/rbac/machine-config-daemon
+	$(CONTROLLER_GEN) rbac:roleName=machine-config-controller,fileName=controller_role.yaml "paths=./internal/node/rollout/...;./internal/node/drain/...;./internal/node/report/..." output:rbac:dir=config/machine-config
+	$(CONTROLLER_GEN) rbac:roleName=machine-config-daemon,fileName=daemon_role.yaml "paths=./internal/node/daemon/..." output:rbac:dir=config/machine-config
+	$(CONTROLLER_GEN) rbac:roleName=machine-config-server,fileName=server_role.yaml "paths=./internal/node/server/..." output:rbac:dir=config/machine-config
 	$(PROTOGEN) internal/classic/registry/registrypb/registry.proto
 	$(GOIMPORTS) -local github.com/mainstay-dev/mainstay -w $$(git ls-files '*.go' | grep -v -e zz_generated -e '\.pb\.go$$')
 
@@ -111,11 +112,12 @@ images: build ## Build the image, without a container engine, into REF: a regist
 	bin/mainstay image build --binary bin/mainstay $(IMAGE)
 	$(if $(filter containerd,$(REF)),ctr --namespace k8s.io images import bin/mainstay-image.tar)
 
-# RELEASE is the version of a release, PREVIOUS those from which clusters may be updated to it.
+# RELEASE is the version of a release, PREVIOUS those from which clusters may be updated to it. KEYS is a file with the
+# OpenPGP keys that sign its successors, STORE the URL of their signatures: without both, its clusters refuse updates.
 RELEASE ?= $(or $(shell echo '$(VERSION)' | sed -nE 's/^v?([0-9]+\.[0-9]+\.[0-9]+.*)$$/\1/p'),0.0.1-g$(VERSION))
 .PHONY: release
 release: bin/releases/$(RELEASE)/mainstay bin/release-image ## Build Mainstay's own release image, without a container engine, into bin/release, an OCI layout, or REF, a registry's reference.
-	bin/release-image --program $< --version '$(RELEASE)' --previous '$(PREVIOUS)' $(if $(filter file,$(origin REF)),--layout bin/release,--ref '$(REF)')
+	bin/release-image --program $< --version '$(RELEASE)' --previous '$(PREVIOUS)' --verification-key '$(KEYS)' --verification-store '$(STORE)' $(if $(filter file,$(origin REF)),--layout bin/release,--ref '$(REF)')
 
 ##@ Files
 

@@ -16,7 +16,7 @@ var Files embed.FS
 
 // Platform are kinds that a platform may have of its own, and that are no part of an
 // installation: those by which a cluster declares mirrors of registries, ClusterOperator,
-// ClusterVersion, MachineConfig and MachineConfigPool.
+// ClusterVersion, MachineConfig, MachineConfigPool and MachineConfiguration.
 //
 //go:embed platform
 var Platform embed.FS

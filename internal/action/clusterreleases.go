@@ -1,39 +1,73 @@
 package action
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
+	"github.com/blang/semver/v4"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
+	"github.com/mainstay-dev/mainstay/internal/action/updates"
 )
 
-// clusterVersionName is what the one ClusterVersion of a cluster is called.
-const clusterVersionName = "version"
-
-// ClusterReleases knows the releases that a cluster knows: the one that it has, those that
-// it can be updated to, and those that it has had.
-type ClusterReleases struct {
-	Client client.Client
+// KnownReleases knows where releases are: from the cluster, the one that it has, those that it
+// can be updated to, and those that it has had; from an update service, all that it serves.
+type KnownReleases struct {
+	// Connect gives a client of the cluster. It is not called before the cluster is asked.
+	Connect func() (client.Client, error)
+	// Upstream is the URL of an update service. Empty: that of the cluster, if it has one.
+	Upstream string
+	// Program is the version of this program, which update services are told.
+	Program string
 }
 
+// channels are those of an update service that are asked for a release, in this order. The
+// first two numbers of its version follow.
+var channels = []string{"fast-", "stable-", "candidate-"}
+
 // Resolve gives the pull spec of the release with a version, that of the cluster when the
-// version is empty.
-func (a *ClusterReleases) Resolve(ctx context.Context, version string) (string, error) {
+// version is empty. The cluster is asked first, then the update service.
+func (a *KnownReleases) Resolve(ctx context.Context, version string) (string, error) {
+	found, upstream, err := a.ofCluster(ctx, version)
+	if found != "" || version == "" {
+		return found, err
+	}
+	upstream = cmp.Or(a.Upstream, upstream)
+	if upstream == "" {
+		return "", err
+	}
+	found, missing := a.ofService(ctx, upstream, version)
+	if missing != nil {
+		return "", errors.Join(err, missing)
+	}
+	return found, nil
+}
+
+// ofCluster asks the cluster for a release, and which update service it has.
+func (a *KnownReleases) ofCluster(ctx context.Context, version string) (pullSpec, upstream string, err error) {
+	c, err := a.Connect()
+	if err != nil {
+		return "", "", err
+	}
 	var found configv1.ClusterVersion
-	if err := a.Client.Get(ctx, client.ObjectKey{Name: clusterVersionName}, &found); err != nil {
-		return "", fmt.Errorf("read which releases the cluster knows: %w", err)
+	if err := c.Get(ctx, client.ObjectKey{Name: configv1.ClusterVersionName}, &found); err != nil {
+		return "", "", fmt.Errorf("read which releases the cluster knows: %w", err)
 	}
 	status := found.Status
 	if version == "" {
 		if status.Desired.Image == "" {
-			return "", errors.New("the cluster does not say which release it has")
+			return "", "", errors.New("the cluster does not say which release it has")
 		}
-		return status.Desired.Image, nil
+		return status.Desired.Image, "", nil
 	}
 	known := append([]configv1.Release{status.Desired}, status.AvailableUpdates...)
 	for i := range status.ConditionalUpdates {
@@ -44,10 +78,47 @@ func (a *ClusterReleases) Resolve(ctx context.Context, version string) (string, 
 	}
 	for i := range known {
 		if known[i].Version == version && known[i].Image != "" {
-			return known[i].Image, nil
+			return known[i].Image, "", nil
 		}
 	}
-	return "", fmt.Errorf("the cluster knows no release %s: neither has it had it, nor is it one of its updates", version)
+	return "", found.Spec.Upstream, fmt.Errorf("the cluster knows no release %s: neither has it had it, nor is it one of its updates", version)
+}
+
+// ofService asks an update service for a release.
+func (a *KnownReleases) ofService(ctx context.Context, upstream, version string) (string, error) {
+	parsed, err := semver.Parse(version)
+	if err != nil {
+		return "", err
+	}
+	var asked []string
+	for _, channel := range channels {
+		channel = fmt.Sprintf("%s%d.%d", channel, parsed.Major, parsed.Minor)
+		asked = append(asked, channel)
+		graph, err := updates.Graph{Source: upstream, Channel: channel, Program: a.Program}.Run(ctx)
+		if err != nil {
+			return "", err
+		}
+		for i := range graph.Nodes {
+			if graph.Nodes[i].Version == version {
+				return graph.Nodes[i].Payload, nil
+			}
+		}
+	}
+	return "", fmt.Errorf("the update service has no release %s in %s", version, strings.Join(asked, ", "))
+}
+
+// ReadImageStream reads an ImageStream of a cluster, as JSON. Only OpenShift has them.
+func ReadImageStream(ctx context.Context, c client.Client, namespace, name string) ([]byte, error) {
+	stream := &unstructured.Unstructured{}
+	stream.SetGroupVersionKind(schema.GroupVersionKind{Group: "image.openshift.io", Version: "v1", Kind: "ImageStream"})
+	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, stream)
+	switch {
+	case meta.IsNoMatchError(err):
+		return nil, errors.New("the cluster has no ImageStreams")
+	case err != nil:
+		return nil, err
+	}
+	return stream.MarshalJSON()
 }
 
 // ApplyConfigMap gives a function that puts ConfigMaps into a cluster. What others have

@@ -257,6 +257,7 @@ func TestPlatformKinds(t *testing.T) {
 			"clusteroperators.config.openshift.io", "clusterversions.config.openshift.io",
 			"imagedigestmirrorsets.config.openshift.io", "imagetagmirrorsets.config.openshift.io",
 			"machineconfigpools.machineconfiguration.openshift.io", "machineconfigs.machineconfiguration.openshift.io", "imagecontentsourcepolicies.operator.openshift.io",
+			"machineconfigurations.operator.openshift.io",
 		}},
 	} {
 		kinds, err := PlatformKinds(test.versionManaged)

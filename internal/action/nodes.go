@@ -15,38 +15,12 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/node/pools"
 )
 
-// NodeAssessment is how a node is, in one word.
-type NodeAssessment string
-
-// Assessments of nodes. Those that need a look come first.
-const (
-	NodeDegraded    NodeAssessment = "Degraded"
-	NodeUnavailable NodeAssessment = "Unavailable"
-	NodeProgressing NodeAssessment = "Progressing"
-	NodeExcluded    NodeAssessment = "Excluded"
-	NodeOutdated    NodeAssessment = "Outdated"
-	NodeCompleted   NodeAssessment = "Completed"
-)
-
-var needOfALook = []NodeAssessment{NodeDegraded, NodeUnavailable, NodeProgressing, NodeExcluded, NodeOutdated, NodeCompleted}
-
-// NodeState is how far a node is.
-type NodeState struct {
-	Name       string         `json:"name"`
-	Assessment NodeAssessment `json:"assessment"`
-	Phase      pools.Phase    `json:"phase"`
-	// Config is what the node has.
-	Config string `json:"config,omitempty"`
-	// Message says what there is to know; empty when all is well.
-	Message string `json:"message,omitempty"`
-}
-
 // PoolState is a pool of nodes, with them.
 type PoolState struct {
 	mcfgv1.MachineConfigPool `json:"pool"`
 
-	// Nodes are sorted by their need of a look, and by name.
-	Nodes []NodeState `json:"nodes,omitempty"`
+	// Nodes are sorted by their need of a look, how far they are, and by name.
+	Nodes []pools.NodeState `json:"nodes,omitempty"`
 }
 
 // PoolStates is how pools are.
@@ -96,11 +70,9 @@ func poolStates(list []mcfgv1.MachineConfigPool, nodes []corev1.Node, only strin
 			state.Problems = append(state.Problems, fmt.Sprintf("pool %s: %v", pool.Name, err))
 		}
 		for _, node := range membership.Nodes[pool.Name] {
-			pool.Nodes = append(pool.Nodes, assessNode(node, &pool.MachineConfigPool))
+			pool.Nodes = append(pool.Nodes, pools.Assess(node, &pool.MachineConfigPool))
 		}
-		slices.SortStableFunc(pool.Nodes, func(a, b NodeState) int {
-			return slices.Index(needOfALook, a.Assessment) - slices.Index(needOfALook, b.Assessment)
-		})
+		slices.SortFunc(pool.Nodes, pools.CompareNodeStates)
 		state.Pools = append(state.Pools, pool)
 	}
 	for _, contested := range membership.Contested {
@@ -117,32 +89,6 @@ func pointers[T any](items []T) []*T {
 		found = append(found, &items[i])
 	}
 	return found
-}
-
-// assessNode says how a node of a pool is.
-func assessNode(node *corev1.Node, pool *mcfgv1.MachineConfigPool) NodeState {
-	n := NodeState{Name: node.Name, Config: pools.Current(node), Phase: pools.PhaseOf(node, pool.Spec.Configuration.Name, pool.Spec.Paused)}
-	isUnderWay := n.Phase == pools.PhaseDraining || n.Phase == pools.PhaseUpdating || n.Phase == pools.PhaseRebooting
-	why := pools.NotReady(node)
-	switch {
-	case pools.IsFailing(node):
-		n.Assessment, n.Message = NodeDegraded, node.Annotations[mcfgv1.AnnotationReason]
-	case pools.State(node) == "":
-		n.Assessment, n.Message = NodeUnavailable, "its machine-config-daemon has not reported"
-	case isUnderWay && why != "" && !node.Spec.Unschedulable && n.Phase != pools.PhaseRebooting:
-		n.Assessment, n.Message = NodeUnavailable, why
-	case isUnderWay:
-		n.Assessment = NodeProgressing
-	case why != "":
-		n.Assessment, n.Message = NodeUnavailable, why
-	case n.Phase == pools.PhasePaused:
-		n.Assessment = NodeExcluded
-	case n.Phase == pools.PhaseUpdated:
-		n.Assessment = NodeCompleted
-	default:
-		n.Assessment = NodeOutdated
-	}
-	return n
 }
 
 func poolName(name string) string { return fmt.Sprintf("machineconfigpool %q", name) }

@@ -20,6 +20,7 @@ var versionKinds = map[string]bool{
 	"clusterversions.config.openshift.io":                  true,
 	"machineconfigs.machineconfiguration.openshift.io":     true,
 	"machineconfigpools.machineconfiguration.openshift.io": true,
+	"machineconfigurations.operator.openshift.io":          true,
 }
 
 // PlatformKinds gives the CRDs of kinds that a platform may have of its own: by which a

@@ -18,12 +18,12 @@ const module = "github.com/mainstay-dev/mainstay"
 // pure rooms take values and give back values.
 var pure = []string{
 	"internal/bundle", "internal/certificate", "internal/cincinnati", "internal/crdsafety", "internal/fbc", "internal/node/config", "internal/node/pools", "internal/objectdiff", "internal/rbac",
-	"internal/release", "internal/render", "internal/resolve", "internal/upgradegraph",
+	"internal/release", "internal/render", "internal/resolve", "internal/template", "internal/upgradegraph",
 }
 
 // shared rooms are used by more than one component.
 var shared = slices.Concat(pure, []string{
-	"internal/apply", "internal/catalogclient", "internal/catalogstore", "internal/image", "internal/indexdb", "internal/pull", "internal/reconcile",
+	"internal/apply", "internal/catalogclient", "internal/catalogstore", "internal/httpserver", "internal/image", "internal/indexdb", "internal/pull", "internal/reconcile",
 	"internal/releaseimage",
 })
 
@@ -52,10 +52,12 @@ var rooms = map[string][]string{
 	"internal/release":      append([]string{"api"}, pure...),
 	"internal/render":       append([]string{"api"}, pure...),
 	"internal/resolve":      append([]string{"api"}, pure...),
+	"internal/template":     append([]string{"api"}, pure...),
 	"internal/upgradegraph": append([]string{"api"}, pure...),
 
 	"internal/reconcile":     {"api"},
 	"internal/apply":         append([]string{"api", "internal/reconcile"}, pure...),
+	"internal/httpserver":    {},
 	"internal/image":         append([]string{"api"}, pure...),
 	"internal/pull":          append([]string{"api", "internal/image"}, pure...),
 	"internal/catalogclient": append([]string{"api"}, pure...),

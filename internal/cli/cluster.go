@@ -23,8 +23,9 @@ release.`,
 		RunE: terminal.Group,
 	}
 	a.kube.bind(cmd)
+	terminal.Plain(cmd)
 	cmd.AddCommand(
-		a.clusterAcceptCommand(), a.clusterChannelCommand(), a.clusterHistoryCommand(), a.clusterRollbackCommand(),
+		a.clusterAcceptCommand(), a.clusterChannelCommand(), a.clusterHistoryCommand(), a.clusterRecommendCommand(), a.clusterRollbackCommand(),
 		a.clusterRollbackPreviewCommand(), a.clusterStatusCommand(), a.clusterUpgradeCommand(),
 	)
 	return cmd
@@ -53,7 +54,11 @@ cluster-version-operator pass over the signature of the release and its precondi
   mainstay cluster upgrade --clear`,
 		Args: terminal.Takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := request.Validate(); err != nil {
+			err := request.Validate()
+			if request.Clear && report.notRecommended {
+				err = clusterupdate.ErrClearAlone
+			}
+			if err != nil {
 				return &terminal.UsageError{Err: err}
 			}
 			c, err := a.kube.client(cmd.ErrOrStderr())
@@ -88,6 +93,7 @@ cluster-version-operator pass over the signature of the release and its precondi
 	flags.BoolVar(&request.AllowExplicit, "allow-explicit-upgrade", false, "also take an image that the update service does not know")
 	flags.BoolVar(&request.AllowWithWarnings, "allow-upgrade-with-warnings", false, "ask though the cluster is being updated already, or fails")
 	flags.BoolVar(&report.notRecommended, "include-not-recommended", false, "also show updates that are not recommended for this cluster")
+	_ = cmd.RegisterFlagCompletionFunc("to", a.completeTo(&request.AllowNotRecommended))
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
 	return cmd
 }
@@ -124,7 +130,8 @@ A channel that the cluster's release is not known to be in is refused unless
 --allow-explicit-channel is given.`,
 		Example: `  mainstay cluster channel stable-1.4
   mainstay cluster channel --allow-explicit-channel`,
-		Args: terminal.TakesUpTo(1),
+		Args:              terminal.TakesUpTo(1),
+		ValidArgsFunction: a.completeNames(knownChannels),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.kube.client(cmd.ErrOrStderr())
 			if err != nil {
@@ -155,7 +162,8 @@ recommended any more. A name with - behind it is not accepted any more.`,
 		Example: `  mainstay cluster accept SlowDisks,OldFirmware
   mainstay cluster accept SlowDisks-
   mainstay cluster accept --clear`,
-		Args: terminal.TakesUpTo(1),
+		Args:              terminal.TakesUpTo(1),
+		ValidArgsFunction: lastOf(a.completeNames(knownRisks)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				accept.Risks = strings.Split(args[0], ",")

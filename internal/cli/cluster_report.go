@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -12,6 +11,9 @@ import (
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	"github.com/mainstay-dev/mainstay/internal/action/clusterupdate"
 )
+
+// noUpdates is told where there are none.
+const noUpdates = "No updates available. You may still upgrade to a specific release image with --to-image or wait for new updates to be available."
 
 // clusterReport shows what a cluster is at and which updates there are, from its
 // ClusterVersion alone.
@@ -43,7 +45,7 @@ func (r *clusterReport) print(out, problems io.Writer, cv *configv1.ClusterVersi
 		printBlock(out, c)
 	}
 	if cv.Spec.Channel != "" {
-		printChannel(out, cv)
+		printChannel(out, "Upstream", cv)
 	}
 	printRecommended(out, problems, cv)
 	r.printNotRecommended(out, cv)
@@ -58,11 +60,12 @@ func printBlock(w io.Writer, c *configv1.ClusterOperatorStatusCondition) {
 	fmt.Fprintf(w, "%s=%s:\n\n  Reason: %s\n  Message: %s\n\n", c.Type, c.Status, c.Reason, clusterupdate.Indent(c.Message))
 }
 
-func printChannel(w io.Writer, cv *configv1.ClusterVersion) {
+// printChannel shows where updates are asked for, which is given a name, and the channel.
+func printChannel(w io.Writer, upstream string, cv *configv1.ClusterVersion) {
 	if cv.Spec.Upstream == "" {
-		fmt.Fprintln(w, "Upstream is unset, so the cluster will use an appropriate default.")
+		fmt.Fprintln(w, upstream+" is unset, so the cluster will use an appropriate default.")
 	} else {
-		fmt.Fprintln(w, "Upstream: "+cv.Spec.Upstream)
+		fmt.Fprintln(w, upstream+": "+cv.Spec.Upstream)
 	}
 	line := "Channel: " + cv.Spec.Channel
 	if channels := slices.Sorted(slices.Values(cv.Status.Desired.Channels)); len(channels) > 0 {
@@ -71,32 +74,47 @@ func printChannel(w io.Writer, cv *configv1.ClusterVersion) {
 	fmt.Fprintln(w, line)
 }
 
+// printUnretrieved tells why the updates that are shown may not be those that there are, and
+// whether that is so.
+func printUnretrieved(problems io.Writer, cv *configv1.ClusterVersion, isAny bool) bool {
+	retrieved := clusterupdate.Condition(cv.Status.Conditions, configv1.ClusterVersionRetrievedUpdates)
+	if retrieved == nil || retrieved.Status != metav1.ConditionFalse {
+		return false
+	}
+	verb := "display"
+	if isAny {
+		verb = "refresh"
+	}
+	fmt.Fprintf(problems, "warning: Cannot %s available updates:\n  Reason: %s\n  Message: %s\n\n", verb, retrieved.Reason, clusterupdate.Indent(retrieved.Message))
+	return true
+}
+
 func printRecommended(out, problems io.Writer, cv *configv1.ClusterVersion) {
 	updates := clusterupdate.Recommended(cv)
-	retrieved := clusterupdate.Condition(cv.Status.Conditions, configv1.ClusterVersionRetrievedUpdates)
-	failed := retrieved != nil && retrieved.Status == metav1.ConditionFalse
-	if failed {
-		verb := "display"
-		if len(updates) > 0 {
-			verb = "refresh"
-		}
-		fmt.Fprintf(problems, "warning: Cannot %s available updates:\n  Reason: %s\n  Message: %s\n\n", verb, retrieved.Reason, clusterupdate.Indent(retrieved.Message))
-	}
+	failed := printUnretrieved(problems, cv, len(updates) > 0)
 	if len(updates) == 0 {
 		if !failed {
-			fmt.Fprintln(out, "No updates available. You may still upgrade to a specific release image with --to-image or wait for new updates to be available.")
+			fmt.Fprintln(out, noUpdates)
 		}
 		return
 	}
 	fmt.Fprintln(out, "\nRecommended updates:")
 	fmt.Fprintln(out)
-	width := 12
+	var rows [][2]string
 	for _, update := range updates {
-		width = max(width, len(update.Version)+1)
+		rows = append(rows, [2]string{update.Version, update.Image})
 	}
-	fmt.Fprintf(out, "  %-*s%s\n", width, "VERSION", "IMAGE")
-	for _, update := range updates {
-		fmt.Fprintf(out, "  %-*s%s\n", width, update.Version, update.Image)
+	printVersions(out, "IMAGE", rows)
+}
+
+// printVersions shows versions, and something of each. Their column has 12 places at least.
+func printVersions(w io.Writer, header string, rows [][2]string) {
+	width := 12
+	for _, row := range rows {
+		width = max(width, len(row[0])+1)
+	}
+	for _, row := range append([][2]string{{"VERSION", header}}, rows...) {
+		fmt.Fprintf(w, "  %-*s%s\n", width, row[0], row[1])
 	}
 }
 
@@ -107,12 +125,10 @@ func (r *clusterReport) printNotRecommended(w io.Writer, cv *configv1.ClusterVer
 		return
 	case !r.notRecommended:
 		unknown := ""
-		for _, update := range updates {
-			if !slices.ContainsFunc(update.Conditions, func(c metav1.Condition) bool {
-				return c.Type == configv1.ConditionalUpdateRecommended && c.Status == metav1.ConditionFalse
-			}) {
-				unknown = `, or where the recommended status is "Unknown",`
-			}
+		if slices.ContainsFunc(updates, func(u configv1.ConditionalUpdate) bool {
+			return clusterupdate.RecommendedOf(u).Status == metav1.ConditionUnknown
+		}) {
+			unknown = `, or where the recommended status is "Unknown",`
 		}
 		fmt.Fprintf(w, "\nAdditional updates which are not recommended%s for your cluster configuration are available, to view those re-run the command with --include-not-recommended.\n", unknown)
 		return
@@ -122,13 +138,8 @@ func (r *clusterReport) printNotRecommended(w io.Writer, cv *configv1.ClusterVer
 	}
 	fmt.Fprintln(w, "\nSupported but not recommended updates:")
 	for _, update := range updates {
-		status, reason, message := metav1.ConditionUnknown, "", ""
-		for _, c := range update.Conditions {
-			if c.Type == configv1.ConditionalUpdateRecommended {
-				status, reason, message = c.Status, c.Reason, c.Message
-			}
-		}
+		c := clusterupdate.RecommendedOf(update)
 		fmt.Fprintf(w, "\n  Version: %s\n  Image: %s\n  Recommended: %s\n  Reason: %s\n  Message: %s\n",
-			update.Release.Version, update.Release.Image, status, cmp.Or(reason, "NotEvaluated"), clusterupdate.Indent(message))
+			update.Release.Version, update.Release.Image, c.Status, c.Reason, clusterupdate.Indent(c.Message))
 	}
 }

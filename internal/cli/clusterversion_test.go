@@ -40,13 +40,18 @@ func startVersioned(t *testing.T) *versioned {
 	return c
 }
 
-// slack is how long a test may take before what is shown to the minute is another minute.
-const slack = 25 * time.Second
+// noon is the time of these tests.
+func noon() time.Time { return time.Date(2024, 2, 27, 12, 0, 0, 0, time.UTC) }
 
-func said(name string, status metav1.ConditionStatus, reason, message string, ago time.Duration) configv1.ClusterOperatorStatusCondition {
-	return configv1.ClusterOperatorStatusCondition{
-		Type: name, Status: status, Reason: reason, Message: message, LastTransitionTime: metav1.NewTime(time.Now().Add(slack - ago)),
-	}
+func ago(d time.Duration) metav1.Time { return metav1.NewTime(noon().Add(-d)) }
+
+func said(name string, status metav1.ConditionStatus, reason, message string, since time.Duration) configv1.ClusterOperatorStatusCondition {
+	return configv1.ClusterOperatorStatusCondition{Type: name, Status: status, Reason: reason, Message: message, LastTransitionTime: ago(since)}
+}
+
+// clusterLine is a command line of `mainstay cluster`.
+func clusterLine(line string) command {
+	return command{line: append([]string{"mainstay", "cluster"}, words(line)...), now: noon}
 }
 
 // set makes the ClusterVersion what is given.
@@ -91,7 +96,7 @@ func example() *configv1.ClusterVersion {
 				MatchingRules: []configv1.ClusterCondition{{Type: configv1.ClusterConditionAlways}},
 			}},
 			Conditions: []metav1.Condition{{
-				Type: "Recommended", Status: "False", Reason: "RPMOSTreeTimeout", LastTransitionTime: metav1.Now(),
+				Type: "Recommended", Status: "False", Reason: "RPMOSTreeTimeout", LastTransitionTime: ago(time.Hour),
 				Message: "Nodes with substantial numbers of containers and CPU contention may not reconcile machine configuration https://bugzilla.redhat.com/show_bug.cgi?id=2111817#c22",
 			}},
 		}},
@@ -101,9 +106,9 @@ func example() *configv1.ClusterVersion {
 
 // entry is a release that the cluster had, or has while ended is zero.
 func entry(version, image string, state configv1.UpdateState, began, ended time.Duration) configv1.UpdateHistory {
-	e := configv1.UpdateHistory{Version: version, Image: image, State: state, Verified: true, StartedTime: metav1.NewTime(time.Now().Add(-began))}
+	e := configv1.UpdateHistory{Version: version, Image: image, State: state, Verified: true, StartedTime: ago(began)}
 	if ended != 0 {
-		t := metav1.NewTime(time.Now().Add(-ended))
+		t := ago(ended)
 		e.CompletionTime = &t
 	}
 	return e
@@ -121,13 +126,20 @@ func updating(cv *configv1.ClusterVersion) {
 	}
 }
 
+// guarded makes it one that has everything against being asked for another update.
+func guarded(cv *configv1.ClusterVersion) {
+	updating(cv)
+	cv.Status.Conditions[1] = said("Failing", "True", "ClusterOperatorDegraded", "Cluster operator dns is degraded", time.Hour)
+	cv.Status.Conditions = append(cv.Status.Conditions, said("Invalid", "True", "InvalidClusterVersion", "The cluster version is invalid: spec.upstream: Invalid value", time.Hour))
+}
+
 // Each request of an administrator, and what comes of it, on a cluster in the state of the
 // documents' example.
 func TestClusterUpgrade(t *testing.T) {
 	c := startVersioned(t)
 	check := func(name, line string) {
 		t.Helper()
-		shown := run(t, command{line: append([]string{"mainstay", "cluster"}, words(line)...)})
+		shown := run(t, clusterLine(line))
 		cv := &configv1.ClusterVersion{}
 		if err := c.Get(t.Context(), client.ObjectKey{Name: "version"}, cv); err == nil {
 			shown += "--- asked for\n" + askedFor(cv)
@@ -150,6 +162,10 @@ func TestClusterUpgrade(t *testing.T) {
 			cv.Status.AvailableUpdates, cv.Status.ConditionalUpdates = nil, nil
 			cv.Status.Conditions[3] = said("RetrievedUpdates", "False", "RemoteFailed", "Unable to retrieve available updates: no route to host", time.Hour)
 		}},
+		{"unrefreshed", "upgrade", func(cv *configv1.ClusterVersion) {
+			cv.Status.Conditions[3] = said("RetrievedUpdates", "False", "RemoteFailed", "Unable to retrieve available updates: no route to host", time.Hour)
+		}},
+		{"not-evaluated", "upgrade --include-not-recommended", func(cv *configv1.ClusterVersion) { cv.Status.ConditionalUpdates[0].Conditions = nil }},
 		{"troubled", "upgrade", func(cv *configv1.ClusterVersion) {
 			updating(cv)
 			cv.Spec.Upstream = "https://updates.example.com/graph"
@@ -166,6 +182,13 @@ func TestClusterUpgrade(t *testing.T) {
 			cv.Status.AvailableUpdates, cv.Status.ConditionalUpdates = nil, nil
 		}},
 		{"to-unknown-unretrieved", "upgrade --to 4.10.99", func(cv *configv1.ClusterVersion) {
+			cv.Status.Conditions[3] = said("RetrievedUpdates", "False", "RemoteFailed", "Unable to retrieve available updates: no route to host", time.Hour)
+		}},
+		{"to-unknown-nothing-allowed", "upgrade --to 4.10.99 --allow-not-recommended", func(cv *configv1.ClusterVersion) {
+			cv.Status.AvailableUpdates, cv.Status.ConditionalUpdates = nil, nil
+		}},
+		{"to-latest-unretrieved", "upgrade --to-latest", func(cv *configv1.ClusterVersion) {
+			cv.Status.AvailableUpdates = nil
 			cv.Status.Conditions[3] = said("RetrievedUpdates", "False", "RemoteFailed", "Unable to retrieve available updates: no route to host", time.Hour)
 		}},
 		{"to-conditional", "upgrade --to 4.11.0", none},
@@ -190,11 +213,17 @@ func TestClusterUpgrade(t *testing.T) {
 
 		{"updating-refused", "upgrade --to 4.10.25", updating},
 		{"updating-forced", "upgrade --to 4.10.25 --force", updating},
+		{"guards", "upgrade --to 4.10.25", guarded},
+		{"guards-bypassed", "upgrade --to 4.10.25 --allow-upgrade-with-warnings", guarded},
 		{"updating-allowed", "upgrade --to 4.10.25 --allow-upgrade-with-warnings", updating},
 		{"clear-none", "upgrade --clear", none},
 		{"clear-there", "upgrade --clear", updating},
 		{"clear-cancels", "upgrade --clear", func(cv *configv1.ClusterVersion) {
 			cv.Spec.DesiredUpdate = &configv1.Update{Version: "4.10.26", Image: digest26, AcceptRisks: []configv1.AcceptRisk{{Name: "RPMOSTreeTimeout"}}}
+		}},
+
+		{"clear-again", "upgrade --clear", func(cv *configv1.ClusterVersion) {
+			cv.Spec.DesiredUpdate = &configv1.Update{Version: "4.10.22", Image: digest22, AcceptRisks: []configv1.AcceptRisk{{Name: "RPMOSTreeTimeout"}}}
 		}},
 
 		{"channel", "channel stable-4.10", none},
@@ -209,8 +238,15 @@ func TestClusterUpgrade(t *testing.T) {
 		{"accept", "accept B,A,C-", func(cv *configv1.ClusterVersion) {
 			cv.Spec.DesiredUpdate = &configv1.Update{Version: "4.10.22", AcceptRisks: []configv1.AcceptRisk{{Name: "C"}, {Name: "D"}}}
 		}},
+		{"accept-first", "accept A", none},
 		{"accept-replace", "accept A --replace", func(cv *configv1.ClusterVersion) {
 			cv.Spec.DesiredUpdate = &configv1.Update{Version: "4.10.22", AcceptRisks: []configv1.AcceptRisk{{Name: "C"}}}
+		}},
+		{"accept-clear", "accept --clear", func(cv *configv1.ClusterVersion) {
+			cv.Spec.DesiredUpdate = &configv1.Update{Version: "4.10.22", AcceptRisks: []configv1.AcceptRisk{{Name: "C"}}}
+		}},
+		{"control-characters", "upgrade --to 4.11.0", func(cv *configv1.ClusterVersion) {
+			cv.Status.ConditionalUpdates[0].Conditions[0].Message = "It may \x1b[8mnot\x1b[0m break"
 		}},
 		{"accept-same", "accept C", func(cv *configv1.ClusterVersion) {
 			cv.Spec.DesiredUpdate = &configv1.Update{Version: "4.10.22", AcceptRisks: []configv1.AcceptRisk{{Name: "C"}}}
@@ -218,6 +254,9 @@ func TestClusterUpgrade(t *testing.T) {
 
 		{"history", "history", none},
 		{"rollback", "rollback", none},
+		{"rollback-updating", "rollback", updating},
+		{"rollback-newer", "rollback", func(cv *configv1.ClusterVersion) { cv.Status.History[1].Version = "4.10.30" }},
+		{"rollback-json", "rollback -o json", none},
 		{"rollback-preview", "rollback-preview", none},
 		{"rollback-preview-updating", "rollback-preview", updating},
 		{"rollback-minor", "rollback", func(cv *configv1.ClusterVersion) { cv.Status.History[1].Version = "4.9.40" }},
@@ -252,67 +291,38 @@ func askedFor(cv *configv1.ClusterVersion) string {
 // Wrong combinations of flags are refused before the cluster is asked.
 func TestClusterMistakes(t *testing.T) {
 	for name, line := range map[string]string{
-		"clear-and-to":     "upgrade --clear --to 4.10.25",
-		"multi-and-to":     "upgrade --to-multi-arch --to 4.10.25",
-		"to-and-to-image":  "upgrade --to 4.10.25 --to-image " + digest24,
-		"latest-and-to":    "upgrade --to-latest --to 4.10.25",
-		"to-no-version":    "upgrade --to 4.10",
-		"image-bad":        "upgrade --to-image UPPER@x",
-		"image-bare":       "upgrade --to-image releases:1",
-		"image-untagged":   "upgrade --to-image quay.io/releases/x",
-		"details":          "status --details everything",
-		"accept-both":      "accept A,A-",
-		"accept-none":      "accept",
-		"accept-exclusive": "accept --replace --clear",
+		"clear-and-to":            "upgrade --clear --to 4.10.25",
+		"clear-and-image":         "upgrade --clear --to-image " + digest24,
+		"clear-and-latest":        "upgrade --clear --to-latest",
+		"clear-and-multi":         "upgrade --clear --to-multi-arch",
+		"clear-and-force":         "upgrade --clear --force",
+		"clear-and-allow":         "upgrade --clear --allow-not-recommended",
+		"clear-and-explicit":      "upgrade --clear --allow-explicit-upgrade",
+		"clear-and-warnings":      "upgrade --clear --allow-upgrade-with-warnings",
+		"clear-and-include":       "upgrade --clear --include-not-recommended",
+		"multi-and-to":            "upgrade --to-multi-arch --to 4.10.25",
+		"multi-and-image":         "upgrade --to-multi-arch --to-image " + digest24,
+		"multi-and-latest":        "upgrade --to-multi-arch --to-latest",
+		"to-and-to-image":         "upgrade --to 4.10.25 --to-image " + digest24,
+		"latest-and-to":           "upgrade --to-latest --to 4.10.25",
+		"latest-and-image":        "upgrade --to-latest --to-image " + digest24,
+		"image-tag":               "upgrade --to-image quay.io/releases/x:4.10.30",
+		"accept-clear-and-names":  "accept A --clear",
+		"accept-replace-and-less": "accept A- --replace",
+		"accept-empty-name":       "accept A,,B",
+		"to-no-version":           "upgrade --to 4.10",
+		"image-bad":               "upgrade --to-image UPPER@x",
+		"image-bare":              "upgrade --to-image releases:1",
+		"image-untagged":          "upgrade --to-image quay.io/releases/x",
+		"details":                 "status --details everything",
+		"recommend-quiet":         "recommend --quiet",
+		"recommend-no":            "recommend --version 4.10",
+		"accept-both":             "accept A,A-",
+		"accept-none":             "accept",
+		"accept-exclusive":        "accept --replace --clear",
 	} {
 		t.Run(name, func(t *testing.T) {
-			check(t, filepath.Join("clusterversion", "mistakes", name), command{line: append([]string{"mainstay", "cluster"}, words(line)...)})
-		})
-	}
-}
-
-func (c *versioned) operator(name, version string, conditions ...configv1.ClusterOperatorStatusCondition) {
-	c.t.Helper()
-	o := &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{"include.release.openshift.io/self-managed-high-availability": "true"}}}
-	c.must(c.Create(c.t.Context(), o))
-	c.t.Cleanup(func() { c.must(c.Delete(context.Background(), o)) })
-	o.Status = configv1.ClusterOperatorStatus{Versions: []configv1.OperandVersion{{Name: "operator", Version: version}}, Conditions: conditions}
-	c.must(c.Status().Update(c.t.Context(), o))
-}
-
-func TestClusterStatus(t *testing.T) {
-	c := startVersioned(t)
-	good := []configv1.ClusterOperatorStatusCondition{
-		said("Available", "True", "AsExpected", "", time.Hour), said("Progressing", "False", "AsExpected", "", 12*time.Minute), said("Degraded", "False", "AsExpected", "", time.Hour),
-	}
-	for _, name := range []string{"authentication", "console", "etcd", "ingress", "network", "storage"} {
-		c.operator(name, "4.10.26", good...)
-	}
-	c.operator("dns", "4.10.22", said("Available", "True", "", "", time.Hour), said("Progressing", "True", "Rolling", "3 of 5 pods are\nupdated", 11*time.Minute), said("Degraded", "True", "PodsCrash", "pod dns-1 crashes", 50*time.Minute))
-	c.operator("image-registry", "4.10.22", said("Available", "False", "NoStorage", "there is no storage", 12*time.Minute), said("Progressing", "False", "", "", time.Hour), said("Degraded", "False", "", "", time.Hour))
-	c.operator("machine-config", "4.10.22", said("Available", "True", "", "", time.Hour), said("Progressing", "True", "", "Working towards 4.10.26", 13*time.Minute), said("Degraded", "False", "", "", time.Hour))
-	for _, test := range []struct {
-		name, line string
-		state      func(*configv1.ClusterVersion)
-	}{
-		{"idle", "status", func(*configv1.ClusterVersion) {}},
-		{"updating", "status", updating},
-		{"updating-details", "status --details all", updating},
-		{"stalled", "status", func(cv *configv1.ClusterVersion) {
-			updating(cv)
-			cv.Status.History[0] = entry("4.10.25", digest25, configv1.PartialUpdate, 9*time.Hour, 0) // at which no operator is
-			cv.Status.History[1].State = configv1.PartialUpdate
-			cv.Status.Conditions[1] = said("Failing", "True", "ClusterOperatorNotAvailable", "Cluster operator image-registry is not available", 40*time.Minute)
-		}},
-		{"installing", "status", func(cv *configv1.ClusterVersion) {
-			updating(cv)
-			cv.Status.History = cv.Status.History[:1]
-		}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			c.t = t
-			c.set(test.state)
-			check(t, filepath.Join("clusterversion", "status", test.name), command{line: append([]string{"mainstay", "cluster"}, words(test.line)...)})
+			check(t, filepath.Join("clusterversion", "mistakes", name), clusterLine(line))
 		})
 	}
 }

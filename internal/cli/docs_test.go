@@ -112,7 +112,7 @@ func index() []byte {
 	for _, cmd := range commands() {
 		fmt.Fprintf(&b, "| [`%s`](%s) | %s |\n", cmd.CommandPath(), pageOf(cmd), cmd.Short)
 	}
-	b.WriteString("\n`mainstay completion bash|zsh|fish|powershell` and `opm completion …` write the completion script of a\nshell; names of extensions, catalogs and namespaces are completed from the cluster.\n")
+	b.WriteString("\n`mainstay completion bash|zsh|fish|powershell` and `opm completion …` write the completion script of a\nshell; names of extensions, catalogs, namespaces and pools, versions, channels and risks are completed\nfrom the cluster.\n")
 	return b.Bytes()
 }
 

@@ -13,6 +13,7 @@ import (
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
 	"github.com/mainstay-dev/mainstay/internal/action"
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
+	"github.com/mainstay-dev/mainstay/internal/node/pools"
 )
 
 func (a *app) nodesCommand() *cobra.Command {
@@ -25,6 +26,7 @@ does a few at a time, and pause that.`,
 		RunE: terminal.Group,
 	}
 	a.kube.bind(cmd)
+	terminal.Plain(cmd)
 	cmd.AddCommand(a.nodesStatusCommand(), a.nodesPauseCommand(true), a.nodesPauseCommand(false))
 	return cmd
 }
@@ -60,14 +62,21 @@ changes when all are done. Below the pools stand the nodes that are not, and wha
 			if err != nil {
 				return err
 			}
-			if out.Format != "" {
+			switch out.Format {
+			case "":
+			case terminal.FormatName:
+				for i := range state.Pools {
+					fmt.Fprintln(cmd.OutOrStdout(), resourceName(typed(&state.Pools[i].MachineConfigPool, mcfgv1.GroupVersion, "MachineConfigPool")))
+				}
+				return nil
+			default:
 				return terminal.PrintValue(cmd.OutOrStdout(), out.Format, state)
 			}
 			return a.printPools(cmd.OutOrStdout(), state, all)
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "also show nodes that are done")
-	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
+	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
 	return cmd
 }
 
@@ -84,7 +93,7 @@ func (a *app) printPools(w io.Writer, state *action.PoolStates, all bool) error 
 			number(s.MachineCount), number(s.ReadyMachineCount), number(s.UpdatedMachineCount), number(s.DegradedMachineCount), a.age(&p.CreationTimestamp),
 		})
 		for _, n := range p.Nodes {
-			if all || n.Assessment != action.NodeCompleted {
+			if all || n.Assessment != pools.AssessedCompleted {
 				nodes = append(nodes, []string{n.Name, p.Name, string(n.Assessment), string(n.Phase), n.Config, n.Message})
 			}
 		}
@@ -144,6 +153,7 @@ func number(n int32) string { return strconv.Itoa(int(n)) }
 
 func (a *app) nodesPauseCommand(paused bool) *cobra.Command {
 	pause := action.PoolPause{Paused: paused}
+	var out terminal.Output
 	cmd := &cobra.Command{
 		Use:   "pause POOL",
 		Short: "Keep the nodes of a pool from being updated",
@@ -168,12 +178,17 @@ one update when it goes on.`,
 		if err != nil {
 			return err
 		}
+		typed(after, mcfgv1.GroupVersion, "MachineConfigPool")
+		if out.Format != "" {
+			return printObjects(cmd.OutOrStdout(), out.Format, []client.Object{after}, false)
+		}
 		did := map[bool]string{true: "paused", false: "resumed"}[paused]
 		if before.Spec.Paused == after.Spec.Paused {
 			did = "already " + map[bool]string{true: "paused", false: "running"}[paused]
 		}
-		fmt.Fprintf(cmd.OutOrStdout(), "machineconfigpool.machineconfiguration.openshift.io/%s %s\n", after.Name, did)
+		fmt.Fprintln(cmd.OutOrStdout(), resourceName(after), did)
 		return nil
 	}
+	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
 	return cmd
 }

@@ -85,9 +85,11 @@ func TestNodes(t *testing.T) {
 	// The rows of the documents' example.
 	step("status", "mainstay nodes status")
 	step("all", "mainstay nodes status worker --all")
+	step("name", "mainstay nodes status -o name")
 	step("unknown", "mainstay nodes status infra")
 	step("pause", "mainstay nodes pause worker")
 	step("pause-again", "mainstay nodes pause worker")
+	step("pause-name", "mainstay nodes pause worker -o name")
 	step("resume", "mainstay nodes resume worker")
 	step("resume-again", "mainstay nodes resume worker")
 	step("pause-unknown", "mainstay nodes pause infra")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mainstay-dev/mainstay/internal/action"
 	"github.com/mainstay-dev/mainstay/internal/action/releases"
@@ -28,31 +29,19 @@ func (a *app) releaseCommand() *cobra.Command {
 	}
 	cmd.AddCommand(
 		a.releaseNewCommand(), a.releaseInfoCommand(), a.releaseDiffCommand(), a.releaseExtractCommand(),
-		a.releaseMirrorCommand(), a.releaseVerifyCommand(), a.releaseSignCommand(),
+		a.releaseImageCommand(), a.releaseMirrorCommand(), a.releaseRenderCommand(), a.releaseVerifyCommand(), a.releaseSignCommand(),
 	)
 	return cmd
 }
 
-// clusterResolver asks the cluster for releases, and connects to it only then.
-type clusterResolver struct {
-	kube *kubeFlags
-	cmd  *cobra.Command
-}
-
-// Resolve gives the pull spec of the release with a version, or of the cluster's.
-func (r clusterResolver) Resolve(ctx context.Context, version string) (string, error) {
-	c, err := r.kube.client(r.cmd.ErrOrStderr())
-	if err != nil {
-		return "", err
-	}
-	return (&action.ClusterReleases{Client: c}).Resolve(ctx, version)
-}
-
-// bindSource adds the flags by which releases are found.
+// bindSource adds the flags by which releases are found. The cluster is connected to only when
+// it is asked for one.
 func (a *app) bindSource(cmd *cobra.Command, source *releases.Source) {
 	a.kube.bind(cmd)
 	opm.BindRegistry(cmd, &source.Registry)
-	source.Resolver = clusterResolver{kube: &a.kube, cmd: cmd}
+	known := &action.KnownReleases{Program: terminal.Version(), Connect: func() (client.Client, error) { return a.kube.client(cmd.ErrOrStderr()) }}
+	cmd.Flags().StringVar(&known.Upstream, "upstream", "", "URL of the update service that is asked for versions that the cluster does not know (default: that of the cluster)")
+	source.Resolver = known
 }
 
 // applier puts ConfigMaps into the cluster, and connects to it only then.
@@ -96,14 +85,18 @@ func (a *app) releaseNewCommand() *cobra.Command {
 		Long: `Put a release image together, without a container engine.
 
 A release is made from a folder of manifests (--from-dir), from another release
-(--from-release), from an ImageStream (--from-image-stream-file), or of images alone.
-Images given as NAME=IMAGE are added, or take the place of those with the same name.
+(--from-release), from an ImageStream of a file or of a cluster of OpenShift
+(--from-image-stream-file, --from-image-stream), or of images alone. Images given as
+NAME=IMAGE are added, or take the place of those with the same name.
 
 In a folder, manifests are called 0000_<runlevel>_<component>_<name>.yaml. The files
 image-references and release-metadata may lie beside them. Images with the label
 io.openshift.release.operator=true bring the manifests in their folder /manifests. In all
 manifests, the images of the release are named by digest, 0.0.1-snapshot becomes the name
 of the release, and 0.0.1-snapshot-<component> the version of that component.
+
+With --verification-key and --verification-store the release says who signs its successors.
+A cluster whose release does not say so accepts no update that is not forced.
 
 The same input makes the same image.`,
 		Example: `  # Make a release from a folder of manifests, and push it
@@ -131,18 +124,37 @@ The same input makes the same image.`,
 		},
 	}
 	a.bindSource(cmd, &build.Source)
+	build.Streams = func(ctx context.Context, namespace, name string) ([]byte, error) {
+		c, err := a.kube.client(cmd.ErrOrStderr())
+		if err != nil {
+			return nil, err
+		}
+		return action.ReadImageStream(ctx, c, namespace, name)
+	}
+	bindBuild(cmd, &build)
+	cmd.Flags().StringVar(&created, "created", "", "when it was made, as 2026-01-31T12:00:00Z (default: as what it is made from says, or SOURCE_DATE_EPOCH)")
+	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
+	return cmd
+}
+
+// bindBuild adds the flags that say what a release is made of, and where it goes.
+func bindBuild(cmd *cobra.Command, build *releases.New) {
 	flags := cmd.Flags()
 	flags.StringVar(&build.FromDir, "from-dir", "", "folder of manifests to begin with")
 	flags.StringVar(&build.Build.FromRelease, "from-release", "", "release to begin with")
-	flags.StringVar(&build.FromStreamFile, "from-image-stream-file", "", "file with an ImageStream, JSON, whose images to begin with")
+	flags.StringVar(&build.FromStreamFile, "from-image-stream-file", "", "file with an ImageStream whose images to begin with")
+	flags.StringVar(&build.FromStream, "from-image-stream", "", "ImageStream of the cluster whose images to begin with")
+	flags.StringVarP(&build.StreamNamespace, "namespace", "n", "default", "namespace of --from-image-stream")
+	flags.StringArrayVar(&build.VerificationKeys, "verification-key", nil, "file with OpenPGP public keys, one of which must have signed what clusters of the release are updated to; may be repeated, each must have signed")
+	flags.StringArrayVar(&build.VerificationStores, "verification-store", nil, "URL of a store with their signatures, as https://example.com/signatures; may be repeated")
 	flags.StringVar(&build.MappingFile, "mapping-file", "", "file with a line NAME=IMAGE for each image")
 	flags.StringVar(&build.Build.Name, "name", "", "version of the release (default: that of what it is made from, or 0.0.1 with the time)")
 	flags.StringSliceVar(&build.Build.Previous, "previous", nil, "versions from which clusters may be updated to it, with commas")
 	flags.StringSliceVar(&build.Build.Next, "next", nil, "versions to which clusters may be updated from it, with commas")
 	flags.StringToStringVar(&build.Build.Metadata, "metadata", nil, "text about the release, as KEY=VALUE; may be repeated")
-	flags.StringVar(&created, "created", "", "when it was made, as 2026-01-31T12:00:00Z (default: as what it is made from says, or SOURCE_DATE_EPOCH)")
 	flags.StringVar(&build.Build.Base, "to-image-base", "", "image to build upon, or scratch for none")
 	flags.StringVar(&build.Build.BaseTag, "to-image-base-tag", "", "image of the release to build upon (default: cluster-version-operator)")
+	flags.BoolVar(&build.Build.KeepPlatforms, "keep-manifest-list", false, "make a release for all platforms that the image to build upon is there for")
 	flags.StringSliceVar(&build.Build.Include, "include", nil, "images to keep though nothing names them, with commas")
 	flags.StringSliceVar(&build.Build.Exclude, "exclude", nil, "images to leave out, with commas")
 	flags.BoolVar(&build.Build.AllowMissing, "allow-missing-images", false, "let manifests name images that the release does not have")
@@ -152,8 +164,6 @@ The same input makes the same image.`,
 	flags.StringVar(&build.ToDir, "to-dir", "", "folder to write the payload to")
 	flags.StringVar(&build.ToSignature, "to-signature", "", "file for the statement about the image, to be signed elsewhere")
 	flags.BoolVar(&build.DryRun, "dry-run", false, "push and write nothing")
-	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
-	return cmd
 }
 
 // readBuild completes what the flags say by the arguments and by the time.

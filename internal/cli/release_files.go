@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -11,52 +12,53 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
+// extraction is what the flags of extract say.
+type extraction struct {
+	releases.Extract
+	included releases.Included
+	program  releases.Program
+	// filter has the manifests be those of the cluster that included is.
+	filter       bool
+	from         string
+	capabilities []string
+	install      string
+}
+
 func (a *app) releaseExtractCommand() *cobra.Command {
-	var (
-		extract      releases.Extract
-		included     releases.Included
-		filter       bool
-		from         string
-		capabilities []string
-		install      string
-	)
+	var e extraction
 	cmd := &cobra.Command{
 		Use:   "extract [IMAGE|VERSION]",
 		Short: "Write the manifests of a release into a folder",
 		Long: `Write the manifests of a release into a folder, with image-references and
 release-metadata as they are.
 
-A version is looked up in the cluster. Without a name it is the release of the cluster.`,
+A version is looked up in the cluster, and then in the channels fast, stable and candidate
+of an update service, that of --upstream or of the cluster. Without a name it is the release
+of the cluster.`,
 		Example: `  # Write all of it into a new folder
   mainstay release extract registry.example.com/releases:1.1.0 --to ./1.1.0
 
   # Print one file
   mainstay release extract registry.example.com/releases:1.1.0 --file image-references
 
+  # The mainstay of the same version
+  mainstay release extract registry.example.com/releases:1.1.0 --command mainstay --to ./bin
+
   # Only what a cluster with some capabilities would have
   mainstay release extract registry.example.com/releases:1.1.0 --to ./mine --included --capability Console --capability Ingress`,
 		Args: terminal.TakesUpTo(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			extract.Image = argument(args)
-			if from != "" {
-				if extract.Image != "" {
-					return &terminal.UsageError{Err: errors.New("the release is named as an argument or by --from, not twice")}
-				}
-				extract.Image = from
+			if err := e.read(cmd, args); err != nil {
+				return &terminal.UsageError{Err: err}
 			}
-			if cmd.Flags().Changed("capability") {
-				included.Capabilities = capabilities
+			if e.program.Name != "" {
+				return extractProgram(cmd, e.program, &e.Extract)
 			}
-			if filter {
-				extract.Included, extract.InstallConfig = &included, install
-			} else if !included.IsEmpty() || install != "" {
-				return &terminal.UsageError{Err: errors.New("--install-config, --profile, --feature-set, --feature-gate and --capability say which manifests are chosen by --included")}
-			}
-			found, err := extract.Run(cmd.Context())
+			found, err := e.Run(cmd.Context())
 			if err != nil {
 				return err
 			}
-			if extract.File != "" {
+			if e.File != "" {
 				_, err := cmd.OutOrStdout().Write(found.Content)
 				return err
 			}
@@ -64,20 +66,63 @@ A version is looked up in the cluster. Without a name it is the release of the c
 			return nil
 		},
 	}
-	a.bindSource(cmd, &extract.Source)
+	a.bindSource(cmd, &e.Source)
 	flags := cmd.Flags()
-	flags.StringVar(&from, "from", "", "the release, instead of as an argument")
-	flags.StringVar(&extract.To, "to", "", "folder to write to (default: the current one)")
-	flags.StringVar(&extract.File, "file", "", "print only the file with this name, as it is")
-	flags.BoolVar(&filter, "included", false, "write only the manifests that a cluster would have")
-	flags.StringVar(&install, "install-config", "", "file install-config.yaml that says which cluster that is; other flags say more")
-	flags.StringVar(&included.Profile, "profile", "", "profile of that cluster (default: self-managed-high-availability)")
-	flags.StringVar(&included.FeatureSet, "feature-set", "", "feature set of that cluster (default: Default)")
-	flags.StringSliceVar(&included.FeatureGates, "feature-gate", nil, "feature gates of that cluster that are on, with commas")
-	flags.StringSliceVar(&capabilities, "capability", nil, "capabilities of that cluster, with commas (default: all)")
-	flags.BoolVar(&extract.CredentialsRequests, "credentials-requests", false, "write only the CredentialsRequests")
-	flags.StringVar(&extract.Cloud, "cloud", "", "write only those for this cloud, as aws or gcp")
+	flags.StringVar(&e.from, "from", "", "the release, instead of as an argument")
+	flags.StringVar(&e.To, "to", "", "folder to write to (default: the current one)")
+	flags.StringVar(&e.File, "file", "", "print only the file with this name, as it is")
+	flags.BoolVar(&e.filter, "included", false, "write only the manifests that a cluster would have")
+	flags.StringVar(&e.install, "install-config", "", "file install-config.yaml that says which cluster that is; other flags say more")
+	flags.StringVar(&e.included.Profile, "profile", "", "profile of that cluster (default: self-managed-high-availability)")
+	flags.StringVar(&e.included.FeatureSet, "feature-set", "", "feature set of that cluster (default: Default)")
+	flags.StringSliceVar(&e.included.FeatureGates, "feature-gate", nil, "feature gates of that cluster that are on, with commas")
+	flags.StringSliceVar(&e.capabilities, "capability", nil, "capabilities of that cluster, with commas (default: all)")
+	flags.BoolVar(&e.CredentialsRequests, "credentials-requests", false, "write only the CredentialsRequests")
+	flags.StringVar(&e.program.Name, "command", "", "write only this program for people, of the version that belongs to the release: mainstay or oc")
+	flags.StringVar(&e.program.System, "command-os", "", "system that the program is to run on, as linux/arm64 (default: this one)")
+	flags.String("git", "", "not supported")
+	flags.Bool("tools", false, "not supported")
+	for _, name := range []string{"git", "tools"} {
+		_ = flags.MarkHidden(name) // scripts of the field pass it
+	}
+	for _, other := range []string{"file", "included", "credentials-requests"} {
+		cmd.MarkFlagsMutuallyExclusive("command", other)
+	}
+	flags.StringVar(&e.Cloud, "cloud", "", "write only those for this cloud, as aws or gcp")
 	return cmd
+}
+
+// read completes what the flags say by the argument, and refuses what does not fit together.
+func (e *extraction) read(cmd *cobra.Command, args []string) error {
+	flags := cmd.Flags()
+	e.Image = cmp.Or(argument(args), e.from)
+	if flags.Changed("capability") {
+		e.included.Capabilities = e.capabilities
+	}
+	switch {
+	case flags.Changed("git") || flags.Changed("tools"):
+		return errNoSources
+	case argument(args) != "" && e.from != "":
+		return errors.New("the release is named as an argument or by --from, not twice")
+	case e.filter:
+		e.Included, e.InstallConfig = &e.included, e.install
+	case !e.included.IsEmpty() || e.install != "":
+		return errors.New("--install-config, --profile, --feature-set, --feature-gate and --capability say which manifests are chosen by --included")
+	}
+	return nil
+}
+
+// errNoSources is about flags that nothing here can do.
+var errNoSources = errors.New("neither sources nor archives of tools are made of a release: --command writes one program, and 'mainstay release info --commit-urls' tells where the sources are")
+
+// extractProgram writes a program of the release that is to be extracted from.
+func extractProgram(cmd *cobra.Command, program releases.Program, extract *releases.Extract) error {
+	program.Source, program.Image, program.To = extract.Source, extract.Image, extract.To
+	written, err := program.Run(cmd.Context())
+	if err == nil {
+		fmt.Fprintln(cmd.OutOrStdout(), "Extracted "+written)
+	}
+	return err
 }
 
 func (a *app) releaseMirrorCommand() *cobra.Command {

@@ -16,9 +16,11 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/client-go/util/jsonpath"
+	kjson "sigs.k8s.io/json"
 
 	"github.com/mainstay-dev/mainstay/internal/action/releases"
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
+	"github.com/mainstay-dev/mainstay/internal/template"
 )
 
 // Formats of a release beside the usual ones.
@@ -26,6 +28,7 @@ const (
 	formatDigest   = "digest"
 	formatPullSpec = "pullspec"
 	formatJSONPath = "jsonpath="
+	formatTemplate = "template="
 )
 
 // infoFlags choose what of a release is shown.
@@ -47,7 +50,8 @@ func (a *app) releaseInfoCommand() *cobra.Command {
 		Long: `Show what a release is made of, or what two releases differ in.
 
 A version is looked up in the cluster: the release that it has, has had or can be updated
-to. Without a name it is the release of the cluster.`,
+to; and then in the channels fast, stable and candidate of an update service, that of
+--upstream or of the cluster. Without a name it is the release of the cluster.`,
 		Example: `  # Look at a release
   mainstay release info registry.example.com/releases:1.1.0
 
@@ -57,15 +61,21 @@ to. Without a name it is the release of the cluster.`,
   # Where one of its images is
   mainstay release info registry.example.com/releases:1.1.0 --image-for console
 
+  # As a script wants it
+  mainstay release info registry.example.com/releases:1.1.0 -o 'template={{range .references.spec.tags}}{{.name}} {{.from.name}}{{"\n"}}{{end}}'
+
   # What changes from one release to the other
   mainstay release info registry.example.com/releases:1.0.0 registry.example.com/releases:1.1.0`,
 		Args: terminal.TakesUpTo(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 {
-				return runDiff(cmd, releases.Diff{Source: source, From: args[0], To: args[1]}, &flags.out, false)
+				return runDiff(cmd, releases.Diff{Source: source, From: args[0], To: args[1]}, &diffFlags{out: flags.out})
 			}
 			if flags.contents {
 				return printContents(cmd, &releases.Extract{Source: source, Image: argument(args)})
+			}
+			if flags.imageFor != "" {
+				return printImage(cmd, &releases.FindImage{Source: source, Image: argument(args), Name: flags.imageFor})
 			}
 			info := releases.Info{Source: source, Image: argument(args), Sizes: flags.sizes}
 			if flags.verify {
@@ -88,7 +98,8 @@ to. Without a name it is the release of the cluster.`,
 	set.StringVar(&flags.imageFor, "image-for", "", "show only where the image with this name is")
 	set.BoolVar(&flags.verify, "verify", false, "warn if the release is not signed as --keyring, --key or --trust-release demand")
 	bindTrust(cmd, &flags.trust)
-	flags.out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName, formatDigest, formatPullSpec, formatJSONPath)
+	refuseClones(cmd)
+	flags.out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName, formatDigest, formatPullSpec, formatJSONPath, formatTemplate)
 	cmd.MarkFlagsMutuallyExclusive("pullspecs", "commits", "commit-urls", "size", "contents", "image-for", "output")
 	return cmd
 }
@@ -105,11 +116,16 @@ func printContents(cmd *cobra.Command, extract *releases.Extract) error {
 	return nil
 }
 
+// diffFlags choose how two releases are compared.
+type diffFlags struct {
+	manifests, changelog bool
+	out                  terminal.Output
+}
+
 func (a *app) releaseDiffCommand() *cobra.Command {
 	var (
-		diff      releases.Diff
-		manifests bool
-		out       terminal.Output
+		diff  releases.Diff
+		shown diffFlags
 	)
 	cmd := &cobra.Command{
 		Use:   "diff FROM TO",
@@ -118,29 +134,27 @@ func (a *app) releaseDiffCommand() *cobra.Command {
   mainstay release diff registry.example.com/releases:1.0.0 registry.example.com/releases:1.1.0
 
   # With the changed lines of each manifest
-  mainstay release diff 1.0.0 1.1.0 --manifests`,
+  mainstay release diff 1.0.0 1.1.0 --manifests
+
+  # As a changelog
+  mainstay release diff 1.0.0 1.1.0 --changelog`,
 		Args: terminal.Takes("FROM", "TO"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			diff.From, diff.To = args[0], args[1]
-			return runDiff(cmd, diff, &out, manifests)
+			return runDiff(cmd, diff, &shown)
 		},
 	}
 	a.bindSource(cmd, &diff.Source)
-	cmd.Flags().BoolVar(&manifests, "manifests", false, "show the changed lines of each manifest; values of Secrets are hidden")
-	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
+	cmd.Flags().BoolVar(&shown.manifests, "manifests", false, "show the changed lines of each manifest; values of Secrets are hidden")
+	cmd.Flags().BoolVar(&shown.changelog, "changelog", false, "write whose sources changed, in Markdown, with links to the commits in between")
+	shown.out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
+	cmd.MarkFlagsMutuallyExclusive("manifests", "changelog", "output")
 	return cmd
 }
 
 // printRelease shows a release.
 func (a *app) printRelease(w io.Writer, r *releases.Release, flags *infoFlags) error {
 	switch {
-	case flags.imageFor != "":
-		i := slices.IndexFunc(r.Images, func(image releases.ReleaseImage) bool { return image.Name == flags.imageFor })
-		if i < 0 {
-			return fmt.Errorf("no image tag %q exists in the release image %s", flags.imageFor, r.Image)
-		}
-		fmt.Fprintln(w, r.Images[i].PullSpec)
-		return nil
 	case flags.out.Format == terminal.FormatName:
 		fmt.Fprintln(w, r.Metadata.Version)
 		return nil
@@ -152,6 +166,8 @@ func (a *app) printRelease(w io.Writer, r *releases.Release, flags *infoFlags) e
 		return nil
 	case strings.HasPrefix(flags.out.Format, formatJSONPath):
 		return printPath(w, strings.TrimPrefix(flags.out.Format, formatJSONPath), r)
+	case strings.HasPrefix(flags.out.Format, formatTemplate):
+		return printTemplate(w, strings.TrimPrefix(flags.out.Format, formatTemplate), r)
 	case flags.out.Format != "":
 		return terminal.PrintValue(w, flags.out.Format, r)
 	}
@@ -169,24 +185,53 @@ func (a *app) printRelease(w io.Writer, r *releases.Release, flags *infoFlags) e
 	return nil
 }
 
-// printPath shows what a JSONPath, as kubectl has them, finds in a value.
-func printPath(w io.Writer, text string, value any) error {
+// documentOf gives a value as templates see it: as its JSON has it.
+func documentOf(value any) (any, error) {
 	data, err := json.Marshal(value)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var decoded any
-	if err := json.Unmarshal(data, &decoded); err != nil {
+	var document any
+	return document, kjson.UnmarshalCaseSensitivePreserveInts(data, &document)
+}
+
+// printPath shows what a JSONPath, as kubectl has them, finds in a value.
+func printPath(w io.Writer, text string, value any) error {
+	document, err := documentOf(value)
+	if err != nil {
 		return err
 	}
 	path := jsonpath.New("output")
 	if err := path.Parse(text); err != nil {
 		return &terminal.UsageError{Err: fmt.Errorf("the JSONPath %q cannot be read: %w", text, err)}
 	}
-	if err := path.Execute(w, decoded); err != nil {
+	if err := path.Execute(w, document); err != nil {
 		return fmt.Errorf("the JSONPath %q finds nothing: %w", text, err)
 	}
 	return nil
+}
+
+// documentLanguage is what templates over documents may say.
+var documentLanguage = template.Language{Documents: true, Functions: []string{
+	"and", "eq", "index", "len", "ne", "not", "or", "print", "printf", "println", "slice",
+}}
+
+// printTemplate shows what a Go template, as kubectl has them, makes of a value.
+func printTemplate(w io.Writer, text string, value any) error {
+	document, err := documentOf(value)
+	if err != nil {
+		return err
+	}
+	parsed, err := documentLanguage.Parse("output", text)
+	if err != nil {
+		return &terminal.UsageError{Err: fmt.Errorf("the template cannot be read: %w", err)}
+	}
+	made, err := parsed.Execute(document)
+	if err != nil {
+		return fmt.Errorf("the template cannot be executed: %w", err)
+	}
+	_, err = io.WriteString(w, made)
+	return err
 }
 
 // printHead shows a release without its images.
@@ -209,19 +254,21 @@ func printHead(w io.Writer, r *releases.Release) {
 		return
 	}
 	fmt.Fprintln(w, "\nComponent Versions:")
+	names := slices.Sorted(maps.Keys(r.Components))
 	width := 0
-	for _, component := range r.Components {
-		width = max(width, len(component.Name))
+	for _, name := range names {
+		width = max(width, len(name))
 	}
-	for _, component := range r.Components {
-		fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("  %-*s %s %s", width, component.Name, component.Version, component.Title), " "))
+	for _, name := range names {
+		component := r.Components[name]
+		fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("  %-*s %s %s", width, name, component.Version, component.Title), " "))
 	}
 }
 
 // summary gives the first lines about a release.
 func summary(r *releases.Release) [][2]string {
 	return [][2]string{
-		{"Name", r.Metadata.Version}, {"Digest", r.Digest}, {"Created", r.Created.UTC().Format(time.RFC3339)}, {"OS/Arch", r.OS + "/" + r.Architecture},
+		{"Name", r.Metadata.Version}, {"Digest", r.Digest}, {"Created", r.Created.UTC().Format(time.RFC3339)}, {"OS/Arch", r.Config.OS + "/" + r.Config.Architecture},
 		{"Manifests", strconv.Itoa(r.Manifests)}, {"Metadata files", strconv.Itoa(r.MetadataFiles)},
 	}
 }
@@ -268,14 +315,6 @@ func (a *app) sizeColumns(image releases.ReleaseImage) []string {
 	return []string{age, strconv.Itoa(image.Size.Layers), megabytes(image.Size.Bytes), megabytes(image.Size.Unique)}
 }
 
-// commitURL is where a commit can be read, on the hosts that many use.
-func commitURL(image releases.ReleaseImage) string {
-	if image.Repository == "" || image.Commit == "" {
-		return ""
-	}
-	return strings.TrimSuffix(strings.TrimSuffix(image.Repository, "/"), ".git") + "/commit/" + image.Commit
-}
-
 // printSection shows a table under a heading, if it has rows.
 func printSection(w io.Writer, heading string, headers []string, rows [][]string) error {
 	if len(rows) == 0 {
@@ -292,20 +331,23 @@ func printSection(w io.Writer, heading string, headers []string, rows [][]string
 	return nil
 }
 
-func runDiff(cmd *cobra.Command, diff releases.Diff, out *terminal.Output, manifests bool) error {
+func runDiff(cmd *cobra.Command, diff releases.Diff, flags *diffFlags) error {
 	compared, err := diff.Run(cmd.Context())
 	if err != nil {
 		return err
 	}
 	w := cmd.OutOrStdout()
 	switch {
-	case out.Format == terminal.FormatJSON, out.Format == terminal.FormatYAML:
-		return terminal.PrintValue(w, out.Format, compared)
+	case flags.out.Format == terminal.FormatJSON, flags.out.Format == terminal.FormatYAML:
+		return terminal.PrintValue(w, flags.out.Format, compared)
+	case flags.changelog:
+		printChangelog(w, compared)
+		return nil
 	case compared.Identical():
 		fmt.Fprintln(w, "Releases are identical")
 		return nil
 	default:
-		return printComparison(w, compared, manifests)
+		return printComparison(w, compared, flags.manifests)
 	}
 }
 

@@ -2,7 +2,6 @@ package cli_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -22,13 +21,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	"github.com/mainstay-dev/mainstay/internal/image"
 	"github.com/mainstay-dev/mainstay/internal/release"
-	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
 // releaseImages is a page with commands on it, which a test runs.
@@ -46,11 +42,12 @@ type shop struct {
 func newShop(t *testing.T) *shop {
 	t.Helper()
 	s := &shop{t: t, address: startRegistry(t), other: startRegistry(t), dir: t.TempDir()}
-	for _, version := range []string{"1.0.0", "1.0.1"} {
-		s.push("greeter:"+version, map[string]string{
+	for _, tag := range []string{"1.0.0", "1.0.1", "1.0.1-rebuilt"} {
+		version, _, _ := strings.Cut(tag, "-")
+		s.push("greeter:"+tag, map[string]string{
 			release.AnnotationCommit: strings.Repeat("c", 39) + version[4:], release.AnnotationSource: "https://github.com/example/greeter",
 			release.AnnotationVersions: "greeter=" + version, release.AnnotationVersionNames: "greeter=The Greeter",
-		}, version)
+		}, tag)
 	}
 	s.writeKeys()
 	return s
@@ -182,7 +179,8 @@ func TestReleases(t *testing.T) {
 	s := newShop(t)
 	s.copyExample()
 	s.write("images.txt", []byte("# images\n\ngreeter="+s.address+"/greeter:1.0.0\n"))
-	const one, two = "registry.example.com/releases:1.0.0", "registry.example.com/releases:1.1.0"
+	s.push("bare:1", nil, "bare")
+	const one, two, three, four = "registry.example.com/releases:1.0.0", "registry.example.com/releases:1.1.0", "registry.example.com/releases:1.2.0", "registry.example.com/releases:1.3.0"
 	const build = "mainstay release new --from-dir examples/platform --to-image-base scratch "
 	cases := []struct{ name, line string }{
 		{"new", build + "--name 1.0.0 greeter=registry.example.com/greeter:1.0.0 --to-image " + one},
@@ -206,15 +204,22 @@ func TestReleases(t *testing.T) {
 		{"info-pullspec", "mainstay release info " + two + " -o pullspec"},
 		{"info-jsonpath", "mainstay release info " + two + " -o jsonpath={.images[0].name}"},
 		{"info-bad-jsonpath", "mainstay release info " + two + " -o jsonpath={.images["},
+		{"info-template", `mainstay release info ` + two + ` -o "template={{.metadata.version}} {{.config.architecture}}{{range .references.spec.tags}} {{.name}}={{.from.name}}{{end}}{{println}}"`},
+		{"info-bad-template", `mainstay release info ` + two + ` -o "template={{.metadata"`},
+		{"info-wrong-template", `mainstay release info ` + two + ` -o "template={{range .digest}}{{end}}"`},
 		{"info-no-jsonpath", "mainstay release info " + two + " -o jsonpath="},
 		{"info-contents", "mainstay release info " + two + " --contents"},
 		{"info-two", "mainstay release info " + one + " " + two},
 		{"info-back", "mainstay release info " + two + " " + one},
+		{"info-no-edges", "mainstay release info " + one},
 		{"info-no-release", "mainstay release info registry.example.com/greeter:1.0.0"},
 		{"info-not-there", "mainstay release info registry.example.com/nothing:1.0.0"},
 		{"info-verify", "mainstay release info " + two + " --verify --keyring releases.asc --store file://$PWD/signatures"},
 		{"diff-same", "mainstay release diff " + one + " " + one},
 		{"diff-manifests", "mainstay release diff " + one + " " + two + " --manifests"},
+		{"diff-changelog", "mainstay release diff " + one + " " + two + " --changelog"},
+		{"diff-changelog-same", "mainstay release diff " + one + " " + one + " --changelog"},
+		{"info-changelog", "mainstay release info " + one + " " + two + " --changelog clones"},
 		{"diff-json", "mainstay release diff " + one + " " + two + " -o json"},
 		{"extract", "mainstay release extract " + two + " --to all"},
 		{"extract-by-digest", "mainstay release extract registry.example.com/releases@sha256:DIGEST --to all"},
@@ -245,6 +250,10 @@ func TestReleases(t *testing.T) {
 		{"mirror-to-tag", "mainstay release mirror " + two + " --to mirror.example.org/releases:v1"},
 		{"from-release", "mainstay release new --from-release " + two + " --name 1.1.1 --mapping-file images.txt --dry-run"},
 		{"no-cluster", "mainstay release info 1.0.0"},
+		{"new-third", build + "--name 1.2.0 greeter=registry.example.com/greeter:1.0.1-rebuilt worker=registry.example.com/greeter:1.0.1 bare=registry.example.com/bare:1 --include worker,bare --to-image " + three},
+		{"new-fourth", build + "--name 1.3.0 greeter=registry.example.com/bare:1 bare=registry.example.com/greeter:1.0.0 --include bare --to-image " + four},
+		{"diff-changelog-images", "mainstay release diff " + two + " " + three + " --changelog"},
+		{"diff-changelog-unknown", "mainstay release diff " + three + " " + four + " --changelog"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -342,68 +351,23 @@ func TestReleaseIsTrusted(t *testing.T) {
 		"mainstay release sign registry.example.com/releases:1.0.1 --key releases.key --to-store signatures",
 		"mainstay release verify registry.example.com/releases@sha256:DIGEST --trust-release registry.example.com/releases:1.0.0",
 		"mainstay release verify registry.example.com/releases@sha256:DIGEST --trust-release registry.example.com/greeter:1.0.0",
+		"mainstay release new --from-release registry.example.com/releases:1.0.1 --name 1.0.2 --verification-key releases.asc --verification-store file://$PWD/signatures --dry-run",
+	} {
+		all.WriteString(s.run(line))
+	}
+	if err := os.Remove(filepath.Join(s.dir, "examples/platform/0000_05_trust_00_releases.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	const build = "mainstay release new --from-dir examples/platform --to-image-base scratch greeter=registry.example.com/greeter:1.0.1 --name "
+	for _, line := range []string{
+		build + "2.0.0 --verification-key releases.asc --verification-key stranger.asc --verification-store file://$PWD/signatures --to-image registry.example.com/releases:2.0.0",
+		"mainstay release info registry.example.com/releases:1.0.1 -o digest",
+		"mainstay release verify registry.example.com/releases@sha256:DIGEST --trust-release registry.example.com/releases:2.0.0",
+		build + "2.0.0 --verification-key releases.asc --dry-run",
+		build + "2.0.0 --verification-key examples/../releases.asc --verification-key releases.asc --verification-store https://example.com --dry-run",
 	} {
 		all.WriteString(s.run(line))
 	}
 	t.Chdir(here)
 	goldenCheck(t, "release/trust-release", all.String())
-}
-
-// With a cluster, releases are found by their versions, and signatures go into it.
-func TestReleasesOfCluster(t *testing.T) {
-	kubeconfig(t, env.Start(t))
-	s := newShop(t)
-	s.copyExample()
-	here, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, version := range []string{"1.0.0", "1.1.0"} {
-		s.run("mainstay release new --from-dir examples/platform --to-image-base scratch --name " + version + " greeter=registry.example.com/greeter:1.0.0 --to-image registry.example.com/releases:" + version)
-	}
-	c := env.Client(t, configv1.AddToScheme, corev1.AddToScheme)
-	ensureNamespace(t, c, "openshift-config-managed")
-	object := &configv1.ClusterVersion{ObjectMeta: metav1.ObjectMeta{Name: "version"}, Spec: configv1.ClusterVersionSpec{ClusterID: "6a6bf1a5-5a0c-4a6c-9b0e-4a2f5c1b8a11"}}
-	if err := c.Create(t.Context(), object); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Delete(context.WithoutCancel(t.Context()), object); err != nil {
-			t.Error(err)
-		}
-	})
-	object.Status.Desired = configv1.Release{Version: "1.0.0", Image: s.address + "/releases:1.0.0"}
-	object.Status.AvailableUpdates = []configv1.Release{{Version: "1.1.0", Image: s.address + "/releases:1.1.0"}}
-	if err := c.Status().Update(t.Context(), object); err != nil {
-		t.Fatal(err)
-	}
-	var all strings.Builder
-	for _, line := range []string{
-		"mainstay release info -o name", "mainstay release info 1.1.0 -o pullspec", "mainstay release info 2.0.0",
-		"mainstay release diff 1.0.0 1.1.0", "mainstay release sign 1.1.0 --key releases.key --apply",
-	} {
-		all.WriteString(s.run(line))
-	}
-	t.Chdir(here)
-	goldenCheck(t, "release/cluster", all.String())
-	var applied corev1.ConfigMapList
-	if err := c.List(t.Context(), &applied, client.InNamespace("openshift-config-managed"), client.HasLabels{"release.openshift.io/verification-signatures"}); err != nil {
-		t.Fatal(err)
-	}
-	if len(applied.Items) != 1 || len(applied.Items[0].BinaryData) != 1 {
-		t.Errorf("the cluster has %d ConfigMaps with signatures, want one with one", len(applied.Items))
-	}
-	for i := range applied.Items {
-		if err := c.Delete(t.Context(), &applied.Items[i]); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
-func ensureNamespace(t *testing.T, c client.Client, name string) {
-	t.Helper()
-	err := c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
-	if client.IgnoreAlreadyExists(err) != nil {
-		t.Fatal(err)
-	}
 }

@@ -12,6 +12,8 @@ import (
 type Options struct {
 	// Run is the command `mainstay run`, which starts the servers. Nil leaves it out.
 	Run *cobra.Command
+	// Now is the clock by which ages are told. Nil means the real one.
+	Now func() time.Time
 }
 
 // app is what the commands of one command line share.
@@ -22,7 +24,10 @@ type app struct {
 
 // Mainstay makes the command line of the program mainstay.
 func Mainstay(options Options) *cobra.Command {
-	a := &app{now: time.Now}
+	a := &app{now: options.Now}
+	if a.now == nil {
+		a.now = time.Now
+	}
 	root := &cobra.Command{
 		Use:   "mainstay",
 		Short: "Manage what extends a Kubernetes cluster",

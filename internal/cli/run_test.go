@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -26,6 +27,10 @@ func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 // command is a command line to run, and what is done while it runs.
 type command struct {
 	line []string
+	// in is the standard input.
+	in string
+	// now is the clock; nil means the real one.
+	now func() time.Time
 	// on does something when a text is written to standard error for the first time: a
 	// test acts as the controllers do, and the command sees it at its next look.
 	on []reaction
@@ -56,7 +61,7 @@ func (w *watcher) Write(data []byte) (int, error) {
 // command, its output, its errors and its exit code.
 func run(t *testing.T, c command) string {
 	t.Helper()
-	root := cli.Mainstay(cli.Options{})
+	root := cli.Mainstay(cli.Options{Now: c.now})
 	if c.line[0] == "opm" {
 		root = opm.New(opm.Options{})
 	}
@@ -64,6 +69,7 @@ func run(t *testing.T, c command) string {
 	errors := &watcher{on: c.on}
 	root.SetOut(&out)
 	root.SetErr(errors)
+	root.SetIn(strings.NewReader(c.in))
 	root.SetArgs(c.line[1:])
 	code := terminal.Execute(t.Context(), root)
 	for _, missed := range errors.on {

@@ -111,6 +111,17 @@ func (w *world) expectKept(ref string) {
 	}
 }
 
+// foreign makes a release that brings keys of its own, and is signed with them.
+func (w *world) foreign(version string) string {
+	w.t.Helper()
+	signer, keyring := w.signer, w.keyring
+	w.makeKey()
+	ref := w.push(w.content(version, nil))
+	w.sign(ref)
+	w.signer, w.keyring = signer, keyring
+	return ref
+}
+
 // What is not accepted changes nothing, and says why.
 func TestRefusals(t *testing.T) {
 	w := newWorld(t)
@@ -125,8 +136,11 @@ func TestRefusals(t *testing.T) {
 	// Signatures in the cluster are listed at most each 30 seconds.
 	w.sign(far)
 	w.sign(broken)
+	foreign := w.foreign("1.0.2")
 	w.update(configv1.Update{Version: "1.0.1", Image: unsigned})
 	w.await("the refusal of an unsigned release", isRefused("RetrievePayload", "The update cannot be verified: unable to verify sha256:"))
+	w.update(configv1.Update{Version: "1.0.2", Image: foreign})
+	w.await("the refusal of a release that vouches for itself", isRefused("RetrievePayload", foreign+`" failure=The update cannot be verified: unable to verify sha256:`))
 	w.update(configv1.Update{Version: "1.0.1", Image: w.registry + "/release:latest"})
 	w.await("the refusal of a tag", isRefused("RetrievePayload", "release images that are not accessed via digest cannot be verified"))
 	w.update(configv1.Update{Version: "1.0.1", Image: w.registry + "/none@sha256:" + strings.Repeat("0", 64), Force: true})
@@ -142,10 +156,17 @@ func TestRefusals(t *testing.T) {
 	}
 	w.expectEvents("RetrievePayloadFailed", "VerifyPayloadVersionFailed", "PreconditionBlock", "LoadPayloadFailed")
 
-	w.update(configv1.Update{Version: "1.0.1", Image: unsigned, Force: true})
-	cv = w.await("the forced update", isAt("1.0.1"))
-	if entry := cv.Status.History[0]; entry.Verified || !strings.Contains(entry.AcceptedRisks, "cannot be verified, but continuing anyway because the update was forced") {
-		t.Errorf("the history is:\n%s", tell(cv))
+	// The same release with force is another wish, and once it is there it is not.
+	w.update(configv1.Update{Version: "1.0.1", Image: unsigned})
+	w.await("the refusal again", isRefused("RetrievePayload", unsigned+`" failure=The update cannot be verified`))
+	for _, force := range []bool{true, false} {
+		w.update(configv1.Update{Version: "1.0.1", Image: unsigned, Force: force})
+		cv = w.await("the forced update", func(cv *configv1.ClusterVersion) bool {
+			return isAt("1.0.1")(cv) && cv.Status.ObservedGeneration == cv.Generation
+		})
+		if entry := cv.Status.History[0]; len(cv.Status.History) != 2 || entry.Verified || !strings.Contains(entry.AcceptedRisks, "cannot be verified, but continuing anyway because the update was forced") {
+			t.Errorf("force %v, the history is:\n%s", force, tell(cv))
+		}
 	}
 	w.change(func(spec *configv1.ClusterVersionSpec) { spec.ClusterID = "none" })
 	w.await("the invalid spec", func(cv *configv1.ClusterVersion) bool {
@@ -216,13 +237,23 @@ func TestOperatorOutsideOfTheRelease(t *testing.T) {
 	w.update(configv1.Update{Image: next})
 	w.await("the update", isAt("1.0.1"))
 
+	// What an earlier operator reported by another name goes away.
+	w.stop()
+	cv := w.await("the end of the operator", isAt("1.0.1"))
+	cv.Status.Conditions = append(cv.Status.Conditions, configv1.ClusterOperatorStatusCondition{Type: "UpgradeableAdminAckRequired", Status: metav1.ConditionFalse, LastTransitionTime: metav1.Now()})
+	if err := w.client.Status().Update(t.Context(), cv); err != nil {
+		t.Fatal(err)
+	}
 	w.run(Options{ReleaseImage: own, CacheDir: cache})
 	w.change(func(spec *configv1.ClusterVersionSpec) { spec.DesiredUpdate = nil })
-	cv := w.await("the new operator's look", func(cv *configv1.ClusterVersion) bool {
+	cv = w.await("the new operator's look", func(cv *configv1.ClusterVersion) bool {
 		return cv.Status.ObservedGeneration == cv.Generation && isAt("1.0.1")(cv)
 	})
 	if len(cv.Status.History) != 2 || !cv.Status.History[0].Verified || w.note() != "1.0.1" {
 		t.Errorf("the cluster went back, with objects of %s:\n%s", w.note(), tell(cv))
+	}
+	if conditionOf(cv, "UpgradeableAdminAckRequired").Type != "" {
+		t.Errorf("a condition that nobody sets any more stays:\n%s", tell(cv))
 	}
 }
 

@@ -51,6 +51,7 @@ type world struct {
 	t        *testing.T
 	client   client.Client
 	registry string
+	images   *httptest.Server
 	signer   *signature.Signer
 	keyring  string
 	// graph is what the update service answers.
@@ -65,9 +66,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, client: env.Client(t, clientgoscheme.AddToScheme, configv1.AddToScheme), graph: `{"nodes":[],"edges":[]}`}
-	images := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
-	t.Cleanup(images.Close)
-	w.registry = strings.TrimPrefix(images.URL, "http://")
+	w.images, w.registry = newRegistry(t)
 	updates := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, _ *http.Request) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -85,6 +84,14 @@ func newWorld(t *testing.T) *world {
 	}
 	t.Cleanup(w.clean)
 	return w
+}
+
+// newRegistry gives one, and its name.
+func newRegistry(t *testing.T) (*httptest.Server, string) {
+	t.Helper()
+	images := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	t.Cleanup(images.Close)
+	return images, strings.TrimPrefix(images.URL, "http://")
 }
 
 // clean removes what a test leaves, so that the next one begins with none.
@@ -315,9 +322,5 @@ func isRefused(reason, text string) func(*configv1.ClusterVersion) bool {
 // note is the version that the objects of the release name.
 func (w *world) note() string {
 	w.t.Helper()
-	var note corev1.ConfigMap
-	if err := w.client.Get(w.t.Context(), client.ObjectKey{Namespace: "openshift-cluster-version", Name: "note"}, &note); err != nil {
-		w.t.Fatal(err)
-	}
-	return note.Data["version"]
+	return w.versionIn("note")
 }

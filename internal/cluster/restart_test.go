@@ -12,9 +12,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	"github.com/mainstay-dev/mainstay/internal/cluster/acceptance"
+	"github.com/mainstay-dev/mainstay/internal/cluster/updates"
 )
 
 // waiting is a manifest of a ClusterOperator, whose version an update waits for.
@@ -156,7 +158,10 @@ func TestKnownIssue(t *testing.T) {
 	cv := w.await("the conditional update", func(cv *configv1.ClusterVersion) bool {
 		return isAt("1.0.0")(cv) && len(cv.Status.ConditionalUpdates) == 1
 	})
-	if c := cv.Status.ConditionalUpdates[0].Conditions[0]; c.Status != metav1.ConditionFalse || c.Reason != "Slow" || c.Message != "It is slow. https://example.com/7" || len(cv.Status.AvailableUpdates) != 0 {
+	if update := cv.Status.ConditionalUpdates[0]; update.Release.Version != "1.0.1" || update.Release.Image != next || len(update.Risks) != 1 || update.Risks[0].URL != "https://example.com/7" {
+		t.Errorf("the update is %+v", update)
+	}
+	if c := cv.Status.ConditionalUpdates[0].Conditions[0]; c.Type != "Recommended" || c.Status != metav1.ConditionFalse || c.Reason != "Slow" || c.Message != "It is slow. https://example.com/7" || len(cv.Status.AvailableUpdates) != 0 {
 		t.Errorf("the update is %+v, available are %v", c, cv.Status.AvailableUpdates)
 	}
 	if len(cv.Status.ConditionalUpdateRisks) != 1 || cv.Status.ConditionalUpdateRisks[0].Name != "Slow" {
@@ -169,17 +174,28 @@ func TestKnownIssue(t *testing.T) {
 	}
 }
 
+// Of several processes one acts: every part waits for the lease.
+func TestOneActs(t *testing.T) {
+	for name, part := range map[string]any{
+		"worker": leading{}, "updates": updates.NewWatcher(updates.Options{}), "acceptor": acceptance.NewAcceptor(&acceptance.Judge{}, nil),
+	} {
+		if elected, ok := part.(manager.LeaderElectionRunnable); !ok || !elected.NeedLeaderElection() {
+			t.Errorf("%s acts without the lease", name)
+		}
+	}
+}
+
 func TestRetriever(t *testing.T) {
 	own := nothing{}
 	r := retriever{own: "own", files: own, next: away{}}
-	if files, err := r.Retrieve(t.Context(), "own"); err != nil || files != fs.FS(own) {
+	if files, err := r.Retrieve(t.Context(), configv1.Release{Image: "own"}); err != nil || files != fs.FS(own) {
 		t.Errorf("the operator's own release is %v: %v", files, err)
 	}
-	if _, err := r.Retrieve(t.Context(), "other"); !errors.Is(err, errAway) {
+	if _, err := r.Retrieve(t.Context(), configv1.Release{Image: "other"}); !errors.Is(err, errAway) {
 		t.Errorf("another release: %v", err)
 	}
 	r.files = nil
-	if _, err := r.Retrieve(t.Context(), "own"); !errors.Is(err, errAway) {
+	if _, err := r.Retrieve(t.Context(), configv1.Release{Image: "own"}); !errors.Is(err, errAway) {
 		t.Errorf("the release of an operator that is part of none: %v", err)
 	}
 }
@@ -192,4 +208,4 @@ var errAway = errors.New("away")
 
 type away struct{ acceptance.Retriever }
 
-func (away) Retrieve(context.Context, string) (fs.FS, error) { return nil, errAway }
+func (away) Retrieve(context.Context, configv1.Release) (fs.FS, error) { return nil, errAway }

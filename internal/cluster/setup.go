@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,6 +25,7 @@ import (
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	"github.com/mainstay-dev/mainstay/internal/cluster/acceptance"
 	"github.com/mainstay-dev/mainstay/internal/cluster/metrics"
+	"github.com/mainstay-dev/mainstay/internal/cluster/precondition"
 	"github.com/mainstay-dev/mainstay/internal/cluster/retrieval"
 	"github.com/mainstay-dev/mainstay/internal/cluster/trust"
 	"github.com/mainstay-dev/mainstay/internal/cluster/updates"
@@ -48,6 +50,9 @@ type Options struct {
 	Images func(ctx context.Context) (*image.Client, error)
 	// CacheDir is the folder of releases that were pulled.
 	CacheDir string
+	// Jobs retrieves releases by Jobs, in place of this process. Its client is set here. Nil:
+	// releases are pulled.
+	Jobs *retrieval.Workload
 	// Namespace is where events are written.
 	Namespace string
 	// UpdateService beats the upstream of the ClusterVersion.
@@ -79,6 +84,8 @@ type Options struct {
 // +kubebuilder:rbac:groups="",namespace=openshift-config-managed,resources=configmaps,resourceNames=signatures-managed,verbs=update
 // +kubebuilder:rbac:groups="",namespace=openshift-config,resources=configmaps,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",namespace=openshift-cluster-version,resources=serviceaccounts;secrets,verbs=get
+// +kubebuilder:rbac:groups=batch,namespace=openshift-cluster-version,resources=jobs,verbs=get;list;create;delete
+// +kubebuilder:rbac:groups="",namespace=openshift-cluster-version,resources=pods,verbs=list
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=openshift-cluster-version,resources=leases,verbs=get;create;update
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=create
@@ -101,9 +108,15 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		querier = updates.NewCache(o.Prometheus, nil)
 	}
 	watcher := updates.NewWatcher(updates.Options{Program: o.Program, PromQL: querier, Log: log.WithName("updates")})
+	var others acceptance.Retriever = &retrieval.Registry{Dir: o.CacheDir, Images: o.Images}
+	if o.Jobs != nil {
+		o.Jobs.Client = direct
+		others = o.Jobs
+	}
 	acceptor := acceptance.NewAcceptor(&acceptance.Judge{
-		Retriever:      retriever{own: o.ReleaseImage, files: o.Payload, next: &retrieval.Folder{Dir: o.CacheDir, Images: o.Images}},
+		Retriever:      retriever{own: o.ReleaseImage, files: o.Payload, next: others},
 		ClusterVersion: version.Reader(direct),
+		Etcd:           etcdReader(direct),
 		Tell:           teller(mgr, o.Namespace),
 		Detail:         signature.Detail,
 	}, nil)
@@ -124,6 +137,19 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		UpdateService: o.UpdateService, AlwaysEnable: o.AlwaysEnable, AutoUpdate: o.AutoUpdate, Profile: o.Profile, ExcludeIdentifier: o.ExcludeIdentifier,
 		Architecture: runtime.GOARCH, Taken: made.set,
 	}, version.News{Worker: applier.Changed(), Updates: watcher.Changed(), Acceptor: acceptor.Changed()})
+}
+
+// etcdReader gives the ClusterOperator of etcd as it is; nil where there is none.
+func etcdReader(reader client.Reader) func(ctx context.Context) (*configv1.ClusterOperator, error) {
+	return func(ctx context.Context) (*configv1.ClusterOperator, error) {
+		ctx, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		operator := &configv1.ClusterOperator{}
+		if err := reader.Get(ctx, client.ObjectKey{Name: precondition.Etcd}, operator); err != nil {
+			return nil, client.IgnoreNotFound(err)
+		}
+		return operator, nil
+	}
 }
 
 // leading is a Runnable that runs on the leader only.
@@ -159,8 +185,7 @@ func (b *birth) at(image string) metav1.Time {
 	return b.time
 }
 
-// retriever reads the operator's own release from where it runs, and every other one from
-// its registry.
+// retriever reads the operator's own release from where it runs.
 type retriever struct {
 	own   string
 	files fs.FS
@@ -168,24 +193,22 @@ type retriever struct {
 }
 
 // Retrieve gives the files of a release.
-func (r retriever) Retrieve(ctx context.Context, image string) (fs.FS, error) {
-	if r.files != nil && image == r.own {
+func (r retriever) Retrieve(ctx context.Context, target configv1.Release) (fs.FS, error) {
+	if r.files != nil && target.Image == r.own {
 		return r.files, nil
 	}
-	return r.next.Retrieve(ctx, image)
+	return r.next.Retrieve(ctx, target)
 }
 
 // maxNote is how many bytes an event may say.
 const maxNote = 1000
 
-// teller writes events about the ClusterVersion.
-func teller(mgr ctrl.Manager, namespace string) func(reason string, warning bool, message string) {
+// teller writes events about the ClusterVersion. Those about different releases are different
+// ones, however soon they follow each other.
+func teller(mgr ctrl.Manager, namespace string) func(target configv1.Release, reason string, warning bool, message string) {
 	recorder := mgr.GetEventRecorder(Name)
 	log := mgr.GetLogger().WithName(Name)
-	regarding := &corev1.ObjectReference{
-		APIVersion: configv1.GroupVersion.String(), Kind: configv1.ClusterVersionKind, Name: configv1.ClusterVersionName, Namespace: namespace,
-	}
-	return func(reason string, warning bool, message string) {
+	return func(target configv1.Release, reason string, warning bool, message string) {
 		kind := corev1.EventTypeNormal
 		if warning {
 			kind = corev1.EventTypeWarning
@@ -193,6 +216,10 @@ func teller(mgr ctrl.Manager, namespace string) func(reason string, warning bool
 		log.Info("A release is judged", "step", reason, "message", message)
 		if len(message) > maxNote {
 			message = strings.ToValidUTF8(message[:maxNote], "") + "…"
+		}
+		regarding := &corev1.ObjectReference{
+			APIVersion: configv1.GroupVersion.String(), Kind: configv1.ClusterVersionKind, Name: configv1.ClusterVersionName, Namespace: namespace,
+			FieldPath: "spec.desiredUpdate{" + target.Image + "}",
 		}
 		recorder.Eventf(regarding, nil, kind, reason, "Accept", "%s", message)
 	}

@@ -157,6 +157,13 @@ func NewClient(opts Options) *Client {
 	return &Client{opts: opts, shared: registry.NewShared(positive(opts.RequestsPerSecond, 100), opts.Timeouts.Backoff)}
 }
 
+// For gives a client like this one that chooses another architecture.
+func (c *Client) For(architecture string) *Client {
+	other := *c
+	other.opts.Architecture = architecture
+	return &other
+}
+
 // system says where the machine's files are.
 func (c *Client) system() *types.SystemContext {
 	ensureHome()

@@ -118,6 +118,15 @@ func putBlob(ctx context.Context, session *registry.Session, part blob, progress
 	return nil
 }
 
+// Digest is that of what several images are pushed as: of an index, or of the one image.
+func Digest(images ...*Built) (string, error) {
+	top, err := topLevel(images)
+	if err != nil {
+		return "", fail("build", "", err)
+	}
+	return top.digest.String(), nil
+}
+
 // topLevel gives the manifest that the tag points to: the image's, or an index of several.
 func topLevel(images []*Built) (blob, error) {
 	if len(images) == 0 {

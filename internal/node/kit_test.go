@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -18,24 +17,23 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	"sigs.k8s.io/yaml"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
+	operatorv1 "github.com/mainstay-dev/mainstay/api/operator/v1"
 	"github.com/mainstay-dev/mainstay/internal/node"
 	"github.com/mainstay-dev/mainstay/internal/node/pools"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
@@ -51,85 +49,48 @@ func TestMain(m *testing.M) {
 
 // kinds are those that the tests use.
 var kinds = []func(*runtime.Scheme) error{
-	corev1.AddToScheme, policyv1.AddToScheme, eventsv1.AddToScheme, mcfgv1.AddToScheme, configv1.AddToScheme,
+	corev1.AddToScheme, policyv1.AddToScheme, eventsv1.AddToScheme, mcfgv1.AddToScheme, configv1.AddToScheme, operatorv1.AddToScheme,
 }
 
 // cluster is a cluster whose nodes are played.
 type cluster struct {
 	t *testing.T
 	client.Client
-	mgr    ctrl.Manager
 	player *player
+	// stop ends the component.
+	stop func()
 }
 
 // start runs the component and a player of the daemons. The objects of the test are gone at its end.
 func start(t *testing.T, o node.Options) *cluster {
 	t.Helper()
-	restConfig := env.Start(t)
-	restConfig.QPS = -1
-	scheme := env.Scheme(t, kinds...)
-	limited := rest.CopyConfig(restConfig)
-	limited.Impersonate.UserName = allow(t, restConfig, "machine-config-controller")
-	mgr, err := ctrl.NewManager(limited, ctrl.Options{
-		Scheme: scheme, Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: ptr.To(true)},
-	})
+	direct, err := client.New(restOf(t), client.Options{Scheme: env.Scheme(t, kinds...)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	direct, err := client.New(restConfig, client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &cluster{t: t, Client: direct, mgr: mgr, player: &player{client: mgr.GetClient(), held: map[string]bool{}}}
+	c := &cluster{t: t, Client: direct, player: &player{held: map[string]bool{}, taken: map[string][]string{}}}
+	apply(t, c, manifests(t, shipped(t)...))
 	c.clear()
-	o.Program = cmp.Or(o.Program, "v1.2.3")
-	o.Settle = cmp.Or(o.Settle, 50*time.Millisecond)
-	if err := errors.Join(node.Setup(mgr, o), c.player.setup(mgr)); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("the manager ended: %v", err)
-		}
-		c.clear()
-	})
+	t.Cleanup(c.clear)
+	c.control(o)
 	return c
 }
 
-// allow gives a user the rights of a server's role, and no others, and gives the user's name.
-func allow(t *testing.T, config *rest.Config, role string) string {
-	t.Helper()
-	root, err := env.Root()
-	if err != nil {
-		t.Fatal(err)
+// control runs the component, with the rights that it is shipped with and no others. One that runs
+// already ends before.
+func (c *cluster) control(o node.Options) {
+	c.t.Helper()
+	if c.stop != nil {
+		c.stop()
 	}
-	data, err := os.ReadFile(filepath.Join(root, "config", "rbac", role, "role.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	rights := &rbacv1.ClusterRole{}
-	if err := yaml.UnmarshalStrict(data, rights); err != nil {
-		t.Fatal(err)
-	}
-	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: role},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: role}},
-	}
-	c, err := client.New(config, client.Options{Scheme: env.Scheme(t, rbacv1.AddToScheme)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, object := range []client.Object{rights, binding} {
-		if err := c.Create(t.Context(), object); client.IgnoreAlreadyExists(err) != nil {
-			t.Fatal(err)
-		}
-	}
-	return role
+	o.Program = cmp.Or(o.Program, "v1.2.3")
+	o.Settle = cmp.Or(o.Settle, 50*time.Millisecond)
+	limited := restOf(c.t)
+	limited.Impersonate = account("machine-config-controller")
+	c.stop = c.run(limited, ctrl.Options{}, func(mgr ctrl.Manager) error {
+		c.player.client = mgr.GetClient()
+		return errors.Join(node.Setup(mgr, o), c.player.setup(mgr))
+	})
 }
 
 // clear removes what tests make.
@@ -177,6 +138,37 @@ func (c *cluster) ready(name string, status corev1.ConditionStatus) {
 	before := n.DeepCopy()
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status}}
 	c.must(c.Status().Patch(c.t.Context(), n, client.MergeFrom(before)))
+}
+
+// kubelet has a node's be some minor versions behind the API server.
+func (c *cluster) kubelet(name string, behind int) {
+	c.t.Helper()
+	server, err := discovery.NewDiscoveryClientForConfig(restOf(c.t))
+	c.must(err)
+	info, err := server.ServerVersion()
+	c.must(err)
+	v, err := version.ParseGeneric(info.GitVersion)
+	c.must(err)
+	n := c.getNode(name)
+	before := n.DeepCopy()
+	n.Status.NodeInfo.KubeletVersion = fmt.Sprintf("v%d.%d.0", v.Major(), int(v.Minor())-behind)
+	c.must(c.Status().Patch(c.t.Context(), n, client.MergeFrom(before)))
+}
+
+// operator waits until ClusterOperator machine-config says something.
+func (c *cluster) operator(what string, is func(*configv1.ClusterOperatorStatus) bool) {
+	c.t.Helper()
+	c.eventually("ClusterOperator machine-config "+what, func() bool {
+		operator := &configv1.ClusterOperator{}
+		return c.Get(c.t.Context(), client.ObjectKey{Name: "machine-config"}, operator) == nil && is(&operator.Status)
+	})
+}
+
+// says tells whether a ClusterOperator has a condition.
+func says(s *configv1.ClusterOperatorStatus, conditionType string, status metav1.ConditionStatus, reason string) bool {
+	return slices.ContainsFunc(s.Conditions, func(x configv1.ClusterOperatorStatusCondition) bool {
+		return x.Type == conditionType && x.Status == status && x.Reason == reason
+	})
 }
 
 // pool makes a pool of a role.
@@ -339,6 +331,8 @@ type player struct {
 	mu sync.Mutex
 	// held are nodes that do not come back from their reboot.
 	held map[string]bool
+	// taken are the configurations that each node took, in their order.
+	taken map[string][]string
 }
 
 func (p *player) setup(mgr ctrl.Manager) error {
@@ -352,6 +346,21 @@ func (p *player) hold(names ...string) {
 	for _, name := range names {
 		p.held[name] = true
 	}
+}
+
+// take notes that a node takes a configuration. The cache may be behind, and have it noted again.
+func (p *player) take(name, config string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if taken := p.taken[name]; len(taken) == 0 || taken[len(taken)-1] != config {
+		p.taken[name] = append(taken, config)
+	}
+}
+
+func (p *player) count(name string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.taken[name])
 }
 
 func (p *player) isHeld(name string) bool {
@@ -397,6 +406,7 @@ func (p *player) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	case p.isHeld(n.Name):
 		a[mcfgv1.AnnotationState] = string(mcfgv1.NodeRebooting)
 	default:
+		p.take(n.Name, desired)
 		a[mcfgv1.AnnotationState], a[mcfgv1.AnnotationCurrentConfig] = string(mcfgv1.NodeDone), desired
 		a[mcfgv1.AnnotationDesiredDrain] = mcfgv1.UncordonPrefix + desired
 		if a[mcfgv1.AnnotationTopology] == mcfgv1.TopologySingleReplica {

@@ -10,16 +10,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
 	"github.com/mainstay-dev/mainstay/internal/node"
-	"github.com/mainstay-dev/mainstay/internal/node/daemon"
+	"github.com/mainstay-dev/mainstay/internal/node/config"
 	"github.com/mainstay-dev/mainstay/internal/node/pools"
 )
 
@@ -276,16 +278,23 @@ func TestOnlyNode(t *testing.T) {
 	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "stays"}, &corev1.Pod{}); err != nil {
 		t.Errorf("the pod of the only node: %v", err)
 	}
+	// A count of none is there to be read, as columns and scripts do.
+	p := &unstructured.Unstructured{}
+	p.SetGroupVersionKind(mcfgv1.GroupVersion.WithKind(mcfgv1.MachineConfigPoolKind))
+	c.must(c.Get(t.Context(), client.ObjectKey{Name: "master"}, p))
+	for _, count := range []string{"machineCount", "updatedMachineCount", "readyMachineCount", "unavailableMachineCount", "degradedMachineCount"} {
+		if _, ok, err := unstructured.NestedInt64(p.Object, "status", count); !ok || err != nil {
+			t.Errorf("status.%s is not there: %v", count, err)
+		}
+	}
 }
 
-// A daemon as it runs on a node, with a folder for its host.
+// A daemon as it runs on a node, with the rights of its pod and a folder for its host.
 func TestRealDaemon(t *testing.T) {
 	c := start(t, node.Options{})
-	root, err := os.OpenRoot(t.TempDir())
-	c.must(err)
-	t.Cleanup(func() { _ = root.Close() })
-	c.must(daemon.Setup(c.mgr, daemon.Options{Node: "real-1", Root: root, Host: daemon.Simulated(root)}))
 	c.node("real-1", "worker")
+	seen := c.sequence("real-1")
+	root := c.daemon("real-1")
 	c.node("w1", "worker")
 	c.pool("worker", "")
 	c.pod("moves", "real-1", nil)
@@ -293,6 +302,11 @@ func TestRealDaemon(t *testing.T) {
 	one := c.updated("worker", "data:,one")
 	if data, err := root.ReadFile("etc/a"); err != nil || string(data) != "one" {
 		t.Errorf("the file is %q (%v)", data, err)
+	}
+	want := []string{"Done", "Working", "cordoned Working", "cordoned drained Working", "cordoned drained Rebooting", "cordoned drained Done", "Done"}
+	c.eventually("the node has gone through all", func() bool { return len(seen()) >= len(want) })
+	if diff := cmp.Diff(want, seen()); diff != "" {
+		t.Errorf("what the node went through (-want +got):\n%s", diff)
 	}
 	if n := c.getNode("real-1"); pools.Current(n) != one || n.Spec.Unschedulable {
 		t.Errorf("the node is %v, %v", n.Annotations, n.Spec)
@@ -313,6 +327,60 @@ func TestRealDaemon(t *testing.T) {
 	c.updated("worker", "data:,two")
 	if data, err := root.ReadFile("etc/a"); err != nil || string(data) != "two" {
 		t.Errorf("the file is %q (%v)", data, err)
+	}
+}
+
+// The control plane goes on by two minor versions while the workers are paused, and they take the
+// last one at once: each drains and starts again one time.
+func TestTwoMinorVersions(t *testing.T) {
+	release := func(version string) node.Options {
+		return node.Options{ReleaseVersion: version, Release: config.Base{OSImage: "registry.example.com/os:" + version}}
+	}
+	c := start(t, release("4.1.0"))
+	c.node("m1", "master")
+	c.node("w1", "worker")
+	c.node("w2", "worker")
+	for name, behind := range map[string]int{"m1": 0, "w1": 2, "w2": 2} {
+		c.kubelet(name, behind)
+	}
+	c.pool("worker", "")
+	c.pool("master", "")
+	c.config("a", "worker", "one")
+	c.config("b", "master", "one")
+	c.updated("worker")
+	c.updated("master")
+	c.edit("worker", func(p *mcfgv1.MachineConfigPool) { p.Spec.Paused = true })
+	first := c.getPool("worker").Status.Configuration.Name
+	for i, version := range []string{"4.2.0", "4.3.0"} {
+		c.control(release(version))
+		c.operator("is at "+version, func(s *configv1.ClusterOperatorStatus) bool {
+			return len(s.Versions) == 1 && s.Versions[0].Version == version && says(s, configv1.OperatorUpgradeable, metav1.ConditionTrue, "AsExpected")
+		})
+		if got := c.player.count("m1"); got != i+2 {
+			t.Errorf("at %s the control plane has taken %d configurations", version, got)
+		}
+	}
+	for _, name := range []string{"w1", "w2"} {
+		if n := c.getNode(name); pools.Desired(n) != first || c.player.count(name) != 1 {
+			t.Errorf("%s, whose pool is paused, is told %s", name, pools.Desired(n))
+		}
+	}
+	// A third one would leave kubelets behind.
+	c.kubelet("w2", 3)
+	c.operator("stands against the next version", func(s *configv1.ClusterOperatorStatus) bool {
+		return says(s, configv1.OperatorUpgradeable, metav1.ConditionFalse, "KubeletMinorVersionUnsupportedNextUpgrade")
+	})
+	c.edit("worker", func(p *mcfgv1.MachineConfigPool) { p.Spec.Paused = false })
+	last := c.updated("worker")
+	for _, name := range []string{"w1", "w2"} {
+		if got := c.player.count(name); got != 2 || pools.Current(c.getNode(name)) != last {
+			t.Errorf("%s has taken %d configurations, and is at %s", name, got, pools.Current(c.getNode(name)))
+		}
+	}
+	var rendered mcfgv1.MachineConfig
+	c.must(c.Get(t.Context(), client.ObjectKey{Name: last}, &rendered))
+	if rendered.Spec.OSImageURL != "registry.example.com/os:4.3.0" {
+		t.Errorf("the workers are at %s", rendered.Spec.OSImageURL)
 	}
 }
 

@@ -115,6 +115,28 @@ func FuzzParseImageReferences(f *testing.F) {
 	})
 }
 
+// FuzzParseImageStream: what an ImageStream gives has names and places, and is what is built
+// from: it is written as image-references once its images are named by digest.
+func FuzzParseImageStream(f *testing.F) {
+	f.Add([]byte(goodImages))
+	f.Add([]byte(`{"kind":"ImageStream","apiVersion":"image.openshift.io/v1","metadata":{"name":"a"},"status":{"dockerImageRepository":"r","publicDockerImageRepository":"p","tags":[{"tag":"x","items":[{"dockerImageReference":"r@sha256:1"}]}]}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		images, err := release.ParseImageStream(data)
+		if err != nil {
+			return
+		}
+		for i := range images.Tags {
+			if images.Tags[i].PullSpec == "" {
+				t.Errorf("image %d is nowhere: %+v", i, images)
+			}
+			images.Tags[i].PullSpec = "registry.example/image@" + digest
+		}
+		if _, err := images.Encode(); err != nil {
+			t.Errorf("%+v: %v", images, err)
+		}
+	})
+}
+
 // FuzzGraph runs any list in any mode on any number of workers: each manifest is done once,
 // no level begins before the one below has ended, and a component is done in order.
 func FuzzGraph(f *testing.F) {

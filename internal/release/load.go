@@ -18,6 +18,9 @@ type Options struct {
 	// is passed over with a warning: a newer release may use what this program does not
 	// know, and its own operator loads the payload again once it has taken over.
 	StrictTemplates bool
+	// Bootstrap reads FolderBootstrap, too, whose files are templates. A payload need not have
+	// it.
+	Bootstrap bool
 }
 
 // Load reads the payload in the root of fsys. Symbolic links are not followed: they could
@@ -35,10 +38,15 @@ func Load(fsys fs.FS, options Options) (*Payload, error) {
 		l.images()
 	}
 	for _, name := range own {
-		l.manifests(name, true)
+		l.payload.Manifests = append(l.payload.Manifests, l.manifests(name, true)...)
 	}
 	for _, name := range release {
-		l.manifests(name, false)
+		l.payload.Manifests = append(l.payload.Manifests, l.manifests(name, false)...)
+	}
+	if options.Bootstrap {
+		for _, name := range l.bootstrap() {
+			l.payload.Bootstrap = append(l.payload.Bootstrap, l.manifests(name, true)...)
+		}
 	}
 	if len(l.faults) > 0 {
 		return nil, &Error{Faults: l.faults}
@@ -52,7 +60,8 @@ type loader struct {
 	options Options
 	payload Payload
 	faults  []Fault
-	total   int
+	// total counts the bytes that were read, count the manifests.
+	total, count int
 	// full says that a limit on the whole payload was reached: nothing more is read.
 	full bool
 }
@@ -177,40 +186,50 @@ func (l *loader) faultsOf(file string, err error) {
 	}
 }
 
+// bootstrap gives the paths of the files of FolderBootstrap.
+func (l *loader) bootstrap() []string {
+	if _, err := fs.Lstat(l.fsys, FolderBootstrap); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	files, _ := l.folder(FolderBootstrap)
+	return files
+}
+
 // manifests reads the manifests of a file.
-func (l *loader) manifests(name string, isTemplate bool) {
+func (l *loader) manifests(name string, isTemplate bool) []Manifest {
 	data, ok := l.read(name)
 	if !ok {
-		return
+		return nil
 	}
 	if isTemplate {
 		executed, err := execute(data, l.values())
 		switch {
 		case err != nil && l.options.StrictTemplates:
 			l.fault(name, err)
-			return
+			return nil
 		case err != nil:
 			l.payload.Warnings = append(l.payload.Warnings, Fault{File: name, Err: fmt.Errorf("%w: the file is passed over", err)})
-			return
+			return nil
 		}
 		data = executed
 	}
 	manifests, faults := parseManifests(name, data)
 	l.tell(faults...)
-	if len(l.payload.Manifests)+len(manifests) > maxManifests {
+	if l.count += len(manifests); l.count > maxManifests {
 		l.full = true
 		l.fault(name, fmt.Errorf("the payload has more than the %d manifests that it may have", maxManifests))
-		return
+		return nil
 	}
-	l.payload.Manifests = append(l.payload.Manifests, manifests...)
+	return manifests
 }
 
-func (l *loader) values() templateValues {
+// values are what the templates of FolderOwn may name.
+func (l *loader) values() map[string]any {
 	images := make(map[string]string, len(l.payload.Images.Tags))
 	for _, tag := range l.payload.Images.Tags {
 		images[tag.Name] = tag.PullSpec
 	}
-	return templateValues{releaseImage: l.options.ReleaseImage, clusterProfile: l.options.ClusterProfile, images: images}
+	return map[string]any{"ReleaseImage": l.options.ReleaseImage, "ClusterProfile": l.options.ClusterProfile, "Images": images}
 }
 
 // bare takes the operation and the path out of an error: the path may be one of the

@@ -263,7 +263,7 @@ func TestLoadTemplateLimit(t *testing.T) {
 		"manifests/a.yaml": configMap("x") + "# " + strings.Repeat("{{ if .Images }}{{ .Images.etcd }}{{ end }}", 100),
 		release.FileImages: strings.Replace(goodImages, "registry.example/etcd", strings.Repeat("a", 100_000), 1),
 	}
-	const want = "manifests/a.yaml: makes more than the 8388608 bytes that a file may have"
+	const want = "manifests/a.yaml: makes more than the 8388608 bytes that a template may make"
 	if _, err := release.Load(payload(files), release.Options{StrictTemplates: true}); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
@@ -310,8 +310,8 @@ func TestLoadUnknownTemplates(t *testing.T) {
 	for _, template := range []string{
 		"{{ .Unknown }}", "{{ .Images }}", "{{ .Images.etcd.deeper }}", "{{ .Images.unknown }}", `{{ index .Images "unknown" }}`, "{{ index .Images }}", `{{ index "a" "b" }}`,
 		"{{ unknown }}", `{{ printf "%9999999999d" 1 }}`, "{{ range .Images }}{{ end }}", "{{ range 1000000000000 }}{{ end }}", "{{ with .Images }}{{ end }}", "{{ range .Images }}" + strings.Repeat("long ", 100) + "{{ end }}", "{{ $a := 1 }}", "{{ $a }}",
-		`{{ define "a" }}{{ end }}{{ template "a" }}`, "{{ . }}", "{{ nil }}", "{{ 1 }}", `{{ "a" "b" }}`, "{{ .ReleaseImage 1 }}", "{{ eq 1 1 }}", "{{ eq .Images .Images }}", `{{ eq "a" }}`,
-		"{{ not }}", "{{ and }}", "{{ (.Images).etcd }}", "{{ if .Unknown }}{{ end }}", "{{ if true }}", "{{", "{{ }}", strings.Repeat("#", 256<<10) + "{{ true }}",
+		`{{ define "a" }}{{ end }}{{ template "a" }}`, "{{ . }}", "{{ nil }}", `{{ "a" "b" }}`, "{{ .ReleaseImage 1 }}", "{{ eq .Images .Images }}", `{{ eq "a" }}`,
+		"{{ not }}", "{{ and }}", "{{ (.Images).unknown }}", "{{ if .Unknown }}{{ end }}", "{{ if true }}", "{{", "{{ }}", strings.Repeat("#", 256<<10) + "{{ true }}",
 	} {
 		files := map[string]string{"manifests/a.yaml": configMap("x") + "# " + template + "\n"}
 		p := load(t, files, release.Options{})

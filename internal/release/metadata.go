@@ -24,8 +24,12 @@ const (
 	MetadataChannels = "io.openshift.upgrades.graph.release.channels"
 )
 
-// ArchitectureMulti is the architecture of a release for more than one.
-const ArchitectureMulti = "Multi"
+// ArchitectureMulti is the architecture of a release for more than one, and MultiArchitecture
+// how its metadata says so.
+const (
+	ArchitectureMulti = "Multi"
+	MultiArchitecture = "multi"
+)
 
 // Metadata is what a release says of itself.
 type Metadata struct {
@@ -124,7 +128,7 @@ func (m Metadata) Channels() []string {
 // Architecture is the release's architecture: ArchitectureMulti, or that of the running
 // process, as Go names it, when the metadata says nothing else.
 func (m Metadata) Architecture(process string) string {
-	if m.Metadata[MetadataArchitecture] == "multi" {
+	if m.Metadata[MetadataArchitecture] == MultiArchitecture {
 		return ArchitectureMulti
 	}
 	return process

@@ -135,6 +135,31 @@ func TestParseImageReferencesRefuses(t *testing.T) {
 	}
 }
 
+func TestParseImageStream(t *testing.T) {
+	got, err := release.ParseImageStream([]byte(`{"kind":"ImageStream","apiVersion":"image.openshift.io/v1","metadata":{"name":"nightly"},
+		"spec":{"tags":[{"name":"a","annotations":{"k":"v"},"from":{"kind":"DockerImage","name":"r/a:latest"}},{"name":"b","from":{"kind":"DockerImage","name":"r/b:1"}},{"name":"c","from":{"kind":"ImageStreamTag","name":"x:c"}}]},
+		"status":{"dockerImageRepository":"inside:5000/ns/nightly","publicDockerImageRepository":"outside/ns/nightly","tags":[
+		{"tag":"a","items":[{"dockerImageReference":"r/a@sha256:2"},{"dockerImageReference":"r/a@sha256:1"}]},{"tag":"b","items":[]},
+		{"tag":"c","items":[{"dockerImageReference":"inside:5000/ns/nightly@sha256:3"}]},{"tag":"pushed","items":[{"dockerImageReference":"inside:5000/ns/nightly@sha256:4"}]}]}}`))
+	want := release.ImageReferences{Name: "nightly", Tags: []release.ImageTag{
+		{Name: "a", PullSpec: "r/a@sha256:2", Annotations: map[string]string{"k": "v"}}, {Name: "b", PullSpec: "r/b:1"},
+		{Name: "c", PullSpec: "outside/ns/nightly@sha256:3"}, {Name: "pushed", PullSpec: "outside/ns/nightly@sha256:4"},
+	}}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("%v, -want +got:\n%s", err, diff)
+	}
+	const head = `{"kind":"ImageStream","apiVersion":"image.openshift.io/v1","metadata":{"name":"x"},`
+	for text, want := range map[string]string{
+		`{`: "cannot be read as JSON", `{"kind":"ConfigMap"}`: `not a "ConfigMap" of ""`,
+		head + `"spec":{"tags":[{"name":"a"}]}}`: `spec.tags[0] "a": it stands for no image yet`,
+		head + `"spec":{"tags":[{"name":"a","from":{"kind":"DockerImage","name":"x"}},{"name":"a","from":{"kind":"DockerImage","name":"y"}}]}}`: `there is an image "a" already`,
+	} {
+		if _, err := release.ParseImageStream([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
+
 func TestCheckPinned(t *testing.T) {
 	hex := strings.TrimPrefix(digest, "sha256:")
 	for pullSpec, want := range map[string]bool{

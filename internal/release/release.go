@@ -23,6 +23,9 @@ const (
 	FolderOwn = "manifests"
 	// FolderRelease holds all other manifests.
 	FolderRelease = "release-manifests"
+	// FolderBootstrap holds what runs the operator before there is a cluster that could: the
+	// manifests of its Pod. Only a machine that makes a cluster reads it.
+	FolderBootstrap = "bootstrap"
 	// FileImages lists the images of the release.
 	FileImages = FolderRelease + "/image-references"
 	// FileMetadata holds what the release says of itself.
@@ -54,6 +57,8 @@ type Payload struct {
 	// name, then those of FolderRelease by file name, each file's documents as they stand.
 	// They are not filtered.
 	Manifests []Manifest
+	// Bootstrap are the manifests of FolderBootstrap, if Options asked for them.
+	Bootstrap []Manifest
 	// Warnings are about files that were passed over: templates that could not be executed.
 	Warnings []Fault
 }

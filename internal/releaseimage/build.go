@@ -12,13 +12,11 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/blang/semver/v4"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/mainstay-dev/mainstay/internal/image"
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
@@ -57,6 +55,9 @@ type Build struct {
 	FromStream *release.ImageReferences
 	// Images are added, or take the place of those with the same name.
 	Images []Mapping
+	// Files are further manifests by the names of their files, which take the place of those
+	// with the same name.
+	Files map[string][]byte
 
 	// Name is the version of the release, a semantic version. Empty: that of what the release
 	// is made from.
@@ -75,6 +76,10 @@ type Build struct {
 	Base string
 	// BaseTag is empty for DefaultBase.
 	BaseTag string
+	// KeepPlatforms makes a release for all platforms that the image to build upon is there
+	// for, of which there must be several: a list of images, with the architecture
+	// release.ArchitectureMulti. Otherwise the release is for the platform of the client.
+	KeepPlatforms bool
 	// Include are images to keep though nothing names them.
 	Include []string
 	// Exclude are images to drop.
@@ -97,6 +102,8 @@ type Composed struct {
 	Warnings []string
 
 	clients Clients
+	// keepPlatforms says that the base must be there for several platforms.
+	keepPlatforms bool
 }
 
 // Compose puts the payload together. With the same input it gives the same.
@@ -111,6 +118,7 @@ func (b *Build) Compose(ctx context.Context) (*Composed, error) {
 	if err := b.settle(&source.metadata); err != nil {
 		return nil, err
 	}
+	maps.Copy(source.files, b.Files)
 	c := &composition{
 		name: source.metadata.Version, components: source.components, files: source.files, own: source.own,
 		allowMissing: b.AllowMissing,
@@ -157,7 +165,7 @@ func (b *Build) check() error {
 
 // changesNothing tells whether a release is only built again.
 func (b *Build) changesNothing() bool {
-	return b.Name == "" && len(b.Images)+len(b.Previous)+len(b.Next)+len(b.Metadata)+len(b.Exclude)+len(b.Include) == 0 && b.Created.IsZero() && b.Base == ""
+	return b.Name == "" && len(b.Images)+len(b.Files)+len(b.Previous)+len(b.Next)+len(b.Metadata)+len(b.Exclude)+len(b.Include) == 0 && b.Created.IsZero() && b.Base == "" && !b.KeepPlatforms
 }
 
 // settle completes the metadata by what was asked for.
@@ -174,12 +182,13 @@ func (b *Build) settle(metadata *release.Metadata) error {
 	}
 	metadata.Previous = union(metadata.Previous, b.Previous)
 	metadata.Next = union(metadata.Next, b.Next)
-	if len(b.Metadata) > 0 {
-		merged := maps.Clone(metadata.Metadata)
-		if merged == nil {
-			merged = map[string]string{}
-		}
-		maps.Copy(merged, b.Metadata)
+	merged := map[string]string{}
+	maps.Copy(merged, metadata.Metadata)
+	maps.Copy(merged, b.Metadata)
+	if b.KeepPlatforms {
+		merged[release.MetadataArchitecture] = release.MultiArchitecture
+	}
+	if len(merged) > 0 {
 		metadata.Metadata = merged
 	}
 	return metadata.Check()
@@ -197,7 +206,7 @@ func union(versions, more []string) []string {
 
 // finish writes what the release says of itself and of its images, and checks the whole.
 func (b *Build) finish(ctx context.Context, c *composition, source *source) (*Composed, error) {
-	composed := &Composed{Metadata: source.metadata, Images: c.references(), Files: map[string][]byte{}, Warnings: c.warnings, clients: b.Clients}
+	composed := &Composed{Metadata: source.metadata, Images: c.references(), Files: map[string][]byte{}, Warnings: c.warnings, clients: b.Clients, keepPlatforms: b.KeepPlatforms}
 	composed.Images.Annotations = source.annotations
 	composed.Images.Created = metav1.NewTime(b.created(c, source))
 	for name, data := range c.files {
@@ -335,37 +344,6 @@ func (c *Composed) Write(dir string) error {
 		}
 	}
 	return nil
-}
-
-// Image builds the release image. The layers of its base are downloaded into tempDir, which
-// the caller removes when the image has been pushed and written.
-func (c *Composed) Image(ctx context.Context, tempDir string) (*image.Built, error) {
-	spec := image.Spec{
-		OS: "linux", Comment: "Release image for OpenShift", Created: c.Images.Created.Time,
-		Labels: map[string]string{LabelRelease: c.Metadata.Version},
-		Layers: []image.Layer{{Dirs: []string{release.FolderOwn}}},
-	}
-	for _, name := range slices.Sorted(maps.Keys(c.Files)) {
-		spec.Layers[0].Files = append(spec.Layers[0].Files, image.File{
-			Path: "/" + name, ReadOnly: true, Content: c.Files[name],
-			First: name == release.FileImages || name == release.FileMetadata,
-		})
-	}
-	if c.Base == "" {
-		// It has no program; the architecture is one that every tool takes.
-		spec.Architecture = "amd64"
-		return image.Build(spec)
-	}
-	pulled, err := c.clients(c.Base).Pull(ctx, c.Base)
-	if err != nil {
-		return nil, fmt.Errorf("the image to build upon: %w", err)
-	}
-	defer func() { _ = pulled.Close() }() // It was only read.
-	_, spec.Labels[LabelBaseDigest], _ = strings.Cut(pulled.Canonical, "@")
-	if spec.Base, err = pulled.Base(ctx, tempDir); err != nil {
-		return nil, fmt.Errorf("the image to build upon: %w", err)
-	}
-	return image.Build(spec)
 }
 
 // reproduces tells whether a release that was built again is as it was.

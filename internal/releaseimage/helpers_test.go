@@ -81,9 +81,9 @@ func (s *site) push(name string, labels, files map[string]string) string {
 	return s.deliver(name, built)
 }
 
-func (s *site) deliver(name string, built *image.Built) string {
+func (s *site) deliver(name string, built ...*image.Built) string {
 	s.t.Helper()
-	canonical, err := s.client.Push(s.t.Context(), s.host+"/"+name, nil, built)
+	canonical, err := s.client.Push(s.t.Context(), s.host+"/"+name, nil, built...)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -130,11 +130,11 @@ func compose(t *testing.T, b *Build) *Composed {
 func (s *site) release(name string, b *Build) string {
 	s.t.Helper()
 	b.Clients = s.clients
-	built, err := compose(s.t, b).Image(s.t.Context(), s.t.TempDir())
+	built, err := compose(s.t, b).Build(s.t.Context(), s.t.TempDir())
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return s.deliver(name, built)
+	return s.deliver(name, built...)
 }
 
 // folder is one in memory.

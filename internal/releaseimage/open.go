@@ -62,7 +62,12 @@ func (i *Image) Digest() string {
 // Open reads the payload of a release image, by tag or by digest. A payload that has faults
 // is an error with a *release.Error. The caller closes the image.
 func Open(ctx context.Context, client *image.Client, ref string) (*Image, error) {
-	opened, err := open(ctx, client, ref, release.Options{})
+	return OpenWith(ctx, client, ref, release.Options{})
+}
+
+// OpenWith is Open with what templates are executed with. The release image itself is known.
+func OpenWith(ctx context.Context, client *image.Client, ref string, options release.Options) (*Image, error) {
+	opened, err := open(ctx, client, ref, options)
 	if errors.Is(err, image.ErrChanged) {
 		err = fmt.Errorf("%w: %w", ErrTampered, err)
 	}
@@ -75,7 +80,11 @@ func open(ctx context.Context, client *image.Client, ref string, options release
 		return nil, err
 	}
 	defer func() { _ = pulled.Close() }() // It was only read.
-	files, err := pulled.Folders(ctx, "", release.FolderOwn, release.FolderRelease)
+	folders := []string{release.FolderOwn, release.FolderRelease}
+	if options.Bootstrap {
+		folders = append(folders, release.FolderBootstrap)
+	}
+	files, err := pulled.Folders(ctx, "", folders...)
 	if err != nil {
 		return nil, err
 	}

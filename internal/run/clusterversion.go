@@ -24,6 +24,7 @@ import (
 
 	"github.com/mainstay-dev/mainstay/internal/action"
 	"github.com/mainstay-dev/mainstay/internal/cluster"
+	"github.com/mainstay-dev/mainstay/internal/cluster/retrieval"
 	"github.com/mainstay-dev/mainstay/internal/cluster/risk"
 	"github.com/mainstay-dev/mainstay/internal/cluster/updates"
 	"github.com/mainstay-dev/mainstay/internal/release"
@@ -57,7 +58,17 @@ type clusterOptions struct {
 	prometheusToken string
 	prometheusCA    string
 	useDNS          bool
+
+	retrieval    string
+	retrievalDir string
+	node         string
 }
+
+// How releases are retrieved.
+const (
+	byRegistry = "registry"
+	byJob      = "job"
+)
 
 func (o *options) clusterVersion(flags *pflag.FlagSet) {
 	c := &o.cluster
@@ -76,6 +87,9 @@ func (o *options) clusterVersion(flags *pflag.FlagSet) {
 	flags.StringVar(&c.prometheusToken, "prometheus-token-file", accountToken, "file with the token that it is asked with, if the file exists")
 	flags.StringVar(&c.prometheusCA, "prometheus-ca-file", serviceCA, "authorities that it is trusted by, if the file exists; else those of the system")
 	flags.BoolVar(&c.useDNS, "use-dns-for-services", false, "find Services by the cluster's DNS instead of the API server")
+	flags.StringVar(&c.retrieval, "retrieval", byRegistry, "how releases are read: registry, by this program; or job, by a Job that runs the release image on this node, so that the container runtime pulls it")
+	flags.StringVar(&c.retrievalDir, "retrieval-dir", retrieval.DefaultDir, "folder of the node where Jobs put releases, and under the same name of this program; with --retrieval=job")
+	flags.StringVar(&c.node, "node", os.Getenv("NODE_NAME"), "name of the node that this runs on, with --retrieval=job; unset: $NODE_NAME")
 	namespace := flags.Lookup("system-namespace")
 	namespace.DefValue = clusterNamespace
 	if own := os.Getenv("CVO_NAMESPACE"); own != "" {
@@ -109,6 +123,9 @@ func setupClusterVersion(ctx context.Context, o *options, mgr ctrl.Manager) erro
 			return fmt.Errorf("--always-enable-capabilities: %q may not be named, only Ingress", name)
 		}
 	}
+	if err := c.checkRetrieval(); err != nil {
+		return err
+	}
 	payload, err := payloadOf(c.payloadDir)
 	if err != nil {
 		return err
@@ -120,11 +137,30 @@ func setupClusterVersion(ctx context.Context, o *options, mgr ctrl.Manager) erro
 	if err != nil {
 		return err
 	}
+	var jobs *retrieval.Workload
+	if c.retrieval == byJob {
+		jobs = &retrieval.Workload{Namespace: o.systemNamespace, Node: c.node, Dir: c.retrievalDir}
+	}
 	return cluster.Setup(mgr, cluster.Options{
+		Jobs:         jobs,
 		ReleaseImage: c.releaseImage, Payload: payload, Images: images.Client, CacheDir: o.cache("releases"), Namespace: o.systemNamespace,
 		UpdateService: c.updateService, AlwaysEnable: c.alwaysEnable, AutoUpdate: c.autoUpdate, Profile: c.profile, ExcludeIdentifier: c.exclude,
 		Prometheus: c.querier(mgr.GetAPIReader()), Program: o.program, Metrics: crmetrics.Registry,
 	})
+}
+
+func (c clusterOptions) checkRetrieval() error {
+	switch {
+	case c.retrieval == byRegistry:
+		return nil
+	case c.retrieval != byJob:
+		return fmt.Errorf("--retrieval: %q is none of %s and %s", c.retrieval, byRegistry, byJob)
+	case c.node == "":
+		return errors.New("--retrieval=job needs the name of the node that this runs on: set --node or NODE_NAME")
+	case !filepath.IsAbs(c.retrievalDir):
+		return fmt.Errorf("--retrieval-dir: %q is no absolute path", c.retrievalDir)
+	}
+	return nil
 }
 
 // payloadOf gives the files of the release that this program is part of: those of the

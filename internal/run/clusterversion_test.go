@@ -12,12 +12,15 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
@@ -48,7 +51,7 @@ annotations: {include.release.openshift.io/self-managed-high-availability: "true
 // The command, on a cluster with nothing but a ClusterVersion: it brings the cluster to its
 // release, and gives its metrics to the one who may read them.
 func TestClusterVersionOperator(t *testing.T) {
-	c := env.Client(t, corev1.AddToScheme, configv1.AddToScheme)
+	c := env.Client(t, corev1.AddToScheme, coordinationv1.AddToScheme, configv1.AddToScheme)
 	cv := &configv1.ClusterVersion{ObjectMeta: metav1.ObjectMeta{Name: "version"}}
 	cv.Spec.ClusterID = "3f0d6b5e-7c1a-4b0e-9a65-0f5b0f9d2c11"
 	if err := c.Create(t.Context(), cv); err != nil {
@@ -75,12 +78,13 @@ func TestClusterVersionOperator(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- cmd.ExecuteContext(ctx) }()
-	t.Cleanup(func() {
+	stop := sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
 	})
+	t.Cleanup(stop)
 	err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		err := c.Get(ctx, client.ObjectKeyFromObject(cv), cv)
 		return err == nil && len(cv.Status.History) == 1 && cv.Status.History[0].State == configv1.CompletedUpdate, err
@@ -103,6 +107,18 @@ func TestClusterVersionOperator(t *testing.T) {
 		if has := strings.Contains(text, `cluster_version{from_version="1.0.0",image="registry.example.com/releases@sha256:01",type="cluster",version="1.0.0"}`); has != (test.want == http.StatusOK) {
 			t.Errorf("%s sees metrics of the cluster's version: %v", name, has)
 		}
+	}
+	// While it runs it has the lease, and another process waits for that; when it ends it gives
+	// the lease back, so that its successor need not wait until it runs out.
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: clusterNamespace, Name: "cluster-version-operator.olm.operatorframework.io"}}
+	for _, isHeld := range []bool{true, false} {
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(lease), lease); err != nil {
+			t.Fatal(err)
+		}
+		if (ptr.Deref(lease.Spec.HolderIdentity, "") != "") != isHeld || isHeld && ptr.Deref(lease.Spec.LeaseDurationSeconds, 0) != 137 {
+			t.Errorf("the lease is %+v, held: %v", lease.Spec, isHeld)
+		}
+		stop()
 	}
 }
 

@@ -16,8 +16,9 @@ type server struct {
 	// metricsAddress is where metrics are unless told otherwise.
 	metricsAddress string
 	// catalogd and operatorController say which flags the server has.
-	catalogd, operatorController, clusterVersion, nodes, nodeDaemon bool
-	setup                                                           func(ctx context.Context, o *options, mgr ctrl.Manager) error
+	catalogd, operatorController, clusterVersion, nodes, nodeDaemon, nodeServer bool
+
+	setup func(ctx context.Context, o *options, mgr ctrl.Manager) error
 }
 
 // servers are all programs of `mainstay run`.
@@ -79,6 +80,17 @@ node's root, has the node start again where that is needed, and says what the no
 		setup:          setupNodeDaemon,
 	},
 	{
+		name:  "machine-config-server",
+		short: "Give new machines the configuration of their pool",
+		long: `machine-config-server gives a machine that joins the cluster the configuration of its
+pool, at /config/POOL, for Ignition to carry out at the first boot. Whoever reaches it can
+read configurations, and nothing else: they hold no secrets, and it may read none.`,
+		example:        "  mainstay run machine-config-server --tls-cert tls.crt --tls-key tls.key",
+		metricsAddress: ":8799",
+		nodeServer:     true,
+		setup:          setupNodeServer,
+	},
+	{
 		name:  "all",
 		short: "Run every server in one process",
 		long: `all runs every server in one process, outside of a cluster or inside. It brings the CRDs
@@ -108,7 +120,7 @@ func Command(program string) *cobra.Command {
 	for _, s := range servers {
 		cmd.AddCommand(s.command(program))
 	}
-	cmd.AddCommand(updateServiceCommand())
+	cmd.AddCommand(updateServiceCommand(), copyReleaseCommand())
 	return cmd
 }
 
@@ -139,6 +151,9 @@ func (s server) command(program string) *cobra.Command {
 	if s.nodeDaemon {
 		o.node.daemon(cmd)
 		o.tune = o.node.tune
+	}
+	if s.nodeServer {
+		o.node.serve(cmd)
 	}
 	if s.name == "all" {
 		// Nothing but this process reads the catalogs, so they are served to it alone.

@@ -26,6 +26,7 @@ import (
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	operatorv1 "github.com/mainstay-dev/mainstay/api/operator/v1"
 	operatorv1alpha1 "github.com/mainstay-dev/mainstay/api/operator/v1alpha1"
 )
 
@@ -33,7 +34,7 @@ func scheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
 	var err error
 	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, olmv1.AddToScheme, configv1.AddToScheme, mcfgv1.AddToScheme, operatorv1alpha1.AddToScheme,
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, olmv1.AddToScheme, configv1.AddToScheme, mcfgv1.AddToScheme, operatorv1.AddToScheme, operatorv1alpha1.AddToScheme,
 	} {
 		err = errors.Join(err, add(s))
 	}

@@ -13,11 +13,11 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/mainstay-dev/mainstay/internal/testing/cluster"
+	"github.com/mainstay-dev/mainstay/internal/testing/steps"
 )
 
 func main() {
@@ -47,7 +47,7 @@ func run(ctx context.Context, bundles string, keep bool) (err error) {
 	}
 	d := &demo{dir: dir, began: time.Now()}
 	fmt.Printf("The demo runs in %s\n\n", dir)
-	err = d.step(ctx, "A real Kubernetes, with a registry, starts", func(ctx context.Context) (string, error) {
+	err = steps.Do(ctx, "A real Kubernetes, with a registry, starts", func(ctx context.Context) (string, error) {
 		c, err := cluster.Up(ctx, cluster.Options{Bin: "bin", Dir: dir})
 		d.Cluster = c
 		if err != nil {
@@ -59,7 +59,7 @@ func run(ctx context.Context, bundles string, keep bool) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.end(ctx, keep && err == nil)) }()
-	if err := d.step(ctx, "Mainstay starts", func(ctx context.Context) (string, error) {
+	if err := steps.Do(ctx, "Mainstay starts", func(ctx context.Context) (string, error) {
 		return "catalogd and operator-controller run in one process", d.Serve(ctx)
 	}); err != nil {
 		return err
@@ -68,24 +68,6 @@ func run(ctx context.Context, bundles string, keep bool) (err error) {
 		return d.realPackage(ctx, bundles)
 	}
 	return d.sampleOperator(ctx)
-}
-
-// step does one step and prints its line: how long it took, what it was, and what
-// came of it.
-func (d *demo) step(ctx context.Context, what string, do func(context.Context) (string, error)) error {
-	began := time.Now()
-	result, err := do(ctx)
-	took := time.Since(began).Seconds()
-	if err != nil {
-		return fmt.Errorf("after %.1f s, %q failed: %w", took, what, err)
-	}
-	fmt.Printf("%6.2f s  %s\n", took, what)
-	for line := range strings.SplitSeq(strings.TrimRight(result, "\n"), "\n") {
-		if line != "" {
-			fmt.Printf("          %s\n", line)
-		}
-	}
-	return nil
 }
 
 // end stops what was started, or says how to look around.
@@ -117,21 +99,4 @@ Mainstay runs as process %d and logs to %s. To stop it all:
 	}
 	fmt.Printf("%6.2f s  All is stopped and removed\n\nThe demo took %.0f s.\n", time.Since(began).Seconds(), time.Since(d.began).Seconds())
 	return nil
-}
-
-// eventually waits for a state that the cluster reaches by itself.
-func eventually(ctx context.Context, limit time.Duration, check func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	for {
-		err := check(ctx)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("within %s: %w", limit, err)
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
 }

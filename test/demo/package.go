@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
+
+	"github.com/mainstay-dev/mainstay/internal/testing/steps"
 )
 
 // realPackage installs the oldest version of a real package that the cluster accepts
@@ -21,12 +23,12 @@ func (d *demo) realPackage(ctx context.Context, dir string) error {
 		return err
 	}
 	catalog := d.Registry + "/demo/catalog:latest"
-	if err := d.step(ctx, fmt.Sprintf("A catalog of %d versions of %s is built and pushed", len(versions), name), func(ctx context.Context) (string, error) {
+	if err := steps.Do(ctx, fmt.Sprintf("A catalog of %d versions of %s is built and pushed", len(versions), name), func(ctx context.Context) (string, error) {
 		return d.Mainstay(ctx, "catalog", "build", dir, "--push", catalog)
 	}); err != nil {
 		return err
 	}
-	if err := d.step(ctx, "The catalog is added to the cluster", func(ctx context.Context) (string, error) {
+	if err := steps.Do(ctx, "The catalog is added to the cluster", func(ctx context.Context) (string, error) {
 		return d.Mainstay(ctx, "catalog", "add", "demo", "--image", catalog, "--wait")
 	}); err != nil {
 		return err
@@ -35,17 +37,17 @@ func (d *demo) realPackage(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := d.step(ctx, "Its status", func(ctx context.Context) (string, error) {
+	if err := steps.Do(ctx, "Its status", func(ctx context.Context) (string, error) {
 		return d.Mainstay(ctx, "extension", "status", name)
 	}); err != nil {
 		return err
 	}
-	if err := d.step(ctx, "The version is no longer pinned, and the operator follows the update graph", func(ctx context.Context) (string, error) {
+	if err := steps.Do(ctx, "The version is no longer pinned, and the operator follows the update graph", func(ctx context.Context) (string, error) {
 		return d.follow(ctx, name, first)
 	}); err != nil {
 		return err
 	}
-	return d.step(ctx, name+" is uninstalled, and nothing of it is left", func(ctx context.Context) (string, error) {
+	return steps.Do(ctx, name+" is uninstalled, and nothing of it is left", func(ctx context.Context) (string, error) {
 		return d.removePackage(ctx, name)
 	})
 }
@@ -54,7 +56,7 @@ func (d *demo) realPackage(ctx context.Context, dir string) error {
 func (d *demo) installOldest(ctx context.Context, name string, versions []*semver.Version) (*semver.Version, error) {
 	for i, version := range versions {
 		accepted := false
-		err := d.step(ctx, fmt.Sprintf("Version %s is asked for", version.Original()), func(ctx context.Context) (string, error) {
+		err := steps.Do(ctx, fmt.Sprintf("Version %s is asked for", version.Original()), func(ctx context.Context) (string, error) {
 			args := []string{"extension", "upgrade", name, "--version", version.Original(), "--wait"}
 			if i == 0 {
 				args = []string{"extension", "install", name, "--namespace", name, "--create-namespace", "--version", version.Original(), "--wait"}
@@ -94,7 +96,7 @@ func (d *demo) follow(ctx context.Context, name string, first *semver.Version) (
 	path := []string{first.Original()}
 	refused := ""
 	settled := 0
-	err := eventually(ctx, 5*limit, func(ctx context.Context) error {
+	err := steps.Eventually(ctx, 5*limit, func(ctx context.Context) error {
 		out, err := d.Kubectl(ctx, "get", "clusterextension", name, "-o",
 			`jsonpath={.metadata.generation} {.status.conditions[?(@.type=="Progressing")].observedGeneration} `+
 				`{.status.install.bundle.version} {.status.conditions[?(@.type=="Progressing")].reason}`)

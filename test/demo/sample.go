@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mainstay-dev/mainstay/internal/testing/cluster"
+	"github.com/mainstay-dev/mainstay/internal/testing/steps"
 )
 
 // limit is how long a step may wait for the cluster.
@@ -19,7 +20,7 @@ const limit = time.Minute
 // remove.
 func (d *demo) sampleOperator(ctx context.Context) error {
 	catalog := d.Registry + "/demo/catalog:latest"
-	steps := []struct {
+	journey := []struct {
 		what string
 		do   func(context.Context) (string, error)
 	}{
@@ -50,15 +51,15 @@ func (d *demo) sampleOperator(ctx context.Context) error {
 			return d.Mainstay(ctx, "catalog", "refresh", "demo")
 		}},
 		{"The operator updates by itself", func(ctx context.Context) (string, error) {
-			err := eventually(ctx, limit, func(ctx context.Context) error { return d.version(ctx, "hello-operator", "1.1.0") })
+			err := steps.Eventually(ctx, limit, func(ctx context.Context) error { return d.version(ctx, "hello-operator", "1.1.0") })
 			return "1.0.0 → 1.1.0", err
 		}},
 		{"Somebody deletes its Deployment; it comes back", d.healDeleted},
 		{"Somebody changes its Service; it is put right", d.healChanged},
 		{"hello-operator is uninstalled, and nothing of it is left", d.uninstall},
 	}
-	for _, s := range steps {
-		if err := d.step(ctx, s.what, s.do); err != nil {
+	for _, s := range journey {
+		if err := steps.Do(ctx, s.what, s.do); err != nil {
 			return err
 		}
 	}
@@ -107,7 +108,7 @@ func (d *demo) healDeleted(ctx context.Context) (string, error) {
 	if _, err := d.Kubectl(ctx, "delete", "deployment", "hello-operator", "-n", "hello"); err != nil {
 		return "", err
 	}
-	return "", eventually(ctx, limit, func(ctx context.Context) error {
+	return "", steps.Eventually(ctx, limit, func(ctx context.Context) error {
 		after, err := d.Kubectl(ctx, "get", "deployment", "hello-operator", "-n", "hello", "-o", path)
 		if err == nil && (after == before || !strings.HasSuffix(after, " 1")) {
 			err = errors.New("the Deployment is not back and ready")
@@ -121,7 +122,7 @@ func (d *demo) healChanged(ctx context.Context) (string, error) {
 	if _, err := d.Kubectl(ctx, "patch", "service", "hello-operator", "-n", "hello", "--type", "merge", "-p", patch); err != nil {
 		return "", err
 	}
-	return "", eventually(ctx, limit, func(ctx context.Context) error {
+	return "", steps.Eventually(ctx, limit, func(ctx context.Context) error {
 		out, err := d.Kubectl(ctx, "get", "service", "hello-operator", "-n", "hello", "-o", "jsonpath={.spec.selector}")
 		if err == nil && !strings.Contains(out, "hello-operator") {
 			err = fmt.Errorf("the Service selects %s", out)

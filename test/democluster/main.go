@@ -14,11 +14,12 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/mainstay-dev/mainstay/internal/testing/cluster"
+	"github.com/mainstay-dev/mainstay/internal/testing/site"
+	"github.com/mainstay-dev/mainstay/internal/testing/steps"
 	"github.com/mainstay-dev/mainstay/test/payload"
 )
 
@@ -49,7 +50,7 @@ type demo struct {
 	dir, programs string
 	began         time.Time
 
-	site     *site
+	site     *site.Site
 	releases map[string]*payload.Images
 	// graphs is the address of the update service.
 	graphs  string
@@ -83,27 +84,13 @@ func run(ctx context.Context, programs string) (err error) {
 		{"Its nodes are at the configuration of " + second, d.nodesHave(second)},
 		{"Its history", func(ctx context.Context) (string, error) { return d.Mainstay(ctx, "cluster", "history") }},
 	} {
-		if err := step(ctx, s.what, s.do); err != nil {
+		err := steps.Do(ctx, s.what, func(ctx context.Context) (string, error) {
+			ctx, cancel := context.WithTimeout(ctx, stepTime)
+			defer cancel()
+			return s.do(ctx)
+		})
+		if err != nil {
 			return err
-		}
-	}
-	return nil
-}
-
-// step does one step and prints its line: how long it took, what it was, and what came of it.
-func step(ctx context.Context, what string, do func(context.Context) (string, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, stepTime)
-	defer cancel()
-	began := time.Now()
-	result, err := do(ctx)
-	took := time.Since(began).Seconds()
-	if err != nil {
-		return fmt.Errorf("after %.1f s, %q failed: %w", took, what, err)
-	}
-	fmt.Printf("%6.2f s  %s\n", took, what)
-	for line := range strings.SplitSeq(strings.TrimRight(result, "\n"), "\n") {
-		if line != "" {
-			fmt.Printf("          %s\n", line)
 		}
 	}
 	return nil
@@ -144,7 +131,7 @@ func (d *demo) end(ctx context.Context, failed bool) error {
 		wrong = append(wrong, d.kubelet.stop())
 	}
 	if d.site != nil {
-		wrong = append(wrong, d.site.close())
+		wrong = append(wrong, d.site.Close())
 	}
 	if d.Cluster != nil {
 		wrong = append(wrong, d.Down(ctx))
@@ -164,22 +151,10 @@ func (d *demo) end(ctx context.Context, failed bool) error {
 // eventually waits for a state that the cluster reaches by itself. Meanwhile the components are
 // kept at what their Deployments say.
 func (d *demo) eventually(ctx context.Context, check func(context.Context) error) error {
-	for {
-		err := d.kubelet.sync(ctx)
-		if err != nil {
+	return steps.Eventually(ctx, stepTime, func(ctx context.Context) error {
+		if err := d.kubelet.sync(ctx); err != nil {
 			return err
 		}
-		if err = check(ctx); err == nil {
-			return nil
-		}
-		var ended *endedError
-		if errors.As(err, &ended) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", ctx.Err(), err)
-		case <-time.After(200 * time.Millisecond):
-		}
-	}
+		return check(ctx)
+	})
 }

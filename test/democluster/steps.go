@@ -27,7 +27,7 @@ func (d *demo) build(ctx context.Context) (string, error) {
 			Root: ".", Program: d.program(version), Version: version, Previous: previous,
 			Image: d.Registry + "/platform/mainstay:" + version, Release: d.Registry + "/platform/release:" + version,
 			More: map[string]string{
-				"0000_05_trust_00_release-verification.yaml": d.site.trust(),
+				"0000_05_trust_00_release-verification.yaml": d.site.Trust(),
 				"0000_70_nodes_00_platform-release.yaml":     setting,
 			},
 		}
@@ -45,11 +45,11 @@ func (d *demo) build(ctx context.Context) (string, error) {
 
 func (d *demo) sign(ctx context.Context) (string, error) {
 	for _, version := range []string{first, second, third} {
-		if _, err := d.Mainstay(ctx, "release", "sign", d.releases[version].Release, "--key", d.site.key, "--to-store", d.site.signatures); err != nil {
+		if _, err := d.Mainstay(ctx, "release", "sign", d.releases[version].Release, "--key", d.site.Key, "--to-store", d.site.Signatures); err != nil {
 			return "", err
 		}
 	}
-	return d.Mainstay(ctx, "release", "verify", d.releases[second].Release, "--keyring", d.site.keyring, "--store", d.site.url+"/signatures")
+	return d.Mainstay(ctx, "release", "verify", d.releases[second].Release, "--keyring", d.site.Keyring, "--store", d.site.Store)
 }
 
 // serveUpdates starts the update service and waits for its first graph.
@@ -63,13 +63,13 @@ func (d *demo) serveUpdates(ctx context.Context) (string, error) {
 		return "", err
 	}
 	d.graphs = "http://" + address + "/api/upgrades_info/graph"
-	d.kubelet.updates, err = d.launch(first, "update-service", "update-service", "--releases", d.Registry+"/platform/release",
-		"--graph-data", d.site.data, "--address", address, "--status-address", status, "--keyring", d.site.keyring,
-		"--store", d.site.url+"/signatures", "--cache-dir", filepath.Join(d.dir, "cache", "update-service"))
+	d.kubelet.updates, err = d.launch(first, "update-service", d.Kubeconfig, "update-service", "--releases", d.Registry+"/platform/release",
+		"--graph-data", d.site.Data, "--address", address, "--status-address", status, "--keyring", d.site.Keyring,
+		"--store", d.site.Store, "--cache-dir", filepath.Join(d.dir, "cache", "update-service"))
 	if err != nil {
 		return "", err
 	}
-	err = d.eventually(ctx, func(ctx context.Context) error { return answers(ctx, "http://"+status+"/readyz") })
+	err = d.eventually(ctx, func(ctx context.Context) error { return cluster.Answers(ctx, "http://"+status+"/readyz") })
 	if err != nil {
 		return "", err
 	}
@@ -84,24 +84,28 @@ func (d *demo) install(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	operator := k.add("cluster-version-operator", "cluster-version-operator", func(string) []string {
-		return []string{"cluster-version-operator", "--release-image=" + d.releases[first].Release, "--prometheus-url=" + d.site.url}
-	})
-	k.add("catalogd-and-operator-controller", "operator-controller-controller-manager", func(string) []string {
-		return []string{"all", "--catalogs-server-addr=" + catalogs}
-	})
-	k.add("machine-config-controller", "machine-config-controller", func(version string) []string {
+	operator := k.add(&server{name: "cluster-version-operator", account: "cluster-version-operator", args: func(string) []string {
+		return []string{"cluster-version-operator", "--release-image=" + d.releases[first].Release, "--prometheus-url=" + d.site.URL}
+	}})
+	k.add(&server{name: "catalogd", account: "catalogd-controller-manager", args: func(string) []string {
+		return []string{"catalogd", "--catalogs-server-addr=" + catalogs, "--external-address=" + catalogs}
+	}})
+	k.add(&server{name: "operator-controller", account: "operator-controller-controller-manager", args: func(string) []string {
+		return []string{"operator-controller"}
+	}})
+	k.add(&server{name: "machine-config-controller", account: "machine-config-controller", args: func(version string) []string {
 		return []string{"machine-config-controller", "--release-version=" + version}
-	})
+	}})
 	for _, node := range k.nodes {
 		if err := os.MkdirAll(d.root(node), 0o755); err != nil {
 			return "", err
 		}
-		k.add("machine-config-daemon-"+node, "machine-config-daemon", func(string) []string {
+		k.add(&server{name: "machine-config-daemon-" + node, account: "machine-config-daemon", node: node, args: func(string) []string {
 			return []string{"machine-config-daemon", "--node=" + node, "--root=" + d.root(node), "--simulate"}
-		})
+		}})
 	}
-	if err := k.run(operator, first); err != nil {
+	// Its account comes with the release that it applies: until then it acts as an administrator.
+	if err := k.run(operator, first, d.Kubeconfig); err != nil {
 		return "", err
 	}
 	manifest := fmt.Sprintf(`apiVersion: config.openshift.io/v1
@@ -117,7 +121,7 @@ spec: {clusterID: 7b8f3a3e-8a0e-4c7c-9a9f-0f2c6a3f1c11, channel: %s, upstream: %
 		return "", err
 	}
 	out, err := d.Kubectl(ctx, "get", "clusterversion,clusteroperators")
-	return "the simulated nodes mark what it deploys as running; the same components run as processes beside\n" + out, err
+	return "the simulated nodes mark what it deploys as running; the same components run as processes beside,\nwith tokens of their pods\n" + out, err
 }
 
 // version is the part of a ClusterVersion that the demo looks at.
@@ -237,10 +241,8 @@ func (d *demo) complete(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, s := range d.kubelet.servers {
-		if s.version != second {
-			return "", fmt.Errorf("%s is still at %s", s.name, s.version)
-		}
+	if err := d.eventually(ctx, func(context.Context) error { return d.kubelet.allAt(second) }); err != nil {
+		return "", err
 	}
-	return fmt.Sprintf("%sall %d components run in version %s, the cluster-version-operator among them\n", result, len(d.kubelet.servers), second), nil
+	return fmt.Sprintf("%sall %d components run in version %s, the cluster-version-operator among them\n", result, len(d.kubelet.servers), second), d.kubelet.refused()
 }

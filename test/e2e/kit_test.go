@@ -3,7 +3,6 @@ package e2e
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mainstay-dev/mainstay/internal/testing/cluster"
+	"github.com/mainstay-dev/mainstay/internal/testing/steps"
 )
 
 // limit is how long the cluster may take to reach a state by itself. A real node
@@ -32,22 +32,14 @@ type journey struct {
 // start starts a cluster: with a real node if that is wanted and can be had here.
 func start(t *testing.T, wantReal bool) *journey {
 	t.Helper()
-	root, err := filepath.Abs(filepath.Join("..", ".."))
-	if err != nil {
-		t.Fatal(err)
-	}
-	bin := filepath.Join(root, "bin")
-	for _, program := range []string{"devcluster", "mainstay", "hello-operator"} {
-		if _, err := os.Stat(filepath.Join(bin, program)); err != nil {
-			t.Skipf("not built: %v; use 'make e2e'", err)
-		}
-	}
-	j := &journey{t: t, dir: t.TempDir(), root: root}
+	bin := built(t, "devcluster", "mainstay", "hello-operator")
+	j := &journey{t: t, dir: t.TempDir(), root: filepath.Dir(bin)}
 	node := "simulated"
 	if j.real = wantReal && canBeReal(t); j.real {
 		node = "containerd"
 	}
 	var log bytes.Buffer
+	var err error
 	j.Cluster, err = cluster.Up(t.Context(), cluster.Options{Bin: bin, Dir: j.dir, Node: node, Out: &log})
 	if err != nil {
 		t.Fatal(err)
@@ -62,6 +54,21 @@ func start(t *testing.T, wantReal bool) *journey {
 	})
 	t.Logf("the cluster:\n%s", log.String())
 	return j
+}
+
+// built gives the folder of the built programs, and skips the test when one is missing.
+func built(t *testing.T, programs ...string) string {
+	t.Helper()
+	bin, err := filepath.Abs(filepath.Join("..", "..", "bin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, program := range programs {
+		if _, err := os.Stat(filepath.Join(bin, program)); err != nil {
+			t.Skipf("not built: %v; use 'make e2e'", err)
+		}
+	}
+	return bin
 }
 
 // canBeReal tells whether a real node can run here, and says so when it cannot.
@@ -97,7 +104,7 @@ func missingForRealNode() []string {
 
 func (j *journey) operator() string { return j.Registry + "/e2e/hello-operator" }
 
-// push runs a command that writes to the registry.
+// push runs a command that talks to the registry.
 func (j *journey) push(ctx context.Context, args ...string) (string, error) {
 	if j.real {
 		args = append(args, "--cert-dir", j.CertDir())
@@ -133,19 +140,7 @@ func (j *journey) prints(ctx context.Context, want string, args ...string) error
 }
 
 func (j *journey) eventually(ctx context.Context, check func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	for {
-		err := check(ctx)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return errors.Join(ctx.Err(), err)
-		case <-time.After(200 * time.Millisecond):
-		}
-	}
+	return steps.Eventually(ctx, limit, check)
 }
 
 // explain prints what a person would look at after a failure.
@@ -154,10 +149,14 @@ func (j *journey) explain() {
 	defer cancel()
 	for _, args := range [][]string{
 		{"get", "clustercatalogs,clusterextensions,clusterobjectsets", "-o", "wide"},
+		{"get", "clusterversion,clusteroperators", "-o", "wide"},
+		{"get", "clusterversion", "-o", "jsonpath={.items[*].status.conditions}"},
 		{"get", "pods", "-A", "-o", "wide"},
 		{"get", "events", "-A", "--sort-by=.lastTimestamp"},
 		{"logs", "-n", "olmv1-system", "deployment/catalogd-controller-manager", "--tail=40"},
 		{"logs", "-n", "olmv1-system", "deployment/operator-controller-controller-manager", "--tail=40"},
+		{"logs", "-n", "openshift-cluster-version", "deployment/cluster-version-operator", "--tail=40"},
+		{"logs", "-n", "openshift-machine-config-operator", "deployment/machine-config-controller", "--tail=40"},
 		{"logs", "-n", "hello", "deployment/hello-operator", "--tail=40"},
 	} {
 		out, err := j.Kubectl(ctx, args...)

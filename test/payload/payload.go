@@ -53,8 +53,10 @@ var parts = []part{
 	{runlevel: "50", name: "olm", installed: true, operator: "release/olm-operator.yaml"},
 	{runlevel: "80", name: "machine-config", files: []string{
 		"platform/machineconfiguration.openshift.io_machineconfigpools.yaml", "platform/machineconfiguration.openshift.io_machineconfigs.yaml",
-		"rbac/machine-config-controller/role.yaml", "rbac/machine-config-daemon/role.yaml",
-		"release/machine-config.yaml", "release/pools.yaml",
+		"platform/operator.openshift.io_machineconfigurations.yaml",
+		"machine-config/controller_role.yaml", "machine-config/daemon_role.yaml", "machine-config/server_role.yaml",
+		"machine-config/namespace.yaml", "machine-config/service_account.yaml", "machine-config/rbac.yaml", "machine-config/admission.yaml",
+		"release/machine-config.yaml", "machine-config/server.yaml", "release/pools.yaml",
 	}, operator: "release/machine-config-operator.yaml"},
 }
 
@@ -77,6 +79,10 @@ type Build struct {
 	RegistriesConf string
 	// More are further manifests of the release, by the name of their file.
 	More map[string]string
+	// Flags are further ones of `mainstay release new`.
+	Flags []string
+	// Edit changes an object before it is written. Nil leaves them as they are.
+	Edit func(object map[string]any) error
 }
 
 // Images are the images of a release, by digest.
@@ -110,7 +116,7 @@ func (b *Build) Run(ctx context.Context, dir string) (*Images, error) {
 	if b.RegistriesConf != "" {
 		args = append(args, "--registries-conf", b.RegistriesConf)
 	}
-	pushed, err = b.mainstay(ctx, args...)
+	pushed, err = b.mainstay(ctx, append(args, b.Flags...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -138,6 +144,11 @@ func (b *Build) Manifests(ctx context.Context, dir string) error {
 			return err
 		}
 		for i, document := range documents {
+			if b.Edit != nil {
+				if err := b.Edit(document); err != nil {
+					return fmt.Errorf("%s: %w", p.name, err)
+				}
+			}
 			if err := p.write(dir, i, document); err != nil {
 				return err
 			}

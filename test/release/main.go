@@ -36,6 +36,8 @@ func main() {
 	previous := flag.String("previous", "", "versions from which clusters may be updated to it, with commas")
 	ref := flag.String("ref", "", "repository and tag that the release is pushed to; unset: it goes into the folder of --layout")
 	folder := flag.String("layout", "bin/release", "folder for an OCI layout, which is made anew")
+	flag.Func("verification-key", "file with OpenPGP public keys, which must have signed what clusters are updated to; may be repeated", trust(b, "--verification-key"))
+	flag.Func("verification-store", "URL of a store with their signatures; may be repeated", trust(b, "--verification-store"))
 	flag.Parse()
 	if *previous != "" {
 		b.Previous = strings.Split(*previous, ",")
@@ -48,6 +50,19 @@ func main() {
 		os.Exit(1)
 	}
 	fmt.Printf("release %s  %s\nimage          %s\n", b.Version, images.Release, images.Component)
+	if len(b.Flags) == 0 {
+		fmt.Println("It does not say who signs its successors: clusters that run it refuse every update that is not forced. Name a keyring and a store: make release KEYS=releases.asc STORE=https://example.com/signatures")
+	}
+}
+
+// trust passes a flag on; an empty one is none.
+func trust(b *payload.Build, name string) func(string) error {
+	return func(value string) error {
+		if value != "" {
+			b.Flags = append(b.Flags, name, value)
+		}
+		return nil
+	}
 }
 
 // run builds the release and puts it where it is wanted.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"io/fs"
 	"log"
@@ -12,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ProtonMail/go-crypto/openpgp"
+	"github.com/ProtonMail/go-crypto/openpgp/armor"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
@@ -76,13 +79,65 @@ func TestRelease(t *testing.T) {
 			}
 		}
 	})
+	t.Run("it starts its own operator", func(t *testing.T) {
+		server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+		t.Cleanup(server.Close)
+		images, err := run(t.Context(), b, strings.TrimPrefix(server.URL, "http://")+"/platform/release:1.0.0", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := t.TempDir()
+		if out, err := exec.CommandContext(t.Context(), b.Program, "release", "render", images.Release, "--output-dir", dir).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		deployments, err := filepath.Glob(filepath.Join(dir, "manifests", "*_deployment-cluster-version-operator.yaml"))
+		if err != nil || len(deployments) != 1 {
+			t.Fatalf("there are the Deployments %v: %v", deployments, err)
+		}
+		if data, err := os.ReadFile(deployments[0]); err != nil || !bytes.Contains(data, []byte("image: "+images.Release)) {
+			t.Errorf("%v: the Deployment does not run %s:\n%s", err, images.Release, data)
+		}
+		rendered := objects(t, filepath.Join(dir, "manifests"))
+		for _, want := range []string{"CustomResourceDefinition//clusterversions.config.openshift.io", "Namespace//openshift-cluster-version"} {
+			if !rendered[want] {
+				t.Errorf("%s is missing", want)
+			}
+		}
+	})
+	t.Run("it says who signs its successors", func(t *testing.T) {
+		server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+		t.Cleanup(server.Close)
+		signed, ref := b, strings.TrimPrefix(server.URL, "http://")+"/platform/release:2.0.0"
+		for flag, value := range map[string]string{"--verification-key": keyring(t), "--verification-store": "https://example.com/signatures", "--none": ""} {
+			if err := trust(&signed, flag)(value); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := run(t.Context(), signed, ref, ""); err != nil {
+			t.Fatal(err)
+		}
+		found, err := exec.CommandContext(t.Context(), b.Program, "release", "extract", ref, "--file", "0000_05_release-verification_00_keys.yaml").Output()
+		for _, want := range []string{"verifier-public-key-releases: |", "BEGIN PGP PUBLIC KEY BLOCK", "store-1: https://example.com/signatures"} {
+			if err != nil || !bytes.Contains(found, []byte(want)) {
+				t.Errorf("no %q (%v) in:\n%s", want, err, found)
+			}
+		}
+	})
 	t.Run("nothing is forgotten", func(t *testing.T) {
 		dir := t.TempDir()
 		if err := b.Manifests(t.Context(), dir); err != nil {
 			t.Fatal(err)
 		}
 		released := objects(t, dir)
-		for _, folder := range []string{"catalogd", "crd", "operator-controller", "platform", "rbac", "release", "cluster-version-operator"} {
+		// Nodes come last: what is to run on them is there by then.
+		files, err := filepath.Glob(filepath.Join(dir, "release-manifests", "0000_*"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no manifests: %v", err)
+		}
+		if last := filepath.Base(files[len(files)-1]); !strings.HasSuffix(last, "_clusteroperator-machine-config.yaml") {
+			t.Errorf("the last manifest is %s", last)
+		}
+		for _, folder := range []string{"catalogd", "crd", "machine-config", "operator-controller", "platform", "rbac", "release", "cluster-version-operator"} {
 			for object := range objects(t, filepath.Join(root, "config", folder)) {
 				// These are for clusters with Prometheus and its kinds.
 				if strings.HasPrefix(object, "PrometheusRule/") || strings.HasPrefix(object, "ServiceMonitor/") {
@@ -102,6 +157,25 @@ func TestRelease(t *testing.T) {
 	})
 }
 
+// keyring writes a file with an OpenPGP public key.
+func keyring(t *testing.T) string {
+	t.Helper()
+	entity, err := openpgp.NewEntity("Releases", "", "releases@example.com", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text bytes.Buffer
+	w, err := armor.Encode(&text, openpgp.PublicKeyType, nil)
+	if err == nil {
+		err = errors.Join(entity.Serialize(w), w.Close())
+	}
+	file := filepath.Join(t.TempDir(), "releases.asc")
+	if err := errors.Join(err, os.WriteFile(file, text.Bytes(), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
 func must(t *testing.T, ref string) name.Reference {
 	t.Helper()
 	parsed, err := name.ParseReference(ref)
@@ -111,11 +185,20 @@ func must(t *testing.T, ref string) name.Reference {
 	return parsed
 }
 
+// isChosen tells whether a folder is a component, which is there for those who choose it.
+func isChosen(dir string) bool {
+	data, err := os.ReadFile(filepath.Join(dir, "kustomization.yaml"))
+	return err == nil && bytes.Contains(data, []byte("\nkind: Component\n"))
+}
+
 // objects are the kinds and names of all manifests in a folder.
 func objects(t *testing.T, dir string) map[string]bool {
 	t.Helper()
 	found := map[string]bool{}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && isChosen(path) {
+			return fs.SkipDir
+		}
 		if err != nil || d.IsDir() || filepath.Ext(path) != ".yaml" || d.Name() == "kustomization.yaml" {
 			return err
 		}

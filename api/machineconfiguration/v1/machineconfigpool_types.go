@@ -119,18 +119,23 @@ type MachineConfigPoolStatus struct {
 	// +optional
 	Configuration MachineConfigPoolConfiguration `json:"configuration,omitempty"`
 	// machineCount is how many nodes the pool has.
+	// +kubebuilder:default=0
 	// +optional
 	MachineCount int32 `json:"machineCount"`
 	// updatedMachineCount is how many of them have the configuration of spec.
+	// +kubebuilder:default=0
 	// +optional
 	UpdatedMachineCount int32 `json:"updatedMachineCount"`
 	// readyMachineCount is how many of these are ready too.
+	// +kubebuilder:default=0
 	// +optional
 	ReadyMachineCount int32 `json:"readyMachineCount"`
 	// unavailableMachineCount is how many nodes are not ready, cordoned, or being changed.
+	// +kubebuilder:default=0
 	// +optional
 	UnavailableMachineCount int32 `json:"unavailableMachineCount"`
 	// degradedMachineCount is how many nodes report that they could not be changed.
+	// +kubebuilder:default=0
 	// +optional
 	DegradedMachineCount int32 `json:"degradedMachineCount"`
 	// conditions are Updated, Updating, NodeDegraded, RenderDegraded and Degraded.

@@ -55,13 +55,13 @@ func (a *Accept) Run(ctx context.Context) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	names, changed := a.decide(risks(cv))
+	names, changed := a.decide(AcceptedRisks(cv))
 	if !changed {
 		return &Outcome{Message: "info: Accept risks are not changed"}, nil
 	}
-	update := &configv1.Update{}
-	if cv.Spec.DesiredUpdate != nil {
-		update = cv.Spec.DesiredUpdate.DeepCopy()
+	update := staying(cv)
+	if asked := cv.Spec.DesiredUpdate; asked != nil && isTarget(asked) {
+		update = asked.DeepCopy()
 	}
 	update.AcceptRisks = nil
 	for _, name := range names {
@@ -71,14 +71,19 @@ func (a *Accept) Run(ctx context.Context) (*Outcome, error) {
 	return outcome, write(ctx, a.Client, cv, desired(update))
 }
 
+// AcceptedRisks are the names of the risks that are accepted, in order.
+func AcceptedRisks(cv *configv1.ClusterVersion) []string {
+	var names []string
+	for _, risk := range risks(cv) {
+		names = append(names, risk.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
 // decide gives the names of the risks that are accepted then, in order, and whether they
 // are others than before.
-func (a *Accept) decide(now []configv1.AcceptRisk) (names []string, changed bool) {
-	var before []string
-	for _, risk := range now {
-		before = append(before, risk.Name)
-	}
-	slices.Sort(before)
+func (a *Accept) decide(before []string) (names []string, changed bool) {
 	if !a.Clear && !a.Replace {
 		names = slices.Clone(before)
 	}

@@ -87,8 +87,10 @@ func (f *finding) String() string {
 	return "  Reason: " + f.reason + "\n  Message: " + Indent(f.message)
 }
 
-// Indent moves all lines but the first two to the right.
-func Indent(text string) string { return strings.ReplaceAll(text, "\n", "\n  ") }
+// Indent moves all lines but the first two places to the right. Empty ones stay so.
+func Indent(text string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(text, "\n", "\n  "), "\n  \n", "\n\n")
+}
 
 // Condition finds a condition of a ClusterVersion or a ClusterOperator; nil when it is not there.
 func Condition(conditions []configv1.ClusterOperatorStatusCondition, name string) *configv1.ClusterOperatorStatusCondition {
@@ -120,7 +122,7 @@ func unretrieved(cv *configv1.ClusterVersion) *finding {
 func NotRecommended(cv *configv1.ClusterVersion) []configv1.ConditionalUpdate {
 	var found []configv1.ConditionalUpdate
 	for _, update := range cv.Status.ConditionalUpdates {
-		if recommendedOf(update).Status != metav1.ConditionTrue {
+		if RecommendedOf(update).Status != metav1.ConditionTrue {
 			found = append(found, update)
 		}
 	}
@@ -130,8 +132,9 @@ func NotRecommended(cv *configv1.ClusterVersion) []configv1.ConditionalUpdate {
 	return found
 }
 
-// recommendedOf is the condition of a conditional update. One that has none yet is unknown.
-func recommendedOf(update configv1.ConditionalUpdate) metav1.Condition {
+// RecommendedOf is the condition of a conditional update that tells whether it is recommended for
+// the cluster. One that has none yet is unknown.
+func RecommendedOf(update configv1.ConditionalUpdate) metav1.Condition {
 	if c := meta.FindStatusCondition(update.Conditions, configv1.ConditionalUpdateRecommended); c != nil {
 		return *c
 	}

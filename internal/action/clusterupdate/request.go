@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/blang/semver/v4"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
@@ -42,6 +43,9 @@ type Request struct {
 	AllowWithWarnings bool
 }
 
+// ErrClearAlone says that nothing can be asked for while it is taken back.
+var ErrClearAlone = errors.New("--clear may not be specified with any other flags")
+
 // Outcome is what an operation did.
 type Outcome struct {
 	// Message says it in a sentence.
@@ -62,7 +66,7 @@ func (r *Request) Validate() error {
 	}
 	switch {
 	case r.Clear && (targets > 0 || r.ToMultiArch || r.Force || r.AllowNotRecommended || r.AllowExplicit || r.AllowWithWarnings):
-		return errors.New("--clear may not be specified with any other flags")
+		return ErrClearAlone
 	case r.ToMultiArch && targets > 0:
 		return errors.New("--to-multi-arch may not be used with --to, --to-image, or --to-latest")
 	case r.To != "" && r.ToImage != "":
@@ -147,19 +151,30 @@ func risks(cv *configv1.ClusterVersion) []configv1.AcceptRisk {
 	return cv.Spec.DesiredUpdate.AcceptRisks
 }
 
+// staying asks for the release that the cluster is at: risks are accepted as part of an update,
+// and one that names no release is not valid.
+func staying(cv *configv1.ClusterVersion) *configv1.Update {
+	return &configv1.Update{Version: cv.Status.Desired.Version, Image: cv.Status.Desired.Image}
+}
+
+// isTarget tells whether an update names a release.
+func isTarget(update *configv1.Update) bool {
+	return update.Version != "" || update.Image != "" || update.Architecture != ""
+}
+
 // clearing takes back what was asked for, and keeps the risks that were accepted.
 func clearing(cv *configv1.ClusterVersion) (*configv1.Update, *Outcome) {
-	asked := cv.Spec.DesiredUpdate
-	if asked == nil || asked.Version == "" && asked.Image == "" && asked.Architecture == "" {
+	asked, at := cv.Spec.DesiredUpdate, cv.Status.Desired
+	var update *configv1.Update
+	if kept := risks(cv); len(kept) > 0 {
+		update = staying(cv)
+		update.AcceptRisks = kept
+	}
+	if asked == nil || update != nil && equality.Semantic.DeepEqual(asked, update) {
 		return nil, &Outcome{Message: "info: No update in progress"}
 	}
-	var update *configv1.Update
-	if len(asked.AcceptRisks) > 0 {
-		update = &configv1.Update{AcceptRisks: asked.AcceptRisks}
-	}
-	at := cv.Status.Desired
 	reached := asked.Image == at.Image || asked.Image == "" && asked.Version == at.Version && asked.Architecture == at.Architecture
-	if reached {
+	if reached || !isTarget(asked) {
 		return update, &Outcome{Changed: true, Message: "Cleared the update field, still at " + nameOf(at)}
 	}
 	return update, &Outcome{Changed: true, Message: "Cancelled requested upgrade to " + nameOf(configv1.Release{Version: asked.Version, Image: asked.Image})}
@@ -192,7 +207,7 @@ func candidates(cv *configv1.ClusterVersion) []candidate {
 		found = append(found, candidate{Release: release})
 	}
 	for _, update := range NotRecommended(cv) {
-		condition := recommendedOf(update)
+		condition := RecommendedOf(update)
 		found = append(found, candidate{update.Release, &finding{string(condition.Status), condition.Reason, condition.Message}})
 	}
 	slices.SortStableFunc(found, func(a, b candidate) int { return compareVersions(b.Version, a.Version) })
@@ -269,7 +284,7 @@ func (r *Request) notFound(cv *configv1.ClusterVersion, all []candidate) error {
 		next = "--to-image to continue with an update"
 	}
 	if f := unretrieved(cv); f != nil {
-		return fmt.Errorf("cannot refresh available updates:\n%s\nspecify %s", f, next)
+		return sentence("cannot refresh available updates:\n%s\nspecify %s.", f, next)
 	}
 	var versions []string
 	for _, c := range all {
@@ -278,14 +293,17 @@ func (r *Request) notFound(cv *configv1.ClusterVersion, all []candidate) error {
 		}
 	}
 	if len(versions) > 0 {
-		return fmt.Errorf("the update is not one of the possible targets: %s. specify %s", strings.Join(slices.Compact(versions), ", "), next)
+		return sentence("the update is not one of the possible targets: %s. specify %s.", strings.Join(slices.Compact(versions), ", "), next)
 	}
 	kinds := "recommended"
 	if r.AllowNotRecommended {
 		kinds = "recommended or conditional"
 	}
-	return fmt.Errorf("no %s updates, specify %s or wait for new updates to be available", kinds, next)
+	return sentence("no %s updates, specify %s or wait for new updates to be available.", kinds, next)
 }
+
+// sentence makes an error that ends with a full stop: administrators know it so.
+func sentence(format string, args ...any) error { return fmt.Errorf(format, args...) }
 
 // guard refuses to ask a cluster for an update that has enough to do.
 func (r *Request) guard(cv *configv1.ClusterVersion, outcome *Outcome) error {
@@ -304,7 +322,7 @@ func (r *Request) guard(cv *configv1.ClusterVersion, outcome *Outcome) error {
 	}
 	text := strings.Join(against, "\n\n")
 	if !r.AllowWithWarnings {
-		return fmt.Errorf("%s\n\nIf you want to upgrade anyway, use --allow-upgrade-with-warnings", text)
+		return sentence("%s\n\nIf you want to upgrade anyway, use --allow-upgrade-with-warnings.", text)
 	}
 	outcome.Warnings = append(outcome.Warnings, "--allow-upgrade-with-warnings is bypassing: "+text)
 	return nil

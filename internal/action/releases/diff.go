@@ -129,8 +129,8 @@ func compare(from, to *releaseimage.Image) (*Comparison, error) {
 
 func versions(r *Release) map[string]string {
 	found := map[string]string{}
-	for _, component := range r.Components {
-		found[component.Name] = component.Version
+	for name, component := range r.Components {
+		found[name] = component.Version
 	}
 	return found
 }

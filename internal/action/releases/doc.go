@@ -1,5 +1,6 @@
 // Package releases has the operations on release images: put one together, look at it,
-// compare two, copy one to where it is needed, sign it, and say whether it is signed. They
+// compare two, take files out of one, copy it to where it is needed, sign it, and say whether it
+// is signed. They
 // need registries and files; where a cluster is needed, an interface asks for it.
 package releases
 
@@ -15,6 +16,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action/catalogs"
 	"github.com/mainstay-dev/mainstay/internal/action/report"
 	"github.com/mainstay-dev/mainstay/internal/image"
+	"github.com/mainstay-dev/mainstay/internal/release"
 	"github.com/mainstay-dev/mainstay/internal/releaseimage"
 )
 
@@ -32,7 +34,13 @@ type Source struct {
 	Resolver Resolver
 }
 
-func objectOf(ref string) string { return fmt.Sprintf("release %q", ref) }
+// objectOf is what an error calls a release.
+func objectOf(ref string) string {
+	if ref == "" {
+		return "release"
+	}
+	return fmt.Sprintf("release %q", ref)
+}
 
 // locate gives the reference of a release that may be named by its version.
 func (s Source) locate(ctx context.Context, ref string) (string, error) {
@@ -44,11 +52,15 @@ func (s Source) locate(ctx context.Context, ref string) (string, error) {
 	case s.Resolver != nil:
 		found, err := s.Resolver.Resolve(ctx, ref)
 		if err != nil {
-			return "", &report.Error{Object: objectOf(ref), Err: err, Advice: "name the release image by its reference in a registry"}
+			advice := "name the release image by its reference in a registry"
+			if isVersion {
+				advice += ", or an update service with --upstream"
+			}
+			return "", &report.Error{Object: objectOf(ref), Err: err, Advice: advice}
 		}
 		return found, nil
 	case ref == "":
-		return "", &report.Error{Object: "release", Err: errors.New("none was named"), Advice: "name the release image by its reference in a registry"}
+		return "", &report.Error{Object: objectOf(ref), Err: errors.New("none was named"), Advice: "name the release image by its reference in a registry"}
 	default:
 		return "", &report.Error{Object: objectOf(ref), Err: errors.New("no cluster is asked where the release with this version is"), Advice: "name the release image by its reference in a registry"}
 	}
@@ -56,15 +68,35 @@ func (s Source) locate(ctx context.Context, ref string) (string, error) {
 
 // open reads a release.
 func (s Source) open(ctx context.Context, ref string) (*releaseimage.Image, error) {
+	return s.openWith(ctx, ref, release.Options{})
+}
+
+func (s Source) openWith(ctx context.Context, ref string, options release.Options) (*releaseimage.Image, error) {
 	found, err := s.locate(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
-	opened, err := releaseimage.Open(ctx, s.Registry.Client(found), found)
+	opened, err := releaseimage.OpenWith(ctx, s.Registry.Client(found), found, options)
 	if err != nil {
 		return nil, &report.Error{Object: objectOf(found), Err: err}
 	}
 	return opened, nil
+}
+
+// payload reads the payload of a release, or the one in a folder, which is that of the
+// release that the options name. It tells where it was found: the pull spec or the folder.
+func (s Source) payload(ctx context.Context, ref, dir string, options release.Options) (payload *release.Payload, where string, err error) {
+	if dir != "" {
+		if payload, err = release.Load(os.DirFS(dir), options); err != nil {
+			return nil, dir, &report.Error{Object: fmt.Sprintf("directory %q", dir), Err: err}
+		}
+		return payload, dir, nil
+	}
+	opened, err := s.openWith(ctx, ref, options)
+	if err != nil {
+		return nil, ref, err
+	}
+	return opened.Payload, opened.Canonical, opened.Close()
 }
 
 // clients reaches the registries of images.

@@ -154,8 +154,13 @@ func (a *Extract) manifests(payload *release.Payload) (map[string][]byte, error)
 	if err != nil {
 		return nil, err
 	}
+	return encode(chosen)
+}
+
+// encode writes manifests as YAML, by the names of their files.
+func encode(manifests []release.Manifest) (map[string][]byte, error) {
 	files := map[string][]byte{}
-	for _, m := range chosen {
+	for _, m := range manifests {
 		data, err := yaml.Marshal(m.Object.Object)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", m.File, err)

@@ -1,7 +1,7 @@
 package releases
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -72,18 +72,26 @@ func (i Included) with(data []byte) (Included, error) {
 			i.FeatureGates = append(i.FeatureGates, name)
 		}
 	}
-	if i.Capabilities != nil || config.Capabilities == nil {
+	return i.withCapabilities("capabilities", config.Capabilities)
+}
+
+// withCapabilities has the cluster have the capabilities that a spec asks for, unless it is
+// said already which it has. The field is where the spec stands.
+func (i Included) withCapabilities(field string, spec *configv1.ClusterVersionCapabilitiesSpec) (Included, error) {
+	if i.Capabilities != nil || spec == nil {
 		return i, nil
 	}
-	switch config.Capabilities.BaselineCapabilitySet {
-	case configv1.CapabilitySetNone:
-		i.Capabilities = []string{}
-		for _, name := range config.Capabilities.AdditionalEnabledCapabilities {
-			i.Capabilities = append(i.Capabilities, string(name))
-		}
-	case configv1.CapabilitySetCurrent, "":
-	default:
-		return i, errors.New("capabilities.baselineCapabilitySet: only None and vCurrent can be told apart here; name the capabilities with --capability")
+	baseline := cmp.Or(spec.BaselineCapabilitySet, configv1.CapabilitySetCurrent)
+	if baseline == configv1.CapabilitySetCurrent {
+		return i, nil // It has all, also those of which only the release knows.
 	}
+	set, known := release.CapabilitySet(baseline)
+	if !known {
+		return i, fmt.Errorf("%s.baselineCapabilitySet: %q is not known", field, baseline)
+	}
+	for _, name := range spec.AdditionalEnabledCapabilities {
+		set.Insert(string(name))
+	}
+	i.Capabilities = sets.List(set)
 	return i, nil
 }

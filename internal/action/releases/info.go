@@ -2,8 +2,8 @@ package releases
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -26,30 +26,38 @@ type Info struct {
 	Verify *Trust
 }
 
-// Release is what is known of a release.
+// Release is what is known of a release. As JSON it has, beside what is ours, the names by
+// which scripts of the field know image, digest, config, metadata, references and
+// displayVersions.
 type Release struct {
 	// Image is its pull spec by digest.
 	Image   string    `json:"image"`
 	Digest  string    `json:"digest"`
 	Created time.Time `json:"created"`
-	// OS and Architecture that its programs are for.
-	OS           string           `json:"os"`
-	Architecture string           `json:"architecture"`
-	Metadata     release.Metadata `json:"metadata"`
+	// Config is what its image says of itself.
+	Config   ReleaseConfig    `json:"config"`
+	Metadata release.Metadata `json:"metadata"`
+	// References is its list of images, an ImageStream.
+	References json.RawMessage `json:"references"`
 	// Images that it names.
 	Images []ReleaseImage `json:"images"`
 	// Components are versions of what is in the images, by name.
-	Components []Component `json:"components,omitempty"`
+	Components map[string]Component `json:"displayVersions,omitempty"`
 	// Manifests are how many files with manifests it has.
 	Manifests int `json:"manifests"`
 	// MetadataFiles are how many files it has beside them.
 	MetadataFiles int `json:"metadataFiles"`
-	// Annotations of image-references.
-	Annotations map[string]string `json:"annotations,omitempty"`
 	// Warnings are sentences about what is not as it should be.
 	Warnings []string `json:"warnings,omitempty"`
 	// Verified tells whether it is signed, if that was asked.
 	Verified *bool `json:"verified,omitempty"`
+}
+
+// ReleaseConfig is what the image of a release says of itself.
+type ReleaseConfig struct {
+	// OS and Architecture that its programs are for.
+	OS           string `json:"os"`
+	Architecture string `json:"architecture"`
 }
 
 // ReleaseImage is an image of a release.
@@ -76,10 +84,9 @@ type ImageSize struct {
 
 // Component is something in the images that has a version of its own.
 type Component struct {
-	Name    string `json:"name"`
 	Version string `json:"version"`
 	// Title is what people call it. It may be empty.
-	Title string `json:"title,omitempty"`
+	Title string `json:"displayName,omitempty"`
 }
 
 // Run looks at the release.
@@ -124,9 +131,14 @@ func (a *Info) verify(ctx context.Context, found *Release) error {
 func describe(opened *releaseimage.Image) (*Release, error) {
 	payload := opened.Payload
 	r := &Release{
-		Image: opened.Canonical, Digest: opened.Digest(), Created: opened.Created, OS: opened.OS, Architecture: opened.Architecture,
-		Metadata: payload.Metadata, Annotations: payload.Images.Annotations,
+		Image: opened.Canonical, Digest: opened.Digest(), Created: opened.Created, Config: ReleaseConfig{opened.OS, opened.Architecture},
+		Metadata: payload.Metadata,
 	}
+	references, err := payload.Images.Encode()
+	if err != nil {
+		return nil, err
+	}
+	r.References = references
 	names, err := opened.ReleaseFiles()
 	if err != nil {
 		return nil, err
@@ -155,21 +167,18 @@ func describe(opened *releaseimage.Image) (*Release, error) {
 
 // components collects the versions that the images tell.
 func (r *Release) components(tags []release.ImageTag) {
-	found := map[string]Component{}
+	r.Components = map[string]Component{}
 	for _, tag := range tags {
 		titles := pairs(tag.Annotations[release.AnnotationVersionNames])
 		for name, version := range pairs(tag.Annotations[release.AnnotationVersions]) {
-			known, ok := found[name]
+			known, ok := r.Components[name]
 			if ok && known.Version != version {
 				r.Warnings = append(r.Warnings, fmt.Sprintf("component %s has the versions %s and %s", name, min(known.Version, version), max(known.Version, version)))
 			}
 			if !ok || known.Title == "" {
-				found[name] = Component{Name: name, Version: version, Title: titles[name]}
+				r.Components[name] = Component{Version: version, Title: titles[name]}
 			}
 		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(found)) {
-		r.Components = append(r.Components, found[name])
 	}
 	slices.Sort(r.Warnings)
 }

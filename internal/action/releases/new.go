@@ -1,13 +1,20 @@
 package releases
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"path"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
+
+	"sigs.k8s.io/yaml"
 
 	"github.com/mainstay-dev/mainstay/internal/action/catalogs"
 	"github.com/mainstay-dev/mainstay/internal/action/report"
@@ -28,6 +35,15 @@ type New struct {
 	FromDir string
 	// FromStreamFile is a file with an ImageStream to begin with. Empty: none.
 	FromStreamFile string
+	// FromStream is the name of an ImageStream of the cluster to begin with, and
+	// StreamNamespace its namespace. Empty: none.
+	FromStream, StreamNamespace string
+	// Streams reads ImageStreams of the cluster, as JSON.
+	Streams func(ctx context.Context, namespace, name string) ([]byte, error)
+	// VerificationKeys are files with OpenPGP public keys, all of which must have signed what
+	// clusters of the release are updated to, and VerificationStores the URLs of stores with
+	// their signatures. Empty: what the release is made from says it, or nothing.
+	VerificationKeys, VerificationStores []string
 	// MappingFile has a line NAME=IMAGE for each image. Empty: none.
 	MappingFile string
 
@@ -69,19 +85,26 @@ func (a *New) Run(ctx context.Context) (*Made, error) {
 	if err != nil {
 		return nil, &report.Error{Object: "release", Err: err}
 	}
-	for _, warning := range composed.Warnings {
-		report.OrQuiet(a.Progress).Warn(warning)
+	if err := a.checkTrust(composed.Files); err != nil {
+		return nil, &report.Error{Object: "release", Err: err}
 	}
 	dir, err := os.MkdirTemp("", "mainstay-release-")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // The image has been delivered.
-	built, err := composed.Image(ctx, dir)
+	built, err := composed.Build(ctx, dir)
+	for _, warning := range composed.Warnings {
+		report.OrQuiet(a.Progress).Warn(warning)
+	}
 	if err != nil {
 		return nil, &report.Error{Object: "release", Err: err}
 	}
-	made := &Made{Digest: built.Digest(), Name: composed.Metadata.Version, Created: composed.Images.Created.UTC()}
+	digest, err := image.Digest(built...)
+	if err != nil {
+		return nil, &report.Error{Object: "release", Err: err}
+	}
+	made := &Made{Digest: digest, Name: composed.Metadata.Version, Created: composed.Images.Created.UTC()}
 	if a.DryRun {
 		return made, nil
 	}
@@ -119,16 +142,8 @@ func (a *New) prepare(ctx context.Context) (done func(), err error) {
 		}
 		a.Build.Images = append(mappings, a.Build.Images...)
 	}
-	if a.FromStreamFile != "" {
-		data, err := readFile(a.FromStreamFile)
-		if err != nil {
-			return done, err
-		}
-		stream, err := release.ParseImageReferences(data)
-		if err != nil {
-			return done, &report.Error{Object: fmt.Sprintf("file %q", a.FromStreamFile), Err: err, Advice: "write it as JSON"}
-		}
-		a.Build.FromStream = &stream
+	if err := a.readStream(ctx); err != nil {
+		return done, err
 	}
 	if a.FromDir != "" {
 		a.Build.FromDir, done, err = catalogs.OpenFolder(a.FromDir)
@@ -137,7 +152,69 @@ func (a *New) prepare(ctx context.Context) (done func(), err error) {
 		}
 	}
 	a.name()
-	return done, nil
+	return done, a.addTrust()
+}
+
+// readStream reads the ImageStream that the release is made from.
+func (a *New) readStream(ctx context.Context) error {
+	object := fmt.Sprintf("file %q", a.FromStreamFile)
+	var data []byte
+	var err error
+	switch {
+	case a.FromStream != "" && a.FromStreamFile != "":
+		return &report.Error{Object: "release", Err: errors.New("it is made from an ImageStream of the cluster or of a file: name one of them")}
+	case a.FromStream != "":
+		object = fmt.Sprintf("imagestream %q", a.StreamNamespace+"/"+a.FromStream)
+		if data, err = a.Streams(ctx, a.StreamNamespace, a.FromStream); err != nil {
+			return &report.Error{Object: object, Err: err, Advice: "write it into a file, and name that with --from-image-stream-file"}
+		}
+	case a.FromStreamFile != "":
+		if data, err = readFile(a.FromStreamFile); err != nil {
+			return err
+		}
+		if data, err = yaml.YAMLToJSON(data); err != nil {
+			return &report.Error{Object: object, Err: fmt.Errorf("cannot be read as YAML or JSON: %w", err)}
+		}
+	default:
+		return nil
+	}
+	stream, err := release.ParseImageStream(data)
+	if err != nil {
+		return &report.Error{Object: object, Err: err}
+	}
+	a.Build.FromStream = &stream
+	return nil
+}
+
+// trustFile is the manifest that says who signs the successors of a release. It stands behind
+// the namespaces of the operator that reads it.
+const trustFile = "0000_05_release-verification_00_keys.yaml"
+
+// addTrust adds the manifest that says who signs the successors of the release.
+func (a *New) addTrust() error {
+	if len(a.VerificationKeys)+len(a.VerificationStores) == 0 {
+		return nil
+	}
+	keyrings := map[string][]byte{}
+	for _, file := range a.VerificationKeys {
+		data, err := readFile(file)
+		if err != nil {
+			return err
+		}
+		name := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
+		if keyrings[name] != nil {
+			return &report.Error{Object: fmt.Sprintf("file %q", file), Err: fmt.Errorf("there is another keyring %q: files must have different names", name)}
+		}
+		keyrings[name] = data
+	}
+	trust, err := signature.TrustOf(keyrings, a.VerificationStores)
+	if err != nil {
+		return &report.Error{Object: "release", Err: fmt.Errorf("who signs its successors: %w", err), Advice: "name keyrings with --verification-key and stores with --verification-store"}
+	}
+	trust.Annotations[release.AnnotationIncludePrefix+release.DefaultProfile] = "true"
+	data, err := yaml.Marshal(trust)
+	a.Build.Files = map[string][]byte{trustFile: data}
+	return err
 }
 
 // name gives a release a name that has none and that is made of images alone.
@@ -149,6 +226,20 @@ func (a *New) name() {
 		}
 		a.Build.Name = "0.0.1-" + now().UTC().Format("2006-01-02-150405")
 	}
+}
+
+// checkTrust refuses that a release says twice who signs its successors: only what comes first
+// would count.
+func (a *New) checkTrust(files map[string][]byte) error {
+	if a.Build.Files[trustFile] == nil {
+		return nil
+	}
+	for _, file := range slices.Sorted(maps.Keys(files)) {
+		if path.Base(file) != trustFile && bytes.Contains(files[file], []byte(signature.AnnotationConfigMap)) {
+			return fmt.Errorf("%s says already who signs its successors: change it there, or leave it out", file)
+		}
+	}
+	return nil
 }
 
 // ParseMappings reads lines NAME=IMAGE. Empty lines and those that begin with # are passed
@@ -182,7 +273,7 @@ func ParseMapping(text string) (releaseimage.Mapping, error) {
 }
 
 // deliver writes and pushes the image.
-func (a *New) deliver(ctx context.Context, composed *releaseimage.Composed, built *image.Built, made *Made) error {
+func (a *New) deliver(ctx context.Context, composed *releaseimage.Composed, built []*image.Built, made *Made) error {
 	progress := report.OrQuiet(a.Progress)
 	if a.ToDir != "" {
 		if err := composed.Write(a.ToDir); err != nil {
@@ -192,7 +283,7 @@ func (a *New) deliver(ctx context.Context, composed *releaseimage.Composed, buil
 	}
 	name := cmp.Or(a.ToImage, "localhost/release:"+strings.ReplaceAll(made.Name, "+", "_"))
 	if a.ToFile != "" {
-		if err := catalogs.WriteArchive(a.ToFile, name, built); err != nil {
+		if err := catalogs.WriteArchive(a.ToFile, name, built...); err != nil {
 			return err
 		}
 		progress.Done("image written to " + a.ToFile)
@@ -206,7 +297,7 @@ func (a *New) deliver(ctx context.Context, composed *releaseimage.Composed, buil
 	if a.ToImage == "" {
 		return nil
 	}
-	reference, err := a.Registry.Client(a.ToImage).Push(ctx, a.ToImage, nil, built)
+	reference, err := a.Registry.Client(a.ToImage).Push(ctx, a.ToImage, nil, built...)
 	made.Reference = reference
 	return err
 }

@@ -68,6 +68,9 @@ func TestChoose(t *testing.T) {
 		"a gate":              {Extract{Included: &Included{FeatureGates: []string{"Shiny"}}}, "", "aws gcp console gated"},
 		"an install-config":   {Extract{Included: &Included{}}, "featureSet: TechPreviewNoUpgrade\nfeatureGates: [Shiny=true, Dull=false]\ncapabilities: {baselineCapabilitySet: None}\n", "aws gcp preview gated"},
 		"some capabilities":   {Extract{Included: &Included{}}, "capabilities: {baselineCapabilitySet: None, additionalEnabledCapabilities: [Console]}\n", "aws gcp console"},
+		"an older set":        {Extract{Included: &Included{}}, "capabilities: {baselineCapabilitySet: v4.12}\n", "aws gcp console"},
+		"the oldest set":      {Extract{Included: &Included{}}, "capabilities: {baselineCapabilitySet: v4.11}\n", "aws gcp"},
+		"the newest set":      {Extract{Included: &Included{}}, "capabilities: {baselineCapabilitySet: vCurrent}\n", "aws gcp console"},
 		"no restriction":      {Extract{Included: &Included{}}, "metadata: {name: x}\n", "aws gcp console"},
 	}
 	for name, test := range tests {
@@ -85,7 +88,7 @@ func TestChoose(t *testing.T) {
 			}
 		})
 	}
-	for _, bad := range []string{"featureGates: [x]", "featureGates: [x=yes]", "capabilities: {baselineCapabilitySet: v4.11}", "featureSet: [", "featureSet: {}"} {
+	for _, bad := range []string{"featureGates: [x]", "featureGates: [x=yes]", "capabilities: {baselineCapabilitySet: v9}", "featureSet: [", "featureSet: {}"} {
 		if _, err := (Included{}).with([]byte(bad)); err == nil {
 			t.Errorf("%s is taken", bad)
 		}
@@ -116,7 +119,7 @@ func TestComponents(t *testing.T) {
 	}
 	var r Release
 	r.components([]release.ImageTag{tag("kubernetes=1.1.0,machine-os=9.0.0", ""), tag("machine-os=9.0.0", "machine-os=An OS"), tag("kubernetes=1.2.0", "")})
-	want := []Component{{Name: "kubernetes", Version: "1.2.0"}, {Name: "machine-os", Version: "9.0.0", Title: "An OS"}}
+	want := map[string]Component{"kubernetes": {Version: "1.2.0"}, "machine-os": {Version: "9.0.0", Title: "An OS"}}
 	if diff := cmp.Diff(want, r.Components); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

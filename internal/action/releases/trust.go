@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/mainstay-dev/mainstay/internal/action/report"
 	"github.com/mainstay-dev/mainstay/internal/release"
@@ -105,7 +109,11 @@ func (t Trust) configOf(ctx context.Context, source Source) (signature.Config, e
 		if _, ok := m.Object.GetAnnotations()[signature.AnnotationConfigMap]; !ok || m.Object.GetKind() != "ConfigMap" {
 			continue
 		}
-		config, err := signature.ParseConfig(dataOf(m), nil)
+		var config signature.Config
+		data, err := dataOf(m)
+		if err == nil {
+			config, err = signature.ParseConfig(data, nil)
+		}
 		if err != nil {
 			err = &report.Error{Object: objectOf(t.Release), Err: fmt.Errorf("%s: %w", m.Key(), err)}
 		}
@@ -116,15 +124,18 @@ func (t Trust) configOf(ctx context.Context, source Source) (signature.Config, e
 	}
 }
 
-func dataOf(m release.Manifest) map[string]string {
-	data := map[string]string{}
-	values, _ := m.Object.Object["data"].(map[string]any)
-	for key, value := range values {
-		if text, ok := value.(string); ok {
-			data[key] = text
-		}
+// dataOf gives the data of a ConfigMap; keyrings that are not armored are binary.
+func dataOf(m release.Manifest) (map[string]string, error) {
+	var configMap corev1.ConfigMap
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(m.Object.Object, &configMap); err != nil {
+		return nil, err
 	}
-	return data
+	data := map[string]string{}
+	maps.Copy(data, configMap.Data)
+	for key, value := range configMap.BinaryData {
+		data[key] = string(value)
+	}
+	return data, nil
 }
 
 // bundles gives the stores of the files.

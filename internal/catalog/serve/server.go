@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+
+	"github.com/mainstay-dev/mainstay/internal/httpserver"
 )
 
 const (
@@ -49,26 +51,14 @@ func (s *Server) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listening for readers of catalogs: %w", err)
 	}
-	server := s.httpServer()
 	address := listener.Addr()
 	s.listening.Store(&address)
-	stopped := make(chan error, 1)
-	go func() {
-		<-ctx.Done()
-		s.listening.Store(nil)
-		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
-		defer cancel()
-		err := server.Shutdown(grace)
-		if errors.Is(err, context.DeadlineExceeded) {
-			err = server.Close()
-		}
-		stopped <- err
-	}()
+	defer context.AfterFunc(ctx, func() { s.listening.Store(nil) })()
 	s.Log.Info("Serving catalogs", "address", address.String())
-	if err := server.ServeTLS(limitListener(listener, s.Limits.withDefaults()), "", ""); !errors.Is(err, http.ErrServerClosed) {
+	if err := httpserver.Run(ctx, s.httpServer(), limitListener(listener, s.Limits.withDefaults()), drain); err != nil {
 		return fmt.Errorf("serving catalogs: %w", err)
 	}
-	return <-stopped
+	return nil
 }
 
 // httpServer makes the server. The time limit of a write is set chunk by chunk.

@@ -42,6 +42,8 @@ type Data struct {
 	metadata map[string]map[string]string
 	// blocks by the version that they lead to, with or without "+" and architecture.
 	blocks map[string][]block
+	// archive is what was read, packed.
+	archive []byte
 }
 
 // block is a file of blocked-edges.
@@ -68,7 +70,7 @@ func (f *Fault) Unwrap() error { return f.Err }
 // Load reads a graph-data folder. Its error joins a *Fault for each file that is wrong, and
 // then there is no data: half of a folder could recommend what the other half forbids.
 func Load(fsys fs.FS) (*Data, error) {
-	l := &loader{fsys: fsys, data: &Data{channels: map[string][]string{}, metadata: map[string]map[string]string{}, blocks: map[string][]block{}}}
+	l := &loader{fsys: fsys, archive: newArchive(), data: &Data{channels: map[string][]string{}, metadata: map[string]map[string]string{}, blocks: map[string][]block{}}}
 	l.schema()
 	l.each("channels", l.channel)
 	l.each("blocked-edges", l.block)
@@ -76,15 +78,18 @@ func Load(fsys fs.FS) (*Data, error) {
 	if len(l.faults) > 0 {
 		return nil, errors.Join(l.faults...)
 	}
-	return l.data, nil
+	var err error
+	l.data.archive, err = l.archive.close()
+	return l.data, err
 }
 
 type loader struct {
-	fsys   fs.FS
-	data   *Data
-	total  int
-	files  int
-	faults []error
+	fsys    fs.FS
+	data    *Data
+	archive *archive
+	total   int
+	files   int
+	faults  []error
 }
 
 func (l *loader) fault(file string, err error) {
@@ -131,7 +136,7 @@ func (l *loader) read(name string) ([]byte, error) {
 	case l.total > maxTotalBytes:
 		return nil, fmt.Errorf("the folder has more than the %d bytes that it may have", maxTotalBytes)
 	}
-	return data, nil
+	return data, l.archive.add(name, data)
 }
 
 // each reads the YAML files of a folder. A folder that is missing has none.

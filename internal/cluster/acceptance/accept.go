@@ -1,9 +1,7 @@
 // Package acceptance finds out whether a wanted release may be applied: it verifies its
 // signature, retrieves it, reads what it holds, and asks whether the cluster is fit for it.
 //
-// The image is read straight from its registry into a folder: no Pod and no Job is made for
-// it, so that it works before anything can be scheduled. Nothing of the release is applied
-// here, and nothing of what is applied now is touched.
+// Nothing of the release is applied here, and nothing of what is applied now is touched.
 package acceptance
 
 import (
@@ -41,9 +39,10 @@ const (
 
 // Retriever reads release images.
 type Retriever interface {
-	// Retrieve gives the files of a release image, with the folders of the payload in their
+	// Retrieve gives the files of a release's image, with the folders of the payload in their
 	// root. All of them are there, and are what the pull spec says, or there is an error.
-	Retrieve(ctx context.Context, image string) (fs.FS, error)
+	// The version of the release may be empty.
+	Retrieve(ctx context.Context, target configv1.Release) (fs.FS, error)
 }
 
 // Verifier tells whether release images may be trusted.
@@ -117,8 +116,11 @@ type Judge struct {
 	Retriever Retriever
 	// ClusterVersion reads the ClusterVersion as it is when the preconditions are judged.
 	ClusterVersion func(ctx context.Context) (*configv1.ClusterVersion, error)
-	// Tell is told each step: the reason of an event, whether it is a warning, and its text.
-	Tell func(reason string, warning bool, message string)
+	// Etcd reads the ClusterOperator of etcd; it gives nil where there is none.
+	Etcd func(ctx context.Context) (*configv1.ClusterOperator, error)
+	// Tell is told each step in the judgement of a release: the reason of an event, whether
+	// it is a warning, and its text.
+	Tell func(target configv1.Release, reason string, warning bool, message string)
 	// Detail gives all that is known of why an image could not be verified. Nil gives the
 	// error.
 	Detail func(err error) string
@@ -142,31 +144,31 @@ func (j *Judge) Accept(ctx context.Context, r Request) (*Accepted, error) {
 		}
 		accepted.Risks = strings.Join(nonEmpty(append([]string{accepted.Risks}, risks...)), "\n")
 	}
-	j.Tell("PayloadLoaded", false, LoadedMessage(accepted.Release, r.Architecture))
+	j.Tell(r.Target, "PayloadLoaded", false, LoadedMessage(accepted.Release, r.Architecture))
 	return &accepted, nil
 }
 
 // prepare verifies and reads a release.
 func (j *Judge) prepare(ctx context.Context, r Request) (*Accepted, *Failure) {
-	j.Tell("RetrievePayload", false, RetrievingMessage(r.Target))
+	j.Tell(r.Target, "RetrievePayload", false, RetrievingMessage(r.Target))
 	files, risk, err := j.retrieve(ctx, r)
 	if err != nil {
 		failure := failureOf(ReasonRetrieve, "Retrieving payload failed", r.Target, err)
-		j.Tell("RetrievePayloadFailed", true, j.detailed(r.Target, err))
+		j.Tell(r.Target, "RetrievePayloadFailed", true, j.detailed(r.Target, err))
 		return nil, failure
 	}
-	j.Tell("LoadPayload", false, fmt.Sprintf("Loading payload version=%q image=%q", r.Target.Version, r.Target.Image))
+	j.Tell(r.Target, "LoadPayload", false, fmt.Sprintf("Loading payload version=%q image=%q", r.Target.Version, r.Target.Image))
 	payload, err := load(files, r)
 	if err != nil {
 		failure := failureOf(ReasonLoad, "Loading payload failed", r.Target, err)
-		j.Tell("LoadPayloadFailed", true, failure.Message)
+		j.Tell(r.Target, "LoadPayloadFailed", true, failure.Message)
 		return nil, failure
 	}
 	loaded := &Accepted{Release: describe(payload, r), Payload: payload, Verified: risk == "" && !r.Local && !r.Settled, Risks: risk}
 	if asked := r.Target.Version; asked != "" && asked != loaded.Release.Version {
 		err := fmt.Errorf("release image version %s does not match the expected upstream version %s", loaded.Release.Version, asked)
 		failure := failureOf(ReasonVersion, "Verifying payload failed", r.Target, err)
-		j.Tell("VerifyPayloadVersionFailed", true, failure.Message)
+		j.Tell(r.Target, "VerifyPayloadVersionFailed", true, failure.Message)
 		return nil, failure
 	}
 	return loaded, nil
@@ -205,9 +207,9 @@ func (j *Judge) retrieve(ctx context.Context, r Request) (files fs.FS, risk stri
 			return nil, "", &cause{reasonUnverified, "The update cannot be verified", err}
 		}
 		risk = fmt.Sprintf("Target release version=%q image=%q cannot be verified, but continuing anyway because the update was forced: %v", r.Target.Version, r.Target.Image, err)
-		j.Tell("RetrievePayload", true, risk)
+		j.Tell(r.Target, "RetrievePayload", true, risk)
 	}
-	files, err = j.Retriever.Retrieve(ctx, r.Target.Image)
+	files, err = j.Retriever.Retrieve(ctx, r.Target)
 	if err != nil {
 		return nil, "", &cause{reasonUnretrieved, "Unable to download and prepare the update", err}
 	}
@@ -244,7 +246,8 @@ func (j *Judge) judge(ctx context.Context, r Request, target configv1.Release) (
 	cv, err := j.ClusterVersion(ctx)
 	findings := precondition.Unreadable(err)
 	if err == nil {
-		findings = precondition.Check(precondition.Input{ClusterVersion: cv, Target: target})
+		etcd, err := j.Etcd(ctx)
+		findings = precondition.Check(precondition.Input{ClusterVersion: cv, Target: target, Etcd: etcd, EtcdError: err})
 	}
 	text, blocked := precondition.Verdict(findings)
 	switch {
@@ -253,15 +256,15 @@ func (j *Judge) judge(ctx context.Context, r Request, target configv1.Release) (
 			Reason: ReasonPreconditions, Cause: precondition.ReasonFailed, Err: errors.New(text),
 			Message: fmt.Sprintf("Preconditions failed for payload loaded version=%q image=%q: %s", target.Version, target.Image, text),
 		}
-		j.Tell("PreconditionBlock", true, failure.Message)
+		j.Tell(r.Target, "PreconditionBlock", true, failure.Message)
 		return nil, failure
 	case blocked:
 		text = "Forced through blocking failures: " + text
-		j.Tell("PreconditionWarn", true, text)
+		j.Tell(r.Target, "PreconditionWarn", true, text)
 	case text != "":
-		j.Tell("PreconditionWarn", true, text)
+		j.Tell(r.Target, "PreconditionWarn", true, text)
 	default:
-		j.Tell("PreconditionsPassed", false, fmt.Sprintf("Preconditions passed for payload loaded version=%q image=%q", target.Version, target.Image))
+		j.Tell(r.Target, "PreconditionsPassed", false, fmt.Sprintf("Preconditions passed for payload loaded version=%q image=%q", target.Version, target.Image))
 	}
 	risks := []string{text}
 	if err == nil {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -41,7 +43,7 @@ type retriever struct {
 	asked int
 }
 
-func (r *retriever) Retrieve(context.Context, string) (fs.FS, error) {
+func (r *retriever) Retrieve(context.Context, configv1.Release) (fs.FS, error) {
 	r.asked++
 	return r.files, r.err
 }
@@ -57,6 +59,8 @@ func cluster() *configv1.ClusterVersion {
 		AvailableUpdates: []configv1.Release{{Version: "1.2.4", Image: image}},
 	}}
 }
+
+func noEtcd(context.Context) (*configv1.ClusterOperator, error) { return nil, nil }
 
 func TestAccept(t *testing.T) {
 	unsigned := verifier{errors.New("unable to verify")}
@@ -171,7 +175,8 @@ func TestAccept(t *testing.T) {
 			judge := &Judge{
 				Retriever:      &retriever{files: c.files, err: c.away},
 				ClusterVersion: func(context.Context) (*configv1.ClusterVersion, error) { return cv, nil },
-				Tell: func(reason string, warning bool, _ string) {
+				Etcd:           noEtcd,
+				Tell: func(_ configv1.Release, reason string, warning bool, _ string) {
 					if warning {
 						reason = "!" + reason
 					}
@@ -214,7 +219,7 @@ func TestUnreadableClusterVersion(t *testing.T) {
 	judge := &Judge{
 		Retriever:      &retriever{files: payload("1.2.4")},
 		ClusterVersion: func(context.Context) (*configv1.ClusterVersion, error) { return nil, errors.New("away") },
-		Tell:           func(string, bool, string) {},
+		Etcd:           noEtcd, Tell: func(configv1.Release, string, bool, string) {},
 	}
 	_, err := judge.Accept(t.Context(), Request{Target: configv1.Release{Image: image}, Verifier: verifier{}})
 	if err == nil || !strings.Contains(err.Error(), `"UnknownError"`) {
@@ -222,11 +227,49 @@ func TestUnreadableClusterVersion(t *testing.T) {
 	}
 }
 
+// Four minutes are for verification and retrieval together, two of them for verification.
+func TestBudget(t *testing.T) {
+	hangs := func(ctx context.Context) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	for name, c := range map[string]struct {
+		verifier func(context.Context) error
+		force    bool
+		want     time.Duration
+		cause    string
+	}{
+		"verification hangs":             {hangs, false, 2 * time.Minute, "ImageVerificationFailed"},
+		"both hang, and forced":          {hangs, true, 4 * time.Minute, "UpdatePayloadRetrievalFailed"},
+		"retrieval hangs":                {func(context.Context) error { return nil }, false, 4 * time.Minute, "UpdatePayloadRetrievalFailed"},
+		"verification is done at length": {func(context.Context) error { time.Sleep(time.Minute); return nil }, false, 4 * time.Minute, "UpdatePayloadRetrievalFailed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				judge := &Judge{Retriever: hanging(hangs), Etcd: noEtcd, Tell: func(configv1.Release, string, bool, string) {}}
+				began := time.Now()
+				_, err := judge.Accept(t.Context(), Request{Target: configv1.Release{Image: image}, Force: c.force, Verifier: hanging(c.verifier)})
+				failure := (*Failure)(nil)
+				if !errors.As(err, &failure) || failure.Reason != ReasonRetrieve || failure.Cause != c.cause || time.Since(began) != c.want {
+					t.Errorf("after %s: %+v", time.Since(began), failure)
+				}
+			})
+		})
+	}
+}
+
+// hanging is whatever takes its time.
+type hanging func(context.Context) error
+
+func (h hanging) Verify(ctx context.Context, _ string) error { return h(ctx) }
+
+func (h hanging) Retrieve(ctx context.Context, _ configv1.Release) (fs.FS, error) { return nil, h(ctx) }
+
 // The reason of the update error and the details of a verification are told.
 func TestDetailsOfVerification(t *testing.T) {
 	var told []string
 	judge := &Judge{
-		Retriever: &retriever{}, Tell: func(_ string, _ bool, message string) { told = append(told, message) },
+		Retriever: &retriever{}, Tell: func(_ configv1.Release, _ string, _ bool, message string) { told = append(told, message) },
 		Detail: func(err error) string { return err.Error() + " in full" },
 	}
 	_, err := judge.Accept(t.Context(), Request{Target: configv1.Release{Image: image}, Verifier: verifier{errors.New("bad")}})

@@ -22,9 +22,9 @@ type scripted struct {
 	ends  chan error
 }
 
-func (s *scripted) Retrieve(ctx context.Context, image string) (fs.FS, error) {
+func (s *scripted) Retrieve(ctx context.Context, target configv1.Release) (fs.FS, error) {
 	select {
-	case s.began <- image:
+	case s.began <- target.Image:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -56,7 +56,7 @@ func start(t *testing.T) (*Acceptor, *scripted, *clocktesting.FakeClock) {
 	acceptor := NewAcceptor(&Judge{
 		Retriever:      script,
 		ClusterVersion: func(context.Context) (*configv1.ClusterVersion, error) { return cv, nil },
-		Tell:           func(string, bool, string) {},
+		Etcd:           noEtcd, Tell: func(configv1.Release, string, bool, string) {},
 	}, clock)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -1,7 +1,7 @@
-// Package capability knows the optional parts of a platform: which there are, which sets of
-// them there are, and which of them a cluster has.
+// Package capability decides which of the optional parts of a platform a cluster has.
 //
-// It decides only. Which manifests belong to a capability is known to internal/release.
+// Which parts and sets of them there are, and which manifests belong to one, is known to
+// internal/release.
 package capability
 
 import (
@@ -13,49 +13,11 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
-// sets in the order of versions: each one has all of those before it.
-var growth = []struct {
-	set   configv1.ClusterVersionCapabilitySet
-	added []configv1.ClusterVersionCapability
-}{
-	{configv1.CapabilitySetNone, nil},
-	{"v4.11", []configv1.ClusterVersionCapability{
-		configv1.CapabilityBaremetal, configv1.CapabilityMarketplace, configv1.CapabilityOpenShiftSamples, configv1.CapabilityMachineAPI,
-	}},
-	{"v4.12", []configv1.ClusterVersionCapability{
-		configv1.CapabilityConsole, configv1.CapabilityInsights, configv1.CapabilityStorage, configv1.CapabilityCSISnapshot,
-	}},
-	{"v4.13", []configv1.ClusterVersionCapability{configv1.CapabilityNodeTuning}},
-	{"v4.14", []configv1.ClusterVersionCapability{
-		configv1.CapabilityBuild, configv1.CapabilityDeploymentConfig, configv1.CapabilityImageRegistry,
-	}},
-	{"v4.15", []configv1.ClusterVersionCapability{
-		configv1.CapabilityOperatorLifecycleManager, configv1.CapabilityCloudCredential,
-	}},
-	{"v4.16", []configv1.ClusterVersionCapability{configv1.CapabilityIngress, configv1.CapabilityCloudControllerManager}},
-	{"v4.17", nil},
-	{"v4.18", []configv1.ClusterVersionCapability{configv1.CapabilityOperatorLifecycleManagerV1}},
-	{configv1.CapabilitySetCurrent, []configv1.ClusterVersionCapability{
-		configv1.CapabilityCompatibilityRequirements, configv1.CapabilityClusterAPI,
-	}},
-}
-
-// Set gives the capabilities of a set. The empty name stands for CapabilitySetCurrent, which
-// has every known capability; a name that is not known has none.
+// Set gives the capabilities of a set, as release.CapabilitySet does. A name that is not known
+// has none.
 func Set(name configv1.ClusterVersionCapabilitySet) sets.Set[string] {
-	if name == "" {
-		name = configv1.CapabilitySetCurrent
-	}
-	result := sets.Set[string]{}
-	for _, step := range growth {
-		for _, capability := range step.added {
-			result.Insert(string(capability))
-		}
-		if step.set == name {
-			return result
-		}
-	}
-	return sets.Set[string]{}
+	set, _ := release.CapabilitySet(name)
+	return set
 }
 
 // Known gives every capability.

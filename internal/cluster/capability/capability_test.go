@@ -10,17 +10,35 @@ import (
 )
 
 func TestSets(t *testing.T) {
-	sizes := map[configv1.ClusterVersionCapabilitySet]int{
-		"None": 0, "v4.11": 4, "v4.12": 8, "v4.13": 9, "v4.14": 12, "v4.15": 14, "v4.16": 16, "v4.17": 16, "v4.18": 17, "vCurrent": 19, "": 19, "v9": 0,
+	all := []string{
+		"Build", "CSISnapshot", "CloudControllerManager", "CloudCredential", "ClusterAPI", "CompatibilityRequirements", "Console", "DeploymentConfig", "ImageRegistry", "Ingress",
+		"Insights", "MachineAPI", "NodeTuning", "OperatorLifecycleManager", "OperatorLifecycleManagerV1", "Storage", "baremetal", "marketplace", "openshift-samples",
 	}
-	for name, size := range sizes {
-		if got := Set(name); got.Len() != size {
-			t.Errorf("set %q has %d capabilities, not %d: %v", name, got.Len(), size, sets.List(got))
+	want := sets.New[string]()
+	for _, set := range []struct {
+		name configv1.ClusterVersionCapabilitySet
+		// adds are those that it has beside those of the set before.
+		adds []string
+	}{
+		{"None", nil},
+		{"v4.11", []string{"baremetal", "marketplace", "openshift-samples", "MachineAPI"}},
+		{"v4.12", []string{"Console", "Insights", "Storage", "CSISnapshot"}},
+		{"v4.13", []string{"NodeTuning"}},
+		{"v4.14", []string{"Build", "DeploymentConfig", "ImageRegistry"}},
+		{"v4.15", []string{"OperatorLifecycleManager", "CloudCredential"}},
+		{"v4.16", []string{"Ingress", "CloudControllerManager"}},
+		{"v4.17", nil},
+		{"v4.18", []string{"OperatorLifecycleManagerV1"}},
+		{"vCurrent", all},
+		{"", nil}, // the same as vCurrent
+	} {
+		want.Insert(set.adds...)
+		if diff := cmp.Diff(sets.List(want), sets.List(Set(set.name))); diff != "" {
+			t.Errorf("set %q (-want +got):\n%s", set.name, diff)
 		}
 	}
-	want := []string{"MachineAPI", "baremetal", "marketplace", "openshift-samples"}
-	if diff := cmp.Diff(want, sets.List(Set("v4.11"))); diff != "" {
-		t.Errorf("v4.11 (-want +got):\n%s", diff)
+	if got := Set("v9"); got.Len() > 0 {
+		t.Errorf("a set that nobody knows has %v", got)
 	}
 }
 

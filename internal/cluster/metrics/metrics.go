@@ -75,6 +75,7 @@ var (
 	availableDesc   = desc("cluster_version_available_updates", "How many updates are recommended.", "upstream", "channel")
 	capabilityDesc  = desc("cluster_version_capability", "1 for capabilities that the cluster has, 0 for others that are known.", "name")
 	payloadDesc     = desc("cluster_version_payload", "How many manifests of the release are applied, and how many are not.", "version", "type")
+	errorsDesc      = desc("cluster_operator_payload_errors", "How many attempts at manifests of the release failed.", "version")
 	riskDesc        = desc("cluster_version_risk_conditions", "The conditions of the risks of updates: 1 true, 0 false, -1 unknown.", "condition", "risk", "reason")
 	conditionalDesc = desc("cluster_version_conditional_update_condition_seconds", "When a condition of a conditional update changed, in seconds since the epoch.",
 		"version", "condition", "status", "reason")
@@ -96,7 +97,7 @@ type collector struct {
 // Describe sends what there can be.
 func (c *collector) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		versionDesc, availableDesc, capabilityDesc, payloadDesc, riskDesc, conditionalDesc, retrievedDesc, upDesc, conditionDesc, transitionDesc, installerDesc,
+		versionDesc, availableDesc, capabilityDesc, payloadDesc, errorsDesc, riskDesc, conditionalDesc, retrievedDesc, upDesc, conditionDesc, transitionDesc, installerDesc,
 	} {
 		to <- d
 	}
@@ -158,6 +159,10 @@ type sink struct{ to chan<- prometheus.Metric }
 
 func (s sink) gauge(d *prometheus.Desc, value float64, labels ...string) {
 	s.to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+}
+
+func (s sink) counter(d *prometheus.Desc, value float64, labels ...string) {
+	s.to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, value, labels...)
 }
 
 func (s sink) fail(d *prometheus.Desc, err error) { s.to <- prometheus.NewInvalidMetric(d, err) }

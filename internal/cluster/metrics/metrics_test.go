@@ -110,7 +110,7 @@ func collected(t *testing.T, o objects, change func(*collector)) string {
 	c := &collector{
 		Options: Options{
 			Worker: func() worker.Status {
-				return worker.Status{Actual: configv1.Release{Version: "1.2.0"}, Done: 3, Total: 10}
+				return worker.Status{Actual: configv1.Release{Version: "1.2.0"}, Done: 3, Total: 10, Errors: 2}
 			},
 			Created:   func(string) metav1.Time { return at(50) },
 			Retrieved: func() time.Time { return time.Unix(460, 0) },

@@ -46,6 +46,7 @@ func (c *collector) collectVersion(s sink, cv *configv1.ClusterVersion) {
 	if status.Total > 0 {
 		s.gauge(payloadDesc, float64(status.Total-status.Done), status.Actual.Version, "pending")
 		s.gauge(payloadDesc, float64(status.Done), status.Actual.Version, "applied")
+		s.counter(errorsDesc, float64(status.Errors), status.Actual.Version)
 	}
 }
 

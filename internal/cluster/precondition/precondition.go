@@ -1,8 +1,8 @@
 // Package precondition judges whether a cluster is fit for a release: that it is no step
-// back, no step over a minor version, that nothing of the cluster stands against it, and that
-// the update service recommends it.
+// back, no step over a minor version, that nothing of the cluster stands against it, that there
+// is a backup where somebody makes them, and that the update service recommends it.
 //
-// It decides only, from the ClusterVersion and the release that are given to it.
+// It decides only, from the objects and the release that are given to it.
 package precondition
 
 import (
@@ -24,6 +24,7 @@ const (
 	Rollback          = "ClusterVersionRollback"
 	GiantHop          = "ClusterVersionGiantHop"
 	Upgradeable       = "ClusterVersionUpgradeable"
+	RecentBackup      = "EtcdRecentBackup"
 	RecommendedUpdate = "ClusterVersionRecommendedUpdate"
 )
 
@@ -67,6 +68,10 @@ type Input struct {
 	ClusterVersion *configv1.ClusterVersion
 	// Target is the release to judge.
 	Target configv1.Release
+	// Etcd is the ClusterOperator of that name; nil on a cluster that has none. EtcdError says
+	// why it could not be read.
+	Etcd      *configv1.ClusterOperator
+	EtcdError error
 }
 
 // check judges one side of an update between two versions.
@@ -82,6 +87,7 @@ var checks = []struct {
 	{Rollback, checkRollback, false},
 	{GiantHop, checkGiantHop, false},
 	{Upgradeable, checkUpgradeable, false},
+	{RecentBackup, checkBackup, false},
 	{RecommendedUpdate, checkRecommended, true},
 }
 

@@ -79,14 +79,14 @@ func TestCheck(t *testing.T) {
 		"not upgradeable, back":          {notUpgradeable(recommended(cluster("4.13.2*", "4.13.1*"), "4.13.1")), "4.13.1", ""},
 		"retarget within the new minor":  {notUpgradeable(recommended(cluster("4.14.1", "4.13.9*"), "4.14.2")), "4.14.2", "Upgradeable/MinorVersionClusterUpdateInProgress?"},
 		"retarget within the new major":  {notUpgradeable(recommended(cluster("5.0.1", "4.22.9*"), "5.0.2")), "5.0.2", "Upgradeable/MajorVersionClusterUpdateInProgress?"},
-		"a current version that is none": {recommended(cluster("latest*"), "4.13.2"), "4.13.2", "Rollback/InvalidCurrentVersion? GiantHop/InvalidCurrentVersion? Upgradeable/InvalidCurrentVersion?"},
-		"a target that is none":          {recommended(cluster("4.13.1*"), "latest"), "latest", "Rollback/InvalidDesiredVersion GiantHop/InvalidDesiredVersion Upgradeable/InvalidDesiredVersion"},
+		"a current version that is none": {recommended(cluster("latest*"), "4.13.2"), "4.13.2", "Rollback/InvalidCurrentVersion? GiantHop/InvalidCurrentVersion? Upgradeable/InvalidCurrentVersion? EtcdRecentBackup/InvalidCurrentVersion?"},
+		"a target that is none":          {recommended(cluster("4.13.1*"), "latest"), "latest", "Rollback/InvalidDesiredVersion GiantHop/InvalidDesiredVersion Upgradeable/InvalidDesiredVersion EtcdRecentBackup/InvalidDesiredVersion"},
 		"unknown without a channel":      {cluster("4.13.1*"), "4.13.2", "RecommendedUpdate/NoChannel?"},
 		"all at once":                    {notUpgradeable(cluster("4.13.1*")), "4.15.0", "GiantHop/MultipleMinorVersionsUpdate Upgradeable/Stop RecommendedUpdate/NoChannel?"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := of(Check(Input{c.cluster, release(c.target)})); got != c.want {
+			if got := of(Check(Input{ClusterVersion: c.cluster, Target: release(c.target)})); got != c.want {
 				t.Errorf("found %q, not %q", got, c.want)
 			}
 		})
@@ -96,7 +96,7 @@ func TestCheck(t *testing.T) {
 func TestUpgradeableWithOverrides(t *testing.T) {
 	cv := notUpgradeable(recommended(cluster("4.13.1*"), "4.13.2"))
 	cv.Spec.Overrides = []configv1.ComponentOverride{{Unmanaged: true}}
-	if got := of(Check(Input{cv, release("4.13.2")})); got != "Upgradeable/ClusterVersionOverridesSet?" {
+	if got := of(Check(Input{ClusterVersion: cv, Target: release("4.13.2")})); got != "Upgradeable/ClusterVersionOverridesSet?" {
 		t.Errorf("found %q", got)
 	}
 }
@@ -104,7 +104,7 @@ func TestUpgradeableWithOverrides(t *testing.T) {
 func TestUpgradeableUnknownPasses(t *testing.T) {
 	cv := notUpgradeable(recommended(cluster("4.13.1*"), "4.14.2"))
 	cv.Status.Conditions[0].Status = metav1.ConditionUnknown
-	if got := of(Check(Input{cv, release("4.14.2")})); got != "" {
+	if got := of(Check(Input{ClusterVersion: cv, Target: release("4.14.2")})); got != "" {
 		t.Errorf("found %q", got)
 	}
 }
@@ -114,11 +114,11 @@ func TestRollbackFromAMirror(t *testing.T) {
 	cv := recommended(cluster("4.13.2*", "4.13.1*"), "4.13.1")
 	target := release("4.13.1")
 	target.Image = "mirror.example/copy@sha256:4.13.1"
-	if got := of(Check(Input{cv, target})); got != "" {
+	if got := of(Check(Input{ClusterVersion: cv, Target: target})); got != "" {
 		t.Errorf("found %q", got)
 	}
 	target.Image = "registry.example/release@sha256:other"
-	if got := of(Check(Input{cv, target})); !strings.HasPrefix(got, "Rollback/LowDesiredVersion") {
+	if got := of(Check(Input{ClusterVersion: cv, Target: target})); !strings.HasPrefix(got, "Rollback/LowDesiredVersion") {
 		t.Errorf("another image of the previous version: found %q", got)
 	}
 }
@@ -151,7 +151,7 @@ func TestRecommended(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			findings := Check(Input{c.cluster, release("4.13.2")})
+			findings := Check(Input{ClusterVersion: c.cluster, Target: release("4.13.2")})
 			if c.reason == "" {
 				if len(findings) > 0 {
 					t.Errorf("found %v", findings)
@@ -201,9 +201,51 @@ func TestTextsOfRollbackAndHop(t *testing.T) {
 		"4.15.1": "4.15.1 is more than one minor version beyond the current target 4.13.2 (4.15 > 4.(13+1)), and only updates within the current minor version or to the next minor version are supported.",
 	}
 	for target, want := range texts {
-		findings := Check(Input{recommended(cluster("4.13.2*", "4.12.9*"), target), release(target)})
+		findings := Check(Input{ClusterVersion: recommended(cluster("4.13.2*", "4.12.9*"), target), Target: release(target)})
 		if len(findings) != 1 || findings[0].Message != want {
 			t.Errorf("%s: %v", target, findings)
 		}
+	}
+}
+
+// Where somebody makes backups, there has to be one before the next minor version.
+func TestRecentBackup(t *testing.T) {
+	etcd := func(status metav1.ConditionStatus) *configv1.ClusterOperator {
+		operator := &configv1.ClusterOperator{}
+		operator.Status.Conditions = []configv1.ClusterOperatorStatusCondition{{Type: "Available", Status: metav1.ConditionTrue}}
+		if status != "" {
+			operator.Status.Conditions = append(operator.Status.Conditions, configv1.ClusterOperatorStatusCondition{
+				Type: "RecentBackup", Status: status, Reason: "NoBackup", Message: "Make one.",
+			})
+		}
+		return operator
+	}
+	const blocked = `Precondition "EtcdRecentBackup" failed because of "NoBackup": RecentBackup: Make one.`
+	for name, c := range map[string]struct {
+		target string
+		etcd   *configv1.ClusterOperator
+		err    error
+		want   string
+	}{
+		"no backup, minor":         {target: "4.14.2", etcd: etcd("False"), want: blocked},
+		"nobody knows, minor":      {target: "4.14.2", etcd: etcd("Unknown"), want: blocked},
+		"a backup, minor":          {target: "4.14.2", etcd: etcd("True")},
+		"no backup, patch":         {target: "4.13.3", etcd: etcd("False")},
+		"no backup, back":          {target: "4.13.1", etcd: etcd("False")},
+		"nobody makes backups":     {target: "4.14.2", etcd: etcd("")},
+		"no operator of that name": {target: "4.14.2"},
+		"away": {
+			target: "4.14.2", err: errors.New("away"),
+			want: `Precondition "EtcdRecentBackup" failed because of "UnableToGetEtcdOperator": RecentBackup: ClusterOperator "etcd" cannot be read: away`,
+		},
+		"away, patch": {target: "4.13.3", err: errors.New("away")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cv := recommended(cluster("4.13.2*", "4.13.1*"), c.target)
+			text, blocks := Verdict(Check(Input{ClusterVersion: cv, Target: release(c.target), Etcd: c.etcd, EtcdError: c.err}))
+			if text != c.want || blocks != (c.want != "") {
+				t.Errorf("verdict %q, %v; not %q", text, blocks, c.want)
+			}
+		})
 	}
 }

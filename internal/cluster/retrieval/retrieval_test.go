@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-containerregistry/pkg/registry"
 
+	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	"github.com/mainstay-dev/mainstay/internal/image"
 )
 
@@ -42,10 +43,12 @@ func push(t *testing.T, files fs.FS) (ref string, server *httptest.Server) {
 	return repository + "@" + built.Digest(), server
 }
 
-func folder(t *testing.T) *Folder {
+func of(ref string) configv1.Release { return configv1.Release{Version: "1.0.0", Image: ref} }
+
+func folder(t *testing.T) *Registry {
 	t.Helper()
 	client := image.NewClient(image.Options{})
-	return &Folder{Dir: filepath.Join(t.TempDir(), "releases"), Images: func(context.Context) (*image.Client, error) { return client, nil }}
+	return &Registry{Dir: filepath.Join(t.TempDir(), "releases"), Images: func(context.Context) (*image.Client, error) { return client, nil }}
 }
 
 func names(t *testing.T, files fs.FS) []string {
@@ -66,7 +69,7 @@ func names(t *testing.T, files fs.FS) []string {
 func TestRetrieve(t *testing.T) {
 	ref, server := push(t, content)
 	f := folder(t)
-	files, err := f.Retrieve(t.Context(), ref)
+	files, err := f.Retrieve(t.Context(), of(ref))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,17 +81,17 @@ func TestRetrieve(t *testing.T) {
 		t.Errorf("%s holds %q: %v", want[0], data, err)
 	}
 	server.Close()
-	if _, err := f.Retrieve(t.Context(), ref); err != nil {
+	if _, err := f.Retrieve(t.Context(), of(ref)); err != nil {
 		t.Errorf("what was retrieved needs the registry: %v", err)
 	}
 	// A crash left a file empty.
 	if err := os.Truncate(filepath.Join(f.Dir, NameOf(ref), contentName, want[0]), 0); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.Retrieve(t.Context(), ref); err == nil {
+	if _, err := f.Retrieve(t.Context(), of(ref)); err == nil {
 		t.Error("what is damaged is taken for whole")
 	}
-	if _, err := f.Retrieve(t.Context(), strings.Replace(ref, "@", ":v1@", 1)); err == nil {
+	if _, err := f.Retrieve(t.Context(), of(strings.Replace(ref, "@", ":v1@", 1))); err == nil {
 		t.Error("a registry that is away answers")
 	}
 	entries, err := os.ReadDir(f.Dir)
@@ -101,11 +104,11 @@ func TestTagIsAskedAgain(t *testing.T) {
 	ref, server := push(t, content)
 	tag, _, _ := strings.Cut(ref, "@")
 	f := folder(t)
-	if _, err := f.Retrieve(t.Context(), tag+":v1"); err != nil {
+	if _, err := f.Retrieve(t.Context(), of(tag+":v1")); err != nil {
 		t.Fatal(err)
 	}
 	server.Close()
-	if _, err := f.Retrieve(t.Context(), tag+":v1"); err == nil {
+	if _, err := f.Retrieve(t.Context(), of(tag+":v1")); err == nil {
 		t.Error("a tag stands for what it stood for before")
 	}
 }
@@ -114,7 +117,7 @@ func TestRetrieveEnds(t *testing.T) {
 	ref, _ := push(t, content)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := folder(t).Retrieve(ctx, ref); !errors.Is(err, context.Canceled) {
+	if _, err := folder(t).Retrieve(ctx, of(ref)); !errors.Is(err, context.Canceled) {
 		t.Errorf("the error is %v", err)
 	}
 }
@@ -122,7 +125,7 @@ func TestRetrieveEnds(t *testing.T) {
 func TestAWrongDigest(t *testing.T) {
 	ref, _ := push(t, content)
 	repository, _, _ := strings.Cut(ref, "@")
-	if _, err := folder(t).Retrieve(t.Context(), repository+"@sha256:"+strings.Repeat("0", 64)); err == nil {
+	if _, err := folder(t).Retrieve(t.Context(), of(repository+"@sha256:"+strings.Repeat("0", 64))); err == nil {
 		t.Error("another digest is answered")
 	}
 }
@@ -134,7 +137,7 @@ func TestClean(t *testing.T) {
 	for _, name := range []string{"a", "b", "c", "d"} {
 		ref, _ := push(t, fstest.MapFS{"manifests/" + name: {Data: []byte(name)}})
 		refs = append(refs, ref)
-		if _, err := f.Retrieve(t.Context(), ref); err != nil {
+		if _, err := f.Retrieve(t.Context(), of(ref)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -142,7 +145,7 @@ func TestClean(t *testing.T) {
 		t.Fatal(err)
 	}
 	last, _ := push(t, content)
-	if _, err := f.Retrieve(t.Context(), last); err != nil {
+	if _, err := f.Retrieve(t.Context(), of(last)); err != nil {
 		t.Fatal(err)
 	}
 	entries, err := os.ReadDir(f.Dir)

@@ -95,6 +95,8 @@ func (u *updater) sync(ctx context.Context, q Query, known []configv1.Conditiona
 	if ctx.Err() == nil {
 		u.previous = result.Conditional
 	}
+	// However long the update service asks to be left alone, the cluster may change.
+	wait = min(wait, u.period)
 	if e.unknown {
 		wait = min(wait, retryUnknown)
 	}

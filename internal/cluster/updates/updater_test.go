@@ -275,6 +275,19 @@ func TestRisksChange(t *testing.T) {
 	if len(s.asked) != 1 {
 		t.Errorf("the update service was asked %d times", len(s.asked))
 	}
+	// So it is while the service asks to be left alone.
+	s.wrong = &RetrieveError{Reason: ReasonRemoteFailed, Err: errors.New("busy"), Pause: time.Hour}
+	for _, applies := range []bool{true, false} {
+		clock.Step(period)
+		promql["a"] = applies
+		result, wait := u.sync(t.Context(), q, known)
+		if condition := result.Conditional[0].Conditions[0]; (condition.Status == metav1.ConditionFalse) != applies || wait > period {
+			t.Errorf("got %+v, come again in %s", condition, wait)
+		}
+	}
+	if len(s.asked) != 2 {
+		t.Errorf("the update service was asked %d times", len(s.asked))
+	}
 }
 
 func TestMany(t *testing.T) {

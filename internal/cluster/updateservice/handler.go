@@ -18,6 +18,7 @@ import (
 const (
 	typeJSON  = "application/json"
 	typeGraph = "application/vnd.redhat.cincinnati.v1+json"
+	typeGzip  = "application/gzip"
 )
 
 // Kinds of errors, as clients are told.
@@ -50,9 +51,10 @@ func (s *Service) Handler() http.Handler {
 		prefix = ""
 	}
 	paths := map[string]http.HandlerFunc{
-		prefix + "/graph":    s.graph,
-		prefix + "/v1/graph": s.graph,
-		prefix + "/openapi":  s.openAPI(prefix),
+		prefix + "/graph":      s.graph,
+		prefix + "/v1/graph":   s.graph,
+		prefix + "/graph-data": s.graphData,
+		prefix + "/openapi":    s.openAPI(prefix),
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
@@ -103,10 +105,8 @@ func (s *Service) graph(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, http.StatusBadRequest, kind, wrong)
 		return
 	}
-	current := s.current.Load()
+	current := s.made(w)
 	if current == nil {
-		header.Set("Retry-After", "10")
-		s.refuse(w, http.StatusInternalServerError, kindNotYet, "no update graph was made yet")
 		return
 	}
 	found, err := current.answer(query)
@@ -116,6 +116,40 @@ func (s *Service) graph(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	send(w, r, found, mediaType)
+}
+
+// made gives what is served. Before there is anything, it answers that.
+func (s *Service) made(w http.ResponseWriter) *snapshot {
+	current := s.current.Load()
+	if current == nil {
+		w.Header().Set("Retry-After", "10")
+		s.refuse(w, http.StatusInternalServerError, kindNotYet, "no update graph was made yet")
+	}
+	return current
+}
+
+// graphData answers with the graph-data folder that the graph was made of, for sites that
+// have a service of their own.
+func (s *Service) graphData(w http.ResponseWriter, r *http.Request) {
+	current := s.made(w)
+	if current == nil {
+		return
+	}
+	if current.folder == nil {
+		s.refuse(w, http.StatusNotFound, kindUnknownPath, "this service has no graph-data: releases name their channels themselves")
+		return
+	}
+	header := w.Header()
+	header.Set("ETag", `"`+current.folder.tag+`"`)
+	if hasTag(r.Header.Values("If-None-Match"), current.folder.tag) {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	header.Set("Content-Type", typeGzip)
+	header.Set("Content-Length", strconv.Itoa(len(current.folder.packed)))
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(current.folder.packed) // The client may be gone.
+	}
 }
 
 // send sends a graph, unless the client has it already.

@@ -17,6 +17,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cincinnati"
 	"github.com/mainstay-dev/mainstay/internal/image"
 	"github.com/mainstay-dev/mainstay/internal/release"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
 // TestMain keeps the settings of the machine and of its user away from the tests.
@@ -30,7 +31,7 @@ func TestMain(m *testing.M) {
 			log.Fatal(err)
 		}
 	}
-	code := m.Run()
+	code := env.Run(m)
 	_ = os.RemoveAll(home)
 	os.Exit(code)
 }

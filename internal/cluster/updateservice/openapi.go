@@ -55,7 +55,15 @@ func (s *Service) openAPI(prefix string) http.HandlerFunc {
 	body, _ := json.Marshal(map[string]any{ // texts can be written
 		"openapi": "3.0.3",
 		"info":    map[string]any{"title": "Update service", "version": "1"},
-		"paths":   map[string]any{prefix + "/graph": operation, prefix + "/v1/graph": operation},
+		"paths": map[string]any{prefix + "/graph": operation, prefix + "/v1/graph": operation, prefix + "/graph-data": map[string]any{"get": map[string]any{
+			"operationId": "graph-data",
+			"summary":     "The graph-data folder that graphs are made of, as a .tar.gz",
+			"responses": map[string]any{
+				"200": map[string]any{"description": "the folder", "content": map[string]any{typeGzip: map[string]any{"schema": map[string]any{"type": "string", "format": "binary"}}}},
+				"404": failure("there is no graph-data"),
+				"500": failure("there is no graph yet"),
+			},
+		}}},
 	})
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", typeJSON)

@@ -3,7 +3,6 @@ package updateservice
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -12,6 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/mainstay-dev/mainstay/internal/httpserver"
 )
 
 const (
@@ -53,7 +54,7 @@ func (s *Service) Run(ctx context.Context, listening func(name string, address n
 		if listening != nil {
 			listening(server.name, listener.Addr())
 		}
-		work.Go(func() error { return serve(ctx, listener, server.handler) })
+		work.Go(func() error { return httpserver.Run(ctx, newServer(server.handler), listener, drain) })
 	}
 	work.Go(func() error {
 		s.scanForever(ctx)
@@ -62,8 +63,8 @@ func (s *Service) Run(ctx context.Context, listening func(name string, address n
 	return work.Wait()
 }
 
-func serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
-	server := &http.Server{
+func newServer(handler http.Handler) *http.Server {
+	return &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second,
@@ -71,21 +72,6 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler) err
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    maxHeader,
 	}
-	stopped := make(chan error, 1)
-	go func() {
-		<-ctx.Done()
-		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
-		defer cancel()
-		err := server.Shutdown(grace)
-		if errors.Is(err, context.DeadlineExceeded) {
-			err = server.Close()
-		}
-		stopped <- err
-	}()
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return <-stopped
 }
 
 // StatusHandler answers probes, and gives metrics. The paths are those of both programs

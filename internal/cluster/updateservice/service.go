@@ -123,7 +123,7 @@ func (s *Service) scan(ctx context.Context) error {
 	for _, warning := range warnings {
 		s.options.Log.Info("A release has a fault", "warning", warning)
 	}
-	made, err := newSnapshot(graph)
+	made, err := newSnapshot(graph, loaded)
 	if err != nil {
 		return err
 	}

@@ -330,7 +330,7 @@ func TestRun(t *testing.T) {
 // A channel of 500 releases is answered from what is kept.
 func BenchmarkServe(b *testing.B) {
 	s := &Service{options: Options{Prefix: "/api/upgrades_info", Log: logr.Discard()}, metrics: newMetrics()}
-	made, err := newSnapshot(manyReleases(500))
+	made, err := newSnapshot(manyReleases(500), nil)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -23,11 +23,19 @@ type answer struct {
 	tag           string // the sum of the plain bytes
 }
 
+// folder is a graph-data folder as a .tar.gz.
+type folder struct {
+	packed []byte
+	tag    string
+}
+
 // snapshot is a graph, and the answers that were made of it. It is safe for concurrent use.
 type snapshot struct {
 	graph   *graphdata.Graph
 	answers map[graphdata.Query]*entry
 	nothing *answer
+	// folder is the graph-data that it was made of, packed; nil when there is none.
+	folder *folder
 
 	mu   sync.Mutex
 	kept int // bytes
@@ -39,8 +47,11 @@ type entry struct {
 	answer *answer
 }
 
-func newSnapshot(graph *graphdata.Graph) (*snapshot, error) {
+func newSnapshot(graph *graphdata.Graph, data *graphdata.Data) (*snapshot, error) {
 	s := &snapshot{graph: graph, answers: map[graphdata.Query]*entry{}}
+	if packed := data.Archive(); packed != nil {
+		s.folder = &folder{packed, tagOf(packed)}
+	}
 	for _, q := range graph.Queries() {
 		s.answers[q] = &entry{}
 	}
@@ -94,6 +105,10 @@ func newAnswer(graph *graphdata.Graph, q graphdata.Query) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256(plain)
-	return &answer{plain: plain, packed: packed.Bytes(), tag: hex.EncodeToString(sum[:16])}, nil
+	return &answer{plain: plain, packed: packed.Bytes(), tag: tagOf(plain)}, nil
+}
+
+func tagOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:16])
 }

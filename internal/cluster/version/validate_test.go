@@ -141,6 +141,26 @@ func TestMerged(t *testing.T) {
 	}
 }
 
+// The same content from another registry is another target, though what is known of it is
+// known by its digest.
+func TestIsAt(t *testing.T) {
+	at := configv1.Release{Version: "1.0.0", Image: "a.example/r@sha256:01"}
+	for name, c := range map[string]struct {
+		target configv1.Release
+		want   bool
+	}{
+		"the same":            {at, true},
+		"without a version":   {configv1.Release{Image: at.Image}, true},
+		"elsewhere":           {configv1.Release{Version: "1.0.0", Image: "b.example/r@sha256:01"}, false},
+		"by a tag":            {configv1.Release{Version: "1.0.0", Image: "a.example/r:1.0.0@sha256:01"}, false},
+		"with another inside": {configv1.Release{Version: "1.0.1", Image: at.Image}, false},
+	} {
+		if got := (target{Release: c.target, force: true}).isAt(at); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
 func TestFirst(t *testing.T) {
 	release := func(image string) configv1.Release { return configv1.Release{Image: image} }
 	cases := map[string]struct{ own, desired, wanted, want string }{

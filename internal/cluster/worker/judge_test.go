@@ -288,6 +288,7 @@ func TestJudge(t *testing.T) {
 	degraded := about(ReasonOperatorDegraded, EffectFailAfterInterval, "dns", 3)
 	absent := about(ReasonOperatorNotAvailable, EffectFail, "dns", 4)
 	reported := about(ReasonOperatorDegraded, EffectReport, "dns", 3)
+	refused := taskError(task("ConfigMap", "ns", "a"), apierrors.NewForbidden(schema.GroupResource{}, "a", nil))
 	for name, tc := range map[string]struct {
 		errs        []error
 		minutes     map[string]int
@@ -324,6 +325,13 @@ func TestJudge(t *testing.T) {
 		"degraded and an update": {errs: []error{degraded, updating}, minutes: map[string]int{"dns": 39, "etcd": 39},
 			want: Verdict{Failing: "False", ProgressingReason: "ClusterOperatorDegraded", Waiting: "waiting up to 40 minutes on dns"}},
 		"not available and an update": {errs: []error{absent, updating},
+			want: Verdict{Failing: "True", Reason: "ClusterOperatorNotAvailable", Message: "Cluster operator dns is not available",
+				ProgressingReason: "ClusterOperatorNotAvailable", Summary: "the cluster operator dns is not available"}},
+		"two that are wrong and an update": {errs: []error{absent, refused, updating},
+			want: Verdict{Failing: "True", Reason: "MultipleErrors",
+				Message:           "Multiple errors are preventing progress:\n* Cluster operator dns is not available\n* Could not update configmap \"ns/a\" (12 of 345): the server has forbidden updates to this resource",
+				ProgressingReason: "MultipleErrors", Summary: "an unknown error has occurred: MultipleErrors"}},
+		"not available and an update, reconciling": {errs: []error{absent, updating}, reconciling: true,
 			want: Verdict{Failing: "True", Reason: "MultipleErrors",
 				Message:           "Multiple errors are preventing progress:\n* Cluster operator dns is not available\n* Cluster operator etcd is updating versions",
 				ProgressingReason: "MultipleErrors", Summary: "an unknown error has occurred: MultipleErrors"}},

@@ -73,6 +73,15 @@ func (p *pass) attempt(ctx context.Context, it *item, wanted *unstructured.Unstr
 	if !differs || p.worker.memory.knows(it.key, live, asked) {
 		return live, nil
 	}
+	written, err := p.update(ctx, it, live, merged)
+	if field := fixedField(err); field != "" {
+		return p.remake(ctx, it, live, merged, field, err)
+	}
+	return written, err
+}
+
+// update writes an object, unless that would leave it as it is.
+func (p *pass) update(ctx context.Context, it *item, live, merged *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	if p.mode == release.Reconciling || merge.IsCovered(merged.Object, live.Object) {
 		// What differs is likely no more than defaults that the manifest does not state. The
 		// API server tells, and nothing is written if it is so.
@@ -129,14 +138,8 @@ func (p *pass) wanted(it *item) (*unstructured.Unstructured, digest, error) {
 	for field, value := range it.manifest.Object {
 		u.Object[field] = value
 	}
-	metadata := map[string]any{}
 	given, _ := it.manifest.Object["metadata"].(map[string]any)
-	for _, field := range []string{"name", "namespace", "labels", "annotations", "finalizers", "ownerReferences"} {
-		if value, ok := given[field]; ok && value != nil {
-			metadata[field] = value
-		}
-	}
-	u.Object["metadata"] = metadata
+	u.Object["metadata"] = only(given, statedMetadata)
 	if owner := p.job.work.Owner; owner.UID != "" && len(u.GetOwnerReferences()) == 0 && !it.createOnly {
 		owner.Controller = new(true)
 		u.SetOwnerReferences([]metav1.OwnerReference{owner})
@@ -153,4 +156,19 @@ func (p *pass) wanted(it *item) (*unstructured.Unstructured, digest, error) {
 	hash.Write([]byte(p.job.work.Owner.UID))
 	hash.Write([]byte(injected))
 	return u, digest(hash.Sum(nil)), nil
+}
+
+// statedMetadata are the parts of an object's metadata that may be asked for. The others are
+// the API server's.
+var statedMetadata = []string{"name", "namespace", "labels", "annotations", "finalizers", "ownerReferences"}
+
+// only gives some fields of an object, as far as it has them.
+func only(object map[string]any, fields []string) map[string]any {
+	result := make(map[string]any, len(fields))
+	for _, field := range fields {
+		if value := object[field]; value != nil {
+			result[field] = value
+		}
+	}
+	return result
 }

@@ -125,6 +125,9 @@ func (p *pass) try(ctx context.Context, it *item) error {
 		for ; isKindMissing(err) && p.bringsKind(it) && looks < kindLooks && p.worker.sleep(ctx, kindPause) == nil; looks++ {
 			err = p.apply(ctx, it)
 		}
+		if err != nil && ctx.Err() == nil {
+			p.worker.noteError(p.job)
+		}
 		if err == nil || attempt == policy.attempts || isJudged(err) || ctx.Err() != nil {
 			return err
 		}
@@ -188,6 +191,15 @@ func (w *Worker) end(j *job, task release.Task, done bool) {
 		p.status.Done, p.status.LastProgress = p.done, w.clock.Now()
 	}
 	signal(w.changed)
+}
+
+// noteError counts an attempt that failed.
+func (w *Worker) noteError(j *job) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.job == j {
+		w.progress.status.Errors++
+	}
 }
 
 // noteOperator keeps since when a ClusterOperator is awaited.

@@ -54,8 +54,8 @@ func TestRetries(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if tried["create ConfigMap soon"] != 3 || tried["create ConfigMap never"] != 3 || tried["create ConfigMap later"] != 0 || status.Done != 2 {
-		t.Errorf("tried %v, done %d", tried, status.Done)
+	if tried["create ConfigMap soon"] != 3 || tried["create ConfigMap never"] != 3 || tried["create ConfigMap later"] != 0 || status.Done != 2 || status.Errors < 5 {
+		t.Errorf("tried %v, done %d, %d errors", tried, status.Done, status.Errors)
 	}
 }
 
@@ -68,6 +68,31 @@ func TestARefusedManifest(t *testing.T) {
 	start(t, w)
 	status := until(t, w, "a pass failed", func(s worker.Status) bool { return s.Failure != nil })
 	want := `Could not update job "default/refused" (1 of 1): spec.selector must not be set: the server makes that of a Job`
+	if diff := cmp.Diff(want, status.Failure.Error()); diff != "" {
+		t.Errorf("failure, -want +got:\n%s", diff)
+	}
+}
+
+// The work of a Job that was done is not done again by itself.
+func TestAnotherJob(t *testing.T) {
+	name := fresh("job")
+	c := newRecord(t)
+	job := func(image string) worker.Work {
+		return work(load(t, map[string]string{
+			"0000_10_a_01": "apiVersion: batch/v1\nkind: Job\nmetadata: {included, name: " + name + ", namespace: default}\n" +
+				"spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: " + image + "}]}}}\n",
+		}), release.Updating)
+	}
+	w := newWorker(c)
+	w.Update(job("example.com/a:v1"))
+	stop := start(t, w)
+	until(t, w, "a pass", completed(1))
+	stop()
+	w = newWorker(c)
+	w.Update(job("example.com/a:v2"))
+	start(t, w)
+	status := until(t, w, "a pass failed", func(s worker.Status) bool { return s.Failure != nil })
+	want := `Could not update job "default/` + name + `" (1 of 1): spec.template cannot be changed while the object exists: delete the object, which is then made anew, or give it another name in the release`
 	if diff := cmp.Diff(want, status.Failure.Error()); diff != "" {
 		t.Errorf("failure, -want +got:\n%s", diff)
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
@@ -35,6 +37,9 @@ type Status struct {
 	Done, Total int
 	// Completed is how many passes over all of the release succeeded.
 	Completed int
+	// Errors is how many attempts at a manifest failed since work on the release began, those
+	// among them that only wait for something.
+	Errors int
 	// Failure is what kept the last pass from succeeding, an *Error in most cases, or what
 	// a pass that succeeded has to report. It stays until the next pass has ended.
 	// Judge says what it means.
@@ -73,10 +78,14 @@ type progress struct {
 	tasks    map[int]string
 	waiting  map[string]time.Time
 	deleting map[string]bool
+	// removed are the objects of tombstones that were deleted, so that none is twice.
+	removed map[release.Key]types.UID
 }
 
 func newProgress(status Status) progress {
-	return progress{status: status, tasks: map[int]string{}, waiting: map[string]time.Time{}, deleting: map[string]bool{}}
+	return progress{
+		status: status, tasks: map[int]string{}, waiting: map[string]time.Time{}, deleting: map[string]bool{}, removed: map[release.Key]types.UID{},
+	}
 }
 
 // snapshot gives a Status that nobody changes any more.

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -239,6 +241,34 @@ func TestTombstones(t *testing.T) {
 	until(t, w, "the deletion has ended", func(s worker.Status) bool { return len(s.Deleting) == 0 })
 }
 
+// What somebody makes again in the middle of an update is left to them.
+func TestAnObjectThatIsMadeAgain(t *testing.T) {
+	name := fresh("again")
+	c := newRecord(t)
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+	if err := c.Create(t.Context(), object.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorker(c)
+	w.Update(work(load(t, map[string]string{"0000_10_a_01": named(tombstoneText, name), "0000_20_b_01": named(operatorText, name)}), release.Updating))
+	start(t, w)
+	passes := func(more int) {
+		before := w.Status().Errors
+		until(t, w, "passes that wait for an operator", func(s worker.Status) bool { return s.Errors >= before+more })
+	}
+	passes(1)
+	if err := c.Create(t.Context(), object); err != nil {
+		t.Fatalf("the object was not deleted: %v", err)
+	}
+	passes(3)
+	if again := get(t, c, "v1", "ConfigMap", "default", name); again.GetUID() != object.UID {
+		t.Error("the object was deleted once more")
+	}
+	if deleting := w.Status().Deleting; len(deleting) > 0 {
+		t.Errorf("deletions are %q", deleting)
+	}
+}
+
 func TestWhatIsPassedOver(t *testing.T) {
 	name := fresh("passed")
 	c := newRecord(t)
@@ -251,6 +281,7 @@ func TestWhatIsPassedOver(t *testing.T) {
 		"0000_10_a_03": config("unknown", "INCLUDED, capability.openshift.io/name: Z"),
 		"0000_10_a_04": config("other-profile", `include.release.openshift.io/other: "true"`),
 		"0000_10_a_05": config("unmanaged", "INCLUDED"),
+		"0000_10_a_06": config("gated", "INCLUDED, release.openshift.io/feature-gate: New"),
 	}))
 	asked := work(payload, release.Updating)
 	asked.Capabilities = capabilities([]string{"A", "B", "C"}, []string{"A", "B"})
@@ -290,6 +321,10 @@ func TestWhatIsPassedOver(t *testing.T) {
 	}
 	until(t, w, "a pass", completed(before.Completed+1))
 	expect("both", "one", "unmanaged")
+	asked.Cluster.FeatureGates = sets.New("New")
+	w.Update(asked)
+	until(t, w, "a pass", completed(w.Status().Completed+1))
+	expect("both", "gated", "one", "unmanaged")
 }
 
 func TestAnUpdateGoesByRunlevels(t *testing.T) {
@@ -315,6 +350,13 @@ func TestAnUpdateGoesByRunlevels(t *testing.T) {
 		"0000_25_second_02_co":  strings.ReplaceAll(operatorText, "NAME", name+"-second"),
 		"0000_30_third_01_last": level("third"),
 	}))
+	// What is no part of the release is never awaited.
+	foreign := &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: name + "-foreign"}}
+	if err := c.Create(t.Context(), foreign); err != nil {
+		t.Fatal(err)
+	}
+	report(t, c, foreign.Name, "0.1.0", "Available=False", "Degraded=True")
+	c.taken()
 	// Without the watch it would begin anew after minutes, though the clock runs faster.
 	w := worker.New(worker.Options{Client: c, Informers: informers, Clock: hasty{}, Period: 500 * time.Hour})
 	w.Update(work(payload, release.Updating))

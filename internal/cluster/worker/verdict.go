@@ -39,15 +39,17 @@ func (s Status) Judge(now time.Time) Verdict {
 	if s.Failure == nil {
 		return Verdict{Failing: metav1.ConditionFalse}
 	}
-	failure := asError(s.Failure)
+	judged := asError(s.Failure)
+	if !s.Reconciling {
+		judged = withoutWaiting(judged)
+	}
 	failing := Verdict{
-		Failing: metav1.ConditionTrue, Reason: failure.Reason, Message: failure.Message,
-		ProgressingReason: failure.Reason, Summary: summaryOf(failure),
+		Failing: metav1.ConditionTrue, Reason: judged.Reason, Message: judged.Message,
+		ProgressingReason: judged.Reason, Summary: summaryOf(judged),
 	}
 	if s.Reconciling {
 		return failing
 	}
-	judged := withoutWaiting(failure)
 	switch judged.Effect {
 	case EffectNone:
 		return judgeUpdating(judged, s.Waiting, now)
@@ -66,22 +68,23 @@ func (s Status) Judge(now time.Time) Verdict {
 
 // withoutWaiting leaves those of several errors out that are not wrong.
 func withoutWaiting(failure *Error) *Error {
-	if failure.Reason != ReasonMultiple {
+	var joined interface{ Unwrap() []error }
+	if failure.Reason != ReasonMultiple || !errors.As(failure.Err, &joined) {
 		return failure
 	}
 	var left []*Error
-	var joined interface{ Unwrap() []error }
-	if errors.As(failure.Err, &joined) {
-		for _, err := range joined.Unwrap() {
-			if member := asError(err); member.Effect != EffectNone {
-				left = append(left, member)
-			}
+	for _, err := range joined.Unwrap() {
+		if member := asError(err); member.Effect != EffectNone {
+			left = append(left, member)
 		}
 	}
-	if len(left) == 1 {
+	switch len(left) {
+	case 0:
+		return failure
+	case 1:
 		return left[0]
 	}
-	return failure
+	return multiple(left)
 }
 
 // judgeUpdating is about operators that are not at their version yet.

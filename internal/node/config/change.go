@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"maps"
-	"path"
 	"reflect"
 	"slices"
 	"strings"
@@ -151,52 +150,4 @@ func differing[T any](before, after []T, key func(T) string) []string {
 // IsEmpty tells whether there is no difference.
 func (c *Change) IsEmpty() bool {
 	return len(c.Files) == 0 && len(c.Units) == 0 && len(c.Keys) == 0 && !c.OS && !c.KernelArguments && !c.Extensions
-}
-
-// Effort is what a change asks of a node.
-type Effort struct {
-	// Drain: the pods of the node are moved away before.
-	Drain bool
-	// Reboot: the node starts again. It implies Drain.
-	Reboot bool
-	// ReloadRuntime: the container runtime reads its configuration again.
-	ReloadRuntime bool
-}
-
-// gentle are files, and folders when they end with /, whose change asks for less than a reboot.
-// What stands first counts.
-var gentle = []struct {
-	path   string
-	effort Effort
-}{
-	{"/etc/containers/registries.conf", Effort{Drain: true, ReloadRuntime: true}},
-	{"/etc/containers/registries.d/", Effort{ReloadRuntime: true}},
-	{"/etc/containers/policy.json", Effort{ReloadRuntime: true}},
-	{"/var/lib/kubelet/config.json", Effort{}},
-}
-
-// Effort gives what the change asks of a node: a reboot, unless all that differs is known to need
-// less. SSH keys and the logins of registries need nothing.
-func (c *Change) Effort() Effort {
-	full := Effort{Drain: true, Reboot: true}
-	if c.OS || c.KernelArguments || c.Extensions || len(c.Units) > 0 {
-		return full
-	}
-	var effort Effort
-	for _, file := range c.Files {
-		needed := full
-		for _, g := range gentle {
-			if file == g.path || (strings.HasSuffix(g.path, "/") && path.Dir(file)+"/" == g.path) {
-				needed = g.effort
-				break
-			}
-		}
-		effort.Drain = effort.Drain || needed.Drain
-		effort.Reboot = effort.Reboot || needed.Reboot
-		effort.ReloadRuntime = effort.ReloadRuntime || needed.ReloadRuntime
-	}
-	if effort.Reboot {
-		effort.ReloadRuntime = false
-	}
-	return effort
 }

@@ -141,6 +141,9 @@ func (u *Unit) check(paths claims) error {
 	if len(u.Name) > maxName || !unitName.MatchString(u.Name) {
 		return fmt.Errorf("%q is no name of a unit", clip(u.Name))
 	}
+	if u.Enabled != nil && strings.HasPrefix(u.Name, "-") {
+		return fmt.Errorf("%s: enabled is set, and the name begins with -: systemctl would take it for an option", u.Name)
+	}
 	isMasked := u.Mask != nil && *u.Mask
 	if isMasked && hasText(u.Contents) {
 		return fmt.Errorf("%s: mask and contents are both set: a masked unit has none", u.Name)

@@ -193,7 +193,10 @@ func Parse(data []byte) (*Ignition, error) {
 
 // lastVersion is the newest version of the specification that is known. Rendered configurations
 // are of it.
-const lastVersion = "3.5.0"
+const (
+	lastVersion = "3.5.0"
+	lastMinor   = 5
+)
 
 // MarshalCanonical writes a configuration so that equal ones give equal bytes.
 func (c *Ignition) MarshalCanonical() ([]byte, error) {

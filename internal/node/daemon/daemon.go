@@ -10,11 +10,14 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
+	operatorv1 "github.com/mainstay-dev/mainstay/api/operator/v1"
 	"github.com/mainstay-dev/mainstay/internal/node/config"
 )
 
@@ -95,6 +98,11 @@ func (d *Daemon) Sync(ctx context.Context, node *corev1.Node) (time.Duration, er
 	if desired == "" || desired == current.name() {
 		return d.idle(ctx, node, current)
 	}
+	if current == nil {
+		if current, err = d.firstBoot(ctx); err != nil {
+			return tryAgain, d.degrade(ctx, node, err)
+		}
+	}
 	return d.begin(ctx, node, current, desired)
 }
 
@@ -160,12 +168,17 @@ func (d *Daemon) begin(ctx context.Context, node *corev1.Node, current *applied,
 	if err != nil {
 		return lookAgain, d.degrade(ctx, node, err)
 	}
-	if !d.disk.isForced() {
+	if current.name() != "" && !d.disk.isForced() {
 		if why, err := d.disk.verify(current); err != nil || why != "" {
 			return lookAgain, d.degrade(ctx, node, drift(current, why, err))
 		}
 	}
-	if change.Effort().Drain && node.Annotations[mcfgv1.AnnotationTopology] != mcfgv1.TopologySingleReplica {
+	policy, err := d.policy(ctx)
+	if err != nil {
+		return drainLook, d.degrade(ctx, node, err)
+	}
+	effort := policy.Effort(change)
+	if effort.Drain && node.Annotations[mcfgv1.AnnotationTopology] != mcfgv1.TopologySingleReplica {
 		if wait, err := d.drained(ctx, node, desired); wait > 0 || err != nil {
 			return wait, err
 		}
@@ -176,7 +189,12 @@ func (d *Daemon) begin(ctx context.Context, node *corev1.Node, current *applied,
 	if _, err := d.disk.takeForce(); err != nil {
 		return tryAgain, d.degrade(ctx, node, err)
 	}
-	return d.update(ctx, node, &journal{Phase: phaseApply, From: current, To: *appliedOf(&wanted)})
+	if current != nil && current.Name == "" {
+		if err := d.disk.own(current); err != nil {
+			return tryAgain, d.degrade(ctx, node, err)
+		}
+	}
+	return d.update(ctx, node, &journal{Phase: phaseApply, From: current, To: *appliedOf(&wanted), Effort: effort})
 }
 
 // examine finds out whether a configuration can be taken, and what it changes.
@@ -198,6 +216,17 @@ func (d *Daemon) examine(current *applied, wanted *mcfgv1.MachineConfig) (*confi
 	}
 	_, err = d.disk.items(ignition)
 	return change, nil, err
+}
+
+// policy is what changes ask of the node.
+func (d *Daemon) policy(ctx context.Context) (*config.Policy, error) {
+	said := &operatorv1.MachineConfiguration{}
+	err := d.Reader.Get(ctx, client.ObjectKey{Name: operatorv1.MachineConfigurationName}, said)
+	// A cluster may have no such object, and not the kind either.
+	if err != nil && !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
+		return nil, fmt.Errorf("reading MachineConfiguration %q: %w", operatorv1.MachineConfigurationName, err)
+	}
+	return config.NewPolicy(d.RuntimeUnit, &said.Spec.NodeDisruptionPolicy), nil
 }
 
 // drained asks for the pods of the node to be moved away, and gives when to look again, zero when
@@ -252,11 +281,7 @@ func (d *Daemon) resume(ctx context.Context, node *corev1.Node, j *journal) (tim
 		d.failed.config, d.failed.at, d.failed.reason = desired, d.Clock.Now(), err.Error()
 		return tryAgain, d.degrade(ctx, node, err)
 	}
-	change, err := config.Compare(j.From.spec(), &j.To.Spec)
-	if err != nil {
-		return tryAgain, d.degrade(ctx, node, err)
-	}
-	if change.Effort().Reboot {
+	if j.Effort.Reboot {
 		if j.BootID, err = d.Host.BootID(); err != nil {
 			return tryAgain, d.degrade(ctx, node, err)
 		}
@@ -313,7 +338,7 @@ func (d *Daemon) unfinished(ctx context.Context, node *corev1.Node, j *journal, 
 		return tryAgain, d.degrade(ctx, node, err)
 	}
 	if force {
-		return d.update(ctx, node, &journal{Phase: phaseApply, From: j.From, To: j.To})
+		return d.update(ctx, node, &journal{Phase: phaseApply, From: j.From, To: j.To, Effort: j.Effort})
 	}
 	desired := node.Annotations[mcfgv1.AnnotationDesiredConfig]
 	if desired == "" || desired == j.To.Name {
@@ -323,8 +348,13 @@ func (d *Daemon) unfinished(ctx context.Context, node *corev1.Node, j *journal, 
 	if err := d.Reader.Get(ctx, client.ObjectKey{Name: desired}, &wanted); err != nil {
 		return lookAgain, d.degrade(ctx, node, errors.Join(why, err))
 	}
-	if _, impossible, err := d.examine(&j.To, &wanted); impossible != nil || err != nil {
+	change, impossible, err := d.examine(&j.To, &wanted)
+	if impossible != nil || err != nil {
 		return lookAgain, d.degrade(ctx, node, why)
 	}
-	return d.update(ctx, node, &journal{Phase: phaseApply, From: &j.To, To: *appliedOf(&wanted)})
+	policy, err := d.policy(ctx)
+	if err != nil {
+		return lookAgain, d.degrade(ctx, node, errors.Join(why, err))
+	}
+	return d.update(ctx, node, &journal{Phase: phaseApply, From: &j.To, To: *appliedOf(&wanted), Effort: policy.Effort(change)})
 }

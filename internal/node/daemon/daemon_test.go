@@ -105,32 +105,6 @@ func TestSystem(t *testing.T) {
 	}
 }
 
-// A change that needs no reboot causes none, and one that needs no drain asks for none.
-func TestGentle(t *testing.T) {
-	k := started(t)
-	k.update(k.config(""))
-	k.host.commands = nil
-	for _, c := range []struct {
-		parts    string
-		commands []string
-		drains   bool
-	}{
-		{parts: `"passwd":{"users":[{"name":"core","sshAuthorizedKeys":["a"]}]}`},
-		{parts: `"storage":{"files":[{"path":"/etc/containers/policy.json"}]}`, commands: []string{"systemctl reload crio.service"}},
-		{parts: `"storage":{"files":[{"path":"/etc/containers/policy.json"},{"path":"/etc/containers/registries.conf"}]}`, commands: []string{"systemctl reload crio.service"}, drains: true},
-	} {
-		k.host.commands = nil
-		k.annotate(mcfgv1.AnnotationDesiredDrain, "", mcfgv1.AnnotationLastAppliedDrain, "")
-		k.update(k.config(c.parts))
-		if diff := cmp.Diff(c.commands, k.host.commands); diff != "" {
-			t.Errorf("%s: commands (-want +got):\n%s", c.parts, diff)
-		}
-		if asked := k.node().Annotations[mcfgv1.AnnotationDesiredDrain] != ""; asked != c.drains {
-			t.Errorf("%s: a drain was asked for: %v", c.parts, asked)
-		}
-	}
-}
-
 func TestSingleNode(t *testing.T) {
 	k := started(t)
 	k.annotate(mcfgv1.AnnotationTopology, mcfgv1.TopologySingleReplica)

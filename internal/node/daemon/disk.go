@@ -38,20 +38,27 @@ func (d *disk) change(what, p string) {
 	}
 }
 
-// content reads a file up to a size. A file that is not there is an error that fs.ErrNotExist
-// matches.
+// content reads a regular file up to a size. A file that is not there is an error that
+// fs.ErrNotExist matches. What is no regular file is not opened: that may wait for ever, or have
+// a device do something. What becomes one in between is not waited for.
 func (d *disk) content(p string, most int64) ([]byte, error) {
-	file, err := d.root.Open(inside(p))
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	info, err := file.Stat()
+	info, err := d.root.Stat(inside(p))
 	if err != nil {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file", p)
+		return nil, fmt.Errorf("%s is no regular file, but a %s", p, kindOf(info))
+	}
+	file, err := d.root.OpenFile(inside(p), os.O_RDONLY|doNotWait, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	if info, err = file.Stat(); err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file, but a %s", p, kindOf(info))
 	}
 	data, err := io.ReadAll(io.LimitReader(file, most+1))
 	if err != nil {
@@ -173,7 +180,7 @@ func (d *disk) differs(it item) string {
 	case it.link != "":
 		return d.linkDiffers(it)
 	case !info.Mode().IsRegular():
-		return fmt.Sprintf("%q is no regular file", it.path)
+		return fmt.Sprintf("%q is no regular file, but a %s", it.path, kindOf(info))
 	case permissions(info) != it.mode:
 		return fmt.Sprintf("mode mismatch for file: %q; expected: %s; received: %s", it.path, it.mode, permissions(info))
 	case info.Size() != int64(len(it.content)):

@@ -79,6 +79,8 @@ type journal struct {
 	// From is nil when the node had no configuration.
 	From *applied `json:"from,omitempty"`
 	To   applied  `json:"to"`
+	// Effort is what the change asks of the node. It stays what it was when the update began.
+	Effort config.Effort `json:"effort"`
 	// BootID names the start of the machine that is to end.
 	BootID string `json:"bootID,omitempty"`
 	// Reason says what failed, in phase back.

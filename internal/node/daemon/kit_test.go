@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
+	operatorv1 "github.com/mainstay-dev/mainstay/api/operator/v1"
 	"github.com/mainstay-dev/mainstay/internal/node/config"
 )
 
@@ -61,7 +62,7 @@ func (h *host) BootID() (string, error) { return fmt.Sprint("boot ", h.boots), n
 func newKit(t *testing.T, files map[string]string) *kit {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), mcfgv1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(corev1.AddToScheme(scheme), mcfgv1.AddToScheme(scheme), operatorv1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	k := &kit{

@@ -43,10 +43,15 @@ func recordOf(p string) string {
 	return path.Join(originals, hex.EncodeToString(sum[:])+".json")
 }
 
+// isKept tells whether it is recorded what was at a path.
+func (d *disk) isKept(p string) bool {
+	_, err := d.root.Lstat(inside(recordOf(p)))
+	return err == nil
+}
+
 // keep records what is at a path, unless that was done before.
 func (d *disk) keep(p string) error {
-	record := recordOf(p)
-	if _, err := d.root.Lstat(inside(record)); err == nil {
+	if d.isKept(p) {
 		return nil
 	}
 	o := original{Path: p, Kind: originalNone}
@@ -69,16 +74,26 @@ func (d *disk) keep(p string) error {
 	default:
 		return fmt.Errorf("%s is to be a file, and is a %s", p, kindOf(info))
 	}
+	return d.record(o)
+}
+
+// record writes down what was at a path, unless that was done before.
+func (d *disk) record(o original) error {
+	if d.isKept(o.Path) {
+		return nil
+	}
 	data, err := json.Marshal(o)
 	if err != nil {
-		return fmt.Errorf("keeping what %s was: %w", p, err)
+		return fmt.Errorf("keeping what %s was: %w", o.Path, err)
 	}
-	return d.write(item{path: record, content: data, mode: 0o600})
+	return d.write(item{path: recordOf(o.Path), content: data, mode: 0o600})
 }
 
 func kindOf(info fs.FileInfo) string {
-	if info.IsDir() {
-		return "folder"
+	for mode, name := range map[fs.FileMode]string{fs.ModeDir: "folder", fs.ModeNamedPipe: "named pipe", fs.ModeSocket: "socket", fs.ModeDevice: "device", fs.ModeSymlink: "symbolic link"} {
+		if info.Mode()&mode != 0 {
+			return name
+		}
 	}
 	return "special file"
 }

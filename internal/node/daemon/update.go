@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
 	"github.com/mainstay-dev/mainstay/internal/node/config"
@@ -198,10 +199,6 @@ func (d *Daemon) carryOut(ctx context.Context, j *journal) (*journal, error) {
 
 // apply makes the change that the journal tells of.
 func (d *Daemon) apply(ctx context.Context, j *journal) error {
-	change, err := config.Compare(j.From.spec(), &j.To.Spec)
-	if err != nil {
-		return err
-	}
 	commands, err := d.bring(ctx, j.From, &j.To)
 	if err := errors.Join(err, commands); err != nil {
 		return err
@@ -209,8 +206,10 @@ func (d *Daemon) apply(ctx context.Context, j *journal) error {
 	if err := d.system(ctx, j.From.specOrEmpty(), &j.To.Spec); err != nil {
 		return err
 	}
-	if change.Effort().ReloadRuntime {
-		return d.run(ctx, "systemctl", "reload", d.RuntimeUnit)
+	for _, command := range j.Effort.Commands {
+		if err := d.run(ctx, "systemctl", strings.Fields(command)...); err != nil {
+			return err
+		}
 	}
 	return nil
 }

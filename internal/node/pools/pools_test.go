@@ -297,6 +297,24 @@ func TestStatusKeeps(t *testing.T) {
 	}
 }
 
+// A new machine gets what a node has shown to work.
+func TestJoining(t *testing.T) {
+	for _, c := range []struct {
+		wanted, last string
+		updated      int32
+		want         string
+	}{
+		{wanted: target, last: old, updated: 1, want: target}, {wanted: target, last: old, want: old},
+		{wanted: target, want: target}, {want: ""}, {wanted: target, last: target, updated: 3, want: target},
+	} {
+		p := pool("worker")
+		p.Spec.Configuration.Name, p.Status.Configuration.Name, p.Status.UpdatedMachineCount = c.wanted, c.last, c.updated
+		if got := Joining(p); got != c.want {
+			t.Errorf("of %+v a machine gets %q", c, got)
+		}
+	}
+}
+
 func TestPhases(t *testing.T) {
 	drains := func(applied string) edit {
 		return func(n *corev1.Node) {

@@ -5,16 +5,20 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
@@ -49,12 +53,15 @@ type reporter struct {
 	// reader reads the ClusterOperator from the API server.
 	reader client.Reader
 	mapper meta.RESTMapper
+	// server gives the version of the API server.
+	server func() (*version.Info, error)
 }
 
 // +kubebuilder:rbac:groups=config.openshift.io,resources=clusteroperators,verbs=create
 // +kubebuilder:rbac:groups=config.openshift.io,resources=clusteroperators,resourceNames=machine-config,verbs=get
 // +kubebuilder:rbac:groups=config.openshift.io,resources=clusteroperators/status,resourceNames=machine-config,verbs=patch
 // +kubebuilder:rbac:groups=machineconfiguration.openshift.io,resources=machineconfigpools,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 
 type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
 
@@ -69,14 +76,30 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		UpdateFunc: func(_ context.Context, _ event.UpdateEvent, q queue) { q.AddAfter(request, soon) },
 		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, q queue) { q.AddAfter(request, soon) },
 	}
-	err := ctrl.NewControllerManagedBy(mgr).
+	server, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return fmt.Errorf("setting up the reporter of ClusterOperator %q: %w", operatorName, err)
+	}
+	err = ctrl.NewControllerManagedBy(mgr).
 		Named("clusteroperator-machine-config").
 		WatchesRawSource(source.Kind[client.Object](mgr.GetCache(), &mcfgv1.MachineConfigPool{}, wake)).
-		Complete(&reporter{Options: o, client: mgr.GetClient(), reader: mgr.GetAPIReader(), mapper: mgr.GetRESTMapper()})
+		WatchesRawSource(source.Kind[client.Object](mgr.GetCache(), &corev1.Node{}, wake, kubeletChanges)).
+		Complete(&reporter{
+			Options: o, client: mgr.GetClient(), reader: mgr.GetAPIReader(), mapper: mgr.GetRESTMapper(), server: server.ServerVersion,
+		})
 	if err != nil {
 		return fmt.Errorf("setting up the reporter of ClusterOperator %q: %w", operatorName, err)
 	}
 	return nil
+}
+
+// kubeletChanges lets through what of a node is reported.
+var kubeletChanges = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, ok := e.ObjectOld.(*corev1.Node)
+		after, ok2 := e.ObjectNew.(*corev1.Node)
+		return !ok || !ok2 || before.Status.NodeInfo.KubeletVersion != after.Status.NodeInfo.KubeletVersion
+	},
 }
 
 // Reconcile writes the report. A cluster without ClusterOperators gets none.
@@ -93,6 +116,10 @@ func (r *reporter) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	if err := r.client.List(ctx, &list); err != nil {
 		return again, fmt.Errorf("listing pools: %w", err)
 	}
+	behind, err := r.skew(ctx)
+	if err != nil {
+		return again, err
+	}
 	operator := &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: operatorName}}
 	err = r.reader.Get(ctx, client.ObjectKeyFromObject(operator), operator)
 	if apierrors.IsNotFound(err) {
@@ -102,7 +129,7 @@ func (r *reporter) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 		return again, fmt.Errorf("making ClusterOperator %q: %w", operatorName, err)
 	}
 	before := operator.DeepCopy()
-	f := facts{version: r.Version, pools: list.Items, isRendered: r.isRendered, now: metav1.NewTime(r.Clock.Now()).Rfc3339Copy()}
+	f := facts{version: r.Version, pools: list.Items, isRendered: r.isRendered, now: metav1.NewTime(r.Clock.Now()).Rfc3339Copy(), skew: behind}
 	f.fill(&operator.Status)
 	if equality.Semantic.DeepEqual(before.Status, operator.Status) {
 		return again, nil
@@ -111,6 +138,19 @@ func (r *reporter) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 		return again, fmt.Errorf("reporting as ClusterOperator %q: %w", operatorName, err)
 	}
 	return again, nil
+}
+
+// skew says which nodes are too old for the next minor version.
+func (r *reporter) skew(ctx context.Context) (string, error) {
+	var nodes corev1.NodeList
+	if err := r.client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return "", fmt.Errorf("listing nodes: %w", err)
+	}
+	info, err := r.server()
+	if err != nil {
+		return "", fmt.Errorf("reading the version of the API server: %w", err)
+	}
+	return skew(info.GitVersion, nodes.Items), nil
 }
 
 func (r *reporter) isRendered(pool *mcfgv1.MachineConfigPool) bool {

@@ -2,7 +2,8 @@
 // Whoever updates the cluster waits for it: it is at a version once the pools that an update
 // requires, the control plane first of all, have the configuration of that version.
 //
-// It reads pools and writes that one object.
+// It says too whether nodes are too old for the next minor version of the cluster. It reads pools and
+// nodes, and writes that one object.
 package report
 
 import (
@@ -30,6 +31,8 @@ const (
 	reasonRequiredPools = "RequiredPoolsFailed"
 	reasonDegradedPool  = "DegradedPool"
 	reasonPoolUpdating  = "PoolUpdating"
+	// reasonSkew is the one that platforms know; there kube-apiserver reports it.
+	reasonSkew = "KubeletMinorVersionUnsupportedNextUpgrade"
 )
 
 // operatorVersion is the name of the version that updates of the cluster wait for.
@@ -43,6 +46,8 @@ type facts struct {
 	// isRendered tells whether a pool's spec names the configuration of that version.
 	isRendered func(*mcfgv1.MachineConfigPool) bool
 	now        metav1.Time
+	// skew says which nodes are too old for the next minor version; empty for none.
+	skew string
 }
 
 // fill writes the report into a status, which holds the last one.
@@ -104,6 +109,8 @@ func (f *facts) setUpgradeable(set func(string, bool, string, string)) {
 		set(configv1.OperatorUpgradeable, false, reasonDegradedPool, "One or more machine config pools are degraded: "+degraded+"; see 'mainstay nodes status' and resolve that before the cluster is updated")
 	case updating != "":
 		set(configv1.OperatorUpgradeable, false, reasonPoolUpdating, "One or more machine config pools are updating: "+updating)
+	case f.skew != "":
+		set(configv1.OperatorUpgradeable, false, reasonSkew, f.skew)
 	default:
 		set(configv1.OperatorUpgradeable, true, configv1.ReasonAsExpected, "")
 	}

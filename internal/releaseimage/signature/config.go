@@ -10,6 +10,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // ConfigMap by which a release says who signs releases.
@@ -29,6 +34,37 @@ type Config struct {
 	Stores []Store
 	// Unknown are the keys that mean nothing, sorted.
 	Unknown []string
+}
+
+// TrustOf gives the ConfigMap by which a release says who signs its successors: keyrings by
+// their names, all of which must have signed, and the URLs of stores with their signatures.
+// There must be at least one of each.
+func TrustOf(keyrings map[string][]byte, stores []string) (*corev1.ConfigMap, error) {
+	configMap := &corev1.ConfigMap{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "release-verification", Namespace: Namespace, Annotations: map[string]string{AnnotationConfigMap: ""},
+		},
+		Data: map[string]string{}, BinaryData: map[string][]byte{},
+	}
+	all := map[string]string{}
+	for name, keyring := range keyrings {
+		if wrong := validation.IsConfigMapKey(prefixKeyring + name); len(wrong) > 0 {
+			return nil, fmt.Errorf("the name %q of a keyring: %s", name, strings.Join(wrong, "; "))
+		}
+		all[prefixKeyring+name] = string(keyring)
+		if utf8.Valid(keyring) {
+			configMap.Data[prefixKeyring+name] = string(keyring)
+		} else {
+			configMap.BinaryData[prefixKeyring+name] = keyring
+		}
+	}
+	for i, store := range stores {
+		name := fmt.Sprintf("%s%d", prefixStore, i+1)
+		all[name], configMap.Data[name] = store, store
+	}
+	_, err := ParseConfig(all, nil)
+	return configMap, err
 }
 
 // Verifier makes a verifier of the configuration. The stores that come first are asked

@@ -1,6 +1,7 @@
 package signature
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -121,6 +122,26 @@ func TestHTTPStoreIsAway(t *testing.T) {
 	if len(got) != 1 || !strings.HasPrefix(got[0], "error: "+s.URL+": read sha256=") || strings.Contains(got[0], "secret") {
 		t.Errorf("got %q", got)
 	}
+}
+
+// Of a body without an end no more is read than a signature may have.
+func TestEndlessBody(t *testing.T) {
+	gone := make(chan struct{})
+	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		defer close(gone)
+		for {
+			if _, err := w.Write(make([]byte, 4096)); err != nil {
+				return
+			}
+		}
+	})
+	for _, err := range open(t, s.URL).Signatures(t.Context(), digest) {
+		if !errors.Is(err, errTooLarge) {
+			t.Errorf("got %v", err)
+		}
+		break
+	}
+	<-gone
 }
 
 // A store that never answers holds up nobody for whom another has a signature, and ends
@@ -276,6 +297,45 @@ func TestOpenStore(t *testing.T) {
 	}
 	if _, err := NewHTTPStore(&url.URL{Scheme: "ftp", Host: "h"}, nil); err == nil {
 		t.Error("ftp is taken")
+	}
+}
+
+// What a release says of who signs its successors, is what is read of it.
+func TestTrustOf(t *testing.T) {
+	ann, bob := newPerson(t, "ann", now.AddDate(-1, 0, 0), 0), newPerson(t, "bob", now.AddDate(-1, 0, 0), 0)
+	var binary bytes.Buffer
+	if err := bob.entity.Serialize(&binary); err != nil {
+		t.Fatal(err)
+	}
+	trust, err := TrustOf(map[string][]byte{"ann": []byte(armored(t, ann)), "bob": binary.Bytes()}, []string{"https://example.com", "file:///a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := trust.Data
+	for key, value := range trust.BinaryData {
+		data[key] = string(value)
+	}
+	config, err := ParseConfig(data, nil)
+	if err != nil || len(config.Keyrings) != 2 || names(config.Stores) != "https://example.com, file:///a" || len(trust.BinaryData) != 1 {
+		t.Errorf("got %v of %v: %v", config, trust, err)
+	}
+	if _, marked := trust.Annotations[AnnotationConfigMap]; !marked || trust.Namespace != Namespace {
+		t.Errorf("got %v", trust.ObjectMeta)
+	}
+	for want, bad := range map[string]struct {
+		keyring, store string
+	}{
+		"the keyring verifier-public-key-x cannot be read": {"none", "https://example.com"},
+		"the store has the scheme":                         {armored(t, ann), "example.com"},
+	} {
+		if _, err := TrustOf(map[string][]byte{"x": []byte(bad.keyring)}, []string{bad.store}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	for _, keyrings := range []map[string][]byte{nil, {"a b": []byte(armored(t, ann))}} {
+		if _, err := TrustOf(keyrings, []string{"https://example.com"}); err == nil {
+			t.Errorf("%v are taken", keyrings)
+		}
 	}
 }
 

@@ -90,7 +90,12 @@ func Up(ctx context.Context, opts Options) (*Cluster, error) {
 	return c, nil
 }
 
-// DataDir is the folder of the cluster's own state.
+// Of is a cluster that was started by other means, for commands against it.
+func Of(opts Options, kubeconfig, registry string) *Cluster {
+	return &Cluster{Kubeconfig: kubeconfig, Registry: registry, opts: opts}
+}
+
+// dataDir is the folder of the cluster's own state.
 func (c *Cluster) dataDir() string { return filepath.Join(c.opts.Dir, "cluster") }
 
 // CA is the file of the cluster's certificate authority.
@@ -200,4 +205,4 @@ func (e *Error) Error() string { return fmt.Sprintf("%s: %v\n%s", e.Command, e.E
 func (e *Error) Unwrap() error { return e.Err }
 
 // ServersPID is the process that Serve started.
-func (c *Cluster) ServersPID() int { return c.servers.cmd.Process.Pid }
+func (c *Cluster) ServersPID() int { return c.servers.PID() }

@@ -12,6 +12,7 @@
 package merge
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 
@@ -250,8 +251,12 @@ func addMissing(live, wanted any) any {
 		liveList = nil
 	}
 	var result []any
+	known := make(map[string]bool, len(liveList)+len(wantedList))
 	for _, item := range slices.Concat(liveList, wantedList) {
-		if !slices.ContainsFunc(result, func(other any) bool { return equality.Semantic.DeepEqual(item, other) }) {
+		// Of what was read as JSON it gives one text, with the names in order.
+		text, err := json.Marshal(item)
+		if err != nil || !known[string(text)] {
+			known[string(text)] = true
 			result = append(result, item)
 		}
 	}

@@ -1,0 +1,234 @@
+package clusterupdate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/blang/semver/v4"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
+	"github.com/mainstay-dev/mainstay/internal/action/alerts"
+)
+
+// Recommend tells which updates there are and what is known to speak against each, in the
+// cluster and in the release.
+type Recommend struct {
+	// Client reaches the cluster.
+	Client client.Client
+	// Alerts is where alerts are read.
+	Alerts alerts.Source
+	// Accept are the names of issues that are known and accepted.
+	Accept []string
+	// Version leaves this one only. Empty: all.
+	Version string
+}
+
+// IssueFailing is the name of the issue that the cluster fails, or may fail, at what it is at.
+const IssueFailing = configv1.ClusterVersionFailing
+
+// Recommendation is what can be said of a cluster's updates.
+type Recommendation struct {
+	// ClusterVersion is what was read.
+	ClusterVersion *configv1.ClusterVersion `json:"-"`
+	// Passed are the names of checks of the cluster that found nothing.
+	Passed []string `json:"passed,omitempty"`
+	// Concerns are what checks of the cluster found.
+	Concerns []Concern `json:"concerns,omitempty"`
+	// Minors are the updates, by minor version, the highest first.
+	Minors []Minor `json:"minors"`
+	// Unaccepted are the names of issues that apply to an update to the version asked for, and
+	// are not accepted. Empty when no version was asked for.
+	Unaccepted []string `json:"unaccepted,omitempty"`
+}
+
+// Concern is something in the cluster that speaks against any update.
+type Concern struct {
+	// Name says which check found it, and in what.
+	Name string `json:"name"`
+	// Issue is the name by which it is accepted.
+	Issue string `json:"issue"`
+	// Reason in a word.
+	Reason string `json:"reason"`
+	// Message for people.
+	Message string `json:"message"`
+}
+
+// Minor holds the updates to one minor version.
+type Minor struct {
+	// Version is major and minor, as in 1.4.
+	Version string `json:"version"`
+	// Updates are ordered by version, the highest first.
+	Updates []Option `json:"updates"`
+}
+
+// Option is an update that may be chosen.
+type Option struct {
+	Release configv1.Release `json:"release"`
+	// Recommended is False, or Unknown; empty for one without issues.
+	Recommended metav1.ConditionStatus `json:"recommended,omitempty"`
+	// Reason and Message tell what is known of it. Both are empty for one without issues.
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+	// Issues are the names of known issues that apply to the cluster, or may, and are not
+	// accepted; Accepted are those that are.
+	Issues   []string `json:"issues,omitempty"`
+	Accepted []string `json:"accepted,omitempty"`
+}
+
+// Validate finds faults that do not depend on the cluster.
+func (a *Recommend) Validate() error {
+	if a.Version == "" {
+		return nil
+	}
+	if _, err := semver.Parse(a.Version); err != nil {
+		return fmt.Errorf("--version must be a semantic version (e.g. 4.0.1 or 4.1.0-nightly-20181104): %w", err)
+	}
+	return nil
+}
+
+// Run reads the ClusterVersion and the alerts, and judges them.
+func (a *Recommend) Run(ctx context.Context) (*Recommendation, error) {
+	if err := a.Validate(); err != nil {
+		return nil, err
+	}
+	cv, err := Read(ctx, a.Client)
+	if err != nil {
+		return nil, err
+	}
+	firing, err := a.Alerts.Firing(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := &Recommendation{ClusterVersion: cv, Minors: minors(Options(cv, a.Accept))}
+	if a.Alerts.Location != "" {
+		r.Passed, r.Concerns = checkAlerts(firing)
+	}
+	if a.Version != "" {
+		return r, a.judge(r)
+	}
+	return r, nil
+}
+
+// judge leaves the version that is asked for, and finds what speaks against it.
+func (a *Recommend) judge(r *Recommendation) error {
+	for _, minor := range r.Minors {
+		i := slices.IndexFunc(minor.Updates, func(o Option) bool { return o.Release.Version == a.Version })
+		if i < 0 {
+			continue
+		}
+		minor.Updates = minor.Updates[i : i+1]
+		r.Minors = []Minor{minor}
+		issues := slices.Clone(minor.Updates[0].Issues)
+		if f := findingOf(r.ClusterVersion, IssueFailing); f != nil && f.status != string(metav1.ConditionFalse) {
+			issues = append(issues, IssueFailing)
+		}
+		for _, concern := range r.Concerns {
+			issues = append(issues, concern.Issue)
+		}
+		slices.Sort(issues)
+		r.Unaccepted = slices.DeleteFunc(slices.Compact(issues), func(name string) bool { return slices.Contains(a.Accept, name) })
+		return nil
+	}
+	return fmt.Errorf("no update to %s available, so cannot display context for the requested release", a.Version)
+}
+
+// Options are all updates, the highest version first, for somebody who accepts issues.
+func Options(cv *configv1.ClusterVersion, accept []string) []Option {
+	var found []Option
+	for _, release := range Recommended(cv) {
+		found = append(found, Option{Release: release})
+	}
+	for _, update := range NotRecommended(cv) {
+		c := RecommendedOf(update)
+		o := Option{Release: update.Release, Recommended: c.Status, Reason: c.Reason, Message: c.Message}
+		for _, name := range issuesOf(update) {
+			if slices.Contains(accept, name) {
+				o.Accepted = append(o.Accepted, name)
+			} else {
+				o.Issues = append(o.Issues, name)
+			}
+		}
+		found = append(found, o)
+	}
+	slices.SortStableFunc(found, func(a, b Option) int { return compareVersions(b.Release.Version, a.Release.Version) })
+	return found
+}
+
+// issuesOf are the names of the risks that apply to the cluster, or may. Where the operator does
+// not tell of each risk, it is the reason that it gives for all of them.
+func issuesOf(update configv1.ConditionalUpdate) []string {
+	var names []string
+	for _, risk := range update.Risks {
+		for _, c := range risk.Conditions {
+			if c.Type == configv1.ConditionalUpdateRiskApplies && c.Status != metav1.ConditionFalse {
+				names = append(names, risk.Name)
+			}
+		}
+	}
+	if len(names) == 0 {
+		names = []string{RecommendedOf(update).Reason}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// minors groups updates that are in the order of their versions.
+func minors(options []Option) []Minor {
+	groups := []Minor{}
+	for _, o := range options {
+		name := o.Release.Version
+		if v, err := semver.Parse(name); err == nil {
+			name = fmt.Sprintf("%d.%d", v.Major, v.Minor)
+		}
+		if len(groups) == 0 || groups[len(groups)-1].Version != name {
+			groups = append(groups, Minor{Version: name})
+		}
+		last := &groups[len(groups)-1]
+		last.Updates = append(last.Updates, o)
+	}
+	return groups
+}
+
+// messageOf says all that an alert tells.
+func messageOf(alert *alerts.Alert, concern alerts.Concern) string {
+	parts := []string{fmt.Sprintf("%s alert %s firing, %s. %s", alert.Severity(), alert.Name(), concern.Text, alert.Sentence())}
+	if description := alert.Description(); description != "" && description != alert.Sentence() {
+		parts = append(parts, "The alert description is: "+description)
+	}
+	for _, more := range []string{alert.Resource(), alert.Reference()} {
+		if more != "" {
+			parts = append(parts, more)
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// checkAlerts tells which checks of the cluster find nothing in the alerts, and what the others
+// find.
+func checkAlerts(firing []alerts.Alert) (passed []string, found []Concern) {
+	const prefix = "recommended/"
+	count := map[string]int{}
+	for i := range firing {
+		alert := &firing[i]
+		concern, ok := alert.Concern()
+		if !ok {
+			continue
+		}
+		name := prefix + concern.Check + "/" + alert.Name()
+		found = append(found, Concern{Name: fmt.Sprintf("%s/%d", name, count[name]), Issue: alert.Name(), Reason: "Alert:firing", Message: messageOf(alert, concern)})
+		count[name]++
+		count[concern.Check]++
+	}
+	for _, check := range alerts.Checks() {
+		if count[check] == 0 {
+			passed = append(passed, prefix+check+" ("+configv1.ReasonAsExpected+")")
+		}
+	}
+	slices.SortFunc(found, func(a, b Concern) int { return cmp.Compare(a.Name, b.Name) })
+	return passed, found
+}

@@ -1,0 +1,171 @@
+package updatestatus
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
+	"github.com/mainstay-dev/mainstay/internal/action/alerts"
+	"github.com/mainstay-dev/mainstay/internal/action/clusterupdate"
+	"github.com/mainstay-dev/mainstay/internal/node/pools"
+)
+
+// Level is how bad something is.
+type Level string
+
+// Levels, the worst first.
+const (
+	Error   Level = "Error"
+	Warning Level = "Warning"
+	Info    Level = "Info"
+)
+
+var levels = map[Level]int{Error: 0, Warning: 1, Info: 2}
+
+// Insight is something that a person should look at while the cluster is updated.
+type Insight struct {
+	// Since is when it began; zero when that is not known.
+	Since time.Time `json:"since,omitzero"`
+	// Level is how bad it is.
+	Level Level `json:"level"`
+	// Impact is what it harms.
+	Impact string `json:"impact"`
+	// Message in a sentence.
+	Message string `json:"message"`
+	// Reference leads to a page that says what to do; empty for none.
+	Reference string `json:"reference,omitempty"`
+	// Resource that it is about, such as clusteroperators.config.openshift.io: dns.
+	Resource string `json:"resource,omitempty"`
+	// Description has the details.
+	Description string `json:"description,omitempty"`
+}
+
+// compareInsights has the worst first, and of those the newest.
+func compareInsights(a, b Insight) int {
+	return cmp.Or(cmp.Compare(levels[a.Level], levels[b.Level]), b.Since.Compare(a.Since))
+}
+
+// ailments are the conditions of operators that a person should look at, and after what
+// time.
+var ailments = []struct {
+	condition string
+	bad       metav1.ConditionStatus
+	text      string
+	warning   time.Duration
+	failure   time.Duration
+}{
+	{configv1.OperatorAvailable, metav1.ConditionFalse, "unavailable", 5 * time.Minute, 20 * time.Minute},
+	{configv1.OperatorDegraded, metav1.ConditionTrue, "degraded", 5 * time.Minute, 40 * time.Minute},
+}
+
+func operatorInsights(operators []configv1.ClusterOperator, now time.Time) []Insight {
+	var found []Insight
+	for i := range operators {
+		o := &operators[i]
+		for _, ailment := range ailments {
+			c := clusterupdate.Condition(o.Status.Conditions, ailment.condition)
+			if c == nil || c.Status != ailment.bad || now.Sub(c.LastTransitionTime.Time) < ailment.warning {
+				continue
+			}
+			insight := Insight{
+				Since: c.LastTransitionTime.Time, Level: Warning, Impact: "API Availability",
+				Message:  fmt.Sprintf("Cluster Operator %s is %s (%s)", o.Name, ailment.text, cmp.Or(c.Reason, "no reason given")),
+				Resource: "clusteroperators.config.openshift.io: " + o.Name, Description: c.Message,
+			}
+			if now.Sub(insight.Since) >= ailment.failure {
+				insight.Level = Error
+			}
+			found = append(found, insight)
+			break // one that is unavailable is degraded as a rule
+		}
+	}
+	return found
+}
+
+func clusterVersionInsights(cv *configv1.ClusterVersion) []Insight {
+	const resource = "clusterversions.config.openshift.io: " + configv1.ClusterVersionName
+	var found []Insight
+	if c := clusterupdate.Condition(cv.Status.Conditions, configv1.ClusterVersionFailing); c != nil && c.Status != metav1.ConditionFalse {
+		verb := "is failing"
+		if c.Status == metav1.ConditionUnknown {
+			verb = "may be failing"
+		}
+		found = append(found, Insight{
+			Since: c.LastTransitionTime.Time, Level: Warning, Impact: "Update Stalled",
+			Message:  fmt.Sprintf("Cluster Version %s %s to proceed with the update (%s)", cv.Name, verb, cmp.Or(c.Reason, "no reason given")),
+			Resource: resource, Description: c.Message,
+		})
+	}
+	if history := cv.Status.History; len(history) > 1 && history[1].State == configv1.PartialUpdate {
+		last := "none"
+		for _, entry := range history[1:] {
+			if entry.State == configv1.CompletedUpdate {
+				last = nameOf(entry)
+				break
+			}
+		}
+		found = append(found, Insight{
+			Since: history[0].StartedTime.Time, Level: Warning, Impact: "None",
+			Message:  fmt.Sprintf("Previous update to %s never completed, last complete update was %s", nameOf(history[1]), last),
+			Resource: resource,
+		})
+	}
+	return found
+}
+
+// poolInsights are about nodes that hold up the update, and those that it passes over.
+func poolInsights(s *Status) []Insight {
+	all := s.WorkerPools
+	if s.ControlPlaneNodes != nil {
+		all = append([]Pool{*s.ControlPlaneNodes}, all...)
+	}
+	var found []Insight
+	for _, pool := range all {
+		for _, node := range pool.Nodes {
+			about := Insight{Since: node.NotReadySince, Impact: "Update Stalled", Resource: "nodes: " + node.Name, Description: node.Message}
+			switch node.Assessment {
+			case pools.AssessedDegraded:
+				about.Level, about.Message = Error, fmt.Sprintf("Node %s is degraded", node.Name)
+			case pools.AssessedUnavailable:
+				about.Level, about.Impact, about.Message = Warning, "Update Speed", fmt.Sprintf("Node %s is unavailable", node.Name)
+			default:
+				continue
+			}
+			found = append(found, about)
+		}
+		if pool.Excluded > 0 {
+			found = append(found, Insight{
+				Level: Warning, Impact: "Update Stalled", Resource: "machineconfigpools.machineconfiguration.openshift.io: " + pool.Name,
+				Message:     fmt.Sprintf("Outdated nodes in a paused pool '%s' will not be updated", pool.Name),
+				Description: fmt.Sprintf("Pool %s is paused, which stops all changes to its nodes. Let it go on with 'mainstay nodes resume %s'.", pool.Name, pool.Name),
+			})
+		}
+	}
+	return found
+}
+
+// alertInsights are about alerts that matter while a cluster is updated.
+func alertInsights(firing []alerts.Alert) []Insight {
+	var found []Insight
+	for _, alert := range firing {
+		concern, ok := alert.Concern()
+		if !ok {
+			continue
+		}
+		insight := Insight{
+			Since: alert.Since, Level: Info, Impact: concern.Impact, Message: "Alert: " + alert.Sentence(), Resource: alert.Resource(),
+			Reference: alert.Reference(), Description: alert.Description(),
+		}
+		switch alert.Severity() {
+		case "critical":
+			insight.Level = Error
+		case "warning":
+			insight.Level = Warning
+		}
+		found = append(found, insight)
+	}
+	return found
+}

@@ -1,0 +1,138 @@
+package updatestatus
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
+	"github.com/mainstay-dev/mainstay/internal/node/pools"
+)
+
+// Node is how far a node is.
+type Node struct {
+	pools.NodeState
+
+	// Version is that of the release that its configuration is of; empty when it is not known.
+	Version string `json:"version,omitempty"`
+	// NotReadySince is when a node that is not ready became so.
+	NotReadySince time.Time `json:"notReadySince,omitzero"`
+}
+
+// Summary counts nodes.
+type Summary struct {
+	Total     int `json:"total"`
+	Completed int `json:"completed"`
+	// Available are those that take pods.
+	Available   int `json:"available"`
+	Progressing int `json:"progressing"`
+	Outdated    int `json:"outdated"`
+	// Draining are part of those that are progressing.
+	Draining int `json:"draining"`
+	Excluded int `json:"excluded"`
+	Degraded int `json:"degraded"`
+}
+
+// Summarize counts nodes.
+func Summarize(nodes []Node) Summary {
+	s := Summary{Total: len(nodes)}
+	for i := range nodes {
+		switch n := &nodes[i]; n.Assessment {
+		case pools.AssessedCompleted:
+			s.Completed++
+		case pools.AssessedProgressing:
+			s.Progressing++
+		case pools.AssessedOutdated:
+			s.Outdated++
+		case pools.AssessedExcluded:
+			s.Excluded++
+		case pools.AssessedDegraded:
+			s.Degraded++
+		}
+		if nodes[i].Phase == pools.PhaseDraining {
+			s.Draining++
+		}
+		if nodes[i].Assessment != pools.AssessedUnavailable && !nodes[i].IsUnderWay() {
+			s.Available++
+		}
+	}
+	return s
+}
+
+// Percent is how many nodes of a hundred are updated.
+func (s Summary) Percent() int { return percent(s.Completed, s.Total) }
+
+// Pool is how far the nodes of a pool are.
+type Pool struct {
+	Name       string     `json:"name"`
+	Assessment Assessment `json:"assessment"`
+	Summary
+	// Nodes are sorted by their need of a look, how far they are, and by name.
+	Nodes []Node `json:"nodes"`
+}
+
+// IsAt tells whether all nodes are known to be of a version.
+func (p *Pool) IsAt(version string) bool {
+	return version != "" && !slices.ContainsFunc(p.Nodes, func(n Node) bool { return n.Version != version || n.Phase != pools.PhaseUpdated })
+}
+
+// assessPools judges the pools that have nodes.
+func assessPools(in *Input) (controlPlane *Pool, workers []Pool) {
+	list := pointers(in.Pools)
+	slices.SortFunc(list, func(a, b *mcfgv1.MachineConfigPool) int { return cmp.Compare(a.Name, b.Name) })
+	members := pools.Assign(list, pointers(in.Nodes)).Nodes
+	for _, pool := range list {
+		if len(members[pool.Name]) == 0 {
+			continue
+		}
+		assessed := in.assessPool(pool, members[pool.Name])
+		if pool.Name == mcfgv1.PoolMaster {
+			controlPlane = &assessed
+		} else {
+			workers = append(workers, assessed)
+		}
+	}
+	return controlPlane, workers
+}
+
+func (in *Input) assessPool(pool *mcfgv1.MachineConfigPool, nodes []*corev1.Node) Pool {
+	p := Pool{Name: pool.Name}
+	target := in.ClusterVersion.Status.History[0].Version
+	for _, node := range nodes {
+		n := Node{NodeState: pools.Assess(node, pool), Version: in.Versions[pools.Current(node)]}
+		if n.Version != "" && n.Version != target {
+			n.NodeState = n.Behind(pool.Spec.Paused)
+		}
+		for _, c := range node.Status.Conditions {
+			if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
+				n.NotReadySince = c.LastTransitionTime.Time
+			}
+		}
+		p.Nodes = append(p.Nodes, n)
+	}
+	slices.SortFunc(p.Nodes, func(a, b Node) int { return pools.CompareNodeStates(a.NodeState, b.NodeState) })
+	p.Summary = Summarize(p.Nodes)
+	switch {
+	case p.Degraded > 0:
+		p.Assessment = Degraded
+	case p.Completed == p.Total:
+		p.Assessment = Completed
+	case p.Progressing > 0:
+		p.Assessment = Progressing
+	case pool.Spec.Paused:
+		p.Assessment = Excluded
+	default:
+		p.Assessment = Pending
+	}
+	return p
+}
+
+func pointers[T any](items []T) []*T {
+	found := make([]*T, 0, len(items))
+	for i := range items {
+		found = append(found, &items[i])
+	}
+	return found
+}

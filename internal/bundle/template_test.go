@@ -1,0 +1,110 @@
+package bundle
+
+import (
+	"strings"
+	"testing"
+	"text/template"
+)
+
+// kettle is what the templates are executed with.
+var kettle = map[string]any{"Package": "kettle", "Name": "kettle.v0.1.0", "Version": "0.1.0"}
+
+// kettleStruct is the same for the library, to which a map has everything.
+var kettleStruct = struct{ Package, Name, Version string }{"kettle", "kettle.v0.1.0", "0.1.0"}
+
+// What a template gives is what the library gives.
+func TestTemplateExecution(t *testing.T) {
+	for _, text := range []string{
+		"test.registry/{{.Package}}-bundle:v{{.Version}}",
+		"registry.example.com/{{ .Name }}",
+		`{{ printf "%s/%s:v%s" "registry.example.com" .Package .Version }}`,
+		`r/{{ .Package | printf "%s-%s" "a" | print }}:{{/* none */}}{{ .Version }}`,
+		`r/{{ if eq .Package "kettle" "pot" }}tea{{ else if .Name }}water{{ end }}`,
+		`r/{{ if ne .Package "kettle" }}tea{{ else if and .Name (not false) }}water{{ else }}none{{ end }}`,
+		`r/{{ slice .Version 0 3 }}{{ slice .Version 2 }}{{ len .Package }}{{ or "" .Name }}{{ println 7 true }}`,
+		"  r/{{- .Package -}}  x",
+		`{{ 030 }} {{ 0x1e }} {{ 0b11 }} {{ 1_000 }} {{ 'a' }} {{ '.' }} {{ -7 }} {{ +7 }}`,
+		"",
+	} {
+		parsed, err := ParseImageTemplate(text)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		var want strings.Builder
+		if err := template.Must(template.New(templateName).Parse(text)).Execute(&want, kettleStruct); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := parsed.template.Execute(kettle); err != nil || got != want.String() {
+			t.Errorf("%s gives %q (%v), want %q", text, got, err, want.String())
+		}
+	}
+}
+
+func TestTemplateExecutionRefuses(t *testing.T) {
+	for text, want := range map[string]string{
+		"{{ .Package":                      "unclosed action",
+		"{{ .Channel }}":                   "there is no value .Channel: there are .Name, .Package, .Version",
+		"{{ .Package.Name }}":              "there is no value .Package.Name",
+		"{{ lower .Package }}":             `function "lower" not defined`,
+		"{{ range .Package }}x{{ end }}":   "is not supported",
+		"{{ $x := .Package }}{{ $x }}":     "variables are not supported",
+		`{{ define "x" }}y{{ end }}`:       "nested templates",
+		`{{ template "x" }}`:               "is not supported",
+		"{{ . }}":                          "is no text",
+		"{{ 1.5 }}":                        "is no whole number",
+		"{{ 1e3 }}":                        "is no whole number",
+		"{{ 0x1p4 }}":                      "is no whole number",
+		"{{ 0i }}":                         "is no whole number",
+		"{{ .Package 1 }}":                 "takes no arguments",
+		"{{ printf }}":                     "1 or more",
+		"{{ printf 1 }}":                   "the format is no text",
+		"{{ eq .Package }}":                "2 or more",
+		"{{ not }}":                        "1 or more",
+		"{{ and }}":                        "1 or more",
+		"{{ len 1 }}":                      "len takes a text",
+		"{{ slice .Package 1 100 }}":       "out of the range",
+		"{{ slice .Package true }}":        "slice takes",
+		"{{ slice }}":                      "slice takes",
+		"{{ slice .Package 3 1 }}":         "out of the range",
+		"{{ if printf 1 }}a{{ end }}":      "the format is no text",
+		"{{ printf (slice .Package 99) }}": "out of the range",
+	} {
+		parsed, err := ParseImageTemplate(text)
+		if err == nil {
+			_, err = parsed.template.Execute(kettle)
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want something with %q", text, err, want)
+		}
+	}
+}
+
+// FuzzImageTemplate: whatever the template is, nothing panics, and what both give is the
+// same.
+func FuzzImageTemplate(f *testing.F) {
+	f.Add("test.registry/{{.Package}}-bundle:v{{.Version}}")
+	f.Add(`{{ if and (eq .Name "a") .Package }}{{ slice .Version 1 }}{{ end }}`)
+	f.Add(`{{ printf "%[3]*.[2]*[1]f" 12 | len }}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		if len(text) > 200 || strings.Contains(text, "%") {
+			return // a width of a billion is the library's business
+		}
+		parsed, err := ParseImageTemplate(text)
+		if err != nil {
+			return
+		}
+		got, err := parsed.template.Execute(kettle)
+		if err != nil {
+			return
+		}
+		reference, err := template.New(templateName).Parse(text)
+		if err != nil {
+			t.Fatalf("the library does not take %q: %v", text, err)
+		}
+		var want strings.Builder
+		if err := reference.Execute(&want, kettleStruct); err == nil && got != want.String() {
+			t.Errorf("%q gives %q, want %q", text, got, want.String())
+		}
+	})
+}

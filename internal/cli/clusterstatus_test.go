@@ -1,0 +1,305 @@
+package cli_test
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
+	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+// The operators of the documents' example.
+var releaseOperators = []string{
+	"authentication", "baremetal", "cloud-controller-manager", "cloud-credential", "cluster-autoscaler", "config-operator", "console",
+	"control-plane-machine-set", "csi-snapshot-controller", "dns", "etcd", "image-registry", "ingress", "insights", "kube-apiserver",
+	"kube-controller-manager", "kube-scheduler", "kube-storage-version-migrator", "machine-api", "machine-approver", "machine-config",
+	"marketplace", "monitoring", "network", "node-tuning", "openshift-apiserver", "openshift-controller-manager", "openshift-samples",
+	"operator-lifecycle-manager", "operator-lifecycle-manager-catalog", "operator-lifecycle-manager-packageserver", "service-ca", "storage",
+}
+
+// Releases of the cases, and the configurations that nodes have of them.
+const (
+	before, after             = "4.14.0", "4.14.1"
+	imageBefore, imageAfter   = digest22, digest23
+	masterBefore, masterAfter = "rendered-master-14a", "rendered-master-14b"
+	workerBefore, workerAfter = "rendered-worker-14a", "rendered-worker-14b"
+)
+
+// updatedCluster is a test's cluster on its way from one release to the next.
+type updatedCluster struct {
+	*versioned
+	mcos client.Client
+}
+
+// from sets the ClusterVersion of an update that began some time ago.
+func (c *updatedCluster) from(began time.Duration, edit ...func(*configv1.ClusterVersion)) {
+	c.t.Helper()
+	c.set(func(cv *configv1.ClusterVersion) {
+		cv.Status.Desired = configv1.Release{Version: after, Image: imageAfter}
+		cv.Status.History = []configv1.UpdateHistory{
+			entry(after, imageAfter, configv1.PartialUpdate, began, 0),
+			entry(before, imageBefore, configv1.CompletedUpdate, 200*time.Hour, 200*time.Hour-84*time.Minute),
+			entry("4.13.9", digest24, configv1.CompletedUpdate, 500*time.Hour, 499*time.Hour),
+		}
+		cv.Status.Conditions = []configv1.ClusterOperatorStatusCondition{
+			said("Failing", "False", "", "", began), said("Progressing", "True", "ClusterOperatorUpdating", "Working towards "+after, began),
+		}
+		for _, e := range edit {
+			e(cv)
+		}
+	})
+}
+
+// completed makes the update one whose control plane is done.
+func completed(cv *configv1.ClusterVersion) {
+	cv.Status.History[0] = entry(after, imageAfter, configv1.CompletedUpdate, 80*time.Minute, 25*time.Minute)
+	cv.Status.Conditions[1] = said("Progressing", "False", "", "Cluster version is "+after, 25*time.Minute)
+}
+
+func fails(status metav1.ConditionStatus, reason, message string) func(*configv1.ClusterVersion) {
+	return func(cv *configv1.ClusterVersion) {
+		cv.Status.Conditions[0] = said("Failing", status, reason, message, 6*time.Minute)
+	}
+}
+
+// operator creates an operator of the release, or changes it.
+func (c *updatedCluster) operator(name, version string, conditions ...configv1.ClusterOperatorStatusCondition) *configv1.ClusterOperator {
+	c.t.Helper()
+	o := &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if err := c.Get(c.t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+		o.Annotations = map[string]string{"include.release.openshift.io/self-managed-high-availability": "true"}
+		c.must(client.IgnoreNotFound(err))
+		c.must(c.Create(c.t.Context(), o))
+		c.t.Cleanup(func() { c.must(c.Delete(context.Background(), o)) })
+	}
+	o.Status = configv1.ClusterOperatorStatus{Versions: []configv1.OperandVersion{{Name: "operator", Version: version}}, Conditions: conditions}
+	c.must(c.Status().Update(c.t.Context(), o))
+	return o
+}
+
+func well() []configv1.ClusterOperatorStatusCondition {
+	return []configv1.ClusterOperatorStatusCondition{
+		said("Available", "True", "AsExpected", "", 90*time.Hour), said("Progressing", "False", "AsExpected", "", 4*time.Minute), said("Degraded", "False", "AsExpected", "", 90*time.Hour),
+	}
+}
+
+// but changes a condition of one that is well.
+func but(changes ...configv1.ClusterOperatorStatusCondition) []configv1.ClusterOperatorStatusCondition {
+	conditions := well()
+	for i := range conditions {
+		for _, change := range changes {
+			if conditions[i].Type == change.Type {
+				conditions[i] = change
+			}
+		}
+	}
+	return conditions
+}
+
+// operators creates those of the release, at a version.
+func (c *updatedCluster) operators(version string, names ...string) {
+	c.t.Helper()
+	for _, name := range names {
+		c.operator(name, version, well()...)
+	}
+}
+
+// pool creates a pool with its nodes.
+func (c *updatedCluster) pool(name, target string, paused bool, nodes ...*corev1.Node) {
+	c.t.Helper()
+	pooled(c.t, c.mcos, &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: mcfgv1.MachineConfigPoolSpec{Paused: paused}}, target, nodes...)
+}
+
+// on makes a node with a configuration.
+func on(name, config string) *corev1.Node { return machineNode(name, config, config, mcfgv1.NodeDone) }
+
+// to makes a node on the way from one configuration to another.
+func to(name, from, config string, state mcfgv1.NodeState, edits ...func(*corev1.Node)) *corev1.Node {
+	return machineNode(name, from, config, state, edits...)
+}
+
+func drains(n *corev1.Node) {
+	n.Spec.Unschedulable = true
+	n.Annotations[mcfgv1.AnnotationDesiredDrain] = mcfgv1.DrainPrefix + n.Annotations[mcfgv1.AnnotationDesiredConfig]
+}
+
+func fell(since time.Duration) func(*corev1.Node) {
+	return func(n *corev1.Node) {
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: ago(since)}}
+	}
+}
+
+func because(reason string) func(*corev1.Node) {
+	return func(n *corev1.Node) { n.Annotations[mcfgv1.AnnotationReason] = reason }
+}
+
+// some are nodes like one another.
+func some(prefix string, n int, config string) []*corev1.Node {
+	var nodes []*corev1.Node
+	for i := range n {
+		nodes = append(nodes, on(prefix+string(rune('a'+i)), config))
+	}
+	return nodes
+}
+
+// The states of clusters that the command has to tell of, each in short and in full.
+var statusCases = []struct {
+	name, flags string
+	details     []string
+	state       func(c *updatedCluster)
+}{
+	{name: "not-updating", state: func(c *updatedCluster) {
+		c.from(time.Hour, completed)
+		c.pool("master", masterAfter, false, some("master-", 3, masterAfter)...)
+		c.pool("worker", workerAfter, false, some("worker-", 2, workerAfter)...)
+	}},
+	{name: "degraded", details: []string{"nodes", "health", "operators"}, state: func(c *updatedCluster) {
+		c.from(40 * time.Minute)
+		c.operators(after, "console", "dns", "etcd")
+		c.operator("machine-config", before, but(
+			said("Progressing", "True", "", "Working towards "+after, 20*time.Minute),
+			said("Degraded", "True", "MachineConfigPoolsFailed", "Unable to apply "+after+": 1 nodes are reporting degraded status on sync", 45*time.Minute))...)
+		c.pool("master", masterAfter, false, on("master-a", masterAfter), on("master-b", masterBefore),
+			to("master-c", masterBefore, masterAfter, mcfgv1.NodeDegraded, because("failed to drain node: master-c after 1 hour. Please see machine-config-controller logs for more information")))
+		c.pool("worker", workerAfter, false, on("worker-a", workerBefore),
+			to("worker-b", workerBefore, workerAfter, mcfgv1.NodeUnreconcilable, because("can't reconcile config: ignition kargs section contains changes")))
+	}},
+	{name: "paused-worker-pool", state: func(c *updatedCluster) {
+		c.from(45 * time.Minute)
+		c.operators(after, "console", "dns", "etcd")
+		c.operator("machine-config", before, but(said("Progressing", "True", "", "Working towards "+after, 5*time.Minute))...)
+		c.pool("master", masterAfter, false, to("master-a", masterBefore, masterAfter, mcfgv1.NodeWorking, drains), on("master-b", masterBefore), on("master-c", masterBefore))
+		c.pool("worker", workerAfter, true, some("worker-", 3, workerBefore)...)
+	}},
+	{name: "workers-started-updating-multiple-pools", state: func(c *updatedCluster) {
+		c.from(time.Hour, completed)
+		c.operators(after, "console", "dns", "etcd", "machine-config")
+		c.pool("master", masterAfter, false, some("master-", 3, masterAfter)...)
+		c.pool("worker", workerAfter, false, on("worker-a", workerAfter), to("worker-b", workerBefore, workerAfter, mcfgv1.NodeWorking, drains), on("worker-c", workerBefore))
+		c.pool("infra", workerAfter, false, to("infra-a", workerBefore, workerAfter, mcfgv1.NodeRebooting, fell(time.Minute)))
+	}},
+	{name: "operators-not-annotated", state: func(c *updatedCluster) {
+		c.from(20 * time.Minute)
+		c.operators(after, "console", "dns")
+		c.operator("etcd", before, well()...)
+		foreign := c.operator("aro", "v20240101", but(said("Available", "False", "Broken", "it is broken", time.Hour))...)
+		foreign.Annotations = nil
+		c.must(c.Update(c.t.Context(), foreign))
+	}},
+	{name: "early", state: func(c *updatedCluster) {
+		c.from(2 * time.Minute)
+		c.operators(before, releaseOperators...)
+		c.operator("etcd", before, but(said("Progressing", "True", "NodeInstaller", "NodeInstallerProgressing: 1 node is at revision 7;\n2 nodes are at revision 6", time.Minute))...)
+		// Nobody has rendered the new configuration yet: the nodes have what their pools ask for.
+		c.pool("master", masterBefore, false, some("master-", 3, masterBefore)...)
+		c.pool("worker", workerBefore, false, some("worker-", 3, workerBefore)...)
+	}},
+	// The block of the documents.
+	{name: "unavailable-machine-config", state: func(c *updatedCluster) {
+		c.from(14 * time.Minute)
+		c.operators(after, releaseOperators...)
+		c.operator("machine-config", before, but(
+			said("Available", "False", "MachineConfigControllerFailed", "Cluster not available for "+before+": Deployment machine-config-controller is not available", 21*time.Minute),
+			said("Progressing", "True", "", "Working towards "+after, 4*time.Minute))...)
+	}},
+	{name: "compact", state: func(c *updatedCluster) {
+		c.from(55*time.Minute, fails("Unknown", "SlowClusterOperator", "waiting on machine-config over 90 minutes which is longer than expected"))
+		c.operators(after, "console", "dns", "etcd")
+		c.operator("machine-config", before, but(said("Progressing", "True", "", "Working towards "+after, 50*time.Minute))...)
+		c.pool("master", masterAfter, false, on("master-a", masterAfter), to("master-b", masterBefore, masterAfter, mcfgv1.NodeRebooting, drains, fell(2*time.Minute)), on("master-c", masterBefore))
+		c.pool("worker", workerAfter, false)
+	}},
+	{name: "budget-forbids-draining", flags: " --alerts testdata/clusterversion/alerts.json", state: func(c *updatedCluster) {
+		c.from(time.Hour, completed)
+		c.operators(after, "console", "dns", "etcd", "machine-config")
+		c.pool("master", masterAfter, false, some("master-", 3, masterAfter)...)
+		nodes := append(some("worker-", 13, workerBefore), on("worker-x", workerAfter), to("worker-y", workerBefore, workerAfter, mcfgv1.NodeWorking, drains), to("worker-z", workerBefore, workerAfter, mcfgv1.NodeWorking, fell(9*time.Minute)))
+		c.pool("worker", workerAfter, false, nodes...)
+	}},
+	{name: "single-node", state: func(c *updatedCluster) {
+		c.from(50 * time.Minute)
+		c.operators(after, "console", "dns", "etcd")
+		c.operator("machine-config", before, but(said("Progressing", "True", "", "Working towards "+after, 10*time.Minute))...)
+		c.pool("master", masterAfter, false, to("node", masterBefore, masterAfter, mcfgv1.NodeWorking))
+	}},
+	{name: "no-version", state: func(c *updatedCluster) {
+		c.from(3*time.Hour, func(cv *configv1.ClusterVersion) {
+			cv.Status.Desired.Version, cv.Status.History[0].Version = "", ""
+			cv.Status.History[1].State = configv1.PartialUpdate
+		}, fails("True", "ImageVerificationFailed", "the image cannot be read"))
+		c.operators(before, "console", "dns")
+	}},
+	{name: "slow", state: func(c *updatedCluster) {
+		c.from(90 * time.Minute)
+		c.operators(before, "console", "dns")
+		c.operator("etcd", before, but(said("Degraded", "True", "NodeControllerDegraded", "The master nodes not ready", 6*time.Minute))...)
+	}},
+	{name: "to-multi-arch", state: func(c *updatedCluster) {
+		c.from(25*time.Minute, func(cv *configv1.ClusterVersion) { cv.Status.History[1].Version = after })
+		c.operators(after, "console", "dns")
+		o := c.operator("machine-config", after, but(said("Progressing", "True", "", "Working towards "+after, 10*time.Minute))...)
+		o.Status.Versions = append(o.Status.Versions, configv1.OperandVersion{Name: "operator-image", Version: "quay.io/mco@sha256:single"})
+		c.must(c.Status().Update(c.t.Context(), o))
+		c.machineConfigOperator("quay.io/mco@sha256:multi")
+	}},
+	{name: "installing", state: func(c *updatedCluster) {
+		c.from(20*time.Minute, func(cv *configv1.ClusterVersion) { cv.Status.History = cv.Status.History[:1] })
+		c.operators(after, "console", "dns")
+	}},
+}
+
+// machineConfigOperator creates the Deployment of the operator.
+func (c *updatedCluster) machineConfigOperator(image string) {
+	c.t.Helper()
+	const name = "machine-config-operator"
+	labels := map[string]string{"app": name}
+	// A namespace of the test's API server can be deleted by nobody: it stays.
+	c.must(client.IgnoreAlreadyExists(c.mcos.Create(c.t.Context(), named(&corev1.Namespace{}, "openshift-"+name))))
+	deployment := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-" + name, Name: name},
+		Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: name, Image: image}}},
+		}},
+	}
+	c.must(c.mcos.Create(c.t.Context(), deployment))
+	c.t.Cleanup(func() { c.must(c.mcos.Delete(context.Background(), deployment)) })
+}
+
+func TestClusterStatus(t *testing.T) {
+	c := &updatedCluster{versioned: startVersioned(t), mcos: env.Client(t, corev1.AddToScheme, appsv1.AddToScheme, mcfgv1.AddToScheme)}
+	for name, version := range map[string]string{masterBefore: before, workerBefore: before, masterAfter: after, workerAfter: after} {
+		config := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{mcfgv1.AnnotationReleaseVersion: version}}}
+		c.must(c.mcos.Create(t.Context(), config))
+		t.Cleanup(func() { c.must(c.mcos.Delete(context.Background(), config)) })
+	}
+	for _, test := range statusCases {
+		t.Run(test.name, func(t *testing.T) {
+			c.t = t
+			test.state(c)
+			check(t, filepath.Join("clusterversion", "status", test.name), clusterLine("status"+test.flags))
+			for _, details := range append([]string{"all"}, test.details...) {
+				check(t, filepath.Join("clusterversion", "status", test.name+"-"+details), clusterLine("status"+test.flags+" --details "+details))
+			}
+		})
+	}
+}
+
+// Where no kinds for nodes are known, or no configuration says of which release it is, the nodes
+// are told of as far as they are known.
+func TestClusterStatusWithoutVersions(t *testing.T) {
+	c := &updatedCluster{versioned: startVersioned(t), mcos: env.Client(t, corev1.AddToScheme, mcfgv1.AddToScheme)}
+	c.from(20 * time.Minute)
+	c.operators(after, "console")
+	c.pool("master", masterAfter, false, on("master-a", masterAfter))
+	c.pool("worker", workerAfter, false, on("worker-a", workerAfter), on("worker-b", workerBefore))
+	check(t, filepath.Join("clusterversion", "status", "no-versions"), clusterLine("status"))
+	check(t, filepath.Join("clusterversion", "status", "json"), clusterLine("status -o json"))
+}

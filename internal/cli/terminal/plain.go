@@ -1,0 +1,35 @@
+package terminal
+
+import (
+	"io"
+	"strings"
+	"unicode"
+
+	"github.com/spf13/cobra"
+)
+
+// Plain has a command and those below it write texts only, in its output and its errors: what
+// would act on the terminal is left out. What such a command shows was written by others, as the
+// messages of update services are.
+func Plain(cmd *cobra.Command) {
+	cmd.PersistentPreRun = func(cmd *cobra.Command, _ []string) {
+		cmd.SetOut(plainWriter{cmd.OutOrStdout()})
+		cmd.SetErr(plainWriter{cmd.ErrOrStderr()})
+	}
+}
+
+type plainWriter struct{ w io.Writer }
+
+// Write writes the text without control characters, but for line breaks and tabs.
+func (p plainWriter) Write(data []byte) (int, error) {
+	text := strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return -1
+		}
+		return r
+	}, string(data))
+	if _, err := io.WriteString(p.w, text); err != nil {
+		return 0, err
+	}
+	return len(data), nil
+}

@@ -1,0 +1,322 @@
+package retrieval
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
+
+// patience bounds every wait of a test: what has not happened by then never will.
+const patience = 60 * time.Second
+
+const signed = "registry.example.com/release@sha256:d017b6b08f7397c8f5e857272599a4d4f5dd73b197d1b9125112a7df679a7c64"
+
+// jobs is a Workload in a namespace of its own, whose Jobs a test plays: on the API server of
+// tests no controller and no kubelet runs.
+type jobs struct {
+	*Workload
+	t *testing.T
+}
+
+func newJobs(t *testing.T) *jobs {
+	t.Helper()
+	c := env.Client(t, corev1.AddToScheme, batchv1.AddToScheme)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "retrieval-"}}
+	if err := c.Create(t.Context(), namespace); err != nil {
+		t.Fatal(err)
+	}
+	return &jobs{t: t, Workload: &Workload{Client: c, Namespace: namespace.Name, Node: "master-0", Dir: t.TempDir()}}
+}
+
+// play waits for a Job other than those that were there before, and plays it.
+func (j *jobs) play(before []types.UID, act func(ctx context.Context, job *batchv1.Job) error) <-chan error {
+	done := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(j.t.Context(), patience)
+		defer cancel()
+		for ; ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
+			list := j.list(ctx)
+			for i := range list {
+				if !slices.Contains(before, list[i].UID) && list[i].Name != "other" {
+					done <- act(ctx, &list[i])
+					return
+				}
+			}
+		}
+		done <- errors.New("no Job was made")
+	}()
+	return done
+}
+
+func (j *jobs) list(ctx context.Context) []batchv1.Job {
+	var list batchv1.JobList
+	if err := j.Client.List(ctx, &list, client.InNamespace(j.Namespace)); err != nil && ctx.Err() == nil {
+		j.t.Error(err)
+	}
+	return list.Items
+}
+
+// copies does what the Job's program does, and ends the Job well.
+func (j *jobs) copies(ctx context.Context, job *batchv1.Job) error {
+	if err := Put(ctx, j.Dir, job.Spec.Template.Spec.Containers[0].Image, content); err != nil {
+		return err
+	}
+	return j.ends(ctx, job, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete, "")
+}
+
+// ends writes the end of a Job as its controller does.
+func (j *jobs) ends(ctx context.Context, job *batchv1.Job, before, end batchv1.JobConditionType, message string) error {
+	now := metav1.Now()
+	job.Status.StartTime = &now
+	if end == batchv1.JobComplete {
+		job.Status.CompletionTime, job.Status.Succeeded = &now, 1
+	}
+	for _, condition := range []batchv1.JobConditionType{before, end} {
+		job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{
+			Type: condition, Status: corev1.ConditionTrue, Reason: "Test", Message: message, LastTransitionTime: now, LastProbeTime: now,
+		})
+	}
+	return j.Client.Status().Update(ctx, job)
+}
+
+// says makes the Pod of a Job whose container is in a state.
+func (j *jobs) says(ctx context.Context, job *batchv1.Job, state corev1.ContainerState) error {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: j.Namespace, GenerateName: job.Name + "-", Labels: map[string]string{batchv1.JobNameLabel: job.Name}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "copy", Image: signed}}},
+	}
+	if err := j.Client.Create(ctx, pod); err != nil {
+		return err
+	}
+	pod.Status = corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{Name: "copy", Image: signed, State: state}}}
+	return j.Client.Status().Update(ctx, pod)
+}
+
+func (j *jobs) expect(played <-chan error) {
+	j.t.Helper()
+	if err := <-played; err != nil {
+		j.t.Fatal(err)
+	}
+}
+
+var target = configv1.Release{Version: "1.2.0-rc.1+Build_7", Image: signed}
+
+func TestJob(t *testing.T) {
+	j := newJobs(t)
+	other := j.jobFor(configv1.Release{Version: "1.0.0", Image: "registry.example.com/release@sha256:0"})
+	other.Name = "other"
+	if err := j.Client.Create(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	played := j.play(nil, j.copies)
+	files, err := j.Retrieve(t.Context(), target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.expect(played)
+	if data, err := fs.ReadFile(files, "manifests/0000_00_a_1.yaml"); err != nil || string(data) != "own" {
+		t.Errorf("the release holds %q: %v", data, err)
+	}
+	all := slices.DeleteFunc(j.list(t.Context()), func(job batchv1.Job) bool { return job.DeletionTimestamp != nil })
+	if len(all) != 1 {
+		t.Fatalf("there are %d Jobs, not one: %v", len(all), all)
+	}
+	pod := all[0].Spec.Template.Spec
+	if name := all[0].Name; !regexp.MustCompile(`^version-1\.2\.0-rc\.1-build-7-[0-9a-f]{10}$`).MatchString(name) {
+		t.Errorf("the Job is called %q", name)
+	}
+	if pod.NodeName != "master-0" || pod.Containers[0].Image != signed || pod.Volumes[0].HostPath.Path != j.Dir || *pod.AutomountServiceAccountToken {
+		t.Errorf("its Pod is %+v", pod)
+	}
+
+	// It is there now: no Job is needed, nor an API server.
+	without := &Workload{Namespace: j.Namespace, Node: j.Node, Dir: j.Dir}
+	if _, err := without.Retrieve(t.Context(), target); err != nil {
+		t.Errorf("what was retrieved is retrieved again: %v", err)
+	}
+}
+
+// A Job that had ended before is made anew, and one that is at work is waited for.
+func TestJobOfAnEarlierAttempt(t *testing.T) {
+	j := newJobs(t)
+	old := j.jobFor(target)
+	if err := j.Client.Create(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	uid := old.UID
+	if err := j.ends(t.Context(), old, batchv1.JobFailureTarget, batchv1.JobFailed, "of old"); err != nil {
+		t.Fatal(err)
+	}
+	played := j.play([]types.UID{uid}, j.copies)
+	if _, err := j.Retrieve(t.Context(), target); err != nil {
+		t.Fatal(err)
+	}
+	j.expect(played)
+	if all := j.list(t.Context()); len(all) != 1 || all[0].UID == uid {
+		t.Errorf("the Jobs are %v", all)
+	}
+
+	j = newJobs(t)
+	atWork := j.jobFor(target)
+	if err := j.Client.Create(t.Context(), atWork); err != nil {
+		t.Fatal(err)
+	}
+	played = j.play(nil, j.copies)
+	if _, err := j.Retrieve(t.Context(), target); err != nil {
+		t.Fatal(err)
+	}
+	j.expect(played)
+	if all := j.list(t.Context()); len(all) != 1 || all[0].UID != atWork.UID {
+		t.Errorf("the Jobs are %v", all)
+	}
+}
+
+func TestJobsThatFail(t *testing.T) {
+	for name, test := range map[string]struct {
+		act  func(j *jobs, ctx context.Context, job *batchv1.Job) error
+		want string
+	}{
+		"no such image": {func(j *jobs, ctx context.Context, job *batchv1.Job) error {
+			return j.says(ctx, job, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "reading manifest: manifest unknown"}})
+		}, "ErrImagePull: reading manifest: manifest unknown"},
+		"not signed": {func(j *jobs, ctx context.Context, job *batchv1.Job) error {
+			return j.says(ctx, job, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "SignatureValidationFailed", Message: "no signature"}})
+		}, "SignatureValidationFailed: no signature"},
+		"its program fails": {func(j *jobs, ctx context.Context, job *batchv1.Job) error {
+			err := j.says(ctx, job, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: "no space left on device\n"}})
+			return errors.Join(err, j.ends(ctx, job, batchv1.JobFailureTarget, batchv1.JobFailed, "Job has reached the specified backoff limit"))
+		}, "it failed: Job has reached the specified backoff limit: its program ended with 1: no space left on device"},
+		"another node": {func(j *jobs, ctx context.Context, job *batchv1.Job) error {
+			return j.ends(ctx, job, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete, "")
+		}, `does not hold the release: the operator must run on node "master-0"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := newJobs(t)
+			played := j.play(nil, func(ctx context.Context, job *batchv1.Job) error { return test.act(j, ctx, job) })
+			_, err := j.Retrieve(t.Context(), target)
+			j.expect(played)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("the error is %v, not %s", err, test.want)
+			}
+		})
+	}
+}
+
+// What does not end is given up with the context, and it is told what it waited for.
+func TestJobThatHangs(t *testing.T) {
+	j := newJobs(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	played := j.play(nil, func(within context.Context, job *batchv1.Job) error {
+		return j.says(within, job, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "the registry is away"}})
+	})
+	asked := *j.Workload
+	asked.Client = listing{j.Client, cancel}
+	_, err := asked.Retrieve(ctx, target)
+	j.expect(played)
+	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "ImagePullBackOff: the registry is away") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// listing tells when it has listed a Pod that says something.
+type listing struct {
+	client.Client
+	seen func()
+}
+
+func (l listing) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	err := l.Client.List(ctx, list, options...)
+	if pods, ok := list.(*corev1.PodList); ok && len(pods.Items) > 0 && len(pods.Items[0].Status.ContainerStatuses) > 0 {
+		l.seen()
+	}
+	return err
+}
+
+func TestJobNeedsADigest(t *testing.T) {
+	_, err := (&Workload{Dir: t.TempDir()}).Retrieve(t.Context(), configv1.Release{Image: "registry.example.com/release:1.2.0"})
+	if err == nil || !strings.Contains(err.Error(), "name it by digest") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestJobName(t *testing.T) {
+	long := jobName(configv1.Release{Version: "1.2.0-" + strings.Repeat("x", 80), Image: signed})
+	if len(long) != 63 {
+		t.Errorf("%q has %d characters", long, len(long))
+	}
+	if name := jobName(configv1.Release{Image: signed}); !regexp.MustCompile(`^version-[0-9a-f]{10}$`).MatchString(name) {
+		t.Errorf("without a version it is %q", name)
+	}
+}
+
+// What config ships for it makes of the shipped Deployment one that retrieves by Jobs.
+func TestShippedComponent(t *testing.T) {
+	j := newJobs(t)
+	root, err := env.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(name string, into any) {
+		t.Helper()
+		data, err := os.ReadFile(filepath.Join(root, "config", "cluster-version-operator", filepath.FromSlash(name)))
+		if err == nil {
+			err = yaml.Unmarshal(data, into)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+	deployment, account := &unstructured.Unstructured{}, &unstructured.Unstructured{}
+	read("deployment.yaml", &deployment.Object)
+	read("retrieval-job/service_account.yaml", &account.Object)
+	var component struct {
+		Patches []struct{ Patch string }
+	}
+	read("retrieval-job/kustomization.yaml", &component)
+	deployment.SetNamespace(j.Namespace)
+	if err := j.Client.Create(t.Context(), deployment, client.FieldValidation("Strict")); err != nil {
+		t.Fatal(err)
+	}
+	patch, err := yaml.YAMLToJSON([]byte(component.Patches[0].Patch))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Client.Patch(t.Context(), deployment, client.RawPatch(types.JSONPatchType, patch), client.FieldValidation("Strict")); err != nil {
+		t.Fatal(err)
+	}
+	patched := &appsv1.Deployment{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(deployment.Object, patched); err != nil {
+		t.Fatal(err)
+	}
+	pod := patched.Spec.Template.Spec
+	mount := pod.Containers[0].VolumeMounts[len(pod.Containers[0].VolumeMounts)-1]
+	volume := pod.Volumes[len(pod.Volumes)-1]
+	if !slices.Contains(pod.Containers[0].Args, "--retrieval=job") || volume.Name != mount.Name || volume.HostPath.Path != mount.MountPath || mount.MountPath != DefaultDir {
+		t.Errorf("its Pods are %+v", pod)
+	}
+	if account.GetName() != Account || account.GetNamespace() != "openshift-cluster-version" {
+		t.Errorf("the account is %s/%s", account.GetNamespace(), account.GetName())
+	}
+}

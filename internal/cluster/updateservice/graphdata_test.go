@@ -1,0 +1,90 @@
+package updateservice
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// unpack gives the files of a .tar.gz.
+func unpack(t *testing.T, data []byte) map[string]string {
+	t.Helper()
+	unzipped, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for r := tar.NewReader(unzipped); ; {
+		header, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return files
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(io.LimitReader(r, 1<<20))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[header.Name] = string(text)
+	}
+}
+
+// The data that one service serves makes the same graphs elsewhere.
+func TestGraphData(t *testing.T) {
+	i := newImages(t)
+	i.release("4.1.0")
+	i.release("4.1.1", "4.1.0")
+	i.release("4.1.2", "4.1.0", "4.1.1")
+	files := map[string]string{"channels/stable.yaml": stable, "blocked-edges/a.yaml": issue, "raw/metadata.json": "{}"}
+	dir := dataDir(t, files)
+	writeData(t, dir, map[string]string{"README.md": "nobody reads it", "channels/OWNERS": "nor this"})
+	s := service(t, Options{Releases: i.repository, DataFolder: dir})
+	served := ask(s, "/graph-data")
+	if served.Code != http.StatusOK || served.Header().Get("Content-Type") != typeGzip {
+		t.Fatalf("%d with headers %v", served.Code, served.Header())
+	}
+	unpacked := unpack(t, served.Body.Bytes())
+	version := unpacked["version"]
+	delete(unpacked, "version")
+	if diff := cmp.Diff(files, unpacked); diff != "" || version == "" {
+		t.Errorf("version %q, files (-want +got):\n%s", version, diff)
+	}
+	unpacked["version"] = version
+	const query = "channel=stable-4.1"
+	elsewhere := t.TempDir()
+	writeData(t, elsewhere, unpacked)
+	again := service(t, Options{Releases: i.repository, DataFolder: elsewhere})
+	if got, want := graph(t, again, query), graph(t, s, query); got != want || want == "" {
+		t.Errorf("elsewhere served is %q, here %q", got, want)
+	}
+	tag := served.Header().Get("ETag")
+	if got := ask(again, "/graph-data").Header().Get("ETag"); got != tag || tag == "" {
+		t.Errorf("the tag of the same folder is %s, not %s", got, tag)
+	}
+	if w := ask(s, "/graph-data", "If-None-Match", tag); w.Code != http.StatusNotModified || w.Body.Len() > 0 {
+		t.Errorf("with the tag: %d", w.Code)
+	}
+	w := httptest.NewRecorder()
+	if s.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodHead, "/api/upgrades_info/graph-data", nil)); w.Code != http.StatusOK || w.Body.Len() > 0 {
+		t.Errorf("HEAD: %d with %d bytes", w.Code, w.Body.Len())
+	}
+	for what, test := range map[string]struct {
+		s    *Service
+		want int
+	}{
+		"no folder": {service(t, Options{Releases: i.repository}), http.StatusNotFound},
+		"no graph":  {unscanned(t, Options{Releases: i.repository, DataFolder: dir}), http.StatusInternalServerError},
+	} {
+		if w := ask(test.s, "/graph-data"); w.Code != test.want {
+			t.Errorf("%s: %d %s", what, w.Code, w.Body)
+		}
+	}
+}

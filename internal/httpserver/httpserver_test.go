@@ -1,0 +1,113 @@
+package httpserver_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/mainstay-dev/mainstay/internal/httpserver"
+)
+
+// patience bounds every wait of a test: what has not happened by then never will.
+const patience = 30 * time.Second
+
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return listener
+}
+
+// A request under way is answered after the server was told to stop, and none after it.
+func TestRequestsFinish(t *testing.T) {
+	began, goOn := make(chan struct{}), make(chan struct{})
+	listener := listen(t)
+	ctx, stop := context.WithCancel(t.Context())
+	server := &http.Server{ReadHeaderTimeout: patience, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		close(began)
+		<-goOn
+		_, _ = io.WriteString(w, "all of it")
+	})}
+	server.RegisterOnShutdown(func() { close(goOn) })
+	done := make(chan error, 1)
+	go func() { done <- httpserver.Run(ctx, server, listener, patience) }()
+	go func() { <-began; stop() }()
+
+	answer, err := http.Get("http://" + listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if body, err := io.ReadAll(answer.Body); err != nil || string(body) != "all of it" {
+		t.Errorf("the answer is %q: %v", body, err)
+	}
+	if err := <-done; err != nil {
+		t.Errorf("it ends with %v", err)
+	}
+	if answer, err := http.Get("http://" + listener.Addr().String()); err == nil {
+		_ = answer.Body.Close()
+		t.Error("it answers after its end")
+	}
+}
+
+// A request that does not end is cut off.
+func TestRequestsThatHang(t *testing.T) {
+	began := make(chan struct{})
+	listener := listen(t)
+	ctx, stop := context.WithCancel(t.Context())
+	server := &http.Server{ReadHeaderTimeout: patience, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		close(began)
+		<-r.Context().Done()
+	})}
+	done := make(chan error, 1)
+	go func() { done <- httpserver.Run(ctx, server, listener, time.Millisecond) }()
+	go func() { <-began; stop() }()
+	answer, err := http.Get("http://" + listener.Addr().String())
+	if err == nil {
+		_ = answer.Body.Close()
+		t.Error("a request that hangs is answered")
+	}
+	if err := <-done; err != nil {
+		t.Errorf("it ends with %v", err)
+	}
+}
+
+func TestTLS(t *testing.T) {
+	like := httptest.NewTLSServer(http.NotFoundHandler())
+	defer like.Close()
+	listener := listen(t)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	server := &http.Server{ReadHeaderTimeout: patience, TLSConfig: like.TLS.Clone(), Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.TLS == nil {
+			t.Error("it is in the clear")
+		}
+	})}
+	go func() { done <- httpserver.Run(ctx, server, listener, patience) }()
+	answer, err := like.Client().Get("https://" + listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	stop()
+	if err := <-done; err != nil {
+		t.Errorf("it ends with %v", err)
+	}
+}
+
+func TestAListenerThatFails(t *testing.T) {
+	listener := listen(t)
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := httpserver.Run(t.Context(), &http.Server{ReadHeaderTimeout: patience}, listener, patience); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("the error is %v", err)
+	}
+}

@@ -1,0 +1,130 @@
+package config
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
+)
+
+// AnnotationsFile is where a new machine has the annotations that its node is to have: they tell
+// its daemon which configuration the first boot has written.
+const AnnotationsFile = Home + "/node-annotations.json"
+
+// UnknownVersion stands for the version of the Ignition specification that a machine reads where it
+// does not say so.
+const UnknownVersion = -1
+
+// VersionError says that a machine reads versions of the Ignition specification only that lack what
+// its configuration uses. The numbers are minor versions of specification 3.
+type VersionError struct{ Asked, Needed int }
+
+// Error says what would do.
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("the machine reads Ignition configurations up to version %s, and this one needs %s", versionName(e.Asked), versionName(e.Needed))
+}
+
+func versionName(minor int) string { return fmt.Sprintf("3.%d.0", minor) }
+
+// FirstBoot gives what Ignition carries out at the first boot of a new machine: the configuration
+// of its pool, which must be a rendered one, the annotations of its node, and files beside them, by
+// their paths, which only root may read. A file of the configuration's own is never replaced.
+//
+// asked is the newest minor version of specification 3 that the machine reads. UnknownVersion gives
+// the oldest one that has all that is used; a machine that reads too little gets a *VersionError.
+func FirstBoot(rendered *mcfgv1.MachineConfig, asked int, beside map[string][]byte) ([]byte, error) {
+	if err := CheckName(rendered); err != nil {
+		return nil, err
+	}
+	c, err := Parse(rendered.Spec.Config.Raw)
+	if err != nil {
+		return nil, fmt.Errorf("MachineConfig %q: %w", rendered.Name, err)
+	}
+	needed := c.oldestVersion()
+	if asked == UnknownVersion {
+		asked = needed
+	}
+	if asked < needed {
+		return nil, &VersionError{Asked: asked, Needed: needed}
+	}
+	c.Ignition.Version = versionName(min(asked, lastMinor))
+	annotations, err := json.Marshal(map[string]string{
+		mcfgv1.AnnotationCurrentConfig: rendered.Name, mcfgv1.AnnotationDesiredConfig: rendered.Name,
+		mcfgv1.AnnotationState: string(mcfgv1.NodeDone),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("writing the annotations of the node: %w", err)
+	}
+	added := maps.Clone(beside)
+	if added == nil {
+		added = map[string][]byte{}
+	}
+	added[AnnotationsFile] = annotations
+	for _, p := range slices.Sorted(maps.Keys(added)) {
+		if !slices.ContainsFunc(c.Storage.Files, func(f File) bool { return f.Path == p }) {
+			c.Storage.Files = append(c.Storage.Files, fileOf(p, added[p]))
+		}
+	}
+	return c.MarshalCanonical()
+}
+
+func fileOf(p string, content []byte) File {
+	source, mode, overwrite := "data:;base64,"+base64.StdEncoding.EncodeToString(content), 0o600, true
+	return File{Path: p, Contents: &Resource{Source: &source}, Mode: &mode, Overwrite: &overwrite}
+}
+
+// FirstBootName reads the name of the configuration that the first boot of a machine has written
+// from its AnnotationsFile.
+func FirstBootName(data []byte) (string, error) {
+	var annotations map[string]string
+	if err := json.Unmarshal(data, &annotations); err != nil {
+		return "", fmt.Errorf("reading %s: %w", AnnotationsFile, err)
+	}
+	return annotations[mcfgv1.AnnotationCurrentConfig], nil
+}
+
+// oldestVersion is the oldest minor version of specification 3 that has all that a configuration uses.
+// It knows what each version has added; within the parts that are not looked into, by the names of
+// their fields.
+func (c *Ignition) oldestVersion() int {
+	has := func(objects []map[string]any, fields ...string) bool {
+		return slices.ContainsFunc(objects, func(object map[string]any) bool {
+			return slices.ContainsFunc(fields, func(field string) bool { return object[field] != nil })
+		})
+	}
+	switch {
+	case has(c.Storage.Luks, "cex"):
+		return 5
+	case has(c.Storage.Luks, "discard", "openOptions"), hasSpecialMode(c):
+		return 4
+	case len(c.KernelArguments) > 0:
+		return 3
+	case len(c.Storage.Luks) > 0, has(c.Passwd.Groups, "shouldExist"),
+		slices.ContainsFunc(c.Passwd.Users, func(u User) bool { return u.ShouldExist != nil }):
+		return 2
+	case len(c.Ignition.Proxy) > 0, has(c.Storage.Filesystems, "mountOptions"), slices.ContainsFunc(c.Storage.Files, hasSHA256):
+		return 1
+	}
+	return 0
+}
+
+// hasSpecialMode tells whether a mode has bits beside those of reading, writing and executing.
+func hasSpecialMode(c *Ignition) bool {
+	return slices.ContainsFunc(c.Storage.Files, func(f File) bool { return f.Permissions() > 0o777 }) ||
+		slices.ContainsFunc(c.Storage.Directories, func(d map[string]any) bool {
+			mode, ok := d["mode"].(int64)
+			return ok && mode > 0o777
+		})
+}
+
+func hasSHA256(f File) bool {
+	if f.Contents == nil {
+		return false
+	}
+	hash, _ := f.Contents.Verification["hash"].(string)
+	return strings.HasPrefix(hash, "sha256-")
+}

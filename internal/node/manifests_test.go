@@ -1,0 +1,101 @@
+package node_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+// systemNamespace is where the component lives.
+const systemNamespace = "openshift-machine-config-operator"
+
+// manifests reads the objects of files below config, in their order.
+func manifests(t *testing.T, files ...string) []*unstructured.Unstructured {
+	t.Helper()
+	root, err := env.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var objects []*unstructured.Unstructured
+	for _, name := range files {
+		data, err := os.ReadFile(filepath.Join(root, "config", filepath.FromSlash(name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for document := range bytes.SplitSeq(append([]byte("\n"), data...), []byte("\n---\n")) {
+			object := &unstructured.Unstructured{}
+			if err := yaml.UnmarshalStrict(document, &object.Object); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if len(object.Object) > 0 {
+				objects = append(objects, object)
+			}
+		}
+	}
+	return objects
+}
+
+// shipped gives the files that kustomize applies, below config, without the kinds, which are there.
+func shipped(t *testing.T) []string {
+	t.Helper()
+	var files []string
+	for _, k := range manifests(t, "machine-config/kustomization.yaml") {
+		resources, _, err := unstructured.NestedStringSlice(k.Object, "resources")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range resources {
+			switch {
+			case r == "../platform":
+			case filepath.Dir(r) != "." || filepath.Ext(r) != ".yaml":
+				// kustomize reads no files but those of its own folder.
+				t.Errorf("kustomize does not read %s", r)
+			default:
+				files = append(files, "machine-config/"+r)
+			}
+		}
+	}
+	return files
+}
+
+// apply applies manifests: the API server refuses fields that it does not know.
+func apply(t *testing.T, c client.Client, objects []*unstructured.Unstructured) {
+	t.Helper()
+	for _, object := range objects {
+		err := c.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("test"), client.ForceOwnership)
+		if err != nil {
+			t.Errorf("%s %s: %v", object.GetKind(), object.GetName(), err)
+		}
+	}
+	if t.Failed() {
+		t.FailNow()
+	}
+}
+
+// account is the user that a ServiceAccount of the component is.
+func account(name string) rest.ImpersonationConfig {
+	return rest.ImpersonationConfig{
+		UserName: "system:serviceaccount:" + systemNamespace + ":" + name,
+		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + systemNamespace, "system:authenticated"},
+	}
+}
+
+// A real API server takes every manifest: those of kustomize, and over them those of a release.
+func TestManifests(t *testing.T) {
+	c := &cluster{t: t, Client: env.Client(t, kinds...)}
+	t.Cleanup(c.clear)
+	installed := shipped(t)
+	if len(installed) < 8 {
+		t.Fatalf("only %v are applied", installed)
+	}
+	apply(t, c, manifests(t, installed...))
+	apply(t, c, manifests(t, "release/machine-config.yaml", "release/pools.yaml", "release/machine-config-operator.yaml"))
+}

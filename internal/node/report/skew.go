@@ -1,0 +1,46 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+)
+
+const (
+	// supportedSkew is how many minor versions kubelets may be behind the API server, as the
+	// version skew policy of Kubernetes has it.
+	supportedSkew = 3
+	// maxNamed is how many nodes a message names.
+	maxNamed = 5
+)
+
+// skew says which nodes an API server of the next minor version would leave behind; empty when it
+// would leave none. Versions that cannot be read, as those of nodes that never reported, are no
+// reason.
+func skew(server string, nodes []corev1.Node) string {
+	api, err := version.ParseGeneric(server)
+	if err != nil || api.Minor()+1 < supportedSkew {
+		return ""
+	}
+	oldest := api.Minor() + 1 - supportedSkew
+	var behind []string
+	for i := range nodes {
+		kubelet, err := version.ParseGeneric(nodes[i].Status.NodeInfo.KubeletVersion)
+		if err == nil && kubelet.Major() == api.Major() && kubelet.Minor() < oldest {
+			behind = append(behind, fmt.Sprintf("%s (%d.%d)", nodes[i].Name, kubelet.Major(), kubelet.Minor()))
+		}
+	}
+	if len(behind) == 0 {
+		return ""
+	}
+	slices.Sort(behind)
+	named := strings.Join(behind[:min(len(behind), maxNamed)], ", ")
+	if more := len(behind) - maxNamed; more > 0 {
+		named += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Sprintf("The next minor version, Kubernetes %d.%d, supports kubelets from %d.%d on; these nodes are older: %s; update them first, and resume their pools where these are paused",
+		api.Major(), api.Minor()+1, api.Major(), oldest, named)
+}

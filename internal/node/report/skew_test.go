@@ -1,0 +1,69 @@
+package report
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
+	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
+)
+
+func TestSkew(t *testing.T) {
+	const told = "The next minor version, Kubernetes 1.37, supports kubelets from 1.34 on; these nodes are older: "
+	const advice = "; update them first, and resume their pools where these are paused"
+	for name, c := range map[string]struct {
+		server   string
+		kubelets []string
+		want     string
+	}{
+		"the same":           {"v1.36.3", []string{"v1.36.3"}, ""},
+		"two behind":         {"v1.36.3", []string{"v1.34.0"}, ""},
+		"three behind":       {"v1.36.3", []string{"v1.36.1", "v1.33.9"}, told + "n1 (1.33)" + advice},
+		"of a distribution":  {"v1.36.3-eks-1", []string{"v1.33.9+k3s1"}, told + "n0 (1.33)" + advice},
+		"many":               {"v1.36.3", []string{"v1.30.0", "v1.30.0", "v1.30.0", "v1.30.0", "v1.30.0", "v1.30.0", "v1.30.0"}, told + "n0 (1.30), n1 (1.30), n2 (1.30), n3 (1.30), n4 (1.30) and 2 more" + advice},
+		"a silent node":      {"v1.36.3", []string{"", "what"}, ""},
+		"an unreadable one":  {"", []string{"v1.30.0"}, ""},
+		"another generation": {"v2.5.0", []string{"v1.30.0"}, ""},
+		"a first one":        {"v1.0.0", []string{"v1.0.0"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var nodes []corev1.Node
+			for i, kubelet := range c.kubelets {
+				n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n%d", i)}}
+				n.Status.NodeInfo.KubeletVersion = kubelet
+				nodes = append(nodes, n)
+			}
+			if got := skew(c.server, nodes); got != c.want {
+				t.Errorf("said %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// Kubelets that are too old keep the cluster from its next minor version, and from nothing else.
+func TestSkewIsReported(t *testing.T) {
+	f := facts{
+		version: "2", pools: []mcfgv1.MachineConfigPool{pool("master"), pool("worker", paused)}, isRendered: func(*mcfgv1.MachineConfigPool) bool { return true },
+		now: now, skew: "too old",
+	}
+	var status configv1.ClusterOperatorStatus
+	f.fill(&status)
+	for _, c := range status.Conditions {
+		want := metav1.ConditionFalse
+		if c.Type == configv1.OperatorAvailable {
+			want = metav1.ConditionTrue
+		}
+		if c.Status != want {
+			t.Errorf("%s is %s", c.Type, c.Status)
+		}
+		if c.Type == configv1.OperatorUpgradeable && (c.Reason != "KubeletMinorVersionUnsupportedNextUpgrade" || c.Message != "too old") {
+			t.Errorf("Upgradeable says %s: %s", c.Reason, c.Message)
+		}
+	}
+	if versionOf(&status) != "2" {
+		t.Errorf("the version is %s", versionOf(&status))
+	}
+}

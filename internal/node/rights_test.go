@@ -1,0 +1,236 @@
+package node_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
+	"github.com/mainstay-dev/mainstay/internal/node"
+	"github.com/mainstay-dev/mainstay/internal/node/daemon"
+	"github.com/mainstay-dev/mainstay/internal/node/pools"
+	nodeserver "github.com/mainstay-dev/mainstay/internal/node/server"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+// tokenOf gives the connection of the daemon's account: by the token of its pod on a node, or, of no
+// node, by one of its own.
+func (c *cluster) tokenOf(onNode string) *rest.Config {
+	c.t.Helper()
+	request := &authenticationv1.TokenRequest{}
+	if onNode != "" {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: "daemon-" + onNode}}
+		pod.Spec = corev1.PodSpec{
+			ServiceAccountName: "machine-config-daemon", NodeName: onNode, Containers: []corev1.Container{{Name: "a", Image: "a"}},
+			TerminationGracePeriodSeconds: ptr.To[int64](0),
+			// A real one is of a DaemonSet, which drains leave alone.
+		}
+		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d", UID: "1", Controller: ptr.To(true)}}
+		c.must(c.Create(c.t.Context(), pod))
+		c.t.Cleanup(func() {
+			_ = c.Delete(context.Background(), pod, client.GracePeriodSeconds(0)) // a test that makes it again says so
+		})
+		request.Spec.BoundObjectRef = &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}
+	}
+	holder := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: "machine-config-daemon"}}
+	c.must(c.SubResource("token").Create(c.t.Context(), holder, request))
+	token := rest.AnonymousClientConfig(env.Start(c.t))
+	token.BearerToken, token.QPS = request.Status.Token, -1
+	return token
+}
+
+// run runs a manager with rights until it is stopped, or the test ends.
+func (c *cluster) run(rights *rest.Config, options ctrl.Options, setup func(ctrl.Manager) error) (stop func()) {
+	c.t.Helper()
+	options.Scheme, options.Metrics = c.Scheme(), server.Options{BindAddress: "0"}
+	options.Controller = config.Controller{SkipNameValidation: ptr.To(true)}
+	mgr, err := ctrl.NewManager(rights, options)
+	c.must(err)
+	c.must(setup(mgr))
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			c.t.Errorf("the manager ended: %v", err)
+		}
+	})
+	c.t.Cleanup(stop)
+	return stop
+}
+
+// daemon runs a real daemon, with a folder for its host, as it runs in a pod of its node.
+func (c *cluster) daemon(name string) *os.Root {
+	c.t.Helper()
+	root, err := os.OpenRoot(c.t.TempDir())
+	c.must(err)
+	c.t.Cleanup(func() { _ = root.Close() })
+	own := ctrl.Options{Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
+		&corev1.Node{}: {Field: fields.OneTermEqualSelector("metadata.name", name)},
+	}}}
+	c.run(c.tokenOf(name), own, func(mgr ctrl.Manager) error {
+		return daemon.Setup(mgr, daemon.Options{Node: name, Root: root, Host: daemon.Simulated(root)})
+	})
+	return root
+}
+
+// sequence gives what a node has gone through since it was called, as a watch sees it.
+func (c *cluster) sequence(name string) (seen func() []string) {
+	c.t.Helper()
+	watcher, err := client.NewWithWatch(restOf(c.t), client.Options{Scheme: c.Scheme()})
+	c.must(err)
+	w, err := watcher.Watch(c.t.Context(), &corev1.NodeList{}, client.MatchingFields{"metadata.name": name})
+	c.must(err)
+	var mu sync.Mutex
+	var states []string
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for e := range w.ResultChan() {
+			n, ok := e.Object.(*corev1.Node)
+			if !ok || pools.State(n) == "" {
+				continue
+			}
+			state := string(pools.State(n))
+			if strings.HasPrefix(n.Annotations[mcfgv1.AnnotationLastAppliedDrain], mcfgv1.DrainPrefix) {
+				state = "drained " + state
+			}
+			if n.Spec.Unschedulable {
+				state = "cordoned " + state
+			}
+			mu.Lock()
+			if len(states) == 0 || states[len(states)-1] != state {
+				states = append(states, state)
+			}
+			mu.Unlock()
+		}
+	}()
+	c.t.Cleanup(func() { w.Stop(); <-done })
+	return func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(states)
+	}
+}
+
+// A new machine is given what its pool has, by a server with the rights that it is shipped with.
+func TestServer(t *testing.T) {
+	c := start(t, node.Options{})
+	c.pool("worker", "")
+	c.config("a", "worker", "one")
+	address := make(chan string, 1)
+	rights := rest.CopyConfig(env.Start(t))
+	rights.Impersonate = account("machine-config-server")
+	c.run(rights, ctrl.Options{}, func(mgr ctrl.Manager) error {
+		return nodeserver.Setup(t.Context(), mgr, nodeserver.Options{
+			PlainAddress: "127.0.0.1:0", Listening: func(_ string, at net.Addr) { address <- at.String() },
+		})
+	})
+	url := "http://" + <-address
+	has := func(text string) func() bool {
+		return func() bool {
+			resp, err := http.Get(url + "/config/worker")
+			if err != nil {
+				return false
+			}
+			defer resp.Body.Close()
+			body, err := io.ReadAll(resp.Body)
+			return err == nil && resp.StatusCode == http.StatusOK && strings.Contains(string(body), text)
+		}
+	}
+	c.eventually("a machine gets the configuration", has("data:,one"))
+	c.config("a", "worker", "two")
+	c.eventually("a machine gets the next one", has("data:,two"))
+	// Of secrets the server may read none.
+	limited, err := client.New(rights, client.Options{Scheme: c.Scheme()})
+	c.must(err)
+	if err := limited.List(t.Context(), &corev1.SecretList{}, client.InNamespace(systemNamespace)); !apierrors.IsForbidden(err) {
+		t.Errorf("listing Secrets: %v", err)
+	}
+	if err := limited.Delete(t.Context(), &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: "a"}}); !apierrors.IsForbidden(err) {
+		t.Errorf("deleting a MachineConfig: %v", err)
+	}
+}
+
+// What a daemon may change is its own node, and of it what it reports.
+func TestDaemonIsBound(t *testing.T) {
+	c := start(t, node.Options{})
+	c.node("real-a", "worker")
+	c.node("real-b", "worker")
+	own, err := client.New(c.tokenOf("real-a"), client.Options{Scheme: c.Scheme()})
+	c.must(err)
+	none, err := client.New(c.tokenOf(""), client.Options{Scheme: c.Scheme()})
+	c.must(err)
+	annotation := func(key string) func(*corev1.Node) {
+		return func(n *corev1.Node) {
+			n.Annotations = map[string]string{key: "x"}
+		}
+	}
+	try := func(by client.Client, name string, change func(*corev1.Node)) error {
+		n := c.getNode(name)
+		before := n.DeepCopy()
+		change(n)
+		return by.Patch(t.Context(), n, client.MergeFrom(before), client.DryRunAll)
+	}
+	// The API server takes up the policy a moment after it was made.
+	c.eventually("the policy is in force", func() bool { return apierrors.IsForbidden(try(own, "real-b", annotation(mcfgv1.AnnotationState))) })
+	cases := map[string]struct {
+		by      client.Client
+		node    string
+		change  func(*corev1.Node)
+		refused string
+	}{
+		"its report":          {own, "real-a", annotation(mcfgv1.AnnotationState), ""},
+		"its drain":           {own, "real-a", annotation(mcfgv1.AnnotationDesiredDrain), ""},
+		"another node":        {own, "real-b", annotation(mcfgv1.AnnotationState), "may change the node that its pod runs on alone, which is real-a"},
+		"a token of no pod":   {none, "real-a", annotation(mcfgv1.AnnotationState), "its token is not that of a pod"},
+		"what it is to have":  {own, "real-a", annotation(mcfgv1.AnnotationDesiredConfig), "may change no annotations of its node but"},
+		"that it was drained": {own, "real-a", annotation(mcfgv1.AnnotationLastAppliedDrain), "may change no annotations of its node but"},
+		"another annotation":  {own, "real-a", annotation("example.com/a"), "may change no annotations of its node but"},
+		"a cordon":            {own, "real-a", func(n *corev1.Node) { n.Spec.Unschedulable = true }, "may change nothing of its node but annotations"},
+		"a label":             {own, "real-a", func(n *corev1.Node) { n.Labels["node-role.kubernetes.io/control-plane"] = "" }, "may change nothing of its node but annotations"},
+		"a finalizer":         {own, "real-a", func(n *corev1.Node) { n.Finalizers = []string{"example.com/a"} }, "may change nothing of its node but annotations"},
+	}
+	for name, x := range cases {
+		t.Run(name, func(t *testing.T) {
+			err := try(x.by, x.node, x.change)
+			switch {
+			case x.refused == "" && err != nil:
+				t.Errorf("refused: %v", err)
+			case x.refused != "" && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), x.refused)):
+				t.Errorf("error %v does not contain %q", err, x.refused)
+			}
+		})
+	}
+	// An annotation of somebody else's stays.
+	n := c.getNode("real-a")
+	n.Annotations = map[string]string{"example.com/kept": "x"}
+	c.must(c.Update(t.Context(), n))
+	if err := try(own, "real-a", func(n *corev1.Node) { delete(n.Annotations, "example.com/kept") }); !apierrors.IsForbidden(err) {
+		t.Errorf("removing an annotation: %v", err)
+	}
+	// Others are not bound by it.
+	if err := try(c, "real-b", annotation("example.com/a")); err != nil {
+		t.Errorf("an administrator is refused: %v", err)
+	}
+}

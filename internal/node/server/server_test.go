@@ -1,0 +1,261 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
+	"github.com/mainstay-dev/mainstay/internal/certificate"
+	"github.com/mainstay-dev/mainstay/internal/node/config"
+)
+
+// rendered makes the configuration of a pool with a file.
+func rendered(t *testing.T, pool, parts string) *mcfgv1.MachineConfig {
+	t.Helper()
+	source := &mcfgv1.MachineConfig{}
+	source.Spec.Config.Raw = []byte(`{"ignition":{"version":"3.2.0"},` + parts + `}`)
+	r, err := config.Render(pool, config.Base{}, []*mcfgv1.MachineConfig{source})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: r.Name}, Spec: r.Spec}
+}
+
+// cluster holds pools: worker with a configuration, new without, gone with one that is not there,
+// and luks with one that needs version 3.2. The name of the first is given too.
+func cluster(t *testing.T) (c client.WithWatch, worker string) {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := mcfgv1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	plain, luks := rendered(t, "worker", `"storage":{"files":[{"path":"/etc/a","contents":{"source":"data:,a"}}]}`), rendered(t, "luks", `"storage":{"luks":[{"name":"a"}]}`)
+	changed := rendered(t, "changed", `"storage":{"files":[{"path":"/etc/b"}]}`)
+	changed.Spec.KernelArguments = []string{"init=/bin/sh"}
+	b := fake.NewClientBuilder().WithScheme(scheme).WithObjects(plain, luks, changed)
+	for pool, name := range map[string]string{"worker": plain.Name, "new": "", "gone": "rendered-gone-1", "luks": luks.Name, "changed": changed.Name} {
+		p := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: pool}}
+		p.Spec.Configuration.Name = name
+		b = b.WithObjects(p)
+	}
+	return b.Build(), plain.Name
+}
+
+func TestAnswers(t *testing.T) {
+	c, worker := cluster(t)
+	const ignition = "application/vnd.coreos.ignition+json"
+	cases := map[string]struct {
+		method, path, accept string
+		status               int
+		has                  string
+	}{
+		"a machine":            {"GET", "/config/worker", ignition + ";version=3.4.0, */*;q=0.1", 200, `{"ignition":{"version":"3.4.0"},"storage":{"files":[{"path":"/etc/a"`},
+		"one of the future":    {"GET", "/config/worker", ignition + ";version=3.7.0", 200, `{"ignition":{"version":"3.5.0"}`},
+		"an older one":         {"GET", "/config/worker", ignition + "; version=2.2.0, " + ignition + ";version=3.0.0", 200, `{"ignition":{"version":"3.0.0"}`},
+		"one that says little": {"GET", "/config/worker", "*/*", 200, `{"ignition":{"version":"3.0.0"}`},
+		"one that says no":     {"GET", "/config/luks", "", 200, `{"ignition":{"version":"3.2.0"}`},
+		"HEAD":                 {"HEAD", "/config/worker", "", 200, ""},
+		"of specification 2":   {"GET", "/config/worker", ignition + "; version=2.2.0, " + ignition + "; version=1; q=0.5, */*; q=0.1", 406, "reads Ignition configurations of version"},
+		"too old":              {"GET", "/config/luks", ignition + ";version=3.1.0", 406, "up to version 3.1.0, and this one needs 3.2.0"},
+		"an unknown pool":      {"GET", "/config/other", "", 404, "no pool of that name"},
+		"a way out":            {"GET", "/config/..%2f..%2fworker", "", 404, "no pool of that name"},
+		"nothing rendered":     {"GET", "/config/new", "", 503, "nothing was rendered"},
+		"not there yet":        {"GET", "/config/gone", "", 503, "not there yet"},
+		"one that was changed": {"GET", "/config/changed", "", 500, "the log of machine-config-server says why"},
+		"writing":              {"POST", "/config/worker", "", 405, ""},
+		"another path":         {"GET", "/", "", 404, ""},
+		"a probe":              {"GET", "/healthz", "", 204, ""},
+		"a short probe":        {"HEAD", "/healthz", "", 204, ""},
+		"a wrong probe":        {"DELETE", "/healthz", "", 405, ""},
+	}
+	h := newHandler(c, logr.Discard(), "", make(chan struct{}, 1))
+	for name, x := range cases {
+		t.Run(name, func(t *testing.T) {
+			r := httptest.NewRequest(x.method, x.path, nil)
+			r.Header.Set("Accept", x.accept)
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			if w.Code != x.status || !strings.Contains(w.Body.String(), x.has) {
+				t.Errorf("%d %s, want %d with %s", w.Code, w.Body, x.status, x.has)
+			}
+			if retry := w.Header().Get("Retry-After"); (retry != "") != (x.status == 503) {
+				t.Errorf("it is to be asked again in %q", retry)
+			}
+			if x.status == 200 && (w.Header().Get("Content-Type") != "application/json" || w.Header().Get("Content-Length") == "") {
+				t.Errorf("headers are %v", w.Header())
+			}
+		})
+	}
+	// What a machine gets is what its pool has, and the name of it: no token, no password.
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/config/worker", nil))
+	var got config.Ignition
+	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for _, f := range got.Storage.Files {
+		content, err := f.Content()
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[f.Path] = string(content)
+	}
+	annotations := files[config.AnnotationsFile]
+	delete(files, config.AnnotationsFile)
+	if name, err := config.FirstBootName([]byte(annotations)); err != nil || name != worker || len(files) != 1 || files["/etc/a"] != "a" || len(got.Passwd.Users) > 0 {
+		t.Errorf("a machine gets %v, annotations %s (%v)", files, annotations, err)
+	}
+}
+
+// An API server that does not answer is no pool that is not there, and its words are for the log.
+func TestUnreadable(t *testing.T) {
+	c, _ := cluster(t)
+	broken := interceptor.NewClient(c, interceptor.Funcs{Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+		return errors.New("internal words")
+	}})
+	w := httptest.NewRecorder()
+	newHandler(broken, logr.Discard(), "", make(chan struct{}, 1)).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/config/worker", nil))
+	if w.Code != http.StatusInternalServerError || strings.Contains(w.Body.String(), "internal words") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+// Machines wait while as many answers are made as may be, and give up when they want.
+func TestAnswersAreLimited(t *testing.T) {
+	c, _ := cluster(t)
+	full := make(chan struct{}, 1)
+	full <- struct{}{}
+	h := newHandler(c, logr.Discard(), "", full)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/config/worker", nil))
+	if w.Code != http.StatusServiceUnavailable {
+		t.Errorf("status is %d", w.Code)
+	}
+	<-full
+	for range 3 {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/config/worker", nil))
+		if w.Code != http.StatusOK {
+			t.Errorf("status is %d when there is room", w.Code)
+		}
+	}
+}
+
+// Both addresses give the configuration; a kubeconfig is given over TLS alone, as it is now.
+func TestServe(t *testing.T) {
+	c, _ := cluster(t)
+	authority, err := certificate.NewAuthority("test", time.Hour, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := authority.Issue([]string{"127.0.0.1"}, time.Hour, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	at := map[string]string{}
+	listening := make(chan struct{}, 2)
+	s := &server{reader: c, log: logr.Discard(), Options: Options{
+		Address: "127.0.0.1:0", PlainAddress: "127.0.0.1:0", Kubeconfig: kubeconfig,
+		Certificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair.TLS(), nil },
+		Listening: func(scheme string, address net.Addr) {
+			at[scheme] = scheme + "://" + address.String()
+			listening <- struct{}{}
+		},
+	}}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Start(ctx) }()
+	<-listening
+	<-listening
+	pool := x509.NewCertPool()
+	pool.AddCert(authority.Certificate)
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}
+	defer transport.CloseIdleConnections()
+	get := func(scheme string) (int, string) {
+		t.Helper()
+		resp, err := (&http.Client{Transport: transport}).Get(at[scheme] + "/config/worker")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(body)
+	}
+	if status, _ := get("https"); status != http.StatusInternalServerError {
+		t.Errorf("without the kubeconfig that is to be given the status is %d", status)
+	}
+	for content, encoded := range map[string]string{"one": "b25l", "two": "dHdv"} {
+		if err := os.WriteFile(kubeconfig, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if status, body := get("https"); status != http.StatusOK || !strings.Contains(body, `{"path":"/etc/kubernetes/kubeconfig","overwrite":true,"contents":{"source":"data:;base64,`+encoded+`"},"mode":384}`) {
+			t.Errorf("over TLS: %d %s", status, body)
+		}
+		if status, body := get("http"); status != http.StatusOK || strings.Contains(body, "kubeconfig") {
+			t.Errorf("in the clear: %d %s", status, body)
+		}
+	}
+	if err := os.WriteFile(kubeconfig, make([]byte, maxKubeconfig+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if status, _ := get("https"); status != http.StatusInternalServerError {
+		t.Errorf("with a kubeconfig that is too large the status is %d", status)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("the server ended: %v", err)
+	}
+}
+
+// An address that is taken ends the program.
+func TestTaken(t *testing.T) {
+	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	s := &server{log: logr.Discard(), Options: Options{PlainAddress: taken.Addr().String()}}
+	if err := s.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "listening for new machines") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func FuzzVersionOf(f *testing.F) {
+	f.Add("application/vnd.coreos.ignition+json;version=3.4.0, */*;q=0.1")
+	f.Add("application/vnd.coreos.ignition+json; version=2.2.0")
+	f.Add(",;=\"")
+	f.Fuzz(func(t *testing.T, header string) {
+		if len(header) > maxHeader {
+			t.Skip()
+		}
+		if minor, err := versionOf([]string{header}); err == nil && (minor < config.UnknownVersion || minor > 999) {
+			t.Errorf("%q is version %d", header, minor)
+		}
+	})
+}

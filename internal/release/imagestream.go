@@ -1,0 +1,73 @@
+package release
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// clusterStream is an ImageStream as a cluster has it: with what its tags stand for.
+type clusterStream struct {
+	imageStream
+	Status struct {
+		// Repository is where the cluster itself has images, PublicRepository where others
+		// reach them.
+		Repository       string `json:"dockerImageRepository"`
+		PublicRepository string `json:"publicDockerImageRepository"`
+		Tags             []struct {
+			Tag string `json:"tag"`
+			// Items are what the tag has stood for, the newest first.
+			Items []struct {
+				Reference string `json:"dockerImageReference"`
+			} `json:"items"`
+		} `json:"tags"`
+	} `json:"status"`
+}
+
+// ParseImageStream reads an ImageStream whose images a release is to be made from. An image is
+// what its tag stands for now, as the cluster that has the stream tells, or else what it was
+// made from. Its error joins all that is wrong.
+func ParseImageStream(data []byte) (ImageReferences, error) {
+	var stream clusterStream
+	if err := decode(data, &stream); err != nil {
+		return ImageReferences{}, err
+	}
+	if stream.Kind != imageStreamKind || stream.APIVersion != imageStreamVersion {
+		return ImageReferences{}, fmt.Errorf("must be an %s of %s, not a %q of %q", imageStreamKind, imageStreamVersion, stream.Kind, stream.APIVersion)
+	}
+	images := ImageReferences{Name: stream.Metadata.Name, Created: stream.Metadata.CreationTimestamp, Annotations: stream.Metadata.Annotations}
+	current := stream.current()
+	for i, tag := range stream.Spec.Tags {
+		pullSpec := current[tag.Name]
+		delete(current, tag.Name)
+		if pullSpec == "" && tag.From != nil && tag.From.Kind == dockerImageKind {
+			pullSpec = tag.From.Name
+		}
+		if pullSpec == "" {
+			return images, fmt.Errorf("spec.tags[%d] %q: it stands for no image yet", i, tag.Name)
+		}
+		images.Tags = append(images.Tags, ImageTag{Name: tag.Name, PullSpec: pullSpec, Annotations: tag.Annotations})
+	}
+	for _, tag := range stream.Status.Tags { // those that were pushed
+		if pullSpec := current[tag.Tag]; pullSpec != "" {
+			images.Tags = append(images.Tags, ImageTag{Name: tag.Tag, PullSpec: pullSpec})
+		}
+	}
+	return images, errors.Join(images.check()...)
+}
+
+// current gives what the tags stand for.
+func (s *clusterStream) current() map[string]string {
+	found := map[string]string{}
+	for _, tag := range s.Status.Tags {
+		if len(tag.Items) == 0 {
+			continue
+		}
+		reference := tag.Items[0].Reference
+		if rest, ok := strings.CutPrefix(reference, s.Status.Repository+"@"); ok && s.Status.Repository != "" && s.Status.PublicRepository != "" {
+			reference = s.Status.PublicRepository + "@" + rest
+		}
+		found[tag.Tag] = reference
+	}
+	return found
+}

@@ -1,0 +1,33 @@
+package run
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mainstay-dev/mainstay/internal/cluster/retrieval"
+)
+
+// copyReleaseCommand makes the program of the Jobs that retrieve releases.
+func copyReleaseCommand() *cobra.Command {
+	var image, from, to string
+	cmd := &cobra.Command{
+		Use:   retrieval.Command,
+		Short: "Copy the release that this runs in to a folder of the node",
+		Long: `copy-release copies the manifests and metadata of the release image that it runs in to a
+folder that cluster-version-operator reads. It is what the Jobs run that the operator makes
+with --retrieval=job, and needs no cluster.`,
+		Example:      "  mainstay run copy-release --release-image registry.example.com/platform@sha256:... --to /etc/cvo/updatepayloads",
+		Args:         cobra.NoArgs,
+		SilenceUsage: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return retrieval.Put(cmd.Context(), to, image, os.DirFS(from))
+		},
+	}
+	cmd.Flags().StringVar(&image, "release-image", "", "pull spec of the release image")
+	cmd.Flags().StringVar(&from, "from", "/", "root of the release image")
+	cmd.Flags().StringVar(&to, "to", "", "folder of releases")
+	_ = cmd.MarkFlagRequired("release-image") // the flags were just added
+	_ = cmd.MarkFlagRequired("to")
+	return cmd
+}

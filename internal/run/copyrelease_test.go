@@ -1,0 +1,61 @@
+package run
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/mainstay-dev/mainstay/internal/cluster/retrieval"
+)
+
+// The program of the Jobs leaves what the operator looks for, and says what it lacks.
+func TestCopyRelease(t *testing.T) {
+	root, to := t.TempDir(), filepath.Join(t.TempDir(), "updatepayloads")
+	for name, text := range map[string]string{"manifests/0000_00_a.yaml": "own", "release-manifests/release-metadata": "{}", "usr/bin/mainstay": "not copied"} {
+		path := filepath.Join(root, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const image = "registry.example.com/release@sha256:1"
+	run := func(args ...string) error {
+		cmd := Command("test")
+		cmd.SilenceErrors = true
+		cmd.SetArgs(append([]string{retrieval.Command}, args...))
+		return cmd.ExecuteContext(t.Context())
+	}
+	if err := run("--release-image", image, "--from", root, "--to", to); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(to, retrieval.NameOf(image), "content", "manifests", "0000_00_a.yaml"))
+	if err != nil || string(data) != "own" {
+		t.Errorf("the folder holds %q: %v", data, err)
+	}
+	if err := run("--release-image", image); err == nil || !strings.Contains(err.Error(), `"to"`) {
+		t.Errorf("without a folder the error is %v", err)
+	}
+}
+
+func TestCheckRetrieval(t *testing.T) {
+	for name, test := range map[string]struct {
+		options clusterOptions
+		want    string
+	}{
+		"registry":      {clusterOptions{retrieval: byRegistry}, ""},
+		"job":           {clusterOptions{retrieval: byJob, node: "a", retrievalDir: "/releases"}, ""},
+		"another":       {clusterOptions{retrieval: "pod"}, `--retrieval: "pod" is none of registry and job`},
+		"no node":       {clusterOptions{retrieval: byJob, retrievalDir: "/releases"}, "set --node or NODE_NAME"},
+		"relative path": {clusterOptions{retrieval: byJob, node: "a", retrievalDir: "releases"}, "is no absolute path"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := test.options.checkRetrieval()
+			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("the error is %v, not %q", err, test.want)
+			}
+		})
+	}
+}

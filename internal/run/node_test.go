@@ -1,0 +1,23 @@
+package run
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	nodeserver "github.com/mainstay-dev/mainstay/internal/node/server"
+)
+
+// machine-config-server does not start without what it serves with, and says which flag is missing.
+func TestNodeServerNeedsACertificate(t *testing.T) {
+	absent := filepath.Join(t.TempDir(), "tls.crt")
+	for want, o := range map[string]nodeOptions{
+		"--tls-cert: name the certificate to serve with, or turn HTTPS off with --address 0": {server: nodeserver.Options{Address: ":22623"}},
+		"--tls-cert: open " + absent: {tlsCert: absent, tlsKey: absent, server: nodeserver.Options{Address: ":22623"}},
+	} {
+		err := setupNodeServer(t.Context(), &options{node: o}, nil)
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
