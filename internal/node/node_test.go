@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
@@ -286,6 +288,29 @@ func TestOnlyNode(t *testing.T) {
 		if _, ok, err := unstructured.NestedInt64(p.Object, "status", count); !ok || err != nil {
 			t.Errorf("status.%s is not there: %v", count, err)
 		}
+	}
+}
+
+// A controller that begins anew, as that of the next release, when no node is to change: it says
+// that the nodes are at its version as soon as it knows, which changes no pool.
+func TestBegunAnew(t *testing.T) {
+	c := start(t, node.Options{ReleaseVersion: "1"})
+	c.node("m1", "master")
+	c.pool("master", "")
+	c.config("a", "master", "one")
+	c.updated("master", "data:,one")
+	// It is longer in knowing than the changes are collected that its beginning brings.
+	c.control(node.Options{ReleaseVersion: "2", Settle: time.Second})
+	// Less than the minute after which it looks whether an update takes too long.
+	ctx, cancel := context.WithTimeout(t.Context(), 45*time.Second)
+	defer cancel()
+	err := wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		operator := &configv1.ClusterOperator{}
+		err := c.Get(ctx, client.ObjectKey{Name: "machine-config"}, operator)
+		return err == nil && len(operator.Status.Versions) == 1 && operator.Status.Versions[0].Version == "2", client.IgnoreNotFound(err)
+	})
+	if err != nil {
+		t.Errorf("version 2 is not reported: %v", err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/mainstay-dev/mainstay/internal/node/config"
 	"github.com/mainstay-dev/mainstay/internal/node/drain"
@@ -33,8 +34,9 @@ type Options struct {
 
 // Setup adds the controllers of the component to a manager. It is the one list of them.
 func Setup(mgr ctrl.Manager, o Options) error {
+	news := make(chan event.GenericEvent, 1)
 	rendered, err := rollout.Setup(mgr, rollout.Options{
-		Release: o.Release, ReleaseVersion: o.ReleaseVersion, Program: o.Program, Self: o.Self, Settle: o.Settle,
+		Release: o.Release, ReleaseVersion: o.ReleaseVersion, Program: o.Program, Self: o.Self, Settle: o.Settle, News: news,
 	})
 	if err != nil {
 		return err
@@ -42,5 +44,5 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err := drain.Setup(mgr, drain.Options{}); err != nil {
 		return err
 	}
-	return report.Setup(mgr, report.Options{Version: cmp.Or(o.ReleaseVersion, o.Program), Rendered: rendered})
+	return report.Setup(mgr, report.Options{Version: cmp.Or(o.ReleaseVersion, o.Program), Rendered: rendered, News: news})
 }

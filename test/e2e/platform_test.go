@@ -286,7 +286,10 @@ func (p *platform) update(ctx context.Context) error {
 	if _, err := p.Mainstay(ctx, "cluster", "upgrade", "--to", "1.1.0"); err != nil {
 		return err
 	}
-	return p.reaches(ctx, "1.1.0")
+	if err := p.reaches(ctx, "1.1.0"); err != nil {
+		return err
+	}
+	return p.prints(ctx, "true", "get", "clusterversion", "version", "-o", "jsonpath={.status.history[0].verified}")
 }
 
 // runs waits until each Deployment and DaemonSet of the platform has its one pod, in an image of

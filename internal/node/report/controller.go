@@ -41,6 +41,9 @@ type Options struct {
 	// Rendered gives the configuration that was rendered for a pool since this program runs,
 	// empty for none. Required.
 	Rendered func(pool string) string
+	// News gets an event when that has changed: nothing of a pool changes when this program begins
+	// anew and renders what the pool has. Required.
+	News <-chan event.GenericEvent
 	// Clock tells the time. Nil means the real one.
 	Clock clock.PassiveClock
 }
@@ -75,6 +78,8 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		CreateFunc: func(_ context.Context, _ event.CreateEvent, q queue) { q.AddAfter(request, soon) },
 		UpdateFunc: func(_ context.Context, _ event.UpdateEvent, q queue) { q.AddAfter(request, soon) },
 		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, q queue) { q.AddAfter(request, soon) },
+
+		GenericFunc: func(_ context.Context, _ event.GenericEvent, q queue) { q.AddAfter(request, soon) },
 	}
 	server, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
@@ -84,6 +89,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		Named("clusteroperator-machine-config").
 		WatchesRawSource(source.Kind[client.Object](mgr.GetCache(), &mcfgv1.MachineConfigPool{}, wake)).
 		WatchesRawSource(source.Kind[client.Object](mgr.GetCache(), &corev1.Node{}, wake, kubeletChanges)).
+		WatchesRawSource(source.Channel(o.News, wake)).
 		Complete(&reporter{
 			Options: o, client: mgr.GetClient(), reader: mgr.GetAPIReader(), mapper: mgr.GetRESTMapper(), server: server.ServerVersion,
 		})

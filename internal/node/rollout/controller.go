@@ -52,6 +52,9 @@ type Options struct {
 	Self string
 	// Settle is how long MachineConfigs must stay as they are. Zero means DefaultSettle.
 	Settle time.Duration
+	// News gets an event when a configuration was rendered, unless one waits there. Nil: nobody
+	// wants to know.
+	News chan<- event.GenericEvent
 	// Clock tells the time. Nil means the real one.
 	Clock clock.PassiveClock
 }

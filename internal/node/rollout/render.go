@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
 	"github.com/mainstay-dev/mainstay/internal/node/config"
@@ -79,6 +80,10 @@ func (a *attempt) render(ctx context.Context, pool *mcfgv1.MachineConfigPool) er
 			return known.err // It is tried again.
 		}
 		a.rendered.put(pool.Name, known)
+		select {
+		case a.News <- event.GenericEvent{Object: pool}:
+		default:
+		}
 	}
 	if a.renderError = known.err; a.renderError != nil {
 		return nil //nolint:nilerr // the same
