@@ -41,6 +41,7 @@ func TestPlatform(t *testing.T) {
 	p.step("the operator of 1.0.0 installs it", p.install)
 	p.step("its components run, and the node has its configuration", p.runs("1.0.0"))
 	p.step("the cluster is updated to 1.1.0", p.update)
+	p.step("a Job of the release image brought the release to the node", p.retrievedByJob)
 	p.step("its components run in place of those of 1.0.0, and the node has its configuration", p.runs("1.1.0"))
 	p.step("the operator of 1.1.0 took over in the middle of the update", p.tookOver)
 	p.step("no component was refused anything", p.notRefused)
@@ -87,6 +88,10 @@ func (p *platform) build(ctx context.Context) error {
 	if err := os.WriteFile(conf, []byte(text), 0o644); err != nil {
 		return err
 	}
+	account, err := p.jobAccount()
+	if err != nil {
+		return err
+	}
 	var previous []string
 	for _, version := range []string{"1.0.0", "1.1.0"} {
 		dir := filepath.Join(p.dir, "payload", version)
@@ -97,14 +102,19 @@ func (p *platform) build(ctx context.Context) error {
 		b := &payload.Build{
 			Root: p.root, Program: filepath.Join(p.root, "bin", "releases", version, "mainstay"), Version: version, Previous: previous,
 			Image: local + "/mainstay:" + version, Release: local + "/release:" + version, Name: p.Registry + "/platform/mainstay", RegistriesConf: conf,
-			More: map[string]string{"0000_05_trust_00_keys.yaml": p.site.Trust(), "0000_70_nodes_00_file.yaml": nodeSetting},
+			More: map[string]string{
+				"0000_05_trust_00_keys.yaml": p.site.Trust(), "0000_05_trust_01_account.yaml": account, "0000_70_nodes_00_file.yaml": nodeSetting,
+			},
 			Edit: func(object map[string]any) error {
 				metadata, _ := object["metadata"].(map[string]any)
-				if object["kind"] != "DaemonSet" || metadata["name"] != "machine-config-daemon" {
-					return nil
+				switch {
+				case object["kind"] == "DaemonSet" && metadata["name"] == "machine-config-daemon":
+					daemons++
+					return confine(object, p.nodeRoot())
+				case object["kind"] == "Deployment" && metadata["name"] == "cluster-version-operator" && version == "1.0.0":
+					return p.byJobs(object)
 				}
-				daemons++
-				return confine(object, p.nodeRoot())
+				return nil
 			},
 		}
 		images, err := b.Run(ctx, dir)
@@ -127,25 +137,28 @@ func (p *platform) named(image string) string {
 	return p.Registry + "/" + path
 }
 
+// at gives what is in an object, by names of fields and places in lists that have one element. What
+// is not there is nil.
+func at(in any, path ...any) any {
+	for _, step := range path {
+		switch step := step.(type) {
+		case string:
+			m, _ := in.(map[string]any)
+			in = m[step]
+		case int:
+			l, _ := in.([]any)
+			if len(l) != 1 {
+				return nil // What is not there once is not known.
+			}
+			in = l[step]
+		}
+	}
+	return in
+}
+
 // confine has the daemon of nodes act in a folder that stands for the root of its node, and only
 // note the commands that it would run.
 func confine(daemons map[string]any, root string) error {
-	at := func(in any, path ...any) any {
-		for _, step := range path {
-			switch step := step.(type) {
-			case string:
-				m, _ := in.(map[string]any)
-				in = m[step]
-			case int:
-				l, _ := in.([]any)
-				if len(l) != 1 {
-					return nil // What is not there once is not known.
-				}
-				in = l[step]
-			}
-		}
-		return in
-	}
 	pod := at(daemons, "spec", "template", "spec")
 	folder, _ := at(pod, "volumes", 0, "hostPath").(map[string]any)
 	container, _ := at(pod, "containers", 0).(map[string]any)
@@ -335,7 +348,7 @@ func (p *platform) tookOver(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	pod, err := p.Kubectl(ctx, "get", "pods", "-n", operatorNamespace, "-o", "jsonpath={.items[*].metadata.creationTimestamp} {.items[*].status.containerStatuses[0].state.running.startedAt}")
+	pod, err := p.Kubectl(ctx, "get", "pods", "-n", operatorNamespace, "-l", "k8s-app=cluster-version-operator", "-o", "jsonpath={.items[*].metadata.creationTimestamp} {.items[*].status.containerStatuses[0].state.running.startedAt}")
 	if err != nil {
 		return err
 	}
