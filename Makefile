@@ -65,6 +65,7 @@ test: bin/devcluster ## Run the tests of both modules.
 .PHONY: e2e
 e2e: build bin/hello-operator $(wordlist 1,2,$(DEMO_RELEASES:%=bin/releases/%/mainstay)) ## Run the flows on a cluster with a real node (root and containerd), else on simulated nodes.
 	go test -count=1 -timeout 20m -v ./test/e2e/...
+	MAINSTAY_TEST_NODES=2000 go test -count=1 -v -run TestManyNodes ./internal/node
 
 .PHONY: lint
 lint: $(TOOLS) ## Run the linters.
