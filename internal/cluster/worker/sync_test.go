@@ -115,6 +115,31 @@ func TestDriftHeals(t *testing.T) {
 	c.atRest(t, w, 2)
 }
 
+// After an update the cluster is kept at what the new release says, not at what the one before did.
+func TestDriftAfterAnUpdate(t *testing.T) {
+	name := fresh("updated")
+	c := newRecord(t)
+	w := newWorker(c)
+	w.Update(work(load(t, namespaced(name, map[string]string{"0000_10_a_01": configMapText})), release.Initializing))
+	start(t, w)
+	until(t, w, "initialized", completed(1))
+	next := work(load(t, namespaced(name, map[string]string{"0000_10_a_01": strings.Replace(configMapText, "a: release", "a: next", 1)})), release.Updating)
+	next.Desired = configv1.Release{Version: "1.1.0", Image: "example.com/next@sha256:1"}
+	w.Update(next)
+	updated := func(times int) func(worker.Status) bool {
+		return func(s worker.Status) bool { return s.Actual.Version == "1.1.0" && s.Completed >= times }
+	}
+	until(t, w, "the update", updated(1))
+
+	config := get(t, c, "v1", "ConfigMap", name, name)
+	change(t, c.Client, config, func() { set(t, config, "release", "data", "a") })
+	until(t, w, "another pass", updated(w.Status().Completed+2))
+	config = get(t, c, "v1", "ConfigMap", name, name)
+	if diff := cmp.Diff(map[string]any{"a": "next"}, config.Object["data"]); diff != "" {
+		t.Errorf("the ConfigMap, -want +got:\n%s", diff)
+	}
+}
+
 func TestOwnersAndCreateOnly(t *testing.T) {
 	name := fresh("owners")
 	c := newRecord(t)
