@@ -2,7 +2,6 @@ package apply
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
 )
 
 // TestAStuckDeletionIsNudged has a definition whose deletion the API server has given up.
@@ -51,8 +51,8 @@ spec:
 	}
 	// Until here the API server may have failed, and been nudged, in earnest.
 	now = now.Add(time.Hour)
-	version := b.read(manifest).GetResourceVersion()
-	if live := remove(); live.GetResourceVersion() != version {
+	before := nudged(b.read(manifest))
+	if live := remove(); nudged(live) != before {
 		t.Errorf("nudged at %s though the API server has done its work", nudged(live))
 	}
 
@@ -60,45 +60,49 @@ spec:
 	if live := remove(); nudged(live) != now.UTC().Format(time.RFC3339) {
 		t.Errorf("nudged at %q, now is %s", nudged(live), now)
 	}
-	version = b.read(manifest).GetResourceVersion()
+	before = nudged(b.read(manifest))
 	now = now.Add(nudgePause - time.Second)
-	if live := remove(); live.GetResourceVersion() != version {
-		t.Errorf("nudged again at %s after a second", nudged(live))
+	if live := remove(); nudged(live) != before {
+		t.Errorf("nudged again at %s, a second too early", nudged(live))
 	}
 	now = now.Add(time.Second)
 	if live := remove(); nudged(live) != now.UTC().Format(time.RFC3339) {
 		t.Errorf("nudged at %q, now is %s", nudged(live), now)
 	}
 
-	live := b.read(manifest)
-	live.SetFinalizers(nil)
-	b.update(live)
+	b.edit(manifest, func(live *unstructured.Unstructured) { live.SetFinalizers(nil) })
 }
 
 // terminates sets the condition of a definition that is being deleted.
 func (b *bench) terminates(manifest, reason string) {
 	b.t.Helper()
-	live := b.read(manifest)
-	conditions, _, _ := unstructured.NestedSlice(live.Object, "status", "conditions")
-	for _, item := range conditions {
-		if condition := item.(map[string]any); condition["type"] == "Terminating" {
-			condition["status"], condition["reason"] = "True", reason
+	b.edit(manifest, func(live *unstructured.Unstructured) {
+		conditions, _, _ := unstructured.NestedSlice(live.Object, "status", "conditions")
+		for _, item := range conditions {
+			if condition := item.(map[string]any); condition["type"] == "Terminating" {
+				condition["status"], condition["reason"] = "True", reason
+			}
 		}
-	}
-	if err := unstructured.SetNestedSlice(live.Object, conditions, "status", "conditions"); err != nil {
-		b.t.Fatal(err)
-	}
-	b.update(live, "status")
+		if err := unstructured.SetNestedSlice(live.Object, conditions, "status", "conditions"); err != nil {
+			b.t.Fatal(err)
+		}
+	}, "status")
 }
 
-func (b *bench) update(live *unstructured.Unstructured, subresources ...string) {
+// edit changes an object of a manifest, to which the API server may write at the same time.
+func (b *bench) edit(manifest string, change func(*unstructured.Unstructured), subresources ...string) {
 	b.t.Helper()
-	at, err := b.locate(live.GroupVersionKind())
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		live := b.read(manifest)
+		at, err := b.locate(live.GroupVersionKind())
+		if err != nil {
+			return err
+		}
+		change(live)
+		_, err = b.store.(*server).at(at, live.GetNamespace()).Update(b.t.Context(), live, metav1.UpdateOptions{}, subresources...)
+		return err
+	})
 	if err != nil {
 		b.t.Fatal(err)
-	}
-	_, err = b.store.(*server).at(at, live.GetNamespace()).Update(b.t.Context(), live, metav1.UpdateOptions{}, subresources...)
-	if err != nil {
-		b.t.Fatal(errors.Join(errors.New("updating "+live.GetName()), err))
 	}
 }

@@ -125,9 +125,10 @@ func (c *cluster) node(name, role string, labels ...string) {
 		n.Labels[key] = value
 	}
 	c.must(c.Create(c.t.Context(), n))
-	// The API server taints nodes that are new.
+	// The API server taints nodes that are new. Others may have written to it by now.
+	before := n.DeepCopy()
 	n.Spec.Taints = nil
-	c.must(c.Update(c.t.Context(), n))
+	c.must(c.Patch(c.t.Context(), n, client.MergeFrom(before)))
 	c.ready(name, corev1.ConditionTrue)
 }
 

@@ -223,8 +223,9 @@ func TestForbiddingBudget(t *testing.T) {
 	n.Spec.Unschedulable = false
 	c.must(c.Patch(t.Context(), n, client.MergeFrom(before)))
 	c.eventually("the node is cordoned again", func() bool { return c.getNode("b1").Spec.Unschedulable })
+	forbidding := budget.DeepCopy()
 	budget.Status.DisruptionsAllowed = 1
-	c.must(c.Status().Update(t.Context(), budget))
+	c.must(c.Status().Patch(t.Context(), budget, client.MergeFrom(forbidding)))
 	c.updated("worker", "data:,two")
 	if !exists("static") || !exists("everywhere") || exists("kept") {
 		t.Error("the wrong pods have gone")

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
@@ -23,6 +24,9 @@ import (
 // because the control plane's programs are missing, from skipped to failed. CI sets
 // it, so that nothing is skipped in silence.
 const RequireVariable = "MAINSTAY_REQUIRE_ENV"
+
+// startTime bounds how long the API server may take to start, and to stop.
+const startTime = 2 * time.Minute
 
 // errMissing says that the programs of the control plane are not there.
 var errMissing = errors.New("etcd and kube-apiserver were not found")
@@ -115,7 +119,9 @@ func start() {
 		BinaryAssetsDirectory: binaries,
 		CRDDirectoryPaths:     []string{filepath.Join(root, "config", "crd"), filepath.Join(root, "config", "platform")},
 		ErrorIfCRDPathMissing: true,
-		Scheme:                runtime.NewScheme(),
+		// A busy machine takes its time.
+		ControlPlaneStartTimeout: startTime, ControlPlaneStopTimeout: startTime,
+		Scheme: runtime.NewScheme(),
 	}
 	shared.config, shared.err = shared.env.Start()
 }
