@@ -147,7 +147,7 @@ func TestBrokenDownloads(t *testing.T) {
 				w.(http.Flusher).Flush()
 			}
 		}},
-		"it stops, then goes on": {requests: 2, stall: 50 * time.Millisecond, answer: func(w http.ResponseWriter, r *http.Request, nth int) {
+		"it stops, then goes on": {requests: 2, stall: time.Second, answer: func(w http.ResponseWriter, r *http.Request, nth int) {
 			part(w, r, layer.data, true, size/2+size*(nth-1))
 			if nth == 1 {
 				<-r.Context().Done()
