@@ -49,7 +49,7 @@ func (w *Workload) Retrieve(ctx context.Context, target configv1.Release) (fs.FS
 	if files, ok := find(w.Dir, target.Image); ok {
 		return files, nil
 	}
-	r := &retrieving{Workload: w, job: w.jobFor(target)}
+	r := &retrieving{Workload: w, image: target.Image, job: w.jobFor(target)}
 	if err := r.removeOthers(ctx); err != nil {
 		return nil, err
 	}
@@ -71,9 +71,10 @@ func (w *Workload) Retrieve(ctx context.Context, target configv1.Release) (fs.FS
 // retrieving is one retrieval.
 type retrieving struct {
 	*Workload
-	job *batchv1.Job
+	image string
+	job   *batchv1.Job
 	// mine is the Job that was seen at work: what it comes to counts. One that had ended
-	// before is of an earlier attempt.
+	// before, and left nothing, is of an earlier attempt.
 	mine types.UID
 	// last is what there was to wait for when the Job was last looked at.
 	last string
@@ -118,7 +119,10 @@ func (r *retrieving) step(ctx context.Context) (done bool, err error) {
 		return false, nil
 	}
 	complete, failed := endOf(live)
+	_, isThere := find(r.Dir, r.image)
 	switch {
+	case complete && isThere:
+		return true, nil
 	case (complete || failed != "") && live.UID != r.mine:
 		return false, r.remove(ctx, live)
 	case complete:

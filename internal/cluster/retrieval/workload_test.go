@@ -114,6 +114,13 @@ func (j *jobs) says(ctx context.Context, job *batchv1.Job, state corev1.Containe
 	return j.Client.Status().Update(ctx, pod)
 }
 
+// retrieve retrieves the target, and does not wait for ever.
+func (j *jobs) retrieve(ctx context.Context) (fs.FS, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return j.Retrieve(ctx, target)
+}
+
 func (j *jobs) expect(played <-chan error) {
 	j.t.Helper()
 	if err := <-played; err != nil {
@@ -131,7 +138,7 @@ func TestJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	played := j.play(nil, j.copies)
-	files, err := j.Retrieve(t.Context(), target)
+	files, err := j.retrieve(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +165,7 @@ func TestJob(t *testing.T) {
 	}
 }
 
-// A Job that had ended before is made anew, and one that is at work is waited for.
+// A Job that had ended before is made anew if it left nothing, and one that is at work is waited for.
 func TestJobOfAnEarlierAttempt(t *testing.T) {
 	j := newJobs(t)
 	old := j.jobFor(target)
@@ -170,12 +177,26 @@ func TestJobOfAnEarlierAttempt(t *testing.T) {
 		t.Fatal(err)
 	}
 	played := j.play([]types.UID{uid}, j.copies)
-	if _, err := j.Retrieve(t.Context(), target); err != nil {
+	if _, err := j.retrieve(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	j.expect(played)
 	if all := j.list(t.Context()); len(all) != 1 || all[0].UID == uid {
 		t.Errorf("the Jobs are %v", all)
+	}
+
+	// It ends well before it is looked at, and after it was looked for.
+	j = newJobs(t)
+	done := j.jobFor(target)
+	if err := j.Client.Create(t.Context(), done); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.copies(t.Context(), done); err != nil {
+		t.Fatal(err)
+	}
+	r := &retrieving{Workload: j.Workload, image: target.Image, job: j.jobFor(target)}
+	if isDone, err := r.step(t.Context()); !isDone || err != nil {
+		t.Errorf("a Job that left the release is done: %t (%v)", isDone, err)
 	}
 
 	j = newJobs(t)
@@ -184,7 +205,7 @@ func TestJobOfAnEarlierAttempt(t *testing.T) {
 		t.Fatal(err)
 	}
 	played = j.play(nil, j.copies)
-	if _, err := j.Retrieve(t.Context(), target); err != nil {
+	if _, err := j.retrieve(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	j.expect(played)
@@ -215,7 +236,7 @@ func TestJobsThatFail(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			j := newJobs(t)
 			played := j.play(nil, func(ctx context.Context, job *batchv1.Job) error { return test.act(j, ctx, job) })
-			_, err := j.Retrieve(t.Context(), target)
+			_, err := j.retrieve(t.Context())
 			j.expect(played)
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("the error is %v, not %s", err, test.want)
