@@ -1,11 +1,14 @@
 package run
 
 import (
+	"fmt"
+	"io/fs"
 	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mainstay-dev/mainstay/internal/cluster/retrieval"
+	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
 // copyReleaseCommand makes the program of the Jobs that retrieve releases.
@@ -21,7 +24,11 @@ with --retrieval=job, and needs no cluster.`,
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return retrieval.Put(cmd.Context(), to, image, os.DirFS(from))
+			files := os.DirFS(from)
+			if _, err := fs.Stat(files, release.FileMetadata); err != nil {
+				return fmt.Errorf("%s is no root of a release image: %w", from, err)
+			}
+			return retrieval.Put(cmd.Context(), to, image, files)
 		},
 	}
 	cmd.Flags().StringVar(&image, "release-image", "", "pull spec of the release image")

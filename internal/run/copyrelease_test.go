@@ -35,6 +35,13 @@ func TestCopyRelease(t *testing.T) {
 	if err != nil || string(data) != "own" {
 		t.Errorf("the folder holds %q: %v", data, err)
 	}
+	other := filepath.Join(t.TempDir(), "other")
+	if err := run("--release-image", image, "--from", t.TempDir(), "--to", other); err == nil || !strings.Contains(err.Error(), "is no root of a release image") {
+		t.Errorf("without a release the error is %v", err)
+	}
+	if _, err := os.Stat(other); err == nil {
+		t.Error("what is no release is left in the folder")
+	}
 	if err := run("--release-image", image); err == nil || !strings.Contains(err.Error(), `"to"`) {
 		t.Errorf("without a folder the error is %v", err)
 	}

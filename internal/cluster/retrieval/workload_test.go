@@ -56,7 +56,7 @@ func (j *jobs) play(before []types.UID, act func(ctx context.Context, job *batch
 	go func() {
 		ctx, cancel := context.WithTimeout(j.t.Context(), patience)
 		defer cancel()
-		for ; ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
+		for ; ctx.Err() == nil; time.Sleep(10 * time.Millisecond) { // polls for a state
 			list := j.list(ctx)
 			for i := range list {
 				if !slices.Contains(before, list[i].UID) && list[i].Name != "other" {

@@ -343,7 +343,7 @@ func FuzzChoose(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, uint8(3))
 	f.Fuzz(func(t *testing.T, states []byte, allowed uint8) {
 		if len(states) > 64 {
-			t.Skip()
+			t.Skip("longer than what is tried")
 		}
 		kinds := [][]edit{
 			{}, {updated}, {updating}, {failing}, {notReady}, {cordoned}, {unmanaged}, {failing, cordoned},

@@ -216,11 +216,11 @@ func FuzzMerge(f *testing.F) {
 	kinds := []string{"v1/Service", "apps/v1/Deployment", "admissionregistration.k8s.io/v1/ValidatingWebhookConfiguration", "example.com/v1/Other", "v1/ConfigMap", "image.openshift.io/v1/ImageStream"}
 	f.Fuzz(func(t *testing.T, kind uint8, liveText, manifestText string) {
 		if len(liveText)+len(manifestText) > 1<<10 {
-			t.Skip()
+			t.Skip("longer than what is tried")
 		}
 		live, manifest := fuzzed(kinds[int(kind)%len(kinds)], liveText), fuzzed(kinds[int(kind)%len(kinds)], manifestText)
 		if live == nil || manifest == nil {
-			t.Skip()
+			t.Skip("no objects")
 		}
 		before := live.DeepCopy()
 		merged, _ := merge.Merge(live, manifest)
