@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,6 +27,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/extension/rollout"
 	"github.com/mainstay-dev/mainstay/internal/extension/serving"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/mortal"
 )
 
 // TestKilledAtEachStep has an extension with webhooks installed, updated and removed by
@@ -71,7 +70,7 @@ func TestKilledAtEachStep(t *testing.T) {
 
 	stop := w.live(c, 1<<30)
 	wantInstalled, wantUpdated := journey(func(what string, done func() error) { w.eventually(what+" without a death", done) })
-	stop.now()
+	stop.End()
 
 	deaths := 0
 	gotInstalled, gotUpdated := journey(func(what string, done func() error) {
@@ -81,12 +80,12 @@ func TestKilledAtEachStep(t *testing.T) {
 			}
 			life := w.live(c, int64(writes))
 			w.eventually(what+" or death", func() error {
-				if life.dead.Load() {
+				if life.Dead() {
 					return nil
 				}
 				return done()
 			})
-			life.now()
+			life.End()
 			deaths++
 		}
 	})
@@ -149,65 +148,23 @@ func TestRecreatedWhileTheOldRevisionGoes(t *testing.T) {
 	w.expect("again", olmv1.TypeInstalled, "True Succeeded")
 }
 
-// life is a program with all controllers of extensions.
-type life struct {
-	left atomic.Int64
-	dead atomic.Bool
-	now  func()
-}
-
-var errDead = errors.New("the program is dead")
-
-// live starts a program that dies when it has written so many times: from then on
-// nothing that it does reaches the API server.
-func (w *world) live(c client.Client, writes int64) *life {
+// live starts a program with all controllers of extensions, which dies when it has written so
+// many times.
+func (w *world) live(c client.Client, writes int64) *mortal.Life {
 	w.t.Helper()
-	l := &life{}
-	l.left.Store(writes)
-	connection := rest.CopyConfig(env.Start(w.t))
-	connection.Wrap(func(next http.RoundTripper) http.RoundTripper { return &mortal{life: l, next: next} })
 	skip, atOnce := true, time.Duration(0)
-	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		// What a dying program fails with is of no interest; whether it works shows in what it does.
+	return mortal.Live(w.t.Context(), env.Start(w.t), writes, func(ctx context.Context, connection *rest.Config) {
 		mgr, err := ctrl.NewManager(connection, ctrl.Options{
 			Scheme: c.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"},
 			Controller: config.Controller{SkipNameValidation: &skip}, GracefulShutdownTimeout: &atOnce,
 		})
+		// Whether it works shows in what it does.
 		if err != nil || w.controller(mgr).SetupWithManager(mgr) != nil ||
 			rollout.Setup(mgr, rollout.Options{SystemNamespace: "default"}) != nil || serving.Setup(mgr, serving.Options{}) != nil {
 			return
 		}
 		_ = mgr.Start(ctx)
-	}()
-	l.now = func() { l.dead.Store(true); cancel(); <-ended }
-	return l
-}
-
-// mortal is the connection of a program.
-type mortal struct {
-	*life
-	next http.RoundTripper
-}
-
-func (m *mortal) RoundTrip(request *http.Request) (*http.Response, error) {
-	if m.dead.Load() {
-		return nil, errDead
-	}
-	if request.Method == http.MethodGet {
-		return m.next.RoundTrip(request)
-	}
-	left := m.left.Add(-1)
-	if left < 0 {
-		return nil, errDead
-	}
-	response, err := m.next.RoundTrip(request)
-	if left == 0 {
-		m.dead.Store(true)
-	}
-	return response, err
+	})
 }
 
 // reached tells whether a version is installed, nothing else is active, and all that is

@@ -2,13 +2,10 @@ package rollout_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -23,6 +20,7 @@ import (
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/mortal"
 )
 
 // TestHandOverByProgramsThatDie gives up an update that is stuck half-way, with programs
@@ -67,12 +65,12 @@ func TestHandOverByProgramsThatDie(t *testing.T) {
 		}
 		life := c.live(writes)
 		c.eventually("the hand-over, or death", func() error {
-			if life.dead.Load() {
+			if life.Dead() {
 				return nil
 			}
 			return c.handedOver()
 		})
-		life.end()
+		life.End()
 		deaths++
 	}
 	if deaths < 3 {
@@ -181,52 +179,10 @@ func (c *cluster) watchDeletions(ns string) func() []string {
 	}
 }
 
-// life is a program that dies when it has written so many times.
-type life struct {
-	left atomic.Int64
-	dead atomic.Bool
-	end  func()
-}
-
-var errDead = errors.New("the program is dead")
-
-func (c *cluster) live(writes int64) *life {
+// live starts a program that dies when it has written so many times.
+func (c *cluster) live(writes int64) *mortal.Life {
 	c.t.Helper()
-	l := &life{}
-	l.left.Store(writes)
-	connection := rest.CopyConfig(env.Start(c.t))
-	connection.Wrap(func(next http.RoundTripper) http.RoundTripper { return &mortal{life: l, next: next} })
-	mgr := c.manager(connection)
-	ctx, cancel := context.WithCancel(context.WithoutCancel(c.t.Context()))
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = mgr.Start(ctx) // What a dying program fails with is of no interest.
-	}()
-	l.end = func() { l.dead.Store(true); cancel(); <-ended }
-	return l
-}
-
-// mortal is the connection of a program.
-type mortal struct {
-	*life
-	next http.RoundTripper
-}
-
-func (m *mortal) RoundTrip(request *http.Request) (*http.Response, error) {
-	if m.dead.Load() {
-		return nil, errDead
-	}
-	if request.Method == http.MethodGet {
-		return m.next.RoundTrip(request)
-	}
-	left := m.left.Add(-1)
-	if left < 0 {
-		return nil, errDead
-	}
-	response, err := m.next.RoundTrip(request)
-	if left == 0 {
-		m.dead.Store(true)
-	}
-	return response, err
+	return mortal.Live(c.t.Context(), env.Start(c.t), writes, func(ctx context.Context, connection *rest.Config) {
+		_ = c.manager(connection).Start(ctx)
+	})
 }

@@ -1,0 +1,56 @@
+package mortal_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/mainstay-dev/mainstay/internal/testing/mortal"
+)
+
+// Its second write is the last thing that arrives; it hears of it no more than of anything after.
+func TestAProgramDiesAtItsLastWrite(t *testing.T) {
+	var arrived []string
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		arrived = append(arrived, r.Method)
+	}))
+	defer server.Close()
+	heard := make(chan []error, 1)
+	life := mortal.Live(t.Context(), &rest.Config{Host: server.URL}, 2, func(ctx context.Context, connection *rest.Config) {
+		var errs []error
+		defer func() { heard <- errs }()
+		c, err := rest.HTTPClientFor(connection)
+		if err != nil {
+			errs = append(errs, err)
+			return
+		}
+		for _, method := range []string{"GET", "POST", "GET", "PUT", "GET", "DELETE"} {
+			request, err := http.NewRequestWithContext(ctx, method, server.URL, http.NoBody)
+			if err == nil {
+				var response *http.Response
+				if response, err = c.Do(request); err == nil {
+					err = response.Body.Close()
+				}
+			}
+			errs = append(errs, err)
+		}
+	})
+	errs := <-heard
+	if !life.Dead() {
+		t.Error("it lives")
+	}
+	life.End()
+	want := []string{"GET", "POST", "GET", "PUT"}
+	if len(arrived) != len(want) {
+		t.Fatalf("%v arrived, want %v", arrived, want)
+	}
+	for i, err := range errs {
+		if dead := errors.Is(err, mortal.ErrDead); dead != (i >= len(want)) {
+			t.Errorf("request %d: %v", i, err)
+		}
+	}
+}
