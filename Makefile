@@ -30,6 +30,9 @@ DEMO_RELEASES := 1.0.0 1.1.0 1.2.0
 # Packages of the unit tests; test/e2e has a target of its own.
 UNIT := $$(go list ./... | grep -v /test/e2e)
 
+# Packages of olm-operator, by whose markers its role is made.
+OLM_OPERATOR := ./internal/classic/olmoperator/...;./internal/classic/csv/...;./internal/classic/serving/...;./internal/classic/webhook/...;./internal/classic/group/...;./internal/classic/copied/...;./internal/classic/condition/...;./internal/classic/clusteroperator/...
+
 ##@ Use
 
 .PHONY: help
@@ -77,12 +80,20 @@ generate: $(TOOLS) ## Write generated code, CRDs and roles.
 	$(CONTROLLER_GEN) object paths=./api/...
 	$(CONTROLLER_GEN) crd paths=./api/olm/... output:crd:dir=config/crd
 	$(CONTROLLER_GEN) crd "paths=./api/config/...;./api/machineconfiguration/...;./api/operator/..." output:crd:dir=config/platform
+	mv config/platform/config.openshift.io_operatorhubs.yaml config/classic/marketplace/ # it comes with the marketplace
+	$(CONTROLLER_GEN) crd:generateEmbeddedObjectMeta=true paths=./api/operators/... output:crd:dir=config/classic/crd
+	$(CONTROLLER_GEN) crd:generateEmbeddedObjectMeta=true,maxDescLen=0 paths=./api/operators/v1alpha1 output:crd:dir=config/classic/crd # with descriptions, a ClusterServiceVersion's schema would have 840 kB
+	$(CONTROLLER_GEN) crd paths=./api/packages/... output:crd:dir=internal/classic/packageserver/serve/openapi # what clients are told of a kind that is not stored
 	$(CONTROLLER_GEN) rbac:roleName=catalogd-manager-role "paths=./internal/catalog/...;./internal/pull/..." output:rbac:dir=config/rbac/catalogd
 	$(CONTROLLER_GEN) rbac:roleName=operator-controller-manager-role "paths=./internal/extension/...;./internal/pull/...;./internal/run/..." output:rbac:dir=config/rbac/operator-controller
 	$(CONTROLLER_GEN) rbac:roleName=cluster-version-operator-role "paths=./internal/cluster/..." output:rbac:dir=config/cluster-version-operator
 	$(CONTROLLER_GEN) rbac:roleName=machine-config-controller,fileName=controller_role.yaml "paths=./internal/node/rollout/...;./internal/node/drain/...;./internal/node/report/..." output:rbac:dir=config/machine-config
 	$(CONTROLLER_GEN) rbac:roleName=machine-config-daemon,fileName=daemon_role.yaml "paths=./internal/node/daemon/..." output:rbac:dir=config/machine-config
 	$(CONTROLLER_GEN) rbac:roleName=machine-config-server,fileName=server_role.yaml "paths=./internal/node/server/..." output:rbac:dir=config/machine-config
+	$(CONTROLLER_GEN) rbac:roleName=olm-operator "paths=$(OLM_OPERATOR)" output:rbac:dir=config/classic/olm-operator
+	$(CONTROLLER_GEN) rbac:roleName=catalog-operator "paths=./internal/classic/catalogoperator/...;./internal/classic/source/...;./internal/classic/subscription/...;./internal/classic/installplan/...;./internal/classic/unpack/..." output:rbac:dir=config/classic/catalog-operator
+	$(CONTROLLER_GEN) rbac:roleName=marketplace-operator "paths=./internal/classic/marketplace/..." output:rbac:dir=config/classic/marketplace
+	$(CONTROLLER_GEN) rbac:roleName=packageserver paths=./internal/classic/packageserver/... output:rbac:dir=config/classic/packageserver
 	$(PROTOGEN) internal/classic/registry/registrypb/registry.proto
 	$(GOIMPORTS) -local github.com/mainstay-dev/mainstay -w $$(git ls-files '*.go' | grep -v -e zz_generated -e '\.pb\.go$$')
 

@@ -8,6 +8,8 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/mainstay-dev/mainstay/cmd/opm/sampling"
+	"github.com/mainstay-dev/mainstay/cmd/opm/serving"
 	"github.com/mainstay-dev/mainstay/internal/cli/opm"
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
@@ -18,4 +20,10 @@ func main() {
 	code := terminal.Execute(ctx, opm.New(opm.Options{Serve: serve}))
 	stop()
 	os.Exit(code)
+}
+
+// serve serves a catalog over gRPC, and profiles of the heap.
+func serve(ctx context.Context, s opm.Serving) error {
+	sampling.Start()
+	return serving.Serve(ctx, s)
 }

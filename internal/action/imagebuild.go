@@ -66,6 +66,10 @@ func (a *ImageBuild) Run(ctx context.Context) (*BuiltImage, error) {
 	return result, err
 }
 
+// aliases are further names of the program in the image: those that OLM's pods call opm and the
+// utilities of its images by. The program does by each what it is called.
+var aliases = []string{"/bin/copy-content", "/bin/cp", "/bin/cpb", "/bin/opm"}
+
 // buildProgram builds an image that holds the program and the certificate authorities.
 func buildProgram(name string, authorities []byte) (*image.Built, error) {
 	content, architecture, err := catalogs.ReadProgram(name)
@@ -73,6 +77,9 @@ func buildProgram(name string, authorities []byte) (*image.Built, error) {
 		return nil, err
 	}
 	files := []image.File{{Path: "/usr/bin/mainstay", Executable: true, Content: content}}
+	for _, alias := range aliases {
+		files = append(files, image.File{Path: alias, Link: "/usr/bin/mainstay"})
+	}
 	if authorities != nil {
 		files = append(files, image.File{Path: "/etc/ssl/certs/ca-certificates.crt", Content: authorities})
 	}
@@ -80,7 +87,7 @@ func buildProgram(name string, authorities []byte) (*image.Built, error) {
 		Architecture: architecture,
 		Entrypoint:   []string{"/usr/bin/mainstay"},
 		User:         "65532:65532",
-		Env:          []string{"PATH=/usr/bin"},
+		Env:          []string{"PATH=/usr/bin:/bin"},
 		Labels:       map[string]string{"org.opencontainers.image.title": "mainstay"},
 		Layers:       []image.Layer{{Files: files}},
 	})

@@ -17,13 +17,13 @@ const module = "github.com/mainstay-dev/mainstay"
 
 // pure rooms take values and give back values.
 var pure = []string{
-	"internal/bundle", "internal/certificate", "internal/cincinnati", "internal/crdsafety", "internal/fbc", "internal/node/config", "internal/node/pools", "internal/objectdiff", "internal/rbac",
+	"internal/bundle", "internal/certificate", "internal/cincinnati", "internal/classic/csvinfo", "internal/classic/resolution", "internal/classic/steps", "internal/crdsafety", "internal/fbc", "internal/node/config", "internal/node/pools", "internal/objectdiff", "internal/rbac",
 	"internal/release", "internal/render", "internal/resolve", "internal/template", "internal/upgradegraph",
 }
 
 // shared rooms are used by more than one component.
 var shared = slices.Concat(pure, []string{
-	"internal/apply", "internal/catalogclient", "internal/catalogstore", "internal/httpserver", "internal/image", "internal/indexdb", "internal/pull", "internal/reconcile",
+	"internal/apply", "internal/catalogclient", "internal/catalogstore", "internal/httpserver", "internal/image", "internal/indexdb", "internal/operatorstatus", "internal/pull", "internal/reconcile",
 	"internal/releaseimage",
 })
 
@@ -40,30 +40,34 @@ const anything = "*"
 var rooms = map[string][]string{
 	"api": nil,
 
-	"internal/bundle":       append([]string{"api"}, pure...),
-	"internal/certificate":  append([]string{"api"}, pure...),
-	"internal/cincinnati":   append([]string{"api"}, pure...),
-	"internal/crdsafety":    append([]string{"api"}, pure...),
-	"internal/fbc":          append([]string{"api"}, pure...),
-	"internal/node/config":  append([]string{"api"}, pure...),
-	"internal/node/pools":   append([]string{"api"}, pure...),
-	"internal/objectdiff":   append([]string{"api"}, pure...),
-	"internal/rbac":         append([]string{"api"}, pure...),
-	"internal/release":      append([]string{"api"}, pure...),
-	"internal/render":       append([]string{"api"}, pure...),
-	"internal/resolve":      append([]string{"api"}, pure...),
-	"internal/template":     append([]string{"api"}, pure...),
-	"internal/upgradegraph": append([]string{"api"}, pure...),
+	"internal/bundle":             append([]string{"api"}, pure...),
+	"internal/certificate":        append([]string{"api"}, pure...),
+	"internal/cincinnati":         append([]string{"api"}, pure...),
+	"internal/classic/csvinfo":    append([]string{"api"}, pure...),
+	"internal/classic/resolution": append([]string{"api"}, pure...),
+	"internal/classic/steps":      append([]string{"api"}, pure...),
+	"internal/crdsafety":          append([]string{"api"}, pure...),
+	"internal/fbc":                append([]string{"api"}, pure...),
+	"internal/node/config":        append([]string{"api"}, pure...),
+	"internal/node/pools":         append([]string{"api"}, pure...),
+	"internal/objectdiff":         append([]string{"api"}, pure...),
+	"internal/rbac":               append([]string{"api"}, pure...),
+	"internal/release":            append([]string{"api"}, pure...),
+	"internal/render":             append([]string{"api"}, pure...),
+	"internal/resolve":            append([]string{"api"}, pure...),
+	"internal/template":           append([]string{"api"}, pure...),
+	"internal/upgradegraph":       append([]string{"api"}, pure...),
 
-	"internal/reconcile":     {"api"},
-	"internal/apply":         append([]string{"api", "internal/reconcile"}, pure...),
-	"internal/httpserver":    {},
-	"internal/image":         append([]string{"api"}, pure...),
-	"internal/pull":          append([]string{"api", "internal/image"}, pure...),
-	"internal/catalogclient": append([]string{"api"}, pure...),
-	"internal/releaseimage":  append([]string{"api", "internal/image"}, pure...),
-	"internal/catalogstore":  append([]string{"api"}, pure...),
-	"internal/indexdb":       append([]string{"api", "internal/image"}, pure...),
+	"internal/reconcile":      {"api"},
+	"internal/apply":          append([]string{"api", "internal/reconcile"}, pure...),
+	"internal/httpserver":     {},
+	"internal/operatorstatus": {"api"},
+	"internal/image":          append([]string{"api"}, pure...),
+	"internal/pull":           append([]string{"api", "internal/image"}, pure...),
+	"internal/catalogclient":  append([]string{"api"}, pure...),
+	"internal/releaseimage":   append([]string{"api", "internal/image"}, pure...),
+	"internal/catalogstore":   append([]string{"api"}, pure...),
+	"internal/indexdb":        append([]string{"api", "internal/image"}, pure...),
 
 	"internal/catalog":   append([]string{"api"}, shared...),
 	"internal/classic":   append([]string{"api"}, shared...),

@@ -107,6 +107,16 @@ func ReadFiles(fsys fs.FS) (*Files, error) {
 	return f, nil
 }
 
+// ReadManifest decodes a manifest that is at hand, within the limits of those that ReadFiles reads.
+func ReadManifest(name string, data []byte) File {
+	f := File{Name: name, Data: data}
+	if len(data) > maxFileBytes {
+		f.Err = &limitError{fmt.Sprintf("is larger than the %d bytes that a file may have", maxFileBytes)}
+	}
+	f.decode()
+	return f
+}
+
 // decode decodes the documents of a manifest.
 func (f *File) decode() {
 	if !f.Folder && f.Err == nil {

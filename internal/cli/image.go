@@ -31,7 +31,8 @@ func imageBuildCommand() *cobra.Command {
 		Use:   "build",
 		Short: "Make the image of the components from the program, without a container engine",
 		Long: `Make the image of the components, without a container engine: the program, and the
-certificate authorities that this machine trusts.`,
+certificate authorities that this machine trusts. It is also the image that OLM's pods
+take opm and the utilities cp, cpb and copy-content from.`,
 		Example: `  # Push an image to a registry, and install from it
   mainstay image build --binary bin/mainstay --push registry.example.com/mainstay:v1
   mainstay install --image registry.example.com/mainstay:v1

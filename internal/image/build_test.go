@@ -67,8 +67,10 @@ func TestBuildIsReproducible(t *testing.T) {
 
 func TestLayerArchive(t *testing.T) {
 	spec := programSpec(time.Now(), 0o755)
+	spec.Layers = append(spec.Layers, Layer{Temporary: []string{"/tmp", "var/tmp/"}, Files: []File{{Path: "/bin/tool", Link: "/usr/bin/program"}}})
 	type header struct {
 		Name     string
+		Link     string
 		Mode     int64
 		UID, GID int
 	}
@@ -93,14 +95,16 @@ func TestLayerArchive(t *testing.T) {
 			if !h.ModTime.Equal(time.Unix(0, 0)) {
 				t.Errorf("%s has the time %s", h.Name, h.ModTime)
 			}
-			got = append(got, header{h.Name, h.Mode, h.Uid, h.Gid})
+			got = append(got, header{h.Name, h.Linkname, h.Mode, h.Uid, h.Gid})
 		}
 	}
 	want := []header{
-		{"etc/", 0o755, 0, 0}, {"etc/passwd", 0o644, 0, 0},
-		{"opt/", 0o755, 0, 0}, {"opt/run.sh", 0o755, 0, 0}, {"opt/sub/", 0o755, 0, 0}, {"opt/sub/empty/", 0o755, 0, 0},
-		{"opt/sub/x/", 0o755, 0, 0}, {"opt/sub/x-y", 0o644, 0, 0}, {"opt/sub/x/z", 0o644, 0, 0},
-		{"usr/", 0o755, 7, 8}, {"usr/bin/", 0o755, 7, 8}, {"usr/bin/mainstay", 0o755, 7, 8},
+		{"etc/", "", 0o755, 0, 0}, {"etc/passwd", "", 0o644, 0, 0},
+		{"opt/", "", 0o755, 0, 0}, {"opt/run.sh", "", 0o755, 0, 0}, {"opt/sub/", "", 0o755, 0, 0}, {"opt/sub/empty/", "", 0o755, 0, 0},
+		{"opt/sub/x/", "", 0o755, 0, 0}, {"opt/sub/x-y", "", 0o644, 0, 0}, {"opt/sub/x/z", "", 0o644, 0, 0},
+		{"usr/", "", 0o755, 7, 8}, {"usr/bin/", "", 0o755, 7, 8}, {"usr/bin/mainstay", "", 0o755, 7, 8},
+		{"bin/", "", 0o755, 0, 0}, {"bin/tool", "/usr/bin/program", 0o777, 0, 0},
+		{"tmp/", "", 0o1777, 0, 0}, {"var/", "", 0o755, 0, 0}, {"var/tmp/", "", 0o1777, 0, 0},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("entries (-want +got):\n%s", diff)

@@ -27,6 +27,9 @@ type Layer struct {
 	Files []File
 	// Dirs are directories that are there even if nothing is in them.
 	Dirs []string
+	// Temporary are directories, such as /tmp, in which everybody may make files, and nobody
+	// removes those of others (mode 1777).
+	Temporary []string
 	// UID and GID own everything in the layer.
 	UID, GID int
 }
@@ -42,6 +45,8 @@ type File struct {
 	// First has it stand before the other files in the archive, which else are sorted by
 	// their paths, so that who looks for it need not read them.
 	First bool
+	// Link makes it a symbolic link to that path. Such a file has no content.
+	Link string
 	// Content of the file.
 	Content []byte
 }
@@ -49,6 +54,7 @@ type File struct {
 // content is a file of a layer: bytes, or a file of its tree.
 type content struct {
 	data       []byte
+	link       string
 	tree       fs.FS
 	name       string // in the tree
 	executable bool
@@ -128,6 +134,13 @@ func (l Layer) write(w *tar.Writer, name string, file *content) error {
 		Typeflag: tar.TypeDir, Name: name + "/", Mode: 0o755, Uid: l.UID, Gid: l.GID, ModTime: time.Unix(0, 0),
 	}
 	if file == nil {
+		if l.isTemporary(name) {
+			header.Mode = 0o1777
+		}
+		return w.WriteHeader(header)
+	}
+	if file.link != "" {
+		header.Typeflag, header.Name, header.Linkname, header.Mode = tar.TypeSymlink, name, file.link, 0o777
 		return w.WriteHeader(header)
 	}
 	data := file.data
@@ -151,6 +164,10 @@ func (l Layer) write(w *tar.Writer, name string, file *content) error {
 	return err
 }
 
+func (l Layer) isTemporary(name string) bool {
+	return slices.ContainsFunc(l.Temporary, func(dir string) bool { return path.Clean("/"+dir) == "/"+name })
+}
+
 // collect gives the layer's files by path; a directory is nil.
 func (l Layer) collect() (map[string]*content, error) {
 	files := map[string]*content{}
@@ -159,9 +176,9 @@ func (l Layer) collect() (map[string]*content, error) {
 		if name == "" || files[name] != nil {
 			return nil, fmt.Errorf("the file path %q is empty or given twice", file.Path)
 		}
-		files[name] = &content{data: file.Content, executable: file.Executable, readOnly: file.ReadOnly, first: file.First}
+		files[name] = &content{data: file.Content, link: file.Link, executable: file.Executable, readOnly: file.ReadOnly, first: file.First}
 	}
-	for _, dir := range l.Dirs {
+	for _, dir := range slices.Concat(l.Dirs, l.Temporary) {
 		name := strings.TrimPrefix(path.Clean("/"+dir), "/")
 		if name == "" || files[name] != nil {
 			return nil, fmt.Errorf("the directory %q is the root or a file", dir)

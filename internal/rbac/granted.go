@@ -80,6 +80,24 @@ func (g *Granted) Allows(p Permission) bool {
 	return g.covers(p.Namespace, &rule)
 }
 
+// Covers tells whether all that a rule grants is held in a namespace, by one rule or by several
+// together; an empty namespace means the whole cluster. Of a rule with more than 50,000 single
+// permissions only the former is looked for.
+func (g *Granted) Covers(namespace string, rule *rbacv1.PolicyRule) bool {
+	if g.covers(namespace, rule) {
+		return true
+	}
+	if size(rule) > maxDelegated {
+		return false
+	}
+	for p := range permissions(namespace, rule) {
+		if !g.Allows(p) {
+			return false
+		}
+	}
+	return true
+}
+
 // covers tells whether one rule of those that hold in the namespace covers another.
 func (g *Granted) covers(namespace string, rule *rbacv1.PolicyRule) bool {
 	for i := range g.cluster {

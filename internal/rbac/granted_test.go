@@ -121,3 +121,34 @@ func TestMastersMayDoEverything(t *testing.T) {
 		}
 	}
 }
+
+func TestCovers(t *testing.T) {
+	rule := func(verbs ...string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{Verbs: verbs, APIGroups: []string{""}, Resources: []string{"pods"}}
+	}
+	subject := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "ns", Name: "sa"}}
+	policy := &Policy{
+		Roles:               []rbacv1.Role{{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "r"}, Rules: []rbacv1.PolicyRule{rule("get")}}},
+		RoleBindings:        []rbacv1.RoleBinding{{ObjectMeta: metav1.ObjectMeta{Namespace: "ns"}, Subjects: subject, RoleRef: rbacv1.RoleRef{Kind: "Role", Name: "r"}}},
+		ClusterRoles:        []rbacv1.ClusterRole{{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Rules: []rbacv1.PolicyRule{rule("list")}}},
+		ClusterRoleBindings: []rbacv1.ClusterRoleBinding{{Subjects: subject, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "r"}}},
+	}
+	granted := policy.Granted(ServiceAccount("ns", "sa"))
+	wanted := rule("get", "list")
+	if !granted.Covers("ns", &wanted) {
+		t.Error("two rules do not cover together what they grant")
+	}
+	for _, elsewhere := range []string{"", "other"} {
+		if granted.Covers(elsewhere, &wanted) {
+			t.Errorf("a right in one namespace holds in %q", elsewhere)
+		}
+	}
+	more := rule("get", "watch")
+	if granted.Covers("ns", &more) {
+		t.Error("a right that nobody granted is held")
+	}
+	huge := rule(make([]string, maxDelegated+1)...)
+	if granted.Covers("ns", &huge) {
+		t.Error("a rule that is too large is held")
+	}
+}

@@ -43,7 +43,7 @@ func webhookConfigurations(b *bundle.Bundle, opts Options, targets []string) []r
 			Annotations: opts.Issuer.onConsumer(namespace, webhook.DeploymentName),
 		}
 		service := admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{
-			Namespace: namespace, Name: serviceName(webhook.DeploymentName),
+			Namespace: namespace, Name: ServiceName(webhook.DeploymentName),
 			Path: webhook.WebhookPath, Port: ptr.To(servicePort(webhook).Port),
 		}}
 		switch webhook.Type {
@@ -110,7 +110,7 @@ func addConversion(b *bundle.Bundle, opts Options, objects []unstructured.Unstru
 			"webhook": map[string]any{
 				"conversionReviewVersions": versions,
 				"clientConfig": map[string]any{"service": map[string]any{
-					"namespace": opts.InstallNamespace, "name": serviceName(webhook.DeploymentName),
+					"namespace": opts.InstallNamespace, "name": ServiceName(webhook.DeploymentName),
 					"path": cmp.Or(ptr.Deref(webhook.WebhookPath, ""), "/"), "port": int64(servicePort(webhook).Port),
 				}},
 			},

@@ -46,7 +46,7 @@ func deployments(b *bundle.Bundle, opts Options, targets []string) ([]runtime.Ob
 		servesWebhook := func(w v1alpha1.WebhookDescription) bool { return w.DeploymentName == wanted.Name }
 		if slices.ContainsFunc(b.CSV.Spec.WebhookDefinitions, servesWebhook) {
 			// Before the configuration, which has the last word on volumes.
-			mountCertificate(deployment, opts.Issuer.certificate(wanted.Name))
+			MountCertificate(deployment, opts.Issuer.certificate(wanted.Name))
 		}
 		if err := applyConfig(deployment, opts.DeploymentConfig); err != nil {
 			return nil, err

@@ -56,7 +56,7 @@ func (i Issuer) certificate(deployment string) string {
 	if i == IssuerCertManager {
 		suffix = "cert"
 	}
-	return uniqueName(serviceName(deployment), suffix)
+	return uniqueName(ServiceName(deployment), suffix)
 }
 
 // onService are the annotations of a Service in front of webhooks.
@@ -87,7 +87,7 @@ func (i Issuer) certificates(b *bundle.Bundle, namespace string) []runtime.Objec
 	}
 	var objects []runtime.Object
 	for _, deployment := range slices.Sorted(maps.Keys(deployments)) {
-		name, service := i.certificate(deployment), serviceName(deployment)
+		name, service := i.certificate(deployment), ServiceName(deployment)
 		issuer := uniqueName(name, "selfsigned-issuer")
 		objects = append(objects,
 			certManagerObject("Issuer", namespace, issuer, map[string]any{"selfSigned": map[string]any{}}),

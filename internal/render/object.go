@@ -99,16 +99,16 @@ func shipped(b *bundle.Bundle, installNamespace string) []unstructured.Unstructu
 		} else {
 			unstructured.RemoveNestedField(object.Object, "metadata", "namespace")
 		}
-		dropPlaceholderCA(&object)
+		DropPlaceholderCA(&object)
 		objects = append(objects, object)
 	}
 	return objects
 }
 
-// dropPlaceholderCA removes a caBundle without a certificate from the conversion
+// DropPlaceholderCA removes a caBundle without a certificate from the conversion
 // webhook of a CRD. Scaffolds of operators leave one there ("Cg==", a line feed) for a
 // tool to fill in; the API server does not serve a CRD that has it.
-func dropPlaceholderCA(object *unstructured.Unstructured) {
+func DropPlaceholderCA(object *unstructured.Unstructured) {
 	field := []string{"spec", "conversion", "webhook", "clientConfig", "caBundle"}
 	value, ok, err := unstructured.NestedString(object.Object, field...)
 	if object.GetKind() != kindCRD || !ok || err != nil {

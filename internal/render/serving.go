@@ -41,9 +41,9 @@ var certificateVolumes = []struct{ name, path, certificate, key string }{
 	{"webhook-cert", "/tmp/k8s-webhook-server/serving-certs", corev1.TLSCertKey, corev1.TLSPrivateKeyKey},
 }
 
-// serviceName names the Service in front of the webhooks of a Deployment. A Service's
+// ServiceName names the Service in front of the webhooks of a Deployment. A Service's
 // name, unlike a role's, has no room for a 64th character.
-func serviceName(deployment string) string {
+func ServiceName(deployment string) string {
 	const suffix = "service"
 	base := strings.ReplaceAll(deployment, ".", "-")
 	return base[:min(len(base), maxNameLength-len("-"+suffix))] + "-" + suffix
@@ -79,7 +79,7 @@ func services(b *bundle.Bundle, namespace string, issuer Issuer) []runtime.Objec
 		objects = append(objects, &corev1.Service{
 			TypeMeta: metav1.TypeMeta{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Service"},
 			ObjectMeta: metav1.ObjectMeta{
-				Namespace: namespace, Name: serviceName(deployment.Name),
+				Namespace: namespace, Name: ServiceName(deployment.Name),
 				Annotations: issuer.onService(deployment.Name),
 			},
 			Spec: corev1.ServiceSpec{Ports: open, Selector: podLabels(deployment.Spec)},
@@ -96,10 +96,10 @@ func podLabels(spec appsv1.DeploymentSpec) map[string]string {
 	return maps.Clone(spec.Template.Labels)
 }
 
-// mountCertificate mounts the Secret with the certificate into every container of a webhook's
-// Deployment. Volumes with the names of ours or mounted where ours belong are
+// MountCertificate mounts the Secret with the certificate into every container of a
+// Deployment that serves webhooks or APIs. Volumes with the names of ours or mounted where ours belong are
 // replaced: they stand for a certificate manager that the author had.
-func mountCertificate(deployment *appsv1.Deployment, secret string) {
+func MountCertificate(deployment *appsv1.Deployment, secret string) {
 	pod := &deployment.Spec.Template.Spec
 	replaced := map[string]bool{}
 	for _, ours := range certificateVolumes {

@@ -82,7 +82,7 @@ func checkWebhookDeployments(webhooks []v1alpha1.WebhookDescription, deployments
 func checkWebhookServices(webhooks []v1alpha1.WebhookDescription) []string {
 	byService := map[string][]string{}
 	for _, webhook := range webhooks {
-		service := serviceName(webhook.DeploymentName)
+		service := ServiceName(webhook.DeploymentName)
 		if !slices.Contains(byService[service], webhook.DeploymentName) {
 			byService[service] = append(byService[service], webhook.DeploymentName)
 		}

@@ -26,7 +26,7 @@ func TestServiceNames(t *testing.T) {
 		{long[:56], long[:55] + "-service", long[:55] + "-serving", long[:55] + "-se-cert"},
 		{long, long[:55] + "-service", long[:55] + "-serving", long[:55] + "-se-cert"},
 	} {
-		service := serviceName(c.deployment)
+		service := ServiceName(c.deployment)
 		builtIn, certManager := IssuerBuiltIn.certificate(c.deployment), IssuerCertManager.certificate(c.deployment)
 		if service != c.service || builtIn != c.builtIn || certManager != c.certManager {
 			t.Errorf("%s: got %s, %s and %s, want %s, %s and %s", c.deployment, service, builtIn, certManager, c.service, c.builtIn, c.certManager)

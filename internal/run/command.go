@@ -17,6 +17,8 @@ type server struct {
 	metricsAddress string
 	// catalogd and operatorController say which flags the server has.
 	catalogd, operatorController, clusterVersion, nodes, nodeDaemon, nodeServer bool
+	// bind adds the flags that only this server has, and changes the defaults of others; nil adds none.
+	bind func(o *options, cmd *cobra.Command)
 
 	setup func(ctx context.Context, o *options, mgr ctrl.Manager) error
 }
@@ -90,6 +92,10 @@ read configurations, and nothing else: they hold no secrets, and it may read non
 		nodeServer:     true,
 		setup:          setupNodeServer,
 	},
+	olmOperatorServer(),
+	catalogOperatorServer(),
+	marketplaceServer(),
+	packageServerServer(),
 	{
 		name:  "all",
 		short: "Run every server in one process",
@@ -154,6 +160,9 @@ func (s server) command(program string) *cobra.Command {
 	}
 	if s.nodeServer {
 		o.node.serve(cmd)
+	}
+	if s.bind != nil {
+		s.bind(o, cmd)
 	}
 	if s.name == "all" {
 		// Nothing but this process reads the catalogs, so they are served to it alone.

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
@@ -28,6 +29,9 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	operatorv1 "github.com/mainstay-dev/mainstay/api/operator/v1"
 	operatorv1alpha1 "github.com/mainstay-dev/mainstay/api/operator/v1alpha1"
+	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
+	operatorsv1alpha1 "github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	operatorsv2 "github.com/mainstay-dev/mainstay/api/operators/v2"
 )
 
 func scheme() (*runtime.Scheme, error) {
@@ -35,6 +39,7 @@ func scheme() (*runtime.Scheme, error) {
 	var err error
 	for _, add := range []func(*runtime.Scheme) error{
 		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, olmv1.AddToScheme, configv1.AddToScheme, mcfgv1.AddToScheme, operatorv1.AddToScheme, operatorv1alpha1.AddToScheme,
+		operatorsv1.AddToScheme, operatorsv1alpha1.AddToScheme, operatorsv2.AddToScheme, apiregistrationv1.AddToScheme,
 	} {
 		err = errors.Join(err, add(s))
 	}

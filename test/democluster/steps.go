@@ -108,10 +108,11 @@ func (d *demo) install(ctx context.Context) (string, error) {
 	if err := k.run(operator, first, d.Kubeconfig); err != nil {
 		return "", err
 	}
+	// The optional parts are left out: the API server cannot reach the package server in a simulated pod.
 	manifest := fmt.Sprintf(`apiVersion: config.openshift.io/v1
 kind: ClusterVersion
 metadata: {name: version}
-spec: {clusterID: 7b8f3a3e-8a0e-4c7c-9a9f-0f2c6a3f1c11, channel: %s, upstream: %q}
+spec: {clusterID: 7b8f3a3e-8a0e-4c7c-9a9f-0f2c6a3f1c11, channel: %s, upstream: %q, capabilities: {baselineCapabilitySet: None}}
 `, channel, d.graphs)
 	err = d.eventually(ctx, func(ctx context.Context) error { return d.Apply(ctx, manifest) })
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -36,6 +37,7 @@ func TestPlatform(t *testing.T) {
 		t.Skip("no pods run here")
 	}
 	p := &platform{journey: start(t, true), releases: map[string]*payload.Images{}}
+	p.step("a catalog is pushed", p.stock("1.0.0"))
 	p.step("two releases are built, pushed and signed", p.build)
 	p.step("the update service finds them", p.serveUpdates)
 	p.step("the operator of 1.0.0 installs it", p.install)
@@ -44,6 +46,11 @@ func TestPlatform(t *testing.T) {
 	p.step("a Job of the release image brought the release to the node", p.retrievedByJob)
 	p.step("its components run in place of those of 1.0.0, and the node has its configuration", p.runs("1.1.0"))
 	p.step("the operator of 1.1.0 took over in the middle of the update", p.tookOver)
+	p.step("OLM Classic and the marketplace report the version", p.classicReports("1.1.0"))
+	p.step("every namespace sees the default catalog", p.classicShows)
+	p.step("a Subscription brings an operator of it", p.subscribe)
+	p.step("its removal leaves nothing that runs", p.unsubscribe)
+	p.step("the default catalogs are switched off", p.switchOff)
 	p.step("no component was refused anything", p.notRefused)
 }
 
@@ -102,6 +109,7 @@ func (p *platform) build(ctx context.Context) error {
 		b := &payload.Build{
 			Root: p.root, Program: filepath.Join(p.root, "bin", "releases", version, "mainstay"), Version: version, Previous: previous,
 			Image: local + "/mainstay:" + version, Release: local + "/release:" + version, Name: p.Registry + "/platform/mainstay", RegistriesConf: conf,
+			Catalogs: map[string]string{"kitchen.yaml": p.defaultCatalog()},
 			More: map[string]string{
 				"0000_05_trust_00_keys.yaml": p.site.Trust(), "0000_05_trust_01_account.yaml": account, "0000_70_nodes_00_file.yaml": nodeSetting,
 			},
@@ -305,16 +313,17 @@ func (p *platform) update(ctx context.Context) error {
 	return p.prints(ctx, "true", "get", "clusterversion", "version", "-o", "jsonpath={.status.history[0].verified}")
 }
 
-// runs waits until each Deployment and DaemonSet of the platform has its one pod, in an image of
-// a release and as the account that it names, and the node has its file.
+// runs waits until each Deployment and DaemonSet of the platform has its pods, in an image of a
+// release and as the account that it names, and the node has its file. Catalogs have pods too.
 func (p *platform) runs(version string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return p.eventually(ctx, func(ctx context.Context) error {
-			want, err := p.lines(ctx, "deployments,daemonsets", `{range .items[*]}{.spec.template.spec.serviceAccountName} {.spec.template.spec.containers[0].image}{"\n"}{end}`)
+			want, err := p.lines(ctx, "deployments,daemonsets", `{range .items[*]}{.spec.replicas} {.spec.template.spec.serviceAccountName} {.spec.template.spec.containers[0].image}{"\n"}{end}`)
 			if err != nil {
 				return err
 			}
-			got, err := p.lines(ctx, "pods", `{range .items[?(@.status.containerStatuses[0].ready==true)]}{.spec.serviceAccountName} {.spec.containers[0].image}{"\n"}{end}`)
+			want = eachPod(want)
+			got, err := p.lines(ctx, "pods", `{range .items[?(@.status.containerStatuses[0].ready==true)]}{.spec.serviceAccountName} {.spec.containers[0].image}{"\n"}{end}`, "-l", "!olm.catalogSource")
 			if err != nil {
 				return err
 			}
@@ -336,9 +345,24 @@ func (p *platform) runs(version string) func(context.Context) error {
 	}
 }
 
+// eachPod gives a line for each pod of workloads, of which each line begins with a number of replicas, or with none.
+func eachPod(workloads []string) []string {
+	var pods []string
+	for _, line := range workloads {
+		replicas, pod, _ := strings.Cut(line, " ")
+		count, err := strconv.Atoi(replicas)
+		if err != nil {
+			count = 1 // A DaemonSet has one: there is one node.
+		}
+		pods = append(pods, slices.Repeat([]string{strings.TrimSpace(pod)}, count)...)
+	}
+	slices.Sort(pods)
+	return pods
+}
+
 // lines asks for a line of each object, and sorts them.
-func (p *platform) lines(ctx context.Context, kinds, format string) ([]string, error) {
-	out, err := p.Kubectl(ctx, "get", kinds, "-A", "-o", "jsonpath="+format)
+func (p *platform) lines(ctx context.Context, kinds, format string, more ...string) ([]string, error) {
+	out, err := p.Kubectl(ctx, append([]string{"get", kinds, "-A", "-o", "jsonpath=" + format}, more...)...)
 	return slices.Sorted(slices.Values(strings.Split(strings.TrimSpace(out), "\n"))), err
 }
 
@@ -369,9 +393,11 @@ func (p *platform) tookOver(ctx context.Context) error {
 // notRefused looks for what the API server refused a component, in the logs of all.
 func (p *platform) notRefused(ctx context.Context) error {
 	for namespace, workloads := range map[string][]string{
-		operatorNamespace:                   {"deployment/cluster-version-operator"},
-		"olmv1-system":                      {"deployment/catalogd-controller-manager", "deployment/operator-controller-controller-manager"},
-		"openshift-machine-config-operator": {"deployment/machine-config-controller", "daemonset/machine-config-daemon"},
+		operatorNamespace:                      {"deployment/cluster-version-operator"},
+		"olmv1-system":                         {"deployment/catalogd-controller-manager", "deployment/operator-controller-controller-manager"},
+		"openshift-operator-lifecycle-manager": {"deployment/olm-operator", "deployment/catalog-operator", "deployment/packageserver"},
+		"openshift-marketplace":                {"deployment/marketplace-operator"},
+		"openshift-machine-config-operator":    {"deployment/machine-config-controller", "daemonset/machine-config-daemon"},
 	} {
 		for _, workload := range workloads {
 			out, err := p.Kubectl(ctx, "logs", "-n", namespace, workload)

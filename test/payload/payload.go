@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -25,8 +26,9 @@ const (
 	component = "cluster-version-operator"
 	// placeholder is how the manifests name that image.
 	placeholder = "ghcr.io/mainstay-dev/mainstay:latest"
-	// included has a cluster apply a manifest.
-	included = "include.release.openshift.io/self-managed-high-availability"
+	// included has a cluster apply a manifest, and capability only one that has the capability.
+	included   = "include.release.openshift.io/self-managed-high-availability"
+	capability = "capability.openshift.io/name"
 )
 
 // part is a component of the platform: its manifests are in this order.
@@ -37,9 +39,25 @@ type part struct {
 	// files are below config; installed adds what `mainstay install` applies, behind them.
 	files     []string
 	installed bool
-	// operator is the file with the ClusterOperator that an update waits for, behind all others.
+	// capability is the one that a cluster must have for any of this to exist. Empty: every cluster has it.
+	capability string
+	// reports has its Deployments know the version of the release, for their ClusterOperators.
+	reports bool
+	// moved says how what the files name is called in a release: namespaces, and arguments that name them.
+	moved map[string]string
+	// operator is the file with the ClusterOperators that an update waits for, behind all others.
 	operator string
 }
+
+// classicPlaces are where OLM Classic is on a platform. Its catalogs that all namespaces see are those of the
+// marketplace.
+var classicPlaces = map[string]string{
+	"olm": "openshift-operator-lifecycle-manager", "operators": "openshift-operators",
+	"--global-namespace=olm": "--global-namespace=openshift-marketplace", "--namespace=olm": "--namespace=openshift-marketplace",
+}
+
+// catalogsFile has the ConfigMap whose keys are files with default catalogs.
+const catalogsFile = "defaults.yaml"
 
 var parts = []part{
 	{runlevel: "00", name: component, own: true, files: []string{
@@ -51,6 +69,22 @@ var parts = []part{
 		"cluster-version-operator/service.yaml", "cluster-version-operator/deployment.yaml",
 	}},
 	{runlevel: "50", name: "olm", installed: true, operator: "release/olm-operator.yaml"},
+	{runlevel: "50", name: "operator-lifecycle-manager", capability: "OperatorLifecycleManager", reports: true, moved: classicPlaces, files: []string{
+		"classic/crd/operators.coreos.com_*.yaml",
+		"classic/olm-operator/namespaces.yaml", "classic/olm-operator/service_account.yaml", "classic/olm-operator/role.yaml",
+		"classic/olm-operator/rbac.yaml", "classic/olm-operator/aggregated_roles.yaml", "classic/olm-operator/network_policy.yaml",
+		"classic/catalog-operator/service_account.yaml", "classic/catalog-operator/role.yaml", "classic/catalog-operator/rbac.yaml",
+		"classic/olm-operator/service.yaml", "classic/olm-operator/config.yaml", "classic/olm-operator/deployment.yaml",
+		"classic/catalog-operator/service.yaml", "classic/catalog-operator/deployment.yaml",
+		"classic/packageserver/service_account.yaml", "classic/packageserver/role.yaml", "classic/packageserver/rbac.yaml",
+		"classic/packageserver/clusterserviceversion.yaml",
+	}, operator: "release/operator-lifecycle-manager-operators.yaml"},
+	{runlevel: "50", name: "marketplace", capability: "marketplace", reports: true, files: []string{
+		"classic/marketplace/config.openshift.io_operatorhubs.yaml", "classic/marketplace/namespace.yaml",
+		"classic/marketplace/service_account.yaml", "classic/marketplace/role.yaml", "classic/marketplace/rbac.yaml",
+		"classic/marketplace/network_policy.yaml", "classic/marketplace/service.yaml", "classic/marketplace/" + catalogsFile,
+		"classic/marketplace/deployment.yaml",
+	}, operator: "release/marketplace-operator.yaml"},
 	{runlevel: "80", name: "machine-config", files: []string{
 		"platform/machineconfiguration.openshift.io_machineconfigpools.yaml", "platform/machineconfiguration.openshift.io_machineconfigs.yaml",
 		"platform/operator.openshift.io_machineconfigurations.yaml",
@@ -77,6 +111,10 @@ type Build struct {
 	Name string
 	// RegistriesConf is a file that says where Name is. Empty: where it says.
 	RegistriesConf string
+	// Parts are the components whose manifests are written. Empty: all.
+	Parts []string
+	// Catalogs are the default catalogs: manifests of CatalogSources, by names of files.
+	Catalogs map[string]string
 	// More are further manifests of the release, by the name of their file.
 	More map[string]string
 	// Flags are further ones of `mainstay release new`.
@@ -139,11 +177,17 @@ func reference(printed []byte) (string, error) {
 // them: what is for the release's own operator in manifests, all else in release-manifests.
 func (b *Build) Manifests(ctx context.Context, dir string) error {
 	for _, p := range parts {
+		if len(b.Parts) > 0 && !slices.Contains(b.Parts, p.name) {
+			continue
+		}
 		documents, err := b.documents(ctx, p)
 		if err != nil {
 			return err
 		}
 		for i, document := range documents {
+			if err := b.place(p, document); err != nil {
+				return fmt.Errorf("%s: %w", p.name, err)
+			}
 			if b.Edit != nil {
 				if err := b.Edit(document); err != nil {
 					return fmt.Errorf("%s: %w", p.name, err)
@@ -170,12 +214,18 @@ func (b *Build) Manifests(ctx context.Context, dir string) error {
 func (b *Build) documents(ctx context.Context, p part) ([]map[string]any, error) {
 	texts := make([][]byte, 0, len(p.files)+2)
 	read := func(files []string) error {
-		for _, name := range files {
-			text, err := os.ReadFile(filepath.Join(b.Root, "config", filepath.FromSlash(name)))
-			if err != nil {
-				return err
+		for _, pattern := range files {
+			names, err := filepath.Glob(filepath.Join(b.Root, "config", filepath.FromSlash(pattern)))
+			if err != nil || len(names) == 0 {
+				return errors.Join(err, fmt.Errorf("config has no %s", pattern))
 			}
-			texts = append(texts, text)
+			for _, name := range names {
+				text, err := os.ReadFile(name)
+				if err != nil {
+					return err
+				}
+				texts = append(texts, text)
+			}
 		}
 		return nil
 	}
@@ -223,6 +273,9 @@ func (p part) write(dir string, number int, document map[string]any) error {
 		metadata["annotations"] = annotations
 	}
 	annotations[included] = "true"
+	if p.capability != "" {
+		annotations[capability] = p.capability
+	}
 	text, err := yaml.Marshal(document)
 	if err != nil {
 		return err

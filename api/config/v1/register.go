@@ -12,6 +12,7 @@ const (
 	ImageTagMirrorSetKind    = "ImageTagMirrorSet"
 	ClusterOperatorKind      = "ClusterOperator"
 	ClusterVersionKind       = "ClusterVersion"
+	OperatorHubKind          = "OperatorHub"
 )
 
 // GroupVersion is the group and version of every kind in this package.
@@ -24,6 +25,7 @@ func AddToScheme(s *runtime.Scheme) error {
 		&ImageTagMirrorSet{}, &ImageTagMirrorSetList{},
 		&ClusterOperator{}, &ClusterOperatorList{},
 		&ClusterVersion{}, &ClusterVersionList{},
+		&OperatorHub{}, &OperatorHubList{},
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil

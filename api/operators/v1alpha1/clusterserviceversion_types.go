@@ -45,10 +45,18 @@ const (
 // provides and needs, and how it is run.
 //
 // +kubebuilder:object:root=true
+// +kubebuilder:storageversion
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=clusterserviceversions,shortName={csv,csvs},categories=olm,scope=Namespaced
+// +kubebuilder:printcolumn:name="Display",type=string,JSONPath=`.spec.displayName`,description="The name of the operator for people"
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.spec.version`,description="The version of the operator"
+// +kubebuilder:printcolumn:name="Release",type=string,JSONPath=`.spec.release`,description="The build of the version"
+// +kubebuilder:printcolumn:name="Replaces",type=string,JSONPath=`.spec.replaces`,description="The ClusterServiceVersion that this one is an update of"
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`,description="How far the installation is"
 type ClusterServiceVersion struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object's metadata.
-	// +optional
+	// +required
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// spec is what the operator's author says.
@@ -80,6 +88,8 @@ type ClusterServiceVersionSpec struct {
 	// release tells builds of one version apart: dot-separated semver pre-release
 	// identifiers, at most 20 characters. Unset comes before any release.
 	// +kubebuilder:validation:MaxLength=20
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9A-Za-z-]+(\\\\.[0-9A-Za-z-]+)*$')",message="release version must be composed of dot-separated identifiers containing only alphanumerics and hyphens"
+	// +kubebuilder:validation:XValidation:rule="!self.split('.').exists(x, x.matches('^0[0-9]+$'))",message="numeric identifiers in release version must not have leading zeros"
 	// +optional
 	Release LooseVersion `json:"release,omitempty"`
 	// maturity is the author's free word for how finished this version is.
@@ -272,7 +282,8 @@ type APIDescription struct {
 
 // APIResourceReference is a kind that an operator makes.
 type APIResourceReference struct {
-	// +required
+	// name may be empty, as in many bundles.
+	// +optional
 	Name string `json:"name"`
 	// +required
 	Kind string `json:"kind"`

@@ -9,6 +9,9 @@ import (
 // Kinds of this group.
 const (
 	ClusterServiceVersionKind = "ClusterServiceVersion"
+	CatalogSourceKind         = "CatalogSource"
+	InstallPlanKind           = "InstallPlan"
+	SubscriptionKind          = "Subscription"
 )
 
 // GroupVersion is the group and version of every kind in this package.
@@ -18,6 +21,9 @@ var GroupVersion = schema.GroupVersion{Group: "operators.coreos.com", Version: "
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion,
 		&ClusterServiceVersion{}, &ClusterServiceVersionList{},
+		&CatalogSource{}, &CatalogSourceList{},
+		&InstallPlan{}, &InstallPlanList{},
+		&Subscription{}, &SubscriptionList{},
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil

@@ -60,7 +60,11 @@ func (f *foundation) under(spec *image.Spec, arguments ...string) {
 		spec.Base, spec.Architecture = f.base, f.architecture
 	}
 	if f.program != nil {
-		layer := image.Layer{Files: []image.File{{Path: opmPath, Executable: true, Content: f.program}}}
+		layer := image.Layer{
+			Files: []image.File{{Path: opmPath, Executable: true, Content: f.program}},
+			// Where it keeps what it serves, whoever it runs as.
+			Temporary: []string{"/tmp"},
+		}
 		spec.Layers = append([]image.Layer{layer}, spec.Layers...)
 	}
 	if f.serves() {

@@ -23,6 +23,8 @@ import (
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/bundle/platform"
+	"github.com/mainstay-dev/mainstay/internal/operatorstatus"
 )
 
 const (
@@ -104,7 +106,7 @@ func mayLimit(object client.Object) bool {
 // Reconcile writes the report. A cluster without ClusterOperators gets none.
 func (r *reporter) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	again := ctrl.Result{RequeueAfter: lookAgain}
-	served, err := r.serves(configv1.GroupVersion.WithKind(configv1.ClusterOperatorKind).GroupKind())
+	served, err := operatorstatus.Served(r.mapper)
 	if err != nil || !served {
 		return again, err
 	}
@@ -117,39 +119,21 @@ func (r *reporter) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	if err := r.client.List(ctx, &sets, client.UnsafeDisableDeepCopy); err != nil {
 		return again, fmt.Errorf("listing revisions: %w", err)
 	}
-	return again, r.write(ctx, limits(sets.Items, versions))
-}
-
-// write brings the ClusterOperator to what is to be reported.
-func (r *reporter) write(ctx context.Context, found []limit) error {
-	operator := &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: operatorName}}
-	err := r.reader.Get(ctx, client.ObjectKeyFromObject(operator), operator)
-	if apierrors.IsNotFound(err) {
-		err = r.client.Create(ctx, operator)
-	}
-	if err != nil {
-		return fmt.Errorf("making ClusterOperator %q: %w", operatorName, err)
-	}
-	before := operator.DeepCopy()
-	report(&operator.Status, found, r.Program, r.SystemNamespace, metav1.NewTime(r.Clock.Now()))
-	if equality.Semantic.DeepEqual(before.Status, operator.Status) {
-		return nil
-	}
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := r.client.Status().Patch(ctx, operator, patch); err != nil {
-		return fmt.Errorf("reporting as ClusterOperator %q: %w", operatorName, err)
-	}
-	return nil
+	found := limits(sets.Items, versions)
+	operator := operatorstatus.Operator{Name: operatorName, Reader: r.reader, Client: r.client}
+	return again, operator.Write(ctx, func(status *configv1.ClusterOperatorStatus) {
+		report(status, found, r.Program, r.SystemNamespace, metav1.NewTime(r.Clock.Now()))
+	})
 }
 
 // versions gives the versions of the cluster by which limits are counted.
-func (r *reporter) versions(ctx context.Context) (map[platform]minor, error) {
+func (r *reporter) versions(ctx context.Context) (map[counted]platform.Minor, error) {
 	info, err := r.KubernetesVersion()
 	if err != nil {
 		return nil, fmt.Errorf("asking for the version of the API server: %w", err)
 	}
-	result := map[platform]minor{}
-	if result[kubernetes], err = parseMinor(info.GitVersion); err != nil {
+	result := map[counted]platform.Minor{}
+	if result[kubernetes], err = platform.ParseMinor(info.GitVersion); err != nil {
 		return nil, fmt.Errorf("the version of the API server, %q: %w", info.GitVersion, err)
 	}
 	served, err := r.serves(clusterVersionKind.GroupKind())
@@ -169,7 +153,7 @@ func (r *reporter) versions(ctx context.Context) (map[platform]minor, error) {
 	if desired == "" {
 		return result, nil // It is not known yet.
 	}
-	if result[openShift], err = parseMinor(desired); err != nil {
+	if result[openShift], err = platform.ParseMinor(desired); err != nil {
 		return nil, fmt.Errorf("status.desired.version of ClusterVersion \"version\", %q: %w", desired, err)
 	}
 	return result, nil

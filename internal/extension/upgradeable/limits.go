@@ -11,14 +11,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/blang/semver/v4"
-
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/bundle/platform"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// platform is what versions of a cluster are counted by.
-type platform struct {
+// counted is what versions of a cluster are counted by.
+type counted struct {
 	// name for people.
 	name string
 	// property of a bundle that names the last minor version that it works on.
@@ -26,27 +25,9 @@ type platform struct {
 }
 
 var (
-	openShift  = platform{"OpenShift", "olm.maxOpenShiftVersion"}
-	kubernetes = platform{"Kubernetes", "olm.maxKubernetesVersion"}
+	openShift  = counted{"OpenShift", platform.PropertyMaxOpenShiftVersion}
+	kubernetes = counted{"Kubernetes", "olm.maxKubernetesVersion"}
 )
-
-// minor is a version without its patch, pre-release and build parts: only these two count.
-type minor struct{ major, minor uint64 }
-
-func (m minor) String() string { return fmt.Sprintf("%d.%d", m.major, m.minor) }
-
-func (m minor) less(other minor) bool {
-	return m.major < other.major || m.major == other.major && m.minor < other.minor
-}
-
-// next is the version that an update to the next minor version leads to.
-func (m minor) next() minor { return minor{m.major, m.minor + 1} }
-
-// parseMinor reads a version of two or three parts.
-func parseMinor(version string) (minor, error) {
-	v, err := semver.ParseTolerant(strings.TrimSpace(version))
-	return minor{v.Major, v.Minor}, err
-}
 
 // limit is an installed bundle that does not work on the next minor version.
 type limit struct {
@@ -60,14 +41,14 @@ func (l limit) String() string { return fmt.Sprintf("%s (%s %s)", l.extension, l
 // limits gives the installed bundles that keep a cluster from its next minor version,
 // sorted by extension. What a bundle states that cannot be read counts as a limit: nobody
 // knows on what it works.
-func limits(sets []olmv1.ClusterObjectSet, versions map[platform]minor) []limit {
+func limits(sets []olmv1.ClusterObjectSet, versions map[counted]platform.Minor) []limit {
 	var found []limit
 	for i := range sets {
 		set := &sets[i]
 		if set.Spec.LifecycleState != olmv1.LifecycleStateActive || !states(set) {
 			continue
 		}
-		for _, on := range []platform{openShift, kubernetes} {
+		for _, on := range []counted{openShift, kubernetes} {
 			current, ok := versions[on]
 			if !ok {
 				continue
@@ -89,17 +70,12 @@ func states(set *olmv1.ClusterObjectSet) bool {
 
 // limitOf says why the revision's bundle does not work on the next minor version; empty
 // when it does, or says nothing.
-func limitOf(set *olmv1.ClusterObjectSet, on platform, current minor) string {
+func limitOf(set *olmv1.ClusterObjectSet, on counted, current platform.Minor) string {
 	var recorded []fbc.Property
 	if err := json.Unmarshal([]byte(set.Annotations[olmv1.AnnotationProvides]), &recorded); err != nil {
 		return "says of itself what cannot be read"
 	}
-	var stated []string
-	for _, p := range recorded {
-		if p.Type == on.property {
-			stated = append(stated, string(p.Value))
-		}
-	}
+	stated := platform.Stated(recorded, on.property)
 	switch len(stated) {
 	case 0:
 		return ""
@@ -107,15 +83,12 @@ func limitOf(set *olmv1.ClusterObjectSet, on platform, current minor) string {
 	default:
 		return fmt.Sprintf("states %s %d times", on.property, len(stated))
 	}
-	var text string
-	if err := json.Unmarshal([]byte(stated[0]), &text); err != nil {
-		text = stated[0] // a number, as YAML reads 4.18 without quotes
-	}
-	last, err := parseMinor(text)
+	text := stated[0]
+	last, err := platform.ParseMinor(text)
 	if err != nil {
 		return fmt.Sprintf("states %s %.40q, which is no version", on.property, text)
 	}
-	if last.less(current.next()) {
+	if last.Less(current.Next()) {
 		return fmt.Sprintf("works up to %s %s", on.name, last)
 	}
 	return ""

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/bundle/platform"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
@@ -67,9 +68,9 @@ func TestLimits(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			versions := map[platform]minor{kubernetes: {1, 36}}
+			versions := map[counted]platform.Minor{kubernetes: {Major: 1, Minor: 36}}
 			if test.openShift != "" {
-				current, err := parseMinor(test.openShift)
+				current, err := platform.ParseMinor(test.openShift)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -91,7 +92,7 @@ func TestMessage(t *testing.T) {
 	for i := range 12 {
 		sets = append(sets, revision(fmt.Sprintf("e%02d", 11-i), "olm.maxKubernetesVersion", `"1.36"`))
 	}
-	found := limits(sets, map[platform]minor{kubernetes: {1, 36}})
+	found := limits(sets, map[counted]platform.Minor{kubernetes: {Major: 1, Minor: 36}})
 	want := "ClusterExtensions keep the cluster from its next minor version: " +
 		"e00 (e00.v1.0.0 works up to Kubernetes 1.36), e01 (e01.v1.0.0 works up to Kubernetes 1.36), e02 (e02.v1.0.0 works up to Kubernetes 1.36), " +
 		"e03 (e03.v1.0.0 works up to Kubernetes 1.36), e04 (e04.v1.0.0 works up to Kubernetes 1.36), e05 (e05.v1.0.0 works up to Kubernetes 1.36), " +

@@ -5,6 +5,7 @@ import (
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/operatorstatus"
 )
 
 // reasonIncompatible is the reason of Upgradeable when extensions stand against it.
@@ -25,9 +26,9 @@ func report(status *configv1.ClusterOperatorStatus, found []limit, program, name
 		good(configv1.OperatorDegraded, metav1.ConditionFalse, "The controllers work"),
 		upgradeable,
 	} {
-		set(&status.Conditions, condition, now)
+		operatorstatus.Set(&status.Conditions, condition, now)
 	}
-	status.Versions = []configv1.OperandVersion{{Name: "operator", Version: program}}
+	status.Versions = []configv1.OperandVersion{{Name: operatorstatus.VersionName, Version: program}}
 	group := olmv1.GroupVersion.Group
 	status.RelatedObjects = []configv1.ObjectReference{
 		{Resource: "namespaces", Name: namespace},
@@ -35,20 +36,4 @@ func report(status *configv1.ClusterOperatorStatus, found []limit, program, name
 		{Group: group, Resource: "clusterextensions"},
 		{Group: group, Resource: "clusterobjectsets"},
 	}
-}
-
-// set puts a condition in its place. Its time changes with its status only.
-func set(conditions *[]configv1.ClusterOperatorStatusCondition, condition configv1.ClusterOperatorStatusCondition, now metav1.Time) {
-	condition.LastTransitionTime = now
-	for i, before := range *conditions {
-		if before.Type != condition.Type {
-			continue
-		}
-		if before.Status == condition.Status {
-			condition.LastTransitionTime = before.LastTransitionTime
-		}
-		(*conditions)[i] = condition
-		return
-	}
-	*conditions = append(*conditions, condition)
 }

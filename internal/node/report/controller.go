@@ -6,8 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/version"
@@ -21,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
+	"github.com/mainstay-dev/mainstay/internal/operatorstatus"
 )
 
 const (
@@ -111,12 +109,9 @@ var kubeletChanges = predicate.Funcs{
 // Reconcile writes the report. A cluster without ClusterOperators gets none.
 func (r *reporter) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	again := ctrl.Result{RequeueAfter: lookAgain}
-	_, err := r.mapper.RESTMapping(configv1.GroupVersion.WithKind(configv1.ClusterOperatorKind).GroupKind(), configv1.GroupVersion.Version)
-	if meta.IsNoMatchError(err) {
-		return again, nil
-	}
-	if err != nil {
-		return again, fmt.Errorf("looking for the kind ClusterOperator: %w", err)
+	served, err := operatorstatus.Served(r.mapper)
+	if err != nil || !served {
+		return again, err
 	}
 	var list mcfgv1.MachineConfigPoolList
 	if err := r.client.List(ctx, &list); err != nil {
@@ -126,24 +121,9 @@ func (r *reporter) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	if err != nil {
 		return again, err
 	}
-	operator := &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: operatorName}}
-	err = r.reader.Get(ctx, client.ObjectKeyFromObject(operator), operator)
-	if apierrors.IsNotFound(err) {
-		err = r.client.Create(ctx, operator)
-	}
-	if err != nil {
-		return again, fmt.Errorf("making ClusterOperator %q: %w", operatorName, err)
-	}
-	before := operator.DeepCopy()
 	f := facts{version: r.Version, pools: list.Items, isRendered: r.isRendered, now: metav1.NewTime(r.Clock.Now()).Rfc3339Copy(), skew: behind}
-	f.fill(&operator.Status)
-	if equality.Semantic.DeepEqual(before.Status, operator.Status) {
-		return again, nil
-	}
-	if err := r.client.Status().Patch(ctx, operator, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return again, fmt.Errorf("reporting as ClusterOperator %q: %w", operatorName, err)
-	}
-	return again, nil
+	operator := operatorstatus.Operator{Name: operatorName, Reader: r.reader, Client: r.client}
+	return again, operator.Write(ctx, f.fill)
 }
 
 // skew says which nodes are too old for the next minor version.

@@ -20,6 +20,7 @@ import (
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
 	"github.com/mainstay-dev/mainstay/internal/node/pools"
+	"github.com/mainstay-dev/mainstay/internal/operatorstatus"
 )
 
 // perNode is how long each node of a required pool may take before the update is reported as
@@ -34,9 +35,6 @@ const (
 	// reasonSkew is the one that platforms know; there kube-apiserver reports it.
 	reasonSkew = "KubeletMinorVersionUnsupportedNextUpgrade"
 )
-
-// operatorVersion is the name of the version that updates of the cluster wait for.
-const operatorVersion = "operator"
 
 // facts are what the report is made of.
 type facts struct {
@@ -53,18 +51,18 @@ type facts struct {
 // fill writes the report into a status, which holds the last one.
 func (f *facts) fill(status *configv1.ClusterOperatorStatus) {
 	slices.SortFunc(f.pools, func(a, b mcfgv1.MachineConfigPool) int { return cmp.Compare(a.Name, b.Name) })
-	deployed := versionOf(status)
+	deployed := operatorstatus.VersionOf(status, operatorstatus.VersionName)
 	waiting, failure := f.required()
 	if !waiting && failure == "" {
 		deployed = f.version
-		status.Versions = []configv1.OperandVersion{{Name: operatorVersion, Version: deployed}}
+		status.Versions = []configv1.OperandVersion{{Name: operatorstatus.VersionName, Version: deployed}}
 	}
 	set := func(conditionType string, is bool, reason, message string) {
 		c := configv1.ClusterOperatorStatusCondition{Type: conditionType, Status: metav1.ConditionFalse, Reason: reason, Message: message}
 		if is {
 			c.Status = metav1.ConditionTrue
 		}
-		setCondition(&status.Conditions, c, f.now)
+		operatorstatus.Set(&status.Conditions, c, f.now)
 	}
 	if deployed == "" {
 		set(configv1.OperatorAvailable, false, "", "Cluster not available for "+f.version)
@@ -183,27 +181,4 @@ func (f *facts) lines() []byte {
 	}
 	data, _ := json.Marshal(lines) // strings can always be written
 	return data
-}
-
-func versionOf(status *configv1.ClusterOperatorStatus) string {
-	for _, v := range status.Versions {
-		if v.Name == operatorVersion {
-			return v.Version
-		}
-	}
-	return ""
-}
-
-// setCondition sets a condition, and keeps its time while its status stays.
-func setCondition(conditions *[]configv1.ClusterOperatorStatusCondition, c configv1.ClusterOperatorStatusCondition, now metav1.Time) {
-	c.LastTransitionTime = now
-	i := slices.IndexFunc(*conditions, func(o configv1.ClusterOperatorStatusCondition) bool { return o.Type == c.Type })
-	if i < 0 {
-		*conditions = append(*conditions, c)
-		return
-	}
-	if (*conditions)[i].Status == c.Status {
-		c.LastTransitionTime = (*conditions)[i].LastTransitionTime
-	}
-	(*conditions)[i] = c
 }

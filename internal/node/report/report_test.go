@@ -10,6 +10,7 @@ import (
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
+	"github.com/mainstay-dev/mainstay/internal/operatorstatus"
 )
 
 var now = metav1.NewTime(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
@@ -85,7 +86,7 @@ func TestReport(t *testing.T) {
 			f := facts{version: "2", pools: c.pools, isRendered: func(*mcfgv1.MachineConfigPool) bool { return c.rendered }, now: now}
 			status := configv1.ClusterOperatorStatus{Versions: []configv1.OperandVersion{{Name: "operator", Version: "1"}}}
 			f.fill(&status)
-			is, texts := []string{versionOf(&status)}, []string{string(status.Extension.Raw)}
+			is, texts := []string{operatorstatus.VersionOf(&status, operatorstatus.VersionName)}, []string{string(status.Extension.Raw)}
 			for _, condition := range status.Conditions {
 				if condition.Status == metav1.ConditionTrue {
 					is = append(is, condition.Type)

@@ -9,6 +9,7 @@ import (
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
+	"github.com/mainstay-dev/mainstay/internal/operatorstatus"
 )
 
 func TestSkew(t *testing.T) {
@@ -63,7 +64,7 @@ func TestSkewIsReported(t *testing.T) {
 			t.Errorf("Upgradeable says %s: %s", c.Reason, c.Message)
 		}
 	}
-	if versionOf(&status) != "2" {
-		t.Errorf("the version is %s", versionOf(&status))
+	if operatorstatus.VersionOf(&status, operatorstatus.VersionName) != "2" {
+		t.Errorf("the version is %s", operatorstatus.VersionOf(&status, operatorstatus.VersionName))
 	}
 }

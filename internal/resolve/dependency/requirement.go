@@ -78,6 +78,11 @@ func (r Requirement) Range(pkg string) string {
 	return text
 }
 
+// MetBy tells whether one bundle meets every part of the requirement by itself.
+func (r Requirement) MetBy(b *Bundle) bool {
+	return r.formula.holds(func(leaf *formula, _ bool) bool { return b.meets(leaf) })
+}
+
 // String says what is needed, in words that follow "needs".
 func (r Requirement) String() string { return r.text }
 

@@ -144,3 +144,38 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// One bundle alone may have to meet every part of a requirement.
+func TestMetBy(t *testing.T) {
+	const (
+		blue  = `{"package":{"name":"blue"}}`
+		green = `{"gvk":{"group":"g","version":"v1","kind":"Green"}}`
+	)
+	for _, tc := range []struct {
+		name, constraint string
+		blue, greenBlue  bool
+	}{
+		{"one part", blue, true, true},
+		{"all", `{"all":{"constraints":[` + blue + `,` + green + `]}}`, false, true},
+		{"any", `{"any":{"constraints":[` + blue + `,` + green + `]}}`, true, true},
+		{"not", `{"not":{"constraints":[` + green + `]}}`, true, false},
+		{"not all", `{"not":{"constraints":[{"all":{"constraints":[` + blue + `,` + green + `]}}]}}`, true, false},
+		{"not not", `{"not":{"constraints":[{"not":{"constraints":[` + green + `]}}]}}`, false, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			requirements, err := dependency.Parse([]fbc.Property{{Type: fbc.PropertyConstraint, Value: json.RawMessage(tc.constraint)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			provides := []fbc.Property{{Type: fbc.PropertyGVK, Value: json.RawMessage(`{"group":"g","version":"v1","kind":"Green"}`)}}
+			for b, want := range map[*dependency.Bundle]bool{
+				dependency.NewBundle("plain", "blue", semver.Version{}, nil):      tc.blue,
+				dependency.NewBundle("green", "blue", semver.Version{}, provides): tc.greenBlue,
+			} {
+				if got := requirements[0].MetBy(b); got != want {
+					t.Errorf("met by %s: %t", b.Name, got)
+				}
+			}
+		})
+	}
+}

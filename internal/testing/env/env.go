@@ -35,6 +35,7 @@ var errMissing = errors.New("etcd and kube-apiserver were not found")
 var shared struct {
 	once   sync.Once
 	env    *envtest.Environment
+	folder string
 	config *rest.Config
 	err    error
 }
@@ -101,7 +102,7 @@ func Stop() error {
 	if shared.env == nil {
 		return nil
 	}
-	return shared.env.Stop()
+	return errors.Join(shared.env.Stop(), os.RemoveAll(shared.folder))
 }
 
 func start() {
@@ -117,11 +118,17 @@ func start() {
 	}
 	shared.env = &envtest.Environment{
 		BinaryAssetsDirectory: binaries,
-		CRDDirectoryPaths:     []string{filepath.Join(root, "config", "crd"), filepath.Join(root, "config", "platform")},
+		CRDDirectoryPaths:     []string{filepath.Join(root, "config", "crd"), filepath.Join(root, "config", "platform"), filepath.Join(root, "config", "classic", "crd"), filepath.Join(root, "config", "classic", "marketplace")},
 		ErrorIfCRDPathMissing: true,
 		// A busy machine takes its time.
 		ControlPlaneStartTimeout: startTime, ControlPlaneStopTimeout: startTime,
 		Scheme: runtime.NewScheme(),
+	}
+	if shared.folder, shared.err = os.MkdirTemp("", "mainstay-env-"); shared.err != nil {
+		return
+	}
+	if shared.err = aggregate(shared.env, shared.folder); shared.err != nil {
+		return
 	}
 	shared.config, shared.err = shared.env.Start()
 }

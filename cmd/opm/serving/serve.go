@@ -1,17 +1,16 @@
-package main
+// Package serving joins the command `opm serve` with the server: neither knows the other.
+package serving
 
 import (
 	"context"
 
-	"github.com/mainstay-dev/mainstay/cmd/opm/sampling"
 	"github.com/mainstay-dev/mainstay/internal/classic/registry"
 	"github.com/mainstay-dev/mainstay/internal/classic/registry/content"
 	"github.com/mainstay-dev/mainstay/internal/cli/opm"
 )
 
-// serve serves a catalog over gRPC.
-func serve(ctx context.Context, s opm.Serving) error {
-	sampling.Start() // It serves profiles of the heap.
+// Serve serves a catalog over gRPC.
+func Serve(ctx context.Context, s opm.Serving) error {
 	var source content.Source = content.Folder{Dir: s.Folder}
 	if s.Database != "" {
 		source = content.Stream{

@@ -1,14 +1,14 @@
-package main
+package serving_test
 
 import (
 	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
+	"github.com/mainstay-dev/mainstay/cmd/opm/serving"
 	"github.com/mainstay-dev/mainstay/internal/cli/opm"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
@@ -31,7 +31,7 @@ func TestServeKeepsTheCache(t *testing.T) {
 	yes, no := true, false
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	fill := func(enforce *bool) error {
-		return serve(t.Context(), opm.Serving{Folder: dir, CacheDir: cache, CacheOnly: true, EnforceIntegrity: enforce, Log: log})
+		return serving.Serve(t.Context(), opm.Serving{Folder: dir, CacheDir: cache, CacheOnly: true, EnforceIntegrity: enforce, Log: log})
 	}
 	writeCatalog(t, dir, catalog)
 	if err := fill(nil); err != nil {
@@ -62,12 +62,12 @@ func TestServeReadsBlobs(t *testing.T) {
 		Database: database, CacheDir: t.TempDir(), CacheOnly: true, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Blobs: fbc.Read(strings.NewReader(catalog), "catalog", fbc.Limits{}),
 	}
-	if err := serve(t.Context(), s); err != nil {
+	if err := serving.Serve(t.Context(), s); err != nil {
 		t.Error(err)
 	}
 	s.Blobs = fbc.Read(strings.NewReader("{"), "catalog", fbc.Limits{})
 	s.CacheDir = t.TempDir()
-	if err := serve(t.Context(), s); err == nil {
+	if err := serving.Serve(t.Context(), s); err == nil {
 		t.Error("a catalog that cannot be read is served")
 	}
 }
@@ -79,30 +79,15 @@ func TestServeHoldsOnlyFoldersToTheRules(t *testing.T) {
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	dir := t.TempDir()
 	writeCatalog(t, dir, broken)
-	err := serve(t.Context(), opm.Serving{Folder: dir, CacheDir: t.TempDir(), CacheOnly: true, Log: log})
+	err := serving.Serve(t.Context(), opm.Serving{Folder: dir, CacheDir: t.TempDir(), CacheOnly: true, Log: log})
 	if err == nil || !strings.Contains(err.Error(), "no olm.bundle blobs found") {
 		t.Errorf("a folder that breaks a rule: %v", err)
 	}
-	err = serve(t.Context(), opm.Serving{
+	err = serving.Serve(t.Context(), opm.Serving{
 		Database: filepath.Join(dir, "catalog.json"), CacheDir: t.TempDir(), CacheOnly: true, Log: log,
 		Blobs: fbc.Read(strings.NewReader(broken), "catalog", fbc.Limits{}),
 	})
 	if err != nil {
 		t.Errorf("a database that breaks a rule: %v", err)
-	}
-}
-
-// Allocations are sampled by a server, which gives profiles of the heap, and by no other
-// command.
-func TestServeSamplesAllocations(t *testing.T) {
-	runtime.MemProfileRate = 0
-	dir := t.TempDir()
-	writeCatalog(t, dir, catalog)
-	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	if err := serve(t.Context(), opm.Serving{Folder: dir, CacheDir: t.TempDir(), CacheOnly: true, Log: log}); err != nil {
-		t.Fatal(err)
-	}
-	if runtime.MemProfileRate == 0 {
-		t.Error("nothing is sampled")
 	}
 }

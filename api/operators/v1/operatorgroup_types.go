@@ -1,0 +1,132 @@
+package v1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Annotations of OperatorGroups, and the label of the namespaces that they target.
+const (
+	// OperatorGroupProvidedAPIsAnnotation, on a group, is the sorted, comma separated list of the
+	// APIs that its operators provide, each as Kind.version.group.
+	OperatorGroupProvidedAPIsAnnotation = "olm.providedAPIs"
+	// ExcludeGlobalNamespaceResolutionAnnotation, on a group, keeps global catalogs from its
+	// namespace when it is "true".
+	ExcludeGlobalNamespaceResolutionAnnotation = "olm.operatorframework.io/exclude-global-namespace-resolution"
+	// BundleUnpackTimeoutAnnotation, on a group, is how long the unpacking of a bundle may take: a
+	// Go duration; 0 means for ever.
+	BundleUnpackTimeoutAnnotation = "operatorframework.io/bundle-unpack-timeout"
+	// BundleUnpackMinRetryIntervalAnnotation, on a group, is how long it takes at least until a
+	// failed unpacking is tried again: a Go duration; absent and 0 mean never.
+	BundleUnpackMinRetryIntervalAnnotation = "operatorframework.io/bundle-unpack-min-retry-interval"
+	// OperatorGroupLabelPrefix and the UID of a group are the label of every namespace that the
+	// group targets, unless it targets all. Its value is empty.
+	OperatorGroupLabelPrefix = "olm.operatorgroup.uid/"
+)
+
+// Conditions of OperatorGroups, and their reasons.
+const (
+	// OperatorGroupServiceAccountCondition is True while the ServiceAccount of a group is missing.
+	OperatorGroupServiceAccountCondition = "OperatorGroupServiceAccount"
+	// OperatorGroupServiceAccountReason is its reason.
+	OperatorGroupServiceAccountReason = "ServiceAccountNotFound"
+	// MultipleOperatorGroupCondition is True while a namespace has more than one group.
+	MultipleOperatorGroupCondition = "MultipleOperatorGroup"
+	// MultipleOperatorGroupsReason is its reason.
+	MultipleOperatorGroupsReason = "MultipleOperatorGroupsFound"
+)
+
+// UpgradeStrategy says what becomes of an operator that failed when there is a newer one.
+// +kubebuilder:validation:Enum=Default;TechPreviewUnsafeFailForward
+type UpgradeStrategy string
+
+const (
+	// UpgradeStrategyDefault: an operator that failed is not replaced.
+	UpgradeStrategyDefault UpgradeStrategy = "Default"
+	// UpgradeStrategyUnsafeFailForward: an operator that failed may be replaced.
+	UpgradeStrategyUnsafeFailForward UpgradeStrategy = "TechPreviewUnsafeFailForward"
+)
+
+// OperatorGroup says which namespaces the operators of its namespace watch. A namespace has one.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:storageversion
+// +kubebuilder:resource:path=operatorgroups,shortName=og,categories=olm
+type OperatorGroup struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object's metadata.
+	// +required
+	metav1.ObjectMeta `json:"metadata"`
+
+	// spec is the wanted state.
+	// +optional
+	// +kubebuilder:default={upgradeStrategy:Default}
+	Spec OperatorGroupSpec `json:"spec,omitzero"`
+	// status is the observed state.
+	// +optional
+	Status OperatorGroupStatus `json:"status,omitzero"`
+}
+
+// OperatorGroupList is a list of OperatorGroups.
+// +kubebuilder:object:root=true
+type OperatorGroupList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata"`
+
+	Items []OperatorGroup `json:"items"`
+}
+
+// OperatorGroupSpec is the wanted state of an OperatorGroup.
+type OperatorGroupSpec struct {
+	// selector chooses the watched namespaces by their labels. It is ignored when targetNamespaces
+	// names any; when both are unset or empty, all namespaces are watched.
+	// +optional
+	Selector *metav1.LabelSelector `json:"selector,omitempty"`
+	// targetNamespaces are the watched namespaces. They need not exist.
+	// +optional
+	// +listType=set
+	TargetNamespaces []string `json:"targetNamespaces,omitempty"`
+	// serviceAccountName is the ServiceAccount, of the same namespace, that operators are installed
+	// by. Unset means that they are installed with all rights.
+	// +optional
+	ServiceAccountName string `json:"serviceAccountName,omitempty"`
+	// staticProvidedAPIs leaves the annotation olm.providedAPIs as people wrote it.
+	// +optional
+	StaticProvidedAPIs bool `json:"staticProvidedAPIs,omitempty"`
+	// upgradeStrategy says whether an operator that failed may be replaced by a newer one.
+	// +optional
+	// +kubebuilder:default=Default
+	UpgradeStrategy UpgradeStrategy `json:"upgradeStrategy,omitempty"`
+}
+
+// OperatorGroupStatus is the observed state of an OperatorGroup.
+type OperatorGroupStatus struct {
+	// namespaces are the watched namespaces; the empty name alone stands for all.
+	// +optional
+	// +listType=set
+	Namespaces []string `json:"namespaces,omitempty"`
+	// serviceAccountRef is the ServiceAccount that operators are installed by.
+	// +optional
+	ServiceAccountRef *corev1.ObjectReference `json:"serviceAccountRef,omitempty"`
+	// lastUpdated is when namespaces last changed.
+	// +required
+	LastUpdated *metav1.Time `json:"lastUpdated"`
+	// conditions tell what is wrong with the group.
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// IsGlobal tells whether the group watches all namespaces, as far as that is decided yet.
+func (g *OperatorGroup) IsGlobal() bool {
+	return len(g.Status.Namespaces) == 1 && g.Status.Namespaces[0] == metav1.NamespaceAll
+}
+
+// NamespaceLabel is the key of the label of the namespaces that the group targets. It is empty for
+// a group that the API server does not have.
+func (g *OperatorGroup) NamespaceLabel() string {
+	if g.UID == "" {
+		return ""
+	}
+	return OperatorGroupLabelPrefix + string(g.UID)
+}

@@ -1,0 +1,65 @@
+package v1alpha2
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// OperatorGroup says which namespaces the operators of its namespace watch.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=operatorgroups,shortName=og,categories=olm
+type OperatorGroup struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object's metadata.
+	// +required
+	metav1.ObjectMeta `json:"metadata"`
+
+	// spec is the wanted state.
+	// +optional
+	Spec OperatorGroupSpec `json:"spec,omitzero"`
+	// status is the observed state.
+	// +optional
+	Status OperatorGroupStatus `json:"status,omitzero"`
+}
+
+// OperatorGroupList is a list of OperatorGroups.
+// +kubebuilder:object:root=true
+type OperatorGroupList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata"`
+
+	Items []OperatorGroup `json:"items"`
+}
+
+// OperatorGroupSpec is the wanted state of an OperatorGroup.
+type OperatorGroupSpec struct {
+	// selector chooses the watched namespaces by their labels. It is ignored when targetNamespaces
+	// names any; when both are unset or empty, all namespaces are watched.
+	// +optional
+	Selector *metav1.LabelSelector `json:"selector,omitempty"`
+	// targetNamespaces are the watched namespaces. They need not exist.
+	// +optional
+	TargetNamespaces []string `json:"targetNamespaces,omitempty"`
+	// serviceAccountName is the ServiceAccount, of the same namespace, that operators are installed
+	// by. Unset means that they are installed with all rights.
+	// +optional
+	ServiceAccountName string `json:"serviceAccountName,omitempty"`
+	// staticProvidedAPIs leaves the annotation olm.providedAPIs as people wrote it.
+	// +optional
+	StaticProvidedAPIs bool `json:"staticProvidedAPIs,omitempty"`
+}
+
+// OperatorGroupStatus is the observed state of an OperatorGroup.
+type OperatorGroupStatus struct {
+	// namespaces are the watched namespaces; the empty name alone stands for all.
+	// +optional
+	Namespaces []string `json:"namespaces,omitempty"`
+	// serviceAccountRef is the ServiceAccount that operators are installed by.
+	// +optional
+	ServiceAccountRef *corev1.ObjectReference `json:"serviceAccountRef,omitempty"`
+	// lastUpdated is when namespaces last changed.
+	// +required
+	LastUpdated *metav1.Time `json:"lastUpdated"`
+}

@@ -1,0 +1,221 @@
+package config_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/mainstay-dev/mainstay/internal/run"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
+
+// unlisted are files that no kustomization names: clusters without Prometheus lack their kinds.
+var unlisted = []string{"kustomization.yaml", "prometheusrule.yaml", "servicemonitor.yaml"}
+
+// Each kustomization of OLM Classic names what lies beside it, and nothing is left out.
+func TestKustomizationsOfClassic(t *testing.T) {
+	err := filepath.WalkDir("classic", func(dir string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(filepath.Join(dir, "kustomization.yaml"))
+		if err != nil {
+			return err
+		}
+		var k struct{ Resources []string }
+		if err := yaml.Unmarshal(data, &k); err != nil {
+			return err
+		}
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return err
+		}
+		for _, entry := range entries {
+			// The marketplace is for itself.
+			if name := entry.Name(); !slices.Contains(k.Resources, name) && !slices.Contains(unlisted, name) && name != "marketplace" {
+				t.Errorf("%s/kustomization.yaml leaves out %s", dir, name)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// kubectl runs it against the API server of the tests.
+func kubectl(t *testing.T, args ...string) string {
+	t.Helper()
+	connection := env.Start(t)
+	root, err := env.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	file := clientcmdapi.NewConfig()
+	file.Clusters["test"] = &clientcmdapi.Cluster{Server: connection.Host, CertificateAuthorityData: connection.CAData}
+	file.AuthInfos["test"] = &clientcmdapi.AuthInfo{ClientCertificateData: connection.CertData, ClientKeyData: connection.KeyData}
+	file.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: "test"}
+	file.CurrentContext = "test"
+	if err := clientcmd.WriteToFile(*file, kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), filepath.Join(root, "bin", "k8s", "kubectl"), append([]string{"--kubeconfig", kubeconfig}, args...)...)
+	var failure bytes.Buffer
+	cmd.Stderr = &failure
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, failure.Bytes())
+	}
+	return string(out)
+}
+
+// kustomized gives the objects of a folder.
+func kustomized(t *testing.T, dir string) []*unstructured.Unstructured {
+	t.Helper()
+	var objects []*unstructured.Unstructured
+	for document := range strings.SplitSeq(kubectl(t, "kustomize", dir), "\n---\n") {
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(document), &object.Object); err != nil {
+			t.Fatalf("%s: %v", dir, err)
+		}
+		objects = append(objects, object)
+	}
+	return objects
+}
+
+// A real API server takes what kubectl applies, and again.
+func TestApplyClassic(t *testing.T) {
+	for range 2 {
+		for _, dir := range []string{"crd", ".", "marketplace"} {
+			out := kubectl(t, "apply", "--server-side", "-k", filepath.Join("classic", dir))
+			if dir == "." && !strings.Contains(out, "deployment.apps/catalog-operator serverside-applied") {
+				t.Errorf("it was applied: %s", out)
+			}
+		}
+	}
+}
+
+// Each Deployment runs a server that there is, with flags that it has, as the strictest pod security
+// standard asks for, by an account that is bound to roles that there are.
+func TestDeploymentsOfClassic(t *testing.T) {
+	c := env.Client(t, clientgoscheme.AddToScheme)
+	strict := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "strict", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}
+	if err := c.Create(t.Context(), strict); client.IgnoreAlreadyExists(err) != nil {
+		t.Fatal(err)
+	}
+	objects := append(kustomized(t, "classic"), kustomized(t, filepath.Join("classic", "marketplace"))...)
+	names := map[string]bool{}
+	for _, object := range objects {
+		names[object.GetKind()+"/"+object.GetNamespace()+"/"+object.GetName()] = true
+	}
+	checked := 0
+	for _, object := range objects {
+		switch object.GetKind() {
+		case "Deployment":
+			checked++
+			var deployment appsv1.Deployment
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, &deployment, true); err != nil {
+				t.Fatal(err)
+			}
+			checkDeployment(t, c, strict.Name, &deployment)
+			if account := "ServiceAccount/" + deployment.Namespace + "/" + deployment.Spec.Template.Spec.ServiceAccountName; !names[account] {
+				t.Errorf("%s runs as %s, which is not there", deployment.Name, account)
+			}
+		case "RoleBinding", "ClusterRoleBinding":
+			ref, _, _ := unstructured.NestedStringMap(object.Object, "roleRef")
+			role := ref["kind"] + "//" + ref["name"]
+			if ref["kind"] == "Role" {
+				role = "Role/" + object.GetNamespace() + "/" + ref["name"]
+			}
+			if !names[role] && !strings.HasPrefix(ref["name"], "system:") && ref["name"] != "extension-apiserver-authentication-reader" {
+				t.Errorf("%s %s binds %s, which is not there", object.GetKind(), object.GetName(), role)
+			}
+		}
+	}
+	if checked != 3 {
+		t.Errorf("%d Deployments were checked", checked)
+	}
+}
+
+func checkDeployment(t *testing.T, c client.Client, namespace string, deployment *appsv1.Deployment) {
+	t.Helper()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: deployment.Name}, Spec: deployment.Spec.Template.Spec}
+	pod.Spec.PriorityClassName = "" // Such a pod may be refused for want of the class.
+	if err := c.Create(t.Context(), pod, client.DryRunAll); err != nil {
+		t.Errorf("a pod of %s: %v", deployment.Name, err)
+	}
+	for _, container := range deployment.Spec.Template.Spec.Containers {
+		if s := container.SecurityContext; s == nil || s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem {
+			t.Errorf("container %s of %s may write into its image", container.Name, deployment.Name)
+		}
+		if len(container.Args) < 2 || container.Args[0] != "run" {
+			t.Fatalf("container %s of %s runs %v", container.Name, deployment.Name, container.Args)
+		}
+		command := serverOf(container.Args[1])
+		if command == nil {
+			t.Errorf("container %s of %s runs %s, which there is not", container.Name, deployment.Name, container.Args[1])
+		} else if err := command.ParseFlags(container.Args[2:]); err != nil {
+			t.Errorf("%s: %v", deployment.Name, err)
+		}
+	}
+}
+
+// serverOf gives the command of a server.
+func serverOf(name string) *cobra.Command {
+	for _, command := range run.Command("test").Commands() {
+		if command.Name() == name {
+			return command
+		}
+	}
+	return nil
+}
+
+// A default catalog that an administrator puts into the ConfigMap is a file that the marketplace reads.
+func TestDefaultCatalogsAreMounted(t *testing.T) {
+	var mounted string
+	for _, object := range kustomized(t, filepath.Join("classic", "marketplace")) {
+		if object.GetKind() != "Deployment" {
+			continue
+		}
+		data, err := json.Marshal(object.Object["spec"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		var spec appsv1.DeploymentSpec
+		if err := json.Unmarshal(data, &spec); err != nil {
+			t.Fatal(err)
+		}
+		container := spec.Template.Spec.Containers[0]
+		if len(container.VolumeMounts) != 1 || spec.Template.Spec.Volumes[0].ConfigMap.Name != "default-catalogs" {
+			t.Fatalf("mounts %+v of %+v", container.VolumeMounts, spec.Template.Spec.Volumes)
+		}
+		mounted = container.VolumeMounts[0].MountPath
+		if !slices.Contains(container.Args, "--defaults-dir="+mounted) {
+			t.Errorf("the arguments %v do not name %s", container.Args, mounted)
+		}
+	}
+	if mounted == "" {
+		t.Error("there is no Deployment")
+	}
+}

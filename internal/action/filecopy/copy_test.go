@@ -1,0 +1,155 @@
+package filecopy_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mainstay-dev/mainstay/internal/action/filecopy"
+)
+
+// write makes files below a folder; a text that begins with "-> " makes a link.
+func write(t *testing.T, dir string, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		name = filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		if target, ok := strings.CutPrefix(text, "-> "); ok {
+			err = os.Symlink(target, name)
+		} else {
+			err = os.WriteFile(name, []byte(text), 0o555)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// content gives the files below a folder, as write takes them.
+func content(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		below, err := filepath.Rel(dir, name)
+		if err != nil {
+			return err
+		}
+		if entry.Type()&fs.ModeSymlink != 0 {
+			target, err := os.Readlink(name)
+			files[filepath.ToSlash(below)] = "-> " + target
+			return err
+		}
+		text, err := os.ReadFile(name)
+		files[filepath.ToSlash(below)] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// What is copied twice, for the pod was started again, is there once, and as it is now.
+func TestCopy(t *testing.T) {
+	from, to := t.TempDir(), filepath.Join(t.TempDir(), "deep", "down")
+	tree := map[string]string{"a.yaml": "a", "b/c.yaml": "c", "b/d": "-> c.yaml"}
+	write(t, from, tree)
+	link := filepath.Join(t.TempDir(), "link")
+	write(t, filepath.Dir(link), map[string]string{"link": "-> " + from})
+	for range 2 {
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := (&filecopy.Copy{From: link, To: to}).Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(tree, content(t, to)); diff != "" {
+			t.Errorf("the copy (-want +got):\n%s", diff)
+		}
+	}
+}
+
+// A program that is called by a link to it is copied, and not the link.
+func TestCopyOfAFile(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, map[string]string{"program": "#!", "alias": "-> program"})
+	var told []string
+	c := filecopy.Copy{From: filepath.Join(dir, "alias"), To: filepath.Join(dir, "copy"), Copied: func(from, to string) {
+		told = append(told, filepath.Base(from)+" "+filepath.Base(to))
+	}}
+	for range 2 { // It is read-only at the second time.
+		if err := c.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	info, err := os.Lstat(c.To)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Mode() != 0o555 {
+		t.Errorf("its mode is %v", info.Mode())
+	}
+	if diff := cmp.Diff([]string{"alias copy", "alias copy"}, told); diff != "" {
+		t.Errorf("told (-want +got):\n%s", diff)
+	}
+}
+
+func TestCopyOfNothing(t *testing.T) {
+	c := filecopy.Copy{From: filepath.Join(t.TempDir(), "nothing"), To: t.TempDir()}
+	if err := c.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "nothing: no such file") {
+		t.Errorf("it says: %v", err)
+	}
+}
+
+const annotations = `annotations:
+  operators.operatorframework.io.bundle.manifests.v1: deploy/
+`
+
+// A bundle is found where its annotations say, and nothing else of the image comes with it.
+func TestBundle(t *testing.T) {
+	for name, test := range map[string]struct {
+		image map[string]string
+		want  map[string]string
+		err   string
+	}{
+		"as usual": {
+			image: map[string]string{"manifests/csv.yaml": "kind: X\n", "metadata/annotations.yaml": "annotations: {}\n", "bin/sh": "#!"},
+			want:  map[string]string{"manifests/csv.yaml": "kind: X\n", "metadata/annotations.yaml": "annotations: {}\n"},
+		},
+		"elsewhere": {
+			image: map[string]string{"deploy/csv.yaml": "kind: X\n", "metadata/annotations.yaml": annotations},
+			want:  map[string]string{"deploy/csv.yaml": "kind: X\n", "metadata/annotations.yaml": annotations},
+		},
+		"with a link out of it": {
+			image: map[string]string{"manifests/csv.yaml": "kind: X\n", "manifests/passwd": "-> /etc/passwd", "metadata/annotations.yaml": "annotations: {}\n"},
+			err:   "manifests/passwd",
+		},
+		"without manifests": {image: map[string]string{"metadata/annotations.yaml": "annotations: {}\n"}, want: map[string]string{}, err: "no folder manifests"},
+		"without metadata":  {image: map[string]string{"manifests/csv.yaml": "kind: X\n"}, want: map[string]string{}, err: "no folder metadata"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			image, to := t.TempDir(), t.TempDir()
+			write(t, image, test.image)
+			err := (&filecopy.Bundle{From: image, To: to}).Run(t.Context())
+			if (err == nil) != (test.err == "") || (err != nil && !strings.Contains(err.Error(), test.err)) {
+				t.Fatalf("error %v, want one with %q", err, test.err)
+			}
+			if test.want == nil {
+				return
+			}
+			if diff := cmp.Diff(test.want, content(t, to)); diff != "" {
+				t.Errorf("the copy (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

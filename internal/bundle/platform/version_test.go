@@ -1,0 +1,85 @@
+package platform
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mainstay-dev/mainstay/internal/fbc"
+)
+
+func TestParseMinor(t *testing.T) {
+	for text, want := range map[string]string{
+		"4.18": "4.18", "4.18.3": "4.18", "v1.36.6+k3s1": "1.36", "4.18.0-rc.1": "4.18", "5": "5.0", "04.08": "4.8",
+		"": "error", "later": "error", "4.x": "error", "4.18.3.1": "error", "-1.2": "error",
+	} {
+		m, err := ParseMinor(text)
+		got := m.String()
+		if err != nil {
+			got = "error"
+		}
+		if got != want {
+			t.Errorf("%q is %s (%v), want %s", text, got, err, want)
+		}
+	}
+}
+
+func TestSpaceAroundAVersion(t *testing.T) {
+	if m, err := ParseMinor(" 4.9\n"); err != nil || m != (Minor{4, 9}) {
+		t.Errorf("got %s, %v", m, err)
+	}
+}
+
+func TestOrder(t *testing.T) {
+	ordered := []Minor{{1, 9}, {1, 10}, {2, 0}, {2, 1}, {10, 0}}
+	for i, a := range ordered {
+		for j, b := range ordered {
+			if a.Less(b) != (i < j) {
+				t.Errorf("%s is less than %s: %t", a, b, a.Less(b))
+			}
+		}
+		if !a.Less(a.Next()) || a.Next().Major != a.Major {
+			t.Errorf("the next of %s is %s", a, a.Next())
+		}
+	}
+}
+
+func TestStated(t *testing.T) {
+	of := func(propertyType, value string) fbc.Property {
+		return fbc.Property{Type: propertyType, Value: json.RawMessage(value)}
+	}
+	got := Stated([]fbc.Property{
+		of("a", `"text"`), of("b", `"other"`), of("a", `4.18`), of("a", `""`), of("a", `{"x":1}`),
+	}, "a")
+	if diff := cmp.Diff([]string{"text", "4.18", "", `{"x":1}`}, got); diff != "" {
+		t.Errorf("stated (-want +got):\n%s", diff)
+	}
+	if got := Stated(nil, "a"); got != nil {
+		t.Errorf("nothing states %v", got)
+	}
+}
+
+// A version that can be read is written so that it is read as the same.
+func FuzzParseMinor(f *testing.F) {
+	for _, text := range []string{"4.18", "v1.36.6+k3s1", "4.18.0-rc.1", "later", "18446744073709551615.0"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if len(text) > 256 {
+			t.Skip("versions are short")
+		}
+		m, err := ParseMinor(text)
+		if err != nil {
+			return
+		}
+		again, err := ParseMinor(m.String())
+		if err != nil || again != m {
+			t.Errorf("%q is %s, and that is %s: %v", text, m, again, err)
+		}
+		if strings.TrimSpace(text) == "" {
+			t.Errorf("%q is taken for a version", text)
+		}
+	})
+}

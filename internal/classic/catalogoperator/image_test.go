@@ -1,0 +1,320 @@
+package catalogoperator_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/catalogoperator"
+)
+
+// served is a catalog of an image, whose Service leads to a real registry.
+func served(t *testing.T, name string) (*cluster, *v1alpha1.CatalogSource) {
+	t.Helper()
+	address, _ := serve(t, "127.0.0.1:0")
+	c := start(t, catalogoperator.Options{Proxy: network(t, address)})
+	return c, c.catalog(name, image("quay.io/example/catalog:v1"))
+}
+
+func image(reference string) v1alpha1.CatalogSourceSpec {
+	return v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Image: reference}
+}
+
+// TestImage: a catalog of an image gets what it needs, and is connected to.
+func TestImage(t *testing.T) {
+	c, catalog := served(t, "my.catalog")
+	c.state(catalog, "READY")
+	want := "my-catalog." + c.namespace + ".svc:50051"
+	if got := catalog.Status.GRPCConnectionState.Address; got != want {
+		t.Errorf("the address is %s, want %s", got, want)
+	}
+	service := catalog.Status.RegistryServiceStatus
+	if service.Protocol != "grpc" || service.ServiceName != "my-catalog" || service.ServiceNamespace != c.namespace || service.Port != "50051" || service.CreatedAt.IsZero() {
+		t.Errorf("the Service is %+v", service)
+	}
+	pod := c.onePod("olm.catalogSource", "my.catalog")
+	for _, object := range []client.Object{
+		pod, named(&corev1.Service{}, "my-catalog"), named(&corev1.ServiceAccount{}, "my.catalog"),
+		named(&networkingv1.NetworkPolicy{}, "my.catalog-grpc-server"), named(&networkingv1.NetworkPolicy{}, "my.catalog-unpack-bundles"),
+	} {
+		object.SetNamespace(c.namespace)
+		c.must(c.get(object))
+		owner := metav1.GetControllerOf(object)
+		if owner == nil || owner.UID != catalog.UID || object.GetLabels()["olm.managed"] != "true" {
+			t.Errorf("%T %s is of %v, with the labels %v", object, object.GetName(), owner, object.GetLabels())
+		}
+	}
+	c.rests(catalog)
+}
+
+// named gives an object a name.
+func named[T client.Object](object T, name string) T {
+	object.SetName(name)
+	return object
+}
+
+// rests checks that one more look at a catalog changes nothing.
+func (c *cluster) rests(catalog *v1alpha1.CatalogSource) {
+	c.t.Helper()
+	versions := func() string {
+		var text strings.Builder
+		for _, list := range []client.ObjectList{&corev1.PodList{}, &corev1.ServiceList{}, &corev1.ServiceAccountList{}, &networkingv1.NetworkPolicyList{}} {
+			c.must(c.List(c.t.Context(), list, client.InNamespace(c.namespace)))
+			fmt.Fprint(&text, list.GetResourceVersion() == "", " ")
+			items, err := metaOf(list)
+			c.must(err)
+			for _, object := range items {
+				fmt.Fprintln(&text, object.GetName(), object.GetResourceVersion())
+			}
+		}
+		return text.String()
+	}
+	before := versions()
+	// A second catalog is seen after the first was: it is invalid, and says so.
+	edit(c, catalog, func(s *v1alpha1.CatalogSource) { s.Spec.Publisher = "Nobody" })
+	c.says(c.catalog("after", v1alpha1.CatalogSourceSpec{SourceType: "none"}), "SpecInvalidError", is("unknown sourcetype: none"))
+	if after := versions(); after != before {
+		c.t.Errorf("something was written:\n%s\nwas\n%s", after, before)
+	}
+}
+
+func metaOf(list client.ObjectList) ([]client.Object, error) {
+	switch l := list.(type) {
+	case *corev1.PodList:
+		return pointers(l.Items), nil
+	case *corev1.ServiceList:
+		return pointers(l.Items), nil
+	case *corev1.ServiceAccountList:
+		return pointers(l.Items), nil
+	case *networkingv1.NetworkPolicyList:
+		return pointers(l.Items), nil
+	}
+	return nil, fmt.Errorf("%T is not known", list)
+}
+
+func pointers[T any, P interface {
+	*T
+	client.Object
+}](items []T) []client.Object {
+	var all []client.Object
+	for i := range items {
+		all = append(all, P(&items[i]))
+	}
+	return all
+}
+
+// TestRepair: what others change or delete is as it was soon after.
+func TestRepair(t *testing.T) {
+	c, catalog := served(t, "repaired")
+	c.state(catalog, "READY")
+	t.Run("pod deleted", func(t *testing.T) {
+		pod := c.onePod("olm.catalogSource", "repaired")
+		c.must(c.Delete(t.Context(), pod))
+		c.onePod("olm.catalogSource", "repaired", pod.Name)
+	})
+	t.Run("pod changed", func(*testing.T) {
+		pod := c.onePod("olm.catalogSource", "repaired")
+		edit(c, pod, func(p *corev1.Pod) { p.Spec.Containers[0].Image = "quay.io/example/evil:v1" })
+		c.onePod("olm.catalogSource", "repaired", pod.Name)
+	})
+	t.Run("node gone", func(*testing.T) {
+		pod := c.onePod("olm.catalogSource", "repaired")
+		c.play(pod, func(s *corev1.PodStatus) {
+			s.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
+		})
+		c.onePod("olm.catalogSource", "repaired", pod.Name)
+		c.eventually(func() error { return c.gone(pod) })
+	})
+	t.Run("evicted", func(*testing.T) {
+		pod := c.onePod("olm.catalogSource", "repaired")
+		c.play(pod, func(s *corev1.PodStatus) { s.Phase, s.Reason = corev1.PodFailed, "Evicted" })
+		c.onePod("olm.catalogSource", "repaired", pod.Name)
+	})
+	t.Run("one pod too many", func(t *testing.T) {
+		pod := c.onePod("olm.catalogSource", "repaired")
+		second := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			GenerateName: "repaired-", Namespace: c.namespace, Labels: pod.Labels, OwnerReferences: pod.OwnerReferences,
+		}, Spec: pod.Spec}
+		c.must(c.Create(t.Context(), second))
+		c.onePod("olm.catalogSource", "repaired")
+	})
+	service := named(&corev1.Service{}, "repaired")
+	account := named(&corev1.ServiceAccount{}, "repaired")
+	policy := named(&networkingv1.NetworkPolicy{}, "repaired-grpc-server")
+	unpacking := named(&networkingv1.NetworkPolicy{}, "repaired-unpack-bundles")
+	for _, object := range []client.Object{service, account, policy, unpacking} {
+		t.Run(fmt.Sprintf("%T %s deleted", object, object.GetName()), func(t *testing.T) {
+			object.SetNamespace(c.namespace)
+			c.must(c.get(object))
+			old := object.GetUID()
+			c.must(c.Delete(t.Context(), object))
+			c.eventually(func() error {
+				if err := c.get(object); err != nil {
+					return err
+				}
+				if object.GetUID() == old {
+					return fmt.Errorf("it is still the old one")
+				}
+				return nil
+			})
+		})
+	}
+	t.Run("Service changed", func(*testing.T) {
+		edit(c, service, func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app": "evil"} })
+		c.eventually(func() error {
+			if err := c.get(service); err != nil || service.Spec.Selector["olm.catalogSource"] == "repaired" {
+				return err
+			}
+			return fmt.Errorf("the selector is %v", service.Spec.Selector)
+		})
+	})
+	t.Run("policy changed", func(*testing.T) {
+		edit(c, policy, func(p *networkingv1.NetworkPolicy) { p.Spec.Egress = []networkingv1.NetworkPolicyEgressRule{{}} })
+		c.eventually(func() error {
+			if err := c.get(policy); err != nil || len(policy.Spec.Egress) == 0 {
+				return err
+			}
+			return fmt.Errorf("egress is %v", policy.Spec.Egress)
+		})
+	})
+	t.Run("label lost", func(*testing.T) {
+		edit(c, service, func(s *corev1.Service) { s.Labels = nil })
+		c.eventually(func() error {
+			if err := c.get(service); err != nil || service.Labels["olm.service-spec-hash"] != "" {
+				return err
+			}
+			return fmt.Errorf("the labels are %v", service.Labels)
+		})
+	})
+	c.state(catalog, "READY")
+}
+
+// TestSpecChanges: the pod follows the catalog, its namespace, and what is annotated.
+func TestSpecChanges(t *testing.T) {
+	address, _ := serve(t, "127.0.0.1:0")
+	c := start(t, catalogoperator.Options{Proxy: network(t, address), SetUserID: true})
+	catalog := c.catalog("changes", image("quay.io/example/catalog:v1"))
+	pod := c.onePod("olm.catalogSource", "changes")
+	c.state(catalog, "READY")
+	created := catalog.Status.RegistryServiceStatus.CreatedAt
+
+	edit(c, catalog, func(s *v1alpha1.CatalogSource) { s.Spec.Image = "quay.io/example/catalog:v2" })
+	next := c.onePod("olm.catalogSource", "changes", pod.Name)
+	if got := next.Spec.Containers[0].Image; got != "quay.io/example/catalog:v2" {
+		t.Errorf("the image is %s", got)
+	}
+	c.must(c.get(catalog))
+	if catalog.Status.RegistryServiceStatus.CreatedAt.Before(&created) {
+		t.Error("what serves the catalog got older")
+	}
+
+	edit(c, catalog, func(s *v1alpha1.CatalogSource) {
+		s.Annotations = map[string]string{v1alpha1.AnnotationPriorityClass: "system-node-critical"}
+	})
+	last := c.onePod("olm.catalogSource", "changes", pod.Name, next.Name)
+	if got := last.Spec.PriorityClassName; got != "system-node-critical" {
+		t.Errorf("the priority class is %q", got)
+	}
+
+	namespace := named(&corev1.Namespace{}, c.namespace)
+	edit(c, namespace, func(n *corev1.Namespace) { n.Labels["pod-security.kubernetes.io/enforce"] = "restricted" })
+	c.eventually(func() error {
+		restricted := c.onePod("olm.catalogSource", "changes", pod.Name, next.Name, last.Name)
+		if restricted.Spec.SecurityContext == nil || restricted.Spec.SecurityContext.SeccompProfile == nil {
+			return fmt.Errorf("the pod is not confined: %+v", restricted.Spec.SecurityContext)
+		}
+		return nil
+	})
+}
+
+// TestWithdrawn: a catalog that is only an address by now has no objects any more.
+func TestWithdrawn(t *testing.T) {
+	c, catalog := served(t, "withdrawn")
+	c.state(catalog, "READY")
+	address, _ := serve(t, "127.0.0.1:0")
+	edit(c, catalog, func(s *v1alpha1.CatalogSource) { s.Spec.Image, s.Spec.Address = "", address })
+	c.eventually(func() error {
+		for _, object := range []client.Object{
+			named(&corev1.Service{}, "withdrawn"), named(&corev1.ServiceAccount{}, "withdrawn"),
+			named(&networkingv1.NetworkPolicy{}, "withdrawn-grpc-server"), named(&networkingv1.NetworkPolicy{}, "withdrawn-unpack-bundles"),
+		} {
+			object.SetNamespace(c.namespace)
+			if err := c.gone(object); err != nil {
+				return err
+			}
+		}
+		if pods := c.pods(labelServing, "withdrawn"); len(pods) > 0 {
+			return fmt.Errorf("pod %s is still there", pods[0].Name)
+		}
+		if err := c.get(catalog); err != nil {
+			return err
+		}
+		if s := catalog.Status; s.RegistryServiceStatus.ServiceName != "" || s.GRPCConnectionState.Address != address {
+			return fmt.Errorf("the status is %+v %+v", s.RegistryServiceStatus, s.GRPCConnectionState)
+		}
+		return nil
+	})
+	c.state(catalog, "READY")
+}
+
+// TestForeign: what is somebody else's is left alone, and the person is told.
+func TestForeign(t *testing.T) {
+	c := start(t, catalogoperator.Options{})
+	mine := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "powerful", Namespace: c.namespace}}
+	c.must(c.Create(t.Context(), mine))
+	catalog := c.catalog("powerful", image("quay.io/example/catalog:v1"))
+	c.says(catalog, "RegistryServerError", is("couldn't ensure registry server - ServiceAccount "+c.namespace+
+		"/powerful is there already and is not of this catalog: delete it, or make the catalog by another name"))
+	if pods := c.pods("olm.catalogSource", "powerful"); len(pods) != 0 {
+		t.Errorf("a pod runs as somebody else: %v", pods)
+	}
+	c.must(c.get(mine))
+	if len(mine.OwnerReferences) != 0 {
+		t.Error("it was taken over")
+	}
+	long := c.catalog(strings.Repeat("long", 16), image("quay.io/example/catalog:v1"))
+	c.says(long, "RegistryServerError", func(m string) bool { return strings.Contains(m, "at most 63 characters") })
+	extracting := image("quay.io/example/catalog:v1")
+	extracting.GrpcPodConfig = &v1alpha1.GrpcPodConfig{ExtractContent: &v1alpha1.ExtractContentConfig{CatalogDir: "/configs"}}
+	c.says(c.catalog("extracting", extracting), "RegistryServerError", func(m string) bool { return strings.Contains(m, "--opmImage") })
+}
+
+// TestPodProblems: why a catalog does not answer is said where people look.
+func TestPodProblems(t *testing.T) {
+	c := start(t, catalogoperator.Options{})
+	catalog := c.catalog("broken", image("quay.io/example/nothing:v1"))
+	pod := c.onePod("olm.catalogSource", "broken")
+	c.play(pod, func(s *corev1.PodStatus) {
+		s.ContainerStatuses = []corev1.ContainerStatus{{
+			Name: "registry-server", Image: "quay.io/example/nothing:v1",
+			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}},
+		}}
+	})
+	c.says(catalog, "RegistryServerError", is("couldn't connect to registry - pod "+pod.Name+
+		`: container registry-server waits for image "quay.io/example/nothing:v1", which cannot be pulled: check the reference and spec.secrets; the pod's events say more`))
+}
+
+// TestUnreachable: a pod that is ready and cannot be reached is told of, until it can be.
+func TestUnreachable(t *testing.T) {
+	address, stop := serve(t, "127.0.0.1:0")
+	stop()
+	c := start(t, catalogoperator.Options{Proxy: network(t, address)})
+	catalog := c.catalog("unreachable", image("quay.io/example/catalog:v1"))
+	c.state(catalog, "TRANSIENT_FAILURE")
+	if catalog.Status.Message != "" {
+		t.Errorf("a pod that only begins is complained of: %s", catalog.Status.Message)
+	}
+	c.runs(c.onePod(labelServing, "unreachable"), "sha256:1")
+	c.says(catalog, "RegistryServerError", func(m string) bool {
+		return strings.HasPrefix(m, "couldn't connect to registry - asking the proxy of GRPC_PROXY for a connection to unreachable."+c.namespace+".svc:50051: ")
+	})
+	serve(t, address)
+	c.state(catalog, "READY")
+	c.says(catalog, "", is(""))
+}

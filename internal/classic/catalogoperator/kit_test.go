@@ -1,0 +1,321 @@
+package catalogoperator_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/yaml"
+
+	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
+	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/catalogoperator"
+	"github.com/mainstay-dev/mainstay/internal/classic/dial"
+	"github.com/mainstay-dev/mainstay/internal/classic/registry"
+	"github.com/mainstay-dev/mainstay/internal/classic/registry/content"
+	"github.com/mainstay-dev/mainstay/internal/classic/source/objects"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+// patience bounds every wait of a test: what has not happened by then never will.
+const patience = 2 * time.Minute
+
+func TestMain(m *testing.M) {
+	log.SetLogger(logr.Discard())
+	os.Exit(env.Run(m))
+}
+
+var kinds = []func(*runtime.Scheme) error{
+	corev1.AddToScheme, networkingv1.AddToScheme, rbacv1.AddToScheme, configv1.AddToScheme, v1alpha1.AddToScheme, operatorsv1.AddToScheme,
+}
+
+// cluster is a cluster with a catalog-operator, whose pods are played by the test.
+type cluster struct {
+	t *testing.T
+	client.Client
+	namespace string
+	// stop ends the component.
+	stop func()
+}
+
+// start runs the component with the rights that it is shipped with, and makes a namespace for the
+// test.
+func start(t *testing.T, o catalogoperator.Options) *cluster {
+	t.Helper()
+	admin := env.Start(t)
+	direct, err := client.New(admin, client.Options{Scheme: env.Scheme(t, kinds...)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cluster{t: t, Client: direct}
+	c.rights()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "catalogs-"}}
+	c.must(c.Create(t.Context(), namespace))
+	c.namespace = namespace.Name
+	o.Images.ConfigMapServer = objects.Program{Image: "quay.io/example/server:v1", Command: []string{"configmap-server"}}
+	c.stop = c.run(admin, o)
+	// No other test's component is to see what stays.
+	t.Cleanup(func() {
+		_ = c.DeleteAllOf(context.Background(), &v1alpha1.CatalogSource{}, client.InNamespace(c.namespace))
+	})
+	return c
+}
+
+// account is whom the component runs as.
+const account = "system:serviceaccount:olm:catalog-operator-serviceaccount"
+
+// rights gives the component those that are generated for it.
+func (c *cluster) rights() {
+	c.t.Helper()
+	root, err := env.Root()
+	c.must(err)
+	text, err := os.ReadFile(filepath.Join(root, "config", "classic", "catalog-operator", "role.yaml"))
+	c.must(err)
+	role := &rbacv1.ClusterRole{}
+	c.must(yaml.UnmarshalStrict(text, role))
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: account}},
+	}
+	for _, object := range []client.Object{role, binding} {
+		c.must(client.IgnoreAlreadyExists(c.Create(c.t.Context(), object)))
+	}
+}
+
+// run runs the component until it is stopped, or the test ends.
+func (c *cluster) run(admin *rest.Config, o catalogoperator.Options) (stop func()) {
+	c.t.Helper()
+	limited := rest.CopyConfig(admin)
+	limited.Impersonate = rest.ImpersonationConfig{UserName: account}
+	limited.QPS = -1
+	options := ctrl.Options{
+		Scheme: c.Scheme(), Metrics: server.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: ptr.To(true)}, GracefulShutdownTimeout: ptr.To(5 * time.Second),
+	}
+	options.Client.Cache = &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}
+	catalogoperator.Tune(&options)
+	mgr, err := ctrl.NewManager(limited, options)
+	c.must(err)
+	c.must(catalogoperator.Setup(mgr, o))
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			c.t.Errorf("the manager ended: %v", err)
+		}
+	})
+	c.t.Cleanup(stop)
+	return stop
+}
+
+func (c *cluster) must(err error) {
+	c.t.Helper()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// eventually waits until a check has nothing to say any more.
+func (c *cluster) eventually(check func() error) {
+	c.t.Helper()
+	var last error
+	err := wait.PollUntilContextTimeout(c.t.Context(), 20*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+		last = check()
+		return last == nil, nil
+	})
+	if err != nil {
+		c.t.Fatal(errors.Join(err, last))
+	}
+}
+
+// catalog makes a catalog.
+func (c *cluster) catalog(name string, spec v1alpha1.CatalogSourceSpec) *v1alpha1.CatalogSource {
+	c.t.Helper()
+	catalog := &v1alpha1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: c.namespace}, Spec: spec}
+	c.must(c.Create(c.t.Context(), catalog))
+	return catalog
+}
+
+func (c *cluster) get(object client.Object) error {
+	return c.Get(c.t.Context(), client.ObjectKeyFromObject(object), object)
+}
+
+// edit changes an object.
+func edit[T client.Object](c *cluster, object T, change func(T)) {
+	c.t.Helper()
+	c.eventually(func() error {
+		if err := c.get(object); err != nil {
+			return err
+		}
+		before := object.DeepCopyObject().(T)
+		change(object)
+		return c.Patch(c.t.Context(), object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	})
+}
+
+// state waits until the connection to a catalog is in a state.
+func (c *cluster) state(catalog *v1alpha1.CatalogSource, want string) {
+	c.t.Helper()
+	c.eventually(func() error {
+		if err := c.get(catalog); err != nil {
+			return err
+		}
+		if s := catalog.Status.GRPCConnectionState; s == nil || s.LastObservedState != want {
+			return fmt.Errorf("catalog %s: the connection is %+v, want %s; %s: %s", catalog.Name, s, want, catalog.Status.Reason, catalog.Status.Message)
+		}
+		return nil
+	})
+}
+
+// says waits until the status of a catalog has a reason and a message.
+func (c *cluster) says(catalog *v1alpha1.CatalogSource, reason string, message func(string) bool) {
+	c.t.Helper()
+	c.eventually(func() error {
+		if err := c.get(catalog); err != nil {
+			return err
+		}
+		if s := catalog.Status; s.Reason != reason || !message(s.Message) {
+			return fmt.Errorf("catalog %s says %q: %q, want %q", catalog.Name, s.Reason, s.Message, reason)
+		}
+		return nil
+	})
+}
+
+func is(want string) func(string) bool { return func(got string) bool { return got == want } }
+
+// pods gives those with a label that are not going.
+func (c *cluster) pods(label, value string) []corev1.Pod {
+	c.t.Helper()
+	var list corev1.PodList
+	c.must(c.List(c.t.Context(), &list, client.InNamespace(c.namespace), client.MatchingLabels{label: value}))
+	var staying []corev1.Pod
+	for _, pod := range list.Items {
+		if pod.DeletionTimestamp.IsZero() {
+			staying = append(staying, pod)
+		}
+	}
+	return staying
+}
+
+// onePod waits until there is exactly one pod with a label, which is not one of some others.
+func (c *cluster) onePod(label, value string, others ...string) *corev1.Pod {
+	c.t.Helper()
+	var one *corev1.Pod
+	c.eventually(func() error {
+		pods := c.pods(label, value)
+		if len(pods) != 1 {
+			catalog := &v1alpha1.CatalogSource{}
+			err := c.Get(c.t.Context(), client.ObjectKey{Namespace: c.namespace, Name: value}, catalog)
+			return errors.Join(err, fmt.Errorf("there are %d pods with %s=%s, and the catalog says %q", len(pods), label, value, catalog.Status.Message))
+		}
+		for _, other := range others {
+			if pods[0].Name == other {
+				return fmt.Errorf("pod %s is still there", other)
+			}
+		}
+		one = &pods[0]
+		return nil
+	})
+	return one
+}
+
+// runs plays the node of a pod: its container runs an image.
+func (c *cluster) runs(pod *corev1.Pod, imageID string) {
+	c.t.Helper()
+	c.play(pod, func(s *corev1.PodStatus) {
+		s.Phase = corev1.PodRunning
+		s.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
+		s.ContainerStatuses = []corev1.ContainerStatus{{Name: "registry-server", ImageID: imageID, Ready: true}}
+	})
+}
+
+// play sets the status of a pod.
+func (c *cluster) play(pod *corev1.Pod, change func(*corev1.PodStatus)) {
+	c.t.Helper()
+	c.eventually(func() error {
+		if err := c.get(pod); err != nil {
+			return err
+		}
+		change(&pod.Status)
+		return c.Status().Update(c.t.Context(), pod)
+	})
+}
+
+// serve runs a catalog at an address. It gives the address, and what stops it.
+func serve(t *testing.T, address string) (at string, stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ready, ended := make(chan string, 1), make(chan error, 1)
+	s := &registry.Serve{
+		Source: content.Folder{Dir: filepath.Join("..", "registry", "testdata", "catalog")}, Address: address, Grace: time.Millisecond,
+		Ready: func(a net.Addr) { ready <- a.String() },
+	}
+	go func() { ended <- s.Run(ctx) }()
+	select {
+	case at = <-ready:
+	case err := <-ended:
+		cancel()
+		t.Fatalf("the catalog does not start: %v", err)
+	}
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(stop)
+	return at, stop
+}
+
+// network leads to one catalog, whichever is asked for: it is what Services are in a cluster.
+func network(t *testing.T, to string) dial.Proxy {
+	t.Helper()
+	leads := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		there, err := net.Dial("tcp", to)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+			return
+		}
+		defer there.Close()
+		here, buffered, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			return
+		}
+		defer here.Close()
+		_, _ = io.WriteString(here, "HTTP/1.1 200 Connection established\r\n\r\n")
+		go func() { _, _ = io.Copy(there, buffered.Reader); _ = there.Close() }()
+		_, _ = io.Copy(here, there)
+	}))
+	t.Cleanup(func() {
+		leads.CloseClientConnections()
+		leads.Close()
+	})
+	return dial.Proxy{URL: leads.URL}
+}

@@ -1,0 +1,129 @@
+package catalogoperator_test
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/catalogoperator"
+	"github.com/mainstay-dev/mainstay/internal/classic/registry"
+	"github.com/mainstay-dev/mainstay/internal/classic/registry/content"
+)
+
+// operators is a catalog of two versions of an operator, whose manifests it has itself.
+func operators(t *testing.T) string {
+	t.Helper()
+	const bundle = `---
+schema: olm.bundle
+package: pear
+name: pear.v%[1]s
+properties:
+- type: olm.package
+  value: {packageName: pear, version: %[1]s}
+- type: olm.bundle.object
+  value:
+    data: %[2]s
+`
+	csv := func(version string) string {
+		return base64.StdEncoding.EncodeToString(fmt.Appendf(nil, `{"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion","metadata":{"name":"pear.v%s"},"spec":{
+			"displayName":"Pear","version":%q,"install":{"strategy":"deployment","spec":{"deployments":[],
+			"permissions":[{"serviceAccountName":"pear","rules":[{"apiGroups":[""],"resources":["pods"],"verbs":["get"]}]}]}}}}`, version, version))
+	}
+	var text strings.Builder
+	text.WriteString("schema: olm.package\nname: pear\ndefaultChannel: stable\n---\nschema: olm.channel\npackage: pear\nname: stable\n" +
+		"entries: [{name: pear.v1.0.0}, {name: pear.v1.1.0, replaces: pear.v1.0.0}]\n")
+	for _, version := range []string{"1.0.0", "1.1.0"} {
+		fmt.Fprintf(&text, bundle, version, csv(version))
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "catalog.yaml"), []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// A Subscription brings the operator, and its update, with what they need to run: by the rights that the component
+// is shipped with.
+func TestSubscriptionBringsAnOperator(t *testing.T) {
+	c := start(t, catalogoperator.Options{InstallPlanRetryTimeout: time.Minute})
+	c.catalog("fruit", v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Address: serveFolder(t, operators(t))})
+	group := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "group"}}
+	c.must(c.Create(t.Context(), group))
+	now := metav1.Now()
+	group.Status = operatorsv1.OperatorGroupStatus{Namespaces: []string{c.namespace}, LastUpdated: &now}
+	c.must(c.Status().Update(t.Context(), group))
+	sub := &v1alpha1.Subscription{
+		ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "pear"},
+		Spec:       v1alpha1.SubscriptionSpec{CatalogSource: "fruit", CatalogSourceNamespace: c.namespace, Package: "pear", StartingCSV: "pear.v1.0.0"},
+	}
+	c.must(c.Create(t.Context(), sub))
+	t.Cleanup(func() { _ = c.Delete(context.Background(), sub) })
+	for _, version := range []string{"1.0.0", "1.1.0"} {
+		csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "pear.v" + version}}
+		c.eventually(func() error { return c.get(csv) })
+		if want := map[string]string{"1.0.0": "", "1.1.0": "pear.v1.0.0"}[version]; csv.Spec.Replaces != want {
+			t.Errorf("%s replaces %q, want %q", csv.Name, csv.Spec.Replaces, want)
+		}
+		c.eventually(func() error {
+			if err := c.get(sub); err != nil {
+				return err
+			}
+			if s := sub.Status; s.InstalledCSV != csv.Name || s.State != v1alpha1.SubscriptionStateAtLatest {
+				return fmt.Errorf("status of the Subscription: %+v", s)
+			}
+			plan := &v1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: sub.Status.InstallPlanRef.Name}}
+			if err := c.get(plan); err != nil || plan.Status.Phase != v1alpha1.InstallPlanPhaseComplete {
+				return fmt.Errorf("plan %s is in phase %q: %s: %w", plan.Name, plan.Status.Phase, plan.Status.Message, err)
+			}
+			return nil
+		})
+		before := csv.DeepCopy()
+		csv.Status.Phase = v1alpha1.CSVPhaseSucceeded // as olm-operator finds out
+		c.must(c.Status().Patch(t.Context(), csv, client.MergeFrom(before)))
+		if csv.Spec.Replaces != "" {
+			c.must(c.Delete(t.Context(), &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: csv.Spec.Replaces}}))
+		}
+	}
+	c.must(c.get(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "pear"}}))
+	var roles rbacv1.RoleList
+	c.must(c.List(t.Context(), &roles, client.InNamespace(c.namespace)))
+	if len(roles.Items) != 2 {
+		t.Errorf("there are %d Roles", len(roles.Items))
+	}
+}
+
+// serveFolder serves a file-based catalog until the test ends, and gives the address.
+func serveFolder(t *testing.T, dir string) string {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ready, ended := make(chan string, 1), make(chan error, 1)
+	s := &registry.Serve{Source: content.Folder{Dir: dir}, Address: "127.0.0.1:0", Grace: time.Millisecond, Ready: func(a net.Addr) { ready <- a.String() }}
+	go func() { ended <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	select {
+	case address := <-ready:
+		return address
+	case err := <-ended:
+		ended <- err
+		t.Fatalf("the catalog does not start: %v", err)
+		return ""
+	}
+}

@@ -1,0 +1,303 @@
+package condition_test
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	operatorsv2 "github.com/mainstay-dev/mainstay/api/operators/v2"
+	"github.com/mainstay-dev/mainstay/internal/classic/condition"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+// patience bounds every wait of a test: what has not happened by then never will.
+const patience = 2 * time.Minute
+
+func TestMain(m *testing.M) {
+	log.SetLogger(logr.Discard())
+	os.Exit(env.Run(m))
+}
+
+// OC-5 to OC-7, OC-9.
+func TestUpgradeable(t *testing.T) {
+	said := func(conditionType string, status metav1.ConditionStatus, generation int64) []metav1.Condition {
+		return []metav1.Condition{{Type: conditionType, Status: status, Reason: "R", Message: "it migrates", ObservedGeneration: generation}}
+	}
+	override := func(conditionType string, status metav1.ConditionStatus) []operatorsv1.ConditionOverride {
+		return []operatorsv1.ConditionOverride{{Type: conditionType, Status: status, Reason: "R", Message: "not today"}}
+	}
+	for name, c := range map[string]struct {
+		status    []metav1.Condition
+		overrides []operatorsv1.ConditionOverride
+		want      string
+	}{
+		"nothing said":                 {},
+		"something else said":          {status: said("Ready", metav1.ConditionFalse, 3)},
+		"it is":                        {status: said("Upgradeable", metav1.ConditionTrue, 3)},
+		"unknown":                      {status: said("Upgradeable", metav1.ConditionUnknown, 3)},
+		"it is not":                    {status: said("Upgradeable", metav1.ConditionFalse, 3), want: "the operator is not upgradeable: it migrates"},
+		"it was not, before":           {status: said("Upgradeable", metav1.ConditionFalse, 2), want: `the operatorcondition status "Upgradeable"="False" is outdated`},
+		"it was, before":               {status: said("Upgradeable", metav1.ConditionTrue, 2), want: `the operatorcondition status "Upgradeable"="True" is outdated`},
+		"overridden":                   {status: said("Upgradeable", metav1.ConditionFalse, 3), overrides: override("Upgradeable", metav1.ConditionTrue)},
+		"overridden, and outdated":     {status: said("Upgradeable", metav1.ConditionFalse, 2), overrides: override("Upgradeable", metav1.ConditionTrue)},
+		"forbidden":                    {status: said("Upgradeable", metav1.ConditionTrue, 3), overrides: override("Upgradeable", metav1.ConditionFalse), want: "the operator is not upgradeable: not today"},
+		"forbidden by unknown":         {overrides: override("Upgradeable", metav1.ConditionUnknown), want: "the operator is not upgradeable: not today"},
+		"something else is overridden": {status: said("Upgradeable", metav1.ConditionFalse, 3), overrides: override("Ready", metav1.ConditionTrue), want: "the operator is not upgradeable: it migrates"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			oc := &operatorsv2.OperatorCondition{ObjectMeta: metav1.ObjectMeta{Generation: 3}}
+			oc.Spec.Overrides, oc.Status.Conditions = c.overrides, c.status
+			if got := condition.Upgradeable(oc); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+type cluster struct {
+	t *testing.T
+	client.Client
+}
+
+func start(t *testing.T) *cluster {
+	t.Helper()
+	add := []func(*runtime.Scheme) error{
+		corev1.AddToScheme, rbacv1.AddToScheme, authorizationv1.AddToScheme, operatorsv1.AddToScheme, operatorsv2.AddToScheme, v1alpha1.AddToScheme,
+	}
+	c := &cluster{t: t, Client: env.Client(t, add...)}
+	notCopied, err := labels.Parse("!olm.copiedFrom")
+	c.must(err)
+	mgr, err := ctrl.NewManager(env.Limited(t, "config/classic/olm-operator/role.yaml"), ctrl.Options{
+		Scheme: c.Scheme(), Metrics: server.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
+		Cache:      cache.Options{ByObject: map[client.Object]cache.ByObject{&v1alpha1.ClusterServiceVersion{}: {Label: notCopied}}},
+	})
+	c.must(err)
+	c.must(condition.Setup(mgr, condition.Options{}))
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("the manager ended: %v", err)
+		}
+	})
+	return c
+}
+
+func (c *cluster) must(err error) {
+	c.t.Helper()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *cluster) eventually(what string, holds func() bool) {
+	c.t.Helper()
+	err := wait.PollUntilContextTimeout(c.t.Context(), 20*time.Millisecond, patience, true, func(context.Context) (bool, error) { return holds(), nil })
+	if err != nil {
+		c.t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// csv makes a ClusterServiceVersion, in a namespace of its own of the same name.
+func (c *cluster) csv(name string, edit ...func(*v1alpha1.ClusterServiceVersion)) *v1alpha1.ClusterServiceVersion {
+	c.t.Helper()
+	c.must(c.Create(c.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: name}}
+	csv.Spec.DisplayName = name
+	csv.Spec.InstallStrategy.StrategyName = v1alpha1.InstallStrategyDeployment
+	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = []v1alpha1.StrategyDeploymentSpec{}
+	for _, e := range edit {
+		e(csv)
+	}
+	c.must(c.Create(c.t.Context(), csv))
+	return csv
+}
+
+func (c *cluster) condition(name string) *operatorsv2.OperatorCondition {
+	c.t.Helper()
+	oc := &operatorsv2.OperatorCondition{}
+	if err := c.Get(c.t.Context(), client.ObjectKey{Namespace: name, Name: name}, oc); client.IgnoreNotFound(err) != nil {
+		c.t.Fatal(err)
+	}
+	return oc
+}
+
+func permission(account string) v1alpha1.StrategyDeploymentPermissions {
+	return v1alpha1.StrategyDeploymentPermissions{ServiceAccountName: account, Rules: []rbacv1.PolicyRule{}}
+}
+
+// OC-1, OC-2: an operator gets an OperatorCondition that it may write, and no other.
+func TestEachOperatorHasOne(t *testing.T) {
+	c := start(t)
+	csv := c.csv("one", func(csv *v1alpha1.ClusterServiceVersion) {
+		s := &csv.Spec.InstallStrategy.StrategySpec
+		s.Permissions = []v1alpha1.StrategyDeploymentPermissions{permission("a"), permission("b")}
+		s.ClusterPermissions = []v1alpha1.StrategyDeploymentPermissions{permission("b")}
+	})
+	c.eventually("the OperatorCondition", func() bool { return c.condition("one").UID != "" })
+	oc := c.condition("one")
+	owner := []metav1.OwnerReference{{
+		APIVersion: "operators.coreos.com/v1alpha1", Kind: "ClusterServiceVersion", Name: "one", UID: csv.UID, Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(false),
+	}}
+	want := []any{owner, operatorsv2.OperatorConditionSpec{ServiceAccounts: []string{"b", "a", "b"}}}
+	if diff := cmp.Diff(want, []any{oc.OwnerReferences, oc.Spec}); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	role, binding := &rbacv1.Role{}, &rbacv1.RoleBinding{}
+	c.eventually("its role", func() bool {
+		return c.Get(t.Context(), client.ObjectKeyFromObject(oc), role) == nil && c.Get(t.Context(), client.ObjectKeyFromObject(oc), binding) == nil
+	})
+	subject := func(name string) rbacv1.Subject {
+		return rbacv1.Subject{Kind: "ServiceAccount", Namespace: "one", Name: name}
+	}
+	want = []any{
+		[]rbacv1.PolicyRule{{Verbs: []string{"get", "update", "patch"}, APIGroups: []string{"operators.coreos.com"}, Resources: []string{"operatorconditions"}, ResourceNames: []string{"one"}}},
+		[]rbacv1.Subject{subject("b"), subject("a")}, true, true, "true", "true",
+	}
+	got := []any{role.Rules, binding.Subjects, metav1.IsControlledBy(role, oc), metav1.IsControlledBy(binding, oc), role.Labels["olm.managed"], binding.Labels["olm.managed"]}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	allowed := func(name, verb string) bool {
+		review := &authorizationv1.SubjectAccessReview{}
+		review.Spec.User = "system:serviceaccount:one:a"
+		review.Spec.ResourceAttributes = &authorizationv1.ResourceAttributes{
+			Namespace: "one", Verb: verb, Group: "operators.coreos.com", Resource: "operatorconditions", Name: name,
+		}
+		c.must(c.Create(t.Context(), review))
+		return review.Status.Allowed
+	}
+	c.eventually("the operator may write it", func() bool { return allowed("one", "update") })
+	if allowed("other", "update") || allowed("one", "delete") || allowed("", "list") {
+		t.Error("the operator may do more than that")
+	}
+	// What people do to what OLM made is undone.
+	c.must(c.Delete(t.Context(), role))
+	c.must(c.Delete(t.Context(), binding))
+	c.eventually("they are back", func() bool {
+		return c.Get(t.Context(), client.ObjectKeyFromObject(oc), role) == nil && c.Get(t.Context(), client.ObjectKeyFromObject(oc), binding) == nil
+	})
+	c.must(c.Delete(t.Context(), oc))
+	c.eventually("so is the OperatorCondition", func() bool { now := c.condition("one"); return now.UID != "" && now.UID != oc.UID })
+}
+
+// An operator without accounts of its own has that of its namespace; a copy has no OperatorCondition.
+func TestDefaultAccount(t *testing.T) {
+	c := start(t)
+	c.csv("copied", func(csv *v1alpha1.ClusterServiceVersion) {
+		csv.Annotations = map[string]string{"olm.operatorNamespace": "elsewhere"}
+	})
+	csv := c.csv("plain")
+	c.eventually("the OperatorCondition", func() bool { return slices.Equal(c.condition("plain").Spec.ServiceAccounts, []string{"default"}) })
+	if c.condition("copied").UID != "" {
+		t.Error("a copy has an OperatorCondition")
+	}
+	// What the strategy says later is taken over, and what an administrator says stays.
+	oc := c.condition("plain")
+	oc.Spec.Overrides = []operatorsv1.ConditionOverride{{Type: "Upgradeable", Status: "True", Reason: "R", Message: "m"}}
+	c.must(c.Update(t.Context(), oc))
+	before := csv.DeepCopy()
+	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = []v1alpha1.StrategyDeploymentSpec{{Name: "d"}}
+	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Selector = &metav1.LabelSelector{}
+	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.Containers = []corev1.Container{{Name: "a"}}
+	c.must(c.Patch(t.Context(), csv, client.MergeFrom(before)))
+	c.eventually("the Deployment", func() bool {
+		now := c.condition("plain").Spec
+		return slices.Equal(now.Deployments, []string{"d"}) && len(now.Overrides) == 1
+	})
+}
+
+// OC-4, OC-9: what an operator says is taken over, and stamped again when anything is said.
+func TestWhatOperatorsSay(t *testing.T) {
+	c := start(t)
+	c.csv("says")
+	c.eventually("the OperatorCondition", func() bool { return c.condition("says").UID != "" })
+	say := func(status metav1.ConditionStatus) {
+		t.Helper()
+		oc := c.condition("says")
+		meta.SetStatusCondition(&oc.Spec.Conditions, metav1.Condition{Type: "Upgradeable", Status: status, Reason: "R", Message: "it says " + string(status)})
+		c.must(c.Update(t.Context(), oc))
+	}
+	is := func(status metav1.ConditionStatus) func() bool {
+		return func() bool {
+			oc := c.condition("says")
+			got := meta.FindStatusCondition(oc.Status.Conditions, "Upgradeable")
+			return got != nil && got.Status == status && got.ObservedGeneration == oc.Generation && got.Message == "it says "+string(status)
+		}
+	}
+	gate := func() string {
+		t.Helper()
+		why, err := condition.Gate(t.Context(), c, "says", "says")
+		c.must(err)
+		return why
+	}
+	if why := gate(); why != "" {
+		t.Errorf("an operator that says nothing: %s", why)
+	}
+	say(metav1.ConditionFalse)
+	c.eventually("False", is(metav1.ConditionFalse))
+	if why := gate(); why != "the operator is not upgradeable: it says False" {
+		t.Errorf("the gate says %q", why)
+	}
+	say(metav1.ConditionTrue)
+	c.eventually("True", is(metav1.ConditionTrue))
+	if why := gate(); why != "" {
+		t.Errorf("the gate says %q", why)
+	}
+	// A change of something else stamps the condition again.
+	oc := c.condition("says")
+	oc.Spec.Overrides = []operatorsv1.ConditionOverride{{Type: "Other", Status: "True", Reason: "R", Message: "m"}}
+	c.must(c.Update(t.Context(), oc))
+	c.eventually("stamped again", is(metav1.ConditionTrue))
+	// What is not said any more stays, and is outdated.
+	oc = c.condition("says")
+	oc.Spec.Conditions = nil
+	c.must(c.Update(t.Context(), oc))
+	if why := gate(); !strings.Contains(why, "is outdated") {
+		t.Errorf("the gate says %q", why)
+	}
+	if why, err := condition.Gate(t.Context(), c, "says", "none"); why != "" || err != nil {
+		t.Errorf("one that is not there: %q, %v", why, err)
+	}
+}
+
+// Both versions are served: what v1 does not know stays out of its way.
+func TestVersions(t *testing.T) {
+	c := start(t)
+	c.must(c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "versions"}}))
+	old := &operatorsv1.OperatorCondition{ObjectMeta: metav1.ObjectMeta{Namespace: "versions", Name: "versions"}}
+	old.Spec.Overrides = []operatorsv1.ConditionOverride{{Type: "Upgradeable", Status: "False", Reason: "R", Message: "m"}}
+	c.must(c.Create(t.Context(), old))
+	meta.SetStatusCondition(&old.Status.Conditions, metav1.Condition{Type: "Upgradeable", Status: "True", Reason: "R", ObservedGeneration: 1})
+	c.must(c.Status().Update(t.Context(), old))
+	oc := c.condition("versions")
+	if len(oc.Spec.Overrides) != 1 || len(oc.Status.Conditions) != 1 {
+		t.Errorf("v2 has %+v and %+v", oc.Spec, oc.Status)
+	}
+}

@@ -1,0 +1,50 @@
+package condition
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	operatorsv2 "github.com/mainstay-dev/mainstay/api/operators/v2"
+)
+
+// Gate says why a ClusterServiceVersion, by its name, must not be replaced now; empty when it may. An
+// operator that has no OperatorCondition may always be replaced.
+func Gate(ctx context.Context, c client.Reader, namespace, replaced string) (why string, err error) {
+	condition := &operatorsv2.OperatorCondition{}
+	switch err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: replaced}, condition); {
+	case apierrors.IsNotFound(err):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("reading OperatorCondition %s/%s: %w", namespace, replaced, err)
+	}
+	return Upgradeable(condition), nil
+}
+
+// Upgradeable says why the operator of an OperatorCondition must not be replaced now; empty when it
+// may. What an administrator says in spec.overrides counts before what the operator says.
+func Upgradeable(condition *operatorsv2.OperatorCondition) (why string) {
+	for _, override := range condition.Spec.Overrides {
+		if override.Type != operatorsv2.Upgradeable {
+			continue
+		}
+		if override.Status == metav1.ConditionTrue {
+			return ""
+		}
+		return "the operator is not upgradeable: " + override.Message
+	}
+	said := meta.FindStatusCondition(condition.Status.Conditions, operatorsv2.Upgradeable)
+	switch {
+	case said == nil:
+		return ""
+	case said.ObservedGeneration != condition.Generation:
+		return fmt.Sprintf("the operatorcondition status %q=%q is outdated", said.Type, said.Status)
+	case said.Status == metav1.ConditionFalse:
+		return "the operator is not upgradeable: " + said.Message
+	}
+	return ""
+}

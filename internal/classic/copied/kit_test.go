@@ -1,0 +1,279 @@
+package copied_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/copied"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+// patience bounds every wait of a test: what has not happened by then never will.
+const patience = 2 * time.Minute
+
+// protected is the namespace that has copies even when they are disabled.
+const protected = "protected"
+
+func TestMain(m *testing.M) {
+	log.SetLogger(logr.Discard())
+	os.Exit(env.Run(m))
+}
+
+// cluster is a cluster with the controllers of copies. The test plays those of groups and of
+// ClusterServiceVersions.
+type cluster struct {
+	t *testing.T
+	client.Client
+	counter *counter
+	// stop ends the controllers.
+	stop func()
+}
+
+func start(t *testing.T) *cluster {
+	t.Helper()
+	c := &cluster{t: t, Client: env.Client(t, corev1.AddToScheme, rbacv1.AddToScheme, operatorsv1.AddToScheme, v1alpha1.AddToScheme)}
+	c.namespace(protected)
+	// What other tests have left is not to be counted.
+	var list v1alpha1.ClusterServiceVersionList
+	c.must(c.List(t.Context(), &list, client.HasLabels{"olm.copiedFrom"}))
+	for i := range list.Items {
+		c.must(c.Delete(t.Context(), &list.Items[i]))
+	}
+	c.run()
+	return c
+}
+
+// run runs the controllers until stop is called, or the test ends.
+func (c *cluster) run() {
+	c.t.Helper()
+	c.counter = &counter{counts: map[string]int{}}
+	rights := env.Limited(c.t, "config/classic/olm-operator/role.yaml")
+	rights.QPS = -1
+	rights.Wrap(func(next http.RoundTripper) http.RoundTripper { return &counting{counter: c.counter, next: next} })
+	notCopied, err := labels.Parse("!olm.copiedFrom")
+	c.must(err)
+	mgr, err := ctrl.NewManager(rights, ctrl.Options{
+		Scheme: c.Scheme(), Metrics: server.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
+		Cache:      cache.Options{ByObject: map[client.Object]cache.ByObject{&v1alpha1.ClusterServiceVersion{}: {Label: notCopied}}},
+	})
+	c.must(err)
+	c.must(copied.Setup(mgr, copied.Options{ProtectedNamespaces: []string{protected}}))
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	c.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			c.t.Errorf("the manager ended: %v", err)
+		}
+	})
+	c.t.Cleanup(c.stop)
+}
+
+// counter counts requests for ClusterServiceVersions by what they are.
+type counter struct {
+	mu     sync.Mutex
+	counts map[string]int
+}
+
+// counting counts the requests that pass through it.
+type counting struct {
+	*counter
+	next http.RoundTripper
+}
+
+// RoundTrip counts a request, unless it is of an informer.
+func (c *counting) RoundTrip(r *http.Request) (*http.Response, error) {
+	path := strings.TrimPrefix(r.URL.Path, "/apis/operators.coreos.com/v1alpha1/")
+	isInformer := strings.Contains(r.Header.Get("Accept"), "PartialObjectMetadata") || r.URL.Query().Get("watch") != "" || !strings.Contains(r.URL.RawQuery, "fieldSelector")
+	switch {
+	case !strings.Contains(path, "clusterserviceversions"):
+	case r.Method == http.MethodGet && !strings.HasPrefix(path, "namespaces/"):
+		if !isInformer {
+			c.add("list")
+		}
+	case strings.HasSuffix(path, "/status"):
+		c.add("status")
+	default:
+		c.add(strings.ToLower(r.Method))
+	}
+	return c.next.RoundTrip(r)
+}
+
+func (c *counter) add(what string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.counts[what]++
+}
+
+// take gives the counts and begins anew.
+func (c *counter) take() map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	counts := c.counts
+	c.counts = map[string]int{}
+	return counts
+}
+
+func (c *cluster) must(err error) {
+	c.t.Helper()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *cluster) eventually(what string, holds func() bool) {
+	c.t.Helper()
+	err := wait.PollUntilContextTimeout(c.t.Context(), 20*time.Millisecond, patience, true, func(context.Context) (bool, error) { return holds(), nil })
+	if err != nil {
+		c.t.Fatalf("%s: %v", what, err)
+	}
+}
+
+func (c *cluster) namespace(name string) {
+	c.t.Helper()
+	if err := c.Create(c.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil && !apierrors.IsAlreadyExists(err) {
+		c.t.Fatal(err)
+	}
+}
+
+// group makes a group in a namespace of its own, with targets found.
+func (c *cluster) group(namespace string, targets ...string) *operatorsv1.OperatorGroup {
+	c.t.Helper()
+	c.namespace(namespace)
+	g := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "og"}}
+	c.must(c.Create(c.t.Context(), g))
+	c.target(g, targets...)
+	c.t.Cleanup(func() {
+		for _, object := range []client.Object{&operatorsv1.OperatorGroup{}, &v1alpha1.ClusterServiceVersion{}} {
+			if err := c.DeleteAllOf(context.Background(), object, client.InNamespace(namespace)); err != nil {
+				c.t.Error(err)
+			}
+		}
+	})
+	return g
+}
+
+// target has a group target namespaces.
+func (c *cluster) target(g *operatorsv1.OperatorGroup, targets ...string) {
+	c.t.Helper()
+	g.Status.Namespaces, g.Status.LastUpdated = targets, &metav1.Time{Time: time.Now()}
+	c.must(c.Status().Update(c.t.Context(), g))
+}
+
+// csv makes a ClusterServiceVersion that is installed, and a member of the group of its namespace.
+func (c *cluster) csv(namespace, name, targets string) *v1alpha1.ClusterServiceVersion {
+	c.t.Helper()
+	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace, Name: name,
+		Annotations: map[string]string{"olm.operatorGroup": "og", "olm.operatorNamespace": namespace, "olm.targetNamespaces": targets, "mine": "1"},
+		Labels:      map[string]string{"operators.coreos.com/x.y": "", "mine": "1"},
+	}}
+	csv.Spec.DisplayName = name
+	csv.Spec.InstallStrategy.StrategyName = v1alpha1.InstallStrategyDeployment
+	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = []v1alpha1.StrategyDeploymentSpec{}
+	c.must(c.Create(c.t.Context(), csv))
+	c.status(csv, v1alpha1.CSVPhaseSucceeded, v1alpha1.CSVReasonInstallSuccessful)
+	return csv
+}
+
+func (c *cluster) status(csv *v1alpha1.ClusterServiceVersion, phase v1alpha1.ClusterServiceVersionPhase, reason string) {
+	c.t.Helper()
+	data, err := json.Marshal(map[string]any{"status": map[string]any{"phase": phase, "reason": reason}})
+	c.must(err)
+	c.must(c.Status().Patch(c.t.Context(), csv, client.RawPatch("application/merge-patch+json", data)))
+}
+
+// asks has a ClusterServiceVersion ask for more permissions.
+func (c *cluster) asks(csv *v1alpha1.ClusterServiceVersion, account string, rules ...rbacv1.PolicyRule) {
+	c.t.Helper()
+	before := csv.DeepCopy()
+	permissions := &csv.Spec.InstallStrategy.StrategySpec.Permissions
+	*permissions = append(*permissions, v1alpha1.StrategyDeploymentPermissions{ServiceAccountName: account, Rules: rules})
+	c.must(c.Patch(c.t.Context(), csv, client.MergeFrom(before)))
+}
+
+// removeRoles ends the controllers and deletes the Roles and RoleBindings of namespaces at the end of the
+// test.
+func (c *cluster) removeRoles(namespaces ...string) {
+	c.t.Cleanup(func() {
+		c.stop()
+		for _, namespace := range namespaces {
+			for _, object := range []client.Object{&rbacv1.Role{}, &rbacv1.RoleBinding{}} {
+				if err := c.DeleteAllOf(context.Background(), object, client.InNamespace(namespace)); err != nil {
+					c.t.Error(err)
+				}
+			}
+		}
+	})
+}
+
+// annotate changes an annotation of a ClusterServiceVersion.
+func (c *cluster) annotate(csv *v1alpha1.ClusterServiceVersion, key, value string) {
+	c.t.Helper()
+	data := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, key, value)
+	c.must(c.Patch(c.t.Context(), csv, client.RawPatch("application/merge-patch+json", []byte(data))))
+}
+
+// copies are the copies of a ClusterServiceVersion that have a status, by their namespaces.
+func (c *cluster) copies(csv *v1alpha1.ClusterServiceVersion) map[string]*v1alpha1.ClusterServiceVersion {
+	c.t.Helper()
+	var list v1alpha1.ClusterServiceVersionList
+	c.must(c.List(c.t.Context(), &list, client.MatchingLabels{"olm.copiedFrom": csv.Namespace}))
+	found := map[string]*v1alpha1.ClusterServiceVersion{}
+	for i := range list.Items {
+		if copied := &list.Items[i]; copied.Name == csv.Name && copied.Status.Reason == v1alpha1.CSVReasonCopied {
+			found[copied.Namespace] = copied
+		}
+	}
+	return found
+}
+
+// are tells whether copies are in these namespaces and no others.
+func (c *cluster) are(csv *v1alpha1.ClusterServiceVersion, namespaces ...string) func() bool {
+	return func() bool {
+		c.t.Helper()
+		found := c.copies(csv)
+		return len(found) == len(namespaces) && !slices.ContainsFunc(namespaces, func(n string) bool { return found[n] == nil })
+	}
+}
+
+// everywhere are all namespaces but one.
+func (c *cluster) everywhere(but string) []string {
+	c.t.Helper()
+	var list corev1.NamespaceList
+	c.must(c.List(c.t.Context(), &list))
+	var names []string
+	for i := range list.Items {
+		if list.Items[i].DeletionTimestamp.IsZero() && list.Items[i].Name != but {
+			names = append(names, list.Items[i].Name)
+		}
+	}
+	return names
+}

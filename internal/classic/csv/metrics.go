@@ -1,0 +1,70 @@
+package csv
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+)
+
+// upgrades counts the ClusterServiceVersions that were replaced by newer ones.
+var upgrades = prometheus.NewCounter(prometheus.CounterOpts{
+	Name: "csv_upgrade_count", Help: "Number of ClusterServiceVersions that began to be replaced.",
+})
+
+func init() { metrics.Registry.MustRegister(upgrades) }
+
+// collectTime bounds how long the cache may take to answer.
+const collectTime = 10 * time.Second
+
+var (
+	countDesc     = prometheus.NewDesc("csv_count", "Number of ClusterServiceVersions that are no copies.", nil, nil)
+	succeededDesc = prometheus.NewDesc("csv_succeeded", "1 for a ClusterServiceVersion that succeeded, else 0.", []string{"namespace", "name", "version"}, nil)
+	abnormalDesc  = prometheus.NewDesc("csv_abnormal", "1 for a ClusterServiceVersion that did not succeed.", []string{"namespace", "name", "version", "phase", "reason"}, nil)
+)
+
+// Metrics tell how far the ClusterServiceVersions are, by what the cache has when they are asked
+// for: they need no care when one changes or goes.
+type Metrics struct{ Reader client.Reader }
+
+// Describe implements prometheus.Collector.
+func (m *Metrics) Describe(descs chan<- *prometheus.Desc) {
+	descs <- countDesc
+	descs <- succeededDesc
+	descs <- abnormalDesc
+}
+
+// Collect implements prometheus.Collector. A cache that does not answer gives no metrics.
+func (m *Metrics) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), collectTime)
+	defer cancel()
+	var list v1alpha1.ClusterServiceVersionList
+	if err := m.Reader.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return
+	}
+	count := 0.0
+	for i := range list.Items {
+		csv := &list.Items[i]
+		if csvinfo.IsCopied(csv) {
+			continue
+		}
+		count++
+		version := string(csv.Spec.Version)
+		if version == "" {
+			version = "0.0.0"
+		}
+		succeeded := 0.0
+		if csv.Status.Phase == v1alpha1.CSVPhaseSucceeded {
+			succeeded = 1
+		} else {
+			out <- prometheus.MustNewConstMetric(abnormalDesc, prometheus.GaugeValue, 1, csv.Namespace, csv.Name, version, string(csv.Status.Phase), csv.Status.Reason)
+		}
+		out <- prometheus.MustNewConstMetric(succeededDesc, prometheus.GaugeValue, succeeded, csv.Namespace, csv.Name, version)
+	}
+	out <- prometheus.MustNewConstMetric(countDesc, prometheus.GaugeValue, count)
+}

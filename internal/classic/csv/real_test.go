@@ -1,0 +1,132 @@
+package csv_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/bundle"
+	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/classic/requirements"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+// The API server takes every real ClusterServiceVersion, and has nothing to warn of: the definition
+// knows all of their fields.
+func TestRealClusterServiceVersions(t *testing.T) {
+	found, err := filepath.Glob(filepath.Join(env.SharedData(t, "bundles"), "*", "*"))
+	if err != nil || len(found) == 0 {
+		t.Fatalf("found %d bundles, error %v", len(found), err)
+	}
+	c := client.WithFieldValidation(env.Client(t, kinds...), metav1.FieldValidationStrict)
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "real-"}}
+	if err := c.Create(t.Context(), ns); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range found {
+		t.Run(filepath.Base(filepath.Dir(dir))+"/"+filepath.Base(dir), func(t *testing.T) {
+			b, err := bundle.Load(os.DirFS(dir))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range b.Manifests {
+				if m.GetKind() != v1alpha1.ClusterServiceVersionKind {
+					continue
+				}
+				csv := m.DeepCopy()
+				csv.SetNamespace(ns.Name)
+				csv.SetAPIVersion(v1alpha1.GroupVersion.String()) // some authors left the group out
+				for _, crd := range list(csv.Object, "spec", "customresourcedefinitions", "owned") {
+					delete(crd, "group") // no OLM knows it
+				}
+				for _, d := range list(csv.Object, "spec", "install", "spec", "deployments") {
+					unstructured.RemoveNestedField(d, "spec", "template", "metadata", "creationTimestamp") // it is null
+				}
+				if err := c.Create(t.Context(), csv, client.DryRunAll); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// list gives the objects of a list of an object.
+func list(object map[string]any, path ...string) []map[string]any {
+	values, _, _ := unstructured.NestedFieldNoCopy(object, path...)
+	items, _ := values.([]any)
+	var objects []map[string]any
+	for _, item := range items {
+		if o, ok := item.(map[string]any); ok {
+			objects = append(objects, o)
+		}
+	}
+	return objects
+}
+
+// Real operators are installed: one version of each package that today's API servers take.
+func TestRealInstallations(t *testing.T) {
+	found, err := filepath.Glob(filepath.Join(env.SharedData(t, "bundles"), "*"))
+	if err != nil || len(found) == 0 {
+		t.Fatalf("found %d packages, error %v", len(found), err)
+	}
+	c := start(t)
+	for _, dir := range found {
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			versions, err := filepath.Glob(filepath.Join(dir, "*"))
+			if err != nil || len(versions) == 0 {
+				t.Fatalf("%d versions, error %v", len(versions), err)
+			}
+			b, err := bundle.Load(os.DirFS(versions[len(versions)-1]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if slices.ContainsFunc(b.CRDs, func(crd unstructured.Unstructured) bool { return crd.GetAPIVersion() != "apiextensions.k8s.io/v1" }) {
+				t.Skip("its CustomResourceDefinitions are of a version that is served no more")
+			}
+			own := &cluster{t: t, Client: c.Client}
+			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "real-"}}
+			own.create(ns)
+			own.namespace = ns.Name
+			t.Cleanup(own.clear)
+			for i := range b.CRDs {
+				// What its author's own cluster converted by; the API server does not take the certificate.
+				unstructured.RemoveNestedField(b.CRDs[i].Object, "spec", "conversion")
+				own.create(&b.CRDs[i])
+				t.Cleanup(func() { _ = c.Delete(context.Background(), &b.CRDs[i]) }) // the next test of it says so
+			}
+			csv := b.CSV.DeepCopy()
+			csv.ResourceVersion, csv.Namespace, csv.Spec.Replaces = "", ns.Name, ""
+			for _, name := range requirements.AccountNames(csv) {
+				// Nobody makes the account "default" here.
+				own.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: name}})
+				binding := &rbacv1.ClusterRoleBinding{
+					ObjectMeta: metav1.ObjectMeta{Name: ns.Name + "-" + name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+					Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: ns.Name, Name: name}},
+				}
+				own.create(binding)
+				t.Cleanup(func() { _ = c.Delete(context.Background(), binding) }) // its name is its own
+			}
+			own.group(func(g *operatorsv1.OperatorGroup) {
+				if csvinfo.SupportsMode(csv.Spec.InstallModes, v1alpha1.InstallModeTypeAllNamespaces) {
+					g.Spec.TargetNamespaces = nil
+				}
+			})
+			own.create(csv)
+			var deployments []string
+			for _, d := range csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
+				deployments = append(deployments, d.Name)
+			}
+			own.succeeds(csv.Name, deployments...)
+		})
+	}
+}

@@ -1,0 +1,307 @@
+package csv_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	operatorsv2 "github.com/mainstay-dev/mainstay/api/operators/v2"
+	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+)
+
+// What is wrong with the group of a namespace is told, and once it is right the operator is
+// installed.
+func TestGroups(t *testing.T) {
+	c := start(t)
+	c.account()
+	c.create(c.newCSV("etcd.v1.0.0"))
+	csv := c.comes("etcd.v1.0.0", v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonNoOperatorGroup)
+	c.eventually("there is an event", func() bool {
+		var list eventsv1.EventList
+		c.must(c.List(t.Context(), &list, client.InNamespace(c.namespace)))
+		return slices.ContainsFunc(list.Items, func(e eventsv1.Event) bool {
+			return e.Reason == csv.Status.Reason && e.Note == "csv in namespace with no operatorgroups" && e.Type == corev1.EventTypeWarning &&
+				e.ReportingController == "operator-lifecycle-manager" && e.Regarding.Name == csv.Name
+		})
+	})
+	c.group()
+	c.succeeds("etcd.v1.0.0", "etcd")
+	second := c.group(func(g *operatorsv1.OperatorGroup) { g.Name = "second" })
+	c.comes("etcd.v1.0.0", v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonTooManyOperatorGroups)
+	c.must(c.Delete(t.Context(), second))
+	csv = c.succeeds("etcd.v1.0.0", "etcd")
+	if got := phases(csv); !slices.Contains(got, "Pending/RequirementsUnknown") {
+		t.Errorf("phases %v", got)
+	}
+}
+
+// An operator that does not support what its group targets is not installed.
+func TestUnsupported(t *testing.T) {
+	c := start(t)
+	c.account()
+	c.group()
+	c.create(c.newCSV("etcd.v1.0.0", func(csv *v1alpha1.ClusterServiceVersion) {
+		csv.Spec.InstallModes = []v1alpha1.InstallMode{{Type: v1alpha1.InstallModeTypeAllNamespaces, Supported: true}}
+	}))
+	csv := c.comes("etcd.v1.0.0", v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonUnsupportedOperatorGroup)
+	if want := "OwnNamespace InstallModeType not supported, cannot configure to watch own namespace"; csv.Status.Message != want {
+		t.Errorf("message %q, want %q", csv.Status.Message, want)
+	}
+}
+
+// Two operators of one CRD do not stand beside each other.
+func TestOwnerConflict(t *testing.T) {
+	c := start(t)
+	c.account()
+	c.group()
+	owns := func(csv *v1alpha1.ClusterServiceVersion) {
+		// Every cluster of these tests has it.
+		csv.Spec.CustomResourceDefinitions.Owned = []v1alpha1.CRDDescription{{Name: "clusterextensions.olm.operatorframework.io", Version: "v1", Kind: "ClusterExtension"}}
+	}
+	c.create(c.newCSV("one.v1.0.0", owns))
+	first := c.succeeds("one.v1.0.0", "one")
+	c.create(c.newCSV("two.v1.0.0", owns))
+	c.comes("two.v1.0.0", v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonOwnerConflict)
+	c.must(c.Delete(t.Context(), first))
+	c.gone(first)
+	c.succeeds("two.v1.0.0", "two")
+}
+
+// An operator is not replaced while it says that it must not be.
+func TestNotUpgradeable(t *testing.T) {
+	c := start(t)
+	c.account()
+	c.group()
+	c.create(c.newCSV("etcd.v1.0.0"))
+	c.succeeds("etcd.v1.0.0", "etcd")
+	says := func(status metav1.ConditionStatus) {
+		c.eventually("the operator says Upgradeable="+string(status), func() bool {
+			o := &operatorsv2.OperatorCondition{}
+			if c.Get(t.Context(), client.ObjectKey{Namespace: c.namespace, Name: "etcd.v1.0.0"}, o) != nil {
+				return false
+			}
+			o.Spec.Conditions = []metav1.Condition{{Type: operatorsv2.Upgradeable, Status: status, Reason: "Busy", Message: "a backup runs", LastTransitionTime: metav1.Now()}}
+			return c.Update(t.Context(), o) == nil
+		})
+		c.eventually("that is read", func() bool {
+			o := &operatorsv2.OperatorCondition{}
+			c.must(c.Get(t.Context(), client.ObjectKey{Namespace: c.namespace, Name: "etcd.v1.0.0"}, o))
+			return slices.ContainsFunc(o.Status.Conditions, func(x metav1.Condition) bool { return x.Status == status && x.ObservedGeneration == o.Generation })
+		})
+	}
+	says(metav1.ConditionFalse)
+	c.create(c.newCSV("etcd.v2.0.0", func(csv *v1alpha1.ClusterServiceVersion) { csv.Spec.Replaces = "etcd.v1.0.0" }))
+	csv := c.comes("etcd.v2.0.0", v1alpha1.CSVPhasePending, v1alpha1.CSVReasonOperatorConditionNotUpgradeable)
+	if want := "operator is not upgradeable: the operator is not upgradeable: a backup runs"; csv.Status.Message != want {
+		t.Errorf("message %q, want %q", csv.Status.Message, want)
+	}
+	says(metav1.ConditionTrue)
+	c.succeeds("etcd.v2.0.0", "etcd")
+	c.gone(&v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "etcd.v1.0.0"}})
+}
+
+// One that failed is replaced only where the group lets it be.
+func TestFailForward(t *testing.T) {
+	c := start(t)
+	c.account()
+	g := c.group()
+	c.create(c.newCSV("etcd.v1.0.0"))
+	c.deployment("etcd")
+	c.set("etcd", appsv1.DeploymentCondition{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded"})
+	old := c.comes("etcd.v1.0.0", v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonInstallCheckFailed)
+	c.create(c.newCSV("etcd.v2.0.0", func(csv *v1alpha1.ClusterServiceVersion) { csv.Spec.Replaces = "etcd.v1.0.0" }))
+	c.comes("etcd.v2.0.0", v1alpha1.CSVPhasePending, v1alpha1.CSVReasonRequirementsUnknown)
+	before := g.DeepCopy()
+	g.Spec.UpgradeStrategy = operatorsv1.UpgradeStrategyUnsafeFailForward
+	c.must(c.Patch(t.Context(), g, client.MergeFrom(before)))
+	c.succeeds("etcd.v2.0.0", "etcd")
+	c.gone(old)
+}
+
+// An installation is made with the rights of the group's account. One that lacks rights is tried
+// again when they change.
+func TestAccountOfGroup(t *testing.T) {
+	c := start(t)
+	c.account()
+	c.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "scoped"}})
+	c.group(func(g *operatorsv1.OperatorGroup) { g.Spec.ServiceAccountName = "scoped" })
+	c.eventually("the group has its account", func() bool {
+		g := &operatorsv1.OperatorGroup{}
+		return c.Get(t.Context(), client.ObjectKey{Namespace: c.namespace, Name: "group"}, g) == nil && g.Status.ServiceAccountRef != nil
+	})
+	c.create(c.newCSV("etcd.v1.0.0"))
+	csv := c.comes("etcd.v1.0.0", v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonComponentFailedNoRetry)
+	want := fmt.Sprintf(`install strategy failed: deployment etcd: deployments.apps is forbidden: User "system:serviceaccount:%s:scoped" cannot create resource "deployments" in API group "apps" in the namespace "%s"`, c.namespace, c.namespace)
+	if csv.Status.Message != want {
+		t.Errorf("message %q, want %q", csv.Status.Message, want)
+	}
+	rules := []rbacv1.PolicyRule{{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}}
+	role := metav1.ObjectMeta{Namespace: c.namespace, Name: "scoped"}
+	c.create(&rbacv1.Role{ObjectMeta: role, Rules: rules}, &rbacv1.RoleBinding{
+		ObjectMeta: role, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "scoped"},
+		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: c.namespace, Name: "scoped"}},
+	})
+	csv = c.succeeds("etcd.v1.0.0", "etcd")
+	if got := phases(csv); !slices.Contains(got, "Pending/DetectedClusterChange") {
+		t.Errorf("phases %v", got)
+	}
+}
+
+// An operator that loses a right of the whole cluster is told of, whoever gave it the right.
+func TestLostClusterRight(t *testing.T) {
+	c := start(t)
+	c.account()
+	c.group()
+	const name = "etcd.v1.0.0"
+	c.create(c.newCSV(name, func(csv *v1alpha1.ClusterServiceVersion) {
+		csv.Spec.InstallStrategy.StrategySpec.ClusterPermissions = []v1alpha1.StrategyDeploymentPermissions{{ServiceAccountName: "operator", Rules: []rbacv1.PolicyRule{rule}}}
+	}))
+	owned := csvinfo.OwnerLabels(c.namespace, name)
+	for _, tt := range []struct {
+		lost   string
+		labels map[string]string
+	}{{"rule", nil}, {"binding", nil}, {"role", owned}} {
+		given := metav1.ObjectMeta{Name: c.namespace + "-" + tt.lost, Labels: tt.labels}
+		role := &rbacv1.ClusterRole{ObjectMeta: given, Rules: []rbacv1.PolicyRule{rule}}
+		binding := &rbacv1.ClusterRoleBinding{
+			ObjectMeta: given, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: given.Name},
+			Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: c.namespace, Name: "operator"}},
+		}
+		t.Cleanup(func() { // their names are their own; one of them is gone
+			_ = c.Delete(context.Background(), role)
+			_ = c.Delete(context.Background(), binding)
+		})
+		c.comes(name, v1alpha1.CSVPhasePending, v1alpha1.CSVReasonRequirementsNotMet)
+		c.create(role.DeepCopy(), binding.DeepCopy())
+		c.succeeds(name, "etcd")
+		switch tt.lost {
+		case "role":
+			c.must(c.Delete(t.Context(), role))
+		case "binding":
+			c.must(c.Delete(t.Context(), binding))
+		default:
+			c.must(c.Patch(t.Context(), role, client.RawPatch(types.MergePatchType, []byte(`{"rules":[]}`))))
+		}
+	}
+	csv := c.comes(name, v1alpha1.CSVPhasePending, v1alpha1.CSVReasonRequirementsNotMet)
+	if got := phases(csv); !slices.Contains(got, "Failed/RequirementsNotMet") {
+		t.Errorf("phases %v", got)
+	}
+}
+
+// Deployments that the strategy does not have any more go.
+func TestOrphans(t *testing.T) {
+	c := start(t)
+	c.account()
+	c.group()
+	c.create(c.newCSV("etcd.v1.0.0", func(csv *v1alpha1.ClusterServiceVersion) {
+		spec := &csv.Spec.InstallStrategy.StrategySpec
+		spec.DeploymentSpecs = append(spec.DeploymentSpecs, deploymentSpec("backup"))
+	}))
+	csv := c.succeeds("etcd.v1.0.0", "etcd", "backup")
+	orphan := c.deployment("backup")
+	before := csv.DeepCopy()
+	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[:1]
+	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.Containers[0].Image = "registry.example.com/etcd:new"
+	c.must(c.Patch(t.Context(), csv, client.MergeFrom(before)))
+	c.eventually("the orphan goes", func() bool {
+		err := c.Get(t.Context(), client.ObjectKeyFromObject(orphan), orphan)
+		// Nobody collects garbage here: what waits for that is as good as gone.
+		return apierrors.IsNotFound(err) || err == nil && !orphan.DeletionTimestamp.IsZero()
+	})
+	c.succeeds("etcd.v1.0.0", "etcd")
+}
+
+// What an operator has outside of its namespace goes with it, and nothing of others.
+func TestDelete(t *testing.T) {
+	c := start(t)
+	c.account()
+	c.group()
+	c.create(c.newCSV("etcd.v1.0.0"))
+	csv := c.succeeds("etcd.v1.0.0", "etcd")
+	named := func(suffix string, labels map[string]string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Name: c.namespace + suffix, Labels: labels}
+	}
+	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"}
+	owned := csvinfo.OwnerLabels(c.namespace, csv.Name)
+	role, binding := &rbacv1.ClusterRole{ObjectMeta: named("-mine", owned)}, &rbacv1.ClusterRoleBinding{ObjectMeta: named("-mine", owned), RoleRef: ref}
+	other := &rbacv1.ClusterRole{ObjectMeta: named("-other", csvinfo.OwnerLabels(c.namespace, "other"))}
+	c.create(role, binding, other)
+	t.Cleanup(func() { _ = c.Delete(context.Background(), other) }) // its name is its own
+	c.must(c.Delete(t.Context(), csv))
+	c.gone(csv)
+	c.gone(role)
+	c.gone(binding)
+	c.must(c.Get(t.Context(), client.ObjectKeyFromObject(other), other))
+}
+
+// A program that begins where another was killed goes on from there, and two at once come to the
+// same end.
+func TestRestartAndTwo(t *testing.T) {
+	c := start(t)
+	c.account()
+	c.group()
+	c.create(c.newCSV("etcd.v1.0.0"))
+	for _, phase := range []string{"Pending", "Installing", "Replacing"} {
+		if phase == "Replacing" {
+			c.succeeds("etcd.v1.0.0", "etcd")
+			c.create(c.newCSV("etcd.v2.0.0", func(csv *v1alpha1.ClusterServiceVersion) { csv.Spec.Replaces = "etcd.v1.0.0" }))
+		}
+		c.eventually("etcd.v1.0.0 was "+phase, func() bool {
+			csv := &v1alpha1.ClusterServiceVersion{}
+			err := c.Get(t.Context(), client.ObjectKey{Namespace: c.namespace, Name: "etcd.v1.0.0"}, csv)
+			return apierrors.IsNotFound(err) || slices.ContainsFunc(csv.Status.Conditions, func(x v1alpha1.ClusterServiceVersionCondition) bool { return string(x.Phase) == phase })
+		})
+		c.stops[len(c.stops)-1]()
+		c.run()
+	}
+	c.run() // beside the one that runs
+	c.succeeds("etcd.v2.0.0", "etcd")
+	c.gone(&v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "etcd.v1.0.0"}})
+	c.create(c.newCSV("other.v1.0.0"))
+	csv := c.succeeds("other.v1.0.0", "other")
+	for i, phase := range phases(csv) {
+		if strings.HasPrefix(phase, "Failed") || slices.Contains(phases(csv)[:i], phase) {
+			t.Errorf("two programs went through %v", phases(csv))
+			break
+		}
+	}
+}
+
+// A pass over what is as it is meant to be writes nothing.
+func TestQuiet(t *testing.T) {
+	c := start(t)
+	c.account()
+	c.group()
+	c.create(c.newCSV("etcd.v1.0.0"))
+	csv := c.succeeds("etcd.v1.0.0", "etcd")
+	c.eventually("it has settled", func() bool {
+		now := c.get(csv.Name)
+		settled := now.ResourceVersion == csv.ResourceVersion
+		csv = now
+		return settled
+	})
+	d := c.deployment("etcd")
+	c.stops[0]()
+	c.run()
+	// The program that began looks at this one too; when it has come so far, it has looked at the first.
+	c.create(c.newCSV("zzz.v1.0.0"))
+	c.succeeds("zzz.v1.0.0", "zzz")
+	if got := []string{c.get(csv.Name).ResourceVersion, c.deployment("etcd").ResourceVersion}; !cmp.Equal(got, []string{csv.ResourceVersion, d.ResourceVersion}) {
+		t.Errorf("resource versions %v, before %v", got, []string{csv.ResourceVersion, d.ResourceVersion})
+	}
+}

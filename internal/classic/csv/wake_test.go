@@ -1,0 +1,63 @@
+package csv
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+)
+
+// A right that comes or goes wakes those that it may be for, and of those that have succeeded no others.
+func TestWaiting(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	of := func(name string, phase v1alpha1.ClusterServiceVersionPhase, reason string) *v1alpha1.ClusterServiceVersion {
+		csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
+		csv.Status.Phase, csv.Status.Reason = phase, reason
+		return csv
+	}
+	r := &Reconciler{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(
+		of("borrower", v1alpha1.CSVPhaseSucceeded, v1alpha1.CSVReasonInstallSuccessful),
+		of("returned", v1alpha1.CSVPhaseSucceeded, v1alpha1.CSVReasonInstallSuccessful),
+		of("own", v1alpha1.CSVPhaseSucceeded, v1alpha1.CSVReasonInstallSuccessful),
+		of("lacks", v1alpha1.CSVPhasePending, v1alpha1.CSVReasonRequirementsNotMet),
+	).Build()}
+	for _, name := range []string{"borrower", "returned"} {
+		r.borrowers.set(types.NamespacedName{Namespace: "ns", Name: name}, true)
+	}
+	r.borrowers.set(types.NamespacedName{Namespace: "ns", Name: "returned"}, false)
+	labels := csvinfo.OwnerLabels("ns", "own")
+	tests := map[string]struct {
+		object client.Object
+		want   []string
+	}{
+		"of the cluster, made by hand":     {&rbacv1.ClusterRole{}, []string{"borrower", "lacks"}},
+		"of the cluster, made for one":     {&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Labels: labels}}, []string{"borrower", "lacks", "own"}},
+		"of the namespace":                 {&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "ns"}}, []string{"borrower", "lacks", "own", "returned"}},
+		"of another namespace, for one":    {&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Labels: labels}}, []string{"own"}},
+		"of another namespace, for nobody": {&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system"}}, nil},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, request := range r.waiting(t.Context(), tt.object) {
+				got = append(got, request.Name)
+			}
+			slices.Sort(got)
+			if diff := cmp.Diff(tt.want, slices.Compact(got)); diff != "" {
+				t.Errorf("woken (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,280 @@
+package csvinfo
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
+
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+)
+
+const (
+	fnvEtcd     = "c571d720f17289d3"
+	fnvA        = "7e2bc9261d1a204f"
+	hashWith    = "48mVeMY4lAF2n8RVFVYOdSUdTvs6KQQEpP1YOq"
+	hashWithout = "3dcwKEKSVmT88u1GDFnfihADIXFApVRZDvwAo3"
+)
+
+func named(name, replaces string) v1alpha1.ClusterServiceVersion {
+	csv := v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
+	csv.Spec.Replaces = replaces
+	return csv
+}
+
+func TestAPIs(t *testing.T) {
+	csv := named("a", "")
+	csv.Spec.CustomResourceDefinitions.Owned = []v1alpha1.CRDDescription{{Name: "etcds.etcd.database.coreos.com", Version: "v1beta2", Kind: "EtcdCluster"}}
+	csv.Spec.APIServiceDefinitions.Required = []v1alpha1.APIServiceDescription{{Name: "as", Group: "g.example.com", Version: "v1", Kind: "A"}}
+	provided, err := Provided(&csv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	required, err := Required(&csv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := []string{Join(provided), Join(required)}; !cmp.Equal(got, []string{"EtcdCluster.v1beta2.etcd.database.coreos.com", "A.v1.g.example.com"}) {
+		t.Errorf("APIs %v", got)
+	}
+	labels, err := APILabels(&csv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The keys are FNV-1a of 64 bits over the texts above, computed by another program.
+	want := map[string]string{labelAPI + fnvEtcd: APIProvided, labelAPI + fnvA: APIRequired}
+	if diff := cmp.Diff(want, labels); diff != "" {
+		t.Errorf("labels (-want +got):\n%s", diff)
+	}
+	csv.Spec.CustomResourceDefinitions.Owned[0].Name = "nodot"
+	if _, err := APILabels(&csv); err == nil {
+		t.Error("a CRD without a group is accepted")
+	}
+}
+
+func TestSplit(t *testing.T) {
+	apis := APIs{}
+	apis.Insert(schema.GroupVersionKind{Group: "g.example.com", Version: "v1", Kind: "B"}, schema.GroupVersionKind{Group: "g", Version: "v1", Kind: "A"})
+	text := Join(apis)
+	if text != "A.v1.g,B.v1.g.example.com" {
+		t.Errorf("list %q", text)
+	}
+	if diff := cmp.Diff(apis, Split(text)); diff != "" {
+		t.Errorf("read back (-want +got):\n%s", diff)
+	}
+	if odd := Split(", x,y.z,.v1.g,K..g, A.v1.g "); len(odd) != 1 {
+		t.Errorf("of what is none there is left %v", odd)
+	}
+}
+
+func FuzzSplit(f *testing.F) {
+	f.Add("A.v1.g,B.v1.g.example.com")
+	f.Add(",,.")
+	f.Fuzz(func(t *testing.T, text string) {
+		if len(text) > 1<<12 {
+			t.Skip()
+		}
+		apis := Split(text)
+		if diff := cmp.Diff(apis, Split(Join(apis))); diff != "" {
+			t.Errorf("written and read again (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestIsCopied(t *testing.T) {
+	tests := map[string]struct {
+		edit func(*v1alpha1.ClusterServiceVersion)
+		want bool
+	}{
+		"no": {func(*v1alpha1.ClusterServiceVersion) {}, false},
+		"at home": {func(c *v1alpha1.ClusterServiceVersion) {
+			c.Annotations = map[string]string{AnnotationOperatorNamespace: "ns"}
+		}, false},
+		"elsewhere": {func(c *v1alpha1.ClusterServiceVersion) {
+			c.Annotations = map[string]string{AnnotationOperatorNamespace: "x"}
+		}, true},
+		"by label":   {func(c *v1alpha1.ClusterServiceVersion) { c.Labels = map[string]string{LabelCopiedFrom: ""} }, true},
+		"by reason":  {func(c *v1alpha1.ClusterServiceVersion) { c.Status.Reason = v1alpha1.CSVReasonCopied }, true},
+		"of another": {func(c *v1alpha1.ClusterServiceVersion) { c.Status.Reason = v1alpha1.CSVReasonReplaced }, false},
+	}
+	for name, tt := range tests {
+		csv := named("a", "")
+		tt.edit(&csv)
+		if IsCopied(&csv) != tt.want {
+			t.Errorf("%s: copied is %t", name, !tt.want)
+		}
+	}
+}
+
+func TestStates(t *testing.T) {
+	csv := named("a", "")
+	if !IsUncopiable(&csv) {
+		t.Error("a new one is copied")
+	}
+	csv.Status.Phase = v1alpha1.CSVPhaseFailed
+	for _, reason := range uncopiable {
+		if csv.Status.Reason = reason; !IsUncopiable(&csv) {
+			t.Errorf("one that is %s is copied", reason)
+		}
+	}
+	if csv.Status.Reason = v1alpha1.CSVReasonBeingReplaced; IsUncopiable(&csv) || !IsObsolete(&csv) {
+		t.Error("one that is being replaced is not copied, or not obsolete")
+	}
+}
+
+func TestSupports(t *testing.T) {
+	mode := func(modes ...v1alpha1.InstallModeType) (list []v1alpha1.InstallMode) {
+		for _, m := range modes {
+			list = append(list, v1alpha1.InstallMode{Type: m, Supported: true})
+		}
+		return append(list, v1alpha1.InstallMode{Type: "Other"})
+	}
+	tests := map[string]struct {
+		modes   []v1alpha1.InstallMode
+		targets []string
+		want    string
+	}{
+		"none":              {mode(), nil, "operatorgroup has invalid selected namespaces, cannot configure to watch zero namespaces"},
+		"own":               {mode("OwnNamespace"), []string{"own"}, ""},
+		"not own":           {mode("AllNamespaces"), []string{"own"}, "OwnNamespace InstallModeType not supported, cannot configure to watch own namespace"},
+		"all":               {mode("AllNamespaces"), []string{""}, ""},
+		"not all":           {mode("OwnNamespace"), []string{""}, "AllNamespaces InstallModeType not supported, cannot configure to watch all namespaces"},
+		"one":               {mode("SingleNamespace"), []string{"a"}, ""},
+		"not one":           {mode("OwnNamespace"), []string{"a"}, "SingleNamespace InstallModeType not supported, cannot configure to watch one namespace"},
+		"several":           {mode("MultiNamespace"), []string{"a", "b"}, ""},
+		"not several":       {mode("SingleNamespace"), []string{"a", "b", "c"}, "MultiNamespace InstallModeType not supported, cannot configure to watch 3 namespaces"},
+		"several and own":   {mode("MultiNamespace", "OwnNamespace"), []string{"a", "own"}, ""},
+		"several, not own":  {mode("MultiNamespace"), []string{"a", "own"}, "OwnNamespace InstallModeType not supported, cannot configure to watch own namespace"},
+		"several, with all": {mode("MultiNamespace"), []string{"", "a"}, "operatorgroup has invalid selected namespaces, NamespaceAll found when |selected namespaces| > 1"},
+	}
+	for name, tt := range tests {
+		got := ""
+		if err := Supports(tt.modes, "own", tt.targets); err != nil {
+			got = err.Error()
+		}
+		if got != tt.want {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+	if err := CheckModes(mode("OwnNamespace", "OwnNamespace")); err == nil || err.Error() != "InstallMode list contains duplicates, cannot make set: [{OwnNamespace true} {OwnNamespace true} {Other false}]" {
+		t.Errorf("duplicates: %v", err)
+	}
+}
+
+func TestReplacements(t *testing.T) {
+	v1, v2, v3 := named("v1", ""), named("v2", "v1"), named("v3", "v2")
+	all := []v1alpha1.ClusterServiceVersion{v3, v1, v2}
+	if next := Replacement(&v1, all); next == nil || next.Name != "v2" {
+		t.Errorf("v1 is replaced by %v", next)
+	}
+	if last, err := Last(&v1, all); err != nil || last.Name != "v3" {
+		t.Errorf("the last is %v, error %v", last, err)
+	}
+	for name, tt := range map[string]struct {
+		got  sets.Set[string]
+		want []string
+	}{
+		"ancestors of v3":  {Ancestors(&v3, all), []string{"v1", "v2"}},
+		"ancestors of v1":  {Ancestors(&v1, all), []string{}},
+		"chain of v2":      {Chain(&v2, all), []string{"v1", "v2", "v3"}},
+		"one that is gone": {Ancestors(&v2, []v1alpha1.ClusterServiceVersion{v2}), []string{"v1"}},
+	} {
+		if diff := cmp.Diff(tt.want, sets.List(tt.got)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	self := named("self", "self")
+	if Replacement(&self, []v1alpha1.ClusterServiceVersion{self}) != nil || len(Ancestors(&self, []v1alpha1.ClusterServiceVersion{self})) > 0 {
+		t.Error("GC-2: one replaces itself")
+	}
+	copied := named("copy", "v1")
+	copied.Labels = map[string]string{LabelCopiedFrom: "x"}
+	if Replacement(&v1, []v1alpha1.ClusterServiceVersion{copied}) != nil {
+		t.Error("GC-4: a copy replaces")
+	}
+	a, b := named("a", "b"), named("b", "a")
+	ring := []v1alpha1.ClusterServiceVersion{a, b}
+	if _, err := Last(&a, ring); err == nil {
+		t.Error("GC-2: a cycle has an end")
+	}
+	if got := sets.List(Chain(&a, ring)); !cmp.Equal(got, []string{"a", "b"}) {
+		t.Errorf("the chain of a cycle is %v", got)
+	}
+}
+
+func TestEndpoints(t *testing.T) {
+	csv := named("a", "")
+	for _, name := range []string{"plain", "with.dots", "both"} {
+		csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = append(csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs, v1alpha1.StrategyDeploymentSpec{Name: name})
+	}
+	csv.Spec.WebhookDefinitions = []v1alpha1.WebhookDescription{
+		{DeploymentName: "both", ContainerPort: 9443, TargetPort: ptr.To(intstr.FromString("hooks"))}, {DeploymentName: "with.dots"}, {DeploymentName: "absent"},
+		{DeploymentName: "both", ContainerPort: 9443},
+	}
+	csv.Spec.APIServiceDefinitions.Owned = []v1alpha1.APIServiceDescription{{DeploymentName: "both"}}
+	type row struct {
+		Name    string
+		Ports   []corev1.ServicePort
+		APIs    bool
+		Account string
+		Secret  string
+	}
+	var got []row
+	for _, e := range Endpoints(&csv) {
+		got = append(got, row{ServiceName(e.Deployment.Name), e.Ports, e.ServesAPIs, e.ServiceAccount(), SecretName(e.Deployment.Name)})
+	}
+	plain := corev1.ServicePort{Name: "443", Port: 443, TargetPort: intstr.FromInt32(443)}
+	want := []row{
+		{"with-dots-service", []corev1.ServicePort{plain}, false, "default", "with-dots-service-cert"},
+		{"both-service", []corev1.ServicePort{plain, {Name: "9443", Port: 9443, TargetPort: intstr.FromString("hooks")}}, true, "default", "both-service-cert"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("endpoints (-want +got):\n%s", diff)
+	}
+}
+
+func TestHash(t *testing.T) {
+	// SHA-224 over the JSON text (and a newline), in base 62, computed by another program.
+	with, err := Hash(map[string]string{"a": "<b>"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	without, err := PlainHash(map[string]string{"a": "<b>"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{hashWith, hashWithout}, []string{with, without}); diff != "" {
+		t.Errorf("hashes (-want +got):\n%s", diff)
+	}
+	if _, err := Hash(func() {}); err == nil {
+		t.Error("what has no JSON has a hash")
+	}
+}
+
+func TestOwners(t *testing.T) {
+	csv := named("a", "")
+	csv.UID = "1"
+	labels := OwnerLabels("ns", "a")
+	if namespace, name, ok := OwnedByLabels(labels); !ok || namespace != "ns" || name != "a" {
+		t.Errorf("the owner is %s/%s, %t", namespace, name, ok)
+	}
+	labels[LabelOwnerKind] = "OperatorGroup"
+	if _, _, ok := OwnedByLabels(labels); ok {
+		t.Error("a group is taken for a ClusterServiceVersion")
+	}
+	references := []metav1.OwnerReference{OwnerReference(&csv)}
+	if !IsOwner(references, &csv) {
+		t.Error("it does not own what it owns")
+	}
+	if csv.UID = "2"; IsOwner(references, &csv) {
+		t.Error("it owns what one of its name owned before")
+	}
+	if !Matches(With(nil, labels), labels) || Matches(nil, labels) || !Matches(labels, nil) {
+		t.Error("Matches")
+	}
+}

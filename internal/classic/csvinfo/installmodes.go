@@ -1,0 +1,56 @@
+package csvinfo
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+)
+
+// CheckModes refuses a list of install modes that names one twice.
+func CheckModes(modes []v1alpha1.InstallMode) error {
+	seen := map[v1alpha1.InstallModeType]bool{}
+	for _, mode := range modes {
+		if seen[mode.Type] {
+			return fmt.Errorf("InstallMode list contains duplicates, cannot make set: %v", modes)
+		}
+		seen[mode.Type] = true
+	}
+	return nil
+}
+
+// SupportsMode tells whether a mode is listed as supported.
+func SupportsMode(modes []v1alpha1.InstallMode, wanted v1alpha1.InstallModeType) bool {
+	return slices.ContainsFunc(modes, func(m v1alpha1.InstallMode) bool { return m.Type == wanted && m.Supported })
+}
+
+// Supports says why an operator in a namespace cannot watch the target namespaces; nil means that
+// it can. A single empty target means all namespaces.
+func Supports(modes []v1alpha1.InstallMode, own string, targets []string) error {
+	need := func(mode v1alpha1.InstallModeType, what string) error {
+		if SupportsMode(modes, mode) {
+			return nil
+		}
+		return fmt.Errorf("%s InstallModeType not supported, cannot configure to watch %s", mode, what)
+	}
+	switch {
+	case len(targets) == 0:
+		return errors.New("operatorgroup has invalid selected namespaces, cannot configure to watch zero namespaces")
+	case len(targets) == 1 && targets[0] == own:
+		return need(v1alpha1.InstallModeTypeOwnNamespace, "own namespace")
+	case len(targets) == 1 && targets[0] == "":
+		return need(v1alpha1.InstallModeTypeAllNamespaces, "all namespaces")
+	case len(targets) == 1:
+		return need(v1alpha1.InstallModeTypeSingleNamespace, "one namespace")
+	case slices.Contains(targets, ""):
+		return errors.New("operatorgroup has invalid selected namespaces, NamespaceAll found when |selected namespaces| > 1")
+	}
+	if err := need(v1alpha1.InstallModeTypeMultiNamespace, fmt.Sprintf("%d namespaces", len(targets))); err != nil {
+		return err
+	}
+	if slices.Contains(targets, own) {
+		return need(v1alpha1.InstallModeTypeOwnNamespace, "own namespace")
+	}
+	return nil
+}

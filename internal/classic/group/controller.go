@@ -1,0 +1,262 @@
+package group
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+)
+
+// +kubebuilder:rbac:groups=operators.coreos.com,resources=operatorgroups,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=operators.coreos.com,resources=operatorgroups/status,verbs=patch
+// +kubebuilder:rbac:groups=operators.coreos.com,resources=clusterserviceversions,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
+// +kubebuilder:rbac:groups=apiregistration.k8s.io,resources=apiservices,verbs=get;list;watch
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;list;watch
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles;clusterrolebindings,verbs=get;list;watch;create;patch;delete;escalate;bind
+
+// groups brings OperatorGroups to what they ask for.
+type groups struct {
+	client client.Client
+	roles  roles
+	// marked has the ClusterRoles of groups.
+	marked client.Reader
+	clock  clock.PassiveClock
+}
+
+// Reconcile brings one group up to date. A status that changes is written first, and wakes the
+// controller for what follows from it.
+func (r *groups) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	group := &operatorsv1.OperatorGroup{}
+	switch err := r.client.Get(ctx, req.NamespacedName, group); {
+	case apierrors.IsNotFound(err):
+		return ctrl.Result{}, r.removeRoles(ctx, req.NamespacedName)
+	case err != nil:
+		return ctrl.Result{}, err
+	case !group.DeletionTimestamp.IsZero():
+		return ctrl.Result{}, nil
+	}
+	isAlone, err := r.isAlone(ctx, group)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	changed, err := r.updateStatus(ctx, group, isAlone)
+	if err != nil || changed {
+		return ctrl.Result{}, err
+	}
+	var members v1alpha1.ClusterServiceVersionList
+	if err := r.client.List(ctx, &members, client.InNamespace(group.Namespace)); err != nil {
+		return ctrl.Result{}, fmt.Errorf("listing the ClusterServiceVersions of namespace %s: %w", group.Namespace, err)
+	}
+	if isAlone {
+		// Of several groups none counts: they would write over each other.
+		if err := r.annotate(ctx, group, members.Items); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	return ctrl.Result{}, errors.Join(r.ensureRoles(ctx, group, members.Items), r.prune(ctx, group, members.Items))
+}
+
+func (r *groups) isAlone(ctx context.Context, group *operatorsv1.OperatorGroup) (bool, error) {
+	var list operatorsv1.OperatorGroupList
+	if err := r.client.List(ctx, &list, client.InNamespace(group.Namespace)); err != nil {
+		return false, fmt.Errorf("listing the OperatorGroups of namespace %s: %w", group.Namespace, err)
+	}
+	return len(list.Items) == 1, nil
+}
+
+// updateStatus writes the status of a group if it changes. A ServiceAccount that is another than
+// before lets installations begin anew that failed for good.
+func (r *groups) updateStatus(ctx context.Context, group *operatorsv1.OperatorGroup, isAlone bool) (changed bool, err error) {
+	f := facts{isAlone: isAlone, namespaces: map[string]labels.Set{}}
+	if name := group.Spec.ServiceAccountName; name != "" {
+		if f.account, err = r.account(ctx, group.Namespace, name); err != nil {
+			return false, err
+		}
+	}
+	if len(group.Spec.TargetNamespaces) == 0 && !selectsAll(group.Spec.Selector) {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(namespaceKind)
+		if err := r.client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			return false, fmt.Errorf("listing namespaces: %w", err)
+		}
+		for i := range list.Items {
+			f.namespaces[list.Items[i].Name] = list.Items[i].Labels
+		}
+	}
+	status, invalid := statusOf(group, f, r.clock.Now())
+	if invalid != nil {
+		invalid = reconcile.TerminalError(fmt.Errorf("OperatorGroup %s/%s: %w", group.Namespace, group.Name, invalid))
+	}
+	if equality.Semantic.DeepEqual(group.Status, status) {
+		return false, invalid
+	}
+	before := group.DeepCopy()
+	group.Status = status
+	err = r.client.Status().Patch(ctx, group, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) { // What has changed wakes the controller.
+		return false, fmt.Errorf("writing the status of OperatorGroup %s/%s: %w", group.Namespace, group.Name, err)
+	}
+	return true, invalid
+}
+
+// account gives the ServiceAccount of a group, marked as used by OLM; nil when it is not there.
+func (r *groups) account(ctx context.Context, namespace, name string) (*metav1.PartialObjectMetadata, error) {
+	account := metadataOf(serviceAccountKind)
+	switch err := r.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, account); {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading ServiceAccount %s/%s: %w", namespace, name, err)
+	}
+	if account.Labels[csvinfo.LabelManaged] == "true" {
+		return account, nil
+	}
+	// The UID keeps an account that was deleted meanwhile from being made.
+	marked := corev1ac.ServiceAccount(name, namespace).WithUID(account.UID).WithLabels(map[string]string{csvinfo.LabelManaged: "true"})
+	switch err := r.client.Apply(ctx, marked, client.FieldOwner(FieldManager), client.ForceOwnership); {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return nil, nil // It is not the one that was seen. What became of it wakes the controller.
+	case err != nil:
+		return nil, fmt.Errorf("marking ServiceAccount %s/%s: %w", namespace, name, err)
+	}
+	return account, nil
+}
+
+// annotate tells the ClusterServiceVersions of the namespace of their group.
+func (r *groups) annotate(ctx context.Context, group *operatorsv1.OperatorGroup, members []v1alpha1.ClusterServiceVersion) error {
+	for i := range members {
+		csv := &members[i]
+		annotations, _ := Annotated(csv, group)
+		if csvinfo.IsCopied(csv) || maps.Equal(annotations, csv.Annotations) {
+			continue
+		}
+		if err := r.patchMetadata(ctx, csv, map[string]any{"annotations": annotations}); err != nil {
+			return fmt.Errorf("annotating ClusterServiceVersion %s/%s: %w", csv.Namespace, csv.Name, err)
+		}
+	}
+	return nil
+}
+
+// ensureRoles has the ClusterRoles of a group gather the access to all APIs of its operators, and to
+// those that it lists.
+func (r *groups) ensureRoles(ctx context.Context, group *operatorsv1.OperatorGroup, members []v1alpha1.ClusterServiceVersion) error {
+	apis := Listed(group)
+	for i := range members {
+		if provided, err := csvinfo.Provided(&members[i]); err == nil && !csvinfo.IsCopied(&members[i]) {
+			apis = apis.Union(provided)
+		}
+	}
+	for _, role := range groupRoles(group, apis) {
+		if err := r.roles.ensure(ctx, &role); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prune takes the APIs off the list of a group that no operator provides any more.
+func (r *groups) prune(ctx context.Context, group *operatorsv1.OperatorGroup, members []v1alpha1.ClusterServiceVersion) error {
+	text, isListed := group.Annotations[operatorsv1.OperatorGroupProvidedAPIsAnnotation]
+	kept, ok := Prune(group, members)
+	if !ok || !isListed || csvinfo.Join(kept) == text {
+		return nil
+	}
+	// Whoever adds to the list at this moment is not to lose it.
+	metadata := map[string]any{
+		"resourceVersion": group.ResourceVersion,
+		"annotations":     map[string]string{operatorsv1.OperatorGroupProvidedAPIsAnnotation: csvinfo.Join(kept)},
+	}
+	if err := r.patchMetadata(ctx, group, metadata); err != nil && !apierrors.IsConflict(err) { // What has changed wakes the controller.
+		return fmt.Errorf("pruning the APIs of OperatorGroup %s/%s: %w", group.Namespace, group.Name, err)
+	}
+	return nil
+}
+
+// patchMetadata changes the metadata of an object, which may be gone.
+func (r *groups) patchMetadata(ctx context.Context, object client.Object, metadata map[string]any) error {
+	data, err := json.Marshal(map[string]any{"metadata": metadata})
+	if err != nil {
+		return err
+	}
+	return client.IgnoreNotFound(r.client.Patch(ctx, object, client.RawPatch(types.MergePatchType, data)))
+}
+
+// removeRoles deletes the ClusterRoles of a group that is gone.
+func (r *groups) removeRoles(ctx context.Context, key types.NamespacedName) error {
+	var list rbacv1.ClusterRoleList
+	if err := r.marked.List(ctx, &list, client.MatchingLabels(ownerLabels(key.Namespace, key.Name))); err != nil {
+		return fmt.Errorf("listing the ClusterRoles of OperatorGroup %s: %w", key, err)
+	}
+	for i := range list.Items {
+		if err := client.IgnoreNotFound(r.client.Delete(ctx, &list.Items[i])); err != nil {
+			return fmt.Errorf("deleting ClusterRole %s of OperatorGroup %s: %w", list.Items[i].Name, key, err)
+		}
+	}
+	return nil
+}
+
+// groupsOfNamespace wakes the groups of the namespace of an object.
+func (r *groups) groupsOfNamespace(ctx context.Context, object client.Object) []ctrl.Request {
+	requests := r.requests(ctx, func(*operatorsv1.OperatorGroup) bool { return true }, client.InNamespace(object.GetNamespace()))
+	if _, ok := object.(*operatorsv1.OperatorGroup); ok {
+		requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(object)}) // It may be gone.
+	}
+	return requests
+}
+
+// groupsThatSelect wakes the groups whose targets may change with the labels of a namespace.
+func (r *groups) groupsThatSelect(ctx context.Context, _ client.Object) []ctrl.Request {
+	return r.requests(ctx, func(g *operatorsv1.OperatorGroup) bool {
+		return len(g.Spec.TargetNamespaces) == 0 && !selectsAll(g.Spec.Selector)
+	})
+}
+
+// groupsOfAccount wakes the groups that name a ServiceAccount.
+func (r *groups) groupsOfAccount(ctx context.Context, account client.Object) []ctrl.Request {
+	return r.requests(ctx, func(g *operatorsv1.OperatorGroup) bool { return g.Spec.ServiceAccountName == account.GetName() },
+		client.InNamespace(account.GetNamespace()))
+}
+
+func (r *groups) requests(ctx context.Context, matters func(*operatorsv1.OperatorGroup) bool, in ...client.ListOption) []ctrl.Request {
+	var list operatorsv1.OperatorGroupList
+	if err := r.client.List(ctx, &list, append(in, client.UnsafeDisableDeepCopy)...); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Listing the OperatorGroups to be woken")
+		return nil
+	}
+	var requests []ctrl.Request
+	for i := range list.Items {
+		if g := &list.Items[i]; matters(g) {
+			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(g)})
+		}
+	}
+	return requests
+}
+
+// groupOfRole wakes the group that a ClusterRole was made for.
+func groupOfRole(_ context.Context, role client.Object) []ctrl.Request {
+	of := role.GetLabels()
+	if of[csvinfo.LabelOwnerKind] != operatorsv1.OperatorGroupKind {
+		return nil
+	}
+	return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: of[csvinfo.LabelOwnerNamespace], Name: of[csvinfo.LabelOwner]}}}
+}

@@ -1,0 +1,199 @@
+package group_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/classic/group"
+)
+
+// The rows of the table of intersecting groups, OG-10 to OG-15.
+func TestDecide(t *testing.T) {
+	const a, b = "A.v1.example.com", "B.v1.example.com"
+	const static = "CannotModifyStaticOperatorGroupProvidedAPIs static provided api operatorgroup cannot be modified by these apis"
+	for name, c := range map[string]struct {
+		provided, own, others string
+		static                bool
+		want, apis, failure   string
+	}{
+		"OG-10 taken and listed":                {provided: a, own: a + "," + b, others: a, want: "RemoveAPIs", apis: b},
+		"OG-11 taken and listed, static":        {provided: a, own: a, others: a, static: true, want: "RemoveAPIs", apis: a, failure: static},
+		"OG-12 taken, not listed":               {provided: a, own: b, others: a, want: "APIConflict", apis: b, failure: "InterOperatorGroupOwnerConflict intersecting operatorgroups provide the same apis"},
+		"OG-12 taken, not listed, static":       {provided: a, others: a, static: true, want: "APIConflict", failure: "InterOperatorGroupOwnerConflict intersecting operatorgroups provide the same apis"},
+		"OG-12 one of two is taken":             {provided: a + "," + b, own: b, others: a, want: "APIConflict", apis: b, failure: "InterOperatorGroupOwnerConflict intersecting operatorgroups provide the same apis"},
+		"OG-13 free, not listed":                {provided: b, own: a, want: "AddAPIs", apis: a + "," + b},
+		"OG-14 free, not listed, static":        {provided: b, own: a, static: true, want: "AddAPIs", apis: a, failure: static},
+		"OG-15 free and listed":                 {provided: a, own: a, others: b, want: "NoAPIConflict", apis: a},
+		"OG-15 free and listed, static":         {provided: a, own: a, static: true, want: "NoAPIConflict", apis: a},
+		"an operator without APIs":              {own: a, others: a, want: "NoAPIConflict", apis: a},
+		"another version of an API is free":     {provided: "A.v2.example.com", others: a, want: "AddAPIs", apis: "A.v2.example.com"},
+		"what others list of no concern to one": {provided: a, own: a + "," + b, others: b, want: "NoAPIConflict", apis: a + "," + b},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := group.Decide(csvinfo.Split(c.provided), csvinfo.Split(c.own), csvinfo.Split(c.others), c.static)
+			failure := strings.TrimSpace(d.Reason + " " + d.Message)
+			if string(d.Outcome) != c.want || csvinfo.Join(d.ProvidedAPIs) != c.apis || failure != c.failure {
+				t.Errorf("got %s, %q, %q; want %s, %q, %q", d.Outcome, csvinfo.Join(d.ProvidedAPIs), failure, c.want, c.apis, c.failure)
+			}
+		})
+	}
+}
+
+// groupOf makes a group that targets namespaces and lists APIs.
+func groupOf(namespace, apis string, targets ...string) operatorsv1.OperatorGroup {
+	g := operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace, Name: "g", Annotations: map[string]string{operatorsv1.OperatorGroupProvidedAPIsAnnotation: apis},
+	}}
+	g.Status.Namespaces = targets
+	return g
+}
+
+// A group's own namespace counts as one of its targets, and all namespaces intersect with any.
+func TestOthers(t *testing.T) {
+	const a, b = "A.v1.example.com", "B.v1.example.com"
+	for name, c := range map[string]struct {
+		own    operatorsv1.OperatorGroup
+		others []operatorsv1.OperatorGroup
+		want   string
+	}{
+		"disjoint":                    {groupOf("x", a, "t1"), []operatorsv1.OperatorGroup{groupOf("y", b, "t2")}, ""},
+		"a common target":             {groupOf("x", a, "t1", "t2"), []operatorsv1.OperatorGroup{groupOf("y", b, "t2")}, b},
+		"the other's own namespace":   {groupOf("x", a, "y"), []operatorsv1.OperatorGroup{groupOf("y", b, "t2")}, b},
+		"its own namespace":           {groupOf("x", a, "t1"), []operatorsv1.OperatorGroup{groupOf("y", b, "x")}, b},
+		"the other is global":         {groupOf("x", a, "t1"), []operatorsv1.OperatorGroup{groupOf("y", b, "")}, b},
+		"it is global":                {groupOf("x", a, ""), []operatorsv1.OperatorGroup{groupOf("y", b, "t1")}, b},
+		"it is left out itself":       {groupOf("x", a, ""), []operatorsv1.OperatorGroup{groupOf("x", a, "")}, ""},
+		"of several, all that concur": {groupOf("x", "", ""), []operatorsv1.OperatorGroup{groupOf("y", b, "y"), groupOf("z", a, "z")}, a + "," + b},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := csvinfo.Join(group.Others(&c.own, c.others)); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestTargets(t *testing.T) {
+	all := map[string]labels.Set{"a": {"team": "x"}, "b": {"team": "x"}, "c": {"team": "y"}, "d": nil}
+	team := &metav1.LabelSelector{MatchLabels: map[string]string{"team": "x"}}
+	for name, c := range map[string]struct {
+		spec operatorsv1.OperatorGroupSpec
+		want []string
+		err  string
+	}{
+		"a list, sorted, with what is not there": {spec: operatorsv1.OperatorGroupSpec{TargetNamespaces: []string{"z", "a"}}, want: []string{"a", "z"}},
+		"a list counts before a selector":        {spec: operatorsv1.OperatorGroupSpec{TargetNamespaces: []string{"c"}, Selector: team}, want: []string{"c"}},
+		"a selector":                             {spec: operatorsv1.OperatorGroupSpec{Selector: team}, want: []string{"a", "b"}},
+		"a selector that selects none":           {spec: operatorsv1.OperatorGroupSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "z"}}}},
+		"nothing is all":                         {want: []string{""}},
+		"an empty selector is all":               {spec: operatorsv1.OperatorGroupSpec{Selector: &metav1.LabelSelector{}}, want: []string{""}},
+		"the empty name in a list":               {spec: operatorsv1.OperatorGroupSpec{TargetNamespaces: []string{"a", ""}}, err: "TargetNamespaces cannot contain NamespaceAll: [a ]"},
+		"a selector that cannot be read": {
+			spec: operatorsv1.OperatorGroupSpec{Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}},
+			err:  `spec.selector: "Near" is not a valid label selector operator`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := group.Targets(c.spec, all)
+			if text := textOf(err); text != c.err {
+				t.Errorf("error %q, want %q", text, c.err)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("targets (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func textOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+func TestAnnotated(t *testing.T) {
+	g := groupOf("home", "", "b", "a")
+	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "home", Annotations: map[string]string{"kept": "x"}}}
+	got, changed := group.Annotated(csv, &g)
+	want := map[string]string{"kept": "x", "olm.operatorGroup": "g", "olm.operatorNamespace": "home", "olm.targetNamespaces": "a,b"}
+	if diff := cmp.Diff(want, got); diff != "" || !changed {
+		t.Errorf("changed %t, annotations (-want +got):\n%s", changed, diff)
+	}
+	csv.Annotations = got
+	if _, changed = group.Annotated(csv, &g); changed {
+		t.Error("the second time changes something")
+	}
+	// While the group has no targets, those that the operator has stay.
+	g.Status.Namespaces = nil
+	if got, changed = group.Annotated(csv, &g); !changed || !cmp.Equal(got, want) {
+		t.Errorf("changed %t to %v", changed, got)
+	}
+	g = groupOf("home", "", "")
+	if got, changed = group.Annotated(csv, &g); !changed || got["olm.targetNamespaces"] != "" {
+		t.Errorf("changed %t to %v", changed, got)
+	}
+}
+
+// member is a ClusterServiceVersion in a phase that provides kinds of example.com, version v1.
+func member(name string, phase v1alpha1.ClusterServiceVersionPhase, kinds ...string) v1alpha1.ClusterServiceVersion {
+	csv := v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "home", Name: name}}
+	for _, kind := range kinds {
+		csv.Spec.CustomResourceDefinitions.Owned = append(csv.Spec.CustomResourceDefinitions.Owned, v1alpha1.CRDDescription{
+			Name: strings.ToLower(kind) + "s.example.com", Version: "v1", Kind: kind,
+		})
+	}
+	csv.Spec.InstallModes = []v1alpha1.InstallMode{{Type: v1alpha1.InstallModeTypeAllNamespaces, Supported: true}}
+	csv.Status.Phase = phase
+	return csv
+}
+
+// OG-9.
+func TestPrune(t *testing.T) {
+	const a, b = "A.v1.example.com", "B.v1.example.com"
+	conflict := member("c", v1alpha1.CSVPhaseFailed, "A")
+	conflict.Status.Reason = v1alpha1.CSVReasonInterOperatorGroupOwnerConflict
+	elsewhere := member("c", v1alpha1.CSVPhaseSucceeded, "A")
+	elsewhere.Spec.InstallModes[0].Type = v1alpha1.InstallModeTypeOwnNamespace
+	copied := member("c", v1alpha1.CSVPhaseSucceeded, "A")
+	copied.Labels = map[string]string{"olm.copiedFrom": "x"}
+	deleted := member("c", v1alpha1.CSVPhasePending, "B")
+	deleted.DeletionTimestamp = &metav1.Time{}
+	deleted.DeletionTimestamp.Time = deleted.DeletionTimestamp.AddDate(2000, 0, 0)
+	for name, c := range map[string]struct {
+		members []v1alpha1.ClusterServiceVersion
+		listed  string
+		static  bool
+		want    string
+		ok      bool
+	}{
+		"provided by a member":              {members: []v1alpha1.ClusterServiceVersion{member("c", v1alpha1.CSVPhaseSucceeded, "A")}, listed: a, want: a, ok: true},
+		"provided by nobody":                {listed: a, ok: true},
+		"only what is provided":             {members: []v1alpha1.ClusterServiceVersion{member("c", v1alpha1.CSVPhaseSucceeded, "B")}, listed: a + "," + b, want: b, ok: true},
+		"what is not listed is not added":   {members: []v1alpha1.ClusterServiceVersion{member("c", v1alpha1.CSVPhaseSucceeded, "A", "B")}, listed: a, want: a, ok: true},
+		"a static group":                    {listed: a, static: true, want: a},
+		"a new member that has yet to list": {members: []v1alpha1.ClusterServiceVersion{member("c", v1alpha1.CSVPhasePending, "B")}, listed: a, want: a},
+		"one without a phase":               {members: []v1alpha1.ClusterServiceVersion{member("c", v1alpha1.CSVPhaseNone, "B")}, listed: a, want: a},
+		"a pending member that has listed":  {members: []v1alpha1.ClusterServiceVersion{member("c", v1alpha1.CSVPhasePending, "B")}, listed: a + "," + b, want: b, ok: true},
+		"one that is being deleted":         {members: []v1alpha1.ClusterServiceVersion{deleted}, listed: a, ok: true},
+		"one in conflict":                   {members: []v1alpha1.ClusterServiceVersion{conflict}, listed: a, ok: true},
+		"one that cannot be a member":       {members: []v1alpha1.ClusterServiceVersion{elsewhere}, listed: a, ok: true},
+		"a copy":                            {members: []v1alpha1.ClusterServiceVersion{copied}, listed: a, ok: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := groupOf("home", c.listed, "")
+			g.Spec.StaticProvidedAPIs = c.static
+			kept, ok := group.Prune(&g, c.members)
+			if csvinfo.Join(kept) != c.want || ok != c.ok {
+				t.Errorf("got %q, %t; want %q, %t", csvinfo.Join(kept), ok, c.want, c.ok)
+			}
+		})
+	}
+}

@@ -1,0 +1,75 @@
+package group
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+	rbacv1ac "k8s.io/client-go/applyconfigurations/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+)
+
+// FieldManager is the name under which fields are written.
+const FieldManager = "mainstay"
+
+// roles writes ClusterRoles that are not as they should be.
+type roles struct {
+	client client.Client
+	// cache has the ClusterRoles that are marked as made by OLM.
+	cache client.Reader
+}
+
+// ensure writes a ClusterRole unless it is as it should be. Labels and owners that others gave it stay.
+func (r *roles) ensure(ctx context.Context, wanted *rbacv1.ClusterRole) error {
+	found := &rbacv1.ClusterRole{}
+	err := r.cache.Get(ctx, client.ObjectKeyFromObject(wanted), found)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading ClusterRole %s: %w", wanted.Name, err)
+	}
+	if err == nil && isAsWanted(found, wanted) {
+		return nil
+	}
+	if err := r.client.Apply(ctx, applied(wanted), client.FieldOwner(FieldManager), client.ForceOwnership); err != nil {
+		return fmt.Errorf("writing ClusterRole %s: %w", wanted.Name, err)
+	}
+	return nil
+}
+
+// isAsWanted tells whether a ClusterRole is as it should be. Rules that are gathered are not looked at.
+func isAsWanted(found, wanted *rbacv1.ClusterRole) bool {
+	isOwned := func(owner metav1.OwnerReference) bool {
+		return slices.ContainsFunc(found.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == owner.UID })
+	}
+	return csvinfo.Matches(found.Labels, wanted.Labels) &&
+		!slices.ContainsFunc(wanted.OwnerReferences, func(o metav1.OwnerReference) bool { return !isOwned(o) }) &&
+		equality.Semantic.DeepEqual(found.AggregationRule, wanted.AggregationRule) &&
+		(len(wanted.Rules) == 0 || equality.Semantic.DeepEqual(found.Rules, wanted.Rules))
+}
+
+func applied(role *rbacv1.ClusterRole) *rbacv1ac.ClusterRoleApplyConfiguration {
+	ac := rbacv1ac.ClusterRole(role.Name).WithLabels(role.Labels)
+	for _, o := range role.OwnerReferences {
+		ac.WithOwnerReferences(metav1ac.OwnerReference().WithAPIVersion(o.APIVersion).WithKind(o.Kind).WithName(o.Name).WithUID(o.UID))
+	}
+	if role.AggregationRule != nil {
+		rule := rbacv1ac.AggregationRule()
+		for _, s := range role.AggregationRule.ClusterRoleSelectors {
+			rule.WithClusterRoleSelectors(metav1ac.LabelSelector().WithMatchLabels(s.MatchLabels))
+		}
+		ac.WithAggregationRule(rule)
+	}
+	for _, r := range role.Rules {
+		rule := rbacv1ac.PolicyRule().WithVerbs(r.Verbs...).WithAPIGroups(r.APIGroups...).WithResources(r.Resources...)
+		if len(r.ResourceNames) > 0 {
+			rule.WithResourceNames(r.ResourceNames...)
+		}
+		ac.WithRules(rule)
+	}
+	return ac
+}

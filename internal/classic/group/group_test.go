@@ -1,0 +1,359 @@
+package group_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/classic/group"
+)
+
+// A group finds its targets, tells its operators and the namespaces of them, and follows changes.
+func TestTargetsOfGroup(t *testing.T) {
+	c := start(t)
+	at := unique("targets")
+	for _, name := range []string{at + "-home", at + "-a"} {
+		c.namespace(name, at+"=yes")
+	}
+	c.namespace(at + "-b")
+	g := c.group(at+"-home", targets(at+"-b", at+"-a", at+"-missing"))
+	csv := c.csv(at+"-home", "targets", v1alpha1.CSVPhaseSucceeded)
+	has := func(wanted ...string) func() bool {
+		return func() bool {
+			now := c.getGroup(at + "-home")
+			c.get(csv, at+"-home", "targets")
+			return slices.Equal(now.Status.Namespaces, wanted) && now.Status.LastUpdated != nil &&
+				csv.Annotations["olm.targetNamespaces"] == strings.Join(wanted, ",") &&
+				csv.Annotations["olm.operatorGroup"] == "og" && csv.Annotations["olm.operatorNamespace"] == at+"-home"
+		}
+	}
+	label := "olm.operatorgroup.uid/" + string(g.UID)
+	labelled := func(names ...string) func() bool {
+		return func() bool {
+			for _, name := range []string{at + "-home", at + "-a", at + "-b", at + "-later"} {
+				if slices.Contains(c.groupLabels(name), label) != slices.Contains(names, name) {
+					return false
+				}
+			}
+			return true
+		}
+	}
+	c.eventually("the list", has(at+"-a", at+"-b", at+"-missing"))
+	c.eventually("the labels", labelled(at+"-a", at+"-b"))
+
+	edit(c, g, func(g *operatorsv1.OperatorGroup) {
+		g.Spec.TargetNamespaces, g.Spec.Selector = nil, &metav1.LabelSelector{MatchLabels: map[string]string{at: "yes"}}
+	})
+	c.eventually("the selector", has(at+"-a", at+"-home"))
+	c.eventually("the labels", labelled(at+"-a", at+"-home"))
+	c.namespace(at+"-later", at+"=yes")
+	c.eventually("a namespace that comes later", has(at+"-a", at+"-home", at+"-later"))
+	edit(c, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: at + "-a"}}, func(n *corev1.Namespace) { delete(n.Labels, at) })
+	c.eventually("a namespace that loses its label", has(at+"-home", at+"-later"))
+	c.eventually("the labels", labelled(at+"-home", at+"-later"))
+	// What people do to the labels is undone.
+	edit(c, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: at + "-later"}}, func(n *corev1.Namespace) {
+		delete(n.Labels, label)
+		n.Labels["olm.operatorgroup.uid/none"] = ""
+	})
+	c.eventually("the labels are back", func() bool { return slices.Equal(c.groupLabels(at+"-later"), []string{label}) })
+
+	edit(c, g, func(g *operatorsv1.OperatorGroup) { g.Spec.Selector = nil })
+	c.eventually("all namespaces", has(""))
+	c.eventually("no labels", labelled())
+	edit(c, g, targets(at+"-b"))
+	c.eventually("one", labelled(at+"-b"))
+	c.must(c.Delete(t.Context(), g))
+	c.eventually("no labels any more", labelled())
+}
+
+// Copies are told nothing.
+func TestCopiesAreNoMembers(t *testing.T) {
+	c := start(t)
+	at := unique("nomembers")
+	c.namespace(at)
+	copied := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{
+		Namespace: at, Name: "copy", Annotations: map[string]string{"olm.operatorNamespace": "elsewhere", "olm.operatorGroup": "other"},
+	}}
+	copied.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = []v1alpha1.StrategyDeploymentSpec{}
+	c.must(c.Create(t.Context(), copied))
+	c.group(at)
+	own := c.csv(at, "own", v1alpha1.CSVPhaseSucceeded)
+	c.eventually("the other is a member", func() bool {
+		c.get(own, at, "own")
+		return own.Annotations["olm.operatorGroup"] == "og"
+	})
+	c.get(copied, at, "copy")
+	if copied.Annotations["olm.operatorGroup"] != "other" {
+		t.Errorf("the copy has the annotations %v", copied.Annotations)
+	}
+}
+
+// OG-1: of several groups in a namespace, each says so, and none counts.
+func TestSeveralGroups(t *testing.T) {
+	c := start(t)
+	at := unique("several")
+	c.namespace(at)
+	c.group(at)
+	c.eventually("the first", func() bool { return c.getGroup(at).Status.LastUpdated != nil })
+	second := c.group(at, func(g *operatorsv1.OperatorGroup) { g.Name = "second" }, targets(at))
+	several := func(name string) bool {
+		g := &operatorsv1.OperatorGroup{}
+		c.get(g, at, name)
+		condition := meta.FindStatusCondition(g.Status.Conditions, "MultipleOperatorGroup")
+		return condition != nil && condition.Status == metav1.ConditionTrue && condition.Reason == "MultipleOperatorGroupsFound" &&
+			condition.Message == "Multiple OperatorGroup found in the same namespace"
+	}
+	c.eventually("both say so", func() bool { return several("og") && several("second") })
+	if _, err := group.Of(t.Context(), c, at); err == nil || !strings.Contains(err.Error(), "more than one OperatorGroup") {
+		t.Errorf("the error is %v", err)
+	}
+	c.must(c.Delete(t.Context(), second))
+	c.eventually("the one that is left says nothing", func() bool { return len(c.getGroup(at).Status.Conditions) == 0 })
+	if g, err := group.Of(t.Context(), c, at); err != nil || g.Name != "og" {
+		t.Errorf("the group is %v, the error %v", g, err)
+	}
+	if _, err := group.Of(t.Context(), c, "default"); err == nil || !strings.Contains(err.Error(), "no OperatorGroup") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// OG-2: the ServiceAccount of a group.
+func TestAccount(t *testing.T) {
+	c := start(t)
+	at := unique("account")
+	c.namespace(at)
+	g := c.group(at, targets(at), func(g *operatorsv1.OperatorGroup) { g.Spec.ServiceAccountName = "installer" })
+	c.eventually("it is missing", func() bool {
+		condition := meta.FindStatusCondition(c.getGroup(at).Status.Conditions, "OperatorGroupServiceAccount")
+		return condition != nil && condition.Status == metav1.ConditionTrue && condition.Reason == "ServiceAccountNotFound" &&
+			condition.Message == "ServiceAccount installer not found" && c.getGroup(at).Status.ServiceAccountRef == nil
+	})
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: at, Name: "installer"}}
+	c.must(c.Create(t.Context(), account))
+	want := &corev1.ObjectReference{APIVersion: "v1", Kind: "ServiceAccount", Namespace: at, Name: "installer", UID: account.UID}
+	c.eventually("it is there", func() bool {
+		now := c.getGroup(at)
+		c.get(account, at, "installer")
+		return cmp.Equal(want, now.Status.ServiceAccountRef) && len(now.Status.Conditions) == 0 && account.Labels["olm.managed"] == "true"
+	})
+	c.must(c.Delete(t.Context(), account))
+	c.eventually("it is gone", func() bool { return c.getGroup(at).Status.ServiceAccountRef == nil })
+	edit(c, g, func(g *operatorsv1.OperatorGroup) { g.Spec.ServiceAccountName = "" })
+	c.eventually("none is wanted", func() bool { return len(c.getGroup(at).Status.Conditions) == 0 })
+}
+
+// OG-7, OG-16, OG-17: the ClusterRoles that gather the access to the APIs of a group.
+func TestRolesOfGroup(t *testing.T) {
+	c := start(t)
+	at := unique("groles")
+	c.namespace(at)
+	g := c.group(at, targets(at), func(g *operatorsv1.OperatorGroup) {
+		g.Annotations = map[string]string{"olm.providedAPIs": "Listed.v1.example.com"}
+		g.Spec.StaticProvidedAPIs = true
+	})
+	csv := c.csv(at, "groles", v1alpha1.CSVPhasePending, "Owned")
+	roles := func() map[string]rbacv1.ClusterRole {
+		var list rbacv1.ClusterRoleList
+		c.must(c.List(t.Context(), &list, client.MatchingLabels{
+			"olm.owner": "og", "olm.owner.namespace": at, "olm.owner.kind": "OperatorGroup", "olm.managed": "true",
+		}))
+		byName := map[string]rbacv1.ClusterRole{}
+		for _, role := range list.Items {
+			byName[role.Name] = role
+		}
+		return byName
+	}
+	// fnv64a of Listed.v1.example.com and Owned.v1.groles.example.com; hash62 of NAMESPACE/og/<suffix>.
+	gathers := func(suffix string, apis ...string) func() bool {
+		name := "olm.og.og." + suffix + "-" + csvinfo.TextHash(at+"/og/"+suffix)
+		return func() bool {
+			role, ok := roles()[name]
+			var keys []string
+			if ok && role.AggregationRule != nil {
+				for _, s := range role.AggregationRule.ClusterRoleSelectors {
+					for key, value := range s.MatchLabels {
+						keys = append(keys, key+"="+value)
+					}
+				}
+			}
+			var want []string
+			for api := range csvinfo.Split(strings.Join(apis, ",")) {
+				want = append(want, "olm.opgroup.permissions/aggregate-to-"+csvinfo.APIHash(api)+"-"+suffix+"=true")
+			}
+			slices.Sort(want)
+			return ok && slices.Equal(keys, want)
+		}
+	}
+	for _, suffix := range []string{"admin", "edit", "view"} {
+		c.eventually(suffix, gathers(suffix, "Listed.v1.example.com", "Owned.v1.groles.example.com"))
+	}
+	if n := len(roles()); n != 3 {
+		t.Errorf("there are %d roles", n)
+	}
+	for name := range roles() {
+		c.must(c.Delete(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+		break
+	}
+	c.eventually("one that was deleted is back", func() bool { return len(roles()) == 3 })
+	c.must(c.Delete(t.Context(), csv))
+	edit(c, g, func(g *operatorsv1.OperatorGroup) { delete(g.Annotations, "olm.providedAPIs") })
+	c.eventually("nothing is gathered", gathers("view"))
+	// A group that goes while nobody looks is cleaned up after as well.
+	c.stop()
+	c.must(c.Delete(t.Context(), g))
+	c.run()
+	c.eventually("the roles are gone", func() bool { return len(roles()) == 0 })
+}
+
+// OG-9: what no operator provides any more is taken off the list.
+func TestProvidedAPIs(t *testing.T) {
+	c := start(t)
+	at := unique("provided")
+	c.namespace(at)
+	c.group(at, func(g *operatorsv1.OperatorGroup) {
+		g.Annotations = map[string]string{"olm.providedAPIs": "A.v1.provided.example.com,B.v1.provided.example.com"}
+	})
+	csv := c.csv(at, "provided", v1alpha1.CSVPhaseSucceeded, "A")
+	list := func(want string) func() bool {
+		return func() bool { return c.getGroup(at).Annotations["olm.providedAPIs"] == want }
+	}
+	c.eventually("what nobody provides goes", list("A.v1.provided.example.com"))
+	c.must(c.Delete(t.Context(), csv))
+	c.eventually("what is provided goes with its operator", list(""))
+}
+
+// OG-18 to OG-20: the access to the APIs of an operator that is installed.
+func TestRolesOfAPIs(t *testing.T) {
+	c := start(t)
+	at := unique("apis")
+	c.namespace(at)
+	c.group(at)
+	crd := c.crd("things."+at+".example.com", "Thing")
+	c.apiService("v1beta1", "served."+at+".example.com")
+	csv := c.csv(at, at, v1alpha1.CSVPhasePending, "Thing")
+	edit(c, csv, func(csv *v1alpha1.ClusterServiceVersion) {
+		csv.Spec.APIServiceDefinitions.Owned = []v1alpha1.APIServiceDescription{{Name: at + "dishes", Group: "served." + at + ".example.com", Version: "v1beta1", Kind: "Dish"}}
+	})
+	role := func(name string) *rbacv1.ClusterRole {
+		r := &rbacv1.ClusterRole{}
+		if !c.get(r, "", name) {
+			return nil
+		}
+		return r
+	}
+	c.phase(csv, v1alpha1.CSVPhaseSucceeded)
+	all := []string{
+		"things." + at + ".example.com-v1-admin", "things." + at + ".example.com-v1-edit", "things." + at + ".example.com-v1-view", "things." + at + ".example.com-v1-crdview",
+		at + "dishes-v1beta1-admin", at + "dishes-v1beta1-edit", at + "dishes-v1beta1-view",
+	}
+	for _, name := range all {
+		c.eventually(name, func() bool { return role(name) != nil })
+	}
+	if role(at+"dishes-v1beta1-crdview") != nil {
+		t.Error("an APIService has a crdview")
+	}
+	hash := csvinfo.APIHash(csvinfo.Split("Thing.v1." + at + ".example.com").UnsortedList()[0])
+	owner := []metav1.OwnerReference{{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition", Name: crd.Name, UID: crd.UID}}
+	for suffix, rule := range map[string]rbacv1.PolicyRule{
+		"admin":   {Verbs: []string{"*"}, APIGroups: []string{at + ".example.com"}, Resources: []string{"things"}},
+		"edit":    {Verbs: []string{"create", "update", "patch", "delete"}, APIGroups: []string{at + ".example.com"}, Resources: []string{"things"}},
+		"view":    {Verbs: []string{"get", "list", "watch"}, APIGroups: []string{at + ".example.com"}, Resources: []string{"things"}},
+		"crdview": {Verbs: []string{"get"}, APIGroups: []string{"apiextensions.k8s.io"}, Resources: []string{"customresourcedefinitions"}, ResourceNames: []string{crd.Name}},
+	} {
+		r := role("things." + at + ".example.com-v1-" + suffix)
+		of := strings.TrimPrefix(suffix, "crd")
+		labels := map[string]string{
+			"rbac.authorization.k8s.io/aggregate-to-" + of:            "true",
+			"olm.opgroup.permissions/aggregate-to-" + hash + "-" + of: "true", "olm.managed": "true",
+		}
+		if diff := cmp.Diff([]any{labels, owner, []rbacv1.PolicyRule{rule}}, []any{r.Labels, r.OwnerReferences, r.Rules}); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", suffix, diff)
+		}
+	}
+	// What people do to them is undone.
+	c.must(c.Delete(t.Context(), role(all[0])))
+	edit(c, role(all[1]), func(r *rbacv1.ClusterRole) { r.Rules = nil })
+	c.eventually("they are as they were", func() bool { return role(all[0]) != nil && len(role(all[1]).Rules) == 1 })
+	edit(c, role(all[4]), func(r *rbacv1.ClusterRole) { r.Rules[0].Verbs = []string{"get"} })
+	c.eventually("that of the APIService as well", func() bool { return role(all[4]).Rules[0].Verbs[0] == "*" })
+}
+
+// An operator that failed gives no access to its APIs.
+func TestNoRolesBeforeSuccess(t *testing.T) {
+	c := start(t)
+	at := unique("norole")
+	early, late := at+"-early", at+"-late"
+	c.namespace(at)
+	c.group(at)
+	c.crd("earlys."+early+".example.com", "Early")
+	c.crd("lates."+late+".example.com", "Late")
+	c.csv(at, early, v1alpha1.CSVPhaseFailed, "Early")
+	c.csv(at, late, v1alpha1.CSVPhaseSucceeded, "Late")
+	c.eventually("the other's", func() bool { return c.get(&rbacv1.ClusterRole{}, "", "lates."+late+".example.com-v1-view") })
+	if c.get(&rbacv1.ClusterRole{}, "", "earlys."+early+".example.com-v1-view") {
+		t.Error("a failed operator gives access")
+	}
+}
+
+// A cluster in which nothing changes is not written to, not even by controllers that begin anew.
+func TestNothingIsWrittenTwice(t *testing.T) {
+	c := start(t)
+	at := unique("quiet")
+	c.namespace(at+"-a", at+"=yes")
+	c.namespace(at+"-b", at+"=yes")
+	c.must(c.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: at + "-a", Name: "installer"}}))
+	c.group(at+"-a", func(g *operatorsv1.OperatorGroup) {
+		g.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{at: "yes"}}
+		g.Spec.ServiceAccountName = "installer"
+		g.Annotations = map[string]string{"olm.providedAPIs": "Quiet.v1." + at + ".example.com"}
+	})
+	c.crd("quiets."+at+".example.com", "Quiet")
+	csv := c.csv(at+"-a", at, v1alpha1.CSVPhaseSucceeded, "Quiet")
+	settled := func() bool {
+		c.get(csv, at+"-a", at)
+		return c.get(&rbacv1.ClusterRole{}, "", "quiets."+at+".example.com-v1-crdview") && len(c.groupLabels(at+"-b")) == 1 &&
+			csv.Annotations["olm.targetNamespaces"] == at+"-a,"+at+"-b" && c.getGroup(at+"-a").Status.ServiceAccountRef != nil &&
+			c.get(&rbacv1.ClusterRole{}, "", "olm.og.og.view-"+csvinfo.TextHash(at+"-a/og/view"))
+	}
+	c.eventually("all is as it should be", settled)
+	c.stop()
+	c.writes.Clear()
+	c.run()
+	// A change that must be acted on shows that the controllers have been at work.
+	c.namespace(at+"-marker", at+"=yes")
+	c.eventually("the change is acted on", func() bool {
+		c.get(csv, at+"-a", at)
+		return csv.Annotations["olm.targetNamespaces"] == at+"-a,"+at+"-b,"+at+"-marker" && len(c.groupLabels(at+"-marker")) == 1
+	})
+	hash := func(suffix string) string { return csvinfo.TextHash(at + "-a/og/" + suffix) }
+	var writes []string
+	c.writes.Range(func(write, _ any) bool {
+		// Of other tests, something may be left to do.
+		text := fmt.Sprint(write)
+		if strings.Contains(text, at) || slices.ContainsFunc([]string{" og", " installer", hash("admin"), hash("edit"), hash("view")}, func(name string) bool {
+			return strings.HasSuffix(text, name)
+		}) {
+			writes = append(writes, text)
+		}
+		return true
+	})
+	slices.Sort(writes)
+	want := []string{
+		"patch *v1.PartialObjectMetadata " + at + "-marker", "patch *v1alpha1.ClusterServiceVersion " + at, "status *v1.OperatorGroup og",
+	}
+	if diff := cmp.Diff(want, writes); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,297 @@
+package group_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/group"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+// patience bounds every wait of a test: what has not happened by then never will.
+const patience = 2 * time.Minute
+
+func TestMain(m *testing.M) {
+	log.SetLogger(logr.Discard())
+	os.Exit(env.Run(m))
+}
+
+var kinds = []func(*runtime.Scheme) error{
+	corev1.AddToScheme, rbacv1.AddToScheme, apiextensionsv1.AddToScheme, operatorsv1.AddToScheme, v1alpha1.AddToScheme,
+}
+
+// made is how many names unique has made.
+var made atomic.Int64
+
+// unique makes of a name one that no other test of the process has, nor the same test run again: in the
+// cluster of the tests, a namespace that is deleted never goes.
+func unique(name string) string { return fmt.Sprintf("%s-%d", name, made.Add(1)) }
+
+// cluster is a cluster with the controllers of groups.
+type cluster struct {
+	t *testing.T
+	client.Client
+	// writes are what the controllers write, as VERB TYPE NAME.
+	writes sync.Map
+	// stop ends the controllers.
+	stop func()
+}
+
+func start(t *testing.T) *cluster {
+	t.Helper()
+	c := &cluster{t: t, Client: env.Client(t, kinds...)}
+	c.run()
+	return c
+}
+
+// run runs the controllers until stop is called, or the test ends.
+func (c *cluster) run() {
+	c.t.Helper()
+	rights := env.Limited(c.t, "config/classic/olm-operator/role.yaml")
+	rights.QPS = -1
+	note := func(verb string, o any) {
+		name := ""
+		switch o := o.(type) {
+		case client.Object:
+			name = o.GetName()
+		case interface{ GetName() *string }:
+			name = *o.GetName()
+		}
+		c.writes.Store(fmt.Sprintf("%s %T %s", verb, o, name), true)
+	}
+	noted := interceptor.Funcs{
+		Patch: func(ctx context.Context, w client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			note("patch", o)
+			return w.Patch(ctx, o, p, opts...)
+		},
+		SubResourcePatch: func(ctx context.Context, w client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			note(sub, o)
+			return w.SubResource(sub).Patch(ctx, o, p, opts...)
+		},
+		Apply: func(ctx context.Context, w client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+			note("apply", o)
+			return w.Apply(ctx, o, opts...)
+		},
+		Create: func(ctx context.Context, w client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			note("create", o)
+			return w.Create(ctx, o, opts...)
+		},
+		Delete: func(ctx context.Context, w client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			note("delete", o)
+			return w.Delete(ctx, o, opts...)
+		},
+	}
+	notCopied, err := labels.Parse("!olm.copiedFrom")
+	c.must(err)
+	mgr, err := ctrl.NewManager(rights, ctrl.Options{
+		Scheme: c.Scheme(), Metrics: server.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
+		Cache:      cache.Options{ByObject: map[client.Object]cache.ByObject{&v1alpha1.ClusterServiceVersion{}: {Label: notCopied}}},
+		NewClient: func(cfg *rest.Config, o client.Options) (client.Client, error) {
+			w, err := client.NewWithWatch(cfg, o)
+			if err != nil {
+				return nil, err
+			}
+			return interceptor.NewClient(w, noted), nil
+		},
+	})
+	c.must(err)
+	c.must(group.Setup(mgr, group.Options{}))
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	c.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			c.t.Errorf("the manager ended: %v", err)
+		}
+	})
+	c.t.Cleanup(c.stop)
+}
+
+func (c *cluster) must(err error) {
+	c.t.Helper()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// eventually waits until a condition holds.
+func (c *cluster) eventually(what string, holds func() bool) {
+	c.t.Helper()
+	err := wait.PollUntilContextTimeout(c.t.Context(), 20*time.Millisecond, patience, true, func(context.Context) (bool, error) { return holds(), nil })
+	if err != nil {
+		c.t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// namespace makes one with labels KEY=VALUE.
+func (c *cluster) namespace(name string, labels ...string) {
+	c.t.Helper()
+	n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}}}
+	for _, l := range labels {
+		key, value, _ := strings.Cut(l, "=")
+		n.Labels[key] = value
+	}
+	c.must(c.Create(c.t.Context(), n))
+}
+
+// group makes a group named og. It and the operators of its namespace are gone at the end of the test.
+func (c *cluster) group(namespace string, edit ...func(*operatorsv1.OperatorGroup)) *operatorsv1.OperatorGroup {
+	c.t.Helper()
+	g := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "og"}}
+	for _, e := range edit {
+		e(g)
+	}
+	c.must(c.Create(c.t.Context(), g))
+	c.t.Cleanup(func() {
+		for _, object := range []client.Object{&operatorsv1.OperatorGroup{}, &v1alpha1.ClusterServiceVersion{}} {
+			if err := c.DeleteAllOf(context.Background(), object, client.InNamespace(namespace)); err != nil {
+				c.t.Error(err)
+			}
+		}
+	})
+	return g
+}
+
+func targets(names ...string) func(*operatorsv1.OperatorGroup) {
+	return func(g *operatorsv1.OperatorGroup) { g.Spec.TargetNamespaces = names }
+}
+
+// csv makes a ClusterServiceVersion that can be a member of any group and owns a CRD for each kind.
+func (c *cluster) csv(namespace, name string, phase v1alpha1.ClusterServiceVersionPhase, kinds ...string) *v1alpha1.ClusterServiceVersion {
+	c.t.Helper()
+	csv := c.csvOf(namespace, name)
+	for _, kind := range kinds {
+		csv.Spec.CustomResourceDefinitions.Owned = append(csv.Spec.CustomResourceDefinitions.Owned, v1alpha1.CRDDescription{
+			Name: strings.ToLower(kind) + "s." + name + ".example.com", Version: "v1", Kind: kind,
+		})
+	}
+	c.must(c.Create(c.t.Context(), csv))
+	c.phase(csv, phase)
+	return csv
+}
+
+// csvOf is a ClusterServiceVersion that can be a member of any group.
+func (c *cluster) csvOf(namespace, name string) *v1alpha1.ClusterServiceVersion {
+	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	csv.Spec.DisplayName = name
+	csv.Spec.InstallStrategy.StrategyName = v1alpha1.InstallStrategyDeployment
+	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = []v1alpha1.StrategyDeploymentSpec{}
+	for _, mode := range []v1alpha1.InstallModeType{"OwnNamespace", "SingleNamespace", "MultiNamespace", "AllNamespaces"} {
+		csv.Spec.InstallModes = append(csv.Spec.InstallModes, v1alpha1.InstallMode{Type: mode, Supported: true})
+	}
+	return csv
+}
+
+func (c *cluster) phase(csv *v1alpha1.ClusterServiceVersion, phase v1alpha1.ClusterServiceVersionPhase) {
+	c.t.Helper()
+	data := fmt.Sprintf(`{"status":{"phase":%q}}`, phase)
+	c.must(c.Status().Patch(c.t.Context(), csv, client.RawPatch("application/merge-patch+json", []byte(data))))
+}
+
+func (c *cluster) get(object client.Object, namespace, name string) bool {
+	c.t.Helper()
+	err := c.Get(c.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, object)
+	if err != nil && !apierrors.IsNotFound(err) {
+		c.t.Fatal(err)
+	}
+	return err == nil
+}
+
+func (c *cluster) getGroup(namespace string) *operatorsv1.OperatorGroup {
+	c.t.Helper()
+	g := &operatorsv1.OperatorGroup{}
+	c.get(g, namespace, "og")
+	return g
+}
+
+// edit changes an object.
+func edit[T client.Object](c *cluster, object T, change func(T)) {
+	c.t.Helper()
+	c.must(c.Get(c.t.Context(), client.ObjectKeyFromObject(object), object))
+	before, ok := object.DeepCopyObject().(client.Object)
+	if !ok {
+		c.t.Fatalf("%T cannot be copied", object)
+	}
+	change(object)
+	c.must(c.Patch(c.t.Context(), object, client.MergeFrom(before)))
+}
+
+// groupLabels are the labels of a namespace that tell of groups.
+func (c *cluster) groupLabels(namespace string) []string {
+	c.t.Helper()
+	n := &corev1.Namespace{}
+	c.get(n, "", namespace)
+	var keys []string
+	for key := range n.Labels {
+		if strings.HasPrefix(key, "olm.operatorgroup.uid/") {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// crd makes a CRD of a kind.
+func (c *cluster) crd(name, kind string) *apiextensionsv1.CustomResourceDefinition {
+	c.t.Helper()
+	plural, of, _ := strings.Cut(name, ".")
+	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	crd.Spec = apiextensionsv1.CustomResourceDefinitionSpec{
+		Group: of, Scope: apiextensionsv1.NamespaceScoped,
+		Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Kind: kind, Singular: strings.ToLower(kind), ListKind: kind + "List"},
+		Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+			Name: "v1", Served: true, Storage: true,
+			Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}},
+		}},
+	}
+	c.must(c.Create(c.t.Context(), crd))
+	return crd
+}
+
+// apiService makes an APIService that no server is behind.
+func (c *cluster) apiService(version, of string) {
+	c.t.Helper()
+	object := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+		"metadata": map[string]any{"name": version + "." + of},
+		"spec": map[string]any{
+			"group": of, "version": version, "groupPriorityMinimum": int64(2000), "versionPriority": int64(15), "insecureSkipTLSVerify": true,
+			"service": map[string]any{"namespace": "default", "name": "none"},
+		},
+	}}
+	c.must(c.Create(c.t.Context(), object))
+	c.t.Cleanup(func() {
+		if err := c.Delete(context.Background(), object); err != nil {
+			c.t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,101 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+)
+
+var (
+	// ErrNone says that a namespace has no OperatorGroup.
+	ErrNone = errors.New("the namespace has no OperatorGroup")
+	// ErrSeveral says that a namespace has more than one OperatorGroup, so that none of them counts.
+	ErrSeveral = errors.New("the namespace has more than one OperatorGroup")
+)
+
+// Of gives the OperatorGroup of a namespace. The error is ErrNone or ErrSeveral when there is not
+// exactly one.
+func Of(ctx context.Context, c client.Reader, namespace string) (*operatorsv1.OperatorGroup, error) {
+	var list operatorsv1.OperatorGroupList
+	if err := c.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("listing the OperatorGroups of namespace %s: %w", namespace, err)
+	}
+	switch len(list.Items) {
+	case 0:
+		return nil, fmt.Errorf("namespace %s: %w", namespace, ErrNone)
+	case 1:
+		return &list.Items[0], nil
+	}
+	return nil, fmt.Errorf("namespace %s: %w", namespace, ErrSeveral)
+}
+
+// Targets gives the namespaces that a group is to target, sorted, given the labels of all namespaces
+// by their names. The empty name alone stands for all.
+func Targets(spec operatorsv1.OperatorGroupSpec, namespaces map[string]labels.Set) ([]string, error) {
+	if len(spec.TargetNamespaces) > 0 {
+		names := sets.New(spec.TargetNamespaces...)
+		if names.Has(metav1.NamespaceAll) {
+			return nil, fmt.Errorf("TargetNamespaces cannot contain NamespaceAll: %v", spec.TargetNamespaces)
+		}
+		return sorted(names), nil
+	}
+	if selectsAll(spec.Selector) {
+		return []string{metav1.NamespaceAll}, nil
+	}
+	selector, err := metav1.LabelSelectorAsSelector(spec.Selector)
+	if err != nil {
+		return nil, fmt.Errorf("spec.selector: %w", err)
+	}
+	names := sets.Set[string]{}
+	for name, set := range namespaces {
+		if selector.Matches(set) {
+			names.Insert(name)
+		}
+	}
+	return sorted(names), nil
+}
+
+func selectsAll(selector *metav1.LabelSelector) bool {
+	return selector == nil || len(selector.MatchLabels) == 0 && len(selector.MatchExpressions) == 0
+}
+
+// Annotated gives the annotations of a ClusterServiceVersion with those that tell of its group. While
+// the group has no targets, olm.targetNamespaces stays as it is. changed tells whether what the
+// ClusterServiceVersion says differs from what the group says, also where that is not written.
+func Annotated(csv *v1alpha1.ClusterServiceVersion, group *operatorsv1.OperatorGroup) (annotations map[string]string, changed bool) {
+	wanted := map[string]string{
+		csvinfo.AnnotationOperatorGroup:     group.Name,
+		csvinfo.AnnotationOperatorNamespace: group.Namespace,
+	}
+	if len(group.Status.Namespaces) == 0 {
+		changed = csv.Annotations[csvinfo.AnnotationTargetNamespaces] != ""
+	} else {
+		targets := slices.Sorted(slices.Values(group.Status.Namespaces))
+		wanted[csvinfo.AnnotationTargetNamespaces] = strings.Join(targets, ",")
+	}
+	if csvinfo.Matches(csv.Annotations, wanted) {
+		return csv.Annotations, changed
+	}
+	return csvinfo.With(csv.Annotations, wanted), true
+}
+
+// TargetsOf are the namespaces that the annotation of a ClusterServiceVersion names. ok is false when
+// it has none.
+func TargetsOf(csv metav1.Object) (targets []string, ok bool) {
+	text, ok := csv.GetAnnotations()[csvinfo.AnnotationTargetNamespaces]
+	if !ok {
+		return nil, false
+	}
+	return strings.Split(text, ","), true
+}

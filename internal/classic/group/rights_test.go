@@ -1,0 +1,257 @@
+package group_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/classic/group"
+)
+
+// ruleOf makes a rule of VERBS GROUPS RESOURCES [NAMES], each joined by commas; the core group is "core".
+func ruleOf(text string) rbacv1.PolicyRule {
+	words := strings.Fields(text)
+	list := func(i int) []string { return strings.Split(strings.ReplaceAll(words[i], "core", ""), ",") }
+	rule := rbacv1.PolicyRule{Verbs: list(0), APIGroups: list(1), Resources: list(2)}
+	if len(words) > 3 {
+		rule.ResourceNames = list(3)
+	}
+	return rule
+}
+
+func asks(account string, rules ...string) v1alpha1.StrategyDeploymentPermissions {
+	p := v1alpha1.StrategyDeploymentPermissions{ServiceAccountName: account}
+	for _, rule := range rules {
+		p.Rules = append(p.Rules, ruleOf(rule))
+	}
+	return p
+}
+
+// roleOf makes a Role of a namespace, with a RoleBinding of the same name that binds it to subjects.
+func roleOf(meta metav1.ObjectMeta, rules []string, subjects ...rbacv1.Subject) (*rbacv1.Role, *rbacv1.RoleBinding) {
+	return &rbacv1.Role{ObjectMeta: meta, Rules: asks("", rules...).Rules}, &rbacv1.RoleBinding{
+		ObjectMeta: *meta.DeepCopy(), Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
+	}
+}
+
+func account(namespace, name string) rbacv1.Subject {
+	return rbacv1.Subject{Kind: "ServiceAccount", Namespace: namespace, Name: name}
+}
+
+// What a person of the operator's namespace may have written gives no rights elsewhere, unless the
+// ClusterServiceVersion asks for them.
+func TestRightsOf(t *testing.T) {
+	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "op"}}
+	strategy := &csv.Spec.InstallStrategy.StrategySpec
+	strategy.Permissions = []v1alpha1.StrategyDeploymentPermissions{
+		asks("one", "get,list core pods", "get core secrets mine"), asks("two", "* apps deployments"), asks("", "get core events"), asks("one", "watch core pods"),
+	}
+	strategy.ClusterPermissions = []v1alpha1.StrategyDeploymentPermissions{asks("wide", "* * *")}
+	many := strings.TrimSuffix(strings.Repeat("get,", 50_001), ",") + " core pods"
+	const uncovered = "the permissions of the ClusterServiceVersion do not cover the rule "
+	for name, c := range map[string]struct {
+		rules    []string
+		subjects []rbacv1.Subject
+		edit     func(*rbacv1.RoleBinding)
+		// role and binding are why these are refused, or how that begins.
+		role, binding string
+	}{
+		"what it asks for":              {rules: []string{"get,list core pods", "get core secrets mine"}, subjects: []rbacv1.Subject{account("ns", "one")}},
+		"less":                          {rules: []string{"get core pods x"}, subjects: []rbacv1.Subject{account("ns", "one")}},
+		"of two entries of one account": {rules: []string{"get,watch core pods"}, subjects: []rbacv1.Subject{account("ns", "one")}},
+		"below a wildcard":              {rules: []string{"delete apps deployments"}, subjects: []rbacv1.Subject{account("ns", "two")}},
+		"the account without a name":    {rules: []string{"get core events"}, subjects: []rbacv1.Subject{account("ns", "default")}},
+		"another verb":                  {rules: []string{"delete core pods"}, role: uncovered + `{"verbs":["delete"],"apiGroups":[""],"resources":["pods"]}`},
+		"a wildcard":                    {rules: []string{"get,list core pods", "* * *"}, role: uncovered + `{"verbs":["*"],"apiGroups":["*"],"resources":["*"]}`},
+		"more names":                    {rules: []string{"get core secrets mine,yours"}, role: uncovered},
+		"all names":                     {rules: []string{"get core secrets"}, role: uncovered},
+		"what it asks for in the whole cluster is granted there already": {rules: []string{"get core nodes"}, role: uncovered},
+		"too much to look at": {rules: []string{many}, role: "it grants more than 50000 single permissions, too many to look at each"},
+		"an account of the operator that does not ask for it": {
+			rules: []string{"get core pods"}, subjects: []rbacv1.Subject{account("ns", "one"), account("ns", "two")}, binding: `for ServiceAccount "two": ` + uncovered,
+		},
+		"another account": {
+			rules: []string{"get core pods"}, subjects: []rbacv1.Subject{account("ns", "other")},
+			binding: `the ClusterServiceVersion asks for no permissions for ServiceAccount "other"`,
+		},
+		"an account that asks for the whole cluster only": {
+			rules: []string{"get core pods"}, subjects: []rbacv1.Subject{account("ns", "wide")},
+			binding: `the ClusterServiceVersion asks for no permissions for ServiceAccount "wide"`,
+		},
+		"an account of another namespace": {
+			rules: []string{"get core pods"}, subjects: []rbacv1.Subject{account("ns", "one"), account("mine", "one")},
+			binding: `its subject ServiceAccount "one" is no ServiceAccount of namespace ns`,
+		},
+		"an account of any namespace": {
+			rules: []string{"get core pods"}, subjects: []rbacv1.Subject{account("", "one")}, binding: `its subject ServiceAccount "one" is no`,
+		},
+		"a person": {
+			rules: []string{"get core pods"}, subjects: []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: "eve"}}, binding: `its subject User "eve" is no`,
+		},
+		"everybody": {
+			rules: []string{"get core pods"}, subjects: []rbacv1.Subject{{Kind: "Group", APIGroup: rbacv1.GroupName, Name: "system:authenticated"}},
+			binding: `its subject Group "system:authenticated" is no`,
+		},
+		"nobody": {rules: []string{"get core pods"}, binding: "it has no subjects"},
+		"a ClusterRole": {
+			rules: []string{"get core pods"}, subjects: []rbacv1.Subject{account("ns", "one")},
+			edit: func(b *rbacv1.RoleBinding) { b.RoleRef.Kind = "ClusterRole" }, binding: `the ClusterRole "r" that it binds is not copied`,
+		},
+		"another Role": {
+			rules: []string{"get core pods"}, subjects: []rbacv1.Subject{account("ns", "one")},
+			edit: func(b *rbacv1.RoleBinding) { b.RoleRef.Name = "cluster-admin" }, binding: `the Role "cluster-admin" that it binds is not copied`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			role, binding := roleOf(metav1.ObjectMeta{Namespace: "ns", Name: "r"}, c.rules, c.subjects...)
+			if c.edit != nil {
+				c.edit(binding)
+			}
+			if c.role != "" {
+				c.binding = `the Role "r" that it binds is not copied`
+			}
+			rights := group.RightsOf(csv, []rbacv1.Role{*role}, []rbacv1.RoleBinding{*binding})
+			refused := map[string]string{}
+			for _, r := range rights.Refused {
+				refused[r.Kind+" "+r.Name] = r.Reason.Error()
+			}
+			check := func(kind, want string, copied int) {
+				got, ok := refused[kind+" r"]
+				if ok != (want != "") || !strings.HasPrefix(got, want) || ok == (copied == 1) {
+					t.Errorf("the %s: %d are copied, refused because %q; want %q", kind, copied, got, want)
+				}
+			}
+			check("Role", c.role, len(rights.Roles))
+			check("RoleBinding", c.binding, len(rights.Bindings))
+		})
+	}
+}
+
+// OG-22: the rights of an operator that watches all namespaces hold in all of them.
+func TestGrants(t *testing.T) {
+	c := start(t)
+	at := unique("grants")
+	c.namespace(at)
+	g := c.group(at, targets(at))
+	const rule = "get core pods"
+	csv := c.asking(at, asks("a", rule))
+	labels := csvinfo.OwnerLabels(at, at)
+	// A label by which Kubernetes has everybody who may view a namespace get the rules.
+	meta := metav1.ObjectMeta{Namespace: at, Name: at, Labels: csvinfo.With(labels, map[string]string{"rbac.authorization.k8s.io/aggregate-to-view": "true"})}
+	own, bound := roleOf(meta, []string{rule}, account(at, "a"))
+	c.must(c.Create(t.Context(), own))
+	c.must(c.Create(t.Context(), bound))
+	c.eventually("the operator is a member", func() bool {
+		c.get(csv, at, at)
+		return csv.Annotations["olm.targetNamespaces"] == at
+	})
+	role, binding := &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}
+	if c.get(role, "", at) {
+		t.Fatal("an operator that watches one namespace has rights in all")
+	}
+	edit(c, g, func(g *operatorsv1.OperatorGroup) { g.Spec.TargetNamespaces = nil })
+	c.eventually("the rights", func() bool { return c.get(role, "", at) && c.get(binding, "", at) })
+	c.removeAtEnd(role, binding)
+	rules := []rbacv1.PolicyRule{ruleOf(rule), ruleOf("get,list,watch core namespaces")}
+	labels["olm.managed"] = "true"
+	want := []any{labels, rules, labels, bound.Subjects, "ClusterRole", at}
+	if diff := cmp.Diff(want, []any{role.Labels, role.Rules, binding.Labels, binding.Subjects, binding.RoleRef.Kind, binding.RoleRef.Name}); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// OG-22: what somebody of the operator's namespace forged gives no rights in the whole cluster, and what is
+// there is not touched.
+func TestForgedGrants(t *testing.T) {
+	c := start(t)
+	at := unique("forged")
+	c.namespace(at)
+	c.group(at)
+	csv := c.asking(at, asks("a", "get core pods"))
+	labels := csvinfo.OwnerLabels(at, at)
+	metaOf := func(name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: at, Name: at + name, Labels: labels, OwnerReferences: []metav1.OwnerReference{csvinfo.OwnerReference(csv)}}
+	}
+	// One ClusterRole of the name of a Role is somebody else's, one was made of a Role that granted more.
+	var there []*rbacv1.ClusterRole
+	for name, labels := range map[string]map[string]string{"-named": nil, "-former": csvinfo.With(labels, map[string]string{"olm.managed": "true"})} {
+		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: at + name, Labels: labels}, Rules: []rbacv1.PolicyRule{ruleOf("* * *")}}
+		c.must(c.Create(t.Context(), role))
+		c.removeAtEnd(role)
+		there = append(there, role)
+	}
+	for name, rule := range map[string]string{"-wide": "* * *", "-person": "get core pods", "-named": "get core pods", "-former": "get core pods"} {
+		subject := account(at, "a")
+		if name == "-person" {
+			subject = rbacv1.Subject{Kind: "User", APIGroup: rbacv1.GroupName, Name: "eve"}
+		}
+		role, binding := roleOf(metaOf(name), []string{rule}, subject)
+		c.must(c.Create(t.Context(), role))
+		c.must(c.Create(t.Context(), binding))
+	}
+	admin := &rbacv1.RoleBinding{ObjectMeta: metaOf("-admin"), Subjects: []rbacv1.Subject{account(at, "a")}}
+	admin.RoleRef = rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"}
+	c.must(c.Create(t.Context(), admin))
+	// What is made last shows that the others were looked at: they are listed and granted in one pass.
+	own, bound := roleOf(metaOf("-own"), []string{"get core pods"}, account(at, "a"))
+	c.must(c.Create(t.Context(), own))
+	c.must(c.Create(t.Context(), bound))
+	c.eventually("the operator's own rights", func() bool { return c.get(&rbacv1.ClusterRoleBinding{}, "", at+"-own") })
+
+	// Nor does the next pass give them: a change of the permissions shows when it has passed.
+	edit(c, csv, func(csv *v1alpha1.ClusterServiceVersion) {
+		permissions := &csv.Spec.InstallStrategy.StrategySpec.Permissions
+		*permissions = append(*permissions, asks("b", "list core pods"))
+	})
+	later, bound := roleOf(metaOf("-later"), []string{"list core pods"}, account(at, "b"))
+	c.must(c.Create(t.Context(), later))
+	c.must(c.Create(t.Context(), bound))
+	c.eventually("rights that are asked for later", func() bool { return c.get(&rbacv1.ClusterRoleBinding{}, "", at+"-later") })
+	c.removeAtEnd(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: at + "-person"}})
+	for _, name := range []string{"-own", "-later"} {
+		meta := metav1.ObjectMeta{Name: at + name}
+		c.removeAtEnd(&rbacv1.ClusterRole{ObjectMeta: meta}, &rbacv1.ClusterRoleBinding{ObjectMeta: meta})
+	}
+	if c.get(&rbacv1.ClusterRole{}, "", at+"-wide") {
+		t.Error("a Role that grants what the operator does not ask for holds in the whole cluster")
+	}
+	for _, name := range []string{"-wide", "-person", "-named", "-former", "-admin"} {
+		if c.get(&rbacv1.ClusterRoleBinding{}, "", at+name) {
+			t.Errorf("the RoleBinding %s holds in the whole cluster", name)
+		}
+	}
+	for _, before := range there {
+		now := &rbacv1.ClusterRole{}
+		if !c.get(now, "", before.Name) || now.ResourceVersion != before.ResourceVersion {
+			t.Errorf("ClusterRole %s was changed", before.Name)
+		}
+	}
+}
+
+// asking makes a ClusterServiceVersion of the name of its namespace that asks for permissions.
+func (c *cluster) asking(namespace string, permissions ...v1alpha1.StrategyDeploymentPermissions) *v1alpha1.ClusterServiceVersion {
+	c.t.Helper()
+	csv := c.csvOf(namespace, namespace)
+	csv.Spec.InstallStrategy.StrategySpec.Permissions = permissions
+	c.must(c.Create(c.t.Context(), csv))
+	c.phase(csv, v1alpha1.CSVPhasePending)
+	return csv
+}
+
+func (c *cluster) removeAtEnd(objects ...client.Object) {
+	c.t.Cleanup(func() {
+		for _, object := range objects {
+			if err := c.Delete(context.Background(), object); client.IgnoreNotFound(err) != nil {
+				c.t.Error(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,64 @@
+package group
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
+)
+
+// facts are what the status of a group is decided by.
+type facts struct {
+	// isAlone tells whether the namespace has no other group.
+	isAlone bool
+	// account is the ServiceAccount that the group names; nil when it is not there.
+	account *metav1.PartialObjectMetadata
+	// namespaces are the labels of all namespaces, by their names.
+	namespaces map[string]labels.Set
+}
+
+// statusOf decides the status of a group. The error says why its targets cannot be found; the status
+// then keeps those that it has.
+func statusOf(group *operatorsv1.OperatorGroup, f facts, now time.Time) (operatorsv1.OperatorGroupStatus, error) {
+	status := *group.Status.DeepCopy()
+	setOrRemove(&status.Conditions, !f.isAlone, metav1.Condition{
+		Type: operatorsv1.MultipleOperatorGroupCondition, Reason: operatorsv1.MultipleOperatorGroupsReason,
+		Message: "Multiple OperatorGroup found in the same namespace",
+	}, now)
+	name := group.Spec.ServiceAccountName
+	setOrRemove(&status.Conditions, name != "" && f.account == nil, metav1.Condition{
+		Type: operatorsv1.OperatorGroupServiceAccountCondition, Reason: operatorsv1.OperatorGroupServiceAccountReason,
+		Message: fmt.Sprintf("ServiceAccount %s not found", name),
+	}, now)
+	status.ServiceAccountRef = nil
+	if name != "" && f.account != nil {
+		status.ServiceAccountRef = &corev1.ObjectReference{
+			APIVersion: "v1", Kind: "ServiceAccount", Namespace: group.Namespace, Name: name, UID: f.account.UID,
+		}
+	}
+	targets, err := Targets(group.Spec, f.namespaces)
+	isNew := status.LastUpdated == nil
+	if err == nil && !slices.Equal(targets, slices.Sorted(slices.Values(status.Namespaces))) {
+		status.Namespaces, isNew = targets, true
+	}
+	if isNew {
+		status.LastUpdated = &metav1.Time{Time: now}
+	}
+	return status, err
+}
+
+// setOrRemove has a condition be True, or not be there.
+func setOrRemove(conditions *[]metav1.Condition, isTrue bool, condition metav1.Condition, now time.Time) {
+	if !isTrue {
+		meta.RemoveStatusCondition(conditions, condition.Type)
+		return
+	}
+	condition.Status, condition.LastTransitionTime = metav1.ConditionTrue, metav1.NewTime(now)
+	meta.SetStatusCondition(conditions, condition)
+}

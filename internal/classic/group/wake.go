@@ -1,0 +1,43 @@
+package group
+
+import (
+	"context"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+
+	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+)
+
+// Wakes is for the controller of ClusterServiceVersions, which watches OperatorGroups: a group that
+// changes wakes those of its namespace, and those of all namespaces that provide an API that the group
+// lists, or did until now, because they may stand in each other's way, or do no longer.
+func Wakes(c client.Reader) handler.MapFunc {
+	return func(ctx context.Context, object client.Object) []ctrl.Request {
+		group, ok := object.(*operatorsv1.OperatorGroup)
+		if !ok {
+			return nil
+		}
+		selections := [][]client.ListOption{{client.InNamespace(group.Namespace)}}
+		for api := range Listed(group) {
+			selections = append(selections, []client.ListOption{client.MatchingLabels{csvinfo.APILabel(api): csvinfo.APIProvided}})
+		}
+		var requests []ctrl.Request
+		for _, selection := range selections {
+			var list v1alpha1.ClusterServiceVersionList
+			if err := c.List(ctx, &list, append(selection, client.UnsafeDisableDeepCopy)...); err != nil {
+				ctrl.LoggerFrom(ctx).Error(err, "Listing the ClusterServiceVersions to be woken")
+				return nil
+			}
+			for i := range list.Items {
+				if csv := &list.Items[i]; !csvinfo.IsCopied(csv) {
+					requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(csv)})
+				}
+			}
+		}
+		return requests
+	}
+}

@@ -1,0 +1,265 @@
+package installplan
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+)
+
+func TestAccountOf(t *testing.T) {
+	group := func(name, account, found string, namespaces ...string) operatorsv1.OperatorGroup {
+		g := operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "tea", Name: name}}
+		g.Spec.ServiceAccountName, g.Status.Namespaces = account, namespaces
+		if found != "" {
+			g.Status.ServiceAccountRef = &corev1.ObjectReference{Namespace: "tea", Name: found}
+		}
+		return g
+	}
+	for name, test := range map[string]struct {
+		groups     []operatorsv1.OperatorGroup
+		want, fail string
+	}{
+		"none":              {nil, "", "no operator group found that is managing this namespace"},
+		"one of no targets": {[]operatorsv1.OperatorGroup{group("a", "", "")}, "", "no operator group found that is managing this namespace"},
+		"one":               {[]operatorsv1.OperatorGroup{group("a", "", "", "tea")}, "", ""},
+		"one of all":        {[]operatorsv1.OperatorGroup{group("a", "", "", "")}, "", ""},
+		"one that counts":   {[]operatorsv1.OperatorGroup{group("a", "x", ""), group("b", "", "", "tea")}, "", ""},
+		"two":               {[]operatorsv1.OperatorGroup{group("a", "", "", "tea"), group("b", "", "", "tea")}, "", "more than one operator group(s) are managing this namespace count=2"},
+		"account":           {[]operatorsv1.OperatorGroup{group("a", "x", "x", "tea")}, "x", ""},
+		"account missing":   {[]operatorsv1.OperatorGroup{group("a", "x", "", "tea")}, "", "please make sure the service account exists. sa=x operatorgroup=tea/a"},
+		"account changed":   {[]operatorsv1.OperatorGroup{group("a", "x", "y", "tea")}, "", "please make sure the service account exists. sa=x operatorgroup=tea/a"},
+		"account removed":   {[]operatorsv1.OperatorGroup{group("a", "", "y", "tea")}, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			account, err := accountOf(test.groups)
+			got, fail := "", ""
+			if account != nil {
+				got = account.Name
+			}
+			if err != nil {
+				fail = err.Error()
+			}
+			if got != test.want || fail != test.fail {
+				t.Errorf("it is %q, %q, want %q, %q", got, fail, test.want, test.fail)
+			}
+		})
+	}
+}
+
+func TestIsIgnored(t *testing.T) {
+	steps := []*v1alpha1.Step{{}}
+	missing := []v1alpha1.BundleLookup{{Conditions: []v1alpha1.BundleLookupCondition{{Type: v1alpha1.BundleLookupNotPersisted, Status: "True"}}}}
+	for name, test := range map[string]struct {
+		status v1alpha1.InstallPlanStatus
+		want   bool
+	}{
+		"new":            {v1alpha1.InstallPlanStatus{}, true},
+		"no steps":       {v1alpha1.InstallPlanStatus{Phase: "Installing"}, true},
+		"steps":          {v1alpha1.InstallPlanStatus{Phase: "Installing", Plan: steps}, false},
+		"needs approval": {v1alpha1.InstallPlanStatus{Phase: "RequiresApproval", Plan: steps}, false},
+		"packed bundles": {v1alpha1.InstallPlanStatus{Phase: "Installing", BundleLookups: missing}, true},
+		"empty bundles":  {v1alpha1.InstallPlanStatus{Phase: "Installing", BundleLookups: []v1alpha1.BundleLookup{{}}}, false},
+		"complete":       {v1alpha1.InstallPlanStatus{Phase: "Complete", Plan: steps}, true},
+		"failed":         {v1alpha1.InstallPlanStatus{Phase: "Failed", Plan: steps}, true},
+	} {
+		if got := isIgnored(&v1alpha1.InstallPlan{Status: test.status}); got != test.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+func TestIsDone(t *testing.T) {
+	for _, test := range []struct {
+		kind   string
+		status v1alpha1.StepStatus
+		want   bool
+	}{
+		{"Role", "Unknown", false},
+		{"Role", "NotPresent", false},
+		{"Role", "NotCreated", false},
+		{"Role", "UnsupportedResource", false},
+		{"Role", "Present", true},
+		{"Role", "Created", true},
+		{"Role", "WaitingForApi", true},
+		{"CustomResourceDefinition", "WaitingForApi", false},
+		{"CustomResourceDefinition", "Created", true},
+	} {
+		if got := isDone(&v1alpha1.Step{Resource: v1alpha1.StepResource{Kind: test.kind}, Status: test.status}); got != test.want {
+			t.Errorf("%s %s: %v", test.kind, test.status, got)
+		}
+	}
+}
+
+func TestGoesOn(t *testing.T) {
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	plan := &v1alpha1.InstallPlan{Status: v1alpha1.InstallPlanStatus{StartTime: &metav1.Time{Time: start}}}
+	forbidden := fmt.Errorf("error creating role x: %w", apierrors.NewForbidden(schema.GroupResource{Resource: "roles"}, "x", nil))
+	other := errors.New("the API server is tired")
+	for name, test := range map[string]struct {
+		err   error
+		after time.Duration
+		want  bool
+	}{
+		"soon":             {other, 59 * time.Second, true},
+		"late":             {other, time.Minute, false},
+		"forbidden, soon":  {forbidden, 0, true},
+		"forbidden, later": {forbidden, time.Hour, true},
+	} {
+		if got := goesOn(plan, test.err, start.Add(test.after), time.Minute); got != test.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+func TestObsolete(t *testing.T) {
+	day := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	plan := func(name string, generation, age int) v1alpha1.InstallPlan {
+		return v1alpha1.InstallPlan{
+			ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(day.AddDate(0, 0, -age))},
+			Spec:       v1alpha1.InstallPlanSpec{Generation: generation},
+		}
+	}
+	plans := []v1alpha1.InstallPlan{plan("f", 9, 0), plan("e", 2, 0), plan("d", 2, 9), plan("c", 1, 0), plan("b", 1, 0), plan("a", 8, 0)}
+	for _, test := range []struct {
+		plans []v1alpha1.InstallPlan
+		want  []string
+	}{
+		{plans[:5], nil},
+		{plans, []string{"b"}},
+		{append([]v1alpha1.InstallPlan{plan("g", 7, 0), plan("h", 7, 1)}, plans...), []string{"b", "c", "d"}},
+		{append(append([]v1alpha1.InstallPlan{}, plans...), plans...), []string{"b", "b", "c", "c", "d"}},
+	} {
+		var got []string
+		for _, p := range obsolete(test.plans) {
+			got = append(got, p.Name)
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+func TestSetInstalled(t *testing.T) {
+	first := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	plan := &v1alpha1.InstallPlan{}
+	setInstalled(plan, "False", "InstallCheckFailed", "x", first)
+	setInstalled(plan, "False", "InstallCheckFailed", "x", first.Add(time.Hour))
+	at := metav1.NewTime(first)
+	want := []v1alpha1.InstallPlanCondition{{Type: "Installed", Status: "False", Reason: "InstallCheckFailed", Message: "x", LastUpdateTime: &at, LastTransitionTime: &at}}
+	if diff := cmp.Diff(want, plan.Status.Conditions); diff != "" {
+		t.Error(diff)
+	}
+	later := metav1.NewTime(first.Add(time.Hour))
+	setInstalled(plan, "False", "Unknown", "", later.Time)
+	want[0].Reason, want[0].Message, want[0].LastUpdateTime = "Unknown", "", &later
+	if diff := cmp.Diff(want, plan.Status.Conditions); diff != "" {
+		t.Error(diff)
+	}
+	setInstalled(plan, "True", "", "", later.Time)
+	if got := plan.Status.Conditions[0].LastTransitionTime; !got.Equal(&later) {
+		t.Errorf("the transition was at %v", got)
+	}
+}
+
+func TestMerge(t *testing.T) {
+	for name, test := range map[string]struct{ live, wanted, want string }{
+		"account": {
+			`{kind: ServiceAccount, metadata: {name: a, uid: u, resourceVersion: "7", annotations: {mine: kept, x: old}, ownerReferences: [{kind: ClusterServiceVersion, name: one, uid: "1"}]}, secrets: [{name: token}]}`,
+			`{kind: ServiceAccount, metadata: {name: a, annotations: {x: new}, ownerReferences: [{kind: ClusterServiceVersion, name: two, uid: "2"}]}}`,
+			`{kind: ServiceAccount, metadata: {name: a, uid: u, resourceVersion: "7", annotations: {mine: kept, x: new}, ownerReferences: [{apiVersion: "", kind: ClusterServiceVersion, name: one, uid: "1"}, {apiVersion: "", kind: ClusterServiceVersion, name: two, uid: "2"}]}, secrets: [{name: token}]}`,
+		},
+		"role loses rights": {
+			`{kind: Role, metadata: {name: a, resourceVersion: "7"}, rules: [{verbs: [get]}, {verbs: [list]}]}`,
+			`{kind: Role, metadata: {name: a, labels: {olm.managed: "true"}}, rules: [{verbs: [get]}]}`,
+			`{kind: Role, metadata: {name: a, resourceVersion: "7", labels: {olm.managed: "true"}}, rules: [{verbs: [get]}]}`,
+		},
+		"service": {
+			`{kind: Service, metadata: {name: a}, spec: {clusterIP: 10.0.0.1, clusterIPs: [10.0.0.1], type: ClusterIP}, status: {loadBalancer: {}}}`,
+			`{kind: Service, metadata: {name: a}, spec: {ports: [{port: 80}]}}`,
+			`{kind: Service, metadata: {name: a}, spec: {clusterIP: 10.0.0.1, clusterIPs: [10.0.0.1], ports: [{port: 80}]}, status: {loadBalancer: {}}}`,
+		},
+		"secret": {
+			`{kind: Secret, metadata: {name: a}, data: {a: YQ==}}`,
+			`{kind: Secret, metadata: {name: a}, stringData: {b: b}}`,
+			`{kind: Secret, metadata: {name: a}, stringData: {b: b}}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			live, wanted := object(t, test.live), object(t, test.wanted)
+			before := live.DeepCopy()
+			if diff := cmp.Diff(object(t, test.want).Object, merge(live, wanted).Object); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(before, live); diff != "" {
+				t.Errorf("what is there was changed: %s", diff)
+			}
+		})
+	}
+}
+
+func object(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	o := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(text), &o.Object); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// Of the versions of a definition only those are looked at in which an object may have become invalid.
+func TestChangedVersions(t *testing.T) {
+	version := func(name string, served bool, kind string) apiextensionsv1.CustomResourceDefinitionVersion {
+		return apiextensionsv1.CustomResourceDefinitionVersion{
+			Name: name, Served: served, Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: kind}},
+		}
+	}
+	old, updated := &apiextensionsv1.CustomResourceDefinition{}, &apiextensionsv1.CustomResourceDefinition{}
+	old.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{version("same", true, "object"), version("changed", true, "object"), version("gone", true, "object"), version("unserved", false, "object"), version("stops", true, "object")}
+	updated.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{version("same", true, "object"), version("changed", true, "array"), version("new", true, "object"), version("unserved", true, "array"), version("stops", false, "array")}
+	var got []string
+	for _, v := range changedVersions(old, updated) {
+		got = append(got, v.Name)
+	}
+	if diff := cmp.Diff([]string{"changed"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestValidator(t *testing.T) {
+	check, err := validator(&apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+		Type: "object", Required: []string{"spec"},
+		Properties: map[string]apiextensionsv1.JSONSchemaProps{"spec": {Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{
+			"empty": {Type: "string", Nullable: true}, "port": {XIntOrString: true}, "size": {Type: "integer"},
+			"any": {Type: "object", XPreserveUnknownFields: new(bool)},
+		}}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if faults := check(object(t, `{spec: {empty: null, port: http, size: 3, any: {x: [1]}}}`).Object); len(faults) > 0 {
+		t.Errorf("it says %q", faults)
+	}
+	if diff := cmp.Diff([]string{`spec.size must be of type integer: "string"`}, check(object(t, `{spec: {port: 80, size: three}}`).Object)); diff != "" {
+		t.Error(diff)
+	}
+	if faults := check(map[string]any{}); len(faults) != 1 {
+		t.Errorf("it says %q", faults)
+	}
+	everything, err := validator(nil)
+	if err != nil || len(everything(map[string]any{"x": 1})) > 0 {
+		t.Errorf("%v", err)
+	}
+}

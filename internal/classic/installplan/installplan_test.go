@@ -1,0 +1,381 @@
+package installplan_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+)
+
+const secretManifest = `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"steam"},"stringData":{"a":"b"}}`
+
+// A plan has every object of its steps be there, with the marks that it should have.
+func TestComplete(t *testing.T) {
+	w := start(t, time.Hour)
+	objects := []string{
+		crdManifest("cups", "v1", ""), secretManifest,
+		`{"apiVersion":"v1","kind":"Service","metadata":{"name":"kettle","namespace":"elsewhere"},"spec":{"ports":[{"port":80}]}}`,
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"kettle"},"data":{"a":"b"}}`,
+		`{"apiVersion":"policy/v1","kind":"PodDisruptionBudget","metadata":{"name":"kettle"},"spec":{"maxUnavailable":1}}`,
+		`{"apiVersion":"scheduling.k8s.io/v1","kind":"PriorityClass","metadata":{"name":"hot"},"value":7}`,
+	}
+	w.plan("first", v1alpha1.ApprovalAutomatic, w.bundle(csvManifest("kettle.v1"), objects...))
+	plan := w.reached("first", v1alpha1.InstallPlanPhaseComplete)
+	for _, step := range plan.Status.Plan {
+		if step.Status != v1alpha1.StepStatusCreated {
+			t.Errorf("%s %s is %s", step.Resource.Kind, step.Resource.Name, step.Status)
+		}
+		w.checkMarks(step)
+	}
+	if c := plan.Status.Conditions; len(c) != 1 || c[0].Type != "Installed" || c[0].Status != "True" || c[0].Reason != "" || plan.Status.Message != "" || plan.Status.StartTime == nil {
+		t.Errorf("the status is %+v", plan.Status)
+	}
+	// What is there is left as it is, or changed into what the step says.
+	var service corev1.Service
+	w.must(w.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "kettle"}, &service))
+	address := service.Spec.ClusterIP
+	objects[2] = `{"apiVersion":"v1","kind":"Service","metadata":{"name":"kettle"},"spec":{"ports":[{"port":81}]}}`
+	w.plan("second", v1alpha1.ApprovalAutomatic, w.bundle(strings.Replace(csvManifest("kettle.v1"), "Kettle", "Pot", 1), objects...))
+	plan = w.reached("second", v1alpha1.InstallPlanPhaseComplete)
+	for _, step := range plan.Status.Plan {
+		if step.Status != v1alpha1.StepStatusPresent {
+			t.Errorf("%s %s is %s", step.Resource.Kind, step.Resource.Name, step.Status)
+		}
+	}
+	w.must(w.Get(t.Context(), client.ObjectKeyFromObject(&service), &service))
+	if service.Spec.Ports[0].Port != 81 || service.Spec.ClusterIP != address {
+		t.Errorf("the Service has port %d and address %s, was %s", service.Spec.Ports[0].Port, service.Spec.ClusterIP, address)
+	}
+	var csv v1alpha1.ClusterServiceVersion
+	w.must(w.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "kettle.v1"}, &csv))
+	if csv.Spec.DisplayName != "Kettle" {
+		t.Errorf("the ClusterServiceVersion was changed to %q", csv.Spec.DisplayName)
+	}
+}
+
+// checkMarks says whether the object of a step has the labels and owners that it should have.
+func (w *world) checkMarks(step *v1alpha1.Step) {
+	w.t.Helper()
+	r := step.Resource
+	kind := r.Kind
+	if kind == v1alpha1.KindBundleSecret {
+		kind = "Secret"
+	}
+	object := &metav1.PartialObjectMetadata{}
+	object.APIVersion, object.Kind = strings.TrimPrefix(r.Group+"/"+r.Version, "/"), kind
+	clusterWide := slices.Contains([]string{"CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding", "PriorityClass"}, kind)
+	key := client.ObjectKey{Namespace: w.namespace, Name: r.Name}
+	if clusterWide {
+		key.Namespace = ""
+	}
+	w.must(w.Get(w.t.Context(), key, object))
+	if object.Labels["olm.managed"] != "true" {
+		w.t.Errorf("%s %s has the labels %v", kind, r.Name, object.Labels)
+	}
+	if clusterWide && kind != "CustomResourceDefinition" && (object.Labels["olm.owner"] != "kettle.v1" || object.Labels["olm.owner.namespace"] != w.namespace) {
+		w.t.Errorf("%s %s has the labels %v", kind, r.Name, object.Labels)
+	}
+	if clusterWide || kind == v1alpha1.ClusterServiceVersionKind {
+		if len(object.OwnerReferences) > 0 {
+			w.t.Errorf("%s %s has the owners %v", kind, r.Name, object.OwnerReferences)
+		}
+		return
+	}
+	var csv v1alpha1.ClusterServiceVersion
+	w.must(w.Get(w.t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "kettle.v1"}, &csv))
+	if len(object.OwnerReferences) != 1 || object.OwnerReferences[0].UID != csv.UID {
+		w.t.Errorf("%s %s has the owners %v", kind, r.Name, object.OwnerReferences)
+	}
+}
+
+func TestManualWaits(t *testing.T) {
+	w := start(t, time.Hour)
+	plan := w.plan("manual", v1alpha1.ApprovalManual, w.bundle(csvManifest("kettle.v1")))
+	// Another plan shows that the controller has had time for this one.
+	w.plan("other", v1alpha1.ApprovalAutomatic, w.bundle(csvManifest("pot.v1")))
+	w.reached("other", v1alpha1.InstallPlanPhaseComplete)
+	if err := w.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "kettle.v1"}, &v1alpha1.ClusterServiceVersion{}); !apierrors.IsNotFound(err) {
+		t.Fatalf("the ClusterServiceVersion is there without approval: %v", err)
+	}
+	plan = w.get(plan.Name)
+	if plan.Status.Phase != v1alpha1.InstallPlanPhaseRequiresApproval {
+		t.Errorf("it is %s", plan.Status.Phase)
+	}
+	plan.Spec.Approved = true
+	w.must(w.Update(t.Context(), plan))
+	w.reached("manual", v1alpha1.InstallPlanPhaseComplete)
+}
+
+// Without one OperatorGroup that is in order, nothing is done.
+func TestOperatorGroup(t *testing.T) {
+	w := enter(t)
+	w.run(0)
+	w.plan("plan", v1alpha1.ApprovalAutomatic, w.bundle(csvManifest("kettle.v1")))
+	says := func(message string) func(*v1alpha1.InstallPlan) bool {
+		return func(p *v1alpha1.InstallPlan) bool {
+			c := p.Status.Conditions
+			return len(c) == 1 && c[0].Status == "False" && c[0].Reason == "InstallCheckFailed" && c[0].Message == message &&
+				p.Status.Phase == v1alpha1.InstallPlanPhaseInstalling
+		}
+	}
+	w.eventually("plan", "no group", says("no operator group found that is managing this namespace"))
+	w.group("one", "", "")
+	w.reached("plan", v1alpha1.InstallPlanPhaseComplete)
+}
+
+// With two groups, or with an account that is missing, the plan waits, and goes on when that is mended.
+func TestOperatorGroupMended(t *testing.T) {
+	w := enter(t)
+	two := w.group("two", "barista", "")
+	one := w.group("one", "", "")
+	w.run(0)
+	w.plan("plan", v1alpha1.ApprovalAutomatic, w.bundle(csvManifest("kettle.v1")))
+	says := func(message string) {
+		t.Helper()
+		w.eventually("plan", message, func(p *v1alpha1.InstallPlan) bool {
+			c := p.Status.Conditions
+			return len(c) == 1 && c[0].Status == "False" && c[0].Reason == "InstallCheckFailed" && c[0].Message == message &&
+				p.Status.Message == message && p.Status.Phase == v1alpha1.InstallPlanPhaseInstalling
+		})
+	}
+	says("more than one operator group(s) are managing this namespace count=2")
+	w.must(w.Delete(t.Context(), one))
+	says("please make sure the service account exists. sa=barista operatorgroup=" + w.namespace + "/two")
+	if err := w.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "kettle.v1"}, &v1alpha1.ClusterServiceVersion{}); !apierrors.IsNotFound(err) {
+		t.Fatalf("the ClusterServiceVersion is there: %v", err)
+	}
+	w.must(w.Get(t.Context(), client.ObjectKeyFromObject(two), two))
+	two.Spec.ServiceAccountName = ""
+	w.must(w.Update(t.Context(), two))
+	plan := w.reached("plan", v1alpha1.InstallPlanPhaseComplete)
+	if plan.Status.Message != "" {
+		t.Errorf("it says %q", plan.Status.Message)
+	}
+}
+
+// An account limits what a plan installs, but for definitions. What lacks is said, and when it is
+// granted the plan goes on.
+func TestScopedAccount(t *testing.T) {
+	w := enter(t)
+	w.account("barista", rbacv1.PolicyRule{APIGroups: []string{"operators.coreos.com"}, Resources: []string{"*"}, Verbs: []string{"*"}})
+	w.group("scoped", "barista", "barista")
+	w.run(0)
+	w.plan("plan", v1alpha1.ApprovalAutomatic, w.bundle(csvManifest("kettle.v1"), crdManifest("mugs", "v1", "")))
+	user := `User "system:serviceaccount:` + w.namespace + `:barista"`
+	want := `error creating serviceaccount kettle: serviceaccounts is forbidden: ` + user + ` cannot create resource "serviceaccounts" in API group "" in the namespace "` + w.namespace + `"`
+	plan := w.eventually("plan", want, func(p *v1alpha1.InstallPlan) bool {
+		return p.Status.Message == "retrying execution due to error: "+want && p.Status.Phase == v1alpha1.InstallPlanPhaseInstalling
+	})
+	if c := plan.Status.Conditions; len(c) != 1 || c[0].Status != "False" || c[0].Reason != "InstallComponentFailed" || c[0].Message != want {
+		t.Errorf("the conditions are %+v", c)
+	}
+	if ref := plan.Status.AttenuatedServiceAccountRef; ref == nil || ref.Name != "barista" {
+		t.Errorf("the account is %v", ref)
+	}
+	crd := &metav1.PartialObjectMetadata{}
+	crd.APIVersion, crd.Kind = "apiextensions.k8s.io/v1", "CustomResourceDefinition"
+	w.must(w.Get(t.Context(), client.ObjectKey{Name: "mugs.example.com"}, crd))
+
+	w.must(w.Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "barista-"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: w.namespace, Name: "barista"}},
+	}))
+	// What wakes the plan at once is a role of the namespace.
+	w.grant("barista", rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}})
+	w.reached("plan", v1alpha1.InstallPlanPhaseComplete)
+}
+
+// A failed plan of an account is tried again when rights of its namespace change.
+func TestFailedPlanOfAccount(t *testing.T) {
+	w := enter(t)
+	w.account("barista", rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}})
+	w.group("scoped", "barista", "barista")
+	w.run(0)
+	made := w.bundle(csvManifest("kettle.v1"), `{"apiVersion":"autoscaling.k8s.io/v1","kind":"VerticalPodAutoscaler","metadata":{"name":"kettle"}}`)
+	w.plan("plan", v1alpha1.ApprovalAutomatic, made[:2])
+	plan := w.reached("plan", v1alpha1.InstallPlanPhaseFailed)
+	if !strings.HasPrefix(plan.Status.Message, "api-server resource not found installing VerticalPodAutoscaler kettle: ") {
+		t.Errorf("it says %q", plan.Status.Message)
+	}
+	started := plan.Status.StartTime
+	crd := &unstructured.Unstructured{}
+	manifest := strings.NewReplacer("example.com", "autoscaling.k8s.io", "Verticalpodautoscaler", "VerticalPodAutoscaler").Replace(crdManifest("verticalpodautoscalers", "v1", ""))
+	w.must(crd.UnmarshalJSON([]byte(manifest)))
+	crd.SetAnnotations(map[string]string{"api-approved.kubernetes.io": "unapproved, in a test"})
+	w.must(w.Create(t.Context(), crd))
+	t.Cleanup(func() { _ = w.Delete(context.Background(), crd) }) // it is in nobody's way
+	w.until("the kind is served", func() bool {
+		object := &unstructured.UnstructuredList{}
+		object.SetAPIVersion("autoscaling.k8s.io/v1")
+		object.SetKind("VerticalPodAutoscalerList")
+		return w.List(t.Context(), object) == nil
+	})
+	w.grant("barista", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}})
+	plan = w.reached("plan", v1alpha1.InstallPlanPhaseComplete)
+	if !plan.Status.StartTime.Equal(started) {
+		t.Errorf("it was started at %v, and again at %v", started, plan.Status.StartTime)
+	}
+}
+
+func TestUnsupported(t *testing.T) {
+	w := start(t, 0)
+	made := w.bundle(csvManifest("kettle.v1"))
+	made = append(made, &v1alpha1.Step{
+		Resolving: "kettle.v1", Status: v1alpha1.StepStatusUnknown,
+		Resource: v1alpha1.StepResource{Group: "apps", Version: "v1", Kind: "Deployment", Name: "kettle", Manifest: `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"kettle"}}`},
+	})
+	w.plan("plan", v1alpha1.ApprovalAutomatic, made)
+	plan := w.reached("plan", v1alpha1.InstallPlanPhaseFailed)
+	const want = "the InstallPlan contains invalid data"
+	if c := plan.Status.Conditions; plan.Status.Message != want || len(c) != 1 || c[0].Reason != "InstallComponentFailed" || c[0].Status != "False" || c[0].Message != want {
+		t.Errorf("the status is %+v", plan.Status)
+	}
+	if last := plan.Status.Plan[len(plan.Status.Plan)-1]; last.Status != v1alpha1.StepStatusUnsupportedResource {
+		t.Errorf("the step is %s", last.Status)
+	}
+}
+
+// A kind that the cluster has not is told as such; the plan is tried again, until it has.
+func TestKindNotServed(t *testing.T) {
+	w := start(t, time.Hour)
+	const monitor = `{"apiVersion":"monitoring.coreos.com/v1","kind":"ServiceMonitor","metadata":{"name":"kettle"}}`
+	w.plan("plan", v1alpha1.ApprovalAutomatic, w.bundle(csvManifest("kettle.v1"), monitor))
+	const want = "retrying execution due to error: api-server resource not found installing ServiceMonitor kettle: GroupVersionKind monitoring.coreos.com/v1, Kind=ServiceMonitor not found on the cluster. " +
+		"This API may have been deprecated and removed, see https://kubernetes.io/docs/reference/using-api/deprecation-guide/ for more information."
+	w.eventually("plan", want, func(p *v1alpha1.InstallPlan) bool {
+		return p.Status.Phase == v1alpha1.InstallPlanPhaseInstalling && p.Status.Message == want
+	})
+	crd := &unstructured.Unstructured{}
+	manifest := strings.NewReplacer("example.com", "monitoring.coreos.com", "Servicemonitor", "ServiceMonitor").Replace(crdManifest("servicemonitors", "v1", ""))
+	w.must(crd.UnmarshalJSON([]byte(manifest)))
+	w.must(w.Create(t.Context(), crd))
+	t.Cleanup(func() { _ = w.Delete(context.Background(), crd) }) // it is in nobody's way
+	w.reached("plan", v1alpha1.InstallPlanPhaseComplete)
+}
+
+func TestOldPlansAreCollected(t *testing.T) {
+	w := start(t, time.Hour)
+	for i, name := range []string{"one", "two", "three", "four", "five", "six"} {
+		plan := &v1alpha1.InstallPlan{
+			ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name},
+			Spec:       v1alpha1.InstallPlanSpec{ClusterServiceVersionNames: []string{}, Approval: v1alpha1.ApprovalAutomatic, Approved: true, Generation: i - 10},
+		}
+		w.must(w.Create(t.Context(), plan))
+	}
+	w.plan("new", v1alpha1.ApprovalAutomatic, w.bundle(csvManifest("kettle.v1"))) // its generation is 0
+	w.until("two plans are gone", func() bool {
+		var plans v1alpha1.InstallPlanList
+		w.must(w.List(t.Context(), &plans, client.InNamespace(w.namespace)))
+		var names []string
+		for _, plan := range plans.Items {
+			names = append(names, plan.Name)
+		}
+		return cmp.Equal(names, []string{"five", "four", "new", "six", "three"})
+	})
+}
+
+// What the API server warns of is told by an event.
+func TestWarnings(t *testing.T) {
+	w := start(t, time.Hour)
+	before := measured(t, "installplan_warnings_total")
+	w.plan("plan", v1alpha1.ApprovalAutomatic, w.bundle(csvManifest("kettle.v1"), crdManifest("spoons", "v1", `,"format":"unheard-of"`)))
+	w.reached("plan", v1alpha1.InstallPlanPhaseComplete)
+	w.until("an event", func() bool {
+		var events eventsv1.EventList
+		w.must(w.List(t.Context(), &events, client.InNamespace(w.namespace)))
+		return slices.ContainsFunc(events.Items, func(e eventsv1.Event) bool {
+			return e.Reason == "AppliedWithWarnings" && e.Type == corev1.EventTypeWarning && e.Regarding.FieldPath == "status.plan[1]" && e.Regarding.Name == "plan" &&
+				strings.HasPrefix(e.Note, `1 warning(s) generated during installation of operator "kettle.v1" (CustomResourceDefinition "spoons.example.com"): `)
+		})
+	})
+	if got := measured(t, "installplan_warnings_total") - before; got != 1 {
+		t.Errorf("%v steps are counted", got)
+	}
+}
+
+// A dependency does not take a definition over that another operator of the namespace owns.
+func TestOwnedByAnother(t *testing.T) {
+	w := start(t, 0)
+	owning := func(name string) string {
+		return strings.Replace(csvManifest(name), `"version":"1.0.0"`, `"version":"1.0.0","customresourcedefinitions":{"owned":[{"name":"ladles.example.com","version":"v1","kind":"Ladle"}]}`, 1)
+	}
+	w.plan("first", v1alpha1.ApprovalAutomatic, w.bundle(owning("ladle.v1")))
+	w.reached("first", v1alpha1.InstallPlanPhaseComplete)
+	dependency := w.bundle(owning("scoop.v1"))
+	plan := w.plan("second", v1alpha1.ApprovalManual, dependency)
+	plan.Spec.ClusterServiceVersionNames, plan.Spec.Approved = []string{"other.v1"}, true
+	w.must(w.Update(t.Context(), plan))
+	plan = w.reached("second", v1alpha1.InstallPlanPhaseFailed)
+	if want := "pre-existing CRD owners found for owned CRD(s) of dependent CSV scoop.v1"; plan.Status.Message != want {
+		t.Errorf("it says %q, want %q", plan.Status.Message, want)
+	}
+}
+
+// A login of a registry is copied from where the program runs, once.
+func TestPullSecret(t *testing.T) {
+	w := start(t, 0)
+	login := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "login-" + w.namespace},
+		Type:       corev1.SecretTypeDockerConfigJson, Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte("{}")},
+	}
+	steps := func(name string) []*v1alpha1.Step {
+		return []*v1alpha1.Step{{Status: v1alpha1.StepStatusUnknown, Resource: v1alpha1.StepResource{Version: "v1", Kind: "Secret", Name: name}}}
+	}
+	w.plan("early", v1alpha1.ApprovalAutomatic, steps(login.Name))
+	early := w.reached("early", v1alpha1.InstallPlanPhaseFailed)
+	if want := "secret " + login.Name + ` does not exist - secrets "` + login.Name + `" not found`; early.Status.Message != want {
+		t.Errorf("it says %q, want %q", early.Status.Message, want)
+	}
+	w.must(w.Create(t.Context(), login))
+	t.Cleanup(func() { _ = w.Delete(context.Background(), login) }) // it is in nobody's way
+	for _, want := range []v1alpha1.StepStatus{v1alpha1.StepStatusCreated, v1alpha1.StepStatusPresent} {
+		name := strings.ToLower(string(want))
+		w.plan(name, v1alpha1.ApprovalAutomatic, steps(login.Name))
+		if got := w.reached(name, v1alpha1.InstallPlanPhaseComplete).Status.Plan[0].Status; got != want {
+			t.Errorf("the step is %s, want %s", got, want)
+		}
+	}
+	var copied corev1.Secret
+	w.must(w.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: login.Name}, &copied))
+	if copied.Type != login.Type || !cmp.Equal(copied.Data, login.Data) || copied.Labels["olm.managed"] != "true" {
+		t.Errorf("the copy is of type %s and has the labels %v", copied.Type, copied.Labels)
+	}
+}
+
+// measured gives the value of a metric that has no labels.
+func measured(t *testing.T, name string) float64 {
+	t.Helper()
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == name {
+			return family.GetMetric()[0].GetGauge().GetValue() + family.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	t.Fatalf("%s is not measured", name)
+	return 0
+}
+
+func TestCount(t *testing.T) {
+	w := start(t, 0)
+	w.plan("one", v1alpha1.ApprovalManual, w.bundle(csvManifest("kettle.v1")))
+	w.plan("two", v1alpha1.ApprovalManual, w.bundle(csvManifest("kettle.v2")))
+	w.until("two plans are counted", func() bool { return measured(t, "install_plan_count") == 2 })
+	w.must(w.Delete(t.Context(), w.get("one")))
+	w.until("one plan is counted", func() bool { return measured(t, "install_plan_count") == 1 })
+}

@@ -1,0 +1,308 @@
+package installplan_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/yaml"
+
+	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/installplan"
+	"github.com/mainstay-dev/mainstay/internal/classic/steps"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+// patience bounds every wait of a test: what has not happened by then never will.
+const patience = time.Minute
+
+func TestMain(m *testing.M) {
+	log.SetLogger(logr.Discard())
+	os.Exit(env.Run(m))
+}
+
+var kinds = []func(*runtime.Scheme) error{
+	clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme, operatorsv1.AddToScheme,
+}
+
+// world is a namespace of a cluster in which plans are executed.
+type world struct {
+	t *testing.T
+	client.Client
+	namespace string
+}
+
+// start makes a namespace with an OperatorGroup, and executes plans. The retry timeout is that of all
+// plans.
+func start(t *testing.T, retry time.Duration) *world {
+	t.Helper()
+	w := enter(t)
+	w.group("group", "", "")
+	w.run(retry)
+	return w
+}
+
+// enter makes a namespace.
+func enter(t *testing.T) *world {
+	t.Helper()
+	direct, err := client.New(unlimited(t), client.Options{Scheme: env.Scheme(t, kinds...)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, Client: direct}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "plans-"}}
+	w.must(w.Create(t.Context(), namespace))
+	w.namespace = namespace.Name
+	t.Cleanup(w.clear)
+	return w
+}
+
+// clear removes plans, which would be executed in the next test, and what is in no namespace.
+func (w *world) clear() {
+	ctx := context.Background() // also after the end of the test
+	if err := w.DeleteAllOf(ctx, &v1alpha1.InstallPlan{}, client.InNamespace(w.namespace)); err != nil {
+		w.t.Error(err)
+	}
+	managed := client.MatchingLabels{"olm.managed": "true"}
+	for _, object := range []client.Object{&apiextensionsv1.CustomResourceDefinition{}, &schedulingv1.PriorityClass{}} {
+		if err := w.DeleteAllOf(ctx, object, managed); err != nil {
+			w.t.Error(err)
+		}
+	}
+	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+		var list apiextensionsv1.CustomResourceDefinitionList
+		return w.List(ctx, &list, managed) == nil && len(list.Items) == 0, nil
+	})
+	if err != nil {
+		w.t.Errorf("definitions are left over: %v", err)
+	}
+}
+
+func unlimited(t *testing.T) *rest.Config {
+	t.Helper()
+	config := env.Start(t)
+	config.QPS = -1
+	return config
+}
+
+// run executes plans until it is stopped or the test ends.
+func (w *world) run(retry time.Duration) (stop func()) {
+	w.t.Helper()
+	mgr, err := ctrl.NewManager(limited(w), managerOptions(w))
+	w.must(err)
+	w.must(installplan.Setup(mgr, installplan.Options{Namespace: "default", RetryTimeout: retry}))
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			w.t.Errorf("the manager ended: %v", err)
+		}
+	})
+	w.t.Cleanup(stop)
+	return stop
+}
+
+// limited is a connection with the rights that the program is shipped with.
+func limited(w *world) *rest.Config {
+	w.t.Helper()
+	root, err := env.Root()
+	w.must(err)
+	text, err := os.ReadFile(filepath.Join(root, "config", "classic", "catalog-operator", "role.yaml"))
+	w.must(err)
+	role := &rbacv1.ClusterRole{}
+	w.must(yaml.UnmarshalStrict(text, role))
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: program}},
+	}
+	for _, object := range []client.Object{role, binding} {
+		w.must(client.IgnoreAlreadyExists(w.Create(w.t.Context(), object)))
+	}
+	connection := unlimited(w.t)
+	connection.Impersonate = rest.ImpersonationConfig{UserName: program}
+	return connection
+}
+
+// program is whom plans are executed by.
+const program = "system:serviceaccount:olm:catalog-operator-serviceaccount"
+
+func managerOptions(w *world) ctrl.Options {
+	return ctrl.Options{Scheme: w.Scheme(), Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: ptr.To(true)}}
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// group makes an OperatorGroup that targets its namespace, and that has found its account if found is
+// its name.
+func (w *world) group(name, account, found string) *operatorsv1.OperatorGroup {
+	w.t.Helper()
+	group := &operatorsv1.OperatorGroup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name},
+		Spec:       operatorsv1.OperatorGroupSpec{TargetNamespaces: []string{w.namespace}, ServiceAccountName: account},
+	}
+	w.must(w.Create(w.t.Context(), group))
+	w.found(group, found)
+	return group
+}
+
+func (w *world) found(group *operatorsv1.OperatorGroup, account string) {
+	w.t.Helper()
+	group.Status.Namespaces, group.Status.LastUpdated = []string{w.namespace}, ptr.To(metav1.Now())
+	group.Status.ServiceAccountRef = nil
+	if account != "" {
+		group.Status.ServiceAccountRef = &corev1.ObjectReference{Kind: "ServiceAccount", Namespace: w.namespace, Name: account}
+	}
+	w.must(w.Status().Update(w.t.Context(), group))
+}
+
+// csvManifest is a ClusterServiceVersion that asks for rights.
+func csvManifest(name string) string {
+	return fmt.Sprintf(`{"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion","metadata":{"name":%q},
+"spec":{"version":"1.0.0","displayName":"Kettle","installModes":[{"type":"AllNamespaces","supported":true}],"install":{"strategy":"deployment","spec":{"deployments":[],
+"permissions":[{"serviceAccountName":"kettle","rules":[{"apiGroups":[""],"resources":["pods"],"verbs":["get"]}]}],
+"clusterPermissions":[{"serviceAccountName":"kettle","rules":[{"apiGroups":["example.com"],"resources":["kettles"],"verbs":["get"]}]}]}}}}`, name)
+}
+
+// crdManifest is a definition with one version, whose objects have a size.
+func crdManifest(plural, version, size string) string {
+	return fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"%[1]s.example.com"},
+"spec":{"group":"example.com","scope":"Namespaced","names":{"kind":"%[2]s","listKind":"%[2]sList","plural":"%[1]s","singular":"%[3]s"},
+"versions":[{"name":%[4]q,"served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{"size":{"type":"integer"%[5]s}}}}}]}}`,
+		plural, kindOf(plural), strings.TrimSuffix(plural, "s"), version, size)
+}
+
+func kindOf(plural string) string {
+	singular := strings.TrimSuffix(plural, "s")
+	return strings.ToUpper(singular[:1]) + singular[1:]
+}
+
+// bundle makes the steps of a bundle.
+func (w *world) bundle(csv string, objects ...string) []*v1alpha1.Step {
+	w.t.Helper()
+	b, err := steps.Decode(csv, objects)
+	w.must(err)
+	made, err := steps.FromBundle(b, steps.Place{Namespace: w.namespace, Catalog: "shop", CatalogNamespace: "olm"})
+	w.must(err)
+	return made
+}
+
+// plan makes a plan of steps.
+func (w *world) plan(name string, approval v1alpha1.Approval, made []*v1alpha1.Step) *v1alpha1.InstallPlan {
+	w.t.Helper()
+	plan := &v1alpha1.InstallPlan{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name},
+		Spec: v1alpha1.InstallPlanSpec{
+			ClusterServiceVersionNames: []string{}, Approval: approval, Approved: approval == v1alpha1.ApprovalAutomatic,
+		},
+	}
+	for _, step := range made {
+		if step.Resource.Kind == v1alpha1.ClusterServiceVersionKind {
+			plan.Spec.ClusterServiceVersionNames = append(plan.Spec.ClusterServiceVersionNames, step.Resource.Name)
+		}
+	}
+	w.must(w.Create(w.t.Context(), plan))
+	plan.Status = v1alpha1.InstallPlanStatus{Phase: v1alpha1.InstallPlanPhaseInstalling, CatalogSources: []string{}, Plan: made}
+	if !plan.Spec.Approved {
+		plan.Status.Phase = v1alpha1.InstallPlanPhaseRequiresApproval
+	}
+	w.must(w.Status().Update(w.t.Context(), plan))
+	return plan
+}
+
+func (w *world) get(name string) *v1alpha1.InstallPlan {
+	w.t.Helper()
+	var plan v1alpha1.InstallPlan
+	w.must(w.Get(w.t.Context(), client.ObjectKey{Namespace: w.namespace, Name: name}, &plan))
+	return &plan
+}
+
+// eventually waits for a state of a plan.
+func (w *world) eventually(name, what string, is func(*v1alpha1.InstallPlan) bool) *v1alpha1.InstallPlan {
+	w.t.Helper()
+	var plan *v1alpha1.InstallPlan
+	err := wait.PollUntilContextTimeout(w.t.Context(), 20*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		plan = &v1alpha1.InstallPlan{}
+		err := w.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, plan)
+		return err == nil && is(plan), err
+	})
+	if err != nil {
+		w.t.Fatalf("never: %s: %v; it is %s", what, err, describe(plan))
+	}
+	return plan
+}
+
+// reached waits for a phase.
+func (w *world) reached(name string, phase v1alpha1.InstallPlanPhase) *v1alpha1.InstallPlan {
+	w.t.Helper()
+	return w.eventually(name, string(phase), func(p *v1alpha1.InstallPlan) bool { return p.Status.Phase == phase })
+}
+
+// until waits for a condition on something else.
+func (w *world) until(what string, is func() bool) {
+	w.t.Helper()
+	err := wait.PollUntilContextTimeout(w.t.Context(), 20*time.Millisecond, patience, true, func(context.Context) (bool, error) { return is(), nil })
+	if err != nil {
+		w.t.Fatalf("never: %s", what)
+	}
+}
+
+// describe writes a plan without what differs between two times.
+func describe(plan *v1alpha1.InstallPlan) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s\n", plan.Status.Phase, plan.Status.Message)
+	for _, c := range plan.Status.Conditions {
+		fmt.Fprintf(&b, "%s=%s %s: %s\n", c.Type, c.Status, c.Reason, c.Message)
+	}
+	for _, s := range plan.Status.Plan {
+		fmt.Fprintf(&b, "%s %s: %s\n", s.Resource.Kind, s.Resource.Name, s.Status)
+	}
+	return b.String()
+}
+
+func (w *world) account(name string, rules ...rbacv1.PolicyRule) {
+	w.t.Helper()
+	w.must(w.Create(w.t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}}))
+	w.grant(name, rules...)
+}
+
+// grant gives an account rights in the namespace.
+func (w *world) grant(account string, rules ...rbacv1.PolicyRule) {
+	w.t.Helper()
+	meta := metav1.ObjectMeta{Namespace: w.namespace, GenerateName: account + "-"}
+	role := &rbacv1.Role{ObjectMeta: meta, Rules: rules}
+	w.must(w.Create(w.t.Context(), role))
+	w.must(w.Create(w.t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
+		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: w.namespace, Name: account}},
+	}))
+}

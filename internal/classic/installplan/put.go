@@ -1,0 +1,215 @@
+package installplan
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+)
+
+const (
+	kindSecret         = "Secret"
+	kindCRD            = "CustomResourceDefinition"
+	kindServiceAccount = "ServiceAccount"
+	kindService        = "Service"
+)
+
+// handling is how the objects of a kind are installed.
+type handling struct {
+	// left says that an object which is there already is left as it is.
+	left bool
+	// owned says that the object goes with its ClusterServiceVersion, whoever wrote the manifest.
+	owned bool
+}
+
+// kinds are those that plans install, and how.
+var kinds = map[string]handling{
+	v1alpha1.ClusterServiceVersionKind: {left: true},
+	"Subscription":                     {left: true},
+	kindSecret:                         {left: true},
+	kindCRD:                            {},
+	v1alpha1.KindBundleSecret:          {owned: true},
+	kindServiceAccount:                 {},
+	"Role":                             {},
+	"RoleBinding":                      {},
+	"ClusterRole":                      {owned: true},
+	"ClusterRoleBinding":               {owned: true},
+	kindService:                        {owned: true},
+	"ConfigMap":                        {owned: true},
+	"PrometheusRule":                   {owned: true},
+	"ServiceMonitor":                   {owned: true},
+	"PodDisruptionBudget":              {owned: true},
+	"PriorityClass":                    {owned: true},
+	"VerticalPodAutoscaler":            {owned: true},
+	"ConsoleYAMLSample":                {owned: true},
+	"ConsoleQuickStart":                {owned: true},
+	"ConsoleCLIDownload":               {owned: true},
+	"ConsoleLink":                      {owned: true},
+	"ConsolePlugin":                    {owned: true},
+	"NetworkPolicy":                    {owned: true},
+}
+
+// put has an object be there, with the rights of the plan's account.
+func (x *execution) put(ctx context.Context, handling handling, object *unstructured.Unstructured) (v1alpha1.StepStatus, error) {
+	if object.GetKind() == "Subscription" {
+		annotations := csvinfo.With(object.GetAnnotations(), map[string]string{v1alpha1.AnnotationGeneratedBy: x.plan.Name})
+		object.SetAnnotations(annotations)
+	}
+	err := x.scoped.Create(ctx, object.DeepCopy())
+	if err == nil {
+		return v1alpha1.StepStatusCreated, nil
+	}
+	if !apierrors.IsAlreadyExists(err) {
+		return v1alpha1.StepStatusUnknown, fmt.Errorf("error creating %s %s: %w", strings.ToLower(object.GetKind()), object.GetName(), err)
+	}
+	if handling.left {
+		return v1alpha1.StepStatusPresent, nil
+	}
+	if err := update(ctx, x.scoped, object); err != nil {
+		return v1alpha1.StepStatusUnknown, fmt.Errorf("error updating %s %s: %w", strings.ToLower(object.GetKind()), object.GetName(), err)
+	}
+	return v1alpha1.StepStatusPresent, nil
+}
+
+// update has an object that is there be as it is wanted.
+func update(ctx context.Context, c client.Client, wanted *unstructured.Unstructured) error {
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		live := &unstructured.Unstructured{}
+		live.SetGroupVersionKind(wanted.GroupVersionKind())
+		if err := c.Get(ctx, client.ObjectKeyFromObject(wanted), live); err != nil {
+			return err
+		}
+		merged := merge(live, wanted)
+		if equality.Semantic.DeepEqual(live.Object, merged.Object) {
+			return nil
+		}
+		return c.Update(ctx, merged)
+	})
+}
+
+// merge gives what an object is to be, of what it is and what is wanted. All that the manifest says
+// counts, and nothing else but metadata that others put there.
+func merge(live, wanted *unstructured.Unstructured) *unstructured.Unstructured {
+	merged := &unstructured.Unstructured{Object: maps.Clone(wanted.DeepCopy().Object)}
+	merged.Object["metadata"] = live.DeepCopy().Object["metadata"]
+	if status, ok := live.Object["status"]; ok {
+		merged.Object["status"] = status
+	}
+	if all := csvinfo.With(live.GetLabels(), wanted.GetLabels()); len(all) > 0 {
+		merged.SetLabels(all)
+	}
+	if all := csvinfo.With(live.GetAnnotations(), wanted.GetAnnotations()); len(all) > 0 {
+		merged.SetAnnotations(all)
+	}
+	if owners := mergeOwners(live.GetOwnerReferences(), wanted.GetOwnerReferences()); len(owners) > 0 {
+		merged.SetOwnerReferences(owners)
+	}
+	switch wanted.GetKind() {
+	case kindServiceAccount:
+		keepFields(merged, live, []string{"secrets"}, []string{"imagePullSecrets"})
+	case kindService:
+		keepFields(merged, live, []string{"spec", "clusterIP"}, []string{"spec", "clusterIPs"})
+	}
+	return merged
+}
+
+// keepFields takes fields over that are not wanted otherwise.
+func keepFields(merged, live *unstructured.Unstructured, fields ...[]string) {
+	for _, field := range fields {
+		if _, ok, _ := unstructured.NestedFieldNoCopy(merged.Object, field...); ok {
+			continue
+		}
+		if value, ok, _ := unstructured.NestedFieldCopy(live.Object, field...); ok {
+			_ = unstructured.SetNestedField(merged.Object, value, field...) // what is no map is refused by the API server
+		}
+	}
+}
+
+// mergeOwners adds references, of which those to the same object count once.
+func mergeOwners(have, more []metav1.OwnerReference) []metav1.OwnerReference {
+	merged := slices.Clone(have)
+	for _, owner := range more {
+		same := func(o metav1.OwnerReference) bool {
+			return o.Kind == owner.Kind && o.Name == owner.Name && o.UID == owner.UID
+		}
+		if !slices.ContainsFunc(merged, same) {
+			merged = append(merged, owner)
+		}
+	}
+	return merged
+}
+
+// copySecret copies a Secret with logins of registries from the namespace of the catalogs.
+func (x *execution) copySecret(ctx context.Context, step *v1alpha1.Step) error {
+	var secret corev1.Secret
+	if err := x.scoped.Get(ctx, client.ObjectKey{Namespace: x.namespace, Name: step.Resource.Name}, &secret); err != nil {
+		if apierrors.IsNotFound(err) {
+			return fmt.Errorf("secret %s does not exist - %w", step.Resource.Name, err)
+		}
+		return fmt.Errorf("error getting pull secret from olm namespace %s: %w", step.Resource.Name, err)
+	}
+	copied := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: x.plan.Namespace, Name: secret.Name, Labels: csvinfo.With(secret.Labels, map[string]string{csvinfo.LabelManaged: "true"}),
+		},
+		Type: secret.Type, Data: secret.Data,
+	}
+	switch err := x.scoped.Create(ctx, copied); {
+	case err == nil:
+		step.Status = v1alpha1.StepStatusCreated
+	case apierrors.IsAlreadyExists(err):
+		step.Status = v1alpha1.StepStatusPresent
+	default:
+		return fmt.Errorf("error creating secret %s: %w", secret.Name, err)
+	}
+	return nil
+}
+
+// checkOwners refuses a ClusterServiceVersion that was added to a plan as a dependency, and owns a
+// definition which another one of the namespace owns that it does not replace.
+func (x *execution) checkOwners(ctx context.Context, step *v1alpha1.Step, object *unstructured.Unstructured) error {
+	if slices.Contains(x.plan.Spec.ClusterServiceVersionNames, step.Resource.Name) {
+		return nil
+	}
+	owned := ownedDefinitions(object)
+	replaces, _, _ := unstructured.NestedString(object.Object, "spec", "replaces")
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(csvKind)
+	if err := x.own.List(ctx, list, client.InNamespace(x.plan.Namespace)); err != nil {
+		return fmt.Errorf("listing the ClusterServiceVersions of namespace %s: %w", x.plan.Namespace, err)
+	}
+	for i := range list.Items {
+		other := &list.Items[i]
+		if other.GetName() == object.GetName() || other.GetName() == replaces || csvinfo.HasCopyMarks(other) {
+			continue
+		}
+		if slices.ContainsFunc(ownedDefinitions(other), func(name string) bool { return slices.Contains(owned, name) }) {
+			return fmt.Errorf("pre-existing CRD owners found for owned CRD(s) of dependent CSV %s", object.GetName())
+		}
+	}
+	return nil
+}
+
+func ownedDefinitions(csv *unstructured.Unstructured) []string {
+	var names []string
+	owned, _, _ := unstructured.NestedSlice(csv.Object, "spec", "customresourcedefinitions", "owned")
+	for _, item := range owned {
+		if definition, ok := item.(map[string]any); ok {
+			name, _ := definition["name"].(string)
+			names = append(names, name)
+		}
+	}
+	return names
+}

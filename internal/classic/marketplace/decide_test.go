@@ -1,0 +1,134 @@
+package marketplace
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+)
+
+// sources are entries as words: +name turns a catalog on, -name off.
+func sources(words string) []configv1.HubSource {
+	var list []configv1.HubSource
+	for _, word := range strings.Fields(words) {
+		list = append(list, configv1.HubSource{Name: word[1:], Disabled: word[0] == '-'})
+	}
+	return list
+}
+
+func TestIsDisabled(t *testing.T) {
+	for _, c := range []struct {
+		all     bool
+		sources string
+		want    bool
+	}{
+		{false, "", false}, {true, "", true},
+		{false, "-a", true}, {true, "+a", false},
+		{false, "+a", false}, {true, "-a", true},
+		{false, "-b", false}, {true, "+b", true},
+		{false, "-a +a", false}, {false, "+a -a", true},
+	} {
+		spec := &configv1.OperatorHubSpec{DisableAllDefaultSources: c.all, Sources: sources(c.sources)}
+		if got := isDisabled(spec, "a"); got != c.want {
+			t.Errorf("all off=%t, %q: a is off=%t", c.all, c.sources, got)
+		}
+	}
+}
+
+func TestIsOurs(t *testing.T) {
+	marked, plain := &v1alpha1.CatalogSource{}, &v1alpha1.CatalogSource{}
+	marked.Name, plain.Name = "a", "a"
+	marked.Annotations = map[string]string{annotationManagedBy: managedBy}
+	for name, c := range map[string]struct {
+		status  string // entries as of sources
+		catalog *v1alpha1.CatalogSource
+		want    bool
+	}{
+		"was on":                  {"+a", plain, true},
+		"was on, marked":          {"+a", marked, true},
+		"was off":                 {"-a", plain, false},
+		"was off, a marked copy":  {"-a", marked, false},
+		"nothing is said, marked": {"+b", marked, true},
+		"nothing is said":         {"", plain, false},
+	} {
+		var status configv1.OperatorHubStatus
+		for _, s := range sources(c.status) {
+			status.Sources = append(status.Sources, configv1.HubSourceStatus{Name: s.Name, Disabled: s.Disabled})
+		}
+		if got := isOurs(&status, c.catalog); got != c.want {
+			t.Errorf("%s: it is ours: %t", name, got)
+		}
+	}
+}
+
+func TestStatusOf(t *testing.T) {
+	cause := errors.New("the API server does not answer")
+	for name, c := range map[string]struct {
+		all     bool
+		sources string
+		before  string
+		failed  map[string]error
+		want    string
+	}{
+		"all on":             {false, "", "", nil, "+a Success|+b Success"},
+		"all off":            {true, "", "", nil, "-a Success|-b Success"},
+		"one on":             {true, "+b", "", nil, "-a Success|+b Success"},
+		"no default":         {false, "-x -x", "", nil, "+a Success|+b Success|-x Error There is no default catalog of this name: there are a, b"},
+		"not made":           {false, "", "", map[string]error{"a": cause}, "+a Error " + cause.Error() + "|+b Success"},
+		"not made, was off":  {false, "", "-a", map[string]error{"a": cause}, "-a Error " + cause.Error() + "|+b Success"},
+		"not removed":        {true, "", "", map[string]error{"a": cause}, "+a Error " + cause.Error() + "|-b Success"},
+		"not removed, again": {true, "", "+a -b", map[string]error{"a": cause}, "+a Error " + cause.Error() + "|-b Success"},
+	} {
+		hub := &configv1.OperatorHub{Spec: configv1.OperatorHubSpec{DisableAllDefaultSources: c.all, Sources: sources(c.sources)}}
+		for _, s := range sources(c.before) {
+			hub.Status.Sources = append(hub.Status.Sources, configv1.HubSourceStatus{Name: s.Name, Disabled: s.Disabled})
+		}
+		var told []string
+		for _, s := range statusOf(hub, []string{"a", "b"}, c.failed).Sources {
+			sign := "+"
+			if s.Disabled {
+				sign = "-"
+			}
+			told = append(told, strings.TrimSpace(fmt.Sprintf("%s%s %s %s", sign, s.Name, s.Status, s.Message)))
+		}
+		if diff := cmp.Diff(c.want, strings.Join(told, "|")); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestRevert(t *testing.T) {
+	base, err := parseDefault([]byte(manifest("a", "")), "market")
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := base.DeepCopy()
+	template.Annotations[v1alpha1.AnnotationCatalogImageTemplate] = "registry.example.com/a:v{kube_minor_version}"
+	for name, c := range map[string]struct {
+		want *v1alpha1.CatalogSource
+		edit func(*v1alpha1.CatalogSource)
+		is   bool
+	}{
+		"the same":     {base, func(*v1alpha1.CatalogSource) {}, false},
+		"more labels":  {base, func(c *v1alpha1.CatalogSource) { c.Labels = map[string]string{"mine": "yes"} }, false},
+		"the status":   {base, func(c *v1alpha1.CatalogSource) { c.Status.Message = "?" }, false},
+		"the image":    {base, func(c *v1alpha1.CatalogSource) { c.Spec.Image = "other" }, true},
+		"a pod config": {base, func(c *v1alpha1.CatalogSource) { c.Spec.GrpcPodConfig = &v1alpha1.GrpcPodConfig{} }, true},
+		"the mark":     {base, func(c *v1alpha1.CatalogSource) { c.Annotations = nil }, true},
+		"a template":   {template, func(c *v1alpha1.CatalogSource) { c.Spec.Image = "registry.example.com/a:v36" }, false},
+	} {
+		is := c.want.DeepCopy()
+		c.edit(is)
+		if got := revert(is, c.want); got != c.is {
+			t.Errorf("%s: it was changed: %t", name, got)
+		}
+		if revert(is, c.want) {
+			t.Errorf("%s: it is changed again", name)
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package marketplace
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+)
+
+// Limits of the folder with the manifests.
+const (
+	maxFiles = 100
+	maxBytes = 1 << 20
+)
+
+// annotationManagedBy is on every default catalog, with the value managedBy: platforms know them
+// by it.
+const (
+	annotationManagedBy = "operatorframework.io/managed-by"
+	managedBy           = "marketplace-operator"
+)
+
+// defaults are the default catalogs, by name, and what keeps others from being one.
+type defaults struct {
+	catalogs map[string]*v1alpha1.CatalogSource
+	problems []error
+}
+
+// names gives the names of the catalogs, sorted.
+func (d *defaults) names() []string { return slices.Sorted(maps.Keys(d.catalogs)) }
+
+// readDefaults reads the manifests of a folder, of which each holds one CatalogSource: files that
+// end in .yaml, .yml or .json. A file that cannot be used is a problem that names it, and does not
+// keep the others from being used. Nil means that there are none.
+func readDefaults(folder fs.FS, namespace string) *defaults {
+	d := &defaults{catalogs: map[string]*v1alpha1.CatalogSource{}}
+	if folder == nil {
+		return d
+	}
+	entries, err := fs.ReadDir(folder, ".")
+	if err != nil {
+		d.problems = append(d.problems, fmt.Errorf("reading the folder of default catalogs: %w", err))
+		return d
+	}
+	files := map[string]string{} // of the catalogs
+	for _, entry := range entries {
+		// A mounted ConfigMap has folders of its own, which begin with two dots.
+		name := entry.Name()
+		if entry.IsDir() || strings.HasPrefix(name, ".") || !slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(name)) {
+			continue
+		}
+		if len(files) == maxFiles {
+			d.problems = append(d.problems, fmt.Errorf("there are more than %d default catalogs: %s and what comes after it is left out", maxFiles, name))
+			break
+		}
+		catalog, err := readDefault(folder, name, namespace)
+		if err == nil && files[catalog.Name] != "" {
+			err = fmt.Errorf("%s: catalog %q stands in %s already: name it otherwise, or remove one of the files", name, catalog.Name, files[catalog.Name])
+		}
+		if err != nil {
+			d.problems = append(d.problems, err)
+			continue
+		}
+		files[catalog.Name] = name
+		d.catalogs[catalog.Name] = catalog
+	}
+	return d
+}
+
+func readDefault(folder fs.FS, name, namespace string) (*v1alpha1.CatalogSource, error) {
+	info, err := fs.Stat(folder, name)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if info.Size() > maxBytes {
+		return nil, fmt.Errorf("%s: it has %d bytes, and a manifest may have %d", name, info.Size(), maxBytes)
+	}
+	data, err := fs.ReadFile(folder, name)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	catalog, err := parseDefault(data, namespace)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return catalog, nil
+}
+
+// parseDefault reads the manifest of one default catalog. Fields that a CatalogSource does not have
+// are errors.
+func parseDefault(data []byte, namespace string) (*v1alpha1.CatalogSource, error) {
+	document, err := only(data)
+	if err != nil {
+		return nil, err
+	}
+	var read v1alpha1.CatalogSource
+	if err := yaml.UnmarshalStrict(document, &read); err != nil {
+		return nil, err
+	}
+	if want := v1alpha1.GroupVersion.String(); read.APIVersion != want || read.Kind != v1alpha1.CatalogSourceKind {
+		return nil, fmt.Errorf("it is a %q of %q, and must be a %s of %s", read.Kind, read.APIVersion, v1alpha1.CatalogSourceKind, want)
+	}
+	if read.Name == "" {
+		return nil, errors.New("metadata.name is missing")
+	}
+	if cmp.Or(read.Namespace, namespace) != namespace {
+		return nil, fmt.Errorf("metadata.namespace is %q: leave it out, default catalogs are in %s", read.Namespace, namespace)
+	}
+	catalog := &v1alpha1.CatalogSource{Spec: read.Spec}
+	catalog.Namespace, catalog.Name, catalog.Labels = namespace, read.Name, read.Labels
+	catalog.Annotations = map[string]string{annotationManagedBy: managedBy}
+	maps.Copy(catalog.Annotations, read.Annotations)
+	return catalog, nil
+}
+
+// only gives the one document of a file.
+func only(data []byte) ([]byte, error) {
+	var found []byte
+	for document := range bytes.SplitSeq(append([]byte("\n"), data...), []byte("\n---")) {
+		var content any
+		if err := yaml.Unmarshal(document, &content); err != nil {
+			return nil, err
+		}
+		switch {
+		case content == nil:
+		case found != nil:
+			return nil, errors.New("it holds more than one document: give each catalog a file")
+		default:
+			found = document
+		}
+	}
+	return found, nil
+}

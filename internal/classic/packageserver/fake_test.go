@@ -1,0 +1,78 @@
+package packageserver_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+
+	"google.golang.org/grpc"
+
+	"github.com/mainstay-dev/mainstay/internal/classic/registry/registrypb"
+)
+
+// changing is a catalog whose packages change while it is served.
+type changing struct {
+	registrypb.UnimplementedRegistryServer
+
+	mu    sync.Mutex
+	names []string
+	read  int
+}
+
+func (c *changing) set(names ...string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.names = names
+}
+
+func (c *changing) reads() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.read
+}
+
+func (c *changing) ListPackages(_ *registrypb.ListPackageRequest, stream grpc.ServerStreamingServer[registrypb.PackageName]) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.read++
+	for _, name := range c.names {
+		if err := stream.Send(&registrypb.PackageName{Name: name}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (*changing) ListBundles(*registrypb.ListBundlesRequest, grpc.ServerStreamingServer[registrypb.Bundle]) error {
+	return nil
+}
+
+func (*changing) GetPackage(_ context.Context, r *registrypb.GetPackageRequest) (*registrypb.Package, error) {
+	return &registrypb.Package{Name: r.GetName(), DefaultChannelName: "stable", Channels: []*registrypb.Channel{{Name: "stable", CsvName: r.GetName() + ".v1"}}}, nil
+}
+
+func (*changing) GetBundle(_ context.Context, r *registrypb.GetBundleRequest) (*registrypb.Bundle, error) {
+	return &registrypb.Bundle{CsvName: r.GetCsvName(), CsvJson: fmt.Sprintf(`{"metadata":{"name":%q}}`, r.GetCsvName())}, nil
+}
+
+// serveFake serves a catalog until the end of the test.
+func serveFake(t *testing.T, catalog registrypb.RegistryServer) (address string) {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	registrypb.RegisterRegistryServer(server, catalog)
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		server.Stop()
+		if err := <-ended; err != nil {
+			t.Errorf("serving the catalog ended with: %v", err)
+		}
+	})
+	return listener.Addr().String()
+}

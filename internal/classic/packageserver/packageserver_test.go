@@ -1,0 +1,444 @@
+package packageserver_test
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
+	operatorsv1alpha1 "github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	packagesv1 "github.com/mainstay-dev/mainstay/api/packages/v1"
+	"github.com/mainstay-dev/mainstay/internal/classic/packageserver"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+// simple is a package with one version.
+func simple(name, version string) string {
+	return fmt.Sprintf(`schema: olm.package
+name: %[1]s
+defaultChannel: stable
+---
+schema: olm.channel
+package: %[1]s
+name: stable
+entries: [{name: %[1]s.v%[2]s}]
+---
+schema: olm.bundle
+package: %[1]s
+name: %[1]s.v%[2]s
+image: registry.example.com/%[1]s@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
+properties:
+- {type: olm.package, value: {packageName: %[1]s, version: %[2]s}}
+- {type: olm.csv.metadata, value: {displayName: "%[1]s for all", provider: {name: Example}}}
+`, name, version)
+}
+
+// Packages appear once their catalog is there, in its namespace, or everywhere for global ones, and go
+// with it.
+func TestPackagesFollowTheirCatalogs(t *testing.T) {
+	c := newCluster(t)
+	other := newCluster(t)
+	own, _ := serveCatalog(t, folderOf(t, simple("lemon", "1.0.0"), simple("apple", "1.2.0")))
+	global, _ := serveCatalog(t, folderOf(t, simple("pear", "0.1.0"), simple("apple", "2.0.0")))
+	mine := c.catalog(c.namespace, "mine", own)
+	all := c.catalog(c.global, "everybodys", global)
+	c.untilPackages(c.namespace, "mine/apple", "mine/lemon", "everybodys/apple", "everybodys/pear")
+	other.untilPackages(other.namespace, "everybodys/apple", "everybodys/pear")
+
+	if err := c.client.Delete(t.Context(), mine); err != nil {
+		t.Fatal(err)
+	}
+	c.untilPackages(c.namespace, "everybodys/apple", "everybodys/pear")
+	if err := c.client.Delete(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+	c.untilPackages(c.namespace)
+}
+
+// What the API server answers is what clients of the kind expect: names, labels, the namespace that is
+// asked from, selectors, and the first of several of one name.
+func TestPackagesThroughTheAPIServer(t *testing.T) {
+	c := newCluster(t)
+	one, _ := serveCatalog(t, folderOf(t, simple("plum", "1.0.0"), simple("melon", "1.2.0")))
+	two, _ := serveCatalog(t, folderOf(t, simple("plum", "2.0.0")))
+	c.catalog(c.namespace, "low", one)
+	high := c.catalog(c.namespace, "preferred", two, func(s *operatorsv1alpha1.CatalogSource) {
+		s.Spec.Priority = 5
+		s.Labels = map[string]string{"team": "fruit"}
+	})
+	c.untilPackages(c.namespace, "preferred/plum", "low/melon", "low/plum")
+
+	got := &packagesv1.PackageManifest{}
+	if err := c.client.Get(t.Context(), client.ObjectKey{Namespace: c.namespace, Name: "plum"}, got); err != nil {
+		t.Fatal(err)
+	}
+	want := &packagesv1.PackageManifest{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "plum", Namespace: c.namespace, CreationTimestamp: high.CreationTimestamp, ResourceVersion: got.ResourceVersion,
+			Labels: map[string]string{
+				"catalog": "preferred", "catalog-namespace": c.namespace, "provider": "Example", "provider-url": "", "team": "fruit",
+				"operatorframework.io/os.linux": "supported", "operatorframework.io/arch.amd64": "supported",
+			},
+		},
+		Status: packagesv1.PackageManifestStatus{
+			CatalogSource: "preferred", CatalogSourceDisplayName: "The preferred", CatalogSourcePublisher: "Someone", CatalogSourceNamespace: c.namespace,
+			PackageStatus: packagesv1.PackageStatus{
+				PackageName: "plum", Provider: operatorsv1alpha1.AppLink{Name: "Example"}, DefaultChannel: "stable",
+				Channels: []packagesv1.PackageChannel{{
+					Name: "stable", CurrentCSV: "plum.v2.0.0", Entries: []packagesv1.ChannelEntry{{Name: "plum.v2.0.0", Version: "2.0.0"}},
+					CurrentCSVDesc: packagesv1.CSVDescription{DisplayName: "plum for all", Version: "2.0.0", Provider: operatorsv1alpha1.AppLink{Name: "Example"}},
+				}},
+			},
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("plum (-want +got):\n%s", diff)
+	}
+	for name, of := range map[string]struct {
+		options []client.ListOption
+		want    []string
+	}{
+		"by catalog":                    {[]client.ListOption{client.MatchingLabels{"catalog": "low"}}, []string{"low/melon", "low/plum"}},
+		"by catalog and name":           {[]client.ListOption{client.MatchingLabels{"catalog": "low"}, client.MatchingFields{"metadata.name": "plum"}}, []string{"low/plum"}},
+		"by name":                       {[]client.ListOption{client.MatchingFields{"metadata.name": "plum"}}, []string{"preferred/plum", "low/plum"}},
+		"by a label of a CatalogSource": {[]client.ListOption{client.MatchingLabels{"team": "fruit"}}, []string{"preferred/plum"}},
+		"by what nothing has":           {[]client.ListOption{client.MatchingLabels{"catalog": "none"}}, nil},
+	} {
+		if diff := cmp.Diff(of.want, c.packages(c.namespace, of.options...)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	err := c.client.List(t.Context(), &packagesv1.PackageManifestList{}, client.InNamespace(c.namespace), client.MatchingFields{"status.packageName": "plum"})
+	if !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), "field label not supported: status.packageName") {
+		t.Errorf("a field that nothing is chosen by: %v", err)
+	}
+	if err := c.client.Get(t.Context(), client.ObjectKey{Namespace: c.namespace, Name: "cherry"}, got); !apierrors.IsNotFound(err) {
+		t.Errorf("a package that is not there: %v", err)
+	}
+	if err := c.client.Delete(t.Context(), got); !apierrors.IsMethodNotSupported(err) {
+		t.Errorf("deleting a package: %v", err)
+	}
+	// All namespaces: each package in that of its catalog.
+	var list packagesv1.PackageManifestList
+	if err := c.client.List(t.Context(), &list, client.MatchingLabels{"catalog-namespace": c.namespace}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range list.Items {
+		if list.Items[i].Namespace != c.namespace {
+			t.Errorf("%s is in namespace %q of the list of all", list.Items[i].Name, list.Items[i].Namespace)
+		}
+	}
+	if len(list.Items) != 3 {
+		t.Errorf("the list of all namespaces has %d of its packages", len(list.Items))
+	}
+}
+
+// A catalog that cannot be reached any more takes its packages along, and brings them back.
+func TestCatalogsThatGoAway(t *testing.T) {
+	c := newCluster(t)
+	folder := folderOf(t, simple("grape", "1.0.0"))
+	address, stop := serveCatalog(t, folder)
+	catalog := c.catalog(c.namespace, "moving", address)
+	c.untilPackages(c.namespace, "moving/grape")
+	stop()
+	c.untilPackages(c.namespace)
+
+	if err := os.WriteFile(filepath.Join(folder, "more.yaml"), []byte(simple("fig", "0.0.1")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	back, _ := serveCatalog(t, folder)
+	if err := c.client.Get(t.Context(), client.ObjectKeyFromObject(catalog), catalog); err != nil {
+		t.Fatal(err)
+	}
+	catalog.Spec.Address = back
+	if err := c.client.Update(t.Context(), catalog); err != nil {
+		t.Fatal(err)
+	}
+	c.untilPackages(c.namespace, "moving/fig", "moving/grape")
+
+	// Nothing serves it any more.
+	catalog.Status.RegistryServiceStatus = nil
+	if err := c.client.Status().Update(t.Context(), catalog); err != nil {
+		t.Fatal(err)
+	}
+	c.untilPackages(c.namespace)
+}
+
+// What packages show of their catalog follows it.
+func TestTheNameOfACatalogChanges(t *testing.T) {
+	c := newCluster(t)
+	address, _ := serveCatalog(t, folderOf(t, simple("quince", "1.0.0")))
+	catalog := c.catalog(c.namespace, "named", address)
+	c.untilPackages(c.namespace, "named/quince")
+	catalog.Spec.DisplayName, catalog.Labels = "Another name", map[string]string{"season": "autumn"}
+	if err := c.client.Update(t.Context(), catalog); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the new name is shown", func() (bool, string) {
+		var p packagesv1.PackageManifest
+		if err := c.client.Get(t.Context(), client.ObjectKey{Namespace: c.namespace, Name: "quince"}, &p); err != nil {
+			return false, err.Error()
+		}
+		return p.Status.CatalogSourceDisplayName == "Another name" && p.Labels["season"] == "autumn", p.Status.CatalogSourceDisplayName
+	})
+}
+
+// A watch tells what comes, changes and goes, from where a list ended.
+func TestWatch(t *testing.T) {
+	c := newCluster(t)
+	watching, err := client.NewWithWatch(c.config, client.Options{Scheme: env.Scheme(t, packagesv1.AddToScheme)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var events watch.Interface
+	until(t, "a watch begins where a list ended", func() (bool, string) {
+		var list packagesv1.PackageManifestList
+		if err := watching.List(t.Context(), &list, client.InNamespace(c.namespace)); err != nil {
+			t.Fatal(err)
+		}
+		events, err = watching.Watch(t.Context(), &packagesv1.PackageManifestList{}, client.InNamespace(c.namespace),
+			&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}})
+		if err != nil && !apierrors.IsResourceExpired(err) { // Catalogs of other tests go away meanwhile.
+			t.Fatal(err)
+		}
+		return err == nil, fmt.Sprint(err)
+	})
+	defer events.Stop()
+	address, stop := serveCatalog(t, folderOf(t, simple("olive", "1.0.0")))
+	c.catalog(c.namespace, "watched", address)
+	next := func(want watch.EventType) *packagesv1.PackageManifest {
+		t.Helper()
+		select {
+		case event := <-events.ResultChan():
+			if event.Type != want {
+				t.Fatalf("%s: %v", event.Type, event.Object)
+			}
+			return event.Object.(*packagesv1.PackageManifest)
+		case <-time.After(patience):
+			t.Fatalf("nothing is told of what is %s", want)
+			return nil
+		}
+	}
+	if p := next(watch.Added); p.Name != "olive" || p.Namespace != c.namespace {
+		t.Errorf("%s/%s is added", p.Namespace, p.Name)
+	}
+	stop()
+	if p := next(watch.Deleted); p.Name != "olive" {
+		t.Errorf("%s is deleted", p.Name)
+	}
+	_, err = watching.Watch(t.Context(), &packagesv1.PackageManifestList{}, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "12345"}})
+	if !apierrors.IsResourceExpired(err) {
+		t.Errorf("a version that is not held: %v", err)
+	}
+}
+
+// What programs keep of packages by a list and a watch is what there is.
+func TestInformers(t *testing.T) {
+	c := newCluster(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	known, err := cache.New(c.config, cache.Options{
+		Scheme: env.Scheme(t, packagesv1.AddToScheme), DefaultNamespaces: map[string]cache.Config{c.namespace: {}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- known.Start(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	keeps := func(want ...string) {
+		t.Helper()
+		until(t, fmt.Sprintf("the informer keeps %q", want), func() (bool, string) {
+			var list packagesv1.PackageManifestList
+			if err := known.List(ctx, &list); err != nil {
+				return false, err.Error()
+			}
+			var names []string
+			for i := range list.Items {
+				names = append(names, list.Items[i].Name)
+			}
+			slices.Sort(names)
+			return slices.Equal(names, want), fmt.Sprint(names)
+		})
+	}
+	keeps()
+	address, stop := serveCatalog(t, folderOf(t, simple("date", "1.0.0"), simple("lime", "1.0.0")))
+	c.catalog(c.namespace, "kept", address)
+	keeps("date", "lime")
+	stop()
+	keeps()
+}
+
+// get asks the package server itself.
+func get(t *testing.T, config *rest.Config, token, path string) (int, string) {
+	t.Helper()
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}}
+	if config != nil {
+		pair, err := tls.X509KeyPair(config.CertData, config.KeyData)
+		if err != nil {
+			t.Fatal(err)
+		}
+		transport.TLSClientConfig.Certificates = []tls.Certificate{pair}
+	}
+	defer transport.CloseIdleConnections()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+serving.address+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	// Nobody may say so without the certificate of the API server.
+	request.Header.Set("X-Remote-User", "admin")
+	request.Header.Set("X-Remote-Group", "system:masters")
+	answer, err := (&http.Client{Transport: transport}).Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(body)
+}
+
+// Who reaches the server is asked for who they are, and the cluster for what they may do.
+func TestAccess(t *testing.T) {
+	c := newCluster(t)
+	list := "/apis/packages.operators.coreos.com/v1/namespaces/" + c.namespace + "/packagemanifests"
+	cluster, err := kubernetes.NewForConfig(c.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "reader"}})
+	token, err := cluster.CoreV1().ServiceAccounts(c.namespace).CreateToken(t.Context(), "reader", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the server is ready", func() (bool, string) {
+		code, body := get(t, nil, "", "/readyz")
+		return code == 200, body
+	})
+	for name, of := range map[string]struct {
+		config      *rest.Config
+		token, path string
+		code        int
+	}{
+		"health, by anyone":                    {path: "/healthz", code: 200},
+		"readiness, by anyone":                 {path: "/readyz", code: 200},
+		"packages, by anyone":                  {path: list, code: 401},
+		"discovery, by anyone":                 {path: "/apis", code: 401},
+		"with a token of nobody":               {token: "nonsense", path: list, code: 401},
+		"with a token, not allowed":            {token: token.Status.Token, path: list, code: 403},
+		"an administrator, by the certificate": {config: c.config, path: list, code: 200},
+	} {
+		if code, body := get(t, of.config, of.token, of.path); code != of.code {
+			t.Errorf("%s: %d %s", name, code, body)
+		}
+	}
+	c.create(&rbacv1.Role{
+		ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "packages"},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{packagesv1.GroupVersion.Group}, Resources: []string{"packagemanifests"}, Verbs: []string{"get", "list"}}},
+	})
+	c.create(&rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "packages"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "packages"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: c.namespace, Name: "reader"}},
+	})
+	until(t, "the reader may list", func() (bool, string) {
+		code, body := get(t, nil, token.Status.Token, list)
+		return code == 200, body
+	})
+}
+
+// A second replica, and one that was started again, says the same as the first, in the same version.
+func TestReplicas(t *testing.T) {
+	c := newCluster(t)
+	address, _ := serveCatalog(t, folderOf(t, simple("kiwi", "1.0.0")))
+	c.catalog(c.namespace, "shared", address)
+	c.untilPackages(c.namespace, "shared/kiwi")
+	second, stop, err := start(t, c.config, packageserver.Options{GlobalNamespace: globalNamespace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	first := serving.address
+	defer func() { serving.address = first }()
+	path := "/apis/packages.operators.coreos.com/v1/packagemanifests?labelSelector=catalog-namespace%3D" + c.namespace
+	serving.address = second
+	until(t, "the second is ready", func() (bool, string) {
+		code, body := get(t, nil, "", "/readyz")
+		return code == 200, body
+	})
+	// Catalogs of other tests go away meanwhile, sooner here than there.
+	until(t, "both say the same", func() (bool, string) {
+		serving.address = first
+		_, one := get(t, c.config, "", path)
+		serving.address = second
+		_, two := get(t, c.config, "", path)
+		return one == two && strings.Contains(one, "kiwi"), "the first says:\n" + one + "\nthe second says:\n" + two
+	})
+}
+
+// What the cluster configures holds at once: catalogs are read again after the interval, and else not.
+func TestInterval(t *testing.T) {
+	c := newCluster(t)
+	fake := &changing{names: []string{"first"}}
+	catalog := c.catalog(c.namespace, "changing", serveFake(t, fake))
+	c.untilPackages(c.namespace, "changing/first")
+	fake.set("first", "second")
+	read := fake.reads()
+	polled := metav1.Now()
+	catalog.Status.LatestImageRegistryPoll = &polled
+	if err := c.client.Status().Update(t.Context(), catalog); err != nil {
+		t.Fatal(err)
+	}
+	catalog.Labels = map[string]string{"looked-at": "again"}
+	if err := c.client.Update(t.Context(), catalog); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the catalog was looked at", func() (bool, string) {
+		found := c.packages(c.namespace, client.MatchingLabels{"looked-at": "again"})
+		return len(found) > 0, fmt.Sprint(found)
+	})
+	if now := fake.reads(); now != read {
+		t.Errorf("a catalog that cannot have changed was read %d times", now-read)
+	}
+	config := &operatorsv1.OLMConfig{ObjectMeta: metav1.ObjectMeta{Name: operatorsv1.OLMConfigName}}
+	config.Spec.Features = &operatorsv1.Features{PackageServerSyncInterval: &metav1.Duration{Duration: time.Second}}
+	c.create(config)
+	c.t.Cleanup(func() {
+		if err := c.client.Delete(context.Background(), config); err != nil {
+			t.Error(err)
+		}
+	})
+	c.untilPackages(c.namespace, "changing/first", "changing/second")
+	if fake.reads() <= read {
+		t.Error("the catalog was not read")
+	}
+}

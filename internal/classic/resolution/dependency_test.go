@@ -1,0 +1,282 @@
+package resolution_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/resolution"
+)
+
+// wanting makes an input in which package "a" is wanted, and needs what the options say.
+func wanting(need option, others ...resolution.Offer) resolution.Input {
+	return resolution.Input{
+		Offers:        append(others, catalog("c", 0, entry("a", "stable", "1.0.0", need))),
+		Subscriptions: subs(subscription("a", "stable")),
+	}
+}
+
+const unmet = "constraints not satisfiable: bundle a.v1.0.0 requires an operator %s, subscription a exists, subscription a requires c/olm/stable/a.v1.0.0"
+
+func TestDependencies(t *testing.T) {
+	b := func(versions ...string) resolution.Offer { return catalog("d", 0, line("b", "stable", versions...)...) }
+	apiText := "providing an API with group: example.com, version: v1, kind: B"
+	run(t, []testCase{
+		{name: "an API is brought", in: wanting(requires("B"), catalog("d", 0, entry("b", "stable", "1.0.0", provides("B")))), want: []string{"c/stable/a.v1.0.0", "d/stable/b.v1.0.0"}},
+		{name: "an API that nobody provides", in: wanting(requires("B")), wantErr: fmt.Sprintf(unmet, apiText)},
+		{name: "what a bundle provides it need not find", in: resolution.Input{Offers: offers(catalog("c", 0, entry("a", "stable", "1.0.0", provides("B"), requires("B")))), Subscriptions: subs(subscription("a", "stable"))}, want: []string{"c/stable/a.v1.0.0"}},
+		{name: "a package in a range", in: wanting(needs("b", ">1.0.0 <2.0.0"), b("1.0.0", "1.5.0", "2.0.0")), want: []string{"c/stable/a.v1.0.0", "d/stable/b.v1.5.0 → b.v1.0.0"}},
+		{name: "a version is excluded", in: wanting(needs("b", ">1.0.0 !1.2.1"), b("1.0.0", "1.1.0", "1.2.1")), want: []string{"c/stable/a.v1.0.0", "d/stable/b.v1.1.0 → b.v1.0.0"}},
+		{name: "no version of the package", in: wanting(needs("b", ">2.0.0"), b("1.0.0")), wantErr: fmt.Sprintf(unmet, "with package: b and with version in range: >2.0.0")},
+		{name: "a label", in: wanting(property("olm.label.required", `{"label":"x"}`), catalog("d", 0, entry("b", "stable", "1.0.0", property("olm.label", `{"label":"y"}`)), entry("e", "stable", "1.0.0", property("olm.label", `{"label":"x"}`)))), want: []string{"c/stable/a.v1.0.0", "d/stable/e.v1.0.0"}},
+		{name: "no such label", in: wanting(property("olm.label.required", `{"label":"x"}`)), wantErr: fmt.Sprintf(unmet, "with label: x")},
+		{
+			name: "two needs may be met by two operators",
+			in: resolution.Input{
+				Offers: offers(catalog("c", 0, entry("a", "stable", "1.0.0", needs("etcd", ">3.1.0"), requires("EtcdCluster")),
+					entry("etcd", "stable", "3.2.0"), entry("other", "stable", "1.0.0", provides("EtcdCluster")))),
+				Subscriptions: subs(subscription("a", "stable")),
+			},
+			want: []string{"c/stable/a.v1.0.0", "c/stable/etcd.v3.2.0", "c/stable/other.v1.0.0"},
+		},
+		{
+			name: "needs of needs", in: wanting(requires("B"), catalog("d", 0, entry("b", "stable", "1.0.0", provides("B"), requires("E")), entry("e", "stable", "1.0.0", provides("E")))),
+			want: []string{"c/stable/a.v1.0.0", "d/stable/b.v1.0.0", "d/stable/e.v1.0.0"},
+		},
+		{
+			name: "an older version needs what there is",
+			in: resolution.Input{
+				Offers:        offers(catalog("c", 0, entry("a", "stable", "2.0.0", requires("B"), replaces("a.v1.0.0")), entry("a", "stable", "1.0.0"))),
+				Subscriptions: subs(subscription("a", "stable")),
+			},
+			want: []string{"c/stable/a.v1.0.0"},
+		},
+		{name: "a need that cannot be read", in: wanting(constraint(`{"failureMessage":"m","wrong":1}`)), wantErr: `what bundle c/olm/stable/a.v1.0.0 needs cannot be read: property "olm.constraint": json: unknown field "wrong"`},
+		{name: "an empty need", in: wanting(constraint(`{"failureMessage":"m"}`)), wantErr: `what bundle c/olm/stable/a.v1.0.0 needs cannot be read: property "olm.constraint": a constraint has one of gvk, package, cel, all, any and not: this one has 0 of them`},
+		{name: "properties that are not known", in: wanting(property("something.else", `{"x":1}`)), want: []string{"c/stable/a.v1.0.0"}},
+	})
+}
+
+func TestConstraints(t *testing.T) {
+	certified := property("certified", `true`)
+	stable := property("stable", `true`)
+	others := catalog("d", 0,
+		entry("blue", "stable", "1.0.0", provides("Green")),
+		entry("cyan", "stable", "1.0.0", certified, stable),
+		entry("grey", "stable", "1.0.0", certified, provides("Grey")))
+	gvk := func(kind string) string {
+		return fmt.Sprintf(`{"failureMessage":"%s is needed","gvk":{"group":"example.com","version":"v1","kind":%q}}`, kind, kind)
+	}
+	rule := `{"failureMessage":"require to have certified and stable properties","cel":{"rule":"properties.exists(p, p.type == \"certified\") && properties.exists(p, p.type == \"%s\")"}}`
+	run(t, []testCase{
+		{name: "an API", in: wanting(constraint("%s", gvk("Green")), others), want: []string{"c/stable/a.v1.0.0", "d/stable/blue.v1.0.0"}},
+		{name: "a package", in: wanting(constraint(`{"package":{"packageName":"blue","versionRange":">=1.0.0"}}`), others), want: []string{"c/stable/a.v1.0.0", "d/stable/blue.v1.0.0"}},
+		{name: "a rule", in: wanting(constraint(rule, "stable"), others), want: []string{"c/stable/a.v1.0.0", "d/stable/cyan.v1.0.0"}},
+		{
+			name: "a rule that holds for none", in: wanting(constraint(rule, "shiny"), others),
+			wantErr: fmt.Sprintf(unmet, `with constraint: "properties.exists(p, p.type == \"certified\") && properties.exists(p, p.type == \"shiny\")" and message: "require to have certified and stable properties"`),
+		},
+		{
+			name: "a comparison of versions", in: wanting(constraint(`{"cel":{"rule":"properties.exists(p, p.type == \"olm.package\" && p.value.packageName == \"grey\" && semver_compare(p.value.version, \"0.9.0\") == 1)"}}`), others),
+			want: []string{"c/stable/a.v1.0.0", "d/stable/grey.v1.0.0"},
+		},
+		{
+			name: "all on one bundle", in: wanting(constraint(`{"failureMessage":"All are required for Red","all":{"constraints":[{"package":{"packageName":"blue","versionRange":">=1.0.0"}},%s]}}`, gvk("Green")), others),
+			want: []string{"c/stable/a.v1.0.0", "d/stable/blue.v1.0.0"},
+		},
+		{
+			name: "all are not on one bundle", in: wanting(constraint(`{"failureMessage":"All are required for Red","all":{"constraints":[%s,%s]}}`, gvk("Grey"), gvk("Green")), others),
+			wantErr: fmt.Sprintf(unmet, `all of: providing an API with group: example.com, version: v1, kind: Grey and message: "Grey is needed"; `+
+				`providing an API with group: example.com, version: v1, kind: Green and message: "Green is needed" and message: "All are required for Red"`),
+		},
+		{name: "any", in: wanting(constraint(`{"any":{"constraints":[%s,%s]}}`, gvk("Pink"), gvk("Grey")), others), want: []string{"c/stable/a.v1.0.0", "d/stable/grey.v1.0.0"}},
+		{
+			name: "nested", in: wanting(constraint(`{"any":{"constraints":[{"all":{"constraints":[%s,%s]}},{"all":{"constraints":[%s,{"not":{"constraints":[%s]}}]}}]}}`, gvk("Pink"), gvk("Grey"), gvk("Grey"), gvk("Green")), others),
+			want: []string{"c/stable/a.v1.0.0", "d/stable/grey.v1.0.0"},
+		},
+		{
+			name: "not", in: wanting(constraint(`{"all":{"constraints":[{"not":{"constraints":[%s]}},{"cel":{"rule":"properties.exists(p, p.type == \"certified\")"}},{"not":{"constraints":[{"package":{"packageName":"cyan"}}]}}]}}`, gvk("Green")), others),
+			want: []string{"c/stable/a.v1.0.0", "d/stable/grey.v1.0.0"},
+		},
+	})
+}
+
+func TestPreferences(t *testing.T) {
+	b := func(channel, version string) *resolution.Entry { return entry("b", channel, version, provides("B")) }
+	run(t, []testCase{
+		{name: "the higher priority", in: wanting(requires("B"), catalog("d", 1, b("stable", "1.0.0")), catalog("e", 2, b("stable", "2.0.0"))), want: []string{"c/stable/a.v1.0.0", "e/stable/b.v2.0.0"}},
+		{
+			name: "the same catalog before a higher priority",
+			in: resolution.Input{
+				Offers:        offers(catalog("c", 0, entry("a", "stable", "1.0.0", requires("B")), b("stable", "1.0.0")), catalog("d", 9, b("stable", "2.0.0"))),
+				Subscriptions: subs(subscription("a", "stable")),
+			},
+			want: []string{"c/stable/a.v1.0.0", "c/stable/b.v1.0.0"},
+		},
+		{name: "the own namespace before the global one", in: wanting(requires("B"), catalogIn(namespace, "z", 0, b("stable", "1.0.0")), catalog("d", 0, b("stable", "2.0.0"))), want: []string{"c/stable/a.v1.0.0", "z/stable/b.v1.0.0"}},
+		{name: "then by name", in: wanting(requires("B"), catalog("e", 0, b("stable", "1.0.0")), catalog("d", 0, b("stable", "2.0.0"))), want: []string{"c/stable/a.v1.0.0", "d/stable/b.v2.0.0"}},
+		{name: "the default channel", in: wanting(requires("B"), catalog("d", 0, b("alpha", "3.0.0"), b("stable", "1.0.0"))), want: []string{"c/stable/a.v1.0.0", "d/stable/b.v1.0.0"}},
+		{name: "then channels by name", in: wanting(requires("B"), catalog("d", 0, b("gamma", "3.0.0"), b("beta", "2.0.0"))), want: []string{"c/stable/a.v1.0.0", "d/beta/b.v2.0.0"}},
+		{
+			name: "the head of a channel",
+			in:   wanting(requires("B"), catalog("d", 0, b("stable", "1.0.0"), entry("b", "stable", "2.0.0", provides("B"), replaces("b.v1.0.0")))),
+			want: []string{"c/stable/a.v1.0.0", "d/stable/b.v2.0.0 → b.v1.0.0"},
+		},
+		{
+			name: "the newest entry that has what is needed",
+			in: wanting(requires("B"), catalog("d", 0, b("stable", "1.0.0"), entry("b", "stable", "2.0.0", provides("B"), replaces("b.v1.0.0")),
+				entry("b", "stable", "3.0.0", replaces("b.v2.0.0")))),
+			want: []string{"c/stable/a.v1.0.0", "d/stable/b.v2.0.0 → b.v1.0.0"},
+		},
+		{
+			name: "another version of a package does not give it what it needs",
+			in: resolution.Input{
+				Offers:        offers(catalog("c", 0, entry("a", "stable", "1.0.0", provides("B")), entry("a", "stable", "2.0.0", requires("B"), replaces("a.v1.0.0")))),
+				Subscriptions: subs(subscription("a", "stable")),
+			},
+			want: []string{"c/stable/a.v1.0.0"},
+		},
+		{
+			name: "an API that moves from one operator to another",
+			in: resolution.Input{
+				Offers: offers(catalog("c", 0, entry("p", "stable", "1.0.0", provides("M")), entry("p", "stable", "2.0.0", replaces("p.v1.0.0")),
+					entry("q", "stable", "1.0.0"), entry("q", "stable", "2.0.0", provides("M"), replaces("q.v1.0.0")))),
+				Subscriptions: subs(subscription("p", "stable", has("p.v1.0.0")), subscription("q", "stable", has("q.v1.0.0"))),
+				CSVs:          csvs(csvOf(t, entry("p", "", "1.0.0", provides("M"))), csvOf(t, entry("q", "", "1.0.0"))),
+			},
+			want: []string{"c/stable/p.v2.0.0 → p.v1.0.0", "c/stable/q.v2.0.0 → q.v1.0.0"},
+		},
+		{
+			name: "what is installed before all",
+			in: func() resolution.Input {
+				in := wanting(requires("B"), catalog("d", 0, b("stable", "2.0.0")))
+				in.CSVs = csvs(csvOf(t, b("", "1.0.0")))
+				return in
+			}(),
+			want: []string{"c/stable/a.v1.0.0"},
+		},
+		{
+			name: "what another need brings anyway",
+			in: resolution.Input{
+				Offers: offers(catalog("c", 0, entry("a", "stable", "1.0.0", requires("B"), needs("z", ">=1.0.0")),
+					entry("b", "stable", "1.0.0", provides("B")), entry("z", "stable", "1.0.0", property("olm.label", `{"label":"l"}`), provides("Z")))),
+				Subscriptions: subs(subscription("a", "stable"), subscription("z", "stable")),
+			},
+			want: []string{"c/stable/a.v1.0.0", "c/stable/z.v1.0.0", "c/stable/b.v1.0.0"},
+		},
+	})
+}
+
+func TestOneProviderAndOneBundleOfAPackage(t *testing.T) {
+	run(t, []testCase{
+		{
+			name: "two providers of an API",
+			in: resolution.Input{
+				Offers:        offers(catalog("c", 0, entry("a", "stable", "1.0.0", provides("X")), entry("b", "stable", "1.0.0", provides("X")))),
+				Subscriptions: subs(subscription("a", "stable"), subscription("b", "stable")),
+			},
+			wantErr: "constraints not satisfiable: c/olm/stable/a.v1.0.0 and c/olm/stable/b.v1.0.0 provide X (example.com/v1), subscription a exists, subscription a requires c/olm/stable/a.v1.0.0, subscription b exists, subscription b requires c/olm/stable/b.v1.0.0",
+		},
+		{
+			name: "two versions of a package",
+			in: resolution.Input{
+				Offers: offers(catalog("c", 0, entry("a", "stable", "1.0.0", needs("b", "1.0.0")), entry("d", "stable", "1.0.0", needs("b", "2.0.0")),
+					entry("b", "stable", "1.0.0"), entry("b", "stable", "2.0.0", replaces("b.v1.0.0")))),
+				Subscriptions: subs(subscription("a", "stable"), subscription("d", "stable")),
+			},
+			wantErr: "constraints not satisfiable: bundle a.v1.0.0 requires an operator with package: b and with version in range: 1.0.0, bundle d.v1.0.0 requires an operator with package: b and with version in range: 2.0.0, " +
+				"c/olm/stable/b.v1.0.0 and c/olm/stable/b.v2.0.0 originate from package b, subscription a exists, subscription a requires c/olm/stable/a.v1.0.0, subscription d exists, subscription d requires c/olm/stable/d.v1.0.0",
+		},
+	})
+}
+
+// What would leave an operator without what it needs is not done: the update waits.
+func TestBlockedUpdates(t *testing.T) {
+	// A needs B. The update of B's provider gives C in place of B.
+	needer := entry("a", "stable", "1.0.0", requires("B"))
+	old, young := entry("p", "stable", "1.0.0", provides("B")), entry("p", "stable", "2.0.0", provides("C"), replaces("p.v1.0.0"))
+	// A and B need each other, and their updates each other's update.
+	a1, b1 := entry("x", "stable", "1.0.0", provides("A1"), requires("B1")), entry("y", "stable", "1.0.0", provides("B1"), requires("A1"))
+	a2, b2 := entry("x", "stable", "2.0.0", provides("A2"), requires("B2"), replaces("x.v1.0.0")), entry("y", "stable", "2.0.0", provides("B2"), requires("A2"), replaces("y.v1.0.0"))
+	run(t, []testCase{
+		{
+			name: "an API that is needed is given up",
+			in: resolution.Input{
+				Offers:        offers(catalog("c", 0, needer, old, young)),
+				Subscriptions: subs(subscription("a", "stable", has(needer.Name)), subscription("p", "stable", has(old.Name))),
+				CSVs:          csvs(csvOf(t, needer), csvOf(t, old)),
+			},
+		},
+		{
+			name: "only one of the two can be updated",
+			in: resolution.Input{
+				Offers:        offers(catalog("c", 0, a1, a2, b1)),
+				Subscriptions: subs(subscription("x", "stable", has(a1.Name)), subscription("y", "stable", has(b1.Name))),
+				CSVs:          csvs(csvOf(t, a1), csvOf(t, b1)),
+			},
+		},
+		{
+			name: "both are updated together",
+			in: resolution.Input{
+				Offers:        offers(catalog("c", 0, a1, a2, b1, b2)),
+				Subscriptions: subs(subscription("x", "stable", has(a1.Name)), subscription("y", "stable", has(b1.Name))),
+				CSVs:          csvs(csvOf(t, a1), csvOf(t, b1)),
+			},
+			want: []string{"c/stable/x.v2.0.0 → x.v1.0.0", "c/stable/y.v2.0.0 → y.v1.0.0"},
+		},
+	})
+}
+
+// A namespace with many Subscriptions, and catalogs as large as those of the field.
+func large(tb testing.TB) resolution.Input {
+	tb.Helper()
+	const packages, versions = 300, 10
+	in := resolution.Input{Namespace: namespace}
+	for _, name := range []string{"c", "d", "e"} {
+		var entries []*resolution.Entry
+		for p := range packages {
+			for v := range versions {
+				e := entry(fmt.Sprint("p", p), "stable", fmt.Sprintf("1.%d.0", v), provides(fmt.Sprint("Kind", p)))
+				if v > 0 {
+					e.Replaces = fmt.Sprintf("p%d.v1.%d.0", p, v-1)
+				}
+				if p >= 10 {
+					requires(fmt.Sprint("Kind", p%10))(e)
+					needs(fmt.Sprint("p", p-10), ">=1.2.0")(e)
+				}
+				entries = append(entries, e)
+			}
+		}
+		in.Offers = append(in.Offers, catalog(name, 0, entries...))
+	}
+	for i := range 30 {
+		in.Subscriptions = append(in.Subscriptions, subscription(fmt.Sprint("p", 40+i*3), "stable", func(*v1alpha1.Subscription) {}))
+	}
+	return in
+}
+
+func TestLargeCatalogs(t *testing.T) {
+	choices, err := resolution.Resolve(large(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(choices) < 60 {
+		t.Errorf("%d operators are chosen", len(choices))
+	}
+}
+
+// Three catalogs are read, of 3,000 entries each.
+func BenchmarkNewSnapshot(b *testing.B) {
+	for b.Loop() {
+		large(b)
+	}
+}
+
+func BenchmarkResolve(b *testing.B) {
+	in := large(b)
+	for b.Loop() {
+		if _, err := resolution.Resolve(in); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,345 @@
+package resolution_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/classic/resolution"
+)
+
+type testCase struct {
+	name string
+	in   resolution.Input
+	// want are the choices, as CATALOG/CHANNEL/CSV, and what each replaces behind an arrow.
+	want []string
+	// wantErr is the whole error.
+	wantErr string
+}
+
+func run(t *testing.T, tests []testCase) {
+	t.Helper()
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			test.in.Namespace = namespace
+			// What the order of the inputs is makes no difference.
+			for range 2 {
+				choices, err := resolution.Resolve(test.in)
+				if test.wantErr != "" || err != nil {
+					if err == nil || err.Error() != test.wantErr {
+						t.Fatalf("error\n%v, want\n%s", err, test.wantErr)
+					}
+				} else if diff := cmp.Diff(test.want, texts(choices)); diff != "" {
+					t.Fatalf("(-want +got)\n%s", diff)
+				}
+				slices.Reverse(test.in.Offers)
+				slices.Reverse(test.in.Subscriptions)
+				slices.Reverse(test.in.CSVs)
+			}
+		})
+	}
+}
+
+func texts(choices []resolution.Choice) []string {
+	var all []string
+	for _, c := range choices {
+		text := c.Catalog().Name + "/" + c.Channel + "/" + c.Name
+		if c.Replaces != "" {
+			text += " → " + c.Replaces
+		}
+		all = append(all, text)
+	}
+	return all
+}
+
+func offers(all ...resolution.Offer) []resolution.Offer           { return all }
+func subs(all ...*v1alpha1.Subscription) []*v1alpha1.Subscription { return all }
+func csvs(all ...v1alpha1.ClusterServiceVersion) []v1alpha1.ClusterServiceVersion {
+	return all
+}
+
+// example is the graph that the documentation walks: 0.1.3 replaces 0.1.2 replaces 0.1.1.
+func example() resolution.Offer {
+	return catalog("c", 0, line("example", "stable", "0.1.1", "0.1.2", "0.1.3")...)
+}
+
+func TestUpdateGraph(t *testing.T) {
+	etcd := func() resolution.Offer {
+		return catalog("c", 0,
+			entry("etcd", "stable", "0.9.0"),
+			entry("etcd", "stable", "0.9.1", replaces("etcd.v0.9.0")),
+			entry("etcd", "stable", "0.9.2", replaces("etcd.v0.9.0"), skips("etcd.v0.9.1")))
+	}
+	installed := func(pkg, version string) []v1alpha1.ClusterServiceVersion {
+		return csvs(csvOf(t, entry(pkg, "", version)))
+	}
+	elasticsearch := func() resolution.Offer {
+		return catalog("c", 0,
+			entry("es", "stable", "4.1.2", replaces("es.v4.1.1"), skipRange(">=4.1.0 <4.1.2")),
+			entry("es", "stable", "4.1.1"))
+	}
+	run(t, []testCase{
+		{name: "the head of the channel is installed", in: resolution.Input{Offers: offers(example()), Subscriptions: subs(subscription("example", "stable"))}, want: []string{"c/stable/example.v0.1.3 → example.v0.1.2"}},
+		{name: "one step at a time", in: resolution.Input{Offers: offers(example()), Subscriptions: subs(subscription("example", "stable", has("example.v0.1.1"))), CSVs: installed("example", "0.1.1")}, want: []string{"c/stable/example.v0.1.2 → example.v0.1.1"}},
+		{name: "then the next", in: resolution.Input{Offers: offers(example()), Subscriptions: subs(subscription("example", "stable", has("example.v0.1.2"))), CSVs: installed("example", "0.1.2")}, want: []string{"c/stable/example.v0.1.3 → example.v0.1.2"}},
+		{
+			name: "another package is asked for by now",
+			in: resolution.Input{
+				Offers:        offers(catalog("c", 0, entry("p", "stable", "1.0.0"), entry("q", "stable", "1.0.0"))),
+				Subscriptions: subs(subscription("q", "stable", has("p.v1.0.0"))), CSVs: installed("p", "1.0.0"),
+			},
+			want: []string{"c/stable/q.v1.0.0"},
+		},
+		{name: "the head has no update", in: resolution.Input{Offers: offers(example()), Subscriptions: subs(subscription("example", "stable", has("example.v0.1.3"))), CSVs: installed("example", "0.1.3")}},
+		{name: "what was installed is gone", in: resolution.Input{Offers: offers(example()), Subscriptions: subs(subscription("example", "stable", has("example.v0.1.1")))}, want: []string{"c/stable/example.v0.1.3 → example.v0.1.2"}},
+		{name: "what is skipped is not installed", in: resolution.Input{Offers: offers(etcd()), Subscriptions: subs(subscription("etcd", "stable", has("etcd.v0.9.0"))), CSVs: installed("etcd", "0.9.0")}, want: []string{"c/stable/etcd.v0.9.2 → etcd.v0.9.0"}},
+		{name: "what is skipped and installed is updated", in: resolution.Input{Offers: offers(etcd()), Subscriptions: subs(subscription("etcd", "stable", has("etcd.v0.9.1"))), CSVs: installed("etcd", "0.9.1")}, want: []string{"c/stable/etcd.v0.9.2 → etcd.v0.9.1"}},
+		{name: "what is skipped can be started with", in: resolution.Input{Offers: offers(etcd()), Subscriptions: subs(subscription("etcd", "stable", startingAt("etcd.v0.9.1")))}, want: []string{"c/stable/etcd.v0.9.1 → etcd.v0.9.0"}},
+		{name: "a range of versions is skipped", in: resolution.Input{Offers: offers(elasticsearch()), Subscriptions: subs(subscription("es", "stable", has("es.v4.1.0"))), CSVs: installed("es", "4.1.0")}, want: []string{"c/stable/es.v4.1.2 → es.v4.1.0"}},
+		{name: "a version outside of the range is not", in: resolution.Input{Offers: offers(elasticsearch()), Subscriptions: subs(subscription("es", "stable", has("es.v4.0.9"))), CSVs: installed("es", "4.0.9")}},
+		{
+			name: "nodes without content are passed over",
+			in: resolution.Input{
+				Offers:        offers(catalog("c", 0, entry("z", "stable", "1.0.5", replaces("z.v1.0.4"), skips("z.v1.0.1", "z.v1.0.2", "z.v1.0.3")))),
+				Subscriptions: subs(subscription("z", "stable", has("z.v1.0.2"))), CSVs: installed("z", "1.0.2"),
+			},
+			want: []string{"c/stable/z.v1.0.5 → z.v1.0.2"},
+		},
+		{
+			name: "versions do not count",
+			in: resolution.Input{
+				Offers:        offers(catalog("c", 0, entry("v", "stable", "9.0.0"), entry("v", "stable", "1.0.0", replaces("v.v9.0.0")))),
+				Subscriptions: subs(subscription("v", "stable")),
+			},
+			want: []string{"c/stable/v.v1.0.0 → v.v9.0.0"},
+		},
+		{
+			name: "without a channel the default channel is taken",
+			in: resolution.Input{
+				Offers:        offers(catalog("c", 0, entry("p", "alpha", "2.0.0"), entry("p", "stable", "1.0.0"))),
+				Subscriptions: subs(subscription("p", "")),
+			},
+			want: []string{"c/stable/p.v1.0.0"},
+		},
+		{
+			name: "without a channel another one may have the update",
+			in: resolution.Input{
+				Offers:        offers(catalog("c", 0, entry("p", "alpha", "2.0.0", replaces("p.v1.0.0")), entry("p", "stable", "1.0.0"))),
+				Subscriptions: subs(subscription("p", "", has("p.v1.0.0"))), CSVs: installed("p", "1.0.0"),
+			},
+			want: []string{"c/alpha/p.v2.0.0 → p.v1.0.0"},
+		},
+		{
+			name: "only the channel that is named counts",
+			in: resolution.Input{
+				Offers:        offers(catalog("c", 0, entry("p", "alpha", "2.0.0", replaces("p.v1.0.0")), entry("p", "stable", "1.0.0"))),
+				Subscriptions: subs(subscription("p", "stable", has("p.v1.0.0"))), CSVs: installed("p", "1.0.0"),
+			},
+		},
+		{
+			name: "only the catalog that is named counts",
+			in: resolution.Input{
+				Offers:        offers(catalog("c", 0, entry("p", "stable", "1.0.0")), catalog("d", 9, entry("p", "stable", "2.0.0", replaces("p.v1.0.0")))),
+				Subscriptions: subs(subscription("p", "stable", has("p.v1.0.0"))), CSVs: installed("p", "1.0.0"),
+			},
+		},
+		{
+			name: "a range that holds its own version is no update",
+			in: resolution.Input{
+				Offers:        offers(catalog("c", 0, entry("p", "stable", "1.0.0", skipRange("<=1.0.0")))),
+				Subscriptions: subs(subscription("p", "stable", has("p.v1.0.0"))), CSVs: installed("p", "1.0.0"),
+			},
+		},
+	})
+}
+
+func TestChannelsThatHaveNoOrder(t *testing.T) {
+	of := func(entries ...*resolution.Entry) resolution.Input {
+		return resolution.Input{Offers: offers(catalog("c", 0, entries...)), Subscriptions: subs(subscription("p", "stable"))}
+	}
+	run(t, []testCase{
+		{
+			name:    "no head",
+			in:      of(entry("p", "stable", "1", replaces("p.v2")), entry("p", "stable", "2", replaces("p.v1"))),
+			wantErr: `subscription ns/p: no channel heads (entries not replaced by another entry) found in channel "stable" of package "p"`,
+		},
+		{
+			name:    "a cycle",
+			in:      of(entry("p", "stable", "3", replaces("p.v2")), entry("p", "stable", "2", replaces("p.v1")), entry("p", "stable", "1", replaces("p.v2"))),
+			wantErr: `subscription ns/p: a cycle exists in the chain of replacement beginning with "p.v3" in channel "stable" of package "p"`,
+		},
+		{
+			name: "several heads",
+			in:   of(entry("p", "stable", "1"), entry("p", "stable", "2"), entry("p", "stable", "3", replaces("p.v2"))),
+			wantErr: "subscription ns/p: a unique replacement chain within a channel is required to determine the relative order between channel entries, " +
+				`but 2 replacement chains were found in channel "stable" of package "p": p.v1, p.v3...p.v2`,
+		},
+	})
+}
+
+func TestNothingToChoose(t *testing.T) {
+	only := func(sub *v1alpha1.Subscription, more ...*resolution.Entry) resolution.Input {
+		return resolution.Input{Offers: offers(catalog("c", 0, append(more, entry("p", "stable", "1.0.0"))...)), Subscriptions: subs(sub)}
+	}
+	run(t, []testCase{
+		{name: "no catalog", in: only(subscription("p", "stable", from("d"))), wantErr: "constraints not satisfiable: no operators found from catalog d in namespace olm referenced by subscription p, subscription p exists"},
+		{name: "no package", in: only(subscription("q", "stable")), wantErr: "constraints not satisfiable: no operators found in package q in the catalog referenced by subscription q, subscription q exists"},
+		{name: "no channel", in: only(subscription("p", "beta")), wantErr: "constraints not satisfiable: no operators found in channel beta of package p in the catalog referenced by subscription p, subscription p exists"},
+		{name: "no such version", in: only(subscription("p", "stable", startingAt("p.v9"))), wantErr: "constraints not satisfiable: no operators found with name p.v9 in channel stable of package p in the catalog referenced by subscription p, subscription p exists"},
+		{name: "a forbidden one", in: only(subscription("q", "stable"), entry("q", "stable", "1.0.0", property("olm.deprecated", `{}`))), wantErr: "constraints not satisfiable: bundle c/olm/stable/q.v1.0.0 is deprecated, subscription q exists, subscription q requires c/olm/stable/q.v1.0.0"},
+		{
+			name: "one of several is enough to fail",
+			in: resolution.Input{
+				Offers:        offers(catalog("c", 0, entry("p", "stable", "1.0.0"))),
+				Subscriptions: subs(subscription("p", "stable"), subscription("q", "stable")),
+			},
+			wantErr: "constraints not satisfiable: no operators found in package q in the catalog referenced by subscription q, subscription q exists",
+		},
+	})
+}
+
+// The advice beside the fixed text names what a person can do.
+func TestAdvice(t *testing.T) {
+	tests := []struct {
+		name string
+		in   resolution.Input
+		want string
+	}{
+		{
+			"a wrong channel",
+			resolution.Input{Offers: offers(catalog("c", 0, entry("p", "beta", "1.0.0"), entry("p", "stable", "1.0.0"))), Subscriptions: subs(subscription("p", "gamma"))},
+			`Subscription "p": package "p" has the channels stable, beta; correct spec.channel or spec.startingCSV.`,
+		},
+		{
+			"a catalog that is not there",
+			resolution.Input{Subscriptions: subs(subscription("p", "stable"))},
+			`Subscription "p": the catalog must be in its own namespace or in that of global catalogs, exist, and have content.`,
+		},
+		{
+			"an operator that nobody has subscribed to",
+			resolution.Input{
+				Offers: offers(catalog("c", 0, entry("p", "stable", "1.0.0"))), Subscriptions: subs(subscription("p", "stable")),
+				CSVs: csvs(csvOf(t, entry("p", "", "0.9.0"))),
+			},
+			`ClusterServiceVersion "p.v0.9.0" is kept as it is because no Subscription has installed it: create one to a channel of package "p" that has it, or delete it if it is not needed.`,
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			test.in.Namespace = namespace
+			_, err := resolution.Resolve(test.in)
+			var unsatisfiable *resolution.UnsatisfiableError
+			if !errors.As(err, &unsatisfiable) {
+				t.Fatalf("error %v", err)
+			}
+			if got := unsatisfiable.Advice(); got != test.want {
+				t.Errorf("advice\n%s\nwant\n%s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestInstalledOperators(t *testing.T) {
+	v1, v2, v3 := entry("p", "stable", "1.0.0", provides("P")), entry("p", "stable", "2.0.0", provides("P")), entry("p", "stable", "3.0.0", provides("P"))
+	v2.Replaces, v3.Replaces = v1.Name, v2.Name
+	offered := func() []resolution.Offer { return offers(catalog("c", 0, v1, v2, v3)) }
+	copyOf := func(csv v1alpha1.ClusterServiceVersion) v1alpha1.ClusterServiceVersion {
+		csv.Labels = map[string]string{"olm.copiedFrom": "elsewhere"}
+		return csv
+	}
+	bare := v1alpha1.ClusterServiceVersion{Spec: v1alpha1.ClusterServiceVersionSpec{Version: "1.0.0"}}
+	bare.Name, bare.Namespace = "p.v1.0.0", namespace
+	sub := func(csv string) []*v1alpha1.Subscription { return subs(subscription("p", "stable", has(csv))) }
+	run(t, []testCase{
+		{
+			name:    "one without a Subscription stays",
+			in:      resolution.Input{Offers: offered(), Subscriptions: sub(""), CSVs: csvs(csvOf(t, v1))},
+			wantErr: "constraints not satisfiable: clusterserviceversion p.v1.0.0 exists and is not referenced by a subscription, subscription p exists, subscription p requires at least one of c/olm/stable/p.v3.0.0, c/olm/stable/p.v2.0.0 or c/olm/stable/p.v1.0.0, there can be only one operator from package p",
+		},
+		{name: "copies do not count", in: resolution.Input{Offers: offered(), Subscriptions: sub(""), CSVs: csvs(copyOf(csvOf(t, v1)))}, want: []string{"c/stable/p.v3.0.0 → p.v2.0.0"}},
+		{name: "one that was replaced and is still there", in: resolution.Input{Offers: offered(), Subscriptions: sub(v2.Name), CSVs: csvs(csvOf(t, v1, inPhase(v1alpha1.CSVPhaseReplacing)), csvOf(t, v2, inPlaceOf(v1.Name)))}, want: []string{"c/stable/p.v3.0.0 → p.v2.0.0"}},
+		{name: "what failed is replaced where it may be", in: resolution.Input{FailForward: true, Offers: offered(), Subscriptions: sub(v2.Name), CSVs: csvs(csvOf(t, v1, inPhase(v1alpha1.CSVPhaseReplacing)), csvOf(t, v2, inPlaceOf(v1.Name), inPhase(v1alpha1.CSVPhaseFailed)))}, want: []string{"c/stable/p.v3.0.0 → p.v2.0.0"}},
+		{
+			name:    "a chain of replacements that cannot be judged",
+			in:      resolution.Input{FailForward: true, Offers: offered(), Subscriptions: sub(v3.Name), CSVs: csvs(csvOf(t, v1, inPhase(v1alpha1.CSVPhaseReplacing)), csvOf(t, v2, inPlaceOf(v1.Name), inPhase(v1alpha1.CSVPhasePending)), csvOf(t, v3, inPlaceOf(v2.Name), inPhase(v1alpha1.CSVPhaseFailed)))},
+			wantErr: `ClusterServiceVersion ns/p.v2.0.0 is replaced by p.v3.0.0 and yet is in phase "Pending", not "Replacing": it takes part in the replacement of p.v1.0.0, which cannot be judged`,
+		},
+		{name: "the package is known by the Subscription", in: resolution.Input{Offers: offered(), Subscriptions: sub("p.v1.0.0"), CSVs: csvs(bare)}, want: []string{"c/stable/p.v2.0.0 → p.v1.0.0"}},
+		{
+			name: "an annotation that is none",
+			in: resolution.Input{Offers: offered(), Subscriptions: sub("p.v1.0.0"), CSVs: csvs(csvOf(t, v1, func(csv *v1alpha1.ClusterServiceVersion) {
+				csv.Annotations[csvinfo.AnnotationProperties] = "["
+			}))},
+			wantErr: "annotation operatorframework.io/properties of ClusterServiceVersion ns/p.v1.0.0 is no list of properties: unexpected end of JSON input: delete it, and the APIs of its spec count",
+		},
+	})
+	// Where what failed is not replaced, it is in the way.
+	_, err := resolution.Resolve(resolution.Input{
+		Namespace: namespace, Offers: offered(), Subscriptions: sub(v2.Name),
+		CSVs: csvs(csvOf(t, v1, inPhase(v1alpha1.CSVPhaseReplacing)), csvOf(t, v2, inPlaceOf(v1.Name), inPhase(v1alpha1.CSVPhaseFailed))),
+	})
+	var unsatisfiable *resolution.UnsatisfiableError
+	if !errors.As(err, &unsatisfiable) || !slices.ContainsFunc(unsatisfiable.Reasons, func(s string) bool { return strings.Contains(s, "p.v1.0.0 exists and is not referenced") }) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestSettling(t *testing.T) {
+	old, young := entry("p", "stable", "1.0.0"), entry("p", "stable", "2.0.0")
+	tests := []struct {
+		phase        v1alpha1.ClusterServiceVersionPhase
+		reason       string
+		isInstalling bool
+		want         bool
+	}{
+		{v1alpha1.CSVPhaseNone, "", false, true},
+		{v1alpha1.CSVPhasePending, v1alpha1.CSVReasonRequirementsUnknown, false, true},
+		{v1alpha1.CSVPhasePending, v1alpha1.CSVReasonRequirementsNotMet, true, true},
+		{v1alpha1.CSVPhasePending, v1alpha1.CSVReasonRequirementsNotMet, false, false},
+		{v1alpha1.CSVPhaseInstallReady, "", false, true},
+		{v1alpha1.CSVPhaseInstalling, "", false, true},
+		{v1alpha1.CSVPhaseSucceeded, "", true, false},
+		{v1alpha1.CSVPhaseFailed, "", true, false},
+	}
+	for _, test := range tests {
+		replacing := csvOf(t, young, inPlaceOf(old.Name), inPhase(test.phase))
+		replacing.Status.Reason = test.reason
+		if got := resolution.Settling(csvs(csvOf(t, old), replacing), test.isInstalling); got != test.want {
+			t.Errorf("phase %q, reason %q: %t, want %t", test.phase, test.reason, got, test.want)
+		}
+	}
+	if resolution.Settling(csvs(csvOf(t, old, inPhase(v1alpha1.CSVPhasePending))), false) {
+		t.Error("an operator that replaces none is waited for")
+	}
+}
+
+func TestOrphan(t *testing.T) {
+	one, two, other := csvOf(t, entry("p", "", "1.0.0")), csvOf(t, entry("p", "", "2.0.0")), csvOf(t, entry("q", "", "1.0.0"))
+	bare := one.DeepCopy()
+	bare.Annotations = nil
+	copied := one.DeepCopy()
+	copied.Labels = map[string]string{csvinfo.LabelCopiedFrom: "elsewhere"}
+	tests := []struct {
+		name string
+		csvs []v1alpha1.ClusterServiceVersion
+		subs []*v1alpha1.Subscription
+		want string
+	}{
+		{"one", csvs(one, other), subs(subscription("p", "stable")), "p.v1.0.0"},
+		{"none of the package", csvs(other), subs(subscription("p", "stable")), ""},
+		{"one that somebody has", csvs(one), subs(subscription("p", "stable", has("p.v1.0.0"))), ""},
+		{"two", csvs(one, two), nil, ""},
+		{"one whose package nobody knows", csvs(*bare), nil, ""},
+		{"a copy", csvs(*copied), nil, ""},
+	}
+	for _, test := range tests {
+		if got := resolution.Orphan("p", test.csvs, test.subs); got != test.want {
+			t.Errorf("%s: %q, want %q", test.name, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package snapshot_test
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"os"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/classic/registry"
+	"github.com/mainstay-dev/mainstay/internal/classic/registry/content"
+	"github.com/mainstay-dev/mainstay/internal/classic/registry/registrypb"
+	"github.com/mainstay-dev/mainstay/internal/classic/resolution"
+	"github.com/mainstay-dev/mainstay/internal/classic/snapshot"
+	"github.com/mainstay-dev/mainstay/internal/fbc"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+// From whatever entry of whatever real channel one starts, updates lead to the entry that nothing replaces, each
+// along an edge of the channel.
+func TestRealCatalogs(t *testing.T) {
+	dir := env.SharedData(t, "fbc")
+	catalog := serveReal(t, dir)
+	started := 0
+	for meta, err := range fbc.Walk(os.DirFS(dir), fbc.Limits{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if meta.Schema != fbc.SchemaChannel {
+			continue
+		}
+		channel, err := fbc.DecodeChannel(meta)
+		if err != nil {
+			t.Fatal(err)
+		}
+		head := headOf(channel)
+		for _, entry := range channel.Entries {
+			e := catalog.Find(channel.Package, channel.Name, entry.Name)
+			if e == nil {
+				t.Errorf("%s/%s: entry %s is not in the snapshot", channel.Package, channel.Name, entry.Name)
+				continue
+			}
+			started++
+			if last := walk(t, catalog, e, len(channel.Entries)); last != head {
+				t.Errorf("%s/%s: from %s updates lead to %s, not to %s", channel.Package, channel.Name, entry.Name, last, head)
+			}
+		}
+	}
+	if started == 0 {
+		t.Error("there are no channels")
+	}
+}
+
+// headOf is the entry that no other one is an update of.
+func headOf(channel *fbc.Channel) string {
+	replaced := map[string]bool{}
+	for _, e := range channel.Entries {
+		replaced[e.Replaces] = true
+		for _, name := range e.Skips {
+			replaced[name] = true
+		}
+	}
+	for _, e := range channel.Entries {
+		if !replaced[e.Name] {
+			return e.Name
+		}
+	}
+	return ""
+}
+
+// walk installs an entry and its updates one after the other, and gives the name of the last.
+func walk(t *testing.T, catalog *resolution.Snapshot, e *resolution.Entry, most int) string {
+	t.Helper()
+	for range most + 1 {
+		properties, err := json.Marshal(map[string]any{"properties": e.Properties})
+		if err != nil {
+			t.Fatal(err)
+		}
+		csv := v1alpha1.ClusterServiceVersion{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: e.Name, Annotations: map[string]string{csvinfo.AnnotationProperties: string(properties)}},
+			Spec:       v1alpha1.ClusterServiceVersionSpec{Version: v1alpha1.LooseVersion(e.Version)},
+		}
+		sub := &v1alpha1.Subscription{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "sub"},
+			Spec:       v1alpha1.SubscriptionSpec{CatalogSource: catalog.Catalog.Name, CatalogSourceNamespace: catalog.Catalog.Namespace, Package: e.Package, Channel: e.Channel},
+			Status:     v1alpha1.SubscriptionStatus{InstalledCSV: e.Name},
+		}
+		choices, err := resolution.Resolve(resolution.Input{
+			Namespace: "ns", Offers: []resolution.Offer{{Snapshot: catalog}}, Subscriptions: []*v1alpha1.Subscription{sub}, CSVs: []v1alpha1.ClusterServiceVersion{csv},
+		})
+		switch {
+		case err != nil:
+			t.Fatalf("%s is installed: %v", e.Name, err)
+		case len(choices) == 0:
+			return e.Name
+		case choices[0].Replaces != e.Name:
+			t.Fatalf("%s is installed, and %s is to replace %s", e.Name, choices[0].Name, choices[0].Replaces)
+		}
+		e = choices[0].Entry
+	}
+	t.Fatalf("there is no end of updates: %s is one of them", e.Name)
+	return ""
+}
+
+// serveReal gives a snapshot of a file-based catalog.
+func serveReal(t *testing.T, dir string) *resolution.Snapshot {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ready, ended := make(chan string, 1), make(chan error, 1)
+	s := &registry.Serve{Source: content.Folder{Dir: dir}, Address: "127.0.0.1:0", Ready: func(a net.Addr) { ready <- a.String() }}
+	go func() { ended <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	select {
+	case address := <-ready:
+		connection, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = connection.Close() })
+		key := named(t)
+		got, err := snapshot.New(clients{key: registrypb.NewRegistryClient(connection)}, nil).Get(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	case err := <-ended:
+		ended <- err
+		t.Fatalf("the catalog does not start: %v", err)
+		return nil
+	}
+}

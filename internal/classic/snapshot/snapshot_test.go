@@ -1,0 +1,210 @@
+package snapshot_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/mainstay-dev/mainstay/internal/classic/registry/registrypb"
+	"github.com/mainstay-dev/mainstay/internal/classic/snapshot"
+)
+
+// server is a catalog as a test wants it.
+type server struct {
+	registrypb.UnimplementedRegistryServer
+
+	mu       sync.Mutex
+	bundles  []*registrypb.Bundle
+	packages map[string]*registrypb.Package
+	err      error
+	reads    int
+}
+
+func (s *server) ListBundles(_ *registrypb.ListBundlesRequest, stream grpc.ServerStreamingServer[registrypb.Bundle]) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reads++
+	for _, b := range s.bundles {
+		if err := stream.Send(b); err != nil {
+			return err
+		}
+	}
+	return s.err
+}
+
+func (s *server) GetPackage(_ context.Context, r *registrypb.GetPackageRequest) (*registrypb.Package, error) {
+	if p := s.packages[r.GetName()]; p != nil {
+		return p, nil
+	}
+	return nil, status.Error(codes.Unknown, "it cannot be read")
+}
+
+func (s *server) GetBundle(_ context.Context, r *registrypb.GetBundleRequest) (*registrypb.Bundle, error) {
+	if r.GetCsvName() == "" || r.GetPkgName() == "" || r.GetChannelName() == "" {
+		return nil, status.Error(codes.InvalidArgument, "something is missing")
+	}
+	return &registrypb.Bundle{CsvJson: "csv of " + r.GetCsvName(), Object: []string{"one", "two"}}, nil
+}
+
+// clients are those of the catalogs of a test.
+type clients map[types.NamespacedName]registrypb.RegistryClient
+
+func (c clients) Client(catalog types.NamespacedName) (registrypb.RegistryClient, bool) {
+	client, ok := c[catalog]
+	return client, ok
+}
+
+// serve runs a catalog and gives its client.
+func serve(t *testing.T, s *server) registrypb.RegistryClient {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := grpc.NewServer()
+	registrypb.RegisterRegistryServer(g, s)
+	ended := make(chan error, 1)
+	go func() { ended <- g.Serve(listener) }()
+	t.Cleanup(func() {
+		g.Stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	connection, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = connection.Close() })
+	return registrypb.NewRegistryClient(connection)
+}
+
+func bundle(pkg, channel, name string, properties ...*registrypb.Property) *registrypb.Bundle {
+	return &registrypb.Bundle{CsvName: name, PackageName: pkg, ChannelName: channel, Version: "1.0.0", BundlePath: "image", Properties: properties}
+}
+
+// named gives the name of a catalog that no other test has.
+func named(t *testing.T) types.NamespacedName {
+	return types.NamespacedName{Namespace: "ns", Name: strings.ToLower(t.Name())}
+}
+
+func TestWhatIsRead(t *testing.T) {
+	broken := bundle("a", "x", "a.v0", &registrypb.Property{Type: "olm.gvk", Value: `{`})
+	bare := bundle("a", "x", "a.v3")
+	bare.ProvidedApis = []*registrypb.GroupVersionKind{{Group: "g", Version: "v1", Kind: "P", Plural: "ps"}}
+	bare.RequiredApis = []*registrypb.GroupVersionKind{{Group: "g", Version: "v1", Kind: "R", Plural: "rs"}}
+	old := bundle("a", "y", "a.v2", &registrypb.Property{Type: "t", Value: `1`})
+	old.Deprecation = &registrypb.Deprecation{Message: "old"}
+	old.Replaces, old.Skips, old.SkipRange = "a.v1", []string{"a.v1.5"}, "<2.0.0"
+	key := named(t)
+	store := snapshot.New(clients{key: serve(t, &server{
+		bundles: []*registrypb.Bundle{broken, bare, old, bundle("unknown", "x", "u.v1"), bundle("", "", "")},
+		packages: map[string]*registrypb.Package{"a": {
+			Name: "a", DefaultChannelName: "x", Deprecation: &registrypb.Deprecation{Message: "package"},
+			Channels: []*registrypb.Channel{{Name: "x"}, {Name: "y", Deprecation: &registrypb.Deprecation{Message: "channel"}}},
+		}},
+	})}, nil)
+	got, err := store.Get(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Len() != 2 || got.Find("unknown", "", "u.v1") != nil {
+		t.Fatalf("%d entries", got.Len())
+	}
+	p := got.Packages["a"]
+	if p.DefaultChannel != "x" || p.Deprecation != "package" || !cmp.Equal(p.DeprecatedChannels, map[string]string{"y": "channel"}) {
+		t.Errorf("package %+v", p)
+	}
+	e := got.Find("a", "y", "a.v2")
+	if e == nil || e.Deprecation != "old" || e.Replaces != "a.v1" || !cmp.Equal(e.Skips, []string{"a.v1.5"}) || e.SkipRange != "<2.0.0" || e.Image != "image" || e.Catalog() != key {
+		t.Errorf("entry %+v", e)
+	}
+	var properties []string
+	for _, property := range got.Find("a", "", "a.v3").Properties {
+		properties = append(properties, property.Type+" "+string(property.Value))
+	}
+	want := []string{
+		`olm.gvk {"group":"g","kind":"P","version":"v1"}`, `olm.gvk.required {"group":"g","kind":"R","version":"v1"}`,
+		`olm.package {"packageName":"a","version":"1.0.0"}`,
+	}
+	if diff := cmp.Diff(want, properties); diff != "" {
+		t.Errorf("properties of a bundle that has none (-want +got)\n%s", diff)
+	}
+	csv, objects, err := store.Manifests(t.Context(), e)
+	if err != nil || csv != "csv of a.v2" || len(objects) != 2 {
+		t.Errorf("manifests %q, %q, %v", csv, objects, err)
+	}
+}
+
+// A catalog is read once, and again when it may have changed.
+func TestWhenItIsRead(t *testing.T) {
+	key := named(t)
+	s := &server{bundles: []*registrypb.Bundle{bundle("a", "x", "a.v1")}, packages: map[string]*registrypb.Package{"a": {}}}
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	store := snapshot.New(clients{key: serve(t, s)}, clock)
+	read := func(times int) {
+		t.Helper()
+		var group sync.WaitGroup
+		for range 5 {
+			group.Go(func() {
+				if _, err := store.Get(t.Context(), key); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		group.Wait()
+		if s.reads != times {
+			t.Errorf("it was read %d times, want %d", s.reads, times)
+		}
+		if n, err := testutil.GatherAndCount(metrics.Registry, "catalog_source_snapshots_total"); err != nil || n == 0 {
+			t.Errorf("%d series: %v", n, err)
+		}
+	}
+	read(1)
+	store.Void(key)
+	read(2)
+	clock.SetTime(clock.Now().Add(31 * time.Minute))
+	read(3)
+	store.Drop(key)
+	read(4)
+}
+
+func TestCatalogsThatCannotBeRead(t *testing.T) {
+	key := named(t)
+	other := types.NamespacedName{Namespace: "ns", Name: "broken-off"}
+	s := &server{bundles: []*registrypb.Bundle{bundle("a", "x", "a.v1")}, err: errors.New("the disk is gone"), packages: map[string]*registrypb.Package{"a": {}}}
+	store := snapshot.New(clients{other: serve(t, s)}, nil)
+	for _, test := range []struct {
+		catalog types.NamespacedName
+		want    string
+	}{
+		{key, fmt.Sprintf("no registry client established for catalogsource %s", key)},
+		{other, "failed to list bundles: rpc error: code = Unknown desc = the disk is gone"},
+	} {
+		if _, err := store.Get(t.Context(), test.catalog); err == nil || err.Error() != test.want {
+			t.Errorf("error %v, want %s", err, test.want)
+		}
+	}
+	// What has failed is tried again.
+	s.mu.Lock()
+	s.err = nil
+	s.mu.Unlock()
+	if _, err := store.Get(t.Context(), other); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,279 @@
+package source
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/source/objects"
+)
+
+func TestResolve(t *testing.T) {
+	const all = "{kube_major_version}.{kube_minor_version}.{kube_patch_version}"
+	for _, tc := range []struct {
+		template, version, image, failure string
+	}{
+		{"q.io/a/b:v" + all, "v1.32.4", "q.io/a/b:v1.32.4", ""},
+		{"q.io/a/b:v" + all, "v1.32.4-rc.1+abc", "q.io/a/b:v1.32.4", ""},
+		{"q.io/a/b:v{kube_major_version}.{kube_major_version}", "v1.32.4", "q.io/a/b:v1.1", ""},
+		{"q.io/a/b:latest", "v1.32.4", "q.io/a/b:latest", ""},
+		{"q.io/a/b:v{kube_patch_version}", "v1.32.0", "q.io/a/b:v0", ""},
+		{"q.io/a/b:{kube_minor_version}", "", "q.io/a/b:{kube_minor_version}", `cannot construct catalog image reference, because variable(s) "{kube_minor_version}" could not be resolved`},
+		{"q.io/a/b:v" + all, "v1.32", "q.io/a/b:v1.32.{kube_patch_version}", `cannot construct catalog image reference, because variable(s) "{kube_patch_version}" could not be resolved`},
+		{"q.io/a/b:v" + all, "unknown", "q.io/a/b:v" + all, `cannot construct catalog image reference, because variable(s) "{kube_major_version}", "{kube_minor_version}", "{kube_patch_version}" could not be resolved`},
+		{"q.io/a/B:{kube_minor_version}", "", "q.io/a/B:{kube_minor_version}", `cannot construct catalog image reference, because variable(s) "{kube_minor_version}" could not be resolved and one or more template(s) has improper syntax`},
+		{"q.io/a/b:v{foobar}", "v1.32.4", "q.io/a/b:v{foobar}", "cannot construct catalog image reference, because one or more template(s) has improper syntax"},
+		{"q.io/a/b:v{kube_major_version", "v1.32.4", "q.io/a/b:v{kube_major_version", "cannot construct catalog image reference, because one or more template(s) has improper syntax"},
+		{"", "v1.32.4", "", "cannot construct catalog image reference, because one or more template(s) has improper syntax"},
+	} {
+		got := resolve(tc.template, tc.version)
+		if got.image != tc.image || got.failure() != tc.failure {
+			t.Errorf("%q at %q gives %q: %q\nwant %q: %q", tc.template, tc.version, got.image, got.failure(), tc.image, tc.failure)
+		}
+	}
+}
+
+// FuzzResolve: a template either gives an image without variables, or says why it does not.
+func FuzzResolve(f *testing.F) {
+	f.Add("q.io/a/b:v{kube_major_version}", "v1.32.4")
+	f.Add("{kube_minor_version}{", "1")
+	f.Fuzz(func(t *testing.T, template, version string) {
+		if len(template) > 4096 || len(version) > 256 {
+			return
+		}
+		got := resolve(template, version)
+		if got.failure() == "" && strings.ContainsAny(got.image, "{}") {
+			t.Errorf("%q gives the image %q", template, got.image)
+		}
+		if again := resolve(got.image, version); got.failure() == "" && again.image != got.image {
+			t.Errorf("%q gives %q, which gives %q", template, got.image, again.image)
+		}
+	})
+}
+
+func polledCatalog(interval string) *v1alpha1.CatalogSource {
+	return &v1alpha1.CatalogSource{
+		ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "olm", CreationTimestamp: metav1.NewTime(time.Unix(10000, 0))},
+		Spec: v1alpha1.CatalogSourceSpec{
+			SourceType: v1alpha1.SourceTypeGrpc, Image: "q.io/a/b:v1",
+			UpdateStrategy: &v1alpha1.UpdateStrategy{RegistryPoll: &v1alpha1.RegistryPoll{Interval: interval}},
+		},
+	}
+}
+
+func TestPolls(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change func(*v1alpha1.CatalogSource)
+		want   bool
+	}{
+		{"polled", func(*v1alpha1.CatalogSource) {}, true},
+		{"no strategy", func(c *v1alpha1.CatalogSource) { c.Spec.UpdateStrategy = nil }, false},
+		{"empty strategy", func(c *v1alpha1.CatalogSource) { c.Spec.UpdateStrategy = &v1alpha1.UpdateStrategy{} }, false},
+		{"no image", func(c *v1alpha1.CatalogSource) { c.Spec.Image, c.Spec.Address = "", "a:1" }, false},
+		{"ConfigMap", func(c *v1alpha1.CatalogSource) { c.Spec.SourceType = v1alpha1.SourceTypeConfigmap }, false},
+		{"digest", func(c *v1alpha1.CatalogSource) { c.Spec.Image = "q.io/a/b@sha256:00" }, false},
+	} {
+		c := polledCatalog("45m")
+		tc.change(c)
+		if got := polls(c); got != tc.want {
+			t.Errorf("%s: polls is %v", tc.name, got)
+		}
+	}
+}
+
+func TestIntervals(t *testing.T) {
+	const text = "error parsing spec.updateStrategy.registryPoll.interval. Using the default value of 15m0s instead. Error: "
+	for _, tc := range []struct {
+		interval string
+		want     time.Duration
+		problem  string
+	}{
+		{"45m", 45 * time.Minute, ""},
+		{"30s", 30 * time.Second, ""},
+		{"1h30m0s", 90 * time.Minute, ""},
+		{"", 15 * time.Minute, text + `time: invalid duration ""`},
+		{"45", 15 * time.Minute, text + `time: missing unit in duration "45"`},
+		{"soon", 15 * time.Minute, text + `time: invalid duration "soon"`},
+		{"0s", 15 * time.Minute, text + `"0s" is not longer than no time at all`},
+		{"-5m", 15 * time.Minute, text + `"-5m" is not longer than no time at all`},
+	} {
+		c := polledCatalog(tc.interval)
+		if got, _ := pollInterval(c); got != tc.want || intervalProblem(c) != tc.problem {
+			t.Errorf("%q gives %s and %q, want %s and %q", tc.interval, got, intervalProblem(c), tc.want, tc.problem)
+		}
+	}
+}
+
+func TestNextLook(t *testing.T) {
+	created := time.Unix(10000, 0)
+	for _, tc := range []struct {
+		name     string
+		interval string
+		last     time.Duration // after the creation, 0 for none
+		now      time.Duration
+		want     time.Duration
+	}{
+		{"short, never polled", "5m", 0, time.Minute, 4 * time.Minute},
+		{"short, polled", "5m", 10 * time.Minute, 11 * time.Minute, 4 * time.Minute},
+		{"short, under way", "5m", 10 * time.Minute, 15 * time.Minute, 5 * time.Minute},
+		{"long", "24h", 0, time.Hour, 15 * time.Minute},
+		{"long, soon", "24h", time.Hour, 24*time.Hour + 55*time.Minute, 5 * time.Minute},
+		{"long, under way", "24h", time.Hour, 26 * time.Hour, 15 * time.Minute},
+	} {
+		c := polledCatalog(tc.interval)
+		if tc.last > 0 {
+			c.Status.LatestImageRegistryPoll = &metav1.Time{Time: created.Add(tc.last)}
+		}
+		if got := nextLook(c, created.Add(tc.now), DefaultResync); got != tc.want {
+			t.Errorf("%s: the next look is in %s, want %s", tc.name, got, tc.want)
+		}
+	}
+	unpolled := polledCatalog("5m")
+	unpolled.Spec.UpdateStrategy = nil
+	if got := nextLook(unpolled, created, DefaultResync); got != DefaultResync {
+		t.Errorf("without polls the next look is in %s", got)
+	}
+}
+
+// pods of one catalog.
+type podMaker struct {
+	t *testing.T
+	c *objects.Catalog
+}
+
+func makePods(t *testing.T) podMaker {
+	return podMaker{t, &objects.Catalog{CatalogSource: polledCatalog("5m")}}
+}
+
+func (m podMaker) pod(name string, changes ...func(*corev1.Pod)) corev1.Pod {
+	m.t.Helper()
+	p, err := m.c.Pod()
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	p.Name = name
+	for _, change := range changes {
+		change(p)
+	}
+	return *p
+}
+
+func at(second int64) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(time.Unix(second, 0)) }
+}
+
+func shows(imageID string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "registry-server", ImageID: imageID}}
+	}
+}
+
+func phase(phase corev1.PodPhase) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Status.Phase = phase }
+}
+
+func isTrue(condition corev1.PodConditionType) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: condition, Status: corev1.ConditionTrue})
+	}
+}
+
+func going(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }
+
+func other(p *corev1.Pod) { p.Labels[objects.LabelPodHash] = "other" }
+
+func shown(p *corev1.Pod) { p.Labels[objects.LabelUpdate] = "" }
+
+func TestPlanPods(t *testing.T) {
+	m := makePods(t)
+	want := m.pod("")
+	for _, tc := range []struct {
+		name                string
+		pods                []corev1.Pod
+		keep, bury, replace string
+	}{
+		{"none", nil, "", "", ""},
+		{"right", []corev1.Pod{m.pod("a")}, "a", "", ""},
+		{"wrong", []corev1.Pod{m.pod("a", other)}, "", "", "a"},
+		{"going", []corev1.Pod{m.pod("a", going)}, "", "", ""},
+		{"going and another", []corev1.Pod{m.pod("a", going), m.pod("b")}, "b", "", ""},
+		{"node gone", []corev1.Pod{m.pod("a", isTrue(corev1.DisruptionTarget))}, "", "a", ""},
+		{"node gone and another", []corev1.Pod{m.pod("a", isTrue(corev1.DisruptionTarget)), m.pod("b")}, "b", "a", ""},
+		{"evicted", []corev1.Pod{m.pod("a", phase(corev1.PodFailed))}, "", "", "a"},
+		{"two", []corev1.Pod{m.pod("a", at(1)), m.pod("b", at(2))}, "b", "", "a"},
+		{"two, the other way", []corev1.Pod{m.pod("b", at(2)), m.pod("a", at(1))}, "b", "", "a"},
+		{"two of a second", []corev1.Pod{m.pod("a", at(1)), m.pod("b", at(1), shown)}, "b", "", "a"},
+		{"wrong and right", []corev1.Pod{m.pod("a", other, at(2)), m.pod("b", at(1))}, "b", "", "a"},
+	} {
+		plan := planPods(tc.pods, &want)
+		keep := ""
+		if plan.keep != nil {
+			keep = plan.keep.Name
+		}
+		got := []string{keep, names(plan.bury), names(plan.replace)}
+		if diff := cmp.Diff([]string{tc.keep, tc.bury, tc.replace}, got); diff != "" {
+			t.Errorf("%s: keep, bury, replace (-want +got):\n%s", tc.name, diff)
+		}
+		if isEmpty := keep != "" && tc.bury == "" && tc.replace == ""; plan.isEmpty() != isEmpty {
+			t.Errorf("%s: empty is %v", tc.name, plan.isEmpty())
+		}
+	}
+}
+
+func names(pods []corev1.Pod) string {
+	var all []string
+	for _, pod := range pods {
+		all = append(all, pod.Name)
+	}
+	return strings.Join(all, " ")
+}
+
+func TestDecidePoll(t *testing.T) {
+	m := makePods(t)
+	wanted := m.pod("")
+	ready := isTrue(corev1.PodReady)
+	crashing := func(p *corev1.Pod) {
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}}}
+	}
+	pod := func(changes ...func(*corev1.Pod)) *corev1.Pod {
+		p := m.pod("u", changes...)
+		return &p
+	}
+	serving := []corev1.Pod{m.pod("s", shows("1"))}
+	for _, tc := range []struct {
+		name    string
+		due     bool
+		update  *corev1.Pod
+		serving []corev1.Pod
+		want    pollAction
+	}{
+		{"not due", false, nil, serving, pollRest},
+		{"due", true, nil, serving, pollBegin},
+		{"begins", false, pod(), serving, pollRest},
+		{"never begins", true, pod(), serving, pollGiveUp},
+		{"fails", false, pod(phase(corev1.PodFailed)), serving, pollGiveUp},
+		{"is unknown", false, pod(phase(corev1.PodUnknown)), serving, pollGiveUp},
+		{"crashes", false, pod(crashing), serving, pollGiveUp},
+		{"loses its node", false, pod(isTrue(corev1.DisruptionTarget)), serving, pollGiveUp},
+		{"is going", false, pod(going), serving, pollRest},
+		{"fails while it goes", false, pod(going, phase(corev1.PodFailed)), serving, pollRest},
+		{"is of another spec", false, pod(other, ready, shows("2")), serving, pollDiscard},
+		{"shows the same", false, pod(ready, shows("1")), serving, pollDiscard},
+		{"shows another", false, pod(ready, shows("2")), serving, pollPromote},
+		{"shows another, late", true, pod(ready, shows("2")), serving, pollPromote},
+		{"shows nothing known", false, pod(ready), serving, pollDiscard},
+		{"what serves is not known", false, pod(ready, shows("2")), []corev1.Pod{m.pod("s")}, pollDiscard},
+		{"nothing serves", false, pod(ready, shows("2")), nil, pollDiscard},
+		{"one of two serves another", false, pod(ready, shows("2")), []corev1.Pod{m.pod("s", shows("2")), m.pod("t", shows("1"))}, pollPromote},
+	} {
+		if got := decidePoll(tc.due, tc.update, &wanted, tc.serving); got != tc.want {
+			t.Errorf("%s: the action is %d, want %d", tc.name, got, tc.want)
+		}
+	}
+}

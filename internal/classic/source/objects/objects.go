@@ -1,0 +1,90 @@
+package objects
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+)
+
+// Service is the Service of the catalog.
+func (c *Catalog) Service() (*corev1.Service, error) {
+	spec := corev1.ServiceSpec{Ports: []corev1.ServicePort{servicePort()}, Selector: c.podLabels()}
+	hash, err := csvinfo.Hash(spec)
+	if err != nil {
+		return nil, fmt.Errorf("the Service of catalog %q: %w", c.Name, err)
+	}
+	return &corev1.Service{ObjectMeta: c.Meta(c.ServiceName(), map[string]string{LabelServiceHash: hash}), Spec: spec}, nil
+}
+
+// ServiceAccount is what the pods of the catalog run as.
+func (c *Catalog) ServiceAccount() *corev1.ServiceAccount {
+	return &corev1.ServiceAccount{ObjectMeta: c.Meta(c.AccountName(), nil), ImagePullSecrets: c.pullSecrets()}
+}
+
+// Role lets the account of a catalog read its ConfigMap. Only a catalog of a ConfigMap has one.
+func (c *Catalog) Role() *rbacv1.Role {
+	return &rbacv1.Role{
+		ObjectMeta: c.Meta(c.Name+"-configmap-reader", nil),
+		Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{c.Spec.ConfigMap}, Verbs: []string{"get"},
+		}},
+	}
+}
+
+// RoleBinding binds Role to the account.
+func (c *Catalog) RoleBinding() *rbacv1.RoleBinding {
+	return &rbacv1.RoleBinding{
+		ObjectMeta: c.Meta(c.Name+"-server-configmap-reader", nil),
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: c.AccountName(), Namespace: c.Namespace}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: c.Name + "-configmap-reader"},
+	}
+}
+
+// NetworkPolicies are what the pods of the catalog may talk to: those that serve it, and those that
+// unpack its bundles.
+func (c *Catalog) NetworkPolicies() []*networkingv1.NetworkPolicy {
+	labels := map[string]string{LabelCatalog: c.Name}
+	serving := &networkingv1.NetworkPolicy{
+		ObjectMeta: c.Meta(c.Name+"-grpc-server", labels),
+		Spec: networkingv1.NetworkPolicySpec{
+			PodSelector: metav1.LabelSelector{MatchLabels: c.podLabels()},
+			Ingress:     []networkingv1.NetworkPolicyIngressRule{{Ports: []networkingv1.NetworkPolicyPort{policyPort(corev1.ProtocolTCP, Port)}}},
+			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
+		},
+	}
+	if c.IsConfigMap() {
+		serving.Spec.Egress = outside()
+	}
+	unpacking := &networkingv1.NetworkPolicy{
+		ObjectMeta: c.Meta(c.Name+"-unpack-bundles", labels),
+		Spec: networkingv1.NetworkPolicySpec{
+			PodSelector: metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+				{Key: LabelBundleUnpack, Operator: metav1.LabelSelectorOpExists},
+				{Key: LabelManaged, Operator: metav1.LabelSelectorOpIn, Values: []string{"true"}},
+			}},
+			Egress:      outside(),
+			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
+		},
+	}
+	return []*networkingv1.NetworkPolicy{serving, unpacking}
+}
+
+// outside lets pods reach everything. That names are looked up is said of its own, for networks
+// that look at ports.
+func outside() []networkingv1.NetworkPolicyEgressRule {
+	return []networkingv1.NetworkPolicyEgressRule{{}, {Ports: []networkingv1.NetworkPolicyPort{
+		policyPort(corev1.ProtocolTCP, 53), policyPort(corev1.ProtocolUDP, 53),
+		policyPort(corev1.ProtocolTCP, 5353), policyPort(corev1.ProtocolUDP, 5353),
+	}}}
+}
+
+func policyPort(protocol corev1.Protocol, port int32) networkingv1.NetworkPolicyPort {
+	number := intstr.FromInt32(port)
+	return networkingv1.NetworkPolicyPort{Protocol: &protocol, Port: &number}
+}

@@ -1,0 +1,138 @@
+package steps
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+)
+
+const (
+	kindServiceAccount     = "ServiceAccount"
+	kindRole               = "Role"
+	kindRoleBinding        = "RoleBinding"
+	kindClusterRole        = "ClusterRole"
+	kindClusterRoleBinding = "ClusterRoleBinding"
+
+	defaultAccount = "default"
+	maxNameLength  = 63
+)
+
+// FromCSV makes the steps of what a ClusterServiceVersion asks for beside the manifests of its bundle:
+// ServiceAccounts, roles and bindings. References to the ClusterServiceVersion have no UID yet. Its
+// errors are of type [*InvalidError].
+func FromCSV(csv *v1alpha1.ClusterServiceVersion, place Place) ([]*v1alpha1.Step, error) {
+	objects, err := permissions(csv, place.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]*v1alpha1.Step, 0, len(objects))
+	for _, object := range objects {
+		step, err := Of(object, csv.Name, place)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, step)
+	}
+	return all, nil
+}
+
+func permissions(csv *v1alpha1.ClusterServiceVersion, namespace string) ([]runtime.Object, error) {
+	strategy := csv.Spec.InstallStrategy.StrategySpec
+	var objects []runtime.Object
+	// Every namespace has the account "default" already.
+	seen := map[string]bool{defaultAccount: true}
+	account := func(permission v1alpha1.StrategyDeploymentPermissions) {
+		name := accountName(permission)
+		if !seen[name] {
+			seen[name] = true
+			objects = append(objects, &corev1.ServiceAccount{
+				TypeMeta:   metav1.TypeMeta{APIVersion: corev1.SchemeGroupVersion.String(), Kind: kindServiceAccount},
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, OwnerReferences: []metav1.OwnerReference{csvinfo.OwnerReference(csv)}},
+			})
+		}
+	}
+	for _, permission := range strategy.Permissions {
+		account(permission)
+		of := map[string]any{"name": csv.Name, "permission": permission}
+		meta, err := metaOf(csv, namespace, csv.Name+"-"+accountName(permission), of)
+		if err != nil {
+			return nil, err
+		}
+		meta.Namespace, meta.OwnerReferences = namespace, []metav1.OwnerReference{csvinfo.OwnerReference(csv)}
+		role := &rbacv1.Role{TypeMeta: typeMeta(kindRole), ObjectMeta: meta, Rules: permission.Rules}
+		binding := &rbacv1.RoleBinding{
+			TypeMeta: typeMeta(kindRoleBinding), ObjectMeta: *meta.DeepCopy(),
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kindRole, Name: meta.Name}, Subjects: subjects(permission, namespace),
+		}
+		if err := labelHashes(role, role.Rules, binding, binding.RoleRef, binding.Subjects); err != nil {
+			return nil, err
+		}
+		objects = append(objects, role, binding)
+	}
+	for _, permission := range strategy.ClusterPermissions {
+		account(permission)
+		of := map[string]any{"name": csv.Name, "namespace": namespace, "permission": permission}
+		meta, err := metaOf(csv, namespace, csv.Name, of)
+		if err != nil {
+			return nil, err
+		}
+		role := &rbacv1.ClusterRole{TypeMeta: typeMeta(kindClusterRole), ObjectMeta: meta, Rules: permission.Rules}
+		binding := &rbacv1.ClusterRoleBinding{
+			TypeMeta: typeMeta(kindClusterRoleBinding), ObjectMeta: *meta.DeepCopy(),
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kindClusterRole, Name: meta.Name}, Subjects: subjects(permission, namespace),
+		}
+		if err := labelHashes(role, role.Rules, binding, binding.RoleRef, binding.Subjects); err != nil {
+			return nil, err
+		}
+		objects = append(objects, role, binding)
+	}
+	return objects, nil
+}
+
+func typeMeta(kind string) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: kind}
+}
+
+// metaOf is the metadata of a role and of its binding. Clusters have objects with these names: what
+// they are computed of must not change.
+func metaOf(csv *v1alpha1.ClusterServiceVersion, namespace, base string, of any) (metav1.ObjectMeta, error) {
+	hash, err := csvinfo.Hash(of)
+	if err != nil {
+		return metav1.ObjectMeta{}, invalid("permissions of %q: %v", csv.Name, err)
+	}
+	if len(base)+len(hash) > maxNameLength {
+		base = base[:maxNameLength-len(hash)-1]
+	}
+	return metav1.ObjectMeta{Name: base + "-" + hash, Labels: csvinfo.OwnerLabels(namespace, csv.Name)}, nil
+}
+
+// labelHashes notes on a role and on its binding what they were made of.
+func labelHashes(role metav1.Object, rules []rbacv1.PolicyRule, binding metav1.Object, ref rbacv1.RoleRef, subjects []rbacv1.Subject) error {
+	bound := struct {
+		RoleRef  rbacv1.RoleRef
+		Subjects []rbacv1.Subject
+	}{ref, subjects}
+	for object, of := range map[metav1.Object]any{role: rules, binding: bound} {
+		hash, err := csvinfo.PlainHash(of)
+		if err != nil {
+			return invalid("%s: %v", object.GetName(), err)
+		}
+		object.SetLabels(csvinfo.With(object.GetLabels(), map[string]string{csvinfo.LabelPermissionsHash: hash}))
+	}
+	return nil
+}
+
+func subjects(permission v1alpha1.StrategyDeploymentPermissions, namespace string) []rbacv1.Subject {
+	return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: accountName(permission), Namespace: namespace}}
+}
+
+func accountName(permission v1alpha1.StrategyDeploymentPermissions) string {
+	if permission.ServiceAccountName == "" {
+		return defaultAccount
+	}
+	return permission.ServiceAccountName
+}

@@ -1,0 +1,309 @@
+package steps_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/classic/steps"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/golden"
+)
+
+const csv = `{"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion",
+"metadata":{"name":"kettle.v1.1.0","namespace":"placeholder","annotations":{"capabilities":"Basic Install"}},
+"spec":{"version":"1.1.0","replaces":"kettle.v0.9.0","displayName":"Kettle","install":{"strategy":"deployment","spec":{
+"deployments":[],
+"permissions":[{"serviceAccountName":"kettle","rules":[{"apiGroups":[""],"resources":["pods"],"verbs":["get","list"]}]},
+ {"serviceAccountName":"default","rules":[{"apiGroups":[""],"resources":["events"],"verbs":["create"]}]}],
+"clusterPermissions":[{"serviceAccountName":"kettle","rules":[{"apiGroups":["example.com"],"resources":["kettles"],"verbs":["*"]}]}]}}}}`
+
+var objects = []string{
+	`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"steam"},"stringData":{"a":"b"}}`,
+	`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"kettles.example.com"}}`,
+	csv,
+	`{"apiVersion":"v1","kind":"Service","metadata":{"name":"kettle"}}`,
+	"dependencies: []\n",
+}
+
+var place = steps.Place{Namespace: "tea", Catalog: "shop", CatalogNamespace: "olm"}
+
+func kettle(t *testing.T) steps.Bundle {
+	t.Helper()
+	b, err := steps.Decode(csv, objects)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Replaces, b.Properties = "kettle.v1.0.0", `{"properties":[]}`
+	return b
+}
+
+func TestFromBundle(t *testing.T) {
+	made, err := steps.FromBundle(kettle(t), place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	for _, step := range made {
+		r := step.Resource
+		var manifest bytes.Buffer
+		if err := json.Indent(&manifest, []byte(r.Manifest), "", "  "); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&text, "%s %s: %s/%s %s %s from %s/%s\n%s\n", step.Status, step.Resolving, r.Group, r.Version, r.Kind, r.Name, r.CatalogSourceNamespace, r.CatalogSource, manifest.String())
+	}
+	golden.Check(t, "steps.txt", []byte(text.String()))
+}
+
+// An account that the bundle has a manifest of is one step, and goes with the operator as well.
+func TestAccountOfBundle(t *testing.T) {
+	b := kettle(t)
+	more, err := steps.Decode("", []string{`{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"kettle","labels":{"a":"b"}},"imagePullSecrets":[{"name":"login"}]}`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Objects = append(b.Objects, more.Objects...)
+	made, err := steps.FromBundle(b, place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var manifests []string
+	for _, step := range made {
+		if step.Resource.Kind == "ServiceAccount" {
+			manifests = append(manifests, step.Resource.Manifest)
+		}
+	}
+	if len(manifests) != 1 || !strings.Contains(manifests[0], `"login"`) || !strings.Contains(manifests[0], `"kind":"ClusterServiceVersion","name":"kettle.v1.1.0"`) {
+		t.Errorf("the accounts are %q", manifests)
+	}
+}
+
+// The names of roles are those that clusters have.
+func TestNamesOfRoles(t *testing.T) {
+	var csv v1alpha1.ClusterServiceVersion
+	csv.Name = strings.Repeat("long", 20)
+	rule := rbacv1.PolicyRule{APIGroups: []string{"<&>"}, Resources: []string{"pods"}, Verbs: []string{"get"}}
+	permission := v1alpha1.StrategyDeploymentPermissions{ServiceAccountName: "kettle", Rules: []rbacv1.PolicyRule{rule}}
+	csv.Spec.InstallStrategy.StrategySpec.Permissions = []v1alpha1.StrategyDeploymentPermissions{permission}
+	csv.Spec.InstallStrategy.StrategySpec.ClusterPermissions = []v1alpha1.StrategyDeploymentPermissions{permission}
+	made, err := steps.FromCSV(&csv, place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash := csvinfo.TextHash(fmt.Sprintf(`{"name":%q,"permission":{"serviceAccountName":"kettle","rules":[{"verbs":["get"],"apiGroups":["\u003c\u0026\u003e"],"resources":["pods"]}]}}`+"\n", csv.Name))
+	clusterHash := csvinfo.TextHash(fmt.Sprintf(`{"name":%q,"namespace":"tea","permission":{"serviceAccountName":"kettle","rules":[{"verbs":["get"],"apiGroups":["\u003c\u0026\u003e"],"resources":["pods"]}]}}`+"\n", csv.Name))
+	role := csv.Name[:62-len(hash)] + "-" + hash
+	clusterRole := csv.Name[:62-len(clusterHash)] + "-" + clusterHash
+	var names []string
+	for _, step := range made {
+		names = append(names, step.Resource.Kind+" "+step.Resource.Name)
+	}
+	want := []string{"ServiceAccount kettle", "Role " + role, "RoleBinding " + role, "ClusterRole " + clusterRole, "ClusterRoleBinding " + clusterRole}
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Error(diff)
+	}
+	var binding rbacv1.RoleBinding
+	if err := json.Unmarshal([]byte(made[2].Resource.Manifest), &binding); err != nil {
+		t.Fatal(err)
+	}
+	wantHash := csvinfo.TextHash(fmt.Sprintf(`{"RoleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":%q},"Subjects":[{"kind":"ServiceAccount","name":"kettle","namespace":"tea"}]}`, role))
+	if got := binding.Labels[csvinfo.LabelPermissionsHash]; got != wantHash {
+		t.Errorf("the binding's hash is %q, want %q", got, wantHash)
+	}
+}
+
+func TestInvalid(t *testing.T) {
+	without := func(what string) string { return strings.Replace(csv, what, "", 1) }
+	for name, test := range map[string]struct {
+		csv     string
+		objects []string
+		want    string
+	}{
+		"no apiVersion":          {without(`"apiVersion":"operators.coreos.com/v1alpha1",`), nil, "bundle CSV kettle.v1.1.0 missing APIVersion"},
+		"no kind":                {without(`"kind":"ClusterServiceVersion",`), nil, "bundle CSV kettle.v1.1.0 missing Kind"},
+		"no kind in a file":      {"", []string{without(`"kind":"ClusterServiceVersion",`)}, "bundle CSV kettle.v1.1.0 missing Kind"},
+		"no CSV":                 {"", objects[:2], "the bundle has no ClusterServiceVersion with a name"},
+		"no spec":                {`{"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion","metadata":{"name":"kettle"}}`, nil, "bundle CSV kettle has no spec"},
+		"spec of another type":   {strings.Replace(csv, `"deployments":[]`, `"deployments":"none"`, 1), nil, "bundle CSV kettle.v1.1.0 is none: "},
+		"an object without name": {csv, []string{`{"apiVersion":"v1","kind":"Secret","metadata":{}}`}, `an object of "kettle.v1.1.0" has no kind, apiVersion or name: it is /v1, Kind=Secret ""`},
+		"no YAML":                {csv, []string{"\t{"}, "an object: document 1: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, err := steps.Decode(test.csv, test.objects)
+			if err == nil {
+				_, err = steps.FromBundle(b, place)
+			}
+			invalid := (*steps.InvalidError)(nil)
+			if !errors.As(err, &invalid) || !strings.HasPrefix(err.Error(), test.want) {
+				t.Errorf("the error is %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+func packed(t testing.TB, text string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	encoder := base64.NewEncoder(base64.StdEncoding, &out)
+	writer := gzip.NewWriter(encoder)
+	_, err := writer.Write([]byte(text))
+	if err := errors.Join(err, writer.Close(), encoder.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// Steps that refer to a ConfigMap give the manifests that they were made with.
+func TestReferences(t *testing.T) {
+	configMap := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "olm", Name: "unpacked", Annotations: map[string]string{"olm.contentEncoding": "gzip+base64"}},
+		BinaryData: map[string][]byte{},
+	}
+	for i, text := range objects {
+		configMap.BinaryData[strconv.Itoa(i)] = packed(t, text)
+	}
+	b, err := steps.DecodeConfigMap(configMap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Replaces, b.Properties = "kettle.v1.0.0", `{"properties":[]}`
+	inline, err := steps.FromBundle(b, place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := steps.FromBundle(kettle(t), place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, inline); diff != "" {
+		t.Errorf("(-inline +unpacked):\n%s", diff)
+	}
+	referring, err := steps.FromBundle(b, place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref := steps.Reference{Name: "unpacked", Namespace: "olm", CatalogSourceName: "shop", CatalogSourceNamespace: "olm", Replaces: b.Replaces, Properties: b.Properties}
+	if err := steps.Refer(referring, ref); err != nil {
+		t.Fatal(err)
+	}
+	wantManifest := `{"kind":"ConfigMap","name":"unpacked","namespace":"olm","catalogSourceName":"shop","catalogSourceNamespace":"olm","replaces":"kettle.v1.0.0","properties":"{\"properties\":[]}"}`
+	for i, step := range referring {
+		if step.Resource.Manifest != wantManifest {
+			t.Errorf("the manifest is %s, want %s", step.Resource.Manifest, wantManifest)
+		}
+		got, ok := steps.ReferenceOf(step)
+		ref.Kind = "ConfigMap"
+		if diff := cmp.Diff(ref, got); diff != "" || !ok {
+			t.Errorf("%v: %s", ok, diff)
+		}
+		manifest, err := steps.Manifest(step, inline)
+		if err != nil || manifest != inline[i].Resource.Manifest {
+			t.Errorf("%s %s: %v, %s", step.Resource.Kind, step.Resource.Name, err, manifest)
+		}
+		if _, ok := steps.ReferenceOf(inline[i]); ok {
+			t.Errorf("%s is taken for a reference", inline[i].Resource.Manifest)
+		}
+	}
+	gone := *referring[0]
+	gone.Resource.Name = "other"
+	if _, err := steps.Manifest(&gone, inline); err == nil {
+		t.Error("a step was found that is not there")
+	}
+}
+
+// What a ConfigMap is packed so that it becomes too large is refused.
+func TestBomb(t *testing.T) {
+	configMap := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"olm.contentEncoding": "gzip+base64"}},
+		BinaryData: map[string][]byte{"bomb": packed(t, strings.Repeat("#", 9<<20))},
+	}
+	if _, err := steps.DecodeConfigMap(configMap); err == nil || !strings.Contains(err.Error(), "larger than") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// Whatever a bundle holds, it is refused or becomes steps that name what they install.
+func FuzzFromBundle(f *testing.F) {
+	f.Add(csv, objects[0])
+	f.Add("", csv)
+	f.Add(csv, objects[4])
+	f.Fuzz(func(t *testing.T, csv, object string) {
+		if len(csv)+len(object) > 64<<10 {
+			t.Skip("large")
+		}
+		b, err := steps.Decode(csv, []string{object})
+		if err != nil {
+			return
+		}
+		made, err := steps.FromBundle(b, place)
+		if err != nil {
+			return
+		}
+		for _, step := range made {
+			if step.Resource.Kind == "" || step.Resource.Name == "" || step.Resolving == "" || !json.Valid([]byte(step.Resource.Manifest)) {
+				t.Errorf("a step is %+v", step)
+			}
+		}
+		if made[0].Resource.Kind != v1alpha1.ClusterServiceVersionKind {
+			t.Errorf("the first step is %+v", made[0])
+		}
+	})
+}
+
+// Every real bundle becomes steps.
+func TestRealBundles(t *testing.T) {
+	folders, err := filepath.Glob(filepath.Join(env.SharedData(t, "bundles"), "*", "*"))
+	if err != nil || len(folders) == 0 {
+		t.Fatalf("found %d bundles, error %v", len(folders), err)
+	}
+	for _, folder := range folders {
+		files, err := filepath.Glob(filepath.Join(folder, "manifests", "*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var manifests []string
+		for _, file := range files {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			manifests = append(manifests, string(data))
+		}
+		b, err := steps.Decode("", manifests)
+		if err != nil {
+			t.Errorf("%s: %v", folder, err)
+			continue
+		}
+		made, err := steps.FromBundle(b, place)
+		if err != nil {
+			t.Errorf("%s: %v", folder, err)
+			continue
+		}
+		names := map[string]bool{}
+		for _, step := range made {
+			name := step.Resource.Group + " " + step.Resource.Kind + " " + step.Resource.Name
+			if names[name] {
+				t.Errorf("%s: there are two steps for %s", folder, name)
+			}
+			names[name] = true
+		}
+		if len(made) < len(b.Objects)+1 || made[0].Resource.Kind != v1alpha1.ClusterServiceVersionKind {
+			t.Errorf("%s: of %d objects come %d steps, the first a %s", folder, len(b.Objects)+1, len(made), made[0].Resource.Kind)
+		}
+	}
+}

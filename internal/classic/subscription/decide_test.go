@@ -1,0 +1,227 @@
+package subscription
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+)
+
+var (
+	yesterday = metav1.NewTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	today     = metav1.NewTime(time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC))
+)
+
+func catalogAt(name, address, reason string) v1alpha1.CatalogSource {
+	return v1alpha1.CatalogSource{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "olm", Name: name},
+		Spec:       v1alpha1.CatalogSourceSpec{Address: address}, Status: v1alpha1.CatalogSourceStatus{Reason: reason},
+	}
+}
+
+func TestHealth(t *testing.T) {
+	good, other := catalogAt("c", "c:1", ""), catalogAt("d", "d:1", "")
+	sick, otherSick, none := catalogAt("c", "c:1", "RegistryServerError"), catalogAt("d", "d:1", "ConfigMapError"), catalogAt("d", "", "")
+	unsound := catalogAt("c", "c:1", "InvalidIntervalError")
+	const allWell = "all available catalogsources are healthy"
+	tests := []struct {
+		name          string
+		before, after []v1alpha1.CatalogSource
+		status        corev1.ConditionStatus
+		reason        string
+		message       string
+	}{
+		{"all is well", []v1alpha1.CatalogSource{good}, []v1alpha1.CatalogSource{good}, "False", "AllCatalogSourcesHealthy", allWell},
+		{"an interval that is none", []v1alpha1.CatalogSource{unsound}, []v1alpha1.CatalogSource{unsound}, "False", "AllCatalogSourcesHealthy", allWell},
+		{"one was added", []v1alpha1.CatalogSource{good}, []v1alpha1.CatalogSource{good, other}, "False", "CatalogSourcesAdded", allWell},
+		{"one has gone", []v1alpha1.CatalogSource{good, other}, []v1alpha1.CatalogSource{good}, "False", "CatalogSourcesDeleted", allWell},
+		{"the one that is wanted has gone", []v1alpha1.CatalogSource{good, other}, []v1alpha1.CatalogSource{other}, "True", "CatalogSourcesDeleted", "targeted catalogsource olm/c missing"},
+		{"it is still missing", []v1alpha1.CatalogSource{other}, []v1alpha1.CatalogSource{other}, "True", "UnhealthyCatalogSourceFound", "targeted catalogsource olm/c missing"},
+		{"it falls sick", []v1alpha1.CatalogSource{good}, []v1alpha1.CatalogSource{sick}, "True", "CatalogSourcesUpdated", "targeted catalogsource olm/c unhealthy"},
+		{"it is sick", []v1alpha1.CatalogSource{sick}, []v1alpha1.CatalogSource{sick}, "True", "UnhealthyCatalogSourceFound", "targeted catalogsource olm/c unhealthy"},
+		{"another is sick", []v1alpha1.CatalogSource{good, otherSick}, []v1alpha1.CatalogSource{good, otherSick}, "True", "UnhealthyCatalogSourceFound", "catalogsource olm/d, which dependencies may come from, is unhealthy: see its status"},
+		{"another is nowhere", []v1alpha1.CatalogSource{good, none}, []v1alpha1.CatalogSource{good, none}, "True", "UnhealthyCatalogSourceFound", "catalogsource olm/d, which dependencies may come from, is unhealthy: see its status"},
+		{"there is none", nil, nil, "True", "NoCatalogSourcesFound", "dependency resolution requires at least one catalogsource"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			sub := &v1alpha1.Subscription{Spec: v1alpha1.SubscriptionSpec{CatalogSource: "c", CatalogSourceNamespace: "olm"}}
+			noteHealth(sub, test.before, yesterday)
+			noteHealth(sub, test.after, today)
+			got := find(&sub.Status, v1alpha1.SubscriptionCatalogSourcesUnhealthy)
+			if got.Status != test.status || got.Reason != test.reason || got.Message != test.message {
+				t.Errorf("condition %+v", *got)
+			}
+			for _, h := range sub.Status.CatalogHealth {
+				isNew := true
+				for i := range test.before {
+					isNew = isNew && (test.before[i].Name != h.CatalogSourceRef.Name || isHealthy(&test.before[i]) != h.Healthy)
+				}
+				if want := map[bool]metav1.Time{true: today, false: yesterday}[isNew]; !h.LastUpdated.Equal(&want) {
+					t.Errorf("%s was last updated %s, want %s", h.CatalogSourceRef.Name, h.LastUpdated, want)
+				}
+			}
+		})
+	}
+}
+
+func planIn(phase v1alpha1.InstallPlanPhase) *v1alpha1.InstallPlan {
+	return &v1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Name: "install-x"}, Status: v1alpha1.InstallPlanStatus{Phase: phase}}
+}
+
+func TestPlans(t *testing.T) {
+	failed := planIn(v1alpha1.InstallPlanPhaseFailed)
+	failed.Status.Conditions = []v1alpha1.InstallPlanCondition{{Type: "Installed", Status: "False", Reason: "InstallComponentFailed", Message: "because"}}
+	tests := []struct {
+		name          string
+		plan          *v1alpha1.InstallPlan
+		state         v1alpha1.SubscriptionState
+		kind, reason  string
+		message       string
+		wantStartOver bool
+	}{
+		{"new", planIn(""), "UpgradePending", "InstallPlanPending", "InstallPlanNotYetReconciled", "", false},
+		{"planning", planIn("Planning"), "UpgradePending", "InstallPlanPending", "Planning", "", false},
+		{"installing", planIn("Installing"), "UpgradePending", "InstallPlanPending", "Installing", "", false},
+		{"waiting for a person", planIn("RequiresApproval"), "UpgradePending", "InstallPlanPending", "RequiresApproval", "", false},
+		{"complete", planIn("Complete"), "AtLatestKnown", "", "", "", false},
+		{"failed", failed, "UpgradePending", "InstallPlanFailed", "InstallComponentFailed", "because", false},
+		{"failed without a word", planIn("Failed"), "UpgradePending", "InstallPlanFailed", "InstallPlanFailed", "", false},
+		{"gone", nil, "UpgradePending", "InstallPlanMissing", "ReferencedInstallPlanNotFound", "", true},
+		{"gone when it had done its work", nil, "AtLatestKnown", "InstallPlanMissing", "ReferencedInstallPlanNotFound", "", false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			status := &v1alpha1.SubscriptionStatus{State: test.state, CurrentCSV: "a.v1", InstallPlanRef: &corev1.ObjectReference{Name: "install-x"}}
+			for _, kind := range []string{"InstallPlanPending", "InstallPlanFailed", "InstallPlanMissing"} {
+				raise(status, yesterday, kind, "Old", "")
+			}
+			if got := notePlan(status, test.plan, today); got != test.wantStartOver || (status.InstallPlanRef == nil) != test.wantStartOver || (status.CurrentCSV == "") != test.wantStartOver {
+				t.Errorf("it starts over: %t: %+v", got, status)
+			}
+			var want []v1alpha1.SubscriptionCondition
+			if test.kind != "" {
+				want = []v1alpha1.SubscriptionCondition{{Type: test.kind, Status: "True", Reason: test.reason, Message: test.message, LastTransitionTime: &today}}
+			}
+			if diff := cmp.Diff(want, status.Conditions); diff != "" {
+				t.Errorf("conditions (-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestStates(t *testing.T) {
+	tests := []struct {
+		name        string
+		isThere     bool
+		phase       v1alpha1.InstallPlanPhase
+		failForward bool
+		want        v1alpha1.SubscriptionState
+		installed   string
+	}{
+		{"it is there", true, "Complete", false, "AtLatestKnown", "a.v2"},
+		{"it is awaited", false, "Installing", false, "UpgradePending", "a.v1"},
+		{"its plan has failed", false, "Failed", false, "UpgradePending", "a.v1"},
+		{"its plan has failed and may be replaced", false, "Failed", true, "UpgradeFailed", "a.v1"},
+		{"it has gone", false, "Complete", true, "UpgradePending", "a.v1"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			status := &v1alpha1.SubscriptionStatus{CurrentCSV: "a.v2", InstalledCSV: "a.v1"}
+			isThere := func(name string) bool { return test.isThere && name == "a.v2" }
+			if !noteOperator(status, planIn(test.phase), isThere, test.failForward) || status.State != test.want || status.InstalledCSV != test.installed {
+				t.Errorf("status %+v", status)
+			}
+			if noteOperator(status, planIn(test.phase), isThere, test.failForward) {
+				t.Error("nothing has changed, and it says so")
+			}
+		})
+	}
+	sub := &v1alpha1.Subscription{Spec: v1alpha1.SubscriptionSpec{StartingCSV: "a.v1"}}
+	if !adopt(sub, planIn("Failed"), true) || sub.Status.State != v1alpha1.SubscriptionStateFailed || sub.Status.CurrentCSV != "a.v1" || sub.Status.InstallPlanRef.Name != "install-x" {
+		t.Errorf("a Subscription that a plan has made: %+v", sub.Status)
+	}
+}
+
+func TestNewPlan(t *testing.T) {
+	named := func(name string, approval v1alpha1.Approval, generation int) *v1alpha1.Subscription {
+		return &v1alpha1.Subscription{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.SubscriptionSpec{InstallPlanApproval: approval},
+			Status: v1alpha1.SubscriptionStatus{InstallPlanGeneration: generation},
+		}
+	}
+	with := func(generation int) v1alpha1.InstallPlan {
+		return v1alpha1.InstallPlan{Spec: v1alpha1.InstallPlanSpec{Generation: generation}}
+	}
+	tests := []struct {
+		name  string
+		subs  []*v1alpha1.Subscription
+		plans []v1alpha1.InstallPlan
+		want  v1alpha1.InstallPlanSpec
+	}{
+		{"the first", []*v1alpha1.Subscription{named("a", "", 0)}, nil, v1alpha1.InstallPlanSpec{Approval: "Automatic", Approved: true, Generation: 1}},
+		{"another", []*v1alpha1.Subscription{named("a", "Automatic", 1)}, []v1alpha1.InstallPlan{with(1), with(3)}, v1alpha1.InstallPlanSpec{Approval: "Automatic", Approved: true, Generation: 4}},
+		{"all plans were deleted", []*v1alpha1.Subscription{named("a", "something", 7)}, nil, v1alpha1.InstallPlanSpec{Approval: "Automatic", Approved: true, Generation: 8}},
+		{"one wants approval", []*v1alpha1.Subscription{named("a", "Automatic", 0), named("b", "Manual", 0)}, nil, v1alpha1.InstallPlanSpec{Approval: "Manual", Generation: 1}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			plan := newPlan("ns", test.subs, test.plans, []*v1alpha1.Step{
+				{Resource: v1alpha1.StepResource{Kind: "ClusterServiceVersion", Name: "a.v1"}}, {Resource: v1alpha1.StepResource{Kind: "Role", Name: "r"}},
+			})
+			test.want.ClusterServiceVersionNames = []string{"a.v1"}
+			if diff := cmp.Diff(test.want, plan.Spec); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+			if len(plan.OwnerReferences) != len(test.subs) {
+				t.Errorf("owners %+v", plan.OwnerReferences)
+			}
+		})
+	}
+}
+
+func TestCounts(t *testing.T) {
+	in := func(namespace, installed string) *v1alpha1.Subscription {
+		return &v1alpha1.Subscription{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "counted"},
+			Spec:       v1alpha1.SubscriptionSpec{Channel: "ch", Package: "p", InstallPlanApproval: "Manual"}, Status: v1alpha1.SubscriptionStatus{InstalledCSV: installed},
+		}
+	}
+	labels := func(installed string) []string { return []string{"counted", installed, "ch", "p", "Manual"} }
+	var c counts
+	defer c.seen("x", nil) // The series are the program's.
+	c.seen("x", []*v1alpha1.Subscription{in("x", "p.v1")})
+	c.seen("y", []*v1alpha1.Subscription{in("y", "p.v1")})
+	if n := testutil.ToFloat64(syncs.WithLabelValues(labels("p.v1")...)); n != 2 {
+		t.Errorf("counted %v times", n)
+	}
+	if n := testutil.ToFloat64(count); n != 2 {
+		t.Errorf("%v Subscriptions", n)
+	}
+	c.seen("x", []*v1alpha1.Subscription{in("x", "p.v2")})
+	c.seen("y", nil)
+	if syncs.DeleteLabelValues(labels("p.v1")...) {
+		t.Error("the series of what was installed before is still there")
+	}
+	if n := testutil.ToFloat64(syncs.WithLabelValues(labels("p.v2")...)); n != 1 {
+		t.Errorf("counted %v times", n)
+	}
+	if n := testutil.ToFloat64(count); n != 1 {
+		t.Errorf("%v Subscriptions", n)
+	}
+}
+
+func TestBounded(t *testing.T) {
+	for _, test := range []struct{ text, want string }{
+		{"short", "short"}, {"seven…", "seven…"}, {"much too long", "much …"}, {"four…ee", "four…"}, {"a\xffb", "ab"},
+	} {
+		if got := bounded(test.text, 8); got != test.want {
+			t.Errorf("%q becomes %q, want %q", test.text, got, test.want)
+		}
+	}
+}

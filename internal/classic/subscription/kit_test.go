@@ -1,0 +1,418 @@
+package subscription_test
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/dial"
+	"github.com/mainstay-dev/mainstay/internal/classic/registry"
+	"github.com/mainstay-dev/mainstay/internal/classic/registry/content"
+	"github.com/mainstay-dev/mainstay/internal/classic/snapshot"
+	"github.com/mainstay-dev/mainstay/internal/classic/source"
+	"github.com/mainstay-dev/mainstay/internal/classic/subscription"
+	"github.com/mainstay-dev/mainstay/internal/classic/unpack"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+// patience bounds every wait of a test: what has not happened by then never will.
+const patience = 3 * time.Minute
+
+// stable is the default channel of every package of a test.
+const stable = "stable"
+
+func TestMain(m *testing.M) {
+	log.SetLogger(logr.Discard())
+	os.Exit(env.Run(m))
+}
+
+var kinds = []func(*runtime.Scheme) error{
+	corev1.AddToScheme, networkingv1.AddToScheme, rbacv1.AddToScheme, batchv1.AddToScheme, eventsv1.AddToScheme, admissionv1.AddToScheme, v1alpha1.AddToScheme, operatorsv1.AddToScheme,
+}
+
+// cluster is an API server with the controllers of catalogs and Subscriptions. The test plays what executes plans.
+type cluster struct {
+	t *testing.T
+	client.Client
+	// namespace is that of the Subscriptions, global that of global catalogs.
+	namespace, global string
+}
+
+// prepare makes the namespaces of a test. The first has an OperatorGroup.
+func prepare(t *testing.T) (*cluster, *rest.Config) {
+	t.Helper()
+	admin := env.Start(t)
+	direct, err := client.New(admin, client.Options{Scheme: env.Scheme(t, kinds...)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cluster{t: t, Client: direct}
+	for _, name := range []*string{&c.namespace, &c.global} {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "subscriptions-"}}
+		c.must(c.Create(t.Context(), namespace))
+		*name = namespace.Name
+	}
+	c.must(c.Create(t.Context(), &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "group"}}))
+	t.Cleanup(func() { // No other test's controllers are to see what stays.
+		for _, object := range []client.Object{&v1alpha1.Subscription{}, &v1alpha1.CatalogSource{}} {
+			for _, namespace := range []string{c.namespace, c.global} {
+				_ = c.DeleteAllOf(context.Background(), object, client.InNamespace(namespace))
+			}
+		}
+	})
+	return c, admin
+}
+
+// start runs the controllers until the test ends.
+func start(t *testing.T) *cluster {
+	t.Helper()
+	c, admin := prepare(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- program(ctx, admin, c) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("the controllers ended: %v", err)
+		}
+	})
+	return c
+}
+
+// program runs the controllers for the namespaces of a test.
+func program(ctx context.Context, connection *rest.Config, c *cluster) error {
+	connection = rest.CopyConfig(connection)
+	connection.QPS = -1
+	options := ctrl.Options{
+		Scheme: c.Scheme(), Metrics: server.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: ptr.To(true)}, GracefulShutdownTimeout: ptr.To(5 * time.Second),
+	}
+	options.Cache.ByObject = source.Cached()
+	for object, only := range subscription.Cached() {
+		options.Cache.ByObject[object] = only
+	}
+	options.Cache.DefaultNamespaces = map[string]cache.Config{c.namespace: {}, c.global: {}}
+	options.Client.Cache = &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}
+	mgr, err := ctrl.NewManager(connection, options)
+	if err != nil {
+		return err
+	}
+	pool := dial.New(dial.Options{})
+	defer pool.Close()
+	err = errors.Join(
+		source.Setup(mgr, source.Options{Pool: pool, ServerVersion: func(context.Context) (string, error) { return "v1.36.0", nil }}),
+		subscription.Setup(mgr, subscription.Options{
+			Pool: pool, Snapshots: snapshot.New(pool, nil), GlobalNamespace: c.global, UnpackTimeout: unpack.DefaultTimeout,
+			Unpacker: &unpack.Unpacker{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Images: unpack.Images{OPM: "opm", Util: "util"}},
+		}),
+	)
+	if err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
+
+func (c *cluster) must(err error) {
+	c.t.Helper()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// eventually waits until a check has nothing to say any more.
+func (c *cluster) eventually(check func() error) {
+	c.t.Helper()
+	var last error
+	err := wait.PollUntilContextTimeout(c.t.Context(), 20*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+		last = check()
+		return last == nil, nil
+	})
+	if err != nil {
+		c.t.Fatal(errors.Join(err, last))
+	}
+}
+
+// edit changes an object.
+func edit[T client.Object](c *cluster, object T, change func(T)) {
+	c.t.Helper()
+	c.eventually(func() error {
+		if err := c.get(object); err != nil {
+			return err
+		}
+		before := object.DeepCopyObject().(T)
+		change(object)
+		return c.Patch(c.t.Context(), object, client.MergeFrom(before))
+	})
+}
+
+func (c *cluster) get(object client.Object) error {
+	return c.Get(c.t.Context(), client.ObjectKeyFromObject(object), object)
+}
+
+// release is a bundle of a catalog.
+type release struct {
+	pkg, version, replaces string
+	channel                string // empty for stable
+	image                  string // empty for one whose manifests the catalog has
+	properties             []string
+	deprecated             string
+}
+
+func (r release) name() string { return r.pkg + ".v" + r.version }
+
+// provides and requires are properties.
+func provides(kind string) string { return gvk("olm.gvk", kind) }
+func requires(kind string) string { return gvk("olm.gvk.required", kind) }
+func gvk(property, kind string) string {
+	return fmt.Sprintf(`{"type":%q,"value":{"group":"example.com","version":"v1","kind":%q}}`, property, kind)
+}
+
+// csv is the ClusterServiceVersion of a release.
+func (r release) csv() string {
+	return fmt.Sprintf(`{"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion","metadata":{"name":%q},
+		"spec":{"displayName":%q,"version":%q,"replaces":"what the bundle says","install":{"strategy":"deployment","spec":{"deployments":[],
+		"permissions":[{"serviceAccountName":"worker","rules":[{"apiGroups":[""],"resources":["pods"],"verbs":["get"]}]}]}}}}`, r.name(), r.pkg, r.version)
+}
+
+// fbc writes releases as a file-based catalog.
+func fbc(releases ...release) string {
+	var text strings.Builder
+	type channel struct{ pkg, name string }
+	var channels []channel
+	entries := map[channel][]string{}
+	for _, r := range releases {
+		if r.channel == "" {
+			r.channel = stable
+		}
+		at := channel{r.pkg, r.channel}
+		if entries[at] == nil {
+			channels = append(channels, at)
+		}
+		entries[at] = append(entries[at], fmt.Sprintf(`{"name":%q,"replaces":%q}`, r.name(), r.replaces))
+		properties := append([]string{fmt.Sprintf(`{"type":"olm.package","value":{"packageName":%q,"version":%q}}`, r.pkg, r.version)}, r.properties...)
+		if r.image == "" {
+			for _, manifest := range []string{r.csv(), `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"extra"}}`} {
+				properties = append(properties, fmt.Sprintf(`{"type":"olm.bundle.object","value":{"data":%q}}`, base64.StdEncoding.EncodeToString([]byte(manifest))))
+			}
+		}
+		fmt.Fprintf(&text, `{"schema":"olm.bundle","package":%q,"name":%q,"image":%q,"properties":[%s]}`+"\n", r.pkg, r.name(), r.image, strings.Join(properties, ","))
+		if r.deprecated != "" {
+			fmt.Fprintf(&text, `{"schema":"olm.deprecations","package":%q,"entries":[{"reference":{"schema":"olm.bundle","name":%q},"message":%q},{"reference":{"schema":"olm.package"},"message":"the package is old"},{"reference":{"schema":"olm.channel","name":"stable"},"message":"the channel is old"}]}`+"\n", r.pkg, r.name(), r.deprecated)
+		}
+	}
+	seen := map[string]bool{}
+	for _, at := range channels {
+		if !seen[at.pkg] {
+			seen[at.pkg] = true
+			fmt.Fprintf(&text, `{"schema":"olm.package","name":%q,"defaultChannel":"stable"}`+"\n", at.pkg)
+		}
+		fmt.Fprintf(&text, `{"schema":"olm.channel","package":%q,"name":%q,"entries":[%s]}`+"\n", at.pkg, at.name, strings.Join(entries[at], ","))
+	}
+	return text.String()
+}
+
+// serve runs a catalog until the test ends, or it is stopped. An empty address is any.
+func serve(t *testing.T, address string, releases ...release) (at string, stop func()) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "catalog.json"), []byte(fbc(releases...)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if address == "" {
+		address = "127.0.0.1:0"
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ready, ended := make(chan string, 1), make(chan error, 1)
+	s := &registry.Serve{Source: content.Folder{Dir: dir}, Address: address, Grace: time.Millisecond, Ready: func(a net.Addr) { ready <- a.String() }}
+	go func() { ended <- s.Run(ctx) }()
+	select {
+	case at = <-ready:
+	case err := <-ended:
+		cancel()
+		t.Fatalf("the catalog does not start: %v", err)
+	}
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(stop)
+	return at, stop
+}
+
+// catalog makes a catalog that is served at an address.
+func (c *cluster) catalog(namespace, name, address string) *v1alpha1.CatalogSource {
+	c.t.Helper()
+	catalog := &v1alpha1.CatalogSource{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Address: address},
+	}
+	c.must(c.Create(c.t.Context(), catalog))
+	return catalog
+}
+
+// subscribe makes a Subscription to the catalog "c" of global catalogs.
+func (c *cluster) subscribe(pkg string, change ...func(*v1alpha1.Subscription)) *v1alpha1.Subscription {
+	c.t.Helper()
+	sub := &v1alpha1.Subscription{
+		ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: pkg},
+		Spec:       v1alpha1.SubscriptionSpec{CatalogSource: "c", CatalogSourceNamespace: c.global, Package: pkg, Channel: stable},
+	}
+	for _, f := range change {
+		f(sub)
+	}
+	c.must(c.Create(c.t.Context(), sub))
+	return sub
+}
+
+func startingAt(csv string) func(*v1alpha1.Subscription) {
+	return func(s *v1alpha1.Subscription) { s.Spec.StartingCSV = csv }
+}
+
+// until waits until a Subscription is as wanted.
+func (c *cluster) until(sub *v1alpha1.Subscription, isSo func(*v1alpha1.SubscriptionStatus) bool) {
+	c.t.Helper()
+	c.eventually(func() error {
+		if err := c.get(sub); err != nil {
+			return err
+		}
+		if !isSo(&sub.Status) {
+			text, _ := json.Marshal(sub.Status)
+			return fmt.Errorf("subscription %s: %s", sub.Name, text)
+		}
+		return nil
+	})
+}
+
+// event tells whether there is an event as wanted.
+func (c *cluster) event(isSo func(*eventsv1.Event) bool) error {
+	var events eventsv1.EventList
+	if err := c.List(c.t.Context(), &events); err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(events.Items, func(e eventsv1.Event) bool { return isSo(&e) }) {
+		return fmt.Errorf("none of %d events is it", len(events.Items))
+	}
+	return nil
+}
+
+// condition gives a condition; the zero one when there is none.
+func condition(s *v1alpha1.SubscriptionStatus, kind string) v1alpha1.SubscriptionCondition {
+	for _, c := range s.Conditions {
+		if c.Type == kind {
+			return c
+		}
+	}
+	return v1alpha1.SubscriptionCondition{}
+}
+
+// planned waits until a Subscription has a plan for a ClusterServiceVersion, which has its steps.
+func (c *cluster) planned(sub *v1alpha1.Subscription, csv string) *v1alpha1.InstallPlan {
+	c.t.Helper()
+	plan := &v1alpha1.InstallPlan{}
+	c.eventually(func() error {
+		if err := c.get(sub); err != nil {
+			return err
+		}
+		text, _ := json.Marshal(sub.Status)
+		if sub.Status.InstallPlanRef == nil || sub.Status.CurrentCSV != csv {
+			return fmt.Errorf("subscription %s: %s", sub.Name, text)
+		}
+		plan.Namespace, plan.Name = sub.Namespace, sub.Status.InstallPlanRef.Name
+		if err := c.get(plan); err != nil {
+			return err
+		}
+		if len(plan.Status.Plan) == 0 {
+			return fmt.Errorf("plan %s has no steps yet", plan.Name)
+		}
+		return nil
+	})
+	return plan
+}
+
+// execute plays what executes a plan: ClusterServiceVersions and Subscriptions are made, and what is replaced goes.
+func (c *cluster) execute(plan *v1alpha1.InstallPlan) {
+	c.t.Helper()
+	for _, step := range plan.Status.Plan {
+		switch step.Resource.Kind {
+		case v1alpha1.ClusterServiceVersionKind:
+			csv := &v1alpha1.ClusterServiceVersion{}
+			c.must(json.Unmarshal([]byte(step.Resource.Manifest), csv))
+			c.install(csv)
+		case v1alpha1.SubscriptionKind:
+			sub := &v1alpha1.Subscription{}
+			c.must(json.Unmarshal([]byte(step.Resource.Manifest), sub))
+			sub.Annotations = map[string]string{v1alpha1.AnnotationGeneratedBy: plan.Name}
+			c.must(client.IgnoreAlreadyExists(c.Create(c.t.Context(), sub)))
+		}
+	}
+	before := plan.DeepCopy()
+	plan.Status.Phase = v1alpha1.InstallPlanPhaseComplete
+	c.must(c.Status().Patch(c.t.Context(), plan, client.MergeFrom(before)))
+}
+
+// install makes a ClusterServiceVersion that has succeeded, and deletes the one that it replaces.
+func (c *cluster) install(csv *v1alpha1.ClusterServiceVersion) {
+	c.t.Helper()
+	csv.Namespace = c.namespace
+	c.must(client.IgnoreAlreadyExists(c.Create(c.t.Context(), csv)))
+	before := csv.DeepCopy()
+	csv.Status.Phase = v1alpha1.CSVPhaseSucceeded
+	c.must(c.Status().Patch(c.t.Context(), csv, client.MergeFrom(before)))
+	if csv.Spec.Replaces != "" {
+		old := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: csv.Spec.Replaces}}
+		c.must(client.IgnoreNotFound(c.Delete(c.t.Context(), old)))
+	}
+}
+
+// plans gives those of the namespace.
+func (c *cluster) plans() []v1alpha1.InstallPlan {
+	c.t.Helper()
+	var plans v1alpha1.InstallPlanList
+	c.must(c.List(c.t.Context(), &plans, client.InNamespace(c.namespace)))
+	return plans.Items
+}
+
+// steps gives those of a plan as KIND NAME.
+func steps(plan *v1alpha1.InstallPlan) []string {
+	var all []string
+	for _, step := range plan.Status.Plan {
+		name, _, _ := strings.Cut(step.Resource.Name, "-worker-") // Hashes follow.
+		all = append(all, step.Resource.Kind+" "+name)
+	}
+	return all
+}
+
+func has(all []string, one string) bool { return slices.Contains(all, one) }

@@ -1,0 +1,76 @@
+package subscription_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/testing/mortal"
+)
+
+// Programs that die after each write are followed by one that lives: the operators and their update come all the
+// same, by one plan each, and no plan without steps stays.
+func TestPrograms(t *testing.T) {
+	c, admin := prepare(t)
+	address, _ := serve(t, "",
+		release{pkg: "a", version: "1.0.0", properties: []string{requires("B")}},
+		release{pkg: "a", version: "1.1.0", replaces: "a.v1.0.0", properties: []string{requires("B")}},
+		release{pkg: "b", version: "1.0.0", properties: []string{provides("B")}})
+	c.catalog(c.global, "c", address)
+	sub, other := c.subscribe("a", startingAt("a.v1.0.0")), c.subscribe("b")
+	run := func(ctx context.Context, connection *rest.Config) { _ = program(ctx, connection, c) } // What a dying program fails with is of no interest.
+	isDone := func(csv string) func() bool {
+		return func() bool {
+			c.must(c.get(sub))
+			return sub.Status.CurrentCSV == csv && sub.Status.InstallPlanRef != nil && c.hasSteps(sub.Status.InstallPlanRef.Name)
+		}
+	}
+	c.survive(admin, run, isDone("a.v1.0.0"))
+	c.execute(c.planned(sub, "a.v1.0.0"))
+	c.survive(admin, run, isDone("a.v1.1.0"))
+	c.execute(c.planned(sub, "a.v1.1.0"))
+	last := mortal.Live(t.Context(), admin, 1<<30, run)
+	defer last.End()
+	for _, s := range []*v1alpha1.Subscription{sub, other} {
+		c.until(s, func(s *v1alpha1.SubscriptionStatus) bool { return s.State == v1alpha1.SubscriptionStateAtLatest })
+	}
+	if sub.Status.InstalledCSV != "a.v1.1.0" || other.Status.InstalledCSV != "b.v1.0.0" {
+		t.Errorf("installed: %s and %s", sub.Status.InstalledCSV, other.Status.InstalledCSV)
+	}
+	executed := 0
+	for _, plan := range c.plans() {
+		if plan.Status.Phase == v1alpha1.InstallPlanPhaseComplete {
+			executed++
+		}
+	}
+	if executed != 2 {
+		t.Errorf("%d plans were executed", executed)
+	}
+}
+
+func (c *cluster) hasSteps(plan string) bool {
+	p := &v1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: plan}}
+	return c.get(p) == nil && len(p.Status.Plan) > 0
+}
+
+// survive runs programs each of which may write once more than the one before, until something is done.
+func (c *cluster) survive(admin *rest.Config, run func(context.Context, *rest.Config), isDone func() bool) {
+	c.t.Helper()
+	for writes := int64(1); !isDone(); writes++ {
+		if writes > 40 {
+			c.t.Fatal("40 writes are not enough")
+		}
+		life := mortal.Live(c.t.Context(), admin, writes, run)
+		c.eventually(func() error {
+			if life.Dead() || isDone() {
+				return nil
+			}
+			return fmt.Errorf("the program that may write %d times neither dies nor is done", writes)
+		})
+		life.End()
+	}
+}

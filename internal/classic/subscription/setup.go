@@ -1,0 +1,173 @@
+package subscription
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/connectivity"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/clusteroperator"
+	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/classic/dial"
+	"github.com/mainstay-dev/mainstay/internal/classic/snapshot"
+	"github.com/mainstay-dev/mainstay/internal/classic/unpack"
+)
+
+// workers is how many namespaces are looked after at the same time.
+const workers = 4
+
+// After a failure a namespace waits this long, and then longer and longer up to a limit: a catalog that cannot be
+// read holds up what is installed.
+const (
+	firstPause = 200 * time.Millisecond
+	lastPause  = 2 * time.Minute
+)
+
+// Options configure the controller.
+type Options struct {
+	// Pool holds the connections to catalogs.
+	Pool *dial.Pool
+	// Snapshots reads catalogs through them.
+	Snapshots *snapshot.Store
+	// Unpacker gets bundles out of their images.
+	Unpacker *unpack.Unpacker
+	// UnpackTimeout is how long that may take when an OperatorGroup does not say; 0 is without end.
+	UnpackTimeout time.Duration
+	// GlobalNamespace is that of the catalogs that every namespace may use. Empty means none.
+	GlobalNamespace string
+	// Syncs counts passes; it may be nil.
+	Syncs *clusteroperator.Syncs
+	// Clock tells the time. Nil means the real one.
+	Clock clock.PassiveClock
+}
+
+// +kubebuilder:rbac:groups=operators.coreos.com,resources=subscriptions,verbs=get;list;watch
+// +kubebuilder:rbac:groups=operators.coreos.com,resources=subscriptions/status,verbs=patch
+// +kubebuilder:rbac:groups=operators.coreos.com,resources=installplans,verbs=get;list;watch;create;delete
+// +kubebuilder:rbac:groups=operators.coreos.com,resources=installplans/status,verbs=patch
+// +kubebuilder:rbac:groups=operators.coreos.com,resources=clusterserviceversions;operatorgroups;catalogsources,verbs=get;list;watch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Cached says what the cache of a manager that this controller runs in needs to hold of the kinds that it
+// watches: no copies of ClusterServiceVersions, and of the others not what is only shown or installed.
+func Cached() map[client.Object]cache.ByObject {
+	original, _ := labels.NewRequirement(csvinfo.LabelCopiedFrom, selection.DoesNotExist, nil) // The label is a constant.
+	return map[client.Object]cache.ByObject{
+		&v1alpha1.ClusterServiceVersion{}: {Label: labels.NewSelector().Add(*original), Transform: lighten},
+	}
+}
+
+func lighten(object any) (any, error) {
+	if csv, ok := object.(*v1alpha1.ClusterServiceVersion); ok {
+		csv.ManagedFields = nil
+		delete(csv.Annotations, "alm-examples")
+		delete(csv.Annotations, "kubectl.kubernetes.io/last-applied-configuration")
+		csv.Spec.Description, csv.Spec.Icon = "", nil
+		csv.Spec.InstallStrategy = v1alpha1.NamedInstallStrategy{}
+		csv.Status.Conditions, csv.Status.RequirementStatus = nil, nil
+	}
+	return object, nil
+}
+
+// Setup adds the controller to a manager, whose cache is as Cached says.
+func Setup(mgr ctrl.Manager, o Options) error {
+	if o.Pool == nil || o.Snapshots == nil || o.Unpacker == nil {
+		return errors.New("setting up the controller of Subscriptions: pool, snapshots and unpacker are required")
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	r := &reconciler{Options: o, client: mgr.GetClient(), reader: mgr.GetAPIReader(), events: mgr.GetEventRecorder("operator-lifecycle-manager")}
+	own := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []ctrl.Request {
+		return []ctrl.Request{request(o.GetNamespace())}
+	})
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named("subscription").
+		Watches(&v1alpha1.Subscription{}, own).
+		Watches(&v1alpha1.InstallPlan{}, own, builder.WithPredicates(updated(isNewsOfPlan))).
+		Watches(&v1alpha1.ClusterServiceVersion{}, own, builder.WithPredicates(updated(isNewsOfCSV))).
+		Watches(&operatorsv1.OperatorGroup{}, own, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
+		Watches(&v1alpha1.CatalogSource{}, handler.EnqueueRequestsFromMapFunc(r.ofCatalog), builder.WithPredicates(updated(isNewsOfCatalog))).
+		WatchesRawSource(r.connections()).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: workers,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstPause, lastPause),
+		}).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("setting up the controller of Subscriptions: %w", err)
+	}
+	return nil
+}
+
+// updated lets through what comes and goes, and those changes that are news.
+func updated[T client.Object](isNews func(before, after T) bool) predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, ok := e.ObjectOld.(T)
+		after, ok2 := e.ObjectNew.(T)
+		return ok && ok2 && isNews(before, after)
+	}}
+}
+
+func isNewsOfPlan(before, after *v1alpha1.InstallPlan) bool {
+	return before.Status.Phase != after.Status.Phase || isUnfinished(before) != isUnfinished(after) || isGoing(before) != isGoing(after)
+}
+
+func isNewsOfCSV(before, after *v1alpha1.ClusterServiceVersion) bool {
+	return before.Status.Phase != after.Status.Phase || before.Spec.Replaces != after.Spec.Replaces ||
+		before.Annotations[csvinfo.AnnotationProperties] != after.Annotations[csvinfo.AnnotationProperties]
+}
+
+func isNewsOfCatalog(before, after *v1alpha1.CatalogSource) bool {
+	return before.Spec.Priority != after.Spec.Priority || isHealthy(before) != isHealthy(after) || isGoing(before) != isGoing(after)
+}
+
+func isGoing(o metav1.Object) bool { return !o.GetDeletionTimestamp().IsZero() }
+
+// ofCatalog gives the request that tells of a catalog.
+func (r *reconciler) ofCatalog(_ context.Context, catalog client.Object) []ctrl.Request {
+	return []ctrl.Request{{NamespacedName: client.ObjectKeyFromObject(catalog)}}
+}
+
+// connections is a source of the catalogs to which the connection was made, or has failed.
+func (r *reconciler) connections() source.Source {
+	var once sync.Once
+	return source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
+		once.Do(func() {
+			r.queue = queue
+			r.Pool.Tell(func(catalog types.NamespacedName) {
+				state, ok := r.Pool.State(catalog)
+				switch {
+				case !ok:
+					return
+				case state.Connectivity == connectivity.Ready:
+					r.Snapshots.Void(catalog)
+				case state.Connectivity != connectivity.TransientFailure:
+					return
+				}
+				queue.Add(ctrl.Request{NamespacedName: catalog})
+			})
+		})
+		return nil
+	})
+}

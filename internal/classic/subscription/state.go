@@ -1,0 +1,140 @@
+package subscription
+
+import (
+	"cmp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/resolution"
+)
+
+// isUnfinished tells whether a plan was begun to be made and is nothing yet: its steps come after the
+// Subscriptions know of it.
+func isUnfinished(plan *v1alpha1.InstallPlan) bool {
+	return len(plan.Status.Plan) == 0 && len(plan.Status.BundleLookups) == 0 &&
+		(plan.Status.Phase == v1alpha1.InstallPlanPhaseNone || plan.Status.Phase == v1alpha1.InstallPlanPhasePlanning)
+}
+
+// notePlan writes how the plan of a Subscription is into its status. A nil plan is one that is not there: a
+// Subscription that waits for it starts over. changed tells that it does.
+func notePlan(status *v1alpha1.SubscriptionStatus, plan *v1alpha1.InstallPlan, now metav1.Time) (changed bool) {
+	kinds := []string{v1alpha1.SubscriptionInstallPlanMissing, v1alpha1.SubscriptionInstallPlanPending, v1alpha1.SubscriptionInstallPlanFailed}
+	if status.InstallPlanRef == nil {
+		return false
+	}
+	var c v1alpha1.SubscriptionCondition
+	switch {
+	case plan == nil:
+		c = v1alpha1.SubscriptionCondition{Type: v1alpha1.SubscriptionInstallPlanMissing, Reason: v1alpha1.ReferencedInstallPlanNotFound}
+	case plan.Status.Phase == v1alpha1.InstallPlanPhaseComplete:
+		unset(status, kinds...)
+		return false
+	case plan.Status.Phase == v1alpha1.InstallPlanPhaseFailed:
+		c = v1alpha1.SubscriptionCondition{Type: v1alpha1.SubscriptionInstallPlanFailed, Reason: v1alpha1.ReasonInstallPlanFailed}
+		for i := range plan.Status.Conditions {
+			if of := &plan.Status.Conditions[i]; of.Type == v1alpha1.InstallPlanInstalled {
+				c.Reason, c.Message = cmp.Or(of.Reason, c.Reason), of.Message
+			}
+		}
+	default:
+		c = v1alpha1.SubscriptionCondition{
+			Type: v1alpha1.SubscriptionInstallPlanPending, Reason: cmp.Or(string(plan.Status.Phase), v1alpha1.InstallPlanNotYetReconciled),
+		}
+	}
+	c.Status = corev1.ConditionTrue
+	for _, kind := range kinds {
+		if kind != c.Type {
+			unset(status, kind)
+		}
+	}
+	set(status, now, c)
+	if plan == nil && status.State == v1alpha1.SubscriptionStateUpgradePending {
+		status.InstallPlanRef, status.Install, status.CurrentCSV, status.State = nil, nil, "", v1alpha1.SubscriptionStateNone
+		return true
+	}
+	return false
+}
+
+// adopt has a Subscription that a plan has made know of it.
+func adopt(sub *v1alpha1.Subscription, plan *v1alpha1.InstallPlan, failForward bool) (changed bool) {
+	if sub.Status.InstallPlanRef != nil || plan == nil {
+		return false
+	}
+	refer(&sub.Status, plan)
+	sub.Status.State = waiting(plan, failForward)
+	sub.Status.CurrentCSV = sub.Spec.StartingCSV
+	return true
+}
+
+// waiting is the state of a Subscription whose ClusterServiceVersion is not there yet.
+func waiting(plan *v1alpha1.InstallPlan, failForward bool) v1alpha1.SubscriptionState {
+	if failForward && plan != nil && plan.Status.Phase == v1alpha1.InstallPlanPhaseFailed {
+		return v1alpha1.SubscriptionStateFailed
+	}
+	return v1alpha1.SubscriptionStateUpgradePending
+}
+
+// noteOperator writes into the status whether the ClusterServiceVersion that was chosen is there.
+func noteOperator(status *v1alpha1.SubscriptionStatus, plan *v1alpha1.InstallPlan, isThere func(string) bool, failForward bool) (changed bool) {
+	if status.CurrentCSV == "" {
+		return false
+	}
+	state, installed := waiting(plan, failForward), status.InstalledCSV
+	if isThere(status.CurrentCSV) {
+		state, installed = v1alpha1.SubscriptionStateAtLatest, status.CurrentCSV
+	}
+	changed = status.State != state || status.InstalledCSV != installed
+	status.State, status.InstalledCSV = state, installed
+	return changed
+}
+
+// refer has a status name a plan.
+func refer(status *v1alpha1.SubscriptionStatus, plan *v1alpha1.InstallPlan) {
+	status.InstallPlanRef = &corev1.ObjectReference{
+		APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.InstallPlanKind,
+		Namespace: plan.Namespace, Name: plan.Name, UID: plan.UID, ResourceVersion: plan.ResourceVersion,
+	}
+	status.Install = &v1alpha1.InstallPlanReference{
+		APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.InstallPlanKind, Name: plan.Name, UID: plan.UID,
+	}
+	status.InstallPlanGeneration = plan.Spec.Generation
+}
+
+// noteDeprecation writes into the status what of the installed operator its catalog deprecates. A catalog that
+// does not know the operator says nothing.
+func noteDeprecation(sub *v1alpha1.Subscription, snapshot *resolution.Snapshot, now metav1.Time) {
+	if sub.Status.InstalledCSV == "" {
+		return
+	}
+	e := snapshot.Find(sub.Spec.Package, sub.Spec.Channel, sub.Status.InstalledCSV)
+	if e == nil {
+		return
+	}
+	of := snapshot.Packages[sub.Spec.Package]
+	channel := ""
+	if sub.Spec.Channel != "" {
+		channel = of.DeprecatedChannels[sub.Spec.Channel]
+	}
+	var all []string
+	for _, one := range []struct{ kind, what, message string }{
+		{v1alpha1.SubscriptionPackageDeprecated, "olm.package/" + sub.Spec.Package, of.Deprecation},
+		{v1alpha1.SubscriptionChannelDeprecated, "olm.channel/" + sub.Spec.Channel, channel},
+		{v1alpha1.SubscriptionBundleDeprecated, "olm.bundle/" + e.Name, e.Deprecation},
+	} {
+		if one.message == "" {
+			unset(&sub.Status, one.kind)
+			continue
+		}
+		text := one.what + ": " + one.message
+		all = append(all, text)
+		raise(&sub.Status, now, one.kind, "", text)
+	}
+	if len(all) == 0 {
+		unset(&sub.Status, v1alpha1.SubscriptionDeprecated)
+		return
+	}
+	raise(&sub.Status, now, v1alpha1.SubscriptionDeprecated, "", strings.Join(all, "; "))
+}

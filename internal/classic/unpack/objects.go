@@ -1,0 +1,182 @@
+package unpack
+
+import (
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/classic/source/objects"
+)
+
+const (
+	// jobBackoff is how many times a pod of a Job is tried again.
+	jobBackoff = 3
+	// jobTTL is how long a finished Job is kept, in seconds.
+	jobTTL = 300
+	// workloadUser is whom pods run as where nobody else says.
+	workloadUser = 1001
+	// unreachableSeconds is how long a pod stays on a node that is not heard of.
+	unreachableSeconds = 120
+
+	bundleVolume, bundleFolder = "bundle", "/bundle"
+	utilVolume, utilFolder     = "util", "/util"
+
+	// envImage tells the program in a Job which image it unpacks.
+	envImage = "CONTAINER_IMAGE"
+)
+
+// Images are those of the programs that a Job runs.
+type Images struct {
+	// OPM has the program opm.
+	OPM string
+	// Util has /bin/cp, and /bin/cpb, which copies a bundle out of the image that it runs in.
+	Util string
+}
+
+// job is what is unpacked, and how.
+type job struct {
+	image   string
+	catalog *v1alpha1.CatalogSource
+	timeout time.Duration
+	images  Images
+	setUser bool
+}
+
+func (j *job) name() string { return Name(j.image) }
+
+func (j *job) meta(owners ...metav1.OwnerReference) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name: j.name(), Namespace: j.catalog.Namespace, OwnerReferences: owners,
+		Labels: map[string]string{csvinfo.LabelManaged: "true"},
+	}
+}
+
+// configMap is what the bundle is written into. It goes with the catalog.
+func (j *job) configMap() *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: j.meta(metav1.OwnerReference{
+		APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.CatalogSourceKind, Name: j.catalog.Name, UID: j.catalog.UID,
+		Controller: ptr.To(false), BlockOwnerDeletion: ptr.To(false),
+	})}
+}
+
+// ownedBy is the reference by which everything else goes with the ConfigMap.
+func ownedBy(configMap *corev1.ConfigMap) metav1.OwnerReference {
+	return metav1.OwnerReference{
+		APIVersion: corev1.SchemeGroupVersion.String(), Kind: "ConfigMap", Name: configMap.Name, UID: configMap.UID,
+		Controller: ptr.To(false), BlockOwnerDeletion: ptr.To(false),
+	}
+}
+
+func (j *job) account(owner metav1.OwnerReference) *corev1.ServiceAccount {
+	return &corev1.ServiceAccount{ObjectMeta: j.meta(owner)}
+}
+
+func (j *job) role(owner metav1.OwnerReference) *rbacv1.Role {
+	return &rbacv1.Role{ObjectMeta: j.meta(owner), Rules: []rbacv1.PolicyRule{{
+		APIGroups: []string{corev1.GroupName}, Resources: []string{"configmaps"}, ResourceNames: []string{j.name()},
+		Verbs: []string{"create", "get", "update"},
+	}}}
+}
+
+func (j *job) binding(owner metav1.OwnerReference) *rbacv1.RoleBinding {
+	return &rbacv1.RoleBinding{
+		ObjectMeta: j.meta(owner),
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: j.name(), Namespace: j.catalog.Namespace}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: j.name()},
+	}
+}
+
+// job is the Job itself.
+func (j *job) job(owner metav1.OwnerReference) *batchv1.Job {
+	made := &batchv1.Job{ObjectMeta: j.meta(owner)}
+	made.Labels[objects.LabelBundleUnpack] = j.name()
+	made.Spec = batchv1.JobSpec{
+		BackoffLimit:            ptr.To[int32](jobBackoff),
+		TTLSecondsAfterFinished: ptr.To[int32](jobTTL),
+		Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Name: j.name(), Labels: map[string]string{
+				csvinfo.LabelManaged: "true", objects.LabelBundleUnpack: j.name(),
+			}},
+			Spec: j.pod(),
+		},
+	}
+	if j.timeout > 0 {
+		made.Spec.ActiveDeadlineSeconds = ptr.To(int64((j.timeout + time.Second - 1) / time.Second))
+	}
+	return made
+}
+
+func (j *job) pod() corev1.PodSpec {
+	util := corev1.VolumeMount{Name: utilVolume, MountPath: utilFolder}
+	bundle := corev1.VolumeMount{Name: bundleVolume, MountPath: bundleFolder}
+	extract := container("extract", j.images.OPM, bundle)
+	extract.Command = []string{"opm", "alpha", "bundle", "extract", "-m", bundleFolder + "/", "-n", j.catalog.Namespace, "-c", j.name(), "-z"}
+	extract.Env = []corev1.EnvVar{{Name: envImage, Value: j.image}}
+	install := container("util", j.images.Util, util)
+	install.Command = []string{"/bin/cp", "-Rv", "/bin/cpb", utilFolder + "/cpb"}
+	pull := container("pull", j.image, bundle, util)
+	pull.Command = []string{utilFolder + "/cpb", bundleFolder}
+	spec := corev1.PodSpec{
+		RestartPolicy:      corev1.RestartPolicyNever,
+		ServiceAccountName: j.name(),
+		SecurityContext:    &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+		InitContainers:     []corev1.Container{install, pull},
+		Containers:         []corev1.Container{extract},
+		Volumes:            []corev1.Volume{emptyDir(bundleVolume), emptyDir(utilVolume)},
+		NodeSelector:       map[string]string{corev1.LabelOSStable: string(corev1.Linux)},
+		Tolerations:        tolerations(),
+	}
+	if j.setUser {
+		spec.SecurityContext.RunAsUser, spec.SecurityContext.RunAsNonRoot = ptr.To[int64](workloadUser), ptr.To(true)
+	}
+	for _, name := range j.catalog.Spec.Secrets {
+		if name != "" {
+			spec.ImagePullSecrets = append(spec.ImagePullSecrets, corev1.LocalObjectReference{Name: name})
+		}
+	}
+	return spec
+}
+
+func container(name, image string, mounts ...corev1.VolumeMount) corev1.Container {
+	policy := corev1.PullAlways
+	if objects.IsPinned(image) {
+		policy = corev1.PullIfNotPresent
+	}
+	return corev1.Container{
+		Name: name, Image: image, ImagePullPolicy: policy, VolumeMounts: mounts,
+		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("50Mi"),
+		}},
+		SecurityContext: &corev1.SecurityContext{
+			AllowPrivilegeEscalation: ptr.To(false), ReadOnlyRootFilesystem: ptr.To(true),
+			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		},
+		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+	}
+}
+
+func emptyDir(name string) corev1.Volume {
+	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}
+}
+
+// tolerations let bundles be unpacked on any node: their images hold no programs.
+func tolerations() []corev1.Toleration {
+	var all []corev1.Toleration
+	for _, arch := range []string{"amd64", "arm64", "ppc64le", "s390x"} {
+		all = append(all, corev1.Toleration{Key: corev1.LabelArchStable, Operator: corev1.TolerationOpEqual, Value: arch})
+	}
+	all = append(all, corev1.Toleration{Key: "node-role.kubernetes.io/master", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule})
+	for _, taint := range []string{corev1.TaintNodeUnreachable, corev1.TaintNodeNotReady} {
+		all = append(all, corev1.Toleration{
+			Key: taint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To[int64](unreachableSeconds),
+		})
+	}
+	return all
+}

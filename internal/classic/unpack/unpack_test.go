@@ -1,0 +1,415 @@
+package unpack_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/steps"
+	"github.com/mainstay-dev/mainstay/internal/classic/unpack"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/golden"
+	"github.com/mainstay-dev/mainstay/internal/testing/mortal"
+)
+
+func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
+
+const image = "registry.example.com/kettle/bundle@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+// world is a namespace with a catalog, and the time in it.
+type world struct {
+	t *testing.T
+	client.Client
+	*unpack.Unpacker
+	namespace string
+	now       time.Time
+	lookup    v1alpha1.BundleLookup
+}
+
+func enter(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, Client: env.Client(t, clientgoscheme.AddToScheme, v1alpha1.AddToScheme), now: time.Now()}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "unpack-"}}
+	w.must(w.Create(t.Context(), namespace))
+	w.namespace = namespace.Name
+	w.must(w.Create(t.Context(), &v1alpha1.CatalogSource{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "shop"},
+		Spec:       v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Address: "localhost:1", Secrets: []string{"login", ""}},
+	}))
+	w.Unpacker = w.unpacker(w.Client)
+	ref := &corev1.ObjectReference{Namespace: w.namespace, Name: "shop"}
+	w.lookup = unpack.Lookup(image, "kettle.v1", "kettle.v0", `{"properties":[]}`, ref, w.now)
+	return w
+}
+
+func (w *world) unpacker(c client.Client) *unpack.Unpacker {
+	return &unpack.Unpacker{
+		Client: c, Reader: c, Images: unpack.Images{OPM: "quay.io/example/opm@sha256:1", Util: "quay.io/example/util:v1"}, SetUserID: true,
+		Now: func() time.Time { return w.now },
+	}
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// unpack asks once for the bundle.
+func (w *world) unpack(limits unpack.Limits) unpack.Result {
+	w.t.Helper()
+	result, err := w.Unpack(w.t.Context(), "tea", w.lookup, limits)
+	w.must(err)
+	w.lookup = result.Lookup
+	return result
+}
+
+// expect says whether a condition holds, and no other.
+func (w *world) expect(kind, reason, message string) {
+	w.t.Helper()
+	var got []string
+	for _, c := range w.lookup.Conditions {
+		if c.Type != v1alpha1.BundleLookupNotPersisted {
+			got = append(got, fmt.Sprintf("%s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message))
+		}
+	}
+	want := []string{fmt.Sprintf("%s=True %s: %s", kind, reason, message)}
+	if diff := cmp.Diff(want, got); diff != "" {
+		w.t.Error(diff)
+	}
+}
+
+func (w *world) jobs() []batchv1.Job {
+	w.t.Helper()
+	var jobs batchv1.JobList
+	w.must(w.List(w.t.Context(), &jobs, client.InNamespace(w.namespace)))
+	slices.SortFunc(jobs.Items, func(a, b batchv1.Job) int { return strings.Compare(a.Name, b.Name) })
+	return jobs.Items
+}
+
+// fail has a Job fail.
+func (w *world) fail(job batchv1.Job, reason, message string) {
+	w.t.Helper()
+	at := metav1.NewTime(w.now)
+	job.Status.StartTime = &at
+	job.Status.Conditions = []batchv1.JobCondition{
+		{Type: batchv1.JobFailureTarget, Status: corev1.ConditionTrue, Reason: reason, Message: message, LastTransitionTime: at},
+		{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Reason: reason, Message: message, LastTransitionTime: at},
+	}
+	w.must(w.Status().Update(w.t.Context(), &job))
+}
+
+// fill writes the ConfigMap as the Job does.
+func (w *world) fill(manifests ...string) {
+	w.t.Helper()
+	var configMap corev1.ConfigMap
+	w.must(w.Get(w.t.Context(), client.ObjectKey{Namespace: w.namespace, Name: unpack.Name(image)}, &configMap))
+	configMap.Annotations = map[string]string{"olm.contentEncoding": "gzip+base64", "olm.sourceImage": image}
+	configMap.BinaryData = map[string][]byte{}
+	for i, text := range manifests {
+		configMap.BinaryData[strconv.Itoa(i)] = packed(w.t, text)
+	}
+	w.must(w.Update(w.t.Context(), &configMap))
+}
+
+func packed(t *testing.T, text string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	encoder := base64.NewEncoder(base64.StdEncoding, &out)
+	writer := gzip.NewWriter(encoder)
+	_, err := writer.Write([]byte(text))
+	if err := errors.Join(err, writer.Close(), encoder.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+const (
+	csv = `{"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion","metadata":{"name":"kettle.v1"},"spec":{"install":{"strategy":"deployment","spec":{
+"deployments":[],"permissions":[{"serviceAccountName":"kettle","rules":[{"verbs":["get"],"resources":["pods"],"apiGroups":[""]}]}]}}}}`
+	service = `{"apiVersion":"v1","kind":"Service","metadata":{"name":"kettle"}}`
+)
+
+var tenMinutes = unpack.Limits{Timeout: unpack.DefaultTimeout}
+
+// A bundle is unpacked by a Job, and becomes steps that refer to it.
+func TestUnpack(t *testing.T) {
+	w := enter(t)
+	w.expect(v1alpha1.BundleLookupPending, "JobNotStarted", "unpack job not yet started")
+	result := w.unpack(tenMinutes)
+	w.expect(v1alpha1.BundleLookupPending, "JobIncomplete", "unpack job not completed")
+	if result.Done || result.Again != 5*time.Second {
+		t.Errorf("the result is %+v", result)
+	}
+	golden.Check(t, "objects.yaml", []byte(w.objects()))
+	before := w.lookup
+	w.now = w.now.Add(time.Minute)
+	w.unpack(tenMinutes)
+	if diff := cmp.Diff(before, w.lookup); diff != "" {
+		t.Errorf("nothing has happened, yet:\n%s", diff)
+	}
+	w.fill(csv, service)
+	result = w.unpack(tenMinutes)
+	if !result.Done || result.Again != 0 || len(result.Lookup.Conditions) > 0 {
+		t.Fatalf("the result is %+v", result)
+	}
+	var made []string
+	for _, step := range result.Steps {
+		made = append(made, step.Resource.Kind)
+		ref, ok := steps.ReferenceOf(step)
+		want := steps.Reference{
+			Kind: "ConfigMap", Name: unpack.Name(image), Namespace: w.namespace, CatalogSourceName: "shop", CatalogSourceNamespace: w.namespace,
+			Replaces: "kettle.v0", Properties: `{"properties":[]}`,
+		}
+		if diff := cmp.Diff(want, ref); diff != "" || !ok {
+			t.Errorf("%v %s", ok, diff)
+		}
+		again, err := unpack.StepsOf(t.Context(), w, "tea", ref)
+		w.must(err)
+		manifest, err := steps.Manifest(step, again)
+		w.must(err)
+		if step.Resource.Kind == v1alpha1.ClusterServiceVersionKind && !strings.Contains(manifest, `"replaces":"kettle.v0"`) {
+			t.Errorf("the ClusterServiceVersion is %s", manifest)
+		}
+	}
+	if diff := cmp.Diff([]string{"ClusterServiceVersion", "Service", "ServiceAccount", "Role", "RoleBinding"}, made); diff != "" {
+		t.Error(diff)
+	}
+	// The Job is not needed any more, and not made anew.
+	w.must(w.DeleteAllOf(t.Context(), &batchv1.Job{}, client.InNamespace(w.namespace), client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	if w.unpack(tenMinutes); len(w.jobs()) > 0 {
+		t.Errorf("there are Jobs: %v", w.jobs())
+	}
+}
+
+// objects writes what was made, without what the API server adds.
+func (w *world) objects() string {
+	w.t.Helper()
+	key := client.ObjectKey{Namespace: w.namespace, Name: unpack.Name(image)}
+	var text strings.Builder
+	for _, object := range []client.Object{&corev1.ConfigMap{}, &corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}, &batchv1.Job{}} {
+		w.must(w.Get(w.t.Context(), key, object))
+		object.SetManagedFields(nil)
+		object.SetUID("")
+		object.SetResourceVersion("")
+		object.SetCreationTimestamp(metav1.Time{})
+		owners := object.GetOwnerReferences()
+		for i := range owners {
+			owners[i].UID = ""
+		}
+		object.SetOwnerReferences(owners)
+		if job, ok := object.(*batchv1.Job); ok {
+			job.Spec.Selector = nil
+			for _, label := range []string{"controller-uid", "batch.kubernetes.io/controller-uid"} {
+				delete(job.Spec.Template.Labels, label)
+			}
+		}
+		out, err := yaml.Marshal(object)
+		w.must(err)
+		fmt.Fprintf(&text, "--- # %T\n%s", object, strings.ReplaceAll(string(out), w.namespace, "NAMESPACE"))
+	}
+	return text.String()
+}
+
+func TestNameOfImage(t *testing.T) {
+	if got := unpack.Name("a"); got != "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48b" {
+		t.Errorf("the name is %s", got)
+	}
+}
+
+// A Job that fails is told of, and is tried again when it may be, or when it is gone.
+func TestFailure(t *testing.T) {
+	w := enter(t)
+	w.unpack(tenMinutes)
+	first := w.jobs()[0]
+	w.fail(first, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
+	if r := w.unpack(tenMinutes); r.Again != 5*time.Minute {
+		t.Errorf("it is asked again after %v", r.Again)
+	}
+	w.expect(v1alpha1.BundleLookupFailed, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
+	if got := unpack.Failure([]v1alpha1.BundleLookup{w.lookup}); !strings.HasPrefix(got, "Bundle unpacking failed - BackoffLimitExceeded: Job has reached the specified backoff limit. ") {
+		t.Errorf("it says %q", got)
+	}
+	retrying := unpack.Limits{Timeout: unpack.DefaultTimeout, MinRetryInterval: time.Minute}
+	if r := w.unpack(retrying); r.Again > time.Minute || len(w.jobs()) != 1 {
+		t.Errorf("it is asked again after %v, and there are %d Jobs", r.Again, len(w.jobs()))
+	}
+	for failures := 2; failures <= 7; failures++ {
+		w.now = w.now.Add(2 * time.Minute)
+		w.unpack(retrying)
+		w.expect(v1alpha1.BundleLookupPending, "JobIncomplete", "unpack job not completed")
+		jobs := w.jobs()
+		if len(jobs) != min(failures, 5) {
+			t.Fatalf("there are %d Jobs", len(jobs))
+		}
+		for _, job := range jobs {
+			if len(job.Status.Conditions) == 0 {
+				// The API server cuts a name to which it adds five characters.
+				if !strings.HasPrefix(job.Name, unpack.Name(image)[:58]) || job.Name == unpack.Name(image) {
+					t.Errorf("the Job is named %s", job.Name)
+				}
+				w.fail(job, "DeadlineExceeded", "Job was active longer than specified deadline")
+			}
+		}
+		w.unpack(retrying)
+		w.expect(v1alpha1.BundleLookupFailed, "DeadlineExceeded", "Job was active longer than specified deadline")
+	}
+	// When the failed Jobs are gone, another is made.
+	w.must(w.DeleteAllOf(t.Context(), &batchv1.Job{}, client.InNamespace(w.namespace), client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	w.unpack(tenMinutes)
+	w.expect(v1alpha1.BundleLookupPending, "JobIncomplete", "unpack job not completed")
+	if unpack.Failure([]v1alpha1.BundleLookup{w.lookup}) != "" {
+		t.Error("the failure is still told of")
+	}
+	w.fill(csv)
+	if !w.unpack(tenMinutes).Done {
+		t.Error("it is not unpacked")
+	}
+}
+
+// A Job that is not as it is to be is made anew.
+func TestChangedTimeout(t *testing.T) {
+	w := enter(t)
+	w.unpack(tenMinutes)
+	old := w.jobs()[0]
+	if got := *old.Spec.ActiveDeadlineSeconds; got != 600 {
+		t.Errorf("it may run for %d s", got)
+	}
+	for _, test := range []struct {
+		timeout time.Duration
+		want    *int64
+	}{{0, nil}, {1500 * time.Millisecond, new(int64)}} {
+		w.unpack(unpack.Limits{Timeout: test.timeout})
+		w.expect(v1alpha1.BundleLookupPending, "JobNotStarted", "unpack job not yet started")
+		w.unpack(unpack.Limits{Timeout: test.timeout})
+		job := w.jobs()[0]
+		if job.UID == old.UID {
+			t.Error("it is the old Job")
+		}
+		if test.want != nil {
+			*test.want = 2
+		}
+		if diff := cmp.Diff(test.want, job.Spec.ActiveDeadlineSeconds); diff != "" {
+			t.Error(diff)
+		}
+		old = job
+	}
+}
+
+// What the pods wait for is told.
+func TestTrouble(t *testing.T) {
+	w := enter(t)
+	w.unpack(tenMinutes)
+	job := w.jobs()[0]
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "pod", Labels: job.Spec.Template.Labels}, Spec: job.Spec.Template.Spec}
+	pod.Spec.ServiceAccountName = ""
+	w.must(w.Create(t.Context(), pod))
+	pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{
+		Name: "pull", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "Back-off pulling image"}},
+	}}
+	w.must(w.Status().Update(t.Context(), pod))
+	w.unpack(tenMinutes)
+	w.expect(v1alpha1.BundleLookupPending, "JobIncomplete",
+		"unpack job not completed: Unpack pod("+w.namespace+"/pod) container(pull) is pending. Reason: ImagePullBackOff, Message: Back-off pulling image")
+	if got := unpack.Progress([]v1alpha1.BundleLookup{w.lookup}); !strings.Contains(got, "cannot be pulled") || !strings.Contains(got, "Back-off pulling image") {
+		t.Errorf("it says %q", got)
+	}
+}
+
+func TestNoCatalog(t *testing.T) {
+	w := enter(t)
+	w.lookup.CatalogSourceRef.Name = "gone"
+	w.unpack(tenMinutes)
+	w.expect(v1alpha1.BundleLookupPending, "CatalogSourceMissing", "referenced catalogsource not found")
+}
+
+// Content that is of no use is told apart from what may be mended by trying again.
+func TestInvalidContent(t *testing.T) {
+	w := enter(t)
+	w.unpack(tenMinutes)
+	w.fill(strings.Replace(csv, `"apiVersion":"operators.coreos.com/v1alpha1",`, "", 1))
+	_, err := w.Unpack(t.Context(), "tea", w.lookup, tenMinutes)
+	invalid := (*steps.InvalidError)(nil)
+	if !errors.As(err, &invalid) || err.Error() != "bundle CSV kettle.v1 missing APIVersion" {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestLimits(t *testing.T) {
+	for _, test := range []struct {
+		timeout, retry string
+		want           unpack.Limits
+	}{
+		{"", "", unpack.Limits{Timeout: time.Minute}},
+		{"0", "5m", unpack.Limits{MinRetryInterval: 5 * time.Minute}},
+		{"2s", "0", unpack.Limits{Timeout: 2 * time.Second}},
+		{"-1s", "-1s", unpack.Limits{Timeout: time.Minute}},
+		{"soon", "later", unpack.Limits{Timeout: time.Minute}},
+	} {
+		group := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+			"operatorframework.io/bundle-unpack-timeout": test.timeout, "operatorframework.io/bundle-unpack-min-retry-interval": test.retry,
+		}}}
+		if diff := cmp.Diff(test.want, unpack.LimitsOf(group, time.Minute)); diff != "" {
+			t.Errorf("%q, %q: %s", test.timeout, test.retry, diff)
+		}
+	}
+	if diff := cmp.Diff(unpack.Limits{Timeout: time.Minute}, unpack.LimitsOf(nil, time.Minute)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Programs that die while they unpack leave what the next one goes on with.
+func TestKilledAtEachWrite(t *testing.T) {
+	w := enter(t)
+	deaths := 0
+	for {
+		done := make(chan struct{})
+		life := mortal.Live(t.Context(), env.Start(t), 1, func(ctx context.Context, connection *rest.Config) {
+			defer close(done)
+			c, err := client.New(connection, client.Options{Scheme: w.Scheme()})
+			if err != nil {
+				return
+			}
+			_, _ = w.unpacker(c).Unpack(ctx, "tea", w.lookup, tenMinutes) // what comes of it is seen below
+		})
+		<-done
+		died := life.Dead()
+		life.End()
+		if !died {
+			break
+		}
+		deaths++
+	}
+	if deaths != 5 {
+		t.Errorf("%d programs died, where five objects are made", deaths)
+	}
+	if len(w.jobs()) != 1 {
+		t.Errorf("the Jobs are %v", w.jobs())
+	}
+	w.fill(csv)
+	if !w.unpack(tenMinutes).Done {
+		t.Error("it is not unpacked")
+	}
+}

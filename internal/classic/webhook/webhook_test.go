@@ -1,0 +1,396 @@
+package webhook_test
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/certificate"
+	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/classic/webhook"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+func TestMain(m *testing.M) {
+	log.SetLogger(logr.Discard())
+	os.Exit(env.Run(m))
+}
+
+// WH-3, CSV-35, CSV-36.
+func TestValidate(t *testing.T) {
+	const all, olm = "webhook rules cannot include all groups", "webhook rules cannot include the OLM group"
+	const hooks = "webhook rules cannot include MutatingWebhookConfiguration or ValidatingWebhookConfiguration resources"
+	for name, c := range map[string]struct {
+		groups, resources string
+		want              string
+	}{
+		"an API":                        {"apps", "deployments", ""},
+		"all groups":                    {"apps,*", "deployments", all},
+		"the group of operators":        {"operators.coreos.com", "subscriptions", olm},
+		"webhooks, by their plural":     {"admissionregistration.k8s.io", "mutatingwebhookconfigurations", hooks},
+		"webhooks, by their kind":       {"admissionregistration.k8s.io", "ValidatingWebhookConfiguration", hooks},
+		"webhooks, with a subresource":  {"admissionregistration.k8s.io", "validatingwebhookconfigurations/*", hooks},
+		"all of the group of webhooks":  {"admissionregistration.k8s.io", "*", hooks},
+		"all with all subresources":     {"apps,admissionregistration.k8s.io", "*/*", hooks},
+		"policies":                      {"admissionregistration.k8s.io", "validatingadmissionpolicies", ""},
+		"webhooks of some other group":  {"example.com", "mutatingwebhookconfigurations", ""},
+		"all resources of another one":  {"apps", "*", ""},
+		"a group whose name is similar": {"my.operators.coreos.com", "*", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			csv := &v1alpha1.ClusterServiceVersion{}
+			d := description("a.example.com", v1alpha1.ValidatingAdmissionWebhook)
+			d.Rules = []admissionregistrationv1.RuleWithOperations{{Rule: admissionregistrationv1.Rule{
+				APIGroups: strings.Split(c.groups, ","), Resources: strings.Split(c.resources, ","),
+			}}}
+			csv.Spec.WebhookDefinitions = []v1alpha1.WebhookDescription{description("b.example.com", v1alpha1.MutatingAdmissionWebhook), d}
+			if got := textOf(webhook.Validate(csv)); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+	csv := &v1alpha1.ClusterServiceVersion{}
+	csv.Spec.WebhookDefinitions = []v1alpha1.WebhookDescription{
+		description("a.example.com", v1alpha1.MutatingAdmissionWebhook), description("a.example.com", v1alpha1.ValidatingAdmissionWebhook),
+	}
+	if got := textOf(webhook.Validate(csv)); got != "CSV contains repeated WebhookDescription name" {
+		t.Errorf("two of one name: %q", got)
+	}
+}
+
+func textOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+func description(name string, kind v1alpha1.WebhookAdmissionType) v1alpha1.WebhookDescription {
+	d := v1alpha1.WebhookDescription{
+		GenerateName: name, Type: kind, DeploymentName: "my.operator", AdmissionReviewVersions: []string{"v1"},
+		SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone), WebhookPath: ptr.To("/check"),
+	}
+	if kind != v1alpha1.ConversionWebhook {
+		d.Rules = []admissionregistrationv1.RuleWithOperations{{
+			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+			Rule:       admissionregistrationv1.Rule{APIGroups: []string{"nobody.example.com"}, APIVersions: []string{"v1"}, Resources: []string{"things"}},
+		}}
+	}
+	return d
+}
+
+// cluster is a cluster, and what is under test.
+type cluster struct {
+	t *testing.T
+	client.Client
+	*webhook.Webhooks
+	ca []byte
+}
+
+func start(t *testing.T) *cluster {
+	t.Helper()
+	c := &cluster{t: t, Client: env.Client(t, corev1.AddToScheme, admissionregistrationv1.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme)}
+	limited, err := client.New(env.Limited(t, "config/classic/olm-operator/role.yaml"), client.Options{Scheme: c.Scheme()})
+	c.must(err)
+	c.Webhooks = &webhook.Webhooks{Client: limited}
+	pair, err := certificate.NewAuthority("test", time.Hour, time.Now())
+	c.must(err)
+	c.ca = pair.CertificatePEM()
+	return c
+}
+
+func (c *cluster) must(err error) {
+	c.t.Helper()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// csv is a ClusterServiceVersion with webhooks. What is made for it is gone at the end of the test.
+func (c *cluster) csv(name string, webhooks ...v1alpha1.WebhookDescription) *v1alpha1.ClusterServiceVersion {
+	c.t.Helper()
+	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: name}}
+	csv.Spec.WebhookDefinitions = webhooks
+	csv.Spec.InstallModes = []v1alpha1.InstallMode{{Type: v1alpha1.InstallModeTypeAllNamespaces, Supported: true}}
+	c.t.Cleanup(func() {
+		if err := c.Remove(context.Background(), csv); err != nil {
+			c.t.Error(err)
+		}
+	})
+	return csv
+}
+
+func (c *cluster) ensure(csv *v1alpha1.ClusterServiceVersion, group *operatorsv1.OperatorGroup) error {
+	c.t.Helper()
+	return c.Ensure(c.t.Context(), csv, group, func(deployment string) []byte {
+		if deployment != "my.operator" {
+			c.t.Errorf("the authority of %q is asked for", deployment)
+		}
+		return c.ca
+	})
+}
+
+// ready tells whether all webhooks are in place.
+func (c *cluster) ready(csv *v1alpha1.ClusterServiceVersion, group *operatorsv1.OperatorGroup) bool {
+	c.t.Helper()
+	ready, err := c.Check(c.t.Context(), csv, group)
+	c.must(err)
+	return ready
+}
+
+func (c *cluster) validating(csv *v1alpha1.ClusterServiceVersion) []admissionregistrationv1.ValidatingWebhookConfiguration {
+	c.t.Helper()
+	var list admissionregistrationv1.ValidatingWebhookConfigurationList
+	c.must(c.List(c.t.Context(), &list, client.MatchingLabels(csvinfo.OwnerLabels(csv.Namespace, csv.Name))))
+	return list.Items
+}
+
+func (c *cluster) mutating(csv *v1alpha1.ClusterServiceVersion) []admissionregistrationv1.MutatingWebhookConfiguration {
+	c.t.Helper()
+	var list admissionregistrationv1.MutatingWebhookConfigurationList
+	c.must(c.List(c.t.Context(), &list, client.MatchingLabels(csvinfo.OwnerLabels(csv.Namespace, csv.Name))))
+	return list.Items
+}
+
+// WH-1, WH-2, WH-4 to WH-8: admission webhooks from their making to their end.
+func TestAdmission(t *testing.T) {
+	c := start(t)
+	group := &operatorsv1.OperatorGroup{}
+	group.UID, group.Spec.TargetNamespaces = "group-uid", []string{"a"}
+	validating := description("v.admission.example.com", v1alpha1.ValidatingAdmissionWebhook)
+	validating.FailurePolicy = ptr.To(admissionregistrationv1.Ignore)
+	validating.MatchPolicy = ptr.To(admissionregistrationv1.Exact)
+	validating.TimeoutSeconds = ptr.To[int32](7)
+	validating.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"x": "y"}}
+	validating.ContainerPort = 8443
+	mutating := description("m.admission.example.com", v1alpha1.MutatingAdmissionWebhook)
+	mutating.ReinvocationPolicy = ptr.To(admissionregistrationv1.IfNeededReinvocationPolicy)
+	csv := c.csv("admission", validating, mutating)
+	other := c.csv("admission-other", validating)
+	if c.ready(csv, group) {
+		t.Fatal("webhooks that are not there are in place")
+	}
+	c.must(c.ensure(csv, group))
+	c.must(c.ensure(other, group))
+	if !c.ready(csv, group) || !c.ready(other, group) {
+		t.Fatal("webhooks that were made are not in place")
+	}
+	found := c.validating(csv)
+	if len(found) != 1 || !strings.HasPrefix(found[0].Name, "v.admission.example.com-") {
+		t.Fatalf("there are %d: %v", len(found), found)
+	}
+	hash, err := csvinfo.Hash(validating)
+	c.must(err)
+	labels := map[string]string{
+		"olm.owner": "admission", "olm.owner.namespace": "admission", "olm.owner.kind": "ClusterServiceVersion", "olm.managed": "true",
+		"olm.webhook-description-generate-name": "v.admission.example.com", "olm.webhook-description-hash": hash,
+	}
+	want := []admissionregistrationv1.ValidatingWebhook{{
+		Name: "v.admission.example.com", Rules: slices.Clone(validating.Rules), FailurePolicy: validating.FailurePolicy, MatchPolicy: validating.MatchPolicy,
+		ObjectSelector: validating.ObjectSelector, SideEffects: validating.SideEffects, TimeoutSeconds: validating.TimeoutSeconds, AdmissionReviewVersions: []string{"v1"},
+		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"olm.operatorgroup.uid/group-uid": ""}},
+		ClientConfig: admissionregistrationv1.WebhookClientConfig{CABundle: c.ca, Service: &admissionregistrationv1.ServiceReference{
+			Namespace: "admission", Name: "my-operator-service", Path: ptr.To("/check"), Port: ptr.To[int32](8443),
+		}},
+	}}
+	want[0].Rules[0].Scope = ptr.To(admissionregistrationv1.AllScopes) // as the API server completes it
+	if diff := cmp.Diff([]any{labels, want}, []any{found[0].Labels, found[0].Webhooks}); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if m := c.mutating(csv); len(m) != 1 || *m[0].Webhooks[0].ReinvocationPolicy != admissionregistrationv1.IfNeededReinvocationPolicy ||
+		*m[0].Webhooks[0].ClientConfig.Service.Port != 443 {
+		t.Errorf("the mutating webhooks are %+v", m)
+	}
+
+	// Again: nothing is made twice, and one that is surplus goes.
+	twin := found[0].DeepCopy()
+	twin.ObjectMeta = metav1.ObjectMeta{GenerateName: "twin-", Labels: found[0].Labels}
+	c.must(c.Create(t.Context(), twin))
+	c.must(c.ensure(csv, group))
+	if n := len(c.validating(csv)); n != 1 {
+		t.Errorf("there are %d", n)
+	}
+
+	// A description that changes is one that is not in place, until it is made.
+	csv.Spec.WebhookDefinitions[0].TimeoutSeconds = ptr.To[int32](9)
+	if c.ready(csv, group) {
+		t.Error("what has changed is in place")
+	}
+	c.must(c.ensure(csv, group))
+	if found := c.validating(csv); !c.ready(csv, group) || *found[0].Webhooks[0].TimeoutSeconds != 9 {
+		t.Error("the change was not made")
+	}
+	// So is one of a group that was made anew.
+	anew := group.DeepCopy()
+	anew.UID = "another-uid"
+	if c.ready(csv, anew) {
+		t.Error("webhooks for the namespaces of another group are in place")
+	}
+	c.must(c.ensure(csv, anew))
+	if found := c.validating(csv); !c.ready(csv, anew) || len(found[0].Webhooks[0].NamespaceSelector.MatchLabels) != 1 {
+		t.Error("the change was not made")
+	}
+
+	// A description that goes takes its configuration along.
+	csv.Spec.WebhookDefinitions = csv.Spec.WebhookDefinitions[1:]
+	if !c.ready(csv, anew) || len(c.validating(csv)) != 0 || len(c.mutating(csv)) != 1 {
+		t.Error("what is not described any more is there, or the rest is not")
+	}
+	c.must(c.Remove(t.Context(), csv))
+	if len(c.mutating(csv)) != 0 || len(c.validating(other)) != 1 {
+		t.Error("the webhooks are there, or those of another are not")
+	}
+}
+
+// WH-5: a configuration that does not say what it is of.
+func TestForeignConfiguration(t *testing.T) {
+	c := start(t)
+	csv := c.csv("foreign")
+	c.must(c.Create(t.Context(), &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{
+		Name: "foreign", Labels: csvinfo.OwnerLabels("foreign", "foreign"),
+	}}))
+	if _, err := c.Check(t.Context(), csv, nil); err == nil || !strings.Contains(err.Error(), "has no label olm.webhook-description-generate-name") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// WH-6.
+func TestNamespaces(t *testing.T) {
+	c := start(t)
+	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"team": "x"}}
+	for name, x := range map[string]struct {
+		spec operatorsv1.OperatorGroupSpec
+		want *metav1.LabelSelector
+	}{
+		"listed":   {operatorsv1.OperatorGroupSpec{TargetNamespaces: []string{"a"}, Selector: selector}, &metav1.LabelSelector{MatchLabels: map[string]string{"olm.operatorgroup.uid/u": ""}}},
+		"selected": {operatorsv1.OperatorGroupSpec{Selector: selector}, selector},
+		"all":      {operatorsv1.OperatorGroupSpec{}, &metav1.LabelSelector{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			csv := c.csv("namespaces-"+name, description("v.namespaces.example.com", v1alpha1.ValidatingAdmissionWebhook))
+			group := &operatorsv1.OperatorGroup{Spec: x.spec}
+			group.UID = "u"
+			c.must(c.ensure(csv, group))
+			if diff := cmp.Diff(x.want, c.validating(csv)[0].Webhooks[0].NamespaceSelector); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if err := c.ensure(csv, nil); textOf(err) != "error retrieving OperatorGroup info" {
+				t.Errorf("without a group: %v", err)
+			}
+			if _, err := c.Check(t.Context(), csv, nil); textOf(err) != "error retrieving OperatorGroup info" {
+				t.Errorf("without a group: %v", err)
+			}
+		})
+	}
+}
+
+// crd makes a CRD of things. It is gone at the end of the test.
+func (c *cluster) crd(of string) *apiextensionsv1.CustomResourceDefinition {
+	c.t.Helper()
+	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "things." + of}}
+	version := apiextensionsv1.CustomResourceDefinitionVersion{
+		Name: "v1", Served: true, Storage: true,
+		Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}},
+	}
+	crd.Spec = apiextensionsv1.CustomResourceDefinitionSpec{
+		Group: of, Scope: apiextensionsv1.NamespaceScoped, Versions: []apiextensionsv1.CustomResourceDefinitionVersion{version},
+		Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "things", Kind: "Thing", Singular: "thing", ListKind: "ThingList"},
+	}
+	c.must(c.Create(c.t.Context(), crd))
+	c.t.Cleanup(func() {
+		if err := c.Delete(context.Background(), crd); err != nil {
+			c.t.Error(err)
+		}
+	})
+	return crd
+}
+
+// CONV-1 to CONV-6, GC-6.
+func TestConversion(t *testing.T) {
+	c := start(t)
+	group := &operatorsv1.OperatorGroup{}
+	crd := c.crd("conversion.example.com")
+	d := description("c.conversion.example.com", v1alpha1.ConversionWebhook)
+	d.ConversionCRDs, d.WebhookPath = []string{crd.Name}, nil
+	csv := c.csv("conversion", d)
+	csv.Spec.CustomResourceDefinitions.Owned = []v1alpha1.CRDDescription{{Name: crd.Name, Version: "v1", Kind: "Thing"}}
+	now := func() *apiextensionsv1.CustomResourceConversion {
+		t.Helper()
+		c.must(c.Get(t.Context(), client.ObjectKeyFromObject(crd), crd))
+		return crd.Spec.Conversion
+	}
+
+	const modes = "unable to manage conversion webhook: CSVs with conversion webhooks must support only AllNamespaces"
+	for name, x := range map[string]struct {
+		change func(*v1alpha1.ClusterServiceVersion)
+		want   string
+	}{
+		"another mode": {func(csv *v1alpha1.ClusterServiceVersion) {
+			csv.Spec.InstallModes = append(csv.Spec.InstallModes, v1alpha1.InstallMode{Type: v1alpha1.InstallModeTypeOwnNamespace, Supported: true})
+		}, modes},
+		"not the mode": {func(csv *v1alpha1.ClusterServiceVersion) { csv.Spec.InstallModes[0].Supported = false }, modes},
+		"no mode":      {func(csv *v1alpha1.ClusterServiceVersion) { csv.Spec.InstallModes = nil }, modes},
+		"no CRD": {func(csv *v1alpha1.ClusterServiceVersion) { csv.Spec.WebhookDefinitions[0].ConversionCRDs = nil },
+			"unable to manager conversion webhook: conversion webhook must have at least one CRD specified"},
+		"a CRD that is not there": {func(csv *v1alpha1.ClusterServiceVersion) {
+			csv.Spec.WebhookDefinitions[0].ConversionCRDs = []string{"none.example.com"}
+		}, `unable to get CRD none.example.com specified in Conversion Webhook: customresourcedefinitions.apiextensions.k8s.io "none.example.com" not found`},
+		"a CRD that is not owned": {func(csv *v1alpha1.ClusterServiceVersion) { csv.Spec.CustomResourceDefinitions.Owned = nil },
+			"csv conversion does not own CRD things.conversion.example.com"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bad := csv.DeepCopy()
+			x.change(bad)
+			if got := textOf(c.ensure(bad, group)); got != x.want {
+				t.Errorf("got %q, want %q", got, x.want)
+			}
+		})
+	}
+	if _, err := c.Check(t.Context(), csv, group); textOf(err) != "conversionWebhook not ready" {
+		t.Errorf("before: %v", err)
+	}
+	c.must(c.ensure(csv, group))
+	want := &apiextensionsv1.CustomResourceConversion{Strategy: "Webhook", Webhook: &apiextensionsv1.WebhookConversion{
+		ConversionReviewVersions: []string{"v1"},
+		ClientConfig: &apiextensionsv1.WebhookClientConfig{CABundle: c.ca, Service: &apiextensionsv1.ServiceReference{
+			Namespace: "conversion", Name: "my-operator-service", Path: ptr.To("/"), Port: ptr.To[int32](443),
+		}},
+	}}
+	if diff := cmp.Diff(want, now()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if !c.ready(csv, group) {
+		t.Error("the conversion is not ready")
+	}
+	version := crd.ResourceVersion
+	c.must(c.ensure(csv, group))
+	if now(); crd.ResourceVersion != version {
+		t.Error("the same was written again")
+	}
+	// Somebody else's conversion stays.
+	elsewhere := csv.DeepCopy()
+	elsewhere.Namespace = "elsewhere"
+	c.must(c.ResetConversions(t.Context(), elsewhere))
+	if now().Strategy != "Webhook" {
+		t.Error("the conversion by another webhook was ended")
+	}
+	c.must(c.ResetConversions(t.Context(), csv))
+	if diff := cmp.Diff(&apiextensionsv1.CustomResourceConversion{Strategy: "None"}, now()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,185 @@
+package cluster
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/test/payload"
+)
+
+const (
+	classicNamespace = "openshift-operator-lifecycle-manager"
+	marketNamespace  = "openshift-marketplace"
+)
+
+// optional gives the manifests of OLM Classic and the marketplace, as Mainstay's own release has them, by name.
+func optional(t *testing.T) map[string]string {
+	t.Helper()
+	root, err := env.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	b := payload.Build{Root: root, Parts: []string{"operator-lifecycle-manager", "marketplace"}, Catalogs: map[string]string{"community.yaml": "a manifest"}}
+	if err := b.Manifests(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "release-manifests", "*.yaml"))
+	if err != nil || len(files) < 20 {
+		t.Fatalf("there are only %v: %v", files, err)
+	}
+	manifests := map[string]string{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		manifests[filepath.Base(file)] = string(text)
+	}
+	return manifests
+}
+
+// OLM Classic and the marketplace exist where the cluster has their capabilities: of one that it does not have,
+// there is nothing.
+func TestOptionalParts(t *testing.T) {
+	w := newWorld(t)
+	files := optional(t)
+	content := w.content("1.0.0", files)
+	w.run(Options{ReleaseImage: w.push(content), Payload: content})
+	cv := &configv1.ClusterVersion{ObjectMeta: metav1.ObjectMeta{Name: "version"}, Spec: configv1.ClusterVersionSpec{
+		ClusterID: "3f0d6b5e-7c1a-4b0e-9a65-0f5b0f9d2c11", Capabilities: &configv1.ClusterVersionCapabilitiesSpec{BaselineCapabilitySet: configv1.CapabilitySetNone},
+	}}
+	if err := w.client.Create(t.Context(), cv); err != nil {
+		t.Fatal(err)
+	}
+	w.await("the release without optional parts", isAt("1.0.0"))
+	classic := []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: classicNamespace}},
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "openshift-operators"}},
+		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "olm-operator"}},
+		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: classicNamespace, Name: "olm-operator"}},
+	}
+	market := []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: marketNamespace}},
+		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "marketplace-operator"}},
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: marketNamespace, Name: "default-catalogs"}},
+		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: marketNamespace, Name: "marketplace-operator"}},
+	}
+	w.absent(append(classic, market...)...)
+	t.Cleanup(func() { w.erase(files) })
+
+	enable := func(capabilities ...configv1.ClusterVersionCapability) {
+		t.Helper()
+		w.change(func(spec *configv1.ClusterVersionSpec) {
+			spec.Capabilities.AdditionalEnabledCapabilities = capabilities
+		})
+	}
+	enable(configv1.CapabilityOperatorLifecycleManager)
+	w.present(classic...)
+	w.absent(market...)
+	enable(configv1.CapabilityOperatorLifecycleManager, configv1.CapabilityMarketplace)
+	w.present(market...)
+
+	// The default catalogs are files that the marketplace reads, and its version is that of the release.
+	catalogs, deployment := market[2].(*corev1.ConfigMap), market[3].(*appsv1.Deployment)
+	if catalogs.Data["community.yaml"] != "a manifest" {
+		t.Errorf("the default catalogs are %v", catalogs.Data)
+	}
+	version := ""
+	for _, variable := range deployment.Spec.Template.Spec.Containers[0].Env {
+		if variable.Name == "RELEASE_VERSION" {
+			version = variable.Value
+		}
+	}
+	if version == "" {
+		t.Error("the marketplace is not told the version of the release")
+	}
+	for name, text := range files {
+		if strings.HasSuffix(name, "_clusterserviceversion-packageserver.yaml") && !strings.Contains(text, "- --global-namespace="+marketNamespace+"\n") {
+			t.Errorf("the package server does not show the default catalogs to all namespaces:\n%s", text)
+		}
+		if strings.Contains(text, "namespace: olm\n") || strings.Contains(text, "namespace: operators\n") {
+			t.Errorf("%s names a namespace that the release has not:\n%s", name, text)
+		}
+	}
+}
+
+// present waits until objects are there.
+func (w *world) present(objects ...client.Object) {
+	w.t.Helper()
+	for _, object := range objects {
+		err := wait.PollUntilContextTimeout(w.t.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+			err := w.client.Get(ctx, client.ObjectKeyFromObject(object), object)
+			return err == nil, client.IgnoreNotFound(err)
+		})
+		if err != nil {
+			cv := &configv1.ClusterVersion{}
+			_ = w.client.Get(w.t.Context(), client.ObjectKey{Name: "version"}, cv)
+			w.t.Fatalf("%T %s never comes: %v\n%s", object, object.GetName(), err, tell(cv))
+		}
+	}
+}
+
+// absent checks that objects are not there.
+func (w *world) absent(objects ...client.Object) {
+	w.t.Helper()
+	for _, object := range objects {
+		if err := w.client.Get(w.t.Context(), client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) {
+			w.t.Errorf("%T %s is there: %v", object, object.GetName(), err)
+		}
+	}
+}
+
+// erase stops the operator, and removes what it made of manifests. Kinds stay, for they are of all tests.
+func (w *world) erase(manifests map[string]string) {
+	w.stop()
+	for name, text := range manifests {
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(text), &object.Object); err != nil {
+			w.t.Fatalf("%s: %v", name, err)
+		}
+		var err error
+		if object.GetKind() == "CustomResourceDefinition" {
+			// No controller runs that would tell that the owner has gone.
+			err = w.client.Patch(context.Background(), object, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null}}`)))
+		} else {
+			err = w.client.Delete(context.Background(), object)
+		}
+		if client.IgnoreNotFound(err) != nil {
+			w.t.Errorf("%s: %v", name, err)
+		}
+		if object.GetKind() == "Namespace" {
+			w.finalize(object.GetName())
+		}
+	}
+}
+
+// finalize ends the deletion of a namespace: no controller runs that would.
+func (w *world) finalize(name string) {
+	namespace := &corev1.Namespace{}
+	err := w.client.Get(context.Background(), client.ObjectKey{Name: name}, namespace)
+	if err == nil {
+		namespace.Spec.Finalizers = nil
+		err = w.client.SubResource("finalize").Update(context.Background(), namespace)
+	}
+	if client.IgnoreNotFound(err) != nil {
+		w.t.Errorf("namespace %s: %v", name, err)
+	}
+}

@@ -1,0 +1,22 @@
+package operatorstatus
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+// newMapper asks the API server anew which kinds it serves.
+func newMapper(t *testing.T) (meta.RESTMapper, error) {
+	t.Helper()
+	connection := env.Start(t)
+	c, err := rest.HTTPClientFor(connection)
+	if err != nil {
+		return nil, err
+	}
+	return apiutil.NewDynamicRESTMapper(connection, c)
+}

@@ -1,0 +1,61 @@
+package operatorstatus
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
+)
+
+// Operator is one ClusterOperator.
+type Operator struct {
+	// Name of the object.
+	Name string
+	// Reader reads it: from the API server, or from a cache that holds it.
+	Reader client.Reader
+	// Client writes it.
+	Client client.Client
+}
+
+// Served tells whether the cluster has ClusterOperators at all.
+func Served(mapper meta.RESTMapper) (bool, error) {
+	kind := configv1.GroupVersion.WithKind(configv1.ClusterOperatorKind)
+	_, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	switch {
+	case meta.IsNoMatchError(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("looking for kind %s: %w", kind.GroupKind(), err)
+	}
+	return true, nil
+}
+
+// Write brings the object to what fill makes of its status, and makes it where it is missing. A
+// status that stays as it is is not written.
+func (o Operator) Write(ctx context.Context, fill func(*configv1.ClusterOperatorStatus)) error {
+	operator := &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: o.Name}}
+	err := o.Reader.Get(ctx, client.ObjectKeyFromObject(operator), operator)
+	if apierrors.IsNotFound(err) {
+		err = o.Client.Create(ctx, operator)
+	}
+	if err != nil {
+		return fmt.Errorf("making ClusterOperator %q: %w", o.Name, err)
+	}
+	before := operator.DeepCopy()
+	fill(&operator.Status)
+	if equality.Semantic.DeepEqual(before.Status, operator.Status) {
+		return nil
+	}
+	// The resource version guards it against a second one that still believes itself the leader.
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := o.Client.Status().Patch(ctx, operator, patch); err != nil {
+		return fmt.Errorf("reporting as ClusterOperator %q: %w", o.Name, err)
+	}
+	return nil
+}

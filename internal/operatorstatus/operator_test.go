@@ -1,0 +1,259 @@
+package operatorstatus
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+// patience bounds every wait of a test: what has not happened by then never will.
+const patience = 90 * time.Second
+
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard())
+	os.Exit(env.Run(m))
+}
+
+var start = metav1.NewTime(time.Date(2030, 1, 2, 3, 4, 5, 678, time.UTC))
+
+func condition(kind string, status metav1.ConditionStatus, message string) configv1.ClusterOperatorStatusCondition {
+	return configv1.ClusterOperatorStatusCondition{Type: kind, Status: status, Message: message}
+}
+
+func TestSet(t *testing.T) {
+	var conditions []configv1.ClusterOperatorStatusCondition
+	Set(&conditions, condition("Other", "True", "of another"), start)
+	Set(&conditions, condition("Available", "False", "at first"), start)
+	later := metav1.NewTime(start.Add(time.Minute))
+	Set(&conditions, condition("Available", "False", "still"), later)
+	c := Find(conditions, "Available")
+	if c == nil || len(conditions) != 2 || c.Message != "still" || !c.LastTransitionTime.Equal(ptr.To(start.Rfc3339Copy())) {
+		t.Fatalf("another message: %+v", conditions)
+	}
+	Set(&conditions, condition("Available", "True", "now"), later)
+	if c = Find(conditions, "Available"); !c.LastTransitionTime.Equal(ptr.To(later.Rfc3339Copy())) || c.LastTransitionTime.Nanosecond() != 0 {
+		t.Errorf("another status: %+v", c)
+	}
+	if Find(conditions, "Degraded") != nil {
+		t.Error("a condition is found that is not there")
+	}
+}
+
+func TestVersionOf(t *testing.T) {
+	status := &configv1.ClusterOperatorStatus{Versions: []configv1.OperandVersion{{Name: "operand", Version: "1"}, {Name: VersionName, Version: "2"}}}
+	if got := VersionOf(status, VersionName); got != "2" {
+		t.Errorf("got %q", got)
+	}
+	if got := VersionOf(status, "none"); got != "" {
+		t.Errorf("got %q of none", got)
+	}
+}
+
+func fill(message string) func(*configv1.ClusterOperatorStatus) {
+	return func(status *configv1.ClusterOperatorStatus) {
+		Set(&status.Conditions, condition("Available", "True", message), metav1.Now())
+	}
+}
+
+// The object is made, written when something changed, and only then.
+func TestWrite(t *testing.T) {
+	c := env.Client(t, configv1.AddToScheme)
+	o := Operator{Name: "write", Reader: c, Client: c}
+	operator := &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: o.Name}}
+	t.Cleanup(func() { _ = c.Delete(context.Background(), operator) })
+	var versions []string
+	for _, message := range []string{"a", "a", "b"} {
+		if err := o.Write(t.Context(), fill(message)); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(operator), operator); err != nil {
+			t.Fatal(err)
+		}
+		versions = append(versions, operator.ResourceVersion)
+	}
+	if versions[0] != versions[1] || versions[1] == versions[2] {
+		t.Errorf("resource versions %v: the second write is none, the third is one", versions)
+	}
+	// One that was read before it changed is not written over.
+	stale := staleReader{operator.DeepCopy()}
+	operator.Labels = map[string]string{"changed": "yes"}
+	if err := c.Update(t.Context(), operator); err != nil {
+		t.Fatal(err)
+	}
+	if err := (Operator{Name: o.Name, Reader: stale, Client: c}).Write(t.Context(), fill("c")); !apierrors.IsConflict(err) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// staleReader gives an object as it was.
+type staleReader struct{ was *configv1.ClusterOperator }
+
+func (s staleReader) Get(_ context.Context, _ client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	s.was.DeepCopyInto(into.(*configv1.ClusterOperator))
+	return nil
+}
+
+func (s staleReader) List(context.Context, client.ObjectList, ...client.ListOption) error {
+	return errors.New("it lists nothing")
+}
+
+// saying is a part of the cluster with a reporter.
+type saying struct {
+	mutex   sync.Mutex
+	message string
+	asked   int
+	news    chan event.GenericEvent
+}
+
+func (s *saying) say(message string) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.message = message
+	s.news <- event.GenericEvent{Object: &configv1.ClusterOperator{}}
+}
+
+func (s *saying) report(context.Context, *configv1.ClusterOperatorStatus) (func(*configv1.ClusterOperatorStatus), time.Duration, error) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.asked++
+	if s.message == "" {
+		return nil, 0, nil
+	}
+	return fill(s.message), 0, nil
+}
+
+func start1(t *testing.T, r *Reporter, s *saying) {
+	t.Helper()
+	mgr, err := ctrl.NewManager(env.Start(t), ctrl.Options{
+		Scheme: env.Scheme(t, configv1.AddToScheme), Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: ptr.To(true)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Setup(mgr, source.Channel(s.news, r.Wake())); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("the manager ended: %v", err)
+		}
+	})
+}
+
+// said waits for a message.
+func said(t *testing.T, c client.Client, name, want string) {
+	t.Helper()
+	got := ""
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		operator := &configv1.ClusterOperator{}
+		if err := c.Get(ctx, client.ObjectKey{Name: name}, operator); err != nil {
+			return false, client.IgnoreNotFound(err)
+		}
+		if found := Find(operator.Status.Conditions, "Available"); found != nil {
+			got = found.Message
+		}
+		return got == want, nil
+	})
+	if err != nil {
+		t.Fatalf("%v (-want +got):\n%s", err, cmp.Diff(want, got))
+	}
+}
+
+func TestReporter(t *testing.T) {
+	c := env.Client(t, configv1.AddToScheme)
+	other := &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: "other"}}
+	own := &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: "reporter"}}
+	if err := c.Create(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = c.Delete(context.Background(), other)
+		_ = c.Delete(context.Background(), own)
+	})
+	s := &saying{news: make(chan event.GenericEvent, 1)}
+	start1(t, &Reporter{Name: own.Name, Report: s.report}, s)
+	s.say("first")
+	said(t, c, own.Name, "first")
+	s.say("second")
+	said(t, c, own.Name, "second")
+	// What others do to it is mended.
+	if err := c.Delete(t.Context(), own.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	said(t, c, own.Name, "second")
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(own), own); err != nil {
+		t.Fatal(err)
+	}
+	own.Status = configv1.ClusterOperatorStatus{}
+	if err := c.Status().Update(t.Context(), own); err != nil {
+		t.Fatal(err)
+	}
+	said(t, c, own.Name, "second")
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(other), other); err != nil || len(other.Status.Conditions) > 0 {
+		t.Errorf("another one was written (%v): %+v", err, other.Status)
+	}
+}
+
+// Where the kind comes later, the report does too.
+func TestKindComesLater(t *testing.T) {
+	c := env.Client(t, configv1.AddToScheme, apiextensionsv1.AddToScheme)
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	key := client.ObjectKey{Name: "clusteroperators.config.openshift.io"}
+	if err := c.Get(t.Context(), key, crd); err != nil {
+		t.Fatal(err)
+	}
+	again := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: crd.Name, Annotations: crd.Annotations}, Spec: *crd.Spec.DeepCopy()}
+	if err := c.Delete(t.Context(), crd); err != nil {
+		t.Fatal(err)
+	}
+	gone := func(context.Context) (bool, error) {
+		// A discovery of one's own: that of a client remembers.
+		mapper, err := newMapper(t)
+		if err != nil {
+			return false, err
+		}
+		served, err := Served(mapper)
+		return !served, err
+	}
+	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, gone); err != nil {
+		t.Fatalf("the kind stays: %v", err)
+	}
+	s := &saying{news: make(chan event.GenericEvent, 1)}
+	start1(t, &Reporter{Name: "later", Report: s.report, pause: 50 * time.Millisecond}, s)
+	s.say("here")
+	if err := c.Create(t.Context(), again); err != nil {
+		t.Fatal(err)
+	}
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		isGone, err := gone(ctx)
+		return !isGone, err
+	})
+	if err != nil {
+		t.Fatalf("the kind is never served: %v", err)
+	}
+	said(t, env.Client(t, configv1.AddToScheme), "later", "here")
+}

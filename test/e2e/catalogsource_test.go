@@ -1,0 +1,221 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/mainstay-dev/mainstay/internal/classic/dial"
+	"github.com/mainstay-dev/mainstay/internal/classic/registry/registrypb"
+)
+
+// TestCatalogSource has a catalog image run on a real node, in a namespace that confines its pods:
+// it answers, is replaced when its tag has moved and when somebody changed its pod, and goes with its
+// CatalogSource. catalog-operator runs as it is shipped.
+func TestCatalogSource(t *testing.T) {
+	built(t, "devcluster", "mainstay", "opm")
+	if !canBeReal(t) {
+		t.Skip("no pods run here")
+	}
+	c := &catalogSource{journey: start(t, true)}
+	c.step("catalog-operator runs", c.install)
+	c.step("a catalog is pushed, and offered", c.offer)
+	c.step("it is READY, and answers", func(ctx context.Context) error { return c.answers(ctx, "kettle") })
+	c.step("its tag is moved, and the new content answers from another pod", c.move)
+	c.step("a changed pod is replaced", c.change)
+	c.step("a broken image is told of, and what serves goes on", c.breakTag)
+	c.step("the CatalogSource is deleted, and nothing of it is left", c.remove)
+}
+
+const catalogNamespace = "catalogs"
+
+// catalogSource is the journey of one catalog.
+type catalogSource struct{ *journey }
+
+func (c *catalogSource) image() string { return c.Registry + "/e2e/classic-catalog:latest" }
+
+// install pushes this build of Mainstay, and applies the manifests of catalog-operator with it.
+func (c *catalogSource) install(ctx context.Context) error {
+	own := c.Registry + "/e2e/mainstay:classic"
+	if _, err := c.push(ctx, "image", "build", "--binary", filepath.Join(c.root, "bin", "mainstay"), "--push", own); err != nil {
+		return err
+	}
+	config := filepath.Join(c.root, "config", "classic")
+	if _, err := c.Kubectl(ctx, "apply", "--server-side", "-k", filepath.Join(config, "crd")); err != nil {
+		return err
+	}
+	shipped, err := c.Kubectl(ctx, "kustomize", filepath.Join(config, "catalog-operator"))
+	if err != nil {
+		return err
+	}
+	if err := c.Apply(ctx, "{apiVersion: v1, kind: Namespace, metadata: {name: olm}}\n---\n"+strings.ReplaceAll(shipped, "ghcr.io/mainstay-dev/mainstay:latest", own)); err != nil {
+		return err
+	}
+	return c.eventually(ctx, func(ctx context.Context) error {
+		return c.prints(ctx, "1", "get", "deployment", "catalog-operator", "-n", "olm", "-o", "jsonpath={.status.availableReplicas}")
+	})
+}
+
+// publishPackage pushes a catalog image with one package under the tag.
+func (c *catalogSource) publishPackage(ctx context.Context, name string) error {
+	dir := filepath.Join(c.dir, "classic-"+name)
+	catalog := fmt.Sprintf(`
+{"schema": "olm.package", "name": %[1]q, "defaultChannel": "stable"}
+{"schema": "olm.channel", "package": %[1]q, "name": "stable", "entries": [{"name": "%[1]s.v1.0.0"}]}
+{"schema": "olm.bundle", "package": %[1]q, "name": "%[1]s.v1.0.0", "image": "registry.example.com/%[1]s:v1.0.0", "properties": [{"type": "olm.package", "value": {"packageName": %[1]q, "version": "1.0.0"}}]}
+`, name)
+	if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "catalog.json"), []byte(catalog), 0o644)); err != nil {
+		return err
+	}
+	_, err := c.Run(ctx, "opm", "generate", "dockerfile", dir, "--tag", c.image(), "--push", "--cert-dir", c.CertDir())
+	return err
+}
+
+func (c *catalogSource) offer(ctx context.Context) error {
+	if err := c.publishPackage(ctx, "kettle"); err != nil {
+		return err
+	}
+	return c.Apply(ctx, fmt.Sprintf(`
+{apiVersion: v1, kind: Namespace, metadata: {name: %[1]s, labels: {pod-security.kubernetes.io/enforce: restricted}}}
+---
+apiVersion: operators.coreos.com/v1alpha1
+kind: CatalogSource
+metadata: {name: kitchen, namespace: %[1]s}
+spec:
+  sourceType: grpc
+  image: %[2]s
+  updateStrategy: {registryPoll: {interval: 20s}}
+`, catalogNamespace, c.image()))
+}
+
+// answers waits until the catalog is READY and holds one package.
+func (c *catalogSource) answers(ctx context.Context, name string) error {
+	err := c.eventually(ctx, func(ctx context.Context) error {
+		return c.prints(ctx, "READY", "get", "catalogsource", "kitchen", "-n", catalogNamespace, "-o", "jsonpath={.status.connectionState.lastObservedState}")
+	})
+	if err != nil {
+		return err
+	}
+	address, err := c.Kubectl(ctx, "get", "service", "kitchen", "-n", catalogNamespace, "-o", "jsonpath={.spec.clusterIP}:{.spec.ports[0].port}")
+	if err != nil {
+		return err
+	}
+	return c.eventually(ctx, func(ctx context.Context) error {
+		got, err := packagesOf(ctx, address)
+		if err == nil && !slices.Equal(got, []string{name}) {
+			err = fmt.Errorf("the catalog holds %q, want %q", got, name)
+		}
+		return err
+	})
+}
+
+// packagesOf asks the catalog at an address for its packages.
+func packagesOf(ctx context.Context, address string) ([]string, error) {
+	pool, name := dial.New(dial.Options{}), types.NamespacedName{Name: "kitchen"}
+	defer pool.Close()
+	if err := pool.Set(name, address); err != nil {
+		return nil, err
+	}
+	client, _ := pool.Client(name)
+	stream, err := client.ListPackages(ctx, &registrypb.ListPackageRequest{})
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for {
+		found, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return names, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, found.GetName())
+	}
+}
+
+// pod gives the name of the one pod that serves.
+func (c *catalogSource) pod(ctx context.Context) (string, error) {
+	out, err := c.Kubectl(ctx, "get", "pods", "-n", catalogNamespace, "-l", "olm.catalogSource=kitchen", "-o", "jsonpath={.items[*].metadata.name}")
+	if err == nil && len(strings.Fields(out)) != 1 {
+		err = fmt.Errorf("the pods that serve are %q", out)
+	}
+	return out, err
+}
+
+// another waits until another pod serves.
+func (c *catalogSource) another(ctx context.Context, than string) error {
+	return c.eventually(ctx, func(ctx context.Context) error {
+		name, err := c.pod(ctx)
+		if err == nil && name == than {
+			err = fmt.Errorf("pod %s serves still", name)
+		}
+		return err
+	})
+}
+
+func (c *catalogSource) move(ctx context.Context) error {
+	first, err := c.pod(ctx)
+	if err != nil {
+		return err
+	}
+	if err := c.publishPackage(ctx, "teapot"); err != nil {
+		return err
+	}
+	if err := c.another(ctx, first); err != nil {
+		return err
+	}
+	return c.answers(ctx, "teapot")
+}
+
+func (c *catalogSource) change(ctx context.Context) error {
+	return c.eventually(ctx, func(ctx context.Context) error {
+		name, err := c.pod(ctx)
+		if err != nil {
+			return err
+		}
+		// It may be just the one that a poll replaces.
+		if _, err := c.Kubectl(ctx, "set", "image", "pod/"+name, "-n", catalogNamespace, "registry-server="+c.Registry+"/e2e/other:v1"); err != nil {
+			return err
+		}
+		if err := c.another(ctx, name); err != nil {
+			return err
+		}
+		return c.answers(ctx, "teapot")
+	})
+}
+
+// breakTag has the tag stand for an image that serves nothing.
+func (c *catalogSource) breakTag(ctx context.Context) error {
+	if _, err := c.push(ctx, "image", "build", "--binary", filepath.Join(c.root, "bin", "mainstay"), "--push", c.image()); err != nil {
+		return err
+	}
+	err := c.eventually(ctx, func(ctx context.Context) error {
+		out, err := c.Kubectl(ctx, "get", "catalogsource", "kitchen", "-n", catalogNamespace, "-o", "jsonpath={.status.reason}: {.status.message}")
+		if err == nil && (!strings.HasPrefix(out, "RegistryServerError: couldn't ensure registry server - update pod kitchen-") || !strings.Contains(out, "deleted update pod")) {
+			err = fmt.Errorf("the catalog says %q", out)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return c.answers(ctx, "teapot")
+}
+
+func (c *catalogSource) remove(ctx context.Context) error {
+	if _, err := c.Kubectl(ctx, "delete", "catalogsource", "kitchen", "-n", catalogNamespace); err != nil {
+		return err
+	}
+	return c.eventually(ctx, func(ctx context.Context) error {
+		return c.prints(ctx, "", "get", "pods,services,networkpolicies", "-n", catalogNamespace, "-o", "name")
+	})
+}
