@@ -405,7 +405,7 @@ func (p *platform) notRefused(ctx context.Context) error {
 				return err
 			}
 			for line := range strings.Lines(out) {
-				if strings.Contains(line, "forbidden") {
+				if strings.Contains(line, "forbidden: User") {
 					return fmt.Errorf("%s says: %s", workload, line)
 				}
 			}

@@ -93,7 +93,7 @@ func (r *reconciler) ensurePod(ctx context.Context, c *objects.Catalog) (metav1.
 		return metav1.Time{}, err
 	}
 	if plan.keep == nil {
-		if err := r.client.Create(ctx, want, fieldOwner); err != nil {
+		if err := r.create(ctx, want); err != nil {
 			return metav1.Time{}, fmt.Errorf("making the pod: %w", err)
 		}
 		r.failedPolls.forget(client.ObjectKeyFromObject(c.CatalogSource)) // They were of the one before.

@@ -135,7 +135,7 @@ func (r *reconciler) act(ctx context.Context, c *objects.Catalog, due bool, upda
 	key := client.ObjectKeyFromObject(c.CatalogSource)
 	switch decidePoll(due, update, wanted, serving) {
 	case pollBegin:
-		if err := r.client.Create(ctx, wanted, fieldOwner); err != nil {
+		if err := r.create(ctx, wanted); err != nil {
 			return fmt.Errorf("making the pod that shows the image: %w", err)
 		}
 		now := r.now()

@@ -117,7 +117,7 @@ func ensure[T client.Object](ctx context.Context, r *reconciler, reader client.R
 	owner := want.GetOwnerReferences()[0]
 	err := reader.Get(ctx, key, live)
 	if apierrors.IsNotFound(err) {
-		if err = r.client.Create(ctx, want, fieldOwner); err == nil {
+		if err = r.create(ctx, want); err == nil {
 			return nil
 		}
 		if !apierrors.IsAlreadyExists(err) {
@@ -139,6 +139,22 @@ func ensure[T client.Object](ctx context.Context, r *reconciler, reader client.R
 		return fmt.Errorf("repairing %s %s: %w", kindOf(want), key, err)
 	}
 	return nil
+}
+
+// create makes an object of a catalog. It ends the pass when the catalog is gone and the cache does not
+// know yet: its objects are missing because they went with it.
+func (r *reconciler) create(ctx context.Context, want client.Object) error {
+	owner := want.GetOwnerReferences()[0]
+	catalog := &metav1.PartialObjectMetadata{}
+	catalog.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(v1alpha1.CatalogSourceKind))
+	err := r.reader.Get(ctx, client.ObjectKey{Namespace: want.GetNamespace(), Name: owner.Name}, catalog)
+	if apierrors.IsNotFound(err) || (err == nil && (catalog.UID != owner.UID || !catalog.DeletionTimestamp.IsZero())) {
+		return reconcile.ErrDone
+	}
+	if err != nil {
+		return fmt.Errorf("reading CatalogSource %q: %w", owner.Name, err)
+	}
+	return r.client.Create(ctx, want, fieldOwner)
 }
 
 // withdraw removes what served a catalog that is only an address by now.
