@@ -37,6 +37,8 @@ const (
 	writers = 8
 	// few is how many unknown copies are read one by one. More are read page by page.
 	few = 5
+	// lostPause is how long to wait before a copy that was lost from sight is looked for.
+	lostPause = time.Second
 	// page is how many copies are read at once. One may have a megabyte.
 	page = 20
 )
@@ -89,10 +91,13 @@ func (r *copier) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 		return ctrl.Result{}, err
 	}
 	again, err := a.write(ctx, p.make)
-	if err != nil || isGlobal(csv) {
-		return ctrl.Result{RequeueAfter: again}, err
+	if err == nil && !isGlobal(csv) {
+		err = a.copyRoles(ctx)
 	}
-	return ctrl.Result{RequeueAfter: again}, a.copyRoles(ctx)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: again}, nil
 }
 
 // facts gathers what decides where the copies of a ClusterServiceVersion are.
@@ -130,6 +135,8 @@ type attempt struct {
 	mu sync.Mutex
 	// uids are those of the copies that are as they should be, by their namespaces.
 	uids map[string]types.UID
+	// lost tells that a copy was not what it was remembered to be.
+	lost bool
 }
 
 // delete deletes copies that are not to be there.
@@ -180,7 +187,11 @@ func (a *attempt) write(ctx context.Context, namespaces sets.Set[string]) (again
 			return nil
 		})
 	}
-	return again, work.Wait()
+	err = work.Wait()
+	if a.lost {
+		again = lostPause
+	}
+	return again, err
 }
 
 // known gives what is known of a copy.
@@ -257,14 +268,14 @@ func (a *attempt) bring(ctx context.Context, key types.NamespacedName, wanted *c
 	if known.rest != wanted.rest {
 		wanted.fill(copied)
 		if err := a.client.Update(ctx, copied); err != nil {
-			return a.gone(key, err)
+			return a.stale(key, err)
 		}
 		known = a.memory.note(copied, wanted.rest, known.state, a.clock.Now())
 	}
 	if known.state != wanted.state {
 		wanted.fill(copied)
 		if err := a.client.Status().Update(ctx, copied); err != nil {
-			return a.gone(key, err)
+			return a.stale(key, err)
 		}
 		known = a.memory.note(copied, wanted.rest, wanted.state, a.clock.Now())
 	}
@@ -277,6 +288,17 @@ func (a *attempt) isRight(namespace string, uid types.UID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.uids[namespace] = uid
+}
+
+// stale forgets a copy that is not what it is remembered to be. It may be gone since before it was last
+// remembered, so that nothing wakes the controller for it any more: it is looked for again.
+func (a *attempt) stale(key types.NamespacedName, err error) error {
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		a.mu.Lock()
+		a.lost = true
+		a.mu.Unlock()
+	}
+	return a.gone(key, err)
 }
 
 // gone forgets a copy that could not be written. Somebody else wrote or deleted it, or its namespace

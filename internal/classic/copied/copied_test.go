@@ -3,7 +3,10 @@ package copied_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strconv"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -123,6 +126,37 @@ func TestNamespacesThatComeAndGo(t *testing.T) {
 	}
 	c.must(c.Delete(t.Context(), own))
 	c.eventually("it makes way for a copy", func() bool { return c.copies(csv)["come-own"] != nil })
+}
+
+// A copy that is deleted while its writer waits for an answer is remembered though it is gone. It is made
+// anew all the same.
+func TestACopyThatGoesWhileItIsWritten(t *testing.T) {
+	c := start(t)
+	c.namespace("going-a")
+	c.group("going", "going-a")
+	marker := c.csv("going", "marker", "going-a")
+	c.eventually("a copy of another one", c.are(marker, "going-a"))
+	written, release := make(chan struct{}), make(chan struct{})
+	hold := sync.OnceFunc(func() { close(written); <-release })
+	c.counter.whenAnswered(func(r *http.Request) {
+		if r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/namespaces/going-a/clusterserviceversions/going/status") {
+			hold()
+		}
+	})
+	csv := c.csv("going", "going", "going-a")
+	<-written
+	c.must(c.Delete(t.Context(), c.copies(csv)["going-a"]))
+	// Once the watch has shown a later change, it has shown the deletion.
+	edited := c.copies(marker)["going-a"]
+	edited.Spec.Description = "mine"
+	c.must(c.Update(t.Context(), edited))
+	c.eventually("what was changed later", func() bool { return c.copies(marker)["going-a"].Spec.Description != "mine" })
+	c.annotate(csv, "mine", "2")
+	close(release)
+	c.eventually("it is made anew", func() bool {
+		copied := c.copies(csv)["going-a"]
+		return copied != nil && copied.Annotations["mine"] == "2"
+	})
 }
 
 // OG-23: the rights of an operator in the namespaces that it watches.

@@ -100,6 +100,8 @@ func (c *cluster) run() {
 type counter struct {
 	mu     sync.Mutex
 	counts map[string]int
+	// answered is called for a request that was answered, before who asked hears of it.
+	answered func(*http.Request)
 }
 
 // counting counts the requests that pass through it.
@@ -123,7 +125,21 @@ func (c *counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	default:
 		c.add(strings.ToLower(r.Method))
 	}
-	return c.next.RoundTrip(r)
+	response, err := c.next.RoundTrip(r)
+	c.mu.Lock()
+	answered := c.answered
+	c.mu.Unlock()
+	if answered != nil {
+		answered(r)
+	}
+	return response, err
+}
+
+// whenAnswered has a function be called for each request that is answered from now on.
+func (c *counter) whenAnswered(f func(*http.Request)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.answered = f
 }
 
 func (c *counter) add(what string) {
