@@ -226,15 +226,7 @@ func (w *world) run(o Options) {
 	if err := Setup(mgr, o); err != nil {
 		w.t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
-	w.stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			w.t.Errorf("the manager ended: %v", err)
-		}
-	})
+	w.stop = env.Manage(w.t, mgr)
 }
 
 // create makes the ClusterVersion.

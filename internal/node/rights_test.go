@@ -66,16 +66,7 @@ func (c *cluster) run(rights *rest.Config, options ctrl.Options, setup func(ctrl
 	mgr, err := ctrl.NewManager(rights, options)
 	c.must(err)
 	c.must(setup(mgr))
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			c.t.Errorf("the manager ended: %v", err)
-		}
-	})
-	c.t.Cleanup(stop)
+	stop = env.Manage(c.t, mgr)
 	return stop
 }
 

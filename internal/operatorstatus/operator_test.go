@@ -153,15 +153,7 @@ func start1(t *testing.T, r *Reporter, s *saying) {
 	if err := r.Setup(mgr, source.Channel(s.news, r.Wake())); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("the manager ended: %v", err)
-		}
-	})
+	env.Manage(t, mgr)
 }
 
 // said waits for a message.

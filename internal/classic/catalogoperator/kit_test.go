@@ -21,14 +21,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	"sigs.k8s.io/yaml"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
@@ -66,18 +64,12 @@ type cluster struct {
 // test.
 func start(t *testing.T, o catalogoperator.Options) *cluster {
 	t.Helper()
-	admin := env.Start(t)
-	direct, err := client.New(admin, client.Options{Scheme: env.Scheme(t, kinds...)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &cluster{t: t, Client: direct}
-	c.rights()
+	c := &cluster{t: t, Client: env.Client(t, kinds...)}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "catalogs-"}}
 	c.must(c.Create(t.Context(), namespace))
 	c.namespace = namespace.Name
 	o.Images.ConfigMapServer = objects.Program{Image: "quay.io/example/server:v1", Command: []string{"configmap-server"}}
-	c.stop = c.run(admin, o)
+	c.stop = c.run(o)
 	// No other test's component is to see what stays.
 	t.Cleanup(func() {
 		_ = c.DeleteAllOf(context.Background(), &v1alpha1.CatalogSource{}, client.InNamespace(c.namespace))
@@ -85,33 +77,10 @@ func start(t *testing.T, o catalogoperator.Options) *cluster {
 	return c
 }
 
-// account is whom the component runs as.
-const account = "system:serviceaccount:olm:catalog-operator-serviceaccount"
-
-// rights gives the component those that are generated for it.
-func (c *cluster) rights() {
-	c.t.Helper()
-	root, err := env.Root()
-	c.must(err)
-	text, err := os.ReadFile(filepath.Join(root, "config", "classic", "catalog-operator", "role.yaml"))
-	c.must(err)
-	role := &rbacv1.ClusterRole{}
-	c.must(yaml.UnmarshalStrict(text, role))
-	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: account}},
-	}
-	for _, object := range []client.Object{role, binding} {
-		c.must(client.IgnoreAlreadyExists(c.Create(c.t.Context(), object)))
-	}
-}
-
 // run runs the component until it is stopped, or the test ends.
-func (c *cluster) run(admin *rest.Config, o catalogoperator.Options) (stop func()) {
+func (c *cluster) run(o catalogoperator.Options) (stop func()) {
 	c.t.Helper()
-	limited := rest.CopyConfig(admin)
-	limited.Impersonate = rest.ImpersonationConfig{UserName: account}
+	limited := env.Limited(c.t, "config/classic/catalog-operator/role.yaml")
 	limited.QPS = -1
 	options := ctrl.Options{
 		Scheme: c.Scheme(), Metrics: server.Options{BindAddress: "0"},
@@ -122,16 +91,7 @@ func (c *cluster) run(admin *rest.Config, o catalogoperator.Options) (stop func(
 	mgr, err := ctrl.NewManager(limited, options)
 	c.must(err)
 	c.must(catalogoperator.Setup(mgr, o))
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			c.t.Errorf("the manager ended: %v", err)
-		}
-	})
-	c.t.Cleanup(stop)
+	stop = env.Manage(c.t, mgr)
 	return stop
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -92,15 +91,7 @@ func (w *world) run(setup func(manager.Manager, Options) error, name string) {
 	if err := setup(mgr, Options{Name: name, Namespace: "olm", Release: "4.18.3", Program: "v1.2.3", Syncs: w.syncs}); err != nil {
 		w.t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
-	w.stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			w.t.Errorf("the manager ended: %v", err)
-		}
-	})
+	w.stop = env.Manage(w.t, mgr)
 }
 
 var server0 = server.Options{BindAddress: "0"}

@@ -97,15 +97,7 @@ func start(t *testing.T) *cluster {
 	})
 	c.must(err)
 	c.must(condition.Setup(mgr, condition.Options{}))
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("the manager ended: %v", err)
-		}
-	})
+	env.Manage(t, mgr)
 	return c
 }
 

@@ -84,16 +84,7 @@ func (c *cluster) run() {
 	})
 	c.must(err)
 	c.must(copied.Setup(mgr, copied.Options{ProtectedNamespaces: []string{protected}}))
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
-	c.stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			c.t.Errorf("the manager ended: %v", err)
-		}
-	})
-	c.t.Cleanup(c.stop)
+	c.stop = env.Manage(c.t, mgr)
 }
 
 // counter counts requests for ClusterServiceVersions by what they are.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -121,15 +120,7 @@ func (c *cluster) run(edit ...func(*ctrl.Options)) (stop func()) {
 	mgr, err := ctrl.NewManager(rights, options)
 	c.must(err)
 	c.must(olmoperator.Setup(mgr, olmoperator.Options{Namespace: "olm", Program: "v1.2.3"}))
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			c.t.Errorf("the manager ended: %v", err)
-		}
-	})
+	stop = env.Manage(c.t, mgr)
 	c.stops = append(c.stops, stop)
 	return stop
 }

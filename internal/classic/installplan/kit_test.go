@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -26,7 +24,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	"sigs.k8s.io/yaml"
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
@@ -113,43 +110,17 @@ func (w *world) run(retry time.Duration) (stop func()) {
 	mgr, err := ctrl.NewManager(limited(w), managerOptions(w))
 	w.must(err)
 	w.must(installplan.Setup(mgr, installplan.Options{Namespace: "default", RetryTimeout: retry}))
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			w.t.Errorf("the manager ended: %v", err)
-		}
-	})
-	w.t.Cleanup(stop)
+	stop = env.Manage(w.t, mgr)
 	return stop
 }
 
 // limited is a connection with the rights that the program is shipped with.
 func limited(w *world) *rest.Config {
 	w.t.Helper()
-	root, err := env.Root()
-	w.must(err)
-	text, err := os.ReadFile(filepath.Join(root, "config", "classic", "catalog-operator", "role.yaml"))
-	w.must(err)
-	role := &rbacv1.ClusterRole{}
-	w.must(yaml.UnmarshalStrict(text, role))
-	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: program}},
-	}
-	for _, object := range []client.Object{role, binding} {
-		w.must(client.IgnoreAlreadyExists(w.Create(w.t.Context(), object)))
-	}
-	connection := unlimited(w.t)
-	connection.Impersonate = rest.ImpersonationConfig{UserName: program}
+	connection := env.Limited(w.t, "config/classic/catalog-operator/role.yaml")
+	connection.QPS = -1
 	return connection
 }
-
-// program is whom plans are executed by.
-const program = "system:serviceaccount:olm:catalog-operator-serviceaccount"
 
 func managerOptions(w *world) ctrl.Options {
 	return ctrl.Options{Scheme: w.Scheme(), Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: ptr.To(true)}}

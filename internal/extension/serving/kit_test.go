@@ -85,15 +85,7 @@ func newScene(t *testing.T) *scene {
 	if err := Setup(mgr, Options{Clock: s.clock}); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("the manager ended: %v", err)
-		}
-	})
+	env.Manage(t, mgr)
 
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "serving-"}}
 	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "owner-", Namespace: "default"}}

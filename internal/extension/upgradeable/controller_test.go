@@ -49,15 +49,7 @@ func TestReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("the manager ended: %v", err)
-		}
-	})
+	env.Manage(t, mgr)
 
 	operator := reported(t, c, metav1.ConditionTrue, configv1.ReasonAsExpected, "Every installed ClusterExtension works")
 	if len(operator.Status.Conditions) != 4 || len(operator.Status.RelatedObjects) != 4 ||

@@ -1,0 +1,26 @@
+package env
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+)
+
+// Manage runs a manager until it is stopped, at the latest when the test ends, which fails when the
+// manager does. Stop waits until it has ended, and may be called again.
+func Manage(t testing.TB, mgr manager.Manager) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("the manager ended: %v", err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
