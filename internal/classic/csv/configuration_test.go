@@ -199,7 +199,7 @@ func (m noSubscriptions) RESTMapping(kind schema.GroupKind, versions ...string) 
 // A cluster need not have Subscriptions.
 func TestWithoutSubscriptions(t *testing.T) {
 	c := start(t)
-	c.stops[0]()
+	c.stop()
 	c.run(func(o *ctrl.Options) {
 		o.MapperProvider = func(config *rest.Config, http *http.Client) (meta.RESTMapper, error) {
 			mapper, err := apiutil.NewDynamicRESTMapper(config, http)

@@ -52,8 +52,8 @@ type cluster struct {
 	t *testing.T
 	client.Client
 	namespace string
-	// stops end the programs of the component.
-	stops []func()
+	// stop ends the program that was started last.
+	stop func()
 }
 
 func restOf(t *testing.T) *rest.Config {
@@ -74,12 +74,6 @@ func start(t *testing.T) *cluster {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "csv-"}}
 	c.must(c.Create(t.Context(), ns))
 	c.namespace = ns.Name
-	t.Cleanup(func() {
-		c.clear()
-		for _, stop := range c.stops {
-			stop()
-		}
-	})
 	c.run()
 	return c
 }
@@ -105,7 +99,7 @@ func (c *cluster) clear() {
 }
 
 // run runs one more program of the component, until it is stopped or the test ends.
-func (c *cluster) run(edit ...func(*ctrl.Options)) (stop func()) {
+func (c *cluster) run(edit ...func(*ctrl.Options)) {
 	c.t.Helper()
 	options := ctrl.Options{
 		Scheme: c.Scheme(), Metrics: server.Options{BindAddress: "0"},
@@ -120,9 +114,8 @@ func (c *cluster) run(edit ...func(*ctrl.Options)) (stop func()) {
 	mgr, err := ctrl.NewManager(rights, options)
 	c.must(err)
 	c.must(olmoperator.Setup(mgr, olmoperator.Options{Namespace: "olm", Program: "v1.2.3"}))
-	stop = env.Manage(c.t, mgr)
-	c.stops = append(c.stops, stop)
-	return stop
+	c.stop = env.Manage(c.t, mgr)
+	c.t.Cleanup(c.clear) // before the program is stopped
 }
 
 func (c *cluster) must(err error) {

@@ -266,7 +266,7 @@ func TestRestartAndTwo(t *testing.T) {
 			err := c.Get(t.Context(), client.ObjectKey{Namespace: c.namespace, Name: "etcd.v1.0.0"}, csv)
 			return apierrors.IsNotFound(err) || slices.ContainsFunc(csv.Status.Conditions, func(x v1alpha1.ClusterServiceVersionCondition) bool { return string(x.Phase) == phase })
 		})
-		c.stops[len(c.stops)-1]()
+		c.stop()
 		c.run()
 	}
 	c.run() // beside the one that runs
@@ -296,7 +296,7 @@ func TestQuiet(t *testing.T) {
 		return settled
 	})
 	d := c.deployment("etcd")
-	c.stops[0]()
+	c.stop()
 	c.run()
 	// The program that began looks at this one too; when it has come so far, it has looked at the first.
 	c.create(c.newCSV("zzz.v1.0.0"))
