@@ -12,6 +12,7 @@ import (
 	"github.com/sirupsen/logrus"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -133,14 +134,24 @@ func (o *options) start(ctx context.Context, name string, setup func(ctrl.Manage
 	o.features.warn(log)
 	mgr, err := o.manager(name)
 	if err != nil {
-		return err
+		return missingKind(name, err)
 	}
 	if err := setup(mgr); err != nil {
-		return err
+		return missingKind(name, err)
 	}
 	if err := mgr.Add(settling{log}); err != nil {
 		return err
 	}
 	settle(log)
-	return mgr.Start(ctx)
+	return missingKind(name, mgr.Start(ctx))
+}
+
+// missingKind says what to do when a server ends for want of a kind that it works on.
+func missingKind(name string, err error) error {
+	var missing *meta.NoKindMatchError
+	if !errors.As(err, &missing) {
+		return err
+	}
+	return fmt.Errorf("the cluster has no kind %s of %s, which %s works on: apply the CustomResourceDefinitions that come with its manifests, then start it again: %w",
+		missing.GroupKind.Kind, missing.GroupKind.Group, name, err)
 }

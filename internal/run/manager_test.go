@@ -1,0 +1,38 @@
+package run
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+// A server whose kind the cluster does not have says what to apply.
+func TestMissingKind(t *testing.T) {
+	c := env.Client(t, apiextensionsv1.AddToScheme)
+	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "operatorhubs.config.openshift.io"}}
+	if err := c.Delete(t.Context(), crd); client.IgnoreNotFound(err) != nil {
+		t.Fatal(err)
+	}
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		return apierrors.IsNotFound(c.Get(ctx, client.ObjectKeyFromObject(crd), crd)), nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := Command("v1.2.3")
+	cmd.SetArgs([]string{"marketplace", "--kubeconfig", kubeconfig(t), "--health-probe-bind-address", "0", "--metrics-bind-address", "0"})
+	err = cmd.ExecuteContext(t.Context())
+	const want = "the cluster has no kind OperatorHub of config.openshift.io, which marketplace works on: apply the CustomResourceDefinitions that come with its manifests, then start it again: "
+	if err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("it ends with\n%v\nnot with\n%s…", err, want)
+	}
+}
