@@ -30,8 +30,11 @@ func returnProgram() error {
 		return err
 	}
 	for _, m := range mappings {
-		if _, _, errno := unix.Syscall(unix.SYS_MADVISE, m.start, m.end-m.start, unix.MADV_DONTNEED); errno != 0 {
-			return fmt.Errorf("giving back the pages of %s at %x: %w", program, m.start, errno)
+		// A file that was just written lies in memory in pieces of up to 2 MiB, each of which one
+		// access would bring back as a whole. A kernel that knows no such pieces refuses; nothing is lost.
+		_ = m.advise(unix.MADV_NOHUGEPAGE)
+		if err := m.advise(unix.MADV_DONTNEED); err != nil {
+			return fmt.Errorf("giving back the pages of %s at %x: %w", program, m.start, err)
 		}
 	}
 	return nil
@@ -39,6 +42,14 @@ func returnProgram() error {
 
 // mapping is a part of a process's memory.
 type mapping struct{ start, end uintptr }
+
+// advise tells the kernel how the memory is used (madvise(2)).
+func (m mapping) advise(advice uintptr) error {
+	if _, _, errno := unix.Syscall(unix.SYS_MADVISE, m.start, m.end-m.start, advice); errno != 0 {
+		return errno
+	}
+	return nil
+}
 
 // readOnlyMappings finds what of a program's file is mapped without the right to write, in
 // the form of /proc/PID/maps (proc(5)).

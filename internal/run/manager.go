@@ -131,6 +131,7 @@ func (o *options) setLog() logr.Logger {
 func (o *options) start(ctx context.Context, name string, setup func(ctrl.Manager) error) error {
 	log := o.setLog()
 	collectOften()
+	settle(log)
 	o.features.warn(log)
 	mgr, err := o.manager(name)
 	if err != nil {
