@@ -77,25 +77,30 @@ func TestSubscriptionBringsAnOperator(t *testing.T) {
 		if want := map[string]string{"1.0.0": "", "1.1.0": "pear.v1.0.0"}[version]; csv.Spec.Replaces != want {
 			t.Errorf("%s replaces %q, want %q", csv.Name, csv.Spec.Replaces, want)
 		}
-		c.eventually(func() error {
-			if err := c.get(sub); err != nil {
-				return err
-			}
-			if s := sub.Status; s.InstalledCSV != csv.Name || s.State != v1alpha1.SubscriptionStateAtLatest {
-				return fmt.Errorf("status of the Subscription: %+v", s)
-			}
-			plan := &v1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: sub.Status.InstallPlanRef.Name}}
-			if err := c.get(plan); err != nil || plan.Status.Phase != v1alpha1.InstallPlanPhaseComplete {
-				return fmt.Errorf("plan %s is in phase %q: %s: %w", plan.Name, plan.Status.Phase, plan.Status.Message, err)
-			}
-			return nil
-		})
 		before := csv.DeepCopy()
 		csv.Status.Phase = v1alpha1.CSVPhaseSucceeded // as olm-operator finds out
 		c.must(c.Status().Patch(t.Context(), csv, client.MergeFrom(before)))
-		if csv.Spec.Replaces != "" {
-			c.must(c.Delete(t.Context(), &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: csv.Spec.Replaces}}))
+	}
+	var plans v1alpha1.InstallPlanList
+	c.eventually(func() error {
+		if err := c.get(sub); err != nil {
+			return err
 		}
+		if s := sub.Status; s.InstalledCSV != "pear.v1.1.0" || s.State != v1alpha1.SubscriptionStateAtLatest {
+			return fmt.Errorf("status of the Subscription: %+v", s)
+		}
+		if err := c.List(t.Context(), &plans, client.InNamespace(c.namespace)); err != nil {
+			return err
+		}
+		for _, plan := range plans.Items {
+			if plan.Status.Phase != v1alpha1.InstallPlanPhaseComplete {
+				return fmt.Errorf("plan %s of %v is in phase %q: %s", plan.Name, plan.Spec.ClusterServiceVersionNames, plan.Status.Phase, plan.Status.Message)
+			}
+		}
+		return nil
+	})
+	if len(plans.Items) != 2 {
+		t.Errorf("there are %d InstallPlans", len(plans.Items))
 	}
 	c.must(c.get(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "pear"}}))
 	var roles rbacv1.RoleList
