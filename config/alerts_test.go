@@ -14,13 +14,7 @@ import (
 
 // The alerts of OLM Classic come when they should.
 func TestAlertsOfClassic(t *testing.T) {
-	promtool, err := exec.LookPath("promtool")
-	if err != nil {
-		if os.Getenv(env.RequireVariable) != "" {
-			t.Fatalf("promtool is missing: %v", err)
-		}
-		t.Skipf("promtool is missing: %v", err)
-	}
+	promtool := env.Program(t, "promtool")
 	data, err := os.ReadFile(filepath.Join("classic", "olm-operator", "prometheusrule.yaml"))
 	if err != nil {
 		t.Fatal(err)

@@ -47,14 +47,7 @@ type realOptions struct {
 // is not there, and fails instead when nothing may be skipped.
 func startReal(t *testing.T, opts realOptions) *realRegistry {
 	t.Helper()
-	program, err := exec.LookPath("docker-registry")
-	if err != nil {
-		text := "no docker-registry: install Debian's package of this name"
-		if os.Getenv(env.RequireVariable) != "" {
-			t.Fatal(text)
-		}
-		t.Skip(text)
-	}
+	program := env.Program(t, "docker-registry")
 	if opts.address == "" {
 		opts.address = "127.0.0.1"
 	}

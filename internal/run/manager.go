@@ -149,10 +149,8 @@ func (o *options) start(ctx context.Context, name string, setup func(ctrl.Manage
 
 // missingKind says what to do when a server ends for want of a kind that it works on.
 func missingKind(name string, err error) error {
-	var missing *meta.NoKindMatchError
-	if !errors.As(err, &missing) {
+	if !meta.IsNoMatchError(err) {
 		return err
 	}
-	return fmt.Errorf("the cluster has no kind %s of %s, which %s works on: apply the CustomResourceDefinitions that come with its manifests, then start it again: %w",
-		missing.GroupKind.Kind, missing.GroupKind.Group, name, err)
+	return fmt.Errorf("the cluster lacks a kind that %s works on: apply the CustomResourceDefinitions that come with its manifests, then start it again: %w", name, err)
 }

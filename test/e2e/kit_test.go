@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mainstay-dev/mainstay/internal/testing/cluster"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
 	"github.com/mainstay-dev/mainstay/internal/testing/steps"
 )
 
@@ -56,7 +57,7 @@ func start(t *testing.T, wantReal bool) *journey {
 	return j
 }
 
-// built gives the folder of the built programs, and skips the test when one is missing.
+// built gives the folder of the built programs, of which the test needs some.
 func built(t *testing.T, programs ...string) string {
 	t.Helper()
 	bin, err := filepath.Abs(filepath.Join("..", "..", "bin"))
@@ -64,9 +65,7 @@ func built(t *testing.T, programs ...string) string {
 		t.Fatal(err)
 	}
 	for _, program := range programs {
-		if _, err := os.Stat(filepath.Join(bin, program)); err != nil {
-			t.Skipf("not built: %v; use 'make e2e'", err)
-		}
+		env.Program(t, filepath.Join(bin, program))
 	}
 	return bin
 }
@@ -78,7 +77,7 @@ func canBeReal(t *testing.T) bool {
 	if len(missing) == 0 {
 		return true
 	}
-	if os.Getenv("MAINSTAY_REQUIRE_ENV") != "" && os.Geteuid() == 0 {
+	if os.Getenv(env.RequireVariable) != "" && os.Geteuid() == 0 {
 		t.Fatalf("a real node is required, and %s", strings.Join(missing, ", "))
 	}
 	fmt.Printf("no real node here: %s; running on simulated nodes\n", strings.Join(missing, ", "))

@@ -24,10 +24,7 @@ func TestKubectl(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kubectl := filepath.Join(root, "bin", "k8s", "kubectl")
-	if _, err := os.Stat(kubectl); err != nil {
-		t.Skipf("no kubectl: %v", err)
-	}
+	kubectl := env.Program(t, filepath.Join(root, "bin", "k8s", "kubectl"))
 	c := newCluster(t)
 	address, _ := serveCatalog(t, folderOf(t, simple("papaya", "1.0.0")))
 	c.catalog(c.namespace, "red", address)

@@ -5,12 +5,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
 	"github.com/mainstay-dev/mainstay/internal/testing/golden"
 )
 
 // The queries of the documents work on what is rendered, as they stand there.
 func TestQueries(t *testing.T) {
-	needs(t, "jq")
+	env.Program(t, "jq")
 	for name, q := range map[string]struct {
 		flags, query string
 	}{

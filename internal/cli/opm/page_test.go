@@ -29,22 +29,10 @@ func TestMain(m *testing.M) {
 // block is a piece of the page: commands, and what they write.
 type block struct{ commands, output string }
 
-// needs skips a test for want of a program, or fails it where all programs must be there.
-func needs(t *testing.T, program string) {
-	t.Helper()
-	if _, err := exec.LookPath(program); err == nil {
-		return
-	}
-	if os.Getenv(env.RequireVariable) != "" {
-		t.Fatalf("%s is not installed", program)
-	}
-	t.Skipf("%s is not installed", program)
-}
-
 // The page for authors does what it says, from its first command to its last.
 func TestPage(t *testing.T) {
-	needs(t, "sh")
-	needs(t, "jq")
+	env.Program(t, "sh")
+	env.Program(t, "jq")
 	page, err := filepath.Abs(filepath.Join("..", "..", "..", "docs", "opm.md"))
 	if err != nil {
 		t.Fatal(err)

@@ -183,13 +183,7 @@ func TestDuringInstallation(t *testing.T) {
 
 // Each alert fires at its threshold and not before.
 func TestAlerts(t *testing.T) {
-	promtool, err := exec.LookPath("promtool")
-	if err != nil {
-		if os.Getenv(env.RequireVariable) != "" {
-			t.Fatalf("promtool is missing: %v", err)
-		}
-		t.Skipf("promtool is missing: %v", err)
-	}
+	promtool := env.Program(t, "promtool")
 	root, err := env.Root()
 	if err != nil {
 		t.Fatal(err)

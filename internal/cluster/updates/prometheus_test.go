@@ -159,14 +159,7 @@ func TestRealPrometheus(t *testing.T) {
 // scraped itself.
 func startPrometheus(t *testing.T) string {
 	t.Helper()
-	program, err := exec.LookPath("prometheus")
-	if err != nil {
-		const text = "no prometheus: install Debian's package of this name"
-		if os.Getenv(env.RequireVariable) != "" {
-			t.Fatal(text)
-		}
-		t.Skip(text)
-	}
+	program := env.Program(t, "prometheus")
 	dir := t.TempDir()
 	config := filepath.Join(dir, "prometheus.yml")
 	for try := range 5 {

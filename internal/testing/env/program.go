@@ -1,0 +1,22 @@
+package env
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// Program finds a program that a test needs, by its name in PATH or by its path. Without it the test is
+// skipped, and fails instead when RequireVariable is set.
+func Program(t testing.TB, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	switch {
+	case err == nil:
+	case os.Getenv(RequireVariable) == "":
+		t.Skipf("%v: build it by 'make build' or 'make e2e', or install the Debian package that has it", err)
+	default:
+		t.Fatalf("%v, and %s is set", err, RequireVariable)
+	}
+	return path
+}
