@@ -8,7 +8,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 export CGO_ENABLED := 0
 # Verification of image signatures in pure Go; a build without the tag refuses images
 # for which a policy asks for a signature.
-export GOFLAGS := $(shell go env GOFLAGS) -tags=containers_image_openpgp,grpcnotrace
+export GOFLAGS := $(shell go env GOFLAGS) -trimpath -tags=containers_image_openpgp,grpcnotrace
 
 GO_FILES := $(shell find . -name '*.go' -not -path './devcluster/*' -not -path './tools/*' 2>/dev/null) go.mod go.sum
 DEVCLUSTER_FILES := $(shell find devcluster -type f)
@@ -134,43 +134,43 @@ release: bin/releases/$(RELEASE)/mainstay bin/release-image ## Build Mainstay's 
 ##@ Files
 
 bin/mainstay: $(GO_FILES)
-	go build -trimpath -ldflags "$(LDFLAGS)" -o $@ ./cmd/mainstay
+	go build -ldflags "$(LDFLAGS)" -o $@ ./cmd/mainstay
 
 bin/opm: $(GO_FILES)
-	go build -trimpath -ldflags "$(LDFLAGS)" -o $@ ./cmd/opm
+	go build -ldflags "$(LDFLAGS)" -o $@ ./cmd/opm
 
 bin/hello-operator: $(GO_FILES)
-	go build -trimpath -ldflags "-s -w" -o $@ ./examples/hello-operator
+	go build -ldflags "-s -w" -o $@ ./examples/hello-operator
 
 bin/demo: $(GO_FILES)
-	go build -trimpath -o $@ ./test/demo
+	go build -o $@ ./test/demo
 
 bin/democluster: $(GO_FILES)
-	go build -trimpath -o $@ ./test/democluster
+	go build -o $@ ./test/democluster
 
 bin/release-image: $(GO_FILES)
-	go build -trimpath -o $@ ./test/release
+	go build -o $@ ./test/release
 
 # A release runs the program that calls itself by its version.
 bin/releases/%/mainstay: $(GO_FILES)
-	go build -trimpath -ldflags "-s -w -X github.com/mainstay-dev/mainstay/internal/cli/terminal.version=$*" -o $@ ./cmd/mainstay
+	go build -ldflags "-s -w -X github.com/mainstay-dev/mainstay/internal/cli/terminal.version=$*" -o $@ ./cmd/mainstay
 
 bin/scenario-catalogs: $(GO_FILES)
-	go build -trimpath -o $@ ./test/scenario/catalogs
+	go build -o $@ ./test/scenario/catalogs
 
 bin/scenario-extensions: $(GO_FILES)
-	go build -trimpath -o $@ ./test/scenario/extensions
+	go build -o $@ ./test/scenario/extensions
 
 bin/bench: $(GO_FILES)
-	go build -trimpath -o $@ ./bench/cmd/bench
+	go build -o $@ ./bench/cmd/bench
 
 bin/devcluster: $(DEVCLUSTER_FILES)
 	@echo "building bin/devcluster: Kubernetes itself, about five minutes the first time"
-	cd devcluster && go build -trimpath -ldflags "$(DEVCLUSTER_LDFLAGS)" -o ../$@ .
+	cd devcluster && go build -ldflags "$(DEVCLUSTER_LDFLAGS)" -o ../$@ .
 	mkdir -p bin/k8s && for name in etcd kube-apiserver kubectl; do ln -sfn ../devcluster bin/k8s/$$name; done
 
 bin/peak: bench/cmd/peak/main.go
-	go build -trimpath -ldflags "-s -w" -o $@ ./bench/cmd/peak
+	go build -ldflags "-s -w" -o $@ ./bench/cmd/peak
 
 $(TOOLS): tools/go.mod tools/go.sum tools/protogen/main.go
 	go build -C tools -o ../bin/tools/ tool
