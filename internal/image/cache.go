@@ -205,15 +205,14 @@ func measure(dir string) (files int, bytes int64, err error) {
 }
 
 // Keep removes every image that is not among the given references, with what an earlier
-// process left unfinished. Images that are being pulled are left alone.
+// process left unfinished. Images that are being pulled are left alone. A reference that
+// names no image by digest is passed over: the cache holds no such image.
 func (c *Cache) Keep(canonicalRefs ...string) error {
 	keep := make([]string, 0, len(canonicalRefs))
 	for _, ref := range canonicalRefs {
-		name, err := repositoryName(ref)
-		if err != nil {
-			return fail("cache", ref, err)
+		if name, err := repositoryName(ref); err == nil {
+			keep = append(keep, name)
 		}
-		keep = append(keep, name)
 	}
 	entries, err := os.ReadDir(c.dir)
 	if errors.Is(err, fs.ErrNotExist) {

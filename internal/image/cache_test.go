@@ -195,8 +195,8 @@ func TestCacheKeep(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := cache.Keep(f.ref); err != nil {
-		t.Fatal(err)
+	if err := cache.Keep("", "example.com/x:tag", "no reference", f.ref); err != nil {
+		t.Fatalf("got error %v, want references that name no image by digest to be passed over", err)
 	}
 	unlock()
 	var got []string
@@ -216,5 +216,4 @@ func TestCacheKeep(t *testing.T) {
 	if len(got) != len(want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	wantError(t, cache.Keep("example.com/x:tag"), KindInvalid, "named by digest")
 }

@@ -45,7 +45,8 @@ type BundleOpener interface {
 	// Open gives the files of a bundle image and its reference with digest. The files
 	// stay until Forget, or until the cache is cleared.
 	Open(ctx context.Context, image string) (files fs.FS, canonical string, err error)
-	// Keep drops the files of every image that is not in use.
+	// Keep drops the files of every image that is not in use. References that name no
+	// image by digest are passed over.
 	Keep(ctx context.Context, inUse []string) error
 }
 

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
@@ -59,18 +60,31 @@ func (a *attempt) removeSecrets(ctx context.Context, ext *olmv1.ClusterExtension
 	return nil
 }
 
-// dropBundles clears the unpacked bundles that no revision holds any more.
+// dropBundles clears the unpacked bundles that no other extension's revision holds.
+//
+// The files are a cache, and a removal never waits for them: a failure is logged, and the
+// next removal of an extension tries again.
 func (a *attempt) dropBundles(ctx context.Context, ext *olmv1.ClusterExtension) error {
 	var sets olmv1.ClusterObjectSetList
-	if err := a.Client.List(ctx, &sets); err != nil {
-		return fmt.Errorf("listing revisions: %w", err)
+	err := a.Client.List(ctx, &sets)
+	if err == nil {
+		err = a.Bundles.Keep(ctx, bundlesInUse(sets.Items, ext.Name))
 	}
-	var inUse []string
-	for i := range sets.Items {
-		set := &sets.Items[i]
-		if isActive(set) && set.Labels[olmv1.LabelOwnerName] != ext.Name {
-			inUse = append(inUse, set.Annotations[olmv1.AnnotationBundleReference])
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Unpacked bundles were not cleared from the cache")
+	}
+	return nil
+}
+
+// bundlesInUse returns the bundle images of the active revisions of all extensions but
+// one. A ClusterObjectSet that somebody else made may name no bundle.
+func bundlesInUse(sets []olmv1.ClusterObjectSet, removedExtension string) []string {
+	var images []string
+	for i := range sets {
+		image := sets[i].Annotations[olmv1.AnnotationBundleReference]
+		if image != "" && isActive(&sets[i]) && sets[i].Labels[olmv1.LabelOwnerName] != removedExtension {
+			images = append(images, image)
 		}
 	}
-	return a.Bundles.Keep(ctx, inUse)
+	return images
 }

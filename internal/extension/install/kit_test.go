@@ -42,6 +42,10 @@ type world struct {
 	// beside the examples.
 	others map[string]map[string]*fbc.Content
 	images map[string]fs.FS
+	// kept are the references that each tidying of the cache was given, and keepErr is how
+	// it ends.
+	kept    [][]string
+	keepErr error
 }
 
 func newWorld(t *testing.T, configure ...func(*install.Controller)) *world {
@@ -175,7 +179,14 @@ func (w *world) Open(_ context.Context, image string) (fs.FS, string, error) {
 	return os.DirFS(filepath.Join(root, "examples", "bundles", "hello-operator", version)), image + digest, nil
 }
 
-func (w *world) Keep(context.Context, []string) error { return nil }
+// Keep plays the tidying of the cache: it remembers what is in use, and fails if the test
+// asks for that.
+func (w *world) Keep(_ context.Context, inUse []string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.kept = append(w.kept, inUse)
+	return w.keepErr
+}
 
 func (w *world) catalog(name string, versions ...string) *olmv1.ClusterCatalog {
 	w.t.Helper()

@@ -1,0 +1,47 @@
+package install_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+)
+
+// TestRemovalIsNotHeldByTidying deletes an extension while ClusterObjectSets of others name
+// no bundle, or nonsense, and while the cache of bundles cannot be tidied.
+func TestRemovalIsNotHeldByTidying(t *testing.T) {
+	w := newWorld(t)
+	w.namespace("tidying")
+	w.catalog("tidied", "1.0.0")
+	w.catalog("stays", "1.0.0")
+	for name, annotations := range map[string]map[string]string{
+		"foreign-without-bundle": nil,
+		"foreign-with-empty":     {olmv1.AnnotationBundleReference: ""},
+	} {
+		w.create(&olmv1.ClusterObjectSet{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations},
+			Spec: olmv1.ClusterObjectSetSpec{
+				LifecycleState: olmv1.LifecycleStateActive, Revision: 1, CollisionProtection: olmv1.CollisionProtectionPrevent,
+			},
+		})
+	}
+	w.create(extension("stays", "tidying"))
+	w.revision("stays-1")
+	w.create(extension("tidied", "tidying"))
+	w.revision("tidied-1")
+	w.mu.Lock()
+	w.keepErr = errors.New("the disk is full")
+	w.mu.Unlock()
+
+	w.remove("tidied")
+
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	want := [][]string{{"quay.io/example/hello:1.0.0" + digest}}
+	if diff := cmp.Diff(want, w.kept); diff != "" {
+		t.Errorf("bundles in use (-want +got):\n%s", diff)
+	}
+}
