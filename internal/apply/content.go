@@ -35,6 +35,9 @@ type Content struct {
 	// Missing are the Secrets, as namespace/name or namespace/name[key], that do not
 	// exist or lack a key. Their objects are not among the phases.
 	Missing []string
+	// Mutable are the Secrets, as namespace/name, that are not immutable. Their objects are
+	// among the phases, but must not be applied: they may change at any time.
+	Mutable []string
 	// Malformed are the faults of objects that cannot be applied whatever happens on
 	// the cluster. Such objects are not among the phases.
 	Malformed []error
@@ -163,7 +166,11 @@ func (l *loader) read(ctx context.Context, ref *olmv1.ObjectSourceRef) ([]byte, 
 			l.content.Missing = append(l.content.Missing, key.String())
 		case err != nil:
 			return nil, fmt.Errorf("reading objects from Secret %q: %w", key, err)
-		case secret.Type != olmv1.SecretTypeObjectData:
+		}
+		if secret != nil && (secret.Immutable == nil || !*secret.Immutable) {
+			l.content.Mutable = append(l.content.Mutable, key.String())
+		}
+		if secret != nil && secret.Type != olmv1.SecretTypeObjectData {
 			l.malformed("Secret %q is of type %q, not %q", key, secret.Type, olmv1.SecretTypeObjectData)
 			secret = nil
 		}

@@ -95,6 +95,36 @@ func TestLoad(t *testing.T) {
 	}
 }
 
+func TestLoadNotesMutableSecretsOnce(t *testing.T) {
+	c := env.Client(t, corev1.AddToScheme)
+	var objects []olmv1.ClusterObjectSetObject
+	for name, immutable := range map[string]bool{"fixed": true, "open": false} {
+		secret := &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Type: olmv1.SecretTypeObjectData, Immutable: &immutable,
+			Data: map[string][]byte{"a": []byte(cm(name + "-a")), "b": []byte(cm(name + "-b"))},
+		}
+		if err := c.Create(t.Context(), secret); err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range []string{"a", "b"} {
+			objects = append(objects, olmv1.ClusterObjectSetObject{Ref: &olmv1.ObjectSourceRef{Name: name, Key: key}})
+		}
+	}
+
+	content, err := Load(t.Context(), c, &olmv1.ClusterObjectSet{Spec: olmv1.ClusterObjectSetSpec{
+		Phases: []olmv1.ClusterObjectSetPhase{{Name: "p", Objects: objects}},
+	}}, "default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"default/open"}, content.Mutable); diff != "" {
+		t.Errorf("mutable Secrets (-want +got):\n%s", diff)
+	}
+	if got := len(content.Phases[0].Objects); got != 4 {
+		t.Errorf("got %d objects, want 4: a removal needs all of them", got)
+	}
+}
+
 func TestDigestsDependOnTheObjectsOnly(t *testing.T) {
 	digests := func(manifests ...string) []olmv1.ObservedPhase {
 		p := Phase{Name: "p"}

@@ -179,7 +179,7 @@ type ClusterObjectSetObject struct {
 }
 
 // ObjectSourceRef names a value in a Secret that holds a manifest as JSON, plain or
-// compressed with gzip.
+// compressed with gzip. The Secret must be immutable.
 type ObjectSourceRef struct {
 	// name of the Secret.
 	// +kubebuilder:validation:MinLength=1
@@ -298,8 +298,8 @@ type ClusterObjectSetStatus struct {
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// observedPhases records the content of each phase at the first success. A later
-	// difference, possible only through a changed Secret, blocks the revision.
+	// observedPhases records the content of each phase when it was first loaded. A later
+	// difference, possible only through a replaced Secret, blocks the revision.
 	// +listType=map
 	// +listMapKey=name
 	// +optional

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/apply"
@@ -42,6 +43,10 @@ func (a *attempt) load(ctx context.Context, set *olmv1.ClusterObjectSet) error {
 	if err != nil {
 		return reconcile.Retry(olmv1.ReasonRetrying, err)
 	}
+	if len(content.Mutable) > 0 {
+		return reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf(
+			"the following secrets are not immutable (referenced secrets must have immutable set to true): %s", strings.Join(content.Mutable, ", ")))
+	}
 	if len(content.Malformed) > 0 {
 		return reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf(
 			"the revision holds objects that cannot be applied, and must be replaced by another: %w", joined(content.Malformed)))
@@ -59,11 +64,32 @@ func (a *attempt) load(ctx context.Context, set *olmv1.ClusterObjectSet) error {
 	}
 	if changed := changedPhases(set.Status.ObservedPhases, a.digests); len(changed) > 0 {
 		return reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf(
-			"the content of phase %s is not what was rolled out: a Secret that holds its objects was changed; restore the Secret, or replace the revision",
-			strings.Join(changed, ", ")))
+			"resolved content of %d phase(s) has changed: phase %s: a Secret that holds its objects is not what it was when the revision was first loaded; restore the Secret, or replace the revision",
+			len(changed), strings.Join(changed, ", phase ")))
+	}
+	if err := a.pin(ctx, set); err != nil {
+		return reconcile.Retry(olmv1.ReasonRetrying, err)
 	}
 	if a.probes, err = apply.CompileProbes(set.Spec.ProgressionProbes); err != nil {
 		return reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf("spec.%w", err))
+	}
+	return nil
+}
+
+// pin records the content of the phases at the first load. Of objects in Secrets it does so
+// before any is applied: only then is a Secret that is replaced during the rollout, or
+// while this program restarts, noticed.
+func (a *attempt) pin(ctx context.Context, set *olmv1.ClusterObjectSet) error {
+	if len(set.Status.ObservedPhases) > 0 {
+		return nil
+	}
+	before := set.DeepCopy()
+	set.Status.ObservedPhases = a.digests
+	if !apply.HoldsReferences(set) {
+		return nil // The spec is immutable: the next status that is written is early enough.
+	}
+	if err := a.client.Status().Patch(ctx, set, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("recording the content of the phases: %w", err)
 	}
 	return nil
 }
@@ -203,7 +229,7 @@ func (a *attempt) pause(set *olmv1.ClusterObjectSet) time.Duration {
 func (a *attempt) outcome(set *olmv1.ClusterObjectSet, err error) outcome {
 	deadline, ok := deadlineOf(set)
 	return outcome{
-		err: err, applied: a.applied, digests: a.digests,
+		err: err, applied: a.applied,
 		late: ok && !a.clock.Now().Before(deadline),
 	}
 }
@@ -223,8 +249,8 @@ func reference(set *olmv1.ClusterObjectSet) metav1.OwnerReference {
 	}
 }
 
-// changedPhases names the phases whose content is not what was observed. Nothing was
-// observed before the first success.
+// changedPhases returns the names, in quotes, of the phases whose content is not what was
+// observed at the first load.
 func changedPhases(observed, now []olmv1.ObservedPhase) []string {
 	if len(observed) == 0 {
 		return nil

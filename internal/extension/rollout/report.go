@@ -19,8 +19,6 @@ type outcome struct {
 	err error
 	// applied is what became of the objects; nil when none was touched.
 	applied *apply.RevisionResult
-	// digests are those of the phases that were applied.
-	digests []olmv1.ObservedPhase
 	// late: the progress deadline has passed before the first success.
 	late bool
 }
@@ -28,7 +26,6 @@ type outcome struct {
 // report writes the outcome into the status.
 func report(set *olmv1.ClusterObjectSet, o outcome) {
 	if o.err == nil && o.applied != nil && o.applied.Done() && !isSucceeded(set) {
-		set.Status.ObservedPhases = o.digests
 		setCondition(set, metav1.Condition{
 			Type: olmv1.TypeSucceeded, Status: metav1.ConditionTrue, Reason: olmv1.ReasonSucceeded,
 			Message: "The revision was rolled out completely",

@@ -8,10 +8,13 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
@@ -225,6 +228,7 @@ func TestObjectsInSecrets(t *testing.T) {
 		return &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: "packed-1-objects"},
 			Type:       olmv1.SecretTypeObjectData,
+			Immutable:  ptr.To(true),
 			Data:       map[string][]byte{"plain": toJSON(t, plain), "compressed": compress(t, toJSON(t, compressed))},
 		}
 	}
@@ -250,7 +254,7 @@ func TestObjectsInSecrets(t *testing.T) {
 	second.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, olmv1.GroupVersion.WithKind(olmv1.ClusterObjectSetKind))}
 	c.create(second)
 	got = c.condition("packed-1", olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonBlocked)
-	if want := `the content of phase "configuration" is not what was rolled out`; !strings.Contains(got.Message, want) {
+	if want := `resolved content of 1 phase(s) has changed: phase "configuration": `; !strings.HasPrefix(got.Message, want) {
 		t.Errorf("message:\n got %s\nwant %s", got.Message, want)
 	}
 	one := &corev1.ConfigMap{}
@@ -269,12 +273,85 @@ func TestObjectsInSecrets(t *testing.T) {
 	c.vanishes(set, "", "packed-1")
 }
 
+// TestMutableSecretsAreRefused wants nothing of a revision applied while one of its Secrets
+// can still change.
+func TestMutableSecretsAreRefused(t *testing.T) {
+	c := newCluster(t)
+	ns := c.namespace()
+	c.start()
+	secret := func(name string, immutable *bool, typ corev1.SecretType) *corev1.Secret {
+		return &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: name},
+			Type:       typ, Immutable: immutable,
+			Data: map[string][]byte{"manifest": toJSON(t, configMap(ns, name, "x"))},
+		}
+	}
+	mutable := secret("mutable-b", ptr.To(false), olmv1.SecretTypeObjectData)
+	untyped := secret("mutable-c", nil, "")
+	c.create(secret("mutable-a", ptr.To(true), olmv1.SecretTypeObjectData), mutable, untyped)
+	first := phase("first", configMap(ns, "inline", "x"))
+	second := olmv1.ClusterObjectSetPhase{Name: "second"}
+	for _, name := range []string{"mutable-a", "mutable-b", "mutable-c"} {
+		second.Objects = append(second.Objects, olmv1.ClusterObjectSetObject{Ref: &olmv1.ObjectSourceRef{Name: name, Key: "manifest"}})
+	}
+	c.create(revision("mutable", 1, first, second))
+
+	got := c.condition("mutable-1", olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonBlocked)
+	want := "the following secrets are not immutable (referenced secrets must have immutable set to true): default/mutable-b, default/mutable-c"
+	if got.Message != want {
+		t.Errorf("message:\n got %s\nwant %s", got.Message, want)
+	}
+	for _, name := range []string{"inline", "mutable-a", "mutable-b", "mutable-c"} {
+		if err := c.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: name}, &corev1.ConfigMap{}); !apierrors.IsNotFound(err) {
+			t.Errorf("ConfigMap %s: got error %v, want it not to be applied", name, err)
+		}
+	}
+}
+
+// TestContentIsPinnedAtTheFirstLoad replaces a Secret while the first rollout still waits.
+func TestContentIsPinnedAtTheFirstLoad(t *testing.T) {
+	c := newCluster(t)
+	ns := c.namespace()
+	stop := c.start()
+	secret := func(value string) *corev1.Secret {
+		return &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: "pinned-1-objects"},
+			Type:       olmv1.SecretTypeObjectData, Immutable: ptr.To(true),
+			Data: map[string][]byte{"manifest": toJSON(t, configMap(ns, "later", value))},
+		}
+	}
+	original := secret("x")
+	c.create(original)
+	c.create(revision("pinned", 1, phase("deploy", deployment(ns, "app")),
+		olmv1.ClusterObjectSetPhase{Name: "publish", Objects: []olmv1.ClusterObjectSetObject{
+			{Ref: &olmv1.ObjectSourceRef{Name: "pinned-1-objects", Key: "manifest"}},
+		}}))
+	// The content is recorded before anything is applied.
+	c.appears(&appsv1.Deployment{}, ns, "app")
+	set := &olmv1.ClusterObjectSet{}
+	if c.get(set, "", "pinned-1"); len(set.Status.ObservedPhases) != 2 {
+		t.Errorf("got observed phases %v while objects are applied, want 2", set.Status.ObservedPhases)
+	}
+	stop()
+	if err := c.Delete(t.Context(), original); err != nil {
+		t.Fatal(err)
+	}
+	c.create(secret("y"))
+	c.start()
+
+	got := c.condition("pinned-1", olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonBlocked)
+	if want := `resolved content of 1 phase(s) has changed: phase "publish": `; !strings.HasPrefix(got.Message, want) {
+		t.Errorf("message:\n got %s\nwant %s…", got.Message, want)
+	}
+}
+
 func TestOtherSecretsAreNotRead(t *testing.T) {
 	c := newCluster(t)
 	ns := c.namespace()
 	c.start()
 	c.create(&corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: "private"},
+		Immutable:  ptr.To(true),
 		Data:       map[string][]byte{"manifest": toJSON(t, configMap(ns, "one", "x"))},
 	}, revision("curious", 1, olmv1.ClusterObjectSetPhase{Name: "configuration", Objects: []olmv1.ClusterObjectSetObject{
 		{Ref: &olmv1.ObjectSourceRef{Name: "private", Key: "manifest"}},
