@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -52,14 +51,6 @@ type attempt struct {
 	// planned, when not nil, has the steps only find out what they would do: it takes
 	// what of that does not stand in their results.
 	planned *findings
-}
-
-// choice is how a bundle was chosen.
-type choice struct {
-	request  resolve.Request
-	catalogs []resolve.Catalog
-	// result is nil when nothing fits.
-	result *resolve.Result
 }
 
 // observe reads the extension's revisions.
@@ -140,13 +131,23 @@ func (a *attempt) checkPlace(ctx context.Context, ext *olmv1.ClusterExtension) e
 	return err
 }
 
-// choose resolves the bundle from the catalogs.
+// choose resolves the bundle from the catalogs. Without any catalog to choose from it keeps
+// the bundle that is there.
 func (a *attempt) choose(ctx context.Context, ext *olmv1.ClusterExtension) error {
-	catalogs, err := a.catalogs(ctx, ext)
+	selected, err := a.selectedCatalogs(ctx, ext)
 	if err != nil {
 		return err
 	}
 	filter := ext.Spec.Source.Catalog
+	if keeper := a.revs.keeper(filter.Version); len(selected) == 0 && keeper != nil {
+		a.chosen = selectionOf(keeper)
+		a.choice = choiceWithoutCatalogs(filter, a.chosen, a.revs.installed())
+		return nil
+	}
+	catalogs, err := a.readCatalogs(ctx, servingCatalogs(selected), filter.PackageName)
+	if err != nil {
+		return err
+	}
 	a.choice = choice{catalogs: catalogs, request: resolve.Request{
 		Package: filter.PackageName, Version: filter.Version, Channels: filter.Channels,
 		Policy: filter.UpgradeConstraintPolicy, Installed: bundleOf(a.revs.installed()), RunsOn: a.runsOn,
@@ -167,41 +168,6 @@ func (a *attempt) choose(ctx context.Context, ext *olmv1.ClusterExtension) error
 		setCondition(ext, condition)
 	}
 	return nil
-}
-
-// serving are the serving catalogs that the extension selects.
-func (a *attempt) serving(ctx context.Context, ext *olmv1.ClusterExtension) ([]olmv1.ClusterCatalog, error) {
-	var list olmv1.ClusterCatalogList
-	if err := a.Client.List(ctx, &list); err != nil {
-		return nil, fmt.Errorf("listing catalogs: %w", err)
-	}
-	filter := ext.Spec.Source.Catalog
-	selected, err := resolve.SelectCatalogs(filter.Selector, list.Items)
-	if err != nil {
-		return nil, reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf("spec.source.catalog.selector: %w", err))
-	}
-	return slices.DeleteFunc(selected, func(catalog olmv1.ClusterCatalog) bool {
-		return !meta.IsStatusConditionTrue(catalog.Status.Conditions, olmv1.TypeServing) || catalog.Status.URLs == nil
-	}), nil
-}
-
-// catalogs reads what the serving catalogs that the extension selects say of its
-// package.
-func (a *attempt) catalogs(ctx context.Context, ext *olmv1.ClusterExtension) ([]resolve.Catalog, error) {
-	selected, err := a.serving(ctx, ext)
-	if err != nil {
-		return nil, err
-	}
-	name := ext.Spec.Source.Catalog.PackageName
-	var result []resolve.Catalog
-	for _, catalog := range selected {
-		content, err := a.Catalogs.Content(ctx, catalog.Status.URLs.Base, name)
-		if err != nil {
-			return nil, unreadable(name, catalog.Name, err)
-		}
-		result = append(result, resolve.Catalog{Name: catalog.Name, Priority: catalog.Spec.Priority, Content: content})
-	}
-	return result, nil
 }
 
 // revise makes a revision of the chosen bundle if the newest one does not hold it.

@@ -56,10 +56,11 @@ func (o *offers) of(pkg string) []resolve.Catalog {
 // offersFor reads, of the catalogs that an extension selects, the packages that may meet
 // requirements; with deep also those that these packages need, and so on.
 func (a *attempt) offersFor(ctx context.Context, ext *olmv1.ClusterExtension, unmet []dependency.Unmet, deep bool) (*offers, error) {
-	selected, err := a.serving(ctx, ext)
+	selected, err := a.selectedCatalogs(ctx, ext)
 	if err != nil {
 		return nil, err
 	}
+	selected = servingCatalogs(selected)
 	o := &offers{selected: selected, contents: map[string]map[string]*fbc.Content{}}
 	var frontier []dependency.Requirement
 	for _, u := range unmet {

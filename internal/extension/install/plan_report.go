@@ -195,6 +195,9 @@ func (p *plan) choose(ext *olmv1.ClusterExtension, how choice, chosen selection)
 func reasons(how choice, chosen selection) []string {
 	var why []string
 	installed := how.request.Installed
+	if len(how.catalogs) == 0 {
+		return []string{fmt.Sprintf("%s stays, as no catalog is selected that could offer another bundle", chosen.Name)}
+	}
 	switch {
 	case installed == nil:
 		why = append(why, "nothing is installed, so that no update edge binds")

@@ -140,16 +140,23 @@ func installedBundleOf(set *olmv1.ClusterObjectSet) *dependency.Bundle {
 	if err != nil {
 		return nil
 	}
-	properties := []fbc.Property{{Type: fbc.PropertyPackage, Value: value}}
+	properties := append([]fbc.Property{{Type: fbc.PropertyPackage, Value: value}}, recordedProperties(set)...)
+	b := dependency.NewBundle(set.Annotations[olmv1.AnnotationBundleName], pkg, version, properties)
+	b.Extension = set.Labels[olmv1.LabelOwnerName]
+	return b
+}
+
+// recordedProperties returns what a revision records of its bundle's properties. What cannot
+// be read counts as not there.
+func recordedProperties(set *olmv1.ClusterObjectSet) []fbc.Property {
+	var properties []fbc.Property
 	for _, key := range []string{olmv1.AnnotationProvides, olmv1.AnnotationRequires} {
 		var recorded []fbc.Property
 		if json.Unmarshal([]byte(set.Annotations[key]), &recorded) == nil {
 			properties = append(properties, recorded...)
 		}
 	}
-	b := dependency.NewBundle(set.Annotations[olmv1.AnnotationBundleName], pkg, version, properties)
-	b.Extension = set.Labels[olmv1.LabelOwnerName]
-	return b
+	return properties
 }
 
 // needsOf is a bundle that is on its way: it needs what it needs, and provides nothing

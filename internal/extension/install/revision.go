@@ -1,6 +1,7 @@
 package install
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -35,10 +36,20 @@ type selection struct {
 	// pinned is the image with digest that is installed already; empty for a bundle that
 	// is not.
 	pinned string
-	// catalog that it was chosen from.
+	// catalog that it was chosen from; empty for a bundle that is kept for lack of catalogs.
 	catalog string
-	// properties as they stand in that catalog.
+	// properties as they stand in that catalog, or on the revision that is kept.
 	properties []fbc.Property
+}
+
+// selectionOf returns the bundle of a revision as the selection to keep.
+func selectionOf(set *olmv1.ClusterObjectSet) selection {
+	return selection{
+		Name: set.Annotations[olmv1.AnnotationBundleName], Version: set.Annotations[olmv1.AnnotationBundleVersion],
+		Release: set.Annotations[olmv1.AnnotationBundleRelease],
+		Image:   cmp.Or(set.Annotations[annotationImage], set.Annotations[olmv1.AnnotationBundleReference]),
+		pinned:  set.Annotations[olmv1.AnnotationBundleReference], properties: recordedProperties(set),
+	}
 }
 
 // asInstalled is the selection as it is installed, if it is: bundles do not change, and an

@@ -45,6 +45,23 @@ func (r revisions) installed() *olmv1.ClusterObjectSet {
 	return nil
 }
 
+// keeper returns the revision whose bundle stays while there is no catalog to choose from:
+// the newest one, or the installed one when a version is asked for. It returns nil when
+// nothing is installed, or another version is asked for than the installed one.
+func (r revisions) keeper(version string) *olmv1.ClusterObjectSet {
+	installed := r.installed()
+	switch {
+	case installed == nil:
+		return nil
+	case version == "":
+		return r.newest()
+	case version == bundleOf(installed).Version:
+		return installed
+	default:
+		return nil
+	}
+}
+
 // standing is the active revision that followed from the same inputs: the newest, or the
 // one that is installed while an update of it is on its way. Nil when neither did.
 func (r revisions) standing(inputs string) *olmv1.ClusterObjectSet {

@@ -1,0 +1,87 @@
+package install_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+)
+
+// TestInstalledBundleIsKeptWithoutCatalogs changes the spec of an extension whose last
+// catalog is gone.
+func TestInstalledBundleIsKeptWithoutCatalogs(t *testing.T) {
+	const done = "True Succeeded desired state reached"
+	w := newWorld(t)
+	w.namespace("orphaned")
+	catalog := w.catalog("orphaned", "1.0.0")
+	other := w.catalog("elsewhere", "1.0.0", "1.1.0")
+	w.create(extension("orphaned", "orphaned"))
+	w.succeed(w.revision("orphaned-1"))
+	w.expect("orphaned", olmv1.TypeProgressing, done)
+	before := w.revision("orphaned-1").Annotations
+	w.delete(catalog)
+
+	// The configuration is applied to the installed bundle.
+	ext := w.get("orphaned")
+	w.change(ext, func() { ext.Spec.Config = inline(`{"deploymentConfig":{"nodeSelector":{"disk":"ssd"}}}`) })
+	second := w.revision("orphaned-2")
+	w.succeed(second)
+	w.expect("orphaned", olmv1.TypeProgressing, done)
+	for _, key := range []string{
+		olmv1.AnnotationBundleName, olmv1.AnnotationBundleVersion, olmv1.AnnotationBundleReference, olmv1.AnnotationPackageName,
+		olmv1.AnnotationProvides, olmv1.AnnotationRequires, "mainstay.dev/bundle-image",
+	} {
+		if got, want := second.Annotations[key], before[key]; got != want {
+			t.Errorf("annotation %s: got %q, want %q", key, got, want)
+		}
+	}
+
+	// So are preflight settings, and the version that is installed.
+	ext = w.get("orphaned")
+	w.change(ext, func() {
+		ext.Spec.Source.Catalog.Version = "1.0.0"
+		ext.Spec.Install = &olmv1.ClusterExtensionInstallConfig{Preflight: &olmv1.PreflightConfig{
+			CRDUpgradeSafety: &olmv1.CRDUpgradeSafetyPreflightConfig{Enforcement: olmv1.CRDUpgradeSafetyEnforcementNone},
+		}}
+	})
+	w.expectObserved("orphaned", done)
+
+	// Another version is not to be had.
+	ext = w.get("orphaned")
+	w.change(ext, func() { ext.Spec.Source.Catalog.Version = "1.1.0" })
+	w.expect("orphaned", olmv1.TypeProgressing, `True Retrying error upgrading from currently installed version "1.0.0": no bundles found for package "hello-operator" matching version "1.1.0"`)
+
+	// With a catalog, be it without the bundle, the installed one is not just kept.
+	w.offer(other)
+	ext = w.get("orphaned")
+	w.change(ext, func() {
+		ext.Spec.Source.Catalog.Version = ""
+		ext.Spec.Source.Catalog.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"test": "elsewhere"}}
+	})
+	w.expect("orphaned", olmv1.TypeProgressing, `True Retrying error upgrading from currently installed version "1.0.0": no bundles found for package "hello-operator"`)
+	var revisions []string
+	for _, revision := range w.get("orphaned").Status.ActiveRevisions {
+		revisions = append(revisions, revision.Name)
+	}
+	if diff := cmp.Diff([]string{"orphaned-2"}, revisions); diff != "" {
+		t.Errorf("active revisions (-want +got):\n%s", diff)
+	}
+}
+
+// expectObserved waits until Progressing reads as wanted for the latest spec.
+func (w *world) expectObserved(name, want string) {
+	w.t.Helper()
+	w.eventually("Progressing of "+name+" is "+want+" for its latest spec", func() error {
+		ext := w.get(name)
+		for _, c := range ext.Status.Conditions {
+			got := fmt.Sprintf("%s %s %s", c.Status, c.Reason, c.Message)
+			if c.Type == olmv1.TypeProgressing && (got != want || c.ObservedGeneration != ext.Generation) {
+				return fmt.Errorf("it is %s for generation %d of %d", got, c.ObservedGeneration, ext.Generation)
+			}
+		}
+		return nil
+	})
+}
