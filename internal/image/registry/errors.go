@@ -56,6 +56,14 @@ type LoginError struct{ text string }
 // Error implements error.
 func (e *LoginError) Error() string { return e.text }
 
+// RedirectError says that a registry redirects on and on.
+type RedirectError struct{}
+
+// Error implements error.
+func (*RedirectError) Error() string {
+	return fmt.Sprintf("the registry redirects more than %d times", maxRedirects)
+}
+
 // TooLargeError says that an answer is longer than what is read.
 type TooLargeError struct {
 	// What is too long.

@@ -4,13 +4,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	authchallenge "github.com/docker/distribution/registry/client/auth/challenge"
 )
@@ -22,38 +19,8 @@ type Login struct {
 	IdentityToken string
 }
 
-// challenge is how a registry wants to be logged in to.
-type challenge struct {
-	basic bool
-	// Where tokens are got from otherwise, and what for.
-	realm, service, scope string
-}
-
-// tokenKey names what a token is good for, and whose it is.
-type tokenKey struct {
-	challenge  challenge
-	repository string
-	push       bool
-	login      [sha256.Size]byte
-}
-
-// token opens a repository for a while.
-type token struct {
-	text  string
-	until time.Time
-}
-
-const (
-	// maxToken bounds the answer of a token server, in bytes.
-	maxToken = 1 << 20
-	// maxScope bounds what a registry may want to be asked for, in bytes.
-	maxScope = 1 << 10
-	// minTokenLife is what a token is good for when the server says nothing or less (the
-	// protocol's own default), and margin is how long before its end it is not used any more.
-	minTokenLife, tokenMargin = 60 * time.Second, 5 * time.Second
-	maxTokenLife              = time.Hour
-)
-
+// basic returns the header that carries the user name and the password, empty when there
+// are none.
 func (l Login) basic() string {
 	if l.Username == "" && l.Password == "" {
 		return ""
@@ -61,185 +28,167 @@ func (l Login) basic() string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(l.Username+":"+l.Password))
 }
 
-// known is what is remembered of the registry. What was learnt over a line that is open to
-// all is not used on one that is not.
-func (s *Session) known() *host {
-	key := s.address()
-	if s.opts.Insecure {
-		key += " insecure"
-	}
-	return s.opts.Shared.host(key)
+// challenge is how a registry asks for a login. It holds no scope: what a token is
+// requested for is decided by the session alone.
+type challenge struct {
+	// basic asks for the login itself. Otherwise it is exchanged for a token.
+	basic bool
+	// realm is the URL of the token server, and service the name of the registry there.
+	realm, service string
 }
 
-// authorization gives the header of a request, as far as the registry is known to ask for
-// one. Empty: none.
-func (s *Session) authorization(ctx context.Context) (string, error) {
-	h := s.known()
-	h.mu.Lock()
-	c := h.challenge
-	h.mu.Unlock()
-	switch {
-	case c == nil:
-		return "", nil
-	case c.basic:
-		return s.opts.Login.basic(), nil
-	}
-	key := s.tokenKey(*c)
-	h.mu.Lock()
-	kept := h.tokens[key]
-	h.mu.Unlock()
-	if s.opts.Shared.now().Before(kept.until) {
-		return "Bearer " + kept.text, nil
-	}
-	got, err := s.fetchToken(ctx, *c)
-	if err != nil {
-		return "", err
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.tokens) >= maxTokens {
-		clear(h.tokens)
-	}
-	h.tokens[key] = got
-	return "Bearer " + got.text, nil
+// grantKey is who accesses what. An answer to one key is never used for another: the
+// repositories of one registry may belong to people who do not trust each other.
+type grantKey struct {
+	host string
+	// insecure keeps what was learned over a connection that anybody can read and change
+	// from sessions that verify their registry.
+	insecure   bool
+	repository string
+	push       bool
+	login      [sha256.Size]byte
 }
 
-func (s *Session) tokenKey(c challenge) tokenKey {
+// grant is what gave access last: how the registry asked for the login, and the token that
+// it was exchanged for.
+type grant struct {
+	challenge challenge
+	token     token
+}
+
+func (s *Session) grantKey() grantKey {
 	l := s.opts.Login
 	text := strings.Join([]string{l.Username, l.Password, l.IdentityToken}, "\x00")
-	return tokenKey{challenge: c, repository: s.opts.Repository, push: s.opts.Push, login: sha256.Sum256([]byte(text))}
+	return grantKey{
+		host: s.address(), insecure: s.opts.Insecure,
+		repository: s.opts.Repository, push: s.opts.Push, login: sha256.Sum256([]byte(text)),
+	}
 }
 
-// learn reads from a refusal how the registry wants to be logged in to, and tells whether
-// that is a way which was not tried.
-func (s *Session) learn(ctx context.Context, refused *http.Response, tried string) (bool, error) {
-	if refused.Request.URL.Host != s.address() {
-		return false, nil // The login is not for where the registry redirected to.
+// rememberedAuthorization returns the Authorization header that gave access before, with a
+// new token when the last one has expired. It returns an empty header when nothing is
+// remembered, and when the token server fails: the registry then says anew how it wants to be
+// logged in to. The error is that of a context which is done.
+func (s *Session) rememberedAuthorization(ctx context.Context) (string, error) {
+	key := s.grantKey()
+	g, ok := s.opts.Shared.grant(key)
+	switch {
+	case !ok:
+		return "", nil
+	case g.challenge.basic:
+		return s.opts.Login.basic(), nil
+	case s.opts.Shared.now().Before(g.token.expires):
+		return g.token.header(), nil
 	}
-	c, err := s.challenge(refused)
-	if c == nil && err == nil {
-		// Some tell it only at the front door.
-		c, err = s.ask(ctx)
+
+	// One attempt is enough, because the registry can be asked again.
+	renewed, err := s.fetchToken(ctx, g.challenge, true)
+	if err != nil {
+		s.opts.Shared.forgetGrant(key)
+		if ctx.Err() != nil {
+			return "", err
+		}
+		return "", nil
 	}
+
+	s.opts.Shared.storeGrant(key, grant{challenge: g.challenge, token: renewed})
+	return renewed.header(), nil
+}
+
+// answerChallenge returns the grant for a request that was refused with 401, and its
+// Authorization header. An empty header means that there is no way to log in that was not
+// tried.
+func (s *Session) answerChallenge(ctx context.Context, refused *http.Response, tried string) (grant, string, error) {
+	c, err := s.chooseChallenge(ctx, refused)
 	if c == nil || err != nil {
-		return false, err
+		return grant{}, "", err
 	}
-	if c.basic && (s.opts.Login.basic() == "" || tried == s.opts.Login.basic()) {
-		return false, nil
+
+	if c.basic {
+		header := s.opts.Login.basic()
+		if header == tried {
+			header = ""
+		}
+		return grant{challenge: *c}, header, nil
 	}
-	h := s.known()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.challenge = c
-	if !c.basic {
-		delete(h.tokens, s.tokenKey(*c))
+
+	fetched, err := s.fetchToken(ctx, *c, false)
+	if err != nil {
+		return grant{}, "", err
 	}
-	return true, nil
+	return grant{challenge: *c, token: fetched}, fetched.header(), nil
 }
 
-// ask asks the front door how to log in.
-func (s *Session) ask(ctx context.Context) (*challenge, error) {
+// chooseChallenge returns the challenge to answer, nil when there is none. A repository's
+// own challenge counts as long as it does not send the login to another host. For that, only
+// the challenge of the registry's base endpoint counts, which no repository controls. It is
+// also where container tools take their challenge from.
+func (s *Session) chooseChallenge(ctx context.Context, refused *http.Response) (*challenge, error) {
+	c, err := s.parseChallenge(refused)
+	if err != nil {
+		return nil, err
+	}
+	if c != nil && (s.opts.Login == Login{} || c.basic || s.isOwnRealm(c.realm)) {
+		return c, nil
+	}
+
+	base, err := s.fetchBaseChallenge(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if base == nil && c != nil {
+		return nil, &LoginError{fmt.Sprintf("the repository wants the login to be sent to %s, "+
+			"which the registry's base endpoint (/v2/) does not name as its token server; it is not sent", hostOfURL(c.realm))}
+	}
+	return base, nil
+}
+
+// fetchBaseChallenge asks the registry's base endpoint how to log in.
+func (s *Session) fetchBaseChallenge(ctx context.Context) (*challenge, error) {
 	resp, err := s.send(ctx, request{method: http.MethodGet, path: "/v2/"}, "")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = resp.Body.Close() }() // Only its head counts.
-	if resp.Request.URL.Host != s.address() {
+	if !s.isOwnAnswer(resp) {
 		return nil, nil
 	}
-	return s.challenge(resp)
+	return s.parseChallenge(resp)
 }
 
-// challenge gives the first way to log in that is known here, nil when there is none.
-func (s *Session) challenge(resp *http.Response) (*challenge, error) {
+// isOwnAnswer reports whether the registry itself answered, not a place that it redirected
+// to.
+func (s *Session) isOwnAnswer(resp *http.Response) bool { return resp.Request.URL.Host == s.address() }
+
+// isOwnRealm reports whether a token server is at the registry's own address.
+func (s *Session) isOwnRealm(realm string) bool { return hostOfURL(realm) == s.address() }
+
+func hostOfURL(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}
+
+// parseChallenge returns the first challenge of an answer that can be met, nil when there
+// is none.
+func (s *Session) parseChallenge(resp *http.Response) (*challenge, error) {
 	for _, c := range authchallenge.ResponseChallenges(resp) {
 		switch c.Scheme {
 		case "basic":
 			return &challenge{basic: true}, nil
 		case "bearer":
-			found := &challenge{realm: c.Parameters["realm"], service: c.Parameters["service"]}
-			if scope := c.Parameters["scope"]; len(scope) <= maxScope {
-				found.scope = scope
-			}
-			realm, err := url.Parse(found.realm)
+			realm, err := url.Parse(c.Parameters["realm"])
 			if err != nil || realm.Host == "" {
 				return nil, &LoginError{"the registry names no usable address of its token server"}
 			}
 			if realm.Scheme != "https" && (realm.Scheme != "http" || !s.opts.Insecure) {
 				return nil, &LoginError{fmt.Sprintf("the registry wants the login to be sent to %s over %s:, which is open to all; it is not sent", realm.Host, realm.Scheme)}
 			}
-			return found, nil
+			realm.User = nil
+			return &challenge{realm: realm.String(), service: c.Parameters["service"]}, nil
 		}
 	}
 	return nil, nil
-}
-
-// fetchToken gets a token from the token server that a registry names.
-func (s *Session) fetchToken(ctx context.Context, c challenge) (token, error) {
-	realm, err := url.Parse(c.realm)
-	if err != nil {
-		return token{}, &LoginError{"the registry names no usable address of its token server"}
-	}
-	what := "log in at " + realm.Host
-	resp, err := s.sendLogin(ctx, c, realm, what)
-	if err != nil {
-		return token{}, fmt.Errorf("%s: %w", what, err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		return token{}, statusError(resp, what, s.opts.Shared.now())
-	}
-	defer func() { _ = resp.Body.Close() }() // It was only read.
-	data, err := readAtMost(resp.Body, maxToken, "the token")
-	if err != nil {
-		return token{}, fmt.Errorf("%s: %w", what, err)
-	}
-	var answer struct {
-		Token       string  `json:"token"`
-		AccessToken string  `json:"access_token"`
-		ExpiresIn   float64 `json:"expires_in"` // seconds
-	}
-	// The parser's message could quote the token.
-	if json.Unmarshal(data, &answer) != nil || answer.Token+answer.AccessToken == "" {
-		return token{}, fmt.Errorf("%s: %w", what, errors.New("the answer holds no token"))
-	}
-	text := answer.Token
-	if text == "" {
-		text = answer.AccessToken
-	}
-	life := time.Duration(min(answer.ExpiresIn, maxTokenLife.Seconds())) * time.Second
-	return token{text: text, until: s.opts.Shared.now().Add(max(life, minTokenLife) - tokenMargin)}, nil
-}
-
-func (s *Session) sendLogin(ctx context.Context, c challenge, realm *url.URL, what string) (*http.Response, error) {
-	target := *realm
-	query := target.Query()
-	if c.service != "" {
-		query.Set("service", c.service)
-	}
-	actions := "pull"
-	if s.opts.Push {
-		actions = "pull,push"
-	}
-	own := "repository:" + s.opts.Repository + ":" + actions
-	query.Add("scope", own)
-	if c.scope != "" && c.scope != own {
-		query.Add("scope", c.scope)
-	}
-	r := request{what: what, method: http.MethodGet, target: &target}
-	login := s.opts.Login
-	if login.IdentityToken != "" {
-		query.Set("grant_type", "refresh_token")
-		query.Set("refresh_token", login.IdentityToken)
-		query.Set("client_id", "mainstay")
-		query.Set("scope", strings.Join(query["scope"], " "))
-		r.method, r.body = http.MethodPost, bytesBody([]byte(query.Encode()))
-		r.body.secret = true
-		r.header = http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
-		return s.send(ctx, r, "")
-	}
-	if login.Username != "" {
-		query.Set("account", login.Username)
-	}
-	target.RawQuery = query.Encode()
-	return s.send(ctx, r, login.basic())
 }

@@ -1,8 +1,11 @@
 package registry
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -24,6 +27,7 @@ type tokenServer struct {
 	asked     atomic.Int32                                 // of the registry, for manifests
 	fetched   atomic.Int32                                 // tokens
 	challenge string                                       // beside realm and service; set before the first request
+	query     string                                       // of the token server's address
 	noHint    bool                                         // only the front door tells how to log in
 	good      atomic.Value                                 // the token that opens
 	answer    func(w http.ResponseWriter, r *http.Request) // of the token server
@@ -55,7 +59,7 @@ func newTokenServer(t *testing.T) *tokenServer {
 			return
 		}
 		if !s.noHint || r.URL.Path == "/v2/" {
-			w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="%s/token",service="reg"%s`, s.tokens.URL, s.challenge))
+			w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="%s/token%s",service="reg"%s`, s.tokens.URL, s.query, s.challenge))
 		}
 		w.WriteHeader(http.StatusUnauthorized)
 	})
@@ -76,11 +80,10 @@ func (s *tokenServer) session(t *testing.T, edit func(*Options)) *Session {
 
 func TestTokens(t *testing.T) {
 	tests := map[string]struct {
-		edit      func(*tokenServer)
-		opts      func(*Options)
-		requests  []string
-		err       string
-		noRefused bool
+		edit     func(*tokenServer)
+		opts     func(*Options)
+		requests []string
+		err      string
 	}{
 		"password": {requests: []string{"GET robot:s3cr3t account=robot&scope=repository%3Aorg%2Fname%3Apull&service=reg"}},
 		"nobody": {
@@ -98,12 +101,19 @@ func TestTokens(t *testing.T) {
 			requests: []string{"GET robot:s3cr3t account=robot&scope=repository%3Aorg%2Fname%3Apull%2Cpush&service=reg"},
 		},
 		"another scope": {
-			edit:     func(s *tokenServer) { s.challenge = `,scope="repository:proxied/name:pull"` },
-			requests: []string{"GET robot:s3cr3t account=robot&scope=repository%3Aorg%2Fname%3Apull&scope=repository%3Aproxied%2Fname%3Apull&service=reg"},
-		},
-		"a scope without end": {
-			edit:     func(s *tokenServer) { s.challenge = `,scope="` + strings.Repeat("x", maxScope+1) + `"` },
+			edit:     func(s *tokenServer) { s.challenge = `,scope="repository:org/secret:pull,push"` },
 			requests: []string{"GET robot:s3cr3t account=robot&scope=repository%3Aorg%2Fname%3Apull&service=reg"},
+		},
+		"another scope in the address of the token server": {
+			edit:     func(s *tokenServer) { s.query = "?tenant=a&scope=repository:org/secret:pull" },
+			requests: []string{"GET robot:s3cr3t account=robot&scope=repository%3Aorg%2Fname%3Apull&service=reg&tenant=a"},
+		},
+		"another scope there, for an identity": {
+			edit: func(s *tokenServer) { s.query = "?scope=repository:org/secret:pull" },
+			opts: func(o *Options) { o.Login = Login{IdentityToken: "identity"} },
+			requests: []string{
+				"POST : client_id=mainstay&grant_type=refresh_token&refresh_token=identity&scope=repository%3Aorg%2Fname%3Apull&service=reg",
+			},
 		},
 		"only the front door tells": {
 			edit:     func(s *tokenServer) { s.noHint = true },
@@ -129,7 +139,7 @@ func TestTokens(t *testing.T) {
 		},
 		"endless": {
 			edit: func(s *tokenServer) { s.answer = endless(http.StatusOK) },
-			err:  fmt.Sprintf("the token has more than %d bytes", maxToken),
+			err:  fmt.Sprintf("the token has more than %d bytes", maxTokenAnswer),
 		},
 		"refused": {
 			edit: func(s *tokenServer) { s.answer = endless(http.StatusUnauthorized) },
@@ -186,7 +196,7 @@ func endless(status int) func(http.ResponseWriter, *http.Request) {
 }
 
 // Once the way to log in is known, a question costs one request, over all sessions, until
-// the token ends.
+// the token ends. What is known is known of one repository, and for one login.
 func TestTokensAreKept(t *testing.T) {
 	s := newTokenServer(t)
 	shared, clock := newTestShared()
@@ -213,19 +223,19 @@ func TestTokensAreKept(t *testing.T) {
 	ask(nil)
 	check("again", 3, 1)
 	ask(func(o *Options) { o.Login.Password = "another" })
-	check("with another password", 4, 2)
+	check("with another password", 5, 2)
 	ask(func(o *Options) { o.Push = true })
-	check("to push", 5, 3)
+	check("to push", 7, 3)
 	ask(func(o *Options) { o.Repository = "org/other" })
-	check("another repository", 6, 4)
+	check("another repository", 9, 4)
 	if err := clock.sleep(t.Context(), 5*time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	ask(nil)
-	check("the token ended", 7, 5)
+	check("the token ended", 10, 5)
 	s.good.Store("t0ken-2")
 	ask(nil)
-	check("the token was withdrawn", 9, 6)
+	check("the token was withdrawn", 12, 6)
 }
 
 // A login is not sent to where everybody can read it.
@@ -295,8 +305,9 @@ func TestBasic(t *testing.T) {
 	}{
 		{login: Login{}, asked: 1},
 		{login: Login{Username: "robot", Password: "wrong"}, asked: 2},
+		{login: robot, asked: 2, good: true},
 		{login: robot, asked: 1, good: true},
-		{login: Login{Username: "robot", Password: "wrong"}, asked: 1},
+		{login: Login{Username: "robot", Password: "wrong"}, asked: 2},
 		{login: Login{IdentityToken: "identity"}, asked: 1},
 	} {
 		asked.Store(0)
@@ -394,6 +405,34 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
+// A redirect that leads away and back was chosen elsewhere: it gets no login.
+func TestNoLoginOnTheWayBack(t *testing.T) {
+	var arrived atomic.Value
+	var server *httptest.Server
+	elsewhere := serve(t, true, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, server.URL+"/v2/org/secret/manifests/v1", http.StatusTemporaryRedirect)
+	})
+	server = serve(t, true, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.HasPrefix(r.URL.Path, "/v2/org/secret/"):
+			arrived.Store(r.Header.Get("Authorization"))
+		case r.Header.Get("Authorization") == "":
+			w.Header().Set("WWW-Authenticate", `Basic realm="x"`)
+			w.WriteHeader(http.StatusUnauthorized)
+		default:
+			http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
+		}
+	})
+	session := sessionTo(t, server, func(o *Options) { o.Login = robot })
+
+	if _, _, err := session.Manifest(t.Context(), "v1"); err != nil {
+		t.Fatal(err)
+	}
+	if got := arrived.Load(); got != "" {
+		t.Errorf("got the login %q after a redirect from elsewhere, want none", got)
+	}
+}
+
 // Who asks for a login where a redirect leads gets none.
 func TestNoLoginElsewhere(t *testing.T) {
 	var asked atomic.Int32
@@ -463,4 +502,47 @@ func TestInsecure(t *testing.T) {
 	wantText(t, ask(secure, false, true), "certificate signed by unknown authority")
 	secure.Close()
 	wantText(t, ask(secure, true, false), "connection refused")
+}
+
+// An insecure registry that redirects on and on is reported as such, whether it speaks TLS
+// or not.
+func TestRedirectLoopOfInsecureRegistry(t *testing.T) {
+	loop := func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path, http.StatusFound) }
+	secure, plain := serve(t, true, loop), httptest.NewUnstartedServer(http.HandlerFunc(loop))
+	plain.Listener = &refuseTLS{plain.Listener}
+	plain.Start()
+	t.Cleanup(plain.Close)
+
+	for name, server := range map[string]*httptest.Server{"TLS": secure, "plain HTTP": plain} {
+		session := sessionTo(t, server, func(o *Options) { o.Insecure = true })
+		_, _, err := session.Manifest(t.Context(), "v1")
+		var endless *RedirectError
+		if !errors.As(err, &endless) {
+			t.Errorf("%s: got %v, want a *RedirectError", name, err)
+		}
+	}
+}
+
+// refuseTLS accepts connections, and closes those that begin with a TLS handshake.
+type refuseTLS struct{ net.Listener }
+
+func (l *refuseTLS) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &plainConn{Conn: conn, reader: bufio.NewReader(conn)}, nil
+}
+
+type plainConn struct {
+	net.Conn
+	reader *bufio.Reader
+}
+
+func (c *plainConn) Read(p []byte) (int, error) {
+	const handshake = 0x16
+	if first, err := c.reader.Peek(1); err == nil && first[0] == handshake {
+		return 0, io.EOF
+	}
+	return c.reader.Read(p)
 }

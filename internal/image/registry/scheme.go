@@ -29,23 +29,30 @@ func (s *schemeOf) try(ctx context.Context, send func(scheme string) (*http.Resp
 	if scheme != "" {
 		return send(scheme)
 	}
+
 	scheme = "https"
 	resp, err := send(scheme)
-	if err != nil && ctx.Err() == nil && !isPause(err) {
-		scheme = "http"
-		plain, plainErr := send(scheme)
-		switch {
-		case plainErr == nil:
-			resp, err = plain, nil
-		case errors.Is(err, http.ErrSchemeMismatch):
-			err = plainErr
+	if err != nil && ctx.Err() == nil && !isPause(err) && !isRefusedRedirect(err) {
+		plain, plainErr := send("http")
+		// The error of HTTP is the better one where the registry speaks that.
+		if plainErr == nil || isRefusedRedirect(plainErr) || errors.Is(err, http.ErrSchemeMismatch) {
+			scheme, resp, err = "http", plain, plainErr
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
+
 	s.mu.Lock()
 	s.known = scheme
 	s.mu.Unlock()
 	return resp, nil
+}
+
+// isRefusedRedirect reports whether a registry answered with a redirect that is not
+// followed. It then speaks the scheme that it was asked by.
+func isRefusedRedirect(err error) bool {
+	var endless *RedirectError
+	var login *LoginError
+	return errors.As(err, &endless) || errors.As(err, &login)
 }

@@ -93,15 +93,17 @@ func (s *Session) address() string {
 
 // checkRedirect lets answers lie elsewhere, as large registries keep their blobs, but
 // takes no password there, and nothing over a line that is open to all unless the registry
-// itself is such.
+// itself is such. A redirect that comes back from elsewhere carries no password either: its
+// target was not chosen by the registry.
 func (s *Session) checkRedirect(req *http.Request, via []*http.Request) error {
 	if len(via) >= maxRedirects {
-		return fmt.Errorf("the registry redirects more than %d times", maxRedirects)
+		return &RedirectError{}
 	}
 	if req.URL.Scheme != "https" && (req.URL.Scheme != "http" || !s.opts.Insecure) {
 		return &LoginError{fmt.Sprintf("the registry redirects to %s:, which is not followed from a registry that is reached over TLS", req.URL.Scheme)}
 	}
-	if !sameOrigin(req.URL, via[0].URL) {
+	leaves := func(step *http.Request) bool { return !sameOrigin(step.URL, via[0].URL) }
+	if leaves(req) || slices.ContainsFunc(via, leaves) {
 		req.Header.Del("Authorization")
 		req.Header.Del("Referer")
 	}
@@ -119,6 +121,7 @@ type request struct {
 	header http.Header
 	body   *body
 	want   []int // statuses that are no error
+	once   bool  // it is not sent again when it fails
 }
 
 // host is what the request is sent to.
@@ -132,34 +135,49 @@ func (r *request) host(s *Session) string {
 // do sends a request, with the login if the registry asks for one, and again if a failure
 // may pass. The caller closes the answer's body.
 func (s *Session) do(ctx context.Context, r request) (*http.Response, error) {
-	for challenged := false; ; challenged = true {
-		authorization, err := s.authorization(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", r.what, err)
-		}
-		if r.host(s) != s.address() {
-			authorization = ""
-		}
-		resp, err := s.send(ctx, r, authorization)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", r.what, err)
-		}
-		if slices.Contains(r.want, resp.StatusCode) {
-			return resp, nil
-		}
-		if resp.StatusCode == http.StatusUnauthorized && !challenged {
-			learnt, err := s.learn(ctx, resp, authorization)
-			if err == nil && learnt {
-				_ = resp.Body.Close()
-				continue
-			}
-			if err != nil {
-				_ = resp.Body.Close()
-				return nil, fmt.Errorf("%s: %w", r.what, err)
-			}
-		}
+	resp, err := s.sendAuthorized(ctx, r)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", r.what, err)
+	}
+	if !slices.Contains(r.want, resp.StatusCode) {
 		return nil, statusError(resp, r.what, s.opts.Shared.now())
 	}
+	return resp, nil
+}
+
+// sendAuthorized sends a request with what gave access before, and once more with what the
+// registry asks for when that is refused. What gives access is remembered for the next
+// request, and what does not is forgotten.
+func (s *Session) sendAuthorized(ctx context.Context, r request) (*http.Response, error) {
+	if r.host(s) != s.address() {
+		return s.send(ctx, r, "") // The login is only for the registry.
+	}
+
+	authorization, err := s.rememberedAuthorization(ctx)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := s.send(ctx, r, authorization)
+	if err != nil || resp.StatusCode != http.StatusUnauthorized || !s.isOwnAnswer(resp) {
+		return resp, err
+	}
+
+	s.opts.Shared.forgetGrant(s.grantKey())
+	access, authorization, err := s.answerChallenge(ctx, resp, authorization)
+	if err != nil {
+		closeAnswer(resp)
+		return nil, err
+	}
+	if authorization == "" {
+		return resp, nil
+	}
+
+	closeAnswer(resp)
+	resp, err = s.send(ctx, r, authorization)
+	if err == nil && resp.StatusCode != http.StatusUnauthorized {
+		s.opts.Shared.storeGrant(s.grantKey(), access)
+	}
+	return resp, err
 }
 
 // send sends a request until it is answered otherwise than "not now".
@@ -179,7 +197,7 @@ func (s *Session) send(ctx context.Context, r request, authorization string) (*h
 		if paused {
 			s.opts.Shared.pause(r.host(s), asked) // Whoever asks next waits, be it this loop.
 		}
-		if attempt >= attempts || s.opts.Once || s.opts.Shared.tooLong(ctx, asked) {
+		if attempt >= attempts || s.opts.Once || r.once || s.opts.Shared.tooLong(ctx, asked) {
 			return resp, err
 		}
 		closeAnswer(resp)

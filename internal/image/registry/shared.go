@@ -21,24 +21,23 @@ type Shared struct {
 	sleep     func(context.Context, time.Duration) error
 	jitter    func() float64 // from 0 to 1
 
-	mu    sync.Mutex
-	hosts map[string]*host
+	mu     sync.Mutex
+	hosts  map[string]*host
+	grants map[grantKey]grant
 }
 
-// host is what is known of one registry or token server, by scheme and host.
+// host is what is known of one registry or token server.
 type host struct {
 	limiter *rate.Limiter
 
-	mu        sync.Mutex
-	paused    time.Time // until then it is left alone
-	challenge *challenge
-	tokens    map[tokenKey]token
+	mu     sync.Mutex
+	paused time.Time // until then it is left alone
 }
 
 // Bounds of what is remembered. Whoever meets one forgets everything and learns it again.
 const (
 	maxHosts  = 256
-	maxTokens = 256
+	maxGrants = 1024
 )
 
 // NewShared makes the shared knowledge, of nothing yet. A registry is asked at most
@@ -46,7 +45,8 @@ const (
 // again after the delay first, and after twice as long each further time.
 func NewShared(perSecond float64, delay time.Duration) *Shared {
 	return &Shared{
-		perSecond: perSecond, delay: delay, now: time.Now, sleep: sleep, jitter: rand.Float64, hosts: map[string]*host{},
+		perSecond: perSecond, delay: delay, now: time.Now, sleep: sleep, jitter: rand.Float64,
+		hosts: map[string]*host{}, grants: map[grantKey]grant{},
 	}
 }
 
@@ -69,13 +69,33 @@ func (s *Shared) host(name string) *host {
 		if len(s.hosts) >= maxHosts {
 			clear(s.hosts)
 		}
-		h = &host{
-			limiter: rate.NewLimiter(rate.Limit(s.perSecond), max(1, int(2*s.perSecond))),
-			tokens:  map[tokenKey]token{},
-		}
+		h = &host{limiter: rate.NewLimiter(rate.Limit(s.perSecond), max(1, int(2*s.perSecond)))}
 		s.hosts[name] = h
 	}
 	return h
+}
+
+// grant returns what gave access last, and whether anything did.
+func (s *Shared) grant(key grantKey) (grant, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g, ok := s.grants[key]
+	return g, ok
+}
+
+func (s *Shared) storeGrant(key grantKey, g grant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.grants) >= maxGrants {
+		clear(s.grants)
+	}
+	s.grants[key] = g
+}
+
+func (s *Shared) forgetGrant(key grantKey) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.grants, key)
 }
 
 // admit waits until a host may be asked, unless that takes too long.

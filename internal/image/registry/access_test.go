@@ -1,0 +1,353 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// sharedRegistry is a registry whose repositories belong to different people. Those below
+// org/ are the registry's own; what others answer is up to the test.
+type sharedRegistry struct {
+	registry *httptest.Server
+	tokens   *tokenServerOf
+	thief    *tokenServerOf
+
+	mu     sync.Mutex
+	others http.HandlerFunc
+	base   http.HandlerFunc // nil: the base endpoint names the token server
+	asked  []string         // requests to the registry, with what they are authorized by
+}
+
+// tokenServerOf is a token server that records what it is asked for.
+type tokenServerOf struct {
+	*httptest.Server
+
+	mu     sync.Mutex
+	asked  []string
+	status int           // of each answer; 0: it grants what it is asked for
+	hang   chan struct{} // when set, it does not answer before this is closed
+}
+
+func newTokenServerOf(t *testing.T) *tokenServerOf {
+	t.Helper()
+	s := &tokenServerOf{}
+	s.Server = serve(t, true, func(w http.ResponseWriter, r *http.Request) {
+		user, password, _ := r.BasicAuth()
+		s.mu.Lock()
+		s.asked = append(s.asked, fmt.Sprintf("%s:%s %s", user, password, strings.Join(r.URL.Query()["scope"], " ")))
+		status, hang := s.status, s.hang
+		s.mu.Unlock()
+		if hang != nil {
+			<-hang
+		}
+		if status != 0 {
+			w.WriteHeader(status)
+			return
+		}
+		fmt.Fprintf(w, `{"token":%q,"expires_in":300}`, user+" "+r.URL.Query().Get("scope"))
+	})
+	return s
+}
+
+func (s *tokenServerOf) challenge() string { return fmt.Sprintf(`Bearer realm="%s/token"`, s.URL) }
+
+func (s *tokenServerOf) set(status int, hang chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.status, s.hang = status, hang
+}
+
+// take returns what was asked since it was called last.
+func (s *tokenServerOf) take() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	asked := s.asked
+	s.asked = nil
+	return asked
+}
+
+func newSharedRegistry(t *testing.T) *sharedRegistry {
+	t.Helper()
+	s := &sharedRegistry{tokens: newTokenServerOf(t), thief: newTokenServerOf(t)}
+	s.registry = serve(t, true, func(w http.ResponseWriter, r *http.Request) {
+		authorization := r.Header.Get("Authorization")
+		s.mu.Lock()
+		s.asked = append(s.asked, strings.TrimSpace(r.URL.Path+" "+authorization))
+		others, base, tokens := s.others, s.base, s.tokens
+		s.mu.Unlock()
+		switch {
+		case r.URL.Path == "/v2/" && base != nil:
+			base(w, r)
+		case !strings.HasPrefix(r.URL.Path, "/v2/org/") && r.URL.Path != "/v2/":
+			others(w, r)
+		case authorization == "Bearer robot repository:"+repositoryOf(r)+":pull":
+			w.Header().Set("Docker-Content-Digest", someDigest.String())
+		default:
+			refuse(w, tokens.challenge())
+		}
+	})
+	return s
+}
+
+func repositoryOf(r *http.Request) string {
+	name, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/v2/"), "/manifests/")
+	return name
+}
+
+func refuse(w http.ResponseWriter, challenge string) {
+	if challenge != "" {
+		w.Header().Set("WWW-Authenticate", challenge)
+	}
+	w.WriteHeader(http.StatusUnauthorized)
+}
+
+func (s *sharedRegistry) take() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	asked := s.asked
+	s.asked = nil
+	return asked
+}
+
+func (s *sharedRegistry) session(t *testing.T, shared *Shared, edit func(*Options)) *Session {
+	t.Helper()
+	return sessionTo(t, s.registry, func(o *Options) {
+		o.Shared, o.Login = shared, robot
+		for _, server := range []*tokenServerOf{s.tokens, s.thief} {
+			o.TLS.RootCAs.AddCert(server.Certificate())
+		}
+		if edit != nil {
+			edit(o)
+		}
+	})
+}
+
+// What one repository answers to a request decides nothing for another one: neither whether
+// it can be read, nor where its login goes, nor for which scope.
+func TestRepositoriesDoNotDecideForOthers(t *testing.T) {
+	s := newSharedRegistry(t)
+	hostile := map[string]http.HandlerFunc{
+		"asks for a token from elsewhere, for another repository": func(w http.ResponseWriter, _ *http.Request) {
+			refuse(w, s.thief.challenge()+`,scope="repository:org/name:pull,push"`)
+		},
+		"asks for a token from the registry, for another repository": func(w http.ResponseWriter, _ *http.Request) {
+			refuse(w, s.tokens.challenge()+`,service="other",scope="repository:org/name:pull,push"`)
+		},
+		"asks for the password": func(w http.ResponseWriter, _ *http.Request) { refuse(w, `Basic realm="x"`) },
+		"asks for a token from nowhere": func(w http.ResponseWriter, _ *http.Request) {
+			refuse(w, `Bearer realm="https://127.0.0.1:1/token"`)
+		},
+		"names no address":     func(w http.ResponseWriter, _ *http.Request) { refuse(w, `Bearer realm="/token"`) },
+		"names no way":         func(w http.ResponseWriter, _ *http.Request) { refuse(w, "") },
+		"forbids":              func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) },
+		"redirects to a thief": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, s.thief.URL, http.StatusFound) },
+	}
+	for name, answer := range hostile {
+		t.Run(name, func(t *testing.T) {
+			s.mu.Lock()
+			s.others = answer
+			s.mu.Unlock()
+			shared, _ := newTestShared()
+			for _, login := range []Login{{}, {Username: "tenant", Password: "tenant"}, robot} {
+				session := s.session(t, shared, func(o *Options) { o.Repository, o.Login = "tenant/name", login })
+				if _, err := session.Digest(t.Context(), "v1"); err == nil {
+					t.Error("the hostile repository could be read, want an error")
+				}
+			}
+			for _, asked := range append(s.tokens.take(), s.thief.take()...) {
+				if strings.Contains(asked, "org/name") {
+					t.Errorf("got a token request %q, want none for another repository", asked)
+				}
+			}
+			_ = s.take()
+
+			found, err := s.session(t, shared, nil).Digest(t.Context(), "v1")
+			if err != nil || found != someDigest {
+				t.Errorf("got %q (%v) from the other repository, want %s", found, err, someDigest)
+			}
+			if diff := cmp.Diff([]string{"robot:s3cr3t repository:org/name:pull"}, s.tokens.take()); diff != "" {
+				t.Errorf("requests to the token server (-want +got):\n%s", diff)
+			}
+			if asked := s.thief.take(); len(asked) != 0 {
+				t.Errorf("got %q at the hostile token server, want nothing", asked)
+			}
+			want := []string{"/v2/org/name/manifests/v1", "/v2/", "/v2/org/name/manifests/v1 Bearer robot repository:org/name:pull"}
+			if diff := cmp.Diff(want, s.take()); diff != "" {
+				t.Errorf("requests to the registry (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A login goes to a token server on another host only when the registry's base endpoint
+// names it, which no repository answers.
+func TestLoginGoesWhereTheBaseEndpointSays(t *testing.T) {
+	tests := map[string]struct {
+		base   func(*sharedRegistry) string
+		login  Login
+		tokens []string // requests to the registry's own token server
+		thief  []string
+		err    string
+	}{
+		"the base endpoint names another": {
+			login: robot, tokens: []string{"robot:s3cr3t repository:tenant/name:pull"},
+		},
+		"the base endpoint asks for nothing": {
+			base: func(*sharedRegistry) string { return "" }, login: robot,
+			err: "which the registry's base endpoint (/v2/) does not name as its token server; it is not sent",
+		},
+		"the base endpoint names the same": {
+			base: func(s *sharedRegistry) string { return s.thief.challenge() }, login: robot,
+			thief: []string{"robot:s3cr3t repository:tenant/name:pull"},
+		},
+		"there is no login to send": {
+			thief: []string{": repository:tenant/name:pull"},
+		},
+		"there is an identity token": {
+			base: func(*sharedRegistry) string { return "" }, login: Login{IdentityToken: "identity"},
+			err: "it is not sent",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := newSharedRegistry(t)
+			s.others = func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("Authorization") != "" {
+					w.Header().Set("Docker-Content-Digest", someDigest.String())
+					return
+				}
+				refuse(w, s.thief.challenge())
+			}
+			if test.base != nil {
+				s.base = func(w http.ResponseWriter, _ *http.Request) {
+					if challenge := test.base(s); challenge != "" {
+						refuse(w, challenge)
+					}
+				}
+			}
+			shared, _ := newTestShared()
+			session := s.session(t, shared, func(o *Options) { o.Repository, o.Login = "tenant/name", test.login })
+
+			_, err := session.Digest(t.Context(), "v1")
+			if test.err != "" {
+				var login *LoginError
+				if !errors.As(err, &login) {
+					t.Errorf("got %v, want a *LoginError", err)
+				}
+				wantText(t, err, test.err)
+			} else if err != nil {
+				t.Error(err)
+			}
+			if diff := cmp.Diff(test.tokens, s.tokens.take()); diff != "" {
+				t.Errorf("requests to the registry's token server (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(test.thief, s.thief.take()); diff != "" {
+				t.Errorf("requests to the other token server (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A token server that fails is not what a registry is known by: the registry is asked once
+// without a login, and says anew where tokens are.
+func TestTokenServerThatFailsIsLearnedAgain(t *testing.T) {
+	s := newSharedRegistry(t)
+	old := s.tokens
+	shared, clock := newTestShared()
+	ask := func(ctx context.Context) error {
+		_, err := s.session(t, shared, func(o *Options) { o.TLS.RootCAs.AddCert(old.Certificate()) }).Digest(ctx, "v1")
+		return err
+	}
+	expire := func() {
+		t.Helper()
+		if err := clock.sleep(t.Context(), 10*time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = s.take(), old.take()
+	}
+	const path, authorized = "/v2/org/name/manifests/v1", "/v2/org/name/manifests/v1 Bearer robot repository:org/name:pull"
+	if err := ask(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
+	// It fails, and the registry names no other: that is an error, and no more than one.
+	expire()
+	old.set(http.StatusInternalServerError, nil)
+	wantText(t, ask(t.Context()), "log in at", "500 Internal Server Error")
+	if diff := cmp.Diff([]string{path, "/v2/"}, s.take()); diff != "" {
+		t.Errorf("requests to the registry (-want +got):\n%s", diff)
+	}
+	if got, want := len(old.take()), 1+attempts; got != want {
+		t.Errorf("got %d requests to the token server, want %d", got, want)
+	}
+	old.set(0, nil)
+	if err := ask(t.Context()); err != nil {
+		t.Errorf("the token server is back: %v", err)
+	}
+
+	// It has moved.
+	expire()
+	old.set(http.StatusNotFound, nil)
+	s.mu.Lock()
+	s.tokens = newTokenServerOf(t)
+	moved := s.tokens
+	s.mu.Unlock()
+	if err := ask(t.Context()); err != nil {
+		t.Errorf("the token server has moved: %v", err)
+	}
+	if diff := cmp.Diff([]string{path, "/v2/", authorized}, s.take()); diff != "" {
+		t.Errorf("requests to the registry (-want +got):\n%s", diff)
+	}
+
+	// It does not answer as long as anybody waits. The next who asks is not held up by it.
+	expire()
+	hang := make(chan struct{})
+	moved.set(0, hang)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- ask(ctx) }()
+	for len(moved.take()) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want that of the context", err)
+	}
+	close(hang)
+	s.mu.Lock()
+	s.tokens = old
+	s.mu.Unlock()
+	old.set(0, nil)
+	moved.set(http.StatusInternalServerError, nil)
+	_ = moved.take()
+	if err := ask(t.Context()); err != nil {
+		t.Errorf("the token server did not answer before: %v", err)
+	}
+	if asked := moved.take(); len(asked) != 0 {
+		t.Errorf("got %q at a token server that did not answer, want the registry to be asked first", asked)
+	}
+}
+
+// What is remembered does not grow with the number of repositories.
+func TestGrantsAreBounded(t *testing.T) {
+	shared, _ := newTestShared()
+	for i := range 3 * maxGrants {
+		key := grantKey{repository: fmt.Sprint(i)}
+		shared.storeGrant(key, grant{})
+		if n := len(shared.grants); n > maxGrants {
+			t.Fatalf("got %d grants, want at most %d", n, maxGrants)
+		}
+		if _, ok := shared.grant(key); !ok {
+			t.Fatalf("the grant for %v is gone as soon as it is stored", key)
+		}
+	}
+}
