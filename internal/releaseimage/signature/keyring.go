@@ -6,12 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/ProtonMail/go-crypto/openpgp"
 	"github.com/ProtonMail/go-crypto/openpgp/armor"
-	pgperrors "github.com/ProtonMail/go-crypto/openpgp/errors"
-	"github.com/ProtonMail/go-crypto/openpgp/packet"
 )
 
 // Limits on what is read.
@@ -73,48 +70,4 @@ func some(keys openpgp.EntityList, err error) (openpgp.EntityList, error) {
 		err = errors.New("it holds no key")
 	}
 	return keys, err
-}
-
-// open gives what a message says when a key of the keyring signed it, and the signature and
-// the key are still good.
-func (k Keyring) open(message []byte, now time.Time) ([]byte, error) {
-	config := &packet.Config{Time: func() time.Time { return now }}
-	details, err := openpgp.ReadMessage(bytes.NewReader(message), k.keys, nil, config)
-	if err != nil {
-		return nil, fmt.Errorf("it is no signed OpenPGP message: %w", err)
-	}
-	if !details.IsSigned || details.IsEncrypted {
-		return nil, errors.New("it is no signed OpenPGP message")
-	}
-	// A compressed message may be a bomb.
-	content, err := io.ReadAll(io.LimitReader(details.UnverifiedBody, MaxSignatureBytes+1))
-	if err != nil {
-		return nil, fmt.Errorf("the message cannot be read: %w", err)
-	}
-	if len(content) > MaxSignatureBytes {
-		return nil, fmt.Errorf("the message holds more than the %d bytes that it may have", MaxSignatureBytes)
-	}
-	if details.SignedBy == nil {
-		return nil, fmt.Errorf("it was made by the key %016X, which is not in the keyring", details.SignedByKeyId)
-	}
-	if err := details.SignatureError; err != nil {
-		return nil, explain(err, details, now)
-	}
-	return content, nil
-}
-
-// explain says when a signature was good, if that is what is wrong with it.
-func explain(err error, details *openpgp.MessageDetails, now time.Time) error {
-	made := details.Signature
-	if !errors.Is(err, pgperrors.ErrSignatureExpired) || made == nil {
-		return fmt.Errorf("the signature is not good: %w", err)
-	}
-	if made.CreationTime.After(now) {
-		return fmt.Errorf("signature made on %s, which is still to come", made.CreationTime.UTC().Format(time.RFC3339))
-	}
-	if made.SigLifetimeSecs == nil || *made.SigLifetimeSecs == 0 {
-		return fmt.Errorf("the signature of the key by itself is not good: %w", err)
-	}
-	expired := made.CreationTime.Add(time.Duration(*made.SigLifetimeSecs) * time.Second)
-	return fmt.Errorf("signature expired on %s", expired.UTC().Format(time.RFC3339))
 }

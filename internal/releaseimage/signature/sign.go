@@ -69,6 +69,11 @@ func (s *Signer) Sign(digest Digest, options SignOptions) ([]byte, error) {
 	if seconds := int64(options.Lifetime / time.Second); seconds < 0 || seconds > 1<<32-1 || options.Lifetime > 0 && seconds == 0 {
 		return nil, fmt.Errorf("a signature cannot be good for %s: it must be between a second and 136 years", options.Lifetime)
 	}
+	if key, ok := s.entity.SigningKey(options.Time); ok {
+		if err := checkKeyStrength(key.PublicKey); err != nil {
+			return nil, fmt.Errorf("the key cannot sign: %w", err)
+		}
+	}
 	var message bytes.Buffer
 	writer, err := openpgp.Sign(&message, s.entity, nil, config)
 	if err != nil {

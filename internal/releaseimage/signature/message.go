@@ -1,0 +1,164 @@
+package signature
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/ProtonMail/go-crypto/openpgp"
+	pgperrors "github.com/ProtonMail/go-crypto/openpgp/errors"
+	"github.com/ProtonMail/go-crypto/openpgp/packet"
+)
+
+const (
+	// maxMessageSignatures is how many signatures one message may have.
+	maxMessageSignatures = 16
+	// maxDecompressedBytes bounds what a compressed part of a message is decompressed to:
+	// the content, and as much again for the signatures.
+	maxDecompressedBytes = 2 * MaxSignatureBytes
+	// minKeyBits is the size of the smallest RSA and DSA keys whose signatures count.
+	minKeyBits = 2048
+)
+
+// message is a signed OpenPGP message.
+type message struct {
+	content    []byte
+	signatures []*packet.Signature
+}
+
+// open returns the content of a message that a key of the keyring has signed. One good
+// signature is enough, wherever it stands among the others.
+func (k Keyring) open(data []byte, now time.Time) ([]byte, error) {
+	m, err := readMessage(data)
+	if err != nil {
+		return nil, err
+	}
+
+	var refused []string
+	for _, s := range m.signatures {
+		err := k.verify(m.content, s, now)
+		if err == nil {
+			return m.content, nil
+		}
+		refused = append(refused, err.Error())
+	}
+	if len(refused) == 1 {
+		return nil, errors.New(refused[0])
+	}
+	return nil, fmt.Errorf("none of its %d signatures counts: %s", len(refused), strings.Join(refused, "; "))
+}
+
+// readMessage returns the content of a message and the signatures before and after it. The
+// signatures are not verified.
+func readMessage(data []byte) (message, error) {
+	var m message
+	packets := packet.NewReader(bytes.NewReader(data))
+	for {
+		next, err := packets.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return message{}, fmt.Errorf("it is no signed OpenPGP message: %w", err)
+		}
+		switch p := next.(type) {
+		case *packet.Compressed:
+			if err := packets.Push(io.LimitReader(p.Body, maxDecompressedBytes)); err != nil {
+				return message{}, fmt.Errorf("it is no signed OpenPGP message: %w", err)
+			}
+		case *packet.LiteralData:
+			if m.content != nil {
+				return message{}, errors.New("it is no signed OpenPGP message: it has two contents")
+			}
+			if m.content, err = readContent(p.Body); err != nil {
+				return message{}, err
+			}
+		case *packet.OnePassSignature: // It only announces a signature.
+		case *packet.Signature:
+			if m.signatures = append(m.signatures, p); len(m.signatures) > maxMessageSignatures {
+				return message{}, fmt.Errorf("the message has more than the %d signatures that it may have", maxMessageSignatures)
+			}
+		default:
+			return message{}, errors.New("it is no signed OpenPGP message")
+		}
+	}
+	if m.content == nil || len(m.signatures) == 0 {
+		return message{}, errors.New("it is no signed OpenPGP message")
+	}
+	return m, nil
+}
+
+func readContent(body io.Reader) ([]byte, error) {
+	content, err := io.ReadAll(io.LimitReader(body, MaxSignatureBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("the message cannot be read: %w", err)
+	}
+	if len(content) > MaxSignatureBytes {
+		return nil, fmt.Errorf("the message holds more than the %d bytes that it may have", MaxSignatureBytes)
+	}
+	return content, nil
+}
+
+// verify returns an error unless a strong key of the keyring made the signature, with a
+// strong hash, and the key and the signature are still good.
+func (k Keyring) verify(content []byte, s *packet.Signature, now time.Time) error {
+	if s.IssuerKeyId == nil {
+		return errors.New("the signature does not name the key that made it")
+	}
+	signers := k.keys.KeysByIdUsage(*s.IssuerKeyId, packet.KeyFlagSign)
+	if len(signers) == 0 {
+		return fmt.Errorf("it was made by the key %016X, which is not in the keyring", *s.IssuerKeyId)
+	}
+
+	config := &packet.Config{Time: func() time.Time { return now }}
+	if config.RejectMessageHashAlgorithm(s.Hash) {
+		return fmt.Errorf("the signature is made with %s, which is broken: sign with SHA-256 or SHA-512", s.Hash)
+	}
+	for _, signer := range signers {
+		if err := checkKeyStrength(signer.PublicKey); err != nil {
+			return err
+		}
+	}
+
+	var alone bytes.Buffer
+	if err := s.Serialize(&alone); err != nil {
+		return fmt.Errorf("the signature cannot be read: %w", err)
+	}
+	if _, _, err := openpgp.VerifyDetachedSignature(k.keys, bytes.NewReader(content), &alone, config); err != nil {
+		return explain(err, s, now)
+	}
+	return nil
+}
+
+// checkKeyStrength returns an error for a key that can be broken by its size.
+func checkKeyStrength(key *packet.PublicKey) error {
+	switch key.PubKeyAlgo {
+	case packet.PubKeyAlgoRSA, packet.PubKeyAlgoRSASignOnly, packet.PubKeyAlgoDSA:
+		bits, err := key.BitLength()
+		if err != nil {
+			return fmt.Errorf("the key %016X has no size: %w", key.KeyId, err)
+		}
+		if bits < minKeyBits {
+			return fmt.Errorf("the key %016X has %d bits: keys with less than %d do not count", key.KeyId, bits, minKeyBits)
+		}
+	}
+	return nil
+}
+
+// explain adds to an error when the signature was good, if that is what is wrong with it.
+func explain(err error, s *packet.Signature, now time.Time) error {
+	if !errors.Is(err, pgperrors.ErrSignatureExpired) {
+		return fmt.Errorf("the signature is not good: %w", err)
+	}
+	if s.CreationTime.After(now) {
+		return fmt.Errorf("signature made on %s, which is still to come", s.CreationTime.UTC().Format(time.RFC3339))
+	}
+	if s.SigLifetimeSecs == nil || *s.SigLifetimeSecs == 0 {
+		return fmt.Errorf("the signature of the key by itself is not good: %w", err)
+	}
+	expired := s.CreationTime.Add(time.Duration(*s.SigLifetimeSecs) * time.Second)
+	return fmt.Errorf("signature expired on %s", expired.UTC().Format(time.RFC3339))
+}

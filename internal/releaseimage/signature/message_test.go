@@ -1,0 +1,250 @@
+package signature
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/rsa"
+	"crypto/sha1" //nolint:gosec // it is what is refused
+	"encoding/binary"
+	"math/big"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ProtonMail/go-crypto/openpgp"
+	"github.com/ProtonMail/go-crypto/openpgp/packet"
+)
+
+// part is one signature of a message.
+type part struct {
+	by       person
+	hash     crypto.Hash
+	made     time.Time
+	lifetime uint32 // seconds; 0: as long as the key
+	spoiled  bool   // it is of another content
+}
+
+// newRSAPerson returns somebody with an RSA key of so many bits.
+func newRSAPerson(t *testing.T, name string, bits int) person {
+	t.Helper()
+	made := now.AddDate(-1, 0, 0)
+	entity, err := openpgp.NewEntity(name, "", name+"@example.com", &packet.Config{
+		Algorithm: packet.PubKeyAlgoRSA, RSABits: bits, Time: func() time.Time { return made },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var public bytes.Buffer
+	if err := entity.Serialize(&public); err != nil {
+		t.Fatal(err)
+	}
+	keyring, err := ParseKeyring(name, public.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return person{entity, keyring}
+}
+
+// signedBy returns a message with the signatures, in this order. Signatures that are not
+// announced stand before the content, as old programs write them.
+func signedBy(t *testing.T, content string, announced bool, parts ...part) []byte {
+	t.Helper()
+	var head, tail bytes.Buffer
+	for i, p := range parts {
+		made := packetOf(t, content, p)
+		if !announced {
+			if err := made.Serialize(&head); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if err := made.Serialize(&tail); err != nil {
+			t.Fatal(err)
+		}
+		// They are announced in the opposite order.
+		p = parts[len(parts)-1-i]
+		announcement := &packet.OnePassSignature{
+			Version: 3, SigType: packet.SigTypeBinary, Hash: p.hash, PubKeyAlgo: p.by.entity.PrivateKey.PubKeyAlgo,
+			KeyId: p.by.entity.PrivateKey.KeyId, IsLast: i == len(parts)-1,
+		}
+		if err := announcement.Serialize(&head); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return slices.Concat(head.Bytes(), literal(t, content), tail.Bytes())
+}
+
+func packetOf(t *testing.T, content string, p part) *packet.Signature {
+	t.Helper()
+	if p.hash == crypto.SHA1 {
+		return sha1PacketOf(t, content, p)
+	}
+	key := p.by.entity.PrivateKey
+	made := &packet.Signature{
+		Version: 4, SigType: packet.SigTypeBinary, PubKeyAlgo: key.PubKeyAlgo, Hash: p.hash,
+		CreationTime: p.made, IssuerKeyId: &key.KeyId, IssuerFingerprint: key.Fingerprint,
+	}
+	if p.lifetime > 0 {
+		made.SigLifetimeSecs = &p.lifetime
+	}
+	hash := p.hash.New()
+	if p.spoiled {
+		content += " "
+	}
+	_, _ = hash.Write([]byte(content)) // A hash never fails.
+	if err := made.Sign(hash, key, nil); err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+// sha1PacketOf returns a signature by an RSA key with SHA-1, which the library refuses to
+// make. Its layout is that of RFC 4880, section 5.2.3.
+func sha1PacketOf(t *testing.T, content string, p part) *packet.Signature {
+	t.Helper()
+	key := p.by.entity.PrivateKey
+	private, ok := key.PrivateKey.(*rsa.PrivateKey)
+	if !ok {
+		t.Fatalf("got a key of type %T, want RSA", key.PrivateKey)
+	}
+
+	hashed := []byte{4, byte(packet.SigTypeBinary), byte(packet.PubKeyAlgoRSA), 2, 0, 6, 5, 2}
+	hashed = binary.BigEndian.AppendUint32(hashed, uint32(p.made.Unix()))
+	trailer := binary.BigEndian.AppendUint32([]byte{4, 0xff}, uint32(len(hashed)))
+	sum := sha1.Sum(slices.Concat([]byte(content), hashed, trailer))
+	number, err := rsa.SignPKCS1v15(nil, private, crypto.SHA1, sum[:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	number = bytes.TrimLeft(number, "\x00")
+
+	body := append(hashed, 0, 10, 9, 16)
+	body = binary.BigEndian.AppendUint64(body, key.KeyId)
+	body = append(body, sum[0], sum[1])
+	body = binary.BigEndian.AppendUint16(body, uint16(new(big.Int).SetBytes(number).BitLen()))
+	body = append(body, number...)
+	head := binary.BigEndian.AppendUint32([]byte{0xc0 | 2, 0xff}, uint32(len(body)))
+	read, err := packet.Read(bytes.NewReader(append(head, body...)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, ok := read.(*packet.Signature)
+	if !ok {
+		t.Fatalf("got a %T, want a signature", read)
+	}
+	return made
+}
+
+// A message counts when any of its signatures does, in any order. Signatures that can be
+// forged do not count.
+func TestMessages(t *testing.T) {
+	ann := newPerson(t, "ann", now.AddDate(-1, 0, 0), 0)
+	eve := newPerson(t, "eve", now.AddDate(-1, 0, 0), 0)
+	weak, strong := newRSAPerson(t, "weak", 1024), newRSAPerson(t, "strong", 2048)
+	yesterday := now.AddDate(0, 0, -1)
+	by := func(p person) part { return part{by: p, hash: crypto.SHA256, made: yesterday} }
+	sha1, expired, spoiled := by(strong), by(ann), by(ann)
+	sha1.hash, expired.lifetime, spoiled.spoiled = crypto.SHA1, 60, true
+
+	tests := map[string]struct {
+		keyring person
+		parts   []part
+		err     []string // parts of the error; none: it counts
+	}{
+		"RSA with 2048 bits":           {keyring: strong, parts: []part{by(strong)}},
+		"RSA with 1024 bits":           {keyring: weak, parts: []part{by(weak)}, err: []string{"has 1024 bits: keys with less than 2048 do not count"}},
+		"SHA-1":                        {keyring: strong, parts: []part{sha1}, err: []string{"is made with SHA-1, which is broken"}},
+		"SHA-1, and by the same SHA-2": {keyring: strong, parts: []part{sha1, by(strong)}},
+		"SHA-2, and by the same SHA-1": {keyring: strong, parts: []part{by(strong), sha1}},
+		"somebody else, and we":        {keyring: ann, parts: []part{by(eve), by(ann)}},
+		"we, and somebody else":        {keyring: ann, parts: []part{by(ann), by(eve)}},
+		"expired, and good":            {keyring: ann, parts: []part{expired, by(ann)}},
+		"good, and expired":            {keyring: ann, parts: []part{by(ann), expired}},
+		"bad, and good":                {keyring: ann, parts: []part{spoiled, by(ann)}},
+		"good, and bad":                {keyring: ann, parts: []part{by(ann), spoiled}},
+		"somebody else, and expired": {keyring: ann, parts: []part{by(eve), expired}, err: []string{
+			"none of its 2 signatures counts: ", "which is not in the keyring; ", "signature expired on 2030-05-31T12:01:00Z",
+		}},
+		"bad, and somebody else": {keyring: ann, parts: []part{spoiled, by(eve)}, err: []string{"none of its 2 signatures counts: the signature is not good"}},
+		"more than there may be": {keyring: ann, parts: slices.Repeat([]part{by(ann)}, maxMessageSignatures+1), err: []string{"more than the 16 signatures"}},
+	}
+	for name, test := range tests {
+		for order, announced := range map[string]bool{"signatures last": true, "signatures first": false} {
+			t.Run(name+", "+order, func(t *testing.T) {
+				content := text(typeAtomic, digest.String(), "r", "")
+				got, err := test.keyring.keyring.open(signedBy(t, content, announced, test.parts...), now)
+				if test.err == nil {
+					if err != nil || string(got) != content {
+						t.Fatalf("got %q (%v), want the content", got, err)
+					}
+					return
+				}
+				if err == nil {
+					t.Fatalf("got %q, want an error", got)
+				}
+				for _, want := range test.err {
+					if !strings.Contains(err.Error(), want) {
+						t.Errorf("got the error %q, want %q in it", err, want)
+					}
+				}
+			})
+		}
+	}
+}
+
+// A message is no message when it has two contents: only one of them was signed.
+func TestMessageWithTwoContents(t *testing.T) {
+	ann := newPerson(t, "ann", now.AddDate(-1, 0, 0), 0)
+	signed := ann.signs(t, digest)
+	for name, data := range map[string][]byte{
+		"before": slices.Concat(literal(t, "other"), signed), "after": slices.Concat(signed, literal(t, "other")),
+	} {
+		if got, err := ann.keyring.open(data, now); err == nil || !strings.Contains(err.Error(), "two contents") {
+			t.Errorf("%s: got %q (%v), want an error about two contents", name, got, err)
+		}
+	}
+}
+
+// A compressed message is read up to a limit, whatever it claims to hold.
+func TestCompressedMessage(t *testing.T) {
+	ann := newPerson(t, "ann", now.AddDate(-1, 0, 0), 0)
+	if _, err := ann.keyring.open(compressed(t, ann.signs(t, digest)), now); err != nil {
+		t.Errorf("a compressed message: %v", err)
+	}
+
+	// 8 MiB of a packet that nobody knows, in less than MaxSignatureBytes twice compressed.
+	unknown := append([]byte{0xc0 | 60, 0xff, 0x00, 0x80, 0, 0}, make([]byte, 8<<20)...)
+	bomb := compressed(t, compressed(t, append(unknown, ann.signs(t, digest)...)))
+	if len(bomb) > MaxSignatureBytes {
+		t.Fatalf("the bomb has %d bytes, want less than %d", len(bomb), MaxSignatureBytes)
+	}
+	if _, err := ann.keyring.open(bomb, now); err == nil {
+		t.Error("got no error for a message that decompresses to 8 MiB")
+	}
+}
+
+func compressed(t *testing.T, data []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	writer, err := packet.SerializeCompressed(nopCloser{&out}, packet.CompressionZLIB, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := writer.Write(data); err != nil {
+		t.Fatal(err)
+	}
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// A key whose signatures nobody counts signs nothing.
+func TestWeakKeySignsNothing(t *testing.T) {
+	weak := newRSAPerson(t, "weak", 1024)
+	_, err := (&Signer{weak.entity}).Sign(digest, SignOptions{Reference: "r", Time: now})
+	if err == nil || !strings.Contains(err.Error(), "the key cannot sign: ") {
+		t.Errorf("got %v, want an error about the key", err)
+	}
+}
