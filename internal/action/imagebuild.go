@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 
 	"github.com/mainstay-dev/mainstay/internal/action/catalogs"
 	"github.com/mainstay-dev/mainstay/internal/action/report"
@@ -26,6 +24,9 @@ type ImageBuild struct {
 	Push string
 	// Output is a file that the image is written to as an OCI archive. Empty means none.
 	Output string
+	// Authorities are PEM files with certificate authorities that the image trusts beside
+	// the public ones.
+	Authorities []string
 }
 
 // BuiltImage is an image of the components.
@@ -41,10 +42,11 @@ func (a *ImageBuild) Run(ctx context.Context) (*BuiltImage, error) {
 	if a.Push == "" && a.Output == "" {
 		return nil, &report.Error{Object: "image", Err: errors.New("nowhere to put it"), Advice: "name a repository with --push or a file with --output"}
 	}
-	authorities, err := systemAuthorities()
+	authorities, err := imageAuthorities(a.Authorities)
 	if err != nil {
 		return nil, err
 	}
+
 	var images []*image.Built
 	for _, name := range a.Binaries {
 		built, err := buildProgram(name, authorities)
@@ -80,9 +82,7 @@ func buildProgram(name string, authorities []byte) (*image.Built, error) {
 	for _, alias := range aliases {
 		files = append(files, image.File{Path: alias, Link: "/usr/bin/mainstay"})
 	}
-	if authorities != nil {
-		files = append(files, image.File{Path: "/etc/ssl/certs/ca-certificates.crt", Content: authorities})
-	}
+	files = append(files, image.File{Path: authoritiesPath, Content: authorities})
 	return image.Build(image.Spec{
 		Architecture: architecture,
 		Entrypoint:   []string{"/usr/bin/mainstay"},
@@ -91,22 +91,4 @@ func buildProgram(name string, authorities []byte) (*image.Built, error) {
 		Labels:       map[string]string{"org.opencontainers.image.title": "mainstay"},
 		Layers:       []image.Layer{{Files: files}},
 	})
-}
-
-// authorityFiles are where Linux distributions keep the certificate authorities.
-var authorityFiles = []string{
-	"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem",
-}
-
-// systemAuthorities gives the certificate authorities that this machine trusts, nil when
-// it has none. Without them the components could pull from no public registry.
-func systemAuthorities() ([]byte, error) {
-	for _, name := range authorityFiles {
-		data, err := os.ReadFile(name)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		return data, err
-	}
-	return nil, nil
 }

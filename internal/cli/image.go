@@ -31,14 +31,17 @@ func imageBuildCommand() *cobra.Command {
 		Use:   "build",
 		Short: "Make the image of the components from the program, without a container engine",
 		Long: `Make the image of the components, without a container engine: the program, and the
-certificate authorities that this machine trusts. It is also the image that OLM's pods
-take opm and the utilities cp, cpb and copy-content from.`,
+public certificate authorities of Mozilla's list, whatever this machine trusts. It is also
+the image that OLM's pods take opm and the utilities cp, cpb and copy-content from.`,
 		Example: `  # Push an image to a registry, and install from it
   mainstay image build --binary bin/mainstay --push registry.example.com/mainstay:v1
   mainstay install --image registry.example.com/mainstay:v1
 
   # One image for two architectures
   mainstay image build --binary mainstay-amd64 --binary mainstay-arm64 --push registry.example.com/mainstay:v1
+
+  # Trust the authority of the company's registry as well
+  mainstay image build --binary bin/mainstay --certificate-authority company.crt --push registry.example.com/mainstay:v1
 
   # Write an archive for 'ctr images import' or 'podman load'
   mainstay image build --binary bin/mainstay --output mainstay.tar`,
@@ -60,6 +63,7 @@ take opm and the utilities cp, cpb and copy-content from.`,
 	flags.StringArrayVar(&build.Binaries, "binary", nil, "the program, statically linked; may be repeated, once for each architecture")
 	flags.StringVar(&build.Push, "push", "", "reference to push the image to")
 	flags.StringVar(&build.Output, "output", "", "file to write the image to, as an OCI archive")
+	flags.StringArrayVar(&build.Authorities, "certificate-authority", nil, "PEM file with certificate authorities that the image trusts beside the public ones; may be repeated")
 	_ = cmd.MarkFlagRequired("binary") // the flag was just added
 	opm.BindRegistry(cmd, &build.Registry)
 	out.BindAs(cmd, "format", terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"debug/elf"
 	"encoding/binary"
+	"encoding/pem"
 	"errors"
 	"io"
 	"log"
@@ -12,11 +13,14 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/registry"
+	"golang.org/x/crypto/x509roots/fallback/bundle"
 
+	"github.com/mainstay-dev/mainstay/internal/image"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -49,6 +53,7 @@ func TestRegistry(t *testing.T) {
 		{"bundle-by-tag", "opm render ADDRESS/made/kettle:v0.2.0_mug -o yaml"},
 		{"image-build", "mainstay image build --binary PROGRAM --push ADDRESS/mainstay:v1"},
 		{"image-build-archive", "mainstay image build --binary PROGRAM --output ARCHIVE"},
+		{"image-build-no-authority", "mainstay image build --binary PROGRAM --certificate-authority PROGRAM --push ADDRESS/mainstay:v1"},
 		{"image-build-no-program", "mainstay image build --binary testdata/catalog/kettle/catalog.yaml --push ADDRESS/mainstay:v1"},
 		{"image-build-to-nowhere", "mainstay image build --binary PROGRAM"},
 		{"image-render", "opm render ADDRESS/mainstay:v1"},
@@ -63,6 +68,49 @@ func TestRegistry(t *testing.T) {
 		})
 	}
 	checkArchive(t, archive)
+}
+
+// The image trusts Mozilla's authorities and those that are named, and not what the building
+// machine trusts.
+func TestImageTrustsAFixedList(t *testing.T) {
+	address, program := startRegistry(t), staticProgram(t)
+	server := httptest.NewTLSServer(nil)
+	t.Cleanup(server.Close)
+	company := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	key := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("secret")})
+	added := filepath.Join(t.TempDir(), "company.crt")
+	if err := os.WriteFile(added, slices.Concat([]byte("# our own\n"), key, company), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var public []byte
+	for root := range bundle.Roots() {
+		if root.Constraint == nil {
+			public = append(public, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate})...)
+		}
+	}
+	if n := bytes.Count(public, []byte("-----BEGIN CERTIFICATE-----")); n < 100 {
+		t.Fatalf("got %d public authorities, want at least 100", n)
+	}
+
+	for flags, want := range map[string][]byte{
+		"":                                  public,
+		" --certificate-authority " + added: slices.Concat(public, company),
+	} {
+		run(t, command{line: words("mainstay image build --binary " + program + flags + " --push " + address + "/mainstay:v1")})
+		img, err := image.NewClient(image.Options{Architecture: "amd64"}).Pull(t.Context(), address+"/mainstay:v1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		const file = "etc/ssl/certs/ca-certificates.crt"
+		files, err := img.Find(t.Context(), 1<<20, file)
+		_ = img.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := files[file]; !bytes.Equal(got, want) {
+			t.Errorf("flags %q: got %d bytes of authorities, want %d; they differ", flags, len(got), len(want))
+		}
+	}
 }
 
 // staticProgram makes the smallest file that is a Linux program for x86-64: an ELF header
