@@ -29,6 +29,9 @@ of the release that apply to this cluster, and what goes on in the cluster itsel
 With --version it tells of one update only, and fails when an issue applies that --accept does
 not name: scripts ask so before they ask for the update.
 
+A cluster that reports Upgradeable=False refuses every update to another minor version. Each such
+update has the issue UpgradeableFalse.
+
 With --alerts, alerts that matter before a cluster is updated are looked at too. It takes the URL
 of a Prometheus, a file with what that answers at /api/v1/alerts, or - for standard input.`,
 		Example: `  mainstay cluster recommend
@@ -95,6 +98,9 @@ func (p *recommendPrinter) print(problems io.Writer, r *clusterupdate.Recommenda
 		return
 	}
 	p.cluster(r)
+	if !r.AlertsChecked {
+		fmt.Fprintln(problems, "info: Alerts were not looked at. Name a Prometheus with --alerts to have them looked at, too.")
+	}
 	failed := printUnretrieved(problems, r.ClusterVersion, len(r.Minors) > 0)
 	switch {
 	case version != "" && isFound:

@@ -3,6 +3,7 @@ package cli_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -30,10 +31,12 @@ func known(release configv1.Release, status metav1.ConditionStatus, reason, mess
 
 // The states of clusters whose updates are asked for, each in three forms: the newest updates, all
 // of them, and one.
-var recommendCases = []struct {
+type recommendCase struct {
 	name, flags, version string
 	state                func(*configv1.ClusterVersion)
-}{
+}
+
+var recommendCases = []recommendCase{
 	{name: "two-minors", version: "4.11.1", state: func(cv *configv1.ClusterVersion) {
 		cv.Spec.Upstream = "https://updates.example.com/graph"
 		cv.Status.AvailableUpdates = append(cv.Status.AvailableUpdates, configv1.Release{Version: "4.11.1", Image: digest11, URL: "https://access.example.com/errata/RHBA-2022:1"})
@@ -45,6 +48,10 @@ var recommendCases = []struct {
 	{name: "alerts", flags: " --alerts testdata/clusterversion/alerts.json --accept PodDisruptionBudgetAtLimit,RPMOSTreeTimeout", version: "4.11.0", state: func(*configv1.ClusterVersion) {}},
 	{name: "nothing", version: "4.10.25", state: func(cv *configv1.ClusterVersion) {
 		cv.Spec.Channel, cv.Status.AvailableUpdates, cv.Status.ConditionalUpdates = "", nil, nil
+	}},
+	{name: "not-upgradeable", version: "4.11.1", state: func(cv *configv1.ClusterVersion) {
+		cv.Status.Conditions = append(cv.Status.Conditions, said("Upgradeable", "False", "AdminAckRequired", "Kubernetes 1.24 removes APIs.\nAcknowledge that with ack-4.10-kube-1.24-api-removals.", time.Hour))
+		cv.Status.AvailableUpdates = append(cv.Status.AvailableUpdates, configv1.Release{Version: "4.11.1", Image: digest11, URL: "https://access.example.com/errata/RHBA-2022:1"})
 	}},
 	{name: "unknown-risks", flags: " --accept SlowDisks", version: "4.10.27", state: func(cv *configv1.ClusterVersion) {
 		cv.Status.Conditions[3] = said("RetrievedUpdates", "False", "RemoteFailed", "Unable to retrieve available updates: no route to host", time.Hour)
@@ -80,6 +87,18 @@ func TestClusterRecommend(t *testing.T) {
 	} {
 		check(t, filepath.Join("clusterversion", "recommend", name), clusterLine(line))
 	}
+	// A cluster that refuses minor updates.
+	c.t = t
+	c.set(recommendCases[slices.IndexFunc(recommendCases, func(test recommendCase) bool { return test.name == "not-upgradeable" })].state)
+	for name, line := range map[string]string{
+		"not-upgradeable-quiet":    "recommend --version 4.11.1 --quiet",
+		"not-upgradeable-patch":    "recommend --version 4.10.26 --quiet",
+		"not-upgradeable-accepted": "recommend --version 4.11.0 --accept UpgradeableFalse,RPMOSTreeTimeout",
+		"not-upgradeable-json":     "recommend --version 4.11.0 -o json",
+	} {
+		check(t, filepath.Join("clusterversion", "recommend", name), clusterLine(line))
+	}
+	c.set(recommendCases[len(recommendCases)-1].state)
 	answer, err := os.ReadFile("testdata/clusterversion/alerts.json")
 	if err != nil {
 		t.Fatal(err)

@@ -133,6 +133,11 @@ func guarded(cv *configv1.ClusterVersion) {
 	cv.Status.Conditions = append(cv.Status.Conditions, said("Invalid", "True", "InvalidClusterVersion", "The cluster version is invalid: spec.upstream: Invalid value", time.Hour))
 }
 
+// notUpgradeable makes it one that refuses minor updates.
+func notUpgradeable(cv *configv1.ClusterVersion) {
+	cv.Status.Conditions = append(cv.Status.Conditions, said("Upgradeable", "False", "AdminAckRequired", "Something must be agreed to", time.Hour))
+}
+
 // Each request of an administrator, and what comes of it, on a cluster in the state of the
 // documents' example.
 func TestClusterUpgrade(t *testing.T) {
@@ -193,6 +198,10 @@ func TestClusterUpgrade(t *testing.T) {
 		}},
 		{"to-conditional", "upgrade --to 4.11.0", none},
 		{"to-conditional-allowed", "upgrade --to 4.11.0 --allow-not-recommended", none},
+		{"to-minor-blocked", "upgrade --to 4.11.0 --allow-not-recommended", notUpgradeable},
+		{"to-minor-blocked-forced", "upgrade --to 4.11.0 --allow-not-recommended --force", notUpgradeable},
+		{"to-patch-not-blocked", "upgrade --to 4.10.26", notUpgradeable},
+		{"to-image-perhaps-blocked", "upgrade --to-image mirror.example.com/releases@sha256:3333333333333333333333333333333333333333333333333333333333333333 --allow-explicit-upgrade", notUpgradeable},
 		{"to-latest", "upgrade --to-latest", none},
 		{"to-latest-conditional", "upgrade --to-latest --allow-not-recommended", none},
 		{"to-latest-none", "upgrade --to-latest", func(cv *configv1.ClusterVersion) { cv.Status.AvailableUpdates = nil }},

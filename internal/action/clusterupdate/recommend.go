@@ -35,6 +35,8 @@ const IssueFailing = configv1.ClusterVersionFailing
 type Recommendation struct {
 	// ClusterVersion is what was read.
 	ClusterVersion *configv1.ClusterVersion `json:"-"`
+	// AlertsChecked reports whether alerts were read.
+	AlertsChecked bool `json:"alertsChecked"`
 	// Passed are the names of checks of the cluster that found nothing.
 	Passed []string `json:"passed,omitempty"`
 	// Concerns are what checks of the cluster found.
@@ -104,8 +106,8 @@ func (a *Recommend) Run(ctx context.Context) (*Recommendation, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Recommendation{ClusterVersion: cv, Minors: minors(Options(cv, a.Accept))}
-	if a.Alerts.Location != "" {
+	r := &Recommendation{ClusterVersion: cv, AlertsChecked: a.Alerts.Location != "", Minors: minors(Options(cv, a.Accept))}
+	if r.AlertsChecked {
 		r.Passed, r.Concerns = checkAlerts(firing)
 	}
 	if a.Version != "" {
@@ -137,11 +139,21 @@ func (a *Recommend) judge(r *Recommendation) error {
 	return fmt.Errorf("no update to %s available, so cannot display context for the requested release", a.Version)
 }
 
-// Options are all updates, the highest version first, for somebody who accepts issues.
+// Options returns all updates, the highest version first. The issues named by accept are listed
+// as accepted. A cluster that reports Upgradeable=False has that as an issue of every update to
+// another minor version: the operator refuses those.
 func Options(cv *configv1.ClusterVersion, accept []string) []Option {
 	var found []Option
+	blocked := upgradeableFalse(cv)
+	add := func(o Option, risks []configv1.ConditionalUpdateRisk) {
+		if blocked != nil && isMinorUpdate(cv.Status.Desired.Version, o.Release.Version) {
+			addUpgradeable(&o, risks, blocked, accept)
+		}
+		found = append(found, o)
+	}
+
 	for _, release := range Recommended(cv) {
-		found = append(found, Option{Release: release})
+		add(Option{Release: release}, nil)
 	}
 	for _, update := range NotRecommended(cv) {
 		c := RecommendedOf(update)
@@ -153,8 +165,9 @@ func Options(cv *configv1.ClusterVersion, accept []string) []Option {
 				o.Issues = append(o.Issues, name)
 			}
 		}
-		found = append(found, o)
+		add(o, update.Risks)
 	}
+
 	slices.SortStableFunc(found, func(a, b Option) int { return compareVersions(b.Release.Version, a.Release.Version) })
 	return found
 }

@@ -128,6 +128,9 @@ func (r *Request) decide(cv *configv1.ClusterVersion) (*configv1.Update, *Outcom
 	if err := r.guard(cv, outcome); err != nil {
 		return nil, outcome, err
 	}
+	if warning := warnUpgradeable(cv, target); warning != "" && !r.Force {
+		outcome.Warnings = append(outcome.Warnings, warning)
+	}
 	if r.Force {
 		outcome.Warnings = append(outcome.Warnings, "--force passes over the signature of the release, and over whatever stands against the update")
 	}
