@@ -1,11 +1,14 @@
 package worker_test
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mainstay-dev/mainstay/internal/release"
@@ -237,6 +240,80 @@ func TestNothingIsWrittenTwice(t *testing.T) {
 			t.Errorf("%s: objects were changed:\n%s", state, diff)
 		}
 	}
+}
+
+// A privilege that somebody adds to an object of the release is taken away by the next pass, and
+// the API server's own defaults are no reason to write again.
+func TestPrivilegesAreTakenAway(t *testing.T) {
+	c := newRecord(t)
+	name := fresh("privileged")
+	payload := load(t, map[string]string{"0000_10_a_01_all": strings.ReplaceAll(`
+apiVersion: v1
+kind: Namespace
+metadata: {included, name: NAME}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {included, name: NAME, namespace: NAME}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {included, name: NAME, namespace: NAME}
+spec:
+  selector: {matchLabels: {app: a}}
+  template:
+    metadata: {labels: {app: a}}
+    spec:
+      containers: [{name: a, image: example.com/a:v1, securityContext: {readOnlyRootFilesystem: true}}]
+`, "NAME", name)})
+	worker := newWorker(c)
+	worker.Update(work(payload, release.Reconciling))
+	start(t, worker)
+	until(t, worker, "a pass", completed(1))
+	want := map[string]any{}
+	for _, kind := range []string{"v1/ServiceAccount", "apps/v1/Deployment"} {
+		want[kind] = stated(t, c, kind, name)
+	}
+
+	for kind, patch := range map[string]string{
+		"v1/ServiceAccount": `{"automountServiceAccountToken": true}`,
+		"apps/v1/Deployment": `{"spec": {"template": {"spec": {
+			"hostNetwork": true, "hostPID": true, "hostIPC": true, "serviceAccountName": "admin", "serviceAccount": "admin", "automountServiceAccountToken": true,
+			"securityContext": {"runAsUser": 0},
+			"containers": [{"name": "a", "image": "example.com/a:v1", "securityContext": {"privileged": true}}]}}}}`,
+	} {
+		version, kindName := kind[:strings.LastIndex(kind, "/")], kind[strings.LastIndex(kind, "/")+1:]
+		live := get(t, c, version, kindName, name, name)
+		if err := c.Patch(t.Context(), live, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+			t.Fatal(err)
+		}
+		if reflect.DeepEqual(content(live), want[kind]) {
+			t.Fatalf("%s: the patch has changed nothing", kind)
+		}
+	}
+	done := worker.Status().Completed
+	until(t, worker, "the next but one pass", completed(done+2))
+	for kind, wanted := range want {
+		if diff := cmp.Diff(wanted, stated(t, c, kind, name)); diff != "" {
+			t.Errorf("%s was not healed (-want +got):\n%s", kind, diff)
+		}
+	}
+	c.taken()
+	c.atRest(t, worker, 1)
+}
+
+// stated returns an object of the cluster without its metadata and status.
+func stated(t *testing.T, c client.Client, kind, name string) map[string]any {
+	t.Helper()
+	i := strings.LastIndex(kind, "/")
+	return content(get(t, c, kind[:i], kind[i+1:], name, name))
+}
+
+// content returns an object without its metadata and status. It takes them out of the object.
+func content(u *unstructured.Unstructured) map[string]any {
+	delete(u.Object, "metadata")
+	delete(u.Object, "status")
+	return u.Object
 }
 
 // versions gives the resource version of each object of a payload.

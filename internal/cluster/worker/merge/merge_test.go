@@ -89,6 +89,21 @@ func TestMerge(t *testing.T) {
 		"null states nothing": {
 			`{apiVersion: apps/v1, kind: DaemonSet`, `metadata: {name: a}, spec: {template: {metadata: {creationTimestamp: x}}}`, `metadata: {name: a}, spec: {template: {metadata: {creationTimestamp: null}}}`, ``,
 		},
+		"Deployment: privileges that the manifest does not state are taken away": {
+			`{apiVersion: apps/v1, kind: Deployment`,
+			`metadata: {name: a}, spec: {template: {spec: {securityContext: {runAsUser: 0}, hostNetwork: true, hostPID: true, hostIPC: true, hostUsers: true, shareProcessNamespace: true, serviceAccountName: mine, serviceAccount: mine, automountServiceAccountToken: true, containers: [{name: a, securityContext: {privileged: true}, volumeDevices: [{name: mine}]}], initContainers: [{name: i, securityContext: {privileged: true}}]}}}`,
+			`metadata: {name: a}, spec: {template: {spec: {containers: [{name: a}], initContainers: [{name: i}]}}}`,
+			`metadata: {name: a}, spec: {template: {spec: {containers: [{name: a}], initContainers: [{name: i}]}}}`,
+		},
+		"DaemonSet: privileges are as the manifest states them": {
+			`{apiVersion: apps/v1, kind: DaemonSet`,
+			`metadata: {name: a}, spec: {template: {spec: {securityContext: {runAsUser: 0, runAsNonRoot: false}, containers: [{name: a, securityContext: {privileged: true, capabilities: {add: [ALL]}}}]}}}`,
+			`metadata: {name: a}, spec: {template: {spec: {securityContext: {runAsNonRoot: true}, automountServiceAccountToken: false, containers: [{name: a, securityContext: {readOnlyRootFilesystem: true}}]}}}`,
+			`metadata: {name: a}, spec: {template: {spec: {securityContext: {runAsNonRoot: true}, automountServiceAccountToken: false, containers: [{name: a, securityContext: {readOnlyRootFilesystem: true}}]}}}`,
+		},
+		"ServiceAccount: a token is mounted as the manifest states it": {
+			`{apiVersion: v1, kind: ServiceAccount`, `metadata: {name: a}, secrets: [{name: a}], automountServiceAccountToken: true`, `metadata: {name: a}`, `metadata: {name: a}, secrets: [{name: a}]`,
+		},
 		"CronJob: the template of the template": {
 			`{apiVersion: batch/v1, kind: CronJob`,
 			`metadata: {name: a}, spec: {schedule: a, suspend: true, concurrencyPolicy: Forbid, jobTemplate: {spec: {template: {spec: {containers: [{name: a, args: [x]}]}}}}}`,
@@ -141,6 +156,12 @@ func TestMerge(t *testing.T) {
 			`{apiVersion: image.openshift.io/v1, kind: ImageStream`,
 			`metadata: {name: a}, spec: {tags: [{name: a, x: 1}, {name: b, x: 2}]}`, `metadata: {name: a}, spec: {tags: [{name: b, x: 3}, {name: c}]}`,
 			`metadata: {name: a}, spec: {tags: [{name: b, x: 3}, {name: c}, {name: a, x: 1}]}`,
+		},
+		"ImageStream: of a tag that the manifest names, nothing of others stays but its generation and annotations": {
+			`{apiVersion: image.openshift.io/v1, kind: ImageStream`,
+			`metadata: {name: a}, spec: {tags: [{name: a, annotations: {mine: "1"}, generation: 2, from: {kind: DockerImage, name: x, namespace: mine}, reference: true, importPolicy: {insecure: true}, referencePolicy: {type: Local}}, {name: b, importPolicy: {insecure: true}}]}`,
+			`metadata: {name: a}, spec: {tags: [{name: a, from: {kind: DockerImage, name: x}}]}`,
+			`metadata: {name: a}, spec: {tags: [{name: a, annotations: {mine: "1"}, generation: 2, from: {kind: DockerImage, name: x}}, {name: b, importPolicy: {insecure: true}}]}`,
 		},
 		"OperatorGroup: target namespaces are exact": {
 			`{apiVersion: operators.coreos.com/v1, kind: OperatorGroup`,

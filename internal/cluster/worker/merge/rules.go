@@ -48,7 +48,7 @@ var kinds = map[schema.GroupKind]kindRules{
 	{Kind: "ConfigMap"}: {},
 	{Kind: "Namespace"}: {fields: tree(fields{"spec": left})},
 	{Kind: "ServiceAccount"}: {fields: tree(fields{
-		"secrets": left, "imagePullSecrets": left,
+		"secrets": left, "imagePullSecrets": left, "automountServiceAccountToken": exact,
 	})},
 	// What binds it to a volume is the cluster's.
 	{Kind: "PersistentVolumeClaim"}: {},
@@ -89,7 +89,9 @@ var kinds = map[schema.GroupKind]kindRules{
 	{Group: rbacGroup, Kind: "RoleBinding"}:        {fields: tree(fields{"subjects": exact, "roleRef": exact})},
 
 	{Group: "security.openshift.io", Kind: "SecurityContextConstraints"}: {fields: tree(constraints())},
-	{Group: "image.openshift.io", Kind: "ImageStream"}:                   {fields: tree(fields{"spec.tags": kept})},
+	{Group: "image.openshift.io", Kind: "ImageStream"}:                   {fields: tree(fields{
+		"spec.tags": kept, "spec.tags[].from": exact, "spec.tags[].reference": exact, "spec.tags[].importPolicy": exact, "spec.tags[].referencePolicy": exact,
+	})},
 	{Group: "operators.coreos.com", Kind: "OperatorGroup"}: {fields: tree(fields{
 		"spec.targetNamespaces": exact, "spec.selector": exact,
 	})},
@@ -98,13 +100,29 @@ var kinds = map[schema.GroupKind]kindRules{
 
 const rbacGroup = "rbac.authorization.k8s.io"
 
-// podTemplate are the rules of a template of pods at a path.
+// podPrivileges are the fields of a pod's spec that give its processes rights on the node or in
+// the cluster. A privilege that the manifest does not state is taken away. "serviceAccount" is the
+// old name of "serviceAccountName".
+var podPrivileges = []string{
+	"securityContext", "hostNetwork", "hostPID", "hostIPC", "hostUsers", "shareProcessNamespace",
+	"serviceAccountName", "serviceAccount", "automountServiceAccountToken",
+}
+
+// containerFields are the fields of a container that are the manifest's.
+var containerFields = []string{
+	"command", "args", "env", "envFrom", "ports", "volumeMounts", "volumeDevices", "resources", "livenessProbe", "readinessProbe", "securityContext",
+}
+
+// podTemplate returns the rules of a pod template at a path.
 func podTemplate(at string) fields {
 	rules := fields{at + "spec.volumes": exact, at + "spec.affinity": given, at + "spec.tolerations": added}
+	for _, field := range podPrivileges {
+		rules[at+"spec."+field] = exact
+	}
 	for _, list := range []string{"containers", "initContainers"} {
 		path := at + "spec." + list
 		rules[path] = pruned
-		for _, field := range []string{"command", "args", "env", "envFrom", "ports", "volumeMounts", "resources", "livenessProbe", "readinessProbe"} {
+		for _, field := range containerFields {
 			rules[path+"[]."+field] = exact
 		}
 	}
