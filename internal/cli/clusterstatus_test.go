@@ -13,6 +13,7 @@ import (
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
+	"github.com/mainstay-dev/mainstay/internal/node/pools"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -131,6 +132,16 @@ func drains(n *corev1.Node) {
 	n.Annotations[mcfgv1.AnnotationDesiredDrain] = mcfgv1.DrainPrefix + n.Annotations[mcfgv1.AnnotationDesiredConfig]
 }
 
+// blocked is why a drain that began some time ago does not end.
+func blocked(since time.Duration) func(*corev1.Node) {
+	return func(n *corev1.Node) {
+		at := ago(since)
+		n.Annotations[mcfgv1.AnnotationDrainStarted] = pools.FormatDrainStarted(at.Time, n.Annotations[mcfgv1.AnnotationDesiredDrain])
+		n.Annotations[mcfgv1.AnnotationReason] = "Draining since " + at.UTC().Format(time.RFC3339) +
+			": pod kitchen/kettle cannot be evicted: The disruption budget kettle needs 1 healthy pods and has 1 currently"
+	}
+}
+
 func fell(since time.Duration) func(*corev1.Node) {
 	return func(n *corev1.Node) {
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: ago(since)}}
@@ -168,7 +179,7 @@ var statusCases = []struct {
 			said("Progressing", "True", "", "Working towards "+after, 20*time.Minute),
 			said("Degraded", "True", "MachineConfigPoolsFailed", "Unable to apply "+after+": 1 nodes are reporting degraded status on sync", 45*time.Minute))...)
 		c.pool("master", masterAfter, false, on("master-a", masterAfter), on("master-b", masterBefore),
-			to("master-c", masterBefore, masterAfter, mcfgv1.NodeDegraded, because("failed to drain node: master-c after 1 hour. Please see machine-config-controller logs for more information")))
+			to("master-c", masterBefore, masterAfter, mcfgv1.NodeDegraded, because("failed to drain node: master-c after 1 hour. Draining since 2024-02-27T10:40:00Z: pod kitchen/kettle cannot be evicted: The disruption budget kettle needs 1 healthy pods and has 1 currently")))
 		c.pool("worker", workerAfter, false, on("worker-a", workerBefore),
 			to("worker-b", workerBefore, workerAfter, mcfgv1.NodeUnreconcilable, because("can't reconcile config: ignition kargs section contains changes")))
 	}},
@@ -221,7 +232,7 @@ var statusCases = []struct {
 		c.from(time.Hour, completed)
 		c.operators(after, "console", "dns", "etcd", "machine-config")
 		c.pool("master", masterAfter, false, some("master-", 3, masterAfter)...)
-		nodes := append(some("worker-", 13, workerBefore), on("worker-x", workerAfter), to("worker-y", workerBefore, workerAfter, mcfgv1.NodeWorking, drains), to("worker-z", workerBefore, workerAfter, mcfgv1.NodeWorking, fell(9*time.Minute)))
+		nodes := append(some("worker-", 13, workerBefore), on("worker-x", workerAfter), to("worker-y", workerBefore, workerAfter, mcfgv1.NodeWorking, drains, blocked(12*time.Minute)), to("worker-z", workerBefore, workerAfter, mcfgv1.NodeWorking, fell(9*time.Minute)))
 		c.pool("worker", workerAfter, false, nodes...)
 	}},
 	{name: "single-node", state: func(c *updatedCluster) {

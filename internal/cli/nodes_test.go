@@ -81,6 +81,7 @@ func TestNodes(t *testing.T) {
 		machineNode("worker-1", workerConfig, newConfig, mcfgv1.NodeWorking, func(n *corev1.Node) {
 			n.Spec.Unschedulable = true
 			n.Annotations[mcfgv1.AnnotationDesiredDrain] = mcfgv1.DrainPrefix + newConfig
+			n.Annotations[mcfgv1.AnnotationReason] = "Draining since 2024-02-27T10:40:00Z: pod kitchen/kettle cannot be evicted: The disruption budget kettle needs 1 healthy pods and has 1 currently"
 		}))
 	// The rows of the documents' example.
 	step("status", "mainstay nodes status")
@@ -100,7 +101,7 @@ func TestNodes(t *testing.T) {
 	pooled(t, c, infra, newConfig,
 		machineNode("a", workerConfig, workerConfig, mcfgv1.NodeDone),
 		machineNode("b", workerConfig, newConfig, mcfgv1.NodeDegraded, func(n *corev1.Node) {
-			n.Annotations[mcfgv1.AnnotationReason] = "failed to drain node: b after 1 hour. Please see machine-config-controller logs for more information"
+			n.Annotations[mcfgv1.AnnotationReason] = "failed to drain node: b after 1 hour. Draining since 2024-02-27T10:40:00Z: pod kitchen/kettle cannot be evicted: The disruption budget kettle needs 1 healthy pods and has 1 currently"
 		}),
 		machineNode("c", workerConfig, newConfig, mcfgv1.NodeRebooting, func(n *corev1.Node) {
 			n.Spec.Unschedulable = true

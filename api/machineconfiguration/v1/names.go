@@ -34,13 +34,17 @@ const (
 	AnnotationDesiredConfig = "machineconfiguration.openshift.io/desiredConfig"
 	// AnnotationState is what the daemon is doing: one of the values of NodeState.
 	AnnotationState = "machineconfiguration.openshift.io/state"
-	// AnnotationReason says why the state is what it is, when the daemon cannot go on.
+	// AnnotationReason says why the state is what it is, when the daemon cannot go on. While the
+	// controller drains the node, the controller writes here what keeps the drain from ending.
 	AnnotationReason = "machineconfiguration.openshift.io/reason"
 	// AnnotationDesiredDrain is what the daemon asks of the controller: drain- or uncordon-,
 	// and the name of the rendered configuration that it is for.
 	AnnotationDesiredDrain = "machineconfiguration.openshift.io/desiredDrain"
 	// AnnotationLastAppliedDrain is what of it the controller has done last.
 	AnnotationLastAppliedDrain = "machineconfiguration.openshift.io/lastAppliedDrain"
+	// AnnotationDrainStarted is when the controller began the drain that the daemon asks for: a
+	// time in RFC 3339, a space, and the value of AnnotationDesiredDrain that it is about.
+	AnnotationDrainStarted = "mainstay.dev/drain-started"
 	// AnnotationTopology is SingleReplica where there is no node to drain to.
 	AnnotationTopology = "machineconfiguration.openshift.io/controlPlaneTopology"
 )

@@ -126,10 +126,12 @@ func poolInsights(s *Status) []Insight {
 	for _, pool := range all {
 		for _, node := range pool.Nodes {
 			about := Insight{Since: node.NotReadySince, Impact: "Update Stalled", Resource: "nodes: " + node.Name, Description: node.Message}
-			switch node.Assessment {
-			case pools.AssessedDegraded:
+			switch {
+			case node.Assessment == pools.AssessedDegraded:
 				about.Level, about.Message = Error, fmt.Sprintf("Node %s is degraded", node.Name)
-			case pools.AssessedUnavailable:
+			case node.DrainBlocked:
+				about.Level, about.Since, about.Message = Warning, node.DrainingSince, fmt.Sprintf("Node %s is not drained: %s", node.Name, node.Message)
+			case node.Assessment == pools.AssessedUnavailable:
 				about.Level, about.Impact, about.Message = Warning, "Update Speed", fmt.Sprintf("Node %s is unavailable", node.Name)
 			default:
 				continue

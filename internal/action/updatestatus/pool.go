@@ -19,6 +19,10 @@ type Node struct {
 	Version string `json:"version,omitempty"`
 	// NotReadySince is when a node that is not ready became so.
 	NotReadySince time.Time `json:"notReadySince,omitzero"`
+	// DrainBlocked reports whether something keeps the drain of the node from ending; the message
+	// says what. DrainingSince is when the drain began.
+	DrainBlocked  bool      `json:"drainBlocked,omitempty"`
+	DrainingSince time.Time `json:"drainingSince,omitzero"`
 }
 
 // Summary counts nodes.
@@ -102,6 +106,7 @@ func (in *Input) assessPool(pool *mcfgv1.MachineConfigPool, nodes []*corev1.Node
 	target := in.ClusterVersion.Status.History[0].Version
 	for _, node := range nodes {
 		n := Node{NodeState: pools.Assess(node, pool), Version: in.Versions[pools.Current(node)]}
+		n.DrainBlocked, n.DrainingSince = pools.DrainBlocker(node) != "", pools.DrainStarted(node)
 		if n.Version != "" && n.Version != target {
 			n.NodeState = n.Behind(pool.Spec.Paused)
 		}

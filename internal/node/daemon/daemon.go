@@ -19,6 +19,7 @@ import (
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
 	operatorv1 "github.com/mainstay-dev/mainstay/api/operator/v1"
 	"github.com/mainstay-dev/mainstay/internal/node/config"
+	"github.com/mainstay-dev/mainstay/internal/node/pools"
 )
 
 const (
@@ -240,21 +241,40 @@ func (d *Daemon) drained(ctx context.Context, node *corev1.Node, desired string)
 	if d.asked.what != ask {
 		d.asked.what, d.asked.since = ask, d.Clock.Now()
 	}
-	changes := map[string]string{mcfgv1.AnnotationDesiredDrain: ask}
-	if d.Clock.Since(d.asked.since) >= drainTime {
-		changes[mcfgv1.AnnotationState] = string(mcfgv1.NodeDegraded)
-		changes[mcfgv1.AnnotationReason] = fmt.Sprintf("failed to drain node: %s after 1 hour. Please see machine-config-controller logs for more information", node.Name)
-	} else if d.failed.config != desired {
-		changes[mcfgv1.AnnotationState], changes[mcfgv1.AnnotationReason] = string(mcfgv1.NodeWorking), ""
-	}
-	return drainLook, d.report(ctx, node, changes)
+	return drainLook, d.report(ctx, node, d.awaitDrain(node, ask, desired))
 }
 
-// working says that the node is being changed. One that failed at the same before stays degraded
-// until it succeeds.
+// awaitDrain returns the annotations of a node whose drain is asked for and not done. The
+// controller says in the reason what keeps the drain from ending. The daemon therefore clears only
+// reasons of before, and says itself only that the controller does not.
+func (d *Daemon) awaitDrain(node *corev1.Node, ask, desired string) map[string]string {
+	since := d.asked.since
+	if started := pools.DrainStarted(node); !started.IsZero() && started.Before(since) {
+		since = started // before a restart of the daemon
+	}
+
+	changes := map[string]string{mcfgv1.AnnotationDesiredDrain: ask}
+	switch {
+	case d.Clock.Since(since) >= drainTime:
+		changes[mcfgv1.AnnotationState] = string(mcfgv1.NodeDegraded)
+		if node.Annotations[mcfgv1.AnnotationReason] == "" {
+			changes[mcfgv1.AnnotationReason] = fmt.Sprintf(
+				"failed to drain node: %s after 1 hour. The machine-config-controller does not say what keeps its pods: check that it runs", node.Name)
+		}
+	case d.failed.config != desired:
+		changes[mcfgv1.AnnotationState] = string(mcfgv1.NodeWorking)
+		if node.Annotations[mcfgv1.AnnotationDesiredDrain] != ask || node.Annotations[mcfgv1.AnnotationState] != string(mcfgv1.NodeWorking) {
+			changes[mcfgv1.AnnotationReason] = ""
+		}
+	}
+	return changes
+}
+
+// working reports that the node is being changed. One that failed at the same before stays degraded
+// until it succeeds, with the reason of that failure.
 func (d *Daemon) working(ctx context.Context, node *corev1.Node, desired string) error {
 	if d.failed.config == desired {
-		return nil
+		return d.degrade(ctx, node, errors.New(d.failed.reason))
 	}
 	return d.say(ctx, node, mcfgv1.NodeWorking, nil)
 }

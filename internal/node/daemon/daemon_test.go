@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
+	"github.com/mainstay-dev/mainstay/internal/node/pools"
 )
 
 // first and second are two configurations that differ in everything that a node can be brought to.
@@ -274,8 +275,31 @@ func TestDrainTakesTooLong(t *testing.T) {
 	k.is("", mcfgv1.NodeWorking, "")
 	k.clock.SetTime(k.clock.Now().Add(time.Second))
 	k.sync()
-	k.is("", mcfgv1.NodeDegraded, "failed to drain node: n after 1 hour. Please see machine-config-controller logs for more information")
+	k.is("", mcfgv1.NodeDegraded, "failed to drain node: n after 1 hour. The machine-config-controller does not say what keeps its pods: check that it runs")
 	// It goes on all the same when the pods have gone.
+	k.settle()
+	k.is(name, mcfgv1.NodeDone, "")
+}
+
+// While the controller says what keeps the drain from ending, the daemon leaves that where it is,
+// also when it is started again, and takes it away when the drain is done.
+func TestDrainIsExplained(t *testing.T) {
+	const blocker = "Draining since noon: pod a/b cannot be evicted"
+	k := started(t)
+	k.annotate(mcfgv1.AnnotationReason, "of before")
+	name := k.config(second)
+	k.want(name)
+	k.sync()
+	k.is("", mcfgv1.NodeWorking, "")
+	k.annotate(mcfgv1.AnnotationReason, blocker)
+	k.annotate(mcfgv1.AnnotationDrainStarted, pools.FormatDrainStarted(k.clock.Now(), mcfgv1.DrainPrefix+name))
+	k.clock.SetTime(k.clock.Now().Add(drainTime - time.Second))
+	k.sync()
+	k.is("", mcfgv1.NodeWorking, blocker)
+	k.restart(nil)
+	k.clock.SetTime(k.clock.Now().Add(time.Second))
+	k.sync()
+	k.is("", mcfgv1.NodeDegraded, blocker)
 	k.settle()
 	k.is(name, mcfgv1.NodeDone, "")
 }

@@ -9,6 +9,7 @@ package drain
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -25,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
+	"github.com/mainstay-dev/mainstay/internal/node/pools"
 )
 
 const (
@@ -114,14 +116,14 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // drain makes one look at a node: it is cordoned, and its pods are evicted as far as that goes.
 func (r *reconciler) drain(ctx context.Context, node *corev1.Node, desired string) (ctrl.Result, error) {
 	now := r.clock.Now()
-	p := r.paces.of(node.Name, desired, now)
-	if wait := p.attempt.Sub(now); wait > 0 {
-		// Between attempts. Somebody may have let pods come back meanwhile.
-		return ctrl.Result{RequeueAfter: wait}, r.cordon(ctx, node)
-	}
-	if err := r.cordon(ctx, node); err != nil {
+	p := r.paces.of(node, desired, now)
+	if err := r.hold(ctx, node, p); err != nil {
 		return ctrl.Result{}, err
 	}
+	if wait := p.attempt.Sub(now); wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil // between attempts
+	}
+
 	pods, err := podsToMove(ctx, r.reader, node.Name)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -139,12 +141,15 @@ func (r *reconciler) drain(ctx context.Context, node *corev1.Node, desired strin
 	if len(pods) == 0 {
 		return r.finish(ctx, node, desired, true)
 	}
+
+	why := describe(len(pods), refused)
 	pause, ended := p.next(now)
+	p.explain(node.Name, len(refused) > 0, ended, now, why)
 	if ended {
-		r.report(node, p, now, describe(len(pods), refused))
+		r.report(node, p, now, why)
 		p.attempt = now.Add(pause)
 	}
-	return ctrl.Result{RequeueAfter: pause}, nil
+	return ctrl.Result{RequeueAfter: pause}, r.hold(ctx, node, p)
 }
 
 // report tells of an attempt that has not drained a node, and of a drain that takes long.
@@ -162,15 +167,24 @@ func (r *reconciler) report(node *corev1.Node, p *progress, now time.Time, why s
 	}
 }
 
-// cordon keeps new pods from a node, also when somebody has let them come back.
-func (r *reconciler) cordon(ctx context.Context, node *corev1.Node) error {
-	if node.Spec.Unschedulable {
-		return nil
-	}
+// hold cordons a node, also when somebody has uncordoned it meanwhile, and records on it when its
+// drain began and what keeps the drain from ending.
+func (r *reconciler) hold(ctx context.Context, node *corev1.Node, p *progress) error {
 	before := node.DeepCopy()
 	node.Spec.Unschedulable = true
+	node.Annotations[mcfgv1.AnnotationDrainStarted] = pools.FormatDrainStarted(p.begun, p.desired)
+	if p.reason != "" {
+		node.Annotations[mcfgv1.AnnotationReason] = p.reason
+	}
+	if before.Spec.Unschedulable && maps.Equal(before.Annotations, node.Annotations) {
+		return nil
+	}
+
 	if err := r.client.Patch(ctx, node, client.MergeFrom(before)); err != nil {
-		return fmt.Errorf("cordoning node %q: %w", node.Name, err)
+		return fmt.Errorf("cordoning node %q and recording its drain: %w", node.Name, err)
+	}
+	if before.Spec.Unschedulable {
+		return nil
 	}
 	r.events.Eventf(node, nil, corev1.EventTypeNormal, "Cordon", "Drain", "Cordoned node to apply update")
 	return nil
@@ -182,6 +196,7 @@ func (r *reconciler) finish(ctx context.Context, node *corev1.Node, desired stri
 	before := node.DeepCopy()
 	node.Spec.Unschedulable = cordoned
 	node.Annotations[mcfgv1.AnnotationLastAppliedDrain] = desired
+	delete(node.Annotations, mcfgv1.AnnotationDrainStarted)
 	// The daemon may have asked for something else since.
 	err := r.client.Patch(ctx, node, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	switch {

@@ -111,6 +111,24 @@ func (k *kit) done(what string) bool {
 	return k.get().Annotations[mcfgv1.AnnotationLastAppliedDrain] == what
 }
 
+// hasReason expects that the node says what blocks its drain, from some seconds after the drain
+// began, and that it failed after an hour.
+func (k *kit) hasReason(blocker string, since time.Duration) {
+	k.t.Helper()
+	reason, want := k.get().Annotations[mcfgv1.AnnotationReason], ""
+	switch {
+	case since >= failedAfter:
+		want = "failed to drain node: " + k.node + " after 1 hour. " + blocker
+	case since >= blockedAfter:
+		want = blocker
+	}
+	// A look is due within the longest pause.
+	isDue := since >= failedAfter && since < failedAfter+longPause+attemptTime && reason == blocker
+	if reason != want && !isDue {
+		k.t.Fatalf("after %s the node's reason is %q, want %q", since, reason, want)
+	}
+}
+
 // failures gives how many nodes the metric counts.
 func failures(t *testing.T) float64 {
 	t.Helper()
@@ -167,6 +185,24 @@ func TestSlowPod(t *testing.T) {
 	}
 }
 
+// Pods that do not end are the reason from the end of the first attempt.
+func TestReasonOfSlowPods(t *testing.T) {
+	k := newKit(t, "slower")
+	k.pod("a", 300, nil)
+	k.ask("drain-x")
+	k.look()
+	k.clock.SetTime(k.clock.Now().Add(attemptTime - time.Second))
+	k.look()
+	if got := k.get().Annotations[mcfgv1.AnnotationReason]; got != "" {
+		t.Errorf("during the first attempt the node's reason is %q, want none", got)
+	}
+	k.clock.SetTime(k.clock.Now().Add(time.Second))
+	k.look()
+	if got, want := k.get().Annotations[mcfgv1.AnnotationReason], "Draining since 2026-05-01T12:00:00Z: 1 pods have not ended yet"; got != want {
+		t.Errorf("after the first attempt the node's reason is %q, want %q", got, want)
+	}
+}
+
 // What is reported of a budget that never allows an eviction, and when.
 func TestForbidden(t *testing.T) {
 	k := newKit(t, "held")
@@ -181,6 +217,7 @@ func TestForbidden(t *testing.T) {
 	var pauses []string
 	seen := map[string]time.Duration{}
 	begun := k.clock.Now()
+	const blocker = "Draining since 2026-05-01T12:00:00Z: pod default/held cannot be evicted: The disruption budget held needs 1 healthy pods and has 1 currently"
 	for k.clock.Since(begun) <= 70*time.Minute {
 		again := k.look()
 		reasons, text := k.said()
@@ -193,8 +230,16 @@ func TestForbidden(t *testing.T) {
 				t.Fatalf("%q is not said in %q", want, text)
 			}
 		}
+		k.hasReason(blocker, k.clock.Since(begun))
 		k.clock.SetTime(k.clock.Now().Add(max(again, time.Second)))
 	}
+
+	// Another run of the program knows since when the node is drained.
+	k.r.paces.nodes = map[string]*progress{}
+	k.look()
+	k.clock.SetTime(k.clock.Now().Add(time.Minute))
+	k.look()
+	k.hasReason(blocker, k.clock.Since(begun))
 	if k.done("drain-x") {
 		t.Error("the drain is done though a pod is left")
 	}
@@ -225,6 +270,9 @@ func TestForbidden(t *testing.T) {
 	k.clock.SetTime(k.clock.Now().Add(longPause))
 	if k.look(); !k.done("drain-x") {
 		t.Error("the drain is not done though the budget allows it")
+	}
+	if started := k.get().Annotations[mcfgv1.AnnotationDrainStarted]; started != "" {
+		t.Errorf("after the drain, %s is %q, want none", mcfgv1.AnnotationDrainStarted, started)
 	}
 	if got := failures(t); got != 0 {
 		t.Errorf("the metric is still %v", got)

@@ -1,8 +1,13 @@
 package drain
 
 import (
+	"fmt"
 	"sync"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mainstay-dev/mainstay/internal/node/pools"
 )
 
 // The times of a drain.
@@ -21,6 +26,8 @@ const (
 	slowAfter  = 10 * time.Minute
 	// failedAfter is when a drain is reported as failed. It is tried on.
 	failedAfter = time.Hour
+	// blockedAfter is when the node reports evictions that are refused.
+	blockedAfter = 15 * time.Second
 )
 
 // progress is how long a node is being drained for.
@@ -31,6 +38,9 @@ type progress struct {
 	begun, attempt time.Time
 	// slow, failed: this was reported.
 	slow, failed bool
+	// reason is what the node reports as keeping the drain from ending; empty while that is
+	// nothing.
+	reason string
 }
 
 // next says when to look again, after a look at which pods were left. ended says that the attempt
@@ -49,21 +59,39 @@ func (p *progress) next(now time.Time) (pause time.Duration, ended bool) {
 	return shortPause, true
 }
 
-// paces remembers the drains that go on. They begin anew when the program does.
+// explain sets the reason that the node reports to what a look found. Evictions that are refused
+// count once the drain lasts for some seconds: budgets often allow them by then. Pods that have not
+// ended count when an attempt has. Once there is a reason, every look renews it.
+func (p *progress) explain(node string, refused, ended bool, now time.Time, why string) {
+	since := now.Sub(p.begun)
+	if p.reason == "" && !ended && (!refused || since < blockedAfter) {
+		return
+	}
+	p.reason = fmt.Sprintf("Draining since %s: %s", p.begun.UTC().Format(time.RFC3339), why)
+	if since >= failedAfter {
+		p.reason = fmt.Sprintf("failed to drain node: %s after 1 hour. %s", node, p.reason)
+	}
+}
+
+// paces remembers the drains that go on. After a restart of the program they begin a new attempt.
 type paces struct {
 	mu    sync.Mutex
 	nodes map[string]*progress
 }
 
-// of gives the progress of a node for a request, a new one for a new request.
-func (p *paces) of(node, desired string, now time.Time) *progress {
+// of returns the progress of a node for a request, a new one for a new request. A drain that an
+// earlier run of the program began goes on from then.
+func (p *paces) of(node *corev1.Node, desired string, now time.Time) *progress {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if known := p.nodes[node]; known != nil && known.desired == desired {
+	if known := p.nodes[node.Name]; known != nil && known.desired == desired {
 		return known
 	}
 	fresh := &progress{desired: desired, begun: now, attempt: now}
-	p.nodes[node] = fresh
+	if started := pools.DrainStarted(node); !started.IsZero() && started.Before(now) {
+		fresh.begun = started
+	}
+	p.nodes[node.Name] = fresh
 	return fresh
 }
 

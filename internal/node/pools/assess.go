@@ -72,7 +72,7 @@ func Assess(node *corev1.Node, pool *mcfgv1.MachineConfigPool) NodeState {
 	case s.IsUnderWay() && why != "" && !node.Spec.Unschedulable && s.Phase != PhaseRebooting:
 		s.Assessment, s.Message = AssessedUnavailable, why
 	case s.IsUnderWay():
-		s.Assessment = AssessedProgressing
+		s.Assessment, s.Message = AssessedProgressing, DrainBlocker(node)
 	case why != "":
 		s.Assessment, s.Message = AssessedUnavailable, why
 	default:

@@ -17,6 +17,9 @@ func TestAssess(t *testing.T) {
 		n.Spec.Unschedulable = true
 		n.Annotations[mcfgv1.AnnotationDesiredDrain] = mcfgv1.DrainPrefix + target
 	}
+	blocked := func(n *corev1.Node) {
+		n.Annotations[mcfgv1.AnnotationReason] = "Draining since noon: pod a/b cannot be evicted"
+	}
 	notReady := func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown }
 	cordoned := func(n *corev1.Node) { n.Spec.Unschedulable = true }
 	failed := func(n *corev1.Node) {
@@ -38,6 +41,11 @@ func TestAssess(t *testing.T) {
 		{node: node("a", notReady), want: "Unavailable Pending it is not ready", behind: "Unavailable Pending it is not ready"},
 		{node: node("a", updating), want: "Progressing Updating", behind: "Progressing Updating"},
 		{node: node("a", updating, drains), want: "Progressing Draining", behind: "Progressing Draining"},
+		{
+			node: node("a", updating, drains, blocked), want: "Progressing Draining Draining since noon: pod a/b cannot be evicted",
+			behind: "Progressing Draining Draining since noon: pod a/b cannot be evicted",
+		},
+		{node: node("a", updating, blocked), want: "Progressing Updating", behind: "Progressing Updating"},
 		{node: node("a", updating, notReady), want: "Unavailable Updating it is not ready", behind: "Unavailable Updating it is not ready"},
 		{node: node("a", at(old, target, mcfgv1.NodeRebooting), notReady), want: "Progressing Rebooting", behind: "Progressing Rebooting"},
 		{node: node("a", failed), want: "Degraded Updating the disk is full", behind: "Degraded Updating the disk is full"},

@@ -77,14 +77,12 @@ const (
 
 // PhaseOf gives how far a node is on its way to a configuration.
 func PhaseOf(node *corev1.Node, target string, paused bool) Phase {
-	drain := node.Annotations[mcfgv1.AnnotationDesiredDrain]
-	isDraining := drain == mcfgv1.DrainPrefix+Desired(node) && node.Annotations[mcfgv1.AnnotationLastAppliedDrain] != drain
 	switch {
 	case isAt(node, target):
 		return PhaseUpdated
 	case State(node) == mcfgv1.NodeRebooting:
 		return PhaseRebooting
-	case Desired(node) != Current(node) && isDraining:
+	case Desired(node) != Current(node) && IsDraining(node):
 		return PhaseDraining
 	case Desired(node) != Current(node) || State(node) == mcfgv1.NodeWorking:
 		return PhaseUpdating

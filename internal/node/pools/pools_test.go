@@ -75,6 +75,11 @@ func because(reason string) edit {
 	return func(n *corev1.Node) { n.Annotations[mcfgv1.AnnotationReason] = reason }
 }
 
+// draining is a node whose daemon has asked for a drain that is not done.
+func draining(n *corev1.Node) {
+	n.Annotations[mcfgv1.AnnotationDesiredDrain] = mcfgv1.DrainPrefix + n.Annotations[mcfgv1.AnnotationDesiredConfig]
+}
+
 var (
 	notReady  = condition(corev1.NodeReady, corev1.ConditionUnknown)
 	updating  = at(old, target, mcfgv1.NodeWorking)
@@ -236,6 +241,16 @@ func TestStatus(t *testing.T) {
 		// A pool that is paused with nothing to do says so.
 		"paused and updated": {pool: pool("worker", paused), nodes: many(2, updated), want: "2 2 2 0 0 new: Updated"},
 		"not back":           {pool: pool("worker"), nodes: []*corev1.Node{node("a", updated, notReady)}, want: "1 1 0 1 0 : Updating"},
+		"draining": {
+			pool: pool("worker"), nodes: []*corev1.Node{node("b", updating, cordoned, draining, because("Draining since noon: pod x/y")), node("a", updating, draining), node("c", failing, draining, because("disks"))},
+			want: "3 0 0 2 1 : Updating NodeDegraded Degraded",
+			said: []string{"All nodes are updating to MachineConfig " + target + ". Node b is not drained: Draining since noon: pod x/y\n", `Node c is reporting: "disks"`},
+		},
+		"draining and paused": {
+			pool: pool("worker", paused), nodes: []*corev1.Node{node("b", updating, cordoned, draining, because("Draining since noon: pod x/y"))},
+			want: "1 0 0 1 0 :", said: []string{"Pool is paused; will not update to MachineConfig " + target + ". Node b is not drained: Draining since noon: pod x/y"},
+		},
+		"many draining": {pool: pool("worker"), nodes: many(30, updating, draining, because("pods")), want: "30 0 0 30 0 : Updating", said: []string{"Node n19 is not drained: pods. 10 more nodes are not drained"}},
 		"degraded": {
 			pool: pool("worker"), nodes: []*corev1.Node{node("a", failing, because(`no "space"`)), node("b", at(old, target, mcfgv1.NodeUnreconcilable), because("disks"))},
 			want: "2 0 0 0 2 : Updating NodeDegraded Degraded",

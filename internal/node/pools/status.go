@@ -58,10 +58,10 @@ func Status(pool *mcfgv1.MachineConfigPool, nodes []*corev1.Node, renderError er
 		set(mcfgv1.PoolUpdating, false, "", "")
 	case pool.Spec.Paused:
 		set(mcfgv1.PoolUpdated, false, "", "")
-		set(mcfgv1.PoolUpdating, false, "", "Pool is paused; will not update to MachineConfig "+target)
+		set(mcfgv1.PoolUpdating, false, "", "Pool is paused; will not update to MachineConfig "+target+explainDrains(nodes))
 	default:
 		set(mcfgv1.PoolUpdated, false, "", "")
-		set(mcfgv1.PoolUpdating, true, "", "All nodes are updating to MachineConfig "+target)
+		set(mcfgv1.PoolUpdating, true, "", "All nodes are updating to MachineConfig "+target+explainDrains(nodes))
 	}
 	reason, message := "", ""
 	if len(failing) > 0 {

@@ -1,0 +1,62 @@
+package pools
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
+)
+
+// IsDraining reports whether the pods of a node are being moved away for an update.
+func IsDraining(node *corev1.Node) bool {
+	drain := node.Annotations[mcfgv1.AnnotationDesiredDrain]
+	return drain == mcfgv1.DrainPrefix+Desired(node) && node.Annotations[mcfgv1.AnnotationLastAppliedDrain] != drain
+}
+
+// FormatDrainStarted returns the value of AnnotationDrainStarted for a drain that was asked for.
+func FormatDrainStarted(started time.Time, desired string) string {
+	return started.UTC().Format(time.RFC3339) + " " + desired
+}
+
+// DrainStarted returns when the drain began that the daemon of a node asks for. It is zero when
+// that drain has not begun.
+func DrainStarted(node *corev1.Node) time.Time {
+	at, desired, _ := strings.Cut(node.Annotations[mcfgv1.AnnotationDrainStarted], " ")
+	started, err := time.Parse(time.RFC3339, at)
+	if err != nil || desired != node.Annotations[mcfgv1.AnnotationDesiredDrain] {
+		return time.Time{}
+	}
+	return started
+}
+
+// DrainBlocker returns what keeps the drain of a node from ending: which pods, which disruption
+// budgets, and since when. It is empty while the node is not drained, and while all goes well.
+func DrainBlocker(node *corev1.Node) string {
+	if !IsDraining(node) {
+		return ""
+	}
+	return node.Annotations[mcfgv1.AnnotationReason]
+}
+
+// explainDrains returns what keeps the drains of nodes from ending, as the end of a sentence about
+// their pool. Nodes that are degraded are left out: the pool explains those elsewhere.
+func explainDrains(nodes []*corev1.Node) string {
+	var said []string
+	for _, node := range nodes {
+		if blocker := DrainBlocker(node); blocker != "" && !IsFailing(node) {
+			said = append(said, fmt.Sprintf("Node %s is not drained: %s", node.Name, blocker))
+		}
+	}
+	if len(said) == 0 {
+		return ""
+	}
+	slices.Sort(said)
+	if more := len(said) - maxNamed; more > 0 {
+		said = append(said[:maxNamed], fmt.Sprintf("%d more nodes are not drained", more))
+	}
+	return ". " + strings.Join(said, ". ")
+}
