@@ -8,14 +8,27 @@ import (
 	"unicode/utf8"
 )
 
-// Home is the folder of the daemon, in which no configuration writes.
+// Home is the folder of the daemon. Configurations write there too, but not its own files.
 const Home = "/etc/machine-config-daemon"
+
+// Files and folders of the daemon, in which no configuration writes.
+const (
+	// CurrentFile holds the configuration that the node has.
+	CurrentFile = Home + "/currentconfig"
+	// JournalFile describes an update that is not complete.
+	JournalFile = Home + "/update.json"
+	// OriginalsFolder has a record of what was at each path before the daemon wrote there.
+	OriginalsFolder = Home + "/orig"
+	// AnnotationsFile is where a new machine has the annotations that its node is to have: they tell
+	// its daemon which configuration the first boot has written.
+	AnnotationsFile = Home + "/node-annotations.json"
+)
 
 // unitFolder is where the files of units lie.
 const unitFolder = "/etc/systemd/system"
 
-// reserved are folders in which no file is kept, and the daemon's own.
-var reserved = []string{"/proc", "/sys", "/dev", Home}
+// reserved are folders in which no file is kept, and what is the daemon's own.
+var reserved = []string{"/proc", "/sys", "/dev", CurrentFile, JournalFile, OriginalsFolder, AnnotationsFile}
 
 var (
 	unitName   = regexp.MustCompile(`^[a-zA-Z0-9:_.\\@-]+\.(service|socket|device|mount|automount|swap|target|path|timer|slice|scope)$`)
@@ -117,9 +130,12 @@ func checkPath(p string) error {
 			return fmt.Errorf("the path %q has a part of %d bytes; %d are allowed", clip(p), len(name), maxName)
 		}
 	}
-	for _, folder := range reserved {
-		if p == folder || strings.HasPrefix(p, folder+"/") {
-			return fmt.Errorf("the path %q lies in %s, where no configuration writes", clip(p), folder)
+	for _, place := range reserved {
+		if p == place || strings.HasPrefix(p, place+"/") {
+			return fmt.Errorf("the path %q lies in %s, where no configuration writes", clip(p), place)
+		}
+		if strings.HasPrefix(place, p+"/") {
+			return fmt.Errorf("the path %q is a folder, in which %s lies, and cannot be a file", clip(p), place)
 		}
 	}
 	return nil

@@ -44,6 +44,8 @@ func NewPolicy(runtimeUnit string, cluster *operatorv1.NodeDisruptionPolicy) *Po
 			"/etc/nmstate/openshift":                      none,
 			"/etc/containers/policy.json":                 {reload},
 			"/etc/containers/registries.d":                {reload},
+			// The keys that policy.json names.
+			Home + "/no-reboot/containers-gpg.pub": {reload},
 			// Where images are looked for otherwise, pods may get other images.
 			"/etc/containers/registries.conf": {{Type: operatorv1.ActionDrain}, reload},
 			"/etc/pki/ca-trust/source/anchors/openshift-config-user-ca-bundle.crt": {

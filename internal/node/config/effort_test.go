@@ -78,6 +78,7 @@ func TestDefaultPolicy(t *testing.T) {
 	policy := NewPolicy("crio.service", nil)
 	for file, want := range map[string]Effort{
 		"/etc/mco/internal-registry-pull-secret.json": {}, "/etc/nmstate/openshift/a.yml": {}, "/etc/containers/registries.conf": {Drain: true, Commands: []string{"reload crio.service"}},
+		"/etc/machine-config-daemon/no-reboot/containers-gpg.pub": {Commands: []string{"reload crio.service"}}, "/etc/machine-config-daemon/no-reboot/other": {Drain: true, Reboot: true},
 		"/etc/pki/ca-trust/source/anchors/openshift-config-user-ca-bundle.crt": {Commands: []string{"restart coreos-update-ca-trust.service", "restart crio.service"}},
 	} {
 		if diff := cmp.Diff(want, policy.Effort(&Change{Files: []string{file}})); diff != "" {

@@ -11,10 +11,6 @@ import (
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
 )
 
-// AnnotationsFile is where a new machine has the annotations that its node is to have: they tell
-// its daemon which configuration the first boot has written.
-const AnnotationsFile = Home + "/node-annotations.json"
-
 // UnknownVersion stands for the version of the Ignition specification that a machine reads where it
 // does not say so.
 const UnknownVersion = -1

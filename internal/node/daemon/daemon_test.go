@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
+	"github.com/mainstay-dev/mainstay/internal/node/config"
 	"github.com/mainstay-dev/mainstay/internal/node/pools"
 )
 
@@ -302,6 +303,21 @@ func TestDrainIsExplained(t *testing.T) {
 	k.is("", mcfgv1.NodeDegraded, blocker)
 	k.settle()
 	k.is(name, mcfgv1.NodeDone, "")
+}
+
+// A configuration writes files beside those of the daemon, as the documented key of images is, and
+// takes them away again.
+func TestFilesBesideItsOwn(t *testing.T) {
+	const key = config.Home + "/no-reboot/containers-gpg.pub"
+	k := started(t)
+	k.update(k.config(`"storage":{"files":[{"path":"` + key + `","contents":{"source":"data:,key"}}]}`))
+	if got, err := os.ReadFile(k.path(key)); err != nil || string(got) != "key" {
+		t.Errorf("%s has %q, %v, want %q", key, got, err, "key")
+	}
+	k.update(k.config(second))
+	if _, err := os.Lstat(k.path(key)); !os.IsNotExist(err) {
+		t.Errorf("%s is still there after it has left the configuration: %v", key, err)
+	}
 }
 
 func TestStuckReboot(t *testing.T) {

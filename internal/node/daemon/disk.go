@@ -11,8 +11,6 @@ import (
 	"os"
 	"path"
 	"strings"
-
-	"github.com/mainstay-dev/mainstay/internal/node/config"
 )
 
 // folderMode is the mode of folders that are made for files.
@@ -221,6 +219,3 @@ func modeOf(n int) fs.FileMode {
 	}
 	return mode
 }
-
-// home is a file of the daemon's own.
-func home(name string) string { return path.Join(config.Home, name) }

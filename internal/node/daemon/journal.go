@@ -13,11 +13,9 @@ import (
 )
 
 // Files of the daemon.
-var (
-	// currentFile holds the configuration that the node has.
-	currentFile = home("currentconfig")
-	// journalFile tells of an update that is not complete.
-	journalFile = home("update.json")
+const (
+	currentFile = config.CurrentFile
+	journalFile = config.JournalFile
 	// forceFile has the check of the present state left out, once.
 	forceFile = "/run/machine-config-daemon-force"
 )

@@ -9,13 +9,15 @@ import (
 	"io/fs"
 	"path"
 	"strings"
+
+	"github.com/mainstay-dev/mainstay/internal/node/config"
 )
 
 // maxOriginal is how large a file may be that the daemon writes over: it is kept.
 const maxOriginal = 64 << 20
 
 // originals is the folder with a record of each path that the daemon has written.
-var originals = home("orig")
+const originals = config.OriginalsFolder
 
 // original is what was at a path before the daemon wrote there. It is kept until the path leaves
 // the configuration, and put back then.
