@@ -176,12 +176,38 @@ func (b *builder) metadata(r Release, n *node) map[string]string {
 	return all
 }
 
-// find gives the node of a version for an architecture.
-func (b *builder) find(version, architecture string) (int, bool) {
-	parsed, err := semver.Parse(strings.TrimSpace(version))
-	if err != nil {
-		return 0, false
+// versions returns the entries of a list that a release has under a key of its metadata, or in its
+// own lists of versions. It leaves out entries that are not versions, and warns of them.
+func (b *builder) versions(n *node, key string, entries []string) []semver.Version {
+	var found []semver.Version
+	var wrong []string
+	for _, entry := range entries {
+		version, err := semver.Parse(strings.TrimSpace(entry))
+		if err == nil {
+			found = append(found, version)
+		} else {
+			wrong = append(wrong, fmt.Sprintf("%.100q", entry))
+		}
 	}
+	if more := len(wrong) - maxNamed; more > 0 {
+		wrong = append(wrong[:maxNamed], fmt.Sprintf("and %d more", more))
+	}
+	if len(wrong) > 0 {
+		b.warn("entries of %s of %s are left out, because they are no semantic versions: %s", key, n.name(), strings.Join(wrong, ", "))
+	}
+	return found
+}
+
+// maxNamed is how many wrong entries of a list a warning names; the others are counted.
+const maxNamed = 5
+
+// listed returns the versions that a release lists under a key of its metadata.
+func (b *builder) listed(n *node, key string) []semver.Version {
+	return b.versions(n, "metadata "+key, list(n.Metadata[key]))
+}
+
+// find returns the node of a version for an architecture.
+func (b *builder) find(parsed semver.Version, architecture string) (int, bool) {
 	if len(parsed.Build) > 0 && strings.Join(parsed.Build, ".") != architecture {
 		return 0, false
 	}
@@ -195,12 +221,12 @@ func (b *builder) find(version, architecture string) (int, bool) {
 func (b *builder) addEdges() {
 	for i := range b.nodes {
 		n, r := &b.nodes[i], &b.releases[i]
-		for _, version := range slices.Concat(r.Previous, list(n.Metadata[keyPreviousAdd])) {
+		for _, version := range slices.Concat(b.versions(n, "previous", r.Previous), b.listed(n, keyPreviousAdd)) {
 			if from, ok := b.find(version, n.architecture); ok {
 				b.addEdge(edge{from, i})
 			}
 		}
-		for _, version := range slices.Concat(r.Next, list(n.Metadata[keyNextAdd])) {
+		for _, version := range slices.Concat(b.versions(n, "next", r.Next), b.listed(n, keyNextAdd)) {
 			if to, ok := b.find(version, n.architecture); ok {
 				b.addEdge(edge{i, to})
 			}
@@ -274,25 +300,33 @@ func (b *builder) removeEdges() {
 			blocked[e] = true
 		}
 	})
-	patterns := map[int]*regexp.Regexp{}
+	arriving, leaving := map[int]*regexp.Regexp{}, map[int]bool{}
 	for i := range b.nodes {
 		n := &b.nodes[i]
-		for _, version := range list(n.Metadata[keyPreviousRemove]) {
-			if from, ok := b.find(version, n.architecture); ok {
-				blocked[edge{from, i}] = true
-			}
-		}
-		for _, version := range list(n.Metadata[keyNextRemove]) {
-			if to, ok := b.find(version, n.architecture); ok {
-				blocked[edge{i, to}] = true
-			}
-		}
 		if text := n.Metadata[keyPreviousRemoveRegex]; text != "" {
-			patterns[i] = b.pattern(n, text)
+			arriving[i] = b.pattern(n, text)
+		}
+		if isAll(n.Metadata[keyPreviousRemove]) {
+			arriving[i] = everything
+		} else {
+			for _, version := range b.listed(n, keyPreviousRemove) {
+				if from, ok := b.find(version, n.architecture); ok {
+					blocked[edge{from, i}] = true
+				}
+			}
+		}
+		if isAll(n.Metadata[keyNextRemove]) {
+			leaving[i] = true
+		} else {
+			for _, version := range b.listed(n, keyNextRemove) {
+				if to, ok := b.find(version, n.architecture); ok {
+					blocked[edge{i, to}] = true
+				}
+			}
 		}
 	}
 	for e := range b.edges {
-		if pattern := patterns[e.to]; pattern != nil && pattern.MatchString(b.nodes[e.from].name()) {
+		if pattern := arriving[e.to]; leaving[e.from] || pattern != nil && pattern.MatchString(b.nodes[e.from].name()) {
 			blocked[e] = true
 		}
 	}
@@ -367,10 +401,10 @@ func (b *builder) graph() *Graph {
 	return g
 }
 
-// list reads a list with commas.
+// isAll reports whether a list of versions to remove stands for all of them.
+func isAll(text string) bool { return strings.TrimSpace(text) == "*" }
+
+// list returns the items of a list with commas. Empty items are none.
 func list(text string) []string {
-	if text == "" {
-		return nil
-	}
-	return strings.Split(text, ",")
+	return slices.DeleteFunc(strings.Split(text, ","), func(item string) bool { return strings.TrimSpace(item) == "" })
 }

@@ -216,6 +216,27 @@ func TestBuild(t *testing.T) {
 		"metadata adds": {
 			releases: with([]Release{releases("1.0.0")[0], releases("1.0.1")[0]}, "1.0.1", "previous.add", "1.0.0"), want: "1.0.0>1.0.1",
 		},
+		"metadata removes all updates to a release": {
+			releases: with(releases("1.0.0", "1.0.1", "1.0.2"), "1.0.2", "previous.remove", " * "), want: "1.0.0>1.0.1",
+		},
+		"metadata removes all updates from a release": {
+			releases: with(releases("1.0.0", "1.0.1", "1.0.2"), "1.0.0", "next.remove", "*"), want: "1.0.1>1.0.2",
+		},
+		"a star removes updates with known issues too": {
+			releases: with(releases("1.0.0", "1.0.1"), "1.0.1", "previous.remove", "*"), files: map[string]string{"blocked-edges/a.yaml": issue("A", "1.0.1", ".*")},
+		},
+		"entries that are no versions": {
+			releases: with(with(releases("1.0.0", "1.0.1", "1.0.2"), "1.0.2", "previous.remove", "v1.0.1,,1.0.0, *"), "1.0.1", "next.add", "a,b,c,d,e,f,g,"),
+			want:     "1.0.0>1.0.1 1.0.1>1.0.2",
+			warnings: []string{
+				`entries of metadata io.openshift.upgrades.graph.next.add of 1.0.1+amd64 are left out, because they are no semantic versions: "a", "b", "c", "d", "e", and 2 more`,
+				`entries of metadata io.openshift.upgrades.graph.previous.remove of 1.0.2+amd64 are left out, because they are no semantic versions: "v1.0.1", " *"`,
+			},
+		},
+		"a previous version that is none": {
+			releases: []Release{{Version: "1.0.1", Architecture: "amd64", Payload: "r@sha256:1", Previous: []string{"4.1"}}},
+			warnings: []string{`entries of previous of 1.0.1+amd64 are left out, because they are no semantic versions: "4.1"`},
+		},
 		"a pattern that is none": {
 			releases: with(releases("1.0.0", "1.0.1"), "1.0.1", "previous.remove_regex", "("),
 			warnings: []string{"all updates to 1.0.1+amd64 are left out: its metadata io.openshift.upgrades.graph.previous.remove_regex is no regular expression"},
