@@ -14,6 +14,12 @@ import "embed"
 //go:embed kustomization.yaml namespace.yaml crd rbac/catalogd rbac/operator-controller catalogd operator-controller
 var Files embed.FS
 
+// ProtectCustomResources is the admission policy that an installation may have, in a folder
+// with a kustomization of its own.
+//
+//go:embed protect-custom-resources
+var ProtectCustomResources embed.FS
+
 // Platform are kinds that a platform may have of its own, and that are no part of an
 // installation: those by which a cluster declares mirrors of registries, ClusterOperator,
 // ClusterVersion, MachineConfig, MachineConfigPool and MachineConfiguration.

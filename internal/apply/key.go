@@ -20,6 +20,9 @@ func KeyOf(u *unstructured.Unstructured) Key {
 	return Key{GroupKind: u.GroupVersionKind().GroupKind(), Namespace: u.GetNamespace(), Name: u.GetName()}
 }
 
+// IsCRD reports whether the key is that of a CustomResourceDefinition.
+func (k Key) IsCRD() bool { return k.GroupKind == crdKind }
+
 // String is how messages name the object: Deployment "namespace/name".
 func (k Key) String() string {
 	if k.Namespace == "" {

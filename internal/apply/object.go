@@ -33,6 +33,10 @@ type Object struct {
 	// Wanted says that another revision is about to take the object over: removing the one
 	// that has it now leaves the object, and waits until that has happened.
 	Wanted bool
+	// Keep leaves the object on the cluster when its revision is removed: only the owner
+	// reference to the revision is taken off it. Its labels stay, so that a revision of the
+	// same extension takes it over again.
+	Keep bool
 }
 
 // Action is what was done with an object.

@@ -3,11 +3,13 @@ package apply
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -161,7 +163,7 @@ func (r RevisionRemoval) ordinal(i int) string {
 	return ordinal(r.Phases[i].Name, r.Total-1-r.passed-i, r.Total)
 }
 
-// remove deletes one object if the owner controls it. What was read, or seen by a watch, is
+// remove deletes one object if the owner controls it, or releases one that is kept. What was read, or seen by a watch, is
 // deleted only if it is still that, so that an object that a later revision takes over
 // meanwhile stays.
 func (o *objects) remove(ctx context.Context, r *Removal, object Object) ObjectRemoval {
@@ -177,7 +179,7 @@ func (o *objects) remove(ctx context.Context, r *Removal, object Object) ObjectR
 		key.Namespace = ""
 	}
 	seen, isSeen := r.seen(at.resource, key)
-	isSeen = isSeen && seen.Controller == r.Owner.Reference.UID && !seen.Deleting && !object.Wanted
+	isSeen = isSeen && seen.Controller == r.Owner.Reference.UID && !seen.Deleting && !object.Wanted && !object.Keep
 	for i := range contention {
 		if !isSeen {
 			live, err := o.store.get(ctx, at, key)
@@ -193,6 +195,12 @@ func (o *objects) remove(ctx context.Context, r *Removal, object Object) ObjectR
 				return ObjectRemoval{Object: key, State: RemovalPending, Message: o.heldBy(ctx, live)}
 			case object.Wanted:
 				return ObjectRemoval{Object: key, State: RemovalPending, Message: "the revision that stays is about to take it back"}
+			case object.Keep:
+				err := o.store.release(ctx, at, key, live.GetUID(), live.GetResourceVersion(), ownersBeside(live, r.Owner))
+				if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+					return removalFailed(key, err)
+				}
+				continue // It is read again: it is not the owner's any more.
 			}
 			seen = Seen{UID: live.GetUID(), Version: live.GetResourceVersion(), Held: len(live.GetFinalizers()) > 0}
 		}
@@ -211,6 +219,13 @@ func (o *objects) remove(ctx context.Context, r *Removal, object Object) ObjectR
 	return ObjectRemoval{Object: key, State: RemovalFailed, Err: &Error{
 		Object: key, Cause: CauseContended, text: fmt.Sprintf("%s: others change it again and again while it is to be deleted", key),
 	}}
+}
+
+// ownersBeside returns the owner references of an object without the one to the owner.
+func ownersBeside(live *unstructured.Unstructured, owner *Owner) []metav1.OwnerReference {
+	return slices.DeleteFunc(live.GetOwnerReferences(), func(reference metav1.OwnerReference) bool {
+		return reference.UID == owner.Reference.UID
+	})
 }
 
 func (r *Removal) seen(resource schema.GroupVersionResource, key Key) (Seen, bool) {

@@ -24,6 +24,9 @@ type store interface {
 	delete(ctx context.Context, at location, key Key, uid types.UID, version string) error
 	// annotate sets an annotation of the object, if it still is the one with the UID.
 	annotate(ctx context.Context, at location, key Key, uid types.UID, name, value string) error
+	// release replaces the owner references of the object, if it still is the given one,
+	// unchanged.
+	release(ctx context.Context, at location, key Key, uid types.UID, version string, references []metav1.OwnerReference) error
 	// sample gives a few objects of a resource, in any namespace, and the number of all.
 	sample(ctx context.Context, resource schema.GroupVersionResource) ([]unstructured.Unstructured, int64, error)
 }
@@ -76,6 +79,15 @@ func (s *server) delete(ctx context.Context, at location, key Key, uid types.UID
 
 func (s *server) annotate(ctx context.Context, at location, key Key, uid types.UID, name, value string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid, "annotations": map[string]string{name: value}}})
+	if err != nil {
+		return err
+	}
+	_, err = s.at(at, key.Namespace).Patch(ctx, key.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: FieldManager})
+	return err
+}
+
+func (s *server) release(ctx context.Context, at location, key Key, uid types.UID, version string, references []metav1.OwnerReference) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid, "resourceVersion": version, "ownerReferences": references}})
 	if err != nil {
 		return err
 	}

@@ -29,6 +29,18 @@ const (
 	// AnnotationRemoveDespiteDependents, on a ClusterExtension that is being deleted,
 	// with the value true: it goes although other extensions need it.
 	AnnotationRemoveDespiteDependents = "mainstay.dev/remove-despite-dependents"
+	// AnnotationKeepCRDs, on a ClusterExtension with the value true, keeps the CRDs of its
+	// bundle, and with them every custom resource, when it is deleted. An extension that is
+	// installed later under the same name takes them over. The controller copies it to the
+	// ClusterObjectSets that it deletes, on which it means the same.
+	AnnotationKeepCRDs = "mainstay.dev/keep-crds"
+	// AnnotationDeleteCustomResources, on a ClusterExtension with the value true, is the
+	// consent that an admission policy may require before an extension is deleted whose CRDs
+	// go with it.
+	AnnotationDeleteCustomResources = "mainstay.dev/delete-custom-resources"
+	// AnnotationCRDs, on a ClusterObjectSet, lists the names of the CRDs among its objects,
+	// separated by commas. Absent means that there are none.
+	AnnotationCRDs = "mainstay.dev/crds"
 	// AnnotationPlan, on a ClusterExtension, has what would be done written into the
 	// ConfigMap plan-<name> of the system namespace. With the value "only" nothing else is
 	// done: no revision is made, archived or given up. With a JSON object the extension goes
@@ -116,6 +128,9 @@ const (
 	// TypeSucceeded, on a ClusterObjectSet, is set once, when the revision was first
 	// rolled out completely, and stays.
 	TypeSucceeded = "Succeeded"
+	// TypeDeletesCRDs, on a ClusterExtension with CRDs, tells whether they, and with them
+	// every custom resource of their kinds, would be deleted with the extension.
+	TypeDeletesCRDs = "DeletesCRDs"
 	// TypeDeprecated is true when one of the three conditions below is.
 	TypeDeprecated = "Deprecated"
 	// TypePackageDeprecated, on a ClusterExtension: its package is deprecated.
@@ -158,6 +173,10 @@ const (
 	ReasonProbeFailure = "ProbeFailure"
 	// ReasonReconciling: the revision's availability is not known yet.
 	ReasonReconciling = "Reconciling"
+	// ReasonCRDsOwned: the CRDs are the extension's, and go with it.
+	ReasonCRDsOwned = "CRDsOwned"
+	// ReasonCRDsKept: the annotation mainstay.dev/keep-crds keeps the CRDs.
+	ReasonCRDsKept = "CRDsKept"
 	// ReasonMigrated: the revision was made from an installation of another kind.
 	ReasonMigrated = "Migrated"
 )

@@ -248,6 +248,7 @@ func (a *attempt) produce(ctx context.Context, ext *olmv1.ClusterExtension, issu
 	if err != nil {
 		return nil, err
 	}
+	recordCRDs(annotations, objects)
 	return &product{bundle, objects, wantedPhases, annotations}, nil
 }
 
@@ -388,7 +389,7 @@ func (a *attempt) own(ctx context.Context, set *olmv1.ClusterObjectSet) error {
 // annotate records on a revision that it holds what is wanted now as well.
 func (a *attempt) annotate(ctx context.Context, set *olmv1.ClusterObjectSet, annotations map[string]string) error {
 	before := set.DeepCopy()
-	for _, key := range []string{olmv1.AnnotationProvides, olmv1.AnnotationRequires, olmv1.AnnotationBundleRelease} {
+	for _, key := range []string{olmv1.AnnotationProvides, olmv1.AnnotationRequires, olmv1.AnnotationBundleRelease, olmv1.AnnotationCRDs} {
 		delete(set.Annotations, key)
 	}
 	maps.Copy(set.Annotations, annotations)

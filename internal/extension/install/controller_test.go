@@ -54,7 +54,7 @@ func TestJourney(t *testing.T) {
 	for _, c := range ext.Status.Conditions {
 		order = append(order, c.Type)
 	}
-	wantOrder := []string{"Deprecated", "PackageDeprecated", "ChannelDeprecated", "BundleDeprecated", "Installed", "Progressing", "Available"}
+	wantOrder := []string{"Deprecated", "PackageDeprecated", "ChannelDeprecated", "BundleDeprecated", "Installed", "Progressing", "Available", "DeletesCRDs"}
 	if diff := cmp.Diff(wantOrder, order); diff != "" {
 		t.Errorf("order of the conditions (-want +got):\n%s", diff)
 	}

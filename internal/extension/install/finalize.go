@@ -17,13 +17,16 @@ import (
 
 // removeRevisions deletes the revisions, which delete their objects, and waits until
 // they are gone.
-func (a *attempt) removeRevisions(ctx context.Context, _ *olmv1.ClusterExtension) error {
+func (a *attempt) removeRevisions(ctx context.Context, ext *olmv1.ClusterExtension) error {
 	if len(a.revs) == 0 {
 		return nil
 	}
 	var waiting []string
 	for i := range a.revs {
 		set := &a.revs[i]
+		if err := a.keepCRDsOf(ctx, ext, set); err != nil {
+			return err
+		}
 		if set.DeletionTimestamp.IsZero() {
 			if err := a.Client.Delete(ctx, set); client.IgnoreNotFound(err) != nil {
 				return fmt.Errorf("deleting revision %q: %w", set.Name, err)
@@ -32,6 +35,20 @@ func (a *attempt) removeRevisions(ctx context.Context, _ *olmv1.ClusterExtension
 		waiting = append(waiting, describe(set))
 	}
 	return reconcile.Wait(olmv1.ReasonRollingOut, recheck, fmt.Errorf("removing %s", strings.Join(waiting, "; ")))
+}
+
+// keepCRDsOf hands the wish to keep the CRDs on to a revision, before it is deleted or while
+// it still is being deleted.
+func (a *attempt) keepCRDsOf(ctx context.Context, ext *olmv1.ClusterExtension, set *olmv1.ClusterObjectSet) error {
+	if !keepsCRDs(ext) || set.Annotations[olmv1.AnnotationKeepCRDs] == "true" {
+		return nil
+	}
+	before := set.DeepCopy()
+	metav1.SetMetaDataAnnotation(&set.ObjectMeta, olmv1.AnnotationKeepCRDs, "true")
+	if err := a.Client.Patch(ctx, set, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("annotating revision %q to keep its CRDs: %w", set.Name, err)
+	}
+	return nil
 }
 
 // describe names a revision and says what it is waiting for.

@@ -13,7 +13,7 @@ import (
 // conditions of a ClusterExtension, in the order in which they are listed.
 var conditions = reconcile.Conditions{
 	olmv1.TypeDeprecated, olmv1.TypePackageDeprecated, olmv1.TypeChannelDeprecated, olmv1.TypeBundleDeprecated,
-	olmv1.TypeInstalled, olmv1.TypeProgressing, olmv1.TypeAvailable,
+	olmv1.TypeInstalled, olmv1.TypeProgressing, olmv1.TypeAvailable, olmv1.TypeDeletesCRDs,
 }
 
 func setCondition(ext *olmv1.ClusterExtension, condition metav1.Condition) {
@@ -27,6 +27,7 @@ func report(ext *olmv1.ClusterExtension, revs revisions, known bool, err error) 
 	if known {
 		reportInstalled(ext, revs, err)
 		reportRevisions(ext, revs)
+		reportCRDs(ext, revs)
 	}
 	setCondition(ext, progressing(revs, err))
 }

@@ -3,6 +3,8 @@ package rollout
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -47,6 +49,9 @@ func (a *attempt) remove(ctx context.Context, set *olmv1.ClusterObjectSet) error
 	if err := a.spare(ctx, set, content.Phases); err != nil {
 		return reconcile.Retry(olmv1.ReasonRetrying, err)
 	}
+	if err := keepCRDs(set, content); err != nil {
+		return reconcile.Wait(olmv1.ReasonRetrying, recheck, err)
+	}
 	as := accountOf(set)
 	if err := a.checkAccount(ctx, as); errors.Is(err, apply.ErrMissingAccount) {
 		// Whoever uninstalls may remove the account first. What the account was for is
@@ -75,6 +80,25 @@ func (a *attempt) remove(ctx context.Context, set *olmv1.ClusterObjectSet) error
 	}
 	a.watches.release(set.Name)
 	a.gone.forget(set.Name)
+	return nil
+}
+
+// keepCRDs marks the CRDs of a revision that is being deleted, where its annotation asks for
+// them to be kept. It returns an error when not all objects of the revision are known: the
+// garbage collector would delete the CRDs among those that are not.
+func keepCRDs(set *olmv1.ClusterObjectSet, content *apply.Content) error {
+	if set.DeletionTimestamp.IsZero() || set.Annotations[olmv1.AnnotationKeepCRDs] != "true" {
+		return nil
+	}
+	if len(content.Missing) > 0 {
+		return fmt.Errorf("its annotation %s keeps its CRDs, which cannot be told from the other objects without Secret %s: restore it, or remove the annotation",
+			olmv1.AnnotationKeepCRDs, strings.Join(content.Missing, ", "))
+	}
+	for _, phase := range content.Phases {
+		for i := range phase.Objects {
+			phase.Objects[i].Keep = apply.KeyOf(phase.Objects[i].Manifest).IsCRD()
+		}
+	}
 	return nil
 }
 

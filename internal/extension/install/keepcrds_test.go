@@ -1,0 +1,38 @@
+package install_test
+
+import (
+	"fmt"
+	"testing"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+)
+
+// An extension says in a condition, before its deletion is asked for, what would become of its
+// CRDs, and hands the wish to keep them on to its revisions.
+func TestKeepCRDs(t *testing.T) {
+	w := newWorld(t)
+	w.namespace("keep")
+	w.catalog("keep", "1.0.0")
+	w.create(extension("keep", "keep"))
+	set := w.revision("keep-1")
+	if got := set.Annotations[olmv1.AnnotationCRDs]; got != greetings {
+		t.Errorf("the revision records the CRDs %q, want %q", got, greetings)
+	}
+	w.succeed(set)
+	w.expect("keep", olmv1.TypeDeletesCRDs, "True CRDsOwned When this extension is deleted, its CRDs are deleted, and with them every custom resource of their kinds: "+
+		greetings+`. To keep them, set the annotation mainstay.dev/keep-crds: "true" first`)
+
+	ext := w.get("keep")
+	w.change(ext, func() { ext.Annotations = map[string]string{olmv1.AnnotationKeepCRDs: "true"} })
+	w.expect("keep", olmv1.TypeDeletesCRDs, "False CRDsKept When this extension is deleted, its CRDs stay, and so do all custom resources: "+greetings)
+
+	w.delete(w.get("keep"))
+	w.eventually("the revision is deleted, and keeps its CRDs", func() error {
+		set := w.revision("keep-1")
+		if set.DeletionTimestamp.IsZero() || set.Annotations[olmv1.AnnotationKeepCRDs] != "true" {
+			return fmt.Errorf("it is deleted at %v, with the annotations %v", set.DeletionTimestamp, set.Annotations)
+		}
+		return nil
+	})
+	w.playRemoval("keep")
+}
