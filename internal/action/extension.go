@@ -288,28 +288,3 @@ func (a *ExtensionList) Run(ctx context.Context) ([]olmv1.ClusterExtension, erro
 	}
 	return list.Items, nil
 }
-
-// ExtensionUninstall removes an extension and every object that it manages.
-type ExtensionUninstall struct {
-	Client   client.Client
-	Progress report.Progress
-
-	Name string
-	// Wait, when not nil, has Run wait until the extension and its objects are gone.
-	Wait *Wait
-}
-
-// Run deletes the ClusterExtension.
-func (a *ExtensionUninstall) Run(ctx context.Context) error {
-	extension := &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: a.Name}}
-	if err := a.Client.Delete(ctx, extension); err != nil {
-		return missing(extensionName(a.Name), "mainstay extension list", err)
-	}
-	if a.Wait == nil {
-		return nil
-	}
-	advice := fmt.Sprintf("see which objects are left with 'mainstay extension status %s'; an object with a finalizer of its own waits for the controller that set it", a.Name)
-	return a.Wait.until(ctx, extensionName(a.Name), a.Progress, func(ctx context.Context) (outlook, error) {
-		return goneOutlook(ctx, a.Client, extension, advice)
-	})
-}

@@ -146,6 +146,9 @@ type Uninstall struct {
 	// DeleteExtensions uninstalls every extension, with all its objects, and removes
 	// every catalog first. Otherwise Run refuses to begin while there are extensions.
 	DeleteExtensions bool
+	// DeleteCustomResources consents to the deletion of the custom resources of the
+	// extensions' CRDs.
+	DeleteCustomResources bool
 	// KeepCRDs leaves the CRDs, and with them the catalogs and extensions, as they are:
 	// nothing manages them until Mainstay is installed again.
 	KeepCRDs bool
@@ -158,7 +161,7 @@ type Uninstall struct {
 // Run removes the installation, in the reverse order of Install. It gives the objects
 // that were there.
 func (a *Uninstall) Run(ctx context.Context) ([]*unstructured.Unstructured, error) {
-	installation := Installation{Namespace: a.Namespace}
+	installation := Installation{Namespace: a.Namespace, ProtectCustomResources: true}
 	objects, err := installation.Manifests()
 	if err != nil {
 		return nil, err
@@ -231,12 +234,8 @@ func (a *Uninstall) clear(ctx context.Context) error {
 			Advice: "uninstall them with 'mainstay extension uninstall NAME', add --delete-extensions to do it now, or --keep-crds to leave them as they are",
 		}
 	}
-	for i := range extensions {
-		uninstall := ExtensionUninstall{Client: a.Client, Progress: a.Progress, Name: extensions[i].Name, Wait: &a.Wait}
-		if err := uninstall.Run(ctx); err != nil && !apierrors.IsNotFound(err) {
-			return err
-		}
-		report.OrQuiet(a.Progress).Done(extensionName(extensions[i].Name) + " deleted")
+	if err := a.clearExtensions(ctx, extensions); err != nil {
+		return err
 	}
 	catalogs, err := (&CatalogList{Client: a.Client}).Run(ctx)
 	if err != nil {
@@ -248,6 +247,34 @@ func (a *Uninstall) clear(ctx context.Context) error {
 			return err
 		}
 		report.OrQuiet(a.Progress).Done(catalogName(catalogs[i].Name) + " deleted")
+	}
+	return nil
+}
+
+// clearExtensions uninstalls every extension, and waits until they are gone.
+func (a *Uninstall) clearExtensions(ctx context.Context, extensions []olmv1.ClusterExtension) error {
+	if len(extensions) == 0 {
+		return nil
+	}
+	uninstall := ExtensionUninstall{Client: a.Client, Progress: a.Progress, DeleteCustomResources: a.DeleteCustomResources, Wait: &a.Wait}
+	for i := range extensions {
+		uninstall.Names = append(uninstall.Names, extensions[i].Name)
+	}
+	removals, err := uninstall.Preview(ctx)
+	if err != nil {
+		return err
+	}
+	if err := uninstall.Check(removals); err != nil {
+		return &report.Error{
+			Object: "extensions " + strings.Join(uninstall.Names, ", "), Err: err,
+			Advice: "add --delete-custom-resources to delete them, or keep them with 'mainstay extension uninstall --keep-crds NAME' first",
+		}
+	}
+	if err := uninstall.Run(ctx, removals); err != nil {
+		return err
+	}
+	for _, name := range uninstall.Names {
+		report.OrQuiet(a.Progress).Done(extensionName(name) + " deleted")
 	}
 	return nil
 }

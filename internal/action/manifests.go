@@ -2,6 +2,7 @@ package action
 
 import (
 	"bytes"
+	"embed"
 	"errors"
 	"fmt"
 	"io"
@@ -37,6 +38,10 @@ type Installation struct {
 	// RequireServiceAccount refuses extensions without a service account of their own,
 	// so that the operator-controller does not need every right.
 	RequireServiceAccount bool
+	// ProtectCustomResources adds an admission policy that refuses the deletion of extensions
+	// whose CRDs would go with them, until somebody has said what becomes of the custom
+	// resources.
+	ProtectCustomResources bool
 	// FeatureGates as NAME=true|false, for both components.
 	FeatureGates []string
 	// PullSecret is NAMESPACE/NAME of a Secret with credentials for registries. Empty
@@ -62,9 +67,16 @@ func (in *Installation) namespace() string {
 // Manifests gives the objects of an installation in the order in which they are
 // applied: CRDs, the namespace, roles, then what runs.
 func (in *Installation) Manifests() ([]*unstructured.Unstructured, error) {
-	objects, err := shipped()
+	objects, err := shipped(config.Files, ".")
 	if err != nil {
 		return nil, fmt.Errorf("reading the manifests of the installation: %w", err)
+	}
+	if in.ProtectCustomResources {
+		policy, err := protectionPolicy()
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, policy...)
 	}
 	if in.RequireServiceAccount {
 		objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool {
@@ -89,9 +101,19 @@ func (in *Installation) Manifests() ([]*unstructured.Unstructured, error) {
 	return slices.Insert(objects, at, append(added, secret...)...), nil
 }
 
-// shipped reads the embedded manifests in the order of the kustomization.
-func shipped() ([]*unstructured.Unstructured, error) {
-	index, err := config.Files.ReadFile("kustomization.yaml")
+// protectionPolicy returns the admission policy that protects custom resources, with its
+// binding.
+func protectionPolicy() ([]*unstructured.Unstructured, error) {
+	objects, err := shipped(config.ProtectCustomResources, "protect-custom-resources")
+	if err != nil {
+		return nil, fmt.Errorf("reading the policy that protects custom resources: %w", err)
+	}
+	return objects, nil
+}
+
+// shipped reads the embedded manifests of a folder in the order of its kustomization.
+func shipped(files embed.FS, folder string) ([]*unstructured.Unstructured, error) {
+	index, err := files.ReadFile(path.Join(folder, "kustomization.yaml"))
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +125,7 @@ func shipped() ([]*unstructured.Unstructured, error) {
 	}
 	var objects []*unstructured.Unstructured
 	for _, name := range kustomization.Resources {
-		data, err := config.Files.ReadFile(name)
+		data, err := files.ReadFile(path.Join(folder, name))
 		if err != nil {
 			return nil, err
 		}

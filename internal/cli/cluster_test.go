@@ -247,6 +247,7 @@ func TestCluster(t *testing.T) {
 	t.Run("upgrade", func(t *testing.T) { c.t = t; testUpgrade(c, step) })
 	t.Run("history", func(t *testing.T) { c.t = t; testHistory(c, step) })
 	t.Run("plan", func(t *testing.T) { c.t = t; testPlan(c, step) })
+	t.Run("removal", func(t *testing.T) { c.t = t; testRemoval(c, step) })
 	t.Run("uninstall", func(t *testing.T) { c.t = t; testUninstall(c, step) })
 }
 

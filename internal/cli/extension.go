@@ -315,37 +315,6 @@ things as they are; an empty value takes a limit away.`,
 	return cmd
 }
 
-func (a *app) extensionUninstallCommand() *cobra.Command {
-	var (
-		wait waitFlags
-		out  terminal.Output
-	)
-	cmd := &cobra.Command{
-		Use:     "uninstall NAME",
-		Aliases: []string{"delete"},
-		Short:   "Remove an extension and every object it manages",
-		Long: `Remove an extension and every object it manages, CustomResourceDefinitions and with
-them the custom resources of their kinds included.`,
-		Example: `  mainstay extension uninstall argocd-operator --wait`,
-		Args:    terminal.Takes("NAME"), ValidArgsFunction: a.completeNames(extensionNames),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.kube.client(cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			uninstall := action.ExtensionUninstall{Client: c, Progress: terminal.NewProgress(cmd.ErrOrStderr()), Name: args[0], Wait: wait.value()}
-			if err := uninstall.Run(cmd.Context()); err != nil {
-				return err
-			}
-			printDeleted(cmd, &out, "clusterextension.olm.operatorframework.io", args[0])
-			return nil
-		},
-	}
-	wait.bind(cmd, "the extension and its objects are gone")
-	out.Bind(cmd, terminal.FormatName)
-	return cmd
-}
-
 // printDeleted says that an object was deleted, as kubectl does.
 func printDeleted(cmd *cobra.Command, out *terminal.Output, resource, name string) {
 	if out.Format == terminal.FormatName {

@@ -96,6 +96,7 @@ rights, Services and Deployments are applied, server-side, as this build has the
 	flags.StringVarP(&in.Namespace, "namespace", "n", action.DefaultSystemNamespace, "namespace of the components")
 	flags.StringVar(&in.Image, "image", defaultImage(), "image that holds the components")
 	flags.BoolVar(&in.RequireServiceAccount, "require-service-account", false, "refuse extensions without a service account, and give the operator-controller no right to act without one")
+	flags.BoolVar(&in.ProtectCustomResources, "protect-custom-resources", false, "refuse to delete extensions whose CRDs would go with them, until an annotation says what becomes of the custom resources")
 	flags.StringSliceVar(&in.FeatureGates, "feature-gates", nil, "features to turn on or off, as NAME=true|false")
 	flags.StringVar(&in.PullSecret, "pull-secret", "", "Secret with credentials for registries, as NAMESPACE/NAME")
 	flags.StringVar(&registriesConf, "registries-conf", "", "file with mirrors, blocked and insecure registries (containers-registries.conf(5))")
@@ -152,7 +153,8 @@ func (a *app) uninstallCommand() *cobra.Command {
 		Use:   "uninstall",
 		Short: "Remove Mainstay from a cluster",
 		Long: `Remove Mainstay from a cluster, with its CRDs and catalogs. It refuses to while
-extensions are installed, unless it is told what becomes of them.`,
+extensions are installed, unless it is told what becomes of them. With --delete-extensions it
+stops with exit code 3, and deletes nothing, when custom resources of their CRDs would be lost.`,
 		Example: `  mainstay uninstall --wait
 
   # Uninstall every extension first, with all its objects
@@ -170,7 +172,7 @@ extensions are installed, unless it is told what becomes of them.`,
 			uninstall.Wait, uninstall.WaitForAll = action.Wait{Timeout: wait.timeout}, wait.wait
 			deleted, err := uninstall.Run(cmd.Context())
 			if err != nil {
-				return err
+				return withExitCode(err)
 			}
 			if out.Format == terminal.FormatName {
 				return printObjects(cmd.OutOrStdout(), terminal.FormatName, asObjects(deleted), true)
@@ -187,8 +189,10 @@ extensions are installed, unless it is told what becomes of them.`,
 	flags := cmd.Flags()
 	flags.StringVarP(&uninstall.Namespace, "namespace", "n", action.DefaultSystemNamespace, "namespace of the components")
 	flags.BoolVar(&uninstall.DeleteExtensions, "delete-extensions", false, "uninstall every extension, with all its objects, first")
+	flags.BoolVar(&uninstall.DeleteCustomResources, "delete-custom-resources", false, "with --delete-extensions: delete the custom resources of their CRDs too")
 	flags.BoolVar(&uninstall.KeepCRDs, "keep-crds", false, "leave the CRDs, and with them catalogs and extensions, as they are")
 	cmd.MarkFlagsMutuallyExclusive("delete-extensions", "keep-crds")
+	cmd.MarkFlagsMutuallyExclusive("delete-custom-resources", "keep-crds")
 	wait.bind(cmd, "everything is gone")
 	out.Bind(cmd, terminal.FormatName)
 	return cmd

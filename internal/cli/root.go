@@ -14,19 +14,27 @@ type Options struct {
 	Run *cobra.Command
 	// Now is the clock by which ages are told. Nil means the real one.
 	Now func() time.Time
+	// Interactive reports whether a person can be asked at the terminal of a command. Nil
+	// means whether its input and its errors are one.
+	Interactive func(cmd *cobra.Command) bool
 }
 
 // app is what the commands of one command line share.
 type app struct {
 	kube kubeFlags
 	now  func() time.Time
+	// interactive reports whether a person can be asked.
+	interactive func(cmd *cobra.Command) bool
 }
 
 // Mainstay makes the command line of the program mainstay.
 func Mainstay(options Options) *cobra.Command {
-	a := &app{now: options.Now}
+	a := &app{now: options.Now, interactive: options.Interactive}
 	if a.now == nil {
 		a.now = time.Now
+	}
+	if a.interactive == nil {
+		a.interactive = terminal.IsInteractive
 	}
 	root := &cobra.Command{
 		Use:   "mainstay",

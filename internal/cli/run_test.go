@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -29,6 +30,8 @@ type command struct {
 	line []string
 	// in is the standard input.
 	in string
+	// interactive: a person can be asked, and answers with what is in.
+	interactive bool
 	// now is the clock; nil means the real one.
 	now func() time.Time
 	// on does something when a text is written to standard error for the first time: a
@@ -61,7 +64,7 @@ func (w *watcher) Write(data []byte) (int, error) {
 // command, its output, its errors and its exit code.
 func run(t *testing.T, c command) string {
 	t.Helper()
-	root := cli.Mainstay(cli.Options{Now: c.now})
+	root := cli.Mainstay(cli.Options{Now: c.now, Interactive: func(*cobra.Command) bool { return c.interactive }})
 	if c.line[0] == "opm" {
 		root = opm.New(opm.Options{})
 	}

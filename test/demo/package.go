@@ -130,7 +130,7 @@ func (d *demo) follow(ctx context.Context, name string, first *semver.Version) (
 }
 
 func (d *demo) removePackage(ctx context.Context, name string) (string, error) {
-	if _, err := d.Mainstay(ctx, "extension", "uninstall", name, "--wait"); err != nil {
+	if _, err := d.Mainstay(ctx, "extension", "uninstall", name, "--delete-custom-resources", "--wait"); err != nil {
 		return "", err
 	}
 	out, err := d.Kubectl(ctx, "get", "crds,clusterroles,clusterrolebindings,deployments", "-A",

@@ -132,7 +132,7 @@ func (d *demo) healChanged(ctx context.Context) (string, error) {
 }
 
 func (d *demo) uninstall(ctx context.Context) (string, error) {
-	if _, err := d.Mainstay(ctx, "extension", "uninstall", "hello-operator", "--wait"); err != nil {
+	if _, err := d.Mainstay(ctx, "extension", "uninstall", "hello-operator", "--delete-custom-resources", "--wait"); err != nil {
 		return "", err
 	}
 	const owned = "olm.operatorframework.io/owner-name=hello-operator"

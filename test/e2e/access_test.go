@@ -47,7 +47,7 @@ func TestAccessRoles(t *testing.T) {
 		})
 	})
 	j.step("without the extension none may any more", func(ctx context.Context) error {
-		if _, err := j.Mainstay(ctx, "extension", "uninstall", "hello-operator", "--wait", "--timeout", limit.String()); err != nil {
+		if _, err := j.Mainstay(ctx, "extension", "uninstall", "hello-operator", "--delete-custom-resources", "--wait", "--timeout", limit.String()); err != nil {
 			return err
 		}
 		return j.may(ctx, nobodyMay)

@@ -69,7 +69,7 @@ func TestBadInput(t *testing.T) {
 			extension: extension("taken", ""),
 			want:      `True Retrying phase "crds" (2 of 6): ` + crd,
 			mend: func(ctx context.Context) error {
-				_, err := j.Mainstay(ctx, "extension", "uninstall", "first", "--wait")
+				_, err := j.Mainstay(ctx, "extension", "uninstall", "first", "--delete-custom-resources", "--wait")
 				return err
 			},
 		},
@@ -108,7 +108,7 @@ func TestBadInput(t *testing.T) {
 			if err := j.installed(ctx, tc.name); err != nil {
 				return err
 			}
-			_, err := j.Mainstay(ctx, "extension", "uninstall", tc.name, "--wait")
+			_, err := j.Mainstay(ctx, "extension", "uninstall", tc.name, "--delete-custom-resources", "--wait")
 			return err
 		})
 	}

@@ -103,7 +103,7 @@ func TestMainJob(t *testing.T) {
 		return j.greets(ctx, "Good day, world!")
 	})
 	j.step("it is removed, with its CRD, and nothing is left", func(ctx context.Context) error {
-		if _, err := j.Mainstay(ctx, "extension", "uninstall", "hello-operator", "--wait", "--timeout", limit.String()); err != nil {
+		if _, err := j.Mainstay(ctx, "extension", "uninstall", "hello-operator", "--delete-custom-resources", "--wait", "--timeout", limit.String()); err != nil {
 			return err
 		}
 		return j.prints(ctx, "", "get", "crds,clusterroles,clusterrolebindings,deployments,services,serviceaccounts,validatingwebhookconfigurations,mutatingwebhookconfigurations", "-A", "-l", owned, "-o", "name")

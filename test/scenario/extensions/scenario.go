@@ -218,7 +218,7 @@ func (s *scenario) uninstall(ctx context.Context, name string, r *rights) error 
 
 // vanish removes an extension, and looks whether anything of it stays.
 func (s *scenario) vanish(ctx context.Context, name string) error {
-	if _, err := s.Mainstay(ctx, "extension", "uninstall", name); err != nil {
+	if _, err := s.Mainstay(ctx, "extension", "uninstall", name, "--delete-custom-resources"); err != nil {
 		return err
 	}
 	err := eventually(ctx, func(ctx context.Context) error {

@@ -1,0 +1,187 @@
+package action
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/action/diagnosis"
+	"github.com/mainstay-dev/mainstay/internal/action/report"
+)
+
+// ErrCustomResources is the reason why extensions are not uninstalled: custom resources would
+// be deleted, and nobody has consented to that.
+var ErrCustomResources = errors.New("custom resources would be deleted")
+
+// ExtensionUninstall removes extensions and every object that they manage.
+type ExtensionUninstall struct {
+	Client   client.Client
+	Progress report.Progress
+
+	Names []string
+	// DeleteCustomResources consents to the deletion of the custom resources of the CRDs.
+	DeleteCustomResources bool
+	// KeepCRDs leaves the CRDs of the extensions, and with them all custom resources.
+	KeepCRDs bool
+	// Wait, when not nil, has Run wait until the extensions and their objects are gone.
+	Wait *Wait
+}
+
+// Preview returns what would be removed with each extension, in the order of the names. It
+// fails when one of them does not exist.
+func (a *ExtensionUninstall) Preview(ctx context.Context) ([]ExtensionRemoval, error) {
+	var removals []ExtensionRemoval
+	for i, name := range a.Names {
+		if slices.Contains(a.Names[:i], name) {
+			continue
+		}
+		extension := &olmv1.ClusterExtension{}
+		if err := a.Client.Get(ctx, client.ObjectKey{Name: name}, extension); err != nil {
+			return nil, missing(extensionName(name), "mainstay extension list", err)
+		}
+		removal, err := previewRemoval(ctx, a.Client, extension, a.KeepCRDs)
+		if err != nil {
+			return nil, serverError(extensionName(name), err)
+		}
+		removals = append(removals, *removal)
+	}
+	return removals, nil
+}
+
+// Check returns an error that wraps ErrCustomResources when a removal would delete custom
+// resources, or may do so, without consent.
+func (a *ExtensionUninstall) Check(removals []ExtensionRemoval) error {
+	if a.DeleteCustomResources {
+		return nil
+	}
+	var losses, names []string
+	for i := range removals {
+		if loss := removals[i].loss(); loss != "" {
+			losses = append(losses, loss)
+			names = append(names, fmt.Sprintf("%q", removals[i].Name))
+		}
+	}
+	if len(losses) == 0 {
+		return nil
+	}
+	return &report.Error{
+		Object: "clusterextension " + strings.Join(names, ", "),
+		Err:    fmt.Errorf("%w: %s", ErrCustomResources, strings.Join(losses, "; ")),
+		Advice: "add --keep-crds to keep the CRDs and the custom resources, or --delete-custom-resources to delete them",
+	}
+}
+
+// Run deletes the extensions that Preview returned, if Check lets them go, and waits if asked
+// to. Nothing is deleted when one of them is refused.
+func (a *ExtensionUninstall) Run(ctx context.Context, removals []ExtensionRemoval) error {
+	if err := a.Check(removals); err != nil {
+		return err
+	}
+	for i := range removals {
+		if err := a.delete(ctx, &removals[i]); err != nil {
+			return err
+		}
+	}
+	if a.Wait == nil {
+		return nil
+	}
+	object := "clusterextensions"
+	if len(removals) == 1 {
+		object = extensionName(removals[0].Name)
+	}
+	return a.Wait.until(ctx, object, a.Progress, func(ctx context.Context) (outlook, error) {
+		return removalOutlook(ctx, a.Client, removals)
+	})
+}
+
+// delete deletes one extension, after its annotations say what becomes of its CRDs.
+func (a *ExtensionUninstall) delete(ctx context.Context, removal *ExtensionRemoval) error {
+	name := extensionName(removal.Name)
+	if err := a.annotate(ctx, removal); err != nil {
+		return serverError(name, err)
+	}
+	extension := &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: removal.Name}}
+	err := a.Client.Delete(ctx, extension, client.Preconditions{UID: &removal.uid})
+	if err != nil {
+		return missing(name, "mainstay extension list", err)
+	}
+	return nil
+}
+
+// annotate says on an extension with CRDs what becomes of them: that they are kept, or that
+// their deletion is consented to, which an admission policy may ask for.
+func (a *ExtensionUninstall) annotate(ctx context.Context, removal *ExtensionRemoval) error {
+	annotation := olmv1.AnnotationDeleteCustomResources
+	switch {
+	case a.KeepCRDs:
+		annotation = olmv1.AnnotationKeepCRDs
+	case removal.CRDsKept || len(removal.CRDs) == 0:
+		return nil
+	}
+	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:"true"}}}`, removal.uid, annotation)
+	extension := &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: removal.Name}}
+	err := a.Client.Patch(ctx, extension, client.RawPatch(types.MergePatchType, patch))
+	if apierrors.IsForbidden(err) && !a.KeepCRDs {
+		// Who may delete it but not change it needs the consent only where the policy is on,
+		// which then refuses the deletion.
+		return nil
+	}
+	return err
+}
+
+// removalOutlook decides which of the extensions are gone, and what holds the others.
+func removalOutlook(ctx context.Context, c client.Client, removals []ExtensionRemoval) (outlook, error) {
+	all := outlook{done: true}
+	for i := range removals {
+		extension := &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: removals[i].Name}}
+		o, err := goneOutlook(ctx, c, extension, "")
+		if err != nil {
+			return outlook{}, err
+		}
+		if !o.done {
+			o = heldRemoval(extension, o)
+			all.done, all.pending, all.advice = false, o.pending, o.advice
+			all.failed = errors.Join(all.failed, o.failed)
+		}
+		for _, part := range o.parts {
+			if len(removals) > 1 {
+				part.Name += " " + extension.Name
+			}
+			all.parts = append(all.parts, part)
+		}
+	}
+	return all, nil
+}
+
+// heldRemoval explains what the removal of an extension waits for, as far as its controller
+// has said so.
+func heldRemoval(extension *olmv1.ClusterExtension, o outlook) outlook {
+	o.advice = fmt.Sprintf("see which objects are left with 'mainstay extension status %s'; an object with a finalizer of its own waits for the controller that set it", extension.Name)
+	progressing := meta.FindStatusCondition(extension.Status.Conditions, olmv1.TypeProgressing)
+	if progressing == nil || !isAboutRemoval(progressing) {
+		return o
+	}
+	o.pending = progressing.Message
+	for i := range o.parts {
+		o.parts[i].Detail = o.pending
+	}
+	if progressing.Status == metav1.ConditionFalse {
+		o.failed = errors.New(progressing.Message)
+		o.advice = diagnosis.Advice(extension.Name, progressing.Reason, progressing.Message)
+	}
+	return o
+}
+
+// isAboutRemoval reports whether a condition was written after the deletion was asked for.
+func isAboutRemoval(progressing *metav1.Condition) bool {
+	return strings.HasPrefix(progressing.Message, "removing ") || strings.HasPrefix(progressing.Message, "the removal waits")
+}

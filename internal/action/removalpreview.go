@@ -1,0 +1,166 @@
+package action
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+)
+
+const (
+	// customResourcePage is how many custom resources are read in one request, and
+	// maxCustomResourcePages how many requests are made for one CRD. Of what is left the API
+	// server gives the number, but not the namespaces.
+	customResourcePage, maxCustomResourcePages = 500, 10
+)
+
+// ExtensionRemoval is what is removed with an extension, beside its workloads.
+type ExtensionRemoval struct {
+	Name      string
+	Namespace string
+	// Bundle is what is installed; empty when nothing is.
+	Bundle string
+	// CRDs that the extension controls.
+	CRDs []CRDRemoval
+	// CRDsKept says that the CRDs stay, and with them the custom resources.
+	CRDsKept bool
+	// Namespaces that the extension controls, and that are deleted with all that they hold.
+	Namespaces []string
+	// Unknown says why the CRDs or namespaces could not be read. Empty when they were.
+	Unknown string
+
+	uid types.UID
+}
+
+// CRDRemoval is a CRD that goes with an extension.
+type CRDRemoval struct {
+	Name string
+	// CustomResources is the number of objects of its kind.
+	CustomResources int64
+	// Namespaces that hold them, as far as they were read.
+	Namespaces []string
+	// Unknown says why they could not be counted. Empty when they were.
+	Unknown string
+}
+
+// loss says which custom resources would be deleted, or may be; empty when none.
+func (r *ExtensionRemoval) loss() string {
+	if r.CRDsKept {
+		return ""
+	}
+	var parts []string
+	if r.Unknown != "" {
+		parts = append(parts, r.Unknown)
+	}
+	for i := range r.CRDs {
+		crd := &r.CRDs[i]
+		switch {
+		case crd.Unknown != "":
+			parts = append(parts, crd.Name+" ("+crd.Unknown+")")
+		case crd.CustomResources > 0:
+			parts = append(parts, fmt.Sprintf("%s (%d)", crd.Name, crd.CustomResources))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// previewRemoval reads what goes with an extension.
+func previewRemoval(ctx context.Context, c client.Client, extension *olmv1.ClusterExtension, keepCRDs bool) (*ExtensionRemoval, error) {
+	removal := &ExtensionRemoval{
+		Name: extension.Name, Namespace: extension.Spec.Namespace, uid: extension.UID,
+		CRDsKept: keepCRDs || extension.Annotations[olmv1.AnnotationKeepCRDs] == "true",
+	}
+	if installed := extension.Status.Install; installed != nil {
+		removal.Bundle = installed.Bundle.Name
+	}
+	owned := client.MatchingLabels{olmv1.LabelOwnerKind: olmv1.ClusterExtensionKind, olmv1.LabelOwnerName: extension.Name}
+
+	var crds apiextensionsv1.CustomResourceDefinitionList
+	var namespaces corev1.NamespaceList
+	for _, list := range []client.ObjectList{&crds, &namespaces} {
+		err := c.List(ctx, list, owned)
+		switch {
+		case apierrors.IsForbidden(err):
+			removal.Unknown = "you may not list CRDs and namespaces, so that nobody knows what would be lost"
+		case err != nil:
+			return nil, err
+		}
+	}
+	for i := range namespaces.Items {
+		if isControlledByExtension(&namespaces.Items[i]) {
+			removal.Namespaces = append(removal.Namespaces, namespaces.Items[i].Name)
+		}
+	}
+	for i := range crds.Items {
+		if !isControlledByExtension(&crds.Items[i]) {
+			continue
+		}
+		crd, err := countCustomResources(ctx, c, &crds.Items[i])
+		if err != nil {
+			return nil, fmt.Errorf("counting the custom resources of CRD %s: %w", crds.Items[i].Name, err)
+		}
+		removal.CRDs = append(removal.CRDs, *crd)
+	}
+	return removal, nil
+}
+
+// isControlledByExtension reports whether a revision, or the extension itself, controls the
+// object, so that it goes with the extension whose labels it has.
+func isControlledByExtension(object metav1.Object) bool {
+	controller := metav1.GetControllerOf(object)
+	return controller != nil && strings.HasPrefix(controller.APIVersion, olmv1.GroupVersion.Group+"/") &&
+		(controller.Kind == olmv1.ClusterObjectSetKind || controller.Kind == olmv1.ClusterExtensionKind)
+}
+
+// countCustomResources counts the objects of a CRD's kind. Of one that cannot be listed it
+// says so, as somebody must decide about what is not known.
+func countCustomResources(ctx context.Context, c client.Client, crd *apiextensionsv1.CustomResourceDefinition) (*CRDRemoval, error) {
+	removal := &CRDRemoval{Name: crd.Name}
+	at := slices.IndexFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Served })
+	if at < 0 {
+		removal.Unknown = "no version of it is served, so that its custom resources cannot be counted"
+		return removal, nil
+	}
+	listKind := schema.GroupVersionKind{Group: crd.Spec.Group, Version: crd.Spec.Versions[at].Name, Kind: crd.Spec.Names.Kind + "List"}
+	namespaces := map[string]bool{}
+	list := &metav1.PartialObjectMetadataList{}
+	for range maxCustomResourcePages {
+		next := list.Continue
+		list = &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(listKind)
+		err := c.List(ctx, list, client.Limit(customResourcePage), client.Continue(next))
+		switch {
+		case unknownKind(err):
+			return removal, nil // It is not established, so that it never had any.
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err != nil:
+			removal.Unknown = "its custom resources cannot be counted: " + err.Error()
+			return removal, nil
+		}
+		removal.CustomResources += int64(len(list.Items))
+		for i := range list.Items {
+			namespaces[list.Items[i].Namespace] = true
+		}
+		if list.Continue == "" {
+			break
+		}
+	}
+	if list.RemainingItemCount != nil {
+		removal.CustomResources += *list.RemainingItemCount
+	}
+	delete(namespaces, "")
+	removal.Namespaces = slices.Sorted(maps.Keys(namespaces))
+	return removal, nil
+}
