@@ -50,31 +50,34 @@ func parseAnnotations(data []byte) (map[string]string, error) {
 	return content.Annotations, nil
 }
 
-// statedAnnotations are those of metadata/annotations.yaml, which must say that the
-// format is registry+v1 and what the package is.
-func (f *Files) statedAnnotations() (map[string]string, error) {
+// checkMediaType refuses a bundle of another format. The annotation decides, else the label
+// of the image; a bundle that has neither is a registry+v1 bundle.
+func checkMediaType(annotations map[string]string, file string, labels map[string]string) error {
+	source, mediaType := file, annotations[KeyMediaType]
+	if mediaType == "" {
+		source, mediaType = "label of the image", strings.TrimSpace(labels[KeyMediaType])
+	}
+	if mediaType == "" || mediaType == MediaType {
+		return nil
+	}
+	return fmt.Errorf("%s: %s: the bundle format %q is not supported, only %q", source, KeyMediaType, mediaType, MediaType)
+}
+
+// annotationsError returns the error of a bundle without annotations. It names the fault of
+// the file in which they are expected.
+func (f *Files) annotationsError() error {
 	file, ok := f.metadataFile(annotationsFile)
 	if !ok {
-		return nil, fmt.Errorf("%s: %w: this is no registry+v1 bundle", annotationsFile, fs.ErrNotExist)
+		return errNoAnnotations
 	}
-	if file.Err != nil {
-		return nil, file.fault()
+	err := file.Err
+	if err == nil {
+		_, err = parseAnnotations(file.Data)
 	}
-	annotations, err := parseAnnotations(file.Data)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", annotationsFile, err)
+	if err == nil {
+		return errNoAnnotations
 	}
-	switch mediaType := annotations[KeyMediaType]; mediaType {
-	case MediaType:
-	case "":
-		return annotations, fmt.Errorf("%s: %s is not set: it must be %q", annotationsFile, KeyMediaType, MediaType)
-	default:
-		return annotations, fmt.Errorf("%s: %s: the bundle format %q is not supported, only %q", annotationsFile, KeyMediaType, mediaType, MediaType)
-	}
-	if annotations[KeyPackage] == "" {
-		return annotations, fmt.Errorf("%s: %s is not set: it must name the package", annotationsFile, KeyPackage)
-	}
-	return annotations, nil
+	return fmt.Errorf("%w: %s: %w", errNoAnnotations, annotationsFile, err)
 }
 
 // Annotations are the annotations of the first metadata file that has any, whatever its
@@ -91,17 +94,15 @@ func (f *Files) Annotations() (annotations map[string]string, name string) {
 	return nil, ""
 }
 
-// folderOf is the path of a folder that the annotations name under key.
-func folderOf(annotations map[string]string, key, unset string) (string, error) {
-	name := annotations[key]
-	if name == "" {
-		return unset, nil
+// folderOf returns the folder of the bundle that the annotations name under key, and the
+// usual one when they name none.
+func folderOf(annotations map[string]string, key, usual string) string {
+	name := strings.TrimPrefix(annotations[key], "/")
+	clean := path.Clean(name)
+	if name == "" || !fs.ValidPath(clean) || clean == "." {
+		return usual
 	}
-	clean := path.Clean(strings.TrimPrefix(name, "/"))
-	if !fs.ValidPath(clean) || clean == "." {
-		return "", fmt.Errorf("%s: %s: %q is not a folder of the bundle", annotationsFile, key, name)
-	}
-	return clean, nil
+	return clean
 }
 
 func splitList(text string) []string {

@@ -3,8 +3,11 @@
 // what it provides and what it needs, describes it for a catalog, and writes the texts
 // that make a bundle of a folder of manifests.
 //
-// A bundle is read once, into Files, and then judged: Load refuses all that an
-// installation could not rely on; Parse makes of it what catalogs make of it, and warns.
+// Load is the only loader: catalogs, registries and installations read a bundle through it,
+// so that they agree on what is a bundle. It is lenient, as the tools of the field are, and
+// reports what it leaves out. What a catalog cannot describe is refused by FBC, what cannot
+// be installed by internal/render, and what an author should mend is reported by the
+// package validate below this one.
 //
 // It is pure: it reads an fs.FS and gives back values. Getting the image is
 // internal/image's job, making objects for a cluster internal/render's, and telling an
@@ -36,36 +39,52 @@ type Bundle struct {
 	Channels []string
 	// DefaultChannel is the author's default channel of the package. It may be empty.
 	DefaultChannel string
-	// Version is the version that the CSV states. It is 0.0.0 for a bundle from Parse
-	// whose CSV states none that is one.
+	// Version is the version that the CSV states. It is 0.0.0 for a CSV that states none,
+	// or a text that is not a semantic version.
 	Version semver.Version
-	// CSV is the bundle's only ClusterServiceVersion. Its name is the bundle's name.
+	// CSV is the bundle's ClusterServiceVersion. Its name is the bundle's name.
 	CSV v1alpha1.ClusterServiceVersion
-	// CRDs are the bundle's CustomResourceDefinitions, of any API version, as written.
+	// CRDs are the CustomResourceDefinitions of all documents, of any API version, as written.
 	CRDs []unstructured.Unstructured
-	// Objects are all other objects of the bundle, as written.
+	// Objects are all other objects of all documents, as written. The items of a List stand
+	// for themselves.
 	Objects []unstructured.Unstructured
 	// Properties say what the bundle is, provides and needs: those that the author
 	// states and those that follow from its content, each once, sorted by type and
 	// value. olm.csv.metadata is not among them; FBC adds it.
 	Properties []fbc.Property
-	// Manifests are all objects of the bundle with its CSV, as written. They share memory
-	// with CRDs and Objects.
+	// Manifests are what catalogs carry of the bundle, as written: the object of the first
+	// document of each file, the CSV last. They share memory with CRDs and Objects.
 	Manifests []unstructured.Unstructured
 	// Warnings name what was passed over because it could not be understood, though the
 	// bundle can be used without it.
 	Warnings []string
+	// Omitted names the content that could not be loaded, each with the reason. A catalog
+	// lists a bundle without that content, as it always has; an installation without it
+	// would be incomplete.
+	Omitted []string
 }
 
 func (b *Bundle) warn(format string, args ...any) {
 	b.Warnings = append(b.Warnings, fmt.Sprintf(format, args...))
 }
 
+// omit records content that could not be loaded and that catalogs do not look at.
+func (b *Bundle) omit(format string, args ...any) {
+	b.Omitted = append(b.Omitted, fmt.Sprintf(format, args...))
+}
+
+// omitWithWarning records content that could not be loaded and is missing in catalogs too.
+func (b *Bundle) omitWithWarning(format string, args ...any) {
+	b.omit(format, args...)
+	b.warn("%s: it is passed over", fmt.Sprintf(format, args...))
+}
+
 // Name is the bundle's name, that of its CSV.
 func (b *Bundle) Name() string { return b.CSV.Name }
 
-// StatedVersion is the version that the bundle's olm.package property states, which is
-// any text for a bundle from Parse.
+// StatedVersion is the version that the bundle's olm.package property states, which may be
+// any text.
 func (b *Bundle) StatedVersion() string {
 	for _, p := range b.Properties {
 		var value fbc.PackageProperty

@@ -51,11 +51,15 @@ const (
 	WithMetadata
 )
 
-// FBC is the olm.bundle blob of the bundle: its properties, then the manifests in the
+// FBC returns the olm.bundle blob of the bundle: its properties, then the manifests in the
 // form that is asked for, and the images that it runs, that of the bundle itself among
-// them. image is the reference of the bundle's image as the catalog is to give it; it may
-// be empty.
+// them. image is the reference of the bundle's image in the catalog; it may be empty.
+//
+// It returns an error for a CRD that the CSV owns and the catalog would not carry.
 func (b *Bundle) FBC(image string, form Form) (fbc.Bundle, error) {
+	if err := b.checkProvided(); err != nil {
+		return fbc.Bundle{}, fmt.Errorf("error checking provided apis in bundle %s: %w", b.Name(), err)
+	}
 	blob := fbc.Bundle{
 		Schema:        fbc.SchemaBundle,
 		Package:       b.Package,

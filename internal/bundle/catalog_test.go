@@ -237,7 +237,7 @@ func TestChannelEntry(t *testing.T) {
 }
 
 func TestAnnotationPropertiesThatCannotBeRead(t *testing.T) {
-	for _, text := range []string{"nonsense", `[{"type": "a", "value": 1}, {"value": 1}]`, `[{"type": "a"}]`} {
+	for _, text := range []string{"nonsense", `{"type": "a"}`, `[{"type": "a", "value": 1}, {"type": "olm.gvk"}]`} {
 		csv := strings.Replace(csvYAML, "  annotations:\n", "  annotations:\n    olm.properties: '"+text+"'\n", 1)
 		b := load(t, map[string]string{"manifests/csv.yaml": csv})
 		if len(b.Warnings) != 1 || !strings.Contains(b.Warnings[0], `ClusterServiceVersion "foo.v1.2.3": annotation olm.properties is passed over`) {

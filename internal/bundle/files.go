@@ -8,6 +8,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // Limits on what is read. The largest file of real bundles is about 1 MiB, the
@@ -32,17 +34,15 @@ const (
 )
 
 // Files are the files of a bundle, read once and decoded as far as they can be. They
-// are not judged: Load refuses all that an installation could not rely on, Parse passes
-// over what catalogs have always passed over, and the package validate tells an author
-// what is wrong.
+// are not judged: Load does that, and the package validate for the author of the bundle.
 type Files struct {
 	// HasManifests and HasMetadata tell whether there are such folders.
 	HasManifests, HasMetadata bool
 	// Manifests are the entries of the manifests folder, by name. That folder is the
-	// one that metadata/annotations.yaml names, and else "manifests".
+	// one that the annotations name if the bundle has it, and else "manifests".
 	Manifests []File
 	// Metadata are the files directly in the metadata folder, by name, and after them
-	// those of the folder that metadata/annotations.yaml names, if it is another one.
+	// those of the folder that the annotations name, if it is another one.
 	Metadata []File
 
 	manifests, metadata string // the folders
@@ -85,26 +85,54 @@ func ReadFiles(fsys fs.FS) (*Files, error) {
 		return nil, err
 	}
 	f.Metadata = slices.DeleteFunc(f.Metadata, func(file File) bool { return file.Folder })
-	// What the annotations say is wrong is said by those who need them.
-	annotations, _ := f.statedAnnotations()
-	if name, err := folderOf(annotations, KeyMetadata, f.metadata); err == nil && name != f.metadata {
-		_, more, err := r.folder(name)
+	annotations, _ := f.Annotations()
+	if name := folderOf(annotations, KeyMetadata, f.metadata); name != f.metadata {
+		found, more, err := r.folder(name)
 		if err != nil {
 			return nil, err
 		}
-		f.metadata = name
-		f.Metadata = append(f.Metadata, slices.DeleteFunc(more, func(file File) bool { return file.Folder })...)
+		if found {
+			f.metadata = name
+			f.Metadata = append(f.Metadata, slices.DeleteFunc(more, func(file File) bool { return file.Folder })...)
+		}
 	}
-	if name, err := folderOf(annotations, KeyManifests, f.manifests); err == nil {
-		f.manifests = name
-	}
-	if f.HasManifests, f.Manifests, err = r.folder(f.manifests); err != nil {
+	name := folderOf(annotations, KeyManifests, f.manifests)
+	if f.HasManifests, f.Manifests, err = r.folder(name); err != nil {
 		return nil, err
 	}
+	if !f.HasManifests && name != f.manifests {
+		name = f.manifests
+		if f.HasManifests, f.Manifests, err = r.folder(name); err != nil {
+			return nil, err
+		}
+	}
+	f.manifests = name
 	for i := range f.Manifests {
 		f.Manifests[i].decode()
 	}
 	return f, nil
+}
+
+// FirstObject returns the object of the first document of a manifest, which is the one that
+// catalogs carry. It returns nil for an empty file, and an error for one that is no manifest.
+func (f File) FirstObject() (*unstructured.Unstructured, error) {
+	switch object := f.Object(); {
+	case len(f.Contents) == 0 && f.Err != nil:
+		return nil, f.Err
+	case len(f.Contents) == 0:
+		return nil, nil
+	case object.GetKind() == "":
+		return nil, errors.New("is not a Kubernetes object, its kind is missing")
+	default:
+		return object, nil
+	}
+}
+
+// IsReadable reports whether a manifest has a document that can be decoded, or is empty. A
+// file beyond a limit counts as readable: it must not be passed over.
+func (f File) IsReadable() bool {
+	limit := (*limitError)(nil)
+	return f.Err == nil || len(f.Contents) > 0 || errors.As(f.Err, &limit)
 }
 
 // ReadManifest decodes a manifest that is at hand, within the limits of those that ReadFiles reads.

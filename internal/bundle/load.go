@@ -1,16 +1,14 @@
 package bundle
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
 
-	"github.com/blang/semver/v4"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kjson "sigs.k8s.io/json"
 
-	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
@@ -19,218 +17,203 @@ const (
 	kindCRD = "CustomResourceDefinition"
 )
 
-// Load reads the bundle in the root of fsys: metadata/annotations.yaml, which must
-// say that the format is registry+v1; the optional properties.yaml and
-// dependencies.yaml beside it; and every file of the manifests folder, YAML or JSON
-// with any number of objects. Files whose names start with a dot are passed over.
-// Symbolic links, folders within the manifests folder, and anything that is no
-// Kubernetes object are errors, as are none or several ClusterServiceVersions.
+var (
+	errNoAnnotations = errors.New("Could not find annotations file") //nolint:staticcheck // ST1005: the text that scripts look for
+	errNoObjects     = errors.New("no bundle objects found")
+	errNoCSV         = errors.New("no csv in bundle")
+)
+
+// Load reads the bundle in the root of fsys. It returns an error for a bundle without
+// annotations or ClusterServiceVersion, of a format other than registry+v1, with a version,
+// release or dependency that cannot be understood, or beyond the limits of this package.
 //
-// Every error names the file that it is about. The values given back share no memory
-// with fsys.
-func Load(fsys fs.FS) (*Bundle, error) {
+// Everything else that is wrong is recorded in Omitted and Warnings: files of the manifests
+// folder that are no manifests, a second ClusterServiceVersion, and fields of the CSV that
+// are not of their type. Annotations, dependencies and properties may stand in any file of
+// the metadata folder. The package may be empty, and the version any text.
+//
+// The returned values share no memory with fsys.
+func Load(fsys fs.FS) (*Bundle, error) { return LoadImage(fsys, nil) }
+
+// LoadImage is Load of the files of an image with labels. The labels state the format of a
+// bundle whose annotations do not.
+func LoadImage(fsys fs.FS, labels map[string]string) (*Bundle, error) {
 	files, err := ReadFiles(fsys)
 	if err != nil {
 		return nil, err
 	}
-	return files.Load()
+	return files.Load(labels)
 }
 
-// Load is Load of the files that were read.
-func (f *Files) Load() (*Bundle, error) {
-	annotations, err := f.statedAnnotations()
-	if err != nil {
+// Load is LoadImage of files that have been read.
+func (f *Files) Load(labels map[string]string) (*Bundle, error) {
+	annotations, name := f.Annotations()
+	if err := checkMediaType(annotations, name, labels); err != nil {
 		return nil, err
 	}
-	for _, key := range []string{KeyManifests, KeyMetadata} {
-		if _, err := folderOf(annotations, key, ""); err != nil {
-			return nil, err
-		}
-	}
-	if !f.HasManifests {
-		return nil, fmt.Errorf("%s: %w", f.manifests, fs.ErrNotExist)
-	}
-	b := newBundle(annotations)
-	if err := f.addObjects(b); err != nil {
-		return nil, err
-	}
-	var stated, needed []fbc.Property
-	if file, ok := f.metadataFile(path.Join(f.metadata, propertiesFile)); ok {
-		if stated, err = readList(file, parseProperties); err != nil {
-			return nil, err
-		}
-	}
-	if file, ok := f.metadataFile(path.Join(f.metadata, dependenciesFile)); ok {
-		if needed, err = readList(file, parseDependencies); err != nil {
-			return nil, err
-		}
-	}
-	if b.Version, err = semver.ParseTolerant(string(b.CSV.Spec.Version)); err != nil {
-		return nil, fmt.Errorf("ClusterServiceVersion %q: spec.version %q is not a semantic version: %w", b.CSV.Name, b.CSV.Spec.Version, err)
-	}
-	if err := b.deriveProperties(stated, needed); err != nil {
-		return nil, err
-	}
-	return b, nil
-}
-
-func newBundle(annotations map[string]string) *Bundle {
-	return &Bundle{
+	b := &Bundle{
 		Package:        annotations[KeyPackage],
 		Channels:       splitList(annotations[KeyChannels]),
 		DefaultChannel: annotations[KeyDefaultChannel],
 	}
-}
 
-// addObjects puts the objects of all manifests into their places in the bundle.
-func (f *Files) addObjects(b *Bundle) error {
-	var csvFile string
-	for _, file := range f.Manifests {
-		if file.Hidden() {
-			continue
-		}
-		if file.Folder {
-			return fmt.Errorf("%s: is a folder; the manifests folder may hold files only", file.Name)
-		}
-		if file.Err != nil {
-			return file.fault()
-		}
-		objects, err := file.objects()
-		if err != nil {
-			return fmt.Errorf("%s: %w", file.Name, err)
-		}
-		for _, object := range objects {
-			if object.GetKind() == kindCSV {
-				if csvFile != "" {
-					return fmt.Errorf("%s: a second ClusterServiceVersion beside the one in %s; a bundle has exactly one", file.Name, csvFile)
-				}
-				csvFile = file.Name
-			}
-			if err := b.add(object); err != nil {
-				return fmt.Errorf("%s: %w", file.Name, err)
-			}
-		}
-		if len(b.Manifests) > maxObjects {
-			return fmt.Errorf("%s: the bundle holds more than %d objects", file.Name, maxObjects)
-		}
-	}
-	if csvFile == "" {
-		return fmt.Errorf("%s: holds no ClusterServiceVersion; a bundle has exactly one", f.manifests)
-	}
-	return nil
-}
-
-// objects are the objects of a file. The items of a List stand for themselves.
-func (f File) objects() ([]unstructured.Unstructured, error) {
-	var objects []unstructured.Unstructured
-	for i, content := range f.Contents {
-		found, err := flatten(content)
-		if err != nil {
-			return nil, fmt.Errorf("document %d: %w", i+1, err)
-		}
-		objects = append(objects, found...)
-	}
-	return objects, nil
-}
-
-// add puts one object into its place in the bundle.
-func (b *Bundle) add(object unstructured.Unstructured) error {
-	b.Manifests = append(b.Manifests, object)
-	switch object.GetKind() {
-	case kindCSV:
-		return b.setCSV(object)
-	case kindCRD:
-		b.CRDs = append(b.CRDs, object)
-	default:
-		b.Objects = append(b.Objects, object)
-	}
-	return nil
-}
-
-// setCSV decodes the CSV. Fields that the type does not have are passed over. Some
-// authors leave the group out of its apiVersion; the kind is clear enough.
-func (b *Bundle) setCSV(object unstructured.Unstructured) error {
-	want := v1alpha1.GroupVersion
-	if got := object.GetAPIVersion(); got != want.String() && got != want.Version {
-		return fmt.Errorf("ClusterServiceVersion %q has apiVersion %q, it must be %q", object.GetName(), got, want.String())
-	}
-	if err := decodeCSV(object.Object, &b.CSV); err != nil {
-		return fmt.Errorf("ClusterServiceVersion %q: %w", object.GetName(), err)
-	}
-	b.CSV.APIVersion, b.CSV.Kind = want.String(), kindCSV
-	if b.CSV.Spec.Version == "" {
-		return fmt.Errorf("ClusterServiceVersion %q: spec.version is not set", b.CSV.Name)
-	}
-	return nil
-}
-
-// DecodeCSV decodes a ClusterServiceVersion. Fields that the type does not have are passed
-// over, and the version may be any text.
-func DecodeCSV(content map[string]any) (*v1alpha1.ClusterServiceVersion, error) {
-	csv := &v1alpha1.ClusterServiceVersion{}
-	if err := decodeCSV(content, csv); err != nil {
+	if err := f.loadManifests(b); err != nil {
 		return nil, err
 	}
-	return csv, nil
-}
-
-func decodeCSV(content map[string]any, csv *v1alpha1.ClusterServiceVersion) error {
-	raw, err := json.Marshal(content)
-	if err != nil {
-		return err
+	if name == "" {
+		return nil, f.annotationsError()
 	}
-	return kjson.UnmarshalCaseSensitivePreserveInts(raw, csv)
+
+	stated := loadList(b, f.Metadata, propertiesFile, decodeProperties)
+	needed := loadList(b, f.Metadata, dependenciesFile, decodeDependencies)
+	if err := b.deriveProperties(stated, needed); err != nil {
+		return nil, fmt.Errorf("failed to derive properties: %w", err)
+	}
+	return b, nil
 }
 
-// readList reads a file of the metadata folder by parse.
-func readList(file File, parse func([]byte) ([]fbc.Property, error)) ([]fbc.Property, error) {
+// loader collects the manifests of a bundle.
+type loader struct {
+	*Bundle
+	// csv is the ClusterServiceVersion, nil until it is found, and csvFile the file that
+	// holds it.
+	csv     *unstructured.Unstructured
+	csvFile string
+	// full is set once the bundle holds as many objects as it may.
+	full bool
+}
+
+// loadManifests loads the objects of the manifests folder and the CSV among them.
+func (f *Files) loadManifests(b *Bundle) error {
+	l := &loader{Bundle: b}
+	for _, file := range f.Manifests {
+		limit := (*limitError)(nil)
+		switch {
+		case file.Hidden():
+		case file.Folder:
+			b.omit("%s: is a folder; the manifests folder may hold files only", file.Name)
+		case errors.As(file.Err, &limit):
+			return file.fault()
+		default:
+			l.addFile(file)
+		}
+	}
+
+	switch {
+	case l.csv == nil && len(b.Manifests) == 0:
+		return errNoObjects
+	case l.csv == nil:
+		return errNoCSV
+	}
+	b.Manifests = append(b.Manifests, *l.csv)
+	return b.loadCSV(*l.csv)
+}
+
+// addFile adds the objects of a manifest file. Catalogs carry the object of the first
+// document; the others are installed only.
+func (l *loader) addFile(file File) {
+	first, err := file.FirstObject()
+	switch {
+	case err != nil:
+		l.omitWithWarning("%s: %v", file.Name, err)
+		return
+	case first == nil:
+		l.warn("%s: is empty: it is passed over", file.Name)
+		return
+	case len(file.Contents) > 1 || file.Err != nil:
+		l.warn("%s: holds more than one document: catalogs pass over all but the first", file.Name)
+	}
+
+	if first.GetKind() != kindCSV {
+		l.Manifests = append(l.Manifests, *first)
+	}
+	for i, content := range file.Contents {
+		if err := l.addDocument(content, file.Name); err != nil {
+			l.omit("%s: document %d: %v", file.Name, i+1, err)
+			return
+		}
+	}
+	if file.Err != nil {
+		l.omit("%v", file.fault())
+	}
+}
+
+// addDocument adds the objects of a document. Of several CSVs the first by file name counts.
+func (l *loader) addDocument(content map[string]any, file string) error {
+	objects := []unstructured.Unstructured{{Object: content}}
+	if objects[0].GetKind() != kindCSV {
+		var err error
+		if objects, err = flatten(content); err != nil {
+			return err
+		}
+	}
+	for _, object := range objects {
+		switch kind := object.GetKind(); {
+		case kind == kindCSV && l.csv != nil:
+			l.omitWithWarning("%s: a second ClusterServiceVersion beside the one in %s; a bundle has exactly one", file, l.csvFile)
+		case kind == kindCSV:
+			l.csv, l.csvFile = &object, file
+		case len(l.CRDs)+len(l.Objects) == maxObjects:
+			if !l.full {
+				l.omit("%s: the bundle holds more than %d objects", file, maxObjects)
+			}
+			l.full = true
+		case kind == kindCRD:
+			l.CRDs = append(l.CRDs, object)
+		default:
+			l.Objects = append(l.Objects, object)
+		}
+	}
+	return nil
+}
+
+// loadList loads what the first metadata file that has a list of a sort states. usual is
+// the name under which such a file is expected: one that cannot be read is omitted.
+func loadList(b *Bundle, files []File, usual string, decode func([]byte) ([]fbc.Property, error)) []fbc.Property {
+	for _, file := range files {
+		list, err := readList(file, decode)
+		if err != nil && path.Base(file.Name) == usual {
+			b.omitWithWarning("%v", err)
+		}
+		if len(list) > 0 {
+			return list
+		}
+	}
+	return nil
+}
+
+// Dependencies returns the dependencies that the first metadata file that has any states.
+func (f *Files) Dependencies() []fbc.Property { return f.listed(decodeDependencies) }
+
+// Properties returns the properties that the first metadata file that has any states.
+func (f *Files) Properties() []fbc.Property { return f.listed(decodeProperties) }
+
+func (f *Files) listed(decode func([]byte) ([]fbc.Property, error)) []fbc.Property {
+	return loadList(&Bundle{}, f.Metadata, "", decode)
+}
+
+// readList reads a file of the metadata folder by decode.
+func readList(file File, decode func([]byte) ([]fbc.Property, error)) ([]fbc.Property, error) {
 	if file.Err != nil {
 		return nil, file.fault()
 	}
-	properties, err := parse(file.Data)
+	properties, err := decode(file.Data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file.Name, err)
 	}
 	return properties, nil
 }
 
-// parseProperties reads a file of properties that the author states.
-func parseProperties(data []byte) ([]fbc.Property, error) {
+// decodeProperties decodes a file of properties that the author states.
+func decodeProperties(data []byte) ([]fbc.Property, error) {
 	var content struct {
 		Properties []fbc.Property `json:"properties"`
 	}
-	if err := decodeOnly(data, &content); err != nil {
-		return nil, err
-	}
-	for i, p := range content.Properties {
-		if err := checkProperty(p); err != nil {
-			return nil, fmt.Errorf("property %d: %w", i+1, err)
-		}
-	}
-	return content.Properties, nil
+	err := decodeOnly(data, &content)
+	return content.Properties, err
 }
 
-// parseDependencies reads a file of what the author states the bundle to need, as the
-// properties that say so.
-func parseDependencies(data []byte) ([]fbc.Property, error) {
-	dependencies, err := decodeDependencies(data)
-	if err != nil {
-		return nil, err
-	}
-	var properties []fbc.Property
-	for i, d := range dependencies {
-		err := checkProperty(d)
-		if err == nil {
-			d, err = dependencyProperty(d)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("dependency %d: %w", i+1, err)
-		}
-		properties = append(properties, d)
-	}
-	return properties, nil
-}
-
+// decodeDependencies decodes a file of dependencies that the author states.
 func decodeDependencies(data []byte) ([]fbc.Property, error) {
 	var content struct {
 		Dependencies []fbc.Property `json:"dependencies"`

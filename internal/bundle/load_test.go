@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"strings"
@@ -125,9 +126,8 @@ func TestLoadOtherFolders(t *testing.T) {
 	}
 }
 
-func TestLoadRefuses(t *testing.T) {
-	set := func(from, to string) string { return strings.Replace(annotationsYAML, from, to, 1) }
-	csv := func(from, to string) string { return strings.Replace(csvYAML, from, to, 1) }
+// TestLoadOmits: what the loader leaves out is named, so that nobody installs a part of a bundle.
+func TestLoadOmits(t *testing.T) {
 	object := func(name string) string {
 		return fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: %s}\n", name)
 	}
@@ -136,42 +136,90 @@ func TestLoadRefuses(t *testing.T) {
 		changes map[string]string
 		want    string
 	}{
-		{"no annotations", map[string]string{"metadata/annotations.yaml": ""}, "metadata/annotations.yaml: file does not exist: this is no registry+v1 bundle"},
-		{"bad annotations", map[string]string{"metadata/annotations.yaml": "a: ["}, "metadata/annotations.yaml: yaml: "},
-		{"no media type", map[string]string{"metadata/annotations.yaml": "annotations: {}"}, "mediatype.v1 is not set: it must be \"registry+v1\""},
-		{"media type", map[string]string{"metadata/annotations.yaml": set("registry+v1", "helm")}, `the bundle format "helm" is not supported, only "registry+v1"`},
-		{"no package", map[string]string{"metadata/annotations.yaml": set("package.v1: foo", "package.v1: ''")}, "package.v1 is not set: it must name the package"},
-		{"folder outside", map[string]string{"metadata/annotations.yaml": set("manifests/", "../../etc")}, `"../../etc" is not a folder of the bundle`},
-		{"no manifests", map[string]string{"metadata/annotations.yaml": set("manifests/", "other")}, "other: file does not exist"},
-		{"no CSV", map[string]string{"manifests/csv.yaml": ""}, "manifests: holds no ClusterServiceVersion"},
 		{"two CSVs", map[string]string{"manifests/csv2.yaml": csvYAML}, "manifests/csv2.yaml: a second ClusterServiceVersion beside the one in manifests/csv.yaml"},
-		{"CSV of another group", map[string]string{"manifests/csv.yaml": csv("operators.coreos.com/v1alpha1", "example.com/v1")}, `manifests/csv.yaml: ClusterServiceVersion "foo.v1.2.3" has apiVersion "example.com/v1"`},
-		{"no version", map[string]string{"manifests/csv.yaml": csv("version: 1.2.3", "")}, "spec.version is not set"},
-		{"bad version", map[string]string{"manifests/csv.yaml": csv("version: 1.2.3", "version: one")}, `spec.version "one" is not a semantic version`},
-		{"wrong type", map[string]string{"manifests/csv.yaml": csv("displayName: Foo", "displayName: [Foo]")}, "manifests/csv.yaml: ClusterServiceVersion \"foo.v1.2.3\": json: cannot unmarshal array"},
+		{"wrong type", map[string]string{"manifests/csv.yaml": strings.Replace(csvYAML, "displayName: Foo", "displayName: [Foo]", 1)}, "ClusterServiceVersion \"foo.v1.2.3\": spec.displayName: json: cannot unmarshal array"},
 		{"folder", map[string]string{"manifests/more/a.yaml": object("a")}, "manifests/more: is a folder"},
 		{"no YAML", map[string]string{"manifests/README.md": "Foo: [bar"}, "manifests/README.md: "},
-		{"no object", map[string]string{"manifests/a.yaml": "a: 1"}, "manifests/a.yaml: document 1: is not a Kubernetes object: kind or apiVersion is missing"},
+		{"no object", map[string]string{"manifests/a.yaml": "a: 1"}, "manifests/a.yaml: is not a Kubernetes object, its kind is missing"},
+		{"no object further on", map[string]string{"manifests/a.yaml": object("a") + "---\na: 1"}, "manifests/a.yaml: document 2: is not a Kubernetes object: kind or apiVersion is missing"},
 		{"a list", map[string]string{"manifests/a.yaml": object("a") + "---\n[1, 2]"}, "manifests/a.yaml: document 2: is not a Kubernetes object: "},
 		{"no name", map[string]string{"manifests/a.yaml": object("''")}, "manifests/a.yaml: document 1: Secret has no metadata.name"},
 		{"bad item", map[string]string{"manifests/a.yaml": "apiVersion: v1\nkind: List\nitems: [1]"}, "manifests/a.yaml: document 1: item 1: is not a Kubernetes object"},
-		{"large file", map[string]string{"manifests/a.yaml": strings.Repeat("# large\n", maxFileBytes/8+1)}, "manifests/a.yaml: is larger than the 8388608 bytes"},
 		{"deep", map[string]string{"manifests/a.yaml": object("a") + "data: " + strings.Repeat("[", 300) + strings.Repeat("]", 300)}, "manifests/a.yaml: document 1: is nested deeper than 200 levels"},
 		{"aliases", map[string]string{"manifests/a.yaml": object("a") + bomb()}, "manifests/a.yaml: document 1: has more than 8388608 bytes when its aliases are replaced"},
 		{"alias in itself", map[string]string{"manifests/a.yaml": object("a") + "data: &a [*a]"}, "manifests/a.yaml: document 1: "},
 		{"bad properties", map[string]string{"metadata/properties.yaml": "properties: {}"}, "metadata/properties.yaml: json: cannot unmarshal"},
-		{"property without type", map[string]string{"metadata/properties.yaml": "properties: [{value: 1}]"}, "metadata/properties.yaml: property 1: type must be set"},
-		{"property without value", map[string]string{"metadata/properties.yaml": "properties: [{type: a}]"}, `metadata/properties.yaml: property 1: type "a": value must be set`},
-		{"bad dependency", map[string]string{"metadata/dependencies.yaml": "dependencies: [{type: olm.gvk, value: a}]"}, `metadata/dependencies.yaml: dependency 1: type "olm.gvk": json: `},
+		{"bad dependencies", map[string]string{"metadata/dependencies.yaml": "a: ["}, "metadata/dependencies.yaml: document 1: "},
 		{"two documents", map[string]string{"metadata/dependencies.yaml": "a: 1\n---\nb: 2"}, "metadata/dependencies.yaml: holds 2 documents"},
-		{"required CRD", map[string]string{"manifests/csv.yaml": csvYAML + "  customresourcedefinitions: {required: [{name: foos, kind: Foo, version: v1}]}"}, `ClusterServiceVersion "foo.v1.2.3": required CRD: couldn't parse plural.group from crd name: foos`},
+		{"many objects", map[string]string{"manifests/a.yaml": strings.Repeat("---\n"+object("a"), maxObjects)}, "manifests/csv.yaml: the bundle holds more than 2000 objects"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := Load(bundleFS(c.changes))
-			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want one that contains %q", err, c.want)
+			if c.name == "many objects" {
+				c.changes["manifests/z.yaml"] = object("z")
+				c.want = "manifests/crd.yaml: the bundle holds more than 2000 objects"
+			}
+			b, err := Load(bundleFS(c.changes))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(b.Omitted) != 1 || !strings.HasPrefix(b.Omitted[0], c.want) {
+				t.Errorf("omitted %q, want %q", b.Omitted, c.want)
 			}
 		})
+	}
+}
+
+// TestLoadTakesSparseMetadata: what the field needs not state, a bundle here needs not either.
+func TestLoadTakesSparseMetadata(t *testing.T) {
+	annotations := "annotations: {" + KeyPackage + ": foo}"
+	csv := func(pairs ...string) string { return strings.NewReplacer(pairs...).Replace(csvYAML) }
+	for name, changes := range map[string]map[string]string{
+		"no media type":                  {"metadata/annotations.yaml": annotations},
+		"API group of the bundle itself": {"manifests/csv.yaml": csv("operators.coreos.com/v1alpha1", "binding.operators.coreos.com/v1alpha1")},
+		"API version without a group":    {"manifests/csv.yaml": csv("operators.coreos.com/v1alpha1", "v1alpha1")},
+		"no install strategy":            {"manifests/csv.yaml": csv("  install:\n    strategy: deployment\n", "")},
+		"no version":                     {"manifests/csv.yaml": csv("  version: 1.2.3\n", "")},
+		"property without type":          {"metadata/properties.yaml": "properties: [{value: 1}, {type: a}]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := load(t, changes)
+			if b.Package != "foo" || b.Name() != "foo.v1.2.3" || len(b.Omitted)+len(b.Warnings) > 0 {
+				t.Errorf("package %q, name %q, omitted %q, warnings %q", b.Package, b.Name(), b.Omitted, b.Warnings)
+			}
+			if got, want := b.CSV.APIVersion, "operators.coreos.com/v1alpha1"; got != want {
+				t.Errorf("apiVersion %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+func TestLoadImageTakesMediaTypeOfLabels(t *testing.T) {
+	sparse := "annotations: {" + KeyPackage + ": foo}"
+	for _, c := range []struct{ name, annotations, label, want string }{
+		{"neither", sparse, "", ""},
+		{"label", sparse, "registry+v1", ""},
+		{"annotation before label", annotationsYAML, "helm", ""},
+		{"another label", sparse, "helm", `label of the image: operators.operatorframework.io.bundle.mediatype.v1: the bundle format "helm" is not supported, only "registry+v1"`},
+		{"another annotation", strings.Replace(annotationsYAML, "registry+v1", "plain", 1), "registry+v1",
+			`metadata/annotations.yaml: operators.operatorframework.io.bundle.mediatype.v1: the bundle format "plain" is not supported, only "registry+v1"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := LoadImage(bundleFS(map[string]string{"metadata/annotations.yaml": c.annotations}), map[string]string{KeyMediaType: c.label})
+			if got := fmt.Sprint(err); got != c.want && (err != nil || c.want != "") {
+				t.Errorf("error %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+// TestLoadKeepsToTheBundle: folders that annotations name and that the bundle does not have
+// are read where every bundle has them.
+func TestLoadKeepsToTheBundle(t *testing.T) {
+	for _, folder := range []string{"../../etc", "other", "."} {
+		b := load(t, map[string]string{"metadata/annotations.yaml": strings.Replace(annotationsYAML, "manifests/", folder, 1)})
+		if got := len(b.Manifests); got != 2 {
+			t.Errorf("%s: %d manifests, want 2", folder, got)
+		}
 	}
 }
 
@@ -217,10 +265,6 @@ func TestLoadRefusesCounts(t *testing.T) {
 	if _, err := Load(many); err == nil || !strings.Contains(err.Error(), "manifests: holds 1002 files, more than the 1000") {
 		t.Errorf("many files: error %v", err)
 	}
-	objects := strings.Repeat("---\napiVersion: v1\nkind: Secret\nmetadata: {name: a}\n", maxObjects)
-	if _, err := Load(bundleFS(map[string]string{"manifests/a.yaml": objects})); err == nil || !strings.Contains(err.Error(), "more than 2000 objects") {
-		t.Errorf("many objects: error %v", err)
-	}
 	large := bundleFS(nil)
 	for i := range maxTotalBytes/maxFileBytes + 1 {
 		large[fmt.Sprintf("manifests/a%d.yaml", i)] = &fstest.MapFile{Data: []byte(strings.Repeat("#######\n", maxFileBytes/8))}
@@ -247,32 +291,24 @@ func TestLoadRefusesSymbolicLinks(t *testing.T) {
 		"metadata: must be a folder":                  folder,
 		"deploy/objects: ":                            above,
 	} {
-		for name, read := range map[string]func(fs.FS) (*Bundle, error){"Load": Load, "Parse": Parse} {
-			_, err := read(fsys)
-			if name == "Parse" && strings.Contains(want, "regular") { // passes over what it cannot read
-				if err != nil {
-					t.Errorf("Parse: %v", err)
-				}
-				continue
-			}
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: error %v, want one that contains %q", name, err, want)
-			}
+		b, err := Load(fsys)
+		if err == nil {
+			err = errors.New(strings.Join(b.Omitted, "\n"))
+		}
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want one that contains %q", err, want)
 		}
 	}
 }
 
 func TestLoadTakesLooseCSV(t *testing.T) {
-	loose := strings.NewReplacer("operators.coreos.com/v1alpha1", "v1alpha1", "version: 1.2.3", "version: 1.2\n  minKubeVersion: 1.16\n  release: 3").Replace(csvYAML)
+	loose := strings.NewReplacer("version: 1.2.3", "version: '1.2'\n  minKubeVersion: 1.16\n  release: 3").Replace(csvYAML)
 	b := load(t, map[string]string{"manifests/csv.yaml": loose})
 	if got := b.Version.String(); got != "1.2.0" {
 		t.Errorf("version %s, want 1.2.0", got)
 	}
 	if got := b.CSV.Spec; got.MinKubeVersion != "1.16" || got.Release != "3" || got.Version != "1.2" {
 		t.Errorf("minKubeVersion %q, release %q, version %q", got.MinKubeVersion, got.Release, got.Version)
-	}
-	if got := b.CSV.APIVersion; got != "operators.coreos.com/v1alpha1" {
-		t.Errorf("apiVersion %q", got)
 	}
 }
 
@@ -296,18 +332,18 @@ func addBundles(f *testing.F) {
 	f.Add("annotations: {b: c}", "kind: ClusterServiceVersion\nspec: {version: [], release: {}}", "kind: ClusterServiceVersion", "a: b", "{")
 }
 
-// FuzzParse: what Load takes, Parse takes too, unless one of its own rules is broken; and
-// what either takes can be put into a catalog and migrated.
-func FuzzParse(f *testing.F) {
+// FuzzLoad: whatever the loader takes can be put into a catalog and migrated, unless the
+// catalog would not carry a CRD that the CSV owns.
+func FuzzLoad(f *testing.F) {
 	addBundles(f)
 	f.Fuzz(func(t *testing.T, annotations, csv, object, properties, dependencies string) {
-		b, err := Parse(fuzzedFS(annotations, csv, object, properties, dependencies))
-		if err != nil {
+		b, err := Load(fuzzedFS(annotations, csv, object, properties, dependencies))
+		if err != nil || b.checkProvided() != nil {
 			return
 		}
 		blob, err := b.FBC("registry.example/foo:v1", WithObjects)
 		if err != nil {
-			t.Fatalf("a bundle that parses has no blob: %v", err)
+			t.Fatalf("a bundle that loads has no blob: %v", err)
 		}
 		raw, err := CSV(&blob)
 		if err != nil || raw == nil {
@@ -316,22 +352,6 @@ func FuzzParse(f *testing.F) {
 		// Fields that were passed over are not of their type in the blob either.
 		if err := Migrate(&blob, MigrateAll); err != nil && len(b.Warnings) == 0 {
 			t.Errorf("the blob cannot be migrated: %v", err)
-		}
-	})
-}
-
-func FuzzLoad(f *testing.F) {
-	addBundles(f)
-	f.Fuzz(func(t *testing.T, annotations, csv, object, properties, dependencies string) {
-		b, err := Load(fuzzedFS(annotations, csv, object, properties, dependencies))
-		if err != nil {
-			return
-		}
-		if b.Package == "" || b.Name() == "" || len(b.Properties) == 0 {
-			t.Errorf("package %q, name %q, %d properties", b.Package, b.Name(), len(b.Properties))
-		}
-		if _, err := b.FBC("registry.example/foo:v1", WithMetadata); err != nil {
-			t.Errorf("a bundle that loads has no blob: %v", err)
 		}
 	})
 }

@@ -122,7 +122,7 @@ func nodeOf(files []File) (csvNode, error) {
 		n++
 		// What is not of its type leads nowhere.
 		b := &Bundle{}
-		if err := b.parseFields(*object); err != nil {
+		if err := b.loadFields(*object); err != nil {
 			return csvNode{}, err
 		}
 		node = csvNode{b.Name(), append([]string{b.CSV.Spec.Replaces}, b.CSV.Spec.Skips...)}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -44,6 +43,19 @@ type PackageRequiredProperty struct {
 // the CSV's annotation.
 func (b *Bundle) deriveProperties(stated, needed []fbc.Property) error {
 	spec := b.CSV.Spec
+	for i, p := range stated {
+		if err := checkKnown(p); err != nil {
+			return fmt.Errorf("parse property[%d] of type %q: %w", i, p.Type, err)
+		}
+	}
+	for i, d := range needed {
+		property, err := dependencyProperty(d)
+		if err != nil {
+			return fmt.Errorf("parse dependency[%d] of type %q: %w", i, d.Type, err)
+		}
+		needed[i] = property
+	}
+
 	set := propertySet{}
 	set.add(stated...)
 	set.addValue(fbc.PropertyPackage, fbc.PackageProperty{
@@ -53,7 +65,7 @@ func (b *Bundle) deriveProperties(stated, needed []fbc.Property) error {
 	})
 	set.add(b.annotationProperties()...)
 	set.add(needed...)
-	for _, crd := range b.CRDs {
+	for _, crd := range b.catalogCRDs() {
 		for _, gvk := range crdGVKs(crd) {
 			set.addValue(fbc.PropertyGVK, gvk)
 		}
@@ -85,7 +97,7 @@ func (b *Bundle) annotationProperties() []fbc.Property {
 	var properties []fbc.Property
 	err := json.Unmarshal([]byte(text), &properties)
 	for i := 0; err == nil && i < len(properties); i++ {
-		err = checkProperty(properties[i])
+		err = checkKnown(properties[i])
 	}
 	if err != nil {
 		b.warn("ClusterServiceVersion %q: annotation %s is passed over: %v", b.CSV.Name, annotationProperties, err)
@@ -120,7 +132,7 @@ func dependencyProperty(dependency fbc.Property) (fbc.Property, error) {
 	case dependencyGVK:
 		var value GVKProperty
 		if err := json.Unmarshal(dependency.Value, &value); err != nil {
-			return fbc.Property{}, fmt.Errorf("type %q: %w", dependency.Type, err)
+			return fbc.Property{}, err
 		}
 		return property(fbc.PropertyGVKRequired, value), nil
 	case dependencyPackage:
@@ -129,7 +141,7 @@ func dependencyProperty(dependency fbc.Property) (fbc.Property, error) {
 			Version     string `json:"version"`
 		}
 		if err := json.Unmarshal(dependency.Value, &value); err != nil {
-			return fbc.Property{}, fmt.Errorf("type %q: %w", dependency.Type, err)
+			return fbc.Property{}, err
 		}
 		return property(fbc.PropertyPackageRequired, PackageRequiredProperty{value.PackageName, value.Version}), nil
 	default:
@@ -137,12 +149,16 @@ func dependencyProperty(dependency fbc.Property) (fbc.Property, error) {
 	}
 }
 
-func checkProperty(p fbc.Property) error {
-	if p.Type == "" {
-		return errors.New("type must be set")
-	}
-	if len(p.Value) == 0 {
-		return fmt.Errorf("type %q: value must be set", p.Type)
+// checkKnown returns an error for a property of a type that this package knows and whose
+// value cannot be understood. Properties of other types, or of none, may have any value.
+func checkKnown(p fbc.Property) error {
+	switch p.Type {
+	case fbc.PropertyPackage:
+		return json.Unmarshal(p.Value, &fbc.PackageProperty{})
+	case fbc.PropertyGVK, fbc.PropertyGVKRequired:
+		return json.Unmarshal(p.Value, &GVKProperty{})
+	case fbc.PropertyPackageRequired:
+		return json.Unmarshal(p.Value, &PackageRequiredProperty{})
 	}
 	return nil
 }
@@ -221,6 +237,9 @@ func canonical(p fbc.Property) fbc.Property {
 		if json.Unmarshal(p.Value, &value) == nil {
 			return property(p.Type, value)
 		}
+	}
+	if len(p.Value) == 0 {
+		p.Value = json.RawMessage("null")
 	}
 	var buffer bytes.Buffer
 	if json.Compact(&buffer, p.Value) == nil {

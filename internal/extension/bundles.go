@@ -2,9 +2,9 @@ package extension
 
 import (
 	"context"
-	"io/fs"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/extension/install"
 	"github.com/mainstay-dev/mainstay/internal/image"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
@@ -15,21 +15,21 @@ type bundles struct {
 	cache  *image.Cache
 }
 
-// Open gives the files of a bundle image, pulling it if need be.
-func (b *bundles) Open(ctx context.Context, ref string) (fs.FS, string, error) {
+// Open returns the content of a bundle image, pulling it if need be.
+func (b *bundles) Open(ctx context.Context, ref string) (*install.BundleImage, error) {
 	images, err := b.images(ctx)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	canonical, err := images.Resolve(ctx, ref)
 	if err != nil {
-		return nil, "", classify(err)
+		return nil, classify(err)
 	}
 	entry, err := b.cache.Ensure(ctx, images, canonical, "/")
 	if err != nil {
-		return nil, "", classify(err)
+		return nil, classify(err)
 	}
-	return entry.FS(), canonical, nil
+	return &install.BundleImage{Files: entry.FS(), Labels: entry.Labels, Canonical: canonical}, nil
 }
 
 // Keep drops the images that are not in use.

@@ -187,6 +187,21 @@ func TestRenderRefusesOneThing(t *testing.T) {
 			opts:   Options{InstallNamespace: "ns"},
 			want:   `validating bundle "foo.v1.2.3": package name is empty`,
 		}, {
+			name:   "content that the loader left out",
+			change: func(b *bundle.Bundle) { b.Omitted = []string{"manifests/role.yaml: document 1: yaml: line 3"} },
+			opts:   Options{InstallNamespace: "ns"},
+			want:   `validating bundle "foo.v1.2.3": manifests/role.yaml: document 1: yaml: line 3`,
+		}, {
+			name:   "a version that is none",
+			change: func(b *bundle.Bundle) { b.CSV.Spec.Version = "one" },
+			opts:   Options{InstallNamespace: "ns"},
+			want:   `validating bundle "foo.v1.2.3": spec.version "one" is not a semantic version: `,
+		}, {
+			name:   "another install strategy",
+			change: func(b *bundle.Bundle) { b.CSV.Spec.InstallStrategy.StrategyName = "helm" },
+			opts:   Options{InstallNamespace: "ns"},
+			want:   `validating bundle "foo.v1.2.3": unsupported install strategy "helm"`,
+		}, {
 			name:   "no install modes",
 			change: func(b *bundle.Bundle) { b.CSV.Spec.InstallModes = nil },
 			opts:   Options{InstallNamespace: "ns"},
@@ -234,6 +249,23 @@ func TestRenderRefusesOneThing(t *testing.T) {
 				t.Errorf("error %v, want one that contains %q", err, c.want)
 			}
 		})
+	}
+}
+
+// TestRenderTakesSparseCSV: a CSV need not name the only install strategy, nor a version.
+func TestRenderTakesSparseCSV(t *testing.T) {
+	want, err := Render(testBundle(t, "foo"), Options{InstallNamespace: "ns"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sparse := testBundle(t, "foo")
+	sparse.CSV.Spec.InstallStrategy.StrategyName, sparse.CSV.Spec.Version = "", ""
+	got, err := Render(sparse, Options{InstallNamespace: "ns"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("objects of a sparse CSV (-full +sparse):\n%s", diff)
 	}
 }
 

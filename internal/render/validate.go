@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/blang/semver/v4"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
@@ -29,8 +30,10 @@ func (e *RefusedError) Error() string {
 // every reason that stands against it.
 func Validate(b *bundle.Bundle) error {
 	checks := []func(*bundle.Bundle) []string{
+		checkNothingOmitted,
 		checkPackageName,
 		checkCSVName,
+		checkVersion,
 		checkInstallModes,
 		checkStrategy,
 		checkDeployments,
@@ -51,6 +54,10 @@ func Validate(b *bundle.Bundle) error {
 	return nil
 }
 
+// checkNothingOmitted: an installation without what the loader had to leave out could miss rights,
+// webhooks or anything else that its author counts on.
+func checkNothingOmitted(b *bundle.Bundle) []string { return b.Omitted }
+
 func checkPackageName(b *bundle.Bundle) []string {
 	if b.Package == "" {
 		return []string{"package name is empty"}
@@ -66,6 +73,18 @@ func checkCSVName(b *bundle.Bundle) []string {
 	return nil
 }
 
+// checkVersion: a ClusterServiceVersion may leave the version to the catalog.
+func checkVersion(b *bundle.Bundle) []string {
+	version := string(b.CSV.Spec.Version)
+	if version == "" {
+		return nil
+	}
+	if _, err := semver.ParseTolerant(version); err != nil {
+		return []string{fmt.Sprintf("spec.version %q is not a semantic version: %v", version, err)}
+	}
+	return nil
+}
+
 func checkInstallModes(b *bundle.Bundle) []string {
 	modes := b.InstallModes()
 	installable := []v1alpha1.InstallModeType{
@@ -77,8 +96,9 @@ func checkInstallModes(b *bundle.Bundle) []string {
 	return []string{fmt.Sprintf("supported install modes %v: %s", modes, noInstallMode)}
 }
 
+// checkStrategy: there is one strategy only, so that a ClusterServiceVersion need not name it.
 func checkStrategy(b *bundle.Bundle) []string {
-	if name := b.CSV.Spec.InstallStrategy.StrategyName; name != v1alpha1.InstallStrategyDeployment {
+	if name := b.CSV.Spec.InstallStrategy.StrategyName; name != "" && name != v1alpha1.InstallStrategyDeployment {
 		return []string{fmt.Sprintf("unsupported install strategy %q: only %q is known", name, v1alpha1.InstallStrategyDeployment)}
 	}
 	return nil

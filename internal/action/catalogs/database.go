@@ -71,7 +71,7 @@ func (a *AddBundles) load(ctx context.Context, ref string) (indexdb.Bundle, erro
 		return indexdb.Bundle{}, fmt.Errorf("bundle %q: %w", ref, err)
 	}
 	defer s.close()
-	b, err := bundle.Parse(s.fsys)
+	b, err := bundle.LoadImage(s.fsys, s.labels)
 	if err != nil {
 		return indexdb.Bundle{}, fmt.Errorf("bundle %q: %w", ref, err)
 	}

@@ -93,7 +93,7 @@ func (a *Render) add(ctx context.Context, index *fbc.Index, s *source, ref strin
 // readBundle makes the blob of a bundle. The template names the image of one that is in a
 // folder, and may be nil.
 func readBundle(s *source, ref string, template *bundle.ImageTemplate, progress report.Progress) (*fbc.Bundle, error) {
-	b, err := bundle.Parse(s.fsys)
+	b, err := bundle.LoadImage(s.fsys, s.labels)
 	if err != nil {
 		return nil, err
 	}

@@ -45,6 +45,8 @@ type source struct {
 	kind kind
 	// image is the reference of a bundle's image, as the user wrote it.
 	image string
+	// labels are those of a bundle's image.
+	labels map[string]string
 	// fsys is a catalog or a bundle.
 	fsys fs.FS
 	// database is the path of a SQLite file.
@@ -191,7 +193,7 @@ func classify(ref string, labels map[string]string, allowed kind) (*source, stri
 		if allowed&bundleImage == 0 {
 			return nil, "", fmt.Errorf("cannot render bundle image: %w", errNotAllowed)
 		}
-		return &source{kind: bundleImage, image: ref}, "/", nil
+		return &source{kind: bundleImage, image: ref, labels: labels}, "/", nil
 	case len(labels) == 0:
 		return nil, "", fmt.Errorf("render %q: image type could not be determined: image has no labels", ref)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/blang/semver/v4"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/mainstay-dev/mainstay/internal/action/catalogs"
@@ -64,6 +65,9 @@ func (a *BundlePush) Run(ctx context.Context) (*PushedBundle, error) {
 // errors.
 func buildBundle(fsys fs.FS, object string) (*bundle.Bundle, *image.Built, error) {
 	b, err := bundle.Load(fsys)
+	if err == nil {
+		err = checkPublishable(b)
+	}
 	if err != nil {
 		return nil, nil, &report.Error{Object: object, Err: err, Advice: "correct the named file; a bundle has the folders manifests and metadata"}
 	}
@@ -80,6 +84,22 @@ func buildBundle(fsys fs.FS, object string) (*bundle.Bundle, *image.Built, error
 		return nil, nil, &report.Error{Object: object, Err: err}
 	}
 	return b, built, nil
+}
+
+// checkPublishable refuses a bundle that would not be complete in a catalog, or that no
+// catalog could order among the versions of its package.
+func checkPublishable(b *bundle.Bundle) error {
+	switch _, err := semver.ParseTolerant(string(b.CSV.Spec.Version)); {
+	case len(b.Omitted) > 0:
+		return errors.New(strings.Join(b.Omitted, "; "))
+	case b.Package == "":
+		return fmt.Errorf("%s: %s is not set: it must name the package", annotationsFile, bundle.KeyPackage)
+	case b.CSV.Spec.Version == "":
+		return fmt.Errorf("ClusterServiceVersion %q: spec.version is not set", b.Name())
+	case err != nil:
+		return fmt.Errorf("ClusterServiceVersion %q: spec.version %q is not a semantic version: %w", b.Name(), b.CSV.Spec.Version, err)
+	}
+	return nil
 }
 
 // warnUnfit says why a bundle that is pushed could not be installed by a

@@ -115,7 +115,26 @@ func Bundle(fsys fs.FS, options Options) (Findings, error) {
 	if findings.valid() {
 		findings = append(findings, CheckContent(files, options)...)
 	}
+	if findings.valid() {
+		findings = append(findings, checkLoad(files)...)
+	}
 	return findings, nil
+}
+
+// checkLoad loads a bundle as everybody who uses it does: none is valid that cannot be loaded.
+func checkLoad(files *bundle.Files) Findings {
+	mediaType, err := bundle.DetectMediaType(files.Manifests, bundle.FolderManifests)
+	if err != nil || mediaType != bundle.MediaType {
+		return nil // a Helm chart, or manifests without a CSV
+	}
+	loaded, err := files.Load(nil)
+	if err == nil {
+		_, err = loaded.FBC("", bundle.WithMetadata)
+	}
+	if err != nil {
+		return Findings{{Error, Content, err.Error()}}
+	}
+	return nil
 }
 
 // validators are the rules that are asked for by name.

@@ -301,6 +301,16 @@ func TestCSV(t *testing.T) {
 	}
 }
 
+// What validates loads: a bundle that the loader refuses is not valid, whatever the rules say.
+func TestBundleLoads(t *testing.T) {
+	numeric := strings.Replace(goodCSV, "version: 1.2.3", "version: 1.2", 1)
+	got := run(t, goodFS(map[string]string{"manifests/csv.yaml": numeric}), Options{})
+	want := `(Error) ClusterServiceVersion "foo.v1.2.3": spec.version: a version must be a string, not 1.2: put it in quotes`
+	if !slices.Contains(got, want) {
+		t.Errorf("findings %q, want %q among them", got, want)
+	}
+}
+
 func TestErr(t *testing.T) {
 	findings := Findings{{Error, Format, "a"}, {Warning, Format, "b"}, {Error, Content, "c"}}
 	var invalid *InvalidError

@@ -78,6 +78,9 @@ func (b *Bundle) csv(namespace string) (*unstructured.Unstructured, error) {
 	case csv.GetKind() == "":
 		return nil, invalid("bundle CSV %s missing Kind", csv.GetName())
 	}
+	// The kind decides, as for the loader of bundles: some authors write another group.
+	csv.SetAPIVersion(v1alpha1.GroupVersion.String())
+	csv.SetKind(v1alpha1.ClusterServiceVersionKind)
 	csv.SetNamespace(namespace)
 	delete(csv.Object, "status")
 	if _, ok := csv.Object["spec"].(map[string]any); !ok {

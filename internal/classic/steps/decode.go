@@ -51,7 +51,7 @@ func Decode(csv string, objects []string) (Bundle, error) {
 }
 
 // DecodeConfigMap reads a bundle that was unpacked into a ConfigMap. Files that are no manifests are
-// passed over. Its errors are of type [*InvalidError].
+// passed over, as the loader of bundles does. Its errors are of type [*InvalidError].
 func DecodeConfigMap(configMap *corev1.ConfigMap) (Bundle, error) {
 	files := make(map[string][]byte, len(configMap.Data)+len(configMap.BinaryData))
 	for key, text := range configMap.Data {
@@ -72,8 +72,10 @@ func DecodeConfigMap(configMap *corev1.ConfigMap) (Bundle, error) {
 		if total += len(data); total > maxTotalBytes {
 			return Bundle{}, tooLarge()
 		}
-		if err := b.add(key, data); err != nil {
-			return Bundle{}, err
+		if file := bundle.ReadManifest(key, data); file.IsReadable() {
+			if err := b.addFile(file); err != nil {
+				return Bundle{}, err
+			}
 		}
 	}
 	return b, nil
@@ -83,13 +85,17 @@ func tooLarge() error {
 	return invalid("the bundle is larger than the %d bytes that it may have", maxTotalBytes)
 }
 
-// add adds the object of a file. Of several ClusterServiceVersions the first counts.
+// add adds an object of a catalog.
 func (b *Bundle) add(name string, data []byte) error {
-	file := bundle.ReadManifest(name, data)
+	return b.addFile(bundle.ReadManifest(name, data))
+}
+
+// addFile adds the object of a file. Of several ClusterServiceVersions the first counts.
+func (b *Bundle) addFile(file bundle.File) error {
 	object := file.Object()
 	switch {
 	case len(file.Contents) == 0 && file.Err != nil:
-		return invalid("%s: %v", name, file.Err)
+		return invalid("%s: %v", file.Name, file.Err)
 	case len(file.Contents) == 0:
 		return nil
 	case isCSV(object):

@@ -237,6 +237,26 @@ func TestBomb(t *testing.T) {
 	}
 }
 
+// TestLenient: what the loader of bundles takes is installed too.
+func TestLenient(t *testing.T) {
+	configMap := &corev1.ConfigMap{Data: map[string]string{
+		"README.md": "Kettle: [boils",
+		"csv.yaml":  strings.Replace(csv, "operators.coreos.com/v1alpha1", "binding.operators.coreos.com/v1alpha1", 1),
+	}}
+	b, err := steps.DecodeConfigMap(configMap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := steps.FromBundle(b, place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := made[0].Resource
+	if got.Group != v1alpha1.GroupVersion.Group || got.Version != v1alpha1.GroupVersion.Version || !strings.Contains(got.Manifest, `"apiVersion":"operators.coreos.com/v1alpha1"`) {
+		t.Errorf("the ClusterServiceVersion becomes a step of %s/%s: %s", got.Group, got.Version, got.Manifest)
+	}
+}
+
 // Whatever a bundle holds, it is refused or becomes steps that name what they install.
 func FuzzFromBundle(f *testing.F) {
 	f.Add(csv, objects[0])

@@ -228,7 +228,7 @@ type product struct {
 
 // produce pulls and renders the chosen bundle.
 func (a *attempt) produce(ctx context.Context, ext *olmv1.ClusterExtension, issuer render.Issuer, wanted string) (*product, error) {
-	files, canonical, err := a.Bundles.Open(ctx, cmp.Or(a.chosen.pinned, a.chosen.Image))
+	image, err := a.Bundles.Open(ctx, cmp.Or(a.chosen.pinned, a.chosen.Image))
 	if err != nil {
 		return nil, fmt.Errorf("bundle %q: %w", a.chosen.Name, err)
 	}
@@ -236,7 +236,7 @@ func (a *attempt) produce(ctx context.Context, ext *olmv1.ClusterExtension, issu
 	if err != nil {
 		return nil, err
 	}
-	bundle, objects, err := objectsOf(ext, a.chosen, platform{kubernetes, issuer}, files)
+	bundle, objects, err := objectsOf(ext, a.chosen, platform{kubernetes, issuer}, image)
 	if err != nil {
 		return nil, fmt.Errorf("bundle %q: %w", a.chosen.Name, err)
 	}
@@ -244,7 +244,7 @@ func (a *attempt) produce(ctx context.Context, ext *olmv1.ClusterExtension, issu
 	if err := checkPhases(wantedPhases); err != nil {
 		return nil, reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf("bundle %q: %w", a.chosen.Name, err))
 	}
-	annotations, err := annotationsFor(ext, a.chosen, bundle, canonical, wanted)
+	annotations, err := annotationsFor(ext, a.chosen, bundle, image.Canonical, wanted)
 	if err != nil {
 		return nil, err
 	}

@@ -39,16 +39,16 @@ func (f files) replace(file, before, after string) {
 // bundle offers nothing, but makes an image of an example bundle, changed.
 func (w *world) bundle(example, version string, change func(files)) {
 	w.t.Helper()
-	source, _, err := w.Open(w.t.Context(), "quay.io/example/hello:"+example)
+	source, err := w.Open(w.t.Context(), "quay.io/example/hello:"+example)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	changed := files{}
-	err = fs.WalkDir(source, ".", func(path string, entry fs.DirEntry, err error) error {
+	err = fs.WalkDir(source.Files, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		data, err := fs.ReadFile(source, path)
+		data, err := fs.ReadFile(source.Files, path)
 		changed[path] = string(data)
 		return err
 	})
@@ -106,16 +106,16 @@ func TestBadBundles(t *testing.T) {
 	}{
 		{
 			name: "two-csvs", change: func(f files) { f[manifests+"second.yaml"] = f[csvFile] },
-			want: `False Blocked bundle "hello-operator.v%s": manifests/second.yaml: a second ClusterServiceVersion beside the one in ` + csvFile,
+			want: `False Blocked bundle "hello-operator.v%[1]s": validating bundle "hello-operator.v%[1]s": manifests/second.yaml: a second ClusterServiceVersion beside the one in ` + csvFile,
 		}, {
 			name: "no-csv", change: func(f files) { delete(f, csvFile) },
-			want: `False Blocked bundle "hello-operator.v%s": manifests: holds no ClusterServiceVersion`,
+			want: `False Blocked bundle "hello-operator.v%s": no csv in bundle`,
 		}, {
 			name: "bad-yaml", change: func(f files) { f[manifests+"bad.yaml"] = "a: 1\n---\nb: [" },
-			want: `False Blocked bundle "hello-operator.v%s": manifests/bad.yaml: document 2: `,
+			want: `False Blocked bundle "hello-operator.v%[1]s": validating bundle "hello-operator.v%[1]s": manifests/bad.yaml: `,
 		}, {
 			name: "no-object", change: func(f files) { f[manifests+"bad.yaml"] = "a: 1" },
-			want: `False Blocked bundle "hello-operator.v%s": manifests/bad.yaml: document 1: `,
+			want: `False Blocked bundle "hello-operator.v%[1]s": validating bundle "hello-operator.v%[1]s": manifests/bad.yaml: is not a Kubernetes object, its kind is missing`,
 		}, {
 			name: "duplicates", change: func(f files) { f[manifests+"twice.yaml"] = configMaps(1) + configMaps(1) },
 			want: `False Blocked bundle "hello-operator.v%[1]s": validating bundle "hello-operator.v%[1]s": duplicate ConfigMap "c0"`,
@@ -126,7 +126,7 @@ func TestBadBundles(t *testing.T) {
 			want: `False Blocked bundle "hello-operator.v%[1]s": validating bundle "hello-operator.v%[1]s": unsupported resource "once" of kind "Job"`,
 		}, {
 			name: "10000-objects", change: func(f files) { f[manifests+"many.yaml"] = configMaps(10000) },
-			want: `False Blocked bundle "hello-operator.v%s": manifests/many.yaml: the bundle holds more than 2000 objects`,
+			want: `False Blocked bundle "hello-operator.v%[1]s": validating bundle "hello-operator.v%[1]s": manifests/many.yaml: the bundle holds more than 2000 objects`,
 		}, {
 			name: "more-objects-than-a-revision-holds", change: func(f files) { f[manifests+"many.yaml"] = configMaps(1001) },
 			want: `False Blocked bundle "hello-operator.v%s": its objects need 27 phases of at most 50 objects, and a revision has at most 20; 1001 of them are of kind ConfigMap`,
@@ -191,6 +191,32 @@ func TestBadBundles(t *testing.T) {
 			}
 			w.revision(tc.name + "-1")
 		})
+	}
+}
+
+// TestSparseBundles installs bundles that state no more than the field asks for.
+func TestSparseBundles(t *testing.T) {
+	w := newWorld(t)
+	w.namespace("sparse")
+	const version = "0.3.0"
+	w.bundle("1.0.0", version, func(f files) {
+		f["metadata/annotations.yaml"] = "annotations: {operators.operatorframework.io.bundle.package.v1: hello-operator}"
+		f.replace(csvFile, "operators.coreos.com/v1alpha1", "hello.operators.coreos.com/v1alpha1")
+		f.replace(csvFile, "    strategy: deployment\n", "")
+		f.replace(csvFile, "  version: "+version+"\n", "")
+	})
+	w.catalog("sparse", version)
+	w.create(extension("sparse", "sparse"))
+	deployments := 0
+	for _, phase := range w.revision("sparse-1").Spec.Phases {
+		for _, object := range phase.Objects {
+			if object.Object.GetKind() == "Deployment" {
+				deployments++
+			}
+		}
+	}
+	if deployments != 1 {
+		t.Errorf("the revision holds %d Deployments, want 1", deployments)
 	}
 }
 

@@ -2,7 +2,6 @@ package install
 
 import (
 	"errors"
-	"io/fs"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,8 +16,8 @@ import (
 // objectsOf renders the chosen bundle as the extension's spec asks, and says what others
 // see of it. A bundle that cannot be rendered stays so until another one is chosen or the
 // spec changes.
-func objectsOf(ext *olmv1.ClusterExtension, chosen selection, on platform, files fs.FS) (*dependency.Bundle, []unstructured.Unstructured, error) {
-	loaded, err := bundle.Load(files)
+func objectsOf(ext *olmv1.ClusterExtension, chosen selection, on platform, image *BundleImage) (*dependency.Bundle, []unstructured.Unstructured, error) {
+	loaded, err := bundle.LoadImage(image.Files, image.Labels)
 	if err != nil {
 		return nil, nil, reconcile.Stop(olmv1.ReasonBlocked, err)
 	}

@@ -40,11 +40,21 @@ type CatalogReader interface {
 	Bundles(ctx context.Context, baseURL string) iter.Seq2[*fbc.Bundle, error]
 }
 
-// BundleOpener gives the files of bundle images.
+// BundleImage is the content of a bundle image.
+type BundleImage struct {
+	// Files are those of the bundle.
+	Files fs.FS
+	// Labels of the image.
+	Labels map[string]string
+	// Canonical is the reference of the image with its digest.
+	Canonical string
+}
+
+// BundleOpener opens bundle images.
 type BundleOpener interface {
-	// Open gives the files of a bundle image and its reference with digest. The files
-	// stay until Forget, or until the cache is cleared.
-	Open(ctx context.Context, image string) (files fs.FS, canonical string, err error)
+	// Open returns the content of a bundle image. Its files stay until Keep is called
+	// without the image.
+	Open(ctx context.Context, image string) (*BundleImage, error)
 	// Keep drops the files of every image that is not in use. References that name no
 	// image by digest are passed over.
 	Keep(ctx context.Context, inUse []string) error

@@ -91,25 +91,25 @@ func TestUnsafeCRD(t *testing.T) {
 // definition renamed.
 type renaming struct{ install.BundleOpener }
 
-func (r renaming) Open(ctx context.Context, image string) (fs.FS, string, error) {
+func (r renaming) Open(ctx context.Context, image string) (*install.BundleImage, error) {
 	repository, found := strings.CutSuffix(image, ":2.0.0")
-	files, _, err := r.BundleOpener.Open(ctx, repository+":1.0.0")
+	opened, err := r.BundleOpener.Open(ctx, repository+":1.0.0")
 	if !found || err != nil {
 		return r.BundleOpener.Open(ctx, image)
 	}
 	renamed := fstest.MapFS{}
-	err = fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
+	err = fs.WalkDir(opened.Files, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		data, err := fs.ReadFile(files, path)
+		data, err := fs.ReadFile(opened.Files, path)
 		if strings.Contains(path, "greetings") {
 			data = []byte(strings.NewReplacer("required: [name]", "required: [whom]", "name:\n                  description", "whom:\n                  description").Replace(string(data)))
 		}
 		renamed[path] = &fstest.MapFile{Data: data}
 		return err
 	})
-	return renamed, image + digest, err
+	return &install.BundleImage{Files: renamed, Canonical: image + digest}, err
 }
 
 // rollOut runs the controller of revisions until the test ends.

@@ -157,26 +157,28 @@ func (w *world) Content(_ context.Context, baseURL, packageName string) (*fbc.Co
 }
 
 // Open gives the example bundles. What it gave before may be asked for by its digest.
-func (w *world) Open(_ context.Context, image string) (fs.FS, string, error) {
+func (w *world) Open(_ context.Context, image string) (*install.BundleImage, error) {
 	image, _, _ = strings.Cut(image, "@")
 	w.mu.Lock()
 	made := w.images[image]
 	w.mu.Unlock()
 	if made != nil {
-		return made, image + digest, nil
+		return &install.BundleImage{Files: made, Canonical: image + digest}, nil
 	}
 	_, version, _ := strings.Cut(image, ":")
 	switch version {
 	case "unreachable":
-		return nil, "", errors.New("registry quay.io does not answer")
+		return nil, errors.New("registry quay.io does not answer")
 	case "broken":
-		return fstest.MapFS{"metadata/annotations.yaml": {Data: []byte("annotations: {}")}}, image + digest, nil
+		broken := fstest.MapFS{"metadata/annotations.yaml": {Data: []byte("annotations: {}")}}
+		return &install.BundleImage{Files: broken, Canonical: image + digest}, nil
 	}
 	root, err := env.Root()
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	return os.DirFS(filepath.Join(root, "examples", "bundles", "hello-operator", version)), image + digest, nil
+	example := os.DirFS(filepath.Join(root, "examples", "bundles", "hello-operator", version))
+	return &install.BundleImage{Files: example, Canonical: image + digest}, nil
 }
 
 // Keep plays the tidying of the cache: it remembers what is in use, and fails if the test

@@ -1,0 +1,104 @@
+package bundle
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/blang/semver/v4"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+)
+
+var errRelease = errors.New("release field must be a string or number")
+
+// neededOfCSV are the fields of a CSV's spec without which a blob would say something
+// else of the bundle.
+var neededOfCSV = []string{
+	"apiservicedefinitions", "customresourcedefinitions", "install", "relatedImages", "release", "replaces", "skips", "version",
+}
+
+// loadCSV decodes the CSV, whatever the group of its apiVersion: some authors leave it out
+// or write their own. Fields that are not of their type and that a catalog does not need
+// are omitted.
+func (b *Bundle) loadCSV(object unstructured.Unstructured) error {
+	if err := checkSpec(object); err != nil {
+		return fmt.Errorf("ClusterServiceVersion %q: %w", object.GetName(), err)
+	}
+	if err := decodeCSV(object.Object, &b.CSV); err != nil {
+		if err := b.loadFields(object); err != nil {
+			return err
+		}
+	}
+	b.CSV.APIVersion, b.CSV.Kind = v1alpha1.GroupVersion.String(), kindCSV
+	if version, err := semver.ParseTolerant(string(b.CSV.Spec.Version)); err == nil {
+		b.Version = version
+	}
+	return nil
+}
+
+// checkSpec refuses a CSV that was cut off before its spec, and a version that YAML has read
+// as a number: 1.10 would become 1.1.
+func checkSpec(object unstructured.Unstructured) error {
+	spec, ok := object.Object["spec"].(map[string]any)
+	if !ok {
+		return errors.New("spec is missing or not an object")
+	}
+	switch version := spec["version"].(type) {
+	case nil, string:
+		return nil
+	default:
+		return fmt.Errorf("spec.version: a version must be a string, not %v: put it in quotes", version)
+	}
+}
+
+// loadFields decodes a CSV that is not of its type field by field.
+func (b *Bundle) loadFields(object unstructured.Unstructured) error {
+	spec, _, _ := unstructured.NestedMap(object.Object, "spec")
+	metadata := map[string]any{"metadata": object.Object["metadata"]}
+	var csv v1alpha1.ClusterServiceVersion
+	if err := decodeCSV(metadata, &csv); err != nil {
+		return fmt.Errorf("ClusterServiceVersion %q: %w", object.GetName(), err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(spec)) {
+		field := map[string]any{name: spec[name]}
+		var probe v1alpha1.ClusterServiceVersion
+		err := decodeCSV(map[string]any{"spec": field}, &probe)
+		if err == nil {
+			err = decodeCSV(map[string]any{"spec": field}, &csv)
+		}
+		switch {
+		case err == nil:
+		case name == "release":
+			return fmt.Errorf("failed to derive properties: %w", errRelease)
+		case slices.Contains(neededOfCSV, name):
+			return fmt.Errorf("ClusterServiceVersion %q: spec.%s: %w", object.GetName(), name, err)
+		default:
+			b.omitWithWarning("ClusterServiceVersion %q: spec.%s: %v", object.GetName(), name, err)
+		}
+	}
+	b.CSV = csv
+	return nil
+}
+
+// DecodeCSV decodes a ClusterServiceVersion. Fields that the type does not have are passed
+// over, and the version may be any text.
+func DecodeCSV(content map[string]any) (*v1alpha1.ClusterServiceVersion, error) {
+	csv := &v1alpha1.ClusterServiceVersion{}
+	if err := decodeCSV(content, csv); err != nil {
+		return nil, err
+	}
+	return csv, nil
+}
+
+func decodeCSV(content map[string]any, csv *v1alpha1.ClusterServiceVersion) error {
+	raw, err := json.Marshal(content)
+	if err != nil {
+		return err
+	}
+	return kjson.UnmarshalCaseSensitivePreserveInts(raw, csv)
+}

@@ -1,0 +1,91 @@
+package bundle
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/mainstay-dev/mainstay/internal/bundle/crdv1beta1"
+)
+
+// catalogCRDs returns the CRDs that catalogs see: those among the Manifests.
+func (b *Bundle) catalogCRDs() []unstructured.Unstructured {
+	var crds []unstructured.Unstructured
+	for _, manifest := range b.Manifests {
+		if manifest.GetKind() == kindCRD {
+			crds = append(crds, manifest)
+		}
+	}
+	return crds
+}
+
+// providedAPI is an API as a CSV or a CRD names it.
+type providedAPI struct{ group, version, kind, plural string }
+
+func (a providedAPI) String() string {
+	return fmt.Sprintf("%s/%s/%s (%s)", a.group, a.version, a.kind, a.plural)
+}
+
+// checkProvided returns an error for a CRD that the CSV owns and catalogs do not see in the
+// bundle.
+func (b *Bundle) checkProvided() error {
+	found := map[providedAPI]struct{}{}
+	for _, crd := range b.catalogCRDs() {
+		if err := checkCRD(crd); err != nil {
+			return err
+		}
+		plural, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "plural")
+		for _, gvk := range crdGVKs(crd) {
+			found[providedAPI{gvk.Group, gvk.Version, gvk.Kind, plural}] = struct{}{}
+		}
+	}
+	for _, api := range b.CSV.Spec.APIServiceDefinitions.Owned {
+		found[providedAPI{api.Group, api.Version, api.Kind, api.Name}] = struct{}{}
+	}
+	for _, owned := range b.CSV.Spec.CustomResourceDefinitions.Owned {
+		plural, group, err := splitCRDName(owned.Name)
+		if err != nil {
+			return err
+		}
+		api := providedAPI{group, owned.Version, owned.Kind, plural}
+		if _, ok := found[api]; !ok {
+			return fmt.Errorf("couldn't find %v in bundle. found: %v", api, found)
+		}
+	}
+	return nil
+}
+
+// checkCRD says whether a CRD is of its type. Other versions than the two that there were
+// are left to those who use them.
+func checkCRD(crd unstructured.Unstructured) error {
+	var into any
+	switch crd.GetAPIVersion() {
+	case apiextensionsv1.SchemeGroupVersion.String():
+		into = &apiextensionsv1.CustomResourceDefinition{}
+	case crdv1beta1.APIVersion:
+		into = &crdv1beta1.CustomResourceDefinition{}
+	default:
+		return nil
+	}
+	raw, err := json.Marshal(crd.Object)
+	if err == nil {
+		err = kjson.UnmarshalCaseSensitivePreserveInts(raw, into)
+	}
+	if err != nil {
+		return fmt.Errorf("error decoding %s CRD: %w", crd.GroupVersionKind().Version, err)
+	}
+	return nil
+}
+
+// splitCRDName takes the name of a CRD apart.
+func splitCRDName(name string) (plural, group string, err error) {
+	plural, group, found := strings.Cut(name, ".")
+	if !found {
+		return "", "", fmt.Errorf("couldn't parse plural.group from crd name: %s", name)
+	}
+	return plural, group, nil
+}
