@@ -53,14 +53,14 @@ type Bundle struct {
 	Properties []fbc.Property
 	// Provides and Requires are the APIs that Properties tell of, with their plurals.
 	Provides, Requires []API
-	// RelatedImages are the images that the bundle runs.
+	// RelatedImages are the images that the bundle runs, and its own: what a mirror needs.
 	RelatedImages []string
 }
 
-// FromBundle makes of a loaded bundle one to be added. image is the reference of its
+// FromBundle returns a loaded bundle as one to be added. image is the reference of its
 // image as users are to pull it.
 func FromBundle(b *bundle.Bundle, image string) (Bundle, error) {
-	blob, err := b.FBC("", bundle.WithMetadata)
+	blob, err := b.FBC(image, bundle.WithMetadata)
 	if err != nil {
 		return Bundle{}, err
 	}

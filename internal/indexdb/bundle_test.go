@@ -83,7 +83,7 @@ spec:
 			{"g.example", "v1", "Served", "serveds"}, {"g.example", "v1", "Thing", "things"}, {"g.example", "v2", "Thing", "things"},
 		},
 		Requires:      []API{{"h.example", "v2", "Other", "others"}, {"i.example", "v3", "Far", "fars"}},
-		RelatedImages: []string{"registry.example/a"},
+		RelatedImages: []string{"registry.example/a", "registry.example/p:v1.1.0"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("bundle (-want +got):\n%s", diff)
