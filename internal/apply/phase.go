@@ -72,6 +72,17 @@ func (r PhaseResult) awaited() []string {
 	return result
 }
 
+// failures lists the probes of the revision that fail, in the words that scripts look for.
+func (r PhaseResult) failures() []string {
+	var result []string
+	for _, object := range r.Objects {
+		if object.Err == nil && object.Probe.Failure != "" {
+			result = append(result, object.Probe.Failure)
+		}
+	}
+	return result
+}
+
 // objectLayer is what a phase asks of the layer below.
 type objectLayer interface {
 	apply(ctx context.Context, rev *Revision, object Object) ObjectResult

@@ -16,6 +16,9 @@ type Probe struct {
 	// Message says, to a person, what an object that is not ready lacks. Empty when it
 	// is ready.
 	Message string
+	// Failure names the object and the probe of the revision that fails, in the words that
+	// scripts look for. Empty when it is ready, and for every other probe.
+	Failure string
 }
 
 func ready() Probe { return Probe{Ready: true} }

@@ -141,12 +141,22 @@ func probeFieldsEqual(u *unstructured.Unstructured, pathA, pathB string) Probe {
 func probeFieldValue(u *unstructured.Unstructured, path, wanted string) Probe {
 	value, ok := lookUp(u, path)
 	if !ok {
-		return notReady("its field %s is not set", path)
+		result := notReady("its field %s is not set", path)
+		result.Failure = fmt.Sprintf("%s: missing key: %q", describe(u), path)
+		return result
 	}
 	if written, scalar := write(value); !scalar || written != wanted {
-		return notReady("its field %s is %s, not %q", path, show(value), wanted)
+		result := notReady("its field %s is %s, not %q", path, show(value), wanted)
+		result.Failure = fmt.Sprintf("%s: value at key %q != %q; expected: %q got: %s", describe(u), path, wanted, wanted, show(value))
+		return result
 	}
 	return ready()
+}
+
+// describe returns an object as scripts look for it: Object <kind>.<version>
+// <namespace>/<name>.
+func describe(u *unstructured.Unstructured) string {
+	return fmt.Sprintf("Object %s.%s %s/%s", u.GetKind(), u.GetAPIVersion(), u.GetNamespace(), u.GetName())
 }
 
 // lookUp finds a field by its path, names separated by dots, with or without a dot

@@ -143,7 +143,7 @@ func TestProgressionProbes(t *testing.T) {
 	u := parse(t, `
 apiVersion: example.com/v1
 kind: Gadget
-metadata: {name: one, generation: 2, labels: {tier: front}}
+metadata: {namespace: ns, name: one, generation: 2, labels: {tier: front}}
 spec: {replicas: 2, weight: 1.5, enabled: true, list: [1], name: x}
 status:
   readyReplicas: 2
@@ -177,6 +177,12 @@ status:
 		{"list is no value", value("spec.list", "[1]"), `its field spec.list is not a single value, not "[1]"`},
 		{"path through a scalar", value("spec.name.more", "x"), "its field spec.name.more is not set"},
 	}
+	// What scripts look for.
+	failures := map[string]string{
+		"other value":           `Object Gadget.example.com/v1 ns/one: value at key "spec.name" != "y"; expected: "y" got: "x"`,
+		"list is no value":      `Object Gadget.example.com/v1 ns/one: value at key "spec.list" != "[1]"; expected: "[1]" got: not a single value`,
+		"path through a scalar": `Object Gadget.example.com/v1 ns/one: missing key: "spec.name.more"`,
+	}
 	for _, test := range cases {
 		t.Run(test.name, func(t *testing.T) {
 			probes, err := CompileProbes([]olmv1.ProgressionProbe{{
@@ -187,6 +193,9 @@ status:
 				t.Fatal(err)
 			}
 			got := probes.Probe(u)
+			if want := failures[test.name]; got.Failure != want {
+				t.Errorf("failure:\n got %s\nwant %s", got.Failure, want)
+			}
 			if got.Message != test.message || got.Ready != (test.message == "") {
 				t.Errorf("ready is %t, message:\n got %s\nwant %s", got.Ready, got.Message, test.message)
 			}

@@ -45,6 +45,8 @@ func TestRevisionGoesPhaseByPhase(t *testing.T) {
 	slow := ObjectResult{Action: ActionCreated, Probe: notReady("0 of 1 replica is available")}
 	taken := ObjectResult{Action: ActionSuperseded, Probe: ready()}
 	bad := ObjectResult{Action: ActionFailed, Err: newError(Key{GroupKind: schema.GroupKind{Kind: "ConfigMap"}, Namespace: "ns", Name: "bad"}, context.DeadlineExceeded)}
+	collides := ObjectResult{Action: ActionFailed, Err: collision(Key{GroupKind: schema.GroupKind{Kind: "ConfigMap"}, Namespace: "ns", Name: "taken"}, "controlled by X \"x\"", "remove it from its owner first")}
+	stated := ObjectResult{Action: ActionCreated, Probe: Probe{Message: `its field status.phase is "Pending", not "Bound"`, Failure: "Object Claim.v1 ns/slow: value"}}
 	rollout := func(t *testing.T, first ...string) []Phase {
 		return []Phase{testPhase(t, "one", first...), testPhase(t, "two", "good"), testPhase(t, "three", "slow")}
 	}
@@ -61,6 +63,12 @@ func TestRevisionGoesPhaseByPhase(t *testing.T) {
 		{name: "first phase not ready", first: []string{"good", "slow"}, begun: 1,
 			waiting: `phase "one" (1 of 3) waits for ConfigMap "ns/slow": 0 of 1 replica is available`},
 		{name: "an object failed", first: []string{"bad", "good"}, begun: 1, err: `phase "one" (1 of 3): ConfigMap "ns/bad": context deadline exceeded`},
+		{name: "an object belongs to somebody else", first: []string{"bad", "collides"}, begun: 1,
+			err: `revision object collisions: phase "one" (1 of 3): ConfigMap "ns/bad": context deadline exceeded; ` +
+				`ConfigMap 'taken' already exists in namespace 'ns' and cannot be managed by operator-controller: it is controlled by X "x"; remove it from its owner first`},
+		{name: "a probe of the revision fails", first: []string{"slow", "stated"}, begun: 1,
+			waiting: `Object Claim.v1 ns/slow: value; phase "one" (1 of 3) waits for ConfigMap "ns/slow": 0 of 1 replica is available; ` +
+				`ConfigMap "ns/stated": its field status.phase is "Pending", not "Bound"`},
 		{name: "an object was taken over", first: []string{"taken"}, begun: 1},
 		{name: "ungated", first: []string{"slow", "bad"}, ungated: true, begun: 3,
 			waiting: `phase "one" (1 of 3) waits for ConfigMap "ns/slow": 0 of 1 replica is available; phase "three" (3 of 3) waits for ConfigMap "ns/slow": 0 of 1 replica is available`,
@@ -70,7 +78,7 @@ func TestRevisionGoesPhaseByPhase(t *testing.T) {
 	}
 	for _, test := range cases {
 		t.Run(test.name, func(t *testing.T) {
-			engine := &Engine{phases: &phases{scripted{results: map[string]ObjectResult{"good": good, "slow": slow, "taken": taken, "bad": bad}}}}
+			engine := &Engine{phases: &phases{scripted{results: map[string]ObjectResult{"good": good, "slow": slow, "taken": taken, "bad": bad, "collides": collides, "stated": stated}}}}
 			result := engine.Apply(t.Context(), &Revision{Phases: rollout(t, test.first...), Ungated: test.ungated})
 			text := ""
 			if err := result.Err(); err != nil {

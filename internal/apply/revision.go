@@ -2,7 +2,9 @@ package apply
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -132,15 +134,20 @@ func (r RevisionResult) Err() error {
 	return &result
 }
 
-// Waiting says which objects are awaited, by phase; empty when none is.
+// Waiting returns which objects are awaited, by phase; empty when none is. Before them it
+// has the probes of the revision that fail, in the words that scripts look for.
 func (r RevisionResult) Waiting() string {
-	var result []string
+	var failures, waits []string
 	for i, phase := range r.Phases {
+		failures = append(failures, phase.failures()...)
 		if awaited := phase.awaited(); len(awaited) > 0 {
-			result = append(result, fmt.Sprintf("%s waits for %s", r.ordinal(i), list(awaited)))
+			waits = append(waits, fmt.Sprintf("%s waits for %s", r.ordinal(i), list(awaited)))
 		}
 	}
-	return strings.Join(result, "; ")
+	if len(failures) > 0 {
+		waits = append([]string{list(failures)}, waits...)
+	}
+	return strings.Join(waits, "; ")
 }
 
 // Superseded is the number of objects that later revisions have.
@@ -183,5 +190,18 @@ type rolloutError struct {
 	errs  []error
 }
 
-func (e *rolloutError) Error() string   { return strings.Join(e.texts, "; ") }
+// Error names the failures by phase. With a collision among them it begins with the words
+// that scripts look for.
+func (e *rolloutError) Error() string {
+	text := strings.Join(e.texts, "; ")
+	isCollision := func(err error) bool {
+		var failed *Error
+		return errors.As(err, &failed) && failed.Cause == CauseCollision
+	}
+	if slices.ContainsFunc(e.errs, isCollision) {
+		text = "revision object collisions: " + text
+	}
+	return text
+}
+
 func (e *rolloutError) Unwrap() []error { return e.errs }

@@ -148,9 +148,9 @@ func testHistory(c *cluster, step stepFunc) {
 	config = map[string]any{"data": map[string]any{"sugar": "2"}}
 	c.mug(2, "0.2.0", []olmv1.ClusterObjectSetObject{
 		object("v1", "ConfigMap", "kitchen", "sugar", config), object("v1", "ConfigMap", "kitchen", "milk", nil), mugDeployment("2"),
-	}, condition("Progressing", "False", "ProgressDeadlineExceeded", `The roll-out is not complete after 10 minutes: phase "deploy" (1 of 1) waits for Deployment "kitchen/mug"`, 1))
+	}, condition("Progressing", "False", "ProgressDeadlineExceeded", `Revision has not rolled out for 10 minute(s). Last status: phase "deploy" (1 of 1) waits for Deployment "kitchen/mug"`, 1))
 	c.extension("mug", "0.1.0", condition("Installed", "True", "Succeeded", "Installed bundle mug.v0.1.0 successfully", 0),
-		condition("Progressing", "False", "ProgressDeadlineExceeded", `The roll-out is not complete after 10 minutes: phase "deploy" (1 of 1) waits for Deployment "kitchen/mug"`, 0))
+		condition("Progressing", "False", "ProgressDeadlineExceeded", `Revision has not rolled out for 10 minute(s). Last status: phase "deploy" (1 of 1) waits for Deployment "kitchen/mug"`, 0))
 	c.must(c.Create(c.t.Context(), object("v1", "ConfigMap", "kitchen", "sugar", config).Object))
 	c.pour(mugDeployment("2").Object)
 
@@ -177,7 +177,7 @@ func testHistory(c *cluster, step stepFunc) {
 			set := named(&olmv1.ClusterObjectSet{}, "mug-2")
 			c.must(c.Get(c.t.Context(), client.ObjectKeyFromObject(set), set))
 			set.Spec.LifecycleState = olmv1.LifecycleStateArchived
-			set.Annotations[olmv1.AnnotationFailure] = "The roll-out is not complete after 10 minutes"
+			set.Annotations[olmv1.AnnotationFailure] = "Revision has not rolled out for 10 minute(s)"
 			c.must(c.Update(c.t.Context(), set))
 			c.extension("mug", "0.1.0", condition("Installed", "True", "Succeeded", "Installed bundle mug.v0.1.0 successfully", 0),
 				condition("Progressing", "True", "Succeeded", "desired state reached", 0))

@@ -2,11 +2,13 @@ package render
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 
+	openapierrors "k8s.io/kube-openapi/pkg/validation/errors"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	"k8s.io/kube-openapi/pkg/validation/strfmt"
 	"k8s.io/kube-openapi/pkg/validation/validate"
@@ -119,16 +121,50 @@ func ParseConfig(b *bundle.Bundle, raw []byte) (Config, error) {
 	return config, nil
 }
 
-// check gives what does not fit a schema, sorted.
+// check returns what does not fit a schema, sorted.
 func check(schema *spec.Schema, content any) []string {
 	result := validate.NewSchemaValidator(schema, nil, configField, strfmt.Default).Validate(content)
 	var problems []string
 	for _, err := range result.Errors {
 		// The library speaks of the body of a request; there is none here.
-		problems = append(problems, strings.Replace(err.Error(), " in body ", " ", 1))
+		text := strings.Replace(err.Error(), " in body ", " ", 1)
+		if known := knownProblem(err); known != "" {
+			text = known + ": " + text
+		}
+		problems = append(problems, text)
 	}
 	slices.Sort(problems)
 	return slices.Compact(problems)
+}
+
+// The problems that scripts look for in messages. Each takes the path of a field.
+const (
+	problemMissing = "required field %q is missing"
+	problemUnknown = "unknown field %q"
+	problemPattern = "field %q must match pattern"
+)
+
+// knownProblem returns the text that scripts look for of a problem; empty when there is none.
+func knownProblem(err error) string {
+	var invalid *openapierrors.Validation
+	if !errors.As(err, &invalid) {
+		return ""
+	}
+	path := invalid.Name
+	if key, ok := invalid.Value.(string); ok && invalid.Code() == openapierrors.UnallowedPropertyCode {
+		path += "." + key
+	}
+	path = strings.TrimPrefix(path, configField+".")
+	switch invalid.Code() {
+	case openapierrors.RequiredFailCode:
+		return fmt.Sprintf(problemMissing, path)
+	case openapierrors.UnallowedPropertyCode:
+		return fmt.Sprintf(problemUnknown, path)
+	case openapierrors.PatternFailCode:
+		return fmt.Sprintf(problemPattern, path)
+	default:
+		return ""
+	}
 }
 
 // withoutNulls takes fields that are null out of objects, as an API server does.

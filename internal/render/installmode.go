@@ -37,9 +37,33 @@ func TargetNamespaces(modes []v1alpha1.InstallModeType, installNamespace, watchN
 	if watchNamespace == metav1.NamespaceAll {
 		what = "targeting all namespaces"
 	}
-	return nil, &ConfigError{Problems: []string{
-		fmt.Sprintf("supported install modes %v do not support %s: %s", modes, what, advice(modes, installNamespace)),
-	}}
+	problem := fmt.Sprintf("supported install modes %v do not support %s: %s", modes, what, advice(modes, installNamespace))
+	if known := knownMisfit(modes, installNamespace, watchNamespace); known != "" {
+		problem = known + ": " + problem
+	}
+	return nil, &ConfigError{Problems: []string{problem}}
+}
+
+// knownMisfit returns the text that scripts look for of a watchNamespace that the install
+// modes do not support; empty when none of them can be installed.
+func knownMisfit(modes []v1alpha1.InstallModeType, installNamespace, watchNamespace string) string {
+	own := slices.Contains(modes, v1alpha1.InstallModeTypeOwnNamespace)
+	single := slices.Contains(modes, v1alpha1.InstallModeTypeSingleNamespace)
+	all := slices.Contains(modes, v1alpha1.InstallModeTypeAllNamespaces)
+	switch {
+	case !own && !single && !all:
+		return ""
+	case !own && !single:
+		return fmt.Sprintf(problemUnknown, fieldWatchNamespace)
+	case watchNamespace == metav1.NamespaceAll:
+		return fmt.Sprintf(problemMissing, fieldWatchNamespace)
+	case own:
+		return fmt.Sprintf("invalid value %q: must be %q (the namespace where the operator is installed) because this operator only supports OwnNamespace install mode",
+			watchNamespace, installNamespace)
+	default:
+		return fmt.Sprintf("invalid value %q: must be different from %q (the install namespace) because this operator uses SingleNamespace install mode to watch a different namespace",
+			watchNamespace, installNamespace)
+	}
 }
 
 const noInstallMode = "none of AllNamespaces, OwnNamespace and SingleNamespace is among them, and no other mode can be installed"

@@ -28,19 +28,19 @@ func TestTargetNamespaces(t *testing.T) {
 		{name: "single", modes: []v1alpha1.InstallModeType{single}, watch: "other", want: "other"},
 		{
 			name: "own of single", modes: []v1alpha1.InstallModeType{single}, watch: "install",
-			wantErr: `invalid configuration: supported install modes [SingleNamespace] do not support target namespaces [install]: in spec.config.inline set watchNamespace to one namespace other than the install namespace "install"`,
+			wantErr: `invalid configuration: invalid value "install": must be different from "install" (the install namespace) because this operator uses SingleNamespace install mode to watch a different namespace: supported install modes [SingleNamespace] do not support target namespaces [install]: in spec.config.inline set watchNamespace to one namespace other than the install namespace "install"`,
 		}, {
 			name: "single of own", modes: []v1alpha1.InstallModeType{own}, watch: "other",
-			wantErr: `invalid configuration: supported install modes [OwnNamespace] do not support target namespaces [other]: in spec.config.inline set watchNamespace to "install", the install namespace`,
+			wantErr: `invalid configuration: invalid value "other": must be "install" (the namespace where the operator is installed) because this operator only supports OwnNamespace install mode: supported install modes [OwnNamespace] do not support target namespaces [other]: in spec.config.inline set watchNamespace to "install", the install namespace`,
 		}, {
 			name: "single of all", modes: []v1alpha1.InstallModeType{all}, watch: "other",
-			wantErr: `invalid configuration: supported install modes [AllNamespaces] do not support target namespaces [other]: in spec.config.inline leave watchNamespace unset, to watch all namespaces`,
+			wantErr: `invalid configuration: unknown field "watchNamespace": supported install modes [AllNamespaces] do not support target namespaces [other]: in spec.config.inline leave watchNamespace unset, to watch all namespaces`,
 		}, {
 			name: "all of own", modes: []v1alpha1.InstallModeType{own}, watch: "",
-			wantErr: `invalid configuration: supported install modes [OwnNamespace] do not support targeting all namespaces: in spec.config.inline set watchNamespace to "install", the install namespace`,
+			wantErr: `invalid configuration: required field "watchNamespace" is missing: supported install modes [OwnNamespace] do not support targeting all namespaces: in spec.config.inline set watchNamespace to "install", the install namespace`,
 		}, {
 			name: "all of own and single", modes: []v1alpha1.InstallModeType{single, own}, watch: "",
-			wantErr: `invalid configuration: supported install modes [OwnNamespace SingleNamespace] do not support targeting all namespaces: in spec.config.inline set watchNamespace to "install", the install namespace, or set watchNamespace to one namespace other than the install namespace "install"`,
+			wantErr: `invalid configuration: required field "watchNamespace" is missing: supported install modes [OwnNamespace SingleNamespace] do not support targeting all namespaces: in spec.config.inline set watchNamespace to "install", the install namespace, or set watchNamespace to one namespace other than the install namespace "install"`,
 		}, {
 			name: "multi", modes: []v1alpha1.InstallModeType{multi}, watch: "",
 			wantErr: `invalid configuration: supported install modes [MultiNamespace] do not support targeting all namespaces: none of AllNamespaces, OwnNamespace and SingleNamespace is among them, and no other mode can be installed`,

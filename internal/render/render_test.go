@@ -212,7 +212,7 @@ func TestRenderRefusesOneThing(t *testing.T) {
 				b.CSV.Spec.InstallModes = []v1alpha1.InstallMode{{Type: v1alpha1.InstallModeTypeOwnNamespace, Supported: true}}
 			},
 			opts: Options{InstallNamespace: "ns"},
-			want: `invalid configuration: supported install modes [OwnNamespace] do not support targeting all namespaces: in spec.config.inline set watchNamespace to "ns", the install namespace`,
+			want: `invalid configuration: required field "watchNamespace" is missing: supported install modes [OwnNamespace] do not support targeting all namespaces: in spec.config.inline set watchNamespace to "ns", the install namespace`,
 		}, {
 			name:   "mount without volume",
 			change: func(*bundle.Bundle) {},

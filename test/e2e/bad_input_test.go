@@ -67,7 +67,7 @@ func TestBadInput(t *testing.T) {
 			name:      "taken",
 			prepare:   namespace("first") + "---" + extension("first", "") + "---\n" + namespace("taken"),
 			extension: extension("taken", ""),
-			want:      `True Retrying phase "crds" (2 of 6): ` + crd,
+			want:      `True Retrying revision object collisions: phase "crds" (2 of 6): ` + crd,
 			mend: func(ctx context.Context) error {
 				_, err := j.Mainstay(ctx, "extension", "uninstall", "first", "--delete-custom-resources", "--wait")
 				return err

@@ -135,7 +135,7 @@ func updating(f *Facts) {
 	progressing("True", "RollingOut", `phase "deploy" (2 of 2) waits for Deployment "kitchen/kettle": 0 of 1 replica is available`)(f)
 }
 
-const late = `The roll-out is not complete after 10 minutes: phase "deploy" (2 of 2) waits for Deployment "kitchen/kettle": 0 of 1 replica is available`
+const late = `Revision has not rolled out for 10 minute(s). Last status: phase "deploy" (2 of 2) waits for Deployment "kitchen/kettle": 0 of 1 replica is available`
 
 const unavailable = "0 of 1 replica is available"
 
@@ -165,7 +165,7 @@ func TestExplain(t *testing.T) {
 		"no-namespace":      facts(progressing("True", "Retrying", `namespace "kitchen" does not exist: create it, the extension's namespaced objects go there`)),
 		"no-account":        facts(account, progressing("True", "Retrying", `installation cannot proceed due to missing ServiceAccount: create ServiceAccount "cook" in namespace "kitchen"`)),
 		"rights":            facts(account, progressing("True", "Retrying", "pre-authorization failed: service account requires the following permissions to manage cluster extension:\n  Namespace:\"\" APIGroups:[] Resources:[services] Verbs:[list,watch]\n  Namespace:\"kitchen\" APIGroups:[apps] Resources:[deployments] Verbs:[create]")),
-		"collision":         facts(revision(1, "0.1.0", "active"), progressing("True", "Retrying", `phase "configuration" (1 of 2): ConfigMap 'water' already exists in namespace 'kitchen' and cannot be managed by operator-controller: it is not controlled by anything`)),
+		"collision":         facts(revision(1, "0.1.0", "active"), progressing("True", "Retrying", `revision object collisions: phase "configuration" (1 of 2): ConfigMap 'water' already exists in namespace 'kitchen' and cannot be managed by operator-controller: it is not controlled by anything`)),
 		"configuration":     facts(progressing("False", "InvalidConfiguration", `bundle "kettle.v0.1.0": spec.config.inline: unknown field "spout"`)),
 		"blocked":           facts(installed("0.1.0"), revision(1, "0.1.0", "good"), progressing("False", "Blocked", `bundle "kettle.v0.2.0": it has two ClusterServiceVersions`)),
 		"unsafe":            facts(installed("0.1.0"), revision(1, "0.1.0", "good"), progressing("True", "Retrying", `validating upgrade for CRD "mugs.example.com" failed: v1: ^.spec.size: a field was removed`)),

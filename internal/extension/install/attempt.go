@@ -237,7 +237,11 @@ func (a *attempt) produce(ctx context.Context, ext *olmv1.ClusterExtension, issu
 		return nil, err
 	}
 	bundle, objects, err := objectsOf(ext, a.chosen, platform{kubernetes, issuer}, image)
-	if err != nil {
+	switch {
+	case reconcile.ReasonOf(err, "") == olmv1.ReasonInvalidConfiguration:
+		// The words are those that scripts look for.
+		return nil, fmt.Errorf("error for resolved bundle %q with version %q: invalid ClusterExtension configuration: %w", a.chosen.Name, a.chosen.Version, err)
+	case err != nil:
 		return nil, fmt.Errorf("bundle %q: %w", a.chosen.Name, err)
 	}
 	wantedPhases := phases(objects)

@@ -159,10 +159,11 @@ func TestBadBundles(t *testing.T) {
 			name: "another-install-mode", change: func(f files) {
 				f.replace(csvFile, "{type: AllNamespaces, supported: true}", "{type: AllNamespaces, supported: false}")
 			},
-			want: `False InvalidConfiguration bundle "hello-operator.v%s": invalid configuration: supported install modes [OwnNamespace SingleNamespace] do not support targeting all namespaces`,
+			want: `False InvalidConfiguration error for resolved bundle "hello-operator.v%[1]s" with version "%[1]s": invalid ClusterExtension configuration: invalid configuration: required field "watchNamespace" is missing: supported install modes [OwnNamespace SingleNamespace] do not support targeting all namespaces`,
 		}, {
 			name: "invalid-configuration", change: none, config: `{"replicas": 3, "deploymentConfig": {"tolerations": 1}}`,
-			want: `False InvalidConfiguration bundle "hello-operator.v%s": invalid configuration: `,
+			want: `False InvalidConfiguration error for resolved bundle "hello-operator.v%[1]s" with version "%[1]s": invalid ClusterExtension configuration: invalid configuration: ` +
+				`spec.config.inline.deploymentConfig.tolerations must be of type array: "integer"; unknown field "replicas": spec.config.inline.replicas is a forbidden property`,
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -257,7 +258,7 @@ func TestBadRollouts(t *testing.T) {
 		w.create(extension("taken-first", "taken-first"))
 		w.installs("taken-first", "1.0.0")
 		w.create(extension("taken-second", "taken-second"))
-		w.expect("taken-second", olmv1.TypeProgressing, `True Retrying phase "crds" (2 of 6): CustomResourceDefinition 'greetings.hello.example.com' `+
+		w.expect("taken-second", olmv1.TypeProgressing, `True Retrying revision object collisions: phase "crds" (2 of 6): CustomResourceDefinition 'greetings.hello.example.com' `+
 			`already exists in namespace '' and cannot be managed by operator-controller`)
 		w.delete(w.get("taken-first"))
 		w.installs("taken-second", "1.0.0")

@@ -37,7 +37,7 @@ func onDeadline(ext *olmv1.ClusterExtension) {
 	ext.Spec.Install = &olmv1.ClusterExtensionInstallConfig{Rollback: &olmv1.RollbackConfig{Policy: olmv1.RollbackPolicyOnDeadline}}
 }
 
-const tooLate = "The roll-out is not complete after 10 minutes: it waits"
+const tooLate = "Revision has not rolled out for 10 minute(s). Last status: it waits"
 
 // late plays a roll-out that is not complete by its deadline.
 func (w *world) late(set *olmv1.ClusterObjectSet) {

@@ -54,7 +54,7 @@ func progressing(set *olmv1.ClusterObjectSet, o outcome) metav1.Condition {
 		c.Message = o.err.Error()
 	case o.late && !isGivingUp(set):
 		c.Status, c.Reason = metav1.ConditionFalse, olmv1.ReasonProgressDeadlineExceeded
-		c.Message = fmt.Sprintf("The roll-out is not complete after %d minutes: %s", *set.Spec.ProgressDeadlineMinutes, o.err)
+		c.Message = fmt.Sprintf("Revision has not rolled out for %d minute(s). Last status: %s", *set.Spec.ProgressDeadlineMinutes, o.err)
 	default:
 		c.Reason, c.Message = reconcile.ReasonOf(o.err, olmv1.ReasonRetrying), o.err.Error()
 	}

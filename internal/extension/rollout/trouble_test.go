@@ -183,7 +183,7 @@ func TestProgressDeadline(t *testing.T) {
 	fake.SetTime(time.Now().Add(11 * time.Minute))
 	c.start(fake)
 	got := c.condition("late-1", olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonProgressDeadlineExceeded)
-	want := `The roll-out is not complete after 10 minutes: phase "deploy" (1 of 1) waits for Deployment "` + ns + `/app": its controller has not seen the latest change yet`
+	want := `Revision has not rolled out for 10 minute(s). Last status: phase "deploy" (1 of 1) waits for Deployment "` + ns + `/app": its controller has not seen the latest change yet`
 	if got.Message != want {
 		t.Errorf("message:\n got %s\nwant %s", got.Message, want)
 	}
