@@ -200,8 +200,8 @@ func (in *Installation) placeManager(deployment *unstructured.Unstructured) erro
 		if in.RequireServiceAccount && strings.HasPrefix(deployment.GetName(), "operator-controller") {
 			args = append(args, "--require-service-account")
 		}
-		if len(in.FeatureGates) > 0 {
-			args = append(args, "--feature-gates="+strings.Join(in.FeatureGates, ","))
+		for _, gate := range in.FeatureGates { // test suites read one from each argument
+			args = append(args, "--feature-gates="+gate)
 		}
 		if in.PullSecret != "" {
 			args = append(args, "--pull-secret="+in.PullSecret)

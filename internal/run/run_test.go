@@ -54,6 +54,17 @@ func TestFeatureGates(t *testing.T) {
 	}
 }
 
+// TestFeatureGatesAreRepeated gives one gate in each argument, as an installation does.
+func TestFeatureGatesAreRepeated(t *testing.T) {
+	gates := featureGates{}
+	flags := pflag.NewFlagSet("run", pflag.ContinueOnError)
+	flags.Var(gates, "feature-gates", "")
+	err := flags.Parse([]string{"--feature-gates=DeploymentConfig=true", "--feature-gates=PreflightPermissions=false", "--feature-gates=BoxcutterRuntime=true"})
+	if want := "BoxcutterRuntime=true,DeploymentConfig=true,PreflightPermissions=false"; err != nil || gates.String() != want {
+		t.Errorf("got %q (error %v), want %q", gates.String(), err, want)
+	}
+}
+
 func TestLocalAddress(t *testing.T) {
 	for _, tc := range []struct{ listen, want, err string }{
 		{listen: ":8443", want: "localhost:8443"},
