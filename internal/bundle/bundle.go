@@ -49,6 +49,9 @@ type Bundle struct {
 	// Objects are all other objects of all documents, as written. The items of a List stand
 	// for themselves.
 	Objects []unstructured.Unstructured
+	// StatedProperties are the properties that the author states: in the CSV's annotation
+	// AnnotationProperties, then in the metadata folder, each once.
+	StatedProperties []fbc.Property
 	// Properties say what the bundle is, provides and needs: those that the author
 	// states and those that follow from its content, each once, sorted by type and
 	// value. olm.csv.metadata is not among them; FBC adds it.

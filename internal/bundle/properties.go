@@ -12,8 +12,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// annotationProperties, on a CSV, is an older place for properties: a JSON list.
-const annotationProperties = "olm.properties"
+// AnnotationProperties, on a CSV, is an older place for properties: a JSON list.
+const AnnotationProperties = "olm.properties"
 
 // Types of dependencies.yaml that have another name as a property. Every other type
 // keeps its name.
@@ -37,8 +37,8 @@ type PackageRequiredProperty struct {
 	VersionRange string `json:"versionRange"`
 }
 
-// deriveProperties sets b.Properties from what the author states and what follows
-// from the content. Of several olm.package properties the last counts: one in
+// deriveProperties sets b.StatedProperties, and b.Properties from what the author states
+// and what follows from the content. Of several olm.package properties the last counts: one in
 // properties.yaml gives way to the one that follows from the CSV, and that to one in
 // the CSV's annotation.
 func (b *Bundle) deriveProperties(stated, needed []fbc.Property) error {
@@ -56,6 +56,9 @@ func (b *Bundle) deriveProperties(stated, needed []fbc.Property) error {
 		needed[i] = property
 	}
 
+	annotated := b.annotationProperties()
+	b.StatedProperties = distinct(annotated, stated)
+
 	set := propertySet{}
 	set.add(stated...)
 	set.addValue(fbc.PropertyPackage, fbc.PackageProperty{
@@ -63,7 +66,7 @@ func (b *Bundle) deriveProperties(stated, needed []fbc.Property) error {
 		Version:     string(spec.Version),
 		Release:     string(spec.Release),
 	})
-	set.add(b.annotationProperties()...)
+	set.add(annotated...)
 	set.add(needed...)
 	for _, crd := range b.catalogCRDs() {
 		for _, gvk := range crdGVKs(crd) {
@@ -90,7 +93,7 @@ func (b *Bundle) deriveProperties(stated, needed []fbc.Property) error {
 // annotationProperties reads the properties in the CSV's annotation. What cannot be
 // read becomes a warning: catalogs have always taken such bundles.
 func (b *Bundle) annotationProperties() []fbc.Property {
-	text := b.CSV.Annotations[annotationProperties]
+	text := b.CSV.Annotations[AnnotationProperties]
 	if text == "" {
 		return nil
 	}
@@ -100,7 +103,7 @@ func (b *Bundle) annotationProperties() []fbc.Property {
 		err = checkKnown(properties[i])
 	}
 	if err != nil {
-		b.warn("ClusterServiceVersion %q: annotation %s is passed over: %v", b.CSV.Name, annotationProperties, err)
+		b.warn("ClusterServiceVersion %q: annotation %s is passed over: %v", b.CSV.Name, AnnotationProperties, err)
 		return nil
 	}
 	return properties
@@ -182,6 +185,19 @@ func encode(value any) (json.RawMessage, error) {
 		return nil, err
 	}
 	return bytes.TrimSpace(buffer.Bytes()), nil
+}
+
+// distinct returns the properties of all lists in their order, each once.
+func distinct(lists ...[]fbc.Property) []fbc.Property {
+	var result []fbc.Property
+	for _, p := range slices.Concat(lists...) {
+		p = canonical(p)
+		known := func(other fbc.Property) bool { return other.Type == p.Type && bytes.Equal(other.Value, p.Value) }
+		if !slices.ContainsFunc(result, known) {
+			result = append(result, p)
+		}
+	}
+	return result
 }
 
 // propertySet holds properties, each once, and a single olm.package.

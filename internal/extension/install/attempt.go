@@ -19,6 +19,7 @@ import (
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/apply"
+	"github.com/mainstay-dev/mainstay/internal/bundle"
 	"github.com/mainstay-dev/mainstay/internal/crdsafety"
 	"github.com/mainstay-dev/mainstay/internal/extension/preflight"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
@@ -236,7 +237,7 @@ func (a *attempt) produce(ctx context.Context, ext *olmv1.ClusterExtension, issu
 	if err != nil {
 		return nil, err
 	}
-	bundle, objects, err := objectsOf(ext, a.chosen, platform{kubernetes, issuer}, image)
+	rendered, err := renderBundle(ext, a.chosen, platform{kubernetes, issuer}, image)
 	switch {
 	case reconcile.ReasonOf(err, "") == olmv1.ReasonInvalidConfiguration:
 		// The words are those that scripts look for.
@@ -244,16 +245,19 @@ func (a *attempt) produce(ctx context.Context, ext *olmv1.ClusterExtension, issu
 	case err != nil:
 		return nil, fmt.Errorf("bundle %q: %w", a.chosen.Name, err)
 	}
-	wantedPhases := phases(objects)
+	wantedPhases := phases(rendered.objects)
 	if err := checkPhases(wantedPhases); err != nil {
 		return nil, reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf("bundle %q: %w", a.chosen.Name, err))
 	}
-	annotations, err := annotationsFor(ext, a.chosen, bundle, image.Canonical, wanted)
+	annotations, err := annotationsFor(ext, a.chosen, rendered.seen, image.Canonical, wanted)
 	if err != nil {
 		return nil, err
 	}
-	recordCRDs(annotations, objects)
-	return &product{bundle, objects, wantedPhases, annotations}, nil
+	recordCRDs(annotations, rendered.objects)
+	if !recordStatedProperties(annotations, rendered.stated) {
+		ctrl.LoggerFrom(ctx).Info("The properties of the bundle are too large to be recorded on its revision", "bundle", a.chosen.Name)
+	}
+	return &product{rendered.seen, rendered.objects, wantedPhases, annotations}, nil
 }
 
 // holder gives the revision that holds the wanted objects already: the newest, or the one
@@ -393,7 +397,7 @@ func (a *attempt) own(ctx context.Context, set *olmv1.ClusterObjectSet) error {
 // annotate records on a revision that it holds what is wanted now as well.
 func (a *attempt) annotate(ctx context.Context, set *olmv1.ClusterObjectSet, annotations map[string]string) error {
 	before := set.DeepCopy()
-	for _, key := range []string{olmv1.AnnotationProvides, olmv1.AnnotationRequires, olmv1.AnnotationBundleRelease, olmv1.AnnotationCRDs} {
+	for _, key := range []string{olmv1.AnnotationProvides, olmv1.AnnotationRequires, olmv1.AnnotationBundleRelease, olmv1.AnnotationCRDs, bundle.AnnotationProperties} {
 		delete(set.Annotations, key)
 	}
 	maps.Copy(set.Annotations, annotations)

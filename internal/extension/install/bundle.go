@@ -8,25 +8,34 @@ import (
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/bundle"
+	"github.com/mainstay-dev/mainstay/internal/fbc"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 	"github.com/mainstay-dev/mainstay/internal/render"
 	"github.com/mainstay-dev/mainstay/internal/resolve/dependency"
 )
 
-// objectsOf renders the chosen bundle as the extension's spec asks, and says what others
-// see of it. A bundle that cannot be rendered stays so until another one is chosen or the
-// spec changes.
-func objectsOf(ext *olmv1.ClusterExtension, chosen selection, on platform, image *BundleImage) (*dependency.Bundle, []unstructured.Unstructured, error) {
+// renderedBundle is a bundle as an extension's spec asks for it.
+type renderedBundle struct {
+	// seen is the bundle as others see it.
+	seen *dependency.Bundle
+	// stated are the properties that its author states.
+	stated  []fbc.Property
+	objects []unstructured.Unstructured
+}
+
+// renderBundle renders the chosen bundle as the extension's spec asks. A bundle that cannot
+// be rendered stays so until another one is chosen or the spec changes.
+func renderBundle(ext *olmv1.ClusterExtension, chosen selection, on platform, image *BundleImage) (*renderedBundle, error) {
 	loaded, err := bundle.LoadImage(image.Files, image.Labels)
 	if err != nil {
-		return nil, nil, reconcile.Stop(olmv1.ReasonBlocked, err)
+		return nil, reconcile.Stop(olmv1.ReasonBlocked, err)
 	}
 	if err := checkKubernetes(loaded, on.kubernetes); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	config, err := configOf(ext, loaded)
 	if err != nil {
-		return nil, nil, reconcile.Stop(olmv1.ReasonInvalidConfiguration, err)
+		return nil, reconcile.Stop(olmv1.ReasonInvalidConfiguration, err)
 	}
 	objects, err := render.Render(loaded, render.Options{
 		InstallNamespace: ext.Spec.Namespace, WatchNamespace: config.WatchNamespace, DeploymentConfig: config.DeploymentConfig,
@@ -35,15 +44,15 @@ func objectsOf(ext *olmv1.ClusterExtension, chosen selection, on platform, image
 	var misfit *render.ConfigError
 	switch {
 	case errors.As(err, &misfit):
-		return nil, nil, reconcile.Stop(olmv1.ReasonInvalidConfiguration, err)
+		return nil, reconcile.Stop(olmv1.ReasonInvalidConfiguration, err)
 	case err != nil:
-		return nil, nil, reconcile.Stop(olmv1.ReasonBlocked, err)
+		return nil, reconcile.Stop(olmv1.ReasonBlocked, err)
 	}
 	seen, err := dependencyBundle(ext.Spec.Source.Catalog.PackageName, chosen, loaded.Properties)
 	if err != nil {
-		return nil, nil, reconcile.Stop(olmv1.ReasonBlocked, err)
+		return nil, reconcile.Stop(olmv1.ReasonBlocked, err)
 	}
-	return seen, objects, nil
+	return &renderedBundle{seen: seen, stated: loaded.StatedProperties, objects: objects}, nil
 }
 
 // issuerFor is who issues the certificates of a bundle's webhooks. cert-manager cannot do

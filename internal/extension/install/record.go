@@ -9,6 +9,7 @@ import (
 	"github.com/blang/semver/v4"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/bundle"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 	"github.com/mainstay-dev/mainstay/internal/resolve/dependency"
 )
@@ -18,6 +19,8 @@ const (
 	// JSON. All annotations of an object together have at most 256 KiB.
 	maxRequires = 96 << 10
 	maxProvides = 64 << 10
+	// maxStated bounds the properties that the author states, in the same way.
+	maxStated = 32 << 10
 )
 
 // dependencyBundle is the chosen bundle as others see it, by the properties that the
@@ -93,6 +96,22 @@ func record(b *dependency.Bundle) (map[string]string, error) {
 		annotations[olmv1.AnnotationProvides] = encoded
 	}
 	return annotations, nil
+}
+
+// recordStatedProperties adds the properties that the author of a bundle states to the
+// annotations of its revision, as the CSV's annotation of the same name has them: tools that
+// decide about the cluster's own update read them there. It reports false, and adds nothing,
+// when they are too large.
+func recordStatedProperties(annotations map[string]string, stated []fbc.Property) bool {
+	if len(stated) == 0 {
+		return true
+	}
+	encoded, err := json.Marshal(stated)
+	if err != nil || len(encoded) > maxStated {
+		return false
+	}
+	annotations[bundle.AnnotationProperties] = string(encoded)
+	return true
 }
 
 // fitting encodes as many properties as may be recorded: APIs first, then the shortest.
