@@ -20,7 +20,8 @@ type Owner struct {
 	// Reference names the revision; objects carry it as their controller.
 	Reference metav1.OwnerReference
 	// Labels are set on every object. All revisions of one extension have the same, and
-	// know objects of each other by them. May be empty.
+	// know objects of each other by them. A set that belongs to no extension has its own.
+	// May be empty.
 	Labels map[string]string
 	// Revision is the number of the revision.
 	Revision int64
@@ -211,7 +212,7 @@ func describeOwner(live *unstructured.Unstructured) string {
 		return "not controlled by anything"
 	case controller == nil:
 		return "labelled as part of " + extension
-	case extension == "" || (controller.Kind == olmv1.ClusterExtensionKind && controller.Name == live.GetLabels()[olmv1.LabelOwnerName]):
+	case extension == "" || extension == fmt.Sprintf("%s %q", controller.Kind, controller.Name):
 		return fmt.Sprintf("controlled by %s %q", controller.Kind, controller.Name)
 	default:
 		return fmt.Sprintf("controlled by %s %q of %s", controller.Kind, controller.Name, extension)

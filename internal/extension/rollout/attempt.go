@@ -176,7 +176,7 @@ func (a *attempt) owner(ctx context.Context, set *olmv1.ClusterObjectSet) (apply
 		return apply.Owner{}, err
 	}
 	owner := apply.Owner{
-		Reference: reference(set), Labels: ownerLabels(set), Revision: set.Spec.Revision,
+		Reference: reference(set), Labels: objectLabels(set), Revision: set.Spec.Revision,
 		Siblings: make(map[types.UID]int64, len(siblings)),
 	}
 	for i := range siblings {
@@ -206,7 +206,7 @@ func (a *attempt) again(set *olmv1.ClusterObjectSet) time.Duration {
 	switch {
 	case isArchived(set):
 		return 0
-	case ownerLabels(set)[olmv1.LabelOwnerKind] == olmv1.ClusterExtensionKind && a.watches.covers(set.Name):
+	case a.watches.covers(set.Name):
 		return wait.Jitter(settled, 0.2)
 	default:
 		return a.pause(set)

@@ -2,12 +2,15 @@ package rollout
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -128,6 +131,27 @@ func ownerLabels(set *olmv1.ClusterObjectSet) map[string]string {
 		return nil
 	}
 	return map[string]string{olmv1.LabelOwnerKind: kind, olmv1.LabelOwnerName: name}
+}
+
+// objectLabels returns the labels of a revision's objects. Those of an extension carry its
+// labels; those of a set that names no owner carry the set itself as their owner, so that
+// they are watched too.
+func objectLabels(set *olmv1.ClusterObjectSet) map[string]string {
+	if labels := ownerLabels(set); labels != nil {
+		return labels
+	}
+	return map[string]string{olmv1.LabelOwnerKind: olmv1.ClusterObjectSetKind, olmv1.LabelOwnerName: labelValue(set.Name)}
+}
+
+// labelValue returns a name as the value of a label. A longer one is cut, and told from
+// others by a hash.
+func labelValue(name string) string {
+	const hashed = 10
+	if len(name) <= validation.LabelValueMaxLength {
+		return name
+	}
+	sum := sha256.Sum256([]byte(name))
+	return name[:validation.LabelValueMaxLength-hashed-1] + "-" + hex.EncodeToString(sum[:])[:hashed]
 }
 
 // isGivingUp tells whether a revision does not want its objects any more.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -113,6 +114,47 @@ func TestDriftHeals(t *testing.T) {
 	c.get(app, ns, "app")
 	if *app.Spec.Replicas != 3 {
 		t.Errorf("replicas are %d", *app.Spec.Replicas)
+	}
+}
+
+// TestSetsWithoutOwnerLabelsAreWatched wants changes noticed well before the periodic pass,
+// which comes after a minute at the earliest.
+func TestSetsWithoutOwnerLabelsAreWatched(t *testing.T) {
+	const soon = 30 * time.Second
+	c := newCluster(t)
+	ns := c.namespace()
+	c.start()
+	long := strings.Repeat("long.", 20) + "name"
+	labels := map[string]string{"unlabelled": "unlabelled", long: long[:52] + "-651632d0d8"}
+	for set, label := range labels {
+		made := revision("unlabelled", 1, phase("deploy", deployment(ns, "app")), phase("publish", configMap(ns, "config", "right")))
+		made.Name, made.Labels = set, nil
+		c.create(made)
+		c.condition(set, olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut)
+
+		start := time.Now()
+		c.makeAvailable(ns, "app")
+		c.succeeds(set)
+		config := &corev1.ConfigMap{}
+		c.get(config, ns, "config")
+		config.Data["key"] = "wrong"
+		if err := c.Update(t.Context(), config); err != nil {
+			t.Fatal(err)
+		}
+		c.eventually("the field is reset", func() error {
+			c.get(config, ns, "config")
+			return unless(config.Data["key"] == "right", "key is %q", config.Data["key"])
+		})
+		if took := time.Since(start); took > soon {
+			t.Errorf("set %s: changes were noticed after %s, want less than %s", set, took, soon)
+		}
+		if got := config.Labels[olmv1.LabelOwnerName]; got != label {
+			t.Errorf("label %s: got %q, want %q", olmv1.LabelOwnerName, got, label)
+		}
+		if err := c.Delete(t.Context(), made); err != nil {
+			t.Fatal(err)
+		}
+		c.vanishes(made, "", set)
 	}
 }
 

@@ -22,8 +22,9 @@ import (
 )
 
 const (
-	// watched selects the objects that revisions manage, on the server's side.
-	watched = olmv1.LabelOwnerKind + "=" + olmv1.ClusterExtensionKind
+	// watched selects the objects that revisions manage, on the server's side: whatever
+	// owner they name.
+	watched = olmv1.LabelOwnerKind
 	// refusedPause is how long a kind that may not be watched is not asked for again;
 	// meanwhile its objects are looked at with every periodic pass.
 	refusedPause = 5 * time.Minute
