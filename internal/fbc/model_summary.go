@@ -60,7 +60,7 @@ func Summarize(meta Meta) Summary {
 		s.readBundle(meta)
 	case SchemaDeprecations:
 		if d, err := DecodeDeprecations(meta); err != nil {
-			s.misfit("parse deprecation: %w", reason[Deprecations](meta))
+			s.misfit(meta, "parse deprecation: %w", reason[Deprecations](meta))
 		} else {
 			s.deprecations = d.Entries
 		}
@@ -84,9 +84,10 @@ func (s *Summary) fault(format string, args ...any) {
 }
 
 // misfit notes that the blob does not fit its schema.
-func (s *Summary) misfit(format string, err error) {
+func (s *Summary) misfit(meta Meta, format string, err error) {
 	s.unread = true
 	s.fault(format, err)
+	s.faults[len(s.faults)-1].blob = meta.String()
 }
 
 // reason says why a blob does not fit its schema, in the words of encoding/json alone.
@@ -100,7 +101,7 @@ func reason[T any](meta Meta) error {
 func (s *Summary) readPackage(meta Meta) {
 	p, err := DecodePackage(meta)
 	if err != nil {
-		s.misfit("parse package: %w", reason[Package](meta))
+		s.misfit(meta, "parse package: %w", reason[Package](meta))
 		return
 	}
 	s.defaultChannel = p.DefaultChannel
@@ -110,7 +111,7 @@ func (s *Summary) readPackage(meta Meta) {
 func (s *Summary) readChannel(meta Meta) {
 	channel, err := DecodeChannel(meta)
 	if err != nil {
-		s.misfit("parse channel: %w", reason[Channel](meta))
+		s.misfit(meta, "parse channel: %w", reason[Channel](meta))
 		return
 	}
 	s.entries = channel.Entries
@@ -155,7 +156,7 @@ func (s *Summary) readBundle(meta Meta) {
 	s.bundle = &bundleSummary{ModelBundle: ModelBundle{Name: s.name}}
 	bundle, err := DecodeBundle(meta)
 	if err != nil {
-		s.misfit("parse bundle: %w", reason[Bundle](meta))
+		s.misfit(meta, "parse bundle: %w", reason[Bundle](meta))
 		return
 	}
 	s.bundle.Image = bundle.Image

@@ -27,6 +27,10 @@ type TreeError struct {
 	// alone tells that the fault, if it is the only one, stands without what it is about:
 	// opm's users know it so.
 	alone bool
+	// blob names the blob of a fault that does not name it, for when it stands alone.
+	blob string
+	// placed is set when the message starts with the place.
+	placed bool
 }
 
 // Error is the whole tree, a line for each node.
@@ -36,7 +40,7 @@ func (e *TreeError) Error() string { return e.text((*TreeError).message) }
 func (e *TreeError) Located() string {
 	return e.text(func(e *TreeError) string {
 		switch at := e.At; {
-		case len(e.Causes) > 0 || at == Place{}:
+		case len(e.Causes) > 0 || e.placed || at == Place{}:
 			return e.Message
 		case at.Document == 0:
 			return fmt.Sprintf("%s [%s]", e.Message, at.File)
@@ -142,9 +146,19 @@ func (e *TreeError) whole() error {
 		only = fault
 	}
 	if only != nil && only.alone {
-		return only
+		return only.withPlace()
 	}
 	return e
+}
+
+// withPlace returns a fault as it reads without the tree: with its place and its blob, if it
+// does not name them.
+func (e *TreeError) withPlace() *TreeError {
+	if e.blob == "" {
+		return e
+	}
+	message := e.At.Wrap(fmt.Errorf("%s: %s", e.blob, e.Message)).Error()
+	return &TreeError{Message: message, At: e.At, Err: e.Err, alone: true, placed: true}
 }
 
 // plain makes a fault that can stand alone.
