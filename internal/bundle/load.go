@@ -85,6 +85,9 @@ type loader struct {
 
 // loadManifests loads the objects of the manifests folder and the CSV among them.
 func (f *Files) loadManifests(b *Bundle) error {
+	if !f.HasManifests {
+		return fmt.Errorf("%s: %w: this is no registry+v1 bundle", f.manifests, fs.ErrNotExist)
+	}
 	l := &loader{Bundle: b}
 	for _, file := range f.Manifests {
 		limit := (*limitError)(nil)
