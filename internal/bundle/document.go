@@ -68,6 +68,9 @@ func yamlToJSON(text []byte) (json.RawMessage, error) {
 	}
 	var doc []byte
 	err := guard(func() (err error) {
+		if err := checkFurther(text); err != nil {
+			return err
+		}
 		doc, err = kyaml.YAMLToJSON(text)
 		return err
 	})
@@ -78,6 +81,28 @@ func yamlToJSON(text []byte) (json.RawMessage, error) {
 		return nil, nil
 	}
 	return doc, checkDepth(doc)
+}
+
+// checkFurther refuses a text with a further document that no line of "---" separates from
+// the first: the parser would pass over it without a word. Only a document that starts with a
+// brace, or line breaks other than a line feed, let it be there.
+func checkFurther(text []byte) error {
+	if !bytes.ContainsAny(text, "\r\u0085\u2028\u2029") && !bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
+		return nil
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	for n := 0; ; n++ {
+		var node yaml.Node
+		err := decoder.Decode(&node)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case n > 0 && len(node.Content) > 0 && node.Content[0].Tag != "!!null":
+			return fmt.Errorf("line %d: a further document follows: put a line with nothing but --- before it, and end the lines with a line feed", node.Line)
+		}
+	}
 }
 
 // guard makes an error of a parser's panic: what a parser does not expect is the fault

@@ -150,6 +150,8 @@ func TestLoadOmits(t *testing.T) {
 		{"alias in itself", map[string]string{"manifests/a.yaml": object("a") + "data: &a [*a]"}, "manifests/a.yaml: document 1: "},
 		{"bad properties", map[string]string{"metadata/properties.yaml": "properties: {}"}, "metadata/properties.yaml: json: cannot unmarshal"},
 		{"bad dependencies", map[string]string{"metadata/dependencies.yaml": "a: ["}, "metadata/dependencies.yaml: document 1: "},
+		{"blobs on end", map[string]string{"manifests/a.yaml": "{kind: Secret, apiVersion: v1, metadata: {name: a}}\n{kind: Secret, apiVersion: v1, metadata: {name: b}}"}, "manifests/a.yaml: document 1: yaml: "},
+		{"carriage returns", map[string]string{"manifests/a.yaml": strings.ReplaceAll(object("a")+"---\n"+object("b"), "\n", "\r")}, "manifests/a.yaml: document 1: line 4: a further document follows"},
 		{"two documents", map[string]string{"metadata/dependencies.yaml": "a: 1\n---\nb: 2"}, "metadata/dependencies.yaml: holds 2 documents"},
 		{"many objects", map[string]string{"manifests/a.yaml": strings.Repeat("---\n"+object("a"), maxObjects)}, "manifests/csv.yaml: the bundle holds more than 2000 objects"},
 	} {

@@ -1,6 +1,9 @@
 package fbc
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // scanner finds where the documents of a text begin and end: JSON objects, and YAML
 // documents with "---" lines between them. It does not look into them.
@@ -29,7 +32,7 @@ const (
 func (s *scanner) begin() kind {
 	for {
 		i := s.at
-		for i < len(s.text) && (s.text[i] == ' ' || s.text[i] == '\t' || s.text[i] == '\r') {
+		for i < len(s.text) && (s.text[i] == ' ' || s.text[i] == '\t') {
 			i++
 		}
 		if i == len(s.text) {
@@ -39,17 +42,17 @@ func (s *scanner) begin() kind {
 			return noDocument
 		}
 		switch c := s.text[i]; {
-		case c == '\n':
+		case c == '\n', c == '\r':
 			s.move(i + 1)
 		case c == '#' && (i > s.at || s.lineStart), c == '%' && i == s.at && s.lineStart:
-			end := bytes.IndexByte(s.text[i:], '\n')
+			end := lineEnd(s.text[i:])
 			if end < 0 {
 				if s.final {
 					s.at = len(s.text)
 				}
 				return noDocument
 			}
-			s.move(i + end + 1)
+			s.move(i + end)
 		case c == '{':
 			s.move(i)
 			return jsonObject
@@ -69,8 +72,41 @@ func (s *scanner) begin() kind {
 func (s *scanner) move(to int) {
 	if to > s.at {
 		s.at = to
-		s.lineStart = s.text[to-1] == '\n'
+		s.lineStart = endsLine(s.text[:to])
 	}
+}
+
+// wideBreaks are the line breaks of YAML 1.1 beside line feed and carriage return: next
+// line, line separator and paragraph separator.
+var wideBreaks = [][]byte{[]byte("\u0085"), []byte("\u2028"), []byte("\u2029")}
+
+// endsLine reports whether a text ends with a line break of YAML 1.1.
+func endsLine(text []byte) bool {
+	if len(text) == 0 {
+		return false
+	}
+	if last := text[len(text)-1]; last < 0x80 {
+		return last == '\n' || last == '\r'
+	}
+	return slices.ContainsFunc(wideBreaks, func(b []byte) bool { return bytes.HasSuffix(text, b) })
+}
+
+// lineEnd returns the index after the first line break of YAML 1.1, or -1.
+func lineEnd(text []byte) int {
+	end := bytes.IndexAny(text, "\n\r") + 1
+	if end > 0 {
+		text = text[:end]
+	}
+	for _, b := range wideBreaks {
+		if i := bytes.Index(text, b); i >= 0 {
+			end = i + len(b)
+			text = text[:end]
+		}
+	}
+	if end == 0 {
+		return -1
+	}
+	return end
 }
 
 // isSeparator tells whether a line starts with "---" or "..." as a word of its own.

@@ -182,7 +182,7 @@ func (p position) after(text []byte, documents int) position {
 		offset:    p.offset + int64(len(text)),
 		lines:     p.lines + bytes.Count(text, []byte{'\n'}),
 		documents: p.documents + documents,
-		lineStart: text[len(text)-1] == '\n',
+		lineStart: endsLine(text),
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -55,8 +56,8 @@ func convertYAML(dst, scratch, text []byte, limits Limits) (result, used []byte,
 
 // parseYAML does as appendYAML, with a parser of all of YAML.
 func parseYAML(dst, text []byte, limits Limits) ([]byte, error) {
-	var value any
-	if err := yaml.Unmarshal(text, &value); err != nil {
+	value, err := decodeYAML(text)
+	if err != nil {
 		return nil, fmt.Errorf("cannot be parsed as YAML: %w", err)
 	}
 	w := &jsonWriter{out: dst, limit: len(dst) + limits.BlobBytes}
@@ -64,6 +65,30 @@ func parseYAML(dst, text []byte, limits Limits) ([]byte, error) {
 		return nil, err
 	}
 	return w.out, nil
+}
+
+// decodeYAML decodes the only document of a text. The parser would pass over everything
+// after it without a word.
+func decodeYAML(text []byte) (any, error) {
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	var value any
+	if err := decoder.Decode(&value); err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil, nil
+		}
+		return nil, err
+	}
+	for {
+		var further any
+		switch err := decoder.Decode(&further); {
+		case errors.Is(err, io.EOF):
+			return value, nil
+		case err != nil:
+			return nil, err
+		case further != nil:
+			return nil, errors.New("a further document follows: put a line with nothing but --- before it, and end the lines with a line feed")
+		}
+	}
 }
 
 // resolveYAML appends what a plain scalar stands for as JSON.
