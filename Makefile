@@ -18,11 +18,16 @@ DEVCLUSTER_LDFLAGS := -s -w \
 	-X k8s.io/component-base/version.gitVersion=$(K8S_VERSION) \
 	-X k8s.io/client-go/pkg/version.gitVersion=$(K8S_VERSION)
 
+# Every Go module of this repository.
+MODULES := . devcluster tools
+
 TOOLS := bin/tools/.built
 CONTROLLER_GEN := bin/tools/controller-gen
 GOLANGCI_LINT := bin/tools/golangci-lint-kube-api-linter
 GOIMPORTS := bin/tools/goimports
 PROTOGEN := bin/tools/protogen
+SBOM := bin/tools/sbom
+VULNCHECK := bin/tools/vulncheck
 
 # The versions that the demo of a cluster is updated by. The end-to-end tests take the first two.
 DEMO_RELEASES := 1.0.0 1.1.0 1.2.0
@@ -61,9 +66,10 @@ scenario-extensions: build bin/scenario-extensions ## Install, update and remove
 ##@ Develop
 
 .PHONY: test
-test: bin/devcluster ## Run the tests of both modules.
+test: bin/devcluster ## Run the tests of all modules.
 	go test $(UNIT)
 	cd devcluster && go test ./...
+	cd tools && go test ./...
 
 .PHONY: e2e
 e2e: build bin/hello-operator $(wordlist 1,2,$(DEMO_RELEASES:%=bin/releases/%/mainstay)) ## Run the flows on a cluster with a real node (root and containerd), else on simulated nodes.
@@ -104,6 +110,16 @@ verify: generate ## Fail when generated files, go.mod or formatting are not up t
 	cd tools && go mod tidy -diff
 	git diff --exit-code
 	@test -z "$$(git status --porcelain -- config api)" || { git status --short -- config api; echo "generated files are not committed: run 'make generate' and commit"; exit 1; }
+
+.PHONY: sbom
+sbom: $(TOOLS) ## Write a software bill of materials (CycloneDX) of each module to bin/sbom.
+	@$(SBOM) --version '$(VERSION)' --to bin/sbom $(MODULES)
+
+# VULNDB is the database of vulnerabilities, or a copy of it: a URL, or file:///folder.
+VULNDB ?= https://vuln.go.dev
+.PHONY: vulncheck
+vulncheck: $(TOOLS) ## Look for known vulnerabilities in each module, and record the result in bin/vulncheck.
+	@$(VULNCHECK) --db '$(VULNDB)' --to bin/vulncheck $(MODULES)
 
 .PHONY: bench
 bench: build bin/bench bin/peak ## Measure and print the figures of docs/performance.md.
@@ -172,7 +188,7 @@ bin/devcluster: $(DEVCLUSTER_FILES)
 bin/peak: bench/cmd/peak/main.go
 	go build -ldflags "-s -w" -o $@ ./bench/cmd/peak
 
-$(TOOLS): tools/go.mod tools/go.sum tools/protogen/main.go
+$(TOOLS): tools/go.mod tools/go.sum $(wildcard tools/*/*.go)
 	go build -C tools -o ../bin/tools/ tool
 	@touch $@
 

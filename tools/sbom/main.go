@@ -1,0 +1,71 @@
+// Command sbom writes a software bill of materials for each Go module, in CycloneDX 1.6
+// JSON: the modules that its programs and its tools are built from, the standard library,
+// and which module imports which. The files do not depend on the time or the machine.
+//
+//	sbom --version v1.0.0 --to bin/sbom . devcluster tools
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	cdx "github.com/CycloneDX/cyclonedx-go"
+)
+
+func main() {
+	version := flag.String("version", "unknown", "version of the modules")
+	to := flag.String("to", ".", "folder for the files")
+	flag.Parse()
+	if flag.NArg() == 0 {
+		fmt.Fprintln(os.Stderr, "usage: sbom [--version VERSION] [--to FOLDER] MODULE-FOLDER...")
+		os.Exit(2)
+	}
+	for _, dir := range flag.Args() {
+		file, err := write(context.Background(), dir, *version, *to)
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "sbom: module in %s: %v\n", dir, err)
+			os.Exit(1)
+		}
+		fmt.Println(file)
+	}
+}
+
+// write writes the bill of the module in a folder, and returns the name of the file.
+func write(ctx context.Context, dir, version, to string) (string, error) {
+	toolchain, err := goVersion(ctx, dir)
+	if err != nil {
+		return "", err
+	}
+	packages, err := listPackages(ctx, dir)
+	if err != nil {
+		return "", err
+	}
+	bom, err := newBOM(packages, version, toolchain)
+	if err != nil {
+		return "", err
+	}
+
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return "", err
+	}
+	name := bom.Metadata.Component.Name
+	file := filepath.Join(to, name[strings.LastIndex(name, "/")+1:]+".cdx.json")
+	out, err := os.Create(file)
+	if err != nil {
+		return "", err
+	}
+	err = encode(out, bom)
+	if closeErr := out.Close(); err == nil {
+		err = closeErr
+	}
+	return file, err
+}
+
+func encode(w io.Writer, bom *cdx.BOM) error {
+	return cdx.NewBOMEncoder(w, cdx.BOMFileFormatJSON).SetPretty(true).EncodeVersion(bom, cdx.SpecVersion1_6)
+}
