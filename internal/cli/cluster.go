@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -166,7 +165,7 @@ recommended any more. A name with - behind it is not accepted any more.`,
 		ValidArgsFunction: lastOf(a.completeNames(knownRisks)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				accept.Risks = strings.Split(args[0], ",")
+				accept.Risks = clusterupdate.SplitNames(args[0])
 			}
 			if err := accept.Validate(); err != nil {
 				return &terminal.UsageError{Err: err}

@@ -231,6 +231,12 @@ func TestClusterUpgrade(t *testing.T) {
 			cv.Spec.DesiredUpdate = &configv1.Update{Version: "4.10.26", Image: digest26, AcceptRisks: []configv1.AcceptRisk{{Name: "RPMOSTreeTimeout"}}}
 		}},
 
+		{"clear-risks-alone", "upgrade --clear", func(cv *configv1.ClusterVersion) {
+			cv.Spec.DesiredUpdate = &configv1.Update{AcceptRisks: []configv1.AcceptRisk{{Name: "RPMOSTreeTimeout"}}}
+		}},
+		{"accept-clear-risks-alone", "accept --clear", func(cv *configv1.ClusterVersion) {
+			cv.Spec.DesiredUpdate = &configv1.Update{AcceptRisks: []configv1.AcceptRisk{{Name: "C"}}}
+		}},
 		{"clear-again", "upgrade --clear", func(cv *configv1.ClusterVersion) {
 			cv.Spec.DesiredUpdate = &configv1.Update{Version: "4.10.22", Image: digest22, AcceptRisks: []configv1.AcceptRisk{{Name: "RPMOSTreeTimeout"}}}
 		}},
@@ -248,6 +254,7 @@ func TestClusterUpgrade(t *testing.T) {
 			cv.Spec.DesiredUpdate = &configv1.Update{Version: "4.10.22", AcceptRisks: []configv1.AcceptRisk{{Name: "C"}, {Name: "D"}}}
 		}},
 		{"accept-first", "accept A", none},
+		{"accept-empty-items", "accept ,B,,A,", none},
 		{"accept-replace", "accept A --replace", func(cv *configv1.ClusterVersion) {
 			cv.Spec.DesiredUpdate = &configv1.Update{Version: "4.10.22", AcceptRisks: []configv1.AcceptRisk{{Name: "C"}}}
 		}},
@@ -318,7 +325,7 @@ func TestClusterMistakes(t *testing.T) {
 		"image-tag":               "upgrade --to-image quay.io/releases/x:4.10.30",
 		"accept-clear-and-names":  "accept A --clear",
 		"accept-replace-and-less": "accept A- --replace",
-		"accept-empty-name":       "accept A,,B",
+		"accept-empty-names":      "accept ,,",
 		"to-no-version":           "upgrade --to 4.10",
 		"image-bad":               "upgrade --to-image UPPER@x",
 		"image-bare":              "upgrade --to-image releases:1",

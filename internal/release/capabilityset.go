@@ -33,16 +33,25 @@ var growth = []struct {
 	}},
 }
 
-// CapabilitySet gives the capabilities of a set. The empty name stands for
-// CapabilitySetCurrent, which has every known capability; a name that is not known has none.
-func CapabilitySet(name configv1.ClusterVersionCapabilitySet) (set sets.Set[string], known bool) {
+// capabilityGates are the feature gates that must be on for a capability to be known.
+var capabilityGates = map[configv1.ClusterVersionCapability]string{
+	configv1.CapabilityCompatibilityRequirements: "CRDCompatibilityRequirementOperator",
+	configv1.CapabilityClusterAPI:                "ClusterAPIMachineManagement",
+}
+
+// CapabilitySet returns the capabilities of a set, without those whose feature gates are not among
+// the given ones, which are on. The empty name stands for CapabilitySetCurrent, which has every
+// known capability; a name that is not known has none.
+func CapabilitySet(name configv1.ClusterVersionCapabilitySet, gates sets.Set[string]) (set sets.Set[string], known bool) {
 	if name == "" {
 		name = configv1.CapabilitySetCurrent
 	}
 	set = sets.Set[string]{}
 	for _, step := range growth {
 		for _, capability := range step.added {
-			set.Insert(string(capability))
+			if gate, isGated := capabilityGates[capability]; !isGated || gates.Has(gate) {
+				set.Insert(string(capability))
+			}
 		}
 		if step.set == name {
 			return set, true

@@ -77,7 +77,7 @@ func (c Cluster) byFeatureSet(annotations map[string]string) (reason string) {
 	if _, both := annotations[AnnotationFeatureGate]; both {
 		return fmt.Sprintf("has %s and %s, which exclude each other", AnnotationFeatureSet, AnnotationFeatureGate)
 	}
-	wanted := list(value, ",")
+	wanted := list(value)
 	if i := slices.IndexFunc(wanted, func(set string) bool { return !featureSets.Has(set) }); i >= 0 {
 		return fmt.Sprintf("names the feature set %q in %s, which is not known", wanted[i], AnnotationFeatureSet)
 	}
@@ -92,7 +92,7 @@ func (c Cluster) byFeatureSet(annotations map[string]string) (reason string) {
 }
 
 func (c Cluster) byFeatureGates(annotations map[string]string) (reason string) {
-	for _, gate := range list(annotations[AnnotationFeatureGate], ",") {
+	for _, gate := range list(annotations[AnnotationFeatureGate]) {
 		name, off := strings.CutPrefix(gate, "-")
 		switch on := c.FeatureGates.Has(name); {
 		case off && on:
@@ -113,7 +113,7 @@ func (c Cluster) byMajorVersion(m Manifest, annotations map[string]string) (reas
 		return fmt.Sprintf("has %s, which a %s may not have", AnnotationMajorVersion, kind)
 	}
 	in, out := sets.Set[uint64]{}, sets.Set[uint64]{}
-	for _, item := range list(value, ",") {
+	for _, item := range list(value) {
 		digits, negated := strings.CutPrefix(item, "-")
 		major, err := strconv.ParseUint(digits, 10, 64)
 		switch {

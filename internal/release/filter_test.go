@@ -84,6 +84,8 @@ func TestClusterExcludes(t *testing.T) {
 
 		{"gate on", gates, configMapKind, []string{"+", gate + "=On"}, ""},
 		{"gates on and off", gates, configMapKind, []string{"+", gate + "=On, -Off,Also"}, ""},
+		{"empty items among feature sets", preview, configMapKind, []string{"+", set + "=,Default,,TechPreviewNoUpgrade,"}, ""},
+		{"empty items among gates", gates, configMapKind, []string{"+", gate + "=,On,, -Off,"}, ""},
 		{"gate off", gates, configMapKind, []string{"+", gate + "=On,Off"}, `needs feature gate "Off" to be on`},
 		{"gate must be off", gates, configMapKind, []string{"+", gate + "=-On"}, `needs feature gate "On" to be off`},
 		{"both", gates, configMapKind, []string{"+", gate + "=On,-On"}, `needs feature gate "On" to be off`},

@@ -1,6 +1,7 @@
 package release
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -82,19 +83,25 @@ type imageStreamFrom struct {
 	Name string `json:"name"`
 }
 
-// ParseImageReferences reads image-references and checks it, but for whether the images
+// ParseImageReferences reads image-references, in JSON or YAML, and checks it, but for whether the images
 // are named by digest: those that a component brings into a release need not be. Its error
 // joins all that is wrong.
 func ParseImageReferences(data []byte) (ImageReferences, error) {
+	return ParseUnnamedImageReferences(data, "")
+}
+
+// ParseUnnamedImageReferences is ParseImageReferences for a list that need not have a name yet, as
+// that of a component or of a folder of manifests. One without a name gets the given one.
+func ParseUnnamedImageReferences(data []byte, name string) (ImageReferences, error) {
 	var stream imageStream
-	if err := decode(data, &stream); err != nil {
+	if err := decodeYAML(data, &stream); err != nil {
 		return ImageReferences{}, err
 	}
 	var wrong []error
 	if stream.Kind != imageStreamKind || stream.APIVersion != imageStreamVersion {
 		wrong = append(wrong, fmt.Errorf("must be an %s of %s, not a %q of %q", imageStreamKind, imageStreamVersion, stream.Kind, stream.APIVersion))
 	}
-	images := ImageReferences{Name: stream.Metadata.Name, Created: stream.Metadata.CreationTimestamp, Annotations: stream.Metadata.Annotations}
+	images := ImageReferences{Name: cmp.Or(stream.Metadata.Name, name), Created: stream.Metadata.CreationTimestamp, Annotations: stream.Metadata.Annotations}
 	for i, tag := range stream.Spec.Tags {
 		if tag.From == nil || tag.From.Kind != dockerImageKind {
 			wrong = append(wrong, fmt.Errorf("spec.tags[%d] %q: from.kind must be %s", i, tag.Name, dockerImageKind))

@@ -96,19 +96,30 @@ func (m Manifest) Deletes() (bool, error) {
 	return ok, nil
 }
 
-// Capabilities are those that must all be enabled for the manifest to be applied.
-func (m Manifest) Capabilities() []string { return list(m.annotation(AnnotationCapability), "+") }
+// Capabilities returns those that must all be enabled for the manifest to be applied. An empty name
+// between two plus signs is a capability that nobody knows.
+func (m Manifest) Capabilities() []string {
+	value := strings.TrimSpace(m.annotation(AnnotationCapability))
+	if value == "" {
+		return nil
+	}
+	names := strings.Split(value, "+")
+	for i := range names {
+		names[i] = strings.TrimSpace(names[i])
+	}
+	return names
+}
 
 func (m Manifest) annotation(name string) string { return m.Object.GetAnnotations()[name] }
 
-// list splits a list. It is nil when there is nothing in it.
-func list(value, separator string) []string {
-	if strings.TrimSpace(value) == "" {
-		return nil
-	}
-	items := strings.Split(value, separator)
-	for i := range items {
-		items[i] = strings.TrimSpace(items[i])
+// list returns the items of a list with commas, without the blanks around them. Empty items are
+// none.
+func list(value string) []string {
+	var items []string
+	for item := range strings.SplitSeq(value, ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			items = append(items, item)
+		}
 	}
 	return items
 }

@@ -1,6 +1,7 @@
 package release
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -66,6 +67,30 @@ func decode(data []byte, into any) error {
 	return nil
 }
 
+// decodeYAML reads one document of a bounded size, in JSON or in YAML. Text that begins as JSON is
+// read as JSON.
+func decodeYAML(data []byte, into any) error {
+	text := bytes.TrimSpace(data)
+	isJSON := bytes.HasPrefix(text, []byte("{")) || bytes.HasPrefix(text, []byte("["))
+	if isJSON || len(data) > maxMetadataBytes {
+		return decode(data, into)
+	}
+
+	raw, err := yamlToJSON(data)
+	switch {
+	case err != nil:
+		return fmt.Errorf("cannot be read as YAML: %w", err)
+	case raw == nil:
+		return errors.New("is empty")
+	case len(raw) > maxFileBytes:
+		return fmt.Errorf("is larger than the %d bytes that it may have, with its aliases replaced", maxFileBytes)
+	}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, into); err != nil {
+		return fmt.Errorf("cannot be read as YAML: %w", readable(err))
+	}
+	return nil
+}
+
 // readable says of a value of the wrong type where it stands, without the names of this
 // program's types.
 func readable(err error) error {
@@ -120,7 +145,7 @@ func (m Metadata) URL() string { return m.Metadata[MetadataURL] }
 
 // Channels are those that the release is in, sorted.
 func (m Metadata) Channels() []string {
-	channels := list(m.Metadata[MetadataChannels], ",")
+	channels := list(m.Metadata[MetadataChannels])
 	slices.Sort(channels)
 	return channels
 }

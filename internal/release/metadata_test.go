@@ -116,6 +116,40 @@ func TestImageReferencesPullSpec(t *testing.T) {
 	}
 }
 
+// Components write image-references as YAML, often without a name.
+func TestParseImageReferencesInYAML(t *testing.T) {
+	const text = `# Images of the component.
+kind: ImageStream
+apiVersion: image.openshift.io/v1
+spec:
+  tags:
+  - name: etcd
+    annotations: {a: b}
+    from: {kind: DockerImage, name: "registry.example/etcd:v1"}
+`
+	want := release.ImageReferences{Name: "0.0.1", Tags: []release.ImageTag{{Name: "etcd", PullSpec: "registry.example/etcd:v1", Annotations: map[string]string{"a": "b"}}}}
+	got, err := release.ParseUnnamedImageReferences([]byte(text), "0.0.1")
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("error %v, images (-want +got):\n%s", err, diff)
+	}
+	want.Name = "1.2.3"
+	got, err = release.ParseImageReferences([]byte(text + "metadata: {name: 1.2.3}\n"))
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("with a name: error %v, images (-want +got):\n%s", err, diff)
+	}
+	for text, want := range map[string]string{
+		text:               "metadata.name is missing",
+		"":                 "is empty",
+		"a: [":             "cannot be read as YAML",
+		"spec: {tags: {}}": "spec.tags must not be a JSON object",
+		"a: &a [b, *a]":    "stands within what it stands for",
+	} {
+		if _, err := release.ParseImageReferences([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got error %v, want one with %q", text, err, want)
+		}
+	}
+}
+
 func TestParseImageReferencesRefuses(t *testing.T) {
 	const head = `{"kind":"ImageStream","apiVersion":"image.openshift.io/v1","metadata":{"name":"1.2.3"},"spec":{"tags":[`
 	for text, want := range map[string]string{

@@ -121,7 +121,7 @@ func (c *composition) rewriterOf(operator component) (rewriter, error) {
 	if !ok {
 		return rewriter{}, nil
 	}
-	references, err := release.ParseImageReferences(nameless(data))
+	references, err := release.ParseUnnamedImageReferences(data, unnamedVersion)
 	if err != nil {
 		return rewriter{}, fmt.Errorf("%s: %w", fileImages, err)
 	}

@@ -3,7 +3,6 @@ package releaseimage
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -136,7 +135,7 @@ func (b *Build) fromDir(ctx context.Context) (*source, error) {
 	}
 	var references release.ImageReferences
 	if data, ok := s.files[fileImages]; ok {
-		if references, err = release.ParseImageReferences(nameless(data)); err != nil {
+		if references, err = release.ParseUnnamedImageReferences(data, unnamedVersion); err != nil {
 			return nil, fmt.Errorf("%s: %w", path.Join(folder, fileImages), err)
 		}
 		delete(s.files, fileImages)
@@ -291,25 +290,6 @@ func (b *Build) replaceImages(ctx context.Context, s *source, components []compo
 	return nil
 }
 
-// nameless gives a list of images a name where it has none: that of a folder of manifests
+// unnamedVersion is the name of a list of images that has none: that of a folder of manifests
 // becomes the name of the release.
-func nameless(data []byte) []byte {
-	var stream map[string]any
-	if json.Unmarshal(data, &stream) != nil {
-		return data
-	}
-	metadata, ok := stream["metadata"].(map[string]any)
-	if stream["metadata"] == nil {
-		metadata, ok = map[string]any{}, true
-	}
-	if !ok || metadata["name"] != nil {
-		return data
-	}
-	metadata["name"] = "0.0.1"
-	stream["metadata"] = metadata
-	named, err := json.Marshal(stream)
-	if err != nil {
-		return data
-	}
-	return named
-}
+const unnamedVersion = "0.0.1"

@@ -41,6 +41,9 @@ func (g featureGates) String() string {
 // Set reads gates. A name that nobody knows is an error: it is most likely misspelt.
 func (g featureGates) Set(value string) error {
 	for pair := range strings.SplitSeq(value, ",") {
+		if strings.TrimSpace(pair) == "" {
+			continue
+		}
 		name, state, ok := strings.Cut(strings.TrimSpace(pair), "=")
 		on, err := strconv.ParseBool(state)
 		if !ok || err != nil {

@@ -39,6 +39,7 @@ func TestFeatureGates(t *testing.T) {
 	for _, tc := range []struct{ value, want, err string }{
 		{value: "SyntheticPermissions=true", want: "SyntheticPermissions=true"},
 		{value: "SyntheticPermissions=false, BoxcutterRuntime=true", want: "BoxcutterRuntime=true,SyntheticPermissions=false"},
+		{value: ",SyntheticPermissions=true,, ", want: "SyntheticPermissions=true"},
 		{value: "SyntheticPermissions", err: "is not NAME=true or NAME=false"},
 		{value: "SyntheticPermissions=maybe", err: "is not NAME=true or NAME=false"},
 		{value: "Misspelt=true", err: `unknown feature "Misspelt"`},

@@ -32,6 +32,7 @@ func TestClusterVersionRules(t *testing.T) {
 		"empty architecture":             {"desiredUpdate: {architecture: '', image: a}", ""},
 		"another architecture":           {"desiredUpdate: {version: 1.2.3, architecture: arm64}", "Unsupported value"},
 		"accepted risk":                  {"desiredUpdate: {version: 1.2.3, acceptRisks: [{name: Slow}]}", ""},
+		"accepted risk alone":            {"desiredUpdate: {acceptRisks: [{name: Slow}]}", ""},
 		"no accepted risk":               {"desiredUpdate: {version: 1.2.3, acceptRisks: []}", "at least 1"},
 		"accepted risk with a long name": {"desiredUpdate: {version: 1.2.3, acceptRisks: [{name: " + strings.Repeat("a", 257) + "}]}", "256"},
 		"accepted risk twice":            {"desiredUpdate: {version: 1.2.3, acceptRisks: [{name: A}, {name: A}]}", "Duplicate"},

@@ -12,6 +12,11 @@ import (
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 )
 
+// SplitNames returns the names in a list with commas. Empty items are none.
+func SplitNames(list string) []string {
+	return slices.DeleteFunc(strings.Split(list, ","), func(name string) bool { return name == "" })
+}
+
 // Accept changes which risks of conditional updates the administrator accepts.
 type Accept struct {
 	// Client reaches the cluster.
@@ -59,13 +64,16 @@ func (a *Accept) Run(ctx context.Context) (*Outcome, error) {
 	if !changed {
 		return &Outcome{Message: "info: Accept risks are not changed"}, nil
 	}
-	update := staying(cv)
-	if asked := cv.Spec.DesiredUpdate; asked != nil && isTarget(asked) {
+	update := &configv1.Update{}
+	if asked := cv.Spec.DesiredUpdate; asked != nil {
 		update = asked.DeepCopy()
 	}
 	update.AcceptRisks = nil
 	for _, name := range names {
 		update.AcceptRisks = append(update.AcceptRisks, configv1.AcceptRisk{Name: name})
+	}
+	if len(names) == 0 && !isTarget(update) {
+		update = nil // an update that names neither a release nor risks is not valid
 	}
 	outcome := &Outcome{Changed: true, Message: fmt.Sprintf("info: Accept risks are [%s]", strings.Join(names, ", "))}
 	return outcome, write(ctx, a.Client, cv, desired(update))

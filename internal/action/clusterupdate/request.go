@@ -154,12 +154,6 @@ func risks(cv *configv1.ClusterVersion) []configv1.AcceptRisk {
 	return cv.Spec.DesiredUpdate.AcceptRisks
 }
 
-// staying asks for the release that the cluster is at: risks are accepted as part of an update,
-// and one that names no release is not valid.
-func staying(cv *configv1.ClusterVersion) *configv1.Update {
-	return &configv1.Update{Version: cv.Status.Desired.Version, Image: cv.Status.Desired.Image}
-}
-
 // isTarget tells whether an update names a release.
 func isTarget(update *configv1.Update) bool {
 	return update.Version != "" || update.Image != "" || update.Architecture != ""
@@ -170,8 +164,7 @@ func clearing(cv *configv1.ClusterVersion) (*configv1.Update, *Outcome) {
 	asked, at := cv.Spec.DesiredUpdate, cv.Status.Desired
 	var update *configv1.Update
 	if kept := risks(cv); len(kept) > 0 {
-		update = staying(cv)
-		update.AcceptRisks = kept
+		update = &configv1.Update{AcceptRisks: kept}
 	}
 	if asked == nil || update != nil && equality.Semantic.DeepEqual(asked, update) {
 		return nil, &Outcome{Message: "info: No update in progress"}

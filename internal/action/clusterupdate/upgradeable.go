@@ -42,7 +42,9 @@ func isMinorUpdate(from, to string) bool {
 // addUpgradeable adds the condition Upgradeable=False to an update that the operator will refuse
 // because of it. An update whose risks include the condition's message already stays as it is.
 func addUpgradeable(o *Option, risks []configv1.ConditionalUpdateRisk, f *finding, accept []string) {
-	if slices.ContainsFunc(risks, func(r configv1.ConditionalUpdateRisk) bool { return f.message != "" && strings.Contains(r.Message, f.message) }) {
+	if slices.ContainsFunc(risks, func(r configv1.ConditionalUpdateRisk) bool {
+		return f.message != "" && strings.Contains(r.Message, f.message)
+	}) {
 		return
 	}
 

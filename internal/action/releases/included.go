@@ -85,7 +85,7 @@ func (i Included) withCapabilities(field string, spec *configv1.ClusterVersionCa
 	if baseline == configv1.CapabilitySetCurrent {
 		return i, nil // It has all, also those of which only the release knows.
 	}
-	set, known := release.CapabilitySet(baseline)
+	set, known := release.CapabilitySet(baseline, sets.New(i.FeatureGates...))
 	if !known {
 		return i, fmt.Errorf("%s.baselineCapabilitySet: %q is not known", field, baseline)
 	}

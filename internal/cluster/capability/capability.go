@@ -13,26 +13,43 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
-// Set gives the capabilities of a set, as release.CapabilitySet does. A name that is not known
-// has none.
-func Set(name configv1.ClusterVersionCapabilitySet) sets.Set[string] {
-	set, _ := release.CapabilitySet(name)
+// Set returns the capabilities of a set under feature gates that are on, as release.CapabilitySet
+// does. A name that is not known has none.
+func Set(name configv1.ClusterVersionCapabilitySet, gates sets.Set[string]) sets.Set[string] {
+	set, _ := release.CapabilitySet(name, gates)
 	return set
 }
 
-// Known gives every capability.
-func Known() sets.Set[string] { return Set(configv1.CapabilitySetCurrent) }
+// Known returns every capability that there is under feature gates that are on.
+func Known(gates sets.Set[string]) sets.Set[string] { return Set(configv1.CapabilitySetCurrent, gates) }
 
-// Wanted gives the capabilities that a spec asks for, those always included that are given.
-func Wanted(spec *configv1.ClusterVersionCapabilitiesSpec, always ...string) sets.Set[string] {
-	result := sets.New(always...)
+// Wanted returns the capabilities that a spec asks for, and those that are always included, as far
+// as they are known under feature gates that are on.
+func Wanted(spec *configv1.ClusterVersionCapabilitiesSpec, gates sets.Set[string], always ...string) sets.Set[string] {
+	asked := sets.New(always...)
 	if spec == nil {
-		return result.Union(Set(""))
+		return asked.Union(Known(gates))
 	}
 	for _, capability := range spec.AdditionalEnabledCapabilities {
-		result.Insert(string(capability))
+		asked.Insert(string(capability))
 	}
-	return result.Union(Set(spec.BaselineCapabilitySet))
+	return asked.Union(Set(spec.BaselineCapabilitySet, gates)).Intersection(Known(gates))
+}
+
+// Gated returns the additional capabilities that a spec asks for and that are not known, because
+// their feature gates are not on.
+func Gated(spec *configv1.ClusterVersionCapabilitiesSpec, gates sets.Set[string]) []string {
+	if spec == nil {
+		return nil
+	}
+	known := Known(gates)
+	var found []string
+	for _, capability := range spec.AdditionalEnabledCapabilities {
+		if !known.Has(string(capability)) {
+			found = append(found, string(capability))
+		}
+	}
+	return found
 }
 
 // Resolved are the capabilities of a cluster.
@@ -43,13 +60,13 @@ type Resolved struct {
 	Implicit []string
 }
 
-// Resolve gives the capabilities of a cluster from those that its spec wants, those that it
-// has had, and those that an update must add so that nothing is left without an owner. A
-// capability that was enabled once stays so.
-func Resolve(wanted, had sets.Set[string], needed []string) Resolved {
-	enabled := wanted.Union(had).Insert(needed...)
+// Resolve returns the capabilities of a cluster from those that are known, those that its spec
+// wants, those that it has had, and those that an update must add so that nothing is left without
+// an owner. A capability that was enabled once stays so, as long as it is known.
+func Resolve(known, wanted, had sets.Set[string], needed []string) Resolved {
+	enabled := wanted.Union(had.Intersection(known)).Insert(needed...)
 	return Resolved{
-		Capabilities: release.Capabilities{Known: Known(), Enabled: enabled},
+		Capabilities: release.Capabilities{Known: known, Enabled: enabled},
 		Implicit:     sets.List(enabled.Difference(wanted)),
 	}
 }

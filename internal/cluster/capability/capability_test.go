@@ -11,7 +11,7 @@ import (
 
 func TestSets(t *testing.T) {
 	all := []string{
-		"Build", "CSISnapshot", "CloudControllerManager", "CloudCredential", "ClusterAPI", "CompatibilityRequirements", "Console", "DeploymentConfig", "ImageRegistry", "Ingress",
+		"Build", "CSISnapshot", "CloudControllerManager", "CloudCredential", "Console", "DeploymentConfig", "ImageRegistry", "Ingress",
 		"Insights", "MachineAPI", "NodeTuning", "OperatorLifecycleManager", "OperatorLifecycleManagerV1", "Storage", "baremetal", "marketplace", "openshift-samples",
 	}
 	want := sets.New[string]()
@@ -33,12 +33,41 @@ func TestSets(t *testing.T) {
 		{"", nil}, // the same as vCurrent
 	} {
 		want.Insert(set.adds...)
-		if diff := cmp.Diff(sets.List(want), sets.List(Set(set.name))); diff != "" {
+		if diff := cmp.Diff(sets.List(want), sets.List(Set(set.name, nil))); diff != "" {
 			t.Errorf("set %q (-want +got):\n%s", set.name, diff)
 		}
 	}
-	if got := Set("v9"); got.Len() > 0 {
+	if got := Set("v9", nil); got.Len() > 0 {
 		t.Errorf("a set that nobody knows has %v", got)
+	}
+}
+
+// Two capabilities are known, wanted and kept only while their feature gates are on.
+func TestGates(t *testing.T) {
+	const api, requirements = "ClusterAPI", "CompatibilityRequirements"
+	spec := &configv1.ClusterVersionCapabilitiesSpec{
+		BaselineCapabilitySet: configv1.CapabilitySetNone, AdditionalEnabledCapabilities: []configv1.ClusterVersionCapability{"Console", api, requirements},
+	}
+	for name, c := range map[string]struct {
+		gates          []string
+		enabled, gated []string
+	}{
+		"none on": {enabled: []string{"Console"}, gated: []string{api, requirements}},
+		"another": {gates: []string{"Other"}, enabled: []string{"Console"}, gated: []string{api, requirements}},
+		"one on":  {gates: []string{"CRDCompatibilityRequirementOperator"}, enabled: []string{requirements, "Console"}, gated: []string{api}},
+		"both on": {gates: []string{"CRDCompatibilityRequirementOperator", "ClusterAPIMachineManagement"}, enabled: []string{api, requirements, "Console"}},
+	} {
+		gates := sets.New(c.gates...)
+		got := Resolve(Known(gates), Wanted(spec, gates), sets.New(api, requirements), nil)
+		if diff := cmp.Diff(c.enabled, sets.List(got.Enabled)); diff != "" {
+			t.Errorf("%s: enabled (-want +got):\n%s", name, diff)
+		}
+		if got, want := Known(gates).Len(), 19-len(c.gated); got != want {
+			t.Errorf("%s: got %d known capabilities, want %d", name, got, want)
+		}
+		if diff := cmp.Diff(c.gated, Gated(spec, gates)); diff != "" {
+			t.Errorf("%s: gated (-want +got):\n%s", name, diff)
+		}
 	}
 }
 
@@ -63,13 +92,13 @@ func TestResolve(t *testing.T) {
 		"what an update adds": {spec: none, needed: []string{"Storage"}, enabled: []string{"Storage"}, implicit: []string{"Storage"}},
 		"wanted and needed": {
 			spec:   &configv1.ClusterVersionCapabilitiesSpec{BaselineCapabilitySet: "v4.11"},
-			needed: []string{"baremetal"}, enabled: sets.List(Set("v4.11")),
+			needed: []string{"baremetal"}, enabled: sets.List(Set("v4.11", nil)),
 		},
-		"unset": {enabled: sets.List(Known())},
+		"unset": {enabled: sets.List(Known(nil))},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := Resolve(Wanted(c.spec, c.always...), sets.New(c.had...), c.needed)
+			got := Resolve(Known(nil), Wanted(c.spec, nil, c.always...), sets.New(c.had...), c.needed)
 			if diff := cmp.Diff(sets.List(sets.New(c.enabled...)), sets.List(got.Enabled)); diff != "" {
 				t.Errorf("enabled (-want +got):\n%s", diff)
 			}
@@ -81,11 +110,11 @@ func TestResolve(t *testing.T) {
 }
 
 func TestStatus(t *testing.T) {
-	status := Status(Resolve(sets.New("marketplace", "Console"), nil, nil).Capabilities)
+	status := Status(Resolve(Known(nil), sets.New("marketplace", "Console"), nil, nil).Capabilities)
 	if diff := cmp.Diff([]configv1.ClusterVersionCapability{"Console", "marketplace"}, status.EnabledCapabilities); diff != "" {
 		t.Errorf("enabled (-want +got):\n%s", diff)
 	}
-	if len(status.KnownCapabilities) != 19 {
+	if len(status.KnownCapabilities) != 17 {
 		t.Errorf("known are %v", status.KnownCapabilities)
 	}
 	if diff := cmp.Diff(sets.New("Console", "marketplace"), Had(status)); diff != "" {

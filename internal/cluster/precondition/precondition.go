@@ -96,9 +96,12 @@ func Check(in Input) []Finding {
 	current, target, wrong := versions(in)
 	var findings []Finding
 	for _, c := range checks {
-		found := wrong
-		if wrong == nil || c.versionless {
+		var found *Finding
+		switch {
+		case wrong == nil || c.versionless:
 			found = c.check(in, current, target)
+		case len(findings) == 0:
+			found = wrong // for all checks that need both versions
 		}
 		if found != nil {
 			f := *found

@@ -49,6 +49,9 @@ func (c *Controller) askForNext(ctx context.Context, cv *configv1.ClusterVersion
 	before := cv.DeepCopy()
 	asks := cv.DeepCopy()
 	asks.Spec.DesiredUpdate = &configv1.Update{Version: next.Version, Image: next.Image}
+	if cv.Spec.DesiredUpdate != nil {
+		asks.Spec.DesiredUpdate.AcceptRisks = cv.Spec.DesiredUpdate.AcceptRisks
+	}
 	if err := c.client.Patch(ctx, asks, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("asking for the update to %s: %w", next.Version, err)
 	}

@@ -24,7 +24,7 @@ func (t target) isAt(r configv1.Release) bool {
 // faults of its spec. own is the release that the running operator belongs to, current the
 // one that was accepted last.
 //
-// Nothing asked for means the operator's own: after an update was cleared, that is the
+// Nothing asked for, or risks accepted alone, means the operator's own: after an update was cleared, that is the
 // release of whichever operator runs by then. A version without an image is looked for in
 // the available updates alone; one that is not there leaves the cluster where it is, as one
 // that the cluster is at already does, and one that is invalid.
@@ -33,7 +33,7 @@ func wanted(cv, valid *configv1.ClusterVersion, own, current configv1.Release) t
 	switch {
 	case update == nil && cv.Spec.DesiredUpdate != nil:
 		return target{Release: current}
-	case update == nil:
+	case update == nil, namesNoRelease(update):
 		return target{Release: own}
 	case update.Image != "":
 		return target{Release: fill(valid, configv1.Release{Version: update.Version, Image: update.Image}, own, current), force: update.Force}

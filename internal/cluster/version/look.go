@@ -40,6 +40,7 @@ func (c *Controller) look(ctx context.Context, cv *configv1.ClusterVersion) (see
 	c.offer(&cv.Status, result)
 	// What is offered decides whether a version without an image is valid.
 	valid, wrong := validate(cv)
+	wrong = append(wrong, validateCapabilities(cv.Spec.Capabilities, p.gates[c.current(cv.Status).Version])...)
 
 	conditions := c.conditions(cv)
 	conditions.setSpec(wrong)
@@ -95,7 +96,7 @@ func (c *Controller) report(cv, valid *configv1.ClusterVersion, conditions *cond
 	} else {
 		cv.Status.VersionHash = status.VersionHash
 	}
-	resolved := c.capabilities(valid)
+	resolved := c.capabilities(valid, p.gates[told.Version])
 	conditions.setCapabilities(resolved.Implicit)
 	cv.Status.Capabilities = capability.Status(resolved.Capabilities)
 	cv.Status.Desired = told

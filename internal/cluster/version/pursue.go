@@ -82,8 +82,9 @@ func (c *Controller) take(cv *configv1.ClusterVersion, accepted *acceptance.Acce
 		c.own = accepted.Release
 	}
 	if c.applied != nil {
+		gates := p.gates[c.applied.Release.Version]
 		had := release.Capabilities{
-			Known: capability.Known(), Enabled: capability.Had(cv.Status.Capabilities).Union(capability.Wanted(cv.Spec.Capabilities, c.AlwaysEnable...)),
+			Known: capability.Known(gates), Enabled: capability.Had(cv.Status.Capabilities).Union(capability.Wanted(cv.Spec.Capabilities, gates, c.AlwaysEnable...)),
 		}
 		before := p.cluster(c.applied.Release.Version, c.Profile, c.ExcludeIdentifier).Select(c.applied.Payload.Manifests)
 		after := p.cluster(accepted.Release.Version, c.Profile, c.ExcludeIdentifier).Select(accepted.Payload.Manifests)
@@ -140,8 +141,8 @@ func (c *Controller) current(status configv1.ClusterVersionStatus) configv1.Rele
 	return c.own
 }
 
-// capabilities gives those of the cluster.
-func (c *Controller) capabilities(cv *configv1.ClusterVersion) capability.Resolved {
-	had := capability.Had(cv.Status.Capabilities).Intersection(capability.Known())
-	return capability.Resolve(capability.Wanted(cv.Spec.Capabilities, c.AlwaysEnable...), had, sets.List(sets.New(c.needed...)))
+// capabilities returns those of the cluster, under feature gates that are on.
+func (c *Controller) capabilities(cv *configv1.ClusterVersion, gates sets.Set[string]) capability.Resolved {
+	wanted := capability.Wanted(cv.Spec.Capabilities, gates, c.AlwaysEnable...)
+	return capability.Resolve(capability.Known(gates), wanted, capability.Had(cv.Status.Capabilities), sets.List(sets.New(c.needed...)))
 }

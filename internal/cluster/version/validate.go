@@ -7,9 +7,11 @@ import (
 	"strings"
 
 	"github.com/blang/semver/v4"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
+	"github.com/mainstay-dev/mainstay/internal/cluster/capability"
 )
 
 // reasonInvalid is the reason of condition Invalid, and of Progressing while it is there.
@@ -41,12 +43,25 @@ func validate(cv *configv1.ClusterVersion) (*configv1.ClusterVersion, field.Erro
 	return valid, wrong
 }
 
+// validateCapabilities returns an error for each capability that a spec asks for and that the cluster
+// does not know under its feature gates. Such a capability is not enabled.
+func validateCapabilities(spec *configv1.ClusterVersionCapabilitiesSpec, gates sets.Set[string]) field.ErrorList {
+	path := field.NewPath("spec", "capabilities", "additionalEnabledCapabilities")
+	var wrong field.ErrorList
+	for _, name := range capability.Gated(spec, gates) {
+		wrong = append(wrong, field.Forbidden(path, fmt.Sprintf("the capability %s needs a feature gate that is not on", name)))
+	}
+	return wrong
+}
+
 func validateUpdate(cv *configv1.ClusterVersion, path *field.Path) *field.Error {
 	update := cv.Spec.DesiredUpdate
 	switch {
 	case update == nil:
 		return nil
-	case update.Architecture == "" && update.Version == "" && update.Image == "":
+	case namesNoRelease(update) && len(update.AcceptRisks) > 0:
+		return nil
+	case namesNoRelease(update):
 		return field.Required(path, "must specify architecture, version, or image")
 	}
 	if update.Version != "" {
@@ -68,6 +83,11 @@ func validateUpdate(cv *configv1.ClusterVersion, path *field.Path) *field.Error 
 	default:
 		return field.Invalid(path.Child("version"), update.Version, "there are multiple possible payloads for this version, specify the exact image")
 	}
+}
+
+// namesNoRelease reports whether an update asks for no other release.
+func namesNoRelease(update *configv1.Update) bool {
+	return update.Architecture == "" && update.Version == "" && update.Image == ""
 }
 
 // offered gives the available updates that an update without an image can mean, one for

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 )
@@ -50,6 +51,7 @@ func TestValidate(t *testing.T) {
 		"two architectures, one asked of": {spec: update("1.2.4", "", "Multi"), status: arches},
 		"any image":                       {spec: update("", "c", "")},
 		"nothing":                         {spec: update("", "", ""), want: "The cluster version is invalid: spec.desiredUpdate: Required value: must specify architecture, version, or image", noUpdate: true},
+		"accepted risks alone": {spec: accepting("Slow")},
 		"no version": {
 			spec: update("latest", "c", ""), noUpdate: true,
 			want: `The cluster version is invalid: spec.desiredUpdate.version: Invalid value: "latest": must be a semantic version (1.2.3[-prerelease][+build])`,
@@ -89,6 +91,22 @@ func update(version, image string, architecture configv1.ClusterVersionArchitect
 	return configv1.ClusterVersionSpec{ClusterID: clusterID, DesiredUpdate: &configv1.Update{Version: version, Image: image, Architecture: architecture}}
 }
 
+func TestValidateCapabilities(t *testing.T) {
+	spec := &configv1.ClusterVersionCapabilitiesSpec{AdditionalEnabledCapabilities: []configv1.ClusterVersionCapability{"Console", "ClusterAPI"}}
+	want := "The cluster version is invalid: spec.capabilities.additionalEnabledCapabilities: Forbidden: the capability ClusterAPI needs a feature gate that is not on"
+	if got := invalidMessage(validateCapabilities(spec, nil)); got != want {
+		t.Errorf("got message %q, want %q", got, want)
+	}
+	if wrong := validateCapabilities(spec, sets.New("ClusterAPIMachineManagement")); len(wrong) > 0 {
+		t.Errorf("with the gate on: got %v, want no error", wrong)
+	}
+}
+
+// accepting accepts a risk, and asks for no release.
+func accepting(risk string) configv1.ClusterVersionSpec {
+	return configv1.ClusterVersionSpec{ClusterID: clusterID, DesiredUpdate: &configv1.Update{AcceptRisks: []configv1.AcceptRisk{{Name: risk}}}}
+}
+
 func TestWanted(t *testing.T) {
 	own, current := configv1.Release{Version: "1.0.0", Image: "own"}, configv1.Release{Version: "1.2.0", Image: "current"}
 	next := configv1.Release{Version: "1.3.0", Image: "next", URL: "https://example.com"}
@@ -101,6 +119,7 @@ func TestWanted(t *testing.T) {
 		want configv1.Release
 	}{
 		"nothing":                        {configv1.ClusterVersionSpec{}, own},
+		"accepted risks alone":           {accepting("Slow"), own},
 		"an available version":           {update("1.3.0", "", ""), next},
 		"the current version":            {update("1.2.0", "", ""), current},
 		"the twin of the current one":    {update("1.2.0", "", "Multi"), twin},

@@ -46,9 +46,7 @@ func injectionOf(manifest *unstructured.Unstructured) injection {
 	annotations := manifest.GetAnnotations()
 	switch manifest.GroupVersionKind().GroupKind().String() {
 	case "Deployment.apps", "DaemonSet.apps":
-		if value := annotations[AnnotationInjectProxy]; value != "" {
-			result.proxy = strings.Split(value, ",")
-		}
+		result.proxy = slices.DeleteFunc(strings.Split(annotations[AnnotationInjectProxy], ","), func(name string) bool { return name == "" })
 		result.address = manifest.GetKind() == "Deployment" && manifest.GetNamespace() == ownNamespace && manifest.GetName() == ownName
 	case "ConfigMap":
 		result.tls = annotations[AnnotationInjectTLS] == "true"

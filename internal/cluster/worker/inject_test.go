@@ -31,6 +31,10 @@ func TestInjections(t *testing.T) {
 			`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"annotations":{"config.openshift.io/inject-proxy":"x"}},"spec":{"template":{"spec":{"containers":"a"}}}}`, environment{},
 			"", "spec.template.spec.containers: must be a list",
 		},
+		"empty names are none": {
+			`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"annotations":{"config.openshift.io/inject-proxy":",,"}},"spec":{"template":{}}}`, proxy,
+			`{"template":{}}`, "",
+		},
 		"other kinds get no proxy": {
 			`{"apiVersion":"apps/v1","kind":"StatefulSet","metadata":{"annotations":{"config.openshift.io/inject-proxy":"x"}},"spec":{"template":{}}}`, proxy,
 			`{"template":{}}`, "",

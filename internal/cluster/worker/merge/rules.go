@@ -89,7 +89,7 @@ var kinds = map[schema.GroupKind]kindRules{
 	{Group: rbacGroup, Kind: "RoleBinding"}:        {fields: tree(fields{"subjects": exact, "roleRef": exact})},
 
 	{Group: "security.openshift.io", Kind: "SecurityContextConstraints"}: {fields: tree(constraints())},
-	{Group: "image.openshift.io", Kind: "ImageStream"}:                   {fields: tree(fields{
+	{Group: "image.openshift.io", Kind: "ImageStream"}: {fields: tree(fields{
 		"spec.tags": kept, "spec.tags[].from": exact, "spec.tags[].reference": exact, "spec.tags[].importPolicy": exact, "spec.tags[].referencePolicy": exact,
 	})},
 	{Group: "operators.coreos.com", Kind: "OperatorGroup"}: {fields: tree(fields{
