@@ -28,10 +28,22 @@ type Choice struct {
 	CatalogSelector *string
 	// SelfCertified allows updates beside the upgrade edges of the catalog.
 	SelfCertified *bool
+	// CRDUpgradeSafety is None when changes of CRDs are not checked, so that data can be
+	// lost, and Strict when they are.
+	CRDUpgradeSafety *olmv1.CRDUpgradeSafetyEnforcement
 }
 
-// apply writes the choice into a filter.
-func (c Choice) apply(filter *olmv1.CatalogFilter) error {
+// apply writes the choice into the spec of an extension that comes from a catalog.
+func (c Choice) apply(spec *olmv1.ClusterExtensionSpec) error {
+	if c.CRDUpgradeSafety != nil {
+		if spec.Install == nil {
+			spec.Install = &olmv1.ClusterExtensionInstallConfig{}
+		}
+		spec.Install.Preflight = &olmv1.PreflightConfig{
+			CRDUpgradeSafety: &olmv1.CRDUpgradeSafetyPreflightConfig{Enforcement: *c.CRDUpgradeSafety},
+		}
+	}
+	filter := spec.Source.Catalog
 	if c.Version != nil {
 		filter.Version = *c.Version
 	}
@@ -93,6 +105,8 @@ type ExtensionInstall struct {
 	// that it never is.
 	ProgressDeadlineMinutes int32
 	Choice                  Choice
+	// Check, when not nil, has Run look at the plan before it creates anything.
+	Check *PlanCheck
 	// Wait, when not nil, has Run wait until the extension is installed.
 	Wait *Wait
 }
@@ -142,7 +156,7 @@ func (a *ExtensionInstall) Objects() ([]client.Object, error) {
 		extension.Spec.ProgressDeadlineMinutes = &a.ProgressDeadlineMinutes
 	}
 	extension.Spec.Install = a.installConfig()
-	if err := a.Choice.apply(extension.Spec.Source.Catalog); err != nil {
+	if err := a.Choice.apply(&extension.Spec); err != nil {
 		return nil, &report.Error{Object: extensionName(a.name()), Err: err, Advice: "write the selector as kubectl has it: 'key=value,other in (a,b)'"}
 	}
 	if !a.CreateNamespace {
@@ -169,25 +183,28 @@ func (a *ExtensionInstall) installConfig() *olmv1.ClusterExtensionInstallConfig 
 	return &config
 }
 
-// Run creates the ClusterExtension and, if asked to, waits until it is installed. It
-// gives the extension as it then stands, also beside an error of the wait.
+// Run creates the ClusterExtension and, if asked to, waits until it is installed. With a
+// Check, it first has the controller plan the installation, and creates nothing when the plan
+// is refused. It returns the extension as it is then, also beside an error of the wait.
 func (a *ExtensionInstall) Run(ctx context.Context) (*olmv1.ClusterExtension, error) {
 	objects, err := a.Objects()
 	if err != nil {
 		return nil, err
 	}
 	extension := objects[len(objects)-1].(*olmv1.ClusterExtension)
-	if err := a.prepareNamespace(ctx); err != nil {
+	exists, err := a.hasNamespace(ctx)
+	if err != nil {
 		return nil, err
 	}
-	if err := a.Client.Create(ctx, extension); err != nil {
-		if apierrors.IsAlreadyExists(err) {
-			return nil, &report.Error{
-				Object: extensionName(a.name()), Err: &report.Reworded{Text: "it exists already", Cause: err},
-				Advice: fmt.Sprintf("change it with 'mainstay extension upgrade %s', or choose another name with --name", a.name()),
-			}
+	if a.Check == nil {
+		if err := a.createNamespace(ctx, exists); err != nil {
+			return nil, err
 		}
-		return nil, serverError(extensionName(a.name()), err)
+		if err := a.create(ctx, extension); err != nil {
+			return nil, err
+		}
+	} else if err := a.createChecked(ctx, extension, exists); err != nil {
+		return nil, err
 	}
 	if a.Wait == nil {
 		return extension, nil
@@ -196,24 +213,64 @@ func (a *ExtensionInstall) Run(ctx context.Context) (*olmv1.ClusterExtension, er
 	return extension, waitForExtension(ctx, a.Client, a.Wait, a.Progress, extension)
 }
 
-// prepareNamespace makes the namespace, or makes sure that it is there: without it the
-// extension would wait for it without an end.
-func (a *ExtensionInstall) prepareNamespace(ctx context.Context) error {
+func (a *ExtensionInstall) create(ctx context.Context, extension *olmv1.ClusterExtension) error {
+	err := a.Client.Create(ctx, extension)
+	if apierrors.IsAlreadyExists(err) {
+		return &report.Error{
+			Object: extensionName(a.name()), Err: &report.Reworded{Text: "it exists already", Cause: err},
+			Advice: fmt.Sprintf("change it with 'mainstay extension upgrade %s', or choose another name with --name", a.name()),
+		}
+	}
+	return serverError(extensionName(a.name()), err)
+}
+
+// createChecked creates the extension to be planned only. When nothing stands against the
+// plan, the namespace is created if it is asked for, and the extension becomes a real one;
+// else it is deleted again.
+func (a *ExtensionInstall) createChecked(ctx context.Context, extension *olmv1.ClusterExtension, namespaceExists bool) error {
+	metav1.SetMetaDataAnnotation(&extension.ObjectMeta, olmv1.AnnotationPlan, olmv1.PlanOnly)
+	if err := a.create(ctx, extension); err != nil {
+		return err
+	}
+	plan := &ExtensionPlan{Client: a.Client, Progress: a.Progress, Install: *a, SystemNamespace: a.Check.SystemNamespace}
+	err := a.Check.await(ctx, plan, extension, func(p PlanProblem) bool { return !namespaceExists && p.isMissingNamespace() })
+	if err == nil {
+		err = a.createNamespace(ctx, namespaceExists)
+	}
+	if err != nil {
+		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidyTime)
+		defer cancel()
+		return errors.Join(err, plan.remove(after, extension))
+	}
+	return plan.realize(ctx, extension)
+}
+
+// hasNamespace reports whether the namespace exists. It fails when it does not and is not to
+// be created: the extension would wait for it without an end.
+func (a *ExtensionInstall) hasNamespace(ctx context.Context) (bool, error) {
 	object := fmt.Sprintf("namespace %q", a.namespace())
-	namespace := &corev1.Namespace{}
-	err := a.Client.Get(ctx, client.ObjectKey{Name: a.namespace()}, namespace)
+	err := a.Client.Get(ctx, client.ObjectKey{Name: a.namespace()}, &corev1.Namespace{})
 	switch {
 	case err == nil:
-		return nil
+		return true, nil
 	case apierrors.IsForbidden(err) && !a.CreateNamespace:
 		// Who may not look may still install: the controller reports a missing one.
-		return nil
+		return true, nil
 	case !apierrors.IsNotFound(err):
-		return serverError(object, err)
+		return false, serverError(object, err)
 	case !a.CreateNamespace:
-		return &report.Error{Object: object, Err: &report.Reworded{Text: "not found", Cause: err}, Advice: "create it, add --create-namespace, or choose another with --namespace"}
+		return false, &report.Error{Object: object, Err: &report.Reworded{Text: "not found", Cause: err}, Advice: "create it, add --create-namespace, or choose another with --namespace"}
 	}
-	namespace.Name = a.namespace()
+	return false, nil
+}
+
+// createNamespace creates the namespace unless it exists.
+func (a *ExtensionInstall) createNamespace(ctx context.Context, exists bool) error {
+	if exists {
+		return nil
+	}
+	object := fmt.Sprintf("namespace %q", a.namespace())
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.namespace()}}
 	if err := a.Client.Create(ctx, namespace); err != nil && !apierrors.IsAlreadyExists(err) {
 		return serverError(object, err)
 	}
@@ -228,36 +285,32 @@ type ExtensionUpgrade struct {
 
 	Name   string
 	Choice Choice
+	// Check, when not nil, has Run look at the plan before it changes anything.
+	Check *PlanCheck
 	// Wait, when not nil, has Run wait until the extension is as it is wanted.
 	Wait *Wait
 }
 
-// Run changes the extension and, if asked to, waits until the wanted bundle is
-// installed. It gives the extension as it then stands, and whether anything changed,
+// Run changes the extension, unless the plan for that is refused, and, if asked to, waits until
+// the wanted bundle is installed. It gives the extension as it then stands, and whether anything changed,
 // also beside an error of the wait.
 func (a *ExtensionUpgrade) Run(ctx context.Context) (extension *olmv1.ClusterExtension, changed bool, err error) {
 	if a.Choice.empty() {
 		return nil, false, &report.Error{
 			Object: extensionName(a.Name), Err: errors.New("nothing to change"),
-			Advice: "say what is wanted with --version, --channel, --catalog-selector or --self-certified; updates within the present choice are made without a command",
+			Advice: "say what is wanted with --version, --channel, --catalog-selector, --self-certified or --crd-upgrade-safety; updates within the present choice are made without a command",
 		}
 	}
 	extension = &olmv1.ClusterExtension{}
 	if err := a.Client.Get(ctx, client.ObjectKey{Name: a.Name}, extension); err != nil {
 		return nil, false, missing(extensionName(a.Name), "mainstay extension list", err)
 	}
-	before := extension.DeepCopy()
 	if extension.Spec.Source.Catalog == nil {
 		return nil, false, &report.Error{Object: extensionName(a.Name), Err: errors.New("it does not come from a catalog")}
 	}
-	if err := a.Choice.apply(extension.Spec.Source.Catalog); err != nil {
-		return nil, false, &report.Error{Object: extensionName(a.Name), Err: err, Advice: "write the selector as kubectl has it: 'key=value,other in (a,b)'"}
-	}
-	// The lock keeps a change made by somebody else in between: lists are replaced as a
-	// whole by a merge patch.
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := a.Client.Patch(ctx, extension, patch); err != nil {
-		return nil, false, serverError(extensionName(a.Name), err)
+	before, err := changeChecked(ctx, a.Client, a.Progress, a.Check, extension, a.Choice)
+	if err != nil {
+		return nil, false, err
 	}
 	changed = extension.Generation != before.Generation
 	if a.Wait == nil {

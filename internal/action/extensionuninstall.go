@@ -176,7 +176,7 @@ func heldRemoval(extension *olmv1.ClusterExtension, o outlook) outlook {
 	}
 	if progressing.Status == metav1.ConditionFalse {
 		o.failed = errors.New(progressing.Message)
-		o.advice = diagnosis.Advice(extension.Name, progressing.Reason, progressing.Message)
+		o.advice = diagnosis.Advice(diagnosis.SubjectOf(extension), progressing.Reason, progressing.Message)
 	}
 	return o
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -47,21 +48,33 @@ type Plan struct {
 	Data json.RawMessage
 	// Changes tells whether anything would be done.
 	Changes bool
-	// Problems is how many things stand against it.
-	Problems int
+	// Problems are what stands against it.
+	Problems []PlanProblem
+}
+
+// PlanProblem is something that would stop what is planned.
+type PlanProblem struct {
+	// Check that found it, as in "permissions" or "crdUpgradeSafety".
+	Check   string `json:"check"`
+	Message string `json:"message"`
+}
+
+// isMissingNamespace reports whether the namespace of the extension does not exist.
+func (p PlanProblem) isMissingNamespace() bool {
+	return p.Check == "place" && strings.HasPrefix(p.Message, "namespace ")
 }
 
 // newPlan reads the plan that the controller has written.
 func newPlan(data map[string]string) (*Plan, error) {
 	p := &Plan{Text: data[olmv1.PlanText], Data: json.RawMessage(data[olmv1.PlanJSON])}
 	var fields struct {
-		Action   string            `json:"action"`
-		Problems []json.RawMessage `json:"problems"`
+		Action   string        `json:"action"`
+		Problems []PlanProblem `json:"problems"`
 	}
 	if err := json.Unmarshal(p.Data, &fields); err != nil {
 		return nil, err
 	}
-	p.Changes, p.Problems = fields.Action != "none", len(fields.Problems)
+	p.Changes, p.Problems = fields.Action != "none", fields.Problems
 	return p, nil
 }
 
@@ -78,6 +91,12 @@ func (a *ExtensionPlan) Run(ctx context.Context) (plan *Plan, err error) {
 		defer cancel()
 		err = errors.Join(err, tidy(after))
 	}()
+	return a.await(ctx, extension)
+}
+
+// await waits until the controller has written the plan for the extension as it was asked
+// about.
+func (a *ExtensionPlan) await(ctx context.Context, extension *olmv1.ClusterExtension) (plan *Plan, err error) {
 	wait := a.Wait
 	if wait == nil {
 		wait = &Wait{}
@@ -133,8 +152,32 @@ func (a *ExtensionPlan) ask(ctx context.Context) (extension *olmv1.ClusterExtens
 // taken the annotation away meanwhile, and so has made it a real one.
 func (a *ExtensionPlan) remove(ctx context.Context, extension *olmv1.ClusterExtension) error {
 	advice := fmt.Sprintf("it was made to be planned only: remove it with 'mainstay extension uninstall %s'", extension.Name)
-	return a.settle(ctx, extension, "deleting it", advice, func(now *olmv1.ClusterExtension) error {
+	err := a.settle(ctx, extension, "deleting it", advice, func(now *olmv1.ClusterExtension) error {
 		return a.Client.Delete(ctx, now, client.Preconditions{UID: &now.UID, ResourceVersion: &now.ResourceVersion})
+	})
+	if err != nil {
+		return err
+	}
+	// Its controller takes a moment to let it go. That it does not is no fault of this command.
+	_ = (&Wait{}).until(ctx, extensionName(extension.Name), nil, func(ctx context.Context) (outlook, error) {
+		o, err := goneOutlook(ctx, a.Client, &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: extension.Name}}, "")
+		return outlook{done: o.done}, err
+	})
+	return nil
+}
+
+// realize takes the annotation away from an extension that was created to be planned only, so
+// that the controller goes on with it.
+func (a *ExtensionPlan) realize(ctx context.Context, extension *olmv1.ClusterExtension) error {
+	advice := fmt.Sprintf("remove the annotation with 'kubectl annotate clusterextension %s %s-'", extension.Name, olmv1.AnnotationPlan)
+	return a.settle(ctx, extension.DeepCopy(), "removing the annotation "+olmv1.AnnotationPlan, advice, func(now *olmv1.ClusterExtension) error {
+		before := now.DeepCopy()
+		delete(now.Annotations, olmv1.AnnotationPlan)
+		if err := a.Client.Patch(ctx, now, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+			return err
+		}
+		now.DeepCopyInto(extension)
+		return nil
 	})
 }
 
@@ -238,7 +281,8 @@ func differs(extension *olmv1.ClusterExtension, err error) error {
 // answer.
 func (a *ExtensionPlan) question(extension *olmv1.ClusterExtension) (string, error) {
 	choice, filter := a.Install.Choice, &olmv1.CatalogFilter{}
-	if err := choice.apply(filter); err != nil {
+	wanted := olmv1.ClusterExtensionSpec{Source: olmv1.SourceConfig{Catalog: filter}}
+	if err := choice.apply(&wanted); err != nil {
 		return "", &report.Error{Object: extensionName(extension.Name), Err: err, Advice: "write the selector as kubectl has it: 'key=value,other in (a,b)'"}
 	}
 	fields := map[string]any{"id": extension.ResourceVersion}
@@ -253,6 +297,9 @@ func (a *ExtensionPlan) question(extension *olmv1.ClusterExtension) (string, err
 	}
 	if choice.SelfCertified != nil {
 		fields["upgradeConstraintPolicy"] = filter.UpgradeConstraintPolicy
+	}
+	if choice.CRDUpgradeSafety != nil {
+		fields["crdUpgradeSafety"] = *choice.CRDUpgradeSafety
 	}
 	value, err := json.Marshal(fields)
 	if err != nil {

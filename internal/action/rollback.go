@@ -7,15 +7,12 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
-	"github.com/mainstay-dev/mainstay/internal/action/clustercatalog"
 	"github.com/mainstay-dev/mainstay/internal/action/report"
-	"github.com/mainstay-dev/mainstay/internal/fbc"
 	"github.com/mainstay-dev/mainstay/internal/resolve"
 )
 
@@ -30,6 +27,10 @@ type ExtensionRollback struct {
 	// Revision is the number of the revision whose bundle is wanted. Zero is the last good
 	// one with another bundle than now.
 	Revision int64
+	// CRDUpgradeSafety, when not nil, says whether changes of CRDs are checked from now on.
+	CRDUpgradeSafety *olmv1.CRDUpgradeSafetyEnforcement
+	// Check, when not nil, has Run look at the plan before it changes anything.
+	Check *PlanCheck
 	// Cluster says how the cluster is reached, to read its catalogs.
 	Cluster func() (*rest.Config, error)
 	// SystemNamespace is that of catalogd. Empty means olmv1-system.
@@ -50,7 +51,7 @@ type RolledBack struct {
 	Follow string
 }
 
-// Run changes the extension and, if asked to, waits. It refuses when there is nothing to
+// Run changes the extension, unless the plan for that is refused, and, if asked to, waits. It refuses when there is nothing to
 // go back to, or when no catalog has the bundle any more: the controller would look for it
 // in vain. The result is given beside an error of the wait too.
 func (a *ExtensionRollback) Run(ctx context.Context) (*RolledBack, error) {
@@ -69,16 +70,11 @@ func (a *ExtensionRollback) Run(ctx context.Context) (*RolledBack, error) {
 	if err := a.checkOffered(ctx, filter, target); err != nil {
 		return nil, err
 	}
-	result := &RolledBack{Extension: extension, To: target, Follow: followCommand(a.Name, filter)}
-	before := extension.DeepCopy()
-	choice := Choice{Version: &target.Version, SelfCertified: ptr.To(true)}
-	if err := choice.apply(filter); err != nil {
-		return nil, &report.Error{Object: extensionName(a.Name), Err: err}
-	}
-	// The lock keeps a change made by somebody else in between.
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := a.Client.Patch(ctx, extension, patch); err != nil {
-		return nil, serverError(extensionName(a.Name), err)
+	result := &RolledBack{Extension: extension, To: target, Follow: followCommand(a.Name, extension.Spec, a.CRDUpgradeSafety)}
+	choice := Choice{Version: &target.Version, SelfCertified: ptr.To(true), CRDUpgradeSafety: a.CRDUpgradeSafety}
+	before, err := changeChecked(ctx, a.Client, a.Progress, a.Check, extension, choice)
+	if err != nil {
+		return nil, err
 	}
 	result.Changed = extension.Generation != before.Generation
 	if a.Wait == nil {
@@ -134,7 +130,7 @@ func rollbackTarget(history []RevisionRecord, name string, number int64) (Revisi
 // checkOffered makes sure that the controller will find the bundle. Who may not read the
 // catalogs is warned and goes on: the controller then says if none has it.
 func (a *ExtensionRollback) checkOffered(ctx context.Context, filter *olmv1.CatalogFilter, target RevisionRecord) error {
-	offers, err := a.offers(ctx, filter)
+	offered, err := (&catalogOffers{Client: a.Client, Cluster: a.Cluster, SystemNamespace: a.SystemNamespace}).read(ctx, filter)
 	if err != nil {
 		report.OrQuiet(a.Progress).Warn(fmt.Sprintf("whether a catalog still has %s cannot be told: %v", target.Bundle, err))
 		return nil
@@ -143,7 +139,7 @@ func (a *ExtensionRollback) checkOffered(ctx context.Context, filter *olmv1.Cata
 	result, err := resolve.Resolve(resolve.Request{
 		Package: filter.PackageName, Version: target.Version, Channels: filter.Channels, Policy: olmv1.UpgradeConstraintPolicySelfCertified,
 		Installed: &resolve.Installed{Name: target.Bundle, Version: target.Version, Release: target.Release},
-	}, offers)
+	}, offered.catalogs)
 	if err != nil {
 		advice := "add a catalog that has it, with 'mainstay catalog add'; the image of the bundle is " + target.Image
 		if hints := resolve.Hints(err); len(hints) > 0 {
@@ -163,41 +159,24 @@ func (a *ExtensionRollback) checkOffered(ctx context.Context, filter *olmv1.Cata
 	return nil
 }
 
-// offers reads what the served catalogs that the extension selects say of its package.
-func (a *ExtensionRollback) offers(ctx context.Context, filter *olmv1.CatalogFilter) ([]resolve.Catalog, error) {
-	var list olmv1.ClusterCatalogList
-	if err := a.Client.List(ctx, &list); err != nil {
-		return nil, fmt.Errorf("listing catalogs: %w", err)
-	}
-	selected, err := resolve.SelectCatalogs(filter.Selector, list.Items)
-	if err != nil {
-		return nil, fmt.Errorf("spec.source.catalog.selector: %w", err)
-	}
-	config, err := a.Cluster()
-	if err != nil {
-		return nil, err
-	}
-	reader := &clustercatalog.Reader{Config: config, SystemNamespace: a.SystemNamespace}
-	var offers []resolve.Catalog
-	for i := range selected {
-		catalog := &selected[i]
-		if !meta.IsStatusConditionTrue(catalog.Status.Conditions, olmv1.TypeServing) || catalog.Status.URLs == nil {
-			continue
-		}
-		content, err := fbc.LoadContent(filter.PackageName, reader.Metas(ctx, catalog.Name))
-		if err != nil {
-			return nil, err
-		}
-		offers = append(offers, resolve.Catalog{Name: catalog.Name, Priority: catalog.Spec.Priority, Content: content})
-	}
-	return offers, nil
-}
-
-// followCommand is the command that undoes the pin.
-func followCommand(name string, filter *olmv1.CatalogFilter) string {
+// followCommand is the command that undoes the pin, and what else a rollback changes of a spec.
+func followCommand(name string, spec olmv1.ClusterExtensionSpec, safety *olmv1.CRDUpgradeSafetyEnforcement) string {
+	filter := spec.Source.Catalog
 	command := fmt.Sprintf("mainstay extension upgrade %s --version %q", name, filter.Version)
 	if filter.UpgradeConstraintPolicy != olmv1.UpgradeConstraintPolicySelfCertified {
 		command += " --self-certified=false"
 	}
+	if before := enforcementOf(spec); safety != nil && *safety != before {
+		command += " --crd-upgrade-safety " + string(before)
+	}
 	return command
+}
+
+// enforcementOf says whether changes of CRDs are checked; they are where the spec does not say.
+func enforcementOf(spec olmv1.ClusterExtensionSpec) olmv1.CRDUpgradeSafetyEnforcement {
+	install := spec.Install
+	if install == nil || install.Preflight == nil || install.Preflight.CRDUpgradeSafety == nil {
+		return olmv1.CRDUpgradeSafetyEnforcementStrict
+	}
+	return install.Preflight.CRDUpgradeSafety.Enforcement
 }

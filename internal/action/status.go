@@ -24,6 +24,8 @@ type ExtensionState struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
 	Package   string `json:"package"`
+	// ServiceAccount that its objects are written as; empty for that of operator-controller.
+	ServiceAccount string `json:"serviceAccount,omitempty"`
 	// Bundle and Version are what is installed; empty while nothing is.
 	Bundle     string             `json:"bundle,omitempty"`
 	Version    string             `json:"version,omitempty"`
@@ -83,6 +85,11 @@ func (a *ExtensionStatus) Run(ctx context.Context) (*ExtensionState, error) {
 	return state, serverError(extensionName(a.Name), err)
 }
 
+// subject is the extension as advice is given about it.
+func (s *ExtensionState) subject() diagnosis.Subject {
+	return diagnosis.Subject{Name: s.Name, Package: s.Package, Namespace: s.Namespace, ServiceAccount: s.ServiceAccount}
+}
+
 // extensionState reads what belongs to an extension.
 func extensionState(ctx context.Context, c client.Client, extension *olmv1.ClusterExtension) (*ExtensionState, error) {
 	state := &ExtensionState{
@@ -91,9 +98,8 @@ func extensionState(ctx context.Context, c client.Client, extension *olmv1.Clust
 		Deleting:   !extension.DeletionTimestamp.IsZero(),
 		Conditions: extension.Status.Conditions,
 	}
-	if catalog := extension.Spec.Source.Catalog; catalog != nil {
-		state.Package = catalog.PackageName
-	}
+	subject := diagnosis.SubjectOf(extension)
+	state.Package, state.ServiceAccount = subject.Package, subject.ServiceAccount
 	if installed := extension.Status.Install; installed != nil {
 		state.Bundle, state.Version = installed.Bundle.Name, installed.Bundle.Version
 	}
@@ -247,7 +253,7 @@ func extensionOutlook(state *ExtensionState, generation int64) outlook {
 		done: progressing.Reason == olmv1.ReasonSucceeded && progressing.Status == metav1.ConditionTrue &&
 			installed != nil && installed.Status == metav1.ConditionTrue,
 		pending: reasonAndMessage(progressing),
-		advice:  diagnosis.Advice(state.Name, progressing.Reason, progressing.Message),
+		advice:  diagnosis.Advice(state.subject(), progressing.Reason, progressing.Message),
 	}
 	if progressing.Status == metav1.ConditionFalse || diagnosis.IsRefused(progressing.Message) {
 		o.failed = fmt.Errorf("%s", reasonAndMessage(progressing))

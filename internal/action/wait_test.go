@@ -146,14 +146,14 @@ func TestExtensionOutlook(t *testing.T) {
 		},
 		"blocked": {
 			state:  ExtensionState{Conditions: []metav1.Condition{condition(olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonBlocked, "pre-authorization failed: x", 2)}},
-			failed: "Blocked: pre-authorization failed: x", pending: "Blocked: pre-authorization failed: x", advice: "give the service account the listed permissions",
+			failed: "Blocked: pre-authorization failed: x", pending: "Blocked: pre-authorization failed: x", advice: "give the account of operator-controller the listed permissions",
 			parts: []report.Part{{Name: "resolve", State: report.StateCurrent, Detail: "Blocked: pre-authorization failed: x"}},
 		},
 		"refused as unsafe": {
 			state: ExtensionState{Conditions: []metav1.Condition{
 				condition(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying, `validating upgrade for CRD "a.b.c" failed: x`, 2), installed,
 			}, Revisions: []RevisionState{inPlace}},
-			failed: `Retrying: validating upgrade for CRD "a.b.c" failed: x`, pending: `Retrying: validating upgrade for CRD "a.b.c" failed: x`, advice: "crdUpgradeSafety.enforcement",
+			failed: `Retrying: validating upgrade for CRD "a.b.c" failed: x`, pending: `Retrying: validating upgrade for CRD "a.b.c" failed: x`, advice: "--crd-upgrade-safety None",
 			parts: []report.Part{{Name: "resolve", State: report.StateCurrent, Detail: `Retrying: validating upgrade for CRD "a.b.c" failed: x`}},
 		},
 		"rolled out, but not told to be installed": {

@@ -307,6 +307,9 @@ func testExtensions(c *cluster, step stepFunc) {
 	step("extension-no-namespace", "mainstay extension install kettle --namespace kitchen")
 	step("extension-invalid", "mainstay extension install kettle --create-namespace --namespace kitchen --version nonsense")
 	step("extension-install", "mainstay extension install kettle --create-namespace --namespace kitchen --version 0.1.0 --wait",
+		reaction{"has not planned", func() {
+			c.plans("kettle", "installation", `place: namespace "kitchen" does not exist: create it, the extension's namespaced objects go there`)
+		}},
 		reaction{"has not looked", func() {
 			c.extension("kettle", "", condition("Installed", "False", "Failed", "No bundle installed", 0),
 				condition("Progressing", "True", "Retrying", `no bundles found for package "kettle" matching version "0.1.0"`, 0))
@@ -330,11 +333,11 @@ func testExtensions(c *cluster, step stepFunc) {
 	step("extension-status", "mainstay extension status kettle")
 	step("extension-status-json", "mainstay extension status kettle -o json")
 	step("extension-status-unknown", "mainstay extension status teapot")
-	step("extension-install-blocked", "mainstay extension install teapot --namespace kitchen --wait",
+	step("extension-install-blocked", "mainstay extension install teapot --namespace kitchen --check=false --wait",
 		reaction{"has not looked", func() {
 			c.extension("teapot", "", condition("Progressing", "False", "InvalidConfiguration", `spec.config.inline: unknown field "spout"`, 0))
 		}})
-	step("extension-install-late", "mainstay extension install pot --namespace kitchen --wait --timeout 1ms -o name")
+	step("extension-install-late", "mainstay extension install pot --namespace kitchen --check=false --wait --timeout 1ms -o name")
 	step("extension-list", "mainstay extension list")
 	step("extension-list-wide", "mainstay extension list -o wide")
 	step("extension-list-name", "mainstay extension list -o name")
@@ -348,6 +351,7 @@ func testUpgrade(c *cluster, step stepFunc) {
 	step("upgrade-unknown", "mainstay extension upgrade nobody --version 1.0.0")
 	step("upgrade-same", "mainstay extension upgrade kettle --version 0.1.0")
 	step("upgrade", "mainstay extension upgrade kettle --version 0.2.0 --channel stable --self-certified --wait",
+		reaction{"has not planned", func() { c.plans("kettle", "update") }},
 		reaction{"has not looked", func() {
 			c.extension("kettle", "0.1.0", condition("Installed", "True", "Succeeded", "Installed bundle kettle.v0.1.0 successfully", 0),
 				condition("Progressing", "False", "Blocked", `"NoExistingFieldRemoved" of upgrade safety validation failed`, 0))
@@ -367,7 +371,7 @@ func testUpgrade(c *cluster, step stepFunc) {
 		}
 	})
 	step("upgrade-status-degraded", "mainstay extension status kettle")
-	step("upgrade-unpin", "mainstay extension upgrade kettle --version= --channel= --self-certified=false -o yaml")
+	step("upgrade-unpin", "mainstay extension upgrade kettle --version= --channel= --self-certified=false --check=false -o yaml")
 	c.hold(named(&olmv1.ClusterExtension{}, "pot"), olmv1.FinalizerCleanupContentManagerCache)
 	step("extension-uninstall-late", "mainstay extension uninstall pot --wait --timeout 1ms")
 	step("extension-status-deleting", "mainstay extension status pot")

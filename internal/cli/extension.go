@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -38,6 +39,7 @@ type choiceFlags struct {
 	channels      []string
 	selector      string
 	selfCertified bool
+	crdSafety     string
 }
 
 func (f *choiceFlags) bind(cmd *cobra.Command) {
@@ -46,6 +48,32 @@ func (f *choiceFlags) bind(cmd *cobra.Command) {
 	flags.StringSliceVar(&f.channels, "channel", nil, "channel to choose from; may be repeated; empty means every channel")
 	flags.StringVar(&f.selector, "catalog-selector", "", `label selector for the catalogs to look in, as "`+olmv1.LabelMetadataName+`=NAME"`)
 	flags.BoolVar(&f.selfCertified, "self-certified", false, "allow updates beside the upgrade edges of the catalog, also to older versions")
+	bindCRDSafety(cmd, &f.crdSafety)
+}
+
+// bindCRDSafety adds the flag that says whether changes of CRDs are checked.
+func bindCRDSafety(cmd *cobra.Command, value *string) {
+	oneOf(cmd, value, "crd-upgrade-safety", "refuse changes of CRDs that can lose data or break clients, or make them unchecked",
+		string(olmv1.CRDUpgradeSafetyEnforcementStrict), string(olmv1.CRDUpgradeSafetyEnforcementNone))
+}
+
+// checkFlags are the flags of a command that looks at the plan before it changes anything.
+type checkFlags struct {
+	check   bool
+	timeout time.Duration
+}
+
+func (f *checkFlags) bind(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.check, "check", true, "plan first, and change nothing when something stands against the plan")
+	cmd.Flags().DurationVar(&f.timeout, "check-timeout", time.Minute, "how long to wait for the plan; 0 means without an end")
+}
+
+// value returns the check that was asked for, nil for none.
+func (f *checkFlags) value(a *app, systemNamespace string) *action.PlanCheck {
+	if !f.check {
+		return nil
+	}
+	return &action.PlanCheck{SystemNamespace: systemNamespace, Timeout: f.timeout, Cluster: a.kube.Config}
 }
 
 // value gives what was said on the command line, and nil for what was not.
@@ -63,6 +91,9 @@ func (f *choiceFlags) value(cmd *cobra.Command) action.Choice {
 	if cmd.Flags().Changed("self-certified") {
 		choice.SelfCertified = &f.selfCertified
 	}
+	if cmd.Flags().Changed("crd-upgrade-safety") {
+		choice.CRDUpgradeSafety = (*olmv1.CRDUpgradeSafetyEnforcement)(&f.crdSafety)
+	}
 	return choice
 }
 
@@ -70,6 +101,8 @@ func (a *app) extensionInstallCommand() *cobra.Command {
 	var (
 		install action.ExtensionInstall
 		choice  choiceFlags
+		check   checkFlags
+		system  string
 		wait    waitFlags
 		dryRun  dryRunFlag
 		out     terminal.Output
@@ -78,7 +111,11 @@ func (a *app) extensionInstallCommand() *cobra.Command {
 		Use:   "install PACKAGE",
 		Short: "Install a package of a catalog",
 		Long: `Install a package of a catalog: the highest version that the flags allow is chosen and
-kept up to date within them.`,
+kept up to date within them.
+
+The operator-controller plans the installation first. When something stands against the plan, such
+as a package or version that no catalog has, or permissions that are lacking, nothing is created
+and the command fails at once. --check=false creates the extension without a plan.`,
 		Example: `  # Install a package into a namespace of its name, and wait until it runs
   mainstay extension install argocd-operator --create-namespace --wait
 
@@ -108,6 +145,7 @@ kept up to date within them.`,
 				return err
 			}
 			install.Client, install.Progress = c, terminal.NewProgress(cmd.ErrOrStderr())
+			install.Check = check.value(a, system)
 			extension, err := install.Run(cmd.Context())
 			return finishExtension(cmd, &out, extension, "created", wait.wait, err)
 		},
@@ -126,6 +164,8 @@ kept up to date within them.`,
 	oneOf(cmd, (*string)(&install.AccessRoles), "access-roles", "roles for users of its APIs beside those of the bundle: none, or some that are aggregated to view, edit and admin",
 		string(olmv1.AccessRolesNone), string(olmv1.AccessRolesAggregated))
 	choice.bind(cmd)
+	check.bind(cmd)
+	flags.StringVar(&system, "system-namespace", action.DefaultSystemNamespace, "namespace of operator-controller on the cluster")
 	wait.bind(cmd, "the extension is installed")
 	dryRun.bind(cmd)
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
@@ -276,6 +316,8 @@ func (a *app) extensionUpgradeCommand() *cobra.Command {
 	var (
 		upgrade action.ExtensionUpgrade
 		choice  choiceFlags
+		check   checkFlags
+		system  string
 		wait    waitFlags
 		out     terminal.Output
 	)
@@ -283,7 +325,11 @@ func (a *app) extensionUpgradeCommand() *cobra.Command {
 		Use:   "upgrade NAME",
 		Short: "Change which version of its package an extension has",
 		Long: `Change which version of its package an extension has. Flags that are not given leave
-things as they are; an empty value takes a limit away.`,
+things as they are; an empty value takes a limit away.
+
+The operator-controller plans the change first. When something stands against the plan, such as a
+version that no catalog has or a change of a CRD that can lose data, nothing is changed and the
+command fails at once. --check=false changes the extension without a plan.`,
 		Example: `  # Go to a version, and wait until it runs
   mainstay extension upgrade argocd-operator --version 0.7.0 --wait
 
@@ -291,7 +337,10 @@ things as they are; an empty value takes a limit away.`,
   mainstay extension upgrade argocd-operator --version "" --channel alpha
 
   # Go back to a version that the catalog has no edge to
-  mainstay extension upgrade argocd-operator --version 0.5.0 --self-certified`,
+  mainstay extension upgrade argocd-operator --version 0.5.0 --self-certified
+
+  # Accept that a changed CRD can lose data, now and later
+  mainstay extension upgrade argocd-operator --version 0.6.0 --crd-upgrade-safety None`,
 		Args:              terminal.Takes("NAME"),
 		ValidArgsFunction: a.completeNames(extensionNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -301,6 +350,7 @@ things as they are; an empty value takes a limit away.`,
 			}
 			upgrade.Client, upgrade.Progress = c, terminal.NewProgress(cmd.ErrOrStderr())
 			upgrade.Name, upgrade.Choice, upgrade.Wait = args[0], choice.value(cmd), wait.value()
+			upgrade.Check = check.value(a, system)
 			extension, changed, err := upgrade.Run(cmd.Context())
 			done := "unchanged"
 			if changed {
@@ -310,6 +360,8 @@ things as they are; an empty value takes a limit away.`,
 		},
 	}
 	choice.bind(cmd)
+	check.bind(cmd)
+	cmd.Flags().StringVar(&system, "system-namespace", action.DefaultSystemNamespace, "namespace of operator-controller on the cluster")
 	wait.bind(cmd, "the wanted version is installed")
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
 	return cmd

@@ -203,6 +203,8 @@ func printReasons(w io.Writer, reasons []diagnosis.Reason, indent string) {
 func (a *app) extensionRollbackCommand() *cobra.Command {
 	var (
 		rollback action.ExtensionRollback
+		safety   string
+		check    checkFlags
 		wait     waitFlags
 		out      terminal.Output
 	)
@@ -217,7 +219,9 @@ to SelfCertified. So no update is made by itself until the pin is taken away; th
 so is printed. Configuration is not changed. An update that never became complete is given up, and
 what it had taken over goes back to the revision that is still in place.
 
-Changes of CustomResourceDefinitions are checked as for any update.`,
+The operator-controller plans the change first. When something stands against the plan, such as a
+change of a CRD that can lose data, nothing is changed and the command fails at once.
+--crd-upgrade-safety None accepts such changes, and --check=false does not plan.`,
 		Example: `  mainstay extension rollback argocd-operator --wait
   mainstay extension rollback argocd-operator --to-revision 2`,
 		Args:              terminal.Takes("NAME"),
@@ -229,6 +233,10 @@ Changes of CustomResourceDefinitions are checked as for any update.`,
 			}
 			rollback.Client, rollback.Progress = c, terminal.NewProgress(cmd.ErrOrStderr())
 			rollback.Cluster, rollback.Name, rollback.Wait = a.kube.Config, args[0], wait.value()
+			rollback.Check = check.value(a, rollback.SystemNamespace)
+			if safety != "" {
+				rollback.CRDUpgradeSafety = (*olmv1.CRDUpgradeSafetyEnforcement)(&safety)
+			}
 			result, err := rollback.Run(cmd.Context())
 			if result == nil {
 				return err
@@ -237,7 +245,9 @@ Changes of CustomResourceDefinitions are checked as for any update.`,
 		},
 	}
 	cmd.Flags().Int64Var(&rollback.Revision, "to-revision", 0, "number of the revision whose bundle is wanted (default: the last good one)")
-	cmd.Flags().StringVar(&rollback.SystemNamespace, "system-namespace", action.DefaultSystemNamespace, "namespace of catalogd on the cluster")
+	cmd.Flags().StringVar(&rollback.SystemNamespace, "system-namespace", action.DefaultSystemNamespace, "namespace of catalogd and operator-controller on the cluster")
+	bindCRDSafety(cmd, &safety)
+	check.bind(cmd)
 	wait.bind(cmd, "the bundle is installed")
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
 	return cmd

@@ -86,10 +86,10 @@ what was only to be planned.`,
 // planExit says by the exit code what the plan comes to, as terraform does.
 func planExit(name string, plan *action.Plan, detailed bool) error {
 	switch {
-	case plan.Problems > 0:
+	case len(plan.Problems) > 0:
 		things := "1 thing stands"
-		if plan.Problems > 1 {
-			things = fmt.Sprintf("%d things stand", plan.Problems)
+		if n := len(plan.Problems); n > 1 {
+			things = fmt.Sprintf("%d things stand", n)
 		}
 		return &report.Error{
 			Object: fmt.Sprintf("clusterextension %q", name), Err: fmt.Errorf("%s against the plan", things), Advice: "see what the plan names, and plan again",

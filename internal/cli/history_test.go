@@ -133,7 +133,9 @@ func testHistory(c *cluster, step stepFunc) {
 	offer := c.serve("ours", "0.1.0", "0.2.0")
 	step("history-unknown", "mainstay extension history nobody")
 	step("explain-unknown", "mainstay extension explain nobody")
-	step("mug-install", "mainstay extension install mug --namespace kitchen --catalog-selector team=tea")
+	testChecks(c, step)
+	step("mug-install", "mainstay extension install mug --namespace kitchen --catalog-selector team=tea",
+		reaction{"has not planned", func() { c.plans("mug", "installation") }})
 	step("history-none", "mainstay extension history mug")
 	step("diff-none", "mainstay extension diff mug")
 	step("rollback-none", "mainstay extension rollback mug")
@@ -170,7 +172,13 @@ func testHistory(c *cluster, step stepFunc) {
 	offer("0.2.0")
 	step("rollback-not-offered", "mainstay extension rollback mug")
 	offer("0.1.0", "0.2.0")
-	step("rollback", "mainstay extension rollback mug")
+	step("rollback-refused", "mainstay extension rollback mug --crd-upgrade-safety Strict",
+		reaction{"has not planned", func() {
+			c.plans("mug", "go back, which would be stopped", `crdUpgradeSafety: validating upgrade for CRD "mugs.example.com" failed: v1: ^.spec.size: a field was removed`)
+		}})
+	step("rollback-refused-spec", "mainstay extension list mug -o wide")
+	step("rollback", "mainstay extension rollback mug --crd-upgrade-safety None",
+		reaction{"has not planned", func() { c.plans("mug", "go back") }})
 	step("rollback-again", "mainstay extension rollback mug")
 	step("rollback-wait", "mainstay extension rollback mug --wait",
 		reaction{"has not looked", func() {

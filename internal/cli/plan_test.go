@@ -5,7 +5,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -32,8 +34,13 @@ func (c *cluster) plans(name, text string, problems ...string) {
 	if !strings.Contains(text, "nothing would change") {
 		plan["action"] = "update"
 	}
-	if len(problems) > 0 {
-		plan["problems"] = problems
+	var found []map[string]string
+	for _, problem := range problems {
+		check, message, _ := strings.Cut(problem, ": ")
+		found = append(found, map[string]string{"check": check, "message": message})
+	}
+	if len(found) > 0 {
+		plan["problems"] = found
 	}
 	data, err := json.Marshal(plan)
 	c.must(err)
@@ -93,10 +100,12 @@ func testPlan(c *cluster, step stepFunc) {
 	step("plan-changes", "mainstay extension plan kettle --version 0.3.0 --detailed-exitcode",
 		reaction{"has not planned", func() { c.plans("kettle", "Plan for clusterextension/kettle: update") }})
 	step("plan-problem", "mainstay extension plan kettle --version 0.3.0",
-		reaction{"has not planned", func() { c.plans("kettle", "Plan for clusterextension/kettle: update, which would be stopped", "it") }})
+		reaction{"has not planned", func() {
+			c.plans("kettle", "Plan for clusterextension/kettle: update, which would be stopped", "choice: it")
+		}})
 	step("plan-problems", "mainstay extension plan kettle --version 0.3.0 -o json --detailed-exitcode",
 		reaction{"has not planned", func() {
-			c.plans("kettle", "Plan for clusterextension/kettle: update, which would be stopped", "it", "that")
+			c.plans("kettle", "Plan for clusterextension/kettle: update, which would be stopped", "choice: it", "place: that")
 		}})
 	c.unplanned("kettle")
 	step("plan-existing-late", "mainstay extension plan kettle --timeout 1ms")
@@ -110,4 +119,49 @@ func testPlan(c *cluster, step stepFunc) {
 	step("plan-asked", "mainstay extension plan kettle --version 0.3.0")
 	step("plan-upgrade", "mainstay extension upgrade kettle --version= --wait")
 	c.annotatePlan("kettle", "")
+}
+
+// testChecks has the commands look at the plan first: what is refused changes nothing.
+func testChecks(c *cluster, step stepFunc) {
+	untouched := func(name string) {
+		c.t.Helper()
+		c.gone(named(&olmv1.ClusterExtension{}, name))
+		if err := c.Get(c.t.Context(), client.ObjectKey{Name: "cupboard"}, &corev1.Namespace{}); !apierrors.IsNotFound(err) {
+			c.t.Errorf("namespace cupboard: got %v, want it not to exist", err)
+		}
+	}
+	for name, line := range map[string]string{
+		"package": "mainstay extension install mgu --namespace cupboard --create-namespace --wait",
+		"version": "mainstay extension install mug --name tumbler --version 0.2.1 --namespace cupboard --create-namespace",
+		"channel": "mainstay extension install mug --name tumbler --channel stabel --namespace cupboard --create-namespace",
+	} {
+		extension := "tumbler"
+		if name == "package" {
+			extension = "mgu"
+		}
+		step("check-"+name, line, reaction{"has not planned", func() {
+			c.plans(extension, "no bundle fits", `place: namespace "cupboard" does not exist: create it, the extension's namespaced objects go there`,
+				`choice: no bundles found for package "`+strings.Fields(line)[3]+`"`)
+		}})
+		untouched(extension)
+	}
+	step("check-late", "mainstay extension install tumbler --namespace cupboard --create-namespace --check-timeout 1ms")
+	untouched("tumbler")
+
+	kettle := named(&olmv1.ClusterExtension{}, "kettle")
+	c.must(c.Get(c.t.Context(), client.ObjectKeyFromObject(kettle), kettle))
+	before := kettle.DeepCopy()
+	step("check-upgrade", "mainstay extension upgrade kettle --version 0.4.0", reaction{"has not planned", func() {
+		c.plans("kettle", "update, which would be stopped", `crdUpgradeSafety: validating upgrade for CRD "mugs.example.com" failed: v1: ^.spec.size: a field was removed`,
+			"permissions: pre-authorization failed: service account requires the following permissions to manage cluster extension:\n  Namespace:\"\" APIGroups:[] Resources:[services] Verbs:[list,watch]")
+	}})
+	c.unplanned("kettle")
+	c.must(c.Get(c.t.Context(), client.ObjectKeyFromObject(kettle), kettle))
+	if diff := cmp.Diff(before.Spec, kettle.Spec); diff != "" {
+		c.t.Errorf("the refused upgrade changed the spec (-before +after):\n%s", diff)
+	}
+	step("check-upgrade-accepted", "mainstay extension upgrade kettle --version 0.4.0 --crd-upgrade-safety None -o yaml",
+		reaction{"has not planned", func() { c.plans("kettle", "update") }})
+	c.unplanned("kettle")
+	step("check-upgrade-strict", "mainstay extension upgrade kettle --version= --crd-upgrade-safety Strict --check=false")
 }

@@ -163,6 +163,7 @@ func TestMistakes(t *testing.T) {
 		"unknown-format":       "mainstay extension status x -o wide",
 		"unknown-policy":       "mainstay extension install x --rollback Always",
 		"missing-flag":         "mainstay catalog add x",
+		"catalog-show-unknown": "mainstay catalog show teapot testdata/catalog",
 		"bad-dry-run":          "mainstay install --dry-run=server",
 		"no-cluster":           "mainstay extension list",
 		"no-such-context":      "mainstay extension list --context nowhere",

@@ -45,8 +45,9 @@ const (
 	// ConfigMap plan-<name> of the system namespace. With the value "only" nothing else is
 	// done: no revision is made, archived or given up. With a JSON object the extension goes
 	// on as its spec says, and the plan is as if the object's fields, of version, channels,
-	// selector and upgradeConstraintPolicy, stood in spec.source.catalog; a field id tells
-	// one question from another. Removing the annotation removes the plan.
+	// selector and upgradeConstraintPolicy, stood in spec.source.catalog, and crdUpgradeSafety
+	// in spec.install.preflight.crdUpgradeSafety.enforcement; a field id tells one question
+	// from another. Removing the annotation removes the plan.
 	AnnotationPlan = "mainstay.dev/plan"
 	// AnnotationPlanFor, on the ConfigMap of a plan, is what it was made for: the generation
 	// of the ClusterExtension, a space, and the value of AnnotationPlan.

@@ -197,38 +197,11 @@ func (e *explainer) heldUp(progressing *metav1.Condition) {
 	}
 	e.because(sentence(lines[0]), below...)
 	e.catalogs(progressing.Message)
-	e.adviseOn(progressing)
+	e.advise(capital(Advice(SubjectOf(e.Extension), progressing.Reason, progressing.Message)))
 	if newest := e.newest(); newest != nil && (!succeeded(newest) || len(e.Awaited) > 0) {
 		e.awaited("")
 	}
 	e.offerReturn()
-}
-
-// adviseOn says what can be done about what the controller reports.
-func (e *explainer) adviseOn(c *metav1.Condition) {
-	ext := e.Extension
-	account := ""
-	if ext.Spec.ServiceAccount != nil {
-		account = ext.Spec.ServiceAccount.Name
-	}
-	pkg := ""
-	if ext.Spec.Source.Catalog != nil {
-		pkg = ext.Spec.Source.Catalog.PackageName
-	}
-	switch {
-	case strings.Contains(c.Message, "pre-authorization failed") && account != "":
-		e.advise(fmt.Sprintf("Give ServiceAccount %s/%s what it lacks: 'mainstay rbac generate %s --name %s --namespace %s --service-account %s' writes all that it needs",
-			ext.Spec.Namespace, account, pkg, e.name, ext.Spec.Namespace, account))
-	case strings.Contains(c.Message, "missing ServiceAccount") && account != "":
-		e.advise(fmt.Sprintf("Create it: kubectl create serviceaccount %s -n %s; 'mainstay rbac generate %s --name %s --namespace %s --service-account %s' writes it with the rights that it needs",
-			account, ext.Spec.Namespace, pkg, e.name, ext.Spec.Namespace, account))
-	case strings.HasPrefix(c.Message, "namespace ") && strings.Contains(c.Message, "does not exist"):
-		e.advise("Create it: kubectl create namespace " + ext.Spec.Namespace)
-	case strings.Contains(c.Message, "cannot be managed by operator-controller"):
-		e.advise("Remove the object if nobody needs it, or whatever else owns it: two owners of one object cannot be")
-	default:
-		e.advise(capital(Advice(e.name, c.Reason, c.Message)))
-	}
 }
 
 // catalogs explains a bundle that was not found by the catalogs that cannot be read.

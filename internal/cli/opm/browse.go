@@ -102,7 +102,7 @@ one what it provides, what it requires and how it can be installed.
 	}
 	load := readAny(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		p, err := onePackage(cmd.Context(), load, args[0], args[1])
+		p, err := onePackage(cmd.Context(), program, load, args[0], args[1])
 		if err != nil {
 			return err
 		}
@@ -115,7 +115,8 @@ one what it provides, what it requires and how it can be installed.
 	return cmd
 }
 
-func onePackage(ctx context.Context, load metas, name, ref string) (*browse.Package, error) {
+// onePackage reads one package of a catalog. The program is what advice calls the commands by.
+func onePackage(ctx context.Context, program string, load metas, name, ref string) (*browse.Package, error) {
 	packages, err := browse.Load(name, load(ctx, ref))
 	if err != nil {
 		return nil, err
@@ -123,7 +124,7 @@ func onePackage(ctx context.Context, load metas, name, ref string) (*browse.Pack
 	if len(packages) == 0 {
 		return nil, &report.Error{
 			Object: fmt.Sprintf("package %q", name), Err: fmt.Errorf("catalog %q does not have it", ref),
-			Advice: "'opm search " + ref + "' lists the packages that it has",
+			Advice: "'" + program + " search " + ref + "' lists the packages that it has",
 		}
 	}
 	return packages[0], nil
@@ -228,7 +229,7 @@ Markdown pages show, as a picture in SVG, or in DOT for Graphviz.
 	}
 	load := readAny(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		p, err := onePackage(cmd.Context(), load, args[0], args[1])
+		p, err := onePackage(cmd.Context(), program, load, args[0], args[1])
 		if err != nil {
 			return err
 		}

@@ -75,11 +75,12 @@ func asPlanned(ext *olmv1.ClusterExtension, value string) (*olmv1.ClusterExtensi
 		return wanted, nil
 	}
 	var fields struct {
-		ID                      string                         `json:"id"`
-		Version                 *string                        `json:"version"`
-		Channels                *[]string                      `json:"channels"`
-		Selector                *metav1.LabelSelector          `json:"selector"`
-		UpgradeConstraintPolicy *olmv1.UpgradeConstraintPolicy `json:"upgradeConstraintPolicy"`
+		ID                      string                             `json:"id"`
+		Version                 *string                            `json:"version"`
+		Channels                *[]string                          `json:"channels"`
+		Selector                *metav1.LabelSelector              `json:"selector"`
+		UpgradeConstraintPolicy *olmv1.UpgradeConstraintPolicy     `json:"upgradeConstraintPolicy"`
+		CRDUpgradeSafety        *olmv1.CRDUpgradeSafetyEnforcement `json:"crdUpgradeSafety"`
 	}
 	decoder := json.NewDecoder(strings.NewReader(value))
 	decoder.DisallowUnknownFields()
@@ -91,7 +92,7 @@ func asPlanned(ext *olmv1.ClusterExtension, value string) (*olmv1.ClusterExtensi
 	}
 	if err != nil || !strings.HasPrefix(strings.TrimSpace(value), "{") {
 		return nil, errors.Join(fmt.Errorf(
-			"it must be %q, or a JSON object with some of version, channels, selector and upgradeConstraintPolicy", olmv1.PlanOnly), err)
+			"it must be %q, or a JSON object with some of version, channels, selector, upgradeConstraintPolicy and crdUpgradeSafety", olmv1.PlanOnly), err)
 	}
 	filter := wanted.Spec.Source.Catalog
 	if fields.Version != nil {
@@ -109,6 +110,16 @@ func asPlanned(ext *olmv1.ClusterExtension, value string) (*olmv1.ClusterExtensi
 				olmv1.UpgradeConstraintPolicyCatalogProvided, olmv1.UpgradeConstraintPolicySelfCertified)
 		}
 		filter.UpgradeConstraintPolicy = *policy
+	}
+	if enforcement := fields.CRDUpgradeSafety; enforcement != nil {
+		if *enforcement != olmv1.CRDUpgradeSafetyEnforcementNone && *enforcement != olmv1.CRDUpgradeSafetyEnforcementStrict {
+			return nil, fmt.Errorf("crdUpgradeSafety %q: it is %s or %s", *enforcement,
+				olmv1.CRDUpgradeSafetyEnforcementNone, olmv1.CRDUpgradeSafetyEnforcementStrict)
+		}
+		if wanted.Spec.Install == nil {
+			wanted.Spec.Install = &olmv1.ClusterExtensionInstallConfig{}
+		}
+		wanted.Spec.Install.Preflight = &olmv1.PreflightConfig{CRDUpgradeSafety: &olmv1.CRDUpgradeSafetyPreflightConfig{Enforcement: *enforcement}}
 	}
 	return wanted, nil
 }

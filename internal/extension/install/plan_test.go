@@ -75,6 +75,8 @@ type planFields struct {
 	Created  []struct{ Name string } `json:"createdExtensions"`
 	Missing  []string                `json:"missingDependencies"`
 	Objects  *struct{ Added, Changed, Removed, Unchanged int }
+
+	CRDUpgradeSafety string
 }
 
 func (p planFields) checks() []string {
@@ -247,6 +249,11 @@ func TestPlanTellsAll(t *testing.T) {
 	if fields.Objects == nil || fields.Objects.Added == 0 {
 		t.Errorf("the objects are not in the plan: %+v", fields)
 	}
+	w.annotatePlan("plan-all", `{"crdUpgradeSafety":"None"}`)
+	w.reconcile(c, "plan-all")
+	if _, fields = w.planned("plan-all"); fields.CRDUpgradeSafety != "off" {
+		t.Errorf("with crdUpgradeSafety None the plan says %q of the CRDs, want off", fields.CRDUpgradeSafety)
+	}
 }
 
 // TestPlanDependencies plans extensions for dependencies, and creates none.
@@ -296,7 +303,7 @@ func TestPlanAsked(t *testing.T) {
 	w.catalog("plan-asked", "1.0.0")
 	ext := extension("plan-asked", "plan-asked")
 	w.create(ext)
-	const must = `False Blocked annotation mainstay.dev/plan: it must be "only", or a JSON object with some of version, channels, selector and upgradeConstraintPolicy`
+	const must = `False Blocked annotation mainstay.dev/plan: it must be "only", or a JSON object with some of version, channels, selector, upgradeConstraintPolicy and crdUpgradeSafety`
 	for _, value := range []string{"yes", "null", "[]", `{"package":"other"}`, `{} {}`, `{"version":1}`} {
 		w.annotatePlan("plan-asked", value)
 		w.reconcile(c, "plan-asked")
@@ -305,6 +312,9 @@ func TestPlanAsked(t *testing.T) {
 	w.annotatePlan("plan-asked", `{"upgradeConstraintPolicy":"Any"}`)
 	w.reconcile(c, "plan-asked")
 	w.expect("plan-asked", olmv1.TypeProgressing, `False Blocked annotation mainstay.dev/plan: upgradeConstraintPolicy "Any": it is CatalogProvided or SelfCertified`)
+	w.annotatePlan("plan-asked", `{"crdUpgradeSafety":"Maybe"}`)
+	w.reconcile(c, "plan-asked")
+	w.expect("plan-asked", olmv1.TypeProgressing, `False Blocked annotation mainstay.dev/plan: crdUpgradeSafety "Maybe": it is None or Strict`)
 
 	foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "plan-plan-asked"}}
 	w.create(foreign)
