@@ -76,12 +76,23 @@ func bindAlerts(cmd *cobra.Command, source *alerts.Source) {
 	cmd.Flags().StringVar(&source.Location, "alerts", "", "where to read alerts: URL of a Prometheus, file with its /api/v1/alerts, or - (default: alerts are not looked at)")
 }
 
-// clusterDuration shows a time that has passed: to the second below ten minutes, and to the
-// minute above.
+// day is the unit of long durations.
+const day = 24 * time.Hour
+
+// clusterDuration shows a time that has passed: to the second below ten minutes, to the minute below
+// a day, and in days and hours above.
 func clusterDuration(d time.Duration) string {
 	d = d.Round(time.Second)
 	if d >= 10*time.Minute {
 		d = d.Round(time.Minute)
+	}
+	if d >= day {
+		d = d.Round(time.Hour)
+		text := fmt.Sprintf("%dd", d/day)
+		if hours := d % day / time.Hour; hours > 0 {
+			text += fmt.Sprintf("%dh", hours)
+		}
+		return text
 	}
 	text := d.String()
 	for _, zero := range []struct{ after, part string }{{"m", "0s"}, {"h", "0m"}} {

@@ -132,9 +132,12 @@ func (p *statusPrinter) workers(s *updatestatus.Status) error {
 	return nil
 }
 
+// unknownEstimate stands for the time that a node takes when nobody can tell.
+const unknownEstimate = "?"
+
 // estimates are what the phases of a node take as a rule.
 var estimates = map[pools.Phase]string{
-	pools.PhasePending: "?", pools.PhaseDraining: "+10m", pools.PhaseUpdating: "+5m", pools.PhaseRebooting: "+5m", pools.PhasePaused: "-", pools.PhaseUpdated: "-",
+	pools.PhasePending: unknownEstimate, pools.PhaseDraining: "+10m", pools.PhaseUpdating: "+5m", pools.PhaseRebooting: "+5m", pools.PhasePaused: "-", pools.PhaseUpdated: "-",
 }
 
 func (p *statusPrinter) nodes(pool *updatestatus.Pool) error {
@@ -145,7 +148,11 @@ func (p *statusPrinter) nodes(pool *updatestatus.Pool) error {
 	var rows [][]string
 	for _, n := range shown {
 		message := strings.ReplaceAll(oneLine(n.Message), n.Name, "<node>")
-		rows = append(rows, []string{n.Name, string(n.Assessment), string(n.Phase), cmp.Or(n.Version, "?"), estimates[n.Phase], message})
+		estimate := estimates[n.Phase]
+		if n.Assessment == pools.AssessedDegraded {
+			estimate = unknownEstimate
+		}
+		rows = append(rows, []string{n.Name, string(n.Assessment), string(n.Phase), cmp.Or(n.Version, "?"), estimate, message})
 	}
 	if err := terminal.PrintTable(p, []string{"NAME", "ASSESSMENT", "PHASE", "VERSION", "EST", "MESSAGE"}, rows); err != nil {
 		return err

@@ -144,7 +144,7 @@ func blocked(since time.Duration) func(*corev1.Node) {
 
 func fell(since time.Duration) func(*corev1.Node) {
 	return func(n *corev1.Node) {
-		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: ago(since)}}
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: ago(since), Message: "Kubelet stopped posting node status."}}
 	}
 }
 

@@ -1,7 +1,6 @@
 package updatestatus
 
 import (
-	"math"
 	"slices"
 	"time"
 
@@ -17,9 +16,6 @@ const (
 	lateBy = 10 * time.Minute
 	// margin is what estimates are stretched by: too long annoys less than too short.
 	margin = 1.2
-	// lateness says how much of the time goes to the last operators, which are the ones
-	// that touch nodes: with 97 of 100 operators updated, two thirds of the time are over.
-	lateness = 0.316
 )
 
 // baseline is how long the last complete update took. The one that is going on and the
@@ -38,19 +34,45 @@ func baseline(history []configv1.UpdateHistory) time.Duration {
 	return between[i].CompletionTime.Sub(between[i].StartedTime.Time)
 }
 
-// estimate is how long the whole update will take: as long as the one before, until its own
-// progress tells better. observed is the time until the last progress that was seen, and
-// completion the part of the operators that are updated, from 0 to 1.
-func estimate(baseline, observed time.Duration, completion float64) time.Duration {
-	if observed < enoughObserved || completion <= 0 {
+// estimate returns how long the whole update will take: as long as the one before, until its own
+// progress tells better. elapsed is the time since it began, observed the time until the last
+// progress that was seen, and completion the part of the operators that are updated, from 0 to 1.
+// An update whose operators are all updated is about to end.
+func estimate(baseline, elapsed, observed time.Duration, completion float64) time.Duration {
+	if completion >= 1 {
+		return elapsed
+	}
+	over := timeCompletion(completion)
+	if observed < enoughObserved || completion <= 0 || over <= 0 {
 		return baseline
 	}
-	return time.Duration(float64(observed) / timeCompletion(completion))
+	return time.Duration(float64(observed) / over)
 }
 
-// timeCompletion is the part of the time that is over when a part of the operators is
-// updated. Both are from 0 to 1.
-func timeCompletion(operators float64) float64 { return 1 - math.Pow(1-operators, lateness) }
+// timeCompletion returns the part of the time that is over when a part of the operators is updated.
+// It is the curve that the field has fitted to recorded updates, in three pieces: a quarter of the
+// operators is updated quickly, most of the others follow between 40 % and 45 % of the time, and the
+// last tenth, which touches the nodes, takes the other half. With 97 of 100 operators updated, about
+// two thirds of the time are over. Between the pieces, and from a third to a half of the operators,
+// the curve falls by less than 0.01.
+func timeCompletion(operators float64) float64 {
+	switch {
+	case operators < 0.25:
+		return polynomial(operators, -0.03078788, 2.62886, -3.823954)
+	case operators < 0.9:
+		return polynomial(operators, 0.1851215, 1.64994, -4.676898, 5.451824, -2.125286)
+	}
+	return polynomial(operators, 25053.32, -107394.3, 172527.2, -123107, 32921.81)
+}
+
+// polynomial returns the value of a polynomial at x, given its coefficients from the constant one.
+func polynomial(x float64, coefficients ...float64) float64 {
+	sum := 0.0
+	for _, coefficient := range slices.Backward(coefficients) {
+		sum = sum*x + coefficient
+	}
+	return sum
+}
 
 // generous stretches what is left, and shrinks what is over.
 func generous(remaining time.Duration) time.Duration {

@@ -38,26 +38,66 @@ func TestBaseline(t *testing.T) {
 	}
 }
 
-// The last operators take longest: with 97 of 100 updated, two thirds of the time are over.
 func TestEstimate(t *testing.T) {
 	for _, test := range []struct {
-		observed   time.Duration
-		completion float64
-		want       time.Duration
+		elapsed, observed time.Duration
+		completion        float64
+		want              time.Duration
 	}{
-		{4 * time.Minute, 0.97, time.Hour},
-		{30 * time.Minute, 0, time.Hour},
-		{30 * time.Minute, 1, 30 * time.Minute},
-		{40 * time.Minute, 0.97, time.Hour},
+		// The one before tells until there is progress.
+		{4 * time.Minute, 4 * time.Minute, 0.97, time.Hour},
+		{30 * time.Minute, 30 * time.Minute, 0, time.Hour},
+		{30 * time.Minute, 30 * time.Minute, 0.01, time.Hour},
+		{50 * time.Minute, 42 * time.Minute, 0.97, time.Hour},
+		{30 * time.Minute, 12 * time.Minute, 0.1, 62 * time.Minute},
+		{30 * time.Minute, 20 * time.Minute, 0.5, 51 * time.Minute},
+		// The end is near.
+		{30 * time.Minute, 10 * time.Minute, 1, 30 * time.Minute},
 	} {
-		got := estimate(time.Hour, test.observed, test.completion)
+		got := estimate(time.Hour, test.elapsed, test.observed, test.completion)
 		if math.Abs(float64(got-test.want)) > float64(time.Minute) {
-			t.Errorf("%s with %.0f%% updated: got %s, want about %s", test.observed, 100*test.completion, got, test.want)
+			t.Errorf("%s after %s with %.0f%% updated: got %s, want about %s", test.observed, test.elapsed, 100*test.completion, got, test.want)
 		}
 	}
-	for percent := range 100 {
-		if a, b := timeCompletion(float64(percent)/100), timeCompletion(float64(percent+1)/100); a >= b || a < 0 || b > 1 {
+}
+
+// A quarter of the operators is updated quickly, most of the others at once, and the last ones take
+// longest: with 97 of 100 updated, about two thirds of the time are over.
+func TestTimeCompletion(t *testing.T) {
+	for percent, want := range map[int]float64{
+		5: 0.091, 10: 0.194, 20: 0.342, 25: 0.382, 30: 0.389, 40: 0.391, 50: 0.390, 60: 0.394, 70: 0.408, 80: 0.433, 89: 0.459, 90: 0.479, 95: 0.689, 97: 0.698, 99: 0.832,
+	} {
+		if got := timeCompletion(float64(percent) / 100); math.Abs(got-want) > 0.001 {
+			t.Errorf("with %d%% of the operators updated: got %.4f of the time, want %.3f", percent, got, want)
+		}
+	}
+	for percent := 2; percent < 100; percent++ {
+		if a, b := timeCompletion(float64(percent)/100), timeCompletion(float64(percent+1)/100); b < a-0.01 || a <= 0 {
 			t.Errorf("from %d to %d percent of the operators the time goes from %f to %f", percent, percent+1, a, b)
+		}
+	}
+}
+
+// While only the nodes are left, the time when they began counts as progress.
+func TestEstimateOfNodesAlone(t *testing.T) {
+	operators := func(others ...configv1.ClusterOperator) []configv1.ClusterOperator {
+		for i := range others {
+			others[i].Status.Versions = []configv1.OperandVersion{{Name: "operator", Version: "1.1.0"}}
+		}
+		return append(others, operator("machine-config", said("Progressing", "True", 20)))
+	}
+	waiting := operator("other")
+	for name, test := range map[string]struct {
+		operators []configv1.ClusterOperator
+		want      time.Duration
+	}{
+		// Half of the operators take 0.3895 of the time: 40 minutes, or 10 without the nodes.
+		"nodes alone":       {operators(operator("dns", said("Progressing", "False", 50))), 103 * time.Minute},
+		"another one waits": {append(operators(operator("dns", said("Progressing", "False", 50)), operator("etcd", said("Progressing", "False", 50))), waiting), 26 * time.Minute},
+	} {
+		status := Assess(Input{ClusterVersion: updating(), Operators: test.operators, Now: noon})
+		if got := status.ControlPlane.Estimate.Duration.Round(time.Minute); got != test.want {
+			t.Errorf("%s: got an estimate of %s, want %s", name, got, test.want)
 		}
 	}
 }

@@ -133,6 +133,9 @@ func poolInsights(s *Status) []Insight {
 				about.Level, about.Since, about.Message = Warning, node.DrainingSince, fmt.Sprintf("Node %s is not drained: %s", node.Name, node.Message)
 			case node.Assessment == pools.AssessedUnavailable:
 				about.Level, about.Impact, about.Message = Warning, "Update Speed", fmt.Sprintf("Node %s is unavailable", node.Name)
+				if node.NotReady && node.Message != "" {
+					about.Message = fmt.Sprintf("Node %s is %s", node.Name, node.Message)
+				}
 			default:
 				continue
 			}

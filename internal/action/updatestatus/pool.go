@@ -17,7 +17,9 @@ type Node struct {
 
 	// Version is that of the release that its configuration is of; empty when it is not known.
 	Version string `json:"version,omitempty"`
-	// NotReadySince is when a node that is not ready became so.
+	// NotReady reports whether the kubelet does not report that the node is ready, and
+	// NotReadySince since when.
+	NotReady      bool      `json:"notReady,omitempty"`
 	NotReadySince time.Time `json:"notReadySince,omitzero"`
 	// DrainBlocked reports whether something keeps the drain of the node from ending; the message
 	// says what. DrainingSince is when the drain began.
@@ -106,6 +108,7 @@ func (in *Input) assessPool(pool *mcfgv1.MachineConfigPool, nodes []*corev1.Node
 	target := in.ClusterVersion.Status.History[0].Version
 	for _, node := range nodes {
 		n := Node{NodeState: pools.Assess(node, pool), Version: in.Versions[pools.Current(node)]}
+		n.NotReady = !pools.IsReady(node)
 		n.DrainBlocked, n.DrainingSince = pools.DrainBlocker(node) != "", pools.DrainStarted(node)
 		if n.Version != "" && n.Version != target {
 			n.NodeState = n.Behind(pool.Spec.Paused)

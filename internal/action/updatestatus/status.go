@@ -194,10 +194,23 @@ func assessControlPlane(in *Input) (*ControlPlane, []OperatorUpdate) {
 		return c, updates
 	}
 	c.Duration.Duration = in.Now.Sub(c.Started)
-	c.Estimate.Duration = estimate(baseline(history), observed.Sub(c.Started), c.completion())
+	if nodes := lastNodes(c, updates); nodes.After(observed) {
+		observed = nodes
+	}
+	c.Estimate.Duration = estimate(baseline(history), c.Duration.Duration, observed.Sub(c.Started), c.completion())
 	c.Remaining.Duration = generous(c.Estimate.Duration - c.Duration.Duration)
 	c.Assessment = assessmentOf(c.Remaining.Duration)
 	return c, updates
+}
+
+// lastNodes returns when the operator of the nodes' configuration began to update, if it is the only
+// one left: nodes are updated one after the other then, and the beginning of that is progress too.
+// It is zero otherwise.
+func lastNodes(c *ControlPlane, updates []OperatorUpdate) time.Time {
+	if c.Waiting > 0 || len(updates) != 1 || updates[0].Name != machineConfigOperator {
+		return time.Time{}
+	}
+	return updates[0].Since
 }
 
 // completion is the part of the operators that are updated, from 0 to 1.

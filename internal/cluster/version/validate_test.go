@@ -51,7 +51,7 @@ func TestValidate(t *testing.T) {
 		"two architectures, one asked of": {spec: update("1.2.4", "", "Multi"), status: arches},
 		"any image":                       {spec: update("", "c", "")},
 		"nothing":                         {spec: update("", "", ""), want: "The cluster version is invalid: spec.desiredUpdate: Required value: must specify architecture, version, or image", noUpdate: true},
-		"accepted risks alone": {spec: accepting("Slow")},
+		"accepted risks alone":            {spec: accepting("Slow")},
 		"no version": {
 			spec: update("latest", "c", ""), noUpdate: true,
 			want: `The cluster version is invalid: spec.desiredUpdate.version: Invalid value: "latest": must be a semantic version (1.2.3[-prerelease][+build])`,

@@ -20,7 +20,9 @@ func TestAssess(t *testing.T) {
 	blocked := func(n *corev1.Node) {
 		n.Annotations[mcfgv1.AnnotationReason] = "Draining since noon: pod a/b cannot be evicted"
 	}
-	notReady := func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown }
+	notReady := func(n *corev1.Node) {
+		n.Status.Conditions[0].Status, n.Status.Conditions[0].Message = corev1.ConditionUnknown, "Kubelet stopped posting node status."
+	}
 	cordoned := func(n *corev1.Node) { n.Spec.Unschedulable = true }
 	failed := func(n *corev1.Node) {
 		at(old, target, mcfgv1.NodeDegraded)(n)
@@ -38,7 +40,7 @@ func TestAssess(t *testing.T) {
 		{node: node("a", updated), want: "Completed Updated", behind: "Outdated Pending"},
 		{node: node("a", updated), paused: true, want: "Completed Updated", behind: "Excluded Paused"},
 		{node: node("a", updated, cordoned), want: "Unavailable Updated it is cordoned", behind: "Unavailable Pending it is cordoned"},
-		{node: node("a", notReady), want: "Unavailable Pending it is not ready", behind: "Unavailable Pending it is not ready"},
+		{node: node("a", notReady), want: "Unavailable Pending NotReady: Kubelet stopped posting node status.", behind: "Unavailable Pending NotReady: Kubelet stopped posting node status."},
 		{node: node("a", updating), want: "Progressing Updating", behind: "Progressing Updating"},
 		{node: node("a", updating, drains), want: "Progressing Draining", behind: "Progressing Draining"},
 		{
@@ -46,7 +48,7 @@ func TestAssess(t *testing.T) {
 			behind: "Progressing Draining Draining since noon: pod a/b cannot be evicted",
 		},
 		{node: node("a", updating, blocked), want: "Progressing Updating", behind: "Progressing Updating"},
-		{node: node("a", updating, notReady), want: "Unavailable Updating it is not ready", behind: "Unavailable Updating it is not ready"},
+		{node: node("a", updating, notReady), want: "Unavailable Updating NotReady: Kubelet stopped posting node status.", behind: "Unavailable Updating NotReady: Kubelet stopped posting node status."},
 		{node: node("a", at(old, target, mcfgv1.NodeRebooting), notReady), want: "Progressing Rebooting", behind: "Progressing Rebooting"},
 		{node: node("a", failed), want: "Degraded Updating the disk is full", behind: "Degraded Updating the disk is full"},
 		{node: node("a", at("", "", "")), want: "Unavailable Pending its machine-config-daemon has not reported", behind: "Unavailable Pending its machine-config-daemon has not reported"},

@@ -1,6 +1,8 @@
 package pools
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
@@ -17,14 +19,24 @@ func State(node *corev1.Node) mcfgv1.NodeState {
 	return mcfgv1.NodeState(node.Annotations[mcfgv1.AnnotationState])
 }
 
+// reasonNotReady is what kubectl calls a node whose kubelet does not report that it is ready.
+const reasonNotReady = "NotReady"
+
+// IsReady reports whether the kubelet of a node reports that it is ready.
+func IsReady(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
 // NotReady says why a node cannot take pods, by what its kubelet reports and whether it is
 // cordoned. Empty means that it can.
 func NotReady(node *corev1.Node) string {
-	isReady := false
+	isReady, message := false, ""
 	for _, c := range node.Status.Conditions {
 		switch {
 		case c.Type == corev1.NodeReady:
-			isReady = c.Status == corev1.ConditionTrue
+			isReady, message = c.Status == corev1.ConditionTrue, c.Message
 		case c.Type == corev1.NodeDiskPressure && c.Status != corev1.ConditionFalse:
 			return "its disk is full"
 		case c.Type == corev1.NodeNetworkUnavailable && c.Status != corev1.ConditionFalse:
@@ -32,8 +44,10 @@ func NotReady(node *corev1.Node) string {
 		}
 	}
 	switch {
+	case !isReady && message != "":
+		return reasonNotReady + ": " + message
 	case !isReady:
-		return "it is not ready"
+		return reasonNotReady
 	case node.Spec.Unschedulable:
 		return "it is cordoned"
 	}

@@ -24,7 +24,7 @@ var matters = predicate.Funcs{
 		before, ok := e.ObjectOld.(*corev1.Node)
 		after, ok2 := e.ObjectNew.(*corev1.Node)
 		return !ok || !ok2 ||
-			pools.NotReady(before) != pools.NotReady(after) ||
+			(pools.NotReady(before) == "") != (pools.NotReady(after) == "") ||
 			!equality.Semantic.DeepEqual(before.Annotations, after.Annotations) ||
 			!equality.Semantic.DeepEqual(before.Labels, after.Labels) ||
 			!equality.Semantic.DeepEqual(before.Spec.Taints, after.Spec.Taints)
