@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/mainstay-dev/mainstay/internal/bundle"
+	"github.com/mainstay-dev/mainstay/internal/bundle/configmap"
 )
 
 // Write stores a bundle in a ConfigMap that exists.
@@ -42,7 +43,7 @@ func (w *Write) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c, err := read(files, w.Limit, w.Gzip)
+	c, err := configmap.FromBundle(files, w.Limit, w.Gzip)
 	if err != nil {
 		return err
 	}
@@ -59,13 +60,13 @@ func (w *Write) Run(ctx context.Context) error {
 	if err := call(ctx, client, http.MethodGet, at, nil, &configMap); err != nil {
 		return fmt.Errorf("reading ConfigMap %s/%s: %w", w.Namespace, w.Name, err)
 	}
-	configMap.Data, configMap.BinaryData = c.data, c.binaryData
+	configMap.Data, configMap.BinaryData = c.Data, c.BinaryData
 	if configMap.Annotations == nil {
 		configMap.Annotations = map[string]string{}
 	}
-	maps.Copy(configMap.Annotations, c.annotations)
+	maps.Copy(configMap.Annotations, c.Annotations)
 	if w.Image != "" {
-		configMap.Annotations[annotationImage] = w.Image
+		configMap.Annotations[configmap.AnnotationImage] = w.Image
 	}
 	if err := call(ctx, client, http.MethodPut, at, &configMap, nil); err != nil {
 		return fmt.Errorf("updating ConfigMap %s/%s: %w", w.Namespace, w.Name, err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mainstay-dev/mainstay/internal/action/bundleconfigmap"
 	"github.com/mainstay-dev/mainstay/internal/action/catalogs"
+	"github.com/mainstay-dev/mainstay/internal/bundle/configmap"
 	"github.com/mainstay-dev/mainstay/internal/cli/kubeconfig"
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
@@ -49,7 +50,7 @@ the Jobs of OLM do. The image that the bundle is of is taken from $CONTAINER_IMA
 	flags.StringVarP(&write.Name, "configmapname", "c", "", "name of the ConfigMap")
 	flags.StringVarP(&write.Namespace, "namespace", "n", "openshift-operator-lifecycle-manager", "namespace of the ConfigMap")
 	flags.StringVarP(&dir, "manifestsdir", "m", "/", "folder that has the folders manifests and metadata")
-	flags.Uint64VarP(&write.Limit, "datalimit", "l", 1<<20, "most bytes that the ConfigMap may hold")
+	flags.Uint64VarP(&write.Limit, "datalimit", "l", configmap.MaxBytes, "most bytes that the ConfigMap may hold")
 	flags.BoolVarP(&write.Gzip, "gzip", "z", false, "store the files compressed")
 	flags.Bool("debug", false, "say more")
 	_ = cmd.MarkFlagRequired("configmapname") // the flag was just added

@@ -1,4 +1,9 @@
-package bundleconfigmap
+// Package configmap is the form in which OLM Classic keeps an unpacked bundle: the files of its
+// manifests and metadata as the data of a ConfigMap.
+//
+// It reads and writes no cluster. Jobs write the ConfigMap by internal/action/bundleconfigmap,
+// catalog-operator by internal/classic/unpack, and internal/classic/steps reads it.
+package configmap
 
 import (
 	"bytes"
@@ -17,11 +22,12 @@ import (
 
 // Annotations of the ConfigMap.
 const (
-	// annotationEncoding says how the values are encoded.
-	annotationEncoding = "olm.contentEncoding"
-	encodingGzip       = "gzip+base64"
-	// annotationImage names the image that the content is of.
-	annotationImage = "olm.sourceImage"
+	// AnnotationEncoding says how the values are encoded.
+	AnnotationEncoding = "olm.contentEncoding"
+	// EncodingGzip is the value of AnnotationEncoding for values that are compressed.
+	EncodingGzip = "gzip+base64"
+	// AnnotationImage names the image that the content is of.
+	AnnotationImage = "olm.sourceImage"
 )
 
 // bundleKeys are the annotations of a bundle that become annotations of the ConfigMap.
@@ -30,27 +36,32 @@ var bundleKeys = []string{
 	bundle.KeyPackage, bundle.KeyChannels, bundle.KeyDefaultChannel,
 }
 
-// content is what a bundle becomes in a ConfigMap.
-type content struct {
-	annotations map[string]string
-	data        map[string]string
-	binaryData  map[string][]byte
+// MaxBytes is how many bytes the files may have together, as they are stored. An API server takes no
+// ConfigMap that is larger.
+const MaxBytes = 1 << 20
+
+// Content is what a bundle becomes in a ConfigMap.
+type Content struct {
+	Annotations map[string]string
+	Data        map[string]string
+	BinaryData  map[string][]byte
 }
 
-// read takes the files of manifests and metadata. More bytes than the limit, counted as
-// they are stored, are an error, as no ConfigMap can have them.
-func read(files *bundle.Files, limit uint64, compressed bool) (*content, error) {
+// FromBundle returns the content of the files of manifests and metadata. More bytes than the limit,
+// counted as they are stored, are an error. compressed stores the files compressed; else only text
+// can be stored.
+func FromBundle(files *bundle.Files, limit uint64, compressed bool) (*Content, error) {
 	switch {
 	case !files.HasManifests:
 		return nil, fmt.Errorf("%s: %w", bundle.FolderManifests, fs.ErrNotExist)
 	case !files.HasMetadata:
 		return nil, fmt.Errorf("%s: %w", bundle.FolderMetadata, fs.ErrNotExist)
 	}
-	c := &content{annotations: map[string]string{}, data: map[string]string{}, binaryData: map[string][]byte{}}
+	c := &Content{Annotations: map[string]string{}, Data: map[string]string{}, BinaryData: map[string][]byte{}}
 	annotations, annotated := files.Annotations()
 	for key, value := range annotations {
 		if slices.Contains(bundleKeys, key) {
-			c.annotations[key] = value
+			c.Annotations[key] = value
 		}
 	}
 	var total uint64
@@ -67,7 +78,7 @@ func read(files *bundle.Files, limit uint64, compressed bool) (*content, error) 
 		}
 	}
 	if compressed {
-		c.annotations[annotationEncoding] = encodingGzip
+		c.Annotations[AnnotationEncoding] = EncodingGzip
 	}
 	return c, nil
 }
@@ -75,21 +86,21 @@ func read(files *bundle.Files, limit uint64, compressed bool) (*content, error) 
 // invalidKey matches what the key of a ConfigMap may not have.
 var invalidKey = regexp.MustCompile(`[^-A-Za-z0-9_.]`)
 
-// store adds a file and tells how many bytes it takes.
-func (c *content) store(file bundle.File, compressed bool) (uint64, error) {
+// store adds a file and returns how many bytes it takes.
+func (c *Content) store(file bundle.File, compressed bool) (uint64, error) {
 	if len(file.Data) == 0 && file.Err != nil {
 		return 0, file.Err
 	}
 	key := invalidKey.ReplaceAllString(path.Base(file.Name), "-")
-	_, plain := c.data[key]
-	if _, packed := c.binaryData[key]; plain || packed {
+	_, plain := c.Data[key]
+	if _, packed := c.BinaryData[key]; plain || packed {
 		return 0, fmt.Errorf("another file has the key %q too", key)
 	}
 	if !compressed {
 		if !utf8.Valid(file.Data) {
 			return 0, errors.New("it is not UTF-8 text: store the files compressed")
 		}
-		c.data[key] = string(file.Data)
+		c.Data[key] = string(file.Data)
 		return uint64(len(file.Data)), nil
 	}
 	var packed bytes.Buffer
@@ -99,6 +110,6 @@ func (c *content) store(file bundle.File, compressed bool) (uint64, error) {
 	if err := errors.Join(err, writer.Close(), encoder.Close()); err != nil {
 		return 0, err
 	}
-	c.binaryData[key] = packed.Bytes()
+	c.BinaryData[key] = packed.Bytes()
 	return uint64(len(packed.Bytes())), nil
 }
