@@ -113,6 +113,38 @@ func TestClientHasTheLogins(t *testing.T) {
 	}
 }
 
+// A client for what somebody else names has the logins that are asked for, and none of the program's.
+func TestClientWith(t *testing.T) {
+	c := env.Client(t, addAll)
+	namespace := newNamespace(t, c)
+	key := func(name string) client.ObjectKey { return client.ObjectKey{Namespace: namespace, Name: name} }
+	for name, data := range map[string]map[string][]byte{
+		"bad": {corev1.DockerConfigJsonKey: []byte("s3cr3t")}, "good": dockerConfig("one"), "other": {"password": []byte("x")},
+	} {
+		if err := c.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: data}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The program's own Secret is broken: reading it would be an error.
+	p := &Puller{images: image.NewClient(image.Options{}), logins: &logins{reader: c, log: logr.Discard(), secret: key("bad")}}
+	for name, test := range map[string]struct {
+		secrets []client.ObjectKey
+		want    string
+	}{
+		"none":               {nil, ""},
+		"one, and a missing": {[]client.ObjectKey{key("missing"), key("good")}, ""},
+		"not JSON":           {[]client.ObjectKey{key("bad")}, "the docker config is not JSON"},
+		"no login":           {[]client.ObjectKey{key("other")}, "has neither .dockerconfigjson nor .dockercfg"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := p.ClientWith(t.Context(), test.secrets...)
+			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got error %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
 func TestSecretKey(t *testing.T) {
 	for _, text := range []string{"name", "/name", "namespace/", "a/b/c"} {
 		if _, err := secretKey(text); err == nil || !strings.Contains(err.Error(), "NAMESPACE/NAME") {

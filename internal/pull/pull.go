@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/discovery"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -81,16 +82,45 @@ func secretKey(text string) (client.ObjectKey, error) {
 // Client gives a client that has the logins of this moment. It waits until the mirrors are
 // known, so that no image is pulled from where it must not be.
 func (p *Puller) Client(ctx context.Context) (*image.Client, error) {
-	if p.mirrors != nil {
-		if err := p.mirrors.Wait(ctx); err != nil {
-			return nil, errors.Join(errors.New("the mirrors that the cluster declares are not known yet"), err)
-		}
+	if err := p.waitForMirrors(ctx); err != nil {
+		return nil, err
 	}
 	configs, err := p.logins.read(ctx)
 	if err != nil || len(configs) == 0 {
 		return p.images, err
 	}
 	return p.images.WithCredentials(configs...)
+}
+
+// ClientWith returns a client that has the logins of the given Secrets, and of no Secret of the
+// program. It is for images that somebody else names, who must not see what only the program may
+// pull. A Secret that does not exist holds no login. It waits for the mirrors as Client does.
+func (p *Puller) ClientWith(ctx context.Context, secrets ...client.ObjectKey) (*image.Client, error) {
+	if err := p.waitForMirrors(ctx); err != nil {
+		return nil, err
+	}
+	var configs [][]byte
+	for _, key := range secrets {
+		config, err := p.logins.readSecret(ctx, key)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		configs = append(configs, config)
+	}
+	return p.images.WithCredentials(configs...)
+}
+
+func (p *Puller) waitForMirrors(ctx context.Context) error {
+	if p.mirrors == nil {
+		return nil
+	}
+	if err := p.mirrors.Wait(ctx); err != nil {
+		return errors.Join(errors.New("the mirrors that the cluster declares are not known yet"), err)
+	}
+	return nil
 }
 
 // Resolve gives a reference with the digest that it has now.

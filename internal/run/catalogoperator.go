@@ -65,7 +65,12 @@ func (c *catalogOperatorOptions) setup(_ context.Context, o *options, mgr ctrl.M
 	if c.unpackTimeout < 0 {
 		return fmt.Errorf("--bundle-unpack-timeout is %s: it must not be negative; 0 is without end", c.unpackTimeout)
 	}
+	puller, err := o.tenantPuller(mgr, unpack.ImageLimits)
+	if err != nil {
+		return err
+	}
 	return catalogoperator.Setup(mgr, catalogoperator.Options{
+		Registries:      puller.ClientWith,
 		GlobalNamespace: cmp.Or(c.globalNamespace, o.systemNamespace), UnpackTimeout: c.unpackTimeout,
 		Images:    c.images(),
 		SetUserID: c.setUserID, Resync: c.interval, Proxy: dial.ProxyFromEnvironment(os.Getenv),

@@ -8,6 +8,7 @@ package catalogoperator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -27,6 +28,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/source/objects"
 	"github.com/mainstay-dev/mainstay/internal/classic/subscription"
 	"github.com/mainstay-dev/mainstay/internal/classic/unpack"
+	"github.com/mainstay-dev/mainstay/internal/image"
 )
 
 // Options configure the component.
@@ -46,6 +48,10 @@ type Options struct {
 	// does not say; 0 is without end.
 	UnpackTimeout time.Duration
 
+	// Registries returns a client of registries with the logins of the given Secrets and no others, and
+	// with the limits unpack.ImageLimits.
+	Registries func(ctx context.Context, secrets ...client.ObjectKey) (*image.Client, error)
+
 	// InstallPlanRetryTimeout is how long an InstallPlan whose steps fail is tried again. Zero is not
 	// at all.
 	InstallPlanRetryTimeout time.Duration
@@ -63,6 +69,10 @@ type Options struct {
 	Clock clock.PassiveClock
 }
 
+// The mirrors of images, where a cluster declares some.
+
+// +kubebuilder:rbac:groups=config.openshift.io,resources=imagedigestmirrorsets;imagetagmirrorsets,verbs=list;watch
+// +kubebuilder:rbac:groups=operator.openshift.io,resources=imagecontentsourcepolicies,verbs=list;watch
 // +kubebuilder:rbac:groups=config.openshift.io,resources=clusteroperators,verbs=create
 // +kubebuilder:rbac:groups=config.openshift.io,resources=clusteroperators,resourceNames=operator-lifecycle-manager-catalog,verbs=get;list;watch
 // +kubebuilder:rbac:groups=config.openshift.io,resources=clusteroperators/status,resourceNames=operator-lifecycle-manager-catalog,verbs=patch
@@ -102,23 +112,44 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
+	unpacker, err := setupUnpacker(mgr, o)
+	if err != nil {
+		return err
+	}
 	err = subscription.Setup(mgr, subscription.Options{
 		Pool: pool, Snapshots: snapshot.New(pool, o.Clock), GlobalNamespace: o.GlobalNamespace, UnpackTimeout: o.UnpackTimeout, Syncs: syncs, Clock: o.Clock,
-		Unpacker: &unpack.Unpacker{
-			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), SetUserID: o.SetUserID,
-			Images: unpack.Images{OPM: o.Images.OPM.Image, Util: o.Images.Copy.Image},
-		},
+		Unpacker: unpacker,
 	})
 	if err != nil {
 		return err
 	}
-	err = installplan.Setup(mgr, installplan.Options{Namespace: o.Namespace, RetryTimeout: o.InstallPlanRetryTimeout, Clock: o.Clock, Syncs: syncs})
+	err = installplan.Setup(mgr, installplan.Options{
+		Namespace: o.Namespace, Trust: unpacker.Trust, RetryTimeout: o.InstallPlanRetryTimeout, Clock: o.Clock, Syncs: syncs,
+	})
 	if err != nil {
 		return err
 	}
 	return clusteroperator.SetupCatalog(mgr, clusteroperator.Options{
 		Name: o.ClusterOperator, Namespace: o.Namespace, Release: o.Release, Program: o.Program, Syncs: syncs, Clock: o.Clock,
 	})
+}
+
+// setupUnpacker adds to a manager what gets bundles out of their images.
+func setupUnpacker(mgr ctrl.Manager, o Options) (*unpack.Unpacker, error) {
+	inline := unpack.NewInline(unpack.InlineOptions{
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Namespace: o.Namespace, Registries: o.Registries,
+	})
+	collector := &unpack.Collector{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Namespace: o.Namespace}
+	if err := errors.Join(mgr.Add(inline), mgr.Add(collector)); err != nil {
+		return nil, fmt.Errorf("setting up the unpacking of bundles: %w", err)
+	}
+	return &unpack.Unpacker{
+		Catalogs: mgr.GetClient(), Trust: unpack.Trust{Operator: o.Namespace, Global: o.GlobalNamespace}, Inline: inline,
+		Jobs: &unpack.Jobs{
+			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), SetUserID: o.SetUserID,
+			Images: unpack.Images{OPM: o.Images.OPM.Image, Util: o.Images.Copy.Image},
+		},
+	}, nil
 }
 
 // closing closes the connections when the program ends.

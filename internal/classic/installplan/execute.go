@@ -31,6 +31,8 @@ type executor struct {
 	events  events.EventRecorder
 	// namespace is where Secrets with logins of registries are copied from.
 	namespace string
+	// trust says where the content of bundles is read from.
+	trust unpack.Trust
 }
 
 // execution is one pass over the steps of a plan.
@@ -167,7 +169,7 @@ func (x *execution) manifest(ctx context.Context, step *v1alpha1.Step) (string, 
 	among, ok := x.unpacked[ref]
 	if !ok {
 		var err error
-		if among, err = unpack.StepsOf(ctx, x.own, x.plan.Namespace, ref); err != nil {
+		if among, err = unpack.StepsOf(ctx, x.own, x.trust, x.plan.Namespace, ref); err != nil {
 			return "", err
 		}
 		x.unpacked[ref] = among

@@ -21,6 +21,7 @@ import (
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/clusteroperator"
+	"github.com/mainstay-dev/mainstay/internal/classic/unpack"
 )
 
 // DefaultRetryTimeout is how long a plan whose steps fail is tried again when nothing else is said.
@@ -37,6 +38,8 @@ const (
 type Options struct {
 	// Namespace is where Secrets with logins of registries are copied from.
 	Namespace string
+	// Trust says where the content of bundles may be read from that steps refer to.
+	Trust unpack.Trust
 	// RetryTimeout is how long a plan whose steps fail is tried again. Zero is not at all.
 	RetryTimeout time.Duration
 	// Clock tells the time. Nil means the real one.
@@ -74,7 +77,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	}
 	r := &reconciler{
 		client: mgr.GetClient(), timeout: o.RetryTimeout, clock: o.Clock, syncs: o.Syncs,
-		run: executor{clients: newClients(mgr), events: mgr.GetEventRecorder("operator-lifecycle-manager"), namespace: o.Namespace},
+		run: executor{clients: newClients(mgr), events: mgr.GetEventRecorder("operator-lifecycle-manager"), namespace: o.Namespace, trust: o.Trust},
 	}
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("installplan").

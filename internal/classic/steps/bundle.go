@@ -24,6 +24,8 @@ type Bundle struct {
 	// Properties are those of the bundle in its catalog, as the annotation has them; empty leaves
 	// the annotation as it is.
 	Properties string
+	// Digest is that of the files of an unpacked bundle; empty for any other bundle.
+	Digest string
 }
 
 // FromBundle makes the steps of a bundle, in the order in which they are executed. Its errors are of

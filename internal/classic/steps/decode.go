@@ -3,7 +3,10 @@ package steps
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
+	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -13,6 +16,7 @@ import (
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/bundle"
+	"github.com/mainstay-dev/mainstay/internal/bundle/configmap"
 )
 
 // Limits on what is decoded. A ConfigMap has at most 1 MiB, which may be compressed; a catalog's
@@ -21,12 +25,6 @@ const (
 	maxFileBytes  = 8 << 20
 	maxTotalBytes = 64 << 20
 	maxObjects    = 2000
-)
-
-const (
-	// annotationEncoding says, of a ConfigMap with a bundle, how its values are encoded.
-	annotationEncoding = "olm.contentEncoding"
-	encodingGzip       = "gzip+base64"
 )
 
 // Decode reads a bundle as a catalog has it: the ClusterServiceVersion, which may be empty, and all
@@ -51,7 +49,8 @@ func Decode(csv string, objects []string) (Bundle, error) {
 }
 
 // DecodeConfigMap reads a bundle that was unpacked into a ConfigMap. Files that are no manifests are
-// passed over, as the loader of bundles does. Its errors are of type [*InvalidError].
+// passed over, as the loader of bundles does. The bundle has the digest of all files, as they are when
+// they are not compressed. Its errors are of type [*InvalidError].
 func DecodeConfigMap(configMap *corev1.ConfigMap) (Bundle, error) {
 	files := make(map[string][]byte, len(configMap.Data)+len(configMap.BinaryData))
 	for key, text := range configMap.Data {
@@ -60,10 +59,11 @@ func DecodeConfigMap(configMap *corev1.ConfigMap) (Bundle, error) {
 	maps.Copy(files, configMap.BinaryData)
 	var b Bundle
 	total := 0
+	digest := sha256.New()
 	for _, key := range slices.Sorted(maps.Keys(files)) {
 		data := files[key]
 		_, binary := configMap.BinaryData[key]
-		if binary && configMap.Annotations[annotationEncoding] == encodingGzip {
+		if binary && configMap.Annotations[configmap.AnnotationEncoding] == configmap.EncodingGzip {
 			var err error
 			if data, err = inflate(data); err != nil {
 				return Bundle{}, invalid("ConfigMap %s/%s: %s: %v", configMap.Namespace, configMap.Name, key, err)
@@ -77,7 +77,11 @@ func DecodeConfigMap(configMap *corev1.ConfigMap) (Bundle, error) {
 				return Bundle{}, err
 			}
 		}
+		// The lengths keep one file's bytes from being counted as another's.
+		_, _ = fmt.Fprintf(digest, "%d %s %d ", len(key), key, len(data)) // a hash takes everything
+		_, _ = digest.Write(data)
 	}
+	b.Digest = "sha256:" + hex.EncodeToString(digest.Sum(nil))
 	return b, nil
 }
 

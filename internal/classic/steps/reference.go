@@ -18,6 +18,8 @@ type Reference struct {
 	CatalogSourceNamespace string `json:"catalogSourceNamespace"`
 	Replaces               string `json:"replaces"`
 	Properties             string `json:"properties"`
+	// Digest is that of the content which the steps were made of. Plans of other versions have none.
+	Digest string `json:"digest,omitempty"`
 }
 
 // Refer puts a reference in the place of the manifests of steps.

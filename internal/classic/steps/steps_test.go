@@ -186,6 +186,13 @@ func TestReferences(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if !strings.HasPrefix(b.Digest, "sha256:") {
+		t.Errorf("the digest is %q", b.Digest)
+	}
+	configMap.Data = map[string]string{"more.yaml": "kind: Service"}
+	if changed, err := steps.DecodeConfigMap(configMap); err != nil || changed.Digest == b.Digest {
+		t.Errorf("the digest of other content is %s, as before (%v)", changed.Digest, err)
+	}
 	want, err := steps.FromBundle(kettle(t), place)
 	if err != nil {
 		t.Fatal(err)

@@ -116,7 +116,7 @@ func (r *reconciler) inline(ctx context.Context, v *view, c *resolution.Choice, 
 
 // await says in the statuses that bundles are not there yet, or cannot be had.
 func (r *reconciler) await(ctx context.Context, v *view, g *gathered) error {
-	now, failure := r.now(), unpack.Failure(g.lookups)
+	now, failure := r.now(), r.Unpacker.Failure(g.lookups)
 	for _, sub := range v.subs {
 		unset(&sub.Status, v1alpha1.SubscriptionResolutionFailed)
 		if failure == "" {

@@ -134,7 +134,10 @@ func program(ctx context.Context, connection *rest.Config, c *cluster) error {
 		source.Setup(mgr, source.Options{Pool: pool, ServerVersion: func(context.Context) (string, error) { return "v1.36.0", nil }}),
 		subscription.Setup(mgr, subscription.Options{
 			Pool: pool, Snapshots: snapshot.New(pool, nil), GlobalNamespace: c.global, UnpackTimeout: unpack.DefaultTimeout,
-			Unpacker: &unpack.Unpacker{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Images: unpack.Images{OPM: "opm", Util: "util"}},
+			Unpacker: &unpack.Unpacker{
+				Catalogs: mgr.GetClient(), Trust: unpack.Trust{Global: c.global},
+				Jobs: &unpack.Jobs{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Images: unpack.Images{OPM: "opm", Util: "util"}},
+			},
 		}),
 	)
 	if err != nil {

@@ -1,5 +1,7 @@
-// Package unpack gets bundles out of their images: for each image a Job in the namespace of the catalog
-// writes the content into a ConfigMap, which is kept. Steps of InstallPlans refer to it.
+// Package unpack gets bundles out of their images into ConfigMaps, to which steps of InstallPlans refer.
+// There are two ways: [Jobs], one for each image, which write the ConfigMap in the namespace of the
+// catalog; and [Inline], in this process, with the ConfigMap in the program's own namespace. Jobs are for
+// catalogs in namespaces whose editors are trusted. Content is read from trusted namespaces only.
 //
 // It does not decide which bundles are unpacked, and holds no loop: who needs a bundle asks again until
 // it is there. What becomes of its content is the steps room's work.

@@ -56,18 +56,6 @@ func Progress(lookups []v1alpha1.BundleLookup) string {
 	return strings.Join(said, "; ")
 }
 
-// Failure is what a Subscription, and an event, say of bundles that could not be unpacked; it is empty
-// when none has failed.
-func Failure(lookups []v1alpha1.BundleLookup) string {
-	for i := range lookups {
-		if c := Condition(&lookups[i], v1alpha1.BundleLookupFailed); c != nil {
-			return fmt.Sprintf("Bundle unpacking failed - %s: %s. It is tried again when the Job is gone, after about %d min; to try sooner, delete Job %s in namespace %s",
-				c.Reason, c.Message, jobTTL/60, Name(lookups[i].Path), lookups[i].CatalogSourceRef.Namespace)
-		}
-	}
-	return ""
-}
-
 // set has a condition hold.
 func set(l *v1alpha1.BundleLookup, kind, reason, message string, now time.Time) {
 	at := metav1.NewTime(now.Truncate(time.Second))

@@ -65,10 +65,13 @@ func enter(t *testing.T) *world {
 
 func (w *world) unpacker(c client.Client) *unpack.Unpacker {
 	return &unpack.Unpacker{
-		Client: c, Reader: c, Images: unpack.Images{OPM: "quay.io/example/opm@sha256:1", Util: "quay.io/example/util:v1"}, SetUserID: true,
-		Now: func() time.Time { return w.now },
+		Catalogs: c, Trust: w.trust(), Now: func() time.Time { return w.now },
+		Jobs: &unpack.Jobs{Client: c, Reader: c, Images: unpack.Images{OPM: "quay.io/example/opm@sha256:1", Util: "quay.io/example/util:v1"}, SetUserID: true},
 	}
 }
+
+// trust has the catalog's namespace be that of global catalogs.
+func (w *world) trust() unpack.Trust { return unpack.Trust{Operator: "default", Global: w.namespace} }
 
 func (w *world) must(err error) {
 	w.t.Helper()
@@ -181,12 +184,12 @@ func TestUnpack(t *testing.T) {
 		ref, ok := steps.ReferenceOf(step)
 		want := steps.Reference{
 			Kind: "ConfigMap", Name: unpack.Name(image), Namespace: w.namespace, CatalogSourceName: "shop", CatalogSourceNamespace: w.namespace,
-			Replaces: "kettle.v0", Properties: `{"properties":[]}`,
+			Replaces: "kettle.v0", Properties: `{"properties":[]}`, Digest: ref.Digest,
 		}
 		if diff := cmp.Diff(want, ref); diff != "" || !ok {
 			t.Errorf("%v %s", ok, diff)
 		}
-		again, err := unpack.StepsOf(t.Context(), w, "tea", ref)
+		again, err := unpack.StepsOf(t.Context(), w, w.trust(), "tea", ref)
 		w.must(err)
 		manifest, err := steps.Manifest(step, again)
 		w.must(err)
@@ -249,7 +252,7 @@ func TestFailure(t *testing.T) {
 		t.Errorf("it is asked again after %v", r.Again)
 	}
 	w.expect(v1alpha1.BundleLookupFailed, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
-	if got := unpack.Failure([]v1alpha1.BundleLookup{w.lookup}); !strings.HasPrefix(got, "Bundle unpacking failed - BackoffLimitExceeded: Job has reached the specified backoff limit. ") {
+	if got := w.Failure([]v1alpha1.BundleLookup{w.lookup}); !strings.HasPrefix(got, "Bundle unpacking failed - BackoffLimitExceeded: Job has reached the specified backoff limit. ") {
 		t.Errorf("it says %q", got)
 	}
 	retrying := unpack.Limits{Timeout: unpack.DefaultTimeout, MinRetryInterval: time.Minute}
@@ -280,7 +283,7 @@ func TestFailure(t *testing.T) {
 	w.must(w.DeleteAllOf(t.Context(), &batchv1.Job{}, client.InNamespace(w.namespace), client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	w.unpack(tenMinutes)
 	w.expect(v1alpha1.BundleLookupPending, "JobIncomplete", "unpack job not completed")
-	if unpack.Failure([]v1alpha1.BundleLookup{w.lookup}) != "" {
+	if w.Failure([]v1alpha1.BundleLookup{w.lookup}) != "" {
 		t.Error("the failure is still told of")
 	}
 	w.fill(csv)

@@ -1,0 +1,294 @@
+package catalogoperator_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/registry"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/catalogoperator"
+	"github.com/mainstay-dev/mainstay/internal/classic/steps"
+	"github.com/mainstay-dev/mainstay/internal/classic/unpack"
+	registries "github.com/mainstay-dev/mainstay/internal/image"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+// operatorNamespace is where the program runs, as its generated role says.
+const operatorNamespace = "olm"
+
+// csvOf is a ClusterServiceVersion that asks for rights in the whole cluster.
+func csvOf(name, title, clusterVerb string) string {
+	return fmt.Sprintf(`{"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion","metadata":{"name":%q},"spec":{
+		"displayName":%q,"version":"1.0.0","install":{"strategy":"deployment","spec":{"deployments":[],
+		"clusterPermissions":[{"serviceAccountName":"pear","rules":[{"apiGroups":[""],"resources":["pods"],"verbs":[%q]}]}]}}}}`, name, title, clusterVerb)
+}
+
+// pushBundle pushes a bundle to a registry and returns its reference.
+func pushBundle(t *testing.T, c *registries.Client, host, name, csv string) string {
+	t.Helper()
+	spec, err := registries.BundleSpec(fstest.MapFS{
+		"manifests/csv.yaml":        {Data: []byte(csv)},
+		"metadata/annotations.yaml": {Data: []byte("annotations:\n  operators.operatorframework.io.bundle.package.v1: pear\n")},
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	built, err := registries.Build(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	canonical, err := c.Push(t.Context(), host+"/"+name+":v1", nil, built)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return canonical
+}
+
+// tenant is a namespace with a catalog of one bundle image, an OperatorGroup and an editor.
+type tenant struct {
+	*cluster
+	image string
+	// editor has the rights of somebody who edits the namespace, and may see its plans.
+	editor client.Client
+}
+
+// startTenant runs the component, and makes a tenant.
+func startTenant(t *testing.T) *tenant {
+	t.Helper()
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	t.Cleanup(server.Close)
+	puller := registries.NewClient(registries.Options{Insecure: true, Limits: unpack.ImageLimits})
+	c := start(t, catalogoperator.Options{
+		InstallPlanRetryTimeout: time.Second, Namespace: operatorNamespace,
+		Registries: func(context.Context, ...client.ObjectKey) (*registries.Client, error) { return puller, nil },
+	})
+	host := strings.TrimPrefix(server.URL, "http://")
+	// The name of the image is the test's own: what it is unpacked with lies in one namespace for all.
+	x := &tenant{cluster: c, image: pushBundle(t, puller, host, c.namespace, csvOf("pear.v1.0.0", "Pear", "get"))}
+	group := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "group"}}
+	c.must(c.Create(t.Context(), group))
+	now := metav1.Now()
+	group.Status = operatorsv1.OperatorGroupStatus{Namespaces: []string{c.namespace}, LastUpdated: &now}
+	c.must(c.Status().Update(t.Context(), group))
+	x.editor = x.editorOf(c.namespace)
+	t.Cleanup(func() {
+		for _, object := range []client.Object{&v1alpha1.Subscription{}, &v1alpha1.InstallPlan{}} {
+			_ = c.DeleteAllOf(context.Background(), object, client.InNamespace(c.namespace))
+		}
+	})
+	return x
+}
+
+// editorOf returns the client of somebody who may do in a namespace what the role "edit" allows.
+func (x *tenant) editorOf(namespace string) client.Client {
+	x.t.Helper()
+	user := "editor-of-" + namespace
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: "editor"}
+	all := []string{"get", "list", "watch", "create", "update", "patch", "delete"}
+	x.must(x.Create(x.t.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{"", "batch", "apps"}, Resources: []string{"*"}, Verbs: all},
+		{APIGroups: []string{"operators.coreos.com"}, Resources: []string{"subscriptions"}, Verbs: all},
+		{APIGroups: []string{"operators.coreos.com"}, Resources: []string{"installplans"}, Verbs: []string{"get", "list", "watch", "update", "patch", "delete"}},
+	}}))
+	x.must(x.Create(x.t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "editor"},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+	}))
+	config := env.Start(x.t)
+	config.Impersonate = rest.ImpersonationConfig{UserName: user}
+	editor, err := client.New(config, client.Options{Scheme: x.Scheme()})
+	x.must(err)
+	return editor
+}
+
+// subscribe makes the catalog and a Subscription to its operator, whose plan has to be approved.
+func (x *tenant) subscribe() {
+	x.t.Helper()
+	dir := x.t.TempDir()
+	catalog := fmt.Sprintf(`{"schema":"olm.package","name":"pear","defaultChannel":"stable"}
+{"schema":"olm.channel","package":"pear","name":"stable","entries":[{"name":"pear.v1.0.0"}]}
+{"schema":"olm.bundle","package":"pear","name":"pear.v1.0.0","image":%q,"properties":[{"type":"olm.package","value":{"packageName":"pear","version":"1.0.0"}}]}
+`, x.image)
+	x.must(os.WriteFile(filepath.Join(dir, "catalog.json"), []byte(catalog), 0o600))
+	x.catalog("fruit", v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Address: serveFolder(x.t, dir)})
+	x.must(x.editor.Create(x.t.Context(), &v1alpha1.Subscription{
+		ObjectMeta: metav1.ObjectMeta{Namespace: x.namespace, Name: "pear"},
+		Spec: v1alpha1.SubscriptionSpec{
+			CatalogSource: "fruit", CatalogSourceNamespace: x.namespace, Package: "pear", InstallPlanApproval: v1alpha1.ApprovalManual,
+		},
+	}))
+}
+
+// forge writes what an editor can write in place of the Job: the ConfigMap of the image, with content of
+// the editor's.
+func (x *tenant) forge(name string) *corev1.ConfigMap {
+	x.t.Helper()
+	forged := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: x.namespace, Name: name, Labels: map[string]string{"olm.managed": "true"},
+			Annotations: map[string]string{"olm.sourceImage": x.image, unpack.AnnotationCatalog: x.namespace + "/fruit"},
+		},
+		Data: map[string]string{"csv.yaml": csvOf("pear.v1.0.0", "Worm", "delete")},
+	}
+	x.must(x.editor.Create(x.t.Context(), forged))
+	return forged
+}
+
+// plan waits for the plan with steps.
+func (x *tenant) plan() *v1alpha1.InstallPlan {
+	x.t.Helper()
+	var plans v1alpha1.InstallPlanList
+	x.eventually(func() error {
+		if err := x.List(x.t.Context(), &plans, client.InNamespace(x.namespace)); err != nil {
+			return err
+		}
+		if len(plans.Items) != 1 || len(plans.Items[0].Status.Plan) == 0 {
+			sub := &v1alpha1.Subscription{}
+			err := x.Get(x.t.Context(), client.ObjectKey{Namespace: x.namespace, Name: "pear"}, sub)
+			return fmt.Errorf("got %d InstallPlans, want 1 with steps; the Subscription says %+v (%v)", len(plans.Items), sub.Status.Conditions, err)
+		}
+		return nil
+	})
+	return &plans.Items[0]
+}
+
+// approve has the editor approve a plan, and waits for a phase.
+func (x *tenant) approve(plan *v1alpha1.InstallPlan, phase v1alpha1.InstallPlanPhase) {
+	x.t.Helper()
+	x.eventually(func() error {
+		if err := x.editor.Get(x.t.Context(), client.ObjectKeyFromObject(plan), plan); err != nil {
+			return err
+		}
+		plan.Spec.Approved = true
+		return x.editor.Update(x.t.Context(), plan)
+	})
+	x.eventually(func() error {
+		if err := x.get(plan); err != nil {
+			return err
+		}
+		if plan.Status.Phase != phase {
+			return fmt.Errorf("the plan is %s (%s), want %s", plan.Status.Phase, plan.Status.Message, phase)
+		}
+		return nil
+	})
+}
+
+// rights returns the verbs that operators of the namespace were given in the whole cluster.
+func (x *tenant) rights() string {
+	x.t.Helper()
+	var roles rbacv1.ClusterRoleList
+	x.must(x.List(x.t.Context(), &roles, client.MatchingLabels{"olm.owner.namespace": x.namespace}))
+	var verbs []string
+	for _, role := range roles.Items {
+		for _, rule := range role.Rules {
+			verbs = append(verbs, rule.Verbs...)
+		}
+	}
+	return strings.Join(verbs, ",")
+}
+
+// Whoever edits a namespace with a catalog cannot choose what the bundles of its catalog contain: neither
+// before they are unpacked nor afterwards.
+func TestEditorCannotForgeBundle(t *testing.T) {
+	x := startTenant(t)
+	// The name was computable when Jobs unpacked the image in this namespace.
+	x.forge(unpack.Name(x.image))
+	x.subscribe()
+	plan := x.plan()
+	ref, ok := steps.ReferenceOf(plan.Status.Plan[0])
+	if !ok || ref.Namespace != operatorNamespace || ref.Digest == "" {
+		t.Fatalf("the step refers to %+v, want content in namespace %s with a digest", ref, operatorNamespace)
+	}
+	x.forge(ref.Name)
+	inOperatorNamespace := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name}}
+	if err := x.editor.Delete(t.Context(), inOperatorNamespace); !apierrors.IsForbidden(err) {
+		t.Errorf("deleting the content: got %v, want Forbidden", err)
+	}
+
+	x.approve(plan, v1alpha1.InstallPlanPhaseComplete)
+	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: x.namespace, Name: "pear.v1.0.0"}}
+	x.must(x.get(csv))
+	if csv.Spec.DisplayName != "Pear" {
+		t.Errorf("the ClusterServiceVersion is %q, want that of the bundle", csv.Spec.DisplayName)
+	}
+	if got := x.rights(); got != "get" {
+		t.Errorf("the operator has the verbs %q, want get", got)
+	}
+	var jobs corev1.PodList
+	x.must(x.List(t.Context(), &jobs, client.InNamespace(x.namespace)))
+	if len(jobs.Items) > 0 {
+		t.Errorf("got %d pods in the tenant's namespace, want none", len(jobs.Items))
+	}
+}
+
+// A plan whose steps refer to content that an editor can have written installs nothing, whoever made the
+// plan.
+func TestReferencesAreRefused(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(x *tenant, ref *steps.Reference)
+		want   string
+	}{
+		"the namespace of the tenant": {
+			func(x *tenant, ref *steps.Reference) {
+				x.forge(ref.Name)
+				ref.Namespace, ref.Digest = x.namespace, ""
+			}, "can have written it",
+		},
+		"content of another catalog": {
+			func(_ *tenant, ref *steps.Reference) { ref.CatalogSourceName = "vegetables" }, "it was not unpacked for CatalogSource",
+		},
+		"a catalog of another namespace": {
+			func(_ *tenant, ref *steps.Reference) { ref.CatalogSourceNamespace = "kube-system" }, "a catalog of namespace kube-system, which namespace",
+		},
+		"other content than before": {
+			func(_ *tenant, ref *steps.Reference) { ref.Digest = "sha256:0" }, "it has changed since the plan was made",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := startTenant(t)
+			x.subscribe()
+			plan := x.plan()
+			before := plan.DeepCopy()
+			for _, step := range plan.Status.Plan {
+				ref, _ := steps.ReferenceOf(step)
+				if step == plan.Status.Plan[0] {
+					test.change(x, &ref)
+				}
+				manifest, err := json.Marshal(ref)
+				x.must(err)
+				step.Resource.Manifest = string(manifest)
+			}
+			x.must(x.Status().Patch(t.Context(), plan, client.MergeFrom(before)))
+
+			x.approve(plan, v1alpha1.InstallPlanPhaseFailed)
+			if !strings.Contains(plan.Status.Message, test.want) || !strings.Contains(plan.Status.Message, "delete the InstallPlan") {
+				t.Errorf("the plan says %q, want %q and what to do", plan.Status.Message, test.want)
+			}
+			csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: x.namespace, Name: "pear.v1.0.0"}}
+			if err := x.get(csv); !apierrors.IsNotFound(err) {
+				t.Errorf("reading the ClusterServiceVersion: got %v, want NotFound", err)
+			}
+			if got := x.rights(); got != "" {
+				t.Errorf("the operator has the verbs %q, want none", got)
+			}
+		})
+	}
+}
