@@ -33,6 +33,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/catalog/serve"
 	"github.com/mainstay-dev/mainstay/internal/catalogstore"
 	"github.com/mainstay-dev/mainstay/internal/certificate"
+	"github.com/mainstay-dev/mainstay/internal/pull"
 )
 
 // Defaults of Options.
@@ -159,14 +160,15 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 
 // addControllers adds those that fill the store.
 func addControllers(mgr ctrl.Manager, opts Options, contents *catalogstore.Store, fetcher *fetch.Fetcher) error {
+	retrievals := &pull.Retrievals[catalogstore.Info]{}
 	unpacker := &unpack.Reconciler{
 		Client: mgr.GetClient(), Store: contents, Fetcher: fetcher, Resolver: opts.Puller,
-		BaseURL: opts.baseURL, Clock: clock.RealClock{},
+		BaseURL: opts.baseURL, Retrievals: retrievals, Clock: clock.RealClock{},
 	}
 	follower := &follow.Reconciler{
-		Client: mgr.GetClient(), Store: contents, Fetcher: fetcher, Leads: mgr.Elected(),
+		Client: mgr.GetClient(), Store: contents, Fetcher: fetcher, Retrievals: retrievals, Leads: mgr.Elected(),
 	}
-	return errors.Join(unpacker.SetupWithManager(mgr, contents.OnLost), follower.SetupWithManager(mgr, contents.OnLost))
+	return errors.Join(mgr.Add(retrievals.Runnable()), unpacker.SetupWithManager(mgr, contents.OnLost), follower.SetupWithManager(mgr, contents.OnLost))
 }
 
 // addCertificate adds what keeps the server's certificate.

@@ -318,6 +318,81 @@ func TestTheNextLeaderGoesOn(t *testing.T) {
 	})
 }
 
+// deadRegistry starts a listener that accepts connections and never answers.
+func deadRegistry(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { _ = conn.Close() })
+		}
+	}()
+	return listener.Addr().String()
+}
+
+// TestDeadRegistriesDelayNoOtherCatalog has ten catalogs whose registries never answer, and
+// one that can be served, on the replica that leads and on one that does not.
+func TestDeadRegistriesDelayNoOtherCatalog(t *testing.T) {
+	c := env.Client(t, olmv1.AddToScheme, corev1.AddToScheme)
+	var dead []*olmv1.ClusterCatalog
+	for i := range 10 {
+		catalog := &olmv1.ClusterCatalog{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("a-dead-registry-%d", i)},
+			Spec: olmv1.ClusterCatalogSpec{Source: olmv1.CatalogSource{
+				Type: olmv1.SourceTypeImage, Image: &olmv1.ImageSource{Ref: deadRegistry(t) + "/test/catalog:v1"},
+			}},
+		}
+		if err := c.Create(t.Context(), catalog); err != nil {
+			t.Fatal(err)
+		}
+		dead = append(dead, catalog)
+	}
+	namespace, made := scene(t, c)
+	// Less than the two minutes after which a silent registry is given up.
+	first, second := start(t, namespace, nil), start(t, namespace, nil)
+	reader := catalogclient.New(catalogclient.Options{RootCAs: published(c, namespace)})
+	for _, r := range []*replica{first, second} {
+		eventually(t, "the good catalog is served", func() error {
+			return reads(t, reader, "https://"+r.address+"/catalogs/"+made.Name)
+		})
+	}
+
+	// Nor do they hold up their own removal, or a better image.
+	better := dead[0].DeepCopy()
+	better.Spec.Source.Image.Ref = made.Spec.Source.Image.Ref
+	if err := c.Patch(t.Context(), better, client.MergeFrom(dead[0])); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the catalog with the better image is served", func() error {
+		return reads(t, reader, "https://"+second.address+"/catalogs/"+better.Name)
+	})
+	for _, catalog := range append(dead, made) {
+		if err := c.Delete(t.Context(), catalog); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "the catalogs are gone", func() error {
+		list := &olmv1.ClusterCatalogList{}
+		if err := c.List(t.Context(), list); err != nil {
+			return err
+		}
+		for i := range list.Items {
+			if name := list.Items[i].Name; strings.HasPrefix(name, "a-dead-registry-") || name == made.Name {
+				return fmt.Errorf("catalog %s is left", name)
+			}
+		}
+		return nil
+	})
+}
+
 // TestCertificateFilesAreReadAgain has certificates that somebody else renews.
 func TestCertificateFilesAreReadAgain(t *testing.T) {
 	c := env.Client(t, olmv1.AddToScheme, corev1.AddToScheme)

@@ -116,3 +116,13 @@ func IsCanonical(ref string) bool {
 	n, err := parseReference(ref)
 	return err == nil && n.digest != ""
 }
+
+// RegistryOf returns the host, with the port if there is one, of the registry that a
+// reference names, before any mirror. It is empty for an invalid reference.
+func RegistryOf(ref string) string {
+	n, err := parseReference(ref)
+	if err != nil {
+		return ""
+	}
+	return n.domain
+}

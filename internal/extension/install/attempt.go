@@ -52,6 +52,10 @@ type attempt struct {
 	// planned, when not nil, has the steps only find out what they would do: it takes
 	// what of that does not stand in their results.
 	planned *findings
+	// retrieved has the purposes for which a bundle was asked for.
+	retrieved map[string]bool
+	// awaited, when not nil, says which bundle is being pulled.
+	awaited error
 }
 
 // observe reads the extension's revisions.
@@ -229,7 +233,7 @@ type product struct {
 
 // produce pulls and renders the chosen bundle.
 func (a *attempt) produce(ctx context.Context, ext *olmv1.ClusterExtension, issuer render.Issuer, wanted string) (*product, error) {
-	image, err := a.Bundles.Open(ctx, cmp.Or(a.chosen.pinned, a.chosen.Image))
+	image, err := a.retrieveBundle(ctx, ext, cmp.Or(a.chosen.pinned, a.chosen.Image))
 	if err != nil {
 		return nil, fmt.Errorf("bundle %q: %w", a.chosen.Name, err)
 	}

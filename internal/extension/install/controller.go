@@ -23,11 +23,12 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/extension/preflight"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
+	"github.com/mainstay-dev/mainstay/internal/pull"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
-// workers is how many extensions are reconciled side by side. Most of the time of one is
-// spent waiting for a catalog or a registry.
+// workers is how many extensions are reconciled side by side. None of them waits for a
+// registry.
 const workers = 4
 
 // CatalogReader reads what a catalog says of a package.
@@ -92,6 +93,8 @@ type Controller struct {
 	CertManager bool
 
 	limiter workqueue.TypedRateLimiter[ctrl.Request]
+	// retrievals pull bundles outside of the workers; nil without a manager.
+	retrievals *pull.Retrievals[*BundleImage]
 	// apis tells of cert-manager; nil when that is not asked for.
 	apis client.Reader
 	// waiting has the extensions that wait for others, a waitingFor by each name, to be
@@ -105,7 +108,11 @@ type Controller struct {
 
 // SetupWithManager adds the controller to a manager.
 func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
-	c.limiter = workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstPause, longestPause)
+	c.retrievals = &pull.Retrievals[*BundleImage]{}
+	if err := mgr.Add(c.retrievals.Runnable()); err != nil {
+		return fmt.Errorf("setting up the retrieval of bundles: %w", err)
+	}
+	c.limiter = c.retrievals.KeepBackoff(workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstPause, longestPause))
 	b := ctrl.NewControllerManagedBy(mgr)
 	if c.CertManager {
 		apis, err := watchCertManager(mgr)
@@ -121,6 +128,7 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 		Owns(&olmv1.ClusterObjectSet{}).
 		Watches(&olmv1.ClusterCatalog{}, handler.EnqueueRequestsFromMapFunc(c.everyExtension), builder.WithPredicates(catalogChanged)).
 		Watches(&olmv1.ClusterExtension{}, handler.EnqueueRequestsFromMapFunc(c.whoWaits), builder.WithPredicates(installedChanged)).
+		WatchesRawSource(c.retrievals.Source()).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: c.limiter}).
 		Complete(c)
 	if err != nil {
@@ -139,7 +147,8 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 
 // Reconcile brings one extension to what its spec asks.
 func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	a := &attempt{Controller: c}
+	a := &attempt{Controller: c, retrieved: map[string]bool{}}
+	defer a.cancelRetrievals(req.Name)
 	lifecycle := reconcile.Lifecycle[*olmv1.ClusterExtension]{
 		Client:     c.Client,
 		New:        func() *olmv1.ClusterExtension { return &olmv1.ClusterExtension{} },
@@ -147,7 +156,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		Steps:      []reconcile.Step[*olmv1.ClusterExtension]{a.observe, a.settle, a.plan, a.rollBack, a.begin, a.choose, a.revise},
 		Finalize:   []reconcile.Step[*olmv1.ClusterExtension]{a.observe, a.holdRemoval, a.removeRevisions, a.removeSecrets, a.dropBundles},
 		Summarize: func(ext *olmv1.ClusterExtension, err error) {
-			report(ext, a.revs, a.observed, c.announced(req, err))
+			a.reportAttempt(ext, c.announced(req, err))
 		},
 		Passing: isRollingOut,
 		Later:   &c.later,

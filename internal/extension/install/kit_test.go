@@ -157,7 +157,7 @@ func (w *world) Content(_ context.Context, baseURL, packageName string) (*fbc.Co
 }
 
 // Open gives the example bundles. What it gave before may be asked for by its digest.
-func (w *world) Open(_ context.Context, image string) (*install.BundleImage, error) {
+func (w *world) Open(ctx context.Context, image string) (*install.BundleImage, error) {
 	image, _, _ = strings.Cut(image, "@")
 	w.mu.Lock()
 	made := w.images[image]
@@ -169,6 +169,9 @@ func (w *world) Open(_ context.Context, image string) (*install.BundleImage, err
 	switch version {
 	case "unreachable":
 		return nil, errors.New("registry quay.io does not answer")
+	case "silent":
+		<-ctx.Done()
+		return nil, ctx.Err()
 	case "broken":
 		broken := fstest.MapFS{"metadata/annotations.yaml": {Data: []byte("annotations: {}")}}
 		return &install.BundleImage{Files: broken, Canonical: image + digest}, nil
@@ -209,13 +212,16 @@ func (w *world) offer(catalog *olmv1.ClusterCatalog, versions ...string) {
 		replaces := ""
 		for _, version := range versions {
 			name := "hello-operator.v" + version
-			declared := version
-			if version == "broken" || version == "unreachable" {
+			declared, registry := version, "quay.io"
+			if version == "silent" {
+				registry = "silent.example"
+			}
+			if version == "broken" || version == "unreachable" || version == "silent" {
 				declared = "0.0.1"
 			}
 			channel.Entries = append(channel.Entries, fbc.ChannelEntry{Name: name, Replaces: replaces})
 			content.Bundles = append(content.Bundles, fbc.Bundle{
-				Package: "hello-operator", Name: name, Image: "quay.io/example/hello:" + version,
+				Package: "hello-operator", Name: name, Image: registry + "/example/hello:" + version,
 				Properties: []fbc.Property{{Type: fbc.PropertyPackage, Value: fmt.Appendf(nil, `{"packageName":"hello-operator","version":%q}`, declared)}},
 			})
 			replaces = name

@@ -44,8 +44,15 @@ func (a *attempt) plan(ctx context.Context, ext *olmv1.ClusterExtension) error {
 	if err != nil {
 		return reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf("annotation %s: %w", olmv1.AnnotationPlan, err))
 	}
-	dry := &attempt{Controller: a.Controller, revs: a.revs, observed: true, planned: &findings{}}
-	data, err := dry.draft(ctx, wanted).encode()
+	dry := &attempt{Controller: a.Controller, revs: a.revs, observed: true, planned: &findings{}, retrieved: a.retrieved}
+	drafted := dry.draft(ctx, wanted)
+	switch {
+	case dry.awaited != nil && value == olmv1.PlanOnly:
+		return dry.awaited
+	case dry.awaited != nil:
+		return nil // It is written once its bundle is pulled.
+	}
+	data, err := drafted.encode()
 	if err != nil {
 		return err
 	}

@@ -23,6 +23,7 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/catalog/metrics"
 	"github.com/mainstay-dev/mainstay/internal/catalogstore"
+	"github.com/mainstay-dev/mainstay/internal/pull"
 )
 
 // contents is what the controller needs of the store: a *catalogstore.Store.
@@ -46,13 +47,19 @@ type Reconciler struct {
 	Store contents
 	// Fetcher fills the store.
 	Fetcher fetcher
+	// Retrievals wait for registries outside of the workers. Its Runnable is added to the
+	// manager by the caller.
+	Retrievals *pull.Retrievals[catalogstore.Info]
 	// Leads is closed once this replica is the leader.
 	Leads <-chan struct{}
 }
 
-// workers is how many catalogs are followed at once, as many as the leader unpacks: one
-// registry that does not answer must not keep the others waiting.
+// workers is how many catalogs are followed at once. None of them waits for a registry.
 const workers = 4
+
+// retrievalPurpose distinguishes the retrievals of this controller from those of others that
+// share its Retrievals.
+const retrievalPurpose = "follow"
 
 // Retries begin after a second and are made every five minutes at last, as the leader's
 // are.
@@ -73,10 +80,11 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, onWake func(wake func(na
 			})
 			return nil
 		})).
+		WatchesRawSource(r.Retrievals.Source()).
 		WithOptions(controller.Options{
 			NeedLeaderElection:      ptr.To(false),
 			MaxConcurrentReconciles: workers,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrlreconcile.Request](firstRetry, lastRetry),
+			RateLimiter:             r.Retrievals.KeepBackoff(workqueue.NewTypedItemExponentialFailureRateLimiter[ctrlreconcile.Request](firstRetry, lastRetry)),
 		}).
 		Complete(r)
 }
@@ -85,6 +93,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, onWake func(wake func(na
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	select {
 	case <-r.Leads:
+		r.Retrievals.Cancel(req.Name, retrievalPurpose)
 		return ctrl.Result{}, nil
 	default:
 	}
@@ -94,6 +103,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	if err != nil || !catalog.DeletionTimestamp.IsZero() || catalog.Spec.AvailabilityMode == olmv1.AvailabilityModeUnavailable {
+		if !r.Retrievals.Cancel(req.Name) {
+			// Its end enqueues the catalog again, when nothing can be stored any more.
+			return ctrl.Result{}, nil
+		}
 		metrics.Forget(req.Name)
 		return ctrl.Result{}, r.Store.Delete(req.Name)
 	}
@@ -108,7 +121,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, r.follow(ctx, req.Name, source)
 }
 
+// follow stores a source unless it is stored already. It starts the retrieval and returns;
+// the call after its end returns the error, if there is one.
 func (r *Reconciler) follow(ctx context.Context, name string, source catalogstore.Source) error {
+	if _, state, err := r.Retrievals.Take(name, retrievalPurpose, source.Resolved); state != pull.None {
+		if err != nil {
+			return fmt.Errorf("following the leader: %w", err)
+		}
+		return nil
+	}
+
 	info, err := r.Store.Stored(name)
 	var damaged *catalogstore.DamagedError
 	switch {
@@ -119,13 +141,15 @@ func (r *Reconciler) follow(ctx context.Context, name string, source catalogstor
 	case err != nil && !errors.Is(err, catalogstore.ErrNotFound) && !errors.As(err, &damaged):
 		return err
 	}
+
 	// Without the reference that it was resolved from: the one in the spec may be newer.
 	// If this replica becomes the leader, it looks at what the status says of it.
 	//
 	// What the leader has stored is good: if it is found wrong here, it was changed on the
 	// way, and is tried again as any other failure.
-	if _, err = r.Fetcher.Fetch(ctx, name, source); err != nil {
-		return fmt.Errorf("following the leader: %w", err)
-	}
+	r.Retrievals.Start(ctx, pull.Retrieval[catalogstore.Info]{
+		Name: name, Purpose: retrievalPurpose, Request: source.Resolved, Reference: source.Resolved,
+		Run: func(ctx context.Context) (catalogstore.Info, error) { return r.Fetcher.Fetch(ctx, name, source) },
+	})
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/catalog/controller/follow"
 	"github.com/mainstay-dev/mainstay/internal/catalogstore"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
+	"github.com/mainstay-dev/mainstay/internal/pull"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -47,7 +48,9 @@ func newScene(t *testing.T, name string) *scene {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.store.Close)
-	s.follower = &follow.Reconciler{Client: s.client, Store: s.store, Fetcher: s, Leads: s.leads}
+	s.follower = &follow.Reconciler{
+		Client: s.client, Store: s.store, Fetcher: s, Retrievals: &pull.Retrievals[catalogstore.Info]{}, Leads: s.leads,
+	}
 	catalog := &olmv1.ClusterCatalog{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{"example.com/held"}},
 		Spec: olmv1.ClusterCatalogSpec{Source: olmv1.CatalogSource{
@@ -107,7 +110,23 @@ func (s *scene) decide(image string) {
 func (s *scene) reconcile() error {
 	s.t.Helper()
 	before := s.get()
-	result, err := s.follower.Reconcile(s.t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: s.name}})
+	ended := make(chan struct{}, 1)
+	s.follower.Retrievals.OnEnd(func(string) {
+		select {
+		case ended <- struct{}{}:
+		default:
+		}
+	})
+	req := ctrl.Request{NamespacedName: client.ObjectKey{Name: s.name}}
+	result, err := s.follower.Reconcile(s.t.Context(), req)
+	for s.follower.Retrievals.IsPending(s.name) {
+		select {
+		case <-ended:
+		case <-s.t.Context().Done():
+			s.t.Fatal(s.t.Context().Err())
+		}
+		result, err = s.follower.Reconcile(s.t.Context(), req)
+	}
 	if result != (ctrl.Result{}) {
 		s.t.Errorf("the result is %+v", result)
 	}

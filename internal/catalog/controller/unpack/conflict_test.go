@@ -3,6 +3,8 @@ package unpack
 import (
 	"context"
 	"errors"
+	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -16,6 +18,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/catalog/fetch"
 	"github.com/mainstay-dev/mainstay/internal/catalogstore"
 	"github.com/mainstay-dev/mainstay/internal/image"
+	"github.com/mainstay-dev/mainstay/internal/pull"
 )
 
 // second makes another controller of the same catalogs, with a store of its own, as it is
@@ -30,7 +33,7 @@ func (w *world) second() *Reconciler {
 	images := image.NewClient(image.Options{Limits: w.images})
 	return &Reconciler{
 		Client: w.client, Store: store, Fetcher: fetch.New(images, store), Resolver: images,
-		BaseURL: w.reconcil.BaseURL, Clock: w.clock,
+		Retrievals: &pull.Retrievals[catalogstore.Info]{}, BaseURL: w.reconcil.BaseURL, Clock: w.clock,
 	}
 }
 
@@ -42,12 +45,11 @@ func TestTwoControllersDoNotFight(t *testing.T) {
 	w.pushCatalog("v2", better)
 	w.create("v1", 10)
 	controllers := []*Reconciler{w.reconcil, w.second()}
-	req := ctrl.Request{NamespacedName: client.ObjectKey{Name: w.name}}
 	var work sync.WaitGroup
 	for _, r := range controllers {
 		work.Go(func() {
 			for range 20 {
-				if _, err := r.lifecycle().Reconcile(t.Context(), req); err != nil && !isConflict(err) {
+				if _, err := reconcileToEnd(t.Context(), r, w.name); err != nil && !isConflict(err) {
 					t.Errorf("reconciling beside another: %v", err)
 				}
 			}
@@ -63,7 +65,7 @@ func TestTwoControllersDoNotFight(t *testing.T) {
 	work.Wait()
 	for range 2 {
 		for _, r := range controllers {
-			if _, err := r.lifecycle().Reconcile(t.Context(), req); err != nil && !isConflict(err) {
+			if _, err := reconcileToEnd(t.Context(), r, w.name); err != nil && !isConflict(err) {
 				t.Fatal(err)
 			}
 		}
@@ -96,15 +98,16 @@ func isConflict(err error) bool {
 	return errors.As(err, &status) && apierrors.IsConflict(err)
 }
 
-// TestAChangeThatWasNotSeenIsNotOverwritten has the catalog change while it is unpacked.
+// TestAChangeThatWasNotSeenIsNotOverwritten has the catalog change while its status is made.
 func TestAChangeThatWasNotSeenIsNotOverwritten(t *testing.T) {
 	w := newWorld(t)
 	w.pushCatalog("v1", good)
 	w.create("v1", 0)
-	inner := w.reconcil.Fetcher
-	w.reconcil.Fetcher = meanwhile{inner, func() {
+	baseURL := w.reconcil.BaseURL
+	w.reconcil.BaseURL = func(name string) string {
 		w.change(func(c *olmv1.ClusterCatalog) { c.Spec.AvailabilityMode = olmv1.AvailabilityModeUnavailable })
-	}}
+		return baseURL(name)
+	}
 	result := w.mustReconcile()
 	if result.RequeueAfter <= 0 || result.RequeueAfter > time.Minute {
 		t.Errorf("the result is %+v, want to be run again soon", result)
@@ -112,12 +115,30 @@ func TestAChangeThatWasNotSeenIsNotOverwritten(t *testing.T) {
 	if conditions := w.get().Status.Conditions; len(conditions) > 0 {
 		t.Errorf("the status tells of a spec that is no more: %+v", conditions)
 	}
-	w.reconcil.Fetcher = inner
+	w.reconcil.BaseURL = baseURL
 	w.mustReconcile()
+	w.expectUnavailable()
+}
+
+// TestAChangeDuringARetrievalIsNotOverwritten has the catalog withdrawn while its image is
+// fetched.
+func TestAChangeDuringARetrievalIsNotOverwritten(t *testing.T) {
+	w := newWorld(t)
+	w.pushCatalog("v1", good)
+	w.create("v1", 0)
+	w.reconcil.Fetcher = meanwhile{w.reconcil.Fetcher, func() {
+		w.change(func(c *olmv1.ClusterCatalog) { c.Spec.AvailabilityMode = olmv1.AvailabilityModeUnavailable })
+	}}
+	w.mustReconcile()
+	w.expectUnavailable()
+}
+
+func (w *world) expectUnavailable() {
+	w.t.Helper()
 	const message = "Catalog availability mode is set to Unavailable"
 	w.expect("Progressing True/Succeeded: "+message, "Serving False/UserSpecifiedUnavailable: "+message)
 	if w.store.Serves(w.name) {
-		t.Error("content is served")
+		w.t.Error("content is served")
 	}
 }
 
@@ -131,4 +152,64 @@ func (m meanwhile) Fetch(ctx context.Context, name string, source catalogstore.S
 	info, err := m.fetcher.Fetch(ctx, name, source)
 	m.do()
 	return info, err
+}
+
+// TestARetrievalEndsWithWhatAskedForIt has a registry that does not answer while the
+// catalog is deleted, withdrawn, or given another image.
+func TestARetrievalEndsWithWhatAskedForIt(t *testing.T) {
+	for name, change := range map[string]func(*world){
+		"deleted": func(w *world) {
+			if err := w.client.Delete(w.t.Context(), w.get()); err != nil {
+				w.t.Fatal(err)
+			}
+		},
+		"unavailable": func(w *world) {
+			w.change(func(c *olmv1.ClusterCatalog) { c.Spec.AvailabilityMode = olmv1.AvailabilityModeUnavailable })
+		},
+		"another image": func(w *world) {
+			w.change(func(c *olmv1.ClusterCatalog) { c.Spec.Source.Image.Ref = w.ref("v2") })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.pushCatalog("v2", better)
+			asked, left := make(chan struct{}, 10), make(chan struct{}, 10)
+			silent := func(_ http.ResponseWriter, r *http.Request) bool {
+				if !strings.HasSuffix(r.URL.Path, "/v1") {
+					return false
+				}
+				asked <- struct{}{}
+				<-r.Context().Done()
+				left <- struct{}{}
+				return true
+			}
+			w.answer.Store(&silent)
+			w.create("v1", 0)
+
+			// The reconciliation returns though the registry does not answer.
+			req := ctrl.Request{NamespacedName: client.ObjectKey{Name: w.name}}
+			if _, err := w.reconcil.lifecycle().Reconcile(t.Context(), req); err != nil {
+				t.Fatal(err)
+			}
+			<-asked
+			if conditions := w.get().Status.Conditions; len(conditions) > 0 {
+				t.Errorf("conditions are %+v while the retrieval runs, want none", conditions)
+			}
+
+			change(w)
+			w.mustReconcile()
+			<-left
+			switch name {
+			case "another image":
+				w.expect(unpacked, served)
+			case "unavailable":
+				w.expectUnavailable()
+			default:
+				err := w.client.Get(t.Context(), client.ObjectKey{Name: w.name}, &olmv1.ClusterCatalog{})
+				if !apierrors.IsNotFound(err) {
+					t.Errorf("getting the deleted catalog: %v, want it gone", err)
+				}
+			}
+		})
+	}
 }

@@ -1,6 +1,8 @@
 package unpack
 
 import (
+	"errors"
+	"fmt"
 	"hash/fnv"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/catalogstore"
+	"github.com/mainstay-dev/mainstay/internal/pull"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
@@ -28,6 +31,13 @@ func isDue(image olmv1.ImageSource, stored *catalogstore.Info, now time.Time, sh
 	// Else a clock that was set back would put off the poll for as long.
 	setBack := now.Before(stored.Confirmed.Add(-clockSlack))
 	return !at.IsZero() && (!now.Before(at) || setBack)
+}
+
+// retrievalRequest identifies what of a catalog decides on its retrieval: a change of it
+// cancels the one under way.
+func retrievalRequest(catalog *olmv1.ClusterCatalog) string {
+	image := catalog.Spec.Source.Image
+	return fmt.Sprintf("%s %s %v %s", catalog.UID, image.Ref, pollInterval(*image), catalog.Annotations[olmv1.AnnotationRefresh])
 }
 
 // clockSlack is how far a clock may be behind without having been set back: those that
@@ -101,8 +111,12 @@ const (
 	messageNothing     = "No content is stored"
 )
 
-// summarize sets the conditions, and clears of the status what is not so any more.
+// summarize sets the conditions, and clears of the status what is not so any more. While a
+// retrieval is under way the status stays: its end decides what is true.
 func (r *Reconciler) summarize(catalog *olmv1.ClusterCatalog, err error) {
+	if errors.Is(err, pull.ErrRetrieving) {
+		return
+	}
 	serves := r.Store.Serves(catalog.Name)
 	if !serves {
 		catalog.Status.ResolvedSource = nil

@@ -27,6 +27,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/catalog/fetch"
 	"github.com/mainstay-dev/mainstay/internal/catalog/metrics"
 	"github.com/mainstay-dev/mainstay/internal/catalogstore"
+	"github.com/mainstay-dev/mainstay/internal/pull"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
@@ -63,15 +64,21 @@ type Reconciler struct {
 	Resolver resolver
 	// BaseURL gives the address at which a catalog's content is served.
 	BaseURL func(name string) string
+	// Retrievals wait for registries outside of the workers. Its Runnable is added to the
+	// manager by the caller.
+	Retrievals *pull.Retrievals[catalogstore.Info]
 	// Clock tells the time.
 	Clock clock.PassiveClock
 
 	memory memory
 }
 
-// workers is how many catalogs are reconciled at once: most of the time is spent waiting
-// for registries, and one that does not answer must not keep the others waiting.
+// workers is how many catalogs are reconciled at once. None of them waits for a registry.
 const workers = 4
+
+// retrievalPurpose distinguishes the retrievals of this controller from those of others that
+// share its Retrievals.
+const retrievalPurpose = "unpack"
 
 // Retries begin after a second, as registries seldom recover sooner, and are made every
 // five minutes at last, so that a repaired registry is noticed within a coffee break.
@@ -95,9 +102,10 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, onWake func(wake func(na
 			})
 			return nil
 		})).
+		WatchesRawSource(r.Retrievals.Source()).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrlreconcile.Request](firstRetry, lastRetry),
+			RateLimiter:             r.Retrievals.KeepBackoff(workqueue.NewTypedItemExponentialFailureRateLimiter[ctrlreconcile.Request](firstRetry, lastRetry)),
 		}).
 		Complete(r.lifecycle())
 }
@@ -144,8 +152,12 @@ func (r *Reconciler) withdraw(ctx context.Context, catalog *olmv1.ClusterCatalog
 	return reconcile.ErrDone
 }
 
-// remove removes the stored content of a catalog.
+// remove cancels the retrievals of a catalog, waits until none can store anything any more,
+// and removes the stored content.
 func (r *Reconciler) remove(_ context.Context, catalog *olmv1.ClusterCatalog) error {
+	if !r.Retrievals.Cancel(catalog.Name) {
+		return reconcile.Wait(olmv1.ReasonRetrying, 0, pull.ErrRetrieving)
+	}
 	r.memory.forget(catalog.Name)
 	metrics.Forget(catalog.Name)
 	if err := r.Store.Delete(catalog.Name); err != nil {
@@ -171,15 +183,20 @@ func (r *Reconciler) bringUpToDate(ctx context.Context, catalog *olmv1.ClusterCa
 	}
 	request := catalog.Annotations[olmv1.AnnotationRefresh]
 	requested := isRequested(request, r.memory.refreshed(catalog.Name), stored)
-	if !isDue(*image, stored, r.Clock.Now(), jitterOf(catalog.UID)) && !requested {
+	isNeeded := requested || isDue(*image, stored, r.Clock.Now(), jitterOf(catalog.UID))
+
+	info, state, err := r.Retrievals.Take(catalog.Name, retrievalPurpose, retrievalRequest(catalog))
+	switch {
+	case state == pull.None && !isNeeded:
 		r.publish(catalog, *stored)
 		return nil
+	case state == pull.None:
+		r.startRetrieval(ctx, catalog, stored, requested)
+		return reconcile.Wait(olmv1.ReasonRetrying, 0, pull.ErrRetrieving)
+	case state == pull.Running:
+		return reconcile.Wait(olmv1.ReasonRetrying, 0, pull.ErrRetrieving)
 	}
-	if requested {
-		// What was found wrong may have been the registry's fault, and be mended.
-		r.memory.allow(catalog.Name)
-	}
-	info, err := r.store(ctx, catalog, stored, requested)
+
 	if err == nil || fetch.IsContent(err) {
 		r.memory.refresh(catalog.Name, request)
 	}
@@ -190,8 +207,23 @@ func (r *Reconciler) bringUpToDate(ctx context.Context, catalog *olmv1.ClusterCa
 	return nil
 }
 
-// store stores what the catalog's reference gives.
-func (r *Reconciler) store(ctx context.Context, catalog *olmv1.ClusterCatalog, stored *catalogstore.Info, requested bool) (catalogstore.Info, error) {
+// startRetrieval starts to store what the catalog's reference gives.
+func (r *Reconciler) startRetrieval(ctx context.Context, catalog *olmv1.ClusterCatalog, stored *catalogstore.Info, requested bool) {
+	catalog = catalog.DeepCopy()
+	r.Retrievals.Start(ctx, pull.Retrieval[catalogstore.Info]{
+		Name: catalog.Name, Purpose: retrievalPurpose, Request: retrievalRequest(catalog), Reference: catalog.Spec.Source.Image.Ref,
+		Run: func(ctx context.Context) (catalogstore.Info, error) {
+			if requested {
+				// What was found wrong may have been the registry's fault, and be mended.
+				r.memory.allow(catalog.Name)
+			}
+			return r.retrieve(ctx, catalog, stored, requested)
+		},
+	})
+}
+
+// retrieve stores what the catalog's reference gives. It runs outside of the workers.
+func (r *Reconciler) retrieve(ctx context.Context, catalog *olmv1.ClusterCatalog, stored *catalogstore.Info, requested bool) (catalogstore.Info, error) {
 	source := catalogstore.Source{Ref: catalog.Spec.Source.Image.Ref}
 	// Of what was stored while another replica led, the reference is not known.
 	if stored == nil || stored.Ref == "" {

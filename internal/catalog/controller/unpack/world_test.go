@@ -33,6 +33,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/catalog/fetch"
 	"github.com/mainstay-dev/mainstay/internal/catalogstore"
 	"github.com/mainstay-dev/mainstay/internal/image"
+	"github.com/mainstay-dev/mainstay/internal/pull"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -119,8 +120,9 @@ func (w *world) start() {
 	images := image.NewClient(image.Options{Limits: w.images})
 	w.reconcil = &Reconciler{
 		Client: w.client, Store: w.store, Fetcher: fetch.New(images, w.store), Resolver: images,
-		BaseURL: func(name string) string { return "https://catalogd.example/catalogs/" + name },
-		Clock:   w.clock,
+		Retrievals: &pull.Retrievals[catalogstore.Info]{},
+		BaseURL:    func(name string) string { return "https://catalogd.example/catalogs/" + name },
+		Clock:      w.clock,
 	}
 }
 
@@ -249,10 +251,38 @@ func (w *world) get() *olmv1.ClusterCatalog {
 	return catalog
 }
 
-// reconcile reconciles once.
+// reconcile reconciles until no retrieval is pending, and returns the last result.
 func (w *world) reconcile() (ctrl.Result, error) {
 	w.t.Helper()
-	return w.reconcil.lifecycle().Reconcile(w.t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: w.name}})
+	return reconcileToEnd(w.t.Context(), w.reconcil, w.name)
+}
+
+// reconcileToEnd does what the controller does: it reconciles, and again when a retrieval
+// that this has started has ended.
+func reconcileToEnd(ctx context.Context, r *Reconciler, name string) (ctrl.Result, error) {
+	ended := make(chan struct{}, 1)
+	r.Retrievals.OnEnd(func(string) {
+		select {
+		case ended <- struct{}{}:
+		default:
+		}
+	})
+	for {
+		result, err := r.lifecycle().Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKey{Name: name}})
+		if r.Retrievals.IsPending(name) {
+			select {
+			case <-ended:
+			case <-ctx.Done():
+				return result, ctx.Err()
+			}
+			continue
+		}
+		select {
+		case <-ended:
+		default:
+			return result, err
+		}
+	}
 }
 
 // mustReconcile reconciles without an error.

@@ -1,0 +1,62 @@
+package install_test
+
+import (
+	"fmt"
+	"testing"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+)
+
+// TestSilentRegistriesDelayNoOtherExtension has ten extensions whose bundles are in a
+// registry that never answers, and one whose bundle can be pulled.
+func TestSilentRegistriesDelayNoOtherExtension(t *testing.T) {
+	w := newWorld(t)
+	const silent, good = "silent-registry", "beside-silent-registry"
+	w.namespace(silent)
+	w.catalog(silent, "silent")
+	var waiting []*olmv1.ClusterExtension
+	for i := range 10 {
+		ext := extension(fmt.Sprintf("%s-%d", silent, i), silent)
+		ext.Spec.Source.Catalog.Selector.MatchLabels["test"] = silent
+		w.create(ext)
+		waiting = append(waiting, ext)
+	}
+	const pulling = `True RollingOut bundle "hello-operator.vsilent": pulling image silent.example/example/hello:silent`
+	for _, ext := range waiting {
+		w.expect(ext.Name, olmv1.TypeProgressing, pulling)
+	}
+
+	w.namespace(good)
+	w.catalog(good, "1.0.0")
+	w.create(extension(good, good))
+	w.revision(good + "-1")
+
+	// Nor do they hold up their own removal, or a better image.
+	w.offer(w.getCatalog(silent), "1.1.0")
+	w.eventually("one of the extensions finds a better image", func() error {
+		var sets olmv1.ClusterObjectSetList
+		if err := w.c.List(t.Context(), &sets); err != nil {
+			return err
+		}
+		for i := range sets.Items {
+			if name := sets.Items[i].Labels[olmv1.LabelOwnerName]; name == waiting[0].Name {
+				return nil
+			}
+		}
+		return fmt.Errorf("there are %d revisions, none of %s", len(sets.Items), waiting[0].Name)
+	})
+}
+
+// TestAFailureIsShownUntilTheNextPullHasEnded has a registry that refuses a bundle, and then
+// does not answer any more.
+func TestAFailureIsShownUntilTheNextPullHasEnded(t *testing.T) {
+	w := newWorld(t)
+	const name = "failure-then-silence"
+	w.namespace(name)
+	catalog := w.catalog(name, "unreachable")
+	w.create(extension(name, name))
+	const failed = `True Retrying bundle "hello-operator.vunreachable": registry quay.io does not answer`
+	w.expect(name, olmv1.TypeProgressing, failed)
+	w.offer(catalog, "1.0.0")
+	w.revision(name + "-1")
+}

@@ -1,0 +1,202 @@
+package pull_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mainstay-dev/mainstay/internal/pull"
+)
+
+// bench has retrievals of strings, and the names of the objects whose retrievals have ended.
+type bench struct {
+	*pull.Retrievals[string]
+	ended chan string
+}
+
+func newBench() *bench {
+	b := &bench{&pull.Retrievals[string]{}, make(chan string, 100)}
+	b.OnEnd(func(name string) { b.ended <- name })
+	return b
+}
+
+// start starts a retrieval from a registry.
+func (b *bench) start(t *testing.T, name, request, host string, run func(context.Context) (string, error)) {
+	b.Start(t.Context(), pull.Retrieval[string]{Name: name, Request: request, Reference: host + "/repository:v1", Run: run})
+}
+
+// expect takes a retrieval and compares what it finds.
+func (b *bench) expect(t *testing.T, name, request, result string, state pull.State, message string) {
+	t.Helper()
+	gotResult, gotState, err := b.Take(name, "", request)
+	gotMessage := ""
+	if err != nil {
+		gotMessage = err.Error()
+	}
+	if gotResult != result || gotState != state || !strings.Contains(gotMessage, message) || (message == "") != (err == nil) {
+		t.Errorf("Take(%s, %s) = %q, %v, %v; want %q, %v, %q", name, request, gotResult, gotState, err, result, state, message)
+	}
+}
+
+func answer(text string, err error) func(context.Context) (string, error) {
+	return func(context.Context) (string, error) { return text, err }
+}
+
+// silent waits until its context ends.
+func silent(ctx context.Context) (string, error) {
+	<-ctx.Done()
+	return "late", ctx.Err()
+}
+
+func TestAResultIsTakenOnce(t *testing.T) {
+	b := newBench()
+	b.expect(t, "a", "1", "", pull.None, "")
+	release := make(chan struct{})
+	b.start(t, "a", "1", "one.example", func(context.Context) (string, error) { <-release; return "result", nil })
+	b.start(t, "a", "1", "one.example", answer("a second one", nil))
+	b.expect(t, "a", "1", "", pull.Running, "")
+	close(release)
+	if name := <-b.ended; name != "a" {
+		t.Errorf("%q has ended, want a", name)
+	}
+	if !b.IsPending("a") || b.IsPending("b") {
+		t.Errorf("pending: a %v, b %v; want only a", b.IsPending("a"), b.IsPending("b"))
+	}
+	b.expect(t, "a", "1", "result", pull.Ended, "")
+	b.expect(t, "a", "1", "", pull.None, "")
+
+	b.start(t, "a", "1", "one.example", answer("", errors.New("no answer")))
+	<-b.ended
+	b.expect(t, "a", "1", "", pull.Ended, "no answer")
+	b.start(t, "a", "1", "one.example", func(context.Context) (string, error) { panic("what now") })
+	<-b.ended
+	b.expect(t, "a", "1", "", pull.Ended, "image one.example/repository:v1: panic: what now")
+}
+
+func TestAnotherRequestCancels(t *testing.T) {
+	b := newBench()
+	b.start(t, "a", "1", "one.example", silent)
+	b.expect(t, "a", "2", "", pull.Running, "")
+	<-b.ended
+	b.expect(t, "a", "1", "", pull.None, "")
+
+	// The result of another request is dropped.
+	b.start(t, "a", "1", "one.example", answer("of 1", nil))
+	<-b.ended
+	b.expect(t, "a", "2", "", pull.None, "")
+	b.expect(t, "a", "1", "", pull.None, "")
+}
+
+func TestCancel(t *testing.T) {
+	b := newBench()
+	if !b.Cancel("a") {
+		t.Error("something is left of what was never started")
+	}
+	b.start(t, "a", "1", "one.example", silent)
+	b.Start(t.Context(), pull.Retrieval[string]{Name: "a", Purpose: "plan", Reference: "one.example/r", Run: silent})
+	if b.Cancel("a", "plan") {
+		t.Error("nothing is left of a retrieval that is still ending")
+	}
+	<-b.ended
+	if !b.Cancel("a", "plan") || !b.IsPending("a") {
+		t.Errorf("after one purpose was canceled: pending is %v, want the other", b.IsPending("a"))
+	}
+	b.Cancel("a")
+	<-b.ended
+	if !b.Cancel("a") || b.IsPending("a") {
+		t.Error("something is left after all purposes were canceled")
+	}
+}
+
+// TestARegistryHasItsOwnSlots has one that never answers, for more objects than it has slots.
+func TestARegistryHasItsOwnSlots(t *testing.T) {
+	b := newBench()
+	running := make(chan string, 100)
+	const dead = 20
+	for i := range dead {
+		name := fmt.Sprint("dead-", i)
+		b.start(t, name, "1", "dead.example:5000", func(ctx context.Context) (string, error) {
+			running <- name
+			return silent(ctx)
+		})
+	}
+	const slots = 4
+	first := <-running
+	for range slots - 1 {
+		<-running
+	}
+	for i := range dead {
+		b.start(t, fmt.Sprint("good-", i), "1", fmt.Sprintf("good-%d.example", i), answer("good", nil))
+	}
+	for range dead {
+		if name := <-b.ended; !strings.HasPrefix(name, "good-") {
+			t.Errorf("%s has ended, though its registry does not answer", name)
+		}
+	}
+	if len(running) > 0 {
+		t.Errorf("%d retrievals of one registry run, want %d", slots+len(running), slots)
+	}
+	// What ends leaves its slot to the next.
+	b.Cancel(first)
+	<-running
+	for i := range dead {
+		b.Cancel(fmt.Sprint("dead-", i))
+	}
+}
+
+func TestBackoffIsKeptWhileARetrievalIsPending(t *testing.T) {
+	b := newBench()
+	limiter := b.KeepBackoff(workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](time.Second, time.Hour))
+	req := ctrl.Request{NamespacedName: client.ObjectKey{Name: "a"}}
+	for i := range 3 {
+		if got, want := limiter.When(req), time.Second<<i; got != want {
+			t.Errorf("after %d failures the backoff is %v, want %v", i, got, want)
+		}
+		b.start(t, "a", "1", "one.example", answer("", errors.New("no answer")))
+		limiter.Forget(req)
+		<-b.ended
+		limiter.Forget(req)
+		b.expect(t, "a", "1", "", pull.Ended, "no answer")
+	}
+	limiter.Forget(req)
+	if got := limiter.When(req); got != time.Second {
+		t.Errorf("after a success the backoff is %v, want %v", got, time.Second)
+	}
+}
+
+func TestTheRunnableEndsAfterTheRetrievals(t *testing.T) {
+	b := newBench()
+	ctx, cancel := context.WithCancel(t.Context())
+	release := make(chan struct{})
+	b.Start(ctx, pull.Retrieval[string]{Name: "a", Run: func(ctx context.Context) (string, error) {
+		<-ctx.Done()
+		<-release
+		return "", nil
+	}})
+	done := make(chan error, 1)
+	go func() { done <- b.Runnable().Start(ctx) }()
+	cancel()
+	select {
+	case <-done:
+		t.Error("it has ended before the retrieval")
+	default:
+	}
+	close(release)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if name := <-b.ended; name != "a" {
+		t.Errorf("%q has ended, want a", name)
+	}
+	b.start(t, "b", "1", "one.example", silent)
+	if b.IsPending("b") {
+		t.Error("a retrieval was started after the end")
+	}
+}
