@@ -32,13 +32,13 @@ func newPace() *pace {
 	return &pace{limiters: map[string]*rate.Limiter{}, read: map[string]time.Time{}}
 }
 
-// isThorough tells whether it is time to read all objects of a revision, and takes it
-// that this is done.
+// isThorough reports whether it is time to read all objects of a revision, and records that
+// this is done. After the clock was set back it is: how long ago the last time was is unknown.
 func (p *pace) isThorough(set string, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	last, ok := p.read[set]
-	if ok && now.Before(last.Add(thorough)) {
+	if ok && !now.Before(last) && now.Before(last.Add(thorough)) {
 		return false
 	}
 	p.read[set] = now

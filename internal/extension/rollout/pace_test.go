@@ -26,3 +26,23 @@ func TestPaceSlowsDownWhatNeverEnds(t *testing.T) {
 		t.Errorf("a forgotten revision waits %s", wait)
 	}
 }
+
+func TestPaceIsThoroughAgainAfterAWhile(t *testing.T) {
+	p, now := newPace(), time.Unix(1_000_000, 0)
+	for i, tc := range []struct {
+		at   time.Duration
+		want bool
+	}{
+		{at: 0, want: false}, // the first pass reads everything anyhow
+		{at: thorough - 1, want: false},
+		{at: thorough, want: true},
+		{at: thorough + 1, want: false},
+		{at: -time.Hour, want: true}, // the clock was set back
+		{at: -time.Hour + 1, want: false},
+		{at: 100 * time.Hour, want: true},
+	} {
+		if got := p.isThorough("set", now.Add(tc.at)); got != tc.want {
+			t.Errorf("pass %d, at %s: got %t, want %t", i, tc.at, got, tc.want)
+		}
+	}
+}

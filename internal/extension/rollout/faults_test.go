@@ -1,0 +1,191 @@
+package rollout_test
+
+import (
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+// jumpingClock is the real clock, set forward or back. Its readings have no monotonic part,
+// as after the machine was suspended or the time server corrected.
+type jumpingClock struct{ offset atomic.Int64 }
+
+func (c *jumpingClock) jump(to time.Duration) { c.offset.Store(int64(to)) }
+
+func (c *jumpingClock) Now() time.Time {
+	return time.Now().Add(time.Duration(c.offset.Load())).Round(0)
+}
+
+func (c *jumpingClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
+
+// TestClockJumps sets the clock forward and back while a revision is rolled out and kept.
+func TestClockJumps(t *testing.T) {
+	const day, years = 24 * time.Hour, 10 * 365 * 24 * time.Hour
+	c := newCluster(t)
+	ns := c.namespace()
+	clock := &jumpingClock{}
+	c.start(clock)
+	set := revision("jumps", 1, phase("deploy", deployment(ns, "app")), phase("publish", configMap(ns, "config", "right")))
+	minutes := int32(10)
+	set.Spec.ProgressDeadlineMinutes = &minutes
+	c.create(set)
+	c.condition("jumps-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut)
+
+	// A deadline that seems to have passed stops nothing, and is taken back.
+	clock.jump(day)
+	c.annotate(ns, "app", "forward")
+	c.condition("jumps-1", olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonProgressDeadlineExceeded)
+	clock.jump(-day)
+	c.annotate(ns, "app", "back")
+	c.condition("jumps-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut)
+	clock.jump(years)
+	c.makeAvailable(ns, "app")
+	c.succeeds("jumps-1")
+
+	// What was rolled out is kept as it is, whatever the time.
+	for _, to := range []time.Duration{-years, years, 0} {
+		clock.jump(to)
+		config := &corev1.ConfigMap{}
+		c.get(config, ns, "config")
+		config.Data["key"] = "wrong"
+		if err := c.Update(t.Context(), config); err != nil {
+			t.Fatal(err)
+		}
+		c.eventually(fmt.Sprintf("the field is reset %s from now", to), func() error {
+			c.get(config, ns, "config")
+			return unless(config.Data["key"] == "right", "key is %q", config.Data["key"])
+		})
+	}
+	c.succeeds("jumps-1")
+}
+
+// annotate has a Deployment change, so that its revision is looked at.
+func (c *cluster) annotate(namespace, name, value string) {
+	c.t.Helper()
+	app := object(deployment(namespace, name))
+	c.get(app, namespace, name)
+	before := app.DeepCopy()
+	app.SetAnnotations(map[string]string{"example.com/touched": value})
+	if err := c.Patch(c.t.Context(), app, client.MergeFrom(before)); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// TestFloodOfLabelledObjects has a tenant make thousands of objects that look like those of a
+// revision, and change them. The revision is kept and another one is rolled out meanwhile, at
+// no more requests than usual, and none of the tenant's objects is touched.
+func TestFloodOfLabelledObjects(t *testing.T) {
+	const (
+		flood   = 3000
+		changed = 500
+		// maxRequests is what the controller may ask for during the flood: some for each of
+		// what the test itself does, and none for what the tenant does.
+		maxRequests = 100
+	)
+	c := newCluster(t)
+	ns, tenant := c.namespace(), c.namespace()
+	var requests atomic.Int64
+	connection := env.Start(t)
+	connection.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(request *http.Request) (*http.Response, error) {
+			requests.Add(1)
+			return next.RoundTrip(request)
+		})
+	})
+	c.run(connection)
+	victim := revision("victim", 1, phase("configuration", configMap(ns, "config", "right")))
+	c.create(victim)
+	c.succeeds("victim-1")
+
+	// Half of them claim to be controlled by the revision, half by one that does not exist.
+	before := requests.Load()
+	isController := true
+	owner := func(i int) metav1.OwnerReference {
+		reference := metav1.OwnerReference{APIVersion: olmv1.GroupVersion.String(), Kind: olmv1.ClusterObjectSetKind, Name: victim.Name, UID: victim.UID, Controller: &isController}
+		if i%2 == 1 {
+			reference.Name, reference.UID = fmt.Sprintf("nobody-%d", i), "11111111-2222-3333-4444-555555555555"
+		}
+		return reference
+	}
+	var writers errgroup.Group
+	writers.SetLimit(16)
+	for i := range flood {
+		writers.Go(func() error {
+			made := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+				Namespace: tenant, Name: fmt.Sprintf("flood-%d", i), Labels: victim.Labels, OwnerReferences: []metav1.OwnerReference{owner(i)},
+			}}
+			if err := c.Create(t.Context(), made); err != nil || i >= changed {
+				return err
+			}
+			made.Data = map[string]string{"key": "changed"}
+			return c.Update(t.Context(), made)
+		})
+	}
+
+	// Meanwhile work goes on.
+	c.create(revision("bystander", 1, phase("configuration", configMap(ns, "other", "x"))))
+	c.succeeds("bystander-1")
+	if err := writers.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	config := &corev1.ConfigMap{}
+	c.get(config, ns, "config")
+	config.Data["key"] = "wrong"
+	if err := c.Update(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	c.eventually("the field is reset", func() error {
+		c.get(config, ns, "config")
+		return unless(config.Data["key"] == "right", "key is %q", config.Data["key"])
+	})
+	got := requests.Load() - before
+	t.Logf("the controller made %d requests during the flood", got)
+	if got > maxRequests {
+		t.Errorf("got %d requests of the controller during the flood, want at most %d", got, maxRequests)
+	}
+
+	// The revision goes, and takes nothing along that it did not make.
+	if err := c.Delete(t.Context(), victim); err != nil {
+		t.Fatal(err)
+	}
+	c.vanishes(victim, "", "victim-1")
+	var left corev1.ConfigMapList
+	if err := c.List(t.Context(), &left, client.InNamespace(tenant), client.HasLabels{olmv1.LabelOwnerName}); err != nil {
+		t.Fatal(err)
+	}
+	if len(left.Items) != flood {
+		t.Errorf("got %d objects of the tenant, want %d", len(left.Items), flood)
+	}
+	for i := range left.Items {
+		for _, entry := range left.Items[i].ManagedFields {
+			if entry.Manager == "mainstay" {
+				t.Fatalf("ConfigMap %s of the tenant was written", left.Items[i].Name)
+			}
+		}
+	}
+}
+
+// run runs the controller with a connection until the test ends.
+func (c *cluster) run(connection *rest.Config) {
+	c.t.Helper()
+	stop := env.Manage(c.t, c.manager(connection))
+	c.t.Cleanup(func() {
+		c.removeSets()
+		stop()
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
