@@ -96,24 +96,15 @@ var (
 	specShape            = shapeFor[manifestSpec]()
 )
 
-// validate checks what every property must have.
-func (p Property) validate() error {
-	switch {
-	case p.Type == "":
-		return errors.New("type must be set")
-	case len(p.Value) == 0:
-		// As the field says it: what reads the value finds none.
-		return errors.New("unexpected end of JSON input")
-	case string(p.Value) == "null":
-		return errors.New("value must be set")
-	}
-	return nil
-}
+// errNoValue is the error of a property without a value, in the words of the field.
+var errNoValue = errors.New("unexpected end of JSON input")
 
-// readProperty reads one property of a bundle.
+// readProperty reads one property of a bundle. As in the field a property may have no type,
+// and of the values of OLM's own types only the shape counts: whether a requirement can be
+// met is decided when it is resolved.
 func (s *Summary) readProperty(i int, p Property) {
-	err := p.validate()
-	if err == nil {
+	err := errNoValue
+	if len(p.Value) > 0 {
 		err = s.bundle.readValue(p)
 	}
 	if err == nil {
@@ -125,7 +116,7 @@ func (s *Summary) readProperty(i int, p Property) {
 		s.fault("read bundle objects: package %q, bundle %q: %s: %w", s.pkg, s.name, step, object.err)
 		return
 	}
-	if p.Type == PropertyPackage || p.Type == "" {
+	if p.Type == PropertyPackage {
 		s.bundle.unreadPackage = true
 	}
 	s.fault("parse properties for bundle %q: parse property[%d] of type %q: %w", s.name, i, p.Type, err)
@@ -181,32 +172,14 @@ func readTexts[T any](s *shape, value []byte, whole *T, fields ...*string) error
 
 func readGVK(value []byte) (GVK, error) {
 	var gvk GVK
-	if err := readTexts(gvkShape(), value, &gvk, &gvk.Group, &gvk.Kind, &gvk.Version); err != nil {
-		return gvk, err
-	}
-	for _, field := range []struct{ name, text string }{{"group", gvk.Group}, {"kind", gvk.Kind}, {"version", gvk.Version}} {
-		if field.text == "" {
-			return gvk, fmt.Errorf("%s must be set", field.name)
-		}
-	}
-	return gvk, nil
+	err := readTexts(gvkShape(), value, &gvk, &gvk.Group, &gvk.Kind, &gvk.Version)
+	return gvk, err
 }
 
 func readPackageRequired(value []byte) (PackageRequired, error) {
 	var required PackageRequired
-	if err := readTexts(packageRequiredShape(), value, &required, &required.PackageName, &required.VersionRange); err != nil {
-		return required, err
-	}
-	switch {
-	case required.PackageName == "":
-		return required, errors.New("packageName must be set")
-	case required.VersionRange == "":
-		return required, errors.New("versionRange must be set")
-	}
-	if err := checkRange(required.VersionRange); err != nil {
-		return required, fmt.Errorf("invalid versionRange %q: %w", required.VersionRange, err)
-	}
-	return required, nil
+	err := readTexts(packageRequiredShape(), value, &required, &required.PackageName, &required.VersionRange)
+	return required, err
 }
 
 // readCSVMetadata goes past the value of an olm.csv.metadata property and tells whether

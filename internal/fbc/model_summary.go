@@ -3,7 +3,6 @@ package fbc
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/blang/semver/v4"
 )
@@ -105,7 +104,6 @@ func (s *Summary) readPackage(meta Meta) {
 		return
 	}
 	s.defaultChannel = p.DefaultChannel
-	s.checkProperties(p.Properties)
 }
 
 func (s *Summary) readChannel(meta Meta) {
@@ -123,7 +121,6 @@ func (s *Summary) readChannel(meta Meta) {
 			s.ranges[entry.SkipRange] = err
 		}
 	}
-	s.checkProperties(channel.Properties)
 }
 
 // maxRange bounds a range of versions, in bytes. Real ones have some 40; a hundred
@@ -140,16 +137,6 @@ func checkRange(text string) error {
 	}
 	_, err := semver.ParseRange(text)
 	return err
-}
-
-// checkProperties checks that each property of a package or a channel has a type and a
-// value. What values mean is up to those who read them.
-func (s *Summary) checkProperties(properties []Property) {
-	for i, p := range properties {
-		if err := p.validate(); err != nil {
-			s.fault("parse properties for %s %q: parse property[%d] of type %q: %w", strings.TrimPrefix(s.schema, "olm."), s.name, i, p.Type, err)
-		}
-	}
 }
 
 func (s *Summary) readBundle(meta Meta) {

@@ -67,6 +67,7 @@ func TestManifests(t *testing.T) {
 	metadata := `{"type":"olm.csv.metadata","value":{"displayName":"A"}}`
 	made := `{"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion","metadata":{"name":"a.v1"},` +
 		`"spec":{"displayName":"A","install":{"spec":{"deployments":null},"strategy":"deployment"},"version":"1.0.0"}}`
+	sparse := strings.Replace(made, `"displayName":"A",`, "", 1)
 	csv := `{"kind":"ClusterServiceVersion","metadata":{"name":"a.v1"}}`
 	for _, test := range []struct {
 		name       string
@@ -86,6 +87,7 @@ func TestManifests(t *testing.T) {
 		{name: "nulls", properties: []string{`{"type":"olm.csv.metadata","value":{"annotations":null}}`},
 			csv:       `{"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion","metadata":{"annotations":null,"name":"a.v1"},"spec":{"install":{"spec":{"deployments":null},"strategy":"deployment"},"version":"1.0.0"}}`,
 			manifests: []string{`{"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion","metadata":{"annotations":null,"name":"a.v1"},"spec":{"install":{"spec":{"deployments":null},"strategy":"deployment"},"version":"1.0.0"}}`}},
+		{name: "null metadata", properties: []string{`{"type":"olm.csv.metadata","value":null}`}, csv: sparse, manifests: []string{sparse}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got, err := theBundle(t, minimal(image, test.properties...))
