@@ -26,8 +26,9 @@ const certManagerGroup = "cert-manager.io"
 
 var apiServiceKind = schema.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"}
 
-// watchCertManager makes a cache of nothing but the metadata of cert-manager's API. The
-// right to watch every kind, which drift needs, is enough for it.
+// +kubebuilder:rbac:groups=apiregistration.k8s.io,resources=apiservices,resourceNames=v1.cert-manager.io,verbs=list;watch
+
+// watchCertManager returns a cache of nothing but the metadata of cert-manager's API.
 func watchCertManager(mgr ctrl.Manager) (cache.Cache, error) {
 	apis, err := cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -80,6 +81,10 @@ type Controller struct {
 	// KubernetesVersion asks for the version of the API server, which a bundle may need to
 	// be recent. It may be nil: then every version suffices.
 	KubernetesVersion func() (*version.Info, error)
+	// ServedResources asks the API server what it serves of a group and version, for the APIs
+	// that bundles need. It may be nil: then what the client's mapper knows counts, which
+	// does not forget APIs that are gone.
+	ServedResources func(groupVersion string) (*metav1.APIResourceList, error)
 	// SystemNamespace holds the Secrets of large revisions.
 	SystemNamespace string
 	// RequireServiceAccount refuses extensions without spec.serviceAccount.

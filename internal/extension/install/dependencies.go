@@ -58,7 +58,7 @@ func (a *attempt) waitFor(ext *olmv1.ClusterExtension, bundle waitingFor) {
 // judge refuses what others would suffer from, and waits until the requirements of the
 // wanted bundle are met; with consent it does something about that.
 func (a *attempt) judge(ctx context.Context, ext *olmv1.ClusterExtension, around *surroundings, problem dependency.Problem) error {
-	served := a.served(ctx)
+	served := a.served()
 	problem.Serves = served.serves
 	change := dependency.Change{Before: problem.Replaced, After: problem.Wanted, Others: problem.Installed, Serves: served.serves}
 	breaks := change.Breaks()
@@ -164,7 +164,7 @@ func (a *attempt) holdRemoval(ctx context.Context, ext *olmv1.ClusterExtension) 
 		return err
 	}
 	if around.dependents {
-		served := a.served(ctx)
+		served := a.served()
 		change := dependency.Change{Before: installedBundleOf(installed), Others: around.bundles(), Serves: served.serves}
 		breaks := change.Breaks()
 		if served.failure != nil {
@@ -246,15 +246,15 @@ func (s *surroundings) bundles() []*dependency.Bundle {
 // served tells what the API server serves, whoever installed it. Each API is looked for
 // once.
 type served struct {
-	ctx     context.Context //nolint:containedctx // it lives as long as one check
-	client  client.Client
-	reader  client.Reader
-	known   map[schema.GroupVersionKind]bool
-	failure error
+	mapper meta.RESTMapper
+	// resources asks the API server; nil when only the mapper is asked.
+	resources func(groupVersion string) (*metav1.APIResourceList, error)
+	known     map[schema.GroupVersionKind]bool
+	failure   error
 }
 
-func (a *attempt) served(ctx context.Context) *served {
-	return &served{ctx: ctx, client: a.Client, reader: a.Reader, known: map[schema.GroupVersionKind]bool{}}
+func (a *attempt) served() *served {
+	return &served{mapper: a.Client.RESTMapper(), resources: a.ServedResources, known: map[schema.GroupVersionKind]bool{}}
 }
 
 func (s *served) serves(gvk schema.GroupVersionKind) bool {
@@ -269,17 +269,20 @@ func (s *served) serves(gvk schema.GroupVersionKind) bool {
 // ask asks the mapper, and the server itself when the mapper knows the API: the mapper
 // does not forget what has gone.
 func (s *served) ask(gvk schema.GroupVersionKind) bool {
-	_, err := s.client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
-	if meta.IsNoMatchError(err) {
+	_, err := s.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	switch {
+	case meta.IsNoMatchError(err):
 		return false
+	case err != nil:
+		s.failure = errors.Join(s.failure, fmt.Errorf("looking for the API %s: %w", gvk, err))
+		return false
+	case s.resources == nil:
+		return true
 	}
-	if err == nil {
-		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-		err = s.reader.List(s.ctx, list, client.Limit(1))
-		// Kinds that cannot be listed, or not right now, are served all the same.
-		return !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err)
+	served, err := s.resources(gvk.GroupVersion().String())
+	if err != nil {
+		// An API whose server does not answer right now is served all the same.
+		return !apierrors.IsNotFound(err)
 	}
-	s.failure = errors.Join(s.failure, fmt.Errorf("looking for the API %s: %w", gvk, err))
-	return false
+	return slices.ContainsFunc(served.APIResources, func(r metav1.APIResource) bool { return r.Kind == gvk.Kind })
 }

@@ -18,6 +18,7 @@ import (
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/apply"
+	"github.com/mainstay-dev/mainstay/internal/extension/account"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
@@ -36,10 +37,10 @@ type attempt struct {
 // load reads what the revision holds, and checks that it is what it was.
 func (a *attempt) load(ctx context.Context, set *olmv1.ClusterObjectSet) error {
 	if apply.HoldsReferences(set) {
-		// The Secrets are labelled as managed objects are.
-		a.watches.use(set.Name, secrets) //nolint:contextcheck // a watch outlives the pass that begins it
+		// The Secrets are labelled as managed objects are. They are operator-controller's own.
+		a.watches.use(set.Name, watched{scope{namespace: a.namespace}, secrets}) //nolint:contextcheck // a watch outlives the pass that begins it
 	}
-	content, err := apply.Load(ctx, a.reader, set, a.namespace)
+	content, err := a.readContent(ctx, set, account.Of(set))
 	if err != nil {
 		return reconcile.Retry(olmv1.ReasonRetrying, err)
 	}
@@ -96,26 +97,40 @@ func (a *attempt) pin(ctx context.Context, set *olmv1.ClusterObjectSet) error {
 
 // connect makes the engine that writes as the revision's account.
 func (a *attempt) connect(ctx context.Context, set *olmv1.ClusterObjectSet) error {
-	as := accountOf(set)
+	as := account.Of(set)
+	if as.IsOwn() && a.requireAccount {
+		return reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf(
+			"the revision names no service account, and this cluster requires one: set the annotations %s and %s",
+			olmv1.AnnotationServiceAccountNamespace, olmv1.AnnotationServiceAccountName))
+	}
 	if err := a.checkAccount(ctx, as); errors.Is(err, apply.ErrMissingAccount) {
 		return reconcile.Wait(olmv1.ReasonRetrying, recheck, err)
 	} else if err != nil {
 		return reconcile.Retry(olmv1.ReasonRetrying, err)
 	}
-	writer, err := a.accounts.client(as)
+	writer, err := a.accounts.For(as)
 	if err != nil {
 		return reconcile.Retry(olmv1.ReasonRetrying, err)
 	}
-	a.engine = apply.New(writer, a.mapper, a.memory)
+	a.engine = apply.New(writer.Dynamic, a.mapper, a.memory)
 	return nil
+}
+
+// readContent reads what a revision holds, with the rights of an account.
+func (r *reconciler) readContent(ctx context.Context, set *olmv1.ClusterObjectSet, as account.Account) (*apply.Content, error) {
+	reader, err := r.accounts.For(as)
+	if err != nil {
+		return nil, err
+	}
+	return apply.Load(ctx, &account.ContentReader{Reader: reader, Own: r.reader, SystemNamespace: r.namespace}, set, r.namespace)
 }
 
 // secrets is where the objects of large revisions stand.
 var secrets = corev1.SchemeGroupVersion.WithResource("secrets")
 
 // checkAccount makes sure that the account exists.
-func (r *reconciler) checkAccount(ctx context.Context, as account) error {
-	if as.isOwn() {
+func (r *reconciler) checkAccount(ctx context.Context, as account.Account) error {
+	if as.IsOwn() {
 		return nil
 	}
 	if as.Name == "" || as.Namespace == "" {
@@ -132,13 +147,14 @@ func (a *attempt) rollOut(ctx context.Context, set *olmv1.ClusterObjectSet) erro
 	if err != nil {
 		return reconcile.Retry(olmv1.ReasonRetrying, err)
 	}
+	within := scopeOf(set)
 	rev := apply.Revision{
 		Owner: owner, Phases: a.content.Phases, Probes: a.probes, Ungated: isSucceeded(set),
-		Watch: func(resource schema.GroupVersionResource) { a.watches.use(set.Name, resource) }, //nolint:contextcheck // a watch outlives the pass that begins it
+		Watch: func(resource schema.GroupVersionResource) { a.watches.use(set.Name, watched{within, resource}) }, //nolint:contextcheck // a watch outlives the pass that begins it
 		First: !isSucceeded(set) && len(owner.Siblings) == 0,
 	}
 	if !a.pace.isThorough(set.Name, a.clock.Now()) {
-		rev.Current = a.watches.current
+		rev.Current = a.watches.seenIn(within)
 	}
 	result := a.engine.Apply(ctx, &rev)
 	a.applied = &result

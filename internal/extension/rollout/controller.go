@@ -19,6 +19,7 @@ import (
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/apply"
+	"github.com/mainstay-dev/mainstay/internal/extension/account"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
@@ -41,7 +42,7 @@ type reconciler struct {
 	// reader reads from the API server what is not worth a cache.
 	reader   client.Reader
 	mapper   meta.RESTMapper
-	accounts *accounts
+	accounts *account.Clients
 	watches  *watches
 	memory   *apply.Memory
 	pace     *pace
@@ -50,6 +51,8 @@ type reconciler struct {
 	clock    clock.PassiveClock
 	// namespace holds the Secrets of references that name none.
 	namespace string
+	// requireAccount refuses revisions that name no account.
+	requireAccount bool
 }
 
 // Reconcile brings one revision to what its spec asks.
@@ -59,7 +62,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		Client:     r.client,
 		New:        func() *olmv1.ClusterObjectSet { return &olmv1.ClusterObjectSet{} },
 		Finalizers: []string{olmv1.FinalizerTeardown},
-		Steps:      []reconcile.Step[*olmv1.ClusterObjectSet]{a.archive, a.load, a.connect, a.rollOut},
+		Steps:      []reconcile.Step[*olmv1.ClusterObjectSet]{a.archive, a.connect, a.load, a.rollOut},
 		Finalize:   []reconcile.Step[*olmv1.ClusterObjectSet]{a.tearDown},
 		Summarize:  func(set *olmv1.ClusterObjectSet, err error) { report(set, a.outcome(set, err)) },
 		Again:      a.again,

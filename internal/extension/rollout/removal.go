@@ -7,10 +7,12 @@ import (
 	"strings"
 	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/apply"
+	"github.com/mainstay-dev/mainstay/internal/extension/account"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
@@ -28,22 +30,39 @@ func (a *attempt) archive(ctx context.Context, set *olmv1.ClusterObjectSet) erro
 	return reconcile.ErrDone
 }
 
-// tearDown removes the objects of a revision that is being deleted.
+// tearDown removes the objects of a revision that is being deleted. What operator-controller
+// has no right to is left to the garbage collector: the revision owns it. CRDs that are to be
+// kept are never left to it.
 func (a *attempt) tearDown(ctx context.Context, set *olmv1.ClusterObjectSet) error {
-	if isArchived(set) {
+	hasNoRights := a.requireAccount && account.Of(set).IsOwn()
+	if isArchived(set) || hasNoRights && !keepsCRDs(set) {
 		return nil
 	}
+
 	return a.remove(ctx, set)
 }
 
 // remove removes the objects that the revision controls.
 //
 // Objects whose Secret is gone are left to the garbage collector: the revision owns
-// them, and nothing else knows their names. Objects that were never valid were never
-// created.
+// them, and nothing else knows their names. Objects that were never valid, or that the
+// account may not read, were never created.
 func (a *attempt) remove(ctx context.Context, set *olmv1.ClusterObjectSet) error {
-	content, err := apply.Load(ctx, a.reader, set, a.namespace)
-	if err != nil {
+	as := account.Of(set)
+	if err := a.checkAccount(ctx, as); errors.Is(err, apply.ErrMissingAccount) {
+		// Whoever uninstalls may remove the account first. What the account was for is
+		// then finished by the controller itself: it deletes only what the revision
+		// controls, and so what the account itself had created.
+		as = account.Account{}
+	} else if err != nil {
+		return reconcile.Retry(olmv1.ReasonRetrying, err)
+	}
+	content, err := a.readContent(ctx, set, as)
+	switch {
+	case apierrors.IsForbidden(err) && len(set.Status.ObservedPhases) == 0:
+		// The account may not read the content, and so has not rolled it out.
+		content = &apply.Content{}
+	case err != nil:
 		return reconcile.Retry(olmv1.ReasonRetrying, err)
 	}
 	if err := a.spare(ctx, set, content.Phases); err != nil {
@@ -52,22 +71,13 @@ func (a *attempt) remove(ctx context.Context, set *olmv1.ClusterObjectSet) error
 	if err := keepCRDs(set, content); err != nil {
 		return reconcile.Wait(olmv1.ReasonRetrying, recheck, err)
 	}
-	as := accountOf(set)
-	if err := a.checkAccount(ctx, as); errors.Is(err, apply.ErrMissingAccount) {
-		// Whoever uninstalls may remove the account first. What the account was for is
-		// then finished by the controller itself: it deletes only what the revision
-		// controls, and so what the account itself had created.
-		as = account{}
-	} else if err != nil {
-		return reconcile.Retry(olmv1.ReasonRetrying, err)
-	}
-	writer, err := a.accounts.client(as)
+	writer, err := a.accounts.For(as)
 	if err != nil {
 		return reconcile.Retry(olmv1.ReasonRetrying, err)
 	}
-	removal := apply.New(writer, a.mapper, a.memory).Remove(ctx, &apply.Removal{
+	removal := apply.New(writer.Dynamic, a.mapper, a.memory).Remove(ctx, &apply.Removal{
 		Owner: &apply.Owner{Reference: reference(set)}, Phases: content.Phases,
-		Gone: a.gone.of(set), Current: a.watches.current,
+		Gone: a.gone.of(set), Current: a.watches.seenIn(scopeOf(set)),
 	})
 	if len(content.Missing) == 0 { // else a phase is not known as a whole
 		a.gone.note(set, removal.Gone)
@@ -83,11 +93,16 @@ func (a *attempt) remove(ctx context.Context, set *olmv1.ClusterObjectSet) error
 	return nil
 }
 
+// keepsCRDs reports whether the CRDs of a revision outlive it.
+func keepsCRDs(set *olmv1.ClusterObjectSet) bool {
+	return set.Annotations[olmv1.AnnotationKeepCRDs] == "true"
+}
+
 // keepCRDs marks the CRDs of a revision that is being deleted, where its annotation asks for
 // them to be kept. It returns an error when not all objects of the revision are known: the
 // garbage collector would delete the CRDs among those that are not.
 func keepCRDs(set *olmv1.ClusterObjectSet, content *apply.Content) error {
-	if set.DeletionTimestamp.IsZero() || set.Annotations[olmv1.AnnotationKeepCRDs] != "true" {
+	if set.DeletionTimestamp.IsZero() || !keepsCRDs(set) {
 		return nil
 	}
 	if len(content.Missing) > 0 {

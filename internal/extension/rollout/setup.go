@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -17,6 +16,7 @@ import (
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/apply"
+	"github.com/mainstay-dev/mainstay/internal/extension/account"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
@@ -37,6 +37,10 @@ const (
 type Options struct {
 	// SystemNamespace holds the Secrets of references that name no namespace.
 	SystemNamespace string
+	// RequireServiceAccount refuses revisions that name no service account.
+	RequireServiceAccount bool
+	// Accounts are the clients of service accounts. Nil makes new ones.
+	Accounts *account.Clients
 	// Clock tells the time, for progress deadlines. Nil means the real one.
 	Clock clock.PassiveClock
 }
@@ -45,31 +49,33 @@ type Options struct {
 // +kubebuilder:rbac:groups=olm.operatorframework.io,resources=clusterobjectsets/status,verbs=patch
 // +kubebuilder:rbac:groups=olm.operatorframework.io,resources=clusterobjectsets/finalizers,verbs=update
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;impersonate
-// +kubebuilder:rbac:groups="",namespace=olmv1-system,resources=secrets,verbs=get
-// +kubebuilder:rbac:groups=*,resources=*,verbs=list;watch
+// +kubebuilder:rbac:groups="",namespace=olmv1-system,resources=secrets,verbs=get;list;watch
 
 // Setup adds the controller of ClusterObjectSets to a manager.
 //
-// The manager's own account is what watches the metadata of managed objects and what
-// impersonates service accounts; it also writes the objects of revisions that name no
-// account, for which it needs the rights of whatever they hold.
+// The manager's own account impersonates the service accounts that revisions name: their
+// objects are read, watched and written with those rights. It also sees to the objects of
+// revisions that name no account, for which it needs the rights of whatever they hold.
 func Setup(mgr ctrl.Manager, o Options) error {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	config := rest.CopyConfig(mgr.GetConfig())
-	config.QPS = -1                           // the API server's priority and fairness sees to it
-	config.WarningHandler = rest.NoWarnings{} // the same warnings would be logged at every pass
-	observer, err := metadata.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("making the client for watches: %w", err)
+	if o.Accounts == nil {
+		o.Accounts = account.NewClients(mgr)
+	}
+	observer := func(as account.Account) (metadata.Interface, error) {
+		c, err := o.Accounts.For(as)
+		if err != nil {
+			return nil, err
+		}
+		return c.Metadata, nil
 	}
 	watches := newWatches(observer, o.Clock, mgr.GetLogger().WithName("clusterobjectset"))
 	r := &reconciler{
 		client: newFreshClient(mgr.GetClient()), reader: mgr.GetAPIReader(), mapper: mgr.GetRESTMapper(),
-		accounts: newAccounts(config), watches: watches, pace: newPace(), memory: apply.NewMemory(remembered), later: &reconcile.Later{}, clock: o.Clock, namespace: o.SystemNamespace,
+		accounts: o.Accounts, watches: watches, pace: newPace(), memory: apply.NewMemory(remembered), later: &reconcile.Later{}, clock: o.Clock, namespace: o.SystemNamespace, requireAccount: o.RequireServiceAccount,
 	}
-	err = ctrl.NewControllerManagedBy(mgr).
+	err := ctrl.NewControllerManagedBy(mgr).
 		Named("clusterobjectset").
 		For(&olmv1.ClusterObjectSet{}, builder.WithPredicates(predicate.Or[client.Object](
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{}))).

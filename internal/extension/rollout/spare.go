@@ -6,6 +6,7 @@ import (
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/apply"
+	"github.com/mainstay-dev/mainstay/internal/extension/account"
 )
 
 // spare marks the objects that another revision of the extension wants, so that giving up
@@ -26,7 +27,7 @@ func (a *attempt) spare(ctx context.Context, set *olmv1.ClusterObjectSet, phases
 		if isGivingUp(sibling) || !isSucceeded(sibling) {
 			continue
 		}
-		content, err := apply.Load(ctx, a.reader, sibling, a.namespace)
+		content, err := a.readContent(ctx, sibling, account.Of(sibling))
 		if err != nil {
 			return fmt.Errorf("reading what revision %q wants: %w", sibling.Name, err)
 		}

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/extension/account"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -45,7 +46,7 @@ func newWatchBench(t *testing.T, user string) *watchBench {
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]()),
 		clock: clocktesting.NewFakePassiveClock(time.Now()),
 	}
-	b.watches = newWatches(observer, b.clock, logr.Discard())
+	b.watches = newWatches(func(account.Account) (metadata.Interface, error) { return observer, nil }, b.clock, logr.Discard())
 	if err := b.Start(t.Context(), b.queue); err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +80,7 @@ func (b *watchBench) eventually(check func() bool) {
 func (b *watchBench) watching(resource schema.GroupVersionResource) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.running[resource] != nil
+	return b.running[watched{resource: resource}] != nil
 }
 
 func managed(object client.Object, set string) client.Object {
@@ -93,8 +94,8 @@ func managed(object client.Object, set string) client.Object {
 
 func TestWatchBeginsAndEndsWithItsUsers(t *testing.T) {
 	b := newWatchBench(t, "")
-	b.use("one-1", configMaps)
-	b.use("two-1", configMaps)
+	b.use("one-1", watched{resource: configMaps})
+	b.use("two-1", watched{resource: configMaps})
 	object := managed(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "watched"}}, "one-1")
 	if err := b.Create(t.Context(), object); err != nil {
 		t.Fatal(err)
@@ -123,7 +124,7 @@ func TestWatchBeginsAndEndsWithItsUsers(t *testing.T) {
 func TestWatchEndsWithItsKind(t *testing.T) {
 	b := newWatchBench(t, "")
 	resource := schema.GroupVersionResource{Group: "watch.example.com", Version: "v1", Resource: "things"}
-	b.use("kind-1", resource)
+	b.use("kind-1", watched{resource: resource})
 	b.ends(resource)
 
 	crd := &apiextensionsv1.CustomResourceDefinition{
@@ -142,7 +143,7 @@ func TestWatchEndsWithItsKind(t *testing.T) {
 	managed(thing, "kind-1")
 	// The kind is served a moment after its creation.
 	b.eventually(func() bool { return b.Create(t.Context(), thing) == nil })
-	b.use("kind-1", resource)
+	b.use("kind-1", watched{resource: resource})
 	if got := b.woken(); got != "kind-1" {
 		t.Errorf("%s was woken", got)
 	}
@@ -157,9 +158,9 @@ func TestWatchEndsWithItsKind(t *testing.T) {
 
 func TestRefusedWatchIsAskedForLater(t *testing.T) {
 	b := newWatchBench(t, "nobody")
-	b.use("refused-1", configMaps)
+	b.use("refused-1", watched{resource: configMaps})
 	b.ends(configMaps)
-	b.use("refused-1", configMaps)
+	b.use("refused-1", watched{resource: configMaps})
 	if b.covers("refused-1") {
 		t.Error("a revision whose resource is not watched is said to be covered")
 	}
@@ -167,7 +168,7 @@ func TestRefusedWatchIsAskedForLater(t *testing.T) {
 		t.Error("the watch was asked for again at once")
 	}
 	b.clock.SetTime(b.clock.Now().Add(refusedPause))
-	b.use("refused-1", configMaps)
+	b.use("refused-1", watched{resource: configMaps})
 	if !b.covers("refused-1") {
 		t.Error("the watch was not asked for again")
 	}

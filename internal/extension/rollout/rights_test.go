@@ -1,0 +1,131 @@
+package rollout_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/extension/rollout"
+	"github.com/mainstay-dev/mainstay/internal/rbac"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+// shippedNamespace is the namespace that the shipped Role is for.
+const shippedNamespace = "olmv1-system"
+
+// startLimited runs the controller as it is installed with --require-service-account: with the shipped roles, and
+// not bound to cluster-admin.
+func (c *cluster) startLimited() {
+	c.t.Helper()
+	mgr, err := ctrl.NewManager(env.Limited(c.t, filepath.Join("config", "rbac", "operator-controller", "role.yaml")), ctrl.Options{
+		Scheme: c.Scheme(), Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: ptr.To(true)},
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if err := rollout.Setup(mgr, rollout.Options{SystemNamespace: shippedNamespace, RequireServiceAccount: true}); err != nil {
+		c.t.Fatal(err)
+	}
+	env.Manage(c.t, mgr)
+	c.t.Cleanup(c.removeSets)
+}
+
+// installer creates an account that may manage config maps of its namespace in the way that extensions do, and
+// nothing else.
+func (c *cluster) installer(namespace string, objects ...string) {
+	c.t.Helper()
+	var parsed []unstructured.Unstructured
+	for _, manifest := range objects {
+		parsed = append(parsed, *object(manifest))
+	}
+	grants, err := rbac.Least(rbac.Required(parsed, rbac.Options{Resource: rbac.BundleResource}))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, made := range (rbac.Installer{Extension: namespace, Namespace: namespace, ServiceAccount: "installer"}).Objects(grants) {
+		c.create(made)
+	}
+}
+
+// The shipped roles have no right to what extensions bring: the rights of the account suffice to roll out, to
+// notice drift, and to remove.
+func TestRightsOfTheAccountSuffice(t *testing.T) {
+	c := newCluster(t)
+	ns := c.namespace()
+	c.startLimited()
+	manifest := configMap(ns, "config", "x")
+	c.installer(ns, manifest)
+	packed := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: shippedNamespace, Name: "limited-1-objects"}, Immutable: ptr.To(true),
+		Type: olmv1.SecretTypeObjectData, Data: map[string][]byte{"config": toJSON(t, manifest)},
+	}
+	set := as(revision("limited", 1, olmv1.ClusterObjectSetPhase{Name: "configuration", Objects: []olmv1.ClusterObjectSetObject{
+		{Ref: &olmv1.ObjectSourceRef{Name: packed.Name, Key: "config"}},
+	}}), ns, "installer")
+	c.create(packed, set)
+	c.succeeds("limited-1")
+
+	// Without a watch, the next look would be in a minute at the earliest.
+	before := &corev1.ConfigMap{}
+	c.get(before, ns, "config")
+	if err := c.Delete(t.Context(), before); err != nil {
+		t.Fatal(err)
+	}
+	c.appears(&corev1.ConfigMap{}, ns, "config")
+
+	if err := c.Delete(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	c.vanishes(&corev1.ConfigMap{}, ns, "config")
+	c.vanishes(set, "", "limited-1")
+}
+
+// A revision carries nothing out of a namespace that its account may not read, although operator-controller keeps
+// objects of its own in Secrets.
+func TestContentIsReadWithTheRightsOfTheAccount(t *testing.T) {
+	c := newCluster(t)
+	ns, elsewhere := c.namespace(), c.namespace()
+	c.startLimited()
+	manifest := configMap(ns, "config", "x")
+	c.installer(ns, manifest)
+	c.create(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: elsewhere, Name: "objects"}, Immutable: ptr.To(true),
+		Type: olmv1.SecretTypeObjectData, Data: map[string][]byte{"config": toJSON(t, manifest)},
+	}, as(revision("carrier", 1, olmv1.ClusterObjectSetPhase{Name: "configuration", Objects: []olmv1.ClusterObjectSetObject{
+		{Ref: &olmv1.ObjectSourceRef{Name: "objects", Namespace: elsewhere, Key: "config"}},
+	}}), ns, "installer"))
+	// The roles of the account take effect a moment after they are created.
+	got := c.condition("carrier-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
+	for _, want := range []string{`secrets "objects" is forbidden: User "system:serviceaccount:` + ns + `:installer"`, elsewhere} {
+		if !strings.Contains(got.Message, want) {
+			t.Errorf("message does not contain %q: %s", want, got.Message)
+		}
+	}
+}
+
+// Where an account is required, a revision that is written by hand needs one too: it would be written with the
+// rights of operator-controller.
+func TestRevisionWithoutAccountIsRefusedWhereOneIsRequired(t *testing.T) {
+	c := newCluster(t)
+	ns := c.namespace()
+	c.startLimited()
+	c.create(revision("unnamed", 1, phase("configuration", configMap(ns, "config", "x"))))
+	got := c.condition("unnamed-1", olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonBlocked)
+	want := "the revision names no service account, and this cluster requires one: set the annotations " +
+		"olm.operatorframework.io/service-account-namespace and olm.operatorframework.io/service-account-name"
+	if got.Message != want {
+		t.Errorf("message:\n got %s\nwant %s", got.Message, want)
+	}
+	if c.exists(&corev1.ConfigMap{}, ns, "config") {
+		t.Error("the object was applied")
+	}
+}
