@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/discovery"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/mainstay-dev/mainstay/internal/extension/account"
 	"github.com/mainstay-dev/mainstay/internal/extension/install"
 	"github.com/mainstay-dev/mainstay/internal/extension/preflight"
 	"github.com/mainstay-dev/mainstay/internal/extension/rollout"
@@ -32,7 +33,8 @@ type Options struct {
 	// CacheDir holds unpacked bundles. It may be deleted while the program runs.
 	// Required.
 	CacheDir string
-	// RequireServiceAccount refuses extensions that name no account to be installed as.
+	// RequireServiceAccount refuses extensions and revisions that name no account to be
+	// written as.
 	RequireServiceAccount bool
 	// CertManager takes the certificates of webhooks from cert-manager where the cluster
 	// serves it.
@@ -61,6 +63,7 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 			preflight.NewCRDs(mgr.GetAPIReader()).Check,
 		},
 		KubernetesVersion:     server.ServerVersion,
+		ServedResources:       server.ServerResourcesForGroupVersion,
 		SystemNamespace:       opts.SystemNamespace,
 		RequireServiceAccount: opts.RequireServiceAccount,
 		CertManager:           opts.CertManager,
@@ -69,7 +72,8 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 	if err := installs.SetupWithManager(mgr); err != nil {
 		return err
 	}
-	if err := serving.Setup(mgr, serving.Options{}); err != nil {
+	accounts := account.NewClients(mgr)
+	if err := serving.Setup(mgr, serving.Options{SystemNamespace: opts.SystemNamespace, Accounts: accounts}); err != nil {
 		return err
 	}
 	err = upgradeable.Setup(mgr, upgradeable.Options{
@@ -78,5 +82,7 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 	if err != nil {
 		return err
 	}
-	return rollout.Setup(mgr, rollout.Options{SystemNamespace: opts.SystemNamespace})
+	return rollout.Setup(mgr, rollout.Options{
+		SystemNamespace: opts.SystemNamespace, Accounts: accounts, RequireServiceAccount: opts.RequireServiceAccount,
+	})
 }

@@ -32,6 +32,16 @@ func TestLeast(t *testing.T) {
 			},
 		},
 		{
+			name:    "the Secret of a serving certificate",
+			objects: []string{strings.Replace(service, "metadata: {", "metadata: {annotations: {mainstay.dev/serving-certificate: front-serving}, ", 1)},
+			want: []Gap{
+				everywhere("list,watch core services"),
+				within("pipelines", "create core secrets,services"),
+				within("pipelines", "delete,get,patch,update core services front"),
+				within("pipelines", "get,list,update,watch core secrets front-serving"),
+			},
+		},
+		{
 			name:    "what roles hand on is granted, not the right to hand it on",
 			objects: []string{aRole, roleBinding},
 			want: []Gap{

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/render"
 )
 
 const (
@@ -143,7 +144,21 @@ func (r *requirer) manage(object *unstructured.Unstructured) error {
 	r.add(p, "create")
 	p.Name = object.GetName()
 	r.add(p, objectVerbs...)
+	r.certify(object)
 	return nil
+}
+
+// certify adds what the serving certificate of a webhook needs: it stands in a Secret that
+// is written with the rights of the account. The Secret goes with its Service.
+func (r *requirer) certify(object *unstructured.Unstructured) {
+	name := object.GetAnnotations()[render.AnnotationServingCertificate]
+	if object.GetKind() != "Service" || object.GetAPIVersion() != "v1" || name == "" {
+		return
+	}
+	p := Permission{Resource: "secrets", Namespace: object.GetNamespace()}
+	r.add(p, "create")
+	p.Name = name
+	r.add(p, "get", "list", "watch", "update")
 }
 
 // remove adds what the deletion of one object needs: nothing if there can be none, as its

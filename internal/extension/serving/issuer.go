@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -20,6 +21,8 @@ import (
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/apply"
+	"github.com/mainstay-dev/mainstay/internal/extension/account"
+	"github.com/mainstay-dev/mainstay/internal/render"
 )
 
 // FieldManager is the name under which caBundle is applied.
@@ -28,48 +31,62 @@ const FieldManager = apply.ServingFieldManager
 const (
 	// lookAgain is the longest time between two looks at a certificate.
 	lookAgain = 12 * time.Hour
-	// foreignPause is how long it takes to notice that a Secret that was in the way is
-	// gone: no watch shows it.
-	foreignPause = time.Minute
+	// foreignInterval is how often a Secret that is in the way is reported.
+	foreignInterval = time.Minute
 
 	reasonForeign = "ServingCertificateBlocked"
+	reasonRefused = "ServingCertificateRefused"
 )
 
 // issuer reconciles the Secrets that Services ask for.
 type issuer struct {
-	client client.Client
 	// reader reads from the API server.
 	reader client.Reader
 	// metadata reads the metadata of extensions' objects from a cache.
 	metadata client.Reader
+	// accounts write Secrets and caBundle.
+	accounts *account.Clients
+	secrets  *secretWatches
 	events   events.EventRecorder
 	clock    clock.PassiveClock
+	// namespace holds the Secrets with the objects of large revisions.
+	namespace string
 }
 
 // Reconcile brings one Secret, and the webhooks that trust it, to what they should be.
 func (i *issuer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	service, err := i.serviceOf(ctx, req)
-	if err != nil || service == nil {
-		return ctrl.Result{}, err // the Secret goes with its Service
+	service, as, err := i.serviceOf(ctx, req)
+	if err != nil {
+		return ctrl.Result{}, err
 	}
-	consumers, err := i.consumersOf(ctx, req)
+	if service == nil {
+		i.secrets.release(req)
+		return ctrl.Result{}, nil // the Secret goes with its Service
+	}
+	writer, err := i.writer(ctx, as)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	i.secrets.ensure(req, as, writer.Metadata) //nolint:contextcheck // a watch outlives the pass that begins it
+
+	consumers, err := i.consumersOf(ctx, req, service)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	live := &corev1.Secret{}
-	err = i.reader.Get(ctx, req.NamespacedName, live)
+	err = writer.Get(ctx, req.NamespacedName, live)
 	if client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, fmt.Errorf("reading the Secret of a serving certificate: %w", err)
 	}
 	if err == nil && live.Annotations[annotationService] != service.Name {
 		i.refuse(ctx, service, req)
-		return ctrl.Result{RequeueAfter: foreignPause}, nil
+		return ctrl.Result{RequeueAfter: foreignInterval}, nil
 	}
-	secret, again, err := i.renew(ctx, req, service, live, consumers)
+	secret, again, err := i.renew(ctx, writer, req, service, live, consumers)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	complete, err := i.injectAll(ctx, consumers, secret.Data[keyAuthorities])
+	complete, err := injectAll(ctx, writer, consumers, secret.Data[keyAuthorities])
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -77,6 +94,16 @@ func (i *issuer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 		again = firstPause
 	}
 	return ctrl.Result{RequeueAfter: again}, nil
+}
+
+// writer returns the client of an account, which must exist.
+func (i *issuer) writer(ctx context.Context, as account.Account) (*account.Client, error) {
+	if !as.IsOwn() {
+		if err := apply.CheckAccount(ctx, i.reader, types.NamespacedName(as)); err != nil {
+			return nil, fmt.Errorf("issuing a serving certificate: %w", err)
+		}
+	}
+	return i.accounts.For(as)
 }
 
 // refuse reports a Secret of the name that somebody else made.
@@ -87,26 +114,79 @@ func (i *issuer) refuse(ctx context.Context, service *metav1.PartialObjectMetada
 		"secret", req.String(), "service", service.Name)
 }
 
-// serviceOf gives the Service that asks for the Secret, or nil.
-func (i *issuer) serviceOf(ctx context.Context, req ctrl.Request) (*metav1.PartialObjectMetadata, error) {
+// serviceOf returns the Service that asks for the Secret, and the account of the revision that brought it; nil when
+// there is none.
+func (i *issuer) serviceOf(ctx context.Context, req ctrl.Request) (*metav1.PartialObjectMetadata, account.Account, error) {
 	found, err := i.list(ctx, serviceKind, client.InNamespace(req.Namespace))
+	if err != nil {
+		return nil, account.Account{}, err
+	}
+	for _, service := range found {
+		if !slices.Contains(secretOfService(&service), req) || service.DeletionTimestamp != nil {
+			continue
+		}
+		set, err := i.revisionOf(ctx, &service)
+		if err != nil {
+			return nil, account.Account{}, err
+		}
+		service.SetGroupVersionKind(serviceKind)
+		if set == nil {
+			const note = "No certificate is issued for Service %s to Secret %s: no ClusterObjectSet that controls the Service holds it with annotation %s"
+			i.events.Eventf(&service, nil, corev1.EventTypeWarning, reasonRefused, "Issue", note, service.Name, req.Name, render.AnnotationServingCertificate)
+			continue
+		}
+		return &service, account.Of(set), nil
+	}
+	return nil, account.Account{}, nil
+}
+
+// revisionOf returns the revision that controls a Service and holds it with the annotation that asks for a
+// certificate; nil when there is none. Labels, annotations and owner references alone prove nothing: whoever may
+// write Services may write them, and would have a Secret of any name written.
+func (i *issuer) revisionOf(ctx context.Context, service *metav1.PartialObjectMetadata) (*olmv1.ClusterObjectSet, error) {
+	owner := metav1.GetControllerOfNoCopy(service)
+	if owner == nil || owner.Kind != olmv1.ClusterObjectSetKind || owner.APIVersion != olmv1.GroupVersion.String() {
+		return nil, nil
+	}
+	set := &olmv1.ClusterObjectSet{}
+	// A cache might not have it yet, and nothing would bring this Service up again.
+	err := i.reader.Get(ctx, client.ObjectKey{Name: owner.Name}, set)
+	if apierrors.IsNotFound(err) || err == nil && set.UID != owner.UID {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the revision that controls Service %s/%s: %w", service.Namespace, service.Name, err)
+	}
+	reader, err := i.accounts.For(account.Of(set))
 	if err != nil {
 		return nil, err
 	}
-	for _, service := range found {
-		if slices.Contains(secretOfService(&service), req) && service.DeletionTimestamp == nil {
-			service.SetGroupVersionKind(serviceKind)
-			return &service, nil
-		}
+	content, err := apply.Load(ctx, &account.ContentReader{Reader: reader, Own: i.reader, SystemNamespace: i.namespace}, set, i.namespace)
+	if err != nil {
+		return nil, fmt.Errorf("reading what revision %q holds: %w", set.Name, err)
 	}
-	return nil, nil
+	if !holdsService(content, service) {
+		return nil, nil
+	}
+	return set, nil
 }
 
-// consumersOf reads the objects whose webhooks are to trust what the Secret says.
-func (i *issuer) consumersOf(ctx context.Context, req ctrl.Request) ([]*unstructured.Unstructured, error) {
+// holdsService reports whether a revision holds a Service that asks for the same certificate.
+func holdsService(content *apply.Content, service *metav1.PartialObjectMetadata) bool {
+	return slices.ContainsFunc(content.Phases, func(phase apply.Phase) bool {
+		return slices.ContainsFunc(phase.Objects, func(object apply.Object) bool {
+			m := object.Manifest
+			return m.GroupVersionKind() == serviceKind && m.GetNamespace() == service.Namespace && m.GetName() == service.Name &&
+				m.GetAnnotations()[render.AnnotationServingCertificate] == service.Annotations[render.AnnotationServingCertificate]
+		})
+	})
+}
+
+// consumersOf reads the objects of the Service's extension whose webhooks are to trust what the Secret says.
+func (i *issuer) consumersOf(ctx context.Context, req ctrl.Request, service *metav1.PartialObjectMetadata) ([]*unstructured.Unstructured, error) {
 	var consumers []*unstructured.Unstructured
 	for _, kind := range consumerKinds {
-		found, err := i.list(ctx, kind)
+		found, err := i.list(ctx, kind, client.MatchingLabels{olmv1.LabelOwnerName: service.Labels[olmv1.LabelOwnerName]})
 		if err != nil {
 			return nil, err
 		}
@@ -141,7 +221,7 @@ func (i *issuer) list(ctx context.Context, kind schema.GroupVersionKind, options
 
 // renew makes or changes the Secret where that is due. It gives it as it is then, and
 // after how long to look again.
-func (i *issuer) renew(ctx context.Context, req ctrl.Request, service *metav1.PartialObjectMetadata, live *corev1.Secret, consumers []*unstructured.Unstructured) (*corev1.Secret, time.Duration, error) {
+func (i *issuer) renew(ctx context.Context, writer client.Client, req ctrl.Request, service *metav1.PartialObjectMetadata, live *corev1.Secret, consumers []*unstructured.Unstructured) (*corev1.Secret, time.Duration, error) {
 	now, hosts := i.clock.Now(), hostsOf(service)
 	secret := live.DeepCopy()
 	mark(secret, req, service)
@@ -157,10 +237,10 @@ func (i *issuer) renew(ctx context.Context, req ctrl.Request, service *metav1.Pa
 	var err error
 	switch {
 	case live.UID == "":
-		err = i.client.Create(ctx, secret, client.FieldOwner(FieldManager))
+		err = writer.Create(ctx, secret, client.FieldOwner(FieldManager))
 	case !equality.Semantic.DeepEqual(live, secret):
 		// The resource version keeps what others changed meanwhile from being lost.
-		err = i.client.Update(ctx, secret, client.FieldOwner(FieldManager))
+		err = writer.Update(ctx, secret, client.FieldOwner(FieldManager))
 	}
 	if err != nil {
 		return nil, 0, fmt.Errorf("writing the Secret of a serving certificate: %w", err)
@@ -219,14 +299,14 @@ func formerTrust(consumers []*unstructured.Unstructured) []byte {
 
 // injectAll makes every webhook trust the bundle. One that fails does not keep the
 // others from it. It is not complete when an object changed, or went, since it was read.
-func (i *issuer) injectAll(ctx context.Context, consumers []*unstructured.Unstructured, bundle []byte) (complete bool, err error) {
+func injectAll(ctx context.Context, writer client.Client, consumers []*unstructured.Unstructured, bundle []byte) (complete bool, err error) {
 	var failed []error
 	complete = true
 	for _, consumer := range consumers {
 		if !lacks(consumer, bundle) {
 			continue
 		}
-		err := i.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(injection(consumer, bundle)), client.FieldOwner(FieldManager), client.ForceOwnership)
+		err := writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(injection(consumer, bundle)), client.FieldOwner(FieldManager), client.ForceOwnership)
 		switch {
 		case apierrors.IsConflict(err):
 			complete = false

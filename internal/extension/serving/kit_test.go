@@ -38,6 +38,7 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/apply"
 	"github.com/mainstay-dev/mainstay/internal/bundle"
+	"github.com/mainstay-dev/mainstay/internal/rbac"
 	"github.com/mainstay-dev/mainstay/internal/render"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
@@ -49,6 +50,7 @@ const (
 
 	serviceName = "hooks-webhook-service"
 	secretName  = "hooks-webhook-service-serving"
+	installer   = "hooks-installer"
 	webhooks    = 3
 )
 
@@ -75,35 +77,29 @@ type scene struct {
 // newScene starts the issuer and renders, but does not install, the extension.
 func newScene(t *testing.T) *scene {
 	t.Helper()
-	s := &scene{t: t, Client: env.Client(t, clientgoscheme.AddToScheme), clock: clocktesting.NewFakePassiveClock(time.Now())}
-	mgr, err := ctrl.NewManager(env.Start(t), ctrl.Options{
+	s := &scene{t: t, Client: env.Client(t, clientgoscheme.AddToScheme, olmv1.AddToScheme), clock: clocktesting.NewFakePassiveClock(time.Now())}
+	mgr, err := ctrl.NewManager(env.Limited(t, filepath.Join("config", "rbac", "operator-controller", "role.yaml")), ctrl.Options{
 		Scheme: s.Scheme(), Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: ptr.To(true)},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Setup(mgr, Options{Clock: s.clock}); err != nil {
+	if err := Setup(mgr, Options{Clock: s.clock, SystemNamespace: "olmv1-system"}); err != nil {
 		t.Fatal(err)
 	}
 	env.Manage(t, mgr)
 
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "serving-"}}
-	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "owner-", Namespace: "default"}}
-	for _, object := range []client.Object{namespace, owner} {
-		if err := s.Create(t.Context(), object); err != nil {
-			t.Fatal(err)
-		}
-	}
+	s.create(namespace)
 	s.namespace = namespace.Name
-	dynamicClient, err := dynamic.NewForConfig(mgr.GetConfig())
+	dynamicClient, err := dynamic.NewForConfig(env.Start(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.engine = apply.New(dynamicClient, mgr.GetRESTMapper(), nil)
 	s.owner = apply.Owner{
-		Reference: metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID},
-		Labels:    map[string]string{olmv1.LabelOwnerKind: olmv1.ClusterExtensionKind, olmv1.LabelOwnerName: "hooks"},
-		Revision:  1,
+		Labels:   map[string]string{olmv1.LabelOwnerKind: olmv1.ClusterExtensionKind, olmv1.LabelOwnerName: "hooks"},
+		Revision: 1,
 	}
 	root, err := env.Root()
 	if err != nil {
@@ -118,8 +114,54 @@ func newScene(t *testing.T) *scene {
 		t.Fatal(err)
 	}
 	s.objects = ofGroup(t, rendered, s.namespace+".example.com")
+	s.owner.Reference = s.revision()
+	s.grantInstaller()
 	t.Cleanup(s.uninstall)
 	return s
+}
+
+func (s *scene) create(object client.Object) {
+	s.t.Helper()
+	if err := s.Create(s.t.Context(), object); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// revision creates a revision that holds the objects and names the account of the scene, and returns the
+// reference to it.
+func (s *scene) revision() metav1.OwnerReference {
+	s.t.Helper()
+	set := &olmv1.ClusterObjectSet{ObjectMeta: metav1.ObjectMeta{
+		GenerateName: "hooks-",
+		Annotations:  map[string]string{olmv1.AnnotationServiceAccountNamespace: s.namespace, olmv1.AnnotationServiceAccountName: installer},
+	}}
+	set.Spec.LifecycleState, set.Spec.Revision, set.Spec.CollisionProtection = olmv1.LifecycleStateActive, 1, olmv1.CollisionProtectionPrevent
+	phase := olmv1.ClusterObjectSetPhase{Name: "all"}
+	for i := range s.objects {
+		phase.Objects = append(phase.Objects, olmv1.ClusterObjectSetObject{Object: s.objects[i].DeepCopy()})
+	}
+	set.Spec.Phases = []olmv1.ClusterObjectSetPhase{phase}
+	s.create(set)
+	s.t.Cleanup(func() {
+		if err := client.IgnoreNotFound(s.Delete(context.Background(), set)); err != nil {
+			s.t.Error(err)
+		}
+	})
+	return metav1.OwnerReference{APIVersion: olmv1.GroupVersion.String(), Kind: olmv1.ClusterObjectSetKind, Name: set.Name, UID: set.UID}
+}
+
+// grantInstaller creates the account of the scene with the rights that it needs to manage the objects, and no
+// others.
+func (s *scene) grantInstaller() {
+	s.t.Helper()
+	grants, err := rbac.Least(rbac.Required(s.objects, rbac.Options{Resource: rbac.BundleResource}))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	account := rbac.Installer{Extension: s.namespace, Namespace: s.namespace, ServiceAccount: installer}
+	for _, object := range account.Objects(grants) {
+		s.create(object)
+	}
 }
 
 // install applies the objects as a roll-out does.

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
@@ -55,10 +56,10 @@ func TestWebhooksAreServed(t *testing.T) {
 	}
 	// The next revision takes over what it owns, which is not caBundle.
 	s.owner.Siblings = map[types.UID]int64{s.owner.Reference.UID: 1}
-	s.owner.Reference.Name, s.owner.Reference.UID, s.owner.Revision = "next", "00000000-0000-0000-0000-000000000002", 2
+	s.owner.Reference, s.owner.Revision = s.revision(), 2
 	s.install()
 	for _, consumer := range s.consumers() {
-		if owner := metav1.GetControllerOf(consumer); owner == nil || owner.Name != "next" {
+		if owner := metav1.GetControllerOf(consumer); owner == nil || owner.UID != s.owner.Reference.UID {
 			t.Errorf("%s %s was not taken over: %v", consumer.GetKind(), consumer.GetName(), owner)
 		}
 		for _, has := range bundlesOf(consumer) {
@@ -224,11 +225,73 @@ func TestForeignSecretIsLeftAlone(t *testing.T) {
 	if err := s.Delete(t.Context(), foreign); err != nil {
 		t.Fatal(err)
 	}
-	s.passes(s.clock.Now().Add(foreignPause))
 	secret, caBundle := s.trusted("a certificate is issued once nothing is in the way", issued)
 	if err := s.answers(secret, caBundle); err != nil {
 		t.Error(err)
 	}
+}
+
+// Whoever may write Services of a namespace has no Secret written by that: a certificate is issued only for a Service
+// that a revision controls and holds with the annotation.
+func TestOtherServicesGetNoCertificate(t *testing.T) {
+	s := newScene(t)
+	service := func(name string, owners ...metav1.OwnerReference) *corev1.Service {
+		return &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: s.namespace, Name: name, Labels: s.owner.Labels, OwnerReferences: owners,
+				Annotations: map[string]string{render.AnnotationServingCertificate: name + "-chosen"},
+			},
+			Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 443}}},
+		}
+	}
+	controlled := func(reference metav1.OwnerReference) metav1.OwnerReference {
+		reference.Controller = ptr.To(true)
+		return reference
+	}
+	gone := s.owner.Reference
+	gone.UID = "00000000-0000-0000-0000-000000000002"
+	for _, other := range []*corev1.Service{
+		service("uncontrolled"),
+		service("owned", s.owner.Reference),
+		service("controlled-by-another-kind", metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "any", UID: "1", Controller: ptr.To(true)}),
+		service("controlled-by-what-does-not-hold-it", controlled(s.owner.Reference)),
+		service("controlled-by-what-is-gone", controlled(gone)),
+	} {
+		s.create(other)
+		s.refused(other.Name)
+	}
+	s.install()
+	s.trusted("the certificate of the extension is issued", issued)
+	// Nor does the Service of an extension lead to another Secret than its revision says.
+	s.change(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: serviceName}}, func(object client.Object) {
+		object.SetAnnotations(map[string]string{render.AnnotationServingCertificate: serviceName + "-chosen"})
+	})
+	s.refused(serviceName)
+
+	var secrets corev1.SecretList
+	if err := s.List(t.Context(), &secrets, client.InNamespace(s.namespace)); err != nil {
+		t.Fatal(err)
+	}
+	if len(secrets.Items) != 1 || secrets.Items[0].Name != secretName {
+		t.Errorf("Secrets are %d, the first %q; want only %s", len(secrets.Items), secrets.Items[0].Name, secretName)
+	}
+}
+
+// refused waits for the Event that tells that no certificate is issued for a Service.
+func (s *scene) refused(service string) {
+	s.t.Helper()
+	s.eventually("no certificate is issued for Service "+service, func() error {
+		list := &eventsv1.EventList{}
+		if err := s.List(s.t.Context(), list, client.InNamespace(s.namespace)); err != nil {
+			return err
+		}
+		for _, event := range list.Items {
+			if event.Reason == reasonRefused && event.Regarding.Name == service && strings.Contains(event.Note, service+"-chosen") {
+				return nil
+			}
+		}
+		return fmt.Errorf("there is no Event among %d", len(list.Items))
+	})
 }
 
 // TestInjectionMakesNothing: an object that was read may be gone when it is written.

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/extension/account"
 	"github.com/mainstay-dev/mainstay/internal/render"
 )
 
@@ -32,27 +33,31 @@ const (
 	firstPause, longestPause = 100 * time.Millisecond, time.Minute
 )
 
-var (
-	serviceKind = corev1.SchemeGroupVersion.WithKind("Service")
-	secretKind  = corev1.SchemeGroupVersion.WithKind("Secret")
-)
+var serviceKind = corev1.SchemeGroupVersion.WithKind("Service")
 
 // Options are what the controller is set up with.
 type Options struct {
+	// SystemNamespace holds the Secrets with the objects of large revisions. Required.
+	SystemNamespace string
+	// Accounts are the clients of service accounts. Nil makes new ones.
+	Accounts *account.Clients
 	// Clock tells the time, for the validity of certificates. Nil means the real one.
 	Clock clock.PassiveClock
 }
 
 // +kubebuilder:rbac:groups="",resources=services,verbs=list;watch
-// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;update
-// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch;patch
-// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations;mutatingwebhookconfigurations,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;impersonate
+// +kubebuilder:rbac:groups="",namespace=olmv1-system,resources=secrets,verbs=get
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations;mutatingwebhookconfigurations,verbs=get;list;watch
+// +kubebuilder:rbac:groups=olm.operatorframework.io,resources=clusterobjectsets,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Setup adds the issuer of webhooks' certificates to a manager.
 //
-// It watches the metadata of the objects of extensions only. Secrets may be in the
-// namespace of any extension, so that the right to them cannot be narrowed.
+// It watches the metadata of the objects of extensions only. Secrets are read, watched and
+// written with the rights of the extension's account, as is caBundle: the Secrets may be in
+// any namespace, so that operator-controller would need a right to all of them.
 func Setup(mgr ctrl.Manager, o Options) error {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -68,6 +73,10 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err := mgr.Add(metadata); err != nil {
 		return fmt.Errorf("adding the cache of webhooks' metadata: %w", err)
 	}
+	if o.Accounts == nil {
+		o.Accounts = account.NewClients(mgr)
+	}
+	secrets := &secretWatches{log: mgr.GetLogger().WithName("serving")}
 	watch := func(kind schema.GroupVersionKind, find func(client.Object) []ctrl.Request, predicates ...predicate.Predicate) source.Source {
 		object := &metav1.PartialObjectMetadata{}
 		object.SetGroupVersionKind(kind)
@@ -77,7 +86,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("serving").
 		WatchesRawSource(watch(serviceKind, secretOfService)).
-		WatchesRawSource(watch(secretKind, secretItself)).
+		WatchesRawSource(secrets).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstPause, longestPause),
@@ -87,7 +96,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{})))
 	}
 	err = b.Complete(&issuer{
-		client: mgr.GetClient(), reader: mgr.GetAPIReader(), metadata: metadata,
+		reader: mgr.GetAPIReader(), metadata: metadata, accounts: o.Accounts, secrets: secrets, namespace: o.SystemNamespace,
 		events: mgr.GetEventRecorder("mainstay-serving"), clock: o.Clock,
 	})
 	if err != nil {
@@ -103,14 +112,6 @@ func secretOfService(service client.Object) []ctrl.Request {
 func secretOfConsumer(consumer client.Object) []ctrl.Request {
 	namespace, name, _ := strings.Cut(consumer.GetAnnotations()[render.AnnotationCAFrom], "/")
 	return request(namespace, name)
-}
-
-// secretItself leaves out the Secrets that extensions bring with them.
-func secretItself(secret client.Object) []ctrl.Request {
-	if secret.GetAnnotations()[annotationService] == "" {
-		return nil
-	}
-	return request(secret.GetNamespace(), secret.GetName())
 }
 
 func request(namespace, name string) []ctrl.Request {

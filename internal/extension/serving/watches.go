@@ -1,0 +1,89 @@
+package serving
+
+import (
+	"context"
+	"sync"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/mainstay-dev/mainstay/internal/extension/account"
+)
+
+// secretWatches enqueues a Secret when it changes or goes. Each Secret is watched by its name, with the rights of
+// the account that it is written as, so that nobody needs a right to other Secrets.
+//
+// It is a source of the controller, which starts it and gives it the queue.
+type secretWatches struct {
+	log logr.Logger
+
+	mu sync.Mutex
+	// ctx and queue are set by Start.
+	ctx     context.Context
+	queue   workqueue.TypedRateLimitingInterface[ctrl.Request]
+	running map[ctrl.Request]secretWatch
+}
+
+// secretWatch is one watch.
+type secretWatch struct {
+	as   account.Account
+	stop context.CancelFunc
+}
+
+// Start takes the queue. The watches live as long as the context.
+func (w *secretWatches) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ctx, w.queue, w.running = ctx, queue, map[ctrl.Request]secretWatch{}
+	return nil
+}
+
+// ensure watches a Secret as an account, from now until release.
+func (w *secretWatches) ensure(req ctrl.Request, as account.Account, client metadata.Interface) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if current, ok := w.running[req]; ok {
+		if current.as == as {
+			return
+		}
+		current.stop()
+	}
+	ctx, stop := context.WithCancel(w.ctx)
+	w.running[req] = secretWatch{as: as, stop: stop}
+	go w.run(ctx, req, client)
+}
+
+// release ends the watch of a Secret that no Service asks for any more.
+func (w *secretWatches) release(req ctrl.Request) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if current, ok := w.running[req]; ok {
+		current.stop()
+		delete(w.running, req)
+	}
+}
+
+// run watches a Secret until the context ends. A watch that is refused is asked for again, in pauses that grow to
+// half a minute: the account may get the right.
+func (w *secretWatches) run(ctx context.Context, req ctrl.Request, client metadata.Interface) {
+	informer := metadatainformer.NewFilteredMetadataInformer(client, corev1.SchemeGroupVersion.WithResource("secrets"), req.Namespace, 0,
+		toolscache.Indexers{}, func(options *metav1.ListOptions) {
+			options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, req.Name).String()
+		}).Informer()
+	enqueue := func(any) { w.queue.Add(req) }
+	// Both fail only on an informer that runs already.
+	_ = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *toolscache.Reflector, err error) {
+		w.log.V(1).Info("The watch of a serving certificate broke and is begun again", "secret", req.String(), "cause", err.Error())
+	})
+	_, _ = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc: enqueue, DeleteFunc: enqueue, UpdateFunc: func(_, after any) { enqueue(after) },
+	})
+	informer.RunWithContext(ctx)
+}
