@@ -80,6 +80,9 @@ of a Prometheus, a file with what that answers at /api/v1/alerts, or - for stand
 	return cmd
 }
 
+// maxUnknownAlerts is how many alerts that no check knows are listed; the others are counted.
+const maxUnknownAlerts = 20
+
 // shownOfMinor is how many updates of a minor version are shown unless all are asked for.
 const shownOfMinor = 2
 
@@ -100,6 +103,12 @@ func (p *recommendPrinter) print(problems io.Writer, r *clusterupdate.Recommenda
 	p.cluster(r)
 	if !r.AlertsChecked {
 		fmt.Fprintln(problems, "info: Alerts were not looked at. Name a Prometheus with --alerts to have them looked at, too.")
+	}
+	if unknown := r.UnknownAlerts; len(unknown) > 0 {
+		if more := len(unknown) - maxUnknownAlerts; more > 0 {
+			unknown = append(unknown[:maxUnknownAlerts:maxUnknownAlerts], fmt.Sprintf("and %d more", more))
+		}
+		fmt.Fprintf(problems, "info: Other alerts are firing, of which it is not known whether they matter to an update: %s\n", strings.Join(unknown, ", "))
 	}
 	failed := printUnretrieved(problems, r.ClusterVersion, len(r.Minors) > 0)
 	switch {

@@ -18,6 +18,8 @@ const MaxBytes = 16 << 20
 const (
 	labelName     = "alertname"
 	labelSeverity = "severity"
+	// labelNamespace is that of the object that an alert is about.
+	labelNamespace = "namespace"
 	// labelPrecheck is set to "true" on alerts that are to be looked at before an update.
 	labelPrecheck = "openShiftUpdatePrecheck"
 )
@@ -82,21 +84,75 @@ func (a *Alert) Reference() string {
 	return oneLine(link)
 }
 
-// Resource names the object that it is about, as far as its labels tell.
-func (a *Alert) Resource() string {
-	for _, kind := range []struct{ label, resource string }{
-		{"node", "nodes"}, {"poddisruptionbudget", "poddisruptionbudgets.policy"}, {"pod", "pods"}, {"namespace", "namespaces"},
-	} {
-		name := oneLine(a.Labels[kind.label])
-		if name == "" {
-			continue
-		}
-		if namespace := oneLine(a.Labels["namespace"]); namespace != "" && kind.label != "namespace" && kind.label != "node" {
-			name = namespace + "/" + name
-		}
-		return kind.resource + ": " + name
+// subjects are the kinds of objects that alerts are about, by the label that names the object. An
+// alert is about the first that it has: alerts of a workload may also name the pod that measured it.
+var subjects = []struct {
+	label, kind, resource string
+	isNamespaced          bool
+}{
+	{"node", "Node", "nodes", false},
+	{"poddisruptionbudget", "PodDisruptionBudget", "poddisruptionbudgets.policy", true},
+	{"deployment", "Deployment", "deployments.apps", true},
+	{"statefulset", "StatefulSet", "statefulsets.apps", true},
+	{"daemonset", "DaemonSet", "daemonsets.apps", true},
+	{"job_name", "Job", "jobs.batch", true},
+	{"horizontalpodautoscaler", "HorizontalPodAutoscaler", "horizontalpodautoscalers.autoscaling", true},
+	{"persistentvolumeclaim", "PersistentVolumeClaim", "persistentvolumeclaims", true},
+	{"pod", "Pod", "pods", true},
+	{labelNamespace, "Namespace", "namespaces", false},
+}
+
+// clusterOperatorPrefix begins the names of alerts about ClusterOperators, which "name" names.
+const clusterOperatorPrefix = "ClusterOperator"
+
+// subject returns what the alert is about, as far as its labels say. The name is empty when they do
+// not.
+func (a *Alert) subject() (kind, resource, namespace, name string) {
+	if name := oneLine(a.Labels["name"]); name != "" && strings.HasPrefix(a.Name(), clusterOperatorPrefix) {
+		return "ClusterOperator", "clusteroperators.config.openshift.io", "", name
 	}
-	return ""
+	for _, subject := range subjects {
+		name := oneLine(a.Labels[subject.label])
+		switch {
+		case name == "":
+		case subject.isNamespaced:
+			return subject.kind, subject.resource, oneLine(a.Labels[labelNamespace]), name
+		default:
+			return subject.kind, subject.resource, "", name
+		}
+	}
+	return "", "", "", ""
+}
+
+// Resource returns the object that the alert is about as resource and name, as in "pods: a/b". It is
+// empty when the labels do not say.
+func (a *Alert) Resource() string {
+	_, resource, namespace, name := a.subject()
+	switch {
+	case name == "":
+		return ""
+	case namespace != "":
+		return resource + ": " + namespace + "/" + name
+	}
+	return resource + ": " + name
+}
+
+// Object returns the object that the alert is about by its kind, as in "Namespace=a, Pod=b,
+// Container=c". It is empty when the labels do not say.
+func (a *Alert) Object() string {
+	kind, _, namespace, name := a.subject()
+	if name == "" {
+		return ""
+	}
+
+	text := kind + "=" + name
+	if namespace != "" {
+		text = "Namespace=" + namespace + ", " + text
+	}
+	if container := oneLine(a.Labels["container"]); container != "" && kind == "Pod" {
+		text += ", Container=" + container
+	}
+	return text
 }
 
 // oneLine makes a line of a text from outside, without what would act on a terminal.
@@ -132,6 +188,12 @@ const (
 	checkImages   = "PodImagePullAlerts"
 	checkPrecheck = "UpdatePrecheckAlerts"
 )
+
+// severityNone is that of alerts that always fire, to show that alerts work.
+const severityNone = "none"
+
+// IsHeartbeat reports whether the alert only shows that alerts work.
+func (a *Alert) IsHeartbeat() bool { return a.Severity() == severityNone }
 
 // Concern tells why the alert matters to who updates the cluster, and whether it does.
 func (a *Alert) Concern() (Concern, bool) {

@@ -58,14 +58,26 @@ func TestTexts(t *testing.T) {
 				Labels:      map[string]string{"alertname": "A", "severity": "info", "namespace": "kitchen", "pod": "kettle"},
 				Annotations: map[string]string{"summary": "in\nshort", "description": "at length", "runbook_url": "https://runbooks.example.com/a"},
 			},
-			"A|info|in short|at length|https://runbooks.example.com/a|pods: kitchen/kettle|",
+			"A|info|in short|at length|https://runbooks.example.com/a|pods: kitchen/kettle|Namespace=kitchen, Pod=kettle",
 		},
-		"only a message":   {Alert{Labels: map[string]string{"alertname": "A", "namespace": "kitchen"}, Annotations: map[string]string{"message": "m"}}, "A|unknown|m|m||namespaces: kitchen|"},
-		"no link":          {Alert{Labels: map[string]string{"alertname": "A", "node": "n", "namespace": "x"}, Annotations: map[string]string{"runbook_url": "javascript:alert(1)"}}, "A|unknown|A|||nodes: n|"},
+		"only a message": {Alert{Labels: map[string]string{"alertname": "A", "namespace": "kitchen"}, Annotations: map[string]string{"message": "m"}}, "A|unknown|m|m||namespaces: kitchen|Namespace=kitchen"},
+		"no link":        {Alert{Labels: map[string]string{"alertname": "A", "node": "n", "namespace": "x"}, Annotations: map[string]string{"runbook_url": "javascript:alert(1)"}}, "A|unknown|A|||nodes: n|Node=n"},
+		"a workload": {
+			Alert{Labels: map[string]string{"alertname": "A", "namespace": "kitchen", "deployment": "kettle", "pod": "kube-state-metrics-0", "container": "main"}},
+			"A|unknown|A|||deployments.apps: kitchen/kettle|Namespace=kitchen, Deployment=kettle",
+		},
+		"a container": {
+			Alert{Labels: map[string]string{"alertname": "KubeContainerWaiting", "namespace": "kitchen", "pod": "kettle", "container": "main"}},
+			"KubeContainerWaiting|unknown|KubeContainerWaiting|||pods: kitchen/kettle|Namespace=kitchen, Pod=kettle, Container=main",
+		},
+		"an operator": {
+			Alert{Labels: map[string]string{"alertname": "ClusterOperatorDown", "namespace": "openshift-cluster-version", "name": "dns"}},
+			"ClusterOperatorDown|unknown|ClusterOperatorDown|||clusteroperators.config.openshift.io: dns|ClusterOperator=dns",
+		},
 		"escape sequences": {Alert{Labels: map[string]string{"alertname": "A\x1b[31m"}}, "A[31m|unknown|A[31m||||"},
 	} {
 		a := test.alert
-		got := strings.Join([]string{a.Name(), a.Severity(), a.Sentence(), a.Description(), a.Reference(), a.Resource(), ""}, "|")
+		got := strings.Join([]string{a.Name(), a.Severity(), a.Sentence(), a.Description(), a.Reference(), a.Resource(), a.Object()}, "|")
 		if diff := cmp.Diff(test.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
@@ -137,7 +149,7 @@ func FuzzParse(f *testing.F) {
 			if a.State != "firing" {
 				t.Fatalf("%+v does not fire", a)
 			}
-			for _, text := range []string{a.Name(), a.Severity(), a.Sentence(), a.Description(), a.Reference(), a.Resource()} {
+			for _, text := range []string{a.Name(), a.Severity(), a.Sentence(), a.Description(), a.Reference(), a.Resource(), a.Object()} {
 				if strings.ContainsAny(text, "\n\r\x1b\x00") {
 					t.Fatalf("%q is no line of text", text)
 				}

@@ -41,6 +41,8 @@ type Recommendation struct {
 	Passed []string `json:"passed,omitempty"`
 	// Concerns are what checks of the cluster found.
 	Concerns []Concern `json:"concerns,omitempty"`
+	// UnknownAlerts are the alerts that fire and that no check knows, with their objects.
+	UnknownAlerts []string `json:"unknownAlerts,omitempty"`
 	// Minors are the updates, by minor version, the highest first.
 	Minors []Minor `json:"minors"`
 	// Unaccepted are the names of issues that apply to an update to the version asked for, and
@@ -108,7 +110,7 @@ func (a *Recommend) Run(ctx context.Context) (*Recommendation, error) {
 	}
 	r := &Recommendation{ClusterVersion: cv, AlertsChecked: a.Alerts.Location != "", Minors: minors(Options(cv, a.Accept))}
 	if r.AlertsChecked {
-		r.Passed, r.Concerns = checkAlerts(firing)
+		r.Passed, r.Concerns, r.UnknownAlerts = checkAlerts(firing)
 	}
 	if a.Version != "" {
 		return r, a.judge(r)
@@ -209,27 +211,32 @@ func minors(options []Option) []Minor {
 
 // messageOf says all that an alert tells.
 func messageOf(alert *alerts.Alert, concern alerts.Concern) string {
-	parts := []string{fmt.Sprintf("%s alert %s firing, %s. %s", alert.Severity(), alert.Name(), concern.Text, alert.Sentence())}
+	parts := []string{fmt.Sprintf("%s alert %s firing, %s.", alert.Severity(), alert.Name(), concern.Text)}
+	if object := alert.Object(); object != "" {
+		parts = append(parts, object+".")
+	}
+	parts = append(parts, alert.Sentence())
 	if description := alert.Description(); description != "" && description != alert.Sentence() {
 		parts = append(parts, "The alert description is: "+description)
 	}
-	for _, more := range []string{alert.Resource(), alert.Reference()} {
-		if more != "" {
-			parts = append(parts, more)
-		}
+	if reference := alert.Reference(); reference != "" {
+		parts = append(parts, reference)
 	}
 	return strings.Join(parts, " ")
 }
 
-// checkAlerts tells which checks of the cluster find nothing in the alerts, and what the others
-// find.
-func checkAlerts(firing []alerts.Alert) (passed []string, found []Concern) {
+// checkAlerts returns which checks of the cluster find nothing in the alerts, what the others find,
+// and the alerts that no check knows.
+func checkAlerts(firing []alerts.Alert) (passed []string, found []Concern, unknown []string) {
 	const prefix = "recommended/"
 	count := map[string]int{}
 	for i := range firing {
 		alert := &firing[i]
 		concern, ok := alert.Concern()
 		if !ok {
+			if !alert.IsHeartbeat() {
+				unknown = append(unknown, nameAlert(alert))
+			}
 			continue
 		}
 		name := prefix + concern.Check + "/" + alert.Name()
@@ -243,5 +250,13 @@ func checkAlerts(firing []alerts.Alert) (passed []string, found []Concern) {
 		}
 	}
 	slices.SortFunc(found, func(a, b Concern) int { return cmp.Compare(a.Name, b.Name) })
-	return passed, found
+	return passed, found, slices.Compact(unknown)
+}
+
+// nameAlert names an alert and the object that it is about.
+func nameAlert(alert *alerts.Alert) string {
+	if object := alert.Object(); object != "" {
+		return fmt.Sprintf("%s (%s)", alert.Name(), object)
+	}
+	return alert.Name()
 }
