@@ -76,7 +76,7 @@ func (a *ExtensionExplain) awaited(ctx context.Context, facts *diagnosis.Facts) 
 		facts.Unread = append(facts.Unread, fmt.Sprintf("Of revision %s: %s.", newest.Name, problem))
 	}
 	for _, phase := range newest.Phases {
-		if phase.State != report.StateCurrent {
+		if phase.State != report.StateCurrent && phase.State != report.StateFailed {
 			continue
 		}
 		for _, object := range phase.Objects {

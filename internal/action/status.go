@@ -47,11 +47,13 @@ type RevisionState struct {
 	Phases   []PhaseState `json:"phases,omitempty"`
 }
 
-// PhaseState is one phase of a revision. A phase that is current holds up the ones
+// PhaseState is one phase of a revision. A phase that is current or failed holds up the ones
 // after it, which are waiting, unless all that it lacks may come of these.
 type PhaseState struct {
-	Name    string        `json:"name"`
-	State   report.State  `json:"state"`
+	Name  string       `json:"name"`
+	State report.State `json:"state"`
+	// Message says what failed, as the controller reports it. Empty when nothing did.
+	Message string        `json:"message,omitempty"`
 	Objects []ObjectState `json:"objects,omitempty"`
 }
 
@@ -65,6 +67,8 @@ type ObjectState struct {
 	// Message says what the object lacks. Empty when it is ready.
 	Message string `json:"message,omitempty"`
 
+	// failed: it cannot be the extension's, as it belongs to something else.
+	failed bool
 	// later: what it lacks may come of a later phase, which does not wait for it.
 	later bool
 }
@@ -112,7 +116,7 @@ func extensionState(ctx context.Context, c client.Client, extension *olmv1.Clust
 		if set.Spec.LifecycleState != olmv1.LifecycleStateActive {
 			continue
 		}
-		revision, err := revisionState(ctx, c, set)
+		revision, err := revisionState(ctx, c, set, sets)
 		if err != nil {
 			return nil, fmt.Errorf("revision %s: %w", set.Name, err)
 		}
@@ -121,7 +125,8 @@ func extensionState(ctx context.Context, c client.Client, extension *olmv1.Clust
 	return state, nil
 }
 
-func revisionState(ctx context.Context, c client.Client, set *olmv1.ClusterObjectSet) (*RevisionState, error) {
+// revisionState reads the objects of a revision. The siblings are all revisions of the extension.
+func revisionState(ctx context.Context, c client.Client, set *olmv1.ClusterObjectSet, siblings []olmv1.ClusterObjectSet) (*RevisionState, error) {
 	state := &RevisionState{
 		Name:       set.Name,
 		Revision:   set.Spec.Revision,
@@ -148,10 +153,11 @@ func revisionState(ctx context.Context, c client.Client, set *olmv1.ClusterObjec
 	if err != nil {
 		state.Problems = append(state.Problems, "spec."+err.Error())
 	}
+	owner := owner{set: set, siblings: siblings}
 	for _, phase := range content.Phases {
-		p := PhaseState{Name: phase.Name}
+		p := PhaseState{Name: phase.Name, Message: failureOf(set, phase.Name)}
 		for _, object := range phase.Objects {
-			o, err := objectState(ctx, c, probes, object.Manifest)
+			o, err := objectState(ctx, c, probes, object.Manifest, owner)
 			if err != nil {
 				return nil, fmt.Errorf("phase %s: %w", phase.Name, err)
 			}
@@ -163,27 +169,33 @@ func revisionState(ctx context.Context, c client.Client, set *olmv1.ClusterObjec
 	return state, nil
 }
 
-// markPhases sets the state of each phase: done when all its objects are ready, and
-// else current. While the revision is still being rolled out, everything after the
-// first phase that lacks what no later phase brings is waiting, whatever state its
-// objects have from before.
+// markPhases sets the state of each phase: failed when the controller says so or an object
+// belongs to something else, done when all its objects are ready, and else current. While the
+// revision is still being rolled out, everything after the first phase that lacks what no later
+// phase brings is waiting, whatever state its objects have from before.
 func markPhases(phases []PhaseState, rolledOut bool) {
 	held := false
 	for i := range phases {
-		ready := !slices.ContainsFunc(phases[i].Objects, func(o ObjectState) bool { return !o.Ready })
+		phase := &phases[i]
+		failed := phase.Message != "" || slices.ContainsFunc(phase.Objects, func(o ObjectState) bool { return o.failed })
+		lacking := slices.ContainsFunc(phase.Objects, func(o ObjectState) bool { return !o.Ready })
+		holding := slices.ContainsFunc(phase.Objects, func(o ObjectState) bool { return !o.Ready && !o.later })
 		switch {
 		case held:
-			phases[i].State = report.StateWaiting
-		case ready:
-			phases[i].State = report.StateDone
+			phase.State = report.StateWaiting
+		case failed:
+			phase.State = report.StateFailed
+			held = !rolledOut
+		case lacking:
+			phase.State = report.StateCurrent
+			held = !rolledOut && holding
 		default:
-			phases[i].State = report.StateCurrent
-			held = !rolledOut && slices.ContainsFunc(phases[i].Objects, func(o ObjectState) bool { return !o.Ready && !o.later })
+			phase.State = report.StateDone
 		}
 	}
 }
 
-func objectState(ctx context.Context, c client.Client, probes *apply.Probes, wanted *unstructured.Unstructured) (ObjectState, error) {
+func objectState(ctx context.Context, c client.Client, probes *apply.Probes, wanted *unstructured.Unstructured, owner owner) (ObjectState, error) {
 	state := ObjectState{
 		APIVersion: wanted.GetAPIVersion(), Kind: wanted.GetKind(),
 		Namespace: wanted.GetNamespace(), Name: wanted.GetName(),
@@ -200,6 +212,8 @@ func objectState(ctx context.Context, c client.Client, probes *apply.Probes, wan
 		state.Message = "you may not read it"
 	case err != nil:
 		return ObjectState{}, fmt.Errorf("reading %s: %w", describe(state), err)
+	case owner.lacks(live) != "":
+		state.Message, state.failed = owner.lacks(live), owner.isRefused(live)
 	default:
 		probe := probes.Probe(live)
 		state.Ready, state.Message, state.later = probe.Ready, probe.Message, probe.Later
@@ -297,7 +311,11 @@ func phasePart(phase PhaseState) report.Part {
 		lacking = append(lacking, describe(object)+": "+object.Message)
 	}
 	part.Detail = fmt.Sprintf("%d/%d", ready, len(phase.Objects))
-	if phase.State == report.StateCurrent && len(lacking) > 0 {
+	if phase.State == report.StateFailed && phase.Message != "" {
+		part.Detail += " " + phase.Message
+		return part
+	}
+	if (phase.State == report.StateCurrent || phase.State == report.StateFailed) && len(lacking) > 0 {
 		part.Detail += " " + lacking[0]
 		if more := len(lacking) - 1; more > 0 {
 			part.Detail += fmt.Sprintf(" (and %d more)", more)

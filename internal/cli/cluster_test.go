@@ -159,6 +159,7 @@ func (c *cluster) apply(revision string, phase int) {
 	set := &olmv1.ClusterObjectSet{}
 	c.must(c.Get(c.t.Context(), client.ObjectKey{Name: revision}, set))
 	for _, entry := range set.Spec.Phases[phase].Objects {
+		c.must(controllerutil.SetControllerReference(set, entry.Object, c.Scheme()))
 		c.must(c.Create(c.t.Context(), entry.Object))
 	}
 }

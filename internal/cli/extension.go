@@ -13,6 +13,7 @@ import (
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/action"
+	"github.com/mainstay-dev/mainstay/internal/action/diagnosis"
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
@@ -212,6 +213,9 @@ func (a *app) extensionListCommand() *cobra.Command {
 		Use:     "list [NAME]",
 		Aliases: []string{"ls", "get"},
 		Short:   "List the extensions of the cluster",
+		Long: `List the extensions of the cluster, with what is installed, and how they are: Ready, Degraded,
+Installing, Updating, Retrying, Failed, Removing, Planned or Unknown. Only an extension all of
+whose objects are ready is Ready; of the others, the message says why they are not.`,
 		Example: `  mainstay extension list
   mainstay extension list -o wide
   mainstay extension list argocd-operator -o yaml`,
@@ -249,10 +253,11 @@ func (a *app) printExtensions(cmd *cobra.Command, out *terminal.Output, extensio
 		fmt.Fprintln(cmd.ErrOrStderr(), "No extensions found.")
 		return nil
 	}
-	headers := []string{"NAME", "INSTALLED BUNDLE", "VERSION", "INSTALLED", "PROGRESSING", "AGE"}
+	headers := []string{"NAME", "INSTALLED BUNDLE", "VERSION", "STATUS", "AGE"}
 	if out.Format == terminal.FormatWide {
-		headers = append(headers, "AVAILABLE", "PACKAGE", "NAMESPACE", "WANTED")
+		headers = append(headers, "INSTALLED", "PROGRESSING", "AVAILABLE", "PACKAGE", "NAMESPACE", "WANTED")
 	}
+	headers = append(headers, "MESSAGE")
 	var rows [][]string
 	for i := range extensions {
 		rows = append(rows, a.extensionRow(&extensions[i], out.Format == terminal.FormatWide))
@@ -265,20 +270,29 @@ func (a *app) extensionRow(e *olmv1.ClusterExtension, wide bool) []string {
 	if e.Status.Install != nil {
 		bundle, version = e.Status.Install.Bundle.Name, e.Status.Install.Bundle.Version
 	}
-	row := []string{
-		e.Name, bundle, version,
-		conditionStatus(e.Status.Conditions, olmv1.TypeInstalled),
-		conditionStatus(e.Status.Conditions, olmv1.TypeProgressing),
-		a.age(&e.CreationTimestamp),
-	}
+	standing, message := diagnosis.Stand(e)
+	row := []string{e.Name, bundle, version, string(standing), a.age(&e.CreationTimestamp)}
 	if !wide {
-		return row
+		return append(row, shorten(message))
 	}
 	pkg, wanted := "", ""
 	if catalog := e.Spec.Source.Catalog; catalog != nil {
 		pkg, wanted = catalog.PackageName, catalog.Version
 	}
-	return append(row, conditionStatus(e.Status.Conditions, olmv1.TypeAvailable), pkg, e.Spec.Namespace, wanted)
+	return append(row,
+		conditionStatus(e.Status.Conditions, olmv1.TypeInstalled), conditionStatus(e.Status.Conditions, olmv1.TypeProgressing),
+		conditionStatus(e.Status.Conditions, olmv1.TypeAvailable), pkg, e.Spec.Namespace, wanted, message)
+}
+
+// maxMessage is how many characters of a message a row shows; -o wide shows all.
+const maxMessage = 100
+
+// shorten cuts a message that is too long for a row.
+func shorten(message string) string {
+	if runes := []rune(message); len(runes) > maxMessage {
+		return string(runes[:maxMessage-1]) + "…"
+	}
+	return message
 }
 
 func (a *app) extensionStatusCommand() *cobra.Command {

@@ -153,8 +153,14 @@ func testHistory(c *cluster, step stepFunc) {
 	}, condition("Progressing", "False", "ProgressDeadlineExceeded", `Revision has not rolled out for 10 minute(s). Last status: phase "deploy" (1 of 1) waits for Deployment "kitchen/mug"`, 1))
 	c.extension("mug", "0.1.0", condition("Installed", "True", "Succeeded", "Installed bundle mug.v0.1.0 successfully", 0),
 		condition("Progressing", "False", "ProgressDeadlineExceeded", `Revision has not rolled out for 10 minute(s). Last status: phase "deploy" (1 of 1) waits for Deployment "kitchen/mug"`, 0))
-	c.must(c.Create(c.t.Context(), object("v1", "ConfigMap", "kitchen", "sugar", config).Object))
-	c.pour(mugDeployment("2").Object)
+	second := named(&olmv1.ClusterObjectSet{}, "mug-2")
+	c.must(c.Get(c.t.Context(), client.ObjectKeyFromObject(second), second))
+	sugar, deployment := object("v1", "ConfigMap", "kitchen", "sugar", config).Object, mugDeployment("2").Object
+	for _, owned := range []client.Object{sugar, deployment} {
+		c.must(controllerutil.SetControllerReference(second, owned, c.Scheme()))
+	}
+	c.must(c.Create(c.t.Context(), sugar))
+	c.pour(deployment)
 
 	step("history", "mainstay extension history mug")
 	step("history-wide", "mainstay extension history mug -o wide")

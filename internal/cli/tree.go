@@ -78,6 +78,9 @@ func revisionNode(revision action.RevisionState, s terminal.Style) node {
 			p.children = append(p.children, node{text: objectLine(object, phase.State, s)})
 		}
 		p.text = fmt.Sprintf("%s %s  %s, %d of %d ready", s.Mark(phase.State), phase.Name, phase.State, ready, len(phase.Objects))
+		if phase.Message != "" {
+			p.text += ": " + phase.Message
+		}
 		n.children = append(n.children, p)
 	}
 	return n
@@ -123,8 +126,11 @@ func conditionNodes(conditions []metav1.Condition, s terminal.Style) []node {
 func paintStatus(c metav1.Condition, s terminal.Style) string {
 	text := fmt.Sprintf("%-7s", c.Status)
 	bad := metav1.ConditionFalse
-	if strings.HasSuffix(c.Type, "Deprecated") {
+	switch {
+	case strings.HasSuffix(c.Type, "Deprecated"):
 		bad = metav1.ConditionTrue
+	case c.Type == olmv1.TypeDeletesCRDs:
+		return text // neither is bad: it says what a deletion would do
 	}
 	if c.Status == bad {
 		return s.Paint(terminal.Red, text)

@@ -11,6 +11,8 @@ const (
 	StateCurrent State = "current"
 	// StateWaiting: it has not begun, because parts before it are not done.
 	StateWaiting State = "waiting"
+	// StateFailed: an attempt failed for what its detail says. It may be tried again.
+	StateFailed State = "failed"
 )
 
 // Part is a part of an operation, as a person sees it.

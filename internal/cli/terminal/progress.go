@@ -60,6 +60,8 @@ func (s Style) Mark(state report.State) string {
 		return s.Paint(Green, "✓")
 	case report.StateCurrent:
 		return s.Paint(Yellow, "●")
+	case report.StateFailed:
+		return s.Paint(Red, "✗")
 	default:
 		return s.Paint(Dim, "○")
 	}
@@ -126,6 +128,8 @@ func describePart(part report.Part) string {
 		return "done, " + part.Detail
 	case part.State == report.StateDone:
 		return "done"
+	case part.State == report.StateFailed:
+		return strings.TrimRight("failed, "+part.Detail, ", ")
 	case part.Detail == "":
 		return "begun"
 	default:
