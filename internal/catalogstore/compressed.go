@@ -142,7 +142,7 @@ func (s *Store) compressedForm(f *file, encoding Encoding) (*os.File, int64, err
 	if err != nil {
 		return nil, 0, err
 	}
-	size, err := f.compress(out, encoding)
+	size, err := f.compress(&spaceWriter{Writer: out, store: s}, encoding)
 	if err == nil {
 		err = s.settle(f, out, place)
 	}

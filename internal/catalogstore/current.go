@@ -121,17 +121,10 @@ func readPointer(path string) (pointer, os.FileInfo, error) {
 }
 
 // acquire opens the file of a content, unless it is open already. It is held for the
-// caller.
+// caller. The index is read without mu, so that no other catalog waits for it.
 func (s *Store) acquire(content string) (*file, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return nil, errClosed
-	}
-	open := s.files[content]
-	if open != nil && open.intact() == nil {
-		open.hold()
-		return open, nil
+	if open, err := s.holdOpen(content); open != nil || err != nil {
+		return open, err
 	}
 	path := s.contentPath(content)
 	stat, err := os.Stat(path)
@@ -141,18 +134,55 @@ func (s *Store) acquire(content string) (*file, error) {
 	if err != nil {
 		return nil, err
 	}
-	if bad, known := s.bad[content]; known && same(bad.stat, stat) {
-		return nil, bad.err
+	if err := s.knownBad(content, stat); err != nil {
+		return nil, err
 	}
 	f, err := openFile(path, content)
-	if err != nil {
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err != nil:
 		s.bad[content] = badFile{stat: stat, err: err}
 		return nil, err
+	case s.closed:
+		f.retire()
+		return nil, errClosed
+	}
+	if open := s.files[content]; open != nil && open.intact() == nil {
+		f.retire() // Another catalog with the same content was faster.
+		open.hold()
+		return open, nil
 	}
 	f.hold()
 	s.install(f)
 	s.verify(f)
 	return f, nil
+}
+
+// holdOpen returns the open file of a content, held for the caller; nil when there is none.
+func (s *Store) holdOpen(content string) (*file, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, errClosed
+	}
+	open := s.files[content]
+	if open == nil || open.intact() != nil {
+		return nil, nil
+	}
+	open.hold()
+	return open, nil
+}
+
+// knownBad returns why a file that was not changed since could not be used.
+func (s *Store) knownBad(content string, stat os.FileInfo) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if bad, known := s.bad[content]; known && same(bad.stat, stat) {
+		return bad.err
+	}
+	return nil
 }
 
 // install makes an open file that of its content. mu is held.

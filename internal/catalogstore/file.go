@@ -37,12 +37,13 @@ type file struct {
 	damage error
 }
 
-func makeFile(opened *os.File, path string, ix *index, verified bool) (*file, error) {
+// makeFile returns an open file whose index has the sum content.
+func makeFile(opened *os.File, path string, ix *index, content string) (*file, error) {
 	stat, err := opened.Stat()
 	if err != nil {
 		return nil, err
 	}
-	f := &file{os: opened, path: path, stat: stat, index: ix, content: ix.sum(), verified: verified, stop: make(chan struct{})}
+	f := &file{os: opened, path: path, stat: stat, index: ix, content: content, stop: make(chan struct{})}
 	f.kept = make(map[Encoding]*compressed, len(Encodings))
 	for _, encoding := range Encodings {
 		f.kept[encoding] = &compressed{}
@@ -77,11 +78,10 @@ func loadFile(opened *os.File, path, content string) (*file, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := makeFile(opened, path, ix, false)
-	if err == nil && f.content != content {
-		err = errors.New("has other content than its name says")
+	if ix.sum() != content {
+		return nil, errors.New("has other content than its name says")
 	}
-	return f, err
+	return makeFile(opened, path, ix, content)
 }
 
 // same tells whether two looks at a file saw the same content, as far as can be seen

@@ -183,16 +183,38 @@ func (b *builder) add(meta fbc.Meta) error {
 		sum:    sumOf(meta.Blob),
 	})
 	b.bytes += int64(length)
-	indexBytes := len(b.records)*recordSize + b.stringBytes
 	switch {
 	case int64(length) > math.MaxUint32:
 		return &fbc.Error{Err: fmt.Errorf("%s is larger than 4 GiB", meta)}
 	case b.bytes > b.limits.Bytes:
 		return &fbc.Error{Err: fmt.Errorf("the catalog is larger than %d bytes", b.limits.Bytes)}
-	case indexBytes > b.limits.IndexBytes:
-		return &fbc.Error{Err: fmt.Errorf("the index of the catalog is larger than %d bytes after %d blobs", b.limits.IndexBytes, len(b.records))}
+	case len(b.records) > b.limits.Blobs:
+		return &fbc.Error{Err: fmt.Errorf("the catalog has more than %d blobs", b.limits.Blobs)}
+	case len(b.strings) > b.limits.Names:
+		return &fbc.Error{Err: fmt.Errorf("the catalog has more than %d different schemas, packages and names after %d blobs", b.limits.Names, len(b.records))}
+	case b.memory() > b.limits.IndexMemory:
+		return &fbc.Error{Err: fmt.Errorf("the index of the catalog takes more than %d bytes of memory after %d blobs", b.limits.IndexMemory, len(b.records))}
 	}
 	return nil
+}
+
+// What building an index takes in memory, in bytes, until it is written.
+const (
+	// A record of 40, with the room that a growing list leaves (1.25) and the copy of it
+	// that is made when it grows (1); its place in three lists (3 * 4); and its form on
+	// disk (32).
+	memoryOfRecord = 40*9/4 + 3*4 + recordSize
+	// A string header of 16, in a growing list (9/4) and in the sorted one; the entry of
+	// the map (24), which doubles (3); its places (2 * 4) and the starts of three lists,
+	// of which one is copied (4 * 4).
+	memoryOfString = 16*13/4 + 24*3 + 2*4 + 4*4
+	// The bytes of a string, and their form on disk in a growing buffer (9/4).
+	memoryOfStringByte = 3
+)
+
+// memory returns what the index takes at most while it is built, in bytes.
+func (b *builder) memory() int {
+	return len(b.records)*memoryOfRecord + len(b.strings)*memoryOfString + b.stringBytes*memoryOfStringByte
 }
 
 func (b *builder) id(s string) uint32 {

@@ -36,27 +36,43 @@ func (e *DamagedError) Error() string {
 // Unwrap gives what is wrong.
 func (e *DamagedError) Unwrap() error { return e.Err }
 
-// Limits bound what one catalog may take. A zero field means its default.
+// Limits bound what catalogs may take. A zero field means its default.
 type Limits struct {
 	// Walk bounds the reading of the catalog's files.
 	Walk fbc.Limits
 	// Bytes is the size of all blobs of a catalog as JSON lines. Default 4 GiB: forty
 	// times the largest public catalog, and what 1 GiB of YAML can become.
 	Bytes int64
-	// IndexBytes is the size of a catalog's index on disk; in memory it takes about twice
-	// that. Default 64 MiB: at 60 bytes a blob a million blobs; the largest public catalog
-	// has 30,000.
-	IndexBytes int
+	// Blobs is the number of blobs of a catalog. Default 300,000: ten times the largest
+	// public catalog.
+	Blobs int
+	// Names is the number of distinct schemas, packages and names of a catalog. Default
+	// 300,000, as nearly every blob has a name of its own.
+	Names int
+	// IndexMemory is what the index of a catalog may take in memory while it is built, in
+	// bytes. Default 128 MiB: 300,000 blobs and names of 60 bytes take about 100 MiB.
+	IndexMemory int
+	// TotalBytes is the size of all catalogs on disk, with their compressed forms and with
+	// what is being unpacked. Default 3.5 GiB, for a volume of 4 GiB.
+	TotalBytes int64
 }
 
+// DefaultTotalBytes is the default of Limits.TotalBytes.
+const DefaultTotalBytes = 7 << 29
+
 func (l Limits) withDefaults() Limits {
-	if l.Bytes <= 0 {
-		l.Bytes = 4 << 30
-	}
-	if l.IndexBytes <= 0 {
-		l.IndexBytes = 64 << 20
-	}
+	setDefault(&l.Bytes, 4<<30)
+	setDefault(&l.Blobs, 300_000)
+	setDefault(&l.Names, 300_000)
+	setDefault(&l.IndexMemory, 128<<20)
+	setDefault(&l.TotalBytes, DefaultTotalBytes)
 	return l
+}
+
+func setDefault[T int | int64](field *T, value T) {
+	if *field <= 0 {
+		*field = value
+	}
 }
 
 // Source says where content comes from.
@@ -95,6 +111,7 @@ type Store struct {
 	limits Limits
 	now    func() time.Time
 	disk   disk
+	space  space
 	// work is what goes on in the background; compressing is held by the one that
 	// compresses, verifying by the one that verifies.
 	work                   sync.WaitGroup
@@ -157,6 +174,7 @@ func Open(dir string, limits Limits) (*Store, error) {
 func openStore(dir string, limits Limits, d disk) (*Store, error) {
 	s := &Store{
 		dir: dir, limits: limits.withDefaults(), now: time.Now, disk: d,
+		space:       space{limit: limits.withDefaults().TotalBytes},
 		compressing: make(chan struct{}, 1), verifying: make(chan struct{}, 1),
 		slots: map[string]*slot{}, claims: map[string]int{}, files: map[string]*file{}, bad: map[string]badFile{},
 	}

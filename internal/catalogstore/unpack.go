@@ -97,7 +97,7 @@ func (s *Store) write(ctx context.Context, metas iter.Seq2[fbc.Meta, error]) (*f
 }
 
 func (s *Store) writeContent(ctx context.Context, out *newFile, metas iter.Seq2[fbc.Meta, error]) (*index, error) {
-	buffered := bufio.NewWriterSize(out, chunkBytes)
+	buffered := bufio.NewWriterSize(&spaceWriter{Writer: out, store: s}, chunkBytes)
 	build := newBuilder(s.limits)
 	for meta, err := range metas {
 		if err != nil {
@@ -125,9 +125,9 @@ func (s *Store) writeContent(ctx context.Context, out *newFile, metas iter.Seq2[
 
 // adopt moves a complete file to its place, unless the content is there already.
 func (s *Store) adopt(out *newFile, ix *index) (*file, error) {
+	content := ix.sum() // Other catalogs do not wait for it.
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	content := ix.sum()
 	if open := s.files[content]; open != nil && open.intact() == nil {
 		out.discard()
 		s.claims[content]++
@@ -140,11 +140,12 @@ func (s *Store) adopt(out *newFile, ix *index) (*file, error) {
 		return nil, err
 	}
 	// Its bytes were summed when they were written.
-	f, err := makeFile(out.File, path, ix, true)
+	f, err := makeFile(out.File, path, ix, content)
 	if err != nil {
 		_ = out.Close() // What is wrong with it is known.
 		return nil, err
 	}
+	f.verified = true
 	s.claims[content]++
 	f.hold()
 	s.install(f)

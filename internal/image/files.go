@@ -34,7 +34,14 @@ var (
 // The content lies in tempDir, or where temporary files lie when that is empty; little of
 // it stays in memory. The caller closes the files.
 func (img *Image) Files(ctx context.Context, prefix, tempDir string) (*Files, Stats, error) {
+	return img.FilesWithin(ctx, prefix, tempDir, nil)
+}
+
+// FilesWithin reads what the image has below prefix, as Files does, as long as there is space
+// on the disk of tempDir. The space is released when the files are closed.
+func (img *Image) FilesWithin(ctx context.Context, prefix, tempDir string, space Space) (*Files, Stats, error) {
 	files := newFiles(tempDir)
+	files.spool.space = space
 	stats, err := img.unpack(ctx, prefix, files)
 	if err == nil {
 		err = files.spool.flush()

@@ -11,6 +11,14 @@ import (
 // maxInMemory is how much a spool keeps in memory, in bytes. A bundle has less.
 const maxInMemory = 1 << 20
 
+// Space bounds what is kept on a disk.
+type Space interface {
+	// Reserve makes sure that there is room for bytes, which count until they are released.
+	Reserve(bytes int64) error
+	// Release returns what was reserved.
+	Release(bytes int64)
+}
+
 // spool keeps bytes that are written once, by one goroutine, and then read by many.
 type spool struct {
 	dir    string
@@ -18,6 +26,9 @@ type spool struct {
 	buffer []byte   // all bytes, or those that the file does not have yet
 	file   *os.File // nil: all is in memory
 	stored int64    // bytes in the file
+	// space bounds the file; nil for no bound. reserved is what it was asked for.
+	space    Space
+	reserved int64
 
 	mu     sync.RWMutex
 	closed bool
@@ -30,6 +41,9 @@ func (s *spool) write(p []byte) (int, error) {
 		}
 	}
 	if len(p) > maxInMemory {
+		if err := s.reserve(len(p)); err != nil {
+			return 0, err
+		}
 		n, err := s.file.Write(p)
 		s.stored, s.size = s.stored+int64(n), s.size+int64(n)
 		return n, err
@@ -52,10 +66,25 @@ func (s *spool) store() error {
 			return err
 		}
 	}
+	if err := s.reserve(len(s.buffer)); err != nil {
+		return err
+	}
 	n, err := s.file.Write(s.buffer)
 	s.stored += int64(n)
 	s.buffer = s.buffer[:0]
 	return err
+}
+
+// reserve asks for space in the file.
+func (s *spool) reserve(bytes int) error {
+	if s.space == nil {
+		return nil
+	}
+	if err := s.space.Reserve(int64(bytes)); err != nil {
+		return err
+	}
+	s.reserved += int64(bytes)
+	return nil
 }
 
 // flush ends the writing.
@@ -94,6 +123,9 @@ func (s *spool) close() error {
 		return errors.New("the files of the image are closed already")
 	}
 	s.closed, s.buffer = true, nil
+	if s.space != nil {
+		defer s.space.Release(s.reserved)
+	}
 	if s.file == nil {
 		return nil
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/catalog/controller/certify"
 	"github.com/mainstay-dev/mainstay/internal/catalogclient"
 	"github.com/mainstay-dev/mainstay/internal/catalogclient/fields"
+	"github.com/mainstay-dev/mainstay/internal/catalogstore"
 	"github.com/mainstay-dev/mainstay/internal/extension"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 	"github.com/mainstay-dev/mainstay/internal/pull"
@@ -43,6 +44,7 @@ func (o *options) catalogOptions(images *pull.Puller) catalog.Options {
 		Puller:          images,
 		TLSCertFile:     o.tlsCert,
 		TLSKeyFile:      o.tlsKey,
+		Limits:          catalogstore.Limits{TotalBytes: int64(o.catalogsSize)},
 	}
 }
 

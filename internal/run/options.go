@@ -1,11 +1,15 @@
 package run
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/resource"
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/mainstay-dev/mainstay/internal/catalogstore"
 )
 
 // options are the flags of a server.
@@ -32,6 +36,7 @@ type options struct {
 	catalogsAddress string
 	externalAddress string
 	tlsCert, tlsKey string
+	catalogsSize    sizeLimit
 
 	// cluster-version-operator.
 	cluster clusterOptions
@@ -79,7 +84,33 @@ func (o *options) catalogd(flags *pflag.FlagSet) {
 	flags.StringVar(&o.externalAddress, "external-address", "", "host, and port unless 443, by which clients reach the catalogs; unset: catalogd-service.<system namespace>.svc")
 	flags.StringVar(&o.tlsCert, "tls-cert", "", "certificate of the catalog server; unset: one is issued and renewed by itself")
 	flags.StringVar(&o.tlsKey, "tls-key", "", "key of --tls-cert")
+	o.catalogsSize = catalogstore.DefaultTotalBytes
+	flags.Var(&o.catalogsSize, "catalogs-size-limit", "size of all catalogs below --cache-dir, with what is being unpacked; keep it below the size of the volume")
 }
+
+// sizeLimit is a flag for a positive number of bytes, written as a quantity of Kubernetes.
+type sizeLimit int64
+
+// String implements pflag.Value.
+func (l *sizeLimit) String() string {
+	return resource.NewQuantity(int64(*l), resource.BinarySI).String()
+}
+
+// Set implements pflag.Value.
+func (l *sizeLimit) Set(text string) error {
+	quantity, err := resource.ParseQuantity(text)
+	if err != nil {
+		return err
+	}
+	if quantity.Value() <= 0 {
+		return errors.New("it must be more than zero, for example 3584Mi")
+	}
+	*l = sizeLimit(quantity.Value())
+	return nil
+}
+
+// Type implements pflag.Value.
+func (*sizeLimit) Type() string { return "quantity" }
 
 func (o *options) operatorController(flags *pflag.FlagSet) {
 	flags.StringVar(&o.catalogdCAsDir, "catalogd-cas-dir", "", "folder of certificate authorities trusted for catalogd; unset: the one that catalogd publishes")

@@ -34,6 +34,7 @@ type Puller interface {
 type unpacker interface {
 	Stored(name string) (catalogstore.Info, error)
 	Scratch() (string, error)
+	image.Space
 	Unpack(ctx context.Context, name string, source catalogstore.Source, fsys fs.FS) (catalogstore.Info, error)
 }
 
@@ -143,7 +144,7 @@ func (f *Fetcher) fetch(ctx context.Context, name string, source catalogstore.So
 	defer func() { _ = os.RemoveAll(dir) }()
 	// Not one file on disk for each file of the catalog: making and removing them takes
 	// longer than all else.
-	files, _, err := pulled.Files(ctx, configs, dir)
+	files, _, err := pulled.FilesWithin(ctx, configs, dir, f.store)
 	if err != nil {
 		return catalogstore.Info{}, err
 	}

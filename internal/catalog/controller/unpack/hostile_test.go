@@ -234,3 +234,30 @@ func TestARegistryThatLies(t *testing.T) {
 		})
 	}
 }
+
+// TestACatalogForWhichThereIsNoSpace has a store that is nearly full. While the image is
+// unpacked it takes space as well.
+func TestACatalogForWhichThereIsNoSpace(t *testing.T) {
+	w := newWorld(t)
+	w.images = image.Limits{}
+	w.limits.TotalBytes = 5 << 20
+	w.start()
+	w.pushCatalog("v1", good)
+	w.create("v1", 10)
+	w.mustReconcile()
+	for name, size := range map[string]int{"to unpack it": 6 << 20, "to store it": 3 << 20} {
+		w.clock.SetTime(w.clock.Now().Add(time.Hour))
+		w.pushCatalog("v1", fmt.Sprintf(`{"name":"a","schema":"x","text":%q}`, strings.Repeat("a", size)))
+		if _, err := w.reconcile(); err == nil {
+			t.Errorf("no space %s: no error", name)
+		}
+		w.expect("Progressing True/Retrying: ", served)
+		const advice = "of 5Mi are in use, and this catalog needs more; delete catalogs, or raise --catalogs-size-limit and the size of its volume"
+		if message := w.get().Status.Conditions[0].Message; !strings.Contains(message, "the store of catalogs is full: ") || !strings.HasSuffix(message, advice) {
+			t.Errorf("no space %s: the message is %q", name, message)
+		}
+		if got := w.content(); got != good {
+			t.Errorf("no space %s: content has %d bytes, want what it was", name, len(got))
+		}
+	}
+}
