@@ -1,0 +1,151 @@
+package config_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+)
+
+// manifest is an object of a file below this folder.
+type manifest struct {
+	file   string
+	object *unstructured.Unstructured
+}
+
+func (m manifest) String() string {
+	return fmt.Sprintf("%s: %s %s", m.file, m.object.GetKind(), m.object.GetName())
+}
+
+// manifests reads every object below this folder, test data excluded.
+func manifests(t *testing.T) []manifest {
+	t.Helper()
+	var all []manifest
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && d.Name() == "testdata":
+			return fs.SkipDir
+		case filepath.Ext(path) != ".yaml" || d.Name() == "kustomization.yaml":
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
+		for {
+			object := &unstructured.Unstructured{}
+			err := decoder.Decode(&object.Object)
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", path, err)
+			}
+			if len(object.Object) > 0 {
+				all = append(all, manifest{path, object})
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// podSpecs returns the pods that a manifest makes.
+func (m manifest) podSpecs(t *testing.T) []corev1.PodSpec {
+	t.Helper()
+	var found []any
+	switch m.object.GetKind() {
+	case "Deployment", "DaemonSet", "Job":
+		spec, _, _ := unstructured.NestedMap(m.object.Object, "spec", "template", "spec")
+		found = append(found, spec)
+	case "ClusterServiceVersion":
+		deployments, _, _ := unstructured.NestedSlice(m.object.Object, "spec", "install", "spec", "deployments")
+		for _, d := range deployments {
+			spec, _, _ := unstructured.NestedMap(d.(map[string]any), "spec", "template", "spec")
+			found = append(found, spec)
+		}
+	}
+	var specs []corev1.PodSpec
+	for _, raw := range found {
+		var spec corev1.PodSpec
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw.(map[string]any), &spec); err != nil {
+			t.Fatalf("%v: %v", m, err)
+		}
+		specs = append(specs, spec)
+	}
+	return specs
+}
+
+// TestContainersHaveMemoryLimits has every container request memory, be limited, and have
+// the Go runtime collect garbage before the limit ends it.
+func TestContainersHaveMemoryLimits(t *testing.T) {
+	containers := 0
+	for _, m := range manifests(t) {
+		for _, pod := range m.podSpecs(t) {
+			for _, c := range append(pod.InitContainers, pod.Containers...) {
+				containers++
+				request, limit := c.Resources.Requests.Memory(), c.Resources.Limits.Memory()
+				if request.IsZero() || request.Cmp(*limit) > 0 {
+					t.Errorf("%v: container %s requests %v of memory, want something up to the limit of %v", m, c.Name, request, limit)
+				}
+				goal := goMemoryLimit(c)
+				if share := float64(goal.Value()) / float64(limit.Value()); limit.IsZero() || share < 0.8 || share > 0.95 {
+					t.Errorf("%v: container %s has GOMEMLIMIT %v and a limit of %v, want 80 to 95 percent of it", m, c.Name, &goal, limit)
+				}
+			}
+		}
+	}
+	if containers < 13 {
+		t.Errorf("%d containers were looked at, want at least 13", containers)
+	}
+}
+
+// TestCatalogsFitTheirVolume compares the bound of all catalogs with the volume they are on.
+func TestCatalogsFitTheirVolume(t *testing.T) {
+	for _, m := range manifests(t) {
+		if m.object.GetKind() != "Deployment" || m.object.GetName() != "catalogd-controller-manager" {
+			continue
+		}
+		pod := m.podSpecs(t)[0]
+		var limit resource.Quantity
+		for _, arg := range pod.Containers[0].Args {
+			if text, ok := strings.CutPrefix(arg, "--catalogs-size-limit="); ok {
+				limit = resource.MustParse(text)
+			}
+		}
+		for _, volume := range pod.Volumes {
+			if volume.Name == "cache" && (limit.IsZero() || limit.Cmp(*volume.EmptyDir.SizeLimit) >= 0) {
+				t.Errorf("%v: catalogs may take %v of a volume of %v", m, &limit, volume.EmptyDir.SizeLimit)
+			}
+		}
+		return
+	}
+	t.Error("catalogd has no Deployment")
+}
+
+// goMemoryLimit returns GOMEMLIMIT of a container, zero when it is not set or not understood.
+func goMemoryLimit(c corev1.Container) resource.Quantity {
+	for _, v := range c.Env {
+		if text, ok := strings.CutSuffix(v.Value, "B"); ok && v.Name == "GOMEMLIMIT" {
+			quantity, _ := resource.ParseQuantity(text)
+			return quantity
+		}
+	}
+	return resource.Quantity{}
+}
