@@ -1,6 +1,7 @@
-// Package httpserver runs an HTTP server until it is told to stop, and lets requests finish.
+// Package httpserver runs an HTTP server until it is told to stop, lets requests finish, and
+// bounds the connections and requests of each client and of all.
 //
-// What a server answers, and what bounds it, is its owner's business.
+// What a server answers, and how large its bounds are, is its owner's business.
 package httpserver
 
 import (

@@ -1,6 +1,7 @@
 package updates
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,8 @@ import (
 const (
 	// answerTimeout bounds one question to an update service.
 	answerTimeout = 2 * time.Minute
+	// defaultStallTimeout bounds the time in which nothing of an answer arrives.
+	defaultStallTimeout = 15 * time.Second
 	// maxTold bounds how much of an answer an error repeats, in bytes.
 	maxTold = 300
 )
@@ -33,6 +36,9 @@ type Graph struct {
 	From string
 	// Program is the version of this program, which update services are told.
 	Program string
+	// StallTimeout ends a request when nothing of its answer arrives for so long. Default 15
+	// seconds.
+	StallTimeout time.Duration
 }
 
 // Run reads the graph.
@@ -94,6 +100,8 @@ func readAtMost(r io.Reader) ([]byte, error) {
 func (g Graph) fetch(ctx context.Context) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
+	ctx, stall := watchStall(ctx, cmp.Or(g.StallTimeout, defaultStallTimeout))
+	defer stall.stop()
 	address, err := url.Parse(g.Source)
 	if err != nil {
 		return nil, &report.Error{Object: g.name(), Err: errors.New("the address is no URL")}
@@ -113,12 +121,12 @@ func (g Graph) fetch(ctx context.Context) ([]byte, error) {
 	req.Header.Set("User-Agent", "mainstay/"+g.Program)
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return nil, &report.Error{Object: g.name(), Err: reachable(err)}
+		return nil, &report.Error{Object: g.name(), Err: stall.explain(ctx, reachable(err))}
 	}
 	defer func() { _ = resp.Body.Close() }() // It was only read.
-	data, err := readAtMost(resp.Body)
+	data, err := readAtMost(stall.reader(resp.Body))
 	if err != nil {
-		return nil, &report.Error{Object: g.name(), Err: bare(err)}
+		return nil, &report.Error{Object: g.name(), Err: stall.explain(ctx, bare(err))}
 	}
 	if resp.StatusCode != http.StatusOK {
 		told := strings.Join(strings.Fields(strings.ToValidUTF8(string(data[:min(len(data), maxTold)]), "")), " ")

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mainstay-dev/mainstay/internal/action/updates"
 	"github.com/mainstay-dev/mainstay/internal/cincinnati"
@@ -62,5 +63,45 @@ func TestGraphOfFile(t *testing.T) {
 	var wrong *cincinnati.Error
 	if !errors.As(err, &wrong) || !strings.Contains(err.Error(), "has more than") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestAnAnswerThatStops has update services that send nothing, or nothing more.
+func TestAnAnswerThatStops(t *testing.T) {
+	for name, part := range map[string]string{"nothing": "", "half of it": `{"nodes":[`} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if part != "" {
+					_, _ = w.Write([]byte(part))
+					_ = http.NewResponseController(w).Flush()
+				}
+				<-r.Context().Done()
+			}))
+			defer server.Close()
+			const patience = 100 * time.Millisecond
+			_, err := updates.Graph{Source: server.URL, Channel: "a", StallTimeout: patience}.Run(t.Context())
+			if want := "the update service sent nothing for 100ms"; err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("error is %v, want %q", err, want)
+			}
+		})
+	}
+}
+
+// TestASlowAnswerIsReadToItsEnd has an update service that takes longer than a stall may.
+func TestASlowAnswerIsReadToItsEnd(t *testing.T) {
+	const patience = 2 * time.Second
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		text := `{"nodes":[{"version":"1.0.0","payload":"example.com/a@sha256:1"}],"edges":[]}`
+		tick := time.NewTicker(patience * 3 / 2 / time.Duration(len(text)))
+		defer tick.Stop()
+		for i := range text {
+			<-tick.C
+			_, _ = w.Write([]byte(text[i : i+1]))
+			_ = http.NewResponseController(w).Flush()
+		}
+	}))
+	defer server.Close()
+	if _, err := (updates.Graph{Source: server.URL, Channel: "a", StallTimeout: patience}).Run(t.Context()); err != nil {
+		t.Error(err)
 	}
 }

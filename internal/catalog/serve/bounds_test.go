@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"net/netip"
 	"strconv"
 	"testing"
 )
@@ -36,40 +35,5 @@ func TestTheCacheIsBounded(t *testing.T) {
 	c.put(key(-1), make([]byte, share+1))
 	if _, found := c.get(key(-1)); found {
 		t.Error("an answer is kept that is larger than its share")
-	}
-}
-
-// TestClientsThatAreGoneAreForgotten lets many addresses come and go.
-func TestClientsThatAreGoneAreForgotten(t *testing.T) {
-	g := newGate(Limits{})
-	l := limitListener(nil, Limits{}.withDefaults())
-	for i := range 1000 {
-		client := netip.AddrFrom4([4]byte{10, 0, byte(i / 256), byte(i % 256)})
-		if code := g.enter(client); code != 0 {
-			t.Fatalf("client %d gets %d", i, code)
-		}
-		g.leave(client)
-		l.free <- struct{}{}
-		if !l.admit(client) {
-			t.Fatalf("client %d is not admitted", i)
-		}
-		l.leave(client)
-	}
-	if len(g.clients) != 0 || g.all != 0 || len(l.clients) != 0 || len(l.free) != 0 {
-		t.Errorf("%d and %d clients are remembered, %d requests and %d connections are counted", len(g.clients), len(l.clients), g.all, len(l.free))
-	}
-}
-
-func TestClientsAreAddresses(t *testing.T) {
-	for remote, want := range map[string]string{
-		"10.0.0.1:1234":          "10.0.0.1",
-		"10.0.0.1:1":             "10.0.0.1",
-		"[::ffff:10.0.0.1]:1234": "10.0.0.1",
-		"[fe80::1%eth0]:1234":    "fe80::1%eth0",
-		"pipe":                   "invalid IP",
-	} {
-		if got := clientOf(remote).String(); got != want {
-			t.Errorf("%s is of client %s, want %s", remote, got, want)
-		}
 	}
 }

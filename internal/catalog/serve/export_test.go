@@ -13,7 +13,7 @@ import (
 func NewTestServer(handler http.Handler, limits Limits) *httptest.Server {
 	server := httptest.NewUnstartedServer(nil)
 	server.Config = (&Server{Handler: handler, Log: logr.Discard()}).httpServer()
-	server.Listener = limitListener(server.Listener, limits.withDefaults())
+	server.Listener = limitListener(server.Listener, limits)
 	return server
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/catalog/metrics"
 	"github.com/mainstay-dev/mainstay/internal/catalogclient/fields"
 	"github.com/mainstay-dev/mainstay/internal/catalogstore"
+	"github.com/mainstay-dev/mainstay/internal/httpserver"
 )
 
 // contents is where the handler reads: a *catalogstore.Store, or what knows more than one.
@@ -41,7 +42,7 @@ const (
 type handler struct {
 	contents contents
 	log      logr.Logger
-	gate     *gate
+	gate     *httpserver.Gate
 	cache    *cache
 	stall    time.Duration
 }
@@ -52,7 +53,7 @@ func NewHandler(contents contents, limits Limits, log logr.Logger) http.Handler 
 }
 
 func newHandler(contents contents, limits Limits, log logr.Logger, stall time.Duration) http.Handler {
-	h := &handler{contents: contents, log: log, gate: newGate(limits), cache: newCache(cacheBytes), stall: stall}
+	h := &handler{contents: contents, log: log, gate: httpserver.NewGate(limits.Or(defaultLimits), observer), cache: newCache(cacheBytes), stall: stall}
 	mux := http.NewServeMux()
 	mux.Handle("/catalogs/{catalog}/api/v1/all", h.answering("all", h.all))
 	mux.Handle("/catalogs/{catalog}/api/v1/metas", h.answering("metas", h.metas))
@@ -85,13 +86,13 @@ func (h *handler) answering(endpoint string, next func(*response, *http.Request)
 
 // limited answers a request, unless too many others are being answered.
 func (h *handler) limited(w *response, r *http.Request, next func(*response, *http.Request)) {
-	client := clientOf(r.RemoteAddr)
-	if code := h.gate.enter(client); code != 0 {
-		w.Header().Set("Retry-After", busySeconds)
-		fail(w, code, "too many requests are being answered: try again in "+busySeconds+" second")
+	leave, code := h.gate.Enter(r)
+	if code != 0 {
+		w.Header().Set("Retry-After", httpserver.RetryAfterSeconds)
+		fail(w, code, httpserver.TooManyRequests)
 		return
 	}
-	defer h.gate.leave(client)
+	defer leave()
 	if methods(w, r) {
 		next(w, r)
 	}
@@ -129,8 +130,8 @@ func (h *handler) open(w *response, r *http.Request) (*catalogstore.Content, boo
 		return nil, false
 	}
 	if errors.Is(err, ErrComing) {
-		w.Header().Set("Retry-After", busySeconds)
-		fail(w, http.StatusServiceUnavailable, fmt.Sprintf("the content of catalog %.253q is on its way: try again in %s second", name, busySeconds))
+		w.Header().Set("Retry-After", httpserver.RetryAfterSeconds)
+		fail(w, http.StatusServiceUnavailable, fmt.Sprintf("the content of catalog %.253q is on its way: try again in %s second", name, httpserver.RetryAfterSeconds))
 		return nil, false
 	}
 	w.catalog = name

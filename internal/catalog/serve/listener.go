@@ -4,98 +4,25 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
-	"net/netip"
 	"sync"
-
-	"github.com/mainstay-dev/mainstay/internal/catalog/metrics"
 )
 
-// limitedListener bounds the open connections. Beyond the limit of all, new ones wait to be
-// accepted; beyond that of one client they are closed.
-type limitedListener struct {
-	net.Listener
-	clientLimit int
-	// free has an element for each connection that may be opened yet.
-	free   chan struct{}
-	closed chan struct{}
-	once   sync.Once
-
-	mu      sync.Mutex
-	clients map[netip.Addr]int
-}
-
-func limitListener(l net.Listener, limits Limits) *limitedListener {
-	return &limitedListener{
-		Listener: l, clientLimit: limits.ClientConnections,
-		free: make(chan struct{}, limits.Connections), closed: make(chan struct{}), clients: map[netip.Addr]int{},
-	}
-}
+// corkingListener accepts connections that gather what TLS writes.
+type corkingListener struct{ net.Listener }
 
 // Accept implements net.Listener.
-func (l *limitedListener) Accept() (net.Conn, error) {
-	for {
-		select {
-		case l.free <- struct{}{}:
-		case <-l.closed:
-			return nil, net.ErrClosed
-		}
-		conn, err := l.Listener.Accept()
-		if err != nil {
-			<-l.free
-			return nil, err
-		}
-		client := clientOf(conn.RemoteAddr().String())
-		if l.admit(client) {
-			metrics.Connections.Inc()
-			return &corkedConn{Conn: conn, onClose: sync.OnceFunc(func() { l.leave(client) })}, nil
-		}
-		metrics.Refused.WithLabelValues("client-connections").Inc()
-		_ = conn.Close() // Nothing was sent.
-		<-l.free
-	}
-}
-
-// Close implements net.Listener.
-func (l *limitedListener) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return l.Listener.Close()
-}
-
-func (l *limitedListener) admit(client netip.Addr) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.clients[client] >= l.clientLimit {
-		return false
-	}
-	l.clients[client]++
-	return true
-}
-
-func (l *limitedListener) leave(client netip.Addr) {
-	l.mu.Lock()
-	if l.clients[client]--; l.clients[client] == 0 {
-		delete(l.clients, client)
-	}
-	l.mu.Unlock()
-	metrics.Connections.Dec()
-	<-l.free
-}
-
-// clientOf gives the address of a client from that of a connection. What is no IP address
-// counts as one client.
-func clientOf(remote string) netip.Addr {
-	address, err := netip.ParseAddrPort(remote)
+func (l corkingListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
 	if err != nil {
-		return netip.Addr{}
+		return nil, err
 	}
-	return address.Addr().Unmap()
+	return &corkedConn{Conn: conn}, nil
 }
 
 // corkedConn is a connection below TLS that gathers what TLS writes, record by record of
 // 16 KiB, while it is held: a system call for each costs as much as encrypting it.
 type corkedConn struct {
 	net.Conn
-	onClose func()
 
 	mu     sync.Mutex
 	held   bool
@@ -164,15 +91,6 @@ func (c *corkedConn) Write(p []byte) (int, error) {
 	}
 	c.used += copy(c.buffer[c.used:], p)
 	return len(p), nil
-}
-
-// Close implements net.Conn.
-func (c *corkedConn) Close() error {
-	err := c.Conn.Close()
-	if c.onClose != nil {
-		c.onClose()
-	}
-	return err
 }
 
 type corkKey struct{}

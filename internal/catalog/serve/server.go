@@ -55,21 +55,24 @@ func (s *Server) Start(ctx context.Context) error {
 	s.listening.Store(&address)
 	defer context.AfterFunc(ctx, func() { s.listening.Store(nil) })()
 	s.Log.Info("Serving catalogs", "address", address.String())
-	if err := httpserver.Run(ctx, s.httpServer(), limitListener(listener, s.Limits.withDefaults()), drain); err != nil {
+	if err := httpserver.Run(ctx, s.httpServer(), limitListener(listener, s.Limits), drain); err != nil {
 		return fmt.Errorf("serving catalogs: %w", err)
 	}
 	return nil
 }
 
+// limitListener returns the listener that the server accepts its connections from.
+func limitListener(l net.Listener, limits Limits) net.Listener {
+	return corkingListener{httpserver.LimitListener(l, limits.Or(defaultLimits), observer)}
+}
+
 // httpServer makes the server. The time limit of a write is set chunk by chunk.
 func (s *Server) httpServer() *http.Server {
 	// A body takes twice the time over HTTP/2, which has frames and windows of its own above
-	// those of TLS and TCP, and one connection could ask for hundreds at once.
-	protocols := &http.Protocols{}
-	protocols.SetHTTP1(true)
+	// those of TLS and TCP.
 	return &http.Server{
 		Handler:           s.Handler,
-		Protocols:         protocols,
+		Protocols:         httpserver.HTTP1(),
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second,
 		IdleTimeout:       2 * time.Minute,

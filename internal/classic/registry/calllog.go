@@ -13,7 +13,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// callLog logs each call at its begin and at its end. Of what the client sends along it
+// callLog logs each call at its start and at its end, at debug level: whoever reaches the port
+// could fill the log of the node otherwise. Of what the client sends along it
 // logs nothing but the name of the program: metadata may hold its credentials.
 type callLog struct {
 	log *slog.Logger
@@ -37,7 +38,7 @@ func (l *callLog) stream(server any, stream grpc.ServerStream, info *grpc.Stream
 
 // start logs the begin of a call. The function that it gives logs the end.
 func (l *callLog) start(ctx context.Context, method string) func(error) {
-	if !l.log.Enabled(ctx, slog.LevelInfo) {
+	if !l.log.Enabled(ctx, slog.LevelDebug) {
 		return func(err error) { l.failed(err) }
 	}
 	service, name := path.Split(method)
@@ -48,7 +49,7 @@ func (l *callLog) start(ctx context.Context, method string) func(error) {
 	if agent := metadata.ValueFromIncomingContext(ctx, "user-agent"); len(agent) > 0 {
 		log = log.With("user_agent", abbreviate(agent[0]))
 	}
-	log.Info("started call")
+	log.Debug("started call")
 	began := time.Now()
 	return func(err error) {
 		l.failed(err)
@@ -56,7 +57,7 @@ func (l *callLog) start(ctx context.Context, method string) func(error) {
 		if err != nil {
 			log = log.With("grpc.error", err.Error())
 		}
-		log.Info("finished call")
+		log.Debug("finished call")
 	}
 }
 

@@ -44,7 +44,9 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
-func (l *lines) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+func (l *lines) logger(level slog.Level) *slog.Logger {
+	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: level}))
+}
 
 func TestHealth(t *testing.T) {
 	c := grpc_health_v1.NewHealthClient(catalog(t))
@@ -88,7 +90,7 @@ func TestLargeAnswer(t *testing.T) {
 
 func TestCallsAreLoggedWithoutSecrets(t *testing.T) {
 	log := &lines{}
-	c := registrypb.NewRegistryClient(dial(t, start(t, &registry.Serve{Source: content.Folder{Dir: "testdata/catalog"}, Log: log.logger()})))
+	c := registrypb.NewRegistryClient(dial(t, start(t, &registry.Serve{Source: content.Folder{Dir: "testdata/catalog"}, Log: log.logger(slog.LevelDebug)})))
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer secret", "x-token", "secret")
 	if _, err := c.GetPackage(ctx, &registrypb.GetPackageRequest{Name: "etcd"}); err != nil {
 		t.Fatal(err)
@@ -116,6 +118,21 @@ func TestCallsAreLoggedWithoutSecrets(t *testing.T) {
 	}
 }
 
+// TestCallsDoNotFillTheLog has a client that calls again and again.
+func TestCallsDoNotFillTheLog(t *testing.T) {
+	log := &lines{}
+	c := registrypb.NewRegistryClient(dial(t, start(t, &registry.Serve{Source: content.Folder{Dir: "testdata/catalog"}, Log: log.logger(slog.LevelInfo)})))
+	before := strings.Count(log.String(), "\n")
+	for range 20 {
+		if _, err := c.GetPackage(t.Context(), &registrypb.GetPackageRequest{Name: "no-such-package"}); err == nil {
+			t.Fatal("no error")
+		}
+	}
+	if after := strings.Count(log.String(), "\n"); after != before {
+		t.Errorf("20 calls wrote %d lines, want none:\n%s", after-before, log.String())
+	}
+}
+
 func TestFailedStartIsInTheTerminationLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "termination-log")
 	if err := os.WriteFile(path, []byte("before\n"), 0o600); err != nil {
@@ -138,7 +155,7 @@ func TestFailedStartIsInTheTerminationLog(t *testing.T) {
 
 func TestTerminationLogThatCannotBeWrittenIsAWarning(t *testing.T) {
 	log := &lines{}
-	s := &registry.Serve{Source: content.Folder{Dir: "testdata/catalog"}, CacheOnly: true, TerminationLog: t.TempDir(), Log: log.logger()}
+	s := &registry.Serve{Source: content.Folder{Dir: "testdata/catalog"}, CacheOnly: true, TerminationLog: t.TempDir(), Log: log.logger(slog.LevelInfo)}
 	if err := s.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +211,7 @@ func TestProfiles(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			log := &lines{}
 			_, ended := run(ctx, t, &registry.Serve{
-				Source: content.Folder{Dir: "testdata/catalog"}, PprofAddress: "127.0.0.1:0", PprofCaptureProfiles: capture, Log: log.logger(),
+				Source: content.Folder{Dir: "testdata/catalog"}, PprofAddress: "127.0.0.1:0", PprofCaptureProfiles: capture, Log: log.logger(slog.LevelInfo),
 			})
 			defer func() {
 				cancel()
@@ -231,7 +248,7 @@ func TestProfileOfTheStartIsNotReadyBeforeItsEnd(t *testing.T) {
 			close(reached)
 			<-goOn
 		}},
-		Address: "127.0.0.1:0", PprofAddress: "127.0.0.1:0", Log: log.logger(),
+		Address: "127.0.0.1:0", PprofAddress: "127.0.0.1:0", Log: log.logger(slog.LevelInfo),
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -355,7 +372,7 @@ func TestSourceAndCacheMayGo(t *testing.T) {
 
 // A disk that fails is an error of the call, and the end of the server's health.
 func TestLostContentEndsHealth(t *testing.T) {
-	for name, log := range map[string]*slog.Logger{"logged": (&lines{}).logger(), "not logged": nil} {
+	for name, log := range map[string]*slog.Logger{"logged": (&lines{}).logger(slog.LevelInfo), "not logged": nil} {
 		t.Run(name, func(t *testing.T) { testLostContent(t, log) })
 	}
 }

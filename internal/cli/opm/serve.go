@@ -97,7 +97,7 @@ func bindServing(cmd *cobra.Command, s *Serving) {
 	s.Address = ":50051"
 	flags.VarP(&portFlag{&s.Address}, "port", "p", "port to listen on, on all interfaces")
 	flags.StringVarP(&s.TerminationLog, "termination-log", "t", "/dev/termination-log", "file for the error that ends the server")
-	flags.Bool("debug", false, "log more")
+	flags.Bool("debug", false, "log more: each call, when it starts and when it ends")
 }
 
 // serverLog writes a line for each event to standard error.

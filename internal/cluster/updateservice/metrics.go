@@ -21,6 +21,8 @@ type metrics struct {
 	edges       prometheus.Gauge
 	refused     prometheus.Gauge
 	warnings    prometheus.Gauge
+
+	refusedRequests *prometheus.CounterVec
 }
 
 // Sources of a graph that can fail, as label values.
@@ -46,8 +48,10 @@ func newMetrics() *metrics {
 		edges:       prometheus.NewGauge(prometheus.GaugeOpts{Name: "mainstay_update_service_edges", Help: "Updates in the graph, with and without known issues."}),
 		refused:     prometheus.NewGauge(prometheus.GaugeOpts{Name: "mainstay_update_service_refused_images", Help: "Images of the repository that are no releases, are not signed, or cannot be read."}),
 		warnings:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "mainstay_update_service_warnings", Help: "Faults of releases that cost a release or an update."}),
+
+		refusedRequests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "mainstay_update_service_refused_requests_total", Help: "Connections and requests refused because a limit was reached, by limit."}, []string{"limit"}),
 	}
-	m.registry.MustRegister(m.requests, m.errors, m.duration, m.scans, m.scanSeconds, m.lastSuccess, m.failing, m.releases, m.edges, m.refused, m.warnings,
+	m.registry.MustRegister(m.refusedRequests, m.requests, m.errors, m.duration, m.scans, m.scanSeconds, m.lastSuccess, m.failing, m.releases, m.edges, m.refused, m.warnings,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, source := range []string{sourceReleases, sourceData} {
 		m.failing.WithLabelValues(source).Set(0)

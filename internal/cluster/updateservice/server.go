@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mainstay-dev/mainstay/internal/httpserver"
@@ -18,12 +17,13 @@ import (
 const (
 	// drain is how long requests may go on after the service was asked to stop.
 	drain = 20 * time.Second
-	// maxConnections is how many may be open to each server; more wait until others are
-	// closed: 80 MB at 20 KB each.
-	maxConnections = 4096
 	// maxHeader is the longest header of a request, in bytes: clients send a few hundred.
 	maxHeader = 16 << 10
 )
+
+// limits bound what clients may ask for at once, of each server: 80 MB of connections at
+// 20 KB each. A router or a load balancer may give all clients one address.
+var limits = httpserver.Limits{Connections: 4096, ClientConnections: 1024, Requests: 1024, ClientRequests: 256}
 
 // Run serves until the context ends, then lets requests finish. It fails when it cannot
 // listen. If listening is not nil, it is told the address of each server.
@@ -31,6 +31,7 @@ func (s *Service) Run(ctx context.Context, listening func(name string, address n
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // When the second server cannot listen, the first one ends.
 	work, ctx := errgroup.WithContext(ctx)
+	observer := httpserver.Observer{Refused: func(limit string) { s.metrics.refusedRequests.WithLabelValues(limit).Inc() }}
 	for _, server := range []struct {
 		name, address string
 		handler       http.Handler
@@ -46,7 +47,7 @@ func (s *Service) Run(ctx context.Context, listening func(name string, address n
 		if err != nil {
 			return fmt.Errorf("listening for requests for %s: %w", server.name, err)
 		}
-		listener = netutil.LimitListener(listener, maxConnections)
+		listener = httpserver.LimitListener(listener, limits, observer)
 		if server.certificate != nil {
 			listener = tls.NewListener(listener, &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: server.certificate})
 		}
@@ -54,7 +55,8 @@ func (s *Service) Run(ctx context.Context, listening func(name string, address n
 		if listening != nil {
 			listening(server.name, listener.Addr())
 		}
-		work.Go(func() error { return httpserver.Run(ctx, newServer(server.handler), listener, drain) })
+		handler := httpserver.Limit(server.handler, limits, observer)
+		work.Go(func() error { return httpserver.Run(ctx, newServer(handler), listener, drain) })
 	}
 	work.Go(func() error {
 		s.scanForever(ctx)
@@ -66,6 +68,7 @@ func (s *Service) Run(ctx context.Context, listening func(name string, address n
 func newServer(handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           handler,
+		Protocols:         httpserver.HTTP1(),
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second,
 		WriteTimeout:      2 * time.Minute, // 2 MiB at 20 KB/s

@@ -22,6 +22,7 @@ import (
 
 	"github.com/mainstay-dev/mainstay/internal/cincinnati"
 	"github.com/mainstay-dev/mainstay/internal/cincinnati/graphdata"
+	"github.com/mainstay-dev/mainstay/internal/httpserver"
 	"github.com/mainstay-dev/mainstay/internal/release"
 	"github.com/mainstay-dev/mainstay/internal/testing/golden"
 )
@@ -320,6 +321,54 @@ func TestRun(t *testing.T) {
 	}
 	if err := unscanned(t, Options{Releases: i.repository, Address: addresses["graphs"]}).Run(t.Context(), nil); err == nil {
 		t.Error("two services listen at one address")
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestClientsAreLimited has a client that opens more connections than it may.
+func TestClientsAreLimited(t *testing.T) {
+	before := limits
+	limits = httpserver.Limits{Connections: 10, ClientConnections: 2, Requests: 10, ClientRequests: 2}
+	defer func() { limits = before }()
+	i := newImages(t)
+	i.push("4.1.0", i.built("amd64", payload("4.1.0", map[string]string{cincinnati.MetadataChannels: "stable-4.1"})))
+	s := unscanned(t, Options{Releases: i.repository, Address: "127.0.0.1:0"})
+	ctx, cancel := context.WithCancel(t.Context())
+	listening := make(chan string, 1)
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx, func(_ string, address net.Addr) { listening <- address.String() }) }()
+	address := <-listening
+	for range limits.ClientConnections {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+	}
+	more, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer more.Close()
+	if n, err := more.Read(make([]byte, 1)); err == nil {
+		t.Errorf("%d bytes were read from a connection beyond the limit", n)
+	}
+	if want := `mainstay_update_service_refused_requests_total{limit="client-connections"} 1`; !strings.Contains(metricsOf(t, s), want) {
+		t.Errorf("metrics lack %q", want)
+	}
+	other := &http.Client{Transport: &http.Transport{
+		DialContext: (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}).DialContext,
+	}}
+	resp, err := other.Get("http://" + address + "/api/upgrades_info/openapi")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("another client gets %d, want 200", resp.StatusCode)
 	}
 	cancel()
 	if err := <-done; err != nil {

@@ -24,7 +24,6 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -41,9 +40,11 @@ const (
 	DefaultPlainAddress = "127.0.0.1:22624"
 )
 
+// limits bound what machines may ask for at once, at each address. A load balancer may give
+// all machines one address. Each asks once, so that its connection is closed after the answer.
+var limits = httpserver.Limits{Connections: 512, ClientConnections: 128, Requests: 256, ClientRequests: 64}
+
 const (
-	// maxConnections is how many may be open to each address; more wait.
-	maxConnections = 512
 	// maxHeader is the longest header of a request, in bytes: Ignition sends a few hundred.
 	maxHeader = 8 << 10
 	// writeTime is how long an answer may take: 4 MiB at 70 KB/s.
@@ -56,7 +57,14 @@ var requests = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "mainstay_machine_config_server_requests_total", Help: "Requests for configurations and of probes, by method and status.",
 }, []string{"method", "code"})
 
-func init() { metrics.Registry.MustRegister(requests) }
+var refused = prometheus.NewCounterVec(prometheus.CounterOpts{
+	Name: "mainstay_machine_config_server_refused_total", Help: "Connections and requests refused because a limit was reached, by limit.",
+}, []string{"limit"})
+
+// observer counts what the limits refuse.
+var observer = httpserver.Observer{Refused: func(limit string) { refused.WithLabelValues(limit).Inc() }}
+
+func init() { metrics.Registry.MustRegister(requests, refused) }
 
 // Options are what the server is set up with. One of the addresses is required.
 type Options struct {
@@ -126,11 +134,12 @@ func (s *server) Start(ctx context.Context) error {
 		if s.Listening != nil {
 			s.Listening(l.scheme, listener.Addr())
 		}
-		listener = netutil.LimitListener(listener, maxConnections)
+		listener = httpserver.LimitListener(listener, limits, observer)
 		if l.scheme == "https" {
 			listener = tls.NewListener(listener, &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.Certificate})
 		}
-		handler := promhttp.InstrumentHandlerCounter(requests, newHandler(s.reader, s.log, l.kubeconfig, answers))
+		limited := httpserver.Limit(newHandler(s.reader, s.log, l.kubeconfig, answers), limits, observer)
+		handler := promhttp.InstrumentHandlerCounter(requests, limited)
 		work.Go(func() error {
 			if err := httpserver.Run(ctx, s.httpServer(handler), listener, stopTime); err != nil {
 				return fmt.Errorf("serving new machines: %w", err)
@@ -142,10 +151,12 @@ func (s *server) Start(ctx context.Context) error {
 }
 
 func (s *server) httpServer(handler http.Handler) *http.Server {
-	return &http.Server{
-		Handler: handler, MaxHeaderBytes: maxHeader,
+	server := &http.Server{
+		Handler: handler, MaxHeaderBytes: maxHeader, Protocols: httpserver.HTTP1(),
 		// Whoever opens a port and closes it again is no news.
 		ErrorLog:          slog.NewLogLogger(logr.ToSlogHandler(s.log.V(1)), slog.LevelInfo),
-		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: writeTime, IdleTimeout: writeTime,
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: writeTime,
 	}
+	server.SetKeepAlivesEnabled(false)
+	return server
 }

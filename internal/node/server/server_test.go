@@ -233,6 +233,63 @@ func TestServe(t *testing.T) {
 	}
 }
 
+// TestClientsAreLimited has a client that keeps its connections open, and one that only asks.
+func TestClientsAreLimited(t *testing.T) {
+	c, _ := cluster(t)
+	address := make(chan net.Addr, 1)
+	s := &server{reader: c, log: logr.Discard(), Options: Options{
+		PlainAddress: "127.0.0.1:0", Listening: func(_ string, a net.Addr) { address <- a },
+	}}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Start(ctx) }()
+	at := (<-address).String()
+
+	// One answer, and the connection is closed.
+	conn, err := net.Dial("tcp", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := io.ReadAll(conn); err != nil || !strings.Contains(string(text), "Connection: close") {
+		t.Errorf("the connection goes on after %q (%v)", text, err)
+	}
+
+	// A client that opens more than it may.
+	for range limits.ClientConnections {
+		conn, err := net.Dial("tcp", at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+	}
+	more, err := net.Dial("tcp", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer more.Close()
+	if n, err := more.Read(make([]byte, 1)); err == nil {
+		t.Errorf("%d bytes were read from a connection beyond the limit", n)
+	}
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	other := &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext}}
+	resp, err := other.Get("http://" + at + "/config/worker")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("another client gets %d, want 200", resp.StatusCode)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("the server ended: %v", err)
+	}
+}
+
 // An address that is taken ends the program.
 func TestTaken(t *testing.T) {
 	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

@@ -1,0 +1,137 @@
+package httpserver
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+)
+
+// TestClientsThatAreGoneAreForgotten lets many addresses come and go.
+func TestClientsThatAreGoneAreForgotten(t *testing.T) {
+	g := NewGate(Limits{ClientRequests: 1, Requests: 1}, Observer{})
+	l := limitListener(nil, Limits{Connections: 1, ClientConnections: 1}, Observer{})
+	for i := range 1000 {
+		client := netip.AddrFrom4([4]byte{10, 0, byte(i / 256), byte(i % 256)})
+		if code := g.enter(client); code != 0 {
+			t.Fatalf("client %d gets %d", i, code)
+		}
+		g.leave(client)
+		l.free <- struct{}{}
+		if !l.admit(client) {
+			t.Fatalf("client %d is not admitted", i)
+		}
+		l.leave(client)
+	}
+	if len(g.clients) != 0 || g.all != 0 || len(l.clients) != 0 || len(l.free) != 0 {
+		t.Errorf("%d and %d clients are remembered, %d requests and %d connections are counted", len(g.clients), len(l.clients), g.all, len(l.free))
+	}
+}
+
+func TestClientsAreAddresses(t *testing.T) {
+	for remote, want := range map[string]string{
+		"10.0.0.1:1234":          "10.0.0.1",
+		"10.0.0.1:1":             "10.0.0.1",
+		"[::ffff:10.0.0.1]:1234": "10.0.0.1",
+		"[fe80::1%eth0]:1234":    "fe80::1%eth0",
+		"pipe":                   "invalid IP",
+	} {
+		if got := clientOf(remote).String(); got != want {
+			t.Errorf("%s is of client %s, want %s", remote, got, want)
+		}
+	}
+}
+
+// TestLimit has a handler that does not answer until it may.
+func TestLimit(t *testing.T) {
+	for name, test := range map[string]struct {
+		limits Limits
+		status int
+		limit  string
+	}{
+		"of one client": {Limits{Requests: 10, ClientRequests: 1}, http.StatusTooManyRequests, "client-requests"},
+		"of all":        {Limits{Requests: 1, ClientRequests: 10}, http.StatusServiceUnavailable, "requests"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked, may := make(chan struct{}), make(chan struct{})
+			var refused []string
+			server := httptest.NewServer(Limit(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+				asked <- struct{}{}
+				<-may
+			}), test.limits, Observer{Refused: func(limit string) { refused = append(refused, limit) }}))
+			defer server.Close()
+			get := func() *http.Response {
+				resp, err := server.Client().Get(server.URL)
+				if err != nil {
+					t.Error(err)
+					return &http.Response{Body: http.NoBody}
+				}
+				return resp
+			}
+			first := make(chan *http.Response)
+			go func() { first <- get() }()
+			<-asked
+			resp := get()
+			text, err := io.ReadAll(resp.Body)
+			_ = resp.Body.Close()
+			if err != nil || resp.StatusCode != test.status || resp.Header.Get("Retry-After") != "1" || !strings.Contains(string(text), "try again in 1 second") {
+				t.Errorf("status is %d with %q (%v), want %d", resp.StatusCode, text, err, test.status)
+			}
+			if len(refused) != 1 || refused[0] != test.limit {
+				t.Errorf("refused by %v, want %s", refused, test.limit)
+			}
+			close(may)
+			resp = <-first
+			_ = resp.Body.Close()
+			if resp.StatusCode != http.StatusOK {
+				t.Errorf("status of the first request is %d, want 200", resp.StatusCode)
+			}
+		})
+	}
+}
+
+// TestConnectionsOfOneClientLeaveRoomForOthers has a client that opens all it can.
+func TestConnectionsOfOneClientLeaveRoomForOthers(t *testing.T) {
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := make(chan string, 10)
+	l := LimitListener(inner, Limits{Connections: 10, ClientConnections: 2}, Observer{Refused: func(limit string) { refused <- limit }})
+	defer l.Close()
+	accepted := make(chan net.Conn, 10)
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			accepted <- conn
+		}
+	}()
+	dial := func(from string) net.Conn {
+		t.Helper()
+		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+		conn, err := dialer.DialContext(t.Context(), "tcp", inner.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		return conn
+	}
+	for range 3 {
+		dial("127.0.0.1")
+	}
+	if limit := <-refused; limit != "client-connections" {
+		t.Errorf("refused by %s, want client-connections", limit)
+	}
+	dial("127.0.0.2")
+	for range 3 {
+		if err := (<-accepted).Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
