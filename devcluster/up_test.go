@@ -15,7 +15,9 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/random"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
@@ -98,9 +100,47 @@ func (d devcluster) client() kubernetes.Interface {
 	return client
 }
 
+// requireAudited lists config maps as a service account and requires that the audit log has the request.
+func (d devcluster) requireAudited() {
+	d.t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", strings.TrimSpace(d.must("kubeconfig", "--path")))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	token, err := d.client().CoreV1().ServiceAccounts("default").CreateToken(d.t.Context(), "default", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+
+	config.CertData, config.KeyData, config.CertFile, config.KeyFile = nil, nil, "", ""
+	config.BearerToken = token.Status.Token
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	if _, err := client.CoreV1().ConfigMaps("default").List(d.t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
+		d.t.Fatalf("listing config maps as a service account without rights: got error %v, want forbidden", err)
+	}
+
+	for line := range strings.Lines(d.must("logs", "audit")) {
+		var event struct {
+			Verb      string
+			User      struct{ Username string }
+			ObjectRef struct{ Resource string }
+		}
+		if err := json.Unmarshal([]byte(line), &event); err != nil {
+			d.t.Fatalf("the audit log has a line that is no JSON: %v\n%s", err, line)
+		}
+		if event.User.Username == "system:serviceaccount:default:default" && event.Verb == "list" && event.ObjectRef.Resource == "configmaps" {
+			return
+		}
+	}
+	d.t.Error("the audit log has no list of config maps by the service account default")
+}
+
 func TestStateSurvivesDownAndUp(t *testing.T) {
 	cluster := newDevcluster(t)
-	cluster.must("up", "--detach")
+	cluster.must("up", "--detach", "--audit")
 	before := cluster.status()
 	if before.Phase != state.Running || before.Registry == "" {
 		t.Fatalf("status %+v", before)
@@ -114,6 +154,7 @@ func TestStateSurvivesDownAndUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	cluster.requireAudited()
 	reference, err := name.ParseReference(before.Registry + "/team/app:v1")
 	if err != nil {
 		t.Fatal(err)

@@ -41,13 +41,16 @@ func start(t *testing.T, wantReal bool) *journey {
 	}
 	var log bytes.Buffer
 	var err error
-	j.Cluster, err = cluster.Up(t.Context(), cluster.Options{Bin: bin, Dir: j.dir, Node: node, Out: &log})
+	j.Cluster, err = cluster.Up(t.Context(), cluster.Options{Bin: bin, Dir: j.dir, Node: node, Audit: j.real, Out: &log})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
 			j.explain()
+		}
+		if j.real {
+			collectRights(t, j.Cluster)
 		}
 		if err := j.Down(t.Context()); err != nil {
 			t.Error(err)

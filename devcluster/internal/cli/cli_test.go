@@ -77,7 +77,7 @@ func TestUpValidate(t *testing.T) {
 // TestDetachedArgsAreUnderstood parses the command line of the supervisor in the background by the command itself.
 func TestDetachedArgsAreUnderstood(t *testing.T) {
 	for _, options := range []upOptions{
-		{node: "simulated", nodes: 3, registryPort: 5001, kubeconfig: "/home/me/.kube/config"},
+		{node: "simulated", nodes: 3, registryPort: 5001, kubeconfig: "/home/me/.kube/config", audit: true},
 		{node: "containerd", nodes: 1},
 		{node: "none", nodes: 1},
 	} {
@@ -93,6 +93,7 @@ func TestDetachedArgsAreUnderstood(t *testing.T) {
 				got.nodes, _ = flags.GetInt("nodes")
 				got.registryPort, _ = flags.GetInt("registry-port")
 				got.kubeconfig, _ = flags.GetString("kubeconfig")
+				got.audit, _ = flags.GetBool("audit")
 				return got.validate(flags.Changed("nodes"))
 			}
 			command.Root().SetArgs(append([]string{"up"}, args...))

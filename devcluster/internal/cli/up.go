@@ -21,6 +21,7 @@ type upOptions struct {
 	nodes        int
 	registryPort int
 	kubeconfig   string
+	audit        bool
 	detach       bool
 	// progress says that this process is the supervisor that a --detach waits for.
 	progress bool
@@ -56,6 +57,8 @@ Nodes are one of:
 		"port of the registry (default the one of the run before, or any free one)")
 	flags.StringVar(&options.kubeconfig, "kubeconfig", "",
 		"also add the cluster to this kubeconfig file, as its current context")
+	flags.BoolVar(&options.audit, "audit", false,
+		"write what service accounts ask of the API server to an audit log; \"devcluster logs audit\" prints it")
 	flags.BoolVar(&options.detach, "detach", false, "return when the cluster is ready and leave it running")
 	flags.BoolVar(&options.progress, "progress", false, "report the start by descriptor 3")
 	_ = flags.MarkHidden("progress") // Fails for a flag that does not exist only.
@@ -95,7 +98,7 @@ func runUp(command *cobra.Command, options upOptions) error {
 	}
 	up := cluster.Options{
 		Dir: dir, Node: cluster.NodeKind(options.node), Nodes: options.nodes,
-		RegistryPort: options.registryPort, Kubeconfig: options.kubeconfig, Out: command.OutOrStdout(),
+		RegistryPort: options.registryPort, Kubeconfig: options.kubeconfig, Audit: options.audit, Out: command.OutOrStdout(),
 	}
 	if options.detach {
 		return cluster.Detach(command.Context(), dir, options.detachedArgs(string(dir)), command.OutOrStdout())
@@ -119,6 +122,9 @@ func (o upOptions) detachedArgs(dir string) []string {
 	}
 	if o.kubeconfig != "" {
 		args = append(args, "--kubeconfig="+o.kubeconfig)
+	}
+	if o.audit {
+		args = append(args, "--audit")
 	}
 	return args
 }

@@ -45,6 +45,8 @@ type Options struct {
 	RegistryPort int
 	// Kubeconfig is a file that the cluster's context is merged into, "" for none. The data directory has its own always.
 	Kubeconfig string
+	// Audit makes the API server write an audit log, which is components.AuditLog among the logs.
+	Audit bool
 	// Out is told about each component that is ready.
 	Out io.Writer
 	// OnReady is called once everything is ready. Nil does nothing.
@@ -135,7 +137,7 @@ func prepare(options Options) (*run, error) {
 		fmt.Fprintf(options.Out, "Note: %s\n", note)
 	}
 	run.addresses = addresses
-	run.config = components.Config{Dir: options.Dir, Addresses: addresses, Kubeconfig: options.Dir.ComponentKubeconfig}
+	run.config = components.Config{Dir: options.Dir, Addresses: addresses, Kubeconfig: options.Dir.ComponentKubeconfig, Audit: options.Audit}
 	run.report = newReport(options, run.config)
 	run.config.PKI, err = pki.Ensure(options.Dir.PKI(), pki.Names{
 		KubernetesService: run.config.KubernetesService(),
@@ -148,6 +150,11 @@ func prepare(options Options) (*run, error) {
 	}
 	if err := run.writeKubeconfigs(); err != nil {
 		return nil, err
+	}
+	if options.Audit {
+		if err := options.Dir.WriteAuditPolicy([]byte(components.AuditPolicy)); err != nil {
+			return nil, err
+		}
 	}
 	if run.client, err = adminClient(options.Dir); err != nil {
 		return nil, err

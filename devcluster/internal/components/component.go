@@ -40,6 +40,8 @@ type Config struct {
 	PKI       *pki.Cluster
 	// Kubeconfig gives the file by which a component logs in to the API server.
 	Kubeconfig func(component string) string
+	// Audit makes the API server write an audit log.
+	Audit bool
 }
 
 // stopGrace is enough for a component that finishes its requests; one that takes longer is killed.

@@ -4,11 +4,26 @@ import (
 	"net/netip"
 )
 
+// AuditLog is the name of the API server's audit log, beside the logs of the components.
+const AuditLog = "audit"
+
+// AuditPolicy records each completed request of a service account outside of kube-system with its metadata: who asked for
+// what, and the rule that allowed it. Bodies are left out, so that the log holds no Secret.
+const AuditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: None
+  userGroups: ["system:serviceaccounts:kube-system"]
+- level: Metadata
+  userGroups: ["system:serviceaccounts"]
+`
+
 // APIServer serves Kubernetes: RBAC and Node authorisation, the default admission plugins and NodeRestriction, aggregated
 // API servers and webhooks by their endpoints, so that neither needs a kube-proxy on this machine.
 func (c Config) APIServer() Component {
 	url := localURL(c.Addresses.APIServerPort)
-	return Component{
+	component := Component{
 		Name: "kube-apiserver", Program: "kube-apiserver", Address: url, StopGrace: stopGrace,
 		Ready: answersOK(url+"/readyz", c.PKI.CA, &c.PKI.Admin),
 		Args: []string{
@@ -48,6 +63,11 @@ func (c Config) APIServer() Component {
 			"--kubelet-client-key=" + c.PKI.KubeletClient.KeyFile,
 		},
 	}
+	if c.Audit {
+		component.Args = append(component.Args, "--audit-policy-file="+c.Dir.AuditPolicy(), "--audit-log-path="+c.Dir.Log(AuditLog))
+	}
+
+	return component
 }
 
 // ControllerManager runs the controllers of Kubernetes, each as its own service account.

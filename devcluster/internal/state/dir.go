@@ -17,15 +17,16 @@ type Dir string
 
 // Names of what stands in a data directory. Reset removes exactly these, so that a mistyped --data-dir loses nothing.
 const (
-	lockFile       = "lock"
-	recordFile     = "record.json"
-	addressesFile  = "addresses.json"
-	kubeconfigFile = "kubeconfig"
-	etcdDir        = "etcd"
-	logsDir        = "logs"
-	nodeDir        = "node"
-	pkiDir         = "pki"
-	registryDir    = "registry"
+	lockFile        = "lock"
+	recordFile      = "record.json"
+	addressesFile   = "addresses.json"
+	kubeconfigFile  = "kubeconfig"
+	auditPolicyFile = "audit-policy.yaml"
+	etcdDir         = "etcd"
+	logsDir         = "logs"
+	nodeDir         = "node"
+	pkiDir          = "pki"
+	registryDir     = "registry"
 )
 
 // DefaultDir is $XDG_DATA_HOME/mainstay/devcluster, or ~/.local/share/mainstay/devcluster when that is not set.
@@ -83,6 +84,18 @@ func (d Dir) Node() string { return filepath.Join(string(d), nodeDir) }
 // Kubeconfig is the administrator's kubeconfig file.
 func (d Dir) Kubeconfig() string { return filepath.Join(string(d), kubeconfigFile) }
 
+// AuditPolicy is the file that says which requests the API server writes to its audit log.
+func (d Dir) AuditPolicy() string { return filepath.Join(string(d), auditPolicyFile) }
+
+// WriteAuditPolicy writes the audit policy.
+func (d Dir) WriteAuditPolicy(content []byte) error {
+	if err := writeFile(d.AuditPolicy(), content, 0o600); err != nil {
+		return fmt.Errorf("write the audit policy: %w", err)
+	}
+
+	return nil
+}
+
 // ComponentKubeconfig is the file by which a component logs in to the API server.
 func (d Dir) ComponentKubeconfig(component string) string {
 	return filepath.Join(d.PKI(), component+".kubeconfig")
@@ -93,7 +106,7 @@ func (d Dir) ComponentKubeconfig(component string) string {
 func (d Dir) Reset() error {
 	known := []string{
 		etcdDir, logsDir, nodeDir, pkiDir, registryDir, // the state
-		kubeconfigFile, recordFile, addressesFile, lockFile, // the lock last: until then nobody else may start
+		kubeconfigFile, auditPolicyFile, recordFile, addressesFile, lockFile, // the lock last: until then nobody else may start
 	}
 	for _, name := range known {
 		if err := os.RemoveAll(filepath.Join(string(d), name)); err != nil {

@@ -34,6 +34,8 @@ type Options struct {
 	Node string
 	// Nodes is how many simulated nodes there are; zero means one.
 	Nodes int
+	// Audit makes the API server write what service accounts ask of it to AuditLog.
+	Audit bool
 	// Out is what devcluster prints to; nil discards it.
 	Out io.Writer
 }
@@ -62,6 +64,9 @@ func Up(ctx context.Context, opts Options) (*Cluster, error) {
 	args := []string{"up", "--detach", "--data-dir", c.dataDir(), "--node", opts.Node}
 	if opts.Nodes > 0 {
 		args = append(args, "--nodes", strconv.Itoa(opts.Nodes))
+	}
+	if opts.Audit {
+		args = append(args, "--audit")
 	}
 	cmd := c.command(ctx, "devcluster", args...)
 	var failure bytes.Buffer
@@ -100,6 +105,9 @@ func (c *Cluster) dataDir() string { return filepath.Join(c.opts.Dir, "cluster")
 
 // CA is the file of the cluster's certificate authority.
 func (c *Cluster) CA() string { return filepath.Join(c.dataDir(), "pki", "ca.crt") }
+
+// AuditLog is the file of the API server's audit log, which a cluster with Options.Audit has.
+func (c *Cluster) AuditLog() string { return filepath.Join(c.dataDir(), "logs", "audit.log") }
 
 // CertDir is a folder that makes the commands trust the registry.
 func (c *Cluster) CertDir() string { return filepath.Join(c.opts.Dir, "certs") }
