@@ -1,0 +1,46 @@
+package e2e
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+// TestDemoOfRealPackages runs the demo with real packages: one whose update CRD upgrade safety refuses, and one that
+// updates by itself.
+func TestDemoOfRealPackages(t *testing.T) {
+	bin := built(t, "devcluster", "mainstay", "demo")
+	bundles := env.SharedData(t, "bundles")
+
+	for _, test := range []struct {
+		pkg  string
+		want []string
+	}{
+		{"argocd-operator", []string{
+			"Version 0.5.0 is asked for", "The update to 0.6.0 is refused", "may not be removed",
+			"CRD upgrade safety is switched off for the update to 0.6.0 alone", "It is at the head of its channel: 0.8.0",
+		}},
+		{"opentelemetry-operator", []string{"It is at the head of its channel: 0.27.0"}},
+	} {
+		t.Run(test.pkg, func(t *testing.T) {
+			cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "demo"), "--bundles", filepath.Join(bundles, test.pkg))
+			cmd.Dir = filepath.Dir(bin)
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Fatalf("the demo failed: %v\n%s", err, out)
+			}
+
+			rest := string(out)
+			for _, want := range append(test.want, "nothing of it is left", "The demo took") {
+				_, after, found := strings.Cut(rest, want)
+				if !found {
+					t.Fatalf("after what came before, the demo does not print %q:\n%s", want, out)
+				}
+				rest = after
+			}
+		})
+	}
+}
