@@ -34,7 +34,8 @@ type Mermaid struct {
 func WriteMermaid(w io.Writer, drawings ...Drawing) error { return Mermaid{}.Write(w, drawings...) }
 
 // Write draws a box per package and channel, both sorted by name; the entries by
-// descending version, those that the catalog has no bundle for as version 0.0.0; after
+// descending version, those that the catalog has no bundle for as version 0.0.0, and those of
+// equal version in the order of the channel; after
 // each entry the edges that lead to it, from old to new. Deprecated packages, channels
 // and bundles are coloured. A skipRange that cannot be read has no edges (see
 // [Graph.Problems]).
@@ -131,7 +132,10 @@ func (s *sketch) drawChannel(g *Graph, ch channel, deprecated map[fbc.Deprecatio
 		s.channels = append(s.channels, channelID)
 	}
 	entries := slices.Clone(ch.entries)
-	slices.SortStableFunc(entries, func(a, b fbc.ChannelEntry) int { return g.newerFirst(a.Name, b.Name) })
+	// Versions that differ only in their build metadata are equal, and keep the order of the
+	// catalog, as in the field: an entry is marked as skipped only by one that is drawn before it.
+	// The sort is not stable for long channels, as that of the field is not.
+	slices.SortFunc(entries, func(a, b fbc.ChannelEntry) int { return g.versions[b.Name].Compare(g.versions[a.Name]) })
 	skipped := map[string]bool{}
 	for _, entry := range entries {
 		class := ""

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -62,6 +63,31 @@ func TestWriteMermaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "packages.mermaid", out.Bytes())
+}
+
+// TestMermaidBuildMetadata: entries that differ only in build metadata are drawn in the order
+// of the channel, which decides what is marked as skipped.
+func TestMermaidBuildMetadata(t *testing.T) {
+	old := fbc.ChannelEntry{Name: "e.v1.0.0"}
+	rebuilt := fbc.ChannelEntry{Name: "e.v1.0.0+1", Skips: []string{"e.v1.0.0"}}
+	for name, c := range map[string]struct {
+		entries []fbc.ChannelEntry
+		skipped bool
+	}{
+		"rebuild first": {[]fbc.ChannelEntry{rebuilt, old}, true},
+		"rebuild last":  {[]fbc.ChannelEntry{old, rebuilt}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := upgradegraph.New("example", []fbc.Channel{channel("stable", c.entries...)}, versionInName)
+			var out bytes.Buffer
+			if err := (upgradegraph.Mermaid{V0Semantics: true}).Write(&out, upgradegraph.Drawing{Graph: g}); err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Contains(out.String(), "class example-stable-e.v1.0.0 skipped"); got != c.skipped {
+				t.Errorf("e.v1.0.0 is marked as skipped: %t, want %t:\n%s", got, c.skipped, out.String())
+			}
+		})
+	}
 }
 
 // drawn gives the drawing of one package with two channels, in whose middle a bundle is

@@ -111,7 +111,7 @@ func (s *service) GetBundleThatReplaces(_ context.Context, request *registrypb.G
 	if i < 0 {
 		return nil, fmt.Errorf("no entry found for package %q, channel %q", p.Name, c.Name)
 	}
-	return s.content.Bundle(content.Place{Package: p, Channel: c, Entry: &c.Entries[i]})
+	return s.withoutEdges(content.Place{Package: p, Channel: c, Entry: &c.Entries[i]})
 }
 
 func (s *service) GetChannelEntriesThatReplace(request *registrypb.GetAllReplacementsRequest, stream grpc.ServerStreamingServer[registrypb.ChannelEntry]) error {
