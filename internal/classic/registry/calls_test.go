@@ -183,7 +183,7 @@ func TestListBundles(t *testing.T) {
 	deprecated.Deprecation = &registrypb.Deprecation{Message: "0.14.0 loses data"}
 	want := []*registrypb.Bundle{
 		in("alpha", etcd061(), "", ""),
-		in("alpha", etcd090(), "", ""),
+		in("alpha", etcd090(), "etcdoperator.v0.6.1", ""),
 		in("alpha", etcd092(), "etcdoperator.v0.9.0", ">=0.6.0 <0.9.2", "etcdoperator.v0.9.1", "etcdoperator.v0.6.1", "etcdoperator.v0.9.0"),
 		in("preview", deprecated, "", ""),
 		in("preview", prometheus("0.22.2", "ServiceMonitor", "PrometheusRule"), "prometheusoperator.0.15.0", "", "prometheusoperator.0.14.0"),
