@@ -18,7 +18,7 @@ import (
 // A real registry, one of whose repositories is in the hands of somebody who asks for the
 // logins of others. It holds up no other repository, and receives no other login.
 func TestRealRegistryBesideHostileRepository(t *testing.T) {
-	real := startReal(t, realOptions{plain: true})
+	backend := startReal(t, realOptions{plain: true})
 	const tenantPassword = "tenant-Pass-0"
 
 	var leaked atomic.Bool
@@ -30,7 +30,7 @@ func TestRealRegistryBesideHostileRepository(t *testing.T) {
 		w.WriteHeader(http.StatusInternalServerError)
 	}))
 	t.Cleanup(thief.Close)
-	front := httptest.NewTLSServer(besideHostile(real.host, thief.URL))
+	front := httptest.NewTLSServer(besideHostile(backend.host, thief.URL))
 	t.Cleanup(front.Close)
 	host := hostOf(front)
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -341,7 +342,7 @@ func TestTokenServerThatFailsIsLearnedAgain(t *testing.T) {
 func TestGrantsAreBounded(t *testing.T) {
 	shared, _ := newTestShared()
 	for i := range 3 * maxGrants {
-		key := grantKey{repository: fmt.Sprint(i)}
+		key := grantKey{repository: strconv.Itoa(i)}
 		shared.storeGrant(key, grant{})
 		if n := len(shared.grants); n > maxGrants {
 			t.Fatalf("got %d grants, want at most %d", n, maxGrants)

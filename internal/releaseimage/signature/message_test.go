@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"crypto"
 	"crypto/rsa"
-	"crypto/sha1" //nolint:gosec // it is what is refused
+	"crypto/sha1"
 	"encoding/binary"
 	"math/big"
 	"slices"
@@ -119,7 +119,7 @@ func sha1PacketOf(t *testing.T, content string, p part) *packet.Signature {
 	}
 	number = bytes.TrimLeft(number, "\x00")
 
-	body := append(hashed, 0, 10, 9, 16)
+	body := slices.Concat(hashed, []byte{0, 10, 9, 16})
 	body = binary.BigEndian.AppendUint64(body, key.KeyId)
 	body = append(body, sum[0], sum[1])
 	body = binary.BigEndian.AppendUint16(body, uint16(new(big.Int).SetBytes(number).BitLen()))
