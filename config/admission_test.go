@@ -64,22 +64,35 @@ func newAdmission(t *testing.T) *admission {
 		}}},
 		&rbacv1.RoleBinding{ObjectMeta: inNamespace, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: editor}, Subjects: subjects},
 	}
-	policies, err := os.ReadFile(filepath.Join("operator-controller", "admission.yaml"))
+	for _, object := range objects {
+		a.create(t, object)
+	}
+	a.apply(t, "operator-controller", "admission.yaml")
+	a.awaitPolicies(t)
+	return a
+}
+
+// apply applies the objects of a file as an installation does, and removes them when the test ends.
+func (a *admission) apply(t *testing.T, path ...string) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(path...))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for document := range strings.SplitSeq(string(policies), "\n---\n") {
+	for document := range strings.SplitSeq(string(data), "\n---\n") {
 		object := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(document), &object.Object); err != nil {
 			t.Fatal(err)
 		}
-		objects = append(objects, object)
+		if err := a.admin.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("mainstay-install"), client.ForceOwnership); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := client.IgnoreNotFound(a.admin.Delete(context.Background(), object)); err != nil {
+				t.Error(err)
+			}
+		})
 	}
-	for _, object := range objects {
-		a.create(t, object)
-	}
-	a.awaitPolicies(t)
-	return a
 }
 
 func (a *admission) create(t *testing.T, object client.Object) {
@@ -142,6 +155,7 @@ func TestAccountsAreNamedByThoseWhoMayImpersonateThem(t *testing.T) {
 	t.Run("created extensions", a.testCreatedExtensions)
 	t.Run("changed extensions", a.testChangedExtensions)
 	t.Run("revisions", a.testRevisions)
+	t.Run("ignored accounts", a.testIgnoredAccounts)
 }
 
 func (a *admission) testCreatedExtensions(t *testing.T) {
@@ -249,3 +263,43 @@ func checkRefused(t *testing.T, err error, want bool) {
 		t.Errorf("refused: got %v, want %v", err, want)
 	}
 }
+
+// testIgnoredAccounts makes sure that where accounts are ignored, an extension that names one is created, and whoever
+// creates it is warned.
+func (a *admission) testIgnoredAccounts(t *testing.T) {
+	a.apply(t, "options", "ignore-service-account.yaml")
+	warnings := &warnings{}
+	config := env.Start(t)
+	config.Impersonate.UserName, config.WarningHandler = editor, warnings
+	asEditor, err := client.New(config, client.Options{Scheme: a.admin.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	create := func(account string) (warned []string, err error) {
+		warnings.texts = nil
+		err = asEditor.Create(t.Context(), extensionAs("ignored", account), client.DryRunAll)
+		return warnings.texts, err
+	}
+	want := "spec.serviceAccount is ignored on this cluster: the extension is installed with the rights of operator-controller, " +
+		"and not with those of ServiceAccount " + accountsHome + "/" + otherAccount
+	var warned []string
+	err = wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		warned, err = create(otherAccount)
+		return err == nil && len(warned) == 1 && strings.Contains(warned[0], want), nil
+	})
+	if err != nil {
+		t.Errorf("the user was never warned: got %q, want %q", warned, want)
+	}
+	if warned, err = create(""); err != nil || len(warned) > 0 {
+		t.Errorf("an extension without an account: got the warnings %q and %v, want none", warned, err)
+	}
+	if err := a.editor.Create(t.Context(), setAs("created", otherAccount), client.DryRunAll); !isRefused(err) {
+		t.Errorf("a revision with a foreign account: got %v, want that it is refused", err)
+	}
+}
+
+// warnings collects the warnings of the API server.
+type warnings struct{ texts []string }
+
+// HandleWarningHeader implements rest.WarningHandler.
+func (w *warnings) HandleWarningHeader(_ int, _ string, text string) { w.texts = append(w.texts, text) }

@@ -20,6 +20,12 @@ var Files embed.FS
 //go:embed protect-custom-resources
 var ProtectCustomResources embed.FS
 
+// Options are manifests that take the place of those of the same kind and name where an
+// installation is made with an option, by the name of the option.
+//
+//go:embed options
+var Options embed.FS
+
 // Platform are kinds that a platform may have of its own, and that are no part of an
 // installation: those by which a cluster declares mirrors of registries, ClusterOperator,
 // ClusterVersion, MachineConfig, MachineConfigPool and MachineConfiguration.

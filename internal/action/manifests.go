@@ -42,6 +42,9 @@ type Installation struct {
 	// whose CRDs would go with them, until somebody has said what becomes of the custom
 	// resources.
 	ProtectCustomResources bool
+	// IgnoreServiceAccount has extensions installed with the rights of operator-controller,
+	// whatever service account they name. It excludes RequireServiceAccount.
+	IgnoreServiceAccount bool
 	// FeatureGates as NAME=true|false, for both components.
 	FeatureGates []string
 	// PullSecret is NAMESPACE/NAME of a Secret with credentials for registries. Empty
@@ -70,6 +73,17 @@ func (in *Installation) Manifests() ([]*unstructured.Unstructured, error) {
 	objects, err := shipped(config.Files, ".")
 	if err != nil {
 		return nil, fmt.Errorf("reading the manifests of the installation: %w", err)
+	}
+	if in.RequireServiceAccount && in.IgnoreServiceAccount {
+		return nil, &report.Error{
+			Object: "installation", Err: errors.New("service accounts cannot be both required and ignored"),
+			Advice: "leave out --require-service-account or --ignore-service-account",
+		}
+	}
+	if in.IgnoreServiceAccount {
+		if err := replace(objects, "options/ignore-service-account.yaml"); err != nil {
+			return nil, fmt.Errorf("reading the manifests of the installation: %w", err)
+		}
 	}
 	if in.ProtectCustomResources {
 		policy, err := protectionPolicy()
@@ -138,6 +152,29 @@ func shipped(files embed.FS, folder string) ([]*unstructured.Unstructured, error
 	return objects, nil
 }
 
+// replace puts the objects of a file of options in the places of those of the same kind
+// and name.
+func replace(objects []*unstructured.Unstructured, file string) error {
+	data, err := config.Options.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	chosen, err := decodeAll(data)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	for _, object := range chosen {
+		at := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool {
+			return o.GroupVersionKind() == object.GroupVersionKind() && o.GetName() == object.GetName()
+		})
+		if at < 0 {
+			return fmt.Errorf("%s: there is no %s to replace", file, objectName(object))
+		}
+		objects[at] = object
+	}
+	return nil
+}
+
 func decodeAll(data []byte) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096)
@@ -197,8 +234,8 @@ func (in *Installation) placeManager(deployment *unstructured.Unstructured) erro
 		if err != nil {
 			return err
 		}
-		if in.RequireServiceAccount && strings.HasPrefix(deployment.GetName(), "operator-controller") {
-			args = append(args, "--require-service-account")
+		if strings.HasPrefix(deployment.GetName(), "operator-controller") {
+			args = append(args, in.serviceAccountArgs()...)
 		}
 		for _, gate := range in.FeatureGates { // test suites read one from each argument
 			args = append(args, "--feature-gates="+gate)
@@ -217,6 +254,19 @@ func (in *Installation) placeManager(deployment *unstructured.Unstructured) erro
 		}
 		return unstructured.SetNestedStringSlice(manager, args, "args")
 	})
+}
+
+// serviceAccountArgs are the arguments that tell operator-controller what spec.serviceAccount
+// means.
+func (in *Installation) serviceAccountArgs() []string {
+	switch {
+	case in.RequireServiceAccount:
+		return []string{"--require-service-account"}
+	case in.IgnoreServiceAccount:
+		return []string{"--ignore-service-account"}
+	default:
+		return nil
+	}
 }
 
 // editManager edits the container of a Deployment that runs the component.

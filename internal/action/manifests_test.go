@@ -26,6 +26,7 @@ import (
 func TestManifests(t *testing.T) {
 	cases := map[string]Installation{
 		"default": {},
+		"ignored-service-accounts": {IgnoreServiceAccount: true},
 		"everything": {
 			Namespace: "elsewhere", Image: "registry.example.com/mainstay:v1", RequireServiceAccount: true,
 			FeatureGates: []string{"DeploymentConfig=true", "PreflightPermissions=false"}, PullSecret: "registries/pull",
@@ -166,7 +167,7 @@ func checkService(t *testing.T, service *corev1.Service, deployment *appsv1.Depl
 // the operator-controller gets all, when it needs them.
 func TestRights(t *testing.T) {
 	for name, installation := range map[string]Installation{
-		"default": {}, "narrow": {Namespace: "elsewhere", RequireServiceAccount: true, PullSecret: "registries/pull"},
+		"default": {}, "ignoring": {IgnoreServiceAccount: true}, "narrow": {Namespace: "elsewhere", RequireServiceAccount: true, PullSecret: "registries/pull"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects := manifests(t, installation)
@@ -233,6 +234,7 @@ func TestManifestsRefuse(t *testing.T) {
 		"a pull secret without a namespace": {Installation{PullSecret: "pull"}, "NAMESPACE/NAME"},
 		"a pull secret of three parts":      {Installation{PullSecret: "a/b/c"}, "NAMESPACE/NAME"},
 		"a certificate of another name":     {Installation{PullCAs: map[string][]byte{"ca.der": nil}}, `"ca.der"`},
+		"accounts required and ignored":     {Installation{RequireServiceAccount: true, IgnoreServiceAccount: true}, "both required and ignored"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

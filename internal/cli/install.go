@@ -53,7 +53,10 @@ rights, Services and Deployments are applied, server-side, as this build has the
   mainstay install --dry-run=client -o yaml
 
   # Every extension must name a service account: the controller gets no rights of its own
-  mainstay install --require-service-account`,
+  mainstay install --require-service-account
+
+  # Manifests of OLM v1 name service accounts that nobody created: ignore them
+  mainstay install --ignore-service-account`,
 		Args: terminal.TakesUpTo(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
@@ -97,6 +100,8 @@ rights, Services and Deployments are applied, server-side, as this build has the
 	flags.StringVar(&in.Image, "image", defaultImage(), "image that holds the components")
 	flags.BoolVar(&in.RequireServiceAccount, "require-service-account", false, "refuse extensions without a service account, and give the operator-controller no right to act without one")
 	flags.BoolVar(&in.ProtectCustomResources, "protect-custom-resources", false, "refuse to delete extensions whose CRDs would go with them, until an annotation says what becomes of the custom resources")
+	flags.BoolVar(&in.IgnoreServiceAccount, "ignore-service-account", false, "install every extension with the rights of the operator-controller, and only warn of a service account that it names")
+	cmd.MarkFlagsMutuallyExclusive("require-service-account", "ignore-service-account")
 	flags.StringSliceVar(&in.FeatureGates, "feature-gates", nil, "features to turn on or off, as NAME=true|false")
 	flags.StringVar(&in.PullSecret, "pull-secret", "", "Secret with credentials for registries, as NAMESPACE/NAME")
 	flags.StringVar(&registriesConf, "registries-conf", "", "file with mirrors, blocked and insecure registries (containers-registries.conf(5))")

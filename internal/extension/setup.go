@@ -36,6 +36,9 @@ type Options struct {
 	// RequireServiceAccount refuses extensions and revisions that name no account to be
 	// written as.
 	RequireServiceAccount bool
+	// IgnoreServiceAccount installs every extension with operator-controller's own rights,
+	// whatever account it names. It excludes RequireServiceAccount.
+	IgnoreServiceAccount bool
 	// CertManager takes the certificates of webhooks from cert-manager where the cluster
 	// serves it.
 	CertManager bool
@@ -48,6 +51,9 @@ type Options struct {
 func Setup(mgr ctrl.Manager, opts Options) error {
 	if opts.SystemNamespace == "" || opts.CacheDir == "" || opts.Catalogs == nil || opts.Images == nil {
 		return errors.New("setting up operator-controller: system namespace, cache directory, catalogs and images are required")
+	}
+	if opts.RequireServiceAccount && opts.IgnoreServiceAccount {
+		return errors.New("setting up operator-controller: --require-service-account and --ignore-service-account exclude each other")
 	}
 	server, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
@@ -66,6 +72,7 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 		ServedResources:       server.ServerResourcesForGroupVersion,
 		SystemNamespace:       opts.SystemNamespace,
 		RequireServiceAccount: opts.RequireServiceAccount,
+		IgnoreServiceAccount:  opts.IgnoreServiceAccount,
 		CertManager:           opts.CertManager,
 		Program:               opts.Program,
 	}

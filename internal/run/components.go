@@ -71,6 +71,7 @@ func (o *options) setupExtensions(mgr ctrl.Manager, images *pull.Puller, rootCAs
 		Images:                images.Client,
 		CacheDir:              o.cache("bundles"),
 		RequireServiceAccount: o.requireServiceAccount,
+		IgnoreServiceAccount:  o.ignoreServiceAccount,
 		CertManager:           o.features.enabled(featureCertManager),
 		Program:               o.program,
 	})

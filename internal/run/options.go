@@ -50,6 +50,7 @@ type options struct {
 	// operator-controller.
 	catalogdCAsDir        string
 	requireServiceAccount bool
+	ignoreServiceAccount  bool
 }
 
 // defaultNamespace is where the components live unless told otherwise.
@@ -115,6 +116,7 @@ func (*sizeLimit) Type() string { return "quantity" }
 func (o *options) operatorController(flags *pflag.FlagSet) {
 	flags.StringVar(&o.catalogdCAsDir, "catalogd-cas-dir", "", "folder of certificate authorities trusted for catalogd; unset: the one that catalogd publishes")
 	flags.BoolVar(&o.requireServiceAccount, "require-service-account", false, "refuse extensions without spec.serviceAccount")
+	flags.BoolVar(&o.ignoreServiceAccount, "ignore-service-account", false, "install every extension with the rights of this server, whatever spec.serviceAccount names; excludes --require-service-account")
 }
 
 func (o *options) cache(component string) string { return filepath.Join(o.cacheDir, component) }

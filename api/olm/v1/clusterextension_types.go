@@ -128,8 +128,9 @@ type ClusterExtensionSpec struct {
 	Namespace string `json:"namespace"`
 
 	// serviceAccount is the account that every object of the bundle is written as. It
-	// lives in spec.namespace. When unset the controller's own account is used, unless
-	// the administrator forbids that.
+	// lives in spec.namespace, and whoever sets it must be allowed to impersonate it. When
+	// unset the controller's own account is used, unless the administrator forbids that.
+	// An installation with --ignore-service-account always uses the controller's own.
 	// +optional
 	ServiceAccount *ServiceAccountReference `json:"serviceAccount,omitempty"`
 

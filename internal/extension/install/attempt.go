@@ -121,7 +121,7 @@ func (a *attempt) checkPlace(ctx context.Context, ext *olmv1.ClusterExtension) e
 		return reconcile.Wait(olmv1.ReasonRetrying, recheck, fmt.Errorf(
 			"namespace %q does not exist: create it, the extension's namespaced objects go there", ext.Spec.Namespace))
 	}
-	name := accountName(ext)
+	name := accountName(a.honored(ext))
 	if name == "" {
 		if a.RequireServiceAccount {
 			return reconcile.Stop(olmv1.ReasonBlocked, errors.New(
@@ -181,7 +181,7 @@ func (a *attempt) revise(ctx context.Context, ext *olmv1.ClusterExtension) error
 	if err != nil {
 		return err
 	}
-	wanted := inputs(ext, a.chosen, issuer, a.Program)
+	wanted := inputs(a.honored(ext), a.chosen, issuer, a.Program)
 	newest := a.revs.newest()
 	switch standing := a.revs.standing(wanted); standing {
 	case nil:
@@ -253,7 +253,7 @@ func (a *attempt) produce(ctx context.Context, ext *olmv1.ClusterExtension, issu
 	if err := checkPhases(wantedPhases); err != nil {
 		return nil, reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf("bundle %q: %w", a.chosen.Name, err))
 	}
-	annotations, err := annotationsFor(ext, a.chosen, rendered.seen, image.Canonical, wanted)
+	annotations, err := annotationsFor(a.honored(ext), a.chosen, rendered.seen, image.Canonical, wanted)
 	if err != nil {
 		return nil, err
 	}
@@ -290,7 +290,7 @@ func (a *attempt) preflight(ctx context.Context, ext *olmv1.ClusterExtension, ob
 	if err != nil {
 		return err
 	}
-	err = a.Preflight.Check(ctx, ext, preflight.Change{Written: objects, Removed: removed})
+	err = a.Preflight.Check(ctx, a.honored(ext), preflight.Change{Written: objects, Removed: removed})
 	if known := meta.FindStatusCondition(ext.Status.Conditions, olmv1.TypeProgressing); err != nil && a.planned == nil && (known == nil || known.Message != err.Error()) {
 		ctrl.LoggerFrom(ctx).Info("Preflight checks failed", "report", err.Error())
 	}

@@ -89,6 +89,8 @@ type Controller struct {
 	SystemNamespace string
 	// RequireServiceAccount refuses extensions without spec.serviceAccount.
 	RequireServiceAccount bool
+	// IgnoreServiceAccount installs extensions as if spec.serviceAccount were not set.
+	IgnoreServiceAccount bool
 	// Program is the version of this program. Another version renders each bundle
 	// anew, and makes a revision where the result differs.
 	Program string

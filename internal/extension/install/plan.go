@@ -136,7 +136,10 @@ func asPlanned(ext *olmv1.ClusterExtension, value string) (*olmv1.ClusterExtensi
 func (a *attempt) draft(ctx context.Context, ext *olmv1.ClusterExtension) *plan {
 	p := &plan{
 		Extension: ext.Name, Package: ext.Spec.Source.Catalog.PackageName,
-		Namespace: ext.Spec.Namespace, ServiceAccount: accountName(ext), Action: actionNone,
+		Namespace: ext.Spec.Namespace, ServiceAccount: accountName(a.honored(ext)), Action: actionNone,
+	}
+	if a.IgnoreServiceAccount {
+		p.IgnoredServiceAccount = accountName(ext)
 	}
 	if b := bundleOf(a.revs.installed()); b != nil {
 		p.Installed = &plannedBundle{Name: b.Name, Version: b.Version, Release: b.Release, Image: a.revs.installed().Annotations[olmv1.AnnotationBundleReference]}
@@ -159,7 +162,7 @@ func (a *attempt) draftChange(ctx context.Context, ext *olmv1.ClusterExtension, 
 		p.against(checkBundle, err)
 		return
 	}
-	wanted := inputs(ext, a.chosen, issuer, a.Program)
+	wanted := inputs(a.honored(ext), a.chosen, issuer, a.Program)
 	newest, installed := a.revs.newest(), a.revs.installed()
 	var objects []unstructured.Unstructured
 	switch standing := a.revs.standing(wanted); standing {

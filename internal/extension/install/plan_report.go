@@ -58,6 +58,8 @@ type plan struct {
 	Package        string `json:"package"`
 	Namespace      string `json:"namespace"`
 	ServiceAccount string `json:"serviceAccount,omitempty"`
+	// IgnoredServiceAccount is the account that the extension names without effect.
+	IgnoredServiceAccount string `json:"ignoredServiceAccount,omitempty"`
 	// Action is none, install, update, change (the same bundle, other objects) or go back.
 	Action    string         `json:"action"`
 	Installed *plannedBundle `json:"installed,omitempty"`

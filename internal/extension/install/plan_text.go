@@ -84,6 +84,7 @@ func (p *plan) writeFacts(w *strings.Builder) {
 	}
 	fact("Namespace", p.Namespace)
 	fact("Service account", p.ServiceAccount)
+	fact("Ignored account", p.IgnoredServiceAccount)
 	fact("CRD changes", map[string]string{
 		"none": "the bundle has no definitions", "safe": "safe", "unsafe": "not safe, see below",
 		"unknown": "not all could be judged, see below", "off": "not checked, as the spec says",

@@ -150,6 +150,17 @@ func sameContent(set *olmv1.ClusterObjectSet, wanted *olmv1.ClusterObjectSet) bo
 		set.Annotations[olmv1.AnnotationServiceAccountNamespace] == wanted.Annotations[olmv1.AnnotationServiceAccountNamespace]
 }
 
+// honored returns the extension as this installation understands it: where service accounts
+// are ignored, without its own.
+func (c *Controller) honored(ext *olmv1.ClusterExtension) *olmv1.ClusterExtension {
+	if !c.IgnoreServiceAccount || ext.Spec.ServiceAccount == nil {
+		return ext
+	}
+	understood := ext.DeepCopy()
+	understood.Spec.ServiceAccount = nil
+	return understood
+}
+
 func accountName(ext *olmv1.ClusterExtension) string {
 	if ext.Spec.ServiceAccount == nil {
 		return ""

@@ -1,0 +1,37 @@
+package install_test
+
+import (
+	"testing"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/extension/install"
+)
+
+// A manifest that names a service account that nobody created installs where service accounts are ignored, with the
+// rights of operator-controller, and waits where they are not.
+func TestServiceAccountThatDoesNotExist(t *testing.T) {
+	for name, ignored := range map[string]bool{"ignored": true, "honored": false} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, func(c *install.Controller) { c.IgnoreServiceAccount = ignored })
+			namespace := name + "-account"
+			w.namespace(namespace)
+			w.catalog(namespace, "1.0.0")
+			ext := extension(namespace, namespace)
+			ext.Spec.ServiceAccount = &olmv1.ServiceAccountReference{Name: "never-created"}
+			w.create(ext)
+			if !ignored {
+				w.expect(namespace, olmv1.TypeProgressing, `True Retrying installation cannot proceed due to missing ServiceAccount: create ServiceAccount "never-created"`)
+				return
+			}
+			set := w.revision(namespace + "-1")
+			for _, key := range []string{olmv1.AnnotationServiceAccountName, olmv1.AnnotationServiceAccountNamespace} {
+				if got, ok := set.Annotations[key]; ok {
+					t.Errorf("annotation %s of the revision: got %q, want none", key, got)
+				}
+			}
+			if got := w.get(namespace).Spec.ServiceAccount; got == nil || got.Name != "never-created" {
+				t.Errorf("spec.serviceAccount: got %v, want it as it was written", got)
+			}
+		})
+	}
+}
