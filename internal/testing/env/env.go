@@ -127,6 +127,9 @@ func start() {
 	if shared.folder, shared.err = os.MkdirTemp("", "mainstay-env-"); shared.err != nil {
 		return
 	}
+	if shared.err = makeRestartable(shared.env, binaries, shared.folder); shared.err != nil {
+		return
+	}
 	if shared.err = aggregate(shared.env, shared.folder); shared.err != nil {
 		return
 	}

@@ -1,0 +1,271 @@
+package install_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/extension/rollout"
+	"github.com/mainstay-dev/mainstay/internal/extension/serving"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+// replica is a program with all controllers of extensions, one of several that elect a leader.
+type replica struct {
+	// cut keeps its requests from the API server.
+	cut atomic.Bool
+	// written counts its writes that the API server took, but for leases and events, and
+	// refused those that it could not take.
+	written, refused atomic.Int64
+	// elected is closed when it leads.
+	elected <-chan struct{}
+	// ended is closed when it has ended, with err.
+	ended chan struct{}
+	err   error
+	stop  context.CancelFunc
+}
+
+// replica starts a program, which ends with the test at the latest.
+func (w *world) replica(c client.Client, elect bool) *replica {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
+	r := &replica{ended: make(chan struct{}), stop: cancel}
+	connection := rest.CopyConfig(env.Start(w.t))
+	connection.Wrap(func(next http.RoundTripper) http.RoundTripper { return &watchedTransport{replica: r, next: next} })
+	mgr, err := ctrl.NewManager(connection, ctrl.Options{
+		Scheme: c.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: ptr.To(true)}, GracefulShutdownTimeout: ptr.To(time.Second),
+		LeaderElection: elect, LeaderElectionID: "replicas", LeaderElectionNamespace: "default",
+		LeaseDuration: ptr.To(4 * time.Second), RenewDeadline: ptr.To(3 * time.Second), RetryPeriod: ptr.To(500 * time.Millisecond),
+	})
+	if err == nil {
+		err = errors.Join(w.controller(mgr).SetupWithManager(mgr),
+			rollout.Setup(mgr, rollout.Options{SystemNamespace: "default"}), serving.Setup(mgr, serving.Options{}))
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r.elected = mgr.Elected()
+	go func() {
+		defer close(r.ended)
+		r.err = mgr.Start(ctx)
+	}()
+	w.t.Cleanup(func() { cancel(); <-r.ended })
+	return r
+}
+
+// awaitLead waits until the replica leads.
+func (r *replica) awaitLead(t *testing.T) {
+	t.Helper()
+	select {
+	case <-r.elected:
+	case <-r.ended:
+		t.Fatalf("the replica ended before it led: %v", r.err)
+	case <-time.After(time.Minute):
+		t.Fatal("the replica does not lead after a minute")
+	}
+}
+
+// watchedTransport counts the writes of a replica, and cuts it off.
+type watchedTransport struct {
+	replica *replica
+	next    http.RoundTripper
+}
+
+func (t *watchedTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	if t.replica.cut.Load() {
+		return nil, errors.New("the network is down")
+	}
+	response, err := t.next.RoundTrip(request)
+	isWrite := request.Method != http.MethodGet && !strings.Contains(request.URL.Path, "/leases") && !strings.HasSuffix(request.URL.Path, "/events")
+	switch {
+	case err != nil || !isWrite:
+	case response.StatusCode < http.StatusMultipleChoices:
+		t.replica.written.Add(1)
+	case response.StatusCode >= http.StatusInternalServerError:
+		t.replica.refused.Add(1)
+	}
+	return response, err
+}
+
+// faultScene is a world whose Deployments become available while the nodes work.
+type faultScene struct {
+	*world
+	// all is a client that knows every kind of a bundle's objects.
+	all  client.Client
+	name string
+	// working says whether Deployments become available.
+	working atomic.Bool
+}
+
+func newFaultScene(t *testing.T, name string) *faultScene {
+	s := &faultScene{
+		world: newScene(t), all: env.Client(t, clientgoscheme.AddToScheme, olmv1.AddToScheme, apiextensionsv1.AddToScheme), name: name,
+	}
+	s.namespace(name)
+	s.catalog(name)
+	s.working.Store(true)
+	s.meanwhile(func(ctx context.Context) error {
+		if !s.working.Load() {
+			return nil
+		}
+		return runDeployments(ctx, s.all, name)
+	})
+	return s
+}
+
+// journey installs, updates and removes an extension. Each of the three flows is interrupted
+// when it is under way: the first two while they wait for a Deployment.
+func (s *faultScene) journey(interrupt func(flow string)) (installed, updated []string) {
+	s.t.Helper()
+	s.offer(s.getCatalog(s.name), "1.1.0")
+	s.working.Store(false)
+	s.create(extension(s.name, s.name))
+	s.expect(s.name, olmv1.TypeProgressing, "True RollingOut phase \"deploy\"")
+	interrupt("install")
+	s.working.Store(true)
+	s.eventually("it is installed", func() error { return s.reached(s.all, s.name, "1.1.0", 1) })
+	installed = s.state(s.all, s.name)
+
+	s.working.Store(false)
+	s.offer(s.getCatalog(s.name), "1.1.0", "1.2.0")
+	s.revision(s.name + "-2")
+	s.expect(s.name, olmv1.TypeProgressing, "True RollingOut phase \"deploy\"")
+	interrupt("update")
+	s.working.Store(true)
+	s.eventually("it is updated", func() error { return s.reached(s.all, s.name, "1.2.0", 2) })
+	updated = s.state(s.all, s.name)
+
+	s.delete(s.get(s.name))
+	interrupt("removal")
+	s.eventually("it is gone", func() error {
+		err := s.c.Get(s.t.Context(), client.ObjectKey{Name: s.name}, &olmv1.ClusterExtension{})
+		if err == nil {
+			return errors.New("the extension is there")
+		}
+		return client.IgnoreNotFound(err)
+	})
+	for _, line := range s.state(s.all, s.name) {
+		if !strings.HasPrefix(line, "Secret ") { // no garbage collector runs here
+			s.t.Errorf("left over: %s", line)
+		}
+	}
+	if err := s.all.DeleteAllOf(s.t.Context(), &corev1.Secret{}, client.InNamespace(s.name)); err != nil {
+		s.t.Fatal(err)
+	}
+	return installed, updated
+}
+
+// compare takes the journey twice, with and without interruption.
+func (s *faultScene) compare(undisturbed, interrupt func(flow string)) {
+	s.t.Helper()
+	wantInstalled, wantUpdated := s.journey(undisturbed)
+	gotInstalled, gotUpdated := s.journey(interrupt)
+	if diff := cmp.Diff(wantInstalled, gotInstalled); diff != "" {
+		s.t.Errorf("installed (-undisturbed +interrupted):\n%s", diff)
+	}
+	if diff := cmp.Diff(wantUpdated, gotUpdated); diff != "" {
+		s.t.Errorf("updated (-undisturbed +interrupted):\n%s", diff)
+	}
+}
+
+// nothing interrupts no flow.
+func nothing(string) {}
+
+// TestServerRestartsUnderEachFlow restarts the API server while an extension is installed,
+// updated and removed by a program that goes on running.
+func TestServerRestartsUnderEachFlow(t *testing.T) {
+	s := newFaultScene(t, "server-restarts")
+	program := s.replica(s.all, false)
+	s.compare(nothing, func(string) { env.RestartServer(t) })
+	select {
+	case <-program.ended:
+		t.Errorf("the program ended: %v", program.err)
+	default:
+	}
+}
+
+// TestEtcdWithoutSpace has etcd refuse writes while an extension is installed and updated, and
+// meanwhile deletes objects, which etcd still lets everybody do.
+func TestEtcdWithoutSpace(t *testing.T) {
+	s := newFaultScene(t, "without-space")
+	program := s.replica(s.all, false)
+	s.compare(nothing, func(flow string) {
+		if flow == "removal" { // It is asked for already.
+			return
+		}
+		free := env.FillEtcd(t)
+		err := s.c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "one-too-many"}})
+		if err == nil || !strings.Contains(err.Error(), "database space exceeded") {
+			t.Fatalf("%s: a write without space: got error %v", flow, err)
+		}
+		var accounts corev1.ServiceAccountList
+		if err := s.all.List(t.Context(), &accounts, client.InNamespace(s.name), client.HasLabels{olmv1.LabelOwnerName}); err != nil || len(accounts.Items) == 0 {
+			t.Fatalf("%s: got %d service accounts of the extension (error %v), want some", flow, len(accounts.Items), err)
+		}
+		refused := program.refused.Load()
+		if err := s.all.Delete(t.Context(), &accounts.Items[0]); err != nil {
+			t.Fatal(err)
+		}
+		s.eventually("the program tries again and again", func() error {
+			if got := program.refused.Load() - refused; got < 3 {
+				return fmt.Errorf("%d writes were refused", got)
+			}
+			return nil
+		})
+		free()
+	})
+}
+
+// TestTwoReplicas cuts the leader of two replicas off in each flow. The other one takes over,
+// and the one that was cut off writes nothing any more.
+func TestTwoReplicas(t *testing.T) {
+	s := newFaultScene(t, "two-replicas")
+	leader := s.replica(s.all, true)
+	leader.awaitLead(t)
+	follower := s.replica(s.all, true)
+	type former struct {
+		*replica
+		writes int64
+	}
+	var formers []former
+
+	s.compare(func(string) {
+		if got := follower.written.Load(); got > 0 {
+			t.Errorf("the replica that does not lead wrote %d times", got)
+		}
+	}, func(flow string) {
+		leader.cut.Store(true)
+		<-leader.ended
+		if leader.err == nil || !strings.Contains(leader.err.Error(), "leader election lost") {
+			t.Errorf("%s: the leader that was cut off ended with %v, want the loss of the lease", flow, leader.err)
+		}
+		formers = append(formers, former{leader, leader.written.Load()})
+		leader.cut.Store(false)
+		follower.awaitLead(t)
+		leader, follower = follower, s.replica(s.all, true)
+	})
+	for i, former := range formers {
+		if got := former.written.Load() - former.writes; got > 0 {
+			t.Errorf("leader %d wrote %d times after it lost the lease", i, got)
+		}
+	}
+}
