@@ -25,7 +25,7 @@ type listed struct {
 // find reads what is needed of a bundle before the bundle itself. It gives nil for one
 // that is not shown.
 func (r *reading) find(ctx context.Context, name string) (*listed, error) {
-	if r.deprecated[name] {
+	if r.deprecated[name] && !r.served {
 		return nil, nil
 	}
 	var version, image, skipRange sql.NullString
@@ -122,13 +122,24 @@ func (r *reading) bundle(ctx context.Context, pkg, name string, shown *listed) (
 	if err != nil {
 		return nil, err
 	}
-	return bundleBlob(pkg, name, shown.image, properties, images), nil
+	var record json.RawMessage
+	if r.served {
+		found, err := r.record(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if record, err = encode(found); err != nil {
+			return nil, err
+		}
+	}
+	return bundleBlob(pkg, name, shown.image, properties, record, images), nil
 }
 
 // bundleBlob writes the blob of a bundle in its canonical form: most of a catalog are
-// such blobs, and most of them are values that have this form already.
-func bundleBlob(pkg, name, image string, properties []fbc.Property, images []fbc.RelatedImage) json.RawMessage {
-	size := 256 + len(pkg) + len(name) + len(image)
+// such blobs, and most of them are values that have this form already. The record may be
+// empty.
+func bundleBlob(pkg, name, image string, properties []fbc.Property, record json.RawMessage, images []fbc.RelatedImage) json.RawMessage {
+	size := 256 + len(pkg) + len(name) + len(image) + len(record)
 	for _, p := range properties {
 		size += 32 + len(p.Type) + len(p.Value)
 	}
@@ -147,6 +158,9 @@ func bundleBlob(pkg, name, image string, properties []fbc.Property, images []fbc
 		blob = append(blob, "},"[:1+min(1, len(properties)-1-i)]...)
 	}
 	blob = append(blob, ']')
+	if len(record) > 0 {
+		blob = append(append(blob, `,"`+recordField+`":`...), record...)
+	}
 	for i, related := range images {
 		blob = append(blob, []string{`,"relatedImages":[{"image":`, `,{"image":`}[min(i, 1)]...)
 		blob = jsontext.AppendQuoted(blob, related.Image)

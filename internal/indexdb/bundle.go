@@ -23,9 +23,11 @@ const (
 
 // API is a kind of the Kubernetes API that a bundle provides or needs.
 type API struct {
-	Group, Version, Kind string
+	Group   string `json:"group"`
+	Version string `json:"version"`
+	Kind    string `json:"kind"`
 	// Plural is the name of its resource. It may be empty.
-	Plural string
+	Plural string `json:"plural"`
 }
 
 // Bundle is a bundle to be added to an index.

@@ -82,6 +82,11 @@ type reading struct {
 	// Rows that hang on a bundle, by its name: the tables have no index for it.
 	properties, dependencies, images map[string][]int64
 
+	// served is set when a server reads: blobs hold their Record, which has the APIs that
+	// bundles provide and require.
+	served             bool
+	provided, required map[string][]API
+
 	statements
 }
 
@@ -205,7 +210,14 @@ func (r *reading) load(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	if !r.served {
+		return nil
+	}
+	if r.provided, err = loadAPIs(ctx, r.conn, "api_provider"); err != nil {
+		return err
+	}
+	r.required, err = loadAPIs(ctx, r.conn, "api_requirer")
+	return err
 }
 
 // eachRow calls f for every row of three columns.

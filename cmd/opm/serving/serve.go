@@ -15,9 +15,8 @@ func Serve(ctx context.Context, s opm.Serving) error {
 	if s.Database != "" {
 		source = content.Stream{
 			Name: s.Database, All: s.Blobs,
-			Change: func(ctx context.Context) (uint64, error) { return content.FileSum(ctx, s.Database) },
-			// Old databases were never held to the rules of file-based catalogs.
-			Unchecked: true,
+			Change:   func(ctx context.Context) (uint64, error) { return content.FileSum(ctx, s.Database) },
+			Database: true,
 		}
 	}
 	server := registry.Serve{

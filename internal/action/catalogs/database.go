@@ -158,6 +158,15 @@ const DatabaseNotice = "DEPRECATION NOTICE: SQLite-based catalogs and their subc
 
 // ReadDatabase yields the blobs of a SQLite catalog.
 func ReadDatabase(ctx context.Context, progress report.Progress, path string) iter.Seq2[fbc.Meta, error] {
+	return readDatabase(ctx, progress, path, (*indexdb.Index).Metas)
+}
+
+// ReadServedDatabase yields the blobs of a SQLite catalog that is to be served.
+func ReadServedDatabase(ctx context.Context, progress report.Progress, path string) iter.Seq2[fbc.Meta, error] {
+	return readDatabase(ctx, progress, path, (*indexdb.Index).ServedMetas)
+}
+
+func readDatabase(ctx context.Context, progress report.Progress, path string, read func(*indexdb.Index, context.Context) iter.Seq2[fbc.Meta, error]) iter.Seq2[fbc.Meta, error] {
 	return func(yield func(fbc.Meta, error) bool) {
 		index, err := indexdb.Open(ctx, path, databaseOptions(progress))
 		if err != nil {
@@ -165,7 +174,7 @@ func ReadDatabase(ctx context.Context, progress report.Progress, path string) it
 			return
 		}
 		defer func() { _ = index.Close() }() // it was only read
-		for meta, err := range index.Metas(ctx) {
+		for meta, err := range read(index, ctx) {
 			if !yield(meta, err) || err != nil {
 				return
 			}

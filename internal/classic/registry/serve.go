@@ -147,7 +147,8 @@ func portOf(address net.Addr) int {
 
 // serve serves content until the context ends.
 func (s *Serve) serve(ctx context.Context, listener net.Listener, catalog *content.Content, log *slog.Logger) error {
-	server := newServer(catalog, s.Log)
+	stream, _ := s.Source.(content.Stream)
+	server := newServer(catalog, stream.Database, s.Log)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	if s.Ready != nil {

@@ -33,8 +33,8 @@ const (
 	minPing = 10 * time.Second
 )
 
-// newServer makes a server of all services.
-func newServer(catalog *content.Content, log *slog.Logger) *grpc.Server {
+// newServer returns a server of all services for a catalog, which may be a SQLite catalog.
+func newServer(catalog *content.Content, database bool, log *slog.Logger) *grpc.Server {
 	state := &health{}
 	calls := &callLog{log: log, failed: state.check}
 	server := grpc.NewServer(
@@ -47,7 +47,11 @@ func newServer(catalog *content.Content, log *slog.Logger) *grpc.Server {
 		grpc.UnaryInterceptor(calls.unary),
 		grpc.StreamInterceptor(calls.stream),
 	)
-	registrypb.RegisterRegistryServer(server, &service{content: catalog})
+	if database {
+		registrypb.RegisterRegistryServer(server, &databaseService{service{content: catalog}})
+	} else {
+		registrypb.RegisterRegistryServer(server, &service{content: catalog})
+	}
 	registrypb.RegisterExperimentalRegistryServer(server, &experimental{content: catalog})
 	grpc_health_v1.RegisterHealthServer(server, state)
 	registerReflection(server)

@@ -107,11 +107,21 @@ func (s *service) GetBundleThatReplaces(_ context.Context, request *registrypb.G
 	if c == nil {
 		return nil, fmt.Errorf("package %q, channel %q not found", p.Name, request.GetChannelName())
 	}
-	i := slices.IndexFunc(c.Entries, func(e content.Entry) bool { return e.Updates(request.GetCsvName()) })
-	if i < 0 {
+	e := replacement(c, request.GetCsvName())
+	if e == nil {
 		return nil, fmt.Errorf("no entry found for package %q, channel %q", p.Name, c.Name)
 	}
-	return s.withoutEdges(content.Place{Package: p, Channel: c, Entry: &c.Entries[i]})
+	return s.withoutEdges(content.Place{Package: p, Channel: c, Entry: e})
+}
+
+// replacement returns the first entry of a channel that replaces or skips a bundle, nil when
+// there is none.
+func replacement(c *content.Channel, name string) *content.Entry {
+	i := slices.IndexFunc(c.Entries, func(e content.Entry) bool { return e.Updates(name) })
+	if i < 0 {
+		return nil
+	}
+	return &c.Entries[i]
 }
 
 func (s *service) GetChannelEntriesThatReplace(request *registrypb.GetAllReplacementsRequest, stream grpc.ServerStreamingServer[registrypb.ChannelEntry]) error {

@@ -214,7 +214,7 @@ copy.`,
 				defer cancel()
 			}
 			s.Log = serverLog(cmd)
-			s.Blobs = catalogs.ReadDatabase(ctx, terminal.NewSilentProgress(cmd.ErrOrStderr()), s.Database)
+			s.Blobs = catalogs.ReadServedDatabase(ctx, terminal.NewSilentProgress(cmd.ErrOrStderr()), s.Database)
 			return server.serve(ctx, s)
 		},
 	}

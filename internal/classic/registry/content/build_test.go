@@ -151,7 +151,7 @@ func TestUncheckedCatalogIsServed(t *testing.T) {
 	if _, err := quiet("").Open(t.Context(), source); err == nil {
 		t.Fatal("the catalog breaks no rule")
 	}
-	source.Unchecked = true
+	source.Database = true
 	content := mustOpen(t, quiet(""), source)
 	got := map[string][]string{}
 	for p := range content.Packages() {
@@ -191,7 +191,7 @@ func TestFirstOfTwoCounts(t *testing.T) {
 {"schema":"olm.package","name":"a","defaultChannel":"y","description":"two"}
 {"schema":"olm.channel","package":"a","name":"x","entries":[{"name":"a.v1"}]}
 ` + bundle("example.com/one") + bundle("example.com/two"))
-	source.Unchecked = true
+	source.Database = true
 	content := mustOpen(t, quiet(""), source)
 	p := content.Package("a")
 	got, err := content.Bundle(Place{p, p.Channel("x"), p.Channel("x").Entry("a.v1")})
@@ -238,7 +238,7 @@ func TestManifestsThatCannotBeRead(t *testing.T) {
 		manifest("a: \"" + strings.Repeat("x", yamlBytes) + "\""),
 	} {
 		source := stream(minimal("registry.example.com/a", property))
-		source.Unchecked = true
+		source.Database = true
 		content := mustOpen(t, quiet(""), source)
 		for place := range content.Places() {
 			_, err := content.Bundle(place)

@@ -140,10 +140,12 @@ type Stream struct {
 	// Change gives a number that changes with the blobs, as FileSum does for a database
 	// that is a file.
 	Change func(ctx context.Context) (uint64, error)
-	// Unchecked says that the blobs may break the rules of file-based catalogs, to which
-	// databases were not held. What of them cannot be served is left out: entries without
-	// a bundle, and the heads of channels that have not exactly one.
-	Unchecked bool
+	// Database is set for the blobs of a SQLite catalog, as indexdb.Index.ServedMetas yields
+	// them. They are served with what their records state, and may break the rules of
+	// file-based catalogs, to which databases were not held. What of them cannot be served
+	// is left out: entries without a bundle, and the heads of channels that have not exactly
+	// one.
+	Database bool
 }
 
 // String is the stream's name.
@@ -152,7 +154,7 @@ func (s Stream) String() string { return s.Name }
 // sum is the number that changes with the blobs.
 func (s Stream) sum(ctx context.Context) (uint64, error) { return s.Change(ctx) }
 
-func (s Stream) unchecked() bool { return s.Unchecked }
+func (s Stream) unchecked() bool { return s.Database }
 
 // digest yields what is digested of the blobs.
 func (s Stream) digest(digest func(fbc.Meta) (digested, error)) iter.Seq2[digested, error] {
@@ -161,6 +163,9 @@ func (s Stream) digest(digest func(fbc.Meta) (digested, error)) iter.Seq2[digest
 			var d digested
 			if err == nil {
 				d, err = digest(meta)
+			}
+			if err == nil && s.Database {
+				err = applyRecord(&d)
 			}
 			if !yield(d, err) || err != nil {
 				return

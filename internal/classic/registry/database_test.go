@@ -1,0 +1,137 @@
+package registry_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	"github.com/mainstay-dev/mainstay/internal/classic/registry"
+	"github.com/mainstay-dev/mainstay/internal/classic/registry/content"
+	"github.com/mainstay-dev/mainstay/internal/classic/registry/registrypb"
+	"github.com/mainstay-dev/mainstay/internal/fbc"
+	"github.com/mainstay-dev/mainstay/internal/indexdb"
+)
+
+// kettle is a bundle of a SQLite catalog.
+func kettle(version, replaces string, properties ...fbc.Property) indexdb.Bundle {
+	name := "kettle.v" + version
+	csv := json.RawMessage(fmt.Sprintf(`{"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion","metadata":{"name":%q},"spec":{"version":%q}}`, name, version))
+	return indexdb.Bundle{
+		Package: "kettle", Name: name, Version: version, Image: "registry.example/kettle:v" + version,
+		Channels: []string{"stable"}, DefaultChannel: "stable", Replaces: replaces,
+		CSV: csv, Objects: []json.RawMessage{csv},
+		Properties: append([]fbc.Property{
+			{Type: "olm.gvk", Value: json.RawMessage(`{"group":"tea.example","kind":"Kettle","version":"v1"}`)},
+			{Type: "olm.package", Value: json.RawMessage(fmt.Sprintf(`{"packageName":"kettle","version":%q}`, version))},
+		}, properties...),
+		Provides: []indexdb.API{{Group: "tea.example", Version: "v1", Kind: "Kettle", Plural: "kettles"}},
+	}
+}
+
+// databaseClient serves a SQLite catalog of three versions: the second has requirements, the
+// first is deprecated.
+func databaseClient(t *testing.T) registrypb.RegistryClient {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "bundles.db")
+	second := kettle("1.1.0", "kettle.v1.0.0",
+		fbc.Property{Type: "olm.gvk.required", Value: json.RawMessage(`{"group":"water.example","kind":"Tap","version":"v2"}`)},
+		fbc.Property{Type: "olm.package.required", Value: json.RawMessage(`{"packageName":"power","versionRange":">=1.0.0"}`)},
+	)
+	second.Requires = []indexdb.API{{Group: "water.example", Version: "v2", Kind: "Tap", Plural: "taps"}}
+	err := indexdb.Edit(t.Context(), path, indexdb.EditOptions{Create: true}, func(e *indexdb.Editor) error {
+		bundles := []indexdb.Bundle{kettle("1.0.0", ""), second, kettle("1.2.0", "kettle.v1.1.0")}
+		if err := e.Add(t.Context(), bundles, indexdb.AddOptions{}); err != nil {
+			return err
+		}
+		return e.DeprecateTruncate(t.Context(), []string{"registry.example/kettle:v1.0.0"}, indexdb.DeprecateOptions{})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	index, err := indexdb.Open(t.Context(), path, indexdb.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := index.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	source := content.Stream{
+		Name: path, Database: true,
+		All:    iter.Seq2[fbc.Meta, error](index.ServedMetas(t.Context())),
+		Change: func(context.Context) (uint64, error) { return 1, nil },
+	}
+	return registrypb.NewRegistryClient(dial(t, start(t, &registry.Serve{Source: source})))
+}
+
+// TestListBundlesOfDatabase: rows are answered as they are stored, with plural names, and
+// deprecated bundles are listed.
+func TestListBundlesOfDatabase(t *testing.T) {
+	stream, err := databaseClient(t).ListBundles(t.Context(), &registrypb.ListBundlesRequest{})
+	got, err := receive(t, stream, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := func(version, replaces string, more ...*registrypb.Property) *registrypb.Bundle {
+		return &registrypb.Bundle{
+			CsvName: "kettle.v" + version, PackageName: "kettle", ChannelName: "stable", Version: version, Replaces: replaces,
+			BundlePath:   "registry.example/kettle:v" + version,
+			ProvidedApis: []*registrypb.GroupVersionKind{{Group: "tea.example", Version: "v1", Kind: "Kettle", Plural: "kettles"}},
+			Properties: append(more,
+				&registrypb.Property{Type: "olm.gvk", Value: `{"group":"tea.example","kind":"Kettle","version":"v1"}`},
+				&registrypb.Property{Type: "olm.package", Value: fmt.Sprintf(`{"packageName":"kettle","version":%q}`, version)}),
+		}
+	}
+	second := listed("1.1.0", "kettle.v1.0.0")
+	second.RequiredApis = []*registrypb.GroupVersionKind{{Group: "water.example", Version: "v2", Kind: "Tap", Plural: "taps"}}
+	second.Dependencies = []*registrypb.Dependency{
+		{Type: "olm.gvk", Value: `{"group":"water.example","kind":"Tap","version":"v2"}`},
+		{Type: "olm.package", Value: `{"packageName":"power","version":">=1.0.0"}`},
+	}
+	want := []*registrypb.Bundle{
+		listed("1.0.0", "", &registrypb.Property{Type: "olm.deprecated", Value: "{}"}), second, listed("1.2.0", "kettle.v1.1.0"),
+	}
+	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
+		t.Errorf("bundles (-want +got):\n%s", diff)
+	}
+}
+
+// TestQueriesOfDatabase: what the queries of a SQLite catalog do not find has words of its own.
+func TestQueriesOfDatabase(t *testing.T) {
+	c := databaseClient(t)
+
+	head, err := c.GetBundleForChannel(t.Context(), &registrypb.GetBundleInChannelRequest{PkgName: "kettle", ChannelName: "stable"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &registrypb.Bundle{CsvName: "kettle.v1.2.0", CsvJson: head.GetCsvJson()}
+	if diff := cmp.Diff(want, head, protocmp.Transform()); diff != "" || head.GetCsvJson() == "" {
+		t.Errorf("head (-want +got):\n%s", diff)
+	}
+	next, err := c.GetBundleThatReplaces(t.Context(), &registrypb.GetReplacementRequest{CsvName: "kettle.v1.0.0", PkgName: "kettle", ChannelName: "stable"})
+	if err != nil || next.GetCsvName() != "kettle.v1.1.0" || next.GetReplaces() != "" {
+		t.Errorf("what replaces 1.0.0 is %q, which replaces %q, error %v", next.GetCsvName(), next.GetReplaces(), err)
+	}
+
+	_, err = c.GetPackage(t.Context(), &registrypb.GetPackageRequest{Name: "pot"})
+	wantError(t, err, codes.Unknown, "package pot not found")
+	_, err = c.GetBundle(t.Context(), &registrypb.GetBundleRequest{PkgName: "kettle", ChannelName: "stable", CsvName: "pot.v1"})
+	wantError(t, err, codes.Unknown, "no entry found for kettle stable pot.v1")
+	_, err = c.GetBundleForChannel(t.Context(), &registrypb.GetBundleInChannelRequest{PkgName: "kettle", ChannelName: "beta"})
+	wantError(t, err, codes.Unknown, "no entry found for kettle beta")
+	_, err = c.GetBundleThatReplaces(t.Context(), &registrypb.GetReplacementRequest{PkgName: "kettle", ChannelName: "stable"})
+	wantError(t, err, codes.Unknown, "no entry found for kettle stable")
+	_, err = c.GetDefaultBundleThatProvides(t.Context(), &registrypb.GetDefaultProviderRequest{Group: "tea.example", Version: "v9", Kind: "Kettle"})
+	wantError(t, err, codes.Unknown, "no entry found that provides tea.example v9 Kettle")
+	stream, err := c.GetChannelEntriesThatReplace(t.Context(), &registrypb.GetAllReplacementsRequest{})
+	_, err = receive(t, stream, err)
+	wantError(t, err, codes.Unknown, "no channel entries found that replace ")
+}
