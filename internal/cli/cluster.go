@@ -24,7 +24,7 @@ release.`,
 	a.kube.bind(cmd)
 	terminal.Plain(cmd)
 	cmd.AddCommand(
-		a.clusterAcceptCommand(), a.clusterChannelCommand(), a.clusterHistoryCommand(), a.clusterRecommendCommand(), a.clusterRollbackCommand(),
+		a.clusterAcceptCommand(), a.clusterChannelCommand(), a.clusterHistoryCommand(), a.clusterInitCommand(), a.clusterRecommendCommand(), a.clusterRollbackCommand(),
 		a.clusterRollbackPreviewCommand(), a.clusterStatusCommand(), a.clusterUpgradeCommand(),
 	)
 	return cmd

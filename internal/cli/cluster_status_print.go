@@ -26,6 +26,7 @@ type statusPrinter struct {
 func (p *statusPrinter) shows(what string) bool { return p.details == detailsAll || p.details == what }
 
 func (p *statusPrinter) print(s *updatestatus.Status) error {
+	p.refusal(s.Refused)
 	if !s.Updating {
 		fmt.Fprintln(p, "The cluster is not updating.")
 		return nil
@@ -37,6 +38,14 @@ func (p *statusPrinter) print(s *updatestatus.Status) error {
 		}
 	}
 	return nil
+}
+
+// refusal shows a requested update that the operator does not carry out.
+func (p *statusPrinter) refusal(r *updatestatus.Refusal) {
+	if r == nil {
+		return
+	}
+	fmt.Fprintf(p, "The requested update to %s was refused %s ago:\n\n  Reason: %s\n  Message: %s\n\n", r.Target, p.since(r.Since), r.Reason, clusterupdate.Indent(r.Message))
 }
 
 func (p *statusPrinter) controlPlane(c *updatestatus.ControlPlane) {

@@ -172,6 +172,21 @@ var statusCases = []struct {
 		c.pool("master", masterAfter, false, some("master-", 3, masterAfter)...)
 		c.pool("worker", workerAfter, false, some("worker-", 2, workerAfter)...)
 	}},
+	{name: "refused", state: func(c *updatedCluster) {
+		c.from(50*time.Hour, completed, func(cv *configv1.ClusterVersion) {
+			cv.Spec.DesiredUpdate = &configv1.Update{Version: "4.15.0", Image: imageAfter}
+			cv.Status.Conditions = append(cv.Status.Conditions, said("ReleaseAccepted", "False", "PreconditionChecks",
+				`Preconditions failed for payload loaded version="4.15.0" image="`+imageAfter+`": Precondition "ClusterVersionUpgradeable" failed because of "AdminAckRequired": Something must be agreed to`, 50*time.Hour))
+		})
+	}},
+	{name: "refused-while-updating", state: func(c *updatedCluster) {
+		c.from(20*time.Minute, func(cv *configv1.ClusterVersion) {
+			cv.Spec.DesiredUpdate = &configv1.Update{Version: "4.14.9"}
+			cv.Status.Conditions = append(cv.Status.Conditions, said("Invalid", "True", "InvalidClusterVersion",
+				`The cluster version is invalid: spec.desiredUpdate.version: Invalid value: "4.14.9": when image is empty the update must be an available update`, 2*time.Minute))
+		})
+		c.operators(before, "console")
+	}},
 	{name: "degraded", details: []string{"nodes", "health", "operators"}, state: func(c *updatedCluster) {
 		c.from(40 * time.Minute)
 		c.operators(after, "console", "dns", "etcd")

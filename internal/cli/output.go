@@ -59,16 +59,16 @@ func printDocuments(w io.Writer, format string, objects []client.Object) error {
 	return nil
 }
 
-// withoutEmpty leaves out what Go's types write though nobody has set it.
+// withoutEmpty leaves out what Go's types write though nobody has set it, and the status, which only
+// the cluster gives an object.
 func withoutEmpty(object client.Object) (client.Object, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
 		return nil, fmt.Errorf("writing %s: %w", resourceName(object), err)
 	}
-	for _, field := range []string{"spec", "status"} {
-		if value, ok := content[field].(map[string]any); ok && len(value) == 0 {
-			delete(content, field)
-		}
+	delete(content, "status")
+	if spec, ok := content["spec"].(map[string]any); ok && len(spec) == 0 {
+		delete(content, "spec")
 	}
 	return &unstructured.Unstructured{Object: content}, nil
 }

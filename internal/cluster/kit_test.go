@@ -59,6 +59,8 @@ type world struct {
 	graph string
 	url   string
 	stop  func()
+	// log is where the operator logs; the zero value logs nothing.
+	log logr.Logger
 	// as is who the operator acts as; empty for an administrator.
 	as string
 }
@@ -210,6 +212,7 @@ func (w *world) run(o Options) {
 	connection := env.Start(w.t)
 	connection.Impersonate.UserName = w.as
 	mgr, err := ctrl.NewManager(connection, ctrl.Options{
+		Logger: w.log,
 		Scheme: env.Scheme(w.t, clientgoscheme.AddToScheme, configv1.AddToScheme), Metrics: server.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
 		Client:     client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}},

@@ -7,6 +7,9 @@ import (
 // ClusterVersionName is the name of the one ClusterVersion that is used.
 const ClusterVersionName = "version"
 
+// ClusterIDPattern is the regular expression of spec.clusterID: a UUID of version 4.
+const ClusterIDPattern = `^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-4[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}$`
+
 // ClusterVersion is the version of the cluster: which release its administrator wants, and
 // how far the cluster is. Only the one named version is used.
 //

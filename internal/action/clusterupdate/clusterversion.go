@@ -33,7 +33,7 @@ func Read(ctx context.Context, c client.Reader) (*configv1.ClusterVersion, error
 		return nil, &report.Error{
 			Object: object,
 			Err:    &report.Reworded{Text: "No cluster version information available - you must be connected to a cluster whose version is managed to fetch the current version", Cause: err},
-			Advice: "choose another cluster with --context, or have this one's version managed: see 'mainstay run cluster-version-operator --help'",
+			Advice: "choose another cluster with --context, or have this one's version managed: see 'mainstay cluster init --help'",
 		}
 	case apierrors.IsForbidden(err):
 		return nil, &report.Error{Object: object, Err: err, Advice: "ask an administrator of the cluster for the right, or choose another user with --context"}

@@ -22,6 +22,8 @@ import (
 type Status struct {
 	// Updating tells whether there is anything to tell.
 	Updating bool `json:"updating"`
+	// Refused is a requested update that the operator does not carry out; nil for none.
+	Refused *Refusal `json:"refused,omitempty"`
 	// ControlPlane is the part of the update that the cluster-version-operator does.
 	ControlPlane *ControlPlane `json:"controlPlane,omitempty"`
 	// Operators are those that are being updated.
@@ -130,16 +132,16 @@ type Input struct {
 // Assess judges how far an update is.
 func Assess(in Input) *Status {
 	cv := in.ClusterVersion
+	status := &Status{Refused: refusalOf(cv)}
 	if len(cv.Status.History) == 0 {
-		return &Status{}
+		return status
 	}
-	status := &Status{}
 	status.ControlPlaneNodes, status.WorkerPools = assessPools(&in)
 	progressing := clusterupdate.Condition(cv.Status.Conditions, configv1.OperatorProgressing)
 	status.Updating = progressing != nil && progressing.Status == metav1.ConditionTrue ||
 		slices.ContainsFunc(status.WorkerPools, func(p Pool) bool { return p.Completed < p.Total })
 	if !status.Updating {
-		return &Status{}
+		return &Status{Refused: status.Refused}
 	}
 	in.Operators = slices.DeleteFunc(slices.Clone(in.Operators), func(o configv1.ClusterOperator) bool { return !ofRelease(&o) })
 	slices.SortFunc(in.Operators, func(a, b configv1.ClusterOperator) int { return cmp.Compare(a.Name, b.Name) })

@@ -36,6 +36,9 @@ const (
 	lookWhileSteady = 2 * time.Minute
 )
 
+// logAbsenceInterval is how often the log says that there is no ClusterVersion.
+const logAbsenceInterval = 5 * time.Minute
+
 // maxFailures is how often in a row the ClusterVersion cannot be looked after before it
 // says so.
 const maxFailures = 15
@@ -123,6 +126,8 @@ type Controller struct {
 	// needed are capabilities that the present release enabled implicitly.
 	needed   []string
 	failures int
+	// absenceLogged is when the log said last that there is no ClusterVersion.
+	absenceLogged time.Time
 }
 
 // New makes a controller. The client reads ClusterVersion and ClusterOperators, gates the
@@ -150,8 +155,13 @@ func New(c client.Client, gates, reader client.Reader, o Options) *Controller {
 // the worker gets it, so that an operator that ends in between begins with it.
 func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	cv := &configv1.ClusterVersion{}
-	if err := c.client.Get(ctx, req.NamespacedName, cv); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+	err := c.client.Get(ctx, req.NamespacedName, cv)
+	if apierrors.IsNotFound(err) {
+		c.logAbsence(ctx, req.Name)
+		return ctrl.Result{RequeueAfter: logAbsenceInterval}, nil
+	}
+	if err != nil {
+		return ctrl.Result{}, err
 	}
 	before := cv.DeepCopy()
 	seen, err := c.look(ctx, cv)
@@ -182,6 +192,17 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{RequeueAfter: lookAtOnce}, nil
 	}
 	return ctrl.Result{RequeueAfter: pauseOf(cv)}, nil
+}
+
+// logAbsence says in the log that there is no ClusterVersion, and how to create one. Reconcile comes
+// here whenever something changes that it watches, which is not logged each time.
+func (c *Controller) logAbsence(ctx context.Context, name string) {
+	now := c.Clock.Now()
+	if !c.absenceLogged.IsZero() && now.Sub(c.absenceLogged) < logAbsenceInterval {
+		return
+	}
+	c.absenceLogged = now
+	log.FromContext(ctx).Info("There is no ClusterVersion, so no release is applied. Create one with 'mainstay cluster init'", "clusterVersion", name)
 }
 
 // isSameWork tells whether the worker was given the same already.

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -50,11 +51,20 @@ func Setup(mgr ctrl.Manager, o Options, news News) error {
 		WatchesRawSource(source.Kind[client.Object](mgr.GetCache(), &configv1.ClusterOperator{}, wake, upgradeableChanged)).
 		WatchesRawSource(source.Kind[client.Object](gates, &corev1.ConfigMap{}, wake)).
 		WatchesRawSource(source.Channel(out, wake)).
+		WatchesRawSource(atStart(request)).
 		Complete(New(mgr.GetClient(), gates, mgr.GetAPIReader(), o))
 	if err != nil {
 		return fmt.Errorf("setting up the controller of ClusterVersion: %w", err)
 	}
 	return nil
+}
+
+// atStart enqueues a request once: a cluster without a ClusterVersion has nothing that would.
+func atStart(request reconcile.Request) source.Source {
+	return source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		queue.Add(request)
+		return nil
+	})
 }
 
 // gatesCache holds the two ConfigMaps of gates and nothing else.

@@ -17,7 +17,7 @@ import (
 // reasonInvalid is the reason of condition Invalid, and of Progressing while it is there.
 const reasonInvalid = "InvalidClusterVersion"
 
-var uuidPattern = regexp.MustCompile(`^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-4[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}$`)
+var uuidPattern = regexp.MustCompile(configv1.ClusterIDPattern)
 
 // validate gives a copy of the ClusterVersion without the fields of its spec that are
 // invalid, and what is wrong with them. What the API server checks itself is not checked.
