@@ -52,7 +52,8 @@ out phase by phase, and keeps what they installed as it is meant to be.`,
 		long: `cluster-version-operator brings the cluster to the release that its ClusterVersion asks
 for, and keeps it there: it verifies and retrieves the release image, asks whether the
 cluster is fit for it, and applies its manifests in their order. It brings the kinds
-ClusterVersion and ClusterOperator with it where the cluster has none.`,
+ClusterVersion and ClusterOperator with it where the cluster has none. The ClusterVersion
+itself is created with 'mainstay cluster init': without it, nothing is applied.`,
 		example:        "  mainstay run cluster-version-operator --release-image registry.example.com/platform@sha256:...",
 		metricsAddress: "0.0.0.0:9099",
 		clusterVersion: true,
