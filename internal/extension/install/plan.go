@@ -206,6 +206,9 @@ func (a *attempt) draftChange(ctx context.Context, ext *olmv1.ClusterExtension, 
 	if replaced == nil {
 		replaced = newest
 	}
+	if replaced == nil {
+		p.Contents = contentsOf(objects)
+	}
 	p.against(checkBundle, a.compare(ctx, p, replaced, objects))
 }
 
@@ -326,20 +329,35 @@ func (p *plans) load(ctx context.Context, reader client.Reader, namespace string
 }
 
 // encode writes the plan for programs and for people, with as much of the diffs as there
-// is room for.
+// is room for. Those of rights and workloads are left out only when a plan without any other
+// is still too large.
 func (p *plan) encode() (map[string]string, error) {
-	for room := maxPlan / 3; ; room /= 2 {
-		cut := p.cut(room)
-		var data bytes.Buffer
-		encoder := json.NewEncoder(&data)
-		encoder.SetEscapeHTML(false)
-		encoder.SetIndent("", "  ")
-		if err := encoder.Encode(cut); err != nil {
+	room, keep := maxPlan/3, true
+	for {
+		data, size, err := p.cut(room, keep).write()
+		if err != nil {
 			return nil, fmt.Errorf("writing the plan of %q: %w", p.Extension, err)
 		}
-		text := cut.text()
-		if data.Len()+len(text) <= maxPlan || room == 0 {
-			return map[string]string{olmv1.PlanJSON: data.String(), olmv1.PlanText: text}, nil
+		switch {
+		case size <= maxPlan, room == 0 && !keep:
+			return data, nil
+		case room == 0:
+			room, keep = maxPlan/3, false
+		default:
+			room /= 2
 		}
 	}
+}
+
+// write returns both forms of the plan, and how large they are together.
+func (p *plan) write() (data map[string]string, size int, err error) {
+	var encoded bytes.Buffer
+	encoder := json.NewEncoder(&encoded)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(p); err != nil {
+		return nil, 0, err
+	}
+	text := p.text()
+	return map[string]string{olmv1.PlanJSON: encoded.String(), olmv1.PlanText: text}, encoded.Len() + len(text), nil
 }

@@ -76,8 +76,10 @@ type plan struct {
 	Missing          []string           `json:"missingDependencies,omitempty"`
 	Created          []plannedExtension `json:"createdExtensions,omitempty"`
 	Images           []string           `json:"images,omitempty"`
-	Objects          *plannedObjects    `json:"objects,omitempty"`
-	Note             string             `json:"note,omitempty"`
+	// Contents sums up a first installation; nil for a change of what is installed.
+	Contents *plannedContents `json:"contents,omitempty"`
+	Objects  *plannedObjects  `json:"objects,omitempty"`
+	Note     string           `json:"note,omitempty"`
 }
 
 // plannedObjects is what becomes of the objects.
@@ -307,6 +309,7 @@ func (a *attempt) compare(ctx context.Context, p *plan, replaced *olmv1.ClusterO
 		Added: result.Count(objectdiff.Added), Changed: result.Count(objectdiff.Changed), Removed: result.Count(objectdiff.Removed),
 		Unchanged: result.Unchanged, Changes: result.Changes,
 	}
+	slices.SortStableFunc(p.Objects.Changes, func(a, b objectdiff.Change) int { return rankOf(a) - rankOf(b) })
 	return nil
 }
 
@@ -319,8 +322,9 @@ func pointers(objects []unstructured.Unstructured) []*unstructured.Unstructured 
 }
 
 // cut is the plan with so many bytes of diffs, and with lists and texts that are not too
-// long. Without any room for diffs, all of it is as short as can be.
-func (p *plan) cut(room int) *plan {
+// long. Without any room for diffs, all of it is as short as can be. The diffs of rights and
+// workloads are whole beside that, if they are kept.
+func (p *plan) cut(room int, keep bool) *plan {
 	text, entries := maxText, maxEntries
 	if room == 0 {
 		text, entries = leastText, leastEntries
@@ -346,12 +350,17 @@ func (p *plan) cut(room int) *plan {
 	}
 	objects := *p.Objects
 	objects.Changes = slices.Clone(p.Objects.Changes)
-	if room == 0 {
+	if room == 0 && !keep {
 		objects.Changes = first(objects.Changes, maxEntries)
+		short.Contents = nil
 	}
 	whole := 0
 	for i := range objects.Changes {
 		change := &objects.Changes[i]
+		if keep && isNeverCut(*change) {
+			whole++
+			continue
+		}
 		kept := clip(change.Diff, room)
 		if kept == change.Diff {
 			whole++

@@ -64,6 +64,36 @@ func TestPlanFits(t *testing.T) {
 	}
 }
 
+// TestPlanKeepsRightsAndWorkloads: however large the CRDs of a bundle are, its rights and
+// workloads are whole in the plan, and come first.
+func TestPlanKeepsRightsAndWorkloads(t *testing.T) {
+	p := &plan{Extension: "large", Bundle: &plannedBundle{}, Objects: &plannedObjects{}}
+	for i := range 40 {
+		p.Objects.Changes = append(p.Objects.Changes, objectdiff.Change{
+			Change: objectdiff.Added, APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition", Name: fmt.Sprint(i), Diff: strings.Repeat("+crd\n", 20000),
+		})
+	}
+	whole := map[string]string{"Deployment": strings.Repeat("+deployment\n", 5000), "ClusterRole": strings.Repeat("+role\n", 5000)}
+	for kind, apiVersion := range map[string]string{"Deployment": "apps/v1", "ClusterRole": "rbac.authorization.k8s.io/v1"} {
+		p.Objects.Changes = append(p.Objects.Changes, objectdiff.Change{Change: objectdiff.Added, APIVersion: apiVersion, Kind: kind, Name: "x", Diff: whole[kind]})
+	}
+	data, err := p.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if size := len(data[olmv1.PlanJSON]) + len(data[olmv1.PlanText]); size > maxPlan {
+		t.Errorf("the plan has %d bytes, want at most %d", size, maxPlan)
+	}
+	for kind, diff := range whole {
+		if !strings.Contains(data[olmv1.PlanText], diff) {
+			t.Errorf("the diff of the %s is cut", kind)
+		}
+	}
+	if !strings.Contains(data[olmv1.PlanText], "The diffs of 40 objects are cut") {
+		t.Error("the plan does not say that the CRDs are cut")
+	}
+}
+
 // TestApart takes joined errors apart, and leaves sentences whole.
 func TestApart(t *testing.T) {
 	a, b, c := errors.New("a"), errors.New("b"), errors.New("c")

@@ -20,6 +20,7 @@ func (p *plan) text() string {
 		problems = append(problems, problem.Check+": "+problem.Message)
 	}
 	list(w, "What stands against it:", problems)
+	p.Contents.write(w, p.Images)
 	list(w, "Why this bundle:", p.Why)
 	for _, c := range p.Considered {
 		if c.Problem == "" {
@@ -40,7 +41,6 @@ func (p *plan) text() string {
 		created = append(created, fmt.Sprintf("clusterextension/%s: bundle %s of package %s, from catalog %s", e.Name, e.Bundle, e.Package, e.Catalog))
 	}
 	list(w, "Extensions to be created for dependencies:", created)
-	list(w, "Images that run:", p.Images)
 	p.writeObjects(w)
 	return w.String()
 }

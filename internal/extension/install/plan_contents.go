@@ -1,0 +1,135 @@
+package install
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/mainstay-dev/mainstay/internal/apply"
+	"github.com/mainstay-dev/mainstay/internal/objectdiff"
+	"github.com/mainstay-dev/mainstay/internal/rbac"
+)
+
+// plannedContents sums up what a first installation brings, of which the diffs alone would be
+// hard to read.
+type plannedContents struct {
+	// Kinds counts the objects of each kind.
+	Kinds map[string]int `json:"kinds"`
+	CRDs  []string       `json:"crds,omitempty"`
+	// Rights are what the service accounts of the bundle get.
+	Rights []plannedRights `json:"rights,omitempty"`
+}
+
+// plannedRights are what one binding gives.
+type plannedRights struct {
+	// Subjects that get them, as kind and name.
+	Subjects []string `json:"subjects"`
+	// Role that has them, as kind and name.
+	Role string `json:"role"`
+	// Rules of the role. Empty when the bundle does not bring the role.
+	Rules []string `json:"rules,omitempty"`
+}
+
+// contentsOf sums up objects.
+func contentsOf(objects []unstructured.Unstructured) *plannedContents {
+	contents := &plannedContents{Kinds: map[string]int{}}
+	roles := map[string][]rbacv1.PolicyRule{}
+	for i := range objects {
+		object := &objects[i]
+		contents.Kinds[object.GetKind()]++
+		switch {
+		case apply.KeyOf(object).IsCRD():
+			contents.CRDs = append(contents.CRDs, object.GetName())
+		case isOfRBAC(object.GetAPIVersion()):
+			var role rbacv1.ClusterRole // A Role has the same rules.
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &role); err == nil {
+				roles[roleKey(object.GetKind(), object.GetNamespace(), object.GetName())] = role.Rules
+			}
+		}
+	}
+	for i := range objects {
+		if object := &objects[i]; isOfRBAC(object.GetAPIVersion()) && strings.HasSuffix(object.GetKind(), "Binding") {
+			contents.Rights = append(contents.Rights, rightsOf(object, roles))
+		}
+	}
+	slices.Sort(contents.CRDs)
+	slices.SortStableFunc(contents.Rights, func(a, b plannedRights) int { return strings.Compare(a.Role, b.Role) })
+	return contents
+}
+
+// rightsOf says what a binding gives to whom.
+func rightsOf(object *unstructured.Unstructured, roles map[string][]rbacv1.PolicyRule) plannedRights {
+	var binding rbacv1.ClusterRoleBinding // A RoleBinding has the same fields.
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &binding); err != nil {
+		return plannedRights{Role: object.GetKind() + " " + object.GetName() + ", which cannot be read: " + err.Error()}
+	}
+	rights := plannedRights{Role: binding.RoleRef.Kind + " " + binding.RoleRef.Name}
+	for _, subject := range binding.Subjects {
+		name := subject.Name
+		if subject.Namespace != "" {
+			name = subject.Namespace + "/" + name
+		}
+		rights.Subjects = append(rights.Subjects, subject.Kind+" "+name)
+	}
+	namespace := ""
+	if binding.RoleRef.Kind == "Role" {
+		namespace = object.GetNamespace()
+	}
+	for _, rule := range roles[roleKey(binding.RoleRef.Kind, namespace, binding.RoleRef.Name)] {
+		gap := rbac.Gap{Namespace: object.GetNamespace(), Rule: rule}
+		rights.Rules = append(rights.Rules, gap.String())
+	}
+	return rights
+}
+
+func isOfRBAC(apiVersion string) bool { return strings.HasPrefix(apiVersion, rbacv1.GroupName+"/") }
+
+func roleKey(kind, namespace, name string) string { return kind + " " + namespace + "/" + name }
+
+// write writes rights, images, CRDs and counts for people.
+func (c *plannedContents) write(w *strings.Builder, images []string) {
+	if c == nil {
+		list(w, "Images that run:", images)
+		return
+	}
+	var rights, counts []string
+	for _, r := range c.Rights {
+		rules := strings.Join(r.Rules, "\n")
+		if rules == "" {
+			rules = "the rules that the role has on the cluster"
+		}
+		rights = append(rights, fmt.Sprintf("%s, by %s:\n%s", strings.Join(r.Subjects, ", "), r.Role, rules))
+	}
+	for _, kind := range slices.Sorted(maps.Keys(c.Kinds)) {
+		counts = append(counts, fmt.Sprintf("%s: %d", kind, c.Kinds[kind]))
+	}
+	list(w, "Rights that it gets:", rights)
+	list(w, "Images that run:", images)
+	list(w, "CRDs:", c.CRDs)
+	list(w, "Objects by kind:", counts)
+}
+
+// rankOf orders changes by how much they matter to a reader who decides: rights and workloads
+// come first, and CRDs, which are the longest, last.
+func rankOf(change objectdiff.Change) int {
+	group, _, _ := strings.Cut(change.APIVersion, "/")
+	switch {
+	case isOfRBAC(change.APIVersion), change.Kind == "ServiceAccount":
+		return 0
+	case group == "apps", group == "batch", change.Kind == "Pod":
+		return 1
+	case change.Kind == "CustomResourceDefinition":
+		return 3
+	default:
+		return 2
+	}
+}
+
+// isNeverCut reports whether the diff of a change is whole in every plan: those of rights and
+// workloads are.
+func isNeverCut(change objectdiff.Change) bool { return rankOf(change) <= 1 }
