@@ -67,8 +67,24 @@ func (in *Installation) namespace() string {
 	return in.Namespace
 }
 
-// Manifests gives the objects of an installation in the order in which they are
-// applied: CRDs, the namespace, roles, then what runs.
+// Objects returns all that an installation writes, in that order: the manifests, and with the
+// CRDs the kinds that a platform may have of its own, which are created only where they are
+// absent.
+func (in *Installation) Objects() ([]*unstructured.Unstructured, error) {
+	objects, err := in.Manifests()
+	if err != nil {
+		return nil, err
+	}
+	platform, err := PlatformKinds(false)
+	if err != nil {
+		return nil, err
+	}
+	at := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() != "CustomResourceDefinition" })
+	return slices.Insert(objects, at, platform...), nil
+}
+
+// Manifests gives the objects of an installation that are its own, in the order in which they
+// are applied: CRDs, the namespace, roles, then what runs.
 func (in *Installation) Manifests() ([]*unstructured.Unstructured, error) {
 	objects, err := shipped(config.Files, ".")
 	if err != nil {
@@ -139,6 +155,9 @@ func shipped(files embed.FS, folder string) ([]*unstructured.Unstructured, error
 	}
 	var objects []*unstructured.Unstructured
 	for _, name := range kustomization.Resources {
+		if strings.HasPrefix(name, "platform/") {
+			continue // PlatformKinds reads them: they are created, not applied.
+		}
 		data, err := files.ReadFile(path.Join(folder, name))
 		if err != nil {
 			return nil, err

@@ -245,6 +245,21 @@ func TestManifestsRefuse(t *testing.T) {
 	}
 }
 
+// The policy that protects custom resources is part of an installation that asks for it only.
+func TestProtectionIsOptional(t *testing.T) {
+	for _, protect := range []bool{false, true} {
+		got := 0
+		for _, object := range manifests(t, Installation{ProtectCustomResources: protect}) {
+			if strings.HasPrefix(object.GetKind(), "ValidatingAdmissionPolicy") && object.GetName() == "mainstay-protect-custom-resources" {
+				got++
+			}
+		}
+		if want := map[bool]int{false: 0, true: 2}[protect]; got != want {
+			t.Errorf("with ProtectCustomResources %t there are %d objects of the policy, want %d", protect, got, want)
+		}
+	}
+}
+
 // The kinds of a platform are not applied as those of an installation are.
 func TestPlatformKinds(t *testing.T) {
 	for _, test := range []struct {

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -58,14 +59,27 @@ func CreatePlatformKinds(ctx context.Context, c client.Client, versionManaged bo
 	}
 	var created []*unstructured.Unstructured
 	for _, kind := range kinds {
-		err := c.Create(ctx, kind, client.FieldOwner(InstallFieldManager))
-		switch {
-		case apierrors.IsAlreadyExists(err):
-		case err != nil:
-			return created, serverError(objectName(kind), err)
-		default:
+		isNew, err := createIfAbsent(ctx, c, kind)
+		if err != nil {
+			return created, err
+		}
+		if isNew {
 			created = append(created, kind)
 		}
 	}
 	return created, nil
+}
+
+// createIfAbsent creates an object unless there is one of its name, and reports whether it did.
+func createIfAbsent(ctx context.Context, c client.Client, object *unstructured.Unstructured) (bool, error) {
+	err := c.Create(ctx, object, client.FieldOwner(InstallFieldManager))
+	if apierrors.IsAlreadyExists(err) {
+		return false, nil
+	}
+	return err == nil, serverError(objectName(object), err)
+}
+
+// isPlatformKind reports whether an object is one of PlatformKinds.
+func isPlatformKind(object *unstructured.Unstructured) bool {
+	return object.GetKind() == "CustomResourceDefinition" && strings.HasSuffix(object.GetName(), ".openshift.io")
 }

@@ -383,7 +383,16 @@ func testUpgrade(c *cluster, step stepFunc) {
 
 func testUninstall(c *cluster, step stepFunc) {
 	step("uninstall-refused", "mainstay uninstall")
-	step("uninstall-keep-crds", "mainstay uninstall --keep-crds -o name")
+	step("uninstall-keep-crds", "mainstay uninstall --keep-crds --wait",
+		reaction{`namespace "olmv1-system": is being deleted`, func() {
+			status(c, "olmv1-system", &corev1.Namespace{}, func(namespace *corev1.Namespace) {
+				namespace.Status.Conditions = []corev1.NamespaceCondition{
+					{Type: corev1.NamespaceDeletionDiscoveryFailure, Status: corev1.ConditionFalse, Message: "All resources successfully discovered"},
+					{Type: corev1.NamespaceContentRemaining, Status: corev1.ConditionTrue, Message: "Some resources are remaining: pods. has 2 resource instances"},
+				}
+			})
+		}},
+		reaction{"pods. has 2 resource instances", func() { c.emptied("olmv1-system") }})
 	c.gone(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "olmv1-system", Name: "catalogd-controller-manager"}})
 	c.must(c.Get(c.t.Context(), client.ObjectKey{Name: "kettle"}, &olmv1.ClusterExtension{}))
 	step("uninstall-both", "mainstay uninstall --keep-crds --delete-extensions")
@@ -391,6 +400,5 @@ func testUninstall(c *cluster, step stepFunc) {
 	for _, kind := range []string{"clustercatalogs", "clusterextensions", "clusterobjectsets"} {
 		c.await(named(&apiextensionsv1.CustomResourceDefinition{}, kind+".olm.operatorframework.io"))
 	}
-	c.emptied("olmv1-system")
 	step("uninstall-again", "mainstay uninstall")
 }

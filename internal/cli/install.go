@@ -73,7 +73,7 @@ rights, Services and Deployments are applied, server-side, as this build has the
 				}
 			}
 			if dryRun.client {
-				objects, err := in.Manifests()
+				objects, err := in.Objects()
 				if err != nil {
 					return err
 				}
@@ -159,7 +159,8 @@ func (a *app) uninstallCommand() *cobra.Command {
 		Short: "Remove Mainstay from a cluster",
 		Long: `Remove Mainstay from a cluster, with its CRDs and catalogs. It refuses to while
 extensions are installed, unless it is told what becomes of them. With --delete-extensions it
-stops with exit code 3, and deletes nothing, when custom resources of their CRDs would be lost.`,
+stops with exit code 3, and deletes nothing, when custom resources of their CRDs would be lost.
+What stays on the cluster is listed with the reason.`,
 		Example: `  mainstay uninstall --wait
 
   # Uninstall every extension first, with all its objects
@@ -175,19 +176,11 @@ stops with exit code 3, and deletes nothing, when custom resources of their CRDs
 			}
 			uninstall.Client, uninstall.Progress = c, terminal.NewProgress(cmd.ErrOrStderr())
 			uninstall.Wait, uninstall.WaitForAll = action.Wait{Timeout: wait.timeout}, wait.wait
-			deleted, err := uninstall.Run(cmd.Context())
-			if err != nil {
-				return withExitCode(err)
+			result, err := uninstall.Run(cmd.Context())
+			if result != nil {
+				err = errors.Join(printUninstalled(cmd, &out, result, err == nil), err)
 			}
-			if out.Format == terminal.FormatName {
-				return printObjects(cmd.OutOrStdout(), terminal.FormatName, asObjects(deleted), true)
-			}
-			if len(deleted) == 0 {
-				fmt.Fprintln(cmd.OutOrStdout(), "Nothing was installed.")
-				return nil
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "Mainstay is removed: %d objects deleted.\n", len(deleted))
-			return nil
+			return withExitCode(err)
 		},
 	}
 	a.kube.bind(cmd)
@@ -201,4 +194,25 @@ stops with exit code 3, and deletes nothing, when custom resources of their CRDs
 	wait.bind(cmd, "everything is gone")
 	out.Bind(cmd, terminal.FormatName)
 	return cmd
+}
+
+// printUninstalled says what was deleted, and what stays and why.
+func printUninstalled(cmd *cobra.Command, out *terminal.Output, result *action.Uninstalled, done bool) error {
+	if out.Format == terminal.FormatName {
+		return printObjects(cmd.OutOrStdout(), terminal.FormatName, asObjects(result.Deleted), true)
+	}
+	w := cmd.OutOrStdout()
+	switch n := len(result.Deleted); {
+	case n == 0:
+		fmt.Fprintln(w, "Nothing was installed.")
+		return nil
+	case done:
+		fmt.Fprintf(w, "Mainstay is removed: %d objects deleted.\n", n)
+	default:
+		fmt.Fprintf(w, "Mainstay is being removed: %d objects deleted.\n", n)
+	}
+	for _, left := range result.Left {
+		fmt.Fprintf(w, "What stays: %s: %s.\n", left.Objects, left.Why)
+	}
+	return nil
 }
