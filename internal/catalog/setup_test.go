@@ -77,8 +77,9 @@ func start(t *testing.T, namespace string, change func(*catalog.Options)) *repli
 		LeaderElection:          true,
 		LeaderElectionID:        "catalogd",
 		LeaderElectionNamespace: namespace,
-		// The next one leads at once.
+		// The next one leads at once, and none is replaced while the API server restarts.
 		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 ptr.To(3 * time.Minute), RenewDeadline: ptr.To(2 * time.Minute),
 		// Several replicas are in this process, whose names are the same.
 		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
 	})

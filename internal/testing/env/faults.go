@@ -31,8 +31,8 @@ func makeRestartable(environment *envtest.Environment, binaries, folder string) 
 }
 
 // RestartServer kills the API server of this test binary and starts it again, at the same
-// address and with everything that it had stored.
-func RestartServer(t testing.TB) {
+// address and with everything that it had stored. The functions are called while it is away.
+func RestartServer(t testing.TB, meanwhile ...func()) {
 	t.Helper()
 	Start(t)
 	written, err := os.ReadFile(filepath.Join(shared.folder, pidFile))
@@ -56,10 +56,13 @@ func RestartServer(t testing.TB) {
 	err = wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, startTime, true, func(context.Context) (bool, error) {
 		return server.Stop() == nil, nil
 	})
-	if err == nil {
-		err = server.Start()
-	}
 	if err != nil {
+		t.Fatalf("stopping the API server: %v", err)
+	}
+	for _, act := range meanwhile {
+		act()
+	}
+	if err := server.Start(); err != nil {
 		t.Fatalf("starting the API server again: %v", err)
 	}
 }

@@ -1,0 +1,68 @@
+package catalog_test
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/catalogclient"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+// TestServerRestarts kills the API server while a catalog is unpacked and while it is served.
+// Clients are served meanwhile, and what is asked for afterwards is done.
+func TestServerRestarts(t *testing.T) {
+	c := env.Client(t, olmv1.AddToScheme, corev1.AddToScheme)
+	namespace, made := scene(t, c)
+	key := client.ObjectKeyFromObject(made)
+	r := start(t, namespace, nil)
+	env.RestartServer(t)
+	eventually(t, "the catalog is served", func() error {
+		if err := c.Get(t.Context(), key, made); err != nil {
+			return err
+		}
+		if !meta.IsStatusConditionTrue(made.Status.Conditions, olmv1.TypeServing) {
+			return errors.New("it is not Serving")
+		}
+		return nil
+	})
+
+	authority, err := published(c, namespace)(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader := catalogclient.New(catalogclient.Options{RootCAs: func(context.Context) (*x509.CertPool, error) { return authority, nil }})
+	base := "https://" + r.address + "/catalogs/" + made.Name
+	env.RestartServer(t, func() {
+		if err := c.Get(t.Context(), key, made); err == nil {
+			t.Error("the API server answers while it is away")
+		}
+		if err := reads(t, reader, base); err != nil {
+			t.Errorf("without the API server: %v", err)
+		}
+	})
+
+	eventually(t, "the catalog is to be withdrawn", func() error {
+		if err := c.Get(t.Context(), key, made); err != nil {
+			return err
+		}
+		made.Spec.AvailabilityMode = olmv1.AvailabilityModeUnavailable
+		return c.Update(t.Context(), made)
+	})
+	eventually(t, "the catalog is withdrawn", func() error {
+		if err := c.Get(t.Context(), key, made); err != nil {
+			return err
+		}
+		if len(made.Finalizers) > 0 || made.Status.URLs != nil {
+			return fmt.Errorf("the catalog is %+v", made)
+		}
+		return nil
+	})
+}
