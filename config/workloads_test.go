@@ -13,7 +13,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 )
@@ -47,17 +49,21 @@ func manifests(t *testing.T) []manifest {
 		}
 		decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
 		for {
-			object := &unstructured.Unstructured{}
-			err := decoder.Decode(&object.Object)
-			if errors.Is(err, io.EOF) {
+			var raw runtime.RawExtension
+			err := decoder.Decode(&raw)
+			switch {
+			case errors.Is(err, io.EOF):
 				return nil
+			case err != nil:
+				return fmt.Errorf("%s: %w", path, err)
+			case len(raw.Raw) == 0 || string(raw.Raw) == "null":
+				continue // Only comments.
 			}
-			if err != nil {
+			object := &unstructured.Unstructured{}
+			if err := object.UnmarshalJSON(raw.Raw); err != nil {
 				return fmt.Errorf("%s: %w", path, err)
 			}
-			if len(object.Object) > 0 {
-				all = append(all, manifest{path, object})
-			}
+			all = append(all, manifest{path, object})
 		}
 	})
 	if err != nil {
@@ -137,6 +143,95 @@ func TestCatalogsFitTheirVolume(t *testing.T) {
 		return
 	}
 	t.Error("catalogd has no Deployment")
+}
+
+// selects reports whether the selector at a path of a manifest selects pods with these labels.
+func (m manifest) selects(t *testing.T, pod map[string]string, path ...string) bool {
+	t.Helper()
+	raw, _, err := unstructured.NestedMap(m.object.Object, path...)
+	if err != nil {
+		t.Fatalf("%v: %v", m, err)
+	}
+	var selector metav1.LabelSelector
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw, &selector); err != nil {
+		t.Fatalf("%v: %v", m, err)
+	}
+	selects, err := metav1.LabelSelectorAsSelector(&selector)
+	if err != nil {
+		t.Fatalf("%v: %v", m, err)
+	}
+	return selects.Matches(labels.Set(pod))
+}
+
+// workload is what makes pods of a kind.
+type workload struct {
+	manifest
+
+	namespace string
+	labels    map[string]string
+	pod       corev1.PodSpec
+	replicas  int64
+}
+
+// workloads returns all workloads below this folder.
+func workloads(t *testing.T, all []manifest) []workload {
+	t.Helper()
+	var found []workload
+	for _, m := range all {
+		for i, pod := range m.podSpecs(t) {
+			template, _, _ := unstructured.NestedMap(m.object.Object, "spec")
+			namespace := m.object.GetNamespace()
+			if m.object.GetKind() == "ClusterServiceVersion" {
+				deployments, _, _ := unstructured.NestedSlice(m.object.Object, "spec", "install", "spec", "deployments")
+				template = deployments[i].(map[string]any)["spec"].(map[string]any)
+			}
+			podLabels, _, _ := unstructured.NestedStringMap(template, "template", "metadata", "labels")
+			replicas, _, _ := unstructured.NestedInt64(template, "replicas")
+			found = append(found, workload{m, namespace, podLabels, pod, replicas})
+		}
+	}
+	return found
+}
+
+// TestPodsHaveNetworkPolicies has a policy for every pod that is not on the network of its
+// node, and ports in those that let somebody in.
+func TestPodsHaveNetworkPolicies(t *testing.T) {
+	all := manifests(t)
+	for _, w := range workloads(t, all) {
+		isCovered := w.pod.HostNetwork
+		for _, m := range all {
+			if m.object.GetKind() != "NetworkPolicy" || m.object.GetNamespace() != w.namespace || !m.selects(t, w.labels, "spec", "podSelector") {
+				continue
+			}
+			isCovered = true
+			rules, _, _ := unstructured.NestedSlice(m.object.Object, "spec", "ingress")
+			for _, rule := range rules {
+				if ports, _, _ := unstructured.NestedSlice(rule.(map[string]any), "ports"); len(ports) == 0 {
+					t.Errorf("%v lets everybody reach every port of %v", m, w)
+				}
+			}
+		}
+		if !isCovered {
+			t.Errorf("%v: no NetworkPolicy in namespace %s selects its pods", w, w.namespace)
+		}
+	}
+}
+
+// TestReplicasHaveDisruptionBudgets has a budget where there are several replicas, and none
+// where there is one: it would keep nodes from being drained.
+func TestReplicasHaveDisruptionBudgets(t *testing.T) {
+	all := manifests(t)
+	for _, w := range workloads(t, all) {
+		budgets := 0
+		for _, m := range all {
+			if m.object.GetKind() == "PodDisruptionBudget" && m.object.GetNamespace() == w.namespace && m.selects(t, w.labels, "spec", "selector") {
+				budgets++
+			}
+		}
+		if want := w.replicas > 1; (budgets == 1) != want || budgets > 1 {
+			t.Errorf("%v: %d replicas have %d PodDisruptionBudgets, want one: %v", w, w.replicas, budgets, want)
+		}
+	}
 }
 
 // goMemoryLimit returns GOMEMLIMIT of a container, zero when it is not set or not understood.

@@ -42,12 +42,16 @@ func (a *app) installCommand() *cobra.Command {
 		Use:   "install",
 		Short: "Install Mainstay in a cluster, or bring it up to date",
 		Long: `Install Mainstay in a cluster, or bring an installation up to date: CRDs, namespace,
-rights, Services and Deployments are applied, server-side, as this build has them.`,
+rights, Services and Deployments are applied, server-side, as this build has them.
+
+Name the image by digest where you can, as "mainstay image build --push" prints it: what a
+tag names can change, and then pods that start later run another program.`,
 		Example: `  # Install, and wait until it runs
   mainstay install --wait
 
-  # Install from a mirror, with the machine's mirror configuration
-  mainstay install --image registry.example.com/mainstay:v1 --registries-conf /etc/containers/registries.conf
+  # Install the image of a digest, from a mirror, with the machine's mirror configuration
+  mainstay install --registries-conf /etc/containers/registries.conf \
+    --image registry.example.com/mainstay@sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
 
   # Write the manifests, for a repository or a look
   mainstay install --dry-run=client -o yaml

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -71,6 +72,7 @@ func (o *options) manager(name string) (ctrl.Manager, error) {
 		LeaderElectionReleaseOnCancel: true,
 		Metrics: metricsserver.Options{
 			BindAddress: o.metricsAddress, SecureServing: true, FilterProvider: filters.WithAuthenticationAndAuthorization,
+			TLSOpts: []func(*tls.Config){http1Only},
 		},
 		// What is read seldom, or is secret, is not held in memory.
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}},
@@ -84,6 +86,10 @@ func (o *options) manager(name string) (ctrl.Manager, error) {
 	}
 	return mgr, errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping))
 }
+
+// http1Only turns HTTP/2 off. With it one connection can ask for hundreds of answers at once,
+// before anybody has asked who the client is.
+func http1Only(config *tls.Config) { config.NextProtos = []string{"http/1.1"} }
 
 // profilerAddress is where the profiler is, on this machine alone: it asks nobody who they
 // are. "0" turns it off.

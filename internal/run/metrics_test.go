@@ -112,6 +112,17 @@ func TestMetricsAreForThoseWhoMayReadThem(t *testing.T) {
 	if code, text, err := get(t.Context(), "https://"+address+"/metrics", "x.y.z"); err != nil || code == http.StatusOK {
 		t.Errorf("a forged token: status is %d with %q (%v)", code, text, err)
 	}
+	conn, err := (&tls.Dialer{Config: &tls.Config{
+		InsecureSkipVerify: true, //nolint:gosec // Only the protocol is looked at.
+		NextProtos:         []string{"h2", "http/1.1"},
+	}}).DialContext(t.Context(), "tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if got := conn.(*tls.Conn).ConnectionState().NegotiatedProtocol; got != "http/1.1" {
+		t.Errorf("the server chose the protocol %q, want http/1.1", got)
+	}
 	if code, _, err := get(t.Context(), "http://"+address+"/metrics", ""); err == nil && code == http.StatusOK {
 		t.Error("metrics are given without TLS")
 	}

@@ -66,7 +66,7 @@ var parts = []part{
 		"platform/operator.openshift.io_imagecontentsourcepolicies.yaml",
 		"cluster-version-operator/namespaces.yaml", "cluster-version-operator/service_account.yaml",
 		"cluster-version-operator/role.yaml", "cluster-version-operator/rbac.yaml", "cluster-version-operator/cluster_admin.yaml",
-		"cluster-version-operator/service.yaml", "cluster-version-operator/deployment.yaml",
+		"cluster-version-operator/network_policy.yaml", "cluster-version-operator/service.yaml", "cluster-version-operator/deployment.yaml",
 	}},
 	{runlevel: "50", name: "olm", installed: true, operator: "release/olm-operator.yaml"},
 	{runlevel: "50", name: "operator-lifecycle-manager", capability: "OperatorLifecycleManager", reports: true, moved: classicPlaces, files: []string{
@@ -77,7 +77,7 @@ var parts = []part{
 		"classic/olm-operator/service.yaml", "classic/olm-operator/config.yaml", "classic/olm-operator/deployment.yaml",
 		"classic/catalog-operator/service.yaml", "classic/catalog-operator/deployment.yaml",
 		"classic/packageserver/service_account.yaml", "classic/packageserver/role.yaml", "classic/packageserver/rbac.yaml",
-		"classic/packageserver/clusterserviceversion.yaml",
+		"classic/packageserver/disruption_budget.yaml", "classic/packageserver/clusterserviceversion.yaml",
 	}, operator: "release/operator-lifecycle-manager-operators.yaml"},
 	{runlevel: "50", name: "marketplace", capability: "marketplace", reports: true, files: []string{
 		"classic/marketplace/config.openshift.io_operatorhubs.yaml", "classic/marketplace/namespace.yaml",
@@ -90,7 +90,7 @@ var parts = []part{
 		"platform/operator.openshift.io_machineconfigurations.yaml",
 		"machine-config/controller_role.yaml", "machine-config/daemon_role.yaml", "machine-config/server_role.yaml",
 		"machine-config/namespace.yaml", "machine-config/service_account.yaml", "machine-config/rbac.yaml", "machine-config/admission.yaml",
-		"release/machine-config.yaml", "machine-config/server.yaml", "release/pools.yaml",
+		"machine-config/network_policy.yaml", "release/machine-config.yaml", "machine-config/server.yaml", "release/pools.yaml",
 	}, operator: "release/machine-config-operator.yaml"},
 }
 

@@ -21,6 +21,9 @@ const (
 	drain = 10 * time.Second
 	// headerBytes is the longest header of a request: one names the groups of who asks.
 	headerBytes = 256 << 10
+	// maxStreams is how many requests one connection may have under way: watches of packages
+	// by people and consoles, through the API server.
+	maxStreams = 100
 )
 
 // Server serves a handler over HTTPS. It is a Runnable of a manager, on every replica.
@@ -56,6 +59,8 @@ func (s *Server) Start(ctx context.Context) error {
 	server := &http.Server{
 		Handler: s.Handler, TLSConfig: secure, MaxHeaderBytes: headerBytes,
 		ReadHeaderTimeout: patience, IdleTimeout: 2 * time.Minute,
+		// The API server asks over HTTP/2, and opens a further connection beyond this.
+		HTTP2:       &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 		BaseContext: func(net.Listener) context.Context { return watching(ctx) },
 		ErrorLog:    log.New(connections{s.Log}, "", 0),
 	}
