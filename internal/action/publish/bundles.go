@@ -24,7 +24,8 @@ import (
 type PushedBundle struct {
 	Package string `json:"package"`
 	// Name of the bundle, that of its ClusterServiceVersion.
-	Name    string `json:"name"`
+	Name string `json:"name"`
+	// Version is empty for a bundle that states none.
 	Version string `json:"version"`
 	// Reference is <repository>@<digest>.
 	Reference string `json:"reference"`
@@ -58,7 +59,11 @@ func (a *BundlePush) Run(ctx context.Context) (*PushedBundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &PushedBundle{Package: b.Package, Name: b.Name(), Version: b.Version.String(), Reference: reference}, nil
+	pushed := &PushedBundle{Package: b.Package, Name: b.Name(), Reference: reference}
+	if checkVersion(b) == nil {
+		pushed.Version = b.Version.String()
+	}
+	return pushed, nil
 }
 
 // buildBundle reads the bundle of a folder and builds its image. The object names it in
@@ -66,7 +71,7 @@ func (a *BundlePush) Run(ctx context.Context) (*PushedBundle, error) {
 func buildBundle(fsys fs.FS, object string) (*bundle.Bundle, *image.Built, error) {
 	b, err := bundle.Load(fsys)
 	if err == nil {
-		err = checkPublishable(b)
+		err = checkComplete(b)
 	}
 	if err != nil {
 		return nil, nil, &report.Error{Object: object, Err: err, Advice: "correct the named file; a bundle has the folders manifests and metadata"}
@@ -86,18 +91,25 @@ func buildBundle(fsys fs.FS, object string) (*bundle.Bundle, *image.Built, error
 	return b, built, nil
 }
 
-// checkPublishable refuses a bundle that would not be complete in a catalog, or that no
-// catalog could order among the versions of its package.
-func checkPublishable(b *bundle.Bundle) error {
-	switch _, err := semver.ParseTolerant(string(b.CSV.Spec.Version)); {
+// checkComplete refuses a bundle with content that nobody could install, or without a package.
+func checkComplete(b *bundle.Bundle) error {
+	switch {
 	case len(b.Omitted) > 0:
 		return errors.New(strings.Join(b.Omitted, "; "))
 	case b.Package == "":
 		return fmt.Errorf("%s: %s is not set: it must name the package", annotationsFile, bundle.KeyPackage)
-	case b.CSV.Spec.Version == "":
+	}
+	return nil
+}
+
+// checkVersion refuses a bundle that a catalog cannot order among the versions of its package.
+func checkVersion(b *bundle.Bundle) error {
+	version := string(b.CSV.Spec.Version)
+	if version == "" {
 		return fmt.Errorf("ClusterServiceVersion %q: spec.version is not set", b.Name())
-	case err != nil:
-		return fmt.Errorf("ClusterServiceVersion %q: spec.version %q is not a semantic version: %w", b.Name(), b.CSV.Spec.Version, err)
+	}
+	if _, err := semver.ParseTolerant(version); err != nil {
+		return fmt.Errorf("ClusterServiceVersion %q: spec.version %q is not a semantic version: %w", b.Name(), version, err)
 	}
 	return nil
 }

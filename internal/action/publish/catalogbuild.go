@@ -153,6 +153,9 @@ func (a *CatalogBuild) pushBundle(ctx context.Context, fsys fs.FS, name, repo st
 	if err != nil {
 		return member{}, PushedBundle{}, err
 	}
+	if err := checkVersion(b); err != nil {
+		return member{}, PushedBundle{}, &report.Error{Object: object, Err: err, Advice: "set the version in the ClusterServiceVersion"}
+	}
 	catalogs.Warn(a.Progress, b)
 	warnUnfit(a.Progress, b)
 	tag, err := versionTag(b.Version)
