@@ -24,10 +24,13 @@ import (
 // FieldManager is the name under which fields are written.
 const FieldManager = "mainstay"
 
+// Each operator gets a Role for its own OperatorCondition, in whatever namespace it is.
+
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=clusterserviceversions,verbs=get;list;watch
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=operatorconditions,verbs=get;list;watch;create;update;patch
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=operatorconditions/status,verbs=patch
-// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;list;watch;create;patch;escalate;bind
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles,verbs=escalate;bind
 
 // maker makes an OperatorCondition for each ClusterServiceVersion.
 type maker struct {

@@ -23,6 +23,9 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/group"
 )
 
+// Copies go to the namespaces that operators watch, which may be all, with Roles that hold whatever right the
+// operator asks for. An event with a name of its own is taken back when copies are enabled again.
+
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=clusterserviceversions,verbs=get;list;watch;create;update;delete
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=clusterserviceversions/status,verbs=update
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=operatorgroups,verbs=get;list;watch
@@ -30,7 +33,8 @@ import (
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=olmconfigs/status,verbs=patch
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;delete
-// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;list;watch;create;update;escalate;bind
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;list;watch;create;update
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles,verbs=escalate;bind
 
 const (
 	// writers is how many copies of one ClusterServiceVersion are written at once.

@@ -17,15 +17,19 @@ import (
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/classic/owned"
 	"github.com/mainstay-dev/mainstay/internal/classic/serving"
 	"github.com/mainstay-dev/mainstay/internal/classic/strategy"
 	"github.com/mainstay-dev/mainstay/internal/classic/webhook"
 )
 
+// Operators may consist of Deployments in any namespace, and their roles may hold any right: olm-operator
+// writes what it does not have itself, hence bind and escalate. It deletes what it made for operators that
+// are gone. Which ServiceAccounts it acts as is no part of its role: see internal/classic/selfgrant.
+
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;update;delete
-// +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=impersonate
-// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles;clusterrolebindings,verbs=delete;deletecollection
-// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=rolebindings,verbs=delete;deletecollection
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles;clusterrolebindings,verbs=list;delete
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=create;update
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;clusterroles,verbs=bind;escalate
 
 func (r *Reconciler) server(c client.Client) *serving.Server {
@@ -212,27 +216,21 @@ func (r *Reconciler) finalize(ctx context.Context, csv *v1alpha1.ClusterServiceV
 // removeRoles deletes the ClusterRoleBindings and ClusterRoles of a ClusterServiceVersion, and makes
 // sure that they are gone.
 func (r *Reconciler) removeRoles(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) error {
-	owned := client.MatchingLabels(csvinfo.OwnerLabels(csv.Namespace, csv.Name))
-	for _, object := range []client.Object{&rbacv1.ClusterRoleBinding{}, &rbacv1.ClusterRole{}} {
-		kind := "ClusterRoleBinding"
-		if _, ok := object.(*rbacv1.ClusterRole); ok {
-			kind = "ClusterRole"
+	of := client.ObjectKeyFromObject(csv)
+	for _, kind := range []string{"ClusterRoleBinding", "ClusterRole"} {
+		gvk := rbacv1.SchemeGroupVersion.WithKind(kind)
+		deleted, err := owned.Delete(ctx, r.Live, r.Client, gvk, of)
+		if err != nil {
+			return err
 		}
-		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(rbacv1.SchemeGroupVersion.WithKind(kind + "List"))
-		if err := r.Live.List(ctx, list, owned); err != nil {
-			return fmt.Errorf("listing each %s of ClusterServiceVersion %s: %w", kind, client.ObjectKeyFromObject(csv), err)
-		}
-		if len(list.Items) == 0 {
+		if deleted == 0 {
 			continue
 		}
-		if err := r.Client.DeleteAllOf(ctx, object, owned); err != nil {
-			return fmt.Errorf("deleting each %s of ClusterServiceVersion %s: %w", kind, client.ObjectKeyFromObject(csv), err)
+		left, err := owned.List(ctx, r.Live, gvk, of)
+		if err != nil {
+			return err
 		}
-		if err := r.Live.List(ctx, list, owned); err != nil {
-			return fmt.Errorf("listing each %s of ClusterServiceVersion %s: %w", kind, client.ObjectKeyFromObject(csv), err)
-		}
-		if len(list.Items) > 0 {
+		if len(left) > 0 {
 			return fmt.Errorf("waiting for %ss to delete", kind)
 		}
 	}

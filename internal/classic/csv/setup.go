@@ -34,6 +34,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/apply"
 	"github.com/mainstay-dev/mainstay/internal/classic/clusteroperator"
 	"github.com/mainstay-dev/mainstay/internal/classic/group"
+	"github.com/mainstay-dev/mainstay/internal/classic/selfgrant"
 )
 
 // eventSource is the name that events come from.
@@ -73,7 +74,11 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
-	own := newAccounts(mgr)
+	grants, err := selfgrant.New(mgr.GetConfig(), mgr.GetHTTPClient(), "olm-operator")
+	if err != nil {
+		return err
+	}
+	own := newAccounts(mgr, grants)
 	r := &Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cluster: cluster, As: own.client,
 		Events: mgr.GetEventRecorder(eventSource), Clock: o.Clock, Syncs: o.Syncs, Proxied: proxied, Subscribed: subscribed,
@@ -198,12 +203,13 @@ const maxAccounts = 128
 // accounts gives clients that write as an account.
 type accounts struct {
 	mgr     ctrl.Manager
+	grants  *selfgrant.Granter
 	mutex   sync.Mutex
 	clients *lru.Cache
 }
 
-func newAccounts(mgr ctrl.Manager) *accounts {
-	return &accounts{mgr: mgr, clients: lru.New(maxAccounts)}
+func newAccounts(mgr ctrl.Manager, grants *selfgrant.Granter) *accounts {
+	return &accounts{mgr: mgr, grants: grants, clients: lru.New(maxAccounts)}
 }
 
 // client gives the client of an account; nil is the program's own. An account is impersonated by
@@ -214,6 +220,9 @@ func (a *accounts) client(ctx context.Context, account *corev1.ObjectReference) 
 	}
 	name := types.NamespacedName{Namespace: account.Namespace, Name: account.Name}
 	if err := apply.CheckAccount(ctx, a.mgr.GetAPIReader(), name); err != nil {
+		return nil, err
+	}
+	if err := a.grants.Impersonate(ctx, name); err != nil {
 		return nil, err
 	}
 	a.mutex.Lock()

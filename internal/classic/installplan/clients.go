@@ -6,10 +6,13 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/lru"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mainstay-dev/mainstay/internal/classic/selfgrant"
 )
 
 // maxAccounts is how many clients are kept, one for each account. Connections are shared.
@@ -22,19 +25,23 @@ type clients struct {
 	// options are those of every client. No client has a cache: what was just written is read.
 	options client.Options
 	kept    *lru.Cache
+	grants  *selfgrant.Granter
 }
 
-func newClients(mgr ctrl.Manager) *clients {
+func newClients(mgr ctrl.Manager, grants *selfgrant.Granter) *clients {
 	config := rest.CopyConfig(mgr.GetConfig())
 	config.WarningHandler, config.WarningHandlerWithContext = nil, keeper{}
-	return &clients{config: config, options: client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()}, kept: lru.New(maxAccounts)}
+	return &clients{config: config, options: client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()}, kept: lru.New(maxAccounts), grants: grants}
 }
 
 // of gives the client of an account; nil is the controller's own. An account is impersonated by its
 // user name alone: the API server adds the groups that a ServiceAccount is in.
-func (c *clients) of(account *corev1.ObjectReference) (client.Client, error) {
+func (c *clients) of(ctx context.Context, account *corev1.ObjectReference) (client.Client, error) {
 	user := ""
 	if account != nil {
+		if err := c.grants.Impersonate(ctx, types.NamespacedName{Namespace: account.Namespace, Name: account.Name}); err != nil {
+			return nil, err
+		}
 		user = fmt.Sprintf("system:serviceaccount:%s:%s", account.Namespace, account.Name)
 	}
 	if kept, ok := c.kept.Get(user); ok {

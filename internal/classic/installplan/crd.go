@@ -11,8 +11,10 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -133,7 +135,15 @@ func checkStored(old, updated *apiextensionsv1.CustomResourceDefinition) error {
 // validateObjects refuses a definition that objects of the cluster are not valid by. With a conversion
 // webhook, which may make them valid, it only tells.
 func (x *execution) validateObjects(ctx context.Context, old, updated *apiextensionsv1.CustomResourceDefinition) error {
-	for _, change := range changedVersions(old, updated) {
+	changed := changedVersions(old, updated)
+	if len(changed) == 0 {
+		return nil
+	}
+	owner := metav1.OwnerReference{APIVersion: apiextensionsv1.SchemeGroupVersion.String(), Kind: kindCRD, Name: old.Name, UID: old.UID}
+	if err := x.clients.grants.ListAll(ctx, schema.GroupResource{Group: old.Spec.Group, Resource: old.Spec.Names.Plural}, owner); err != nil {
+		return err
+	}
+	for _, change := range changed {
 		err := x.validateVersion(ctx, updated, change)
 		if err == nil {
 			continue

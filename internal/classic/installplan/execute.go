@@ -49,10 +49,10 @@ type execution struct {
 func (e *executor) steps(ctx context.Context, plan *v1alpha1.InstallPlan) error {
 	x := &execution{executor: e, plan: plan, unpacked: map[steps.Reference][]*v1alpha1.Step{}}
 	var err error
-	if x.own, err = e.clients.of(nil); err != nil {
+	if x.own, err = e.clients.of(ctx, nil); err != nil {
 		return err
 	}
-	if x.scoped, err = e.clients.of(plan.Status.AttenuatedServiceAccountRef); err != nil {
+	if x.scoped, err = e.clients.of(ctx, plan.Status.AttenuatedServiceAccountRef); err != nil {
 		return err
 	}
 	for i, step := range plan.Status.Plan {

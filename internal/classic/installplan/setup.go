@@ -21,6 +21,7 @@ import (
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/clusteroperator"
+	"github.com/mainstay-dev/mainstay/internal/classic/selfgrant"
 	"github.com/mainstay-dev/mainstay/internal/classic/unpack"
 )
 
@@ -48,17 +49,23 @@ type Options struct {
 	Syncs *clusteroperator.Syncs
 }
 
-// What plans install is what operators need, of whatever kind of those in the table kinds; roles may
-// hold any right. Objects of definitions are listed whatever they are, before their schema changes.
+// What plans install is what operators need, of whatever kind of those in the table kinds, in any
+// namespace. Roles of operators may hold any right: catalog-operator writes what it does not have itself,
+// hence bind and escalate. Secrets are written for bundles, and copied from its own namespace. Changes of
+// accounts, Roles and RoleBindings are watched by their metadata, in every namespace that may have a plan
+// which lacks rights. Which ServiceAccounts it acts as, and of which definitions it lists the objects before
+// their schema changes, is no part of its role: see internal/classic/selfgrant.
 
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=installplans,verbs=get;list;watch;delete
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=installplans/status,verbs=patch
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=operatorgroups,verbs=get;list;watch
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=clusterserviceversions;subscriptions,verbs=get;list;create
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;create;update
-// +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;list;watch;create;update;impersonate
+// +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;list;watch;create;update
 // +kubebuilder:rbac:groups="",resources=secrets;services;configmaps,verbs=get;create;update
-// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings;clusterroles;clusterrolebindings,verbs=get;list;watch;create;update;escalate;bind
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;list;watch;create;update
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles;clusterrolebindings,verbs=get;create;update
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;clusterroles,verbs=escalate;bind
 // +kubebuilder:rbac:groups=monitoring.coreos.com,resources=prometheusrules;servicemonitors,verbs=get;create;update
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;create;update
 // +kubebuilder:rbac:groups=scheduling.k8s.io,resources=priorityclasses,verbs=get;create;update
@@ -66,7 +73,6 @@ type Options struct {
 // +kubebuilder:rbac:groups=console.openshift.io,resources=consoleyamlsamples;consolequickstarts;consoleclidownloads;consolelinks;consoleplugins,verbs=get;create;update
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=get;create;update
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
-// +kubebuilder:rbac:groups=*,resources=*,verbs=list
 
 // Setup adds the controllers of InstallPlans to a manager: that which executes them, and that which has
 // those tried again that lacked rights. The manager's cache is asked for InstallPlans and
@@ -75,11 +81,15 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
+	grants, err := selfgrant.New(mgr.GetConfig(), mgr.GetHTTPClient(), "catalog-operator")
+	if err != nil {
+		return err
+	}
 	r := &reconciler{
 		client: mgr.GetClient(), timeout: o.RetryTimeout, clock: o.Clock, syncs: o.Syncs,
-		run: executor{clients: newClients(mgr), events: mgr.GetEventRecorder("operator-lifecycle-manager"), namespace: o.Namespace, trust: o.Trust},
+		run: executor{clients: newClients(mgr, grants), events: mgr.GetEventRecorder("operator-lifecycle-manager"), namespace: o.Namespace, trust: o.Trust},
 	}
-	err := ctrl.NewControllerManagedBy(mgr).
+	err = ctrl.NewControllerManagedBy(mgr).
 		Named("installplan").
 		For(&v1alpha1.InstallPlan{}).
 		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace)).

@@ -10,7 +10,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
@@ -19,10 +18,18 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/certificate"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/classic/owned"
 )
 
+// Certificates lie in Secrets of the operators' namespaces, which may be any. A lost one is noticed by
+// the metadata of those with the label olm.managed; a role cannot be bound to labels.
+
 // +kubebuilder:rbac:groups="",resources=services;secrets,verbs=get;list;watch;create;patch
-// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings;clusterrolebindings,verbs=get;create;patch
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings;clusterrolebindings,verbs=create;patch
+
+// In kube-system lie the bindings to the role by which servers of APIs read who their clients are.
+
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,namespace=kube-system,resources=rolebindings,verbs=list;delete
 // +kubebuilder:rbac:groups=apiregistration.k8s.io,resources=apiservices,verbs=get;list;watch;create;update;delete
 
 // Field managers of server-side apply. The Service has the one that other implementations use, so
@@ -180,30 +187,19 @@ func toApply(object client.Object) (runtime.ApplyConfiguration, error) {
 // over: its APIServices, and bindings in kube-system. Cluster-scoped roles and bindings are left to
 // the caller.
 func (s *Server) Remove(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) error {
-	owned := client.MatchingLabels(csvinfo.OwnerLabels(csv.Namespace, csv.Name))
 	if len(csv.Spec.APIServiceDefinitions.Owned) == 0 {
 		return nil
 	}
-	if err := s.Client.DeleteAllOf(ctx, &rbacv1.RoleBinding{}, client.InNamespace(authNamespace), owned); err != nil {
-		return fmt.Errorf("deleting the RoleBindings of ClusterServiceVersion %s in namespace %s: %w", client.ObjectKeyFromObject(csv), authNamespace, err)
+	bindings := rbacv1.SchemeGroupVersion.WithKind("RoleBinding")
+	if _, err := owned.Delete(ctx, s.Reader, s.Client, bindings, client.ObjectKeyFromObject(csv), client.InNamespace(authNamespace)); err != nil {
+		return err
 	}
 	return s.RemoveAPIServices(ctx, csv.Namespace, csv.Name)
 }
 
 // RemoveAPIServices deletes the APIServices whose labels name a ClusterServiceVersion.
 func (s *Server) RemoveAPIServices(ctx context.Context, namespace, name string) error {
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(apiregistrationv1.SchemeGroupVersion.WithKind("APIServiceList"))
-	if err := s.Client.List(ctx, list, client.MatchingLabels(csvinfo.OwnerLabels(namespace, name))); err != nil {
-		return fmt.Errorf("listing the APIServices of ClusterServiceVersion %s/%s: %w", namespace, name, err)
-	}
-	for i := range list.Items {
-		found := &list.Items[i]
-		found.SetGroupVersionKind(apiregistrationv1.SchemeGroupVersion.WithKind("APIService"))
-		same := client.Preconditions{UID: &found.UID, ResourceVersion: &found.ResourceVersion}
-		if err := s.Client.Delete(ctx, found, same); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("deleting APIService %s: %w", found.Name, err)
-		}
-	}
-	return nil
+	apis := apiregistrationv1.SchemeGroupVersion.WithKind("APIService")
+	_, err := owned.Delete(ctx, s.Client, s.Client, apis, client.ObjectKey{Namespace: namespace, Name: name})
+	return err
 }

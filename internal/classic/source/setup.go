@@ -31,6 +31,9 @@ const workers = 2
 // firstPause is how long a catalog waits after a failure, before it waits longer and longer.
 const firstPause = 200 * time.Millisecond
 
+// Catalogs run in any namespace: as a pod behind a Service, with an account, which may read the ConfigMap that
+// the catalog is in. Caches hold of these kinds what has the labels of catalogs; a role cannot be bound to labels.
+
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=catalogsources,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=catalogsources/status,verbs=patch
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch

@@ -21,6 +21,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/image"
 )
 
+// The Secrets that a CatalogSource names are in its own namespace, which may be any.
+
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;create
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get
 

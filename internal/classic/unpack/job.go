@@ -18,6 +18,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/source/objects"
 )
 
+// Jobs run in the namespace of the program and in that of global catalogs, which a flag names.
+
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=list;create;delete
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;create;update
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;create

@@ -15,9 +15,10 @@ import (
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/classic/owned"
 )
 
-// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations;validatingwebhookconfigurations,verbs=get;list;watch;create;update;delete;deletecollection
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations;validatingwebhookconfigurations,verbs=get;list;watch;create;update;delete
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;patch
 
 // Webhooks makes and removes what has the API server call the webhooks of ClusterServiceVersions.
@@ -185,10 +186,10 @@ func (w *Webhooks) sweep(ctx context.Context, csv *v1alpha1.ClusterServiceVersio
 // Remove deletes the configurations of the admission webhooks of a ClusterServiceVersion.
 // Conversions stay: see ResetConversions.
 func (w *Webhooks) Remove(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) error {
-	of := client.MatchingLabels(csvinfo.OwnerLabels(csv.Namespace, csv.Name))
-	for _, object := range []client.Object{&admissionregistrationv1.MutatingWebhookConfiguration{}, &admissionregistrationv1.ValidatingWebhookConfiguration{}} {
-		if err := w.Client.DeleteAllOf(ctx, object, of); err != nil {
-			return fmt.Errorf("deleting the webhooks of ClusterServiceVersion %s/%s: %w", csv.Namespace, csv.Name, err)
+	for _, kind := range kinds {
+		gvk := admissionregistrationv1.SchemeGroupVersion.WithKind(kind)
+		if _, err := owned.Delete(ctx, w.reader(), w.Client, gvk, client.ObjectKeyFromObject(csv)); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -1,11 +1,13 @@
 package env
 
 import (
+	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,9 +16,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Limited returns the connection to the API server of this test binary of a user who has the rights of
-// the generated roles of a file and no others. The path is relative to the root of the repository, such as
-// config/classic/olm-operator/role.yaml. A program is tested with the rights that it is shipped with.
+// Limited returns the connection to the API server of this test binary of a ServiceAccount that has the
+// rights of the generated roles of a file and no others: path is from the root of the repository, such as
+// config/classic/olm-operator/role.yaml. Roles are granted in the namespaces that they name. A program is
+// tested with the rights that it is shipped with.
 func Limited(t testing.TB, path string) *rest.Config {
 	t.Helper()
 	config := Start(t)
@@ -28,9 +31,15 @@ func Limited(t testing.TB, path string) *rest.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := Client(t, rbacv1.AddToScheme, corev1.AddToScheme)
-	for document := range strings.SplitSeq(strings.TrimPrefix(string(data), "---\n"), "\n---\n") {
-		user, objects, err := granted([]byte(document))
+	c := Client(t, corev1.AddToScheme, rbacv1.AddToScheme, authenticationv1.AddToScheme)
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault}}
+	for document := range bytes.SplitSeq(bytes.TrimPrefix(data, []byte("---\n")), []byte("\n---\n")) {
+		role := &rbacv1.ClusterRole{} // A Role has the same fields.
+		if err := yaml.UnmarshalStrict(document, role); err != nil {
+			t.Fatalf("reading %s: %v", path, err)
+		}
+		account.Name = "env-" + role.Name
+		objects, err := granting(role, account)
 		if err != nil {
 			t.Fatalf("reading %s: %v", path, err)
 		}
@@ -40,30 +49,37 @@ func Limited(t testing.TB, path string) *rest.Config {
 				t.Fatalf("making %s: %v", object.GetName(), err)
 			}
 		}
-		config.Impersonate = rest.ImpersonationConfig{UserName: user}
 	}
-	return config
+	if err := client.IgnoreAlreadyExists(c.Create(t.Context(), account)); err != nil {
+		t.Fatalf("making ServiceAccount %s: %v", account.Name, err)
+	}
+	token := &authenticationv1.TokenRequest{}
+	if err := c.SubResource("token").Create(t.Context(), account, token); err != nil {
+		t.Fatalf("asking for a token of ServiceAccount %s: %v", account.Name, err)
+	}
+	limited := rest.AnonymousClientConfig(config)
+	limited.BearerToken = token.Status.Token
+	return limited
 }
 
-// granted returns the objects that give the rules of a ClusterRole or Role to a user, and the user's name.
-func granted(document []byte) (user string, objects []client.Object, err error) {
-	role := &rbacv1.Role{}
-	if err := yaml.UnmarshalStrict(document, role); err != nil {
-		return "", nil, err
-	}
-	user = "env-" + role.Name
-	meta := metav1.ObjectMeta{Namespace: role.Namespace, Name: user}
-	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: role.Kind, Name: user}
-	subjects := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}}
-	if role.Kind == "ClusterRole" {
-		return user, []client.Object{
+// granting returns what grants a ServiceAccount the rights of a role.
+func granting(role *rbacv1.ClusterRole, account *corev1.ServiceAccount) ([]client.Object, error) {
+	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: role.Kind, Name: account.Name}
+	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: account.Namespace, Name: account.Name}}
+	meta := metav1.ObjectMeta{Namespace: role.Namespace, Name: account.Name}
+	switch role.Kind {
+	case "ClusterRole":
+		return []client.Object{
 			&rbacv1.ClusterRole{ObjectMeta: meta, Rules: role.Rules},
 			&rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: subjects},
 		}, nil
+	case "Role":
+		return []client.Object{
+			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: role.Namespace}},
+			&rbacv1.Role{ObjectMeta: meta, Rules: role.Rules},
+			&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: subjects},
+		}, nil
+	default:
+		return nil, fmt.Errorf("%s is no role but a %s", role.Name, role.Kind)
 	}
-	return user, []client.Object{
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: role.Namespace}},
-		&rbacv1.Role{ObjectMeta: meta, Rules: role.Rules},
-		&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: subjects},
-	}, nil
 }
