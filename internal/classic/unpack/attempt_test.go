@@ -3,6 +3,7 @@ package unpack
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -86,7 +87,7 @@ func TestSlots(t *testing.T) {
 		if !i.hasSlot(namespace) {
 			t.Fatalf("pull %d: there is no slot", n)
 		}
-		i.attempts[fmt.Sprint(n)] = &attempt{namespace: namespace, running: true}
+		i.attempts[strconv.Itoa(n)] = &attempt{namespace: namespace, running: true}
 		if n%maxPullsOfNamespace == maxPullsOfNamespace-1 && i.hasSlot(namespace) {
 			t.Errorf("namespace %s has more than %d slots", namespace, maxPullsOfNamespace)
 		}

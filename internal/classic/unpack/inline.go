@@ -144,7 +144,7 @@ func (i *Inline) unpack(ctx context.Context, r *Result, b request) (*corev1.Conf
 		i.queue <- &pull{name, b.image, b.catalog, a.deadline(b.limits, b.now)} // It has room for every slot.
 	}
 	a.report(r, b.limits, b.now)
-	return nil, nil //nolint:nilnil // Nothing is there yet, as the interface says.
+	return nil, nil // Nothing is there yet.
 }
 
 func (i *Inline) advice(lookup *v1alpha1.BundleLookup) string {
