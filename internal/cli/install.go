@@ -50,8 +50,7 @@ tag names can change, and then pods that start later run another program.`,
   mainstay install --wait
 
   # Install the image of a digest, from a mirror, with the machine's mirror configuration
-  mainstay install --registries-conf /etc/containers/registries.conf \
-    --image registry.example.com/mainstay@sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+  mainstay install --image registry.example.com/mainstay@sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 --registries-conf /etc/containers/registries.conf
 
   # Write the manifests, for a repository or a look
   mainstay install --dry-run=client -o yaml

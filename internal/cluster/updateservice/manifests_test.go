@@ -100,6 +100,9 @@ func TestManifests(t *testing.T) {
 		t.Errorf("of ports %q are open %q, and served is %s", ports, open, service.Spec.Ports[0].TargetPort.String())
 	}
 	for _, variable := range container.Env {
+		if variable.ValueFrom == nil {
+			continue // It has its value.
+		}
 		if _, ok := config.Data[variable.ValueFrom.ConfigMapKeyRef.Key]; !ok || variable.ValueFrom.ConfigMapKeyRef.Name != config.Name {
 			t.Errorf("the ConfigMap lacks what %s is", variable.Name)
 		}
