@@ -218,7 +218,20 @@ func TestForbiddingBudget(t *testing.T) {
 	if !n.Spec.Unschedulable || pools.State(n) != mcfgv1.NodeWorking || !exists("kept") || pools.Desired(c.getNode("b2")) == pools.Desired(n) {
 		t.Errorf("while the budget forbids it: %s", c.describe())
 	}
+	// The node and its pool say which pod and which budget it is.
+	const blocker = "pod default/kept cannot be evicted: The disruption budget none needs 1 healthy pods and has 1 currently"
+	c.eventually("the node says what blocks its drain", func() bool {
+		return strings.Contains(c.getNode("b1").Annotations[mcfgv1.AnnotationReason], blocker)
+	})
+	c.eventually("the pool says what blocks the drain", func() bool {
+		p := &mcfgv1.MachineConfigPool{}
+		c.must(c.Get(t.Context(), client.ObjectKey{Name: "worker"}, p))
+		return slices.ContainsFunc(p.Status.Conditions, func(condition mcfgv1.MachineConfigPoolCondition) bool {
+			return condition.Type == mcfgv1.PoolUpdating && strings.Contains(condition.Message, "Node b1 is not drained: Draining since ") && strings.Contains(condition.Message, blocker)
+		})
+	})
 	// Somebody lets pods come back: the node is cordoned again.
+	n = c.getNode("b1")
 	before := n.DeepCopy()
 	n.Spec.Unschedulable = false
 	c.must(c.Patch(t.Context(), n, client.MergeFrom(before)))

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -118,6 +119,7 @@ func (o *options) tuneClusterVersion(m *ctrl.Options) {
 
 func setupClusterVersion(ctx context.Context, o *options, mgr ctrl.Manager) error {
 	c := o.cluster
+	c.alwaysEnable = slices.DeleteFunc(slices.Clone(c.alwaysEnable), func(name string) bool { return name == "" })
 	for _, name := range c.alwaysEnable {
 		if name != "Ingress" {
 			return fmt.Errorf("--always-enable-capabilities: %q may not be named, only Ingress", name)

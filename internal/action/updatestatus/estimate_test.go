@@ -96,7 +96,7 @@ func TestEstimateOfNodesAlone(t *testing.T) {
 		"another one waits": {append(operators(operator("dns", said("Progressing", "False", 50)), operator("etcd", said("Progressing", "False", 50))), waiting), 26 * time.Minute},
 	} {
 		status := Assess(Input{ClusterVersion: updating(), Operators: test.operators, Now: noon})
-		if got := status.ControlPlane.Estimate.Duration.Round(time.Minute); got != test.want {
+		if got := status.ControlPlane.Estimate.Round(time.Minute); got != test.want {
 			t.Errorf("%s: got an estimate of %s, want %s", name, got, test.want)
 		}
 	}

@@ -197,6 +197,9 @@ func (r *reconciler) finish(ctx context.Context, node *corev1.Node, desired stri
 	node.Spec.Unschedulable = cordoned
 	node.Annotations[mcfgv1.AnnotationLastAppliedDrain] = desired
 	delete(node.Annotations, mcfgv1.AnnotationDrainStarted)
+	if reason := r.paces.reasonOf(node.Name); reason != "" && node.Annotations[mcfgv1.AnnotationReason] == reason {
+		node.Annotations[mcfgv1.AnnotationReason] = ""
+	}
 	// The daemon may have asked for something else since.
 	err := r.client.Patch(ctx, node, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	switch {

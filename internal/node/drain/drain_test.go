@@ -271,8 +271,10 @@ func TestForbidden(t *testing.T) {
 	if k.look(); !k.done("drain-x") {
 		t.Error("the drain is not done though the budget allows it")
 	}
-	if started := k.get().Annotations[mcfgv1.AnnotationDrainStarted]; started != "" {
-		t.Errorf("after the drain, %s is %q, want none", mcfgv1.AnnotationDrainStarted, started)
+	for _, name := range []string{mcfgv1.AnnotationDrainStarted, mcfgv1.AnnotationReason} {
+		if value := k.get().Annotations[name]; value != "" {
+			t.Errorf("after the drain, %s is %q, want none", name, value)
+		}
 	}
 	if got := failures(t); got != 0 {
 		t.Errorf("the metric is still %v", got)

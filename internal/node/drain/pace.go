@@ -95,6 +95,16 @@ func (p *paces) of(node *corev1.Node, desired string, now time.Time) *progress {
 	return fresh
 }
 
+// reasonOf returns what a node reports as keeping its drain from ending; empty while that is nothing.
+func (p *paces) reasonOf(node string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if known := p.nodes[node]; known != nil {
+		return known.reason
+	}
+	return ""
+}
+
 func (p *paces) forget(node string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
