@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
@@ -202,16 +203,18 @@ func (a *attempt) surroundings(ctx context.Context, ext *olmv1.ClusterExtension)
 		return nil, fmt.Errorf("listing revisions: %w", err)
 	}
 	around := &surroundings{}
-	stays := map[string]bool{}
+	stays := map[types.UID]bool{}
 	for i := range extensions.Items {
 		if other := &extensions.Items[i]; other.Name != ext.Name && other.DeletionTimestamp.IsZero() {
 			around.extensions = append(around.extensions, *other)
-			stays[other.Name] = true
+			stays[other.UID] = true
 		}
 	}
 	for i := range sets.Items {
 		set := &sets.Items[i]
-		if isActive(set) && stays[set.Labels[olmv1.LabelOwnerName]] && set.Labels[olmv1.LabelOwnerKind] == olmv1.ClusterExtensionKind {
+		// Labels are no proof: whoever makes a set may give it those of any extension.
+		owner := metav1.GetControllerOfNoCopy(set)
+		if isActive(set) && owner != nil && stays[owner.UID] {
 			around.sets = append(around.sets, set)
 			around.dependents = around.dependents || set.Annotations[olmv1.AnnotationRequires] != ""
 		}

@@ -31,7 +31,21 @@ func TestRemovalIsNotHeldByTidying(t *testing.T) {
 	w.create(extension("stays", "tidying"))
 	w.revision("stays-1")
 	w.create(extension("tidied", "tidying"))
-	w.revision("tidied-1")
+	w.succeed(w.revision("tidied-1"))
+	w.expect("tidied", olmv1.TypeInstalled, "True")
+	// Neither does one that looks like another extension's, and claims to need this one.
+	w.create(&olmv1.ClusterObjectSet{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "foreign-dependent", Labels: map[string]string{olmv1.LabelOwnerKind: olmv1.ClusterExtensionKind, olmv1.LabelOwnerName: "stays"},
+			Annotations: map[string]string{
+				olmv1.AnnotationPackageName: "needy", olmv1.AnnotationBundleName: "needy.v1.0.0", olmv1.AnnotationBundleVersion: "1.0.0",
+				olmv1.AnnotationRequires: `[{"type":"olm.package.required","value":{"packageName":"hello-operator","versionRange":">=1.0.0"}}]`,
+			},
+		},
+		Spec: olmv1.ClusterObjectSetSpec{
+			LifecycleState: olmv1.LifecycleStateActive, Revision: 7, CollisionProtection: olmv1.CollisionProtectionPrevent,
+		},
+	})
 	w.mu.Lock()
 	w.keepErr = errors.New("the disk is full")
 	w.mu.Unlock()
