@@ -100,7 +100,7 @@ func (c *cluster) manager(connection *rest.Config, clocks ...clock.PassiveClock)
 	mgr, err := ctrl.NewManager(connection, ctrl.Options{
 		Scheme:     c.Scheme(),
 		Metrics:    server.Options{BindAddress: "0"},
-		Controller: config.Controller{SkipNameValidation: ptr.To(true)}, GracefulShutdownTimeout: ptr.To(time.Second),
+		Controller: config.Controller{SkipNameValidation: ptr.To(true)}, GracefulShutdownTimeout: ptr.To(patience),
 	})
 	if err != nil {
 		c.t.Fatal(err)
