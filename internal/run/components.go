@@ -80,7 +80,7 @@ func (o *options) setupExtensions(mgr ctrl.Manager, images *pull.Puller, rootCAs
 // setupAll puts every component into one process. catalogd's certificate then needs
 // no Secret: it lives as long as the process, and so do its clients.
 func setupAll(ctx context.Context, o *options, mgr ctrl.Manager) error {
-	if err := prepare(ctx, mgr.GetConfig(), o.systemNamespace); err != nil {
+	if err := prepare(ctx, mgr.GetConfig(), action.Installation{Namespace: o.systemNamespace, IgnoreServiceAccount: o.ignoreServiceAccount}); err != nil {
 		return err
 	}
 	address, err := localAddress(o.catalogsAddress)

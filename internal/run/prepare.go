@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -19,10 +20,14 @@ import (
 // established is how long a CRD may take until the API server serves its kind.
 const established = 30 * time.Second
 
-// prepare makes the CRDs and the system namespace, which the servers need, and the kinds
-// that declare mirrors where the cluster has none, and waits until the kinds are served. In a cluster 'mainstay install' brings them; elsewhere
-// nobody else does.
-func prepare(ctx context.Context, config *rest.Config, namespace string) error {
+// prepared are the kinds of an installation that the servers need where they run beside a
+// cluster: it gets no accounts, roles and Deployments then.
+var prepared = []string{"CustomResourceDefinition", "Namespace", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+
+// prepare applies the CRDs, the system namespace and the admission policies of an
+// installation, creates the kinds that declare mirrors where the cluster has none, and waits
+// until the kinds are served. In a cluster 'mainstay install' brings them.
+func prepare(ctx context.Context, config *rest.Config, installation action.Installation) error {
 	s, err := scheme()
 	if err != nil {
 		return err
@@ -31,13 +36,12 @@ func prepare(ctx context.Context, config *rest.Config, namespace string) error {
 	if err != nil {
 		return fmt.Errorf("preparing the cluster: %w", err)
 	}
-	installation := action.Installation{Namespace: namespace}
 	objects, err := installation.Manifests()
 	if err != nil {
 		return fmt.Errorf("preparing the cluster: %w", err)
 	}
 	for _, object := range objects {
-		if kind := object.GetKind(); kind != "CustomResourceDefinition" && kind != "Namespace" {
+		if !slices.Contains(prepared, object.GetKind()) {
 			continue
 		}
 		err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(action.InstallFieldManager), client.ForceOwnership)

@@ -133,6 +133,9 @@ func start() {
 	if shared.err = aggregate(shared.env, shared.folder); shared.err != nil {
 		return
 	}
+	if shared.err = audit(shared.env, shared.folder); shared.err != nil {
+		return
+	}
 	shared.config, shared.err = shared.env.Start()
 }
 

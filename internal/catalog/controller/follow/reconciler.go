@@ -37,7 +37,7 @@ type fetcher interface {
 	Fetch(ctx context.Context, name string, source catalogstore.Source) (catalogstore.Info, error)
 }
 
-// +kubebuilder:rbac:groups=olm.operatorframework.io,resources=clustercatalogs,verbs=get;list;watch
+// +kubebuilder:rbac:groups=olm.operatorframework.io,resources=clustercatalogs,verbs=list;watch
 
 // Reconciler stores what the status of a ClusterCatalog names.
 type Reconciler struct {

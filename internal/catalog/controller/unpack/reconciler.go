@@ -49,7 +49,7 @@ type resolver interface {
 	Resolve(ctx context.Context, ref string) (string, error)
 }
 
-// +kubebuilder:rbac:groups=olm.operatorframework.io,resources=clustercatalogs,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=olm.operatorframework.io,resources=clustercatalogs,verbs=list;watch;patch
 // +kubebuilder:rbac:groups=olm.operatorframework.io,resources=clustercatalogs/status,verbs=patch
 
 // Reconciler reconciles ClusterCatalogs.

@@ -1,0 +1,470 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log"
+	"net"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-containerregistry/pkg/registry"
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/action"
+	"github.com/mainstay-dev/mainstay/internal/bundle"
+	"github.com/mainstay-dev/mainstay/internal/image"
+	"github.com/mainstay-dev/mainstay/internal/rbac"
+	"github.com/mainstay-dev/mainstay/internal/render"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+const (
+	catalogdAccount   = "catalogd-controller-manager"
+	controllerAccount = "operator-controller-controller-manager"
+	home              = "rights"
+	installerAccount  = "installer"
+)
+
+// spareRules are the shipped rules that the test does not use, each with the time when a server does.
+var spareRules = map[string]map[string]string{
+	catalogdAccount: {
+		"get serviceaccounts.":                   "it runs in a pod, and its account may name pull secrets",
+		"create events.events.k8s.io":            "declarations of mirrors contradict each other",
+		"patch events.events.k8s.io":             "they do so again",
+		"update configmaps. catalogd-service-ca": "the certificate is renewed",
+		"update secrets. catalogd-service-cert":  "the certificate is renewed",
+	},
+	controllerAccount: {
+		"update clusterextensions/finalizers.olm.operatorframework.io": "the API server has the admission plugin OwnerReferencesPermissionEnforcement",
+		"update clusterobjectsets/finalizers.olm.operatorframework.io": "the API server has the admission plugin OwnerReferencesPermissionEnforcement",
+		"get serviceaccounts.":       "it runs in a pod, and its account may name pull secrets",
+		"patch events.events.k8s.io": "a Secret is in the way of a certificate for longer than a minute",
+	},
+}
+
+// TestShippedRights runs catalogd and operator-controller with the roles that they are installed with, and
+// --require-service-account, through what extensions do: install, plan, update, serve webhooks, keep objects in
+// Secrets, have dependencies installed, heal, remove. The roles suffice, and give nothing that is never used.
+func TestShippedRights(t *testing.T) {
+	s := newRights(t)
+	s.run("catalogd", catalogdAccount, "--catalogs-server-addr", s.catalogs, "--external-address", s.catalogs)
+	s.run("operator-controller", controllerAccount, "--require-service-account")
+	s.serveCatalog()
+	s.plan()
+	s.installed("1.0.0")
+	s.installed("1.2.0")
+	s.installed("1.3.0")
+	s.heals()
+	s.dependency()
+	s.forgedService()
+	s.removed()
+
+	for _, test := range []struct{ account, name string }{
+		{catalogdAccount, "catalogd-manager-role"}, {controllerAccount, "operator-controller-manager-role"},
+	} {
+		used, refused := env.UsedRights(t, action.DefaultSystemNamespace, test.account)
+		for use := range refused {
+			t.Errorf("%s was refused: %+v", test.account, use)
+		}
+		cluster, role := &rbacv1.ClusterRole{}, &rbacv1.Role{}
+		err := errors.Join(s.Get(t.Context(), client.ObjectKey{Name: test.name}, cluster),
+			s.Get(t.Context(), client.ObjectKey{Namespace: action.DefaultSystemNamespace, Name: test.name}, role))
+		if err != nil {
+			t.Fatal(err)
+		}
+		unused := slices.Concat(env.UnusedRules(used, "", cluster.Rules), env.UnusedRules(used, role.Namespace, role.Rules))
+		unused = slices.DeleteFunc(unused, func(rule string) bool { return spareRules[test.account][rule] != "" })
+		if len(unused) > 0 {
+			t.Errorf("rules of %s that nothing used:\n%s", test.account, strings.Join(unused, "\n"))
+		}
+	}
+}
+
+// rights is an API server with an installation of Mainstay, of which nothing runs yet, and a registry.
+type rights struct {
+	client.Client
+	t *testing.T
+	// catalogs is the address of catalogd, and repository where images are.
+	catalogs, repository string
+}
+
+func newRights(t *testing.T) *rights {
+	t.Helper()
+	scheme, err := action.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &rights{t: t, Client: env.Client(t, func(to *runtime.Scheme) error { *to = *scheme; return clientgoscheme.AddToScheme(to) })}
+	installation := action.Installation{RequireServiceAccount: true}
+	objects, err := installation.Manifests()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, object := range objects {
+		if object.GetKind() == "Deployment" {
+			continue
+		}
+		if err := s.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(action.InstallFieldManager), client.ForceOwnership); err != nil {
+			t.Fatal(err)
+		}
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	listener.Close()
+	s.catalogs = "localhost:" + port
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	t.Cleanup(server.Close)
+	s.repository = strings.TrimPrefix(server.URL, "http://") + "/rights"
+	return s
+}
+
+// run runs a server as an account of the installation, until the end of the test.
+func (s *rights) run(server, account string, args ...string) {
+	s.t.Helper()
+	cmd := Command("test")
+	cmd.SetArgs(append([]string{
+		server, "--kubeconfig", s.kubeconfig(account), "--leader-elect", "--cache-dir", s.t.TempDir(),
+		"--health-probe-bind-address", "0", "--metrics-bind-address", "0",
+	}, args...))
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- cmd.ExecuteContext(ctx) }()
+	s.t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			s.t.Error(err)
+		}
+	})
+}
+
+func (s *rights) kubeconfig(account string) string {
+	s.t.Helper()
+	token := &authenticationv1.TokenRequest{}
+	of := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: action.DefaultSystemNamespace, Name: account}}
+	if err := s.SubResource("token").Create(s.t.Context(), of, token); err != nil {
+		s.t.Fatal(err)
+	}
+	rest := env.Start(s.t)
+	written := clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: rest.Host, CertificateAuthorityData: rest.CAData}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"c": {Token: token.Status.Token}},
+		Contexts:       map[string]*clientcmdapi.Context{"c": {Cluster: "c", AuthInfo: "c"}},
+		CurrentContext: "c",
+	}
+	path := filepath.Join(s.t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(written, path); err != nil {
+		s.t.Fatal(err)
+	}
+	return path
+}
+
+// bundle returns an example bundle under another name or version. That of 1.3.0 has more objects than a revision
+// has room for.
+func (s *rights) bundle(name, version string) fstest.MapFS {
+	s.t.Helper()
+	root, err := env.Root()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	from := version
+	if version == "1.3.0" {
+		from = "1.2.0"
+	}
+	source, files := os.DirFS(filepath.Join(root, "examples", "bundles", "hello-operator", from)), fstest.MapFS{}
+	rename := strings.NewReplacer("hello-operator", name+"-operator", "hello.example.com", name+".example.com", from, version)
+	err = fs.WalkDir(source, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := fs.ReadFile(source, path)
+		files[rename.Replace(path)] = &fstest.MapFile{Data: []byte(rename.Replace(string(text)))}
+		return err
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if version == "1.3.0" {
+		for _, large := range []string{"one", "two"} {
+			text := fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: large-%s}\ndata:\n  text: %s\n", large, bytes.Repeat([]byte("x"), 500<<10))
+			files["manifests/large-"+large+".yaml"] = &fstest.MapFile{Data: []byte(text)}
+		}
+	}
+	return files
+}
+
+// push pushes a bundle, and returns the image.
+func (s *rights) push(name, version string) string {
+	s.t.Helper()
+	spec, err := image.BundleSpec(s.bundle(name, version), nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return s.pushImage(name+":"+version, spec)
+}
+
+func (s *rights) pushImage(name string, spec image.Spec) string {
+	s.t.Helper()
+	built, err := image.Build(spec)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ref := s.repository + "/" + name
+	if _, err := image.NewClient(image.Options{}).Push(s.t.Context(), ref, nil, built); err != nil {
+		s.t.Fatal(err)
+	}
+	return ref
+}
+
+// serveCatalog serves three versions of hello-operator, and an operator that depends on another one, and creates
+// the account of the extensions with the least rights for hello-operator.
+func (s *rights) serveCatalog() {
+	s.t.Helper()
+	var text strings.Builder
+	add := func(name string, properties string, versions ...string) {
+		fmt.Fprintf(&text, `{"schema":"olm.package","name":"%[1]s-operator","defaultChannel":"stable"}`+"\n", name)
+		var entries []string
+		for i, version := range versions {
+			entry := fmt.Sprintf(`{"name":"%s-operator.v%s"}`, name, version)
+			if i > 0 {
+				entry = fmt.Sprintf(`{"name":"%s-operator.v%s","replaces":"%s-operator.v%s"}`, name, version, name, versions[i-1])
+			}
+			entries = append(entries, entry)
+			fmt.Fprintf(&text, `{"schema":"olm.bundle","package":"%[1]s-operator","name":"%[1]s-operator.v%[2]s","image":%[3]q,"properties":[`+
+				`{"type":"olm.package","value":{"packageName":"%[1]s-operator","version":"%[2]s"}}%[4]s]}`+"\n", name, version, s.push(name, version), properties)
+		}
+		fmt.Fprintf(&text, `{"schema":"olm.channel","package":"%s-operator","name":"stable","entries":[%s]}`+"\n", name, strings.Join(entries, ","))
+	}
+	add("hello", "", "1.0.0", "1.2.0", "1.3.0")
+	add("other", `,{"type":"olm.package.required","value":{"packageName":"third-operator","versionRange":">=1.0.0"}}`, "1.0.0")
+	add("third", "", "1.0.0")
+	catalog := &olmv1.ClusterCatalog{ObjectMeta: metav1.ObjectMeta{Name: home}}
+	catalog.Spec.Source = olmv1.CatalogSource{Type: olmv1.SourceTypeImage, Image: &olmv1.ImageSource{
+		Ref: s.pushImage("catalog:v1", image.CatalogSpec(fstest.MapFS{"catalog/catalog.json": {Data: []byte(text.String())}})),
+	}}
+	objects := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: home}}, catalog}
+
+	var required []*rbac.Requirements
+	for _, version := range []string{"1.0.0", "1.2.0", "1.3.0"} {
+		b, err := bundle.Load(s.bundle("hello", version))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		rendered, err := render.Render(b, render.Options{InstallNamespace: home})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		required = append(required, rbac.Required(rendered, rbac.Options{Resource: rbac.BundleResource, Extension: "hello"}))
+	}
+	grants, err := rbac.Least(required...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, object := range (rbac.Installer{Extension: "hello", Namespace: home, ServiceAccount: installerAccount}).Objects(grants) {
+		objects = append(objects, object)
+	}
+	for _, object := range objects {
+		if err := s.Create(s.t.Context(), object); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+func (s *rights) eventually(what string, check func() error) {
+	s.t.Helper()
+	last := errors.New("not checked")
+	err := wait.PollUntilContextTimeout(s.t.Context(), 50*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) {
+		last = check()
+		return last == nil, nil
+	})
+	if err != nil {
+		s.t.Fatalf("%s: never: %v", what, last)
+	}
+}
+
+// change patches an object until that succeeds.
+func (s *rights) change(object client.Object, edit func()) {
+	s.t.Helper()
+	s.eventually("changing "+object.GetName(), func() error {
+		if err := s.Get(s.t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+			return err
+		}
+		before := object.DeepCopyObject().(client.Object)
+		edit()
+		return s.Patch(s.t.Context(), object, client.MergeFrom(before))
+	})
+}
+
+func (s *rights) extension(name string) *olmv1.ClusterExtension {
+	extension := &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	extension.Spec.Namespace, extension.Spec.ServiceAccount = home, &olmv1.ServiceAccountReference{Name: installerAccount}
+	extension.Spec.Source = olmv1.SourceConfig{SourceType: olmv1.ExtensionSourceTypeCatalog, Catalog: &olmv1.CatalogFilter{PackageName: name + "-operator"}}
+	return extension
+}
+
+// plan has the extension planned only, changes the plan, and takes the annotation away.
+func (s *rights) plan() {
+	s.t.Helper()
+	extension := s.extension("hello")
+	extension.Spec.Source.Catalog.Version = "1.0.0"
+	extension.Annotations = map[string]string{olmv1.AnnotationPlan: olmv1.PlanOnly}
+	if err := s.Create(s.t.Context(), extension); err != nil {
+		s.t.Fatal(err)
+	}
+	key := client.ObjectKey{Namespace: action.DefaultSystemNamespace, Name: olmv1.PlanName("hello")}
+	planned := func(version string) {
+		s.eventually("a plan of "+version, func() error {
+			plan := &corev1.ConfigMap{}
+			if err := s.Get(s.t.Context(), key, plan); err != nil {
+				return err
+			}
+			if !strings.Contains(plan.Data[olmv1.PlanText], "installation of hello-operator.v"+version) || strings.Contains(plan.Data[olmv1.PlanText], "forbidden") {
+				return errors.New(plan.Data[olmv1.PlanText])
+			}
+			return nil
+		})
+	}
+	planned("1.0.0")
+	s.change(extension, func() { extension.Spec.Source.Catalog.Version = "1.2.0" })
+	planned("1.2.0")
+	s.change(extension, func() { extension.Spec.Source.Catalog.Version, extension.Annotations = "1.0.0", nil })
+	s.eventually("the plan is gone", func() error {
+		if err := s.Get(s.t.Context(), key, &corev1.ConfigMap{}); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the plan is still there: %w", err)
+		}
+		return nil
+	})
+}
+
+// installed has a version installed, and does the work of the controller of Deployments for it.
+func (s *rights) installed(version string) {
+	s.t.Helper()
+	extension := s.extension("hello")
+	s.change(extension, func() { extension.Spec.Source.Catalog.Version = version })
+	s.eventually(version+" is installed", func() error {
+		deployment := &appsv1.Deployment{}
+		if err := s.Get(s.t.Context(), client.ObjectKey{Namespace: home, Name: "hello-operator"}, deployment); err == nil {
+			deployment.Status = appsv1.DeploymentStatus{ObservedGeneration: deployment.Generation, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1}
+			_ = s.Status().Update(s.t.Context(), deployment)
+		}
+		if err := s.Get(s.t.Context(), client.ObjectKeyFromObject(extension), extension); err != nil {
+			return err
+		}
+		progressing := meta.FindStatusCondition(extension.Status.Conditions, olmv1.TypeProgressing)
+		if extension.Status.Install == nil || extension.Status.Install.Bundle.Version != version || progressing.Reason != olmv1.ReasonSucceeded {
+			return fmt.Errorf("%+v", extension.Status)
+		}
+		return nil
+	})
+}
+
+// heals deletes an object of the extension, which comes back.
+func (s *rights) heals() {
+	s.t.Helper()
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "large-one"}}
+	if err := s.Delete(s.t.Context(), config); err != nil {
+		s.t.Fatal(err)
+	}
+	s.eventually("a deleted object is back", func() error { return s.Get(s.t.Context(), client.ObjectKeyFromObject(config), config) })
+}
+
+// dependency has operator-controller create an extension, which the admission policy lets it.
+func (s *rights) dependency() {
+	s.t.Helper()
+	extension := s.extension("other")
+	extension.Spec.Install = &olmv1.ClusterExtensionInstallConfig{Dependencies: &olmv1.DependenciesConfig{Policy: olmv1.DependencyPolicyInstall}}
+	if err := s.Create(s.t.Context(), extension); err != nil {
+		s.t.Fatal(err)
+	}
+	s.eventually("an extension is created for the dependency", func() error {
+		var list olmv1.ClusterExtensionList
+		if err := s.List(s.t.Context(), &list); err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(list.Items, func(e olmv1.ClusterExtension) bool { return e.Spec.Source.Catalog.PackageName == "third-operator" }) {
+			_ = s.Get(s.t.Context(), client.ObjectKeyFromObject(extension), extension)
+			return fmt.Errorf("%+v", extension.Status.Conditions)
+		}
+		return nil
+	})
+}
+
+// forgedService asks for a certificate that operator-controller refuses to issue, and reports by an Event.
+func (s *rights) forgedService() {
+	s.t.Helper()
+	service := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: home, Name: "forged", Labels: map[string]string{olmv1.LabelOwnerKind: olmv1.ClusterExtensionKind, olmv1.LabelOwnerName: "hello"},
+			Annotations: map[string]string{render.AnnotationServingCertificate: "chosen"},
+		},
+		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 443}}},
+	}
+	if err := s.Create(s.t.Context(), service); err != nil {
+		s.t.Fatal(err)
+	}
+	s.eventually("the refusal is reported", func() error {
+		used, _ := env.UsedRights(s.t, action.DefaultSystemNamespace, controllerAccount)
+		for use := range used {
+			if use.Verb == "create" && use.Resource == "events" && use.Group == "events.k8s.io" && use.Namespace == home {
+				return nil
+			}
+		}
+		return errors.New("there is no Event")
+	})
+}
+
+// removed has every extension removed, with what it keeps in the system namespace.
+func (s *rights) removed() {
+	s.t.Helper()
+	if err := s.DeleteAllOf(s.t.Context(), &olmv1.ClusterExtension{}); err != nil {
+		s.t.Fatal(err)
+	}
+	s.eventually("all extensions are gone", func() error {
+		var extensions olmv1.ClusterExtensionList
+		var sets olmv1.ClusterObjectSetList
+		if err := errors.Join(s.List(s.t.Context(), &extensions), s.List(s.t.Context(), &sets)); err != nil {
+			return err
+		}
+		if diff := cmp.Diff([]int{0, 0}, []int{len(extensions.Items), len(sets.Items)}); diff != "" {
+			return fmt.Errorf("extensions and revisions (-want +got):\n%s%+v", diff, sets.Items)
+		}
+		return nil
+	})
+	catalog := &olmv1.ClusterCatalog{ObjectMeta: metav1.ObjectMeta{Name: home}}
+	if err := s.Delete(s.t.Context(), catalog); err != nil {
+		s.t.Fatal(err)
+	}
+	s.eventually("the catalog is gone", func() error {
+		if err := s.Get(s.t.Context(), client.ObjectKeyFromObject(catalog), catalog); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("it is still there: %w", err)
+		}
+		return nil
+	})
+}
