@@ -50,7 +50,7 @@ type Limits struct {
 	// 300,000, as nearly every blob has a name of its own.
 	Names int
 	// IndexMemory is what the index of a catalog may take in memory while it is built, in
-	// bytes. Default 128 MiB: 300,000 blobs and names of 60 bytes take about 100 MiB.
+	// bytes. Default 128 MiB: 300,000 blobs with names of 40 bytes take 115 MiB.
 	IndexMemory int
 	// TotalBytes is the size of all catalogs on disk, with their compressed forms and with
 	// what is being unpacked. Default 3.5 GiB, for a volume of 4 GiB.

@@ -50,7 +50,7 @@ func (c *Client) WithCredentials(dockerConfigs ...[]byte) (*Client, error) {
 		maps.Copy(all.auths, creds.auths)
 		all.secrets = append(all.secrets, creds.secrets...)
 	}
-	return &Client{opts: c.opts, creds: all, shared: c.shared}, nil
+	return &Client{opts: c.opts, creds: all, shared: c.shared, transfers: c.transfers}, nil
 }
 
 // login finds the login for a repository: that of the longest part of its name that has

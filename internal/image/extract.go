@@ -52,8 +52,11 @@ func (img *Image) unpack(ctx context.Context, prefix string, to destination) (St
 	if err != nil {
 		return Stats{}, err
 	}
-	ctx, cancel := img.client.transferContext(ctx)
-	defer cancel()
+	ctx, end, err := img.client.startTransfer(ctx)
+	if err != nil {
+		return Stats{}, err
+	}
+	defer end()
 	for _, l := range img.layers {
 		if err := img.extractLayer(ctx, x, l); err != nil {
 			return x.stats, err

@@ -88,8 +88,11 @@ func (img *Image) folders(ctx context.Context, files *Files, names []string) err
 	}
 	last := len(unpackers) - 1
 	unpackers[last].beside = unpackers[:last:last]
-	ctx, cancel := img.client.transferContext(ctx)
-	defer cancel()
+	ctx, end, err := img.client.startTransfer(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
 	for _, l := range img.layers {
 		if err := img.extractLayer(ctx, unpackers[last], l); err != nil {
 			return err

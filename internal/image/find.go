@@ -27,8 +27,11 @@ func (img *Image) Find(ctx context.Context, maxBytes int64, names ...string) (ma
 }
 
 func (img *Image) find(ctx context.Context, maxBytes int64, names []string) (map[string][]byte, error) {
-	ctx, cancel := img.client.transferContext(ctx)
-	defer cancel()
+	ctx, end, err := img.client.startTransfer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	f := &finder{maxBytes: maxBytes, limits: img.client.opts.Limits, found: map[string][]byte{}, open: slices.Clone(names)}
 	for _, name := range names {
 		if !fs.ValidPath(name) || name == "." {

@@ -55,6 +55,10 @@ type Options struct {
 	// Architecture is chosen from multi-platform images, always with the OS linux, in
 	// the words of GOARCH. Empty: the architecture that this program was built for.
 	Architecture string
+	// Transfers is how many images are unpacked at the same time, by this client and those
+	// made from it; others wait, and their manifests are read meanwhile. Each takes up to 128
+	// MiB of memory for a layer of the highest compression. Zero means no bound.
+	Transfers int
 	// Limits bound what is unpacked. Fields that are zero have their default.
 	Limits Limits
 	// Timeouts bound how long operations take. Fields that are zero have their default.
@@ -138,6 +142,8 @@ type Client struct {
 	opts   Options
 	creds  *credentials
 	shared *registry.Shared
+	// transfers has an element for each image that is being unpacked; nil for no bound.
+	transfers chan struct{}
 }
 
 // NewClient makes a client. It reads nothing: a file that cannot be read is an error of
@@ -154,7 +160,11 @@ func NewClient(opts Options) *Client {
 	if opts.Architecture == "" {
 		opts.Architecture = runtime.GOARCH
 	}
-	return &Client{opts: opts, shared: registry.NewShared(positive(opts.RequestsPerSecond, 100), opts.Timeouts.Backoff)}
+	c := &Client{opts: opts, shared: registry.NewShared(positive(opts.RequestsPerSecond, 100), opts.Timeouts.Backoff)}
+	if opts.Transfers > 0 {
+		c.transfers = make(chan struct{}, opts.Transfers)
+	}
+	return c
 }
 
 // For gives a client like this one that chooses another architecture.
@@ -230,4 +240,23 @@ func (c *Client) openContext(ctx context.Context) (context.Context, context.Canc
 // transferContext makes the context of an operation that moves layers.
 func (c *Client) transferContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, c.opts.Timeouts.Transfer)
+}
+
+// startTransfer waits until an image may be unpacked, and makes the context of that. The
+// caller calls end.
+func (c *Client) startTransfer(ctx context.Context) (transfer context.Context, end func(), err error) {
+	if c.transfers != nil {
+		select {
+		case c.transfers <- struct{}{}:
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		}
+	}
+	transfer, cancel := c.transferContext(ctx)
+	return transfer, func() {
+		cancel()
+		if c.transfers != nil {
+			<-c.transfers
+		}
+	}, nil
 }

@@ -24,6 +24,11 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/image"
 )
 
+// maxTransfers is how many images a server unpacks at the same time: 512 MiB of memory at worst.
+// A registry that does not answer takes no place among them, because its manifest is asked for
+// before.
+const maxTransfers = 4
+
 // Options configure how images are pulled.
 type Options struct {
 	// Images are the settings of this machine. Their Mirrors are set here.
@@ -61,6 +66,9 @@ func Setup(mgr ctrl.Manager, opts Options) (*Puller, error) {
 		return nil, fmt.Errorf("setting up the watch of mirrors: %w", err)
 	}
 	opts.Images.Mirrors = mirrors.Rules
+	if opts.Images.Transfers == 0 {
+		opts.Images.Transfers = maxTransfers
+	}
 	return &Puller{
 		images: image.NewClient(opts.Images), mirrors: mirrors,
 		logins: &logins{reader: mgr.GetAPIReader(), secret: secret, account: account, log: log},

@@ -19,8 +19,8 @@ import (
 
 // maxRetrievalsPerHost is how many retrievals use one registry at the same time. The others
 // of that registry wait for them. There is no bound over all registries, because a few that
-// do not answer would use it up: a retrieval that waits costs one goroutine, and each object
-// has at most one.
+// do not answer would use it up: a retrieval that waits for an answer costs one goroutine, and
+// each object has at most one for each purpose. What takes memory is bounded by maxTransfers.
 const maxRetrievalsPerHost = 4
 
 // Retrieval is work that waits for a registry on behalf of an object.

@@ -1,0 +1,69 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// TestTransfersAreBounded has a registry that stops in the middle of one image, and a bound of
+// one image at a time.
+func TestTransfersAreBounded(t *testing.T) {
+	asked, may := make(chan struct{}, 1), make(chan struct{})
+	isHeld := func(r *http.Request) bool {
+		return r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/held/blobs/")
+	}
+	var blobs atomic.Int32
+	host := newRegistry(t, func(_ http.ResponseWriter, r *http.Request) bool {
+		if isHeld(r) {
+			// The configuration comes first, when the image is opened.
+			if blobs.Add(1) == 2 {
+				asked <- struct{}{}
+				<-may
+			}
+		}
+		return false
+	})
+	held, other := push(t, host+"/test/held:v1", catalogImage(t)), push(t, host+"/test/other:v1", catalogImage(t))
+	client := NewClient(Options{Transfers: 1})
+	first := make(chan error, 1)
+	go func() {
+		_, err := pullAndExtract(t.Context(), t, client, held, "/configs")
+		first <- err
+	}()
+	<-asked
+
+	// The manifest of another image is read meanwhile; its files have to wait.
+	ctx, cancel := context.WithCancel(t.Context())
+	img, err := client.Pull(ctx, other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = img.Close() }()
+	waiting := make(chan error, 1)
+	go func() {
+		_, err := img.Extract(ctx, "/configs", t.TempDir())
+		waiting <- err
+	}()
+	select {
+	case err := <-waiting:
+		t.Errorf("a second image was unpacked beside the first: %v", err)
+	case err := <-first:
+		t.Errorf("the first image was unpacked though its registry has stopped: %v", err)
+	default:
+	}
+	cancel()
+	if err := <-waiting; !errors.Is(err, context.Canceled) {
+		t.Errorf("waiting with a context that has ended: %v, want %v", err, context.Canceled)
+	}
+	close(may)
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+	if _, err := pullAndExtract(t.Context(), t, client, other, "/configs"); err != nil {
+		t.Errorf("after the first image: %v", err)
+	}
+}
