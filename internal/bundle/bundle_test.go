@@ -103,8 +103,8 @@ func TestLoadRefuses(t *testing.T) {
 		{"cut off before the spec", map[string]string{"manifests/csv.yaml": csvYAML[:strings.Index(csvYAML, "spec:")]}, `ClusterServiceVersion "foo.v1.2.3": spec is missing or not an object`},
 		{"metadata", map[string]string{"manifests/csv.yaml": csv("name: foo.v1.2.3", "name: foo.v1.2.3\n  labels: 1")}, `ClusterServiceVersion "foo.v1.2.3": json: `},
 		{"large file", map[string]string{"manifests/a.yaml": strings.Repeat("# large\n", maxFileBytes/8+1)}, "manifests/a.yaml: is larger than the 8388608 bytes that a file may have"},
-		{"dependency", map[string]string{"metadata/dependencies.yaml": "dependencies: [{type: olm.gvk, value: a}]"}, `failed to derive properties: parse dependency[0] of type "olm.gvk": json: cannot unmarshal string`},
-		{"property", map[string]string{"metadata/properties.yaml": "properties: [{type: a, value: 1}, {type: olm.gvk, value: 1}]"}, `failed to derive properties: parse property[1] of type "olm.gvk": json: cannot unmarshal number`},
+		{"dependency", map[string]string{"metadata/dependencies.yaml": "dependencies: [{type: olm.gvk, value: a}]"}, `failed to derive properties: metadata/dependencies.yaml: parse dependency[0] of type "olm.gvk": json: cannot unmarshal string`},
+		{"property", map[string]string{"metadata/properties.yaml": "properties: [{type: a, value: 1}, {type: olm.gvk, value: 1}]"}, `failed to derive properties: metadata/properties.yaml: parse property[1] of type "olm.gvk": json: cannot unmarshal number`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b, err := Load(bundleFS(c.changes))

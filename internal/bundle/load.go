@@ -64,12 +64,32 @@ func (f *Files) Load(labels map[string]string) (*Bundle, error) {
 		return nil, f.annotationsError()
 	}
 
-	stated := loadList(b, f.Metadata, propertiesFile, decodeProperties)
-	needed := loadList(b, f.Metadata, dependenciesFile, decodeDependencies)
-	if err := b.deriveProperties(stated, needed); err != nil {
+	if err := f.loadProperties(b); err != nil {
 		return nil, fmt.Errorf("failed to derive properties: %w", err)
 	}
 	return b, nil
+}
+
+// loadProperties loads what the metadata states, and derives the properties of the bundle.
+func (f *Files) loadProperties(b *Bundle) error {
+	stated, file := loadList(b, f.Metadata, propertiesFile, decodeProperties)
+	for i, p := range stated {
+		if err := checkKnown(p); err != nil {
+			return fmt.Errorf("%s: parse property[%d] of type %q: %w", file, i, p.Type, err)
+		}
+	}
+
+	dependencies, file := loadList(b, f.Metadata, dependenciesFile, decodeDependencies)
+	var needed []fbc.Property
+	for i, d := range dependencies {
+		property, err := dependencyProperty(d)
+		if err != nil {
+			return fmt.Errorf("%s: parse dependency[%d] of type %q: %w", file, i, d.Type, err)
+		}
+		needed = append(needed, property)
+	}
+
+	return b.deriveProperties(stated, needed)
 }
 
 // loader collects the manifests of a bundle.
@@ -170,19 +190,20 @@ func (l *loader) addDocument(content map[string]any, file string) error {
 	return nil
 }
 
-// loadList loads what the first metadata file that has a list of a sort states. usual is
-// the name under which such a file is expected: one that cannot be read is omitted.
-func loadList(b *Bundle, files []File, usual string, decode func([]byte) ([]fbc.Property, error)) []fbc.Property {
+// loadList returns what the first metadata file that has a list of a sort states, and the
+// name of that file. usual is the name under which such a file is expected: one that cannot
+// be read is omitted.
+func loadList(b *Bundle, files []File, usual string, decode func([]byte) ([]fbc.Property, error)) (list []fbc.Property, name string) {
 	for _, file := range files {
 		list, err := readList(file, decode)
 		if err != nil && path.Base(file.Name) == usual {
 			b.omitWithWarning("%v", err)
 		}
 		if len(list) > 0 {
-			return list
+			return list, file.Name
 		}
 	}
-	return nil
+	return nil, ""
 }
 
 // Dependencies returns the dependencies that the first metadata file that has any states.
@@ -192,7 +213,8 @@ func (f *Files) Dependencies() []fbc.Property { return f.listed(decodeDependenci
 func (f *Files) Properties() []fbc.Property { return f.listed(decodeProperties) }
 
 func (f *Files) listed(decode func([]byte) ([]fbc.Property, error)) []fbc.Property {
-	return loadList(&Bundle{}, f.Metadata, "", decode)
+	list, _ := loadList(&Bundle{}, f.Metadata, "", decode)
+	return list
 }
 
 // readList reads a file of the metadata folder by decode.

@@ -43,19 +43,6 @@ type PackageRequiredProperty struct {
 // the CSV's annotation.
 func (b *Bundle) deriveProperties(stated, needed []fbc.Property) error {
 	spec := b.CSV.Spec
-	for i, p := range stated {
-		if err := checkKnown(p); err != nil {
-			return fmt.Errorf("parse property[%d] of type %q: %w", i, p.Type, err)
-		}
-	}
-	for i, d := range needed {
-		property, err := dependencyProperty(d)
-		if err != nil {
-			return fmt.Errorf("parse dependency[%d] of type %q: %w", i, d.Type, err)
-		}
-		needed[i] = property
-	}
-
 	annotated := b.annotationProperties()
 	b.StatedProperties = distinct(annotated, stated)
 
@@ -129,6 +116,12 @@ func crdGVKs(crd unstructured.Unstructured) []GVKProperty {
 	return gvks
 }
 
+// packageDependency is the value of a dependency on a package.
+type packageDependency struct {
+	PackageName string `json:"packageName"`
+	Version     string `json:"version"`
+}
+
 // dependencyProperty is the property that states a dependency.
 func dependencyProperty(dependency fbc.Property) (fbc.Property, error) {
 	switch dependency.Type {
@@ -139,10 +132,7 @@ func dependencyProperty(dependency fbc.Property) (fbc.Property, error) {
 		}
 		return property(fbc.PropertyGVKRequired, value), nil
 	case dependencyPackage:
-		var value struct {
-			PackageName string `json:"packageName"`
-			Version     string `json:"version"`
-		}
+		var value packageDependency
 		if err := json.Unmarshal(dependency.Value, &value); err != nil {
 			return fbc.Property{}, err
 		}
