@@ -40,6 +40,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/image"
 	"github.com/mainstay-dev/mainstay/internal/rbac"
 	"github.com/mainstay-dev/mainstay/internal/render"
+	"github.com/mainstay-dev/mainstay/internal/testing/audit"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -50,21 +51,16 @@ const (
 	installerAccount  = "installer"
 )
 
-// spareRules are the shipped rules that the test does not use, each with the time when a server does.
-var spareRules = map[string]map[string]string{
-	catalogdAccount: {
-		"get serviceaccounts.":                   "it runs in a pod, and its account may name pull secrets",
-		"create events.events.k8s.io":            "declarations of mirrors contradict each other",
-		"patch events.events.k8s.io":             "they do so again",
-		"update configmaps. catalogd-service-ca": "the certificate is renewed",
-		"update secrets. catalogd-service-cert":  "the certificate is renewed",
-	},
-	controllerAccount: {
-		"update clusterextensions/finalizers.olm.operatorframework.io": "the API server has the admission plugin OwnerReferencesPermissionEnforcement",
-		"update clusterobjectsets/finalizers.olm.operatorframework.io": "the API server has the admission plugin OwnerReferencesPermissionEnforcement",
-		"get serviceaccounts.":       "it runs in a pod, and its account may name pull secrets",
-		"patch events.events.k8s.io": "a Secret is in the way of a certificate for longer than a minute",
-	},
+// unusedRights are the shipped rights that the test does not use, each with the time when a server does.
+var unusedRights = map[string]string{
+	"catalogd-manager-role: get serviceaccounts":                                                     "it runs in a pod, and its account may name pull secrets",
+	"catalogd-manager-role: create events.events.k8s.io":                                             "declarations of mirrors contradict each other",
+	"catalogd-manager-role: patch events.events.k8s.io":                                              "they do so again",
+	"catalogd-manager-role: update configmaps":                                                       "the certificate is renewed",
+	"catalogd-manager-role: update secrets":                                                          "the certificate is renewed",
+	"operator-controller-manager-role: patch events.events.k8s.io":                                   "a Secret is in the way of a certificate for longer than a minute",
+	"operator-controller-manager-role: update clusterextensions/finalizers.olm.operatorframework.io": "the API server has the admission plugin OwnerReferencesPermissionEnforcement",
+	"operator-controller-manager-role: update clusterobjectsets/finalizers.olm.operatorframework.io": "the API server has the admission plugin OwnerReferencesPermissionEnforcement",
 }
 
 // TestShippedRights runs catalogd and operator-controller with the roles that they are installed with, and
@@ -84,25 +80,30 @@ func TestShippedRights(t *testing.T) {
 	s.forgedService()
 	s.removed()
 
-	for _, test := range []struct{ account, name string }{
-		{catalogdAccount, "catalogd-manager-role"}, {controllerAccount, "operator-controller-manager-role"},
-	} {
-		used, refused := env.UsedRights(t, action.DefaultSystemNamespace, test.account)
-		for use := range refused {
-			t.Errorf("%s was refused: %+v", test.account, use)
-		}
-		cluster, role := &rbacv1.ClusterRole{}, &rbacv1.Role{}
-		err := errors.Join(s.Get(t.Context(), client.ObjectKey{Name: test.name}, cluster),
-			s.Get(t.Context(), client.ObjectKey{Namespace: action.DefaultSystemNamespace, Name: test.name}, role))
-		if err != nil {
-			t.Fatal(err)
-		}
-		unused := slices.Concat(env.UnusedRules(used, "", cluster.Rules), env.UnusedRules(used, role.Namespace, role.Rules))
-		unused = slices.DeleteFunc(unused, func(rule string) bool { return spareRules[test.account][rule] != "" })
-		if len(unused) > 0 {
-			t.Errorf("rules of %s that nothing used:\n%s", test.account, strings.Join(unused, "\n"))
+	bindings := slices.Concat(s.bindings("catalogd-manager-role", catalogdAccount), s.bindings("operator-controller-manager-role", controllerAccount))
+	for _, right := range env.Requests(t).Unused(bindings) {
+		if unusedRights[right.String()] == "" {
+			t.Errorf("nothing used the right %q: remove its marker, or name in unusedRights when it is used", right)
 		}
 	}
+}
+
+// bindings returns the ClusterRole and the Role of a name, with the account that has both.
+func (s *rights) bindings(role, account string) []audit.Binding {
+	s.t.Helper()
+	cluster, namespaced := &rbacv1.ClusterRole{}, &rbacv1.Role{}
+	err := errors.Join(s.Get(s.t.Context(), client.ObjectKey{Name: role}, cluster),
+		s.Get(s.t.Context(), client.ObjectKey{Namespace: action.DefaultSystemNamespace, Name: role}, namespaced))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	accounts := []string{accountUser(account)}
+	return []audit.Binding{{Role: role, Rules: cluster.Rules, Accounts: accounts}, {Role: role, Rules: namespaced.Rules, Accounts: accounts}}
+}
+
+// accountUser returns the user name of an account of the installation.
+func accountUser(account string) string {
+	return "system:serviceaccount:" + action.DefaultSystemNamespace + ":" + account
 }
 
 // rights is an API server with an installation of Mainstay, of which nothing runs yet, and a registry.
@@ -430,9 +431,8 @@ func (s *rights) forgedService() {
 		s.t.Fatal(err)
 	}
 	s.eventually("the refusal is reported", func() error {
-		used, _ := env.UsedRights(s.t, action.DefaultSystemNamespace, controllerAccount)
-		for use := range used {
-			if use.Verb == "create" && use.Resource == "events" && use.Group == "events.k8s.io" && use.Namespace == home {
+		for request := range env.Requests(s.t) {
+			if request.Account == accountUser(controllerAccount) && request.Verb == "create" && request.Resource == "events" && request.Group == "events.k8s.io" {
 				return nil
 			}
 		}

@@ -150,11 +150,12 @@ func (r Requests) unusedOfRule(binding *Binding, rule *rbacv1.PolicyRule) []Righ
 	return unused
 }
 
-// hasUse reports whether one of the accounts made a request that the right allows. No names allow every name.
+// hasUse reports whether one of the accounts made a request that the right allows. No names allow every name. A watch
+// uses the right to list too: clients list where the API server does not stream what there is.
 func (r Requests) hasUse(right Right, accounts, names []string) bool {
 	for request := range r {
 		if slices.Contains(accounts, request.Account) &&
-			matches(right.Verb, request.Verb) && matches(right.Group, request.Group) && matches(right.Resource, request.Resource) &&
+			(matches(right.Verb, request.Verb) || right.Verb == "list" && request.Verb == "watch") && matches(right.Group, request.Group) && matches(right.Resource, request.Resource) &&
 			(len(names) == 0 || slices.Contains(names, request.Name)) {
 			return true
 		}

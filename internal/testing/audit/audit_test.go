@@ -18,6 +18,7 @@ const log = `
 {"verb":"delete","user":{"username":"system:serviceaccount:system:operator"},"objectRef":{"resource":"pods","name":"a"},"annotations":{"authorization.k8s.io/decision":"forbid"}}
 {"verb":"patch","user":{"username":"system:serviceaccount:system:operator"},"objectRef":{"resource":"widgets","subresource":"status","apiGroup":"example.com","name":"one"},"annotations":{"authorization.k8s.io/decision":"allow"}}
 {"verb":"create","user":{"username":"system:serviceaccount:system:operator"},"impersonatedUser":{"username":"system:serviceaccount:tenant:installer"},"objectRef":{"resource":"secrets","name":"s"},"annotations":{"authorization.k8s.io/decision":"allow"}}
+{"verb":"watch","user":{"username":"system:serviceaccount:system:operator"},"objectRef":{"resource":"services"},"annotations":{"authorization.k8s.io/decision":"allow"}}
 {"verb":"get","user":{"username":"system:serviceaccount:system:operator"},"requestURI":"/version","annotations":{"authorization.k8s.io/decision":"allow"}}
 `
 
@@ -37,6 +38,7 @@ func TestUnused(t *testing.T) {
 	}{
 		{"a request that was made", rule("list", "", "pods"), true},
 		{"another verb", rule("watch", "", "pods"), false},
+		{"the list of what is watched", rule("list", "", "services"), true},
 		{"another group", rule("list", "example.com", "pods"), false},
 		{"a request that was refused", rule("delete", "", "pods"), false},
 		{"any verb", rule("*", "", "pods"), true},

@@ -133,7 +133,7 @@ func start() {
 	if shared.err = aggregate(shared.env, shared.folder); shared.err != nil {
 		return
 	}
-	if shared.err = audit(shared.env, shared.folder); shared.err != nil {
+	if shared.err = logRequests(shared.env, shared.folder); shared.err != nil {
 		return
 	}
 	shared.config, shared.err = shared.env.Start()
