@@ -25,7 +25,7 @@ import (
 // generated and long.
 func TestManifests(t *testing.T) {
 	cases := map[string]Installation{
-		"default": {},
+		"default":                  {},
 		"ignored-service-accounts": {IgnoreServiceAccount: true},
 		"everything": {
 			Namespace: "elsewhere", Image: "registry.example.com/mainstay:v1", RequireServiceAccount: true,
