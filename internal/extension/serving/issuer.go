@@ -36,6 +36,8 @@ const (
 
 	reasonForeign = "ServingCertificateBlocked"
 	reasonRefused = "ServingCertificateRefused"
+	// reasonForbidden is that the account of the extension lacks a right.
+	reasonForbidden = "ServingCertificateForbidden"
 )
 
 // issuer reconciles the Secrets that Services ask for.
@@ -63,6 +65,17 @@ func (i *issuer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 		i.secrets.release(req)
 		return ctrl.Result{}, nil // the Secret goes with its Service
 	}
+	result, err := i.issue(ctx, req, service, as)
+	if apierrors.IsForbidden(err) {
+		const note = "The certificate of Service %s in Secret %s is not issued or renewed, as %s lacks a right: %v"
+		i.events.Eventf(service, nil, corev1.EventTypeWarning, reasonForbidden, "Issue", note, service.Name, req.Name, as, err)
+	}
+	return result, err
+}
+
+// issue brings the Secret that a Service asks for, and the webhooks that trust it, to what they should be, with the
+// rights of an account.
+func (i *issuer) issue(ctx context.Context, req ctrl.Request, service *metav1.PartialObjectMetadata, as account.Account) (ctrl.Result, error) {
 	writer, err := i.writer(ctx, as)
 	if err != nil {
 		return ctrl.Result{}, err

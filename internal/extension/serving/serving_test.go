@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -277,16 +278,41 @@ func TestOtherServicesGetNoCertificate(t *testing.T) {
 	}
 }
 
+// An account that lacks the rights to the Secret, as one from before these were needed, is named by an Event, and the
+// certificate is issued once it has them.
+func TestAccountWithoutRightsToTheSecretIsReported(t *testing.T) {
+	s := newScene(t)
+	binding := &rbacv1.RoleBinding{}
+	if err := s.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: s.namespace + "-installer-binding"}, binding); err != nil {
+		t.Fatal(err)
+	}
+	granted := binding.DeepCopy()
+	granted.ResourceVersion, granted.UID = "", ""
+	if err := s.Delete(t.Context(), binding); err != nil {
+		t.Fatal(err)
+	}
+	s.install()
+	s.reported(reasonForbidden, serviceName, s.namespace+"/"+installer+" lacks a right")
+	s.create(granted)
+	s.trusted("the certificate is issued", issued)
+}
+
 // refused waits for the Event that tells that no certificate is issued for a Service.
 func (s *scene) refused(service string) {
 	s.t.Helper()
-	s.eventually("no certificate is issued for Service "+service, func() error {
+	s.reported(reasonRefused, service, service+"-chosen")
+}
+
+// reported waits for an Event about a Service.
+func (s *scene) reported(reason, service, note string) {
+	s.t.Helper()
+	s.eventually(reason+" is reported for Service "+service, func() error {
 		list := &eventsv1.EventList{}
 		if err := s.List(s.t.Context(), list, client.InNamespace(s.namespace)); err != nil {
 			return err
 		}
 		for _, event := range list.Items {
-			if event.Reason == reasonRefused && event.Regarding.Name == service && strings.Contains(event.Note, service+"-chosen") {
+			if event.Reason == reason && event.Regarding.Name == service && strings.Contains(event.Note, note) {
 				return nil
 			}
 		}
