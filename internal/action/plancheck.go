@@ -92,11 +92,12 @@ func (c *PlanCheck) await(ctx context.Context, plan *ExtensionPlan, extension *o
 	plan.Wait = &Wait{Timeout: c.Timeout}
 	found, err := plan.await(ctx, extension)
 	var failed *report.Error
+	isReported := errors.As(err, &failed)
 	switch {
-	case apierrors.IsForbidden(err):
-		report.OrQuiet(plan.Progress).Warn(fmt.Sprintf("%s: not checked first, as you may not read the plan: %v", name, err))
+	case isReported && apierrors.IsForbidden(err):
+		report.OrQuiet(plan.Progress).Warn(fmt.Sprintf("%s: not checked first, as you may not read the plan: %v", name, failed.Err))
 		return nil
-	case errors.As(err, &failed):
+	case isReported:
 		return &report.Error{
 			Object: name, Err: fmt.Errorf("nothing was changed, as there is no plan: %w", failed.Err),
 			Advice: failed.Advice + "; --check=false goes on without a plan",
@@ -141,5 +142,5 @@ func (c *PlanCheck) advice(ctx context.Context, reader client.Client, extension 
 			}
 		}
 	}
-	return diagnosis.Advice(diagnosis.SubjectOf(extension), "", first.Message)
+	return diagnosis.PlanAdvice(diagnosis.SubjectOf(extension), first.Message)
 }

@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"encoding/json"
+	"errors"
 	"strconv"
 	"strings"
 
@@ -9,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -162,6 +164,29 @@ func testChecks(c *cluster, step stepFunc) {
 	}
 	step("check-upgrade-accepted", "mainstay extension upgrade kettle --version 0.4.0 --crd-upgrade-safety None -o yaml",
 		reaction{"has not planned", func() { c.plans("kettle", "update") }})
+	c.unplanned("kettle")
+	// Who may change extensions, but not read plans, is warned and goes on.
+	rules := []any{
+		map[string]any{"apiGroups": []any{"olm.operatorframework.io"}, "resources": []any{"clusterextensions"}, "verbs": []any{"get", "patch"}},
+	}
+	c.must(c.Create(c.t.Context(), object("rbac.authorization.k8s.io/v1", "ClusterRole", "", "extender", map[string]any{"rules": rules}).Object))
+	c.must(c.Create(c.t.Context(), object("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "", "extender", map[string]any{
+		"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "extender"},
+		"subjects": []any{map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "extender"}},
+	}).Object))
+	c.eventually(func() error { // The API server takes a moment to know the binding.
+		review := object("authorization.k8s.io/v1", "SubjectAccessReview", "", "", map[string]any{"spec": map[string]any{
+			"user": "extender", "resourceAttributes": map[string]any{"group": "olm.operatorframework.io", "resource": "clusterextensions", "verb": "patch"},
+		}}).Object
+		if err := c.Create(c.t.Context(), review); err != nil {
+			return err
+		}
+		if allowed, _, _ := unstructured.NestedBool(review.Object, "status", "allowed"); !allowed {
+			return errors.New("extender may not patch clusterextensions yet")
+		}
+		return nil
+	})
+	step("check-upgrade-unreadable", "mainstay extension upgrade kettle --version 0.5.0 --as extender")
 	c.unplanned("kettle")
 	step("check-upgrade-strict", "mainstay extension upgrade kettle --version= --crd-upgrade-safety Strict --check=false")
 }

@@ -1,6 +1,7 @@
 package diagnosis
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -47,6 +48,9 @@ var rules = []struct {
 	{func(_, message string) bool { return IsRefused(message) }, func(s Subject) string {
 		return fmt.Sprintf("the update would change a CRD in a way that can lose data: choose another version, or accept that with --crd-upgrade-safety None, as in 'mainstay extension upgrade %s --crd-upgrade-safety None'", s.Name)
 	}},
+	{says("spec.install.dependencies.policy"), func(Subject) string {
+		return "install what it needs first, or have it installed too: --dependencies Install, which is spec.install.dependencies.policy"
+	}},
 	{says("the removal waits"), func(s Subject) string {
 		return fmt.Sprintf("uninstall the extensions that need it first, or together with it: mainstay extension uninstall %s OTHER", s.Name)
 	}},
@@ -62,12 +66,23 @@ var rules = []struct {
 // Advice returns what to do about an extension that reports a reason and a message, as a
 // sentence without a full stop.
 func Advice(s Subject, reason, message string) string {
+	return cmp.Or(advise(s, reason, message), s.seeStatus())
+}
+
+// PlanAdvice returns what to do about something that stands against a plan, as a sentence
+// without a full stop. The extension may not exist, so that it has no status to look at.
+func PlanAdvice(s Subject, problem string) string {
+	return cmp.Or(advise(s, "", problem), fmt.Sprintf("change what the plan names: 'mainstay extension plan %s' shows all of it", s.Name))
+}
+
+// advise returns the advice of the first rule that applies; empty when none does.
+func advise(s Subject, reason, message string) string {
 	for _, rule := range rules {
 		if rule.applies(reason, message) {
 			return rule.advice(s)
 		}
 	}
-	return s.seeStatus()
+	return ""
 }
 
 func (s Subject) seeStatus() string { return "see 'mainstay extension status " + s.Name + "'" }

@@ -23,6 +23,8 @@ func TestAdvice(t *testing.T) {
 			"create it: kubectl create namespace kitchen"},
 		{"an unsafe CRD", olmv1.ReasonRetrying, `validating upgrade for CRD "mugs.example.com" failed: v1: ^.spec.size: a field was removed`,
 			"the update would change a CRD in a way that can lose data: choose another version, or accept that with --crd-upgrade-safety None, as in 'mainstay extension upgrade kettle --crd-upgrade-safety None'"},
+		{"a missing dependency", olmv1.ReasonRetrying, `bundle "kettle.v0.1.0" lacks what it needs: it needs package "water". Install it, or set spec.install.dependencies.policy to Install to have it installed`,
+			"install what it needs first, or have it installed too: --dependencies Install, which is spec.install.dependencies.policy"},
 		{"configuration", olmv1.ReasonInvalidConfiguration, `unknown field "spout"`, "correct spec.config of the extension as the message says"},
 		{"another obstacle", olmv1.ReasonBlocked, "it has two ClusterServiceVersions", "change what the message names; see 'mainstay extension status kettle'"},
 		{"anything else", olmv1.ReasonRetrying, "the server is away", "see 'mainstay extension status kettle'"},
@@ -36,5 +38,18 @@ func TestAdvice(t *testing.T) {
 				t.Errorf("explain advises %q, want it to hold %q", did, test.want)
 			}
 		})
+	}
+}
+
+// An extension that is only planned has no status to look at.
+func TestPlanAdvice(t *testing.T) {
+	s := Subject{Name: "kettle", Namespace: "kitchen"}
+	for problem, want := range map[string]string{
+		`namespace "kitchen" does not exist: create it`: "create it: kubectl create namespace kitchen",
+		"the registry does not answer":                  "change what the plan names: 'mainstay extension plan kettle' shows all of it",
+	} {
+		if got := PlanAdvice(s, problem); got != want {
+			t.Errorf("about %q: got %q, want %q", problem, got, want)
+		}
 	}
 }
