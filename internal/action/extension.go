@@ -203,7 +203,7 @@ func (a *ExtensionInstall) Run(ctx context.Context) (*olmv1.ClusterExtension, er
 		if err := a.create(ctx, extension); err != nil {
 			return nil, err
 		}
-	} else if err := a.createChecked(ctx, extension, exists); err != nil {
+	} else if err := a.createPlanned(ctx, extension, exists); err != nil {
 		return nil, err
 	}
 	if a.Wait == nil {
@@ -224,16 +224,16 @@ func (a *ExtensionInstall) create(ctx context.Context, extension *olmv1.ClusterE
 	return serverError(extensionName(a.name()), err)
 }
 
-// createChecked creates the extension to be planned only. When nothing stands against the
+// createPlanned creates the extension to be planned only. When nothing stands against the
 // plan, the namespace is created if it is asked for, and the extension becomes a real one;
 // else it is deleted again.
-func (a *ExtensionInstall) createChecked(ctx context.Context, extension *olmv1.ClusterExtension, namespaceExists bool) error {
+func (a *ExtensionInstall) createPlanned(ctx context.Context, extension *olmv1.ClusterExtension, namespaceExists bool) error {
 	metav1.SetMetaDataAnnotation(&extension.ObjectMeta, olmv1.AnnotationPlan, olmv1.PlanOnly)
 	if err := a.create(ctx, extension); err != nil {
 		return err
 	}
 	plan := &ExtensionPlan{Client: a.Client, Progress: a.Progress, Install: *a, SystemNamespace: a.Check.SystemNamespace}
-	err := a.Check.await(ctx, plan, extension, func(p PlanProblem) bool { return !namespaceExists && p.isMissingNamespace() })
+	err := a.Check.awaitPlan(ctx, plan, extension, func(p PlanProblem) bool { return !namespaceExists && p.isMissingNamespace() })
 	if err == nil {
 		err = a.createNamespace(ctx, namespaceExists)
 	}
@@ -308,7 +308,7 @@ func (a *ExtensionUpgrade) Run(ctx context.Context) (extension *olmv1.ClusterExt
 	if extension.Spec.Source.Catalog == nil {
 		return nil, false, &report.Error{Object: extensionName(a.Name), Err: errors.New("it does not come from a catalog")}
 	}
-	before, err := changeChecked(ctx, a.Client, a.Progress, a.Check, extension, a.Choice)
+	before, err := patchChoice(ctx, a.Client, a.Progress, a.Check, extension, a.Choice)
 	if err != nil {
 		return nil, false, err
 	}

@@ -65,7 +65,7 @@ func (a *ExtensionUninstall) Check(removals []ExtensionRemoval) error {
 	}
 	var losses, names []string
 	for i := range removals {
-		if loss := removals[i].loss(); loss != "" {
+		if loss := removals[i].describeLoss(); loss != "" {
 			losses = append(losses, loss)
 			names = append(names, fmt.Sprintf("%q", removals[i].Name))
 		}
@@ -87,7 +87,7 @@ func (a *ExtensionUninstall) Run(ctx context.Context, removals []ExtensionRemova
 		return err
 	}
 	for i := range removals {
-		if err := a.delete(ctx, &removals[i]); err != nil {
+		if err := a.deleteExtension(ctx, &removals[i]); err != nil {
 			return err
 		}
 	}
@@ -103,10 +103,10 @@ func (a *ExtensionUninstall) Run(ctx context.Context, removals []ExtensionRemova
 	})
 }
 
-// delete deletes one extension, after its annotations say what becomes of its CRDs.
-func (a *ExtensionUninstall) delete(ctx context.Context, removal *ExtensionRemoval) error {
+// deleteExtension annotates one extension, and deletes it.
+func (a *ExtensionUninstall) deleteExtension(ctx context.Context, removal *ExtensionRemoval) error {
 	name := extensionName(removal.Name)
-	if err := a.annotate(ctx, removal); err != nil {
+	if err := a.annotateRemoval(ctx, removal); err != nil {
 		return serverError(name, err)
 	}
 	extension := &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: removal.Name}}
@@ -117,9 +117,9 @@ func (a *ExtensionUninstall) delete(ctx context.Context, removal *ExtensionRemov
 	return nil
 }
 
-// annotate says on an extension with CRDs what becomes of them: that they are kept, or that
-// their deletion is consented to, which an admission policy may ask for.
-func (a *ExtensionUninstall) annotate(ctx context.Context, removal *ExtensionRemoval) error {
+// annotateRemoval sets the annotation that decides about the CRDs of an extension: that they are
+// kept, or the consent to their deletion, which an admission policy may require.
+func (a *ExtensionUninstall) annotateRemoval(ctx context.Context, removal *ExtensionRemoval) error {
 	annotation := olmv1.AnnotationDeleteCustomResources
 	switch {
 	case a.KeepCRDs:
@@ -148,7 +148,7 @@ func removalOutlook(ctx context.Context, c client.Client, removals []ExtensionRe
 			return outlook{}, err
 		}
 		if !o.done {
-			o = heldRemoval(extension, o)
+			o = explainRemoval(extension, o)
 			all.done, all.pending, all.advice = false, o.pending, o.advice
 			all.failed = errors.Join(all.failed, o.failed)
 		}
@@ -162,9 +162,9 @@ func removalOutlook(ctx context.Context, c client.Client, removals []ExtensionRe
 	return all, nil
 }
 
-// heldRemoval explains what the removal of an extension waits for, as far as its controller
-// has said so.
-func heldRemoval(extension *olmv1.ClusterExtension, o outlook) outlook {
+// explainRemoval completes an outlook with what the removal of an extension waits for, as far as
+// its controller reports it.
+func explainRemoval(extension *olmv1.ClusterExtension, o outlook) outlook {
 	o.advice = fmt.Sprintf("see which objects are left with 'mainstay extension status %s'; an object with a finalizer of its own waits for the controller that set it", extension.Name)
 	progressing := meta.FindStatusCondition(extension.Status.Conditions, olmv1.TypeProgressing)
 	if progressing == nil || !isAboutRemoval(progressing) {

@@ -19,7 +19,7 @@ import (
 // catalogOffers reads what the catalogs of a cluster offer to an extension.
 type catalogOffers struct {
 	Client client.Client
-	// Cluster says how the cluster is reached.
+	// Cluster returns the connection to the cluster.
 	Cluster func() (*rest.Config, error)
 	// SystemNamespace is that of catalogd.
 	SystemNamespace string

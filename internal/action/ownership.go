@@ -16,10 +16,10 @@ type owner struct {
 	siblings []olmv1.ClusterObjectSet
 }
 
-// lacks says why an object on the cluster is not the revision's; empty when it is, or when a
+// describeForeign returns why an object on the cluster is not the revision's; empty when it is, or when a
 // later revision of the extension has taken it over. An object that is ready but somebody
 // else's is not what the revision wants.
-func (o owner) lacks(live metav1.Object) string {
+func (o owner) describeForeign(live metav1.Object) string {
 	controller := metav1.GetControllerOf(live)
 	if controller == nil {
 		return "it exists, but is not the extension's yet"
@@ -55,8 +55,8 @@ func (o owner) sibling(reference *metav1.OwnerReference) *olmv1.ClusterObjectSet
 	return nil
 }
 
-// phaseFailure is how the controller says that a phase failed. One that is only awaited goes on
-// with "waits for".
+// phaseFailure matches how the controller reports that a phase failed. The report of one that is
+// only awaited goes on with "waits for".
 var phaseFailure = regexp.MustCompile(`phase "([^"]+)" \(\d+ of \d+\): ([^;]+)`)
 
 // failureOf returns what failed in a phase, as the revision's condition says; empty when nothing

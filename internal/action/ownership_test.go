@@ -42,7 +42,7 @@ func TestOwnership(t *testing.T) {
 			yes := true
 			live.OwnerReferences = []metav1.OwnerReference{{Kind: "Deployment", Name: test.controller, UID: types.UID(test.controller), Controller: &yes}}
 		}
-		if got := revision.lacks(live); got != test.want {
+		if got := revision.describeForeign(live); got != test.want {
 			t.Errorf("controlled by %q it lacks %q, want %q", test.controller, got, test.want)
 		}
 		if got := revision.isRefused(live); got != test.refused {

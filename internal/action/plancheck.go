@@ -25,15 +25,14 @@ type PlanCheck struct {
 	SystemNamespace string
 	// Timeout is how long the plan is waited for. Zero means until the context ends.
 	Timeout time.Duration
-	// Cluster says how the cluster is reached, to read its catalogs for suggestions. Nil means
+	// Cluster returns the connection to the cluster, to read its catalogs for suggestions. Nil means
 	// that nothing is suggested.
 	Cluster func() (*rest.Config, error)
 }
 
-// changeChecked applies a choice to an extension, after a look at the plan for it where check
-// is not nil. It returns the extension as it was before, and leaves in extension what it is
-// then.
-func changeChecked(ctx context.Context, c client.Client, progress report.Progress, check *PlanCheck, extension *olmv1.ClusterExtension, choice Choice) (*olmv1.ClusterExtension, error) {
+// patchChoice applies a choice to an extension on the cluster. When check is not nil, it looks at
+// the plan first. It returns the extension before the change, and updates the given one.
+func patchChoice(ctx context.Context, c client.Client, progress report.Progress, check *PlanCheck, extension *olmv1.ClusterExtension, choice Choice) (*olmv1.ClusterExtension, error) {
 	name := extensionName(extension.Name)
 	before := extension.DeepCopy()
 	if err := choice.apply(&extension.Spec); err != nil {
@@ -41,7 +40,7 @@ func changeChecked(ctx context.Context, c client.Client, progress report.Progres
 	}
 	isPlannedOnly := extension.Annotations[olmv1.AnnotationPlan] == olmv1.PlanOnly
 	if check != nil && !isPlannedOnly && !equality.Semantic.DeepEqual(before.Spec, extension.Spec) {
-		if err := check.run(ctx, c, progress, extension.Name, choice); err != nil {
+		if err := check.checkChoice(ctx, c, progress, extension.Name, choice); err != nil {
 			return nil, err
 		}
 		// The question has changed the extension.
@@ -62,9 +61,9 @@ func changeChecked(ctx context.Context, c client.Client, progress report.Progres
 	return before, nil
 }
 
-// run plans a choice for an extension that exists, and returns an error when the plan is
+// checkChoice plans a choice for an extension that exists, and returns an error when the plan is
 // refused.
-func (c *PlanCheck) run(ctx context.Context, reader client.Client, progress report.Progress, name string, choice Choice) (err error) {
+func (c *PlanCheck) checkChoice(ctx context.Context, reader client.Client, progress report.Progress, name string, choice Choice) (err error) {
 	plan := &ExtensionPlan{
 		Client: reader, Progress: progress, SystemNamespace: c.SystemNamespace,
 		Install: ExtensionInstall{Name: name, Choice: choice},
@@ -81,13 +80,13 @@ func (c *PlanCheck) run(ctx context.Context, reader client.Client, progress repo
 	if err := choice.apply(&extension.Spec); err != nil {
 		return err
 	}
-	return c.await(ctx, plan, extension, func(PlanProblem) bool { return false })
+	return c.awaitPlan(ctx, plan, extension, func(PlanProblem) bool { return false })
 }
 
-// await waits for the plan of an extension that asks for one, and returns an error when
+// awaitPlan waits for the plan of an extension that asks for one, and returns an error when
 // something stands against it that is not accepted. Who may not read the plan is warned, and
 // goes on: the controller then reports what the plan would have.
-func (c *PlanCheck) await(ctx context.Context, plan *ExtensionPlan, extension *olmv1.ClusterExtension, accepted func(PlanProblem) bool) error {
+func (c *PlanCheck) awaitPlan(ctx context.Context, plan *ExtensionPlan, extension *olmv1.ClusterExtension, accepted func(PlanProblem) bool) error {
 	name := extensionName(extension.Name)
 	plan.Wait = &Wait{Timeout: c.Timeout}
 	found, err := plan.await(ctx, extension)
@@ -114,10 +113,10 @@ func (c *PlanCheck) await(ctx context.Context, plan *ExtensionPlan, extension *o
 	if len(problems) == 0 {
 		return nil
 	}
-	return &report.Error{Object: name, Err: &RefusedPlanError{problems}, Advice: c.advice(ctx, plan.Client, extension, problems)}
+	return &report.Error{Object: name, Err: &RefusedPlanError{problems}, Advice: c.adviseOn(ctx, plan.Client, extension, problems)}
 }
 
-// RefusedPlanError says what stands against a plan, for which nothing was changed.
+// RefusedPlanError is a plan with problems, for which nothing was changed.
 type RefusedPlanError struct{ Problems []PlanProblem }
 
 // Error lists the problems.
@@ -130,9 +129,9 @@ func (e *RefusedPlanError) Error() string {
 	return b.String()
 }
 
-// advice says what to do about the first problem. For a bundle that no catalog offers it looks
-// for what was meant.
-func (c *PlanCheck) advice(ctx context.Context, reader client.Client, extension *olmv1.ClusterExtension, problems []PlanProblem) string {
+// adviseOn returns what to do about the first problem. For a bundle that no catalog offers, it
+// looks for what was meant.
+func (c *PlanCheck) adviseOn(ctx context.Context, reader client.Client, extension *olmv1.ClusterExtension, problems []PlanProblem) string {
 	first := problems[0]
 	if first.Check == "choice" && c.Cluster != nil && extension.Spec.Source.Catalog != nil {
 		offered, err := (&catalogOffers{Client: reader, Cluster: c.Cluster, SystemNamespace: c.SystemNamespace}).read(ctx, extension.Spec.Source.Catalog)

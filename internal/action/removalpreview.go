@@ -20,8 +20,8 @@ import (
 
 const (
 	// customResourcePage is how many custom resources are read in one request, and
-	// maxCustomResourcePages how many requests are made for one CRD. Of what is left the API
-	// server gives the number, but not the namespaces.
+	// maxCustomResourcePages how many requests are made for one CRD. Of the others the API
+	// server returns the number, but not the namespaces.
 	customResourcePage, maxCustomResourcePages = 500, 10
 )
 
@@ -33,11 +33,11 @@ type ExtensionRemoval struct {
 	Bundle string
 	// CRDs that the extension controls.
 	CRDs []CRDRemoval
-	// CRDsKept says that the CRDs stay, and with them the custom resources.
+	// CRDsKept is true when the CRDs stay, and with them the custom resources.
 	CRDsKept bool
 	// Namespaces that the extension controls, and that are deleted with all that they hold.
 	Namespaces []string
-	// Unknown says why the CRDs or namespaces could not be read. Empty when they were.
+	// Unknown is why the CRDs or namespaces could not be read. Empty when they were.
 	Unknown string
 
 	uid types.UID
@@ -50,12 +50,12 @@ type CRDRemoval struct {
 	CustomResources int64
 	// Namespaces that hold them, as far as they were read.
 	Namespaces []string
-	// Unknown says why they could not be counted. Empty when they were.
+	// Unknown is why they could not be counted. Empty when they were.
 	Unknown string
 }
 
-// loss says which custom resources would be deleted, or may be; empty when none.
-func (r *ExtensionRemoval) loss() string {
+// describeLoss returns the custom resources that would be deleted, or may be; empty when none.
+func (r *ExtensionRemoval) describeLoss() string {
 	if r.CRDsKept {
 		return ""
 	}
@@ -75,7 +75,7 @@ func (r *ExtensionRemoval) loss() string {
 	return strings.Join(parts, ", ")
 }
 
-// previewRemoval reads what goes with an extension.
+// previewRemoval returns what is removed with an extension.
 func previewRemoval(ctx context.Context, c client.Client, extension *olmv1.ClusterExtension, keepCRDs bool) (*ExtensionRemoval, error) {
 	removal := &ExtensionRemoval{
 		Name: extension.Name, Namespace: extension.Spec.Namespace, uid: extension.UID,
@@ -123,8 +123,8 @@ func isControlledByExtension(object metav1.Object) bool {
 		(controller.Kind == olmv1.ClusterObjectSetKind || controller.Kind == olmv1.ClusterExtensionKind)
 }
 
-// countCustomResources counts the objects of a CRD's kind. Of one that cannot be listed it
-// says so, as somebody must decide about what is not known.
+// countCustomResources counts the objects of a CRD's kind. When they cannot be listed, the
+// result is Unknown and no error: a person has to decide.
 func countCustomResources(ctx context.Context, c client.Client, crd *apiextensionsv1.CustomResourceDefinition) (*CRDRemoval, error) {
 	removal := &CRDRemoval{Name: crd.Name}
 	at := slices.IndexFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Served })

@@ -72,7 +72,7 @@ func (a *ExtensionRollback) Run(ctx context.Context) (*RolledBack, error) {
 	}
 	result := &RolledBack{Extension: extension, To: target, Follow: followCommand(a.Name, extension.Spec, a.CRDUpgradeSafety)}
 	choice := Choice{Version: &target.Version, SelfCertified: ptr.To(true), CRDUpgradeSafety: a.CRDUpgradeSafety}
-	before, err := changeChecked(ctx, a.Client, a.Progress, a.Check, extension, choice)
+	before, err := patchChoice(ctx, a.Client, a.Progress, a.Check, extension, choice)
 	if err != nil {
 		return nil, err
 	}

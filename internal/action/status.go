@@ -212,8 +212,8 @@ func objectState(ctx context.Context, c client.Client, probes *apply.Probes, wan
 		state.Message = "you may not read it"
 	case err != nil:
 		return ObjectState{}, fmt.Errorf("reading %s: %w", describe(state), err)
-	case owner.lacks(live) != "":
-		state.Message, state.failed = owner.lacks(live), owner.isRefused(live)
+	case owner.describeForeign(live) != "":
+		state.Message, state.failed = owner.describeForeign(live), owner.isRefused(live)
 	default:
 		probe := probes.Probe(live)
 		state.Ready, state.Message, state.later = probe.Ready, probe.Message, probe.Later

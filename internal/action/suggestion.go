@@ -13,7 +13,7 @@ import (
 // be wrong for that.
 const maxSuggestions, maxMistakes = 3, 3
 
-// suggest says what somebody may have meant who asked for a bundle that no catalog offers: a
+// suggest returns what may have been meant by a filter for which no catalog offers a bundle: a
 // package, channel or version of nearly that name. It returns "" when it knows no better than
 // the resolution.
 func suggest(filter *olmv1.CatalogFilter, found *offers) string {

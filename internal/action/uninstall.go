@@ -195,7 +195,7 @@ func allGone(ctx context.Context, c client.Client, objects []*unstructured.Unstr
 		case err != nil:
 			return outlook{}, err
 		}
-		detail := deletionDetail(live)
+		detail := describeDeletion(live)
 		o.done = false
 		o.pending = objectName(object) + " " + detail
 		o.parts = append(o.parts, report.Part{Name: objectName(object), State: report.StateCurrent, Detail: detail})
@@ -211,9 +211,9 @@ var deletionConditions = map[string]bool{
 	string(apiextensionsv1.Terminating): true,
 }
 
-// deletionDetail says what the deletion of an object waits for, as far as its conditions and
+// describeDeletion returns what the deletion of an object waits for, as far as its conditions and
 // finalizers do.
-func deletionDetail(live *unstructured.Unstructured) string {
+func describeDeletion(live *unstructured.Unstructured) string {
 	var details []string
 	conditions, _, _ := unstructured.NestedSlice(live.Object, "status", "conditions")
 	for _, item := range conditions {
@@ -234,7 +234,7 @@ func deletionDetail(live *unstructured.Unstructured) string {
 	}
 }
 
-// leftovers says what stays on the cluster. The namespaces are those of removed extensions.
+// leftovers returns what stays on the cluster. The namespaces are those of removed extensions.
 func (a *Uninstall) leftovers(ctx context.Context, namespaces []string) ([]Leftover, error) {
 	var left []Leftover
 	leave := func(kind string, names []string, why string) {

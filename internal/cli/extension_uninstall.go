@@ -17,7 +17,7 @@ import (
 // would have been lost.
 const exitCustomResources = 3
 
-// withExitCode gives an error the exit code that scripts know its reason by.
+// withExitCode adds to an error the exit code that scripts know its reason by.
 func withExitCode(err error) error {
 	if errors.Is(err, action.ErrCustomResources) {
 		return &terminal.ExitError{Code: exitCustomResources, Err: err}

@@ -199,7 +199,7 @@ What stays on the cluster is listed with the reason.`,
 	return cmd
 }
 
-// printUninstalled says what was deleted, and what stays and why.
+// printUninstalled prints what was deleted, and what stays and why.
 func printUninstalled(cmd *cobra.Command, out *terminal.Output, result *action.Uninstalled, done bool) error {
 	if out.Format == terminal.FormatName {
 		return printObjects(cmd.OutOrStdout(), terminal.FormatName, asObjects(result.Deleted), true)

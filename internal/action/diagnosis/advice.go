@@ -87,7 +87,7 @@ func advise(s Subject, reason, message string) string {
 
 func (s Subject) seeStatus() string { return "see 'mainstay extension status " + s.Name + "'" }
 
-// grant says how the account gets what it lacks.
+// grant returns how the account gets what it lacks.
 func (s Subject) grant() string {
 	if s.ServiceAccount == "" {
 		return "give the account of operator-controller the listed permissions, or name a service account that has them"
@@ -95,7 +95,7 @@ func (s Subject) grant() string {
 	return fmt.Sprintf("give ServiceAccount %s/%s what it lacks: %s writes all that it needs", s.Namespace, s.ServiceAccount, s.generate())
 }
 
-// createAccount says how to create the account.
+// createAccount returns how to create the account.
 func (s Subject) createAccount() string {
 	if s.ServiceAccount == "" {
 		return "create the service account that the message names"

@@ -25,7 +25,7 @@ type plannedContents struct {
 	Rights []plannedRights `json:"rights,omitempty"`
 }
 
-// plannedRights are what one binding gives.
+// plannedRights are the rights that one binding grants.
 type plannedRights struct {
 	// Subjects that get them, as kind and name.
 	Subjects []string `json:"subjects"`
@@ -62,7 +62,7 @@ func contentsOf(objects []unstructured.Unstructured) *plannedContents {
 	return contents
 }
 
-// rightsOf says what a binding gives to whom.
+// rightsOf returns who gets which rights by a binding.
 func rightsOf(object *unstructured.Unstructured, roles map[string][]rbacv1.PolicyRule) plannedRights {
 	var binding rbacv1.ClusterRoleBinding // A RoleBinding has the same fields.
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &binding); err != nil {
