@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -48,7 +49,7 @@ func TestMain(m *testing.M) {
 }
 
 var kinds = []func(*runtime.Scheme) error{
-	corev1.AddToScheme, networkingv1.AddToScheme, rbacv1.AddToScheme, configv1.AddToScheme, v1alpha1.AddToScheme, operatorsv1.AddToScheme,
+	corev1.AddToScheme, batchv1.AddToScheme, networkingv1.AddToScheme, rbacv1.AddToScheme, configv1.AddToScheme, v1alpha1.AddToScheme, operatorsv1.AddToScheme,
 }
 
 // cluster is a cluster with a catalog-operator, whose pods are played by the test.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/registry"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -232,10 +233,10 @@ func TestEditorCannotForgeBundle(t *testing.T) {
 	if got := x.rights(); got != "get" {
 		t.Errorf("the operator has the verbs %q, want get", got)
 	}
-	var jobs corev1.PodList
+	var jobs batchv1.JobList
 	x.must(x.List(t.Context(), &jobs, client.InNamespace(x.namespace)))
 	if len(jobs.Items) > 0 {
-		t.Errorf("got %d pods in the tenant's namespace, want none", len(jobs.Items))
+		t.Errorf("got %d Jobs in the tenant's namespace, want none", len(jobs.Items))
 	}
 }
 
