@@ -155,7 +155,6 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 // Reconcile brings one extension to what its spec asks.
 func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	a := &attempt{Controller: c, retrieved: map[string]bool{}}
-	defer a.cancelRetrievals(req.Name)
 	lifecycle := reconcile.Lifecycle[*olmv1.ClusterExtension]{
 		Client:     c.Client,
 		New:        func() *olmv1.ClusterExtension { return &olmv1.ClusterExtension{} },
@@ -168,7 +167,12 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		Passing: isRollingOut,
 		Later:   &c.later,
 	}
-	return lifecycle.Reconcile(ctx, req)
+	result, err := lifecycle.Reconcile(ctx, req)
+	if err == nil {
+		// After an error it is not known what is needed: what is being pulled may be.
+		a.cancelRetrievals(req.Name)
+	}
+	return result, err
 }
 
 // everyExtension is woken when a catalog changes, for any of them may find a bundle in
