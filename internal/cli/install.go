@@ -43,9 +43,7 @@ func (a *app) installCommand() *cobra.Command {
 		Short: "Install Mainstay in a cluster, or bring it up to date",
 		Long: `Install Mainstay in a cluster, or bring an installation up to date: CRDs, namespace,
 rights, Services and Deployments are applied, server-side, as this build has them.
-
-Name the image by digest where you can, as "mainstay image build --push" prints it: what a
-tag names can change, and then pods that start later run another program.`,
+Name the image by digest where you can, so that pods that start later run the same program.`,
 		Example: `  # Install, and wait until it runs
   mainstay install --wait
 

@@ -113,7 +113,7 @@ func TestMetricsAreForThoseWhoMayReadThem(t *testing.T) {
 		t.Errorf("a forged token: status is %d with %q (%v)", code, text, err)
 	}
 	conn, err := (&tls.Dialer{Config: &tls.Config{
-		InsecureSkipVerify: true, //nolint:gosec // Only the protocol is looked at.
+		InsecureSkipVerify: true, // Only the protocol is looked at.
 		NextProtos:         []string{"h2", "http/1.1"},
 	}}).DialContext(t.Context(), "tcp", address)
 	if err != nil {
