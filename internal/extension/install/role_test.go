@@ -112,6 +112,10 @@ func (w *world) shippedRole() []string {
 	if err := errors.Join(decoder.Decode(cluster), decoder.Decode(role)); err != nil {
 		w.t.Fatal(err)
 	}
+	// The controller reads extensions from a cache, by list and watch. The client of the test has none.
+	cluster.Rules = append(cluster.Rules, rbacv1.PolicyRule{
+		APIGroups: []string{olmv1.GroupVersion.Group}, Resources: []string{"clusterextensions"}, Verbs: []string{"get"},
+	})
 	w.grant(cluster, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "plans"}, RoleRef: ref, Subjects: subjects})
 	ref.Kind = "Role"
 	w.grant(role, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "plans"}, RoleRef: ref, Subjects: subjects})
