@@ -47,10 +47,9 @@ func keepsCRDs(ext *olmv1.ClusterExtension) bool {
 // extension, what would become of its CRDs. An extension without CRDs has no such condition.
 func reportCRDs(ext *olmv1.ClusterExtension, revs revisions) {
 	var names []string
-	for _, set := range revs.active() {
-		if recorded := set.Annotations[olmv1.AnnotationCRDs]; recorded != "" {
-			names = append(names, strings.Split(recorded, ",")...)
-		}
+	active := revs.active()
+	for i := range active {
+		names = append(names, crdsOf(&active[i])...)
 	}
 	if len(names) == 0 {
 		meta.RemoveStatusCondition(&ext.Status.Conditions, olmv1.TypeDeletesCRDs)
@@ -58,6 +57,26 @@ func reportCRDs(ext *olmv1.ClusterExtension, revs revisions) {
 	}
 	slices.Sort(names)
 	setCondition(ext, deletesCRDs(slices.Compact(names), keepsCRDs(ext)))
+}
+
+// crdsOf returns the names of the CRDs of a revision: those that are recorded on it, or, on one
+// that was made before they were recorded, those among the objects that it holds in place.
+func crdsOf(set *olmv1.ClusterObjectSet) []string {
+	if recorded := set.Annotations[olmv1.AnnotationCRDs]; recorded != "" {
+		return strings.Split(recorded, ",")
+	}
+	var names []string
+	for _, phase := range set.Spec.Phases {
+		for _, object := range phase.Objects {
+			if object.Object == nil {
+				continue
+			}
+			if key := apply.KeyOf(object.Object); key.IsCRD() {
+				names = append(names, key.Name)
+			}
+		}
+	}
+	return names
 }
 
 // deletesCRDs is True while the deletion of an extension would delete its CRDs.

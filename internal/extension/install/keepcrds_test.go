@@ -22,6 +22,9 @@ func TestKeepCRDs(t *testing.T) {
 	w.expect("keep", olmv1.TypeDeletesCRDs, "True CRDsOwned When this extension is deleted, its CRDs are deleted, and with them every custom resource of their kinds: "+
 		greetings+`. To keep them, set the annotation mainstay.dev/keep-crds: "true" first`)
 
+	// A revision that was made before CRDs were recorded has them among its objects.
+	set = w.revision("keep-1")
+	w.change(set, func() { delete(set.Annotations, olmv1.AnnotationCRDs) })
 	ext := w.get("keep")
 	w.change(ext, func() { ext.Annotations = map[string]string{olmv1.AnnotationKeepCRDs: "true"} })
 	w.expect("keep", olmv1.TypeDeletesCRDs, "False CRDsKept When this extension is deleted, its CRDs stay, and so do all custom resources: "+greetings)
