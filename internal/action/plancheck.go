@@ -34,6 +34,12 @@ type PlanCheck struct {
 // the plan first. It returns the extension before the change, and updates the given one.
 func patchChoice(ctx context.Context, c client.Client, progress report.Progress, check *PlanCheck, extension *olmv1.ClusterExtension, choice Choice) (*olmv1.ClusterExtension, error) {
 	name := extensionName(extension.Name)
+	if !extension.DeletionTimestamp.IsZero() {
+		return nil, &report.Error{
+			Object: name, Err: errors.New("it is being deleted"),
+			Advice: fmt.Sprintf("'mainstay extension status %s' shows what the removal waits for; install it again when it is gone", extension.Name),
+		}
+	}
 	before := extension.DeepCopy()
 	if err := choice.apply(&extension.Spec); err != nil {
 		return nil, &report.Error{Object: name, Err: err, Advice: "write the selector as kubectl has it: 'key=value,other in (a,b)'"}

@@ -376,6 +376,7 @@ func testUpgrade(c *cluster, step stepFunc) {
 	c.hold(named(&olmv1.ClusterExtension{}, "pot"), olmv1.FinalizerCleanupContentManagerCache)
 	step("extension-uninstall-late", "mainstay extension uninstall pot --wait --timeout 1ms")
 	step("extension-status-deleting", "mainstay extension status pot")
+	step("upgrade-deleting", "mainstay extension upgrade pot --version 1.0.0")
 	c.release(named(&olmv1.ClusterExtension{}, "pot"))
 	step("extension-uninstall", "mainstay extension uninstall teapot")
 	step("extension-uninstall-unknown", "mainstay extension uninstall teapot")
