@@ -147,7 +147,7 @@ func countCustomResources(ctx context.Context, c client.Client, crd *apiextensio
 			return nil, ctx.Err()
 		case err != nil:
 			removal.Unknown = "its custom resources cannot be counted: " + err.Error()
-			return removal, nil
+			return removal, nil //nolint:nilerr // Unknown has the error.
 		}
 		removal.CustomResources += int64(len(list.Items))
 		for i := range list.Items {

@@ -76,6 +76,7 @@ func TestLoadWarns(t *testing.T) {
 
 func TestLoadRefuses(t *testing.T) {
 	csv := func(from, to string) string { return strings.Replace(csvYAML, from, to, 1) }
+	head, _, _ := strings.Cut(csvYAML, "spec:")
 	for _, c := range []struct {
 		name    string
 		changes map[string]string
@@ -100,7 +101,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"release", map[string]string{"manifests/csv.yaml": csv("version: 1.2.3", "version: 1.2.3\n  release: [1]")}, "failed to derive properties: release field must be a string or number"},
 		{"version", map[string]string{"manifests/csv.yaml": csv("version: 1.2.3", "version: [1]")}, `ClusterServiceVersion "foo.v1.2.3": spec.version: a version must be a string, not [1]: put it in quotes`},
 		{"numeric version", map[string]string{"manifests/csv.yaml": csv("version: 1.2.3", "version: 1.10")}, `ClusterServiceVersion "foo.v1.2.3": spec.version: a version must be a string, not 1.1: put it in quotes`},
-		{"cut off before the spec", map[string]string{"manifests/csv.yaml": csvYAML[:strings.Index(csvYAML, "spec:")]}, `ClusterServiceVersion "foo.v1.2.3": spec is missing or not an object`},
+		{"cut off before the spec", map[string]string{"manifests/csv.yaml": head}, `ClusterServiceVersion "foo.v1.2.3": spec is missing or not an object`},
 		{"metadata", map[string]string{"manifests/csv.yaml": csv("name: foo.v1.2.3", "name: foo.v1.2.3\n  labels: 1")}, `ClusterServiceVersion "foo.v1.2.3": json: `},
 		{"large file", map[string]string{"manifests/a.yaml": strings.Repeat("# large\n", maxFileBytes/8+1)}, "manifests/a.yaml: is larger than the 8388608 bytes that a file may have"},
 		{"dependency", map[string]string{"metadata/dependencies.yaml": "dependencies: [{type: olm.gvk, value: a}]"}, `failed to derive properties: metadata/dependencies.yaml: parse dependency[0] of type "olm.gvk": json: cannot unmarshal string`},

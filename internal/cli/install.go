@@ -96,6 +96,19 @@ Name the image by digest where you can, so that pods that start later run the sa
 		},
 	}
 	a.kube.bind(cmd)
+	bindInstallation(cmd, in)
+	flags := cmd.Flags()
+	flags.StringVar(&registriesConf, "registries-conf", "", "file with mirrors, blocked and insecure registries (containers-registries.conf(5))")
+	flags.StringVar(&signaturePolicy, "signature-policy", "", "file that says which images are trusted (containers-policy.json(5))")
+	flags.StringSliceVar(&pullCAs, "pull-ca", nil, "file with certificate authorities (*.crt, *.pem) that registries are trusted by; may be repeated")
+	wait.bind(cmd, "the components run")
+	dryRun.bind(cmd)
+	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
+	return cmd
+}
+
+// bindInstallation binds the flags that say what is installed.
+func bindInstallation(cmd *cobra.Command, in *action.Installation) {
 	flags := cmd.Flags()
 	flags.StringVarP(&in.Namespace, "namespace", "n", action.DefaultSystemNamespace, "namespace of the components")
 	flags.StringVar(&in.Image, "image", defaultImage(), "image that holds the components")
@@ -105,13 +118,6 @@ Name the image by digest where you can, so that pods that start later run the sa
 	cmd.MarkFlagsMutuallyExclusive("require-service-account", "ignore-service-account")
 	flags.StringSliceVar(&in.FeatureGates, "feature-gates", nil, "features to turn on or off, as NAME=true|false")
 	flags.StringVar(&in.PullSecret, "pull-secret", "", "Secret with credentials for registries, as NAMESPACE/NAME")
-	flags.StringVar(&registriesConf, "registries-conf", "", "file with mirrors, blocked and insecure registries (containers-registries.conf(5))")
-	flags.StringVar(&signaturePolicy, "signature-policy", "", "file that says which images are trusted (containers-policy.json(5))")
-	flags.StringSliceVar(&pullCAs, "pull-ca", nil, "file with certificate authorities (*.crt, *.pem) that registries are trusted by; may be repeated")
-	wait.bind(cmd, "the components run")
-	dryRun.bind(cmd)
-	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
-	return cmd
 }
 
 func installDone(waited bool) string {

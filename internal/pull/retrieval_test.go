@@ -184,8 +184,8 @@ func TestTheRunnableEndsAfterTheRetrievals(t *testing.T) {
 	go func() { done <- b.Runnable().Start(ctx) }()
 	cancel()
 	select {
-	case <-done:
-		t.Error("it has ended before the retrieval")
+	case err := <-done:
+		t.Errorf("it has ended before the retrieval, with error %v", err)
 	default:
 	}
 	close(release)

@@ -3,6 +3,7 @@ package catalogoperator_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -164,7 +165,7 @@ func (x *tenant) plan() *v1alpha1.InstallPlan {
 		if len(plans.Items) != 1 || len(plans.Items[0].Status.Plan) == 0 {
 			sub := &v1alpha1.Subscription{}
 			err := x.Get(x.t.Context(), client.ObjectKey{Namespace: x.namespace, Name: "pear"}, sub)
-			return fmt.Errorf("got %d InstallPlans, want 1 with steps; the Subscription says %+v (%v)", len(plans.Items), sub.Status.Conditions, err)
+			return errors.Join(fmt.Errorf("got %d InstallPlans, want 1 with steps; the Subscription has the conditions %+v", len(plans.Items), sub.Status.Conditions), err)
 		}
 		return nil
 	})

@@ -48,7 +48,7 @@ func (s *databaseService) GetBundleForChannel(_ context.Context, request *regist
 }
 
 // GetBundleThatReplaces returns a bundle that replaces or skips another one.
-func (s *databaseService) GetBundleThatReplaces(ctx context.Context, request *registrypb.GetReplacementRequest) (*registrypb.Bundle, error) {
+func (s *databaseService) GetBundleThatReplaces(_ context.Context, request *registrypb.GetReplacementRequest) (*registrypb.Bundle, error) {
 	p, c := s.channel(request.GetPkgName(), request.GetChannelName())
 	if c == nil || request.GetCsvName() == "" || replacement(c, request.GetCsvName()) == nil {
 		return nil, fmt.Errorf("no entry found for %s %s", request.GetPkgName(), request.GetChannelName())

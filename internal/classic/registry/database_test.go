@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"iter"
 	"path/filepath"
 	"testing"
 
@@ -66,7 +65,7 @@ func databaseClient(t *testing.T) registrypb.RegistryClient {
 	})
 	source := content.Stream{
 		Name: path, Database: true,
-		All:    iter.Seq2[fbc.Meta, error](index.ServedMetas(t.Context())),
+		All:    index.ServedMetas(t.Context()),
 		Change: func(context.Context) (uint64, error) { return 1, nil },
 	}
 	return registrypb.NewRegistryClient(dial(t, start(t, &registry.Serve{Source: source})))
@@ -108,6 +107,7 @@ func TestListBundlesOfDatabase(t *testing.T) {
 func TestQueriesOfDatabase(t *testing.T) {
 	c := databaseClient(t)
 
+	//nolint:staticcheck // Clients of OLM Classic still call it.
 	head, err := c.GetBundleForChannel(t.Context(), &registrypb.GetBundleInChannelRequest{PkgName: "kettle", ChannelName: "stable"})
 	if err != nil {
 		t.Fatal(err)
@@ -125,6 +125,7 @@ func TestQueriesOfDatabase(t *testing.T) {
 	wantError(t, err, codes.Unknown, "package pot not found")
 	_, err = c.GetBundle(t.Context(), &registrypb.GetBundleRequest{PkgName: "kettle", ChannelName: "stable", CsvName: "pot.v1"})
 	wantError(t, err, codes.Unknown, "no entry found for kettle stable pot.v1")
+	//nolint:staticcheck // Clients of OLM Classic still call it.
 	_, err = c.GetBundleForChannel(t.Context(), &registrypb.GetBundleInChannelRequest{PkgName: "kettle", ChannelName: "beta"})
 	wantError(t, err, codes.Unknown, "no entry found for kettle beta")
 	_, err = c.GetBundleThatReplaces(t.Context(), &registrypb.GetReplacementRequest{PkgName: "kettle", ChannelName: "stable"})

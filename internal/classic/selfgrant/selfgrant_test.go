@@ -109,7 +109,7 @@ func TestImpersonate(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		return p.as(t, key("installer")) != nil, nil
+		return p.as(t, key("installer")) != nil, nil //nolint:contextcheck // It has the context of the test.
 	})
 	if err != nil {
 		t.Fatalf("the right outlives the rules of its Role: %v", err)

@@ -78,7 +78,7 @@ func (w *inlineWorld) until(what string, is func(unpack.Result) bool) unpack.Res
 	w.t.Helper()
 	var last unpack.Result
 	err := wait.PollUntilContextTimeout(w.t.Context(), 20*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		last = w.unpack(tenMinutes)
+		last = w.unpack(tenMinutes) //nolint:contextcheck // It has the context of the test.
 		return is(last), nil
 	})
 	if err != nil {

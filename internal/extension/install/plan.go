@@ -50,7 +50,7 @@ func (a *attempt) plan(ctx context.Context, ext *olmv1.ClusterExtension) error {
 	case dry.awaited != nil && value == olmv1.PlanOnly:
 		return dry.awaited
 	case dry.awaited != nil:
-		return nil // It is written once its bundle is pulled.
+		return nil //nolint:nilerr // The plan is written once its bundle is pulled.
 	}
 	data, err := drafted.encode()
 	if err != nil {

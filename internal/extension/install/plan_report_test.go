@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -70,7 +71,7 @@ func TestPlanKeepsRightsAndWorkloads(t *testing.T) {
 	p := &plan{Extension: "large", Bundle: &plannedBundle{}, Objects: &plannedObjects{}}
 	for i := range 40 {
 		p.Objects.Changes = append(p.Objects.Changes, objectdiff.Change{
-			Change: objectdiff.Added, APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition", Name: fmt.Sprint(i), Diff: strings.Repeat("+crd\n", 20000),
+			Change: objectdiff.Added, APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition", Name: strconv.Itoa(i), Diff: strings.Repeat("+crd\n", 20000),
 		})
 	}
 	whole := map[string]string{"Deployment": strings.Repeat("+deployment\n", 5000), "ClusterRole": strings.Repeat("+role\n", 5000)}

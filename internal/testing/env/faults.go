@@ -27,7 +27,7 @@ func makeRestartable(environment *envtest.Environment, binaries, folder string) 
 	server := environment.ControlPlane.GetAPIServer()
 	server.CertDir, server.Path = filepath.Join(folder, "certificates"), filepath.Join(folder, "kube-apiserver")
 	script := fmt.Sprintf("#!/bin/sh\necho $$ > '%s'\nexec '%s' \"$@\"\n", filepath.Join(folder, pidFile), filepath.Join(binaries, "kube-apiserver"))
-	return errors.Join(os.Mkdir(server.CertDir, 0o700), os.WriteFile(server.Path, []byte(script), 0o700)) //nolint:gosec // it is a program
+	return errors.Join(os.Mkdir(server.CertDir, 0o700), os.WriteFile(server.Path, []byte(script), 0o700))
 }
 
 // RestartServer kills the API server of this test binary and starts it again, at the same
