@@ -105,12 +105,25 @@ type Right struct {
 
 // String returns the right as "ROLE: VERB RESOURCE.GROUP".
 func (r Right) String() string {
-	resource := r.Resource
-	if r.Group != "" {
-		resource += "." + r.Group
+	return fmt.Sprintf("%s: %s %s", r.Role, r.Verb, resourceName(r.Resource, r.Group))
+}
+
+// Resource is a resource on which a role gives rights.
+type Resource struct {
+	// Role is the name of the Role or ClusterRole.
+	Role            string
+	Group, Resource string
+}
+
+// String returns the resource as "ROLE: RESOURCE.GROUP".
+func (r Resource) String() string { return r.Role + ": " + resourceName(r.Resource, r.Group) }
+
+func resourceName(resource, group string) string {
+	if group == "" {
+		return resource
 	}
 
-	return fmt.Sprintf("%s: %s %s", r.Role, r.Verb, resource)
+	return resource + "." + group
 }
 
 // Binding is a role with the user names of the service accounts that have it.
@@ -132,6 +145,35 @@ func (r Requests) Unused(bindings []Binding) []Right {
 	slices.SortFunc(unused, func(a, b Right) int { return cmp.Compare(a.String(), b.String()) })
 
 	return slices.Compact(unused)
+}
+
+// UnusedResources returns the resources of roles on which none of their accounts used any right, sorted. Which verbs a
+// program uses may depend on timing, such as whether a conflict made it update an object; which resources it uses does not.
+func (r Requests) UnusedResources(bindings []Binding) []Resource {
+	isUsed := map[Resource]bool{}
+	for i := range bindings {
+		for j := range bindings[i].Rules {
+			rule := &bindings[i].Rules[j]
+			for _, group := range rule.APIGroups {
+				for _, name := range rule.Resources {
+					resource := Resource{Role: bindings[i].Role, Group: group, Resource: name}
+					isUsed[resource] = isUsed[resource] || slices.ContainsFunc(rule.Verbs, func(verb string) bool {
+						return r.hasUse(Right{Verb: verb, Group: group, Resource: name}, bindings[i].Accounts, rule.ResourceNames)
+					})
+				}
+			}
+		}
+	}
+
+	var unused []Resource
+	for resource, used := range isUsed {
+		if !used {
+			unused = append(unused, resource)
+		}
+	}
+	slices.SortFunc(unused, func(a, b Resource) int { return cmp.Compare(a.String(), b.String()) })
+
+	return unused
 }
 
 func (r Requests) unusedOfRule(binding *Binding, rule *rbacv1.PolicyRule) []Right {

@@ -79,6 +79,26 @@ func TestUnusedIsSortedAndNamesTheRole(t *testing.T) {
 	}
 }
 
+func TestUnusedResources(t *testing.T) {
+	requests := audit.Requests{}
+	if err := requests.Add(strings.NewReader(strings.TrimSpace(log))); err != nil {
+		t.Fatal(err)
+	}
+	rules := []rbacv1.PolicyRule{
+		{Verbs: []string{"delete"}, APIGroups: []string{""}, Resources: []string{"pods", "secrets"}},
+		{Verbs: []string{"get", "list"}, APIGroups: []string{""}, Resources: []string{"pods"}},
+		{Verbs: []string{"patch"}, APIGroups: []string{"example.com"}, Resources: []string{"widgets", "widgets/status"}},
+	}
+
+	var got []string
+	for _, resource := range requests.UnusedResources([]audit.Binding{{Role: "operator", Rules: rules, Accounts: []string{operator}}}) {
+		got = append(got, resource.String())
+	}
+	if diff := cmp.Diff([]string{"operator: secrets", "operator: widgets.example.com"}, got); diff != "" {
+		t.Errorf("unused resources (-want +got)\n%s", diff)
+	}
+}
+
 func TestAddRefusesWhatIsNoAuditLog(t *testing.T) {
 	err := audit.Requests{}.Add(strings.NewReader("{}\nnot JSON\n"))
 	if err == nil || !strings.Contains(err.Error(), "line 2 of the audit log") {
