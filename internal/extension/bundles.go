@@ -4,18 +4,20 @@ import (
 	"context"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/bundle"
 	"github.com/mainstay-dev/mainstay/internal/extension/install"
 	"github.com/mainstay-dev/mainstay/internal/image"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
-// bundles gives the files of bundle images out of a cache on disk.
+// bundles opens bundle images by way of a cache on disk.
 type bundles struct {
 	images func(context.Context) (*image.Client, error)
 	cache  *image.Cache
 }
 
-// Open returns the content of a bundle image, pulling it if need be.
+// Open returns the content of a bundle image, pulling it if need be. The files are read into
+// memory before Keep can remove them: whoever asked for them may use them much later.
 func (b *bundles) Open(ctx context.Context, ref string) (*install.BundleImage, error) {
 	images, err := b.images(ctx)
 	if err != nil {
@@ -25,11 +27,17 @@ func (b *bundles) Open(ctx context.Context, ref string) (*install.BundleImage, e
 	if err != nil {
 		return nil, classify(err)
 	}
-	entry, err := b.cache.Ensure(ctx, images, canonical, "/")
+
+	opened := &install.BundleImage{Canonical: canonical}
+	err = b.cache.Use(ctx, images, canonical, "/", func(entry *image.CacheEntry) (err error) {
+		opened.Labels = entry.Labels
+		opened.Files, err = bundle.ReadFiles(entry.FS())
+		return err
+	})
 	if err != nil {
 		return nil, classify(err)
 	}
-	return &install.BundleImage{Files: entry.FS(), Labels: entry.Labels, Canonical: canonical}, nil
+	return opened, nil
 }
 
 // Keep drops the images that are not in use.

@@ -33,7 +33,7 @@ type cacheLock struct {
 // CacheEntry is an image in the cache.
 type CacheEntry struct {
 	// Dir has what the image has below the prefix. It stays until [Cache.Keep] is called
-	// without the image; a reader that finds it gone calls Ensure again.
+	// without the image. In a program that calls Keep, [Cache.Use] reads it safely.
 	Dir string
 	// Labels of the image.
 	Labels map[string]string
@@ -68,23 +68,40 @@ func NewCache(dir string) *Cache {
 // it once. A hit asks neither the network nor the signature policy: it is content that the
 // policy accepted, from the same repository, when it was pulled.
 func (c *Cache) Ensure(ctx context.Context, client *Client, canonicalRef, prefix string) (*CacheEntry, error) {
-	entry, err := c.ensure(ctx, client, canonicalRef, prefix)
+	var entry *CacheEntry
+	err := c.Use(ctx, client, canonicalRef, prefix, func(found *CacheEntry) error {
+		entry = found
+		return nil
+	})
 	if err != nil {
-		return nil, fail("cache", canonicalRef, err)
+		return nil, err
 	}
 	return entry, nil
 }
 
-func (c *Cache) ensure(ctx context.Context, client *Client, ref, prefix string) (*CacheEntry, error) {
-	name, err := entryName(ref, prefix)
+// Use calls read with the content that Ensure returns, and returns the error of read as it
+// is. Keep leaves the image alone until read has returned. Calls for one image run one after
+// another.
+func (c *Cache) Use(ctx context.Context, client *Client, canonicalRef, prefix string, read func(*CacheEntry) error) error {
+	name, err := entryName(canonicalRef, prefix)
 	if err != nil {
-		return nil, err
+		return fail("cache", canonicalRef, err)
 	}
 	unlock, err := c.lock(ctx, name)
 	if err != nil {
-		return nil, err
+		return fail("cache", canonicalRef, err)
 	}
 	defer unlock()
+
+	entry, err := c.ensure(ctx, client, canonicalRef, prefix, name)
+	if err != nil {
+		return fail("cache", canonicalRef, err)
+	}
+	return read(entry)
+}
+
+// ensure returns an entry, which is pulled unless it is there. The lock of the entry is held.
+func (c *Cache) ensure(ctx context.Context, client *Client, ref, prefix, name string) (*CacheEntry, error) {
 	final := filepath.Join(c.dir, name)
 	if entry, ok := load(final); ok {
 		return entry, nil
@@ -205,7 +222,7 @@ func measure(dir string) (files int, bytes int64, err error) {
 }
 
 // Keep removes every image that is not among the given references, with what an earlier
-// process left unfinished. Images that are being pulled are left alone. A reference that
+// process left unfinished. Images that are being pulled or read by Use are left alone. A reference that
 // names no image by digest is passed over: the cache holds no such image.
 func (c *Cache) Keep(canonicalRefs ...string) error {
 	keep := make([]string, 0, len(canonicalRefs))

@@ -2,6 +2,7 @@ package image
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"net/http"
 	"os"
@@ -167,6 +168,33 @@ func TestCacheFailureLeavesNothing(t *testing.T) {
 	wantError(t, err, KindInvalid, "only images named by digest")
 	if got := tree(t, dir); len(got) != 0 {
 		t.Errorf("left behind: %v", got)
+	}
+}
+
+// Keep removes an image only after everybody who reads it has finished.
+func TestCacheUse(t *testing.T) {
+	f := newCacheFixture(t)
+	cache := NewCache(t.TempDir())
+	var dir string
+	broken := errors.New("broken")
+	err := cache.Use(t.Context(), f.client, f.ref, "/configs", func(entry *CacheEntry) error {
+		if err := cache.Keep(); err != nil {
+			t.Error(err)
+		}
+		if diff := cmp.Diff(cachedFiles, tree(t, entry.Dir)); diff != "" {
+			t.Errorf("files while they are read (-want +got):\n%s", diff)
+		}
+		dir = entry.Dir
+		return broken
+	})
+	if !errors.Is(err, broken) {
+		t.Errorf("got error %v, want that of the reader", err)
+	}
+	if err := cache.Keep(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("after Keep the files are there, or got another error: %v", err)
 	}
 }
 

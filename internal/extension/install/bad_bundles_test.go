@@ -39,16 +39,16 @@ func (f files) replace(file, before, after string) {
 // bundle offers nothing, but makes an image of an example bundle, changed.
 func (w *world) bundle(example, version string, change func(files)) {
 	w.t.Helper()
-	source, err := w.Open(w.t.Context(), "quay.io/example/hello:"+example)
+	source, err := w.filesOf(w.t.Context(), "quay.io/example/hello:"+example)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	changed := files{}
-	err = fs.WalkDir(source.Files, ".", func(path string, entry fs.DirEntry, err error) error {
+	err = fs.WalkDir(source, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		data, err := fs.ReadFile(source.Files, path)
+		data, err := fs.ReadFile(source, path)
 		changed[path] = string(data)
 		return err
 	})

@@ -26,7 +26,7 @@ type renderedBundle struct {
 // renderBundle renders the chosen bundle as the extension's spec asks. A bundle that cannot
 // be rendered stays so until another one is chosen or the spec changes.
 func renderBundle(ext *olmv1.ClusterExtension, chosen selection, on platform, image *BundleImage) (*renderedBundle, error) {
-	loaded, err := bundle.LoadImage(image.Files, image.Labels)
+	loaded, err := image.Files.Load(image.Labels)
 	if err != nil {
 		return nil, reconcile.Stop(olmv1.ReasonBlocked, err)
 	}

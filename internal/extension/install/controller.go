@@ -3,7 +3,6 @@ package install
 import (
 	"context"
 	"fmt"
-	"io/fs"
 	"iter"
 	"sync"
 
@@ -22,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/bundle"
 	"github.com/mainstay-dev/mainstay/internal/extension/preflight"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 	"github.com/mainstay-dev/mainstay/internal/pull"
@@ -45,7 +45,7 @@ type CatalogReader interface {
 // BundleImage is the content of a bundle image.
 type BundleImage struct {
 	// Files are those of the bundle.
-	Files fs.FS
+	Files *bundle.Files
 	// Labels of the image.
 	Labels map[string]string
 	// Canonical is the reference of the image with its digest.
@@ -54,8 +54,7 @@ type BundleImage struct {
 
 // BundleOpener opens bundle images.
 type BundleOpener interface {
-	// Open returns the content of a bundle image. Its files stay until Keep is called
-	// without the image.
+	// Open returns the content of a bundle image.
 	Open(ctx context.Context, image string) (*BundleImage, error)
 	// Keep drops the files of every image that is not in use. References that name no
 	// image by digest are passed over.

@@ -31,7 +31,7 @@ const greetings = "greetings.hello.example.com"
 func TestUnsafeCRD(t *testing.T) {
 	c := env.Client(t, clientgoscheme.AddToScheme, olmv1.AddToScheme, apiextensionsv1.AddToScheme)
 	w := newWorld(t, func(controller *install.Controller) {
-		controller.Bundles = renaming{controller.Bundles}
+		controller.Bundles = renaming{controller.Bundles.(*world)}
 		controller.Preflight = preflight.Checks{preflight.NewCRDs(c).Check}
 	})
 	rollOut(t, c)
@@ -89,27 +89,33 @@ func TestUnsafeCRD(t *testing.T) {
 
 // renaming gives version 2.0.0 of the example bundle: 1.0.0, with a field of the
 // definition renamed.
-type renaming struct{ install.BundleOpener }
+type renaming struct{ *world }
 
 func (r renaming) Open(ctx context.Context, image string) (*install.BundleImage, error) {
 	repository, found := strings.CutSuffix(image, ":2.0.0")
-	opened, err := r.BundleOpener.Open(ctx, repository+":1.0.0")
-	if !found || err != nil {
-		return r.BundleOpener.Open(ctx, image)
+	if !found {
+		return r.world.Open(ctx, image)
+	}
+	original, err := r.world.filesOf(ctx, repository+":1.0.0")
+	if err != nil {
+		return nil, err
 	}
 	renamed := fstest.MapFS{}
-	err = fs.WalkDir(opened.Files, ".", func(path string, entry fs.DirEntry, err error) error {
+	err = fs.WalkDir(original, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		data, err := fs.ReadFile(opened.Files, path)
+		data, err := fs.ReadFile(original, path)
 		if strings.Contains(path, "greetings") {
 			data = []byte(strings.NewReplacer("required: [name]", "required: [whom]", "name:\n                  description", "whom:\n                  description").Replace(string(data)))
 		}
 		renamed[path] = &fstest.MapFile{Data: data}
 		return err
 	})
-	return &install.BundleImage{Files: renamed, Canonical: image + digest}, err
+	if err != nil {
+		return nil, err
+	}
+	return openBundle(renamed, image)
 }
 
 // rollOut runs the controller of revisions until the test ends.

@@ -26,6 +26,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/bundle"
 	"github.com/mainstay-dev/mainstay/internal/extension/install"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
@@ -158,15 +159,31 @@ func (w *world) Content(_ context.Context, baseURL, packageName string) (*fbc.Co
 	return w.content[baseURL], nil
 }
 
-// Open gives the example bundles. What it gave before may be asked for by its digest.
+// Open returns the example bundles. What it returned before may be asked for by its digest.
 func (w *world) Open(ctx context.Context, image string) (*install.BundleImage, error) {
 	image, _, _ = strings.Cut(image, "@")
+	found, err := w.filesOf(ctx, image)
+	if err != nil {
+		return nil, err
+	}
+	return openBundle(found, image)
+}
+
+// openBundle returns the image that holds the files of a bundle.
+func openBundle(found fs.FS, image string) (*install.BundleImage, error) {
+	read, err := bundle.ReadFiles(found)
+	return &install.BundleImage{Files: read, Canonical: image + digest}, err
+}
+
+// filesOf returns the files of the images that registries hold.
+func (w *world) filesOf(ctx context.Context, image string) (fs.FS, error) {
 	w.mu.Lock()
 	made := w.images[image]
 	w.mu.Unlock()
 	if made != nil {
-		return &install.BundleImage{Files: made, Canonical: image + digest}, nil
+		return made, nil
 	}
+
 	_, version, _ := strings.Cut(image, ":")
 	switch version {
 	case "unreachable":
@@ -175,15 +192,13 @@ func (w *world) Open(ctx context.Context, image string) (*install.BundleImage, e
 		<-ctx.Done()
 		return nil, ctx.Err()
 	case "broken":
-		broken := fstest.MapFS{"metadata/annotations.yaml": {Data: []byte("annotations: {}")}}
-		return &install.BundleImage{Files: broken, Canonical: image + digest}, nil
+		return fstest.MapFS{"metadata/annotations.yaml": {Data: []byte("annotations: {}")}}, nil
 	}
 	root, err := env.Root()
 	if err != nil {
 		return nil, err
 	}
-	example := os.DirFS(filepath.Join(root, "examples", "bundles", "hello-operator", version))
-	return &install.BundleImage{Files: example, Canonical: image + digest}, nil
+	return os.DirFS(filepath.Join(root, "examples", "bundles", "hello-operator", version)), nil
 }
 
 // Keep plays the tidying of the cache: it remembers what is in use, and fails if the test

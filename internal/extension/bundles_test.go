@@ -1,0 +1,48 @@
+package extension
+
+import (
+	"context"
+	"io"
+	"log"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/registry"
+
+	"github.com/mainstay-dev/mainstay/internal/image"
+)
+
+// A bundle that was opened can be used after the removal of another extension has cleared the cache.
+func TestOpenedBundleOutlivesTheCache(t *testing.T) {
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	defer server.Close()
+	example := os.DirFS(filepath.Join("..", "..", "examples", "bundles", "hello-operator", "1.0.0"))
+	built, err := image.Build(image.Spec{Layers: []image.Layer{{Tree: example, Target: "/"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	images := image.NewClient(image.Options{})
+	ref, err := images.Push(t.Context(), strings.TrimPrefix(server.URL, "http://")+"/hello:v1", nil, built)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	b := &bundles{images: func(context.Context) (*image.Client, error) { return images, nil }, cache: image.NewCache(t.TempDir())}
+	opened, err := b.Open(t.Context(), ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Keep(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := opened.Files.Load(opened.Labels)
+	if err != nil {
+		t.Fatalf("after the cache was cleared: %v", err)
+	}
+	if loaded.CSV.Name != "hello-operator.v1.0.0" || opened.Canonical != ref {
+		t.Errorf("got bundle %q of image %s, want hello-operator.v1.0.0 of %s", loaded.CSV.Name, opened.Canonical, ref)
+	}
+}
