@@ -96,7 +96,7 @@ func (r renaming) Open(ctx context.Context, image string) (*install.BundleImage,
 	if !found {
 		return r.world.Open(ctx, image)
 	}
-	original, err := r.world.filesOf(ctx, repository+":1.0.0")
+	original, err := r.filesOf(ctx, repository+":1.0.0")
 	if err != nil {
 		return nil, err
 	}
