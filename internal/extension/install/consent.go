@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -68,7 +69,10 @@ func (a *attempt) installDependencies(ctx context.Context, ext *olmv1.ClusterExt
 	return awaitExtensions(waiting)
 }
 
+// awaitExtensions returns the wait for extensions. The names are sorted, so that the condition does not change with the
+// order of a cache.
 func awaitExtensions(names []string) error {
+	slices.Sort(names)
 	return reconcile.Wait(olmv1.ReasonRollingOut, rechoose, fmt.Errorf("waiting for its dependencies, to be installed as extensions of their own: %s", strings.Join(names, ", ")))
 }
 
