@@ -11,6 +11,7 @@ import (
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mainstay-dev/mainstay/internal/testing/audit"
 	"github.com/mainstay-dev/mainstay/internal/testing/cluster"
@@ -84,7 +85,7 @@ func shippedBindings(ctx context.Context, c *cluster.Cluster) ([]audit.Binding, 
 	var bindings []audit.Binding
 	for i := range roles.Items {
 		role := &roles.Items[i]
-		if !slices.Contains(shippedRoles, role.Name) {
+		if !slices.Contains(shippedRoles, role.Name) || isOfOperatorCondition(role) {
 			continue
 		}
 		binding := audit.Binding{Role: role.Name, Rules: role.Rules}
@@ -97,6 +98,12 @@ func shippedBindings(ctx context.Context, c *cluster.Cluster) ([]audit.Binding, 
 	}
 
 	return bindings, nil
+}
+
+// isOfOperatorCondition reports whether olm-operator made a role for the operator that an OperatorCondition is about. It
+// has the name of the operator, such as packageserver.
+func isOfOperatorCondition(role metav1.Object) bool {
+	return slices.ContainsFunc(role.GetOwnerReferences(), func(owner metav1.OwnerReference) bool { return owner.Kind == "OperatorCondition" })
 }
 
 func getJSON(ctx context.Context, c *cluster.Cluster, kinds string, into any) error {
