@@ -46,6 +46,7 @@ func newAdmission(t *testing.T) *admission {
 		}
 		return c
 	}
+
 	a.controller = as(env.Limited(t, filepath.Join("config", "rbac", "operator-controller", "role.yaml")))
 	config := env.Start(t)
 	config.Impersonate.UserName = editor
@@ -64,9 +65,11 @@ func newAdmission(t *testing.T) *admission {
 		}}},
 		&rbacv1.RoleBinding{ObjectMeta: inNamespace, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: editor}, Subjects: subjects},
 	}
+
 	for _, object := range objects {
 		a.create(t, object)
 	}
+
 	a.apply(t, "operator-controller", "admission.yaml")
 	a.awaitPolicies(t)
 	return a
@@ -79,6 +82,7 @@ func (a *admission) apply(t *testing.T, path ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for document := range strings.SplitSeq(string(data), "\n---\n") {
 		object := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(document), &object.Object); err != nil {
@@ -100,6 +104,7 @@ func (a *admission) create(t *testing.T, object client.Object) {
 	if err := a.admin.Create(t.Context(), object); err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() {
 		if err := client.IgnoreNotFound(a.admin.Delete(context.Background(), object)); err != nil {
 			t.Error(err)
@@ -240,6 +245,7 @@ func (a *admission) testRevisions(t *testing.T) {
 			checkRefused(t, test.as.Patch(t.Context(), set, client.MergeFrom(before), client.DryRunAll), test.refused)
 		})
 	}
+
 	t.Run("removes the account", func(t *testing.T) {
 		set := setAs("changed", ownAccount)
 		a.create(t, set)
@@ -250,6 +256,7 @@ func (a *admission) testRevisions(t *testing.T) {
 			t.Errorf("got %v, want that the account may not be removed", err)
 		}
 	})
+
 	t.Run("operator-controller creates", func(t *testing.T) {
 		if err := a.controller.Create(t.Context(), setAs("created", otherAccount), client.DryRunAll); err != nil {
 			t.Error(err)
@@ -275,6 +282,7 @@ func (a *admission) testIgnoredAccounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	create := func(account string) (warned []string, err error) {
 		warnings.texts = nil
 		err = asEditor.Create(t.Context(), extensionAs("ignored", account), client.DryRunAll)

@@ -19,6 +19,7 @@ func TestAlertsOfClassic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var rule struct {
 		Spec struct {
 			Groups []struct {
@@ -30,10 +31,12 @@ func TestAlertsOfClassic(t *testing.T) {
 	if err := yaml.Unmarshal(data, &rule); err != nil {
 		t.Fatal(err)
 	}
+
 	tests, err := os.ReadFile(filepath.Join("testdata", "alerts.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, group := range rule.Spec.Groups {
 		for _, rule := range group.Rules {
 			if rule["annotations"] == nil {
@@ -46,16 +49,19 @@ func TestAlertsOfClassic(t *testing.T) {
 			}
 		}
 	}
+
 	rules, err := yaml.Marshal(rule.Spec)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	dir := t.TempDir()
 	for name, data := range map[string][]byte{"rules.yaml": rules, "alerts.yaml": tests} {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	if out, err := exec.CommandContext(t.Context(), promtool, "test", "rules", filepath.Join(dir, "alerts.yaml")).CombinedOutput(); err != nil {
 		t.Errorf("promtool: %v\n%s", err, out)
 	}

@@ -39,24 +39,29 @@ func TestKustomizationsOfClassic(t *testing.T) {
 		if err != nil || !d.IsDir() {
 			return err
 		}
+
 		data, err := os.ReadFile(filepath.Join(dir, "kustomization.yaml"))
 		if err != nil {
 			return err
 		}
+
 		var k struct{ Resources []string }
 		if err := yaml.Unmarshal(data, &k); err != nil {
 			return err
 		}
+
 		entries, err := os.ReadDir(dir)
 		if err != nil {
 			return err
 		}
+
 		for _, entry := range entries {
 			// The marketplace is for itself.
 			if name := entry.Name(); !slices.Contains(k.Resources, name) && !slices.Contains(unlisted, name) && name != "marketplace" {
 				t.Errorf("%s/kustomization.yaml leaves out %s", dir, name)
 			}
 		}
+
 		return nil
 	})
 	if err != nil {
@@ -72,6 +77,7 @@ func kubectl(t *testing.T, args ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	file := clientcmdapi.NewConfig()
 	file.Clusters["test"] = &clientcmdapi.Cluster{Server: connection.Host, CertificateAuthorityData: connection.CAData}
@@ -81,6 +87,7 @@ func kubectl(t *testing.T, args ...string) string {
 	if err := clientcmd.WriteToFile(*file, kubeconfig); err != nil {
 		t.Fatal(err)
 	}
+
 	cmd := exec.CommandContext(t.Context(), filepath.Join(root, "bin", "k8s", "kubectl"), append([]string{"--kubeconfig", kubeconfig}, args...)...)
 	var failure bytes.Buffer
 	cmd.Stderr = &failure
@@ -88,10 +95,11 @@ func kubectl(t *testing.T, args ...string) string {
 	if err != nil {
 		t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, failure.Bytes())
 	}
+
 	return string(out)
 }
 
-// kustomized gives the objects of a folder.
+// kustomized returns the objects of a folder.
 func kustomized(t *testing.T, dir string) []*unstructured.Unstructured {
 	t.Helper()
 	var objects []*unstructured.Unstructured
@@ -102,6 +110,7 @@ func kustomized(t *testing.T, dir string) []*unstructured.Unstructured {
 		}
 		objects = append(objects, object)
 	}
+
 	return objects
 }
 
@@ -124,6 +133,7 @@ func TestRolesOfClassicAreNarrow(t *testing.T) {
 	if err != nil || len(files) < 4 {
 		t.Fatalf("got the roles %v (%v), want at least four", files, err)
 	}
+
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		if err != nil {
@@ -153,11 +163,13 @@ func TestDeploymentsOfClassic(t *testing.T) {
 	if err := c.Create(t.Context(), strict); client.IgnoreAlreadyExists(err) != nil {
 		t.Fatal(err)
 	}
+
 	objects := append(kustomized(t, "classic"), kustomized(t, filepath.Join("classic", "marketplace"))...)
 	names := map[string]bool{}
 	for _, object := range objects {
 		names[object.GetKind()+"/"+object.GetNamespace()+"/"+object.GetName()] = true
 	}
+
 	checked := 0
 	for _, object := range objects {
 		switch object.GetKind() {
@@ -182,6 +194,7 @@ func TestDeploymentsOfClassic(t *testing.T) {
 			}
 		}
 	}
+
 	if checked != 3 {
 		t.Errorf("%d Deployments were checked", checked)
 	}
@@ -194,6 +207,7 @@ func checkDeployment(t *testing.T, c client.Client, namespace string, deployment
 	if err := c.Create(t.Context(), pod, client.DryRunAll); err != nil {
 		t.Errorf("a pod of %s: %v", deployment.Name, err)
 	}
+
 	for _, container := range deployment.Spec.Template.Spec.Containers {
 		if s := container.SecurityContext; s == nil || s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem {
 			t.Errorf("container %s of %s may write into its image", container.Name, deployment.Name)
@@ -210,7 +224,7 @@ func checkDeployment(t *testing.T, c client.Client, namespace string, deployment
 	}
 }
 
-// serverOf gives the command of a server.
+// serverOf returns the command of a server.
 func serverOf(name string) *cobra.Command {
 	for _, command := range run.Command("test").Commands() {
 		if command.Name() == name {
@@ -227,23 +241,28 @@ func TestDefaultCatalogsAreMounted(t *testing.T) {
 		if object.GetKind() != "Deployment" {
 			continue
 		}
+
 		data, err := json.Marshal(object.Object["spec"])
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		var spec appsv1.DeploymentSpec
 		if err := json.Unmarshal(data, &spec); err != nil {
 			t.Fatal(err)
 		}
+
 		container := spec.Template.Spec.Containers[0]
 		if len(container.VolumeMounts) != 1 || spec.Template.Spec.Volumes[0].ConfigMap.Name != "default-catalogs" {
 			t.Fatalf("mounts %+v of %+v", container.VolumeMounts, spec.Template.Spec.Volumes)
 		}
+
 		mounted = container.VolumeMounts[0].MountPath
 		if !slices.Contains(container.Args, "--defaults-dir="+mounted) {
 			t.Errorf("the arguments %v do not name %s", container.Args, mounted)
 		}
 	}
+
 	if mounted == "" {
 		t.Error("there is no Deployment")
 	}

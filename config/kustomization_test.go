@@ -16,6 +16,7 @@ func TestKustomizationIsTheInstallation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	byName := func(objects []*unstructured.Unstructured) map[string]any {
 		contents := map[string]any{}
 		for _, object := range objects {

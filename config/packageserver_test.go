@@ -43,13 +43,16 @@ func TestPackageServerInstallsItself(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	if csv.Name != "packageserver" || csv.Labels["olm.clusteroperator.name"] != "operator-lifecycle-manager-packageserver" {
 		t.Errorf("it is %q, with the labels %v", csv.Name, csv.Labels)
 	}
+
 	install := csv.Spec.InstallStrategy.StrategySpec
 	if len(install.DeploymentSpecs) != 1 || len(install.ClusterPermissions) != 1 || len(csv.Spec.APIServiceDefinitions.Owned) != 1 {
 		t.Fatalf("%d Deployments, %d permissions, %d APIs", len(install.DeploymentSpecs), len(install.ClusterPermissions), len(csv.Spec.APIServiceDefinitions.Owned))
 	}
+
 	api := csv.Spec.APIServiceDefinitions.Owned[0]
 	api.APIDescription = operatorsv1alpha1.APIDescription{}
 	want := operatorsv1alpha1.APIServiceDescription{
@@ -62,13 +65,16 @@ func TestPackageServerInstallsItself(t *testing.T) {
 	if diff := cmp.Diff(role.Rules, install.ClusterPermissions[0].Rules); diff != "" {
 		t.Errorf("permissions (-generated role +asked for):\n%s", diff)
 	}
+
 	made := install.DeploymentSpecs[0]
 	if *made.Spec.Replicas != 2 || made.Name != "packageserver" || !accounts["olm/"+made.Spec.Template.Spec.ServiceAccountName] {
 		t.Errorf("%d replicas of %s by %s", *made.Spec.Replicas, made.Name, made.Spec.Template.Spec.ServiceAccountName)
 	}
+
 	strict := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "strict-packages", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}
 	if err := c.Create(t.Context(), strict); err != nil {
 		t.Fatal(err)
 	}
+
 	checkDeployment(t, c, strict.Name, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: made.Name}, Spec: made.Spec})
 }

@@ -29,6 +29,7 @@ func TestProtectCustomResources(t *testing.T) {
 		if err := c.Create(t.Context(), ext); err != nil {
 			t.Fatal(err)
 		}
+
 		if deletesCRDs != "" {
 			ext.Status.Conditions = []metav1.Condition{{
 				Type: olmv1.TypeDeletesCRDs, Status: metav1.ConditionStatus(deletesCRDs), Reason: olmv1.ReasonCRDsOwned, LastTransitionTime: metav1.Now(),
@@ -37,8 +38,10 @@ func TestProtectCustomResources(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+
 		return ext
 	}
+
 	protected := create("protected", "True", nil)
 	// A policy takes effect a moment after it was created.
 	for {
@@ -55,12 +58,14 @@ func TestProtectCustomResources(t *testing.T) {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
+
 	keep := map[string]string{olmv1.AnnotationKeepCRDs: "true"}
 	kept := create("kept", "False", keep)
 	err := c.Delete(t.Context(), kept, client.PropagationPolicy(metav1.DeletePropagationForeground))
 	if err == nil || !strings.Contains(err.Error(), "foreground deletion would delete the CRDs") {
 		t.Errorf("foreground deletion of an extension that keeps its CRDs: got %v, want it refused", err)
 	}
+
 	for _, ext := range []*olmv1.ClusterExtension{
 		kept, create("kept-just-now", "True", keep), create("without-crds", "", nil),
 		create("consent", "True", map[string]string{olmv1.AnnotationDeleteCustomResources: "true"}),
@@ -69,6 +74,7 @@ func TestProtectCustomResources(t *testing.T) {
 			t.Errorf("deleting %s: got %v, want no error", ext.Name, err)
 		}
 	}
+
 	if err := c.Delete(t.Context(), protected); err == nil {
 		t.Error("the protected extension was deleted")
 	}

@@ -43,10 +43,12 @@ func manifests(t *testing.T) []manifest {
 		case filepath.Ext(path) != ".yaml" || d.Name() == "kustomization.yaml":
 			return nil
 		}
+
 		text, err := os.ReadFile(path)
 		if err != nil {
 			return err
 		}
+
 		decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
 		for {
 			var raw runtime.RawExtension
@@ -59,16 +61,19 @@ func manifests(t *testing.T) []manifest {
 			case len(raw.Raw) == 0 || string(raw.Raw) == "null":
 				continue // Only comments.
 			}
+
 			object := &unstructured.Unstructured{}
 			if err := object.UnmarshalJSON(raw.Raw); err != nil {
 				return fmt.Errorf("%s: %w", path, err)
 			}
+
 			all = append(all, manifest{path, object})
 		}
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return all
 }
 
@@ -87,6 +92,7 @@ func (m manifest) podSpecs(t *testing.T) []corev1.PodSpec {
 			found = append(found, spec)
 		}
 	}
+
 	var specs []corev1.PodSpec
 	for _, raw := range found {
 		var spec corev1.PodSpec
@@ -95,6 +101,7 @@ func (m manifest) podSpecs(t *testing.T) []corev1.PodSpec {
 		}
 		specs = append(specs, spec)
 	}
+
 	return specs
 }
 
@@ -110,6 +117,7 @@ func TestContainersHaveMemoryLimits(t *testing.T) {
 				if request.IsZero() || request.Cmp(*limit) > 0 {
 					t.Errorf("%v: container %s requests %v of memory, want something up to the limit of %v", m, c.Name, request, limit)
 				}
+
 				goal := goMemoryLimit(c)
 				if share := float64(goal.Value()) / float64(limit.Value()); limit.IsZero() || share < 0.8 || share > 0.95 {
 					t.Errorf("%v: container %s has GOMEMLIMIT %v and a limit of %v, want 80 to 95 percent of it", m, c.Name, &goal, limit)
@@ -117,6 +125,7 @@ func TestContainersHaveMemoryLimits(t *testing.T) {
 			}
 		}
 	}
+
 	if containers < 13 {
 		t.Errorf("%d containers were looked at, want at least 13", containers)
 	}
@@ -128,6 +137,7 @@ func TestCatalogsFitTheirVolume(t *testing.T) {
 		if m.object.GetKind() != "Deployment" || m.object.GetName() != "catalogd-controller-manager" {
 			continue
 		}
+
 		pod := m.podSpecs(t)[0]
 		var limit resource.Quantity
 		for _, arg := range pod.Containers[0].Args {
@@ -135,13 +145,16 @@ func TestCatalogsFitTheirVolume(t *testing.T) {
 				limit = resource.MustParse(text)
 			}
 		}
+
 		for _, volume := range pod.Volumes {
 			if volume.Name == "cache" && (limit.IsZero() || limit.Cmp(*volume.EmptyDir.SizeLimit) >= 0) {
 				t.Errorf("%v: catalogs may take %v of a volume of %v", m, &limit, volume.EmptyDir.SizeLimit)
 			}
 		}
+
 		return
 	}
+
 	t.Error("catalogd has no Deployment")
 }
 
@@ -152,14 +165,17 @@ func (m manifest) selects(t *testing.T, pod map[string]string, path ...string) b
 	if err != nil {
 		t.Fatalf("%v: %v", m, err)
 	}
+
 	var selector metav1.LabelSelector
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw, &selector); err != nil {
 		t.Fatalf("%v: %v", m, err)
 	}
+
 	selects, err := metav1.LabelSelectorAsSelector(&selector)
 	if err != nil {
 		t.Fatalf("%v: %v", m, err)
 	}
+
 	return selects.Matches(labels.Set(pod))
 }
 
@@ -185,11 +201,13 @@ func workloads(t *testing.T, all []manifest) []workload {
 				deployments, _, _ := unstructured.NestedSlice(m.object.Object, "spec", "install", "spec", "deployments")
 				template = deployments[i].(map[string]any)["spec"].(map[string]any)
 			}
+
 			podLabels, _, _ := unstructured.NestedStringMap(template, "template", "metadata", "labels")
 			replicas, _, _ := unstructured.NestedInt64(template, "replicas")
 			found = append(found, workload{m, namespace, podLabels, pod, replicas})
 		}
 	}
+
 	return found
 }
 

@@ -50,7 +50,7 @@ func Payload(dir string) (int, error) {
 	return count, nil
 }
 
-// componentManifests gives fifteen manifests.
+// componentManifests returns fifteen manifests.
 func componentManifests(i int, name, version string) []string {
 	fill := strings.NewReplacer("NAME", name, "KIND", kindOf(name), "VERSION", version,
 		"META", `include.release.openshift.io/self-managed-high-availability: "true"`)
@@ -68,7 +68,7 @@ func componentManifests(i int, name, version string) []string {
 
 func kindOf(name string) string { return "Part" + strings.TrimPrefix(name, "part-") }
 
-// crdOf gives a CRD with a schema of the usual size.
+// crdOf returns a CRD with a schema of the usual size.
 func crdOf(name string) string {
 	properties := map[string]any{"replicas": map[string]any{"type": "integer", "default": 1}}
 	for i := range payloadFields {

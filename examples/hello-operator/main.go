@@ -71,7 +71,7 @@ func run(ctx context.Context, word, address string, webhookPort int) error {
 	return mgr.Start(ctx)
 }
 
-// watched gives the namespaces to watch, from a list with commas; empty means all.
+// watched returns the namespaces to watch, from a list with commas; empty means all.
 func watched(list string) map[string]cache.Config {
 	if list == "" {
 		return nil

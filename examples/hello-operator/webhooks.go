@@ -51,7 +51,7 @@ func validate(_ context.Context, req admission.Request) admission.Response {
 	return admission.Allowed("")
 }
 
-// setDefaults gives a Greeting a language.
+// setDefaults returns a Greeting a language.
 func setDefaults(_ context.Context, req admission.Request) admission.Response {
 	greeting := &unstructured.Unstructured{}
 	if err := json.Unmarshal(req.Object.Raw, &greeting.Object); err != nil {
@@ -97,7 +97,7 @@ func answer(request *apiextensionsv1.ConversionRequest) *apiextensionsv1.Convers
 	return response
 }
 
-// convert gives a Greeting in another version, which names one field differently.
+// convert returns a Greeting in another version, which names one field differently.
 func convert(raw []byte, apiVersion string) ([]byte, error) {
 	greeting := &unstructured.Unstructured{}
 	if err := json.Unmarshal(raw, &greeting.Object); err != nil {

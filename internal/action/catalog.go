@@ -35,7 +35,7 @@ type CatalogAdd struct {
 	Wait *Wait
 }
 
-// Object gives the ClusterCatalog that Run creates.
+// Object returns the ClusterCatalog that Run creates.
 func (a *CatalogAdd) Object() (*olmv1.ClusterCatalog, error) {
 	source := &olmv1.ImageSource{Ref: a.Image}
 	if a.PollInterval != 0 {
@@ -127,7 +127,7 @@ func catalogOutlook(c *olmv1.ClusterCatalog) outlook {
 	return o
 }
 
-// current gives the condition of a type if it was observed at the generation.
+// current returns the condition of a type if it was observed at the generation.
 func current(conditions []metav1.Condition, conditionType string, generation int64) *metav1.Condition {
 	condition := meta.FindStatusCondition(conditions, conditionType)
 	if condition == nil || condition.ObservedGeneration < generation {
@@ -150,7 +150,7 @@ type CatalogList struct {
 	Name string
 }
 
-// Run gives the catalogs, by name.
+// Run returns the catalogs, by name.
 func (a *CatalogList) Run(ctx context.Context) ([]olmv1.ClusterCatalog, error) {
 	if a.Name != "" {
 		var catalog olmv1.ClusterCatalog

@@ -22,7 +22,7 @@ import (
 // KnownReleases knows where releases are: from the cluster, the one that it has, those that it
 // can be updated to, and those that it has had; from an update service, all that it serves.
 type KnownReleases struct {
-	// Connect gives a client of the cluster. It is not called before the cluster is asked.
+	// Connect returns a client of the cluster. It is not called before the cluster is asked.
 	Connect func() (client.Client, error)
 	// Upstream is the URL of an update service. Empty: that of the cluster, if it has one.
 	Upstream string
@@ -34,7 +34,7 @@ type KnownReleases struct {
 // first two numbers of its version follow.
 var channels = []string{"fast-", "stable-", "candidate-"}
 
-// Resolve gives the pull spec of the release with a version, that of the cluster when the
+// Resolve returns the pull spec of the release with a version, that of the cluster when the
 // version is empty. The cluster is asked first, then the update service.
 func (a *KnownReleases) Resolve(ctx context.Context, version string) (string, error) {
 	found, upstream, err := a.ofCluster(ctx, version)
@@ -121,7 +121,7 @@ func ReadImageStream(ctx context.Context, c client.Client, namespace, name strin
 	return stream.MarshalJSON()
 }
 
-// ApplyConfigMap gives a function that puts ConfigMaps into a cluster. What others have
+// ApplyConfigMap returns a function that puts ConfigMaps into a cluster. What others have
 // written into one of the same name stays.
 func ApplyConfigMap(c client.Client) func(ctx context.Context, object *corev1.ConfigMap) error {
 	return func(ctx context.Context, object *corev1.ConfigMap) error {

@@ -38,7 +38,7 @@ func serverError(object string, err error) error {
 	return e
 }
 
-// unknownKind tells whether an error says that the cluster does not serve a kind, and not
+// unknownKind reports whether an error says that the cluster does not serve a kind, and not
 // that an object is missing.
 func unknownKind(err error) bool {
 	if meta.IsNoMatchError(err) {

@@ -69,7 +69,7 @@ func (c Choice) apply(spec *olmv1.ClusterExtensionSpec) error {
 	return nil
 }
 
-// empty tells whether the choice changes nothing.
+// empty reports whether the choice changes nothing.
 func (c Choice) empty() bool { return c == Choice{} }
 
 // ExtensionInstall installs a package of a catalog.
@@ -125,7 +125,7 @@ func (a *ExtensionInstall) namespace() string {
 	return a.name()
 }
 
-// Objects gives what Run creates, in that order: the namespace if it is asked for, and
+// Objects returns what Run creates, in that order: the namespace if it is asked for, and
 // the ClusterExtension last.
 func (a *ExtensionInstall) Objects() ([]client.Object, error) {
 	extension := &olmv1.ClusterExtension{
@@ -168,7 +168,7 @@ func (a *ExtensionInstall) Objects() ([]client.Object, error) {
 	}, extension}, nil
 }
 
-// installConfig gives what differs from the API's defaults; nil when nothing does.
+// installConfig returns what differs from the API's defaults; nil when nothing does.
 func (a *ExtensionInstall) installConfig() *olmv1.ClusterExtensionInstallConfig {
 	config := olmv1.ClusterExtensionInstallConfig{AccessRoles: a.AccessRoles}
 	if a.Dependencies != "" {
@@ -326,7 +326,7 @@ type ExtensionList struct {
 	Name string
 }
 
-// Run gives the extensions, by name.
+// Run returns the extensions, by name.
 func (a *ExtensionList) Run(ctx context.Context) ([]olmv1.ClusterExtension, error) {
 	if a.Name != "" {
 		var extension olmv1.ClusterExtension

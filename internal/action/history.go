@@ -55,16 +55,16 @@ type RevisionRecord struct {
 	archived bool
 }
 
-// succeeded tells whether the revision was once rolled out completely.
+// succeeded reports whether the revision was once rolled out completely.
 func (r RevisionRecord) succeeded() bool { return r.Completed != nil }
 
-// sameBundle tells whether two revisions hold the same bundle. They may differ in its
+// sameBundle reports whether two revisions hold the same bundle. They may differ in its
 // configuration.
 func (r RevisionRecord) sameBundle(other RevisionRecord) bool {
 	return r.Bundle == other.Bundle && r.Version == other.Version && r.Release == other.Release
 }
 
-// Run gives the revisions, oldest first.
+// Run returns the revisions, oldest first.
 func (a *ExtensionHistory) Run(ctx context.Context) ([]RevisionRecord, error) {
 	_, sets, err := readRevisions(ctx, a.Client, a.Name)
 	if err != nil {
@@ -143,7 +143,7 @@ func recordOf(set *olmv1.ClusterObjectSet) RevisionRecord {
 	return r
 }
 
-// find gives the revision with a number.
+// find returns the revision with a number.
 func find(history []RevisionRecord, extension string, number int64) (int, error) {
 	for i := range history {
 		if history[i].Revision == number {

@@ -23,7 +23,7 @@ import (
 // is not that of the controllers, whose fields it must not take.
 const InstallFieldManager = "mainstay-install"
 
-// Scheme gives the kinds that the operations need a client to know.
+// Scheme returns the kinds that the operations need a client to know.
 func Scheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{

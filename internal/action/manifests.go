@@ -83,7 +83,7 @@ func (in *Installation) Objects() ([]*unstructured.Unstructured, error) {
 	return slices.Insert(objects, at, platform...), nil
 }
 
-// Manifests gives the objects of an installation that are its own, in the order in which they
+// Manifests returns the objects of an installation that are its own, in the order in which they
 // are applied: CRDs, the namespace, roles, then what runs.
 func (in *Installation) Manifests() ([]*unstructured.Unstructured, error) {
 	objects, err := shipped(config.Files, ".")
@@ -307,7 +307,7 @@ func editManager(deployment *unstructured.Unstructured, edit func(manager map[st
 	return errors.New("no container is named manager")
 }
 
-// addFiles gives the ConfigMap with the user's files and mounts it in each Deployment.
+// addFiles returns the ConfigMap with the user's files and mounts it in each Deployment.
 // It gives none when there are no files.
 func (in *Installation) addFiles(objects []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	data := map[string]any{}

@@ -39,7 +39,7 @@ type NodesStatus struct {
 	Pool string
 }
 
-// Run gives the state.
+// Run returns the state.
 func (s *NodesStatus) Run(ctx context.Context) (*PoolStates, error) {
 	var list mcfgv1.MachineConfigPoolList
 	if err := s.Client.List(ctx, &list); err != nil {
@@ -108,7 +108,7 @@ type PoolPause struct {
 	Paused bool
 }
 
-// Run gives the pool as it was before and as it is now.
+// Run returns the pool as it was before and as it is now.
 func (a *PoolPause) Run(ctx context.Context) (before, after *mcfgv1.MachineConfigPool, err error) {
 	pool := &mcfgv1.MachineConfigPool{}
 	err = a.Client.Get(ctx, client.ObjectKey{Name: a.Pool}, pool)

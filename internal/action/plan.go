@@ -46,7 +46,7 @@ type Plan struct {
 	Text string
 	// Data is the plan for programs, a JSON object.
 	Data json.RawMessage
-	// Changes tells whether anything would be done.
+	// Changes reports whether anything would be done.
 	Changes bool
 	// Problems are what stands against it.
 	Problems []PlanProblem
@@ -308,7 +308,7 @@ func (a *ExtensionPlan) question(extension *olmv1.ClusterExtension) (string, err
 	return string(value), nil
 }
 
-// read gives the plan that was made for the extension as it was asked about; nil while
+// read returns the plan that was made for the extension as it was asked about; nil while
 // there is none.
 func (a *ExtensionPlan) read(ctx context.Context, extension *olmv1.ClusterExtension) (*Plan, error) {
 	key := client.ObjectKey{Namespace: a.SystemNamespace, Name: olmv1.PlanName(extension.Name)}

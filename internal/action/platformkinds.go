@@ -24,7 +24,7 @@ var versionKinds = map[string]bool{
 	"machineconfigurations.operator.openshift.io":          true,
 }
 
-// PlatformKinds gives the CRDs of kinds that a platform may have of its own: by which a
+// PlatformKinds returns the CRDs of kinds that a platform may have of its own: by which a
 // cluster declares mirrors of registries, and ClusterOperator; for a cluster whose version is
 // managed also ClusterVersion, and those by which nodes are configured. They are created
 // where they are absent, and never changed or removed.

@@ -45,7 +45,7 @@ type RolledBack struct {
 	Extension *olmv1.ClusterExtension
 	// To is the revision whose bundle is wanted now.
 	To RevisionRecord
-	// Changed tells whether anything changed.
+	// Changed reports whether anything changed.
 	Changed bool
 	// Follow is the command that makes the extension follow the catalog as before.
 	Follow string
@@ -172,7 +172,7 @@ func followCommand(name string, spec olmv1.ClusterExtensionSpec, safety *olmv1.C
 	return command
 }
 
-// enforcementOf says whether changes of CRDs are checked; they are where the spec does not say.
+// enforcementOf reports whether changes of CRDs are checked; they are where the spec does not say.
 func enforcementOf(spec olmv1.ClusterExtensionSpec) olmv1.CRDUpgradeSafetyEnforcement {
 	install := spec.Install
 	if install == nil || install.Preflight == nil || install.Preflight.CRDUpgradeSafety == nil {

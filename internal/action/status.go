@@ -79,7 +79,7 @@ type ExtensionStatus struct {
 	Name   string
 }
 
-// Run gives the state of the extension.
+// Run returns the state of the extension.
 func (a *ExtensionStatus) Run(ctx context.Context) (*ExtensionState, error) {
 	extension := &olmv1.ClusterExtension{}
 	if err := a.Client.Get(ctx, client.ObjectKey{Name: a.Name}, extension); err != nil {

@@ -87,7 +87,7 @@ func (w *Wait) until(ctx context.Context, object string, progress report.Progres
 // ErrTimeout says that the time to wait was up before what was awaited happened.
 var ErrTimeout = errors.New("timed out")
 
-// transient tells whether a look is worth repeating: the server is busy or not there.
+// transient reports whether a look is worth repeating: the server is busy or not there.
 func transient(err error) bool {
 	if unknownKind(err) {
 		return false

@@ -17,7 +17,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action/report"
 )
 
-// looks gives outlooks one after the other, and moves the clock at each, so that the
+// looks returns outlooks one after the other, and moves the clock at each, so that the
 // wait looks again.
 type looks struct {
 	clock *testingclock.FakeClock

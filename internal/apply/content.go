@@ -70,7 +70,7 @@ func Load(ctx context.Context, reader client.Reader, set *olmv1.ClusterObjectSet
 	return &l.content, nil
 }
 
-// Digests gives the digest of each phase's objects, as sha256:<hex>. It depends on
+// Digests returns the digest of each phase's objects, as sha256:<hex>. It depends on
 // the objects and their order only, not on where they stand.
 func (c *Content) Digests() ([]olmv1.ObservedPhase, error) {
 	result := make([]olmv1.ObservedPhase, len(c.Phases))
@@ -109,7 +109,7 @@ type loader struct {
 	size int
 }
 
-// manifest gives one object; nil when it is missing or malformed, which is noted.
+// manifest returns one object; nil when it is missing or malformed, which is noted.
 func (l *loader) manifest(ctx context.Context, object olmv1.ClusterObjectSetObject, where string) (*unstructured.Unstructured, error) {
 	manifest := object.Object
 	if object.Ref != nil {
@@ -151,7 +151,7 @@ func (l *loader) keyOf(ref *olmv1.ObjectSourceRef) client.ObjectKey {
 	return client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
 }
 
-// read gives the value that a reference names; nil when it is missing, which is noted.
+// read returns the value that a reference names; nil when it is missing, which is noted.
 // Only Secrets of the type for objects are read: a reference must not carry any other
 // Secret's content out of its namespace.
 func (l *loader) read(ctx context.Context, ref *olmv1.ObjectSourceRef) ([]byte, error) {
@@ -207,7 +207,7 @@ func (l *loader) decode(data []byte) (*unstructured.Unstructured, error) {
 	return u, nil
 }
 
-// decompress gives the data as it is, or uncompressed when it is compressed with gzip.
+// decompress returns the data as it is, or uncompressed when it is compressed with gzip.
 func decompress(data []byte) ([]byte, error) {
 	if !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
 		if len(data) > maxObject {
@@ -229,7 +229,7 @@ func decompress(data []byte) ([]byte, error) {
 	return plain, nil
 }
 
-// HoldsReferences tells whether objects of a revision stand in Secrets.
+// HoldsReferences reports whether objects of a revision stand in Secrets.
 func HoldsReferences(set *olmv1.ClusterObjectSet) bool {
 	return slices.ContainsFunc(set.Spec.Phases, func(phase olmv1.ClusterObjectSetPhase) bool {
 		return slices.ContainsFunc(phase.Objects, func(object olmv1.ClusterObjectSetObject) bool { return object.Ref != nil })

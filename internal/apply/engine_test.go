@@ -32,7 +32,7 @@ type bench struct {
 	ns string
 	// before is called once, before the next write.
 	before func()
-	// refuse gives the error of a write, nil to let it through.
+	// refuse returns the error of a write, nil to let it through.
 	refuse  func(u *unstructured.Unstructured) error
 	writes  int
 	reads   int

@@ -49,7 +49,7 @@ type Error struct {
 // Error names the object, says what failed and, where that is known, what to do.
 func (e *Error) Error() string { return e.text }
 
-// Unwrap gives the API server's error; nil for a collision, which is our own finding.
+// Unwrap returns the API server's error; nil for a collision, which is our own finding.
 func (e *Error) Unwrap() error { return e.err }
 
 // newError classifies what the API server answered.
@@ -66,7 +66,7 @@ func newError(key Key, err error) *Error {
 	return &Error{Object: key, Cause: cause, text: text, err: err}
 }
 
-// classify gives the cause of an API error, and what to do about it.
+// classify returns the cause of an API error, and what to do about it.
 //
 // Admission webhooks and RBAC have no machine-readable mark in the API server's
 // answers, only its fixed wording.

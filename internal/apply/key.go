@@ -15,7 +15,7 @@ type Key struct {
 	Name      string
 }
 
-// KeyOf gives the key of a manifest.
+// KeyOf returns the key of a manifest.
 func KeyOf(u *unstructured.Unstructured) Key {
 	return Key{GroupKind: u.GroupVersionKind().GroupKind(), Namespace: u.GetNamespace(), Name: u.GetName()}
 }

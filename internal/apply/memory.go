@@ -37,7 +37,7 @@ func NewMemory(size int) *Memory {
 	return &Memory{entries: lru.New(size)}
 }
 
-// recall gives the probe of the object if nobody wrote it since the same was asked for.
+// recall returns the probe of the object if nobody wrote it since the same was asked for.
 func (m *Memory) recall(seen Seen, asked digest) (Probe, bool) {
 	entry, ok := m.entry(seen.UID)
 	if !ok || entry.version != seen.Version || entry.asked != asked {
@@ -46,7 +46,7 @@ func (m *Memory) recall(seen Seen, asked digest) (Probe, bool) {
 	return entry.probe, true
 }
 
-// knows tells whether applying the wanted object would change nothing.
+// knows reports whether applying the wanted object would change nothing.
 func (m *Memory) knows(live, wanted *unstructured.Unstructured, asked digest) bool {
 	entry, ok := m.entry(live.GetUID())
 	return ok && entry.asked == asked && (entry.version == live.GetResourceVersion() || entry.shape == shapeOf(live, wanted))
@@ -73,14 +73,14 @@ func (m *Memory) entry(uid types.UID) (memoryEntry, bool) {
 	return result, ok
 }
 
-// digestOf gives the digest of all that is asked for an object, but for what follows
+// digestOf returns the digest of all that is asked for an object, but for what follows
 // from the live one. What cannot be encoded cannot be applied either, and is reported
 // there.
 func digestOf(object Object, rev *Revision) digest {
 	return sum(object.Manifest.Object, object.Protection, rev.Owner.Reference.UID, rev.Owner.Labels, rev.Probes.specs())
 }
 
-// shapeOf gives the digest of all of an object that applying the wanted one depends on:
+// shapeOf returns the digest of all of an object that applying the wanted one depends on:
 // everything but its status, what others have in its metadata, and which fields others
 // own.
 func shapeOf(live, wanted *unstructured.Unstructured) digest {
@@ -91,7 +91,7 @@ func shapeOf(live, wanted *unstructured.Unstructured) digest {
 		live.GetOwnerReferences(), live.GetFinalizers(), live.GetDeletionTimestamp(), fieldsOf(live, FieldManager), fieldsOf(live, ServingFieldManager))
 }
 
-// among gives the entries of the map whose keys the other has too.
+// among returns the entries of the map whose keys the other has too.
 func among(all, other map[string]string) map[string]string {
 	result := map[string]string{}
 	for key := range other {

@@ -39,7 +39,7 @@ func (o *objects) nudge(ctx context.Context, at location, key Key, live *unstruc
 	_ = o.store.annotate(ctx, at, key, live.GetUID(), annotationNudged, now.UTC().Format(time.RFC3339))
 }
 
-// hasFailedToEnd tells whether the API server could not delete the instances.
+// hasFailedToEnd reports whether the API server could not delete the instances.
 func hasFailedToEnd(crd *unstructured.Unstructured) bool {
 	conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
 	for _, item := range conditions {

@@ -66,13 +66,13 @@ const (
 type ObjectResult struct {
 	Object Key
 	Action Action
-	// Probe tells whether the object is ready. It is the zero value after a failure.
+	// Probe reports whether the object is ready. It is the zero value after a failure.
 	Probe Probe
 	// Err says what failed; nil when nothing did.
 	Err *Error
 }
 
-// Done tells whether the object is as it should be, and the revision's.
+// Done reports whether the object is as it should be, and the revision's.
 func (r ObjectResult) Done() bool {
 	return r.Err == nil && r.Probe.Ready && r.Action != ActionSuperseded
 }
@@ -292,7 +292,7 @@ func failed(err *Error) ObjectResult {
 	return ObjectResult{Object: err.Object, Action: action, Err: err}
 }
 
-// isControlledBy tells whether the owner is the object's controller.
+// isControlledBy reports whether the owner is the object's controller.
 func isControlledBy(live *unstructured.Unstructured, owner *Owner) bool {
 	controller := metav1.GetControllerOf(live)
 	return controller != nil && controller.UID == owner.Reference.UID

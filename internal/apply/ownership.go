@@ -79,7 +79,7 @@ func relate(live *unstructured.Unstructured, owner *Owner) relation {
 	return foreign
 }
 
-// siblingNumber gives the number of the revision that controls an object, if it is
+// siblingNumber returns the number of the revision that controls an object, if it is
 // one of the same extension. A revision that is not among the siblings is either
 // gone or so new that the cache did not see it: its name ends in its number.
 func (o *Owner) siblingNumber(live *unstructured.Unstructured, controller *metav1.OwnerReference) (int64, bool) {
@@ -148,7 +148,7 @@ func decide(live *unstructured.Unstructured, owner *Owner, protection olmv1.Coll
 	return refuse
 }
 
-// ownerReferences gives the references that are applied: the revision's own as the
+// ownerReferences returns the references that are applied: the revision's own as the
 // controller and, since there can be only one, every other controller demoted. One
 // that this field manager applied needs no demotion: it goes when it is no longer
 // applied.
@@ -171,12 +171,12 @@ func ownerReferences(live *unstructured.Unstructured, owner *Owner) []metav1.Own
 	return result
 }
 
-// appliedBefore tells whether this field manager ever applied the object.
+// appliedBefore reports whether this field manager ever applied the object.
 func appliedBefore(live *unstructured.Unstructured) bool {
 	return applied(live, "")
 }
 
-// applied tells whether this field manager applied the owner reference of the UID.
+// applied reports whether this field manager applied the owner reference of the UID.
 func applied(live *unstructured.Unstructured, uid types.UID) bool {
 	for _, entry := range live.GetManagedFields() {
 		if entry.Manager == FieldManager && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == "" &&

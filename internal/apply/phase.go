@@ -29,7 +29,7 @@ type PhaseResult struct {
 	Objects []ObjectResult
 }
 
-// Done tells whether every object is as it should be.
+// Done reports whether every object is as it should be.
 func (r PhaseResult) Done() bool {
 	for _, object := range r.Objects {
 		if !object.Done() {
@@ -39,7 +39,7 @@ func (r PhaseResult) Done() bool {
 	return true
 }
 
-// passes tells whether the next phase may begin: every object is as it should be, but
+// passes reports whether the next phase may begin: every object is as it should be, but
 // for what later phases bring.
 func (r PhaseResult) passes() bool {
 	for _, object := range r.Objects {

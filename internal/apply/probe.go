@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Probe tells whether an object is ready.
+// Probe reports whether an object is ready.
 type Probe struct {
 	Ready bool
 	// Later: the object is not ready, but what it lacks may come of a later phase. So it
@@ -140,7 +140,7 @@ func findCondition(u *unstructured.Unstructured, name string) (condition, bool) 
 	return condition{}, false
 }
 
-// number gives an integer field, or the fallback when it is absent.
+// number returns an integer field, or the fallback when it is absent.
 func number(u *unstructured.Unstructured, fallback int64, path ...string) int64 {
 	value, ok, _ := unstructured.NestedFieldNoCopy(u.Object, path...)
 	if !ok {
@@ -173,7 +173,7 @@ func stringAt(u *unstructured.Unstructured, path ...string) string {
 	return s
 }
 
-// unobserved tells whether a workload's controller has not seen its latest change.
+// unobserved reports whether a workload's controller has not seen its latest change.
 func unobserved(u *unstructured.Unstructured) bool {
 	return number(u, 0, "status", "observedGeneration") < u.GetGeneration()
 }

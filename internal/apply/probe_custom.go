@@ -82,7 +82,7 @@ func isComplete(assertion olmv1.ProbeAssertion) bool {
 	}
 }
 
-// Probe tells whether a live object is ready: by the built-in probe of its kind, then
+// Probe reports whether a live object is ready: by the built-in probe of its kind, then
 // every statement about it, then whether its webhooks are trusted. Of several that fail
 // the first is told. Nil makes no statements.
 func (p *Probes) Probe(live *unstructured.Unstructured) Probe {
@@ -187,7 +187,7 @@ func float(value any) (float64, bool) {
 	}
 }
 
-// write gives a scalar as a string; false for a list or an object.
+// write returns a scalar as a string; false for a list or an object.
 func write(value any) (string, bool) {
 	switch v := value.(type) {
 	case string:
@@ -203,7 +203,7 @@ func write(value any) (string, bool) {
 	}
 }
 
-// show gives a value for a message. Lists and objects are not shown: they are long,
+// show returns a value for a message. Lists and objects are not shown: they are long,
 // and may hold what is nobody's business.
 func show(value any) string {
 	if written, ok := write(value); ok {

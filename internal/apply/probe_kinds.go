@@ -172,7 +172,7 @@ func are(count int64, noun string) string {
 	return noun + "s are"
 }
 
-// either gives the first that is not empty.
+// either returns the first that is not empty.
 func either(values ...string) string {
 	for _, value := range values {
 		if value != "" {

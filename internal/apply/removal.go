@@ -72,7 +72,7 @@ type PhaseRemoval struct {
 	Objects []ObjectRemoval
 }
 
-// Done tells whether nothing of the phase is left that was the revision's.
+// Done reports whether nothing of the phase is left that was the revision's.
 func (r PhaseRemoval) Done() bool {
 	for _, object := range r.Objects {
 		if object.State != RemovalGone && object.State != RemovalLeft {
@@ -115,7 +115,7 @@ func (e *Engine) Remove(ctx context.Context, r *Removal) RevisionRemoval {
 	return result
 }
 
-// Done tells whether nothing is left that was the revision's.
+// Done reports whether nothing is left that was the revision's.
 func (r RevisionRemoval) Done() bool {
 	return r.Gone == r.Total
 }
@@ -281,7 +281,7 @@ func (o *objects) heldBy(ctx context.Context, live *unstructured.Unstructured) s
 	return fmt.Sprintf("it is waiting for %d %s of its kind to be deleted: %s", count, plural(int(count), "instance"), strings.Join(names, ", "))
 }
 
-// resourceOf gives the resource that a CustomResourceDefinition defines, in the first
+// resourceOf returns the resource that a CustomResourceDefinition defines, in the first
 // version that is served.
 func resourceOf(crd *unstructured.Unstructured) (schema.GroupVersionResource, bool) {
 	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")

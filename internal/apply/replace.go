@@ -23,7 +23,7 @@ var replaceable = map[schema.GroupKind]string{
 	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRoleBinding"}: "roleRef",
 }
 
-// mustReplace tells whether an object could not be applied only for a field that
+// mustReplace reports whether an object could not be applied only for a field that
 // cannot change, and may be deleted and made anew: it is the extension's own.
 func mustReplace(err error, key Key, live *unstructured.Unstructured, owner *Owner) bool {
 	field, ok := replaceable[key.GroupKind]
@@ -38,7 +38,7 @@ func mustReplace(err error, key Key, live *unstructured.Unstructured, owner *Own
 	}
 }
 
-// onlyAbout tells whether every cause of an API error is in fields that match.
+// onlyAbout reports whether every cause of an API error is in fields that match.
 func onlyAbout(err error, matches func(field string) bool) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil {

@@ -99,7 +99,7 @@ func (e *Engine) Apply(ctx context.Context, rev *Revision) RevisionResult {
 	return result
 }
 
-// Done tells whether every object of every phase is as it should be.
+// Done reports whether every object of every phase is as it should be.
 func (r RevisionResult) Done() bool {
 	if len(r.Phases) < r.Total {
 		return false

@@ -27,7 +27,7 @@ type store interface {
 	// release replaces the owner references of the object, if it still is the given one,
 	// unchanged.
 	release(ctx context.Context, at location, key Key, uid types.UID, version string, references []metav1.OwnerReference) error
-	// sample gives a few objects of a resource, in any namespace, and the number of all.
+	// sample returns a few objects of a resource, in any namespace, and the number of all.
 	sample(ctx context.Context, resource schema.GroupVersionResource) ([]unstructured.Unstructured, int64, error)
 }
 

@@ -42,7 +42,7 @@ func (w webhook) String() string {
 	return fmt.Sprintf("webhook %q", w.name)
 }
 
-// webhooksOf gives the webhooks of an object; none for other kinds.
+// webhooksOf returns the webhooks of an object; none for other kinds.
 func webhooksOf(u *unstructured.Unstructured) []webhook {
 	kind := u.GroupVersionKind().GroupKind()
 	switch {
@@ -77,14 +77,14 @@ func probeTrust(u *unstructured.Unstructured) Probe {
 	return ready()
 }
 
-// holdsTrust tells whether the issuer owns fields of the object.
+// holdsTrust reports whether the issuer owns fields of the object.
 func holdsTrust(live *unstructured.Unstructured) bool {
 	return slices.ContainsFunc(live.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
 		return entry.Manager == ServingFieldManager && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == ""
 	})
 }
 
-// mustDistrust tells whether an object could not be applied only for what the issuer
+// mustDistrust reports whether an object could not be applied only for what the issuer
 // owns of webhooks that the manifest has no more. That is found from the refusal, not
 // foreseen: a manifest with other faults is never written, and must not cost the live
 // webhooks their trust.
@@ -98,7 +98,7 @@ func mustDistrust(err error, live, wanted *unstructured.Unstructured) bool {
 	})
 }
 
-// kept gives the live webhooks that the manifest has too.
+// kept returns the live webhooks that the manifest has too.
 func kept(live, wanted *unstructured.Unstructured) []webhook {
 	staying := webhooksOf(wanted)
 	return slices.DeleteFunc(webhooksOf(live), func(w webhook) bool {
@@ -106,7 +106,7 @@ func kept(live, wanted *unstructured.Unstructured) []webhook {
 	})
 }
 
-// distrust gives up, in the name of the issuer, the fields of webhooks that go, and
+// distrust returns up, in the name of the issuer, the fields of webhooks that go, and
 // applies the object again.
 func (o *objects) distrust(ctx context.Context, at location, wanted, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	live, err := o.trustOnly(ctx, at, live, kept(live, wanted))

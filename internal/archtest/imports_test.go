@@ -151,7 +151,7 @@ func checkImport(t *testing.T, f file, room, imported string) {
 	}
 }
 
-// roomOf gives the longest row that holds a folder.
+// roomOf returns the longest row that holds a folder.
 func roomOf(folder string) (string, bool) {
 	best := ""
 	for room := range rooms {

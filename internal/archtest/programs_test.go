@@ -17,7 +17,7 @@ var notInOpm = []string{
 	"net/http/pprof", "google.golang.org/protobuf/reflect/protodesc", // internal/classic/registry does without
 }
 
-// linked gives every package of a program.
+// linked returns every package of a program.
 func linked(t *testing.T, program string) []string {
 	t.Helper()
 	list := exec.Command("go", "list", "-deps", program)

@@ -61,7 +61,7 @@ func jsonDocuments(data []byte) ([]json.RawMessage, error) {
 	}
 }
 
-// yamlToJSON gives nil for a document without content.
+// yamlToJSON returns nil for a document without content.
 func yamlToJSON(text []byte) (json.RawMessage, error) {
 	if err := checkAliases(text); err != nil {
 		return nil, err
@@ -204,7 +204,7 @@ func decodeContents(data []byte) ([]map[string]any, error) {
 	return contents, err
 }
 
-// flatten gives the object, or the items of a List, which stand for themselves.
+// flatten returns the object, or the items of a List, which stand for themselves.
 func flatten(content map[string]any) ([]unstructured.Unstructured, error) {
 	object := unstructured.Unstructured{Object: content}
 	if object.GetKind() == "" || object.GetAPIVersion() == "" {

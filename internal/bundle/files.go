@@ -63,7 +63,7 @@ type File struct {
 	Err error
 }
 
-// Hidden tells whether the name starts with a dot.
+// Hidden reports whether the name starts with a dot.
 func (f File) Hidden() bool { return strings.HasPrefix(path.Base(f.Name), ".") }
 
 func (f File) fault() error { return fmt.Errorf("%s: %w", f.Name, f.Err) }
@@ -204,7 +204,7 @@ func (r *reader) folder(name string) (bool, []File, error) {
 	return true, files, nil
 }
 
-// inFolders tells whether all that is above a path are folders.
+// inFolders reports whether all that is above a path are folders.
 func (r *reader) inFolders(name string) bool {
 	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
 		if info, err := fs.Lstat(r.fsys, dir); err != nil || !info.IsDir() {

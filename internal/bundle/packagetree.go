@@ -133,7 +133,7 @@ func nodeOf(files []File) (csvNode, error) {
 	return node, nil
 }
 
-// reaches tells whether following updates leads from one CSV to another.
+// reaches reports whether following updates leads from one CSV to another.
 func reaches(nodes map[string]csvNode, from, to string) bool {
 	seen := map[string]bool{}
 	open := []string{from}

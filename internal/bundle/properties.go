@@ -166,7 +166,7 @@ func property(propertyType string, value any) fbc.Property {
 	return fbc.Property{Type: propertyType, Value: raw}
 }
 
-// encode gives compact JSON in which <, > and & stand for themselves.
+// encode returns compact JSON in which <, > and & stand for themselves.
 func encode(value any) (json.RawMessage, error) {
 	var buffer bytes.Buffer
 	encoder := json.NewEncoder(&buffer)

@@ -59,7 +59,7 @@ func (b *Bundle) checkProvided() error {
 	return nil
 }
 
-// checkCRD says whether a CRD is of its type. Other versions than the two that there were
+// checkCRD reports whether a CRD is of its type. Other versions than the two that there were
 // are left to those who use them.
 func checkCRD(crd unstructured.Unstructured) error {
 	var into any

@@ -19,7 +19,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// realBundles gives the folders of real bundles.
+// realBundles returns the folders of real bundles.
 func realBundles(t *testing.T) []string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(env.SharedData(t, "bundles"), "*", "*"))
@@ -154,7 +154,7 @@ func checkRoundTrip(t *testing.T, b *Bundle, raw map[string]any) {
 	}
 }
 
-// lost gives the paths below which got does not have what raw has. Empty values count
+// lost returns the paths below which got does not have what raw has. Empty values count
 // as absent, and quantities are compared as numbers.
 func lost(raw, got any, path string) []string {
 	if isEmpty(raw) && isEmpty(got) {

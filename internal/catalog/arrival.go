@@ -16,7 +16,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/catalogstore"
 )
 
-// isOffered tells whether a catalog has content that clients may ask any replica for.
+// isOffered reports whether a catalog has content that clients may ask any replica for.
 func isOffered(catalog *olmv1.ClusterCatalog) bool {
 	return catalog.Status.ResolvedSource != nil && catalog.DeletionTimestamp.IsZero() &&
 		catalog.Spec.AvailabilityMode != olmv1.AvailabilityModeUnavailable
@@ -36,7 +36,7 @@ type shelf struct {
 // filled.
 const lookTimeout = time.Second
 
-// Content gives the content of a catalog, see serve.NewHandler.
+// Content returns the content of a catalog, see serve.NewHandler.
 func (s *shelf) Content(name string) (*catalogstore.Content, error) {
 	content, err := s.store.Content(name)
 	if !errors.Is(err, catalogstore.ErrNotFound) {
@@ -63,7 +63,7 @@ const arrivalGrace = time.Minute
 type arrival struct {
 	// reader reads ClusterCatalogs.
 	reader client.Reader
-	// serves tells whether the replica serves a catalog.
+	// serves reports whether the replica serves a catalog.
 	serves func(name string) bool
 	clock  clock.PassiveClock
 

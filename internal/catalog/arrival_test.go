@@ -31,7 +31,7 @@ func (l *listed) List(_ context.Context, list client.ObjectList, _ ...client.Lis
 	return l.err
 }
 
-// Get gives the first.
+// Get returns the first.
 func (l *listed) Get(_ context.Context, _ client.ObjectKey, object client.Object, _ ...client.GetOption) error {
 	if len(l.catalogs) > 0 {
 		l.catalogs[0].DeepCopyInto(object.(*olmv1.ClusterCatalog))

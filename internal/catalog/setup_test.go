@@ -55,7 +55,7 @@ type replica struct {
 	stop                 func()
 }
 
-// freeAddress gives an address of this machine that nothing listens on.
+// freeAddress returns an address of this machine that nothing listens on.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -169,7 +169,7 @@ func published(c client.Client, namespace string) func(context.Context) (*x509.C
 	}
 }
 
-// reads tells whether a client gets the package.
+// reads reports whether a client gets the package.
 func reads(t *testing.T, reader *catalogclient.Client, base string) error {
 	content, err := reader.Content(t.Context(), base, "a")
 	if err != nil {

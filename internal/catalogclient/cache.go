@@ -45,7 +45,7 @@ func newCache(limit int64) *cache {
 	return &cache{limit: limit, order: list.New(), items: map[cacheKey]*list.Element{}}
 }
 
-// get gives what is known of a package, nothing when that is nothing.
+// get returns what is known of a package, nothing when that is nothing.
 func (c *cache) get(key cacheKey) cacheEntry {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -28,10 +28,10 @@ import (
 
 // Options configure a Client. A zero field means its default.
 type Options struct {
-	// RootCAs gives the authorities that servers are trusted by. It is asked for every new
+	// RootCAs returns the authorities that servers are trusted by. It is asked for every new
 	// connection, so that a renewed authority needs no restart. Nil means the system's.
 	RootCAs func(ctx context.Context) (*x509.CertPool, error)
-	// Proxy gives the proxy for a request, nil for none. Default is what HTTP_PROXY,
+	// Proxy returns the proxy for a request, nil for none. Default is what HTTP_PROXY,
 	// HTTPS_PROXY and NO_PROXY say.
 	Proxy func(*http.Request) (*url.URL, error)
 	// Timeout is how long one request may take, until the last byte of its answer.
@@ -118,7 +118,7 @@ func (e *UnavailableError) Error() string {
 	return fmt.Sprintf("reading %s: %v", e.URL, e.Err)
 }
 
-// Unwrap gives what happened.
+// Unwrap returns what happened.
 func (e *UnavailableError) Unwrap() error { return e.Err }
 
 // ContentError says that what a catalog answered is wrong. Only another catalog helps.
@@ -134,10 +134,10 @@ func (e *ContentError) Error() string {
 	return fmt.Sprintf("the content of %s is wrong: %v", e.URL, e.Err)
 }
 
-// Unwrap gives what is wrong.
+// Unwrap returns what is wrong.
 func (e *ContentError) Unwrap() error { return e.Err }
 
-// Content gives what the catalog at a base URL, as in the status of a ClusterCatalog, says
+// Content returns what the catalog at a base URL, as in the status of a ClusterCatalog, says
 // of a package. It is empty, without a Package, when the catalog does not have it.
 //
 // The content is shared with other callers and must not be changed. Errors are an
@@ -227,7 +227,7 @@ func (c *Client) part(ctx context.Context, baseURL, pkg string, query url.Values
 	return c.part(ctx, baseURL, pkg, query, part{})
 }
 
-// knowsFields tells whether a server is not known to refuse the parameter fields.
+// knowsFields reports whether a server is not known to refuse the parameter fields.
 func (c *Client) knowsFields(baseURL string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -266,7 +266,7 @@ func (c *Client) partOnce(ctx context.Context, target, pkg string, known part, w
 	return p, nil
 }
 
-// validTime gives the time of an answer by which the server can be asked whether it has
+// validTime returns the time of an answer by which the server can be asked whether it has
 // changed. It is empty when the answer may change within the same second, which is as
 // exact as the time is.
 func validTime(header http.Header) string {

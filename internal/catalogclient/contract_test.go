@@ -60,7 +60,7 @@ func (c *counting) Write(p []byte) (int, error) {
 	return c.ResponseWriter.Write(p)
 }
 
-// asked gives the queries since it was last called.
+// asked returns the queries since it was last called.
 func (r *recorded) asked() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

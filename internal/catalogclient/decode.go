@@ -17,7 +17,7 @@ const acceptEncoding = "zstd, gzip"
 // that sends zstd over HTTP (RFC 9659).
 const maxWindow = 8 << 20
 
-// decoded gives the body of an answer, decompressed and bounded. The caller closes it.
+// decoded returns the body of an answer, decompressed and bounded. The caller closes it.
 func (c *Client) decoded(resp *http.Response) (io.ReadCloser, error) {
 	wire := cutReader{resp.Body}
 	var plain io.Reader = wire

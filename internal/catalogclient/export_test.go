@@ -13,10 +13,10 @@ func SetPause(c *Client, pause func(context.Context, time.Duration) error) { c.p
 // SetNow replaces the clock.
 func SetNow(c *Client, now func() time.Time) { c.now = now }
 
-// Pause gives the waiting between tries.
+// Pause returns the waiting between tries.
 func Pause(c *Client) func(context.Context, time.Duration) error { return c.pause }
 
-// ProxyOf gives what chooses a proxy.
+// ProxyOf returns what chooses a proxy.
 func ProxyOf(c *Client) func(*http.Request) (*url.URL, error) {
 	return c.http.Transport.(*transport).proxyOf
 }

@@ -43,7 +43,7 @@ func (c *Client) retrying(ctx context.Context, do func() error) error {
 	}
 }
 
-// pauseAfter tells whether trying again soon may help after an error, and how long the
+// pauseAfter reports whether trying again soon may help after an error, and how long the
 // server wants the client to wait before, 0 when it does not say.
 func pauseAfter(err error) (time.Duration, bool) {
 	var unavailable *UnavailableError
@@ -59,7 +59,7 @@ func pauseAfter(err error) (time.Duration, bool) {
 	return 0, false
 }
 
-// isPassing tells whether an error of the connection may be gone a moment later.
+// isPassing reports whether an error of the connection may be gone a moment later.
 func isPassing(err error) bool {
 	var (
 		untrusted *tls.CertificateVerificationError

@@ -95,7 +95,7 @@ func (t *transport) config(ctx context.Context) (*tls.Config, error) {
 	return config, nil
 }
 
-// through gives what sends through a proxy. net/http connects to the server behind it by
+// through returns what sends through a proxy. net/http connects to the server behind it by
 // itself, with authorities that are given before: when they change, so does this.
 func (t *transport) through(ctx context.Context) (*http.Transport, error) {
 	config, err := t.config(ctx)

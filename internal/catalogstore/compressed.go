@@ -57,7 +57,7 @@ type compressed struct {
 	bytes int64
 }
 
-// Compressed gives every blob in a compressed form, which is made once, kept on disk, and
+// Compressed returns every blob in a compressed form, which is made once, kept on disk, and
 // read until the Content is closed. It is false while there is none: the first call begins
 // to make it, on one core, and other calls do not wait for that.
 func (c *Content) Compressed(encoding Encoding) (*io.SectionReader, bool) {

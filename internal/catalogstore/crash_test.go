@@ -55,7 +55,7 @@ const (
 
 func crashFiles(text string) fstest.MapFS { return fstest.MapFS{"c.json": {Data: []byte(text)}} }
 
-// contents gives what each catalog of a store has.
+// contents returns what each catalog of a store has.
 func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	s, err := Open(dir, Limits{})

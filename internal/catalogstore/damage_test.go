@@ -18,7 +18,7 @@ import (
 // and the files of a catalog's blobs and of what is known of it.
 var damages = map[string]struct {
 	do func(dir, content, pointer string) error
-	// served tells whether a process that has the content open goes on serving it.
+	// served reports whether a process that has the content open goes on serving it.
 	served bool
 }{
 	"store deleted":      {func(dir, _, _ string) error { return os.RemoveAll(dir) }, true},

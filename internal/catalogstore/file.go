@@ -84,13 +84,13 @@ func loadFile(opened *os.File, path, content string) (*file, error) {
 	return makeFile(opened, path, ix, content)
 }
 
-// same tells whether two looks at a file saw the same content, as far as can be seen
+// same reports whether two looks at a file saw the same content, as far as can be seen
 // without reading it.
 func same(a, b os.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
-// usable tells whether what is open can be given to readers: it was not changed in place,
+// usable reports whether what is open can be given to readers: it was not changed in place,
 // nor found damaged. Whether its place on the disk still has it does not matter.
 func (f *file) usable() error {
 	f.mu.Lock()
@@ -109,7 +109,7 @@ func (f *file) usable() error {
 	return nil
 }
 
-// intact tells whether the file is in its place and usable.
+// intact reports whether the file is in its place and usable.
 func (f *file) intact() error {
 	if err := f.usable(); err != nil {
 		return err
@@ -235,7 +235,7 @@ func (f *file) readLine(number int, buffer []byte) ([]byte, error) {
 	return line, nil
 }
 
-// grown gives a buffer of a length, the given one if it is large enough.
+// grown returns a buffer of a length, the given one if it is large enough.
 func grown(buffer []byte, length int) []byte {
 	if cap(buffer) < length {
 		return make([]byte, length, max(length, 2*cap(buffer)))

@@ -103,7 +103,7 @@ func (ix *index) sum() string {
 	return hex.EncodeToString(sums.Sum(nil)[:sumSize])
 }
 
-// at gives the number of the record whose line holds an offset.
+// at returns the number of the record whose line holds an offset.
 func (ix *index) at(offset int64) int {
 	return sort.Search(len(ix.records), func(i int) bool { return ix.records[i].offset > offset }) - 1
 }
@@ -228,7 +228,7 @@ func (b *builder) id(s string) uint32 {
 	return id
 }
 
-// index gives the index of what was added. The builder is of no use after that.
+// index returns the index of what was added. The builder is of no use after that.
 func (b *builder) index() *index {
 	order := make([]uint32, len(b.strings))
 	for i := range order {

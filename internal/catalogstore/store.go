@@ -33,7 +33,7 @@ func (e *DamagedError) Error() string {
 	return fmt.Sprintf("the stored content of catalog %q is damaged and has to be unpacked again: %v", e.Catalog, e.Err)
 }
 
-// Unwrap gives what is wrong.
+// Unwrap returns what is wrong.
 func (e *DamagedError) Unwrap() error { return e.Err }
 
 // Limits bound what catalogs may take. A zero field means its default.
@@ -289,7 +289,7 @@ func (s *Store) Stored(name string) (Info, error) {
 	return slot.info(), nil
 }
 
-// Serves tells whether Content gives content of the catalog.
+// Serves reports whether Content gives content of the catalog.
 func (s *Store) Serves(name string) bool {
 	content, err := s.Content(name)
 	if err != nil {
@@ -299,7 +299,7 @@ func (s *Store) Serves(name string) bool {
 	return true
 }
 
-// Content gives the catalog's content for reading. The caller closes it. When the file
+// Content returns the catalog's content for reading. The caller closes it. When the file
 // has gone, what was open before stays readable until new content is stored, and the
 // functions added by OnLost are told of it.
 func (s *Store) Content(name string) (*Content, error) {
@@ -415,14 +415,14 @@ func (s *Store) tell(name string) {
 	}
 }
 
-// slot gives the place of a catalog, nil when there is none.
+// slot returns the place of a catalog, nil when there is none.
 func (s *Store) slot(name string) *slot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.slots[name]
 }
 
-// lockForWriting gives the place of a catalog, with its writing held. It is nil when there
+// lockForWriting returns the place of a catalog, with its writing held. It is nil when there
 // is none and none is to be made.
 func (s *Store) lockForWriting(name string, create bool) *slot {
 	for {
@@ -447,7 +447,7 @@ func (s *Store) lockForWriting(name string, create bool) *slot {
 
 var nameRule = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`)
 
-// validName tells whether a name can be that of a catalog. Such a name is also the name
+// validName reports whether a name can be that of a catalog. Such a name is also the name
 // of a file that is neither hidden nor leads elsewhere.
 func validName(name string) bool {
 	return len(name) <= 253 && nameRule.MatchString(name) && !strings.Contains(name, "..")

@@ -46,7 +46,7 @@ func (l *losses) add(name string) {
 	}
 }
 
-// all gives what was reported so far.
+// all returns what was reported so far.
 func (l *losses) all() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -102,7 +102,7 @@ func unpack(t *testing.T, s *catalogstore.Store, name, text string) catalogstore
 	return info
 }
 
-// read gives what a query selects.
+// read returns what a query selects.
 func read(t *testing.T, s *catalogstore.Store, name string, q catalogstore.Query) string {
 	t.Helper()
 	content, err := s.Content(name)

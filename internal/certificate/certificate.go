@@ -170,14 +170,14 @@ func (p *Pair) ServingStale(authority *x509.Certificate, hosts []string, now tim
 	}
 }
 
-// CertificatePEM gives the certificate, as it stands in tls.crt or ca.crt.
+// CertificatePEM returns the certificate, as it stands in tls.crt or ca.crt.
 func (p *Pair) CertificatePEM() []byte { return encode(p.Certificate) }
 
 func encode(certificate *x509.Certificate) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Raw})
 }
 
-// KeyPEM gives the private key in PKCS #8, as it stands in tls.key.
+// KeyPEM returns the private key in PKCS #8, as it stands in tls.key.
 func (p *Pair) KeyPEM() ([]byte, error) {
 	raw, err := x509.MarshalPKCS8PrivateKey(p.Key)
 	if err != nil {
@@ -186,7 +186,7 @@ func (p *Pair) KeyPEM() ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}), nil
 }
 
-// TLS gives the pair as a server's certificate.
+// TLS returns the pair as a server's certificate.
 func (p *Pair) TLS() *tls.Certificate {
 	return &tls.Certificate{Certificate: [][]byte{p.Certificate.Raw}, PrivateKey: p.Key, Leaf: p.Certificate}
 }
@@ -258,7 +258,7 @@ func ParseBundle(data []byte) ([]*x509.Certificate, error) {
 	return certificates, nil
 }
 
-// Trust gives the bundle that clients should trust while an authority is being replaced: it
+// Trust returns the bundle that clients should trust while an authority is being replaced: it
 // begins with the authorities given, followed by those of the former bundle that have not
 // expired, each once. A former bundle that cannot be read is dropped.
 func Trust(former []byte, now time.Time, authorities ...*x509.Certificate) []byte {

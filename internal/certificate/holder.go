@@ -19,7 +19,7 @@ var ErrNone = errors.New("the server has no certificate yet")
 // Set makes a pair the one that new connections get. Connections that are open keep theirs.
 func (h *Holder) Set(pair *Pair) { h.current.Store(pair.TLS()) }
 
-// Ready tells whether there is a certificate.
+// Ready reports whether there is a certificate.
 func (h *Holder) Ready() bool { return h.current.Load() != nil }
 
 // GetCertificate has the form of the tls.Config field of the same name.

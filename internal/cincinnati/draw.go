@@ -68,7 +68,7 @@ func (g *Graph) picture() picture {
 	return p
 }
 
-// Below gives the part of the graph that a cluster of a version can come to, over as many
+// Below returns the part of the graph that a cluster of a version can come to, over as many
 // updates as it takes, with and without known issues. It is a *NotFoundError when the graph
 // does not have the version.
 func (g *Graph) Below(version string) (*Graph, error) {
@@ -106,7 +106,7 @@ func (g *Graph) Below(version string) (*Graph, error) {
 	return g.only(keep, byVersion), nil
 }
 
-// only gives the part of a graph with some of its nodes.
+// only returns the part of a graph with some of its nodes.
 func (g *Graph) only(keep []bool, byVersion map[string]int) *Graph {
 	part := &Graph{Version: g.Version}
 	place := make([]int, len(g.Nodes))

@@ -98,7 +98,7 @@ type PromQL struct {
 	PromQL string `json:"promql"`
 }
 
-// IsKnown tells whether a rule has a type that this program knows, and its shape.
+// IsKnown reports whether a rule has a type that this program knows, and its shape.
 func (r Rule) IsKnown() bool {
 	switch r.Type {
 	case RuleAlways:
@@ -109,7 +109,7 @@ func (r Rule) IsKnown() bool {
 	return false
 }
 
-// Equal tells whether two risks are the same in all that they say.
+// Equal reports whether two risks are the same in all that they say.
 func (r Risk) Equal(other Risk) bool {
 	return r.URL == other.URL && r.Name == other.Name && r.Message == other.Message &&
 		slices.EqualFunc(r.MatchingRules, other.MatchingRules, func(a, b Rule) bool {
@@ -132,5 +132,5 @@ func (n Node) Channels() []string {
 // URL leads to a page about the release. It is empty when the service names none.
 func (n Node) URL() string { return n.Metadata[MetadataURL] }
 
-// IsMulti tells whether the release is for several architectures.
+// IsMulti reports whether the release is for several architectures.
 func (n Node) IsMulti() bool { return n.Metadata[MetadataArchitecture] == "multi" }

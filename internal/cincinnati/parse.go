@@ -48,7 +48,7 @@ func (e *Error) Error() string {
 	return "the update graph: " + e.Where + ": " + e.Err.Error()
 }
 
-// Unwrap gives what is wrong.
+// Unwrap returns what is wrong.
 func (e *Error) Unwrap() error { return e.Err }
 
 func wrong(where, format string, args ...any) *Error {
@@ -216,7 +216,7 @@ func (g *Graph) checkCircles() error {
 	return wrong("edges", "lead in a circle: %s", strings.Join(g.circle(arriving), " → "))
 }
 
-// circle gives the versions of one circle among the nodes that are left: each of them has
+// circle returns the versions of one circle among the nodes that are left: each of them has
 // an edge from another one of them.
 func (g *Graph) circle(left []int) []string {
 	before := make([]int, len(g.Nodes))

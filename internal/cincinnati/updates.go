@@ -90,7 +90,7 @@ func (g *Graph) Updates(version semver.Version) (*Updates, error) {
 	return u, nil
 }
 
-// Multi gives the release for several architectures that has a version. It is for clusters
+// Multi returns the release for several architectures that has a version. It is for clusters
 // of one architecture that are to become such.
 func (g *Graph) Multi(version semver.Version) (Node, bool) {
 	at, ok := g.find(version)
@@ -104,7 +104,7 @@ func (u *Updates) note(format string, args ...any) {
 	u.Notes = append(u.Notes, fmt.Sprintf(format, args...))
 }
 
-// find gives the node of a version: the one with the same text, else one with an equal
+// find returns the node of a version: the one with the same text, else one with an equal
 // version, for what stands behind a "+" does not count.
 func (g *Graph) find(version semver.Version) (int, bool) {
 	text, equal := version.String(), -1
@@ -125,7 +125,7 @@ type target struct {
 	risks []Risk
 }
 
-// conditional gives the conditional updates of a node by their image, and the images that
+// conditional returns the conditional updates of a node by their image, and the images that
 // are left out.
 func (g *Graph) conditional(current int, u *Updates) (map[string]target, map[string]bool, error) {
 	byVersion := make(map[string]int, len(g.Nodes))
@@ -169,7 +169,7 @@ func (g *Graph) conditional(current int, u *Updates) (map[string]target, map[str
 	return targets, refused, nil
 }
 
-// usable gives risks without the rules that this program does not know. It fails when it
+// usable returns risks without the rules that this program does not know. It fails when it
 // cannot be told whether a risk applies to a cluster, or what it is.
 func usable(risks []Risk) ([]Risk, error) {
 	if len(risks) == 0 {

@@ -190,7 +190,7 @@ func (d *dryRunFlag) bind(cmd *cobra.Command) {
 	cmd.Flags().Lookup("dry-run").NoOptDefVal = "client"
 }
 
-// String gives the value of the flag.
+// String returns the value of the flag.
 func (d *dryRunFlag) String() string {
 	if d.client {
 		return "client"

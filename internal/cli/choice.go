@@ -22,7 +22,7 @@ func oneOf(cmd *cobra.Command, value *string, name, usage string, allowed ...str
 	_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(allowed, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// String gives the value.
+// String returns the value.
 func (f *choiceFlag) String() string {
 	if f.value == nil {
 		return ""

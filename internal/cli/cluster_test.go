@@ -175,7 +175,7 @@ func (c *cluster) deployed(namespace, name string) {
 	})
 }
 
-// hold gives an object a finalizer, as its controller would.
+// hold returns an object a finalizer, as its controller would.
 func (c *cluster) hold(obj client.Object, finalizer string) {
 	c.t.Helper()
 	c.must(c.Get(c.t.Context(), client.ObjectKeyFromObject(obj), obj))

@@ -42,7 +42,7 @@ func read(t *testing.T, path string, into any, form ...string) {
 	}
 }
 
-// columns gives what kubectl get prints of a resource.
+// columns returns what kubectl get prints of a resource.
 func columns(t *testing.T, path string) string {
 	t.Helper()
 	var table metav1.Table

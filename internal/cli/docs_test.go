@@ -20,7 +20,7 @@ import (
 // docs is the folder with a page for each command.
 var docs = filepath.Join("..", "..", "docs", "cli")
 
-// commands gives every command that does something, of both programs.
+// commands returns every command that does something, of both programs.
 func commands() []*cobra.Command {
 	var found []*cobra.Command
 	var visit func(cmd *cobra.Command)
@@ -40,7 +40,7 @@ func commands() []*cobra.Command {
 	return found
 }
 
-// opmWithAlpha gives the command line of opm with what it shows only to those who ask.
+// opmWithAlpha returns the command line of opm with what it shows only to those who ask.
 func opmWithAlpha() *cobra.Command {
 	const variable = "HELP_ALPHA"
 	before, was := os.LookupEnv(variable)
@@ -142,7 +142,7 @@ func TestExamplesParse(t *testing.T) {
 	}
 }
 
-// exampleLines gives the command lines in the shell blocks of a page.
+// exampleLines returns the command lines in the shell blocks of a page.
 func exampleLines(t *testing.T, name string) []string {
 	t.Helper()
 	file, err := os.Open(name)
@@ -169,7 +169,7 @@ func exampleLines(t *testing.T, name string) []string {
 	return lines
 }
 
-// parses tells whether a command line is one that the program would begin to run.
+// parses reports whether a command line is one that the program would begin to run.
 func parses(line string) error {
 	words := split(line)
 	root := cli.Mainstay(cli.Options{})

@@ -77,7 +77,7 @@ func (f *checkFlags) value(a *app, systemNamespace string) *action.PlanCheck {
 	return &action.PlanCheck{SystemNamespace: systemNamespace, Timeout: f.timeout, Cluster: a.kube.Config}
 }
 
-// value gives what was said on the command line, and nil for what was not.
+// value returns what was said on the command line, and nil for what was not.
 func (f *choiceFlags) value(cmd *cobra.Command) action.Choice {
 	var choice action.Choice
 	if cmd.Flags().Changed("version") {

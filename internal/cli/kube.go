@@ -117,7 +117,7 @@ func (w *waitFlags) bind(cmd *cobra.Command, what string) {
 	cmd.Flags().DurationVar(&w.timeout, "timeout", 5*time.Minute, "how long to wait; 0 means without an end")
 }
 
-// value gives the wait that was asked for, nil for none.
+// value returns the wait that was asked for, nil for none.
 func (w *waitFlags) value() *action.Wait {
 	if !w.wait {
 		return nil

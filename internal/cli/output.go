@@ -97,7 +97,7 @@ func (a *app) age(t *metav1.Time) string {
 	return duration.HumanDuration(a.now().Sub(t.Time).Truncate(time.Second))
 }
 
-// conditionStatus gives the status of a condition, or "" when it is not set.
+// conditionStatus returns the status of a condition, or "" when it is not set.
 func conditionStatus(conditions []metav1.Condition, conditionType string) string {
 	if c := meta.FindStatusCondition(conditions, conditionType); c != nil {
 		return string(c.Status)

@@ -24,7 +24,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// startRegistry gives the address of an empty registry.
+// startRegistry returns the address of an empty registry.
 func startRegistry(t *testing.T) string {
 	t.Helper()
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))

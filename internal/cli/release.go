@@ -65,7 +65,7 @@ func bindTrust(cmd *cobra.Command, trust *releases.Trust) {
 	flags.StringVar(&trust.Release, "trust-release", "", "release that says who signs releases, such as the one that the cluster has")
 }
 
-// argument gives the first argument, or "".
+// argument returns the first argument, or "".
 func argument(args []string) string {
 	if len(args) == 0 {
 		return ""

@@ -185,7 +185,7 @@ func (a *app) printRelease(w io.Writer, r *releases.Release, flags *infoFlags) e
 	return nil
 }
 
-// documentOf gives a value as templates see it: as its JSON has it.
+// documentOf returns a value as templates see it: as its JSON has it.
 func documentOf(value any) (any, error) {
 	data, err := json.Marshal(value)
 	if err != nil {
@@ -265,7 +265,7 @@ func printHead(w io.Writer, r *releases.Release) {
 	}
 }
 
-// summary gives the first lines about a release.
+// summary returns the first lines about a release.
 func summary(r *releases.Release) [][2]string {
 	return [][2]string{
 		{"Name", r.Metadata.Version}, {"Digest", r.Digest}, {"Created", r.Created.UTC().Format(time.RFC3339)}, {"OS/Arch", r.Config.OS + "/" + r.Config.Architecture},
@@ -285,7 +285,7 @@ func sortVersions(versions []string) []string {
 	})
 }
 
-// imageTable gives what is asked for of the images.
+// imageTable returns what is asked for of the images.
 func (a *app) imageTable(r *releases.Release, flags *infoFlags) (headers []string, rows [][]string) {
 	var row func(releases.ReleaseImage) []string
 	switch {

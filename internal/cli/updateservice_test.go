@@ -27,7 +27,7 @@ import (
 
 var updateServicePage = filepath.Join("..", "..", "docs", "update-service.md")
 
-// fences gives the code blocks of a page, as what stands behind the backquotes and what is
+// fences returns the code blocks of a page, as what stands behind the backquotes and what is
 // within.
 func fences(t *testing.T, file string) [][2]string {
 	t.Helper()

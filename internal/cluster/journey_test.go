@@ -107,7 +107,7 @@ func (w *world) deployed(ctx context.Context) string {
 	return deployment.Spec.Template.Spec.Containers[0].Image
 }
 
-// judged gives the steps that the first judgement of a release took, from its events.
+// judged returns the steps that the first judgement of a release took, from its events.
 func (w *world) judged(ctx context.Context, ref string) []string {
 	w.t.Helper()
 	var list eventsv1.EventList

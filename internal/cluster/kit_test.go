@@ -88,7 +88,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// newRegistry gives one, and its name.
+// newRegistry returns one, and its name.
 func newRegistry(t *testing.T) (*httptest.Server, string) {
 	t.Helper()
 	images := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
@@ -298,7 +298,7 @@ func conditionOf(cv *configv1.ClusterVersion, kind string) configv1.ClusterOpera
 	return configv1.ClusterOperatorStatusCondition{}
 }
 
-// isAt tells whether a cluster is at a version, and nothing is left to do.
+// isAt reports whether a cluster is at a version, and nothing is left to do.
 func isAt(version string) func(*configv1.ClusterVersion) bool {
 	return func(cv *configv1.ClusterVersion) bool {
 		return cv.Status.Desired.Version == version && len(cv.Status.History) > 0 && cv.Status.History[0].State == configv1.CompletedUpdate &&
@@ -306,7 +306,7 @@ func isAt(version string) func(*configv1.ClusterVersion) bool {
 	}
 }
 
-// isRefused tells whether the wanted release is not accepted for a reason.
+// isRefused reports whether the wanted release is not accepted for a reason.
 func isRefused(reason, text string) func(*configv1.ClusterVersion) bool {
 	return func(cv *configv1.ClusterVersion) bool {
 		accepted := conditionOf(cv, "ReleaseAccepted")

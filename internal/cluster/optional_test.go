@@ -29,7 +29,7 @@ const (
 	marketNamespace  = "openshift-marketplace"
 )
 
-// optional gives the manifests of OLM Classic and the marketplace, as Mainstay's own release has them, by name.
+// optional returns the manifests of OLM Classic and the marketplace, as Mainstay's own release has them, by name.
 func optional(t *testing.T) map[string]string {
 	t.Helper()
 	root, err := env.Root()

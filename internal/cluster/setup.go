@@ -46,7 +46,7 @@ type Options struct {
 	// means that it does not: the release is then pulled, and is the first one of a cluster
 	// that has none.
 	Payload fs.FS
-	// Images gives the client that pulls.
+	// Images returns the client that pulls.
 	Images func(ctx context.Context) (*image.Client, error)
 	// CacheDir is the folder of releases that were pulled.
 	CacheDir string
@@ -139,7 +139,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	}, version.News{Worker: applier.Changed(), Updates: watcher.Changed(), Acceptor: acceptor.Changed()})
 }
 
-// etcdReader gives the ClusterOperator of etcd as it is; nil where there is none.
+// etcdReader returns the ClusterOperator of etcd as it is; nil where there is none.
 func etcdReader(reader client.Reader) func(ctx context.Context) (*configv1.ClusterOperator, error) {
 	return func(ctx context.Context) (*configv1.ClusterOperator, error) {
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)
@@ -192,7 +192,7 @@ type retriever struct {
 	next  acceptance.Retriever
 }
 
-// Retrieve gives the files of a release.
+// Retrieve returns the files of a release.
 func (r retriever) Retrieve(ctx context.Context, target configv1.Release) (fs.FS, error) {
 	if r.files != nil && target.Image == r.own {
 		return r.files, nil

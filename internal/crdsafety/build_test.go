@@ -35,7 +35,7 @@ spec:
 	return crd
 }
 
-// messages gives the messages of an error of Check, each with its validator.
+// messages returns the messages of an error of Check, each with its validator.
 func messages(t testing.TB, err error) []string {
 	t.Helper()
 	if err == nil {

@@ -74,7 +74,7 @@ func checkDefinition(old, updated *apiextensionsv1.CustomResourceDefinition, r *
 	}
 }
 
-// listKind gives the kind of lists with the default of the API server.
+// listKind returns the kind of lists with the default of the API server.
 func listKind(crd *apiextensionsv1.CustomResourceDefinition) string {
 	if name := crd.Spec.Names.ListKind; name != "" {
 		return name
@@ -89,7 +89,7 @@ func strategy(crd *apiextensionsv1.CustomResourceDefinition) apiextensionsv1.Con
 	return crd.Spec.Conversion.Strategy
 }
 
-// alike tells whether an object of one version is one of every other as it stands, so
+// alike reports whether an object of one version is one of every other as it stands, so
 // that there is nothing to convert.
 func alike(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	for i := range crd.Spec.Versions {
@@ -111,7 +111,7 @@ func versionsOf(crd *apiextensionsv1.CustomResourceDefinition) versions {
 	return result
 }
 
-// schemaOf gives the schema of a version. That what is stored is an object goes without
+// schemaOf returns the schema of a version. That what is stored is an object goes without
 // saying.
 func schemaOf(version *apiextensionsv1.CustomResourceDefinitionVersion) *apiextensionsv1.JSONSchemaProps {
 	var root apiextensionsv1.JSONSchemaProps

@@ -39,7 +39,7 @@ func TestDocumentation(t *testing.T) {
 	}
 }
 
-// blocks gives the fenced blocks of a page in a language.
+// blocks returns the fenced blocks of a page in a language.
 func blocks(page, language string) []string {
 	var result []string
 	for i, part := range strings.Split("\n"+page, "\n```") {

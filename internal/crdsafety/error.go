@@ -92,7 +92,7 @@ func (r *report) add(v Violation) {
 	}
 }
 
-// err gives the violations in the order of their validators, and each validator's as
+// err returns the violations in the order of their validators, and each validator's as
 // they were found.
 func (r *report) err(name string) error {
 	if len(r.violations) == 0 {

@@ -257,7 +257,7 @@ func alternatives(w *walk, name string, old, updated []string, narrowed func(old
 	}
 }
 
-// junctor gives the schemas of a junctor as text. What only repeats that a value is an
+// junctor returns the schemas of a junctor as text. What only repeats that a value is an
 // integer or a string, as generators write it beside x-kubernetes-int-or-string, says
 // nothing.
 func junctor(s *schema, members []schema) []string {
@@ -301,7 +301,7 @@ func ruleRest(w *walk, old, updated *schema) {
 	}
 }
 
-// tuple gives the schemas of a list whose elements have one each.
+// tuple returns the schemas of a list whose elements have one each.
 func tuple(s *schema) []schema {
 	if s.Items == nil {
 		return nil
@@ -327,7 +327,7 @@ func deref(value *string, unset string) string {
 	return cmp.Or(*value, unset)
 }
 
-// missing gives the elements of a that b lacks, sorted, each once.
+// missing returns the elements of a that b lacks, sorted, each once.
 func missing[T cmp.Ordered](a, b []T) []T {
 	have := make(map[T]bool, len(b))
 	for _, value := range b {

@@ -9,7 +9,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// canonical gives a JSON value so that equal values have equal texts, however they are
+// canonical returns a JSON value so that equal values have equal texts, however they are
 // written. No value, and null, which the API server takes for none, give "".
 func canonical(value *apiextensionsv1.JSON) string {
 	if value == nil || len(value.Raw) == 0 {
@@ -54,7 +54,7 @@ func numbers(value any) any {
 	return value
 }
 
-// encode gives a value as JSON, with the keys of maps sorted.
+// encode returns a value as JSON, with the keys of maps sorted.
 func encode(value any) string {
 	var buffer bytes.Buffer
 	encoder := json.NewEncoder(&buffer)
@@ -66,7 +66,7 @@ func encode(value any) string {
 	return string(bytes.TrimSpace(buffer.Bytes()))
 }
 
-// sameValue tells whether two values mean the same. What is empty is the same as what
+// sameValue reports whether two values mean the same. What is empty is the same as what
 // is not there.
 func sameValue(a, b any) bool {
 	return reflect.DeepEqual(a, b) || sameEncoding(a, b)

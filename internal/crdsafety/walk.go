@@ -122,7 +122,7 @@ func (w *walk) unknown(change string) {
 	})
 }
 
-// elements gives the schema of the elements of a list.
+// elements returns the schema of the elements of a list.
 func elements(items *apiextensionsv1.JSONSchemaPropsOrArray) *apiextensionsv1.JSONSchemaProps {
 	if items == nil {
 		return nil
@@ -130,7 +130,7 @@ func elements(items *apiextensionsv1.JSONSchemaPropsOrArray) *apiextensionsv1.JS
 	return items.Schema
 }
 
-// values gives the schema of the values of a map.
+// values returns the schema of the values of a map.
 func values(properties *apiextensionsv1.JSONSchemaPropsOrBool) *apiextensionsv1.JSONSchemaProps {
 	switch {
 	case properties == nil:
@@ -143,7 +143,7 @@ func values(properties *apiextensionsv1.JSONSchemaPropsOrBool) *apiextensionsv1.
 	return nil
 }
 
-// keepsUnknown tells whether objects may have fields that the schema does not name.
+// keepsUnknown reports whether objects may have fields that the schema does not name.
 func keepsUnknown(schema *apiextensionsv1.JSONSchemaProps) bool {
 	return schema.XPreserveUnknownFields != nil && *schema.XPreserveUnknownFields
 }

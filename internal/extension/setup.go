@@ -27,7 +27,7 @@ type Options struct {
 	SystemNamespace string
 	// Catalogs reads the content of catalogs. Required.
 	Catalogs install.CatalogReader
-	// Images gives the client that pulls bundles; it is asked each time, for its logins
+	// Images returns the client that pulls bundles; it is asked each time, for its logins
 	// may change. Required.
 	Images func(context.Context) (*image.Client, error)
 	// CacheDir holds unpacked bundles. It may be deleted while the program runs.

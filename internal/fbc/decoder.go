@@ -193,7 +193,7 @@ func (d *decoder) open() bool {
 
 func (d *decoder) more() bool { return !d.odd && d.cursor.More() }
 
-// key gives the key that comes next without its quotes. One with escapes is odd.
+// key returns the key that comes next without its quotes. One with escapes is odd.
 func (d *decoder) key() []byte {
 	if d.cursor.Kind() != '"' {
 		d.odd = true
@@ -269,7 +269,7 @@ func (d *decoder) oneOf(usual ...string) string {
 	return d.text()
 }
 
-// raw gives a value as it stands.
+// raw returns a value as it stands.
 func (d *decoder) raw() json.RawMessage {
 	if d.cursor.Kind() <= ' ' {
 		d.odd = true

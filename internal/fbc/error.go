@@ -51,7 +51,7 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap gives what is wrong.
+// Unwrap returns what is wrong.
 func (e *Error) Unwrap() error { return e.Err }
 
 // Wrap makes an error about the blob that stands there.

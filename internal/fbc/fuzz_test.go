@@ -84,7 +84,7 @@ func decodeAll(text []byte) ([]map[string]any, bool) {
 	}
 }
 
-// hasDoubleKeys tells whether an object has more keys than a map of it.
+// hasDoubleKeys reports whether an object has more keys than a map of it.
 func hasDoubleKeys(raw []byte, distinct int) bool {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	if _, err := decoder.Token(); err != nil {

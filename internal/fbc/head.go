@@ -88,7 +88,7 @@ func (n *names) text(known func([]byte) string, field string, value []byte) (str
 	return jsontext.Unquote(value)
 }
 
-// inner gives what stands between the quotes.
+// inner returns what stands between the quotes.
 func inner(quoted []byte) []byte { return quoted[1 : len(quoted)-1] }
 
 // checkKeys refuses keys that differ only in case.
@@ -109,7 +109,7 @@ func checkKeys(members []jsontext.Member) error {
 	return nil
 }
 
-// hasOtherCase tells whether a key may be the same as another one without regard to case.
+// hasOtherCase reports whether a key may be the same as another one without regard to case.
 func hasOtherCase(key []byte) bool {
 	for _, b := range key {
 		if 'A' <= b && b <= 'Z' || b >= utf8.RuneSelf {
@@ -119,7 +119,7 @@ func hasOtherCase(key []byte) bool {
 	return false
 }
 
-// foldRune gives the same for all characters that differ only in case.
+// foldRune returns the same for all characters that differ only in case.
 func foldRune(r rune) rune {
 	smallest := r
 	for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {

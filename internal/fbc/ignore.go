@@ -27,7 +27,7 @@ type pattern struct {
 	segments []string
 }
 
-// ignored tells whether a file is left out: the last pattern that matches it decides,
+// ignored reports whether a file is left out: the last pattern that matches it decides,
 // and the patterns of a deeper folder come after those of the folders above.
 //
 // A pattern matches a file when it matches its path or the path of a folder that it
@@ -65,7 +65,7 @@ func (p pattern) matches(parts []string) bool {
 	return p.matchesPrefix(parts)
 }
 
-// matchesPrefix tells whether the segments match the path or a folder that it is in.
+// matchesPrefix reports whether the segments match the path or a folder that it is in.
 // It follows all ways at once, as a "**" may stand for any number of folders:
 // reached[i] says that the first i segments match the parts seen so far. The work is
 // the product of both lengths.

@@ -35,7 +35,7 @@ func (e *endless) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// allocated gives how many bytes a function allocates.
+// allocated returns how many bytes a function allocates.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -147,7 +147,7 @@ func openFile(fsys fs.FS, name string) (fs.File, fs.FileInfo, error) {
 // keptBuffer is the largest buffer that is used again: one of a larger blob is not.
 const keptBuffer = 4 * chunkBytes
 
-// release gives a slot back.
+// release returns a slot back.
 func (m *mapping[T]) release(s *slot) {
 	s.buffer = kept(s.buffer)
 	s.parser.scratch = kept(s.parser.scratch)

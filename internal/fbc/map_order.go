@@ -55,7 +55,7 @@ func inOrder[R any](ahead int, produce func(*sequence[R]) error, consume func(R)
 	return errors.Join(err, produced)
 }
 
-// get gives the value, or ends as the function did.
+// get returns the value, or ends as the function did.
 func (r result[R]) get() (R, error) {
 	if r.panicked != nil {
 		panic(r.panicked)
@@ -87,7 +87,7 @@ func (s *sequence[R]) submit(work func() R) error {
 	return nil
 }
 
-// stopped tells whether nobody wants further results.
+// stopped reports whether nobody wants further results.
 func (s *sequence[R]) stopped() bool {
 	select {
 	case <-s.stop:

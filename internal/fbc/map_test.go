@@ -38,7 +38,7 @@ type pieceFile struct {
 
 func (p pieceFile) Read(b []byte) (int, error) { return p.File.Read(b[:min(len(b), p.size)]) }
 
-// outcomeOf gives what an iteration yields, as text.
+// outcomeOf returns what an iteration yields, as text.
 func outcomeOf(all func(func(Meta, error) bool)) []string {
 	var out []string
 	for meta, err := range all {

@@ -90,7 +90,7 @@ type PackageRequired struct {
 	VersionRange string `json:"versionRange"`
 }
 
-// Package gives the package of a name, or nil.
+// Package returns the package of a name, or nil.
 func (m *Model) Package(name string) *ModelPackage {
 	i, ok := slices.BinarySearchFunc(m.Packages, name, func(p *ModelPackage, name string) int { return strings.Compare(p.Name, name) })
 	if !ok {
@@ -99,7 +99,7 @@ func (m *Model) Package(name string) *ModelPackage {
 	return m.Packages[i]
 }
 
-// Channel gives the channel of a name, or nil.
+// Channel returns the channel of a name, or nil.
 func (p *ModelPackage) Channel(name string) *ModelChannel {
 	i, ok := slices.BinarySearchFunc(p.Channels, name, func(c *ModelChannel, name string) int { return strings.Compare(c.Name, name) })
 	if !ok {
@@ -108,7 +108,7 @@ func (p *ModelPackage) Channel(name string) *ModelChannel {
 	return p.Channels[i]
 }
 
-// Bundle gives the bundle of a name, or nil.
+// Bundle returns the bundle of a name, or nil.
 func (p *ModelPackage) Bundle(name string) *ModelBundle {
 	i := slices.IndexFunc(p.Bundles, func(b *ModelBundle) bool { return b.Name == name })
 	if i < 0 {
@@ -117,7 +117,7 @@ func (p *ModelPackage) Bundle(name string) *ModelBundle {
 	return p.Bundles[i]
 }
 
-// Entry gives the entry of a name, or nil.
+// Entry returns the entry of a name, or nil.
 func (c *ModelChannel) Entry(name string) *ModelEntry {
 	i := slices.IndexFunc(c.Entries, func(e ModelEntry) bool { return e.Name == name })
 	if i < 0 {

@@ -62,7 +62,7 @@ func (b *Builder) Add(s Summary) error {
 	return nil
 }
 
-// Model gives the model of what was added. The error is a *TreeError with all that is
+// Model returns the model of what was added. The error is a *TreeError with all that is
 // wrong with it; the model then is what could be made out. The Builder is not to be used
 // again.
 func (b *Builder) Model() (*Model, error) {
@@ -110,7 +110,7 @@ func (g *group) homeless(name string) []*TreeError {
 	return faults
 }
 
-// isMisplaced tells whether a bundle of a name is in the catalog for a package that is
+// isMisplaced reports whether a bundle of a name is in the catalog for a package that is
 // not.
 func (b *Builder) isMisplaced(bundle string) bool {
 	if b.misplaced == nil {
@@ -127,7 +127,7 @@ func (b *Builder) isMisplaced(bundle string) bool {
 	return b.misplaced[bundle]
 }
 
-// sorted gives summaries by name, in the order in which they came where that is equal.
+// sorted returns summaries by name, in the order in which they came where that is equal.
 func sorted(summaries []Summary) []Summary {
 	slices.SortStableFunc(summaries, func(a, b Summary) int { return strings.Compare(a.name, b.name) })
 	return summaries

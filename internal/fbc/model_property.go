@@ -202,7 +202,7 @@ func (b *bundleSummary) readCSVMetadata(c *jsontext.Cursor) bool {
 	})
 }
 
-// supportedModes gives the install modes that a list says are supported.
+// supportedModes returns the install modes that a list says are supported.
 func supportedModes(list []byte) []string {
 	var modes []installMode
 	_ = json.Unmarshal(list, &modes) // it fits
@@ -290,7 +290,7 @@ func decodeData(into, value []byte) ([]byte, error) {
 	return append(into, o.Data...), err
 }
 
-// manifestJSON gives a manifest, which is JSON or YAML, as compact JSON.
+// manifestJSON returns a manifest, which is JSON or YAML, as compact JSON.
 func manifestJSON(text []byte) ([]byte, error) {
 	limits := Limits{}.withDefaults()
 	if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 && trimmed[0] == '{' {

@@ -160,7 +160,7 @@ func TestModelOfRealCatalogs(t *testing.T) {
 	}
 }
 
-// realCatalogs gives the folder of catalogs that may lie beside the repository.
+// realCatalogs returns the folder of catalogs that may lie beside the repository.
 func realCatalogs(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()

@@ -143,7 +143,7 @@ func (p *parser) yaml(limit int) (int, error) {
 // yamlLine is where the YAML parser says, in words, that an error is.
 var yamlLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\byaml: line (\d+): `) })
 
-// insideYAML gives an error of the YAML parser the place that it has in the document.
+// insideYAML returns an error of the YAML parser the place that it has in the document.
 func insideYAML(document []byte, err error) error {
 	found := yamlLine().FindStringSubmatch(err.Error())
 	if found == nil {

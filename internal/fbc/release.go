@@ -38,7 +38,7 @@ func ParseRelease(text string) (Release, error) {
 	return Release(text), nil
 }
 
-// Compare gives -1, 0 or 1: no release is before any, and two are ordered as semver
+// Compare returns -1, 0 or 1: no release is before any, and two are ordered as semver
 // orders pre-releases.
 func (r Release) Compare(other Release) int {
 	if r == "" || other == "" {
@@ -76,7 +76,7 @@ type VersionRelease struct {
 	Release Release        `json:"release"`
 }
 
-// Compare gives -1, 0 or 1: by the precedence of the versions, which leaves out build
+// Compare returns -1, 0 or 1: by the precedence of the versions, which leaves out build
 // metadata, and then by the releases.
 func (v VersionRelease) Compare(other VersionRelease) int {
 	return cmp.Or(v.Version.Compare(other.Version), v.Release.Compare(other.Release))
@@ -100,7 +100,7 @@ func (v VersionRelease) KubernetesSafe() string {
 // rebuild of. Its build metadata then is what is called a release today.
 const annotationSubstitutesFor = "olm.substitutesFor"
 
-// VersionRelease gives the version and release that the bundle's olm.package property
+// VersionRelease returns the version and release that the bundle's olm.package property
 // states. A bundle from before there were releases, which says by an annotation of its
 // ClusterServiceVersion that it is a rebuild of another, has its build metadata as
 // release.
@@ -138,7 +138,7 @@ func (b *Bundle) VersionRelease() (VersionRelease, error) {
 	return VersionRelease{Version: version, Release: release}, nil
 }
 
-// isRebuild tells whether the bundle's ClusterServiceVersion says what it substitutes.
+// isRebuild reports whether the bundle's ClusterServiceVersion says what it substitutes.
 func (b *Bundle) isRebuild() bool {
 	var annotated struct {
 		Annotations map[string]json.RawMessage `json:"annotations"`

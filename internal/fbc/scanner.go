@@ -109,7 +109,7 @@ func lineEnd(text []byte) int {
 	return end
 }
 
-// isSeparator tells whether a line starts with "---" or "..." as a word of its own.
+// isSeparator reports whether a line starts with "---" or "..." as a word of its own.
 func isSeparator(line []byte) bool {
 	if !bytes.HasPrefix(line, []byte("---")) && !bytes.HasPrefix(line, []byte("...")) {
 		return false
@@ -117,7 +117,7 @@ func isSeparator(line []byte) bool {
 	return len(line) == 3 || bytes.IndexByte([]byte(" \t\r\n"), line[3]) >= 0
 }
 
-// yamlEnd gives the index where the YAML document ends that begins at at, or -1 when that
+// yamlEnd returns the index where the YAML document ends that begins at at, or -1 when that
 // cannot be seen.
 func (s *scanner) yamlEnd() int {
 	for i := s.at; ; {

@@ -63,7 +63,7 @@ func newSplitter(r io.Reader, name string, limits Limits, buffer []byte, start p
 // begin is the position at the start of a file.
 func begin() position { return position{lineStart: true} }
 
-// next gives the next chunk, and io.EOF after the last. Its text is a part of the buffer.
+// next returns the next chunk, and io.EOF after the last. Its text is a part of the buffer.
 // Documents that were read before the source fails are given before its error.
 func (s *splitter) next() (chunk, error) {
 	// Half a kilobyte more than a document may have is enough to see that it is too large.
@@ -96,7 +96,7 @@ func (s *splitter) next() (chunk, error) {
 	}
 }
 
-// wholeDocuments gives the length of the part of a text that surely holds whole
+// wholeDocuments returns the length of the part of a text that surely holds whole
 // documents, and how many they are.
 func wholeDocuments(text []byte, lineStart bool) (n, documents int) {
 	for s := (scanner{text: text, lineStart: lineStart}); ; documents++ {
@@ -167,13 +167,13 @@ func (s *splitter) skipByteOrderMark() {
 	}
 }
 
-// take gives away what stands before an index of the buffer.
+// take returns away what stands before an index of the buffer.
 func (s *splitter) take(to, documents int) {
 	s.start = s.start.after(s.buf[s.r:to], documents)
 	s.r = to
 }
 
-// after gives the position after a text with so many documents.
+// after returns the position after a text with so many documents.
 func (p position) after(text []byte, documents int) position {
 	if len(text) == 0 {
 		return p
@@ -195,7 +195,7 @@ func (s *splitter) detach(buffer []byte) {
 	s.r, s.w = 0, len(rest)
 }
 
-// ahead gives what follows a position in the last chunk, at least so many bytes of it if
+// ahead returns what follows a position in the last chunk, at least so many bytes of it if
 // there are, without giving it away.
 func (s *splitter) ahead(from position, want int) chunk {
 	s.r -= int(s.start.offset - from.offset)
@@ -204,7 +204,7 @@ func (s *splitter) ahead(from position, want int) chunk {
 	return chunk{file: s.name, start: s.start, text: s.buf[s.r:s.w], final: true}
 }
 
-// skip gives away what stands before a position.
+// skip returns away what stands before a position.
 func (s *splitter) skip(to position) {
 	s.r += int(to.offset - s.start.offset)
 	s.start = to

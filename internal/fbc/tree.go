@@ -71,7 +71,7 @@ func (e *TreeError) leaves(yield func(*TreeError) bool, above []*TreeError) bool
 	return true
 }
 
-// Unwrap gives the causes, and the error that the message comes from.
+// Unwrap returns the causes, and the error that the message comes from.
 func (e *TreeError) Unwrap() []error {
 	errs := make([]error, 0, len(e.Causes)+1)
 	if e.Err != nil {
@@ -133,7 +133,7 @@ func about(what, name string, causes []*TreeError) *TreeError {
 	return &TreeError{Message: fmt.Sprintf("invalid %s %q", what, name), Causes: causes}
 }
 
-// whole gives a root, or nil when nothing is wrong, or the fault that stands alone.
+// whole returns a root, or nil when nothing is wrong, or the fault that stands alone.
 func (e *TreeError) whole() error {
 	if len(e.Causes) == 0 {
 		return nil

@@ -22,7 +22,7 @@ func Validate(metas iter.Seq2[Meta, error]) error {
 	return err
 }
 
-// LoadModel gives the model of a catalog. It is not nil unless the catalog could not be
+// LoadModel returns the model of a catalog. It is not nil unless the catalog could not be
 // read to its end. See Validate for the error.
 func LoadModel(metas iter.Seq2[Meta, error]) (*Model, error) {
 	return build(func(yield func(Summary, error) bool) {

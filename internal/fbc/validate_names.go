@@ -64,7 +64,7 @@ const (
 // digestLengths are the lengths of the digests that can be verified, in hex digits.
 var digestLengths = map[string]int{"sha256": 64, "sha384": 96, "sha512": 128}
 
-// checkPullSpec tells whether a text names an image: [host[:port]/]path[:tag][@digest].
+// checkPullSpec reports whether a text names an image: [host[:port]/]path[:tag][@digest].
 // It says what ParseNormalizedNamed of github.com/distribution/reference says, a test
 // compares. That needs regular expressions: 0.7 ms when a program starts, and 3 µs for
 // each of the tens of thousands of images of a catalog.
@@ -94,7 +94,7 @@ func checkPullSpec(text string) error {
 	return nil
 }
 
-// withDomain gives the reference of an image with its registry, and what of it is behind
+// withDomain returns the reference of an image with its registry, and what of it is behind
 // the registry. A name that has none is on Docker Hub.
 func withDomain(text string) (full, remainder string) {
 	first, rest, ok := strings.Cut(text, "/")
@@ -115,7 +115,7 @@ func withDomain(text string) (full, remainder string) {
 	return dockerHub + "/" + remainder, remainder
 }
 
-// parseReference gives the path and the digest of host/path[:tag][@digest]. If the first
+// parseReference returns the path and the digest of host/path[:tag][@digest]. If the first
 // element cannot be a host it belongs to the path.
 func parseReference(text string) (path, digest string, ok bool) {
 	rest := text
@@ -143,7 +143,7 @@ func parseReference(text string) (path, digest string, ok bool) {
 	return path, digest, true
 }
 
-// isHost tells whether a text is a name or an address, with a port or not.
+// isHost reports whether a text is a name or an address, with a port or not.
 func isHost(text string) bool {
 	if strings.HasPrefix(text, "[") {
 		address, port, ok := strings.Cut(text[1:], "]")
@@ -168,7 +168,7 @@ func isPort(text string) bool {
 	return len(text) > 1 && text[0] == ':' && every(text[1:], isDecimal)
 }
 
-// isPathComponent tells whether a text is letters and digits with separators between
+// isPathComponent reports whether a text is letters and digits with separators between
 // them: a dot, one or two underscores, or any number of dashes.
 func isPathComponent(text string) bool {
 	if text == "" || !isLower(text[0]) || !isLower(text[len(text)-1]) {
@@ -193,7 +193,7 @@ func isPathComponent(text string) bool {
 	return true
 }
 
-// isTagged tells whether a text is a colon and a tag.
+// isTagged reports whether a text is a colon and a tag.
 func isTagged(text string) bool {
 	if len(text) < 2 || len(text) > 1+maxTag || text[0] != ':' {
 		return false
@@ -201,7 +201,7 @@ func isTagged(text string) bool {
 	return text[1] != '.' && text[1] != '-' && every(text[1:], isTag)
 }
 
-// isDigestLike tells whether a text has the form of a digest of any algorithm.
+// isDigestLike reports whether a text has the form of a digest of any algorithm.
 func isDigestLike(text string) bool {
 	algorithm, hex, ok := strings.Cut(text, ":")
 	if !ok || len(hex) < minDigest || !every(hex, isHex) {

@@ -10,7 +10,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc/jsontext"
 )
 
-// shape tells whether a JSON value can be read into a Go type, without reading it into
+// shape reports whether a JSON value can be read into a Go type, without reading it into
 // one: a catalog is mostly long texts, of which nothing is kept. What it says is what
 // encoding/json would say of a compact value; why a value does not fit is asked of
 // encoding/json, which then reads it.
@@ -42,7 +42,7 @@ const (
 	objectShape
 )
 
-// shapeOf gives the shape of a type that is made of structs, lists, maps, texts, whole
+// shapeOf returns the shape of a type that is made of structs, lists, maps, texts, whole
 // numbers, booleans and raw values.
 func shapeOf(t reflect.Type) *shape {
 	if t == reflect.TypeFor[json.RawMessage]() {
@@ -71,7 +71,7 @@ func shapeOf(t reflect.Type) *shape {
 	return &shape{kind: anyShape}
 }
 
-// shapeFor gives the shape of a type, which is looked at when it is first asked for.
+// shapeFor returns the shape of a type, which is looked at when it is first asked for.
 func shapeFor[T any]() func() *shape {
 	return sync.OnceValue(func() *shape { return shapeOf(reflect.TypeFor[T]()) })
 }
@@ -121,7 +121,7 @@ func (s *shape) mapFits(c *jsontext.Cursor) bool {
 	return true
 }
 
-// field gives the field that a key, a JSON string, stands for: that of its name, or else
+// field returns the field that a key, a JSON string, stands for: that of its name, or else
 // of its name but for the case. It is nil when there is none.
 func (s *shape) field(key []byte) *field {
 	if len(key) < 2 {

@@ -56,7 +56,7 @@ func withProperties(name, properties string, fields ...string) string {
 	return fmt.Sprintf(`{"schema":"olm.bundle","package":"foo","name":%q,"properties":[%s],%s}`, name, properties, strings.Join(fields, ","))
 }
 
-// version gives a bundle foo.v<version>.
+// version returns a bundle foo.v<version>.
 func version(v string) string { return aBundle("foo.v"+v, fmt.Sprintf(`"version":%q`, v)) }
 
 func deprecations(entries ...string) string {

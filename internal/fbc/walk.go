@@ -134,7 +134,7 @@ func (w *walker) folder(dir string, depth int, above []ignores) error {
 	return nil
 }
 
-// readDir gives the entries of a folder in the order of their names. It reads no more of
+// readDir returns the entries of a folder in the order of their names. It reads no more of
 // them than are allowed.
 func (w *walker) readDir(dir string) ([]fs.DirEntry, error) {
 	file, err := w.fsys.Open(dir)

@@ -30,7 +30,7 @@ func files(paths map[string]string) fstest.MapFS {
 	return fsys
 }
 
-// walk gives the names of the blobs.
+// walk returns the names of the blobs.
 func walk(fsys fs.FS, limits fbc.Limits) ([]string, error) {
 	var names []string
 	for meta, err := range fbc.Walk(fsys, limits) {

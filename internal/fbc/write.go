@@ -230,7 +230,7 @@ func kept(buffer []byte) []byte {
 	return buffer[:0]
 }
 
-// value gives what is to be written of a blob as compact JSON.
+// value returns what is to be written of a blob as compact JSON.
 func (e *encoder) value(m Meta) ([]byte, error) {
 	var value interface{ AppendJSON([]byte) []byte }
 	var err error

@@ -138,7 +138,7 @@ func (o *fieldWriter) optional(name, value string) {
 	}
 }
 
-// end gives what was written; an object has at least one member.
+// end returns what was written; an object has at least one member.
 func (o *fieldWriter) end() []byte { return append(o.out, '}') }
 
 // requiredList writes a list that is null when there is none.

@@ -197,7 +197,7 @@ func (w *jsonWriter) object(object map[any]any, depth int) error {
 	return nil
 }
 
-// keyName gives the JSON key of a YAML key, which may be a scalar of any kind.
+// keyName returns the JSON key of a YAML key, which may be a scalar of any kind.
 func keyName(key any) (string, error) {
 	switch k := key.(type) {
 	case string:

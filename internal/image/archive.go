@@ -92,7 +92,7 @@ func writeInto(root *os.Root, name string, content io.Reader) error {
 	return errors.Join(err, file.Close())
 }
 
-// writeImages gives the files of an OCI layout, one after the other.
+// writeImages returns the files of an OCI layout, one after the other.
 func writeImages(ref string, images []*Built, write func(name string, size int64, content io.Reader) error) error {
 	named, err := parseReference(ref)
 	if err != nil {
@@ -139,7 +139,7 @@ func file(b blob) layoutFile {
 	return layoutFile{path.Join(imgspecv1.ImageBlobsDir, b.digest.Algorithm().String(), b.digest.Encoded()), b}
 }
 
-// layoutFiles gives the files that lead to the parts of an image, and what the reference
+// layoutFiles returns the files that lead to the parts of an image, and what the reference
 // names.
 func layoutFiles(named name, top blob, images []*Built) ([]layoutFile, error) {
 	descriptor := top.descriptor()

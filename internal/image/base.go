@@ -60,7 +60,7 @@ func (img *Image) download(ctx context.Context, l layer, name string) (int64, er
 	return n, errors.Join(err, file.Close())
 }
 
-// ociLayerType gives the OCI name of a layer's type that Docker gave.
+// ociLayerType returns the OCI name of a layer's type that Docker gave.
 func ociLayerType(mediaType string) string {
 	switch mediaType {
 	case "application/vnd.docker.image.rootfs.diff.tar.gzip":

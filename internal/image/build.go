@@ -75,7 +75,7 @@ func (b blob) size() int64 {
 	return int64(len(b.data))
 }
 
-// open gives the content from its start.
+// open returns the content from its start.
 func (b blob) open() (io.ReadCloser, error) {
 	if b.file != "" {
 		return os.Open(b.file)
@@ -131,7 +131,7 @@ func build(spec Spec) (*Built, error) {
 	return built, nil
 }
 
-// start gives the configuration that the image begins with: that of the base, or none.
+// start returns the configuration that the image begins with: that of the base, or none.
 func (s Spec) start() *imgspecv1.Image {
 	config := &imgspecv1.Image{
 		Platform: imgspecv1.Platform{OS: "linux", Architecture: runtime.GOARCH},

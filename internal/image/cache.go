@@ -39,7 +39,7 @@ type CacheEntry struct {
 	Labels map[string]string
 }
 
-// FS gives the content as a file system.
+// FS returns the content as a file system.
 func (e *CacheEntry) FS() fs.FS { return os.DirFS(e.Dir) }
 
 // Names inside of an entry.
@@ -63,7 +63,7 @@ func NewCache(dir string) *Cache {
 	return &Cache{dir: dir, locks: map[string]*cacheLock{}}
 }
 
-// Ensure gives the content of an image below prefix, and pulls it unless it is there. The
+// Ensure returns the content of an image below prefix, and pulls it unless it is there. The
 // reference must have a digest (see [Client.Resolve]). Concurrent calls for one image pull
 // it once. A hit asks neither the network nor the signature policy: it is content that the
 // policy accepted, from the same repository, when it was pulled.
@@ -131,7 +131,7 @@ func (c *Cache) ensure(ctx context.Context, client *Client, ref, prefix, name st
 	return entry, nil
 }
 
-// entryName gives the directory of an entry. The prefix is part of it, since another one
+// entryName returns the directory of an entry. The prefix is part of it, since another one
 // gives other content.
 func entryName(ref, prefix string) (string, error) {
 	name, err := repositoryName(ref)
@@ -147,7 +147,7 @@ func shortHash(s string) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// repositoryName gives the part of an entry's name that stands for an image: the digest,
+// repositoryName returns the part of an entry's name that stands for an image: the digest,
 // and the repository, because signature policies and access are decided by repository.
 func repositoryName(ref string) (string, error) {
 	named, err := parseReference(ref)
@@ -184,7 +184,7 @@ func fill(ctx context.Context, client *Client, ref, prefix, temp string) error {
 	return os.WriteFile(filepath.Join(temp, entryRecord), data, 0o600)
 }
 
-// load gives the entry in a directory if it is complete: all files are there, in their
+// load returns the entry in a directory if it is complete: all files are there, in their
 // sizes. A crash can leave files empty, and a person can delete some.
 func load(dir string) (*CacheEntry, bool) {
 	data, err := os.ReadFile(filepath.Join(dir, entryRecord))

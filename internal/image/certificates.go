@@ -36,7 +36,7 @@ func (c *Client) tlsConfig(sys *types.SystemContext, place source) (*tls.Config,
 	return config, nil
 }
 
-// authorities gives the certificate authorities of CADir and of the system, nil when the
+// authorities returns the certificate authorities of CADir and of the system, nil when the
 // system's are all there are.
 func (c *Client) authorities() (*x509.CertPool, error) {
 	if c.opts.CADir == "" {
@@ -72,7 +72,7 @@ func (c *Client) authorities() (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// certificatesOf gives the directory with certificates for a registry, empty when there is
+// certificatesOf returns the directory with certificates for a registry, empty when there is
 // none.
 func certificatesOf(sys *types.SystemContext, domain string) (string, error) {
 	dirs := []string{sys.DockerPerHostCertDirPath}

@@ -35,7 +35,7 @@ type login struct {
 // maxCredentials is the size of a Kubernetes Secret.
 const maxCredentials = 1 << 20
 
-// WithCredentials gives a client that also uses the logins of Docker configs, as they
+// WithCredentials returns a client that also uses the logins of Docker configs, as they
 // stand in Secrets of type kubernetes.io/dockerconfigjson or kubernetes.io/dockercfg. Of
 // two logins for the same key the one of the earlier config counts; both beat the one of
 // AuthFile. The home directory's are not used. Only logins are read: helper programs that
@@ -70,7 +70,7 @@ func (c *Client) login(sys *types.SystemContext, n name) (registry.Login, error)
 	return find(auths, n.repository()).parts(), nil
 }
 
-// find gives the login for a repository: by its name, by each longer part of it, and by
+// find returns the login for a repository: by its name, by each longer part of it, and by
 // the registry as docker login once wrote it, an address such as https://host/v1/.
 func find(auths map[string]login, repository string) login {
 	for key := repository; ; {
@@ -92,7 +92,7 @@ func find(auths map[string]login, repository string) login {
 	return login{}
 }
 
-// hostOfKey gives the registry of a key that is one, empty for the key of a repository.
+// hostOfKey returns the registry of a key that is one, empty for the key of a repository.
 func hostOfKey(key string) string {
 	bare := strings.TrimPrefix(strings.TrimPrefix(key, "https://"), "http://")
 	host, path, _ := strings.Cut(bare, "/")
@@ -133,7 +133,7 @@ func parseCredentials(data []byte) (*credentials, error) {
 	return creds, nil
 }
 
-// normal gives the entry in the form that every tool reads, where user and password
+// normal returns the entry in the form that every tool reads, where user and password
 // stand in auth only.
 func (l login) normal() (login, error) {
 	if l.Auth == "" && l.Username != "" {
@@ -151,7 +151,7 @@ func (l login) normal() (login, error) {
 	return login{Auth: l.Auth, IdentityToken: l.IdentityToken}, nil
 }
 
-// parts gives what a normal entry holds.
+// parts returns what a normal entry holds.
 func (l login) parts() registry.Login {
 	parts := registry.Login{IdentityToken: l.IdentityToken}
 	if plain, err := base64.StdEncoding.DecodeString(l.Auth); err == nil {

@@ -27,7 +27,7 @@ func sharedData(t *testing.T) string {
 	return ""
 }
 
-// bundleTree gives the files that a bundle image of a directory has.
+// bundleTree returns the files that a bundle image of a directory has.
 func bundleTree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := tree(t, dir)

@@ -19,7 +19,7 @@ type destination interface {
 	Create(name string, perm fs.FileMode) (io.WriteCloser, error)
 	Symlink(target, name string) error
 	Link(existing, name string) error
-	// Names gives what is in a directory, in any order.
+	// Names returns what is in a directory, in any order.
 	Names(dir string) ([]string, error)
 	FS() fs.FS
 }
@@ -32,7 +32,7 @@ func (d directory) Create(name string, perm fs.FileMode) (io.WriteCloser, error)
 	return d.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 }
 
-// Names gives what is in a directory.
+// Names returns what is in a directory.
 func (d directory) Names(name string) ([]string, error) {
 	dir, err := d.Open(name)
 	if err != nil {

@@ -43,7 +43,7 @@ const (
 	KindInvalid
 )
 
-// String gives the name of the kind, as it is used in metrics and logs.
+// String returns the name of the kind, as it is used in metrics and logs.
 func (k Kind) String() string {
 	switch k {
 	case KindNotFound:
@@ -84,14 +84,14 @@ func (e *Error) Error() string {
 	return e.Op + " image " + e.Ref + ": " + e.text
 }
 
-// Unwrap gives the cause, for errors.Is and errors.As. Its text is not safe to show.
+// Unwrap returns the cause, for errors.Is and errors.As. Its text is not safe to show.
 func (e *Error) Unwrap() error { return e.err }
 
-// Terminal tells whether trying the same reference again cannot help: the content or the
+// Terminal reports whether trying the same reference again cannot help: the content or the
 // reference is bad.
 func (e *Error) Terminal() bool { return e.Kind == KindContent || e.Kind == KindInvalid }
 
-// IsTerminal tells whether err is an [*Error] for which trying again cannot help.
+// IsTerminal reports whether err is an [*Error] for which trying again cannot help.
 func IsTerminal(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Terminal()

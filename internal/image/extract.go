@@ -114,7 +114,7 @@ var (
 // maxZstdWindow bounds the memory of a decompressor. Level 22, the highest, uses 128 MiB.
 const maxZstdWindow = 128 << 20
 
-// decompress gives the archive in a layer, and a function that frees the decompressor.
+// decompress returns the archive in a layer, and a function that frees the decompressor.
 func decompress(r io.Reader) (io.Reader, func(), error) {
 	buffered := bufio.NewReaderSize(r, 64<<10)
 	magic, err := buffered.Peek(6)

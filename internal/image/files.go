@@ -135,7 +135,7 @@ const maxLinks = 8
 
 var errEscapes = errors.New("path escapes from parent")
 
-// find gives the node at a path, its directory and its name in it. The node is nil when the
+// find returns the node at a path, its directory and its name in it. The node is nil when the
 // directory has none of the name.
 func (f *Files) find(op, name string, follow bool) (found, dir *node, base string, err error) {
 	refuse := func(err error) (*node, *node, string, error) {
@@ -183,7 +183,7 @@ func (f *Files) find(op, name string, follow bool) (found, dir *node, base strin
 	return last, nil, ".", nil
 }
 
-// existing gives the node at a path.
+// existing returns the node at a path.
 func (f *Files) existing(op, name string, follow bool) (*node, error) {
 	found, _, _, err := f.find(op, name, follow)
 	if err == nil && found == nil {
@@ -192,7 +192,7 @@ func (f *Files) existing(op, name string, follow bool) (*node, error) {
 	return found, err
 }
 
-// place gives where a new node goes.
+// place returns where a new node goes.
 func (f *Files) place(op, name string) (*node, string, error) {
 	found, dir, base, err := f.find(op, name, false)
 	if err == nil && found != nil {
@@ -201,7 +201,7 @@ func (f *Files) place(op, name string) (*node, string, error) {
 	return dir, base, err
 }
 
-// FS gives the files themselves.
+// FS returns the files themselves.
 func (f *Files) FS() fs.FS { return f }
 
 // Lstat describes a file or a link.
@@ -218,7 +218,7 @@ func (f *Files) info(op, name string, follow bool) (fs.FileInfo, error) {
 	return info{found, path.Base(name)}, nil
 }
 
-// ReadLink gives where a link leads.
+// ReadLink returns where a link leads.
 func (f *Files) ReadLink(name string) (string, error) {
 	found, err := f.existing("readlink", name, false)
 	if err == nil && found.mode&fs.ModeSymlink == 0 {
@@ -257,7 +257,7 @@ func (f *Files) Symlink(target, name string) error {
 	return err
 }
 
-// Link gives a file another name.
+// Link returns a file another name.
 func (f *Files) Link(existing, name string) error {
 	found, err := f.existing("link", existing, false)
 	if err != nil {
@@ -270,7 +270,7 @@ func (f *Files) Link(existing, name string) error {
 	return err
 }
 
-// Names gives what is in a directory.
+// Names returns what is in a directory.
 func (f *Files) Names(name string) ([]string, error) {
 	dir, err := f.existing("readdir", name, true)
 	if err != nil {
@@ -320,7 +320,7 @@ func (f *Files) Open(name string) (fs.File, error) {
 	return &openFile{io.NewSectionReader(f.spool, found.offset, found.size), described}, nil
 }
 
-// ReadDir gives what is in a directory, by name.
+// ReadDir returns what is in a directory, by name.
 func (f *Files) ReadDir(name string) ([]fs.DirEntry, error) {
 	found, err := f.existing("readdir", name, true)
 	if err == nil && !found.mode.IsDir() {
@@ -398,7 +398,7 @@ func (o *openDir) Read([]byte) (int, error) {
 	return 0, &fs.PathError{Op: "read", Path: o.info.name, Err: syscall.EISDIR}
 }
 
-// ReadDir gives up to n entries, or all of them.
+// ReadDir returns up to n entries, or all of them.
 func (o *openDir) ReadDir(n int) ([]fs.DirEntry, error) {
 	if n > 0 && len(o.entries) == 0 {
 		return nil, io.EOF

@@ -11,7 +11,7 @@ import (
 	imgspecv1 "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// filesOf gives files as tree gives those of a directory.
+// filesOf returns files as tree gives those of a directory.
 func filesOf(t testing.TB, files *Files) map[string]string {
 	t.Helper()
 	got := map[string]string{}

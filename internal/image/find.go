@@ -138,7 +138,7 @@ func (f *finder) entry(header *tar.Header, content io.Reader, hidden map[string]
 	return nil
 }
 
-// isBelow tells whether a path is another one, or below it.
+// isBelow reports whether a path is another one, or below it.
 func isBelow(name, dir string) bool {
 	return dir == "." || name == dir || strings.HasPrefix(name, dir+"/")
 }

@@ -169,7 +169,7 @@ func push(t *testing.T, ref string, images ...*Built) string {
 	return canonical
 }
 
-// pullAndExtract gives the files below prefix.
+// pullAndExtract returns the files below prefix.
 func pullAndExtract(ctx context.Context, t *testing.T, client *Client, ref, prefix string) (map[string]string, error) {
 	t.Helper()
 	img, err := client.Pull(ctx, ref)
@@ -184,7 +184,7 @@ func pullAndExtract(ctx context.Context, t *testing.T, client *Client, ref, pref
 	return tree(t, dir), nil
 }
 
-// tree gives the files of a directory with their content; a directory ends with a slash,
+// tree returns the files of a directory with their content; a directory ends with a slash,
 // a link's content is "-> target".
 func tree(t testing.TB, dir string) map[string]string {
 	t.Helper()

@@ -38,9 +38,9 @@ type Layer struct {
 type File struct {
 	// Path in the image, such as /usr/bin/mainstay.
 	Path string
-	// Executable gives the file mode 0755 instead of 0644.
+	// Executable returns the file mode 0755 instead of 0644.
 	Executable bool
-	// ReadOnly gives it mode 0444, or 0555.
+	// ReadOnly returns it mode 0444, or 0555.
 	ReadOnly bool
 	// First has it stand before the other files in the archive, which else are sorted by
 	// their paths, so that who looks for it need not read them.
@@ -87,7 +87,7 @@ func (l Layer) pack() ([]byte, digest.Digest, error) {
 	return out.Bytes(), plain.Digest(), nil
 }
 
-// order gives the paths as they stand in the archive.
+// order returns the paths as they stand in the archive.
 func order(files map[string]*content) []string {
 	names := slices.Sorted(maps.Keys(files))
 	first := map[string]bool{}
@@ -168,7 +168,7 @@ func (l Layer) isTemporary(name string) bool {
 	return slices.ContainsFunc(l.Temporary, func(dir string) bool { return path.Clean("/"+dir) == "/"+name })
 }
 
-// collect gives the layer's files by path; a directory is nil.
+// collect returns the layer's files by path; a directory is nil.
 func (l Layer) collect() (map[string]*content, error) {
 	files := map[string]*content{}
 	for _, file := range l.Files {

@@ -44,7 +44,7 @@ func OpenLayout(dir string) (*Layout, error) {
 // Close releases the folder.
 func (l *Layout) Close() error { return l.root.Close() }
 
-// Images gives the digests of the images by their names.
+// Images returns the digests of the images by their names.
 func (l *Layout) Images() (map[string]string, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,7 +91,7 @@ func (l *Layout) read(name string) ([]byte, error) {
 	return data, err
 }
 
-// tag gives an image a name, which it takes from whichever had it.
+// tag returns an image a name, which it takes from whichever had it.
 func (l *Layout) tag(m whole, name string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -50,7 +50,7 @@ type source struct {
 	insecure bool
 }
 
-// sources gives the places that an image is looked for, in order. It is an error when all
+// sources returns the places that an image is looked for, in order. It is an error when all
 // of them are blocked.
 func (c *Client) sources(sys *types.SystemContext, n name) ([]source, error) {
 	registry, err := c.registryOf(sys, n.repository())
@@ -89,7 +89,7 @@ func (c *Client) sources(sys *types.SystemContext, n name) ([]source, error) {
 	return found, nil
 }
 
-// insecure tells whether a registry may do without TLS or a certificate that is known. As
+// insecure reports whether a registry may do without TLS or a certificate that is known. As
 // with every container tool that is one on this machine, since there is no network
 // between, unless something is configured for it; and what is configured so.
 func (c *Client) insecure(sys *types.SystemContext, n name) (bool, error) {
@@ -104,7 +104,7 @@ func (c *Client) insecure(sys *types.SystemContext, n name) (bool, error) {
 	return isLoopback(n.domain) && dir == "", err
 }
 
-// registryOf gives what is configured for a repository, in files and by rules, nil when
+// registryOf returns what is configured for a repository, in files and by rules, nil when
 // nothing is.
 func (c *Client) registryOf(sys *types.SystemContext, repository string) (*sysregistriesv2.Registry, error) {
 	file, err := findRegistry(sys, repository)
@@ -125,7 +125,7 @@ func findRegistry(sys *types.SystemContext, repository string) (*sysregistriesv2
 	return registry, nil
 }
 
-// longest gives the rule with the longest source that a repository lies in.
+// longest returns the rule with the longest source that a repository lies in.
 func longest(rules []MirrorRule, repository string) *MirrorRule {
 	var best *MirrorRule
 	for i := range rules {
@@ -163,7 +163,7 @@ func withRule(file *sysregistriesv2.Registry, rule *MirrorRule) *sysregistriesv2
 	return &merged
 }
 
-// mirrorsOf gives the mirrors of an entry, each with the restriction that the entry may
+// mirrorsOf returns the mirrors of an entry, each with the restriction that the entry may
 // have for all of them.
 func mirrorsOf(registry *sysregistriesv2.Registry) []sysregistriesv2.Endpoint {
 	mirrors := slices.Clone(registry.Mirrors)
@@ -175,7 +175,7 @@ func mirrorsOf(registry *sysregistriesv2.Registry) []sysregistriesv2.Endpoint {
 	return mirrors
 }
 
-// endpointsOf gives the places of an entry that are for a name.
+// endpointsOf returns the places of an entry that are for a name.
 func endpointsOf(registry *sysregistriesv2.Registry, n name) []sysregistriesv2.Endpoint {
 	unwanted := sysregistriesv2.MirrorByDigestOnly
 	if n.digest != "" {
@@ -204,7 +204,7 @@ func within(repository, prefix string) int {
 	return boundary(repository, len(prefix))
 }
 
-// boundary gives n if a prefix of so many characters ends where a part of the name does.
+// boundary returns n if a prefix of so many characters ends where a part of the name does.
 func boundary(repository string, n int) int {
 	if n == len(repository) || repository[n] == '/' || repository[n] == ':' {
 		return n
@@ -212,7 +212,7 @@ func boundary(repository string, n int) int {
 	return -1
 }
 
-// rewrite gives the name that an image has in another place.
+// rewrite returns the name that an image has in another place.
 func rewrite(n name, prefix, location string) (name, error) {
 	covered := within(n.repository(), prefix)
 	if location == "" || covered < 0 {

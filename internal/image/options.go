@@ -38,7 +38,7 @@ type Options struct {
 	// AuthFile is a Docker config.json with credentials. A missing file has none.
 	// Empty: the shared places, which include the home directory's.
 	AuthFile string
-	// Mirrors gives rules beside those of registries.conf. It is called for every
+	// Mirrors returns rules beside those of registries.conf. It is called for every
 	// operation, so that what it gives may change. Nil: there are none.
 	Mirrors func() []MirrorRule
 	// SkipTLSVerify takes whatever certificate a registry shows.
@@ -167,7 +167,7 @@ func NewClient(opts Options) *Client {
 	return c
 }
 
-// For gives a client like this one that chooses another architecture.
+// For returns a client like this one that chooses another architecture.
 func (c *Client) For(architecture string) *Client {
 	other := *c
 	other.opts.Architecture = architecture

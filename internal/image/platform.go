@@ -106,7 +106,7 @@ func parsePlatforms(raw []byte, mediaType string) (*platforms, error) {
 	return &platforms{list: list, entries: list.Manifests}, nil
 }
 
-// isArtifact tells whether an entry of a list is something else than an image. Some tools,
+// isArtifact reports whether an entry of a list is something else than an image. Some tools,
 // ko and crane among them, write the type of an image's configuration there.
 func isArtifact(artifactType string) bool {
 	switch artifactType {
@@ -117,7 +117,7 @@ func isArtifact(artifactType string) bool {
 	}
 }
 
-// choose gives the image for linux and an architecture. When there is none it gives the
+// choose returns the image for linux and an architecture. When there is none it gives the
 // lists that may hold one.
 func (p *platforms) choose(architecture string) (digest.Digest, []digest.Digest) {
 	chosen, err := p.list.ChooseInstance(&types.SystemContext{OSChoice: "linux", ArchitectureChoice: architecture})
@@ -133,7 +133,7 @@ func (p *platforms) choose(architecture string) (digest.Digest, []digest.Digest)
 	return "", nested
 }
 
-// names gives the platforms, as linux/arm/v7.
+// names returns the platforms, as linux/arm/v7.
 func (p *platforms) names() []string {
 	var names []string
 	for _, entry := range p.entries {

@@ -67,7 +67,7 @@ type layer struct {
 	mediaType string
 }
 
-// Resolve gives <repository>@<digest> for a reference. The network is asked only when the
+// Resolve returns <repository>@<digest> for a reference. The network is asked only when the
 // reference has no digest. Trust is not decided here but by Pull.
 func (c *Client) Resolve(ctx context.Context, ref string) (string, error) {
 	canonical, err := c.resolve(ctx, ref)

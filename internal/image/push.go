@@ -127,7 +127,7 @@ func Digest(images ...*Built) (string, error) {
 	return top.digest.String(), nil
 }
 
-// topLevel gives the manifest that the tag points to: the image's, or an index of several.
+// topLevel returns the manifest that the tag points to: the image's, or an index of several.
 func topLevel(images []*Built) (blob, error) {
 	if len(images) == 0 {
 		return blob{}, faultf(KindInvalid, "there is no image to write")

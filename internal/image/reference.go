@@ -24,7 +24,7 @@ type name struct {
 // repository is the name without tag and digest.
 func (n name) repository() string { return n.domain + "/" + n.path }
 
-// String gives the reference.
+// String returns the reference.
 func (n name) String() string {
 	if n.digest != "" {
 		return n.repository() + "@" + n.digest.String()
@@ -40,7 +40,7 @@ func (n name) version() string {
 	return n.tag
 }
 
-// at gives the name with another version.
+// at returns the name with another version.
 func (n name) at(d digest.Digest) name {
 	n.tag, n.digest = "", d
 	return n
@@ -110,7 +110,7 @@ func cutIPv6(ref string) (host, rest string, err error) {
 	return host, rest, nil
 }
 
-// IsCanonical tells whether a reference names an image by digest, so that it can never
+// IsCanonical reports whether a reference names an image by digest, so that it can never
 // mean another image.
 func IsCanonical(ref string) bool {
 	n, err := parseReference(ref)

@@ -92,7 +92,7 @@ func (p policyFile) rulesFor(n name) []requirement {
 	return p.Default
 }
 
-// scopesOf gives the scopes of a policy that hold an image, the narrowest first: the
+// scopesOf returns the scopes of a policy that hold an image, the narrowest first: the
 // reference, the repository, its parents, the host, *.domain, the transport.
 func scopesOf(n name) []string {
 	scopes := []string{n.String()}
@@ -115,7 +115,7 @@ func scopesOf(n name) []string {
 	return append(scopes, "")
 }
 
-// readPolicy gives the bytes of the policy, nil when none is configured.
+// readPolicy returns the bytes of the policy, nil when none is configured.
 func (c *Client) readPolicy() ([]byte, error) {
 	if c.opts.PolicyFile != "" {
 		file, err := os.Open(c.opts.PolicyFile)

@@ -67,7 +67,7 @@ func (c *Client) verifySignatures(ctx context.Context, data []byte, _ requiremen
 	return faultf(KindUntrusted, "verify its signatures: %w", err)
 }
 
-// unparsed gives the image as the library reads it, and refuses one that changed since it
+// unparsed returns the image as the library reads it, and refuses one that changed since it
 // was read here.
 func (c *Client) unparsed(ctx context.Context, image subject, dir string) (types.UnparsedImage, func(), error) {
 	named, err := reference.ParseNamed(image.named.String())

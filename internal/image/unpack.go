@@ -115,10 +115,10 @@ func (x *unpacker) finish() error {
 	})
 }
 
-// display gives the path in the image of a path below the prefix.
+// display returns the path in the image of a path below the prefix.
 func (x *unpacker) display(rel string) string { return "/" + path.Join(x.prefix, rel) }
 
-// inside gives the path below the prefix of a path in the image.
+// inside returns the path below the prefix of a path in the image.
 func (x *unpacker) inside(name string) (string, bool) {
 	switch {
 	case x.prefix == ".":
@@ -129,12 +129,12 @@ func (x *unpacker) inside(name string) (string, bool) {
 	return strings.CutPrefix(name, x.prefix+"/")
 }
 
-// above tells whether a path in the image is a parent of the prefix.
+// above reports whether a path in the image is a parent of the prefix.
 func (x *unpacker) above(name string) bool {
 	return x.prefix != "." && (name == "." || strings.HasPrefix(x.prefix, name+"/"))
 }
 
-// cleanName gives the path of an entry without leading "./" and trailing "/".
+// cleanName returns the path of an entry without leading "./" and trailing "/".
 func (x *unpacker) cleanName(name string) (string, error) {
 	if len(name) > x.limits.PathBytes {
 		return "", badContent("the path %.64q… has %d bytes, at most %d are accepted", name, len(name), x.limits.PathBytes)

@@ -62,7 +62,7 @@ func unpackTo(to destination, prefix string, limits Limits, layers [][]byte) (St
 	return x.stats, x.finish()
 }
 
-// textOf gives an error's text without what a file system says in its own words.
+// textOf returns an error's text without what a file system says in its own words.
 func textOf(err error) string {
 	if err == nil {
 		return ""

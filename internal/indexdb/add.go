@@ -133,7 +133,7 @@ func (e *Editor) foreignEdges(ctx context.Context, bundles []Bundle) (map[string
 	return errs, nil
 }
 
-// packagesOf gives the packages whose channels name a bundle of the index.
+// packagesOf returns the packages whose channels name a bundle of the index.
 func (e *Editor) packagesOf(ctx context.Context, name string) ([]string, error) {
 	return texts(ctx, e.tx, `SELECT DISTINCT CAST(c.package_name AS TEXT) FROM channel_entry c JOIN operatorbundle b ON b.name = c.operatorbundle_name
 		WHERE c.operatorbundle_name = ? AND c.package_name IS NOT NULL ORDER BY 1`, name)
@@ -234,7 +234,7 @@ func (e *Editor) makeRoom(ctx context.Context, state *packageState, bundles []*B
 	return nil
 }
 
-// isReplaced tells whether another bundle of the package leads to one.
+// isReplaced reports whether another bundle of the package leads to one.
 func (s *packageState) isReplaced(name string) bool {
 	for _, graph := range s.graphs {
 		if graph.hasEdgeTo(name) {
@@ -249,7 +249,7 @@ func (e *Editor) nameKnown(ctx context.Context, name string) (bool, error) {
 	return found, err
 }
 
-// imageKnown tells whether a bundle of the package has the image.
+// imageKnown reports whether a bundle of the package has the image.
 func (e *Editor) imageKnown(ctx context.Context, state *packageState, image string) (bool, error) {
 	if image == "" {
 		return false, nil

@@ -19,7 +19,7 @@ func steps(parts ...func(context.Context, *migrating) error) func(context.Contex
 	}
 }
 
-// rebuild gives a table another definition and keeps the columns that are named.
+// rebuild returns a table another definition and keeps the columns that are named.
 func rebuild(table, definition, columns string) func(context.Context, *migrating) error {
 	return ddl(
 		`CREATE TABLE rebuilt_`+table+` `+definition,

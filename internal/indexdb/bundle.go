@@ -98,7 +98,7 @@ func FromBundle(b *bundle.Bundle, image string) (Bundle, error) {
 	return added, nil
 }
 
-// pluralsOf gives the plural names of the kinds that a bundle tells of, by group and kind.
+// pluralsOf returns the plural names of the kinds that a bundle tells of, by group and kind.
 func pluralsOf(b *bundle.Bundle) map[[2]string]string {
 	plurals := map[[2]string]string{}
 	for _, crd := range b.CRDs {
@@ -118,7 +118,7 @@ func pluralsOf(b *bundle.Bundle) map[[2]string]string {
 	return plurals
 }
 
-// apisOf gives the APIs that the properties of a type tell of.
+// apisOf returns the APIs that the properties of a type tell of.
 func apisOf(properties []fbc.Property, propertyType string, plurals map[[2]string]string) ([]API, error) {
 	var apis []API
 	for _, p := range properties {

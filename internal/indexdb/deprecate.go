@@ -45,7 +45,7 @@ func (e *Editor) DeprecateTruncate(ctx context.Context, images []string, opts De
 	})
 }
 
-// findImages gives the images by the names of their bundles. With the error that names
+// findImages returns the images by the names of their bundles. With the error that names
 // what is missing come those that were found.
 func (e *Editor) findImages(ctx context.Context, images []string) (map[string]string, error) {
 	bundles := map[string]string{}

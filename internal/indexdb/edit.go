@@ -70,7 +70,7 @@ func Edit(ctx context.Context, path string, opts EditOptions, edit func(*Editor)
 	return nil
 }
 
-// resolveLinks gives the file that a path leads to, so that a link to it stays one.
+// resolveLinks returns the file that a path leads to, so that a link to it stays one.
 func resolveLinks(path string) (string, error) {
 	target, err := filepath.EvalSymlinks(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -23,7 +23,7 @@ const (
 	maxValueBytes = 64 << 20
 )
 
-// IsDatabase tells whether a file starts as SQLite databases do.
+// IsDatabase reports whether a file starts as SQLite databases do.
 func IsDatabase(path string) (bool, error) {
 	file, err := os.Open(path)
 	if err != nil {

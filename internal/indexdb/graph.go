@@ -183,7 +183,7 @@ func (g channelGraph) below(name string) map[string]bool {
 	return found
 }
 
-// hasEdgeTo tells whether another bundle of the channel replaces or skips one.
+// hasEdgeTo reports whether another bundle of the channel replaces or skips one.
 func (g channelGraph) hasEdgeTo(name string) bool {
 	for from, e := range g.edges {
 		if from != name && (e.replaces == name || slices.Contains(e.skips, name)) {

@@ -210,7 +210,7 @@ func (d *database) validate() {
 	}
 }
 
-// query gives the first column of a query's rows, joined.
+// query returns the first column of a query's rows, joined.
 func (d *database) query(query string, args ...any) string {
 	d.t.Helper()
 	return strings.Join(d.rows(query, args...), " ")

@@ -220,7 +220,7 @@ func checkSchema(ctx context.Context, conn *connection) (int, error) {
 	}
 }
 
-// listSchema gives the names of the tables, in lower case, and of the triggers. What
+// listSchema returns the names of the tables, in lower case, and of the triggers. What
 // stands in the column "type" is not what SQLite goes by, so the statements themselves are
 // looked at.
 func listSchema(ctx context.Context, q querier) (tables, triggers []string, err error) {

@@ -11,7 +11,7 @@ import (
 // Small forms of the queries that this package is made of. Columns are cast to text in the
 // statements: SQLite stores any type in any column.
 
-// texts gives the first column of all rows. NULL becomes the empty text.
+// texts returns the first column of all rows. NULL becomes the empty text.
 func texts(ctx context.Context, q querier, query string, args ...any) ([]string, error) {
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -41,7 +41,7 @@ func scan(rows *sql.Rows, f func() error) error {
 	return rows.Err()
 }
 
-// text gives the first column of the first row, and whether there is such a row.
+// text returns the first column of the first row, and whether there is such a row.
 func text(ctx context.Context, q querier, query string, args ...any) (string, bool, error) {
 	var value sql.NullString
 	err := q.QueryRowContext(ctx, query, args...).Scan(&value)

@@ -44,7 +44,7 @@ func (x *Index) Metas(ctx context.Context) iter.Seq2[fbc.Meta, error] {
 	}
 }
 
-// APIs gives the APIs that bundles of the index provide or need, with the plural names of
+// APIs returns the APIs that bundles of the index provide or need, with the plural names of
 // their resources, which a file-based catalog does not tell.
 func (x *Index) APIs(ctx context.Context) ([]API, error) {
 	rows, err := x.conn.QueryContext(ctx, `SELECT coalesce(CAST(group_name AS TEXT), ''), coalesce(CAST(version AS TEXT), ''),
@@ -240,7 +240,7 @@ func eachRow(ctx context.Context, q querier, query string, f func([3]string)) er
 	})
 }
 
-// rowsOf gives the rows of a table by the bundle that they hang on.
+// rowsOf returns the rows of a table by the bundle that they hang on.
 func rowsOf(ctx context.Context, q querier, table string) (map[string][]int64, error) {
 	rows, err := q.QueryContext(ctx, `SELECT CAST(operatorbundle_name AS TEXT), rowid FROM `+table+` WHERE operatorbundle_name IS NOT NULL ORDER BY rowid LIMIT ?`, maxRows+1)
 	if err != nil {
@@ -324,7 +324,7 @@ func (r *reading) emit(meta fbc.Meta, blob any) error {
 	return nil
 }
 
-// encode gives JSON in its canonical form.
+// encode returns JSON in its canonical form.
 func encode(value any) (json.RawMessage, error) {
 	raw, err := json.Marshal(value)
 	if err != nil {

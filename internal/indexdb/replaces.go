@@ -59,7 +59,7 @@ func (h *highest) add(bundle string, version semver.Version) bool {
 	return order >= 0
 }
 
-// chooseHeads gives the head of each channel and the default channel: the one that the
+// chooseHeads returns the head of each channel and the default channel: the one that the
 // highest version declares which declares any. What the index has counts as declared by
 // the highest version in it.
 func chooseHeads(pkg string, members map[string]*member, indexDefault string) (map[string]string, string, error) {

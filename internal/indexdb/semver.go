@@ -130,7 +130,7 @@ func (s *semverPlanner) insert(channel string, m *member) error {
 	return nil
 }
 
-// samePatchLine gives the bundles of the channel that are to be skipped by a new one, and
+// samePatchLine returns the bundles of the channel that are to be skipped by a new one, and
 // refuses a version that is there already.
 func (s *semverPlanner) samePatchLine(channel string, graph channelGraph, m *member) ([]string, error) {
 	version := s.versions[m.name]

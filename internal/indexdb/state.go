@@ -98,7 +98,7 @@ func scanEntry(rows *sql.Rows, pkg, channel *string, e *entry) error {
 	return err
 }
 
-// member gives the bundle of a name, read from the index if it is not known yet, and nil
+// member returns the bundle of a name, read from the index if it is not known yet, and nil
 // if there is none.
 func (s *packageState) member(ctx context.Context, q querier, name string) (*member, error) {
 	if m, found := s.members[name]; found || name == "" {

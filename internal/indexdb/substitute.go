@@ -84,7 +84,7 @@ func (m *member) addSkip(name string) {
 	}
 }
 
-// rebuildLines gives, for each bundle with rebuilds, itself and its rebuilds in ascending
+// rebuildLines returns, for each bundle with rebuilds, itself and its rebuilds in ascending
 // order. A rebuild of a rebuild belongs to the line of the first.
 func rebuildLines(members map[string]*member) (map[string][]string, error) {
 	lines := map[string][]string{}

@@ -165,7 +165,7 @@ func (c *cluster) operator(what string, is func(*configv1.ClusterOperatorStatus)
 	})
 }
 
-// says tells whether a ClusterOperator has a condition.
+// says reports whether a ClusterOperator has a condition.
 func says(s *configv1.ClusterOperatorStatus, conditionType string, status metav1.ConditionStatus, reason string) bool {
 	return slices.ContainsFunc(s.Conditions, func(x configv1.ClusterOperatorStatusCondition) bool {
 		return x.Type == conditionType && x.Status == status && x.Reason == reason
@@ -270,7 +270,7 @@ func (c *cluster) updated(name string, files ...string) string {
 	return target
 }
 
-// holds tells whether a rendered configuration holds texts.
+// holds reports whether a rendered configuration holds texts.
 func (c *cluster) holds(name string, texts ...string) bool {
 	c.t.Helper()
 	mc := &mcfgv1.MachineConfig{}

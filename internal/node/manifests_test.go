@@ -43,7 +43,7 @@ func manifests(t *testing.T, files ...string) []*unstructured.Unstructured {
 	return objects
 }
 
-// shipped gives the files that kustomize applies, below config, without the kinds, which are there.
+// shipped returns the files that kustomize applies, below config, without the kinds, which are there.
 func shipped(t *testing.T) []string {
 	t.Helper()
 	var files []string

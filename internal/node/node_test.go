@@ -27,7 +27,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/node/pools"
 )
 
-// unavailable gives the most nodes that were unavailable at any moment of an update, as a watch
+// unavailable returns the most nodes that were unavailable at any moment of an update, as a watch
 // sees them.
 func (c *cluster) unavailable() (most func() int) {
 	c.t.Helper()

@@ -32,7 +32,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// tokenOf gives the connection of the daemon's account: by the token of its pod on a node, or, of no
+// tokenOf returns the connection of the daemon's account: by the token of its pod on a node, or, of no
 // node, by one of its own.
 func (c *cluster) tokenOf(onNode string) *rest.Config {
 	c.t.Helper()
@@ -85,7 +85,7 @@ func (c *cluster) daemon(name string) *os.Root {
 	return root
 }
 
-// sequence gives what a node has gone through since it was called, as a watch sees it.
+// sequence returns what a node has gone through since it was called, as a watch sees it.
 func (c *cluster) sequence(name string) (seen func() []string) {
 	c.t.Helper()
 	watcher, err := client.NewWithWatch(restOf(c.t), client.Options{Scheme: c.Scheme()})

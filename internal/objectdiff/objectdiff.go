@@ -119,7 +119,7 @@ func index(objects []*unstructured.Unstructured) map[identity]*unstructured.Unst
 	return result
 }
 
-// compare gives the change of one object, nil when there is none. One of the two may be
+// compare returns the change of one object, nil when there is none. One of the two may be
 // nil.
 func compare(before, after *unstructured.Unstructured) (*Change, error) {
 	shown := cmp.Or(after, before)

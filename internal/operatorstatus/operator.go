@@ -23,7 +23,7 @@ type Operator struct {
 	Client client.Client
 }
 
-// Served tells whether the cluster has ClusterOperators at all.
+// Served reports whether the cluster has ClusterOperators at all.
 func Served(mapper meta.RESTMapper) (bool, error) {
 	kind := configv1.GroupVersion.WithKind(configv1.ClusterOperatorKind)
 	_, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)

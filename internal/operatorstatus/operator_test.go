@@ -105,7 +105,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// staleReader gives an object as it was.
+// staleReader returns an object as it was.
 type staleReader struct{ was *configv1.ClusterOperator }
 
 func (s staleReader) Get(_ context.Context, _ client.ObjectKey, into client.Object, _ ...client.GetOption) error {

@@ -99,7 +99,7 @@ func (r *Reporter) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	return ctrl.Result{RequeueAfter: again}, err
 }
 
-// served tells whether the cluster has ClusterOperators, and begins to watch the one.
+// served reports whether the cluster has ClusterOperators, and begins to watch the one.
 func (r *Reporter) served(ctx context.Context) (bool, error) {
 	r.begin.Lock()
 	defer r.begin.Unlock()

@@ -32,7 +32,7 @@ func Set(conditions *[]configv1.ClusterOperatorStatusCondition, c configv1.Clust
 	(*conditions)[i] = c
 }
 
-// Find gives the condition of a type; nil when there is none.
+// Find returns the condition of a type; nil when there is none.
 func Find(conditions []configv1.ClusterOperatorStatusCondition, conditionType string) *configv1.ClusterOperatorStatusCondition {
 	for i := range conditions {
 		if conditions[i].Type == conditionType {
@@ -42,7 +42,7 @@ func Find(conditions []configv1.ClusterOperatorStatusCondition, conditionType st
 	return nil
 }
 
-// VersionOf gives the version of a name, which is empty when none is reported.
+// VersionOf returns the version of a name, which is empty when none is reported.
 func VersionOf(status *configv1.ClusterOperatorStatus, name string) string {
 	for _, v := range status.Versions {
 		if v.Name == name {

@@ -32,7 +32,7 @@ type logins struct {
 	missing []string // what was told of as missing
 }
 
-// read gives the logins, each a Docker config: first those of the named Secret, which beat
+// read returns the logins, each a Docker config: first those of the named Secret, which beat
 // the others. What does not exist holds none; it is told of once.
 func (l *logins) read(ctx context.Context) ([][]byte, error) {
 	var keys []client.ObjectKey
@@ -98,7 +98,7 @@ func (l *logins) tell(missing []string) {
 // maxToken bounds the file of a ServiceAccount's token, in bytes.
 const maxToken = 64 << 10
 
-// ownAccount gives the ServiceAccount that the program runs as in a cluster, none when it
+// ownAccount returns the ServiceAccount that the program runs as in a cluster, none when it
 // runs elsewhere.
 func ownAccount(config *rest.Config) (client.ObjectKey, error) {
 	if config.BearerTokenFile == "" {

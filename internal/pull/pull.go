@@ -87,7 +87,7 @@ func secretKey(text string) (client.ObjectKey, error) {
 	return client.ObjectKey{Namespace: namespace, Name: name}, nil
 }
 
-// Client gives a client that has the logins of this moment. It waits until the mirrors are
+// Client returns a client that has the logins of this moment. It waits until the mirrors are
 // known, so that no image is pulled from where it must not be.
 func (p *Puller) Client(ctx context.Context) (*image.Client, error) {
 	if err := p.waitForMirrors(ctx); err != nil {
@@ -131,7 +131,7 @@ func (p *Puller) waitForMirrors(ctx context.Context) error {
 	return nil
 }
 
-// Resolve gives a reference with the digest that it has now.
+// Resolve returns a reference with the digest that it has now.
 func (p *Puller) Resolve(ctx context.Context, ref string) (string, error) {
 	c, err := p.Client(ctx)
 	if err != nil {

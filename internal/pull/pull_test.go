@@ -90,7 +90,7 @@ func removeKind(t *testing.T, c client.Client, name string) *apiextensionsv1.Cus
 	return &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: crd.Spec}
 }
 
-// asCatalogd gives the connection of somebody who has the rights of catalogd, as its roles
+// asCatalogd returns the connection of somebody who has the rights of catalogd, as its roles
 // give them, and no more.
 func asCatalogd(t *testing.T, c client.Client, config *rest.Config) *rest.Config {
 	t.Helper()
@@ -246,7 +246,7 @@ func TestMirrorsFollowTheCluster(t *testing.T) {
 	}
 }
 
-// gauge gives the sum of a metric over its labels.
+// gauge returns the sum of a metric over its labels.
 func gauge(t *testing.T, name string) float64 {
 	t.Helper()
 	families, err := crmetrics.Registry.Gather()

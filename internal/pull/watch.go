@@ -85,7 +85,7 @@ func newWatcher(objects cache.Cache, served discoverer, recorder events.EventRec
 // NeedLeaderElection is false: every replica pulls.
 func (w *watcher) NeedLeaderElection() bool { return false }
 
-// Rules gives the rules of this moment.
+// Rules returns the rules of this moment.
 func (w *watcher) Rules() []image.MirrorRule {
 	if rules := w.rules.Load(); rules != nil {
 		return *rules
@@ -138,7 +138,7 @@ func (w *watcher) look(ctx context.Context) {
 	}
 }
 
-// served tells whether the cluster has a kind.
+// served reports whether the cluster has a kind.
 func (w *watcher) served(gvk schema.GroupVersionKind) (bool, error) {
 	list, err := w.discoverer.ServerResourcesForGroupVersion(gvk.GroupVersion().String())
 	if apierrors.IsNotFound(err) {

@@ -95,7 +95,7 @@ func rule(text string) rbacv1.PolicyRule {
 func everywhere(text string) Gap        { return Gap{"", rule(text)} }
 func within(namespace, text string) Gap { return Gap{namespace, rule(text)} }
 
-// gapsOf gives the gaps of an error of Missing.
+// gapsOf returns the gaps of an error of Missing.
 func gapsOf(t testing.TB, err error) []Gap {
 	t.Helper()
 	var missing *MissingError

@@ -129,7 +129,7 @@ func on(key roleKey) Permission {
 	return Permission{Group: rbacv1.GroupName, Resource: resource, Name: key.name}
 }
 
-// rulesByRole gives the rules of every role that a binding can refer to: those of the
+// rulesByRole returns the rules of every role that a binding can refer to: those of the
 // cluster and, before them, those among the objects, which are written first.
 func (r *requirer) rulesByRole(own []role) map[roleKey][]rbacv1.PolicyRule {
 	policy := r.opts.Policy
@@ -149,7 +149,7 @@ func (r *requirer) rulesByRole(own []role) map[roleKey][]rbacv1.PolicyRule {
 	return rules
 }
 
-// gather gives the rules that an aggregated ClusterRole will come to have.
+// gather returns the rules that an aggregated ClusterRole will come to have.
 func gather(into *role, own []role, existing []rbacv1.ClusterRole) []rbacv1.PolicyRule {
 	rules := slices.Clone(into.rules)
 	selects := func(with map[string]string) bool {

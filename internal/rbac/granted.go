@@ -51,7 +51,7 @@ type Granted struct {
 	namespaced map[string][]rbacv1.PolicyRule
 }
 
-// Granted gives the rules that hold for an identity. A binding to a role that does not
+// Granted returns the rules that hold for an identity. A binding to a role that does not
 // exist grants nothing.
 func (p *Policy) Granted(who Identity) *Granted {
 	granted := &Granted{namespaced: map[string][]rbacv1.PolicyRule{}}
@@ -73,14 +73,14 @@ func (p *Policy) Granted(who Identity) *Granted {
 	return granted
 }
 
-// Allows tells whether the permission is held: in its namespace, by a rule for that or
+// Allows reports whether the permission is held: in its namespace, by a rule for that or
 // for the whole cluster.
 func (g *Granted) Allows(p Permission) bool {
 	rule := p.rule()
 	return g.covers(p.Namespace, &rule)
 }
 
-// Covers tells whether all that a rule grants is held in a namespace, by one rule or by several
+// Covers reports whether all that a rule grants is held in a namespace, by one rule or by several
 // together; an empty namespace means the whole cluster. Of a rule with more than 50,000 single
 // permissions only the former is looked for.
 func (g *Granted) Covers(namespace string, rule *rbacv1.PolicyRule) bool {
@@ -98,7 +98,7 @@ func (g *Granted) Covers(namespace string, rule *rbacv1.PolicyRule) bool {
 	return true
 }
 
-// covers tells whether one rule of those that hold in the namespace covers another.
+// covers reports whether one rule of those that hold in the namespace covers another.
 func (g *Granted) covers(namespace string, rule *rbacv1.PolicyRule) bool {
 	for i := range g.cluster {
 		if covers(&g.cluster[i], rule) {
@@ -114,7 +114,7 @@ func (g *Granted) covers(namespace string, rule *rbacv1.PolicyRule) bool {
 	return false
 }
 
-// isAmong tells whether one of a binding's subjects is the identity. In a RoleBinding,
+// isAmong reports whether one of a binding's subjects is the identity. In a RoleBinding,
 // a ServiceAccount without a namespace is one of the binding's.
 func (who Identity) isAmong(subjects []rbacv1.Subject, namespace string) bool {
 	return slices.ContainsFunc(subjects, func(subject rbacv1.Subject) bool {

@@ -13,7 +13,7 @@ import (
 // are needed. Bundles known to us have fewer than ten; of more, all are kept.
 const maxHanding = 100
 
-// Least gives the rules that an account needs to meet the requirements, sorted, and
+// Least returns the rules that an account needs to meet the requirements, sorted, and
 // nothing that it could do without: without any one permission of them, Missing reports
 // that one. Several requirements are those of objects that take one another's place.
 //
@@ -120,7 +120,7 @@ func (d *Delegation) permissions() iter.Seq[Permission] {
 	}
 }
 
-// includes tells whether who has the permission has the other one.
+// includes reports whether who has the permission has the other one.
 func (p Permission) includes(other Permission) bool {
 	if p.Namespace != "" && p.Namespace != other.Namespace {
 		return false
@@ -148,7 +148,7 @@ func compareGaps(a, b Gap) int {
 		slices.Compare(a.Rule.NonResourceURLs, b.Rule.NonResourceURLs), slices.Compare(a.Rule.Verbs, b.Rule.Verbs))
 }
 
-// Unlimited tells whether who has the rules can come to have all others: they allow to
+// Unlimited reports whether who has the rules can come to have all others: they allow to
 // write roles, or to bind them, that hold what the account does not.
 func Unlimited(grants []Gap) bool {
 	granted := GrantedBy(grants)

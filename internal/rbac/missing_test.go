@@ -286,7 +286,7 @@ metadata: {namespace: place, name: jerry}`},
 	}
 }
 
-// TestMissingLimitsWork gives a role that stands for more permissions than anybody can
+// TestMissingLimitsWork returns a role that stands for more permissions than anybody can
 // count.
 func TestMissingLimitsWork(t *testing.T) {
 	list := make([]string, 10_000)

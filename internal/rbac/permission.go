@@ -83,7 +83,7 @@ func permissions(namespace string, rule *rbacv1.PolicyRule) iter.Seq[Permission]
 	}
 }
 
-// covers tells whether a rule grants all that another one does, in one namespace. A
+// covers reports whether a rule grants all that another one does, in one namespace. A
 // rule without names is for every name; a rule with names never covers one without.
 // Several rules can cover what none of them does: then each permission is asked for.
 func covers(holder, rule *rbacv1.PolicyRule) bool {

@@ -118,7 +118,7 @@ func merge(gaps []Gap, along dimension) []Gap {
 	return result
 }
 
-// included tells whether another permission of the set includes this one.
+// included reports whether another permission of the set includes this one.
 func included(p Permission, set map[Permission]struct{}) bool {
 	if p.URL != "" {
 		return includedURL(p, set)

@@ -170,7 +170,7 @@ func (r *requirer) remove(object *unstructured.Unstructured) {
 	}
 }
 
-// locate gives the resource and the namespace of an object, as the beginning of what is
+// locate returns the resource and the namespace of an object, as the beginning of what is
 // needed for it.
 func (r *requirer) locate(object *unstructured.Unstructured) (Permission, error) {
 	if object.GetName() == "" {

@@ -50,10 +50,10 @@ func Retry(reason string, err error) error {
 // Error is the message of the wrapped error: the reason stands in the condition.
 func (e *Error) Error() string { return e.err.Error() }
 
-// Unwrap gives the wrapped error.
+// Unwrap returns the wrapped error.
 func (e *Error) Unwrap() error { return e.err }
 
-// ReasonOf gives the reason that an error carries, or the fallback.
+// ReasonOf returns the reason that an error carries, or the fallback.
 func ReasonOf(err error, fallback string) string {
 	var e *Error
 	if errors.As(err, &e) && e.Reason != "" {
@@ -62,10 +62,10 @@ func ReasonOf(err error, fallback string) string {
 	return fallback
 }
 
-// IsStop tells whether a person must act before anything is tried again.
+// IsStop reports whether a person must act before anything is tried again.
 func IsStop(err error) bool { return nextOf(err) == nextStop }
 
-// IsWait tells whether the error only says that something is awaited.
+// IsWait reports whether the error only says that something is awaited.
 func IsWait(err error) bool { return nextOf(err) == nextWait }
 
 func nextOf(err error) next {

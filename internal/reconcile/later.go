@@ -24,7 +24,7 @@ type Later struct {
 	since map[types.NamespacedName]time.Time
 }
 
-// pause gives how long the status of an object still waits; zero means that it is to be
+// pause returns how long the status of an object still waits; zero means that it is to be
 // written now. It is asked with each status: one that does not wait ends the waiting.
 func (l *Later) pause(name types.NamespacedName, waits bool) time.Duration {
 	l.mu.Lock()

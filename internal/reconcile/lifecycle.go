@@ -43,7 +43,7 @@ type Lifecycle[T client.Object] struct {
 	// Finalizers are set before the first step and removed after the last of
 	// Finalize. None means that Finalize is not run.
 	Finalizers []string
-	// Holds says whether an object that is not being deleted needs the finalizers. When
+	// Holds reports whether an object that is not being deleted needs the finalizers. When
 	// it does not, they are removed once the steps have succeeded, so that nothing is
 	// left to do at its deletion. Nil means that it always does.
 	Holds func(obj T) bool
@@ -121,7 +121,7 @@ func (l *Lifecycle[T]) finalize(ctx context.Context, obj T) (ctrl.Result, error)
 	return ctrl.Result{}, l.removeFinalizers(ctx, obj)
 }
 
-// waits gives how long a changed status waits to be written; zero means that it does not.
+// waits returns how long a changed status waits to be written; zero means that it does not.
 func (l *Lifecycle[T]) waits(obj, before T, err error) time.Duration {
 	if l.Passing == nil {
 		return 0

@@ -19,7 +19,7 @@ var needMonitoring = sets.New(
 // they pull the first one.
 var imagePolicies = sets.New("ClusterImagePolicy", "ImagePolicy")
 
-// ForBootstrap gives the manifests that a machine which makes a cluster puts there before the
+// ForBootstrap returns the manifests that a machine which makes a cluster puts there before the
 // operator runs: the operator's own but for those that need monitoring, and of all others
 // those that say which images are trusted.
 func (p *Payload) ForBootstrap() []Manifest {

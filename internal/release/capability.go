@@ -14,7 +14,7 @@ type Capabilities struct {
 	Enabled sets.Set[string]
 }
 
-// Excludes tells whether the manifest belongs to a capability that the cluster does not
+// Excludes reports whether the manifest belongs to a capability that the cluster does not
 // have, and why, in a sentence without a subject. It is asked when a manifest is applied,
 // not when a payload is accepted: a newer release may have capabilities that this program
 // does not know.
@@ -30,7 +30,7 @@ func (c Capabilities) Excludes(m Manifest) (reason string, excluded bool) {
 	return "", false
 }
 
-// ImplicitlyEnabled gives the capabilities that an update from the current manifests to
+// ImplicitlyEnabled returns the capabilities that an update from the current manifests to
 // the next ones must enable though the cluster does not have them, sorted: an object that
 // is managed now and belongs to them in the next release would be left without an owner.
 // Both lists are those that belong to the cluster.

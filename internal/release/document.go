@@ -52,7 +52,7 @@ func parseManifests(file string, data []byte) ([]Manifest, []Fault) {
 	return manifests, faults
 }
 
-// documents gives each document of YAML or JSON that has content as JSON, or what is
+// documents returns each document of YAML or JSON that has content as JSON, or what is
 // wrong with it, and its number from 1. Its own error is about the whole file.
 func documents(data []byte, yield func(n int, raw []byte, err error)) error {
 	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
@@ -98,7 +98,7 @@ func jsonDocuments(data []byte) ([]json.RawMessage, error) {
 	return nil, fmt.Errorf("holds more than %d documents", maxManifests)
 }
 
-// yamlToJSON gives nil for a document without content.
+// yamlToJSON returns nil for a document without content.
 func yamlToJSON(text []byte) (raw []byte, err error) {
 	defer func() {
 		// What a parser does not expect is the fault of the text, not of this program's
@@ -237,7 +237,7 @@ func wrongAnnotations(value any) []string {
 	return wrong
 }
 
-// textAt gives a field's text. A field that is absent or null has none.
+// textAt returns a field's text. A field that is absent or null has none.
 func textAt(object unstructured.Unstructured, field ...string) (string, error) {
 	value, found, err := unstructured.NestedFieldNoCopy(object.Object, field...)
 	if err != nil {

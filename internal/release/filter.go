@@ -40,7 +40,7 @@ type Cluster struct {
 	MajorVersion uint64
 }
 
-// Excludes tells whether the cluster does not have the manifest, and why, in a sentence
+// Excludes reports whether the cluster does not have the manifest, and why, in a sentence
 // without a subject.
 func (c Cluster) Excludes(m Manifest) (reason string, excluded bool) {
 	annotations := m.Object.GetAnnotations()
@@ -58,7 +58,7 @@ func (c Cluster) Excludes(m Manifest) (reason string, excluded bool) {
 	return "", false
 }
 
-// Select gives the manifests that belong to the cluster, in their order.
+// Select returns the manifests that belong to the cluster, in their order.
 func (c Cluster) Select(manifests []Manifest) []Manifest {
 	var selected []Manifest
 	for _, m := range manifests {
@@ -153,7 +153,7 @@ type Override struct {
 	Unmanaged bool
 }
 
-// Overridden tells whether the manifest is left to the administrator.
+// Overridden reports whether the manifest is left to the administrator.
 func Overridden(m Manifest, overrides []Override) bool {
 	return slices.Contains(overrides, Override{Key: m.Key(), Unmanaged: true})
 }

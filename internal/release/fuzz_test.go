@@ -185,7 +185,7 @@ func names(list []byte) []string {
 	return names
 }
 
-// checkAfter says whether a task may be done after those that are done.
+// checkAfter reports whether a task may be done after those that are done.
 func checkAfter(t *testing.T, mode release.Mode, done []release.Task, task release.Task) {
 	name, named := task.Manifest.FileName()
 	if isBarrier(task) && len(done) != task.Number-1 {

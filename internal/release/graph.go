@@ -113,7 +113,7 @@ func parts(tasks []Task) []part {
 // the other.
 type stage [][]Task
 
-// levels gives a stage for each runlevel, from the lowest, with an element for each
+// levels returns a stage for each runlevel, from the lowest, with an element for each
 // component. Within a component tasks keep their order.
 func levels(tasks []Task) []stage {
 	type place struct {

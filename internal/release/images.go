@@ -115,7 +115,7 @@ func ParseUnnamedImageReferences(data []byte, name string) (ImageReferences, err
 	return images, errors.Join(wrong...)
 }
 
-// check gives all that is wrong with the names.
+// check returns all that is wrong with the names.
 func (r ImageReferences) check() []error {
 	var wrong []error
 	if r.Name == "" {

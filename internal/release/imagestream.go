@@ -56,7 +56,7 @@ func ParseImageStream(data []byte) (ImageReferences, error) {
 	return images, errors.Join(images.check()...)
 }
 
-// current gives what the tags stand for.
+// current returns what the tags stand for.
 func (s *clusterStream) current() map[string]string {
 	found := map[string]string{}
 	for _, tag := range s.Status.Tags {

@@ -83,7 +83,7 @@ func (l *loader) tell(faults ...Fault) {
 	}
 }
 
-// folder gives the paths of the files with manifests directly in a folder, by name. When
+// folder returns the paths of the files with manifests directly in a folder, by name. When
 // it cannot, it has told why.
 func (l *loader) folder(name string) (files []string, ok bool) {
 	info, err := fs.Lstat(l.fsys, name)
@@ -110,7 +110,7 @@ func (l *loader) folder(name string) (files []string, ok bool) {
 	return files, true
 }
 
-// read gives the content of a file. When it cannot, it has told why.
+// read returns the content of a file. When it cannot, it has told why.
 func (l *loader) read(name string) ([]byte, bool) {
 	if l.full {
 		return nil, false
@@ -186,7 +186,7 @@ func (l *loader) faultsOf(file string, err error) {
 	}
 }
 
-// bootstrap gives the paths of the files of FolderBootstrap.
+// bootstrap returns the paths of the files of FolderBootstrap.
 func (l *loader) bootstrap() []string {
 	if _, err := fs.Lstat(l.fsys, FolderBootstrap); errors.Is(err, fs.ErrNotExist) {
 		return nil

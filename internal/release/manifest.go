@@ -58,7 +58,7 @@ type Key struct {
 	Group, Kind, Namespace, Name string
 }
 
-// String gives kind, group, and namespace/name.
+// String returns kind, group, and namespace/name.
 func (k Key) String() string {
 	name := k.Name
 	if k.Namespace != "" {
@@ -76,16 +76,16 @@ func (m Manifest) Key() Key {
 // FileName is ParseFileName of the manifest's file.
 func (m Manifest) FileName() (parsed FileName, ok bool) { return ParseFileName(path.Base(m.File)) }
 
-// IsJob tells whether the object is a batch Job, before and after which nothing is moved.
+// IsJob reports whether the object is a batch Job, before and after which nothing is moved.
 func (m Manifest) IsJob() bool {
 	key := m.Key()
 	return key.Group == "batch" && key.Kind == "Job"
 }
 
-// CreateOnly tells whether the object is created when it is absent and never changed.
+// CreateOnly reports whether the object is created when it is absent and never changed.
 func (m Manifest) CreateOnly() bool { return m.annotation(AnnotationCreateOnly) == enabled }
 
-// Deletes tells whether the manifest is a tombstone: an update deletes the object, and
+// Deletes reports whether the manifest is a tombstone: an update deletes the object, and
 // nothing ever creates it. The annotation has no other value than "true"; Load refuses any
 // other.
 func (m Manifest) Deletes() (bool, error) {

@@ -39,6 +39,6 @@ func ParseFileName(name string) (parsed FileName, ok bool) {
 	return FileName{Runlevel: runlevel, Component: match[2], Name: extensionPattern.ReplaceAllString(match[3], "")}, true
 }
 
-// IsManifestFile tells whether a file holds manifests, by the extension of its name:
+// IsManifestFile reports whether a file holds manifests, by the extension of its name:
 // .yaml, .yml or .json. All other files are passed over.
 func IsManifestFile(name string) bool { return extensionPattern.MatchString(name) }

@@ -82,7 +82,7 @@ func (f Fault) Error() string {
 	return fmt.Sprintf("%s: %v", f.File, f.Err)
 }
 
-// Unwrap gives what is wrong.
+// Unwrap returns what is wrong.
 func (f Fault) Unwrap() error { return f.Err }
 
 // Error tells all that is wrong with a payload.
@@ -92,7 +92,7 @@ type Error struct {
 	Faults []Fault
 }
 
-// Error gives the faults, one in each line.
+// Error returns the faults, one in each line.
 func (e *Error) Error() string {
 	lines := make([]string, len(e.Faults))
 	for i, fault := range e.Faults {
@@ -101,7 +101,7 @@ func (e *Error) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Unwrap gives the faults.
+// Unwrap returns the faults.
 func (e *Error) Unwrap() []error {
 	faults := make([]error, len(e.Faults))
 	for i, fault := range e.Faults {

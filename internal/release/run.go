@@ -18,7 +18,7 @@ type NodeError struct {
 // Error is the text of what the work returned.
 func (e *NodeError) Error() string { return e.Err.Error() }
 
-// Unwrap gives what the work returned.
+// Unwrap returns what the work returned.
 func (e *NodeError) Unwrap() error { return e.Err }
 
 // Run does the work of each node once all nodes that it comes after are done, on at most
@@ -51,7 +51,7 @@ func (g Graph) Run(ctx context.Context, maxParallel int, work func(ctx context.C
 	}
 }
 
-// check says whether the nodes can be done in their order, so that none waits for itself.
+// check reports whether the nodes can be done in their order, so that none waits for itself.
 func (g Graph) check() error {
 	for i, node := range g.Nodes {
 		for _, before := range node.After {

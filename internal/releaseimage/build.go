@@ -163,7 +163,7 @@ func (b *Build) check() error {
 	}
 }
 
-// changesNothing tells whether a release is only built again.
+// changesNothing reports whether a release is only built again.
 func (b *Build) changesNothing() bool {
 	return b.Name == "" && len(b.Images)+len(b.Files)+len(b.Previous)+len(b.Next)+len(b.Metadata)+len(b.Exclude)+len(b.Include) == 0 && b.Created.IsZero() && b.Base == "" && !b.KeepPlatforms
 }
@@ -346,7 +346,7 @@ func (c *Composed) Write(dir string) error {
 	return nil
 }
 
-// reproduces tells whether a release that was built again is as it was.
+// reproduces reports whether a release that was built again is as it was.
 func reproduces(c *Composed, was map[string][]byte) error {
 	made := map[string][]byte{}
 	for file, data := range c.Files {

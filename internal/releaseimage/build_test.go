@@ -279,7 +279,7 @@ func TestBuildFromReleaseWithoutBase(t *testing.T) {
 	}
 }
 
-// filesOf gives the files of a release but one.
+// filesOf returns the files of a release but one.
 func filesOf(t *testing.T, s *site, canonical string) []image.File {
 	t.Helper()
 	opened, err := Open(t.Context(), s.client, canonical)

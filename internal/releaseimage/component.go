@@ -53,7 +53,7 @@ var fromLabels = []string{
 	release.AnnotationVersions, release.AnnotationVersionNames,
 }
 
-// Clients gives the client for an image: which login is used may depend on it.
+// Clients returns the client for an image: which login is used may depend on it.
 type Clients func(ref string) *image.Client
 
 // readComponents reads the images, several at once, and gives them in their order.

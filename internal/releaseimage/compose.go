@@ -142,7 +142,7 @@ func (c *composition) rewriterOf(operator component) (rewriter, error) {
 	return newRewriter(images), errors.Join(wrong...)
 }
 
-// freeName gives what a file of an operator is called in the release.
+// freeName returns what a file of an operator is called in the release.
 func (c *composition) freeName(operator, file string) string {
 	if !strings.HasPrefix(file, "0000_") {
 		file = "0000_50_" + operator + "_" + file
@@ -181,7 +181,7 @@ func (c *composition) mentions(pullSpec string) bool {
 	return false
 }
 
-// references gives the images of the release.
+// references returns the images of the release.
 func (c *composition) references() release.ImageReferences {
 	images := release.ImageReferences{Name: c.name}
 	for _, component := range c.components {

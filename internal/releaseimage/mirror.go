@@ -117,7 +117,7 @@ func (t Target) repository(component string) string {
 	return strings.ReplaceAll(t.Repository, componentVariable, component)
 }
 
-// Of gives where an image goes.
+// Of returns where an image goes.
 func (t Target) Of(image Copied) string {
 	switch {
 	case image.Component != "":
@@ -129,12 +129,12 @@ func (t Target) Of(image Copied) string {
 	}
 }
 
-// ofSignature gives where a signature goes: beside the release image.
+// ofSignature returns where a signature goes: beside the release image.
 func (t Target) ofSignature(plan Plan, made Copied) string {
 	return RepositoryOf(t.Of(plan.Release)) + ":" + made.Tag
 }
 
-// Mirrors gives, for each repository that images come from, where they are mirrored, sorted.
+// Mirrors returns, for each repository that images come from, where they are mirrored, sorted.
 func (t Target) Mirrors(plan Plan) []Mirror {
 	at := map[string][]string{}
 	for _, image := range t.all(plan) {
@@ -152,7 +152,7 @@ func (t Target) Mirrors(plan Plan) []Mirror {
 	return mirrors
 }
 
-// all gives the images that clusters ask for.
+// all returns the images that clusters ask for.
 func (t Target) all(plan Plan) []Copied {
 	if t.SkipRelease {
 		return plan.Images
@@ -166,7 +166,7 @@ type job struct {
 	to string
 }
 
-// jobs gives what there is to copy: first the images, all of which may be copied at once, and
+// jobs returns what there is to copy: first the images, all of which may be copied at once, and
 // then what needs them, in its order. When the release image is there, all is.
 func (t Target) jobs(plan Plan) (first, then []job) {
 	for _, found := range plan.Images {

@@ -106,10 +106,10 @@ func (i *Image) Close() error { return i.files.Close() }
 // Files are the folders of the payload as they are in the image.
 func (i *Image) Files() fs.FS { return i.files }
 
-// ReleaseFiles gives the names of the files of the folder release-manifests, sorted.
+// ReleaseFiles returns the names of the files of the folder release-manifests, sorted.
 func (i *Image) ReleaseFiles() ([]string, error) { return fileNames(i.files, release.FolderRelease) }
 
-// fileNames gives the names of the regular files directly in a folder, sorted. A folder
+// fileNames returns the names of the regular files directly in a folder, sorted. A folder
 // that is not there has none.
 func fileNames(fsys fs.FS, folder string) ([]string, error) {
 	entries, err := fs.ReadDir(fsys, folder)

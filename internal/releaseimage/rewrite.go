@@ -62,7 +62,7 @@ func newRewriter(images []listed) rewriter {
 	return r
 }
 
-// RepositoryOf gives a reference without tag and digest.
+// RepositoryOf returns a reference without tag and digest.
 func RepositoryOf(reference string) string {
 	reference, _, _ = strings.Cut(reference, "@")
 	if i := strings.LastIndex(reference, ":"); i > strings.LastIndex(reference, "/") {
@@ -142,12 +142,12 @@ func (r rewriter) among(needles []string, rest []byte) (pullSpec string, length 
 	return "", 0
 }
 
-// isNamePart tells whether a byte can be part of the name of an image.
+// isNamePart reports whether a byte can be part of the name of an image.
 func isNamePart(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("._-/@", c) >= 0
 }
 
-// continues tells whether what follows a reference belongs to it, so that it is another
+// continues reports whether what follows a reference belongs to it, so that it is another
 // one. A dot ends a sentence unless more of a name follows.
 func continues(rest []byte) bool {
 	if rest[0] == ':' || rest[0] == '.' {

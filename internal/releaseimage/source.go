@@ -234,7 +234,7 @@ func (b *Build) componentsOf(ctx context.Context, s *source, images release.Imag
 	return components, nil
 }
 
-// ownOf gives a release that is made from another one those manifests of the folder
+// ownOf returns a release that is made from another one those manifests of the folder
 // manifests that its base does not have.
 func (b *Build) ownOf(ctx context.Context, s *source, opened *Image) error {
 	var err error

@@ -96,7 +96,7 @@ func definedAPIs(crds []unstructured.Unstructured) map[string]*definedAPI {
 	return apis
 }
 
-// hasSubresource tells whether a version of a definition has a subresource.
+// hasSubresource reports whether a version of a definition has a subresource.
 func hasSubresource(crd *unstructured.Unstructured, name string) bool {
 	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
 	return slices.ContainsFunc(versions, func(item any) bool {

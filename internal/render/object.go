@@ -169,7 +169,7 @@ func checkDuplicates(b *bundle.Bundle) []string {
 	return reasons
 }
 
-// duplicates gives the names that occur more than once, sorted, each once.
+// duplicates returns the names that occur more than once, sorted, each once.
 func duplicates(names []string) []string {
 	seen := map[string]int{}
 	var twice []string

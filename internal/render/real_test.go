@@ -15,7 +15,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// realBundles gives the folders of real bundles.
+// realBundles returns the folders of real bundles.
 func realBundles(t *testing.T) []string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(env.SharedData(t, "bundles"), "*", "*"))

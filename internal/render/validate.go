@@ -26,7 +26,7 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("validating bundle %q: %s", e.Bundle, strings.Join(e.Reasons, "; "))
 }
 
-// Validate says whether a bundle can be rendered. The error is a *RefusedError with
+// Validate reports whether a bundle can be rendered. The error is a *RefusedError with
 // every reason that stands against it.
 func Validate(b *bundle.Bundle) error {
 	checks := []func(*bundle.Bundle) []string{

@@ -31,7 +31,7 @@ type candidate struct {
 	unsuited bool
 }
 
-// runs tells whether the bundle runs on the cluster, as far as the catalog says what it
+// runs reports whether the bundle runs on the cluster, as far as the catalog says what it
 // needs.
 func (c *candidate) runs(on func(minKubeVersion string) bool) bool {
 	if on == nil {
@@ -156,7 +156,7 @@ func readInstalled(installed *Installed) installedBundle {
 	return b
 }
 
-// is tells whether a candidate is the installed bundle: by its name, or because it is
+// is reports whether a candidate is the installed bundle: by its name, or because it is
 // the very same version and release, which another catalog may name otherwise.
 func (b installedBundle) is(c *candidate) bool {
 	if b.name != "" && b.name == c.bundle.Name {
@@ -165,12 +165,12 @@ func (b installedBundle) is(c *candidate) bool {
 	return b.place != nil && b.release == c.release && identical(b.place.version, c.version)
 }
 
-// isNewerThan tells whether a candidate would be a step back. What is unknown is none.
+// isNewerThan reports whether a candidate would be a step back. What is unknown is none.
 func (b installedBundle) isNewerThan(c *candidate) bool {
 	return b.place != nil && c.compare(*b.place) < 0
 }
 
-// prefers tells whether a is the better choice. Where neither deprecation nor version
+// prefers reports whether a is the better choice. Where neither deprecation nor version
 // nor release decides, what is installed stays, and then names decide, so that the
 // same catalogs always give the same answer.
 func (b installedBundle) prefers(a, other *candidate) bool {
@@ -195,5 +195,5 @@ func (b installedBundle) node() upgradegraph.Node {
 	return n
 }
 
-// identical tells whether two versions are the same to the last character.
+// identical reports whether two versions are the same to the last character.
 func identical(a, b semver.Version) bool { return a.Equals(b) && slices.Equal(a.Build, b.Build) }

@@ -39,7 +39,7 @@ func ParseConstraint(text string) (Constraint, error) {
 	return Constraint{ranges: ranges}, nil
 }
 
-// Matches tells whether the set holds a version.
+// Matches reports whether the set holds a version.
 func (c Constraint) Matches(v semver.Version) bool {
 	switch {
 	case c.exact != nil:
@@ -51,7 +51,7 @@ func (c Constraint) Matches(v semver.Version) bool {
 	}
 }
 
-// missesAsPreRelease tells whether only being a pre-release keeps a version out.
+// missesAsPreRelease reports whether only being a pre-release keeps a version out.
 func (c Constraint) missesAsPreRelease(v semver.Version) bool {
 	released := v
 	released.Pre = nil
@@ -89,7 +89,7 @@ func newInvalidVersionError(text string, err error) *InvalidVersionError {
 // maxQuotedBytes bounds how much of a bad version a message repeats.
 const maxQuotedBytes = 100
 
-// Error gives the text and the reason.
+// Error returns the text and the reason.
 func (e *InvalidVersionError) Error() string {
 	text := e.Version
 	if len(text) > maxQuotedBytes {
@@ -98,5 +98,5 @@ func (e *InvalidVersionError) Error() string {
 	return fmt.Sprintf("desired version range %q is invalid: %v", text, e.Err)
 }
 
-// Unwrap gives the reason.
+// Unwrap returns the reason.
 func (e *InvalidVersionError) Unwrap() error { return e.Err }

@@ -19,7 +19,7 @@ type Explanation struct {
 	Change string
 }
 
-// String gives the facts and the change.
+// String returns the facts and the change.
 func (e *Explanation) String() string {
 	text := strings.Join(e.Conflict, "; ")
 	if e.Change != "" {
@@ -111,7 +111,7 @@ func wishes(req Request) []*wish {
 	return all
 }
 
-// offered tells whether something is offered when some wishes are given up. Several
+// offered reports whether something is offered when some wishes are given up. Several
 // catalogs that offer something are no lack of it.
 func offered(req Request, catalogs []Catalog, givenUp []*wish) bool {
 	_, err := Resolve(without(req, givenUp...), catalogs)

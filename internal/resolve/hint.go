@@ -125,7 +125,7 @@ func (s *survey) steps(installed installedBundle) []string {
 	return steps
 }
 
-// all tells whether every chosen candidate has a trait.
+// all reports whether every chosen candidate has a trait.
 func (s *survey) all(chosen, trait func(*candidate) bool) bool {
 	for i := range s.candidates {
 		if chosen(&s.candidates[i]) && !trait(&s.candidates[i]) {

@@ -6,7 +6,7 @@ import (
 	"github.com/blang/semver/v4"
 )
 
-// Suffices tells whether a cluster's version of Kubernetes is as new as a minKubeVersion asks.
+// Suffices reports whether a cluster's version of Kubernetes is as new as a minKubeVersion asks.
 // Only the three numbers of versions count: providers of clusters write their own marks
 // behind them. An empty version asks for nothing, and one of the cluster that is empty is not
 // known, and suffices. A version that is none is an error, a MinKubeVersionError when it is the

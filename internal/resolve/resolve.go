@@ -36,7 +36,7 @@ type Request struct {
 	Policy olmv1.UpgradeConstraintPolicy
 	// Installed is what is installed now; nil when nothing is.
 	Installed *Installed
-	// RunsOn tells whether the cluster is as new as a bundle's minKubeVersion asks, as far as
+	// RunsOn reports whether the cluster is as new as a bundle's minKubeVersion asks, as far as
 	// the catalog says that. It is asked of few bundles. Nil means that every bundle runs.
 	RunsOn func(minKubeVersion string) bool
 }

@@ -13,12 +13,12 @@ import (
 // InvalidSelectorError says that a catalog selector cannot be read.
 type InvalidSelectorError struct{ Err error }
 
-// Error gives the reason.
+// Error returns the reason.
 func (e *InvalidSelectorError) Error() string {
 	return fmt.Sprintf("desired catalog selector is invalid: %v", e.Err)
 }
 
-// Unwrap gives the reason.
+// Unwrap returns the reason.
 func (e *InvalidSelectorError) Unwrap() error { return e.Err }
 
 // SelectCatalogs keeps the catalogs that satisfy all of a selector; a nil or empty one

@@ -165,7 +165,7 @@ func (c clusterOptions) checkRetrieval() error {
 	return nil
 }
 
-// payloadOf gives the files of the release that this program is part of: those of the
+// payloadOf returns the files of the release that this program is part of: those of the
 // folder, or of the image that it runs in. It gives nil when it is part of none.
 func payloadOf(dir string) (fs.FS, error) {
 	given := dir != ""
@@ -226,7 +226,7 @@ func (c clusterOptions) querier(reader client.Reader) *updates.Prometheus {
 	return p
 }
 
-// existing gives the file when it is there.
+// existing returns the file when it is there.
 func existing(file string) string {
 	if _, err := os.Stat(file); err != nil {
 		return ""
@@ -243,7 +243,7 @@ func serviceOf(host string) (client.ObjectKey, bool) {
 	return client.ObjectKey{Namespace: parts[1], Name: parts[0]}, true
 }
 
-// clusterIP gives the address of a Service as the API server knows it: on the nodes where
+// clusterIP returns the address of a Service as the API server knows it: on the nodes where
 // the operator runs, the cluster's DNS is mostly not to be had.
 func clusterIP(ctx context.Context, reader client.Reader, key client.ObjectKey, address *url.URL) (string, error) {
 	var service corev1.Service

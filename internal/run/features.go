@@ -29,7 +29,7 @@ var features = map[string]string{
 // featureGates is the flag --feature-gates: NAME=true|false, comma separated.
 type featureGates map[string]bool
 
-// String gives the gates as they were set.
+// String returns the gates as they were set.
 func (g featureGates) String() string {
 	var pairs []string
 	for _, name := range slices.Sorted(maps.Keys(g)) {
@@ -60,7 +60,7 @@ func (g featureGates) Set(value string) error {
 // Type names the value in the help text.
 func (g featureGates) Type() string { return "NAME=BOOL,…" }
 
-// enabled tells whether a feature is on, which it is unless it was turned off.
+// enabled reports whether a feature is on, which it is unless it was turned off.
 func (g featureGates) enabled(name string) bool {
 	on, set := g[name]
 	return on || !set

@@ -20,7 +20,7 @@ func collectOften() {
 	}
 }
 
-// settle gives back the memory that only what ran before needed, the start of the program above all.
+// settle returns the memory that only what ran before needed, the start of the program above all.
 // It tells whether that can be done on this system.
 func settle(log logr.Logger) bool {
 	if err := returnProgram(); err != nil {

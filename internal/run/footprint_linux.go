@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// returnProgram gives back the memory that holds pages of the program's file. Nearly all of
+// returnProgram returns the memory that holds pages of the program's file. Nearly all of
 // them were read by what runs once, such as the registration of types; those that are
 // needed again come back from the file.
 //

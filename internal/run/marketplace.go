@@ -40,7 +40,7 @@ func (m *marketplaceOptions) bind(o *options, cmd *cobra.Command) {
 	o.tune = func(options *ctrl.Options) { marketplace.Tune(options, o.systemNamespace) }
 }
 
-// changeDefault gives a flag of every server another default.
+// changeDefault returns a flag of every server another default.
 func changeDefault(cmd *cobra.Command, name, value string) {
 	flag := cmd.Flags().Lookup(name)
 	flag.DefValue = value

@@ -32,7 +32,7 @@ func byCertificate(o *metricsserver.Options, file string) {
 	}
 }
 
-// clientStatus says whether a client may read metrics: 401 for one without a certificate
+// clientStatus reports whether a client may read metrics: 401 for one without a certificate
 // that is trusted, 403 for one with another name.
 func clientStatus(connection *tls.ConnectionState, file string, log logr.Logger) int {
 	if connection == nil || len(connection.PeerCertificates) == 0 {

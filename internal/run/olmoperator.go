@@ -52,7 +52,7 @@ func (c *olmOperatorOptions) bind(o *options, cmd *cobra.Command) {
 	}
 }
 
-// list gives the words between commas.
+// list returns the words between commas.
 func list(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
 }

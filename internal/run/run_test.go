@@ -55,7 +55,7 @@ func TestFeatureGates(t *testing.T) {
 	}
 }
 
-// TestFeatureGatesAreRepeated gives one gate in each argument, as an installation does.
+// TestFeatureGatesAreRepeated returns one gate in each argument, as an installation does.
 func TestFeatureGatesAreRepeated(t *testing.T) {
 	gates := featureGates{}
 	flags := pflag.NewFlagSet("run", pflag.ContinueOnError)

@@ -50,7 +50,7 @@ func (e *execution) call(name string, args []any) (any, error) {
 	return f.call(args)
 }
 
-// index gives what is found in a value by keys and numbers, one in the other.
+// index returns what is found in a value by keys and numbers, one in the other.
 func (e *execution) index(args []any) (any, error) {
 	if len(args) < 2 {
 		return nil, fmt.Errorf("index takes 2 or more arguments, not %d", len(args))
@@ -88,7 +88,7 @@ func plain(value any) any {
 	return value
 }
 
-// equalsAny tells whether the first argument equals any of the others.
+// equalsAny reports whether the first argument equals any of the others.
 func equalsAny(args []any) bool {
 	for _, arg := range args[1:] {
 		if plain(arg) == plain(args[0]) {
@@ -98,7 +98,7 @@ func equalsAny(args []any) bool {
 	return false
 }
 
-// firstOrLast gives the first argument that is as wanted, else the last one.
+// firstOrLast returns the first argument that is as wanted, else the last one.
 func firstOrLast(args []any, wanted bool) any {
 	for _, arg := range args {
 		if isTrue(arg) == wanted {

@@ -66,7 +66,7 @@ func (l Language) Parse(name, text string) (*Template, error) {
 	return &Template{l, nil}, nil // The text is empty.
 }
 
-// Execute gives the text that the template makes of a value: a map[string]any, of texts,
+// Execute returns the text that the template makes of a value: a map[string]any, of texts,
 // ints, truths, map[string]any, map[string]string and []any. In documents it may be any of
 // these, and numbers may be int64 and float64, too.
 func (t *Template) Execute(value any) (string, error) {

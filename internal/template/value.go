@@ -9,7 +9,7 @@ import (
 	"text/template/parse"
 )
 
-// pipe gives the value of a pipeline, and declares the variable before it.
+// pipe returns the value of a pipeline, and declares the variable before it.
 func (e *execution) pipe(pipe *parse.PipeNode, dot any) (any, error) {
 	if len(pipe.Decl) > 0 && !e.language.Documents {
 		return nil, fmt.Errorf("%s: variables are not supported", shown(pipe))
@@ -26,7 +26,7 @@ func (e *execution) pipe(pipe *parse.PipeNode, dot any) (any, error) {
 	return value, nil
 }
 
-// commands gives each command the value of the one before as its last argument.
+// commands returns each command the value of the one before as its last argument.
 func (e *execution) commands(pipe *parse.PipeNode, dot any) (any, error) {
 	var value any
 	for i, command := range pipe.Cmds {
@@ -104,7 +104,7 @@ func (e *execution) variable(n *parse.VariableNode) (any, error) {
 // maxKnown is how many names an error lists.
 const maxKnown = 10
 
-// fields gives what is found in a value by names, one in the other.
+// fields returns what is found in a value by names, one in the other.
 func (e *execution) fields(value any, names []string) (any, error) {
 	for i, name := range names {
 		found, ok := entry(value, name)
@@ -120,7 +120,7 @@ func (e *execution) fields(value any, names []string) (any, error) {
 	return value, nil
 }
 
-// entry gives the value of a map under a key.
+// entry returns the value of a map under a key.
 func entry(value any, key string) (found any, ok bool) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -133,7 +133,7 @@ func entry(value any, key string) (found any, ok bool) {
 	return found, ok
 }
 
-// keysOf gives the keys of a map, sorted.
+// keysOf returns the keys of a map, sorted.
 func keysOf(value any) []string {
 	switch v := value.(type) {
 	case map[string]any:
@@ -148,7 +148,7 @@ func keysOf(value any) []string {
 // item is a part of a list or of a map.
 type item struct{ key, value any }
 
-// itemsOf gives the parts of a list or of a map. Nothing has none.
+// itemsOf returns the parts of a list or of a map. Nothing has none.
 func itemsOf(value any) (items []item, ok bool) {
 	if list, isList := value.([]any); isList {
 		for i, part := range list {
@@ -163,7 +163,7 @@ func itemsOf(value any) (items []item, ok bool) {
 	return items, value == nil || isContainer(value)
 }
 
-// isContainer tells whether a value is a map or a list.
+// isContainer reports whether a value is a map or a list.
 func isContainer(value any) bool {
 	switch value.(type) {
 	case map[string]any, map[string]string, []any:
@@ -173,7 +173,7 @@ func isContainer(value any) bool {
 	}
 }
 
-// isTrue tells whether a value is neither nothing, false, zero nor empty.
+// isTrue reports whether a value is neither nothing, false, zero nor empty.
 func isTrue(value any) bool {
 	switch v := value.(type) {
 	case map[string]any:

@@ -32,7 +32,7 @@ type ChannelEdge struct {
 	To      string `json:"to"`
 }
 
-// Empty tells whether nothing changes.
+// Empty reports whether nothing changes.
 func (d Difference) Empty() bool {
 	return len(d.ChannelsAdded)+len(d.ChannelsRemoved)+len(d.BundlesAdded)+len(d.BundlesRemoved)+
 		len(d.EdgesAdded)+len(d.EdgesRemoved)+len(d.Stranded) == 0
@@ -63,7 +63,7 @@ func Compare(from, to *Graph) Difference {
 	return d
 }
 
-// changed gives what only the first set has, and what only the second.
+// changed returns what only the first set has, and what only the second.
 func changed[T comparable](was, is map[T]bool, compare func(a, b T) int) (removed, added []T) {
 	for x := range was {
 		if !is[x] {
@@ -89,7 +89,7 @@ type outline struct {
 	goesOn map[string]bool
 }
 
-// outlineOf gives the outline of a graph. Bundles that only the other graph has are what
+// outlineOf returns the outline of a graph. Bundles that only the other graph has are what
 // clusters may have installed.
 func outlineOf(g, other *Graph) outline {
 	o := outline{channels: map[string]bool{}, bundles: map[string]bool{}, edges: map[ChannelEdge]bool{}, goesOn: map[string]bool{}}
@@ -116,7 +116,7 @@ func outlineOf(g, other *Graph) outline {
 	return o
 }
 
-// nodes gives the entries of all channels. It works on nil.
+// nodes returns the entries of all channels. It works on nil.
 func (g *Graph) nodes() []Node {
 	if g == nil {
 		return nil

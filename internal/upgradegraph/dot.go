@@ -82,7 +82,7 @@ type stop struct {
 
 func (l lane) title() string { return l.pkg + ", channel " + l.channel }
 
-// lanes gives the channels of packages, sorted by the names of both.
+// lanes returns the channels of packages, sorted by the names of both.
 func lanes(drawings []Drawing) []lane {
 	var all []lane
 	for _, d := range drawings {
@@ -141,7 +141,7 @@ func (g *Graph) lane(ch channel, deprecated map[fbc.DeprecationReference]bool) l
 	return l
 }
 
-// covered gives the other entries whose version an entry's skipRange holds.
+// covered returns the other entries whose version an entry's skipRange holds.
 func (g *Graph) covered(entry fbc.ChannelEntry, entries []fbc.ChannelEntry) []string {
 	r := g.ranges[entry.SkipRange]
 	if len(r.anyOf) == 0 {

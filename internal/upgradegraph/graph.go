@@ -63,7 +63,7 @@ func (e *SkipRangeError) Error() string {
 		e.Package, e.Channel, e.Entry, abbreviate(e.SkipRange), e.Err)
 }
 
-// Unwrap gives the reason.
+// Unwrap returns the reason.
 func (e *SkipRangeError) Unwrap() error { return e.Err }
 
 // Graph is the channels of one package. It is not changed after New, and so safe for

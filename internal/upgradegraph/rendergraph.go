@@ -184,7 +184,7 @@ func (s *sketch) drawEntry(g *Graph, ch channel, entry fbc.ChannelEntry, skipped
 	}
 }
 
-// above gives what a channel has of a bundle's version and above, and the edges between.
+// above returns what a channel has of a bundle's version and above, and the edges between.
 func (g *Graph) above(ch channel, floor string) channel {
 	lowest := g.versions[floor]
 	below := func(name string) bool { return g.versions[name].LT(lowest) }
@@ -205,7 +205,7 @@ func (g *Graph) above(ch channel, floor string) channel {
 	return kept
 }
 
-// deprecated gives what the package's deprecations name.
+// deprecated returns what the package's deprecations name.
 func (d Drawing) deprecated() map[fbc.DeprecationReference]bool {
 	named := map[fbc.DeprecationReference]bool{}
 	if d.Deprecations != nil {

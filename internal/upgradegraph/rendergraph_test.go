@@ -90,7 +90,7 @@ func TestMermaidBuildMetadata(t *testing.T) {
 	}
 }
 
-// drawn gives the drawing of one package with two channels, in whose middle a bundle is
+// drawn returns the drawing of one package with two channels, in whose middle a bundle is
 // skipped twice and another deprecated.
 func drawn(t *testing.T, m upgradegraph.Mermaid) ([]byte, error) {
 	t.Helper()

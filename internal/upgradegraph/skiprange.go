@@ -21,7 +21,7 @@ type parsedRange struct {
 	err   error
 }
 
-// has tells whether the version lies in the range.
+// has reports whether the version lies in the range.
 func (r parsedRange) has(v semver.Version) bool {
 	for _, alternative := range r.anyOf {
 		if alternative(v) {

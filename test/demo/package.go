@@ -218,7 +218,7 @@ func (d *demo) removePackage(ctx context.Context, name string) (string, error) {
 	return "", err
 }
 
-// versionsIn gives the versions that a folder of bundles has, oldest first.
+// versionsIn returns the versions that a folder of bundles has, oldest first.
 func versionsIn(dir string) ([]*semver.Version, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

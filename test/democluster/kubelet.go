@@ -147,7 +147,7 @@ func (k *kubelet) pods(ctx context.Context) ([]pod, error) {
 	return pods, nil
 }
 
-// login gives a kubeconfig with a token of a pod.
+// login returns a kubeconfig with a token of a pod.
 func (k *kubelet) login(ctx context.Context, name string, p pod) (string, error) {
 	file := filepath.Join(k.demo.dir, name+".kubeconfig")
 	token, err := k.demo.Kubectl(ctx, "create", "token", p.account, "--namespace", p.namespace, "--duration=1h",

@@ -33,7 +33,7 @@ type nodeState struct {
 	drained bool
 }
 
-// isDone tells whether the node has what it is to have, and is back.
+// isDone reports whether the node has what it is to have, and is back.
 func (s nodeState) isDone() bool {
 	return !s.cordoned && s.state == "Done" && s.current != "" && s.current == s.desired
 }
@@ -122,7 +122,7 @@ func (w *watch) see(s nodeState) {
 	w.most = max(w.most, away)
 }
 
-// begun tells whether a node has been cordoned.
+// begun reports whether a node has been cordoned.
 func (w *watch) begun() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -166,7 +166,7 @@ func (w *watch) stop() {
 	_ = w.cmd.Wait() // It was killed.
 }
 
-// nodeStates gives the nodes as they are.
+// nodeStates returns the nodes as they are.
 func (d *demo) nodeStates(ctx context.Context) ([]nodeState, error) {
 	out, err := d.Kubectl(ctx, "get", "nodes", "-o", strings.Replace(nodeFields, "jsonpath=", "jsonpath={range .items[*]}", 1)+"{end}")
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestBadInput gives the whole system what it cannot work with, looks for the
+// TestBadInput returns the whole system what it cannot work with, looks for the
 // condition that says so, takes the cause away, and sees it go on by itself.
 func TestBadInput(t *testing.T) {
 	j := start(t, false)

@@ -142,7 +142,7 @@ func packagesOf(ctx context.Context, address string) ([]string, error) {
 	}
 }
 
-// pod gives the name of the one pod that serves.
+// pod returns the name of the one pod that serves.
 func (c *catalogSource) pod(ctx context.Context) (string, error) {
 	out, err := c.Kubectl(ctx, "get", "pods", "-n", catalogNamespace, "-l", "olm.catalogSource=kitchen", "-o", "jsonpath={.items[*].metadata.name}")
 	if err == nil && len(strings.Fields(out)) != 1 {

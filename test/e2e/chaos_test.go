@@ -54,7 +54,7 @@ func (p *parts) installChaos() (second release, updates, operator *part) {
 	return second, updates, operator
 }
 
-// updateInChaos gives what the cluster is in the end.
+// updateInChaos returns what the cluster is in the end.
 func updateInChaos(t *testing.T) map[string]object {
 	p := startParts(t)
 	holds := p.holdWrites()

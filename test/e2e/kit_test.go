@@ -60,7 +60,7 @@ func start(t *testing.T, wantReal bool) *journey {
 	return j
 }
 
-// built gives the folder of the built programs, of which the test needs some.
+// built returns the folder of the built programs, of which the test needs some.
 func built(t *testing.T, programs ...string) string {
 	t.Helper()
 	bin, err := filepath.Abs(filepath.Join("..", "..", "bin"))
@@ -73,7 +73,7 @@ func built(t *testing.T, programs ...string) string {
 	return bin
 }
 
-// canBeReal tells whether a real node can run here, and says so when it cannot.
+// canBeReal reports whether a real node can run here, and says so when it cannot.
 func canBeReal(t *testing.T) bool {
 	t.Helper()
 	missing := missingForRealNode()

@@ -177,7 +177,7 @@ clusters: [{name: parts, cluster: {server: "https://%s", insecure-skip-tls-verif
 	return p.file("kubeconfig")
 }
 
-// freeAddress gives an address on localhost that is still free when its user begins anew: it is
+// freeAddress returns an address on localhost that is still free when its user begins anew: it is
 // below those that the system gives to connections.
 func freeAddress(t *testing.T) string {
 	t.Helper()

@@ -145,7 +145,7 @@ func (p *platform) named(image string) string {
 	return p.Registry + "/" + path
 }
 
-// at gives what is in an object, by names of fields and places in lists that have one element. What
+// at returns what is in an object, by names of fields and places in lists that have one element. What
 // is not there is nil.
 func at(in any, path ...any) any {
 	for _, step := range path {
@@ -345,7 +345,7 @@ func (p *platform) runs(version string) func(context.Context) error {
 	}
 }
 
-// eachPod gives a line for each pod of workloads, of which each line begins with a number of replicas, or with none.
+// eachPod returns a line for each pod of workloads, of which each line begins with a number of replicas, or with none.
 func eachPod(workloads []string) []string {
 	var pods []string
 	for _, line := range workloads {

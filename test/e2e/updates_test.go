@@ -189,14 +189,14 @@ func (p *parts) await(what string, is func(*version) bool) *version {
 	return last
 }
 
-// isAt tells whether a release was applied completely.
+// isAt reports whether a release was applied completely.
 func isAt(want string) func(*version) bool {
 	return func(v *version) bool {
 		return len(v.Status.History) > 0 && v.Status.History[0].Version == want && v.Status.History[0].State == "Completed"
 	}
 }
 
-// has tells whether a condition is as wanted. An empty reason is any.
+// has reports whether a condition is as wanted. An empty reason is any.
 func has(condition, status, reason string) func(*version) bool {
 	return func(v *version) bool {
 		for _, c := range v.Status.Conditions {
@@ -208,7 +208,7 @@ func has(condition, status, reason string) func(*version) bool {
 	}
 }
 
-// waitsFor tells whether the update waits for a ClusterOperator.
+// waitsFor reports whether the update waits for a ClusterOperator.
 func waitsFor(name string) func(*version) bool {
 	return func(v *version) bool {
 		for _, c := range v.Status.Conditions {

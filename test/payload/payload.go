@@ -210,7 +210,7 @@ func (b *Build) Manifests(ctx context.Context, dir string) error {
 	return nil
 }
 
-// documents gives the objects of a part in order.
+// documents returns the objects of a part in order.
 func (b *Build) documents(ctx context.Context, p part) ([]map[string]any, error) {
 	texts := make([][]byte, 0, len(p.files)+2)
 	read := func(files []string) error {

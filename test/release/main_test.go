@@ -191,7 +191,7 @@ func must(t *testing.T, ref string) name.Reference {
 	return parsed
 }
 
-// isChosen tells whether a folder is a component, which is there for those who choose it.
+// isChosen reports whether a folder is a component, which is there for those who choose it.
 func isChosen(dir string) bool {
 	data, err := os.ReadFile(filepath.Join(dir, "kustomization.yaml"))
 	return err == nil && bytes.Contains(data, []byte("\nkind: Component\n"))

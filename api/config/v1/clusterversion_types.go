@@ -244,7 +244,7 @@ type Release struct {
 	Channels []string `json:"channels,omitempty"`
 }
 
-// UpdateState says whether a release was applied completely.
+// UpdateState reports whether a release was applied completely.
 type UpdateState string
 
 // The states of an entry of history.
@@ -275,7 +275,7 @@ type UpdateHistory struct {
 	// image is the pull spec of the release.
 	// +required
 	Image string `json:"image"`
-	// verified tells whether the signature of the release was verified. That of the first
+	// verified reports whether the signature of the release was verified. That of the first
 	// release is not looked at.
 	// +required
 	Verified bool `json:"verified"`

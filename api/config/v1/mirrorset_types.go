@@ -70,7 +70,7 @@ type ImageDigestMirrors struct {
 	// +listType=set
 	// +optional
 	Mirrors []ImageMirror `json:"mirrors,omitempty"`
-	// mirrorSourcePolicy says whether the source is asked when no mirror has an image:
+	// mirrorSourcePolicy reports whether the source is asked when no mirror has an image:
 	// AllowContactingSource or NeverContactSource. When entries for the same source differ,
 	// it is never asked. When unset it is AllowContactingSource.
 	// +optional
@@ -132,7 +132,7 @@ type ImageTagMirrors struct {
 	// +listType=set
 	// +optional
 	Mirrors []ImageMirror `json:"mirrors,omitempty"`
-	// mirrorSourcePolicy says whether the source is asked when no mirror has an image:
+	// mirrorSourcePolicy reports whether the source is asked when no mirror has an image:
 	// AllowContactingSource or NeverContactSource. When entries for the same source differ,
 	// it is never asked. When unset it is AllowContactingSource.
 	// +optional

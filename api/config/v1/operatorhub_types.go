@@ -81,7 +81,7 @@ type HubSourceStatus struct {
 	// name of the catalog.
 	// +required
 	Name string `json:"name"`
-	// disabled tells whether it is turned off.
+	// disabled reports whether it is turned off.
 	// +required
 	Disabled bool `json:"disabled"`
 	// status is Success, or Error when it is not as the spec wants it.

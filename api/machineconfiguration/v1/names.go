@@ -22,7 +22,7 @@ const (
 	AnnotationGeneratedBy = "machineconfiguration.openshift.io/generated-by-controller-version"
 	// AnnotationReleaseVersion is the version of the release whose operating system it has.
 	AnnotationReleaseVersion = "machineconfiguration.openshift.io/release-image-version"
-	// AnnotationOSImageOverridden tells whether a MachineConfig overrides the release's image.
+	// AnnotationOSImageOverridden reports whether a MachineConfig overrides the release's image.
 	AnnotationOSImageOverridden = "machineconfiguration.openshift.io/os-image-url-overridden"
 )
 

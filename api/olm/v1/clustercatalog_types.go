@@ -2,7 +2,7 @@ package v1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// AvailabilityMode says whether a catalog's content is offered to clients.
+// AvailabilityMode reports whether a catalog's content is offered to clients.
 // +kubebuilder:validation:Enum=Available;Unavailable
 type AvailabilityMode string
 
@@ -68,7 +68,7 @@ type ClusterCatalogSpec struct {
 	// +optional
 	Priority int32 `json:"priority"`
 
-	// availabilityMode says whether the catalog is offered to clients. When
+	// availabilityMode reports whether the catalog is offered to clients. When
 	// Unavailable nothing is pulled or served and the stored content is deleted;
 	// extensions already installed from it are left alone. When unset it is Available.
 	// +kubebuilder:default=Available

@@ -5,7 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// UpgradeConstraintPolicy says whether the catalog's upgrade edges bind.
+// UpgradeConstraintPolicy reports whether the catalog's upgrade edges bind.
 // +kubebuilder:validation:Enum=CatalogProvided;SelfCertified
 type UpgradeConstraintPolicy string
 
@@ -18,7 +18,7 @@ const (
 	UpgradeConstraintPolicySelfCertified UpgradeConstraintPolicy = "SelfCertified"
 )
 
-// CRDUpgradeSafetyEnforcement says whether a CRD change is checked before it is made.
+// CRDUpgradeSafetyEnforcement reports whether a CRD change is checked before it is made.
 // +kubebuilder:validation:Enum=None;Strict
 type CRDUpgradeSafetyEnforcement string
 
@@ -219,7 +219,7 @@ type CatalogFilter struct {
 	// +optional
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 
-	// upgradeConstraintPolicy says whether an update must follow the upgrade edges of
+	// upgradeConstraintPolicy reports whether an update must follow the upgrade edges of
 	// the catalog (CatalogProvided) or may go to any version, also back
 	// (SelfCertified). When unset it is CatalogProvided.
 	// +kubebuilder:default=CatalogProvided

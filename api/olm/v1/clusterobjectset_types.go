@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// LifecycleState says whether a revision manages its objects.
+// LifecycleState reports whether a revision manages its objects.
 // +kubebuilder:validation:Enum=Active;Archived
 type LifecycleState string
 

@@ -124,7 +124,7 @@ const (
 	TypeServing = "Serving"
 	// TypeInstalled, on a ClusterExtension, tells which bundle is installed.
 	TypeInstalled = "Installed"
-	// TypeAvailable tells whether the managed objects pass their probes.
+	// TypeAvailable reports whether the managed objects pass their probes.
 	TypeAvailable = "Available"
 	// TypeSucceeded, on a ClusterObjectSet, is set once, when the revision was first
 	// rolled out completely, and stays.

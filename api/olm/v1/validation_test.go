@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 // object with one field set, accepted, or refused with a message that holds a text.
 type rule struct {
 	name string
-	// set gives values, as YAML, to fields; "" removes the field.
+	// set returns values, as YAML, to fields; "" removes the field.
 	set map[string]string
 	// then is a second write on the object that the first one made.
 	then map[string]string

@@ -72,7 +72,7 @@ type OLMConfigStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// CopiesDisabled tells whether ClusterServiceVersions of operators that watch all namespaces are
+// CopiesDisabled reports whether ClusterServiceVersions of operators that watch all namespaces are
 // not to be copied. That of a nil configuration is false.
 func (c *OLMConfig) CopiesDisabled() bool {
 	return c != nil && c.Spec.Features != nil && c.Spec.Features.DisableCopiedCSVs != nil && *c.Spec.Features.DisableCopiedCSVs

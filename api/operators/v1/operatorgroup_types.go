@@ -94,7 +94,7 @@ type OperatorGroupSpec struct {
 	// staticProvidedAPIs leaves the annotation olm.providedAPIs as people wrote it.
 	// +optional
 	StaticProvidedAPIs bool `json:"staticProvidedAPIs,omitempty"`
-	// upgradeStrategy says whether an operator that failed may be replaced by a newer one.
+	// upgradeStrategy reports whether an operator that failed may be replaced by a newer one.
 	// +optional
 	// +kubebuilder:default=Default
 	UpgradeStrategy UpgradeStrategy `json:"upgradeStrategy,omitempty"`
@@ -117,7 +117,7 @@ type OperatorGroupStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// IsGlobal tells whether the group watches all namespaces, as far as that is decided yet.
+// IsGlobal reports whether the group watches all namespaces, as far as that is decided yet.
 func (g *OperatorGroup) IsGlobal() bool {
 	return len(g.Status.Namespaces) == 1 && g.Status.Namespaces[0] == metav1.NamespaceAll
 }

@@ -53,7 +53,7 @@ type ClusterServiceVersionCondition struct {
 	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`
 }
 
-// RequirementStatus says whether one requirement is met.
+// RequirementStatus reports whether one requirement is met.
 type RequirementStatus struct {
 	// +required
 	Group string `json:"group"`
@@ -74,7 +74,7 @@ type RequirementStatus struct {
 	Dependents []DependentStatus `json:"dependents,omitempty"`
 }
 
-// DependentStatus says whether a part of a requirement is met.
+// DependentStatus reports whether a part of a requirement is met.
 type DependentStatus struct {
 	// +required
 	Group string `json:"group"`

@@ -383,7 +383,7 @@ type Icon struct {
 	MediaType string `json:"mediatype"`
 }
 
-// InstallMode says whether a way of choosing namespaces is supported.
+// InstallMode reports whether a way of choosing namespaces is supported.
 type InstallMode struct {
 	// +required
 	Type InstallModeType `json:"type"`

@@ -184,7 +184,7 @@ type InstallPlanStatus struct {
 	Message string `json:"message,omitempty"`
 }
 
-// InstallPlanCondition says whether something holds of a plan.
+// InstallPlanCondition reports whether something holds of a plan.
 type InstallPlanCondition struct {
 	// type is Installed.
 	// +required
@@ -274,7 +274,7 @@ type BundleLookup struct {
 	Properties string `json:"properties,omitempty"`
 }
 
-// BundleLookupCondition says whether something holds of a bundle that is unpacked.
+// BundleLookupCondition reports whether something holds of a bundle that is unpacked.
 type BundleLookupCondition struct {
 	// type is BundleLookupPending, BundleLookupFailed or BundleLookupNotPersisted.
 	// +required

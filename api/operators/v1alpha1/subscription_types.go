@@ -198,7 +198,7 @@ type SubscriptionCatalogHealth struct {
 	// lastUpdated is when healthy was found out.
 	// +required
 	LastUpdated *metav1.Time `json:"lastUpdated"`
-	// healthy tells whether the objects that serve the catalog are as they must be.
+	// healthy reports whether the objects that serve the catalog are as they must be.
 	// +required
 	Healthy bool `json:"healthy"`
 }

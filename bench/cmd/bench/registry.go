@@ -143,7 +143,7 @@ func listBundles(ctx context.Context, client registrypb.RegistryClient) error {
 	return err
 }
 
-// freeAddress gives an address that nobody listens on.
+// freeAddress returns an address that nobody listens on.
 func freeAddress(ctx context.Context) (string, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -172,7 +172,7 @@ func awaitListener(ctx context.Context, address string) error {
 	}
 }
 
-// memoryOf gives the most memory that a process had resident, and what of it is no part
+// memoryOf returns the most memory that a process had resident, and what of it is no part
 // of a file, in MB, as Linux counts them.
 func memoryOf(pid int) (peak, anonymous float64, err error) {
 	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))

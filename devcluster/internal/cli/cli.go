@@ -7,7 +7,7 @@ import (
 	"github.com/mainstay-dev/mainstay/devcluster/internal/state"
 )
 
-// NewCommand gives the command devcluster with all its subcommands. Errors are returned, not printed.
+// NewCommand returns the command devcluster with all its subcommands. Errors are returned, not printed.
 func NewCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "devcluster",

@@ -13,13 +13,13 @@ import (
 	"github.com/mainstay-dev/mainstay/devcluster/internal/simulated"
 )
 
-// defaultServiceAccount gives no error once the namespace "default" has its service account.
+// defaultServiceAccount returns no error once the namespace "default" has its service account.
 func (r *run) defaultServiceAccount(ctx context.Context) error {
 	_, err := r.client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
 	return err
 }
 
-// nodesReady gives no error once every node of these names has been heard of in this run, is ready and takes pods.
+// nodesReady returns no error once every node of these names has been heard of in this run, is ready and takes pods.
 func (r *run) nodesReady(names []string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for _, name := range names {
@@ -52,7 +52,7 @@ func (r *run) leaseRenewed(ctx context.Context, node string) (time.Time, error) 
 	return lease.Spec.RenewTime.Time, nil
 }
 
-// heardOf says whether a node has given a sign of life since began. The Node of a cluster that ran before is ready by what
+// heardOf reports whether a node has given a sign of life since began. The Node of a cluster that ran before is ready by what
 // it said then. A simulated node renews its lease at once and its conditions rarely; a kubelet does it the other way round.
 func heardOf(node *corev1.Node, leaseRenewed, began time.Time) bool {
 	if !leaseRenewed.Before(began) {

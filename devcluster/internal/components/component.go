@@ -29,7 +29,7 @@ type Component struct {
 	StopGrace time.Duration
 	// InNode puts it into the namespaces of the real node.
 	InNode bool
-	// Ready gives no error once the component serves. Nil: it is ready as soon as it runs.
+	// Ready returns no error once the component serves. Nil: it is ready as soon as it runs.
 	Ready func(context.Context) error
 }
 
@@ -38,7 +38,7 @@ type Config struct {
 	Dir       state.Dir
 	Addresses state.Addresses
 	PKI       *pki.Cluster
-	// Kubeconfig gives the file by which a component logs in to the API server.
+	// Kubeconfig returns the file by which a component logs in to the API server.
 	Kubeconfig func(component string) string
 	// Audit makes the API server write an audit log.
 	Audit bool
@@ -47,7 +47,7 @@ type Config struct {
 // stopGrace is enough for a component that finishes its requests; one that takes longer is killed.
 const stopGrace = 10 * time.Second
 
-// answersOK gives the question whether a GET of url is answered with 200.
+// answersOK returns the question whether a GET of url is answered with 200.
 func answersOK(url string, authority *pki.Authority, client *pki.Pair) func(context.Context) error {
 	config := &tls.Config{RootCAs: authority.CertPool(), MinVersion: tls.VersionTLS12}
 	if client != nil {
@@ -59,7 +59,7 @@ func answersOK(url string, authority *pki.Authority, client *pki.Pair) func(cont
 	return answers(url, config)
 }
 
-// Answers gives the question whether a GET of a plain HTTP url is answered with 200.
+// Answers returns the question whether a GET of a plain HTTP url is answered with 200.
 func Answers(url string) func(context.Context) error { return answers(url, nil) }
 
 func answers(url string, config *tls.Config) func(context.Context) error {

@@ -98,7 +98,7 @@ func (c Config) ControllerManager() Component {
 	}
 }
 
-// Scheduler gives pods their nodes.
+// Scheduler returns pods their nodes.
 func (c Config) Scheduler() Component {
 	url := localURL(c.Addresses.SchedulerPort)
 	kubeconfig := c.Kubeconfig("kube-scheduler")

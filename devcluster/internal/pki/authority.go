@@ -97,7 +97,7 @@ func (s store) sign(name string, template, parent *x509.Certificate, key, parent
 	return x509.ParseCertificate(der)
 }
 
-// readPair gives a certificate and its key, nil when there is none. A pair that cannot be read is an error rather than a
+// readPair returns a certificate and its key, nil when there is none. A pair that cannot be read is an error rather than a
 // reason to make another: it is not ours to overwrite what we do not understand.
 func (s store) readPair(name string) (*x509.Certificate, crypto.Signer, error) {
 	der, err := readPEM(s.certFile(name))

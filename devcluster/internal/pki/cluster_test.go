@@ -33,7 +33,7 @@ func readCertificate(t *testing.T, path string) *x509.Certificate {
 	return certificate
 }
 
-// files gives the content of every file of a folder by its name.
+// files returns the content of every file of a folder by its name.
 func files(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir(folder)

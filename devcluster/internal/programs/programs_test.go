@@ -35,7 +35,7 @@ func testConfig(t *testing.T) components.Config {
 	return components.Config{Dir: dir, Addresses: addresses, PKI: certificates, Kubeconfig: dir.ComponentKubeconfig}
 }
 
-// TestArgumentsAreUnderstood gives each component's arguments to the very program that will get them: a flag that a newer
+// TestArgumentsAreUnderstood returns each component's arguments to the very program that will get them: a flag that a newer
 // Kubernetes has dropped shows here, and not in the log of a cluster that does not start.
 func TestArgumentsAreUnderstood(t *testing.T) {
 	config := testConfig(t)

@@ -147,7 +147,7 @@ func render(name string, values values) ([]byte, error) {
 	return content.Bytes(), nil
 }
 
-// hasNameServer says whether a resolv.conf names a server to ask.
+// hasNameServer reports whether a resolv.conf names a server to ask.
 func hasNameServer(path string) bool {
 	content, err := os.ReadFile(path)
 	if err != nil {

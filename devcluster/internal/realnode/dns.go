@@ -22,7 +22,7 @@ const fieldManager = "devcluster"
 // dnsService is the name that every cluster's name server has.
 const dnsService = "kube-dns"
 
-// ApplyDNS gives the name server its rights and its ClusterIP.
+// ApplyDNS returns the name server its rights and its ClusterIP.
 func (n *Node) ApplyDNS(ctx context.Context, client kubernetes.Interface) error {
 	options := metav1.ApplyOptions{FieldManager: fieldManager, Force: true}
 	_, err := client.RbacV1().ClusterRoles().Apply(ctx, dnsRole(), options)

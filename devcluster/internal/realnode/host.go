@@ -27,7 +27,7 @@ func (h host) write(folder string) error {
 	return writeFiles(folder, map[string][]byte{markerFile: append(content, '\n')})
 }
 
-// readHost gives what an earlier run wrote down. Found is false when it wrote nothing or took all of it back.
+// readHost returns what an earlier run wrote down. Found is false when it wrote nothing or took all of it back.
 func readHost(folder string) (h host, found bool, err error) {
 	content, err := os.ReadFile(filepath.Join(folder, markerFile))
 	if errors.Is(err, fs.ErrNotExist) {

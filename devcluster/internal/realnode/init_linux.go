@@ -62,7 +62,7 @@ func (o initOptions) furnish() error {
 	return os.WriteFile(filepath.Join(nodeRoot, readyFile), nil, 0o600)
 }
 
-// mount gives the node its own /run, /proc, /var/lib and /var/log, and a resolv.conf that asks the cluster's name server.
+// mount returns the node its own /run, /proc, /var/lib and /var/log, and a resolv.conf that asks the cluster's name server.
 func (o initOptions) mount() error {
 	folder, err := unix.Open(o.folder, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

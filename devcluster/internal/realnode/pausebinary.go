@@ -66,7 +66,7 @@ func words(instructions ...uint32) []byte {
 // elfMachines are the numbers by which ELF knows the architectures.
 var elfMachines = map[string]uint16{"amd64": 62, "arm64": 183}
 
-// pauseBinary gives the program as a static executable of about 200 bytes.
+// pauseBinary returns the program as a static executable of about 200 bytes.
 func pauseBinary(architecture string) ([]byte, error) {
 	code, ok := pauseCode[architecture]
 	if !ok {

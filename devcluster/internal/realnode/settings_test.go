@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// newLedger gives a ledger over settings in a folder.
+// newLedger returns a ledger over settings in a folder.
 func newLedger(t *testing.T, settings map[string]string) ledger {
 	t.Helper()
 	root := t.TempDir()

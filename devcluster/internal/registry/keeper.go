@@ -77,7 +77,7 @@ func (k *keeper) keep(method string, manifest kept, digest string) error {
 	return k.files.write(manifest)
 }
 
-// restore gives the registry the manifests on disk. The registry refuses an index whose manifests it does not have, and
+// restore returns the registry the manifests on disk. The registry refuses an index whose manifests it does not have, and
 // indexes may hold indexes: images go first, and then indexes for as long as one more is accepted.
 func (k *keeper) restore(ctx context.Context) error {
 	all, err := k.files.readAll()
@@ -107,7 +107,7 @@ func (k *keeper) restore(ctx context.Context) error {
 	return nil
 }
 
-// put gives manifests to the registry and returns those that it refused, with its reasons.
+// put returns manifests to the registry and returns those that it refused, with its reasons.
 func (k *keeper) put(ctx context.Context, manifests []kept) (refused []kept, err error) {
 	for _, manifest := range manifests {
 		target := url.URL{Path: "/v2/" + manifest.Repository + "/manifests/" + manifest.Reference}

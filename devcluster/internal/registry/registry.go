@@ -22,7 +22,7 @@ const (
 	manifestsDir = "manifests"
 )
 
-// NewHandler gives a registry that keeps its blobs, manifests and tags in dir, and serves what is there already. Each
+// NewHandler returns a registry that keeps its blobs, manifests and tags in dir, and serves what is there already. Each
 // request is a line of the log.
 func NewHandler(ctx context.Context, dir string, logTo io.Writer) (http.Handler, error) {
 	blobs := filepath.Join(dir, blobsDir)

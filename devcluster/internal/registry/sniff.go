@@ -91,7 +91,7 @@ func isLoopback(address net.Addr) bool {
 	return err == nil && host.Addr().Unmap().IsLoopback()
 }
 
-// Accept gives the next connection whose kind is known.
+// Accept returns the next connection whose kind is known.
 func (s *sniffer) Accept() (net.Conn, error) {
 	select {
 	case connection := <-s.accepted:

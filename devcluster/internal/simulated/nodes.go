@@ -83,7 +83,7 @@ func removeLease(ctx context.Context, client kubernetes.Interface, node string) 
 
 func isSimulated(node *corev1.Node) bool { return node.Labels[NodeLabel] == NodeLabelValue }
 
-// isOurs says whether ensureNodes made a node, by its label and the form of its name.
+// isOurs reports whether ensureNodes made a node, by its label and the form of its name.
 func isOurs(node *corev1.Node) bool {
 	number, err := strconv.Atoi(strings.TrimPrefix(node.Name, namePrefix))
 	return err == nil && number >= 0 && node.Name == NodeName(number) && isSimulated(node)

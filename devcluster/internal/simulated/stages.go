@@ -26,7 +26,7 @@ const (
 	waitingFor = `.status.containerStatuses.[] | .state.waiting.reason`
 	owner      = `.metadata.ownerReferences.[].kind`
 	behavior   = `.metadata.annotations["` + BehaviorAnnotation + `"]`
-	// endsForGood says whether a container that fails is not restarted. For a Job's pod that is the simplification that
+	// endsForGood reports whether a container that fails is not restarted. For a Job's pod that is the simplification that
 	// lets a Job reach its backoff limit, which counts restarts that nobody plays.
 	endsForGood = `.spec.restartPolicy == "Never" or ([.metadata.ownerReferences[]?.kind] | index("Job")) != null`
 )

@@ -108,7 +108,7 @@ func TestWhichStageAPodIsIn(t *testing.T) {
 	}
 }
 
-// matchingStages gives the names of all stages that apply, each asked alone: kwok chooses one of several by chance.
+// matchingStages returns the names of all stages that apply, each asked alone: kwok chooses one of several by chance.
 func matchingStages(t *testing.T, pod *corev1.Pod) []string {
 	t.Helper()
 	var matching []string

@@ -41,13 +41,13 @@ func (e *PortTakenError) Unwrap() error { return e.Err }
 
 // Machine is what the choice of addresses asks the machine. The zero value asks the real one.
 type Machine struct {
-	// Listen says whether a TCP port of 127.0.0.1 is free; port 0 asks for any. It returns the port.
+	// Listen reports whether a TCP port of 127.0.0.1 is free; port 0 asks for any. It returns the port.
 	Listen func(port int) (int, error)
 	// Networks are the networks that the machine already has routes to.
 	Networks func() ([]netip.Prefix, error)
 }
 
-// ChooseAddresses gives the addresses of an earlier run where they are still free, and free ones otherwise, and stores
+// ChooseAddresses returns the addresses of an earlier run where they are still free, and free ones otherwise, and stores
 // them. registryPort is 0 for the earlier or any free port; a *PortTakenError says that the one asked for is taken.
 // Notes are sentences for the person about addresses that changed.
 func (d Dir) ChooseAddresses(registryPort int, machine Machine) (chosen Addresses, notes []string, err error) {
@@ -122,7 +122,7 @@ const (
 	portTries = 100
 )
 
-// freePort gives a free port of the range, or any free one when the range is as good as full.
+// freePort returns a free port of the range, or any free one when the range is as good as full.
 func (m Machine) freePort(taken map[int]bool) (int, error) {
 	for range portTries {
 		port := firstPort + rand.IntN(lastPort-firstPort+1) //nolint:gosec // Not a secret.
@@ -159,7 +159,7 @@ const (
 	blocks     = 54
 )
 
-// chooseBlock gives a block that overlaps no network of the machine. It begins to look at one that depends on the data
+// chooseBlock returns a block that overlaps no network of the machine. It begins to look at one that depends on the data
 // directory, so that clusters that are not running now are unlikely to want the same when they run together.
 func (m Machine) chooseBlock(dir string) (netip.Prefix, error) {
 	networks := m.Networks

@@ -41,7 +41,7 @@ func DefaultDir() (string, error) {
 	return filepath.Join(home, ".local", "share", "mainstay", "devcluster"), nil
 }
 
-// NewDir gives the data directory at path, made absolute. Nothing is created.
+// NewDir returns the data directory at path, made absolute. Nothing is created.
 func NewDir(path string) (Dir, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {

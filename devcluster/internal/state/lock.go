@@ -60,7 +60,7 @@ func flockPatiently(file *os.File) error {
 	}
 }
 
-// Release gives the lock back.
+// Release returns the lock back.
 func (l *Lock) Release() error { return l.file.Close() }
 
 // Holder is the process id of the supervisor that runs on the data directory. Running is false when there is none.

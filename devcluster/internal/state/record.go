@@ -55,7 +55,7 @@ func (d Dir) WriteRecord(record Record) error {
 	return nil
 }
 
-// ReadRecord gives the record as of now: a run whose supervisor is gone is Stopped or Failed, whatever it wrote last.
+// ReadRecord returns the record as of now: a run whose supervisor is gone is Stopped or Failed, whatever it wrote last.
 // The zero record with phase Stopped stands for a data directory on which nothing ever ran.
 func (d Dir) ReadRecord() (Record, error) {
 	var record Record

@@ -39,7 +39,7 @@ func (g *Group) Start(command Command) (*Process, error) {
 	return process, nil
 }
 
-// Died gives the first child that ends before Stop is called.
+// Died returns the first child that ends before Stop is called.
 func (g *Group) Died() <-chan *DiedError {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// shell gives a command that runs a script. Scripts that wait do so for longer than any test takes.
+// shell returns a command that runs a script. Scripts that wait do so for longer than any test takes.
 func shell(t *testing.T, name, script string) Command {
 	t.Helper()
 	return Command{

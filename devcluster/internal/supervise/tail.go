@@ -9,7 +9,7 @@ import (
 // tailBytes bounds what is read of a log for its end: 15 lines of the longest messages of a component.
 const tailBytes = 64 << 10
 
-// Tail gives the last lines of a file without the line break at their end, "" for a file that is empty or unreadable.
+// Tail returns the last lines of a file without the line break at their end, "" for a file that is empty or unreadable.
 // A line longer than 64 KiB is cut at its beginning.
 func Tail(path string, lines int) string {
 	file, err := os.Open(path)

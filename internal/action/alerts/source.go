@@ -26,7 +26,7 @@ type Source struct {
 	In io.Reader
 }
 
-// Firing gives the alerts that fire; none when there is no location.
+// Firing returns the alerts that fire; none when there is no location.
 func (s *Source) Firing(ctx context.Context) ([]Alert, error) {
 	if s.Location == "" {
 		return nil, nil

@@ -52,7 +52,7 @@ func folder(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// tree gives the names of the files of a folder with their texts.
+// tree returns the names of the files of a folder with their texts.
 func tree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}

@@ -30,7 +30,7 @@ type InitPackage struct {
 	IconFile, DescriptionFile string
 }
 
-// Run gives the package's olm.package blob.
+// Run returns the package's olm.package blob.
 func (a *InitPackage) Run(ctx context.Context) (*fbc.Package, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func readIcon(from io.Reader) (*fbc.Icon, error) {
 	return &fbc.Icon{Data: data, MediaType: mediaType}, nil
 }
 
-// isSVG tells whether a text is XML whose outermost element is svg. Browsers' rules, which
+// isSVG reports whether a text is XML whose outermost element is svg. Browsers' rules, which
 // the library follows, do not look into XML.
 func isSVG(data []byte) bool {
 	decoder := xml.NewDecoder(bytes.NewReader(data))

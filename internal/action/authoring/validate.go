@@ -27,7 +27,7 @@ type ValidateBundle struct {
 	Inspect func(ctx context.Context, images []string) map[string]validate.Inspection
 }
 
-// Run gives what it found. The error says that the bundle cannot be read; one that is read
+// Run returns what it found. The error says that the bundle cannot be read; one that is read
 // and not valid is told by the findings' Err.
 func (a *ValidateBundle) Run(ctx context.Context) (validate.Findings, error) {
 	if err := ctx.Err(); err != nil {

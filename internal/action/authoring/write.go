@@ -106,7 +106,7 @@ func copyFile(root *os.Root, name, to string) error {
 	return write(to, f)
 }
 
-// sameFolder tells whether two paths are one folder.
+// sameFolder reports whether two paths are one folder.
 func sameFolder(a, b string) (bool, error) {
 	infoA, err := os.Stat(a)
 	if err != nil {

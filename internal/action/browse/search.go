@@ -13,7 +13,7 @@ type Found struct {
 	Where []string `json:"where"`
 }
 
-// Search gives the packages in which every word stands, without regard to case, those
+// Search returns the packages in which every word stands, without regard to case, those
 // first whose name has one. No words find every package.
 func Search(packages []*Package, words ...string) []Found {
 	var found []Found

@@ -108,7 +108,7 @@ func (a *OpenBundle) Run(ctx context.Context, look func(fs.FS) error) error {
 	return look(fsys)
 }
 
-// pullAll gives all files of an image. The returned function frees them.
+// pullAll returns all files of an image. The returned function frees them.
 func pullAll(ctx context.Context, registry Registry, progress report.Progress, ref string) (fs.FS, func(), error) {
 	if err := checkReference(ref); err != nil {
 		return nil, nil, fmt.Errorf("failed to pull image %q: %w", ref, err)

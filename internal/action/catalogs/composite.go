@@ -119,7 +119,7 @@ func readFileOrURL(ctx context.Context, name string) ([]byte, error) {
 	return readLimited(response.Body, nil)
 }
 
-// runCommand gives what a command prints.
+// runCommand returns what a command prints.
 func runCommand(ctx context.Context, command string, args []string) (io.ReadCloser, error) {
 	out, err := exec.CommandContext(ctx, command, args...).Output() //nolint:gosec // the user has allowed it
 	var failed *exec.ExitError

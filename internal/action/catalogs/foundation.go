@@ -50,7 +50,7 @@ func lay(ctx context.Context, registry Registry, base, program, dir string) (*fo
 	return f, err
 }
 
-// serves tells whether the image has an opm.
+// serves reports whether the image has an opm.
 func (f *foundation) serves() bool { return f.base != nil || f.program != nil }
 
 // under puts the foundation under an image, which runs its opm with arguments if there is

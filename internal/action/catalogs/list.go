@@ -21,7 +21,7 @@ type List struct {
 	Package string
 }
 
-// Run gives the packages, by name.
+// Run returns the packages, by name.
 func (a *List) Run(ctx context.Context) ([]*fbc.ModelPackage, error) {
 	s, err := openSource(ctx, a.Registry, a.Progress, a.Ref, anyCatalog)
 	if errors.Is(err, errNotAllowed) {

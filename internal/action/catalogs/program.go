@@ -30,7 +30,7 @@ func ReadProgram(name string) ([]byte, string, error) {
 	return content, architecture, err
 }
 
-// architectureOf gives the architecture that a program is for, in the words of GOARCH.
+// architectureOf returns the architecture that a program is for, in the words of GOARCH.
 func architectureOf(program []byte) (string, error) {
 	file, err := elf.NewFile(bytes.NewReader(program))
 	if err != nil || file.Class != elf.ELFCLASS64 {

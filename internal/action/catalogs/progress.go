@@ -47,7 +47,7 @@ type lane struct {
 	parts []report.Part
 }
 
-// add gives a new lane. The returned function ends it.
+// add returns a new lane. The returned function ends it.
 func (l *lanes) add() (*lane, func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

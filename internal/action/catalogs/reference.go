@@ -39,7 +39,7 @@ func RepositoryOf(ref string) string {
 // maxAuthFile bounds a file with logins, in bytes: thousands of them.
 const maxAuthFile = 4 << 20
 
-// hasLogin tells whether a Docker config.json has a login for the repository of a
+// hasLogin reports whether a Docker config.json has a login for the repository of a
 // reference: for it, for a part of its path, or for its registry. A file that cannot be
 // read has none.
 func hasLogin(file, ref string) bool {

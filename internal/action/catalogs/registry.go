@@ -40,7 +40,7 @@ type Registry struct {
 	CacheDir string
 }
 
-// Client gives a client for an image of a registry that is reached so.
+// Client returns a client for an image of a registry that is reached so.
 func (r Registry) Client(ref string) *image.Client {
 	authFile := r.AuthFile
 	if authFile == "" && r.PreferredAuthFile != "" && hasLogin(r.PreferredAuthFile, ref) {
@@ -93,7 +93,7 @@ func OpenFolder(dir string) (fs.FS, func(), error) {
 	return root.FS(), func() { _ = root.Close() }, nil
 }
 
-// files gives what lies below a path of a pulled image. The returned function frees it;
+// files returns what lies below a path of a pulled image. The returned function frees it;
 // what is in the cache of the registry stays there.
 func (r Registry) files(ctx context.Context, client *image.Client, pulled *image.Image, prefix string) (fs.FS, func(), error) {
 	prefix = path.Clean("/" + prefix)

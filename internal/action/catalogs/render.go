@@ -24,7 +24,7 @@ type Render struct {
 	// Migration is the last change that is made to bundles to bring them up to date. Empty
 	// means none.
 	Migration bundle.Migration
-	// ImageTemplate gives the references of the images of bundles that are read from
+	// ImageTemplate returns the references of the images of bundles that are read from
 	// folders. Nil means that they have none.
 	ImageTemplate *bundle.ImageTemplate
 	// Format is how the catalog is written.

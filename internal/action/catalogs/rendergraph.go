@@ -112,7 +112,7 @@ func (g graphs) add(meta fbc.Meta) error {
 	return nil
 }
 
-// versionOf gives the version of a bundle, 0.0.0 for one that has none.
+// versionOf returns the version of a bundle, 0.0.0 for one that has none.
 func versionOf(b *fbc.Bundle) (semver.Version, error) {
 	for _, property := range b.Properties {
 		if property.Type != fbc.PropertyPackage {

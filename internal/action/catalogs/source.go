@@ -225,7 +225,7 @@ func (s *source) metas(ctx context.Context, progress report.Progress) iter.Seq2[
 	}
 }
 
-// model gives a catalog as the rules see it, which it must keep.
+// model returns a catalog as the rules see it, which it must keep.
 func (s *source) model(ctx context.Context, progress report.Progress) (*fbc.Model, error) {
 	if s.fsys != nil {
 		model, err := fbc.LoadModelFS(s.fsys, fbc.Limits{})

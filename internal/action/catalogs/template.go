@@ -77,7 +77,7 @@ type bundleRenderer struct {
 	last     bundle.Migration
 }
 
-// Render gives the bundle of an image.
+// Render returns the bundle of an image.
 func (r *bundleRenderer) Render(ctx context.Context, image string) ([]template.Bundle, error) {
 	b, err := r.render(ctx, image)
 	if err != nil {

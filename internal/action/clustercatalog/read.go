@@ -69,7 +69,7 @@ type Served struct {
 	Priority int32
 }
 
-// List gives the catalogs of the cluster that are served. The error is a *report.Error.
+// List returns the catalogs of the cluster that are served. The error is a *report.Error.
 func (r *Reader) List(ctx context.Context) ([]Served, error) {
 	api, server, err := r.api()
 	if err != nil {
@@ -93,7 +93,7 @@ func (r *Reader) List(ctx context.Context) ([]Served, error) {
 // resource is the path of the kind.
 const resource = "apis/olm.operatorframework.io/v1/clustercatalogs"
 
-// api gives a client of the API server, and its address.
+// api returns a client of the API server, and its address.
 func (r *Reader) api() (*http.Client, *url.URL, error) {
 	client, err := rest.HTTPClientFor(r.Config)
 	if err != nil {
@@ -221,7 +221,7 @@ func get(ctx context.Context, client *http.Client, at *url.URL, into any) error 
 	return nil
 }
 
-// fetch gives the body of a good answer.
+// fetch returns the body of a good answer.
 func fetch(ctx context.Context, client *http.Client, at *url.URL) (io.ReadCloser, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
 	if err != nil {

@@ -89,7 +89,7 @@ func AcceptedRisks(cv *configv1.ClusterVersion) []string {
 	return names
 }
 
-// decide gives the names of the risks that are accepted then, in order, and whether they
+// decide returns the names of the risks that are accepted then, in order, and whether they
 // are others than before.
 func (a *Accept) decide(before []string) (names []string, changed bool) {
 	if !a.Clear && !a.Replace {

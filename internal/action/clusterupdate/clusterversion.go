@@ -81,7 +81,7 @@ func desired(update *configv1.Update) map[string]any {
 // finding is what a condition says.
 type finding struct{ status, reason, message string }
 
-// String gives reason and message, each in a line of its own; further lines of the message
+// String returns reason and message, each in a line of its own; further lines of the message
 // are indented as well.
 func (f *finding) String() string {
 	return "  Reason: " + f.reason + "\n  Message: " + Indent(f.message)
@@ -117,7 +117,7 @@ func unretrieved(cv *configv1.ClusterVersion) *finding {
 	return nil
 }
 
-// NotRecommended gives the conditional updates that are not recommended for the cluster, or
+// NotRecommended returns the conditional updates that are not recommended for the cluster, or
 // of which that is not known, the highest version first.
 func NotRecommended(cv *configv1.ClusterVersion) []configv1.ConditionalUpdate {
 	var found []configv1.ConditionalUpdate
@@ -141,7 +141,7 @@ func RecommendedOf(update configv1.ConditionalUpdate) metav1.Condition {
 	return metav1.Condition{Status: metav1.ConditionUnknown, Reason: "NotEvaluated", Message: "whether its risks apply to this cluster is not known yet"}
 }
 
-// Recommended gives the updates without risks that apply, the highest version first.
+// Recommended returns the updates without risks that apply, the highest version first.
 func Recommended(cv *configv1.ClusterVersion) []configv1.Release {
 	found := slices.Clone(cv.Status.AvailableUpdates)
 	slices.SortStableFunc(found, func(a, b configv1.Release) int { return compareVersions(b.Version, a.Version) })

@@ -52,7 +52,7 @@ type Outcome struct {
 	Message string `json:"message"`
 	// Warnings are what a person should know beside.
 	Warnings []string `json:"warnings,omitempty"`
-	// Changed tells whether anything was written.
+	// Changed reports whether anything was written.
 	Changed bool `json:"changed"`
 }
 
@@ -85,7 +85,7 @@ func (r *Request) Validate() error {
 	return nil
 }
 
-// Asks tells whether anything is asked for at all.
+// Asks reports whether anything is asked for at all.
 func (r *Request) Asks() bool {
 	return r.To != "" || r.ToImage != "" || r.ToLatest || r.ToMultiArch || r.Clear
 }
@@ -106,7 +106,7 @@ func (r *Request) Run(ctx context.Context) (*Outcome, error) {
 	return outcome, write(ctx, r.Client, cv, desired(update))
 }
 
-// decide gives what spec.desiredUpdate shall be, and what is told of it. A nil update is
+// decide returns what spec.desiredUpdate shall be, and what is told of it. A nil update is
 // none.
 func (r *Request) decide(cv *configv1.ClusterVersion) (*configv1.Update, *Outcome, error) {
 	switch {
@@ -154,7 +154,7 @@ func risks(cv *configv1.ClusterVersion) []configv1.AcceptRisk {
 	return cv.Spec.DesiredUpdate.AcceptRisks
 }
 
-// isTarget tells whether an update names a release.
+// isTarget reports whether an update names a release.
 func isTarget(update *configv1.Update) bool {
 	return update.Version != "" || update.Image != "" || update.Architecture != ""
 }
@@ -241,7 +241,7 @@ func (r *Request) choose(cv *configv1.ClusterVersion, outcome *Outcome) (target 
 	return configv1.Release{Image: r.ToImage}, false, nil
 }
 
-// is tells whether a release is the one that is asked for. The same digest in another
+// is reports whether a release is the one that is asked for. The same digest in another
 // repository is the same release.
 func (r *Request) is(release configv1.Release) bool {
 	if r.To != "" {

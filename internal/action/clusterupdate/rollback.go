@@ -28,7 +28,7 @@ type RollbackPlan struct {
 	To   string `json:"to"`
 	// Image is the pull spec of the release before.
 	Image string `json:"image"`
-	// Completed tells whether the cluster ever was at it completely.
+	// Completed reports whether the cluster ever was at it completely.
 	Completed bool `json:"completed"`
 	// Refusal says why there is no way back. Empty when there is one.
 	Refusal string `json:"refusal,omitempty"`

@@ -50,9 +50,9 @@ type Explanation struct {
 	Name string `json:"name"`
 	// Summary says in a line how it stands.
 	Summary string `json:"summary"`
-	// Why gives the reasons. Empty when all is well.
+	// Why returns the reasons. Empty when all is well.
 	Why []Reason `json:"why,omitempty"`
-	// Do gives what a person can do, the most likely first. Empty when nothing has to be
+	// Do returns what a person can do, the most likely first. Empty when nothing has to be
 	// done.
 	Do []string `json:"do,omitempty"`
 }
@@ -311,7 +311,7 @@ func bundleOf(set *olmv1.ClusterObjectSet) string {
 	return cmp.Or(set.Annotations[olmv1.AnnotationBundleName], set.Name)
 }
 
-// pinned tells whether a version is one, and no range.
+// pinned reports whether a version is one, and no range.
 func pinned(version string) bool {
 	return version != "" && !strings.ContainsAny(version, "<>=~^|, xX*") && strings.Count(version, ".") >= 2
 }

@@ -32,7 +32,7 @@ func write(t *testing.T, dir string, files map[string]string) {
 	}
 }
 
-// content gives the files below a folder, as write takes them.
+// content returns the files below a folder, as write takes them.
 func content(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}

@@ -59,7 +59,7 @@ func (a *Generate) choose(offers []resolve.Catalog, request resolve.Request) (st
 	return result.Bundle.Image, nil
 }
 
-// runsOn tells whether the cluster is as new as a minKubeVersion asks, where the catalog is the
+// runsOn reports whether the cluster is as new as a minKubeVersion asks, where the catalog is the
 // cluster's. What cannot be told is no reason to choose another bundle.
 func (a *Generate) runsOn(least string) bool {
 	if _, onCluster := clusterCatalog(a.Catalog); !onCluster {
@@ -119,7 +119,7 @@ func (a *Generate) read(name string, metas iter.Seq2[fbc.Meta, error]) (resolve.
 	return resolve.Catalog{Name: name, Content: content}, err
 }
 
-// clusterCatalog tells whether a catalog is one of the cluster, and its name, which is
+// clusterCatalog reports whether a catalog is one of the cluster, and its name, which is
 // empty for all of them. A path and the reference of an image have one of the characters
 // that a plain name has not.
 func clusterCatalog(ref string) (string, bool) {

@@ -55,7 +55,7 @@ type Generate struct {
 	WatchNamespace string
 	// AccessRoles says that the extension has spec.install.accessRoles: Aggregated.
 	AccessRoles bool
-	// CertManager says whether cert-manager issues the certificates of webhooks, so that the
+	// CertManager reports whether cert-manager issues the certificates of webhooks, so that the
 	// account writes what asks it for them. Nil means: where the cluster serves it, if the
 	// bundle comes from a catalog of the cluster; else not.
 	CertManager *bool

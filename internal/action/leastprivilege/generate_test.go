@@ -181,7 +181,7 @@ func TestAnUpdateCoversBothVersions(t *testing.T) {
 	}
 }
 
-// mayDelete tells whether a role lets objects of a resource be deleted, of the name or of any.
+// mayDelete reports whether a role lets objects of a resource be deleted, of the name or of any.
 func mayDelete(objects []rbac.Object, resource, name string) bool {
 	return slices.ContainsFunc(objects, func(object rbac.Object) bool {
 		role, ok := object.(*rbacv1.Role)

@@ -148,7 +148,7 @@ const (
 	maxBundles     = 10_000
 )
 
-// findBundles gives the folders that hold a bundle, in the order of their paths. Folders
+// findBundles returns the folders that hold a bundle, in the order of their paths. Folders
 // within a bundle are not searched. None is not an error.
 func findBundles(fsys fs.FS) ([]string, error) {
 	var found []string

@@ -178,7 +178,7 @@ func (a *CatalogBuild) pushBundle(ctx context.Context, fsys fs.FS, name, repo st
 	return member{bundle: b, blob: blob}, PushedBundle{Package: b.Package, Name: b.Name(), Version: b.Version.String(), Reference: reference}, nil
 }
 
-// blobs gives the blobs of a composition: package by package, each its olm.package, its
+// blobs returns the blobs of a composition: package by package, each its olm.package, its
 // channels, and its bundles.
 func (c *Composition) blobs() ([]fbc.Meta, error) {
 	var metas []fbc.Meta

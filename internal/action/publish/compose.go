@@ -110,7 +110,7 @@ func checkUnique(members []member) error {
 	return nil
 }
 
-// channelsOf gives the channels of a bundle, each once: those that it names, and else
+// channelsOf returns the channels of a bundle, each once: those that it names, and else
 // its default channel.
 func channelsOf(b *bundle.Bundle) ([]string, error) {
 	names := slices.Compact(slices.Sorted(slices.Values(b.Channels)))
@@ -156,7 +156,7 @@ func (c *Composition) pkg(name string, members []member, channels map[string][]m
 	return p
 }
 
-// fallbackChannel gives the default channel of the newest bundle that names one that
+// fallbackChannel returns the default channel of the newest bundle that names one that
 // exists, and else the first channel of the newest bundle.
 func fallbackChannel(members []member, channels map[string][]member) string {
 	for _, m := range slices.Backward(members) {
@@ -191,7 +191,7 @@ func (c *Composition) entries(pkg, channel string, members []member) ([]fbc.Chan
 	return entries, nil
 }
 
-// deadEnds gives the heads but the last from which, for all that the CSVs say, no update
+// deadEnds returns the heads but the last from which, for all that the CSVs say, no update
 // leads on: not by a range of versions either.
 func deadEnds(members []member, heads []string) []string {
 	var dead []string
@@ -211,7 +211,7 @@ func deadEnds(members []member, heads []string) []string {
 	return dead
 }
 
-// linkHeads gives every head but the highest version a successor: the next higher
+// linkHeads returns every head but the highest version a successor: the next higher
 // entry that it is not itself an update of. That entry replaces it where it replaces
 // nothing yet, and skips it otherwise. It gives the names of the heads that there were,
 // lowest version first; one or none means that nothing was changed.
@@ -243,7 +243,7 @@ func linkHeads(entries []fbc.ChannelEntry) []string {
 	return names
 }
 
-// headsOf gives the entries that no other entry replaces or skips.
+// headsOf returns the entries that no other entry replaces or skips.
 func headsOf(entries []fbc.ChannelEntry) []int {
 	var heads []int
 	for i, entry := range entries {
@@ -257,7 +257,7 @@ func headsOf(entries []fbc.ChannelEntry) []int {
 	return heads
 }
 
-// leadsTo tells whether an entry is, over any number of edges, an update of another.
+// leadsTo reports whether an entry is, over any number of edges, an update of another.
 func leadsTo(entries []fbc.ChannelEntry, from, to int) bool {
 	seen := make([]bool, len(entries))
 	open := []int{from}

@@ -27,7 +27,7 @@ type Diff struct {
 type Comparison struct {
 	From *Release `json:"from"`
 	To   *Release `json:"to"`
-	// UpgradeFrom tells whether clusters may be updated from the first to the second.
+	// UpgradeFrom reports whether clusters may be updated from the first to the second.
 	UpgradeFrom bool `json:"upgradeFrom"`
 	// Images that differ, by name.
 	Images []ImageChange `json:"images,omitempty"`
@@ -39,7 +39,7 @@ type Comparison struct {
 	Manifests []ManifestChange `json:"manifests,omitempty"`
 }
 
-// Identical tells whether the releases are one.
+// Identical reports whether the releases are one.
 func (c *Comparison) Identical() bool { return c.From.Digest == c.To.Digest }
 
 // How an image changes.
@@ -135,7 +135,7 @@ func versions(r *Release) map[string]string {
 	return found
 }
 
-// union gives the keys of two maps, sorted.
+// union returns the keys of two maps, sorted.
 func union[T any](a, b map[string]T) []string {
 	keys := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
 	slices.Sort(keys)
@@ -187,7 +187,7 @@ func compareManifests(from, to []release.Manifest) ([]ManifestChange, error) {
 	return changes, nil
 }
 
-// byFile gives the objects of each file. Those of the operator's own folder stand under
+// byFile returns the objects of each file. Those of the operator's own folder stand under
 // their file's name, too.
 func byFile(manifests []release.Manifest) map[string][]*unstructured.Unstructured {
 	files := map[string][]*unstructured.Unstructured{}

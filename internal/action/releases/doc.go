@@ -22,7 +22,7 @@ import (
 
 // Resolver knows where releases are.
 type Resolver interface {
-	// Resolve gives the pull spec of the release with a version. An empty version is that of
+	// Resolve returns the pull spec of the release with a version. An empty version is that of
 	// the cluster.
 	Resolve(ctx context.Context, version string) (string, error)
 }
@@ -42,7 +42,7 @@ func objectOf(ref string) string {
 	return fmt.Sprintf("release %q", ref)
 }
 
-// locate gives the reference of a release that may be named by its version.
+// locate returns the reference of a release that may be named by its version.
 func (s Source) locate(ctx context.Context, ref string) (string, error) {
 	_, err := semver.Parse(ref)
 	isVersion := err == nil

@@ -95,7 +95,7 @@ func (a *Extract) Run(ctx context.Context) (*Extracted, error) {
 	return extracted, err
 }
 
-// Contents gives the manifests that would be written, by the names of their files.
+// Contents returns the manifests that would be written, by the names of their files.
 func (a *Extract) Contents(ctx context.Context) (map[string][]byte, error) {
 	opened, err := a.open(ctx, a.Image)
 	if err != nil {
@@ -127,7 +127,7 @@ func (a *Extract) check() error {
 	return &report.Error{Object: objectOf(a.Image), Err: err}
 }
 
-// files gives the content of the files to write.
+// files returns the content of the files to write.
 func (a *Extract) files(opened *releaseimage.Image) (map[string][]byte, error) {
 	files, err := a.manifests(opened.Payload)
 	if err != nil || a.Included != nil || a.CredentialsRequests {
@@ -148,7 +148,7 @@ func (a *Extract) files(opened *releaseimage.Image) (map[string][]byte, error) {
 	return files, nil
 }
 
-// manifests gives the content of the files with manifests.
+// manifests returns the content of the files with manifests.
 func (a *Extract) manifests(payload *release.Payload) (map[string][]byte, error) {
 	chosen, err := a.choose(payload)
 	if err != nil {
@@ -171,7 +171,7 @@ func encode(manifests []release.Manifest) (map[string][]byte, error) {
 	return files, nil
 }
 
-// choose gives the manifests to write.
+// choose returns the manifests to write.
 func (a *Extract) choose(payload *release.Payload) ([]release.Manifest, error) {
 	manifests := payload.Manifests
 	if a.Included != nil {
@@ -194,7 +194,7 @@ var cloudKinds = map[string]string{
 	"ovirt": "OvirtProviderSpec", "powervs": "IBMCloudPowerVSProviderSpec", "vsphere": "VSphereProviderSpec",
 }
 
-// isRequest tells whether an object is a CredentialsRequest, for a cloud if one is given.
+// isRequest reports whether an object is a CredentialsRequest, for a cloud if one is given.
 func isRequest(m release.Manifest, cloud string) bool {
 	key := m.Key()
 	if key.Group != "cloudcredential.openshift.io" || key.Kind != "CredentialsRequest" {

@@ -19,7 +19,7 @@ type FindImage struct {
 	Name string
 }
 
-// Run gives the pull spec, by digest.
+// Run returns the pull spec, by digest.
 func (a *FindImage) Run(ctx context.Context) (string, error) {
 	payload, where, err := a.payload(ctx, a.Image, a.PayloadDir, release.Options{})
 	if err != nil {

@@ -25,12 +25,12 @@ type Included struct {
 	Capabilities []string
 }
 
-// IsEmpty tells whether nothing is said of the cluster.
+// IsEmpty reports whether nothing is said of the cluster.
 func (i Included) IsEmpty() bool {
 	return i.Profile == "" && i.FeatureSet == "" && len(i.FeatureGates) == 0 && i.Capabilities == nil
 }
 
-// choose gives the manifests that the cluster has.
+// choose returns the manifests that the cluster has.
 func (i Included) choose(manifests []release.Manifest, major uint64) []release.Manifest {
 	cluster := release.Cluster{Profile: i.Profile, FeatureSet: i.FeatureSet, FeatureGates: sets.New(i.FeatureGates...), MajorVersion: major}
 	capabilities := release.Capabilities{Known: sets.Set[string]{}, Enabled: sets.New(i.Capabilities...)}

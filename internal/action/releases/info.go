@@ -49,7 +49,7 @@ type Release struct {
 	MetadataFiles int `json:"metadataFiles"`
 	// Warnings are sentences about what is not as it should be.
 	Warnings []string `json:"warnings,omitempty"`
-	// Verified tells whether it is signed, if that was asked.
+	// Verified reports whether it is signed, if that was asked.
 	Verified *bool `json:"verified,omitempty"`
 }
 

@@ -217,7 +217,7 @@ func (a *New) addTrust() error {
 	return err
 }
 
-// name gives a release a name that has none and that is made of images alone.
+// name returns a release a name that has none and that is made of images alone.
 func (a *New) name() {
 	if a.Build.Name == "" && a.Build.FromDir == nil && a.Build.FromRelease == "" {
 		now := time.Now

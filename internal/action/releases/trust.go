@@ -32,7 +32,7 @@ type Trust struct {
 	Release string
 }
 
-// IsEmpty tells whether nobody is trusted.
+// IsEmpty reports whether nobody is trusted.
 func (t Trust) IsEmpty() bool {
 	return len(t.Keyrings) == 0 && len(t.Keys) == 0 && t.Release == ""
 }
@@ -68,7 +68,7 @@ func (t Trust) verifier(ctx context.Context, source Source, canonical string) (s
 	return signature.All(verifiers...), nil
 }
 
-// config gives the keyrings and stores.
+// config returns the keyrings and stores.
 func (t Trust) config(ctx context.Context, source Source) (signature.Config, error) {
 	var config signature.Config
 	if t.Release != "" {
@@ -124,7 +124,7 @@ func (t Trust) configOf(ctx context.Context, source Source) (signature.Config, e
 	}
 }
 
-// dataOf gives the data of a ConfigMap; keyrings that are not armored are binary.
+// dataOf returns the data of a ConfigMap; keyrings that are not armored are binary.
 func dataOf(m release.Manifest) (map[string]string, error) {
 	var configMap corev1.ConfigMap
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(m.Object.Object, &configMap); err != nil {
@@ -138,7 +138,7 @@ func dataOf(m release.Manifest) (map[string]string, error) {
 	return data, nil
 }
 
-// bundles gives the stores of the files.
+// bundles returns the stores of the files.
 func (t Trust) bundles() ([]signature.Store, error) {
 	var stores []signature.Store
 	for _, name := range t.Signatures {
@@ -171,7 +171,7 @@ func (t Trust) keys() ([]signature.PublicKey, error) {
 	return keys, nil
 }
 
-// Verify says whether a release is signed.
+// Verify reports whether a release is signed.
 type Verify struct {
 	Source
 	Trust Trust
@@ -179,7 +179,7 @@ type Verify struct {
 	Image string
 }
 
-// Run gives the digest of the release when it is signed as it must be. Its error tells what
+// Run returns the digest of the release when it is signed as it must be. Its error tells what
 // is missing and what was found instead.
 func (a *Verify) Run(ctx context.Context) (string, error) {
 	ref, err := a.locate(ctx, a.Image)

@@ -12,10 +12,10 @@ type Error struct {
 	Advice string
 }
 
-// Error gives the object and the reason. The advice stands on its own.
+// Error returns the object and the reason. The advice stands on its own.
 func (e *Error) Error() string { return e.Object + ": " + e.Err.Error() }
 
-// Unwrap gives the reason.
+// Unwrap returns the reason.
 func (e *Error) Unwrap() error { return e.Err }
 
 // Reworded is an error in words for people, in place of those of its cause.
@@ -25,13 +25,13 @@ type Reworded struct {
 	Cause error
 }
 
-// Error gives the words.
+// Error returns the words.
 func (e *Reworded) Error() string { return e.Text }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Reworded) Unwrap() error { return e.Cause }
 
-// AdviceOf gives the advice that an error carries, or "".
+// AdviceOf returns the advice that an error carries, or "".
 func AdviceOf(err error) string {
 	var e *Error
 	if errors.As(err, &e) {

@@ -49,7 +49,7 @@ func (Quiet) Warn(string) {}
 // Parts does nothing.
 func (Quiet) Parts([]Part) {}
 
-// OrQuiet gives the progress, or one that nobody looks at when it is nil.
+// OrQuiet returns the progress, or one that nobody looks at when it is nil.
 func OrQuiet(p Progress) Progress {
 	if p == nil {
 		return Quiet{}

@@ -79,7 +79,7 @@ type Pool struct {
 	Nodes []Node `json:"nodes"`
 }
 
-// IsAt tells whether all nodes are known to be of a version.
+// IsAt reports whether all nodes are known to be of a version.
 func (p *Pool) IsAt(version string) bool {
 	return version != "" && !slices.ContainsFunc(p.Nodes, func(n Node) bool { return n.Version != version || n.Phase != pools.PhaseUpdated })
 }

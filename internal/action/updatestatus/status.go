@@ -20,7 +20,7 @@ import (
 
 // Status is how far an update of the cluster is.
 type Status struct {
-	// Updating tells whether there is anything to tell.
+	// Updating reports whether there is anything to tell.
 	Updating bool `json:"updating"`
 	// Refused is a requested update that the operator does not carry out; nil for none.
 	Refused *Refusal `json:"refused,omitempty"`
@@ -151,7 +151,7 @@ func Assess(in Input) *Status {
 	return status
 }
 
-// ofRelease tells whether an operator belongs to the release: those that others install
+// ofRelease reports whether an operator belongs to the release: those that others install
 // carry none of the annotations by which releases include or exclude manifests.
 func ofRelease(o *configv1.ClusterOperator) bool {
 	for name := range o.Annotations {
@@ -220,7 +220,7 @@ func (c *ControlPlane) completion() float64 {
 	return float64(c.Updated) / float64(max(c.Operators(), 1))
 }
 
-// updated tells whether an operator is at a version. That of the nodes' configuration tells by
+// updated reports whether an operator is at a version. That of the nodes' configuration tells by
 // its image, too: it is of the same version when a cluster goes over to more architectures.
 func (in *Input) updated(o *configv1.ClusterOperator, version string) bool {
 	has := func(name string, is func(string) bool) bool {

@@ -67,7 +67,7 @@ var reserved = []string{
 	"package", "return", "true", "var", "void", "while",
 }
 
-// CheckRule says whether a rule is a CEL expression over the variable properties that is
+// CheckRule reports whether a rule is a CEL expression over the variable properties that is
 // true or false.
 func CheckRule(rule string) error {
 	if len(rule) > maxRule {
@@ -296,7 +296,7 @@ func call(name token, known map[string]callable, n int) (kind, error) {
 // the name that is the first.
 var comprehensions = []string{"all", "exists", "existsOne", "exists_one", "filter", "map"}
 
-// overVariable tells whether the arguments that follow are those of a comprehension: a
+// overVariable reports whether the arguments that follow are those of a comprehension: a
 // name and one or two more. A call with another number of them is one of a method.
 func (p *parser) overVariable() bool {
 	return p.peek().class == identifier && p.tokens[p.at+1].text == ","

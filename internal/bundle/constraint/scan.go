@@ -202,7 +202,7 @@ func (s *scanner) quoted(ok *bool) bool {
 	return true
 }
 
-// escape gives how long the escape is that follows a backslash, and 0 if it is none.
+// escape returns how long the escape is that follows a backslash, and 0 if it is none.
 func escape(text string) int {
 	if text == "" {
 		return 0
@@ -233,7 +233,7 @@ func (t token) fault(format string, args ...any) error {
 	return fmt.Errorf("line %d, column %d: %s", t.line, t.column, fmt.Sprintf(format, args...))
 }
 
-// isName tells whether a rune can stand in a name; digits cannot come first.
+// isName reports whether a rune can stand in a name; digits cannot come first.
 func isName(r byte) bool {
 	return r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || strings.IndexByte("0123456789", r) >= 0
 }

@@ -74,7 +74,7 @@ type Conversion struct {
 	ConversionReviewVersions []string                               `json:"conversionReviewVersions,omitempty"`
 }
 
-// Internal gives the definition in the form that the API server judges, with its defaults.
+// Internal returns the definition in the form that the API server judges, with its defaults.
 func (c *CustomResourceDefinition) Internal() (*apiextensions.CustomResourceDefinition, error) {
 	c.setDefaults()
 	out := &apiextensions.CustomResourceDefinition{ObjectMeta: c.ObjectMeta}

@@ -24,7 +24,7 @@ type Minor struct{ Major, Minor uint64 }
 
 func (m Minor) String() string { return fmt.Sprintf("%d.%d", m.Major, m.Minor) }
 
-// Less tells whether a version is before the other.
+// Less reports whether a version is before the other.
 func (m Minor) Less(other Minor) bool {
 	return m.Major < other.Major || m.Major == other.Major && m.Minor < other.Minor
 }
@@ -38,7 +38,7 @@ func ParseMinor(version string) (Minor, error) {
 	return Minor{v.Major, v.Minor}, err
 }
 
-// Stated gives the values of all properties of a type as text. A number, as YAML reads 4.18
+// Stated returns the values of all properties of a type as text. A number, as YAML reads 4.18
 // without quotes, is given as it is written.
 func Stated(properties []fbc.Property, propertyType string) []string {
 	var stated []string

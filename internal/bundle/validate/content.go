@@ -33,7 +33,7 @@ type object struct {
 	content                map[string]any
 }
 
-// CheckContent says whether the manifests of a bundle are what they say they are, and
+// CheckContent reports whether the manifests of a bundle are what they say they are, and
 // holds them to the optional rules that are asked for. Helm charts are not looked at.
 func CheckContent(files *bundle.Files, options Options) Findings {
 	found := &findings{validator: Content}
@@ -57,7 +57,7 @@ func CheckContent(files *bundle.Files, options Options) Findings {
 	return found.list
 }
 
-// readManifest gives the first document of a file, nil if it is no object.
+// readManifest returns the first document of a file, nil if it is no object.
 func readManifest(file bundle.File, found *findings) map[string]any {
 	switch {
 	case file.Folder || len(file.Contents) == 0 && file.Data == nil && file.Err != nil:

@@ -203,7 +203,7 @@ func crdVersionsTogether(spec *apiextensions.CustomResourceDefinitionSpec, at *f
 	return faults
 }
 
-// identical tells whether a part is set, and the same, in all versions.
+// identical reports whether a part is set, and the same, in all versions.
 func identical(versions []apiextensions.CustomResourceDefinitionVersion, of func(*apiextensions.CustomResourceDefinitionVersion) (any, bool)) bool {
 	for i := range versions {
 		value, set := of(&versions[i])

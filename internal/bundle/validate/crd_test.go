@@ -180,7 +180,7 @@ var mutations = []struct {
 	{"old, conversion", []string{"apiVersion", "apiextensions.k8s.io/v1beta1", "spec/conversion", "{strategy: Webhook, webhookClientConfig: {url: 'https://a'}}"}},
 }
 
-// texts gives faults without the values that they are about, of which the library's are
+// texts returns faults without the values that they are about, of which the library's are
 // pointers and structs.
 func texts(faults field.ErrorList) []string {
 	var list []string

@@ -293,7 +293,7 @@ func webhookService(service *apiextensions.ServiceReference, at *field.Path) fie
 	return faults
 }
 
-// hasDefaults tells whether any schema of the CRD has a default.
+// hasDefaults reports whether any schema of the CRD has a default.
 func hasDefaults(spec *apiextensions.CustomResourceDefinitionSpec) bool {
 	if spec.Validation != nil && schemaHasDefaults(spec.Validation.OpenAPIV3Schema) {
 		return true

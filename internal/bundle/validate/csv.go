@@ -187,7 +187,7 @@ func ownedAPIs(csv *v1alpha1.ClusterServiceVersion, found *findings) []schema.Gr
 	return owned
 }
 
-// examples gives the kinds of the examples in a text.
+// examples returns the kinds of the examples in a text.
 func examples(text string, found *findings) []schema.GroupVersionKind {
 	var raw []json.RawMessage
 	err := json.Unmarshal([]byte(text), &raw)

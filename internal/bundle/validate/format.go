@@ -10,7 +10,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// CheckFormat says whether a bundle has the folders and annotations that make it one, and
+// CheckFormat reports whether a bundle has the folders and annotations that make it one, and
 // whether its dependencies can be understood.
 func CheckFormat(files *bundle.Files) Findings {
 	found := &findings{validator: Format}

@@ -77,7 +77,7 @@ func checkMultiarch(s *subject, options Options, found *findings) {
 	}
 }
 
-// declared gives what the labels name, or the standard when they name nothing.
+// declared returns what the labels name, or the standard when they name nothing.
 func (d dimension) declared(labels map[string]string) (values []string, byLabel bool) {
 	for _, label := range slices.Sorted(maps.Keys(labels)) {
 		if value, ok := strings.CutPrefix(label, d.label); ok && value != "" && labels[label] == labelSupported {
@@ -90,7 +90,7 @@ func (d dimension) declared(labels map[string]string) (values []string, byLabel 
 	return values, true
 }
 
-// provided gives what an image is there for, sorted.
+// provided returns what an image is there for, sorted.
 func (d dimension) provided(inspected Inspection) []string {
 	var values []string
 	for _, p := range inspected.Platforms {
@@ -157,7 +157,7 @@ func (s *subject) checkAffinity(d dimension, declared []string, found *findings)
 	}
 }
 
-// nodeTerms gives what a Pod asks of its node: one of the terms, and of it everything.
+// nodeTerms returns what a Pod asks of its node: one of the terms, and of it everything.
 func nodeTerms(spec corev1.PodSpec) [][]corev1.NodeSelectorRequirement {
 	var always []corev1.NodeSelectorRequirement
 	for _, key := range slices.Sorted(maps.Keys(spec.NodeSelector)) {
@@ -175,7 +175,7 @@ func nodeTerms(spec corev1.PodSpec) [][]corev1.NodeSelectorRequirement {
 	return terms
 }
 
-// allows tells whether a term takes a node whose label has a value.
+// allows reports whether a term takes a node whose label has a value.
 func allows(term []corev1.NodeSelectorRequirement, label, value string) bool {
 	for _, r := range term {
 		named := slices.Contains(r.Values, value)

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// inspecting gives what registries would say of images.
+// inspecting returns what registries would say of images.
 func inspecting(known map[string]Inspection) Options {
 	return Options{Inspect: func(images []string) map[string]Inspection {
 		found := map[string]Inspection{}

@@ -82,7 +82,7 @@ func (r removal) message(names map[string][]string) string {
 		r.minor, r.minor, strings.Join(kinds, ","))
 }
 
-// namesOf gives the names of the objects of removed APIs, by kind.
+// namesOf returns the names of the objects of removed APIs, by kind.
 func (s *subject) namesOf(r removal) map[string][]string {
 	names := map[string][]string{}
 	for _, crd := range s.crds {
@@ -98,7 +98,7 @@ func (s *subject) namesOf(r removal) map[string][]string {
 	return names
 }
 
-// podSecurityPolicyRules gives the names of what grants rights on PodSecurityPolicies.
+// podSecurityPolicyRules returns the names of what grants rights on PodSecurityPolicies.
 func (s *subject) podSecurityPolicyRules() map[string][]string {
 	names := map[string][]string{}
 	for _, granted := range s.grants() {
@@ -115,17 +115,17 @@ type grant struct {
 	rule       rbacv1.PolicyRule
 }
 
-// on tells whether the rule names a resource of a group.
+// on reports whether the rule names a resource of a group.
 func (g grant) on(group, resource string) bool {
 	return slices.Contains(g.rule.APIGroups, group) && slices.Contains(g.rule.Resources, resource)
 }
 
-// allows gives the verbs among some that the rule allows.
+// allows returns the verbs among some that the rule allows.
 func (g grant) allows(verbs ...string) bool {
 	return slices.ContainsFunc(g.rule.Verbs, func(verb string) bool { return verb == rbacv1.VerbAll || slices.Contains(verbs, verb) })
 }
 
-// grants gives the rules of the CSV and of the bundle's roles.
+// grants returns the rules of the CSV and of the bundle's roles.
 func (s *subject) grants() []grant {
 	var grants []grant
 	if s.csv != nil {
@@ -139,7 +139,7 @@ func (s *subject) grants() []grant {
 	return append(grants, s.roleGrants()...)
 }
 
-// roleGrants gives the rules of the bundle's roles. A role that is none grants nothing.
+// roleGrants returns the rules of the bundle's roles. A role that is none grants nothing.
 func (s *subject) roleGrants() []grant {
 	var grants []grant
 	for _, o := range s.objects {

@@ -43,7 +43,7 @@ func (f Findings) valid() bool {
 	return !slices.ContainsFunc(f, func(finding Finding) bool { return finding.Level == Error })
 }
 
-// Err gives all errors as one, and nil if there are none.
+// Err returns all errors as one, and nil if there are none.
 func (f Findings) Err() error {
 	invalid := &InvalidError{}
 	for _, finding := range f {
@@ -161,7 +161,7 @@ type Validator struct {
 	About string
 }
 
-// Optional gives the optional validators, sorted by their names.
+// Optional returns the optional validators, sorted by their names.
 func Optional() []Validator {
 	var list []Validator
 	for _, v := range validators {

@@ -93,7 +93,7 @@ func edit(t testing.TB, text string, pairs ...string) string {
 	return text
 }
 
-// run gives the findings of a bundle, each as level and text.
+// run returns the findings of a bundle, each as level and text.
 func run(t *testing.T, fsys fstest.MapFS, options Options) []string {
 	t.Helper()
 	findings, err := Bundle(fsys, options)

@@ -24,7 +24,7 @@ const labelDatabase = "operators.operatorframework.io.index.database.v1"
 
 // Puller opens images. *image.Client is one.
 type Puller interface {
-	// Resolve gives the reference with the digest that a reference has now.
+	// Resolve returns the reference with the digest that a reference has now.
 	Resolve(ctx context.Context, ref string) (string, error)
 	// Pull opens an image for reading. The caller closes it.
 	Pull(ctx context.Context, ref string) (*image.Image, error)
@@ -165,7 +165,7 @@ type notCatalogError struct{ text string }
 
 func (e *notCatalogError) Error() string { return e.text }
 
-// configsFolder gives the folder of the catalog in an image with these labels.
+// configsFolder returns the folder of the catalog in an image with these labels.
 func configsFolder(labels map[string]string) (string, error) {
 	if folder := labels[image.LabelConfigs]; folder != "" {
 		return folder, nil
@@ -176,7 +176,7 @@ func configsFolder(labels map[string]string) (string, error) {
 	return "", &notCatalogError{fmt.Sprintf("it is not a catalog: the label %s, which names the folder of the catalog, is missing", image.LabelConfigs)}
 }
 
-// IsContent tells whether an error says that the image, its content or its reference is
+// IsContent reports whether an error says that the image, its content or its reference is
 // wrong, so that trying the same again cannot help.
 func IsContent(err error) bool {
 	var broken *fbc.Error
@@ -184,7 +184,7 @@ func IsContent(err error) bool {
 	return image.IsTerminal(err) || errors.As(err, &broken) || errors.As(err, &none)
 }
 
-// IsNotFound tells whether an error says that the registry does not have the image.
+// IsNotFound reports whether an error says that the registry does not have the image.
 func IsNotFound(err error) bool {
 	var e *image.Error
 	return errors.As(err, &e) && e.Kind == image.KindNotFound

@@ -12,7 +12,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/catalog/metrics"
 )
 
-// use gives each metric a value: one that has none is not gathered.
+// use returns each metric a value: one that has none is not gathered.
 func use(catalog string) {
 	metrics.UnpackSeconds.WithLabelValues("stored").Observe(1)
 	metrics.Stored(catalog, 1, 1)
@@ -27,7 +27,7 @@ func use(catalog string) {
 	metrics.Found("made", false)
 }
 
-// gathered gives the metrics of this package, with their labels.
+// gathered returns the metrics of this package, with their labels.
 func gathered(t *testing.T) map[string]string {
 	t.Helper()
 	families, err := crmetrics.Registry.Gather()

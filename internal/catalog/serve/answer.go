@@ -26,7 +26,7 @@ type body struct {
 	read func() io.ReadSeeker
 	// write writes it.
 	write func(io.Writer) error
-	// kept gives a compressed form of it, if there is one.
+	// kept returns a compressed form of it, if there is one.
 	kept func(catalogstore.Encoding) (*io.SectionReader, bool)
 }
 
@@ -195,7 +195,7 @@ func begin(w *response, r *http.Request, b body, encoding string) (io.Writer, fu
 // spill gathers what is written until it is too much, and then sends it on.
 type spill struct {
 	buffer *bytes.Buffer
-	// begin gives where to send it, and a function that is called at the end.
+	// begin returns where to send it, and a function that is called at the end.
 	begin  func() (io.Writer, func() error, error)
 	begun  bool
 	out    io.Writer

@@ -43,7 +43,7 @@ func newCache(limit int) *cache {
 	return &cache{limit: limit, order: list.New(), items: map[cacheKey]*list.Element{}}
 }
 
-// get gives a body, which is not to be changed.
+// get returns a body, which is not to be changed.
 func (c *cache) get(key cacheKey) ([]byte, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -32,7 +32,7 @@ var compressors = map[string]*sync.Pool{
 	}},
 }
 
-// compressing gives a writer that writes compressed, and a function that writes the end
+// compressing returns a writer that writes compressed, and a function that writes the end
 // and releases it.
 func compressing(w io.Writer, encoding string) (io.Writer, func() error) {
 	pool := compressors[encoding]

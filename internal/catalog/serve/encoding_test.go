@@ -56,7 +56,7 @@ func TestNegotiation(t *testing.T) {
 	}
 }
 
-// plainText gives the body of an answer as it was before it was compressed.
+// plainText returns the body of an answer as it was before it was compressed.
 func plainText(t *testing.T, resp *http.Response) string {
 	t.Helper()
 	var r io.Reader = resp.Body

@@ -313,7 +313,7 @@ func (d *drawing) answer() graphAnswer {
 	return answer
 }
 
-// sorted gives the names of the bundles, the newest first.
+// sorted returns the names of the bundles, the newest first.
 func (d *drawing) sorted() []string {
 	return slices.SortedFunc(maps.Keys(d.bundles), func(a, b string) int {
 		va, knownA := d.versions[a]

@@ -22,7 +22,7 @@ import (
 
 // contents is where the handler reads: a *catalogstore.Store, or what knows more than one.
 type contents interface {
-	// Content gives the content of a catalog, or catalogstore.ErrNotFound, or ErrComing, or an
+	// Content returns the content of a catalog, or catalogstore.ErrNotFound, or ErrComing, or an
 	// error that may go away.
 	Content(name string) (*catalogstore.Content, error)
 }

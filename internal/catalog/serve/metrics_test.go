@@ -11,7 +11,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/catalog/metrics"
 )
 
-// value gives a metric with labels, given as "name=value" and blanks: that of a counter or
+// value returns a metric with labels, given as "name=value" and blanks: that of a counter or
 // gauge, or how often a histogram has observed something. It is 0 when there is none.
 func value(t *testing.T, name, labels string) float64 {
 	t.Helper()

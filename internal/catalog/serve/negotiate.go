@@ -90,7 +90,7 @@ func entityTag(sum, encoding string) string {
 	return `W/"` + sum + `-` + encoding + `"`
 }
 
-// matches tells whether a client has a body already, in whatever encoding, and gives its
+// matches reports whether a client has a body already, in whatever encoding, and gives its
 // tag. As in RFC 9110, If-None-Match is weighed by weak comparison, and If-Modified-Since
 // only without it.
 func matches(header http.Header, sum string, modified time.Time) (string, bool) {
@@ -115,7 +115,7 @@ func matches(header http.Header, sum string, modified time.Time) (string, bool) 
 	return plain, err == nil && !modified.Truncate(time.Second).After(since)
 }
 
-// prefersMermaid tells whether a client names Mermaid in Accept, and no JSON before it.
+// prefersMermaid reports whether a client names Mermaid in Accept, and no JSON before it.
 func prefersMermaid(header http.Header) bool {
 	json, mermaid := -1.0, -1.0
 	for _, line := range header.Values("Accept") {

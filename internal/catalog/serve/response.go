@@ -44,7 +44,7 @@ func (w *response) WriteHeader(code int) {
 // Unwrap lets http.ResponseController reach the connection.
 func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// patience gives the client the time of one chunk, from now on.
+// patience returns the client the time of one chunk, from now on.
 func (w *response) patience() error {
 	if err := w.control.SetWriteDeadline(time.Now().Add(w.stall)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err

@@ -33,7 +33,7 @@ type Server struct {
 	Handler http.Handler
 	// Limits bound the connections. Those of requests are the handler's.
 	Limits Limits
-	// GetCertificate gives the certificate for each new connection, so that it can be
+	// GetCertificate returns the certificate for each new connection, so that it can be
 	// replaced while the server runs.
 	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	// Log is told of problems with connections.

@@ -157,7 +157,7 @@ func (f *Fields) canonical() string {
 	return strings.Join(list, ",")
 }
 
-// String gives the parameter in one form for all that mean the same. It is empty when all
+// String returns the parameter in one form for all that mean the same. It is empty when all
 // is wanted.
 func (f *Fields) String() string {
 	if f == nil {
@@ -218,7 +218,7 @@ func appendMember(dst, key, value []byte) []byte {
 	return append(append(dst, value...), ',')
 }
 
-// item gives the item of a quoted key, nil when there is none.
+// item returns the item of a quoted key, nil when there is none.
 func (f *Fields) item(key []byte) *item {
 	for i := range f.items {
 		if isKey(key, f.items[i].name) {
@@ -232,12 +232,12 @@ func isAlways(key []byte) bool {
 	return slices.ContainsFunc(always, func(name string) bool { return isKey(key, name) })
 }
 
-// isKey tells whether a quoted key is a name, without regard to case.
+// isKey reports whether a quoted key is a name, without regard to case.
 func isKey(key []byte, name string) bool {
 	return len(key) == len(name)+2 && strings.EqualFold(string(key[1:len(key)-1]), name)
 }
 
-// typeOf gives the type of an object as it is quoted, nil when it has none.
+// typeOf returns the type of an object as it is quoted, nil when it has none.
 func typeOf(element []byte) []byte {
 	for key, value := range jsontext.Members(element) {
 		if isKey(key, "type") {

@@ -32,7 +32,7 @@ func (g *Graph) Releases() int { return len(g.nodes) }
 // Edges counts the updates, those with known issues among them.
 func (g *Graph) Edges() int { return len(g.edges) + len(g.conditional) }
 
-// Channel gives the graph of one channel and architecture: its releases by ascending
+// Channel returns the graph of one channel and architecture: its releases by ascending
 // version, the updates between them, and those with known issues, of which those with the
 // same ones stand together. There is nothing in that of an unknown channel.
 func (g *Graph) Channel(q Query) *cincinnati.Graph {

@@ -64,7 +64,7 @@ type Fault struct {
 // Error names the file and what is wrong.
 func (f *Fault) Error() string { return f.File + ": " + f.Err.Error() }
 
-// Unwrap gives what is wrong.
+// Unwrap returns what is wrong.
 func (f *Fault) Unwrap() error { return f.Err }
 
 // Load reads a graph-data folder. Its error joins a *Fault for each file that is wrong, and

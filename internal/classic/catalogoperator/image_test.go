@@ -53,7 +53,7 @@ func TestImage(t *testing.T) {
 	c.rests(catalog)
 }
 
-// named gives an object a name.
+// named returns an object a name.
 func named[T client.Object](object T, name string) T {
 	object.SetName(name)
 	return object

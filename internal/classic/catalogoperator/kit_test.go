@@ -171,7 +171,7 @@ func (c *cluster) says(catalog *v1alpha1.CatalogSource, reason string, message f
 
 func is(want string) func(string) bool { return func(got string) bool { return got == want } }
 
-// pods gives those with a label that are not going.
+// pods returns those with a label that are not going.
 func (c *cluster) pods(label, value string) []corev1.Pod {
 	c.t.Helper()
 	var list corev1.PodList

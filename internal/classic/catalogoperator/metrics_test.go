@@ -9,7 +9,7 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 )
 
-// value gives a metric of a catalog.
+// value returns a metric of a catalog.
 func value(name string, catalog *v1alpha1.CatalogSource) (float64, bool, error) {
 	families, err := metrics.Registry.Gather()
 	if err != nil {

@@ -38,7 +38,7 @@ const (
 // rule says how many passes there must be before a component is judged within its time of grace.
 type rule struct{ passes, successes int }
 
-// judge tells whether a component works.
+// judge reports whether a component works.
 func (t tally) judge(r rule, isGraceOver bool) verdict {
 	isEnough := t.passes >= r.passes && t.successes >= r.successes
 	switch {
@@ -58,7 +58,7 @@ type judgement struct {
 	began time.Time
 }
 
-// now gives the verdict, and how long to wait for one that is not there yet.
+// now returns the verdict, and how long to wait for one that is not there yet.
 func (j *judgement) now() (verdict, time.Duration) {
 	now := j.clock.Now()
 	if j.began.IsZero() {

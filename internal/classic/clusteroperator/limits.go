@@ -34,7 +34,7 @@ func (s statement) String() string {
 	return fmt.Sprintf("- maximum supported OCP version for %s/%s is %s", s.namespace, s.name, s.last)
 }
 
-// states tells whether an object may state a limit, without reading it.
+// states reports whether an object may state a limit, without reading it.
 func states(object metav1.Object) bool {
 	return strings.Contains(object.GetAnnotations()[csvinfo.AnnotationProperties], platform.PropertyMaxOpenShiftVersion)
 }
@@ -82,7 +82,7 @@ func lastOf(values []string) (platform.Minor, error) {
 // lastOfMajor4 is the version of the platform that is called 5.0 too: updates lead from 4.22 to either.
 var lastOfMajor4, firstOfMajor5 = platform.Minor{Major: 4, Minor: 23}, platform.Minor{Major: 5}
 
-// counted gives the version that counts in comparisons.
+// counted returns the version that counts in comparisons.
 func counted(m platform.Minor) platform.Minor {
 	if m == lastOfMajor4 {
 		return firstOfMajor5
@@ -90,7 +90,7 @@ func counted(m platform.Minor) platform.Minor {
 	return m
 }
 
-// upgradeable says whether installed operators let the platform be updated to its next minor
+// upgradeable reports whether installed operators let the platform be updated to its next minor
 // version. It is called that of the release even where that cannot be read: then nobody knows, and
 // it is not. Patches are always let through: whoever updates the cluster looks at minor versions.
 func upgradeable(statements []statement, release string) configv1.ClusterOperatorStatusCondition {

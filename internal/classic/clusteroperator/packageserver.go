@@ -52,11 +52,11 @@ const settle = 10 * time.Second
 type change struct {
 	to    string
 	since time.Time
-	// isSeen tells whether the phase shows that its controller saw it.
+	// isSeen reports whether the phase shows that its controller saw it.
 	isSeen bool
 }
 
-// isEarly tells whether a ClusterServiceVersion that says that it succeeded may say so of the release before: it
+// isEarly reports whether a ClusterServiceVersion that says that it succeeded may say so of the release before: it
 // is still that of the release which was reported last, or has only just been changed. again is how long to
 // wait then, unless something changes.
 func (c *change) isEarly(csv *v1alpha1.ClusterServiceVersion, last *configv1.ClusterOperatorStatus, release string, now time.Time) (is bool, again time.Duration) {

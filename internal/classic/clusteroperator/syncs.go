@@ -70,7 +70,7 @@ func (s *Syncs) news() <-chan event.GenericEvent {
 	return s.channel()
 }
 
-// channel gives the channel of news. The caller holds the mutex.
+// channel returns the channel of news. The caller holds the mutex.
 func (s *Syncs) channel() chan event.GenericEvent {
 	if s.wake == nil {
 		s.wake = make(chan event.GenericEvent, 1)

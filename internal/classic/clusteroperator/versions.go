@@ -72,7 +72,7 @@ func concerns(namespace string) predicate.Predicate {
 	}
 }
 
-// relatedTo gives references to the ClusterServiceVersions of a namespace, by name.
+// relatedTo returns references to the ClusterServiceVersions of a namespace, by name.
 func relatedTo(csvs []metav1.PartialObjectMetadata, namespace string) []configv1.ObjectReference {
 	var references []configv1.ObjectReference
 	for i := range csvs {

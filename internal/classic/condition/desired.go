@@ -34,7 +34,7 @@ func deployments(csv *v1alpha1.ClusterServiceVersion) []string {
 	return names
 }
 
-// seen gives the conditions of the status of an OperatorCondition once those of its spec are taken
+// seen returns the conditions of the status of an OperatorCondition once those of its spec are taken
 // over. What only the status has stays. changed tells whether they differ from what the status has.
 func seen(condition *operatorsv2.OperatorCondition) (conditions []metav1.Condition, changed bool) {
 	conditions = slices.Clone(condition.Status.Conditions)

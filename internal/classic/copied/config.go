@@ -66,7 +66,7 @@ func conditionOf(disabled, asExpected bool) metav1.Condition {
 	return c
 }
 
-// areAsExpected tells whether each operator that watches all namespaces has all the copies that it
+// areAsExpected reports whether each operator that watches all namespaces has all the copies that it
 // should have or, where copies are disabled, none in namespaces that are not protected.
 func (r *configs) areAsExpected(ctx context.Context, disabled bool) (bool, error) {
 	namespaces, err := activeNamespaces(ctx, r.client)

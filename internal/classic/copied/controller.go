@@ -198,7 +198,7 @@ func (a *attempt) write(ctx context.Context, namespaces sets.Set[string]) (again
 	return again, err
 }
 
-// known gives what is known of a copy.
+// known returns what is known of a copy.
 func (a *attempt) known(key types.NamespacedName, found *metav1.PartialObjectMetadata) (record, bool) {
 	if found == nil {
 		return a.memory.of(key, "", "", a.clock.Now())

@@ -19,7 +19,7 @@ import (
 type facts struct {
 	// group is the OperatorGroup of its namespace; nil when there is not exactly one.
 	group *operatorsv1.OperatorGroup
-	// disabled tells whether operators that watch all namespaces are not to be copied.
+	// disabled reports whether operators that watch all namespaces are not to be copied.
 	disabled bool
 	// protected are namespaces that have copies even so.
 	protected sets.Set[string]
@@ -34,7 +34,7 @@ type facts struct {
 type places struct {
 	// make are the namespaces that get one, and have it kept up to date.
 	make sets.Set[string]
-	// stays tells whether one that is in a namespace may stay there.
+	// stays reports whether one that is in a namespace may stay there.
 	stays func(namespace string) bool
 }
 
@@ -71,7 +71,7 @@ func placesOf(csv *v1alpha1.ClusterServiceVersion, f facts) places {
 	return p
 }
 
-// isGlobal tells whether an operator watches all namespaces.
+// isGlobal reports whether an operator watches all namespaces.
 func isGlobal(csv *v1alpha1.ClusterServiceVersion) bool {
 	targets, ok := group.TargetsOf(csv)
 	return ok && slices.Contains(targets, metav1.NamespaceAll)

@@ -139,7 +139,7 @@ func (c *counter) add(what string) {
 	c.counts[what]++
 }
 
-// take gives the counts and begins anew.
+// take returns the counts and begins anew.
 func (c *counter) take() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -262,7 +262,7 @@ func (c *cluster) copies(csv *v1alpha1.ClusterServiceVersion) map[string]*v1alph
 	return found
 }
 
-// are tells whether copies are in these namespaces and no others.
+// are reports whether copies are in these namespaces and no others.
 func (c *cluster) are(csv *v1alpha1.ClusterServiceVersion, namespaces ...string) func() bool {
 	return func() bool {
 		c.t.Helper()

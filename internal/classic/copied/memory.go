@@ -64,7 +64,7 @@ func (m *memory) forget(key types.NamespacedName, uid types.UID) {
 	}
 }
 
-// of gives what is known of a copy of which the watch has shown a version, empty for none. ok is false
+// of returns what is known of a copy of which the watch has shown a version, empty for none. ok is false
 // when that is not enough, and the copy must be read.
 func (m *memory) of(key types.NamespacedName, uid types.UID, version string, now time.Time) (r record, ok bool) {
 	m.mu.Lock()

@@ -19,7 +19,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/group"
 )
 
-// copyRoles gives an operator, in the namespaces that have a copy of its ClusterServiceVersion, the
+// copyRoles returns an operator, in the namespaces that have a copy of its ClusterServiceVersion, the
 // rights that it has in its own, as far as group.RightsOf goes. They vanish with the copy.
 func (a *attempt) copyRoles(ctx context.Context) error {
 	of := []client.ListOption{
@@ -112,7 +112,7 @@ func (a *attempt) copyBinding(ctx context.Context, binding *rbacv1.RoleBinding, 
 	return settled(a.client.Create(ctx, wanted))
 }
 
-// isCopyOf tells whether a Role was copied for a ClusterServiceVersion, and is nobody else's.
+// isCopyOf reports whether a Role was copied for a ClusterServiceVersion, and is nobody else's.
 func isCopyOf(role *rbacv1.Role, source *v1alpha1.ClusterServiceVersion) bool {
 	return role.Labels[csvinfo.LabelCopiedFrom] == source.Namespace && role.Labels[csvinfo.LabelOwner] == source.Name
 }

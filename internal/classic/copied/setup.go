@@ -149,7 +149,7 @@ func (s *shrinker) shrink(object any) (any, error) {
 	return object, nil
 }
 
-// only gives a map of one key. All that have the same value are one.
+// only returns a map of one key. All that have the same value are one.
 func only(held *sync.Map, from map[string]string, key string) map[string]string {
 	value := from[key]
 	one, _ := held.LoadOrStore(value, map[string]string{key: value})
@@ -176,7 +176,7 @@ func namespace() *metav1.PartialObjectMetadata {
 	return object
 }
 
-// sourceOf gives what a copy is a copy of.
+// sourceOf returns what a copy is a copy of.
 func sourceOf(copied client.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: copied.GetLabels()[csvinfo.LabelCopiedFrom], Name: copied.GetName()}
 }

@@ -19,7 +19,7 @@ type borrowers struct {
 	names sets.Set[types.NamespacedName]
 }
 
-// set says whether a ClusterServiceVersion is one. That it is must be said before the rights are read,
+// set reports whether a ClusterServiceVersion is one. That it is must be said before the rights are read,
 // or a change between the two goes unnoticed.
 func (b *borrowers) set(name types.NamespacedName, is bool) {
 	b.mutex.Lock()
@@ -34,7 +34,7 @@ func (b *borrowers) set(name types.NamespacedName, is bool) {
 	b.names.Insert(name)
 }
 
-// has tells whether a ClusterServiceVersion is one.
+// has reports whether a ClusterServiceVersion is one.
 func (b *borrowers) has(name types.NamespacedName) bool {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()

@@ -94,7 +94,7 @@ func (c *cluster) subscribe(name string, config *v1alpha1.SubscriptionConfig) *v
 	return s
 }
 
-// configure gives a Subscription a configuration.
+// configure returns a Subscription a configuration.
 func (c *cluster) configure(s *v1alpha1.Subscription, config *v1alpha1.SubscriptionConfig) {
 	c.t.Helper()
 	before := s.DeepCopy()

@@ -44,7 +44,7 @@ type Reconciler struct {
 	Live client.Reader
 	// Cluster answers what no object tells.
 	Cluster Cluster
-	// As gives a client that writes as a ServiceAccount.
+	// As returns a client that writes as a ServiceAccount.
 	As func(ctx context.Context, account *corev1.ObjectReference) (client.Client, error)
 	// Events tells people.
 	Events events.EventRecorder
@@ -142,7 +142,7 @@ func (r *Reconciler) membership(ctx context.Context, namespace string) (Membersh
 	return m, nil
 }
 
-// mark gives a ClusterServiceVersion the finalizer, the labels of its APIs, and annotations.
+// mark returns a ClusterServiceVersion the finalizer, the labels of its APIs, and annotations.
 func (r *Reconciler) mark(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, annotations map[string]string) error {
 	before := csv.DeepCopy()
 	controllerutil.AddFinalizer(csv, csvinfo.Finalizer)

@@ -224,7 +224,7 @@ func failed(csv *v1alpha1.ClusterServiceVersion, f *Facts) Outcome {
 	}
 }
 
-// lasts tells whether one that could not be installed would fail in the same way again.
+// lasts reports whether one that could not be installed would fail in the same way again.
 func lasts(csv *v1alpha1.ClusterServiceVersion, f *Facts) bool {
 	switch csv.Status.Reason {
 	case v1alpha1.CSVReasonOwnerConflict:

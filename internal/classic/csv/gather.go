@@ -119,7 +119,7 @@ func (r *Reconciler) replaced(ctx context.Context, csv *v1alpha1.ClusterServiceV
 	return found, nil
 }
 
-// otherOwner gives another ClusterServiceVersion of the namespace that owns one of the CRDs, and is
+// otherOwner returns another ClusterServiceVersion of the namespace that owns one of the CRDs, and is
 // neither a former nor a later version of this one.
 func otherOwner(csv *v1alpha1.ClusterServiceVersion, siblings []v1alpha1.ClusterServiceVersion) string {
 	chain := csvinfo.Chain(csv, siblings)
@@ -322,7 +322,7 @@ func (r *Reconciler) deployments(ctx context.Context, csv *v1alpha1.ClusterServi
 	return all, nil
 }
 
-// proxy gives the variables of the cluster's proxy.
+// proxy returns the variables of the cluster's proxy.
 func (r *Reconciler) proxy(ctx context.Context) ([]corev1.EnvVar, error) {
 	if !r.Proxied {
 		return nil, nil
@@ -341,7 +341,7 @@ func (r *Reconciler) proxy(ctx context.Context) ([]corev1.EnvVar, error) {
 	return strategy.Proxy(value("httpProxy"), value("httpsProxy"), value("noProxy")), nil
 }
 
-// mayAdopt tells whether an APIService may be taken.
+// mayAdopt reports whether an APIService may be taken.
 func (r *Reconciler) mayAdopt(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) func(*apiregistrationv1.APIService) bool {
 	return serving.MayAdopt(csv, func(namespace, name string) v1alpha1.ClusterServiceVersionPhase {
 		owner := &v1alpha1.ClusterServiceVersion{}

@@ -63,7 +63,7 @@ func (r *Reconciler) attempt(ctx context.Context, csv *v1alpha1.ClusterServiceVe
 	return to(v1alpha1.CSVPhaseInstalling, v1alpha1.CSVReasonInstallSuccessful, "waiting for install components to report healthy")
 }
 
-// isPassing tells whether an error says nothing of what was to be installed: the API server was not
+// isPassing reports whether an error says nothing of what was to be installed: the API server was not
 // reached, or was asked at the wrong moment.
 func isPassing(err error) bool {
 	// What was not there and now is, somebody else made meanwhile.

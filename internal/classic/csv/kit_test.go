@@ -254,7 +254,7 @@ func (c *cluster) ready(name string) {
 	c.set(name, appsv1.DeploymentCondition{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue, Reason: "MinimumReplicasAvailable"})
 }
 
-// set gives a Deployment a status of its current generation with one condition.
+// set returns a Deployment a status of its current generation with one condition.
 func (c *cluster) set(name string, condition appsv1.DeploymentCondition) {
 	c.t.Helper()
 	c.eventually("Deployment "+name+" gets a status", func() bool {

@@ -60,7 +60,7 @@ func TestRealClusterServiceVersions(t *testing.T) {
 	}
 }
 
-// list gives the objects of a list of an object.
+// list returns the objects of a list of an object.
 func list(object map[string]any, path ...string) []map[string]any {
 	values, _, _ := unstructured.NestedFieldNoCopy(object, path...)
 	items, _ := values.([]any)

@@ -150,7 +150,7 @@ func TestAPIService(t *testing.T) {
 	c.gone(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "things-service-auth-reader"}})
 }
 
-// slicesOf tells whether a list has an entry that ends in one of the words.
+// slicesOf reports whether a list has an entry that ends in one of the words.
 func slicesOf(list []string, words ...string) bool {
 	for _, entry := range list {
 		for _, word := range words {

@@ -92,7 +92,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// serves tells whether the cluster has a kind that not every cluster has.
+// serves reports whether the cluster has a kind that not every cluster has.
 func serves(mgr ctrl.Manager, kind schema.GroupVersionKind) (bool, error) {
 	_, err := mgr.GetRESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
 	if err != nil && !meta.IsNoMatchError(err) {
@@ -200,7 +200,7 @@ func (c *cluster) Kinds(_ context.Context, version schema.GroupVersion) (sets.Se
 // are shared.
 const maxAccounts = 128
 
-// accounts gives clients that write as an account.
+// accounts returns clients that write as an account.
 type accounts struct {
 	mgr     ctrl.Manager
 	grants  *selfgrant.Granter
@@ -212,7 +212,7 @@ func newAccounts(mgr ctrl.Manager, grants *selfgrant.Granter) *accounts {
 	return &accounts{mgr: mgr, grants: grants, clients: lru.New(maxAccounts)}
 }
 
-// client gives the client of an account; nil is the program's own. An account is impersonated by
+// client returns the client of an account; nil is the program's own. An account is impersonated by
 // its user name alone: the API server adds the groups that a ServiceAccount is in.
 func (a *accounts) client(ctx context.Context, account *corev1.ObjectReference) (client.Client, error) {
 	if account == nil || account.Name == "" {
@@ -240,7 +240,7 @@ func (a *accounts) client(ctx context.Context, account *corev1.ObjectReference) 
 	return made, nil
 }
 
-// unsettled tells whether something that comes may help a ClusterServiceVersion on.
+// unsettled reports whether something that comes may help a ClusterServiceVersion on.
 func unsettled(csv *v1alpha1.ClusterServiceVersion) bool {
 	return slices.Contains([]v1alpha1.ClusterServiceVersionPhase{v1alpha1.CSVPhasePending, v1alpha1.CSVPhaseInstalling, v1alpha1.CSVPhaseFailed}, csv.Status.Phase)
 }

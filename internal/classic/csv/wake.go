@@ -43,7 +43,7 @@ func owner(_ context.Context, object client.Object) []ctrl.Request {
 	return requests
 }
 
-// find gives requests for the ClusterServiceVersions that are no copies, among those that options
+// find returns requests for the ClusterServiceVersions that are no copies, among those that options
 // select.
 func (r *Reconciler) find(ctx context.Context, which func(*v1alpha1.ClusterServiceVersion) bool, options ...client.ListOption) []ctrl.Request {
 	var list v1alpha1.ClusterServiceVersionList

@@ -113,7 +113,7 @@ func APILabels(csv *v1alpha1.ClusterServiceVersion) (map[string]string, error) {
 	return labels, nil
 }
 
-// IsAPILabel tells whether a label tells of an API.
+// IsAPILabel reports whether a label tells of an API.
 func IsAPILabel(key string) bool { return strings.HasPrefix(key, labelAPI) }
 
 // APIServiceName is the name of the APIService of a version of a group.

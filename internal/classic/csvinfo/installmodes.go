@@ -20,7 +20,7 @@ func CheckModes(modes []v1alpha1.InstallMode) error {
 	return nil
 }
 
-// SupportsMode tells whether a mode is listed as supported.
+// SupportsMode reports whether a mode is listed as supported.
 func SupportsMode(modes []v1alpha1.InstallMode, wanted v1alpha1.InstallModeType) bool {
 	return slices.ContainsFunc(modes, func(m v1alpha1.InstallMode) bool { return m.Type == wanted && m.Supported })
 }

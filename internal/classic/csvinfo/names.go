@@ -56,7 +56,7 @@ func OwnerLabels(namespace, name string) map[string]string {
 	}
 }
 
-// OwnedByLabels gives the ClusterServiceVersion that the labels of an object name; ok is false when
+// OwnedByLabels returns the ClusterServiceVersion that the labels of an object name; ok is false when
 // they name none.
 func OwnedByLabels(labels map[string]string) (namespace, name string, ok bool) {
 	namespace, name = labels[LabelOwnerNamespace], labels[LabelOwner]
@@ -72,14 +72,14 @@ func OwnerReference(csv *v1alpha1.ClusterServiceVersion) metav1.OwnerReference {
 	}
 }
 
-// IsOwner tells whether one of the references is to the ClusterServiceVersion.
+// IsOwner reports whether one of the references is to the ClusterServiceVersion.
 func IsOwner(references []metav1.OwnerReference, csv *v1alpha1.ClusterServiceVersion) bool {
 	return slices.ContainsFunc(references, func(r metav1.OwnerReference) bool {
 		return r.Kind == v1alpha1.ClusterServiceVersionKind && r.Name == csv.Name && r.UID == csv.UID
 	})
 }
 
-// Matches tells whether labels hold all of the wanted ones.
+// Matches reports whether labels hold all of the wanted ones.
 func Matches(labels, wanted map[string]string) bool {
 	for key, value := range wanted {
 		if found, ok := labels[key]; !ok || found != value {
@@ -89,7 +89,7 @@ func Matches(labels, wanted map[string]string) bool {
 	return true
 }
 
-// With gives labels with others added, which win.
+// With returns labels with others added, which win.
 func With(labels map[string]string, more ...map[string]string) map[string]string {
 	all := map[string]string{}
 	maps.Copy(all, labels)
@@ -99,7 +99,7 @@ func With(labels map[string]string, more ...map[string]string) map[string]string
 	return all
 }
 
-// IsCopied tells whether a ClusterServiceVersion is a copy of one in another namespace.
+// IsCopied reports whether a ClusterServiceVersion is a copy of one in another namespace.
 func IsCopied(csv *v1alpha1.ClusterServiceVersion) bool {
 	return csv.Status.Reason == v1alpha1.CSVReasonCopied || HasCopyMarks(csv)
 }
@@ -121,12 +121,12 @@ var uncopiable = []string{
 	v1alpha1.CSVReasonInterOperatorGroupOwnerConflict, v1alpha1.CSVReasonCannotModifyStaticOperatorGroupAPIs,
 }
 
-// IsUncopiable tells whether no copies are made of a ClusterServiceVersion.
+// IsUncopiable reports whether no copies are made of a ClusterServiceVersion.
 func IsUncopiable(csv *v1alpha1.ClusterServiceVersion) bool {
 	return csv.Status.Phase == v1alpha1.CSVPhaseNone || slices.Contains(uncopiable, csv.Status.Reason)
 }
 
-// IsObsolete tells whether a ClusterServiceVersion is, or was, replaced by another.
+// IsObsolete reports whether a ClusterServiceVersion is, or was, replaced by another.
 func IsObsolete(csv *v1alpha1.ClusterServiceVersion) bool {
 	return csv.Status.Reason == v1alpha1.CSVReasonReplaced || csv.Status.Reason == v1alpha1.CSVReasonBeingReplaced
 }

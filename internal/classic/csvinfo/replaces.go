@@ -8,7 +8,7 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 )
 
-// Replacement gives the one among the ClusterServiceVersions of a namespace that replaces csv, nil
+// Replacement returns the one among the ClusterServiceVersions of a namespace that replaces csv, nil
 // when there is none. Copies replace nothing, and nothing replaces itself. Of several, that with
 // the lowest name is given.
 func Replacement(csv *v1alpha1.ClusterServiceVersion, among []v1alpha1.ClusterServiceVersion) *v1alpha1.ClusterServiceVersion {
@@ -25,7 +25,7 @@ func Replacement(csv *v1alpha1.ClusterServiceVersion, among []v1alpha1.ClusterSe
 	return found
 }
 
-// Last gives the end of the chain of replacements that begins with csv, which is csv itself when
+// Last returns the end of the chain of replacements that begins with csv, which is csv itself when
 // nothing replaces it. A chain that comes back to where it was is an error.
 func Last(csv *v1alpha1.ClusterServiceVersion, among []v1alpha1.ClusterServiceVersion) (*v1alpha1.ClusterServiceVersion, error) {
 	seen := sets.New(csv.Name)
@@ -42,7 +42,7 @@ func Last(csv *v1alpha1.ClusterServiceVersion, among []v1alpha1.ClusterServiceVe
 	}
 }
 
-// Chain gives the names of csv, of those that it replaces one after the other, and of those that
+// Chain returns the names of csv, of those that it replaces one after the other, and of those that
 // replace it. The one replaced last may be gone. A cycle ends the walk.
 func Chain(csv *v1alpha1.ClusterServiceVersion, among []v1alpha1.ClusterServiceVersion) sets.Set[string] {
 	chain := Ancestors(csv, among)
@@ -55,7 +55,7 @@ func Chain(csv *v1alpha1.ClusterServiceVersion, among []v1alpha1.ClusterServiceV
 	return chain
 }
 
-// Ancestors gives the names of those that csv replaces, one after the other. The last one may be
+// Ancestors returns the names of those that csv replaces, one after the other. The last one may be
 // gone. A cycle ends the walk.
 func Ancestors(csv *v1alpha1.ClusterServiceVersion, among []v1alpha1.ClusterServiceVersion) sets.Set[string] {
 	byName := map[string]*v1alpha1.ClusterServiceVersion{}

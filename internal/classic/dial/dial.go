@@ -151,7 +151,7 @@ func (p *Pool) Set(catalog types.NamespacedName, address string) error {
 	return nil
 }
 
-// checkAddress tells whether something could be reached at an address.
+// checkAddress reports whether something could be reached at an address.
 func checkAddress(address string) error {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -250,7 +250,7 @@ func (p *Pool) Retry(catalog types.NamespacedName) {
 	}
 }
 
-// Client gives the client of a catalog. Its calls fail at once while the catalog cannot be
+// Client returns the client of a catalog. Its calls fail at once while the catalog cannot be
 // reached. It is false for a catalog that is not in the pool.
 func (p *Pool) Client(catalog types.NamespacedName) (registrypb.RegistryClient, bool) {
 	p.mu.Lock()
@@ -262,7 +262,7 @@ func (p *Pool) Client(catalog types.NamespacedName) (registrypb.RegistryClient, 
 	return registrypb.NewRegistryClient(c.client), true
 }
 
-// State gives the state of the connection to a catalog. It is false for a catalog that is
+// State returns the state of the connection to a catalog. It is false for a catalog that is
 // not in the pool.
 func (p *Pool) State(catalog types.NamespacedName) (State, bool) {
 	p.mu.Lock()
@@ -276,7 +276,7 @@ func (p *Pool) State(catalog types.NamespacedName) (State, bool) {
 	return c.state, true
 }
 
-// Catalogs gives the names of the catalogs in the pool, in no order.
+// Catalogs returns the names of the catalogs in the pool, in no order.
 func (p *Pool) Catalogs() []types.NamespacedName {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -33,7 +33,7 @@ type Proxy struct {
 	Except string
 }
 
-// ProxyFromEnvironment gives the proxy that the variables GRPC_PROXY and NO_PROXY name, in
+// ProxyFromEnvironment returns the proxy that the variables GRPC_PROXY and NO_PROXY name, in
 // upper or in lower case.
 func ProxyFromEnvironment(getenv func(string) string) Proxy {
 	either := func(upper, lower string) string {
@@ -45,7 +45,7 @@ func ProxyFromEnvironment(getenv func(string) string) Proxy {
 	return Proxy{URL: either("GRPC_PROXY", "grpc_proxy"), Except: either("NO_PROXY", "no_proxy")}
 }
 
-// of gives the proxy for an address, nil for none.
+// of returns the proxy for an address, nil for none.
 func (p Proxy) of(address string) (*url.URL, error) {
 	config := httpproxy.Config{HTTPSProxy: p.URL, NoProxy: p.Except}
 	proxy, err := config.ProxyFunc()(&url.URL{Scheme: "https", Host: address})

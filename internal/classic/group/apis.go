@@ -49,7 +49,7 @@ func (r *apis) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, er
 	return ctrl.Result{}, nil
 }
 
-// uid gives the UID of a CRD or an APIService; empty when it is not there.
+// uid returns the UID of a CRD or an APIService; empty when it is not there.
 func (r *apis) uid(ctx context.Context, kind, name string) (types.UID, error) {
 	gvk := crdKind
 	if kind == kindAPIService {

@@ -123,7 +123,7 @@ func (r *groups) updateStatus(ctx context.Context, group *operatorsv1.OperatorGr
 	return true, invalid
 }
 
-// account gives the ServiceAccount of a group, marked as used by OLM; nil when it is not there.
+// account returns the ServiceAccount of a group, marked as used by OLM; nil when it is not there.
 func (r *groups) account(ctx context.Context, namespace, name string) (*metav1.PartialObjectMetadata, error) {
 	account := metadataOf(serviceAccountKind)
 	switch err := r.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, account); {

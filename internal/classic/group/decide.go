@@ -97,7 +97,7 @@ func intersect(a, b sets.Set[string]) bool {
 	return a.Has(metav1.NamespaceAll) || b.Has(metav1.NamespaceAll) || a.Intersection(b).Len() > 0
 }
 
-// Prune gives the APIs that a group is to list of those that it lists, given the
+// Prune returns the APIs that a group is to list of those that it lists, given the
 // ClusterServiceVersions of its namespace: those that its members provide. ok is false when the list
 // is to stay, because the group is static or because a member has not got as far as to list its APIs.
 func Prune(group *operatorsv1.OperatorGroup, members []v1alpha1.ClusterServiceVersion) (kept csvinfo.APIs, ok bool) {
@@ -121,7 +121,7 @@ func Prune(group *operatorsv1.OperatorGroup, members []v1alpha1.ClusterServiceVe
 	return listed.Intersection(provided), true
 }
 
-// isMember tells whether a ClusterServiceVersion counts for what its group provides.
+// isMember reports whether a ClusterServiceVersion counts for what its group provides.
 func isMember(group *operatorsv1.OperatorGroup, csv *v1alpha1.ClusterServiceVersion) bool {
 	if csv.Namespace != group.Namespace || csvinfo.IsCopied(csv) {
 		return false
@@ -132,7 +132,7 @@ func isMember(group *operatorsv1.OperatorGroup, csv *v1alpha1.ClusterServiceVers
 	return csvinfo.Supports(csv.Spec.InstallModes, csv.Namespace, group.Status.Namespaces) == nil
 }
 
-// sorted gives the names of a set as status.namespaces and annotations have them.
+// sorted returns the names of a set as status.namespaces and annotations have them.
 func sorted(names sets.Set[string]) []string {
 	return slices.Sorted(slices.Values(names.UnsortedList()))
 }

@@ -41,7 +41,7 @@ func (r *roles) ensure(ctx context.Context, wanted *rbacv1.ClusterRole) error {
 	return nil
 }
 
-// isAsWanted tells whether a ClusterRole is as it should be. Rules that are gathered are not looked at.
+// isAsWanted reports whether a ClusterRole is as it should be. Rules that are gathered are not looked at.
 func isAsWanted(found, wanted *rbacv1.ClusterRole) bool {
 	isOwned := func(owner metav1.OwnerReference) bool {
 		return slices.ContainsFunc(found.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == owner.UID })

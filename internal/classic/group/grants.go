@@ -17,7 +17,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 )
 
-// grants gives operators that watch all namespaces, in all of them, the rights that they have in their
+// grants returns operators that watch all namespaces, in all of them, the rights that they have in their
 // own, as far as RightsOf goes. Those that watch some get them with their copies there.
 type grants struct {
 	client client.Client
@@ -27,7 +27,7 @@ type grants struct {
 	marked client.Reader
 }
 
-// Reconcile gives one operator its rights. What is there is left as it is.
+// Reconcile returns one operator its rights. What is there is left as it is.
 func (r *grants) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	csv := &v1alpha1.ClusterServiceVersion{}
 	if err := r.client.Get(ctx, req.NamespacedName, csv); err != nil {

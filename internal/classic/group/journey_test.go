@@ -51,7 +51,7 @@ func (c *cluster) operator(namespace, name, crd, kind string) *v1alpha1.ClusterS
 	return csv
 }
 
-// is tells whether a ClusterServiceVersion is in a phase for a reason. Meanwhile its Deployments are
+// is reports whether a ClusterServiceVersion is in a phase for a reason. Meanwhile its Deployments are
 // played: they are available.
 func (c *cluster) is(csv *v1alpha1.ClusterServiceVersion, phase v1alpha1.ClusterServiceVersionPhase, reason string) func() bool {
 	return func() bool {

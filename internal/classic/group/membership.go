@@ -24,7 +24,7 @@ var (
 	ErrSeveral = errors.New("the namespace has more than one OperatorGroup")
 )
 
-// Of gives the OperatorGroup of a namespace. The error is ErrNone or ErrSeveral when there is not
+// Of returns the OperatorGroup of a namespace. The error is ErrNone or ErrSeveral when there is not
 // exactly one.
 func Of(ctx context.Context, c client.Reader, namespace string) (*operatorsv1.OperatorGroup, error) {
 	var list operatorsv1.OperatorGroupList
@@ -40,7 +40,7 @@ func Of(ctx context.Context, c client.Reader, namespace string) (*operatorsv1.Op
 	return nil, fmt.Errorf("namespace %s: %w", namespace, ErrSeveral)
 }
 
-// Targets gives the namespaces that a group is to target, sorted, given the labels of all namespaces
+// Targets returns the namespaces that a group is to target, sorted, given the labels of all namespaces
 // by their names. The empty name alone stands for all.
 func Targets(spec operatorsv1.OperatorGroupSpec, namespaces map[string]labels.Set) ([]string, error) {
 	if len(spec.TargetNamespaces) > 0 {
@@ -70,7 +70,7 @@ func selectsAll(selector *metav1.LabelSelector) bool {
 	return selector == nil || len(selector.MatchLabels) == 0 && len(selector.MatchExpressions) == 0
 }
 
-// Annotated gives the annotations of a ClusterServiceVersion with those that tell of its group. While
+// Annotated returns the annotations of a ClusterServiceVersion with those that tell of its group. While
 // the group has no targets, olm.targetNamespaces stays as it is. changed tells whether what the
 // ClusterServiceVersion says differs from what the group says, also where that is not written.
 func Annotated(csv *v1alpha1.ClusterServiceVersion, group *operatorsv1.OperatorGroup) (annotations map[string]string, changed bool) {

@@ -15,7 +15,7 @@ import (
 
 // facts are what the status of a group is decided by.
 type facts struct {
-	// isAlone tells whether the namespace has no other group.
+	// isAlone reports whether the namespace has no other group.
 	isAlone bool
 	// account is the ServiceAccount that the group names; nil when it is not there.
 	account *metav1.PartialObjectMetadata

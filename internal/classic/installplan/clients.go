@@ -18,7 +18,7 @@ import (
 // maxAccounts is how many clients are kept, one for each account. Connections are shared.
 const maxAccounts = 128
 
-// clients gives clients that read and write with the rights of an account, and keep what the API server
+// clients returns clients that read and write with the rights of an account, and keep what the API server
 // warns of.
 type clients struct {
 	config *rest.Config
@@ -34,7 +34,7 @@ func newClients(mgr ctrl.Manager, grants *selfgrant.Granter) *clients {
 	return &clients{config: config, options: client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()}, kept: lru.New(maxAccounts), grants: grants}
 }
 
-// of gives the client of an account; nil is the controller's own. An account is impersonated by its
+// of returns the client of an account; nil is the controller's own. An account is impersonated by its
 // user name alone: the API server adds the groups that a ServiceAccount is in.
 func (c *clients) of(ctx context.Context, account *corev1.ObjectReference) (client.Client, error) {
 	user := ""

@@ -81,7 +81,7 @@ func (r *reconciler) collect(ctx context.Context, plan *v1alpha1.InstallPlan) er
 	return nil
 }
 
-// begin gives a plan its first phase, if who made it has not.
+// begin returns a plan its first phase, if who made it has not.
 func (r *reconciler) begin(_ context.Context, plan *v1alpha1.InstallPlan) error {
 	switch {
 	case plan.Status.Phase != v1alpha1.InstallPlanPhaseNone && plan.Status.Phase != v1alpha1.InstallPlanPhasePlanning:

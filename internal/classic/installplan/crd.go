@@ -184,7 +184,7 @@ func (x *execution) noteAlongside(ctx context.Context, step *v1alpha1.Step, obje
 	return nil
 }
 
-// isThere tells whether a ClusterServiceVersion, NAMESPACE/NAME, is on the cluster and no copy.
+// isThere reports whether a ClusterServiceVersion, NAMESPACE/NAME, is on the cluster and no copy.
 func (x *execution) isThere(ctx context.Context, of string) (bool, error) {
 	namespace, name, ok := strings.Cut(of, "/")
 	if !ok {

@@ -21,7 +21,7 @@ const (
 	maxRemoved = 5
 )
 
-// isIgnored tells whether nothing is done about a plan: it has nothing to do yet, or it has ended.
+// isIgnored reports whether nothing is done about a plan: it has nothing to do yet, or it has ended.
 func isIgnored(plan *v1alpha1.InstallPlan) bool {
 	switch plan.Status.Phase {
 	case v1alpha1.InstallPlanPhaseComplete, v1alpha1.InstallPlanPhaseFailed:
@@ -31,14 +31,14 @@ func isIgnored(plan *v1alpha1.InstallPlan) bool {
 	}
 }
 
-// isMissing tells whether the steps of a bundle are not in the plan yet.
+// isMissing reports whether the steps of a bundle are not in the plan yet.
 func isMissing(lookup v1alpha1.BundleLookup) bool {
 	return slices.ContainsFunc(lookup.Conditions, func(c v1alpha1.BundleLookupCondition) bool {
 		return c.Type == v1alpha1.BundleLookupNotPersisted && c.Status == corev1.ConditionTrue
 	})
 }
 
-// accountOf gives the ServiceAccount with whose rights the plans of a namespace are executed, given its
+// accountOf returns the ServiceAccount with whose rights the plans of a namespace are executed, given its
 // OperatorGroups; nil is the controller's own. The error's text is for people.
 func accountOf(groups []operatorsv1.OperatorGroup) (*corev1.ObjectReference, error) {
 	groups = slices.DeleteFunc(slices.Clone(groups), func(g operatorsv1.OperatorGroup) bool { return len(g.Status.Namespaces) == 0 })
@@ -59,7 +59,7 @@ func accountOf(groups []operatorsv1.OperatorGroup) (*corev1.ObjectReference, err
 	return nil, fmt.Errorf("please make sure the service account exists. sa=%s operatorgroup=%s/%s", group.Spec.ServiceAccountName, group.Namespace, group.Name)
 }
 
-// sameAccount tells whether two references are to the same account. One that was made anew is another.
+// sameAccount reports whether two references are to the same account. One that was made anew is another.
 func sameAccount(a, b *corev1.ObjectReference) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -67,7 +67,7 @@ func sameAccount(a, b *corev1.ObjectReference) bool {
 	return a.Namespace == b.Namespace && a.Name == b.Name && a.UID == b.UID
 }
 
-// isDone tells whether a step is not tried again. A definition that was created is looked at until its
+// isDone reports whether a step is not tried again. A definition that was created is looked at until its
 // API is served.
 func isDone(step *v1alpha1.Step) bool {
 	switch step.Status {
@@ -86,18 +86,18 @@ func isWaiting(plan *v1alpha1.InstallPlan) bool {
 	})
 }
 
-// goesOn tells whether a plan whose execution failed is tried again. Rights that lack may be granted at
+// goesOn reports whether a plan whose execution failed is tried again. Rights that lack may be granted at
 // any time.
 func goesOn(plan *v1alpha1.InstallPlan, err error, now time.Time, timeout time.Duration) bool {
 	return apierrors.IsForbidden(err) || !isLate(plan, now, timeout)
 }
 
-// isLate tells whether a plan is tried for longer than it may.
+// isLate reports whether a plan is tried for longer than it may.
 func isLate(plan *v1alpha1.InstallPlan, now time.Time, timeout time.Duration) bool {
 	return plan.Status.StartTime != nil && now.Sub(plan.Status.StartTime.Time) >= timeout
 }
 
-// obsolete gives those of a namespace's plans that are not kept: those of the lowest generations, and of
+// obsolete returns those of a namespace's plans that are not kept: those of the lowest generations, and of
 // these the oldest.
 func obsolete(plans []v1alpha1.InstallPlan) []v1alpha1.InstallPlan {
 	surplus := min(len(plans)-keptPlans, maxRemoved)
@@ -114,7 +114,7 @@ func obsolete(plans []v1alpha1.InstallPlan) []v1alpha1.InstallPlan {
 	return sorted[:surplus]
 }
 
-// condition gives the condition Installed, or nil.
+// condition returns the condition Installed, or nil.
 func condition(plan *v1alpha1.InstallPlan) *v1alpha1.InstallPlanCondition {
 	i := slices.IndexFunc(plan.Status.Conditions, func(c v1alpha1.InstallPlanCondition) bool { return c.Type == v1alpha1.InstallPlanInstalled })
 	if i < 0 {

@@ -218,7 +218,7 @@ func (x *execution) fillOwners(ctx context.Context, object *unstructured.Unstruc
 	return nil
 }
 
-// csv gives the metadata of a ClusterServiceVersion of the plan's namespace.
+// csv returns the metadata of a ClusterServiceVersion of the plan's namespace.
 func (x *execution) csv(ctx context.Context, name string) (*metav1.PartialObjectMetadata, error) {
 	csv := &metav1.PartialObjectMetadata{}
 	csv.SetGroupVersionKind(csvKind)

@@ -66,7 +66,7 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// checkMarks says whether the object of a step has the labels and owners that it should have.
+// checkMarks reports whether the object of a step has the labels and owners that it should have.
 func (w *world) checkMarks(step *v1alpha1.Step) {
 	w.t.Helper()
 	r := step.Resource
@@ -355,7 +355,7 @@ func TestPullSecret(t *testing.T) {
 	}
 }
 
-// measured gives the value of a metric that has no labels.
+// measured returns the value of a metric that has no labels.
 func measured(t *testing.T, name string) float64 {
 	t.Helper()
 	families, err := metrics.Registry.Gather()

@@ -266,7 +266,7 @@ func (w *world) account(name string, rules ...rbacv1.PolicyRule) {
 	w.grant(name, rules...)
 }
 
-// grant gives an account rights in the namespace.
+// grant returns an account rights in the namespace.
 func (w *world) grant(account string, rules ...rbacv1.PolicyRule) {
 	w.t.Helper()
 	meta := metav1.ObjectMeta{Namespace: w.namespace, GenerateName: account + "-"}

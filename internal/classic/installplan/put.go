@@ -99,7 +99,7 @@ func update(ctx context.Context, c client.Client, wanted *unstructured.Unstructu
 	})
 }
 
-// merge gives what an object is to be, of what it is and what is wanted. All that the manifest says
+// merge returns what an object is to be, of what it is and what is wanted. All that the manifest says
 // counts, and nothing else but metadata that others put there.
 func merge(live, wanted *unstructured.Unstructured) *unstructured.Unstructured {
 	merged := &unstructured.Unstructured{Object: maps.Clone(wanted.DeepCopy().Object)}

@@ -122,7 +122,7 @@ func isNews() predicate.Predicate {
 	return predicate.Funcs{CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList }}
 }
 
-// inNamespace gives the plans of a namespace that are under way.
+// inNamespace returns the plans of a namespace that are under way.
 func (r *reconciler) inNamespace(ctx context.Context, object client.Object) []ctrl.Request {
 	var plans v1alpha1.InstallPlanList
 	if err := r.client.List(ctx, &plans, client.InNamespace(object.GetNamespace())); err != nil {

@@ -31,7 +31,7 @@ func (e *restrictiveError) Error() string {
 	return fmt.Sprintf("error validating %s %q: updated validation is too restrictive: %s", e.kind, e.object, strings.Join(e.faults, "; "))
 }
 
-// changedVersions gives those versions of a new definition whose objects must be looked at: served by
+// changedVersions returns those versions of a new definition whose objects must be looked at: served by
 // the old one as well, with another schema. What is valid by a schema remains so.
 func changedVersions(old, updated *apiextensionsv1.CustomResourceDefinition) []apiextensionsv1.CustomResourceDefinitionVersion {
 	var changed []apiextensionsv1.CustomResourceDefinitionVersion
@@ -77,7 +77,7 @@ func (x *execution) validateVersion(ctx context.Context, crd *apiextensionsv1.Cu
 	}
 }
 
-// validator gives a function that says what is wrong with an object, sorted.
+// validator returns a function that says what is wrong with an object, sorted.
 func validator(of *apiextensionsv1.CustomResourceValidation) (func(map[string]any) []string, error) {
 	var converted spec.Schema
 	if of != nil && of.OpenAPIV3Schema != nil {

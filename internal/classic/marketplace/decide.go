@@ -11,7 +11,7 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 )
 
-// isDisabled tells whether the spec turns a default catalog off. An entry of its own counts more
+// isDisabled reports whether the spec turns a default catalog off. An entry of its own counts more
 // than what is said of all, and the last one of several counts.
 func isDisabled(spec *configv1.OperatorHubSpec, name string) bool {
 	is := spec.DisableAllDefaultSources
@@ -23,7 +23,7 @@ func isDisabled(spec *configv1.OperatorHubSpec, name string) bool {
 	return is
 }
 
-// isOurs tells whether a catalog of the name of a default one that is turned off is that default
+// isOurs reports whether a catalog of the name of a default one that is turned off is that default
 // catalog, and not what somebody made in its place. While the status still says that it is on,
 // nobody could have made another: it would have been changed back. A status that says nothing was
 // never written, and the annotation tells.
@@ -49,7 +49,7 @@ func revert(catalog, want *v1alpha1.CatalogSource) bool {
 	return !equality.Semantic.DeepEqual(before, catalog)
 }
 
-// merged gives what there is with what is wanted over it.
+// merged returns what there is with what is wanted over it.
 func merged(is, wanted map[string]string) map[string]string {
 	if len(is)+len(wanted) == 0 {
 		return is
@@ -88,7 +88,7 @@ func statusOf(hub *configv1.OperatorHub, names []string, failed map[string]error
 	return status
 }
 
-// wasDisabled tells whether a catalog was turned off when the status was written.
+// wasDisabled reports whether a catalog was turned off when the status was written.
 func wasDisabled(status *configv1.OperatorHubStatus, name string) bool {
 	for _, s := range status.Sources {
 		if s.Name == name {

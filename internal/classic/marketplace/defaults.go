@@ -35,7 +35,7 @@ type defaults struct {
 	problems []error
 }
 
-// names gives the names of the catalogs, sorted.
+// names returns the names of the catalogs, sorted.
 func (d *defaults) names() []string { return slices.Sorted(maps.Keys(d.catalogs)) }
 
 // readDefaults reads the manifests of a folder, of which each holds one CatalogSource: files that
@@ -122,7 +122,7 @@ func parseDefault(data []byte, namespace string) (*v1alpha1.CatalogSource, error
 	return catalog, nil
 }
 
-// only gives the one document of a file.
+// only returns the one document of a file.
 func only(data []byte) ([]byte, error) {
 	var found []byte
 	for document := range bytes.SplitSeq(append([]byte("\n"), data...), []byte("\n---")) {

@@ -50,7 +50,7 @@ func (k *keeper) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, er
 	return ctrl.Result{}, err
 }
 
-// pass gives all that went wrong.
+// pass returns all that went wrong.
 func (k *keeper) pass(ctx context.Context) []error {
 	hub := &configv1.OperatorHub{ObjectMeta: metav1.ObjectMeta{Name: configv1.OperatorHubName}}
 	err := k.client.Get(ctx, client.ObjectKeyFromObject(hub), hub)

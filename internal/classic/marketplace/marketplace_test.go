@@ -156,7 +156,7 @@ func (m *market) until(want string, is func() (string, error)) {
 	}
 }
 
-// images gives name=image of each catalog in the namespace.
+// images returns name=image of each catalog in the namespace.
 func (m *market) images() (string, error) {
 	var list v1alpha1.CatalogSourceList
 	if err := m.List(m.t.Context(), &list, client.InNamespace(DefaultNamespace)); err != nil {
@@ -169,7 +169,7 @@ func (m *market) images() (string, error) {
 	return strings.Join(told, " "), nil
 }
 
-// status gives what the OperatorHub says, as +name and -name.
+// status returns what the OperatorHub says, as +name and -name.
 func (m *market) status() (string, error) {
 	hub := &configv1.OperatorHub{}
 	if err := m.Get(m.t.Context(), client.ObjectKey{Name: "cluster"}, hub); err != nil {

@@ -35,7 +35,7 @@ type passes struct {
 
 // state is how the last passes ended.
 type state struct {
-	// hasSucceeded tells whether one ever did since the program began.
+	// hasSucceeded reports whether one ever did since the program began.
 	hasSucceeded bool
 	// since is when they began to fail; zero when the last one did not. err is why the last one did.
 	since time.Time

@@ -119,7 +119,7 @@ func (f *follower) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 	return ctrl.Result{}, nil
 }
 
-// served tells whether a catalog is served by something.
+// served reports whether a catalog is served by something.
 func served(catalog *operatorsv1alpha1.CatalogSource) bool {
 	return catalog.DeletionTimestamp.IsZero() && catalog.Status.RegistryServiceStatus != nil && catalog.Address() != ""
 }

@@ -88,7 +88,7 @@ func Setup(ctx context.Context, mgr manager.Manager, options Options) error {
 	return follow(mgr, f, wake, options.Name)
 }
 
-// has tells whether the cluster has a kind of operators.coreos.com/v1.
+// has reports whether the cluster has a kind of operators.coreos.com/v1.
 func has(mgr manager.Manager, kind string) (bool, error) {
 	of := operatorsv1.GroupVersion.WithKind(kind)
 	_, err := mgr.GetRESTMapper().RESTMapping(of.GroupKind(), of.Version)

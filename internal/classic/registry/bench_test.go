@@ -51,7 +51,7 @@ func BenchmarkGetBundleForChannel(b *testing.B) {
 	}
 }
 
-// first gives the first package and its first channel.
+// first returns the first package and its first channel.
 func first(b *testing.B, client registrypb.RegistryClient) (pkg, channel string) {
 	b.Helper()
 	stream, err := client.ListPackages(b.Context(), &registrypb.ListPackageRequest{})

@@ -65,7 +65,7 @@ func refuse(w http.ResponseWriter, status int, text string) {
 	http.Error(w, text, status)
 }
 
-// namedProfile gives one of those that the runtime keeps, such as heap.
+// namedProfile returns one of those that the runtime keeps, such as heap.
 func namedProfile(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	profile := pprof.Lookup(name)

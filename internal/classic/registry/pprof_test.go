@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// ask gives the answer to a request for a profile.
+// ask returns the answer to a request for a profile.
 func ask(t *testing.T, method, target, body string) *httptest.ResponseRecorder {
 	t.Helper()
 	answer := httptest.NewRecorder()

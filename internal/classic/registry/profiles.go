@@ -62,7 +62,7 @@ func (p *profiles) started() {
 	p.ready = true
 }
 
-// startupCPU gives the profile of the start, an empty one when none was wanted.
+// startupCPU returns the profile of the start, an empty one when none was wanted.
 func (p *profiles) startupCPU(w http.ResponseWriter, _ *http.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -54,7 +54,7 @@ func readReal(t *testing.T, dir string) realCatalog {
 	return c
 }
 
-// property gives the value of a bundle's property, nil when it has none of the type.
+// property returns the value of a bundle's property, nil when it has none of the type.
 func property(bundle map[string]any, kind string) map[string]any {
 	for _, p := range bundle["properties"].([]any) {
 		if p := p.(map[string]any); p["type"] == kind {

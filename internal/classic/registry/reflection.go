@@ -130,7 +130,7 @@ func putFiles(answer *reflectionv1.ServerReflectionResponse, file protoreflect.F
 	return nil
 }
 
-// description gives a file as the compiler described it.
+// description returns a file as the compiler described it.
 func description(path string) ([]byte, error) {
 	for _, message := range described {
 		if message.(proto.Message).ProtoReflect().Descriptor().ParentFile().Path() != path {

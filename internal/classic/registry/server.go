@@ -66,7 +66,7 @@ type health struct {
 	bad atomic.Bool
 }
 
-// Check says whether the server can answer: until its content cannot be read any more.
+// Check reports whether the server can answer: until its content cannot be read any more.
 // Starting it again helps against that.
 func (h *health) Check(context.Context, *grpc_health_v1.HealthCheckRequest) (*grpc_health_v1.HealthCheckResponse, error) {
 	if h.bad.Load() {

@@ -69,7 +69,7 @@ func (s *service) GetBundleForChannel(_ context.Context, request *registrypb.Get
 	})
 }
 
-// bundle gives a bundle of a channel without its edges.
+// bundle returns a bundle of a channel without its edges.
 func (s *service) bundle(pkg, channel string, name func(*content.Channel) string) (*registrypb.Bundle, error) {
 	p := s.content.Package(pkg)
 	if p == nil {
@@ -87,7 +87,7 @@ func (s *service) bundle(pkg, channel string, name func(*content.Channel) string
 	return s.withoutEdges(content.Place{Package: p, Channel: c, Entry: e})
 }
 
-// withoutEdges gives a bundle without what it replaces and skips: clients of these calls
+// withoutEdges returns a bundle without what it replaces and skips: clients of these calls
 // have never been told.
 func (s *service) withoutEdges(place content.Place) (*registrypb.Bundle, error) {
 	b, err := s.content.Bundle(place)

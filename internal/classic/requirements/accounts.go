@@ -96,7 +96,7 @@ func checkRule(rule *rbacv1.PolicyRule) error {
 	}
 }
 
-// isOfAnother tells whether ClusterServiceVersions own an account, and this one is not among them.
+// isOfAnother reports whether ClusterServiceVersions own an account, and this one is not among them.
 func isOfAnother(csv *v1alpha1.ClusterServiceVersion, account *metav1.PartialObjectMetadata) bool {
 	owned := slices.ContainsFunc(account.OwnerReferences, func(o metav1.OwnerReference) bool {
 		return o.Kind == v1alpha1.ClusterServiceVersionKind

@@ -79,7 +79,7 @@ func judge(csv *v1alpha1.ClusterServiceVersion, world *World, wanted v1alpha1.CR
 	return v1alpha1.RequirementPresent, "CRD is present and Established condition is true", string(crd.UID)
 }
 
-// alongsideOthers gives the ClusterServiceVersions that a CRD was installed with, when one that csv
+// alongsideOthers returns the ClusterServiceVersions that a CRD was installed with, when one that csv
 // updates is among them and csv itself is not: the CRD is still that of before.
 func alongsideOthers(csv *v1alpha1.ClusterServiceVersion, world *World, crd *apiextensionsv1.CustomResourceDefinition) []string {
 	var others []string

@@ -35,7 +35,7 @@ func order(pkg string, entries []*Entry) []*channel {
 	return channels
 }
 
-// chain gives the entries of a channel from its head on along what each replaces. Entries that others
+// chain returns the entries of a channel from its head on along what each replaces. Entries that others
 // skip are passed through, and entries beside the chain are left out.
 func chain(pkg, channel string, entries []*Entry) ([]*Entry, error) {
 	byName := map[string]*Entry{}
@@ -84,7 +84,7 @@ func chain(pkg, channel string, entries []*Entry) ([]*Entry, error) {
 		"but %d replacement chains were found in channel %q of package %q: %s", len(chains), channel, pkg, strings.Join(words, ", "))
 }
 
-// follow gives the chain that begins with a head.
+// follow returns the chain that begins with a head.
 func follow(head *Entry, byName map[string]*Entry, skipped map[string]bool) (one []*Entry, isCycle bool) {
 	seen := map[string]bool{}
 	for e := head; e != nil; e = byName[e.Replaces] {

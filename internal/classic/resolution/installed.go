@@ -18,7 +18,7 @@ import (
 // installedCatalog is the name, in messages, of the catalog that installed operators are taken to be in.
 const installedCatalog = "@existing"
 
-// Settling tells whether an update is going on in a namespace: whether a ClusterServiceVersion is being
+// Settling reports whether an update is going on in a namespace: whether a ClusterServiceVersion is being
 // replaced by one that has neither succeeded nor failed yet. Until it has, nothing can be chosen. One that misses
 // what it requires only counts while a plan that may bring that is executed.
 func Settling(csvs []v1alpha1.ClusterServiceVersion, isInstalling bool) bool {
@@ -41,7 +41,7 @@ func Settling(csvs []v1alpha1.ClusterServiceVersion, isInstalling bool) bool {
 	})
 }
 
-// Orphan gives the name of the one ClusterServiceVersion of a package that no Subscription has installed; empty when
+// Orphan returns the name of the one ClusterServiceVersion of a package that no Subscription has installed; empty when
 // there is none, or more than one.
 func Orphan(pkg string, csvs []v1alpha1.ClusterServiceVersion, subscriptions []*v1alpha1.Subscription) string {
 	found := ""
@@ -65,7 +65,7 @@ func Orphan(pkg string, csvs []v1alpha1.ClusterServiceVersion, subscriptions []*
 	return found
 }
 
-// standing gives the ClusterServiceVersions that count: copies do not, nor what was replaced and is about
+// standing returns the ClusterServiceVersions that count: copies do not, nor what was replaced and is about
 // to go. Where what failed may be replaced, neither does what it has replaced.
 func standing(csvs []v1alpha1.ClusterServiceVersion, failForward bool) ([]*v1alpha1.ClusterServiceVersion, error) {
 	var all []*v1alpha1.ClusterServiceVersion
@@ -93,7 +93,7 @@ func standing(csvs []v1alpha1.ClusterServiceVersion, failForward bool) ([]*v1alp
 	return all, nil
 }
 
-// endsInFailure tells whether what replaces a ClusterServiceVersion, and so on, ends in one that has failed.
+// endsInFailure reports whether what replaces a ClusterServiceVersion, and so on, ends in one that has failed.
 func endsInFailure(csv *v1alpha1.ClusterServiceVersion, among []v1alpha1.ClusterServiceVersion) (bool, error) {
 	last, err := csvinfo.Last(csv, among)
 	if err != nil {
@@ -124,7 +124,7 @@ func installed(namespace string, csvs []*v1alpha1.ClusterServiceVersion, subscri
 	return newSnapshot(key, nil, entries, asTheyAre), nil
 }
 
-// propertiesOf gives the properties that the bundle of a ClusterServiceVersion had in its catalog, or else
+// propertiesOf returns the properties that the bundle of a ClusterServiceVersion had in its catalog, or else
 // what it says itself.
 func propertiesOf(csv *v1alpha1.ClusterServiceVersion, subscriptions []*v1alpha1.Subscription) ([]fbc.Property, error) {
 	if text, ok := csv.Annotations[csvinfo.AnnotationProperties]; ok {
@@ -175,7 +175,7 @@ func packageOf(csv string, subscriptions []*v1alpha1.Subscription) string {
 	return name
 }
 
-// FromAPIs gives the properties of a bundle of which only the APIs are known.
+// FromAPIs returns the properties of a bundle of which only the APIs are known.
 func FromAPIs(provided, required csvinfo.APIs) ([]fbc.Property, error) {
 	var properties []fbc.Property
 	for _, some := range []struct {

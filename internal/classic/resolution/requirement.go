@@ -82,7 +82,7 @@ type parts struct {
 	Constraints []described `json:"constraints"`
 }
 
-// describe gives the text, and notes what a catalog can be searched by.
+// describe returns the text, and notes what a catalog can be searched by.
 func (r *requirement) describe(propertyType string, raw json.RawMessage) (string, error) {
 	switch propertyType {
 	case fbc.PropertyGVKRequired:

@@ -27,7 +27,7 @@ type Input struct {
 	Subscriptions []*v1alpha1.Subscription
 	// CSVs of the namespace, copies among them or not.
 	CSVs []v1alpha1.ClusterServiceVersion
-	// FailForward tells whether operators that failed may be replaced.
+	// FailForward reports whether operators that failed may be replaced.
 	FailForward bool
 }
 
@@ -277,7 +277,7 @@ func (b *builder) candidates(sub *v1alpha1.Subscription, current *Entry) (option
 	return options, "", nil
 }
 
-// named gives the entries of a bundle, in the order of the channels.
+// named returns the entries of a bundle, in the order of the channels.
 func (p *pkg) named(name string, channels []*channel) []*Entry {
 	var found []*Entry
 	for _, c := range channels {

@@ -96,7 +96,7 @@ type because struct {
 	other  int
 }
 
-// choose gives the best choice, in the order in which it was made; or false and the rules that
+// choose returns the best choice, in the order in which it was made; or false and the rules that
 // contradict each other.
 func (p *problem) choose() (chosen []int, contradiction []int, err error) {
 	s := newSearch(p)
@@ -262,7 +262,7 @@ func (s *search) set(l literal, why because) {
 	}
 }
 
-// because gives the clause that a variable has its value by.
+// because returns the clause that a variable has its value by.
 func (s *search) because(v int) *clause {
 	why := s.reason[v]
 	if why.clause != nil {
@@ -346,7 +346,7 @@ func (s *search) wake(gone literal) *clause {
 	return nil
 }
 
-// analyze gives what a conflict teaches, and the level at which it forces something new.
+// analyze returns what a conflict teaches, and the level at which it forces something new.
 func (s *search) analyze(conflict *clause) (*clause, int) {
 	learned := &clause{}
 	seen := map[int]bool{}
@@ -398,7 +398,7 @@ func (s *search) back(level int) {
 	s.trail, s.marks, s.next = s.trail[:mark], s.marks[:level], mark
 }
 
-// explain gives the rules that contradict a clause whose literals are all false, whatever is chosen.
+// explain returns the rules that contradict a clause whose literals are all false, whatever is chosen.
 func (s *search) explain(c *clause) []int { return s.explainExcept(c, -1) }
 
 func (s *search) explainExcept(c *clause, except int) []int {
@@ -412,7 +412,7 @@ func (s *search) explainExcept(c *clause, except int) []int {
 	return slices.Compact(from)
 }
 
-// minimal gives those of some rules that contradict each other and of which none can be left out.
+// minimal returns those of some rules that contradict each other and of which none can be left out.
 func (p *problem) minimal(numbers []int) []rule {
 	rules := make([]rule, 0, len(numbers))
 	for _, n := range numbers {
@@ -457,7 +457,7 @@ func (p *problem) leaner(chosen []int) []int {
 	return slices.DeleteFunc(slices.Clone(chosen), func(v int) bool { return !slices.Contains(kept, v) })
 }
 
-// reach gives what is required, from what is fixed on, when the options are what there is; false when that is
+// reach returns what is required, from what is fixed on, when the options are what there is; false when that is
 // not enough.
 func reach(fixed, there []int, requiredBy map[int][]*rule) ([]int, bool) {
 	reached := slices.Clone(fixed)

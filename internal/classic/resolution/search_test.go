@@ -38,7 +38,7 @@ func randomProblem(r *rand.Rand) *problem {
 	return p
 }
 
-// keeps tells whether a set of variables keeps to the rules.
+// keeps reports whether a set of variables keeps to the rules.
 func keeps(p *problem, chosen func(int) bool) bool {
 	for _, r := range p.rules {
 		broken := false
@@ -121,7 +121,7 @@ func TestSearchAgreesWithTryingEverything(t *testing.T) {
 	}
 }
 
-// best gives the choice that trying the options of each requirement in their order comes to first.
+// best returns the choice that trying the options of each requirement in their order comes to first.
 func best(p *problem, decided []int) ([]int, bool) {
 	var chosen []int
 	for _, r := range p.rules {

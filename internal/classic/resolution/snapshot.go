@@ -54,7 +54,7 @@ type Entry struct {
 	SkipRange string
 
 	in *Snapshot
-	// isDefault tells whether the channel is the package's default channel.
+	// isDefault reports whether the channel is the package's default channel.
 	isDefault bool
 }
 
@@ -66,7 +66,7 @@ func (e *Entry) id() string {
 	return e.in.Catalog.Name + "/" + e.in.Catalog.Namespace + "/" + e.Channel + "/" + e.Name
 }
 
-// isUpdateOf tells whether what is installed can be updated to the entry.
+// isUpdateOf reports whether what is installed can be updated to the entry.
 func (e *Entry) isUpdateOf(installed *Entry) bool {
 	switch {
 	case e.Name == installed.Name:
@@ -163,7 +163,7 @@ func newSnapshot(catalog types.NamespacedName, packages map[string]Package, entr
 // Len is the number of entries.
 func (s *Snapshot) Len() int { return s.size }
 
-// Find gives the entry of a bundle in a channel, or in any when channel is empty; nil when there is none.
+// Find returns the entry of a bundle in a channel, or in any when channel is empty; nil when there is none.
 func (s *Snapshot) Find(pkg, channel, name string) *Entry {
 	p := s.packages[pkg]
 	if p == nil {
@@ -228,12 +228,12 @@ func (b *Bundle) provides() []schema.GroupVersionKind {
 	return apis
 }
 
-// isProhibited tells whether the bundle must not be installed.
+// isProhibited reports whether the bundle must not be installed.
 func (b *Bundle) isProhibited() bool {
 	return slices.ContainsFunc(b.Properties, func(p fbc.Property) bool { return p.Type == propertyDeprecated })
 }
 
-// hasLabel tells whether the bundle has a label that another one requires.
+// hasLabel reports whether the bundle has a label that another one requires.
 func (b *Bundle) hasLabel(label string) bool {
 	return slices.ContainsFunc(b.Properties, func(p fbc.Property) bool {
 		var value struct {

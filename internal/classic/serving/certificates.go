@@ -99,7 +99,7 @@ func newAuthority(now time.Time) (*certificate.Pair, error) {
 	return certificate.NewAuthority("olm-selfsigned-"+hex.EncodeToString(serial[:]), Validity, now)
 }
 
-// issue gives the content of the Secret of a Deployment.
+// issue returns the content of the Secret of a Deployment.
 func issue(authority *certificate.Pair, hosts []string, now time.Time) (map[string][]byte, error) {
 	pair, err := authority.Issue(hosts, Validity, now)
 	if err != nil {

@@ -14,7 +14,7 @@ const disruptionTime = 5 * time.Minute
 // failures are what a container waits for in vain.
 var failures = []string{"ImagePullBackOff", "ErrImagePull", "CrashLoopBackOff", "CreateContainerConfigError", "InvalidImageName"}
 
-// IsDisruption tells whether an API is unavailable only because the pods of its Deployment are being
+// IsDisruption reports whether an API is unavailable only because the pods of its Deployment are being
 // replaced, as while a node is drained: then it comes back by itself.
 func IsDisruption(deployment *appsv1.Deployment, pods []corev1.Pod, now time.Time) bool {
 	if deployment == nil || deployment.Status.ObservedGeneration < deployment.Generation {

@@ -22,7 +22,7 @@ const (
 	groupPriority, versionPriority = 2000, 15
 )
 
-// marks gives the metadata of an object of a ClusterServiceVersion in its namespace.
+// marks returns the metadata of an object of a ClusterServiceVersion in its namespace.
 func marks(csv *v1alpha1.ClusterServiceVersion, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: csv.Namespace, Name: name, Labels: map[string]string{csvinfo.LabelManaged: "true"},
@@ -30,7 +30,7 @@ func marks(csv *v1alpha1.ClusterServiceVersion, name string) metav1.ObjectMeta {
 	}
 }
 
-// farMarks gives the metadata of an object that no reference can tell the owner of, since it lies
+// farMarks returns the metadata of an object that no reference can tell the owner of, since it lies
 // elsewhere.
 func farMarks(csv *v1alpha1.ClusterServiceVersion, namespace, name string) metav1.ObjectMeta {
 	labels := csvinfo.With(csvinfo.OwnerLabels(csv.Namespace, csv.Name), map[string]string{csvinfo.LabelManaged: "true"})

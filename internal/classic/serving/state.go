@@ -109,7 +109,7 @@ func (st *State) CAHashes() map[string]string {
 	return hashes
 }
 
-// MustRotate tells whether a certificate must be made anew.
+// MustRotate reports whether a certificate must be made anew.
 func (st *State) MustRotate(now time.Time) bool {
 	for i := range st.endpoints {
 		e := &st.endpoints[i]
@@ -188,7 +188,7 @@ func (st *State) issue(api *v1alpha1.APIServiceDescription, deployment *appsv1.D
 	return nil
 }
 
-// Unavailable gives the owned APIServices that the API server does not get through to.
+// Unavailable returns the owned APIServices that the API server does not get through to.
 func (st *State) Unavailable() []v1alpha1.APIServiceDescription {
 	var unavailable []v1alpha1.APIServiceDescription
 	for _, api := range st.csv.Spec.APIServiceDefinitions.Owned {
@@ -199,7 +199,7 @@ func (st *State) Unavailable() []v1alpha1.APIServiceDescription {
 	return unavailable
 }
 
-// IsAvailable tells whether the API server gets through to an APIService.
+// IsAvailable reports whether the API server gets through to an APIService.
 func IsAvailable(s *apiregistrationv1.APIService) bool {
 	for _, c := range s.Status.Conditions {
 		if c.Type == apiregistrationv1.Available {
@@ -209,7 +209,7 @@ func IsAvailable(s *apiregistrationv1.APIService) bool {
 	return false
 }
 
-// MayAdopt tells whether a ClusterServiceVersion may take an APIService: its labels name itself, the
+// MayAdopt reports whether a ClusterServiceVersion may take an APIService: its labels name itself, the
 // one that it replaces, or one that is going, of which the phase is asked for.
 func MayAdopt(csv *v1alpha1.ClusterServiceVersion, phase func(namespace, name string) v1alpha1.ClusterServiceVersionPhase) func(*apiregistrationv1.APIService) bool {
 	return func(found *apiregistrationv1.APIService) bool {

@@ -66,7 +66,7 @@ func (c *collector) add(b *registrypb.Bundle) {
 	c.entries = append(c.entries, e)
 }
 
-// properties gives those of a bundle, or what its APIs amount to when it has none.
+// properties returns those of a bundle, or what its APIs amount to when it has none.
 func (c *collector) properties(b *registrypb.Bundle) ([]fbc.Property, bool) {
 	if len(b.GetProperties()) == 0 {
 		properties, err := resolution.FromAPIs(apis(b.GetProvidedApis()), apis(b.GetRequiredApis()))

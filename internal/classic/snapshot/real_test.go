@@ -108,7 +108,7 @@ func walk(t *testing.T, catalog *resolution.Snapshot, e *resolution.Entry, most 
 	return ""
 }
 
-// serveReal gives a snapshot of a file-based catalog.
+// serveReal returns a snapshot of a file-based catalog.
 func serveReal(t *testing.T, dir string) *resolution.Snapshot {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -44,9 +44,9 @@ const (
 	maxBytes   = 512 << 20
 )
 
-// Catalogs gives the clients of catalogs.
+// Catalogs returns the clients of catalogs.
 type Catalogs interface {
-	// Client gives the client of a catalog, false when there is no connection to it.
+	// Client returns the client of a catalog, false when there is no connection to it.
 	Client(catalog types.NamespacedName) (registrypb.RegistryClient, bool)
 }
 
@@ -97,7 +97,7 @@ func (s *Store) Drop(catalog types.NamespacedName) {
 	snapshots.DeleteLabelValues(catalog.Namespace, catalog.Name)
 }
 
-// Get gives what a catalog offers. The snapshot is shared, and must not be changed.
+// Get returns what a catalog offers. The snapshot is shared, and must not be changed.
 func (s *Store) Get(ctx context.Context, catalog types.NamespacedName) (*resolution.Snapshot, error) {
 	k := s.slot(catalog)
 	k.mu.Lock()
@@ -139,7 +139,7 @@ func (s *Store) slot(catalog types.NamespacedName) *slot {
 	return k
 }
 
-// Manifests gives those of a bundle that its catalog has itself: the ClusterServiceVersion and all objects,
+// Manifests returns those of a bundle that its catalog has itself: the ClusterServiceVersion and all objects,
 // each as JSON.
 func (s *Store) Manifests(ctx context.Context, e *resolution.Entry) (csv string, objects []string, err error) {
 	client, ok := s.catalogs.Client(e.Catalog())

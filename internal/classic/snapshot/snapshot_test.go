@@ -98,7 +98,7 @@ func bundle(pkg, channel, name string, properties ...*registrypb.Property) *regi
 	return &registrypb.Bundle{CsvName: name, PackageName: pkg, ChannelName: channel, Version: "1.0.0", BundlePath: "image", Properties: properties}
 }
 
-// named gives the name of a catalog that no other test has.
+// named returns the name of a catalog that no other test has.
 func named(t *testing.T) types.NamespacedName {
 	return types.NamespacedName{Namespace: "ns", Name: strings.ToLower(t.Name())}
 }

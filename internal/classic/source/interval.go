@@ -12,7 +12,7 @@ import (
 // two looks at a catalog that is polled.
 const defaultInterval = 15 * time.Minute
 
-// polls says whether the image of a catalog is polled. One that is named by its digest is not: it
+// polls reports whether the image of a catalog is polled. One that is named by its digest is not: it
 // never becomes another.
 func polls(catalog *v1alpha1.CatalogSource) bool {
 	return hasPoll(catalog) && catalog.Spec.SourceType == v1alpha1.SourceTypeGrpc &&
@@ -23,7 +23,7 @@ func hasPoll(catalog *v1alpha1.CatalogSource) bool {
 	return catalog.Spec.UpdateStrategy != nil && catalog.Spec.UpdateStrategy.RegistryPoll != nil
 }
 
-// pollInterval gives the time between two polls. With an error, which is for the person who wrote
+// pollInterval returns the time between two polls. With an error, which is for the person who wrote
 // it, it is the default.
 func pollInterval(catalog *v1alpha1.CatalogSource) (time.Duration, error) {
 	text := catalog.Spec.UpdateStrategy.RegistryPoll.Interval

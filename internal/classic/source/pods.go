@@ -102,7 +102,7 @@ func (r *reconciler) ensurePod(ctx context.Context, c *objects.Catalog) (metav1.
 	return plan.keep.CreationTimestamp, nil
 }
 
-// pods gives the pods of a catalog that have its name in a label.
+// pods returns the pods of a catalog that have its name in a label.
 func (r *reconciler) pods(ctx context.Context, reader client.Reader, c *objects.Catalog, label string) ([]corev1.Pod, error) {
 	var list corev1.PodList
 	if err := reader.List(ctx, &list, client.InNamespace(c.Namespace), client.MatchingLabels{label: c.Name}); err != nil {

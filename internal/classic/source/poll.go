@@ -185,7 +185,7 @@ func (f *failedPolls) forget(catalog types.NamespacedName) {
 	delete(f.why, catalog)
 }
 
-// of gives why the latest poll of a catalog has failed. It is empty when it has not.
+// of returns why the latest poll of a catalog has failed. It is empty when it has not.
 func (f *failedPolls) of(catalog types.NamespacedName) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

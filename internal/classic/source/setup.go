@@ -87,7 +87,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// inNamespace gives the catalogs of a namespace whose labels have changed.
+// inNamespace returns the catalogs of a namespace whose labels have changed.
 func (r *reconciler) inNamespace(ctx context.Context, namespace client.Object) []ctrl.Request {
 	var catalogs v1alpha1.CatalogSourceList
 	if err := r.client.List(ctx, &catalogs, client.InNamespace(namespace.GetName())); err != nil {

@@ -35,7 +35,7 @@ func Refer(steps []*v1alpha1.Step, to Reference) error {
 	return nil
 }
 
-// ReferenceOf gives the reference that a step has in place of a manifest; ok is false when it has a
+// ReferenceOf returns the reference that a step has in place of a manifest; ok is false when it has a
 // manifest.
 func ReferenceOf(step *v1alpha1.Step) (ref Reference, ok bool) {
 	// The manifest of a ConfigMap has its name in its metadata.
@@ -45,7 +45,7 @@ func ReferenceOf(step *v1alpha1.Step) (ref Reference, ok bool) {
 	return ref, ref.Kind == kindConfigMap && ref.Name != "" && ref.Namespace != ""
 }
 
-// Manifest gives the manifest of a step among the steps that were made of its bundle once more.
+// Manifest returns the manifest of a step among the steps that were made of its bundle once more.
 func Manifest(step *v1alpha1.Step, among []*v1alpha1.Step) (string, error) {
 	wanted := step.Resource
 	for _, other := range among {

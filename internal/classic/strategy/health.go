@@ -33,7 +33,7 @@ type HealthError struct {
 // Error is the text that the status of the ClusterServiceVersion shows.
 func (e *HealthError) Error() string { return e.text }
 
-// Is tells whether an error says that a Deployment is in a trouble.
+// Is reports whether an error says that a Deployment is in a trouble.
 func Is(err error, trouble Trouble) bool {
 	var e *HealthError
 	return errors.As(err, &e) && e.Trouble == trouble

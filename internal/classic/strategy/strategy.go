@@ -37,7 +37,7 @@ type Inputs struct {
 	CAHashes map[string]string
 }
 
-// Proxy gives the variables that tell pods of a proxy; what is empty is left out.
+// Proxy returns the variables that tell pods of a proxy; what is empty is left out.
 func Proxy(httpProxy, httpsProxy, noProxy string) []corev1.EnvVar {
 	var env []corev1.EnvVar
 	for i, value := range []string{httpProxy, httpsProxy, noProxy} {
@@ -63,7 +63,7 @@ func Check(csv *v1alpha1.ClusterServiceVersion) error {
 	return nil
 }
 
-// Deployments gives the Deployments of a ClusterServiceVersion, as they are to be written. It fails
+// Deployments returns the Deployments of a ClusterServiceVersion, as they are to be written. It fails
 // when the strategy is none, and when a Deployment that serves something has no authority yet.
 func Deployments(csv *v1alpha1.ClusterServiceVersion, in Inputs) ([]appsv1.Deployment, error) {
 	if err := Check(csv); err != nil {
@@ -124,7 +124,7 @@ func finish(d *appsv1.Deployment, csv *v1alpha1.ClusterServiceVersion, in Inputs
 	d.Spec.RevisionHistoryLimit = ptr.To[int32](1)
 }
 
-// setsProxy tells whether a person configured a proxy: then nothing of the cluster's is taken.
+// setsProxy reports whether a person configured a proxy: then nothing of the cluster's is taken.
 func setsProxy(config *v1alpha1.SubscriptionConfig) bool {
 	return config != nil && slices.ContainsFunc(config.Env, func(e corev1.EnvVar) bool { return slices.Contains(proxyVariables, e.Name) })
 }
@@ -161,7 +161,7 @@ func CheckServed(csv *v1alpha1.ClusterServiceVersion) error {
 	return nil
 }
 
-// IsOrphan tells whether a Deployment was made for the ClusterServiceVersion, whose strategy has it
+// IsOrphan reports whether a Deployment was made for the ClusterServiceVersion, whose strategy has it
 // no more.
 func IsOrphan(csv *v1alpha1.ClusterServiceVersion, d metav1.Object) bool {
 	return csvinfo.Matches(d.GetLabels(), csvinfo.OwnerLabels(csv.Namespace, csv.Name)) && csvinfo.IsOwner(d.GetOwnerReferences(), csv) &&

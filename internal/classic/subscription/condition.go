@@ -28,7 +28,7 @@ func set(status *v1alpha1.SubscriptionStatus, now metav1.Time, c v1alpha1.Subscr
 	}
 }
 
-// bounded gives a text that has at most so many bytes, and none that is no text: what others say may be anything.
+// bounded returns a text that has at most so many bytes, and none that is no text: what others say may be anything.
 func bounded(text string, most int) string {
 	const end = "…"
 	if len(text) > most {
@@ -50,7 +50,7 @@ func unset(status *v1alpha1.SubscriptionStatus, kinds ...string) {
 	}
 }
 
-// find gives a condition, nil when there is none.
+// find returns a condition, nil when there is none.
 func find(status *v1alpha1.SubscriptionStatus, kind string) *v1alpha1.SubscriptionCondition {
 	for i := range status.Conditions {
 		if status.Conditions[i].Type == kind {

@@ -70,7 +70,7 @@ func request(namespace string) ctrl.Request {
 	return ctrl.Request{NamespacedName: types.NamespacedName{Name: namespace}}
 }
 
-// using gives the namespaces that may use the catalogs of a namespace.
+// using returns the namespaces that may use the catalogs of a namespace.
 func (r *reconciler) using(ctx context.Context, namespace string) ([]string, error) {
 	if namespace != r.GlobalNamespace {
 		return []string{namespace}, nil

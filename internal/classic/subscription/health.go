@@ -11,7 +11,7 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 )
 
-// isHealthy tells whether a catalog is served, as far as its status says.
+// isHealthy reports whether a catalog is served, as far as its status says.
 func isHealthy(catalog *v1alpha1.CatalogSource) bool {
 	switch catalog.Status.Reason {
 	case v1alpha1.CatalogSourceSpecInvalidError, v1alpha1.CatalogSourceConfigMapError, v1alpha1.CatalogSourceRegistryServerError:
@@ -20,7 +20,7 @@ func isHealthy(catalog *v1alpha1.CatalogSource) bool {
 	return catalog.Address() != ""
 }
 
-// healthOf gives the health of catalogs, by namespace and name. What is as it was keeps its time.
+// healthOf returns the health of catalogs, by namespace and name. What is as it was keeps its time.
 func healthOf(catalogs []v1alpha1.CatalogSource, before []v1alpha1.SubscriptionCatalogHealth, now metav1.Time) []v1alpha1.SubscriptionCatalogHealth {
 	var all []v1alpha1.SubscriptionCatalogHealth
 	for i := range catalogs {
@@ -43,7 +43,7 @@ func healthOf(catalogs []v1alpha1.CatalogSource, before []v1alpha1.SubscriptionC
 	return all
 }
 
-// isSame tells whether two say the same of the same catalog.
+// isSame reports whether two say the same of the same catalog.
 func isSame(a, b v1alpha1.SubscriptionCatalogHealth) bool {
 	x, y := a.CatalogSourceRef, b.CatalogSourceRef
 	return a.Healthy == b.Healthy && x != nil && y != nil && x.Namespace == y.Namespace && x.Name == y.Name && x.UID == y.UID
@@ -57,7 +57,7 @@ func noteHealth(sub *v1alpha1.Subscription, catalogs []v1alpha1.CatalogSource, n
 	set(&sub.Status, now, healthCondition(&sub.Spec, before, after))
 }
 
-// healthCondition says whether all is well with the catalogs. Its reason says what has changed, if anything
+// healthCondition reports whether all is well with the catalogs. Its reason says what has changed, if anything
 // has.
 func healthCondition(spec *v1alpha1.SubscriptionSpec, before, after []v1alpha1.SubscriptionCatalogHealth) v1alpha1.SubscriptionCondition {
 	c := v1alpha1.SubscriptionCondition{

@@ -319,7 +319,7 @@ func (c *cluster) until(sub *v1alpha1.Subscription, isSo func(*v1alpha1.Subscrip
 	})
 }
 
-// event tells whether there is an event as wanted.
+// event reports whether there is an event as wanted.
 func (c *cluster) event(isSo func(*eventsv1.Event) bool) error {
 	var events eventsv1.EventList
 	if err := c.List(c.t.Context(), &events); err != nil {
@@ -331,7 +331,7 @@ func (c *cluster) event(isSo func(*eventsv1.Event) bool) error {
 	return nil
 }
 
-// condition gives a condition; the zero one when there is none.
+// condition returns a condition; the zero one when there is none.
 func condition(s *v1alpha1.SubscriptionStatus, kind string) v1alpha1.SubscriptionCondition {
 	for _, c := range s.Conditions {
 		if c.Type == kind {
@@ -400,7 +400,7 @@ func (c *cluster) install(csv *v1alpha1.ClusterServiceVersion) {
 	}
 }
 
-// plans gives those of the namespace.
+// plans returns those of the namespace.
 func (c *cluster) plans() []v1alpha1.InstallPlan {
 	c.t.Helper()
 	var plans v1alpha1.InstallPlanList
@@ -408,7 +408,7 @@ func (c *cluster) plans() []v1alpha1.InstallPlan {
 	return plans.Items
 }
 
-// steps gives those of a plan as KIND NAME.
+// steps returns those of a plan as KIND NAME.
 func steps(plan *v1alpha1.InstallPlan) []string {
 	var all []string
 	for _, step := range plan.Status.Plan {

@@ -17,12 +17,12 @@ type proposal struct {
 	bundles []resolution.Choice
 	// subscriptions are made for bundles that none asks for.
 	subscriptions []*v1alpha1.Step
-	// chosen gives, for each Subscription whose choice is another than before, by name, the
+	// chosen returns, for each Subscription whose choice is another than before, by name, the
 	// ClusterServiceVersion.
 	chosen map[string]string
 }
 
-// isNews tells whether there is something to do.
+// isNews reports whether there is something to do.
 func (p *proposal) isNews() bool { return len(p.chosen) > 0 }
 
 // propose says what to do about what was chosen.
@@ -58,7 +58,7 @@ func propose(choices []resolution.Choice, namespace string, subs []*v1alpha1.Sub
 	return p, nil
 }
 
-// asksFor tells whether a Subscription is one to what was chosen.
+// asksFor reports whether a Subscription is one to what was chosen.
 func asksFor(sub *v1alpha1.Subscription, c *resolution.Choice) bool {
 	s, catalog := &sub.Spec, c.Catalog()
 	return s.Package == c.Package && (s.Channel == "" || s.Channel == c.Channel) &&

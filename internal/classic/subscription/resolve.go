@@ -73,7 +73,7 @@ func (r *reconciler) resolveAmong(ctx context.Context, v *view, catalogs []v1alp
 	return resolution.Resolve(in)
 }
 
-// isConnecting tells whether nothing is known yet of a catalog, good or bad.
+// isConnecting reports whether nothing is known yet of a catalog, good or bad.
 func (r *reconciler) isConnecting(catalog *v1alpha1.CatalogSource) bool {
 	state, ok := r.Pool.State(client.ObjectKeyFromObject(catalog))
 	if !ok {

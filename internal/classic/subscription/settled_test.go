@@ -75,7 +75,7 @@ func TestNothingIsWrittenWithoutNeed(t *testing.T) {
 	}
 }
 
-// looksAt gives how often Subscriptions of a name were looked at.
+// looksAt returns how often Subscriptions of a name were looked at.
 func looksAt(t *testing.T, name string) float64 {
 	t.Helper()
 	families, err := metrics.Registry.Gather()

@@ -144,7 +144,7 @@ func isNewsOfCatalog(before, after *v1alpha1.CatalogSource) bool {
 
 func isGoing(o metav1.Object) bool { return !o.GetDeletionTimestamp().IsZero() }
 
-// ofCatalog gives the request that tells of a catalog.
+// ofCatalog returns the request that tells of a catalog.
 func (r *reconciler) ofCatalog(_ context.Context, catalog client.Object) []ctrl.Request {
 	return []ctrl.Request{{NamespacedName: client.ObjectKeyFromObject(catalog)}}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/resolution"
 )
 
-// isUnfinished tells whether a plan was begun to be made and is nothing yet: its steps come after the
+// isUnfinished reports whether a plan was begun to be made and is nothing yet: its steps come after the
 // Subscriptions know of it.
 func isUnfinished(plan *v1alpha1.InstallPlan) bool {
 	return len(plan.Status.Plan) == 0 && len(plan.Status.BundleLookups) == 0 &&

@@ -18,7 +18,7 @@ import (
 
 const image = "registry.example.com/a-bundle@sha256:6d2587129c846ec28d384540322b40b05833e7e00b25cca584e004af9a1d292e"
 
-// job gives the Job that unpacks the image.
+// job returns the Job that unpacks the image.
 func (c *cluster) job() *batchv1.Job {
 	c.t.Helper()
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: c.global, Name: unpack.Name(image)}}

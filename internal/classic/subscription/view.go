@@ -80,24 +80,24 @@ func wrap(kinds, namespace string, err error) error {
 	return nil
 }
 
-// isThere tells whether the namespace has a ClusterServiceVersion.
+// isThere reports whether the namespace has a ClusterServiceVersion.
 func (v *view) isThere(name string) bool {
 	return slices.ContainsFunc(v.csvs, func(csv v1alpha1.ClusterServiceVersion) bool { return csv.Name == name })
 }
 
-// failForward tells whether operators that failed may be replaced.
+// failForward reports whether operators that failed may be replaced.
 func (v *view) failForward() bool {
 	return len(v.groups) == 1 && v.groups[0].Spec.UpgradeStrategy == operatorsv1.UpgradeStrategyUnsafeFailForward
 }
 
-// isWaiting tells whether all that was asked for is under way.
+// isWaiting reports whether all that was asked for is under way.
 func (v *view) isWaiting() bool {
 	return !slices.ContainsFunc(v.subs, func(sub *v1alpha1.Subscription) bool {
 		return sub.Status.InstallPlanRef == nil || sub.Status.State != v1alpha1.SubscriptionStateUpgradePending
 	})
 }
 
-// isInstalling tells whether a plan is being executed.
+// isInstalling reports whether a plan is being executed.
 func (v *view) isInstalling() bool {
 	return slices.ContainsFunc(v.plans, func(p v1alpha1.InstallPlan) bool { return p.Status.Phase == v1alpha1.InstallPlanPhaseInstalling })
 }
@@ -111,7 +111,7 @@ func (v *view) offering() []v1alpha1.CatalogSource {
 	return all
 }
 
-// isAsSeen tells whether a later view shows what this one was made of, so that what was decided still holds.
+// isAsSeen reports whether a later view shows what this one was made of, so that what was decided still holds.
 func (v *view) isAsSeen(later *view) bool {
 	return slices.EqualFunc(v.before, later.before, func(a, b *v1alpha1.Subscription) bool {
 		return a.UID == b.UID && a.ResourceVersion == b.ResourceVersion
@@ -134,7 +134,7 @@ func equalSets[T any](a, b []T, key func(T) string) bool {
 	return slices.Equal(keys(a), keys(b))
 }
 
-// plan gives the plan of a name; nil when there is none. A cache may be behind: for a Subscription that waits for
+// plan returns the plan of a name; nil when there is none. A cache may be behind: for a Subscription that waits for
 // the plan, it is looked at twice whether it is there, and has its steps. One that will never have any is deleted.
 func (r *reconciler) plan(ctx context.Context, v *view, name string, isAwaited bool) (*v1alpha1.InstallPlan, error) {
 	at := slices.IndexFunc(v.plans, func(p v1alpha1.InstallPlan) bool { return p.Name == name })

@@ -69,7 +69,7 @@ func choose(jobs []batchv1.Job, interval time.Duration, now time.Time) choice {
 	return c
 }
 
-// failure gives the condition that says how a Job has failed, or nil.
+// failure returns the condition that says how a Job has failed, or nil.
 func failure(job *batchv1.Job) *batchv1.JobCondition {
 	for i := range job.Status.Conditions {
 		if c := &job.Status.Conditions[i]; c.Type == batchv1.JobFailed && c.Status == corev1.ConditionTrue {

@@ -67,7 +67,7 @@ func isFilled(configMap *corev1.ConfigMap) bool {
 	return len(configMap.Data)+len(configMap.BinaryData) > 0
 }
 
-// ensureConfigMap gives the ConfigMap of an image, which it makes when there is none.
+// ensureConfigMap returns the ConfigMap of an image, which it makes when there is none.
 func (m *Jobs) ensureConfigMap(ctx context.Context, j *job) (*corev1.ConfigMap, error) {
 	wanted := j.configMap()
 	var have corev1.ConfigMap
@@ -200,7 +200,7 @@ func (m *Jobs) remove(ctx context.Context, job *batchv1.Job) error {
 	return nil
 }
 
-// isAsWanted tells whether a Job has all that it was made with. What the API server adds does not count.
+// isAsWanted reports whether a Job has all that it was made with. What the API server adds does not count.
 func isAsWanted(have, wanted *batchv1.Job) bool {
 	owner := wanted.OwnerReferences[0]
 	return slices.ContainsFunc(have.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == owner.UID }) &&

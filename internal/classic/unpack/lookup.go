@@ -31,7 +31,7 @@ func Lookup(image, csv, replaces, properties string, catalog *corev1.ObjectRefer
 	return l
 }
 
-// Condition gives a condition of a lookup that holds, or nil.
+// Condition returns a condition of a lookup that holds, or nil.
 func Condition(l *v1alpha1.BundleLookup, kind string) *v1alpha1.BundleLookupCondition {
 	for i := range l.Conditions {
 		if c := &l.Conditions[i]; c.Type == kind && c.Status == corev1.ConditionTrue {

@@ -89,7 +89,7 @@ func (w *world) unpack(limits unpack.Limits) unpack.Result {
 	return result
 }
 
-// expect says whether a condition holds, and no other.
+// expect reports whether a condition holds, and no other.
 func (w *world) expect(kind, reason, message string) {
 	w.t.Helper()
 	var got []string

@@ -87,12 +87,12 @@ func validateConversion(csv *v1alpha1.ClusterServiceVersion, d *v1alpha1.Webhook
 	return nil
 }
 
-// owns tells whether a ClusterServiceVersion owns a CRD.
+// owns reports whether a ClusterServiceVersion owns a CRD.
 func owns(csv *v1alpha1.ClusterServiceVersion, crd string) bool {
 	return slices.ContainsFunc(csv.Spec.CustomResourceDefinitions.Owned, func(d v1alpha1.CRDDescription) bool { return d.Name == crd })
 }
 
-// converts tells whether objects of a CRD are converted by a webhook.
+// converts reports whether objects of a CRD are converted by a webhook.
 func converts(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	c := crd.Spec.Conversion
 	return c != nil && c.Strategy == apiextensionsv1.WebhookConverter &&

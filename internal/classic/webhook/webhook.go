@@ -89,7 +89,7 @@ func (w *Webhooks) ensureAdmission(ctx context.Context, csv *v1alpha1.ClusterSer
 	return nil
 }
 
-// list gives the configurations that were made for an admission webhook, the oldest first.
+// list returns the configurations that were made for an admission webhook, the oldest first.
 func (w *Webhooks) list(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, d *v1alpha1.WebhookDescription) ([]client.Object, error) {
 	of := client.MatchingLabels(csvinfo.With(csvinfo.OwnerLabels(csv.Namespace, csv.Name), map[string]string{LabelGenerateName: d.GenerateName}))
 	var found []client.Object
@@ -117,7 +117,7 @@ func (w *Webhooks) list(ctx context.Context, csv *v1alpha1.ClusterServiceVersion
 	return found, nil
 }
 
-// Check tells whether every webhook of a ClusterServiceVersion is in place, and deletes the
+// Check reports whether every webhook of a ClusterServiceVersion is in place, and deletes the
 // configurations of those that it does not describe any more. An error is one of what is in the
 // cluster, among others that a conversion webhook does not convert yet.
 func (w *Webhooks) Check(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, group *operatorsv1.OperatorGroup) (ready bool, err error) {
@@ -271,7 +271,7 @@ func (w *Webhooks) ResetConversions(ctx context.Context, csv *v1alpha1.ClusterSe
 	return nil
 }
 
-// isConvertedBy tells whether a CRD is converted by the webhook behind a Service, and not by
+// isConvertedBy reports whether a CRD is converted by the webhook behind a Service, and not by
 // somebody else's.
 func isConvertedBy(crd *apiextensionsv1.CustomResourceDefinition, at *admissionregistrationv1.ServiceReference) bool {
 	if crd.Spec.Conversion == nil || crd.Spec.Conversion.Webhook == nil || crd.Spec.Conversion.Webhook.ClientConfig == nil {

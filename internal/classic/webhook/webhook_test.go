@@ -145,7 +145,7 @@ func (c *cluster) ensure(csv *v1alpha1.ClusterServiceVersion, group *operatorsv1
 	})
 }
 
-// ready tells whether all webhooks are in place.
+// ready reports whether all webhooks are in place.
 func (c *cluster) ready(csv *v1alpha1.ClusterServiceVersion, group *operatorsv1.OperatorGroup) bool {
 	c.t.Helper()
 	ready, err := c.Check(c.t.Context(), csv, group)

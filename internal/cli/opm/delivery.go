@@ -24,7 +24,7 @@ func (d *deliveryFlags) bind(cmd *cobra.Command) {
 	flags.StringVar(&d.layout, "oci-layout", "", "build the image without a container engine, and write it to this folder as an OCI layout")
 }
 
-// read gives what the flags say. The tag is that of the image.
+// read returns what the flags say. The tag is that of the image.
 func (d *deliveryFlags) read(tag string) (catalogs.Delivery, error) {
 	delivery := catalogs.Delivery{Archive: d.archive, Layout: d.layout, Name: tag}
 	if d.push {

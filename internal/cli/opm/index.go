@@ -28,7 +28,7 @@ type indexFlags struct {
 // toolFlags name container tools. Images are pulled without one; it can build them.
 type toolFlags struct{ build, pull, both string }
 
-// engine gives the tool that builds images.
+// engine returns the tool that builds images.
 func (t *toolFlags) engine(command string) (string, error) {
 	switch {
 	case t.both != "" && (t.build != "" || t.pull != ""):

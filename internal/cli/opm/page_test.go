@@ -55,7 +55,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// readPage gives the blocks of commands of a page, and the texts that follow them.
+// readPage returns the blocks of commands of a page, and the texts that follow them.
 func readPage(t *testing.T, name string) []block {
 	t.Helper()
 	file, err := os.Open(name)

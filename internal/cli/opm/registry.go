@@ -75,7 +75,7 @@ func readTLS(cmd *cobra.Command, registry *catalogs.Registry) {
 	registry.SkipTLSVerify = isSet(cmd, flagSkipTLSVerify)
 }
 
-// isSet tells whether a command has a flag, its own or that of a parent, and it is true.
+// isSet reports whether a command has a flag, its own or that of a parent, and it is true.
 func isSet(cmd *cobra.Command, name string) bool {
 	value, err := cmd.Flags().GetBool(name)
 	return err == nil && value

@@ -65,7 +65,7 @@ func editing(cmd *cobra.Command, edit *catalogs.EditDatabase, preset string) *co
 	return cmd
 }
 
-// exitCode gives a failure the exit code by which scripts know that a bundle is there
+// exitCode returns a failure the exit code by which scripts know that a bundle is there
 // already.
 func exitCode(err error) error {
 	switch {

@@ -64,7 +64,7 @@ what else there is. Nothing is written when something cannot be read.
 	return cmd
 }
 
-// CatalogFormat gives the format of catalogs for a value of the flag --output.
+// CatalogFormat returns the format of catalogs for a value of the flag --output.
 func CatalogFormat(value string) fbc.Format {
 	if value == terminal.FormatYAML {
 		return fbc.FormatYAML

@@ -112,7 +112,7 @@ func serverLog(cmd *cobra.Command) *slog.Logger {
 // portFlag is a port, kept as the address of all interfaces.
 type portFlag struct{ address *string }
 
-// String gives the port.
+// String returns the port.
 func (p *portFlag) String() string {
 	if p.address == nil {
 		return ""

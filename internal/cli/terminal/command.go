@@ -26,10 +26,10 @@ type UsageError struct {
 	Err error
 }
 
-// Error gives what is wrong.
+// Error returns what is wrong.
 func (e *UsageError) Error() string { return e.Err.Error() }
 
-// Unwrap gives what is wrong.
+// Unwrap returns what is wrong.
 func (e *UsageError) Unwrap() error { return e.Err }
 
 // ExitError ends the program with an exit code of its own.
@@ -40,7 +40,7 @@ type ExitError struct {
 	Err error
 }
 
-// Error gives what failed.
+// Error returns what failed.
 func (e *ExitError) Error() string {
 	if e.Err == nil {
 		return fmt.Sprintf("exit code %d", e.Code)
@@ -48,7 +48,7 @@ func (e *ExitError) Error() string {
 	return e.Err.Error()
 }
 
-// Unwrap gives what failed.
+// Unwrap returns what failed.
 func (e *ExitError) Unwrap() error { return e.Err }
 
 // Execute runs a command line and gives the exit code of the program: 0, or 1 (or that of
@@ -77,7 +77,7 @@ func Execute(ctx context.Context, root *cobra.Command) int {
 	return code
 }
 
-// isUsage tells whether the command line was not written as it must be. What cobra says
+// isUsage reports whether the command line was not written as it must be. What cobra says
 // of flags that need or exclude one another has no type to know it by.
 func isUsage(err error) bool {
 	var usage *UsageError

@@ -39,7 +39,7 @@ func (o *Output) BindAs(cmd *cobra.Command, name string, allowed ...string) {
 	_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(allowed, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// String gives the format.
+// String returns the format.
 func (o *Output) String() string { return o.Format }
 
 // Type names the value in the help.

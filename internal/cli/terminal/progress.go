@@ -15,19 +15,19 @@ import (
 // Style paints text for terminals, or leaves it as it is.
 type Style struct{ Colour bool }
 
-// StyleFor gives colours to a terminal whose user did not refuse them
+// StyleFor returns colours to a terminal whose user did not refuse them
 // (https://no-color.org).
 func StyleFor(w io.Writer) Style {
 	return Style{Colour: IsTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
 }
 
-// IsTerminal tells whether what is written there is seen by a person at once.
+// IsTerminal reports whether what is written there is seen by a person at once.
 func IsTerminal(w io.Writer) bool {
 	file, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// width gives the number of columns of a terminal.
+// width returns the number of columns of a terminal.
 func width(w io.Writer) int {
 	if file, ok := w.(*os.File); ok {
 		if columns, _, err := term.GetSize(int(file.Fd())); err == nil && columns > 0 {
@@ -45,7 +45,7 @@ const (
 	Dim    = "2"
 )
 
-// Paint gives a text a colour, where there are colours.
+// Paint returns a text a colour, where there are colours.
 func (s Style) Paint(code, text string) string {
 	if !s.Colour || text == "" {
 		return text
@@ -67,7 +67,7 @@ func (s Style) Mark(state report.State) string {
 	}
 }
 
-// NewProgress gives the display that fits where the progress is written: redrawn in
+// NewProgress returns the display that fits where the progress is written: redrawn in
 // place on a terminal, a line for each change elsewhere.
 func NewProgress(w io.Writer) report.Progress {
 	if IsTerminal(w) && os.Getenv("TERM") != "dumb" {
@@ -76,7 +76,7 @@ func NewProgress(w io.Writer) report.Progress {
 	return &plainProgress{w: w, seen: map[string]string{}}
 }
 
-// NewSilentProgress gives a display for commands whose errors scripts read: progress on a
+// NewSilentProgress returns a display for commands whose errors scripts read: progress on a
 // terminal, and nothing but warnings elsewhere.
 func NewSilentProgress(w io.Writer) report.Progress {
 	if IsTerminal(w) {

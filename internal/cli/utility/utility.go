@@ -13,7 +13,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-// ByName gives the program of a name, nil when it is no utility.
+// ByName returns the program of a name, nil when it is no utility.
 func ByName(name string) *cobra.Command {
 	switch name {
 	case "cp":

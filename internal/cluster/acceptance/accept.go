@@ -39,15 +39,15 @@ const (
 
 // Retriever reads release images.
 type Retriever interface {
-	// Retrieve gives the files of a release's image, with the folders of the payload in their
+	// Retrieve returns the files of a release's image, with the folders of the payload in their
 	// root. All of them are there, and are what the pull spec says, or there is an error.
 	// The version of the release may be empty.
 	Retrieve(ctx context.Context, target configv1.Release) (fs.FS, error)
 }
 
-// Verifier tells whether release images may be trusted.
+// Verifier reports whether release images may be trusted.
 type Verifier interface {
-	// Verify gives nil for an image that is signed as it must be. An empty digest is that
+	// Verify returns nil for an image that is signed as it must be. An empty digest is that
 	// of an image which was named by a tag.
 	Verify(ctx context.Context, digest string) error
 }
@@ -83,7 +83,7 @@ type Accepted struct {
 	Release configv1.Release
 	// Payload is what it holds, not filtered.
 	Payload *release.Payload
-	// Verified tells whether its signature was verified.
+	// Verified reports whether its signature was verified.
 	Verified bool
 	// Risks tells what was passed over.
 	Risks string
@@ -107,7 +107,7 @@ type Failure struct {
 // Error is the message.
 func (f *Failure) Error() string { return f.Message }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (f *Failure) Unwrap() error { return f.Err }
 
 // Judge accepts releases. Its fields are set before it is used.
@@ -121,7 +121,7 @@ type Judge struct {
 	// Tell is told each step in the judgement of a release: the reason of an event, whether
 	// it is a warning, and its text.
 	Tell func(target configv1.Release, reason string, warning bool, message string)
-	// Detail gives all that is known of why an image could not be verified. Nil gives the
+	// Detail returns all that is known of why an image could not be verified. Nil gives the
 	// error.
 	Detail func(err error) string
 }
@@ -178,7 +178,7 @@ func nonEmpty(texts []string) []string {
 	return slices.DeleteFunc(texts, func(text string) bool { return text == "" })
 }
 
-// cause gives an error a reason.
+// cause returns an error a reason.
 type cause struct {
 	reason, text string
 	err          error

@@ -29,7 +29,7 @@ type State struct {
 	Failure  *Failure
 }
 
-// IsFor tells whether it is about a release: the same pull spec, to be taken in the same
+// IsFor reports whether it is about a release: the same pull spec, to be taken in the same
 // way.
 func (s State) IsFor(target configv1.Release, force bool) bool {
 	return s.Target.Image == target.Image && s.Target.Version == target.Version && s.Force == force
@@ -62,7 +62,7 @@ func NewAcceptor(judge *Judge, c clock.WithTicker) *Acceptor {
 // NeedLeaderElection is true: one replica judges.
 func (a *Acceptor) NeedLeaderElection() bool { return true }
 
-// Changed gives an element when the state has changed since the last one was taken.
+// Changed returns an element when the state has changed since the last one was taken.
 func (a *Acceptor) Changed() <-chan struct{} { return a.changed }
 
 // Want asks for a release, in place of the one before. Asking for the same again changes

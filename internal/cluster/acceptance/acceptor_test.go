@@ -16,7 +16,7 @@ import (
 // patience bounds every wait of a test: what has not happened by then never will.
 const patience = 60 * time.Second
 
-// scripted gives what a channel has for it, so that a test decides when a retrieval ends.
+// scripted returns what a channel has for it, so that a test decides when a retrieval ends.
 type scripted struct {
 	began chan string
 	ends  chan error

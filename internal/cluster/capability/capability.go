@@ -71,7 +71,7 @@ func Resolve(known, wanted, had sets.Set[string], needed []string) Resolved {
 	}
 }
 
-// Had gives the capabilities that a status says the cluster has.
+// Had returns the capabilities that a status says the cluster has.
 func Had(status configv1.ClusterVersionCapabilitiesStatus) sets.Set[string] {
 	result := sets.Set[string]{}
 	for _, capability := range status.EnabledCapabilities {
@@ -80,7 +80,7 @@ func Had(status configv1.ClusterVersionCapabilitiesStatus) sets.Set[string] {
 	return result
 }
 
-// Status gives capabilities as a ClusterVersion reports them, sorted.
+// Status returns capabilities as a ClusterVersion reports them, sorted.
 func Status(c release.Capabilities) configv1.ClusterVersionCapabilitiesStatus {
 	return configv1.ClusterVersionCapabilitiesStatus{EnabledCapabilities: sorted(c.Enabled), KnownCapabilities: sorted(c.Known)}
 }

@@ -175,7 +175,7 @@ func checkRollback(in Input, current, target semver.Version) *Finding {
 	return nil
 }
 
-// previous gives the newest entry of history that is of another release than the current.
+// previous returns the newest entry of history that is of another release than the current.
 func previous(status configv1.ClusterVersionStatus) (configv1.UpdateHistory, bool) {
 	i := slices.IndexFunc(status.History, func(entry configv1.UpdateHistory) bool {
 		_, err := semver.Parse(entry.Version)

@@ -43,7 +43,7 @@ func notUpgradeable(cv *configv1.ClusterVersion) *configv1.ClusterVersion {
 	return cv
 }
 
-// of gives the findings as <check>/<reason>, with a question mark after warnings.
+// of returns the findings as <check>/<reason>, with a question mark after warnings.
 func of(findings []Finding) string {
 	var all []string
 	for _, f := range findings {

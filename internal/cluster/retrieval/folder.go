@@ -46,7 +46,7 @@ func NameOf(ref string) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// find gives the payload of a release image when a folder of releases has all of it. A tag may
+// find returns the payload of a release image when a folder of releases has all of it. A tag may
 // stand for another image by now, so that only digests are found.
 func find(dir, ref string) (fs.FS, bool) {
 	path := filepath.Join(dir, NameOf(ref))
@@ -132,7 +132,7 @@ func copyFiles(ctx context.Context, files fs.FS, dir string, sizes map[string]in
 	return nil
 }
 
-// isComplete tells whether a folder holds all files of its record, in their sizes: a crash
+// isComplete reports whether a folder holds all files of its record, in their sizes: a crash
 // can leave files empty.
 func isComplete(dir string) bool {
 	data, err := os.ReadFile(filepath.Join(dir, recordName))

@@ -20,13 +20,13 @@ import (
 type Registry struct {
 	// Dir is where they lie. It is created when it is needed.
 	Dir string
-	// Images gives the client that pulls.
+	// Images returns the client that pulls.
 	Images func(ctx context.Context) (*image.Client, error)
 
 	mu sync.Mutex
 }
 
-// Retrieve gives the payload of a release image: the folders of its manifests. What is there
+// Retrieve returns the payload of a release image: the folders of its manifests. What is there
 // already is not pulled again unless it is named by a tag.
 func (r *Registry) Retrieve(ctx context.Context, target configv1.Release) (fs.FS, error) {
 	r.mu.Lock()

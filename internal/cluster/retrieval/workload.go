@@ -39,7 +39,7 @@ type Workload struct {
 	Dir string
 }
 
-// Retrieve gives the payload of a release image. What is there already needs no Job. Jobs of
+// Retrieve returns the payload of a release image. What is there already needs no Job. Jobs of
 // other retrievals are removed first. It ends with the context, and at once when the image is
 // not to be had.
 func (w *Workload) Retrieve(ctx context.Context, target configv1.Release) (fs.FS, error) {
@@ -156,7 +156,7 @@ func (r *retrieving) create(ctx context.Context) error {
 	return nil
 }
 
-// endOf tells whether a Job is complete, and why it failed when it did.
+// endOf reports whether a Job is complete, and why it failed when it did.
 func endOf(job *batchv1.Job) (complete bool, failed string) {
 	for _, condition := range job.Status.Conditions {
 		switch {
@@ -196,7 +196,7 @@ func (r *retrieving) lookAtPods(ctx context.Context, job *batchv1.Job) (hopeless
 	return false, nil
 }
 
-// isHopeless tells whether a container waits for an image that does not come.
+// isHopeless reports whether a container waits for an image that does not come.
 func isHopeless(status corev1.ContainerStatus) bool {
 	waiting := status.State.Waiting
 	if waiting == nil {
@@ -206,7 +206,7 @@ func isHopeless(status corev1.ContainerStatus) bool {
 		waiting.Reason == "ErrImagePull" && (strings.Contains(waiting.Message, "manifest unknown") || strings.Contains(waiting.Message, "not found"))
 }
 
-// saidBy gives what a container waits for, or said when it ended badly.
+// saidBy returns what a container waits for, or said when it ended badly.
 func saidBy(status corev1.ContainerStatus) string {
 	for _, state := range []corev1.ContainerState{status.State, status.LastTerminationState} {
 		switch {

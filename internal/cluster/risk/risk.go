@@ -48,7 +48,7 @@ type Risk struct {
 type Input struct {
 	// Version is the version that the cluster is at, or is being updated to.
 	Version string
-	// Updating tells whether a release is being applied that was not complete yet.
+	// Updating reports whether a release is being applied that was not complete yet.
 	Updating bool
 	// Overrides are those of the ClusterVersion.
 	Overrides []configv1.ComponentOverride
@@ -61,7 +61,7 @@ type Input struct {
 	Operators []configv1.ClusterOperator
 }
 
-// Find gives the risks by name. Its error tells what could not be judged; the risks that
+// Find returns the risks by name. Its error tells what could not be judged; the risks that
 // could be are given all the same.
 func Find(in Input) ([]Risk, error) {
 	var risks []Risk
@@ -85,7 +85,7 @@ func Find(in Input) ([]Risk, error) {
 
 var gatePattern = regexp.MustCompile(`^ack-([0-9]+[.][0-9]+)-[^-]`)
 
-// unacknowledged gives a risk for each gate of the cluster's minor version that nobody
+// unacknowledged returns a risk for each gate of the cluster's minor version that nobody
 // acknowledged. A gate whose key says no version counts too: nobody knows what it guards.
 func unacknowledged(in Input) ([]Risk, error) {
 	if len(in.Gates) == 0 {
@@ -133,7 +133,7 @@ func operators(all []configv1.ClusterOperator) []Risk {
 // reasonPattern is what the API lets a condition have as its reason.
 var reasonPattern = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`)
 
-// Condition gives the condition Upgradeable, without its time: none when nothing stands
+// Condition returns the condition Upgradeable, without its time: none when nothing stands
 // against updates. What could not be judged is told when nothing else is.
 func Condition(risks []Risk, err error) (condition configv1.ClusterOperatorStatusCondition, ok bool) {
 	condition = configv1.ClusterOperatorStatusCondition{Type: configv1.OperatorUpgradeable, Status: metav1.ConditionFalse}

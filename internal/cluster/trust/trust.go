@@ -81,14 +81,14 @@ func New(c client.Client, reader client.Reader) *Trust {
 	return t
 }
 
-// list gives the ConfigMaps that hold signatures.
+// list returns the ConfigMaps that hold signatures.
 func (t *Trust) list(ctx context.Context) ([]corev1.ConfigMap, error) {
 	var list corev1.ConfigMapList
 	err := t.reader.List(ctx, &list, client.InNamespace(signature.Namespace), client.HasLabels{signature.Label})
 	return list.Items, err
 }
 
-// Verifier gives the verifier of a payload, as far as its manifests belong to the cluster.
+// Verifier returns the verifier of a payload, as far as its manifests belong to the cluster.
 // Stores that are not nil replace those of the payload. A nil payload, or one that names no
 // keys, trusts nothing.
 func (t *Trust) Verifier(payload *release.Payload, cluster release.Cluster, stores []configv1.SignatureStore, proxy updates.Proxy, authorities []byte) acceptance.Verifier {
@@ -108,7 +108,7 @@ func (t *Trust) Verifier(payload *release.Payload, cluster release.Cluster, stor
 	return t.verifier
 }
 
-// keysOf gives the data of the first ConfigMap that names keys; nil when there is none.
+// keysOf returns the data of the first ConfigMap that names keys; nil when there is none.
 func keysOf(payload *release.Payload, cluster release.Cluster) (map[string]string, error) {
 	if payload == nil {
 		return nil, nil
@@ -202,7 +202,7 @@ func (n *named) String() string {
 	return "a store of spec.signatureStores"
 }
 
-// Signatures gives what the store has.
+// Signatures returns what the store has.
 func (n *named) Signatures(ctx context.Context, digest signature.Digest) iter.Seq2[[]byte, error] {
 	store, err := n.open(ctx)
 	if err != nil {
@@ -234,10 +234,10 @@ type failing struct {
 	err  error
 }
 
-// String gives the name.
+// String returns the name.
 func (f failing) String() string { return f.name }
 
-// Signatures gives the error.
+// Signatures returns the error.
 func (f failing) Signatures(context.Context, signature.Digest) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) { yield(nil, f.err) }
 }
@@ -245,7 +245,7 @@ func (f failing) Signatures(context.Context, signature.Digest) iter.Seq2[[]byte,
 // refuses is a verifier that cannot be made.
 type refuses struct{ err error }
 
-// Verify gives the error.
+// Verify returns the error.
 func (r refuses) Verify(context.Context, string) error { return r.err }
 
 // Keep writes the signatures that were good to a ConfigMap of the cluster, so that a later

@@ -62,7 +62,7 @@ func NewCache(next Querier, c clock.WithTicker) *Cache {
 	return &Cache{next: next, clock: c, entries: map[string]*entry{}}
 }
 
-// Match gives what is known of the query, or evaluates it. It fails when the query does,
+// Match returns what is known of the query, or evaluates it. It fails when the query does,
 // and when it may not be asked yet.
 func (c *Cache) Match(ctx context.Context, query string) (bool, error) {
 	if running := c.ask(ctx, query); running != nil {
@@ -126,7 +126,7 @@ func (c *Cache) run(ctx context.Context, query string, e *entry, done chan struc
 	close(done)
 }
 
-// answer gives what is known of a query.
+// answer returns what is known of a query.
 func (c *Cache) answer(query string) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -146,7 +146,7 @@ func (c *Cache) answer(query string) (bool, error) {
 
 func clockTime(t time.Time) string { return t.Format("15:04:05Z07") }
 
-// isDue tells whether a query may be evaluated again.
+// isDue reports whether a query may be evaluated again.
 func (e *entry) isDue(now time.Time) bool {
 	if e.running != nil {
 		return false
@@ -161,7 +161,7 @@ func (e *entry) isDue(now time.Time) bool {
 	return !now.Before(e.started.Add(pause))
 }
 
-// staler tells whether a query has waited longer than another. Those that never were
+// staler reports whether a query has waited longer than another. Those that never were
 // evaluated have; of these, those that were asked for earlier.
 func (e *entry) staler(other *entry) bool {
 	if e.started.Equal(other.started) {

@@ -102,7 +102,7 @@ func (q Query) requestArchitecture() string {
 	return q.Architecture
 }
 
-// movesToMulti tells whether a cluster of one architecture is to become one of several.
+// movesToMulti reports whether a cluster of one architecture is to become one of several.
 func (q Query) movesToMulti() bool { return q.WantMulti && q.Architecture != release.ArchitectureMulti }
 
 // retrieve asks an update service what it offers to a cluster.
@@ -183,7 +183,7 @@ func pauseOf(header http.Header) time.Duration {
 	return min(time.Duration(min(seconds, int(maxPause/time.Second)))*time.Second, maxPause)
 }
 
-// connected gives a client for the proxy and the trust of a query. It is kept until these
+// connected returns a client for the proxy and the trust of a query. It is kept until these
 // change.
 func (c *client) connected(q Query) (*http.Client, error) {
 	of := sha256.Sum256(bytes.Join([][]byte{[]byte(q.Proxy.HTTP), []byte(q.Proxy.HTTPS), []byte(q.Proxy.No), q.Trust}, []byte{0}))

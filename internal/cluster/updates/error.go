@@ -36,10 +36,10 @@ type RetrieveError struct {
 // Error implements error.
 func (e *RetrieveError) Error() string { return e.Err.Error() }
 
-// Unwrap gives what is wrong.
+// Unwrap returns what is wrong.
 func (e *RetrieveError) Unwrap() error { return e.Err }
 
-// isPassing tells whether what was known before may still be true: the service, and not
+// isPassing reports whether what was known before may still be true: the service, and not
 // the question, is at fault.
 func (e *RetrieveError) isPassing() bool {
 	return e.Reason == ReasonRemoteFailed || e.Reason == ReasonResponseFailed || e.Reason == ReasonResponseInvalid

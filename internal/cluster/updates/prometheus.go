@@ -35,7 +35,7 @@ type Prometheus struct {
 	// CAFile has the certificate authorities (PEM) to trust instead of the system's. Empty:
 	// the system's.
 	CAFile string
-	// Dial gives host and port to connect to instead of those of the URL, for clusters
+	// Dial returns host and port to connect to instead of those of the URL, for clusters
 	// whose operators cannot use the cluster's DNS. The certificate is still checked
 	// against the name in the URL. Nil: those of the URL.
 	Dial func(ctx context.Context) (string, error)

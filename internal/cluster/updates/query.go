@@ -10,7 +10,7 @@ import (
 // ClusterVersion names one.
 const DefaultUpstream = "https://api.openshift.com/api/upgrades_info/v1/graph"
 
-// Upstream gives the update service to ask: that of the flag, else that of the
+// Upstream returns the update service to ask: that of the flag, else that of the
 // ClusterVersion, else the default one.
 func Upstream(flag, spec string) string {
 	switch {

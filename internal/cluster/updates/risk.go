@@ -38,7 +38,7 @@ const (
 
 // Querier evaluates a PromQL query that matches or does not.
 type Querier interface {
-	// Match gives whether the query's one sample is 1, and not 0. Everything else is an
+	// Match returns whether the query's one sample is 1, and not 0. Everything else is an
 	// error.
 	Match(ctx context.Context, query string) (bool, error)
 }
@@ -62,7 +62,7 @@ type evaluation struct {
 	unknown bool // some risk could not be evaluated
 }
 
-// evaluate gives conditional updates with their conditions.
+// evaluate returns conditional updates with their conditions.
 func (e *evaluation) evaluate(ctx context.Context, updates []cincinnati.ConditionalUpdate) []configv1.ConditionalUpdate {
 	before := make(map[string]configv1.ConditionalUpdate, len(e.previous))
 	for _, update := range e.previous {
@@ -84,7 +84,7 @@ func (e *evaluation) evaluate(ctx context.Context, updates []cincinnati.Conditio
 	return evaluated
 }
 
-// since gives a condition the time of its last transition.
+// since returns a condition the time of its last transition.
 func (e *evaluation) since(c metav1.Condition, before []metav1.Condition) metav1.Condition {
 	c.LastTransitionTime = e.now
 	for _, known := range before {
@@ -116,7 +116,7 @@ func riskOf(risk cincinnati.Risk, applies metav1.Condition) configv1.Conditional
 	return told
 }
 
-// applies tells whether a risk applies to the cluster: the first rule that can be evaluated
+// applies reports whether a risk applies to the cluster: the first rule that can be evaluated
 // decides.
 func (e *evaluation) applies(ctx context.Context, risk cincinnati.Risk) metav1.Condition {
 	var failed []error

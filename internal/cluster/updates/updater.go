@@ -103,7 +103,7 @@ func (u *updater) sync(ctx context.Context, q Query, known []configv1.Conditiona
 	return result, max(wait, 0)
 }
 
-// isDue tells whether the update service is to be asked now.
+// isDue reports whether the update service is to be asked now.
 func (u *updater) isDue(q Query) bool {
 	return u.lastAttempt.IsZero() || u.key != q.key() || !u.clock.Now().Before(u.nextAttempt())
 }
@@ -155,7 +155,7 @@ func releaseOf(node cincinnati.Node) configv1.Release {
 	return told
 }
 
-// sameDigest tells whether two pull specs name the same content, wherever it is.
+// sameDigest reports whether two pull specs name the same content, wherever it is.
 func sameDigest(a, b string) bool {
 	_, digestA, okA := strings.Cut(a, "@")
 	_, digestB, okB := strings.Cut(b, "@")

@@ -90,7 +90,7 @@ func (w *Watcher) Retrieved() time.Time {
 	return w.retrieved
 }
 
-// Changed gives an element when the result has changed since the last one was taken.
+// Changed returns an element when the result has changed since the last one was taken.
 func (w *Watcher) Changed() <-chan struct{} { return w.changed }
 
 // Start asks until the context ends.

@@ -15,7 +15,7 @@ import (
 // DataPath is where images of graph-data have their folder.
 const DataPath = "/var/lib/cincinnati-graph-data"
 
-// data gives what people say about releases.
+// data returns what people say about releases.
 type data interface {
 	load(ctx context.Context) (*graphdata.Data, error)
 }

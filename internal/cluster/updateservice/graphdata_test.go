@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// unpack gives the files of a .tar.gz.
+// unpack returns the files of a .tar.gz.
 func unpack(t *testing.T, data []byte) map[string]string {
 	t.Helper()
 	unzipped, err := gzip.NewReader(bytes.NewReader(data))

@@ -118,7 +118,7 @@ func (s *Service) graph(w http.ResponseWriter, r *http.Request) {
 	send(w, r, found, mediaType)
 }
 
-// made gives what is served. Before there is anything, it answers that.
+// made returns what is served. Before there is anything, it answers that.
 func (s *Service) made(w http.ResponseWriter) *snapshot {
 	current := s.current.Load()
 	if current == nil {
@@ -198,7 +198,7 @@ func parseQuery(raw string) (q graphdata.Query, kind, wrong string) {
 	return q, "", ""
 }
 
-// acceptable gives the media type that a client is answered in, or nothing.
+// acceptable returns the media type that a client is answered in, or nothing.
 func acceptable(lines []string) string {
 	if len(lines) == 0 {
 		return typeJSON
@@ -237,7 +237,7 @@ func acceptsGzip(lines []string) bool {
 	return false
 }
 
-// hasTag tells whether a client has an answer, in whatever encoding.
+// hasTag reports whether a client has an answer, in whatever encoding.
 func hasTag(lines []string, tag string) bool {
 	for _, line := range lines {
 		for known := range strings.SplitSeq(line, ",") {

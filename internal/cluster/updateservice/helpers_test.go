@@ -97,7 +97,7 @@ func (i *images) built(architecture string, files map[string]string) *image.Buil
 	return b
 }
 
-// payload gives the files of a release.
+// payload returns the files of a release.
 func payload(version string, more map[string]string, previous ...string) map[string]string {
 	metadata, err := release.Metadata{Kind: release.KindMetadata, Version: version, Previous: previous, Metadata: more}.Encode()
 	if err != nil {

@@ -26,7 +26,7 @@ const (
 	scanTimeout = 30 * time.Minute
 )
 
-// Verifier tells whether the image of a digest was signed by those who make releases.
+// Verifier reports whether the image of a digest was signed by those who make releases.
 type Verifier interface {
 	Verify(ctx context.Context, digest string) error
 }
@@ -153,7 +153,7 @@ func (s *scraper) scan(ctx context.Context) (releases []graphdata.Release, refus
 	return withoutMembers(states), refused + unread, nil
 }
 
-// withoutMembers gives the releases. The images that a list consists of, of one
+// withoutMembers returns the releases. The images that a list consists of, of one
 // architecture each, may have tags, too: they are no releases of their own. Where there is
 // no list, as in a mirror that keeps one architecture, such an image stands for it.
 func withoutMembers(states []*found) []graphdata.Release {
@@ -173,7 +173,7 @@ func withoutMembers(states []*found) []graphdata.Release {
 	return releases
 }
 
-// resolve gives the digest of a tag: the one that it had when the registry cannot tell.
+// resolve returns the digest of a tag: the one that it had when the registry cannot tell.
 func (s *scraper) resolve(ctx context.Context, tag string) string {
 	canonical, err := s.images("").Resolve(ctx, s.repository+":"+tag)
 	s.mu.Lock()
@@ -215,7 +215,7 @@ func (s *scraper) forget(tags []string) {
 	}
 }
 
-// look gives what is known of an image, nil when it cannot be known now.
+// look returns what is known of an image, nil when it cannot be known now.
 func (s *scraper) look(ctx context.Context, digest string) *found {
 	s.mu.Lock()
 	state, known := s.known[digest]
@@ -244,7 +244,7 @@ func (s *scraper) look(ctx context.Context, digest string) *found {
 	return &state
 }
 
-// isSigned tells whether an image may be served. One that was not signed may be later.
+// isSigned reports whether an image may be served. One that was not signed may be later.
 func (s *scraper) isSigned(ctx context.Context, digest string) bool {
 	if s.verifier == nil {
 		return true
@@ -303,7 +303,7 @@ func (s *scraper) read(ctx context.Context, digest string) (found, error) {
 	return state, nil
 }
 
-// kindOf gives the kind of an error of package image.
+// kindOf returns the kind of an error of package image.
 func kindOf(err error) image.Kind {
 	if of := (*image.Error)(nil); errors.As(err, &of) {
 		return of.Kind

@@ -42,7 +42,7 @@ type Options struct {
 	Address, StatusAddress string
 	// Prefix of the paths of graphs. Empty: "/api/upgrades_info".
 	Prefix string
-	// Certificate gives the serving certificate for each connection. Nil: no TLS.
+	// Certificate returns the serving certificate for each connection. Nil: no TLS.
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	// Log is told of what fails.
 	Log logr.Logger
@@ -136,7 +136,7 @@ func (s *Service) scan(ctx context.Context) error {
 	return nil
 }
 
-// sameRelease tells whether two releases are the same image: all that they say is in it.
+// sameRelease reports whether two releases are the same image: all that they say is in it.
 func sameRelease(a, b graphdata.Release) bool {
 	return a.Payload == b.Payload && a.Architecture == b.Architecture
 }

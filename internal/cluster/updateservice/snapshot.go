@@ -60,7 +60,7 @@ func newSnapshot(graph *graphdata.Graph, data *graphdata.Data) (*snapshot, error
 	return s, err
 }
 
-// answer gives the answer to a query. What nobody has a release of is an empty graph.
+// answer returns the answer to a query. What nobody has a release of is an empty graph.
 func (s *snapshot) answer(q graphdata.Query) (*answer, error) {
 	e := s.answers[q]
 	if e == nil {

@@ -12,7 +12,7 @@ import (
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 )
 
-// automatic gives the update that a cluster which updates itself asks for next: the highest
+// automatic returns the update that a cluster which updates itself asks for next: the highest
 // version that is recommended, once the cluster is at the release that it was to be at. It
 // gives none while one is under way, or when the spec asks for that release already.
 func automatic(cv *configv1.ClusterVersion) (configv1.Release, bool) {

@@ -68,7 +68,7 @@ func (c *conditions) get(kind string) (condition, bool) {
 	return c.all[i], true
 }
 
-// sorted gives the conditions in their order, without those that are obsolete.
+// sorted returns the conditions in their order, without those that are obsolete.
 func (c *conditions) sorted() []condition {
 	c.remove(obsolete...)
 	rank := func(kind string) int {
@@ -171,7 +171,7 @@ func (c *conditions) setCapabilities(implicit []string) {
 	c.set(kind, metav1.ConditionTrue, reasonImplicit, "The following capabilities could not be disabled: "+strings.Join(implicit, ", "))
 }
 
-// setRetrieved tells whether the update service gave its updates. It has nothing to tell
+// setRetrieved reports whether the update service gave its updates. It has nothing to tell
 // before it was asked.
 func (c *conditions) setRetrieved(result updates.Result) {
 	if result.Status != "" {

@@ -74,7 +74,7 @@ type Acceptor interface {
 
 // Trust makes verifiers of what a release says of those who sign releases.
 type Trust interface {
-	// Verifier gives the verifier of a payload, as far as its manifests belong to the
+	// Verifier returns the verifier of a payload, as far as its manifests belong to the
 	// cluster. Stores that are not nil replace those of the payload. A nil payload
 	// trusts nothing.
 	Verifier(payload *release.Payload, cluster release.Cluster, stores []configv1.SignatureStore, proxy updates.Proxy, authorities []byte) acceptance.Verifier
@@ -205,7 +205,7 @@ func (c *Controller) logAbsence(ctx context.Context, name string) {
 	log.FromContext(ctx).Info("There is no ClusterVersion, so no release is applied. Create one with 'mainstay cluster init'", "clusterVersion", name)
 }
 
-// isSameWork tells whether the worker was given the same already.
+// isSameWork reports whether the worker was given the same already.
 func isSameWork(given, next *worker.Work) bool {
 	if given == nil || given.Payload != next.Payload {
 		return false
@@ -215,7 +215,7 @@ func isSameWork(given, next *worker.Work) bool {
 	return equality.Semantic.DeepEqual(a, b)
 }
 
-// mayHelp tells whether what changed may let a release be accepted that was not.
+// mayHelp reports whether what changed may let a release be accepted that was not.
 func mayHelp(before, after *configv1.ClusterVersion) bool {
 	was := conditions{all: before.Status.Conditions}
 	is := conditions{all: after.Status.Conditions}
@@ -224,7 +224,7 @@ func mayHelp(before, after *configv1.ClusterVersion) bool {
 	return a.Status != b.Status || a.Message != b.Message || before.Generation != before.Status.ObservedGeneration
 }
 
-// pauseOf gives the pause until the next look.
+// pauseOf returns the pause until the next look.
 func pauseOf(cv *configv1.ClusterVersion) time.Duration {
 	c := conditions{all: cv.Status.Conditions}
 	progressing, _ := c.get(configv1.OperatorProgressing)

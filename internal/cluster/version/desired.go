@@ -14,13 +14,13 @@ type target struct {
 	force bool
 }
 
-// isAt tells whether a release is the one that is asked for. A pull spec is compared as a
+// isAt reports whether a release is the one that is asked for. A pull spec is compared as a
 // whole: the same content from elsewhere is another target.
 func (t target) isAt(r configv1.Release) bool {
 	return t.Image == r.Image && (t.Version == "" || t.Version == r.Version)
 }
 
-// wanted gives the release that a spec asks for; valid is the ClusterVersion without the
+// wanted returns the release that a spec asks for; valid is the ClusterVersion without the
 // faults of its spec. own is the release that the running operator belongs to, current the
 // one that was accepted last.
 //
@@ -79,7 +79,7 @@ func merged(r configv1.Release, told *configv1.Release) configv1.Release {
 	return r
 }
 
-// digestOf gives the digest of a pull spec, or all of one without: the same release may be
+// digestOf returns the digest of a pull spec, or all of one without: the same release may be
 // known by several places.
 func digestOf(image string) string {
 	if _, digest, ok := strings.Cut(image, "@"); ok {

@@ -25,7 +25,7 @@ type attempt struct {
 	risks    string
 }
 
-// record gives the history with what is known of the present release, the newest entry
+// record returns the history with what is known of the present release, the newest entry
 // first. The history that is given stays as it is.
 func record(history []configv1.UpdateHistory, a attempt, now metav1.Time) []configv1.UpdateHistory {
 	if a.Image == "" {
@@ -54,7 +54,7 @@ func record(history []configv1.UpdateHistory, a attempt, now metav1.Time) []conf
 	return history
 }
 
-// joins tells whether a release is the one of an entry, and fills the entry with what it
+// joins reports whether a release is the one of an entry, and fills the entry with what it
 // lacks: the same image, or the same version where one of them has no image.
 func joins(entry *configv1.UpdateHistory, r configv1.Release) bool {
 	switch {
@@ -123,7 +123,7 @@ func weight(history []configv1.UpdateHistory, i int) float64 {
 	return weight
 }
 
-// endsMinor tells whether a complete entry is the first or the last one of its minor
+// endsMinor reports whether a complete entry is the first or the last one of its minor
 // version.
 func endsMinor(history []configv1.UpdateHistory, i int) bool {
 	hasOther := func(entries []configv1.UpdateHistory) bool {
@@ -134,7 +134,7 @@ func endsMinor(history []configv1.UpdateHistory, i int) bool {
 	return !hasOther(history[:i]) || !hasOther(history[i+1:])
 }
 
-// isBetweenMinors tells whether an entry's neighbours are not both of its minor version.
+// isBetweenMinors reports whether an entry's neighbours are not both of its minor version.
 func isBetweenMinors(history []configv1.UpdateHistory, i int) bool {
 	minor := minorOf(history[i].Version)
 	return i > 0 && minorOf(history[i-1].Version) != minor || i < len(history)-1 && minorOf(history[i+1].Version) != minor
@@ -142,7 +142,7 @@ func isBetweenMinors(history []configv1.UpdateHistory, i int) bool {
 
 type minor struct{ major, minor uint64 }
 
-// minorOf gives the zero value for what is no version.
+// minorOf returns the zero value for what is no version.
 func minorOf(version string) minor {
 	v, err := semver.Parse(version)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 
 var start = metav1.NewTime(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
 
-// shown gives a history as version[*] with a bang when it was completed or replaced.
+// shown returns a history as version[*] with a bang when it was completed or replaced.
 func shown(history []configv1.UpdateHistory) string {
 	var all []string
 	for _, entry := range history {

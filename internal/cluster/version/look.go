@@ -153,7 +153,7 @@ func (c *Controller) offer(status *configv1.ClusterVersionStatus, result updates
 	status.ConditionalUpdateRisks = risksOf(result.Conditional)
 }
 
-// risksOf gives the risks of updates, each once, by name.
+// risksOf returns the risks of updates, each once, by name.
 func risksOf(conditional []configv1.ConditionalUpdate) []configv1.ConditionalUpdateRisk {
 	var all []configv1.ConditionalUpdateRisk
 	for _, update := range conditional {

@@ -102,7 +102,7 @@ func text(object map[string]any, path ...string) string {
 	return value
 }
 
-// enabledGates gives the feature gates that are on, by version.
+// enabledGates returns the feature gates that are on, by version.
 func enabledGates(object map[string]any) map[string]sets.Set[string] {
 	versions, _, err := unstructured.NestedSlice(object, "status", "featureGates")
 	if err != nil {

@@ -61,7 +61,7 @@ func (c *Controller) abandon() {
 	}
 }
 
-// first gives the release that an operator begins with, before any other: the one that is
+// first returns the release that an operator begins with, before any other: the one that is
 // wanted when it is the operator's own or was accepted before, else the one that the
 // cluster was at.
 func first(status configv1.ClusterVersionStatus, own configv1.Release, wanted target) target {

@@ -108,7 +108,7 @@ func wordOf(object client.Object) condition {
 	return word
 }
 
-// Reader gives the ClusterVersion as it is.
+// Reader returns the ClusterVersion as it is.
 func Reader(reader client.Reader) func(ctx context.Context) (*configv1.ClusterVersion, error) {
 	return func(ctx context.Context) (*configv1.ClusterVersion, error) {
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)

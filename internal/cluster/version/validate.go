@@ -19,7 +19,7 @@ const reasonInvalid = "InvalidClusterVersion"
 
 var uuidPattern = regexp.MustCompile(configv1.ClusterIDPattern)
 
-// validate gives a copy of the ClusterVersion without the fields of its spec that are
+// validate returns a copy of the ClusterVersion without the fields of its spec that are
 // invalid, and what is wrong with them. What the API server checks itself is not checked.
 func validate(cv *configv1.ClusterVersion) (*configv1.ClusterVersion, field.ErrorList) {
 	valid := cv.DeepCopy()
@@ -90,7 +90,7 @@ func namesNoRelease(update *configv1.Update) bool {
 	return update.Architecture == "" && update.Version == "" && update.Image == ""
 }
 
-// offered gives the available updates that an update without an image can mean, one for
+// offered returns the available updates that an update without an image can mean, one for
 // each image.
 func offered(cv *configv1.ClusterVersion, update configv1.Update) []configv1.Release {
 	seen := map[string]bool{}
@@ -105,7 +105,7 @@ func offered(cv *configv1.ClusterVersion, update configv1.Update) []configv1.Rel
 	return releases
 }
 
-// isKnown tells whether the cluster is or was at a version. Asking for it again changes
+// isKnown reports whether the cluster is or was at a version. Asking for it again changes
 // nothing.
 func isKnown(status configv1.ClusterVersionStatus, version string) bool {
 	if status.Desired.Version == version {

@@ -76,7 +76,7 @@ type Error struct {
 // Error is the message.
 func (e *Error) Error() string { return e.Message }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
 // taskError says which manifest failed and, as far as it is known, why. Errors that judge a
@@ -111,7 +111,7 @@ func objectName(key release.Key) string {
 	return key.Namespace + "/" + key.Name
 }
 
-// classify gives the reason of an answer of the API server, and its cause in words where
+// classify returns the reason of an answer of the API server, and its cause in words where
 // they help.
 func classify(err error) (reason, cause string) {
 	switch {
@@ -138,12 +138,12 @@ func classify(err error) (reason, cause string) {
 	}
 }
 
-// isUnreachable tells whether there was no answer at all.
+// isUnreachable reports whether there was no answer at all.
 func isUnreachable(err error) bool {
 	return utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err)
 }
 
-// isKindMissing tells whether the API server does not serve the kind.
+// isKindMissing reports whether the API server does not serve the kind.
 func isKindMissing(err error) bool {
 	group := &discovery.ErrGroupDiscoveryFailed{}
 	return meta.IsNoMatchError(err) || errors.As(err, &group)

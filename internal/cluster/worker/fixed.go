@@ -18,7 +18,7 @@ import (
 // fieldRole is the role of a binding, which stays as long as the binding.
 const fieldRole = "roleRef"
 
-// fixedField gives the field that an API server refused to change because it is what it is
+// fixedField returns the field that an API server refused to change because it is what it is
 // as long as the object lives. It gives nothing for any other answer.
 func fixedField(err error) string {
 	var status apierrors.APIStatus
@@ -61,13 +61,13 @@ func (p *pass) remake(ctx context.Context, it *item, live, merged *unstructured.
 	return created, err
 }
 
-// owns tells whether an object belongs to the ClusterVersion.
+// owns reports whether an object belongs to the ClusterVersion.
 func (p *pass) owns(live *unstructured.Unstructured) bool {
 	owner := p.job.work.Owner.UID
 	return owner != "" && slices.ContainsFunc(live.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID == owner })
 }
 
-// bindsOperator tells whether a binding gives rights to this program: without it the program
+// bindsOperator reports whether a binding gives rights to this program: without it the program
 // could not make it again.
 func bindsOperator(binding *unstructured.Unstructured) bool {
 	subjects, _ := binding.Object["subjects"].([]any)

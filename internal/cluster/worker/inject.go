@@ -118,7 +118,7 @@ func readConfig(ctx context.Context, c client.Client, kind string) (map[string]a
 	return object.Object, nil
 }
 
-// into gives an object with what it asks for, and a text about what it got. The object
+// into returns an object with what it asks for, and a text about what it got. The object
 // itself is not changed.
 func (i injection) into(u *unstructured.Unstructured, e environment) (*unstructured.Unstructured, string, error) {
 	if i.isNothing() {

@@ -86,7 +86,7 @@ func (j *job) item(m release.Manifest) item {
 	return it
 }
 
-// isNot tells whether it asks for something else than a job for the same release.
+// isNot reports whether it asks for something else than a job for the same release.
 func (j *job) isNot(other *job) bool {
 	return j.hash != other.hash || !j.work.asksTheSame(&other.work)
 }
@@ -99,7 +99,7 @@ func (it *item) isCRD() bool {
 	return it.key.Group == "apiextensions.k8s.io" && it.key.Kind == "CustomResourceDefinition"
 }
 
-// String gives the kind in lower case and the name.
+// String returns the kind in lower case and the name.
 func (it *item) String() string {
 	return fmt.Sprintf("%s %q", strings.ToLower(it.key.Kind), objectName(it.key))
 }
@@ -107,5 +107,5 @@ func (it *item) String() string {
 // fault is an error of a manifest: no further attempt helps, and its text helps people.
 type fault struct{ error }
 
-// Unwrap gives the error.
+// Unwrap returns the error.
 func (f fault) Unwrap() error { return f.error }

@@ -39,7 +39,7 @@ const image = "registry.example.com/release@sha256:00000000000000000000000000000
 // serial makes names unique among tests, however often they run.
 var serial atomic.Int64
 
-// fresh gives a name that no other test has.
+// fresh returns a name that no other test has.
 func fresh(name string) string { return fmt.Sprint(name, serial.Add(1)) }
 
 // load makes a payload of files by name, whose manifests all belong to the cluster unless
@@ -142,7 +142,7 @@ func (r *record) write(verb string, object client.Object, do func() error) error
 	return nil
 }
 
-// taken gives what was written since the last call.
+// taken returns what was written since the last call.
 func (r *record) taken() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

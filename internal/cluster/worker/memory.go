@@ -36,7 +36,7 @@ type entry struct {
 
 func newMemory() *memory { return &memory{entries: map[release.Key]entry{}} }
 
-// recall tells whether the object is as asked for, and was well if that matters.
+// recall reports whether the object is as asked for, and was well if that matters.
 func (m *memory) recall(key release.Key, seen seen, asked digest, mustBeHealthy bool) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -44,7 +44,7 @@ func (m *memory) recall(key release.Key, seen seen, asked digest, mustBeHealthy 
 	return ok && e.uid == seen.uid && e.version == seen.version && e.asked == asked && (e.healthy || !mustBeHealthy)
 }
 
-// knows tells whether writing what is asked for would change nothing.
+// knows reports whether writing what is asked for would change nothing.
 func (m *memory) knows(key release.Key, live *unstructured.Unstructured, asked digest) bool {
 	m.mu.Lock()
 	e, ok := m.entries[key]
@@ -72,7 +72,7 @@ func (m *memory) keep(items []item) {
 	m.entries = kept
 }
 
-// shapeOf gives the digest of all that a manifest can have a say in.
+// shapeOf returns the digest of all that a manifest can have a say in.
 func shapeOf(u *unstructured.Unstructured) digest {
 	hash := sha256.New()
 	encoder := json.NewEncoder(hash) // writes keys sorted, and a newline after each value

@@ -123,14 +123,14 @@ func (p *pass) create(ctx context.Context, it *item, wanted *unstructured.Unstru
 	return created, nil
 }
 
-// empty gives an object of the item's kind to read into.
+// empty returns an object of the item's kind to read into.
 func empty(it *item) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(it.kind)
 	return u
 }
 
-// wanted gives what is asked for an object, and the digest of that: the manifest without
+// wanted returns what is asked for an object, and the digest of that: the manifest without
 // what only the API server sets, with its owner, and with what the cluster's configuration
 // puts in it. It must not be changed.
 func (p *pass) wanted(it *item) (*unstructured.Unstructured, digest, error) {
@@ -162,7 +162,7 @@ func (p *pass) wanted(it *item) (*unstructured.Unstructured, digest, error) {
 // the API server's.
 var statedMetadata = []string{"name", "namespace", "labels", "annotations", "finalizers", "ownerReferences"}
 
-// only gives some fields of an object, as far as it has them.
+// only returns some fields of an object, as far as it has them.
 func only(object map[string]any, fields []string) map[string]any {
 	result := make(map[string]any, len(fields))
 	for _, field := range fields {

@@ -173,7 +173,7 @@ func (w *Worker) watchOperators(ctx context.Context) error {
 	return nil
 }
 
-// isAwaited tells whether a ClusterOperator changed in what a pass waits for.
+// isAwaited reports whether a ClusterOperator changed in what a pass waits for.
 func isAwaited(before, after *configv1.ClusterOperator) bool {
 	return versionOf(before, versionOfOperator) != versionOf(after, versionOfOperator) ||
 		statusOf(before, configv1.OperatorAvailable) != statusOf(after, configv1.OperatorAvailable) ||

@@ -139,14 +139,14 @@ func (p *pass) try(ctx context.Context, it *item) error {
 	}
 }
 
-// bringsKind tells whether the release brings the kind of a manifest, so that it is served
+// bringsKind reports whether the release brings the kind of a manifest, so that it is served
 // soon. When a cluster is kept as it is, too few manifests are worked on side by side to wait
 // for one.
 func (p *pass) bringsKind(it *item) bool {
 	return p.mode != release.Reconciling && p.job.kinds[it.kind.GroupKind()]
 }
 
-// isJudged tells whether trying again at once is of no use: the cluster answered, and what
+// isJudged reports whether trying again at once is of no use: the cluster answered, and what
 // it answered is what is wrong.
 func isJudged(err error) bool {
 	judged, faulty := (*Error)(nil), fault{}

@@ -48,7 +48,7 @@ func (p *pass) delete(ctx context.Context, it *item, live *metav1.PartialObjectM
 	return after, err
 }
 
-// look gives the object; nil when there is none. An object of a kind that is not served is
+// look returns the object; nil when there is none. An object of a kind that is not served is
 // gone.
 func (p *pass) look(ctx context.Context, it *item) (live *metav1.PartialObjectMetadata, isGoing bool, err error) {
 	live = &metav1.PartialObjectMetadata{}
@@ -73,7 +73,7 @@ func (w *Worker) noteRemoval(j *job, it *item, uid types.UID) {
 	}
 }
 
-// wasRemoved tells whether another object than this one was deleted in its place.
+// wasRemoved reports whether another object than this one was deleted in its place.
 func (w *Worker) wasRemoved(j *job, it *item, uid types.UID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -61,7 +61,7 @@ func (w *Worker) hasWork() bool {
 	return w.job != nil
 }
 
-// isSteady tells whether nothing is awaited.
+// isSteady reports whether nothing is awaited.
 func (w *Worker) isSteady() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

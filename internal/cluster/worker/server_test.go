@@ -316,7 +316,7 @@ func content(u *unstructured.Unstructured) map[string]any {
 	return u.Object
 }
 
-// versions gives the resource version of each object of a payload.
+// versions returns the resource version of each object of a payload.
 func versions(t *testing.T, c client.Client, payload *release.Payload) map[string]string {
 	t.Helper()
 	result := map[string]string{}

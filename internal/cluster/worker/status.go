@@ -88,7 +88,7 @@ func newProgress(status Status) progress {
 	}
 }
 
-// snapshot gives a Status that nobody changes any more.
+// snapshot returns a Status that nobody changes any more.
 func (p *progress) snapshot() Status {
 	status := p.status
 	status.Waiting = maps.Clone(p.waiting)

@@ -45,7 +45,7 @@ func summarize(all []error) error {
 	return multiple(members)
 }
 
-// isEnd tells whether an error only says that work was ended.
+// isEnd reports whether an error only says that work was ended.
 func isEnd(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }

@@ -41,7 +41,7 @@ type seen struct {
 	version string
 }
 
-// find gives an object of the survey. It is known only if its kind was listed.
+// find returns an object of the survey. It is known only if its kind was listed.
 func (s *survey) find(it *item) (found seen, exists, known bool) {
 	kind, known := s.kinds[it.kind]
 	if !known {
@@ -85,7 +85,7 @@ func newSurvey(ctx context.Context, c client.Client, items []item) *survey {
 	return result
 }
 
-// list gives the objects of a kind; nil when that is not possible.
+// list returns the objects of a kind; nil when that is not possible.
 func list(ctx context.Context, c client.Client, kind schema.GroupVersionKind) *surveyed {
 	result := &surveyed{objects: map[types.NamespacedName]seen{}}
 	mapping, err := c.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)

@@ -34,7 +34,7 @@ var (
 	})
 )
 
-// profileOf gives the profile that an APIServer's spec.tlsSecurityProfile names: the
+// profileOf returns the profile that an APIServer's spec.tlsSecurityProfile names: the
 // intermediate one when it names none.
 func profileOf(spec map[string]any) *tlsProfile {
 	switch kind, _, _ := unstructured.NestedString(spec, "type"); kind {
@@ -65,7 +65,7 @@ var openSSLNames = map[string]string{
 	"ECDHE-RSA-CHACHA20-POLY1305":   "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
 }
 
-// ianaName gives the IANA name of a cipher that Go has, given that or the name that OpenSSL
+// ianaName returns the IANA name of a cipher that Go has, given that or the name that OpenSSL
 // uses.
 func ianaName(name string) (string, bool) {
 	if special, ok := openSSLNames[name]; ok {

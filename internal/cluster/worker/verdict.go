@@ -123,7 +123,7 @@ func judgeUpdating(failure *Error, since map[string]time.Time, now time.Time) Ve
 	}
 }
 
-// overdue gives those names that are awaited for longer than they may be.
+// overdue returns those names that are awaited for longer than they may be.
 func overdue(names []string, since map[string]time.Time, now time.Time, limit func(name string) time.Duration) []string {
 	var late []string
 	for _, name := range names {
@@ -161,7 +161,7 @@ func summaryOf(failure *Error) string {
 	return Summary(failure.Reason, strings.Join(failure.Names, ", "))
 }
 
-// Summary gives a short text for the reason of an error and what it is about.
+// Summary returns a short text for the reason of an error and what it is about.
 func Summary(reason, name string) string {
 	text, ok := summaries[reason]
 	switch {

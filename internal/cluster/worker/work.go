@@ -39,7 +39,7 @@ type Work struct {
 	AcceptedRisks string
 }
 
-// isRelease tells whether it is about the same release: the same pull spec, or the same
+// isRelease reports whether it is about the same release: the same pull spec, or the same
 // version where there is none.
 func (w *Work) isRelease(other *Work) bool {
 	if w.Desired.Image != "" || other.Desired.Image != "" {
@@ -48,7 +48,7 @@ func (w *Work) isRelease(other *Work) bool {
 	return w.Desired.Version == other.Desired.Version
 }
 
-// asksTheSame tells whether other work for the same release asks for nothing else.
+// asksTheSame reports whether other work for the same release asks for nothing else.
 func (w *Work) asksTheSame(other *Work) bool {
 	return w.Owner.UID == other.Owner.UID && slices.Equal(w.Overrides, other.Overrides) &&
 		w.Capabilities.Known.Equal(other.Capabilities.Known) && w.Capabilities.Enabled.Equal(other.Capabilities.Enabled)

@@ -264,7 +264,7 @@ func (a *attempt) produce(ctx context.Context, ext *olmv1.ClusterExtension, issu
 	return &product{rendered.seen, rendered.objects, wantedPhases, annotations}, nil
 }
 
-// holder gives the revision that holds the wanted objects already: the newest, or the one
+// holder returns the revision that holds the wanted objects already: the newest, or the one
 // that an unfinished update has not replaced yet. Nil when a new one has to be made.
 func (a *attempt) holder(ext *olmv1.ClusterExtension, phases []olmv1.ClusterObjectSetPhase, annotations map[string]string) *olmv1.ClusterObjectSet {
 	for _, set := range []*olmv1.ClusterObjectSet{a.revs.newest(), a.revs.installed()} {
@@ -305,7 +305,7 @@ func (a *attempt) preflight(ctx context.Context, ext *olmv1.ClusterExtension, ob
 	}
 }
 
-// removed gives the objects of the active revisions that are not among the new ones.
+// removed returns the objects of the active revisions that are not among the new ones.
 func (a *attempt) removed(ctx context.Context, objects []unstructured.Unstructured) ([]unstructured.Unstructured, error) {
 	seen := map[apply.Key]bool{}
 	for i := range objects {

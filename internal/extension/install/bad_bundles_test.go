@@ -90,7 +90,7 @@ func noise(bytes int) string {
 	return base64.StdEncoding.EncodeToString(data)
 }
 
-// TestBadBundles gives bundles that can never be installed, and looks for a condition
+// TestBadBundles returns bundles that can never be installed, and looks for a condition
 // that is final and names the file and the object. Another version is then taken by
 // itself.
 func TestBadBundles(t *testing.T) {
@@ -240,7 +240,7 @@ func TestForeignNamespaces(t *testing.T) {
 	}
 }
 
-// TestBadRollouts gives bundles whose fault only the API server can tell.
+// TestBadRollouts returns bundles whose fault only the API server can tell.
 func TestBadRollouts(t *testing.T) {
 	c := env.Client(t, clientgoscheme.AddToScheme, olmv1.AddToScheme, apiextensionsv1.AddToScheme)
 	w := newWorld(t)

@@ -236,7 +236,7 @@ func consumers(ctx context.Context, c client.Client) []*unstructured.Unstructure
 	return found
 }
 
-// trusted gives the caBundle of each webhook of an object.
+// trusted returns the caBundle of each webhook of an object.
 func trusted(consumer *unstructured.Unstructured) []string {
 	var result []string
 	eachClient(consumer, func(config map[string]any) {

@@ -34,7 +34,7 @@ const workers = 4
 
 // CatalogReader reads what a catalog says of a package.
 type CatalogReader interface {
-	// Content gives the blobs of the package from the catalog served at a base URL. A
+	// Content returns the blobs of the package from the catalog served at a base URL. A
 	// catalog without the package gives an empty Content.
 	Content(ctx context.Context, baseURL, packageName string) (*fbc.Content, error)
 	// Bundles yields every bundle of the catalog served at a base URL. The first error

@@ -87,7 +87,7 @@ func TestUnsafeCRD(t *testing.T) {
 	})
 }
 
-// renaming gives version 2.0.0 of the example bundle: 1.0.0, with a field of the
+// renaming returns version 2.0.0 of the example bundle: 1.0.0, with a field of the
 // definition renamed.
 type renaming struct{ *world }
 

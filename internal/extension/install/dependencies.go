@@ -187,7 +187,7 @@ type surroundings struct {
 	extensions []olmv1.ClusterExtension
 	// sets are the active revisions of the other extensions.
 	sets []*olmv1.ClusterObjectSet
-	// dependents tells whether one of them needs anything.
+	// dependents reports whether one of them needs anything.
 	dependents bool
 }
 
@@ -222,12 +222,12 @@ func (a *attempt) surroundings(ctx context.Context, ext *olmv1.ClusterExtension)
 	return around, nil
 }
 
-// has tells whether there is another extension of a name.
+// has reports whether there is another extension of a name.
 func (s *surroundings) has(name string) bool {
 	return slices.ContainsFunc(s.extensions, func(other olmv1.ClusterExtension) bool { return other.Name == name })
 }
 
-// bundles gives what the other extensions have installed, and what those that are on
+// bundles returns what the other extensions have installed, and what those that are on
 // their way need.
 func (s *surroundings) bundles() []*dependency.Bundle {
 	var bundles []*dependency.Bundle

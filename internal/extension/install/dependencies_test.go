@@ -19,7 +19,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// Bundles gives every bundle of the played catalog.
+// Bundles returns every bundle of the played catalog.
 func (w *world) Bundles(_ context.Context, baseURL string) iter.Seq2[*fbc.Bundle, error] {
 	w.mu.Lock()
 	defer w.mu.Unlock()

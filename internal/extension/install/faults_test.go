@@ -112,7 +112,7 @@ type faultScene struct {
 	// all is a client that knows every kind of a bundle's objects.
 	all  client.Client
 	name string
-	// working says whether Deployments become available.
+	// working reports whether Deployments become available.
 	working atomic.Bool
 }
 

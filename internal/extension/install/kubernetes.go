@@ -10,7 +10,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/resolve"
 )
 
-// kubernetes gives the version of the API server; empty when nobody can be asked.
+// kubernetes returns the version of the API server; empty when nobody can be asked.
 func (c *Controller) kubernetes() (string, error) {
 	if c.KubernetesVersion == nil {
 		return "", nil
@@ -40,7 +40,7 @@ func checkKubernetes(loaded *bundle.Bundle, cluster string) error {
 	return nil
 }
 
-// runsOn tells whether the API server is as new as a minKubeVersion asks. What cannot be told
+// runsOn reports whether the API server is as new as a minKubeVersion asks. What cannot be told
 // is no reason to choose another bundle: the chosen one is checked again, and says why.
 func (c *Controller) runsOn(least string) bool {
 	cluster, err := c.kubernetes()

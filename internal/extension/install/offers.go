@@ -30,7 +30,7 @@ type offers struct {
 	contents map[string]map[string]*fbc.Content
 }
 
-// catalogs gives the offers for a search.
+// catalogs returns the offers for a search.
 func (o *offers) catalogs() []dependency.Catalog {
 	var result []dependency.Catalog
 	for i := range o.selected {
@@ -43,7 +43,7 @@ func (o *offers) catalogs() []dependency.Catalog {
 	return result
 }
 
-// of gives what the catalogs say of one package.
+// of returns what the catalogs say of one package.
 func (o *offers) of(pkg string) []resolve.Catalog {
 	var result []resolve.Catalog
 	for i := range o.selected {
@@ -118,7 +118,7 @@ func unreadable(pkg, catalog string, err error) error {
 	return reconcile.Retry(olmv1.ReasonRetrying, fmt.Errorf("reading package %q from catalog %q: %w", pkg, catalog, err))
 }
 
-// requirementsOf gives the requirements of bundles that were not seen before.
+// requirementsOf returns the requirements of bundles that were not seen before.
 func requirementsOf(contents []*fbc.Content, seen map[string]bool) []dependency.Requirement {
 	var found []dependency.Requirement
 	for _, content := range contents {

@@ -77,7 +77,7 @@ func pack(phases []olmv1.ClusterObjectSetPhase, extension, set, namespace string
 type packer struct {
 	data  []map[string][]byte
 	sizes []int
-	// of gives, for each reference in the order of adding, its Secret.
+	// of returns, for each reference in the order of adding, its Secret.
 	of []int
 }
 
@@ -135,7 +135,7 @@ func contentHash(data map[string][]byte) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// compress gives the data in gzip's format. The result depends on the data only.
+// compress returns the data in gzip's format. The result depends on the data only.
 func compress(data []byte) []byte {
 	var buffer bytes.Buffer
 	w, _ := gzip.NewWriterLevel(&buffer, gzip.BestCompression) // the level is valid

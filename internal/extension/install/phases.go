@@ -69,7 +69,7 @@ var phaseOfKind = map[schema.GroupKind]string{
 	{Group: "admissionregistration.k8s.io", Kind: "MutatingWebhookConfiguration"}:   phaseAdmission,
 }
 
-// phaseOf gives the phase of a kind: kinds that are not named go with the
+// phaseOf returns the phase of a kind: kinds that are not named go with the
 // deployments.
 func phaseOf(kind schema.GroupKind) string {
 	if phase, ok := phaseOfKind[kind]; ok {

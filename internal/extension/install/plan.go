@@ -257,7 +257,7 @@ func (a *attempt) writePlan(ctx context.Context, ext *olmv1.ClusterExtension, va
 	return a.plans.set(ctx, a.Reader, a.SystemNamespace, ext.Name, true)
 }
 
-// isPlan tells whether a ConfigMap is the plan of an extension of that name, perhaps of
+// isPlan reports whether a ConfigMap is the plan of an extension of that name, perhaps of
 // one that is gone.
 func isPlan(object metav1.Object, extension string) bool {
 	controller := metav1.GetControllerOf(object)

@@ -145,7 +145,7 @@ func (p *plan) against(check string, err error) {
 	}
 }
 
-// apart gives the errors that were joined, one by one.
+// apart returns the errors that were joined, one by one.
 func apart(err error) []error {
 	if err == nil {
 		return nil
@@ -224,7 +224,7 @@ func reasons(how choice, chosen selection) []string {
 	return append(why, fmt.Sprintf("of what fits in catalog %s it is the best: not deprecated if possible, then the highest version", chosen.catalog))
 }
 
-// considered gives what each catalog would have offered alone.
+// considered returns what each catalog would have offered alone.
 func considered(how choice) []candidate {
 	var all []candidate
 	for _, catalog := range how.catalogs {

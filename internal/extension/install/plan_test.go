@@ -29,7 +29,7 @@ func (w *world) planner(checks ...preflight.Check) *install.Controller {
 	}
 }
 
-// reconcile gives the error that is not also in the status.
+// reconcile returns the error that is not also in the status.
 func (w *world) reconcile(c *install.Controller, name string) {
 	w.t.Helper()
 	// What fails stands in the conditions.

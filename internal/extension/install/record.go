@@ -35,7 +35,7 @@ func dependencyBundle(pkg string, chosen selection, inImage []fbc.Property) (*de
 	return b, nil
 }
 
-// uniteProperties gives the properties of both lists that have to do with dependencies,
+// uniteProperties returns the properties of both lists that have to do with dependencies,
 // each once.
 func uniteProperties(lists ...[]fbc.Property) []fbc.Property {
 	var all []fbc.Property
@@ -68,7 +68,7 @@ func compact(value json.RawMessage) json.RawMessage {
 	return encoded
 }
 
-// record gives the annotations that say of a revision what others can depend on, and what
+// record returns the annotations that say of a revision what others can depend on, and what
 // it depends on. A bundle that others can only depend on by its package, and that needs
 // nothing, has none.
 func record(b *dependency.Bundle) (map[string]string, error) {

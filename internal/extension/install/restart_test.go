@@ -167,7 +167,7 @@ func (w *world) live(c client.Client, writes int64) *mortal.Life {
 	})
 }
 
-// reached tells whether a version is installed, nothing else is active, and all that is
+// reached reports whether a version is installed, nothing else is active, and all that is
 // said of it is about that.
 func (w *world) reached(c client.Client, name, version string, revision int64) error {
 	var ext olmv1.ClusterExtension

@@ -63,7 +63,7 @@ func (s selection) asInstalled(installed *olmv1.ClusterObjectSet) selection {
 	return s
 }
 
-// holds tells whether a revision holds the bundle.
+// holds reports whether a revision holds the bundle.
 func holds(set *olmv1.ClusterObjectSet, chosen selection) bool {
 	b := bundleOf(set)
 	return b != nil && b.Name == chosen.Name && b.Version == chosen.Version && b.Release == chosen.Release
@@ -119,7 +119,7 @@ func revision(ext *olmv1.ClusterExtension, number int64, annotations map[string]
 	}
 }
 
-// annotationsFor gives the annotations of a revision: which bundle it holds, what that
+// annotationsFor returns the annotations of a revision: which bundle it holds, what that
 // provides and needs, as whom it is written, and what it follows from.
 func annotationsFor(ext *olmv1.ClusterExtension, chosen selection, seen *dependency.Bundle, canonical, inputs string) (map[string]string, error) {
 	result, err := record(seen)
@@ -142,7 +142,7 @@ func annotationsFor(ext *olmv1.ClusterExtension, chosen selection, seen *depende
 	return result, nil
 }
 
-// sameContent tells whether a revision already holds the phases and is written as
+// sameContent reports whether a revision already holds the phases and is written as
 // the same account, so that only its annotations differ.
 func sameContent(set *olmv1.ClusterObjectSet, wanted *olmv1.ClusterObjectSet) bool {
 	return equality.Semantic.DeepEqual(set.Spec.Phases, wanted.Spec.Phases) &&
@@ -168,7 +168,7 @@ func accountName(ext *olmv1.ClusterExtension) string {
 	return ext.Spec.ServiceAccount.Name
 }
 
-// wantsAccessRoles tells whether users of the bundle's APIs get roles.
+// wantsAccessRoles reports whether users of the bundle's APIs get roles.
 func wantsAccessRoles(ext *olmv1.ClusterExtension) bool {
 	return ext.Spec.Install != nil && ext.Spec.Install.AccessRoles == olmv1.AccessRolesAggregated
 }

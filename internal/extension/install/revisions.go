@@ -153,7 +153,7 @@ func hasSucceeded(set *olmv1.ClusterObjectSet) bool {
 	return meta.IsStatusConditionTrue(set.Status.Conditions, olmv1.TypeSucceeded)
 }
 
-// bundleOf gives the bundle that a revision holds.
+// bundleOf returns the bundle that a revision holds.
 func bundleOf(set *olmv1.ClusterObjectSet) *resolve.Installed {
 	if set == nil {
 		return nil

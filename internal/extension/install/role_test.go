@@ -97,7 +97,7 @@ func TestPlanWithTheShippedRole(t *testing.T) {
 	}
 }
 
-// shippedRole gives the test's account what the installation gives the controller, and
+// shippedRole returns the test's account what the installation gives the controller, and
 // tells which verbs on any ConfigMap that is.
 func (w *world) shippedRole() []string {
 	w.t.Helper()

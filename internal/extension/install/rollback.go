@@ -21,7 +21,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
-// rollBack gives up an update that is late, where the extension asks for that: what was
+// rollBack returns up an update that is late, where the extension asks for that: what was
 // installed before is kept, and takes back what the update had taken over. A first
 // installation has nothing to go back to, and stays late.
 func (a *attempt) rollBack(ctx context.Context, ext *olmv1.ClusterExtension) error {
@@ -47,7 +47,7 @@ func rollbackPolicy(ext *olmv1.ClusterExtension) olmv1.RollbackPolicy {
 	return ext.Spec.Install.Rollback.Policy
 }
 
-// isLate tells whether a revision was not complete by the deadline that holds now. One
+// isLate reports whether a revision was not complete by the deadline that holds now. One
 // that was given another deadline is judged anew first.
 func isLate(set *olmv1.ClusterObjectSet, ext *olmv1.ClusterExtension) bool {
 	c := meta.FindStatusCondition(set.Status.Conditions, olmv1.TypeProgressing)

@@ -110,7 +110,7 @@ func rollingOut(message string) metav1.Condition {
 	}
 }
 
-// isRollingOut tells whether the revision, or the removal of all of them, is on its way,
+// isRollingOut reports whether the revision, or the removal of all of them, is on its way,
 // which mostly is over soon.
 func isRollingOut(ext *olmv1.ClusterExtension, err error) bool {
 	condition := meta.FindStatusCondition(ext.Status.Conditions, olmv1.TypeProgressing)

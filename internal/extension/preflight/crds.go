@@ -71,7 +71,7 @@ func (c *CRDChecker) check(ctx context.Context, ext *olmv1.ClusterExtension, obj
 	return crdsafety.Check(&live, &wanted)
 }
 
-// CRDsEnforced tells whether the extension's definitions are checked: they are when
+// CRDsEnforced reports whether the extension's definitions are checked: they are when
 // nothing is said.
 func CRDsEnforced(ext *olmv1.ClusterExtension) bool {
 	install := ext.Spec.Install
@@ -79,7 +79,7 @@ func CRDsEnforced(ext *olmv1.ClusterExtension) bool {
 		install.Preflight.CRDUpgradeSafety.Enforcement != olmv1.CRDUpgradeSafetyEnforcementNone
 }
 
-// isForeign tells whether something else than the extension and its revisions controls
+// isForeign reports whether something else than the extension and its revisions controls
 // the object. What nothing controls may be adopted.
 func isForeign(object metav1.Object, ext *olmv1.ClusterExtension) bool {
 	controller := metav1.GetControllerOf(object)

@@ -188,7 +188,7 @@ func granting(actual *rbac.Policy, namespace string, grants []rbac.Gap) *granted
 	return g
 }
 
-// List gives what the cluster has, in one page.
+// List returns what the cluster has, in one page.
 func (g *granted) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
 	switch list := list.(type) {
 	case *rbacv1.ClusterRoleList:

@@ -40,7 +40,7 @@ func New(reader client.Reader, mapper meta.RESTMapper) *Checker {
 
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;clusterroles;rolebindings;clusterrolebindings,verbs=list
 
-// Check tells whether a ServiceAccount may manage the objects of an extension. Without
+// Check reports whether a ServiceAccount may manage the objects of an extension. Without
 // an account nothing is checked.
 //
 // The error is a *rbac.MissingError when the account lacks something or when it cannot

@@ -27,7 +27,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// rendered gives the objects of the newest of some versions of a bundle, in the world's
+// rendered returns the objects of the newest of some versions of a bundle, in the world's
 // namespace. Without any that can be rendered the test is skipped.
 func (w *world) rendered(folders ...string) []unstructured.Unstructured {
 	w.t.Helper()
@@ -94,7 +94,7 @@ func suffices(t *testing.T, folders ...string) {
 	w.manage(objects)
 }
 
-// serves tells whether the server has the kind; some bundles need another extension.
+// serves reports whether the server has the kind; some bundles need another extension.
 func (w *world) serves(object *unstructured.Unstructured) bool {
 	gvk := object.GroupVersionKind()
 	_, err := w.admin.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)

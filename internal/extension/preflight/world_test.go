@@ -83,7 +83,7 @@ func (w *world) create(object client.Object) {
 	}
 }
 
-// grant gives the account what is missing, and cleans up.
+// grant returns the account what is missing, and cleans up.
 func (w *world) grant(gaps ...rbac.Gap) {
 	w.t.Helper()
 	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: w.account.Namespace, Name: w.account.Name}}

@@ -208,7 +208,7 @@ func (a *attempt) owner(ctx context.Context, set *olmv1.ClusterObjectSet) (apply
 	return owner, nil
 }
 
-// isPassing tells whether the first roll-out, or the removal, is under way and nothing is
+// isPassing reports whether the first roll-out, or the removal, is under way and nothing is
 // wrong: mostly the watches bring the next step at once.
 func (a *attempt) isPassing(set *olmv1.ClusterObjectSet, err error) bool {
 	if isGivingUp(set) {
@@ -250,7 +250,7 @@ func (a *attempt) outcome(set *olmv1.ClusterObjectSet, err error) outcome {
 	}
 }
 
-// deadlineOf gives the time by which the first roll-out is to be complete; false when
+// deadlineOf returns the time by which the first roll-out is to be complete; false when
 // there is none, or it was complete.
 func deadlineOf(set *olmv1.ClusterObjectSet) (time.Time, bool) {
 	if set.Spec.ProgressDeadlineMinutes == nil || isSucceeded(set) {

@@ -157,7 +157,7 @@ func labelValue(name string) string {
 	return name[:validation.LabelValueMaxLength-hashed-1] + "-" + hex.EncodeToString(sum[:])[:hashed]
 }
 
-// isGivingUp tells whether a revision does not want its objects any more.
+// isGivingUp reports whether a revision does not want its objects any more.
 func isGivingUp(set *olmv1.ClusterObjectSet) bool {
 	return set.Spec.LifecycleState == olmv1.LifecycleStateArchived || !set.DeletionTimestamp.IsZero()
 }
@@ -175,12 +175,12 @@ var givesUp = predicate.Funcs{
 	},
 }
 
-// isSucceeded tells whether a revision was once rolled out completely.
+// isSucceeded reports whether a revision was once rolled out completely.
 func isSucceeded(set *olmv1.ClusterObjectSet) bool {
 	return meta.IsStatusConditionTrue(set.Status.Conditions, olmv1.TypeSucceeded)
 }
 
-// isArchived tells whether the removal of an archived revision's objects is complete.
+// isArchived reports whether the removal of an archived revision's objects is complete.
 func isArchived(set *olmv1.ClusterObjectSet) bool {
 	c := meta.FindStatusCondition(set.Status.Conditions, olmv1.TypeProgressing)
 	return c != nil && c.Status == metav1.ConditionFalse && c.Reason == olmv1.ReasonArchived

@@ -25,7 +25,7 @@ func newFreshClient(c client.Client) *freshClient {
 	return &freshClient{Client: c, versions: map[types.UID]string{}}
 }
 
-// isBehind tells whether an object from the cache is older than what was written.
+// isBehind reports whether an object from the cache is older than what was written.
 func (c *freshClient) isBehind(cached client.Object) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -66,7 +66,7 @@ func (c *freshClient) Patch(ctx context.Context, object client.Object, patch cli
 	return err
 }
 
-// Status gives the writer of the status.
+// Status returns the writer of the status.
 func (c *freshClient) Status() client.SubResourceWriter {
 	return &freshStatus{SubResourceWriter: c.Client.Status(), client: c}
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/mortal"
 )
 
-// TestHandOverByProgramsThatDie gives up an update that is stuck half-way, with programs
+// TestHandOverByProgramsThatDie returns up an update that is stuck half-way, with programs
 // that die after their first write, after their second, and so on. Every object that both
 // revisions have goes back to the first one as it was: the same object, never deleted, with
 // nothing left of the second; what only the second brought is gone.
@@ -124,7 +124,7 @@ func (c *cluster) identities(ns string) map[string]string {
 	return result
 }
 
-// handedOver tells whether the second revision has let go of everything, and the first has
+// handedOver reports whether the second revision has let go of everything, and the first has
 // taken up what it wants.
 func (c *cluster) handedOver() error {
 	second := &olmv1.ClusterObjectSet{}

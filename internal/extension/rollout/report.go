@@ -69,7 +69,7 @@ func rolledOut(applied *apply.RevisionResult) string {
 	return message
 }
 
-// available says whether the objects pass their probes.
+// available reports whether the objects pass their probes.
 func available(set *olmv1.ClusterObjectSet, o outcome) metav1.Condition {
 	c := metav1.Condition{Type: olmv1.TypeAvailable, Status: metav1.ConditionUnknown, Reason: olmv1.ReasonReconciling}
 	switch {

@@ -135,7 +135,7 @@ func (w *watches) use(set string, what watched) {
 	go w.run(ctx, what, this)
 }
 
-// current gives the version of an object that a watch saw last.
+// current returns the version of an object that a watch saw last.
 func (w *watches) current(what watched, namespace, name string) (apply.Seen, bool) {
 	w.mu.Lock()
 	this := w.running[what]
@@ -163,7 +163,7 @@ func (w *watches) seenIn(within scope) func(schema.GroupVersionResource, string,
 	}
 }
 
-// covers tells whether every resource that a revision uses is watched.
+// covers reports whether every resource that a revision uses is watched.
 func (w *watches) covers(set string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -16,7 +16,7 @@ var consumerKinds = []schema.GroupVersionKind{
 
 var crdKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 
-// bundlesOf gives what the webhooks of an object trust, one bundle for each. An object
+// bundlesOf returns what the webhooks of an object trust, one bundle for each. An object
 // without webhooks gives none.
 func bundlesOf(object *unstructured.Unstructured) [][]byte {
 	var bundles [][]byte

@@ -264,7 +264,7 @@ func (i *issuer) renew(ctx context.Context, writer client.Client, req ctrl.Reque
 	return secret, again, nil
 }
 
-// mark gives the Secret its name, what tells that it is ours, and its owner. The
+// mark returns the Secret its name, what tells that it is ours, and its owner. The
 // Service may have been made anew since.
 func mark(secret *corev1.Secret, req ctrl.Request, service *metav1.PartialObjectMetadata) {
 	secret.Namespace, secret.Name = req.Namespace, req.Name
@@ -284,13 +284,13 @@ func mark(secret *corev1.Secret, req ctrl.Request, service *metav1.PartialObject
 	}
 }
 
-// hostsOf gives the names by which a Service is reached. API servers use the first.
+// hostsOf returns the names by which a Service is reached. API servers use the first.
 func hostsOf(service *metav1.PartialObjectMetadata) []string {
 	host := service.Name + "." + service.Namespace
 	return []string{host + ".svc", host, host + ".svc.cluster.local"}
 }
 
-// trustedBy tells whether every webhook has the bundle.
+// trustedBy reports whether every webhook has the bundle.
 func trustedBy(consumers []*unstructured.Unstructured, bundle []byte) bool {
 	return !slices.ContainsFunc(consumers, func(c *unstructured.Unstructured) bool { return lacks(c, bundle) })
 }

@@ -177,7 +177,7 @@ func (s *scene) install() {
 	}
 }
 
-// ofGroup gives the objects another API group than hooks.example.com, and with it other
+// ofGroup returns the objects another API group than hooks.example.com, and with it other
 // names: what one test leaves behind does not meet the next. An API server may take
 // minutes to delete a CRD.
 func ofGroup(t *testing.T, objects []unstructured.Unstructured, group string) []unstructured.Unstructured {
@@ -285,7 +285,7 @@ func (s *scene) trusted(what string, check func(*corev1.Secret) error) (*corev1.
 
 func issued(*corev1.Secret) error { return nil }
 
-// answers tells whether a webhook that serves with a Secret's certificate is accepted
+// answers reports whether a webhook that serves with a Secret's certificate is accepted
 // by an API server that trusts a bundle: a request is sent and answered.
 func (s *scene) answers(secret *corev1.Secret, caBundle []byte) error {
 	pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])

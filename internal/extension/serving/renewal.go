@@ -69,7 +69,7 @@ func parse(secret *corev1.Secret, hosts []string, now time.Time) state {
 	return s
 }
 
-// authorityOf gives the authority under which a pair is accepted for all hosts, or nil.
+// authorityOf returns the authority under which a pair is accepted for all hosts, or nil.
 // That it is due for renewal does not count against it.
 func authorityOf(pair *certificate.Pair, authorities []*x509.Certificate, hosts []string, now time.Time) *x509.Certificate {
 	for _, host := range hosts {
@@ -198,7 +198,7 @@ func setPair(secret *corev1.Secret, certificateKey, keyKey string, pair *certifi
 	return nil
 }
 
-// trust gives the authorities followed by those of the former bundle that have not
+// trust returns the authorities followed by those of the former bundle that have not
 // expired, in PEM, of all the first few.
 func trust(former []byte, now time.Time, authorities ...*x509.Certificate) []byte {
 	all, err := certificate.ParseBundle(certificate.Trust(former, now, authorities...))
@@ -208,7 +208,7 @@ func trust(former []byte, now time.Time, authorities ...*x509.Certificate) []byt
 	return certificate.Trust(nil, now, all[:maxAuthorities]...)
 }
 
-// sameBundle tells whether two bundles are the same but for space around them.
+// sameBundle reports whether two bundles are the same but for space around them.
 func sameBundle(a, b []byte) bool {
 	return bytes.Equal(bytes.TrimSpace(a), bytes.TrimSpace(b))
 }

@@ -126,7 +126,7 @@ func (r *reporter) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	})
 }
 
-// versions gives the versions of the cluster by which limits are counted.
+// versions returns the versions of the cluster by which limits are counted.
 func (r *reporter) versions(ctx context.Context) (map[counted]platform.Minor, error) {
 	info, err := r.KubernetesVersion()
 	if err != nil {

@@ -38,7 +38,7 @@ type limit struct {
 
 func (l limit) String() string { return fmt.Sprintf("%s (%s %s)", l.extension, l.bundle, l.why) }
 
-// limits gives the installed bundles that keep a cluster from its next minor version,
+// limits returns the installed bundles that keep a cluster from its next minor version,
 // sorted by extension. What a bundle states that cannot be read counts as a limit: nobody
 // knows on what it works.
 func limits(sets []olmv1.ClusterObjectSet, versions map[counted]platform.Minor) []limit {
@@ -62,7 +62,7 @@ func limits(sets []olmv1.ClusterObjectSet, versions map[counted]platform.Minor) 
 	return slices.Compact(found)
 }
 
-// states tells whether a revision's bundle may state a limit, without reading it.
+// states reports whether a revision's bundle may state a limit, without reading it.
 func states(set *olmv1.ClusterObjectSet) bool {
 	recorded := set.Annotations[olmv1.AnnotationProvides]
 	return strings.Contains(recorded, openShift.property) || strings.Contains(recorded, kubernetes.property)

@@ -1,6 +1,6 @@
 package jsontext
 
-// End gives the length of the object that a text begins with, judged by its braces,
+// End returns the length of the object that a text begins with, judged by its braces,
 // brackets and strings alone, and 0 when the text ends before it does. It is for cutting
 // up a text that is checked later: of an object that Compact reads it gives the length.
 func End(text []byte) int {

@@ -116,7 +116,7 @@ func (c *compactor) release() {
 	pool.Put(c)
 }
 
-// at gives where in dst the byte at an index of src goes.
+// at returns where in dst the byte at an index of src goes.
 func (c *compactor) at(i int) int { return len(c.dst) + i - c.run }
 
 // flush copies what is to be copied before an index of src.
@@ -125,7 +125,7 @@ func (c *compactor) flush(i int) {
 	c.run = i
 }
 
-// blank gives the index of the first byte at or after i that is not blank.
+// blank returns the index of the first byte at or after i that is not blank.
 func (c *compactor) blank(i int) int {
 	if i < len(c.src) && c.src[i] > ' ' {
 		return i

@@ -2,7 +2,7 @@ package jsontext
 
 import "iter"
 
-// Members gives the members of a compact object: the keys as JSON strings, and the
+// Members returns the members of a compact object: the keys as JSON strings, and the
 // values. They are pieces of the object. A text that is not an object has none.
 func Members(object []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
@@ -19,7 +19,7 @@ func Members(object []byte) iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// Elements gives the elements of a compact list as pieces of it. A text that is not a
+// Elements returns the elements of a compact list as pieces of it. A text that is not a
 // list has none.
 func Elements(list []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
@@ -94,7 +94,7 @@ func (c *Cursor) More() bool {
 // lost notes that the text is not compact: nothing comes after it.
 func (c *Cursor) lost() { c.at = len(c.Text) + 1 }
 
-// Done tells whether all of the text was gone through, and it was one value that Open,
+// Done reports whether all of the text was gone through, and it was one value that Open,
 // More, Key and Value could follow.
 func (c *Cursor) Done() bool { return c.at == len(c.Text) }
 
@@ -113,7 +113,7 @@ func (c *Cursor) Value() []byte {
 	return c.Text[start:c.at:c.at]
 }
 
-// valueEnd gives the index after the value at an index of a compact text.
+// valueEnd returns the index after the value at an index of a compact text.
 func valueEnd(text []byte, i int) int {
 	if i < len(text) && text[i] == '"' {
 		return stringEnd(text, i+1)

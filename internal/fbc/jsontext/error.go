@@ -26,7 +26,7 @@ type SyntaxError struct {
 
 func (e *SyntaxError) Error() string { return e.Err.Error() }
 
-// Unwrap gives what is wrong.
+// Unwrap returns what is wrong.
 func (e *SyntaxError) Unwrap() error { return e.Err }
 
 // fail notes an error at an index, where the text ends or has a byte that does not fit

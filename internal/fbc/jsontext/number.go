@@ -45,7 +45,7 @@ func isDigit(text []byte, i int) bool {
 	return i < len(text) && '0' <= text[i] && text[i] <= '9'
 }
 
-// digits gives the index after the digits at an index.
+// digits returns the index after the digits at an index.
 func digits(text []byte, i int) int {
 	for isDigit(text, i) {
 		i++

@@ -47,7 +47,7 @@ func (c *compactor) sort(first int) {
 	c.entries = entries
 }
 
-// key gives the key of a member as it is to be compared.
+// key returns the key of a member as it is to be compared.
 func (c *compactor) key(m member) []byte {
 	quoted := c.dst[m.start:m.colon]
 	inner := quoted[1 : len(quoted)-1]

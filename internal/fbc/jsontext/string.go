@@ -106,7 +106,7 @@ func unescape(text []byte, i int) (r rune, next int) {
 	return utf8.RuneError, next
 }
 
-// hex4 gives the number of the escape sequence \uXXXX at an index, and -1 when there is
+// hex4 returns the number of the escape sequence \uXXXX at an index, and -1 when there is
 // none.
 func hex4(text []byte, i int) rune {
 	if i+6 > len(text) || text[i] != '\\' || text[i+1] != 'u' {
@@ -194,7 +194,7 @@ func appendEscaped(dst []byte, i, end int) []byte {
 	}
 }
 
-// Unquote gives the content of a JSON string. It reads all that encoding/json reads as
+// Unquote returns the content of a JSON string. It reads all that encoding/json reads as
 // one, and says by a *SyntaxError what is wrong otherwise.
 func Unquote(quoted []byte) (string, error) {
 	if len(quoted) >= 2 && quoted[0] == '"' && plainEnd(quoted, 1) == len(quoted)-1 && quoted[len(quoted)-1] == '"' {
@@ -219,7 +219,7 @@ func AppendUnquoted(dst, quoted []byte) []byte {
 	return appendUnquoted(dst, quoted[1:len(quoted)-1])
 }
 
-// plainEnd gives the index of the first byte at or after an index that does not stand for
+// plainEnd returns the index of the first byte at or after an index that does not stand for
 // itself in a string, or is not ASCII.
 func plainEnd(text []byte, i int) int {
 	for ; i+8 <= len(text); i += 8 {

@@ -13,7 +13,7 @@ const (
 	blanks = ' ' * ones
 )
 
-// word gives the eight bytes at an index, the first of them lowest.
+// word returns the eight bytes at an index, the first of them lowest.
 func word(text []byte, i int) uint64 { return binary.LittleEndian.Uint64(text[i : i+8]) }
 
 // specials marks the bytes that cannot be copied as they are from a JSON string: quotes,
@@ -33,10 +33,10 @@ func stops(w uint64) uint64 {
 	return ((quotes-ones)&^quotes | (slashes-ones)&^slashes) & high
 }
 
-// first gives the place of the first marked byte, from 0 to 7.
+// first returns the place of the first marked byte, from 0 to 7.
 func first(marks uint64) int { return bits.TrailingZeros64(marks) >> 3 }
 
-// blankEnd gives the index of the first byte at or after i that is not blank.
+// blankEnd returns the index of the first byte at or after i that is not blank.
 func blankEnd(text []byte, i int) int {
 	for i < len(text) {
 		if i+8 <= len(text) {
@@ -58,7 +58,7 @@ func blankEnd(text []byte, i int) int {
 	return i
 }
 
-// stringEnd gives the index after the quote that closes a string, looked for from an
+// stringEnd returns the index after the quote that closes a string, looked for from an
 // index within it that is not in the middle of an escape. It is the length of the text
 // when there is none.
 func stringEnd(text []byte, i int) int {

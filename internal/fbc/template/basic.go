@@ -85,7 +85,7 @@ func renderBasic(ctx context.Context, input []byte, r Renderer) ([]fbc.Meta, err
 	return blobs, nil
 }
 
-// imageOf gives the image of a bundle of a basic template, which has nothing else; a name
+// imageOf returns the image of a bundle of a basic template, which has nothing else; a name
 // is not looked at.
 func imageOf(entry fbc.Meta) (string, error) {
 	b, err := fbc.DecodeBundle(entry)

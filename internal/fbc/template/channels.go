@@ -114,7 +114,7 @@ func channelName(rank int, kind string, v semver.Version) string {
 	return fmt.Sprintf("%s-v%d.%d", archetypes[rank], v.Major, v.Minor)
 }
 
-// presentation gives what a bundle's ClusterServiceVersion says to people: a description
+// presentation returns what a bundle's ClusterServiceVersion says to people: a description
 // and the first icon, each if there is one.
 func presentation(csv []byte, bundle *fbc.Bundle) (string, *fbc.Icon) {
 	if csv == nil {

@@ -41,7 +41,7 @@ func FuzzRender(f *testing.F) {
 	})
 }
 
-// nameless tells whether the package or a bundle has a name, an image or a version that no
+// nameless reports whether the package or a bundle has a name, an image or a version that no
 // template mends.
 func nameless(blobs []fbc.Meta) bool {
 	for _, m := range blobs {

@@ -52,7 +52,7 @@ func checkYAML(input []byte) error {
 	return nil
 }
 
-// firstDocument gives the first document of JSON or YAML as JSON. It gives io.EOF when
+// firstDocument returns the first document of JSON or YAML as JSON. It gives io.EOF when
 // there is none.
 func firstDocument(input []byte) (document json.RawMessage, err error) {
 	err = eachDocument(input, func(d json.RawMessage) error {
@@ -101,7 +101,7 @@ func eachDocument(input []byte, visit func(json.RawMessage) error) (err error) {
 	}
 }
 
-// isJSON tells whether a text is a stream of JSON objects to its end, so that no YAML
+// isJSON reports whether a text is a stream of JSON objects to its end, so that no YAML
 // parser sees it.
 func isJSON(input []byte) bool {
 	decoder := json.NewDecoder(bytes.NewReader(input))

@@ -155,7 +155,7 @@ func (t *semverTemplate) render(ctx context.Context, r Renderer) (*semverBundles
 	return bundles, nil
 }
 
-// versions gives the bundles of an archetype, lowest version first.
+// versions returns the bundles of an archetype, lowest version first.
 func (b *semverBundles) versions(list bundleList) ([]version, error) {
 	var versions []version
 	seen := map[string]bool{}
@@ -184,7 +184,7 @@ func (b *semverBundles) versions(list bundleList) ([]version, error) {
 	return versions, nil
 }
 
-// versionOf gives the version that a bundle states. The first bundle decides the package
+// versionOf returns the version that a bundle states. The first bundle decides the package
 // of all.
 func (b *semverBundles) versionOf(bundle *fbc.Bundle) (semver.Version, error) {
 	var stated []fbc.PackageProperty
@@ -232,7 +232,7 @@ func (b *semverBundles) describe(pkg *fbc.Package, channels []fbc.Channel) {
 	}
 }
 
-// blobs gives the blobs of the catalog: the package, its channels, and its bundles by
+// blobs returns the blobs of the catalog: the package, its channels, and its bundles by
 // name.
 func (b *semverBundles) blobs(pkg *fbc.Package, channels []fbc.Channel) ([]fbc.Meta, error) {
 	meta, err := metaOf(pkg.AppendJSON(nil))

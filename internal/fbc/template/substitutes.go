@@ -92,7 +92,7 @@ func newSubstitutable(blobs []fbc.Meta) (*substitutable, error) {
 	return c, nil
 }
 
-// result gives the blobs with the channels as they have become.
+// result returns the blobs with the channels as they have become.
 func (c *substitutable) result() ([]fbc.Meta, error) {
 	for i, channel := range c.channels {
 		meta, err := metaOf(channel.AppendJSON(nil))
@@ -159,7 +159,7 @@ func (c *substitutable) baseOf(s substitution, substitute *fbc.Bundle) (*fbc.Bun
 	return c.bundles[i], nil
 }
 
-// substituteIn gives a bundle the place of another in a channel: its edges, and one from
+// substituteIn returns a bundle the place of another in a channel: its edges, and one from
 // the other. Where the other was replaced the substitute is, and the other is skipped.
 func substituteIn(channel *fbc.Channel, base, substitute string) {
 	at := slices.IndexFunc(channel.Entries, func(e fbc.ChannelEntry) bool { return e.Name == base })

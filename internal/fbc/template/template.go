@@ -75,7 +75,7 @@ func Detect(input []byte) (Type, error) {
 
 // Renderer reads bundles from their images.
 type Renderer interface {
-	// Render gives the bundles of an image, which normally is one. It may be called for
+	// Render returns the bundles of an image, which normally is one. It may be called for
 	// several images at once.
 	Render(ctx context.Context, image string) ([]Bundle, error)
 }

@@ -192,7 +192,7 @@ func (e *emitter) pad(n int) {
 	}
 }
 
-// column gives how many characters the line has.
+// column returns how many characters the line has.
 func (e *emitter) column() int { return utf8.RuneCount(e.out[e.line:]) }
 
 // indicator writes a mark, or the two of an empty object or list, which end what was

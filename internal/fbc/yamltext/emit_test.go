@@ -181,7 +181,7 @@ func TestAppendOfRealCatalogs(t *testing.T) {
 	}
 }
 
-// realValues gives the YAML documents of real catalogs and bundles as JSON.
+// realValues returns the YAML documents of real catalogs and bundles as JSON.
 func realValues(t testing.TB) iter.Seq[[]byte] {
 	dir := env.SharedData(t, ".")
 	return func(yield func([]byte) bool) {

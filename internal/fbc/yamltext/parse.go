@@ -48,7 +48,7 @@ type parser struct {
 	scalar []byte
 }
 
-// isClean tells whether a text has no characters but printable ones, line breaks of one
+// isClean reports whether a text has no characters but printable ones, line breaks of one
 // kind, and tabs, and ends with a line break.
 func isClean(text []byte) bool {
 	if len(text) == 0 || text[len(text)-1] != '\n' {
@@ -106,7 +106,7 @@ func (p *parser) nextLine() {
 	p.column = -1
 }
 
-// lineEnd gives the index of the line break at or after an index.
+// lineEnd returns the index of the line break at or after an index.
 func (p *parser) lineEnd(i int) int { return i + bytes.IndexByte(p.text[i:], '\n') }
 
 // node reads what begins in the next line, which is in something that stands in a column.
@@ -124,12 +124,12 @@ func (p *parser) node(parent int) {
 	}
 }
 
-// isEntry tells whether an entry of a sequence begins at an index.
+// isEntry reports whether an entry of a sequence begins at an index.
 func (p *parser) isEntry(i int) bool {
 	return p.text[i] == '-' && (p.text[i+1] == ' ' || p.text[i+1] == '\n')
 }
 
-// colon gives the index of the colon after the key at an index, and 0 when there is none.
+// colon returns the index of the colon after the key at an index, and 0 when there is none.
 func (p *parser) colon(i int) int {
 	if b := p.text[i]; b == '"' || b == '\'' {
 		line := p.text[i:p.lineEnd(i)]
@@ -157,7 +157,7 @@ func (p *parser) colon(i int) int {
 	}
 }
 
-// startsPlain tells whether a scalar without quotes can begin at an index.
+// startsPlain reports whether a scalar without quotes can begin at an index.
 func (p *parser) startsPlain(i int) bool {
 	switch p.text[i] {
 	case ',', '[', ']', '{', '}', '#', '&', '*', '!', '|', '>', '\'', '"', '%', '@', '`', '\t', '\n', ' ':

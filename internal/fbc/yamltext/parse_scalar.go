@@ -27,7 +27,7 @@ func (p *parser) plain(i, column int) {
 	}
 }
 
-// isInteger tells whether a text is an integer as JSON has it, and not too large.
+// isInteger reports whether a text is an integer as JSON has it, and not too large.
 func isInteger(text []byte) bool {
 	digits := bytes.TrimPrefix(text, []byte("-"))
 	return len(digits) > 0 && len(digits) < 19 && isDigits(digits) && digits[0] != '0' || string(text) == "0"
@@ -74,7 +74,7 @@ func (p *parser) plainLines(text []byte, column int) []byte {
 	return text
 }
 
-// skipEmpty gives the index of the first line at or after an index that is not empty, and
+// skipEmpty returns the index of the first line at or after an index that is not empty, and
 // how many empty ones are before it.
 func (p *parser) skipEmpty(i int) (line, breaks int) {
 	for i < len(p.text) {

@@ -24,7 +24,7 @@ func wordSet(list string) map[string]bool {
 	return set
 }
 
-// isAmbiguous tells whether a text without quotes would be read as something else.
+// isAmbiguous reports whether a text without quotes would be read as something else.
 func isAmbiguous(text []byte) bool {
 	switch text[0] {
 	case 'y', 'Y', 'n', 'N', 't', 'T', 'f', 'F', 'o', 'O', '~', '<':
@@ -43,7 +43,7 @@ var yamlFloat = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$`)
 })
 
-// isNumber tells whether YAML reads a text as a number that Go has.
+// isNumber reports whether YAML reads a text as a number that Go has.
 func isNumber(text []byte) bool {
 	if bytes.Count(text, []byte{'.'}) > 1 || bytes.ContainsFunc(text, notOfNumber) {
 		return false
@@ -146,7 +146,7 @@ func compareKeys(a, b []byte) int {
 	return cmp.Or(cmp.Compare(an, bn), cmp.Compare(as, bs), cmp.Compare(ar, br))
 }
 
-// followsNumber tells whether a text ends with a number that is not zero.
+// followsNumber reports whether a text ends with a number that is not zero.
 func followsNumber(text []byte) bool {
 	for len(text) > 0 {
 		r, size := utf8.DecodeLastRune(text)

@@ -56,7 +56,7 @@ func shapeOf(text []byte) shape {
 	return s
 }
 
-// plainStart tells whether a text begins as one that can stand without quotes.
+// plainStart reports whether a text begins as one that can stand without quotes.
 func plainStart(text []byte) bool {
 	switch text[0] {
 	case ' ', '#', ',', '[', ']', '{', '}', '&', '*', '!', '|', '>', '\'', '"', '%', '@', '`':
@@ -97,7 +97,7 @@ func (s *shape) character(text []byte, i int) int {
 	return size
 }
 
-// isPrintable tells whether a character beyond ASCII needs no escape.
+// isPrintable reports whether a character beyond ASCII needs no escape.
 func isPrintable(r rune) bool {
 	return r >= 0xa0 && r < 0xfffe && r != 0xfeff
 }
@@ -156,7 +156,7 @@ func (e *emitter) plain(text []byte, s shape, key bool) {
 	e.whitespace, e.indention = false, false
 }
 
-// foldAt gives the index of the first blank between two words after the width, and -1
+// foldAt returns the index of the first blank between two words after the width, and -1
 // when there is none, for a text that begins at a column.
 func (e *emitter) foldAt(text []byte, s shape, column int) int {
 	from := max(0, width+1-column)
@@ -175,7 +175,7 @@ func (e *emitter) foldAt(text []byte, s shape, column int) int {
 	return -1
 }
 
-// afterCharacters gives the index after so many characters.
+// afterCharacters returns the index after so many characters.
 func afterCharacters(text []byte, n int) int {
 	i := 0
 	for ; n > 0 && i < len(text); n-- {
@@ -257,7 +257,7 @@ func (e *emitter) double(text []byte, key bool) {
 	e.whitespace, e.indention = false, false
 }
 
-// needsEscape tells whether a character cannot stand in double quotes.
+// needsEscape reports whether a character cannot stand in double quotes.
 func needsEscape(r rune) bool {
 	if r < utf8.RuneSelf {
 		return r < ' ' || r == '"' || r == '\\' || r == 0x7f
@@ -321,7 +321,7 @@ func (e *emitter) literal(text []byte, s shape) {
 	e.whitespace, e.indention = true, ends
 }
 
-// nextBreak gives the index of the next line break, and its size. There is one at the end
+// nextBreak returns the index of the next line break, and its size. There is one at the end
 // of a text, of no size.
 func nextBreak(text []byte, s shape) (i, size int) {
 	end := bytes.IndexByte(text, '\n')
@@ -338,7 +338,7 @@ func nextBreak(text []byte, s shape) (i, size int) {
 	return end, min(1, len(text)-end)
 }
 
-// breakAt gives the size of the line break at an index, or 0.
+// breakAt returns the size of the line break at an index, or 0.
 func breakAt(text []byte, i int) int {
 	switch {
 	case text[i] == '\n':
@@ -359,7 +359,7 @@ func trimBreak(text []byte) ([]byte, bool) {
 	return text, false
 }
 
-// hasBreak tells whether a text has a line break of any kind.
+// hasBreak reports whether a text has a line break of any kind.
 func hasBreak(text []byte) bool {
 	return bytes.ContainsAny(text, "\n\r\u0085\u2028\u2029")
 }

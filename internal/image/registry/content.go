@@ -128,7 +128,7 @@ func continues(contentRange string, offset int64) (int64, error) {
 	return size, nil
 }
 
-// path gives the path of an object of the repository. Its parts were checked by whoever
+// path returns the path of an object of the repository. Its parts were checked by whoever
 // parsed the reference and the digest, and are escaped all the same.
 func (s *Session) path(kind, name string) string {
 	repository := (&url.URL{Path: s.opts.Repository}).EscapedPath()

@@ -40,7 +40,7 @@ func (f *fakeTime) sleep(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
-// newTestShared gives shared knowledge whose time is played, and that does not jitter.
+// newTestShared returns shared knowledge whose time is played, and that does not jitter.
 func newTestShared() (*Shared, *fakeTime) {
 	clock := &fakeTime{time: time.Now()}
 	shared := NewShared(1e6, 100*time.Millisecond)

@@ -215,7 +215,7 @@ func closeAnswer(resp *http.Response) {
 	}
 }
 
-// mayPass tells whether a request that got no answer may get one later.
+// mayPass reports whether a request that got no answer may get one later.
 func mayPass(err error) bool {
 	var certificate *tls.CertificateVerificationError
 	var name *net.DNSError
@@ -236,7 +236,7 @@ func isPause(err error) bool {
 	return errors.As(err, &paused)
 }
 
-// isCut tells whether an error is that of a connection which ended too early.
+// isCut reports whether an error is that of a connection which ended too early.
 func isCut(err error) bool {
 	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)

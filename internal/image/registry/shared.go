@@ -120,7 +120,7 @@ func (s *Shared) admit(ctx context.Context, name string, unlimited bool) error {
 	}
 }
 
-// tooLong tells whether a pause is not waited for.
+// tooLong reports whether a pause is not waited for.
 func (s *Shared) tooLong(ctx context.Context, pause time.Duration) bool {
 	deadline, ok := ctx.Deadline()
 	return pause > maxWait || (ok && deadline.Sub(s.now()) < pause)
@@ -177,7 +177,7 @@ func retryAfter(header http.Header, now time.Time) (time.Duration, bool) {
 	return 0, false
 }
 
-// passing tells whether an answer says that the same request may succeed later.
+// passing reports whether an answer says that the same request may succeed later.
 func passing(status int) bool {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusInternalServerError,

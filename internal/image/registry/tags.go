@@ -62,7 +62,7 @@ func (s *Session) tags(ctx context.Context, path string) ([]string, string, erro
 	return page.Tags, nextPage(resp.Header), nil
 }
 
-// nextPage gives the query of the link to the next page. Only that of the link counts: the
+// nextPage returns the query of the link to the next page. Only that of the link counts: the
 // registry does not choose who is asked.
 func nextPage(header http.Header) string {
 	for _, link := range header.Values("Link") {

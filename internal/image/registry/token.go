@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// token gives access to a repository until it expires.
+// token returns access to a repository until it expires.
 type token struct {
 	text    string
 	expires time.Time

@@ -11,7 +11,7 @@ import (
 	"github.com/opencontainers/go-digest"
 )
 
-// HasBlob tells whether the repository has a blob.
+// HasBlob reports whether the repository has a blob.
 func (s *Session) HasBlob(ctx context.Context, blob digest.Digest) (bool, error) {
 	resp, err := s.do(ctx, request{
 		what: "look up the blob " + blob.String(), method: http.MethodHead, path: s.path("blobs", blob.String()),
@@ -52,7 +52,7 @@ func (s *Session) PutBlob(ctx context.Context, blob digest.Digest, size int64, o
 	return resp.Body.Close()
 }
 
-// uploadTarget gives where a registry wants a blob to be sent to.
+// uploadTarget returns where a registry wants a blob to be sent to.
 func (s *Session) uploadTarget(started *http.Response, blob digest.Digest) (*url.URL, error) {
 	location, err := started.Location()
 	if err != nil {

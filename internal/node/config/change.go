@@ -35,7 +35,7 @@ func (e *ImpossibleError) Error() string {
 	return "the change cannot be made on a running node: " + strings.Join(e.Reasons, "; ")
 }
 
-// Compare gives what two configurations differ in. From may be nil, for a node that has none yet:
+// Compare returns what two configurations differ in. From may be nil, for a node that has none yet:
 // what is for the first boot of a machine is then taken as it is. An *ImpossibleError tells that
 // they differ in what cannot be changed later; any other error, that one cannot be read.
 func Compare(from, to *mcfgv1.MachineConfigSpec) (*Change, error) {
@@ -67,7 +67,7 @@ func Compare(from, to *mcfgv1.MachineConfigSpec) (*Change, error) {
 	}, nil
 }
 
-// impossible gives the parts that differ and are only for the first boot of a machine.
+// impossible returns the parts that differ and are only for the first boot of a machine.
 func impossible(from, to *mcfgv1.MachineConfigSpec, before, after *Ignition) []string {
 	var reasons []string
 	say := func(differs bool, what string) {
@@ -131,7 +131,7 @@ func withoutKeys(c *Ignition) []User {
 	return users
 }
 
-// differing gives the keys of items that only one list has, or both and not equal, sorted.
+// differing returns the keys of items that only one list has, or both and not equal, sorted.
 func differing[T any](before, after []T, key func(T) string) []string {
 	old := make(map[string]T, len(before))
 	for _, item := range before {
@@ -147,7 +147,7 @@ func differing[T any](before, after []T, key func(T) string) []string {
 	return slices.Sorted(slices.Values(slices.AppendSeq(names, maps.Keys(old))))
 }
 
-// IsEmpty tells whether there is no difference.
+// IsEmpty reports whether there is no difference.
 func (c *Change) IsEmpty() bool {
 	return len(c.Files) == 0 && len(c.Units) == 0 && len(c.Keys) == 0 && !c.OS && !c.KernelArguments && !c.Extensions
 }

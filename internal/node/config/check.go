@@ -42,7 +42,7 @@ func UnitPath(unit string) string { return path.Join(unitFolder, unit) }
 // DropinPath is the file of a drop-in of a unit.
 func DropinPath(unit, dropin string) string { return path.Join(unitFolder, unit+".d", dropin) }
 
-// check tells whether all of a configuration can be carried out, and names the first part that
+// check reports whether all of a configuration can be carried out, and names the first part that
 // cannot be.
 func (c *Ignition) check() error {
 	if len(c.Ignition.Config) > 0 {
@@ -96,7 +96,7 @@ func (c *Ignition) check() error {
 	return nil
 }
 
-// check gives the size of the file once it is unpacked.
+// check returns the size of the file once it is unpacked.
 func (f *File) check() (int, error) {
 	if err := checkPath(f.Path); err != nil {
 		return 0, err
@@ -183,7 +183,7 @@ func (u *Unit) check(paths claims) error {
 	return nil
 }
 
-// hasText tells whether a file is written for the content of a unit.
+// hasText reports whether a file is written for the content of a unit.
 func hasText(contents *string) bool { return contents != nil && *contents != "" }
 
 func (u *User) check() error {

@@ -16,7 +16,7 @@ import (
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
 )
 
-// ignition gives an Ignition configuration with more in it.
+// ignition returns an Ignition configuration with more in it.
 func ignition(rest string) string {
 	if rest != "" {
 		rest = "," + rest
@@ -24,7 +24,7 @@ func ignition(rest string) string {
 	return `{"ignition":{"version":"3.2.0"}` + rest + `}`
 }
 
-// file gives a configuration of one file.
+// file returns a configuration of one file.
 func file(path, content string) string {
 	return ignition(fmt.Sprintf(`"storage":{"files":[{"path":%q,"contents":{"source":"data:,%s"}}]}`, path, content))
 }

@@ -22,7 +22,7 @@ func (f *File) Permissions() int {
 	return *f.Mode
 }
 
-// Content gives what the file holds, unpacked, and checked against the checksum where the
+// Content returns what the file holds, unpacked, and checked against the checksum where the
 // configuration has one.
 func (f *File) Content() ([]byte, error) {
 	if f.Contents == nil || f.Contents.Source == nil || *f.Contents.Source == "" {

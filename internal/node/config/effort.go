@@ -71,7 +71,7 @@ func NewPolicy(runtimeUnit string, cluster *operatorv1.NodeDisruptionPolicy) *Po
 	return p
 }
 
-// Effort gives what a change asks of a node: a reboot, unless all that differs is known to need
+// Effort returns what a change asks of a node: a reboot, unless all that differs is known to need
 // less.
 func (p *Policy) Effort(c *Change) Effort {
 	full := Effort{Drain: true, Reboot: true}
@@ -99,7 +99,7 @@ func (p *Policy) Effort(c *Change) Effort {
 	return effort
 }
 
-// ofFile gives what is said of a file, or of the nearest folder above it.
+// ofFile returns what is said of a file, or of the nearest folder above it.
 func (p *Policy) ofFile(file string) actions {
 	for at := file; at != "/" && at != "."; at = path.Dir(at) {
 		if said, ok := p.files[at]; ok {
@@ -143,7 +143,7 @@ func (e *Effort) add(list actions) bool {
 	return len(list) > 0
 }
 
-// isUnit tells whether a unit is named so that it can be an argument of a command.
+// isUnit reports whether a unit is named so that it can be an argument of a command.
 func isUnit(s *operatorv1.NodeDisruptionPolicyService) bool {
 	return s != nil && len(s.ServiceName) <= maxName && unitName.MatchString(s.ServiceName) && !strings.HasPrefix(s.ServiceName, "-")
 }

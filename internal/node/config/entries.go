@@ -18,7 +18,7 @@ type Entry struct {
 	Link string
 }
 
-// Entries gives all files of a configuration, those of units too, in the order of their paths. SSH
+// Entries returns all files of a configuration, those of units too, in the order of their paths. SSH
 // keys are not among them: where they lie depends on the node.
 func (c *Ignition) Entries() ([]Entry, error) {
 	var entries []Entry

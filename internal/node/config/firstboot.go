@@ -26,7 +26,7 @@ func (e *VersionError) Error() string {
 
 func versionName(minor int) string { return fmt.Sprintf("3.%d.0", minor) }
 
-// FirstBoot gives what Ignition carries out at the first boot of a new machine: the configuration
+// FirstBoot returns what Ignition carries out at the first boot of a new machine: the configuration
 // of its pool, which must be a rendered one, the annotations of its node, and files beside them, by
 // their paths, which only root may read. A file of the configuration's own is never replaced.
 //
@@ -108,7 +108,7 @@ func (c *Ignition) oldestVersion() int {
 	return 0
 }
 
-// hasSpecialMode tells whether a mode has bits beside those of reading, writing and executing.
+// hasSpecialMode reports whether a mode has bits beside those of reading, writing and executing.
 func hasSpecialMode(c *Ignition) bool {
 	return slices.ContainsFunc(c.Storage.Files, func(f File) bool { return f.Permissions() > 0o777 }) ||
 		slices.ContainsFunc(c.Storage.Directories, func(d map[string]any) bool {

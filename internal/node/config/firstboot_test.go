@@ -12,7 +12,7 @@ import (
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
 )
 
-// renderedOf gives the rendered configuration of an Ignition configuration, as the cluster has it.
+// renderedOf returns the rendered configuration of an Ignition configuration, as the cluster has it.
 func renderedOf(t *testing.T, raw string) *mcfgv1.MachineConfig {
 	t.Helper()
 	r, err := Render("worker", Base{}, []*mcfgv1.MachineConfig{mc("a", "worker", raw)})

@@ -62,7 +62,7 @@ type Storage struct {
 	Raid        []map[string]any `json:"raid,omitempty"`
 }
 
-// IsZero tells whether there is nothing in it: empty lists are as good as none.
+// IsZero reports whether there is nothing in it: empty lists are as good as none.
 func (s Storage) IsZero() bool {
 	return len(s.Files)+len(s.Directories)+len(s.Disks)+len(s.Filesystems)+len(s.Links)+len(s.Luks)+len(s.Raid) == 0
 }
@@ -104,7 +104,7 @@ type Systemd struct {
 	Units []Unit `json:"units,omitempty"`
 }
 
-// IsZero tells whether there is nothing in it.
+// IsZero reports whether there is nothing in it.
 func (s Systemd) IsZero() bool { return len(s.Units) == 0 }
 
 // Unit is a unit of systemd.
@@ -131,7 +131,7 @@ type Passwd struct {
 	Groups []map[string]any `json:"groups,omitempty"`
 }
 
-// IsZero tells whether there is nothing in it.
+// IsZero reports whether there is nothing in it.
 func (p Passwd) IsZero() bool { return len(p.Users)+len(p.Groups) == 0 }
 
 // User is a user of the node.

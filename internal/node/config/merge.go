@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// merge gives a configuration with what another adds: of what both have, by path or name, what
+// merge returns a configuration with what another adds: of what both have, by path or name, what
 // the later one sets wins, field by field. Lists are sorted by path or name, so that equal
 // content gives equal configurations.
 func merge(base, later *Ignition) *Ignition {
@@ -117,7 +117,7 @@ func mergeUser(base, later User) User {
 	return base
 }
 
-// or gives the first of two values that is set.
+// or returns the first of two values that is set.
 func or[T any](first, second *T) *T {
 	if first != nil {
 		return first

@@ -86,7 +86,7 @@ func Render(pool string, base Base, configs []*mcfgv1.MachineConfig) (*Rendered,
 	return r, err
 }
 
-// Ordered gives MachineConfigs in the order in which they are merged, later ones winning.
+// Ordered returns MachineConfigs in the order in which they are merged, later ones winning.
 func Ordered(configs []*mcfgv1.MachineConfig) []*mcfgv1.MachineConfig {
 	isOwn := func(c *mcfgv1.MachineConfig) int {
 		if c.Labels[mcfgv1.LabelRole] == mcfgv1.PoolWorker {
@@ -99,7 +99,7 @@ func Ordered(configs []*mcfgv1.MachineConfig) []*mcfgv1.MachineConfig {
 	})
 }
 
-// Name gives the name of a rendered configuration: rendered-, the pool, and a checksum of the
+// Name returns the name of a rendered configuration: rendered-, the pool, and a checksum of the
 // content. It is an error when the Ignition configuration cannot be read.
 func Name(pool string, spec *mcfgv1.MachineConfigSpec) (string, error) {
 	ignition, err := Parse(spec.Config.Raw)
@@ -121,7 +121,7 @@ func Name(pool string, spec *mcfgv1.MachineConfigSpec) (string, error) {
 	return RenderedPrefix + pool + "-" + hex.EncodeToString(sum[:16]), nil
 }
 
-// CheckName tells whether a rendered configuration has the content that its name stands for.
+// CheckName reports whether a rendered configuration has the content that its name stands for.
 func CheckName(c *mcfgv1.MachineConfig) error {
 	pool, ok := poolOf(c.Name)
 	if !ok {

@@ -60,7 +60,7 @@ func (d *disk) accounts(file string) (map[string]account, error) {
 	return found, nil
 }
 
-// items gives what a configuration has on this node, in the order in which it is written.
+// items returns what a configuration has on this node, in the order in which it is written.
 func (d *disk) items(c *config.Ignition) ([]item, error) {
 	entries, err := c.Entries()
 	if err != nil {
@@ -99,7 +99,7 @@ func (d *disk) items(c *config.Ignition) ([]item, error) {
 	return items, nil
 }
 
-// number gives the number of an owner, which is root unless the configuration says otherwise.
+// number returns the number of an owner, which is root unless the configuration says otherwise.
 func number(o config.Owner, known map[string]account, kind string) (int, error) {
 	switch {
 	case o.ID != nil:
@@ -114,7 +114,7 @@ func number(o config.Owner, known map[string]account, kind string) (int, error) 
 	return a.uid, nil
 }
 
-// keysOf gives the file with the SSH keys of a user.
+// keysOf returns the file with the SSH keys of a user.
 func keysOf(u config.User, users map[string]account) (item, error) {
 	a, ok := users[u.Name]
 	if !ok || !path.IsAbs(a.home) {

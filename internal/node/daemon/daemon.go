@@ -129,7 +129,7 @@ func (d *Daemon) idle(ctx context.Context, node *corev1.Node, current *applied) 
 	})
 }
 
-// uncordon gives what to ask of the controller of drains when an update has ended: that pods may
+// uncordon returns what to ask of the controller of drains when an update has ended: that pods may
 // come back, if it was asked to move them away.
 func uncordon(node *corev1.Node, current string) string {
 	asked := node.Annotations[mcfgv1.AnnotationDesiredDrain]

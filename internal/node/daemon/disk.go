@@ -27,7 +27,7 @@ type disk struct {
 	before func(change string)
 }
 
-// inside gives the name of an absolute path below the root.
+// inside returns the name of an absolute path below the root.
 func inside(p string) string { return strings.TrimPrefix(path.Clean(p), "/") }
 
 func (d *disk) change(what, p string) {
@@ -209,7 +209,7 @@ const settable = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 
 func permissions(info fs.FileInfo) fs.FileMode { return info.Mode() & settable }
 
-// modeOf gives the mode that a number of Unix means.
+// modeOf returns the mode that a number of Unix means.
 func modeOf(n int) fs.FileMode {
 	mode := fs.FileMode(n) & fs.ModePerm //nolint:gosec // the configuration was checked
 	for bit, flag := range map[int]fs.FileMode{0o4000: fs.ModeSetuid, 0o2000: fs.ModeSetgid, 0o1000: fs.ModeSticky} {

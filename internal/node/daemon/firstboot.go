@@ -16,7 +16,7 @@ import (
 // maxAnnotations is how large the file may be that tells what the first boot has written.
 const maxAnnotations = 64 << 10
 
-// firstBoot gives what the first boot of the machine has written, nil when nobody knows. It has no
+// firstBoot returns what the first boot of the machine has written, nil when nobody knows. It has no
 // name: whether it is there as it should be was never looked at, and what Ignition does not do, the
 // image of the operating system and what belongs to it, is left out. The node is brought to its
 // configuration as to any other, which changes what differs, and that is mostly nothing.

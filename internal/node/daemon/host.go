@@ -42,7 +42,7 @@ func Machine(root *os.Root) Host {
 // commandFolders are where commands of a machine lie.
 var commandFolders = []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
 
-// find gives the path of a command inside the machine.
+// find returns the path of a command inside the machine.
 func (m *machine) find(name string) (string, error) {
 	for _, folder := range commandFolders {
 		p := path.Join(folder, name)
@@ -131,7 +131,7 @@ func (s *simulated) boot() error {
 	return s.disk.write(item{path: bootIDFile, content: []byte(rand.Text() + "\n"), mode: 0o644, uid: os.Geteuid(), gid: os.Getegid()})
 }
 
-// BootID gives the name of the last simulated start.
+// BootID returns the name of the last simulated start.
 func (s *simulated) BootID() (string, error) {
 	id, err := s.disk.bootID()
 	if errors.Is(err, fs.ErrNotExist) {

@@ -109,7 +109,7 @@ func (d *disk) load(file string, record any) (bool, error) {
 	return true, nil
 }
 
-// current gives the configuration that the node has, nil for none.
+// current returns the configuration that the node has, nil for none.
 func (d *disk) current() (*applied, error) {
 	var a applied
 	ok, err := d.load(currentFile, &a)
@@ -119,7 +119,7 @@ func (d *disk) current() (*applied, error) {
 	return &a, nil
 }
 
-// journal gives the update that is not complete, nil for none.
+// journal returns the update that is not complete, nil for none.
 func (d *disk) journal() (*journal, error) {
 	var j journal
 	ok, err := d.load(journalFile, &j)
@@ -129,7 +129,7 @@ func (d *disk) journal() (*journal, error) {
 	return &j, nil
 }
 
-// isForced tells whether the check of the present state is to be left out.
+// isForced reports whether the check of the present state is to be left out.
 func (d *disk) isForced() bool {
 	_, err := d.root.Lstat(inside(forceFile))
 	return err == nil

@@ -107,7 +107,7 @@ func (k *kit) write(name, content string) {
 
 func (k *kit) remove(name string) { k.t.Helper(); k.must(os.Remove(k.path(name))) }
 
-// files gives all files of the node but the daemon's own, with their modes.
+// files returns all files of the node but the daemon's own, with their modes.
 func (k *kit) files() map[string]string {
 	k.t.Helper()
 	found := map[string]string{}

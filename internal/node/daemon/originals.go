@@ -45,7 +45,7 @@ func recordOf(p string) string {
 	return path.Join(originals, hex.EncodeToString(sum[:])+".json")
 }
 
-// isKept tells whether it is recorded what was at a path.
+// isKept reports whether it is recorded what was at a path.
 func (d *disk) isKept(p string) bool {
 	_, err := d.root.Lstat(inside(recordOf(p)))
 	return err == nil

@@ -11,7 +11,7 @@ import (
 // doNotWait is of systems that have named pipes in their file systems.
 const doNotWait = 0
 
-// ownerOf gives nothing: files have no such owners here.
+// ownerOf returns nothing: files have no such owners here.
 func ownerOf(fs.FileInfo) (uid, gid int, ok bool) { return 0, 0, false }
 
 // confine has a command of another root than this machine's fail: there is no such root here.

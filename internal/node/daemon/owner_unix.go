@@ -12,7 +12,7 @@ import (
 // doNotWait has the opening of a file return at once, whatever it is.
 const doNotWait = syscall.O_NONBLOCK
 
-// ownerOf gives the numbers of the user and the group that own a file.
+// ownerOf returns the numbers of the user and the group that own a file.
 func ownerOf(info fs.FileInfo) (uid, gid int, ok bool) {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

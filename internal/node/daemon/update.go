@@ -56,7 +56,7 @@ func (d *Daemon) bring(ctx context.Context, from, to *applied) (commands, err er
 	return errors.Join(commands, d.units(ctx, before, after)), nil
 }
 
-// wantedUnits gives the units that a configuration has enabled, and those it has disabled.
+// wantedUnits returns the units that a configuration has enabled, and those it has disabled.
 func wantedUnits(c *config.Ignition) (enabled, disabled map[string]bool) {
 	enabled, disabled = map[string]bool{}, map[string]bool{}
 	for _, u := range c.Systemd.Units {
@@ -110,7 +110,7 @@ func (d *Daemon) units(ctx context.Context, before, after *config.Ignition) erro
 	return nil
 }
 
-// systemDiffers tells whether two configurations differ in what the operating system itself is
+// systemDiffers reports whether two configurations differ in what the operating system itself is
 // asked for.
 func systemDiffers(from, to *mcfgv1.MachineConfigSpec) bool {
 	return from.OSImageURL != to.OSImageURL || !slices.Equal(from.KernelArguments, to.KernelArguments) || !slices.Equal(from.Extensions, to.Extensions)
@@ -144,7 +144,7 @@ func (d *Daemon) system(ctx context.Context, from, to *mcfgv1.MachineConfigSpec)
 	return nil
 }
 
-// missing gives the items of one list that another does not have.
+// missing returns the items of one list that another does not have.
 func missing(of, in []string) []string {
 	var found []string
 	for _, item := range of {

@@ -83,7 +83,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// asks tells whether a node's daemon asks for something that is not done.
+// asks reports whether a node's daemon asks for something that is not done.
 func asks(object client.Object) bool {
 	annotations := object.GetAnnotations()
 	desired := annotations[mcfgv1.AnnotationDesiredDrain]

@@ -94,7 +94,7 @@ func (k *kit) pod(name string, grace int64, labels map[string]string) {
 	k.must(k.Status().Update(k.t.Context(), p))
 }
 
-// said gives the reasons of the events so far, and all of their text.
+// said returns the reasons of the events so far, and all of their text.
 func (k *kit) said() (reasons []string, text string) {
 	for {
 		select {
@@ -129,7 +129,7 @@ func (k *kit) hasReason(blocker string, since time.Duration) {
 	}
 }
 
-// failures gives how many nodes the metric counts.
+// failures returns how many nodes the metric counts.
 func failures(t *testing.T) float64 {
 	t.Helper()
 	families, err := metrics.Registry.Gather()

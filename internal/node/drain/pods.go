@@ -26,7 +26,7 @@ const evictTime = 10 * time.Second
 // page is how many pods are read at once.
 const page = 500
 
-// leaves tells whether a pod is moved away from a node: all are but those that come back to the
+// leaves reports whether a pod is moved away from a node: all are but those that come back to the
 // node by themselves. Pods of nobody, and pods with data of their own on the node, are moved too.
 func leaves(pod *corev1.Pod) bool {
 	if _, isStatic := pod.Annotations[corev1.MirrorPodAnnotationKey]; isStatic {
@@ -36,7 +36,7 @@ func leaves(pod *corev1.Pod) bool {
 	return owner == nil || owner.Kind != "DaemonSet"
 }
 
-// podsToMove gives the pods of a node that are still to go.
+// podsToMove returns the pods of a node that are still to go.
 func podsToMove(ctx context.Context, reader client.Reader, node string) ([]corev1.Pod, error) {
 	var pods []corev1.Pod
 	options := &client.ListOptions{Limit: page}

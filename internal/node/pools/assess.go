@@ -45,7 +45,7 @@ type NodeState struct {
 	Message string `json:"message,omitempty"`
 }
 
-// IsUnderWay tells whether the node is being updated.
+// IsUnderWay reports whether the node is being updated.
 func (s *NodeState) IsUnderWay() bool {
 	return s.Phase == PhaseDraining || s.Phase == PhaseUpdating || s.Phase == PhaseRebooting
 }

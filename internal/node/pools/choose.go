@@ -85,7 +85,7 @@ func Choose(pool *mcfgv1.MachineConfigPool, nodes []*corev1.Node, self string) (
 	return choice, nil
 }
 
-// isReporting tells whether the kubelet of a node reports it ready, cordoned or not.
+// isReporting reports whether the kubelet of a node reports it ready, cordoned or not.
 func isReporting(node *corev1.Node) bool {
 	if !node.Spec.Unschedulable {
 		return NotReady(node) == ""

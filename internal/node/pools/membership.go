@@ -73,7 +73,7 @@ func Assign(pools []*mcfgv1.MachineConfigPool, nodes []*corev1.Node) *Membership
 	return m
 }
 
-// primary gives the pool of a node, or the custom pools that all claim it.
+// primary returns the pool of a node, or the custom pools that all claim it.
 func primary(node *corev1.Node, names []string, selectors map[string]labels.Selector) (pool string, claims []string) {
 	var custom []string
 	standard := map[string]bool{}

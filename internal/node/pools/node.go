@@ -54,22 +54,22 @@ func NotReady(node *corev1.Node) string {
 	return ""
 }
 
-// IsFailing tells whether the daemon of a node could not do what it should.
+// IsFailing reports whether the daemon of a node could not do what it should.
 func IsFailing(node *corev1.Node) bool {
 	state := State(node)
 	return state == mcfgv1.NodeDegraded || state == mcfgv1.NodeUnreconcilable
 }
 
-// isDone tells whether a node has what it is to have. One that was never told is done when its
+// isDone reports whether a node has what it is to have. One that was never told is done when its
 // daemon has reported: it waits for its turn.
 func isDone(node *corev1.Node) bool {
 	return Current(node) == Desired(node) && State(node) == mcfgv1.NodeDone
 }
 
-// isAt tells whether a node has a configuration and is to have no other.
+// isAt reports whether a node has a configuration and is to have no other.
 func isAt(node *corev1.Node, target string) bool { return isDone(node) && Current(node) == target }
 
-// IsUnavailable tells whether a node takes part in nothing now: it is not ready, or its daemon is
+// IsUnavailable reports whether a node takes part in nothing now: it is not ready, or its daemon is
 // at work, or has not reported. One whose daemon has failed is not for that reason; it counts by
 // itself.
 func IsUnavailable(node *corev1.Node) bool {
@@ -89,7 +89,7 @@ const (
 	PhaseUpdated   Phase = "Updated"
 )
 
-// PhaseOf gives how far a node is on its way to a configuration.
+// PhaseOf returns how far a node is on its way to a configuration.
 func PhaseOf(node *corev1.Node, target string, paused bool) Phase {
 	switch {
 	case isAt(node, target):

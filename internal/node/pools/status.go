@@ -14,7 +14,7 @@ import (
 // maxNamed is how many degraded nodes the message of a pool explains; the others are counted.
 const maxNamed = 20
 
-// Status gives what a pool says of itself, by its nodes: counts and conditions. before is what it
+// Status returns what a pool says of itself, by its nodes: counts and conditions. before is what it
 // said last: times of conditions that stay are kept. renderError says why the configuration of the
 // pool could not be made, nil when it could.
 func Status(pool *mcfgv1.MachineConfigPool, nodes []*corev1.Node, renderError error, now metav1.Time) mcfgv1.MachineConfigPoolStatus {
@@ -77,7 +77,7 @@ func Status(pool *mcfgv1.MachineConfigPool, nodes []*corev1.Node, renderError er
 	return status
 }
 
-// Unreadable gives what a pool says of itself when its nodes cannot be told: what it said last, and
+// Unreadable returns what a pool says of itself when its nodes cannot be told: what it said last, and
 // why.
 func Unreadable(pool *mcfgv1.MachineConfigPool, err error, now metav1.Time) mcfgv1.MachineConfigPoolStatus {
 	status := *pool.Status.DeepCopy()
@@ -131,7 +131,7 @@ func rank(conditionType string) int {
 	return len(order)
 }
 
-// Is tells whether a pool says something of itself.
+// Is reports whether a pool says something of itself.
 func Is(pool *mcfgv1.MachineConfigPool, conditionType string) bool {
 	return slices.ContainsFunc(pool.Status.Conditions, func(c mcfgv1.MachineConfigPoolCondition) bool {
 		return c.Type == conditionType && c.Status == metav1.ConditionTrue

@@ -36,7 +36,7 @@ const (
 type Options struct {
 	// Version is what the nodes are brought to. Required.
 	Version string
-	// Rendered gives the configuration that was rendered for a pool since this program runs,
+	// Rendered returns the configuration that was rendered for a pool since this program runs,
 	// empty for none. Required.
 	Rendered func(pool string) string
 	// News gets an event when that has changed: nothing of a pool changes when this program begins
@@ -54,7 +54,7 @@ type reporter struct {
 	// reader reads the ClusterOperator from the API server.
 	reader client.Reader
 	mapper meta.RESTMapper
-	// server gives the version of the API server.
+	// server returns the version of the API server.
 	server func() (*version.Info, error)
 }
 

@@ -41,7 +41,7 @@ type facts struct {
 	// version is what the cluster is to be at.
 	version string
 	pools   []mcfgv1.MachineConfigPool
-	// isRendered tells whether a pool's spec names the configuration of that version.
+	// isRendered reports whether a pool's spec names the configuration of that version.
 	isRendered func(*mcfgv1.MachineConfigPool) bool
 	now        metav1.Time
 	// skew says which nodes are too old for the next minor version; empty for none.
@@ -114,7 +114,7 @@ func (f *facts) setUpgradeable(set func(string, bool, string, string)) {
 	}
 }
 
-// required tells whether pools that an update requires are on their way, and what keeps them from
+// required reports whether pools that an update requires are on their way, and what keeps them from
 // it.
 func (f *facts) required() (waiting bool, failure string) {
 	var failures []string
@@ -143,7 +143,7 @@ func (f *facts) required() (waiting bool, failure string) {
 	return waiting || !found, strings.Join(failures, "; ")
 }
 
-// isLate tells whether a pool has been updating for longer than its nodes should take.
+// isLate reports whether a pool has been updating for longer than its nodes should take.
 func (f *facts) isLate(pool *mcfgv1.MachineConfigPool) bool {
 	for _, c := range pool.Status.Conditions {
 		if c.Type == mcfgv1.PoolUpdating && c.Status == metav1.ConditionTrue {

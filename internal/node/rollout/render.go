@@ -28,7 +28,7 @@ type memory struct {
 
 // sources are the MachineConfigs of a pool.
 type sources struct {
-	// versions tells whether they have changed.
+	// versions reports whether they have changed.
 	versions string
 	// since is when they became as they are.
 	since time.Time
@@ -38,7 +38,7 @@ type sources struct {
 	err  error
 }
 
-// of gives what is known of a pool.
+// of returns what is known of a pool.
 func (m *memory) of(pool string) sources {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -54,7 +54,7 @@ func (m *memory) put(pool string, s sources) {
 	m.pools[pool] = &s
 }
 
-// name gives the configuration that was rendered for a pool, empty for none.
+// name returns the configuration that was rendered for a pool, empty for none.
 func (m *memory) name(pool string) string { return m.of(pool).name }
 
 // render makes the configuration of the pool and names it in its spec. A configuration that
@@ -91,7 +91,7 @@ func (a *attempt) render(ctx context.Context, pool *mcfgv1.MachineConfigPool) er
 	return a.point(ctx, pool, known.name, configs)
 }
 
-// selected gives the MachineConfigs that the pool selects.
+// selected returns the MachineConfigs that the pool selects.
 func (a *attempt) selected(ctx context.Context, pool *mcfgv1.MachineConfigPool) ([]*mcfgv1.MachineConfig, error) {
 	selector, err := metav1.LabelSelectorAsSelector(pool.Spec.MachineConfigSelector)
 	if err != nil {
@@ -110,7 +110,7 @@ func (a *attempt) selected(ctx context.Context, pool *mcfgv1.MachineConfigPool) 
 	return config.Ordered(configs), nil
 }
 
-// isRendered tells whether a MachineConfig is one that a pool's was rendered into.
+// isRendered reports whether a MachineConfig is one that a pool's was rendered into.
 func isRendered(c *mcfgv1.MachineConfig) bool {
 	owner := metav1.GetControllerOf(c)
 	return owner != nil && owner.Kind == mcfgv1.MachineConfigPoolKind

@@ -22,7 +22,7 @@ type told map[string]telling
 // was refused unless the node was at that version, so that any other one has it.
 type telling struct{ version, desired string }
 
-// overlay gives a node as it is: as the cache has it, or as it was told to be since.
+// overlay returns a node as it is: as the cache has it, or as it was told to be since.
 func (t told) overlay(node *corev1.Node) *corev1.Node {
 	said, ok := t[node.Name]
 	switch {

@@ -63,7 +63,7 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.text }
 
-// config gives a new machine the configuration of the pool that it joins.
+// config returns a new machine the configuration of the pool that it joins.
 func (h *handler) config(w http.ResponseWriter, r *http.Request) {
 	data, err := h.answer(r)
 	if err != nil {
@@ -134,7 +134,7 @@ func (h *handler) answer(r *http.Request) ([]byte, error) {
 	return data, err
 }
 
-// beside gives what a machine gets beside its configuration. It is read anew each time: tokens are
+// beside returns what a machine gets beside its configuration. It is read anew each time: tokens are
 // replaced while the program runs.
 func (h *handler) beside() (map[string][]byte, error) {
 	if h.kubeconfig == "" {

@@ -30,7 +30,7 @@ func (g *graph) before(first, second string) {
 	}
 }
 
-// leads tells whether one name comes before another already.
+// leads reports whether one name comes before another already.
 func (g *graph) leads(from, to int) bool {
 	seen := map[int]bool{}
 	next := []int{from}
@@ -50,7 +50,7 @@ func (g *graph) leads(from, to int) bool {
 	return false
 }
 
-// sorted gives the names in an order that keeps to what was said. Where nothing was said
+// sorted returns the names in an order that keeps to what was said. Where nothing was said
 // it is the order in which they were added.
 func (g *graph) sorted() []string {
 	waits := make([]int, len(g.names)) // how many names must come before

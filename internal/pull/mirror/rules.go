@@ -44,7 +44,7 @@ func (i Invalid) Error() string {
 	return fmt.Sprintf("%s %s: %s: %s", i.Kind, i.Name, i.Field, i.Message)
 }
 
-// Rules gives the rules, by source, and what is left out of them.
+// Rules returns the rules, by source, and what is left out of them.
 //
 // Objects count in the order of their names, ImageContentSourcePolicies after
 // ImageDigestMirrorSets, which they are the older form of. The mirrors of a source that

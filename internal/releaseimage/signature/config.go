@@ -36,7 +36,7 @@ type Config struct {
 	Unknown []string
 }
 
-// TrustOf gives the ConfigMap by which a release says who signs its successors: keyrings by
+// TrustOf returns the ConfigMap by which a release says who signs its successors: keyrings by
 // their names, all of which must have signed, and the URLs of stores with their signatures.
 // There must be at least one of each.
 func TrustOf(keyrings map[string][]byte, stores []string) (*corev1.ConfigMap, error) {

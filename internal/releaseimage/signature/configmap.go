@@ -36,7 +36,7 @@ const maxInConfigMaps = 100
 // Label, of whose binaryData the keys count that begin with <algorithm>-<hex>. They are
 // listed at most each 30 seconds. It is safe for concurrent use.
 type ConfigMapStore struct {
-	// List gives the ConfigMaps. It is called by one goroutine at a time.
+	// List returns the ConfigMaps. It is called by one goroutine at a time.
 	List func(ctx context.Context) ([]corev1.ConfigMap, error)
 
 	now    func() time.Time // nil means time.Now
@@ -48,7 +48,7 @@ type ConfigMapStore struct {
 // String says where they are.
 func (*ConfigMapStore) String() string { return "ConfigMaps in " + Namespace }
 
-// Signatures gives what the ConfigMaps hold for the digest.
+// Signatures returns what the ConfigMaps hold for the digest.
 func (s *ConfigMapStore) Signatures(ctx context.Context, digest Digest) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		found, err := s.list(ctx)
@@ -78,7 +78,7 @@ func (s *ConfigMapStore) list(ctx context.Context) ([]corev1.ConfigMap, error) {
 	return found, nil
 }
 
-// inConfigMaps gives the signatures of a digest, by the names of the ConfigMaps and keys.
+// inConfigMaps returns the signatures of a digest, by the names of the ConfigMaps and keys.
 func inConfigMaps(configMaps []corev1.ConfigMap, digest Digest) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		given := 0
@@ -102,7 +102,7 @@ func inConfigMaps(configMaps []corev1.ConfigMap, digest Digest) iter.Seq2[[]byte
 	}
 }
 
-// ConfigMapOf gives the ConfigMap that holds the signatures of a digest in a cluster.
+// ConfigMapOf returns the ConfigMap that holds the signatures of a digest in a cluster.
 func ConfigMapOf(digest Digest, signatures [][]byte) *corev1.ConfigMap {
 	name := digest.Algorithm + "-" + digest.Hex
 	data := map[string][]byte{}

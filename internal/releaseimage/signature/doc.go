@@ -21,9 +21,9 @@ import (
 	"strings"
 )
 
-// Verifier tells whether a release may be trusted.
+// Verifier reports whether a release may be trusted.
 type Verifier interface {
-	// Verify gives nil when the release image with the digest, as sha256:<hex>, is signed as
+	// Verify returns nil when the release image with the digest, as sha256:<hex>, is signed as
 	// the verifier demands, and otherwise an error that says what is missing: an *Error
 	// when signatures were looked for. An empty digest is that of an image that was named
 	// by a tag, which nobody can verify.
@@ -39,10 +39,10 @@ var ErrNotPossible = errors.New("verification is not possible")
 // Reject is the verifier of a cluster that knows no keys: it trusts nothing.
 type Reject struct{}
 
-// Verify gives ErrNotPossible.
+// Verify returns ErrNotPossible.
 func (Reject) Verify(context.Context, string) error { return ErrNotPossible }
 
-// All gives a verifier that trusts what each of the verifiers trusts. Without any it trusts
+// All returns a verifier that trusts what each of the verifiers trusts. Without any it trusts
 // nothing.
 func All(verifiers ...Verifier) Verifier {
 	switch len(verifiers) {
@@ -70,7 +70,7 @@ func (a all) Verify(ctx context.Context, digest string) error {
 	return failed
 }
 
-// Verified gives the signatures that the verifiers remember, by digest.
+// Verified returns the signatures that the verifiers remember, by digest.
 func (a all) Verified() map[string][][]byte {
 	signatures := map[string][][]byte{}
 	for _, verifier := range a {
@@ -89,7 +89,7 @@ type Digest struct {
 	Hex string
 }
 
-// String gives <algorithm>:<hex>.
+// String returns <algorithm>:<hex>.
 func (d Digest) String() string { return d.Algorithm + ":" + d.Hex }
 
 var digestPattern = regexp.MustCompile(`^(?:(sha256):([0-9a-f]{64})|(sha512):([0-9a-f]{128}))$`)
@@ -107,7 +107,7 @@ func ParseDigest(text string) (Digest, error) {
 	return Digest{Algorithm: match[1] + match[3], Hex: match[2] + match[4]}, nil
 }
 
-// DigestOf gives the digest of a pull spec, to be verified. It is empty when the pull spec
+// DigestOf returns the digest of a pull spec, to be verified. It is empty when the pull spec
 // has none.
 func DigestOf(pullSpec string) string {
 	_, digest, _ := strings.Cut(pullSpec, "@")

@@ -34,7 +34,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("unable to verify %s against %s: %s", e.Digest, e.Kind, strings.Join(e.Missing, ", "))
 }
 
-// Unwrap gives the causes.
+// Unwrap returns the causes.
 func (e *Error) Unwrap() []error {
 	errs := make([]error, len(e.Causes))
 	for i, cause := range e.Causes {
@@ -91,11 +91,11 @@ type search[T any] struct {
 	now    func() time.Time
 	// signers are the names of those who must have signed.
 	signers []string
-	// accepts tells whether a signature is a signer's.
+	// accepts reports whether a signature is a signer's.
 	accepts func(signature T, signer int) error
 }
 
-// run gives the signatures that satisfied the signers, or an *Error.
+// run returns the signatures that satisfied the signers, or an *Error.
 func (s search[T]) run(ctx context.Context, found iter.Seq2[T, error]) ([]T, error) {
 	failed := &Error{Digest: s.digest.String(), Kind: s.kind}
 	note := func(err error) {

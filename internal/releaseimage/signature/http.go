@@ -34,7 +34,7 @@ func NewHTTPStore(base *url.URL, client *http.Client) (*HTTPStore, error) {
 	return &HTTPStore{base: base, client: client}, nil
 }
 
-// String gives the URL without its credentials.
+// String returns the URL without its credentials.
 func (s *HTTPStore) String() string {
 	shown := url.URL{Scheme: s.base.Scheme, Host: s.base.Host, Path: s.base.Path}
 	return shown.String()

@@ -29,7 +29,7 @@ type Attachment struct {
 
 // Attachments keeps what is attached to images.
 type Attachments interface {
-	// Attachments gives what is attached to the image with a digest. Its errors are as those
+	// Attachments returns what is attached to the image with a digest. Its errors are as those
 	// of a Store.
 	Attachments(ctx context.Context, digest Digest) iter.Seq2[Attachment, error]
 	// String names the place for people, without credentials.
@@ -66,7 +66,7 @@ func ParsePublicKey(name string, data []byte) (PublicKey, error) {
 	return PublicKey{Name: name, key: key}, nil
 }
 
-// verifies tells whether the key signed a payload.
+// verifies reports whether the key signed a payload.
 func (k PublicKey) verifies(a Attachment) bool {
 	hash := sha256.Sum256(a.Payload)
 	switch key := k.key.(type) {

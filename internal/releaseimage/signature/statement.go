@@ -54,7 +54,7 @@ func newStatement(kind string, digest Digest, reference string, more any) ([]byt
 	})
 }
 
-// checkAtomic tells whether an OpenPGP statement is about an image. Fields that are not
+// checkAtomic reports whether an OpenPGP statement is about an image. Fields that are not
 // known are refused: they may restrict what is stated.
 func checkAtomic(data []byte, digest Digest) error {
 	var s statement
@@ -71,7 +71,7 @@ func checkAtomic(data []byte, digest Digest) error {
 	return s.Critical.check(typeAtomic, digest)
 }
 
-// checkCosign tells whether a sigstore statement is about an image. Its optional part holds
+// checkCosign reports whether a sigstore statement is about an image. Its optional part holds
 // whatever its signer wanted to say.
 func checkCosign(data []byte, digest Digest) error {
 	var s struct {

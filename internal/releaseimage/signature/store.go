@@ -18,7 +18,7 @@ const maxSignatures = 9
 // Store keeps signatures of release images. A store decides nothing: what it gives may be
 // worthless.
 type Store interface {
-	// Signatures gives the signatures of a digest, each read when it is asked for. An error
+	// Signatures returns the signatures of a digest, each read when it is asked for. An error
 	// stands for something that could not be read; what follows it may still be good. It
 	// ends soon after the context does.
 	Signatures(ctx context.Context, digest Digest) iter.Seq2[[]byte, error]
@@ -111,7 +111,7 @@ type Memory map[string][][]byte
 // String says that it is memory.
 func (Memory) String() string { return "signatures at hand" }
 
-// Signatures gives what is kept for the digest.
+// Signatures returns what is kept for the digest.
 func (m Memory) Signatures(_ context.Context, digest Digest) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for _, signature := range m[digest.String()] {
@@ -169,7 +169,7 @@ type FolderStore struct {
 	Files fs.FS
 }
 
-// String gives the name.
+// String returns the name.
 func (s FolderStore) String() string { return s.Name }
 
 // Signatures reads the files of the digest.

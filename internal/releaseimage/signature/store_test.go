@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// collect gives what a store has, errors as their texts.
+// collect returns what a store has, errors as their texts.
 func collect(ctx context.Context, store Store, of Digest) []string {
 	var found []string
 	for signature, err := range store.Signatures(ctx, of) {

@@ -69,7 +69,7 @@ func (s *Statements) accepts(signature []byte, keyring Keyring, digest Digest) e
 	return checkAtomic(content, digest)
 }
 
-// known tells whether a digest was verified before, by signatures that are still good.
+// known reports whether a digest was verified before, by signatures that are still good.
 func (s *Statements) known(digest Digest) bool {
 	s.mu.Lock()
 	signatures := s.verified[digest.String()]
@@ -97,7 +97,7 @@ func (s *Statements) remember(digest Digest, signatures [][]byte) {
 	}
 }
 
-// Verified gives the signatures by which the last 64 digests were verified, by digest, to
+// Verified returns the signatures by which the last 64 digests were verified, by digest, to
 // be kept where they are found without a network.
 func (s *Statements) Verified() map[string][][]byte {
 	s.mu.Lock()

@@ -40,7 +40,7 @@ type Offer struct {
 	// Channel that the bundle is best taken from: the package's default channel, else
 	// the first one by name. Empty when it is in none.
 	Channel string
-	// Default tells whether Channel is the default channel.
+	// Default reports whether Channel is the default channel.
 	Default    bool
 	Deprecated bool
 }
@@ -57,7 +57,7 @@ func NewBundle(name, pkg string, version semver.Version, properties []fbc.Proper
 	return b
 }
 
-// Requires gives what the bundle needs. The error tells which requirement is none.
+// Requires returns what the bundle needs. The error tells which requirement is none.
 func (b *Bundle) Requires() ([]Requirement, error) {
 	if !b.read {
 		b.requires, b.err = Parse(b.Properties)
@@ -66,10 +66,10 @@ func (b *Bundle) Requires() ([]Requirement, error) {
 	return b.requires, b.err
 }
 
-// Provides tells whether the bundle provides an API.
+// Provides reports whether the bundle provides an API.
 func (b *Bundle) Provides(gvk schema.GroupVersionKind) bool { return slices.Contains(b.provides, gvk) }
 
-// meets tells whether the bundle meets a leaf of a requirement.
+// meets reports whether the bundle meets a leaf of a requirement.
 func (b *Bundle) meets(leaf *formula) bool {
 	switch leaf.op {
 	case opGVK:
@@ -84,7 +84,7 @@ func (b *Bundle) meets(leaf *formula) bool {
 	}
 }
 
-// Matches tells whether the bundle would meet some part of one of the requirements.
+// Matches reports whether the bundle would meet some part of one of the requirements.
 func (b *Bundle) Matches(requirements []Requirement) bool {
 	found := false
 	for i := range requirements {
@@ -130,7 +130,7 @@ func (c *Catalog) offers() []*Bundle {
 	return all
 }
 
-// bestChannels gives the channel that each bundle is best taken from.
+// bestChannels returns the channel that each bundle is best taken from.
 func bestChannels(content *fbc.Content) map[string]string {
 	best := map[string]string{}
 	standard := ""
@@ -148,7 +148,7 @@ func bestChannels(content *fbc.Content) map[string]string {
 	return best
 }
 
-// VersionOf gives the version in the olm.package property among properties.
+// VersionOf returns the version in the olm.package property among properties.
 func VersionOf(properties []fbc.Property) (semver.Version, error) {
 	for _, p := range properties {
 		if p.Type != fbc.PropertyPackage {

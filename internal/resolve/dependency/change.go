@@ -16,7 +16,7 @@ type Change struct {
 	After *Bundle
 	// Others are the other installed bundles.
 	Others []*Bundle
-	// Serves tells whether the API server serves an API now. Nil means that it serves
+	// Serves reports whether the API server serves an API now. Nil means that it serves
 	// none.
 	Serves func(schema.GroupVersionKind) bool
 }
@@ -33,7 +33,7 @@ func (b Break) String() string {
 	return fmt.Sprintf("extension %q (bundle %q) needs %s", b.Dependent.Extension, b.Dependent.Name, b.Requirement)
 }
 
-// Breaks gives the requirements of the other bundles that are met now and would not be
+// Breaks returns the requirements of the other bundles that are met now and would not be
 // afterwards. A requirement that is not met now is not the change's fault, and one that
 // cannot be read has not been promised anything.
 //

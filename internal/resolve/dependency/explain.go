@@ -26,7 +26,7 @@ type UnsatisfiableError struct {
 	Change string
 }
 
-// Error gives the facts, and the change.
+// Error returns the facts, and the change.
 func (e *UnsatisfiableError) Error() string {
 	text := fmt.Sprintf("the dependencies of bundle %q cannot be installed: %s", e.Bundle, strings.Join(e.Conflict, "; "))
 	if e.Change != "" {

@@ -2,7 +2,7 @@ package dependency
 
 import "slices"
 
-// MutuallyMet tells whether the wanted bundle need not wait for what it lacks, since it
+// MutuallyMet reports whether the wanted bundle need not wait for what it lacks, since it
 // would come with others that for their part cannot come before it: a circle. The others
 // are those that wait for their requirements too, or are on their way.
 func (p *Problem) MutuallyMet(others []*Bundle) bool {
@@ -21,7 +21,7 @@ func (p *Problem) MutuallyMet(others []*Bundle) bool {
 	return with.allMet(p.Wanted)
 }
 
-// together gives those of some bundles that could all be there, each with what it needs,
+// together returns those of some bundles that could all be there, each with what it needs,
 // beside what is installed.
 func (p *Problem) together(bundles []*Bundle) []*Bundle {
 	left := slices.Clone(bundles)
@@ -36,7 +36,7 @@ func (p *Problem) together(bundles []*Bundle) []*Bundle {
 	}
 }
 
-// allMet tells whether all requirements of a bundle are met by what is installed.
+// allMet reports whether all requirements of a bundle are met by what is installed.
 func (p *Problem) allMet(b *Bundle) bool {
 	requirements, err := b.Requires()
 	if err != nil {

@@ -21,7 +21,7 @@ type Problem struct {
 	Replaced *Bundle
 	// Installed are the other installed bundles.
 	Installed []*Bundle
-	// Serves tells whether the API server serves an API, whoever installed it. Nil means
+	// Serves reports whether the API server serves an API, whoever installed it. Nil means
 	// that it serves none.
 	Serves func(schema.GroupVersionKind) bool
 	// Catalogs offer what is not installed. Other versions of the wanted package among
@@ -39,7 +39,7 @@ type index struct {
 	byRule    map[*rule][]*Bundle
 }
 
-// offers gives the index, with the best offers first everywhere.
+// offers returns the index, with the best offers first everywhere.
 func (p *Problem) offers() *index {
 	if p.index != nil {
 		return p.index
@@ -88,7 +88,7 @@ func (x *index) meeting(leaf *formula) []*Bundle {
 	}
 }
 
-// serves tells whether the API server will serve an API once Wanted has taken its place.
+// serves reports whether the API server will serve an API once Wanted has taken its place.
 func (p *Problem) serves(gvk schema.GroupVersionKind) bool {
 	if p.Replaced != nil && p.Replaced.Provides(gvk) && !p.Wanted.Provides(gvk) {
 		return false
@@ -103,7 +103,7 @@ type Unmet struct {
 	Sentence string
 }
 
-// Missing gives the requirements of the wanted bundle that are not met. What it provides
+// Missing returns the requirements of the wanted bundle that are not met. What it provides
 // itself it need not find elsewhere; nor does it forbid itself.
 func (p *Problem) Missing() ([]Unmet, error) {
 	requirements, err := p.Wanted.Requires()
@@ -119,7 +119,7 @@ func (p *Problem) Missing() ([]Unmet, error) {
 	return unmet, nil
 }
 
-// isMet tells whether a requirement of a bundle is met by itself and what is installed.
+// isMet reports whether a requirement of a bundle is met by itself and what is installed.
 func (p *Problem) isMet(owner *Bundle, r *Requirement) bool {
 	return r.formula.holds(func(leaf *formula, negated bool) bool {
 		return !negated && owner.meets(leaf) ||

@@ -59,7 +59,7 @@ func (r Requirement) Packages() []string {
 	return names
 }
 
-// Anywhere tells whether packages that the requirement does not name may meet it.
+// Anywhere reports whether packages that the requirement does not name may meet it.
 func (r Requirement) Anywhere() bool {
 	anywhere := false
 	r.formula.leaves(func(leaf *formula, negated bool) { anywhere = anywhere || leaf.op != opPackage && !negated })
@@ -78,7 +78,7 @@ func (r Requirement) Range(pkg string) string {
 	return text
 }
 
-// MetBy tells whether one bundle meets every part of the requirement by itself.
+// MetBy reports whether one bundle meets every part of the requirement by itself.
 func (r Requirement) MetBy(b *Bundle) bool {
 	return r.formula.holds(func(leaf *formula, _ bool) bool { return b.meets(leaf) })
 }
@@ -124,7 +124,7 @@ func (f *formula) walk(visit func(*formula, bool), negated bool) {
 	}
 }
 
-// forbids tells whether something that is added can make the formula false.
+// forbids reports whether something that is added can make the formula false.
 func (f *formula) forbids() bool {
 	for i := range f.parts {
 		if f.op == opNot || f.parts[i].forbids() {
@@ -206,7 +206,7 @@ func short(text string) string {
 	return text
 }
 
-// IsRequirement tells whether a property of this type states a requirement.
+// IsRequirement reports whether a property of this type states a requirement.
 func IsRequirement(propertyType string) bool {
 	return propertyType == fbc.PropertyGVKRequired || propertyType == fbc.PropertyPackageRequired || propertyType == fbc.PropertyConstraint
 }

@@ -77,7 +77,7 @@ func newSearch(p *Problem, ignored func(fact) bool) *search {
 	return s
 }
 
-// run gives the bundles to install, the best that were found, in the order of their
+// run returns the bundles to install, the best that were found, in the order of their
 // packages; false when there are none.
 func (s *search) run() ([]*Bundle, bool) {
 	requirements, err := s.Wanted.Requires()
@@ -117,7 +117,7 @@ func (s *search) needs(owner *Bundle, requirements []Requirement) []need {
 	return agenda
 }
 
-// met tells whether a need is met by what there is and what is chosen.
+// met reports whether a need is met by what there is and what is chosen.
 func (s *search) met(n need) bool {
 	return n.formula.holds(func(leaf *formula, negated bool) bool { return s.leafMet(n.owner, leaf, negated) })
 }
@@ -198,7 +198,7 @@ func (s *search) branch(n need, agenda []need) blame {
 	return guilty
 }
 
-// open tells whether a bundle can be chosen now, and gives what it needs.
+// open reports whether a bundle can be chosen now, and gives what it needs.
 func (s *search) open(b *Bundle, guilty blame) ([]Requirement, bool) {
 	if s.dead[b] {
 		return nil, false
@@ -278,7 +278,7 @@ func (s *search) shrink() {
 	}
 }
 
-// complete tells whether the requirements of all that is chosen are met.
+// complete reports whether the requirements of all that is chosen are met.
 func (s *search) complete() bool {
 	for _, b := range s.chosen {
 		requirements, _ := b.Requires() // It was read before.

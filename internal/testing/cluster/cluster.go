@@ -209,7 +209,7 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("%s: %v\n%s", e.Command, e.Err, e.Stderr) }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
 // ServersPID is the process that Serve started.

@@ -31,7 +31,7 @@ func (e *EndedError) Error() string {
 	return fmt.Sprintf("%s ended by itself: %v\n%s", e.Name, e.Err, e.LogEnd)
 }
 
-// Unwrap gives how it ended.
+// Unwrap returns how it ended.
 func (e *EndedError) Unwrap() error { return e.Err }
 
 // Launch starts a command, which logs to a file that is continued when it exists. The process

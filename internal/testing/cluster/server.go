@@ -29,7 +29,7 @@ func (c *Cluster) Start(ctx context.Context, log, component string, flags ...str
 	return &Server{Process: p, ready: "http://" + health + "/readyz"}, nil
 }
 
-// Ready tells whether the server says that it is ready.
+// Ready reports whether the server says that it is ready.
 func (s *Server) Ready(ctx context.Context) bool { return Answers(ctx, s.ready) == nil }
 
 // AwaitReady waits, for a minute at most, until the server is ready.
@@ -65,7 +65,7 @@ func Answers(ctx context.Context, url string) error {
 	return nil
 }
 
-// FreeAddress gives an address on localhost that nobody listens on.
+// FreeAddress returns an address on localhost that nobody listens on.
 func FreeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

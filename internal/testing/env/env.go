@@ -40,7 +40,7 @@ var shared struct {
 	err    error
 }
 
-// Start gives the connection to the API server of this test binary, as an
+// Start returns the connection to the API server of this test binary, as an
 // administrator, and starts the server at the first call. Every CRD of config is installed.
 //
 // The server is shared by all tests of the binary: a test names its objects so that
@@ -62,7 +62,7 @@ func Start(t testing.TB) *rest.Config {
 	return rest.CopyConfig(shared.config)
 }
 
-// Client gives a client without a cache to the API server that Start starts. It
+// Client returns a client without a cache to the API server that Start starts. It
 // knows the kinds that the functions add to its scheme.
 func Client(t testing.TB, add ...func(*runtime.Scheme) error) client.Client {
 	t.Helper()
@@ -139,7 +139,7 @@ func start() {
 	shared.config, shared.err = shared.env.Start()
 }
 
-// findBinaries gives the folder of etcd and kube-apiserver: KUBEBUILDER_ASSETS when
+// findBinaries returns the folder of etcd and kube-apiserver: KUBEBUILDER_ASSETS when
 // that is set, else bin/k8s of the repository.
 func findBinaries(root string) (string, error) {
 	folder := os.Getenv("KUBEBUILDER_ASSETS")
@@ -154,7 +154,7 @@ func findBinaries(root string) (string, error) {
 	return folder, nil
 }
 
-// Root gives the root of the repository: the first folder, upward from the working
+// Root returns the root of the repository: the first folder, upward from the working
 // directory, that holds go.mod and config/crd.
 func Root() (string, error) {
 	dir, err := os.Getwd()
@@ -175,7 +175,7 @@ func Root() (string, error) {
 	}
 }
 
-// SharedData gives the folder of a kind of real data, shared/data/<kind> beside the
+// SharedData returns the folder of a kind of real data, shared/data/<kind> beside the
 // repository, and skips the test when it is absent.
 func SharedData(t testing.TB, kind string) string {
 	t.Helper()

@@ -21,7 +21,7 @@ import (
 // pidFile is where the API server's process writes its number, in the folder of the environment.
 const pidFile = "kube-apiserver.pid"
 
-// makeRestartable gives the API server a folder for certificates that outlives its process, and
+// makeRestartable returns the API server a folder for certificates that outlives its process, and
 // has the process say its number.
 func makeRestartable(environment *envtest.Environment, binaries, folder string) error {
 	server := environment.ControlPlane.GetAPIServer()

@@ -41,7 +41,7 @@ func Live(ctx context.Context, connection *rest.Config, writes int64, program fu
 	return l
 }
 
-// Dead tells whether the program has died.
+// Dead reports whether the program has died.
 func (l *Life) Dead() bool { return l.dead.Load() }
 
 // End lets the program die at once, and waits until it is gone.

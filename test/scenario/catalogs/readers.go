@@ -227,7 +227,7 @@ func (r *readers) compareAt(ctx context.Context, c *catalog, address string) err
 	return nil
 }
 
-// isGone tells whether a replica answers 404 for a catalog.
+// isGone reports whether a replica answers 404 for a catalog.
 func (r *readers) isGone(ctx context.Context, c *catalog, address string) error {
 	_, err := r.get(ctx, r.at(address), c.base+"/api/v1/all", "identity")
 	var status *statusError

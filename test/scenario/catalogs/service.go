@@ -37,7 +37,7 @@ func (r *replica) start(ctx context.Context, flags ...string) error {
 	return err
 }
 
-// hasNothingOf tells whether no file on the replica's disk bears the catalog's name.
+// hasNothingOf reports whether no file on the replica's disk bears the catalog's name.
 func (r *replica) hasNothingOf(name string) error {
 	return filepath.WalkDir(r.dir, func(path string, _ fs.DirEntry, err error) error {
 		switch {

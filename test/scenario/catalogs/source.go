@@ -47,7 +47,7 @@ func (c *catalog) onlyCurrent() {
 	c.versions = c.versions[len(c.versions)-1:]
 }
 
-// isOne tells whether blobs are one of the versions.
+// isOne reports whether blobs are one of the versions.
 func (c *catalog) isOne(blobs []string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -95,7 +95,7 @@ func (s *scenario) created(ctx context.Context, n needy) (o outcome, reason stri
 	return o, reason, created
 }
 
-// lend gives the account of one extension what another needs that was made for it, and
+// lend returns the account of one extension what another needs that was made for it, and
 // tells what that is.
 func (s *scenario) lend(ctx context.Context, account string, to *olmv1.ClusterExtension) (string, error) {
 	catalog := to.Spec.Source.Catalog

@@ -82,7 +82,7 @@ func (o *observer) owned(ctx context.Context, extension string) ([]string, error
 	return o.list(ctx, olmv1.LabelOwnerKind+"="+olmv1.ClusterExtensionKind+","+olmv1.LabelOwnerName+"="+extension)
 }
 
-// list gives the objects of every kind that a selector selects.
+// list returns the objects of every kind that a selector selects.
 func (o *observer) list(ctx context.Context, selector string) ([]string, error) {
 	resources, err := o.resources()
 	if err != nil {
@@ -196,7 +196,7 @@ func (o *observer) deleteNamespace(ctx context.Context, name string) error {
 	})
 }
 
-// find gives a condition, or an empty one.
+// find returns a condition, or an empty one.
 func find(conditions []metav1.Condition, of string) metav1.Condition {
 	if found := meta.FindStatusCondition(conditions, of); found != nil {
 		return *found

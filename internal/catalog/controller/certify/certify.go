@@ -134,7 +134,7 @@ func (k *Keeper) keep(ctx context.Context) error {
 	return nil
 }
 
-// renew gives the pairs that a Secret's data holds, with those replaced that are missing,
+// renew returns the pairs that a Secret's data holds, with those replaced that are missing,
 // broken or due for renewal.
 func renew(data map[string][]byte, hosts []string, now time.Time) (pairs, bool, error) {
 	var p pairs

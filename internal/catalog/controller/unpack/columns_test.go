@@ -14,7 +14,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// columns gives what kubectl prints of the catalog: it asks the server for a table.
+// columns returns what kubectl prints of the catalog: it asks the server for a table.
 func (w *world) columns() (names []string, cells []any) {
 	w.t.Helper()
 	config := env.Start(w.t)

@@ -91,7 +91,7 @@ func TestTwoControllersDoNotFight(t *testing.T) {
 	}
 }
 
-// isConflict tells whether an error only says that an object was changed meanwhile: the
+// isConflict reports whether an error only says that an object was changed meanwhile: the
 // reconciliation is run again.
 func isConflict(err error) bool {
 	var status apierrors.APIStatus

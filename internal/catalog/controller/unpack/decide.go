@@ -16,12 +16,12 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
-// isAvailable tells whether a catalog's content is to be offered.
+// isAvailable reports whether a catalog's content is to be offered.
 func isAvailable(catalog *olmv1.ClusterCatalog) bool {
 	return catalog.Spec.AvailabilityMode != olmv1.AvailabilityModeUnavailable
 }
 
-// isDue tells whether the registry has to be asked: nothing is stored, what is stored was
+// isDue reports whether the registry has to be asked: nothing is stored, what is stored was
 // asked for by another reference, or it is time to poll.
 func isDue(image olmv1.ImageSource, stored *catalogstore.Info, now time.Time, share float64) bool {
 	if stored == nil || stored.Ref != image.Ref {
@@ -44,7 +44,7 @@ func retrievalRequest(catalog *olmv1.ClusterCatalog) string {
 // keep clocks right slew them by less.
 const clockSlack = time.Minute
 
-// isRequested tells whether a person has asked for the registry to be looked at, and it
+// isRequested reports whether a person has asked for the registry to be looked at, and it
 // was not since. A request that was carried out by an earlier process is known by the
 // time at which what is stored was last confirmed.
 func isRequested(request, carriedOut string, stored *catalogstore.Info) bool {
@@ -55,7 +55,7 @@ func isRequested(request, carriedOut string, stored *catalogstore.Info) bool {
 	return stored == nil || at.After(stored.Confirmed)
 }
 
-// pinned gives the image that was resolved from the present spec, if the spec does not ask
+// pinned returns the image that was resolved from the present spec, if the spec does not ask
 // for polling: when its content was lost, or another replica led until now, a tag that has
 // moved since is not to be picked up. It is empty when the reference has to be resolved.
 func pinned(catalog *olmv1.ClusterCatalog) string {
@@ -93,7 +93,7 @@ func jitter(interval time.Duration, share float64) time.Duration {
 	return time.Duration(float64(interval) * share / 10)
 }
 
-// jitterOf gives a catalog's share of the spread, from 0 to 1.
+// jitterOf returns a catalog's share of the spread, from 0 to 1.
 func jitterOf(uid types.UID) float64 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(uid)) // It never fails.
@@ -128,7 +128,7 @@ func (r *Reconciler) summarize(catalog *olmv1.ClusterCatalog, err error) {
 	}
 }
 
-// progressing says whether the content is as the spec asks, and if not, why.
+// progressing reports whether the content is as the spec asks, and if not, why.
 func progressing(catalog *olmv1.ClusterCatalog, err error) metav1.Condition {
 	condition := metav1.Condition{Type: olmv1.TypeProgressing, Status: metav1.ConditionTrue, Reason: olmv1.ReasonSucceeded}
 	switch {
@@ -146,7 +146,7 @@ func progressing(catalog *olmv1.ClusterCatalog, err error) metav1.Condition {
 	return condition
 }
 
-// serving says whether clients can read content.
+// serving reports whether clients can read content.
 func serving(catalog *olmv1.ClusterCatalog, serves bool) metav1.Condition {
 	condition := metav1.Condition{Type: olmv1.TypeServing, Status: metav1.ConditionFalse}
 	switch {

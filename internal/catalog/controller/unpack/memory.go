@@ -40,7 +40,7 @@ func (m *memory) refuse(name, resolved string, err error) {
 	r.refused, r.err = resolved, err
 }
 
-// refused gives the error with which an image was refused, if it was.
+// refused returns the error with which an image was refused, if it was.
 func (m *memory) refused(name, resolved string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -90,7 +90,7 @@ func (m *memory) refresh(name, request string) {
 	m.of(name).refreshed = request
 }
 
-// refreshed gives the last request that was carried out.
+// refreshed returns the last request that was carried out.
 func (m *memory) refreshed(name string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

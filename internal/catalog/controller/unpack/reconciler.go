@@ -62,7 +62,7 @@ type Reconciler struct {
 	Fetcher fetcher
 	// Resolver finds the digest of a tag.
 	Resolver resolver
-	// BaseURL gives the address at which a catalog's content is served.
+	// BaseURL returns the address at which a catalog's content is served.
 	BaseURL func(name string) string
 	// Retrievals wait for registries outside of the workers. Its Runnable is added to the
 	// manager by the caller.

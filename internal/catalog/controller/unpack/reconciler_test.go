@@ -107,7 +107,7 @@ func TestARestartPullsNothing(t *testing.T) {
 	}
 }
 
-// measured gives a gauge of the catalog, 0 when there is none.
+// measured returns a gauge of the catalog, 0 when there is none.
 func (w *world) measured(name string) float64 {
 	w.t.Helper()
 	families, err := crmetrics.Registry.Gather()

@@ -243,7 +243,7 @@ func (r *reader) heads(ctx context.Context, name string, channels []*registrypb.
 	return heads, nil
 }
 
-// gone tells whether a call failed because the whole catalog cannot be read now, and not only what was
+// gone reports whether a call failed because the whole catalog cannot be read now, and not only what was
 // asked for.
 func gone(ctx context.Context, err error) bool {
 	switch status.Code(err) {

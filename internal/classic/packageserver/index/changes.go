@@ -41,7 +41,7 @@ func (s *Snapshot) Changes(before *Snapshot, v View) iter.Seq[Change] {
 	}
 }
 
-// seen gives the catalogs that a view sees.
+// seen returns the catalogs that a view sees.
 func (s *Snapshot) seen(v View) map[types.NamespacedName]*entry {
 	catalogs := make(map[types.NamespacedName]*entry, len(s.catalogs))
 	for _, catalog := range s.catalogs {
@@ -86,7 +86,7 @@ func compare(v View, before, now *entry, yield func(Change) bool) bool {
 	return true
 }
 
-// wantedIn tells whether a view sees a package in a catalog.
+// wantedIn reports whether a view sees a package in a catalog.
 func wantedIn(v View, catalog *entry, name string) bool {
 	if catalog == nil {
 		return false

@@ -52,7 +52,7 @@ func newEntry(catalog Catalog, packages []*Package) *entry {
 	return e
 }
 
-// find gives the package of a name, or nil.
+// find returns the package of a name, or nil.
 func (e *entry) find(name string) *Package {
 	at, found := slices.BinarySearchFunc(e.packages, name, func(p *Package, name string) int { return cmp.Compare(p.Name, name) })
 	if !found {
@@ -117,7 +117,7 @@ func (i *Index) publish() {
 	i.changed = make(chan struct{})
 }
 
-// Snapshot gives what the index holds, and a channel that is closed once it holds something else.
+// Snapshot returns what the index holds, and a channel that is closed once it holds something else.
 func (i *Index) Snapshot() (*Snapshot, <-chan struct{}) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

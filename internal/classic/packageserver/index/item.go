@@ -80,7 +80,7 @@ type origin struct {
 	Namespace     string `json:"catalogSourceNamespace"`
 }
 
-// ETag gives the ETag of an icon: that of the version of a package at the head of a channel.
+// ETag returns the ETag of an icon: that of the version of a package at the head of a channel.
 func ETag(pkg, channel, csv string) string {
 	return `"` + strings.ReplaceAll(pkg+"."+channel+"."+csv, `"`, "") + `"`
 }

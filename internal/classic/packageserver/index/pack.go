@@ -87,7 +87,7 @@ func (p *Packer) Pack(status *packagesv1.PackageStatus, labels map[string]string
 // Bytes is how much memory the package takes, without its names and labels.
 func (p *Package) Bytes() int { return len(p.status) + len(p.icon.Data) }
 
-// Icon gives the picture of the package.
+// Icon returns the picture of the package.
 func (p *Package) Icon() (Icon, error) {
 	icon := p.icon
 	if p.compressed {

@@ -30,7 +30,7 @@ const (
 	asMetadata = "PartialObjectMetadata"
 )
 
-// formOf gives the form that a client asks for.
+// formOf returns the form that a client asks for.
 func (h *Handler) formOf(r *http.Request) (form, error) {
 	f := form{now: h.now(), include: metav1.IncludeObjectPolicy(r.URL.Query().Get("includeObject"))}
 	switch f.include {
@@ -88,7 +88,7 @@ func (f form) begin(version string) ([]byte, error) {
 // end is what stands behind the last one.
 const end = "]}"
 
-// open gives a list that has no items up to where its first would stand. They are its last field.
+// open returns a list that has no items up to where its first would stand. They are its last field.
 func open(list any) ([]byte, error) {
 	text, err := json.Marshal(list)
 	return []byte(strings.TrimSuffix(string(text), end)), err

@@ -105,7 +105,7 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request, info *request.Req
 	return out.close()
 }
 
-// find gives the first package of a name that a namespace sees.
+// find returns the first package of a name that a namespace sees.
 func (h *Handler) find(info *request.RequestInfo) (index.Item, string, error) {
 	snapshot, _ := h.Index.Snapshot()
 	for item := range snapshot.Named(h.view(info), info.Name) {
@@ -157,7 +157,7 @@ func (h *Handler) icon(w http.ResponseWriter, r *http.Request, info *request.Req
 	return nil
 }
 
-// picture gives a picture and its media type. What is no picture is not given to browsers.
+// picture returns a picture and its media type. What is no picture is not given to browsers.
 func picture(icon index.Icon) (mediaType string, data []byte) {
 	if len(icon.Data) == 0 {
 		return "image/svg+xml", []byte(defaultIcon)

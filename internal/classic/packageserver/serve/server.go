@@ -72,7 +72,7 @@ func (s *Server) Start(ctx context.Context) error {
 
 type stopKey struct{}
 
-// watching gives a context for requests: one that does not end with that of the server, so that they
+// watching returns a context for requests: one that does not end with that of the server, so that they
 // can finish, but from which watches learn that it has.
 func watching(ctx context.Context) context.Context {
 	return context.WithValue(context.WithoutCancel(ctx), stopKey{}, ctx.Done())

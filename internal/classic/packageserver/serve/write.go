@@ -77,7 +77,7 @@ func newBody(w http.ResponseWriter, r *http.Request) *body {
 	return b
 }
 
-// acceptsGzip tells whether a client takes answers compressed.
+// acceptsGzip reports whether a client takes answers compressed.
 func acceptsGzip(r *http.Request) bool {
 	for part := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
 		coding, parameter, _ := strings.Cut(part, ";")

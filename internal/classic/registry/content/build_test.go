@@ -35,7 +35,7 @@ func minimal(image string, properties ...string) string {
 {"schema":"olm.bundle","package":"a","name":"a.v1","image":%q,"properties":[%s]}`, image, strings.Join(properties, ","))
 }
 
-// theBundle gives the one bundle of a catalog as a client gets it.
+// theBundle returns the one bundle of a catalog as a client gets it.
 func theBundle(t *testing.T, catalog string) (*registrypb.Bundle, error) {
 	t.Helper()
 	content := mustOpen(t, quiet(""), stream(catalog))

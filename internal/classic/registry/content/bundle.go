@@ -53,7 +53,7 @@ func summarize(b *fbc.Bundle) ([]byte, error) {
 	return proto.MarshalOptions{Deterministic: true}.Marshal(m)
 }
 
-// version gives the version of a bundle as its olm.package property has it.
+// version returns the version of a bundle as its olm.package property has it.
 func version(b *fbc.Bundle) (version string) {
 	for _, p := range b.Properties {
 		if p.Type == fbc.PropertyPackage && fields(p, map[string]*string{"version": &version}) {
@@ -100,7 +100,7 @@ func object(fields ...string) string {
 	return string(append(out, '}'))
 }
 
-// manifests gives the ClusterServiceVersion of a bundle, and all its manifests: those that
+// manifests returns the ClusterServiceVersion of a bundle, and all its manifests: those that
 // the catalog holds, or else a ClusterServiceVersion of what olm.csv.metadata says of it.
 // pkg is the olm.package blob, which has the icon.
 func manifests(b *fbc.Bundle, pkg []byte) (csv string, manifests []string, err error) {
@@ -129,7 +129,7 @@ func manifests(b *fbc.Bundle, pkg []byte) (csv string, manifests []string, err e
 	return csv, manifests, nil
 }
 
-// readManifest gives the manifest of an olm.bundle.object property as JSON.
+// readManifest returns the manifest of an olm.bundle.object property as JSON.
 func readManifest(p fbc.Property) (string, error) {
 	var value struct {
 		Data []byte `json:"data"`
@@ -146,7 +146,7 @@ func readManifest(p fbc.Property) (string, error) {
 	return string(manifest), nil
 }
 
-// isCSV tells whether a manifest is a ClusterServiceVersion.
+// isCSV reports whether a manifest is a ClusterServiceVersion.
 func isCSV(manifest string) bool {
 	for key, value := range jsontext.Members([]byte(manifest)) {
 		if string(key) == `"kind"` {

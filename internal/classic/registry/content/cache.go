@@ -53,7 +53,7 @@ type Cache struct {
 	Log *slog.Logger
 }
 
-// Open gives the content of a source: what is cached when that is still right, or else
+// Open returns the content of a source: what is cached when that is still right, or else
 // built anew. The caller closes it.
 func (c Cache) Open(ctx context.Context, source Source) (*Content, error) {
 	if c.Dir == "" {

@@ -30,7 +30,7 @@ type encoder struct {
 	ids     map[string]uint64
 }
 
-// encode gives the encoded form of an index.
+// encode returns the encoded form of an index.
 func (ix *index) encode() []byte {
 	e := &encoder{ids: map[string]uint64{}}
 	e.count(len(ix.packages))

@@ -39,7 +39,7 @@ type ReadError struct{ Err error }
 // Error says what failed.
 func (e *ReadError) Error() string { return "reading the cached catalog: " + e.Err.Error() }
 
-// Unwrap gives what failed.
+// Unwrap returns what failed.
 func (e *ReadError) Unwrap() error { return e.Err }
 
 // read reads a part of the file, into a buffer if it is large enough.
@@ -57,7 +57,7 @@ func (c *Content) read(s span, buffer []byte) ([]byte, error) {
 	return buffer, nil
 }
 
-// Summary gives the message of a bundle as it stands in a channel, without manifests.
+// Summary returns the message of a bundle as it stands in a channel, without manifests.
 //
 // It is there to be sent: what it says of the bundle in any channel stands in it as it was
 // encoded when the content was built, among the fields that are unknown. So a list of all
@@ -76,7 +76,7 @@ func (c *Content) Summary(p Place) (*registrypb.Bundle, error) {
 	return m, nil
 }
 
-// Bundle gives the message of a bundle as it stands in a channel, with its manifests. It
+// Bundle returns the message of a bundle as it stands in a channel, with its manifests. It
 // is there to be sent, see Summary.
 func (c *Content) Bundle(p Place) (*registrypb.Bundle, error) {
 	m, err := c.Summary(p)
@@ -101,7 +101,7 @@ func (c *Content) Bundle(p Place) (*registrypb.Bundle, error) {
 	return m, nil
 }
 
-// HasImage tells whether the bundle of an entry is an image, which has the manifests.
+// HasImage reports whether the bundle of an entry is an image, which has the manifests.
 func (c *Content) HasImage(e *Entry) bool { return c.bundles[e.bundle].image }
 
 // NameError says that nothing can be asked for by a name.
@@ -110,7 +110,7 @@ type NameError struct{ Err error }
 // Error says which name, and the rule.
 func (e *NameError) Error() string { return e.Err.Error() }
 
-// Unwrap gives the same without the type.
+// Unwrap returns the same without the type.
 func (e *NameError) Unwrap() error { return e.Err }
 
 // Customs yields the blobs of a schema and a package, in the order of the catalog. A blob

@@ -67,7 +67,7 @@ type Entry struct {
 	bundle uint32
 }
 
-// Updates tells whether the entry is an update of a bundle by its name: whether it
+// Updates reports whether the entry is an update of a bundle by its name: whether it
 // replaces or skips it. The range of versions that it skips does not count.
 func (e *Entry) Updates(name string) bool {
 	return e.Replaces == name || slices.Contains(e.Skips, name)

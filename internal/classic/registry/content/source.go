@@ -15,7 +15,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// Source gives the blobs of a catalog: it is a Folder or a Stream.
+// Source returns the blobs of a catalog: it is a Folder or a Stream.
 type Source interface {
 	// String names the source for people.
 	String() string
@@ -137,7 +137,7 @@ type Stream struct {
 	Name string
 	// All yields the blobs, always in the same order.
 	All iter.Seq2[fbc.Meta, error]
-	// Change gives a number that changes with the blobs, as FileSum does for a database
+	// Change returns a number that changes with the blobs, as FileSum does for a database
 	// that is a file.
 	Change func(ctx context.Context) (uint64, error)
 	// Database is set for the blobs of a SQLite catalog, as indexdb.Index.ServedMetas yields

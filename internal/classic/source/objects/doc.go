@@ -88,12 +88,12 @@ type Catalog struct {
 	SetUserID bool
 }
 
-// IsConfigMap says whether the content is a ConfigMap's.
+// IsConfigMap reports whether the content is a ConfigMap's.
 func (c *Catalog) IsConfigMap() bool {
 	return c.Spec.SourceType == v1alpha1.SourceTypeConfigmap || c.Spec.SourceType == v1alpha1.SourceTypeInternal
 }
 
-// IsServed says whether the catalog has objects at all. One that is only an address has none.
+// IsServed reports whether the catalog has objects at all. One that is only an address has none.
 func (c *Catalog) IsServed() bool { return c.IsConfigMap() || c.Spec.Image != "" }
 
 // MissingImage names the flag of catalog-operator without which it has no image that the catalog
@@ -123,7 +123,7 @@ func (c *Catalog) AccountName() string {
 	return c.Name
 }
 
-// NameTooLong says whether the name can be no value of a label, so that the catalog can have no
+// NameTooLong reports whether the name can be no value of a label, so that the catalog can have no
 // pod.
 func (c *Catalog) NameTooLong() bool { return len(c.Name) > maxNameLength }
 

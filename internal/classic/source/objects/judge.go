@@ -43,12 +43,12 @@ func JudgePod(live, want *corev1.Pod) Verdict {
 	return Keep
 }
 
-// isDisrupted says whether a pod was taken off its node, which may be gone.
+// isDisrupted reports whether a pod was taken off its node, which may be gone.
 func isDisrupted(pod *corev1.Pod) bool {
 	return hasCondition(pod, corev1.DisruptionTarget)
 }
 
-// IsReady says whether a pod answers.
+// IsReady reports whether a pod answers.
 func IsReady(pod *corev1.Pod) bool { return hasCondition(pod, corev1.PodReady) }
 
 // ReadySince is when a pod came to answer, zero when it does not.
@@ -147,7 +147,7 @@ func problemOf(status corev1.ContainerStatus) string {
 	return ""
 }
 
-// IsBroken says whether a pod that shows an image will never do so.
+// IsBroken reports whether a pod that shows an image will never do so.
 func IsBroken(pod *corev1.Pod) bool {
 	if pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodUnknown || isDisrupted(pod) {
 		return true
@@ -253,7 +253,7 @@ func fixMeta(live, want metav1.Object) bool {
 	return changed
 }
 
-// IsOwnedBy says whether an object goes when its owner does.
+// IsOwnedBy reports whether an object goes when its owner does.
 func IsOwnedBy(object metav1.Object, owner metav1.OwnerReference) bool {
 	for _, reference := range object.GetOwnerReferences() {
 		if reference.UID == owner.UID {
@@ -263,7 +263,7 @@ func IsOwnedBy(object metav1.Object, owner metav1.OwnerReference) bool {
 	return false
 }
 
-// IsForeign says whether an object that has the name of a catalog's is somebody else's.
+// IsForeign reports whether an object that has the name of a catalog's is somebody else's.
 func IsForeign(live metav1.Object, owner metav1.OwnerReference) bool {
 	if IsOwnedBy(live, owner) {
 		return false

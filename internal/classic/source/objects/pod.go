@@ -123,7 +123,7 @@ func pullPolicy(image string) corev1.PullPolicy {
 	return corev1.PullAlways
 }
 
-// IsPinned says whether an image reference stands for the same image for ever.
+// IsPinned reports whether an image reference stands for the same image for ever.
 func IsPinned(image string) bool { return strings.Contains(image, "@") }
 
 func (c *Catalog) pullSecrets() []corev1.LocalObjectReference {
@@ -166,7 +166,7 @@ func (c *Catalog) configure(spec *corev1.PodSpec) {
 	}
 }
 
-// isRestricted says whether the pod meets the pod security standard of that name.
+// isRestricted reports whether the pod meets the pod security standard of that name.
 func (c *Catalog) isRestricted() bool {
 	if config := c.Spec.GrpcPodConfig; config != nil && config.SecurityContextConfig != "" {
 		return config.SecurityContextConfig == v1alpha1.Restricted
@@ -192,12 +192,12 @@ func (c *Catalog) restrict(spec *corev1.PodSpec) {
 	}
 }
 
-// IsServing says whether a pod is one that serves a catalog, and not one that shows an image.
+// IsServing reports whether a pod is one that serves a catalog, and not one that shows an image.
 func IsServing(pod metav1.Object, catalog string) bool {
 	return pod.GetLabels()[LabelCatalog] == catalog
 }
 
-// IsUpdate says whether a pod shows the image of a catalog.
+// IsUpdate reports whether a pod shows the image of a catalog.
 func IsUpdate(pod metav1.Object, catalog string) bool {
 	return pod.GetLabels()[LabelUpdate] == catalog
 }

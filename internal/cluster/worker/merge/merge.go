@@ -22,7 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Merge gives the live object with what the manifest states, and whether that differs from
+// Merge returns the live object with what the manifest states, and whether that differs from
 // the live object in anything. Neither of both is changed, nor may they be changed
 // afterwards: the result shares their parts.
 func Merge(live, manifest *unstructured.Unstructured) (merged *unstructured.Unstructured, differs bool) {
@@ -66,7 +66,7 @@ func wholly(live, manifest *unstructured.Unstructured) (merged *unstructured.Uns
 	return merged, differs
 }
 
-// IsCovered tells whether an object has all of another and more, if anything: whether what
+// IsCovered reports whether an object has all of another and more, if anything: whether what
 // Merge gave differs from the live object only in what the manifest does not state.
 func IsCovered(merged, live any) bool {
 	switch merged := merged.(type) {
@@ -142,7 +142,7 @@ func union(live, manifest map[string]string) map[string]string {
 	return result
 }
 
-// object gives a live object with what is wanted of it.
+// object returns a live object with what is wanted of it.
 func (n *node) object(live, wanted map[string]any) map[string]any {
 	result := maps.Clone(live)
 	if result == nil {
@@ -167,7 +167,7 @@ func (n *node) object(live, wanted map[string]any) map[string]any {
 	return result
 }
 
-// value gives a live value with what is wanted of it.
+// value returns a live value with what is wanted of it.
 func (n *node) value(live, wanted any) any {
 	switch n.ruleOf() {
 	case exact, given:
@@ -239,7 +239,7 @@ func nameOf(element map[string]any) string {
 	return name
 }
 
-// addMissing gives a live list, each element once, and those of the wanted one that it
+// addMissing returns a live list, each element once, and those of the wanted one that it
 // lacks.
 func addMissing(live, wanted any) any {
 	liveList, ok := live.([]any)

@@ -191,5 +191,5 @@ func (n *node) ruleOf() rule {
 	return n.rule
 }
 
-// removes tells whether a field that the manifest does not state is taken away.
+// removes reports whether a field that the manifest does not state is taken away.
 func (n *node) removes() bool { return n.rule == exact || n.rule == pruned }
