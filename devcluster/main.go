@@ -22,6 +22,7 @@ func main() {
 	if program, ok := programs.Lookup(filepath.Base(os.Args[0])); ok {
 		os.Exit(program(os.Args))
 	}
+
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	if err := cli.NewCommand().ExecuteContext(ctx); err != nil {

@@ -34,6 +34,7 @@ func binary(t *testing.T) string {
 	if path == "" {
 		path = filepath.Join("..", "bin", "devcluster")
 	}
+
 	path, err := filepath.Abs(path)
 	if err != nil {
 		t.Fatal(err)
@@ -41,6 +42,7 @@ func binary(t *testing.T) string {
 	if _, err := os.Stat(path); err != nil {
 		t.Skipf("no devcluster to run: %v; build it (see README.md), or name one by DEVCLUSTER_BINARY", err)
 	}
+
 	return path
 }
 
@@ -93,10 +95,12 @@ func (d devcluster) client() kubernetes.Interface {
 	if err != nil {
 		d.t.Fatal(err)
 	}
+
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		d.t.Fatal(err)
 	}
+
 	return client
 }
 
@@ -107,6 +111,7 @@ func (d devcluster) requireAudited() {
 	if err != nil {
 		d.t.Fatal(err)
 	}
+
 	token, err := d.client().CoreV1().ServiceAccounts("default").CreateToken(d.t.Context(), "default", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
 		d.t.Fatal(err)
@@ -135,6 +140,7 @@ func (d devcluster) requireAudited() {
 			return
 		}
 	}
+
 	d.t.Error("the audit log has no list of config maps by the service account default")
 }
 
@@ -154,11 +160,13 @@ func TestStateSurvivesDownAndUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	cluster.requireAudited()
 	reference, err := name.ParseReference(before.Registry + "/team/app:v1")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	image, err := random.Image(1000, 2)
 	if err != nil {
 		t.Fatal(err)
@@ -171,6 +179,7 @@ func TestStateSurvivesDownAndUp(t *testing.T) {
 	if record := cluster.status(); record.Phase != state.Stopped {
 		t.Errorf("status after down: %+v", record)
 	}
+
 	cluster.must("up", "--detach")
 	if after := cluster.status(); after.Registry != before.Registry {
 		t.Errorf("the registry moved from %s to %s", before.Registry, after.Registry)
@@ -185,6 +194,7 @@ func TestStateSurvivesDownAndUp(t *testing.T) {
 	if _, err := cluster.run("reset"); err == nil {
 		t.Error("reset deletes the state of a cluster that runs")
 	}
+
 	cluster.must("down")
 	cluster.must("reset")
 	if _, err := os.Stat(cluster.dir); !os.IsNotExist(err) {
@@ -204,15 +214,18 @@ func TestAComponentThatDiesEndsTheCluster(t *testing.T) {
 	if err := up.Start(); err != nil {
 		t.Fatal(err)
 	}
+
 	for line := ""; !strings.HasPrefix(line, "cluster "); {
 		buffer := make([]byte, 4096) // A line is one write of the supervisor.
 		n, err := stdout.Read(buffer)
 		if err != nil {
 			t.Fatalf("not ready: %v\n%s", err, stderr.String())
 		}
+
 		lines := strings.Split(strings.TrimSpace(string(buffer[:n])), "\n")
 		line = lines[len(lines)-1]
 	}
+
 	for _, component := range cluster.status().Components {
 		if component.Name == "kube-scheduler" {
 			if err := syscall.Kill(component.PID, syscall.SIGKILL); err != nil {
@@ -220,6 +233,7 @@ func TestAComponentThatDiesEndsTheCluster(t *testing.T) {
 			}
 		}
 	}
+
 	const want = "kube-scheduler died: signal: killed; the end of its log"
 	if err := up.Wait(); err == nil || !strings.Contains(stderr.String(), want) {
 		t.Errorf("up ended with %v and said:\n%s", err, stderr.String())
@@ -253,6 +267,7 @@ func TestPodBehavior(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			defer watcher.Stop()
 			pod := &corev1.Pod{
 				ObjectMeta: metav1.ObjectMeta{
@@ -263,6 +278,7 @@ func TestPodBehavior(t *testing.T) {
 			if pod, err = pods.Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
+
 			waitForPod(t.Context(), t, watcher, pod.Name, test.until)
 		})
 	}

@@ -19,6 +19,7 @@ func (p *pkg) properties(i int) []any {
 		result = append(result, property("olm.gvk", object{"group": group, "kind": kind, "version": "v1"}))
 		result = append(result, property("olm.gvk", object{"group": group, "kind": kind, "version": "v1alpha1"}))
 	}
+
 	result = append(result, property("olm.gvk.required", object{"group": "monitoring.example.com", "kind": "ServiceMonitor", "version": "v1"}))
 	result = append(result, property("olm.package", object{"packageName": p.name, "version": p.versions[i]}))
 	return append(result, property("olm.csv.metadata", p.metadata(i)))
@@ -34,6 +35,7 @@ func (p *pkg) metadata(i int) any {
 		for _, name := range []string{"Deployment", "Service", "Secret"} {
 			resources = append(resources, object{"kind": name, "name": "", "version": "v1"})
 		}
+
 		var specs []any
 		for j, path := range []string{"replicas", "storage.size"} {
 			specs = append(specs, object{
@@ -41,11 +43,13 @@ func (p *pkg) metadata(i int) any {
 				"x-descriptors": []any{"urn:alm:descriptor:com.tectonic.ui:advanced", "urn:alm:descriptor:com.tectonic.ui:text"},
 			})
 		}
+
 		owned = append(owned, object{
 			"name": strings.ToLower(kind) + "s." + p.name + ".example.com", "version": "v1", "kind": kind,
 			"displayName": kind, "description": kind + " " + p.description[:100], "resources": resources, "specDescriptors": specs,
 		})
 	}
+
 	return object{
 		"annotations": object{
 			"alm-examples": p.examples, "capabilities": "Deep Insights", "categories": "Database, Monitoring",
@@ -82,10 +86,12 @@ func (p *pkg) almExamples() string {
 			},
 		})
 	}
+
 	text, err := json.MarshalIndent(examples, "", "  ")
 	if err != nil {
 		panic(err) // the values above can be written
 	}
+
 	return string(text)
 }
 
@@ -114,11 +120,13 @@ func icon(number int, random *rand.Rand) any {
 		}
 		return object{"base64data": base64.StdEncoding.EncodeToString(data), "mediatype": "image/png"}
 	}
+
 	var b strings.Builder
 	b.WriteString(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 100 100">`)
 	for b.Len() < size {
 		fmt.Fprintf(&b, `<path fill="#%06x" d="M%d.%d %d.%dL%d %dz"/>`, random.IntN(1<<24), random.IntN(100), random.IntN(10), random.IntN(100), random.IntN(10), random.IntN(100), random.IntN(100))
 	}
+
 	b.WriteString("</svg>")
 	return object{"base64data": base64.StdEncoding.EncodeToString([]byte(b.String())), "mediatype": "image/svg+xml"}
 }
@@ -155,5 +163,6 @@ func markdown(random *rand.Rand, n int) string {
 		}
 		fmt.Fprintf(&b, "\n```yaml\nkind: Thing\nspec:\n\treplicas: %d\n```\n\nSee [the manual](https://docs.example.com/%d).\n\n", random.IntN(9), random.IntN(1000))
 	}
+
 	return b.String()
 }

@@ -43,8 +43,10 @@ func Catalog(dir string, size Size) (int64, error) {
 		if err != nil {
 			return total, err
 		}
+
 		total += n
 	}
+
 	return total, nil
 }
 
@@ -52,10 +54,12 @@ func write(dir string, blobs []any) (int64, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return 0, err
 	}
+
 	file, err := os.Create(filepath.Join(dir, "catalog.json"))
 	if err != nil {
 		return 0, err
 	}
+
 	defer file.Close()
 	w := bufio.NewWriter(file)
 	encoder := json.NewEncoder(w)
@@ -66,13 +70,16 @@ func write(dir string, blobs []any) (int64, error) {
 			return 0, err
 		}
 	}
+
 	if err := w.Flush(); err != nil {
 		return 0, err
 	}
+
 	info, err := file.Stat()
 	if err != nil {
 		return 0, err
 	}
+
 	return info.Size(), file.Close()
 }
 
@@ -95,9 +102,11 @@ func newPackage(number, bundles int, random *rand.Rand) *pkg {
 	for i := range bundles {
 		p.versions = append(p.versions, fmt.Sprintf("%d.%d.%d", 1+i/9, i/3%3, i%3))
 	}
+
 	for i := range 2 + random.IntN(3) {
 		p.kinds = append(p.kinds, fmt.Sprintf("%sKind%d", title(words[random.IntN(len(words))]), i))
 	}
+
 	p.examples = p.almExamples()
 	return p
 }
@@ -114,6 +123,7 @@ func (p *pkg) blobs() []any {
 	for i, name := range []string{"stable", "fast", "candidate", "preview"}[:2+p.number%3] {
 		result = append(result, object{"schema": "olm.channel", "package": p.name, "name": name, "entries": p.entries(i)})
 	}
+
 	for i := range p.versions {
 		result = append(result, object{
 			"schema": "olm.bundle", "package": p.name, "name": p.bundle(i),
@@ -122,9 +132,11 @@ func (p *pkg) blobs() []any {
 			"properties": p.properties(i), "relatedImages": p.relatedImages(),
 		})
 	}
+
 	if p.number%10 == 0 {
 		result = append(result, p.deprecations())
 	}
+
 	return result
 }
 
@@ -144,8 +156,10 @@ func (p *pkg) entries(channel int) []any {
 		if channel >= 2 {
 			entry["skipRange"] = "<" + p.versions[i]
 		}
+
 		entries = append(entries, entry)
 	}
+
 	return entries
 }
 
@@ -157,5 +171,6 @@ func (p *pkg) deprecations() any {
 			"message":   p.bundle(0) + " is out of support: update to " + p.bundle(len(p.versions)-1) + ".",
 		})
 	}
+
 	return object{"schema": "olm.deprecations", "package": p.name, "entries": entries}
 }

@@ -21,6 +21,7 @@ func TestCatalog(t *testing.T) {
 	if m, err := generate.Catalog(second, size); err != nil || m != n {
 		t.Fatalf("the second catalog has %d bytes, the first %d (%v)", m, n, err)
 	}
+
 	got := map[string]int{}
 	for entry, err := range fbc.Walk(os.DirFS(first), fbc.Limits{}) {
 		if err != nil {
@@ -28,9 +29,11 @@ func TestCatalog(t *testing.T) {
 		}
 		got[entry.Schema]++
 	}
+
 	if got[fbc.SchemaPackage] != 3 || got[fbc.SchemaBundle] != 10 || got[fbc.SchemaChannel] != 2+3+4 || got[fbc.SchemaDeprecations] != 1 {
 		t.Errorf("the catalog holds %v", got)
 	}
+
 	a, _ := os.ReadFile(filepath.Join(first, "package-0001", "catalog.json"))
 	b, _ := os.ReadFile(filepath.Join(second, "package-0001", "catalog.json"))
 	if len(a) == 0 || string(a) != string(b) {

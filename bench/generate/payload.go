@@ -30,6 +30,7 @@ func Payload(dir string) (int, error) {
 			return 0, err
 		}
 	}
+
 	files := map[string]string{
 		"release-metadata": fmt.Sprintf(`{"kind": "cincinnati-metadata-v0", "version": %q}`, version),
 		"image-references": fmt.Sprintf(`{"kind": "ImageStream", "apiVersion": "image.openshift.io/v1", "metadata": {"name": %q}}`, version),
@@ -42,11 +43,13 @@ func Payload(dir string) (int, error) {
 			count++
 		}
 	}
+
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
 			return 0, err
 		}
 	}
+
 	return count, nil
 }
 
@@ -58,11 +61,13 @@ func componentManifests(i int, name, version string) []string {
 	for _, text := range strings.Split(componentText, "---\n") {
 		manifests = append(manifests, fill.Replace(text))
 	}
+
 	manifests = append(manifests[:8:8], append([]string{crdOf(name)}, manifests[8:]...)...)
 	last := operatorText
 	if i >= payloadOperators {
 		last = otherText
 	}
+
 	return append(manifests, fill.Replace(last))
 }
 
@@ -77,6 +82,7 @@ func crdOf(name string) string {
 			"properties": map[string]any{"mode": map[string]any{"type": "string", "enum": []string{"On", "Off"}}, "limit": map[string]any{"type": "integer"}},
 		}
 	}
+
 	crd := map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
 		"metadata": map[string]any{
@@ -94,8 +100,10 @@ func crdOf(name string) string {
 			}},
 		},
 	}
+
 	var text bytes.Buffer
 	_ = json.NewEncoder(&text).Encode(crd) // A buffer takes everything, and JSON is YAML.
+
 	return text.String()
 }
 

@@ -24,6 +24,7 @@ func TestServeSamplesAllocations(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "catalog.json"), []byte(catalog), 0o600); err != nil {
 		t.Fatal(err)
 	}
+
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	if err := serve(t.Context(), opm.Serving{Folder: dir, CacheDir: t.TempDir(), CacheOnly: true, Log: log}); err != nil {
 		t.Fatal(err)

@@ -44,6 +44,7 @@ func run(ctx context.Context, word, address string, webhookPort int) error {
 	if err != nil {
 		return err
 	}
+
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Cache:                  cache.Options{DefaultNamespaces: watched(os.Getenv("WATCH_NAMESPACE"))},
 		Metrics:                metricsserver.Options{BindAddress: "0"},
@@ -56,11 +57,13 @@ func run(ctx context.Context, word, address string, webhookPort int) error {
 	if err := mgr.AddReadyzCheck("ping", healthz.Ping); err != nil {
 		return err
 	}
+
 	if webhookPort > 0 {
 		if err := serveWebhooks(mgr); err != nil {
 			return err
 		}
 	}
+
 	greeter := &greeter{client: mgr.GetClient(), word: word}
 	if err := ctrl.NewControllerManagedBy(mgr).For(newGreeting()).Complete(greeter); err != nil {
 		return err
@@ -68,6 +71,7 @@ func run(ctx context.Context, word, address string, webhookPort int) error {
 	if err := mgr.Add(&answers{greeter: greeter, address: address}); err != nil {
 		return err
 	}
+
 	return mgr.Start(ctx)
 }
 
@@ -76,6 +80,7 @@ func watched(list string) map[string]cache.Config {
 	if list == "" {
 		return nil
 	}
+
 	result := map[string]cache.Config{}
 	for name := range strings.SplitSeq(list, ",") {
 		result[name] = cache.Config{}
@@ -106,6 +111,7 @@ func (g *greeter) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	if err := g.client.Get(ctx, req.NamespacedName, greeting); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
+
 	before := greeting.DeepCopy()
 	status := map[string]any{
 		"message": g.message(greeting),
@@ -118,6 +124,7 @@ func (g *greeter) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	if err := unstructured.SetNestedMap(greeting.Object, status, "status"); err != nil {
 		return ctrl.Result{}, err
 	}
+
 	return ctrl.Result{}, client.IgnoreNotFound(g.client.Status().Patch(ctx, greeting, client.MergeFrom(before)))
 }
 
@@ -137,6 +144,7 @@ func (a *answers) Start(ctx context.Context) error {
 	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
+
 	return nil
 }
 
@@ -147,6 +155,7 @@ func (a *answers) answer(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no such greeting", http.StatusNotFound)
 		return
 	}
+
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	fmt.Fprintln(w, a.greeter.message(greeting))
 }

@@ -63,10 +63,12 @@ func setDefaults(_ context.Context, req admission.Request) admission.Response {
 	if err := unstructured.SetNestedField(greeting.Object, defaultLanguage, "spec", "language"); err != nil {
 		return admission.Errored(http.StatusBadRequest, err)
 	}
+
 	changed, err := json.Marshal(greeting.Object)
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, err)
 	}
+
 	return admission.PatchResponseFromRaw(req.Object.Raw, changed)
 }
 
@@ -77,6 +79,7 @@ func serveConversion(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this is no ConversionReview", http.StatusBadRequest)
 		return
 	}
+
 	review.Response = answer(review.Request)
 	review.Request = nil
 	w.Header().Set("Content-Type", "application/json")
@@ -94,6 +97,7 @@ func answer(request *apiextensionsv1.ConversionRequest) *apiextensionsv1.Convers
 		}
 		response.ConvertedObjects = append(response.ConvertedObjects, runtime.RawExtension{Raw: converted})
 	}
+
 	return response
 }
 
@@ -103,10 +107,12 @@ func convert(raw []byte, apiVersion string) ([]byte, error) {
 	if err := json.Unmarshal(raw, &greeting.Object); err != nil {
 		return nil, fmt.Errorf("reading a Greeting: %w", err)
 	}
+
 	from, to := renamed[greeting.GetAPIVersion()], renamed[apiVersion]
 	if from == "" || to == "" {
 		return nil, fmt.Errorf("cannot convert %s %s to %s", greeting.GetAPIVersion(), greeting.GetKind(), apiVersion)
 	}
+
 	greeting.SetAPIVersion(apiVersion)
 	if spec, ok := greeting.Object["spec"].(map[string]any); ok && from != to {
 		if name, has := spec[from]; has {
@@ -114,5 +120,6 @@ func convert(raw []byte, apiVersion string) ([]byte, error) {
 			delete(spec, from)
 		}
 	}
+
 	return json.Marshal(greeting.Object)
 }

@@ -35,6 +35,7 @@ func TestAdmission(t *testing.T) {
 			for _, patch := range response.Patches {
 				patches = append(patches, patch.Json())
 			}
+
 			got := strings.Join(patches, " ")
 			if !response.Allowed {
 				got = response.Result.Message
@@ -63,21 +64,25 @@ func TestConversion(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			recorder := httptest.NewRecorder()
 			serveConversion(recorder, httptest.NewRequest(http.MethodPost, "/convert", bytes.NewReader(body)))
 			var answered apiextensionsv1.ConversionReview
 			if err := json.Unmarshal(recorder.Body.Bytes(), &answered); err != nil || answered.Response == nil || answered.Response.UID != "1" {
 				t.Fatalf("the answer is %s (%v)", recorder.Body, err)
 			}
+
 			var got []string
 			for _, object := range answered.Response.ConvertedObjects {
 				got = append(got, string(object.Raw))
 			}
+
 			if diff := cmp.Diff([]string{tc.want, tc.failure}, []string{strings.Join(got, " "), answered.Response.Result.Message}); diff != "" {
 				t.Errorf("object and failure (-want +got):\n%s", diff)
 			}
 		})
 	}
+
 	recorder := httptest.NewRecorder()
 	serveConversion(recorder, httptest.NewRequest(http.MethodPost, "/convert", strings.NewReader("{}")))
 	if recorder.Code != http.StatusBadRequest {

@@ -35,6 +35,7 @@ func imageAuthorities(files []string) ([]byte, error) {
 			}
 		}
 	}
+
 	return all.Bytes(), nil
 }
 
@@ -54,6 +55,7 @@ func addAuthorities(out *bytes.Buffer, name string) error {
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = file.Close() }() // It was only read.
 	data, err := io.ReadAll(io.LimitReader(file, maxAuthoritiesBytes+1))
 	if err != nil {
@@ -74,9 +76,11 @@ func addAuthorities(out *bytes.Buffer, name string) error {
 		writeCertificate(out, block.Bytes)
 		found = true
 	}
+
 	if !found {
 		return errors.New("it holds no certificate")
 	}
+
 	return nil
 }
 

@@ -50,6 +50,7 @@ func (a *CatalogAdd) Object() (*olmv1.ClusterCatalog, error) {
 		whole := int32(minutes)
 		source.PollIntervalMinutes = &whole
 	}
+
 	return &olmv1.ClusterCatalog{
 		TypeMeta:   metav1.TypeMeta{APIVersion: olmv1.GroupVersion.String(), Kind: olmv1.ClusterCatalogKind},
 		ObjectMeta: metav1.ObjectMeta{Name: a.Name, Labels: a.Labels},
@@ -67,6 +68,7 @@ func (a *CatalogAdd) Run(ctx context.Context) (*olmv1.ClusterCatalog, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if err := a.Client.Create(ctx, catalog); err != nil {
 		if apierrors.IsAlreadyExists(err) {
 			return nil, &report.Error{
@@ -76,9 +78,11 @@ func (a *CatalogAdd) Run(ctx context.Context) (*olmv1.ClusterCatalog, error) {
 		}
 		return nil, serverError(catalogName(a.Name), err)
 	}
+
 	if a.Wait == nil {
 		return catalog, nil
 	}
+
 	report.OrQuiet(a.Progress).Done(catalogName(a.Name) + " created")
 	err = a.Wait.until(ctx, catalogName(a.Name), a.Progress, func(ctx context.Context) (outlook, error) {
 		if err := a.Client.Get(ctx, client.ObjectKeyFromObject(catalog), catalog); err != nil {
@@ -86,6 +90,7 @@ func (a *CatalogAdd) Run(ctx context.Context) (*olmv1.ClusterCatalog, error) {
 		}
 		return catalogOutlook(catalog), nil
 	})
+
 	return catalog, err
 }
 
@@ -109,6 +114,7 @@ func catalogOutlook(c *olmv1.ClusterCatalog) outlook {
 	} else {
 		o.advice = "check that catalogd runs: 'kubectl get deployments -A -l app.kubernetes.io/name=catalogd'"
 	}
+
 	if unpacked {
 		unpack.State, unpack.Detail = report.StateDone, ""
 		serve.State = report.StateCurrent
@@ -117,12 +123,14 @@ func catalogOutlook(c *olmv1.ClusterCatalog) outlook {
 			o.pending = serve.Detail
 		}
 	}
+
 	if o.done {
 		serve.State, serve.Detail = report.StateDone, ""
 	}
 	if progressing != nil && progressing.Status == metav1.ConditionFalse && progressing.Reason == olmv1.ReasonBlocked {
 		o.failed = fmt.Errorf("%s", reasonAndMessage(progressing))
 	}
+
 	o.parts = []report.Part{unpack, serve}
 	return o
 }
@@ -159,6 +167,7 @@ func (a *CatalogList) Run(ctx context.Context) ([]olmv1.ClusterCatalog, error) {
 		}
 		return []olmv1.ClusterCatalog{catalog}, nil
 	}
+
 	var list olmv1.ClusterCatalogList
 	if err := a.Client.List(ctx, &list); err != nil {
 		return nil, serverError("clustercatalogs", err)
@@ -207,10 +216,12 @@ func goneOutlook(ctx context.Context, c client.Client, obj client.Object, advice
 	if err != nil {
 		return outlook{}, err
 	}
+
 	detail := "it is still there"
 	if finalizers := obj.GetFinalizers(); len(finalizers) > 0 {
 		detail = fmt.Sprintf("finalizers %v are not done", finalizers)
 	}
+
 	return outlook{
 		parts:   []report.Part{{Name: "delete", State: report.StateCurrent, Detail: detail}},
 		pending: detail,

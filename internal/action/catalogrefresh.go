@@ -29,5 +29,6 @@ func (a *CatalogRefresh) Run(ctx context.Context) error {
 	if err := a.Client.Patch(ctx, catalog, client.MergeFrom(before)); err != nil {
 		return missing(catalogName(a.Name), "mainstay catalog list", err)
 	}
+
 	return nil
 }

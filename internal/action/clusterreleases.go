@@ -41,14 +41,17 @@ func (a *KnownReleases) Resolve(ctx context.Context, version string) (string, er
 	if found != "" || version == "" {
 		return found, err
 	}
+
 	upstream = cmp.Or(a.Upstream, upstream)
 	if upstream == "" {
 		return "", err
 	}
+
 	found, missing := a.ofService(ctx, upstream, version)
 	if missing != nil {
 		return "", errors.Join(err, missing)
 	}
+
 	return found, nil
 }
 
@@ -58,10 +61,12 @@ func (a *KnownReleases) ofCluster(ctx context.Context, version string) (pullSpec
 	if err != nil {
 		return "", "", err
 	}
+
 	var found configv1.ClusterVersion
 	if err := c.Get(ctx, client.ObjectKey{Name: configv1.ClusterVersionName}, &found); err != nil {
 		return "", "", fmt.Errorf("read which releases the cluster knows: %w", err)
 	}
+
 	status := found.Status
 	if version == "" {
 		if status.Desired.Image == "" {
@@ -69,18 +74,22 @@ func (a *KnownReleases) ofCluster(ctx context.Context, version string) (pullSpec
 		}
 		return status.Desired.Image, "", nil
 	}
+
 	known := append([]configv1.Release{status.Desired}, status.AvailableUpdates...)
 	for i := range status.ConditionalUpdates {
 		known = append(known, status.ConditionalUpdates[i].Release)
 	}
+
 	for _, entry := range status.History {
 		known = append(known, configv1.Release{Version: entry.Version, Image: entry.Image})
 	}
+
 	for i := range known {
 		if known[i].Version == version && known[i].Image != "" {
 			return known[i].Image, "", nil
 		}
 	}
+
 	return "", found.Spec.Upstream, fmt.Errorf("the cluster knows no release %s: neither has it had it, nor is it one of its updates", version)
 }
 
@@ -90,6 +99,7 @@ func (a *KnownReleases) ofService(ctx context.Context, upstream, version string)
 	if err != nil {
 		return "", err
 	}
+
 	var asked []string
 	for _, channel := range channels {
 		channel = fmt.Sprintf("%s%d.%d", channel, parsed.Major, parsed.Minor)
@@ -98,12 +108,14 @@ func (a *KnownReleases) ofService(ctx context.Context, upstream, version string)
 		if err != nil {
 			return "", err
 		}
+
 		for i := range graph.Nodes {
 			if graph.Nodes[i].Version == version {
 				return graph.Nodes[i].Payload, nil
 			}
 		}
 	}
+
 	return "", fmt.Errorf("the update service has no release %s in %s", version, strings.Join(asked, ", "))
 }
 
@@ -118,6 +130,7 @@ func ReadImageStream(ctx context.Context, c client.Client, namespace, name strin
 	case err != nil:
 		return nil, err
 	}
+
 	return stream.MarshalJSON()
 }
 

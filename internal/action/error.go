@@ -19,6 +19,7 @@ func serverError(object string, err error) error {
 	if err == nil {
 		return nil
 	}
+
 	e := &report.Error{Object: object, Err: err}
 	switch {
 	case unknownKind(err):
@@ -35,6 +36,7 @@ func serverError(object string, err error) error {
 	case apierrors.IsConflict(err):
 		e.Advice = "somebody else changed the object at the same time: run the command again"
 	}
+
 	return e
 }
 
@@ -44,10 +46,12 @@ func unknownKind(err error) bool {
 	if meta.IsNoMatchError(err) {
 		return true
 	}
+
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || !apierrors.IsNotFound(err) {
 		return false
 	}
+
 	details := status.Status().Details
 	return details == nil || details.Name == ""
 }

@@ -40,15 +40,18 @@ func (a *ExtensionExplain) Run(ctx context.Context) (*diagnosis.Explanation, err
 	if err != nil {
 		return nil, err
 	}
+
 	facts := diagnosis.Facts{Extension: extension, Revisions: sets}
 	if err := a.awaited(ctx, &facts); err != nil {
 		return nil, serverError(extensionName(a.Name), err)
 	}
+
 	if facts.Catalogs, err = a.catalogs(ctx, extension); apierrors.IsForbidden(err) {
 		facts.Unread = append(facts.Unread, "You may not list the catalogs.")
 	} else if err != nil {
 		return nil, serverError(extensionName(a.Name), err)
 	}
+
 	explanation := diagnosis.Explain(facts)
 	return &explanation, nil
 }
@@ -58,6 +61,7 @@ func (a *ExtensionExplain) catalogs(ctx context.Context, extension *olmv1.Cluste
 	if extension.Spec.Source.Catalog == nil {
 		return nil, nil
 	}
+
 	var list olmv1.ClusterCatalogList
 	if err := a.Client.List(ctx, &list); err != nil {
 		return nil, fmt.Errorf("listing catalogs: %w", err)
@@ -71,10 +75,12 @@ func (a *ExtensionExplain) awaited(ctx context.Context, facts *diagnosis.Facts) 
 	if err != nil || len(state.Revisions) == 0 {
 		return err
 	}
+
 	newest := state.Revisions[len(state.Revisions)-1]
 	for _, problem := range newest.Problems {
 		facts.Unread = append(facts.Unread, fmt.Sprintf("Of revision %s: %s.", newest.Name, problem))
 	}
+
 	for _, phase := range newest.Phases {
 		if phase.State != report.StateCurrent && phase.State != report.StateFailed {
 			continue
@@ -92,6 +98,7 @@ func (a *ExtensionExplain) awaited(ctx context.Context, facts *diagnosis.Facts) 
 			facts.Awaited = append(facts.Awaited, awaited)
 		}
 	}
+
 	return nil
 }
 
@@ -106,6 +113,7 @@ func (a *ExtensionExplain) lookInto(ctx context.Context, object ObjectState, awa
 		}
 		return fmt.Errorf("reading %s: %w", describe(object), err)
 	}
+
 	about := []types.UID{live.GetUID()}
 	below, err := a.below(ctx, live, awaited)
 	if err == nil {
@@ -115,6 +123,7 @@ func (a *ExtensionExplain) lookInto(ctx context.Context, object ObjectState, awa
 		facts.Unread = append(facts.Unread, fmt.Sprintf("You may not read the pods and events below %s.", describe(object)))
 		return nil
 	}
+
 	return err
 }
 
@@ -127,9 +136,11 @@ func (a *ExtensionExplain) below(ctx context.Context, live *unstructured.Unstruc
 	default:
 		return nil, nil
 	}
+
 	if len(labels) == 0 {
 		return nil, nil
 	}
+
 	owners := map[types.UID]bool{live.GetUID(): true}
 	var uids []types.UID
 	if live.GetKind() == "Deployment" {
@@ -146,16 +157,19 @@ func (a *ExtensionExplain) below(ctx context.Context, live *unstructured.Unstruc
 			}
 		}
 	}
+
 	var pods corev1.PodList
 	if err := a.Client.List(ctx, &pods, client.InNamespace(live.GetNamespace()), client.MatchingLabels(labels)); err != nil {
 		return nil, fmt.Errorf("listing the pods of %s %s/%s: %w", live.GetKind(), live.GetNamespace(), live.GetName(), err)
 	}
+
 	for _, pod := range pods.Items {
 		if owner := metav1.GetControllerOf(&pod); owner != nil && owners[owner.UID] && pod.DeletionTimestamp.IsZero() {
 			awaited.Pods = append(awaited.Pods, pod)
 			uids = append(uids, pod.UID)
 		}
 	}
+
 	return uids, nil
 }
 
@@ -165,6 +179,7 @@ func (a *ExtensionExplain) events(ctx context.Context, namespace string, about [
 	if namespace == "" {
 		namespace = metav1.NamespaceDefault
 	}
+
 	const enough = 8 // what is said of the first pods is said of all
 	var events []corev1.Event
 	for i, uid := range about {
@@ -177,5 +192,6 @@ func (a *ExtensionExplain) events(ctx context.Context, namespace string, about [
 		}
 		events = append(events, list.Items...)
 	}
+
 	return events, nil
 }

@@ -43,6 +43,7 @@ func (c Choice) apply(spec *olmv1.ClusterExtensionSpec) error {
 			CRDUpgradeSafety: &olmv1.CRDUpgradeSafetyPreflightConfig{Enforcement: *c.CRDUpgradeSafety},
 		}
 	}
+
 	filter := spec.Source.Catalog
 	if c.Version != nil {
 		filter.Version = *c.Version
@@ -50,6 +51,7 @@ func (c Choice) apply(spec *olmv1.ClusterExtensionSpec) error {
 	if c.Channels != nil {
 		filter.Channels = slices.DeleteFunc(slices.Clone(*c.Channels), func(name string) bool { return name == "" })
 	}
+
 	if c.CatalogSelector != nil {
 		filter.Selector = nil
 		if *c.CatalogSelector != "" {
@@ -60,12 +62,14 @@ func (c Choice) apply(spec *olmv1.ClusterExtensionSpec) error {
 			filter.Selector = selector
 		}
 	}
+
 	if c.SelfCertified != nil {
 		filter.UpgradeConstraintPolicy = olmv1.UpgradeConstraintPolicyCatalogProvided
 		if *c.SelfCertified {
 			filter.UpgradeConstraintPolicy = olmv1.UpgradeConstraintPolicySelfCertified
 		}
 	}
+
 	return nil
 }
 
@@ -142,6 +146,7 @@ func (a *ExtensionInstall) Objects() ([]client.Object, error) {
 	if a.ServiceAccount != "" {
 		extension.Spec.ServiceAccount = &olmv1.ServiceAccountReference{Name: a.ServiceAccount}
 	}
+
 	if a.WatchNamespace != "" {
 		inline, err := json.Marshal(map[string]string{"watchNamespace": a.WatchNamespace})
 		if err != nil {
@@ -152,9 +157,11 @@ func (a *ExtensionInstall) Objects() ([]client.Object, error) {
 			Inline:     &apiextensionsv1.JSON{Raw: inline},
 		}
 	}
+
 	if a.ProgressDeadlineMinutes != 0 {
 		extension.Spec.ProgressDeadlineMinutes = &a.ProgressDeadlineMinutes
 	}
+
 	extension.Spec.Install = a.installConfig()
 	if err := a.Choice.apply(&extension.Spec); err != nil {
 		return nil, &report.Error{Object: extensionName(a.name()), Err: err, Advice: "write the selector as kubectl has it: 'key=value,other in (a,b)'"}
@@ -162,6 +169,7 @@ func (a *ExtensionInstall) Objects() ([]client.Object, error) {
 	if !a.CreateNamespace {
 		return []client.Object{extension}, nil
 	}
+
 	return []client.Object{&corev1.Namespace{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
 		ObjectMeta: metav1.ObjectMeta{Name: a.namespace()},
@@ -180,6 +188,7 @@ func (a *ExtensionInstall) installConfig() *olmv1.ClusterExtensionInstallConfig 
 	if config == (olmv1.ClusterExtensionInstallConfig{}) {
 		return nil
 	}
+
 	return &config
 }
 
@@ -191,11 +200,13 @@ func (a *ExtensionInstall) Run(ctx context.Context) (*olmv1.ClusterExtension, er
 	if err != nil {
 		return nil, err
 	}
+
 	extension := objects[len(objects)-1].(*olmv1.ClusterExtension)
 	exists, err := a.hasNamespace(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	if a.Check == nil {
 		if err := a.createNamespace(ctx, exists); err != nil {
 			return nil, err
@@ -206,9 +217,11 @@ func (a *ExtensionInstall) Run(ctx context.Context) (*olmv1.ClusterExtension, er
 	} else if err := a.createPlanned(ctx, extension, exists); err != nil {
 		return nil, err
 	}
+
 	if a.Wait == nil {
 		return extension, nil
 	}
+
 	report.OrQuiet(a.Progress).Done(extensionName(a.name()) + " created")
 	return extension, waitForExtension(ctx, a.Client, a.Wait, a.Progress, extension)
 }
@@ -221,6 +234,7 @@ func (a *ExtensionInstall) create(ctx context.Context, extension *olmv1.ClusterE
 			Advice: fmt.Sprintf("change it with 'mainstay extension upgrade %s', or choose another name with --name", a.name()),
 		}
 	}
+
 	return serverError(extensionName(a.name()), err)
 }
 
@@ -232,16 +246,19 @@ func (a *ExtensionInstall) createPlanned(ctx context.Context, extension *olmv1.C
 	if err := a.create(ctx, extension); err != nil {
 		return err
 	}
+
 	plan := &ExtensionPlan{Client: a.Client, Progress: a.Progress, Install: *a, SystemNamespace: a.Check.SystemNamespace}
 	err := a.Check.awaitPlan(ctx, plan, extension, func(p PlanProblem) bool { return !namespaceExists && p.isMissingNamespace() })
 	if err == nil {
 		err = a.createNamespace(ctx, namespaceExists)
 	}
+
 	if err != nil {
 		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidyTime)
 		defer cancel()
 		return errors.Join(err, plan.remove(after, extension))
 	}
+
 	return plan.realize(ctx, extension)
 }
 
@@ -261,6 +278,7 @@ func (a *ExtensionInstall) hasNamespace(ctx context.Context) (bool, error) {
 	case !a.CreateNamespace:
 		return false, &report.Error{Object: object, Err: &report.Reworded{Text: "not found", Cause: err}, Advice: "create it, add --create-namespace, or choose another with --namespace"}
 	}
+
 	return false, nil
 }
 
@@ -269,11 +287,13 @@ func (a *ExtensionInstall) createNamespace(ctx context.Context, exists bool) err
 	if exists {
 		return nil
 	}
+
 	object := fmt.Sprintf("namespace %q", a.namespace())
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.namespace()}}
 	if err := a.Client.Create(ctx, namespace); err != nil && !apierrors.IsAlreadyExists(err) {
 		return serverError(object, err)
 	}
+
 	report.OrQuiet(a.Progress).Done(object + " created")
 	return nil
 }
@@ -301,6 +321,7 @@ func (a *ExtensionUpgrade) Run(ctx context.Context) (extension *olmv1.ClusterExt
 			Advice: "say what is wanted with --version, --channel, --catalog-selector, --self-certified or --crd-upgrade-safety; updates within the present choice are made without a command",
 		}
 	}
+
 	extension = &olmv1.ClusterExtension{}
 	if err := a.Client.Get(ctx, client.ObjectKey{Name: a.Name}, extension); err != nil {
 		return nil, false, missing(extensionName(a.Name), "mainstay extension list", err)
@@ -308,14 +329,17 @@ func (a *ExtensionUpgrade) Run(ctx context.Context) (extension *olmv1.ClusterExt
 	if extension.Spec.Source.Catalog == nil {
 		return nil, false, &report.Error{Object: extensionName(a.Name), Err: errors.New("it does not come from a catalog")}
 	}
+
 	before, err := patchChoice(ctx, a.Client, a.Progress, a.Check, extension, a.Choice)
 	if err != nil {
 		return nil, false, err
 	}
+
 	changed = extension.Generation != before.Generation
 	if a.Wait == nil {
 		return extension, changed, nil
 	}
+
 	return extension, changed, waitForExtension(ctx, a.Client, a.Wait, a.Progress, extension)
 }
 
@@ -335,6 +359,7 @@ func (a *ExtensionList) Run(ctx context.Context) ([]olmv1.ClusterExtension, erro
 		}
 		return []olmv1.ClusterExtension{extension}, nil
 	}
+
 	var list olmv1.ClusterExtensionList
 	if err := a.Client.List(ctx, &list); err != nil {
 		return nil, serverError("clusterextensions", err)

@@ -44,16 +44,20 @@ func (a *ExtensionUninstall) Preview(ctx context.Context) ([]ExtensionRemoval, e
 		if slices.Contains(a.Names[:i], name) {
 			continue
 		}
+
 		extension := &olmv1.ClusterExtension{}
 		if err := a.Client.Get(ctx, client.ObjectKey{Name: name}, extension); err != nil {
 			return nil, missing(extensionName(name), "mainstay extension list", err)
 		}
+
 		removal, err := previewRemoval(ctx, a.Client, extension, a.KeepCRDs)
 		if err != nil {
 			return nil, serverError(extensionName(name), err)
 		}
+
 		removals = append(removals, *removal)
 	}
+
 	return removals, nil
 }
 
@@ -63,6 +67,7 @@ func (a *ExtensionUninstall) Check(removals []ExtensionRemoval) error {
 	if a.DeleteCustomResources {
 		return nil
 	}
+
 	var losses, names []string
 	for i := range removals {
 		if loss := removals[i].describeLoss(); loss != "" {
@@ -70,9 +75,11 @@ func (a *ExtensionUninstall) Check(removals []ExtensionRemoval) error {
 			names = append(names, fmt.Sprintf("%q", removals[i].Name))
 		}
 	}
+
 	if len(losses) == 0 {
 		return nil
 	}
+
 	return &report.Error{
 		Object: "clusterextension " + strings.Join(names, ", "),
 		Err:    fmt.Errorf("%w: %s", ErrCustomResources, strings.Join(losses, "; ")),
@@ -86,18 +93,22 @@ func (a *ExtensionUninstall) Run(ctx context.Context, removals []ExtensionRemova
 	if err := a.Check(removals); err != nil {
 		return err
 	}
+
 	for i := range removals {
 		if err := a.deleteExtension(ctx, &removals[i]); err != nil {
 			return err
 		}
 	}
+
 	if a.Wait == nil {
 		return nil
 	}
+
 	object := "clusterextensions"
 	if len(removals) == 1 {
 		object = extensionName(removals[0].Name)
 	}
+
 	return a.Wait.until(ctx, object, a.Progress, func(ctx context.Context) (outlook, error) {
 		return removalOutlook(ctx, a.Client, removals)
 	})
@@ -109,11 +120,13 @@ func (a *ExtensionUninstall) deleteExtension(ctx context.Context, removal *Exten
 	if err := a.annotateRemoval(ctx, removal); err != nil {
 		return serverError(name, err)
 	}
+
 	extension := &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: removal.Name}}
 	err := a.Client.Delete(ctx, extension, client.Preconditions{UID: &removal.uid})
 	if err != nil {
 		return missing(name, "mainstay extension list", err)
 	}
+
 	return nil
 }
 
@@ -127,6 +140,7 @@ func (a *ExtensionUninstall) annotateRemoval(ctx context.Context, removal *Exten
 	case removal.CRDsKept || len(removal.CRDs) == 0:
 		return nil
 	}
+
 	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:"true"}}}`, removal.uid, annotation)
 	extension := &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: removal.Name}}
 	err := a.Client.Patch(ctx, extension, client.RawPatch(types.MergePatchType, patch))
@@ -135,6 +149,7 @@ func (a *ExtensionUninstall) annotateRemoval(ctx context.Context, removal *Exten
 		// which then refuses the deletion.
 		return nil
 	}
+
 	return err
 }
 
@@ -147,11 +162,13 @@ func removalOutlook(ctx context.Context, c client.Client, removals []ExtensionRe
 		if err != nil {
 			return outlook{}, err
 		}
+
 		if !o.done {
 			o = explainRemoval(extension, o)
 			all.done, all.pending, all.advice = false, o.pending, o.advice
 			all.failed = errors.Join(all.failed, o.failed)
 		}
+
 		for _, part := range o.parts {
 			if len(removals) > 1 {
 				part.Name += " " + extension.Name
@@ -159,6 +176,7 @@ func removalOutlook(ctx context.Context, c client.Client, removals []ExtensionRe
 			all.parts = append(all.parts, part)
 		}
 	}
+
 	return all, nil
 }
 
@@ -170,14 +188,17 @@ func explainRemoval(extension *olmv1.ClusterExtension, o outlook) outlook {
 	if progressing == nil || !isAboutRemoval(progressing) {
 		return o
 	}
+
 	o.pending = progressing.Message
 	for i := range o.parts {
 		o.parts[i].Detail = o.pending
 	}
+
 	if progressing.Status == metav1.ConditionFalse {
 		o.failed = errors.New(progressing.Message)
 		o.advice = diagnosis.Advice(diagnosis.SubjectOf(extension), progressing.Reason, progressing.Message)
 	}
+
 	return o
 }
 

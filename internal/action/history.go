@@ -93,6 +93,7 @@ func revisionsOf(ctx context.Context, c client.Client, name string) ([]olmv1.Clu
 	if err != nil {
 		return nil, fmt.Errorf("listing revisions: %w", err)
 	}
+
 	slices.SortFunc(list.Items, func(a, b olmv1.ClusterObjectSet) int { return cmp.Compare(a.Spec.Revision, b.Spec.Revision) })
 	return list.Items, nil
 }
@@ -117,6 +118,7 @@ func recordOf(set *olmv1.ClusterObjectSet) RevisionRecord {
 	if c := meta.FindStatusCondition(set.Status.Conditions, olmv1.TypeSucceeded); c != nil && c.Status == metav1.ConditionTrue {
 		r.Completed = &c.LastTransitionTime
 	}
+
 	progressing := meta.FindStatusCondition(set.Status.Conditions, olmv1.TypeProgressing)
 	available := meta.FindStatusCondition(set.Status.Conditions, olmv1.TypeAvailable)
 	r.archived = set.Spec.LifecycleState == olmv1.LifecycleStateArchived
@@ -140,6 +142,7 @@ func recordOf(set *olmv1.ClusterObjectSet) RevisionRecord {
 			}
 		}
 	}
+
 	return r
 }
 

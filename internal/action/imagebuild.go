@@ -42,6 +42,7 @@ func (a *ImageBuild) Run(ctx context.Context) (*BuiltImage, error) {
 	if a.Push == "" && a.Output == "" {
 		return nil, &report.Error{Object: "image", Err: errors.New("nowhere to put it"), Advice: "name a repository with --push or a file with --output"}
 	}
+
 	authorities, err := imageAuthorities(a.Authorities)
 	if err != nil {
 		return nil, err
@@ -55,6 +56,7 @@ func (a *ImageBuild) Run(ctx context.Context) (*BuiltImage, error) {
 		}
 		images = append(images, built)
 	}
+
 	result := &BuiltImage{Output: a.Output}
 	if a.Output != "" {
 		if err := catalogs.WriteArchive(a.Output, cmp.Or(a.Push, "localhost/mainstay:latest"), images...); err != nil {
@@ -62,9 +64,11 @@ func (a *ImageBuild) Run(ctx context.Context) (*BuiltImage, error) {
 		}
 		report.OrQuiet(a.Progress).Done("image written to " + a.Output)
 	}
+
 	if a.Push != "" {
 		result.Reference, err = a.Registry.Client(a.Push).Push(ctx, a.Push, nil, images...)
 	}
+
 	return result, err
 }
 
@@ -78,10 +82,12 @@ func buildProgram(name string, authorities []byte) (*image.Built, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	files := []image.File{{Path: "/usr/bin/mainstay", Executable: true, Content: content}}
 	for _, alias := range aliases {
 		files = append(files, image.File{Path: alias, Link: "/usr/bin/mainstay"})
 	}
+
 	files = append(files, image.File{Path: authoritiesPath, Content: authorities})
 	return image.Build(image.Spec{
 		Architecture: architecture,

@@ -33,6 +33,7 @@ func Scheme() (*runtime.Scheme, error) {
 			return nil, fmt.Errorf("registering kinds: %w", err)
 		}
 	}
+
 	return scheme, nil
 }
 
@@ -54,19 +55,23 @@ func (a *Install) Run(ctx context.Context) ([]*unstructured.Unstructured, error)
 	if err != nil {
 		return nil, err
 	}
+
 	for _, object := range objects {
 		if err := a.write(ctx, object); err != nil {
 			return nil, err
 		}
 	}
+
 	if a.Installation.RequireServiceAccount {
 		if err := a.withdrawClusterAdmin(ctx); err != nil {
 			return nil, err
 		}
 	}
+
 	if a.Wait == nil {
 		return objects, nil
 	}
+
 	name := fmt.Sprintf("installation in namespace %q", a.Installation.namespace())
 	return objects, a.Wait.until(ctx, name, a.Progress, func(ctx context.Context) (outlook, error) {
 		return installOutlook(ctx, a.Client, objects)
@@ -82,10 +87,12 @@ func (a *Install) write(ctx context.Context, object *unstructured.Unstructured) 
 		}
 		return err
 	}
+
 	err := a.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(InstallFieldManager), client.ForceOwnership)
 	if err != nil {
 		return serverError(objectName(object), err)
 	}
+
 	report.OrQuiet(a.Progress).Done(objectName(object) + " applied")
 	return nil
 }
@@ -98,6 +105,7 @@ func (a *Install) withdrawClusterAdmin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	for _, object := range objects {
 		if object.GetKind() != "ClusterRoleBinding" || object.GetName() != "operator-controller-cluster-admin" {
 			continue
@@ -106,6 +114,7 @@ func (a *Install) withdrawClusterAdmin(ctx context.Context) error {
 			return serverError(objectName(object), err)
 		}
 	}
+
 	return nil
 }
 
@@ -123,11 +132,13 @@ func installOutlook(ctx context.Context, c client.Client, objects []*unstructure
 		if object.GetKind() != "Deployment" && object.GetKind() != "CustomResourceDefinition" {
 			continue
 		}
+
 		live := &unstructured.Unstructured{}
 		live.SetGroupVersionKind(object.GroupVersionKind())
 		if err := c.Get(ctx, client.ObjectKeyFromObject(object), live); err != nil {
 			return outlook{}, err
 		}
+
 		part := report.Part{Name: object.GetName(), State: report.StateDone}
 		if probe := builtIn.Probe(live); !probe.Ready {
 			part.State, part.Detail = report.StateCurrent, probe.Message
@@ -135,7 +146,9 @@ func installOutlook(ctx context.Context, c client.Client, objects []*unstructure
 			o.pending = objectName(object) + ": " + probe.Message
 			o.advice = fmt.Sprintf("look at its pods: 'kubectl -n %s get pods' and 'kubectl -n %s get events'; an image that cannot be pulled is set with --image", object.GetNamespace(), object.GetNamespace())
 		}
+
 		o.parts = append(o.parts, part)
 	}
+
 	return o, nil
 }

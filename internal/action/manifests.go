@@ -75,10 +75,12 @@ func (in *Installation) Objects() ([]*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	platform, err := PlatformKinds(false)
 	if err != nil {
 		return nil, err
 	}
+
 	at := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() != "CustomResourceDefinition" })
 	return slices.Insert(objects, at, platform...), nil
 }
@@ -90,17 +92,20 @@ func (in *Installation) Manifests() ([]*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the manifests of the installation: %w", err)
 	}
+
 	if in.RequireServiceAccount && in.IgnoreServiceAccount {
 		return nil, &report.Error{
 			Object: "installation", Err: errors.New("service accounts cannot be both required and ignored"),
 			Advice: "leave out --require-service-account or --ignore-service-account",
 		}
 	}
+
 	if in.IgnoreServiceAccount {
 		if err := replace(objects, "options/ignore-service-account.yaml"); err != nil {
 			return nil, fmt.Errorf("reading the manifests of the installation: %w", err)
 		}
 	}
+
 	if in.ProtectCustomResources {
 		policy, err := protectionPolicy()
 		if err != nil {
@@ -108,24 +113,29 @@ func (in *Installation) Manifests() ([]*unstructured.Unstructured, error) {
 		}
 		objects = append(objects, policy...)
 	}
+
 	if in.RequireServiceAccount {
 		objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool {
 			return o.GetKind() == "ClusterRoleBinding" && o.GetName() == "operator-controller-cluster-admin"
 		})
 	}
+
 	for _, object := range objects {
 		if err := in.place(object); err != nil {
 			return nil, fmt.Errorf("%s %s: %w", object.GetKind(), object.GetName(), err)
 		}
 	}
+
 	added, err := in.addFiles(objects)
 	if err != nil {
 		return nil, err
 	}
+
 	secret, err := in.pullSecretAccess()
 	if err != nil {
 		return nil, err
 	}
+
 	// Both come behind the namespace, and before the Deployments that need them.
 	at := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "Namespace" }) + 1
 	return slices.Insert(objects, at, append(added, secret...)...), nil
@@ -147,27 +157,33 @@ func shipped(files embed.FS, folder string) ([]*unstructured.Unstructured, error
 	if err != nil {
 		return nil, err
 	}
+
 	var kustomization struct {
 		Resources []string `json:"resources"`
 	}
 	if err := yaml.Unmarshal(index, &kustomization); err != nil {
 		return nil, fmt.Errorf("kustomization.yaml: %w", err)
 	}
+
 	var objects []*unstructured.Unstructured
 	for _, name := range kustomization.Resources {
 		if strings.HasPrefix(name, "platform/") {
 			continue // PlatformKinds reads them: they are created, not applied.
 		}
+
 		data, err := files.ReadFile(path.Join(folder, name))
 		if err != nil {
 			return nil, err
 		}
+
 		documents, err := decodeAll(data)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
+
 		objects = append(objects, documents...)
 	}
+
 	return objects, nil
 }
 
@@ -178,10 +194,12 @@ func replace(objects []*unstructured.Unstructured, file string) error {
 	if err != nil {
 		return err
 	}
+
 	chosen, err := decodeAll(data)
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
+
 	for _, object := range chosen {
 		at := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool {
 			return o.GroupVersionKind() == object.GroupVersionKind() && o.GetName() == object.GetName()
@@ -191,6 +209,7 @@ func replace(objects []*unstructured.Unstructured, file string) error {
 		}
 		objects[at] = object
 	}
+
 	return nil
 }
 
@@ -225,6 +244,7 @@ func (in *Installation) place(object *unstructured.Unstructured) error {
 			return err
 		}
 	}
+
 	if object.GetNamespace() != "" {
 		object.SetNamespace(in.namespace())
 	}
@@ -236,6 +256,7 @@ func (in *Installation) placeSubjects(object *unstructured.Unstructured) error {
 	if err != nil {
 		return err
 	}
+
 	for _, subject := range subjects {
 		if s, ok := subject.(map[string]any); ok && s["kind"] == "ServiceAccount" {
 			s["namespace"] = in.namespace()
@@ -249,6 +270,7 @@ func (in *Installation) placeManager(deployment *unstructured.Unstructured) erro
 		if in.Image != "" {
 			manager["image"] = in.Image
 		}
+
 		args, _, err := unstructured.NestedStringSlice(manager, "args")
 		if err != nil {
 			return err
@@ -256,9 +278,11 @@ func (in *Installation) placeManager(deployment *unstructured.Unstructured) erro
 		if strings.HasPrefix(deployment.GetName(), "operator-controller") {
 			args = append(args, in.serviceAccountArgs()...)
 		}
+
 		for _, gate := range in.FeatureGates { // test suites read one from each argument
 			args = append(args, "--feature-gates="+gate)
 		}
+
 		if in.PullSecret != "" {
 			args = append(args, "--pull-secret="+in.PullSecret)
 		}
@@ -271,6 +295,7 @@ func (in *Installation) placeManager(deployment *unstructured.Unstructured) erro
 		if len(in.PullCAs) > 0 {
 			args = append(args, "--pull-cas-dir="+path.Join(filesFolder, "cas"))
 		}
+
 		return unstructured.SetNestedStringSlice(manager, args, "args")
 	})
 }
@@ -294,6 +319,7 @@ func editManager(deployment *unstructured.Unstructured, edit func(manager map[st
 	if err != nil {
 		return err
 	}
+
 	for _, c := range containers {
 		manager, ok := c.(map[string]any)
 		if !ok || manager["name"] != "manager" {
@@ -304,6 +330,7 @@ func editManager(deployment *unstructured.Unstructured, edit func(manager map[st
 		}
 		return unstructured.SetNestedSlice(deployment.Object, containers, "spec", "template", "spec", "containers")
 	}
+
 	return errors.New("no container is named manager")
 }
 
@@ -323,15 +350,18 @@ func (in *Installation) addFiles(objects []*unstructured.Unstructured) ([]*unstr
 	if in.SignaturePolicy != nil {
 		add("", "policy.json", in.SignaturePolicy)
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(in.PullCAs)) {
 		if ext := path.Ext(name); ext != ".crt" && ext != ".pem" {
 			return nil, &report.Error{Object: fmt.Sprintf("certificate file %q", name), Err: errors.New("its name ends neither in .crt nor in .pem"), Advice: "rename the file"}
 		}
 		add("cas", name, in.PullCAs[name])
 	}
+
 	if len(data) == 0 {
 		return nil, nil
 	}
+
 	for _, object := range objects {
 		if object.GetKind() != "Deployment" {
 			continue
@@ -340,6 +370,7 @@ func (in *Installation) addFiles(objects []*unstructured.Unstructured) ([]*unstr
 			return nil, fmt.Errorf("%s: %w", objectName(object), err)
 		}
 	}
+
 	return []*unstructured.Unstructured{{Object: map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap",
 		"metadata": map[string]any{"name": filesConfigMap, "namespace": in.namespace(), "labels": map[string]any{"app.kubernetes.io/part-of": "olm"}},
@@ -352,6 +383,7 @@ func mountFiles(deployment *unstructured.Unstructured, items []any) error {
 	if err != nil {
 		return err
 	}
+
 	volumes = append(volumes, map[string]any{
 		"name":      "files",
 		"configMap": map[string]any{"name": filesConfigMap, "items": items},
@@ -359,6 +391,7 @@ func mountFiles(deployment *unstructured.Unstructured, items []any) error {
 	if err := unstructured.SetNestedSlice(deployment.Object, volumes, "spec", "template", "spec", "volumes"); err != nil {
 		return err
 	}
+
 	return editManager(deployment, func(manager map[string]any) error {
 		mounts, _, err := unstructured.NestedSlice(manager, "volumeMounts")
 		if err != nil {
@@ -374,10 +407,12 @@ func (in *Installation) pullSecretAccess() ([]*unstructured.Unstructured, error)
 	if in.PullSecret == "" {
 		return nil, nil
 	}
+
 	namespace, name, ok := strings.Cut(in.PullSecret, "/")
 	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
 		return nil, &report.Error{Object: fmt.Sprintf("pull secret %q", in.PullSecret), Err: errors.New("not of the form NAMESPACE/NAME"), Advice: "name the Secret with its namespace"}
 	}
+
 	metadata := func() map[string]any {
 		return map[string]any{"name": accessRole, "namespace": namespace, "labels": map[string]any{
 			"app.kubernetes.io/name": accessRole, "app.kubernetes.io/part-of": "olm",
@@ -387,6 +422,7 @@ func (in *Installation) pullSecretAccess() ([]*unstructured.Unstructured, error)
 	for _, account := range []string{"catalogd-controller-manager", "operator-controller-controller-manager"} {
 		subjects = append(subjects, map[string]any{"kind": "ServiceAccount", "name": account, "namespace": in.namespace()})
 	}
+
 	return []*unstructured.Unstructured{
 		{Object: map[string]any{
 			"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": metadata(),

@@ -34,6 +34,7 @@ func TestManifests(t *testing.T) {
 			PullCAs: map[string][]byte{"b.pem": []byte("B\n"), "a.crt": []byte("A\n")},
 		},
 	}
+
 	for name, installation := range cases {
 		t.Run(name, func(t *testing.T) {
 			var b bytes.Buffer
@@ -41,10 +42,12 @@ func TestManifests(t *testing.T) {
 				if object.GetKind() == "CustomResourceDefinition" {
 					continue
 				}
+
 				text, err := yaml.Marshal(object.Object)
 				if err != nil {
 					t.Fatal(err)
 				}
+
 				b.WriteString("---\n")
 				b.Write(text)
 			}
@@ -76,9 +79,11 @@ func as[T any](t *testing.T, objects []*unstructured.Unstructured, kind string) 
 		}
 		found[object.GetName()] = value
 	}
+
 	if len(found) == 0 {
 		t.Fatalf("there is no %s", kind)
 	}
+
 	return found
 }
 
@@ -99,15 +104,18 @@ func TestDeployments(t *testing.T) {
 	if len(deployments) != len(want) {
 		t.Errorf("there are %d Deployments", len(deployments))
 	}
+
 	for name, w := range want {
 		deployment := deployments[name]
 		if deployment == nil {
 			t.Fatalf("there is no Deployment %s", name)
 		}
+
 		labels := map[string]string{"app.kubernetes.io/name": w.label, "app.kubernetes.io/part-of": "olm", "control-plane": name}
 		if diff := cmp.Diff(labels, deployment.Labels); diff != "" {
 			t.Errorf("labels of %s (-want +got):\n%s", name, diff)
 		}
+
 		checkHardened(t, deployment)
 		checkService(t, services[w.service], deployment, w.ports)
 	}
@@ -119,6 +127,7 @@ func checkHardened(t *testing.T, deployment *appsv1.Deployment) {
 	if len(pod.Containers) != 1 || pod.Containers[0].Name != "manager" {
 		t.Fatalf("%s: containers are not one, named manager", deployment.Name)
 	}
+
 	manager := pod.Containers[0]
 	for what, ok := range map[string]bool{
 		"non-root":             *pod.SecurityContext.RunAsNonRoot,
@@ -145,11 +154,13 @@ func checkService(t *testing.T, service *corev1.Service, deployment *appsv1.Depl
 	if service == nil {
 		t.Fatalf("%s has no Service", deployment.Name)
 	}
+
 	for key, value := range service.Spec.Selector {
 		if deployment.Spec.Template.Labels[key] != value {
 			t.Errorf("Service %s selects %s=%s, which the pods do not have", service.Name, key, value)
 		}
 	}
+
 	got := map[int32]int32{}
 	for _, port := range service.Spec.Ports {
 		for _, container := range deployment.Spec.Template.Spec.Containers[0].Ports {
@@ -158,6 +169,7 @@ func checkService(t *testing.T, service *corev1.Service, deployment *appsv1.Depl
 			}
 		}
 	}
+
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("ports of Service %s (-want +got):\n%s", service.Name, diff)
 	}
@@ -181,6 +193,7 @@ func TestRights(t *testing.T) {
 					}
 				}
 			}
+
 			all := 0
 			for name, binding := range as[rbacv1.ClusterRoleBinding](t, objects, "ClusterRoleBinding") {
 				checkSubjects(name, binding.Subjects)
@@ -190,12 +203,14 @@ func TestRights(t *testing.T) {
 					t.Errorf("%s names the role %s", name, binding.RoleRef.Name)
 				}
 			}
+
 			for name, binding := range as[rbacv1.RoleBinding](t, objects, "RoleBinding") {
 				checkSubjects(name, binding.Subjects)
 				if roles[binding.RoleRef.Name] == nil || roles[binding.RoleRef.Name].Namespace != binding.Namespace {
 					t.Errorf("%s names the role %s", name, binding.RoleRef.Name)
 				}
 			}
+
 			if want := map[bool]int{false: 1, true: 0}[installation.RequireServiceAccount]; all != want {
 				t.Errorf("%d bindings give every right, want %d", all, want)
 			}
@@ -209,12 +224,14 @@ func TestKustomizationNamesEveryFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var kustomization struct {
 		Resources []string `json:"resources"`
 	}
 	if err := yaml.Unmarshal(data, &kustomization); err != nil {
 		t.Fatal(err)
 	}
+
 	err = fs.WalkDir(config.Files, ".", func(name string, _ fs.DirEntry, err error) error {
 		if err == nil && path.Ext(name) == ".yaml" && name != "kustomization.yaml" && !slices.Contains(kustomization.Resources, name) {
 			t.Errorf("%s is not named", name)
@@ -236,6 +253,7 @@ func TestManifestsRefuse(t *testing.T) {
 		"a certificate of another name":     {Installation{PullCAs: map[string][]byte{"ca.der": nil}}, `"ca.der"`},
 		"accounts required and ignored":     {Installation{RequireServiceAccount: true, IgnoreServiceAccount: true}, "both required and ignored"},
 	}
+
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			if _, err := c.installation.Manifests(); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -281,10 +299,12 @@ func TestPlatformKinds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		var names []string
 		for _, kind := range kinds {
 			names = append(names, kind.GetName())
 		}
+
 		if diff := cmp.Diff(test.want, names); diff != "" {
 			t.Errorf("kinds where the version is managed=%t (-want +got):\n%s", test.versionManaged, diff)
 		}

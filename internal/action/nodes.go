@@ -48,10 +48,12 @@ func (s *NodesStatus) Run(ctx context.Context) (*PoolStates, error) {
 	if s.Pool != "" && !slices.ContainsFunc(list.Items, func(p mcfgv1.MachineConfigPool) bool { return p.Name == s.Pool }) {
 		return nil, noPool(s.Pool)
 	}
+
 	var nodes corev1.NodeList
 	if err := s.Client.List(ctx, &nodes); err != nil {
 		return nil, serverError("nodes", err)
 	}
+
 	return poolStates(list.Items, nodes.Items, s.Pool), nil
 }
 
@@ -69,17 +71,21 @@ func poolStates(list []mcfgv1.MachineConfigPool, nodes []corev1.Node, only strin
 		if err := membership.Invalid[pool.Name]; err != nil {
 			state.Problems = append(state.Problems, fmt.Sprintf("pool %s: %v", pool.Name, err))
 		}
+
 		for _, node := range membership.Nodes[pool.Name] {
 			pool.Nodes = append(pool.Nodes, pools.Assess(node, &pool.MachineConfigPool))
 		}
+
 		slices.SortFunc(pool.Nodes, pools.CompareNodeStates)
 		state.Pools = append(state.Pools, pool)
 	}
+
 	for _, contested := range membership.Contested {
 		if only == "" || slices.Contains(contested.Pools, only) {
 			state.Problems = append(state.Problems, contested.Error())
 		}
 	}
+
 	return state
 }
 
@@ -118,14 +124,17 @@ func (a *PoolPause) Run(ctx context.Context) (before, after *mcfgv1.MachineConfi
 	if err != nil {
 		return nil, nil, serverError(poolName(a.Pool), err)
 	}
+
 	before = pool.DeepCopy()
 	if pool.Spec.Paused == a.Paused {
 		return before, pool, nil
 	}
+
 	pool.Spec.Paused = a.Paused
 	if err := a.Client.Patch(ctx, pool, client.MergeFrom(before)); err != nil {
 		return nil, nil, serverError(poolName(a.Pool), err)
 	}
+
 	return before, pool, nil
 }
 
@@ -135,9 +144,11 @@ func (s *NodesStatus) Names(ctx context.Context) ([]string, error) {
 	if err := s.Client.List(ctx, &list); err != nil {
 		return nil, serverError("machineconfigpools", err)
 	}
+
 	var names []string
 	for i := range list.Items {
 		names = append(names, list.Items[i].Name)
 	}
+
 	return names, nil
 }

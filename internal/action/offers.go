@@ -41,14 +41,17 @@ func (o *catalogOffers) read(ctx context.Context, filter *olmv1.CatalogFilter) (
 	if err := o.Client.List(ctx, &list); err != nil {
 		return nil, fmt.Errorf("listing catalogs: %w", err)
 	}
+
 	selected, err := resolve.SelectCatalogs(filter.Selector, list.Items)
 	if err != nil {
 		return nil, fmt.Errorf("spec.source.catalog.selector: %w", err)
 	}
+
 	config, err := o.Cluster()
 	if err != nil {
 		return nil, err
 	}
+
 	reader := &clustercatalog.Reader{Config: config, SystemNamespace: o.SystemNamespace}
 	found := &offers{}
 	for i := range selected {
@@ -57,12 +60,15 @@ func (o *catalogOffers) read(ctx context.Context, filter *olmv1.CatalogFilter) (
 			found.unserved = append(found.unserved, catalog.Name)
 			continue
 		}
+
 		content, err := fbc.LoadContent(filter.PackageName, found.notePackages(reader.Metas(ctx, catalog.Name)))
 		if err != nil {
 			return nil, err
 		}
+
 		found.catalogs = append(found.catalogs, resolve.Catalog{Name: catalog.Name, Priority: catalog.Spec.Priority, Content: content})
 	}
+
 	slices.Sort(found.packages)
 	found.packages = slices.Compact(found.packages)
 	return found, nil

@@ -27,6 +27,7 @@ func (o owner) describeForeign(live metav1.Object) string {
 	if controller.UID == o.set.UID {
 		return ""
 	}
+
 	sibling := o.sibling(controller)
 	switch {
 	case sibling == nil:
@@ -67,6 +68,7 @@ func failureOf(set *olmv1.ClusterObjectSet, phase string) string {
 		progressing.Reason == olmv1.ReasonArchived {
 		return ""
 	}
+
 	for _, match := range phaseFailure.FindAllStringSubmatch(progressing.Message, -1) {
 		if match[1] == phase {
 			return match[2]

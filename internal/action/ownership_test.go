@@ -86,11 +86,13 @@ func TestFailedPhases(t *testing.T) {
 			for _, phase := range []string{"crds", "deploy", "publish"} {
 				phases = append(phases, PhaseState{Name: phase, Message: failureOf(set, phase), Objects: []ObjectState{test.phases[phase]}})
 			}
+
 			markPhases(phases, false)
 			var got []report.State
 			for _, phase := range phases {
 				got = append(got, phase.State)
 			}
+
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("states (-want +got):\n%s", diff)
 			}

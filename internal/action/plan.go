@@ -74,6 +74,7 @@ func newPlan(data map[string]string) (*Plan, error) {
 	if err := json.Unmarshal(p.Data, &fields); err != nil {
 		return nil, err
 	}
+
 	p.Changes, p.Problems = fields.Action != "none", fields.Problems
 	return p, nil
 }
@@ -86,6 +87,7 @@ func (a *ExtensionPlan) Run(ctx context.Context) (plan *Plan, err error) {
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() {
 		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidyTime)
 		defer cancel()
@@ -101,17 +103,20 @@ func (a *ExtensionPlan) await(ctx context.Context, extension *olmv1.ClusterExten
 	if wait == nil {
 		wait = &Wait{}
 	}
+
 	err = wait.until(ctx, extensionName(extension.Name), a.Progress, func(ctx context.Context) (outlook, error) {
 		found, err := a.read(ctx, extension)
 		if err != nil {
 			return outlook{}, err
 		}
+
 		plan = found
 		const pending = "the operator-controller has not planned it yet"
 		part := report.Part{Name: "plan", State: report.StateCurrent, Detail: pending}
 		if found != nil {
 			part = report.Part{Name: "plan", State: report.StateDone}
 		}
+
 		return outlook{
 			parts: []report.Part{part}, done: found != nil, pending: pending,
 			advice: "check that it runs, and is one that plans: 'kubectl get deployments -A -l app.kubernetes.io/name=operator-controller'",
@@ -120,6 +125,7 @@ func (a *ExtensionPlan) await(ctx context.Context, extension *olmv1.ClusterExten
 	if err != nil {
 		return nil, err
 	}
+
 	return plan, nil
 }
 
@@ -134,17 +140,20 @@ func (a *ExtensionPlan) ask(ctx context.Context) (extension *olmv1.ClusterExtens
 	case !apierrors.IsNotFound(err):
 		return nil, nil, serverError(extensionName(a.Install.name()), err)
 	}
+
 	install := a.Install
 	install.Package = cmp.Or(install.Package, install.Name)
 	objects, err := install.Objects()
 	if err != nil {
 		return nil, nil, err
 	}
+
 	extension = objects[len(objects)-1].(*olmv1.ClusterExtension)
 	metav1.SetMetaDataAnnotation(&extension.ObjectMeta, olmv1.AnnotationPlan, olmv1.PlanOnly)
 	if err := a.Client.Create(ctx, extension); err != nil {
 		return nil, nil, serverError(extensionName(extension.Name), err)
 	}
+
 	return extension, func(ctx context.Context) error { return a.remove(ctx, extension) }, nil
 }
 
@@ -158,6 +167,7 @@ func (a *ExtensionPlan) remove(ctx context.Context, extension *olmv1.ClusterExte
 	if err != nil {
 		return err
 	}
+
 	// Its controller takes a moment to let it go. That it does not is no fault of this command.
 	_ = (&Wait{}).until(ctx, extensionName(extension.Name), nil, func(ctx context.Context) (outlook, error) {
 		o, err := goneOutlook(ctx, a.Client, &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: extension.Name}}, "")
@@ -176,6 +186,7 @@ func (a *ExtensionPlan) realize(ctx context.Context, extension *olmv1.ClusterExt
 		if err := a.Client.Patch(ctx, now, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 			return err
 		}
+
 		now.DeepCopyInto(extension)
 		return nil
 	})
@@ -212,6 +223,7 @@ func (a *ExtensionPlan) askExisting(ctx context.Context, extension *olmv1.Cluste
 	if err := a.checkSame(extension); err != nil {
 		return nil, nil, err
 	}
+
 	if _, asked := extension.Annotations[olmv1.AnnotationPlan]; asked {
 		if a.Install.Choice.empty() {
 			return extension, func(context.Context) error { return nil }, nil
@@ -221,16 +233,19 @@ func (a *ExtensionPlan) askExisting(ctx context.Context, extension *olmv1.Cluste
 			Advice: "wait until that plan is read, or remove the annotation; without flags, the plan that there is is shown",
 		}
 	}
+
 	before := extension.DeepCopy()
 	value, err := a.question(extension)
 	if err != nil {
 		return nil, nil, err
 	}
+
 	metav1.SetMetaDataAnnotation(&extension.ObjectMeta, olmv1.AnnotationPlan, value)
 	// The lock keeps two from asking at a time.
 	if err := a.Client.Patch(ctx, extension, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return nil, nil, serverError(name, err)
 	}
+
 	asked := extension.DeepCopy()
 	return extension, func(ctx context.Context) error { return a.unask(ctx, asked) }, nil
 }
@@ -250,10 +265,12 @@ func (a *ExtensionPlan) checkSame(extension *olmv1.ClusterExtension) error {
 	if extension.Spec.Source.Catalog == nil {
 		return &report.Error{Object: extensionName(extension.Name), Err: errors.New("it does not come from a catalog")}
 	}
+
 	account := ""
 	if extension.Spec.ServiceAccount != nil {
 		account = extension.Spec.ServiceAccount.Name
 	}
+
 	for _, field := range []struct{ what, wanted, is string }{
 		{"package", a.Install.Package, extension.Spec.Source.Catalog.PackageName},
 		{"namespace", a.Install.Namespace, extension.Spec.Namespace},
@@ -263,9 +280,11 @@ func (a *ExtensionPlan) checkSame(extension *olmv1.ClusterExtension) error {
 			return differs(extension, fmt.Errorf("its %s is %q, not %q", field.what, field.is, field.wanted))
 		}
 	}
+
 	if a.Install.WatchNamespace != "" {
 		return differs(extension, errors.New("the namespace that it watches cannot be planned to be another"))
 	}
+
 	return nil
 }
 
@@ -285,6 +304,7 @@ func (a *ExtensionPlan) question(extension *olmv1.ClusterExtension) (string, err
 	if err := choice.apply(&wanted); err != nil {
 		return "", &report.Error{Object: extensionName(extension.Name), Err: err, Advice: "write the selector as kubectl has it: 'key=value,other in (a,b)'"}
 	}
+
 	fields := map[string]any{"id": extension.ResourceVersion}
 	if choice.Version != nil {
 		fields["version"] = filter.Version
@@ -301,10 +321,12 @@ func (a *ExtensionPlan) question(extension *olmv1.ClusterExtension) (string, err
 	if choice.CRDUpgradeSafety != nil {
 		fields["crdUpgradeSafety"] = *choice.CRDUpgradeSafety
 	}
+
 	value, err := json.Marshal(fields)
 	if err != nil {
 		return "", fmt.Errorf("writing the annotation %s: %w", olmv1.AnnotationPlan, err)
 	}
+
 	return string(value), nil
 }
 
@@ -315,17 +337,21 @@ func (a *ExtensionPlan) read(ctx context.Context, extension *olmv1.ClusterExtens
 	if key.Namespace == "" {
 		key.Namespace = DefaultSystemNamespace
 	}
+
 	var written corev1.ConfigMap
 	if err := a.Client.Get(ctx, key, &written); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
+
 	wanted := strconv.FormatInt(extension.Generation, 10) + " " + extension.Annotations[olmv1.AnnotationPlan]
 	if !metav1.IsControlledBy(&written, extension) || written.Annotations[olmv1.AnnotationPlanFor] != wanted {
 		return nil, nil
 	}
+
 	plan, err := newPlan(written.Data)
 	if err != nil {
 		return nil, fmt.Errorf("%s of ConfigMap %q is no plan, which operator-controller alone makes: %w", olmv1.PlanJSON, key, err)
 	}
+
 	return plan, nil
 }

@@ -40,10 +40,12 @@ func patchChoice(ctx context.Context, c client.Client, progress report.Progress,
 			Advice: fmt.Sprintf("'mainstay extension status %s' shows what the removal waits for; install it again when it is gone", extension.Name),
 		}
 	}
+
 	before := extension.DeepCopy()
 	if err := choice.apply(&extension.Spec); err != nil {
 		return nil, &report.Error{Object: name, Err: err, Advice: "write the selector as kubectl has it: 'key=value,other in (a,b)'"}
 	}
+
 	isPlannedOnly := extension.Annotations[olmv1.AnnotationPlan] == olmv1.PlanOnly
 	if check != nil && !isPlannedOnly && !equality.Semantic.DeepEqual(before.Spec, extension.Spec) {
 		if err := check.checkChoice(ctx, c, progress, extension.Name, choice); err != nil {
@@ -58,12 +60,14 @@ func patchChoice(ctx context.Context, c client.Client, progress report.Progress,
 			return nil, &report.Error{Object: name, Err: err}
 		}
 	}
+
 	// The lock keeps a change made by somebody else in between: lists are replaced as a
 	// whole by a merge patch.
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := c.Patch(ctx, extension, patch); err != nil {
 		return nil, serverError(name, err)
 	}
+
 	return before, nil
 }
 
@@ -78,6 +82,7 @@ func (c *PlanCheck) checkChoice(ctx context.Context, reader client.Client, progr
 	if err != nil {
 		return err
 	}
+
 	defer func() {
 		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidyTime)
 		defer cancel()
@@ -86,6 +91,7 @@ func (c *PlanCheck) checkChoice(ctx context.Context, reader client.Client, progr
 	if err := choice.apply(&extension.Spec); err != nil {
 		return err
 	}
+
 	return c.awaitPlan(ctx, plan, extension, func(PlanProblem) bool { return false })
 }
 
@@ -110,15 +116,18 @@ func (c *PlanCheck) awaitPlan(ctx context.Context, plan *ExtensionPlan, extensio
 	case err != nil:
 		return err
 	}
+
 	var problems []PlanProblem
 	for _, problem := range found.Problems {
 		if !accepted(problem) {
 			problems = append(problems, problem)
 		}
 	}
+
 	if len(problems) == 0 {
 		return nil
 	}
+
 	return &report.Error{Object: name, Err: &RefusedPlanError{problems}, Advice: c.adviseOn(ctx, plan.Client, extension, problems)}
 }
 
@@ -147,5 +156,6 @@ func (c *PlanCheck) adviseOn(ctx context.Context, reader client.Client, extensio
 			}
 		}
 	}
+
 	return diagnosis.PlanAdvice(diagnosis.SubjectOf(extension), first.Message)
 }

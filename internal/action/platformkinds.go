@@ -33,18 +33,22 @@ func PlatformKinds(versionManaged bool) ([]*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the kinds of the platform: %w", err)
 	}
+
 	var kinds []*unstructured.Unstructured
 	for _, name := range files {
 		data, err := config.Platform.ReadFile(name)
 		if err != nil {
 			return nil, fmt.Errorf("reading the kinds of the platform: %w", err)
 		}
+
 		documents, err := decodeAll(data)
 		if err != nil {
 			return nil, fmt.Errorf("reading the kinds of the platform: %s: %w", path.Base(name), err)
 		}
+
 		kinds = append(kinds, documents...)
 	}
+
 	return slices.DeleteFunc(kinds, func(kind *unstructured.Unstructured) bool {
 		return versionKinds[kind.GetName()] && !versionManaged
 	}), nil
@@ -57,6 +61,7 @@ func CreatePlatformKinds(ctx context.Context, c client.Client, versionManaged bo
 	if err != nil {
 		return nil, err
 	}
+
 	var created []*unstructured.Unstructured
 	for _, kind := range kinds {
 		isNew, err := createIfAbsent(ctx, c, kind)
@@ -67,6 +72,7 @@ func CreatePlatformKinds(ctx context.Context, c client.Client, versionManaged bo
 			created = append(created, kind)
 		}
 	}
+
 	return created, nil
 }
 

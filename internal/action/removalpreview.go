@@ -59,10 +59,12 @@ func (r *ExtensionRemoval) describeLoss() string {
 	if r.CRDsKept {
 		return ""
 	}
+
 	var parts []string
 	if r.Unknown != "" {
 		parts = append(parts, r.Unknown)
 	}
+
 	for i := range r.CRDs {
 		crd := &r.CRDs[i]
 		switch {
@@ -72,6 +74,7 @@ func (r *ExtensionRemoval) describeLoss() string {
 			parts = append(parts, fmt.Sprintf("%s (%d)", crd.Name, crd.CustomResources))
 		}
 	}
+
 	return strings.Join(parts, ", ")
 }
 
@@ -84,6 +87,7 @@ func previewRemoval(ctx context.Context, c client.Client, extension *olmv1.Clust
 	if installed := extension.Status.Install; installed != nil {
 		removal.Bundle = installed.Bundle.Name
 	}
+
 	owned := client.MatchingLabels{olmv1.LabelOwnerKind: olmv1.ClusterExtensionKind, olmv1.LabelOwnerName: extension.Name}
 
 	var crds apiextensionsv1.CustomResourceDefinitionList
@@ -97,11 +101,13 @@ func previewRemoval(ctx context.Context, c client.Client, extension *olmv1.Clust
 			return nil, err
 		}
 	}
+
 	for i := range namespaces.Items {
 		if isControlledByExtension(&namespaces.Items[i]) {
 			removal.Namespaces = append(removal.Namespaces, namespaces.Items[i].Name)
 		}
 	}
+
 	for i := range crds.Items {
 		if !isControlledByExtension(&crds.Items[i]) {
 			continue
@@ -112,6 +118,7 @@ func previewRemoval(ctx context.Context, c client.Client, extension *olmv1.Clust
 		}
 		removal.CRDs = append(removal.CRDs, *crd)
 	}
+
 	return removal, nil
 }
 
@@ -132,6 +139,7 @@ func countCustomResources(ctx context.Context, c client.Client, crd *apiextensio
 		removal.Unknown = "no version of it is served, so that its custom resources cannot be counted"
 		return removal, nil
 	}
+
 	listKind := schema.GroupVersionKind{Group: crd.Spec.Group, Version: crd.Spec.Versions[at].Name, Kind: crd.Spec.Names.Kind + "List"}
 	namespaces := map[string]bool{}
 	list := &metav1.PartialObjectMetadataList{}
@@ -149,17 +157,21 @@ func countCustomResources(ctx context.Context, c client.Client, crd *apiextensio
 			removal.Unknown = "its custom resources cannot be counted: " + err.Error()
 			return removal, nil //nolint:nilerr // Unknown has the error.
 		}
+
 		removal.CustomResources += int64(len(list.Items))
 		for i := range list.Items {
 			namespaces[list.Items[i].Namespace] = true
 		}
+
 		if list.Continue == "" {
 			break
 		}
 	}
+
 	if list.RemainingItemCount != nil {
 		removal.CustomResources += *list.RemainingItemCount
 	}
+
 	delete(namespaces, "")
 	removal.Namespaces = slices.Sorted(maps.Keys(namespaces))
 	return removal, nil

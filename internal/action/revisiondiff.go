@@ -38,22 +38,27 @@ func (a *ExtensionDiff) Run(ctx context.Context) (*RevisionDiff, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	from, to, err := pair(records(sets), a.Name, a.From, a.To)
 	if err != nil {
 		return nil, err
 	}
+
 	before, err := a.objects(ctx, &sets[from])
 	if err != nil {
 		return nil, err
 	}
+
 	after, err := a.objects(ctx, &sets[to])
 	if err != nil {
 		return nil, err
 	}
+
 	result, err := objectdiff.Compare(before, after)
 	if err != nil {
 		return nil, &report.Error{Object: extensionName(a.Name), Err: err}
 	}
+
 	return &RevisionDiff{From: recordOf(&sets[from]), To: recordOf(&sets[to]), Result: *result}, nil
 }
 
@@ -65,24 +70,28 @@ func pair(history []RevisionRecord, name string, fromNumber, toNumber int64) (fr
 			Advice: fmt.Sprintf("'mainstay extension explain %s' tells why", name),
 		}
 	}
+
 	to = len(history) - 1
 	if toNumber != 0 {
 		if to, err = find(history, name, toNumber); err != nil {
 			return 0, 0, err
 		}
 	}
+
 	from = to - 1
 	if fromNumber != 0 {
 		if from, err = find(history, name, fromNumber); err != nil {
 			return 0, 0, err
 		}
 	}
+
 	if from < 0 {
 		return 0, 0, &report.Error{
 			Object: extensionName(name), Err: fmt.Errorf("there is no revision before %d to compare it with", history[to].Revision),
 			Advice: "name another with --from, or look at its objects with 'mainstay extension status " + name + "'",
 		}
 	}
+
 	return from, to, nil
 }
 
@@ -94,20 +103,24 @@ func (a *ExtensionDiff) objects(ctx context.Context, set *olmv1.ClusterObjectSet
 	if err != nil {
 		return nil, serverError(object, err)
 	}
+
 	if len(content.Missing) > 0 {
 		return nil, &report.Error{
 			Object: object, Err: fmt.Errorf("objects of it are missing, as there is no Secret %s", strings.Join(content.Missing, ", ")),
 			Advice: "compare other revisions with --from and --to",
 		}
 	}
+
 	if len(content.Malformed) > 0 {
 		return nil, &report.Error{Object: object, Err: errors.Join(content.Malformed...), Advice: "compare other revisions with --from and --to"}
 	}
+
 	var objects []*unstructured.Unstructured
 	for _, phase := range content.Phases {
 		for _, o := range phase.Objects {
 			objects = append(objects, o.Manifest)
 		}
 	}
+
 	return objects, nil
 }

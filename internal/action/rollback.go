@@ -59,10 +59,12 @@ func (a *ExtensionRollback) Run(ctx context.Context) (*RolledBack, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	filter := extension.Spec.Source.Catalog
 	if filter == nil {
 		return nil, &report.Error{Object: extensionName(a.Name), Err: errors.New("it does not come from a catalog")}
 	}
+
 	target, err := rollbackTarget(records(sets), a.Name, a.Revision)
 	if err != nil {
 		return nil, err
@@ -70,16 +72,19 @@ func (a *ExtensionRollback) Run(ctx context.Context) (*RolledBack, error) {
 	if err := a.checkOffered(ctx, filter, target); err != nil {
 		return nil, err
 	}
+
 	result := &RolledBack{Extension: extension, To: target, Follow: followCommand(a.Name, extension.Spec, a.CRDUpgradeSafety)}
 	choice := Choice{Version: &target.Version, SelfCertified: ptr.To(true), CRDUpgradeSafety: a.CRDUpgradeSafety}
 	before, err := patchChoice(ctx, a.Client, a.Progress, a.Check, extension, choice)
 	if err != nil {
 		return nil, err
 	}
+
 	result.Changed = extension.Generation != before.Generation
 	if a.Wait == nil {
 		return result, nil
 	}
+
 	return result, waitForExtension(ctx, a.Client, a.Wait, a.Progress, extension)
 }
 
@@ -92,9 +97,11 @@ func rollbackTarget(history []RevisionRecord, name string, number int64) (Revisi
 	for at >= 0 && history[at].archived {
 		at--
 	}
+
 	if at < 0 {
 		return refuse("'mainstay extension explain "+name+"' tells why", "it has no revision that could be left")
 	}
+
 	now := history[at]
 	compare := fmt.Sprintf("what differs is its configuration: see 'mainstay extension diff %s', and put spec.config right", name)
 	if number != 0 {
@@ -111,6 +118,7 @@ func rollbackTarget(history []RevisionRecord, name string, number int64) (Revisi
 		}
 		return history[i], nil
 	}
+
 	same := false
 	for _, r := range slices.Backward(history[:at]) {
 		switch {
@@ -121,9 +129,11 @@ func rollbackTarget(history []RevisionRecord, name string, number int64) (Revisi
 			return r, nil
 		}
 	}
+
 	if same {
 		return refuse(compare, "every good revision that is kept holds the same bundle, %s", now.Bundle)
 	}
+
 	return refuse("'mainstay extension history "+name+"' lists those that are kept", "there is no good revision before revision %d to go back to", now.Revision)
 }
 
@@ -135,6 +145,7 @@ func (a *ExtensionRollback) checkOffered(ctx context.Context, filter *olmv1.Cata
 		report.OrQuiet(a.Progress).Warn(fmt.Sprintf("whether a catalog still has %s cannot be told: %v", target.Bundle, err))
 		return nil
 	}
+
 	object := extensionName(a.Name)
 	result, err := resolve.Resolve(resolve.Request{
 		Package: filter.PackageName, Version: target.Version, Channels: filter.Channels, Policy: olmv1.UpgradeConstraintPolicySelfCertified,
@@ -150,12 +161,14 @@ func (a *ExtensionRollback) checkOffered(ctx context.Context, filter *olmv1.Cata
 			Advice: advice,
 		}
 	}
+
 	if result.Bundle.Name != target.Bundle {
 		return &report.Error{
 			Object: object, Err: fmt.Errorf("version %s in the catalogs is bundle %s now, not %s (revision %d)", target.Version, result.Bundle.Name, target.Bundle, target.Revision),
 			Advice: "take it all the same with 'mainstay extension upgrade " + a.Name + " --version " + target.Version + " --self-certified'",
 		}
 	}
+
 	return nil
 }
 
@@ -169,6 +182,7 @@ func followCommand(name string, spec olmv1.ClusterExtensionSpec, safety *olmv1.C
 	if before := enforcementOf(spec); safety != nil && *safety != before {
 		command += " --crd-upgrade-safety " + string(before)
 	}
+
 	return command
 }
 

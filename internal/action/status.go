@@ -102,26 +102,32 @@ func extensionState(ctx context.Context, c client.Client, extension *olmv1.Clust
 		Deleting:   !extension.DeletionTimestamp.IsZero(),
 		Conditions: extension.Status.Conditions,
 	}
+
 	subject := diagnosis.SubjectOf(extension)
 	state.Package, state.ServiceAccount = subject.Package, subject.ServiceAccount
 	if installed := extension.Status.Install; installed != nil {
 		state.Bundle, state.Version = installed.Bundle.Name, installed.Bundle.Version
 	}
+
 	sets, err := revisionsOf(ctx, c, extension.Name)
 	if err != nil {
 		return nil, err
 	}
+
 	for i := range sets {
 		set := &sets[i]
 		if set.Spec.LifecycleState != olmv1.LifecycleStateActive {
 			continue
 		}
+
 		revision, err := revisionState(ctx, c, set, sets)
 		if err != nil {
 			return nil, fmt.Errorf("revision %s: %w", set.Name, err)
 		}
+
 		state.Revisions = append(state.Revisions, *revision)
 	}
+
 	return state, nil
 }
 
@@ -134,6 +140,7 @@ func revisionState(ctx context.Context, c client.Client, set *olmv1.ClusterObjec
 		Version:    set.Annotations[olmv1.AnnotationBundleVersion],
 		Conditions: set.Status.Conditions,
 	}
+
 	// A reference without a namespace means that of the controller, which nobody tells.
 	content, err := apply.Load(ctx, c, set, DefaultSystemNamespace)
 	if apierrors.IsForbidden(err) {
@@ -143,16 +150,20 @@ func revisionState(ctx context.Context, c client.Client, set *olmv1.ClusterObjec
 	if err != nil {
 		return nil, err
 	}
+
 	for _, missing := range content.Missing {
 		state.Problems = append(state.Problems, "Secret "+missing+", which holds objects of it, is missing")
 	}
+
 	for _, malformed := range content.Malformed {
 		state.Problems = append(state.Problems, malformed.Error())
 	}
+
 	probes, err := apply.CompileProbes(set.Spec.ProgressionProbes)
 	if err != nil {
 		state.Problems = append(state.Problems, "spec."+err.Error())
 	}
+
 	owner := owner{set: set, siblings: siblings}
 	for _, phase := range content.Phases {
 		p := PhaseState{Name: phase.Name, Message: failureOf(set, phase.Name)}
@@ -165,6 +176,7 @@ func revisionState(ctx context.Context, c client.Client, set *olmv1.ClusterObjec
 		}
 		state.Phases = append(state.Phases, p)
 	}
+
 	markPhases(state.Phases, meta.IsStatusConditionTrue(set.Status.Conditions, olmv1.TypeSucceeded))
 	return state, nil
 }
@@ -218,6 +230,7 @@ func objectState(ctx context.Context, c client.Client, probes *apply.Probes, wan
 		probe := probes.Probe(live)
 		state.Ready, state.Message, state.later = probe.Ready, probe.Message, probe.Later
 	}
+
 	return state, nil
 }
 
@@ -237,15 +250,18 @@ func waitForExtension(ctx context.Context, c client.Client, wait *Wait, progress
 		if err := c.Get(ctx, key, extension); err != nil {
 			return outlook{}, err
 		}
+
 		state, err := extensionState(ctx, c, extension)
 		if err != nil {
 			return outlook{}, err
 		}
+
 		o := extensionOutlook(state, extension.Generation)
 		if extension.Annotations[olmv1.AnnotationPlan] == olmv1.PlanOnly {
 			o.done, o.failed = false, fmt.Errorf("nothing is done about it, as its annotation %s asks for a plan only", olmv1.AnnotationPlan)
 			o.advice = fmt.Sprintf("see the plan with 'mainstay extension plan %s'; to have it done, remove the annotation", extension.Name)
 		}
+
 		return o, nil
 	})
 }
@@ -263,6 +279,7 @@ func extensionOutlook(state *ExtensionState, generation int64) outlook {
 			advice:  "check that it runs: 'kubectl get deployments -A -l app.kubernetes.io/name=operator-controller'",
 		}
 	}
+
 	o := outlook{
 		done: progressing.Reason == olmv1.ReasonSucceeded && progressing.Status == metav1.ConditionTrue &&
 			installed != nil && installed.Status == metav1.ConditionTrue,
@@ -272,6 +289,7 @@ func extensionOutlook(state *ExtensionState, generation int64) outlook {
 	if progressing.Status == metav1.ConditionFalse || diagnosis.IsRefused(progressing.Message) {
 		o.failed = fmt.Errorf("%s", reasonAndMessage(progressing))
 	}
+
 	o.parts = extensionParts(state, progressing, o.done)
 	return o
 }
@@ -283,19 +301,23 @@ func extensionParts(state *ExtensionState, progressing *metav1.Condition, done b
 	if n := len(state.Revisions); n > 0 {
 		newest = state.Revisions[n-1]
 	}
+
 	rollingOut := progressing.Reason == olmv1.ReasonRollingOut
 	awaited := newest.Name != "" && !meta.IsStatusConditionTrue(newest.Conditions, olmv1.TypeSucceeded)
 	if !done && !rollingOut && !awaited {
 		// The revision that there is, if any, is in place: the next one has not come about.
 		return []report.Part{{Name: "resolve", State: report.StateCurrent, Detail: reasonAndMessage(progressing)}}
 	}
+
 	parts := []report.Part{{Name: "resolve", State: report.StateDone, Detail: newest.Bundle}}
 	for _, phase := range newest.Phases {
 		parts = append(parts, phasePart(phase))
 	}
+
 	if !done && !rollingOut {
 		parts = append(parts, report.Part{Name: "roll-out", State: report.StateCurrent, Detail: reasonAndMessage(progressing)})
 	}
+
 	return parts
 }
 
@@ -310,11 +332,13 @@ func phasePart(phase PhaseState) report.Part {
 		}
 		lacking = append(lacking, describe(object)+": "+object.Message)
 	}
+
 	part.Detail = fmt.Sprintf("%d/%d", ready, len(phase.Objects))
 	if phase.State == report.StateFailed && phase.Message != "" {
 		part.Detail += " " + phase.Message
 		return part
 	}
+
 	if (phase.State == report.StateCurrent || phase.State == report.StateFailed) && len(lacking) > 0 {
 		part.Detail += " " + lacking[0]
 		if more := len(lacking) - 1; more > 0 {
@@ -322,8 +346,10 @@ func phasePart(phase PhaseState) report.Part {
 		}
 		part.Detail = strings.TrimSpace(part.Detail)
 	}
+
 	if phase.State == report.StateWaiting {
 		part.Detail = ""
 	}
+
 	return part
 }

@@ -23,6 +23,7 @@ func suggest(filter *olmv1.CatalogFilter, found *offers) string {
 		}
 		return "add a catalog with 'mainstay catalog add', or choose others with --catalog-selector"
 	}
+
 	if !slices.Contains(found.packages, filter.PackageName) {
 		const search = "'mainstay catalog search' finds packages"
 		if similar := nearest(filter.PackageName, found.packages); len(similar) > 0 {
@@ -30,6 +31,7 @@ func suggest(filter *olmv1.CatalogFilter, found *offers) string {
 		}
 		return fmt.Sprintf("no catalog has package %q: %s", filter.PackageName, search)
 	}
+
 	channels, versions := found.channelsAndVersions()
 	for _, wanted := range filter.Channels {
 		if slices.Contains(channels, wanted) {
@@ -40,6 +42,7 @@ func suggest(filter *olmv1.CatalogFilter, found *offers) string {
 		}
 		return fmt.Sprintf("package %s has no channel %q: it has %s", filter.PackageName, wanted, strings.Join(channels, ", "))
 	}
+
 	_, err := resolve.Resolve(resolve.Request{
 		Package: filter.PackageName, Version: filter.Version, Channels: filter.Channels, Policy: olmv1.UpgradeConstraintPolicySelfCertified,
 	}, found.catalogs)
@@ -47,6 +50,7 @@ func suggest(filter *olmv1.CatalogFilter, found *offers) string {
 	if similar := nearest(filter.Version, versions); len(similar) > 0 && len(hints) > 0 && !slices.Contains(versions, filter.Version) {
 		return fmt.Sprintf("did you mean version %s? %s", strings.Join(similar, " or "), strings.Join(hints, "; "))
 	}
+
 	return strings.Join(hints, "; ")
 }
 
@@ -62,6 +66,7 @@ func (o *offers) channelsAndVersions() (channels, versions []string) {
 			}
 		}
 	}
+
 	slices.Sort(channels)
 	slices.Sort(versions)
 	return slices.Compact(channels), slices.Compact(versions)
@@ -73,6 +78,7 @@ func nearest(name string, known []string) []string {
 	if name == "" {
 		return nil
 	}
+
 	type candidate struct {
 		name     string
 		distance int
@@ -85,11 +91,13 @@ func nearest(name string, known []string) []string {
 			candidates = append(candidates, candidate{other, distance})
 		}
 	}
+
 	slices.SortStableFunc(candidates, func(a, b candidate) int { return a.distance - b.distance })
 	var names []string
 	for _, c := range candidates[:min(len(candidates), maxSuggestions)] {
 		names = append(names, c.name)
 	}
+
 	return names
 }
 
@@ -101,6 +109,7 @@ func editDistance(a, b string) int {
 	for j := range row {
 		row[j] = j
 	}
+
 	for i := range len(a) {
 		beforeLast, last, row = last, row, make([]int, len(b)+1)
 		row[0] = i + 1
@@ -115,5 +124,6 @@ func editDistance(a, b string) int {
 			}
 		}
 	}
+
 	return row[len(b)]
 }

@@ -27,6 +27,7 @@ func TestSuggest(t *testing.T) {
 			Bundles: []fbc.Bundle{bundle("0.6.0"), bundle("0.7.0")},
 		}}},
 	}
+
 	for _, test := range []struct {
 		name   string
 		filter olmv1.CatalogFilter

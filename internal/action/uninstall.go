@@ -64,10 +64,12 @@ func (a *Uninstall) Run(ctx context.Context) (*Uninstalled, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	access, err := a.pullSecretAccess(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	objects = append(objects, access...)
 	slices.Reverse(objects)
 	var namespaces []string
@@ -76,6 +78,7 @@ func (a *Uninstall) Run(ctx context.Context) (*Uninstalled, error) {
 	} else if namespaces, err = a.clear(ctx); err != nil {
 		return nil, err
 	}
+
 	result := &Uninstalled{}
 	for _, object := range objects {
 		err := a.Client.Delete(ctx, object, client.PropagationPolicy("Background"))
@@ -88,9 +91,11 @@ func (a *Uninstall) Run(ctx context.Context) (*Uninstalled, error) {
 		result.Deleted = append(result.Deleted, object)
 		report.OrQuiet(a.Progress).Done(objectName(object) + " deleted")
 	}
+
 	if result.Left, err = a.leftovers(ctx, namespaces); err != nil || !a.WaitForAll {
 		return result, err
 	}
+
 	return result, a.Wait.until(ctx, fmt.Sprintf("installation in namespace %q", installation.namespace()), a.Progress, func(ctx context.Context) (outlook, error) {
 		return allGone(ctx, a.Client, result.Deleted)
 	})
@@ -110,6 +115,7 @@ func (a *Uninstall) pullSecretAccess(ctx context.Context) ([]*unstructured.Unstr
 			found = append(found, &list.Items[i])
 		}
 	}
+
 	return found, nil
 }
 
@@ -123,6 +129,7 @@ func (a *Uninstall) clear(ctx context.Context) (namespaces []string, err error) 
 	if err != nil {
 		return nil, err
 	}
+
 	if len(extensions) > 0 && !a.DeleteExtensions {
 		var names []string
 		for i := range extensions {
@@ -134,16 +141,20 @@ func (a *Uninstall) clear(ctx context.Context) (namespaces []string, err error) 
 			Advice: "uninstall them with 'mainstay extension uninstall NAME', add --delete-extensions to do it now, or --keep-crds to leave them as they are",
 		}
 	}
+
 	if err := a.clearExtensions(ctx, extensions); err != nil {
 		return nil, err
 	}
+
 	for i := range extensions {
 		namespaces = append(namespaces, extensions[i].Spec.Namespace)
 	}
+
 	catalogs, err := (&CatalogList{Client: a.Client}).Run(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	for i := range catalogs {
 		remove := CatalogDelete{Client: a.Client, Progress: a.Progress, Name: catalogs[i].Name, Wait: &a.Wait}
 		if err := remove.Run(ctx); err != nil && !apierrors.IsNotFound(err) {
@@ -151,6 +162,7 @@ func (a *Uninstall) clear(ctx context.Context) (namespaces []string, err error) 
 		}
 		report.OrQuiet(a.Progress).Done(catalogName(catalogs[i].Name) + " deleted")
 	}
+
 	return namespaces, nil
 }
 
@@ -159,26 +171,32 @@ func (a *Uninstall) clearExtensions(ctx context.Context, extensions []olmv1.Clus
 	if len(extensions) == 0 {
 		return nil
 	}
+
 	uninstall := ExtensionUninstall{Client: a.Client, Progress: a.Progress, DeleteCustomResources: a.DeleteCustomResources, Wait: &a.Wait}
 	for i := range extensions {
 		uninstall.Names = append(uninstall.Names, extensions[i].Name)
 	}
+
 	removals, err := uninstall.Preview(ctx)
 	if err != nil {
 		return err
 	}
+
 	if err := uninstall.Check(removals); err != nil {
 		return &report.Error{
 			Object: "extensions " + strings.Join(uninstall.Names, ", "), Err: err,
 			Advice: "add --delete-custom-resources to delete them, or keep them with 'mainstay extension uninstall --keep-crds NAME' first",
 		}
 	}
+
 	if err := uninstall.Run(ctx, removals); err != nil {
 		return err
 	}
+
 	for _, name := range uninstall.Names {
 		report.OrQuiet(a.Progress).Done(extensionName(name) + " deleted")
 	}
+
 	return nil
 }
 
@@ -195,11 +213,13 @@ func allGone(ctx context.Context, c client.Client, objects []*unstructured.Unstr
 		case err != nil:
 			return outlook{}, err
 		}
+
 		detail := describeDeletion(live)
 		o.done = false
 		o.pending = objectName(object) + " " + detail
 		o.parts = append(o.parts, report.Part{Name: objectName(object), State: report.StateCurrent, Detail: detail})
 	}
+
 	return o, nil
 }
 
@@ -224,6 +244,7 @@ func describeDeletion(live *unstructured.Unstructured) string {
 			details = append(details, message)
 		}
 	}
+
 	switch finalizers := live.GetFinalizers(); {
 	case len(details) > 0:
 		return "is being deleted: " + strings.Join(details, "; ")
@@ -243,14 +264,17 @@ func (a *Uninstall) leftovers(ctx context.Context, namespaces []string) ([]Lefto
 			left = append(left, Leftover{Objects: kind + " " + strings.Join(names, ", "), Why: why})
 		}
 	}
+
 	platform, err := PlatformKinds(false)
 	if err != nil {
 		return nil, err
 	}
+
 	own := map[string]bool{}
 	for _, kind := range []string{"clustercatalogs", "clusterextensions", "clusterobjectsets"} {
 		own[kind+"."+olmv1.GroupVersion.Group] = true
 	}
+
 	isPlatform := func(name string) bool {
 		return slices.ContainsFunc(platform, func(kind *unstructured.Unstructured) bool { return kind.GetName() == name })
 	}
@@ -259,6 +283,7 @@ func (a *Uninstall) leftovers(ctx context.Context, namespaces []string) ([]Lefto
 	if err := a.Client.List(ctx, &crds); err != nil {
 		return nil, serverError("customresourcedefinitions", err)
 	}
+
 	var kinds, ours, kept []string
 	for i := range crds.Items {
 		crd := &crds.Items[i]
@@ -272,10 +297,12 @@ func (a *Uninstall) leftovers(ctx context.Context, namespaces []string) ([]Lefto
 			kept = append(kept, crd.Name)
 		}
 	}
+
 	const crdKind = "customresourcedefinitions"
 	leave(crdKind, kinds, "other parts of the cluster may use them")
 	leave(crdKind, ours, "--keep-crds keeps them, and with them all catalogs and extensions, which nothing manages until Mainstay is installed again")
 	leave(crdKind, kept, "they came with extensions, and are kept with all custom resources")
 	leave("namespaces", namespaces, "extensions were installed into them, and they may hold what others created")
+
 	return left, nil
 }

@@ -44,12 +44,14 @@ func (w *Wait) until(ctx context.Context, object string, progress report.Progres
 	if c == nil {
 		c = clock.RealClock{}
 	}
+
 	var deadline <-chan time.Time
 	if w.Timeout > 0 {
 		timer := c.NewTimer(w.Timeout)
 		defer timer.Stop()
 		deadline = timer.C()
 	}
+
 	ticker := c.NewTicker(interval)
 	defer ticker.Stop()
 
@@ -68,12 +70,14 @@ func (w *Wait) until(ctx context.Context, object string, progress report.Progres
 			last = seen
 			report.OrQuiet(progress).Parts(seen.parts)
 		}
+
 		if err == nil && seen.failed != nil {
 			return &report.Error{Object: object, Err: seen.failed, Advice: seen.advice}
 		}
 		if err == nil && seen.done {
 			return nil
 		}
+
 		select {
 		case <-ticker.C():
 		case <-deadline:
@@ -92,6 +96,7 @@ func transient(err error) bool {
 	if unknownKind(err) {
 		return false
 	}
+
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
 		// Not an answer of the server: the network, or a context that has ended, which

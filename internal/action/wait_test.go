@@ -61,6 +61,7 @@ func TestWait(t *testing.T) {
 		"it vanished":   {looks: []any{outlook{}, apierrors.NewNotFound(resource, "a")}, step: interval, want: "not found", advice: "create what is not found first", seen: 2},
 		"server errors": {looks: []any{errors.New("connection refused"), errors.New("connection refused"), apierrors.NewTooManyRequests("busy", 1), outlook{done: true}}, step: interval, seen: 4, warnings: 2},
 	}
+
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			clock := testingclock.NewFakeClock(time.Time{})
@@ -195,17 +196,20 @@ func TestMarkPhases(t *testing.T) {
 		"also something else":     {objects: [][]ObjectState{{lacking, untrusted}, {ready}}, want: []report.State{report.StateCurrent, report.StateWaiting}},
 		"after it was rolled out": {objects: [][]ObjectState{{lacking}, {ready}, {lacking}}, rolledOut: true, want: []report.State{report.StateCurrent, report.StateDone, report.StateCurrent}},
 	}
+
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			var phases []PhaseState
 			for _, objects := range c.objects {
 				phases = append(phases, PhaseState{Objects: objects})
 			}
+
 			markPhases(phases, c.rolledOut)
 			var got []report.State
 			for _, phase := range phases {
 				got = append(got, phase.State)
 			}
+
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("states (-want +got):\n%s", diff)
 			}
@@ -218,6 +222,7 @@ func TestServerError(t *testing.T) {
 	if serverError("x", nil) != nil {
 		t.Error("nil is an error")
 	}
+
 	cases := map[string]struct {
 		err    error
 		want   string
@@ -230,6 +235,7 @@ func TestServerError(t *testing.T) {
 		"object missing":  {apierrors.NewNotFound(resource, "x"), "not found", "create"},
 		"anything else":   {errors.New("it rains"), "it rains", ""},
 	}
+
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			err := serverError("thing", c.err)

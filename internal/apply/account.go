@@ -29,5 +29,6 @@ func CheckAccount(ctx context.Context, reader client.Reader, account types.Names
 	if err != nil {
 		return fmt.Errorf("looking for ServiceAccount %q: %w", account, err)
 	}
+
 	return nil
 }

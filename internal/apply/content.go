@@ -60,6 +60,7 @@ func Load(ctx context.Context, reader client.Reader, set *olmv1.ClusterObjectSet
 			if manifest == nil {
 				continue
 			}
+
 			loaded.Objects = append(loaded.Objects, Object{
 				Manifest:   manifest,
 				Protection: firstSet(object.CollisionProtection, phase.CollisionProtection, protection),
@@ -67,6 +68,7 @@ func Load(ctx context.Context, reader client.Reader, set *olmv1.ClusterObjectSet
 		}
 		l.content.Phases = append(l.content.Phases, loaded)
 	}
+
 	return &l.content, nil
 }
 
@@ -84,6 +86,7 @@ func (c *Content) Digests() ([]olmv1.ObservedPhase, error) {
 		}
 		result[i] = olmv1.ObservedPhase{Name: phase.Name, Digest: "sha256:" + hex.EncodeToString(hash.Sum(nil))}
 	}
+
 	return result, nil
 }
 
@@ -123,10 +126,12 @@ func (l *loader) manifest(ctx context.Context, object olmv1.ClusterObjectSetObje
 			return nil, nil
 		}
 	}
+
 	if manifest == nil {
 		l.malformed("%s: it has neither object nor ref", where)
 		return nil, nil
 	}
+
 	key := KeyOf(manifest)
 	if manifest.GetAPIVersion() == "" || key.Kind == "" || key.Name == "" {
 		l.malformed("%s: apiVersion, kind and metadata.name must be set", where)
@@ -136,6 +141,7 @@ func (l *loader) manifest(ctx context.Context, object olmv1.ClusterObjectSetObje
 		l.malformed("%s: %s is there twice, also as %s", where, key, other)
 		return nil, nil
 	}
+
 	l.seen[key] = where
 	return manifest, nil
 }
@@ -167,6 +173,7 @@ func (l *loader) read(ctx context.Context, ref *olmv1.ObjectSourceRef) ([]byte, 
 		case err != nil:
 			return nil, fmt.Errorf("reading objects from Secret %q: %w", key, err)
 		}
+
 		if secret != nil && (secret.Immutable == nil || !*secret.Immutable) {
 			l.content.Mutable = append(l.content.Mutable, key.String())
 		}
@@ -174,15 +181,19 @@ func (l *loader) read(ctx context.Context, ref *olmv1.ObjectSourceRef) ([]byte, 
 			l.malformed("Secret %q is of type %q, not %q", key, secret.Type, olmv1.SecretTypeObjectData)
 			secret = nil
 		}
+
 		l.secrets[key] = secret
 	}
+
 	if secret == nil {
 		return nil, nil
 	}
+
 	data, ok := secret.Data[ref.Key]
 	if !ok {
 		l.content.Missing = append(l.content.Missing, fmt.Sprintf("%s[%s]", key, ref.Key))
 	}
+
 	return data, nil
 }
 
@@ -192,10 +203,12 @@ func (l *loader) decode(data []byte) (*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	l.size += len(data)
 	if l.size > maxContent {
 		return nil, fmt.Errorf("the objects of the set have more than %d bytes", maxContent)
 	}
+
 	u := &unstructured.Unstructured{}
 	if err := u.UnmarshalJSON(data); err != nil {
 		// The decoder's message may quote the content, which may be a Secret's.
@@ -204,6 +217,7 @@ func (l *loader) decode(data []byte) (*unstructured.Unstructured, error) {
 	if u.IsList() {
 		return nil, errors.New("the value is a list, not an object")
 	}
+
 	return u, nil
 }
 
@@ -215,10 +229,12 @@ func decompress(data []byte) ([]byte, error) {
 		}
 		return data, nil
 	}
+
 	reader, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
 		return nil, fmt.Errorf("decompressing: %w", err)
 	}
+
 	plain, err := io.ReadAll(io.LimitReader(reader, maxObject+1))
 	if err != nil {
 		return nil, fmt.Errorf("decompressing: %w", err)
@@ -226,6 +242,7 @@ func decompress(data []byte) ([]byte, error) {
 	if len(plain) > maxObject {
 		return nil, fmt.Errorf("the object has more than %d bytes", maxObject)
 	}
+
 	return plain, nil
 }
 

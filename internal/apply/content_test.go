@@ -25,6 +25,7 @@ func zip(t testing.TB, data []byte) []byte {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
+
 	return buffer.Bytes()
 }
 
@@ -53,6 +54,7 @@ func TestLoad(t *testing.T) {
 	if err := c.Create(t.Context(), secret); err != nil {
 		t.Fatal(err)
 	}
+
 	cases := []struct {
 		name      string
 		objects   []olmv1.ClusterObjectSetObject
@@ -73,6 +75,7 @@ func TestLoad(t *testing.T) {
 		{"twice", []olmv1.ClusterObjectSetObject{ref("plain"), inline(t, cm("plain"))}, []string{"plain"}, nil,
 			[]string{`phase "p", object 1: ConfigMap "ns/plain" is there twice, also as phase "p", object 0`}},
 	}
+
 	for _, test := range cases {
 		t.Run(test.name, func(t *testing.T) {
 			content, err := Load(t.Context(), c, &olmv1.ClusterObjectSet{Spec: olmv1.ClusterObjectSetSpec{
@@ -81,13 +84,16 @@ func TestLoad(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			var loaded, malformed []string
 			for _, object := range content.Phases[0].Objects {
 				loaded = append(loaded, object.Manifest.GetName())
 			}
+
 			for _, err := range content.Malformed {
 				malformed = append(malformed, err.Error())
 			}
+
 			if diff := cmp.Diff([][]string{test.loaded, test.missing, test.malformed}, [][]string{loaded, content.Missing, malformed}); diff != "" {
 				t.Error(diff)
 			}
@@ -131,16 +137,20 @@ func TestDigestsDependOnTheObjectsOnly(t *testing.T) {
 		for _, manifest := range manifests {
 			p.Objects = append(p.Objects, Object{Manifest: parse(t, manifest)})
 		}
+
 		result, err := (&Content{Phases: []Phase{p}}).Digests()
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		return result
 	}
+
 	first := digests(cm("a"), cm("b"))
 	if !strings.HasPrefix(first[0].Digest, "sha256:") || len(first[0].Digest) != 71 || first[0].Name != "p" {
 		t.Errorf("digest is %+v", first[0])
 	}
+
 	same := digests(`{"kind":"ConfigMap","metadata":{"namespace":"ns","name":"a"},"apiVersion":"v1"}`, cm("b"))
 	if diff := cmp.Diff(first, same); diff != "" {
 		t.Errorf("the order of keys matters: %s", diff)

@@ -46,20 +46,24 @@ func newBench(t *testing.T) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	httpClient, err := rest.HTTPClientFor(config)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	mapper, err := apiutil.NewDynamicRESTMapper(config, httpClient)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	b := &bench{store: &server{client: client, mapper: mapper}, t: t}
 	ns := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"generateName": "apply-"}}}
 	created, err := client.Resource(corev1.SchemeGroupVersion.WithResource("namespaces")).Create(t.Context(), ns, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	b.ns = created.GetName()
 	return b
 }
@@ -114,6 +118,7 @@ func (b *bench) roll(number int64, memory *Memory, manifest string, protection .
 	if len(protection) > 0 {
 		object.Protection = protection[0]
 	}
+
 	result := newEngine(b, memory).Apply(b.t.Context(), &Revision{
 		Owner: b.owner(number), Phases: []Phase{{Name: "only", Objects: []Object{object}}},
 	})
@@ -133,6 +138,7 @@ func (b *bench) write(manager, text string) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
+
 	s := b.store.(*server)
 	_, err = s.at(at, u.GetNamespace()).Apply(b.t.Context(), u.GetName(), u, metav1.ApplyOptions{FieldManager: manager, Force: true})
 	if err != nil {
@@ -147,10 +153,12 @@ func (b *bench) read(text string) *unstructured.Unstructured {
 	if err != nil {
 		b.t.Fatal(err)
 	}
+
 	live, err := b.store.get(b.t.Context(), at, KeyOf(u))
 	if err != nil {
 		b.t.Fatal(err)
 	}
+
 	return live
 }
 
@@ -165,22 +173,26 @@ func TestActions(t *testing.T) {
 			t.Fatalf("action is %s (%v), want %s", got.Action, got.Err, want)
 		}
 	}
+
 	expect(ActionCreated, b.roll(1, memory, config))
 	written := b.writes
 	expect(ActionUnchanged, b.roll(1, memory, config))
 	if b.writes != written {
 		t.Error("an object that nobody changed was written again")
 	}
+
 	expect(ActionUnchanged, b.roll(1, nil, config))
 	if b.writes != written+1 {
 		t.Error("without a memory the object was not written")
 	}
+
 	b.write("someone", strings.ReplaceAll(config, "ours: v1", "ours: wrong, theirs: kept"))
 	expect(ActionUpdated, b.roll(1, memory, config))
 	expect(ActionUpdated, b.roll(1, memory, strings.ReplaceAll(config, "ours: v1", "other: v1")))
 	if diff := cmp.Diff(map[string]any{"other": "v1", "theirs": "kept"}, b.read(config).Object["data"]); diff != "" {
 		t.Errorf("a field that is no longer set stayed, or one of others went: %s", diff)
 	}
+
 	expect(ActionRecovered, b.roll(2, memory, config))
 	expect(ActionSuperseded, b.roll(1, memory, config))
 	if references := b.read(config).GetOwnerReferences(); len(references) != 1 || references[0].Name != "app-2" {
@@ -197,6 +209,7 @@ func TestCreationRace(t *testing.T) {
 	if got.Action != ActionCollision || got.Err == nil || got.Err.Cause != CauseCollision {
 		t.Errorf("action is %s (%v)", got.Action, got.Err)
 	}
+
 	live := b.read(config)
 	if len(live.GetLabels()) > 0 || len(live.GetOwnerReferences()) > 0 || len(live.GetManagedFields()) != 1 {
 		t.Errorf("somebody else's object was touched: %+v", live)
@@ -213,6 +226,7 @@ func TestTakeOverRace(t *testing.T) {
 	if got := b.roll(1, nil, strings.Replace(changed, "apiVersion: v1-changed", "apiVersion: v1", 1)); got.Action != ActionSuperseded {
 		t.Errorf("action is %s (%v)", got.Action, got.Err)
 	}
+
 	live := b.read(config)
 	if value, _, _ := unstructured.NestedString(live.Object, "data", "ours"); value != "v2" {
 		t.Errorf("the earlier revision took the object back: %s", value)
@@ -232,6 +246,7 @@ func TestRemovalRace(t *testing.T) {
 	if live := b.read(config); live.GetDeletionTimestamp() != nil {
 		t.Error("the later revision's object was deleted")
 	}
+
 	// The kind is not served, the namespace is not there, the object is not there: all
 	// mean that it is gone.
 	for _, gone := range []string{
@@ -266,6 +281,7 @@ func TestRemovalOfWhatWasSeen(t *testing.T) {
 		{"it was going", func(_ *bench, seen *Seen) { seen.Deleting = true }, 1, RemovalGone},
 		{"it is another object of this name", func(_ *bench, seen *Seen) { seen.UID = "other" }, 1, RemovalGone},
 	}
+
 	for _, test := range cases {
 		t.Run(test.name, func(t *testing.T) {
 			b := newBench(t)
@@ -275,6 +291,7 @@ func TestRemovalOfWhatWasSeen(t *testing.T) {
 			if test.outdate != nil {
 				test.outdate(b, &seen)
 			}
+
 			b.reads = 0
 			owner := b.owner(1)
 			removal := newEngine(b, nil).Remove(t.Context(), &Removal{
@@ -301,6 +318,7 @@ spec:
   names: {kind: Cup, plural: cups}
   versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
 `, "NS", b.ns)
+
 	b.roll(1, nil, manifest)
 	b.before = func() {
 		if b.samples != 1 {
@@ -373,10 +391,12 @@ status: {anything: true}
 	if got.Action != ActionCreated {
 		t.Fatalf("action is %s (%v)", got.Action, got.Err)
 	}
+
 	live := b.read("apiVersion: v1\nkind: Secret\nmetadata: {namespace: NS, name: secret}")
 	if diff := cmp.Diff(map[string]any{"plain": "eA==", "text": "aGk="}, live.Object["data"]); diff != "" {
 		t.Error(diff)
 	}
+
 	wantLabels := map[string]string{"app": "mine", olmv1.LabelOwnerKind: extension, olmv1.LabelOwnerName: "app"}
 	if diff := cmp.Diff(wantLabels, live.GetLabels()); diff != "" {
 		t.Error(diff)
@@ -388,6 +408,7 @@ status: {anything: true}
 	if got := b.roll(1, nil, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}"); got.Err == nil || got.Err.Error() != `ConfigMap "x": the manifest names no namespace` {
 		t.Errorf("result is %v", got.Err)
 	}
+
 	role := "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {namespace: NS, name: role-NS}"
 	if got := b.roll(1, nil, role); got.Action != ActionCreated || got.Object.Namespace != "" {
 		t.Errorf("action is %s (%v)", got.Action, got.Err)
@@ -410,6 +431,7 @@ func TestRefusedManifests(t *testing.T) {
 		{"duplicate keys", "apiVersion: v1\nkind: Pod\nmetadata: {namespace: NS, name: x}\nspec: {containers: [{name: a, image: b, env: [{name: E, value: '1'}, {name: E, value: '2'}]}]}", CauseInvalid,
 			`Pod "NS/x": failed to create typed patch object (NS/x; /v1, Kind=Pod): .spec.containers[name="a"].env: duplicate entries for key [name="E"]: the manifest must be corrected`},
 	}
+
 	for _, test := range cases {
 		t.Run(test.name, func(t *testing.T) {
 			got := b.roll(1, nil, test.manifest)

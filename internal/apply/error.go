@@ -63,6 +63,7 @@ func newError(key Key, err error) *Error {
 	if advice != "" {
 		text += ": " + advice
 	}
+
 	return &Error{Object: key, Cause: cause, text: text, err: err}
 }
 

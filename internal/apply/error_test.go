@@ -55,6 +55,7 @@ func TestErrorsNameObjectReasonAndRemedy(t *testing.T) {
 			`Deployment "ns/app": Operation cannot be fulfilled on deployments.apps "app": modified`},
 		{"broken connection", errors.New("EOF"), CauseOther, `Deployment "ns/app": EOF`},
 	}
+
 	for _, test := range cases {
 		t.Run(test.name, func(t *testing.T) {
 			err := newError(key, test.err)
@@ -79,6 +80,7 @@ func TestCollisionMessage(t *testing.T) {
 		{Key{GroupKind: secretKind, Namespace: "ns", Name: "s"}, uncontrolled,
 			`Secret 's' already exists in namespace 'ns' and cannot be managed by operator-controller: it is controlled by X "x"; delete it, or set collisionProtection to IfNoController to have it adopted`},
 	}
+
 	for _, test := range cases {
 		if got := collision(test.key, `controlled by X "x"`, collisionAdvice(test.related)); got.Error() != test.want || got.Cause != CauseCollision {
 			t.Errorf("message:\n got %s\nwant %s", got, test.want)

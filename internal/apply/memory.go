@@ -65,10 +65,12 @@ func (m *Memory) entry(uid types.UID) (memoryEntry, bool) {
 	if m == nil {
 		return memoryEntry{}, false
 	}
+
 	entry, ok := m.entries.Get(uid)
 	if !ok {
 		return memoryEntry{}, false
 	}
+
 	result, ok := entry.(memoryEntry)
 	return result, ok
 }

@@ -31,11 +31,13 @@ func (o *objects) nudge(ctx context.Context, at location, key Key, live *unstruc
 	if live.GroupVersionKind().GroupKind() != crdKind || !hasFailedToEnd(live) {
 		return
 	}
+
 	now := o.now()
 	last, err := time.Parse(time.RFC3339, live.GetAnnotations()[annotationNudged])
 	if since := now.Sub(last); err == nil && since >= 0 && since < nudgePause {
 		return
 	}
+
 	_ = o.store.annotate(ctx, at, key, live.GetUID(), annotationNudged, now.UTC().Format(time.RFC3339))
 }
 
@@ -48,5 +50,6 @@ func hasFailedToEnd(crd *unstructured.Unstructured) bool {
 			return condition["status"] == string(metav1.ConditionTrue) && condition["reason"] == "InstanceDeletionFailed"
 		}
 	}
+
 	return false
 }

@@ -27,6 +27,7 @@ spec:
   names: {kind: Thing, plural: things}
   versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
 `, "NS", b.ns)
+
 	b.roll(1, nil, manifest)
 	owner := b.owner(1)
 	engine := newEngine(b, nil)
@@ -40,6 +41,7 @@ spec:
 		}
 		return b.read(manifest)
 	}
+
 	nudged := func(live *unstructured.Unstructured) string { return live.GetAnnotations()[annotationNudged] }
 
 	remove()
@@ -49,6 +51,7 @@ spec:
 	if err != nil {
 		t.Fatalf("the API server never deletes the instances: %v", err)
 	}
+
 	// Until here the API server may have failed, and been nudged, in earnest.
 	now = now.Add(time.Hour)
 	before := nudged(b.read(manifest))
@@ -60,11 +63,13 @@ spec:
 	if live := remove(); nudged(live) != now.UTC().Format(time.RFC3339) {
 		t.Errorf("nudged at %q, now is %s", nudged(live), now)
 	}
+
 	before = nudged(b.read(manifest))
 	now = now.Add(nudgePause - time.Second)
 	if live := remove(); nudged(live) != before {
 		t.Errorf("nudged again at %s, a second too early", nudged(live))
 	}
+
 	now = now.Add(time.Second)
 	if live := remove(); nudged(live) != now.UTC().Format(time.RFC3339) {
 		t.Errorf("nudged at %q, now is %s", nudged(live), now)
@@ -98,6 +103,7 @@ func (b *bench) edit(manifest string, change func(*unstructured.Unstructured), s
 		if err != nil {
 			return err
 		}
+
 		change(live)
 		_, err = b.store.(*server).at(at, live.GetNamespace()).Update(b.t.Context(), live, metav1.UpdateOptions{}, subresources...)
 		return err

@@ -104,11 +104,13 @@ func (o *objects) apply(ctx context.Context, rev *Revision, object Object) Objec
 	if rev.Watch != nil {
 		rev.Watch(at.resource)
 	}
+
 	asked := digestOf(object, rev)
 	seen, isSeen := rev.seen(at.resource, key)
 	if probe, ok := o.memory.recall(seen, asked); isSeen && ok {
 		return ObjectResult{Object: key, Action: ActionUnchanged, Probe: probe}
 	}
+
 	absent := rev.First && !isSeen
 	for range contention {
 		var result ObjectResult
@@ -120,6 +122,7 @@ func (o *objects) apply(ctx context.Context, rev *Revision, object Object) Objec
 			break
 		}
 	}
+
 	return failed(newError(key, err))
 }
 
@@ -143,6 +146,7 @@ func (o *objects) attempt(ctx context.Context, rev *Revision, object Object, at 
 	if err != nil {
 		return ObjectResult{}, err
 	}
+
 	decision := decide(live, &rev.Owner, object.Protection)
 	switch decision {
 	case leave:
@@ -154,15 +158,18 @@ func (o *objects) attempt(ctx context.Context, rev *Revision, object Object, at 
 		related := relate(live, &rev.Owner)
 		return ObjectResult{Object: key, Action: ActionCollision, Err: collision(key, describeOwner(live), collisionAdvice(related))}, nil
 	}
+
 	wanted, err := desired(object.Manifest, live, &rev.Owner, at.namespaced)
 	if err != nil {
 		return failed(invalid(key, err.Error())), nil
 	}
+
 	if decision == update && o.memory.knows(live, wanted, asked) {
 		probe := rev.Probes.Probe(live)
 		o.memory.remember(live, wanted, asked, probe)
 		return ObjectResult{Object: key, Action: ActionUnchanged, Probe: probe}, nil
 	}
+
 	expect(wanted, live)
 	after, err := o.write(ctx, at, wanted, live != nil)
 	switch {
@@ -171,12 +178,14 @@ func (o *objects) attempt(ctx context.Context, rev *Revision, object Object, at 
 	case mustDistrust(err, live, wanted):
 		after, err = o.distrust(ctx, at, wanted, live)
 	}
+
 	if err == nil {
 		after, err = o.dropTrust(ctx, at, after)
 	}
 	if err != nil {
 		return ObjectResult{}, err
 	}
+
 	probe := rev.Probes.Probe(after)
 	o.memory.remember(after, wanted, asked, probe)
 	return ObjectResult{Object: key, Action: actionOf(decision, live, after), Probe: probe}, nil
@@ -190,10 +199,12 @@ func (o *objects) write(ctx context.Context, at location, wanted *unstructured.U
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "blockOwnerDeletion") {
 		return after, err
 	}
+
 	references := wanted.GetOwnerReferences()
 	for i := range references {
 		references[i].BlockOwnerDeletion = nil
 	}
+
 	wanted.SetOwnerReferences(references)
 	return o.store.apply(ctx, at, wanted, FieldManager, force)
 }
@@ -224,10 +235,12 @@ func desired(manifest, live *unstructured.Unstructured, owner *Owner, namespaced
 			}
 		}
 	}
+
 	u.Object["metadata"] = metadata
 	if !namespaced {
 		u.SetNamespace("")
 	}
+
 	if len(owner.Labels) > 0 {
 		labels := u.GetLabels()
 		if labels == nil {
@@ -236,6 +249,7 @@ func desired(manifest, live *unstructured.Unstructured, owner *Owner, namespaced
 		maps.Copy(labels, owner.Labels)
 		u.SetLabels(labels)
 	}
+
 	u.SetOwnerReferences(ownerReferences(live, owner))
 	return u, encodeStringData(u)
 }
@@ -257,10 +271,12 @@ func encodeStringData(u *unstructured.Unstructured) error {
 	if u.GroupVersionKind().GroupKind() != secretKind {
 		return nil
 	}
+
 	values, ok, err := unstructured.NestedStringMap(u.Object, "stringData")
 	if err != nil || !ok {
 		return err
 	}
+
 	unstructured.RemoveNestedField(u.Object, "stringData")
 	for name, value := range values {
 		encoded := base64.StdEncoding.EncodeToString([]byte(value))
@@ -268,6 +284,7 @@ func encodeStringData(u *unstructured.Unstructured) error {
 			return err
 		}
 	}
+
 	return nil
 }
 

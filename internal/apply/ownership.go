@@ -59,6 +59,7 @@ func relate(live *unstructured.Unstructured, owner *Owner) relation {
 	if live == nil {
 		return absent
 	}
+
 	controller := metav1.GetControllerOf(live)
 	switch {
 	case controller == nil && hasLabels(live, owner.Labels) && appliedBefore(live):
@@ -70,12 +71,14 @@ func relate(live *unstructured.Unstructured, owner *Owner) relation {
 	case owner.Parent != "" && controller.UID == owner.Parent:
 		return inherited
 	}
+
 	if number, ok := owner.siblingNumber(live, controller); ok {
 		if number > owner.Revision {
 			return superseded
 		}
 		return inherited
 	}
+
 	return foreign
 }
 
@@ -92,12 +95,14 @@ func (o *Owner) siblingNumber(live *unstructured.Unstructured, controller *metav
 	if !hasLabels(live, o.Labels) {
 		return 0, false
 	}
+
 	base := strings.TrimSuffix(o.Reference.Name, strconv.FormatInt(o.Revision, 10))
 	if suffix, ok := strings.CutPrefix(controller.Name, base); ok {
 		if number, err := strconv.ParseInt(suffix, 10, 64); err == nil {
 			return number, true
 		}
 	}
+
 	return 0, true
 }
 
@@ -131,6 +136,7 @@ func decide(live *unstructured.Unstructured, owner *Owner, protection olmv1.Coll
 	case live.GetDeletionTimestamp() != nil:
 		return await
 	}
+
 	switch related {
 	case own:
 		return update
@@ -145,6 +151,7 @@ func decide(live *unstructured.Unstructured, owner *Owner, protection olmv1.Coll
 			return takeOver
 		}
 	}
+
 	return refuse
 }
 
@@ -161,6 +168,7 @@ func ownerReferences(live *unstructured.Unstructured, owner *Owner) []metav1.Own
 	if live == nil {
 		return result
 	}
+
 	for _, other := range live.GetOwnerReferences() {
 		if other.UID != reference.UID && other.Controller != nil && *other.Controller && !applied(live, other.UID) {
 			other.Controller = &no
@@ -168,6 +176,7 @@ func ownerReferences(live *unstructured.Unstructured, owner *Owner) []metav1.Own
 			result = append(result, other)
 		}
 	}
+
 	return result
 }
 
@@ -191,6 +200,7 @@ func hasLabels(live *unstructured.Unstructured, labels map[string]string) bool {
 	if len(labels) == 0 {
 		return false
 	}
+
 	have := live.GetLabels()
 	for key, value := range labels {
 		if have[key] != value {
@@ -206,6 +216,7 @@ func describeOwner(live *unstructured.Unstructured) string {
 	if labels := live.GetLabels(); labels[olmv1.LabelOwnerKind] != "" && labels[olmv1.LabelOwnerName] != "" {
 		extension = fmt.Sprintf("%s %q", labels[olmv1.LabelOwnerKind], labels[olmv1.LabelOwnerName])
 	}
+
 	controller := metav1.GetControllerOf(live)
 	switch {
 	case controller == nil && extension == "":

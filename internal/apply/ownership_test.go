@@ -101,6 +101,7 @@ func TestOwnership(t *testing.T) {
 		{"someone's", live(controlledBy("Gadget", "g", "uid-g")), [3]verdict{refuse, refuse, takeOver}, `controlled by Gadget "g"`},
 		{"someone's with our labels", live(controlledBy("Gadget", "g", "uid-g"), labelled("app")), [3]verdict{refuse, refuse, takeOver}, `controlled by Gadget "g" of ClusterExtension "app"`},
 	}
+
 	for _, test := range cases {
 		t.Run(test.name, func(t *testing.T) {
 			got := [3]verdict{
@@ -155,6 +156,7 @@ func TestOwnerReferences(t *testing.T) {
 		{"applied by an earlier revision", live(controlledBy(set, "app-1", "uid-1"), appliedByUs(`{"f:metadata":{"f:ownerReferences":{"k:{\"uid\":\"uid-1\"}":{}}}}`)), []metav1.OwnerReference{own}},
 		{"someone's", live(controlledBy("Gadget", "g", "uid-g")), []metav1.OwnerReference{own, demoted}},
 	}
+
 	for _, test := range cases {
 		t.Run(test.name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, ownerReferences(test.live, testOwner())); diff != "" {

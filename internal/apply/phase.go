@@ -118,6 +118,7 @@ func each(count int, do func(i int)) {
 			return nil
 		})
 	}
+
 	_ = group.Wait() // no function fails
 }
 

@@ -128,15 +128,18 @@ func findCondition(u *unstructured.Unstructured, name string) (condition, bool) 
 		if text(fields["type"]) != name {
 			continue
 		}
+
 		observed, ok := integer(fields["observedGeneration"])
 		if !ok || observed == 0 {
 			observed, ok = integer(status["observedGeneration"])
 		}
+
 		return condition{
 			name: name, status: text(fields["status"]), reason: text(fields["reason"]), message: text(fields["message"]),
 			outdated: ok && observed != 0 && observed < u.GetGeneration(),
 		}, true
 	}
+
 	return condition{}, false
 }
 

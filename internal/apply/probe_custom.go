@@ -42,6 +42,7 @@ func CompileProbes(specs []olmv1.ProgressionProbe) (*Probes, error) {
 		}
 		result.probes = append(result.probes, progressionProbe{matches: matches, assertions: spec.Assertions})
 	}
+
 	return result, nil
 }
 
@@ -99,6 +100,7 @@ func (p *Probes) assert(u *unstructured.Unstructured) Probe {
 	if p == nil {
 		return ready()
 	}
+
 	for _, custom := range p.probes {
 		if !custom.matches(u) {
 			continue
@@ -109,6 +111,7 @@ func (p *Probes) assert(u *unstructured.Unstructured) Probe {
 			}
 		}
 	}
+
 	return ready()
 }
 
@@ -128,6 +131,7 @@ func probeFieldsEqual(u *unstructured.Unstructured, pathA, pathB string) Probe {
 	if !ok {
 		return notReady("its field %s is not set", pathA)
 	}
+
 	b, ok := lookUp(u, pathB)
 	if !ok {
 		return notReady("its field %s is not set", pathB)
@@ -135,6 +139,7 @@ func probeFieldsEqual(u *unstructured.Unstructured, pathA, pathB string) Probe {
 	if !equal(a, b) {
 		return notReady("its fields %s and %s differ: %s and %s", pathA, pathB, show(a), show(b))
 	}
+
 	return ready()
 }
 
@@ -145,6 +150,7 @@ func probeFieldValue(u *unstructured.Unstructured, path, wanted string) Probe {
 		result.Failure = fmt.Sprintf("%s: missing key: %q", describe(u), path)
 		return result
 	}
+
 	if written, scalar := write(value); !scalar || written != wanted {
 		result := notReady("its field %s is %s, not %q", path, show(value), wanted)
 		result.Failure = fmt.Sprintf("%s: value at key %q != %q; expected: %q got: %s", describe(u), path, wanted, wanted, show(value))

@@ -14,6 +14,7 @@ func probeDeployment(u *unstructured.Unstructured) Probe {
 	if unobserved(u) {
 		return notReady(unobservedMessage)
 	}
+
 	wanted := number(u, 1, "spec", "replicas")
 	total := number(u, 0, "status", "replicas")
 	updated := number(u, 0, "status", "updatedReplicas")
@@ -29,6 +30,7 @@ func probeDeployment(u *unstructured.Unstructured) Probe {
 	default:
 		return ready()
 	}
+
 	if paused, _, _ := unstructured.NestedBool(u.Object, "spec", "paused"); paused {
 		problem += ", and it is paused"
 	}
@@ -38,6 +40,7 @@ func probeDeployment(u *unstructured.Unstructured) Probe {
 	if c, ok := findCondition(u, "ReplicaFailure"); ok && c.status == "True" {
 		problem += ": " + c.String()
 	}
+
 	return Probe{Message: problem}
 }
 
@@ -48,6 +51,7 @@ func probeStatefulSet(u *unstructured.Unstructured) Probe {
 	if unobserved(u) {
 		return notReady(unobservedMessage)
 	}
+
 	wanted := number(u, 1, "spec", "replicas")
 	available := number(u, 0, "status", "availableReplicas")
 	if stringAt(u, "spec", "updateStrategy", "type") != "OnDelete" {
@@ -56,9 +60,11 @@ func probeStatefulSet(u *unstructured.Unstructured) Probe {
 			return notReady("%s", count(updated, toUpdate, "updated"))
 		}
 	}
+
 	if available < wanted {
 		return notReady("%s", count(available, wanted, "available"))
 	}
+
 	return ready()
 }
 
@@ -68,6 +74,7 @@ func probeDaemonSet(u *unstructured.Unstructured) Probe {
 	if unobserved(u) {
 		return notReady(unobservedMessage)
 	}
+
 	wanted := number(u, 0, "status", "desiredNumberScheduled")
 	if updated := number(u, 0, "status", "updatedNumberScheduled"); updated < wanted && stringAt(u, "spec", "updateStrategy", "type") != "OnDelete" {
 		return notReady("the pods of %d of %d nodes are updated", updated, wanted)
@@ -75,6 +82,7 @@ func probeDaemonSet(u *unstructured.Unstructured) Probe {
 	if available := number(u, 0, "status", "numberAvailable"); available < wanted {
 		return notReady("the pods of %d of %d nodes are available", available, wanted)
 	}
+
 	return ready()
 }
 
@@ -82,6 +90,7 @@ func probeReplicaSet(u *unstructured.Unstructured) Probe {
 	if unobserved(u) {
 		return notReady(unobservedMessage)
 	}
+
 	wanted := number(u, 1, "spec", "replicas")
 	if available := number(u, 0, "status", "availableReplicas"); available < wanted {
 		return notReady("%s", count(available, wanted, "available"))
@@ -100,6 +109,7 @@ func probeJob(u *unstructured.Unstructured) Probe {
 	if suspended, _, _ := unstructured.NestedBool(u.Object, "spec", "suspend"); suspended {
 		return notReady("it is suspended")
 	}
+
 	wanted := number(u, 1, "spec", "completions")
 	return notReady("%d of %d completions are done", number(u, 0, "status", "succeeded"), wanted)
 }
@@ -112,9 +122,11 @@ func probePod(u *unstructured.Unstructured) Probe {
 	case "Failed":
 		return notReady("it has failed: %s", either(oneLine(stringAt(u, "status", "message")), stringAt(u, "status", "reason"), "no reason is given"))
 	}
+
 	if c, ok := findCondition(u, "Ready"); ok && c.status == "True" {
 		return ready()
 	}
+
 	statuses, _, _ := unstructured.NestedSlice(u.Object, "status", "containerStatuses")
 	for _, item := range statuses {
 		container, _ := item.(map[string]any)
@@ -122,9 +134,11 @@ func probePod(u *unstructured.Unstructured) Probe {
 			return notReady("its container %s is waiting: %s", text(container["name"]), reason)
 		}
 	}
+
 	if c, ok := findCondition(u, "PodScheduled"); ok && c.status == "False" {
 		return notReady("it is not scheduled: %s", either(oneLine(c.message), c.reason))
 	}
+
 	return notReady("it is not ready yet")
 }
 
@@ -150,6 +164,7 @@ func probeCRD(u *unstructured.Unstructured) Probe {
 	if c, ok := findCondition(u, "NamesAccepted"); ok && c.status == "False" {
 		return notReady("its names are not accepted: %s", either(oneLine(c.message), c.reason))
 	}
+
 	switch c, ok := findCondition(u, "Established"); {
 	case ok && c.status == "True":
 		return ready()

@@ -32,6 +32,7 @@ func TestProbeSelectors(t *testing.T) {
 		{"label", selectLabel("tier", "front"), true},
 		{"other label", selectLabel("tier", "back"), false},
 	}
+
 	for _, test := range cases {
 		t.Run(test.name, func(t *testing.T) {
 			probes, err := CompileProbes([]olmv1.ProgressionProbe{{Selector: test.selector, Assertions: never}})
@@ -43,6 +44,7 @@ func TestProbeSelectors(t *testing.T) {
 			}
 		})
 	}
+
 	if got := (*Probes)(nil).Probe(u); !got.Ready {
 		t.Errorf("no probes at all: %s", got.Message)
 	}
@@ -67,6 +69,7 @@ func TestCompileProbesRefuses(t *testing.T) {
 		{"assertion without field", olmv1.ProgressionProbe{Selector: selectKind("", "Pod"), Assertions: []olmv1.ProbeAssertion{{Type: olmv1.ProbeAssertionTypeFieldsEqual}}},
 			`progressionProbes[0].assertions[0]: the type "FieldsEqual" is unknown or its field is not set`},
 	}
+
 	for _, test := range cases {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := CompileProbes([]olmv1.ProgressionProbe{test.probe})

@@ -15,10 +15,12 @@ func parse(t testing.TB, manifest string) *unstructured.Unstructured {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	u := &unstructured.Unstructured{}
 	if err := u.UnmarshalJSON(data); err != nil {
 		t.Fatal(err)
 	}
+
 	return u
 }
 
@@ -154,6 +156,7 @@ status:
   - {type: Synced, status: "True", observedGeneration: 2}
   - {type: Old, status: "True", observedGeneration: 1}
 `)
+
 	cases := []struct {
 		name      string
 		assertion olmv1.ProbeAssertion
@@ -177,6 +180,7 @@ status:
 		{"list is no value", value("spec.list", "[1]"), `its field spec.list is not a single value, not "[1]"`},
 		{"path through a scalar", value("spec.name.more", "x"), "its field spec.name.more is not set"},
 	}
+
 	// What scripts look for.
 	failures := map[string]string{
 		"other value":           `Object Gadget.example.com/v1 ns/one: value at key "spec.name" != "y"; expected: "y" got: "x"`,
@@ -192,6 +196,7 @@ status:
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			got := probes.Probe(u)
 			if want := failures[test.name]; got.Failure != want {
 				t.Errorf("failure:\n got %s\nwant %s", got.Failure, want)

@@ -112,6 +112,7 @@ func (e *Engine) Remove(ctx context.Context, r *Removal) RevisionRemoval {
 		}
 		result.Gone++
 	}
+
 	return result
 }
 
@@ -135,6 +136,7 @@ func (r RevisionRemoval) Err() error {
 			result.texts = append(result.texts, fmt.Sprintf("removing %s: %s", r.ordinal(i), list(texts)))
 		}
 	}
+
 	if len(result.errs) == 0 {
 		return nil
 	}
@@ -155,6 +157,7 @@ func (r RevisionRemoval) Waiting() string {
 			result = append(result, fmt.Sprintf("removing %s waits for %s", r.ordinal(i), list(pending)))
 		}
 	}
+
 	return strings.Join(result, "; ")
 }
 
@@ -178,6 +181,7 @@ func (o *objects) remove(ctx context.Context, r *Removal, object Object) ObjectR
 	if !at.namespaced {
 		key.Namespace = ""
 	}
+
 	seen, isSeen := r.seen(at.resource, key)
 	isSeen = isSeen && seen.Controller == r.Owner.Reference.UID && !seen.Deleting && !object.Wanted && !object.Keep
 	for i := range contention {
@@ -204,9 +208,11 @@ func (o *objects) remove(ctx context.Context, r *Removal, object Object) ObjectR
 			}
 			seen = Seen{UID: live.GetUID(), Version: live.GetResourceVersion(), Held: len(live.GetFinalizers()) > 0}
 		}
+
 		if i == 0 {
 			o.prepare(ctx, object.Manifest)
 		}
+
 		err = o.store.delete(ctx, at, key, seen.UID, seen.Version)
 		switch {
 		case err == nil && endsAtOnce[key.GroupKind] && !seen.Held:
@@ -214,8 +220,10 @@ func (o *objects) remove(ctx context.Context, r *Removal, object Object) ObjectR
 		case err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err):
 			return removalFailed(key, err)
 		}
+
 		isSeen = false // It is read again: it may be gone at once.
 	}
+
 	return ObjectRemoval{Object: key, State: RemovalFailed, Err: &Error{
 		Object: key, Cause: CauseContended, text: fmt.Sprintf("%s: others change it again and again while it is to be deleted", key),
 	}}
@@ -260,14 +268,17 @@ func (o *objects) heldBy(ctx context.Context, live *unstructured.Unstructured) s
 	if live.GroupVersionKind().GroupKind() != crdKind || o.now().Sub(live.GetDeletionTimestamp().Time) < heldAfter {
 		return message
 	}
+
 	resource, ok := resourceOf(live)
 	if !ok {
 		return message
 	}
+
 	items, count, err := o.store.sample(ctx, resource)
 	if err != nil || count == 0 {
 		return message
 	}
+
 	names := make([]string, len(items))
 	for i := range items {
 		names[i] = KeyOf(&items[i]).String()
@@ -275,9 +286,11 @@ func (o *objects) heldBy(ctx context.Context, live *unstructured.Unstructured) s
 			names[i] += fmt.Sprintf(" (held by %s %s)", plural(len(finalizers), "finalizer"), strings.Join(finalizers, ", "))
 		}
 	}
+
 	if more := count - int64(len(items)); more > 0 {
 		names = append(names, fmt.Sprintf("%d more", more))
 	}
+
 	return fmt.Sprintf("it is waiting for %d %s of its kind to be deleted: %s", count, plural(int(count), "instance"), strings.Join(names, ", "))
 }
 
@@ -294,5 +307,6 @@ func resourceOf(crd *unstructured.Unstructured) (schema.GroupVersionResource, bo
 			return schema.GroupVersionResource{Group: group, Version: name, Resource: plural}, plural != "" && name != ""
 		}
 	}
+
 	return schema.GroupVersionResource{}, false
 }

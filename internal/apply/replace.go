@@ -30,6 +30,7 @@ func mustReplace(err error, key Key, live *unstructured.Unstructured, owner *Own
 	if !ok || !apierrors.IsInvalid(err) {
 		return false
 	}
+
 	switch relate(live, owner) {
 	case own, inherited, orphaned:
 		return onlyAbout(err, func(cause string) bool { return cause == field })
@@ -54,10 +55,12 @@ func (o *objects) replace(ctx context.Context, rev *Revision, object Object, at 
 	if err := o.store.delete(ctx, at, key, live.GetUID(), live.GetResourceVersion()); err != nil {
 		return nil, err
 	}
+
 	wanted, err := desired(object.Manifest, nil, &rev.Owner, at.namespaced)
 	if err != nil {
 		return nil, err
 	}
+
 	expect(wanted, nil)
 	return o.write(ctx, at, wanted, false)
 }

@@ -25,11 +25,13 @@ func TestImmutableFields(t *testing.T) {
 			if result := b.roll(1, nil, labelled(manifest, "old")); result.Err != nil {
 				t.Fatal(result.Err)
 			}
+
 			before := b.read(manifest)
 			result := b.roll(2, nil, labelled(manifest, "new"))
 			if result.Err != nil || result.Action != ActionRecovered {
 				t.Fatalf("%s: %v", result.Action, result.Err)
 			}
+
 			after := b.read(manifest)
 			if after.GetUID() == before.GetUID() || !strings.Contains(string(mustJSON(t, after)), `"new"`) {
 				t.Errorf("the object was not replaced: %v", after.Object)

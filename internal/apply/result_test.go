@@ -29,6 +29,7 @@ func (s scripted) remove(_ context.Context, _ *Removal, object Object) ObjectRem
 	case RemovalFailed:
 		result.Err = invalid(result.Object, "no right")
 	}
+
 	return result
 }
 
@@ -76,6 +77,7 @@ func TestRevisionGoesPhaseByPhase(t *testing.T) {
 		{name: "many are awaited", first: []string{"slow", "slow", "slow", "slow", "slow"}, begun: 1,
 			waiting: `phase "one" (1 of 3) waits for ConfigMap "ns/slow": 0 of 1 replica is available; ConfigMap "ns/slow": 0 of 1 replica is available; ConfigMap "ns/slow": 0 of 1 replica is available; and 2 more`},
 	}
+
 	for _, test := range cases {
 		t.Run(test.name, func(t *testing.T) {
 			engine := &Engine{phases: &phases{scripted{results: map[string]ObjectResult{"good": good, "slow": slow, "taken": taken, "bad": bad, "collides": collides, "stated": stated}}}}
@@ -111,6 +113,7 @@ func TestRevisionIsRemovedInReverse(t *testing.T) {
 			`removing phase "one" (1 of 3) waits for ConfigMap "ns/a": it is being deleted`, ""},
 		{"all are known to be gone", 3, map[string]RemovalState{"a": RemovalFailed, "b": RemovalFailed, "c": RemovalFailed}, 0, 3, "", ""},
 	}
+
 	for _, test := range cases {
 		t.Run(test.name, func(t *testing.T) {
 			engine := &Engine{phases: &phases{scripted{removals: test.states}}}
@@ -126,6 +129,7 @@ func TestRevisionIsRemovedInReverse(t *testing.T) {
 			}
 		})
 	}
+
 	if removal := (&Engine{}).Remove(t.Context(), &Removal{}); !removal.Done() {
 		t.Error("a revision without phases is not removed")
 	}

@@ -96,6 +96,7 @@ func (e *Engine) Apply(ctx context.Context, rev *Revision) RevisionResult {
 			break
 		}
 	}
+
 	return result
 }
 
@@ -104,6 +105,7 @@ func (r RevisionResult) Done() bool {
 	if len(r.Phases) < r.Total {
 		return false
 	}
+
 	for _, phase := range r.Phases {
 		if !phase.Done() {
 			return false
@@ -121,13 +123,16 @@ func (r RevisionResult) Err() error {
 		if len(errs) == 0 {
 			continue
 		}
+
 		texts := make([]string, len(errs))
 		for j, err := range errs {
 			texts[j] = err.Error()
 			result.errs = append(result.errs, err)
 		}
+
 		result.texts = append(result.texts, fmt.Sprintf("%s: %s", r.ordinal(i), list(texts)))
 	}
+
 	if len(result.errs) == 0 {
 		return nil
 	}
@@ -144,6 +149,7 @@ func (r RevisionResult) Waiting() string {
 			waits = append(waits, fmt.Sprintf("%s waits for %s", r.ordinal(i), list(awaited)))
 		}
 	}
+
 	if len(failures) > 0 {
 		waits = append([]string{list(failures)}, waits...)
 	}
@@ -163,6 +169,7 @@ func (r RevisionResult) Count(action Action) int {
 			}
 		}
 	}
+
 	return count
 }
 

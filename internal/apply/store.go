@@ -100,9 +100,11 @@ func (s *server) sample(ctx context.Context, resource schema.GroupVersionResourc
 	if err != nil {
 		return nil, 0, err
 	}
+
 	count := int64(len(list.Items))
 	if remaining := list.GetRemainingItemCount(); remaining != nil {
 		count += *remaining
 	}
+
 	return list.Items, count, nil
 }

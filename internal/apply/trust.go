@@ -51,6 +51,7 @@ func webhooksOf(u *unstructured.Unstructured) []webhook {
 	case kind == crdKind || webhookFields[kind] == "":
 		return nil
 	}
+
 	items, _ := u.Object["webhooks"].([]any)
 	var webhooks []webhook
 	for _, item := range items {
@@ -59,6 +60,7 @@ func webhooksOf(u *unstructured.Unstructured) []webhook {
 			webhooks = append(webhooks, webhook{name: text(fields["name"]), caBundle: text(client["caBundle"])})
 		}
 	}
+
 	return webhooks
 }
 
@@ -69,6 +71,7 @@ func probeTrust(u *unstructured.Unstructured) Probe {
 	if annotations := u.GetAnnotations(); annotations[render.AnnotationCAFrom] == "" && annotations[render.AnnotationCAIssuer] == "" {
 		return ready()
 	}
+
 	for _, webhook := range webhooksOf(u) {
 		if webhook.caBundle == "" {
 			return Probe{Later: true, Message: fmt.Sprintf("its %s is not trusted yet: it has no caBundle", webhook)}
@@ -141,8 +144,10 @@ func (o *objects) trustOnly(ctx context.Context, at location, live *unstructured
 			items = append(items, map[string]any{"name": w.name, "clientConfig": map[string]any{"caBundle": w.caBundle}})
 		}
 	}
+
 	if len(items) > 0 {
 		u.Object["webhooks"] = items
 	}
+
 	return o.store.apply(ctx, at, u, ServingFieldManager, true)
 }

@@ -84,6 +84,7 @@ func (b *bench) settled(manifest string) *unstructured.Unstructured {
 		}
 		live = b.read(manifest)
 	}
+
 	return live
 }
 
@@ -125,6 +126,7 @@ func TestWebhooksThatGo(t *testing.T) {
 			if result := b.roll(1, memory, test.first); result.Err != nil || result.Action != ActionCreated {
 				t.Fatalf("%s: %v", result.Action, result.Err)
 			}
+
 			b.settled(test.first)
 			b.trust(test.trust)
 			if result := b.roll(1, memory, test.first); result.Err != nil || result.Action != ActionUnchanged || result.Probe.Later {
@@ -133,6 +135,7 @@ func TestWebhooksThatGo(t *testing.T) {
 			if result := b.roll(2, memory, test.second); result.Err != nil || result.Action != ActionRecovered {
 				t.Fatalf("%s: %v", result.Action, result.Err)
 			}
+
 			live := b.read(test.second)
 			if diff := cmp.Diff(test.trusted, webhooksOf(live), cmp.AllowUnexported(webhook{})); diff != "" {
 				t.Errorf("webhooks (-want +got):\n%s", diff)
@@ -143,6 +146,7 @@ func TestWebhooksThatGo(t *testing.T) {
 			if !isControlledBy(live, ptr(b.owner(2))) {
 				t.Errorf("the owners are %v", live.GetOwnerReferences())
 			}
+
 			writes := b.writes
 			if result := b.roll(2, memory, test.second); result.Action != ActionUnchanged || b.writes != writes {
 				t.Errorf("once more: %s after %d writes", result.Action, b.writes-writes)
@@ -236,6 +240,7 @@ func TestWhatMakesOneGiveUpTrust(t *testing.T) {
 		}
 		return apierrors.NewInvalid(schema.GroupKind{Kind: "X"}, "x", causes)
 	}
+
 	held := `managedFields: [{manager: mainstay-serving, operation: Apply}]`
 	live := func(metadata string) *unstructured.Unstructured {
 		return parse(t, strings.NewReplacer("METADATA", metadata, "CONVERSION", convertedBy).Replace(plainCRD))
@@ -328,6 +333,7 @@ func TestTrustHoldsUpTheEndOnly(t *testing.T) {
 	if result.Done() || result.Waiting() != want || result.Phases[1].Objects[0].Err != nil {
 		t.Errorf("done is %t, %s, waiting %q", result.Done(), result.Phases[1].Objects[0].Action, result.Waiting())
 	}
+
 	b.trust(crdTrust)
 	if result = engine.Apply(t.Context(), rev); !result.Done() || result.Waiting() != "" {
 		t.Errorf("done is %t, waiting %q", result.Done(), result.Waiting())

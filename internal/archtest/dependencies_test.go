@@ -17,16 +17,19 @@ func TestEveryDependencyHasItsReason(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, module := range []string{"go.mod", filepath.Join("devcluster", "go.mod")} {
 		text, err := os.ReadFile(filepath.Join(root, module))
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		required, _, _ := strings.Cut(string(text), "replace (")
 		found := direct.FindAllStringSubmatch(required, -1)
 		if len(found) == 0 {
 			t.Fatalf("%s requires nothing: the test reads it wrongly", module)
 		}
+
 		for _, match := range found {
 			if !strings.Contains(string(page), "`"+match[1]+"`") {
 				t.Errorf("%s requires %s, which docs/dependencies.md does not name", module, match[1])

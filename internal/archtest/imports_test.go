@@ -118,6 +118,7 @@ func TestImports(t *testing.T) {
 			checkImport(t, f, room, imported)
 		}
 	}
+
 	for _, room := range slices.Sorted(maps.Keys(rooms)) {
 		if !built[room] {
 			t.Logf("not built yet: %s", room)
@@ -135,6 +136,7 @@ func checkImport(t *testing.T, f file, room, imported string) {
 		}
 		return
 	}
+
 	target, ok := roomOf(inside)
 	switch {
 	case !ok:
@@ -175,10 +177,12 @@ func goFiles(t *testing.T) []file {
 		if err != nil {
 			return err
 		}
+
 		rel, err := filepath.Rel(root, p)
 		if err != nil {
 			return err
 		}
+
 		rel = filepath.ToSlash(rel)
 		if d.IsDir() {
 			name := d.Name()
@@ -188,13 +192,16 @@ func goFiles(t *testing.T) []file {
 			}
 			return nil
 		}
+
 		if path.Ext(rel) != ".go" {
 			return nil
 		}
+
 		parsed, err := parser.ParseFile(token.NewFileSet(), p, nil, parser.ImportsOnly)
 		if err != nil {
 			return err
 		}
+
 		f := file{folder: path.Dir(rel), name: path.Base(rel)}
 		for _, spec := range parsed.Imports {
 			imported, err := strconv.Unquote(spec.Path.Value)
@@ -203,6 +210,7 @@ func goFiles(t *testing.T) []file {
 			}
 			f.imports = append(f.imports, imported)
 		}
+
 		files = append(files, f)
 		return nil
 	})
@@ -212,6 +220,7 @@ func goFiles(t *testing.T) []file {
 	if len(files) == 0 {
 		t.Fatal("no Go files found: the test looks in the wrong place")
 	}
+
 	return files
 }
 
@@ -225,6 +234,7 @@ func TestTableForbids(t *testing.T) {
 		"the CLI and a component":       {"internal/cli", "internal/catalog"},
 		"product code and test kits":    {"internal/extension", "internal/testing"},
 	}
+
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			if slices.Contains(rooms[c.from], c.to) || slices.Contains(rooms[c.from], anything) {

@@ -19,10 +19,12 @@ func TestEveryModuleHasBillAndCheck(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	match := modulesOfMake.FindSubmatch(makefile)
 	if match == nil {
 		t.Fatal("the Makefile has no line MODULES := …")
 	}
+
 	listed := strings.Fields(string(match[1]))
 	slices.Sort(listed)
 
@@ -46,10 +48,12 @@ func TestEveryModuleHasBillAndCheck(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	slices.Sort(found)
 	if !slices.Equal(listed, found) {
 		t.Errorf("got MODULES := %s in the Makefile, want the folders with a go.mod: %s", strings.Join(listed, " "), strings.Join(found, " "))
 	}
+
 	for _, command := range []string{"$(SBOM)", "$(VULNCHECK)"} {
 		line := regexp.MustCompile(regexp.QuoteMeta("\t@"+command+" ") + `.* \$\(MODULES\)\n`)
 		if !line.Match(makefile) {

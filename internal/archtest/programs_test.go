@@ -26,6 +26,7 @@ func linked(t *testing.T, program string) []string {
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}
+
 	return strings.Fields(string(out))
 }
 
@@ -38,6 +39,7 @@ func TestOpmLinksNothingHeavy(t *testing.T) {
 			}
 		}
 	}
+
 	if !strings.Contains(strings.Join(packages, " "), module+"/internal/cli/opm") {
 		t.Errorf("the list of packages has no command line: the test looks at something else: %d packages", len(packages))
 	}

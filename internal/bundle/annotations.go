@@ -44,9 +44,11 @@ func parseAnnotations(data []byte) (map[string]string, error) {
 	if err := guard(func() error { return yaml.Unmarshal(data, &content) }); err != nil {
 		return nil, err
 	}
+
 	for key, value := range content.Annotations {
 		content.Annotations[key] = strings.TrimSpace(value)
 	}
+
 	return content.Annotations, nil
 }
 
@@ -70,6 +72,7 @@ func (f *Files) annotationsError() error {
 	if !ok {
 		return errNoAnnotations
 	}
+
 	err := file.Err
 	if err == nil {
 		_, err = parseAnnotations(file.Data)
@@ -77,6 +80,7 @@ func (f *Files) annotationsError() error {
 	if err == nil {
 		return errNoAnnotations
 	}
+
 	return fmt.Errorf("%w: %s: %w", errNoAnnotations, annotationsFile, err)
 }
 
@@ -91,6 +95,7 @@ func (f *Files) Annotations() (annotations map[string]string, name string) {
 			return annotations, file.Name
 		}
 	}
+
 	return nil, ""
 }
 
@@ -157,16 +162,19 @@ func (d Description) AnnotationsFile() ([]byte, error) {
 	if err := d.check(); err != nil {
 		return nil, err
 	}
+
 	annotations := map[string]string{}
 	for _, p := range d.pairs() {
 		annotations[p.key] = p.value
 	}
+
 	var text bytes.Buffer
 	encoder := yaml.NewEncoder(&text)
 	encoder.SetIndent(2)
 	if err := encoder.Encode(map[string]any{"annotations": annotations}); err != nil {
 		return nil, err
 	}
+
 	return text.Bytes(), nil
 }
 
@@ -177,6 +185,7 @@ func (d Description) Compare(existing []byte) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var differences []string
 	for _, p := range d.pairs() {
 		switch value, ok := annotations[p.key]; {
@@ -186,6 +195,7 @@ func (d Description) Compare(existing []byte) ([]string, error) {
 			differences = append(differences, fmt.Sprintf("Expect field %q to have value %q instead of %q", p.key, p.value, value))
 		}
 	}
+
 	return differences, nil
 }
 
@@ -195,21 +205,25 @@ func (d Description) Dockerfile(base, manifests, metadata string) ([]byte, error
 	if err := d.check(); err != nil {
 		return nil, err
 	}
+
 	for _, text := range []string{base, manifests, metadata} {
 		if strings.ContainsAny(text, "\r\n") {
 			return nil, fmt.Errorf("%q holds a line break: it would not stay within its line of a Dockerfile", text)
 		}
 	}
+
 	var text bytes.Buffer
 	fmt.Fprintf(&text, "FROM %s\n\n", base)
 	for _, p := range d.pairs() {
 		fmt.Fprintf(&text, "LABEL %s=%s\n", p.key, p.value)
 	}
+
 	// The field sets off the default channel only; files that people keep in version
 	// control do not change for an empty line.
 	if d.DefaultChannel != "" {
 		text.WriteByte('\n')
 	}
+
 	fmt.Fprintf(&text, "COPY %s /%s/\nCOPY %s /%s/\n", manifests, FolderManifests, metadata, FolderMetadata)
 	return text.Bytes(), nil
 }

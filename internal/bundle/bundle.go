@@ -106,6 +106,7 @@ func (b *Bundle) InstallModes() []v1alpha1.InstallModeType {
 			modes = append(modes, m.Type)
 		}
 	}
+
 	slices.Sort(modes)
 	return slices.Compact(modes)
 }

@@ -55,16 +55,19 @@ func TestLoadWarns(t *testing.T) {
 			if b.Name() != "foo.v1.2.3" || b.Version.String() != "1.2.3" || b.Package != "foo" {
 				t.Errorf("name %q, version %s, package %q", b.Name(), b.Version, b.Package)
 			}
+
 			var kinds []string
 			for _, object := range b.Objects {
 				kinds = append(kinds, object.GetKind())
 			}
+
 			if diff := cmp.Diff(c.objects, kinds); diff != "" {
 				t.Errorf("kinds of objects (-want +got):\n%s", diff)
 			}
 			if len(b.Warnings) != len(c.warnings) {
 				t.Fatalf("warnings %q, want %q", b.Warnings, c.warnings)
 			}
+
 			for i, want := range c.warnings {
 				if !strings.HasPrefix(b.Warnings[i], want) {
 					t.Errorf("warning %q, want one that starts with %q", b.Warnings[i], want)
@@ -131,6 +134,7 @@ func TestLoadMetadataByContent(t *testing.T) {
 		"metadata/sub/r":            "properties: [{type: z, value: 1}]",
 		"metadata/x":                "dependencies: [{type: olm.package, value: {packageName: p, version: '>1.0.0'}}]",
 	})
+
 	b, err := Load(fsys)
 	if err != nil {
 		t.Fatal(err)
@@ -138,6 +142,7 @@ func TestLoadMetadataByContent(t *testing.T) {
 	if diff := cmp.Diff([]string{"one", "two"}, b.Channels); b.Package != "foo" || diff != "" {
 		t.Errorf("package %q, channels (-want +got):\n%s", b.Package, diff)
 	}
+
 	types := func(properties []fbc.Property) string {
 		var types []string
 		for _, p := range properties {
@@ -148,6 +153,7 @@ func TestLoadMetadataByContent(t *testing.T) {
 	if got := types(b.Properties); got != "olm.gvk olm.gvk olm.package olm.package.required x" {
 		t.Errorf("types of properties: %s", got)
 	}
+
 	files, err := ReadFiles(fsys)
 	if err != nil {
 		t.Fatal(err)
@@ -187,12 +193,14 @@ func TestPackagePropertyPrecedence(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		var got []string
 		for _, p := range b.Properties {
 			if p.Type == fbc.PropertyPackage {
 				got = append(got, string(p.Value))
 			}
 		}
+
 		if diff := cmp.Diff([]string{c.want}, got); diff != "" {
 			t.Errorf("%s: olm.package (-want +got):\n%s", c.name, diff)
 		}
@@ -210,6 +218,7 @@ func TestPlace(t *testing.T) {
 		}
 		return &fstest.MapFile{Data: text}
 	}
+
 	manifest := func(text string) *fstest.MapFile {
 		return &fstest.MapFile{Data: []byte("packageName: foo\nchannels:\n- {name: stable, currentCSV: foo.v3}\n- {name: beta, currentCSV: foo.v2}\n" + text)}
 	}
@@ -226,6 +235,7 @@ func TestPlace(t *testing.T) {
 		edit(fsys)
 		return fsys
 	}
+
 	for _, c := range []struct {
 		name   string
 		folder string
@@ -280,16 +290,19 @@ func TestDetectMediaType(t *testing.T) {
 			for name, text := range c.files {
 				fsys["m/"+name] = &fstest.MapFile{Data: []byte(text)}
 			}
+
 			files, err := ReadManifests(fsys, "m")
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			got, err := DetectMediaType(files, "here")
 			if got != c.want || err != nil && err.Error() != c.err || err == nil && c.err != "" {
 				t.Errorf("%q, %v; want %q, %q", got, err, c.want, c.err)
 			}
 		})
 	}
+
 	if _, err := ReadManifests(fstest.MapFS{}, "m"); err == nil || err.Error() != "m: file does not exist" {
 		t.Errorf("no folder: error %v", err)
 	}
@@ -304,16 +317,20 @@ func TestDescription(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		golden.Check(t, name+".annotations.yaml", text)
 		if differences, err := d.Compare(text); err != nil || len(differences) > 0 {
 			t.Errorf("%s: differs from what it wrote: %v, %v", name, differences, err)
 		}
+
 		dockerfile, err := d.Dockerfile("scratch", "deploy/1.0/manifests", "deploy/1.0/metadata")
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		golden.Check(t, name+".Dockerfile", dockerfile)
 	}
+
 	if _, err := (Description{MediaType, "foo\nRUN x", "a", ""}).Dockerfile("scratch", "m", "n"); err == nil || !strings.Contains(err.Error(), "holds a control character") {
 		t.Errorf("line break in the package: error %v", err)
 	}
@@ -333,6 +350,7 @@ func TestCompare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	want := []string{
 		`Expect field "operators.operatorframework.io.bundle.package.v1" to have value "foo" instead of "bar"`,
 		"Missing field: operators.operatorframework.io.bundle.channels.v1",

@@ -60,6 +60,7 @@ func (b *Bundle) FBC(image string, form Form) (fbc.Bundle, error) {
 	if err := b.checkProvided(); err != nil {
 		return fbc.Bundle{}, fmt.Errorf("error checking provided apis in bundle %s: %w", b.Name(), err)
 	}
+
 	blob := fbc.Bundle{
 		Schema:        fbc.SchemaBundle,
 		Package:       b.Package,
@@ -68,6 +69,7 @@ func (b *Bundle) FBC(image string, form Form) (fbc.Bundle, error) {
 		Properties:    slices.Clone(b.Properties),
 		RelatedImages: b.relatedImages(image),
 	}
+
 	switch form {
 	case WithObjects:
 		set := propertySet{}
@@ -86,6 +88,7 @@ func (b *Bundle) FBC(image string, form Form) (fbc.Bundle, error) {
 		}
 		blob.Properties = append(blob.Properties, metadata)
 	}
+
 	Arrange(&blob)
 	return blob, nil
 }
@@ -146,12 +149,14 @@ func (b *Bundle) relatedImages(image string) []fbc.RelatedImage {
 	for _, related := range b.CSV.Spec.RelatedImages {
 		images = append(images, fbc.RelatedImage{Name: related.Name, Image: related.Image})
 	}
+
 	add := func(image string) {
 		listed := func(r fbc.RelatedImage) bool { return r.Image == image }
 		if image != "" && !slices.ContainsFunc(images, listed) {
 			images = append(images, fbc.RelatedImage{Image: image})
 		}
 	}
+
 	add(image)
 	if install := b.CSV.Spec.InstallStrategy; install.StrategyName == v1alpha1.InstallStrategyDeployment {
 		for _, deployment := range install.StrategySpec.DeploymentSpecs {
@@ -163,5 +168,6 @@ func (b *Bundle) relatedImages(image string) []fbc.RelatedImage {
 			}
 		}
 	}
+
 	return images
 }

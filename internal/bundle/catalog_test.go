@@ -99,11 +99,13 @@ func TestFBC(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	golden.Check(t, "full.bundle.json", indented(t, metadata))
 	objects, err := b.FBC("registry.example/foo-bundle:v1.2.3", WithObjects)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	golden.Check(t, "full.objects.json", indented(t, objects))
 	// Migrated, the one is the other.
 	if err := Migrate(&objects, MigrateAll); err != nil {
@@ -121,10 +123,12 @@ func TestBundleObjects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	objects, err := Objects(&blob)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	want := `{"apiVersion":"v1","float":1.5,"int":9007199254740993,"kind":"Secret","metadata":{"name":"a"},"stringData":{"a":"1 \u0026 2","b":"\u003cx\u003e","z":null}}`
 	if !slices.ContainsFunc(objects, func(o json.RawMessage) bool { return string(o) == want }) {
 		t.Errorf("objects %s hold no %s", objects, want)
@@ -132,6 +136,7 @@ func TestBundleObjects(t *testing.T) {
 	if csv, err := CSV(&blob); err != nil || !strings.Contains(string(csv), `"name":"foo.v1.2.3"`) {
 		t.Errorf("CSV %s, %v", csv, err)
 	}
+
 	last := blob.Properties[len(blob.Properties)-3:]
 	for i, p := range last {
 		if p.Type != fbc.PropertyBundleObject || i > 0 && string(last[i-1].Value) >= string(p.Value) {
@@ -180,6 +185,7 @@ func TestPropertiesAreCanonical(t *testing.T) {
 	for _, p := range b.Properties {
 		got = append(got, p.Type+" "+string(p.Value))
 	}
+
 	want := []string{
 		`custom {"a":1}`,
 		`olm.gvk {"group":"example.com","kind":"Foo","version":"v1"}`,
@@ -200,14 +206,17 @@ func TestArrange(t *testing.T) {
 		},
 		RelatedImages: []fbc.RelatedImage{{Name: "2", Image: "b"}, {Name: "1", Image: "b"}, {Image: "a"}},
 	}
+
 	Arrange(&b)
 	var got []string
 	for _, p := range b.Properties {
 		got = append(got, p.Type+" "+string(p.Value))
 	}
+
 	for _, r := range b.RelatedImages {
 		got = append(got, r.Name+" "+r.Image)
 	}
+
 	want := []string{"z 1", "a 1", "olm.bundle.object 2", "olm.csv.metadata 1", "olm.bundle.object 1", " a", "2 b", "1 b"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("arranged (-want +got):\n%s", diff)

@@ -29,15 +29,18 @@ func (b *Bundle) loadCSV(object unstructured.Unstructured) error {
 	if err := checkSpec(object); err != nil {
 		return fmt.Errorf("ClusterServiceVersion %q: %w", object.GetName(), err)
 	}
+
 	if err := decodeCSV(object.Object, &b.CSV); err != nil {
 		if err := b.loadFields(object); err != nil {
 			return err
 		}
 	}
+
 	b.CSV.APIVersion, b.CSV.Kind = v1alpha1.GroupVersion.String(), kindCSV
 	if version, err := semver.ParseTolerant(string(b.CSV.Spec.Version)); err == nil {
 		b.Version = version
 	}
+
 	return nil
 }
 
@@ -48,6 +51,7 @@ func checkSpec(object unstructured.Unstructured) error {
 	if !ok {
 		return errors.New("spec is missing or not an object")
 	}
+
 	switch version := spec["version"].(type) {
 	case nil, string:
 		return nil
@@ -64,6 +68,7 @@ func (b *Bundle) loadFields(object unstructured.Unstructured) error {
 	if err := decodeCSV(metadata, &csv); err != nil {
 		return fmt.Errorf("ClusterServiceVersion %q: %w", object.GetName(), err)
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(spec)) {
 		field := map[string]any{name: spec[name]}
 		var probe v1alpha1.ClusterServiceVersion
@@ -71,6 +76,7 @@ func (b *Bundle) loadFields(object unstructured.Unstructured) error {
 		if err == nil {
 			err = decodeCSV(map[string]any{"spec": field}, &csv)
 		}
+
 		switch {
 		case err == nil:
 		case name == "release":
@@ -81,6 +87,7 @@ func (b *Bundle) loadFields(object unstructured.Unstructured) error {
 			b.omitWithWarning("ClusterServiceVersion %q: spec.%s: %v", object.GetName(), name, err)
 		}
 	}
+
 	b.CSV = csv
 	return nil
 }

@@ -24,6 +24,7 @@ func documents(data []byte) ([]json.RawMessage, error) {
 			return docs, nil
 		}
 	}
+
 	var docs []json.RawMessage
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
 	for n := 1; ; n++ {
@@ -34,6 +35,7 @@ func documents(data []byte) ([]json.RawMessage, error) {
 		if err != nil {
 			return docs, fmt.Errorf("document %d: %w", n, err)
 		}
+
 		doc, err := yamlToJSON(text)
 		if err != nil {
 			return docs, fmt.Errorf("document %d: %w", n, err)
@@ -66,6 +68,7 @@ func yamlToJSON(text []byte) (json.RawMessage, error) {
 	if err := checkAliases(text); err != nil {
 		return nil, err
 	}
+
 	var doc []byte
 	err := guard(func() (err error) {
 		if err := checkFurther(text); err != nil {
@@ -80,6 +83,7 @@ func yamlToJSON(text []byte) (json.RawMessage, error) {
 	if bytes.Equal(bytes.TrimSpace(doc), []byte("null")) {
 		return nil, nil
 	}
+
 	return doc, checkDepth(doc)
 }
 
@@ -90,6 +94,7 @@ func checkFurther(text []byte) error {
 	if !bytes.ContainsAny(text, "\r\u0085\u2028\u2029") && !bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
 		return nil
 	}
+
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	for n := 0; ; n++ {
 		var node yaml.Node
@@ -134,6 +139,7 @@ func checkDepth(doc []byte) error {
 			depth--
 		}
 	}
+
 	return nil
 }
 
@@ -143,10 +149,12 @@ func checkAliases(text []byte) error {
 	if !bytes.Contains(text, []byte("&")) || !bytes.Contains(text, []byte("*")) {
 		return nil
 	}
+
 	var root yaml.Node
 	if err := guard(func() error { return yaml.Unmarshal(text, &root) }); err != nil {
 		return err
 	}
+
 	size, err := expandedSize(&root, map[*yaml.Node]int{}, 0)
 	if err != nil {
 		return err
@@ -154,6 +162,7 @@ func checkAliases(text []byte) error {
 	if size > maxFileBytes {
 		return fmt.Errorf("has more than %d bytes when its aliases are replaced", maxFileBytes)
 	}
+
 	return nil
 }
 
@@ -164,6 +173,7 @@ func expandedSize(node *yaml.Node, known map[*yaml.Node]int, depth int) (int, er
 	if depth > 2*maxDepth {
 		return 0, fmt.Errorf("is nested deeper than %d levels", maxDepth)
 	}
+
 	if node.Kind == yaml.AliasNode {
 		if size, seen := known[node.Alias]; seen && size == 0 {
 			return 0, fmt.Errorf("line %d: alias %q stands within what it stands for", node.Line, node.Value)
@@ -172,9 +182,11 @@ func expandedSize(node *yaml.Node, known map[*yaml.Node]int, depth int) (int, er
 		}
 		return expandedSize(node.Alias, known, depth+1)
 	}
+
 	if node.Anchor != "" {
 		known[node] = 0
 	}
+
 	size := len(node.Value) + 1
 	for _, child := range node.Content {
 		n, err := expandedSize(child, known, depth+1)
@@ -183,9 +195,11 @@ func expandedSize(node *yaml.Node, known map[*yaml.Node]int, depth int) (int, er
 		}
 		size = min(size+n, 2*maxFileBytes)
 	}
+
 	if node.Anchor != "" {
 		known[node] = size
 	}
+
 	return size, nil
 }
 
@@ -201,6 +215,7 @@ func decodeContents(data []byte) ([]map[string]any, error) {
 		}
 		contents = append(contents, content)
 	}
+
 	return contents, err
 }
 
@@ -210,12 +225,14 @@ func flatten(content map[string]any) ([]unstructured.Unstructured, error) {
 	if object.GetKind() == "" || object.GetAPIVersion() == "" {
 		return nil, errors.New("is not a Kubernetes object: kind or apiVersion is missing")
 	}
+
 	if object.GetAPIVersion() != "v1" || object.GetKind() != "List" {
 		if object.GetName() == "" {
 			return nil, fmt.Errorf("%s has no metadata.name", object.GetKind())
 		}
 		return []unstructured.Unstructured{object}, nil
 	}
+
 	items, _ := content["items"].([]any)
 	var objects []unstructured.Unstructured
 	for i, item := range items {
@@ -226,5 +243,6 @@ func flatten(content map[string]any) ([]unstructured.Unstructured, error) {
 		}
 		objects = append(objects, found...)
 	}
+
 	return objects, nil
 }

@@ -84,6 +84,7 @@ func ReadFiles(fsys fs.FS) (*Files, error) {
 	if f.HasMetadata, f.Metadata, err = r.folder(f.metadata); err != nil {
 		return nil, err
 	}
+
 	f.Metadata = slices.DeleteFunc(f.Metadata, func(file File) bool { return file.Folder })
 	annotations, _ := f.Annotations()
 	if name := folderOf(annotations, KeyMetadata, f.metadata); name != f.metadata {
@@ -96,20 +97,24 @@ func ReadFiles(fsys fs.FS) (*Files, error) {
 			f.Metadata = append(f.Metadata, slices.DeleteFunc(more, func(file File) bool { return file.Folder })...)
 		}
 	}
+
 	name := folderOf(annotations, KeyManifests, f.manifests)
 	if f.HasManifests, f.Manifests, err = r.folder(name); err != nil {
 		return nil, err
 	}
+
 	if !f.HasManifests && name != f.manifests {
 		name = f.manifests
 		if f.HasManifests, f.Manifests, err = r.folder(name); err != nil {
 			return nil, err
 		}
 	}
+
 	f.manifests = name
 	for i := range f.Manifests {
 		f.Manifests[i].decode()
 	}
+
 	return f, nil
 }
 
@@ -179,6 +184,7 @@ func (r *reader) folder(name string) (bool, []File, error) {
 	if !info.IsDir() || !r.inFolders(name) {
 		return false, nil, fmt.Errorf("%s: must be a folder, and neither it nor a folder above it a symbolic link", name)
 	}
+
 	entries, err := fs.ReadDir(r.fsys, name)
 	if err != nil {
 		return false, nil, fmt.Errorf("%s: %w", name, bare(err))
@@ -186,6 +192,7 @@ func (r *reader) folder(name string) (bool, []File, error) {
 	if len(entries) > maxFiles {
 		return false, nil, fmt.Errorf("%s: holds %d files, more than the %d that it may have", name, len(entries), maxFiles)
 	}
+
 	files := make([]File, 0, len(entries))
 	for _, entry := range entries {
 		file := File{Name: path.Join(name, entry.Name()), Folder: entry.IsDir()}
@@ -201,6 +208,7 @@ func (r *reader) folder(name string) (bool, []File, error) {
 		}
 		files = append(files, file)
 	}
+
 	return true, files, nil
 }
 
@@ -219,6 +227,7 @@ func (r *reader) read(name string) ([]byte, error) {
 	if err != nil {
 		return nil, bare(err)
 	}
+
 	defer func() { _ = f.Close() }() // It was only read.
 	data, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
 	r.total += len(data)
@@ -228,6 +237,7 @@ func (r *reader) read(name string) ([]byte, error) {
 	if len(data) > maxFileBytes {
 		return nil, &limitError{fmt.Sprintf("is larger than the %d bytes that a file may have", maxFileBytes)}
 	}
+
 	return data, nil
 }
 

@@ -51,6 +51,7 @@ func (f *Files) Load(labels map[string]string) (*Bundle, error) {
 	if err := checkMediaType(annotations, name, labels); err != nil {
 		return nil, err
 	}
+
 	b := &Bundle{
 		Package:        annotations[KeyPackage],
 		Channels:       splitList(annotations[KeyChannels]),
@@ -67,6 +68,7 @@ func (f *Files) Load(labels map[string]string) (*Bundle, error) {
 	if err := f.loadProperties(b); err != nil {
 		return nil, fmt.Errorf("failed to derive properties: %w", err)
 	}
+
 	return b, nil
 }
 
@@ -108,6 +110,7 @@ func (f *Files) loadManifests(b *Bundle) error {
 	if !f.HasManifests {
 		return fmt.Errorf("%s: %w: this is no registry+v1 bundle", f.manifests, fs.ErrNotExist)
 	}
+
 	l := &loader{Bundle: b}
 	for _, file := range f.Manifests {
 		limit := (*limitError)(nil)
@@ -128,6 +131,7 @@ func (f *Files) loadManifests(b *Bundle) error {
 	case l.csv == nil:
 		return errNoCSV
 	}
+
 	b.Manifests = append(b.Manifests, *l.csv)
 	return b.loadCSV(*l.csv)
 }
@@ -150,12 +154,14 @@ func (l *loader) addFile(file File) {
 	if first.GetKind() != kindCSV {
 		l.Manifests = append(l.Manifests, *first)
 	}
+
 	for i, content := range file.Contents {
 		if err := l.addDocument(content, file.Name); err != nil {
 			l.omit("%s: document %d: %v", file.Name, i+1, err)
 			return
 		}
 	}
+
 	if file.Err != nil {
 		l.omit("%v", file.fault())
 	}
@@ -170,6 +176,7 @@ func (l *loader) addDocument(content map[string]any, file string) error {
 			return err
 		}
 	}
+
 	for _, object := range objects {
 		switch kind := object.GetKind(); {
 		case kind == kindCSV && l.csv != nil:
@@ -187,6 +194,7 @@ func (l *loader) addDocument(content map[string]any, file string) error {
 			l.Objects = append(l.Objects, object)
 		}
 	}
+
 	return nil
 }
 
@@ -203,6 +211,7 @@ func loadList(b *Bundle, files []File, usual string, decode func([]byte) ([]fbc.
 			return list, file.Name
 		}
 	}
+
 	return nil, ""
 }
 
@@ -222,6 +231,7 @@ func readList(file File, decode func([]byte) ([]fbc.Property, error)) ([]fbc.Pro
 	if file.Err != nil {
 		return nil, file.fault()
 	}
+
 	properties, err := decode(file.Data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file.Name, err)
@@ -253,6 +263,7 @@ func decodeOnly(data []byte, into any) error {
 	if err != nil {
 		return err
 	}
+
 	switch len(docs) {
 	case 0:
 		return nil

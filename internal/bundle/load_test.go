@@ -66,6 +66,7 @@ func bundleFS(changes map[string]string) fstest.MapFS {
 			delete(fsys, name)
 		}
 	}
+
 	return fsys
 }
 
@@ -94,10 +95,12 @@ func TestLoad(t *testing.T) {
 	if diff := cmp.Diff([]string{"stable", "4.10"}, b.Channels); diff != "" {
 		t.Errorf("channels (-want +got):\n%s", diff)
 	}
+
 	var names []string
 	for _, object := range b.Objects {
 		names = append(names, object.GetKind()+"/"+object.GetName())
 	}
+
 	want := []string{"ConfigMap/g", "Service/c", "Service/d", "ConfigMap/e", "ConfigMap/f", "Secret/a", "Secret/b"}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("objects (-want +got):\n%s", diff)
@@ -105,6 +108,7 @@ func TestLoad(t *testing.T) {
 	if len(b.CRDs) != 1 {
 		t.Errorf("%d CRDs, want 1", len(b.CRDs))
 	}
+
 	modes := []v1alpha1.InstallModeType{v1alpha1.InstallModeTypeAllNamespaces, v1alpha1.InstallModeTypeSingleNamespace}
 	if diff := cmp.Diff(modes, b.InstallModes()); diff != "" {
 		t.Errorf("install modes (-want +got):\n%s", diff)
@@ -264,13 +268,16 @@ func TestLoadRefusesCounts(t *testing.T) {
 	for i := range maxFiles {
 		many[fmt.Sprintf("manifests/%d.yaml", i)] = &fstest.MapFile{}
 	}
+
 	if _, err := Load(many); err == nil || !strings.Contains(err.Error(), "manifests: holds 1002 files, more than the 1000") {
 		t.Errorf("many files: error %v", err)
 	}
+
 	large := bundleFS(nil)
 	for i := range maxTotalBytes/maxFileBytes + 1 {
 		large[fmt.Sprintf("manifests/a%d.yaml", i)] = &fstest.MapFile{Data: []byte(strings.Repeat("#######\n", maxFileBytes/8))}
 	}
+
 	if _, err := Load(large); err == nil || !strings.Contains(err.Error(), "the bundle is larger than the 67108864 bytes") {
 		t.Errorf("large bundle: error %v", err)
 	}
@@ -343,10 +350,12 @@ func FuzzLoad(f *testing.F) {
 		if err != nil || b.checkProvided() != nil {
 			return
 		}
+
 		blob, err := b.FBC("registry.example/foo:v1", WithObjects)
 		if err != nil {
 			t.Fatalf("a bundle that loads has no blob: %v", err)
 		}
+
 		raw, err := CSV(&blob)
 		if err != nil || raw == nil {
 			t.Fatalf("the blob has no CSV: %v", err)

@@ -19,9 +19,11 @@ func ReadManifests(fsys fs.FS, folder string) ([]File, error) {
 	if !found {
 		return nil, fmt.Errorf("%s: %w", folder, fs.ErrNotExist)
 	}
+
 	for i := range files {
 		files[i].decode()
 	}
+
 	return files, nil
 }
 
@@ -44,6 +46,7 @@ func DetectMediaType(files []File, directory string) (string, error) {
 			mediaType = MediaType
 		}
 	}
+
 	if !found {
 		return "", fmt.Errorf("The directory %s contains no yaml files", directory) //nolint:staticcheck // ST1005: the text that scripts look for
 	}

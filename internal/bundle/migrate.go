@@ -39,13 +39,16 @@ func ParseMigration(name string) (Migration, error) {
 	if name == "" {
 		return MigrateNone, nil
 	}
+
 	known := Migration(name) == MigrateAll
 	for _, m := range migrations {
 		known = known || m.name == Migration(name)
 	}
+
 	if !known {
 		return "", fmt.Errorf("unknown migration level %q", name)
 	}
+
 	return Migration(name), nil
 }
 
@@ -60,6 +63,7 @@ func Migrate(b *fbc.Bundle, last Migration) error {
 			break
 		}
 	}
+
 	return nil
 }
 
@@ -71,22 +75,27 @@ func objectsToMetadata(b *fbc.Bundle) error {
 	if b.Image == "" || !slices.ContainsFunc(b.Properties, isObject) || slices.ContainsFunc(b.Properties, isMetadata) {
 		return nil
 	}
+
 	raw, err := CSV(b)
 	if err != nil || raw == nil {
 		return err
 	}
+
 	var csv v1alpha1.ClusterServiceVersion
 	// Catalogs are read with names of fields in any case.
 	if err := json.Unmarshal(raw, &csv); err != nil {
 		return fmt.Errorf("ClusterServiceVersion: %w", err)
 	}
+
 	metadata, err := csvMetadata(&csv)
 	if err != nil {
 		return err
 	}
+
 	kept := slices.DeleteFunc(slices.Clone(b.Properties), isObject)
 	kept = append(kept, metadata)
 	b.Properties = kept
+
 	return nil
 }
 
@@ -98,16 +107,20 @@ func Objects(b *fbc.Bundle) ([]json.RawMessage, error) {
 		if p.Type != fbc.PropertyBundleObject {
 			continue
 		}
+
 		var value ObjectProperty
 		if err := json.Unmarshal(p.Value, &value); err != nil {
 			return nil, fmt.Errorf("parse property at index %d as bundle object: %w", i, err)
 		}
+
 		object, err := onlyDocument(value.Data)
 		if err != nil {
 			return nil, fmt.Errorf("convert bundle object property at index %d to JSON: %w", i, err)
 		}
+
 		objects = append(objects, object)
 	}
+
 	return objects, nil
 }
 
@@ -118,6 +131,7 @@ func CSV(b *fbc.Bundle) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	for _, object := range objects {
 		var meta struct {
 			Kind string `json:"kind"`
@@ -127,6 +141,7 @@ func CSV(b *fbc.Bundle) (json.RawMessage, error) {
 			return object, nil
 		}
 	}
+
 	return nil, nil
 }
 
@@ -134,6 +149,7 @@ func onlyDocument(data []byte) (json.RawMessage, error) {
 	if len(data) > maxFileBytes {
 		return nil, &limitError{fmt.Sprintf("is larger than the %d bytes that a manifest may have", maxFileBytes)}
 	}
+
 	docs, err := documents(data)
 	if err != nil {
 		return nil, err
@@ -141,5 +157,6 @@ func onlyDocument(data []byte) (json.RawMessage, error) {
 	if len(docs) == 0 {
 		return nil, errors.New("holds no object")
 	}
+
 	return docs[0], nil
 }

@@ -18,6 +18,7 @@ func TestParseMigration(t *testing.T) {
 			t.Errorf("%q is %q, %v; want %q", name, got, err, want)
 		}
 	}
+
 	if _, err := ParseMigration("All"); err == nil || err.Error() != `unknown migration level "All"` {
 		t.Errorf("error %v", err)
 	}
@@ -79,6 +80,7 @@ func TestMigrate(t *testing.T) {
 			} else if err != nil {
 				t.Fatal(err)
 			}
+
 			if diff := cmp.Diff(c.want, b.Properties); diff != "" {
 				t.Errorf("properties (-want +got):\n%s", diff)
 			}
@@ -112,9 +114,11 @@ func TestImageTemplate(t *testing.T) {
 			t.Errorf("%s gives %q, %v; want %q", text, got, err, want)
 		}
 	}
+
 	if _, err := ParseImageTemplate("{{"); err == nil || !strings.HasPrefix(err.Error(), "invalid image reference template: template: ") {
 		t.Errorf("error %v", err)
 	}
+
 	template, err := ParseImageTemplate("{{.Channel}}")
 	if err != nil {
 		t.Fatal(err)
@@ -133,11 +137,13 @@ func FuzzMigrate(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		properties := []fbc.Property{{Type: fbc.PropertyBundleObject, Value: value}, {Type: fbc.PropertyBundleObject, Value: json.RawMessage(raw)}}
 		b := fbc.Bundle{Image: "i", Properties: properties}
 		if err := Migrate(&b, MigrateAll); err != nil {
 			return
 		}
+
 		once := append([]fbc.Property(nil), b.Properties...)
 		if err := Migrate(&b, MigrateAll); err != nil {
 			t.Fatalf("a migrated bundle cannot be migrated again: %v", err)

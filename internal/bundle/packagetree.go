@@ -45,41 +45,50 @@ func Place(fsys fs.FS, folder string) (Placement, error) {
 	if err != nil {
 		return Placement{}, err
 	}
+
 	manifest, err := findPackageManifest(entries)
 	if err != nil {
 		return Placement{}, err
 	}
+
 	nodes := map[string]csvNode{}
 	var current string
 	for _, entry := range entries {
 		if !entry.Folder {
 			continue
 		}
+
 		files, err := ReadManifests(fsys, entry.Name)
 		if err != nil {
 			return Placement{}, err
 		}
+
 		node, err := nodeOf(files)
 		if err != nil {
 			return Placement{}, fmt.Errorf("%s: %w", entry.Name, err)
 		}
+
 		nodes[node.name] = node
 		if entry.Name == folder {
 			current = node.name
 		}
 	}
+
 	if current == "" {
 		return Placement{}, fmt.Errorf("%s: holds no ClusterServiceVersion with a name", folder)
 	}
+
 	placement := Placement{Package: manifest.PackageName, DefaultChannel: manifest.DefaultChannel}
 	if placement.DefaultChannel == "" && len(manifest.Channels) == 1 {
 		placement.DefaultChannel = manifest.Channels[0].Name
 	}
+
 	for _, channel := range manifest.Channels {
 		if reaches(nodes, channel.CurrentCSV, current) {
 			placement.Channels = append(placement.Channels, channel.Name)
 		}
 	}
+
 	slices.Sort(placement.Channels)
 	placement.Channels = slices.Compact(placement.Channels)
 	return placement, nil
@@ -91,6 +100,7 @@ func findPackageManifest(files []File) (PackageManifest, error) {
 		if file.Folder || file.Err != nil {
 			continue
 		}
+
 		var manifest PackageManifest
 		docs, err := documents(file.Data)
 		if err == nil && len(docs) > 0 {
@@ -100,6 +110,7 @@ func findPackageManifest(files []File) (PackageManifest, error) {
 			found = append(found, manifest)
 		}
 	}
+
 	switch len(found) {
 	case 0:
 		return PackageManifest{}, errors.New("no package manifest beside the folder: a file with packageName and channels")
@@ -119,17 +130,21 @@ func nodeOf(files []File) (csvNode, error) {
 		if object.GetKind() != kindCSV {
 			continue
 		}
+
 		n++
 		// What is not of its type leads nowhere.
 		b := &Bundle{}
 		if err := b.loadFields(*object); err != nil {
 			return csvNode{}, err
 		}
+
 		node = csvNode{b.Name(), append([]string{b.CSV.Spec.Replaces}, b.CSV.Spec.Skips...)}
 	}
+
 	if n != 1 {
 		return csvNode{}, fmt.Errorf("holds %d ClusterServiceVersions, it must hold one", n)
 	}
+
 	return node, nil
 }
 
@@ -148,5 +163,6 @@ func reaches(nodes map[string]csvNode, from, to string) bool {
 			open = append(open, nodes[at].updates...)
 		}
 	}
+
 	return false
 }

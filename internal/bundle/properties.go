@@ -60,12 +60,15 @@ func (b *Bundle) deriveProperties(stated, needed []fbc.Property) error {
 			set.addValue(fbc.PropertyGVK, gvk)
 		}
 	}
+
 	for _, api := range spec.APIServiceDefinitions.Owned {
 		set.addValue(fbc.PropertyGVK, GVKProperty{api.Group, api.Kind, api.Version})
 	}
+
 	for _, api := range spec.APIServiceDefinitions.Required {
 		set.addValue(fbc.PropertyGVKRequired, GVKProperty{api.Group, api.Kind, api.Version})
 	}
+
 	for _, crd := range spec.CustomResourceDefinitions.Required {
 		_, group, err := splitCRDName(crd.Name)
 		if err != nil {
@@ -73,6 +76,7 @@ func (b *Bundle) deriveProperties(stated, needed []fbc.Property) error {
 		}
 		set.addValue(fbc.PropertyGVKRequired, GVKProperty{group, crd.Kind, crd.Version})
 	}
+
 	b.Properties = set.sorted()
 	return nil
 }
@@ -84,15 +88,18 @@ func (b *Bundle) annotationProperties() []fbc.Property {
 	if text == "" {
 		return nil
 	}
+
 	var properties []fbc.Property
 	err := json.Unmarshal([]byte(text), &properties)
 	for i := 0; err == nil && i < len(properties); i++ {
 		err = checkKnown(properties[i])
 	}
+
 	if err != nil {
 		b.warn("ClusterServiceVersion %q: annotation %s is passed over: %v", b.CSV.Name, AnnotationProperties, err)
 		return nil
 	}
+
 	return properties
 }
 
@@ -108,11 +115,13 @@ func crdGVKs(crd unstructured.Unstructured) []GVKProperty {
 			gvks = append(gvks, GVKProperty{group, kind, name})
 		}
 	}
+
 	if len(gvks) == 0 { // v1beta1 has a short form for a single version
 		if name, _, _ := unstructured.NestedString(crd.Object, "spec", "version"); name != "" {
 			gvks = append(gvks, GVKProperty{group, kind, name})
 		}
 	}
+
 	return gvks
 }
 
@@ -153,6 +162,7 @@ func checkKnown(p fbc.Property) error {
 	case fbc.PropertyPackageRequired:
 		return json.Unmarshal(p.Value, &PackageRequiredProperty{})
 	}
+
 	return nil
 }
 
@@ -187,6 +197,7 @@ func distinct(lists ...[]fbc.Property) []fbc.Property {
 			result = append(result, p)
 		}
 	}
+
 	return result
 }
 
@@ -216,6 +227,7 @@ func (s *propertySet) sorted() []fbc.Property {
 	if s.last != nil {
 		items = append(items, *s.last)
 	}
+
 	slices.SortFunc(items, func(a, b fbc.Property) int {
 		return cmp.Or(cmp.Compare(a.Type, b.Type), bytes.Compare(a.Value, b.Value))
 	})
@@ -244,12 +256,15 @@ func canonical(p fbc.Property) fbc.Property {
 			return property(p.Type, value)
 		}
 	}
+
 	if len(p.Value) == 0 {
 		p.Value = json.RawMessage("null")
 	}
+
 	var buffer bytes.Buffer
 	if json.Compact(&buffer, p.Value) == nil {
 		p.Value = buffer.Bytes()
 	}
+
 	return p
 }

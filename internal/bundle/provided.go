@@ -43,9 +43,11 @@ func (b *Bundle) checkProvided() error {
 			found[providedAPI{gvk.Group, gvk.Version, gvk.Kind, plural}] = struct{}{}
 		}
 	}
+
 	for _, api := range b.CSV.Spec.APIServiceDefinitions.Owned {
 		found[providedAPI{api.Group, api.Version, api.Kind, api.Name}] = struct{}{}
 	}
+
 	for _, owned := range b.CSV.Spec.CustomResourceDefinitions.Owned {
 		plural, group, err := splitCRDName(owned.Name)
 		if err != nil {
@@ -56,6 +58,7 @@ func (b *Bundle) checkProvided() error {
 			return fmt.Errorf("couldn't find %v in bundle. found: %v", api, found)
 		}
 	}
+
 	return nil
 }
 
@@ -71,6 +74,7 @@ func checkCRD(crd unstructured.Unstructured) error {
 	default:
 		return nil
 	}
+
 	raw, err := json.Marshal(crd.Object)
 	if err == nil {
 		err = kjson.UnmarshalCaseSensitivePreserveInts(raw, into)
@@ -78,6 +82,7 @@ func checkCRD(crd unstructured.Unstructured) error {
 	if err != nil {
 		return fmt.Errorf("error decoding %s CRD: %w", crd.GroupVersionKind().Version, err)
 	}
+
 	return nil
 }
 

@@ -36,11 +36,13 @@ func rawCSV(t *testing.T, dir string) map[string]any {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		var content map[string]any
 		if err := yaml.Unmarshal(data, &content); err != nil {
 			t.Fatalf("%s: %v", file, err)
@@ -49,6 +51,7 @@ func rawCSV(t *testing.T, dir string) map[string]any {
 			return content
 		}
 	}
+
 	t.Fatalf("%s has no ClusterServiceVersion", dir)
 	return nil
 }
@@ -67,6 +70,7 @@ func TestLoadRealBundles(t *testing.T) {
 			if len(b.Warnings)+len(b.Omitted) > 0 {
 				t.Errorf("warnings %q, omitted %q", b.Warnings, b.Omitted)
 			}
+
 			files, err := filepath.Glob(filepath.Join(dir, "manifests", "*"))
 			if err != nil {
 				t.Fatal(err)
@@ -74,6 +78,7 @@ func TestLoadRealBundles(t *testing.T) {
 			if got := 1 + len(b.CRDs) + len(b.Objects); got != len(files) { // each file of these bundles holds one object
 				t.Errorf("loaded %d objects of %d files", got, len(files))
 			}
+
 			checkBlob(t, b)
 			checkCarried(t, b)
 			checkRoundTrip(t, b, rawCSV(t, dir))
@@ -88,6 +93,7 @@ func checkBlob(t *testing.T, b *Bundle) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	count := map[string]int{}
 	for _, p := range blob.Properties {
 		count[p.Type]++
@@ -95,6 +101,7 @@ func checkBlob(t *testing.T, b *Bundle) {
 			t.Errorf("property %s has an invalid value %s", p.Type, p.Value)
 		}
 	}
+
 	if count[fbc.PropertyPackage] != 1 || count[fbc.PropertyCSVMetadata] != 1 || count[fbc.PropertyGVK] < len(b.CRDs) {
 		t.Errorf("property counts %v with %d CRDs", count, len(b.CRDs))
 	}
@@ -110,6 +117,7 @@ func checkCarried(t *testing.T, loaded *Bundle) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	want := len(blob.Properties)
 	objects, err := Objects(&blob)
 	if err != nil {
@@ -118,6 +126,7 @@ func checkCarried(t *testing.T, loaded *Bundle) {
 	if len(objects) != 1+len(loaded.CRDs)+len(loaded.Objects) {
 		t.Errorf("%d objects in the blob, want %d", len(objects), 1+len(loaded.CRDs)+len(loaded.Objects))
 	}
+
 	sorted := slices.IsSortedFunc(blob.Properties, func(a, b fbc.Property) int {
 		return order.Or(order.Compare(carriesManifests(a), carriesManifests(b)), order.Compare(a.Type, b.Type), bytes.Compare(a.Value, b.Value))
 	})
@@ -142,10 +151,12 @@ func checkRoundTrip(t *testing.T, b *Bundle, raw map[string]any) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var got map[string]any
 	if err := json.Unmarshal(encoded, &got); err != nil {
 		t.Fatal(err)
 	}
+
 	delete(raw, "apiVersion") // some leave out the group
 	for _, difference := range lost(raw, got, "") {
 		if !notInType[difference] {
@@ -160,6 +171,7 @@ func lost(raw, got any, path string) []string {
 	if isEmpty(raw) && isEmpty(got) {
 		return nil
 	}
+
 	switch raw := raw.(type) {
 	case map[string]any:
 		gotMap, ok := got.(map[string]any)

@@ -31,6 +31,7 @@ func TestTemplateExecution(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
+
 		var want strings.Builder
 		if err := template.Must(template.New(templateName).Parse(text)).Execute(&want, kettleStruct); err != nil {
 			t.Fatal(err)
@@ -90,18 +91,22 @@ func FuzzImageTemplate(f *testing.F) {
 		if len(text) > 200 || strings.Contains(text, "%") {
 			return // a width of a billion is the library's business
 		}
+
 		parsed, err := ParseImageTemplate(text)
 		if err != nil {
 			return
 		}
+
 		got, err := parsed.template.Execute(kettle)
 		if err != nil {
 			return
 		}
+
 		reference, err := template.New(templateName).Parse(text)
 		if err != nil {
 			t.Fatalf("the library does not take %q: %v", text, err)
 		}
+
 		var want strings.Builder
 		if err := reference.Execute(&want, kettleStruct); err == nil && got != want.String() {
 			t.Errorf("%q gives %q, want %q", text, got, want.String())

@@ -42,6 +42,7 @@ func (s *shelf) Content(name string) (*catalogstore.Content, error) {
 	if !errors.Is(err, catalogstore.ErrNotFound) {
 		return content, err
 	}
+
 	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
 	defer cancel()
 	catalog := &olmv1.ClusterCatalog{}
@@ -49,6 +50,7 @@ func (s *shelf) Content(name string) (*catalogstore.Content, error) {
 	if s.reader.Get(ctx, client.ObjectKey{Name: name}, catalog) == nil && isOffered(catalog) {
 		return nil, serve.ErrComing
 	}
+
 	return nil, err
 }
 
@@ -79,6 +81,7 @@ func (a *arrival) check(r *http.Request) error {
 	if a.arrived {
 		return nil
 	}
+
 	now := a.clock.Now()
 	if a.until.IsZero() {
 		a.until = now.Add(arrivalGrace)
@@ -86,6 +89,7 @@ func (a *arrival) check(r *http.Request) error {
 	if err := a.missing(r); err != nil && now.Before(a.until) {
 		return err
 	}
+
 	a.arrived = true
 	return nil
 }
@@ -96,6 +100,7 @@ func (a *arrival) missing(r *http.Request) error {
 	if err := a.reader.List(r.Context(), list); err != nil {
 		return fmt.Errorf("listing the catalogs: %w", err)
 	}
+
 	for i := range list.Items {
 		if catalog := &list.Items[i]; isOffered(catalog) && !a.serves(catalog.Name) {
 			return fmt.Errorf("the content of catalog %q is not here yet", catalog.Name)

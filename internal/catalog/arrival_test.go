@@ -44,10 +44,12 @@ func TestShelf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(store.Close)
 	if _, err := store.Unpack(t.Context(), "here", catalogstore.Source{}, fstest.MapFS{}); err != nil {
 		t.Fatal(err)
 	}
+
 	offered := olmv1.ClusterCatalog{Status: olmv1.ClusterCatalogStatus{ResolvedSource: &olmv1.ResolvedCatalogSource{}}}
 	for name, test := range map[string]struct {
 		catalog string
@@ -78,6 +80,7 @@ func TestArrival(t *testing.T) {
 		change(&c)
 		return c
 	}
+
 	as := func(*olmv1.ClusterCatalog) {}
 	for name, test := range map[string]struct {
 		catalogs []olmv1.ClusterCatalog
@@ -103,15 +106,18 @@ func TestArrival(t *testing.T) {
 			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error is %v, want %q", err, test.want)
 			}
+
 			// It waits no longer than a while, and what goes later is no matter of readiness.
 			clock.SetTime(clock.Now().Add(arrivalGrace - time.Second))
 			if again := a.check(request); (again == nil) != (err == nil) {
 				t.Errorf("within the grace: %v, at first: %v", again, err)
 			}
+
 			clock.SetTime(clock.Now().Add(time.Second))
 			if err := a.check(request); err != nil {
 				t.Errorf("after the grace: %v", err)
 			}
+
 			serves, reader.err = false, errors.New("gone")
 			if err := a.check(request); err != nil {
 				t.Errorf("once it was ready: %v", err)

@@ -38,6 +38,7 @@ func TestServerRestarts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	reader := catalogclient.New(catalogclient.Options{RootCAs: func(context.Context) (*x509.CertPool, error) { return authority, nil }})
 	base := "https://" + r.address + "/catalogs/" + made.Name
 	env.RestartServer(t, func() {
@@ -56,6 +57,7 @@ func TestServerRestarts(t *testing.T) {
 		made.Spec.AvailabilityMode = olmv1.AvailabilityModeUnavailable
 		return c.Update(t.Context(), made)
 	})
+
 	eventually(t, "the catalog is withdrawn", func() error {
 		if err := c.Get(t.Context(), key, made); err != nil {
 			return err

@@ -100,6 +100,7 @@ func (o Options) validate() error {
 	case o.TLSCertFile != "" && o.Memory != nil:
 		return errors.New("a certificate is given as files and in memory: give one")
 	}
+
 	return nil
 }
 
@@ -121,6 +122,7 @@ func (o Options) Hosts() []string {
 	if !slices.Contains(hosts, external) {
 		hosts = append(hosts, external)
 	}
+
 	return hosts
 }
 
@@ -130,15 +132,18 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 	if err := opts.validate(); err != nil {
 		return fmt.Errorf("setting up catalogd: %w", err)
 	}
+
 	opts = opts.withDefaults()
 	contents, err := catalogstore.Open(opts.CacheDir, opts.Limits)
 	if err != nil {
 		return fmt.Errorf("setting up catalogd: %w", err)
 	}
+
 	getCertificate, ready, err := addCertificate(mgr, opts)
 	if err != nil {
 		return fmt.Errorf("setting up catalogd: %w", err)
 	}
+
 	log := mgr.GetLogger().WithName("catalogd")
 	server := &serve.Server{
 		Address: opts.ListenAddress, Handler: serve.NewHandler(&shelf{store: contents, reader: mgr.GetClient()}, opts.ClientLimits, log),
@@ -147,6 +152,7 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 	}
 	fetcher := fetch.New(opts.Puller, contents)
 	arrived := &arrival{reader: mgr.GetClient(), serves: contents.Serves, clock: clock.RealClock{}}
+
 	return errors.Join(
 		addControllers(mgr, opts, contents, fetcher),
 		mgr.Add(&collect.Collector{Reader: mgr.GetAPIReader(), Store: contents}),
@@ -184,10 +190,12 @@ func addCertificate(mgr ctrl.Manager, opts Options) (func(*tls.ClientHelloInfo) 
 		}
 		return watcher.GetCertificate, always, mgr.Add(watcher)
 	}
+
 	direct, err := client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
 	if err != nil {
 		return nil, nil, fmt.Errorf("making a client for the serving certificate: %w", err)
 	}
+
 	holder := &certificate.Holder{}
 	ready := func(*http.Request) error {
 		if !holder.Ready() {
@@ -195,6 +203,7 @@ func addCertificate(mgr ctrl.Manager, opts Options) (func(*tls.ClientHelloInfo) 
 		}
 		return nil
 	}
+
 	return holder.GetCertificate, ready, mgr.Add(&certify.Keeper{
 		Client: direct, Namespace: opts.SystemNamespace, Hosts: opts.Hosts(), Clock: clock.RealClock{}, Holder: holder,
 	})

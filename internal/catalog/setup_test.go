@@ -86,6 +86,7 @@ func start(t *testing.T, namespace string, change func(*catalog.Options)) *repli
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	opts := catalog.Options{
 		ExternalAddress: r.address, ListenAddress: r.address, CacheDir: r.dir, SystemNamespace: namespace,
 		Puller: image.NewClient(image.Options{}),
@@ -96,6 +97,7 @@ func start(t *testing.T, namespace string, change func(*catalog.Options)) *repli
 	if err := catalog.Setup(mgr, opts); err != nil {
 		t.Fatal(err)
 	}
+
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- mgr.Start(ctx) }()
@@ -110,7 +112,9 @@ func start(t *testing.T, namespace string, change func(*catalog.Options)) *repli
 			t.Errorf("stopping: %v", err)
 		}
 	}
+
 	t.Cleanup(r.stop)
+
 	return r
 }
 
@@ -134,6 +138,7 @@ func scene(t *testing.T, c client.Client) (namespace string, made *olmv1.Cluster
 	if err := c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
 		t.Fatal(err)
 	}
+
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	t.Cleanup(server.Close)
 	ref := strings.TrimPrefix(server.URL, "http://") + "/test/catalog:v1"
@@ -144,6 +149,7 @@ func scene(t *testing.T, c client.Client) (namespace string, made *olmv1.Cluster
 	if _, err := image.NewClient(image.Options{}).Push(t.Context(), ref, nil, built); err != nil {
 		t.Fatal(err)
 	}
+
 	made = &olmv1.ClusterCatalog{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec:       olmv1.ClusterCatalogSpec{Source: olmv1.CatalogSource{Type: olmv1.SourceTypeImage, Image: &olmv1.ImageSource{Ref: ref}}},
@@ -151,6 +157,7 @@ func scene(t *testing.T, c client.Client) (namespace string, made *olmv1.Cluster
 	if err := c.Create(t.Context(), made); err != nil {
 		t.Fatal(err)
 	}
+
 	return name, made
 }
 
@@ -161,10 +168,12 @@ func published(c client.Client, namespace string) func(context.Context) (*x509.C
 		if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: certify.ConfigMapName}, config); err != nil {
 			return nil, err
 		}
+
 		pool := x509.NewCertPool()
 		if !pool.AppendCertsFromPEM([]byte(config.Data[certify.KeyCA])) {
 			return nil, errors.New("no authority is published")
 		}
+
 		return pool, nil
 	}
 }
@@ -188,14 +197,17 @@ func ready(t *testing.T, r *replica) error {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return err
 	}
+
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("it is not ready: %s", resp.Status)
 	}
+
 	return nil
 }
 
@@ -212,14 +224,17 @@ func TestAllReplicasServe(t *testing.T) {
 		}
 		return nil
 	})
+
 	reader := catalogclient.New(catalogclient.Options{RootCAs: published(c, namespace)})
 	for _, r := range []*replica{first, second} {
 		base := "https://" + r.address + "/catalogs/" + made.Name
 		eventually(t, "each replica serves", func() error { return reads(t, reader, base) })
 	}
+
 	if base := made.Status.URLs.Base; !strings.HasPrefix(base, "https://"+first.address+"/") && !strings.HasPrefix(base, "https://"+second.address+"/") {
 		t.Errorf("the base URL is %s", base)
 	}
+
 	count := 0
 	for _, err := range reader.All(t.Context(), made.Status.URLs.Base) {
 		if err != nil {
@@ -227,6 +242,7 @@ func TestAllReplicasServe(t *testing.T) {
 		}
 		count++
 	}
+
 	if count != 3 {
 		t.Errorf("%d blobs are served, want 3", count)
 	}
@@ -251,6 +267,7 @@ func TestAllReplicasServe(t *testing.T) {
 	if err := c.Delete(t.Context(), made); err != nil {
 		t.Fatal(err)
 	}
+
 	for _, r := range []*replica{first, second} {
 		eventually(t, "the content is deleted", func() error {
 			var unavailable *catalogclient.UnavailableError
@@ -279,12 +296,14 @@ func TestTheNextLeaderGoesOn(t *testing.T) {
 		}
 		return nil
 	})
+
 	second := start(t, namespace, nil)
 	reader := catalogclient.New(catalogclient.Options{RootCAs: published(c, namespace)})
 	eventually(t, "the second is ready", func() error { return ready(t, second) })
 	if err := reads(t, reader, "https://"+second.address+"/catalogs/"+made.Name); err != nil {
 		t.Errorf("a replica that is ready does not serve: %v", err)
 	}
+
 	unpacked := made.Status.LastUnpacked
 	first.stop()
 
@@ -304,10 +323,12 @@ func TestTheNextLeaderGoesOn(t *testing.T) {
 	if made.Status.LastUnpacked.Before(unpacked) {
 		t.Errorf("last unpacked at %v, before that at %v", made.Status.LastUnpacked, unpacked)
 	}
+
 	made.Spec.AvailabilityMode = olmv1.AvailabilityModeUnavailable
 	if err := c.Update(t.Context(), made); err != nil {
 		t.Fatal(err)
 	}
+
 	eventually(t, "the second withdraws it", func() error {
 		if err := c.Get(t.Context(), key, made); err != nil {
 			return err
@@ -326,6 +347,7 @@ func deadRegistry(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() { _ = listener.Close() })
 	go func() {
 		for {
@@ -336,6 +358,7 @@ func deadRegistry(t *testing.T) string {
 			t.Cleanup(func() { _ = conn.Close() })
 		}
 	}()
+
 	return listener.Addr().String()
 }
 
@@ -356,6 +379,7 @@ func TestDeadRegistriesDelayNoOtherCatalog(t *testing.T) {
 		}
 		dead = append(dead, catalog)
 	}
+
 	namespace, made := scene(t, c)
 	// Less than the two minutes after which a silent registry is given up.
 	first, second := start(t, namespace, nil), start(t, namespace, nil)
@@ -372,6 +396,7 @@ func TestDeadRegistriesDelayNoOtherCatalog(t *testing.T) {
 	if err := c.Patch(t.Context(), better, client.MergeFrom(dead[0])); err != nil {
 		t.Fatal(err)
 	}
+
 	eventually(t, "the catalog with the better image is served", func() error {
 		return reads(t, reader, "https://"+second.address+"/catalogs/"+better.Name)
 	})
@@ -380,6 +405,7 @@ func TestDeadRegistriesDelayNoOtherCatalog(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	eventually(t, "the catalogs are gone", func() error {
 		list := &olmv1.ClusterCatalogList{}
 		if err := c.List(t.Context(), list); err != nil {
@@ -407,22 +433,27 @@ func TestCertificateFilesAreReadAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		issued, err := authority.Issue([]string{"127.0.0.1"}, time.Hour, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		key, err := issued.KeyPEM()
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		// Each file is replaced as a whole, as the kubelet does it.
 		for name, text := range map[string][]byte{opts.TLSKeyFile: key, opts.TLSCertFile: issued.CertificatePEM()} {
 			if err := errors.Join(os.WriteFile(name+".new", text, 0o600), os.Rename(name+".new", name)); err != nil {
 				t.Fatal(err)
 			}
 		}
+
 		return authority.CertificatePEM()
 	}
+
 	trusted := write()
 	r := start(t, namespace, func(o *catalog.Options) { o.TLSCertFile, o.TLSKeyFile = opts.TLSCertFile, opts.TLSKeyFile })
 	serves := func() error {
@@ -433,6 +464,7 @@ func TestCertificateFilesAreReadAgain(t *testing.T) {
 		}})
 		return reads(t, reader, "https://"+r.address+"/catalogs/"+made.Name)
 	}
+
 	eventually(t, "the catalog is served", serves)
 	trusted = write()
 	eventually(t, "the renewed certificate is served", serves)
@@ -448,6 +480,7 @@ func TestACertificateInMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	stale := t.TempDir()
 	earlier, err := catalogstore.Open(stale, catalogstore.Limits{})
 	if err != nil {
@@ -456,6 +489,7 @@ func TestACertificateInMemory(t *testing.T) {
 	if _, err := earlier.Unpack(t.Context(), "gone", catalogstore.Source{}, fstest.MapFS{"c.json": {Data: []byte(text)}}); err != nil {
 		t.Fatal(err)
 	}
+
 	earlier.Close()
 	r := start(t, namespace, func(o *catalog.Options) { o.Memory, o.CacheDir = memory, stale })
 	reader := catalogclient.New(catalogclient.Options{RootCAs: func(context.Context) (*x509.CertPool, error) {
@@ -475,6 +509,7 @@ func TestACertificateInMemory(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(stale, "catalogs", made.Name)); err != nil {
 		t.Errorf("content of a catalog that exists was removed: %v", err)
 	}
+
 	r.stop()
 	if err := c.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: certify.SecretName}}); err == nil {
 		t.Error("a Secret was written for a certificate in memory")
@@ -494,6 +529,7 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%s: error is %v, want %q", name, err, test.want)
 		}
 	}
+
 	hosts := strings.Join(catalog.Options{ExternalAddress: "catalogs.example:8443", SystemNamespace: "ns"}.Hosts(), " ")
 	if want := "catalogd-service catalogd-service.ns catalogd-service.ns.svc catalogd-service.ns.svc.cluster.local catalogs.example"; hosts != want {
 		t.Errorf("hosts are %s, want %s", hosts, want)

@@ -48,6 +48,7 @@ func (c *Client) askBundles(ctx context.Context, baseURL string) (target string,
 	if c.opts.Fields != nil && c.knowsFields(baseURL) {
 		query.Set("fields", c.opts.Fields.String())
 	}
+
 	target = metasURL(baseURL, query)
 	err = c.retrying(ctx, func() (err error) {
 		a, err = c.ask(ctx, target, part{})
@@ -58,5 +59,6 @@ func (c *Client) askBundles(ctx context.Context, baseURL string) (target string,
 		c.learn(baseURL)
 		return c.askBundles(ctx, baseURL)
 	}
+
 	return target, a, err
 }

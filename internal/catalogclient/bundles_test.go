@@ -25,6 +25,7 @@ func bundleNames(t *testing.T, c *catalogclient.Client, server string) (string, 
 			found = append(found, p.Type)
 		}
 	}
+
 	return strings.Join(found, " "), nil
 }
 
@@ -38,6 +39,7 @@ func TestBundlesOfACatalog(t *testing.T) {
 		}
 		inner.ServeHTTP(w, r)
 	}))
+
 	with := "fields=" + url.QueryEscape(unwanted) + "&"
 	for _, tc := range []struct {
 		name string

@@ -53,6 +53,7 @@ func (c *cache) get(key cacheKey) cacheEntry {
 	if !ok {
 		return cacheEntry{}
 	}
+
 	c.order.MoveToFront(element)
 	return element.Value.(*item).entry
 }
@@ -67,6 +68,7 @@ func (c *cache) put(key cacheKey, entry cacheEntry) {
 	if entry.size() > c.limit {
 		return
 	}
+
 	c.items[key] = c.order.PushFront(&item{key: key, entry: entry})
 	c.bytes += entry.size()
 	for c.bytes > c.limit {

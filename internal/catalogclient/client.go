@@ -151,10 +151,12 @@ func (c *Client) Content(ctx context.Context, baseURL, pkg string) (*fbc.Content
 		if err != nil {
 			return nil, err
 		}
+
 		own, err := c.part(ctx, baseURL, pkg, url.Values{"schema": {fbc.SchemaPackage}, "name": {pkg}}, known.own)
 		if err != nil {
 			return nil, err
 		}
+
 		entry = join(rest, own)
 		c.cache.put(key, entry)
 		// Both answers are of one catalog only if it was not replaced in between.
@@ -162,6 +164,7 @@ func (c *Client) Content(ctx context.Context, baseURL, pkg string) (*fbc.Content
 			break
 		}
 	}
+
 	return entry.content, nil
 }
 
@@ -186,6 +189,7 @@ func (c *Client) All(ctx context.Context, baseURL string) iter.Seq2[fbc.Meta, er
 			yield(fbc.Meta{}, err)
 			return
 		}
+
 		defer a.body.Close()
 		for meta, err := range fbc.Read(a.body, "", c.opts.Limits) {
 			if err != nil {
@@ -214,6 +218,7 @@ func (c *Client) part(ctx context.Context, baseURL, pkg string, query url.Values
 	if c.opts.Fields != nil && c.knowsFields(baseURL) {
 		query.Set("fields", c.opts.Fields.String())
 	}
+
 	err = c.retrying(ctx, func() error {
 		p, err = c.partOnce(ctx, metasURL(baseURL, query), pkg, known, !query.Has("fields"))
 		return err
@@ -222,6 +227,7 @@ func (c *Client) part(ctx context.Context, baseURL, pkg string, query url.Values
 	if !query.Has("fields") || !errors.As(err, &unavailable) || unavailable.Status != http.StatusBadRequest {
 		return p, err
 	}
+
 	c.learn(baseURL)
 	query.Del("fields")
 	return c.part(ctx, baseURL, pkg, query, part{})
@@ -254,15 +260,18 @@ func (c *Client) partOnce(ctx context.Context, target, pkg string, known part, w
 		known.modified = a.header.Get("Last-Modified")
 		return known, nil
 	}
+
 	defer a.body.Close()
 	p := part{tag: a.header.Get("ETag"), modified: a.header.Get("Last-Modified")}
 	if p.tag == "" {
 		p.since = validTime(a.header)
 	}
+
 	metas := c.reduced(fbc.Read(a.body, "", c.opts.Limits), whole, &p.bytes)
 	if p.content, err = fbc.LoadContent(pkg, metas); err != nil {
 		return part{}, classify(target, err)
 	}
+
 	return p, nil
 }
 
@@ -306,6 +315,7 @@ func (c *Client) ask(ctx context.Context, target string, known part) (answer, er
 	if err != nil {
 		return answer{}, &UnavailableError{URL: target, Err: err}
 	}
+
 	req.Header.Set("Accept-Encoding", acceptEncoding)
 	switch {
 	case known.tag != "":
@@ -313,6 +323,7 @@ func (c *Client) ask(ctx context.Context, target string, known part) (answer, er
 	case known.since != "":
 		req.Header.Set("If-Modified-Since", known.since)
 	}
+
 	resp, err := c.http.Do(req)
 	if err != nil {
 		var wrapped *url.Error
@@ -322,6 +333,7 @@ func (c *Client) ask(ctx context.Context, target string, known part) (answer, er
 		}
 		return answer{}, &UnavailableError{URL: target, Err: err}
 	}
+
 	switch {
 	case resp.StatusCode == http.StatusNotModified && (known.tag != "" || known.since != ""):
 		_ = resp.Body.Close() // It is empty.
@@ -329,11 +341,13 @@ func (c *Client) ask(ctx context.Context, target string, known part) (answer, er
 	case resp.StatusCode != http.StatusOK:
 		return answer{}, refusal(target, resp, c.now())
 	}
+
 	body, err := c.decoded(resp)
 	if err != nil {
 		_ = resp.Body.Close() // What is wrong with it is known.
 		return answer{}, classify(target, err)
 	}
+
 	return answer{header: resp.Header, body: body}, nil
 }
 

@@ -71,6 +71,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no such catalog: look again\nmore", http.StatusNotFound)
 		return
 	}
+
 	tag := fmt.Sprintf(`"%x"`, text)
 	w.Header().Set("ETag", tag)
 	w.Header().Set("Last-Modified", strconv.Itoa(int(s.version.Load())))
@@ -79,6 +80,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
+
 	s.full.Add(1)
 	_, _ = io.WriteString(w, text)
 }
@@ -102,12 +104,15 @@ func names(c *fbc.Content) string {
 	if c.Package != nil {
 		b.WriteString("package " + c.Package.Name + ";")
 	}
+
 	for _, channel := range c.Channels {
 		b.WriteString("channel " + channel.Name + ";")
 	}
+
 	for _, bundle := range c.Bundles {
 		fmt.Fprintf(&b, "bundle %s with %d properties;", bundle.Name, len(bundle.Properties))
 	}
+
 	return b.String()
 }
 
@@ -139,9 +144,11 @@ func TestContentIsAskedForAgainOnlyWhenItChanged(t *testing.T) {
 	for range 3 {
 		expect(t, c, s.base(), "a", wholeA)
 	}
+
 	if full, same := s.full.Load(), s.same.Load(); full != 2 || same != 6 {
 		t.Errorf("%d answers with a body and %d without, want 2 and 6", full, same)
 	}
+
 	s.set(lineA, lineChannel)
 	expect(t, c, s.base(), "a", "package a;channel stable;")
 	if full := s.full.Load(); full != 3 {
@@ -164,6 +171,7 @@ func TestTheCacheIsBounded(t *testing.T) {
 	if full := s.full.Load(); full != 4 {
 		t.Errorf("%d answers with a body, want 4", full)
 	}
+
 	expect(t, c, s.base(), "b", "")
 	expect(t, c, s.base()+"/", "b", "") // It takes the place of the one before.
 	before := s.full.Load()
@@ -171,6 +179,7 @@ func TestTheCacheIsBounded(t *testing.T) {
 	if got := s.full.Load() - before; got != 0 {
 		t.Errorf("%d answers with a body for what is kept, want none", got)
 	}
+
 	expect(t, c, s.base(), "b", "")
 	if got := s.full.Load() - before; got != 2 {
 		t.Errorf("%d answers with a body for what is not kept, want 2", got)
@@ -186,6 +195,7 @@ func TestAllGivesEveryBlob(t *testing.T) {
 		}
 		got.WriteString(string(meta.Blob) + "\n")
 	}
+
 	if diff := cmp.Diff(lineA+lineChannel+lineBundle, got.String()); diff != "" {
 		t.Errorf("blobs (-want +got):\n%s", diff)
 	}
@@ -217,6 +227,7 @@ func TestErrors(t *testing.T) {
 			return pool, nil
 		}
 	}
+
 	badOwn, badRest := broken(lineA+lineA, ""), broken(lineA, lineChannel+"{")
 	for name, test := range map[string]struct {
 		opts    catalogclient.Options
@@ -270,6 +281,7 @@ func TestRequestsEnd(t *testing.T) {
 		case <-r.Context().Done():
 		}
 	}))
+
 	defer silent.Close()
 	defer close(never)
 	trust := func(context.Context) (*x509.CertPool, error) {
@@ -282,12 +294,14 @@ func TestRequestsEnd(t *testing.T) {
 	if !errors.As(err, &unavailable) {
 		t.Errorf("after the timeout: %v (%T)", err, err)
 	}
+
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = catalogclient.New(catalogclient.Options{RootCAs: trust}).Content(ctx, silent.URL, "a")
 	if !errors.As(err, &unavailable) || !errors.Is(err, context.Canceled) {
 		t.Errorf("when canceled: %v (%T)", err, err)
 	}
+
 	for _, err = range catalogclient.New(catalogclient.Options{RootCAs: trust}).All(ctx, silent.URL) {
 		if !errors.As(err, &unavailable) {
 			t.Errorf("all, when canceled: %v (%T)", err, err)

@@ -46,7 +46,9 @@ func record(t *testing.T, handler http.Handler) *recorded {
 		r.mu.Unlock()
 		handler.ServeHTTP(&counting{w, &r.bytes}, req)
 	}))
+
 	t.Cleanup(r.Close)
+
 	return r
 }
 
@@ -82,12 +84,14 @@ func realServer(t *testing.T) http.Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(store.Close)
 	icon := strings.Replace(lineA, `"name"`, `"icon":{"base64data":"`+strings.Repeat("AAAA", 5000)+`","mediatype":"image/png"},"name"`, 1)
 	_, err = store.Unpack(t.Context(), "c", catalogstore.Source{}, fstest.MapFS{"a.json": {Data: []byte(icon + lineChannel + lineBundle)}})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return serve.NewHandler(store, serve.Limits{}, logr.Discard())
 }
 
@@ -114,6 +118,7 @@ func TestOnlyWhatIsReadIsSent(t *testing.T) {
 			t.Errorf("content is %s with the icon %v", got, content.Package.Icon)
 		}
 	}
+
 	escaped := url.QueryEscape(unwanted)
 	if diff := cmp.Diff(slices.Repeat([]string{"fields=" + escaped + "&package=a", "fields=" + escaped + "&name=a&schema=olm.package"}, 2), s.asked()); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
@@ -121,6 +126,7 @@ func TestOnlyWhatIsReadIsSent(t *testing.T) {
 	if bytes := s.bytes.Load(); bytes > 600 {
 		t.Errorf("%d bytes were sent", bytes)
 	}
+
 	all := 0
 	for meta, err := range c.All(t.Context(), s.URL+"/catalogs/c") {
 		if err != nil {
@@ -128,6 +134,7 @@ func TestOnlyWhatIsReadIsSent(t *testing.T) {
 		}
 		all += len(meta.Blob)
 	}
+
 	if all < 20_000 {
 		t.Errorf("all has %d bytes: it is not whole", all)
 	}
@@ -145,6 +152,7 @@ func TestServersThatDoNotKnowFields(t *testing.T) {
 		}
 		inner.ServeHTTP(w, r)
 	}))
+
 	c := catalogclient.New(catalogclient.Options{RootCAs: s.roots, Fields: parsed(t, unwanted)})
 	now := time.Now()
 	catalogclient.SetNow(c, func() time.Time { return now })
@@ -161,6 +169,7 @@ func TestServersThatDoNotKnowFields(t *testing.T) {
 			t.Errorf("%s: requests (-want +got):\n%s", what, diff)
 		}
 	}
+
 	with := "fields=" + url.QueryEscape(unwanted) + "&"
 	expectReduced("at first", with+"package=a", "package=a", "name=a&schema=olm.package")
 	expectReduced("again", "package=a", "name=a&schema=olm.package")
@@ -182,6 +191,7 @@ func TestAnswersAreDecompressed(t *testing.T) {
 		_, _ = io.WriteString(z, text)
 		_ = z.Close()
 	}
+
 	bomb := strings.Repeat(" ", 1<<20)
 	for name, test := range map[string]struct {
 		encoding string
@@ -256,10 +266,12 @@ func TestServersWithoutTags(t *testing.T) {
 					_, _ = io.WriteString(w, lineChannel+lineBundle)
 				}
 			}))
+
 			c := catalogclient.New(catalogclient.Options{RootCAs: s.roots})
 			for range 3 {
 				expect(t, c, s.URL, "a", wholeA)
 			}
+
 			if same.Load() != test.same {
 				t.Errorf("%d answers had no body, want %d", same.Load(), test.same)
 			}
@@ -278,6 +290,7 @@ func TestPassingFailuresAreTriedAgain(t *testing.T) {
 			http.Error(w, "not now", code)
 		}
 	}
+
 	cut := func(w http.ResponseWriter) {
 		w.Header().Set("Content-Length", "1000")
 		_, _ = io.WriteString(w, lineChannel)
@@ -376,17 +389,20 @@ func proxy(t *testing.T, used *atomic.Int32) *url.URL {
 			http.Error(w, "only CONNECT", http.StatusMethodNotAllowed)
 			return
 		}
+
 		used.Add(1)
 		target, err := (&net.Dialer{}).DialContext(r.Context(), "tcp", r.Host)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadGateway)
 			return
 		}
+
 		conn, buffered, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			_ = target.Close()
 			return
 		}
+
 		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\n")
 		go func() {
 			_, _ = io.Copy(target, buffered)
@@ -395,11 +411,13 @@ func proxy(t *testing.T, used *atomic.Int32) *url.URL {
 		_, _ = io.Copy(conn, target)
 		_ = conn.Close()
 	}))
+
 	t.Cleanup(server.Close)
 	parsed, err := url.Parse(server.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return parsed
 }
 
@@ -431,18 +449,22 @@ func TestProxies(t *testing.T) {
 			return through, nil
 		},
 	}
+
 	c := quick(opts)
 	for range 2 {
 		expect(t, c, s.URL+"/catalogs/c", "a", wholeA)
 	}
+
 	if used.Load() != 1 {
 		t.Errorf("the proxy was used for %d connections, want one", used.Load())
 	}
+
 	// What is trusted can change, and nothing else is trusted because of the proxy.
 	wrongRoots.Store(true)
 	if _, err := c.Content(t.Context(), s.URL+"/catalogs/c", "b"); err == nil || !strings.Contains(err.Error(), "certificate signed by unknown authority") {
 		t.Errorf("with other authorities: %v", err)
 	}
+
 	wrongRoots.Store(false)
 	expect(t, c, s.URL+"/catalogs/c", "a", wholeA)
 	if _, err := c.Content(t.Context(), s.URL+"/catalogs/x", "a"); err == nil || !strings.Contains(err.Error(), "choosing a proxy: no such catalog") {

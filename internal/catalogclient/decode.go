@@ -39,6 +39,7 @@ func (c *Client) decoded(resp *http.Response) (io.ReadCloser, error) {
 	default:
 		return nil, fmt.Errorf("the answer is encoded in %.50q, which was not asked for", encoding)
 	}
+
 	return &decodedBody{Reader: &boundedReader{r: plain, left: c.opts.MaxBytes, limit: c.opts.MaxBytes}, end: end, wire: resp.Body}, nil
 }
 

@@ -32,11 +32,13 @@ func (c *Client) retrying(ctx context.Context, do func() error) error {
 		if err == nil || !again || try == tries {
 			return err
 		}
+
 		if pause == 0 {
 			pause = firstPause << (2 * (try - 1))
 			// Those who fail together do not come again together.
 			pause += rand.N(pause / 2) //nolint:gosec // Nobody gains from guessing it.
 		}
+
 		if c.pause(ctx, min(pause, longestPause)) != nil {
 			return err
 		}
@@ -50,12 +52,14 @@ func pauseAfter(err error) (time.Duration, bool) {
 	if !errors.As(err, &unavailable) {
 		return 0, false
 	}
+
 	switch unavailable.Status {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return unavailable.retryAfter, true
 	case 0:
 		return 0, isPassing(unavailable.Err)
 	}
+
 	return 0, false
 }
 
@@ -68,6 +72,7 @@ func isPassing(err error) bool {
 		operation *net.OpError
 		cut       *cutOffError
 	)
+
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.As(err, &untrusted), errors.As(err, &unknown):
 		return false
@@ -75,6 +80,7 @@ func isPassing(err error) bool {
 		// It has taken all the time that there is.
 		return false
 	}
+
 	return errors.As(err, &operation) || errors.As(err, &cut) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 

@@ -65,10 +65,12 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if proxy == nil {
 		return t.direct.RoundTrip(req)
 	}
+
 	through, err := t.through(req.Context())
 	if err != nil {
 		return nil, err
 	}
+
 	return through.RoundTrip(req)
 }
 
@@ -87,10 +89,12 @@ func (t *transport) config(ctx context.Context) (*tls.Config, error) {
 	if t.roots == nil {
 		return config, nil
 	}
+
 	roots, err := t.roots(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading the trusted authorities: %w", err)
 	}
+
 	config.RootCAs = roots
 	return config, nil
 }
@@ -102,6 +106,7 @@ func (t *transport) through(ctx context.Context) (*http.Transport, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.proxied != nil && samePool(t.pool, config.RootCAs) {
@@ -110,6 +115,7 @@ func (t *transport) through(ctx context.Context) (*http.Transport, error) {
 	if t.proxied != nil {
 		t.proxied.CloseIdleConnections()
 	}
+
 	t.pool, t.proxied = config.RootCAs, t.make()
 	t.proxied.Proxy, t.proxied.TLSClientConfig = t.proxyOf, config
 	return t.proxied, nil

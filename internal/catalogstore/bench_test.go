@@ -21,9 +21,11 @@ func benchFiles() (fstest.MapFS, int) {
 			fmt.Fprintf(&text, `{"name":"p%d.v%d","package":"p%d","properties":[{"type":"olm.csv.metadata","value":{"description":"%s"}}],"schema":"olm.bundle"}`+"\n",
 				p, v, p, strings.Repeat(`some \"quoted\" text with a line break\n`, 120))
 		}
+
 		fsys[fmt.Sprintf("p%d/catalog.json", p)] = &fstest.MapFile{Data: []byte(text.String())}
 		total += text.Len()
 	}
+
 	return fsys, total
 }
 
@@ -34,11 +36,13 @@ func benchStore(b *testing.B) (*catalogstore.Store, string, int) {
 	if err != nil {
 		b.Fatal(err)
 	}
+
 	b.Cleanup(s.Close)
 	fsys, total := benchFiles()
 	if _, err := s.Unpack(b.Context(), "c", catalogstore.Source{}, fsys); err != nil {
 		b.Fatal(err)
 	}
+
 	return s, dir, total
 }
 
@@ -48,6 +52,7 @@ func BenchmarkUnpack(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+
 	defer s.Close()
 	fsys, total := benchFiles()
 	b.SetBytes(int64(total))
@@ -68,6 +73,7 @@ func BenchmarkOpen(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
+
 		content, err := s.Content("c")
 		if err != nil {
 			b.Fatal(err)
@@ -75,6 +81,7 @@ func BenchmarkOpen(b *testing.B) {
 		if _, err := io.Copy(io.Discard, content.Select(catalogstore.Query{Package: "p50"}).Reader()); err != nil {
 			b.Fatal(err)
 		}
+
 		b.StopTimer()
 		content.Close()
 		s.Close() // It waits for the check of the whole.
@@ -89,6 +96,7 @@ func BenchmarkSelect(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+
 	defer content.Close()
 	for name, query := range map[string]catalogstore.Query{
 		"bundles of a package": {Schema: "olm.bundle", Package: "p50"},

@@ -65,6 +65,7 @@ func (c *Content) Compressed(encoding Encoding) (*io.SectionReader, bool) {
 	if kept == nil || c.file.index.bytes < keepFrom {
 		return nil, false
 	}
+
 	kept.mu.Lock()
 	defer kept.mu.Unlock()
 	kept.dropChanged()
@@ -74,6 +75,7 @@ func (c *Content) Compressed(encoding Encoding) (*io.SectionReader, bool) {
 	case kept.busy, kept.useless, time.Now().Before(kept.again):
 		return nil, false
 	}
+
 	kept.busy = true
 	c.store.background(c.file, func() { c.store.keep(c.file, encoding, kept) })
 	return nil, false
@@ -88,6 +90,7 @@ func (s *Store) keep(f *file, encoding Encoding, kept *compressed) {
 	if err == nil {
 		kept.stat, err = opened.Stat()
 	}
+
 	switch {
 	case err == nil:
 		kept.os, kept.bytes = opened, size
@@ -134,14 +137,17 @@ func (s *Store) compressedForm(f *file, encoding Encoding) (*os.File, int64, err
 	case <-f.stop:
 		return nil, 0, errStopped
 	}
+
 	place := f.path + "." + string(encoding)
 	if opened, size, err := openCompressed(place); err == nil {
 		return opened, size, nil
 	}
+
 	out, err := s.disk.create(s.contentDir())
 	if err != nil {
 		return nil, 0, err
 	}
+
 	size, err := f.compress(&spaceWriter{Writer: out, store: s}, encoding)
 	if err == nil {
 		err = s.settle(f, out, place)
@@ -150,6 +156,7 @@ func (s *Store) compressedForm(f *file, encoding Encoding) (*os.File, int64, err
 		out.discard()
 		return nil, 0, err
 	}
+
 	return out.File, size, nil
 }
 
@@ -183,6 +190,7 @@ func (f *file) compress(out io.Writer, encoding Encoding) (int64, error) {
 	if _, err := buffered.Write(append([]byte(compressedMagic), sums.Sum(nil)...)); err != nil {
 		return 0, err
 	}
+
 	return f.index.bytes/keepShare - bounded.left, buffered.Flush()
 }
 
@@ -196,6 +204,7 @@ func (f *file) feed(w io.Writer) error {
 			return errStopped
 		default:
 		}
+
 		n, err := in.Read(buffer)
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -240,11 +249,13 @@ func openCompressed(path string) (*os.File, int64, error) {
 	if err != nil {
 		return nil, 0, err
 	}
+
 	size, err := checkCompressed(opened)
 	if err != nil {
 		_ = opened.Close() // It was only read.
 		return nil, 0, fmt.Errorf("reading %s: %w", path, err)
 	}
+
 	return opened, size, nil
 }
 
@@ -253,14 +264,17 @@ func checkCompressed(opened *os.File) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
+
 	size := stat.Size() - int64(compressedTrailer)
 	if size < 0 {
 		return 0, errFormat
 	}
+
 	sums := sha256.New()
 	if _, err := io.CopyBuffer(sums, io.NewSectionReader(opened, 0, size), make([]byte, chunkBytes)); err != nil {
 		return 0, err
 	}
+
 	end := make([]byte, compressedTrailer)
 	if _, err := opened.ReadAt(end, size); err != nil {
 		return 0, err
@@ -268,5 +282,6 @@ func checkCompressed(opened *os.File) (int64, error) {
 	if string(end) != compressedMagic+string(sums.Sum(nil)) {
 		return 0, errChecksum
 	}
+
 	return size, nil
 }

@@ -26,6 +26,7 @@ func compressedForm(t *testing.T, s *catalogstore.Store, encoding catalogstore.E
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer content.Close()
 	form, ok := content.Compressed(encoding)
 	for ; !ok; form, ok = content.Compressed(encoding) {
@@ -33,10 +34,12 @@ func compressedForm(t *testing.T, s *catalogstore.Store, encoding catalogstore.E
 			t.Fatal("there is no compressed form")
 		}
 	}
+
 	text, err := io.ReadAll(form)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return text
 }
 
@@ -49,13 +52,16 @@ func decompress(t *testing.T, encoding catalogstore.Encoding, form []byte) strin
 	} else {
 		r, err = zstd.NewReader(strings.NewReader(string(form)))
 	}
+
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	text, err := io.ReadAll(r)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return string(text)
 }
 
@@ -70,6 +76,7 @@ func TestCompressedFormsAreKept(t *testing.T) {
 			if got := decompress(t, encoding, form); got != repetitive() {
 				t.Errorf("the compressed form has %d other bytes", len(got))
 			}
+
 			s.Close()
 			made, err := os.Stat(path)
 			if err != nil {
@@ -92,10 +99,12 @@ func TestCompressedFormsAreKept(t *testing.T) {
 			if got := compressedForm(t, again, encoding); string(got) != string(form) {
 				t.Error("a changed compressed form is given away")
 			}
+
 			again.Close()
 			if err := change(path, -1); err != nil {
 				t.Fatal(err)
 			}
+
 			third, _ := open(t, dir)
 			if got := compressedForm(t, third, encoding); string(got) != string(form) {
 				t.Error("a changed compressed form is given away after a restart")
@@ -123,10 +132,12 @@ func TestWhatHardlyBecomesSmallerIsNotKept(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		defer content.Close()
 		for _, encoding := range catalogstore.Encodings {
 			content.Compressed(encoding)
 		}
+
 		before := tree(t, dir)
 		s.Close() // It waits for what was begun.
 		for _, encoding := range catalogstore.Encodings {
@@ -134,6 +145,7 @@ func TestWhatHardlyBecomesSmallerIsNotKept(t *testing.T) {
 				t.Errorf("%s: there is a form of encoding %s", name, encoding)
 			}
 		}
+
 		if after := tree(t, dir); len(after) != 2 {
 			t.Errorf("%s: the store has %v, before that %v", name, after, before)
 		}
@@ -149,6 +161,7 @@ func TestReadersKeepACompressedForm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	form, ok := content.Compressed(catalogstore.Gzip)
 	if !ok {
 		t.Fatal("there is no compressed form")
@@ -156,10 +169,12 @@ func TestReadersKeepACompressedForm(t *testing.T) {
 	if err := s.Delete("c"); err != nil {
 		t.Fatal(err)
 	}
+
 	text, err := io.ReadAll(form)
 	if err != nil || decompress(t, catalogstore.Gzip, text) != repetitive() {
 		t.Errorf("%d bytes were read (%v) after the content was deleted", len(text), err)
 	}
+
 	content.Close()
 	if _, err := form.ReadAt(make([]byte, 1), 0); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("reading once the content is closed: %v, want the file to be closed", err)

@@ -64,10 +64,12 @@ func (c *Content) Blob(ref Ref) (fbc.Meta, error) {
 	if int(ref) >= len(c.file.index.records) {
 		return fbc.Meta{}, fmt.Errorf("reading stored content: there is no blob %d among %d", ref, len(c.file.index.records))
 	}
+
 	line, err := c.file.readLine(int(ref), nil)
 	if err != nil {
 		return fbc.Meta{}, err
 	}
+
 	entry := c.file.index.entry(int(ref))
 	return fbc.Meta{Schema: entry.Schema, Package: entry.Package, Name: entry.Name, Blob: line[:entry.Bytes:entry.Bytes]}, nil
 }
@@ -143,6 +145,7 @@ func (c *Content) Select(q Query) Selection {
 	if q == (Query{}) {
 		return c.All()
 	}
+
 	s := Selection{Modified: c.info.Modified, file: c.file}
 	sums := sha256.New()
 	for i := range c.file.index.find(q) {
@@ -150,6 +153,7 @@ func (c *Content) Select(q Query) Selection {
 		sums.Write(r.sum[:])
 		s.add(r.offset, int64(r.length))
 	}
+
 	s.Sum = hex.EncodeToString(sums.Sum(nil)[:sumSize])
 	return s
 }
@@ -190,9 +194,11 @@ func (r *Reader) Seek(offset int64, whence int) (int64, error) {
 	case io.SeekEnd:
 		offset += r.selection.Bytes
 	}
+
 	if offset < 0 {
 		return r.at, errors.New("a place before the start")
 	}
+
 	r.at = offset
 	return offset, nil
 }
@@ -205,6 +211,7 @@ func (r *Reader) Read(p []byte) (int, error) {
 	if r.at >= r.selection.Bytes {
 		return 0, io.EOF
 	}
+
 	spans := r.selection.spans
 	i := sort.Search(len(spans), func(i int) bool { return spans[i].at > r.at }) - 1
 	read := 0
@@ -218,6 +225,7 @@ func (r *Reader) Read(p []byte) (int, error) {
 			return read, err
 		}
 	}
+
 	return read, nil
 }
 
@@ -226,6 +234,7 @@ func (r *Reader) readAt(p []byte, offset int64) (int, error) {
 	if r.checked {
 		return r.readChecked(p, offset)
 	}
+
 	n, err := r.selection.file.os.ReadAt(p, offset)
 	if n == len(p) {
 		return n, nil
@@ -233,6 +242,7 @@ func (r *Reader) readAt(p []byte, offset int64) (int, error) {
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
+
 	return n, fmt.Errorf("reading stored content: %w", err)
 }
 
@@ -249,9 +259,11 @@ func (r *Reader) readChecked(p []byte, offset int64) (int, error) {
 			}
 			r.line, r.record = line, number
 		}
+
 		n := copy(p[read:], r.line[offset-r.selection.file.index.records[number].offset:])
 		read += n
 		offset += int64(n)
 	}
+
 	return read, nil
 }

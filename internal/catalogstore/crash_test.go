@@ -34,6 +34,7 @@ func (k *killer) before(change, path string) error {
 		}
 		return errKilled
 	}
+
 	k.done = append(k.done, change+" "+filepath.Base(filepath.Dir(path))+"/"+filepath.Base(path))
 	return nil
 }
@@ -62,6 +63,7 @@ func contents(t *testing.T, dir string) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer s.Close()
 	found := map[string]string{}
 	for _, name := range s.Names() {
@@ -70,13 +72,16 @@ func contents(t *testing.T, dir string) map[string]string {
 			t.Errorf("catalog %s: %v", name, err)
 			continue
 		}
+
 		text, err := io.ReadAll(content.All().Reader())
 		if err != nil {
 			t.Errorf("catalog %s: %v", name, err)
 		}
+
 		found[name] = string(text)
 		content.Close()
 	}
+
 	return found
 }
 
@@ -134,6 +139,7 @@ func TestAProcessMayEndBetweenAnyTwoChanges(t *testing.T) {
 				if err != nil && !errors.Is(err, errKilled) {
 					t.Fatal(err)
 				}
+
 				checkOrder(t, k.done)
 				got := contents(t, dir)
 				for name, text := range got {
@@ -141,11 +147,13 @@ func TestAProcessMayEndBetweenAnyTwoChanges(t *testing.T) {
 						t.Errorf("killed after %q: catalog %s has %q", k.done, name, text)
 					}
 				}
+
 				for name := range before {
 					if _, stays := test.after[name]; stays && got[name] == "" {
 						t.Errorf("killed after %q: catalog %s has nothing", k.done, name)
 					}
 				}
+
 				checkNothingIsLeft(t, dir, got)
 				if err == nil {
 					if diff := cmp.Diff(test.after, got); diff != "" {
@@ -174,12 +182,14 @@ func prepareCrash(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer s.Close()
 	for _, name := range []string{"c", "other"} {
 		if err := unpackCrash(t, s, name, crashOld); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	if _, err := s.Scratch(); err != nil {
 		t.Fatal(err)
 	}
@@ -209,6 +219,7 @@ func checkNothingIsLeft(t *testing.T, dir string, want map[string]string) {
 	for _, text := range want {
 		distinct[text] = true
 	}
+
 	files := 0
 	err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() {
@@ -235,14 +246,17 @@ func TestACompressedFormOfContentThatIsGoneIsNotKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer s.Close()
 	if err := unpackCrash(t, s, "c", crashOld); err != nil {
 		t.Fatal(err)
 	}
+
 	content, err := s.Content("c")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer content.Close()
 	out, err := s.disk.create(s.contentDir())
 	if err != nil {
@@ -251,13 +265,16 @@ func TestACompressedFormOfContentThatIsGoneIsNotKept(t *testing.T) {
 	if err := s.Delete("c"); err != nil {
 		t.Fatal(err)
 	}
+
 	place := content.file.path + "." + string(Gzip)
 	if err := s.settle(content.file, out, place); !errors.Is(err, errStopped) {
 		t.Errorf("keeping a form of content that is gone: %v, want errStopped", err)
 	}
+
 	out.discard()
 	if left := contents(t, dir); len(left) > 0 {
 		t.Errorf("the store has %v", left)
 	}
+
 	checkNothingIsLeft(t, dir, nil)
 }

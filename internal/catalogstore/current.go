@@ -35,6 +35,7 @@ func (s *Store) refresh(slot *slot) error {
 		slot.told = true
 		s.tell(slot.name)
 	}
+
 	return &DamagedError{Catalog: slot.name, Err: err}
 }
 
@@ -46,16 +47,19 @@ func (s *Store) reopen(slot *slot) error {
 			s.condemn(slot.pointer.Content, err)
 		}
 	}
+
 	if err := s.checkPointer(slot); err != nil {
 		return err
 	}
 	if slot.file != nil && slot.file.intact() == nil {
 		return nil
 	}
+
 	f, err := s.acquire(slot.pointer.Content)
 	if err != nil {
 		return err
 	}
+
 	slot.use(f)
 	f.letGo()
 	return nil
@@ -85,6 +89,7 @@ func (s *Store) checkPointer(slot *slot) error {
 	case slot.stat == nil || !same(info, slot.stat):
 		slot.readPointer(s.pointerPath(slot.name))
 	}
+
 	return slot.problem
 }
 
@@ -107,15 +112,18 @@ func readPointer(path string) (pointer, os.FileInfo, error) {
 	if err != nil {
 		return pointer{}, nil, err
 	}
+
 	defer func() { _ = opened.Close() }() // It is only read.
 	stat, err := opened.Stat()
 	if err != nil {
 		return pointer{}, nil, err
 	}
+
 	var text bytes.Buffer
 	if _, err := io.Copy(&text, io.LimitReader(opened, pointerBytes)); err != nil {
 		return pointer{}, stat, err
 	}
+
 	p, err := decodePointer(text.Bytes())
 	return p, stat, err
 }
@@ -126,6 +134,7 @@ func (s *Store) acquire(content string) (*file, error) {
 	if open, err := s.holdOpen(content); open != nil || err != nil {
 		return open, err
 	}
+
 	path := s.contentPath(content)
 	stat, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -137,6 +146,7 @@ func (s *Store) acquire(content string) (*file, error) {
 	if err := s.knownBad(content, stat); err != nil {
 		return nil, err
 	}
+
 	f, err := openFile(path, content)
 
 	s.mu.Lock()
@@ -149,14 +159,17 @@ func (s *Store) acquire(content string) (*file, error) {
 		f.retire()
 		return nil, errClosed
 	}
+
 	if open := s.files[content]; open != nil && open.intact() == nil {
 		f.retire() // Another catalog with the same content was faster.
 		open.hold()
 		return open, nil
 	}
+
 	f.hold()
 	s.install(f)
 	s.verify(f)
+
 	return f, nil
 }
 
@@ -167,10 +180,12 @@ func (s *Store) holdOpen(content string) (*file, error) {
 	if s.closed {
 		return nil, errClosed
 	}
+
 	open := s.files[content]
 	if open == nil || open.intact() != nil {
 		return nil, nil
 	}
+
 	open.hold()
 	return open, nil
 }
@@ -190,6 +205,7 @@ func (s *Store) install(f *file) {
 	if old := s.files[f.content]; old != nil {
 		old.retire()
 	}
+
 	delete(s.bad, f.content)
 	s.files[f.content] = f
 	f.onDamage = func(err error) {
@@ -222,6 +238,7 @@ func (s *Store) spawn(f *file, work func()) {
 	if s.closed {
 		return
 	}
+
 	f.hold()
 	s.work.Go(func() {
 		defer f.letGo()
@@ -237,6 +254,7 @@ func (s *Store) condemn(content string, err error) {
 	if f == nil || f.usable() == nil {
 		return
 	}
+
 	delete(s.files, content)
 	f.retire()
 	if stat, statErr := os.Stat(f.path); statErr == nil && os.SameFile(stat, f.stat) {
@@ -249,25 +267,30 @@ func (s *Store) unclaim(content string) error {
 	if content == "" {
 		return nil
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.claims[content]--; s.claims[content] > 0 {
 		return nil
 	}
+
 	delete(s.claims, content)
 	delete(s.bad, content)
 	if f := s.files[content]; f != nil {
 		delete(s.files, content)
 		f.retire()
 	}
+
 	path := s.contentPath(content)
 	err := s.disk.remove(path)
 	for _, encoding := range Encodings {
 		err = errors.Join(ignoreMissing(err), ignoreMissing(s.disk.remove(path+"."+string(encoding))))
 	}
+
 	if err != nil {
 		return fmt.Errorf("removing content that no catalog has: %w", err)
 	}
+
 	return nil
 }
 

@@ -54,6 +54,7 @@ func change(path string, offset int64) error {
 	if err != nil {
 		return err
 	}
+
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
@@ -62,14 +63,17 @@ func change(path string, offset int64) error {
 	if offset < 0 {
 		offset += info.Size()
 	}
+
 	b := make([]byte, 1)
 	if _, err := f.ReadAt(b, offset); err != nil {
 		return err
 	}
+
 	b[0] ^= 1
 	if _, err := f.WriteAt(b, offset); err != nil {
 		return err
 	}
+
 	// The clock of a file system may be too coarse to show a change right after.
 	return os.Chtimes(path, time.Time{}, time.Now().Add(time.Minute))
 }
@@ -84,11 +88,13 @@ func TestDamageIsNoticedAndHealed(t *testing.T) {
 			if err := test.do(dir, contentFile(t, s, dir, "c"), filepath.Join(dir, "catalogs", "c")); err != nil {
 				t.Fatal(err)
 			}
+
 			s.Check()
 			s.Check()
 			if diff := cmp.Diff([]string{"c"}, lost.all()); diff != "" {
 				t.Errorf("lost (-want +got):\n%s", diff)
 			}
+
 			var damaged *catalogstore.DamagedError
 			if _, err := s.Stored("c"); !errors.As(err, &damaged) {
 				t.Errorf("stored: %v, want a *catalogstore.DamagedError", err)
@@ -96,11 +102,13 @@ func TestDamageIsNoticedAndHealed(t *testing.T) {
 			if got := s.Serves("c"); got != test.served {
 				t.Errorf("serves is %v", got)
 			}
+
 			if test.served {
 				if got := read(t, s, "c", catalogstore.Query{}); got != text {
 					t.Errorf("served %q, want %q", got, text)
 				}
 			}
+
 			unpack(t, s, "c", text)
 			if _, err := s.Stored("c"); err != nil {
 				t.Errorf("stored after it was unpacked again: %v", err)
@@ -108,6 +116,7 @@ func TestDamageIsNoticedAndHealed(t *testing.T) {
 			if got := read(t, s, "c", catalogstore.Query{}); got != text {
 				t.Errorf("served %q after it was unpacked again", got)
 			}
+
 			again, _ := open(t, dir)
 			if got := read(t, again, "c", catalogstore.Query{}); got != text {
 				t.Errorf("served %q after a restart", got)
@@ -129,6 +138,7 @@ func TestDamageWhileStoppedIsNotServed(t *testing.T) {
 			if err := test.do(dir, content, filepath.Join(dir, "catalogs", "c")); err != nil {
 				t.Fatal(err)
 			}
+
 			again, lost := open(t, dir)
 			found, err := again.Content("c")
 			if err == nil {
@@ -140,6 +150,7 @@ func TestDamageWhileStoppedIsNotServed(t *testing.T) {
 					t.Errorf("%q was given away, of %q", served, text)
 				}
 			}
+
 			var damaged *catalogstore.DamagedError
 			switch {
 			case err == nil:
@@ -150,9 +161,11 @@ func TestDamageWhileStoppedIsNotServed(t *testing.T) {
 			default:
 				<-lost.told
 			}
+
 			if _, err := again.Stored("c"); !errors.As(err, &damaged) {
 				t.Errorf("stored: %v, want a *catalogstore.DamagedError", err)
 			}
+
 			unpack(t, again, "c", text)
 			if got := read(t, again, "c", catalogstore.Query{}); got != text {
 				t.Errorf("served %q after it was unpacked again", got)
@@ -171,10 +184,12 @@ func TestDamageIsFoundThoughNobodyReads(t *testing.T) {
 	if err := change(content, 12); err != nil {
 		t.Fatal(err)
 	}
+
 	again, lost := open(t, dir)
 	if _, err := again.Stored("c"); err != nil {
 		t.Fatal(err)
 	}
+
 	<-lost.told
 	var damaged *catalogstore.DamagedError
 	if _, err := again.Stored("c"); !errors.As(err, &damaged) || !strings.Contains(err.Error(), "the checksum of blob 0 does not match") {
@@ -199,10 +214,12 @@ func TestCatalogsWithTheSameContentShareIt(t *testing.T) {
 	if err := os.Truncate(path, 5); err != nil {
 		t.Fatal(err)
 	}
+
 	s.Check()
 	if diff := cmp.Diff([]string{"a", "b"}, lost.all()); diff != "" {
 		t.Errorf("lost (-want +got):\n%s", diff)
 	}
+
 	unpack(t, s, "b", lineA)
 	for _, name := range []string{"a", "b"} {
 		if got := read(t, s, name, catalogstore.Query{}); got != lineA {
@@ -218,6 +235,7 @@ func TestCatalogsWithTheSameContentShareIt(t *testing.T) {
 	if got := read(t, again, "b", catalogstore.Query{}); got != lineA {
 		t.Errorf("b serves %q after a was deleted", got)
 	}
+
 	unpack(t, again, "b", lineB)
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the content that nobody has: %v, want it to be gone", err)

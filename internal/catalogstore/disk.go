@@ -44,10 +44,12 @@ func (d disk) create(dir string) (*newFile, error) {
 	if err := d.may("create", dir); err != nil {
 		return nil, err
 	}
+
 	file, err := os.CreateTemp(dir, temporaryPattern)
 	if err != nil {
 		return nil, err
 	}
+
 	return &newFile{File: file, disk: d}, nil
 }
 
@@ -93,15 +95,18 @@ func (f *newFile) move(place string) error {
 	if err := f.disk.may("rename", place); err != nil {
 		return err
 	}
+
 	if info, err := os.Lstat(place); err == nil && info.IsDir() {
 		// Something else has made a folder there.
 		if err := f.disk.removeAll(place); err != nil {
 			return err
 		}
 	}
+
 	if err := os.Rename(f.Name(), place); err != nil {
 		return err
 	}
+
 	f.moved = true
 	return nil
 }

@@ -43,11 +43,13 @@ func makeFile(opened *os.File, path string, ix *index, content string) (*file, e
 	if err != nil {
 		return nil, err
 	}
+
 	f := &file{os: opened, path: path, stat: stat, index: ix, content: content, stop: make(chan struct{})}
 	f.kept = make(map[Encoding]*compressed, len(Encodings))
 	for _, encoding := range Encodings {
 		f.kept[encoding] = &compressed{}
 	}
+
 	return f, nil
 }
 
@@ -58,11 +60,13 @@ func openFile(path, content string) (*file, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	f, err := loadFile(opened, path, content)
 	if err != nil {
 		_ = opened.Close() // It was only read.
 		return nil, err
 	}
+
 	return f, nil
 }
 
@@ -74,6 +78,7 @@ func loadFile(opened *os.File, path, content string) (*file, error) {
 	if !stat.Mode().IsRegular() {
 		return nil, errFormat
 	}
+
 	ix, err := readIndex(opened, stat.Size())
 	if err != nil {
 		return nil, err
@@ -81,6 +86,7 @@ func loadFile(opened *os.File, path, content string) (*file, error) {
 	if ix.sum() != content {
 		return nil, errors.New("has other content than its name says")
 	}
+
 	return makeFile(opened, path, ix, content)
 }
 
@@ -99,6 +105,7 @@ func (f *file) usable() error {
 	if damage != nil {
 		return damage
 	}
+
 	now, err := f.os.Stat()
 	if err != nil {
 		return err
@@ -106,6 +113,7 @@ func (f *file) usable() error {
 	if !same(now, f.stat) {
 		return errors.New("its file was changed")
 	}
+
 	return nil
 }
 
@@ -114,6 +122,7 @@ func (f *file) intact() error {
 	if err := f.usable(); err != nil {
 		return err
 	}
+
 	now, err := os.Stat(f.path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
@@ -123,6 +132,7 @@ func (f *file) intact() error {
 	case !os.SameFile(now, f.stat):
 		return errors.New("its file was replaced")
 	}
+
 	return nil
 }
 
@@ -147,6 +157,7 @@ func (f *file) retire() {
 	if f.retired {
 		return
 	}
+
 	f.retired = true
 	close(f.stop)
 	f.closeUnused()
@@ -175,10 +186,12 @@ func (f *file) broken(err error) error {
 	if first {
 		f.damage = err
 	}
+
 	f.mu.Unlock()
 	if first && f.onDamage != nil {
 		f.onDamage(err)
 	}
+
 	return err
 }
 
@@ -193,6 +206,7 @@ func (f *file) verify() {
 			return
 		default:
 		}
+
 		r := &f.index.records[i]
 		line = grown(line, int(r.length))
 		if _, err := io.ReadFull(in, line); err != nil {
@@ -204,6 +218,7 @@ func (f *file) verify() {
 			return
 		}
 	}
+
 	f.mu.Lock()
 	f.verified = true
 	f.mu.Unlock()
@@ -229,9 +244,11 @@ func (f *file) readLine(number int, buffer []byte) ([]byte, error) {
 		}
 		return nil, fmt.Errorf("reading stored content: %w", err)
 	}
+
 	if err := r.check(number, line); err != nil {
 		return nil, fmt.Errorf("reading stored content: %w", f.broken(err))
 	}
+
 	return line, nil
 }
 

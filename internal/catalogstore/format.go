@@ -50,12 +50,14 @@ func decodeTrailer(b []byte, fileSize int64) (trailer, error) {
 	if len(b) != trailerSize || string(b[:len(magic)]) != magic {
 		return trailer{}, errFormat
 	}
+
 	b = b[len(magic):]
 	t := trailer{blobs: size(b), index: size(b[8:])}
 	rest := fileSize - int64(trailerSize)
 	if t.blobs < 0 || t.blobs > rest || t.index != rest-t.blobs {
 		return trailer{}, errors.New("has another length than it says")
 	}
+
 	copy(t.indexSum[:], b[16:])
 	return t, nil
 }
@@ -77,6 +79,7 @@ func (ix *index) writeTo(w io.Writer) error {
 	for _, s := range ix.strings {
 		out = append(binary.AppendUvarint(out, uint64(len(s))), s...)
 	}
+
 	out = binary.AppendUvarint(out, uint64(len(ix.records)))
 	out = slices.Grow(out, len(ix.records)*recordSize+trailerSize)
 	for i := range ix.records {
@@ -86,6 +89,7 @@ func (ix *index) writeTo(w io.Writer) error {
 		}
 		out = append(out, r.sum[:]...)
 	}
+
 	end := trailer{blobs: ix.bytes, index: int64(len(out)), indexSum: sha256.Sum256(out)}
 	_, err := w.Write(append(out, end.encode()...))
 	return err
@@ -96,14 +100,17 @@ func readIndex(file io.ReaderAt, fileSize int64) (*index, error) {
 	if fileSize < int64(trailerSize) {
 		return nil, errFormat
 	}
+
 	buffer := make([]byte, trailerSize)
 	if _, err := file.ReadAt(buffer, fileSize-int64(trailerSize)); err != nil {
 		return nil, err
 	}
+
 	t, err := decodeTrailer(buffer, fileSize)
 	if err != nil {
 		return nil, err
 	}
+
 	text := make([]byte, t.index)
 	if _, err := file.ReadAt(text, t.blobs); err != nil {
 		return nil, err
@@ -111,6 +118,7 @@ func readIndex(file io.ReaderAt, fileSize int64) (*index, error) {
 	if sha256.Sum256(text) != t.indexSum {
 		return nil, errChecksum
 	}
+
 	return decodeIndex(text, t.blobs)
 }
 
@@ -127,18 +135,22 @@ func decodeIndex(text []byte, blobs int64) (*index, error) {
 	for range cap(ix.records) {
 		ix.records = append(ix.records, d.record())
 	}
+
 	if d.failed || len(d.rest) > 0 || !slices.IsSorted(ix.strings) {
 		return nil, errors.New("its index cannot be read")
 	}
+
 	for i := range ix.records {
 		r := &ix.records[i]
 		if highest := slices.Max(r.keys[:]); int64(highest) >= int64(len(ix.strings)) || r.length == 0 {
 			return nil, errors.New("its index names what is not there")
 		}
 	}
+
 	if ix.complete(); ix.bytes != blobs {
 		return nil, errors.New("its index is of other blobs")
 	}
+
 	return ix, nil
 }
 
@@ -164,6 +176,7 @@ func (d *decoder) bytes() []byte {
 		d.fail()
 		return nil
 	}
+
 	b := d.rest[:n]
 	d.rest = d.rest[n:]
 	return b
@@ -176,6 +189,7 @@ func (d *decoder) strings(list []string) []string {
 	for range cap(list) {
 		d.bytes()
 	}
+
 	all := string(start[:len(start)-len(d.rest)])
 	again := &decoder{rest: start}
 	for range cap(list) {
@@ -186,6 +200,7 @@ func (d *decoder) strings(list []string) []string {
 		}
 		list = append(list, all[end-n:end])
 	}
+
 	return list
 }
 
@@ -204,12 +219,14 @@ func (d *decoder) record() record {
 		d.fail()
 		return record{}
 	}
+
 	b := d.rest
 	d.rest = d.rest[recordSize:]
 	r := record{length: binary.LittleEndian.Uint32(b), sum: sum(b[16:recordSize])}
 	for field := range r.keys {
 		r.keys[field] = binary.LittleEndian.Uint32(b[4+4*field:])
 	}
+
 	return r
 }
 
@@ -250,6 +267,7 @@ func decodePointer(text []byte) (pointer, error) {
 	if want := sha256.Sum256(line); string(check) != hex.EncodeToString(want[:])+"\n" {
 		return pointer{}, errChecksum
 	}
+
 	var p pointer
 	if err := json.Unmarshal(line, &p); err != nil {
 		return pointer{}, err
@@ -257,5 +275,6 @@ func decodePointer(text []byte) (pointer, error) {
 	if name, err := hex.DecodeString(p.Content); err != nil || len(name) != sumSize {
 		return pointer{}, errors.New("does not name content")
 	}
+
 	return p, nil
 }

@@ -28,10 +28,12 @@ func TestAFullDiskChangesNothing(t *testing.T) {
 		fillDisk(t, dir)
 		return
 	}
+
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestAFullDiskChangesNothing$", "-test.v")
 	cmd.Env = append(os.Environ(), fullDiskFolder+"="+t.TempDir())
 	cmd.SysProcAttr = &syscall.SysProcAttr{
@@ -74,6 +76,7 @@ func large(seed, size int) string {
 		}
 		b.WriteString("\"}\n")
 	}
+
 	return b.String()
 }
 
@@ -108,12 +111,15 @@ func fillDisk(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for err == nil {
 		_, err = f.Write(bytes.Repeat([]byte("x"), 4096))
 	}
+
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
+
 	before = tree(t, dir)
 	_, err = s.Unpack(t.Context(), "c", catalogstore.Source{}, files(lineA))
 	refused("a small catalog", err)
@@ -127,6 +133,7 @@ func fillDisk(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer content.Close()
 	content.Compressed(catalogstore.Gzip)
 
@@ -134,6 +141,7 @@ func fillDisk(t *testing.T, dir string) {
 	if err := os.Remove(fill); err != nil {
 		t.Fatal(err)
 	}
+
 	unpack(t, s, "c", lineB)
 	if got := read(t, s, "c", catalogstore.Query{}); got != lineB {
 		t.Errorf("%d bytes are served after there was space", len(got))
@@ -143,6 +151,7 @@ func fillDisk(t *testing.T, dir string) {
 	for i := 0; err == nil; i++ {
 		err = os.WriteFile(fmt.Sprintf("%s/filler-%d", dir, i), nil, 0o600)
 	}
+
 	_, err = s.Unpack(t.Context(), "c", catalogstore.Source{}, files(lineC))
 	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), explained) {
 		t.Errorf("error is %v, want ENOSPC explained", err)

@@ -82,15 +82,18 @@ func (ix *index) listsOf(field int) lists {
 	for i := range ix.records {
 		l.starts[ix.records[i].keys[field]+1]++
 	}
+
 	for i := 1; i < len(l.starts); i++ {
 		l.starts[i] += l.starts[i-1]
 	}
+
 	next := slices.Clone(l.starts)
 	for i := range ix.records {
 		at := &next[ix.records[i].keys[field]]
 		l.numbers[*at] = uint32(i)
 		*at++
 	}
+
 	return l
 }
 
@@ -125,15 +128,18 @@ func (ix *index) find(q Query) func(yield func(int) bool) {
 			if text == "" {
 				continue
 			}
+
 			id, found := slices.BinarySearch(ix.strings, text)
 			if !found {
 				return
 			}
+
 			ids[field] = uint32(id) //nolint:gosec // The limit of the index is far below 4 billion strings.
 			if list := ix.lists[field].of(ids[field]); !some || len(list) < len(shortest) {
 				some, shortest = true, list
 			}
 		}
+
 		if !some {
 			for i := range ix.records {
 				if !yield(i) {
@@ -142,6 +148,7 @@ func (ix *index) find(q Query) func(yield func(int) bool) {
 			}
 			return
 		}
+
 		for _, i := range shortest {
 			if ix.records[i].matches(wanted, ids) && !yield(int(i)) {
 				return
@@ -195,6 +202,7 @@ func (b *builder) add(meta fbc.Meta) error {
 	case b.memory() > b.limits.IndexMemory:
 		return &fbc.Error{Err: fmt.Errorf("the index of the catalog takes more than %d bytes of memory after %d blobs", b.limits.IndexMemory, len(b.records))}
 	}
+
 	return nil
 }
 
@@ -221,10 +229,12 @@ func (b *builder) id(s string) uint32 {
 	if id, ok := b.ids[s]; ok {
 		return id
 	}
+
 	id := uint32(len(b.strings)) //nolint:gosec // The limit of the index's size is far below.
 	b.ids[s] = id
 	b.strings = append(b.strings, s)
 	b.stringBytes += len(s)
+
 	return id
 }
 
@@ -234,6 +244,7 @@ func (b *builder) index() *index {
 	for i := range order {
 		order[i] = uint32(i)
 	}
+
 	slices.SortFunc(order, func(x, y uint32) int { return cmp.Compare(b.strings[x], b.strings[y]) })
 	ix := &index{strings: make([]string, len(order)), records: slices.Clip(b.records)}
 	place := make([]uint32, len(order))
@@ -241,11 +252,13 @@ func (b *builder) index() *index {
 		ix.strings[to] = b.strings[from]
 		place[from] = uint32(to)
 	}
+
 	for i := range ix.records {
 		for field, id := range ix.records[i].keys {
 			ix.records[i].keys[field] = place[id]
 		}
 	}
+
 	ix.complete()
 	return ix
 }

@@ -69,6 +69,7 @@ func linear(t *testing.T, q catalogstore.Query) string {
 			b.WriteByte('\n')
 		}
 	}
+
 	return b.String()
 }
 
@@ -84,24 +85,28 @@ func TestReadersCanBeMoved(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			defer content.Close()
 			selection := content.Select(catalogstore.Query{Package: "p3"})
 			want := linear(t, catalogstore.Query{Package: "p3"})
 			if err := iotest.TestReader(selection.Reader(), []byte(want)); err != nil {
 				t.Error(err)
 			}
+
 			reader := selection.Reader()
 			for range 1000 {
 				from := rand.Int64N(selection.Bytes + 10)
 				if _, err := reader.Seek(from-selection.Bytes, io.SeekEnd); err != nil {
 					t.Fatal(err)
 				}
+
 				buffer := make([]byte, rand.IntN(300))
 				n, err := io.ReadFull(reader, buffer)
 				if got, rest := string(buffer[:n]), want[min(from, selection.Bytes):]; !strings.HasPrefix(rest, got) || (err != nil && got != rest) {
 					t.Fatalf("from %d: %q (%v), want the start of %q", from, got, err, rest)
 				}
 			}
+
 			if _, err := reader.Seek(-1, io.SeekStart); err == nil {
 				t.Error("moved before the start without an error")
 			}
@@ -117,6 +122,7 @@ func TestBlobs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer content.Close()
 	var refs []catalogstore.Ref
 	for ref, entry := range content.Refs(catalogstore.Query{Schema: "olm.bundle"}) {
@@ -129,12 +135,14 @@ func TestBlobs(t *testing.T) {
 			t.Errorf("blob %d is of %+v, its entry is %+v", ref, got, entry)
 		}
 	}
+
 	if diff := cmp.Diff([]catalogstore.Ref{1, 2}, refs); diff != "" {
 		t.Errorf("refs (-want +got):\n%s", diff)
 	}
 	if _, err := content.Blob(3); err == nil || !strings.Contains(err.Error(), "there is no blob 3 among 3") {
 		t.Errorf("a blob that is not there: %v", err)
 	}
+
 	for name, metas := range map[string]iter.Seq2[fbc.Meta, error]{
 		"metas": content.Metas(catalogstore.Query{Schema: "olm.bundle"}),
 		"scan":  content.Scan(catalogstore.Query{Schema: "olm.bundle"}),
@@ -160,6 +168,7 @@ func TestBlobs(t *testing.T) {
 	if _, err := content.Blob(1); err == nil || !strings.Contains(err.Error(), "the checksum of blob 1 does not match") {
 		t.Errorf("a changed blob: %v", err)
 	}
+
 	for name, metas := range map[string]iter.Seq2[fbc.Meta, error]{"metas": content.Metas(catalogstore.Query{}), "scan": content.Scan(catalogstore.Query{})} {
 		var all error
 		count := 0
@@ -174,6 +183,7 @@ func TestBlobs(t *testing.T) {
 			t.Errorf("%s gives %d blobs, the last with %v", name, count, all)
 		}
 	}
+
 	if names := lost.all(); len(names) != 1 {
 		t.Errorf("lost %v, want the catalog once", names)
 	}
@@ -192,18 +202,22 @@ func FuzzOpen(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
+
 	info, err := s.Unpack(f.Context(), "c", catalogstore.Source{}, fstest.MapFS{"c.json": {Data: []byte(lineA + lineB)}})
 	if err != nil {
 		f.Fatal(err)
 	}
+
 	good, err := os.ReadFile(dir + "/content/" + info.Sum)
 	if err != nil {
 		f.Fatal(err)
 	}
+
 	pointer, err := os.ReadFile(dir + "/catalogs/c")
 	if err != nil {
 		f.Fatal(err)
 	}
+
 	f.Add(good, pointer)
 	f.Add([]byte("MAINCAT2"), []byte("{}\n"))
 	f.Fuzz(func(t *testing.T, text, pointer []byte) {
@@ -214,10 +228,12 @@ func FuzzOpen(f *testing.F) {
 		); err != nil {
 			t.Fatal(err)
 		}
+
 		s, err := catalogstore.Open(dir, catalogstore.Limits{})
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		defer s.Close()
 		content, err := s.Content("c")
 		var damaged *catalogstore.DamagedError
@@ -227,6 +243,7 @@ func FuzzOpen(f *testing.F) {
 		if err != nil {
 			return
 		}
+
 		defer content.Close()
 		served, err := io.ReadAll(content.All().Reader())
 		if err == nil && string(served) != lineA+lineB {

@@ -59,6 +59,7 @@ func (s *Store) checkSpace(more int64) error {
 	if err != nil {
 		return err
 	}
+
 	used := s.space.reserved.Load()
 	for _, entry := range list {
 		info, err := entry.Info()
@@ -70,9 +71,11 @@ func (s *Store) checkSpace(more int64) error {
 			used += info.Size()
 		}
 	}
+
 	if used+more > s.space.limit {
 		return &FullError{Used: used, Limit: s.space.limit}
 	}
+
 	return nil
 }
 
@@ -95,6 +98,7 @@ func (w *spaceWriter) Write(p []byte) (int, error) {
 		}
 		w.allowed = step
 	}
+
 	w.allowed -= int64(len(p))
 	return w.Writer.Write(p)
 }

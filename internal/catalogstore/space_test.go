@@ -31,6 +31,7 @@ func TestCatalogsOfSmallBlobsAreBounded(t *testing.T) {
 	if info, err := s.Put(t.Context(), "large", catalogstore.Source{}, blobs(most)); err != nil || info.Blobs != most {
 		t.Errorf("storing %d blobs: %d are stored (%v)", most, info.Blobs, err)
 	}
+
 	_, err := s.Put(t.Context(), "too-large", catalogstore.Source{}, blobs(1_000_000))
 	var content *fbc.Error
 	if want := "has more than 300000 "; !errors.As(err, &content) || !strings.Contains(err.Error(), want) {
@@ -45,6 +46,7 @@ func TestAllCatalogsHaveOneBound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(s.Close)
 	large := func(text string) string {
 		return fmt.Sprintf(`{"name":"%s","schema":"x","text":%q}`+"\n", text, strings.Repeat(text, 3<<20))
@@ -65,6 +67,7 @@ func TestAllCatalogsHaveOneBound(t *testing.T) {
 	if err := errors.Join(store("first", large("a")), store("second", large("b"))); err != nil {
 		t.Fatal(err)
 	}
+
 	mustBeFull("a third catalog", store("third", large("c")))
 	mustBeFull("a larger second catalog", store("second", large("d")))
 	if got := read(t, s, "second", catalogstore.Query{}); got != large("b") {
@@ -78,6 +81,7 @@ func TestAllCatalogsHaveOneBound(t *testing.T) {
 	if err := s.Reserve(4 << 20); err != nil {
 		t.Fatal(err)
 	}
+
 	mustBeFull("a third catalog beside one that is unpacked", store("third", large("c")))
 	mustBeFull("more of what is unpacked", s.Reserve(4<<20))
 	s.Release(4 << 20)
@@ -99,14 +103,17 @@ func TestOtherCatalogsAreServedWhileOneIsIndexed(t *testing.T) {
 		})
 		done <- err
 	}()
+
 	<-reading
 	if got := read(t, s, "other", catalogstore.Query{}); got != lineA {
 		t.Errorf("the other catalog has %q, want %q", got, lineA)
 	}
+
 	unpack(t, s, "other", lineB)
 	if got := read(t, s, "other", catalogstore.Query{}); got != lineB {
 		t.Errorf("the other catalog has %q after an update, want %q", got, lineB)
 	}
+
 	close(release)
 	if err := <-done; err != nil {
 		t.Error(err)

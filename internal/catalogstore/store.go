@@ -187,6 +187,7 @@ func openStore(dir string, limits Limits, d disk) (*Store, error) {
 	if err := s.collect(); err != nil {
 		return nil, fmt.Errorf("removing unfinished work from the catalog store: %w", err)
 	}
+
 	return s, nil
 }
 
@@ -205,10 +206,12 @@ func (s *Store) loadPointers() error {
 	if err != nil {
 		return err
 	}
+
 	for _, entry := range list {
 		if !validName(entry.Name()) {
 			continue
 		}
+
 		slot := &slot{name: entry.Name()}
 		slot.readPointer(s.pointerPath(slot.name))
 		s.slots[slot.name] = slot
@@ -216,6 +219,7 @@ func (s *Store) loadPointers() error {
 			s.claims[slot.pointer.Content]++
 		}
 	}
+
 	return nil
 }
 
@@ -224,6 +228,7 @@ func (s *Store) collect() error {
 	if err := s.disk.removeAll(filepath.Join(s.dir, scratchFolder)); err != nil {
 		return err
 	}
+
 	for _, folder := range []string{contentFolder, catalogFolder} {
 		list, err := entries(filepath.Join(s.dir, folder))
 		if err != nil {
@@ -240,6 +245,7 @@ func (s *Store) collect() error {
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -259,10 +265,12 @@ func (s *Store) Scratch() (string, error) {
 	if err := s.disk.makeFolder(parent); err != nil {
 		return "", explain("making a folder to unpack into", err)
 	}
+
 	dir, err := os.MkdirTemp(parent, "")
 	if err != nil {
 		return "", explain("making a folder to unpack into", err)
 	}
+
 	return dir, nil
 }
 
@@ -281,11 +289,13 @@ func (s *Store) Stored(name string) (Info, error) {
 	if slot == nil {
 		return Info{}, ErrNotFound
 	}
+
 	slot.mu.Lock()
 	defer slot.mu.Unlock()
 	if err := s.refresh(slot); err != nil {
 		return Info{}, err
 	}
+
 	return slot.info(), nil
 }
 
@@ -307,6 +317,7 @@ func (s *Store) Content(name string) (*Content, error) {
 	if slot == nil {
 		return nil, ErrNotFound
 	}
+
 	slot.mu.Lock()
 	defer slot.mu.Unlock()
 	if slot.file == nil || slot.file.usable() != nil {
@@ -314,6 +325,7 @@ func (s *Store) Content(name string) (*Content, error) {
 			return nil, err
 		}
 	}
+
 	slot.file.hold()
 	return &Content{file: slot.file, info: slot.info(), store: s}, nil
 }
@@ -332,11 +344,13 @@ func (s *Store) Confirm(name, ref string, at time.Time) (Info, error) {
 	if slot == nil {
 		return Info{}, ErrNotFound
 	}
+
 	defer slot.writing.Unlock()
 	stored, err := s.Stored(name)
 	if err != nil {
 		return Info{}, err
 	}
+
 	// Only who has writing held changes it.
 	confirmed := pointer{Source: Source{Ref: ref, Resolved: stored.Resolved}, Content: stored.Sum, Unpacked: stored.Unpacked, Modified: stored.Modified, Confirmed: at.UTC()}
 	doing := "noting that catalog " + name + " is up to date"
@@ -344,12 +358,14 @@ func (s *Store) Confirm(name, ref string, at time.Time) (Info, error) {
 	if err != nil {
 		return Info{}, explain(doing, err)
 	}
+
 	defer written.discard()
 	slot.mu.Lock()
 	defer slot.mu.Unlock()
 	if err := s.commitPointer(slot, written, confirmed); err != nil {
 		return Info{}, explain(doing, err)
 	}
+
 	stored.Ref, stored.Confirmed = confirmed.Ref, confirmed.Confirmed
 	return stored, nil
 }
@@ -361,12 +377,14 @@ func (s *Store) Delete(name string) error {
 	if slot == nil {
 		return nil
 	}
+
 	defer slot.writing.Unlock()
 	slot.mu.Lock()
 	defer slot.mu.Unlock()
 	if err := s.disk.remove(s.pointerPath(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("deleting the stored content of catalog %q: %w", name, err)
 	}
+
 	content := slot.pointer.Content
 	slot.use(nil)
 	slot.pointer, slot.stat, slot.problem = pointer{}, nil, nil
@@ -376,6 +394,7 @@ func (s *Store) Delete(name string) error {
 	if err := s.unclaim(content); err != nil {
 		return fmt.Errorf("deleting the stored content of catalog %q: %w", name, err)
 	}
+
 	return nil
 }
 
@@ -388,12 +407,14 @@ func (s *Store) Close() {
 	for _, f := range s.files {
 		f.retire()
 	}
+
 	s.mu.Unlock()
 	for _, slot := range slots {
 		slot.mu.Lock()
 		slot.use(nil)
 		slot.mu.Unlock()
 	}
+
 	s.work.Wait()
 }
 
@@ -432,15 +453,18 @@ func (s *Store) lockForWriting(name string, create bool) *slot {
 			found = &slot{name: name}
 			s.slots[name] = found
 		}
+
 		s.mu.Unlock()
 		if found == nil {
 			return nil
 		}
+
 		found.writing.Lock()
 		// It may have been deleted while it was waited for.
 		if s.slot(name) == found {
 			return found
 		}
+
 		found.writing.Unlock()
 	}
 }

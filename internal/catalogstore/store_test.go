@@ -60,9 +60,11 @@ func open(t *testing.T, dir string) (*catalogstore.Store, *losses) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(s.Close)
 	lost := &losses{told: make(chan struct{}, 1)}
 	s.OnLost(lost.add)
+
 	return s, lost
 }
 
@@ -90,6 +92,7 @@ func tree(t *testing.T, dir string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return list
 }
 
@@ -122,6 +125,7 @@ func readAll(t *testing.T, selection catalogstore.Selection) string {
 	if int64(len(text)) != selection.Bytes {
 		t.Errorf("selection says %d bytes and has %d", selection.Bytes, len(text))
 	}
+
 	return string(text)
 }
 
@@ -158,12 +162,15 @@ func TestSumsNameTheSelectedBytes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		defer content.Close()
 		if q == (catalogstore.Query{}) {
 			return content.All().Sum
 		}
+
 		return content.Select(q).Sum
 	}
+
 	unpack(t, s, "c", lineA+lineB)
 	all, a, b := sum(catalogstore.Query{}), sum(catalogstore.Query{Package: "a"}), sum(catalogstore.Query{Package: "b"})
 	unpack(t, s, "c", lineA+lineB+lineC)
@@ -213,12 +220,14 @@ func TestContentOutlivesTheProcess(t *testing.T) {
 	if _, err := s.Confirm("c", "r:v1", confirmed); err != nil {
 		t.Fatal(err)
 	}
+
 	s.Close()
 	again, lost := open(t, dir)
 	got, err := again.Stored("c")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	want.Confirmed = confirmed
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("info (-want +got):\n%s", diff)
@@ -238,6 +247,7 @@ func TestAReaderKeepsItsContent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	unpack(t, s, "c", lineB)
 	if err := s.Delete("c"); err != nil {
 		t.Fatal(err)
@@ -245,6 +255,7 @@ func TestAReaderKeepsItsContent(t *testing.T) {
 	if text := readAll(t, content.All()); text != lineA {
 		t.Errorf("content is %q, want what it was when it was opened", text)
 	}
+
 	content.Close()
 	content.Close()
 	if _, err := content.All().Reader().Read(make([]byte, 1)); !errors.Is(err, os.ErrClosed) {
@@ -301,6 +312,7 @@ func TestUnpackKeepsItsLimits(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			_, err = s.Unpack(t.Context(), "c", catalogstore.Source{}, files(lineA+lineB))
 			var content *fbc.Error
 			if !errors.As(err, &content) || !strings.Contains(err.Error(), test.want) {
@@ -319,6 +331,7 @@ func TestOpenRemovesUnfinishedWork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, leftover := range []string{
 		filepath.Join(scratch, "layer"), filepath.Join(dir, "content", ".new-1"), filepath.Join(dir, "catalogs", ".new-1"),
 		filepath.Join(dir, "content", strings.Repeat("0", 32)), filepath.Join(dir, "content", strings.Repeat("0", 32)+".gzip"),
@@ -327,6 +340,7 @@ func TestOpenRemovesUnfinishedWork(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	again, _ := open(t, dir)
 	if diff := cmp.Diff(want, tree(t, dir)); diff != "" {
 		t.Errorf("the store (-want +got):\n%s", diff)
@@ -350,6 +364,7 @@ func TestNamesDoNotLeaveTheStore(t *testing.T) {
 			t.Errorf("deleting %q: %v", name, err)
 		}
 	}
+
 	if _, err := os.Stat(filepath.Join(dir, "store")); err != nil {
 		t.Errorf("the store is gone: %v", err)
 	}

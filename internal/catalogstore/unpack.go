@@ -24,18 +24,21 @@ func (s *Store) Put(ctx context.Context, name string, source Source, metas iter.
 	if !validName(name) {
 		return Info{}, fmt.Errorf("%q cannot be the name of a catalog", name)
 	}
+
 	slot := s.lockForWriting(name, true)
 	defer slot.writing.Unlock()
 	f, err := s.write(ctx, metas)
 	if err != nil {
 		return Info{}, explain("storing catalog "+name, err)
 	}
+
 	defer f.letGo()
 	info, err := s.point(slot, source, f)
 	if err != nil {
 		_ = s.unclaim(f.content) // The next start removes what stays.
 		return Info{}, explain("storing catalog "+name, err)
 	}
+
 	return info, nil
 }
 
@@ -50,15 +53,18 @@ func (s *Store) point(slot *slot, source Source, f *file) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
+
 	defer written.discard()
 	slot.mu.Lock()
 	defer slot.mu.Unlock()
 	if err := s.commitPointer(slot, written, p); err != nil {
 		return Info{}, err
 	}
+
 	slot.use(f)
 	slot.told = false
 	_ = s.unclaim(before.Content) // The next start removes what stays.
+
 	return slot.info(), nil
 }
 
@@ -68,6 +74,7 @@ func modified(source Source, now time.Time, before pointer, content string) time
 	if !source.Since.IsZero() {
 		now = source.Since.UTC()
 	}
+
 	now = now.Truncate(time.Second)
 	switch {
 	case before.Content == content:
@@ -75,6 +82,7 @@ func modified(source Source, now time.Time, before pointer, content string) time
 	case !now.After(before.Modified):
 		return before.Modified.Add(time.Second)
 	}
+
 	return now
 }
 
@@ -85,6 +93,7 @@ func (s *Store) write(ctx context.Context, metas iter.Seq2[fbc.Meta, error]) (*f
 	if err != nil {
 		return nil, err
 	}
+
 	ix, err := s.writeContent(ctx, out, metas)
 	if err == nil {
 		err = out.sync()
@@ -93,6 +102,7 @@ func (s *Store) write(ctx context.Context, metas iter.Seq2[fbc.Meta, error]) (*f
 		out.discard()
 		return nil, err
 	}
+
 	return s.adopt(out, ix)
 }
 
@@ -116,10 +126,12 @@ func (s *Store) writeContent(ctx context.Context, out *newFile, metas iter.Seq2[
 			return nil, err
 		}
 	}
+
 	ix := build.index()
 	if err := ix.writeTo(buffered); err != nil {
 		return nil, err
 	}
+
 	return ix, buffered.Flush()
 }
 
@@ -134,21 +146,25 @@ func (s *Store) adopt(out *newFile, ix *index) (*file, error) {
 		open.hold()
 		return open, nil
 	}
+
 	path := s.contentPath(content)
 	if err := out.move(path); err != nil {
 		out.discard()
 		return nil, err
 	}
+
 	// Its bytes were summed when they were written.
 	f, err := makeFile(out.File, path, ix, content)
 	if err != nil {
 		_ = out.Close() // What is wrong with it is known.
 		return nil, err
 	}
+
 	f.verified = true
 	s.claims[content]++
 	f.hold()
 	s.install(f)
+
 	return f, nil
 }
 
@@ -158,6 +174,7 @@ func (s *Store) preparePointer(p pointer) (*newFile, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	out, err := s.disk.create(filepath.Join(s.dir, catalogFolder))
 	if err != nil {
 		return nil, err
@@ -169,6 +186,7 @@ func (s *Store) preparePointer(p pointer) (*newFile, error) {
 		out.discard()
 		return nil, err
 	}
+
 	return out, nil
 }
 
@@ -181,6 +199,7 @@ func (s *Store) commitPointer(slot *slot, written *newFile, p pointer) error {
 	if err := written.move(s.pointerPath(slot.name)); err != nil {
 		return err
 	}
+
 	slot.pointer, slot.stat, slot.problem = p, stat, nil
 	return nil
 }

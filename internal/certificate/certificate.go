@@ -51,6 +51,7 @@ func NewAuthority(name string, validity time.Duration, now time.Time) (*Pair, er
 	if name == "" || len(name) > maxCommonName || validity <= 0 {
 		return nil, fmt.Errorf("make certificate authority %q: it needs a name of at most %d bytes and a positive validity", name, maxCommonName)
 	}
+
 	template := &x509.Certificate{
 		Subject:               pkix.Name{CommonName: name},
 		NotBefore:             now.Add(-skew),
@@ -60,10 +61,12 @@ func NewAuthority(name string, validity time.Duration, now time.Time) (*Pair, er
 		IsCA:                  true,
 		MaxPathLenZero:        true,
 	}
+
 	pair, err := create(template, nil)
 	if err != nil {
 		return nil, fmt.Errorf("make certificate authority %q: %w", name, err)
 	}
+
 	return pair, nil
 }
 
@@ -81,6 +84,7 @@ func (p *Pair) Issue(hosts []string, validity time.Duration, now time.Time) (*Pa
 		return nil, fmt.Errorf("issue certificate for %q: %q is no authority, or expired at %s; make a new one",
 			hosts, p.Certificate.Subject.CommonName, p.Certificate.NotAfter.Format(time.RFC3339))
 	}
+
 	template := &x509.Certificate{
 		NotBefore:             now.Add(-skew),
 		NotAfter:              earlier(now.Add(validity), p.Certificate.NotAfter),
@@ -88,6 +92,7 @@ func (p *Pair) Issue(hosts []string, validity time.Duration, now time.Time) (*Pa
 		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		BasicConstraintsValid: true,
 	}
+
 	for _, host := range hosts {
 		if ip := net.ParseIP(host); ip != nil {
 			template.IPAddresses = append(template.IPAddresses, ip)
@@ -95,14 +100,17 @@ func (p *Pair) Issue(hosts []string, validity time.Duration, now time.Time) (*Pa
 			template.DNSNames = append(template.DNSNames, host)
 		}
 	}
+
 	// Clients look at the hosts only; the subject is for people.
 	if len(hosts[0]) <= maxCommonName {
 		template.Subject.CommonName = hosts[0]
 	}
+
 	pair, err := create(template, p)
 	if err != nil {
 		return nil, fmt.Errorf("issue certificate for %q: %w", hosts, err)
 	}
+
 	return pair, nil
 }
 
@@ -116,14 +124,17 @@ func create(template *x509.Certificate, authority *Pair) (*Pair, error) {
 	if authority == nil {
 		authority = &Pair{Certificate: template, Key: key}
 	}
+
 	raw, err := x509.CreateCertificate(rand.Reader, template, authority.Certificate, key.Public(), authority.Key)
 	if err != nil {
 		return nil, err
 	}
+
 	certificate, err := x509.ParseCertificate(raw)
 	if err != nil {
 		return nil, err
 	}
+
 	return &Pair{Certificate: certificate, Key: key}, nil
 }
 
@@ -155,6 +166,7 @@ func (p *Pair) ServingStale(authority *x509.Certificate, hosts []string, now tim
 			return "it is not for the host " + host
 		}
 	}
+
 	roots := x509.NewCertPool()
 	roots.AddCert(authority)
 	_, err := p.Certificate.Verify(x509.VerifyOptions{
@@ -202,18 +214,22 @@ func Parse(certificatePEM, keyPEM []byte) (*Pair, error) {
 	if len(keyPEM) > maxPEM {
 		return nil, errors.New("read private key: it is too large")
 	}
+
 	block, _ := pem.Decode(keyPEM)
 	if block == nil {
 		return nil, errors.New("read private key: it is not PEM")
 	}
+
 	key, err := parseKey(block.Bytes)
 	if err != nil {
 		return nil, err
 	}
+
 	public, ok := certificates[0].PublicKey.(*ecdsa.PublicKey)
 	if !ok || !public.Equal(key.Public()) {
 		return nil, errors.New("read private key: it does not belong to the certificate")
 	}
+
 	return &Pair{Certificate: certificates[0], Key: key}, nil
 }
 
@@ -221,14 +237,17 @@ func parseKey(raw []byte) (*ecdsa.PrivateKey, error) {
 	if key, err := x509.ParseECPrivateKey(raw); err == nil {
 		return key, nil
 	}
+
 	parsed, err := x509.ParsePKCS8PrivateKey(raw)
 	if err != nil {
 		return nil, errors.New("read private key: it is neither PKCS #8 nor SEC 1")
 	}
+
 	key, ok := parsed.(*ecdsa.PrivateKey)
 	if !ok {
 		return nil, fmt.Errorf("read private key: it is %T, only ECDSA is used", parsed)
 	}
+
 	return key, nil
 }
 
@@ -237,6 +256,7 @@ func ParseBundle(data []byte) ([]*x509.Certificate, error) {
 	if len(data) > maxPEM {
 		return nil, fmt.Errorf("read certificates: %d bytes are too many, at most %d are read", len(data), maxPEM)
 	}
+
 	var certificates []*x509.Certificate
 	for {
 		var block *pem.Block
@@ -246,15 +266,19 @@ func ParseBundle(data []byte) ([]*x509.Certificate, error) {
 		if block.Type != "CERTIFICATE" {
 			continue
 		}
+
 		certificate, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
 			return nil, fmt.Errorf("read certificate %d: %w", len(certificates)+1, err)
 		}
+
 		certificates = append(certificates, certificate)
 	}
+
 	if len(certificates) == 0 {
 		return nil, errors.New("read certificates: there is none in PEM")
 	}
+
 	return certificates, nil
 }
 
@@ -266,6 +290,7 @@ func Trust(former []byte, now time.Time, authorities ...*x509.Certificate) []byt
 	if old, err := ParseBundle(former); err == nil {
 		all = append(all, old...)
 	}
+
 	var out bytes.Buffer
 	seen := map[string]bool{}
 	for i, certificate := range all {
@@ -276,6 +301,7 @@ func Trust(former []byte, now time.Time, authorities ...*x509.Certificate) []byt
 		seen[string(certificate.Raw)] = true
 		out.Write(encode(certificate))
 	}
+
 	return out.Bytes()
 }
 

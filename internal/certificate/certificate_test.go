@@ -42,6 +42,7 @@ func TestServe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer listener.Close()
 	go func() {
 		for {
@@ -55,10 +56,12 @@ func TestServe(t *testing.T) {
 			}()
 		}
 	}()
+
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(ca.CertificatePEM()) {
 		t.Fatal("the authority cannot be trusted")
 	}
+
 	handshake := func(host string) (*x509.Certificate, error) {
 		client, err := tls.Dial("tcp", listener.Addr().String(), &tls.Config{RootCAs: roots, ServerName: host, MinVersion: tls.VersionTLS13})
 		if err != nil {
@@ -76,6 +79,7 @@ func TestServe(t *testing.T) {
 	if _, err := holder.GetCertificate(nil); !errors.Is(err, ErrNone) {
 		t.Errorf("got %v, want ErrNone", err)
 	}
+
 	for range 2 { // the second replaces the first while the server runs
 		pair := issue(t, ca, at, "svc.ns.svc", "127.0.0.1")
 		holder.Set(pair)
@@ -89,6 +93,7 @@ func TestServe(t *testing.T) {
 			}
 		}
 	}
+
 	if _, err := handshake("other.ns.svc"); err == nil {
 		t.Error("a handshake for another host succeeds")
 	}
@@ -103,6 +108,7 @@ func TestEncodeAndParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	got, err := Parse(pair.CertificatePEM(), keyPEM)
 	if err != nil {
 		t.Fatal(err)
@@ -113,6 +119,7 @@ func TestEncodeAndParse(t *testing.T) {
 	if _, err := tls.X509KeyPair(pair.CertificatePEM(), keyPEM); err != nil {
 		t.Errorf("the standard library does not read it: %v", err)
 	}
+
 	sec1, err := x509.MarshalECPrivateKey(pair.Key)
 	if err != nil {
 		t.Fatal(err)
@@ -129,18 +136,22 @@ func TestParseRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	otherKey, err := issue(t, authority(t, now), now, "a").KeyPEM()
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	_, edKey, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	edRaw, err := x509.MarshalPKCS8PrivateKey(edKey)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	block := func(kind string, raw []byte) []byte { return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: raw}) }
 	for name, test := range map[string]struct {
 		certificate, key []byte
@@ -170,6 +181,7 @@ func TestServingStale(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	tests := map[string]struct {
 		pair      *Pair
 		authority *Pair
@@ -190,6 +202,7 @@ func TestServingStale(t *testing.T) {
 		"short, at the start": {short, ca, nil, now.Add(time.Hour - time.Second), ""},
 		"short, after 2/3":    {short, ca, nil, now.Add(time.Hour), "due for renewal"},
 	}
+
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			got := test.pair.ServingStale(test.authority.Certificate, test.hosts, test.at)
@@ -213,6 +226,7 @@ func TestAuthorityStale(t *testing.T) {
 			t.Errorf("at %s: got %q, want %q", at, got, want)
 		}
 	}
+
 	if got := issue(t, ca, now, "a").AuthorityStale(now); got != "it is not a certificate authority" {
 		t.Errorf("a server's certificate: got %q", got)
 	}
@@ -227,6 +241,7 @@ func TestIssueLimits(t *testing.T) {
 	if !pair.Certificate.NotAfter.Equal(ca.Certificate.NotAfter) {
 		t.Errorf("valid until %s, longer than the authority (%s)", pair.Certificate.NotAfter, ca.Certificate.NotAfter)
 	}
+
 	long := strings.Repeat("a", 60) + ".ns.svc"
 	if pair := issue(t, ca, now, long); pair.Certificate.VerifyHostname(long) != nil || pair.Certificate.Subject.CommonName != "" {
 		t.Error("a long host name is not handled")
@@ -234,6 +249,7 @@ func TestIssueLimits(t *testing.T) {
 	if pair.Certificate.IsCA {
 		t.Error("a server's certificate is an authority")
 	}
+
 	for name, attempt := range map[string]func() (*Pair, error){
 		"no hosts":             func() (*Pair, error) { return ca.Issue(nil, 0, now) },
 		"an empty host":        func() (*Pair, error) { return ca.Issue([]string{"a", ""}, 0, now) },
@@ -271,6 +287,7 @@ func FuzzParse(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
+
 	f.Add(pair.CertificatePEM(), key)
 	f.Fuzz(func(t *testing.T, certificate, key []byte) {
 		got, err := Parse(certificate, key)

@@ -29,12 +29,14 @@ func (g *Graph) picture() picture {
 	for i := range order {
 		order[i] = i
 	}
+
 	g.descending(order)
 	p := picture{nodes: make([]Node, len(order))}
 	place, byVersion := make([]int, len(order)), make(map[string]int, len(order))
 	for at, i := range order {
 		p.nodes[at], place[i], byVersion[g.Nodes[i].Version] = g.Nodes[i], at, at
 	}
+
 	seen := map[[2]int]bool{}
 	add := func(edge pictured) {
 		if key := [2]int{edge.from, edge.to}; !seen[key] {
@@ -42,6 +44,7 @@ func (g *Graph) picture() picture {
 			p.edges = append(p.edges, edge)
 		}
 	}
+
 	// A target that stands both in edges and in conditionalEdges is conditional.
 	for _, entry := range g.ConditionalEdges {
 		var names []string
@@ -56,15 +59,18 @@ func (g *Graph) picture() picture {
 			}
 		}
 	}
+
 	for _, edge := range g.Edges {
 		add(pictured{from: place[edge.From], to: place[edge.To]})
 	}
+
 	slices.SortFunc(p.edges, func(a, b pictured) int {
 		if a.from != b.from {
 			return b.from - a.from
 		}
 		return b.to - a.to
 	})
+
 	return p
 }
 
@@ -76,14 +82,17 @@ func (g *Graph) Below(version string) (*Graph, error) {
 	for i, node := range g.Nodes {
 		byVersion[node.Version] = i
 	}
+
 	start, ok := byVersion[version]
 	if !ok {
 		return nil, &NotFoundError{Version: version}
 	}
+
 	next := make([][]int, len(g.Nodes))
 	for _, edge := range g.Edges {
 		next[edge.From] = append(next[edge.From], edge.To)
 	}
+
 	for _, entry := range g.ConditionalEdges {
 		for _, edge := range entry.Edges {
 			from, okFrom := byVersion[edge.From]
@@ -93,6 +102,7 @@ func (g *Graph) Below(version string) (*Graph, error) {
 			}
 		}
 	}
+
 	keep := make([]bool, len(g.Nodes))
 	keep[start] = true
 	for queue := []int{start}; len(queue) > 0; queue = queue[1:] {
@@ -103,6 +113,7 @@ func (g *Graph) Below(version string) (*Graph, error) {
 			}
 		}
 	}
+
 	return g.only(keep, byVersion), nil
 }
 
@@ -116,11 +127,13 @@ func (g *Graph) only(keep []bool, byVersion map[string]int) *Graph {
 			part.Nodes, part.versions = append(part.Nodes, node), append(part.versions, g.versions[i])
 		}
 	}
+
 	for _, edge := range g.Edges {
 		if keep[edge.From] && keep[edge.To] {
 			part.Edges = append(part.Edges, Edge{place[edge.From], place[edge.To]})
 		}
 	}
+
 	for _, entry := range g.ConditionalEdges {
 		left := ConditionalEdges{Risks: entry.Risks}
 		for _, edge := range entry.Edges {
@@ -134,6 +147,7 @@ func (g *Graph) only(keep []bool, byVersion map[string]int) *Graph {
 			part.ConditionalEdges = append(part.ConditionalEdges, left)
 		}
 	}
+
 	return part
 }
 
@@ -146,6 +160,7 @@ func (g *Graph) WriteMermaid(w io.Writer) error {
 	for i, node := range p.nodes {
 		fmt.Fprintf(b, "  n%d[\"%s\"]\n", i, mermaidText(node.Version))
 	}
+
 	for _, edge := range p.edges {
 		if !edge.conditional {
 			fmt.Fprintf(b, "  n%d --> n%d\n", edge.from, edge.to)
@@ -153,6 +168,7 @@ func (g *Graph) WriteMermaid(w io.Writer) error {
 			fmt.Fprintf(b, "  n%d -. \"%s\" .-> n%d\n", edge.from, mermaidText(edge.risks), edge.to)
 		}
 	}
+
 	return flush(b)
 }
 
@@ -167,6 +183,7 @@ func mermaidText(text string) string {
 		}
 		b.WriteRune(r)
 	}
+
 	return b.String()
 }
 
@@ -179,6 +196,7 @@ func (g *Graph) WriteDOT(w io.Writer) error {
 	for _, node := range p.nodes {
 		fmt.Fprintf(b, "  %s;\n", quoteDOT(node.Version))
 	}
+
 	for _, edge := range p.edges {
 		style := ""
 		if edge.conditional {
@@ -186,6 +204,7 @@ func (g *Graph) WriteDOT(w io.Writer) error {
 		}
 		fmt.Fprintf(b, "  %s -> %s%s;\n", quoteDOT(p.nodes[edge.from].Version), quoteDOT(p.nodes[edge.to].Version), style)
 	}
+
 	fmt.Fprint(b, "}\n")
 	return flush(b)
 }
@@ -216,6 +235,7 @@ func (g *Graph) WriteSVG(w io.Writer) error {
 	for _, node := range p.nodes {
 		box = max(box, int(svgLetter*float64(len(abbreviate(node.Version))))+2*svgMargin)
 	}
+
 	width, height := box+svgArc+2*svgMargin, len(p.nodes)*svgRow+2*svgMargin
 	b := bufio.NewWriter(w)
 	fmt.Fprintf(b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img"><title>Update graph</title>`+svgStyle+"\n",
@@ -225,16 +245,19 @@ func (g *Graph) WriteSVG(w io.Writer) error {
 		fmt.Fprintf(b, `<g><rect x="%d" y="%d" width="%d" height="%d" rx="4"/><text x="%d" y="%d">%s</text></g>`+"\n",
 			svgMargin, top(i), box, svgBox, svgMargin+8, top(i)+15, escapeXML(node.Version))
 	}
+
 	for _, edge := range p.edges {
 		class, title := "", p.nodes[edge.from].Version+" to "+p.nodes[edge.to].Version
 		if edge.conditional {
 			class, title = ` class="c"`, title+": "+edge.risks
 		}
+
 		x, from, to := svgMargin+box, top(edge.from)+svgBox/2-3, top(edge.to)+svgBox/2+3
 		reach := min(svgArc, 14+8*max(edge.from-edge.to, edge.to-edge.from))
 		fmt.Fprintf(b, `<path%s d="M%d %dC%d %d %d %d %d %d" marker-end="url(#to)"><title>%s</title></path>`+"\n",
 			class, x, from, x+reach, from, x+reach, to, x+2, to, escapeXML(title))
 	}
+
 	fmt.Fprint(b, "</svg>\n")
 	return flush(b)
 }
@@ -267,6 +290,7 @@ func (g *Graph) Overview() []Overview {
 	for i, node := range p.nodes {
 		all[i].Node = node
 	}
+
 	// The edges of a picture lead to the lowest version first.
 	for _, edge := range slices.Backward(p.edges) {
 		from := &all[edge.from]
@@ -276,5 +300,6 @@ func (g *Graph) Overview() []Overview {
 			from.Conditional = append(from.Conditional, p.nodes[edge.to].Version)
 		}
 	}
+
 	return all
 }

@@ -31,12 +31,14 @@ func TestDraw(t *testing.T) {
 		if err := write(&out); err != nil {
 			t.Fatal(err)
 		}
+
 		golden.Check(t, name, out.Bytes())
 		if name == "graph.svg" {
 			if err := xml.Unmarshal(out.Bytes(), new(struct{})); err != nil {
 				t.Errorf("the picture is no XML: %v", err)
 			}
 		}
+
 		if err := write(failing{}); err == nil {
 			t.Errorf("%s: a writer that fails goes unnoticed", name)
 		}
@@ -52,18 +54,22 @@ func TestBelow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	data, err := part.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	again, err := cincinnati.Parse(data)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var out bytes.Buffer
 	if err := again.WriteMermaid(&out); err != nil {
 		t.Fatal(err)
 	}
+
 	golden.Check(t, "below.mmd", out.Bytes())
 	var missing *cincinnati.NotFoundError
 	if _, err := drawn(t).Below("9.9.9"); !errors.As(err, &missing) {

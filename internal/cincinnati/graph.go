@@ -125,6 +125,7 @@ func (n Node) Channels() []string {
 			channels = append(channels, channel)
 		}
 	}
+
 	slices.Sort(channels)
 	return slices.Compact(channels)
 }

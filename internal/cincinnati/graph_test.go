@@ -198,11 +198,13 @@ func TestUpdatesFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	_, err = g.Updates(semver.MustParse("4.1.0"))
 	var graphError *cincinnati.Error
 	if !errors.As(err, &graphError) || !strings.HasSuffix(err.Error(), "no node for conditional update 9.9.9") {
 		t.Errorf("an edge to nowhere: got %v", err)
 	}
+
 	_, err = g.Updates(semver.MustParse("4.2.0"))
 	var missing *cincinnati.NotFoundError
 	if !errors.As(err, &missing) || missing.Version != "4.2.0" {
@@ -220,6 +222,7 @@ func TestNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	node, ok := g.Multi(semver.MustParse("4.1.0"))
 	if !ok || node.URL() != "https://example.com" {
 		t.Errorf("got %v, %v", node, ok)
@@ -243,6 +246,7 @@ func TestEncode(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			data, err := g.Encode()
 			if err != nil {
 				t.Fatal(err)
@@ -282,10 +286,12 @@ func large(t testing.TB) []byte {
 			})
 		}
 	}
+
 	data, err := json.Marshal(g)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return data
 }
 
@@ -314,6 +320,7 @@ func TestLargeGraphMemory(t *testing.T) {
 	if _, err := cincinnati.Parse(data); err != nil {
 		t.Fatal(err)
 	}
+
 	runtime.ReadMemStats(&after)
 	const most = 60 << 20
 	if used := after.TotalAlloc - before.TotalAlloc; used > most {
@@ -330,22 +337,27 @@ func FuzzParse(f *testing.F) {
 		if len(data) > 64<<10 {
 			t.Skip("longer than what is tried")
 		}
+
 		g, err := cincinnati.Parse(data)
 		if err != nil {
 			return
 		}
+
 		encoded, err := g.Encode()
 		if err != nil {
 			t.Fatalf("what was read cannot be written: %v", err)
 		}
+
 		again, err := cincinnati.Parse(encoded)
 		if err != nil {
 			t.Fatalf("what was written cannot be read: %v\n%s", err, encoded)
 		}
+
 		twice, err := again.Encode()
 		if err != nil || string(twice) != string(encoded) {
 			t.Fatalf("writing is not stable: %v\n%s\n%s", err, encoded, twice)
 		}
+
 		for i, node := range g.Nodes {
 			version, err := semver.Parse(node.Version)
 			if err != nil {
@@ -354,10 +366,12 @@ func FuzzParse(f *testing.F) {
 			if i > 20 {
 				break
 			}
+
 			u, err := g.Updates(version)
 			if err != nil {
 				continue
 			}
+
 			for _, available := range u.Available {
 				for _, update := range u.Conditional {
 					if available.Payload == update.Payload {

@@ -71,6 +71,7 @@ func Parse(data []byte) (*Graph, error) {
 	if len(data) > MaxBytes {
 		return nil, wrong("", "has more than the %d bytes that it may have", MaxBytes)
 	}
+
 	g := &Graph{}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, g); err != nil {
 		return nil, readable(err)
@@ -78,6 +79,7 @@ func Parse(data []byte) (*Graph, error) {
 	if err := g.Check(); err != nil {
 		return nil, err
 	}
+
 	return g, nil
 }
 
@@ -93,6 +95,7 @@ func readable(err error) *Error {
 	case errors.As(err, &wrongType):
 		return wrong(wrongType.Field, "must not be a JSON %s", abbreviate(wrongType.Value))
 	}
+
 	return wrong("", "cannot be read as JSON: %w", err)
 }
 
@@ -103,6 +106,7 @@ func (g *Graph) Check() error {
 	for _, entry := range g.ConditionalEdges {
 		conditional += len(entry.Edges)
 	}
+
 	for _, bound := range []struct {
 		where     string
 		has, most int
@@ -116,6 +120,7 @@ func (g *Graph) Check() error {
 			return wrong(bound.where, "has %d entries, more than the %d that it may have", bound.has, bound.most)
 		}
 	}
+
 	if g.Version < 0 || g.Version > Version {
 		return wrong("version", "%d is none that this program knows; it knows %d", g.Version, Version)
 	}
@@ -125,6 +130,7 @@ func (g *Graph) Check() error {
 	if err := g.checkConditional(); err != nil {
 		return err
 	}
+
 	for i, edge := range g.Edges {
 		for _, end := range [...]int{edge.From, edge.To} {
 			if end < 0 || end >= len(g.Nodes) {
@@ -135,6 +141,7 @@ func (g *Graph) Check() error {
 			return wrong(fmt.Sprintf("edges[%d]", i), "leads from %s to itself", g.Nodes[edge.From].Version)
 		}
 	}
+
 	return g.checkCircles()
 }
 
@@ -149,9 +156,11 @@ func (g *Graph) checkNodes() error {
 		if before, ok := seen[node.Version]; ok {
 			return wrong(fmt.Sprintf("nodes[%d].version", i), "%s is that of nodes[%d], too", node.Version, before)
 		}
+
 		seen[node.Version] = i
 		g.versions[i] = version
 	}
+
 	return nil
 }
 
@@ -160,6 +169,7 @@ func parseVersion(text string) (semver.Version, error) {
 	if len(text) > maxVersionText {
 		return semver.Version{}, fmt.Errorf("%q is longer than the %d bytes that a version may have", abbreviate(text), maxVersionText)
 	}
+
 	version, err := semver.Parse(text)
 	if err != nil {
 		return semver.Version{}, fmt.Errorf("%q is no semantic version: %w", abbreviate(text), err)
@@ -178,6 +188,7 @@ func (g *Graph) checkConditional() error {
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -189,20 +200,24 @@ func (g *Graph) checkCircles() error {
 		arriving[edge.To]++
 		first[edge.From+1]++
 	}
+
 	for i := range g.Nodes {
 		first[i+1] += first[i]
 	}
+
 	next, place := make([]int, len(g.Edges)), append([]int(nil), first...)
 	for _, edge := range g.Edges {
 		next[place[edge.From]] = edge.To
 		place[edge.From]++
 	}
+
 	queue := make([]int, 0, len(g.Nodes))
 	for i, count := range arriving {
 		if count == 0 {
 			queue = append(queue, i)
 		}
 	}
+
 	for at := 0; at < len(queue); at++ {
 		for _, to := range next[first[queue[at]]:first[queue[at]+1]] {
 			if arriving[to]--; arriving[to] == 0 {
@@ -210,9 +225,11 @@ func (g *Graph) checkCircles() error {
 			}
 		}
 	}
+
 	if len(queue) == len(g.Nodes) {
 		return nil
 	}
+
 	return wrong("edges", "lead in a circle: %s", strings.Join(g.circle(arriving), " → "))
 }
 
@@ -227,11 +244,13 @@ func (g *Graph) circle(left []int) []string {
 			at = edge.To
 		}
 	}
+
 	seen := map[int]bool{}
 	for !seen[at] {
 		seen[at] = true
 		at = before[at]
 	}
+
 	const most = 10
 	circle := []string{g.Nodes[at].Version}
 	for here := before[at]; ; here = before[here] {
@@ -256,6 +275,7 @@ func (e *Edges) UnmarshalJSON(data []byte) error {
 	if !s.take('[') {
 		return wrong("edges", "must be a list of pairs of integers")
 	}
+
 	edges := make(Edges, 0, len(data)/12) // "[1234,4321],"
 	for first := true; !s.take(']'); first = false {
 		if !first && !s.take(',') {
@@ -269,6 +289,7 @@ func (e *Edges) UnmarshalJSON(data []byte) error {
 			return wrong("edges", "has more than the %d entries that it may have", maxEdges)
 		}
 	}
+
 	*e = edges
 	return nil
 }
@@ -284,6 +305,7 @@ func (s *scanner) take(b byte) bool {
 	for s.at < len(s.data) && strings.IndexByte(" \t\r\n", s.data[s.at]) >= 0 {
 		s.at++
 	}
+
 	if s.at < len(s.data) && s.data[s.at] == b {
 		s.at++
 		return true
@@ -295,10 +317,12 @@ func (s *scanner) pair() (from, to int, ok bool) {
 	if !s.take('[') {
 		return 0, 0, false
 	}
+
 	from, ok = s.integer()
 	if !ok || !s.take(',') {
 		return 0, 0, false
 	}
+
 	to, ok = s.integer()
 	return from, to, ok && s.take(']')
 }
@@ -314,12 +338,14 @@ func (s *scanner) integer() (int, bool) {
 		}
 		digits++
 	}
+
 	if s.at < len(s.data) && strings.IndexByte(".eE", s.data[s.at]) >= 0 {
 		return 0, false
 	}
 	if negative {
 		value = -value
 	}
+
 	return value, digits > 0
 }
 
@@ -331,12 +357,14 @@ func (e Edges) MarshalJSON() ([]byte, error) {
 		if i > 0 {
 			out = append(out, ',')
 		}
+
 		out = append(out, '[')
 		out = strconv.AppendInt(out, int64(edge.From), 10)
 		out = append(out, ',')
 		out = strconv.AppendInt(out, int64(edge.To), 10)
 		out = append(out, ']')
 	}
+
 	return append(out, ']'), nil
 }
 
@@ -350,12 +378,14 @@ func (g *Graph) Encode() ([]byte, error) {
 	if out.ConditionalEdges == nil {
 		out.ConditionalEdges = []ConditionalEdges{}
 	}
+
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false) // It is no HTML, and queries are full of ">".
 	if err := encoder.Encode(&out); err != nil {
 		return nil, fmt.Errorf("write the update graph: %w", err)
 	}
+
 	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), nil
 }
 

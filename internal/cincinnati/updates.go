@@ -54,17 +54,20 @@ func (g *Graph) Updates(version semver.Version) (*Updates, error) {
 	if !ok {
 		return nil, &NotFoundError{Version: version.String()}
 	}
+
 	u := &Updates{Current: g.Nodes[current]}
 	conditional, refused, err := g.conditional(current, u)
 	if err != nil {
 		return nil, err
 	}
+
 	var available []int
 	offered := make([]bool, len(g.Nodes))
 	for _, edge := range g.Edges {
 		if edge.From != current || offered[edge.To] {
 			continue
 		}
+
 		offered[edge.To] = true
 		image := g.Nodes[edge.To].Payload
 		_, both := conditional[image]
@@ -77,16 +80,20 @@ func (g *Graph) Updates(version semver.Version) (*Updates, error) {
 			available = append(available, edge.To)
 		}
 	}
+
 	for _, at := range g.descending(available) {
 		u.Available = append(u.Available, g.Nodes[at])
 	}
+
 	var targets []int
 	for _, target := range conditional {
 		targets = append(targets, target.node)
 	}
+
 	for _, at := range g.descending(targets) {
 		u.Conditional = append(u.Conditional, ConditionalUpdate{Node: g.Nodes[at], Risks: conditional[g.Nodes[at].Payload].risks})
 	}
+
 	return u, nil
 }
 
@@ -116,6 +123,7 @@ func (g *Graph) find(version semver.Version) (int, bool) {
 			equal = i
 		}
 	}
+
 	return equal, equal >= 0
 }
 
@@ -132,21 +140,25 @@ func (g *Graph) conditional(current int, u *Updates) (map[string]target, map[str
 	for i, node := range g.Nodes {
 		byVersion[node.Version] = i
 	}
+
 	targets, refused := map[string]target{}, map[string]bool{}
 	for i, entry := range g.ConditionalEdges {
 		for _, edge := range entry.Edges {
 			if edge.From != g.Nodes[current].Version {
 				continue
 			}
+
 			to, ok := byVersion[edge.To]
 			if !ok {
 				return nil, nil, wrong(fmt.Sprintf("conditionalEdges[%d]", i), "no node for conditional update %s", abbreviate(edge.To))
 			}
+
 			image := g.Nodes[to].Payload
 			if to == current || image == "" {
 				u.note("%s is left out: it has no release image, or is the one that the cluster runs", edge.To)
 				continue
 			}
+
 			if _, twice := targets[image]; twice || refused[image] {
 				if !refused[image] {
 					u.note("%s is left out: several entries of conditionalEdges lead to it", edge.To)
@@ -154,18 +166,22 @@ func (g *Graph) conditional(current int, u *Updates) (map[string]target, map[str
 				refused[image] = true
 				continue
 			}
+
 			risks, err := usable(entry.Risks)
 			if err != nil {
 				u.note("%s is left out: %v", edge.To, err)
 				refused[image] = true
 				continue
 			}
+
 			targets[image] = target{to, risks}
 		}
 	}
+
 	for image := range refused {
 		delete(targets, image)
 	}
+
 	return targets, refused, nil
 }
 
@@ -175,6 +191,7 @@ func usable(risks []Risk) ([]Risk, error) {
 	if len(risks) == 0 {
 		return nil, fmt.Errorf("it is conditional and names no risk")
 	}
+
 	names := map[string]bool{}
 	usable := make([]Risk, 0, len(risks))
 	for i, risk := range risks {
@@ -184,16 +201,20 @@ func usable(risks []Risk) ([]Risk, error) {
 		case names[risk.Name]:
 			return nil, fmt.Errorf("two risks have the name %q", abbreviate(risk.Name))
 		}
+
 		if _, err := url.ParseRequestURI(risk.URL); err != nil {
 			return nil, fmt.Errorf("the URL %q of its risk %q is none", abbreviate(risk.URL), abbreviate(risk.Name))
 		}
+
 		names[risk.Name] = true
 		risk.MatchingRules = slices.DeleteFunc(slices.Clone(risk.MatchingRules), func(r Rule) bool { return !r.IsKnown() })
 		if len(risk.MatchingRules) == 0 {
 			return nil, fmt.Errorf("its risk %q has no matching rule that this program knows", abbreviate(risk.Name))
 		}
+
 		usable = append(usable, risk)
 	}
+
 	return usable, nil
 }
 

@@ -18,6 +18,7 @@ func (a *app) bundleCommand() *cobra.Command {
 		Args:    cobra.ArbitraryArgs,
 		RunE:    terminal.Group,
 	}
+
 	cmd.AddCommand(bundlePushCommand())
 	return cmd
 }
@@ -45,12 +46,15 @@ it. The reference of the pushed image, with its digest, is written.`,
 			if out.Format == terminal.FormatJSON || out.Format == terminal.FormatYAML {
 				return terminal.PrintValue(cmd.OutOrStdout(), out.Format, pushed)
 			}
+
 			fmt.Fprintln(cmd.OutOrStdout(), pushed.Reference)
 			return nil
 		},
 	}
+
 	opm.BindRegistry(cmd, &push.Registry)
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
+
 	return cmd
 }
 
@@ -87,9 +91,11 @@ with the upgrade edges of their ClusterServiceVersions.`,
 			if err != nil {
 				return err
 			}
+
 			return printBuilt(cmd, &build, &out, built)
 		},
 	}
+
 	flags := cmd.Flags()
 	flags.StringVar(&build.Push, "push", "", "reference to push the catalog's image to")
 	flags.StringVar(&build.Output, "output", "", "file to write the image to, as an OCI archive")
@@ -97,6 +103,7 @@ with the upgrade edges of their ClusterServiceVersions.`,
 	flags.BoolVar(&build.DryRun, "dry-run", false, "push and write nothing; print the catalog that is made of bundles")
 	opm.BindRegistry(cmd, &build.Registry)
 	out.BindAs(cmd, "format", terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
+
 	return cmd
 }
 
@@ -113,5 +120,6 @@ func printBuilt(cmd *cobra.Command, build *publish.CatalogBuild, out *terminal.O
 	default:
 		fmt.Fprintln(w, built.Digest)
 	}
+
 	return nil
 }

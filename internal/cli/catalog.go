@@ -22,6 +22,7 @@ func (a *app) catalogCommand() *cobra.Command {
 		Args:    cobra.ArbitraryArgs,
 		RunE:    terminal.Group,
 	}
+
 	cmd.AddCommand(
 		a.catalogAddCommand(), a.catalogListCommand(), a.catalogRefreshCommand(), a.catalogDeleteCommand(),
 		catalogBuildCommand(), opm.RenderCommand("mainstay catalog"), opm.ValidateCommand("mainstay catalog"),
@@ -51,12 +52,15 @@ func (a *app) catalogAddCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+
 			add.Client, add.Progress = c, terminal.NewProgress(cmd.ErrOrStderr())
 			add.Name, add.Wait = args[0], wait.value()
 			catalog, err := add.Run(cmd.Context())
+
 			return finishCatalog(cmd, &out, catalog, wait.wait, err)
 		},
 	}
+
 	a.kube.bind(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&add.Image, "image", "", "reference of the catalog's image, with a tag or a digest")
@@ -66,6 +70,7 @@ func (a *app) catalogAddCommand() *cobra.Command {
 	_ = cmd.MarkFlagRequired("image") // the flag was just added
 	wait.bind(cmd, "the catalog is served")
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
+
 	return cmd
 }
 
@@ -74,14 +79,17 @@ func finishCatalog(cmd *cobra.Command, out *terminal.Output, catalog *olmv1.Clus
 	if catalog == nil {
 		return err
 	}
+
 	typed(catalog, olmv1.GroupVersion, olmv1.ClusterCatalogKind)
 	if out.Format != "" {
 		return errors.Join(printObjects(cmd.OutOrStdout(), out.Format, []client.Object{catalog}, false), err)
 	}
+
 	done := "created"
 	if waited && err == nil {
 		done = "served"
 	}
+
 	fmt.Fprintln(cmd.OutOrStdout(), resourceName(catalog), done)
 	return err
 }
@@ -101,19 +109,24 @@ func (a *app) catalogListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+
 			list := action.CatalogList{Client: c}
 			if len(args) == 1 {
 				list.Name = args[0]
 			}
+
 			catalogs, err := list.Run(cmd.Context())
 			if err != nil {
 				return err
 			}
+
 			return a.printCatalogs(cmd, &out, catalogs, list.Name == "")
 		},
 	}
+
 	a.kube.bind(cmd)
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatWide, terminal.FormatName)
+
 	return cmd
 }
 
@@ -125,14 +138,17 @@ func (a *app) printCatalogs(cmd *cobra.Command, out *terminal.Output, catalogs [
 		}
 		return printObjects(cmd.OutOrStdout(), out.Format, objects, all)
 	}
+
 	if len(catalogs) == 0 {
 		fmt.Fprintln(cmd.ErrOrStderr(), "No catalogs found.")
 		return nil
 	}
+
 	headers := []string{"NAME", "LASTUNPACKED", "SERVING", "AGE"}
 	if out.Format == terminal.FormatWide {
 		headers = append(headers, "PRIORITY", "RESOLVED")
 	}
+
 	var rows [][]string
 	for i := range catalogs {
 		catalog := &catalogs[i]
@@ -149,6 +165,7 @@ func (a *app) printCatalogs(cmd *cobra.Command, out *terminal.Output, catalogs [
 		}
 		rows = append(rows, row)
 	}
+
 	return terminal.PrintTable(cmd.OutOrStdout(), headers, rows)
 }
 
@@ -168,17 +185,21 @@ func (a *app) catalogDeleteCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+
 			remove := action.CatalogDelete{Client: c, Progress: terminal.NewProgress(cmd.ErrOrStderr()), Name: args[0], Wait: wait.value()}
 			if err := remove.Run(cmd.Context()); err != nil {
 				return err
 			}
+
 			printDeleted(cmd, &out, "clustercatalog.olm.operatorframework.io", args[0])
 			return nil
 		},
 	}
+
 	a.kube.bind(cmd)
 	wait.bind(cmd, "the catalog is gone")
 	out.Bind(cmd, terminal.FormatName)
+
 	return cmd
 }
 

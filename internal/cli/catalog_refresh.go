@@ -22,14 +22,17 @@ poll interval is over. New content is served, and extensions update to it, as af
 			if err != nil {
 				return err
 			}
+
 			refresh := action.CatalogRefresh{Client: c, Name: args[0], Now: a.now()}
 			if err := refresh.Run(cmd.Context()); err != nil {
 				return err
 			}
+
 			fmt.Fprintf(cmd.OutOrStdout(), "clustercatalog.olm.operatorframework.io/%s refresh requested\n", args[0])
 			return nil
 		},
 	}
+
 	a.kube.bind(cmd)
 	return cmd
 }

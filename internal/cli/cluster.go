@@ -21,12 +21,14 @@ release.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: terminal.Group,
 	}
+
 	a.kube.bind(cmd)
 	terminal.Plain(cmd)
 	cmd.AddCommand(
 		a.clusterAcceptCommand(), a.clusterChannelCommand(), a.clusterHistoryCommand(), a.clusterInitCommand(), a.clusterRecommendCommand(), a.clusterRollbackCommand(),
 		a.clusterRollbackPreviewCommand(), a.clusterStatusCommand(), a.clusterUpgradeCommand(),
 	)
+
 	return cmd
 }
 
@@ -60,15 +62,18 @@ cluster-version-operator pass over the signature of the release and its precondi
 			if err != nil {
 				return &terminal.UsageError{Err: err}
 			}
+
 			c, err := a.kube.client(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
+
 			if request.Asks() {
 				request.Client = c
 				outcome, err := request.Run(cmd.Context())
 				return printOutcome(cmd, &out, outcome, err)
 			}
+
 			cv, err := clusterupdate.Read(cmd.Context(), c)
 			if err != nil {
 				return err
@@ -77,10 +82,12 @@ cluster-version-operator pass over the signature of the release and its precondi
 				typed(cv, configv1.GroupVersion, "ClusterVersion")
 				return terminal.PrintValue(cmd.OutOrStdout(), out.Format, cv)
 			}
+
 			report.print(cmd.OutOrStdout(), cmd.ErrOrStderr(), cv)
 			return nil
 		},
 	}
+
 	flags := cmd.Flags()
 	flags.StringVar(&request.To, "to", "", "version to update to")
 	flags.StringVar(&request.ToImage, "to-image", "", "release image to update to, by digest")
@@ -94,6 +101,7 @@ cluster-version-operator pass over the signature of the release and its precondi
 	flags.BoolVar(&report.notRecommended, "include-not-recommended", false, "also show updates that are not recommended for this cluster")
 	_ = cmd.RegisterFlagCompletionFunc("to", a.completeTo(&request.AllowNotRecommended))
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
+
 	return cmd
 }
 
@@ -105,12 +113,15 @@ func printOutcome(cmd *cobra.Command, out *terminal.Output, outcome *clusterupda
 	if out.Format != "" && err == nil {
 		return terminal.PrintValue(cmd.OutOrStdout(), out.Format, outcome)
 	}
+
 	for _, warning := range outcome.Warnings {
 		fmt.Fprintln(cmd.ErrOrStderr(), "warning: "+warning)
 	}
+
 	if err == nil {
 		fmt.Fprintln(cmd.OutOrStdout(), outcome.Message)
 	}
+
 	return err
 }
 
@@ -139,12 +150,15 @@ A channel that the cluster's release is not known to be in is refused unless
 			if channel.Client = c; len(args) > 0 {
 				channel.Name = args[0]
 			}
+
 			outcome, err := channel.Run(cmd.Context())
 			return printOutcome(cmd, &out, outcome, err)
 		},
 	}
+
 	cmd.Flags().BoolVar(&channel.AllowExplicit, "allow-explicit-channel", false, "also take a channel that the release is not known to be in, and leave one that it is in")
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
+
 	return cmd
 }
 
@@ -170,18 +184,22 @@ recommended any more. A name with - behind it is not accepted any more.`,
 			if err := accept.Validate(); err != nil {
 				return &terminal.UsageError{Err: err}
 			}
+
 			c, err := a.kube.client(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
+
 			accept.Client = c
 			outcome, err := accept.Run(cmd.Context())
 			return printOutcome(cmd, &out, outcome, err)
 		},
 	}
+
 	cmd.Flags().BoolVar(&accept.Replace, "replace", false, "accept no others than these")
 	cmd.Flags().BoolVar(&accept.Clear, "clear", false, "accept none any more")
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
+
 	return cmd
 }
 
@@ -202,6 +220,7 @@ same minor version. 'mainstay cluster rollback-preview' tells what it would be.`
 			if err != nil {
 				return err
 			}
+
 			rollback.Client = c
 			plan, err := rollback.Run(cmd.Context())
 			if err != nil {
@@ -210,10 +229,12 @@ same minor version. 'mainstay cluster rollback-preview' tells what it would be.`
 			if out.Format != "" {
 				return terminal.PrintValue(cmd.OutOrStdout(), out.Format, plan)
 			}
+
 			fmt.Fprintf(cmd.OutOrStdout(), "Requested rollback from %s to %s\n", plan.From, plan.To)
 			return nil
 		},
 	}
+
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
 	return cmd
 }
@@ -233,21 +254,26 @@ changed. The exit code is 2 when there is no way back.`,
 			if err != nil {
 				return err
 			}
+
 			plan, err := (&clusterupdate.Rollback{Client: c, Preview: true}).Run(cmd.Context())
 			if err != nil {
 				return err
 			}
+
 			if out.Format != "" {
 				err = terminal.PrintValue(cmd.OutOrStdout(), out.Format, plan)
 			} else {
 				printRollbackPlan(cmd.OutOrStdout(), plan)
 			}
+
 			if err == nil && plan.Refusal != "" {
 				return &terminal.ExitError{Code: 2}
 			}
+
 			return err
 		},
 	}
+
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
 	return cmd
 }
@@ -257,10 +283,12 @@ func printRollbackPlan(w io.Writer, plan *clusterupdate.RollbackPlan) {
 		fmt.Fprintf(w, "There is no way back from %s: %s.\n", plan.From, plan.Refusal)
 		return
 	}
+
 	fmt.Fprintf(w, "The cluster would go back from %s to %s.\n\n  Image: %s\n\n", plan.From, plan.To, plan.Image)
 	if !plan.Completed {
 		fmt.Fprintf(w, "It never was at %s completely.\n", plan.To)
 	}
+
 	fmt.Fprintf(w, "To do so: mainstay cluster rollback\n")
 }
 
@@ -279,13 +307,16 @@ being applied, and stays so when another took its place before it was complete.`
 			if err != nil {
 				return err
 			}
+
 			cv, err := clusterupdate.Read(cmd.Context(), c)
 			if err != nil {
 				return err
 			}
+
 			return a.printClusterHistory(cmd, &out, cv.Status.History)
 		},
 	}
+
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatWide)
 	return cmd
 }
@@ -298,22 +329,27 @@ func (a *app) printClusterHistory(cmd *cobra.Command, out *terminal.Output, hist
 		fmt.Fprintln(cmd.ErrOrStderr(), "No history found.")
 		return nil
 	}
+
 	headers := []string{"VERSION", "STATE", "VERIFIED", "STARTED", "TOOK"}
 	wide := out.Format == terminal.FormatWide
 	if wide {
 		headers = append(headers, "IMAGE", "ACCEPTED RISKS")
 	}
+
 	var rows [][]string
 	for _, entry := range history {
 		took := a.now().Sub(entry.StartedTime.Time)
 		if entry.CompletionTime != nil {
 			took = entry.CompletionTime.Sub(entry.StartedTime.Time)
 		}
+
 		row := []string{entry.Version, string(entry.State), strconv.FormatBool(entry.Verified), a.age(&entry.StartedTime), clusterDuration(took)}
 		if wide {
 			row = append(row, entry.Image, oneLine(entry.AcceptedRisks))
 		}
+
 		rows = append(rows, row)
 	}
+
 	return terminal.PrintTable(cmd.OutOrStdout(), headers, rows)
 }

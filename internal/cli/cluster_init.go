@@ -41,6 +41,7 @@ named, at the update service. A ClusterVersion that exists is left as it is.`,
 			if initialize.Client, err = a.kube.client(cmd.ErrOrStderr()); err != nil {
 				return err
 			}
+
 			cv, err = initialize.Run(cmd.Context())
 			if err != nil {
 				return err
@@ -50,15 +51,18 @@ named, at the update service. A ClusterVersion that exists is left as it is.`,
 			if out.Format != "" {
 				return printObjects(cmd.OutOrStdout(), out.Format, []client.Object{cv}, false)
 			}
+
 			fmt.Fprintln(cmd.OutOrStdout(), resourceName(cv), "created")
 			return nil
 		},
 	}
+
 	flags := cmd.Flags()
 	flags.StringVar(&initialize.Channel, "channel", "", "channel of updates that the cluster follows (default: none)")
 	flags.StringVar(&initialize.Upstream, "upstream", "", "URL of the update service (default: that of cluster-version-operator)")
 	flags.StringVar(&initialize.ClusterID, "cluster-id", "", "UUID that tells the cluster from others (default: a random one)")
 	dryRun.bind(cmd)
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
+
 	return cmd
 }

@@ -47,27 +47,33 @@ of a Prometheus, a file with what that answers at /api/v1/alerts, or - for stand
 			if err != nil {
 				return &terminal.UsageError{Err: err}
 			}
+
 			c, err := a.kube.client(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
+
 			recommend.Client, recommend.Alerts.In = c, cmd.InOrStdin()
 			found, err := recommend.Run(cmd.Context())
 			if found == nil {
 				return err
 			}
+
 			printer.Writer = cmd.OutOrStdout()
 			if out.Format != "" && err == nil {
 				err = terminal.PrintValue(printer, out.Format, found)
 			} else if out.Format == "" {
 				printer.print(cmd.ErrOrStderr(), found, recommend.Version, err == nil)
 			}
+
 			if err == nil && len(found.Unaccepted) > 0 {
 				err = fmt.Errorf("issues that apply to this cluster but which were not included in --accept: %s", strings.Join(found.Unaccepted, ","))
 			}
+
 			return err
 		},
 	}
+
 	flags := cmd.Flags()
 	flags.StringVar(&recommend.Version, "version", "", "tell of the update to this version only")
 	flags.StringSliceVar(&recommend.Accept, "accept", nil, "names of issues that are known and accepted")
@@ -77,6 +83,7 @@ of a Prometheus, a file with what that answers at /api/v1/alerts, or - for stand
 	_ = cmd.RegisterFlagCompletionFunc("version", a.completeFlag(everyUpdate))
 	_ = cmd.RegisterFlagCompletionFunc("accept", lastOf(a.completeFlag(knownIssues)))
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
+
 	return cmd
 }
 
@@ -100,16 +107,19 @@ func (p *recommendPrinter) print(problems io.Writer, r *clusterupdate.Recommenda
 		}
 		return
 	}
+
 	p.cluster(r)
 	if !r.AlertsChecked {
 		fmt.Fprintln(problems, "info: Alerts were not looked at. Name a Prometheus with --alerts to have them looked at, too.")
 	}
+
 	if unknown := r.UnknownAlerts; len(unknown) > 0 {
 		if more := len(unknown) - maxUnknownAlerts; more > 0 {
 			unknown = append(unknown[:maxUnknownAlerts:maxUnknownAlerts], fmt.Sprintf("and %d more", more))
 		}
 		fmt.Fprintf(problems, "info: Other alerts are firing, of which it is not known whether they matter to an update: %s\n", strings.Join(unknown, ", "))
 	}
+
 	failed := printUnretrieved(problems, r.ClusterVersion, len(r.Minors) > 0)
 	switch {
 	case version != "" && isFound:
@@ -136,6 +146,7 @@ func (p *recommendPrinter) cluster(r *clusterupdate.Recommendation) {
 	if len(r.Passed) > 0 {
 		fmt.Fprintf(p, "The following conditions found no cause for concern in updating this cluster to later releases: %s\n\n", strings.Join(r.Passed, ", "))
 	}
+
 	if len(r.Concerns) > 0 {
 		var names []string
 		for _, c := range r.Concerns {
@@ -143,9 +154,11 @@ func (p *recommendPrinter) cluster(r *clusterupdate.Recommendation) {
 		}
 		fmt.Fprintf(p, "The following conditions found cause for concern in updating this cluster to later releases: %s\n\n", strings.Join(names, ", "))
 	}
+
 	for _, c := range r.Concerns {
 		fmt.Fprintf(p, "%s=False:\n\n  Reason: %s\n  Message: %s\n\n", c.Name, c.Reason, clusterupdate.Indent(c.Message))
 	}
+
 	if cv.Spec.Channel != "" {
 		printChannel(p, "Upstream update service", cv)
 	}
@@ -158,6 +171,7 @@ func (p *recommendPrinter) one(o *clusterupdate.Option) {
 		p.release(o, "")
 		return
 	}
+
 	fmt.Fprintf(p, "\nUpdate to %s %s:\n", o.Release.Version, recommendedStatus(o))
 	p.release(o, "")
 	p.issue(o, "")
@@ -197,6 +211,7 @@ func (p *recommendPrinter) minor(m *clusterupdate.Minor) {
 	if !p.outdated {
 		shown = shown[:min(len(shown), shownOfMinor)]
 	}
+
 	var rows [][2]string
 	flush := func() {
 		if len(rows) > 0 {
@@ -205,6 +220,7 @@ func (p *recommendPrinter) minor(m *clusterupdate.Minor) {
 		}
 		rows = nil
 	}
+
 	for i := range shown {
 		o := &shown[i]
 		switch {
@@ -219,6 +235,7 @@ func (p *recommendPrinter) minor(m *clusterupdate.Minor) {
 			p.issue(o, "  ")
 		}
 	}
+
 	flush()
 	if more := len(m.Updates) - len(shown); more > 0 {
 		fmt.Fprintf(p, "\nAnd %d older %s updates you can see with '--show-outdated-releases' or '--version VERSION'.\n", more, m.Version)

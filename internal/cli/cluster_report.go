@@ -30,6 +30,7 @@ func (r *clusterReport) print(out, problems io.Writer, cv *configv1.ClusterVersi
 	} else if c.Status != metav1.ConditionFalse {
 		printBlock(out, c)
 	}
+
 	switch c := clusterupdate.Condition(conditions, configv1.OperatorProgressing); {
 	case c == nil:
 		noInfo(problems, configv1.OperatorProgressing)
@@ -38,6 +39,7 @@ func (r *clusterReport) print(out, problems io.Writer, cv *configv1.ClusterVersi
 	default:
 		fmt.Fprintf(out, "%s\n\n", c.Message)
 	}
+
 	if c := clusterupdate.Condition(conditions, configv1.OperatorUpgradeable); c != nil && c.Status == metav1.ConditionFalse {
 		printBlock(out, c)
 	}
@@ -47,6 +49,7 @@ func (r *clusterReport) print(out, problems io.Writer, cv *configv1.ClusterVersi
 	if cv.Spec.Channel != "" {
 		printChannel(out, "Upstream", cv)
 	}
+
 	printRecommended(out, problems, cv)
 	r.printNotRecommended(out, cv)
 }
@@ -67,10 +70,12 @@ func printChannel(w io.Writer, upstream string, cv *configv1.ClusterVersion) {
 	} else {
 		fmt.Fprintln(w, upstream+": "+cv.Spec.Upstream)
 	}
+
 	line := "Channel: " + cv.Spec.Channel
 	if channels := slices.Sorted(slices.Values(cv.Status.Desired.Channels)); len(channels) > 0 {
 		line += fmt.Sprintf(" (available channels: %s)", strings.Join(channels, ", "))
 	}
+
 	fmt.Fprintln(w, line)
 }
 
@@ -81,10 +86,12 @@ func printUnretrieved(problems io.Writer, cv *configv1.ClusterVersion, isAny boo
 	if retrieved == nil || retrieved.Status != metav1.ConditionFalse {
 		return false
 	}
+
 	verb := "display"
 	if isAny {
 		verb = "refresh"
 	}
+
 	fmt.Fprintf(problems, "warning: Cannot %s available updates:\n  Reason: %s\n  Message: %s\n\n", verb, retrieved.Reason, clusterupdate.Indent(retrieved.Message))
 	return true
 }
@@ -98,12 +105,14 @@ func printRecommended(out, problems io.Writer, cv *configv1.ClusterVersion) {
 		}
 		return
 	}
+
 	fmt.Fprintln(out, "\nRecommended updates:")
 	fmt.Fprintln(out)
 	var rows [][2]string
 	for _, update := range updates {
 		rows = append(rows, [2]string{update.Version, update.Image})
 	}
+
 	printVersions(out, "IMAGE", rows)
 }
 
@@ -136,6 +145,7 @@ func (r *clusterReport) printNotRecommended(w io.Writer, cv *configv1.ClusterVer
 		fmt.Fprintln(w, "\nNo updates which are not recommended based on your cluster configuration are available.")
 		return
 	}
+
 	fmt.Fprintln(w, "\nSupported but not recommended updates:")
 	for _, update := range updates {
 		c := clusterupdate.RecommendedOf(update)

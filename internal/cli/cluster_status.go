@@ -49,10 +49,12 @@ of a Prometheus, a file with what that answers at /api/v1/alerts, or - for stand
 			if !slices.Contains(detailLevels, details) {
 				return &terminal.UsageError{Err: fmt.Errorf("--details must be one of %s", strings.Join(detailLevels, ", "))}
 			}
+
 			c, err := a.kube.client(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
+
 			source.In = cmd.InOrStdin()
 			status, err := (&updatestatus.Reader{Client: c, Alerts: source, Now: a.now()}).Run(cmd.Context())
 			if err != nil {
@@ -61,13 +63,16 @@ of a Prometheus, a file with what that answers at /api/v1/alerts, or - for stand
 			if out.Format != "" {
 				return terminal.PrintValue(cmd.OutOrStdout(), out.Format, status)
 			}
+
 			return (&statusPrinter{cmd.OutOrStdout(), a.now(), details}).print(status)
 		},
 	}
+
 	cmd.Flags().StringVar(&details, "details", details, "what to show in full: "+strings.Join(detailLevels, "|"))
 	_ = cmd.RegisterFlagCompletionFunc("details", cobra.FixedCompletions(detailLevels, cobra.ShellCompDirectiveNoFileComp))
 	bindAlerts(cmd, &source)
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
+
 	return cmd
 }
 
@@ -86,6 +91,7 @@ func clusterDuration(d time.Duration) string {
 	if d >= 10*time.Minute {
 		d = d.Round(time.Minute)
 	}
+
 	if d >= day {
 		d = d.Round(time.Hour)
 		text := fmt.Sprintf("%dd", d/day)
@@ -94,11 +100,13 @@ func clusterDuration(d time.Duration) string {
 		}
 		return text
 	}
+
 	text := d.String()
 	for _, zero := range []struct{ after, part string }{{"m", "0s"}, {"h", "0m"}} {
 		if strings.HasSuffix(text, zero.after+zero.part) {
 			text = strings.TrimSuffix(text, zero.part)
 		}
 	}
+
 	return text
 }

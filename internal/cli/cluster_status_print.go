@@ -31,12 +31,14 @@ func (p *statusPrinter) print(s *updatestatus.Status) error {
 		fmt.Fprintln(p, "The cluster is not updating.")
 		return nil
 	}
+
 	p.controlPlane(s.ControlPlane)
 	for _, part := range []func(*updatestatus.Status) error{p.operators, p.controlPlaneNodes, p.workers, p.health} {
 		if err := part(s); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -61,9 +63,11 @@ func (p *statusPrinter) controlPlane(c *updatestatus.ControlPlane) {
 		if len(c.Updating) > 0 {
 			line("Updating", "%s", strings.Join(c.Updating, ", "))
 		}
+
 		line("Completion", "%d%% (%d operators updated, %d updating, %d waiting)", c.Percent(), c.Updated, c.InUpdate, c.Waiting)
 		line("Duration", "%s (Est. Time Remaining: %s)", clusterDuration(c.Duration.Duration), remaining(c))
 	}
+
 	health := fmt.Sprintf("%d Healthy", c.Operators()-c.Unavailable-c.Degraded)
 	if c.Unavailable > 0 {
 		health += fmt.Sprintf(", %d Unavailable", c.Unavailable)
@@ -71,6 +75,7 @@ func (p *statusPrinter) controlPlane(c *updatestatus.ControlPlane) {
 	if c.Degraded > 0 {
 		health += fmt.Sprintf(", %d Available but degraded", c.Degraded)
 	}
+
 	line("Operator Health", "%s", health)
 }
 
@@ -84,6 +89,7 @@ func remaining(c *updatestatus.ControlPlane) string {
 	case c.Remaining.Duration < 10*time.Minute:
 		return "<10m"
 	}
+
 	return clusterDuration(c.Remaining.Duration)
 }
 
@@ -91,11 +97,13 @@ func (p *statusPrinter) operators(s *updatestatus.Status) error {
 	if !p.shows(detailsOperators) || len(s.Operators) == 0 {
 		return nil
 	}
+
 	fmt.Fprintln(p, "\nUpdating Cluster Operators")
 	var rows [][]string
 	for _, o := range s.Operators {
 		rows = append(rows, []string{o.Name, p.since(o.Since), cmp.Or(o.Reason, "-"), cmp.Or(oneLine(o.Message), "-")})
 	}
+
 	return terminal.PrintTable(p, []string{"NAME", "SINCE", "REASON", "MESSAGE"}, rows)
 }
 
@@ -108,6 +116,7 @@ func (p *statusPrinter) controlPlaneNodes(s *updatestatus.Status) error {
 		fmt.Fprintf(p, "\nAll control plane nodes successfully updated to %s\n", s.ControlPlane.Version)
 		return nil
 	}
+
 	fmt.Fprintln(p, "\nControl Plane Nodes")
 	return p.nodes(pool)
 }
@@ -116,6 +125,7 @@ func (p *statusPrinter) workers(s *updatestatus.Status) error {
 	if len(s.WorkerPools) == 0 {
 		return nil
 	}
+
 	fmt.Fprint(p, "\n= Worker Upgrade =\n\n")
 	var rows [][]string
 	for _, pool := range s.WorkerPools {
@@ -128,9 +138,11 @@ func (p *statusPrinter) workers(s *updatestatus.Status) error {
 		}
 		rows = append(rows, []string{pool.Name, string(pool.Assessment), fmt.Sprintf("%d%% (%d/%d)", pool.Percent(), pool.Completed, pool.Total), state})
 	}
+
 	if err := terminal.PrintTable(p, []string{"WORKER POOL", "ASSESSMENT", "COMPLETION", "STATUS"}, rows); err != nil {
 		return err
 	}
+
 	for i := range s.WorkerPools {
 		pool := &s.WorkerPools[i]
 		fmt.Fprintf(p, "\nWorker Pool Nodes: %s\n", pool.Name)
@@ -138,6 +150,7 @@ func (p *statusPrinter) workers(s *updatestatus.Status) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -154,6 +167,7 @@ func (p *statusPrinter) nodes(pool *updatestatus.Pool) error {
 	if !p.shows(detailsNodes) && len(shown) > maxNodes {
 		shown, omitted = shown[:maxNodes], shown[maxNodes:]
 	}
+
 	var rows [][]string
 	for _, n := range shown {
 		message := strings.ReplaceAll(oneLine(n.Message), n.Name, "<node>")
@@ -163,15 +177,18 @@ func (p *statusPrinter) nodes(pool *updatestatus.Pool) error {
 		}
 		rows = append(rows, []string{n.Name, string(n.Assessment), string(n.Phase), cmp.Or(n.Version, "?"), estimate, message})
 	}
+
 	if err := terminal.PrintTable(p, []string{"NAME", "ASSESSMENT", "PHASE", "VERSION", "EST", "MESSAGE"}, rows); err != nil {
 		return err
 	}
+
 	if len(omitted) > 0 {
 		s := updatestatus.Summarize(omitted)
 		fmt.Fprintf(p, "...\nOmitted additional %d Total, %d Completed, %d Available, %d Progressing, %d Outdated, %d Draining, %d Excluded, and %d Degraded nodes.\n",
 			s.Total, s.Completed, s.Available, s.Progressing, s.Outdated, s.Draining, s.Excluded, s.Degraded)
 		fmt.Fprintln(p, "Pass along --details=nodes to see all information.")
 	}
+
 	return nil
 }
 
@@ -187,6 +204,7 @@ func (p *statusPrinter) health(s *updatestatus.Status) error {
 		}
 		return nil
 	}
+
 	rows := [][]string{{p.since(s.ControlPlane.Started), string(updatestatus.Info), "None", "Update is proceeding well"}}
 	if len(insights) > 0 {
 		rows = nil
@@ -194,12 +212,14 @@ func (p *statusPrinter) health(s *updatestatus.Status) error {
 			rows = append(rows, []string{p.since(insight.Since), string(insight.Level), insight.Impact, oneLine(insight.Message)})
 		}
 	}
+
 	if err := terminal.PrintTable(p, []string{"SINCE", "LEVEL", "IMPACT", "MESSAGE"}, rows); err != nil {
 		return err
 	}
 	if len(insights) > 0 {
 		fmt.Fprintln(p, "\nRun with --details=health for additional description and links to related online documentation")
 	}
+
 	return nil
 }
 

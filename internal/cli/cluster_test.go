@@ -91,10 +91,12 @@ func object(apiVersion, kind, namespace, name string, fields map[string]any) olm
 	for key, value := range fields {
 		u.Object[key] = value
 	}
+
 	u.SetAPIVersion(apiVersion)
 	u.SetKind(kind)
 	u.SetNamespace(namespace)
 	u.SetName(name)
+
 	return olmv1.ClusterObjectSetObject{Object: u}
 }
 
@@ -133,6 +135,7 @@ func (c *cluster) revision(number int64, version string) {
 	if number == 2 {
 		c.pack(set)
 	}
+
 	c.must(c.Create(c.t.Context(), set))
 }
 
@@ -282,6 +285,7 @@ func testCatalogs(c *cluster, step stepFunc) {
 			c.catalog("ours", condition("Progressing", "True", "Succeeded", "Successfully unpacked and stored content from resolved source", 0),
 				condition("Serving", "True", "Available", "Serving desired content from resolved source", 0))
 		}})
+
 	step("catalog-add-again", "mainstay catalog add ours --image registry.example.com/catalog:v1")
 	step("catalog-add-invalid", "mainstay catalog add bad --image catalog")
 	step("catalog-add-odd-interval", "mainstay catalog add bad --image registry.example.com/catalog:v1 --poll-interval 90s")
@@ -330,6 +334,7 @@ func testExtensions(c *cluster, step stepFunc) {
 			c.extension("kettle", "0.1.0", condition("Installed", "True", "Succeeded", "Installed bundle kettle.v0.1.0 successfully", 0),
 				condition("Progressing", "True", "Succeeded", "Desired state reached", 0))
 		}})
+
 	step("extension-install-again", "mainstay extension install kettle --namespace kitchen")
 	step("extension-status", "mainstay extension status kettle")
 	step("extension-status-json", "mainstay extension status kettle -o json")
@@ -357,6 +362,7 @@ func testUpgrade(c *cluster, step stepFunc) {
 			c.extension("kettle", "0.1.0", condition("Installed", "True", "Succeeded", "Installed bundle kettle.v0.1.0 successfully", 0),
 				condition("Progressing", "False", "Blocked", `"NoExistingFieldRemoved" of upgrade safety validation failed`, 0))
 		}})
+
 	c.revision(2, "0.2.0")
 	step("upgrade-status", "mainstay extension status kettle")
 	c.must(c.Update(c.t.Context(), func() client.Object {
@@ -365,12 +371,14 @@ func testUpgrade(c *cluster, step stepFunc) {
 		set.Spec.LifecycleState = olmv1.LifecycleStateArchived
 		return set
 	}()))
+
 	status(c, "kettle-2", &olmv1.ClusterObjectSet{}, func(set *olmv1.ClusterObjectSet) {
 		set.Status.Conditions = []metav1.Condition{
 			condition("Available", "False", "ProbeFailure", "an object is not ready", 1),
 			condition("Succeeded", "True", "Succeeded", "Revision 2 succeeded", 1),
 		}
 	})
+
 	step("upgrade-status-degraded", "mainstay extension status kettle")
 	step("upgrade-unpin", "mainstay extension upgrade kettle --version= --channel= --self-certified=false --check=false -o yaml")
 	c.hold(named(&olmv1.ClusterExtension{}, "pot"), olmv1.FinalizerCleanupContentManagerCache)
@@ -394,6 +402,7 @@ func testUninstall(c *cluster, step stepFunc) {
 			})
 		}},
 		reaction{"pods. has 2 resource instances", func() { c.emptied("olmv1-system") }})
+
 	c.gone(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "olmv1-system", Name: "catalogd-controller-manager"}})
 	c.must(c.Get(c.t.Context(), client.ObjectKey{Name: "kettle"}, &olmv1.ClusterExtension{}))
 	step("uninstall-both", "mainstay uninstall --keep-crds --delete-extensions")
@@ -401,5 +410,6 @@ func testUninstall(c *cluster, step stepFunc) {
 	for _, kind := range []string{"clustercatalogs", "clusterextensions", "clusterobjectsets"} {
 		c.await(named(&apiextensionsv1.CustomResourceDefinition{}, kind+".olm.operatorframework.io"))
 	}
+
 	step("uninstall-again", "mainstay uninstall")
 }

@@ -44,11 +44,13 @@ func TestClusterInitMakesAnID(t *testing.T) {
 		if shown := run(t, clusterLine("init -o name")); shown != "$ mainstay cluster init -o name\nclusterversion.config.openshift.io/version\n" {
 			t.Fatalf("got output %q", shown)
 		}
+
 		cv := &configv1.ClusterVersion{}
 		c.must(c.Get(t.Context(), client.ObjectKey{Name: "version"}, cv))
 		if !id.MatchString(cv.Spec.ClusterID) || seen[cv.Spec.ClusterID] {
 			t.Errorf("got cluster ID %q, want a new UUID of version 4", cv.Spec.ClusterID)
 		}
+
 		seen[cv.Spec.ClusterID] = true
 		c.must(c.Delete(t.Context(), cv))
 	}

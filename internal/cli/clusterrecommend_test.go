@@ -26,6 +26,7 @@ func known(release configv1.Release, status metav1.ConditionStatus, reason, mess
 			}},
 		})
 	}
+
 	return update
 }
 
@@ -78,6 +79,7 @@ func TestClusterRecommend(t *testing.T) {
 			}
 		})
 	}
+
 	// The last case goes on.
 	for name, line := range map[string]string{
 		"quiet":      "recommend --version 4.10.27 --quiet",
@@ -87,6 +89,7 @@ func TestClusterRecommend(t *testing.T) {
 	} {
 		check(t, filepath.Join("clusterversion", "recommend", name), clusterLine(line))
 	}
+
 	// A cluster that refuses minor updates.
 	c.t = t
 	c.set(recommendCases[slices.IndexFunc(recommendCases, func(test recommendCase) bool { return test.name == "not-upgradeable" })].state)
@@ -98,11 +101,13 @@ func TestClusterRecommend(t *testing.T) {
 	} {
 		check(t, filepath.Join("clusterversion", "recommend", name), clusterLine(line))
 	}
+
 	c.set(recommendCases[len(recommendCases)-1].state)
 	answer, err := os.ReadFile("testdata/clusterversion/alerts.json")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	line := clusterLine("recommend --version 4.10.26 --quiet --alerts -")
 	line.in = string(answer)
 	check(t, filepath.Join("clusterversion", "recommend", "alerts-stdin"), line)

@@ -81,6 +81,7 @@ func (c *updatedCluster) operator(name, version string, conditions ...configv1.C
 		c.must(c.Create(c.t.Context(), o))
 		c.t.Cleanup(func() { c.must(c.Delete(context.Background(), o)) })
 	}
+
 	o.Status = configv1.ClusterOperatorStatus{Versions: []configv1.OperandVersion{{Name: "operator", Version: version}}, Conditions: conditions}
 	c.must(c.Status().Update(c.t.Context(), o))
 	return o
@@ -102,6 +103,7 @@ func but(changes ...configv1.ClusterOperatorStatusCondition) []configv1.ClusterO
 			}
 		}
 	}
+
 	return conditions
 }
 
@@ -295,6 +297,7 @@ func (c *updatedCluster) machineConfigOperator(image string) {
 			ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: name, Image: image}}},
 		}},
 	}
+
 	c.must(c.mcos.Create(c.t.Context(), deployment))
 	c.t.Cleanup(func() { c.must(c.mcos.Delete(context.Background(), deployment)) })
 }
@@ -306,6 +309,7 @@ func TestClusterStatus(t *testing.T) {
 		c.must(c.mcos.Create(t.Context(), config))
 		t.Cleanup(func() { c.must(c.mcos.Delete(context.Background(), config)) })
 	}
+
 	for _, test := range statusCases {
 		t.Run(test.name, func(t *testing.T) {
 			c.t = t

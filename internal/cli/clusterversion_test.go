@@ -37,6 +37,7 @@ func startVersioned(t *testing.T) *versioned {
 			t.Error(err)
 		}
 	})
+
 	return c
 }
 
@@ -101,6 +102,7 @@ func example() *configv1.ClusterVersion {
 			}},
 		}},
 	}
+
 	return cv
 }
 
@@ -301,6 +303,7 @@ func askedFor(cv *configv1.ClusterVersion) string {
 			lines = append(lines, "accepts "+risk.Name)
 		}
 	}
+
 	return strings.Join(lines, "\n") + "\n"
 }
 

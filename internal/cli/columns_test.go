@@ -27,15 +27,18 @@ func read(t *testing.T, path string, into any, form ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, strings.TrimSuffix(config.Host, "/")+"/apis/"+path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	req.Header.Set("Accept", strings.Join(append([]string{"application/json"}, form...), ";"))
 	resp, err := (&http.Client{Transport: transport}).Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer func() { _ = resp.Body.Close() }()
 	if err := json.NewDecoder(resp.Body).Decode(into); err != nil {
 		t.Fatal(err)
@@ -53,6 +56,7 @@ func columns(t *testing.T, path string) string {
 			fmt.Fprintf(&b, "%s|", strings.ToUpper(column.Name))
 		}
 	}
+
 	for _, row := range table.Rows {
 		b.WriteString("\n")
 		for i, cell := range row.Cells {
@@ -61,6 +65,7 @@ func columns(t *testing.T, path string) string {
 			}
 		}
 	}
+
 	return b.String()
 }
 
@@ -81,6 +86,7 @@ func TestColumns(t *testing.T) {
 			}
 		}
 	})
+
 	want := `NAME|VERSION|AVAILABLE|PROGRESSING|SINCE|STATUS|
 version|4.10.22|True|True|5d|Working towards 4.10.26: 700 of 800 done (87% complete), waiting on dns, machine-config|`
 	if diff := cmp.Diff(want, columns(t, "config.openshift.io/v1/clusterversions")); diff != "" {
@@ -96,6 +102,7 @@ version|4.10.22|True|True|5d|Working towards 4.10.26: 700 of 800 done (87% compl
 			old(said("Available", "True", "", "", 0), 6*days), old(said("Progressing", "False", "", "", 0), 4*days), old(said("Degraded", "True", "", "", 0), 3*days),
 		},
 	}
+
 	c.must(c.Status().Update(t.Context(), o))
 	want = `NAME|VERSION|AVAILABLE|PROGRESSING|DEGRADED|SINCE|
 dns|4.10.22|True|False|True|6d|`
@@ -120,6 +127,7 @@ worker|` + workerConfig + `|False|True|False|2|1|1|0|`
 		}
 		shown = append(shown, line)
 	}
+
 	if diff := cmp.Diff(want, strings.Join(shown, "\n")); diff != "" {
 		t.Errorf("machineconfigpools (-want +got):\n%s", diff)
 	}
@@ -146,6 +154,7 @@ func TestUpdateShapes(t *testing.T) {
 	if diff := cmp.Diff([]map[string]any{release}, shown.Status.AvailableUpdates); diff != "" {
 		t.Errorf("availableUpdates (-want +got):\n%s", diff)
 	}
+
 	const message = "Nodes with substantial numbers of containers and CPU contention may not reconcile machine configuration"
 	const link = "https://bugzilla.redhat.com/show_bug.cgi?id=2111817#c22"
 	conditional := map[string]any{

@@ -35,8 +35,10 @@ func commands() []*cobra.Command {
 			visit(child)
 		}
 	}
+
 	visit(cli.Mainstay(cli.Options{}))
 	visit(opmWithAlpha())
+
 	return found
 }
 
@@ -52,6 +54,7 @@ func opmWithAlpha() *cobra.Command {
 			_ = os.Unsetenv(variable)
 		}
 	}()
+
 	return opm.New(opm.Options{})
 }
 
@@ -72,11 +75,13 @@ func TestPages(t *testing.T) {
 			golden.CheckFile(t, filepath.Join(docs, pageOf(cmd)), page(cmd))
 		})
 	}
+
 	golden.CheckFile(t, filepath.Join(docs, "README.md"), index())
 	entries, err := os.ReadDir(docs)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, entry := range entries {
 		if !pages[entry.Name()] && !strings.HasPrefix(entry.Name(), "mainstay-run") {
 			t.Errorf("%s describes no command", entry.Name())
@@ -91,10 +96,12 @@ func page(cmd *cobra.Command) []byte {
 	if text == "" {
 		text = cmd.Short + "."
 	}
+
 	fmt.Fprintf(&b, "# %s\n\n%s\n\n```\n%s\n```\n\n## Examples\n\n```sh\n%s\n```\n", cmd.CommandPath(), text, cmd.UseLine(), unindent(cmd.Example))
 	if flags := cmd.LocalFlags().FlagUsages(); flags != "" {
 		fmt.Fprintf(&b, "\n## Flags\n\n```\n%s```\n", flags)
 	}
+
 	if flags := cmd.InheritedFlags().FlagUsages(); flags != "" {
 		heading := "Flags for the cluster"
 		if cmd.Root().Name() == "opm" {
@@ -102,6 +109,7 @@ func page(cmd *cobra.Command) []byte {
 		}
 		fmt.Fprintf(&b, "\n## %s\n\n```\n%s```\n", heading, flags)
 	}
+
 	return b.Bytes()
 }
 
@@ -131,6 +139,7 @@ func TestExamplesParse(t *testing.T) {
 	if err != nil || len(pages) == 0 {
 		t.Fatalf("no pages: %v", err)
 	}
+
 	for _, name := range append(pages, leastPrivilege, userAccess, releaseImages, clusterUpdates) {
 		for _, line := range exampleLines(t, name) {
 			t.Run(filepath.Base(name)+"/"+line, func(t *testing.T) {
@@ -149,6 +158,7 @@ func exampleLines(t *testing.T, name string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer file.Close()
 	var lines []string
 	shell := false
@@ -163,9 +173,11 @@ func exampleLines(t *testing.T, name string) []string {
 			lines = append(lines, line)
 		}
 	}
+
 	if err := scanner.Err(); err != nil {
 		t.Fatal(err)
 	}
+
 	return lines
 }
 
@@ -176,6 +188,7 @@ func parses(line string) error {
 	if words[0] == "opm" {
 		root = opm.New(opm.Options{})
 	}
+
 	cmd, rest, err := root.Find(words[1:])
 	if err != nil {
 		return err
@@ -189,6 +202,7 @@ func parses(line string) error {
 	if err := cmd.ValidateRequiredFlags(); err != nil {
 		return err
 	}
+
 	return cmd.ValidateArgs(cmd.Flags().Args())
 }
 
@@ -215,6 +229,7 @@ func split(line string) []string {
 			begun = true
 		}
 	}
+
 	return words
 }
 
@@ -233,6 +248,7 @@ func TestLeastPrivilegePage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	_, rest, _ := strings.Cut(string(page), "```yaml\n")
 	shown, _, _ := strings.Cut(rest, "```\n")
 	var line string
@@ -241,6 +257,7 @@ func TestLeastPrivilegePage(t *testing.T) {
 			line = example
 		}
 	}
+
 	t.Chdir(filepath.Join("..", ".."))
 	var out bytes.Buffer
 	root := cli.Mainstay(cli.Options{})

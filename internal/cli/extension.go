@@ -25,6 +25,7 @@ func (a *app) extensionCommand() *cobra.Command {
 		Args:    cobra.ArbitraryArgs,
 		RunE:    terminal.Group,
 	}
+
 	a.kube.bind(cmd)
 	cmd.AddCommand(
 		a.extensionInstallCommand(), a.extensionPlanCommand(), a.extensionListCommand(), a.extensionStatusCommand(),
@@ -95,6 +96,7 @@ func (f *choiceFlags) value(cmd *cobra.Command) action.Choice {
 	if cmd.Flags().Changed("crd-upgrade-safety") {
 		choice.CRDUpgradeSafety = (*olmv1.CRDUpgradeSafetyEnforcement)(&f.crdSafety)
 	}
+
 	return choice
 }
 
@@ -108,6 +110,7 @@ func (a *app) extensionInstallCommand() *cobra.Command {
 		dryRun  dryRunFlag
 		out     terminal.Output
 	)
+
 	cmd := &cobra.Command{
 		Use:   "install PACKAGE",
 		Short: "Install a package of a catalog",
@@ -141,16 +144,19 @@ and the command fails at once. --check=false creates the extension without a pla
 				}
 				return dryRun.print(cmd, &out, objects)
 			}
+
 			c, err := a.kube.client(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
+
 			install.Client, install.Progress = c, terminal.NewProgress(cmd.ErrOrStderr())
 			install.Check = check.value(a, system)
 			extension, err := install.Run(cmd.Context())
 			return finishExtension(cmd, &out, extension, "created", wait.wait, err)
 		},
 	}
+
 	flags := cmd.Flags()
 	flags.StringVar(&install.Name, "name", "", "name of the ClusterExtension (default: that of the package)")
 	flags.StringVarP(&install.Namespace, "namespace", "n", "", "namespace for the objects of the bundle (default: the name of the extension)")
@@ -172,6 +178,7 @@ and the command fails at once. --check=false creates the extension without a pla
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
 	_ = cmd.RegisterFlagCompletionFunc("namespace", a.completeFlag(namespaceNames)) // the flag was just added
 	_ = cmd.RegisterFlagCompletionFunc("watch-namespace", a.completeFlag(namespaceNames))
+
 	return cmd
 }
 
@@ -181,16 +188,19 @@ func finishExtension(cmd *cobra.Command, out *terminal.Output, extension *olmv1.
 	if extension == nil {
 		return err
 	}
+
 	typed(extension, olmv1.GroupVersion, olmv1.ClusterExtensionKind)
 	if out.Format != "" {
 		return errors.Join(printObjects(cmd.OutOrStdout(), out.Format, []client.Object{extension}, false), err)
 	}
+
 	if waited && err == nil {
 		done = "installed"
 		if installed := extension.Status.Install; installed != nil {
 			done += " (" + installed.Bundle.Name + ")"
 		}
 	}
+
 	fmt.Fprintln(cmd.OutOrStdout(), resourceName(extension), done)
 	return err
 }
@@ -200,10 +210,12 @@ func namespaceNames(ctx context.Context, c client.Client) ([]string, error) {
 	if err := c.List(ctx, &list); err != nil {
 		return nil, err
 	}
+
 	var names []string
 	for i := range list.Items {
 		names = append(names, list.Items[i].Name)
 	}
+
 	return names, nil
 }
 
@@ -226,17 +238,21 @@ whose objects are ready is Ready; of the others, the message says why they are n
 			if err != nil {
 				return err
 			}
+
 			list := action.ExtensionList{Client: c}
 			if len(args) == 1 {
 				list.Name = args[0]
 			}
+
 			extensions, err := list.Run(cmd.Context())
 			if err != nil {
 				return err
 			}
+
 			return a.printExtensions(cmd, &out, extensions, list.Name == "")
 		},
 	}
+
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatWide, terminal.FormatName)
 	return cmd
 }
@@ -249,19 +265,23 @@ func (a *app) printExtensions(cmd *cobra.Command, out *terminal.Output, extensio
 		}
 		return printObjects(cmd.OutOrStdout(), out.Format, objects, all)
 	}
+
 	if len(extensions) == 0 {
 		fmt.Fprintln(cmd.ErrOrStderr(), "No extensions found.")
 		return nil
 	}
+
 	headers := []string{"NAME", "INSTALLED BUNDLE", "VERSION", "STATUS", "AGE"}
 	if out.Format == terminal.FormatWide {
 		headers = append(headers, "INSTALLED", "PROGRESSING", "AVAILABLE", "PACKAGE", "NAMESPACE", "WANTED")
 	}
+
 	headers = append(headers, "MESSAGE")
 	var rows [][]string
 	for i := range extensions {
 		rows = append(rows, a.extensionRow(&extensions[i], out.Format == terminal.FormatWide))
 	}
+
 	return terminal.PrintTable(cmd.OutOrStdout(), headers, rows)
 }
 
@@ -270,15 +290,18 @@ func (a *app) extensionRow(e *olmv1.ClusterExtension, wide bool) []string {
 	if e.Status.Install != nil {
 		bundle, version = e.Status.Install.Bundle.Name, e.Status.Install.Bundle.Version
 	}
+
 	standing, message := diagnosis.Stand(e)
 	row := []string{e.Name, bundle, version, string(standing), a.age(&e.CreationTimestamp)}
 	if !wide {
 		return append(row, shorten(message))
 	}
+
 	pkg, wanted := "", ""
 	if catalog := e.Spec.Source.Catalog; catalog != nil {
 		pkg, wanted = catalog.PackageName, catalog.Version
 	}
+
 	return append(row,
 		conditionStatus(e.Status.Conditions, olmv1.TypeInstalled), conditionStatus(e.Status.Conditions, olmv1.TypeProgressing),
 		conditionStatus(e.Status.Conditions, olmv1.TypeAvailable), pkg, e.Spec.Namespace, wanted, message)
@@ -311,6 +334,7 @@ each object with what it lacks, as the cluster has it now.`,
 			if err != nil {
 				return err
 			}
+
 			state, err := (&action.ExtensionStatus{Client: c, Name: args[0]}).Run(cmd.Context())
 			if err != nil {
 				return err
@@ -318,10 +342,12 @@ each object with what it lacks, as the cluster has it now.`,
 			if out.Format != "" {
 				return terminal.PrintValue(cmd.OutOrStdout(), out.Format, state)
 			}
+
 			extensionTree(state, terminal.StyleFor(cmd.OutOrStdout())).write(cmd.OutOrStdout())
 			return nil
 		},
 	}
+
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
 	return cmd
 }
@@ -335,6 +361,7 @@ func (a *app) extensionUpgradeCommand() *cobra.Command {
 		wait    waitFlags
 		out     terminal.Output
 	)
+
 	cmd := &cobra.Command{
 		Use:   "upgrade NAME",
 		Short: "Change which version of its package an extension has",
@@ -362,6 +389,7 @@ command fails at once. --check=false changes the extension without a plan.`,
 			if err != nil {
 				return err
 			}
+
 			upgrade.Client, upgrade.Progress = c, terminal.NewProgress(cmd.ErrOrStderr())
 			upgrade.Name, upgrade.Choice, upgrade.Wait = args[0], choice.value(cmd), wait.value()
 			upgrade.Check = check.value(a, system)
@@ -370,14 +398,17 @@ command fails at once. --check=false changes the extension without a plan.`,
 			if changed {
 				done = "configured"
 			}
+
 			return finishExtension(cmd, &out, extension, done, wait.wait, err)
 		},
 	}
+
 	choice.bind(cmd)
 	check.bind(cmd)
 	cmd.Flags().StringVar(&system, "system-namespace", action.DefaultSystemNamespace, "namespace of operator-controller on the cluster")
 	wait.bind(cmd, "the wanted version is installed")
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
+
 	return cmd
 }
 

@@ -36,13 +36,16 @@ it was given up, or it does not go on.`,
 			if err != nil {
 				return err
 			}
+
 			history, err := (&action.ExtensionHistory{Client: c, Name: args[0]}).Run(cmd.Context())
 			if err != nil {
 				return err
 			}
+
 			return a.printHistory(cmd, &out, history)
 		},
 	}
+
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatWide, terminal.FormatName)
 	return cmd
 }
@@ -57,15 +60,18 @@ func (a *app) printHistory(cmd *cobra.Command, out *terminal.Output, history []a
 		}
 		return nil
 	}
+
 	if len(history) == 0 {
 		fmt.Fprintln(cmd.ErrOrStderr(), "No revisions found.")
 		return nil
 	}
+
 	wide := out.Format == terminal.FormatWide
 	headers := []string{"REVISION", "BUNDLE", "VERSION", "STATE", "AGE"}
 	if wide {
 		headers = append(headers, "COMPLETED", "NAME", "IMAGE")
 	}
+
 	headers = append(headers, "MESSAGE")
 	var rows [][]string
 	for _, r := range history {
@@ -75,6 +81,7 @@ func (a *app) printHistory(cmd *cobra.Command, out *terminal.Output, history []a
 		}
 		rows = append(rows, append(row, oneLine(r.Message)))
 	}
+
 	return terminal.PrintTable(cmd.OutOrStdout(), headers, rows)
 }
 
@@ -102,6 +109,7 @@ have set on the objects in the cluster is not in it, and the values of Secrets a
 			if err != nil {
 				return err
 			}
+
 			diff.Client, diff.Name = c, args[0]
 			result, err := diff.Run(cmd.Context())
 			if err != nil {
@@ -110,13 +118,16 @@ have set on the objects in the cluster is not in it, and the values of Secrets a
 			if out.Format != "" {
 				return terminal.PrintValue(cmd.OutOrStdout(), out.Format, result)
 			}
+
 			printDiff(cmd.OutOrStdout(), result)
 			return nil
 		},
 	}
+
 	cmd.Flags().Int64Var(&diff.From, "from", 0, "number of the first revision (default: the one before the second)")
 	cmd.Flags().Int64Var(&diff.To, "to", 0, "number of the second revision (default: the newest)")
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
+
 	return cmd
 }
 
@@ -164,6 +175,7 @@ report, the objects that are awaited, their pods and events, and the catalogs.`,
 			if err != nil {
 				return err
 			}
+
 			explanation, err := (&action.ExtensionExplain{Client: c, Name: args[0]}).Run(cmd.Context())
 			if err != nil {
 				return err
@@ -171,10 +183,12 @@ report, the objects that are awaited, their pods and events, and the catalogs.`,
 			if out.Format != "" {
 				return terminal.PrintValue(cmd.OutOrStdout(), out.Format, explanation)
 			}
+
 			printExplanation(cmd.OutOrStdout(), explanation)
 			return nil
 		},
 	}
+
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
 	return cmd
 }
@@ -185,6 +199,7 @@ func printExplanation(w io.Writer, e *diagnosis.Explanation) {
 		fmt.Fprintln(w, "\nWhy:")
 		printReasons(w, e.Why, "  ")
 	}
+
 	if len(e.Do) > 0 {
 		fmt.Fprintln(w, "\nWhat to do:")
 		for _, advice := range e.Do {
@@ -208,6 +223,7 @@ func (a *app) extensionRollbackCommand() *cobra.Command {
 		wait     waitFlags
 		out      terminal.Output
 	)
+
 	cmd := &cobra.Command{
 		Use:   "rollback NAME",
 		Short: "Go back to a bundle that an extension had before",
@@ -231,25 +247,30 @@ change of a CRD that can lose data, nothing is changed and the command fails at 
 			if err != nil {
 				return err
 			}
+
 			rollback.Client, rollback.Progress = c, terminal.NewProgress(cmd.ErrOrStderr())
 			rollback.Cluster, rollback.Name, rollback.Wait = a.kube.Config, args[0], wait.value()
 			rollback.Check = check.value(a, rollback.SystemNamespace)
 			if safety != "" {
 				rollback.CRDUpgradeSafety = (*olmv1.CRDUpgradeSafetyEnforcement)(&safety)
 			}
+
 			result, err := rollback.Run(cmd.Context())
 			if result == nil {
 				return err
 			}
+
 			return errors.Join(printRolledBack(cmd, &out, result, err == nil && wait.wait), err)
 		},
 	}
+
 	cmd.Flags().Int64Var(&rollback.Revision, "to-revision", 0, "number of the revision whose bundle is wanted (default: the last good one)")
 	cmd.Flags().StringVar(&rollback.SystemNamespace, "system-namespace", action.DefaultSystemNamespace, "namespace of catalogd and operator-controller on the cluster")
 	bindCRDSafety(cmd, &safety)
 	check.bind(cmd)
 	wait.bind(cmd, "the bundle is installed")
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
+
 	return cmd
 }
 
@@ -259,10 +280,12 @@ func printRolledBack(cmd *cobra.Command, out *terminal.Output, r *action.RolledB
 	if !r.Changed {
 		done = fmt.Sprintf("unchanged: it asks for %s already", r.To.Bundle)
 	}
+
 	err := finishExtension(cmd, out, r.Extension, done, installed, nil)
 	if r.Changed && out.Format == "" {
 		fmt.Fprintf(cmd.OutOrStdout(), "spec.source.catalog.version is pinned to %s, and upgradeConstraintPolicy is SelfCertified: no update is made by itself.\n"+
 			"To follow the catalog again as before: %s\n", r.To.Version, r.Follow)
 	}
+
 	return err
 }

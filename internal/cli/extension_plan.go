@@ -22,6 +22,7 @@ func (a *app) extensionPlanCommand() *cobra.Command {
 		detail  bool
 		out     terminal.Output
 	)
+
 	cmd := &cobra.Command{
 		Use:   "plan NAME",
 		Short: "Show what would be done about an extension, before it is done",
@@ -55,6 +56,7 @@ what was only to be planned.`,
 			if err != nil {
 				return err
 			}
+
 			plan.Client, plan.Progress = c, terminal.NewProgress(cmd.ErrOrStderr())
 			plan.Install.Name, plan.Install.Choice = args[0], choice.value(cmd)
 			plan.Wait = &action.Wait{Timeout: timeout}
@@ -65,9 +67,11 @@ what was only to be planned.`,
 			if err := printPlan(cmd, &out, result, err); err != nil {
 				return err
 			}
+
 			return planExit(args[0], result, detail)
 		},
 	}
+
 	flags := cmd.Flags()
 	flags.StringVar(&plan.Install.Package, "package", "", "package of an extension that does not exist (default: NAME)")
 	flags.StringVarP(&plan.Install.Namespace, "namespace", "n", "", "namespace for the objects of the bundle (default: NAME)")
@@ -80,6 +84,7 @@ what was only to be planned.`,
 	out.Bind(cmd, formatText, terminal.FormatJSON, terminal.FormatYAML)
 	_ = cmd.RegisterFlagCompletionFunc("namespace", a.completeFlag(namespaceNames)) // the flag was just added
 	_ = cmd.RegisterFlagCompletionFunc("watch-namespace", a.completeFlag(namespaceNames))
+
 	return cmd
 }
 
@@ -97,6 +102,7 @@ func planExit(name string, plan *action.Plan, detailed bool) error {
 	case detailed && plan.Changes:
 		return &terminal.ExitError{Code: 2}
 	}
+
 	return nil
 }
 
@@ -109,6 +115,7 @@ func printPlan(cmd *cobra.Command, out *terminal.Output, plan *action.Plan, fail
 	default:
 		_, err = fmt.Fprint(cmd.OutOrStdout(), plan.Text)
 	}
+
 	if failed != nil {
 		return failed
 	}

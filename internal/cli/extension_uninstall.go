@@ -33,6 +33,7 @@ func (a *app) extensionUninstallCommand() *cobra.Command {
 		yes       bool
 		out       terminal.Output
 	)
+
 	cmd := &cobra.Command{
 		Use:     "uninstall NAME...",
 		Aliases: []string{"delete"},
@@ -62,6 +63,7 @@ With several names, nothing is deleted when one of them does not exist or is ref
 			if err != nil {
 				return err
 			}
+
 			uninstall.Client, uninstall.Progress = c, terminal.NewProgress(cmd.ErrOrStderr())
 			uninstall.Names, uninstall.Wait = args, wait.value()
 			removals, err := uninstall.Preview(cmd.Context())
@@ -72,6 +74,7 @@ With several names, nothing is deleted when one of them does not exist or is ref
 				printRemovals(cmd.OutOrStdout(), removals)
 				return withExitCode(uninstall.Check(removals))
 			}
+
 			asks := !yes && a.interactive(cmd)
 			if asks || losesData(removals) {
 				printRemovals(cmd.ErrOrStderr(), removals)
@@ -91,6 +94,7 @@ With several names, nothing is deleted when one of them does not exist or is ref
 			return nil
 		},
 	}
+
 	flags := cmd.Flags()
 	flags.BoolVar(&uninstall.DeleteCustomResources, "delete-custom-resources", false, "delete the custom resources of the CRDs too")
 	flags.BoolVar(&uninstall.KeepCRDs, "keep-crds", false, "keep the CRDs, and with them all custom resources")
@@ -99,6 +103,7 @@ With several names, nothing is deleted when one of them does not exist or is ref
 	flags.BoolVarP(&yes, "yes", "y", false, "do not ask")
 	wait.bind(cmd, "the extensions and their objects are gone")
 	out.Bind(cmd, terminal.FormatName)
+
 	return cmd
 }
 
@@ -129,10 +134,12 @@ func printRemovals(w io.Writer, removals []action.ExtensionRemoval) {
 		if r.Bundle != "" {
 			installed = "bundle " + r.Bundle
 		}
+
 		fmt.Fprintf(w, "clusterextension/%s: %s, in namespace %s\n", r.Name, installed, r.Namespace)
 		if r.Unknown != "" {
 			fmt.Fprintf(w, "  %s\n", r.Unknown)
 		}
+
 		printCRDRemovals(w, r)
 		if len(r.Namespaces) > 0 {
 			fmt.Fprintf(w, "  namespaces that are deleted with all that they hold: %s\n", strings.Join(r.Namespaces, ", "))
@@ -152,6 +159,7 @@ func printCRDRemovals(w io.Writer, r *action.ExtensionRemoval) {
 	default:
 		fmt.Fprintln(w, "  CRDs that are deleted, with all custom resources:")
 	}
+
 	for i := range r.CRDs {
 		fmt.Fprintf(w, "    %s: %s\n", r.CRDs[i].Name, customResources(&r.CRDs[i]))
 	}
@@ -165,6 +173,7 @@ func customResources(crd *action.CRDRemoval) string {
 	case crd.CustomResources == 1:
 		text = "1 custom resource"
 	}
+
 	switch n := len(crd.Namespaces); {
 	case n == 0:
 		return text

@@ -32,9 +32,11 @@ func (c *cluster) serve(name string, versions ...string) (offer func(versions ..
 			fmt.Fprintf(text, `{"schema":"olm.bundle","package":"mug","name":"mug.v%s","image":"registry.example.com/mug:v%s",`+
 				`"properties":[{"type":"olm.package","value":{"packageName":"mug","version":%q}}]}`+"\n", version, version, version)
 		}
+
 		fmt.Fprintf(text, `{"schema":"olm.channel","package":"mug","name":"stable","entries":[%s]}`+"\n", strings.Join(entries, ","))
 		content.Store(text.String())
 	}
+
 	offer(versions...)
 	catalogd := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte(content.Load().(string)))
@@ -47,6 +49,7 @@ func (c *cluster) serve(name string, versions ...string) (offer func(versions ..
 	status(c, name, &olmv1.ClusterCatalog{}, func(catalog *olmv1.ClusterCatalog) {
 		catalog.Status.URLs = &olmv1.ClusterCatalogURLs{Base: catalogd.URL + "/catalogs/" + name}
 	})
+
 	return offer
 }
 
@@ -67,11 +70,13 @@ func (c *cluster) mug(number int64, version string, objects []olmv1.ClusterObjec
 			Phases: []olmv1.ClusterObjectSetPhase{{Name: "deploy", Objects: objects}},
 		},
 	}
+
 	if number == 2 {
 		// The first object stands in a Secret.
 		c.pack(set)
 		set.Spec.Phases[0].Objects = slices.Delete(set.Spec.Phases[0].Objects, 1, 2)
 	}
+
 	c.must(c.Create(c.t.Context(), set))
 	status(c, set.Name, &olmv1.ClusterObjectSet{}, func(set *olmv1.ClusterObjectSet) { set.Status.Conditions = conditions })
 }
@@ -105,6 +110,7 @@ func (c *cluster) pour(deployment client.Object) {
 			},
 			Spec: appsv1.ReplicaSetSpec{Selector: live.Spec.Selector, Template: live.Spec.Template},
 		}
+
 		c.must(controllerutil.SetControllerReference(live, set, c.Scheme()))
 		c.must(c.Create(c.t.Context(), set))
 		pod := &corev1.Pod{
@@ -120,6 +126,7 @@ func (c *cluster) pour(deployment client.Object) {
 				State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "Back-off pulling image"}},
 			}}
 		})
+
 		c.must(c.Get(c.t.Context(), client.ObjectKeyFromObject(pod), pod))
 		c.must(c.Create(c.t.Context(), &corev1.Event{
 			ObjectMeta:     metav1.ObjectMeta{Namespace: "kitchen", Name: pod.Name},
@@ -159,6 +166,7 @@ func testHistory(c *cluster, step stepFunc) {
 	for _, owned := range []client.Object{sugar, deployment} {
 		c.must(controllerutil.SetControllerReference(second, owned, c.Scheme()))
 	}
+
 	c.must(c.Create(c.t.Context(), sugar))
 	c.pour(deployment)
 

@@ -18,6 +18,7 @@ func imageCommand() *cobra.Command {
 		Args:  cobra.ArbitraryArgs,
 		RunE:  terminal.Group,
 	}
+
 	cmd.AddCommand(imageBuildCommand())
 	return cmd
 }
@@ -55,10 +56,12 @@ the image that OLM's pods take opm and the utilities cp, cpb and copy-content fr
 			if out.Format == terminal.FormatJSON || out.Format == terminal.FormatYAML {
 				return terminal.PrintValue(cmd.OutOrStdout(), out.Format, built)
 			}
+
 			fmt.Fprintln(cmd.OutOrStdout(), cmp.Or(built.Reference, built.Output))
 			return nil
 		},
 	}
+
 	flags := cmd.Flags()
 	flags.StringArrayVar(&build.Binaries, "binary", nil, "the program, statically linked; may be repeated, once for each architecture")
 	flags.StringVar(&build.Push, "push", "", "reference to push the image to")
@@ -67,5 +70,6 @@ the image that OLM's pods take opm and the utilities cp, cpb and copy-content fr
 	_ = cmd.MarkFlagRequired("binary") // the flag was just added
 	opm.BindRegistry(cmd, &build.Registry)
 	out.BindAs(cmd, "format", terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
+
 	return cmd
 }

@@ -37,6 +37,7 @@ func (a *app) installCommand() *cobra.Command {
 		signaturePolicy string
 		pullCAs         []string
 	)
+
 	in := &install.Installation
 	cmd := &cobra.Command{
 		Use:   "install",
@@ -95,6 +96,7 @@ Name the image by digest where you can, so that pods that start later run the sa
 			return nil
 		},
 	}
+
 	a.kube.bind(cmd)
 	bindInstallation(cmd, in)
 	flags := cmd.Flags()
@@ -140,10 +142,12 @@ func readFile(name string) ([]byte, error) {
 	if name == "" {
 		return nil, nil
 	}
+
 	file, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
+
 	defer file.Close()
 	data, err := io.ReadAll(io.LimitReader(file, maxConfigFile+1))
 	if err != nil {
@@ -152,6 +156,7 @@ func readFile(name string) ([]byte, error) {
 	if len(data) > maxConfigFile {
 		return nil, fmt.Errorf("%s has more than %d bytes", name, maxConfigFile)
 	}
+
 	return data, nil
 }
 
@@ -181,15 +186,18 @@ What stays on the cluster is listed with the reason.`,
 			if err != nil {
 				return err
 			}
+
 			uninstall.Client, uninstall.Progress = c, terminal.NewProgress(cmd.ErrOrStderr())
 			uninstall.Wait, uninstall.WaitForAll = action.Wait{Timeout: wait.timeout}, wait.wait
 			result, err := uninstall.Run(cmd.Context())
 			if result != nil {
 				err = errors.Join(printUninstalled(cmd, &out, result, err == nil), err)
 			}
+
 			return withExitCode(err)
 		},
 	}
+
 	a.kube.bind(cmd)
 	flags := cmd.Flags()
 	flags.StringVarP(&uninstall.Namespace, "namespace", "n", action.DefaultSystemNamespace, "namespace of the components")
@@ -200,6 +208,7 @@ What stays on the cluster is listed with the reason.`,
 	cmd.MarkFlagsMutuallyExclusive("delete-custom-resources", "keep-crds")
 	wait.bind(cmd, "everything is gone")
 	out.Bind(cmd, terminal.FormatName)
+
 	return cmd
 }
 
@@ -208,6 +217,7 @@ func printUninstalled(cmd *cobra.Command, out *terminal.Output, result *action.U
 	if out.Format == terminal.FormatName {
 		return printObjects(cmd.OutOrStdout(), terminal.FormatName, asObjects(result.Deleted), true)
 	}
+
 	w := cmd.OutOrStdout()
 	switch n := len(result.Deleted); {
 	case n == 0:
@@ -218,8 +228,10 @@ func printUninstalled(cmd *cobra.Command, out *terminal.Output, result *action.U
 	default:
 		fmt.Fprintf(w, "Mainstay is being removed: %d objects deleted.\n", n)
 	}
+
 	for _, left := range result.Left {
 		fmt.Fprintf(w, "What stays: %s: %s.\n", left.Objects, left.Why)
 	}
+
 	return nil
 }

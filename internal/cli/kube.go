@@ -29,6 +29,7 @@ func (k *kubeFlags) client(w io.Writer) (client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	// A status reads dozens of objects one by one; the default of 5 a second would be
 	// seen as slowness, and the server protects itself.
 	config.QPS, config.Burst = 50, 100
@@ -37,6 +38,7 @@ func (k *kubeFlags) client(w io.Writer) (client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	c, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, &report.Error{
@@ -44,6 +46,7 @@ func (k *kubeFlags) client(w io.Writer) (client.Client, error) {
 			Advice: "check that the cluster runs, or choose another with --context",
 		}
 	}
+
 	return c, nil
 }
 
@@ -74,10 +77,12 @@ func (a *app) completeFlag(list names) cobra.CompletionFunc {
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}
+
 		found, err := list(ctx, c)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}
+
 		return slices.DeleteFunc(found, func(name string) bool { return !strings.HasPrefix(name, toComplete) }), cobra.ShellCompDirectiveNoFileComp
 	}
 }
@@ -87,10 +92,12 @@ func extensionNames(ctx context.Context, c client.Client) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var names []string
 	for i := range extensions {
 		names = append(names, extensions[i].Name)
 	}
+
 	return names, nil
 }
 
@@ -99,10 +106,12 @@ func catalogNames(ctx context.Context, c client.Client) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var names []string
 	for i := range catalogs {
 		names = append(names, catalogs[i].Name)
 	}
+
 	return names, nil
 }
 

@@ -25,9 +25,11 @@ does a few at a time, and pause that.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: terminal.Group,
 	}
+
 	a.kube.bind(cmd)
 	terminal.Plain(cmd)
 	cmd.AddCommand(a.nodesStatusCommand(), a.nodesPauseCommand(true), a.nodesPauseCommand(false))
+
 	return cmd
 }
 
@@ -58,10 +60,12 @@ changes when all are done. Below the pools stand the nodes that are not, and wha
 			if status.Client = c; len(args) > 0 {
 				status.Pool = args[0]
 			}
+
 			state, err := status.Run(cmd.Context())
 			if err != nil {
 				return err
 			}
+
 			switch out.Format {
 			case "":
 			case terminal.FormatName:
@@ -72,11 +76,14 @@ changes when all are done. Below the pools stand the nodes that are not, and wha
 			default:
 				return terminal.PrintValue(cmd.OutOrStdout(), out.Format, state)
 			}
+
 			return a.printPools(cmd.OutOrStdout(), state, all)
 		},
 	}
+
 	cmd.Flags().BoolVar(&all, "all", false, "also show nodes that are done")
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
+
 	return cmd
 }
 
@@ -84,6 +91,7 @@ func (a *app) printPools(w io.Writer, state *action.PoolStates, all bool) error 
 	if len(state.Pools) == 0 {
 		fmt.Fprintln(w, "There are no pools of nodes.")
 	}
+
 	var rows, nodes [][]string
 	for i := range state.Pools {
 		p := &state.Pools[i]
@@ -98,18 +106,21 @@ func (a *app) printPools(w io.Writer, state *action.PoolStates, all bool) error 
 			}
 		}
 	}
+
 	if len(rows) > 0 {
 		headers := []string{"NAME", "CONFIG", "UPDATED", "UPDATING", "DEGRADED", "MACHINECOUNT", "READYMACHINECOUNT", "UPDATEDMACHINECOUNT", "DEGRADEDMACHINECOUNT", "AGE"}
 		if err := terminal.PrintTable(w, headers, rows); err != nil {
 			return err
 		}
 	}
+
 	if len(nodes) > 0 {
 		fmt.Fprintln(w)
 		if err := terminal.PrintTable(w, []string{"NODE", "POOL", "ASSESSMENT", "PHASE", "CONFIG", "MESSAGE"}, nodes); err != nil {
 			return err
 		}
 	}
+
 	a.printNotes(w, state)
 	return nil
 }
@@ -124,6 +135,7 @@ func (a *app) printNotes(w io.Writer, state *action.PoolStates) {
 		begun = true
 		fmt.Fprintln(w, text)
 	}
+
 	for i := range state.Pools {
 		p := &state.Pools[i]
 		for _, c := range p.Status.Conditions {
@@ -135,6 +147,7 @@ func (a *app) printNotes(w io.Writer, state *action.PoolStates) {
 			}
 		}
 	}
+
 	for _, problem := range state.Problems {
 		note(problem)
 	}
@@ -166,6 +179,7 @@ one update when it goes on.`,
 		cmd.Use, cmd.Short, cmd.Example = "resume POOL", "Let the nodes of a pool be updated again", "  mainstay nodes resume worker"
 		cmd.Long = "Let the nodes of a pool be updated again after 'mainstay nodes pause'."
 	}
+
 	cmd.Args = terminal.Takes("POOL")
 	cmd.ValidArgsFunction = a.completeNames(poolNames)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -173,22 +187,28 @@ one update when it goes on.`,
 		if err != nil {
 			return err
 		}
+
 		pause.Client, pause.Pool = c, args[0]
 		before, after, err := pause.Run(cmd.Context())
 		if err != nil {
 			return err
 		}
+
 		typed(after, mcfgv1.GroupVersion, "MachineConfigPool")
 		if out.Format != "" {
 			return printObjects(cmd.OutOrStdout(), out.Format, []client.Object{after}, false)
 		}
+
 		did := map[bool]string{true: "paused", false: "resumed"}[paused]
 		if before.Spec.Paused == after.Spec.Paused {
 			did = "already " + map[bool]string{true: "paused", false: "running"}[paused]
 		}
+
 		fmt.Fprintln(cmd.OutOrStdout(), resourceName(after), did)
 		return nil
 	}
+
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
+
 	return cmd
 }

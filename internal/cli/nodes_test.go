@@ -29,6 +29,7 @@ func pooled(t *testing.T, c client.Client, pool *mcfgv1.MachineConfigPool, targe
 			t.Fatal(err)
 		}
 	}
+
 	was := pool.Status.Configuration.Name
 	pool.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"role/" + pool.Name: ""}}
 	pool.Spec.Configuration.Name = target
@@ -40,15 +41,18 @@ func pooled(t *testing.T, c client.Client, pool *mcfgv1.MachineConfigPool, targe
 		if n.Labels == nil {
 			n.Labels = map[string]string{"role/" + pool.Name: ""}
 		}
+
 		must(c.Create(t.Context(), n))
 		t.Cleanup(func() { _ = c.Delete(context.Background(), n) })
 		n.Status.Conditions = conditions
 		if conditions == nil {
 			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 		}
+
 		must(c.Status().Update(t.Context(), n))
 		members = append(members, n)
 	}
+
 	pool.Status.Configuration.Name = was
 	pool.Status = pools.Status(pool, members, nil, long)
 	must(c.Status().Update(t.Context(), pool))
@@ -83,6 +87,7 @@ func TestNodes(t *testing.T) {
 			n.Annotations[mcfgv1.AnnotationDesiredDrain] = mcfgv1.DrainPrefix + newConfig
 			n.Annotations[mcfgv1.AnnotationReason] = "Draining since 2024-02-27T10:40:00Z: pod kitchen/kettle cannot be evicted: The disruption budget kettle needs 1 healthy pods and has 1 currently"
 		}))
+
 	// The rows of the documents' example.
 	step("status", "mainstay nodes status")
 	step("all", "mainstay nodes status worker --all")
@@ -109,6 +114,7 @@ func TestNodes(t *testing.T) {
 		}),
 		machineNode("d", newConfig, newConfig, mcfgv1.NodeDone, func(n *corev1.Node) { n.Spec.Unschedulable = true }),
 		machineNode("e", "", "", ""))
+
 	pooled(t, c, &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}}, "",
 		machineNode("both", "", "", "", func(n *corev1.Node) { n.Labels = map[string]string{"role/gpu": "", "role/infra": ""} }))
 	step("troubles", "mainstay nodes status")

@@ -23,19 +23,23 @@ func printObjects(w io.Writer, format string, objects []client.Object, asList bo
 	for _, object := range objects {
 		object.SetManagedFields(nil)
 	}
+
 	if format == terminal.FormatName {
 		for _, object := range objects {
 			fmt.Fprintln(w, resourceName(object))
 		}
 		return nil
 	}
+
 	if len(objects) == 1 && !asList {
 		return terminal.PrintValue(w, format, objects[0])
 	}
+
 	items := make([]any, 0, len(objects))
 	for _, object := range objects {
 		items = append(items, object)
 	}
+
 	return terminal.PrintValue(w, format, map[string]any{
 		"apiVersion": "v1", "kind": "List", "metadata": map[string]any{"resourceVersion": ""}, "items": items,
 	})
@@ -56,6 +60,7 @@ func printDocuments(w io.Writer, format string, objects []client.Object) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -66,10 +71,12 @@ func withoutEmpty(object client.Object) (client.Object, error) {
 	if err != nil {
 		return nil, fmt.Errorf("writing %s: %w", resourceName(object), err)
 	}
+
 	delete(content, "status")
 	if spec, ok := content["spec"].(map[string]any); ok && len(spec) == 0 {
 		delete(content, "spec")
 	}
+
 	return &unstructured.Unstructured{Object: content}, nil
 }
 

@@ -32,18 +32,22 @@ func (c *cluster) plans(name, text string, problems ...string) {
 		}
 		delete(fields, "id")
 	}
+
 	plan := map[string]any{"extension": name, "action": "none", "asked": fields, "version": ext.Spec.Source.Catalog.Version}
 	if !strings.Contains(text, "nothing would change") {
 		plan["action"] = "update"
 	}
+
 	var found []map[string]string
 	for _, problem := range problems {
 		check, message, _ := strings.Cut(problem, ": ")
 		found = append(found, map[string]string{"check": check, "message": message})
 	}
+
 	if len(found) > 0 {
 		plan["problems"] = found
 	}
+
 	data, err := json.Marshal(plan)
 	c.must(err)
 	written := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "olmv1-system", Name: olmv1.PlanName(name)}}
@@ -53,6 +57,7 @@ func (c *cluster) plans(name, text string, problems ...string) {
 		written.Data = map[string]string{olmv1.PlanText: text + "\n", olmv1.PlanJSON: string(data)}
 		return controllerutil.SetControllerReference(ext, written, c.Scheme())
 	})
+
 	c.must(err)
 }
 
@@ -67,6 +72,7 @@ func (c *cluster) annotatePlan(name, value string) {
 	} else {
 		metav1.SetMetaDataAnnotation(&ext.ObjectMeta, olmv1.AnnotationPlan, value)
 	}
+
 	c.must(c.Patch(c.t.Context(), ext, client.MergeFrom(before)))
 }
 
@@ -132,6 +138,7 @@ func testChecks(c *cluster, step stepFunc) {
 			c.t.Errorf("namespace cupboard: got %v, want it not to exist", err)
 		}
 	}
+
 	for name, line := range map[string]string{
 		"package": "mainstay extension install mgu --namespace cupboard --create-namespace --wait",
 		"version": "mainstay extension install mug --name tumbler --version 0.2.1 --namespace cupboard --create-namespace",
@@ -147,6 +154,7 @@ func testChecks(c *cluster, step stepFunc) {
 		}})
 		untouched(extension)
 	}
+
 	step("check-late", "mainstay extension install tumbler --namespace cupboard --create-namespace --check-timeout 1ms")
 	untouched("tumbler")
 
@@ -162,6 +170,7 @@ func testChecks(c *cluster, step stepFunc) {
 	if diff := cmp.Diff(before.Spec, kettle.Spec); diff != "" {
 		c.t.Errorf("the refused upgrade changed the spec (-before +after):\n%s", diff)
 	}
+
 	step("check-upgrade-accepted", "mainstay extension upgrade kettle --version 0.4.0 --crd-upgrade-safety None -o yaml",
 		reaction{"has not planned", func() { c.plans("kettle", "update") }})
 	c.unplanned("kettle")
@@ -186,6 +195,7 @@ func testChecks(c *cluster, step stepFunc) {
 		}
 		return nil
 	})
+
 	step("check-upgrade-unreadable", "mainstay extension upgrade kettle --version 0.5.0 --as extender")
 	c.unplanned("kettle")
 	step("check-upgrade-strict", "mainstay extension upgrade kettle --version= --crd-upgrade-safety Strict --check=false")

@@ -21,6 +21,7 @@ func (a *app) rbacCommand() *cobra.Command {
 		Args:  cobra.ArbitraryArgs,
 		RunE:  terminal.Group,
 	}
+
 	a.kube.bind(cmd)
 	cmd.AddCommand(a.rbacGenerateCommand())
 	return cmd
@@ -33,6 +34,7 @@ func (a *app) rbacGenerateCommand() *cobra.Command {
 		certManager     bool
 		out             terminal.Output
 	)
+
 	cmd := &cobra.Command{
 		Use:   "generate PACKAGE",
 		Short: "Write the least account that can install an extension",
@@ -67,6 +69,7 @@ which.`,
 			} else if generate.Bundle == "" {
 				return &terminal.UsageError{Err: errors.New("PACKAGE is missing, or --bundle")}
 			}
+
 			if cmd.Flags().Changed("cert-manager") {
 				generate.CertManager = &certManager
 			}
@@ -78,6 +81,7 @@ which.`,
 			return printGenerated(cmd, out.Format, generated, createNamespace)
 		},
 	}
+
 	flags := cmd.Flags()
 	flags.StringVar(&generate.Version, "version", "", `version or range, as "1.4.0", "1.4.x" or ">=1.4, <2"; empty means every version`)
 	flags.StringSliceVar(&generate.Channels, "channel", nil, "channel to choose from; may be repeated; empty means every channel")
@@ -95,11 +99,13 @@ which.`,
 	for _, other := range []string{"catalog", "version", "channel"} {
 		cmd.MarkFlagsMutuallyExclusive("bundle", other)
 	}
+
 	opm.BindRegistry(cmd, &generate.Registry)
 	out.Bind(cmd, terminal.FormatYAML, terminal.FormatJSON, terminal.FormatName)
 	_ = cmd.RegisterFlagCompletionFunc("catalog", a.completeFlag(catalogNames)) // the flags were just added
 	_ = cmd.RegisterFlagCompletionFunc("namespace", a.completeFlag(namespaceNames))
 	_ = cmd.RegisterFlagCompletionFunc("watch-namespace", a.completeFlag(namespaceNames))
+
 	return cmd
 }
 
@@ -112,6 +118,7 @@ func printGenerated(cmd *cobra.Command, format string, generated *leastprivilege
 			ObjectMeta: metav1.ObjectMeta{Name: generated.Namespace},
 		})
 	}
+
 	for _, object := range generated.Objects {
 		objects = append(objects, object)
 	}

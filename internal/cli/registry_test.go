@@ -59,6 +59,7 @@ func TestRegistry(t *testing.T) {
 		{"image-render", "opm render ADDRESS/mainstay:v1"},
 		{"not-there", "opm render ADDRESS/nothing:v1"},
 	}
+
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			line := strings.NewReplacer("ADDRESS", address, "ARCHIVE", archive, "PROGRAM", program).Replace(c.line)
@@ -67,6 +68,7 @@ func TestRegistry(t *testing.T) {
 			goldenCheck(t, "registry/"+c.name, shown)
 		})
 	}
+
 	checkArchive(t, archive)
 }
 
@@ -82,12 +84,14 @@ func TestImageTrustsAFixedList(t *testing.T) {
 	if err := os.WriteFile(added, slices.Concat([]byte("# our own\n"), key, company), 0o600); err != nil {
 		t.Fatal(err)
 	}
+
 	var public []byte
 	for root := range bundle.Roots() {
 		if root.Constraint == nil {
 			public = append(public, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate})...)
 		}
 	}
+
 	if n := bytes.Count(public, []byte("-----BEGIN CERTIFICATE-----")); n < 100 {
 		t.Fatalf("got %d public authorities, want at least 100", n)
 	}
@@ -101,6 +105,7 @@ func TestImageTrustsAFixedList(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		const file = "etc/ssl/certs/ca-certificates.crt"
 		files, err := img.Find(t.Context(), 1<<20, file)
 		_ = img.Close()
@@ -125,10 +130,12 @@ func staticProgram(t *testing.T) string {
 	if err := binary.Write(&b, binary.LittleEndian, header); err != nil {
 		t.Fatal(err)
 	}
+
 	name := filepath.Join(t.TempDir(), "mainstay")
 	if err := os.WriteFile(name, b.Bytes(), 0o755); err != nil {
 		t.Fatal(err)
 	}
+
 	return name
 }
 
@@ -139,6 +146,7 @@ func checkArchive(t *testing.T, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer file.Close()
 	found := map[string]bool{}
 	for reader := tar.NewReader(file); ; {
@@ -151,11 +159,13 @@ func checkArchive(t *testing.T, name string) {
 		}
 		found[header.Name] = true
 	}
+
 	for _, want := range []string{"oci-layout", "index.json"} {
 		if !found[want] {
 			t.Errorf("the archive has no %s; it has %v", want, found)
 		}
 	}
+
 	left, err := filepath.Glob(filepath.Join(filepath.Dir(name), ".mainstay-*"))
 	if err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v %v", left, err)
@@ -171,6 +181,7 @@ func TestDryRunTellsTheTruth(t *testing.T) {
 		shown, _, _ = strings.Cut(shown, "--- stderr\n")
 		return shown
 	}
+
 	dry := output("mainstay catalog build testdata/bundles --push " + address + "/made:v1 --dry-run")
 	output("mainstay catalog build testdata/bundles --push " + address + "/made:v1")
 	if pushed := output("opm render " + address + "/made:v1"); pushed != dry {
@@ -185,6 +196,7 @@ func TestRealBundles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	count := regexp.MustCompile(`(?m)^schema: olm\.(package|bundle)$`)
 	for _, pkg := range packages {
 		t.Run(pkg.Name(), func(t *testing.T) {
@@ -193,10 +205,12 @@ func TestRealBundles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			shown := run(t, command{line: []string{"mainstay", "catalog", "build", dir, "--push", "registry.example.com/catalog:v1", "--dry-run", "-o", "yaml"}})
 			if got, want := len(count.FindAllString(shown, -1)), len(versions)+1; got != want || strings.Contains(shown, "exit code") {
 				t.Fatalf("%d packages and bundles instead of %d:\n%.2000s", got, want, shown)
 			}
+
 			_, content, _ := strings.Cut(shown, "\n")
 			content, _, _ = strings.Cut(content, "--- stderr")
 			catalog := t.TempDir()

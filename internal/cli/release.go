@@ -27,6 +27,7 @@ func (a *app) releaseCommand() *cobra.Command {
 		Args:    cobra.ArbitraryArgs,
 		RunE:    terminal.Group,
 	}
+
 	cmd.AddCommand(
 		a.releaseNewCommand(), a.releaseInfoCommand(), a.releaseDiffCommand(), a.releaseExtractCommand(),
 		a.releaseImageCommand(), a.releaseMirrorCommand(), a.releaseRenderCommand(), a.releaseVerifyCommand(), a.releaseSignCommand(),
@@ -112,6 +113,7 @@ The same input makes the same image.`,
 			if err := readBuild(&build, args, created); err != nil {
 				return err
 			}
+
 			made, err := build.Run(cmd.Context())
 			if err != nil {
 				return err
@@ -119,10 +121,12 @@ The same input makes the same image.`,
 			if out.Format != "" {
 				return terminal.PrintValue(cmd.OutOrStdout(), out.Format, made)
 			}
+
 			fmt.Fprintln(cmd.OutOrStdout(), made.Digest, made.Name, made.Created.UTC().Format(time.RFC3339))
 			return nil
 		},
 	}
+
 	a.bindSource(cmd, &build.Source)
 	build.Streams = func(ctx context.Context, namespace, name string) ([]byte, error) {
 		c, err := a.kube.client(cmd.ErrOrStderr())
@@ -131,9 +135,11 @@ The same input makes the same image.`,
 		}
 		return action.ReadImageStream(ctx, c, namespace, name)
 	}
+
 	bindBuild(cmd, &build)
 	cmd.Flags().StringVar(&created, "created", "", "when it was made, as 2026-01-31T12:00:00Z (default: as what it is made from says, or SOURCE_DATE_EPOCH)")
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
+
 	return cmd
 }
 
@@ -175,6 +181,7 @@ func readBuild(build *releases.New, args []string, created string) error {
 		}
 		build.Build.Images = append(build.Build.Images, mapping)
 	}
+
 	epoch := os.Getenv("SOURCE_DATE_EPOCH")
 	switch {
 	case created != "":
@@ -190,6 +197,7 @@ func readBuild(build *releases.New, args []string, created string) error {
 		}
 		build.Build.Created = time.Unix(seconds, 0)
 	}
+
 	return nil
 }
 
@@ -219,12 +227,15 @@ is the release of the cluster.`,
 			if err != nil {
 				return err
 			}
+
 			fmt.Fprintf(cmd.OutOrStdout(), "%s is signed\n", digest)
 			return nil
 		},
 	}
+
 	a.bindSource(cmd, &verify.Source)
 	bindTrust(cmd, &verify.Trust)
+
 	return cmd
 }
 
@@ -253,6 +264,7 @@ registry.`,
 			if apply {
 				sign.Apply = a.applier(cmd.ErrOrStderr())
 			}
+
 			signed, err := sign.Run(cmd.Context())
 			if err != nil {
 				return err
@@ -260,13 +272,16 @@ registry.`,
 			if out.Format != "" {
 				return terminal.PrintValue(cmd.OutOrStdout(), out.Format, signed)
 			}
+
 			fmt.Fprintf(cmd.OutOrStdout(), "signed %s as %s\n", signed.Digest, signed.Reference)
 			for _, place := range signed.Signatures {
 				fmt.Fprintln(cmd.OutOrStdout(), "  "+place)
 			}
+
 			return nil
 		},
 	}
+
 	a.bindSource(cmd, &sign.Source)
 	flags := cmd.Flags()
 	flags.StringVar(&sign.Key, "key", "", "file with an OpenPGP private key, as gpg --export-secret-keys writes it")
@@ -278,5 +293,6 @@ registry.`,
 	flags.StringVar(&sign.ToConfigMap, "to-configmap", "", "file for a ConfigMap with the signature")
 	flags.BoolVar(&apply, "apply", false, "put the ConfigMap with the signature into the cluster")
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
+
 	return cmd
 }

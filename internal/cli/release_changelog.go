@@ -23,6 +23,7 @@ func refuseClones(cmd *cobra.Command) {
 		cmd.Flags().String(name, "", "not supported: see mainstay release diff --changelog")
 		_ = cmd.Flags().MarkHidden(name)
 	}
+
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		if cmd.Flags().Changed("changelog") || cmd.Flags().Changed("bugs") {
 			return &terminal.UsageError{Err: errNoClones}
@@ -38,11 +39,13 @@ func printChangelog(w io.Writer, c *releases.Comparison) {
 	if previous := sortVersions(c.To.Metadata.Previous); len(previous) > 0 {
 		fmt.Fprintf(w, "Can be updated to from %s\n\n", strings.Join(previous, ", "))
 	}
+
 	fmt.Fprintf(w, "## Changes from %s\n", c.From.Metadata.Version)
 	if c.Identical() {
 		fmt.Fprint(w, "\nNone: the releases are identical.\n")
 		return
 	}
+
 	printVersionChanges(w, c.Components)
 	for _, block := range []struct{ heading, change string }{
 		{"New images", releases.ImageAdded}, {"Removed images", releases.ImageRemoved}, {"Rebuilt images without code change", releases.ImageRebuilt},
@@ -57,6 +60,7 @@ func printChangelog(w io.Writer, c *releases.Comparison) {
 		}
 		printLines(w, block.heading, lines)
 	}
+
 	for _, change := range c.Images {
 		if change.Change == releases.ImageChanged {
 			printLines(w, link(change.Name, sourceURL(*change.To)), []string{"* " + compared(*change.From, *change.To)})
@@ -76,6 +80,7 @@ func printVersionChanges(w io.Writer, changes []releases.ComponentChange) {
 			lines = append(lines, fmt.Sprintf("* %s from %s to %s", change.Name, change.From, change.To))
 		}
 	}
+
 	printLines(w, "Components", lines)
 }
 

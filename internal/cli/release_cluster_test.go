@@ -35,6 +35,7 @@ func newGraphServer(t *testing.T, channel, graph string) string {
 		}
 		fmt.Fprint(w, graph)
 	}))
+
 	t.Cleanup(server.Close)
 	return server.URL
 }
@@ -48,6 +49,7 @@ func TestReleasesOfUpdateService(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	s.run("mainstay release new --from-dir examples/platform --to-image-base scratch --name 1.0.0 greeter=registry.example.com/greeter:1.0.0 --to-image registry.example.com/releases:1.0.0")
 	service := newGraphServer(t, "candidate-1.0", `{"nodes":[{"version":"1.0.0","payload":"`+s.address+`/releases:1.0.0"}],"edges":[]}`)
 	var all strings.Builder
@@ -57,6 +59,7 @@ func TestReleasesOfUpdateService(t *testing.T) {
 	} {
 		all.WriteString(strings.ReplaceAll(s.run(line), service, "http://updates.example.com"))
 	}
+
 	t.Chdir(here)
 	goldenCheck(t, "release/update-service", all.String())
 }
@@ -70,15 +73,18 @@ func TestReleasesOfCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, version := range []string{"1.0.0", "1.1.0", "3.1.0"} {
 		s.run("mainstay release new --from-dir examples/platform --to-image-base scratch --name " + version + " greeter=registry.example.com/greeter:1.0.0 --to-image registry.example.com/releases:" + version)
 	}
+
 	c := env.Client(t, configv1.AddToScheme, corev1.AddToScheme)
 	ensureNamespace(t, c, "openshift-config-managed")
 	object := &configv1.ClusterVersion{ObjectMeta: metav1.ObjectMeta{Name: "version"}, Spec: configv1.ClusterVersionSpec{ClusterID: "6a6bf1a5-5a0c-4a6c-9b0e-4a2f5c1b8a11"}}
 	if err := c.Create(t.Context(), object); err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() {
 		if err := c.Delete(context.WithoutCancel(t.Context()), object); err != nil {
 			t.Error(err)
@@ -89,11 +95,13 @@ func TestReleasesOfCluster(t *testing.T) {
 	if err := c.Update(t.Context(), object); err != nil {
 		t.Fatal(err)
 	}
+
 	object.Status.Desired = configv1.Release{Version: "1.0.0", Image: s.address + "/releases:1.0.0"}
 	object.Status.AvailableUpdates = []configv1.Release{{Version: "1.1.0", Image: s.address + "/releases:1.1.0"}}
 	if err := c.Status().Update(t.Context(), object); err != nil {
 		t.Fatal(err)
 	}
+
 	var all strings.Builder
 	for _, line := range []string{
 		"mainstay release info -o name", "mainstay release info 1.1.0 -o pullspec", "mainstay release info 2.0.0",
@@ -102,6 +110,7 @@ func TestReleasesOfCluster(t *testing.T) {
 	} {
 		all.WriteString(strings.ReplaceAll(s.run(line), service, "http://updates.example.com"))
 	}
+
 	t.Chdir(here)
 	goldenCheck(t, "release/cluster", all.String())
 	var applied corev1.ConfigMapList
@@ -111,6 +120,7 @@ func TestReleasesOfCluster(t *testing.T) {
 	if len(applied.Items) != 1 || len(applied.Items[0].BinaryData) != 1 {
 		t.Errorf("the cluster has %d ConfigMaps with signatures, want one with one", len(applied.Items))
 	}
+
 	for i := range applied.Items {
 		if err := c.Delete(t.Context(), &applied.Items[i]); err != nil {
 			t.Error(err)
@@ -126,6 +136,7 @@ func TestNewFromImageStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	const line = "mainstay release new --from-image-stream nightly -n default --name 1.0.0 --include greeter --to-image-base scratch --to-image registry.example.com/releases:1.0.0"
 	all := s.run(line)
 	kind := schema.GroupVersionKind{Group: "image.openshift.io", Version: "v1", Kind: "ImageStream"}
@@ -144,6 +155,7 @@ func TestNewFromImageStream(t *testing.T) {
 	if err := c.Create(t.Context(), crd); err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() { deleteKind(t, c, crd) })
 	stream := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"tags": []any{
 		map[string]any{"name": "greeter", "from": map[string]any{"kind": "DockerImage", "name": s.address + "/greeter:1.0.0"}},
@@ -159,6 +171,7 @@ func TestNewFromImageStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	all += s.run(line) + s.run("mainstay release image greeter --from registry.example.com/releases:1.0.0") + s.run(line+" --from-image-stream-file x")
 	t.Chdir(here)
 	goldenCheck(t, "release/new-from-image-stream", all)
@@ -171,6 +184,7 @@ func deleteKind(t *testing.T, c client.Client, crd *apiextensionsv1.CustomResour
 	if err := c.Delete(ctx, crd); err != nil {
 		t.Error(err)
 	}
+
 	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		err := c.Get(ctx, client.ObjectKeyFromObject(crd), crd)
 		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)

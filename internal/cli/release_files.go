@@ -54,6 +54,7 @@ of the cluster.`,
 			if e.program.Name != "" {
 				return extractProgram(cmd, e.program, &e.Extract)
 			}
+
 			found, err := e.Run(cmd.Context())
 			if err != nil {
 				return err
@@ -62,10 +63,12 @@ of the cluster.`,
 				_, err := cmd.OutOrStdout().Write(found.Content)
 				return err
 			}
+
 			fmt.Fprintln(cmd.OutOrStdout(), found.Sentence())
 			return nil
 		},
 	}
+
 	a.bindSource(cmd, &e.Source)
 	flags := cmd.Flags()
 	flags.StringVar(&e.from, "from", "", "the release, instead of as an argument")
@@ -85,9 +88,11 @@ of the cluster.`,
 	for _, name := range []string{"git", "tools"} {
 		_ = flags.MarkHidden(name) // scripts of the field pass it
 	}
+
 	for _, other := range []string{"file", "included", "credentials-requests"} {
 		cmd.MarkFlagsMutuallyExclusive("command", other)
 	}
+
 	flags.StringVar(&e.Cloud, "cloud", "", "write only those for this cloud, as aws or gcp")
 	return cmd
 }
@@ -99,6 +104,7 @@ func (e *extraction) read(cmd *cobra.Command, args []string) error {
 	if flags.Changed("capability") {
 		e.included.Capabilities = e.capabilities
 	}
+
 	switch {
 	case flags.Changed("git") || flags.Changed("tools"):
 		return errNoSources
@@ -109,6 +115,7 @@ func (e *extraction) read(cmd *cobra.Command, args []string) error {
 	case !e.included.IsEmpty() || e.install != "":
 		return errors.New("--install-config, --profile, --feature-set, --feature-gate and --capability say which manifests are chosen by --included")
 	}
+
 	return nil
 }
 
@@ -132,6 +139,7 @@ func (a *app) releaseMirrorCommand() *cobra.Command {
 		apply        bool
 		out          terminal.Output
 	)
+
 	cmd := &cobra.Command{
 		Use:   "mirror [IMAGE|VERSION]",
 		Short: "Copy a release with all its images to another registry, or into a folder",
@@ -158,10 +166,12 @@ go along, as a ConfigMap that the cluster verifies the release by without any st
 				}
 				mirror.From = name
 			}
+
 			mirror.Progress = terminal.NewProgress(cmd.ErrOrStderr())
 			if apply {
 				mirror.Apply = a.applier(cmd.ErrOrStderr())
 			}
+
 			mirrored, err := mirror.Run(cmd.Context())
 			if err != nil {
 				return err
@@ -169,9 +179,11 @@ go along, as a ConfigMap that the cluster verifies the release by without any st
 			if out.Format != "" {
 				return terminal.PrintValue(cmd.OutOrStdout(), out.Format, mirrored)
 			}
+
 			return printMirrored(cmd.OutOrStdout(), mirrored, &mirror, instructions)
 		},
 	}
+
 	a.bindSource(cmd, &mirror.Source)
 	flags := cmd.Flags()
 	flags.StringVar(&mirror.From, "from", "", "the release, instead of as an argument; with --from-dir its version")
@@ -188,6 +200,7 @@ go along, as a ConfigMap that the cluster verifies the release by without any st
 	_ = flags.MarkHidden("keep-manifest-list") // scripts of the field pass it
 	bindTrust(cmd, &mirror.Trust)
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
+
 	return cmd
 }
 
@@ -199,10 +212,12 @@ func printMirrored(w io.Writer, mirrored *releases.Mirrored, mirror *releases.Mi
 		}
 		return nil
 	}
+
 	fmt.Fprintln(w, "Success")
 	if mirrored.Image != "" {
 		fmt.Fprintln(w, "Update image:  "+mirrored.Image)
 	}
+
 	fmt.Fprintln(w, "Mirror prefix: "+mirrored.Prefix)
 	if mirrored.SignatureFile != "" {
 		fmt.Fprintln(w, "\nSignatures written to "+mirrored.SignatureFile+"; apply them to the cluster by\n\n  kubectl apply -f "+mirrored.SignatureFile)
@@ -211,9 +226,11 @@ func printMirrored(w io.Writer, mirrored *releases.Mirrored, mirror *releases.Mi
 		fmt.Fprintf(w, "\nTo upload the images to a registry, run:\n\n  mainstay release mirror --from-dir %s --to REPOSITORY\n", mirror.ToDir)
 		return nil
 	}
+
 	text, err := mirrored.Instructions(instructions)
 	if err == nil && text != "" {
 		fmt.Fprint(w, "\n"+text)
 	}
+
 	return err
 }

@@ -77,17 +77,21 @@ to; and then in the channels fast, stable and candidate of an update service, th
 			if flags.imageFor != "" {
 				return printImage(cmd, &releases.FindImage{Source: source, Image: argument(args), Name: flags.imageFor})
 			}
+
 			info := releases.Info{Source: source, Image: argument(args), Sizes: flags.sizes}
 			if flags.verify {
 				info.Verify = &flags.trust
 			}
+
 			found, err := info.Run(cmd.Context())
 			if err != nil {
 				return err
 			}
+
 			return a.printRelease(cmd.OutOrStdout(), found, &flags)
 		},
 	}
+
 	a.bindSource(cmd, &source)
 	set := cmd.Flags()
 	set.BoolVar(&flags.pullSpecs, "pullspecs", false, "show where the images are")
@@ -101,6 +105,7 @@ to; and then in the channels fast, stable and candidate of an update service, th
 	refuseClones(cmd)
 	flags.out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName, formatDigest, formatPullSpec, formatJSONPath, formatTemplate)
 	cmd.MarkFlagsMutuallyExclusive("pullspecs", "commits", "commit-urls", "size", "contents", "image-for", "output")
+
 	return cmd
 }
 
@@ -110,6 +115,7 @@ func printContents(cmd *cobra.Command, extract *releases.Extract) error {
 	if err != nil {
 		return err
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		fmt.Fprintf(cmd.OutOrStdout(), "# %s\n%s\n", name, files[name])
 	}
@@ -144,11 +150,13 @@ func (a *app) releaseDiffCommand() *cobra.Command {
 			return runDiff(cmd, diff, &shown)
 		},
 	}
+
 	a.bindSource(cmd, &diff.Source)
 	cmd.Flags().BoolVar(&shown.manifests, "manifests", false, "show the changed lines of each manifest; values of Secrets are hidden")
 	cmd.Flags().BoolVar(&shown.changelog, "changelog", false, "write whose sources changed, in Markdown, with links to the commits in between")
 	shown.out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
 	cmd.MarkFlagsMutuallyExclusive("manifests", "changelog", "output")
+
 	return cmd
 }
 
@@ -171,6 +179,7 @@ func (a *app) printRelease(w io.Writer, r *releases.Release, flags *infoFlags) e
 	case flags.out.Format != "":
 		return terminal.PrintValue(w, flags.out.Format, r)
 	}
+
 	printHead(w, r)
 	headers, rows := a.imageTable(r, flags)
 	if err := printSection(w, "Images", headers, rows); err != nil {
@@ -179,9 +188,11 @@ func (a *app) printRelease(w io.Writer, r *releases.Release, flags *infoFlags) e
 	if len(r.Warnings) > 0 {
 		fmt.Fprintln(w)
 	}
+
 	for _, warning := range r.Warnings {
 		fmt.Fprintln(w, "warning: "+warning)
 	}
+
 	return nil
 }
 
@@ -201,6 +212,7 @@ func printPath(w io.Writer, text string, value any) error {
 	if err != nil {
 		return err
 	}
+
 	path := jsonpath.New("output")
 	if err := path.Parse(text); err != nil {
 		return &terminal.UsageError{Err: fmt.Errorf("the JSONPath %q cannot be read: %w", text, err)}
@@ -208,6 +220,7 @@ func printPath(w io.Writer, text string, value any) error {
 	if err := path.Execute(w, document); err != nil {
 		return fmt.Errorf("the JSONPath %q finds nothing: %w", text, err)
 	}
+
 	return nil
 }
 
@@ -222,14 +235,17 @@ func printTemplate(w io.Writer, text string, value any) error {
 	if err != nil {
 		return err
 	}
+
 	parsed, err := documentLanguage.Parse("output", text)
 	if err != nil {
 		return &terminal.UsageError{Err: fmt.Errorf("the template cannot be read: %w", err)}
 	}
+
 	made, err := parsed.Execute(document)
 	if err != nil {
 		return fmt.Errorf("the template cannot be executed: %w", err)
 	}
+
 	_, err = io.WriteString(w, made)
 	return err
 }
@@ -239,26 +255,32 @@ func printHead(w io.Writer, r *releases.Release) {
 	for _, line := range summary(r) {
 		fmt.Fprintf(w, "%-16s%s\n", line[0]+":", line[1])
 	}
+
 	if r.Verified != nil && *r.Verified {
 		fmt.Fprintf(w, "%-16s%s\n", "Signed:", "Yes")
 	}
+
 	fmt.Fprintf(w, "\nPull From: %s\n", r.Image)
 	fmt.Fprintf(w, "\nRelease Metadata:\n  Version:  %s\n  Upgrades: %s\n", r.Metadata.Version, textOrNone(strings.Join(sortVersions(r.Metadata.Previous), ", ")))
 	if len(r.Metadata.Metadata) > 0 {
 		fmt.Fprintln(w, "  Metadata:")
 	}
+
 	for _, key := range slices.Sorted(maps.Keys(r.Metadata.Metadata)) {
 		fmt.Fprintf(w, "    %s: %s\n", key, r.Metadata.Metadata[key])
 	}
+
 	if len(r.Components) == 0 {
 		return
 	}
+
 	fmt.Fprintln(w, "\nComponent Versions:")
 	names := slices.Sorted(maps.Keys(r.Components))
 	width := 0
 	for _, name := range names {
 		width = max(width, len(name))
 	}
+
 	for _, name := range names {
 		component := r.Components[name]
 		fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("  %-*s %s %s", width, name, component.Version, component.Title), " "))
@@ -300,6 +322,7 @@ func (a *app) imageTable(r *releases.Release, flags *infoFlags) (headers []strin
 	default:
 		headers, row = []string{"NAME", "DIGEST"}, func(i releases.ReleaseImage) []string { return []string{i.Digest} }
 	}
+
 	for _, image := range r.Images {
 		rows = append(rows, append([]string{image.Name}, row(image)...))
 	}
@@ -320,14 +343,17 @@ func printSection(w io.Writer, heading string, headers []string, rows [][]string
 	if len(rows) == 0 {
 		return nil
 	}
+
 	fmt.Fprintf(w, "\n%s:\n", heading)
 	var table bytes.Buffer
 	if err := terminal.PrintTable(&table, headers, rows); err != nil {
 		return err
 	}
+
 	for line := range strings.Lines(table.String()) {
 		fmt.Fprint(w, "  "+line)
 	}
+
 	return nil
 }
 
@@ -336,6 +362,7 @@ func runDiff(cmd *cobra.Command, diff releases.Diff, flags *diffFlags) error {
 	if err != nil {
 		return err
 	}
+
 	w := cmd.OutOrStdout()
 	switch {
 	case flags.out.Format == terminal.FormatJSON, flags.out.Format == terminal.FormatYAML:
@@ -358,21 +385,26 @@ func printComparison(w io.Writer, c *releases.Comparison, manifests bool) error 
 	for i := range before {
 		rows = append(rows, []string{before[i][0] + ":", before[i][1], after[i][1]})
 	}
+
 	if err := terminal.PrintTable(w, []string{"", "FROM", "TO"}, rows); err != nil {
 		return err
 	}
+
 	upgrade := "No"
 	if c.UpgradeFrom {
 		upgrade = "Yes"
 	}
+
 	fmt.Fprintf(w, "\nUpgrade From: %s\n", upgrade)
 	rows = nil
 	for _, change := range c.Components {
 		rows = append(rows, []string{change.Name, textOrNone(change.From), textOrNone(change.To)})
 	}
+
 	if err := printSection(w, "Component Versions", []string{"NAME", "FROM", "TO"}, rows); err != nil {
 		return err
 	}
+
 	for _, block := range []struct{ heading, change string }{
 		{"Images Changed", releases.ImageChanged}, {"Images Rebuilt", releases.ImageRebuilt},
 		{"Images Added", releases.ImageAdded}, {"Images Removed", releases.ImageRemoved},
@@ -381,13 +413,16 @@ func printComparison(w io.Writer, c *releases.Comparison, manifests bool) error 
 			return err
 		}
 	}
+
 	rows = nil
 	for _, change := range c.Metadata {
 		rows = append(rows, []string{change.Key, textOrNone(change.From), textOrNone(change.To)})
 	}
+
 	if err := printSection(w, "Metadata Changed", []string{"KEY", "FROM", "TO"}, rows); err != nil {
 		return err
 	}
+
 	return printManifests(w, c.Manifests, manifests)
 }
 
@@ -405,6 +440,7 @@ func printImages(w io.Writer, heading, kind string, changes []releases.ImageChan
 			rows = append(rows, []string{change.Name, change.From.Digest, change.To.Digest})
 		}
 	}
+
 	return printSection(w, heading, headers, rows)
 }
 
@@ -413,12 +449,15 @@ func printManifests(w io.Writer, changes []releases.ManifestChange, lines bool) 
 	for _, change := range changes {
 		rows = append(rows, []string{change.File, string(change.Change.Change), change.Object()})
 	}
+
 	if err := printSection(w, "Manifests Changed", []string{"FILE", "CHANGE", "OBJECT"}, rows); err != nil || !lines {
 		return err
 	}
+
 	for _, change := range changes {
 		fmt.Fprintf(w, "\n%s: %s %s\n%s", change.File, change.Object(), change.Change.Change, change.Diff)
 	}
+
 	return nil
 }
 

@@ -42,15 +42,18 @@ Inside of a release image, --payload-dir reads the payload that lies there, and
 				}
 				render.Image = name
 			}
+
 			render.Profile = cmp.Or(render.Profile, os.Getenv("CLUSTER_PROFILE"))
 			rendered, err := render.Run(cmd.Context())
 			if err != nil {
 				return err
 			}
+
 			fmt.Fprintf(cmd.OutOrStdout(), "Rendered %d files of release %s into %s\n", len(rendered.Files), rendered.Version, render.To)
 			return nil
 		},
 	}
+
 	a.bindSource(cmd, &render.Source)
 	flags := cmd.Flags()
 	flags.StringVar(&render.To, "output-dir", "", "folder to write to")
@@ -59,6 +62,7 @@ Inside of a release image, --payload-dir reads the payload that lies there, and
 	flags.StringVar(&render.Profile, "profile", "", "profile of the cluster (default: $CLUSTER_PROFILE, else self-managed-high-availability)")
 	flags.StringVar(&render.ClusterVersionFile, "cluster-version-manifest-path", "", "file with the ClusterVersion of the cluster, whose capabilities and overrides count")
 	flags.StringVar(&render.FeatureGateFile, "feature-gate-manifest-path", "", "file with the FeatureGate of the cluster")
+
 	return cmd
 }
 
@@ -85,10 +89,12 @@ reads the payload that lies there, without any network.`,
 			return printImage(cmd, &find)
 		},
 	}
+
 	a.bindSource(cmd, &find.Source)
 	flags := cmd.Flags()
 	flags.StringVar(&find.Image, "from", "", "the release, by its image or its version")
 	flags.StringVar(&find.PayloadDir, "payload-dir", "", "folder with the payload, as / inside of a release image")
+
 	return cmd
 }
 

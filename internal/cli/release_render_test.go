@@ -54,6 +54,7 @@ func newPlatform(t *testing.T) *shop {
 		spec.Layers[0].Files = append(spec.Layers[0].Files, image.File{Path: "/" + name, Content: []byte(content)})
 		writeUnder(t, filepath.Join(s.dir, "payload", name), content)
 	}
+
 	built, err := image.Build(spec)
 	if err != nil {
 		t.Fatal(err)
@@ -61,9 +62,11 @@ func newPlatform(t *testing.T) *shop {
 	if _, err := image.NewClient(image.Options{}).Push(t.Context(), s.address+"/cvo:1.0.0", nil, built); err != nil {
 		t.Fatal(err)
 	}
+
 	for name, content := range platformFiles {
 		writeUnder(t, filepath.Join(s.dir, "platform", name), strings.ReplaceAll(content, "registry.example.com", s.address))
 	}
+
 	shown := s.run("mainstay release new --from-dir platform --name 1.0.0 cluster-version-operator=registry.example.com/cvo:1.0.0 --to-image registry.example.com/releases:1.0.0 --to-dir unpacked")
 	if strings.Contains(shown, "exit code") {
 		t.Fatal(shown)
@@ -72,6 +75,7 @@ func newPlatform(t *testing.T) *shop {
 	if err := os.CopyFS(filepath.Join(s.dir, "payload", "release-manifests"), os.DirFS(filepath.Join(s.dir, "unpacked", "release-manifests"))); err != nil {
 		t.Fatal(err)
 	}
+
 	return s
 }
 
@@ -101,6 +105,7 @@ func (s *shop) files(folder string) string {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+
 	return s.scrub(all.String())
 }
 
@@ -111,6 +116,7 @@ func TestRenderRelease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	s := newPlatform(t)
 	const one, inside = "registry.example.com/releases:1.0.0", "--payload-dir payload --release-image registry.example.com/releases@sha256:DIGEST"
 	cases := []struct{ name, line, folder string }{
@@ -137,6 +143,7 @@ func TestRenderRelease(t *testing.T) {
 		{"image-no-payload", "mainstay release image greeter --payload-dir platform", ""},
 		{"image-twice", "mainstay release image greeter --payload-dir payload --from " + one, ""},
 	}
+
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			s.t = t
@@ -144,10 +151,12 @@ func TestRenderRelease(t *testing.T) {
 			if c.folder != "" {
 				shown += s.files(c.folder)
 			}
+
 			t.Chdir(here)
 			goldenCheck(t, "release/"+c.name, shown)
 		})
 	}
+
 	s.t = t
 	t.Run("the profile of the environment", func(t *testing.T) {
 		t.Setenv("CLUSTER_PROFILE", "hosted")

@@ -49,6 +49,7 @@ func newShop(t *testing.T) *shop {
 			release.AnnotationVersions: "greeter=" + version, release.AnnotationVersionNames: "greeter=The Greeter",
 		}, tag)
 	}
+
 	s.writeKeys()
 	return s
 }
@@ -78,25 +79,30 @@ func (s *shop) writeKeys() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+
 	s.write("releases.key", armored(s.t, openpgp.PrivateKeyType, func(w io.Writer) error { return entity.SerializePrivate(w, nil) }))
 	s.write("releases.asc", armored(s.t, openpgp.PublicKeyType, entity.Serialize))
 	stranger, err := openpgp.NewEntity("Stranger", "", "stranger@example.com", &packet.Config{Algorithm: packet.PubKeyAlgoEdDSA})
 	if err != nil {
 		s.t.Fatal(err)
 	}
+
 	s.write("stranger.asc", armored(s.t, openpgp.PublicKeyType, stranger.Serialize))
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		s.t.Fatal(err)
 	}
+
 	private, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		s.t.Fatal(err)
 	}
+
 	public, err := x509.MarshalPKIXPublicKey(key.Public())
 	if err != nil {
 		s.t.Fatal(err)
 	}
+
 	s.write("cosign.key", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))
 	s.write("cosign.pub", pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}))
 }
@@ -111,6 +117,7 @@ func armored(t *testing.T, kind string, write func(io.Writer) error) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return text.Bytes()
 }
 
@@ -139,6 +146,7 @@ func (s *shop) scrub(text string) string {
 	} {
 		text = regexp.MustCompile(r.pattern).ReplaceAllString(text, r.with)
 	}
+
 	return text
 }
 
@@ -156,12 +164,14 @@ func TestReleaseImagesPage(t *testing.T) {
 	if len(lines) < 8 {
 		t.Fatalf("the page has only the lines %q", lines)
 	}
+
 	s := newShop(t)
 	s.copyExample()
 	here, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var all strings.Builder
 	for _, line := range lines {
 		shown := s.run(line)
@@ -170,6 +180,7 @@ func TestReleaseImagesPage(t *testing.T) {
 		}
 		all.WriteString(shown)
 	}
+
 	t.Chdir(here)
 	goldenCheck(t, "release/page", all.String())
 }
@@ -279,10 +290,12 @@ func checkCarried(t *testing.T, s *shop) {
 	if err != nil || len(files) != 1 {
 		t.Fatalf("the folder has the signatures %v: %v", files, err)
 	}
+
 	here, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	s.run("mainstay release info mirror.example.org/carried:1.1.0-x86_64 -o digest")
 	shown := s.run("mainstay release verify mirror.example.org/carried@sha256:DIGEST --keyring releases.asc --signatures " + files[0])
 	t.Chdir(here)
@@ -303,18 +316,22 @@ func checkExtracted(t *testing.T, s *shop) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		var names []string
 		for _, entry := range entries {
 			names = append(names, entry.Name())
 		}
+
 		if got := strings.Join(names, " "); got != want {
 			t.Errorf("%s has %s, want %s", folder, got, want)
 		}
 	}
+
 	data, err := os.ReadFile(filepath.Join(s.dir, "all", "0000_30_greeter_01_deployment.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, want := range []string{"---\napiVersion: apps/v1\n", "image: " + s.address + "/greeter@sha256:", "value: 1.1.0\n"} {
 		if !strings.Contains(string(data), want) {
 			t.Errorf("no %q in:\n%s", want, data)
@@ -330,10 +347,12 @@ func TestReleaseIsTrusted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	keyring, err := os.ReadFile(filepath.Join(s.dir, "releases.asc"))
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	trust, err := yaml.Marshal(&corev1.ConfigMap{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
 		ObjectMeta: metav1.ObjectMeta{Name: "release-verification", Namespace: "openshift-config-managed", Annotations: map[string]string{"release.openshift.io/verification-config-map": ""}},
@@ -342,6 +361,7 @@ func TestReleaseIsTrusted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	s.write("examples/platform/0000_05_trust_00_releases.yaml", trust)
 	var all strings.Builder
 	for _, line := range []string{
@@ -355,9 +375,11 @@ func TestReleaseIsTrusted(t *testing.T) {
 	} {
 		all.WriteString(s.run(line))
 	}
+
 	if err := os.Remove(filepath.Join(s.dir, "examples/platform/0000_05_trust_00_releases.yaml")); err != nil {
 		t.Fatal(err)
 	}
+
 	const build = "mainstay release new --from-dir examples/platform --to-image-base scratch greeter=registry.example.com/greeter:1.0.1 --name "
 	for _, line := range []string{
 		build + "2.0.0 --verification-key releases.asc --verification-key stranger.asc --verification-store file://$PWD/signatures --to-image registry.example.com/releases:2.0.0",
@@ -368,6 +390,7 @@ func TestReleaseIsTrusted(t *testing.T) {
 	} {
 		all.WriteString(s.run(line))
 	}
+
 	t.Chdir(here)
 	goldenCheck(t, "release/trust-release", all.String())
 }

@@ -36,6 +36,7 @@ func Mainstay(options Options) *cobra.Command {
 	if a.interactive == nil {
 		a.interactive = terminal.IsInteractive
 	}
+
 	root := &cobra.Command{
 		Use:   "mainstay",
 		Short: "Manage what extends a Kubernetes cluster",
@@ -47,6 +48,7 @@ something from it with 'mainstay extension install'.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: terminal.Group,
 	}
+
 	root.AddCommand(
 		a.bundleCommand(), a.catalogCommand(), a.clusterCommand(), a.extensionCommand(),
 		imageCommand(), a.installCommand(), a.nodesCommand(), a.rbacCommand(), a.releaseCommand(), a.uninstallCommand(), updatesCommand(), terminal.VersionCommand("mainstay", terminal.PrintVersion),
@@ -54,5 +56,6 @@ something from it with 'mainstay extension install'.`,
 	if options.Run != nil {
 		root.AddCommand(options.Run)
 	}
+
 	return terminal.Finish(root)
 }

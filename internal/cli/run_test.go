@@ -68,6 +68,7 @@ func run(t *testing.T, c command) string {
 	if c.line[0] == "opm" {
 		root = opm.New(opm.Options{})
 	}
+
 	var out bytes.Buffer
 	errors := &watcher{on: c.on}
 	root.SetOut(&out)
@@ -78,6 +79,7 @@ func run(t *testing.T, c command) string {
 	for _, missed := range errors.on {
 		t.Errorf("%s never wrote %q; it wrote:\n%s", strings.Join(c.line, " "), missed.text, errors)
 	}
+
 	var b strings.Builder
 	fmt.Fprintf(&b, "$ %s\n%s", quote(c.line), out.String())
 	if errors.Len() > 0 {
@@ -86,6 +88,7 @@ func run(t *testing.T, c command) string {
 	if code != 0 {
 		fmt.Fprintf(&b, "--- exit code %d\n", code)
 	}
+
 	return b.String()
 }
 
@@ -97,6 +100,7 @@ func quote(line []string) string {
 		}
 		words = append(words, word)
 	}
+
 	return strings.Join(words, " ")
 }
 
@@ -116,6 +120,7 @@ func scrub(t *testing.T, text string) []byte {
 	for _, s := range scrubs {
 		text = regexp.MustCompile(s.pattern).ReplaceAllString(text, s.with)
 	}
+
 	for _, dir := range []string{os.TempDir()} {
 		text = regexp.MustCompile(regexp.QuoteMeta(dir)+`/[^/\s"]+/\d+`).ReplaceAllString(text, "DIR")
 	}
@@ -149,6 +154,7 @@ func kubeconfig(t *testing.T, config *rest.Config) {
 	if err := clientcmd.WriteToFile(*content, file); err != nil {
 		t.Fatal(err)
 	}
+
 	t.Setenv(clientcmd.RecommendedConfigPathEnvVar, file)
 }
 
@@ -184,6 +190,7 @@ func TestMistakes(t *testing.T) {
 		"rbac-watch":           "mainstay rbac generate --bundle testdata/bundles/kettle/0.1.0 --watch-namespace garden",
 		"rbac-no-cluster":      "mainstay rbac generate kettle",
 	}
+
 	for name, line := range cases {
 		t.Run(name, func(t *testing.T) { check(t, "mistakes/"+name, command{line: words(line)}) })
 	}
@@ -213,6 +220,7 @@ func TestFiles(t *testing.T) {
 		"rbac-generate-certs":     "mainstay rbac generate --bundle ../../examples/bundles/hello-operator/1.2.0 --cert-manager",
 		"rbac-generate-watch":     "mainstay rbac generate --bundle ../../examples/bundles/hello-operator/1.0.0 --namespace kitchen --watch-namespace garden -o name",
 	}
+
 	for name, line := range cases {
 		t.Run(name, func(t *testing.T) { check(t, "files/"+name, command{line: words(line)}) })
 	}

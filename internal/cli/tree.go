@@ -32,11 +32,13 @@ func writeChildren(w io.Writer, children []node, indent string) {
 		if i == len(children)-1 {
 			branch, below = "└─ ", "   "
 		}
+
 		lines := strings.Split(child.text, "\n")
 		fmt.Fprintln(w, indent+branch+lines[0])
 		for _, line := range lines[1:] {
 			fmt.Fprintln(w, strings.TrimRight(indent+below+line, " "))
 		}
+
 		writeChildren(w, child.children, indent+below)
 	}
 }
@@ -52,10 +54,12 @@ func extensionTree(state *action.ExtensionState, s terminal.Style) node {
 	default:
 		root.text += ", nothing installed"
 	}
+
 	root.children = conditionNodes(state.Conditions, s)
 	for _, revision := range state.Revisions {
 		root.children = append(root.children, revisionNode(revision, s))
 	}
+
 	return root
 }
 
@@ -64,10 +68,12 @@ func revisionNode(revision action.RevisionState, s terminal.Style) node {
 	if revision.Bundle != "" {
 		n.text += "  " + revision.Bundle
 	}
+
 	n.children = conditionNodes(revision.Conditions, s)
 	for _, problem := range revision.Problems {
 		n.children = append(n.children, node{text: s.Paint(terminal.Red, "✗") + " " + problem})
 	}
+
 	for _, phase := range revision.Phases {
 		ready := 0
 		p := node{}
@@ -77,12 +83,15 @@ func revisionNode(revision action.RevisionState, s terminal.Style) node {
 			}
 			p.children = append(p.children, node{text: objectLine(object, phase.State, s)})
 		}
+
 		p.text = fmt.Sprintf("%s %s  %s, %d of %d ready", s.Mark(phase.State), phase.Name, phase.State, ready, len(phase.Objects))
 		if phase.Message != "" {
 			p.text += ": " + phase.Message
 		}
+
 		n.children = append(n.children, p)
 	}
+
 	return n
 }
 
@@ -93,6 +102,7 @@ func objectLine(object action.ObjectState, phase report.State, s terminal.Style)
 	if object.Namespace != "" {
 		name = object.Kind + " " + object.Namespace + "/" + object.Name
 	}
+
 	switch {
 	case object.Ready:
 		return s.Mark(report.StateDone) + " " + name
@@ -113,11 +123,13 @@ func conditionNodes(conditions []metav1.Condition, s terminal.Style) []node {
 	for _, c := range conditions {
 		typeWidth, reasonWidth = max(typeWidth, len(c.Type)), max(reasonWidth, len(c.Reason))
 	}
+
 	var nodes []node
 	for _, c := range conditions {
 		text := fmt.Sprintf("%-*s  %s  %-*s  %s", typeWidth, c.Type, paintStatus(c, s), reasonWidth, c.Reason, c.Message)
 		nodes = append(nodes, node{text: strings.TrimRight(text, " ")})
 	}
+
 	return nodes
 }
 
@@ -132,8 +144,10 @@ func paintStatus(c metav1.Condition, s terminal.Style) string {
 	case c.Type == olmv1.TypeDeletesCRDs:
 		return text // neither is bad: it says what a deletion would do
 	}
+
 	if c.Status == bad {
 		return s.Paint(terminal.Red, text)
 	}
+
 	return text
 }

@@ -23,6 +23,7 @@ func TestConditionNodesLeaveOutWhatIsNotDeprecated(t *testing.T) {
 	for _, n := range nodes {
 		got = append(got, n.text)
 	}
+
 	want := []string{
 		"ChannelDeprecated  True     Deprecated  use stable",
 		"Installed          False    Failed      No bundle installed",

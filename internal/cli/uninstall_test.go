@@ -32,6 +32,7 @@ func (c *cluster) brings(extension, plural, kind string, namespaces ...string) {
 			APIVersion: olmv1.GroupVersion.String(), Kind: olmv1.ClusterObjectSetKind, Name: extension + "-1", UID: "0b8f0b52-6a0c-4d8e-9a43-fd5ffc1c8e5f", Controller: &yes,
 		}},
 	}
+
 	c.must(c.Create(c.t.Context(), &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: meta,
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
@@ -43,6 +44,7 @@ func (c *cluster) brings(extension, plural, kind string, namespaces ...string) {
 			}},
 		},
 	}))
+
 	meta.Name = plural
 	c.must(c.Create(c.t.Context(), &corev1.Namespace{ObjectMeta: meta}))
 	for _, namespace := range namespaces {
@@ -98,6 +100,7 @@ func testRemoval(c *cluster, step stepFunc) {
 		c.wants(name)
 		c.hold(named(&olmv1.ClusterExtension{}, name), olmv1.FinalizerCleanupContentManagerCache)
 	}
+
 	c.extension("oven", "1.0.0", condition("Installed", "True", "Succeeded", "", 0))
 	c.brings("oven", "trays", "Tray", "kitchen", "garden")
 	c.brings("stove", "pans", "Pan")
@@ -117,6 +120,7 @@ func testRemoval(c *cluster, step stepFunc) {
 	if got := c.deleting("oven")[olmv1.AnnotationKeepCRDs]; got != "true" {
 		c.t.Errorf("annotation %s of oven is %q, want true", olmv1.AnnotationKeepCRDs, got)
 	}
+
 	// No consent is needed where there are no custom resources, but it is given to the policy.
 	check(c.t, "cluster/removal-several", command{
 		line: words("mainstay extension uninstall stove grill stove --yes --wait"), interactive: true, on: []reaction{
@@ -132,6 +136,7 @@ func testRemoval(c *cluster, step stepFunc) {
 			}},
 		},
 	})
+
 	// One that is being deleted already is waited for all the same.
 	step("removal-blocked", "mainstay extension uninstall oven --keep-crds --wait",
 		reaction{"finalizers", func() {

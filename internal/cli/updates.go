@@ -28,6 +28,7 @@ func updatesCommand() *cobra.Command {
 		Args:  cobra.ArbitraryArgs,
 		RunE:  terminal.Group,
 	}
+
 	cmd.AddCommand(updatesGraphCommand())
 	return cmd
 }
@@ -57,11 +58,13 @@ SOURCE is the URL of an update service, or a file with a graph as JSON.`,
 			return printGraph(cmd.OutOrStdout(), out.Format, g)
 		},
 	}
+
 	flags := cmd.Flags()
 	flags.StringVar(&graph.Channel, "channel", "", "channel to ask an update service for")
 	flags.StringVar(&graph.Architecture, "arch", "", "architecture to ask for, as Go names it, or multi (default: the service's)")
 	flags.StringVar(&graph.From, "from", "", "only what a cluster of this version can come to, over as many updates as it takes")
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatWide, formatMermaid, formatDOT, formatSVG)
+
 	return cmd
 }
 
@@ -80,11 +83,13 @@ func printGraph(w io.Writer, format string, g *cincinnati.Graph) error {
 	case formatSVG:
 		return g.WriteSVG(w)
 	}
+
 	wide := format == terminal.FormatWide
 	headers := []string{"VERSION", "UPDATES", "WITH KNOWN ISSUES", "NEWEST"}
 	if wide {
 		headers = []string{"VERSION", "UPDATES", "WITH KNOWN ISSUES", "CHANNELS", "IMAGE"}
 	}
+
 	var rows [][]string
 	for _, o := range g.Overview() {
 		if wide {
@@ -97,10 +102,12 @@ func printGraph(w io.Writer, format string, g *cincinnati.Graph) error {
 		}
 		rows = append(rows, []string{o.Version, strconv.Itoa(len(o.Updates)), strconv.Itoa(len(o.Conditional)), newest})
 	}
+
 	if len(rows) == 0 {
 		_, err := fmt.Fprintln(w, "The graph has no releases: nobody serves such a channel, or it is empty for the architecture.")
 		return err
 	}
+
 	return terminal.PrintTable(w, headers, rows)
 }
 

@@ -35,6 +35,7 @@ func TestUpdatesGraph(t *testing.T) {
 			fmt.Fprint(w, updateGraph)
 		}
 	}))
+
 	defer server.Close()
 	gone := httptest.NewServer(nil)
 	gone.Close()
@@ -42,6 +43,7 @@ func TestUpdatesGraph(t *testing.T) {
 	if err := os.WriteFile(file, []byte(updateGraph), 0o600); err != nil {
 		t.Fatal(err)
 	}
+
 	url := server.URL + "/api/upgrades_info/graph"
 	for name, line := range map[string]string{
 		"table":      url + " --channel stable-1.4",

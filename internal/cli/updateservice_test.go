@@ -35,10 +35,12 @@ func fences(t *testing.T, file string) [][2]string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var found [][2]string
 	for _, match := range regexp.MustCompile("(?ms)^```([^\n]+)\n(.*?)^```$").FindAllStringSubmatch(string(page), -1) {
 		found = append(found, [2]string{match[1], match[2]})
 	}
+
 	return found
 }
 
@@ -62,6 +64,7 @@ func TestUpdateServicePage(t *testing.T) {
 			checkManifests(t, fence[1])
 		}
 	}
+
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	defer server.Close()
 	repository := strings.TrimPrefix(server.URL, "http://") + "/platform/release"
@@ -75,6 +78,7 @@ func TestUpdateServicePage(t *testing.T) {
 	if err := service.Scan(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+
 	graphs := httptest.NewServer(service.Handler())
 	defer graphs.Close()
 	for _, line := range exampleLines(t, updateServicePage) {
@@ -95,6 +99,7 @@ func TestUpdateServicePageReasons(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, reason := range []string{
 		updates.ReasonNoUpstream, updates.ReasonInvalidURI, updates.ReasonInvalidID, updates.ReasonNoArchitecture, updates.ReasonNoCurrentVersion,
 		updates.ReasonNoChannel, updates.ReasonInvalidCurrentVersion, updates.ReasonInvalidRequest, updates.ReasonRemoteFailed,
@@ -117,10 +122,12 @@ func pushReleases(t *testing.T, repository string) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		images, err := release.ImageReferences{Name: version}.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		built, err := image.Build(image.Spec{OS: "linux", Architecture: "amd64", Layers: []image.Layer{{Files: []image.File{
 			{Path: release.FileMetadata, Content: metadata}, {Path: release.FileImages, Content: images},
 		}}}})
@@ -141,6 +148,7 @@ func checkManifests(t *testing.T, text string) {
 		if err := yaml.Unmarshal([]byte(document), &kind); err != nil {
 			t.Fatal(err)
 		}
+
 		object, ok := map[string]any{
 			"ClusterVersion": &configv1.ClusterVersion{}, "Deployment": &appsv1.Deployment{}, "Service": &corev1.Service{},
 			"PodDisruptionBudget": &policyv1.PodDisruptionBudget{},

@@ -39,6 +39,7 @@ func TestUpdate(t *testing.T) {
 			t.Errorf("%s is %q, not %q", kind, got, want)
 		}
 	}
+
 	if cv.Status.VersionHash == "" || cv.Status.Desired.URL != "https://example.com/1.0.0" || cv.Status.ObservedGeneration != cv.Generation ||
 		len(cv.Status.Capabilities.KnownCapabilities) == 0 || cv.Status.History[0].Verified {
 		t.Errorf("the status is %+v", cv.Status)
@@ -58,6 +59,7 @@ func TestUpdate(t *testing.T) {
 	if w.note() != "1.0.1" {
 		t.Errorf("the objects are those of %s", w.note())
 	}
+
 	w.expectEvents("RetrievePayload", "LoadPayload", "PreconditionWarn", "PayloadLoaded")
 	w.expectKept(next)
 
@@ -81,15 +83,18 @@ func (w *world) expectEvents(reasons ...string) {
 		if err := w.client.List(ctx, &list, client.InNamespace("openshift-cluster-version")); err != nil {
 			return false, err
 		}
+
 		seen := map[string]bool{}
 		for _, event := range list.Items {
 			seen[event.Reason] = seen[event.Reason] || event.Regarding.Kind == "ClusterVersion" && event.Regarding.Name == "version"
 		}
+
 		for _, reason := range reasons {
 			if missing = reason; !seen[reason] {
 				return false, nil
 			}
 		}
+
 		return true, nil
 	})
 	if err != nil {
@@ -154,6 +159,7 @@ func TestRefusals(t *testing.T) {
 	if len(cv.Status.History) != 1 || cv.Status.Desired.Version != "1.0.0" || w.note() != "1.0.0" {
 		t.Errorf("a release that was not accepted left a trace:\n%s", tell(cv))
 	}
+
 	w.expectEvents("RetrievePayloadFailed", "VerifyPayloadVersionFailed", "PreconditionBlock", "LoadPayloadFailed")
 
 	// The same release with force is another wish, and once it is there it is not.
@@ -168,6 +174,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("force %v, the history is:\n%s", force, tell(cv))
 		}
 	}
+
 	w.change(func(spec *configv1.ClusterVersionSpec) { spec.ClusterID = "none" })
 	w.await("the invalid spec", func(cv *configv1.ClusterVersion) bool {
 		return conditionOf(cv, "Invalid").Reason == "InvalidClusterVersion" && conditionOf(cv, "Progressing").Message == "Stopped at 1.0.1: the cluster version is invalid"
@@ -188,6 +195,7 @@ func TestUpdateService(t *testing.T) {
 	if err := w.client.Create(t.Context(), gates); err != nil {
 		t.Fatal(err)
 	}
+
 	w.run(Options{ReleaseImage: own, Payload: first})
 	w.create()
 	w.change(func(spec *configv1.ClusterVersionSpec) { spec.Upstream, spec.Channel = w.url, "stable-1.1" })
@@ -200,6 +208,7 @@ func TestUpdateService(t *testing.T) {
 	if c := conditionOf(cv, "Upgradeable"); c.Status != metav1.ConditionFalse || c.Message != "APIs are gone." {
 		t.Errorf("Upgradeable is %+v", c)
 	}
+
 	w.update(configv1.Update{Version: "1.1.0"})
 	w.await("the refusal because of the gate", isRefused("PreconditionChecks", "APIs are gone."))
 
@@ -207,20 +216,24 @@ func TestUpdateService(t *testing.T) {
 	if err := w.client.Create(t.Context(), operator); err != nil {
 		t.Fatal(err)
 	}
+
 	operator.Status.Conditions = []configv1.ClusterOperatorStatusCondition{
 		{Type: configv1.OperatorUpgradeable, Status: metav1.ConditionFalse, Reason: "Old", Message: "Remove foo.", LastTransitionTime: metav1.Now()},
 	}
 	if err := w.client.Status().Update(t.Context(), operator); err != nil {
 		t.Fatal(err)
 	}
+
 	acks := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-config", Name: "admin-acks"}, Data: map[string]string{"ack-1.0-apis": "true"}}
 	if err := w.client.Create(t.Context(), acks); err != nil {
 		t.Fatal(err)
 	}
+
 	w.await("the refusal because of the operator", isRefused("PreconditionChecks", "Remove foo."))
 	if err := w.client.Delete(t.Context(), operator); err != nil {
 		t.Fatal(err)
 	}
+
 	w.await("the update", isAt("1.1.0"))
 }
 
@@ -244,6 +257,7 @@ func TestOperatorOutsideOfTheRelease(t *testing.T) {
 	if err := w.client.Status().Update(t.Context(), cv); err != nil {
 		t.Fatal(err)
 	}
+
 	w.run(Options{ReleaseImage: own, CacheDir: cache})
 	w.change(func(spec *configv1.ClusterVersionSpec) { spec.DesiredUpdate = nil })
 	cv = w.await("the new operator's look", func(cv *configv1.ClusterVersion) bool {

@@ -71,10 +71,12 @@ func TestTheOperatorReplacesItself(t *testing.T) {
 	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) { return w.deployed(ctx) == next, nil }); err != nil {
 		t.Fatalf("the operator does not replace itself: %v", err)
 	}
+
 	cv := w.await("the record", func(cv *configv1.ClusterVersion) bool { return cv.Status.Desired.Image == next })
 	if entry := cv.Status.History[0]; entry.State != configv1.PartialUpdate || entry.Version != "1.0.1" || !entry.Verified || entry.AcceptedRisks != "" {
 		t.Errorf("the history is:\n%s", tell(cv))
 	}
+
 	w.run(Options{ReleaseImage: next, Payload: second})
 	w.await("the successor's wait for a part", func(cv *configv1.ClusterVersion) bool {
 		return strings.HasSuffix(conditionOf(cv, "Progressing").Message, "waiting on part") && cv.Status.ObservedGeneration == cv.Generation
@@ -82,11 +84,13 @@ func TestTheOperatorReplacesItself(t *testing.T) {
 	if got := w.versionIn("late"); got != "1.0.0" {
 		t.Errorf("the last runlevel is at %s while an earlier one is awaited", got)
 	}
+
 	w.report("1.0.1")
 	w.await("the update", isAt("1.0.1"))
 	if got := w.versionIn("late"); got != "1.0.1" {
 		t.Errorf("the last runlevel is at %s", got)
 	}
+
 	want, steps := []string{"RetrievePayload", "LoadPayload", "PreconditionsPassed", "PayloadLoaded"}, []string(nil)
 	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
 		steps = w.judged(ctx, next)
@@ -114,6 +118,7 @@ func (w *world) judged(ctx context.Context, ref string) []string {
 	if err := w.client.List(ctx, &list, client.InNamespace("openshift-cluster-version")); err != nil {
 		w.t.Fatal(err)
 	}
+
 	about := slices.DeleteFunc(list.Items, func(e eventsv1.Event) bool { return !strings.Contains(e.Note, fmt.Sprintf("image=%q", ref)) })
 	slices.SortFunc(about, func(a, b eventsv1.Event) int { return a.EventTime.Compare(b.EventTime.Time) })
 	var steps []string
@@ -122,6 +127,7 @@ func (w *world) judged(ctx context.Context, ref string) []string {
 			steps = append(steps, event.Reason)
 		}
 	}
+
 	return steps
 }
 
@@ -140,12 +146,14 @@ func TestDisconnected(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		plan := releaseimage.NewPlan(opened)
 		_ = opened.Close()
 		if err := target.Copy(t.Context(), func(_, _ string) *image.Client { return images }, plan, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	w.images.Close()
 
 	service, err := updateservice.New(updateservice.Options{Releases: target.Repository, DataFolder: writeFolder(t, map[string]string{
@@ -157,6 +165,7 @@ func TestDisconnected(t *testing.T) {
 	if err := service.Scan(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+
 	graphs := httptest.NewServer(service.Handler())
 	defer graphs.Close()
 	w.run(Options{ReleaseImage: own, Payload: first})
@@ -210,6 +219,7 @@ func writeFolder(t *testing.T, files map[string]string) string {
 			t.Fatal(err)
 		}
 	}
+
 	return dir
 }
 

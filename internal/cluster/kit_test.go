@@ -75,6 +75,7 @@ func newWorld(t *testing.T) *world {
 		answer.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(answer, w.graph)
 	}))
+
 	t.Cleanup(updates.Close)
 	w.url = updates.URL
 	w.makeKey()
@@ -84,6 +85,7 @@ func newWorld(t *testing.T) *world {
 			t.Fatal(err)
 		}
 	}
+
 	t.Cleanup(w.clean)
 	return w
 }
@@ -101,6 +103,7 @@ func (w *world) clean() {
 	if w.stop != nil {
 		w.stop()
 	}
+
 	ctx := context.Background()
 	for _, object := range []client.Object{
 		&configv1.ClusterVersion{ObjectMeta: metav1.ObjectMeta{Name: "version"}},
@@ -111,12 +114,14 @@ func (w *world) clean() {
 			w.t.Errorf("cleaning up: %v", err)
 		}
 	}
+
 	// No garbage collector runs that would remove what the ClusterVersion owned.
 	for _, namespace := range []string{signature.Namespace, "openshift-cluster-version"} {
 		if err := w.client.DeleteAllOf(ctx, &corev1.ConfigMap{}, client.InNamespace(namespace)); err != nil {
 			w.t.Errorf("cleaning up: %v", err)
 		}
 	}
+
 	if err := w.client.DeleteAllOf(ctx, &configv1.ClusterOperator{}); err != nil {
 		w.t.Errorf("cleaning up: %v", err)
 	}
@@ -128,6 +133,7 @@ func (w *world) makeKey() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+
 	var public, private bytes.Buffer
 	if err := entity.Serialize(&public); err != nil {
 		w.t.Fatal(err)
@@ -138,6 +144,7 @@ func (w *world) makeKey() {
 	if w.signer, err = signature.ParseSigner(private.Bytes(), nil); err != nil {
 		w.t.Fatal(err)
 	}
+
 	w.keyring = public.String()
 }
 
@@ -163,9 +170,11 @@ func (w *world) content(version string, more map[string]string) fstest.MapFS {
 		"release-manifests/release-metadata": {Data: []byte(`{"kind":"cincinnati-metadata-v0","version":"` + version + `","metadata":{"url":"https://example.com/` + version + `"}}`)},
 		"release-manifests/image-references": {Data: []byte(`{"kind":"ImageStream","apiVersion":"image.openshift.io/v1","metadata":{"name":"` + version + `","creationTimestamp":"2030-01-02T03:04:05Z"}}`)},
 	}
+
 	for name, text := range more {
 		files["release-manifests/"+name] = &fstest.MapFile{Data: []byte(text)}
 	}
+
 	return files
 }
 
@@ -176,6 +185,7 @@ func (w *world) push(files fs.FS) string {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+
 	ref := w.registry + "/release"
 	digest, err := image.NewClient(image.Options{}).Push(w.t.Context(), ref+":latest", nil, built)
 	if err != nil {
@@ -184,6 +194,7 @@ func (w *world) push(files fs.FS) string {
 	if _, of, ok := strings.Cut(digest, "@"); ok {
 		digest = of
 	}
+
 	return ref + "@" + digest
 }
 
@@ -194,6 +205,7 @@ func (w *world) sign(ref string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+
 	statement, err := w.signer.Sign(digest, signature.SignOptions{Reference: "registry.example.com/release:1", Time: time.Now()})
 	if err != nil {
 		w.t.Fatal(err)
@@ -209,6 +221,7 @@ func (w *world) run(o Options) {
 	if w.stop != nil {
 		w.stop()
 	}
+
 	connection := env.Start(w.t)
 	connection.Impersonate.UserName = w.as
 	mgr, err := ctrl.NewManager(connection, ctrl.Options{
@@ -223,12 +236,14 @@ func (w *world) run(o Options) {
 	if o.CacheDir == "" {
 		o.CacheDir = w.t.TempDir()
 	}
+
 	images := image.NewClient(image.Options{})
 	o.Images = func(context.Context) (*image.Client, error) { return images, nil }
 	o.Namespace, o.Program = "openshift-cluster-version", "v1.2.3"
 	if err := Setup(mgr, o); err != nil {
 		w.t.Fatal(err)
 	}
+
 	w.stop = env.Manage(w.t, mgr)
 }
 
@@ -248,6 +263,7 @@ func (w *world) change(how func(*configv1.ClusterVersionSpec)) {
 	if err := w.client.Get(w.t.Context(), client.ObjectKey{Name: "version"}, cv); err != nil {
 		w.t.Fatal(err)
 	}
+
 	before := cv.DeepCopy()
 	how(&cv.Spec)
 	if err := w.client.Patch(w.t.Context(), cv, client.MergeFrom(before)); err != nil {
@@ -273,6 +289,7 @@ func (w *world) await(what string, is func(*configv1.ClusterVersion) bool) *conf
 	if err != nil {
 		w.t.Fatalf("%s never happened (%v):\n%s", what, err, tell(cv))
 	}
+
 	return cv
 }
 
@@ -283,9 +300,11 @@ func tell(cv *configv1.ClusterVersion) string {
 	for _, entry := range cv.Status.History {
 		fmt.Fprintf(&out, "history %s %s verified=%v risks=%q\n", entry.State, entry.Version, entry.Verified, entry.AcceptedRisks)
 	}
+
 	for _, c := range cv.Status.Conditions {
 		fmt.Fprintf(&out, "%s=%s [%s] %s\n", c.Type, c.Status, c.Reason, c.Message)
 	}
+
 	return out.String()
 }
 

@@ -36,15 +36,18 @@ func optional(t *testing.T) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	dir := t.TempDir()
 	b := payload.Build{Root: root, Parts: []string{"operator-lifecycle-manager", "marketplace"}, Catalogs: map[string]string{"community.yaml": "a manifest"}}
 	if err := b.Manifests(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}
+
 	files, err := filepath.Glob(filepath.Join(dir, "release-manifests", "*.yaml"))
 	if err != nil || len(files) < 20 {
 		t.Fatalf("there are only %v: %v", files, err)
 	}
+
 	manifests := map[string]string{}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
@@ -53,6 +56,7 @@ func optional(t *testing.T) map[string]string {
 		}
 		manifests[filepath.Base(file)] = string(text)
 	}
+
 	return manifests
 }
 
@@ -69,6 +73,7 @@ func TestOptionalParts(t *testing.T) {
 	if err := w.client.Create(t.Context(), cv); err != nil {
 		t.Fatal(err)
 	}
+
 	w.await("the release without optional parts", isAt("1.0.0"))
 	classic := []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: classicNamespace}},
@@ -76,12 +81,14 @@ func TestOptionalParts(t *testing.T) {
 		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "olm-operator"}},
 		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: classicNamespace, Name: "olm-operator"}},
 	}
+
 	market := []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: marketNamespace}},
 		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "marketplace-operator"}},
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: marketNamespace, Name: "default-catalogs"}},
 		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: marketNamespace, Name: "marketplace-operator"}},
 	}
+
 	w.absent(append(classic, market...)...)
 	t.Cleanup(func() { w.erase(files) })
 
@@ -91,6 +98,7 @@ func TestOptionalParts(t *testing.T) {
 			spec.Capabilities.AdditionalEnabledCapabilities = capabilities
 		})
 	}
+
 	enable(configv1.CapabilityOperatorLifecycleManager)
 	w.present(classic...)
 	w.absent(market...)
@@ -102,15 +110,18 @@ func TestOptionalParts(t *testing.T) {
 	if catalogs.Data["community.yaml"] != "a manifest" {
 		t.Errorf("the default catalogs are %v", catalogs.Data)
 	}
+
 	version := ""
 	for _, variable := range deployment.Spec.Template.Spec.Containers[0].Env {
 		if variable.Name == "RELEASE_VERSION" {
 			version = variable.Value
 		}
 	}
+
 	if version == "" {
 		t.Error("the marketplace is not told the version of the release")
 	}
+
 	for name, text := range files {
 		if strings.HasSuffix(name, "_clusterserviceversion-packageserver.yaml") && !strings.Contains(text, "- --global-namespace="+marketNamespace+"\n") {
 			t.Errorf("the package server does not show the default catalogs to all namespaces:\n%s", text)
@@ -155,6 +166,7 @@ func (w *world) erase(manifests map[string]string) {
 		if err := yaml.Unmarshal([]byte(text), &object.Object); err != nil {
 			w.t.Fatalf("%s: %v", name, err)
 		}
+
 		var err error
 		if object.GetKind() == "CustomResourceDefinition" {
 			// No controller runs that would tell that the owner has gone.
@@ -162,6 +174,7 @@ func (w *world) erase(manifests map[string]string) {
 		} else {
 			err = w.client.Delete(context.Background(), object)
 		}
+
 		if client.IgnoreNotFound(err) != nil {
 			w.t.Errorf("%s: %v", name, err)
 		}

@@ -33,6 +33,7 @@ func (w *world) report(version string) {
 		if err := w.client.Get(ctx, client.ObjectKeyFromObject(operator), operator); err != nil {
 			return false, client.IgnoreNotFound(err)
 		}
+
 		operator.Status.Versions = []configv1.OperandVersion{{Name: "operator", Version: version}}
 		operator.Status.Conditions = nil
 		for kind, status := range map[string]metav1.ConditionStatus{"Available": "True", "Degraded": "False", "Progressing": "False"} {
@@ -40,6 +41,7 @@ func (w *world) report(version string) {
 				Type: kind, Status: status, Reason: "AsExpected", LastTransitionTime: metav1.Now(),
 			})
 		}
+
 		return w.client.Status().Update(ctx, operator) == nil, nil
 	})
 	if err != nil {
@@ -74,6 +76,7 @@ func TestRestartInMidUpdate(t *testing.T) {
 	if w.note() != "1.0.1" {
 		t.Errorf("the old operator went back to %s", w.note())
 	}
+
 	w.run(Options{ReleaseImage: next, Payload: second}) // its successor
 	w.await("the wait, after the new operator began", waits)
 	w.report("1.0.1")
@@ -108,6 +111,7 @@ func TestRetargetInMidUpdate(t *testing.T) {
 	for _, entry := range cv.Status.History {
 		states = append(states, entry.Version+" "+string(entry.State))
 	}
+
 	if got := strings.Join(states, ", "); got != "1.1.1 Completed, 1.1.0 Partial, 1.0.0 Completed" || !strings.Contains(cv.Status.History[0].AcceptedRisks, "MinorVersionClusterUpdateInProgress") {
 		t.Errorf("the history is:\n%s", tell(cv))
 	}
@@ -129,10 +133,12 @@ func TestImplicitCapability(t *testing.T) {
 	if err := w.client.Create(t.Context(), cv); err != nil {
 		t.Fatal(err)
 	}
+
 	cv = w.await("the installation", isAt("1.0.0"))
 	if got := fmt.Sprint(cv.Status.Capabilities.EnabledCapabilities); got != "[Ingress]" {
 		t.Errorf("capabilities are %s", got)
 	}
+
 	w.update(configv1.Update{Image: next})
 	cv = w.await("the update", isAt("1.0.1"))
 	if got := fmt.Sprint(cv.Status.Capabilities.EnabledCapabilities); got != "[Console Ingress]" {
@@ -167,6 +173,7 @@ func TestKnownIssue(t *testing.T) {
 	if len(cv.Status.ConditionalUpdateRisks) != 1 || cv.Status.ConditionalUpdateRisks[0].Name != "Slow" {
 		t.Errorf("risks are %+v", cv.Status.ConditionalUpdateRisks)
 	}
+
 	w.update(configv1.Update{Version: "1.0.1", AcceptRisks: []configv1.AcceptRisk{{Name: "Slow"}}})
 	cv = w.await("the update", isAt("1.0.1"))
 	if risks := cv.Status.History[0].AcceptedRisks; !strings.Contains(risks, "exposed to the risks [Slow]") {
@@ -194,6 +201,7 @@ func TestRetriever(t *testing.T) {
 	if _, err := r.Retrieve(t.Context(), configv1.Release{Image: "other"}); !errors.Is(err, errAway) {
 		t.Errorf("another release: %v", err)
 	}
+
 	r.files = nil
 	if _, err := r.Retrieve(t.Context(), configv1.Release{Image: "own"}); !errors.Is(err, errAway) {
 		t.Errorf("the release of an operator that is part of none: %v", err)

@@ -27,6 +27,7 @@ func (w *world) ship(names ...string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+
 	for _, name := range names {
 		data, err := os.ReadFile(filepath.Join(root, "config", filepath.FromSlash(name)))
 		if err != nil {
@@ -64,6 +65,7 @@ func TestOwnRole(t *testing.T) {
 	if c := conditionOf(cv, "Failing"); c.Reason != "UpdatePayloadResourceForbidden" && !strings.Contains(c.Message, "forbidden") {
 		t.Errorf("Failing is %+v", c)
 	}
+
 	w.expectEvents("PayloadLoaded")
 	w.ship("cluster-version-operator/cluster_admin.yaml")
 	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "cluster-version-operator"}}

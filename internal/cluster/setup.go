@@ -101,18 +101,21 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return fmt.Errorf("setting up %s: %w", Name, err)
 	}
+
 	log := mgr.GetLogger().WithName(Name)
 	applier := worker.New(worker.Options{Client: direct, Informers: mgr.GetCache()})
 	var querier updates.Querier
 	if o.Prometheus != nil {
 		querier = updates.NewCache(o.Prometheus, nil)
 	}
+
 	watcher := updates.NewWatcher(updates.Options{Program: o.Program, PromQL: querier, Log: log.WithName("updates")})
 	var others acceptance.Retriever = &retrieval.Registry{Dir: o.CacheDir, Images: o.Images}
 	if o.Jobs != nil {
 		o.Jobs.Client = direct
 		others = o.Jobs
 	}
+
 	acceptor := acceptance.NewAcceptor(&acceptance.Judge{
 		Retriever:      retriever{own: o.ReleaseImage, files: o.Payload, next: others},
 		ClusterVersion: version.Reader(direct),
@@ -120,17 +123,20 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		Tell:           teller(mgr, o.Namespace),
 		Detail:         signature.Detail,
 	}, nil)
+
 	for _, part := range []manager.Runnable{leading{applier.Run}, watcher, acceptor} {
 		if err := mgr.Add(part); err != nil {
 			return fmt.Errorf("setting up %s: %w", Name, err)
 		}
 	}
+
 	made := &birth{}
 	if o.Metrics != nil {
 		if err := metrics.Setup(mgr, o.Metrics, metrics.Options{Worker: applier.Status, Created: made.at, Retrieved: watcher.Retrieved}); err != nil {
 			return err
 		}
 	}
+
 	return version.Setup(mgr, version.Options{
 		Own:    version.Own{Image: o.ReleaseImage, Files: o.Payload},
 		Worker: applier, Updates: watcher, Acceptor: acceptor, Trust: trust.New(direct, mgr.GetAPIReader()),
@@ -148,6 +154,7 @@ func etcdReader(reader client.Reader) func(ctx context.Context) (*configv1.Clust
 		if err := reader.Get(ctx, client.ObjectKey{Name: precondition.Etcd}, operator); err != nil {
 			return nil, client.IgnoreNotFound(err)
 		}
+
 		return operator, nil
 	}
 }
@@ -213,10 +220,12 @@ func teller(mgr ctrl.Manager, namespace string) func(target configv1.Release, re
 		if warning {
 			kind = corev1.EventTypeWarning
 		}
+
 		log.Info("A release is judged", "step", reason, "message", message)
 		if len(message) > maxNote {
 			message = strings.ToValidUTF8(message[:maxNote], "") + "…"
 		}
+
 		regarding := &corev1.ObjectReference{
 			APIVersion: configv1.GroupVersion.String(), Kind: configv1.ClusterVersionKind, Name: configv1.ClusterVersionName, Namespace: namespace,
 			FieldPath: "spec.desiredUpdate{" + target.Image + "}",

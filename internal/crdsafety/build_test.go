@@ -29,6 +29,7 @@ spec:
   scope: Namespaced
   versions: [{name: v1alpha1, served: true, storage: true}]
 `)
+
 	crd.Spec.Versions[0].Schema = &apiextensionsv1.CustomResourceValidation{
 		OpenAPIV3Schema: parse[apiextensionsv1.JSONSchemaProps](t, schema),
 	}
@@ -41,6 +42,7 @@ func messages(t testing.TB, err error) []string {
 	if err == nil {
 		return nil
 	}
+
 	var unsafe *UnsafeError
 	if !errors.As(err, &unsafe) {
 		t.Fatalf("the error is a %T: %v", err, err)
@@ -48,9 +50,11 @@ func messages(t testing.TB, err error) []string {
 	if len(unsafe.Violations) == 0 {
 		t.Fatal("an error without violations")
 	}
+
 	var result []string
 	for i := range unsafe.Violations {
 		result = append(result, unsafe.Violations[i].String())
 	}
+
 	return result
 }

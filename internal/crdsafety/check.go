@@ -26,6 +26,7 @@ func Check(old, updated *apiextensionsv1.CustomResourceDefinition) error {
 			checkVersion(old.Name, version, same, r)
 		}
 	}
+
 	return r.err(old.Name)
 }
 
@@ -44,6 +45,7 @@ func checkStoredVersions(old *apiextensionsv1.CustomResourceDefinition, updated 
 			stored = append(stored, old.Spec.Versions[i].Name)
 		}
 	}
+
 	slices.Sort(stored)
 	for _, version := range slices.Compact(stored) {
 		if updated[version] == nil {
@@ -137,6 +139,7 @@ func checkSubresources(old, updated *apiextensionsv1.CustomResourceDefinitionVer
 	if updated.Subresources != nil {
 		after = *updated.Subresources
 	}
+
 	unknown := func(change string) {
 		w.report.add(Violation{Validator: ChangeValidator, Version: w.version, Unknown: true,
 			Message: unknownChange(fmt.Sprintf("version %q", w.version), change)})
@@ -144,6 +147,7 @@ func checkSubresources(old, updated *apiextensionsv1.CustomResourceDefinitionVer
 	if before.Status != nil && after.Status == nil {
 		unknown("subresource status removed")
 	}
+
 	switch {
 	case before.Scale == nil:
 	case after.Scale == nil:
@@ -151,6 +155,7 @@ func checkSubresources(old, updated *apiextensionsv1.CustomResourceDefinitionVer
 	case !sameValue(before.Scale, after.Scale):
 		unknown("subresource scale changed")
 	}
+
 	for _, field := range old.SelectableFields {
 		if !slices.Contains(updated.SelectableFields, field) {
 			unknown(fmt.Sprintf("selectable field %q removed", shorten(field.JSONPath, maxText)))

@@ -47,11 +47,13 @@ func TestDocumentedMessages(t *testing.T) {
 			if tc.old == "" {
 				tc.old, tc.updated = "{type: object}", "{type: object}"
 			}
+
 			old, updated := sample(t, tc.old), sample(t, tc.updated)
 			old.Name, updated.Name = "test.example.com", "test.example.com"
 			if tc.change != nil {
 				tc.change(updated)
 			}
+
 			want := "CustomResourceDefinition test.example.com failed upgrade safety validation. " + tc.want
 			if err := Check(old, updated); err == nil || err.Error() != want {
 				t.Errorf("got  %v\nwant %s", err, want)
@@ -280,6 +282,7 @@ func TestDepthIsBounded(t *testing.T) {
 	if err := Check(nested(t, depth, "{type: string}"), nested(t, depth, "{type: string}")); err != nil {
 		t.Errorf("nothing changed, and yet: %v", err)
 	}
+
 	got := messages(t, Check(nested(t, depth, "{type: string}"), nested(t, depth, "{type: integer}")))
 	if len(got) != 1 || !strings.HasSuffix(got[0], unknownText+"changes more than 200 levels deep are not judged") {
 		t.Errorf("got %q", got)
@@ -292,11 +295,13 @@ func TestViolationsAreBounded(t *testing.T) {
 	for i := range maxViolations + 100 {
 		properties[fmt.Sprint(i, name)] = apiextensionsv1.JSONSchemaProps{}
 	}
+
 	old.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties = properties
 	got := messages(t, Check(old, sample(t, "{type: object}")))
 	if len(got) != maxViolations+1 {
 		t.Errorf("%d violations are reported", len(got))
 	}
+
 	want := `"ChangeValidator" validation failed: definition ` + unknownText + "it has more than 10000 violations, and the rest was not compared"
 	if got[len(got)-1] != want {
 		t.Errorf("the last is %q, want %q", got[len(got)-1], want)

@@ -16,9 +16,11 @@ func FuzzCheck(f *testing.F) {
 	for _, pair := range rulePairs {
 		f.Add(seed(f, pair.a), seed(f, pair.b))
 	}
+
 	for _, place := range places {
 		f.Add(seed(f, place.around), seed(f, "{}"))
 	}
+
 	f.Fuzz(func(t *testing.T, a, b []byte) {
 		var schemas [2]apiextensionsv1.JSONSchemaProps
 		for i, data := range [][]byte{a, b} {
@@ -26,11 +28,13 @@ func FuzzCheck(f *testing.F) {
 				t.Skip("not a schema")
 			}
 		}
+
 		old, updated := sample(t, "{}"), sample(t, "{}")
 		old.Spec.Versions[0].Schema.OpenAPIV3Schema, updated.Spec.Versions[0].Schema.OpenAPIV3Schema = &schemas[0], &schemas[1]
 		if err := Check(old, old.DeepCopy()); err != nil {
 			t.Errorf("a definition is not safe beside itself: %v", err)
 		}
+
 		first, second := messages(t, Check(old, updated)), messages(t, Check(old, updated))
 		if !slices.Equal(first, second) {
 			t.Errorf("the same change is judged as\n%q\nand as\n%q", first, second)
@@ -80,6 +84,7 @@ func strict(random *rand.Rand, depth int) apiextensionsv1.JSONSchemaProps {
 		AllOf: []apiextensionsv1.JSONSchemaProps{{Required: []string{"a"}}}, Not: &apiextensionsv1.JSONSchemaProps{Required: []string{"z"}},
 		AnyOf: []apiextensionsv1.JSONSchemaProps{{Required: []string{"a"}}}, OneOf: []apiextensionsv1.JSONSchemaProps{{Required: []string{"a"}}},
 	}
+
 	if depth > 0 {
 		list, values := strict(random, depth-1), strict(random, depth-1)
 		s.Properties["list"] = apiextensionsv1.JSONSchemaProps{
@@ -89,6 +94,7 @@ func strict(random *rand.Rand, depth int) apiextensionsv1.JSONSchemaProps {
 			Type: "object", AdditionalProperties: &apiextensionsv1.JSONSchemaPropsOrBool{Allows: true, Schema: &values},
 		}
 	}
+
 	return s
 }
 
@@ -103,16 +109,19 @@ func loosen(random *rand.Rand, s *apiextensionsv1.JSONSchemaProps) int {
 			n++
 		}
 	}
+
 	lower := func(p *int64) { *p-- }
 	raise := func(p *int64) { *p += 3 }
 	for _, p := range []**int64{&s.MinLength, &s.MinItems, &s.MinProperties} {
 		may(*p != nil, func() { lower(*p) })
 		may(*p != nil, func() { *p = nil })
 	}
+
 	for _, p := range []**int64{&s.MaxLength, &s.MaxItems, &s.MaxProperties} {
 		may(*p != nil, func() { raise(*p) })
 		may(*p != nil, func() { *p = nil })
 	}
+
 	may(s.Minimum != nil, func() { *s.Minimum -= 0.5 })
 	may(s.Maximum != nil, func() { s.Maximum = nil })
 	may(s.ExclusiveMinimum && s.Minimum != nil, func() { s.ExclusiveMinimum = false })
@@ -139,11 +148,13 @@ func loosen(random *rand.Rand, s *apiextensionsv1.JSONSchemaProps) int {
 	if s.AdditionalProperties != nil {
 		n += loosen(random, s.AdditionalProperties.Schema)
 	}
+
 	for _, name := range []string{"a", "n", "list", "map"} {
 		if property, ok := s.Properties[name]; ok {
 			n += loosen(random, &property)
 			s.Properties[name] = property
 		}
 	}
+
 	return n
 }

@@ -31,12 +31,14 @@ func definitions(t *testing.T, folder string) map[string]*apiextensionsv1.Custom
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no manifests in %s: %v", folder, err)
 	}
+
 	result := map[string]*apiextensionsv1.CustomResourceDefinition{}
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		object, _, err := decoder.Decode(data, nil, nil)
 		if runtime.IsNotRegisteredError(err) {
 			continue
@@ -44,12 +46,15 @@ func definitions(t *testing.T, folder string) map[string]*apiextensionsv1.Custom
 		if err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
+
 		crd := &apiextensionsv1.CustomResourceDefinition{}
 		if err := scheme.Convert(object, crd, nil); err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
+
 		result[crd.Name] = crd
 	}
+
 	return result
 }
 
@@ -60,12 +65,14 @@ func TestRealBundles(t *testing.T) {
 	if err != nil || len(packages) == 0 {
 		t.Skipf("no real bundles: %v", err)
 	}
+
 	for _, folder := range packages {
 		t.Run(filepath.Base(folder), func(t *testing.T) {
 			versions, err := filepath.Glob(filepath.Join(folder, "*"))
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			slices.SortFunc(versions, func(a, b string) int {
 				return cmp.Or(semver.MustParse(filepath.Base(a)).Compare(semver.MustParse(filepath.Base(b))), strings.Compare(a, b))
 			})
@@ -102,6 +109,7 @@ func TestArgoCD(t *testing.T) {
 	if _, err := os.Stat(folder); err != nil {
 		t.Skipf("the package is not here: %v", err)
 	}
+
 	old, updated := definitions(t, filepath.Join(folder, "0.5.0")), definitions(t, filepath.Join(folder, "0.8.0"))
 	want := map[string][]string{
 		"applications.argoproj.io": nil, "applicationsets.argoproj.io": nil, "appprojects.argoproj.io": nil, "argocdexports.argoproj.io": nil,
@@ -110,10 +118,12 @@ func TestArgoCD(t *testing.T) {
 			`"NoExistingFieldRemoved" validation failed: crd/argocds.argoproj.io version/v1alpha1 field/^.status.ssoConfig may not be removed`,
 		},
 	}
+
 	got := map[string][]string{}
 	for name, crd := range updated {
 		got[name] = messages(t, Check(old[name], crd))
 	}
+
 	if diff := gocmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -179,6 +179,7 @@ func ruleEmbedded(w *walk, old, updated *schema) {
 	case old.XEmbeddedResource && !updated.XEmbeddedResource:
 		w.unknown("x-kubernetes-embedded-resource removed")
 	}
+
 	if old.XIntOrString != updated.XIntOrString && old.Type == updated.Type {
 		w.unknown(changed("x-kubernetes-int-or-string", old.XIntOrString, updated.XIntOrString))
 	}
@@ -210,6 +211,7 @@ func ruleValidations(w *walk, old, updated *schema) {
 	for i := range old.XValidations {
 		known[validation(&old.XValidations[i])] = true
 	}
+
 	for i := range updated.XValidations {
 		if text := validation(&updated.XValidations[i]); !known[text] {
 			known[text] = true
@@ -237,6 +239,7 @@ func ruleJunctors(w *walk, old, updated *schema) {
 	if added := missing(junctor(updated, updated.AllOf), junctor(old, old.AllOf)); len(added) > 0 {
 		w.unknown("allOf changed: it demands more, or something else")
 	}
+
 	switch {
 	case updated.Not == nil:
 	case old.Not == nil:
@@ -265,12 +268,14 @@ func junctor(s *schema, members []schema) []string {
 	for i := range members {
 		result = append(result, encode(&members[i]))
 	}
+
 	if s.XIntOrString {
 		if len(result) == 2 && sameSet(result, intOrString) {
 			return nil
 		}
 		result = slices.DeleteFunc(result, func(text string) bool { return text == intOrStringDemand })
 	}
+
 	return result
 }
 
@@ -333,12 +338,14 @@ func missing[T cmp.Ordered](a, b []T) []T {
 	for _, value := range b {
 		have[value] = true
 	}
+
 	lacking := map[T]bool{}
 	for _, value := range a {
 		if !have[value] {
 			lacking[value] = true
 		}
 	}
+
 	return slices.Sorted(maps.Keys(lacking))
 }
 

@@ -88,9 +88,11 @@ func TestRules(t *testing.T) {
 	for _, attribute := range []string{"minimum", "minLength", "minItems", "minProperties"} {
 		boundRules(t, attribute, 3, 2, "increased")
 	}
+
 	for _, attribute := range []string{"maximum", "maxLength", "maxItems", "maxProperties"} {
 		boundRules(t, attribute, 2, 3, "decreased")
 	}
+
 	for _, tc := range rulePairs {
 		t.Run(tc.name, func(t *testing.T) {
 			judged(t, tc.a, tc.b, tc.there)
@@ -148,6 +150,7 @@ func TestEveryAttributeIsJudged(t *testing.T) {
 	for _, name := range walked {
 		tested[name] = true
 	}
+
 	for _, pair := range rulePairs {
 		a, b := parse[map[string]any](t, pair.a), parse[map[string]any](t, pair.b)
 		for _, schema := range []map[string]any{*a, *b} {
@@ -156,6 +159,7 @@ func TestEveryAttributeIsJudged(t *testing.T) {
 			}
 		}
 	}
+
 	attributes := reflect.TypeFor[apiextensionsv1.JSONSchemaProps]()
 	for i := range attributes.NumField() {
 		name, _, _ := strings.Cut(attributes.Field(i).Tag.Get("json"), ",")

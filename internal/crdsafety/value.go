@@ -15,6 +15,7 @@ func canonical(value *apiextensionsv1.JSON) string {
 	if value == nil || len(value.Raw) == 0 {
 		return ""
 	}
+
 	decoder := json.NewDecoder(bytes.NewReader(value.Raw))
 	decoder.UseNumber()
 	var decoded any
@@ -25,6 +26,7 @@ func canonical(value *apiextensionsv1.JSON) string {
 	if decoded == nil {
 		return ""
 	}
+
 	return encode(numbers(decoded))
 }
 
@@ -51,6 +53,7 @@ func numbers(value any) any {
 			v[key] = numbers(v[key])
 		}
 	}
+
 	return value
 }
 
@@ -63,6 +66,7 @@ func encode(value any) string {
 		// A raw value in it is no JSON, which the API server does not accept.
 		return err.Error()
 	}
+
 	return string(bytes.TrimSpace(buffer.Bytes()))
 }
 

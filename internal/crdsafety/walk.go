@@ -39,15 +39,18 @@ func (w *walk) schema(old, updated *apiextensionsv1.JSONSchemaProps) {
 	if w.report.full() {
 		return
 	}
+
 	if len(w.path) > maxDepth {
 		if !sameValue(old, updated) {
 			w.unknown(fmt.Sprintf("changes more than %d levels deep are not judged", maxDepth))
 		}
 		return
 	}
+
 	for _, rule := range rules {
 		rule(w, old, updated)
 	}
+
 	w.properties(old, updated)
 	w.inside("items", elements(old.Items), elements(updated.Items), false)
 	w.inside("additionalProperties", values(old.AdditionalProperties), values(updated.AdditionalProperties), !keepsUnknown(old))
@@ -62,9 +65,11 @@ func (w *walk) properties(old, updated *apiextensionsv1.JSONSchemaProps) {
 			w.below(step(name), w.removed)
 		}
 	}
+
 	if !keepsUnknown(old) {
 		return
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(updated.Properties)) {
 		if _, ok := old.Properties[name]; !ok {
 			w.below(step(name), func() {
@@ -140,6 +145,7 @@ func values(properties *apiextensionsv1.JSONSchemaPropsOrBool) *apiextensionsv1.
 	case properties.Allows:
 		return anything
 	}
+
 	return nil
 }
 
@@ -155,6 +161,7 @@ func step(name string) string {
 			return "[" + strconv.Quote(shorten(name, maxName)) + "]"
 		}
 	}
+
 	if name == "" {
 		return `[""]`
 	}

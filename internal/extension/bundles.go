@@ -23,6 +23,7 @@ func (b *bundles) Open(ctx context.Context, ref string) (*install.BundleImage, e
 	if err != nil {
 		return nil, err
 	}
+
 	canonical, err := images.Resolve(ctx, ref)
 	if err != nil {
 		return nil, classify(err)
@@ -37,6 +38,7 @@ func (b *bundles) Open(ctx context.Context, ref string) (*install.BundleImage, e
 	if err != nil {
 		return nil, classify(err)
 	}
+
 	return opened, nil
 }
 

@@ -24,6 +24,7 @@ func TestOpenedBundleOutlivesTheCache(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	images := image.NewClient(image.Options{})
 	ref, err := images.Push(t.Context(), strings.TrimPrefix(server.URL, "http://")+"/hello:v1", nil, built)
 	if err != nil {
@@ -38,6 +39,7 @@ func TestOpenedBundleOutlivesTheCache(t *testing.T) {
 	if err := b.Keep(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
+
 	loaded, err := opened.Files.Load(opened.Labels)
 	if err != nil {
 		t.Fatalf("after the cache was cleared: %v", err)

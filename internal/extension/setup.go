@@ -55,10 +55,12 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 	if opts.RequireServiceAccount && opts.IgnoreServiceAccount {
 		return errors.New("setting up operator-controller: --require-service-account and --ignore-service-account exclude each other")
 	}
+
 	server, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
 		return fmt.Errorf("making the client for the version of the API server: %w", err)
 	}
+
 	installs := &install.Controller{
 		Client:   mgr.GetClient(),
 		Reader:   mgr.GetAPIReader(),
@@ -79,16 +81,19 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 	if err := installs.SetupWithManager(mgr); err != nil {
 		return err
 	}
+
 	accounts := account.NewClients(mgr)
 	if err := serving.Setup(mgr, serving.Options{SystemNamespace: opts.SystemNamespace, Accounts: accounts}); err != nil {
 		return err
 	}
+
 	err = upgradeable.Setup(mgr, upgradeable.Options{
 		SystemNamespace: opts.SystemNamespace, Program: opts.Program, KubernetesVersion: server.ServerVersion,
 	})
 	if err != nil {
 		return err
 	}
+
 	return rollout.Setup(mgr, rollout.Options{
 		SystemNamespace: opts.SystemNamespace, Accounts: accounts, RequireServiceAccount: opts.RequireServiceAccount,
 	})

@@ -47,6 +47,7 @@ func bundlesYAML(n int) []byte {
 			text.WriteString("      Some text of a description with a [link](https://example.com).\n")
 		}
 	}
+
 	return text.Bytes()
 }
 
@@ -150,6 +151,7 @@ func BenchmarkDecodeBundle(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+
 	b.Run("ours", func(b *testing.B) {
 		b.SetBytes(int64(len(metas[0].Blob)))
 		b.ReportAllocs()
@@ -159,6 +161,7 @@ func BenchmarkDecodeBundle(b *testing.B) {
 			}
 		}
 	})
+
 	b.Run("encoding/json", func(b *testing.B) {
 		b.SetBytes(int64(len(metas[0].Blob)))
 		b.ReportAllocs()

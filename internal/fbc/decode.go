@@ -29,15 +29,18 @@ func decode[T any](m Meta, schema string, read func(*decoder, *T)) (*T, error) {
 	if m.Schema != schema {
 		return nil, m.At.Wrap(fmt.Errorf("%s is not of the schema %s", m, schema))
 	}
+
 	value := new(T)
 	d := decoder{cursor: jsontext.Cursor{Text: m.Blob}}
 	if read(&d, value); !d.odd && d.cursor.Done() {
 		return value, nil
 	}
+
 	value = new(T)
 	if err := json.Unmarshal(m.Blob, value); err != nil {
 		return nil, m.At.Wrap(fmt.Errorf("%s does not fit its schema: %w", m, err))
 	}
+
 	return value, nil
 }
 
@@ -80,6 +83,7 @@ func LoadContent(pkg string, metas iter.Seq2[Meta, error]) (*Content, error) {
 			return nil, err
 		}
 	}
+
 	return content, nil
 }
 
@@ -113,5 +117,6 @@ func (c *Content) add(meta Meta) error {
 		}
 		c.Bundles = append(c.Bundles, *bundle)
 	}
+
 	return nil
 }

@@ -33,6 +33,7 @@ func TestLoadContentGathersOnePackage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	want := &fbc.Content{
 		Package: &fbc.Package{Schema: "olm.package", Name: "a", DefaultChannel: "stable", Icon: &fbc.Icon{Data: []byte("hi"), MediaType: "image/png"}},
 		Channels: []fbc.Channel{{Schema: "olm.channel", Package: "a", Name: "stable", Entries: []fbc.ChannelEntry{
@@ -99,17 +100,20 @@ func FuzzDecode(f *testing.F) {
 	for _, seed := range decodeSeeds {
 		f.Add([]byte(seed))
 	}
+
 	f.Fuzz(func(t *testing.T, text []byte) {
 		canonical, _, err := jsontext.Compact(nil, text, 50)
 		if err != nil {
 			return
 		}
+
 		var compact bytes.Buffer
 		if json.Compact(&compact, text) == nil && compact.Len() == len(canonical) {
 			// In any order, as blobs that were made in memory have. That none of its keys stands
 			// twice can be told from the length.
 			checkDecode(t, compact.Bytes())
 		}
+
 		checkDecode(t, canonical)
 	})
 }
@@ -130,12 +134,14 @@ func compareDecode[T any](t *testing.T, blob []byte, schema string, decode func(
 	if (err == nil) != (wantErr == nil) {
 		t.Fatalf("%s as %s: error is %v, want %v", blob, schema, err, wantErr)
 	}
+
 	if wantErr != nil {
 		if !strings.HasSuffix(err.Error(), wantErr.Error()) {
 			t.Errorf("%s as %s: error is %v, want %v", blob, schema, err, wantErr)
 		}
 		return
 	}
+
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("%s as %s (-want +got):\n%s", blob, schema, diff)
 	}

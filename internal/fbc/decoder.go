@@ -42,6 +42,7 @@ func (d *decoder) icon() *Icon {
 	if d.null() {
 		return nil
 	}
+
 	icon := &Icon{}
 	for more := d.open(); more; more = d.more() {
 		switch key := d.key(); string(key) {
@@ -53,6 +54,7 @@ func (d *decoder) icon() *Icon {
 			d.skip(key, "base64data", "mediatype")
 		}
 	}
+
 	return icon
 }
 
@@ -199,6 +201,7 @@ func (d *decoder) key() []byte {
 		d.odd = true
 		return nil
 	}
+
 	key := inner(d.cursor.Key())
 	if bytes.IndexByte(key, '\\') >= 0 {
 		d.odd = true
@@ -235,10 +238,12 @@ func (d *decoder) text() string {
 		d.odd = true
 		return ""
 	}
+
 	text, err := jsontext.Unquote(d.cursor.Value())
 	if err != nil {
 		d.odd = true
 	}
+
 	return text
 }
 
@@ -266,6 +271,7 @@ func (d *decoder) oneOf(usual ...string) string {
 			}
 		}
 	}
+
 	return d.text()
 }
 
@@ -282,11 +288,13 @@ func (d *decoder) base64() []byte {
 	if d.null() {
 		return nil
 	}
+
 	text := d.text()
 	data, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
 		d.odd = true
 	}
+
 	return data
 }
 
@@ -299,6 +307,7 @@ func list[T any](d *decoder, read func(*decoder, *T)) []T {
 		d.odd = true
 		return nil
 	}
+
 	values := []T{}
 	for more := d.cursor.Open(); more; more = d.more() {
 		values = append(values, *new(T))
@@ -306,5 +315,6 @@ func list[T any](d *decoder, read func(*decoder, *T)) []T {
 			read(d, &values[len(values)-1])
 		}
 	}
+
 	return values
 }

@@ -47,6 +47,7 @@ func (e *Error) Error() string {
 	if e.Document > 0 {
 		fmt.Fprintf(&b, "document %d (line %d, byte %d): ", e.Document, e.Line, e.Offset)
 	}
+
 	b.WriteString(e.Err.Error())
 	return b.String()
 }

@@ -25,6 +25,7 @@ func FuzzReadJSON(f *testing.F) {
 	for _, seed := range []string{twoPackages, `{"schema":"a"}{"schema":"b"}`, `{"schema":"a","x":{"y":["}",null,1e5,true]}}`, `{"sch\u0065ma":"a\\"}`, "{\"schema\":\"\xff\"}"} {
 		f.Add([]byte(seed))
 	}
+
 	f.Fuzz(func(t *testing.T, text []byte) {
 		want, ok := decodeAll(text)
 		got, err := collect(bytes.NewReader(text), fuzzLimits)
@@ -37,6 +38,7 @@ func FuzzReadJSON(f *testing.F) {
 		if len(want) != len(got) {
 			t.Fatalf("%d blobs of %q, want %d", len(got), text, len(want))
 		}
+
 		for i, w := range want {
 			var value map[string]any
 			if err := json.Unmarshal(got[i].Blob, &value); err != nil {
@@ -63,10 +65,12 @@ func decodeAll(text []byte) ([]map[string]any, bool) {
 		} else if err != nil || bytes.Count(raw, []byte("{"))+bytes.Count(raw, []byte("[")) > fuzzLimits.Depth || len(raw) > fuzzLimits.BlobBytes {
 			return nil, false
 		}
+
 		var object map[string]any
 		if err := json.Unmarshal(raw, &object); err != nil {
 			return nil, false
 		}
+
 		folded := map[string]bool{}
 		for key, value := range object {
 			lower := strings.ToLower(key)
@@ -76,10 +80,12 @@ func decodeAll(text []byte) ([]map[string]any, bool) {
 			}
 			folded[lower] = true
 		}
+
 		// A key that stands twice may have had another type the first time.
 		if schema, _ := object["schema"].(string); schema == "" || hasDoubleKeys(raw, len(object)) {
 			return nil, false
 		}
+
 		all = append(all, object)
 	}
 }
@@ -90,6 +96,7 @@ func hasDoubleKeys(raw []byte, distinct int) bool {
 	if _, err := decoder.Token(); err != nil {
 		return true
 	}
+
 	count := 0
 	for decoder.More() {
 		var value json.RawMessage
@@ -98,6 +105,7 @@ func hasDoubleKeys(raw []byte, distinct int) bool {
 		}
 		count++
 	}
+
 	return count != distinct
 }
 
@@ -107,20 +115,24 @@ func FuzzReadYAML(f *testing.F) {
 	for _, seed := range []string{"schema: a\nx: [1, 2.5, true, null, ~, yes, 0777, 1e3]\n", "schema: a\nt: |\n  b\n   c\n", "---\nschema: a\n---\nschema: b\n", "schema: a\nx: &x {y: 1}\nz: *x\n", "{schema: a,}", "schema: !!binary aGk=\n", "schema: a\nd: 2020-01-01\n"} {
 		f.Add([]byte(seed))
 	}
+
 	f.Fuzz(func(t *testing.T, text []byte) {
 		got, err := collect(bytes.NewReader(text), fuzzLimits)
 		pieces, perr := collect(iotest.OneByteReader(bytes.NewReader(text)), fuzzLimits)
 		if diff := cmp.Diff(got, pieces); diff != "" || (err == nil) != (perr == nil) {
 			t.Fatalf("read in pieces: %v, at once: %v; blobs differ (-once +pieces):\n%s", perr, err, diff)
 		}
+
 		for _, m := range got {
 			if !json.Valid(m.Blob) || bytes.IndexByte(m.Blob, '\n') >= 0 || m.Schema == "" {
 				t.Fatalf("not a blob: %+v", m)
 			}
 		}
+
 		if err != nil || len(got) != 1 || bytes.Contains(text, []byte("---")) || bytes.Contains(text, []byte("...")) || bytes.HasPrefix(text, []byte("%")) {
 			return
 		}
+
 		var want, have any
 		if yaml.Unmarshal(text, &want) != nil {
 			return

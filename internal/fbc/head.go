@@ -28,10 +28,12 @@ func (n *names) schema(text []byte) string {
 	if n.schemas == nil {
 		n.schemas = map[string]string{}
 	}
+
 	s := string(text)
 	if len(n.schemas) < maxSchemas {
 		n.schemas[s] = s
 	}
+
 	return s
 }
 
@@ -53,6 +55,7 @@ func (n *names) readHead(meta *Meta, members []jsontext.Member) error {
 	if err := checkKeys(members); err != nil {
 		return err
 	}
+
 	for _, m := range members {
 		var err error
 		switch key := inner(m.Key); {
@@ -67,12 +70,14 @@ func (n *names) readHead(meta *Meta, members []jsontext.Member) error {
 			return err
 		}
 	}
+
 	if meta.Schema == "" {
 		return errors.New("missing root schema field: every blob needs a non-empty string in its field schema")
 	}
 	if meta.Schema == SchemaPackage {
 		meta.Package = ""
 	}
+
 	return nil
 }
 
@@ -96,6 +101,7 @@ func checkKeys(members []jsontext.Member) error {
 	if !slices.ContainsFunc(members, func(m jsontext.Member) bool { return hasOtherCase(m.Key) }) {
 		return nil
 	}
+
 	// Keys are canonical, where no escape has a letter in upper case: they fold as what
 	// they stand for.
 	seen := make(map[string][]byte, len(members))
@@ -106,6 +112,7 @@ func checkKeys(members []jsontext.Member) error {
 		}
 		seen[folded] = m.Key
 	}
+
 	return nil
 }
 
@@ -133,6 +140,7 @@ func kindOf(value []byte) string {
 	if len(value) == 0 {
 		return "nothing"
 	}
+
 	switch value[0] {
 	case '"':
 		return "a string"

@@ -46,6 +46,7 @@ func ignored(stack []ignores, file string) bool {
 			}
 		}
 	}
+
 	return false
 }
 
@@ -62,6 +63,7 @@ func (p pattern) matches(parts []string) bool {
 		}
 		return false
 	}
+
 	return p.matchesPrefix(parts)
 }
 
@@ -86,13 +88,16 @@ func (p pattern) matchesPrefix(parts []string) bool {
 				next[i+1] = true
 			}
 		}
+
 		p.skipStars(next)
 		isFolder := n < len(parts)-1
 		if next[len(p.segments)] && (isFolder || !p.foldersOnly) {
 			return true
 		}
+
 		reached = next
 	}
+
 	return false
 }
 
@@ -117,6 +122,7 @@ func parseIgnores(domain string, text []byte) (*ignores, error) {
 	if len(text) > ignoreBytes {
 		return nil, fmt.Errorf("is larger than %d bytes", ignoreBytes)
 	}
+
 	result := &ignores{domain: domain}
 	for line := range strings.Lines(strings.TrimPrefix(string(text), "\ufeff")) {
 		p, ok := parsePattern(line)
@@ -128,6 +134,7 @@ func parseIgnores(domain string, text []byte) (*ignores, error) {
 		}
 		result.patterns = append(result.patterns, p)
 	}
+
 	return result, nil
 }
 
@@ -137,6 +144,7 @@ func parsePattern(line string) (pattern, bool) {
 	if line == "" || line[0] == '#' {
 		return pattern{}, false
 	}
+
 	p := pattern{}
 	if line[0] == '!' {
 		p.include = true
@@ -146,19 +154,23 @@ func parsePattern(line string) (pattern, bool) {
 		p.foldersOnly = true
 		line = trimmed
 	}
+
 	p.floating = !strings.Contains(line, "/")
 	line = strings.TrimPrefix(line, "/")
 	if line == "" {
 		return pattern{}, false
 	}
+
 	for segment := range strings.SplitSeq(line, "/") {
 		// gitignore negates a class with "!", path.Match with "^".
 		segment = strings.ReplaceAll(segment, "[!", "[^")
 		p.segments = append(p.segments, segment)
 	}
+
 	if p.floating && p.segments[0] == "**" {
 		p.segments[0] = "*"
 	}
+
 	return p, true
 }
 

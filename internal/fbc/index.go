@@ -131,9 +131,11 @@ func (ix *Index) AddBlob(m Meta) error {
 	if err := fits(meta); err != nil {
 		return err
 	}
+
 	entry := entryOf(meta)
 	entry.file, entry.offset = inMemory, int64(len(ix.made))
 	ix.made = append(ix.made, meta)
+
 	return ix.add(entry)
 }
 
@@ -150,6 +152,7 @@ func fits(m Meta) error {
 	case SchemaDeprecations:
 		_, err = DecodeDeprecations(m)
 	}
+
 	return err
 }
 

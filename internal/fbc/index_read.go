@@ -36,6 +36,7 @@ func (r *indexReader) blob(e Entry) (Meta, error) {
 	if e.file == inMemory {
 		return r.index.made[e.offset], nil
 	}
+
 	file := &r.index.files[e.file]
 	switch err := r.read(e, file); {
 	case errors.Is(err, errChanged):
@@ -43,6 +44,7 @@ func (r *indexReader) blob(e Entry) (Meta, error) {
 	case err != nil:
 		return Meta{}, fmt.Errorf("reading %s again: %w", file.name, err)
 	}
+
 	// Where a document begins, no line has to begin.
 	start := position{offset: e.offset, lines: int(e.line) - 1, documents: int(e.document) - 1}
 	r.parser.reset(chunk{file: file.name, start: start, text: r.text, final: true})
@@ -50,6 +52,7 @@ func (r *indexReader) blob(e Entry) (Meta, error) {
 	if err != nil || m.Schema != e.Schema || m.Package != e.Package || m.Name != e.Name || m.At.Length != int(e.length) {
 		return Meta{}, &Error{File: file.name, Err: errChanged}
 	}
+
 	return m, nil
 }
 
@@ -61,15 +64,18 @@ func (r *indexReader) read(e Entry, file *indexedFile) error {
 			return err
 		}
 	}
+
 	if at, ok := r.file.(io.ReaderAt); ok {
 		n, err := at.ReadAt(r.text, e.offset)
 		return whole(n, len(r.text), err)
 	}
+
 	// Such a file may only be read from its start.
 	defer r.close()
 	if err := seek(r.file, e.offset); err != nil {
 		return whole(0, 1, err)
 	}
+
 	n, err := io.ReadFull(r.file, r.text)
 	return whole(n, len(r.text), err)
 }
@@ -81,11 +87,13 @@ func (r *indexReader) open(number int32, file *indexedFile) error {
 	if err != nil {
 		return err
 	}
+
 	r.file, r.number = opened, number
 	if info.Size() != file.size || !info.ModTime().Equal(file.modified) {
 		r.close()
 		return errChanged
 	}
+
 	return nil
 }
 

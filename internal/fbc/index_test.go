@@ -48,10 +48,12 @@ func checkIndex(t *testing.T, ix *fbc.Index, fsys fs.FS) {
 		}
 		want = append(want, meta)
 	}
+
 	entries := ix.Entries()
 	if len(entries) != len(want) || len(want) == 0 {
 		t.Fatalf("%d entries, want %d", len(entries), len(want))
 	}
+
 	for i := range want {
 		for _, j := range []int{i, len(want) - 1 - i} {
 			got, err := ix.Blob(entries[j])
@@ -107,6 +109,7 @@ func TestIndexOfSeveralCatalogs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	var got []string
 	for _, e := range ix.Entries() {
 		meta, err := ix.Blob(e)
@@ -115,6 +118,7 @@ func TestIndexOfSeveralCatalogs(t *testing.T) {
 		}
 		got = append(got, fmt.Sprintf("%s of %s: %s", e, e.PackageName(), meta.Blob))
 	}
+
 	want := []string{
 		`blob of schema olm.package, name "p" of p: {"name":"p","schema":"olm.package"}`,
 		`blob of schema olm.bundle, package "p", name "b" of p: {"image":"<","name":"b","package":"p","schema":"olm.bundle"}`,
@@ -135,6 +139,7 @@ func TestIndexMapDoesBoth(t *testing.T) {
 		}
 		blobs = append(blobs, blob)
 	}
+
 	checkIndex(t, ix, fsys)
 	for i, e := range ix.Entries() {
 		if m, err := ix.Blob(e); err != nil || string(m.Blob) != string(blobs[i]) {
@@ -193,6 +198,7 @@ func TestIndexNoticesChanges(t *testing.T) {
 			if err := errors.Join(os.WriteFile(path, []byte(text), 0o600), os.Chtimes(path, time.Time{}, time.Unix(1_000_000_000, 0))); err != nil {
 				t.Fatal(err)
 			}
+
 			ix := fbc.NewIndex(fbc.Limits{})
 			if err := errors.Join(ix.Add(os.DirFS(filepath.Dir(path))), test.change(path)); err != nil {
 				t.Fatal(err)
@@ -214,6 +220,7 @@ func FuzzIndex(f *testing.F) {
 	for _, text := range mixed {
 		f.Add([]byte(text))
 	}
+
 	f.Fuzz(func(t *testing.T, text []byte) {
 		ix := fbc.NewIndex(fuzzLimits)
 		var want []fbc.Meta
@@ -223,9 +230,11 @@ func FuzzIndex(f *testing.F) {
 			}
 			want = append(want, meta)
 		}
+
 		if len(ix.Entries()) != len(want) {
 			t.Fatalf("%d entries, want %d", len(ix.Entries()), len(want))
 		}
+
 		for i, e := range ix.Entries() {
 			if got, err := ix.Blob(e); err != nil || !cmp.Equal(want[i], got) {
 				t.Errorf("blob %d of %q is %+v, %v, want %+v", i, text, got, err, want[i])

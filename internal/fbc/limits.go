@@ -68,6 +68,7 @@ func (l Limits) withDefaults() Limits {
 	setDefault(&l.Folders, defaultFolders)
 	setDefault(&l.Files, defaultFiles)
 	setDefault(&l.Blobs, defaultBlobs)
+
 	return l
 }
 

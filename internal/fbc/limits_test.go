@@ -26,10 +26,12 @@ func (e *endless) Read(b []byte) (int, error) {
 	if e.left == 0 {
 		return 0, io.EOF
 	}
+
 	n := 0
 	for n < len(b) && n < e.left {
 		n += copy(b[n:min(len(b), e.left)], e.text[(e.read+n)%len(e.text):])
 	}
+
 	e.left -= n
 	e.read += n
 	return n, nil
@@ -53,6 +55,7 @@ func TestReadRefusesWhatIsMadeToHurt(t *testing.T) {
 	for i := range 9 {
 		fmt.Fprintf(&laughs, "a%d: &a%d [%s]\n", i+1, i+1, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d,", i), 10), ","))
 	}
+
 	for name, test := range map[string]struct {
 		before string
 		body   endless

@@ -72,5 +72,6 @@ func namesIn(text string) ([]string, error) {
 			found = append(found, meta.Name)
 		}
 	}
+
 	return found, nil
 }

@@ -74,6 +74,7 @@ func (m *mapping[T]) all(yield func(T, error) bool) {
 	for range slots {
 		m.free <- &slot{parser: parser{limits: m.limits}}
 	}
+
 	c := &consumer[T]{mapping: m, yield: yield}
 	err := inOrder(slots, m.walk, c.take)
 	if err != nil && !errors.Is(err, errStopped) {
@@ -94,6 +95,7 @@ func (m *mapping[T]) file(name string) error {
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = file.Close() }() // It was only read.
 	var s *splitter
 	for {
@@ -103,12 +105,14 @@ func (m *mapping[T]) file(name string) error {
 		case <-m.sequence.stop:
 			return errStopped
 		}
+
 		if s == nil {
 			s = newSplitter(file, name, m.limits, slot.buffer, begin())
 			s.size = m.size
 		} else {
 			s.detach(slot.buffer)
 		}
+
 		chunk, err := s.next()
 		slot.buffer = s.buf
 		if err != nil {
@@ -118,6 +122,7 @@ func (m *mapping[T]) file(name string) error {
 			}
 			return err
 		}
+
 		err = m.sequence.submit(func() outcome[T] {
 			defer m.release(slot)
 			out := m.work(chunk, &slot.parser)
@@ -136,11 +141,13 @@ func openFile(fsys fs.FS, name string) (fs.File, fs.FileInfo, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening %s: %w", name, err)
 	}
+
 	info, err := file.Stat()
 	if err != nil {
 		_ = file.Close() // It was not used.
 		return nil, nil, fmt.Errorf("opening %s: %w", name, err)
 	}
+
 	return file, info, nil
 }
 
@@ -168,6 +175,7 @@ func (m *mapping[T]) work(c chunk, p *parser) (out outcome[T]) {
 			out.unsure = &here
 			return out
 		}
+
 		var value T
 		if err == nil {
 			value, err = m.f(meta)
@@ -176,8 +184,10 @@ func (m *mapping[T]) work(c chunk, p *parser) (out outcome[T]) {
 			out.err = err
 			return out
 		}
+
 		out.values = append(out.values, value)
 	}
+
 	out.err = errStopped
 	return out
 }
@@ -196,21 +206,25 @@ func (c *consumer[T]) take(out outcome[T]) error {
 	if out.file == c.file && c.done {
 		return nil
 	}
+
 	if out.file != c.file {
 		c.file, c.done = out.file, false
 		if c.opened != nil {
 			c.opened(out.file, out.info)
 		}
 	}
+
 	for _, value := range out.values {
 		if !c.yield(value, nil) {
 			return errStopped
 		}
 	}
+
 	if out.unsure != nil {
 		c.done = true
 		return c.rest(*out.unsure)
 	}
+
 	return out.err
 }
 
@@ -220,10 +234,12 @@ func (c *consumer[T]) rest(from position) error {
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = file.Close() }() // It was only read.
 	if err := seek(file, from.offset); err != nil {
 		return fmt.Errorf("reading %s: %w", c.file, err)
 	}
+
 	s := newSplitter(file, c.file, c.limits, nil, from)
 	s.size = c.size
 	return readBlobs(s, func(meta Meta) error {

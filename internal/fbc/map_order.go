@@ -42,6 +42,7 @@ func inOrder[R any](ahead int, produce func(*sequence[R]) error, consume func(R)
 		last.value = produce(s)
 		last.returned = true
 	})
+
 	for done := range s.ordered {
 		value, err := (<-done).get()
 		if err == nil {
@@ -51,6 +52,7 @@ func inOrder[R any](ahead int, produce func(*sequence[R]) error, consume func(R)
 			return err
 		}
 	}
+
 	produced, err := last.get()
 	return errors.Join(err, produced)
 }
@@ -75,6 +77,7 @@ func (s *sequence[R]) submit(work func() R) error {
 	case <-s.stop:
 		return errStopped
 	}
+
 	s.running.Go(func() {
 		var r result[R]
 		defer func() {
@@ -84,6 +87,7 @@ func (s *sequence[R]) submit(work func() R) error {
 		r.value = work()
 		r.returned = true
 	})
+
 	return nil
 }
 

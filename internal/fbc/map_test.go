@@ -79,6 +79,7 @@ func checkChunks(t *testing.T, text []byte, size int) {
 	if diff := cmp.Diff(want, outcomeOf(small(text, size, limits))); diff != "" {
 		t.Errorf("%q in chunks of %d (-whole +chunks):\n%s", text, size, diff)
 	}
+
 	s := newSplitter(pieceFile{File: fileOf(text), size: 5}, "f", limits.withDefaults(), nil, begin())
 	s.size = size
 	serial := outcomeOf(func(yield func(Meta, error) bool) {
@@ -102,6 +103,7 @@ func FuzzChunks(f *testing.F) {
 	for _, seed := range chunkSeeds {
 		f.Add([]byte(seed), 16)
 	}
+
 	f.Fuzz(func(t *testing.T, text []byte, size int) {
 		if size > 0 && len(text) < 1<<12 {
 			checkChunks(t, text, size)
@@ -123,12 +125,14 @@ func TestMapKeepsTheOrder(t *testing.T) {
 	for i := range 200 {
 		want = append(want, strconv.Itoa(i), strconv.Itoa(i))
 	}
+
 	for name, err := range Map(manyFiles(), Limits{}, func(m Meta) (string, error) { return m.Name, nil }) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		got = append(got, name)
 	}
+
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -188,6 +192,7 @@ func endOf(all func(func(string, error) bool), limit int) (end string) {
 			return ""
 		}
 	}
+
 	return "no end"
 }
 
@@ -203,6 +208,7 @@ func TestMapPassesThePanicOfItsConsumerOn(t *testing.T) {
 			panic("the consumer")
 		}
 	}()
+
 	close(calls)
 }
 

@@ -38,14 +38,17 @@ func (b *Builder) Add(s Summary) error {
 	if b.groups == nil {
 		b.groups = map[string]*group{}
 	}
+
 	for _, fault := range s.faults {
 		fault.At = s.At
 	}
+
 	g := b.groups[s.pkg]
 	if g == nil {
 		g = &group{}
 		b.groups[s.pkg] = g
 	}
+
 	switch s.schema {
 	case SchemaPackage:
 		g.packages = append(g.packages, s)
@@ -59,6 +62,7 @@ func (b *Builder) Add(s Summary) error {
 		b.deprecations++
 		g.deprecations = append(g.deprecations, s)
 	}
+
 	return nil
 }
 
@@ -74,10 +78,12 @@ func (b *Builder) Model() (*Model, error) {
 			root.add(g.homeless(name)...)
 			continue
 		}
+
 		p := g.build(name, b.isMisplaced)
 		m.Packages = append(m.Packages, p.ModelPackage)
 		root.add(about("package", name, p.faults))
 	}
+
 	return m, root.whole()
 }
 
@@ -87,10 +93,12 @@ func (g *group) homeless(name string) []*TreeError {
 	for _, s := range g.packages {
 		faults = append(faults, plain(s.At, "config contains package with no name"))
 	}
+
 	for _, s := range sorted(g.channels) {
 		faults = append(faults, plain(s.At, "unknown package %q for channel %q", name, s.name))
 		faults = append(faults, s.faults...)
 	}
+
 	for _, s := range sorted(g.bundles) {
 		if name == "" {
 			faults = append(faults, plain(s.At, "package name must be set for bundle %q", s.name))
@@ -99,6 +107,7 @@ func (g *group) homeless(name string) []*TreeError {
 		}
 		faults = append(faults, s.faults...)
 	}
+
 	for _, s := range g.deprecations {
 		if name == "" {
 			faults = append(faults, plain(s.At, "package name must be set for deprecation item %d", s.number))
@@ -107,6 +116,7 @@ func (g *group) homeless(name string) []*TreeError {
 		}
 		faults = append(faults, s.faults...)
 	}
+
 	return faults
 }
 
@@ -124,6 +134,7 @@ func (b *Builder) isMisplaced(bundle string) bool {
 			}
 		}
 	}
+
 	return b.misplaced[bundle]
 }
 
@@ -172,20 +183,24 @@ func (g *group) build(name string, isMisplaced func(string) bool) *packageBuild 
 		silent:       map[DeprecationReference]Place{},
 		heads:        map[*ModelChannel][]*ModelEntry{},
 	}
+
 	for i, s := range g.packages {
 		p.fault(s.faults...)
 		if i > 0 {
 			p.plain(s.At, "duplicate package %q", name)
 		}
 	}
+
 	if faults := labelFaults(name); len(faults) > 0 {
 		p.plain(p.At, "invalid package name %q: %s", name, faults)
 	}
+
 	p.addChannels()
 	p.addBundles()
 	p.link(isMisplaced)
 	p.deprecate()
 	p.validate()
+
 	return p
 }
 
@@ -209,6 +224,7 @@ func (p *packageBuild) addChannels() {
 		for _, entry := range s.entries {
 			p.placed[entry.Name] = true
 		}
+
 		p.unsure = p.unsure || s.unread || s.name == ""
 		maps.Copy(p.ranges, s.ranges)
 		last := len(p.Channels) - 1
@@ -221,6 +237,7 @@ func (p *packageBuild) addChannels() {
 			p.Channels = append(p.Channels, p.channel(s))
 		}
 	}
+
 	if p.DefaultChannel != "" && p.Channel(p.DefaultChannel) == nil && !p.unsure {
 		// As the field has it: the channel is there, and has nothing in it.
 		p.Channels = append(p.Channels, &ModelChannel{Name: p.DefaultChannel, At: p.At})
@@ -243,6 +260,7 @@ func (p *packageBuild) channel(s Summary) *ModelChannel {
 		seen[entry.Name] = true
 		channel.Entries = append(channel.Entries, ModelEntry{ChannelEntry: entry})
 	}
+
 	return channel
 }
 
@@ -253,10 +271,12 @@ func (p *packageBuild) addBundles() {
 		if seen {
 			p.plain(s.At, "package %q has duplicate bundle %q", p.Name, s.name)
 		}
+
 		p.fault(s.faults...)
 		if seen {
 			continue
 		}
+
 		p.bundles[s.name] = nil
 		if !s.unread {
 			p.bundles[s.name] = s.bundle
@@ -266,6 +286,7 @@ func (p *packageBuild) addBundles() {
 			p.plain(s.At, "package %q, bundle %q not found in any channel entries", p.Name, s.name)
 		}
 	}
+
 	slices.SortStableFunc(p.Bundles, func(a, b *ModelBundle) int { return a.VersionRelease().Compare(b.VersionRelease()) })
 }
 
@@ -290,6 +311,7 @@ func (p *packageBuild) link(isMisplaced func(string) bool) {
 			channel.Head = heads[0]
 		}
 	}
+
 	if len(missing) > 0 {
 		p.plain(at, "no olm.bundle blobs found in package %q for olm.channel entries %s", p.Name, slices.Sorted(maps.Keys(missing)))
 	}
@@ -335,6 +357,7 @@ func (p *packageBuild) deprecateOne(at Place, i int, entry DeprecationEntry) {
 		if b != nil {
 			b.Deprecation = entry.Message
 		}
+
 	case SchemaChannel:
 		channel := p.Channel(name)
 		if channel == nil {
@@ -344,16 +367,19 @@ func (p *packageBuild) deprecateOne(at Place, i int, entry DeprecationEntry) {
 			return
 		}
 		channel.Deprecation = entry.Message
+
 	case SchemaPackage:
 		if name != "" {
 			p.plain(at, "package name must be empty for deprecated package %q (specified %q)", p.Name, name)
 			return
 		}
 		p.Deprecation = entry.Message
+
 	default:
 		p.plain(at, "cannot deprecate object %s referenced by entry %d for package %q: object schema unknown", scoped(entry.Reference), i, p.Name)
 		return
 	}
+
 	if entry.Message == "" {
 		p.silent[entry.Reference] = at
 	}

@@ -110,15 +110,18 @@ func (s *Summary) readProperty(i int, p Property) {
 	if err == nil {
 		return
 	}
+
 	var object *objectError
 	if errors.As(err, &object) {
 		step := fmt.Sprintf(object.step, i)
 		s.fault("read bundle objects: package %q, bundle %q: %s: %w", s.pkg, s.name, step, object.err)
 		return
 	}
+
 	if p.Type == PropertyPackage {
 		s.bundle.unreadPackage = true
 	}
+
 	s.fault("parse properties for bundle %q: parse property[%d] of type %q: %w", s.name, i, p.Type, err)
 }
 
@@ -138,12 +141,14 @@ func (b *bundleSummary) readValue(p Property) error {
 		} else {
 			b.Requires = append(b.Requires, gvk)
 		}
+
 	case PropertyPackageRequired:
 		required, err := readPackageRequired(p.Value)
 		if err != nil {
 			return err
 		}
 		b.RequiresPackages = append(b.RequiresPackages, required)
+
 	case PropertyCSVMetadata:
 		if c := (jsontext.Cursor{Text: p.Value}); !b.readCSVMetadata(&c) {
 			return json.Unmarshal(p.Value, &csvMetadata{})
@@ -158,6 +163,7 @@ func (b *bundleSummary) readValue(p Property) error {
 			b.HasCSV, b.DisplayName = true, object.displayName
 		}
 	}
+
 	return nil
 }
 
@@ -212,6 +218,7 @@ func supportedModes(list []byte) []string {
 			supported = append(supported, mode.Type)
 		}
 	}
+
 	return supported
 }
 
@@ -254,10 +261,12 @@ func decodeObject(value []byte) (decodedObject, error) {
 	if *buffer, err = decodeData((*buffer)[:0], value); err != nil {
 		return decodedObject{}, &objectError{step: "parse property at index %d as bundle object", err: err}
 	}
+
 	text, err := manifestJSON(*buffer)
 	if err != nil {
 		return decodedObject{}, &objectError{step: "convert bundle object property at index %d to JSON", err: err}
 	}
+
 	o := decodedObject{text: text}
 	c := jsontext.Cursor{Text: text}
 	manifestShape().each(&c, func(f *field) bool {
@@ -266,6 +275,7 @@ func decodeObject(value []byte) (decodedObject, error) {
 		}
 		return specShape().texts(&c, &o.displayName)
 	})
+
 	return o, nil
 }
 
@@ -284,6 +294,7 @@ func decodeData(into, value []byte) ([]byte, error) {
 		}
 		return decoded, nil
 	}
+
 	// It is not the usual: perhaps the text has escapes.
 	var o bundleObject
 	err := json.Unmarshal(value, &o)
@@ -298,6 +309,7 @@ func manifestJSON(text []byte) ([]byte, error) {
 			return compact, nil
 		}
 	}
+
 	if len(text) > limits.YAMLBytes {
 		return nil, fmt.Errorf("is larger than %d bytes and not JSON", limits.YAMLBytes)
 	}

@@ -64,6 +64,7 @@ func Summarize(meta Meta) Summary {
 			s.deprecations = d.Entries
 		}
 	}
+
 	return s
 }
 
@@ -112,6 +113,7 @@ func (s *Summary) readChannel(meta Meta) {
 		s.misfit(meta, "parse channel: %w", reason[Channel](meta))
 		return
 	}
+
 	s.entries = channel.Entries
 	for _, entry := range channel.Entries {
 		if err := checkRange(entry.SkipRange); err != nil {
@@ -135,6 +137,7 @@ func checkRange(text string) error {
 	case len(text) > maxRange:
 		return fmt.Errorf("is longer than %d bytes", maxRange)
 	}
+
 	_, err := semver.ParseRange(text)
 	return err
 }
@@ -146,19 +149,23 @@ func (s *Summary) readBundle(meta Meta) {
 		s.misfit(meta, "parse bundle: %w", reason[Bundle](meta))
 		return
 	}
+
 	s.bundle.Image = bundle.Image
 	for i, p := range bundle.Properties {
 		s.readProperty(i, p)
 	}
+
 	s.checkPackage()
 	if err := checkPullSpec(bundle.Image); bundle.Image != "" && err != nil {
 		s.fault("package %q bundle %q image: invalid image pull spec %q: %w", s.pkg, s.name, bundle.Image, err)
 	}
+
 	for i, related := range bundle.RelatedImages {
 		if err := checkPullSpec(related.Image); related.Image != "" && err != nil {
 			s.fault("package %q bundle %q relatedImages[%d].image: invalid image pull spec %q: %w", s.pkg, s.name, i, related.Image, err)
 		}
 	}
+
 	s.readVersion()
 }
 
@@ -180,14 +187,17 @@ func (s *Summary) readVersion() {
 	if b.packages != 1 || b.unreadPackage {
 		return
 	}
+
 	version, err := semver.Parse(b.stated.Version)
 	if err != nil {
 		s.fault("error parsing bundle %q version %q: %w", s.name, b.stated.Version, err)
 	}
+
 	release, rerr := ParseRelease(b.stated.Release)
 	if rerr != nil {
 		s.fault("error parsing bundle %q release version %q: %w", s.name, b.stated.Release, rerr)
 	}
+
 	b.Version, b.Release = version, release
 	b.versioned = err == nil && rerr == nil
 }

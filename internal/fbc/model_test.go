@@ -45,20 +45,24 @@ func TestModel(t *testing.T) {
 	if len(model.Packages) != 2 || model.Packages[0].Name != "bar" || model.Package("foo") != model.Packages[1] || model.Package("baz") != nil {
 		t.Fatalf("packages: %v", model.Packages)
 	}
+
 	p := model.Package("foo")
 	if p.DefaultChannel != "stable" || p.Deprecation != "old" || p.At.Document != 9 {
 		t.Errorf("package: %+v", p)
 	}
+
 	var names []string
 	for _, b := range p.Bundles {
 		names = append(names, b.Name)
 	}
+
 	if diff := cmp.Diff([]string{"foo.v1.0.0", "foo.v1.1.0", "foo-v1.1.0-2"}, names); diff != "" {
 		t.Errorf("bundles by version and release (-want +got):\n%s", diff)
 	}
 	if p.Bundle("foo.v1.1.0") != p.Bundles[1] || p.Bundle("x") != nil {
 		t.Error("a bundle is not found by its name")
 	}
+
 	checkChannels(t, p)
 	checkBundles(t, p)
 }
@@ -71,10 +75,12 @@ func checkChannels(t *testing.T, p *fbc.ModelPackage) {
 	if beta := p.Channel("beta"); beta.Deprecation != "older" || beta.Head == nil || beta.Head.Bundle.Release != "2" || beta.At.Document != 5 {
 		t.Errorf("channel: %+v", beta)
 	}
+
 	stable := p.Channel("stable")
 	if stable.Deprecation != "" || stable.Head != stable.Entry("foo.v1.1.0") || stable.Entry("x") != nil || stable.Entry("foo.v1.0.0").Bundle != p.Bundles[0] {
 		t.Errorf("channel: %+v", stable)
 	}
+
 	want := fbc.ChannelEntry{Name: "foo.v1.1.0", Replaces: "foo.v1.0.0", Skips: []string{"foo.v0.1.0"}, SkipRange: "<1.1.0"}
 	if diff := cmp.Diff(want, stable.Entries[0].ChannelEntry); diff != "" {
 		t.Errorf("entry (-want +got):\n%s", diff)
@@ -92,6 +98,7 @@ func checkBundles(t *testing.T, p *fbc.ModelPackage) {
 		InstallModes                             []string
 		Document                                 int
 	}
+
 	want := facts{
 		Image: "quay.io/foo/foo:1", Version: "1.1.0", DisplayName: "Foo", Document: 7,
 		Provides: []fbc.GVK{{Group: "g", Version: "v1", Kind: "K"}}, Requires: []fbc.GVK{{Group: "h", Version: "v2", Kind: "L"}},
@@ -113,6 +120,7 @@ func TestModelOfAWrongCatalog(t *testing.T) {
 	if err == nil || model == nil {
 		t.Fatalf("model %v, error %v", model, err)
 	}
+
 	p := model.Package("foo")
 	if len(p.Bundles) != 2 || len(p.Channels) != 1 || p.Channels[0].Entry("foo.v9.0.0").Bundle != nil || p.Channels[0].Entry("foo.v1.0.0").Bundle == nil {
 		t.Errorf("package: %+v", p)
@@ -135,6 +143,7 @@ func sameModel(t *testing.T, dir string) *fbc.Model {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	oneByOne, err := fbc.LoadModel(fbc.Walk(os.DirFS(dir), fbc.Limits{}))
 	if err != nil {
 		t.Fatal(err)
@@ -142,6 +151,7 @@ func sameModel(t *testing.T, dir string) *fbc.Model {
 	if diff := cmp.Diff(oneByOne, atOnce); diff != "" || len(atOnce.Packages) == 0 {
 		t.Errorf("%d packages (-one by one +at once):\n%s", len(atOnce.Packages), diff)
 	}
+
 	return atOnce
 }
 
@@ -167,6 +177,7 @@ func realCatalogs(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for ; ; dir = filepath.Dir(dir) {
 		catalogs := filepath.Join(filepath.Dir(dir), "shared", "data", "fbc")
 		if _, err := os.Stat(catalogs); err == nil {
@@ -184,6 +195,7 @@ func BenchmarkValidate(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+
 	b.SetBytes(size)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -199,6 +211,7 @@ func BenchmarkModel(b *testing.B) {
 	if _, err := generate.Catalog(dir, generate.MB10); err != nil {
 		b.Fatal(err)
 	}
+
 	var summaries []fbc.Summary
 	for meta, err := range fbc.Walk(os.DirFS(dir), fbc.Limits{}) {
 		if err != nil {
@@ -206,6 +219,7 @@ func BenchmarkModel(b *testing.B) {
 		}
 		summaries = append(summaries, fbc.Summarize(meta))
 	}
+
 	b.ReportAllocs()
 	for b.Loop() {
 		var builder fbc.Builder

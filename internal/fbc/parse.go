@@ -49,11 +49,13 @@ func (p *parser) next() (Meta, error) {
 		}
 		return Meta{}, io.EOF
 	}
+
 	place := Place{File: p.chunk.file, Document: p.here.documents + 1, Line: p.here.lines + 1, Offset: p.here.offset}
 	size, err := p.document(kind)
 	if errors.Is(err, errUnsure) {
 		return Meta{}, err
 	}
+
 	meta := Meta{Blob: p.scratch, At: place}
 	if err == nil {
 		err = p.names.readHead(&meta, p.members)
@@ -61,9 +63,11 @@ func (p *parser) next() (Meta, error) {
 	if err != nil {
 		return Meta{}, place.inside(err)
 	}
+
 	meta.At.Length = size
 	p.scan.move(p.scan.at + size)
 	p.advance(1)
+
 	return meta, nil
 }
 
@@ -78,6 +82,7 @@ func (p *parser) document(kind kind) (int, error) {
 	if kind == yamlDocument {
 		return p.yaml(p.limits.YAMLBytes)
 	}
+
 	n, err := p.json()
 	var syntax *insideError
 	if !errors.As(err, &syntax) {
@@ -90,6 +95,7 @@ func (p *parser) document(kind kind) (int, error) {
 	if n, yamlErr := p.yaml(min(lenientBytes, p.limits.YAMLBytes)); yamlErr == nil {
 		return n, nil
 	}
+
 	return 0, err
 }
 
@@ -100,6 +106,7 @@ func (p *parser) json() (int, error) {
 	if !whole {
 		text = text[:p.limits.BlobBytes]
 	}
+
 	blob, n, members, err := jsontext.CompactObject(p.scratch[:0], text, p.limits.Depth, p.members[:0])
 	p.scratch, p.members = blob, members
 	var syntax *jsontext.SyntaxError
@@ -119,6 +126,7 @@ func (p *parser) json() (int, error) {
 			err:    fmt.Errorf("is not valid JSON: %w", syntax),
 		}
 	}
+
 	return 0, err
 }
 
@@ -128,15 +136,18 @@ func (p *parser) yaml(limit int) (int, error) {
 	if len(text) > limit {
 		return 0, fmt.Errorf("is a YAML document larger than %d bytes: write it as JSON, or split it", limit)
 	}
+
 	blob, loose, err := convertYAML(p.scratch[:0], p.loose, text, p.limits)
 	p.loose = loose
 	if err != nil {
 		return 0, insideYAML(text, err)
 	}
+
 	p.scratch, p.members = blob, p.members[:0]
 	for key, value := range jsontext.Members(blob) {
 		p.members = append(p.members, jsontext.Member{Key: key, Value: value})
 	}
+
 	return len(text), nil
 }
 
@@ -149,6 +160,7 @@ func insideYAML(document []byte, err error) error {
 	if found == nil {
 		return err
 	}
+
 	line, _ := strconv.Atoi(found[1]) // A number that is too large is bounded below.
 	inside := &insideError{err: errors.New(strings.Replace(err.Error(), found[0], "", 1))}
 	for rest := document; inside.lines < line-1; inside.lines++ {
@@ -159,5 +171,6 @@ func insideYAML(document []byte, err error) error {
 		rest = rest[newline+1:]
 		inside.offset += int64(newline + 1)
 	}
+
 	return inside
 }

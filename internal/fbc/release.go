@@ -26,15 +26,18 @@ func ParseRelease(text string) (Release, error) {
 	if len(text) > maxRelease {
 		return "", fmt.Errorf("invalid release %q: exceeds maximum length of %d characters", text, maxRelease)
 	}
+
 	var faults []error
 	for i, segment := range strings.Split(text, ".") {
 		if _, err := semver.NewPRVersion(segment); err != nil {
 			faults = append(faults, fmt.Errorf("segment %d: %w", i, err))
 		}
 	}
+
 	if len(faults) > 0 {
 		return "", fmt.Errorf("invalid release %q: %w", text, errors.Join(faults...))
 	}
+
 	return Release(text), nil
 }
 
@@ -56,6 +59,7 @@ func (r Release) segments() []semver.PRVersion {
 		}
 		segments = append(segments, identifier)
 	}
+
 	return segments
 }
 
@@ -118,23 +122,28 @@ func (b *Bundle) VersionRelease() (VersionRelease, error) {
 			return VersionRelease{}, fmt.Errorf("unable to unmarshal %q property for bundle %q: %w", PropertyPackage, b.Name, err)
 		}
 	}
+
 	if stated == nil {
 		return VersionRelease{}, fmt.Errorf("no %q property found for bundle %q", PropertyPackage, b.Name)
 	}
+
 	version, err := semver.Parse(stated.Version)
 	if err != nil {
 		return VersionRelease{}, fmt.Errorf("invalid semver version %q in %q property for bundle %q: %w", stated.Version, PropertyPackage, b.Name, err)
 	}
+
 	release, err := ParseRelease(stated.Release)
 	if err != nil {
 		return VersionRelease{}, fmt.Errorf("invalid release %q in %q property for bundle %q: %w", stated.Release, PropertyPackage, b.Name, err)
 	}
+
 	if release == "" && len(version.Build) > 0 && b.isRebuild() {
 		if release, err = ParseRelease(strings.Join(version.Build, ".")); err != nil {
 			return VersionRelease{}, fmt.Errorf("unable to convert build metadata to release for bundle %q: %w", b.Name, err)
 		}
 		version.Build = nil
 	}
+
 	return VersionRelease{Version: version, Release: release}, nil
 }
 
@@ -156,6 +165,7 @@ func (b *Bundle) isRebuild() bool {
 			}
 		}
 	}
+
 	return false
 }
 

@@ -27,6 +27,7 @@ func TestParseRelease(t *testing.T) {
 		"1..2":                  `invalid release "1..2": segment 1: Prerelease is empty`,
 		"01.ok.a_b":             "invalid release \"01.ok.a_b\": segment 0: Numeric PreRelease version must not contain leading zeroes \"01\"\nsegment 2: Invalid character(s) found in prerelease \"a_b\"",
 	}
+
 	for text, want := range cases {
 		release, err := fbc.ParseRelease(text)
 		got := ""
@@ -75,6 +76,7 @@ func TestVersionReleasesInOrder(t *testing.T) {
 			t.Errorf("at %d: %s, want %s", i, shuffled[i], inOrder[i])
 		}
 	}
+
 	if a, b := vr("1.0.0+a", "1"), vr("1.0.0+b", "1"); a.Compare(b) != 0 {
 		t.Error("build metadata tells versions apart")
 	}
@@ -88,27 +90,32 @@ func TestVersionReleaseForms(t *testing.T) {
 		"a version":    {fbc.VersionRelease{Version: semver.MustParse("1.2.3-RC.1+Build.5")}, "1.2.3-RC.1+Build.5", "1.2.3-rc.1-build.5", `{"version":"1.2.3-RC.1+Build.5","release":""}`},
 		"of a release": {fbc.VersionRelease{Version: semver.MustParse("1.2.3"), Release: "A.4"}, "1.2.3-A.4", "1.2.3-a.4", `{"version":"1.2.3","release":"A.4"}`},
 	}
+
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			if c.v.String() != c.text || c.v.KubernetesSafe() != c.safe {
 				t.Errorf("got %q and %q, want %q and %q", c.v.String(), c.v.KubernetesSafe(), c.text, c.safe)
 			}
+
 			text, err := json.Marshal(c.v)
 			if err != nil || string(text) != c.json {
 				t.Errorf("JSON is %s (%v), want %s", text, err, c.json)
 			}
+
 			var back fbc.VersionRelease
 			if err := json.Unmarshal(text, &back); err != nil || back.String() != c.text {
 				t.Errorf("read back as %v (%v)", back, err)
 			}
 		})
 	}
+
 	for text, want := range map[string]string{`null`: "", `""`: "", `"1.a"`: "1.a"} {
 		release := fbc.Release("before")
 		if err := json.Unmarshal([]byte(text), &release); err != nil || string(release) != want {
 			t.Errorf("%s is read as %q (%v), want %q", text, release, err, want)
 		}
 	}
+
 	for _, text := range []string{`"01"`, `7`, `["a"]`} {
 		var release fbc.Release
 		if err := json.Unmarshal([]byte(text), &release); err == nil {
@@ -154,6 +161,7 @@ func TestVersionReleaseOfABundle(t *testing.T) {
 		"an odd rebuild":   {properties: []fbc.Property{stated(`"version":"1.0.0+01"`), csvObject(`{"olm.substitutesFor":"b"}`)}, err: `unable to convert build metadata to release for bundle "b": invalid release "01": segment 0`},
 		"broken manifests": {properties: []fbc.Property{stated(`"version":"1.0.0+1"`), property("olm.bundle.object", `{"data":"%"}`)}, want: "1.0.0+1"},
 	}
+
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			b := &fbc.Bundle{Name: "b", Properties: c.properties}
@@ -174,6 +182,7 @@ func FuzzVersionRelease(f *testing.F) {
 	for _, seed := range [][2]string{{"1", "1.0"}, {"a.b", "a.1"}, {"", "01"}, {"-", "0-0"}, {"99999999999999999999", "1"}} {
 		f.Add(seed[0], seed[1])
 	}
+
 	f.Fuzz(func(t *testing.T, first, second string) {
 		a, aerr := fbc.ParseRelease(first)
 		b, berr := fbc.ParseRelease(second)
@@ -183,12 +192,14 @@ func FuzzVersionRelease(f *testing.F) {
 		if string(a) != first || a.Compare(fbc.Release(first)) != 0 || a.Compare(b) != -b.Compare(a) {
 			t.Errorf("%q against %q: %d, and the other way %d", a, b, a.Compare(b), b.Compare(a))
 		}
+
 		if first != "" && second != "" {
 			x, y := semver.MustParse("1.0.0-"+first), semver.MustParse("1.0.0-"+second)
 			if got := a.Compare(b); got != x.Compare(y) {
 				t.Errorf("%q against %q: %d, as pre-releases %d", a, b, got, x.Compare(y))
 			}
 		}
+
 		text, err := json.Marshal(fbc.VersionRelease{Version: semver.MustParse("1.0.0"), Release: a})
 		var back fbc.VersionRelease
 		if err != nil || json.Unmarshal(text, &back) != nil || back.Release != a {

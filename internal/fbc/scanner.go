@@ -53,6 +53,7 @@ func (s *scanner) begin() kind {
 				return noDocument
 			}
 			s.move(i + end)
+
 		case c == '{':
 			s.move(i)
 			return jsonObject
@@ -97,15 +98,18 @@ func lineEnd(text []byte) int {
 	if end > 0 {
 		text = text[:end]
 	}
+
 	for _, b := range wideBreaks {
 		if i := bytes.Index(text, b); i >= 0 {
 			end = i + len(b)
 			text = text[:end]
 		}
 	}
+
 	if end == 0 {
 		return -1
 	}
+
 	return end
 }
 
@@ -128,6 +132,7 @@ func (s *scanner) yamlEnd() int {
 			}
 			return -1
 		}
+
 		i += newline + 1
 		// The marker and the byte after it have to be there to be seen.
 		if !s.final && i+4 > len(s.text) {

@@ -79,11 +79,13 @@ func (s *splitter) next() (chunk, error) {
 			s.take(s.w, 0)
 			return c, nil
 		}
+
 		if n, documents := wholeDocuments(c.text, c.start.lineStart); n > 0 {
 			c.text = c.text[:n]
 			s.take(s.r+n, documents)
 			return c, nil
 		}
+
 		switch {
 		case s.err != nil:
 			return chunk{}, s.err
@@ -122,6 +124,7 @@ func (s *splitter) fill(want int) {
 		if s.w == len(s.buf) {
 			s.makeRoom()
 		}
+
 		n, err := s.src.Read(s.buf[s.w:])
 		s.w += n
 		s.read += int64(n)
@@ -148,6 +151,7 @@ func (s *splitter) makeRoom() {
 		copy(grown, s.buf[s.r:s.w])
 		s.buf = grown
 	}
+
 	s.w -= s.r
 	s.r = 0
 }
@@ -158,6 +162,7 @@ func (s *splitter) skipByteOrderMark() {
 	if s.start.offset > 0 {
 		return
 	}
+
 	switch start := s.buf[s.r:s.w]; {
 	case bytes.HasPrefix(start, []byte("\xef\xbb\xbf")):
 		s.r += 3

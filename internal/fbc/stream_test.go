@@ -24,6 +24,7 @@ func collect(r io.Reader, limits fbc.Limits) ([]fbc.Meta, error) {
 		}
 		metas = append(metas, meta)
 	}
+
 	return metas, nil
 }
 
@@ -117,10 +118,12 @@ func TestReadGivesWhatEverySchemaHas(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			test.want.Blob, _, err = jsontext.Compact(nil, []byte(test.text), 0)
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			test.want.At = fbc.Place{File: "catalog", Document: 1, Line: 1, Length: len(test.text)}
 			if diff := cmp.Diff([]fbc.Meta{test.want}, metas); diff != "" {
 				t.Errorf("metas (-want +got):\n%s", diff)

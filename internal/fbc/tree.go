@@ -62,12 +62,14 @@ func (e *TreeError) leaves(yield func(*TreeError) bool, above []*TreeError) bool
 	if len(e.Causes) == 0 {
 		return yield(e)
 	}
+
 	above = append(above, e)
 	for _, cause := range e.Causes {
 		if !cause.leaves(yield, above) {
 			return false
 		}
 	}
+
 	return true
 }
 
@@ -77,6 +79,7 @@ func (e *TreeError) Unwrap() []error {
 	if e.Err != nil {
 		errs = append(errs, e.Err)
 	}
+
 	for _, cause := range e.Causes {
 		if cause != nil {
 			errs = append(errs, cause)
@@ -99,11 +102,13 @@ func (e *TreeError) write(b *strings.Builder, message func(*TreeError) string, f
 	if e == nil || slices.Contains(above, e) {
 		return
 	}
+
 	b.WriteString(first)
 	b.WriteString(strings.ReplaceAll(message(e), "\n", "\n"+others))
 	if len(e.Causes) > 0 {
 		b.WriteByte(':')
 	}
+
 	b.WriteByte('\n')
 	above = append(above, e)
 	for i, cause := range e.Causes {
@@ -138,6 +143,7 @@ func (e *TreeError) whole() error {
 	if len(e.Causes) == 0 {
 		return nil
 	}
+
 	var only *TreeError
 	for fault := range e.Leaves() {
 		if only != nil {
@@ -145,9 +151,11 @@ func (e *TreeError) whole() error {
 		}
 		only = fault
 	}
+
 	if only != nil && only.alone {
 		return only.withPlace()
 	}
+
 	return e
 }
 

@@ -36,6 +36,7 @@ func TestTreeError(t *testing.T) {
 			"top:\n├── one\n│   two\n└── three\n    four",
 		},
 	}
+
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			if got := c.tree.Error(); got != c.want {
@@ -63,9 +64,11 @@ func TestTreeErrorLeaves(t *testing.T) {
 	for fault := range node("top", node("a", node("a1"), node("a2")), round, nil, node("b")).Leaves() {
 		got = append(got, fault.Message)
 	}
+
 	if want := []string{"a1", "a2", "in", "b"}; !slices.Equal(got, want) {
 		t.Errorf("leaves are %q, want %q", got, want)
 	}
+
 	for fault := range node("top", node("a"), node("b")).Leaves() {
 		if fault.Message != "a" {
 			t.Errorf("went on to %q after a break", fault.Message)

@@ -49,6 +49,7 @@ func build(summaries iter.Seq2[Summary, error]) (*Model, error) {
 			return nil, b.broken(err)
 		}
 	}
+
 	return b.Model()
 }
 
@@ -76,6 +77,7 @@ func (b *Builder) broken(err error) error {
 	if !errors.As(err, &content) {
 		return err
 	}
+
 	root := &TreeError{Message: "invalid index"}
 	for _, name := range slices.Sorted(maps.Keys(b.groups)) {
 		g := b.groups[name]
@@ -85,6 +87,7 @@ func (b *Builder) broken(err error) error {
 			}
 		}
 	}
+
 	root.add(&TreeError{
 		Message: err.Error(), Err: err, alone: true,
 		At: Place{File: content.File, Document: content.Document, Line: content.Line, Offset: content.Offset},

@@ -34,6 +34,7 @@ func FuzzValidate(f *testing.F) {
 	} {
 		f.Add([]byte(strings.Join(blobs, "\n")), 1)
 	}
+
 	f.Fuzz(func(t *testing.T, text []byte, turn int) {
 		metas := []fbc.Meta{}
 		for meta, err := range fbc.Read(bytes.NewReader(text), "catalog", fuzzLimits) {
@@ -42,6 +43,7 @@ func FuzzValidate(f *testing.F) {
 			}
 			metas = append(metas, meta)
 		}
+
 		err := fbc.Validate(inOrder(metas))
 		checkTree(t, err)
 		// In one goroutine, as the fuzzer wants it.
@@ -52,11 +54,13 @@ func FuzzValidate(f *testing.F) {
 		if len(metas) == 0 {
 			return
 		}
+
 		at := (turn%len(metas) + len(metas)) % len(metas)
 		turned := slices.Concat(metas[at:], metas[:at])
 		if other := fbc.Validate(inOrder(turned)); (other == nil) != (err == nil) {
 			t.Errorf("in order:\n%v\nin another:\n%v", err, other)
 		}
+
 		slices.Reverse(turned)
 		if other := fbc.Validate(inOrder(turned)); (other == nil) != (err == nil) {
 			t.Errorf("in order:\n%v\nin another:\n%v", err, other)
@@ -77,10 +81,12 @@ func checkTree(t *testing.T, err error) {
 	if err == nil {
 		return
 	}
+
 	var tree *fbc.TreeError
 	if !errors.As(err, &tree) {
 		t.Fatalf("error is %v (%T), want a tree", err, err)
 	}
+
 	leaves := 0
 	for fault := range tree.Leaves() {
 		leaves++
@@ -88,6 +94,7 @@ func checkTree(t *testing.T, err error) {
 			t.Errorf("a fault says nothing in:\n%v", err)
 		}
 	}
+
 	if leaves == 0 {
 		t.Errorf("no faults in:\n%v", err)
 	}

@@ -20,12 +20,14 @@ func labelFaults(name string) []string {
 	if isLabel(name) {
 		return faults
 	}
+
 	for label := range strings.SplitSeq(name, ".") {
 		if !isLabel(label) {
 			return append(faults, "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character "+
 				"(e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')")
 		}
 	}
+
 	return append(faults, "must not contain dots")
 }
 
@@ -72,11 +74,13 @@ func checkPullSpec(text string) error {
 	if len(text) == 64 && strings.Trim(text, "0123456789abcdef") == "" {
 		return fmt.Errorf("invalid repository name (%s), cannot specify 64-byte hexadecimal strings", text)
 	}
+
 	full, remainder := withDomain(text)
 	name, _, _ := strings.Cut(remainder, ":")
 	if strings.ToLower(name) != name {
 		return fmt.Errorf("invalid reference format: repository name (%s) must be lowercase", name)
 	}
+
 	path, digest, ok := parseReference(full)
 	switch {
 	case !ok:
@@ -91,6 +95,7 @@ func checkPullSpec(text string) error {
 	case digest != "":
 		return checkDigest(digest)
 	}
+
 	return nil
 }
 
@@ -101,6 +106,7 @@ func withDomain(text string) (full, remainder string) {
 	if !ok {
 		return dockerHub + "/library/" + text, "library/" + text
 	}
+
 	switch {
 	case first == dockerHub, first == "index."+dockerHub:
 		remainder = rest
@@ -109,9 +115,11 @@ func withDomain(text string) (full, remainder string) {
 	default:
 		remainder = text
 	}
+
 	if !strings.Contains(remainder, "/") {
 		remainder = "library/" + remainder
 	}
+
 	return dockerHub + "/" + remainder, remainder
 }
 
@@ -122,17 +130,20 @@ func parseReference(text string) (path, digest string, ok bool) {
 	if host, after, found := strings.Cut(text, "/"); found && isHost(host) {
 		rest = after
 	}
+
 	path = rest
 	if end := strings.IndexAny(rest, ":@"); end >= 0 {
 		path, rest = rest[:end], rest[end:]
 	} else {
 		rest = ""
 	}
+
 	for component := range strings.SplitSeq(path, "/") {
 		if !isPathComponent(component) {
 			return "", "", false
 		}
 	}
+
 	rest, digest, hasDigest := strings.Cut(rest, "@")
 	if hasDigest && !isDigestLike(digest) {
 		return "", "", false
@@ -140,6 +151,7 @@ func parseReference(text string) (path, digest string, ok bool) {
 	if rest != "" && !isTagged(rest) {
 		return "", "", false
 	}
+
 	return path, digest, true
 }
 
@@ -149,18 +161,21 @@ func isHost(text string) bool {
 		address, port, ok := strings.Cut(text[1:], "]")
 		return ok && address != "" && every(address, func(c byte) bool { return isHex(c) || c == ':' }) && (port == "" || isPort(port))
 	}
+
 	if colon := strings.IndexByte(text, ':'); colon >= 0 {
 		if !isPort(text[colon:]) {
 			return false
 		}
 		text = text[:colon]
 	}
+
 	for component := range strings.SplitSeq(text, ".") {
 		if component == "" || component[0] == '-' || component[len(component)-1] == '-' ||
 			!every(component, func(c byte) bool { return isAlphanum(c) || c == '-' }) {
 			return false
 		}
 	}
+
 	return true
 }
 
@@ -174,6 +189,7 @@ func isPathComponent(text string) bool {
 	if text == "" || !isLower(text[0]) || !isLower(text[len(text)-1]) {
 		return false
 	}
+
 	for i := 0; i < len(text); {
 		if isLower(text[i]) {
 			i++
@@ -190,6 +206,7 @@ func isPathComponent(text string) bool {
 			return false
 		}
 	}
+
 	return true
 }
 
@@ -207,6 +224,7 @@ func isDigestLike(text string) bool {
 	if !ok || len(hex) < minDigest || !every(hex, isHex) {
 		return false
 	}
+
 	begins := true // a part of the name of the algorithm, with a letter
 	for i := range len(algorithm) {
 		switch c := algorithm[i]; {
@@ -221,6 +239,7 @@ func isDigestLike(text string) bool {
 			return false
 		}
 	}
+
 	return !begins
 }
 
@@ -238,6 +257,7 @@ func checkDigest(digest string) error {
 	case strings.ToLower(hex) != hex:
 		return errDigestFormat
 	}
+
 	return nil
 }
 

@@ -38,6 +38,7 @@ func FuzzPullSpec(f *testing.F) {
 	for _, seed := range pullSpecs {
 		f.Add(seed)
 	}
+
 	f.Fuzz(func(t *testing.T, spec string) {
 		_, want := reference.ParseNormalizedNamed(spec)
 		if got := checkPullSpec(spec); text(got) != text(want) {
@@ -51,6 +52,7 @@ func FuzzLabel(f *testing.F) {
 	for _, seed := range []string{"", "a", "-", "a-", "-a", "a-b", "a--b", "a.b", ".", "a.", ".a", "a..b", "A", "a_b", "a.B", "é", strings.Repeat("a", 63), strings.Repeat("a", 64), strings.Repeat("a.", 40) + "a", strings.Repeat("-", 64), "a\n", "0", "0.9"} {
 		f.Add(seed)
 	}
+
 	f.Fuzz(func(t *testing.T, name string) {
 		if got, want := labelFaults(name), validation.IsDNS1123Label(name); !slices.Equal(got, want) {
 			t.Errorf("%q: got %q, want %q", name, got, want)
@@ -64,6 +66,7 @@ func TestPullSpecFaultsOccur(t *testing.T) {
 	for _, spec := range pullSpecs {
 		seen[text(checkPullSpec(spec))] = true
 	}
+
 	for _, err := range []error{nil, errReference, errUppercase, errRepositoryLong, errDigestFormat, errDigestLength, errDigestAlgorithm} {
 		if !seen[text(err)] {
 			t.Errorf("no seed has the fault %q", text(err))

@@ -17,9 +17,11 @@ func (p *packageBuild) validate() {
 	if len(p.Channels) == 0 && !p.unsure {
 		p.fault(leaf(p.At, "package must contain at least one channel"))
 	}
+
 	for _, channel := range p.Channels {
 		p.fault(about("channel", channel.Name, p.channelFaults(channel)))
 	}
+
 	p.fault(p.duplicateVersions())
 	p.fault(p.silence(SchemaPackage, "")...)
 }
@@ -44,16 +46,19 @@ func (p *packageBuild) channelFaults(channel *ModelChannel) []*TreeError {
 			faults = append(faults, leaf(channel.At, "%s", fault))
 		}
 	}
+
 	entries := make([]*ModelEntry, len(channel.Entries))
 	for i := range channel.Entries {
 		entries[i] = &channel.Entries[i]
 	}
+
 	slices.SortFunc(entries, func(a, b *ModelEntry) int { return strings.Compare(a.Name, b.Name) })
 	for _, entry := range entries {
 		if fault := about("bundle", entry.Name, p.entryFaults(channel, entry)); fault != nil {
 			faults = append(faults, fault)
 		}
 	}
+
 	return append(faults, p.silence(SchemaChannel, channel.Name)...)
 }
 
@@ -69,21 +74,25 @@ func (p *packageBuild) entryFaults(channel *ModelChannel, entry *ModelEntry) []*
 	if released && b.Name != b.normalizedName(p.Name) {
 		add(b.At, "name %q does not match normalized name %q", b.Name, b.normalizedName(p.Name))
 	}
+
 	for i, skip := range entry.Skips {
 		if skip == "" {
 			add(channel.At, "skip[%d] is empty", i)
 		}
 	}
+
 	if err := p.ranges[entry.SkipRange]; err != nil {
 		add(channel.At, "invalid skipRange %q: %v", entry.SkipRange, err)
 	}
 	if b != nil && b.Image == "" && !b.hasObjects {
 		add(b.At, "bundle image must be set")
 	}
+
 	faults = append(faults, p.silence(SchemaBundle, entry.Name)...)
 	if released && len(b.Version.Build) > 0 {
 		add(b.At, "cannot use build metadata in version with a release version")
 	}
+
 	return faults
 }
 
@@ -100,6 +109,7 @@ func (p *packageBuild) duplicateVersions() *TreeError {
 			bundles[key] = append(bundles[key], b)
 		}
 	}
+
 	slices.SortFunc(keys, func(a, b string) int {
 		return cmp.Or(bundles[a][0].VersionRelease().Compare(bundles[b][0].VersionRelease()), strings.Compare(a, b))
 	})
@@ -110,17 +120,21 @@ func (p *packageBuild) duplicateVersions() *TreeError {
 		if len(same) < 2 {
 			continue
 		}
+
 		var names []string
 		for _, b := range same {
 			names = append(names, b.Name)
 		}
+
 		slices.Sort(names)
 		at = cmp.Or(at, same[1].At)
 		duplicates = append(duplicates, fmt.Sprintf("{%s: [%s]}", key, strings.Join(names, ", ")))
 	}
+
 	if len(duplicates) == 0 {
 		return nil
 	}
+
 	return leaf(at, "duplicate versions found in bundles: [%s]", strings.Join(duplicates, " "))
 }
 
@@ -136,12 +150,14 @@ func (c *ModelChannel) heads() []*ModelEntry {
 			followed[skip] = true
 		}
 	}
+
 	var heads []*ModelEntry
 	for i := range c.Entries {
 		if entry := &c.Entries[i]; !followed[entry.Name] {
 			heads = append(heads, entry)
 		}
 	}
+
 	return heads
 }
 
@@ -155,6 +171,7 @@ func (c *ModelChannel) chainFault(heads []*ModelEntry) string {
 	case len(heads) > 1:
 		return "multiple channel heads found in graph: " + strings.Join(entryNames(heads), ", ")
 	}
+
 	entries := make(map[string]*ModelEntry, len(c.Entries))
 	skipped := map[string]bool{}
 	for i := range c.Entries {
@@ -164,6 +181,7 @@ func (c *ModelChannel) chainFault(heads []*ModelEntry) string {
 			skipped[skip] = true
 		}
 	}
+
 	line := []string{heads[0].Name}
 	place := map[string]int{heads[0].Name: 0}
 	for at := heads[0]; at != nil && at.Replaces != "" && !skipped[at.Replaces]; at = entries[at.Replaces] {
@@ -173,6 +191,7 @@ func (c *ModelChannel) chainFault(heads []*ModelEntry) string {
 		place[at.Replaces] = len(line)
 		line = append(line, at.Replaces)
 	}
+
 	maps.DeleteFunc(entries, func(name string, _ *ModelEntry) bool {
 		_, reached := place[name]
 		return reached || skipped[name]
@@ -180,6 +199,7 @@ func (c *ModelChannel) chainFault(heads []*ModelEntry) string {
 	if len(entries) == 0 {
 		return ""
 	}
+
 	return "channel contains one or more stranded bundles: " + strings.Join(slices.Sorted(maps.Keys(entries)), ", ")
 }
 

@@ -48,6 +48,7 @@ func shapeOf(t reflect.Type) *shape {
 	if t == reflect.TypeFor[json.RawMessage]() {
 		return &shape{kind: anyShape}
 	}
+
 	switch t.Kind() {
 	case reflect.String:
 		return &shape{kind: textShape}
@@ -68,6 +69,7 @@ func shapeOf(t reflect.Type) *shape {
 		}
 		return s
 	}
+
 	return &shape{kind: anyShape}
 }
 
@@ -99,6 +101,7 @@ func (s *shape) fits(c *jsontext.Cursor) bool {
 	case s.kind == mapShape:
 		return kind == '{' && s.mapFits(c)
 	}
+
 	return kind == '{' && s.each(c, func(f *field) bool { return f.shape.fits(c) })
 }
 
@@ -127,21 +130,25 @@ func (s *shape) field(key []byte) *field {
 	if len(key) < 2 {
 		return nil
 	}
+
 	inner := key[1 : len(key)-1]
 	for i := range s.fields {
 		if s.fields[i].name == string(inner) {
 			return &s.fields[i]
 		}
 	}
+
 	name, err := jsontext.Unquote(key)
 	if err != nil {
 		return nil
 	}
+
 	for i := range s.fields {
 		if strings.EqualFold(s.fields[i].name, name) {
 			return &s.fields[i]
 		}
 	}
+
 	return nil
 }
 
@@ -153,6 +160,7 @@ func (s *shape) each(c *jsontext.Cursor, visit func(*field) bool) bool {
 		c.Value()
 		return kind == 'n'
 	}
+
 	for more := c.Open(); more; more = c.More() {
 		if f := s.field(c.Key()); f == nil {
 			c.Value()
@@ -160,6 +168,7 @@ func (s *shape) each(c *jsontext.Cursor, visit func(*field) bool) bool {
 			return false
 		}
 	}
+
 	return true
 }
 

@@ -29,11 +29,13 @@ func FuzzShape(f *testing.F) {
 	for _, seed := range csvMetadataTexts {
 		f.Add([]byte(seed))
 	}
+
 	f.Fuzz(func(t *testing.T, text []byte) {
 		value, n, err := jsontext.Compact(nil, text, 100)
 		if err != nil || n != len(text) {
 			return
 		}
+
 		c := jsontext.Cursor{Text: value}
 		fits := csvMetadataShape().fits(&c)
 		if want := json.Unmarshal(value, &csvMetadata{}); fits != (want == nil) {
@@ -53,21 +55,25 @@ func FuzzProperty(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
+
 	f.Fuzz(func(t *testing.T, text []byte) {
 		value, n, err := jsontext.Compact(nil, text, 100)
 		if err != nil || n != len(text) {
 			return
 		}
+
 		var stated, want PackageProperty
 		gotErr, wantErr := readTexts(packagePropertyShape(), value, &stated, &stated.PackageName, &stated.Version, &stated.Release), json.Unmarshal(value, &want)
 		if (gotErr == nil) != (wantErr == nil) || wantErr == nil && stated != want {
 			t.Errorf("%s is read as %+v (%v), want %+v (%v)", value, stated, gotErr, want, wantErr)
 		}
+
 		var object bundleObject
 		data, gotErr := decodeData(nil, value)
 		if wantErr := json.Unmarshal(value, &object); (gotErr == nil) != (wantErr == nil) || wantErr == nil && string(data) != string(object.Data) {
 			t.Errorf("%s is read as %q (%v), want %q (%v)", value, data, gotErr, object.Data, wantErr)
 		}
+
 		// Whatever it is, reading it does not break.
 		for _, typ := range []string{PropertyPackage, PropertyGVK, PropertyGVKRequired, PropertyPackageRequired, PropertyBundleObject, PropertyCSVMetadata, "other"} {
 			s := Summary{bundle: &bundleSummary{}}

@@ -38,6 +38,7 @@ func stable(names ...string) string {
 			entries[i] = entry(name, fmt.Sprintf(`"replaces":%q`, names[i-1]))
 		}
 	}
+
 	return aChannel("stable", entries...)
 }
 
@@ -205,6 +206,7 @@ func TestValidateTree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	checked := 0
 	for _, catalog := range catalogs {
 		name, isCatalog := strings.CutSuffix(catalog.Name(), ".yaml")
@@ -217,14 +219,17 @@ func TestValidateTree(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			err = fbc.ValidateFS(fstest.MapFS{catalog.Name(): {Data: text}}, fbc.Limits{})
 			var tree *fbc.TreeError
 			if !errors.As(err, &tree) {
 				t.Fatalf("error is %v, want a tree", err)
 			}
+
 			golden.Check(t, path.Join("validate", name+".txt"), []byte(tree.Error()+"\n\n"+tree.Located()+"\n"))
 		})
 	}
+
 	if checked == 0 {
 		t.Error("no catalogs were checked")
 	}
@@ -241,17 +246,20 @@ func TestValidateBrokenCatalog(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+
 	t.Run("content and a blob", func(t *testing.T) {
 		err := validate(foo, bad, `{"schema":`)
 		var content *fbc.Error
 		if !errors.As(err, &content) {
 			t.Errorf("no *fbc.Error in %v", err)
 		}
+
 		const want = "invalid index:\n├── error parsing bundle \"foo.v1.0.0\" version \"v1\": No Major.Minor.Patch elements found\n└── catalog.json: document 3 (line 3, byte "
 		if !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("got:\n%v\nwant:\n%s…", err, want)
 		}
 	})
+
 	t.Run("a failure of the reader", func(t *testing.T) {
 		broken := fmt.Errorf("disk: %w", fs.ErrPermission)
 		err := fbc.Validate(func(yield func(fbc.Meta, error) bool) {
@@ -263,6 +271,7 @@ func TestValidateBrokenCatalog(t *testing.T) {
 			t.Errorf("got %v, want %v", err, broken)
 		}
 	})
+
 	t.Run("no catalog", func(t *testing.T) {
 		if err := fbc.ValidateFS(os.DirFS(filepath.Join(t.TempDir(), "missing")), fbc.Limits{}); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("got %v", err)

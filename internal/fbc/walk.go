@@ -95,6 +95,7 @@ func readLonger(s *splitter, p *parser, visit func(Meta) error) error {
 	if err != nil {
 		return err
 	}
+
 	s.skip(p.here)
 	return visit(meta)
 }
@@ -114,10 +115,12 @@ func (w *walker) folder(dir string, depth int, above []ignores) error {
 	if depth > w.limits.Folders {
 		return &Error{File: dir, Err: fmt.Errorf("folders are nested more than %d deep", w.limits.Folders)}
 	}
+
 	entries, err := w.readDir(dir)
 	if err != nil {
 		return err
 	}
+
 	own, err := w.readIgnores(dir, entries)
 	if err != nil {
 		return err
@@ -126,11 +129,13 @@ func (w *walker) folder(dir string, depth int, above []ignores) error {
 		// The full slice expression keeps sibling folders from sharing the tail.
 		above = append(above[:len(above):len(above)], *own)
 	}
+
 	for _, entry := range entries {
 		if err := w.entry(path.Join(dir, entry.Name()), entry, depth, above); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -141,11 +146,13 @@ func (w *walker) readDir(dir string) ([]fs.DirEntry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the catalog's folder %s: %w", dir, err)
 	}
+
 	defer func() { _ = file.Close() }() // It was only read.
 	folder, ok := file.(fs.ReadDirFile)
 	if !ok {
 		return nil, fmt.Errorf("reading the catalog's folder %s: %w", dir, errors.ErrUnsupported)
 	}
+
 	var entries []fs.DirEntry
 	for err == nil {
 		var more []fs.DirEntry
@@ -155,9 +162,11 @@ func (w *walker) readDir(dir string) ([]fs.DirEntry, error) {
 			return nil, &Error{File: dir, Err: fmt.Errorf("the catalog has more than %d files", w.limits.Files)}
 		}
 	}
+
 	if !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("reading the catalog's folder %s: %w", dir, err)
 	}
+
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	return entries, nil
 }
@@ -193,6 +202,7 @@ func (w *walker) checkRegular(name string, entry fs.DirEntry) error {
 			return &Error{File: name, Err: errors.New("is a symbolic link to a folder, which is not followed: put the folder there")}
 		}
 	}
+
 	if !mode.IsRegular() {
 		return &Error{File: name, Err: fmt.Errorf("is not a regular file (%s)", mode)}
 	}
@@ -205,24 +215,30 @@ func (w *walker) readIgnores(dir string, entries []fs.DirEntry) (*ignores, error
 		if entry.Name() != ignoreFile || entry.IsDir() {
 			continue
 		}
+
 		name := path.Join(dir, ignoreFile)
 		if err := w.checkRegular(name, entry); err != nil {
 			return nil, err
 		}
+
 		f, err := w.fsys.Open(name)
 		if err != nil {
 			return nil, fmt.Errorf("opening %s: %w", name, err)
 		}
+
 		defer func() { _ = f.Close() }() // It was only read.
 		text, err := io.ReadAll(io.LimitReader(f, ignoreBytes+1))
 		if err != nil {
 			return nil, fmt.Errorf("reading %s: %w", name, err)
 		}
+
 		parsed, err := parseIgnores(dir, text)
 		if err != nil {
 			return nil, &Error{File: name, Err: err}
 		}
+
 		return parsed, nil
 	}
+
 	return nil, nil
 }

@@ -27,6 +27,7 @@ func files(paths map[string]string) fstest.MapFS {
 		}
 		fsys[path] = &fstest.MapFile{Data: []byte(text)}
 	}
+
 	return fsys
 }
 
@@ -39,6 +40,7 @@ func walk(fsys fs.FS, limits fbc.Limits) ([]string, error) {
 		}
 		names = append(names, meta.Name)
 	}
+
 	return names, nil
 }
 
@@ -50,6 +52,7 @@ func TestWalkReadsEveryFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	want := []string{".hidden/x", "README", "one", "two", "1", "2", "z.json"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("blobs (-want +got):\n%s", diff)
@@ -91,9 +94,11 @@ func TestWalkLeavesOutWhatIgnoreFilesSay(t *testing.T) {
 			for dir, text := range test.ignore {
 				all[strings.TrimPrefix(dir+"/.indexignore", "/")] = text
 			}
+
 			for file := range strings.FieldsSeq(test.files) {
 				all[file] = ""
 			}
+
 			got, err := walk(files(all), fbc.Limits{})
 			if err != nil {
 				t.Fatal(err)
@@ -110,6 +115,7 @@ func TestWalkRefusesWhatItMustNotFollow(t *testing.T) {
 	if err := os.WriteFile(outside, []byte(`{"schema":"s"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
+
 	for name, test := range map[string]struct {
 		link func(dir string) error
 		want string
@@ -123,10 +129,12 @@ func TestWalkRefusesWhatItMustNotFollow(t *testing.T) {
 			if err := test.link(dir); err != nil {
 				t.Fatal(err)
 			}
+
 			root, err := os.OpenRoot(dir)
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			t.Cleanup(func() { _ = root.Close() })
 			_, err = walk(root.FS(), fbc.Limits{})
 			var content *fbc.Error
@@ -144,6 +152,7 @@ func TestWalkFollowsALinkToAFile(t *testing.T) {
 		os.Symlink("a.json", filepath.Join(dir, "b.json"))); err != nil {
 		t.Fatal(err)
 	}
+
 	got, err := walk(os.DirFS(dir), fbc.Limits{})
 	if err != nil {
 		t.Fatal(err)
@@ -186,6 +195,7 @@ func TestWalkStopsWhenTheConsumerDoes(t *testing.T) {
 			break
 		}
 	}
+
 	if count != 2 {
 		t.Errorf("read %d blobs, want 2", count)
 	}
@@ -199,11 +209,13 @@ func TestWalkReadsRealCatalogs(t *testing.T) {
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("no catalogs in %s: %v", dir, err)
 	}
+
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		var want []any
 		for document := range strings.SplitSeq("\n"+string(text), "\n---\n") {
 			if strings.TrimSpace(document) == "" {
@@ -215,18 +227,22 @@ func TestWalkReadsRealCatalogs(t *testing.T) {
 			}
 			want = append(want, value)
 		}
+
 		var got []any
 		for meta, err := range fbc.Walk(os.DirFS(filepath.Dir(path)), fbc.Limits{}) {
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			var value any
 			if err := json.Unmarshal(meta.Blob, &value); err != nil {
 				t.Fatal(err)
 			}
+
 			got = append(got, value)
 			decodeKnown(t, meta)
 		}
+
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", path, diff)
 		}
@@ -246,6 +262,7 @@ func decodeKnown(t *testing.T, meta fbc.Meta) {
 	case fbc.SchemaDeprecations:
 		_, err = fbc.DecodeDeprecations(meta)
 	}
+
 	if err != nil {
 		t.Error(err)
 	}

@@ -49,6 +49,7 @@ func Write(w io.Writer, ix *Index, opts WriteOptions) (dropped []Entry, err erro
 	for _, p := range plan.packages {
 		batches = appendBatches(batches, "", p.entries)
 	}
+
 	batches = appendBatches(batches, "", plan.others)
 	return plan.dropped, writeBatches(ix, opts, batches, func(_ string, text []byte) error {
 		_, err := w.Write(text)
@@ -87,10 +88,12 @@ func arrange(ix *Index) plan {
 			p.packages = append(p.packages, packagePlan{name, []Entry{e}})
 		}
 	}
+
 	slices.SortFunc(p.packages, func(a, b packagePlan) int { return strings.Compare(a.name, b.name) })
 	for _, pkg := range p.packages {
 		slices.SortStableFunc(pkg.entries, compareEntries)
 	}
+
 	return p
 }
 
@@ -109,6 +112,7 @@ func rank(schema string) int {
 	case SchemaDeprecations:
 		return 4
 	}
+
 	return rankOther
 }
 
@@ -121,6 +125,7 @@ func compareEntries(a, b Entry) int {
 	case r == rank(SchemaChannel), r == rank(SchemaBundle):
 		return strings.Compare(a.Name, b.Name)
 	}
+
 	return 0
 }
 
@@ -144,6 +149,7 @@ func appendBatches(batches []batch, file string, entries []Entry) []batch {
 		batches = append(batches, batch{file, entries[:n]})
 		entries = entries[n:]
 	}
+
 	return batches
 }
 
@@ -206,19 +212,23 @@ func (e *encoder) encode(entries []Entry) error {
 		if err != nil {
 			return err
 		}
+
 		value, err := e.value(m)
 		if err != nil {
 			return err
 		}
+
 		if e.opts.Format == FormatYAML {
 			err = e.yaml(m, value)
 		} else {
 			e.out = append(jsontext.Indent(e.out, value, "", "    "), '\n')
 		}
+
 		if err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -246,9 +256,11 @@ func (e *encoder) value(m Meta) ([]byte, error) {
 	default:
 		return m.Blob, nil
 	}
+
 	if err != nil {
 		return nil, err
 	}
+
 	e.compact = value.AppendJSON(e.compact[:0])
 	return e.compact, nil
 }

@@ -19,6 +19,7 @@ func WriteFiles(create func(path string) (io.WriteCloser, error), ix *Index, opt
 	if opts.Format == FormatYAML {
 		name = "catalog.yaml"
 	}
+
 	plan := arrange(ix)
 	var batches []batch
 	for _, p := range plan.packages {
@@ -27,6 +28,7 @@ func WriteFiles(create func(path string) (io.WriteCloser, error), ix *Index, opt
 		}
 		batches = appendBatches(batches, path.Join(p.name, name), p.entries)
 	}
+
 	batches = appendBatches(batches, name, plan.others)
 
 	files := &fileWriter{create: create}
@@ -34,6 +36,7 @@ func WriteFiles(create func(path string) (io.WriteCloser, error), ix *Index, opt
 	if closeErr := files.close(); err == nil {
 		err = closeErr
 	}
+
 	return plan.dropped, err
 }
 
@@ -55,6 +58,7 @@ func (w *fileWriter) write(path string, text []byte) error {
 		}
 		w.path, w.file = path, file
 	}
+
 	if _, err := w.file.Write(text); err != nil {
 		return fmt.Errorf("write file %q: %w", path, err)
 	}
@@ -65,10 +69,12 @@ func (w *fileWriter) close() error {
 	if w.file == nil {
 		return nil
 	}
+
 	err := w.file.Close()
 	w.file = nil
 	if err != nil {
 		return fmt.Errorf("write file %q: %w", w.path, err)
 	}
+
 	return nil
 }

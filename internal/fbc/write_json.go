@@ -21,6 +21,7 @@ func (p *Package) AppendJSON(dst []byte) []byte {
 		icon.text("mediatype", p.Icon.MediaType)
 		o.out = icon.end()
 	}
+
 	o.optional("description", p.Description)
 	optionalList(&o, "properties", p.Properties, appendProperty)
 	return o.end()
@@ -67,6 +68,7 @@ func (b *Bundle) AppendJSON(dst []byte) []byte {
 	o.text("image", b.Image)
 	optionalList(&o, "properties", b.Properties, appendProperty)
 	optionalList(&o, "relatedImages", b.RelatedImages, appendRelatedImage)
+
 	return o.end()
 }
 
@@ -79,6 +81,7 @@ func appendProperty(dst []byte, p *Property) []byte {
 	} else {
 		o.out = append(o.out, p.Value...)
 	}
+
 	return o.end()
 }
 
@@ -107,6 +110,7 @@ func appendDeprecation(dst []byte, e *DeprecationEntry) []byte {
 	reference.optional("name", e.Reference.Name)
 	o.out = reference.end()
 	o.text("message", e.Message)
+
 	return o.end()
 }
 
@@ -148,6 +152,7 @@ func requiredList[T any](o *fieldWriter, name string, values []T, write func([]b
 		o.out = append(o.out, "null"...)
 		return
 	}
+
 	o.out = append(o.out, '[')
 	for i := range values {
 		if i > 0 {
@@ -155,6 +160,7 @@ func requiredList[T any](o *fieldWriter, name string, values []T, write func([]b
 		}
 		o.out = write(o.out, &values[i])
 	}
+
 	o.out = append(o.out, ']')
 }
 

@@ -95,6 +95,7 @@ func TestWriteBringsBlobsIntoOrder(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+
 			dropped, err := fbc.Write(&got, indexOf(t, unordered), fbc.WriteOptions{Format: test.format, Bundle: tidy})
 			if err != nil {
 				t.Fatal(err)
@@ -102,6 +103,7 @@ func TestWriteBringsBlobsIntoOrder(t *testing.T) {
 			if diff := cmp.Diff(want.String(), got.String()); diff != "" {
 				t.Errorf("text (-want +got):\n%s", diff)
 			}
+
 			wantDropped := []string{`blob of schema olm.channel, name "lost"`, `blob of schema olm.bundle, name "lost"`, "blob of schema olm.deprecations", "blob of schema olm.package"}
 			if diff := cmp.Diff(wantDropped, namesOf(dropped)); diff != "" {
 				t.Errorf("dropped (-want +got):\n%s", diff)
@@ -151,6 +153,7 @@ func TestWriteFilesMakesOneForEachPackage(t *testing.T) {
 	if err != nil || len(dropped) != 4 {
 		t.Fatalf("dropped %v, error %v", dropped, err)
 	}
+
 	want := []string{
 		"create a/catalog.yaml", "close a/catalog.yaml (true)", "create b/catalog.yaml", "close b/catalog.yaml (true)",
 		"create c/catalog.yaml", "close c/catalog.yaml (true)", "create catalog.yaml", "close catalog.yaml (true)",
@@ -195,6 +198,7 @@ func TestWriteEndsWithTheFirstError(t *testing.T) {
 	if !errors.Is(err, failed) {
 		t.Errorf("error is %v, want that of the function", err)
 	}
+
 	path := folder(t, map[string]string{"f": unordered})
 	ix := fbc.NewIndex(fbc.Limits{})
 	if err := ix.Add(path); err != nil {
@@ -203,6 +207,7 @@ func TestWriteEndsWithTheFirstError(t *testing.T) {
 	if err := os.WriteFile(fmt.Sprintf("%s/f", path), []byte(orderedJSON), 0o600); err != nil {
 		t.Fatal(err)
 	}
+
 	var content *fbc.Error
 	if _, err := fbc.Write(io.Discard, ix, fbc.WriteOptions{}); !errors.As(err, &content) {
 		t.Errorf("error is %v, want an *fbc.Error about the changed file", err)
@@ -215,6 +220,7 @@ func TestWriteLosesNothing(t *testing.T) {
 	if err := ix.Add(os.DirFS(env.SharedData(t, "fbc"))); err != nil {
 		t.Fatal(err)
 	}
+
 	want := everyBlob(t, ix)
 	for _, format := range []fbc.Format{fbc.FormatJSON, fbc.FormatYAML} {
 		var text, again bytes.Buffer
@@ -222,6 +228,7 @@ func TestWriteLosesNothing(t *testing.T) {
 		if err != nil || len(dropped) > 0 {
 			t.Fatalf("dropped %v, error %v", dropped, err)
 		}
+
 		reread := indexOf(t, text.String())
 		if diff := cmp.Diff(want, everyBlob(t, reread)); diff != "" {
 			t.Errorf("blobs (-want +got):\n%s", diff)
@@ -245,6 +252,7 @@ func everyBlob(t *testing.T, ix *fbc.Index) []string {
 		}
 		out = append(out, string(m.Blob))
 	}
+
 	slices.Sort(out)
 	return out
 }
@@ -254,18 +262,22 @@ func FuzzWrite(f *testing.F) {
 	for line := range strings.Lines(orderedJSON) {
 		f.Add([]byte(line))
 	}
+
 	for _, seed := range decodeSeeds {
 		f.Add([]byte(strings.Replace(seed, "{", `{"schema":"olm.bundle","package":"p",`, 1)))
 	}
+
 	f.Fuzz(func(t *testing.T, text []byte) {
 		ix := fbc.NewIndex(fbc.Limits{Depth: 20})
 		if ix.AddBlob(fbc.Meta{Blob: text}) != nil || ix.Entries()[0].PackageName() == "" {
 			return
 		}
+
 		m, err := ix.Blob(ix.Entries()[0])
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		compact := reference(t, m)
 		var want, got bytes.Buffer
 		if err := json.Indent(&want, compact, "", "    "); err != nil {
@@ -294,16 +306,19 @@ func reference(t *testing.T, m fbc.Meta) []byte {
 	case fbc.SchemaDeprecations:
 		value = new(fbc.Deprecations)
 	}
+
 	if _, other := value.(json.RawMessage); !other {
 		if err := json.Unmarshal(m.Blob, value); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(value); err != nil {
 		t.Fatal(err)
 	}
+
 	return bytes.TrimSpace(out.Bytes())
 }

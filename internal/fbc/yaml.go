@@ -34,9 +34,11 @@ func convertYAML(dst, scratch, text []byte, limits Limits) (result, used []byte,
 	for _, mark := range nodeMarks {
 		nodes += bytes.Count(text, mark)
 	}
+
 	if nodes > limits.YAMLNodes {
 		return nil, scratch, fmt.Errorf("is a YAML document with more than %d lines and list items: write it as JSON, or split it", limits.YAMLNodes)
 	}
+
 	// The parser reports what it expects to go wrong by errors. What it does not
 	// expect is still the fault of the text, not of this program's state.
 	defer func() {
@@ -50,6 +52,7 @@ func convertYAML(dst, scratch, text []byte, limits Limits) (result, used []byte,
 			return canonical, scratch, nil
 		}
 	}
+
 	result, err = parseYAML(dst, text, limits)
 	return result, scratch, err
 }
@@ -60,10 +63,12 @@ func parseYAML(dst, text []byte, limits Limits) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot be parsed as YAML: %w", err)
 	}
+
 	w := &jsonWriter{out: dst, limit: len(dst) + limits.BlobBytes}
 	if err := w.value(value, limits.Depth); err != nil {
 		return nil, err
 	}
+
 	return w.out, nil
 }
 
@@ -78,6 +83,7 @@ func decodeYAML(text []byte) (any, error) {
 		}
 		return nil, err
 	}
+
 	for {
 		var further any
 		switch err := decoder.Decode(&further); {
@@ -112,6 +118,7 @@ func (w *jsonWriter) value(value any, depth int) error {
 	if len(w.out) > w.limit {
 		return fmt.Errorf("is larger than %d bytes once its aliases are followed", w.limit)
 	}
+
 	switch v := value.(type) {
 	case nil:
 		w.out = append(w.out, "null"...)
@@ -134,6 +141,7 @@ func (w *jsonWriter) value(value any, depth int) error {
 	default:
 		return fmt.Errorf("has a value of a type that JSON does not have: %T", value)
 	}
+
 	return nil
 }
 
@@ -150,6 +158,7 @@ func (w *jsonWriter) list(list []any, depth int) error {
 	if depth < 0 {
 		return errors.New("is nested too deep")
 	}
+
 	w.out = append(w.out, '[')
 	for i, v := range list {
 		if i > 0 {
@@ -159,6 +168,7 @@ func (w *jsonWriter) list(list []any, depth int) error {
 			return err
 		}
 	}
+
 	w.out = append(w.out, ']')
 	return nil
 }
@@ -167,6 +177,7 @@ func (w *jsonWriter) object(object map[any]any, depth int) error {
 	if depth < 0 {
 		return errors.New("is nested too deep")
 	}
+
 	type field struct {
 		name  string
 		value any
@@ -179,6 +190,7 @@ func (w *jsonWriter) object(object map[any]any, depth int) error {
 		}
 		fields = append(fields, field{name, v})
 	}
+
 	slices.SortFunc(fields, func(a, b field) int { return strings.Compare(a.name, b.name) })
 	w.out = append(w.out, '{')
 	for i, f := range fields {
@@ -193,6 +205,7 @@ func (w *jsonWriter) object(object map[any]any, depth int) error {
 			return err
 		}
 	}
+
 	w.out = append(w.out, '}')
 	return nil
 }

@@ -28,8 +28,10 @@ func Run(ctx context.Context, server *http.Server, listener net.Listener, grace 
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = server.Close()
 		}
+
 		stopped <- err
 	}()
+
 	serve := server.Serve
 	if server.TLSConfig != nil {
 		serve = func(l net.Listener) error { return server.ServeTLS(l, "", "") }
@@ -37,5 +39,6 @@ func Run(ctx context.Context, server *http.Server, listener net.Listener, grace 
 	if err := serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
+
 	return <-stopped
 }

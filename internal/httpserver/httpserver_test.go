@@ -44,6 +44,7 @@ func TestRequestsFinish(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer func() { _ = answer.Body.Close() }()
 	if body, err := io.ReadAll(answer.Body); err != nil || string(body) != "all of it" {
 		t.Errorf("the answer is %q: %v", body, err)
@@ -95,6 +96,7 @@ func TestTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	_ = answer.Body.Close()
 	stop()
 	if err := <-done; err != nil {

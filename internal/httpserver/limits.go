@@ -95,9 +95,11 @@ func (g *Gate) enter(client netip.Addr) int {
 		call(g.observer.Refused, "requests")
 		return http.StatusServiceUnavailable
 	}
+
 	g.all++
 	g.clients[client]++
 	call(g.observer.Requests, 1)
+
 	return 0
 }
 

@@ -19,13 +19,16 @@ func TestClientsThatAreGoneAreForgotten(t *testing.T) {
 		if code := g.enter(client); code != 0 {
 			t.Fatalf("client %d gets %d", i, code)
 		}
+
 		g.leave(client)
 		l.free <- struct{}{}
 		if !l.admit(client) {
 			t.Fatalf("client %d is not admitted", i)
 		}
+
 		l.leave(client)
 	}
+
 	if len(g.clients) != 0 || g.all != 0 || len(l.clients) != 0 || len(l.free) != 0 {
 		t.Errorf("%d and %d clients are remembered, %d requests and %d connections are counted", len(g.clients), len(l.clients), g.all, len(l.free))
 	}
@@ -71,6 +74,7 @@ func TestLimit(t *testing.T) {
 				}
 				return resp
 			}
+
 			first := make(chan *http.Response)
 			go func() { first <- get() }()
 			<-asked
@@ -83,6 +87,7 @@ func TestLimit(t *testing.T) {
 			if len(refused) != 1 || refused[0] != test.limit {
 				t.Errorf("refused by %v, want %s", refused, test.limit)
 			}
+
 			close(may)
 			resp = <-first
 			_ = resp.Body.Close()
@@ -99,6 +104,7 @@ func TestConnectionsOfOneClientLeaveRoomForOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	refused := make(chan string, 10)
 	l := LimitListener(inner, Limits{Connections: 10, ClientConnections: 2}, Observer{Refused: func(limit string) { refused <- limit }})
 	defer l.Close()
@@ -112,6 +118,7 @@ func TestConnectionsOfOneClientLeaveRoomForOthers(t *testing.T) {
 			accepted <- conn
 		}
 	}()
+
 	dial := func(from string) net.Conn {
 		t.Helper()
 		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
@@ -119,15 +126,19 @@ func TestConnectionsOfOneClientLeaveRoomForOthers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		t.Cleanup(func() { _ = conn.Close() })
 		return conn
 	}
+
 	for range 3 {
 		dial("127.0.0.1")
 	}
+
 	if limit := <-refused; limit != "client-connections" {
 		t.Errorf("refused by %s, want client-connections", limit)
 	}
+
 	dial("127.0.0.2")
 	for range 3 {
 		if err := (<-accepted).Close(); err != nil {

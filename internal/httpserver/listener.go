@@ -42,16 +42,19 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 		case <-l.closed:
 			return nil, net.ErrClosed
 		}
+
 		conn, err := l.Listener.Accept()
 		if err != nil {
 			<-l.free
 			return nil, err
 		}
+
 		client := clientOf(conn.RemoteAddr().String())
 		if l.admit(client) {
 			call(l.observer.Connections, 1)
 			return &limitedConn{Conn: conn, onClose: sync.OnceFunc(func() { l.leave(client) })}, nil
 		}
+
 		call(l.observer.Refused, "client-connections")
 		_ = conn.Close() // Nothing was sent.
 		<-l.free

@@ -61,10 +61,12 @@ func writeLayout(dir, ref string, images []*Built) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // an image is no secret
 		return err
 	}
+
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
 	}
+
 	err = errors.Join(writeImages(ref, images, func(name string, _ int64, content io.Reader) error {
 		return writeInto(root, name, content)
 	}), root.Close())
@@ -74,9 +76,11 @@ func writeLayout(dir, ref string, images []*Built) error {
 	if !existed {
 		return errors.Join(err, os.RemoveAll(dir))
 	}
+
 	for _, name := range []string{imgspecv1.ImageLayoutFile, imgspecv1.ImageIndexFile, imgspecv1.ImageBlobsDir, dockerManifest} {
 		err = errors.Join(err, os.RemoveAll(path.Join(dir, name)))
 	}
+
 	return err
 }
 
@@ -84,10 +88,12 @@ func writeInto(root *os.Root, name string, content io.Reader) error {
 	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
 		return err
 	}
+
 	file, err := root.Create(name)
 	if err != nil {
 		return err
 	}
+
 	_, err = io.Copy(file, content)
 	return errors.Join(err, file.Close())
 }
@@ -98,25 +104,30 @@ func writeImages(ref string, images []*Built, write func(name string, size int64
 	if err != nil {
 		return err
 	}
+
 	top, err := topLevel(images)
 	if err != nil {
 		return err
 	}
+
 	parts, err := layoutFiles(named, top, images)
 	if err != nil {
 		return err
 	}
+
 	for _, image := range images {
 		parts = append(parts, file(image.manifest), file(image.config))
 		for _, layer := range image.layers {
 			parts = append(parts, file(layer))
 		}
 	}
+
 	seen := map[string]bool{}
 	for _, part := range parts {
 		if seen[part.name] {
 			continue
 		}
+
 		seen[part.name] = true
 		content, err := part.blob.open()
 		if err == nil {
@@ -126,6 +137,7 @@ func writeImages(ref string, images []*Built, write func(name string, size int64
 			return fmt.Errorf("write %s: %w", part.name, err)
 		}
 	}
+
 	return nil
 }
 
@@ -147,6 +159,7 @@ func layoutFiles(named name, top blob, images []*Built) ([]layoutFile, error) {
 	if named.digest == "" {
 		descriptor.Annotations[imgspecv1.AnnotationRefName] = named.tag
 	}
+
 	contents := map[string]any{
 		imgspecv1.ImageLayoutFile: imgspecv1.ImageLayout{Version: imgspecv1.ImageLayoutVersion},
 		imgspecv1.ImageIndexFile: imgspecv1.Index{
@@ -154,6 +167,7 @@ func layoutFiles(named name, top blob, images []*Built) ([]layoutFile, error) {
 			Manifests: []imgspecv1.Descriptor{descriptor},
 		},
 	}
+
 	names := []string{imgspecv1.ImageLayoutFile, imgspecv1.ImageIndexFile}
 	if len(images) == 1 {
 		entry := map[string]any{"Config": file(images[0].config).name, "Layers": []string{}}
@@ -161,13 +175,16 @@ func layoutFiles(named name, top blob, images []*Built) ([]layoutFile, error) {
 		for _, layer := range images[0].layers {
 			layers = append(layers, file(layer).name)
 		}
+
 		entry["Layers"] = layers
 		if named.digest == "" {
 			entry["RepoTags"] = []string{named.String()}
 		}
+
 		contents[dockerManifest] = []any{entry}
 		names = append(names, dockerManifest)
 	}
+
 	var files []layoutFile
 	for _, name := range names {
 		data, err := json.Marshal(contents[name])
@@ -176,5 +193,6 @@ func layoutFiles(named name, top blob, images []*Built) ([]layoutFile, error) {
 		}
 		files = append(files, layoutFile{name, blob{data: data}})
 	}
+
 	return append(files, file(top)), nil
 }

@@ -38,12 +38,14 @@ func (c *Client) pullAttached(ctx context.Context, ref string) ([]Attached, erro
 	if err != nil {
 		return nil, err
 	}
+
 	ctx, cancel := c.openContext(ctx)
 	defer cancel()
 	remote, err := c.remote(named)
 	if err != nil {
 		return nil, err
 	}
+
 	img := &Image{client: c, ref: ref, remote: remote}
 	defer func() { _ = img.Close() }() // It was only read.
 	raw, mediaType, err := remote.manifest(ctx, "")
@@ -53,6 +55,7 @@ func (c *Client) pullAttached(ctx context.Context, ref string) ([]Attached, erro
 	if mediaType != imgspecv1.MediaTypeImageManifest {
 		return nil, badContent("its manifest has the type %q, not %q", mediaType, imgspecv1.MediaTypeImageManifest)
 	}
+
 	parsed, err := manifest.OCI1FromManifest(raw)
 	if err != nil {
 		return nil, badContent("read the manifest: %w", err)
@@ -60,6 +63,7 @@ func (c *Client) pullAttached(ctx context.Context, ref string) ([]Attached, erro
 	if len(parsed.Layers) > maxAttached {
 		return nil, badContent("it has %d parts, at most %d are read", len(parsed.Layers), maxAttached)
 	}
+
 	var found []Attached
 	for _, part := range parsed.Layers {
 		data, err := img.small(ctx, part)
@@ -68,6 +72,7 @@ func (c *Client) pullAttached(ctx context.Context, ref string) ([]Attached, erro
 		}
 		found = append(found, Attached{MediaType: part.MediaType, Annotations: part.Annotations, Data: data})
 	}
+
 	return found, nil
 }
 
@@ -76,15 +81,18 @@ func (img *Image) small(ctx context.Context, part imgspecv1.Descriptor) ([]byte,
 	if err := part.Digest.Validate(); err != nil {
 		return nil, badContent("read the manifest: %q: %w", part.Digest, err)
 	}
+
 	blob, err := img.blob(ctx, layer{digest: part.Digest, size: part.Size})
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { _ = blob.Close() }() // It was only read.
 	data, err := readAtMost(blob, maxAttachedBytes)
 	if errors.Is(err, errTooLarge) {
 		return nil, badContent("its part %s has more than %d bytes", part.Digest, maxAttachedBytes)
 	}
+
 	return data, err
 }
 
@@ -113,15 +121,18 @@ func buildAttached(parts []Attached) (*Built, error) {
 		config.RootFS.DiffIDs = append(config.RootFS.DiffIDs, layer.digest)
 		built.layers = append(built.layers, layer)
 	}
+
 	data, err := json.Marshal(config)
 	if err != nil {
 		return nil, err
 	}
+
 	built.config = newBlob(imgspecv1.MediaTypeImageConfig, data)
 	described.Config = built.config.descriptor()
 	if data, err = json.Marshal(described); err != nil {
 		return nil, err
 	}
+
 	built.manifest = newBlob(imgspecv1.MediaTypeImageManifest, data)
 	return built, nil
 }

@@ -28,6 +28,7 @@ func (img *Image) base(ctx context.Context, dir string) (*Base, error) {
 	if img.config == nil || len(img.config.RootFS.DiffIDs) != len(img.layers) {
 		return nil, badContent("it is no container image that another one can be built upon")
 	}
+
 	ctx, cancel := img.client.transferContext(ctx)
 	defer cancel()
 	base := &Base{config: *img.config}
@@ -35,13 +36,16 @@ func (img *Image) base(ctx context.Context, dir string) (*Base, error) {
 		if err := checkLayerType(l); err != nil {
 			return nil, err
 		}
+
 		part := blob{mediaType: ociLayerType(l.mediaType), digest: l.digest, file: filepath.Join(dir, l.digest.Encoded())}
 		var err error
 		if part.fileSize, err = img.download(ctx, l, part.file); err != nil {
 			return nil, err
 		}
+
 		base.layers = append(base.layers, part)
 	}
+
 	return base, nil
 }
 
@@ -51,11 +55,13 @@ func (img *Image) download(ctx context.Context, l layer, name string) (int64, er
 	if err != nil {
 		return 0, err
 	}
+
 	defer func() { _ = content.Close() }() // It was only read.
 	file, err := os.Create(name)
 	if err != nil {
 		return 0, err
 	}
+
 	n, err := io.Copy(file, content)
 	return n, errors.Join(err, file.Close())
 }

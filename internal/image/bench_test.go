@@ -48,6 +48,7 @@ func BenchmarkUnpack(b *testing.B) {
 		}
 		b.SetBytes(total)
 	}
+
 	b.Run("directory", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
@@ -55,10 +56,12 @@ func BenchmarkUnpack(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
+
 			root, err := os.OpenRoot(dir)
 			if err != nil {
 				b.Fatal(err)
 			}
+
 			unpackBench(b, directory{root}, layer)
 			readAll(b, root.FS())
 			if err := root.Close(); err != nil {
@@ -69,6 +72,7 @@ func BenchmarkUnpack(b *testing.B) {
 			}
 		}
 	})
+
 	b.Run("files", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
@@ -77,24 +81,28 @@ func BenchmarkUnpack(b *testing.B) {
 			if err := files.spool.flush(); err != nil {
 				b.Fatal(err)
 			}
+
 			readAll(b, files)
 			if err := files.Close(); err != nil {
 				b.Fatal(err)
 			}
 		}
 	})
+
 	b.Run("decompression alone", func(b *testing.B) {
 		for b.Loop() {
 			plain, release, err := decompress(bytes.NewReader(layer))
 			if err != nil {
 				b.Fatal(err)
 			}
+
 			var used int64
 			m := &meter{r: plain, used: &used, limit: gib}
 			buffer := make([]byte, 64<<10)
 			for err == nil {
 				_, err = m.Read(buffer)
 			}
+
 			release()
 			b.SetBytes(used)
 		}

@@ -67,6 +67,7 @@ func (img *Image) blob(ctx context.Context, l layer) (*blobReader, error) {
 	if limit := img.client.opts.Limits.BlobBytes; l.size > limit {
 		return nil, badContent("the blob %s has %d bytes, at most %d are read", l.digest, l.size, limit)
 	}
+
 	l.size = max(l.size, 0)
 	b := &blobReader{
 		img: img, layer: l, limit: img.client.opts.Limits.BlobBytes, sum: l.digest.Algorithm().Hash(), ctx: ctx,
@@ -74,6 +75,7 @@ func (img *Image) blob(ctx context.Context, l layer) (*blobReader, error) {
 	if err := b.connect(ctx); err != nil {
 		return nil, err
 	}
+
 	return b, nil
 }
 
@@ -86,6 +88,7 @@ func (b *blobReader) connect(ctx context.Context) error {
 		cancel(nil)
 		return err
 	}
+
 	c.body, c.skip = opened.Body, b.read-opened.Offset
 	c.timer = time.AfterFunc(c.stall, func() { cancel(errStalled) })
 	c.timer.Stop()
@@ -94,6 +97,7 @@ func (b *blobReader) connect(ctx context.Context) error {
 		_ = b.Close()
 		return changedf(KindContent, "the blob %s has %d bytes in the registry, the manifest says %d", b.layer.digest, opened.Size, size)
 	}
+
 	return nil
 }
 
@@ -117,10 +121,12 @@ func (b *blobReader) Read(p []byte) (int, error) {
 		default:
 			b.err = b.resume(err)
 		}
+
 		if n > 0 {
 			return n, b.err
 		}
 	}
+
 	return 0, b.err
 }
 
@@ -129,14 +135,17 @@ func (b *blobReader) resume(failure error) error {
 	if errors.Is(failure, io.EOF) {
 		failure = errShort
 	}
+
 	failed := fmt.Errorf("read the blob %s: connection failed after %d bytes: %w", b.layer.digest, b.read, failure)
 	if b.read-b.since >= much {
 		b.resumes, b.since = 0, b.read
 	}
+
 	for b.resumes++; ; b.resumes++ {
 		if b.ctx.Err() != nil || b.resumes > maxResumes {
 			return failed
 		}
+
 		_ = b.Close()
 		if b.resumes > 1 && b.img.remote.skip() {
 			b.resumes = 1
@@ -144,6 +153,7 @@ func (b *blobReader) resume(failure error) error {
 		if b.img.client.shared.Wait(b.ctx, b.resumes) != nil {
 			return failed
 		}
+
 		err := b.connect(b.ctx)
 		var status *registry.StatusError
 		switch {
@@ -186,6 +196,7 @@ func (c *connection) Read(p []byte) (int, error) {
 			return 0, err
 		}
 	}
+
 	return c.await(p)
 }
 
@@ -204,5 +215,6 @@ func (c *connection) await(p []byte) (int, error) {
 	if err != nil && (errors.Is(err, errStalled) || errors.Is(err, context.Canceled) && errors.Is(c.cause(), errStalled)) {
 		return n, fmt.Errorf("%w for %s", errStalled, c.stall)
 	}
+
 	return n, err
 }

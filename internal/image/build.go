@@ -106,27 +106,32 @@ func build(spec Spec) (*Built, error) {
 	if spec.Base != nil {
 		built.layers = slices.Clone(spec.Base.layers)
 	}
+
 	for i, layer := range spec.Layers {
 		packed, diffID, err := layer.pack()
 		if err != nil {
 			return nil, faultf(KindInvalid, "layer %d: %w", i+1, err)
 		}
+
 		config.RootFS.DiffIDs = append(config.RootFS.DiffIDs, diffID)
 		// Some tools count the history's entries against the layers.
 		config.History = append(config.History, imgspecv1.History{Created: config.Created, CreatedBy: "mainstay", Comment: spec.Comment})
 		built.layers = append(built.layers, newBlob(imgspecv1.MediaTypeImageLayerGzip, packed))
 	}
+
 	spec.settle(config)
 	built.platform = config.Platform
 	data, err := json.Marshal(config)
 	if err != nil {
 		return nil, err
 	}
+
 	built.config = newBlob(imgspecv1.MediaTypeImageConfig, data)
 	manifest, err := json.Marshal(built.describe(spec.Annotations))
 	if err != nil {
 		return nil, err
 	}
+
 	built.manifest = newBlob(imgspecv1.MediaTypeImageManifest, manifest)
 	return built, nil
 }
@@ -141,10 +146,12 @@ func (s Spec) start() *imgspecv1.Image {
 		*config = s.Base.config
 		config.History, config.RootFS.DiffIDs = slices.Clone(config.History), slices.Clone(config.RootFS.DiffIDs)
 	}
+
 	created := time.Unix(0, 0).UTC()
 	if !s.Created.IsZero() {
 		created = s.Created.UTC()
 	}
+
 	config.Created = &created
 	return config
 }
@@ -164,11 +171,13 @@ func (s Spec) settle(image *imgspecv1.Image) {
 	if s.Cmd != nil {
 		config.Cmd = s.Cmd
 	}
+
 	config.Env = append(slices.Clone(config.Env), s.Env...)
 	config.Labels = maps.Clone(config.Labels)
 	if config.Labels == nil && len(s.Labels) > 0 {
 		config.Labels = map[string]string{}
 	}
+
 	maps.Copy(config.Labels, s.Labels)
 	config.ExposedPorts = maps.Clone(config.ExposedPorts)
 	for _, port := range s.ExposedPorts {
@@ -193,6 +202,7 @@ func (b *Built) describe(annotations map[string]string) imgspecv1.Manifest {
 		Layers:      []imgspecv1.Descriptor{},
 		Annotations: annotations,
 	}
+
 	for _, l := range b.layers {
 		m.Layers = append(m.Layers, l.descriptor())
 	}

@@ -74,16 +74,19 @@ func TestLayerArchive(t *testing.T) {
 		Mode     int64
 		UID, GID int
 	}
+
 	var got []header
 	for _, layer := range spec.Layers {
 		packed, diffID, err := layer.pack()
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		data := gunzip(t, packed)
 		if want := digest.FromBytes(data); diffID != want {
 			t.Errorf("the archive's digest is said to be %s, it is %s", diffID, want)
 		}
+
 		for r := tar.NewReader(bytes.NewReader(data)); ; {
 			h, err := r.Next()
 			if errors.Is(err, io.EOF) {
@@ -95,9 +98,11 @@ func TestLayerArchive(t *testing.T) {
 			if !h.ModTime.Equal(time.Unix(0, 0)) {
 				t.Errorf("%s has the time %s", h.Name, h.ModTime)
 			}
+
 			got = append(got, header{h.Name, h.Linkname, h.Mode, h.Uid, h.Gid})
 		}
 	}
+
 	want := []header{
 		{"etc/", "", 0o755, 0, 0}, {"etc/passwd", "", 0o644, 0, 0},
 		{"opt/", "", 0o755, 0, 0}, {"opt/run.sh", "", 0o755, 0, 0}, {"opt/sub/", "", 0o755, 0, 0}, {"opt/sub/empty/", "", 0o755, 0, 0},
@@ -162,6 +167,7 @@ func TestPushProgressAndReuse(t *testing.T) {
 		}
 		return done, exists, sent
 	}
+
 	size := int64(len(built.config.data) + len(built.layers[0].data) + len(built.layers[1].data))
 	if done, exists, sent := run(); done != 3 || exists != 0 || sent != size {
 		t.Errorf("first: %d parts, %d existed, %d bytes of %d", done, exists, sent, size)
@@ -196,6 +202,7 @@ func TestWriteArchive(t *testing.T) {
 	if !bytes.Equal(out.Bytes(), again.Bytes()) {
 		t.Error("the archive is not reproducible")
 	}
+
 	dir := t.TempDir()
 	for r := tar.NewReader(bytes.NewReader(out.Bytes())); ; {
 		header, err := r.Next()
@@ -205,10 +212,12 @@ func TestWriteArchive(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		file := filepath.Join(dir, header.Name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			t.Fatal(err)
 		}
+
 		data, err := io.ReadAll(r)
 		if err != nil {
 			t.Fatal(err)
@@ -217,6 +226,7 @@ func TestWriteArchive(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	index, err := layout.ImageIndexFromPath(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -224,14 +234,17 @@ func TestWriteArchive(t *testing.T) {
 	if err := validate.Index(index); err != nil {
 		t.Error(err)
 	}
+
 	manifest, err := index.IndexManifest()
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	want := map[string]string{"io.containerd.image.name": "example.com/mainstay:v1", "org.opencontainers.image.ref.name": "v1"}
 	if diff := cmp.Diff(want, manifest.Manifests[0].Annotations); diff != "" {
 		t.Errorf("annotations (-want +got):\n%s", diff)
 	}
+
 	err = WriteArchive(io.Discard, "Bad Reference", one)
 	wantError(t, err, KindInvalid, "invalid reference format")
 }
@@ -243,6 +256,7 @@ func TestWriteLayout(t *testing.T) {
 	if err := WriteLayout(dir, "example.com/mainstay:v1", one, two); err != nil {
 		t.Fatal(err)
 	}
+
 	index, err := layout.ImageIndexFromPath(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -250,6 +264,7 @@ func TestWriteLayout(t *testing.T) {
 	if err := validate.Index(index); err != nil {
 		t.Error(err)
 	}
+
 	err = WriteLayout(dir, "example.com/mainstay:v1", one)
 	wantError(t, err, KindInvalid, "is not empty")
 	left := tree(t, parent)
@@ -265,6 +280,7 @@ func TestWriteLayout(t *testing.T) {
 			t.Errorf("left behind: %v", entries)
 		}
 	}
+
 	if diff := cmp.Diff(left, tree(t, parent)); diff != "" {
 		t.Errorf("files after errors (-want +got):\n%s", diff)
 	}
@@ -281,10 +297,12 @@ func TestDockerLoadsArchives(t *testing.T) {
 	if err := os.WriteFile(file, out.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
+
 	tag, err := ggcrname.NewTag("example.com/mainstay:v1")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	loaded, err := dockerarchive.ImageFromPath(file, &tag)
 	if err != nil {
 		t.Fatal(err)
@@ -292,6 +310,7 @@ func TestDockerLoadsArchives(t *testing.T) {
 	if err := validate.Image(loaded); err != nil {
 		t.Error(err)
 	}
+
 	config, err := loaded.ConfigFile()
 	if err != nil || config.Architecture != "arm64" || config.Config.User != "65532:65532" {
 		t.Errorf("the configuration is %+v (%v)", config, err)
@@ -305,30 +324,37 @@ func pushForeign(t *testing.T, ref string, foreign v1.Image) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	mediaType, err := foreign.MediaType()
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	config, err := foreign.RawConfigFile()
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	layers, err := foreign.Layers()
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	built := &Built{manifest: newBlob(string(mediaType), manifest), config: newBlob("", config)}
 	for _, layer := range layers {
 		content, err := layer.Compressed()
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		data, err := io.ReadAll(content)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		built.layers = append(built.layers, newBlob("", data))
 	}
+
 	push(t, ref, built)
 }
 
@@ -339,6 +365,7 @@ func TestBase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	base, err = mutate.Config(base, v1.Config{
 		User: "1001", Env: []string{"PATH=/bin"}, Entrypoint: []string{"/bin/opm"}, Cmd: []string{"registry"},
 		Labels: map[string]string{"vendor": "base", "a": "0"}, ExposedPorts: map[string]struct{}{"50051/tcp": {}},
@@ -346,6 +373,7 @@ func TestBase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	ref := host + "/base/opm:latest"
 	pushForeign(t, ref, base)
 	client := NewClient(Options{})
@@ -422,6 +450,7 @@ func TestBaseRefuses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		defer func() { _ = img.Close() }()
 		_, err = img.Base(t.Context(), t.TempDir())
 		wantError(t, err, KindContent, name)

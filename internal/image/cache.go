@@ -87,16 +87,19 @@ func (c *Cache) Use(ctx context.Context, client *Client, canonicalRef, prefix st
 	if err != nil {
 		return fail("cache", canonicalRef, err)
 	}
+
 	unlock, err := c.lock(ctx, name)
 	if err != nil {
 		return fail("cache", canonicalRef, err)
 	}
+
 	defer unlock()
 
 	entry, err := c.ensure(ctx, client, canonicalRef, prefix, name)
 	if err != nil {
 		return fail("cache", canonicalRef, err)
 	}
+
 	return read(entry)
 }
 
@@ -109,10 +112,12 @@ func (c *Cache) ensure(ctx context.Context, client *Client, ref, prefix, name st
 	if err := os.MkdirAll(c.dir, 0o750); err != nil {
 		return nil, err
 	}
+
 	temp, err := os.MkdirTemp(c.dir, tempPrefix+name+"-")
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { _ = os.RemoveAll(temp) }() // Keep removes what stays.
 	if err := fill(ctx, client, ref, prefix, temp); err != nil {
 		return nil, err
@@ -124,10 +129,12 @@ func (c *Cache) ensure(ctx context.Context, client *Client, ref, prefix, name st
 	if err := os.Rename(temp, final); err != nil {
 		return nil, err
 	}
+
 	entry, ok := load(final)
 	if !ok {
 		return nil, errors.New("the directory was changed while the image was unpacked")
 	}
+
 	return entry, nil
 }
 
@@ -165,6 +172,7 @@ func fill(ctx context.Context, client *Client, ref, prefix, temp string) error {
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = img.Close() }() // It was only read.
 	content := filepath.Join(temp, entryContent)
 	if err := os.Mkdir(content, 0o750); err != nil {
@@ -173,14 +181,17 @@ func fill(ctx context.Context, client *Client, ref, prefix, temp string) error {
 	if _, err := img.Extract(ctx, prefix, content); err != nil {
 		return err
 	}
+
 	rec := record{Ref: img.Canonical, Labels: img.Labels}
 	if rec.Files, rec.Bytes, err = measure(content); err != nil {
 		return err
 	}
+
 	data, err := json.Marshal(rec)
 	if err != nil {
 		return err
 	}
+
 	return os.WriteFile(filepath.Join(temp, entryRecord), data, 0o600)
 }
 
@@ -191,15 +202,18 @@ func load(dir string) (*CacheEntry, bool) {
 	if err != nil {
 		return nil, false
 	}
+
 	var rec record
 	if json.Unmarshal(data, &rec) != nil {
 		return nil, false
 	}
+
 	content := filepath.Join(dir, entryContent)
 	files, bytes, err := measure(content)
 	if err != nil || files != rec.Files || bytes != rec.Bytes {
 		return nil, false
 	}
+
 	return &CacheEntry{Dir: content, Labels: rec.Labels}, true
 }
 
@@ -208,16 +222,20 @@ func measure(dir string) (files int, bytes int64, err error) {
 		if err != nil {
 			return err
 		}
+
 		files++
 		if !entry.Type().IsRegular() {
 			return nil
 		}
+
 		info, err := entry.Info()
 		if err == nil {
 			bytes += info.Size()
 		}
+
 		return err
 	})
+
 	return files, bytes, err
 }
 
@@ -231,16 +249,19 @@ func (c *Cache) Keep(canonicalRefs ...string) error {
 			keep = append(keep, name)
 		}
 	}
+
 	entries, err := os.ReadDir(c.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
+
 	var failed []error
 	for _, entry := range entries {
 		if err := c.removeUnless(entry.Name(), keep); err != nil {
 			failed = append(failed, err)
 		}
 	}
+
 	return fail("cache", "", errors.Join(append(failed, err)...))
 }
 
@@ -250,6 +271,7 @@ func (c *Cache) removeUnless(name string, keep []string) error {
 			return nil
 		}
 	}
+
 	gone, err := c.putAside(name)
 	if err != nil || gone == "" {
 		return err
@@ -266,10 +288,12 @@ func (c *Cache) putAside(name string) (string, error) {
 			return "", nil
 		}
 	}
+
 	path := filepath.Join(c.dir, name)
 	if strings.HasPrefix(name, gonePrefix) {
 		return path, nil // left by a process that ended here
 	}
+
 	gone := filepath.Join(c.dir, gonePrefix+name)
 	return gone, os.Rename(path, gone)
 }
@@ -282,6 +306,7 @@ func (c *Cache) lock(ctx context.Context, name string) (func(), error) {
 		l = &cacheLock{held: make(chan struct{}, 1)}
 		c.locks[name] = l
 	}
+
 	l.waiters++
 	c.mu.Unlock()
 	leave := func() {
@@ -291,6 +316,7 @@ func (c *Cache) lock(ctx context.Context, name string) (func(), error) {
 			delete(c.locks, name)
 		}
 	}
+
 	select {
 	case l.held <- struct{}{}:
 		return func() {

@@ -38,7 +38,9 @@ func newCacheFixture(t *testing.T) *cacheFixture {
 		}
 		return false
 	})
+
 	f.ref = push(t, f.host+"/org/cat:v1", built)
+
 	return f
 }
 
@@ -56,6 +58,7 @@ func (f *cacheFixture) ensure(t *testing.T, cache *Cache) *CacheEntry {
 	if got.Labels[LabelConfigs] != "/configs" {
 		t.Errorf("labels: %v", got.Labels)
 	}
+
 	return got
 }
 
@@ -72,6 +75,7 @@ func TestCacheHitNeedsNoRegistry(t *testing.T) {
 	if n := f.downloads.Load(); n != 1 {
 		t.Errorf("%d downloads, want 1", n)
 	}
+
 	// The same content in another repository is another decision of access and trust.
 	other := strings.Replace(f.ref, "/org/", "/other/", 1)
 	_, err = NewCache(dir).Ensure(t.Context(), f.client, other, "/configs")
@@ -98,6 +102,7 @@ func TestCacheHeals(t *testing.T) {
 			return os.WriteFile(filepath.Join(e.Dir, "..", entryRecord), []byte("{"), 0o600)
 		},
 	}
+
 	for name, damage := range damages {
 		t.Run(name, func(t *testing.T) {
 			f := newCacheFixture(t)
@@ -106,6 +111,7 @@ func TestCacheHeals(t *testing.T) {
 			if err := damage(t, dir, f.ensure(t, cache)); err != nil {
 				t.Fatal(err)
 			}
+
 			f.ensure(t, cache)
 			if n := f.downloads.Load(); n != 2 {
 				t.Errorf("%d downloads, want 2", n)
@@ -125,6 +131,7 @@ func TestCachePullsOnceForMany(t *testing.T) {
 			}
 		})
 	}
+
 	wg.Wait()
 	if n := f.downloads.Load(); n != 1 {
 		t.Errorf("%d downloads, want 1", n)
@@ -141,6 +148,7 @@ func TestCacheWaitEndsWithContext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = cache.Ensure(ctx, f.client, f.ref, "/configs")
@@ -205,42 +213,51 @@ func TestCacheKeep(t *testing.T) {
 	if err := NewCache(filepath.Join(dir, "none")).Keep(); err != nil {
 		t.Errorf("a directory that is not there: %v", err)
 	}
+
 	f.ensure(t, cache)
 	if _, err := cache.Ensure(t.Context(), f.client, f.ref, "/"); err != nil {
 		t.Fatal(err)
 	}
+
 	gone := push(t, f.host+"/org/other:v1", imageForArch(t, "s390x"))
 	if _, err := cache.Ensure(t.Context(), f.client, gone, "/"); err != nil {
 		t.Fatal(err)
 	}
+
 	pulling := cacheName(t, gone, "/busy")
 	unlock, err := cache.lock(t.Context(), pulling)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, name := range []string{tempPrefix + pulling + "-123", tempPrefix + "crashed-123", gonePrefix + "crashed", gonePrefix + cacheName(t, gone, "/")} {
 		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	if err := cache.Keep("", "example.com/x:tag", "no reference", f.ref); err != nil {
 		t.Fatalf("got error %v, want references that name no image by digest to be passed over", err)
 	}
+
 	unlock()
 	var got []string
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, entry := range entries {
 		got = append(got, entry.Name())
 	}
+
 	want := map[string]bool{tempPrefix + pulling + "-123": true, cacheName(t, f.ref, "/"): true, cacheName(t, f.ref, "/configs"): true}
 	for _, name := range got {
 		if !want[name] {
 			t.Errorf("%s is still there", name)
 		}
 	}
+
 	if len(got) != len(want) {
 		t.Errorf("got %v, want %v", got, want)
 	}

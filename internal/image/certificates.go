@@ -25,6 +25,7 @@ func (c *Client) tlsConfig(sys *types.SystemContext, place source) (*tls.Config,
 	if err != nil {
 		return nil, err
 	}
+
 	config.RootCAs = pool
 	dir, err := certificatesOf(sys, place.name.domain)
 	if err != nil || dir == "" {
@@ -33,6 +34,7 @@ func (c *Client) tlsConfig(sys *types.SystemContext, place source) (*tls.Config,
 	if err := tlsclientconfig.SetupCertificates(dir, config); err != nil {
 		return nil, fmt.Errorf("read the certificates for %s: %w", place.name.domain, err)
 	}
+
 	return config, nil
 }
 
@@ -42,6 +44,7 @@ func (c *Client) authorities() (*x509.CertPool, error) {
 	if c.opts.CADir == "" {
 		return nil, nil
 	}
+
 	entries, err := os.ReadDir(c.opts.CADir)
 	if os.IsNotExist(err) {
 		return nil, nil
@@ -49,14 +52,17 @@ func (c *Client) authorities() (*x509.CertPool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read certificate authorities: %w", err)
 	}
+
 	pool, err := x509.SystemCertPool()
 	if err != nil {
 		pool = x509.NewCertPool()
 	}
+
 	for _, entry := range entries {
 		if ext := filepath.Ext(entry.Name()); entry.IsDir() || (ext != ".crt" && ext != ".pem") {
 			continue
 		}
+
 		file := filepath.Join(c.opts.CADir, entry.Name())
 		pem, err := os.ReadFile(file)
 		if os.IsNotExist(err) {
@@ -69,6 +75,7 @@ func (c *Client) authorities() (*x509.CertPool, error) {
 			return nil, fmt.Errorf("read certificate authorities: %s holds no PEM certificate", file)
 		}
 	}
+
 	return pool, nil
 }
 
@@ -86,12 +93,14 @@ func certificatesOf(sys *types.SystemContext, domain string) (string, error) {
 		dirs = append(dirs[:0], paths.DropInDirectories...)
 		dirs = append(dirs, "/etc/docker/certs.d")
 	}
+
 	for _, dir := range dirs {
 		dir = filepath.Join(dir, domain)
 		if _, err := os.Stat(dir); err == nil {
 			return dir, nil
 		}
 	}
+
 	return "", nil
 }
 
@@ -103,6 +112,7 @@ func isLoopback(domain string) bool {
 	if strings.EqualFold(host, "localhost") {
 		return true
 	}
+
 	ip := net.ParseIP(strings.Trim(host, "[]"))
 	return ip != nil && ip.IsLoopback()
 }

@@ -31,14 +31,17 @@ func TestRoundTrip(t *testing.T) {
 		"tests/scorecard/config":    {Data: []byte("x")},
 		"README.md":                 {Data: []byte("not part of the bundle")},
 	}
+
 	spec, err := BundleSpec(bundle, map[string]string{"operators.operatorframework.io.bundle.package.v1": "foo"})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	built, err := Build(spec)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	ref := host + "/org/foo-bundle:v1"
 	client := NewClient(Options{})
 	canonical, err := client.Push(t.Context(), ref, nil, built)
@@ -48,19 +51,23 @@ func TestRoundTrip(t *testing.T) {
 	if want := host + "/org/foo-bundle@" + built.Digest(); canonical != want {
 		t.Errorf("pushed as %s, want %s", canonical, want)
 	}
+
 	resolved, err := client.Resolve(t.Context(), ref)
 	if err != nil || resolved != canonical {
 		t.Errorf("resolved to %q (%v), want %s", resolved, err, canonical)
 	}
+
 	for _, name := range []string{ref, canonical, host + "/org/foo-bundle:other@" + built.Digest()} {
 		img, err := client.Pull(t.Context(), name)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		defer func() { _ = img.Close() }()
 		if img.Canonical != canonical {
 			t.Errorf("pulled %s as %s, want %s", name, img.Canonical, canonical)
 		}
+
 		wantLabels := map[string]string{
 			LabelBundleMediaType: "registry+v1", LabelBundleManifests: "manifests/", LabelBundleMetadata: "metadata/",
 			"operators.operatorframework.io.bundle.package.v1": "foo",
@@ -68,10 +75,12 @@ func TestRoundTrip(t *testing.T) {
 		if diff := cmp.Diff(wantLabels, img.Labels); diff != "" {
 			t.Errorf("labels (-want +got):\n%s", diff)
 		}
+
 		dir := t.TempDir()
 		if _, err := img.Extract(t.Context(), "/", dir); err != nil {
 			t.Fatal(err)
 		}
+
 		want := map[string]string{
 			"manifests/": "", "manifests/csv.yaml": "kind: ClusterServiceVersion\n",
 			"metadata/": "", "metadata/annotations.yaml": "annotations: {}\n",
@@ -90,6 +99,7 @@ func TestCompressions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	half := len(archive) / 2
 	for _, layer := range []struct {
 		name, mediaType string
@@ -112,6 +122,7 @@ func TestCompressions(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", layer.name, diff)
 		}
 	}
+
 	for _, mediaType := range []string{"application/vnd.cncf.helm.chart", "application/vnd.oci.image.layer.v1.tar+gzip+encrypted", "application/vnd.oci.image.layer.nondistributable.v1.tar"} {
 		ref := push(t, host+"/c:2", imageOf(t, mediaType, archive))
 		_, err := pullAndExtract(t.Context(), t, NewClient(Options{}), ref, "/configs")
@@ -129,6 +140,7 @@ func TestPlatforms(t *testing.T) {
 		}
 		images = append(images, built)
 	}
+
 	canonical := push(t, host+"/multi:1", images...)
 	for _, arch := range []string{"amd64", "s390x"} {
 		client := NewClient(Options{Architecture: arch})
@@ -136,15 +148,18 @@ func TestPlatforms(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		defer func() { _ = img.Close() }()
 		if img.Canonical != canonical {
 			t.Errorf("%s: pulled as %s, want the index %s", arch, img.Canonical, canonical)
 		}
+
 		got, err := pullAndExtract(t.Context(), t, client, canonical, "/configs")
 		if err != nil || got["arch"] != arch {
 			t.Errorf("%s: got %v (%v)", arch, got, err)
 		}
 	}
+
 	_, err := NewClient(Options{Architecture: "riscv64"}).Pull(t.Context(), host+"/multi:1")
 	wantError(t, err, KindContent, "it has no platform linux/riscv64; it has linux/amd64, linux/s390x")
 
@@ -261,6 +276,7 @@ func TestManifestDigestIsVerified(t *testing.T) {
 		_, _ = w.Write(imageOf(t, imgspecv1.MediaTypeImageLayerGzip, []byte("evil")).manifest.data)
 		return true
 	})
+
 	canonical := push(t, host+"/cat:v1", catalogImage(t))
 	lie = true
 	_, err := NewClient(Options{}).Pull(t.Context(), canonical)
@@ -277,6 +293,7 @@ func TestTooManyRequestsIsRetried(t *testing.T) {
 		w.WriteHeader(http.StatusTooManyRequests)
 		return true
 	})
+
 	want := push(t, host+"/cat:v1", catalogImage(t))
 	got, err := NewClient(Options{}).Resolve(t.Context(), host+"/cat:v1")
 	if err != nil || got != want {
@@ -333,6 +350,7 @@ func TestTLS(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(caDir, "ca.pem"), certificate, 0o600); err != nil {
 		t.Fatal(err)
 	}
+
 	certsDir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(certsDir, host), 0o700); err != nil {
 		t.Fatal(err)
@@ -340,6 +358,7 @@ func TestTLS(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(certsDir, host, "ca.crt"), certificate, 0o600); err != nil {
 		t.Fatal(err)
 	}
+
 	for name, opts := range map[string]Options{
 		"CADir":                          {RegistriesConf: strict, CADir: caDir},
 		"CertsDir":                       {RegistriesConf: strict, CertsDir: certsDir},
@@ -355,12 +374,14 @@ func TestTLS(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(certsDir, host, "ca.crt"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+
 	_, err = NewClient(Options{CertsDir: certsDir}).Resolve(t.Context(), ref)
 	wantError(t, err, KindUnavailable, "certificate")
 
 	if err := os.WriteFile(filepath.Join(caDir, "broken.crt"), []byte("none"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+
 	_, err = NewClient(Options{CADir: caDir}).Resolve(t.Context(), ref)
 	wantError(t, err, KindUnavailable, "broken.crt holds no PEM certificate")
 }
@@ -380,15 +401,18 @@ insecure = true
 location = "blocked.invalid"
 blocked = true
 `, mirror+"/copy"))
+
 	client := NewClient(Options{RegistriesConf: conf})
 	got, err := client.Resolve(t.Context(), "upstream.invalid/org/cat:v1")
 	if want := "upstream.invalid/org/cat@" + digest; err != nil || got != want {
 		t.Fatalf("resolved to %q (%v), want %s", got, err, want)
 	}
+
 	img, err := client.Pull(t.Context(), got)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer func() { _ = img.Close() }()
 	if img.Canonical != got {
 		t.Errorf("pulled as %s, want %s", img.Canonical, got)
@@ -396,6 +420,7 @@ blocked = true
 	if _, err := img.Extract(t.Context(), "/configs", t.TempDir()); err != nil {
 		t.Error(err)
 	}
+
 	_, err = client.Resolve(t.Context(), "blocked.invalid/cat:v1")
 	wantError(t, err, KindDenied, "the registry blocked.invalid is blocked")
 
@@ -403,6 +428,7 @@ blocked = true
 	if err := os.WriteFile(conf, []byte("[[registry]]\nlocation=\"upstream.invalid\"\nblocked=true\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+
 	_, err = client.Resolve(t.Context(), "upstream.invalid/org/cat:v1")
 	wantError(t, err, KindDenied, "blocked")
 	_, err = NewClient(Options{RegistriesConf: conf + "-missing"}).Resolve(t.Context(), "upstream.invalid/org/cat:v1")
@@ -431,6 +457,7 @@ func TestPolicy(t *testing.T) {
 		"signature asked for":   {policy: `{"default":[{"type":"sigstoreSigned","keyData":"` + base64.StdEncoding.EncodeToString([]byte(testPublicKey)) + `"}]}`, want: "signature"},
 		"unknown rule":          {policy: `{"default":[{"type":"trustMe"}]}`, want: "policy"},
 	}
+
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			client := NewClient(Options{PolicyFile: writeFile(t, "policy.json", test.policy), Architecture: "amd64"})
@@ -445,6 +472,7 @@ func TestPolicy(t *testing.T) {
 			}
 		})
 	}
+
 	_, err := NewClient(Options{PolicyFile: "/nonexistent/policy.json"}).Pull(t.Context(), ref)
 	wantError(t, err, KindUntrusted, "read the signature policy")
 }
@@ -477,6 +505,7 @@ func TestScrub(t *testing.T) {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}
+
 	if got := scrub(strings.Repeat("é", maxMessage), nil); len(got) > maxMessage+4 {
 		t.Errorf("the text has %d bytes", len(got))
 	}

@@ -44,6 +44,7 @@ func BundleSpec(bundle fs.FS, annotations map[string]string) (Spec, error) {
 			LabelBundleMetadata:  "metadata/",
 		},
 	}
+
 	maps.Copy(spec.Labels, annotations)
 	for _, dir := range []string{"manifests", "metadata", "tests"} {
 		info, err := fs.Stat(bundle, dir)
@@ -56,11 +57,14 @@ func BundleSpec(bundle fs.FS, annotations map[string]string) (Spec, error) {
 		if err != nil {
 			return Spec{}, fail("build", "", faultf(KindInvalid, "the bundle's %s/: %w", dir, err))
 		}
+
 		tree, err := fs.Sub(bundle, dir)
 		if err != nil {
 			return Spec{}, fail("build", "", faultf(KindInvalid, "the bundle's %s/: %w", dir, err))
 		}
+
 		spec.Layers = append(spec.Layers, Layer{Tree: tree, Target: "/" + dir})
 	}
+
 	return spec, nil
 }

@@ -50,6 +50,7 @@ func (c *Client) WithCredentials(dockerConfigs ...[]byte) (*Client, error) {
 		maps.Copy(all.auths, creds.auths)
 		all.secrets = append(all.secrets, creds.secrets...)
 	}
+
 	return &Client{opts: c.opts, creds: all, shared: c.shared, transfers: c.transfers}, nil
 }
 
@@ -63,6 +64,7 @@ func (c *Client) login(sys *types.SystemContext, n name) (registry.Login, error)
 		}
 		return registry.Login{Username: found.Username, Password: found.Password, IdentityToken: found.IdentityToken}, nil
 	}
+
 	auths, err := c.creds.with(c.opts.AuthFile)
 	if err != nil {
 		return registry.Login{}, err
@@ -83,6 +85,7 @@ func find(auths map[string]login, repository string) login {
 		}
 		key = key[:slash]
 	}
+
 	host, _, _ := strings.Cut(repository, "/")
 	for _, key := range slices.Sorted(maps.Keys(auths)) {
 		if hostOfKey(key) == hostOfKey(host) {
@@ -99,10 +102,12 @@ func hostOfKey(key string) string {
 	if bare == key && path != "" {
 		return ""
 	}
+
 	switch host {
 	case "docker.io", "registry-1.docker.io":
 		return "index.docker.io"
 	}
+
 	return host
 }
 
@@ -110,6 +115,7 @@ func parseCredentials(data []byte) (*credentials, error) {
 	if len(data) > maxCredentials {
 		return nil, faultf(KindInvalid, "the docker config has %d bytes, at most %d are read", len(data), maxCredentials)
 	}
+
 	var config struct {
 		Auths map[string]login `json:"auths"`
 	}
@@ -121,6 +127,7 @@ func parseCredentials(data []byte) (*credentials, error) {
 	if config.Auths == nil && json.Unmarshal(data, &config.Auths) != nil {
 		config.Auths = nil
 	}
+
 	creds := &credentials{auths: make(map[string]login, len(config.Auths))}
 	for key, entry := range config.Auths {
 		normal, err := entry.normal()
@@ -130,6 +137,7 @@ func parseCredentials(data []byte) (*credentials, error) {
 		creds.auths[key] = normal
 		creds.hide(entry.Password, normal.Auth, normal.IdentityToken, normal.parts().Password)
 	}
+
 	return creds, nil
 }
 
@@ -139,6 +147,7 @@ func (l login) normal() (login, error) {
 	if l.Auth == "" && l.Username != "" {
 		l.Auth = base64.StdEncoding.EncodeToString([]byte(l.Username + ":" + l.Password))
 	}
+
 	if l.Auth != "" {
 		plain, err := base64.StdEncoding.DecodeString(l.Auth)
 		if err != nil {
@@ -148,6 +157,7 @@ func (l login) normal() (login, error) {
 			return login{}, errors.New(`"auth" is not the base64 form of user:password`)
 		}
 	}
+
 	return login{Auth: l.Auth, IdentityToken: l.IdentityToken}, nil
 }
 
@@ -180,6 +190,7 @@ func (c *credentials) with(file string) (map[string]login, error) {
 		}
 		maps.Copy(auths, fromFile)
 	}
+
 	maps.Copy(auths, c.auths)
 	return auths, nil
 }
@@ -190,18 +201,22 @@ func (c *credentials) install(sys *types.SystemContext, dir string) error {
 	if c == nil {
 		return nil
 	}
+
 	auths, err := c.with(sys.AuthFilePath)
 	if err != nil {
 		return err
 	}
+
 	data, err := json.Marshal(map[string]any{"auths": auths})
 	if err != nil {
 		return fmt.Errorf("encode credentials: %w", err)
 	}
+
 	sys.AuthFilePath = filepath.Join(dir, "config.json")
 	if err := os.WriteFile(sys.AuthFilePath, data, 0o600); err != nil {
 		return fmt.Errorf("store credentials for the signature reader (TMPDIR must be writable): %w", err)
 	}
+
 	return nil
 }
 
@@ -213,9 +228,11 @@ func readAuthFile(file string) (map[string]login, error) {
 	if err != nil {
 		return nil, faultf(KindDenied, "read the auth file: %w", err)
 	}
+
 	creds, err := parseCredentials(data)
 	if err != nil {
 		return nil, faultf(KindDenied, "read the auth file %s: %w", file, err)
 	}
+
 	return creds.auths, nil
 }

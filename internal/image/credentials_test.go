@@ -17,9 +17,11 @@ func basicAuth(w http.ResponseWriter, r *http.Request) bool {
 	if ok && u == robot && p == password {
 		return false
 	}
+
 	w.Header().Set("WWW-Authenticate", `Basic realm="test"`)
 	w.WriteHeader(http.StatusUnauthorized)
 	fmt.Fprintf(w, `{"errors":[{"code":"UNAUTHORIZED","message":"bad login %s:%s, see https://u:p@%s/help?token=abc"}]}`, u, p, r.Host)
+
 	return true
 }
 
@@ -40,6 +42,7 @@ func TestCredentials(t *testing.T) {
 	if _, err := withGood.Push(t.Context(), ref, nil, catalogImage(t)); err != nil {
 		t.Fatal(err)
 	}
+
 	const bad = "wr0ng-Pass"
 	tests := map[string]struct {
 		secret   string
@@ -59,12 +62,14 @@ func TestCredentials(t *testing.T) {
 		"secret without logins":    {secret: `{"credsStore":"evil"}`, denied: true},
 		"missing or empty entries": {secret: `{"auths":{}}`, authFile: `{}`, denied: true},
 	}
+
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			opts := Options{}
 			if test.authFile != "" {
 				opts.AuthFile = writeFile(t, "auth.json", test.authFile)
 			}
+
 			client := NewClient(opts)
 			if test.secret != "" {
 				if client, err = client.WithCredentials([]byte(test.secret)); err != nil {
@@ -86,6 +91,7 @@ func TestCredentials(t *testing.T) {
 			}
 		})
 	}
+
 	bads := []byte(dockerConfig(host, robot, bad))
 	for _, test := range []struct {
 		configs [][]byte
@@ -99,6 +105,7 @@ func TestCredentials(t *testing.T) {
 			t.Errorf("of two logins for the same registry the first is not used: %v", err)
 		}
 	}
+
 	left, err := os.ReadDir(os.Getenv("TMPDIR"))
 	if err != nil || len(left) != 0 {
 		t.Errorf("credentials were left behind: %v (%v)", left, err)

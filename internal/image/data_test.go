@@ -17,12 +17,14 @@ func sharedData(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 		data := filepath.Join(filepath.Dir(dir), "shared", "data")
 		if info, err := os.Stat(data); err == nil && info.IsDir() {
 			return data
 		}
 	}
+
 	t.Skip("there is no folder shared/data beside the repository: real bundles are not tested")
 	return ""
 }
@@ -48,16 +50,19 @@ func TestRealBundlesRoundTrip(t *testing.T) {
 		if err != nil || !entry.IsDir() || entry.Name() != "manifests" {
 			return err
 		}
+
 		dir = filepath.Dir(dir)
 		spec, err := BundleSpec(os.DirFS(dir), nil)
 		if err != nil {
 			t.Errorf("%s: %v", dir, err)
 			return nil
 		}
+
 		ref, err := client.Push(t.Context(), host+"/bundles:latest", nil, mustBuild(t, spec))
 		if err != nil {
 			return err
 		}
+
 		got, err := cache.Ensure(t.Context(), client, ref, "/")
 		if err != nil {
 			return err
@@ -65,6 +70,7 @@ func TestRealBundlesRoundTrip(t *testing.T) {
 		if diff := cmp.Diff(bundleTree(t, dir), tree(t, got.Dir)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", dir, diff)
 		}
+
 		count++
 		return nil
 	})

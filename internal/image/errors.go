@@ -137,11 +137,13 @@ func fail(op, ref string, err error, secrets ...string) error {
 	if err == nil || errors.As(err, &done) {
 		return err
 	}
+
 	kind := kindOf(err)
 	text := scrub(err.Error(), secrets)
 	if hint := advice(kind, err); hint != "" {
 		text += "; " + hint
 	}
+
 	return &Error{Kind: kind, Op: op, Ref: displayRef(ref), text: text, err: err}
 }
 
@@ -157,6 +159,7 @@ func kindOf(err error) Kind {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return KindUnavailable
 	}
+
 	var answer *registry.StatusError
 	var login *registry.LoginError
 	var tooLarge *registry.TooLargeError
@@ -168,6 +171,7 @@ func kindOf(err error) Kind {
 	case errors.As(err, &tooLarge):
 		return KindContent
 	}
+
 	return kindOfLibrary(err)
 }
 
@@ -177,19 +181,23 @@ func kindOfLibrary(err error) Kind {
 	if errors.As(err, &unauthorized) {
 		return KindDenied
 	}
+
 	var status docker.UnexpectedHTTPStatusError
 	if errors.As(err, &status) {
 		return kindOfStatus(status.StatusCode)
 	}
+
 	var coder errcode.ErrorCoder
 	if errors.As(err, &coder) {
 		return kindOfStatus(coder.ErrorCode().Descriptor().HTTPStatusCode)
 	}
+
 	if m := statusInText().FindStringSubmatch(err.Error()); m != nil {
 		if code, convErr := strconv.Atoi(m[1]); convErr == nil {
 			return kindOfStatus(code)
 		}
 	}
+
 	return KindUnavailable
 }
 
@@ -242,10 +250,12 @@ func scrub(text string, secrets []string) string {
 	for _, s := range secrets {
 		text = strings.ReplaceAll(text, s, "<redacted>")
 	}
+
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 	if len(text) > maxMessage {
 		text = strings.ToValidUTF8(text[:maxMessage], "") + "…"
 	}
+
 	return text
 }
 
@@ -256,6 +266,7 @@ func scrubURL(text string) string {
 	if err != nil {
 		return "<redacted URL>"
 	}
+
 	u.User, u.RawQuery, u.Fragment, u.ForceQuery = nil, "", "", false
 	return u.String() + text[len(trimmed):]
 }

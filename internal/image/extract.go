@@ -52,16 +52,19 @@ func (img *Image) unpack(ctx context.Context, prefix string, to destination) (St
 	if err != nil {
 		return Stats{}, err
 	}
+
 	ctx, end, err := img.client.startTransfer(ctx)
 	if err != nil {
 		return Stats{}, err
 	}
+
 	defer end()
 	for _, l := range img.layers {
 		if err := img.extractLayer(ctx, x, l); err != nil {
 			return x.stats, err
 		}
 	}
+
 	return x.stats, x.finish()
 }
 
@@ -69,10 +72,12 @@ func (img *Image) extractLayer(ctx context.Context, x *unpacker, l layer) error 
 	if err := checkLayerType(l); err != nil {
 		return err
 	}
+
 	blob, err := img.blob(ctx, l)
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = blob.Close() }() // It was only read.
 	err = x.layer(blob)
 	if err != nil && !isBadContent(err) && (blob.err == nil || errors.Is(blob.err, io.EOF)) {
@@ -86,6 +91,7 @@ func (img *Image) extractLayer(ctx context.Context, x *unpacker, l layer) error 
 	if err != nil {
 		return fmt.Errorf("unpack the layer %s: %w", l.digest, err)
 	}
+
 	return nil
 }
 
@@ -121,6 +127,7 @@ func decompress(r io.Reader) (io.Reader, func(), error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, nil, badContent("read the archive: %w", err)
 	}
+
 	switch {
 	case bytes.HasPrefix(magic, gzipMagic):
 		z, err := gzip.NewReader(buffered)
@@ -163,6 +170,7 @@ func (m *meter) Read(p []byte) (int, error) {
 	default:
 		err = badContent("read the archive: %w", err)
 	}
+
 	m.err = err
 	return n, err
 }

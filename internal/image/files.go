@@ -50,6 +50,7 @@ func (img *Image) FilesWithin(ctx context.Context, prefix, tempDir string, space
 		_ = files.Close() // Nobody reads it.
 		return nil, stats, fail("extract", img.ref, err, img.client.secrets()...)
 	}
+
 	return files, stats, nil
 }
 
@@ -66,6 +67,7 @@ func (img *Image) Folders(ctx context.Context, tempDir string, names ...string) 
 		_ = files.Close() // Nobody reads it.
 		return nil, fail("extract", img.ref, err, img.client.secrets()...)
 	}
+
 	return files, nil
 }
 
@@ -75,29 +77,35 @@ func (img *Image) folders(ctx context.Context, files *Files, names []string) err
 		if !fs.ValidPath(name) || name == "." || strings.Contains(name, "/") {
 			return faultf(KindInvalid, "%q is no folder of an image's root", name)
 		}
+
 		part := &Files{root: newDir(0o755), spool: files.spool}
 		files.root.children[name] = part.root
 		x, err := newUnpacker(part, name, img.client.opts.Limits)
 		if err != nil {
 			return err
 		}
+
 		unpackers = append(unpackers, x)
 	}
+
 	if len(unpackers) == 0 {
 		return nil
 	}
+
 	last := len(unpackers) - 1
 	unpackers[last].beside = unpackers[:last:last]
 	ctx, end, err := img.client.startTransfer(ctx)
 	if err != nil {
 		return err
 	}
+
 	defer end()
 	for _, l := range img.layers {
 		if err := img.extractLayer(ctx, unpackers[last], l); err != nil {
 			return err
 		}
 	}
+
 	for i, x := range unpackers {
 		if !x.found && x.blocked == "" {
 			delete(files.root.children, names[i])
@@ -107,6 +115,7 @@ func (img *Image) folders(ctx context.Context, files *Files, names []string) err
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -144,6 +153,7 @@ func (f *Files) find(op, name string, follow bool) (found, dir *node, base strin
 	if !fs.ValidPath(name) {
 		return refuse(fs.ErrInvalid)
 	}
+
 	ways := []*node{f.root} // from the root to where the path has come to
 	links := 0
 	for rest := strings.Split(name, "/"); len(rest) > 0; {
@@ -161,6 +171,7 @@ func (f *Files) find(op, name string, follow bool) (found, dir *node, base strin
 			ways = ways[:len(ways)-1]
 			continue
 		}
+
 		next := here.children[element]
 		switch {
 		case next == nil && len(rest) == 0:
@@ -174,11 +185,14 @@ func (f *Files) find(op, name string, follow bool) (found, dir *node, base strin
 			ways = append(ways, next)
 			continue
 		}
+
 		if links++; links > maxLinks {
 			return refuse(syscall.ELOOP)
 		}
+
 		rest = append(strings.Split(next.target, "/"), rest...)
 	}
+
 	last := ways[len(ways)-1]
 	return last, nil, ".", nil
 }
@@ -263,10 +277,12 @@ func (f *Files) Link(existing, name string) error {
 	if err != nil {
 		return err
 	}
+
 	dir, base, err := f.place("link", name)
 	if err == nil {
 		dir.children[base] = found
 	}
+
 	return err
 }
 
@@ -276,10 +292,12 @@ func (f *Files) Names(name string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	names := make([]string, 0, len(dir.children))
 	for child := range dir.children {
 		names = append(names, child)
 	}
+
 	return names, nil
 }
 
@@ -313,10 +331,12 @@ func (f *Files) Open(name string) (fs.File, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	described := info{found, path.Base(name)}
 	if found.mode.IsDir() {
 		return &openDir{info: described, entries: entriesOf(found)}, nil
 	}
+
 	return &openFile{io.NewSectionReader(f.spool, found.offset, found.size), described}, nil
 }
 
@@ -341,10 +361,12 @@ func (f *Files) ReadFile(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	data := make([]byte, found.size)
 	if _, err := f.spool.ReadAt(data, found.offset); err != nil && len(data) > 0 {
 		return nil, &fs.PathError{Op: "read", Path: name, Err: err}
 	}
+
 	return data, nil
 }
 
@@ -406,6 +428,7 @@ func (o *openDir) ReadDir(n int) ([]fs.DirEntry, error) {
 	if n <= 0 || n > len(o.entries) {
 		n = len(o.entries)
 	}
+
 	given := o.entries[:n]
 	o.entries = o.entries[n:]
 	return given, nil

@@ -36,6 +36,7 @@ func filesOf(t testing.TB, files *Files) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return got
 }
 
@@ -53,11 +54,13 @@ func TestFiles(t *testing.T) {
 					entry{name: "configs/link", kind: tar.TypeSymlink, link: "a"},
 					entry{name: "configs/hard", kind: tar.TypeLink, link: "configs/z"},
 				)
+
 				ref := push(t, hostOf(host)+"/org/cat:v1", imageOf(t, imgspecv1.MediaTypeImageLayerGzip, gzipped(t, layer)))
 				img, err := NewClient(Options{}).Pull(t.Context(), ref)
 				if err != nil {
 					t.Fatal(err)
 				}
+
 				defer func() { _ = img.Close() }()
 				files, stats, err := img.Files(t.Context(), "/configs", "")
 				if err != nil {
@@ -66,17 +69,20 @@ func TestFiles(t *testing.T) {
 				if want := int64(2*size + 1); stats.Bytes != want || stats.Files != 7 {
 					t.Errorf("counted %+v, want 7 files with %d bytes", stats, want)
 				}
+
 				if size < maxInMemory { // It reads each file byte by byte.
 					if err := fstest.TestFS(files, "a/x", "a/y", "z", "empty", "none", "link", "hard"); err != nil {
 						t.Error(err)
 					}
 				}
+
 				if data, err := fs.ReadFile(files, "hard"); err != nil || string(data) != content {
 					t.Errorf("the last file: %d bytes (%v)", len(data), err)
 				}
 				if data, err := fs.ReadFile(files, "link/x"); err != nil || string(data) != content {
 					t.Errorf("through the link: %d bytes (%v)", len(data), err)
 				}
+
 				info, err := fs.Stat(files, "a/x")
 				if err != nil || info.Mode() != 0o755 {
 					t.Errorf("the mode is %v (%v)", info, err)
@@ -100,6 +106,7 @@ func TestFilesWithoutSpace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer func() { _ = img.Close() }()
 	_, _, err = img.Files(t.Context(), "/configs", filepath.Join(t.TempDir(), "none"))
 	wantError(t, err, KindUnavailable, "write /configs/a", "no such file or directory")

@@ -31,6 +31,7 @@ func (img *Image) find(ctx context.Context, maxBytes int64, names []string) (map
 	if err != nil {
 		return nil, err
 	}
+
 	defer end()
 	f := &finder{maxBytes: maxBytes, limits: img.client.opts.Limits, found: map[string][]byte{}, open: slices.Clone(names)}
 	for _, name := range names {
@@ -38,6 +39,7 @@ func (img *Image) find(ctx context.Context, maxBytes int64, names []string) (map
 			return nil, faultf(KindInvalid, "%q is not a path of a file; write it without a leading slash", name)
 		}
 	}
+
 	for _, l := range slices.Backward(img.layers) {
 		if len(f.open) == 0 {
 			break
@@ -46,6 +48,7 @@ func (img *Image) find(ctx context.Context, maxBytes int64, names []string) (map
 			return nil, err
 		}
 	}
+
 	return f.found, nil
 }
 
@@ -53,10 +56,12 @@ func (img *Image) findInLayer(ctx context.Context, f *finder, l layer) error {
 	if err := checkLayerType(l); err != nil {
 		return err
 	}
+
 	blob, err := img.blob(ctx, l)
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = blob.Close() }() // It was only read.
 	err = f.layer(blob)
 	// Bytes that were changed on the way look like bad content, so the digest is asked
@@ -67,6 +72,7 @@ func (img *Image) findInLayer(ctx context.Context, f *finder, l layer) error {
 	if err != nil {
 		return fmt.Errorf("read the layer %s: %w", l.digest, err)
 	}
+
 	return nil
 }
 
@@ -87,6 +93,7 @@ func (f *finder) layer(r io.Reader) error {
 	if err != nil {
 		return err
 	}
+
 	defer release()
 	stream := &meter{r: plain, used: &f.stream, limit: f.limits.StreamBytes}
 	archive := tar.NewReader(stream)
@@ -135,6 +142,7 @@ func (f *finder) entry(header *tar.Header, content io.Reader, hidden map[string]
 			hidden[wanted] = true
 		}
 	}
+
 	return nil
 }
 
@@ -150,9 +158,11 @@ func (f *finder) read(name string, header *tar.Header, content io.Reader) ([]byt
 	if header.Size > f.maxBytes {
 		return nil, badContent("/%s has %d bytes, at most %d are read", name, header.Size, f.maxBytes)
 	}
+
 	data, err := io.ReadAll(content)
 	if err != nil {
 		return nil, badContent("the archive breaks off in /%s: %w", name, err)
 	}
+
 	return data, nil
 }

@@ -34,6 +34,7 @@ func TestTags(t *testing.T) {
 		}
 		return true
 	})
+
 	c := NewClient(Options{Insecure: true})
 	tags, err := c.Tags(t.Context(), host+"/org/release")
 	if err != nil {
@@ -42,6 +43,7 @@ func TestTags(t *testing.T) {
 	if diff := cmp.Diff([]string{"b", "a", "c", "d"}, tags); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+
 	for repository, want := range map[string]string{
 		host + "/org/broken": "the answer cannot be read", host + "/org/none": "404 Not Found", "A B": "invalid reference format",
 	} {
@@ -86,12 +88,14 @@ func TestFind(t *testing.T) {
 					err = f.layer(strings.NewReader(string(gzipped(t, tarball(t, layer...)))))
 				}
 			}
+
 			if c.fails != "" {
 				if err == nil || err.Error() != c.fails || !isBadContent(err) {
 					t.Errorf("got %v, want %q", err, c.fails)
 				}
 				return
 			}
+
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -100,6 +104,7 @@ func TestFind(t *testing.T) {
 			}
 		})
 	}
+
 	if err := (&finder{limits: Limits{StreamBytes: 10}.withDefaults(), open: []string{a}}).layer(strings.NewReader(string(tarball(t, entry{name: "x"})))); err == nil {
 		t.Error("a layer over the limit is read")
 	}
@@ -114,6 +119,7 @@ func TestFindReadsFewLayers(t *testing.T) {
 		}
 		return false
 	})
+
 	c := NewClient(Options{Insecure: true})
 	built, err := Build(Spec{OS: "linux", Architecture: "amd64", Layers: []Layer{
 		{Files: []File{{Path: "/base", Content: []byte("large")}}}, {Files: []File{{Path: "/dir/a", Content: []byte("content")}}},
@@ -124,10 +130,12 @@ func TestFindReadsFewLayers(t *testing.T) {
 	if _, err := c.Push(t.Context(), host+"/some/image:v1", nil, built); err != nil {
 		t.Fatal(err)
 	}
+
 	img, err := c.Pull(t.Context(), host+"/some/image:v1")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer func() { _ = img.Close() }() // It was only read.
 	asked = nil
 	found, err := img.Find(t.Context(), 100, "dir/a")
@@ -137,6 +145,7 @@ func TestFindReadsFewLayers(t *testing.T) {
 	if len(asked) != 1 {
 		t.Errorf("asked for %d blobs, want one: %v", len(asked), asked)
 	}
+
 	var imageError *Error
 	if _, err := img.Find(t.Context(), 100, "/dir/a"); !errors.As(err, &imageError) || imageError.Kind != KindInvalid {
 		t.Errorf("a path with a leading slash: got %v", err)
@@ -156,14 +165,17 @@ func TestRealRegistryTags(t *testing.T) {
 		}
 		want = append(want, tag)
 	}
+
 	tags, err := client.Tags(t.Context(), r.host+"/org/release")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	slices.Sort(tags)
 	if diff := cmp.Diff(want, tags); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+
 	var missing *Error
 	if _, err := client.Tags(t.Context(), r.host+"/org/none"); !errors.As(err, &missing) || missing.Kind != KindNotFound {
 		t.Errorf("a repository that is not there: %v", err)

@@ -15,6 +15,7 @@ func FuzzReference(f *testing.F) {
 	} {
 		f.Add(ref)
 	}
+
 	f.Fuzz(func(t *testing.T, ref string) {
 		n, err := parseReference(ref)
 		if err != nil {
@@ -24,6 +25,7 @@ func FuzzReference(f *testing.F) {
 			}
 			return
 		}
+
 		again, err := parseReference(n.String())
 		if err != nil || again != n {
 			t.Errorf("%q is read as %+v, and that as %+v (%v)", ref, n, again, err)
@@ -60,14 +62,17 @@ func FuzzManifest(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
+
 	index, err := topLevel([]*Built{built})
 	if err != nil {
 		f.Fatal(err)
 	}
+
 	for _, data := range [][]byte{built.manifest.data, index.data, []byte(`{"schemaVersion":1}`), []byte(`{"manifests":[{"platform":null}]}`)} {
 		f.Add(data, byte(0))
 		f.Add(data, byte(5))
 	}
+
 	f.Fuzz(func(t *testing.T, data []byte, kind byte) {
 		types := manifest.DefaultRequestedManifestMIMETypes
 		mediaType := types[int(kind)%len(types)]
@@ -80,6 +85,7 @@ func FuzzManifest(f *testing.F) {
 		} else if !isBadContent(err) {
 			t.Errorf("%v does not say that the content is bad", err)
 		}
+
 		list, err := parsePlatforms(data, mediaType)
 		if err != nil {
 			if !isBadContent(err) {
@@ -87,12 +93,14 @@ func FuzzManifest(f *testing.F) {
 			}
 			return
 		}
+
 		chosen, nested := list.choose("amd64")
 		for _, d := range append(nested, chosen) {
 			if d != "" && d.Validate() != nil {
 				t.Errorf("the digest %q was accepted", d)
 			}
 		}
+
 		if text := noPlatform("amd64", list.names()).Error(); len(text) > 1<<20 {
 			t.Errorf("the error has %d bytes", len(text))
 		}

@@ -28,11 +28,13 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		log.Fatal(err)
 	}
+
 	for _, name := range []string{"HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "DOCKER_CONFIG"} {
 		if err := os.Setenv(name, home); err != nil {
 			log.Fatal(err)
 		}
 	}
+
 	code := m.Run()
 	_ = os.RemoveAll(home)
 	os.Exit(code)
@@ -100,9 +102,11 @@ func tarball(t testing.TB, entries ...entry) []byte {
 			}
 		}
 	}
+
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
+
 	return out.Bytes()
 }
 
@@ -116,6 +120,7 @@ func gzipped(t testing.TB, data []byte) []byte {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
+
 	return out.Bytes()
 }
 
@@ -125,10 +130,12 @@ func gunzip(t testing.TB, data []byte) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	plain, err := io.ReadAll(r)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return plain
 }
 
@@ -139,13 +146,16 @@ func imageOf(t *testing.T, mediaType string, layers ...[]byte) *Built {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, data := range layers {
 		built.layers = append(built.layers, newBlob(mediaType, data))
 	}
+
 	manifest, err := json.Marshal(built.describe(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	built.manifest = newBlob(imgspecv1.MediaTypeImageManifest, manifest)
 	return built
 }
@@ -176,11 +186,13 @@ func pullAndExtract(ctx context.Context, t *testing.T, client *Client, ref, pref
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { _ = img.Close() }()
 	dir := t.TempDir()
 	if _, err := img.Extract(ctx, prefix, dir); err != nil {
 		return nil, err
 	}
+
 	return tree(t, dir), nil
 }
 
@@ -193,10 +205,12 @@ func tree(t testing.TB, dir string) map[string]string {
 		if err != nil || file == dir {
 			return err
 		}
+
 		name, err := filepath.Rel(dir, file)
 		if err != nil {
 			return err
 		}
+
 		switch d.Type() {
 		case fs.ModeDir:
 			got[name+"/"] = ""
@@ -209,11 +223,13 @@ func tree(t testing.TB, dir string) map[string]string {
 			got[name] = string(data)
 			return err
 		}
+
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return got
 }
 
@@ -227,6 +243,7 @@ func wantError(t *testing.T, err error, kind Kind, parts ...string) {
 	if e.Kind != kind {
 		t.Errorf("got kind %s, want %s: %v", e.Kind, kind, err)
 	}
+
 	for _, part := range parts {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("error %q does not contain %q", err, part)

@@ -40,6 +40,7 @@ func TestHostileLayers(t *testing.T) {
 		"a whiteout far away":  {layer: header(tar.Header{Name: "configs/../../.wh.x", Typeflag: tar.TypeReg}), want: "leads upwards"},
 		"a link out of itself": {layer: header(tar.Header{Name: "configs/l", Typeflag: tar.TypeLink, Linkname: "../../etc/shadow"}), want: "leads upwards"},
 	}
+
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			leavesNothing(t, func() {
@@ -47,6 +48,7 @@ func TestHostileLayers(t *testing.T) {
 				if raw == nil {
 					raw = writeLayer(t, test.layer)
 				}
+
 				server := newServer(t, nil)
 				defer server.Close()
 				ref := push(t, hostOf(server)+"/org/cat:v1", imageOf(t, imgspecv1.MediaTypeImageLayerGzip, raw))
@@ -55,6 +57,7 @@ func TestHostileLayers(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+
 				defer func() { _ = img.Close() }()
 				dir := t.TempDir()
 				_, err = img.Extract(t.Context(), "/configs", dir)
@@ -77,6 +80,7 @@ func endlessName(t *testing.T) []byte {
 	for _, b := range long[:512] {
 		sum += int(b)
 	}
+
 	copy(long[148:156], fmt.Sprintf("%06o\x00 ", sum))
 	return gzipped(t, long)
 }
@@ -88,15 +92,18 @@ func writeLayer(t *testing.T, write func(*tar.Writer) error) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	w := tar.NewWriter(packed)
 	if err := write(w); err != nil {
 		t.Fatal(err)
 	}
+
 	// The archive may be left unfinished; that is not what is refused first.
 	_ = w.Close()
 	if err := packed.Close(); err != nil {
 		t.Fatal(err)
 	}
+
 	return out.Bytes()
 }
 

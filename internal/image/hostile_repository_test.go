@@ -29,6 +29,7 @@ func TestRealRegistryBesideHostileRepository(t *testing.T) {
 		}
 		w.WriteHeader(http.StatusInternalServerError)
 	}))
+
 	t.Cleanup(thief.Close)
 	front := httptest.NewTLSServer(besideHostile(backend.host, thief.URL))
 	t.Cleanup(front.Close)
@@ -42,6 +43,7 @@ func TestRealRegistryBesideHostileRepository(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	client, err := NewClient(Options{
 		RegistriesConf: strict(t, host, ""),
 		CADir:          filepath.Dir(writeFile(t, "test.crt", string(authority))),
@@ -59,6 +61,7 @@ func TestRealRegistryBesideHostileRepository(t *testing.T) {
 	if err != nil {
 		t.Fatalf("push beside a hostile repository: %v", err)
 	}
+
 	_, err = client.Resolve(t.Context(), host+"/tenant/catalog:v1")
 	wantError(t, err, KindDenied, "401 Unauthorized")
 	if resolved, err := client.Resolve(t.Context(), ref); err != nil || resolved != pushed {

@@ -31,6 +31,7 @@ func leavesNothing(t *testing.T, run func()) {
 	if err != nil || len(left) != 0 {
 		t.Errorf("left in the temporary directory: %v (%v)", left, err)
 	}
+
 	// Connections are closed, which both ends notice a little later.
 	giveUp := time.After(20 * time.Second)
 	for look := time.NewTicker(time.Millisecond); runtime.NumGoroutine() > before; {
@@ -327,6 +328,7 @@ func TestResolveOfLiars(t *testing.T) {
 		w.WriteHeader(int(status.Load()))
 		return true
 	})
+
 	canonical := push(t, host+"/org/cat:v1", catalogImage(t))
 	client := NewClient(Options{Timeouts: Timeouts{Backoff: time.Microsecond}})
 	for _, test := range []struct {
@@ -339,12 +341,14 @@ func TestResolveOfLiars(t *testing.T) {
 			t.Errorf("%q with %d: got %s (%v)", test.header, test.status, got, err)
 		}
 	}
+
 	header.Store(digest.FromString("a lie").String())
 	status.Store(200)
 	lie, err := client.Resolve(t.Context(), host+"/org/cat:v1")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	_, err = client.Pull(t.Context(), lie)
 	wantError(t, err, KindNotFound)
 }
@@ -364,6 +368,7 @@ func TestResolveCostsOneRequest(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	if got := strings.Join(asked, ", "); got != "HEAD /v2/org/cat/manifests/v1, HEAD /v2/org/cat/manifests/v1" {
 		t.Errorf("asked %s", got)
 	}

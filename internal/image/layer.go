@@ -72,6 +72,7 @@ func (l Layer) pack() ([]byte, digest.Digest, error) {
 	if err := addParents(files); err != nil {
 		return nil, "", err
 	}
+
 	var out bytes.Buffer
 	plain := digest.Canonical.Digester()
 	packed := gzip.NewWriter(&out)
@@ -81,9 +82,11 @@ func (l Layer) pack() ([]byte, digest.Digest, error) {
 			return nil, "", fmt.Errorf("/%s: %w", name, err)
 		}
 	}
+
 	if err := errors.Join(w.Close(), packed.Close()); err != nil {
 		return nil, "", err
 	}
+
 	return out.Bytes(), plain.Digest(), nil
 }
 
@@ -99,6 +102,7 @@ func order(files map[string]*content) []string {
 			first[name] = true
 		}
 	}
+
 	slices.SortStableFunc(names, func(a, b string) int {
 		switch {
 		case first[a] == first[b]:
@@ -109,6 +113,7 @@ func order(files map[string]*content) []string {
 			return 1
 		}
 	})
+
 	return names
 }
 
@@ -123,6 +128,7 @@ func addParents(files map[string]*content) error {
 			dirs[dir] = true
 		}
 	}
+
 	for dir := range dirs {
 		files[dir] = nil
 	}
@@ -139,10 +145,12 @@ func (l Layer) write(w *tar.Writer, name string, file *content) error {
 		}
 		return w.WriteHeader(header)
 	}
+
 	if file.link != "" {
 		header.Typeflag, header.Name, header.Linkname, header.Mode = tar.TypeSymlink, name, file.link, 0o777
 		return w.WriteHeader(header)
 	}
+
 	data := file.data
 	if file.tree != nil {
 		var err error
@@ -150,6 +158,7 @@ func (l Layer) write(w *tar.Writer, name string, file *content) error {
 			return err
 		}
 	}
+
 	header.Typeflag, header.Name, header.Size = tar.TypeReg, name, int64(len(data))
 	if !file.executable {
 		header.Mode = 0o644
@@ -160,6 +169,7 @@ func (l Layer) write(w *tar.Writer, name string, file *content) error {
 	if err := w.WriteHeader(header); err != nil {
 		return err
 	}
+
 	_, err := w.Write(data)
 	return err
 }
@@ -178,6 +188,7 @@ func (l Layer) collect() (map[string]*content, error) {
 		}
 		files[name] = &content{data: file.Content, link: file.Link, executable: file.Executable, readOnly: file.ReadOnly, first: file.First}
 	}
+
 	for _, dir := range slices.Concat(l.Dirs, l.Temporary) {
 		name := strings.TrimPrefix(path.Clean("/"+dir), "/")
 		if name == "" || files[name] != nil {
@@ -185,14 +196,17 @@ func (l Layer) collect() (map[string]*content, error) {
 		}
 		files[name] = nil
 	}
+
 	if l.Tree == nil {
 		return files, nil
 	}
+
 	target := strings.TrimPrefix(path.Clean("/"+l.Target), "/")
 	err := fs.WalkDir(l.Tree, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
+
 		to := path.Join(target, name)
 		switch {
 		case to == ".":
@@ -205,12 +219,15 @@ func (l Layer) collect() (map[string]*content, error) {
 		case !entry.Type().IsRegular():
 			return fmt.Errorf("%s is neither a file nor a directory", name)
 		}
+
 		info, err := entry.Info()
 		if err != nil {
 			return err
 		}
+
 		files[to] = &content{tree: l.Tree, name: name, executable: info.Mode()&0o111 != 0}
 		return nil
 	})
+
 	return files, err
 }

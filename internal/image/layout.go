@@ -52,12 +52,14 @@ func (l *Layout) Images() (map[string]string, error) {
 	if err != nil {
 		return nil, fail("open", "", err)
 	}
+
 	named := map[string]string{}
 	for _, entry := range index.Manifests {
 		if name := entry.Annotations[imgspecv1.AnnotationRefName]; name != "" {
 			named[name] = entry.Digest.String()
 		}
 	}
+
 	return named, nil
 }
 
@@ -74,6 +76,7 @@ func (l *Layout) index() (imgspecv1.Index, error) {
 	if err := json.Unmarshal(data, &index); err != nil {
 		return index, badContent("read %s: %w", imgspecv1.ImageIndexFile, err)
 	}
+
 	return index, nil
 }
 
@@ -83,11 +86,13 @@ func (l *Layout) read(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { _ = file.Close() }() // It was only read.
 	data, err := readAtMost(file, registry.MaxManifest)
 	if errors.Is(err, errTooLarge) {
 		return nil, badContent("%s has more than %d bytes", name, registry.MaxManifest)
 	}
+
 	return data, err
 }
 
@@ -99,6 +104,7 @@ func (l *Layout) tag(m whole, name string) error {
 	if err != nil {
 		return err
 	}
+
 	entry := imgspecv1.Descriptor{
 		MediaType: m.mediaType, Digest: m.digest, Size: int64(len(m.data)),
 		Annotations: map[string]string{imgspecv1.AnnotationRefName: name},
@@ -111,6 +117,7 @@ func (l *Layout) tag(m whole, name string) error {
 	if err != nil {
 		return err
 	}
+
 	version, err := json.Marshal(imgspecv1.ImageLayout{Version: imgspecv1.ImageLayoutVersion})
 	if err != nil {
 		return err
@@ -118,6 +125,7 @@ func (l *Layout) tag(m whole, name string) error {
 	if err := l.write(imgspecv1.ImageLayoutFile, version); err != nil {
 		return err
 	}
+
 	return l.write(imgspecv1.ImageIndexFile, data)
 }
 
@@ -135,14 +143,17 @@ func (l *Layout) find(ctx context.Context, name string) (whole, error) {
 	if err != nil {
 		return whole{}, err
 	}
+
 	found, ok := images[name]
 	if !ok {
 		return whole{}, faultf(KindNotFound, "the folder has no image %q", name)
 	}
+
 	d, err := digest.Parse(found)
 	if err != nil {
 		return whole{}, badContent("read %s: %q: %w", imgspecv1.ImageIndexFile, found, err)
 	}
+
 	return l.manifestOf(ctx, d)
 }
 
@@ -166,6 +177,7 @@ func (l *Layout) content(_ context.Context, part layer) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	info, err := file.Stat()
 	if err == nil && !info.Mode().IsRegular() {
 		err = badContent("%s is no regular file", blobPath(part.digest))
@@ -176,6 +188,7 @@ func (l *Layout) content(_ context.Context, part layer) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
+
 	return &verified{ReadCloser: file, want: part.digest, sum: part.digest.Algorithm().Hash()}, nil
 }
 
@@ -212,16 +225,19 @@ func (l *Layout) store(d digest.Digest, content io.Reader) error {
 	if err := l.root.MkdirAll(path.Dir(name), 0o755); err != nil {
 		return err
 	}
+
 	// Two images that are copied at once may have the blob; each writes its own file.
 	temporary := fmt.Sprintf("%s.%p.part", name, content)
 	file, err := l.root.Create(temporary)
 	if err != nil {
 		return err
 	}
+
 	_, err = io.Copy(file, content)
 	if err = errors.Join(err, file.Close()); err != nil {
 		return errors.Join(err, l.root.Remove(temporary))
 	}
+
 	return l.root.Rename(temporary, name)
 }
 

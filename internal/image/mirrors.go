@@ -57,11 +57,13 @@ func (c *Client) sources(sys *types.SystemContext, n name) ([]source, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	endpoints := []sysregistriesv2.Endpoint{{Location: n.repository()}}
 	prefix := n.repository()
 	if registry != nil {
 		endpoints, prefix = endpointsOf(registry, n), registry.Prefix
 	}
+
 	var found []source
 	blocked := ""
 	for _, endpoint := range endpoints {
@@ -69,6 +71,7 @@ func (c *Client) sources(sys *types.SystemContext, n name) ([]source, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		rule, err := c.registryOf(sys, physical.repository())
 		if err != nil {
 			return nil, err
@@ -77,15 +80,19 @@ func (c *Client) sources(sys *types.SystemContext, n name) ([]source, error) {
 			blocked = rule.Prefix
 			continue
 		}
+
 		insecure, err := c.insecure(sys, physical)
 		if err != nil {
 			return nil, err
 		}
+
 		found = append(found, source{name: physical, insecure: insecure || endpoint.Insecure})
 	}
+
 	if len(found) == 0 {
 		return nil, faultf(KindDenied, "the registry %s is blocked by the registries configuration", blocked)
 	}
+
 	return found, nil
 }
 
@@ -100,6 +107,7 @@ func (c *Client) insecure(sys *types.SystemContext, n name) (bool, error) {
 	if configured != nil {
 		return configured.Insecure, nil
 	}
+
 	dir, err := certificatesOf(sys, n.domain)
 	return isLoopback(n.domain) && dir == "", err
 }
@@ -141,16 +149,20 @@ func withRule(file *sysregistriesv2.Registry, rule *MirrorRule) *sysregistriesv2
 	if rule == nil || (file != nil && len(file.Prefix) > len(rule.Source)) {
 		return file
 	}
+
 	merged := sysregistriesv2.Registry{Prefix: rule.Source, Blocked: rule.Blocked}
 	if !strings.HasPrefix(rule.Source, "*.") {
 		merged.Location = rule.Source
 	}
+
 	for _, mirror := range rule.Mirrors {
 		merged.Mirrors = append(merged.Mirrors, sysregistriesv2.Endpoint{Location: mirror.Location, PullFromMirror: string(mirror.Only)})
 	}
+
 	if file == nil {
 		return &merged
 	}
+
 	merged.Blocked = merged.Blocked || file.Blocked
 	merged.Insecure = file.Insecure
 	if rest := within(rule.Source, file.Prefix); rest >= 0 && file.Location != "" && merged.Location != "" {
@@ -160,6 +172,7 @@ func withRule(file *sysregistriesv2.Registry, rule *MirrorRule) *sysregistriesv2
 		merged.Location = file.Location
 		merged.Mirrors = append(merged.Mirrors, mirrorsOf(file)...)
 	}
+
 	return &merged
 }
 
@@ -181,6 +194,7 @@ func endpointsOf(registry *sysregistriesv2.Registry, n name) []sysregistriesv2.E
 	if n.digest != "" {
 		unwanted = sysregistriesv2.MirrorByTagOnly
 	}
+
 	endpoints := slices.DeleteFunc(mirrorsOf(registry), func(mirror sysregistriesv2.Endpoint) bool {
 		return mirror.PullFromMirror == unwanted
 	})
@@ -198,6 +212,7 @@ func within(repository, prefix string) int {
 		}
 		return boundary(repository, at+1+len(domain))
 	}
+
 	if !strings.HasPrefix(repository, prefix) {
 		return -1
 	}
@@ -218,14 +233,17 @@ func rewrite(n name, prefix, location string) (name, error) {
 	if location == "" || covered < 0 {
 		return n, nil
 	}
+
 	version := ":" + n.tag
 	if n.digest != "" {
 		version = "@" + n.digest.String()
 	}
+
 	rest := n.repository()[covered:]
 	if strings.HasPrefix(rest, ":") {
 		rest = "/" + n.path // The prefix is a host, and stands for each of its ports.
 	}
+
 	text := location + rest
 	there, err := parseReference(text + version)
 	if err == nil && there.repository() != text {
@@ -234,6 +252,7 @@ func rewrite(n name, prefix, location string) (name, error) {
 	if err != nil {
 		return name{}, faultf(KindDenied, "the registries configuration leads from %s to %q: %w", prefix, location, err)
 	}
+
 	return there, nil
 }
 
@@ -254,6 +273,7 @@ func CheckLocation(location string) error {
 	if strings.Contains(location, "://") {
 		return errors.New("it is an address: leave out what stands before the host")
 	}
+
 	n, err := parseReference(location + "/x/y:latest")
 	if err != nil || n.tag != "latest" || n.digest != "" {
 		return errors.New("it is not of the form host[:port][/path]")
@@ -261,5 +281,6 @@ func CheckLocation(location string) error {
 	if n.repository() != location+"/x/y" {
 		return errors.New("it does not begin with a registry's host: that has a dot or a port, or is localhost")
 	}
+
 	return nil
 }

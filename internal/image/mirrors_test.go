@@ -51,14 +51,17 @@ func TestScopesAreTheLibrarys(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		named, err := reference.ParseNamed(n.String())
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		identity, err := policyconfiguration.DockerReferenceIdentity(named)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		want := append([]string{identity}, policyconfiguration.DockerReferenceNamespaces(named)...)
 		if diff := cmp.Diff(append(want, ""), scopesOf(n)); diff != "" {
 			t.Errorf("%s (-library +ours):\n%s", ref, diff)
@@ -200,6 +203,7 @@ func TestMirrorsThatFail(t *testing.T) {
 			return true
 		}
 	}
+
 	status := func(code int) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
 	}
@@ -233,6 +237,7 @@ func TestMirrorsThatFail(t *testing.T) {
 						return []MirrorRule{{Source: hostOf(second), Mirrors: []Mirror{{Location: hostOf(first) + "/mirror"}, {Location: "127.0.0.1:1"}}}}
 					},
 				})
+
 				got, err := pullAndExtract(t.Context(), t, client, canonical, "/configs")
 				if err != nil || len(got) != 2 {
 					t.Errorf("got %v (%v)", got, err)

@@ -160,10 +160,12 @@ func NewClient(opts Options) *Client {
 	if opts.Architecture == "" {
 		opts.Architecture = runtime.GOARCH
 	}
+
 	c := &Client{opts: opts, shared: registry.NewShared(positive(opts.RequestsPerSecond, 100), opts.Timeouts.Backoff)}
 	if opts.Transfers > 0 {
 		c.transfers = make(chan struct{}, opts.Transfers)
 	}
+
 	return c
 }
 
@@ -213,10 +215,12 @@ func (c *Client) session(sys *types.SystemContext, place source, opts sessionOpt
 	if err != nil {
 		return nil, err
 	}
+
 	login, err := c.login(sys, place.name)
 	if err != nil {
 		return nil, err
 	}
+
 	return registry.NewSession(registry.Options{
 		Host: place.name.domain, Repository: place.name.path,
 		Push: opts.push, Once: opts.once, Insecure: place.insecure,
@@ -252,6 +256,7 @@ func (c *Client) startTransfer(ctx context.Context) (transfer context.Context, e
 			return nil, nil, ctx.Err()
 		}
 	}
+
 	transfer, cancel := c.transferContext(ctx)
 	return transfer, func() {
 		cancel()

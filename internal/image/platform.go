@@ -34,28 +34,34 @@ func (img *Image) choose(ctx context.Context, raw []byte, mediaType string) (dig
 		if err != nil {
 			return "", nil, "", err
 		}
+
 		chosen, nested := platforms.choose(img.client.opts.Architecture)
 		named = append(named, platforms.names()...)
 		if chosen != "" {
 			nested = []digest.Digest{chosen}
 		}
+
 		for _, candidate := range nested {
 			if read++; read > maxIndexes+1 {
 				return "", nil, "", badContent("it is a list of more than %d lists of platforms", maxIndexes)
 			}
+
 			data, kind, err := img.remote.manifest(ctx, candidate)
 			if err != nil {
 				return "", nil, "", err
 			}
+
 			if !manifest.MIMETypeIsMultiImage(kind) {
 				if candidate != chosen {
 					continue // It said of itself that it was a list.
 				}
 				return candidate, data, kind, nil
 			}
+
 			lists = append(lists, list{data, kind})
 		}
 	}
+
 	return "", nil, "", noPlatform(img.client.opts.Architecture, named)
 }
 
@@ -65,10 +71,12 @@ func noPlatform(architecture string, named []string) error {
 	if len(named) == 0 {
 		return badContent("it has no platform linux/%s; it names none", architecture)
 	}
+
 	more := ""
 	if len(named) > maxNamed {
 		named, more = named[:maxNamed], " and more"
 	}
+
 	return badContent("it has no platform linux/%s; it has %s%s", architecture, strings.Join(named, ", "), more)
 }
 
@@ -86,6 +94,7 @@ func parsePlatforms(raw []byte, mediaType string) (*platforms, error) {
 		if err != nil {
 			return nil, badContent("read the list of platforms: %w", err)
 		}
+
 		p := &platforms{list: list}
 		for _, m := range list.Manifests {
 			p.entries = append(p.entries, imgspecv1.Descriptor{
@@ -93,12 +102,15 @@ func parsePlatforms(raw []byte, mediaType string) (*platforms, error) {
 				Platform: &imgspecv1.Platform{OS: m.Platform.OS, Architecture: m.Platform.Architecture, Variant: m.Platform.Variant},
 			})
 		}
+
 		return p, nil
 	}
+
 	list, err := manifest.OCI1IndexFromManifest(raw)
 	if err != nil {
 		return nil, badContent("read the list of platforms: %w", err)
 	}
+
 	list.Manifests = slices.DeleteFunc(list.Manifests, func(d imgspecv1.Descriptor) bool {
 		return d.Annotations["vnd.docker.reference.type"] == "attestation-manifest" || isArtifact(d.ArtifactType) ||
 			d.Digest.Validate() != nil
@@ -124,12 +136,14 @@ func (p *platforms) choose(architecture string) (digest.Digest, []digest.Digest)
 	if err == nil && chosen.Validate() == nil {
 		return chosen, nil
 	}
+
 	var nested []digest.Digest
 	for _, entry := range p.entries {
 		if manifest.MIMETypeIsMultiImage(entry.MediaType) && entry.Digest.Validate() == nil {
 			nested = append(nested, entry.Digest)
 		}
 	}
+
 	return "", nested
 }
 
@@ -145,5 +159,6 @@ func (p *platforms) names() []string {
 			break
 		}
 	}
+
 	return names
 }

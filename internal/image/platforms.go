@@ -22,6 +22,7 @@ func (c *Client) Platforms(ctx context.Context, ref string) ([]Platform, error) 
 	if err != nil {
 		return nil, fail("inspect", ref, err, c.secrets()...)
 	}
+
 	slices.SortFunc(found, func(a, b Platform) int {
 		return cmp.Or(cmp.Compare(a.OS, b.OS), cmp.Compare(a.Architecture, b.Architecture))
 	})
@@ -33,18 +34,21 @@ func (c *Client) platforms(ctx context.Context, ref string) ([]Platform, error) 
 	if err != nil {
 		return nil, err
 	}
+
 	ctx, cancel := c.openContext(ctx)
 	defer cancel()
 	remote, err := c.remote(named)
 	if err != nil {
 		return nil, err
 	}
+
 	img := &Image{client: c, ref: ref, remote: remote}
 	defer func() { _ = img.Close() }() // It was only read.
 	raw, mediaType, err := remote.manifest(ctx, "")
 	if err != nil {
 		return nil, err
 	}
+
 	return img.platforms(ctx, raw, mediaType)
 }
 
@@ -56,6 +60,7 @@ func (img *Image) platforms(ctx context.Context, raw []byte, mediaType string) (
 		}
 		return platformOf(img.config), nil
 	}
+
 	var found []Platform
 	var nested []imgspecv1.Descriptor
 	for read := 0; ; read++ {
@@ -63,6 +68,7 @@ func (img *Image) platforms(ctx context.Context, raw []byte, mediaType string) (
 		if err != nil {
 			return nil, err
 		}
+
 		for _, entry := range list.entries {
 			switch {
 			case manifest.MIMETypeIsMultiImage(entry.MediaType):
@@ -71,6 +77,7 @@ func (img *Image) platforms(ctx context.Context, raw []byte, mediaType string) (
 				found = append(found, Platform{OS: entry.Platform.OS, Architecture: entry.Platform.Architecture})
 			}
 		}
+
 		if len(nested) == 0 {
 			return found, nil
 		}
@@ -83,6 +90,7 @@ func (img *Image) platforms(ctx context.Context, raw []byte, mediaType string) (
 		if !manifest.MIMETypeIsMultiImage(mediaType) {
 			return nil, badContent("%s is no list of platforms, though it is said to be one", nested[0].Digest)
 		}
+
 		nested = nested[1:]
 	}
 }

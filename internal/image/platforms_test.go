@@ -26,6 +26,7 @@ func pushIndex(t *testing.T, repository, version string, index v1.ImageIndex) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, entry := range described.Manifests {
 		if entry.MediaType.IsIndex() {
 			nested, err := index.ImageIndex(entry.Digest)
@@ -35,20 +36,24 @@ func pushIndex(t *testing.T, repository, version string, index v1.ImageIndex) {
 			pushIndex(t, repository, entry.Digest.String(), nested)
 		}
 	}
+
 	data, err := index.RawManifest()
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	host, path, _ := strings.Cut(repository, "/")
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://"+host+"/v2/"+path+"/manifests/"+version, bytes.NewReader(data))
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	request.Header.Set("Content-Type", string(described.MediaType))
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusCreated {
 		t.Fatal(response.Status)
@@ -61,6 +66,7 @@ func TestPlatformsOfImages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	entry := func(os, architecture string) mutate.IndexAddendum {
 		return mutate.IndexAddendum{Add: one, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: os, Architecture: architecture}}}
 	}
@@ -71,9 +77,11 @@ func TestPlatformsOfImages(t *testing.T) {
 		}
 		return image
 	}
+
 	for _, repository := range []string{"mixed", "nested", "deep"} {
 		pushForeign(t, host+"/"+repository+":one", one)
 	}
+
 	push(t, host+"/one:v1", built("s390x"))
 	push(t, host+"/two:v1", built("arm64"), built("amd64"))
 	pushIndex(t, host+"/mixed", "v1", indexOf(t, entry("windows", "amd64"), entry("linux", "arm64"), entry("linux", "amd64"),
@@ -83,6 +91,7 @@ func TestPlatformsOfImages(t *testing.T) {
 	for range maxIndexes + 1 {
 		deep = indexOf(t, mutate.IndexAddendum{Add: deep})
 	}
+
 	pushIndex(t, host+"/deep", "v1", deep)
 	client := NewClient(Options{Architecture: "amd64"})
 	// The entries have an artifact type, as crane writes it: they are images all the same.
@@ -93,6 +102,7 @@ func TestPlatformsOfImages(t *testing.T) {
 	if err := img.Close(); err != nil {
 		t.Error(err)
 	}
+
 	for ref, want := range map[string][]Platform{
 		"one":    {{"linux", "s390x"}},
 		"two":    {{"linux", "amd64"}, {"linux", "arm64"}},
@@ -107,6 +117,7 @@ func TestPlatformsOfImages(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", ref, diff)
 		}
 	}
+
 	for ref, want := range map[string]string{
 		host + "/lost:v1": "check the name and the tag", host + "/deep:v1": "a list of more than 8 lists", "UPPER": "",
 	} {

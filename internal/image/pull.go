@@ -82,17 +82,20 @@ func (c *Client) resolve(ctx context.Context, ref string) (string, error) {
 	if named.digest != "" {
 		return named.String(), nil
 	}
+
 	ctx, cancel := c.openContext(ctx)
 	defer cancel()
 	remote, err := c.remote(named)
 	if err != nil {
 		return "", err
 	}
+
 	defer remote.Close()
 	found, err := remote.digest(ctx)
 	if err != nil {
 		return "", err
 	}
+
 	return named.at(found).String(), nil
 }
 
@@ -111,17 +114,20 @@ func (c *Client) pull(ctx context.Context, ref string) (*Image, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	ctx, cancel := c.openContext(ctx)
 	defer cancel()
 	remote, err := c.remote(named)
 	if err != nil {
 		return nil, err
 	}
+
 	img := &Image{client: c, ref: ref, remote: remote}
 	if err := img.open(ctx, named); err != nil {
 		_ = img.Close()
 		return nil, err
 	}
+
 	return img, nil
 }
 
@@ -136,12 +142,14 @@ func (img *Image) open(ctx context.Context, named name) error {
 	if err != nil {
 		return err
 	}
+
 	whole := named.digest
 	if whole == "" {
 		if whole, err = manifest.Digest(raw); err != nil {
 			return badContent("compute the digest of the manifest: %w", err)
 		}
 	}
+
 	img.Canonical = named.at(whole).String()
 	var instance digest.Digest
 	if manifest.MIMETypeIsMultiImage(mediaType) {
@@ -149,9 +157,11 @@ func (img *Image) open(ctx context.Context, named name) error {
 			return err
 		}
 	}
+
 	if err := img.client.verify(ctx, subject{named: named, instance: instance, manifest: raw}); err != nil {
 		return err
 	}
+
 	return img.readContent(ctx, raw, mediaType)
 }
 
@@ -176,6 +186,7 @@ func parseManifest(raw []byte, mediaType string, maxLayers int) (*contents, erro
 	if err != nil {
 		return nil, badContent("read the manifest: %w", err)
 	}
+
 	c := &contents{config: parsed.ConfigInfo()}
 	switch m := parsed.(type) {
 	case *manifest.OCI1:
@@ -184,16 +195,19 @@ func parseManifest(raw []byte, mediaType string, maxLayers int) (*contents, erro
 	default:
 		return nil, badContent("its manifest has the obsolete or unknown type %q; push it again with a current tool", mediaType)
 	}
+
 	infos := parsed.LayerInfos()
 	if len(infos) > maxLayers {
 		return nil, badContent("it has %d layers, at most %d are read", len(infos), maxLayers)
 	}
+
 	for _, info := range infos {
 		if err := info.Digest.Validate(); err != nil {
 			return nil, badContent("read the manifest: layer %q: %w", info.Digest, err)
 		}
 		c.layers = append(c.layers, layer{digest: info.Digest, size: info.Size, mediaType: info.MediaType})
 	}
+
 	return c, nil
 }
 
@@ -206,13 +220,16 @@ func (img *Image) readConfig(ctx context.Context, info types.BlobInfo) error {
 	default:
 		return nil
 	}
+
 	if err := info.Digest.Validate(); err != nil {
 		return badContent("read the manifest: configuration %q: %w", info.Digest, err)
 	}
+
 	blob, err := img.blob(ctx, layer{digest: info.Digest, size: info.Size})
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = blob.Close() }() // It was only read.
 	data, err := readAtMost(blob, maxConfig)
 	if errors.Is(err, errTooLarge) {
@@ -221,10 +238,12 @@ func (img *Image) readConfig(ctx context.Context, info types.BlobInfo) error {
 	if err != nil {
 		return err
 	}
+
 	var config imgspecv1.Image
 	if err := json.Unmarshal(data, &config); err != nil {
 		return badContent("read its configuration: %w", err)
 	}
+
 	img.config, img.Labels = &config, config.Config.Labels
 	return nil
 }

@@ -39,20 +39,24 @@ func (c *Client) push(ctx context.Context, ref string, progress func(Progress), 
 	if named.digest != "" {
 		return "", faultf(KindInvalid, "an image is pushed to a tag, its digest follows from its content")
 	}
+
 	top, err := topLevel(images)
 	if err != nil {
 		return "", err
 	}
+
 	ctx, cancel := c.transferContext(ctx)
 	defer cancel()
 	session, err := c.pushSession(named)
 	if err != nil {
 		return "", err
 	}
+
 	defer session.Close()
 	if err := upload(ctx, session, named, top, progress, images); err != nil {
 		return "", err
 	}
+
 	return named.at(top.digest).String(), nil
 }
 
@@ -66,10 +70,12 @@ func (c *Client) pushSession(named name) (*registry.Session, error) {
 	if configured != nil && configured.Blocked {
 		return nil, faultf(KindDenied, "the registry %s is blocked by the registries configuration", configured.Prefix)
 	}
+
 	insecure, err := c.insecure(sys, named)
 	if err != nil {
 		return nil, err
 	}
+
 	return c.session(sys, source{name: named, insecure: insecure}, sessionOptions{push: true})
 }
 
@@ -77,6 +83,7 @@ func upload(ctx context.Context, session *registry.Session, named name, top blob
 	if progress == nil {
 		progress = func(Progress) {}
 	}
+
 	sent := map[string]bool{}
 	for _, image := range images {
 		for _, part := range append(image.layers[:len(image.layers):len(image.layers)], image.config) {
@@ -95,6 +102,7 @@ func upload(ctx context.Context, session *registry.Session, named name, top blob
 			return fmt.Errorf("for %s: %w", image.platform.Architecture, err)
 		}
 	}
+
 	return session.PutManifest(ctx, named.version(), top.mediaType, top.data)
 }
 
@@ -104,6 +112,7 @@ func putBlob(ctx context.Context, session *registry.Session, part blob, progress
 	if err != nil {
 		return err
 	}
+
 	if !exists {
 		err = session.PutBlob(ctx, part.digest, part.size(), part.open, func(sent int64) {
 			state.Sent = sent
@@ -113,6 +122,7 @@ func putBlob(ctx context.Context, session *registry.Session, part blob, progress
 			return err
 		}
 	}
+
 	state.Done, state.Exists = true, exists
 	progress(state)
 	return nil
@@ -135,6 +145,7 @@ func topLevel(images []*Built) (blob, error) {
 	if len(images) == 1 {
 		return images[0].manifest, nil
 	}
+
 	index := imgspecv1.Index{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: imgspecv1.MediaTypeImageIndex}
 	seen := map[string]bool{}
 	for _, image := range images {
@@ -142,14 +153,17 @@ func topLevel(images []*Built) (blob, error) {
 		if seen[name] {
 			return blob{}, faultf(KindInvalid, "two images are for the platform %s", name)
 		}
+
 		seen[name] = true
 		descriptor := image.manifest.descriptor()
 		descriptor.Platform = &image.platform
 		index.Manifests = append(index.Manifests, descriptor)
 	}
+
 	data, err := json.Marshal(index)
 	if err != nil {
 		return blob{}, err
 	}
+
 	return newBlob(imgspecv1.MediaTypeImageIndex, data), nil
 }

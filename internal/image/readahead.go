@@ -33,6 +33,7 @@ func newReadAhead(r io.Reader) *readAhead {
 	for range aheadBuffers {
 		a.free <- make([]byte, aheadBytes)
 	}
+
 	go a.fill(r)
 	return a
 }
@@ -63,6 +64,7 @@ func readFull(r io.Reader, buffer []byte) (int, error) {
 			return n, err
 		}
 	}
+
 	return n, nil
 }
 
@@ -79,6 +81,7 @@ func (a *readAhead) Read(p []byte) (int, error) {
 		next := <-a.filled
 		a.current, a.buffer, a.err = next.data, next.data, next.err
 	}
+
 	n := copy(p, a.current)
 	a.current = a.current[n:]
 	return n, nil

@@ -51,6 +51,7 @@ func startReal(t *testing.T, opts realOptions) *realRegistry {
 	if opts.address == "" {
 		opts.address = "127.0.0.1"
 	}
+
 	r := &realRegistry{dir: t.TempDir()}
 	r.write(t, "htpasswd", []byte(htpasswd))
 	tls := ""
@@ -58,6 +59,7 @@ func startReal(t *testing.T, opts realOptions) *realRegistry {
 		r.ca = r.issue(t, net.ParseIP(opts.address), opts.expired)
 		tls = fmt.Sprintf("  tls: {certificate: %s/tls.crt, key: %s/tls.key}\n", r.dir, r.dir)
 	}
+
 	config := r.write(t, "config.yml", fmt.Appendf(nil, `version: 0.1
 log: {level: info, accesslog: {disabled: true}}
 storage: {filesystem: {rootdirectory: %s/data}}
@@ -66,6 +68,7 @@ http:
   addr: %q
   secret: s3cr3t
 %s`, r.dir, r.dir, net.JoinHostPort(opts.address, "0"), tls))
+
 	ctx, stop := context.WithCancel(context.Background())
 	command := exec.CommandContext(ctx, program, "serve", config)
 	output, err := command.StderrPipe()
@@ -75,6 +78,7 @@ http:
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() {
 		stop()
 		_ = command.Wait() // It was killed.
@@ -97,6 +101,7 @@ func listening(t *testing.T, output io.Reader) string {
 			return match[1]
 		}
 	}
+
 	t.Fatalf("the registry ended:\n%s", seen.String())
 	return ""
 }
@@ -117,6 +122,7 @@ func (r *realRegistry) issue(t *testing.T, ip net.IP, expired bool) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	now := time.Now()
 	authority := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"},
@@ -127,6 +133,7 @@ func (r *realRegistry) issue(t *testing.T, ip net.IP, expired bool) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	leaf := &x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "test registry"},
 		NotBefore: now.Add(-48 * time.Hour), NotAfter: now.Add(time.Hour),
@@ -135,14 +142,17 @@ func (r *realRegistry) issue(t *testing.T, ip net.IP, expired bool) []byte {
 	if expired {
 		leaf.NotAfter = now.Add(-time.Hour)
 	}
+
 	certificate, err := x509.CreateCertificate(rand.Reader, leaf, authority, key.Public(), key)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	private, err := x509.MarshalECPrivateKey(key)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	r.write(t, "tls.crt", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}))
 	r.write(t, "tls.key", pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: private}))
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca})
@@ -176,6 +186,7 @@ func TestRealRegistry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	existed := 0
 	if _, err := client.Push(t.Context(), ref, func(p Progress) {
 		if p.Exists {
@@ -184,16 +195,19 @@ func TestRealRegistry(t *testing.T) {
 	}, first, second); err != nil || existed != 3 {
 		t.Errorf("pushed again: %d parts existed (%v)", existed, err)
 	}
+
 	resolved, err := client.Resolve(t.Context(), ref)
 	if err != nil || resolved != canonical {
 		t.Errorf("resolved to %s (%v), want %s", resolved, err, canonical)
 	}
+
 	for _, name := range []string{ref, canonical} {
 		got, err := pullAndExtract(t.Context(), t, client, name, "/configs")
 		if err != nil || got["foo/catalog.yaml"] == "" {
 			t.Errorf("%s: got %v (%v)", name, got, err)
 		}
 	}
+
 	_, err = client.Resolve(t.Context(), r.host+"/org/catalog:v2")
 	wantError(t, err, KindNotFound, "404 Not Found")
 	_, err = client.Pull(t.Context(), r.host+"/none/such:v1")
@@ -203,15 +217,18 @@ func TestRealRegistry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer func() { _ = img.Close() }()
 	base, err := img.Base(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	upon := mustBuild(t, Spec{Base: base, Layers: []Layer{{Tree: fstest.MapFS{"bar/catalog.yaml": {Data: []byte("name: bar")}}, Target: "/configs"}}})
 	if _, err := client.Push(t.Context(), r.host+"/org/upon:v1", nil, upon); err != nil {
 		t.Fatal(err)
 	}
+
 	got, err := pullAndExtract(t.Context(), t, client, r.host+"/org/upon:v1", "/configs")
 	if err != nil || got["foo/catalog.yaml"] == "" || got["bar/catalog.yaml"] == "" {
 		t.Errorf("built upon another: %v (%v)", got, err)
@@ -225,6 +242,7 @@ func TestRealRegistryRefuses(t *testing.T) {
 	if _, err := NewClient(good).Push(t.Context(), ref, nil, catalogImage(t)); err != nil {
 		t.Fatal(err)
 	}
+
 	for name, test := range map[string]struct {
 		edit func(*Options)
 		kind Kind
@@ -263,6 +281,7 @@ func TestRealRegistryTrustIsReloaded(t *testing.T) {
 	if _, err := NewClient(opts).Push(t.Context(), ref, nil, catalogImage(t)); err != nil {
 		t.Fatal(err)
 	}
+
 	opts.CADir, opts.AuthFile = t.TempDir(), ""
 	client := NewClient(opts)
 	_, err := client.Resolve(t.Context(), ref)
@@ -271,6 +290,7 @@ func TestRealRegistryTrustIsReloaded(t *testing.T) {
 	if err := os.WriteFile(file, r.ca, 0o600); err != nil {
 		t.Fatal(err)
 	}
+
 	_, err = client.Resolve(t.Context(), ref)
 	wantError(t, err, KindDenied, "401 Unauthorized")
 	secret, err := client.WithCredentials([]byte(dockerConfig(r.host, robot, password)))
@@ -283,6 +303,7 @@ func TestRealRegistryTrustIsReloaded(t *testing.T) {
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
+
 	_, err = secret.Resolve(t.Context(), ref)
 	wantError(t, err, KindUnavailable, "certificate signed by unknown authority")
 }
@@ -324,6 +345,7 @@ func TestRealRegistryAsMirror(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	_, digest, _ := strings.Cut(canonical, "@")
 	byFile, byRule := opts, opts
 	byFile.RegistriesConf = strict(t, r.host, fmt.Sprintf("[[registry]]\nlocation = \"upstream.invalid\"\n[[registry.mirror]]\nlocation = %q\n", r.host+"/mirror"))
@@ -339,6 +361,7 @@ func TestRealRegistryAsMirror(t *testing.T) {
 		if _, err := pullAndExtract(t.Context(), t, client, resolved, "/configs"); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+
 		_, err = client.Resolve(t.Context(), "upstream.invalid/org/none:v1")
 		if name == "file" {
 			wantError(t, err, KindUnavailable, "before it: "+r.host+"/mirror/org/none: look up the tag v1: the registry answered 404")
@@ -357,6 +380,7 @@ func TestRealRegistryBehindABadLine(t *testing.T) {
 	if _, err := NewClient(opts).Push(t.Context(), r.host+"/org/catalog:v1", nil, built); err != nil {
 		t.Fatal(err)
 	}
+
 	var cuts atomic.Int32
 	line := badLine(t, r.host, 700_000, &cuts)
 	opts.RegistriesConf = strict(t, line, "")
@@ -377,6 +401,7 @@ func badLine(t *testing.T, to string, after int64, cuts *atomic.Int32) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() { _ = listener.Close() })
 	go func() {
 		for {
@@ -384,11 +409,13 @@ func badLine(t *testing.T, to string, after int64, cuts *atomic.Int32) string {
 			if err != nil {
 				return
 			}
+
 			far, err := net.Dial("tcp", to)
 			if err != nil {
 				_ = near.Close()
 				return
 			}
+
 			go func() { _, _ = io.Copy(far, near); _ = far.Close() }()
 			go func() {
 				if n, _ := io.CopyN(near, far, after); n == after {
@@ -398,6 +425,7 @@ func badLine(t *testing.T, to string, after int64, cuts *atomic.Int32) string {
 			}()
 		}
 	}()
+
 	return listener.Addr().String()
 }
 
@@ -406,11 +434,13 @@ func TestRealRegistryOverIPv6(t *testing.T) {
 	if err != nil {
 		t.Skipf("this machine has no IPv6: %v", err)
 	}
+
 	_ = listener.Close()
 	r := startReal(t, realOptions{address: "::1"})
 	if !strings.HasPrefix(r.host, "[::1]:") {
 		t.Fatalf("the registry listens at %s", r.host)
 	}
+
 	client := NewClient(r.options(t))
 	ref := r.host + "/org/catalog:v1"
 	canonical, err := client.Push(t.Context(), ref, nil, catalogImage(t))
@@ -420,11 +450,13 @@ func TestRealRegistryOverIPv6(t *testing.T) {
 	if !strings.HasPrefix(canonical, r.host+"/org/catalog@sha256:") {
 		t.Errorf("pushed as %s", canonical)
 	}
+
 	for _, name := range []string{ref, canonical} {
 		if _, err := pullAndExtract(t.Context(), t, client, name, "/configs"); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+
 	entry, err := NewCache(t.TempDir()).Ensure(t.Context(), client, canonical, "/configs")
 	if err != nil || entry.Labels[LabelConfigs] != "/configs" {
 		t.Errorf("cached: %v (%v)", entry, err)

@@ -53,6 +53,7 @@ func parseReference(ref string) (name, error) {
 	if len(ref) > maxReference {
 		return name{}, faultf(KindInvalid, "the reference has %d characters, at most %d are read", len(ref), maxReference)
 	}
+
 	host, rest, err := cutIPv6(ref)
 	if err != nil {
 		return name{}, err
@@ -60,10 +61,12 @@ func parseReference(ref string) (name, error) {
 	if host != "" {
 		rest = "ipv6.invalid/" + rest // The library knows no IPv6 addresses.
 	}
+
 	named, err := reference.ParseNormalizedNamed(rest)
 	if err != nil {
 		return name{}, faultf(KindInvalid, "%w; write it as registry/repository:tag or registry/repository@sha256:digest", err)
 	}
+
 	n := name{domain: reference.Domain(named), path: reference.Path(named)}
 	if host != "" {
 		n.domain = host
@@ -74,6 +77,7 @@ func parseReference(ref string) (name, error) {
 		registry, _, _ := strings.Cut(ref, "/")
 		return name{}, faultf(KindInvalid, "%q is no name of a registry; write it as registry/repository:tag or registry/repository@sha256:digest", registry)
 	}
+
 	if digested, ok := named.(reference.Digested); ok {
 		if algorithm := digested.Digest().Algorithm(); !algorithm.Available() {
 			return name{}, faultf(KindInvalid, "the digest algorithm %s is not known; use sha256", algorithm)
@@ -81,10 +85,12 @@ func parseReference(ref string) (name, error) {
 		n.digest = digested.Digest()
 		return n, nil
 	}
+
 	n.tag = "latest"
 	if tagged, ok := named.(reference.Tagged); ok {
 		n.tag = tagged.Tag()
 	}
+
 	return n, nil
 }
 
@@ -94,6 +100,7 @@ func cutIPv6(ref string) (host, rest string, err error) {
 	if !strings.HasPrefix(ref, "[") {
 		return "", ref, nil
 	}
+
 	host, rest, _ = strings.Cut(ref, "/")
 	address, port, bracket := strings.Cut(host[1:], "]")
 	ip, err := netip.ParseAddr(address)
@@ -104,9 +111,11 @@ func cutIPv6(ref string) (host, rest string, err error) {
 	} else {
 		valid = valid && port == ""
 	}
+
 	if !valid {
 		return "", "", faultf(KindInvalid, "its registry is no IPv6 address in brackets; write it as [2001:db8::1]:5000")
 	}
+
 	return host, rest, nil
 }
 

@@ -25,6 +25,7 @@ func TestReferences(t *testing.T) {
 			t.Errorf("IsCanonical(%s) is %v", ref, got)
 		}
 	}
+
 	for _, ref := range []string{"", "Quay.io/Upper", "https://u:pw@quay.io/a", "u:pw@quay.io/a/b", "quay.io/a@sha256:12", "quay.io/a@md5:d41d8cd98f00b204e9800998ecf8427e", "[::1/a", "[::1]x/a", "[::1]:99999/a", "[1.2.3.4]/a", "[fe80::1%eth0]/a", "[::1]:5000", "[]/a", strings.Repeat("a", 2000)} {
 		_, err := NewClient(Options{}).Resolve(t.Context(), ref)
 		wantError(t, err, KindInvalid)

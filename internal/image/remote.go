@@ -32,6 +32,7 @@ func (c *Client) remote(named name) (*remote, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	r := &remote{named: named, places: places}
 	for i, place := range places {
 		session, err := c.session(sys, place, sessionOptions{once: i+1 < len(places)})
@@ -41,6 +42,7 @@ func (c *Client) remote(named name) (*remote, error) {
 		}
 		r.sessions = append(r.sessions, session)
 	}
+
 	return r, nil
 }
 
@@ -119,8 +121,10 @@ func (r *remote) digest(ctx context.Context) (digest.Digest, error) {
 				found, err = manifest.Digest(data)
 			}
 		}
+
 		return err
 	})
+
 	return found, err
 }
 
@@ -136,11 +140,13 @@ func (r *remote) manifest(ctx context.Context, want digest.Digest) ([]byte, stri
 		if want != "" {
 			there = there.at(want)
 		}
+
 		var err error
 		data, mediaType, err = session.Manifest(ctx, there.version())
 		if err != nil || there.digest == "" {
 			return err
 		}
+
 		return checkManifest(data, there.digest)
 	})
 	if err != nil {
@@ -149,6 +155,7 @@ func (r *remote) manifest(ctx context.Context, want digest.Digest) ([]byte, stri
 	if !slices.Contains(manifest.DefaultRequestedManifestMIMETypes, mediaType) {
 		mediaType = manifest.GuessMIMEType(data)
 	}
+
 	return data, mediaType, nil
 }
 

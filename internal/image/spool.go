@@ -40,6 +40,7 @@ func (s *spool) write(p []byte) (int, error) {
 			return 0, err
 		}
 	}
+
 	if len(p) > maxInMemory {
 		if err := s.reserve(len(p)); err != nil {
 			return 0, err
@@ -48,6 +49,7 @@ func (s *spool) write(p []byte) (int, error) {
 		s.stored, s.size = s.stored+int64(n), s.size+int64(n)
 		return n, err
 	}
+
 	s.buffer = append(s.buffer, p...)
 	s.size += int64(len(p))
 	return len(p), nil
@@ -66,12 +68,15 @@ func (s *spool) store() error {
 			return err
 		}
 	}
+
 	if err := s.reserve(len(s.buffer)); err != nil {
 		return err
 	}
+
 	n, err := s.file.Write(s.buffer)
 	s.stored += int64(n)
 	s.buffer = s.buffer[:0]
+
 	return err
 }
 
@@ -83,6 +88,7 @@ func (s *spool) reserve(bytes int) error {
 	if err := s.space.Reserve(int64(bytes)); err != nil {
 		return err
 	}
+
 	s.reserved += int64(bytes)
 	return nil
 }
@@ -109,10 +115,12 @@ func (s *spool) ReadAt(p []byte, offset int64) (int, error) {
 	case offset >= int64(len(s.buffer)):
 		return 0, io.EOF
 	}
+
 	n := copy(p, s.buffer[offset:])
 	if n < len(p) {
 		return n, io.EOF
 	}
+
 	return n, nil
 }
 
@@ -122,6 +130,7 @@ func (s *spool) close() error {
 	if s.closed {
 		return errors.New("the files of the image are closed already")
 	}
+
 	s.closed, s.buffer = true, nil
 	if s.space != nil {
 		defer s.space.Release(s.reserved)
@@ -129,5 +138,6 @@ func (s *spool) close() error {
 	if s.file == nil {
 		return nil
 	}
+
 	return s.file.Close()
 }

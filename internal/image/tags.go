@@ -21,12 +21,14 @@ func (c *Client) tags(ctx context.Context, repository string) ([]string, error) 
 	if err != nil {
 		return nil, err
 	}
+
 	ctx, cancel := c.openContext(ctx)
 	defer cancel()
 	remote, err := c.remote(named)
 	if err != nil {
 		return nil, err
 	}
+
 	defer remote.Close()
 	var tags []string
 	err = remote.try(func(session *registry.Session, _ name) error {
@@ -34,7 +36,9 @@ func (c *Client) tags(ctx context.Context, repository string) ([]string, error) 
 		defer cancel()
 		var err error
 		tags, err = session.Tags(ctx)
+
 		return err
 	})
+
 	return tags, err
 }

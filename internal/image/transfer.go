@@ -40,6 +40,7 @@ func (c *Client) copyTo(ctx context.Context, from, to string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	defer func() { _ = img.Close() }() // It was only read.
 	return c.upload(ctx, img, top, to)
 }
@@ -57,10 +58,12 @@ func (c *Client) save(ctx context.Context, from string, layout *Layout, name str
 	if err != nil {
 		return "", err
 	}
+
 	defer func() { _ = img.Close() }() // It was only read.
 	if err := transferAll(ctx, img, layout, top); err != nil {
 		return "", err
 	}
+
 	return top.digest.String(), layout.tag(top, name)
 }
 
@@ -86,10 +89,12 @@ func (c *Client) upload(ctx context.Context, from store, top whole, to string) (
 	if err != nil {
 		return "", err
 	}
+
 	session, err := c.pushSession(target)
 	if err != nil {
 		return "", err
 	}
+
 	defer session.Close()
 	sink := &uploading{session: session}
 	if err := transferAll(ctx, from, sink, top); err != nil {
@@ -101,6 +106,7 @@ func (c *Client) upload(ctx context.Context, from store, top whole, to string) (
 	if err := session.PutManifest(ctx, target.version(), top.mediaType, top.data); err != nil {
 		return "", fmt.Errorf("to %s: %w", target.repository(), err)
 	}
+
 	return target.at(top.digest).String(), nil
 }
 
@@ -131,10 +137,12 @@ func (c *Client) openWhole(ctx context.Context, ref string) (*Image, whole, erro
 	if err != nil {
 		return nil, whole{}, err
 	}
+
 	remote, err := c.remote(named)
 	if err != nil {
 		return nil, whole{}, err
 	}
+
 	img := &Image{client: c, ref: ref, remote: remote}
 	top, err := img.manifestOf(ctx, "")
 	if err == nil {
@@ -144,6 +152,7 @@ func (c *Client) openWhole(ctx context.Context, ref string) (*Image, whole, erro
 		_ = img.Close()
 		return nil, whole{}, err
 	}
+
 	return img, top, nil
 }
 
@@ -157,11 +166,13 @@ func (img *Image) manifestOf(ctx context.Context, d digest.Digest) (whole, error
 	if d == "" {
 		d = img.remote.named.digest
 	}
+
 	if d == "" {
 		if d, err = manifest.Digest(data); err != nil {
 			return whole{}, badContent("compute the digest of the manifest: %w", err)
 		}
 	}
+
 	return whole{digest: d, mediaType: mediaType, data: data}, nil
 }
 
@@ -194,10 +205,12 @@ func (t *transfer) parts(ctx context.Context, m whole, depth int) error {
 	if depth > maxNesting {
 		return badContent("it has lists of platforms in lists, deeper than %d", maxNesting)
 	}
+
 	var index imgspecv1.Index
 	if err := json.Unmarshal(m.data, &index); err != nil {
 		return badContent("read the list of platforms: %w", err)
 	}
+
 	for _, entry := range index.Manifests {
 		if err := entry.Digest.Validate(); err != nil {
 			return badContent("read the list of platforms: %q: %w", entry.Digest, err)
@@ -208,6 +221,7 @@ func (t *transfer) parts(ctx context.Context, m whole, depth int) error {
 		if t.manifests[entry.Digest] = true; len(t.manifests) > maxCopied {
 			return badContent("it consists of more than %d images", maxCopied)
 		}
+
 		part, err := t.from.manifestOf(ctx, entry.Digest)
 		if err == nil {
 			err = t.parts(ctx, part, depth+1)
@@ -219,6 +233,7 @@ func (t *transfer) parts(ctx context.Context, m whole, depth int) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -228,6 +243,7 @@ func (t *transfer) image(ctx context.Context, m whole) error {
 	if err != nil {
 		return err
 	}
+
 	for _, l := range append(parsed.layers, layer{digest: parsed.config.Digest, size: parsed.config.Size}) {
 		if err := t.blob(ctx, l); err != nil {
 			return err
@@ -247,10 +263,12 @@ func (t *transfer) blob(ctx context.Context, l layer) error {
 	case l.size < 0:
 		return badContent("the manifest does not say how large %s is", l.digest)
 	}
+
 	there, err := t.to.has(ctx, l.digest)
 	if err == nil && !there {
 		err = t.to.put(ctx, l, func() (io.ReadCloser, error) { return t.from.content(ctx, l) })
 	}
+
 	t.blobs[l.digest] = err == nil
 	return err
 }

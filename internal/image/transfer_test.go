@@ -38,24 +38,29 @@ func TestCopies(t *testing.T) {
 			if want := to + "/copied/" + name + "@" + digest; err != nil || copied != want {
 				t.Fatalf("copied to %s (%v), want %s", copied, err, want)
 			}
+
 			layout, dir := newLayout(t)
 			if saved, err := client.Save(t.Context(), from+"/source/"+name+":1", layout, name); err != nil || saved != digest {
 				t.Fatalf("saved %s (%v), want %s", saved, err, digest)
 			}
+
 			named, err := layout.Images()
 			if diff := cmp.Diff(map[string]string{name: digest}, named); err != nil || diff != "" {
 				t.Errorf("images (-want +got): %v\n%s", err, diff)
 			}
+
 			restored, err := client.Restore(t.Context(), layout, name, to+"/restored/"+name+":1")
 			if want := to + "/restored/" + name + "@" + digest; err != nil || restored != want {
 				t.Fatalf("restored to %s (%v), want %s", restored, err, want)
 			}
+
 			for _, ref := range []string{copied, restored, to + "/restored/" + name + ":1"} {
 				got, err := pullAndExtract(t.Context(), t, NewClient(Options{Architecture: "amd64"}), ref, "/")
 				if err != nil || got["shared"] != "the same everywhere" {
 					t.Errorf("%s has %v: %v", ref, got, err)
 				}
 			}
+
 			left, err := filepath.Glob(filepath.Join(dir, "blobs/sha256/*.part"))
 			if err != nil || len(left) > 0 {
 				t.Errorf("left behind: %v %v", left, err)
@@ -71,6 +76,7 @@ func newLayout(t *testing.T) (*Layout, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() { _ = layout.Close() })
 	return layout, dir
 }
@@ -85,6 +91,7 @@ func TestCopyTwice(t *testing.T) {
 		}
 		return false
 	})
+
 	client := NewClient(Options{})
 	canonical := push(t, from+"/a:1", oneOf(t, "amd64", "x"))
 	layout, _ := newLayout(t)
@@ -96,13 +103,16 @@ func TestCopyTwice(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	if uploads != 3 {
 		t.Errorf("%d blobs were uploaded, want 3", uploads)
 	}
+
 	named, err := layout.Images()
 	if err != nil || len(named) != 2 {
 		t.Errorf("got %v: %v", named, err)
 	}
+
 	other := canonical[:strings.Index(canonical, "@")+1] + "sha256:" + strings.Repeat("0", 64)
 	if _, err := client.Copy(t.Context(), canonical, to+strings.TrimPrefix(other, from)); err == nil {
 		t.Error("an image is copied to the digest of another")
@@ -119,6 +129,7 @@ func TestCopyChanged(t *testing.T) {
 		_, _ = w.Write([]byte("something else"))
 		return true
 	})
+
 	to := newRegistry(t, nil)
 	client := NewClient(Options{})
 	built := oneOf(t, "amd64", "x")
@@ -128,6 +139,7 @@ func TestCopyChanged(t *testing.T) {
 			t.Errorf("%s was changed, and is copied", changed)
 		}
 	}
+
 	changed = built.Digest()
 	if _, err := client.Pull(t.Context(), canonical); !errors.Is(err, ErrChanged) {
 		t.Errorf("got %v, want ErrChanged", err)
@@ -144,24 +156,29 @@ func TestRestoreChanged(t *testing.T) {
 	if _, err := client.Save(t.Context(), canonical, layout, "a"); err != nil {
 		t.Fatal(err)
 	}
+
 	for _, d := range []string{built.manifest.digest.Encoded(), built.layers[1].digest.Encoded()} {
 		file := filepath.Join(dir, "blobs", "sha256", d)
 		good, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		bad := append([]byte{}, good...)
 		bad[len(bad)/2] ^= 1
 		write(t, file, bad)
 		if _, err := client.Restore(t.Context(), layout, "a", newRegistry(t, nil)+"/c:1"); !errors.Is(err, ErrChanged) {
 			t.Errorf("got %v, want ErrChanged", err)
 		}
+
 		write(t, file, bad[1:])
 		if _, err := client.Restore(t.Context(), layout, "a", newRegistry(t, nil)+"/c:1"); err == nil {
 			t.Error("a shorter file is restored")
 		}
+
 		write(t, file, good)
 	}
+
 	_, err := client.Restore(t.Context(), layout, "b", host+"/c:1")
 	wantError(t, err, KindNotFound, `the folder has no image "b"`)
 	write(t, filepath.Join(dir, "index.json"), []byte("{"))
@@ -187,6 +204,7 @@ func TestAttached(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	got, err := client.PullAttached(t.Context(), host+"/a:sig")
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("(-want +got): %v\n%s", err, diff)
@@ -194,11 +212,13 @@ func TestAttached(t *testing.T) {
 	if second, err := client.PushAttached(t.Context(), host+"/a:again", want); err != nil || second != first {
 		t.Errorf("pushed %s and %s: %v", first, second, err)
 	}
+
 	_, err = client.PullAttached(t.Context(), host+"/a:none")
 	wantError(t, err, KindNotFound, "pull image "+host+"/a:none")
 	if _, err := client.PushAttached(t.Context(), host+"/a:large", []Attached{{MediaType: "x", Data: make([]byte, maxAttachedBytes+1)}}); err != nil {
 		t.Fatal(err)
 	}
+
 	_, err = client.PullAttached(t.Context(), host+"/a:large")
 	wantError(t, err, KindContent, "has more than 65536 bytes")
 }
@@ -212,22 +232,26 @@ func TestFolders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	canonical := push(t, host+"/a:1", built)
 	img, err := NewClient(Options{}).Pull(t.Context(), canonical)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer func() { _ = img.Close() }()
 	files, err := img.Folders(t.Context(), t.TempDir(), "manifests", "release-manifests", "nothing")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer func() { _ = files.Close() }()
 	for name, want := range map[string]string{"manifests/a": "4", "release-manifests/b": "3", "release-manifests/c": "5"} {
 		if got, err := files.ReadFile(name); string(got) != want {
 			t.Errorf("%s: got %q (%v), want %q", name, got, err, want)
 		}
 	}
+
 	if entries, err := files.ReadDir("."); err != nil || len(entries) != 2 {
 		t.Errorf("got %v: %v", entries, err)
 	}
@@ -253,6 +277,7 @@ func TestRealRegistryCopies(t *testing.T) {
 	if err != nil || copied != r.host+"/org/copied@"+digest {
 		t.Fatalf("copied to %s (%v), it was %s", copied, err, canonical)
 	}
+
 	layout, _ := newLayout(t)
 	if _, err := client.Save(t.Context(), canonical, layout, "a"); err != nil {
 		t.Fatal(err)
@@ -260,10 +285,12 @@ func TestRealRegistryCopies(t *testing.T) {
 	if restored, err := client.Restore(t.Context(), layout, "a", r.host+"/org/restored:v1"); err != nil || restored != r.host+"/org/restored@"+digest {
 		t.Errorf("restored to %s (%v), it was %s", restored, err, canonical)
 	}
+
 	want := []Attached{{MediaType: "application/x", Annotations: map[string]string{"signature": "a"}, Data: []byte("one")}}
 	if _, err := client.PushAttached(t.Context(), r.host+"/org/source:sig", want); err != nil {
 		t.Fatal(err)
 	}
+
 	got, err := client.PullAttached(t.Context(), r.host+"/org/source:sig")
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("(-want +got): %v\n%s", err, diff)

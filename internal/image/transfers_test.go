@@ -27,6 +27,7 @@ func TestTransfersAreBounded(t *testing.T) {
 		}
 		return false
 	})
+
 	held, other := push(t, host+"/test/held:v1", catalogImage(t)), push(t, host+"/test/other:v1", catalogImage(t))
 	client := NewClient(Options{Transfers: 1})
 	first := make(chan error, 1)
@@ -42,6 +43,7 @@ func TestTransfersAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer func() { _ = img.Close() }()
 	waiting := make(chan error, 1)
 	go func() {
@@ -55,10 +57,12 @@ func TestTransfersAreBounded(t *testing.T) {
 		t.Errorf("the first image was unpacked though its registry has stopped: %v", err)
 	default:
 	}
+
 	cancel()
 	if err := <-waiting; !errors.Is(err, context.Canceled) {
 		t.Errorf("waiting with a context that has ended: %v, want %v", err, context.Canceled)
 	}
+
 	close(may)
 	if err := <-first; err != nil {
 		t.Error(err)

@@ -38,14 +38,17 @@ func (c *Client) verify(ctx context.Context, image subject) error {
 	if err := checkPolicy(data); err != nil {
 		return faultf(KindUntrusted, "read the signature policy: %w", err)
 	}
+
 	var policy policyFile
 	if err := json.Unmarshal(data, &policy); err != nil {
 		return faultf(KindUntrusted, "read the signature policy: %w", err)
 	}
+
 	rules := policy.rulesFor(image.named)
 	if len(rules) == 0 {
 		return faultf(KindUntrusted, "the signature policy has no rule for it, and no default")
 	}
+
 	signed := requirement("")
 	for _, rule := range rules {
 		switch rule {
@@ -56,9 +59,11 @@ func (c *Client) verify(ctx context.Context, image subject) error {
 			signed = rule
 		}
 	}
+
 	if signed == "" {
 		return nil
 	}
+
 	return c.verifySignatures(ctx, data, signed, image)
 }
 
@@ -105,13 +110,16 @@ func scopesOf(n name) []string {
 		}
 		scope = scope[:slash]
 	}
+
 	host, _, _ := strings.Cut(scope, ":")
 	if strings.HasPrefix(scope, "[") {
 		return append(scopes, "")
 	}
+
 	for _, rest, ok := strings.Cut(host, "."); ok; _, rest, ok = strings.Cut(rest, ".") {
 		scopes = append(scopes, "*."+rest)
 	}
+
 	return append(scopes, "")
 }
 
@@ -125,6 +133,7 @@ func (c *Client) readPolicy() ([]byte, error) {
 		defer file.Close()
 		return readAtMost(file, maxPolicy)
 	}
+
 	places := &configfile.File{
 		Name: "policy", Extension: "json", DoNotLoadDropInFiles: true, EnvironmentName: "CONTAINERS_POLICY_JSON",
 	}
@@ -134,6 +143,7 @@ func (c *Client) readPolicy() ([]byte, error) {
 		}
 		return readAtMost(item.Reader, maxPolicy)
 	}
+
 	return nil, nil
 }
 

@@ -36,34 +36,41 @@ func (c *Client) verifySignatures(ctx context.Context, data []byte, _ requiremen
 	if err != nil {
 		return faultf(KindUntrusted, "read the signature policy: %w", err)
 	}
+
 	dir, err := os.MkdirTemp("", "mainstay-signatures-")
 	if err != nil {
 		return fmt.Errorf("read its signatures (TMPDIR must be writable): %w", err)
 	}
+
 	defer func() { _ = os.RemoveAll(dir) }()
 	unparsed, done, err := c.unparsed(ctx, image, dir)
 	if err != nil {
 		return err
 	}
+
 	defer done()
 	evaluation, err := signature.NewPolicyContext(policy)
 	if err != nil {
 		return faultf(KindUntrusted, "evaluate the signature policy: %w", err)
 	}
+
 	defer func() { _ = evaluation.Destroy() }()
 	if _, err = evaluation.IsRunningImageAllowed(ctx, unparsed); err == nil {
 		return nil
 	}
+
 	var refused signature.PolicyRequirementError
 	if errors.As(err, &refused) {
 		return faultf(KindUntrusted, "the signature policy does not accept it: %w", err)
 	}
+
 	// Signatures are read from the network, so that it can be a registry's failure.
 	var transport *url.Error
 	var status docker.UnexpectedHTTPStatusError
 	if kindOf(err) != KindUnavailable || errors.As(err, &transport) || errors.As(err, &status) {
 		return fmt.Errorf("read its signatures: %w", err)
 	}
+
 	return faultf(KindUntrusted, "verify its signatures: %w", err)
 }
 
@@ -74,29 +81,35 @@ func (c *Client) unparsed(ctx context.Context, image subject, dir string) (types
 	if err != nil {
 		return nil, nil, faultf(KindUntrusted, "signatures of images at an IPv6 address cannot be verified; name the registry by a host name")
 	}
+
 	ref, err := docker.NewReference(named)
 	if err != nil {
 		return nil, nil, faultf(KindInvalid, "%w", err)
 	}
+
 	sys, err := c.librarySystem(image.named, dir)
 	if err != nil {
 		return nil, nil, err
 	}
+
 	source, err := ref.NewImageSource(ctx, sys)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read its signatures: %w", err)
 	}
+
 	done := func() { _ = source.Close() }
 	var instance *digest.Digest
 	if image.instance != "" {
 		instance = &image.instance
 	}
+
 	unparsed := libimage.UnparsedInstance(source, instance)
 	data, _, err := unparsed.Manifest(ctx)
 	if err != nil {
 		done()
 		return nil, nil, fmt.Errorf("read its signatures: %w", err)
 	}
+
 	want, err := manifest.Digest(image.manifest)
 	if err != nil {
 		done()
@@ -106,6 +119,7 @@ func (c *Client) unparsed(ctx context.Context, image subject, dir string) (types
 		done()
 		return nil, nil, faultf(KindUnavailable, "the image was replaced while it was read")
 	}
+
 	return unparsed, done, nil
 }
 
@@ -117,6 +131,7 @@ func (c *Client) librarySystem(n name, dir string) (*types.SystemContext, error)
 	if err != nil {
 		return nil, err
 	}
+
 	sys.BaseTLSConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	insecure, err := c.insecure(sys, n)
 	if err != nil {
@@ -131,6 +146,7 @@ func (c *Client) librarySystem(n name, dir string) (*types.SystemContext, error)
 	if c.opts.Mirrors == nil {
 		return sys, nil
 	}
+
 	registry, err := c.registryOf(sys, n.repository())
 	if err != nil || registry == nil {
 		return sys, err
@@ -138,10 +154,12 @@ func (c *Client) librarySystem(n name, dir string) (*types.SystemContext, error)
 	if err := c.markInsecure(sys, n, registry); err != nil {
 		return nil, err
 	}
+
 	helpers, err := sysregistriesv2.CredentialHelpers(sys)
 	if err != nil {
 		return nil, err
 	}
+
 	sys.SystemRegistriesConfPath = filepath.Join(dir, "registries.conf")
 	sys.SystemRegistriesConfDirPath = filepath.Join(dir, "none")
 	return sys, os.WriteFile(sys.SystemRegistriesConfPath, registriesConf(registry, helpers), 0o600)
@@ -156,12 +174,15 @@ func (c *Client) markInsecure(sys *types.SystemContext, n name, registry *sysreg
 		if err != nil {
 			return err
 		}
+
 		insecure, err := c.insecure(sys, there)
 		if err != nil {
 			return err
 		}
+
 		mirror.Insecure = mirror.Insecure || insecure
 	}
+
 	return nil
 }
 
@@ -172,6 +193,7 @@ func registriesConf(registry *sysregistriesv2.Registry, helpers []string) []byte
 	for _, helper := range helpers {
 		quoted = append(quoted, fmt.Sprintf("%q", helper))
 	}
+
 	fmt.Fprintf(&b, "credential-helpers = [%s]\n", strings.Join(quoted, ", "))
 	fmt.Fprintf(&b, "[[registry]]\nprefix = %q\nlocation = %q\ninsecure = %t\nblocked = %t\n",
 		registry.Prefix, registry.Location, registry.Insecure, registry.Blocked)
@@ -179,5 +201,6 @@ func registriesConf(registry *sysregistriesv2.Registry, helpers []string) []byte
 		fmt.Fprintf(&b, "[[registry.mirror]]\nlocation = %q\ninsecure = %t\npull-from-mirror = %q\n",
 			mirror.Location, mirror.Insecure, mirror.PullFromMirror)
 	}
+
 	return []byte(b.String())
 }

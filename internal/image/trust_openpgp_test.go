@@ -37,11 +37,13 @@ func sign(t *testing.T, key *ecdsa.PrivateKey, canonical, identity string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	sum := sha256.Sum256(payload)
 	signature, err := ecdsa.SignASN1(rand.Reader, key, sum[:])
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	built := imageOf(t, "application/vnd.dev.cosign.simplesigning.v1+json", payload)
 	manifest := built.describe(nil)
 	manifest.Layers[0].Annotations = map[string]string{
@@ -51,6 +53,7 @@ func sign(t *testing.T, key *ecdsa.PrivateKey, canonical, identity string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	built.manifest = newBlob(imgspecv1.MediaTypeImageManifest, raw)
 	push(t, repository+":"+strings.Replace(digest, ":", "-", 1)+".sig", built)
 }
@@ -63,10 +66,12 @@ func TestSignatures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	public, err := x509.MarshalPKIXPublicKey(key.Public())
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	keyData := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}))
 	policy := fmt.Sprintf(`{"default":[{"type":"reject"}],"transports":{"docker":{%q:[
 		{"type":"sigstoreSigned","keyData":%q,"signedIdentity":{"type":"matchRepository"}}]}}}`, host, keyData)
@@ -75,6 +80,7 @@ func TestSignatures(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(registriesDir, "test.yaml"), []byte(attachments), 0o600); err != nil {
 		t.Fatal(err)
 	}
+
 	client := NewClient(Options{PolicyFile: writeFile(t, "policy.json", policy), RegistriesDir: registriesDir})
 	pull := func() error {
 		img, err := client.Pull(t.Context(), canonical)
@@ -90,6 +96,7 @@ func TestSignatures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	sign(t, other, canonical, repository)
 	wantError(t, pull(), KindUntrusted, "cryptographic signature verification failed")
 
@@ -111,10 +118,12 @@ func TestSignatures(t *testing.T) {
 		},
 		RegistriesConf: writeFile(t, "registries.conf", fmt.Sprintf("[[registry]]\nlocation = %q\ninsecure = true\n", host)),
 	}
+
 	attachments = "docker:\n  upstream.invalid:\n    use-sigstore-attachments: true\n"
 	if err := os.WriteFile(filepath.Join(registriesDir, "upstream.yaml"), []byte(attachments), 0o600); err != nil {
 		t.Fatal(err)
 	}
+
 	_, err = NewClient(opts).Pull(t.Context(), upstream)
 	wantError(t, err, KindUntrusted, "is not accepted") // It is signed as the mirror's.
 	sign(t, key, canonical, "upstream.invalid/org/cat")
@@ -136,6 +145,7 @@ func TestRegistriesConfForTheLibrary(t *testing.T) {
 		Blocked:  true,
 		Mirrors:  []sysregistriesv2.Endpoint{{Location: "mirror.example.com", PullFromMirror: sysregistriesv2.MirrorByDigestOnly}, {Location: "other.example.com:5000/x", Insecure: true}},
 	}
+
 	file := writeFile(t, "registries.conf", string(registriesConf(entry, []string{sysregistriesv2.AuthenticationFileHelper})))
 	sys := NewClient(Options{RegistriesConf: file}).system()
 	got, err := sysregistriesv2.FindRegistry(sys, "quay.io/team/app")
@@ -145,6 +155,7 @@ func TestRegistriesConfForTheLibrary(t *testing.T) {
 	if diff := cmp.Diff(entry, got); diff != "" {
 		t.Errorf("entry (-want +got):\n%s", diff)
 	}
+
 	helpers, err := sysregistriesv2.CredentialHelpers(sys)
 	if err != nil || len(helpers) != 1 {
 		t.Errorf("helpers: %v (%v)", helpers, err)

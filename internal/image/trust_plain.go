@@ -21,6 +21,7 @@ func checkPolicy(data []byte) error {
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("data after the JSON object")
 	}
+
 	return nil
 }
 

@@ -56,10 +56,12 @@ func (x *unpacker) layer(r io.Reader) error {
 	for _, other := range x.beside {
 		other.written, other.dirs = map[string]bool{}, map[string]bool{}
 	}
+
 	plain, release, err := decompress(r)
 	if err != nil {
 		return err
 	}
+
 	defer release()
 	stream := &meter{r: plain, used: &x.stream, limit: x.limits.StreamBytes}
 	archive := tar.NewReader(stream)
@@ -80,16 +82,19 @@ func (x *unpacker) layer(r io.Reader) error {
 		if err := x.entry(header, archive, stream); err != nil {
 			return err
 		}
+
 		for _, other := range x.beside {
 			if err := other.entry(header, archive, stream); err != nil {
 				return err
 			}
 		}
 	}
+
 	// What follows the archive is read for the decompressor's own checksum.
 	if _, err := io.Copy(io.Discard, stream); err != nil {
 		return stream.err
 	}
+
 	return nil
 }
 
@@ -103,6 +108,7 @@ func (x *unpacker) finish() error {
 	case !x.links:
 		return nil
 	}
+
 	// Each link's own text stays inside, but a chain of links could still lead outside.
 	return fs.WalkDir(x.root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.Type() != fs.ModeSymlink {
@@ -146,10 +152,12 @@ func (x *unpacker) cleanName(name string) (string, error) {
 	if path.IsAbs(name) || strings.ContainsRune(name, 0) {
 		return "", badContent("the path %q is not relative to the image's root", name)
 	}
+
 	elements := strings.Split(name, "/")
 	if len(elements) > x.limits.Depth {
 		return "", badContent("the path %.64q… has %d elements, at most %d are accepted", name, len(elements), x.limits.Depth)
 	}
+
 	for _, element := range elements {
 		if element == ".." {
 			return "", badContent("the path %q leads upwards", name)
@@ -158,6 +166,7 @@ func (x *unpacker) cleanName(name string) (string, error) {
 			return "", badContent("the path %.64q… has an element of %d bytes, at most 255 are accepted", name, len(element))
 		}
 	}
+
 	return path.Clean(name), nil
 }
 
@@ -165,6 +174,7 @@ func (x *unpacker) entry(header *tar.Header, content io.Reader, stream *meter) e
 	if header.Typeflag == tar.TypeXGlobalHeader {
 		return nil
 	}
+
 	name, err := x.cleanName(header.Name)
 	if err != nil {
 		return err
@@ -172,6 +182,7 @@ func (x *unpacker) entry(header *tar.Header, content io.Reader, stream *meter) e
 	if hidden, ok := strings.CutPrefix(path.Base(name), ".wh."); ok {
 		return x.whiteout(path.Dir(name), hidden)
 	}
+
 	isDir := header.Typeflag == tar.TypeDir
 	rel, ok := x.inside(name)
 	switch {
@@ -184,12 +195,14 @@ func (x *unpacker) entry(header *tar.Header, content io.Reader, stream *meter) e
 		x.found, x.blocked = false, "a file or a link"
 		return x.hideChildren(".")
 	}
+
 	if x.stats.Files++; x.stats.Files > x.limits.Files {
 		return badContent("it has more than %d files in /%s", x.limits.Files, x.prefix)
 	}
 	if x.names += int64(len(rel)); x.names > x.limits.NameBytes {
 		return badContent("the paths in /%s have more than %d bytes", x.prefix, x.limits.NameBytes)
 	}
+
 	x.found, x.blocked = true, ""
 	x.mark(rel)
 	switch header.Typeflag {
@@ -217,6 +230,7 @@ func (x *unpacker) directory(rel string) error {
 	if rel == "." {
 		return nil
 	}
+
 	info, err := x.root.Lstat(rel)
 	if err == nil && info.IsDir() {
 		x.dirs[rel] = true
@@ -225,6 +239,7 @@ func (x *unpacker) directory(rel string) error {
 	if err := x.clear(rel); err != nil {
 		return err
 	}
+
 	return x.ensureDir(rel)
 }
 
@@ -237,6 +252,7 @@ func (x *unpacker) ensureDir(rel string) error {
 	if err := x.ensureDir(path.Dir(rel)); err != nil {
 		return err
 	}
+
 	info, err := x.root.Stat(rel)
 	if err != nil || !info.IsDir() {
 		if err := x.clear(rel); err != nil {
@@ -246,6 +262,7 @@ func (x *unpacker) ensureDir(rel string) error {
 			return fmt.Errorf("write %s: %w", x.display(rel), err)
 		}
 	}
+
 	x.dirs[rel] = true
 	return nil
 }
@@ -255,6 +272,7 @@ func (x *unpacker) clear(rel string) error {
 	if _, err := x.root.Lstat(rel); err != nil {
 		return nil //nolint:nilerr // nothing is there, or its parent is no directory
 	}
+
 	clear(x.dirs)
 	if err := x.root.RemoveAll(rel); err != nil {
 		return fmt.Errorf("replace %s: %w", x.display(rel), err)
@@ -284,19 +302,23 @@ func (x *unpacker) file(rel string, header *tar.Header, content io.Reader, strea
 	if err := x.room(rel); err != nil {
 		return err
 	}
+
 	perm := fs.FileMode(0o644)
 	if header.Mode&0o100 != 0 {
 		perm = 0o755
 	}
+
 	file, err := x.root.Create(rel, perm)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", x.display(rel), err)
 	}
+
 	out := &fileWriter{file: file}
 	_, err = io.CopyBuffer(out, content, x.buffer)
 	if closeErr := file.Close(); out.err == nil {
 		out.err = closeErr
 	}
+
 	switch {
 	case out.err != nil:
 		return fmt.Errorf("write %s: %w", x.display(rel), out.err)
@@ -305,6 +327,7 @@ func (x *unpacker) file(rel string, header *tar.Header, content io.Reader, strea
 	case err != nil:
 		return badContent("the archive breaks off in the file %q: %w", x.display(rel), err)
 	}
+
 	return nil
 }
 
@@ -324,6 +347,7 @@ func (x *unpacker) symlink(name, rel, target string) error {
 	if target == "" || len(target) > x.limits.PathBytes || strings.ContainsRune(target, 0) {
 		return badContent("the symbolic link %q has no usable target", x.display(rel))
 	}
+
 	// An absolute target is meant from the image's root.
 	resolved := path.Join(path.Dir(name), target)
 	if path.IsAbs(target) {
@@ -332,10 +356,12 @@ func (x *unpacker) symlink(name, rel, target string) error {
 	if resolved == "" {
 		resolved = "."
 	}
+
 	destination, ok := x.inside(resolved)
 	if !ok || !fs.ValidPath(destination) {
 		return badContent("the symbolic link %q points to %q, outside of /%s", x.display(rel), target, x.prefix)
 	}
+
 	text, err := filepath.Rel(path.Dir(rel), destination)
 	if err != nil {
 		return badContent("the symbolic link %q points to %q: %w", x.display(rel), target, err)
@@ -346,6 +372,7 @@ func (x *unpacker) symlink(name, rel, target string) error {
 	if err := x.root.Symlink(text, rel); err != nil {
 		return fmt.Errorf("write %s: %w", x.display(rel), err)
 	}
+
 	x.links = true
 	return nil
 }
@@ -355,6 +382,7 @@ func (x *unpacker) hardlink(rel, target string) error {
 	if err != nil {
 		return badContent("the hard link %q: %w", x.display(rel), err)
 	}
+
 	source, ok := x.inside(name)
 	if !ok {
 		return badContent("the hard link %q points to %q, outside of /%s", x.display(rel), target, x.prefix)
@@ -375,6 +403,7 @@ func (x *unpacker) hardlink(rel, target string) error {
 	if err := x.root.Link(source, rel); err != nil {
 		return fmt.Errorf("write %s: %w", x.display(rel), err)
 	}
+
 	return nil
 }
 
@@ -395,6 +424,7 @@ func (x *unpacker) whiteout(dir, hidden string) error {
 	case hidden == "", hidden == ".", hidden == "..":
 		return badContent("the whiteout %q names nothing that could be hidden", path.Join(dir, ".wh."+hidden))
 	}
+
 	rel, ok := x.inside(name)
 	opaque := hidden == ".wh..opq"
 	switch {
@@ -423,14 +453,17 @@ func (x *unpacker) hideChildren(rel string) error {
 	if err != nil || !info.IsDir() {
 		return nil //nolint:nilerr // nothing is there, or the current layer's own file
 	}
+
 	names, err := x.root.Names(rel)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", x.display(rel), err)
 	}
+
 	for _, name := range names {
 		if err := x.hide(path.Join(rel, name)); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }

@@ -24,10 +24,12 @@ func unpack(t testing.TB, prefix string, limits Limits, layers ...[]byte) (strin
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
+
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer func() { _ = root.Close() }()
 	stats, err := unpackTo(directory{root}, prefix, limits, layers)
 
@@ -46,6 +48,7 @@ func unpack(t testing.TB, prefix string, limits Limits, layers ...[]byte) (strin
 	if diff := cmp.Diff(tree(t, dir), filesOf(t, files)); diff != "" {
 		t.Errorf("files (-directory +files):\n%s", diff)
 	}
+
 	return dir, stats, nil
 }
 
@@ -54,6 +57,7 @@ func unpackTo(to destination, prefix string, limits Limits, layers [][]byte) (St
 	if err != nil {
 		return Stats{}, err
 	}
+
 	for _, layer := range layers {
 		if err := x.layer(bytes.NewReader(layer)); err != nil {
 			return x.stats, err
@@ -207,6 +211,7 @@ func TestUnpackRefuses(t *testing.T) {
 	for i := range 9 {
 		chain = append(chain, entry{name: fmt.Sprintf("configs/%d", i), kind: tar.TypeSymlink, link: strconv.Itoa(i + 1)})
 	}
+
 	tests := map[string]struct {
 		prefix  string
 		limits  Limits
@@ -247,12 +252,14 @@ func TestUnpackRefuses(t *testing.T) {
 		"files too large together":          {limits: Limits{Bytes: 5}, entries: []entry{{name: "configs/a", data: "123"}, {name: "configs/b", data: "456"}}, want: `the files in /configs have more than 5 bytes`},
 		"a bomb outside of the prefix":      {limits: Limits{StreamBytes: 1 << 20}, entries: []entry{{name: "bomb", data: strings.Repeat("0", 2<<20)}, {name: "configs/a"}}, want: `more than 1048576 bytes when decompressed`},
 	}
+
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			prefix := test.prefix
 			if prefix == "" {
 				prefix = "/configs"
 			}
+
 			dir, _, err := unpack(t, prefix, test.limits, gzipped(t, tarball(t, test.entries...)))
 			wantError(t, fail("extract", "example.com/x:1", err), KindContent, test.want)
 			assertContained(t, dir)
@@ -276,6 +283,7 @@ func TestUnpackBrokenArchives(t *testing.T) {
 		"broken zstd":                 {[]byte("\x28\xb5\x2f\xfd\xff\xff\xff\xff"), "read the archive"},
 		"gzip followed by other data": {append(bytes.Clone(packed), "trailing"...), "read the archive"},
 	}
+
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := unpack(t, "/configs", Limits{}, test.layer)
@@ -293,6 +301,7 @@ func TestUnpackStatsAndModes(t *testing.T) {
 	if want := (Stats{Files: 3, Bytes: 5}); stats != want {
 		t.Errorf("got %+v, want %+v", stats, want)
 	}
+
 	for name, want := range map[string]fs.FileMode{"run": 0o755, "read": 0o644} {
 		info, err := os.Stat(filepath.Join(dir, name))
 		if err != nil {
@@ -336,9 +345,11 @@ func fuzzLayers(t *testing.T, layers ...[]byte) {
 			}
 			continue
 		}
+
 		if stats.Bytes > fuzzLimits.Bytes || stats.Files > fuzzLimits.Files {
 			t.Fatalf("%+v is over the limits", stats)
 		}
+
 		assertLinksInside(t, dir)
 	}
 }
@@ -371,14 +382,17 @@ func FuzzUnpackEntries(f *testing.F) {
 				layers, entries = append(layers, tarball(t, entries...)), nil
 				continue
 			}
+
 			name, rest, _ := strings.Cut(line, "|")
 			if len(name) < 2 || strings.ContainsRune(line, 0) || !utf8.ValidString(line) {
 				continue
 			}
+
 			e := entry{name: name[1:], link: rest}
 			if name[0] != tar.TypeDir {
 				e.name = strings.TrimRight(e.name, "/")
 			}
+
 			switch name[0] {
 			case tar.TypeReg:
 				e.link, e.data = "", rest
@@ -387,6 +401,7 @@ func FuzzUnpackEntries(f *testing.F) {
 			default:
 				continue
 			}
+
 			entries = append(entries, e)
 		}
 		fuzzLayers(t, append(layers, tarball(t, entries...))...)
@@ -400,10 +415,12 @@ func assertLinksInside(t testing.TB, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	err = filepath.WalkDir(dir, func(file string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.Type() != fs.ModeSymlink {
 			return err
 		}
+
 		target, err := filepath.EvalSymlinks(file)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
@@ -411,6 +428,7 @@ func assertLinksInside(t testing.TB, dir string) {
 		if err != nil || (target != inside && !strings.HasPrefix(target, inside+"/")) {
 			t.Errorf("the link %s leads to %q (%v)", file, target, err)
 		}
+
 		return nil
 	})
 	if err != nil {

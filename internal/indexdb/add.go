@@ -55,16 +55,19 @@ func (e *Editor) Add(ctx context.Context, bundles []Bundle, opts AddOptions) err
 	if _, err := ParseMode(string(mode)); err != nil {
 		return err
 	}
+
 	opts.Mode = mode
 	return e.atomically(ctx, func() error {
 		byPackage := map[string][]*Bundle{}
 		for i := range bundles {
 			byPackage[bundles[i].Package] = append(byPackage[bundles[i].Package], &bundles[i])
 		}
+
 		foreign, err := e.foreignEdges(ctx, bundles)
 		if err != nil {
 			return err
 		}
+
 		var errs []error
 		for _, pkg := range slices.Sorted(maps.Keys(byPackage)) {
 			err := errors.Join(foreign[pkg]...)
@@ -73,12 +76,14 @@ func (e *Editor) Add(ctx context.Context, bundles []Bundle, opts AddOptions) err
 			}
 			errs = append(errs, e.permit(err, opts.Permissive))
 		}
+
 		if err := errors.Join(errs...); err != nil {
 			return err
 		}
 		if mode == ModeReplaces {
 			return nil
 		}
+
 		// An index of these modes keeps the manifests of heads only; the others are in their images.
 		_, err = e.tx.ExecContext(ctx, `UPDATE operatorbundle SET csv = NULL, bundle = NULL
 			WHERE bundlepath IS NOT NULL AND bundlepath <> ''
@@ -96,6 +101,7 @@ func (e *Editor) foreignEdges(ctx context.Context, bundles []Bundle) (map[string
 		}
 		users[name][pkg] = true
 	}
+
 	for _, b := range bundles {
 		for _, name := range slices.Concat([]string{b.Replaces}, b.Skips) {
 			if name != "" {
@@ -103,11 +109,13 @@ func (e *Editor) foreignEdges(ctx context.Context, bundles []Bundle) (map[string
 			}
 		}
 	}
+
 	for _, b := range bundles {
 		if users[b.Name] != nil {
 			use(b.Name, b.Package)
 		}
 	}
+
 	errs := map[string][]error{}
 	for _, name := range slices.Sorted(maps.Keys(users)) {
 		using := slices.Sorted(maps.Keys(users[name]))
@@ -119,10 +127,12 @@ func (e *Editor) foreignEdges(ctx context.Context, bundles []Bundle) (map[string
 			}
 			continue
 		}
+
 		owners, err := e.packagesOf(ctx, name)
 		if err != nil {
 			return nil, err
 		}
+
 		for _, owner := range owners {
 			if owner != using[0] {
 				errs[using[0]] = append(errs[using[0]],
@@ -130,6 +140,7 @@ func (e *Editor) foreignEdges(ctx context.Context, bundles []Bundle) (map[string
 			}
 		}
 	}
+
 	return errs, nil
 }
 
@@ -147,9 +158,11 @@ func (e *Editor) addToPackage(ctx context.Context, pkg string, bundles []*Bundle
 			errs = append(errs, say("failed to add bundle %q: %w", b.Name, err))
 		}
 	}
+
 	if len(errs) > 0 {
 		return errors.Join(errs...)
 	}
+
 	state, err := loadPackage(ctx, e.tx, pkg)
 	if err != nil {
 		return err
@@ -157,6 +170,7 @@ func (e *Editor) addToPackage(ctx context.Context, pkg string, bundles []*Bundle
 	if err := e.makeRoom(ctx, state, bundles, opts.OverwriteLatest); err != nil {
 		return err
 	}
+
 	for _, b := range bundles {
 		if err := insertBundle(ctx, e.tx, b); err != nil {
 			return say("failed to add bundle %q: %w", b.Name, err)
@@ -166,21 +180,25 @@ func (e *Editor) addToPackage(ctx context.Context, pkg string, bundles []*Bundle
 			return err
 		}
 	}
+
 	if err := state.follow(ctx, e.tx); err != nil {
 		return err
 	}
+
 	var p *plan
 	if opts.Mode == ModeReplaces {
 		p, err = planReplaces(pkg, state.members, state.defaultChannel)
 	} else {
 		p, err = planSemver(state, opts.Mode == ModeSemverSkipPatch)
 	}
+
 	if err != nil {
 		return fmt.Errorf("package %s: %w", pkg, err)
 	}
 	if err := p.checkReached(pkg, state.members); err != nil {
 		return err
 	}
+
 	return writePlan(ctx, e.tx, state, p)
 }
 
@@ -195,14 +213,17 @@ func (e *Editor) makeRoom(ctx context.Context, state *packageState, bundles []*B
 		if err != nil {
 			return err
 		}
+
 		present, err := e.nameKnown(ctx, b.Name)
 		if err != nil {
 			return err
 		}
+
 		owners, err := e.packagesOf(ctx, b.Name)
 		if err != nil {
 			return err
 		}
+
 		here := slices.Contains(owners, state.name)
 		switch {
 		case known || b.Image != "" && images[b.Image]:
@@ -218,19 +239,23 @@ func (e *Editor) makeRoom(ctx context.Context, state *packageState, bundles []*B
 		case present:
 			old = append(old, b.Name)
 		}
+
 		images[b.Image], names[b.Name] = true, true
 	}
+
 	if len(old) > 1 {
 		errs = append(errs, say("Cannot overwrite more than one bundle at a time for a given package using --overwrite-latest: package %s, bundles %q", state.name, old))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
+
 	for _, name := range old {
 		if err := e.overwrite(ctx, state, name); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -267,6 +292,7 @@ func (e *Editor) overwrite(ctx context.Context, state *packageState, name string
 	if _, err := e.tx.ExecContext(ctx, `DELETE FROM deprecated WHERE operatorbundle_name = ?`, name); err != nil {
 		return err
 	}
+
 	delete(state.members, name)
 	state.overwritten[name] = true
 	return nil

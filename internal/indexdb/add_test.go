@@ -27,6 +27,7 @@ func TestReplacesHeadsAndDefault(t *testing.T) {
 		"  stable",
 		"    p.v1.0.0", "    p.v1.1.0 replaces p.v1.0.0",
 	}
+
 	t.Run("one by one", func(t *testing.T) {
 		d := newDatabase(t)
 		d.addEach(replacesMode, bundles...)
@@ -36,6 +37,7 @@ func TestReplacesHeadsAndDefault(t *testing.T) {
 			t.Errorf("heads: %s", got)
 		}
 	})
+
 	t.Run("in one batch, in any order", func(t *testing.T) {
 		d := newDatabase(t)
 		d.add(replacesMode, bundles[2], bundles[0], bundles[1])
@@ -57,6 +59,7 @@ func TestReplacesRows(t *testing.T) {
 	if got != want {
 		t.Errorf("rows:\n got %s\nwant %s", got, want)
 	}
+
 	d.expect("p default stable", "  stable",
 		"    p.v1.0.0", "    p.v1.1.0", "    p.v1.2.0 replaces p.v1.0.0 skips p.v1.1.0,p.v0.9.0")
 }
@@ -176,6 +179,7 @@ func TestEdgeToAPackageOfTheIndex(t *testing.T) {
 	if err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}
+
 	err = d.tryAdd(replacesMode, given{pkg: "b", name: "a.v1.0.0", version: "1.1.0", channels: "x", image: "other"})
 	if want := `failed to add bundle "a.v1.0.0": package a has a bundle of this name`; err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
@@ -275,6 +279,7 @@ func TestSkipPatchAgain(t *testing.T) {
 		d.add(skipPatchMode, given{version: version, channels: "alpha"})
 		d.validate()
 	}
+
 	d.expect("p default alpha", "  alpha",
 		"    p.v0.6.1", "    p.v0.9.0", "    p.v0.9.1 replaces p.v0.6.1 skips p.v0.9.0", "    p.v0.9.2",
 		"    p.v0.9.3 replaces p.v0.9.1 skips p.v0.9.0,p.v0.9.2", "    p.v1.0.0 replaces p.v0.9.3")
@@ -298,6 +303,7 @@ func TestManifestsThatAreKept(t *testing.T) {
 	if got := d.query(kept); got != "p.v1.0.0 p.v1.1.0" {
 		t.Errorf("after replaces: %s", got)
 	}
+
 	d.add(semverMode, given{version: "1.2.0", channels: "a"})
 	if got := d.query(kept); got != "p.v1.2.0" {
 		t.Errorf("after semver: %s", got)
@@ -314,6 +320,7 @@ func TestAddWhatIsThere(t *testing.T) {
 	if err := d.tryAdd(replacesMode, given{version: "1.0.0", channels: "a"}); !errors.As(err, &image) || ExitCode(err) != 2 || err.Error() != "Bundle registry.example/p.v1.0.0 already exists" {
 		t.Errorf("the same image: %v", err)
 	}
+
 	var version *VersionAddedError
 	if err := d.tryAdd(semverMode, given{version: "1.0.0", channels: "a", image: "other"}); !errors.As(err, &version) || ExitCode(err) != 3 {
 		t.Errorf("the same name: %v", err)
@@ -322,6 +329,7 @@ func TestAddWhatIsThere(t *testing.T) {
 	if err := d.tryAdd(replacesMode, given{pkg: "q", version: "1.0.0", channels: "a"}, given{version: "1.0.0", channels: "a"}); !errors.As(err, &image) {
 		t.Errorf("in a batch: %v", err)
 	}
+
 	d.expect("p default a", "  a", "    p.v1.0.0")
 	// With leave, what can be added is.
 	permissive := AddOptions{Permissive: true}
@@ -334,6 +342,7 @@ func TestAddWhatIsThere(t *testing.T) {
 	if got := d.query(`SELECT name FROM operatorbundle ORDER BY 1`); got != "p.v1.0.0 q.v1.0.0" {
 		t.Errorf("bundles %s", got)
 	}
+
 	d.sound()
 }
 
@@ -347,6 +356,7 @@ func TestOverwrite(t *testing.T) {
 			given{version: "1.2.0", channels: "b", replaces: "p.v1.0.0"})
 		return d
 	}
+
 	for _, mode := range []Mode{ModeReplaces, ModeSemver, ModeSemverSkipPatch} {
 		t.Run("head, "+string(mode), func(t *testing.T) {
 			d := start(t)
@@ -355,9 +365,11 @@ func TestOverwrite(t *testing.T) {
 			if got := d.query(`SELECT bundlepath FROM operatorbundle WHERE name = 'p.v1.1.0'`); got != "new" {
 				t.Errorf("image %s", got)
 			}
+
 			d.sound()
 		})
 	}
+
 	cases := map[string]struct {
 		add []given
 		err string
@@ -369,6 +381,7 @@ func TestOverwrite(t *testing.T) {
 		},
 		"the same image": {[]given{{version: "1.1.0", channels: "a", replaces: "p.v1.0.0"}}, "Bundle registry.example/p.v1.1.0 already exists"},
 	}
+
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			d := start(t)
@@ -388,6 +401,7 @@ func TestOverwriteKeepsWhatTheHeadSkipped(t *testing.T) {
 	for _, version := range []string{"1.0.0", "1.0.1", "1.0.2"} {
 		d.add(skipPatchMode, given{version: version, channels: "a"})
 	}
+
 	d.add(AddOptions{Mode: ModeSemver, OverwriteLatest: true}, given{version: "1.0.2", channels: "a", image: "new"})
 	d.expect("p default a", "  a", "    p.v1.0.0", "    p.v1.0.1", "    p.v1.0.2 skips p.v1.0.0,p.v1.0.1")
 	// Overwritten with another channel, the channel that it leaves goes with its last bundle.
@@ -395,6 +409,7 @@ func TestOverwriteKeepsWhatTheHeadSkipped(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `package p has no channel "a"`) {
 		t.Errorf("error %v", err)
 	}
+
 	d.add(AddOptions{Mode: ModeSemver, OverwriteLatest: true}, given{version: "1.0.2", channels: "b", defaultChannel: "b", image: "newer"})
 	d.expect("p default b", "  b", "    p.v1.0.2")
 	d.sound()
@@ -442,6 +457,7 @@ func TestSemverOnOtherGraphs(t *testing.T) {
 			want: []string{"p default a", "  a", "    p.v1.0.0", "    p.v1.1.0", "    p.v1.2.0 replaces p.v1.1.0 skips p.v1.0.0"},
 		},
 	}
+
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			d := newDatabase(t)
@@ -453,6 +469,7 @@ func TestSemverOnOtherGraphs(t *testing.T) {
 			} else {
 				d.add(replacesMode, before...)
 			}
+
 			d.run(c.run...)
 			err := d.tryAdd(semverMode, c.add)
 			if c.err != "" {
@@ -461,12 +478,14 @@ func TestSemverOnOtherGraphs(t *testing.T) {
 				}
 				return
 			}
+
 			if err != nil {
 				t.Fatal(err)
 			}
 			if got, want := d.catalog(), strings.Join(append(c.want, ""), "\n"); got != want {
 				t.Errorf("catalog:\n%s\nwant:\n%s", got, want)
 			}
+
 			d.sound()
 		})
 	}
@@ -490,9 +509,11 @@ func TestParseMode(t *testing.T) {
 			t.Errorf("%s: %s, %v", text, mode, err)
 		}
 	}
+
 	if _, err := ParseMode("other"); err == nil || err.Error() != "Invalid channel update mode other specified" {
 		t.Errorf("error %v", err)
 	}
+
 	d := newDatabase(t)
 	if err := d.tryAdd(AddOptions{Mode: "other"}, given{version: "1.0.0", channels: "a"}); err == nil || ExitCode(err) != 1 {
 		t.Errorf("error %v", err)
@@ -517,27 +538,33 @@ func TestRowsOfABundle(t *testing.T) {
 	if got, want := d.query(`SELECT group_name || version || kind || plural FROM api`), `p.examplev1Thingthings`; got != want {
 		t.Errorf("apis %s, want %s", got, want)
 	}
+
 	index, err := Open(context.Background(), d.path, d.options())
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer func() { _ = index.Close() }()
 	apis, err := index.APIs(context.Background())
 	if err != nil || len(apis) != 1 || apis[0] != (API{"p.example", "v1", "Thing", "things"}) {
 		t.Errorf("APIs %v, error %v", apis, err)
 	}
+
 	metas, err := d.metas()
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	b, err := fbc.DecodeBundle(metas[len(metas)-1])
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var types []string
 	for _, p := range b.Properties {
 		types = append(types, p.Type)
 	}
+
 	want := "olm.bundle.object olm.constraint olm.gvk olm.gvk.required olm.package olm.package.required"
 	if got := strings.Join(types, " "); got != want {
 		t.Errorf("types %s, want %s", got, want)
@@ -545,6 +572,7 @@ func TestRowsOfABundle(t *testing.T) {
 	if len(b.RelatedImages) != 1 || b.RelatedImages[0].Name != "operator" {
 		t.Errorf("related images %v", b.RelatedImages)
 	}
+
 	p, err := fbc.DecodePackage(metas[0])
 	if err != nil || p.Icon == nil || string(p.Icon.Data) != "icon" || p.Icon.MediaType != "image/png" {
 		t.Errorf("package %+v, error %v", p, err)

@@ -64,6 +64,7 @@ func eachCSV(ctx context.Context, tx *migrating, fill func(name string, csv *sto
 	if err != nil {
 		return err
 	}
+
 	for _, name := range names {
 		value, _, err := text(ctx, tx, `SELECT CAST(csv AS TEXT) FROM operatorbundle WHERE name = ?`, name)
 		if err != nil {
@@ -72,6 +73,7 @@ func eachCSV(ctx context.Context, tx *migrating, fill func(name string, csv *sto
 		if value == "" {
 			continue
 		}
+
 		csv, err := parseCSV([]byte(value))
 		if err != nil {
 			tx.opts.warn("bundle passed over by a migration", fmt.Errorf("bundle %q: %w", name, err))
@@ -81,6 +83,7 @@ func eachCSV(ctx context.Context, tx *migrating, fill func(name string, csv *sto
 			return fmt.Errorf("bundle %q: %w", name, err)
 		}
 	}
+
 	return nil
 }
 
@@ -129,6 +132,7 @@ func fillEdges(ctx context.Context, tx *migrating) error {
 	if err != nil {
 		return err
 	}
+
 	type edge struct{ from, to string }
 	var edges []edge
 	err = scan(rows, func() error {
@@ -140,16 +144,19 @@ func fillEdges(ctx context.Context, tx *migrating) error {
 	if err != nil {
 		return err
 	}
+
 	for len(edges) > 0 {
 		from := edges[0].from
 		var to []string
 		for len(edges) > 0 && edges[0].from == from {
 			to, edges = append(to, edges[0].to), edges[1:]
 		}
+
 		_, err := tx.ExecContext(ctx, `UPDATE operatorbundle SET replaces = ?, skips = ? WHERE name = ?`, to[0], strings.Join(to[1:], ","), from)
 		if err != nil {
 			return err
 		}
 	}
+
 	return nil
 }

@@ -25,6 +25,7 @@ func largeDatabase(b *testing.B, packages int) string {
 			if v > 0 {
 				g.replaces = fmt.Sprintf("%s.v1.%d.0", g.pkg, v-1)
 			}
+
 			bundle := g.bundle(b)
 			bundle.Objects = append(bundle.Objects, json.RawMessage(`{"kind":"ConfigMap","data":"`+filler+`"}`))
 			for i := range 10 {
@@ -33,15 +34,18 @@ func largeDatabase(b *testing.B, packages int) string {
 				})
 				bundle.RelatedImages = append(bundle.RelatedImages, fmt.Sprintf("registry.example/image-%d:%s", i, g.version))
 			}
+
 			bundles = append(bundles, bundle)
 		}
 	}
+
 	err := Edit(context.Background(), path, EditOptions{Create: true}, func(e *Editor) error {
 		return e.Add(context.Background(), bundles, AddOptions{})
 	})
 	if err != nil {
 		b.Fatal(err)
 	}
+
 	return path
 }
 
@@ -51,6 +55,7 @@ func BenchmarkMetas(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+
 	b.SetBytes(info.Size())
 	b.ReportAllocs()
 	for b.Loop() {
@@ -58,6 +63,7 @@ func BenchmarkMetas(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
+
 		n := 0
 		for _, err := range index.Metas(context.Background()) {
 			if err != nil {
@@ -65,6 +71,7 @@ func BenchmarkMetas(b *testing.B) {
 			}
 			n++
 		}
+
 		if n != 300*(1+2+13) {
 			b.Fatalf("%d blobs", n)
 		}
@@ -80,11 +87,13 @@ func BenchmarkPrune(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+
 	for b.Loop() {
 		b.StopTimer()
 		if err := os.WriteFile(path, content, 0o600); err != nil {
 			b.Fatal(err)
 		}
+
 		b.StartTimer()
 		err := Edit(context.Background(), path, EditOptions{}, func(e *Editor) error {
 			return e.PrunePackages(context.Background(), []string{"package-007"}, false)
@@ -101,11 +110,13 @@ func BenchmarkAddOne(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+
 	for b.Loop() {
 		b.StopTimer()
 		if err := os.WriteFile(path, content, 0o600); err != nil {
 			b.Fatal(err)
 		}
+
 		b.StartTimer()
 		err := Edit(context.Background(), path, EditOptions{}, func(e *Editor) error {
 			return e.Add(context.Background(), []Bundle{given{pkg: "new", version: "1.0.0", channels: "a"}.bundle(b)}, AddOptions{})

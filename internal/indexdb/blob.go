@@ -28,6 +28,7 @@ func (r *reading) find(ctx context.Context, name string) (*listed, error) {
 	if r.deprecated[name] && !r.served {
 		return nil, nil
 	}
+
 	var version, image, skipRange sql.NullString
 	var content bool
 	err := r.statements.find.QueryRowContext(ctx, name).Scan(&version, &image, &skipRange, &content)
@@ -37,6 +38,7 @@ func (r *reading) find(ctx context.Context, name string) (*listed, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	switch {
 	case !version.Valid:
 		r.opts.warn(fmt.Sprintf("bundle %q passed over: it has no version", name), nil)
@@ -60,6 +62,7 @@ func (r *reading) icon(ctx context.Context, head string) (*fbc.Icon, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	csv, err := parseCSV([]byte(content.String))
 	if err != nil {
 		r.opts.warn(fmt.Sprintf("icon of bundle %q passed over", head), err)
@@ -68,6 +71,7 @@ func (r *reading) icon(ctx context.Context, head string) (*fbc.Icon, error) {
 	if len(csv.Spec.Icon) == 0 {
 		return nil, nil
 	}
+
 	icon := csv.Spec.Icon[0]
 	data, err := base64.StdEncoding.DecodeString(icon.Data)
 	if err != nil {
@@ -77,6 +81,7 @@ func (r *reading) icon(ctx context.Context, head string) (*fbc.Icon, error) {
 		r.opts.warn(fmt.Sprintf("icon of bundle %q passed over", head), err)
 		return nil, nil
 	}
+
 	return &fbc.Icon{Data: data, MediaType: icon.MediaType}, nil
 }
 
@@ -92,6 +97,7 @@ func channelBlob(pkg, name string, graph channelGraph, bundles map[string]*liste
 		e := graph.edges[bundle]
 		blob.Entries = append(blob.Entries, fbc.ChannelEntry{Name: bundle, Replaces: e.replaces, Skips: e.skips, SkipRange: shown.skipRange})
 	}
+
 	return blob
 }
 
@@ -101,6 +107,7 @@ func (r *reading) bundle(ctx context.Context, pkg, name string, shown *listed) (
 	if err := r.content.QueryRowContext(ctx, name).Scan(&csv, &content); err != nil {
 		return nil, err
 	}
+
 	properties, err := r.statedProperties(ctx, pkg, name, shown.version)
 	if err != nil {
 		return nil, err
@@ -108,20 +115,24 @@ func (r *reading) bundle(ctx context.Context, pkg, name string, shown *listed) (
 	if len(content) == 0 {
 		content = csv
 	}
+
 	objects, err := splitObjects(content)
 	if err != nil {
 		return nil, err
 	}
+
 	for _, object := range objects {
 		value := append(base64.StdEncoding.AppendEncode([]byte(`{"data":"`), object), `"}`...)
 		properties = append(properties, fbc.Property{Type: fbc.PropertyBundleObject, Value: value})
 	}
+
 	slices.SortFunc(properties, compareProperties)
 	properties = slices.CompactFunc(properties, func(a, b fbc.Property) bool { return compareProperties(a, b) == 0 })
 	images, err := r.relatedImages(ctx, name, csv)
 	if err != nil {
 		return nil, err
 	}
+
 	var record json.RawMessage
 	if r.served {
 		found, err := r.record(ctx, name)
@@ -132,6 +143,7 @@ func (r *reading) bundle(ctx context.Context, pkg, name string, shown *listed) (
 			return nil, err
 		}
 	}
+
 	return bundleBlob(pkg, name, shown.image, properties, record, images), nil
 }
 
@@ -143,9 +155,11 @@ func bundleBlob(pkg, name, image string, properties []fbc.Property, record json.
 	for _, p := range properties {
 		size += 32 + len(p.Type) + len(p.Value)
 	}
+
 	for _, i := range images {
 		size += 32 + len(i.Name) + len(i.Image)
 	}
+
 	blob := append(make([]byte, 0, size), `{"image":`...)
 	blob = jsontext.AppendQuoted(blob, image)
 	blob = jsontext.AppendQuoted(append(blob, `,"name":`...), name)
@@ -157,16 +171,19 @@ func bundleBlob(pkg, name, image string, properties []fbc.Property, record json.
 		blob = append(append(blob, `,"value":`...), p.Value...)
 		blob = append(blob, "},"[:1+min(1, len(properties)-1-i)]...)
 	}
+
 	blob = append(blob, ']')
 	if len(record) > 0 {
 		blob = append(append(blob, `,"`+recordField+`":`...), record...)
 	}
+
 	for i, related := range images {
 		blob = append(blob, []string{`,"relatedImages":[{"image":`, `,{"image":`}[min(i, 1)]...)
 		blob = jsontext.AppendQuoted(blob, related.Image)
 		blob = jsontext.AppendQuoted(append(blob, `,"name":`...), related.Name)
 		blob = append(blob, "}]"[:1+max(0, i+2-len(images))]...)
 	}
+
 	return append(blob, `,"schema":"`+fbc.SchemaBundle+`"}`...)
 }
 
@@ -180,10 +197,12 @@ func (r *reading) statedProperties(ctx context.Context, pkg, name, version strin
 	if err != nil {
 		return nil, err
 	}
+
 	dependencies, err := readProperties(ctx, r.dependency, r.dependencies[name])
 	if err != nil {
 		return nil, err
 	}
+
 	for _, dependency := range dependencies {
 		stated, err := statedDependency(dependency)
 		if err != nil {
@@ -191,6 +210,7 @@ func (r *reading) statedProperties(ctx context.Context, pkg, name, version strin
 		}
 		properties = append(properties, stated)
 	}
+
 	if !slices.ContainsFunc(properties, func(p fbc.Property) bool { return p.Type == fbc.PropertyPackage }) {
 		value, err := encode(fbc.PackageProperty{PackageName: pkg, Version: version})
 		if err != nil {
@@ -198,6 +218,7 @@ func (r *reading) statedProperties(ctx context.Context, pkg, name, version strin
 		}
 		properties = append(properties, fbc.Property{Type: fbc.PropertyPackage, Value: value})
 	}
+
 	return properties, nil
 }
 
@@ -207,10 +228,12 @@ func readProperties(ctx context.Context, statement *sql.Stmt, ids []int64) ([]fb
 	if len(ids) == 0 {
 		return nil, nil
 	}
+
 	rows, err := statement.QueryContext(ctx, rowList(ids))
 	if err != nil {
 		return nil, err
 	}
+
 	var properties []fbc.Property
 	err = scan(rows, func() error {
 		var propertyType sql.NullString
@@ -221,6 +244,7 @@ func readProperties(ctx context.Context, statement *sql.Stmt, ids []int64) ([]fb
 		if propertyType.String == "" || len(value) == 0 {
 			return nil
 		}
+
 		compact, n, err := jsontext.Compact(nil, value, maxDepth)
 		if err == nil && len(bytes.TrimSpace(value[n:])) > 0 {
 			err = errors.New("there is text after it")
@@ -228,9 +252,11 @@ func readProperties(ctx context.Context, statement *sql.Stmt, ids []int64) ([]fb
 		if err != nil {
 			return fmt.Errorf("property of type %q: its value is not JSON: %w", propertyType.String, err)
 		}
+
 		properties = append(properties, fbc.Property{Type: propertyType.String, Value: compact})
 		return nil
 	})
+
 	return properties, err
 }
 
@@ -261,6 +287,7 @@ func (r *reading) relatedImages(ctx context.Context, name string, csvText []byte
 			}
 		}
 	}
+
 	var others []string
 	if ids := r.images[name]; len(ids) > 0 {
 		rows, err := r.image.QueryContext(ctx, rowList(ids))
@@ -280,9 +307,11 @@ func (r *reading) relatedImages(ctx context.Context, name string, csvText []byte
 			return nil, err
 		}
 	}
+
 	slices.Sort(others)
 	for _, image := range others {
 		images = append(images, fbc.RelatedImage{Image: image})
 	}
+
 	return images, nil
 }

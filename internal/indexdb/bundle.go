@@ -66,6 +66,7 @@ func FromBundle(b *bundle.Bundle, image string) (Bundle, error) {
 	if err != nil {
 		return Bundle{}, err
 	}
+
 	entry := b.ChannelEntry()
 	added := Bundle{
 		Package: b.Package, Name: b.Name(), Version: string(b.CSV.Spec.Version),
@@ -75,9 +76,11 @@ func FromBundle(b *bundle.Bundle, image string) (Bundle, error) {
 		SubstitutesFor: b.CSV.Annotations[annotationSubstitutesFor],
 		Properties:     b.Properties,
 	}
+
 	for _, related := range blob.RelatedImages {
 		added.RelatedImages = append(added.RelatedImages, related.Image)
 	}
+
 	for _, object := range b.Manifests {
 		raw, err := json.Marshal(object.Object)
 		if err != nil {
@@ -88,6 +91,7 @@ func FromBundle(b *bundle.Bundle, image string) (Bundle, error) {
 			added.CSV = raw
 		}
 	}
+
 	plurals := pluralsOf(b)
 	if added.Provides, err = apisOf(b.Properties, fbc.PropertyGVK, plurals); err != nil {
 		return Bundle{}, err
@@ -95,6 +99,7 @@ func FromBundle(b *bundle.Bundle, image string) (Bundle, error) {
 	if added.Requires, err = apisOf(b.Properties, fbc.PropertyGVKRequired, plurals); err != nil {
 		return Bundle{}, err
 	}
+
 	return added, nil
 }
 
@@ -107,14 +112,17 @@ func pluralsOf(b *bundle.Bundle) map[[2]string]string {
 		plural, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "plural")
 		plurals[[2]string{group, kind}] = plural
 	}
+
 	for _, crd := range b.CSV.Spec.CustomResourceDefinitions.Required {
 		plural, group, _ := strings.Cut(crd.Name, ".")
 		plurals[[2]string{group, crd.Kind}] = plural
 	}
+
 	services := b.CSV.Spec.APIServiceDefinitions
 	for _, service := range slices.Concat(services.Owned, services.Required) {
 		plurals[[2]string{service.Group, service.Kind}] = service.Name
 	}
+
 	return plurals
 }
 
@@ -131,6 +139,7 @@ func apisOf(properties []fbc.Property, propertyType string, plurals map[[2]strin
 		}
 		apis = append(apis, API{gvk.Group, gvk.Version, gvk.Kind, plurals[[2]string{gvk.Group, gvk.Kind}]})
 	}
+
 	return apis, nil
 }
 
@@ -146,6 +155,7 @@ func (b *Bundle) check(enableAlpha bool) error {
 	case b.SubstitutesFor != "" && !enableAlpha:
 		return say("SubstitutesFor is an alpha-only feature. A bundle that uses it can be added with --enable-alpha")
 	}
+
 	csvs := 0
 	for i, object := range b.Objects {
 		var head struct {
@@ -158,18 +168,22 @@ func (b *Bundle) check(enableAlpha bool) error {
 			csvs++
 		}
 	}
+
 	if csvs > 1 {
 		return errors.New("two csvs found in one bundle")
 	}
+
 	for _, skip := range b.Skips {
 		if strings.Contains(skip, ",") { // they are stored as a list with commas
 			return fmt.Errorf("it skips %q, which is no name of a bundle", skip)
 		}
 	}
+
 	for _, p := range b.Properties {
 		if p.Type == "" || !json.Valid(p.Value) {
 			return fmt.Errorf("property %q: its value is not JSON", p.Type)
 		}
 	}
+
 	return nil
 }

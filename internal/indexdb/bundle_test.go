@@ -54,6 +54,7 @@ spec:
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	got, err := FromBundle(loaded, "registry.example/p:v1.1.0")
 	if err != nil {
 		t.Fatal(err)
@@ -61,6 +62,7 @@ spec:
 	if !strings.Contains(string(got.CSV), `"unknown":"kept"`) {
 		t.Errorf("the CSV is not as written: %s", got.CSV)
 	}
+
 	var kinds []string
 	for _, object := range got.Objects {
 		var head struct {
@@ -71,9 +73,11 @@ spec:
 		}
 		kinds = append(kinds, head.Kind)
 	}
+
 	if len(kinds) != 3 {
 		t.Errorf("objects of kinds %q", kinds)
 	}
+
 	got.CSV, got.Objects, got.Properties = nil, nil, nil
 	want := Bundle{
 		Package: "p", Name: "p.v1.1.0", Version: "1.1.0", Image: "registry.example/p:v1.1.0",
@@ -126,6 +130,7 @@ func TestCheckBundle(t *testing.T) {
 				d.expect("p default a", "  a", "    p.v1.0.0")
 				return
 			}
+
 			if err == nil || !strings.HasPrefix(err.Error(), `failed to add bundle "`+b.Name+`": `+c.err) {
 				t.Errorf("error %v, want %s", err, c.err)
 			}

@@ -76,12 +76,14 @@ func (c *storedCSV) images() []string {
 	for _, related := range c.Spec.RelatedImages {
 		images = append(images, related.Image)
 	}
+
 	for _, deployment := range c.Spec.Install.Spec.Deployments {
 		pod := deployment.Spec.Template.Spec
 		for _, container := range slices.Concat(pod.Containers, pod.InitContainers) {
 			images = append(images, container.Image)
 		}
 	}
+
 	slices.Sort(images)
 	images = slices.Compact(images)
 	return slices.DeleteFunc(images, func(image string) bool { return image == "" })
@@ -94,6 +96,7 @@ func (c *storedCSV) required() []API {
 		plural, group, _ := strings.Cut(crd.Name, ".")
 		apis = append(apis, API{Group: group, Version: crd.Version, Kind: crd.Kind, Plural: plural})
 	}
+
 	for _, service := range c.Spec.APIServices.Required {
 		apis = append(apis, API{Group: service.Group, Version: service.Version, Kind: service.Kind, Plural: service.Name})
 	}
@@ -109,10 +112,12 @@ func splitObjects(text []byte) ([]json.RawMessage, error) {
 		if len(text) == 0 {
 			return objects, nil
 		}
+
 		end := jsontext.End(text)
 		if end <= 0 || !json.Valid(text[:end]) {
 			return nil, fmt.Errorf("its object %d cannot be read: it is not JSON", len(objects)+1)
 		}
+
 		objects = append(objects, text[:end:end])
 		text = text[end:]
 	}

@@ -26,10 +26,12 @@ func (e *Editor) DeprecateTruncate(ctx context.Context, images []string, opts De
 		if err := e.permit(err, opts.Permissive); err != nil {
 			return err
 		}
+
 		removed, err := e.removeDeprecatedPackages(ctx, bundles, opts)
 		if err := e.permit(err, opts.Permissive); err != nil {
 			return err
 		}
+
 		var errs []error
 		for _, name := range slices.Sorted(maps.Keys(bundles)) {
 			if removed[name] {
@@ -41,6 +43,7 @@ func (e *Editor) DeprecateTruncate(ctx context.Context, images []string, opts De
 			}
 			errs = append(errs, e.permit(err, opts.Permissive))
 		}
+
 		return errors.Join(errs...)
 	})
 }
@@ -62,9 +65,11 @@ func (e *Editor) findImages(ctx context.Context, images []string) (map[string]st
 			bundles[name] = image
 		}
 	}
+
 	if len(missing) > 0 {
 		return bundles, fmt.Errorf("target bundlepaths for deprecation missing from registry: %v", missing)
 	}
+
 	return bundles, nil
 }
 
@@ -75,6 +80,7 @@ func (e *Editor) removeDeprecatedPackages(ctx context.Context, bundles map[strin
 	if !opts.AllowPackageRemoval {
 		return removed, nil
 	}
+
 	packages := map[string]bool{}
 	for name := range bundles {
 		headed, err := texts(ctx, e.tx, `SELECT c.package_name FROM channel c JOIN package p ON p.name = c.package_name AND p.default_channel = c.name
@@ -86,26 +92,31 @@ func (e *Editor) removeDeprecatedPackages(ctx context.Context, bundles map[strin
 			packages[pkg] = true
 		}
 	}
+
 	for _, pkg := range slices.Sorted(maps.Keys(packages)) {
 		graphs, err := loadGraphs(ctx, e.tx, pkg)
 		if err != nil {
 			return nil, err
 		}
+
 		for _, channel := range slices.Sorted(maps.Keys(graphs)) {
 			if _, given := bundles[graphs[channel].head]; !given {
 				return removed, fmt.Errorf("cannot deprecate default channel head from package without removing all other channel heads in package %s: must deprecate %s, head of channel %s",
 					pkg, graphs[channel].head, channel)
 			}
 		}
+
 		if err := e.removePackage(ctx, pkg); err != nil {
 			return nil, err
 		}
+
 		for _, graph := range graphs {
 			for name := range graph.edges {
 				removed[name] = true
 			}
 		}
 	}
+
 	return removed, nil
 }
 
@@ -115,21 +126,25 @@ func (e *Editor) deprecate(ctx context.Context, name string) error {
 	if err != nil || !known { // It lay below another deprecated bundle.
 		return err
 	}
+
 	packages, err := texts(ctx, e.tx, `SELECT DISTINCT package_name FROM channel_entry WHERE operatorbundle_name = ? ORDER BY 1`, name)
 	if err != nil {
 		return err
 	}
+
 	for _, pkg := range packages {
 		if err := e.truncate(ctx, pkg, name); err != nil {
 			return err
 		}
 	}
+
 	if _, err := e.tx.ExecContext(ctx, `UPDATE operatorbundle SET replaces = NULL WHERE name = ?`, name); err != nil {
 		return err
 	}
 	if err := markDeprecated(ctx, e.tx, name); err != nil {
 		return err
 	}
+
 	_, err = e.tx.ExecContext(ctx, `INSERT INTO properties (type, value, operatorbundle_name, operatorbundle_version, operatorbundle_path)
 		SELECT ?1, '{}', name, nullif(version, ''), nullif(bundlepath, '') FROM operatorbundle
 		WHERE name = ?2 AND NOT EXISTS (SELECT 1 FROM properties p WHERE p.operatorbundle_name = ?2 AND p.type = ?1)`, propertyDeprecated, name)
@@ -146,19 +161,23 @@ func (e *Editor) truncate(ctx context.Context, pkg, name string) error {
 	if graph, found := state.graphs[state.defaultChannel]; found && graph.head == name {
 		return say("Bundle deprecation causing default channel removal")
 	}
+
 	p := &plan{defaultChannel: state.defaultChannel, channels: map[string][]row{}}
 	tail := map[string]bool{}
 	for channel, graph := range state.graphs {
 		if _, named := graph.edges[name]; !named {
 			continue
 		}
+
 		for below := range graph.below(name) {
 			tail[below] = true
 		}
+
 		if graph.head == name {
 			p.channels[channel] = nil
 			continue
 		}
+
 		p.channels[channel], err = layDown(graph.head, func(bundle string) (edges, bool) {
 			if bundle == name {
 				return edges{}, true
@@ -170,9 +189,11 @@ func (e *Editor) truncate(ctx context.Context, pkg, name string) error {
 			return fmt.Errorf("package %s, channel %s: %w", pkg, channel, err)
 		}
 	}
+
 	if err := writePlan(ctx, e.tx, state, p); err != nil {
 		return err
 	}
+
 	return e.deleteUnlisted(ctx, slices.Sorted(maps.Keys(tail)), func(bundle string) error {
 		_, err := e.tx.ExecContext(ctx, `DELETE FROM deprecated WHERE operatorbundle_name = ?`, bundle)
 		return err

@@ -35,6 +35,7 @@ func Edit(ctx context.Context, path string, opts EditOptions, edit func(*Editor)
 	if err != nil {
 		return fmt.Errorf("index database %s: %w", path, err)
 	}
+
 	before, err := inspect(target, opts.MaxBytes)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && opts.Create:
@@ -43,20 +44,24 @@ func Edit(ctx context.Context, path string, opts EditOptions, edit func(*Editor)
 	case before.Size() == 0 && !opts.Create:
 		return fmt.Errorf("index database %s: %w: it is empty", path, ErrNotDatabase)
 	}
+
 	temp, err := workingCopy(ctx, target, before, opts)
 	if err != nil {
 		return fmt.Errorf("index database %s: %w", path, err)
 	}
+
 	defer func() { _ = os.Remove(temp) }() // It is gone already if it took the place of the original.
 	conn, err := prepare(ctx, temp, opts)
 	if err != nil {
 		return fmt.Errorf("index database %s: %w", path, explain(err))
 	}
+
 	err = conn.edit(ctx, opts, edit)
 	conn.close()
 	if err != nil {
 		return explain(err) // What edit says needs no name of a file.
 	}
+
 	mode := fs.FileMode(0o644)
 	if before != nil {
 		mode = before.Mode().Perm()
@@ -67,6 +72,7 @@ func Edit(ctx context.Context, path string, opts EditOptions, edit func(*Editor)
 	if err := replace(temp, target, mode); err != nil {
 		return fmt.Errorf("index database %s: %w", path, err)
 	}
+
 	return nil
 }
 
@@ -92,6 +98,7 @@ func workingCopy(ctx context.Context, target string, before fs.FileInfo, opts Ed
 		_ = os.Remove(file.Name())
 		return "", err
 	}
+
 	return file.Name(), nil
 }
 
@@ -118,6 +125,7 @@ func prepare(ctx context.Context, path string, opts EditOptions) (*connection, e
 	if err != nil {
 		return nil, err
 	}
+
 	// Before anything is run on it, even a check.
 	_, err = checkSchema(ctx, conn)
 	if err == nil {
@@ -133,6 +141,7 @@ func prepare(ctx context.Context, path string, opts EditOptions) (*connection, e
 		conn.close()
 		return nil, err
 	}
+
 	return conn, nil
 }
 
@@ -142,6 +151,7 @@ func (c *connection) edit(ctx context.Context, opts EditOptions, edit func(*Edit
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = tx.Rollback() }() // It does nothing after the commit.
 	if err := scaffold(ctx, tx); err != nil {
 		return err
@@ -155,6 +165,7 @@ func (c *connection) edit(ctx context.Context, opts EditOptions, edit func(*Edit
 	if err := tx.Commit(); err != nil {
 		return err
 	}
+
 	_, err = c.ExecContext(ctx, `VACUUM`)
 	return err
 }
@@ -196,6 +207,7 @@ func scaffold(ctx context.Context, tx *sql.Tx) error {
 	if err := exec(ctx, tx, triggers); err != nil {
 		return err
 	}
+
 	for name, on := range helpers {
 		if _, err := tx.ExecContext(ctx, `CREATE INDEX IF NOT EXISTS `+name+` ON `+on); err != nil {
 			return err
@@ -218,12 +230,14 @@ func (e *Editor) atomically(ctx context.Context, part func() error) error {
 	if _, err := e.tx.ExecContext(ctx, `SAVEPOINT part`); err != nil {
 		return err
 	}
+
 	err := part()
 	if err != nil {
 		// The context may have ended; what was done must be taken back all the same.
 		_, undone := e.tx.ExecContext(context.WithoutCancel(ctx), `ROLLBACK TO part`)
 		err = errors.Join(err, undone)
 	}
+
 	_, released := e.tx.ExecContext(context.WithoutCancel(ctx), `RELEASE part`)
 	return errors.Join(err, released)
 }

@@ -88,6 +88,7 @@ func explain(err error) error {
 	if !errors.As(err, &failure) {
 		return err
 	}
+
 	switch failure.Code() & 0xff { // the rest is detail
 	case sqlite3.SQLITE_NOTADB:
 		return fmt.Errorf("%w: %w", ErrNotDatabase, err)

@@ -88,6 +88,7 @@ func (x *exporting) all(ctx, fetchCtx context.Context) error {
 			return fmt.Errorf("%s: %w", meta, err)
 		}
 	}
+
 	for _, name := range x.Packages {
 		if !x.found[name] {
 			return fmt.Errorf("package %q: the index has no such package", name)
@@ -103,6 +104,7 @@ func (x *exporting) take(ctx, fetchCtx context.Context, meta fbc.Meta) error {
 		if err := x.finishPackage(); err != nil {
 			return err
 		}
+
 		p, err := fbc.DecodePackage(meta)
 		if err != nil {
 			return err
@@ -110,6 +112,7 @@ func (x *exporting) take(ctx, fetchCtx context.Context, meta fbc.Meta) error {
 		if err := checkElement(p.Name); err != nil {
 			return err
 		}
+
 		x.found[p.Name] = true
 		x.manifest = packageManifest{PackageName: p.Name, DefaultChannel: p.DefaultChannel}
 		x.taken = map[string]bool{}
@@ -122,6 +125,7 @@ func (x *exporting) take(ctx, fetchCtx context.Context, meta fbc.Meta) error {
 	case fbc.SchemaBundle:
 		return x.bundle(fetchCtx, meta)
 	}
+
 	return nil
 }
 
@@ -129,14 +133,17 @@ func (x *exporting) finishPackage() error {
 	if x.manifest.PackageName == "" {
 		return nil
 	}
+
 	folder := filepath.Join(x.Folder, x.manifest.PackageName)
 	if err := os.MkdirAll(folder, 0o750); err != nil {
 		return err
 	}
+
 	content, err := yaml.Marshal(x.manifest)
 	if err != nil {
 		return err
 	}
+
 	return os.WriteFile(filepath.Join(folder, "package.yaml"), content, 0o644) //nolint:gosec // Others may read it, as what else is exported.
 }
 
@@ -146,6 +153,7 @@ func (x *exporting) bundle(ctx context.Context, meta fbc.Meta) error {
 	if err != nil {
 		return err
 	}
+
 	element := bundleVersion(b)
 	if element == "" || x.taken[element] {
 		element = b.Name
@@ -153,6 +161,7 @@ func (x *exporting) bundle(ctx context.Context, meta fbc.Meta) error {
 	if err := checkElement(element); err != nil {
 		return err
 	}
+
 	x.taken[element] = true
 	folder := filepath.Join(x.Folder, b.Package, element)
 	if err := os.MkdirAll(folder, 0o750); err != nil {
@@ -161,6 +170,7 @@ func (x *exporting) bundle(ctx context.Context, meta fbc.Meta) error {
 	if b.Image == "" {
 		return writeManifests(folder, b)
 	}
+
 	x.group.Go(func() error {
 		if err := x.Fetch(ctx, b.Image, folder); err != nil {
 			x.mu.Lock()
@@ -169,6 +179,7 @@ func (x *exporting) bundle(ctx context.Context, meta fbc.Meta) error {
 		}
 		return nil
 	})
+
 	return nil
 }
 
@@ -198,16 +209,19 @@ func writeManifests(folder string, b *fbc.Bundle) error {
 		if p.Type != fbc.PropertyBundleObject {
 			continue
 		}
+
 		var value struct {
 			Data []byte `json:"data"`
 		}
 		if err := json.Unmarshal(p.Value, &value); err != nil {
 			return err
 		}
+
 		content, err := yaml.JSONToYAML(value.Data)
 		if err != nil {
 			return err
 		}
+
 		n++
 		var head struct {
 			Kind string `json:"kind"`
@@ -220,5 +234,6 @@ func writeManifests(folder string, b *fbc.Bundle) error {
 			return err
 		}
 	}
+
 	return nil
 }

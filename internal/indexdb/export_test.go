@@ -19,6 +19,7 @@ func (d *database) export(x Export) (string, error) {
 	if err != nil {
 		d.t.Fatal(err)
 	}
+
 	defer func() { _ = index.Close() }()
 	x.Index, x.Folder = index, filepath.Join(d.t.TempDir(), "downloaded")
 	x.Fetch = func(_ context.Context, image, folder string) error {
@@ -27,16 +28,19 @@ func (d *database) export(x Export) (string, error) {
 		}
 		return os.WriteFile(filepath.Join(folder, "csv.yaml"), []byte(image), 0o600)
 	}
+
 	err = x.Run(context.Background())
 	var out strings.Builder
 	walkErr := filepath.WalkDir(x.Folder, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
+
 		content, err := os.ReadFile(path)
 		if err != nil {
 			return err
 		}
+
 		name, err := filepath.Rel(x.Folder, path)
 		fmt.Fprintf(&out, "%s: %s\n", name, strings.TrimSpace(string(content)))
 		return err
@@ -44,6 +48,7 @@ func (d *database) export(x Export) (string, error) {
 	if walkErr != nil && !errors.Is(walkErr, fs.ErrNotExist) {
 		d.t.Fatal(walkErr)
 	}
+
 	return out.String(), err
 }
 
@@ -64,6 +69,7 @@ p/package.yaml: channels:
 defaultChannel: b
 packageName: p
 `
+
 	got, err := d.export(Export{Packages: []string{"p"}})
 	if err != nil {
 		t.Fatal(err)
@@ -71,6 +77,7 @@ packageName: p
 	if diff := cmp.Diff(p, got); diff != "" {
 		t.Errorf("package p (-want +got):\n%s", diff)
 	}
+
 	got, err = d.export(Export{})
 	if err != nil {
 		t.Fatal(err)
@@ -84,6 +91,7 @@ packageName: p
 	if _, err := d.export(Export{Packages: []string{"nope"}}); err == nil || !strings.Contains(err.Error(), `package "nope": the index has no such package`) {
 		t.Errorf("error %v", err)
 	}
+
 	d.run(`UPDATE operatorbundle SET bundlepath = 'fails' WHERE name = 'p.v1.0.0'`)
 	got, err = d.export(Export{Packages: []string{"p"}})
 	if want := `bundle "p.v1.0.0", image fails: no such image`; err == nil || err.Error() != want {

@@ -56,14 +56,17 @@ func inspect(path string, maxBytes int64) (fs.FileInfo, error) {
 	if limit := maxSize(maxBytes); info.Size() > limit {
 		return nil, fmt.Errorf("%w: it has %d bytes, the limit is %d", ErrTooLarge, info.Size(), limit)
 	}
+
 	for _, suffix := range []string{"-journal", "-wal"} {
 		if left, err := os.Stat(path + suffix); err == nil && left.Size() > 0 {
 			return nil, fmt.Errorf("another program is writing it, or was stopped while it did: %s holds a part of the content; open the database once with the program that wrote it", path+suffix)
 		}
 	}
+
 	if info.Size() == 0 {
 		return info, nil
 	}
+
 	ok, err := IsDatabase(path)
 	if err != nil {
 		return nil, err
@@ -71,6 +74,7 @@ func inspect(path string, maxBytes int64) (fs.FileInfo, error) {
 	if !ok {
 		return nil, ErrNotDatabase
 	}
+
 	return info, nil
 }
 
@@ -87,6 +91,7 @@ func copyFile(ctx context.Context, to *os.File, from string, limit int64) error 
 	if err != nil {
 		return err
 	}
+
 	defer source.Close()
 	n, err := io.Copy(to, &contextReader{ctx, io.LimitReader(source, limit+1)})
 	if err != nil {
@@ -95,6 +100,7 @@ func copyFile(ctx context.Context, to *os.File, from string, limit int64) error 
 	if n > limit {
 		return fmt.Errorf("%w: the limit is %d bytes", ErrTooLarge, limit)
 	}
+
 	return nil
 }
 
@@ -118,6 +124,7 @@ func replace(finished, target string, mode fs.FileMode) error {
 	if err != nil {
 		return err
 	}
+
 	err = errors.Join(file.Chmod(mode), file.Sync(), file.Close())
 	if err != nil {
 		return err
@@ -125,10 +132,12 @@ func replace(finished, target string, mode fs.FileMode) error {
 	if err := os.Rename(finished, target); err != nil {
 		return err
 	}
+
 	dir, err := os.Open(filepath.Dir(target))
 	if err != nil {
 		return err
 	}
+
 	defer dir.Close()
 	// Some file systems cannot sync a directory. The file itself is safe then too.
 	_ = dir.Sync()

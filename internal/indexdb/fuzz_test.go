@@ -21,14 +21,17 @@ func smallDatabase(f *testing.F, level int) []byte {
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		f.Fatal(err)
 	}
+
 	conn, err := connect(ctx, path, readWrite)
 	if err != nil {
 		f.Fatal(err)
 	}
+
 	defer conn.close()
 	if _, err := conn.ExecContext(ctx, `PRAGMA page_size = 512`); err != nil {
 		f.Fatal(err)
 	}
+
 	if level < LatestLevel {
 		for _, statement := range levelZero {
 			if _, err := conn.ExecContext(ctx, statement); err != nil {
@@ -36,14 +39,17 @@ func smallDatabase(f *testing.F, level int) []byte {
 			}
 		}
 	}
+
 	if err := conn.migrateBy(ctx, Options{}, migrations[:level+1]); err != nil {
 		f.Fatal(err)
 	}
+
 	if level == LatestLevel {
 		tx, err := conn.BeginTx(ctx, nil)
 		if err != nil {
 			f.Fatal(err)
 		}
+
 		e := &Editor{tx: tx}
 		if err := e.Add(ctx, []Bundle{given{version: "1.0.0", channels: "a"}.bundle(f)}, AddOptions{}); err != nil {
 			f.Fatal(err)
@@ -52,10 +58,12 @@ func smallDatabase(f *testing.F, level int) []byte {
 			f.Fatal(err)
 		}
 	}
+
 	content, err := os.ReadFile(path)
 	if err != nil {
 		f.Fatal(err)
 	}
+
 	return content
 }
 
@@ -70,6 +78,7 @@ func FuzzOpen(f *testing.F) {
 			f.Add(uint8(i), uint32(offset), []byte{0x0d, 0xff, 0, 0x7f, 0xff}, uint16(0))
 		}
 	}
+
 	f.Add(uint8(3), uint32(0), []byte(magic), uint16(0))
 	f.Add(uint8(3), uint32(0), []byte("schema: olm.package"), uint16(0))
 	f.Add(uint8(2), uint32(28), []byte{0xff, 0xff, 0xff, 0xff}, uint16(700))
@@ -83,6 +92,7 @@ func FuzzOpen(f *testing.F) {
 		if err := os.WriteFile(d.path, content, 0o600); err != nil {
 			t.Fatal(err)
 		}
+
 		checkMetas(t, d)
 		err := d.edit(func(e *Editor) error {
 			ctx := context.Background()
@@ -91,6 +101,7 @@ func FuzzOpen(f *testing.F) {
 			}
 			return e.PruneStranded(ctx)
 		})
+
 		after, readErr := os.ReadFile(d.path)
 		if readErr != nil {
 			t.Fatal(readErr)
@@ -98,6 +109,7 @@ func FuzzOpen(f *testing.F) {
 		if err != nil && string(after) != string(content) {
 			t.Fatalf("a failed edit changed the file: %v", err)
 		}
+
 		checkMetas(t, d)
 	})
 }
@@ -109,6 +121,7 @@ func checkMetas(t *testing.T, d *database) {
 	if err != nil && len(err.Error()) > 10_000 {
 		t.Fatalf("an error of %d bytes", len(err.Error()))
 	}
+
 	for _, meta := range metas {
 		compact, n, err := jsontext.Compact(nil, meta.Blob, maxDepth)
 		if err != nil || n != len(meta.Blob) || string(compact) != string(meta.Blob) {
@@ -141,6 +154,7 @@ func FuzzRows(f *testing.F) {
 		if err := os.WriteFile(d.path, template, 0o600); err != nil {
 			t.Fatal(err)
 		}
+
 		// Two bits of kinds say as what a value is stored.
 		store := func(text string) any {
 			kind := kinds & 3
@@ -152,6 +166,7 @@ func FuzzRows(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		insert := func(statement string, values ...any) {
 			if _, err := conn.ExecContext(ctx, statement, values...); err != nil {
 				t.Logf("%s: %v", statement, err)
@@ -184,6 +199,7 @@ func FuzzRows(f *testing.F) {
 		if err != nil {
 			t.Log(err)
 		}
+
 		checkMetas(t, d)
 	})
 }
@@ -204,18 +220,22 @@ func FuzzPlan(f *testing.F) {
 			for _, m := range state.members {
 				m.added = false
 			}
+
 			for g := range slices.Chunk(batch, 3) {
 				if len(g) == 3 {
 					addFuzzed(state, g)
 				}
 			}
+
 			p, err := planFuzzed(state, mode)
 			if err != nil || p.checkReached("p", state.members) != nil {
 				return // It is refused; nothing is written.
 			}
+
 			for channel, rows := range p.channels {
 				state.graphs[channel] = checkRows(t, channel, rows)
 			}
+
 			state.defaultChannel = p.defaultChannel
 		}
 	})
@@ -241,6 +261,7 @@ func addFuzzed(state *packageState, g []byte) {
 	if g[1]&0x80 != 0 {
 		m.substitutesFor = name(g[2] >> 1)
 	}
+
 	state.members[m.name] = m
 }
 
@@ -262,6 +283,7 @@ func checkRows(t *testing.T, channel string, rows []row) channelGraph {
 		}
 		entries = append(entries, e)
 	}
+
 	slices.SortStableFunc(entries, func(a, b entry) int { return rows[a.id-1].depth - rows[b.id-1].depth })
 	graph := readGraph(rows[0].bundle, entries)
 	reached := graph.below(graph.head)
@@ -273,8 +295,10 @@ func checkRows(t *testing.T, channel string, rows []row) channelGraph {
 			t.Fatalf("channel %s: %s leads to itself, or twice to another: %v", channel, name, e)
 		}
 	}
+
 	if len(graph.chain) != len(slices.Compact(slices.Sorted(slices.Values(graph.chain)))) {
 		t.Fatalf("channel %s: a circle: %v", channel, strings.Join(graph.chain, " "))
 	}
+
 	return graph
 }

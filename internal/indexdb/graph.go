@@ -75,6 +75,7 @@ func layDown(head string, edgesOf func(name string) (edges, bool)) ([]row, error
 		if !found {
 			return nil, fmt.Errorf("no bundle %q", name)
 		}
+
 		for _, skip := range next.skips {
 			if skip == "" || skip == name {
 				continue
@@ -82,16 +83,19 @@ func layDown(head string, edgesOf func(name string) (edges, bool)) ([]row, error
 			rows = append(rows, row{bundle: skip, replaces: none, depth: depth}, row{bundle: name, replaces: len(rows), depth: depth})
 			depth++
 		}
+
 		if next.replaces == "" {
 			return rows, nil
 		}
 		if seen[next.replaces] {
 			return nil, say("Cycle detected, %s replaces %s", name, next.replaces)
 		}
+
 		seen[next.replaces] = true
 		if _, found := edgesOf(next.replaces); !found {
 			return nil, say("Invalid bundle %s, replaces nonexistent bundle %s", name, next.replaces)
 		}
+
 		rows[current].replaces = len(rows)
 		current = len(rows)
 		rows = append(rows, row{bundle: next.replaces, replaces: none, depth: depth})
@@ -122,10 +126,12 @@ func readGraph(head string, entries []entry) channelGraph {
 			start = i
 		}
 	}
+
 	if start == none && len(entries) > 0 {
 		start = 0
 		graph.head = entries[0].bundle
 	}
+
 	onChain := map[string]bool{}
 	used := map[int]bool{}
 	for i := start; i != none; {
@@ -133,27 +139,33 @@ func readGraph(head string, entries []entry) channelGraph {
 		if onChain[e.bundle] {
 			break // The rows of a strange hand may go in circles.
 		}
+
 		onChain[e.bundle] = true
 		used[i] = true
 		graph.chain = append(graph.chain, e.bundle)
 		if e.toBundle != e.bundle {
 			graph.edges[e.bundle] = edges{replaces: e.toBundle}
 		}
+
 		next, found := byID[e.to]
 		if !found {
 			break
 		}
+
 		i = next
 	}
+
 	known := map[[2]string]bool{}
 	for name, e := range graph.edges {
 		known[[2]string{name, e.replaces}] = true
 	}
+
 	for i, e := range entries {
 		edge := [2]string{e.bundle, e.toBundle}
 		if used[i] || e.toBundle == "" || e.toBundle == e.bundle || known[edge] {
 			continue
 		}
+
 		known[edge] = true
 		all := graph.edges[e.bundle]
 		if all.replaces == "" && !onChain[e.bundle] {
@@ -161,8 +173,10 @@ func readGraph(head string, entries []entry) channelGraph {
 		} else {
 			all.skips = append(all.skips, e.toBundle)
 		}
+
 		graph.edges[e.bundle] = all
 	}
+
 	return graph
 }
 
@@ -180,6 +194,7 @@ func (g channelGraph) below(name string) map[string]bool {
 			}
 		}
 	}
+
 	return found
 }
 
@@ -209,13 +224,16 @@ func (p *plan) checkReached(pkg string, members map[string]*member) error {
 			if slices.ContainsFunc(rows, func(r row) bool { return r.bundle == name }) {
 				continue
 			}
+
 			head := ""
 			if len(rows) > 0 {
 				head = rows[0].bundle
 			}
+
 			return fmt.Errorf("add prunes bundle %s (%s) from package %s, channel %s: this may be due to incorrect channel head (%s)",
 				name, m.image, pkg, channel, head)
 		}
 	}
+
 	return nil
 }

@@ -51,6 +51,7 @@ func TestReadGraph(t *testing.T) {
 			want:    channelGraph{head: "a", chain: []string{"a"}, edges: map[string]edges{"a": {replaces: "z"}}},
 		},
 	}
+
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(c.want, readGraph(c.head, c.entries), cmp.AllowUnexported(channelGraph{}, edges{})); diff != "" {

@@ -52,10 +52,12 @@ func ImageSpec(path string, program []byte) (image.Spec, error) {
 	if info.Size() == 0 {
 		return image.Spec{}, fmt.Errorf("index database %s: %w: it is empty", path, ErrNotDatabase)
 	}
+
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return image.Spec{}, fmt.Errorf("index database %s: %w", path, err)
 	}
+
 	spec := image.Spec{
 		OS:     "linux",
 		Labels: map[string]string{LabelDatabase: DatabasePath},
@@ -67,6 +69,7 @@ func ImageSpec(path string, program []byte) (image.Spec, error) {
 		spec.Cmd = serveArguments()
 		spec.ExposedPorts = []string{port + "/tcp"}
 	}
+
 	return spec, nil
 }
 
@@ -77,6 +80,7 @@ func Dockerfile(binaryImage, database string) (string, error) {
 	if binaryImage == "" {
 		binaryImage = DefaultBinaryImage
 	}
+
 	for _, word := range []string{binaryImage, database} {
 		if word == "" || strings.ContainsAny(word, " \t\r\n\"") {
 			return "", errors.New("the binary image and the path of the database must be given, without blanks and quotes")

@@ -21,6 +21,7 @@ func TestImageSpec(t *testing.T) {
 	if got, err := DatabaseInImage("x", spec.Labels); err != nil || got != "/database/index.db" {
 		t.Errorf("database at %q, %v", got, err)
 	}
+
 	content, err := os.ReadFile(d.path)
 	if err != nil {
 		t.Fatal(err)
@@ -34,6 +35,7 @@ func TestImageSpec(t *testing.T) {
 	if _, err := image.Build(spec); err != nil {
 		t.Error(err)
 	}
+
 	spec, err = ImageSpec(d.path, []byte("program"))
 	if err != nil {
 		t.Fatal(err)
@@ -47,6 +49,7 @@ func TestImageSpec(t *testing.T) {
 	if _, err := image.Build(spec); err != nil {
 		t.Error(err)
 	}
+
 	other := filepath.Join(t.TempDir(), "other")
 	if err := os.WriteFile(other, []byte("other"), 0o600); err != nil {
 		t.Fatal(err)
@@ -75,12 +78,14 @@ func TestDockerfile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	golden.Check(t, "index.Dockerfile", []byte(text))
 	for _, image := range []string{"a b", "a\nRUN x", `a"`} {
 		if _, err := Dockerfile(image, "x"); err == nil {
 			t.Errorf("%q is accepted", image)
 		}
 	}
+
 	if text, err := Dockerfile("other", "x"); err != nil || !strings.HasPrefix(text, "FROM other\n") {
 		t.Errorf("%q, %v", text, err)
 	}

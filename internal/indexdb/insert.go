@@ -18,28 +18,33 @@ func insertBundle(ctx context.Context, q querier, b *Bundle) error {
 		objects.Write(object)
 		objects.WriteByte('\n')
 	}
+
 	// The two are blobs in every index that exists.
 	csv, content := []byte(b.CSV), []byte(objects.String())
 	if len(b.CSV) == 0 {
 		csv = nil
 	}
+
 	_, err := q.ExecContext(ctx, `INSERT INTO operatorbundle
 		(name, csv, bundle, bundlepath, skiprange, version, replaces, skips, substitutesfor) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		b.Name, csv, content, b.Image, b.SkipRange, b.Version, b.Replaces, strings.Join(b.Skips, ","), b.SubstitutesFor)
 	if err != nil {
 		return err
 	}
+
 	for _, image := range b.RelatedImages {
 		if _, err := q.ExecContext(ctx, `INSERT INTO related_image (image, operatorbundle_name) VALUES (?, ?)`, image, b.Name); err != nil {
 			return err
 		}
 	}
+
 	if err := insertProperties(ctx, q, b); err != nil {
 		return err
 	}
 	if err := insertAPIs(ctx, q, b, "api_provider", b.Provides); err != nil {
 		return err
 	}
+
 	return insertAPIs(ctx, q, b, "api_requirer", b.Requires)
 }
 
@@ -55,6 +60,7 @@ func insertAPIs(ctx context.Context, q querier, b *Bundle, table string, apis []
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -78,33 +84,39 @@ func insertProperties(ctx context.Context, q querier, b *Bundle) error {
 	if marked { // and added again
 		properties = append(properties, fbc.Property{Type: propertyDeprecated, Value: json.RawMessage("{}")})
 	}
+
 	seen := map[[2]string]bool{}
 	for _, p := range properties {
 		table, stored, err := storedProperty(p)
 		if err != nil {
 			return fmt.Errorf("property %q: %w", p.Type, err)
 		}
+
 		if key := [2]string{table + " " + stored.Type, string(stored.Value)}; seen[key] {
 			continue
 		} else {
 			seen[key] = true
 		}
+
 		var value any = string(stored.Value)
 		if table == "dependencies" {
 			value = []byte(stored.Value)
 		}
+
 		_, err = q.ExecContext(ctx, `INSERT INTO `+table+`
 			(type, value, operatorbundle_name, operatorbundle_version, operatorbundle_path) VALUES (?, ?, ?, ?, ?)`,
 			stored.Type, value, b.Name, orNull(b.Version), orNull(b.Image))
 		if err != nil {
 			return err
 		}
+
 		if p.Type == propertyDeprecated {
 			if err := markDeprecated(ctx, q, b.Name); err != nil {
 				return err
 			}
 		}
 	}
+
 	return nil
 }
 

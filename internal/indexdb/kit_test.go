@@ -42,6 +42,7 @@ func (g given) bundle(t testing.TB) Bundle {
 	if g.image == "" {
 		g.image = "registry.example/" + tag(g.name)
 	}
+
 	csv := map[string]any{
 		"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
 		"metadata": map[string]any{"name": g.name},
@@ -51,14 +52,17 @@ func (g given) bundle(t testing.TB) Bundle {
 			"relatedImages": []any{map[string]any{"name": "operator", "image": "registry.example/operator:v" + tag(g.version)}},
 		},
 	}
+
 	raw, err := json.Marshal(csv)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	value, err := encode(fbc.PackageProperty{PackageName: g.pkg, Version: g.version})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return Bundle{
 		Package: g.pkg, Name: g.name, Version: g.version, Image: g.image,
 		Channels: splitNames(g.channels), DefaultChannel: g.defaultChannel,
@@ -128,6 +132,7 @@ func (d *database) metas() ([]fbc.Meta, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() {
 		if err := index.Close(); err != nil {
 			d.t.Error(err)
@@ -140,6 +145,7 @@ func (d *database) metas() ([]fbc.Meta, error) {
 		}
 		metas = append(metas, meta)
 	}
+
 	return metas, nil
 }
 
@@ -150,6 +156,7 @@ func (d *database) catalog() string {
 	if err != nil {
 		d.t.Fatal(err)
 	}
+
 	var out strings.Builder
 	for _, meta := range metas {
 		switch meta.Schema {
@@ -180,6 +187,7 @@ func (d *database) catalog() string {
 			d.t.Errorf("unexpected %s", meta)
 		}
 	}
+
 	return out.String()
 }
 
@@ -198,6 +206,7 @@ func (d *database) validate() {
 	if err != nil {
 		d.t.Fatal(err)
 	}
+
 	err = fbc.Validate(func(yield func(fbc.Meta, error) bool) {
 		for _, meta := range metas {
 			if !yield(meta, nil) {
@@ -222,11 +231,13 @@ func (d *database) rows(query string, args ...any) []string {
 	if err != nil {
 		d.t.Fatal(err)
 	}
+
 	defer func() { _ = db.Close() }()
 	values, err := texts(context.Background(), db, query, args...)
 	if err != nil {
 		d.t.Fatal(err)
 	}
+
 	return values
 }
 
@@ -237,6 +248,7 @@ func (d *database) run(statements ...string) {
 	if err != nil {
 		d.t.Fatal(err)
 	}
+
 	defer func() { _ = db.Close() }()
 	db.SetMaxOpenConns(1)
 	for _, statement := range append([]string{`PRAGMA synchronous = 0`}, statements...) {

@@ -55,6 +55,7 @@ func (c *connection) migrateBy(ctx context.Context, opts Options, steps []migrat
 	if level == LatestLevel {
 		return nil
 	}
+
 	for _, pragma := range []string{
 		`PRAGMA foreign_keys = 0`,
 		// A table that is renamed into the place of a dropped one takes over the references
@@ -65,10 +66,12 @@ func (c *connection) migrateBy(ctx context.Context, opts Options, steps []migrat
 			return err
 		}
 	}
+
 	tx, err := c.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = tx.Rollback() }() // It does nothing after the commit.
 	if err := dropTriggers(ctx, tx); err != nil {
 		return err
@@ -76,6 +79,7 @@ func (c *connection) migrateBy(ctx context.Context, opts Options, steps []migrat
 	if err := migrateFrom(ctx, &migrating{tx, opts}, level, steps); err != nil {
 		return err
 	}
+
 	return tx.Commit()
 }
 
@@ -84,6 +88,7 @@ func migrateFrom(ctx context.Context, tx *migrating, level int, steps []migratio
 	if err != nil {
 		return err
 	}
+
 	for _, step := range steps {
 		if step.level <= level {
 			continue
@@ -96,9 +101,11 @@ func migrateFrom(ctx context.Context, tx *migrating, level int, steps []migratio
 		}
 		level = step.level
 	}
+
 	if err := tx.run(ctx, `DELETE FROM schema_migrations`); err != nil {
 		return err
 	}
+
 	// The time is that of every file of an image, so that equal content is equal bytes.
 	_, err = tx.ExecContext(ctx, `INSERT INTO schema_migrations (version, timestamp) VALUES (?, '1970-01-01 00:00:00')`, level)
 	return err
@@ -110,14 +117,17 @@ func dropTriggers(ctx context.Context, q querier) error {
 	if err != nil {
 		return err
 	}
+
 	for _, name := range names {
 		if _, err := q.ExecContext(ctx, `DROP TRIGGER IF EXISTS `+quoteName(name)); err != nil {
 			return err
 		}
 	}
+
 	// A damaged schema may list a trigger under another name than its own.
 	if _, names, err = listSchema(ctx, q); err == nil && len(names) > 0 {
 		err = fmt.Errorf("%w: its triggers %q cannot be removed", ErrDamaged, names)
 	}
+
 	return err
 }

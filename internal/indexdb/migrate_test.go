@@ -75,6 +75,7 @@ func TestMigrateFromEveryLevel(t *testing.T) {
 			if got := d.query(`SELECT version FROM schema_migrations`); got != strconv.Itoa(level) {
 				t.Fatalf("level %s", got)
 			}
+
 			// Read as it is: a copy is migrated.
 			d.expectMigrated()
 			if got := d.query(`SELECT version FROM schema_migrations`); got != strconv.Itoa(level) {
@@ -87,6 +88,7 @@ func TestMigrateFromEveryLevel(t *testing.T) {
 			if got := d.query(`SELECT version FROM schema_migrations`); got != "13" {
 				t.Errorf("level %s after an edit", got)
 			}
+
 			d.expectMigrated()
 			d.sound()
 		})
@@ -100,19 +102,23 @@ func (d *database) expectMigrated() {
 	if err != nil {
 		d.t.Fatal(err)
 	}
+
 	b, err := fbc.DecodeBundle(metas[2])
 	if err != nil {
 		d.t.Fatal(err)
 	}
+
 	got := []string{b.Name}
 	for _, p := range b.Properties {
 		if p.Type != fbc.PropertyBundleObject {
 			got = append(got, p.Type+string(p.Value))
 		}
 	}
+
 	for _, image := range b.RelatedImages {
 		got = append(got, image.Name+" "+image.Image)
 	}
+
 	want := []string{
 		"p.v1",
 		`olm.gvk{"group":"g","kind":"Thing","version":"v1"}`,
@@ -132,10 +138,12 @@ func TestSkipMigrate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		var failure error
 		for _, err := range index.Metas(t.Context()) {
 			failure = errors.Join(failure, err)
 		}
+
 		if (failure == nil) != (want == "") || failure != nil && !strings.Contains(failure.Error(), want) {
 			t.Errorf("level %d: %v", level, failure)
 		}
@@ -159,6 +167,7 @@ func TestMigratedRows(t *testing.T) {
 			t.Errorf("%s:\n got %s\nwant %s", query, got, want)
 		}
 	}
+
 	contains(t, d.warnings, `bundle passed over by a migration: bundle "broken"`)
 }
 
@@ -173,12 +182,14 @@ func TestMigrateSteps(t *testing.T) {
 		}
 		golden.Check(t, "schema.txt", []byte(d.schema()))
 	})
+
 	t.Run("at the latest", func(t *testing.T) {
 		d := atLevel(t, LatestLevel)
 		if err := d.migrateBy([]migration{{LatestLevel, func(context.Context, *migrating) error { return errors.New("ran again") }}}); err != nil {
 			t.Error(err)
 		}
 	})
+
 	t.Run("out of order", func(t *testing.T) {
 		d := newDatabase(t)
 		d.run(levelZero...)
@@ -190,6 +201,7 @@ func TestMigrateSteps(t *testing.T) {
 			t.Errorf("level %s: a part was kept", got)
 		}
 	})
+
 	t.Run("that fail", func(t *testing.T) {
 		d := newDatabase(t)
 		d.run(levelZero...)
@@ -203,6 +215,7 @@ func TestMigrateSteps(t *testing.T) {
 			t.Errorf("schema changed:\n%s", got)
 		}
 	})
+
 	t.Run("before levels were counted", func(t *testing.T) {
 		d := newDatabase(t)
 		d.run(levelZero...)
@@ -226,5 +239,6 @@ func (d *database) schema() string {
 			}
 		}
 	}
+
 	return out.String()
 }

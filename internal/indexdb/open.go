@@ -66,10 +66,12 @@ func open(ctx context.Context, path string, opts Options) (*Index, error) {
 	if info.Size() == 0 {
 		return nil, fmt.Errorf("%w: it is empty", ErrNotDatabase)
 	}
+
 	conn, err := connect(ctx, path, readOnly)
 	if err != nil {
 		return nil, err
 	}
+
 	level, err := checkSchema(ctx, conn)
 	if err != nil {
 		conn.close()
@@ -78,6 +80,7 @@ func open(ctx context.Context, path string, opts Options) (*Index, error) {
 	if level == LatestLevel || opts.SkipMigrate {
 		return &Index{conn: conn, opts: opts}, nil
 	}
+
 	conn.close()
 	return openMigrated(ctx, path, opts)
 }
@@ -88,6 +91,7 @@ func openMigrated(ctx context.Context, path string, opts Options) (index *Index,
 	if err != nil {
 		return nil, err
 	}
+
 	temp := file.Name()
 	defer func() {
 		if err != nil {
@@ -101,10 +105,12 @@ func openMigrated(ctx context.Context, path string, opts Options) (index *Index,
 	if err != nil {
 		return nil, err
 	}
+
 	conn, err := connect(ctx, temp, readWrite)
 	if err != nil {
 		return nil, err
 	}
+
 	err = conn.migrate(ctx, opts)
 	conn.close()
 	if err != nil {
@@ -113,6 +119,7 @@ func openMigrated(ctx context.Context, path string, opts Options) (index *Index,
 	if conn, err = connect(ctx, temp, readOnly); err != nil {
 		return nil, err
 	}
+
 	return &Index{conn: conn, opts: opts, temp: temp}, nil
 }
 
@@ -143,12 +150,14 @@ func connect(ctx context.Context, path string, mode access) (*connection, error)
 	if err != nil {
 		return nil, err
 	}
+
 	query := url.Values{
 		"_defensive": {"1"},
 		// Nothing that stands in the schema may have side effects or take its time, and what
 		// a page says of itself is checked. Sorting must not take memory without bound.
 		"_pragma": {"trusted_schema(0)", "cell_size_check(1)", "mmap_size(0)", "temp_store(1)", "ignore_check_constraints(1)"},
 	}
+
 	if mode == readOnly {
 		query.Set("mode", "ro")
 		query.Set("immutable", "1")
@@ -159,22 +168,26 @@ func connect(ctx context.Context, path string, mode access) (*connection, error)
 		query.Add("_pragma", "synchronous(0)")
 		query.Add("_pragma", "locking_mode(EXCLUSIVE)")
 	}
+
 	dsn := url.URL{Scheme: "file", Path: filepath.ToSlash(absolute), RawQuery: query.Encode()}
 	db, err := sql.Open("sqlite", dsn.String())
 	if err != nil {
 		return nil, err
 	}
+
 	db.SetMaxOpenConns(1)
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		_ = db.Close()
 		return nil, err
 	}
+
 	c := &connection{db: db, Conn: conn}
 	if _, err := sqlite.Limit(conn, sqlite3.SQLITE_LIMIT_LENGTH, maxValueBytes); err != nil {
 		c.close()
 		return nil, err
 	}
+
 	return c, nil
 }
 
@@ -200,6 +213,7 @@ func checkSchema(ctx context.Context, conn *connection) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+
 	for _, table := range slices.Concat(tables, tablesOfAnIndex) {
 		var hidden int
 		err := conn.QueryRowContext(ctx, `SELECT count(*) FROM pragma_table_xinfo(?) WHERE hidden <> 0`, table).Scan(&hidden)
@@ -210,6 +224,7 @@ func checkSchema(ctx context.Context, conn *connection) (int, error) {
 			return 0, fmt.Errorf("%w: the table %q has generated columns", ErrNotIndex, table)
 		}
 	}
+
 	switch {
 	case slices.Contains(tables, "schema_migrations"):
 		return storedLevel(ctx, conn)
@@ -228,6 +243,7 @@ func listSchema(ctx context.Context, q querier) (tables, triggers []string, err 
 	if err != nil {
 		return nil, nil, err
 	}
+
 	n := 0
 	err = scan(rows, func() error {
 		var name, text string
@@ -237,6 +253,7 @@ func listSchema(ctx context.Context, q querier) (tables, triggers []string, err 
 		if n++; n > maxSchemaObjects {
 			return fmt.Errorf("%w: it has more than %d tables and indexes", ErrNotIndex, maxSchemaObjects)
 		}
+
 		words := strings.Fields(strings.ToUpper(text[:min(len(text), 40)]))
 		switch statement := strings.Join(words[:min(len(words), 2)], " "); statement {
 		case "CREATE TABLE":
@@ -247,8 +264,10 @@ func listSchema(ctx context.Context, q querier) (tables, triggers []string, err 
 		default:
 			return fmt.Errorf("%w: %q is neither a table nor an index", ErrNotIndex, name)
 		}
+
 		return nil
 	})
+
 	return tables, triggers, err
 }
 
@@ -260,12 +279,14 @@ func storedLevel(ctx context.Context, conn querier) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+
 	switch {
 	case count != 1 || !version.Valid:
 		return 0, fmt.Errorf("%w: schema_migrations has %d rows, it must have one", ErrNotIndex, count)
 	case version.Int64 < 0 || version.Int64 > int64(LatestLevel):
 		return 0, fmt.Errorf("%w: it is %d, the latest known is %d", ErrLevel, version.Int64, LatestLevel)
 	}
+
 	return int(version.Int64), nil
 }
 

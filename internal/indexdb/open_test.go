@@ -117,6 +117,7 @@ func TestDamagedPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	const page = 4096
 	found := 0
 	for start := page; start < len(content); start += page {
@@ -124,9 +125,11 @@ func TestDamagedPages(t *testing.T) {
 		for i := start; i < start+page; i++ {
 			damaged[i] = 0xff
 		}
+
 		if err := os.WriteFile(d.path, damaged, 0o600); err != nil {
 			t.Fatal(err)
 		}
+
 		err := d.edit(func(*Editor) error { return nil })
 		if !errors.Is(err, ErrDamaged) {
 			t.Errorf("page at %d: edit gives %v", start, err)
@@ -135,6 +138,7 @@ func TestDamagedPages(t *testing.T) {
 			found++
 		}
 	}
+
 	if found == 0 {
 		t.Error("reading finds no damage")
 	}
@@ -146,6 +150,7 @@ func TestIsDatabase(t *testing.T) {
 	if is, err := IsDatabase(d.path); err != nil || !is {
 		t.Errorf("a database: %v, %v", is, err)
 	}
+
 	other := filepath.Join(t.TempDir(), "catalog.yaml")
 	for _, content := range []string{"", "short", "schema: olm.package and more"} {
 		if err := os.WriteFile(other, []byte(content), 0o600); err != nil {
@@ -155,6 +160,7 @@ func TestIsDatabase(t *testing.T) {
 			t.Errorf("%q: %v, %v", content, is, err)
 		}
 	}
+
 	if _, err := IsDatabase(other + "x"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("error %v", err)
 	}
@@ -294,12 +300,15 @@ func TestEditIsReproducible(t *testing.T) {
 		if err := d.deprecate(DeprecateOptions{}, "registry.example/p.v1.1.0"); err != nil {
 			t.Fatal(err)
 		}
+
 		content, err := os.ReadFile(d.path)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		contents[i] = string(content)
 	}
+
 	if contents[0] != contents[1] {
 		t.Error("the files differ")
 	}
@@ -317,6 +326,7 @@ func TestStrangeTriggers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	d.expect("b default x", "  x", "    b.v1.0.0", "    b.v1.1.0 replaces b.v1.0.0", "c default x", "  x", "    c.v1.0.0", "    c.v1.1.0 replaces c.v1.0.0")
 	if got := d.query(`SELECT name FROM sqlite_schema WHERE type = 'trigger' ORDER BY 1`); got != "api_provider_cleanup api_requirer_cleanup" {
 		t.Errorf("triggers %s", got)
@@ -398,6 +408,7 @@ func TestReadOddRows(t *testing.T) {
 		"a value above the limit":        {run: []string{`UPDATE operatorbundle SET bundle = zeroblob(70000000) WHERE name = 'p.v1.0.0'`}, err: "the database is too large"},
 		"text that is not UTF-8":         {run: []string{`UPDATE operatorbundle SET skiprange = CAST(x'ff' AS TEXT)`}, want: both},
 	}
+
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			d := start(t)
@@ -409,9 +420,11 @@ func TestReadOddRows(t *testing.T) {
 				}
 				return
 			}
+
 			if got, want := d.catalog(), strings.Join(append(c.want, ""), "\n"); got != want {
 				t.Errorf("catalog:\n%s\nwant:\n%s", got, want)
 			}
+
 			if c.warning != "" {
 				contains(t, d.warnings, c.warning)
 			} else if len(d.warnings) > 0 {
@@ -429,6 +442,7 @@ func TestIconWithBlanks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	p, err := fbc.DecodePackage(metas[0])
 	if err != nil || p.Icon == nil || string(p.Icon.Data) != "icon" {
 		t.Errorf("package %+v, error %v", p, err)
@@ -441,6 +455,7 @@ func TestMetasStop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer func() { _ = index.Close() }()
 	for n := range 9 {
 		seen := 0
@@ -456,6 +471,7 @@ func TestMetasStop(t *testing.T) {
 			t.Errorf("saw %d blobs, want %d", seen, n+1)
 		}
 	}
+
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var last error
@@ -463,6 +479,7 @@ func TestMetasStop(t *testing.T) {
 		cancel()
 		last = err
 	}
+
 	if !errors.Is(last, context.Canceled) {
 		t.Errorf("error %v", last)
 	}

@@ -17,16 +17,20 @@ func texts(ctx context.Context, q querier, query string, args ...any) ([]string,
 	if err != nil {
 		return nil, err
 	}
+
 	var values []string
 	err = scan(rows, func() error {
 		if len(values) == maxRows {
 			return fmt.Errorf("%w: a table has more than %d rows", ErrTooLarge, maxRows)
 		}
+
 		var value sql.NullString
 		err := rows.Scan(&value)
 		values = append(values, value.String)
+
 		return err
 	})
+
 	return values, err
 }
 

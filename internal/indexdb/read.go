@@ -52,6 +52,7 @@ func (x *Index) APIs(ctx context.Context) ([]API, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the APIs of the index database: %w", explain(err))
 	}
+
 	var apis []API
 	err = scan(rows, func() error {
 		var api API
@@ -62,6 +63,7 @@ func (x *Index) APIs(ctx context.Context) ([]API, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the APIs of the index database: %w", explain(err))
 	}
+
 	return apis, nil
 }
 
@@ -113,6 +115,7 @@ func (s *statements) prepare(ctx context.Context, conn *connection) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -132,10 +135,12 @@ func (r *reading) all(ctx context.Context) error {
 	if err := r.load(ctx); err != nil {
 		return err
 	}
+
 	rows, err := r.conn.QueryContext(ctx, selectEntries+orderEntries)
 	if err != nil {
 		return err
 	}
+
 	names := slices.Sorted(maps.Keys(r.packages))
 	current, channels, count := "", map[string][]entry{}, 0
 	// show yields the packages up to one; only of that are there channels.
@@ -151,12 +156,14 @@ func (r *reading) all(ctx context.Context) error {
 		}
 		return nil
 	}
+
 	err = scan(rows, func() error {
 		var pkg, channel string
 		var e entry
 		if err := scanEntry(rows, &pkg, &channel, &e); err != nil {
 			return err
 		}
+
 		if pkg != current {
 			if err := show(current); err != nil {
 				return err
@@ -166,12 +173,14 @@ func (r *reading) all(ctx context.Context) error {
 				r.opts.warn(fmt.Sprintf("channels of package %q passed over: the index has no such package", pkg), nil)
 			}
 		}
+
 		if count++; count > maxEntries {
 			return fmt.Errorf("%w: the channels of package %q have more than %d entries", ErrTooLarge, pkg, maxEntries)
 		}
 		if e.bundle != "" && channel != "" {
 			channels[channel] = append(channels[channel], e)
 		}
+
 		return nil
 	})
 	if err == nil {
@@ -180,6 +189,7 @@ func (r *reading) all(ctx context.Context) error {
 	if err != nil || len(names) == 0 {
 		return err
 	}
+
 	channels = nil
 	return show(names[len(names)-1])
 }
@@ -193,29 +203,34 @@ func (r *reading) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	err = eachRow(ctx, r.conn, `SELECT CAST(package_name AS TEXT), CAST(name AS TEXT), CAST(head_operatorbundle_name AS TEXT) FROM channel`, func(row [3]string) {
 		r.heads[[2]string{row[0], row[1]}] = row[2]
 	})
 	if err != nil {
 		return err
 	}
+
 	err = eachRow(ctx, r.conn, `SELECT DISTINCT CAST(operatorbundle_name AS TEXT), '', '' FROM properties WHERE CAST(type AS TEXT) = '`+propertyDeprecated+`'`, func(row [3]string) {
 		r.deprecated[row[0]] = true
 	})
 	if err != nil {
 		return err
 	}
+
 	for table, target := range map[string]*map[string][]int64{"properties": &r.properties, "dependencies": &r.dependencies, "related_image": &r.images} {
 		if *target, err = rowsOf(ctx, r.conn, table); err != nil {
 			return err
 		}
 	}
+
 	if !r.served {
 		return nil
 	}
 	if r.provided, err = loadAPIs(ctx, r.conn, "api_provider"); err != nil {
 		return err
 	}
+
 	r.required, err = loadAPIs(ctx, r.conn, "api_requirer")
 	return err
 }
@@ -226,15 +241,18 @@ func eachRow(ctx context.Context, q querier, query string, f func([3]string)) er
 	if err != nil {
 		return err
 	}
+
 	n := 0
 	return scan(rows, func() error {
 		if n++; n > maxRows {
 			return fmt.Errorf("%w: a table has more than %d rows", ErrTooLarge, maxRows)
 		}
+
 		var a, b, c sql.NullString
 		if err := rows.Scan(&a, &b, &c); err != nil {
 			return err
 		}
+
 		f([3]string{a.String, b.String, c.String})
 		return nil
 	})
@@ -246,6 +264,7 @@ func rowsOf(ctx context.Context, q querier, table string) (map[string][]int64, e
 	if err != nil {
 		return nil, err
 	}
+
 	found, n := map[string][]int64{}, 0
 	err = scan(rows, func() error {
 		var name string
@@ -256,9 +275,11 @@ func rowsOf(ctx context.Context, q querier, table string) (map[string][]int64, e
 		if n++; n > maxRows {
 			return fmt.Errorf("%w: the table %s has more than %d rows", ErrTooLarge, table, maxRows)
 		}
+
 		found[name] = append(found[name], id)
 		return nil
 	})
+
 	return found, err
 }
 
@@ -279,15 +300,18 @@ func (r *reading) pkg(ctx context.Context, name string, channels map[string][]en
 			bundles[bundle] = found
 		}
 	}
+
 	icon, err := r.icon(ctx, graphs[r.packages[name]].head)
 	if err != nil {
 		return err
 	}
+
 	err = r.emit(fbc.Meta{Schema: fbc.SchemaPackage, Name: name},
 		fbc.Package{Schema: fbc.SchemaPackage, Name: name, DefaultChannel: r.packages[name], Icon: icon})
 	if err != nil {
 		return err
 	}
+
 	for _, channel := range slices.Sorted(maps.Keys(graphs)) {
 		blob := channelBlob(name, channel, graphs[channel], bundles)
 		if len(blob.Entries) == 0 {
@@ -297,6 +321,7 @@ func (r *reading) pkg(ctx context.Context, name string, channels map[string][]en
 			return err
 		}
 	}
+
 	for _, bundle := range slices.Sorted(maps.Keys(bundles)) {
 		if bundles[bundle] == nil {
 			continue
@@ -309,6 +334,7 @@ func (r *reading) pkg(ctx context.Context, name string, channels map[string][]en
 			return errStopped
 		}
 	}
+
 	return nil
 }
 

@@ -23,6 +23,7 @@ func realBundles(t testing.TB) (map[string]*bundle.Bundle, []Bundle) {
 	if err != nil || len(folders) == 0 {
 		t.Fatalf("found %d bundles, error %v", len(folders), err)
 	}
+
 	loaded := map[string]*bundle.Bundle{}
 	var added []Bundle
 	for _, folder := range folders {
@@ -30,13 +31,16 @@ func realBundles(t testing.TB) (map[string]*bundle.Bundle, []Bundle) {
 		if err != nil {
 			t.Fatalf("%s: %v", folder, err)
 		}
+
 		a, err := FromBundle(b, "registry.example/"+b.Package+":"+strings.ReplaceAll(b.Version.String(), "+", "-"))
 		if err != nil {
 			t.Fatalf("%s: %v", folder, err)
 		}
+
 		loaded[b.Name()] = b
 		added = append(added, a)
 	}
+
 	return loaded, added
 }
 
@@ -49,12 +53,14 @@ func TestRealBundles(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+
 	d.sound()
 	d.validate()
 	metas, err := d.metas()
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	heads := d.rows(`SELECT head_operatorbundle_name FROM channel`)
 	seen := 0
 	var last fbc.Meta
@@ -62,22 +68,27 @@ func TestRealBundles(t *testing.T) {
 		if last.PackageName() > meta.PackageName() || last.PackageName() == meta.PackageName() && last.Schema == meta.Schema && last.Name >= meta.Name {
 			t.Errorf("%s stands after %s", meta, last)
 		}
+
 		last = meta
 		if meta.Schema != fbc.SchemaBundle {
 			continue
 		}
+
 		seen++
 		got, err := fbc.DecodeBundle(meta)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		source := loaded[meta.Name]
 		want, err := source.FBC(got.Image, bundle.WithObjects)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		compareReal(t, got, &want, slices.Contains(heads, meta.Name))
 	}
+
 	if seen != len(loaded) {
 		t.Errorf("%d bundles of %d", seen, len(loaded))
 	}
@@ -97,6 +108,7 @@ func compareReal(t *testing.T, got, want *fbc.Bundle, head bool) {
 		slices.Sort(list)
 		return list
 	}
+
 	images := func(b *fbc.Bundle) []string {
 		var list []string
 		for _, image := range b.RelatedImages {
@@ -125,10 +137,12 @@ func canonical(t *testing.T, raw json.RawMessage) string {
 	if err := json.Unmarshal(raw, &value); err != nil {
 		t.Fatal(err)
 	}
+
 	text, err := json.Marshal(value)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return string(text)
 }
 
@@ -142,12 +156,14 @@ func TestRealBundlesByReplaces(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+
 	d.sound()
 	d.validate()
 	packages := map[string]bool{}
 	for _, b := range added {
 		packages[b.Package] = true
 	}
+
 	present := d.rows(`SELECT name FROM package`)
 	if len(present) == 0 {
 		t.Error("no package could be added")
@@ -155,16 +171,19 @@ func TestRealBundlesByReplaces(t *testing.T) {
 	if len(present)+len(d.warnings) != len(packages) {
 		t.Errorf("%d packages, %d added: %q", len(packages), len(present), d.warnings)
 	}
+
 	t.Logf("added %q, warnings %q", present, d.warnings)
 	// All that was added can be removed.
 	err := d.edit(func(e *Editor) error { return e.PrunePackages(context.Background(), present[:1], false) })
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	d.sound()
 	if got := d.rows(`SELECT name FROM package`); len(got) != 1 || got[0] != present[0] {
 		t.Errorf("left %q", got)
 	}
+
 	for _, table := range []string{"properties", "dependencies", "related_image", "api_provider", "api_requirer"} {
 		if got := d.query(`SELECT DISTINCT operatorbundle_name FROM ` + table + ` WHERE operatorbundle_name NOT IN (SELECT name FROM operatorbundle)`); got != "" {
 			t.Errorf("%s has rows of %s", table, got)

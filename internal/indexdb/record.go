@@ -63,6 +63,7 @@ func loadAPIs(ctx context.Context, q querier, table string) (map[string][]API, e
 	if err != nil {
 		return nil, err
 	}
+
 	found, n := map[string][]API{}, 0
 	err = scan(rows, func() error {
 		var name, group, version, kind, plural sql.NullString
@@ -72,9 +73,11 @@ func loadAPIs(ctx context.Context, q querier, table string) (map[string][]API, e
 		if n++; n > maxRows {
 			return fmt.Errorf("%w: the table %s has more than %d rows", ErrTooLarge, table, maxRows)
 		}
+
 		found[name.String] = append(found[name.String], API{group.String, version.String, kind.String, plural.String})
 		return nil
 	})
+
 	return found, err
 }
 
@@ -84,10 +87,12 @@ func (r *reading) record(ctx context.Context, name string) (*Record, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	dependencies, err := recordValues(ctx, r.dependency, r.dependencies[name])
 	if err != nil {
 		return nil, err
 	}
+
 	return &Record{Properties: properties, Dependencies: dependencies, Provides: r.provided[name], Requires: r.required[name]}, nil
 }
 
@@ -96,10 +101,12 @@ func recordValues(ctx context.Context, statement *sql.Stmt, ids []int64) ([]Reco
 	if len(ids) == 0 {
 		return nil, nil
 	}
+
 	rows, err := statement.QueryContext(ctx, rowList(ids))
 	if err != nil {
 		return nil, err
 	}
+
 	var values []RecordValue
 	err = scan(rows, func() error {
 		var valueType, value sql.NullString
@@ -107,5 +114,6 @@ func recordValues(ctx context.Context, statement *sql.Stmt, ids []int64) ([]Reco
 		values = append(values, RecordValue{valueType.String, value.String})
 		return err
 	})
+
 	return values, err
 }

@@ -48,6 +48,7 @@ func (e *Editor) removePackage(ctx context.Context, pkg string) error {
 	if err != nil {
 		return err
 	}
+
 	_, found, err := text(ctx, e.tx, `SELECT name FROM package WHERE name = ?`, pkg)
 	if err != nil {
 		return err
@@ -55,12 +56,14 @@ func (e *Editor) removePackage(ctx context.Context, pkg string) error {
 	if !found && len(graphs) == 0 {
 		return say("no package found for packagename %s", pkg)
 	}
+
 	names := map[string]bool{}
 	for _, graph := range graphs {
 		for name := range graph.edges {
 			names[name] = true
 		}
 	}
+
 	err = exec(ctx, e.tx, []string{
 		`DELETE FROM package WHERE name = ?`,
 		`DELETE FROM channel WHERE package_name = ?`,
@@ -69,6 +72,7 @@ func (e *Editor) removePackage(ctx context.Context, pkg string) error {
 	if err != nil {
 		return err
 	}
+
 	return e.deleteUnlisted(ctx, slices.Sorted(maps.Keys(names)), func(name string) error {
 		_, err := e.tx.ExecContext(ctx, `DELETE FROM deprecated WHERE operatorbundle_name = ?`, name)
 		return err
@@ -87,11 +91,13 @@ func (e *Editor) deleteUnlisted(ctx context.Context, names []string, deleted fun
 		if listed {
 			continue
 		}
+
 		gone = append(gone, name)
 		if err := deleted(name); err != nil {
 			return err
 		}
 	}
+
 	return deleteBundles(ctx, e.tx, gone)
 }
 
@@ -106,6 +112,7 @@ func (e *Editor) prune(ctx context.Context) error {
 	if err := deleteBundles(ctx, e.tx, stranded); err != nil {
 		return err
 	}
+
 	homeless, err := texts(ctx, e.tx, `SELECT DISTINCT operatorbundle_name FROM properties
 		WHERE type = 'olm.package' AND operatorbundle_name IS NOT NULL
 		AND iif(json_valid(CAST(value AS TEXT)), json_extract(CAST(value AS TEXT), '$.packageName') NOT IN (SELECT name FROM package WHERE name IS NOT NULL), 0)`)
@@ -115,6 +122,7 @@ func (e *Editor) prune(ctx context.Context) error {
 	if err := deleteBundles(ctx, e.tx, homeless); err != nil {
 		return err
 	}
+
 	_, err = e.tx.ExecContext(ctx, `DELETE FROM deprecated WHERE operatorbundle_name IS NULL
 		OR operatorbundle_name NOT IN (SELECT name FROM operatorbundle WHERE name IS NOT NULL)`)
 	return err
@@ -136,5 +144,6 @@ func deleteBundles(ctx context.Context, q querier, names []string) error {
 			return err
 		}
 	}
+
 	return nil
 }

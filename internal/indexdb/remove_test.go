@@ -18,22 +18,27 @@ func threePackages(t *testing.T) *database {
 			if version == "1.1.0" {
 				g.replaces = pkg + ".v1.0.0"
 			}
+
 			b := g.bundle(t)
 			shared := API{"shared.example", "v1", "Shared", ""}
 			if pkg == "b" {
 				shared.Plural = "shares"
 			}
+
 			if pkg == "c" {
 				b.Requires = append(b.Requires, shared)
 			} else {
 				b.Provides = append(b.Provides, shared)
 			}
+
 			bundles = append(bundles, b)
 		}
 	}
+
 	if err := d.edit(func(e *Editor) error { return e.Add(context.Background(), bundles, AddOptions{}) }); err != nil {
 		t.Fatal(err)
 	}
+
 	return d
 }
 
@@ -44,6 +49,7 @@ func TestRemovePackages(t *testing.T) {
 	if got := d.query(`SELECT plural FROM api WHERE kind = 'Shared'`); got != "shares" {
 		t.Errorf("plural %q", got)
 	}
+
 	remove := func(permissive bool, packages ...string) error {
 		return d.edit(func(e *Editor) error { return e.RemovePackages(context.Background(), packages, permissive) })
 	}
@@ -57,19 +63,23 @@ func TestRemovePackages(t *testing.T) {
 	if err := remove(false, "a"); err != nil {
 		t.Fatal(err)
 	}
+
 	d.expect(restOf("b", "c"))
 	d.sound()
 	if got := d.query(apiGroups); got != "b.example c.example shared.example" {
 		t.Errorf("apis %s", got)
 	}
+
 	err := remove(false, "b", "nope")
 	if want := "error deleting packages from database: error removing operator package nope: no package found for packagename nope"; err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}
+
 	d.expect(restOf("b", "c"))
 	if err := remove(true, "b", "nope"); err != nil {
 		t.Error(err)
 	}
+
 	contains(t, d.warnings, "no package found for packagename nope")
 	d.expect(restOf("c"))
 	if got := d.query(apiGroups); got != "c.example shared.example" {
@@ -78,11 +88,13 @@ func TestRemovePackages(t *testing.T) {
 	if err := remove(false, "c"); err != nil {
 		t.Fatal(err)
 	}
+
 	for _, table := range []string{"operatorbundle", "package", "channel", "channel_entry", "api", "api_provider", "api_requirer", "related_image", "dependencies", "properties"} {
 		if got := d.query(`SELECT count(*) FROM ` + table); got != "0" {
 			t.Errorf("%s has %s rows", table, got)
 		}
 	}
+
 	d.sound()
 }
 
@@ -94,10 +106,12 @@ func TestPrunePackages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	d.expect("b default x", "  x", "    b.v1.0.0", "    b.v1.1.0 replaces b.v1.0.0")
 	if got := d.query(apiGroups); got != "b.example shared.example" {
 		t.Errorf("apis %s", got)
 	}
+
 	d.sound()
 }
 
@@ -109,6 +123,7 @@ func TestPruneStranded(t *testing.T) {
 		`INSERT INTO related_image (image, operatorbundle_name) VALUES ('i', 'stranded')`,
 		`INSERT INTO deprecated (operatorbundle_name) VALUES ('marked'), ('homeless'), ('nothing')`,
 	)
+
 	before := d.catalog()
 	if err := d.edit(func(e *Editor) error { return e.PruneStranded(context.Background()) }); err != nil {
 		t.Fatal(err)
@@ -125,6 +140,7 @@ func TestPruneStranded(t *testing.T) {
 	if got := d.query(`SELECT count(*) FROM properties WHERE operatorbundle_name = 'stranded'`); got != "0" {
 		t.Errorf("properties left: %s", got)
 	}
+
 	d.sound()
 }
 
@@ -138,6 +154,7 @@ func chain(t *testing.T) *database {
 		given{version: "1.2.0", channels: "stable", replaces: "p.v1.1.0"},
 		given{version: "1.3.0", channels: "stable", defaultChannel: "stable", replaces: "p.v1.2.0"},
 	)
+
 	return d
 }
 
@@ -150,6 +167,7 @@ func TestDeprecateTruncate(t *testing.T) {
 	if err := d.deprecate(DeprecateOptions{}, "registry.example/p.v1.1.0"); err != nil {
 		t.Fatal(err)
 	}
+
 	// The channel that it headed is gone. What lay below it stays in another channel.
 	d.expect("p default stable", "  old", "    p.v1.0.0", "  stable", "    p.v1.2.0 replaces p.v1.1.0", "    p.v1.3.0 replaces p.v1.2.0")
 	if got := d.query(`SELECT name FROM channel ORDER BY 1`); got != "old stable" {
@@ -164,6 +182,7 @@ func TestDeprecateTruncate(t *testing.T) {
 	if got := d.query(`SELECT coalesce(replaces, 'none') FROM operatorbundle WHERE name = 'p.v1.1.0'`); got != "none" {
 		t.Errorf("replaces %s", got)
 	}
+
 	d.sound()
 	// Again it changes nothing.
 	before := d.catalog()
@@ -180,6 +199,7 @@ func TestDeprecateTruncate(t *testing.T) {
 	if err := d.deprecate(DeprecateOptions{}, "registry.example/p.v1.2.0"); err != nil {
 		t.Fatal(err)
 	}
+
 	d.expect("p default stable", "  old", "    p.v1.0.0", "  stable", "    p.v1.3.0 replaces p.v1.2.0")
 	if got := d.query(`SELECT operatorbundle_name FROM deprecated`); got != "p.v1.2.0" {
 		t.Errorf("deprecated %s", got)
@@ -187,6 +207,7 @@ func TestDeprecateTruncate(t *testing.T) {
 	if got := d.query(`SELECT name FROM operatorbundle ORDER BY 1`); got != "p.v1.0.0 p.v1.2.0 p.v1.3.0" {
 		t.Errorf("bundles %s", got)
 	}
+
 	d.sound()
 }
 
@@ -202,10 +223,12 @@ func TestDeprecateRemovesBundlesOfNoOtherChannel(t *testing.T) {
 	if err := d.deprecate(DeprecateOptions{}, "registry.example/p.v1.2.0", "registry.example/p.v1.1.0"); err != nil {
 		t.Fatal(err)
 	}
+
 	d.expect("p default stable", "  stable", "    p.v1.0.0", "    p.v1.3.0 replaces p.v1.2.0 skips p.v1.0.0")
 	if got := d.query(`SELECT name FROM operatorbundle ORDER BY 1`); got != "p.v1.0.0 p.v1.2.0 p.v1.3.0" {
 		t.Errorf("bundles %s", got)
 	}
+
 	d.sound()
 }
 
@@ -236,13 +259,16 @@ func TestDeprecateHeadOfTheDefaultChannel(t *testing.T) {
 			}
 		})
 	}
+
 	if err := d.deprecate(DeprecateOptions{AllowPackageRemoval: true}, head, other); err != nil {
 		t.Fatal(err)
 	}
+
 	d.expect("q default x", "  x", "    q.v1.0.0")
 	if got := d.query(`SELECT name FROM operatorbundle`); got != "q.v1.0.0" {
 		t.Errorf("bundles %s", got)
 	}
+
 	d.sound()
 }
 
@@ -262,6 +288,7 @@ func TestDeprecateInACircle(t *testing.T) {
 	if got := d.query(`SELECT operatorbundle_name FROM deprecated`); got != "p.v1.1.0" {
 		t.Errorf("deprecated %q", got)
 	}
+
 	d.expect("p default a", "  a", "    p.v1.2.0 replaces p.v1.1.0")
 }
 
@@ -283,16 +310,19 @@ func TestAddAfterDeprecation(t *testing.T) {
 			if err := d.deprecate(DeprecateOptions{}, "registry.example/p.v1.1.0"); err != nil {
 				t.Fatal(err)
 			}
+
 			d.add(AddOptions{Mode: mode}, given{version: "1.4.0", channels: "stable", replaces: "p.v1.3.0", defaultChannel: "stable"})
 			d.expect("p default stable", "  old", "    p.v1.0.0", "  stable",
 				"    p.v1.2.0 replaces p.v1.1.0", "    p.v1.3.0 replaces p.v1.2.0", "    p.v1.4.0 replaces p.v1.3.0")
 			if got := d.query(`SELECT operatorbundle_name FROM deprecated`); got != "p.v1.1.0" {
 				t.Errorf("deprecated %s", got)
 			}
+
 			d.sound()
 			if got := d.query(`SELECT count(*) FROM channel_entry WHERE operatorbundle_name = 'p.v0.1.0'`); got != "0" {
 				t.Error("a deprecated bundle skips")
 			}
+
 			// Below a deprecated bundle there is no place.
 			err := d.tryAdd(AddOptions{Mode: mode}, given{version: "1.0.5", channels: "stable"})
 			if err == nil || !strings.Contains(err.Error(), "add prunes bundle p.v1.0.5") {
@@ -319,6 +349,7 @@ func TestOverwriteOfDeprecatedHead(t *testing.T) {
 	if got := d.query(`SELECT count(*) FROM deprecated`); got != "0" {
 		t.Errorf("%s marks", got)
 	}
+
 	d.sound()
 }
 
@@ -332,9 +363,11 @@ func TestOverwriteWhatIsInNoChannel(t *testing.T) {
 	if err := d.tryAdd(replacesMode, given{version: "0.9.0", channels: "alone", image: "new"}); err == nil || !strings.Contains(err.Error(), "is in no channel") {
 		t.Errorf("error %v", err)
 	}
+
 	d.add(AddOptions{OverwriteLatest: true}, given{version: "0.9.0", channels: "alone", image: "new"})
 	if got := d.catalog(); !strings.Contains(got, "  alone\n    p.v0.9.0\n") {
 		t.Errorf("catalog:\n%s", got)
 	}
+
 	d.sound()
 }

@@ -16,10 +16,12 @@ func planReplaces(pkg string, members map[string]*member, indexDefault string) (
 	if err != nil {
 		return nil, err
 	}
+
 	heads, defaultChannel, err := chooseHeads(pkg, members, indexDefault)
 	if err != nil {
 		return nil, err
 	}
+
 	p := &plan{defaultChannel: defaultChannel, channels: map[string][]row{}, rewritten: rewritten}
 	for _, channel := range slices.Sorted(maps.Keys(heads)) {
 		rows, err := layDown(heads[channel], func(name string) (edges, bool) {
@@ -34,6 +36,7 @@ func planReplaces(pkg string, members map[string]*member, indexDefault string) (
 		}
 		p.channels[channel] = rows
 	}
+
 	return p, nil
 }
 
@@ -50,12 +53,14 @@ func (h *highest) add(bundle string, version semver.Version) bool {
 	if h.count > 0 {
 		order = compareVersions(version, h.version)
 	}
+
 	switch {
 	case order > 0:
 		*h = highest{bundle, version, 1}
 	case order == 0:
 		h.count++
 	}
+
 	return order >= 0
 }
 
@@ -71,10 +76,12 @@ func chooseHeads(pkg string, members map[string]*member, indexDefault string) (m
 		if len(m.channels) == 0 {
 			continue
 		}
+
 		version, err := parseVersion(m.version)
 		if err != nil {
 			return nil, "", fmt.Errorf("error parsing bundle %s version %s: %w", name, m.version, err)
 		}
+
 		all.add(name, version)
 		for _, channel := range m.channels {
 			if heads[channel] == nil {
@@ -82,6 +89,7 @@ func chooseHeads(pkg string, members map[string]*member, indexDefault string) (m
 			}
 			heads[channel].add(name, version)
 		}
+
 		if m.defaultChannel != "" {
 			declared[name] = m.defaultChannel
 			declaring.add(name, version)
@@ -90,6 +98,7 @@ func chooseHeads(pkg string, members map[string]*member, indexDefault string) (m
 			inIndex.add(name, version)
 		}
 	}
+
 	if indexDefault != "" && inIndex.count > 0 && declaring.add(inIndex.bundle, inIndex.version) {
 		declaring.bundle = inIndex.bundle
 		declared[inIndex.bundle] = indexDefault
@@ -97,15 +106,18 @@ func chooseHeads(pkg string, members map[string]*member, indexDefault string) (m
 	if all.count > 1 {
 		return nil, "", fmt.Errorf("more than one bundle with maximum version %s", all.version)
 	}
+
 	chosen := map[string]string{}
 	for channel, head := range heads {
 		chosen[channel] = head.bundle
 	}
+
 	for _, channel := range slices.Sorted(maps.Keys(heads)) {
 		if heads[channel].count > 1 {
 			return nil, "", fmt.Errorf("more than one potential channel head for %s", channel)
 		}
 	}
+
 	defaultChannel, err := chooseDefault(pkg, chosen, declared[declaring.bundle])
 	return chosen, defaultChannel, err
 }
@@ -116,6 +128,7 @@ func chooseDefault(pkg string, heads map[string]string, declared string) (string
 			return channel, nil
 		}
 	}
+
 	if declared == "" {
 		return "", fmt.Errorf("no default channel specified for %s", pkg)
 	}

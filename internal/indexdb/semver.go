@@ -35,13 +35,16 @@ func planSemver(s *packageState, skipPatch bool) (*plan, error) {
 	for channel, graph := range s.graphs {
 		planner.graphs[channel] = channelGraph{head: graph.head, chain: slices.Clone(graph.chain), edges: maps.Clone(graph.edges)}
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(s.overwritten)) {
 		planner.takeOut(name)
 	}
+
 	added, err := planner.readVersions()
 	if err != nil {
 		return nil, err
 	}
+
 	p := &plan{defaultChannel: s.defaultChannel, channels: map[string][]row{}}
 	for _, m := range added {
 		for _, channel := range m.channels {
@@ -53,9 +56,11 @@ func planSemver(s *packageState, skipPatch bool) (*plan, error) {
 			p.defaultChannel = m.defaultChannel
 		}
 	}
+
 	if err := planner.finish(p); err != nil {
 		return nil, err
 	}
+
 	return p, nil
 }
 
@@ -66,6 +71,7 @@ func (s *semverPlanner) takeOut(name string) {
 		if !found {
 			continue
 		}
+
 		s.touched[channel] = true
 		s.inherited[channel] = out.skips
 		delete(graph.edges, name)
@@ -74,6 +80,7 @@ func (s *semverPlanner) takeOut(name string) {
 			delete(s.graphs, channel)
 			continue
 		}
+
 		graph.head = graph.chain[0]
 		s.graphs[channel] = graph
 	}
@@ -95,6 +102,7 @@ func (s *semverPlanner) readVersions() ([]*member, error) {
 			added = append(added, m)
 		}
 	}
+
 	slices.SortStableFunc(added, func(a, b *member) int { return s.versions[a.name].Compare(s.versions[b.name]) })
 	return added, nil
 }
@@ -110,10 +118,12 @@ func (s *semverPlanner) insert(channel string, m *member) error {
 	if !found {
 		graph = channelGraph{edges: map[string]edges{}}
 	}
+
 	skips, err := s.samePatchLine(channel, graph, m)
 	if err != nil {
 		return err
 	}
+
 	graph.chain = slices.DeleteFunc(graph.chain, func(name string) bool { return slices.Contains(skips, name) })
 	// The bundles to which only those led that leave the chain are taken over.
 	orphans := s.inherited[channel]
@@ -121,11 +131,13 @@ func (s *semverPlanner) insert(channel string, m *member) error {
 	for _, name := range skips {
 		orphans = append(append(slices.Clone(orphans), graph.edges[name].replaces), graph.edges[name].skips...)
 	}
+
 	for _, name := range orphans {
 		if name != "" && name != m.name && !slices.Contains(graph.chain, name) && !slices.Contains(skips, name) {
 			skips = append(skips, name)
 		}
 	}
+
 	s.graphs[channel] = s.link(graph, m.name, skips)
 	return nil
 }
@@ -140,10 +152,12 @@ func (s *semverPlanner) samePatchLine(channel string, graph channelGraph, m *mem
 		if other == nil {
 			continue // A name without a bundle has no version to be compared with.
 		}
+
 		v, known := s.versions[name]
 		if !known {
 			return nil, s.invalidVersion(other)
 		}
+
 		order := v.Compare(version)
 		if order == 0 {
 			return nil, say("Bundle version %s already added to index: package %s, channel %s, bundle %s", m.version, s.pkg, channel, name)
@@ -152,6 +166,7 @@ func (s *semverPlanner) samePatchLine(channel string, graph channelGraph, m *mem
 			skips = append(skips, name)
 		}
 	}
+
 	return skips, nil
 }
 
@@ -167,12 +182,14 @@ func (s *semverPlanner) link(graph channelGraph, name string, skips []string) ch
 			below = other
 		}
 	}
+
 	graph.edges[name] = edges{replaces: below, skips: skips}
 	if above == "" {
 		graph.head = name
 		graph.chain = append([]string{name}, graph.chain...)
 		return graph
 	}
+
 	graph.edges[above] = edges{replaces: name, skips: graph.edges[above].skips}
 	graph.chain = slices.Insert(graph.chain, slices.Index(graph.chain, above)+1, name)
 	return graph
@@ -187,6 +204,7 @@ func (s *semverPlanner) finish(p *plan) error {
 	if !slices.Contains(channels, p.defaultChannel) {
 		return say("Default channel is missing and can't be inferred: package %s has no channel %q", s.pkg, p.defaultChannel)
 	}
+
 	for _, channel := range slices.Sorted(maps.Keys(s.touched)) {
 		graph, found := s.graphs[channel]
 		if !found {
@@ -197,6 +215,7 @@ func (s *semverPlanner) finish(p *plan) error {
 			head := graph.edges[graph.head]
 			graph.edges[graph.head] = edges{replaces: head.replaces, skips: slices.Concat(head.skips, orphans)}
 		}
+
 		rows, err := layDown(graph.head, func(name string) (edges, bool) {
 			e, found := graph.edges[name]
 			if m := s.members[name]; m != nil && m.deprecated {
@@ -207,16 +226,20 @@ func (s *semverPlanner) finish(p *plan) error {
 		if err != nil {
 			return err
 		}
+
 		reached := map[string]bool{}
 		for _, r := range rows {
 			reached[r.bundle] = true
 		}
+
 		if missing := s.unreached(graph, reached); len(missing) > 0 {
 			return say("Invalid graph: some (non-bottom) nodes defined in the graph were not mentioned as replacements of any node (%d != %d): package %s, channel %s, bundles %q",
 				len(graph.edges), len(reached), s.pkg, channel, missing)
 		}
+
 		p.channels[channel] = rows
 	}
+
 	return nil
 }
 

@@ -33,6 +33,7 @@ func loadPackage(ctx context.Context, q querier, name string) (*packageState, er
 	if s.graphs, err = loadGraphs(ctx, q, name); err != nil {
 		return nil, err
 	}
+
 	for _, channel := range slices.Sorted(maps.Keys(s.graphs)) {
 		graph := s.graphs[channel]
 		for _, bundle := range graph.names() {
@@ -46,6 +47,7 @@ func loadPackage(ctx context.Context, q querier, name string) (*packageState, er
 			}
 		}
 	}
+
 	return s, nil
 }
 
@@ -55,22 +57,26 @@ func loadGraphs(ctx context.Context, q querier, pkg string) (map[string]channelG
 	if err != nil {
 		return nil, err
 	}
+
 	entries, n := map[string][]entry{}, 0
 	err = scan(rows, func() error {
 		if n++; n > maxEntries {
 			return fmt.Errorf("%w: the channels of package %q have more than %d entries", ErrTooLarge, pkg, maxEntries)
 		}
+
 		var of, channel string
 		var e entry
 		err := scanEntry(rows, &of, &channel, &e)
 		if e.bundle != "" {
 			entries[channel] = append(entries[channel], e)
 		}
+
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
+
 	graphs := map[string]channelGraph{}
 	for channel, list := range entries {
 		head, _, err := text(ctx, q, `SELECT CAST(head_operatorbundle_name AS TEXT) FROM channel WHERE name = ? AND package_name = ?`, channel, pkg)
@@ -79,6 +85,7 @@ func loadGraphs(ctx context.Context, q querier, pkg string) (map[string]channelG
 		}
 		graphs[channel] = readGraph(head, list)
 	}
+
 	return graphs, nil
 }
 
@@ -104,6 +111,7 @@ func (s *packageState) member(ctx context.Context, q querier, name string) (*mem
 	if m, found := s.members[name]; found || name == "" {
 		return m, nil
 	}
+
 	var version, path, replaces, skips, substitutesFor sql.NullString
 	err := q.QueryRowContext(ctx, `SELECT CAST(version AS TEXT), CAST(bundlepath AS TEXT), CAST(replaces AS TEXT), CAST(skips AS TEXT), CAST(substitutesfor AS TEXT)
 		FROM operatorbundle WHERE name = ?`, name).Scan(&version, &path, &replaces, &skips, &substitutesFor)
@@ -113,6 +121,7 @@ func (s *packageState) member(ctx context.Context, q querier, name string) (*mem
 	if err != nil {
 		return nil, err
 	}
+
 	m := &member{
 		name: name, version: version.String, image: path.String,
 		replaces: replaces.String, skips: splitNames(skips.String), substitutesFor: substitutesFor.String,
@@ -120,6 +129,7 @@ func (s *packageState) member(ctx context.Context, q querier, name string) (*mem
 	if m.deprecated, err = isDeprecated(ctx, q, name); err != nil {
 		return nil, err
 	}
+
 	s.members[name] = m
 	return m, nil
 }
@@ -144,6 +154,7 @@ func (s *packageState) follow(ctx context.Context, q querier) error {
 		if _, known := s.members[replaced]; known {
 			continue
 		}
+
 		m, err := s.member(ctx, q, replaced)
 		if err != nil {
 			return err
@@ -152,6 +163,7 @@ func (s *packageState) follow(ctx context.Context, q querier) error {
 			next = append(next, replaced)
 		}
 	}
+
 	return nil
 }
 
@@ -174,14 +186,17 @@ func writePlan(ctx context.Context, q querier, s *packageState, p *plan) error {
 			return err
 		}
 	}
+
 	if _, err := q.ExecContext(ctx, `DELETE FROM package WHERE name = ?`, s.name); err != nil {
 		return err
 	}
+
 	for _, channel := range slices.Sorted(maps.Keys(p.channels)) {
 		if err := writeChannel(ctx, q, s.name, channel, p.channels[channel]); err != nil {
 			return err
 		}
 	}
+
 	_, err := q.ExecContext(ctx, `INSERT INTO package (name, default_channel) VALUES (?, ?)`, s.name, orNull(p.defaultChannel))
 	return err
 }
@@ -198,15 +213,18 @@ func writeChannel(ctx context.Context, q querier, pkg, channel string, rows []ro
 	if len(rows) == 0 {
 		return nil
 	}
+
 	_, err := q.ExecContext(ctx, `INSERT INTO channel (name, package_name, head_operatorbundle_name) VALUES (?, ?, ?)`, channel, pkg, rows[0].bundle)
 	if err != nil {
 		return err
 	}
+
 	var first int64
 	err = q.QueryRowContext(ctx, `SELECT coalesce(max(entry_id), 0) + 1 FROM channel_entry`).Scan(&first)
 	if err != nil {
 		return err
 	}
+
 	for i, r := range rows {
 		var replaces any
 		if r.replaces != none {
@@ -218,5 +236,6 @@ func writeChannel(ctx context.Context, q querier, pkg, channel string, rows []ro
 			return err
 		}
 	}
+
 	return nil
 }

@@ -17,19 +17,23 @@ func substitute(members map[string]*member) ([]*member, error) {
 	if err != nil || len(lines) == 0 {
 		return nil, err
 	}
+
 	before := map[string]edges{}
 	for name, m := range members {
 		before[name] = edges{m.replaces, slices.Clone(m.skips)}
 	}
+
 	lineOf := map[string][]string{}
 	for _, line := range lines {
 		for _, name := range line {
 			lineOf[name] = line
 		}
 	}
+
 	for _, line := range lines {
 		joinLine(members, line)
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		m := members[name]
 		if line := lineOf[m.replaces]; line != nil {
@@ -46,6 +50,7 @@ func substitute(members map[string]*member) ([]*member, error) {
 			}
 		}
 	}
+
 	var changed []*member
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		m := members[name]
@@ -53,6 +58,7 @@ func substitute(members map[string]*member) ([]*member, error) {
 			changed = append(changed, m)
 		}
 	}
+
 	return changed, nil
 }
 
@@ -92,6 +98,7 @@ func rebuildLines(members map[string]*member) (map[string][]string, error) {
 		if members[name].substitutesFor == "" {
 			continue
 		}
+
 		first := name
 		seen := map[string]bool{}
 		for members[first] != nil && members[first].substitutesFor != "" {
@@ -101,14 +108,17 @@ func rebuildLines(members map[string]*member) (map[string][]string, error) {
 			seen[first] = true
 			first = members[first].substitutesFor
 		}
+
 		lines[first] = append(lines[first], name)
 	}
+
 	for first, rebuilds := range lines {
 		if err := sortRebuilds(members, rebuilds); err != nil {
 			return nil, err
 		}
 		lines[first] = append([]string{first}, rebuilds...)
 	}
+
 	return lines, nil
 }
 
@@ -121,11 +131,13 @@ func sortRebuilds(members map[string]*member, names []string) error {
 		}
 		versions[name] = version
 	}
+
 	slices.SortFunc(names, func(a, b string) int { return compareVersions(versions[a], versions[b]) })
 	for i := range names[1:] {
 		if a, b := names[i], names[i+1]; compareVersions(versions[a], versions[b]) == 0 {
 			return fmt.Errorf("cannot determine latest substitution because of duplicate versions: %s and %s both have %s", a, b, versions[a])
 		}
 	}
+
 	return nil
 }

@@ -68,11 +68,13 @@ func start(t *testing.T, o node.Options) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	c := &cluster{t: t, Client: direct, player: &player{held: map[string]bool{}, taken: map[string][]string{}}}
 	apply(t, c, manifests(t, shipped(t)...))
 	c.clear()
 	t.Cleanup(c.clear)
 	c.control(o)
+
 	return c
 }
 
@@ -83,6 +85,7 @@ func (c *cluster) control(o node.Options) {
 	if c.stop != nil {
 		c.stop()
 	}
+
 	o.Program = cmp.Or(o.Program, "v1.2.3")
 	o.Settle = cmp.Or(o.Settle, 50*time.Millisecond)
 	limited := restOf(c.t)
@@ -102,6 +105,7 @@ func (c *cluster) clear() {
 			c.t.Error(err)
 		}
 	}
+
 	for _, object := range []client.Object{&corev1.Pod{}, &policyv1.PodDisruptionBudget{}, &eventsv1.Event{}} {
 		if err := c.DeleteAllOf(ctx, object, client.InNamespace("default"), client.GracePeriodSeconds(0)); err != nil {
 			c.t.Error(err)
@@ -124,6 +128,7 @@ func (c *cluster) node(name, role string, labels ...string) {
 		key, value, _ := strings.Cut(l, "=")
 		n.Labels[key] = value
 	}
+
 	c.must(c.Create(c.t.Context(), n))
 	// The API server taints nodes that are new. Others may have written to it by now.
 	before := n.DeepCopy()
@@ -187,6 +192,7 @@ func (c *cluster) pool(name, maxUnavailable string) {
 		most := intstr.Parse(maxUnavailable)
 		p.Spec.MaxUnavailable = &most
 	}
+
 	c.must(c.Create(c.t.Context(), p))
 }
 
@@ -214,6 +220,7 @@ func (c *cluster) raw(name, role, raw string) {
 	} else if err == nil {
 		err = c.Update(c.t.Context(), mc)
 	}
+
 	c.must(err)
 }
 
@@ -247,11 +254,13 @@ func (c *cluster) describe() string {
 	for _, p := range list.Items {
 		fmt.Fprintf(&b, "pool %s: %+v\n", p.Name, p.Status)
 	}
+
 	var nodes corev1.NodeList
 	c.must(c.List(c.t.Context(), &nodes, client.Limit(10)))
 	for _, n := range nodes.Items {
 		fmt.Fprintf(&b, "node %s: %s unschedulable %v %v\n", n.Name, pools.NotReady(&n), n.Spec.Unschedulable, n.Annotations)
 	}
+
 	return b.String()
 }
 
@@ -267,6 +276,7 @@ func (c *cluster) updated(name string, files ...string) string {
 		target = p.Status.Configuration.Name
 		return c.holds(target, files...)
 	})
+
 	return target
 }
 
@@ -292,6 +302,7 @@ func (c *cluster) told(target string, names ...string) {
 				got = append(got, list.Items[i].Name)
 			}
 		}
+
 		return slices.Equal(got, names)
 	})
 }
@@ -318,6 +329,7 @@ func (c *cluster) pod(name, node string, labels map[string]string, edit ...func(
 	for _, e := range edit {
 		e(p)
 	}
+
 	c.must(c.Create(c.t.Context(), p))
 	// A budget counts pods that are ready.
 	p.Status.Phase = corev1.PodRunning
@@ -388,14 +400,17 @@ func (p *player) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	if strings.HasPrefix(req.Name, "real-") {
 		return ctrl.Result{}, nil
 	}
+
 	n := &corev1.Node{}
 	if err := p.client.Get(ctx, req.NamespacedName, n); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
+
 	before := n.DeepCopy()
 	if n.Annotations == nil {
 		n.Annotations = map[string]string{}
 	}
+
 	a := n.Annotations
 	desired := a[mcfgv1.AnnotationDesiredConfig]
 	drain := mcfgv1.DrainPrefix + desired
@@ -414,10 +429,12 @@ func (p *player) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 			delete(a, mcfgv1.AnnotationDesiredDrain)
 		}
 	}
+
 	patch := client.MergeFrom(before)
 	if data, err := patch.Data(n); err != nil || string(data) == "{}" {
 		return ctrl.Result{}, err
 	}
+
 	return ctrl.Result{}, client.IgnoreNotFound(p.client.Patch(ctx, n, patch))
 }
 
@@ -442,11 +459,13 @@ func makeNodes(c *cluster, count int) {
 			if err := c.Create(c.t.Context(), n); err != nil {
 				return err
 			}
+
 			before := n.DeepCopy()
 			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 			if err := c.Status().Patch(c.t.Context(), n, client.MergeFrom(before)); err != nil {
 				return err
 			}
+
 			p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 			p.Spec = corev1.PodSpec{
 				NodeName: name, TerminationGracePeriodSeconds: ptr.To[int64](0),
@@ -455,5 +474,6 @@ func makeNodes(c *cluster, count int) {
 			return c.Create(c.t.Context(), p)
 		})
 	}
+
 	c.must(work.Wait())
 }

@@ -24,6 +24,7 @@ func manifests(t *testing.T, files ...string) []*unstructured.Unstructured {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var objects []*unstructured.Unstructured
 	for _, name := range files {
 		data, err := os.ReadFile(filepath.Join(root, "config", filepath.FromSlash(name)))
@@ -40,6 +41,7 @@ func manifests(t *testing.T, files ...string) []*unstructured.Unstructured {
 			}
 		}
 	}
+
 	return objects
 }
 
@@ -63,6 +65,7 @@ func shipped(t *testing.T) []string {
 			}
 		}
 	}
+
 	return files
 }
 
@@ -75,6 +78,7 @@ func apply(t *testing.T, c client.Client, objects []*unstructured.Unstructured) 
 			t.Errorf("%s %s: %v", object.GetKind(), object.GetName(), err)
 		}
 	}
+
 	if t.Failed() {
 		t.FailNow()
 	}
@@ -96,6 +100,7 @@ func TestManifests(t *testing.T) {
 	if len(installed) < 8 {
 		t.Fatalf("only %v are applied", installed)
 	}
+
 	apply(t, c, manifests(t, installed...))
 	apply(t, c, manifests(t, "release/machine-config.yaml", "release/pools.yaml", "release/machine-config-operator.yaml"))
 }

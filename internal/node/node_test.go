@@ -46,16 +46,20 @@ func (c *cluster) unavailable() (most func() int) {
 			if !ok {
 				continue
 			}
+
 			mu.Lock()
 			delete(away, n.Name)
 			if pools.Current(n) != "" && pools.IsUnavailable(n) {
 				away[n.Name] = true
 			}
+
 			highest = max(highest, len(away))
 			mu.Unlock()
 		}
 	}()
+
 	c.t.Cleanup(func() { w.Stop(); <-done })
+
 	return func() int {
 		mu.Lock()
 		defer mu.Unlock()
@@ -69,6 +73,7 @@ func TestFiveNodes(t *testing.T) {
 	for i := range 5 {
 		c.node(fmt.Sprintf("node-%d", i+1), "worker", "topology.kubernetes.io/zone=a"+strconv.Itoa(i))
 	}
+
 	c.pool("worker", "3")
 	c.config("a", "worker", "one")
 	one := c.updated("worker", "data:,one")
@@ -89,6 +94,7 @@ func TestFiveNodes(t *testing.T) {
 			t.Errorf("status names %s before all nodes are back", p.Status.Configuration.Name)
 		}
 	}
+
 	away := func(names ...string) {
 		t.Helper()
 		for _, name := range names {
@@ -98,11 +104,13 @@ func TestFiveNodes(t *testing.T) {
 			})
 		}
 	}
+
 	step("node-1", "node-2", "node-3")
 	away("node-1", "node-2", "node-3")
 	if n := c.getNode("node-4"); !slices.ContainsFunc(n.Spec.Taints, func(x corev1.Taint) bool { return x.Key == mcfgv1.TaintUpdateInProgress }) {
 		t.Errorf("node-4, whose turn comes, has the taints %v", n.Spec.Taints)
 	}
+
 	c.eventually("the pool counts", func() bool {
 		s := c.getPool("worker").Status
 		return s.MachineCount == 5 && s.UnavailableMachineCount == 3 && s.UpdatedMachineCount == 0 && pools.Is(c.getPool("worker"), mcfgv1.PoolUpdating)
@@ -116,15 +124,18 @@ func TestFiveNodes(t *testing.T) {
 	for _, name := range []string{"node-3", "node-5", "node-4"} {
 		c.release(name)
 	}
+
 	if got := c.updated("worker", "data:,two"); got != target {
 		t.Errorf("the pool is at %s, and was to be at %s", got, target)
 	}
+
 	c.event("SetDesiredConfig", "Set target for 3 nodes to MachineConfig: "+target)
 	c.event("SetDesiredConfig", "Targeted node node-4 to MachineConfig: "+target)
 	c.event("Completed", target)
 	if got := most(); got > 3 {
 		t.Errorf("%d nodes were unavailable at once", got)
 	}
+
 	for i := range 5 {
 		n := c.getNode(fmt.Sprintf("node-%d", i+1))
 		if n.Spec.Unschedulable || len(n.Spec.Taints) > 0 {
@@ -144,6 +155,7 @@ func TestPools(t *testing.T) {
 	for _, name := range []string{"worker", "gpu", "infra", "master"} {
 		c.pool(name, "")
 	}
+
 	c.config("a", "worker", "one")
 	c.config("b", "master", "one")
 	c.config("c", "gpu", "special")
@@ -152,6 +164,7 @@ func TestPools(t *testing.T) {
 	if gpu := c.updated("gpu", "data:,one", "data:,special"); !strings.HasPrefix(gpu, "rendered-gpu-") {
 		t.Errorf("the pool gpu is at %s", gpu)
 	}
+
 	c.event("MultipleCustomPools", "node x belongs to 2 custom pools, and is left alone: gpu, infra")
 	if got := pools.Desired(c.getNode("x")); got != "" {
 		t.Errorf("the contested node is told %s", got)
@@ -168,6 +181,7 @@ func TestPools(t *testing.T) {
 	if got := pools.Desired(c.getNode("w")); got != one {
 		t.Errorf("a node of the paused pool is told %s", got)
 	}
+
 	c.edit("worker", func(p *mcfgv1.MachineConfigPool) { p.Spec.Paused = false })
 	two := c.updated("worker", "data:,two")
 
@@ -179,6 +193,7 @@ func TestPools(t *testing.T) {
 	if p := c.getPool("worker"); p.Spec.Configuration.Name != two || pools.Desired(c.getNode("w")) != two {
 		t.Errorf("a bad MachineConfig moves the pool to %s, its node to %s", p.Spec.Configuration.Name, pools.Desired(c.getNode("w")))
 	}
+
 	c.must(c.Delete(t.Context(), &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: "bad"}}))
 	c.eventually("the pool recovers", func() bool { return !pools.Is(c.getPool("worker"), mcfgv1.PoolDegraded) })
 
@@ -218,6 +233,7 @@ func TestForbiddingBudget(t *testing.T) {
 	if !n.Spec.Unschedulable || pools.State(n) != mcfgv1.NodeWorking || !exists("kept") || pools.Desired(c.getNode("b2")) == pools.Desired(n) {
 		t.Errorf("while the budget forbids it: %s", c.describe())
 	}
+
 	// The node and its pool say which pod and which budget it is.
 	const blocker = "pod default/kept cannot be evicted: The disruption budget none needs 1 healthy pods and has 1 currently"
 	c.eventually("the node says what blocks its drain", func() bool {
@@ -230,6 +246,7 @@ func TestForbiddingBudget(t *testing.T) {
 			return condition.Type == mcfgv1.PoolUpdating && strings.Contains(condition.Message, "Node b1 is not drained: Draining since ") && strings.Contains(condition.Message, blocker)
 		})
 	})
+
 	// Somebody lets pods come back: the node is cordoned again.
 	n = c.getNode("b1")
 	before := n.DeepCopy()
@@ -251,6 +268,7 @@ func TestNeverBack(t *testing.T) {
 	for _, name := range []string{"n1", "n2", "n3"} {
 		c.node(name, "worker", "topology.kubernetes.io/zone="+name)
 	}
+
 	c.node("m1", "master")
 	c.pool("worker", "")
 	c.pool("master", "")
@@ -268,6 +286,7 @@ func TestNeverBack(t *testing.T) {
 	if p := c.getPool("worker"); !pools.Is(p, mcfgv1.PoolUpdating) || pools.Desired(c.getNode("n2")) == p.Spec.Configuration.Name {
 		t.Errorf("while n1 is away: %s", c.describe())
 	}
+
 	c.eventually("the ClusterOperator has one line for each pool", func() bool {
 		operator := &configv1.ClusterOperator{}
 		if err := c.Get(t.Context(), client.ObjectKey{Name: "machine-config"}, operator); err != nil {
@@ -278,6 +297,7 @@ func TestNeverBack(t *testing.T) {
 			strings.Contains(text, `"worker":"0 (ready 0) out of 3 nodes are updating to latest configuration rendered-worker-`) &&
 			len(operator.Status.Versions) == 1 && operator.Status.Versions[0].Version == "4.2.0"
 	})
+
 	c.ready("n1", corev1.ConditionTrue)
 	c.release("n1")
 	c.updated("worker", "data:,two")
@@ -294,6 +314,7 @@ func TestOnlyNode(t *testing.T) {
 	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "stays"}, &corev1.Pod{}); err != nil {
 		t.Errorf("the pod of the only node: %v", err)
 	}
+
 	// A count of none is there to be read, as columns and scripts do.
 	p := &unstructured.Unstructured{}
 	p.SetGroupVersionKind(mcfgv1.GroupVersion.WithKind(mcfgv1.MachineConfigPoolKind))
@@ -342,6 +363,7 @@ func TestRealDaemon(t *testing.T) {
 	if data, err := root.ReadFile("etc/a"); err != nil || string(data) != "one" {
 		t.Errorf("the file is %q (%v)", data, err)
 	}
+
 	want := []string{"Done", "Working", "cordoned Working", "cordoned drained Working", "cordoned drained Rebooting", "cordoned drained Done", "Done"}
 	c.eventually("the node has gone through all", func() bool { return len(seen()) >= len(want) })
 	if diff := cmp.Diff(want, seen()); diff != "" {
@@ -353,6 +375,7 @@ func TestRealDaemon(t *testing.T) {
 	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "moves"}, &corev1.Pod{}); err == nil {
 		t.Error("the pod is still there")
 	}
+
 	// An impossible change is refused, and taken back by the one who made it.
 	c.raw("b", "worker", `{"ignition":{"version":"3.2.0"},"storage":{"disks":[{"device":"/dev/vda"}]}}`)
 	c.eventually("the pool is degraded", func() bool {
@@ -361,6 +384,7 @@ func TestRealDaemon(t *testing.T) {
 			return x.Type == mcfgv1.PoolNodeDegraded && strings.Contains(x.Message, "Node real-1 is reporting: \"the change cannot be made on a running node: Ignition storage.disks section contains changes\"")
 		})
 	})
+
 	c.must(c.Delete(t.Context(), &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: "b"}}))
 	c.config("a", "worker", "two")
 	c.updated("worker", "data:,two")
@@ -382,6 +406,7 @@ func TestTwoMinorVersions(t *testing.T) {
 	for name, behind := range map[string]int{"m1": 0, "w1": 2, "w2": 2} {
 		c.kubelet(name, behind)
 	}
+
 	c.pool("worker", "")
 	c.pool("master", "")
 	c.config("a", "worker", "one")
@@ -399,11 +424,13 @@ func TestTwoMinorVersions(t *testing.T) {
 			t.Errorf("at %s the control plane has taken %d configurations", version, got)
 		}
 	}
+
 	for _, name := range []string{"w1", "w2"} {
 		if n := c.getNode(name); pools.Desired(n) != first || c.player.count(name) != 1 {
 			t.Errorf("%s, whose pool is paused, is told %s", name, pools.Desired(n))
 		}
 	}
+
 	// A third one would leave kubelets behind.
 	c.kubelet("w2", 3)
 	c.operator("stands against the next version", func(s *configv1.ClusterOperatorStatus) bool {
@@ -416,6 +443,7 @@ func TestTwoMinorVersions(t *testing.T) {
 			t.Errorf("%s has taken %d configurations, and is at %s", name, got, pools.Current(c.getNode(name)))
 		}
 	}
+
 	var rendered mcfgv1.MachineConfig
 	c.must(c.Get(t.Context(), client.ObjectKey{Name: last}, &rendered))
 	if rendered.Spec.OSImageURL != "registry.example.com/os:4.3.0" {
@@ -436,6 +464,7 @@ func TestManyNodes(t *testing.T) {
 			t.Fatalf("%s: %v", nodesVariable, err)
 		}
 	}
+
 	c := start(t, node.Options{})
 	c.pool("worker", "10%")
 	c.edit("worker", func(p *mcfgv1.MachineConfigPool) { p.Spec.Paused = true })
@@ -449,6 +478,7 @@ func TestManyNodes(t *testing.T) {
 	if got, limit := most(), max(count/10, 1); got > limit {
 		t.Errorf("%d nodes were unavailable at once, %d are allowed", got, limit)
 	}
+
 	var left corev1.PodList
 	c.must(c.List(t.Context(), &left, client.InNamespace("default")))
 	if len(left.Items) > 0 {

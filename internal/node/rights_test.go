@@ -51,10 +51,12 @@ func (c *cluster) tokenOf(onNode string) *rest.Config {
 		})
 		request.Spec.BoundObjectRef = &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}
 	}
+
 	holder := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: "machine-config-daemon"}}
 	c.must(c.SubResource("token").Create(c.t.Context(), holder, request))
 	token := rest.AnonymousClientConfig(env.Start(c.t))
 	token.BearerToken, token.QPS = request.Status.Token, -1
+
 	return token
 }
 
@@ -67,6 +69,7 @@ func (c *cluster) run(rights *rest.Config, options ctrl.Options, setup func(ctrl
 	c.must(err)
 	c.must(setup(mgr))
 	stop = env.Manage(c.t, mgr)
+
 	return stop
 }
 
@@ -82,6 +85,7 @@ func (c *cluster) daemon(name string) *os.Root {
 	c.run(c.tokenOf(name), own, func(mgr ctrl.Manager) error {
 		return daemon.Setup(mgr, daemon.Options{Node: name, Root: root, Host: daemon.Simulated(root)})
 	})
+
 	return root
 }
 
@@ -102,6 +106,7 @@ func (c *cluster) sequence(name string) (seen func() []string) {
 			if !ok || pools.State(n) == "" {
 				continue
 			}
+
 			state := string(pools.State(n))
 			if strings.HasPrefix(n.Annotations[mcfgv1.AnnotationLastAppliedDrain], mcfgv1.DrainPrefix) {
 				state = "drained " + state
@@ -109,14 +114,18 @@ func (c *cluster) sequence(name string) (seen func() []string) {
 			if n.Spec.Unschedulable {
 				state = "cordoned " + state
 			}
+
 			mu.Lock()
 			if len(states) == 0 || states[len(states)-1] != state {
 				states = append(states, state)
 			}
+
 			mu.Unlock()
 		}
 	}()
+
 	c.t.Cleanup(func() { w.Stop(); <-done })
+
 	return func() []string {
 		mu.Lock()
 		defer mu.Unlock()
@@ -144,11 +153,13 @@ func TestServer(t *testing.T) {
 			if err != nil {
 				return false
 			}
+
 			defer resp.Body.Close()
 			body, err := io.ReadAll(resp.Body)
 			return err == nil && resp.StatusCode == http.StatusOK && strings.Contains(string(body), text)
 		}
 	}
+
 	c.eventually("a machine gets the configuration", has("data:,one"))
 	c.config("a", "worker", "two")
 	c.eventually("a machine gets the next one", has("data:,two"))
@@ -183,6 +194,7 @@ func TestDaemonIsBound(t *testing.T) {
 		change(n)
 		return by.Patch(t.Context(), n, client.MergeFrom(before), client.DryRunAll)
 	}
+
 	// The API server takes up the policy a moment after it was made.
 	c.eventually("the policy is in force", func() bool { return apierrors.IsForbidden(try(own, "real-b", annotation(mcfgv1.AnnotationState))) })
 	cases := map[string]struct {
@@ -202,6 +214,7 @@ func TestDaemonIsBound(t *testing.T) {
 		"a label":             {own, "real-a", func(n *corev1.Node) { n.Labels["node-role.kubernetes.io/control-plane"] = "" }, "may change nothing of its node but annotations"},
 		"a finalizer":         {own, "real-a", func(n *corev1.Node) { n.Finalizers = []string{"example.com/a"} }, "may change nothing of its node but annotations"},
 	}
+
 	for name, x := range cases {
 		t.Run(name, func(t *testing.T) {
 			err := try(x.by, x.node, x.change)
@@ -213,6 +226,7 @@ func TestDaemonIsBound(t *testing.T) {
 			}
 		})
 	}
+
 	// An annotation of somebody else's stays.
 	n := c.getNode("real-a")
 	before := n.DeepCopy()

@@ -44,5 +44,6 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err := drain.Setup(mgr, drain.Options{}); err != nil {
 		return err
 	}
+
 	return report.Setup(mgr, report.Options{Version: cmp.Or(o.ReleaseVersion, o.Program), Rendered: rendered, News: news})
 }

@@ -33,6 +33,7 @@ func unified(before, after []string) string {
 		d.write(&out, d.hunks[i:j])
 		i = j
 	}
+
 	return out.String()
 }
 
@@ -47,12 +48,15 @@ func (d *differ) compare(a1, a2, b1, b2 int) {
 	for a1 < a2 && b1 < b2 && d.a[a1] == d.b[b1] {
 		a1, b1 = a1+1, b1+1
 	}
+
 	for a1 < a2 && b1 < b2 && d.a[a2-1] == d.b[b2-1] {
 		a2, b2 = a2-1, b2-1
 	}
+
 	if a1 == a2 && b1 == b2 {
 		return
 	}
+
 	if a1 < a2 && b1 < b2 {
 		if x, y, ok := d.middle(a1, a2, b1, b2); ok {
 			d.compare(a1, x, b1, y)
@@ -60,10 +64,12 @@ func (d *differ) compare(a1, a2, b1, b2 int) {
 			return
 		}
 	}
+
 	if n := len(d.hunks); n > 0 && d.hunks[n-1].a2 == a1 && d.hunks[n-1].b2 == b1 {
 		d.hunks[n-1].a2, d.hunks[n-1].b2 = a2, b2
 		return
 	}
+
 	d.hunks = append(d.hunks, hunk{a1, a2, b1, b2})
 }
 
@@ -95,6 +101,7 @@ func (d *differ) middle(a1, a2, b1, b2 int) (x, y int, ok bool) {
 			}
 		}
 	}
+
 	return 0, 0, false
 }
 
@@ -127,6 +134,7 @@ func (d *differ) write(out *strings.Builder, hunks []hunk) {
 		writeLines(out, "+", d.b[h.b1:h.b2])
 		at = h.a2
 	}
+
 	writeLines(out, " ", d.a[at:last.a2+after])
 }
 

@@ -90,11 +90,13 @@ func Compare(before, after []*unstructured.Unstructured) (*Result, error) {
 	for id := range first {
 		all = append(all, id)
 	}
+
 	for id := range second {
 		if first[id] == nil {
 			all = append(all, id)
 		}
 	}
+
 	slices.SortFunc(all, identity.compare)
 	result := &Result{}
 	for _, id := range all {
@@ -108,6 +110,7 @@ func Compare(before, after []*unstructured.Unstructured) (*Result, error) {
 		}
 		result.Changes = append(result.Changes, *change)
 	}
+
 	return result, nil
 }
 
@@ -132,19 +135,23 @@ func compare(before, after *unstructured.Unstructured) (*Change, error) {
 	case after == nil:
 		change.Change = Removed
 	}
+
 	before, after = hideSecrets(before, after)
 	old, err := lines(before)
 	if err != nil {
 		return nil, fmt.Errorf("writing %s: %w", change.Object(), err)
 	}
+
 	wanted, err := lines(after)
 	if err != nil {
 		return nil, fmt.Errorf("writing %s: %w", change.Object(), err)
 	}
+
 	change.Diff = unified(old, wanted)
 	if change.Diff == "" {
 		return nil, nil
 	}
+
 	return change, nil
 }
 
@@ -152,6 +159,7 @@ func lines(object *unstructured.Unstructured) ([]string, error) {
 	if object == nil {
 		return nil, nil
 	}
+
 	data, err := yaml.Marshal(object.Object)
 	if err != nil {
 		return nil, err
@@ -176,6 +184,7 @@ func hide(object, other *unstructured.Unstructured, changed string) *unstructure
 	if object == nil {
 		return nil
 	}
+
 	object = object.DeepCopy()
 	for _, field := range []string{"data", "stringData"} {
 		values, _ := object.Object[field].(map[string]any)
@@ -186,6 +195,7 @@ func hide(object, other *unstructured.Unstructured, changed string) *unstructure
 			}
 		}
 	}
+
 	return object
 }
 

@@ -28,6 +28,7 @@ func TestCompare(t *testing.T) {
 		object(t, "{apiVersion: v1, kind: Service, metadata: {name: removed, namespace: a}}"),
 		object(t, "{apiVersion: v1, kind: Secret, metadata: {name: secret, namespace: a}, data: {kept: c2FtZQ==, turned: b25l}}"),
 	}
+
 	after := []*unstructured.Unstructured{
 		object(t, "{apiVersion: v1, kind: Secret, metadata: {name: secret, namespace: a}, data: {kept: c2FtZQ==, turned: dHdv, new: bmV3}}"),
 		object(t, "{apiVersion: example.com/v1, kind: Thing, metadata: {name: moved}}"),
@@ -35,10 +36,12 @@ func TestCompare(t *testing.T) {
 		object(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: changed, namespace: a}, data: {one: '1', three: '4', two: '2'}}"),
 		object(t, "{apiVersion: v1, kind: Namespace, metadata: {name: added}}"),
 	}
+
 	got, err := Compare(before, after)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	want := &Result{Unchanged: 1, Changes: []Change{
 		{Changed, "v1", "ConfigMap", "a", "changed", "@@ -1,7 +1,7 @@\n apiVersion: v1\n data:\n   one: \"1\"\n-  three: \"3\"\n+  three: \"4\"\n   two: \"2\"\n kind: ConfigMap\n metadata:\n"},
 		{Added, "v1", "Namespace", "", "added", "@@ -0,0 +1,4 @@\n+apiVersion: v1\n+kind: Namespace\n+metadata:\n+  name: added\n"},
@@ -69,6 +72,7 @@ func TestHunksApart(t *testing.T) {
 			after = append(after, line)
 		}
 	}
+
 	got := unified(before, after)
 	if n := strings.Count(got, "@@ -"); n != 2 {
 		t.Errorf("%d hunks, want 2: changes that stand close together are one\n%s", n, got)
@@ -84,6 +88,7 @@ func TestGivesUpInTime(t *testing.T) {
 	for i := range before {
 		before[i], after[i] = fmt.Sprint("a", i), fmt.Sprint("b", i)
 	}
+
 	got := unified(before, after)
 	if removed, added := strings.Count(got, "\n-"), strings.Count(got, "\n+"); removed != len(before) || added != len(after) {
 		t.Errorf("%d lines removed and %d added, want all", removed, added)
@@ -109,6 +114,7 @@ func FuzzUnified(f *testing.F) {
 			rebuilt = append(rebuilt, after[h.b1:h.b2]...)
 			at, bt = h.a2, h.b2
 		}
+
 		rebuilt = append(rebuilt, before[at:]...)
 		if diff := cmp.Diff(after, rebuilt); diff != "" {
 			t.Errorf("applied (-want +got):\n%s", diff)

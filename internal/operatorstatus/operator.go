@@ -33,6 +33,7 @@ func Served(mapper meta.RESTMapper) (bool, error) {
 	case err != nil:
 		return false, fmt.Errorf("looking for kind %s: %w", kind.GroupKind(), err)
 	}
+
 	return true, nil
 }
 
@@ -47,15 +48,18 @@ func (o Operator) Write(ctx context.Context, fill func(*configv1.ClusterOperator
 	if err != nil {
 		return fmt.Errorf("making ClusterOperator %q: %w", o.Name, err)
 	}
+
 	before := operator.DeepCopy()
 	fill(&operator.Status)
 	if equality.Semantic.DeepEqual(before.Status, operator.Status) {
 		return nil
 	}
+
 	// The resource version guards it against a second one that still believes itself the leader.
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := o.Client.Status().Patch(ctx, operator, patch); err != nil {
 		return fmt.Errorf("reporting as ClusterOperator %q: %w", o.Name, err)
 	}
+
 	return nil
 }

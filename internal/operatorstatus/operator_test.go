@@ -50,6 +50,7 @@ func TestSet(t *testing.T) {
 	if c == nil || len(conditions) != 2 || c.Message != "still" || !c.LastTransitionTime.Equal(ptr.To(start.Rfc3339Copy())) {
 		t.Fatalf("another message: %+v", conditions)
 	}
+
 	Set(&conditions, condition("Available", "True", "now"), later)
 	if c = Find(conditions, "Available"); !c.LastTransitionTime.Equal(ptr.To(later.Rfc3339Copy())) || c.LastTransitionTime.Nanosecond() != 0 {
 		t.Errorf("another status: %+v", c)
@@ -91,9 +92,11 @@ func TestWrite(t *testing.T) {
 		}
 		versions = append(versions, operator.ResourceVersion)
 	}
+
 	if versions[0] != versions[1] || versions[1] == versions[2] {
 		t.Errorf("resource versions %v: the second write is none, the third is one", versions)
 	}
+
 	// One that was read before it changed is not written over.
 	stale := staleReader{operator.DeepCopy()}
 	operator.Labels = map[string]string{"changed": "yes"}
@@ -153,6 +156,7 @@ func start1(t *testing.T, r *Reporter, s *saying) {
 	if err := r.Setup(mgr, source.Channel(s.news, r.Wake())); err != nil {
 		t.Fatal(err)
 	}
+
 	env.Manage(t, mgr)
 }
 
@@ -182,6 +186,7 @@ func TestReporter(t *testing.T) {
 	if err := c.Create(t.Context(), other); err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() {
 		_ = c.Delete(context.Background(), other)
 		_ = c.Delete(context.Background(), own)
@@ -196,14 +201,17 @@ func TestReporter(t *testing.T) {
 	if err := c.Delete(t.Context(), own.DeepCopy()); err != nil {
 		t.Fatal(err)
 	}
+
 	said(t, c, own.Name, "second")
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(own), own); err != nil {
 		t.Fatal(err)
 	}
+
 	own.Status = configv1.ClusterOperatorStatus{}
 	if err := c.Status().Update(t.Context(), own); err != nil {
 		t.Fatal(err)
 	}
+
 	said(t, c, own.Name, "second")
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(other), other); err != nil || len(other.Status.Conditions) > 0 {
 		t.Errorf("another one was written (%v): %+v", err, other.Status)
@@ -218,10 +226,12 @@ func TestKindComesLater(t *testing.T) {
 	if err := c.Get(t.Context(), key, crd); err != nil {
 		t.Fatal(err)
 	}
+
 	again := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: crd.Name, Annotations: crd.Annotations}, Spec: *crd.Spec.DeepCopy()}
 	if err := c.Delete(t.Context(), crd); err != nil {
 		t.Fatal(err)
 	}
+
 	gone := func(context.Context) (bool, error) {
 		// A discovery of one's own: that of a client remembers.
 		mapper, err := newMapper(t)
@@ -234,12 +244,14 @@ func TestKindComesLater(t *testing.T) {
 	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, gone); err != nil {
 		t.Fatalf("the kind stays: %v", err)
 	}
+
 	s := &saying{news: make(chan event.GenericEvent, 1)}
 	start1(t, &Reporter{Name: "later", Report: s.report, pause: 50 * time.Millisecond}, s)
 	s.say("here")
 	if err := c.Create(t.Context(), again); err != nil {
 		t.Fatal(err)
 	}
+
 	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
 		isGone, err := gone(ctx)
 		return !isGone, err
@@ -247,5 +259,6 @@ func TestKindComesLater(t *testing.T) {
 	if err != nil {
 		t.Fatalf("the kind is never served: %v", err)
 	}
+
 	said(t, env.Client(t, configv1.AddToScheme), "later", "here")
 }

@@ -67,10 +67,12 @@ func (r *Reporter) Setup(mgr ctrl.Manager, sources ...source.Source) error {
 	for _, s := range sources {
 		b = b.WatchesRawSource(s)
 	}
+
 	c, err := b.Build(r)
 	if err != nil {
 		return fmt.Errorf("setting up the reporter of ClusterOperator %q: %w", r.Name, err)
 	}
+
 	r.watch = c.Watch
 	return nil
 }
@@ -81,10 +83,12 @@ func (r *Reporter) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	if err != nil || !served {
 		return ctrl.Result{RequeueAfter: cmp.Or(r.pause, lookAgain)}, err
 	}
+
 	var last configv1.ClusterOperator
 	if err := r.operator.Reader.Get(ctx, r.request().NamespacedName, &last); client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, fmt.Errorf("reading ClusterOperator %q: %w", r.Name, err)
 	}
+
 	fill, again, err := r.Report(ctx, &last.Status)
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("ClusterOperator %q: %w", r.Name, err)
@@ -92,10 +96,12 @@ func (r *Reporter) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	if fill == nil {
 		return ctrl.Result{RequeueAfter: again}, nil
 	}
+
 	err = r.operator.Write(ctx, fill)
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return ctrl.Result{RequeueAfter: conflictPause}, nil
 	}
+
 	return ctrl.Result{RequeueAfter: again}, err
 }
 
@@ -106,20 +112,24 @@ func (r *Reporter) served(ctx context.Context) (bool, error) {
 	if r.operator.Reader != nil {
 		return true, nil
 	}
+
 	served, err := Served(r.manager.GetRESTMapper())
 	if err != nil || !served {
 		return false, err
 	}
+
 	if r.watched == nil {
 		if err := r.observe(); err != nil {
 			return false, fmt.Errorf("watching ClusterOperator %q: %w", r.Name, err)
 		}
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, synced)
 	defer cancel()
 	if !r.watched.WaitForCacheSync(ctx) {
 		return false, fmt.Errorf("ClusterOperator %q cannot be watched: %w", r.Name, ctx.Err())
 	}
+
 	r.operator = Operator{Name: r.Name, Reader: r.watched, Client: r.manager.GetClient()}
 	return true, nil
 }
@@ -138,6 +148,7 @@ func (r *Reporter) observe() error {
 	if err := r.manager.Add(watched); err != nil {
 		return err
 	}
+
 	r.watched = watched
 	return r.watch(source.Kind[client.Object](watched, &configv1.ClusterOperator{}, r.Wake()))
 }

@@ -29,6 +29,7 @@ func Set(conditions *[]configv1.ClusterOperatorStatusCondition, c configv1.Clust
 	if (*conditions)[i].Status == c.Status {
 		c.LastTransitionTime = (*conditions)[i].LastTransitionTime
 	}
+
 	(*conditions)[i] = c
 }
 

@@ -39,6 +39,7 @@ func (l *logins) read(ctx context.Context) ([][]byte, error) {
 	if l.secret.Name != "" {
 		keys = append(keys, l.secret)
 	}
+
 	var missing []string
 	if l.account.Name != "" {
 		var account corev1.ServiceAccount
@@ -53,6 +54,7 @@ func (l *logins) read(ctx context.Context) ([][]byte, error) {
 			keys = append(keys, client.ObjectKey{Namespace: l.account.Namespace, Name: secret.Name})
 		}
 	}
+
 	var configs [][]byte
 	for _, key := range keys {
 		config, err := l.readSecret(ctx, key)
@@ -65,6 +67,7 @@ func (l *logins) read(ctx context.Context) ([][]byte, error) {
 			configs = append(configs, config)
 		}
 	}
+
 	l.tell(missing)
 	return configs, nil
 }
@@ -74,6 +77,7 @@ func (l *logins) readSecret(ctx context.Context, key client.ObjectKey) ([]byte, 
 	if err := l.reader.Get(ctx, key, &secret); err != nil {
 		return nil, fmt.Errorf("reading the pull secret %s: %w", key, err)
 	}
+
 	for _, field := range []string{corev1.DockerConfigJsonKey, corev1.DockerConfigKey} {
 		if data, ok := secret.Data[field]; ok {
 			return data, nil
@@ -89,6 +93,7 @@ func (l *logins) tell(missing []string) {
 	if slices.Equal(missing, l.missing) {
 		return
 	}
+
 	l.missing = missing
 	if len(missing) > 0 {
 		l.log.Info("pull secrets do not exist; images are pulled without their logins", "missing", missing)
@@ -104,14 +109,17 @@ func ownAccount(config *rest.Config) (client.ObjectKey, error) {
 	if config.BearerTokenFile == "" {
 		return client.ObjectKey{}, nil
 	}
+
 	token, err := os.ReadFile(config.BearerTokenFile)
 	if err != nil {
 		return client.ObjectKey{}, fmt.Errorf("reading the ServiceAccount's token: %w", err)
 	}
+
 	account, err := accountOf(string(token))
 	if err != nil {
 		return client.ObjectKey{}, fmt.Errorf("reading the ServiceAccount's token %s: %w", config.BearerTokenFile, err)
 	}
+
 	return account, nil
 }
 
@@ -120,23 +128,28 @@ func accountOf(token string) (client.ObjectKey, error) {
 	if len(token) > maxToken {
 		return client.ObjectKey{}, errors.New("it is too long for a token")
 	}
+
 	parts := strings.Split(strings.TrimSpace(token), ".")
 	if len(parts) != 3 {
 		return client.ObjectKey{}, errors.New("it is not a JSON web token")
 	}
+
 	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
 	if err != nil {
 		return client.ObjectKey{}, errors.New("it is not a JSON web token")
 	}
+
 	var claims struct {
 		Subject string `json:"sub"`
 	}
 	if json.Unmarshal(payload, &claims) != nil {
 		return client.ObjectKey{}, errors.New("it is not a JSON web token")
 	}
+
 	namespace, name, ok := strings.Cut(strings.TrimPrefix(claims.Subject, "system:serviceaccount:"), ":")
 	if !ok || !strings.HasPrefix(claims.Subject, "system:serviceaccount:") || namespace == "" || name == "" {
 		return client.ObjectKey{}, nil // A person's, or a node's: it has no pull secrets.
 	}
+
 	return client.ObjectKey{Namespace: namespace, Name: name}, nil
 }

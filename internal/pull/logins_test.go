@@ -44,6 +44,7 @@ func TestLogins(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	secret := func(name string, data map[string][]byte) *corev1.Secret {
 		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: data}
 	}
@@ -58,6 +59,7 @@ func TestLogins(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", when, err)
 		}
+
 		var users []string
 		for _, config := range configs {
 			for _, user := range []string{"one", "two", "three"} {
@@ -66,10 +68,12 @@ func TestLogins(t *testing.T) {
 				}
 			}
 		}
+
 		if diff := cmp.Diff(want, users); diff != "" {
 			t.Errorf("%s: logins (-want +got):\n%s", when, diff)
 		}
 	}
+
 	check("nothing is there")
 	account := &corev1.ServiceAccount{
 		ObjectMeta:       metav1.ObjectMeta{Namespace: namespace, Name: "catalogd"},
@@ -100,11 +104,13 @@ func TestClientHasTheLogins(t *testing.T) {
 	if err := c.Create(t.Context(), bad); err != nil {
 		t.Fatal(err)
 	}
+
 	p := &Puller{images: image.NewClient(image.Options{}), logins: &logins{reader: c, log: logr.Discard(), secret: client.ObjectKeyFromObject(bad)}}
 	_, err := p.Resolve(t.Context(), "quay.io/a/b:v1")
 	if err == nil || !strings.Contains(err.Error(), "the docker config is not JSON") || strings.Contains(err.Error(), "s3cr3t") {
 		t.Errorf("a broken pull secret: %v", err)
 	}
+
 	p.mirrors = newWatcher(nil, nil, nil, logr.Discard())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -125,6 +131,7 @@ func TestClientWith(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	// The program's own Secret is broken: reading it would be an error.
 	p := &Puller{images: image.NewClient(image.Options{}), logins: &logins{reader: c, log: logr.Discard(), secret: key("bad")}}
 	for name, test := range map[string]struct {
@@ -151,6 +158,7 @@ func TestSecretKey(t *testing.T) {
 			t.Errorf("%q gave %v", text, err)
 		}
 	}
+
 	for text, want := range map[string]client.ObjectKey{"": {}, "a/b": {Namespace: "a", Name: "b"}} {
 		if got, err := secretKey(text); err != nil || got != want {
 			t.Errorf("%q gave %v (%v)", text, got, err)
@@ -171,11 +179,13 @@ func TestOwnAccount(t *testing.T) {
 			t.Errorf("%s gave %s (%v)", text, got, err)
 		}
 	}
+
 	for _, text := range []string{"", "opaque", "a.b", "a.!!.c", token(`[]`), strings.Repeat("x", maxToken+1)} {
 		if _, err := accountOf(text); err == nil {
 			t.Errorf("%.20q gave no error", text)
 		}
 	}
+
 	if got, err := ownAccount(&rest.Config{}); err != nil || got.Name != "" {
 		t.Errorf("outside of a cluster: %v (%v)", got, err)
 	}

@@ -52,23 +52,28 @@ func Setup(mgr ctrl.Manager, opts Options) (*Puller, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	account, err := ownAccount(mgr.GetConfig())
 	if err != nil {
 		return nil, err
 	}
+
 	served, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
 		return nil, fmt.Errorf("setting up the watch of mirrors: %w", err)
 	}
+
 	log := mgr.GetLogger().WithName("pull")
 	mirrors := newWatcher(mgr.GetCache(), served, mgr.GetEventRecorder("mainstay-mirrors"), log)
 	if err := mgr.Add(mirrors); err != nil {
 		return nil, fmt.Errorf("setting up the watch of mirrors: %w", err)
 	}
+
 	opts.Images.Mirrors = mirrors.Rules
 	if opts.Images.Transfers == 0 {
 		opts.Images.Transfers = maxTransfers
 	}
+
 	return &Puller{
 		images: image.NewClient(opts.Images), mirrors: mirrors,
 		logins: &logins{reader: mgr.GetAPIReader(), secret: secret, account: account, log: log},
@@ -80,6 +85,7 @@ func secretKey(text string) (client.ObjectKey, error) {
 	if text == "" {
 		return client.ObjectKey{}, nil
 	}
+
 	namespace, name, ok := strings.Cut(text, "/")
 	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
 		return client.ObjectKey{}, fmt.Errorf("--pull-secret: %q is not NAMESPACE/NAME", text)
@@ -93,6 +99,7 @@ func (p *Puller) Client(ctx context.Context) (*image.Client, error) {
 	if err := p.waitForMirrors(ctx); err != nil {
 		return nil, err
 	}
+
 	configs, err := p.logins.read(ctx)
 	if err != nil || len(configs) == 0 {
 		return p.images, err
@@ -107,6 +114,7 @@ func (p *Puller) ClientWith(ctx context.Context, secrets ...client.ObjectKey) (*
 	if err := p.waitForMirrors(ctx); err != nil {
 		return nil, err
 	}
+
 	var configs [][]byte
 	for _, key := range secrets {
 		config, err := p.logins.readSecret(ctx, key)
@@ -118,6 +126,7 @@ func (p *Puller) ClientWith(ctx context.Context, secrets ...client.ObjectKey) (*
 		}
 		configs = append(configs, config)
 	}
+
 	return p.images.WithCredentials(configs...)
 }
 

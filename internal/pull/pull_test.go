@@ -56,6 +56,7 @@ func addAll(s *runtime.Scheme) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -84,6 +85,7 @@ func removeKind(t *testing.T, c client.Client, name string) *apiextensionsv1.Cus
 	if err := c.Delete(t.Context(), crd.DeepCopy()); err != nil {
 		t.Fatal(err)
 	}
+
 	eventually(t, name+" is gone", func() bool {
 		return apierrors.IsNotFound(c.Get(t.Context(), client.ObjectKey{Name: name}, &apiextensionsv1.CustomResourceDefinition{}))
 	})
@@ -98,10 +100,12 @@ func asCatalogd(t *testing.T, c client.Client, config *rest.Config) *rest.Config
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	file, err := os.Open(filepath.Join(root, "config", "rbac", "catalogd", "role.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer func() { _ = file.Close() }()
 	const user = "test-catalogd"
 	subjects := []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: user}}
@@ -115,6 +119,7 @@ func asCatalogd(t *testing.T, c client.Client, config *rest.Config) *rest.Config
 	if err := decoder.Decode(&role); err != nil {
 		t.Fatal(err)
 	}
+
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: role.Namespace}}
 	for _, object := range []client.Object{
 		namespace, &clusterRole, &role,
@@ -125,6 +130,7 @@ func asCatalogd(t *testing.T, c client.Client, config *rest.Config) *rest.Config
 			t.Fatal(err)
 		}
 	}
+
 	limited := rest.CopyConfig(config)
 	limited.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:authenticated"}}
 	return limited
@@ -137,6 +143,7 @@ func startManager(t *testing.T, config *rest.Config, add func(ctrl.Manager)) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	add(mgr)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -158,6 +165,7 @@ func startWatcher(t *testing.T, config *rest.Config) *watcher {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		w = newWatcher(mgr.GetCache(), served, mgr.GetEventRecorder("test"), logr.Discard())
 		w.every = 20 * time.Millisecond
 		if err := mgr.Add(w); err != nil {
@@ -167,6 +175,7 @@ func startWatcher(t *testing.T, config *rest.Config) *watcher {
 	if err := w.Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+
 	return w
 }
 
@@ -179,27 +188,32 @@ func TestMirrorsFollowTheCluster(t *testing.T) {
 	for _, name := range kindsOfMirrors {
 		kinds = append(kinds, removeKind(t, c, name))
 	}
+
 	w := startWatcher(t, asCatalogd(t, c, config))
 	if rules := w.Rules(); len(rules) != 0 {
 		t.Errorf("rules without kinds: %v", rules)
 	}
+
 	for _, kind := range kinds {
 		if err := c.Create(t.Context(), kind); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	digests := &configv1.ImageDigestMirrorSet{
 		ObjectMeta: metav1.ObjectMeta{Name: "idms-oc-mirror"},
 		Spec: configv1.ImageDigestMirrorSetSpec{ImageDigestMirrors: []configv1.ImageDigestMirrors{
 			{Source: "quay.io/operators", Mirrors: []configv1.ImageMirror{"mirror.example.com:5000/operators"}, MirrorSourcePolicy: configv1.NeverContactSource},
 		}},
 	}
+
 	tags := &configv1.ImageTagMirrorSet{
 		ObjectMeta: metav1.ObjectMeta{Name: "itms-oc-mirror"},
 		Spec: configv1.ImageTagMirrorSetSpec{ImageTagMirrors: []configv1.ImageTagMirrors{
 			{Source: "*.example.org", Mirrors: []configv1.ImageMirror{"mirror.example.com/org"}},
 		}},
 	}
+
 	policy := &operatorv1alpha1.ImageContentSourcePolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: "old"},
 		Spec: operatorv1alpha1.ImageContentSourcePolicySpec{RepositoryDigestMirrors: []operatorv1alpha1.RepositoryDigestMirrors{
@@ -208,9 +222,11 @@ func TestMirrorsFollowTheCluster(t *testing.T) {
 			{Source: "quay.io/" + strings.Repeat("long/", 400) + "X", Mirrors: []string{"mirror.example.com"}},
 		}},
 	}
+
 	for _, object := range []client.Object{digests, tags, policy} {
 		eventually(t, "the kind is served", func() bool { return c.Create(t.Context(), object) == nil })
 	}
+
 	byTag := image.MirrorRule{Source: "*.example.org", Mirrors: []image.Mirror{{Location: "mirror.example.com/org", Only: image.TagOnly}}}
 	byDigest := image.MirrorRule{Source: "quay.io/operators", Mirrors: []image.Mirror{{Location: "mirror.example.com:5000/operators", Only: image.DigestOnly}}, Blocked: true}
 	byPolicy := image.MirrorRule{Source: "quay.io/old", Mirrors: []image.Mirror{{Location: "mirror.example.com/old", Only: image.DigestOnly}}}
@@ -225,6 +241,7 @@ func TestMirrorsFollowTheCluster(t *testing.T) {
 	if err := c.Update(t.Context(), digests); err != nil {
 		t.Fatal(err)
 	}
+
 	byDigest.Blocked = false
 	awaitRules(t, w, byTag, byPolicy, byDigest)
 	if err := c.Delete(t.Context(), policy); err != nil {
@@ -253,6 +270,7 @@ func gauge(t *testing.T, name string) float64 {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	sum := 0.0
 	for _, family := range families {
 		if family.GetName() != name {
@@ -262,6 +280,7 @@ func gauge(t *testing.T, name string) float64 {
 			sum += metric.GetGauge().GetValue()
 		}
 	}
+
 	return sum
 }
 
@@ -298,6 +317,7 @@ func TestPullsByDeclaredMirrors(t *testing.T) {
 	if _, err := image.NewClient(image.Options{}).Push(t.Context(), host+"/copy/org/cat:v1", nil, built); err != nil {
 		t.Fatal(err)
 	}
+
 	var puller *Puller
 	startManager(t, config, func(mgr ctrl.Manager) {
 		if puller, err = Setup(mgr, Options{}); err != nil {
@@ -311,11 +331,13 @@ func TestPullsByDeclaredMirrors(t *testing.T) {
 		}
 		return err
 	}
+
 	const tagged = "upstream.invalid/org/cat:v1"
 	digested := "upstream.invalid/org/cat@" + built.Digest()
 	if err := pull(digested); err == nil {
 		t.Error("it was pulled from a registry that does not exist")
 	}
+
 	digests := &configv1.ImageDigestMirrorSet{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"},
 		Spec: configv1.ImageDigestMirrorSetSpec{ImageDigestMirrors: []configv1.ImageDigestMirrors{
@@ -325,10 +347,12 @@ func TestPullsByDeclaredMirrors(t *testing.T) {
 	if err := c.Create(t.Context(), digests); err != nil {
 		t.Fatal(err)
 	}
+
 	eventually(t, "it is pulled by digest", func() bool { return pull(digested) == nil })
 	if err := pull(tagged); err == nil || !strings.Contains(err.Error(), "the registry upstream.invalid/org is blocked") {
 		t.Errorf("by tag: %v", err)
 	}
+
 	tags := &configv1.ImageTagMirrorSet{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"},
 		Spec: configv1.ImageTagMirrorSetSpec{ImageTagMirrors: []configv1.ImageTagMirrors{
@@ -338,16 +362,19 @@ func TestPullsByDeclaredMirrors(t *testing.T) {
 	if err := c.Create(t.Context(), tags); err != nil {
 		t.Fatal(err)
 	}
+
 	eventually(t, "it is pulled by tag", func() bool { return pull(tagged) == nil })
 	resolved, err := puller.Resolve(t.Context(), tagged)
 	if err != nil || resolved != digested {
 		t.Errorf("resolved to %s (%v), want %s", resolved, err, digested)
 	}
+
 	for _, object := range []client.Object{digests, tags} {
 		if err := c.Delete(t.Context(), object); err != nil {
 			t.Error(err)
 		}
 	}
+
 	eventually(t, "it is not pulled any more", func() bool { return pull(digested) != nil })
 }
 
@@ -360,6 +387,7 @@ func TestMirrorKindsAreValidated(t *testing.T) {
 			Spec:       configv1.ImageDigestMirrorSetSpec{ImageDigestMirrors: []configv1.ImageDigestMirrors{{Source: source, Mirrors: mirrors}}},
 		}
 	}
+
 	for _, good := range []*configv1.ImageDigestMirrorSet{
 		set("quay.io", "m.io:5000/a/b_c/d__e/f--g.h"), set("*.example.com", "localhost:5000"), set("quay.io/a", "m.io", "n.io"), set("quay.io/a"),
 	} {
@@ -367,6 +395,7 @@ func TestMirrorKindsAreValidated(t *testing.T) {
 			t.Errorf("%v: %v", good.Spec, err)
 		}
 	}
+
 	for _, bad := range []*configv1.ImageDigestMirrorSet{
 		set("", "m.io"), set("https://quay.io", "m.io"), set("quay.io/*", "m.io"), set("*", "m.io"), set("*.a.io/b", "m.io"),
 		set("quay.io/UPPER", "m.io"), set("quay.io:v1x", "m.io"), set("quay.io", ""), set("quay.io", "*.m.io"), set("quay.io", "m.io", "m.io"),
@@ -376,6 +405,7 @@ func TestMirrorKindsAreValidated(t *testing.T) {
 			t.Errorf("%v: %v", bad.Spec, err)
 		}
 	}
+
 	unknown := set("quay.io", "m.io")
 	unknown.Spec.ImageDigestMirrors[0].MirrorSourcePolicy = "Sometimes"
 	if err := c.Create(t.Context(), unknown, client.DryRunAll); !apierrors.IsInvalid(err) {

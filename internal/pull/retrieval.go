@@ -109,10 +109,12 @@ func (r *Retrievals[T]) Take(name, purpose, request string) (result T, state Sta
 		found.stop()
 		return result, Running, nil
 	}
+
 	delete(r.entries, key)
 	if !isCurrent {
 		return result, None, nil
 	}
+
 	return found.result, Ended, found.err
 }
 
@@ -159,6 +161,7 @@ func (r *Retrievals[T]) run(ctx context.Context, wanted Retrieval[T]) (result T,
 	if err != nil {
 		return result, err
 	}
+
 	defer release()
 	defer func() {
 		if p := recover(); p != nil {
@@ -166,6 +169,7 @@ func (r *Retrievals[T]) run(ctx context.Context, wanted Retrieval[T]) (result T,
 			err = fmt.Errorf("retrieving image %s: panic: %v", wanted.Reference, p)
 		}
 	}()
+
 	return wanted.Run(ctx)
 }
 
@@ -175,11 +179,13 @@ func (r *Retrievals[T]) acquireSlot(ctx context.Context, host string) (release f
 	if r.hosts == nil {
 		r.hosts = map[string]*hostSlots{}
 	}
+
 	h := r.hosts[host]
 	if h == nil {
 		h = &hostSlots{slots: make(chan struct{}, maxRetrievalsPerHost)}
 		r.hosts[host] = h
 	}
+
 	h.users++
 	r.mu.Unlock()
 
@@ -190,6 +196,7 @@ func (r *Retrievals[T]) acquireSlot(ctx context.Context, host string) (release f
 			delete(r.hosts, host)
 		}
 	}
+
 	select {
 	case h.slots <- struct{}{}:
 		return func() {
@@ -225,6 +232,7 @@ func (r *Retrievals[T]) Cancel(name string, purposes ...string) bool {
 			isGone = false
 		}
 	}
+
 	return isGone
 }
 
@@ -287,6 +295,7 @@ func (r *Retrievals[T]) Runnable() manager.Runnable {
 		r.closed = true
 		r.mu.Unlock()
 		r.work.Wait()
+
 		return nil
 	})
 }

@@ -69,6 +69,7 @@ func TestAResultIsTakenOnce(t *testing.T) {
 	if !b.IsPending("a") || b.IsPending("b") {
 		t.Errorf("pending: a %v, b %v; want only a", b.IsPending("a"), b.IsPending("b"))
 	}
+
 	b.expect(t, "a", "1", "result", pull.Ended, "")
 	b.expect(t, "a", "1", "", pull.None, "")
 
@@ -99,15 +100,18 @@ func TestCancel(t *testing.T) {
 	if !b.Cancel("a") {
 		t.Error("something is left of what was never started")
 	}
+
 	b.start(t, "a", "1", "one.example", silent)
 	b.Start(t.Context(), pull.Retrieval[string]{Name: "a", Purpose: "plan", Reference: "one.example/r", Run: silent})
 	if b.Cancel("a", "plan") {
 		t.Error("nothing is left of a retrieval that is still ending")
 	}
+
 	<-b.ended
 	if !b.Cancel("a", "plan") || !b.IsPending("a") {
 		t.Errorf("after one purpose was canceled: pending is %v, want the other", b.IsPending("a"))
 	}
+
 	b.Cancel("a")
 	<-b.ended
 	if !b.Cancel("a") || b.IsPending("a") {
@@ -127,22 +131,27 @@ func TestARegistryHasItsOwnSlots(t *testing.T) {
 			return silent(ctx)
 		})
 	}
+
 	const slots = 4
 	first := <-running
 	for range slots - 1 {
 		<-running
 	}
+
 	for i := range dead {
 		b.start(t, fmt.Sprint("good-", i), "1", fmt.Sprintf("good-%d.example", i), answer("good", nil))
 	}
+
 	for range dead {
 		if name := <-b.ended; !strings.HasPrefix(name, "good-") {
 			t.Errorf("%s has ended, though its registry does not answer", name)
 		}
 	}
+
 	if len(running) > 0 {
 		t.Errorf("%d retrievals of one registry run, want %d", slots+len(running), slots)
 	}
+
 	// What ends leaves its slot to the next.
 	b.Cancel(first)
 	<-running
@@ -159,12 +168,14 @@ func TestBackoffIsKeptWhileARetrievalIsPending(t *testing.T) {
 		if got, want := limiter.When(req), time.Second<<i; got != want {
 			t.Errorf("after %d failures the backoff is %v, want %v", i, got, want)
 		}
+
 		b.start(t, "a", "1", "one.example", answer("", errors.New("no answer")))
 		limiter.Forget(req)
 		<-b.ended
 		limiter.Forget(req)
 		b.expect(t, "a", "1", "", pull.Ended, "no answer")
 	}
+
 	limiter.Forget(req)
 	if got := limiter.When(req); got != time.Second {
 		t.Errorf("after a success the backoff is %v, want %v", got, time.Second)
@@ -188,6 +199,7 @@ func TestTheRunnableEndsAfterTheRetrievals(t *testing.T) {
 		t.Errorf("it has ended before the retrieval, with error %v", err)
 	default:
 	}
+
 	close(release)
 	if err := <-done; err != nil {
 		t.Error(err)
@@ -195,6 +207,7 @@ func TestTheRunnableEndsAfterTheRetrievals(t *testing.T) {
 	if name := <-b.ended; name != "a" {
 		t.Errorf("%q has ended, want a", name)
 	}
+
 	b.start(t, "b", "1", "one.example", silent)
 	if b.IsPending("b") {
 		t.Error("a retrieval was started after the end")

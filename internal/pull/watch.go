@@ -156,12 +156,14 @@ func (w *watcher) follow(ctx context.Context, k *kind, served bool) error {
 		k.watched = false
 		return w.cache.RemoveInformer(ctx, k.object)
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
 	informer, err := w.cache.GetInformer(ctx, k.object)
 	if err == nil && !informer.HasSynced() {
 		err = context.DeadlineExceeded
 	}
+
 	if err == nil {
 		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 			AddFunc:    func(any) { w.signal() },
@@ -169,9 +171,11 @@ func (w *watcher) follow(ctx context.Context, k *kind, served bool) error {
 			DeleteFunc: func(any) { w.signal() },
 		})
 	}
+
 	if err != nil {
 		return fmt.Errorf("watching %s: %w", k.gvk.Kind, err)
 	}
+
 	k.watched = true
 	return nil
 }
@@ -192,6 +196,7 @@ func (w *watcher) refresh(ctx context.Context) {
 		w.log.Error(err, "the mirrors that the cluster declares were not read")
 		return
 	}
+
 	rules, invalid := mirror.Rules(objects)
 	w.rules.Store(&rules)
 	w.tell(rules, invalid)
@@ -209,6 +214,7 @@ func (w *watcher) list(ctx context.Context) (mirror.Objects, error) {
 			return mirror.Objects{}, fmt.Errorf("listing %s: %w", w.kinds[i].gvk.Kind, err)
 		}
 	}
+
 	return mirror.Objects{Digests: digests.Items, Tags: tags.Items, Policies: policies.Items}, nil
 }
 
@@ -221,6 +227,7 @@ func (w *watcher) tell(rules []image.MirrorRule, invalid []mirror.Invalid) {
 	for _, i := range invalid {
 		notes[i.UID] = strings.TrimPrefix(notes[i.UID]+"; "+i.Field+": "+i.Message, "; ")
 	}
+
 	for _, i := range invalid {
 		if slices.Contains(w.invalid, i) {
 			continue
@@ -231,6 +238,7 @@ func (w *watcher) tell(rules []image.MirrorRule, invalid []mirror.Invalid) {
 			delete(notes, i.UID)
 		}
 	}
+
 	w.invalid = invalid
 }
 

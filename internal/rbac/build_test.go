@@ -23,6 +23,7 @@ func parse(t testing.TB, documents string) []unstructured.Unstructured {
 		}
 		objects = append(objects, object)
 	}
+
 	return objects
 }
 
@@ -62,6 +63,7 @@ func granting(gaps ...Gap) *Policy {
 			policy.ClusterRoleBindings = append(policy.ClusterRoleBindings, bound)
 			continue
 		}
+
 		role := rbacv1.Role{Rules: []rbacv1.PolicyRule{gap.Rule}}
 		role.Name, role.Namespace = name, gap.Namespace
 		bound := rbacv1.RoleBinding{Subjects: subjects, RoleRef: rbacv1.RoleRef{Kind: kindRole, Name: name}}
@@ -69,6 +71,7 @@ func granting(gaps ...Gap) *Policy {
 		policy.Roles = append(policy.Roles, role)
 		policy.RoleBindings = append(policy.RoleBindings, bound)
 	}
+
 	return &policy
 }
 
@@ -81,13 +84,16 @@ func rule(text string) rbacv1.PolicyRule {
 		result.NonResourceURLs = strings.Split(fields[1], ",")
 		return result
 	}
+
 	for group := range strings.SplitSeq(fields[1], ",") {
 		result.APIGroups = append(result.APIGroups, strings.TrimPrefix(group, "core"))
 	}
+
 	result.Resources = strings.Split(fields[2], ",")
 	if len(fields) > 3 {
 		result.ResourceNames = strings.Split(fields[3], ",")
 	}
+
 	return result
 }
 
@@ -105,6 +111,7 @@ func gapsOf(t testing.TB, err error) []Gap {
 	if !errors.As(err, &missing) {
 		t.Fatalf("the error is a %T: %v", err, err)
 	}
+
 	return missing.Gaps
 }
 
@@ -124,5 +131,6 @@ func policyOf(t testing.TB, objects []Object) *Policy {
 			policy.RoleBindings = append(policy.RoleBindings, *object)
 		}
 	}
+
 	return &policy
 }

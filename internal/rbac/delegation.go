@@ -36,6 +36,7 @@ func (r *requirer) parse(objects []unstructured.Unstructured) ([]role, []binding
 		if gvk.Group != rbacv1.GroupName {
 			continue
 		}
+
 		key := roleKey{gvk.Kind, object.GetNamespace(), object.GetName()}
 		var err error
 		switch gvk.Kind {
@@ -57,10 +58,12 @@ func (r *requirer) parse(objects []unstructured.Unstructured) ([]role, []binding
 				bindings = append(bindings, binding{key.kind, key.namespace, key.name, parsed.RoleRef})
 			}
 		}
+
 		if err != nil {
 			r.fail(object, err)
 		}
 	}
+
 	return roles, bindings
 }
 
@@ -72,10 +75,12 @@ func parseRole(key roleKey, object *unstructured.Unstructured) (role, error) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &parsed); err != nil {
 		return role{roleKey: key}, err
 	}
+
 	result := role{roleKey: key, labels: parsed.Labels, rules: parsed.Rules}
 	if key.kind == kindRole || parsed.AggregationRule == nil {
 		return result, nil
 	}
+
 	for i := range parsed.AggregationRule.ClusterRoleSelectors {
 		selector, err := metav1.LabelSelectorAsSelector(&parsed.AggregationRule.ClusterRoleSelectors[i])
 		if err != nil {
@@ -83,6 +88,7 @@ func parseRole(key roleKey, object *unstructured.Unstructured) (role, error) {
 		}
 		result.selectors = append(result.selectors, selector)
 	}
+
 	return result, nil
 }
 
@@ -94,6 +100,7 @@ func (r *requirer) escalate(role *role) {
 	if len(role.selectors) > 0 {
 		rules = slices.Concat(rules, fullAuthority)
 	}
+
 	instead := on(role.roleKey)
 	instead.Namespace, instead.Verb = role.namespace, "escalate"
 	r.result.Delegations = append(r.result.Delegations, Delegation{
@@ -110,6 +117,7 @@ func (r *requirer) bind(b *binding, rules map[roleKey][]rbacv1.PolicyRule) {
 			describe(b.kind, b.namespace, b.name), key.kind))
 		return
 	}
+
 	delegation := Delegation{Namespace: b.namespace, Gathers: r.gathering[key], Instead: on(key)}
 	delegation.Instead.Namespace, delegation.Instead.Verb = b.namespace, "bind"
 	var known bool
@@ -117,6 +125,7 @@ func (r *requirer) bind(b *binding, rules map[roleKey][]rbacv1.PolicyRule) {
 		delegation.Err = fmt.Errorf("%s: it refers to %s, which does not exist: create that, or grant the verb bind on it",
 			describe(b.kind, b.namespace, b.name), describe(key.kind, key.namespace, key.name))
 	}
+
 	r.result.Delegations = append(r.result.Delegations, delegation)
 }
 
@@ -136,6 +145,7 @@ func (r *requirer) rulesByRole(own []role) map[roleKey][]rbacv1.PolicyRule {
 	if policy == nil {
 		policy = &Policy{}
 	}
+
 	rules := policy.roles()
 	gathered := map[roleKey][]rbacv1.PolicyRule{}
 	for i := range own {
@@ -145,6 +155,7 @@ func (r *requirer) rulesByRole(own []role) map[roleKey][]rbacv1.PolicyRule {
 			gathered[own[i].roleKey] = gather(&own[i], own, policy.ClusterRoles)
 		}
 	}
+
 	maps.Copy(rules, gathered)
 	return rules
 }
@@ -160,10 +171,12 @@ func gather(into *role, own []role, existing []rbacv1.ClusterRole) []rbacv1.Poli
 			rules = append(rules, own[i].rules...)
 		}
 	}
+
 	for i := range existing {
 		if existing[i].Name != into.name && selects(existing[i].Labels) {
 			rules = append(rules, existing[i].Rules...)
 		}
 	}
+
 	return rules
 }

@@ -36,10 +36,12 @@ func (g *generator) rules(urls bool) []rbacv1.PolicyRule {
 			rules = append(rules, rbacv1.PolicyRule{Verbs: verbs, NonResourceURLs: g.some("/a", "/a/b", "/a/*", "/*", "/b")})
 			continue
 		}
+
 		groups := []string{"", "apps", "example.com"}
 		if g.powerful {
 			groups = append(groups, "*", rbacv1.GroupName)
 		}
+
 		r := rbacv1.PolicyRule{
 			Verbs: verbs, APIGroups: g.some(groups...),
 			Resources: g.some("services", "deployments", "deployments/scale", "*/scale", "mice", "*"),
@@ -47,8 +49,10 @@ func (g *generator) rules(urls bool) []rbacv1.PolicyRule {
 		if g.IntN(3) == 0 {
 			r.ResourceNames = g.some("a", "b", "c")
 		}
+
 		rules = append(rules, r)
 	}
+
 	return rules
 }
 
@@ -61,6 +65,7 @@ func (g *generator) objects(t *testing.T) []unstructured.Unstructured {
 		}
 		objects = append(objects, unstructured.Unstructured{Object: content})
 	}
+
 	kind := func(kind string) metav1.TypeMeta {
 		return metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: kind}
 	}
@@ -70,6 +75,7 @@ func (g *generator) objects(t *testing.T) []unstructured.Unstructured {
 		add(&rbacv1.Role{TypeMeta: kind(kindRole), ObjectMeta: meta, Rules: g.rules(false)})
 		add(&rbacv1.RoleBinding{TypeMeta: kind(kindRoleBinding), ObjectMeta: meta, RoleRef: rbacv1.RoleRef{Kind: kindRole, Name: name}})
 	}
+
 	for i := range g.IntN(4) {
 		name := fmt.Sprint("cluster-role-", i)
 		meta := metav1.ObjectMeta{Name: name}
@@ -82,6 +88,7 @@ func (g *generator) objects(t *testing.T) []unstructured.Unstructured {
 			add(&rbacv1.RoleBinding{TypeMeta: kind(kindRoleBinding), ObjectMeta: meta, RoleRef: ref})
 		}
 	}
+
 	for range g.IntN(4) {
 		object := unstructured.Unstructured{}
 		object.SetAPIVersion("v1")
@@ -90,6 +97,7 @@ func (g *generator) objects(t *testing.T) []unstructured.Unstructured {
 		object.SetName(g.one("a", "b", "c"))
 		objects = append(objects, object)
 	}
+
 	return objects
 }
 
@@ -99,6 +107,7 @@ func FuzzGaps(f *testing.F) {
 	for seed := range uint64(60) {
 		f.Add(seed, seed%4 == 0)
 	}
+
 	f.Fuzz(func(t *testing.T, seed uint64, powerful bool) {
 		g := &generator{rand.New(rand.NewPCG(seed, 0)), powerful}
 		required := Required(g.objects(t), Options{Resource: resource, Extension: "extension"})
@@ -106,15 +115,18 @@ func FuzzGaps(f *testing.F) {
 		if err := Missing(required, granting(gaps...).Granted(installer)); err != nil {
 			t.Fatalf("what was missing is granted, and yet: %v", err)
 		}
+
 		var parts []Gap
 		for _, gap := range gaps {
 			for p := range permissions(gap.Namespace, &gap.Rule) {
 				parts = append(parts, Gap{p.Namespace, p.rule()})
 			}
 		}
+
 		if powerful {
 			return
 		}
+
 		for i, part := range parts {
 			rest := slices.Delete(slices.Clone(parts), i, i+1)
 			got := gapsOf(t, Missing(required, granting(rest...).Granted(installer)))
@@ -130,6 +142,7 @@ func FuzzCompact(f *testing.F) {
 	for seed := range uint64(100) {
 		f.Add(seed)
 	}
+
 	f.Fuzz(func(t *testing.T, seed uint64) {
 		g := &generator{rand.New(rand.NewPCG(seed, 0)), true}
 		set := map[Permission]struct{}{}
@@ -138,6 +151,7 @@ func FuzzCompact(f *testing.F) {
 				set[p] = struct{}{}
 			}
 		}
+
 		seen := map[Permission]bool{}
 		gaps := compact(set)
 		for _, gap := range gaps {
@@ -148,6 +162,7 @@ func FuzzCompact(f *testing.F) {
 				seen[p] = true
 			}
 		}
+
 		granted := granting(gaps...).Granted(installer)
 		for p := range set {
 			if !granted.Allows(p) {

@@ -58,18 +58,21 @@ func (p *Policy) Granted(who Identity) *Granted {
 	if slices.Contains(who.Groups, groupMasters) {
 		granted.cluster = append(granted.cluster, fullAuthority...)
 	}
+
 	roles := p.roles()
 	for i := range p.ClusterRoleBindings {
 		if binding := &p.ClusterRoleBindings[i]; who.isAmong(binding.Subjects, "") {
 			granted.cluster = append(granted.cluster, roles[referred(binding.RoleRef, "")]...)
 		}
 	}
+
 	for i := range p.RoleBindings {
 		if binding := &p.RoleBindings[i]; who.isAmong(binding.Subjects, binding.Namespace) {
 			granted.namespaced[binding.Namespace] = append(granted.namespaced[binding.Namespace],
 				roles[referred(binding.RoleRef, binding.Namespace)]...)
 		}
 	}
+
 	return granted
 }
 
@@ -90,6 +93,7 @@ func (g *Granted) Covers(namespace string, rule *rbacv1.PolicyRule) bool {
 	if size(rule) > maxDelegated {
 		return false
 	}
+
 	for p := range permissions(namespace, rule) {
 		if !g.Allows(p) {
 			return false
@@ -105,6 +109,7 @@ func (g *Granted) covers(namespace string, rule *rbacv1.PolicyRule) bool {
 			return true
 		}
 	}
+
 	local := g.namespaced[namespace]
 	for i := range local {
 		if covers(&local[i], rule) {
@@ -152,6 +157,7 @@ func (p *Policy) roles() map[roleKey][]rbacv1.PolicyRule {
 	for i := range p.Roles {
 		roles[roleKey{kindRole, p.Roles[i].Namespace, p.Roles[i].Name}] = p.Roles[i].Rules
 	}
+
 	for i := range p.ClusterRoles {
 		roles[roleKey{kindClusterRole, "", p.ClusterRoles[i].Name}] = p.ClusterRoles[i].Rules
 	}

@@ -133,20 +133,24 @@ func TestCovers(t *testing.T) {
 		ClusterRoles:        []rbacv1.ClusterRole{{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Rules: []rbacv1.PolicyRule{rule("list")}}},
 		ClusterRoleBindings: []rbacv1.ClusterRoleBinding{{Subjects: subject, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "r"}}},
 	}
+
 	granted := policy.Granted(ServiceAccount("ns", "sa"))
 	wanted := rule("get", "list")
 	if !granted.Covers("ns", &wanted) {
 		t.Error("two rules do not cover together what they grant")
 	}
+
 	for _, elsewhere := range []string{"", "other"} {
 		if granted.Covers(elsewhere, &wanted) {
 			t.Errorf("a right in one namespace holds in %q", elsewhere)
 		}
 	}
+
 	more := rule("get", "watch")
 	if granted.Covers("ns", &more) {
 		t.Error("a right that nobody granted is held")
 	}
+
 	huge := rule(make([]string, maxDelegated+1)...)
 	if granted.Covers("ns", &huge) {
 		t.Error("a rule that is too large is held")

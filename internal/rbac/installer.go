@@ -45,9 +45,11 @@ func (i Installer) Objects(grants []Gap) []Object {
 	for _, grant := range grants {
 		rules[grant.Namespace] = append(rules[grant.Namespace], grant.Rule)
 	}
+
 	for _, namespace := range slices.Sorted(maps.Keys(rules)) {
 		objects = append(objects, i.grant(namespace, rules[namespace])...)
 	}
+
 	return objects
 }
 
@@ -70,6 +72,7 @@ func (i Installer) grant(namespace string, rules []rbacv1.PolicyRule) []Object {
 			},
 		}
 	}
+
 	return []Object{
 		&rbacv1.Role{TypeMeta: kind(kindRole), ObjectMeta: role, Rules: rules},
 		&rbacv1.RoleBinding{

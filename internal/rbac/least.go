@@ -29,14 +29,17 @@ func Least(required ...*Requirements) ([]Gap, error) {
 	for _, r := range required {
 		errs = append(errs, r.Errors...)
 	}
+
 	if len(errs) > 0 {
 		return nil, &MissingError{Errors: sortErrors(errs)}
 	}
+
 	closed := closed(required)
 	needed := map[Permission]struct{}{}
 	for _, p := range closed.Permissions {
 		needed[p] = struct{}{}
 	}
+
 	handing := closed.handing()
 	for i := range closed.Delegations {
 		d := &closed.Delegations[i]
@@ -46,10 +49,12 @@ func Least(required ...*Requirements) ([]Gap, error) {
 			}
 		}
 	}
+
 	keep := maps.Clone(needed)
 	for _, p := range handing {
 		keep[p] = struct{}{}
 	}
+
 	if len(handing) <= maxHanding {
 		for _, p := range handing {
 			if _, ok := needed[p]; ok {
@@ -61,6 +66,7 @@ func Least(required ...*Requirements) ([]Gap, error) {
 			}
 		}
 	}
+
 	grants := compact(keep)
 	slices.SortStableFunc(grants, compareGaps)
 	return grants, nil
@@ -74,19 +80,23 @@ func closed(required []*Requirements) *Requirements {
 		result.Permissions = append(result.Permissions, r.Permissions...)
 		delegations = append(delegations, r.Delegations...)
 	}
+
 	left := float64(maxDelegated)
 	for _, d := range delegations {
 		total := 0.0
 		for i := range d.Rules {
 			total += size(&d.Rules[i])
 		}
+
 		if d.Err != nil || d.Gathers || total > left {
 			result.Permissions = append(result.Permissions, d.Instead)
 			continue
 		}
+
 		left -= total
 		result.Delegations = append(result.Delegations, d)
 	}
+
 	return result
 }
 
@@ -101,6 +111,7 @@ func (r *Requirements) handing() []Permission {
 			}
 		}
 	}
+
 	return slices.SortedFunc(maps.Keys(found), comparePermissions)
 }
 
@@ -139,6 +150,7 @@ func GrantedBy(grants []Gap) *Granted {
 		}
 		granted.namespaced[grant.Namespace] = append(granted.namespaced[grant.Namespace], grant.Rule)
 	}
+
 	return granted
 }
 

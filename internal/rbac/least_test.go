@@ -129,6 +129,7 @@ func TestLeastOfTwoVersions(t *testing.T) {
 	for _, version := range []string{aRole, powerful} {
 		required = append(required, Required(parse(t, version+"\n---\n"+roleBinding), Options{Resource: BundleResource}))
 	}
+
 	for _, versions := range [][]*Requirements{required, {required[1], required[0]}} {
 		grants, err := Least(versions...)
 		if err != nil {
@@ -172,6 +173,7 @@ func FuzzLeast(f *testing.F) {
 	for seed := range uint64(40) {
 		f.Add(seed, seed%2 == 0)
 	}
+
 	f.Fuzz(func(t *testing.T, seed uint64, powerful bool) {
 		g := &generator{rand.New(rand.NewPCG(seed, 1)), powerful}
 		required := Required(append(g.objects(t), g.odd(t)...), Options{Resource: resource, Extension: "extension"})
@@ -182,12 +184,14 @@ func FuzzLeast(f *testing.F) {
 		if err := Missing(required, GrantedBy(grants)); err != nil {
 			t.Fatalf("the rules do not suffice: %v", err)
 		}
+
 		set := map[Permission]struct{}{}
 		for _, grant := range grants {
 			for p := range permissions(grant.Namespace, &grant.Rule) {
 				set[p] = struct{}{}
 			}
 		}
+
 		for p := range set {
 			rest := map[Permission]struct{}{}
 			for other := range set {
@@ -195,10 +199,12 @@ func FuzzLeast(f *testing.F) {
 					rest[other] = struct{}{}
 				}
 			}
+
 			err := Missing(required, GrantedBy(compact(rest)))
 			if err == nil {
 				t.Fatalf("%+v can be done without", p)
 			}
+
 			handing := p.Group == "rbac.authorization.k8s.io" || p.Group == wildcard
 			if want := []Gap{{p.Namespace, p.rule()}}; !handing && !cmp.Equal(want, gapsOf(t, err)) {
 				t.Fatalf("without %+v, the report is %v", p, err)
@@ -227,6 +233,7 @@ func TestInstallerObjects(t *testing.T) {
 	for _, object := range i.Objects(grants) {
 		names = append(names, describe(object.GetObjectKind().GroupVersionKind().Kind, object.GetNamespace(), object.GetName()))
 	}
+
 	want := []string{
 		`ServiceAccount "place/pipes-installer"`,
 		`ClusterRole "pipes-installer-clusterrole"`, `ClusterRoleBinding "pipes-installer-binding"`,
@@ -236,6 +243,7 @@ func TestInstallerObjects(t *testing.T) {
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("objects (-want +got):\n%s", diff)
 	}
+
 	i.ServiceAccount = "cook"
 	granted := policyOf(t, i.Objects(grants)).Granted(ServiceAccount("place", "cook"))
 	for _, grant := range grants {
@@ -245,6 +253,7 @@ func TestInstallerObjects(t *testing.T) {
 			}
 		}
 	}
+
 	if granted.Allows(Permission{Namespace: "third", Resource: "services", Verb: "create"}) {
 		t.Error("a rule of one namespace holds in another")
 	}

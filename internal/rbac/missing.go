@@ -37,12 +37,15 @@ func Missing(required *Requirements, granted *Granted) error {
 	for _, permission := range required.Permissions {
 		e.need(permission)
 	}
+
 	for i := range required.Delegations {
 		e.handOn(&required.Delegations[i])
 	}
+
 	if len(e.missing) == 0 && len(e.errs) == 0 {
 		return nil
 	}
+
 	return &MissingError{Gaps: compact(e.missing), Errors: sortErrors(e.errs)}
 }
 
@@ -62,6 +65,7 @@ func (e *evaluation) need(p Permission) {
 		// A Role cannot hold it: only the whole cluster is of use to who grants it.
 		p.Namespace = ""
 	}
+
 	e.missing[p] = struct{}{}
 }
 
@@ -73,6 +77,7 @@ func (e *evaluation) handOn(d *Delegation) {
 		e.errs = append(e.errs, d.Err)
 		return
 	}
+
 	for i := range d.Rules {
 		rule := &d.Rules[i]
 		if e.granted.covers(d.Namespace, rule) {

@@ -293,6 +293,7 @@ func TestMissingLimitsWork(t *testing.T) {
 	for i := range list {
 		list[i] = fmt.Sprint("x", i)
 	}
+
 	huge := rbacv1.PolicyRule{Verbs: list, APIGroups: list, Resources: list, ResourceNames: list}
 	required := &Requirements{Delegations: []Delegation{
 		{Rules: []rbacv1.PolicyRule{huge}, Instead: Permission{Verb: "escalate"}},
@@ -325,11 +326,13 @@ rules:
 - {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [create]}
 - {apiGroups: [coordination.k8s.io], resources: [leases], resourceNames: [lock], verbs: [get, update]}
 - {nonResourceURLs: ["/metrics", "/metrics/*", "/metrics/cadvisor", "/healthz"], verbs: [get]}`}, "\n---\n"))
+
 	required := Required(objects, Options{Resource: resource})
 	err := Missing(required, (&Policy{}).Granted(installer))
 	if err == nil {
 		t.Fatal("nothing is missing")
 	}
+
 	golden.Check(t, "report.txt", []byte(err.Error()+"\n"))
 }
 
@@ -340,11 +343,13 @@ func BenchmarkMissing(b *testing.B) {
 	for i := range 100 {
 		gaps = append(gaps, everywhere(fmt.Sprintf("get,list,watch,create,update,patch,delete group%d.example.com a,b,c", i)))
 	}
+
 	granted := granting(gaps...).Granted(installer)
 	list := make([]string, maxDelegated/100)
 	for i := range list {
 		list[i] = fmt.Sprint("x", i)
 	}
+
 	rules := []rbacv1.PolicyRule{{Verbs: list[:10], APIGroups: list[:10], Resources: list}}
 	required := &Requirements{Delegations: []Delegation{{Rules: rules, Instead: Permission{Verb: "escalate"}}}}
 	for b.Loop() {

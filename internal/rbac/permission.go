@@ -36,10 +36,12 @@ func (p Permission) rule() rbacv1.PolicyRule {
 		rule.NonResourceURLs = []string{p.URL}
 		return rule
 	}
+
 	rule.APIGroups, rule.Resources = []string{p.Group}, []string{p.Resource}
 	if p.Name != "" {
 		rule.ResourceNames = []string{p.Name}
 	}
+
 	return rule
 }
 

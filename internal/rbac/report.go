@@ -21,6 +21,7 @@ func (e *MissingError) Error() string {
 		slices.Sort(lines)
 		parts = append(parts, "service account requires the following permissions to manage cluster extension:"+strings.Join(lines, ""))
 	}
+
 	for _, err := range e.Errors {
 		parts = append(parts, "authorization evaluation error: "+err.Error())
 	}
@@ -45,6 +46,7 @@ func (g *Gap) String() string {
 			parts = append(parts, part.name+":["+strings.Join(part.values, ",")+"]")
 		}
 	}
+
 	return strings.Join(parts, " ")
 }
 
@@ -53,10 +55,12 @@ func sortErrors(errs []error) []error {
 	for _, err := range errs {
 		byMessage[err.Error()] = err
 	}
+
 	var result []error
 	for _, message := range slices.Sorted(maps.Keys(byMessage)) {
 		result = append(result, byMessage[message])
 	}
+
 	return result
 }
 
@@ -81,6 +85,7 @@ func compact(missing map[Permission]struct{}) []Gap {
 			gaps = append(gaps, Gap{p.Namespace, p.rule()})
 		}
 	}
+
 	for _, along := range dimensions {
 		gaps = merge(gaps, along)
 	}
@@ -107,14 +112,17 @@ func merge(gaps []Gap, along dimension) []Gap {
 			result = append(result, gap)
 			continue
 		}
+
 		into := along(&result[i].Rule)
 		*into = append(*into, values...)
 	}
+
 	for i := range result {
 		values := along(&result[i].Rule)
 		slices.Sort(*values)
 		*values = slices.Compact(*values)
 	}
+
 	return result
 }
 
@@ -123,10 +131,12 @@ func included(p Permission, set map[Permission]struct{}) bool {
 	if p.URL != "" {
 		return includedURL(p, set)
 	}
+
 	resources := []string{p.Resource, wildcard}
 	if _, subresource, ok := strings.Cut(p.Resource, "/"); ok {
 		resources = append(resources, wildcard+"/"+subresource)
 	}
+
 	for _, namespace := range []string{p.Namespace, ""} {
 		for _, group := range []string{p.Group, wildcard} {
 			for _, resource := range resources {
@@ -141,6 +151,7 @@ func included(p Permission, set map[Permission]struct{}) bool {
 			}
 		}
 	}
+
 	return false
 }
 
@@ -157,5 +168,6 @@ func includedURL(p Permission, set map[Permission]struct{}) bool {
 			}
 		}
 	}
+
 	return false
 }

@@ -94,6 +94,7 @@ func Required(objects []unstructured.Unstructured, opts Options) *Requirements {
 		permissions: map[Permission]struct{}{},
 		gathering:   map[roleKey]bool{},
 	}
+
 	maps.Copy(r.defined, definitions(opts.Removed))
 	roles, bindings := r.parse(objects)
 	for i := range objects {
@@ -101,21 +102,26 @@ func Required(objects []unstructured.Unstructured, opts Options) *Requirements {
 			r.fail(&objects[i], err)
 		}
 	}
+
 	for i := range opts.Removed {
 		r.remove(&opts.Removed[i])
 	}
+
 	for i := range roles {
 		r.escalate(&roles[i])
 	}
+
 	rules := r.rulesByRole(roles)
 	for i := range bindings {
 		r.bind(&bindings[i], rules)
 	}
+
 	if opts.Extension != "" {
 		r.permissions[Permission{
 			Group: olmv1.GroupVersion.Group, Resource: "clusterextensions/finalizers", Name: opts.Extension, Verb: "update",
 		}] = struct{}{}
 	}
+
 	r.result.Permissions = slices.SortedFunc(maps.Keys(r.permissions), comparePermissions)
 	return &r.result
 }
@@ -140,11 +146,13 @@ func (r *requirer) manage(object *unstructured.Unstructured) error {
 	if err != nil {
 		return err
 	}
+
 	r.add(Permission{Group: p.Group, Resource: p.Resource}, clusterVerbs...)
 	r.add(p, "create")
 	p.Name = object.GetName()
 	r.add(p, objectVerbs...)
 	r.certify(object)
+
 	return nil
 }
 
@@ -155,6 +163,7 @@ func (r *requirer) certify(object *unstructured.Unstructured) {
 	if object.GetKind() != "Service" || object.GetAPIVersion() != "v1" || name == "" {
 		return
 	}
+
 	p := Permission{Resource: "secrets", Namespace: object.GetNamespace()}
 	r.add(p, "create")
 	p.Name = name
@@ -176,6 +185,7 @@ func (r *requirer) locate(object *unstructured.Unstructured) (Permission, error)
 	if object.GetName() == "" {
 		return Permission{}, errors.New("it has no name")
 	}
+
 	gvk := object.GroupVersionKind()
 	resource, ok := r.defined[gvk.GroupKind()]
 	if !ok {
@@ -184,12 +194,14 @@ func (r *requirer) locate(object *unstructured.Unstructured) (Permission, error)
 			return Permission{}, err
 		}
 	}
+
 	p := Permission{Group: gvk.Group, Resource: resource.Name}
 	if resource.Namespaced {
 		if p.Namespace = object.GetNamespace(); p.Namespace == "" {
 			return Permission{}, errors.New("it is of a namespaced kind and has no namespace")
 		}
 	}
+
 	return p, nil
 }
 
@@ -218,6 +230,7 @@ func definitions(objects []unstructured.Unstructured) map[schema.GroupKind]Resou
 			}
 		}
 	}
+
 	return defined
 }
 

@@ -43,14 +43,17 @@ func shorten(message string) string {
 	if len(message) <= maxMessage {
 		return message
 	}
+
 	note := fmt.Sprintf(" … (%d bytes left out) … ", len(message)-maxMessage)
 	head := (maxMessage - len(note)) * 2 / 3
 	tail := len(message) - (maxMessage - len(note) - head)
 	for head > 0 && !utf8.RuneStart(message[head]) {
 		head--
 	}
+
 	for tail < len(message) && !utf8.RuneStart(message[tail]) {
 		tail++
 	}
+
 	return message[:head] + note + message[tail:]
 }

@@ -39,16 +39,19 @@ func (l *Later) pause(name types.NamespacedName, waits bool) time.Duration {
 	if l.since == nil {
 		l.since = map[types.NamespacedName]time.Time{}
 	}
+
 	now := l.Clock.Now()
 	since, ok := l.since[name]
 	if !ok {
 		since = now
 		l.since[name] = now
 	}
+
 	left := since.Add(passing).Sub(now)
 	if left <= 0 || left > passing { // the clock was set back
 		delete(l.since, name)
 		return 0
 	}
+
 	return left
 }

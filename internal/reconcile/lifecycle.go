@@ -73,12 +73,14 @@ func (l *Lifecycle[T]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Re
 	if !obj.GetDeletionTimestamp().IsZero() {
 		return l.finalize(ctx, obj)
 	}
+
 	holds := l.Holds == nil || l.Holds(obj)
 	if holds {
 		if err := l.addFinalizers(ctx, obj); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
+
 	before := obj.DeepCopyObject().(T)
 	err := run(ctx, obj, l.Steps)
 	if l.Summarize != nil {
@@ -90,11 +92,13 @@ func (l *Lifecycle[T]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Re
 	if perr := l.patchStatus(ctx, obj, before); perr != nil {
 		return unwritten(err, perr)
 	}
+
 	if !holds && err == nil {
 		if err := l.removeFinalizers(ctx, obj); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
+
 	return l.result(obj, err)
 }
 
@@ -102,6 +106,7 @@ func (l *Lifecycle[T]) finalize(ctx context.Context, obj T) (ctrl.Result, error)
 	if !hasAny(obj, l.Finalizers) {
 		return ctrl.Result{}, nil
 	}
+
 	before := obj.DeepCopyObject().(T)
 	if err := run(ctx, obj, l.Finalize); err != nil {
 		if l.Summarize != nil {
@@ -115,9 +120,11 @@ func (l *Lifecycle[T]) finalize(ctx context.Context, obj T) (ctrl.Result, error)
 		}
 		return l.result(obj, err)
 	}
+
 	if l.Later != nil {
 		l.Later.pause(client.ObjectKeyFromObject(obj), false)
 	}
+
 	return ctrl.Result{}, l.removeFinalizers(ctx, obj)
 }
 
@@ -135,6 +142,7 @@ func (l *Lifecycle[T]) removeFinalizers(ctx context.Context, obj T) error {
 	if !hasAny(obj, l.Finalizers) {
 		return nil
 	}
+
 	before := obj.DeepCopyObject().(T)
 	for _, name := range l.Finalizers {
 		controllerutil.RemoveFinalizer(obj, name)
@@ -148,9 +156,11 @@ func (l *Lifecycle[T]) addFinalizers(ctx context.Context, obj T) error {
 	for _, name := range l.Finalizers {
 		changed = controllerutil.AddFinalizer(obj, name) || changed
 	}
+
 	if !changed {
 		return nil
 	}
+
 	return l.patchMeta(ctx, obj, before)
 }
 
@@ -170,12 +180,14 @@ func (l *Lifecycle[T]) patchStatus(ctx context.Context, obj, before T) error {
 	if equality.Semantic.DeepEqual(obj, before) {
 		return nil
 	}
+
 	before.SetResourceVersion(obj.GetResourceVersion())
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	err := l.Client.Status().Patch(ctx, obj, patch)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("writing status: %w", err)
 	}
+
 	return nil
 }
 
@@ -216,6 +228,7 @@ func run[T client.Object](ctx context.Context, obj T, steps []Step[T]) error {
 			return err
 		}
 	}
+
 	return nil
 }
 

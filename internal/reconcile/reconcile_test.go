@@ -82,6 +82,7 @@ func TestOutcomes(t *testing.T) {
 			if last != (tc.err == nil) {
 				t.Errorf("the step after it ran: %v", last)
 			}
+
 			get(t, c, catalog)
 			got := catalog.Status.Conditions[0]
 			if s := got.Reason + " " + got.Message; s != tc.want || got.ObservedGeneration != catalog.Generation {
@@ -116,6 +117,7 @@ func TestFinalizersHoldTheObjectUntilFinalizeSucceeds(t *testing.T) {
 		}
 		return nil
 	}}
+
 	reconcileOnce(t, lifecycle, catalog)
 	get(t, c, catalog)
 	if diff := cmp.Diff([]string{olmv1.FinalizerDeleteServerCache}, catalog.Finalizers); diff != "" {
@@ -124,11 +126,13 @@ func TestFinalizersHoldTheObjectUntilFinalizeSucceeds(t *testing.T) {
 	if err := c.Delete(t.Context(), catalog); err != nil {
 		t.Fatal(err)
 	}
+
 	reconcileOnce(t, lifecycle, catalog)
 	get(t, c, catalog)
 	if got := catalog.Status.Conditions[0]; got.Reason != "Removing" || got.Message != "content is in use" {
 		t.Errorf("a removal that waits is not reported: %+v", got)
 	}
+
 	ready = true
 	reconcileOnce(t, lifecycle, catalog)
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(catalog), catalog); !apierrors.IsNotFound(err) {
@@ -151,6 +155,7 @@ func TestAStaleStatusIsNotWritten(t *testing.T) {
 	if _, err := lifecycle.Reconcile(t.Context(), request(catalog)); err != nil && !apierrors.IsConflict(err) {
 		t.Fatal(err)
 	}
+
 	get(t, c, catalog)
 	if n := len(catalog.Status.Conditions); n != 1 || catalog.Status.Conditions[0].Reason != "Other" {
 		t.Errorf("the other's status was overwritten: %+v", catalog.Status.Conditions)
@@ -168,9 +173,11 @@ func TestConditions(t *testing.T) {
 	for _, c := range conditions {
 		types = append(types, c.Type)
 	}
+
 	if diff := cmp.Diff([]string{"Progressing", "Serving", "Other"}, types); diff != "" {
 		t.Errorf("order (-want +got):\n%s", diff)
 	}
+
 	message := conditions[0].Message
 	if len(message) > 4096 || !strings.HasPrefix(message, "start ") || !strings.HasSuffix(message, " end") || !strings.Contains(message, "bytes left out") {
 		t.Errorf("a message of %d bytes became %d: %.60q", 20010, len(message), message)
@@ -226,18 +233,22 @@ func TestAPassingStatusIsWrittenLater(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		get(t, c, catalog)
 		if len(catalog.Status.Conditions) == 0 {
 			return result.RequeueAfter, ""
 		}
+
 		return result.RequeueAfter, catalog.Status.Conditions[0].Message
 	}
+
 	expect := func(what string, later, wantAfter time.Duration, wantMessage string) {
 		t.Helper()
 		if after, message := step(later); after != wantAfter || message != wantMessage {
 			t.Errorf("%s: again after %s with message %q, want %s and %q", what, after, message, wantAfter, wantMessage)
 		}
 	}
+
 	expect("first", 0, 500*time.Millisecond, "")
 	outcome = reconcile.Wait("Waiting", time.Minute, errors.New("second"))
 	expect("another meanwhile", 200*time.Millisecond, 300*time.Millisecond, "")
@@ -256,6 +267,7 @@ func TestAPassingStatusIsWrittenLater(t *testing.T) {
 	if err := c.Delete(t.Context(), catalog); err != nil {
 		t.Fatal(err)
 	}
+
 	expect("a removal", 0, 500*time.Millisecond, "")
 	expect("a removal that takes longer", 500*time.Millisecond, time.Minute, "fifth")
 	removal = nil

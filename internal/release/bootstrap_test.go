@@ -29,6 +29,7 @@ func TestForBootstrap(t *testing.T) {
 		"bootstrap/bootstrap-pod.yaml":                                              configMap("pod") + "data: {image: '{{ .ReleaseImage }}'}\n",
 		"bootstrap/notes.txt":                                                       "not read",
 	}
+
 	options := release.Options{ReleaseImage: "registry.example/release", Bootstrap: true, StrictTemplates: true}
 	p := load(t, files, options)
 	want := []string{
@@ -51,6 +52,7 @@ func TestForBootstrap(t *testing.T) {
 	if p := load(t, nil, options); len(p.Bootstrap) != 0 {
 		t.Errorf("without the folder there are %v", where(p.Bootstrap))
 	}
+
 	files["bootstrap/bootstrap-pod.yaml"] = configMap("pod") + "data: {image: '{{ .Unknown }}'}\n"
 	_, err := release.Load(payload(files), options)
 	if failed := (*release.Error)(nil); !errors.As(err, &failed) || !strings.HasPrefix(err.Error(), "bootstrap/bootstrap-pod.yaml: ") {

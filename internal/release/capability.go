@@ -27,6 +27,7 @@ func (c Capabilities) Excludes(m Manifest) (reason string, excluded bool) {
 			return fmt.Sprintf("needs capability %q, which is not enabled", name), true
 		}
 	}
+
 	return "", false
 }
 
@@ -41,11 +42,13 @@ func (c Capabilities) ImplicitlyEnabled(current, next []Manifest) []string {
 			managed.Insert(m.Key())
 		}
 	}
+
 	implicit := sets.Set[string]{}
 	for _, m := range next {
 		if managed.Has(m.Key()) {
 			implicit.Insert(m.Capabilities()...)
 		}
 	}
+
 	return sets.List(implicit.Difference(c.Enabled))
 }

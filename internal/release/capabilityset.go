@@ -46,6 +46,7 @@ func CapabilitySet(name configv1.ClusterVersionCapabilitySet, gates sets.Set[str
 	if name == "" {
 		name = configv1.CapabilitySetCurrent
 	}
+
 	set = sets.Set[string]{}
 	for _, step := range growth {
 		for _, capability := range step.added {
@@ -57,5 +58,6 @@ func CapabilitySet(name configv1.ClusterVersionCapabilitySet, gates sets.Set[str
 			return set, true
 		}
 	}
+
 	return sets.Set[string]{}, false
 }

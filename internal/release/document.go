@@ -43,12 +43,14 @@ func parseManifests(file string, data []byte) ([]Manifest, []Fault) {
 			faults = append(faults, Fault{File: file, Document: n, Err: fmt.Errorf("%s stands in document %d already: one file may hold an object once", m.Key(), before)})
 			return
 		}
+
 		first[m.Key()] = n
 		manifests = append(manifests, m)
 	})
 	if err != nil {
 		faults = append(faults, Fault{File: file, Err: err})
 	}
+
 	return manifests, faults
 }
 
@@ -64,6 +66,7 @@ func documents(data []byte, yield func(n int, raw []byte, err error)) error {
 			return nil
 		}
 	}
+
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
 	n := 0
 	for {
@@ -95,6 +98,7 @@ func jsonDocuments(data []byte) ([]json.RawMessage, error) {
 		}
 		docs = append(docs, doc)
 	}
+
 	return nil, fmt.Errorf("holds more than %d documents", maxManifests)
 }
 
@@ -116,6 +120,7 @@ func yamlToJSON(text []byte) (raw []byte, err error) {
 	if bytes.Equal(bytes.TrimSpace(raw), []byte("null")) {
 		return nil, nil
 	}
+
 	return raw, checkDepth(raw)
 }
 
@@ -137,6 +142,7 @@ func checkDepth(raw []byte) error {
 			depth--
 		}
 	}
+
 	return nil
 }
 
@@ -146,14 +152,17 @@ func checkAliases(text []byte) error {
 	if !bytes.Contains(text, []byte("&")) || !bytes.Contains(text, []byte("*")) {
 		return nil
 	}
+
 	var root yaml.Node
 	if err := yaml.Unmarshal(text, &root); err != nil {
 		return err
 	}
+
 	size, err := sizes{}.of(&root, 0)
 	if err == nil && size > maxFileBytes {
 		err = fmt.Errorf("has more than %d bytes when its aliases are replaced", maxFileBytes)
 	}
+
 	return err
 }
 
@@ -166,6 +175,7 @@ func (s sizes) of(node *yaml.Node, depth int) (int, error) {
 	if depth > 2*maxDepth {
 		return 0, errDepth
 	}
+
 	if node.Kind == yaml.AliasNode {
 		if size, ok := s[node.Alias]; ok && size == 0 {
 			return 0, fmt.Errorf("line %d: alias %q stands within what it stands for", node.Line, node.Value)
@@ -174,9 +184,11 @@ func (s sizes) of(node *yaml.Node, depth int) (int, error) {
 		}
 		return s.of(node.Alias, depth+1)
 	}
+
 	if node.Anchor != "" {
 		s[node] = 0
 	}
+
 	size := len(node.Value) + 1
 	for _, child := range node.Content {
 		n, err := s.of(child, depth+1)
@@ -185,9 +197,11 @@ func (s sizes) of(node *yaml.Node, depth int) (int, error) {
 		}
 		size = min(size+n, 2*maxFileBytes)
 	}
+
 	if node.Anchor != "" {
 		s[node] = size
 	}
+
 	return size, nil
 }
 
@@ -198,6 +212,7 @@ func decodeObject(raw []byte) (unstructured.Unstructured, error) {
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &object.Object); err != nil {
 		return object, fmt.Errorf("is not a Kubernetes object: %w", readable(err))
 	}
+
 	var wrong []string
 	for _, field := range [][]string{{"apiVersion"}, {"kind"}, {"metadata", "name"}} {
 		if value, err := textAt(object, field...); err != nil {
@@ -206,15 +221,18 @@ func decodeObject(raw []byte) (unstructured.Unstructured, error) {
 			wrong = append(wrong, strings.Join(field, ".")+" is missing")
 		}
 	}
+
 	if metadata, ok := object.Object["metadata"].(map[string]any); ok {
 		if _, err := textAt(object, "metadata", "namespace"); err != nil {
 			wrong = append(wrong, err.Error())
 		}
 		wrong = append(wrong, wrongAnnotations(metadata["annotations"])...)
 	}
+
 	if len(wrong) > 0 {
 		return object, fmt.Errorf("is not a Kubernetes object: %s", strings.Join(wrong, ", "))
 	}
+
 	return object, nil
 }
 
@@ -224,16 +242,19 @@ func wrongAnnotations(value any) []string {
 	if value == nil {
 		return nil
 	}
+
 	annotations, ok := value.(map[string]any)
 	if !ok {
 		return []string{"metadata.annotations is not an object"}
 	}
+
 	var wrong []string
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
 		if _, ok := annotations[key].(string); !ok {
 			wrong = append(wrong, fmt.Sprintf("annotation %q is not a text", key))
 		}
 	}
+
 	return wrong
 }
 
@@ -246,9 +267,11 @@ func textAt(object unstructured.Unstructured, field ...string) (string, error) {
 	if !found || value == nil {
 		return "", nil
 	}
+
 	text, ok := value.(string)
 	if !ok {
 		return "", fmt.Errorf("%s is not a text", strings.Join(field, "."))
 	}
+
 	return text, nil
 }

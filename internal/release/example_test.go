@@ -27,6 +27,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
+
 	manifests := release.Cluster{}.Select(payload.Manifests)
 	graph := release.NewGraph(manifests, release.Updating, 0)
 	errs := graph.Run(context.Background(), 16, release.Serially(func(_ context.Context, task release.Task) error {

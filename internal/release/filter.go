@@ -50,11 +50,13 @@ func (c Cluster) Excludes(m Manifest) (reason string, excluded bool) {
 	if c.ExcludeIdentifier != "" && annotations[AnnotationExcludePrefix+c.ExcludeIdentifier] == enabled {
 		return fmt.Sprintf("is excluded by %s%s", AnnotationExcludePrefix, c.ExcludeIdentifier), true
 	}
+
 	for _, reason := range []string{c.byFeatureSet(annotations), c.byFeatureGates(annotations), c.byMajorVersion(m, annotations), c.byProfile(annotations)} {
 		if reason != "" {
 			return reason, true
 		}
 	}
+
 	return "", false
 }
 
@@ -77,10 +79,12 @@ func (c Cluster) byFeatureSet(annotations map[string]string) (reason string) {
 	if _, both := annotations[AnnotationFeatureGate]; both {
 		return fmt.Sprintf("has %s and %s, which exclude each other", AnnotationFeatureSet, AnnotationFeatureGate)
 	}
+
 	wanted := list(value)
 	if i := slices.IndexFunc(wanted, func(set string) bool { return !featureSets.Has(set) }); i >= 0 {
 		return fmt.Sprintf("names the feature set %q in %s, which is not known", wanted[i], AnnotationFeatureSet)
 	}
+
 	set := c.FeatureSet
 	if set == "" {
 		set = DefaultFeatureSet
@@ -88,6 +92,7 @@ func (c Cluster) byFeatureSet(annotations map[string]string) (reason string) {
 	if !slices.Contains(wanted, set) {
 		return fmt.Sprintf("belongs to the feature sets %q, not to %q", value, set)
 	}
+
 	return ""
 }
 
@@ -101,6 +106,7 @@ func (c Cluster) byFeatureGates(annotations map[string]string) (reason string) {
 			return fmt.Sprintf("needs feature gate %q to be on", name)
 		}
 	}
+
 	return ""
 }
 
@@ -112,6 +118,7 @@ func (c Cluster) byMajorVersion(m Manifest, annotations map[string]string) (reas
 	if kind := m.Object.GroupVersionKind().GroupKind(); !versionedKinds.Has(kind) {
 		return fmt.Sprintf("has %s, which a %s may not have", AnnotationMajorVersion, kind)
 	}
+
 	in, out := sets.Set[uint64]{}, sets.Set[uint64]{}
 	for _, item := range list(value) {
 		digits, negated := strings.CutPrefix(item, "-")
@@ -125,12 +132,14 @@ func (c Cluster) byMajorVersion(m Manifest, annotations map[string]string) (reas
 			in.Insert(major)
 		}
 	}
+
 	switch {
 	case in.HasAny(out.UnsortedList()...):
 		return fmt.Sprintf("has a number with and without a dash in %s", AnnotationMajorVersion)
 	case out.Has(c.MajorVersion), in.Len() > 0 && !in.Has(c.MajorVersion):
 		return fmt.Sprintf("belongs to the major versions %q, not to %d", value, c.MajorVersion)
 	}
+
 	return ""
 }
 

@@ -20,6 +20,7 @@ func manifest(kind, name string, annotations ...string) release.Manifest {
 	if len(parts) == 3 {
 		apiVersion = parts[2] + "/" + parts[1]
 	}
+
 	object := unstructured.Unstructured{Object: map[string]any{"apiVersion": apiVersion, "kind": parts[0]}}
 	object.SetName(name)
 	values := map[string]string{}
@@ -30,9 +31,11 @@ func manifest(kind, name string, annotations ...string) release.Manifest {
 		key, value, _ := strings.Cut(annotation, "=")
 		values[key] = value
 	}
+
 	if len(values) > 0 {
 		object.SetAnnotations(values)
 	}
+
 	return release.Manifest{File: "release-manifests/" + name + ".yaml", Document: 1, Raw: []byte(name), Object: object}
 }
 
@@ -138,6 +141,7 @@ func TestCapabilitiesExclude(t *testing.T) {
 			t.Errorf("%q: %v, %q; want %q", value, excluded, got, want)
 		}
 	}
+
 	if _, excluded := c.Excludes(manifest(configMapKind, "x")); excluded {
 		t.Error("a manifest of no capability is excluded")
 	}
@@ -190,6 +194,7 @@ func TestOverridden(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, got, tc.want)
 		}
 	}
+
 	if release.Overridden(m, nil) {
 		t.Error("is overridden without overrides")
 	}
@@ -205,6 +210,7 @@ func TestManifestAnnotations(t *testing.T) {
 			t.Errorf("delete %q: %v, %v", value, got, err)
 		}
 	}
+
 	m := manifest(configMapKind, "x")
 	if deletes, err := m.Deletes(); deletes || err != nil || m.CreateOnly() {
 		t.Errorf("a manifest without annotations: deletes %v, %v, create-only %v", deletes, err, m.CreateOnly())

@@ -21,6 +21,7 @@ func FuzzParseFileName(f *testing.F) {
 	for _, seed := range []string{"0000_03_config-operator_01_proxy.crd.yaml", "0000_50_a_b", "0000_007_A-1_.json", "a", "0000_99999999999999999999_a_b", "0000_10_a_b\n.yml"} {
 		f.Add(seed)
 	}
+
 	f.Fuzz(func(t *testing.T, name string) {
 		got, ok := release.ParseFileName(name)
 		if !ok {
@@ -45,6 +46,7 @@ func FuzzLoad(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
+
 	f.Fuzz(func(t *testing.T, data []byte) {
 		fsys := payload(nil)
 		fsys["manifests/a.yaml"] = &fstest.MapFile{Data: data}
@@ -57,6 +59,7 @@ func FuzzLoad(f *testing.F) {
 			}
 			return
 		}
+
 		for _, m := range p.Manifests {
 			key := m.Key()
 			if key.Kind == "" || key.Name == "" || m.Document < 1 || len(m.Raw) == 0 {
@@ -77,10 +80,12 @@ func FuzzParseMetadata(f *testing.F) {
 		if err != nil {
 			return
 		}
+
 		written, err := m.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		again, err := release.ParseMetadata(written)
 		if err != nil {
 			t.Fatalf("%v: %s", err, written)
@@ -101,10 +106,12 @@ func FuzzParseImageReferences(f *testing.F) {
 		if err != nil || images.CheckPinned() != nil {
 			return
 		}
+
 		written, err := images.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		again, err := release.ParseImageReferences(written)
 		if err != nil {
 			t.Fatalf("%v: %s", err, written)
@@ -147,6 +154,7 @@ func FuzzGraph(f *testing.F) {
 		if len(list) > 100 {
 			return
 		}
+
 		modes := []release.Mode{release.Updating, release.Initializing, release.Reconciling}
 		g := release.NewGraph(listed(names(list)...), modes[int(mode)%len(modes)], int(attempt))
 		var mu sync.Mutex
@@ -156,12 +164,15 @@ func FuzzGraph(f *testing.F) {
 			defer mu.Unlock()
 			checkAfter(t, modes[int(mode)%len(modes)], done, task)
 			done = append(done, task)
+
 			return nil
 		}))
+
 		numbers := map[int]bool{}
 		for _, task := range done {
 			numbers[task.Number] = true
 		}
+
 		if len(errs) > 0 || len(done) != len(list) || len(numbers) != len(list) {
 			t.Errorf("%v; %d done, %d different, of %d", errs, len(done), len(numbers), len(list))
 		}
@@ -182,6 +193,7 @@ func names(list []byte) []string {
 		}
 		names = append(names, name)
 	}
+
 	return names
 }
 
@@ -191,6 +203,7 @@ func checkAfter(t *testing.T, mode release.Mode, done []release.Task, task relea
 	if isBarrier(task) && len(done) != task.Number-1 {
 		t.Errorf("%s is done after %d others", task.Manifest.File, len(done))
 	}
+
 	for _, other := range done {
 		otherName, otherNamed := other.Manifest.FileName()
 		switch {

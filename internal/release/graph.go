@@ -76,6 +76,7 @@ func NewGraph(manifests []Manifest, mode Mode, attempt int) Graph {
 			b.add(all, false)
 		}
 	}
+
 	return b.graph
 }
 
@@ -106,6 +107,7 @@ func parts(tasks []Task) []part {
 		}
 		parts = append(parts, part{tasks: []Task{task}, isBarrier: isBarrier})
 	}
+
 	return parts
 }
 
@@ -130,6 +132,7 @@ func levels(tasks []Task) []stage {
 		}
 		byPlace[p] = append(byPlace[p], task)
 	}
+
 	slices.SortStableFunc(places, func(a, b place) int { return a.runlevel - b.runlevel })
 	var levels []stage
 	for i, p := range places {
@@ -139,6 +142,7 @@ func levels(tasks []Task) []stage {
 		last := len(levels) - 1
 		levels[last] = append(levels[last], byPlace[p])
 	}
+
 	return levels
 }
 
@@ -170,14 +174,17 @@ func (b *builder) add(s stage, isSerial bool) {
 		node.Tasks = append(node.Tasks, s[0]...)
 		return
 	}
+
 	if len(s) > 1 && len(b.last) > 1 {
 		b.graph.Nodes = append(b.graph.Nodes, Node{After: b.last})
 		b.last = []int{len(b.graph.Nodes) - 1}
 	}
+
 	var added []int
 	for _, tasks := range s {
 		added = append(added, len(b.graph.Nodes))
 		b.graph.Nodes = append(b.graph.Nodes, Node{Tasks: slices.Clone(tasks), After: b.last})
 	}
+
 	b.last, b.open = added, isSerial
 }

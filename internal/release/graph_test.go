@@ -21,6 +21,7 @@ func listed(names ...string) []release.Manifest {
 		}
 		all = append(all, manifest(kind, name))
 	}
+
 	return all
 }
 
@@ -34,6 +35,7 @@ func shape(g release.Graph) []string {
 		}
 		lines = append(lines, fmt.Sprintf("%d: %s %v", i, strings.Join(names, " "), node.After))
 	}
+
 	return lines
 }
 
@@ -94,6 +96,7 @@ func TestTaskNumbers(t *testing.T) {
 	for _, task := range g.Nodes[0].Tasks {
 		got = append(got, task.Number, task.Total)
 	}
+
 	if diff := cmp.Diff([]int{2, 3, 1, 3, 3, 3}, got); diff != "" {
 		t.Errorf("numbers and totals, -want +got:\n%s", diff)
 	}
@@ -106,6 +109,7 @@ func TestReconcilingIsPermuted(t *testing.T) {
 	for i := range 40 {
 		names = append(names, fmt.Sprintf("0000_%02d_c%02d_1", i/4, i))
 	}
+
 	manifests := listed(names...)
 	orders := map[string]int{}
 	var first []string
@@ -114,6 +118,7 @@ func TestReconcilingIsPermuted(t *testing.T) {
 		if diff := cmp.Diff(shape(g), shape(release.NewGraph(manifests, release.Reconciling, attempt))); diff != "" {
 			t.Errorf("attempt %d has two orders:\n%s", attempt, diff)
 		}
+
 		var order []string
 		for _, node := range g.Nodes {
 			if len(node.After) > 0 || len(node.Tasks) != 1 {
@@ -121,6 +126,7 @@ func TestReconcilingIsPermuted(t *testing.T) {
 			}
 			order = append(order, node.Tasks[0].Manifest.Object.GetName())
 		}
+
 		orders[strings.Join(order, " ")]++
 		switch {
 		case attempt == 0:
@@ -130,11 +136,13 @@ func TestReconcilingIsPermuted(t *testing.T) {
 				t.Errorf("attempt %d:\n%s", attempt, cmp.Diff(rotated, order))
 			}
 		}
+
 		slices.Sort(order)
 		if !slices.Equal(order, names) {
 			t.Errorf("attempt %d visits %q", attempt, order)
 		}
 	}
+
 	if len(orders) != 16 {
 		t.Errorf("%d orders in 16 attempts", len(orders))
 	}
@@ -152,6 +160,7 @@ func TestReconcilingKeepsBarriers(t *testing.T) {
 		for _, node := range g.Nodes {
 			order = append(order, node.Tasks[0].Manifest.Object.GetName())
 		}
+
 		slices.Sort(order[:3])
 		slices.Sort(order[4:6])
 		want := []string{"0000_10_a_1", "0000_10_b_1", "0000_10_c_1", "0000_10_d_1", "0000_10_e_1", "0000_10_f_1", "bad"}

@@ -97,10 +97,12 @@ func ParseUnnamedImageReferences(data []byte, name string) (ImageReferences, err
 	if err := decodeYAML(data, &stream); err != nil {
 		return ImageReferences{}, err
 	}
+
 	var wrong []error
 	if stream.Kind != imageStreamKind || stream.APIVersion != imageStreamVersion {
 		wrong = append(wrong, fmt.Errorf("must be an %s of %s, not a %q of %q", imageStreamKind, imageStreamVersion, stream.Kind, stream.APIVersion))
 	}
+
 	images := ImageReferences{Name: cmp.Or(stream.Metadata.Name, name), Created: stream.Metadata.CreationTimestamp, Annotations: stream.Metadata.Annotations}
 	for i, tag := range stream.Spec.Tags {
 		if tag.From == nil || tag.From.Kind != dockerImageKind {
@@ -109,9 +111,11 @@ func ParseUnnamedImageReferences(data []byte, name string) (ImageReferences, err
 		}
 		images.Tags = append(images.Tags, ImageTag{Name: tag.Name, PullSpec: tag.From.Name, Annotations: tag.Annotations})
 	}
+
 	if len(wrong) == 0 {
 		wrong = append(wrong, images.check()...)
 	}
+
 	return images, errors.Join(wrong...)
 }
 
@@ -121,6 +125,7 @@ func (r ImageReferences) check() []error {
 	if r.Name == "" {
 		wrong = append(wrong, errors.New("metadata.name is missing"))
 	}
+
 	seen := map[string]bool{}
 	for i, tag := range r.Tags {
 		switch {
@@ -133,6 +138,7 @@ func (r ImageReferences) check() []error {
 		}
 		seen[tag.Name] = true
 	}
+
 	return wrong
 }
 
@@ -168,6 +174,7 @@ func (r ImageReferences) Encode() ([]byte, error) {
 	if err := errors.Join(append(r.check(), r.CheckPinned())...); err != nil {
 		return nil, err
 	}
+
 	stream := imageStream{
 		Kind:       imageStreamKind,
 		APIVersion: imageStreamVersion,

@@ -35,6 +35,7 @@ func ParseImageStream(data []byte) (ImageReferences, error) {
 	if stream.Kind != imageStreamKind || stream.APIVersion != imageStreamVersion {
 		return ImageReferences{}, fmt.Errorf("must be an %s of %s, not a %q of %q", imageStreamKind, imageStreamVersion, stream.Kind, stream.APIVersion)
 	}
+
 	images := ImageReferences{Name: stream.Metadata.Name, Created: stream.Metadata.CreationTimestamp, Annotations: stream.Metadata.Annotations}
 	current := stream.current()
 	for i, tag := range stream.Spec.Tags {
@@ -46,13 +47,16 @@ func ParseImageStream(data []byte) (ImageReferences, error) {
 		if pullSpec == "" {
 			return images, fmt.Errorf("spec.tags[%d] %q: it stands for no image yet", i, tag.Name)
 		}
+
 		images.Tags = append(images.Tags, ImageTag{Name: tag.Name, PullSpec: pullSpec, Annotations: tag.Annotations})
 	}
+
 	for _, tag := range stream.Status.Tags { // those that were pushed
 		if pullSpec := current[tag.Tag]; pullSpec != "" {
 			images.Tags = append(images.Tags, ImageTag{Name: tag.Tag, PullSpec: pullSpec})
 		}
 	}
+
 	return images, errors.Join(images.check()...)
 }
 
@@ -69,5 +73,6 @@ func (s *clusterStream) current() map[string]string {
 		}
 		found[tag.Tag] = reference
 	}
+
 	return found
 }

@@ -31,26 +31,32 @@ func Load(fsys fs.FS, options Options) (*Payload, error) {
 	if l.options.ClusterProfile == "" {
 		l.options.ClusterProfile = DefaultProfile
 	}
+
 	own, _ := l.folder(FolderOwn)
 	release, ok := l.folder(FolderRelease)
 	if ok {
 		l.metadata()
 		l.images()
 	}
+
 	for _, name := range own {
 		l.payload.Manifests = append(l.payload.Manifests, l.manifests(name, true)...)
 	}
+
 	for _, name := range release {
 		l.payload.Manifests = append(l.payload.Manifests, l.manifests(name, false)...)
 	}
+
 	if options.Bootstrap {
 		for _, name := range l.bootstrap() {
 			l.payload.Bootstrap = append(l.payload.Bootstrap, l.manifests(name, true)...)
 		}
 	}
+
 	if len(l.faults) > 0 {
 		return nil, &Error{Faults: l.faults}
 	}
+
 	return &l.payload, nil
 }
 
@@ -75,6 +81,7 @@ func (l *loader) tell(faults ...Fault) {
 	if len(l.faults) == maxFaults {
 		return
 	}
+
 	l.faults = append(l.faults, faults...)
 	if len(l.faults) >= maxFaults {
 		l.full = true
@@ -94,6 +101,7 @@ func (l *loader) folder(name string) (files []string, ok bool) {
 		l.fault(name, err)
 		return nil, false
 	}
+
 	entries, err := fs.ReadDir(l.fsys, name)
 	if err == nil && len(entries) > maxFiles {
 		err = fmt.Errorf("holds %d files, more than the %d that it may have", len(entries), maxFiles)
@@ -102,11 +110,13 @@ func (l *loader) folder(name string) (files []string, ok bool) {
 		l.fault(name, err)
 		return nil, false
 	}
+
 	for _, entry := range entries {
 		if !entry.IsDir() && IsManifestFile(entry.Name()) {
 			files = append(files, path.Join(name, entry.Name()))
 		}
 	}
+
 	return files, true
 }
 
@@ -115,16 +125,19 @@ func (l *loader) read(name string) ([]byte, bool) {
 	if l.full {
 		return nil, false
 	}
+
 	data, err := l.content(name)
 	if err != nil {
 		l.fault(name, err)
 		return nil, false
 	}
+
 	if l.total += len(data); l.total > maxTotalBytes {
 		l.full = true
 		l.fault(name, fmt.Errorf("the payload is larger than the %d bytes that it may have", maxTotalBytes))
 		return nil, false
 	}
+
 	return data, true
 }
 
@@ -136,15 +149,18 @@ func (l *loader) content(name string) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, errors.New("must be a regular file, and no symbolic link")
 	}
+
 	f, err := l.fsys.Open(name)
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { _ = f.Close() }() // It was only read.
 	data, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
 	if err == nil && len(data) > maxFileBytes {
 		err = fmt.Errorf("is larger than the %d bytes that a file may have", maxFileBytes)
 	}
+
 	return data, err
 }
 
@@ -153,10 +169,12 @@ func (l *loader) metadata() {
 	if !ok {
 		return
 	}
+
 	metadata, err := ParseMetadata(data)
 	if err != nil {
 		l.faultsOf(FileMetadata, err)
 	}
+
 	l.payload.Metadata = metadata
 }
 
@@ -165,6 +183,7 @@ func (l *loader) images() {
 	if !ok {
 		return
 	}
+
 	images, err := ParseImageReferences(data)
 	if err == nil {
 		err = images.CheckPinned()
@@ -173,6 +192,7 @@ func (l *loader) images() {
 		l.faultsOf(FileImages, err)
 		return
 	}
+
 	l.payload.Images = images
 	if version := l.payload.Metadata.Version; version != "" && images.Name != version {
 		l.fault(FileImages, fmt.Errorf("metadata.name is %q, not %q, the version of %s", images.Name, version, FileMetadata))
@@ -201,6 +221,7 @@ func (l *loader) manifests(name string, isTemplate bool) []Manifest {
 	if !ok {
 		return nil
 	}
+
 	if isTemplate {
 		executed, err := execute(data, l.values())
 		switch {
@@ -213,6 +234,7 @@ func (l *loader) manifests(name string, isTemplate bool) []Manifest {
 		}
 		data = executed
 	}
+
 	manifests, faults := parseManifests(name, data)
 	l.tell(faults...)
 	if l.count += len(manifests); l.count > maxManifests {
@@ -220,6 +242,7 @@ func (l *loader) manifests(name string, isTemplate bool) []Manifest {
 		l.fault(name, fmt.Errorf("the payload has more than the %d manifests that it may have", maxManifests))
 		return nil
 	}
+
 	return manifests
 }
 

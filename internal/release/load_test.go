@@ -39,6 +39,7 @@ func payload(files map[string]string) fstest.MapFS {
 			fsys[name] = &fstest.MapFile{Data: []byte(content)}
 		}
 	}
+
 	return fsys
 }
 
@@ -78,6 +79,7 @@ func TestLoadOrder(t *testing.T) {
 		"release-manifests/0000_20_folder.yaml/0000_10_a_01.yaml":    "not read",
 		"other/0000_10_a_00.yaml":                                    "not read",
 	}, release.Options{})
+
 	want := []string{
 		"manifests/0000_00_cvo_00_namespace.yaml#1 own",
 		"manifests/0000_90_cvo_servicemonitor.yaml#1 last-own",
@@ -108,12 +110,14 @@ func TestLoadOrderOfARelease(t *testing.T) {
 		"0000_90_service-ca-operator_03_servicemonitor.yaml",
 		"0000_99_machine-api-operator_00_tombstones.yaml",
 	}
+
 	files := map[string]string{}
 	want := []string{"manifests/0000_00_cvo_00_namespace.yaml#1 own"}
 	for i, name := range names {
 		files["release-manifests/"+name] = configMap(fmt.Sprintf("n%d", i))
 		want = append(want, fmt.Sprintf("release-manifests/%s#1 n%d", name, i))
 	}
+
 	if diff := cmp.Diff(want, where(load(t, files, release.Options{}).Manifests)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
@@ -126,6 +130,7 @@ func TestLoadSameObject(t *testing.T) {
 	if got := len(load(t, same, release.Options{}).Manifests); got != 3 {
 		t.Errorf("%d manifests, want 3", got)
 	}
+
 	other := map[string]string{"release-manifests/a.yaml": configMap("x") + "  namespace: a\n---\n" + configMap("x") + "  namespace: b\n"}
 	if got := len(load(t, other, release.Options{}).Manifests); got != 3 {
 		t.Errorf("%d manifests, want 3", got)
@@ -207,6 +212,7 @@ func TestLoadFaultNamesItsDocument(t *testing.T) {
 	if !errors.As(err, &fault) || fault.File != "release-manifests/a.yaml" || fault.Document != 2 {
 		t.Errorf("%+v of %v", fault, err)
 	}
+
 	_, err = release.Load(payload(map[string]string{release.FileMetadata: ""}), release.Options{})
 	if !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%v is no fs.ErrNotExist", err)
@@ -219,6 +225,7 @@ func TestLoadDoesNotFollowLinks(t *testing.T) {
 	if _, err := release.Load(fsys, release.Options{}); err == nil || !strings.Contains(err.Error(), "no symbolic link") {
 		t.Errorf("a file: %v", err)
 	}
+
 	fsys = payload(map[string]string{"manifests/0000_00_cvo_00_namespace.yaml": "", "outside/x.yaml": configMap("outside")})
 	fsys["manifests"] = &fstest.MapFile{Data: []byte("outside"), Mode: fs.ModeSymlink}
 	if _, err := release.Load(fsys, release.Options{}); err == nil || !strings.Contains(err.Error(), "no symbolic link") {
@@ -232,9 +239,11 @@ func TestLoadTotalLimits(t *testing.T) {
 	for i := range 17 {
 		large[fmt.Sprintf("release-manifests/%02d.yaml", i)] = &fstest.MapFile{Data: comment}
 	}
+
 	for i := range 10_001 {
 		many[fmt.Sprintf("release-manifests/%05d.yaml", i)] = &fstest.MapFile{}
 	}
+
 	for want, fsys := range map[string]fs.FS{
 		"release-manifests/16.yaml: the payload is larger than the 134217728 bytes that it may have": large,
 		"release-manifests: holds 10003 files, more than the 10000 that it may have":                 many,
@@ -250,6 +259,7 @@ func TestLoadManifestLimit(t *testing.T) {
 	for i := range 15_000 {
 		fmt.Fprintf(&objects, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"n%d"}}`, i)
 	}
+
 	files := map[string]string{"release-manifests/a.json": objects.String(), "release-manifests/b.json": objects.String(), "release-manifests/c.json": "not read"}
 	const want = "release-manifests/b.json: the payload has more than the 20000 manifests that it may have"
 	if _, err := release.Load(payload(files), release.Options{}); err == nil || err.Error() != want {
@@ -319,11 +329,13 @@ func TestLoadUnknownTemplates(t *testing.T) {
 			t.Errorf("%q: manifests %v, warnings %v", template, where(p.Manifests), p.Warnings)
 			continue
 		}
+
 		fmt.Fprintf(&warnings, "%.60s\n  %s\n", template, p.Warnings[0])
 		if _, err := release.Load(payload(files), release.Options{StrictTemplates: true}); err == nil {
 			t.Errorf("%q: is no fault", template)
 		}
 	}
+
 	golden.Check(t, "templates.txt", []byte(warnings.String()))
 }
 

@@ -103,10 +103,12 @@ func (m Manifest) Capabilities() []string {
 	if value == "" {
 		return nil
 	}
+
 	names := strings.Split(value, "+")
 	for i := range names {
 		names[i] = strings.TrimSpace(names[i])
 	}
+
 	return names
 }
 

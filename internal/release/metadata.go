@@ -85,9 +85,11 @@ func decodeYAML(data []byte, into any) error {
 	case len(raw) > maxFileBytes:
 		return fmt.Errorf("is larger than the %d bytes that it may have, with its aliases replaced", maxFileBytes)
 	}
+
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, into); err != nil {
 		return fmt.Errorf("cannot be read as YAML: %w", readable(err))
 	}
+
 	return nil
 }
 
@@ -114,6 +116,7 @@ func (m Metadata) Check() error {
 	if _, err := semver.Parse(m.Version); err != nil {
 		wrong = append(wrong, fmt.Errorf("version %q is no semantic version: %w", m.Version, err))
 	}
+
 	for _, edges := range []struct {
 		field    string
 		versions []string
@@ -124,6 +127,7 @@ func (m Metadata) Check() error {
 			}
 		}
 	}
+
 	return errors.Join(wrong...)
 }
 

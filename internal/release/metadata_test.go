@@ -19,6 +19,7 @@ func TestParseMetadata(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	want := release.Metadata{
 		Kind: release.KindMetadata, Version: "1.2.3-rc.1+build", Previous: []string{"1.2.2", "1.1.9"}, Next: []string{"1.3.0"},
 		Metadata: map[string]string{"url": "https://example.com/errata/1", release.MetadataChannels: "stable-1,candidate-1, fast-1", "unknown": "kept"},
@@ -75,6 +76,7 @@ func TestEncode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	golden.Check(t, "release-metadata", written)
 	if again, err := release.ParseMetadata(written); err != nil || !cmp.Equal(again, metadata) {
 		t.Errorf("%v, read again: %s", err, cmp.Diff(metadata, again))
@@ -93,10 +95,12 @@ func TestEncode(t *testing.T) {
 	if written, err = images.Encode(); err != nil {
 		t.Fatal(err)
 	}
+
 	golden.Check(t, "image-references", written)
 	if again, err := release.ParseImageReferences(written); err != nil || !cmp.Equal(again, images) {
 		t.Errorf("%v, read again: %s", err, cmp.Diff(images, again))
 	}
+
 	images.Tags[1].PullSpec = "registry.example/console:v1"
 	if _, err := images.Encode(); err == nil {
 		t.Error("an image without a digest was written")
@@ -127,16 +131,19 @@ spec:
     annotations: {a: b}
     from: {kind: DockerImage, name: "registry.example/etcd:v1"}
 `
+
 	want := release.ImageReferences{Name: "0.0.1", Tags: []release.ImageTag{{Name: "etcd", PullSpec: "registry.example/etcd:v1", Annotations: map[string]string{"a": "b"}}}}
 	got, err := release.ParseUnnamedImageReferences([]byte(text), "0.0.1")
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("error %v, images (-want +got):\n%s", err, diff)
 	}
+
 	want.Name = "1.2.3"
 	got, err = release.ParseImageReferences([]byte(text + "metadata: {name: 1.2.3}\n"))
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("with a name: error %v, images (-want +got):\n%s", err, diff)
 	}
+
 	for text, want := range map[string]string{
 		text:               "metadata.name is missing",
 		"":                 "is empty",
@@ -182,6 +189,7 @@ func TestParseImageStream(t *testing.T) {
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v, -want +got:\n%s", err, diff)
 	}
+
 	const head = `{"kind":"ImageStream","apiVersion":"image.openshift.io/v1","metadata":{"name":"x"},`
 	for text, want := range map[string]string{
 		`{`: "cannot be read as JSON", `{"kind":"ConfigMap"}`: `not a "ConfigMap" of ""`,

@@ -32,10 +32,12 @@ func ParseFileName(name string) (parsed FileName, ok bool) {
 	if match == nil {
 		return FileName{}, false
 	}
+
 	runlevel, err := strconv.Atoi(match[1])
 	if err != nil {
 		return FileName{}, false
 	}
+
 	return FileName{Runlevel: runlevel, Component: match[2], Name: extensionPattern.ReplaceAllString(match[3], "")}, true
 }
 

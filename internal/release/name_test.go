@@ -25,6 +25,7 @@ func TestParseFileName(t *testing.T) {
 			}
 		})
 	}
+
 	for _, name := range []string{
 		"", "a.yaml", "0000_", "0000_a_b_c.yaml", "0000_10_a.yaml", "0000_10__b.yaml", "0000_10_-a_b.yaml", "0000_10_a-_b.yaml", "0000_10_a--b_c.yaml",
 		"0001_10_a_b.yaml", " 0000_10_a_b.yaml", "0000_-1_a_b.yaml", "0000_99999999999999999999_a_b.yaml", "0000_10_a.b_c.yaml", "0000_10_é_b.yaml",

@@ -33,6 +33,7 @@ func (g Graph) Run(ctx context.Context, maxParallel int, work func(ctx context.C
 	if err := g.check(); err != nil {
 		return []error{err}
 	}
+
 	r := newRun(g)
 	ended := make(chan *NodeError)
 	running := 0
@@ -60,6 +61,7 @@ func (g Graph) check() error {
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -86,6 +88,7 @@ func newRun(g Graph) *run {
 			r.ready = append(r.ready, i)
 		}
 	}
+
 	return r
 }
 
@@ -95,6 +98,7 @@ func (r *run) end(result *NodeError) {
 		r.failed = append(r.failed, result)
 		return
 	}
+
 	r.done++
 	for _, i := range r.next[result.Node] {
 		if r.waits[i]--; r.waits[i] == 0 {
@@ -110,9 +114,11 @@ func (r *run) errors(ctx context.Context) []error {
 	for _, failed := range r.failed {
 		all = append(all, failed)
 	}
+
 	if left := len(r.next) - r.done; ctx.Err() != nil && left > 0 {
 		all = append(all, fmt.Errorf("%d of %d nodes of the task graph were not done: %w", left, len(r.next), ctx.Err()))
 	}
+
 	return all
 }
 

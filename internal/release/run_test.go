@@ -64,6 +64,7 @@ func TestRunInOrder(t *testing.T) {
 				}
 				got = append(got, fmt.Sprintf("node %d: %v", failed.Node, failed))
 			}
+
 			if diff := cmp.Diff(tc.errors, got); diff != "" {
 				t.Errorf("errors, -want +got:\n%s", diff)
 			}
@@ -79,6 +80,7 @@ func TestRunErrorsAreInTheOrderOfTheNodes(t *testing.T) {
 	for i := range g.Nodes {
 		g.Nodes[i].Tasks = release.NewGraph(listed(fmt.Sprintf("0000_10_c%d_1", i)), release.Updating, 0).Nodes[0].Tasks
 	}
+
 	// Each node ends after the one behind it.
 	ends := []chan struct{}{make(chan struct{}), make(chan struct{}), make(chan struct{})}
 	errs := g.Run(t.Context(), 3, func(_ context.Context, node release.Node) error {
@@ -87,6 +89,7 @@ func TestRunErrorsAreInTheOrderOfTheNodes(t *testing.T) {
 		if i < 2 {
 			<-ends[i+1]
 		}
+
 		close(ends[i])
 		return errors.New(name)
 	})
@@ -102,6 +105,7 @@ func TestRunInParallel(t *testing.T) {
 	for i := range 5 {
 		names = append(names, fmt.Sprintf("0000_10_c%d_1", i))
 	}
+
 	g := release.NewGraph(append(listed(names...), listed("0000_20_c_1")...), release.Updating, 0)
 	for maxParallel, want := range map[int][]int{
 		-1: {1, 1, 1, 1, 1, 1},
@@ -120,6 +124,7 @@ func TestRunInParallel(t *testing.T) {
 						return nil
 					})
 				}()
+
 				var got []int
 				total := 0
 				for range 6 {
@@ -130,9 +135,11 @@ func TestRunInParallel(t *testing.T) {
 							t.Errorf("level 20 began when %d of level 10 had ended", len(got))
 						}
 					}
+
 					got = append(got, total-len(got))
 					end <- struct{}{}
 				}
+
 				if errs := <-ended; len(errs) > 0 {
 					t.Error(errs)
 				}
@@ -153,11 +160,13 @@ func TestRunEndsWithItsContext(t *testing.T) {
 		}
 		return r.do(ctx, task)
 	}))
+
 	for _, name := range r.done {
 		if strings.HasSuffix(name, "20_c_2") || name > "30" {
 			t.Errorf("%s was begun after the context had ended", name)
 		}
 	}
+
 	if len(errs) == 0 || !errors.Is(errs[len(errs)-1], context.Canceled) || !strings.Contains(errs[len(errs)-1].Error(), "of 6 nodes of the task graph were not done") {
 		t.Errorf("errors: %v", errs)
 	}
@@ -185,6 +194,7 @@ func TestRunRefusesOtherGraphs(t *testing.T) {
 			t.Errorf("after %d: %v", after, errs)
 		}
 	}
+
 	if errs := (release.Graph{}).Run(t.Context(), 1, nil); len(errs) != 0 {
 		t.Errorf("an empty graph: %v", errs)
 	}

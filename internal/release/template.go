@@ -19,10 +19,12 @@ func execute(data []byte, values map[string]any) ([]byte, error) {
 	if !bytes.Contains(data, []byte("{{")) {
 		return data, nil
 	}
+
 	parsed, err := manifestLanguage.Parse(templateName, string(data))
 	if err != nil {
 		return nil, err
 	}
+
 	text, err := parsed.Execute(values)
 	return []byte(text), err
 }

@@ -52,6 +52,7 @@ func (a Attachments) Attachments(ctx context.Context, digest signature.Digest) i
 			if part.MediaType != mediaTypeSimpleSigning || !ok {
 				continue
 			}
+
 			made, err := base64.StdEncoding.DecodeString(text)
 			if err != nil {
 				err = fmt.Errorf("%s: a signature is not written in base64", a)
@@ -77,6 +78,7 @@ func (a Attachments) Attach(ctx context.Context, digest signature.Digest, made s
 	if err != nil {
 		return err
 	}
+
 	part := image.Attached{
 		MediaType: mediaTypeSimpleSigning, Data: made.Payload,
 		Annotations: map[string]string{annotationSignature: base64.StdEncoding.EncodeToString(made.Signature)},

@@ -111,6 +111,7 @@ func (b *Build) Compose(ctx context.Context) (*Composed, error) {
 	if err := errors.Join(b.check(), checkNames(b.Images)); err != nil {
 		return nil, err
 	}
+
 	source, err := b.source(ctx)
 	if err != nil {
 		return nil, err
@@ -118,6 +119,7 @@ func (b *Build) Compose(ctx context.Context) (*Composed, error) {
 	if err := b.settle(&source.metadata); err != nil {
 		return nil, err
 	}
+
 	maps.Copy(source.files, b.Files)
 	c := &composition{
 		name: source.metadata.Version, components: source.components, files: source.files, own: source.own,
@@ -128,21 +130,26 @@ func (b *Build) Compose(ctx context.Context) (*Composed, error) {
 			c.components[i].keep = c.components[i].keep || c.components[i].name == name
 		}
 	}
+
 	if err := c.compose(cmp.Or(b.BaseTag, DefaultBase)); err != nil {
 		return nil, err
 	}
+
 	for _, name := range c.prune() {
 		c.warnings = append(c.warnings, fmt.Sprintf("image %q is left out: nothing names it", name))
 	}
+
 	composed, err := b.finish(ctx, c, source)
 	if err != nil {
 		return nil, err
 	}
+
 	if source.was != nil {
 		if err := reproduces(composed, source.was); err != nil {
 			return nil, err
 		}
 	}
+
 	return composed, nil
 }
 
@@ -153,6 +160,7 @@ func (b *Build) check() error {
 			from++
 		}
 	}
+
 	switch {
 	case from > 1:
 		return errors.New("a release is made from a folder, from a release or from an ImageStream: name one of them")
@@ -180,6 +188,7 @@ func (b *Build) settle(metadata *release.Metadata) error {
 	if _, err := semver.Parse(metadata.Version); err != nil {
 		return fmt.Errorf("the name %q of the release is no semantic version: %w", metadata.Version, err)
 	}
+
 	metadata.Previous = union(metadata.Previous, b.Previous)
 	metadata.Next = union(metadata.Next, b.Next)
 	merged := map[string]string{}
@@ -191,6 +200,7 @@ func (b *Build) settle(metadata *release.Metadata) error {
 	if len(merged) > 0 {
 		metadata.Metadata = merged
 	}
+
 	return metadata.Check()
 }
 
@@ -212,9 +222,11 @@ func (b *Build) finish(ctx context.Context, c *composition, source *source) (*Co
 	for name, data := range c.files {
 		composed.Files[path.Join(release.FolderRelease, name)] = data
 	}
+
 	for name, data := range c.own {
 		composed.Files[path.Join(release.FolderOwn, name)] = data
 	}
+
 	var err error
 	if composed.Files[release.FileMetadata], err = composed.Metadata.Encode(); err != nil {
 		return nil, err
@@ -228,6 +240,7 @@ func (b *Build) finish(ctx context.Context, c *composition, source *source) (*Co
 	if b.SkipCheck {
 		return composed, nil
 	}
+
 	return composed, composed.check(ctx)
 }
 
@@ -237,6 +250,7 @@ func (b *Build) created(c *composition, source *source) time.Time {
 	if at.IsZero() {
 		at = source.created
 	}
+
 	if at.IsZero() {
 		for _, component := range c.components {
 			if component.created.After(at) {
@@ -244,9 +258,11 @@ func (b *Build) created(c *composition, source *source) time.Time {
 			}
 		}
 	}
+
 	if at.IsZero() {
 		at = time.Unix(0, 0)
 	}
+
 	return at.UTC().Truncate(time.Second)
 }
 
@@ -258,11 +274,13 @@ func (b *Build) base(images release.ImageReferences, none bool) (string, error) 
 	case b.Base != "":
 		return b.Base, nil
 	}
+
 	tag := cmp.Or(b.BaseTag, DefaultBase)
 	pullSpec, ok := images.PullSpec(tag)
 	if !ok {
 		return "", fmt.Errorf("the release has no image %q to build upon: name another one, or %q for none", tag, BaseNone)
 	}
+
 	return pullSpec, nil
 }
 
@@ -272,6 +290,7 @@ func (c *Composed) check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = os.RemoveAll(dir) }() // Nothing of it is needed any more.
 	if err := c.Write(dir); err != nil {
 		return err
@@ -279,6 +298,7 @@ func (c *Composed) check(ctx context.Context) error {
 	if err := c.addOwn(ctx, dir); err != nil {
 		return err
 	}
+
 	// Templates are executed with the same values by every program that knows them.
 	_, err = release.Load(os.DirFS(dir), release.Options{ReleaseImage: "release", StrictTemplates: true})
 	return err
@@ -291,10 +311,12 @@ func (c *Composed) addOwn(ctx context.Context, dir string) error {
 	if err := os.MkdirAll(own, dirMode); err != nil || c.Base == "" {
 		return err
 	}
+
 	manifests, err := ownManifests(ctx, c.clients, c.Base)
 	if err != nil {
 		return err
 	}
+
 	for name, data := range manifests {
 		if _, replaced := c.Files[path.Join(release.FolderOwn, name)]; replaced {
 			continue
@@ -303,6 +325,7 @@ func (c *Composed) addOwn(ctx context.Context, dir string) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -313,11 +336,13 @@ func ownManifests(ctx context.Context, clients Clients, base string) (map[string
 		if err != nil {
 			return nil, err
 		}
+
 		defer func() { _ = pulled.Close() }() // It was only read.
 		files, err := pulled.Folders(ctx, "", release.FolderOwn)
 		if err != nil {
 			return nil, err
 		}
+
 		defer func() { _ = files.Close() }() // It was only read.
 		return readFolder(files, release.FolderOwn)
 	}()
@@ -338,6 +363,7 @@ func (c *Composed) Write(dir string) error {
 			return errors.Join(err, fmt.Errorf("the folder %s is not empty", filepath.Join(dir, folder)))
 		}
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(c.Files)) {
 		if err := os.WriteFile(filepath.Join(dir, filepath.FromSlash(name)), c.Files[name], fileMode); err != nil {
 			return err
@@ -354,6 +380,7 @@ func reproduces(c *Composed, was map[string][]byte) error {
 			made[name] = data
 		}
 	}
+
 	for name, data := range was {
 		again, ok := made[name]
 		same := ok && string(again) == string(data)
@@ -364,11 +391,13 @@ func reproduces(c *Composed, was map[string][]byte) error {
 			return fmt.Errorf("%w: %s differs", ErrNotReproducible, name)
 		}
 	}
+
 	for name := range made {
 		if _, ok := was[name]; !ok {
 			return fmt.Errorf("%w: %s is new", ErrNotReproducible, name)
 		}
 	}
+
 	return nil
 }
 

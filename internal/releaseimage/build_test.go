@@ -38,6 +38,7 @@ func TestBuildFromImages(t *testing.T) {
 		"image-references":        listing(map[string]string{"worker": "quay.io/org/worker:latest"}),
 		"README.md":               "nothing",
 	})
+
 	other := s.operator("other:v1", nil, map[string]string{"0000_50_console_01.yaml": manifest("other", "the same name")})
 	build := func() *Build {
 		return &Build{
@@ -48,6 +49,7 @@ func TestBuildFromImages(t *testing.T) {
 			},
 		}
 	}
+
 	composed := compose(t, build())
 	want := []string{
 		"release-manifests/0000_50_console_01.yaml", "release-manifests/0000_50_console_01_2.yaml", "release-manifests/0000_50_console_extra.yaml",
@@ -62,6 +64,7 @@ func TestBuildFromImages(t *testing.T) {
 	if got := string(composed.Files["release-manifests/0000_50_console_extra.yaml"]); !strings.Contains(got, "quay.io/org/worker-two:latest") {
 		t.Errorf("another image was replaced: %s", got)
 	}
+
 	wantImages := []release.ImageTag{
 		{Name: DefaultBase, PullSpec: base},
 		{Name: "console", PullSpec: console, Annotations: map[string]string{release.AnnotationVersions: "kubernetes=1.36.6", release.AnnotationCommit: "abc"}},
@@ -94,6 +97,7 @@ func TestBuildFromImages(t *testing.T) {
 	if digestOf(first) != digestOf(second) {
 		t.Errorf("the same input made %s and %s", first, second)
 	}
+
 	checkRelease(t, s, first, base)
 }
 
@@ -109,25 +113,30 @@ func checkRelease(t *testing.T, s *site, canonical, base string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer func() { _ = opened.Close() }()
 	want := map[string]string{LabelRelease: "1.2.3+build", LabelBaseDigest: digestOf(base)}
 	if diff := cmp.Diff(want, opened.Labels); diff != "" {
 		t.Errorf("labels (-want +got):\n%s", diff)
 	}
+
 	wantMetadata := release.Metadata{Kind: release.KindMetadata, Version: "1.2.3+build", Previous: []string{"1.2.2"}, Metadata: map[string]string{"url": "https://example.com"}}
 	if diff := cmp.Diff(wantMetadata, opened.Payload.Metadata); diff != "" {
 		t.Errorf("metadata (-want +got):\n%s", diff)
 	}
+
 	var names []string
 	for _, m := range opened.Payload.Manifests {
 		names = append(names, m.Object.GetName())
 	}
+
 	if diff := cmp.Diff([]string{"own", "console", "other", "extra"}, names); diff != "" {
 		t.Errorf("manifests (-want +got):\n%s", diff)
 	}
 	if value := opened.Payload.Manifests[0].Object.Object["data"].(map[string]any)["value"]; value != canonical {
 		t.Errorf("the own manifest names %v, want %s", value, canonical)
 	}
+
 	dir := t.TempDir()
 	if err := opened.Unpack(t.Context(), dir); err != nil {
 		t.Fatal(err)
@@ -138,15 +147,18 @@ func checkRelease(t *testing.T, s *site, canonical, base string) {
 	if data, err := opened.ReadFile("0000_00_cluster-version-operator_01.yaml"); err != nil || !strings.Contains(string(data), "{{.ReleaseImage}}") {
 		t.Errorf("got %q: %v", data, err)
 	}
+
 	for _, name := range []string{"nothing", "../release-metadata", "manifests/x", ""} {
 		if _, err := opened.ReadFile(name); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%q: got %v", name, err)
 		}
 	}
+
 	program, err := s.client.Pull(t.Context(), canonical)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer func() { _ = program.Close() }()
 	all := t.TempDir()
 	if _, err := program.Extract(t.Context(), "/", all); err != nil {
@@ -166,6 +178,7 @@ func TestBuildFromDir(t *testing.T) {
 		"0000_10_worker_1.yaml": manifest("worker", worker),
 		"notes.txt":             "not part of it",
 	}
+
 	flat := compose(t, &Build{Clients: s.clients, FromDir: folder(files), Base: BaseNone})
 	if got := string(flat.Files["release-manifests/0000_10_worker_1.yaml"]); got != files["0000_10_worker_1.yaml"] {
 		t.Errorf("got %s", got)
@@ -173,6 +186,7 @@ func TestBuildFromDir(t *testing.T) {
 	if flat.Metadata.Version != "1.0.0" || flat.Base != "" {
 		t.Errorf("got %v upon %q", flat.Metadata, flat.Base)
 	}
+
 	overridden := compose(t, &Build{
 		Clients: s.clients, FromDir: folder(files), Base: BaseNone, Name: "1.0.1", Previous: []string{"1.0.0", "0.9.0"},
 		Images: []Mapping{{Name: "worker", Image: s.host + "/worker:v2"}},
@@ -180,6 +194,7 @@ func TestBuildFromDir(t *testing.T) {
 	if got := string(overridden.Files["release-manifests/0000_10_worker_1.yaml"]); got != manifest("worker", changed) {
 		t.Errorf("got %s", got)
 	}
+
 	want := []release.ImageTag{{Name: "worker", PullSpec: changed, Annotations: map[string]string{annotationOverride: "true"}}}
 	if diff := cmp.Diff(want, overridden.Images.Tags); diff != "" {
 		t.Errorf("images (-want +got):\n%s", diff)
@@ -194,6 +209,7 @@ func TestBuildFromDir(t *testing.T) {
 	for name, content := range files {
 		nested["release-manifests/"+name] = content
 	}
+
 	first := compose(t, &Build{Clients: s.clients, FromDir: folder(nested), Base: BaseNone})
 	if err := first.Write(dir); err != nil {
 		t.Fatal(err)
@@ -201,6 +217,7 @@ func TestBuildFromDir(t *testing.T) {
 	if err := first.Write(dir); err == nil || !strings.Contains(err.Error(), "is not empty") {
 		t.Errorf("got %v", err)
 	}
+
 	again := compose(t, &Build{Clients: s.clients, FromDir: os.DirFS(dir), Base: BaseNone})
 	if diff := cmp.Diff(first.Files, again.Files); diff != "" {
 		t.Errorf("(-first +again):\n%s", diff)
@@ -222,6 +239,7 @@ func TestBuildFromRelease(t *testing.T) {
 	if digestOf(same) != digestOf(first) {
 		t.Errorf("built again as %s, it was %s", same, first)
 	}
+
 	composed := compose(t, &Build{
 		Clients: s.clients, FromRelease: first, Name: "1.0.1", Previous: []string{"1.0.0"},
 		Images: []Mapping{{Name: "console", Image: newConsole}, {Name: "worker", Image: newWorker}},
@@ -235,6 +253,7 @@ func TestBuildFromRelease(t *testing.T) {
 			got[name] = string(data)
 		}
 	}
+
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -250,6 +269,7 @@ func TestBuildFromRelease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	_, err = (&Build{Clients: s.clients, FromRelease: s.deliver("releases:tampered", tampered)}).Compose(t.Context())
 	if !errors.Is(err, ErrNotReproducible) || !strings.Contains(err.Error(), "0000_50_console_01.yaml differs") {
 		t.Errorf("got %v", err)
@@ -270,6 +290,7 @@ func TestBuildFromReleaseWithoutBase(t *testing.T) {
 	if same := s.release("releases:again", &Build{FromRelease: first}); digestOf(same) != digestOf(first) {
 		t.Errorf("built again as %s, it was %s", same, first)
 	}
+
 	composed := compose(t, &Build{Clients: s.clients, FromRelease: first, Name: "1.0.1", Exclude: []string{"extra"}})
 	if got := string(composed.Files["manifests/0000_00_own_1.yaml"]); got != manifest("own", "{{.ReleaseImage}}") {
 		t.Errorf("the own manifest is %q", got)
@@ -286,6 +307,7 @@ func filesOf(t *testing.T, s *site, canonical string) []image.File {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer func() { _ = opened.Close() }()
 	var files []image.File
 	for _, folder := range []string{release.FolderOwn, release.FolderRelease} {
@@ -304,6 +326,7 @@ func filesOf(t *testing.T, s *site, canonical string) []image.File {
 			files = append(files, image.File{Path: "/" + folder + "/" + name, Content: data})
 		}
 	}
+
 	return files
 }
 
@@ -323,6 +346,7 @@ func TestBuildRefuses(t *testing.T) {
 		}
 		return b
 	}
+
 	dir := folder(map[string]string{"a.yaml": manifest("a", "")})
 	tests := map[string]struct {
 		build *Build
@@ -348,6 +372,7 @@ func TestBuildRefuses(t *testing.T) {
 		"a base not there":    {&Build{FromDir: dir, Base: s.host + "/nothing:v1", Name: "1.0.0"}, "the image to build upon: pull image"},
 		"a tag that moves on": {&Build{FromDir: folder(map[string]string{"a.yaml": manifest("a", ""), "image-references": listing(map[string]string{"x": s.host + "/gone:v1"})}), Base: BaseNone, Name: "1.0.0"}, `image "x": pull image`},
 	}
+
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			test.build.Clients = s.clients
@@ -357,11 +382,13 @@ func TestBuildRefuses(t *testing.T) {
 			}
 		})
 	}
+
 	missing := with(unknown)
 	missing.Clients, missing.AllowMissing = s.clients, true
 	if got := compose(t, missing); len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], `no input image tag named "x"`) {
 		t.Errorf("warnings %q", got.Warnings)
 	}
+
 	unchecked := with(broken)
 	unchecked.Clients, unchecked.SkipCheck = s.clients, true
 	compose(t, unchecked)
@@ -377,6 +404,7 @@ func TestBuildFromStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	composed := compose(t, &Build{Clients: s.clients, FromStream: &stream, Name: "1.0.0", Include: []string{"worker"}, Exclude: []string{"unwanted"}})
 	if got, _ := composed.Images.PullSpec("worker"); got != worker || composed.Images.Annotations[annotationFromStream] != "nightly" {
 		t.Errorf("got %s from %v", got, composed.Images.Annotations)
@@ -392,10 +420,12 @@ func TestLayerOfRelease(t *testing.T) {
 	if len(described.Layers) != 1 {
 		t.Fatalf("%d layers", len(described.Layers))
 	}
+
 	content, err := gzip.NewReader(bytes.NewReader(s.get("/v2/releases/blobs/"+described.Layers[0].Digest.String(), nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var got []string
 	for archive := tar.NewReader(content); ; {
 		header, err := archive.Next()
@@ -407,6 +437,7 @@ func TestLayerOfRelease(t *testing.T) {
 		}
 		got = append(got, fmt.Sprintf("%o %s", header.Mode, header.Name))
 	}
+
 	want := []string{
 		"755 release-manifests/", "444 release-manifests/image-references", "444 release-manifests/release-metadata",
 		"755 manifests/", "444 release-manifests/0000_10_a_1.yaml",
@@ -414,6 +445,7 @@ func TestLayerOfRelease(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+
 	var config imgspecv1.Image
 	s.get("/v2/releases/blobs/"+described.Config.Digest.String(), &config)
 	if len(config.History) != 1 || config.History[0].Comment != "Release image for OpenShift" {
@@ -438,14 +470,17 @@ func TestOpenHostile(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+
 		if err := w.WriteHeader(header); err != nil {
 			t.Fatal(err)
 		}
+
 		if header.Size == 0 {
 			if err := w.Close(); err != nil {
 				t.Fatal(err)
 			}
 		}
+
 		s.pushLayer("hostile", archive.Bytes())
 		if _, err := Open(t.Context(), s.client, s.host+"/hostile:v1"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
@@ -472,6 +507,7 @@ func TestOpenTampered(t *testing.T) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
+
 	s.change = nil
 	if _, err := Open(t.Context(), s.client, s.push("x:v1", nil, map[string]string{"/release-manifests/a.yaml": "x"})); err == nil || !strings.Contains(err.Error(), "manifests: ") {
 		t.Errorf("got %v", err)

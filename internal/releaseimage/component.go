@@ -70,6 +70,7 @@ func readComponents(ctx context.Context, clients Clients, mappings []Mapping) ([
 			return nil
 		})
 	}
+
 	return found, group.Wait()
 }
 
@@ -78,6 +79,7 @@ func readComponent(ctx context.Context, clients Clients, mapping Mapping) (compo
 	if err != nil {
 		return component{}, err
 	}
+
 	defer func() { _ = pulled.Close() }() // It was only read.
 	c := component{name: mapping.Name, pullSpec: pulled.Canonical, created: pulled.Created(), annotations: map[string]string{}}
 	for _, label := range fromLabels {
@@ -85,12 +87,15 @@ func readComponent(ctx context.Context, clients Clients, mapping Mapping) (compo
 			c.annotations[label] = value
 		}
 	}
+
 	for key, value := range mapping.Annotations {
 		c.annotations[key] = value
 	}
+
 	if c.isOperator = pulled.Labels[LabelOperator] == "true"; c.isOperator {
 		c.manifests, err = manifestsOf(ctx, pulled)
 	}
+
 	return c, err
 }
 
@@ -100,10 +105,12 @@ func manifestsOf(ctx context.Context, pulled *image.Image) (map[string][]byte, e
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { _ = files.Close() }() // It was only read.
 	if _, err := fs.Stat(files, release.FolderOwn); err != nil {
 		return nil, fmt.Errorf("the label %s says that it has manifests, but there is no folder /%s", LabelOperator, release.FolderOwn)
 	}
+
 	return readFolder(files, release.FolderOwn)
 }
 
@@ -113,12 +120,14 @@ func readFolder(fsys fs.FS, folder string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	files := map[string][]byte{}
 	total := 0
 	for _, name := range names {
 		if !release.IsManifestFile(name) && name != fileImages {
 			continue
 		}
+
 		info, err := fs.Stat(fsys, path.Join(folder, name))
 		if err != nil {
 			return nil, err
@@ -130,6 +139,7 @@ func readFolder(fsys fs.FS, folder string) (map[string][]byte, error) {
 			return nil, err
 		}
 	}
+
 	return files, nil
 }
 
@@ -149,5 +159,6 @@ func checkNames(mappings []Mapping) error {
 		}
 		seen[mapping.Name] = true
 	}
+
 	return errors.Join(wrong...)
 }

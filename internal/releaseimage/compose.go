@@ -40,6 +40,7 @@ func (c *composition) compose(base string) error {
 	if err := c.settleFiles(); err != nil {
 		return err
 	}
+
 	var wrong []error
 	for _, operator := range c.components {
 		if !operator.isOperator || operator.name == base {
@@ -49,6 +50,7 @@ func (c *composition) compose(base string) error {
 			wrong = append(wrong, fmt.Errorf("image %q: %w", operator.name, err))
 		}
 	}
+
 	return errors.Join(wrong...)
 }
 
@@ -69,6 +71,7 @@ func componentVersions(components []component) (map[string]string, error) {
 			versions[key], from[key] = found[key], c.name
 		}
 	}
+
 	return versions, errors.Join(wrong...)
 }
 
@@ -80,6 +83,7 @@ func (c *composition) settleFiles() error {
 			images = append(images, listed{component.listed, component.pullSpec})
 		}
 	}
+
 	rewriter := newRewriter(images)
 	var wrong []error
 	for _, files := range []map[string][]byte{c.own, c.files} {
@@ -91,6 +95,7 @@ func (c *composition) settleFiles() error {
 			files[name] = data
 		}
 	}
+
 	return errors.Join(wrong...)
 }
 
@@ -100,6 +105,7 @@ func (c *composition) contribute(operator component) error {
 	if err != nil {
 		return err
 	}
+
 	var wrong []error
 	for _, file := range slices.Sorted(maps.Keys(operator.manifests)) {
 		if file == fileImages {
@@ -112,6 +118,7 @@ func (c *composition) contribute(operator component) error {
 		}
 		c.files[c.freeName(operator.name, file)] = data
 	}
+
 	return errors.Join(wrong...)
 }
 
@@ -121,10 +128,12 @@ func (c *composition) rewriterOf(operator component) (rewriter, error) {
 	if !ok {
 		return rewriter{}, nil
 	}
+
 	references, err := release.ParseUnnamedImageReferences(data, unnamedVersion)
 	if err != nil {
 		return rewriter{}, fmt.Errorf("%s: %w", fileImages, err)
 	}
+
 	var images []listed
 	var wrong []error
 	for _, tag := range references.Tags {
@@ -139,6 +148,7 @@ func (c *composition) rewriterOf(operator component) (rewriter, error) {
 			wrong = append(wrong, fmt.Errorf("%s: no input image tag named %q", fileImages, tag.Name))
 		}
 	}
+
 	return newRewriter(images), errors.Join(wrong...)
 }
 
@@ -147,6 +157,7 @@ func (c *composition) freeName(operator, file string) string {
 	if !strings.HasPrefix(file, "0000_") {
 		file = "0000_50_" + operator + "_" + file
 	}
+
 	extension := path.Ext(file)
 	base := strings.TrimSuffix(file, extension)
 	for i := 2; ; i++ {
@@ -167,6 +178,7 @@ func (c *composition) prune() []string {
 		}
 		return unused
 	})
+
 	return dropped
 }
 
@@ -178,6 +190,7 @@ func (c *composition) mentions(pullSpec string) bool {
 			}
 		}
 	}
+
 	return false
 }
 
@@ -191,6 +204,7 @@ func (c *composition) references() release.ImageReferences {
 		}
 		images.Tags = append(images.Tags, tag)
 	}
+
 	slices.SortFunc(images.Tags, func(a, b release.ImageTag) int { return cmp.Compare(a.Name, b.Name) })
 	return images
 }

@@ -32,11 +32,13 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		log.Fatal(err)
 	}
+
 	for _, name := range []string{"HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "DOCKER_CONFIG"} {
 		if err := os.Setenv(name, home); err != nil {
 			log.Fatal(err)
 		}
 	}
+
 	code := m.Run()
 	_ = os.RemoveAll(home)
 	os.Exit(code)
@@ -62,6 +64,7 @@ func newSite(t *testing.T) *site {
 	}))
 	t.Cleanup(server.Close)
 	_, s.host, _ = strings.Cut(server.URL, "://")
+
 	return s
 }
 
@@ -74,10 +77,12 @@ func (s *site) push(name string, labels, files map[string]string) string {
 	for _, file := range slices.Sorted(maps.Keys(files)) {
 		spec.Layers[0].Files = append(spec.Layers[0].Files, image.File{Path: file, Content: []byte(files[file])})
 	}
+
 	built, err := image.Build(spec)
 	if err != nil {
 		s.t.Fatal(err)
 	}
+
 	return s.deliver(name, built)
 }
 
@@ -105,6 +110,7 @@ func (s *site) operator(name string, labels map[string]string, manifests map[str
 	for file, content := range manifests {
 		files[path.Join("/manifests", file)] = content
 	}
+
 	return s.push(name, all, files)
 }
 
@@ -162,12 +168,14 @@ func (s *site) get(path string, into any) []byte {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+
 	data := s.do(request)
 	if into != nil {
 		if err := json.Unmarshal(data, into); err != nil {
 			s.t.Fatal(err)
 		}
 	}
+
 	return data
 }
 
@@ -177,11 +185,13 @@ func (s *site) do(request *http.Request) []byte {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+
 	defer func() { _ = response.Body.Close() }()
 	data, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode >= 300 {
 		s.t.Fatalf("%s %s: %s (%v): %s", request.Method, request.URL, response.Status, err, data)
 	}
+
 	return data
 }
 
@@ -193,10 +203,12 @@ func (s *site) pushLayer(repository string, layer []byte) {
 		if err != nil {
 			s.t.Fatal(err)
 		}
+
 		request.Header.Set("Content-Type", mediaType)
 		s.do(request)
 		return imgspecv1.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(data), Size: int64(len(data))}
 	}
+
 	blob := func(mediaType string, data []byte) imgspecv1.Descriptor {
 		return put("/blobs/uploads/1?digest="+digest.FromBytes(data).String(), mediaType, data)
 	}
@@ -208,5 +220,6 @@ func (s *site) pushLayer(repository string, layer []byte) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+
 	put("/manifests/v1", imgspecv1.MediaTypeImageManifest, manifest)
 }

@@ -26,12 +26,15 @@ func (c *Composed) Build(ctx context.Context, tempDir string) ([]*image.Built, e
 		if c.keepPlatforms {
 			return nil, errOnePlatform
 		}
+
 		spec := c.spec()
 		// It has no program; the architecture is one that every tool takes.
 		spec.Architecture = "amd64"
 		built, err := image.Build(spec)
+
 		return []*image.Built{built}, err
 	}
+
 	client := c.clients(c.Base)
 	clients := []*image.Client{client}
 	if c.Metadata.Architecture("") == release.ArchitectureMulti {
@@ -39,18 +42,22 @@ func (c *Composed) Build(ctx context.Context, tempDir string) ([]*image.Built, e
 		if err != nil {
 			return nil, fmt.Errorf("the image to build upon: %w", err)
 		}
+
 		platforms = slices.DeleteFunc(platforms, func(p image.Platform) bool { return p.OS != "linux" })
 		if err := c.checkPlatforms(ctx, platforms); err != nil {
 			return nil, err
 		}
+
 		clients = nil
 		for _, platform := range platforms {
 			clients = append(clients, client.For(platform.Architecture))
 		}
 	}
+
 	if c.keepPlatforms && len(clients) < 2 {
 		return nil, errOnePlatform
 	}
+
 	var images []*image.Built
 	for _, client := range clients {
 		built, err := c.upon(ctx, client, tempDir)
@@ -59,6 +66,7 @@ func (c *Composed) Build(ctx context.Context, tempDir string) ([]*image.Built, e
 		}
 		images = append(images, built)
 	}
+
 	return images, nil
 }
 
@@ -81,14 +89,17 @@ func (c *Composed) checkPlatforms(ctx context.Context, wanted []image.Platform) 
 			return nil
 		})
 	}
+
 	if err := group.Wait(); err != nil {
 		return err
 	}
+
 	for i, platforms := range missing {
 		if len(platforms) > 0 {
 			c.Warnings = append(c.Warnings, fmt.Sprintf("image %q is not there for %s, which the release is for", c.Images.Tags[i].Name, strings.Join(platforms, ", ")))
 		}
 	}
+
 	return nil
 }
 
@@ -98,12 +109,14 @@ func (c *Composed) upon(ctx context.Context, client *image.Client, tempDir strin
 	if err != nil {
 		return nil, fmt.Errorf("the image to build upon: %w", err)
 	}
+
 	defer func() { _ = pulled.Close() }() // It was only read.
 	spec := c.spec()
 	_, spec.Labels[LabelBaseDigest], _ = strings.Cut(pulled.Canonical, "@")
 	if spec.Base, err = pulled.Base(ctx, tempDir); err != nil {
 		return nil, fmt.Errorf("the image to build upon: %w", err)
 	}
+
 	return image.Build(spec)
 }
 
@@ -120,5 +133,6 @@ func (c *Composed) spec() image.Spec {
 			First: name == release.FileImages || name == release.FileMetadata,
 		})
 	}
+
 	return spec
 }

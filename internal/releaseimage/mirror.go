@@ -54,6 +54,7 @@ func NewPlan(opened *Image) Plan {
 	for _, image := range opened.Payload.Images.Tags {
 		plan.Images = append(plan.Images, Copied{Component: image.Name, Source: image.PullSpec, Tag: tag + "-" + image.Name})
 	}
+
 	return plan
 }
 
@@ -64,6 +65,7 @@ func (p *Plan) FindSignatures(ctx context.Context, client *image.Client) error {
 	if err != nil {
 		return err
 	}
+
 	beside := Attachments{Client: client, Repository: RepositoryOf(p.Release.Source)}
 	found, err := client.Resolve(ctx, beside.Reference(digest))
 	if failed := (*image.Error)(nil); errors.As(err, &failed) && failed.Kind == image.KindNotFound {
@@ -72,6 +74,7 @@ func (p *Plan) FindSignatures(ctx context.Context, client *image.Client) error {
 	if err != nil {
 		return err
 	}
+
 	p.Signatures = []Copied{{Source: found, Tag: tagOf(digest)}}
 	return nil
 }
@@ -143,11 +146,13 @@ func (t Target) Mirrors(plan Plan) []Mirror {
 			at[source] = append(at[source], mirror)
 		}
 	}
+
 	var mirrors []Mirror
 	for source, found := range at {
 		slices.Sort(found)
 		mirrors = append(mirrors, Mirror{Source: source, Mirrors: found})
 	}
+
 	slices.SortFunc(mirrors, func(a, b Mirror) int { return strings.Compare(a.Source, b.Source) })
 	return mirrors
 }
@@ -172,9 +177,11 @@ func (t Target) jobs(plan Plan) (first, then []job) {
 	for _, found := range plan.Images {
 		first = append(first, job{found, t.Of(found)})
 	}
+
 	if t.SkipRelease {
 		return first, nil
 	}
+
 	for _, made := range plan.Signatures {
 		then = append(then, job{made, t.ofSignature(plan, made)})
 	}
@@ -198,10 +205,12 @@ func Save(ctx context.Context, clients Clients, plan Plan, dir string, done func
 	if err := os.MkdirAll(filepath.Join(dir, folderConfig), dirMode); err != nil {
 		return err
 	}
+
 	layout, err := image.OpenLayout(dir)
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = layout.Close() }() // What was written is closed.
 	err = Target{}.each(ctx, plan, done, func(ctx context.Context, found job) error {
 		_, err := clients(found.Source).Save(ctx, found.Source, layout, found.Tag)
@@ -210,10 +219,12 @@ func Save(ctx context.Context, clients Clients, plan Plan, dir string, done func
 	if err != nil {
 		return err
 	}
+
 	data, err := json.MarshalIndent(plan, "", "  ")
 	if err != nil {
 		return err
 	}
+
 	return os.WriteFile(filepath.Join(dir, folderConfig, planFile(plan.Release.Tag)), append(data, '\n'), fileMode)
 }
 
@@ -223,11 +234,13 @@ func (t Target) Restore(ctx context.Context, clients Clients, dir string, plan P
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = layout.Close() }() // It was only read.
 	named, err := layout.Images()
 	if err != nil {
 		return err
 	}
+
 	return t.each(ctx, plan, done, func(ctx context.Context, found job) error {
 		_, digest, _ := strings.Cut(found.Source, "@")
 		if named[found.Tag] != digest {
@@ -245,27 +258,33 @@ func (t Target) each(ctx context.Context, plan Plan, done func(Copied), copyOne 
 		if err := copyOne(ctx, found); err != nil {
 			return fmt.Errorf("%s: %w", found.Tag, err)
 		}
+
 		mu.Lock()
 		defer mu.Unlock()
 		if done != nil {
 			done(found.Copied)
 		}
+
 		return nil
 	}
+
 	first, then := t.jobs(plan)
 	group, inner := errgroup.WithContext(ctx)
 	group.SetLimit(copies)
 	for _, found := range first {
 		group.Go(func() error { return one(inner, found) })
 	}
+
 	if err := group.Wait(); err != nil {
 		return err
 	}
+
 	for _, found := range then {
 		if err := one(ctx, found); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -289,11 +308,13 @@ func Saved(dir, version string) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
+
 	defer func() { _ = root.Close() }() // It was only read.
 	names, err := fileNames(root.FS(), folderConfig)
 	if err != nil {
 		return Plan{}, err
 	}
+
 	var found []Plan
 	for _, name := range names {
 		if !strings.HasPrefix(name, planPrefix) || !strings.HasSuffix(name, planSuffix) {
@@ -307,6 +328,7 @@ func Saved(dir, version string) (Plan, error) {
 			found = append(found, plan)
 		}
 	}
+
 	switch len(found) {
 	case 0:
 		return Plan{}, fmt.Errorf("the folder %s holds no release %s that was mirrored into it", dir, version)
@@ -326,6 +348,7 @@ func readPlan(fsys fs.FS, name string) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
+
 	defer func() { _ = file.Close() }() // It was only read.
 	data, err := io.ReadAll(io.LimitReader(file, maxPlanBytes+1))
 	if err != nil {
@@ -334,6 +357,7 @@ func readPlan(fsys fs.FS, name string) (Plan, error) {
 	if len(data) > maxPlanBytes {
 		return Plan{}, fmt.Errorf("it is larger than the %d bytes that it may have", maxPlanBytes)
 	}
+
 	return parsePlan(data)
 }
 
@@ -346,6 +370,7 @@ func parsePlan(data []byte) (Plan, error) {
 	if plan.Release.Component != "" {
 		return Plan{}, errors.New("the release image is no component")
 	}
+
 	var sources release.ImageReferences
 	for _, found := range slices.Concat(plan.Images, plan.Signatures, []Copied{plan.Release}) {
 		if found.Tag == "" || versionPattern.FindString(":"+found.Tag) != ":"+found.Tag {
@@ -353,10 +378,12 @@ func parsePlan(data []byte) (Plan, error) {
 		}
 		sources.Tags = append(sources.Tags, release.ImageTag{Name: found.Tag, PullSpec: found.Source})
 	}
+
 	for _, found := range plan.Images {
 		if found.Component == "" || strings.ContainsAny(found.Component, "/:@ ") {
 			return Plan{}, fmt.Errorf("%q is no name of an image", found.Component)
 		}
 	}
+
 	return plan, sources.CheckPinned()
 }

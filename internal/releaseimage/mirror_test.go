@@ -25,10 +25,12 @@ func newRelease(t *testing.T, s *site) string {
 		}
 		both = append(both, built)
 	}
+
 	multi, err := s.client.Push(t.Context(), s.host+"/parts/multi:v1", nil, both...)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	single := s.push("parts/single:v1", nil, map[string]string{"/single": "1"})
 	return s.release("releases:1.0.0", &Build{
 		FromDir: folder(map[string]string{"a.yaml": manifest("a", multi+" "+single), "image-references": listing(map[string]string{"multi": multi, "single": single})}),
@@ -42,6 +44,7 @@ func planOf(t *testing.T, s *site, canonical string) Plan {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer func() { _ = opened.Close() }()
 	plan := NewPlan(opened)
 	return plan
@@ -154,15 +157,18 @@ func TestMirrorFails(t *testing.T) {
 	if _, err := target.client.Resolve(t.Context(), to.Of(plan.Release)); err == nil {
 		t.Error("the release is there without one of its images")
 	}
+
 	dir := t.TempDir()
 	if err := Save(t.Context(), source.clients, plan, dir, nil); err != nil {
 		t.Fatal(err)
 	}
+
 	changed := plan
 	changed.Release.Source = source.host + "/releases@sha256:" + strings.Repeat("0", 64)
 	if err := to.Restore(t.Context(), target.clients, dir, changed, nil); err == nil || !strings.Contains(err.Error(), "it was changed") {
 		t.Errorf("got %v", err)
 	}
+
 	second := plan
 	second.Version, second.Release.Tag = "2.0.0", "2.0.0-x86_64"
 	if err := Save(t.Context(), source.clients, second, dir, nil); err != nil {
@@ -191,6 +197,7 @@ func TestTargets(t *testing.T) {
 			t.Errorf("%s: %v", good, err)
 		}
 	}
+
 	for _, bad := range []Target{{Repository: "r/a:v1"}, {Repository: "r/a@sha256:x"}, {Repository: "a"}, {Repository: "r/a", Release: "r/b@sha256:x"}} {
 		if bad.Check() == nil {
 			t.Errorf("%v is taken", bad)

@@ -79,15 +79,18 @@ func open(ctx context.Context, client *image.Client, ref string, options release
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { _ = pulled.Close() }() // It was only read.
 	folders := []string{release.FolderOwn, release.FolderRelease}
 	if options.Bootstrap {
 		folders = append(folders, release.FolderBootstrap)
 	}
+
 	files, err := pulled.Folders(ctx, "", folders...)
 	if err != nil {
 		return nil, err
 	}
+
 	opened := &Image{Canonical: pulled.Canonical, Labels: pulled.Labels, Created: pulled.Created(), files: files}
 	opened.OS, opened.Architecture = pulled.Platform()
 	options.ReleaseImage = pulled.Canonical
@@ -97,6 +100,7 @@ func open(ctx context.Context, client *image.Client, ref string, options release
 	if created := opened.Payload.Images.Created; !created.IsZero() {
 		opened.Created = created.UTC()
 	}
+
 	return opened, nil
 }
 
@@ -116,12 +120,14 @@ func fileNames(fsys fs.FS, folder string) ([]string, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
+
 	var names []string
 	for _, entry := range entries {
 		if entry.Type().IsRegular() {
 			names = append(names, entry.Name())
 		}
 	}
+
 	slices.Sort(names)
 	return names, err
 }
@@ -132,12 +138,14 @@ func (i *Image) ReadFile(name string) ([]byte, error) {
 	if name != path.Base(name) || !fs.ValidPath(name) {
 		return nil, fs.ErrNotExist
 	}
+
 	for _, folder := range []string{release.FolderRelease, release.FolderOwn} {
 		data, err := i.files.ReadFile(path.Join(folder, name))
 		if !errors.Is(err, fs.ErrNotExist) {
 			return data, err
 		}
 	}
+
 	return nil, fs.ErrNotExist
 }
 
@@ -166,6 +174,7 @@ func (i *Image) Unpack(ctx context.Context, dir string) error {
 			}
 		}
 	}
+
 	return nil
 }
 

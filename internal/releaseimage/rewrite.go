@@ -42,6 +42,7 @@ func newRewriter(images []listed) rewriter {
 		}
 		references[repository][image.reference] = true
 	}
+
 	for _, image := range images {
 		if repository := RepositoryOf(image.reference); len(references[repository]) == 1 {
 			r.anyVersion[repository] = image.pullSpec
@@ -49,6 +50,7 @@ func newRewriter(images []listed) rewriter {
 			r.exact[image.reference] = image.pullSpec
 		}
 	}
+
 	r.needles = map[string][]string{}
 	for _, found := range []map[string]string{r.anyVersion, r.exact} {
 		for needle := range found {
@@ -56,9 +58,11 @@ func newRewriter(images []listed) rewriter {
 			r.needles[registry] = append(r.needles[registry], needle)
 		}
 	}
+
 	for _, needles := range r.needles {
 		slices.SortFunc(needles, func(a, b string) int { return len(b) - len(a) })
 	}
+
 	return r
 }
 
@@ -79,6 +83,7 @@ func (r rewriter) rewrite(text []byte) []byte {
 	if len(r.needles) == 0 {
 		return text
 	}
+
 	var out bytes.Buffer
 	for at := 0; at < len(text); {
 		if pullSpec, length := r.at(text, at); length > 0 {
@@ -86,6 +91,7 @@ func (r rewriter) rewrite(text []byte) []byte {
 			at += length
 			continue
 		}
+
 		next := at + 1
 		if bytes.HasPrefix(text[at:], []byte("//")) {
 			// A transport stands before the name, as in docker://name.
@@ -93,15 +99,18 @@ func (r rewriter) rewrite(text []byte) []byte {
 			at += 2
 			continue
 		}
+
 		if isNamePart(text[at]) {
 			// What follows is part of the same name.
 			for next < len(text) && isNamePart(text[next]) {
 				next++
 			}
 		}
+
 		out.Write(text[at:next])
 		at = next
 	}
+
 	return out.Bytes()
 }
 
@@ -110,6 +119,7 @@ func (r rewriter) at(text []byte, at int) (pullSpec string, length int) {
 	if !isNamePart(text[at]) {
 		return "", 0
 	}
+
 	rest := text[at:]
 	for registry, needles := range r.needles {
 		if !bytes.HasPrefix(rest, []byte(registry)) {
@@ -119,6 +129,7 @@ func (r rewriter) at(text []byte, at int) (pullSpec string, length int) {
 			return pullSpec, length
 		}
 	}
+
 	return "", 0
 }
 
@@ -128,6 +139,7 @@ func (r rewriter) among(needles []string, rest []byte) (pullSpec string, length 
 		if !bytes.HasPrefix(rest, []byte(needle)) {
 			continue
 		}
+
 		end := len(needle)
 		pullSpec, anyVersion := r.anyVersion[needle]
 		if anyVersion {
@@ -135,10 +147,12 @@ func (r rewriter) among(needles []string, rest []byte) (pullSpec string, length 
 		} else {
 			pullSpec = r.exact[needle]
 		}
+
 		if end == len(rest) || !continues(rest[end:]) {
 			return pullSpec, end
 		}
 	}
+
 	return "", 0
 }
 
@@ -169,12 +183,15 @@ func replaceVersions(text []byte, name string, components map[string]string) ([]
 		if key == "" {
 			return []byte(name)
 		}
+
 		version, ok := components[key]
 		if !ok {
 			wrong = append(wrong, fmt.Errorf("0.0.1-snapshot-%s: no image of the release says which version %q has", key, key))
 		}
+
 		return []byte(version)
 	})
+
 	return replaced, errors.Join(wrong...)
 }
 
@@ -185,6 +202,7 @@ func parseVersions(text string) (map[string]string, error) {
 		if item = strings.TrimSpace(item); item == "" {
 			continue
 		}
+
 		key, value, ok := strings.Cut(item, "=")
 		if !ok || !componentPattern.MatchString(key) {
 			return nil, fmt.Errorf("%q is not written as component=version", item)
@@ -192,8 +210,10 @@ func parseVersions(text string) (map[string]string, error) {
 		if _, err := semver.Parse(value); err != nil {
 			return nil, fmt.Errorf("component %s: %q is no semantic version: %w", key, value, err)
 		}
+
 		versions[key] = value
 	}
+
 	return versions, nil
 }
 

@@ -86,6 +86,7 @@ func FuzzRewrite(f *testing.F) {
 		if len(text) > 4096 {
 			return
 		}
+
 		r := newRewriter([]listed{{"quay.io/org/a", pinned}})
 		once := r.rewrite([]byte(text))
 		if !strings.Contains(text, "quay.io/org/a") && string(once) != text {
@@ -104,15 +105,18 @@ func FuzzVersions(f *testing.F) {
 		if len(label)+len(text) > 4096 {
 			return
 		}
+
 		versions, err := parseVersions(label)
 		if err != nil {
 			return
 		}
+
 		for _, version := range versions {
 			if strings.Contains(version, "snapshot") {
 				return // a version may be called so
 			}
 		}
+
 		replaced, err := replaceVersions([]byte(text), "1.0.0", versions)
 		if err == nil && strings.Count(text, "0.0.1-snapshot") > 0 && string(replaced) == text {
 			t.Errorf("%q stays", text)

@@ -53,12 +53,14 @@ func (b *Build) fromImages(ctx context.Context) (*source, error) {
 			mappings = append(mappings, Mapping{Name: tag.Name, Image: tag.PullSpec, Annotations: tag.Annotations})
 		}
 	}
+
 	mappings = b.override(mappings, overridden)
 	var err error
 	s.components, err = readComponents(ctx, b.Clients, mappings)
 	if err == nil {
 		err = checkExcluded(b.Exclude, s.components, b.FromStream)
 	}
+
 	markOverrides(s.components, overridden)
 	return s, err
 }
@@ -75,6 +77,7 @@ func (b *Build) override(mappings []Mapping, overridden map[string]bool) []Mappi
 		mappings[i] = wanted
 		overridden[wanted.Name] = true
 	}
+
 	return slices.DeleteFunc(mappings, func(m Mapping) bool { return slices.Contains(b.Exclude, m.Name) })
 }
 
@@ -83,10 +86,12 @@ func markOverrides(components []component, overridden map[string]bool) {
 		if !overridden[components[i].name] {
 			continue
 		}
+
 		annotations := maps.Clone(components[i].annotations)
 		if annotations == nil {
 			annotations = map[string]string{}
 		}
+
 		annotations[annotationOverride] = "true"
 		components[i].annotations = annotations
 	}
@@ -97,6 +102,7 @@ func checkExcluded(exclude []string, kept []component, stream *release.ImageRefe
 	if stream == nil {
 		return nil
 	}
+
 	var wrong []error
 	for _, name := range exclude {
 		_, ok := stream.PullSpec(name)
@@ -104,6 +110,7 @@ func checkExcluded(exclude []string, kept []component, stream *release.ImageRefe
 			wrong = append(wrong, fmt.Errorf("there is no image %q to leave out", name))
 		}
 	}
+
 	return errors.Join(wrong...)
 }
 
@@ -113,17 +120,20 @@ func (b *Build) fromDir(ctx context.Context) (*source, error) {
 	if info, err := fs.Stat(b.FromDir, release.FolderRelease); err == nil && info.IsDir() {
 		folder, own = release.FolderRelease, release.FolderOwn
 	}
+
 	s := &source{own: map[string][]byte{}}
 	var err error
 	if s.files, err = readFolder(b.FromDir, folder); err != nil {
 		return nil, err
 	}
+
 	if own != "" {
 		if s.own, err = readFolder(b.FromDir, own); err != nil {
 			return nil, err
 		}
 		delete(s.own, fileImages)
 	}
+
 	metadata := path.Join(folder, path.Base(release.FileMetadata))
 	data, err := fs.ReadFile(b.FromDir, metadata)
 	if err == nil {
@@ -133,6 +143,7 @@ func (b *Build) fromDir(ctx context.Context) (*source, error) {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
+
 	var references release.ImageReferences
 	if data, ok := s.files[fileImages]; ok {
 		if references, err = release.ParseUnnamedImageReferences(data, unnamedVersion); err != nil {
@@ -140,9 +151,11 @@ func (b *Build) fromDir(ctx context.Context) (*source, error) {
 		}
 		delete(s.files, fileImages)
 	}
+
 	if len(s.files)+len(s.own) == 0 {
 		return nil, errors.New("the folder has no manifests: files with the ending .yaml, .yml or .json")
 	}
+
 	s.created = references.Created.UTC()
 	return s, b.addListed(ctx, s, references)
 }
@@ -153,6 +166,7 @@ func (b *Build) addListed(ctx context.Context, s *source, references release.Ima
 	for _, tag := range references.Tags {
 		mappings = append(mappings, Mapping{Name: tag.Name, Image: tag.PullSpec, Annotations: tag.Annotations})
 	}
+
 	overridden := map[string]bool{}
 	var read []Mapping
 	for _, mapping := range b.override(mappings, overridden) {
@@ -166,15 +180,18 @@ func (b *Build) addListed(ctx context.Context, s *source, references release.Ima
 		}
 		read = append(read, mapping)
 	}
+
 	found, err := readComponents(ctx, b.Clients, read)
 	if err != nil {
 		return err
 	}
+
 	for _, c := range found {
 		listed, isListed := references.PullSpec(c.name)
 		c.listed, c.keep = listed, isListed
 		s.components = append(s.components, c)
 	}
+
 	markOverrides(s.components, overridden)
 	return checkExcluded(b.Exclude, s.components, &references)
 }
@@ -186,19 +203,23 @@ func (b *Build) fromRelease(ctx context.Context) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { _ = opened.Close() }() // What is needed later was read.
 	s := &source{metadata: opened.Payload.Metadata, own: map[string][]byte{}, created: opened.Payload.Images.Created.UTC()}
 	if s.files, err = readFolder(opened.files, release.FolderRelease); err != nil {
 		return nil, err
 	}
+
 	before := maps.Clone(s.files)
 	if before[path.Base(release.FileMetadata)], err = opened.files.ReadFile(release.FileMetadata); err != nil {
 		return nil, err
 	}
+
 	delete(s.files, fileImages)
 	if err := b.ownOf(ctx, s, opened); err != nil {
 		return nil, err
 	}
+
 	components, err := b.componentsOf(ctx, s, opened.Payload.Images)
 	if err != nil {
 		return nil, err
@@ -207,6 +228,7 @@ func (b *Build) fromRelease(ctx context.Context) (*source, error) {
 		s.annotations, s.components, s.was = opened.Payload.Images.Annotations, components, before
 		return s, nil
 	}
+
 	s.annotations = map[string]string{annotationFromRelease: opened.Canonical}
 	return s, b.replaceImages(ctx, s, components)
 }
@@ -217,20 +239,25 @@ func (b *Build) componentsOf(ctx context.Context, s *source, images release.Imag
 	for _, tag := range images.Tags {
 		mappings = append(mappings, Mapping{Name: tag.Name, Image: tag.PullSpec, Annotations: tag.Annotations})
 	}
+
 	components, err := readComponents(ctx, b.Clients, mappings)
 	if err != nil {
 		return nil, err
 	}
+
 	brought := &composition{name: images.Name, components: slices.Clone(components), files: map[string][]byte{}, allowMissing: true}
 	if err := brought.compose(cmp.Or(b.BaseTag, DefaultBase)); err != nil {
 		return nil, err
 	}
+
 	for name := range brought.files {
 		delete(s.files, name)
 	}
+
 	for i := range components {
 		components[i].keep, components[i].listed = true, components[i].pullSpec
 	}
+
 	return components, nil
 }
 
@@ -245,6 +272,7 @@ func (b *Build) ownOf(ctx context.Context, s *source, opened *Image) error {
 		s.noBase = true
 		return nil
 	}
+
 	base, ok := opened.Payload.Images.PullSpec(cmp.Or(b.BaseTag, DefaultBase))
 	if b.Base != "" && b.Base != BaseNone {
 		base, ok = b.Base, true
@@ -252,12 +280,14 @@ func (b *Build) ownOf(ctx context.Context, s *source, opened *Image) error {
 	if !ok {
 		return fmt.Errorf("the release %s has no image %q that it was built upon: name it", opened.Canonical, cmp.Or(b.BaseTag, DefaultBase))
 	}
+
 	manifests, err := ownManifests(ctx, b.Clients, base)
 	for name, data := range manifests {
 		if string(s.own[name]) == string(data) {
 			delete(s.own, name)
 		}
 	}
+
 	return err
 }
 
@@ -272,10 +302,12 @@ func (b *Build) replaceImages(ctx context.Context, s *source, components []compo
 		wanted = append(wanted, mapping)
 		overridden[mapping.Name] = slices.ContainsFunc(components, func(c component) bool { return c.name == mapping.Name })
 	}
+
 	found, err := readComponents(ctx, b.Clients, wanted)
 	if err != nil {
 		return err
 	}
+
 	for _, old := range components {
 		i := slices.IndexFunc(found, func(c component) bool { return c.name == old.name })
 		switch {
@@ -285,6 +317,7 @@ func (b *Build) replaceImages(ctx context.Context, s *source, components []compo
 			s.components = append(s.components, old)
 		}
 	}
+
 	s.components = append(s.components, found...)
 	markOverrides(s.components, overridden)
 	return nil

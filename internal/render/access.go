@@ -31,6 +31,7 @@ func accessRoles(b *bundle.Bundle) []runtime.Object {
 	if len(apis) == 0 {
 		return nil
 	}
+
 	var view, edit, admin []rbacv1.PolicyRule
 	for _, group := range slices.Sorted(maps.Keys(apis)) {
 		a := apis[group]
@@ -46,8 +47,10 @@ func accessRoles(b *bundle.Bundle) []runtime.Object {
 		if len(a.status) > 0 {
 			edit = append(edit, rule(a.status, readVerbs...))
 		}
+
 		admin = append(admin, rule(all, rbacv1.VerbAll))
 	}
+
 	return []runtime.Object{
 		accessRole(b.Package, "view", view), accessRole(b.Package, "edit", edit), accessRole(b.Package, "admin", admin),
 	}
@@ -79,6 +82,7 @@ func definedAPIs(crds []unstructured.Unstructured) map[string]*definedAPI {
 		if apis[group] == nil {
 			apis[group] = &definedAPI{}
 		}
+
 		a := apis[group]
 		a.resources = append(a.resources, plural)
 		if hasSubresource(&crds[i], "status") {
@@ -88,6 +92,7 @@ func definedAPIs(crds []unstructured.Unstructured) map[string]*definedAPI {
 			a.scale = append(a.scale, plural+"/scale")
 		}
 	}
+
 	for _, a := range apis {
 		slices.Sort(a.resources)
 		slices.Sort(a.status)

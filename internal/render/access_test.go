@@ -40,10 +40,12 @@ func TestAccessRoles(t *testing.T) {
 			rule("tea.example.com", pots, "*"),
 		}},
 	}
+
 	got := accessRoles(b)
 	if len(got) != len(want) {
 		t.Fatalf("%d roles, want %d", len(got), len(want))
 	}
+
 	for i, w := range want {
 		role := got[i].(*rbacv1.ClusterRole)
 		if diff := cmp.Diff(map[string]string{w.label: "true"}, role.Labels); diff != "" || role.Name != w.name {
@@ -53,6 +55,7 @@ func TestAccessRoles(t *testing.T) {
 			t.Errorf("rules of %s (-want +got):\n%s", w.name, diff)
 		}
 	}
+
 	if got := accessRoles(&bundle.Bundle{Package: "kettle"}); len(got) > 0 {
 		t.Errorf("%d roles for a bundle that defines nothing", len(got))
 	}

@@ -70,6 +70,7 @@ func webhookConfigurations(b *bundle.Bundle, opts Options, targets []string) []r
 			})
 		}
 	}
+
 	return objects
 }
 
@@ -95,16 +96,19 @@ func addConversion(b *bundle.Bundle, opts Options, objects []unstructured.Unstru
 			}
 		}
 	}
+
 	for _, object := range objects {
 		webhook, converted := byCRD[object.GetName()]
 		spec, ok := object.Object["spec"].(map[string]any)
 		if object.GetKind() != kindCRD || !converted || !ok {
 			continue
 		}
+
 		versions := make([]any, 0, len(webhook.AdmissionReviewVersions))
 		for _, version := range webhook.AdmissionReviewVersions {
 			versions = append(versions, version)
 		}
+
 		spec["conversion"] = map[string]any{
 			"strategy": "Webhook",
 			"webhook": map[string]any{
@@ -115,13 +119,16 @@ func addConversion(b *bundle.Bundle, opts Options, objects []unstructured.Unstru
 				}},
 			},
 		}
+
 		annotations := object.GetAnnotations()
 		if annotations == nil {
 			annotations = map[string]string{}
 		}
+
 		for _, injector := range injectors {
 			delete(annotations, injector)
 		}
+
 		maps.Copy(annotations, opts.Issuer.onConsumer(opts.InstallNamespace, webhook.DeploymentName))
 		object.SetAnnotations(annotations)
 	}

@@ -64,11 +64,13 @@ func ConfigSchema(b *bundle.Bundle) *spec.Schema {
 		if watch.Pattern = namespacePattern; all {
 			watch.Pattern = "^$|" + namespacePattern
 		}
+
 		properties[fieldWatchNamespace] = *watch
 		if !all {
 			required = []string{fieldWatchNamespace}
 		}
 	}
+
 	schema := object(properties, required)
 	return &schema
 }
@@ -83,6 +85,7 @@ func watchDescription(own, single, all bool) string {
 	case single && !own:
 		text += " It must not be the install namespace."
 	}
+
 	if all {
 		text += " When unset it watches all namespaces."
 	}
@@ -98,6 +101,7 @@ func ParseConfig(b *bundle.Bundle, raw []byte) (Config, error) {
 	if len(raw) == 0 {
 		return Config{}, nil
 	}
+
 	var content any
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &content); err != nil {
 		return Config{}, &ConfigError{Problems: []string{fmt.Sprintf("%s is not JSON: %v", configField, err)}}
@@ -105,19 +109,23 @@ func ParseConfig(b *bundle.Bundle, raw []byte) (Config, error) {
 	if content = withoutNulls(content); content == nil {
 		return Config{}, nil
 	}
+
 	schema := ConfigSchema(b)
 	schema.Required = nil
 	if problems := check(schema, content); len(problems) > 0 {
 		return Config{}, &ConfigError{Problems: problems}
 	}
+
 	checked, err := json.Marshal(content)
 	if err != nil {
 		return Config{}, &ConfigError{Problems: []string{err.Error()}}
 	}
+
 	var config Config
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(checked, &config); err != nil {
 		return Config{}, &ConfigError{Problems: []string{err.Error()}}
 	}
+
 	return config, nil
 }
 
@@ -133,6 +141,7 @@ func check(schema *spec.Schema, content any) []string {
 		}
 		problems = append(problems, text)
 	}
+
 	slices.Sort(problems)
 	return slices.Compact(problems)
 }
@@ -150,10 +159,12 @@ func knownProblem(err error) string {
 	if !errors.As(err, &invalid) {
 		return ""
 	}
+
 	path := invalid.Name
 	if key, ok := invalid.Value.(string); ok && invalid.Code() == openapierrors.UnallowedPropertyCode {
 		path += "." + key
 	}
+
 	path = strings.TrimPrefix(path, configField+".")
 	switch invalid.Code() {
 	case openapierrors.RequiredFailCode:
@@ -183,5 +194,6 @@ func withoutNulls(value any) any {
 			value[i] = withoutNulls(value[i])
 		}
 	}
+
 	return value
 }

@@ -56,18 +56,21 @@ func TestConfigSchema(t *testing.T) {
 				}
 				watch = string(encoded)
 			}
+
 			if diff := cmp.Diff(c.wantWatch, watch); diff != "" {
 				t.Errorf("watchNamespace (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(c.wantRequired, schema.Required); diff != "" {
 				t.Errorf("required (-want +got):\n%s", diff)
 			}
+
 			fields := schema.Properties["deploymentConfig"].Properties
 			for _, name := range []string{"env", "envFrom", "volumes", "volumeMounts", "tolerations", "resources", "nodeSelector", "affinity", "annotations", "selector"} {
 				if _, ok := fields[name]; !ok {
 					t.Errorf("deploymentConfig does not know %s", name)
 				}
 			}
+
 			if len(fields) != 10 {
 				t.Errorf("deploymentConfig knows %d fields, want 10", len(fields))
 			}
@@ -123,6 +126,7 @@ func TestParseConfig(t *testing.T) {
 			} else if err != nil {
 				t.Fatalf("error %v is no ConfigError", err)
 			}
+
 			if diff := cmp.Diff(c.problems, problems); diff != "" {
 				t.Errorf("problems (-want +got):\n%s", diff)
 			}

@@ -51,8 +51,10 @@ func deployments(b *bundle.Bundle, opts Options, targets []string) ([]runtime.Ob
 		if err := applyConfig(deployment, opts.DeploymentConfig); err != nil {
 			return nil, err
 		}
+
 		objects = append(objects, deployment)
 	}
+
 	return objects, nil
 }
 
@@ -62,6 +64,7 @@ func applyConfig(deployment *appsv1.Deployment, config *v1alpha1.SubscriptionCon
 	if config == nil {
 		return nil
 	}
+
 	ApplyDeploymentConfig(deployment, config)
 	for _, mount := range config.VolumeMounts {
 		named := func(v corev1.Volume) bool { return v.Name == mount.Name }
@@ -70,6 +73,7 @@ func applyConfig(deployment *appsv1.Deployment, config *v1alpha1.SubscriptionCon
 				"deploymentConfig.volumeMounts names the volume %q, which the deployment %q does not have: add it to deploymentConfig.volumes", mount.Name, deployment.Name)}}
 		}
 	}
+
 	return nil
 }
 
@@ -86,11 +90,13 @@ func ApplyDeploymentConfig(deployment *appsv1.Deployment, config *v1alpha1.Subsc
 	if config.NodeSelector != nil {
 		pod.NodeSelector = config.NodeSelector
 	}
+
 	pod.Tolerations = appendNew(pod.Tolerations, config.Tolerations)
 	pod.Volumes = setByName(pod.Volumes, config.Volumes, func(v corev1.Volume) string { return v.Name })
 	if config.Affinity != nil {
 		pod.Affinity = mergeAffinity(pod.Affinity, config.Affinity)
 	}
+
 	for i := range pod.Containers {
 		own := config.DeepCopy()
 		container := &pod.Containers[i]
@@ -134,6 +140,7 @@ func setByName[T any](to, from []T, name func(T) string) []T {
 			to[i] = item
 		}
 	}
+
 	return to
 }
 
@@ -144,12 +151,14 @@ func mergeAffinity(to, from *corev1.Affinity) *corev1.Affinity {
 	if to == nil || equality.Semantic.DeepEqual(*from, none) {
 		to = &corev1.Affinity{}
 	}
+
 	to.NodeAffinity = replaceOrRemove(to.NodeAffinity, from.NodeAffinity)
 	to.PodAffinity = replaceOrRemove(to.PodAffinity, from.PodAffinity)
 	to.PodAntiAffinity = replaceOrRemove(to.PodAntiAffinity, from.PodAntiAffinity)
 	if equality.Semantic.DeepEqual(*to, none) {
 		return nil
 	}
+
 	return to
 }
 

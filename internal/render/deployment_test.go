@@ -71,14 +71,17 @@ func TestApplyDeploymentConfig(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+
 			if c.before == c.want {
 				deployment.Spec.Template.Spec = *want.DeepCopy()
 			}
+
 			for _, into := range []any{&config, &untouched} {
 				if err := yaml.UnmarshalStrict([]byte(c.config), into); err != nil {
 					t.Fatal(err)
 				}
 			}
+
 			ApplyDeploymentConfig(&deployment, &config)
 			if diff := cmp.Diff(want, deployment.Spec.Template.Spec); diff != "" {
 				t.Errorf("pod (-want +got):\n%s", diff)

@@ -30,17 +30,21 @@ func TargetNamespaces(modes []v1alpha1.InstallModeType, installNamespace, watchN
 			return nil, &ConfigError{Problems: []string{fmt.Sprintf("invalid watch namespace '%s': %s", watchNamespace, strings.Join(problems, ", "))}}
 		}
 	}
+
 	if slices.Contains(modes, needs) {
 		return []string{watchNamespace}, nil
 	}
+
 	what := fmt.Sprintf("target namespaces %v", []string{watchNamespace})
 	if watchNamespace == metav1.NamespaceAll {
 		what = "targeting all namespaces"
 	}
+
 	problem := fmt.Sprintf("supported install modes %v do not support %s: %s", modes, what, advice(modes, installNamespace))
 	if known := knownMisfit(modes, installNamespace, watchNamespace); known != "" {
 		problem = known + ": " + problem
 	}
+
 	return nil, &ConfigError{Problems: []string{problem}}
 }
 
@@ -94,5 +98,6 @@ func advice(modes []v1alpha1.InstallModeType, installNamespace string) string {
 	if len(options) == 0 {
 		return noInstallMode
 	}
+
 	return "in " + configField + " " + strings.Join(options, ", or ")
 }

@@ -15,6 +15,7 @@ func TestTargetNamespaces(t *testing.T) {
 		multi  = v1alpha1.InstallModeTypeMultiNamespace
 		all    = v1alpha1.InstallModeTypeAllNamespaces
 	)
+
 	for _, c := range []struct {
 		name    string
 		modes   []v1alpha1.InstallModeType
@@ -62,6 +63,7 @@ func TestTargetNamespaces(t *testing.T) {
 				}
 				return
 			}
+
 			if err != nil || !slices.Equal(got, []string{c.want}) {
 				t.Errorf("got %q, error %v; want [%q]", got, err, c.want)
 			}

@@ -81,10 +81,12 @@ func (i Issuer) certificates(b *bundle.Bundle, namespace string) []runtime.Objec
 	if i != IssuerCertManager {
 		return nil
 	}
+
 	deployments := map[string]bool{}
 	for _, webhook := range b.CSV.Spec.WebhookDefinitions {
 		deployments[webhook.DeploymentName] = true
 	}
+
 	var objects []runtime.Object
 	for _, deployment := range slices.Sorted(maps.Keys(deployments)) {
 		name, service := i.certificate(deployment), ServiceName(deployment)
@@ -101,6 +103,7 @@ func (i Issuer) certificates(b *bundle.Bundle, namespace string) []runtime.Objec
 				"issuerRef":   map[string]any{"group": "cert-manager.io", "kind": "Issuer", "name": issuer},
 			}))
 	}
+
 	return objects
 }
 

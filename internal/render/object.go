@@ -90,18 +90,22 @@ func shipped(b *bundle.Bundle, installNamespace string) []unstructured.Unstructu
 		if renamed, ok := renamedAPIs[api{object.GetAPIVersion(), object.GetKind()}]; ok {
 			object.SetAPIVersion(renamed)
 		}
+
 		delete(object.Object, "status")
 		for _, field := range serverFields {
 			unstructured.RemoveNestedField(object.Object, "metadata", field)
 		}
+
 		if kindNamespaced[object.GetKind()] {
 			object.SetNamespace(installNamespace)
 		} else {
 			unstructured.RemoveNestedField(object.Object, "metadata", "namespace")
 		}
+
 		DropPlaceholderCA(&object)
 		objects = append(objects, object)
 	}
+
 	return objects
 }
 
@@ -114,6 +118,7 @@ func DropPlaceholderCA(object *unstructured.Unstructured) {
 	if object.GetKind() != kindCRD || !ok || err != nil {
 		return
 	}
+
 	text, err := base64.StdEncoding.DecodeString(value)
 	if block, _ := pem.Decode(text); err != nil || block == nil {
 		unstructured.RemoveNestedField(object.Object, field...)
@@ -128,6 +133,7 @@ func checkKinds(b *bundle.Bundle) []string {
 			reasons = append(reasons, fmt.Sprintf("unsupported resource %q of kind %q", object.GetName(), object.GetKind()))
 		}
 	}
+
 	slices.Sort(reasons)
 	return reasons
 }
@@ -148,6 +154,7 @@ func checkRemovedAPIs(b *bundle.Bundle) []string {
 				removed.kind, quoted(names), removed.apiVersion, removed.kubernetes, removed.replacement))
 		}
 	}
+
 	return reasons
 }
 
@@ -158,6 +165,7 @@ func checkDuplicates(b *bundle.Bundle) []string {
 		kind := object.GroupVersionKind().GroupKind().String()
 		byKind[kind] = append(byKind[kind], object.GetName())
 	}
+
 	var reasons []string
 	for kind, names := range byKind {
 		if twice := duplicates(names); len(twice) > 0 {
@@ -165,6 +173,7 @@ func checkDuplicates(b *bundle.Bundle) []string {
 			reasons = append(reasons, fmt.Sprintf("duplicate %s %s", kind, quoted(twice)))
 		}
 	}
+
 	slices.Sort(reasons)
 	return reasons
 }
@@ -178,6 +187,7 @@ func duplicates(names []string) []string {
 			twice = append(twice, name)
 		}
 	}
+
 	slices.Sort(twice)
 	return twice
 }

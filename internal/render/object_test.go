@@ -56,6 +56,7 @@ func TestShippedObjects(t *testing.T) {
 			if c.wantVersion == "" {
 				c.wantVersion = c.apiVersion
 			}
+
 			for _, got := range objects {
 				if got.GetName() == "probe" {
 					if got.GetAPIVersion() != c.wantVersion || got.GetNamespace() != c.wantNamespace {
@@ -64,6 +65,7 @@ func TestShippedObjects(t *testing.T) {
 					return
 				}
 			}
+
 			t.Error("the object was not rendered")
 		})
 	}

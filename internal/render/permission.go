@@ -40,6 +40,7 @@ func permissions(b *bundle.Bundle, installNamespace string, targets []string) []
 		}
 		namespaced = nil
 	}
+
 	for _, namespace := range targets {
 		for _, permission := range namespaced {
 			meta := metav1.ObjectMeta{Namespace: namespace, Name: permissionName(b.Name(), permission)}
@@ -55,6 +56,7 @@ func permissions(b *bundle.Bundle, installNamespace string, targets []string) []
 			})
 		}
 	}
+
 	for _, permission := range clusterWide {
 		meta := metav1.ObjectMeta{Name: permissionName(b.Name(), permission)}
 		objects = append(objects, &rbacv1.ClusterRole{
@@ -68,6 +70,7 @@ func permissions(b *bundle.Bundle, installNamespace string, targets []string) []
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name},
 		})
 	}
+
 	return objects
 }
 
@@ -87,6 +90,7 @@ func serviceAccounts(permissions []v1alpha1.StrategyDeploymentPermissions, names
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		})
 	}
+
 	return objects
 }
 

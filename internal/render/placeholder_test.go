@@ -25,6 +25,7 @@ func TestDropPlaceholderCA(t *testing.T) {
 			if err := unstructured.SetNestedField(object.Object, tc.value, path...); err != nil {
 				t.Fatal(err)
 			}
+
 			DropPlaceholderCA(object)
 			if _, kept, _ := unstructured.NestedString(object.Object, path...); kept != tc.kept {
 				t.Errorf("kept: %v, want %v", kept, tc.kept)

@@ -48,11 +48,13 @@ func expectedReasons(t *testing.T, dir string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		var m manifest
 		if err := yaml.Unmarshal(data, &m); err != nil {
 			t.Fatalf("%s: %v", file, err)
@@ -67,6 +69,7 @@ func expectedReasons(t *testing.T, dir string) []string {
 			reasons = append(reasons, "apiServiceDefintions are not supported")
 		}
 	}
+
 	return reasons
 }
 
@@ -103,6 +106,7 @@ func TestRenderRealBundles(t *testing.T) {
 					if err != nil {
 						t.Fatalf("nothing stands against the bundle, but: %v", err)
 					}
+
 					checkObjects(t, objects, opts)
 					checkComplete(t, b, opts, objects)
 					return
@@ -116,6 +120,7 @@ func TestRenderRealBundles(t *testing.T) {
 			})
 		}
 	}
+
 	if rendered == 0 || refused == 0 || webhooks == 0 {
 		t.Errorf("%d rendered with %d webhooks and %d refused: one of these is not tried", rendered, webhooks, refused)
 	}

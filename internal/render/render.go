@@ -55,18 +55,22 @@ func Render(b *bundle.Bundle, opts Options) ([]unstructured.Unstructured, error)
 	if err := Validate(b); err != nil {
 		return nil, err
 	}
+
 	targets, err := TargetNamespaces(b.InstallModes(), opts.InstallNamespace, opts.WatchNamespace)
 	if err != nil {
 		return nil, err
 	}
+
 	deployments, err := deployments(b, opts, targets)
 	if err != nil {
 		return nil, err
 	}
+
 	var access []runtime.Object
 	if opts.AccessRoles {
 		access = accessRoles(b)
 	}
+
 	made, err := toUnstructured(slices.Concat(
 		access,
 		permissions(b, opts.InstallNamespace, targets),
@@ -78,6 +82,7 @@ func Render(b *bundle.Bundle, opts Options) ([]unstructured.Unstructured, error)
 	if err != nil {
 		return nil, fmt.Errorf("rendering bundle %q: %w", b.Name(), err)
 	}
+
 	shipped := shipped(b, opts.InstallNamespace)
 	addConversion(b, opts, shipped)
 	return merge(b.Name(), shipped, made)
@@ -94,6 +99,7 @@ func toUnstructured(objects []runtime.Object) ([]unstructured.Unstructured, erro
 		delete(content, "status")
 		result = append(result, unstructured.Unstructured{Object: content})
 	}
+
 	return result, nil
 }
 
@@ -115,6 +121,7 @@ func merge(bundleName string, shipped, made []unstructured.Unstructured) ([]unst
 	for _, object := range shipped {
 		index[identify(object)] = object
 	}
+
 	result := slices.Clone(shipped)
 	for _, object := range made {
 		id := identify(object)
@@ -129,6 +136,7 @@ func merge(bundleName string, shipped, made []unstructured.Unstructured) ([]unst
 			}}
 		}
 	}
+
 	slices.SortFunc(result, func(a, b unstructured.Unstructured) int {
 		x, y := identify(a), identify(b)
 		return cmp.Or(cmp.Compare(x.Group, y.Group), cmp.Compare(x.Kind, y.Kind),

@@ -40,6 +40,7 @@ func stream(t *testing.T, objects []unstructured.Unstructured) []byte {
 		text.WriteString("---\n")
 		text.Write(doc)
 	}
+
 	return text.Bytes()
 }
 
@@ -55,6 +56,7 @@ func TestRender(t *testing.T) {
 		"volumeMounts": [{"name": "ca", "mountPath": "/etc/pki"}],
 		"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
 			{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]}}}}}`
+
 	for _, c := range []struct {
 		bundle, name, watch, config string
 		issuer                      Issuer
@@ -74,11 +76,13 @@ func TestRender(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			opts := Options{InstallNamespace: "foo-system", WatchNamespace: c.watch, DeploymentConfig: parsed.DeploymentConfig, Issuer: c.issuer, AccessRoles: c.access}
 			objects, err := Render(b, opts)
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			golden.Check(t, c.name+".yaml", stream(t, objects))
 			checkObjects(t, objects, opts)
 			checkComplete(t, b, opts, objects)
@@ -98,10 +102,12 @@ func checkObjects(t *testing.T, objects []unstructured.Unstructured, opts Option
 		if seen[id] {
 			t.Errorf("%v is rendered twice", id)
 		}
+
 		seen[id] = true
 		if id.name == "" || object.GetAPIVersion() == "" {
 			t.Errorf("%v lacks a name or an API version", id)
 		}
+
 		namespaced, known := kindNamespaced[id.Kind]
 		switch id.Kind {
 		case "Deployment", "Issuer", "Certificate":
@@ -109,6 +115,7 @@ func checkObjects(t *testing.T, objects []unstructured.Unstructured, opts Option
 		case "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration":
 			known = true
 		}
+
 		allowed := []string{""}
 		if namespaced {
 			allowed = []string{opts.InstallNamespace}
@@ -134,6 +141,7 @@ func TestRenderOrderDoesNotDependOnTheBundle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	slices.Reverse(b.Objects)
 	strategy := &b.CSV.Spec.InstallStrategy.StrategySpec
 	slices.Reverse(strategy.Permissions)
@@ -153,12 +161,14 @@ func TestRenderRefuses(t *testing.T) {
 	if !errors.As(err, &refused) {
 		t.Fatalf("error %v, want a RefusedError", err)
 	}
+
 	golden.Check(t, "bad.txt", []byte(strings.Join(refused.Reasons, "\n")+"\n"))
 	for range 20 { // several checks go over maps
 		if again := Validate(testBundle(t, "bad")); again.Error() != err.Error() {
 			t.Fatalf("the same bundle gives two errors:\n%v\n%v", err, again)
 		}
 	}
+
 	if _, got := Render(testBundle(t, "bad"), Options{InstallNamespace: "ns"}); got == nil || got.Error() != err.Error() {
 		t.Errorf("Render gives %v, Validate %v", got, err)
 	}
@@ -258,6 +268,7 @@ func TestRenderTakesSparseCSV(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	sparse := testBundle(t, "foo")
 	sparse.CSV.Spec.InstallStrategy.StrategyName, sparse.CSV.Spec.Version = "", ""
 	got, err := Render(sparse, Options{InstallNamespace: "ns"})
@@ -274,6 +285,7 @@ func TestPriorityOfShippedServiceAccount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, object := range objects {
 		if object.GetKind() == kindServiceAccount && object.GetName() == "foo-controller" {
 			if secrets, _, _ := unstructured.NestedSlice(object.Object, "imagePullSecrets"); len(secrets) != 1 {
@@ -282,6 +294,7 @@ func TestPriorityOfShippedServiceAccount(t *testing.T) {
 			return
 		}
 	}
+
 	t.Error("the account foo-controller is missing")
 }
 
@@ -305,12 +318,14 @@ func checkComplete(t *testing.T, b *bundle.Bundle, opts Options, objects []unstr
 	if opts.WatchNamespace == "" {
 		namespaced, clusterWide = 0, namespaced+clusterWide
 	}
+
 	want["Role"] += namespaced
 	want["RoleBinding"] += namespaced
 	want["ClusterRole"] += clusterWide
 	if opts.AccessRoles && len(b.CRDs) > 0 {
 		want["ClusterRole"] += 3
 	}
+
 	want["ClusterRoleBinding"] += clusterWide
 	served := map[string]bool{}
 	for _, webhook := range b.CSV.Spec.WebhookDefinitions {
@@ -322,12 +337,14 @@ func checkComplete(t *testing.T, b *bundle.Bundle, opts Options, objects []unstr
 			want["MutatingWebhookConfiguration"]++
 		}
 	}
+
 	want["Service"] += len(served)
 	for kind := range want {
 		if kind != kindServiceAccount && got[kind] != want[kind] { // of accounts the shipped ones replace made ones
 			t.Errorf("%d objects of kind %s, want %d", got[kind], kind, want[kind])
 		}
 	}
+
 	for _, object := range objects {
 		made := !slices.ContainsFunc(shipped, func(s unstructured.Unstructured) bool {
 			return s.GetKind() == object.GetKind() && s.GetName() == object.GetName()

@@ -32,6 +32,7 @@ func schemaOf(t reflect.Type) spec.Schema {
 	case schemaType:
 		return ofType(self.OpenAPISchemaType()...)
 	}
+
 	switch t.Kind() {
 	case reflect.Pointer:
 		return schemaOf(t.Elem())
@@ -52,6 +53,7 @@ func schemaOf(t reflect.Type) spec.Schema {
 		schema := ofType("array")
 		schema.Items = &spec.SchemaOrArray{Schema: &item}
 		return schema
+
 	case reflect.String:
 		return ofType("string")
 	case reflect.Bool:
@@ -83,6 +85,7 @@ func addFields(t reflect.Type, properties map[string]spec.Schema, required []str
 			}
 		}
 	}
+
 	return required
 }
 

@@ -23,6 +23,7 @@ func TestServerTakesWhatIsRendered(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	apply := func(t *testing.T, b *bundle.Bundle) {
 		t.Helper()
 		for mode, opts := range installations(b) {
@@ -38,6 +39,7 @@ func TestServerTakesWhatIsRendered(t *testing.T) {
 			}
 		}
 	}
+
 	t.Run("synthetic", func(t *testing.T) {
 		apply(t, testBundle(t, "foo"))
 		apply(t, testBundle(t, "hooks"))

@@ -69,6 +69,7 @@ func services(b *bundle.Bundle, namespace string, issuer Issuer) []runtime.Objec
 			ports[webhook.DeploymentName] = append(ports[webhook.DeploymentName], port)
 		}
 	}
+
 	var objects []runtime.Object
 	for _, deployment := range b.CSV.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
 		open := ports[deployment.Name]
@@ -85,6 +86,7 @@ func services(b *bundle.Bundle, namespace string, issuer Issuer) []runtime.Objec
 			Spec: corev1.ServiceSpec{Ports: open, Selector: podLabels(deployment.Spec)},
 		})
 	}
+
 	return objects
 }
 
@@ -112,6 +114,7 @@ func MountCertificate(deployment *appsv1.Deployment, secret string) {
 			}
 		}
 	}
+
 	pod.Volumes = slices.DeleteFunc(pod.Volumes, func(v corev1.Volume) bool { return replaced[v.Name] })
 	unmount := func(containers []corev1.Container) {
 		for i := range containers {

@@ -44,13 +44,16 @@ func Validate(b *bundle.Bundle) error {
 		checkAPIServices,
 		checkWebhooks,
 	}
+
 	var reasons []string
 	for _, check := range checks {
 		reasons = append(reasons, check(b)...)
 	}
+
 	if len(reasons) > 0 {
 		return &RefusedError{Bundle: b.Name(), Reasons: reasons}
 	}
+
 	return nil
 }
 
@@ -110,11 +113,13 @@ func checkDeployments(b *bundle.Bundle) []string {
 	if twice := duplicates(names); len(twice) > 0 {
 		reasons = append(reasons, fmt.Sprintf("duplicate deployments %s in the ClusterServiceVersion", quoted(twice)))
 	}
+
 	for _, name := range names {
 		if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
 			reasons = append(reasons, fmt.Sprintf("invalid deployment name %q: %s", name, strings.Join(problems, ", ")))
 		}
 	}
+
 	return reasons
 }
 
@@ -132,15 +137,18 @@ func checkOwnedCRDs(b *bundle.Bundle) []string {
 	for _, crd := range b.CRDs {
 		shipped[crd.GetName()] = true
 	}
+
 	var missing []string
 	for _, name := range ownedCRDs(b) {
 		if !shipped[name] {
 			missing = append(missing, name)
 		}
 	}
+
 	if len(missing) == 0 {
 		return nil
 	}
+
 	return []string{fmt.Sprintf("owned CustomResourceDefinition %s not found in the bundle", quoted(missing))}
 }
 
@@ -157,6 +165,7 @@ func checkAPIServices(b *bundle.Bundle) []string {
 	for _, owned := range b.CSV.Spec.APIServiceDefinitions.Owned {
 		names = append(names, owned.Version+"."+owned.Group)
 	}
+
 	if len(names) == 0 {
 		return nil
 	}

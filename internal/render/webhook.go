@@ -53,15 +53,18 @@ func checkWebhookNames(webhooks []v1alpha1.WebhookDescription) []string {
 			reasons = append(reasons, fmt.Sprintf("invalid webhook name %q: %s", webhook.GenerateName, strings.Join(problems, ", ")))
 		}
 	}
+
 	for _, webhookType := range webhookTypes {
 		if twice := duplicates(byType[webhookType]); len(twice) > 0 {
 			reasons = append(reasons, fmt.Sprintf("duplicate webhooks of type %s: %s", webhookType, quoted(twice)))
 		}
 		delete(byType, webhookType)
 	}
+
 	for unknown, names := range byType {
 		reasons = append(reasons, fmt.Sprintf("webhook %s has the unknown type %q", quoted(names), unknown))
 	}
+
 	slices.Sort(reasons)
 	return reasons
 }
@@ -74,6 +77,7 @@ func checkWebhookDeployments(webhooks []v1alpha1.WebhookDescription, deployments
 				webhook.GenerateName, webhook.DeploymentName))
 		}
 	}
+
 	return reasons
 }
 
@@ -87,12 +91,14 @@ func checkWebhookServices(webhooks []v1alpha1.WebhookDescription) []string {
 			byService[service] = append(byService[service], webhook.DeploymentName)
 		}
 	}
+
 	var reasons []string
 	for service, deployments := range byService {
 		if len(deployments) > 1 {
 			reasons = append(reasons, fmt.Sprintf("the webhooks of the deployments %s would share the Service %q: one must be renamed", quoted(deployments), service))
 		}
 	}
+
 	slices.Sort(reasons)
 	return reasons
 }
@@ -114,17 +120,21 @@ func checkWebhookPorts(webhooks []v1alpha1.WebhookDescription) []string {
 		} else if port.TargetPort.IntVal != port.Port {
 			problems = append(problems, validation.IsValidPortNum(int(port.TargetPort.IntVal))...)
 		}
+
 		if len(problems) > 0 {
 			reasons = append(reasons, fmt.Sprintf("webhook %q has an invalid port: %s", webhook.GenerateName, strings.Join(problems, ", ")))
 		}
+
 		at := address{webhook.DeploymentName, port.Port}
 		if first, taken := targets[at]; taken && first != port.TargetPort {
 			reasons = append(reasons, fmt.Sprintf("webhook %q leads the port %d of deployment %q to %s, another one to %s",
 				webhook.GenerateName, at.port, at.deployment, port.TargetPort.String(), first.String()))
 			continue
 		}
+
 		targets[at] = port.TargetPort
 	}
+
 	return reasons
 }
 
@@ -145,15 +155,18 @@ func checkWebhookFields(webhooks []v1alpha1.WebhookDescription) []string {
 		if webhook.Type == v1alpha1.ConversionWebhook {
 			continue
 		}
+
 		switch effects := ptr.Deref(webhook.SideEffects, ""); effects {
 		case admissionregistrationv1.SideEffectClassNone, admissionregistrationv1.SideEffectClassNoneOnDryRun:
 		default:
 			refuse(webhook, "has the side effects %q, only None and NoneOnDryRun are allowed", effects)
 		}
+
 		if seconds := ptr.Deref(webhook.TimeoutSeconds, 1); seconds < 1 || seconds > 30 {
 			refuse(webhook, "has a timeout of %d seconds, which must be from 1 to 30", seconds)
 		}
 	}
+
 	return reasons
 }
 
@@ -174,6 +187,7 @@ func checkWebhookRules(webhooks []v1alpha1.WebhookDescription) []string {
 			}
 		}
 	}
+
 	return slices.Compact(reasons)
 }
 
@@ -202,21 +216,26 @@ func checkConversion(b *bundle.Bundle) []string {
 		if len(webhook.ConversionCRDs) == 0 {
 			reasons = append(reasons, fmt.Sprintf("conversion webhook %q names no CustomResourceDefinition", webhook.GenerateName))
 		}
+
 		for _, name := range webhook.ConversionCRDs {
 			if !slices.Contains(ownedCRDs(b), name) {
 				reasons = append(reasons, fmt.Sprintf("conversion webhook %q converts CustomResourceDefinition %q, which the bundle does not own", webhook.GenerateName, name))
 			}
 		}
+
 		converted = append(converted, webhook.ConversionCRDs...)
 	}
+
 	if twice := duplicates(converted); len(twice) > 0 {
 		reasons = append(reasons, fmt.Sprintf("more than one conversion webhook for CustomResourceDefinition %s", quoted(twice)))
 	}
+
 	for _, crd := range b.CRDs {
 		preserve, _, _ := unstructured.NestedBool(crd.Object, "spec", "preserveUnknownFields")
 		if preserve && slices.Contains(converted, crd.GetName()) {
 			reasons = append(reasons, fmt.Sprintf("CustomResourceDefinition %q has a conversion webhook and must not set preserveUnknownFields", crd.GetName()))
 		}
 	}
+
 	return reasons
 }

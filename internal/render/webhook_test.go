@@ -45,6 +45,7 @@ func TestWebhooksOfOneNamespace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	want := map[string]any{"matchExpressions": []any{map[string]any{
 		"key": "kubernetes.io/metadata.name", "operator": "In", "values": []any{"watched"},
 	}}}
@@ -58,6 +59,7 @@ func TestWebhooksOfOneNamespace(t *testing.T) {
 			}
 		}
 	}
+
 	if seen != 2 {
 		t.Errorf("%d webhooks, want 2", seen)
 	}
@@ -71,19 +73,23 @@ func TestConfigurationOfVolumes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, object := range objects {
 		if object.GetName() != "hooks.webhook" {
 			continue
 		}
+
 		volumes, _, _ := unstructured.NestedSlice(object.Object, "spec", "template", "spec", "volumes")
 		for _, volume := range volumes {
 			if name, _, _ := unstructured.NestedString(volume.(map[string]any), "secret", "secretName"); name == "own" {
 				return
 			}
 		}
+
 		t.Errorf("the volumes are %v", volumes)
 		return
 	}
+
 	t.Error("the Deployment is missing")
 }
 
@@ -93,6 +99,7 @@ func TestPodLabels(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"app": "hooks"}, podLabels(spec)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+
 	spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpExists}}}
 	if diff := cmp.Diff(map[string]string{"app": "hooks", "tier": "webhook"}, podLabels(spec)); diff != "" {
 		t.Errorf("without matchLabels (-want +got):\n%s", diff)

@@ -21,13 +21,16 @@ func largeCatalog() resolve.Catalog {
 		if i > 1 {
 			e.Skips = []string{entries[i-2].Name}
 		}
+
 		entries = append(entries, e)
 		last = name
 	}
+
 	parts := []part{having(bs...)}
 	for i := range 20 {
 		parts = append(parts, channel(fmt.Sprintf("channel-%02d", i), entries...))
 	}
+
 	return catalog("large", 0, parts...)
 }
 

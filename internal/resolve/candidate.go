@@ -37,6 +37,7 @@ func (c *candidate) runs(on func(minKubeVersion string) bool) bool {
 	if on == nil {
 		return true
 	}
+
 	for _, p := range c.bundle.Properties {
 		var metadata struct {
 			MinKubeVersion string `json:"minKubeVersion"`
@@ -45,6 +46,7 @@ func (c *candidate) runs(on func(minKubeVersion string) bool) bool {
 			return on(metadata.MinKubeVersion)
 		}
 	}
+
 	return true
 }
 
@@ -75,14 +77,17 @@ func readBundle(b *fbc.Bundle) (candidate, error) {
 	if at < 0 {
 		return candidate{}, fmt.Errorf("bundle %q has no property of type %q", b.Name, fbc.PropertyPackage)
 	}
+
 	var property fbc.PackageProperty
 	if err := json.Unmarshal(b.Properties[at].Value, &property); err != nil {
 		return candidate{}, fmt.Errorf("bundle %q: property %q: %w", b.Name, fbc.PropertyPackage, err)
 	}
+
 	p, err := newPlace(property.Version, property.Release)
 	if err != nil {
 		return candidate{}, fmt.Errorf("bundle %q: %w", b.Name, err)
 	}
+
 	return candidate{bundle: b, place: p, release: property.Release}, nil
 }
 
@@ -91,10 +96,12 @@ func newPlace(version, release string) (place, error) {
 	if len(version) > maxVersionBytes {
 		return place{}, fmt.Errorf("invalid version: longer than %d characters", maxVersionBytes)
 	}
+
 	v, err := semver.Parse(version)
 	if err != nil {
 		return place{}, fmt.Errorf("invalid version %q: %w", version, err)
 	}
+
 	if release == "" {
 		// Build metadata that is no release, such as one with leading zeros, is legal
 		// and just does not order.
@@ -104,13 +111,16 @@ func newPlace(version, release string) (place, error) {
 		}
 		return place{version: v, releaseParts: parts}, nil
 	}
+
 	if len(release) > maxReleaseBytes {
 		return place{}, fmt.Errorf("invalid release: longer than %d characters", maxReleaseBytes)
 	}
+
 	parts, err := parseRelease(strings.Split(release, "."))
 	if err != nil {
 		return place{}, fmt.Errorf("invalid release %q: %w", release, err)
 	}
+
 	return place{version: v, releaseParts: parts}, nil
 }
 
@@ -123,6 +133,7 @@ func parseRelease(segments []string) ([]semver.PRVersion, error) {
 		}
 		parts = append(parts, part)
 	}
+
 	return parts, nil
 }
 
@@ -149,6 +160,7 @@ func readInstalled(installed *Installed) installedBundle {
 	if installed == nil {
 		return installedBundle{}
 	}
+
 	b := installedBundle{name: installed.Name, release: installed.Release}
 	if p, err := newPlace(installed.Version, installed.Release); err == nil {
 		b.place = &p

@@ -32,10 +32,12 @@ func ParseConstraint(text string) (Constraint, error) {
 	if v, err := semver.Parse(text); err == nil && len(v.Build) > 0 {
 		return Constraint{exact: &v}, nil
 	}
+
 	ranges, err := masterminds.NewConstraint(text)
 	if err != nil {
 		return Constraint{}, newInvalidVersionError(text, err)
 	}
+
 	return Constraint{ranges: ranges}, nil
 }
 

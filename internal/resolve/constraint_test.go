@@ -44,6 +44,7 @@ func TestComparisons(t *testing.T) {
 		"build metadata is exact":          {"1.0.0+b", []string{"1.0.0+b"}, []string{"1.0.0", "1.0.0+a"}},
 		"nothing is everything":            {"", []string{"0.0.0", "1.0.0-rc.1"}, nil},
 	}
+
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			c, err := resolve.ParseConstraint(tc.constraint)
@@ -90,6 +91,7 @@ func TestShorthandsMeanTheirComparisons(t *testing.T) {
 		{"^2.x", ">= 2.0.0, < 3"},
 		{"^2.3", ">= 2.3, < 3"},
 	}
+
 	var versions []semver.Version
 	for major := range 5 {
 		for _, minor := range []int{0, 1, 2, 3, 4, 10, 11, 12, 13, 99} {
@@ -100,16 +102,19 @@ func TestShorthandsMeanTheirComparisons(t *testing.T) {
 			}
 		}
 	}
+
 	for _, row := range rows {
 		t.Run(row[0], func(t *testing.T) {
 			short, err := resolve.ParseConstraint(row[0])
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			long, err := resolve.ParseConstraint(row[1])
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			held := 0
 			for _, v := range versions {
 				if got, want := short.Matches(v), long.Matches(v); got != want {
@@ -118,6 +123,7 @@ func TestShorthandsMeanTheirComparisons(t *testing.T) {
 					held++
 				}
 			}
+
 			if held == 0 {
 				t.Error("no version was held: the comparison says nothing")
 			}

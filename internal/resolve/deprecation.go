@@ -35,6 +35,7 @@ func DeprecationConditions(deprecations *fbc.Deprecations, channels []string, bu
 			}
 		}
 	}
+
 	return []metav1.Condition{
 		deprecationCondition(olmv1.TypeDeprecated, slices.Concat(packages, ofChannels, bundles)),
 		deprecationCondition(olmv1.TypePackageDeprecated, packages),

@@ -35,6 +35,7 @@ func TestDeprecationConditions(t *testing.T) {
 		"no bundle":                             {of(v1, deprecating(fbc.SchemaBundle, "", "nameless")), nil, "", [4]string{}},
 		"all three are each reported by itself": {of(v1, stable, wholePackage), []string{"stable"}, "e.v1.0.0", [4]string{"package: use other;channel: use fast;bundle: use 2.x", "package: use other", "channel: use fast", "bundle: use 2.x"}},
 	}
+
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			var want []metav1.Condition

@@ -27,6 +27,7 @@ func (q Query) sentence(found string) string {
 	if q.Installed != nil {
 		fmt.Fprintf(&s, "error upgrading from currently installed version %q: ", q.Installed.Version)
 	}
+
 	fmt.Fprintf(&s, "%s for package %q", found, q.Package)
 	if q.Version != "" {
 		fmt.Fprintf(&s, " matching version %q", q.Version)
@@ -34,6 +35,7 @@ func (q Query) sentence(found string) string {
 	if len(q.Channels) > 0 {
 		fmt.Fprintf(&s, " in channels %v", q.Channels)
 	}
+
 	return s.String()
 }
 

@@ -53,6 +53,7 @@ func Explain(req Request, catalogs []Catalog) *Explanation {
 	case !errors.As(err, &notFound):
 		return &Explanation{Conflict: []string{err.Error()}, Change: "Mend it: " + strings.Join(Hints(err), "; ")}
 	}
+
 	all := wishes(req)
 	if !offered(req, catalogs, all) {
 		return &Explanation{
@@ -60,6 +61,7 @@ func Explain(req Request, catalogs []Catalog) *Explanation {
 			Change:   "Add a catalog that has it, or have one selected with spec.source.catalog.selector",
 		}
 	}
+
 	core := slices.Clone(all)
 	for _, w := range all {
 		less := slices.DeleteFunc(slices.Clone(core), func(other *wish) bool { return other == w })
@@ -68,10 +70,12 @@ func Explain(req Request, catalogs []Catalog) *Explanation {
 			core = less
 		}
 	}
+
 	e := &Explanation{Change: nearest(req, catalogs, core)}
 	for _, w := range core {
 		e.Conflict = append(e.Conflict, w.sentence)
 	}
+
 	return e
 }
 
@@ -90,6 +94,7 @@ func wishes(req Request) []*wish {
 			},
 		})
 	}
+
 	if req.Version != "" {
 		all = append(all, &wish{
 			sentence: fmt.Sprintf("version %q is asked for", req.Version),
@@ -99,6 +104,7 @@ func wishes(req Request) []*wish {
 			},
 		})
 	}
+
 	if req.Installed != nil && req.Policy != olmv1.UpgradeConstraintPolicySelfCertified {
 		all = append(all, &wish{
 			sentence: fmt.Sprintf("only %q, which is installed, and the updates that the catalog allows from it are looked at", req.Installed.Name),
@@ -108,6 +114,7 @@ func wishes(req Request) []*wish {
 			},
 		})
 	}
+
 	return all
 }
 
@@ -138,6 +145,7 @@ func nearest(req Request, catalogs []Catalog, core []*wish) string {
 			return fmt.Sprintf("Catalogs %v have something else to offer", ambiguous.Catalogs)
 		}
 	}
+
 	return ""
 }
 

@@ -19,6 +19,7 @@ func FuzzParseConstraint(f *testing.F) {
 	for _, seed := range []string{"", "1.11.x", ">=1.11, <1.13", "^0.0", "~1.12.x", "<1 || >2", "1.2 - 1.4", "1.0.0+b", "=>1", "v1", "*", "|| ||", "\x00", "99999999999999999999"} {
 		f.Add(seed, "1.11.3-rc.1+b")
 	}
+
 	f.Fuzz(func(t *testing.T, text, version string) {
 		c, err := resolve.ParseConstraint(text)
 		if err != nil {
@@ -28,6 +29,7 @@ func FuzzParseConstraint(f *testing.F) {
 			}
 			return
 		}
+
 		v, err := semver.Parse(version)
 		if err != nil {
 			return
@@ -69,6 +71,7 @@ func randomCatalog(s *byteSource, name string) resolve.Catalog {
 	for i := range count {
 		parts = append(parts, having(bundleOf(fmt.Sprintf("b%d", i), pick(s, fuzzVersions), pick(s, []string{"", "", "1", "2.a", "01"}))))
 	}
+
 	for ch := range s.below(3) {
 		var entries []fbc.ChannelEntry
 		for range s.below(6) {
@@ -78,9 +81,11 @@ func randomCatalog(s *byteSource, name string) resolve.Catalog {
 		}
 		parts = append(parts, channel(fmt.Sprintf("ch%d", ch), entries...))
 	}
+
 	for range s.below(3) {
 		parts = append(parts, deprecating(fbc.SchemaBundle, bundleName(), "old"))
 	}
+
 	return catalog(name, int32(s.below(3)-1), parts...)
 }
 
@@ -95,14 +100,17 @@ func FuzzResolve(f *testing.F) {
 		for i := range s.below(4) {
 			catalogs = append(catalogs, randomCatalog(&s, fmt.Sprintf("c%d", i)))
 		}
+
 		req := resolve.Request{Package: pkg, Version: pick(&s, fuzzWanted)}
 		if s.below(2) == 1 {
 			req.Installed = &resolve.Installed{Name: fmt.Sprintf("b%d", s.below(7)), Version: pick(&s, fuzzVersions)}
 			req.Policy = pick(&s, []olmv1.UpgradeConstraintPolicy{catalogProvided, selfCertified, ""})
 		}
+
 		for range s.below(3) {
 			req.Channels = append(req.Channels, fmt.Sprintf("ch%d", s.below(3)))
 		}
+
 		got, err := resolve.Resolve(req, catalogs)
 		if err != nil {
 			checkError(t, err)
@@ -111,6 +119,7 @@ func FuzzResolve(f *testing.F) {
 			}
 			return
 		}
+
 		checkResult(t, req, catalogs, got)
 		slices.Reverse(catalogs)
 		again, err := resolve.Resolve(req, catalogs)
@@ -147,10 +156,12 @@ func checkResult(t *testing.T, req resolve.Request, catalogs []resolve.Catalog, 
 	if len(req.Channels) > 0 && len(got.Channels) == 0 {
 		t.Errorf("%q is in none of the channels %v", got.Bundle.Name, req.Channels)
 	}
+
 	at := slices.IndexFunc(catalogs, func(c resolve.Catalog) bool { return c.Name == got.Catalog })
 	if req.Installed == nil || req.Policy == selfCertified || got.Bundle.Name == req.Installed.Name || got.Version.String() == req.Installed.Version {
 		return
 	}
+
 	// Told apart from the code under test: an entry must name or cover what is installed.
 	from, versionErr := semver.Parse(req.Installed.Version)
 	for _, ch := range catalogs[at].Content.Channels {
@@ -170,5 +181,6 @@ func checkResult(t *testing.T, req resolve.Request, catalogs []resolve.Catalog, 
 			}
 		}
 	}
+
 	t.Errorf("%q is neither installed (%+v) nor a successor", got.Bundle.Name, req.Installed)
 }

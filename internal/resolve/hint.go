@@ -23,21 +23,25 @@ func notFoundHint(req Request, constraint Constraint, surveys []*survey) []strin
 	if len(surveys) == 0 {
 		return []string{"no catalog was looked at: none is available, or none has the labels that the selector asks for"}
 	}
+
 	var hint, names []string
 	var known bool
 	for _, s := range surveys {
 		names = append(names, s.catalog.Name)
 		known = known || s.known
 	}
+
 	if !known {
 		return []string{fmt.Sprintf("package %q is in none of the catalogs that were looked at: %s", req.Package, list(names))}
 	}
+
 	for _, s := range surveys {
 		if s.known {
 			hint = append(hint, s.hint(req, constraint)...)
 			hint = append(hint, s.faults()...)
 		}
 	}
+
 	return hint
 }
 
@@ -51,20 +55,24 @@ func (s *survey) hint(req Request, constraint Constraint) []string {
 		}
 		return s.otherChannels(where)
 	}
+
 	matching := s.versions(func(c *candidate) bool { return c.inChannels && c.matches })
 	if len(matching) > 0 {
 		return s.noEdge(req, where, matching)
 	}
+
 	hint := []string{where + " has versions " + list(inChannels)}
 	pre := s.versions(func(c *candidate) bool { return c.inChannels && constraint.missesAsPreRelease(c.version) })
 	if len(pre) > 0 {
 		core, _, _ := strings.Cut(pre[0], "-")
 		hint = append(hint, fmt.Sprintf("%s has pre-releases of versions in the range: %s; a range holds a pre-release only when it names one, as \">=%s-0\" does", where, list(pre), core))
 	}
+
 	anyMatch := func(c *candidate) bool { return c.matches }
 	if channels := s.channelsWith(anyMatch); len(channels) > 0 {
 		hint = append(hint, where+" has "+list(s.versions(anyMatch))+" in other channels: "+list(channels))
 	}
+
 	return hint
 }
 
@@ -88,9 +96,11 @@ func (s *survey) noEdge(req Request, where string, matching []string) []string {
 	} else if reachable := s.versions(func(c *candidate) bool { return c.inChannels && c.permitted }); len(reachable) > 0 {
 		hint = append(hint, where+" lets the installed bundle stay at or go to "+list(reachable))
 	}
+
 	if installed.place == nil {
 		hint = append(hint, fmt.Sprintf("the installed version %q is not a semantic version, so that no skipRange holds it", req.Installed.Version))
 	}
+
 	return append(hint, fmt.Sprintf("upgradeConstraintPolicy %s goes to any version, at the user's own risk", olmv1.UpgradeConstraintPolicySelfCertified))
 }
 
@@ -99,6 +109,7 @@ func (s *survey) steps(installed installedBundle) []string {
 	if s.graph == nil || len(s.candidates) > maxSearched {
 		return nil
 	}
+
 	var goal *candidate
 	byName := map[string]*candidate{}
 	for i := range s.candidates {
@@ -108,9 +119,11 @@ func (s *survey) steps(installed installedBundle) []string {
 			goal = c
 		}
 	}
+
 	if goal == nil {
 		return nil
 	}
+
 	path, _ := s.graph.ShortestPath(installed.node(), goal.bundle.Name)
 	var steps []string
 	last := installed.place
@@ -122,6 +135,7 @@ func (s *survey) steps(installed installedBundle) []string {
 		last = &next.place
 		steps = append(steps, next.version.String())
 	}
+
 	return steps
 }
 
@@ -143,6 +157,7 @@ func (s *survey) versions(chosen func(*candidate) bool) []string {
 			found = append(found, &s.candidates[i])
 		}
 	}
+
 	slices.SortStableFunc(found, func(a, b *candidate) int { return b.compare(a.place) })
 	var out []string
 	for _, c := range found {
@@ -152,6 +167,7 @@ func (s *survey) versions(chosen func(*candidate) bool) []string {
 		}
 		out = append(out, text)
 	}
+
 	return slices.Compact(out)
 }
 
@@ -163,6 +179,7 @@ func (s *survey) channelsWith(chosen func(*candidate) bool) []string {
 			wanted[s.candidates[i].bundle.Name] = true
 		}
 	}
+
 	var names []string
 	for _, ch := range s.catalog.Content.Channels {
 		for _, entry := range ch.Entries {
@@ -172,6 +189,7 @@ func (s *survey) channelsWith(chosen func(*candidate) bool) []string {
 			}
 		}
 	}
+
 	slices.Sort(names)
 	return slices.Compact(names)
 }
@@ -183,11 +201,13 @@ func ambiguousHint(offers []*survey) []string {
 		hint = append(hint, fmt.Sprintf("catalog %q (priority %d) offers %q, version %s",
 			s.catalog.Name, s.catalog.Priority, s.best.bundle.Name, s.best.version))
 	}
+
 	hint = append(hint, fmt.Sprintf("give one of the catalogs a higher priority, or select one by a label, such as %s: %s",
 		olmv1.LabelMetadataName, offers[0].catalog.Name))
 	for _, s := range offers {
 		hint = append(hint, s.faults()...)
 	}
+
 	return hint
 }
 

@@ -19,6 +19,7 @@ func TestHints(t *testing.T) {
 		}
 		return out
 	}
+
 	graph := catalog("graph", 0, having(bundles("e.v1.0.0", "e.v1.1.0", "e.v1.2.0", "e.v1.3.0", "e.v9.0.0")...),
 		chain("stable", "e.v1.0.0", "e.v1.1.0", "e.v1.2.0", "e.v1.3.0"), flat("island", "e.v9.0.0"))
 	cases := []struct {
@@ -54,6 +55,7 @@ func TestHints(t *testing.T) {
 		{"not a range", resolve.Request{Version: "newest"}, nil},
 		{"the word or", resolve.Request{Version: "<1.0 OR >2.0"}, nil},
 	}
+
 	var out strings.Builder
 	for _, tc := range cases {
 		tc.req.Package = pkg
@@ -62,17 +64,21 @@ func TestHints(t *testing.T) {
 			t.Errorf("%s: no error", tc.name)
 			continue
 		}
+
 		fmt.Fprintf(&out, "# %s\n%v\n", tc.name, err)
 		for _, hint := range resolve.Hints(err) {
 			fmt.Fprintf(&out, "  - %s\n", hint)
 		}
+
 		why := resolve.Explain(tc.req, tc.catalogs)
 		if why == nil || len(why.Conflict) == 0 {
 			t.Errorf("%s: no explanation", tc.name)
 			continue
 		}
+
 		fmt.Fprintf(&out, "  why: %s\n", why)
 	}
+
 	golden(t, "hints.txt", out.String())
 }
 

@@ -15,14 +15,17 @@ func Suffices(cluster, minKubeVersion string) (bool, error) {
 	if minKubeVersion == "" || cluster == "" {
 		return true, nil
 	}
+
 	wanted, err := semver.ParseTolerant(minKubeVersion)
 	if err != nil {
 		return false, &MinKubeVersionError{Version: minKubeVersion}
 	}
+
 	has, err := semver.ParseTolerant(cluster)
 	if err != nil {
 		return false, fmt.Errorf("the version of the API server, %q: %w", cluster, err)
 	}
+
 	return plain(has).GTE(plain(wanted)), nil
 }
 

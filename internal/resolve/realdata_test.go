@@ -21,6 +21,7 @@ func sharedCatalogs(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for ; ; dir = filepath.Dir(dir) {
 		found, err := filepath.Glob(filepath.Join(dir, "shared", "data", "fbc", "*", "catalog.yaml"))
 		if err != nil {
@@ -42,12 +43,14 @@ func readCatalog(t *testing.T, path string) *fbc.Content {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	content := &fbc.Content{}
 	for _, document := range bytes.Split(data, []byte("\n---\n")) {
 		var meta struct{ Schema string }
 		if err := yaml.Unmarshal(document, &meta); err != nil {
 			t.Fatal(err)
 		}
+
 		var into any
 		switch meta.Schema {
 		case fbc.SchemaPackage:
@@ -65,13 +68,16 @@ func readCatalog(t *testing.T, path string) *fbc.Content {
 		default:
 			continue
 		}
+
 		if err := yaml.Unmarshal(document, into); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	if content.Package == nil || len(content.Channels) == 0 || len(content.Bundles) == 0 {
 		t.Fatalf("%s: package %v, %d channels, %d bundles", path, content.Package, len(content.Channels), len(content.Bundles))
 	}
+
 	return content
 }
 
@@ -91,6 +97,7 @@ func TestRealCatalogs(t *testing.T) {
 				}
 				versions[b.Name] = exact.Version
 			}
+
 			for _, ch := range content.Channels {
 				g := upgradegraph.New(content.Package.Name, []fbc.Channel{ch}, func(name string) (semver.Version, bool) {
 					v, ok := versions[name]
@@ -99,6 +106,7 @@ func TestRealCatalogs(t *testing.T) {
 				if err := g.Err(); err != nil {
 					t.Error(err)
 				}
+
 				head := g.Heads(ch.Name)[0]
 				req := resolve.Request{Package: content.Package.Name, Channels: []string{ch.Name}}
 				got, err := resolve.Resolve(req, catalogs)
@@ -108,9 +116,11 @@ func TestRealCatalogs(t *testing.T) {
 				if got.Bundle.Name != head || len(got.Warnings) > 0 {
 					t.Errorf("channel %q: chose %q (%q), the head is %q", ch.Name, got.Bundle.Name, got.Warnings, head)
 				}
+
 				for _, entry := range ch.Entries {
 					checkReaches(t, g, req, catalogs, entry.Name, versions[entry.Name], head)
 				}
+
 				checkReaches(t, g, req, catalogs, "from-an-older-release", semver.MustParse("4.10.0"), head)
 			}
 		})
@@ -124,6 +134,7 @@ func checkReaches(t *testing.T, g *upgradegraph.Graph, req resolve.Request, cata
 	if !ok {
 		t.Errorf("no path from %q to %q", name, head)
 	}
+
 	at := &resolve.Installed{Name: name, Version: version.String()}
 	for steps := 0; at.Name != head; steps++ {
 		req.Installed = at
@@ -135,6 +146,7 @@ func checkReaches(t *testing.T, g *upgradegraph.Graph, req resolve.Request, cata
 			t.Errorf("from %q the updates end at %q after %d steps, not at %q", name, at.Name, steps, head)
 			return
 		}
+
 		at = &resolve.Installed{Name: got.Bundle.Name, Version: got.Version.String()}
 	}
 }

@@ -101,10 +101,12 @@ func Resolve(req Request, catalogs []Catalog) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	surveys := make([]*survey, 0, len(catalogs))
 	for _, c := range catalogs {
 		surveys = append(surveys, newSurvey(req, constraint, c))
 	}
+
 	slices.SortStableFunc(surveys, func(a, b *survey) int { return strings.Compare(a.catalog.Name, b.catalog.Name) })
 
 	switch offers := preferred(surveys); len(offers) {
@@ -131,6 +133,7 @@ func preferred(surveys []*survey) []*survey {
 	if len(offers) == 0 {
 		return nil
 	}
+
 	top := slices.MaxFunc(offers, func(a, b *survey) int { return cmp.Compare(a.catalog.Priority, b.catalog.Priority) })
 	return slices.DeleteFunc(offers, func(s *survey) bool { return s.catalog.Priority < top.catalog.Priority })
 }
@@ -144,6 +147,7 @@ func newResult(req Request, chosen *survey, surveys []*survey) *Result {
 		Channels:     channelsOf(selectChannels(chosen.catalog.Content.Channels, req.Channels), chosen.best.bundle.Name),
 		Deprecations: chosen.catalog.Content.Deprecations,
 	}
+
 	if chosen.graph != nil {
 		for _, edge := range chosen.graph.Successors(readInstalled(req.Installed).node()) {
 			if edge.To == r.Bundle.Name {
@@ -151,6 +155,7 @@ func newResult(req Request, chosen *survey, surveys []*survey) *Result {
 			}
 		}
 	}
+
 	for _, s := range surveys {
 		r.Warnings = append(r.Warnings, s.faults()...)
 	}
@@ -178,6 +183,7 @@ func newSurvey(req Request, constraint Constraint, c Catalog) *survey {
 	if c.Content == nil {
 		return s
 	}
+
 	s.known = c.Content.Package != nil || len(c.Content.Bundles) > 0
 	s.readBundles()
 	channels := selectChannels(c.Content.Channels, req.Channels)
@@ -188,6 +194,7 @@ func newSurvey(req Request, constraint Constraint, c Catalog) *survey {
 		candidate := &s.candidates[i]
 		candidate.matches = constraint.Matches(candidate.version)
 	}
+
 	s.choose(req, installed)
 	return s
 }
@@ -201,6 +208,7 @@ func (s *survey) choose(req Request, installed installedBundle) {
 			left = append(left, c)
 		}
 	}
+
 	slices.SortFunc(left, func(a, b *candidate) int {
 		switch {
 		case installed.prefers(a, b):
@@ -211,12 +219,14 @@ func (s *survey) choose(req Request, installed installedBundle) {
 			return 0
 		}
 	})
+
 	for _, c := range left {
 		if c.unsuited = !c.runs(req.RunsOn); !c.unsuited {
 			s.best = c
 			return
 		}
 	}
+
 	if len(left) > 0 {
 		s.best = left[0]
 	}
@@ -233,6 +243,7 @@ func (s *survey) readBundles() {
 			}
 		}
 	}
+
 	s.candidates = make([]candidate, 0, len(content.Bundles))
 	for i := range content.Bundles {
 		c, err := readBundle(&content.Bundles[i])
@@ -256,6 +267,7 @@ func (s *survey) checkChannels(channels []fbc.Channel, all bool) {
 			}
 		}
 	}
+
 	for i := range s.candidates {
 		s.candidates[i].inChannels = all || members[s.candidates[i].bundle.Name]
 	}
@@ -278,6 +290,7 @@ func (s *survey) checkEdges(req Request, installed installedBundle, channels []f
 			successors[edge.To] = true
 		}
 	}
+
 	for i := range s.candidates {
 		c := &s.candidates[i]
 		c.permitted = free || installed.is(c) || (successors[c.bundle.Name] && !installed.isNewerThan(c))
@@ -292,12 +305,15 @@ func (s *survey) faults() []string {
 			faults = append(faults, err.Error()+"; the edge is left out")
 		}
 	}
+
 	if more := len(faults) - maxListed; more > 0 {
 		faults = append(faults[:maxListed], fmt.Sprintf("%d more such faults", more))
 	}
+
 	for i, fault := range faults {
 		faults[i] = fmt.Sprintf("catalog %q: %s", s.catalog.Name, fault)
 	}
+
 	return faults
 }
 
@@ -306,6 +322,7 @@ func selectChannels(channels []fbc.Channel, names []string) []fbc.Channel {
 	if len(names) == 0 {
 		return channels
 	}
+
 	var selected []fbc.Channel
 	for _, ch := range channels {
 		if slices.Contains(names, ch.Name) {
@@ -323,6 +340,7 @@ func channelsOf(channels []fbc.Channel, bundle string) []string {
 			names = append(names, ch.Name)
 		}
 	}
+
 	slices.Sort(names)
 	return slices.Compact(names)
 }

@@ -138,6 +138,7 @@ func TestVersionsAndChannels(t *testing.T) {
 		flat("pipelines-1.14", "e.v1.14.3", "e.v1.14.4", "e.v1.14.5"),
 		flat("candidate", "e.v2.0.0-rc.1"),
 	)
+
 	only := func(version string, channels ...string) resolve.Request {
 		return resolve.Request{Version: version, Channels: channels}
 	}
@@ -167,10 +168,12 @@ func TestVersionsAndChannels(t *testing.T) {
 		"a range that does not parse":                     {req: only("newest"), wantErr: `desired version range "newest" is invalid: improper constraint: "newest"`},
 		"the word or is no operator":                      {req: only("<1.15 OR >1.16"), wantErr: `desired version range "<1.15 OR >1.16" is invalid: improper constraint: "<1.15 OR >1.16"`},
 	}
+
 	for name, tc := range cases {
 		tc.catalogs = []resolve.Catalog{all}
 		cases[name] = tc
 	}
+
 	runResolve(t, cases)
 }
 
@@ -187,6 +190,7 @@ func TestUpgradeEdges(t *testing.T) {
 		),
 		flat("bare", "e.v1.1.0", "e.v2.0.0"),
 	)}
+
 	noChain := []resolve.Catalog{catalog("a", 0, having(bundles("example.v3.0.0", "example.v2.0.0")...),
 		channel("stable",
 			fbc.ChannelEntry{Name: "example.v3.0.0", Skips: []string{"example.v2.0.0"}},
@@ -200,6 +204,7 @@ func TestUpgradeEdges(t *testing.T) {
 			fbc.ChannelEntry{Name: "e.v4.17.0-3", SkipRange: ">=4.8.0 <4.17.0"},
 		),
 		deprecating(fbc.SchemaBundle, "e.v4.17.0-3", "broken"))}
+
 	req := func(from, version string, channels ...string) resolve.Request {
 		return resolve.Request{Version: version, Channels: channels, Policy: catalogProvided, Installed: installed(from)}
 	}
@@ -283,6 +288,7 @@ func TestWhatRunsComesFirst(t *testing.T) {
 		}
 		return r
 	}
+
 	runResolve(t, map[string]resolveCase{
 		"the highest that runs":                                 {req: request("", ""), catalogs: []resolve.Catalog{catalog("a", 0, two)}, want: "e.v1.0.0"},
 		"what is installed stays as long as nothing newer runs": {req: request("", "e.v1.0.0"), catalogs: []resolve.Catalog{catalog("a", 0, two)}, want: "e.v1.0.0"},
@@ -367,6 +373,7 @@ func TestResultTellsWhatWasChosen(t *testing.T) {
 	if diff := cmp.Diff(c.Content.Deprecations, got.Deprecations); diff != "" {
 		t.Errorf("deprecations (-want +got)\n%s", diff)
 	}
+
 	want := []string{`catalog "a": bundle "nonsense": invalid version "": Version string empty; the bundle is left out`}
 	if diff := cmp.Diff(want, got.Warnings); diff != "" {
 		t.Errorf("warnings (-want +got)\n%s", diff)

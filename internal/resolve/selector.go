@@ -32,6 +32,7 @@ func SelectCatalogs(selector *metav1.LabelSelector, catalogs []olmv1.ClusterCata
 			return nil, &InvalidSelectorError{Err: err}
 		}
 	}
+
 	var selected []olmv1.ClusterCatalog
 	for _, c := range catalogs {
 		set := labels.Set{}
@@ -41,5 +42,6 @@ func SelectCatalogs(selector *metav1.LabelSelector, catalogs []olmv1.ClusterCata
 			selected = append(selected, c)
 		}
 	}
+
 	return selected, nil
 }

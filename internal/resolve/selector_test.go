@@ -21,6 +21,7 @@ func TestSelectCatalogs(t *testing.T) {
 		clusterCatalog("own", map[string]string{"example.com/support": "true", "example.com/testing": "no", olmv1.LabelMetadataName: "redhat"}),
 		clusterCatalog("plain", nil),
 	}
+
 	match := func(labels map[string]string, expressions ...metav1.LabelSelectorRequirement) *metav1.LabelSelector {
 		return &metav1.LabelSelector{MatchLabels: labels, MatchExpressions: expressions}
 	}
@@ -43,21 +44,25 @@ func TestSelectCatalogs(t *testing.T) {
 		"exclusion by label":       {match(nil, where("example.com/testing", metav1.LabelSelectorOpDoesNotExist)), []string{"redhat", "plain"}},
 		"nothing may be left over": {match(map[string]string{"example.com/support": "none"}), nil},
 	}
+
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			selected, err := resolve.SelectCatalogs(tc.selector, catalogs)
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			var got []string
 			for _, c := range selected {
 				got = append(got, c.Name)
 			}
+
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})
 	}
+
 	if diff := cmp.Diff(map[string]string{"example.com/support": "true", "example.com/testing": "no", olmv1.LabelMetadataName: "redhat"}, catalogs[2].Labels); diff != "" {
 		t.Errorf("the catalogs' labels were changed (-want +got)\n%s", diff)
 	}

@@ -65,6 +65,7 @@ func (c *catalogOperatorOptions) setup(_ context.Context, o *options, mgr ctrl.M
 	if c.unpackTimeout < 0 {
 		return fmt.Errorf("--bundle-unpack-timeout is %s: it must not be negative; 0 is without end", c.unpackTimeout)
 	}
+
 	puller, err := o.tenantPuller(mgr, unpack.ImageLimits)
 	if err != nil {
 		return err

@@ -96,6 +96,7 @@ func (o *options) clusterVersion(flags *pflag.FlagSet) {
 	if own := os.Getenv("CVO_NAMESPACE"); own != "" {
 		namespace.DefValue = own
 	}
+
 	o.systemNamespace = namespace.DefValue
 	o.tune = o.tuneClusterVersion
 }
@@ -112,6 +113,7 @@ func (o *options) tuneClusterVersion(m *ctrl.Options) {
 			m.Metrics.KeyName = key
 		}
 	}
+
 	if o.cluster.metricsCA != "" {
 		byCertificate(&m.Metrics, o.cluster.metricsCA)
 	}
@@ -125,9 +127,11 @@ func setupClusterVersion(ctx context.Context, o *options, mgr ctrl.Manager) erro
 			return fmt.Errorf("--always-enable-capabilities: %q may not be named, only Ingress", name)
 		}
 	}
+
 	if err := c.checkRetrieval(); err != nil {
 		return err
 	}
+
 	payload, err := payloadOf(c.payloadDir)
 	if err != nil {
 		return err
@@ -135,14 +139,17 @@ func setupClusterVersion(ctx context.Context, o *options, mgr ctrl.Manager) erro
 	if err := preparePlatform(ctx, mgr.GetConfig(), o.systemNamespace, signature.Namespace, risk.AcksNamespace); err != nil {
 		return err
 	}
+
 	images, err := o.puller(mgr)
 	if err != nil {
 		return err
 	}
+
 	var jobs *retrieval.Workload
 	if c.retrieval == byJob {
 		jobs = &retrieval.Workload{Namespace: o.systemNamespace, Node: c.node, Dir: c.retrievalDir}
 	}
+
 	return cluster.Setup(mgr, cluster.Options{
 		Jobs:         jobs,
 		ReleaseImage: c.releaseImage, Payload: payload, Images: images.Client, CacheDir: o.cache("releases"), Namespace: o.systemNamespace,
@@ -162,6 +169,7 @@ func (c clusterOptions) checkRetrieval() error {
 	case !filepath.IsAbs(c.retrievalDir):
 		return fmt.Errorf("--retrieval-dir: %q is no absolute path", c.retrievalDir)
 	}
+
 	return nil
 }
 
@@ -172,6 +180,7 @@ func payloadOf(dir string) (fs.FS, error) {
 	if !given {
 		dir = "/"
 	}
+
 	files := os.DirFS(dir)
 	_, err := fs.Stat(files, release.FileMetadata)
 	switch {
@@ -180,6 +189,7 @@ func payloadOf(dir string) (fs.FS, error) {
 	case !given && errors.Is(err, fs.ErrNotExist):
 		return nil, nil
 	}
+
 	return nil, fmt.Errorf("--payload-dir: %q is no payload of a release: %w", dir, err)
 }
 
@@ -190,25 +200,30 @@ func preparePlatform(ctx context.Context, config *rest.Config, namespaces ...str
 	if err != nil {
 		return err
 	}
+
 	c, err := client.New(config, client.Options{Scheme: s})
 	if err != nil {
 		return fmt.Errorf("preparing the cluster: %w", err)
 	}
+
 	for _, name := range namespaces {
 		err := c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("preparing the cluster: making namespace %q: %w", name, err)
 		}
 	}
+
 	created, err := action.CreatePlatformKinds(ctx, c, true)
 	if err != nil {
 		return fmt.Errorf("preparing the cluster: %w", err)
 	}
+
 	for _, kind := range created {
 		if err := awaitKind(ctx, c, kind.GetName()); err != nil {
 			return fmt.Errorf("preparing the cluster: %w", err)
 		}
 	}
+
 	return nil
 }
 
@@ -217,6 +232,7 @@ func (c clusterOptions) querier(reader client.Reader) *updates.Prometheus {
 	if c.prometheus == "" {
 		return nil
 	}
+
 	p := &updates.Prometheus{URL: c.prometheus, TokenFile: existing(c.prometheusToken), CAFile: existing(c.prometheusCA)}
 	if address, err := url.Parse(c.prometheus); err == nil && !c.useDNS {
 		if key, ok := serviceOf(address.Hostname()); ok {
@@ -253,6 +269,7 @@ func clusterIP(ctx context.Context, reader client.Reader, key client.ObjectKey, 
 	if service.Spec.ClusterIP == "" || service.Spec.ClusterIP == corev1.ClusterIPNone {
 		return "", fmt.Errorf("the Service %s of Prometheus has no address: use --use-dns-for-services", key)
 	}
+
 	port := address.Port()
 	if port == "" {
 		port = "443"
@@ -260,5 +277,6 @@ func clusterIP(ctx context.Context, reader client.Reader, key client.ObjectKey, 
 			port = "80"
 		}
 	}
+
 	return net.JoinHostPort(service.Spec.ClusterIP, port), nil
 }

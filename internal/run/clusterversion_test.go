@@ -45,6 +45,7 @@ annotations: {include.release.openshift.io/self-managed-high-availability: "true
 			t.Fatal(err)
 		}
 	}
+
 	return dir
 }
 
@@ -57,19 +58,23 @@ func TestClusterVersionOperator(t *testing.T) {
 	if err := c.Create(t.Context(), cv); err != nil {
 		t.Fatal(err)
 	}
+
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	address := listener.Addr().String()
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
+
 	ca, key := issued(t, "ca", nil, nil, 0)
 	caFile := filepath.Join(t.TempDir(), "ca.crt")
 	if err := os.WriteFile(caFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw}), 0o600); err != nil {
 		t.Fatal(err)
 	}
+
 	cmd := Command("v1.2.3")
 	cmd.SetArgs([]string{
 		"cluster-version-operator", "--kubeconfig", kubeconfig(t), "--release-image", "registry.example.com/releases@sha256:01", "--payload-dir", writePayload(t),
@@ -84,6 +89,7 @@ func TestClusterVersionOperator(t *testing.T) {
 			t.Error(err)
 		}
 	})
+
 	t.Cleanup(stop)
 	err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		err := c.Get(ctx, client.ObjectKeyFromObject(cv), cv)
@@ -92,10 +98,12 @@ func TestClusterVersionOperator(t *testing.T) {
 	if err != nil {
 		t.Fatalf("the release is never applied (%v): %+v", err, cv.Status)
 	}
+
 	var note corev1.ConfigMap
 	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "openshift-cluster-version", Name: "note"}, &note); err != nil || note.Data["image"] != "registry.example.com/releases@sha256:01" {
 		t.Errorf("the object of the release is %v: %v", note.Data, err)
 	}
+
 	for name, test := range map[string]struct {
 		client string
 		want   int
@@ -108,6 +116,7 @@ func TestClusterVersionOperator(t *testing.T) {
 			t.Errorf("%s sees metrics of the cluster's version: %v", name, has)
 		}
 	}
+
 	// While it runs it has the lease, and another process waits for that; when it ends it gives
 	// the lease back, so that its successor need not wait until it runs out.
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: clusterNamespace, Name: "cluster-version-operator.olm.operatorframework.io"}}
@@ -130,19 +139,23 @@ func metricsAs(t *testing.T, address, name string, ca *x509.Certificate, key *ec
 		certificate, own := issued(t, name, ca, key, x509.ExtKeyUsageClientAuth)
 		config.Certificates = []tls.Certificate{{Certificate: [][]byte{certificate.Raw}, PrivateKey: own}}
 	}
+
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+address+"/metrics", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	answer, err := (&http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}).Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return answer.StatusCode, string(text)
 }
 

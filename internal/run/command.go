@@ -124,9 +124,11 @@ func Command(program string) *cobra.Command {
 			return cmd.Help()
 		},
 	}
+
 	for _, s := range servers {
 		cmd.AddCommand(s.command(program))
 	}
+
 	cmd.AddCommand(updateServiceCommand(), copyReleaseCommand())
 	return cmd
 }
@@ -142,6 +144,7 @@ func (s server) command(program string) *cobra.Command {
 			return o.start(ctx, s.name, func(mgr ctrl.Manager) error { return s.setup(ctx, o, mgr) })
 		},
 	}
+
 	o.common(cmd.Flags(), s.metricsAddress)
 	if s.catalogd {
 		o.catalogd(cmd.Flags())
@@ -165,12 +168,14 @@ func (s server) command(program string) *cobra.Command {
 	if s.bind != nil {
 		s.bind(o, cmd)
 	}
+
 	if s.name == "all" {
 		// Nothing but this process reads the catalogs, so they are served to it alone.
 		flag := cmd.Flags().Lookup("catalogs-server-addr")
 		flag.DefValue = "127.0.0.1:8443"
 		o.catalogsAddress = flag.DefValue
 	}
+
 	return cmd
 }
 
@@ -186,5 +191,6 @@ func localAddress(listen string) (string, error) {
 	if ip := net.ParseIP(host); host == "" || (ip != nil && ip.IsUnspecified()) {
 		host = "localhost"
 	}
+
 	return net.JoinHostPort(host, port), nil
 }

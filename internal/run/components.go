@@ -83,6 +83,7 @@ func setupAll(ctx context.Context, o *options, mgr ctrl.Manager) error {
 	if err := prepare(ctx, mgr.GetConfig(), action.Installation{Namespace: o.systemNamespace, IgnoreServiceAccount: o.ignoreServiceAccount}); err != nil {
 		return err
 	}
+
 	address, err := localAddress(o.catalogsAddress)
 	if err != nil {
 		return err
@@ -90,24 +91,29 @@ func setupAll(ctx context.Context, o *options, mgr ctrl.Manager) error {
 	if o.externalAddress == "" {
 		o.externalAddress = address
 	}
+
 	images, err := o.puller(mgr)
 	if err != nil {
 		return err
 	}
+
 	catalogs := o.catalogOptions(images)
 	memory, err := certify.NewMemory(catalogs.Hosts(), time.Now())
 	if err != nil {
 		return fmt.Errorf("issuing the certificate of the catalog server: %w", err)
 	}
+
 	if o.tlsCert == "" {
 		catalogs.Memory = memory
 		if err := publishAuthority(ctx, mgr.GetConfig(), o.systemNamespace, memory.CA()); err != nil {
 			return err
 		}
 	}
+
 	if err := catalog.Setup(mgr, catalogs); err != nil {
 		return err
 	}
+
 	return o.setupExtensions(mgr, images, func(context.Context) (*x509.CertPool, error) {
 		return poolOf(memory.CA())
 	})
@@ -121,10 +127,12 @@ func publishAuthority(ctx context.Context, config *rest.Config, namespace string
 	if err != nil {
 		return fmt.Errorf("publishing the authority of the catalog server: %w", err)
 	}
+
 	published := corev1ac.ConfigMap(certify.ConfigMapName, namespace).WithData(map[string]string{certify.KeyCA: string(ca)})
 	if err := c.Apply(ctx, published, client.FieldOwner(action.InstallFieldManager), client.ForceOwnership); err != nil {
 		return fmt.Errorf("publishing the authority of the catalog server: %w", err)
 	}
+
 	return nil
 }
 
@@ -143,6 +151,7 @@ func (a *authorities) pool(ctx context.Context) (*x509.CertPool, error) {
 	if a.dir != "" {
 		return poolOfDir(a.dir)
 	}
+
 	var published corev1.ConfigMap
 	key := client.ObjectKey{Namespace: a.namespace, Name: certify.ConfigMapName}
 	err := a.reader.Get(ctx, key, &published)
@@ -152,6 +161,7 @@ func (a *authorities) pool(ctx context.Context) (*x509.CertPool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading catalogd's certificate authority from ConfigMap %s: %w", key, err)
 	}
+
 	return poolOf([]byte(published.Data[certify.KeyCA]))
 }
 
@@ -170,6 +180,7 @@ func poolOfDir(dir string) (*x509.CertPool, error) {
 			pem = append(append(pem, data...), '\n')
 		}
 	}
+
 	return poolOf(pem)
 }
 

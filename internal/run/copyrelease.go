@@ -31,10 +31,12 @@ with --retrieval=job, and needs no cluster.`,
 			return retrieval.Put(cmd.Context(), to, image, files)
 		},
 	}
+
 	cmd.Flags().StringVar(&image, "release-image", "", "pull spec of the release image")
 	cmd.Flags().StringVar(&from, "from", "/", "root of the release image")
 	cmd.Flags().StringVar(&to, "to", "", "folder of releases")
 	_ = cmd.MarkFlagRequired("release-image") // the flags were just added
 	_ = cmd.MarkFlagRequired("to")
+
 	return cmd
 }

@@ -21,6 +21,7 @@ func TestCopyRelease(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	const image = "registry.example.com/release@sha256:1"
 	run := func(args ...string) error {
 		cmd := Command("test")
@@ -31,10 +32,12 @@ func TestCopyRelease(t *testing.T) {
 	if err := run("--release-image", image, "--from", root, "--to", to); err != nil {
 		t.Fatal(err)
 	}
+
 	data, err := os.ReadFile(filepath.Join(to, retrieval.NameOf(image), "content", "manifests", "0000_00_a.yaml"))
 	if err != nil || string(data) != "own" {
 		t.Errorf("the folder holds %q: %v", data, err)
 	}
+
 	other := filepath.Join(t.TempDir(), "other")
 	if err := run("--release-image", image, "--from", t.TempDir(), "--to", other); err == nil || !strings.Contains(err.Error(), "is no root of a release image") {
 		t.Errorf("without a release the error is %v", err)

@@ -44,6 +44,7 @@ func (g featureGates) Set(value string) error {
 		if strings.TrimSpace(pair) == "" {
 			continue
 		}
+
 		name, state, ok := strings.Cut(strings.TrimSpace(pair), "=")
 		on, err := strconv.ParseBool(state)
 		if !ok || err != nil {
@@ -52,8 +53,10 @@ func (g featureGates) Set(value string) error {
 		if _, known := features[name]; !known {
 			return fmt.Errorf("unknown feature %q; known are %s", name, strings.Join(slices.Sorted(maps.Keys(features)), ", "))
 		}
+
 		g[name] = on
 	}
+
 	return nil
 }
 

@@ -49,6 +49,7 @@ func (s settling) Start(ctx context.Context) error {
 		case <-time.After(pause):
 		}
 	}
+
 	return nil
 }
 

@@ -20,15 +20,18 @@ func returnProgram() error {
 	if err != nil {
 		return err
 	}
+
 	defer maps.Close()
 	program, err := os.Readlink("/proc/self/exe")
 	if err != nil {
 		return err
 	}
+
 	mappings, err := readOnlyMappings(maps, program)
 	if err != nil {
 		return err
 	}
+
 	for _, m := range mappings {
 		// A file that was just written lies in memory in pieces of up to 2 MiB, each of which one
 		// access would bring back as a whole. A kernel that knows no such pieces refuses; nothing is lost.
@@ -37,6 +40,7 @@ func returnProgram() error {
 			return fmt.Errorf("giving back the pages of %s at %x: %w", program, m.start, err)
 		}
 	}
+
 	return nil
 }
 
@@ -61,11 +65,14 @@ func readOnlyMappings(maps io.Reader, program string) ([]mapping, error) {
 		if len(fields) < 6 || strings.Contains(fields[1], "w") || strings.Join(fields[5:], " ") != program {
 			continue
 		}
+
 		var m mapping
 		if _, err := fmt.Sscanf(fields[0], "%x-%x", &m.start, &m.end); err != nil {
 			return nil, fmt.Errorf("the mappings of this process: %q: %w", fields[0], err)
 		}
+
 		found = append(found, m)
 	}
+
 	return found, lines.Err()
 }

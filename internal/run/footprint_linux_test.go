@@ -18,10 +18,12 @@ c000000000-c000400000 rw-p 00000000 00:00 0
 7f0000000000-7f0000001000 r--p 00000000 fe:00 99 /usr/lib/other
 7ffd1000-7ffd3000 r-xp 00000000 00:00 0 [vdso]
 `
+
 	got, err := readOnlyMappings(strings.NewReader(maps), "/usr/bin/main stay")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	want := []mapping{{0x400000, 0x1c3d000}, {0x1c3d000, 0x3200000}}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(mapping{})); diff != "" {
 		t.Error(diff)
@@ -49,13 +51,16 @@ func fileResident(t *testing.T) int {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	_, rest, ok := strings.Cut(string(status), "RssFile:")
 	if !ok {
 		t.Skip("this kernel does not tell how much of files is in memory")
 	}
+
 	var kB int
 	if _, err := fmt.Sscan(rest, &kB); err != nil {
 		t.Fatal(err)
 	}
+
 	return kB
 }

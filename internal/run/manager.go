@@ -45,6 +45,7 @@ func scheme() (*runtime.Scheme, error) {
 	} {
 		err = errors.Join(err, add(s))
 	}
+
 	return s, err
 }
 
@@ -54,14 +55,17 @@ func (o *options) manager(name string) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	profiler, err := profilerAddress(o.pprofAddress)
 	if err != nil {
 		return nil, err
 	}
+
 	s, err := scheme()
 	if err != nil {
 		return nil, err
 	}
+
 	m := ctrl.Options{
 		Scheme:                        s,
 		HealthProbeBindAddress:        o.healthAddress,
@@ -80,10 +84,12 @@ func (o *options) manager(name string) (ctrl.Manager, error) {
 	if o.tune != nil {
 		o.tune(&m)
 	}
+
 	mgr, err := ctrl.NewManager(config, m)
 	if err != nil {
 		return nil, fmt.Errorf("setting up %s: %w", name, err)
 	}
+
 	return mgr, errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping))
 }
 
@@ -97,6 +103,7 @@ func profilerAddress(address string) (string, error) {
 	if address == "" || address == "0" {
 		return "0", nil
 	}
+
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return "", fmt.Errorf("--pprof-bind-address: %w", err)
@@ -107,6 +114,7 @@ func profilerAddress(address string) (string, error) {
 	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
 		return "", fmt.Errorf("--pprof-bind-address: %q can be reached from other machines: name localhost, and reach it by 'kubectl port-forward'", host)
 	}
+
 	return net.JoinHostPort(host, port), nil
 }
 
@@ -117,6 +125,7 @@ func (o *options) restConfig() (*rest.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("no cluster to run on: %w; name one with --kubeconfig, or start one with 'devcluster up'", err)
 	}
+
 	config.QPS = -1 // the API server's priority and fairness shares it out
 	config.UserAgent = "mainstay"
 	return config, nil
@@ -149,6 +158,7 @@ func (o *options) start(ctx context.Context, name string, setup func(ctrl.Manage
 	if err := mgr.Add(settling{log}); err != nil {
 		return err
 	}
+
 	settle(log)
 	return missingKind(name, mgr.Start(ctx))
 }

@@ -22,12 +22,14 @@ func TestMissingKind(t *testing.T) {
 	if err := c.Delete(t.Context(), crd); client.IgnoreNotFound(err) != nil {
 		t.Fatal(err)
 	}
+
 	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		return apierrors.IsNotFound(c.Get(ctx, client.ObjectKeyFromObject(crd), crd)), nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	cmd := Command("v1.2.3")
 	cmd.SetArgs([]string{"marketplace", "--kubeconfig", kubeconfig(t), "--health-probe-bind-address", "0", "--metrics-bind-address", "0"})
 	err = cmd.ExecuteContext(t.Context())

@@ -57,5 +57,6 @@ func (m *marketplaceOptions) setup(_ context.Context, o *options, mgr ctrl.Manag
 		defer func() { _ = root.Close() }() // It was only read.
 		configured.Defaults = root.FS()
 	}
+
 	return marketplace.Setup(mgr, configured)
 }

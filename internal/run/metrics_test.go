@@ -38,10 +38,12 @@ func tokenOf(t *testing.T, c kubernetes.Interface, name string) string {
 	if _, err := c.CoreV1().ServiceAccounts("default").Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+
 	asked, err := c.CoreV1().ServiceAccounts("default").CreateToken(t.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return asked.Status.Token
 }
 
@@ -55,10 +57,12 @@ func kubeconfig(t *testing.T) string {
 		Contexts:       map[string]*clientcmdapi.Context{"c": {Cluster: "c", AuthInfo: "c"}},
 		CurrentContext: "c",
 	}
+
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := clientcmd.WriteToFile(written, path); err != nil {
 		t.Fatal(err)
 	}
+
 	return path
 }
 
@@ -69,6 +73,7 @@ func TestMetricsAreForThoseWhoMayReadThem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	stranger, reader := tokenOf(t, clients, "stranger"), tokenOf(t, clients, "reader")
 	role := &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: "metrics-reader"},
@@ -85,6 +90,7 @@ func TestMetricsAreForThoseWhoMayReadThem(t *testing.T) {
 	if _, err := clients.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+
 	address := startMetrics(t)
 	for name, test := range map[string]struct {
 		token string
@@ -109,9 +115,11 @@ func TestMetricsAreForThoseWhoMayReadThem(t *testing.T) {
 			t.Errorf("%s: there are metrics of catalogs: %v", name, has)
 		}
 	}
+
 	if code, text, err := get(t.Context(), "https://"+address+"/metrics", "x.y.z"); err != nil || code == http.StatusOK {
 		t.Errorf("a forged token: status is %d with %q (%v)", code, text, err)
 	}
+
 	conn, err := (&tls.Dialer{Config: &tls.Config{
 		InsecureSkipVerify: true, // Only the protocol is looked at.
 		NextProtos:         []string{"h2", "http/1.1"},
@@ -119,6 +127,7 @@ func TestMetricsAreForThoseWhoMayReadThem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer conn.Close()
 	if got := conn.(*tls.Conn).ConnectionState().NegotiatedProtocol; got != "http/1.1" {
 		t.Errorf("the server chose the protocol %q, want http/1.1", got)
@@ -135,15 +144,18 @@ func startMetrics(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	address := listener.Addr().String()
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
+
 	o := &options{kubeconfig: kubeconfig(t), metricsAddress: address, healthAddress: "0", pprofAddress: "0"}
 	mgr, err := o.manager("catalogd")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- mgr.Start(ctx) }()
@@ -153,6 +165,7 @@ func startMetrics(t *testing.T) string {
 			t.Error(err)
 		}
 	})
+
 	return address
 }
 
@@ -165,11 +178,13 @@ func get(ctx context.Context, url, token string) (int, string, error) {
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
+
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}} // #nosec G402 -- the certificate is not what is tested
 	resp, err := client.Do(req)
 	if err != nil {
 		return 0, "", err
 	}
+
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	return resp.StatusCode, string(text), err

@@ -38,16 +38,19 @@ func clientStatus(connection *tls.ConnectionState, file string, log logr.Logger)
 	if connection == nil || len(connection.PeerCertificates) == 0 {
 		return http.StatusUnauthorized
 	}
+
 	data, err := os.ReadFile(file)
 	roots := x509.NewCertPool()
 	if err != nil || !roots.AppendCertsFromPEM(data) {
 		log.Info("The authorities of those who read metrics cannot be read", "file", file)
 		return http.StatusUnauthorized
 	}
+
 	between := x509.NewCertPool()
 	for _, certificate := range connection.PeerCertificates[1:] {
 		between.AddCert(certificate)
 	}
+
 	shown := connection.PeerCertificates[0]
 	if _, err := shown.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
 		return http.StatusUnauthorized
@@ -55,5 +58,6 @@ func clientStatus(connection *tls.ConnectionState, file string, log logr.Logger)
 	if shown.Subject.CommonName != metricsReader {
 		return http.StatusForbidden
 	}
+
 	return http.StatusOK
 }

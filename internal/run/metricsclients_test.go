@@ -31,6 +31,7 @@ func issued(t *testing.T, name string, parent *x509.Certificate, key *ecdsa.Priv
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		ExtKeyUsage: []x509.ExtKeyUsage{usage},
@@ -38,14 +39,17 @@ func issued(t *testing.T, name string, parent *x509.Certificate, key *ecdsa.Priv
 	if parent == nil {
 		parent, key, template.IsCA, template.BasicConstraintsValid, template.ExtKeyUsage = template, own, true, true, nil
 	}
+
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, &own.PublicKey, key)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	certificate, err := x509.ParseCertificate(der)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return certificate, own
 }
 
@@ -56,6 +60,7 @@ func TestClientStatus(t *testing.T) {
 	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw}), 0o600); err != nil {
 		t.Fatal(err)
 	}
+
 	of := func(name string, parent *x509.Certificate, key *ecdsa.PrivateKey, usage x509.ExtKeyUsage) *tls.ConnectionState {
 		certificate, _ := issued(t, name, parent, key, usage)
 		return &tls.ConnectionState{PeerCertificates: []*x509.Certificate{certificate}}
@@ -74,6 +79,7 @@ func TestClientStatus(t *testing.T) {
 		"a server's certificate": {of(metricsReader, ca, key, x509.ExtKeyUsageServerAuth), file, http.StatusUnauthorized},
 		"no authorities":         {good, file + ".none", http.StatusUnauthorized},
 	}
+
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			if got := clientStatus(c.connection, c.file, logr.Discard()); got != c.want {
@@ -125,6 +131,7 @@ func TestClusterIP(t *testing.T) {
 	if err := c.Create(t.Context(), service); err != nil {
 		t.Fatal(err)
 	}
+
 	querier := clusterOptions{prometheus: "https://" + service.Name + ".default.svc:9091"}.querier(c)
 	if got, err := querier.Dial(t.Context()); err != nil || got != service.Spec.ClusterIP+":9091" {
 		t.Errorf("the address is %q: %v", got, err)

@@ -85,6 +85,7 @@ func setupNodes(ctx context.Context, o *options, mgr ctrl.Manager) error {
 	} else if err != nil {
 		return fmt.Errorf("looking for the kind %s: %w", pools.Kind, err)
 	}
+
 	return node.Setup(mgr, node.Options{
 		Release: o.node.release, ReleaseVersion: o.node.releaseVersion, Program: o.program, Self: o.node.name,
 	})
@@ -94,14 +95,17 @@ func setupNodeDaemon(_ context.Context, o *options, mgr ctrl.Manager) error {
 	if o.node.name == "" {
 		return errors.New("--node: name the node that this runs on")
 	}
+
 	root, err := os.OpenRoot(o.node.root)
 	if err != nil {
 		return fmt.Errorf("--root: %w", err)
 	}
+
 	host := daemon.Machine(root)
 	if o.node.simulate {
 		host = daemon.Simulated(root)
 	}
+
 	return daemon.Setup(mgr, daemon.Options{Node: o.node.name, Root: root, Host: host, RuntimeUnit: o.node.runtimeUnit})
 }
 
@@ -116,6 +120,7 @@ func setupNodeServer(ctx context.Context, o *options, mgr ctrl.Manager) error {
 		}
 		o.node.server.Certificate = watched.GetCertificate
 	}
+
 	if a := o.node.server.Address; o.node.tlsCert == "" && a != "" && a != "0" {
 		return errors.New("--tls-cert: name the certificate to serve with, or turn HTTPS off with --address 0")
 	}

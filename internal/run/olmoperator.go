@@ -61,11 +61,13 @@ func (c *olmOperatorOptions) setup(_ context.Context, o *options, mgr ctrl.Manag
 	if c.interval < 0 {
 		return fmt.Errorf("--interval: %s is negative", c.interval)
 	}
+
 	if err := olmoperator.Setup(mgr, olmoperator.Options{
 		Namespace: o.systemNamespace, Release: c.releaseVersion, Program: o.program,
 		ClusterOperator: c.clusterOperator, PackageServer: c.packageServer, ProtectedNamespaces: list(c.protected),
 	}); err != nil {
 		return err
 	}
+
 	return olmoperator.Measure(mgr)
 }

@@ -106,6 +106,7 @@ func (l *sizeLimit) Set(text string) error {
 	if quantity.Value() <= 0 {
 		return errors.New("it must be more than zero, for example 3584Mi")
 	}
+
 	*l = sizeLimit(quantity.Value())
 	return nil
 }

@@ -125,6 +125,7 @@ func (p *packageServer) setup(ctx context.Context, o *options, mgr ctrl.Manager)
 	if p.served.Authorization, err = clusterOf(o, "authorization-kubeconfig", p.authorizationKubeconfig); err != nil {
 		return err
 	}
+
 	return packageserver.Setup(ctx, mgr, p.served)
 }
 
@@ -133,12 +134,14 @@ func clusterOf(o *options, flag, kubeconfig string) (*rest.Config, error) {
 	if kubeconfig == "" {
 		return nil, nil // It is that of the manager.
 	}
+
 	other := *o
 	other.kubeconfig = kubeconfig
 	config, err := other.restConfig()
 	if err != nil {
 		return nil, fmt.Errorf("--%s: %w", flag, err)
 	}
+
 	return config, nil
 }
 
@@ -150,6 +153,7 @@ func (p *packageServer) tls(mgr ctrl.Manager) (*tls.Config, error) {
 	if !ok {
 		return nil, fmt.Errorf("--tls-min-version: %q is none of %s", p.minVersion, strings.Join(slices.Sorted(maps.Keys(tlsVersions)), ", "))
 	}
+
 	config := &tls.Config{MinVersion: lowest}
 	for _, name := range p.cipherSuites {
 		suite, err := cipherSuite(name)
@@ -158,6 +162,7 @@ func (p *packageServer) tls(mgr ctrl.Manager) (*tls.Config, error) {
 		}
 		config.CipherSuites = append(config.CipherSuites, suite)
 	}
+
 	certFile, keyFile := p.certFile, p.keyFile
 	if certFile == "" {
 		certFile, keyFile = filepath.Join(p.certDir, "apiserver.crt"), filepath.Join(p.certDir, "apiserver.key")
@@ -166,10 +171,12 @@ func (p *packageServer) tls(mgr ctrl.Manager) (*tls.Config, error) {
 			return config, nil //nolint:nilerr // Nobody has made one.
 		}
 	}
+
 	watched, err := certwatcher.New(certFile, keyFile)
 	if err != nil {
 		return nil, fmt.Errorf("reading the certificate to serve with: %w", err)
 	}
+
 	config.GetCertificate = watched.GetCertificate
 	return config, mgr.Add(watched)
 }
@@ -205,5 +212,6 @@ func (i *ownCertificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			return nil, err
 		}
 	}
+
 	return i.pair.TLS(), nil
 }

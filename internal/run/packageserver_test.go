@@ -40,6 +40,7 @@ func runPackageServer(t *testing.T, args ...string) string {
 			t.Error(err)
 		}
 	})
+
 	select {
 	case address := <-listening:
 		return address
@@ -58,20 +59,24 @@ func TestPackageServerServes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	pair, err := authority.Issue([]string{"packages.example.com"}, time.Hour, now)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	key, err := pair.KeyPEM()
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	folder := t.TempDir()
 	for name, content := range map[string][]byte{"apiserver.crt": pair.CertificatePEM(), "apiserver.key": key} {
 		if err := os.WriteFile(filepath.Join(folder, name), content, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	for want, dir := range map[string]string{"packages.example.com": folder, "localhost": t.TempDir()} {
 		address := runPackageServer(t, "--cert-dir", dir, "--tls-min-version", "VersionTLS13")
 		var presented string
@@ -85,6 +90,7 @@ func TestPackageServerServes(t *testing.T) {
 				return nil
 			},
 		}}}
+
 		t.Cleanup(client.CloseIdleConnections)
 		for path, code := range map[string]int{"/readyz": http.StatusOK, "/apis": http.StatusUnauthorized} {
 			got := ""
@@ -93,19 +99,23 @@ func TestPackageServerServes(t *testing.T) {
 				if err != nil {
 					return false, err
 				}
+
 				answer, err := client.Do(request)
 				if err != nil {
 					return false, err
 				}
+
 				defer answer.Body.Close()
 				body, err := io.ReadAll(answer.Body)
 				got = answer.Status + " " + string(body)
+
 				return answer.StatusCode == code, err
 			})
 			if err != nil {
 				t.Errorf("%s: %s: %v", path, got, err)
 			}
 		}
+
 		if presented != want {
 			t.Errorf("the certificate is that of %s, not of %s", presented, want)
 		}
@@ -118,6 +128,7 @@ func TestPackageServerRefuses(t *testing.T) {
 	if err := os.WriteFile(broken, pem.EncodeToMemory(&pem.Block{Type: "NONSENSE"}), 0o600); err != nil {
 		t.Fatal(err)
 	}
+
 	for args, want := range map[string]string{
 		"--tls-min-version VersionTLS10":                                  `--tls-min-version: "VersionTLS10" is none of VersionTLS12, VersionTLS13`,
 		"--tls-cipher-suites TLS_RSA_WITH_RC4_128_SHA":                    `--tls-cipher-suites: "TLS_RSA_WITH_RC4_128_SHA" is unknown or not safe`,

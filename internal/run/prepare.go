@@ -32,14 +32,17 @@ func prepare(ctx context.Context, config *rest.Config, installation action.Insta
 	if err != nil {
 		return err
 	}
+
 	c, err := client.New(config, client.Options{Scheme: s})
 	if err != nil {
 		return fmt.Errorf("preparing the cluster: %w", err)
 	}
+
 	objects, err := installation.Manifests()
 	if err != nil {
 		return fmt.Errorf("preparing the cluster: %w", err)
 	}
+
 	for _, object := range objects {
 		if !slices.Contains(prepared, object.GetKind()) {
 			continue
@@ -49,10 +52,12 @@ func prepare(ctx context.Context, config *rest.Config, installation action.Insta
 			return fmt.Errorf("preparing the cluster: applying %s %q: %w", object.GetKind(), object.GetName(), err)
 		}
 	}
+
 	platform, err := action.CreatePlatformKinds(ctx, c, false)
 	if err != nil {
 		return fmt.Errorf("preparing the cluster: %w", err)
 	}
+
 	for _, object := range append(objects, platform...) {
 		if object.GetKind() != "CustomResourceDefinition" {
 			continue
@@ -61,6 +66,7 @@ func prepare(ctx context.Context, config *rest.Config, installation action.Insta
 			return fmt.Errorf("preparing the cluster: %w", err)
 		}
 	}
+
 	return nil
 }
 
@@ -72,6 +78,7 @@ func awaitKind(ctx context.Context, c client.Client, name string) error {
 	if err := c.Get(ctx, client.ObjectKey{Name: name}, &crd); err != nil {
 		return fmt.Errorf("reading CustomResourceDefinition %q: %w", name, err)
 	}
+
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(schema.GroupVersionKind{
 		Group: crd.Spec.Group, Version: crd.Spec.Versions[0].Name, Kind: crd.Spec.Names.ListKind,
@@ -84,5 +91,6 @@ func awaitKind(ctx context.Context, c client.Client, name string) error {
 	if err != nil {
 		return fmt.Errorf("waiting for CustomResourceDefinition %q to be served: %w", name, errors.Join(err, last))
 	}
+
 	return nil
 }

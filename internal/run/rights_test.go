@@ -97,6 +97,7 @@ func (s *rights) bindings(role, account string) []audit.Binding {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+
 	accounts := []string{accountUser(account)}
 	return []audit.Binding{{Role: role, Rules: cluster.Rules, Accounts: accounts}, {Role: role, Rules: namespaced.Rules, Accounts: accounts}}
 }
@@ -120,12 +121,14 @@ func newRights(t *testing.T) *rights {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	s := &rights{t: t, Client: env.Client(t, func(to *runtime.Scheme) error { *to = *scheme; return clientgoscheme.AddToScheme(to) })}
 	installation := action.Installation{RequireServiceAccount: true}
 	objects, err := installation.Manifests()
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, object := range objects {
 		if object.GetKind() == "Deployment" {
 			continue
@@ -134,16 +137,19 @@ func newRights(t *testing.T) *rights {
 			t.Fatal(err)
 		}
 	}
+
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
 	listener.Close()
 	s.catalogs = "localhost:" + port
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	t.Cleanup(server.Close)
 	s.repository = strings.TrimPrefix(server.URL, "http://") + "/rights"
+
 	return s
 }
 
@@ -173,6 +179,7 @@ func (s *rights) kubeconfig(account string) string {
 	if err := s.SubResource("token").Create(s.t.Context(), of, token); err != nil {
 		s.t.Fatal(err)
 	}
+
 	rest := env.Start(s.t)
 	written := clientcmdapi.Config{
 		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: rest.Host, CertificateAuthorityData: rest.CAData}},
@@ -180,10 +187,12 @@ func (s *rights) kubeconfig(account string) string {
 		Contexts:       map[string]*clientcmdapi.Context{"c": {Cluster: "c", AuthInfo: "c"}},
 		CurrentContext: "c",
 	}
+
 	path := filepath.Join(s.t.TempDir(), "kubeconfig")
 	if err := clientcmd.WriteToFile(written, path); err != nil {
 		s.t.Fatal(err)
 	}
+
 	return path
 }
 
@@ -195,10 +204,12 @@ func (s *rights) bundle(name, version string) fstest.MapFS {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+
 	from := version
 	if version == "1.3.0" {
 		from = "1.2.0"
 	}
+
 	source, files := os.DirFS(filepath.Join(root, "examples", "bundles", "hello-operator", from)), fstest.MapFS{}
 	rename := strings.NewReplacer("hello-operator", name+"-operator", "hello.example.com", name+".example.com", from, version)
 	err = fs.WalkDir(source, ".", func(path string, entry fs.DirEntry, err error) error {
@@ -212,12 +223,14 @@ func (s *rights) bundle(name, version string) fstest.MapFS {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+
 	if version == "1.3.0" {
 		for _, large := range []string{"one", "two"} {
 			text := fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: large-%s}\ndata:\n  text: %s\n", large, bytes.Repeat([]byte("x"), 500<<10))
 			files["manifests/large-"+large+".yaml"] = &fstest.MapFile{Data: []byte(text)}
 		}
 	}
+
 	return files
 }
 
@@ -237,10 +250,12 @@ func (s *rights) pushImage(name string, spec image.Spec) string {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+
 	ref := s.repository + "/" + name
 	if _, err := image.NewClient(image.Options{}).Push(s.t.Context(), ref, nil, built); err != nil {
 		s.t.Fatal(err)
 	}
+
 	return ref
 }
 
@@ -263,6 +278,7 @@ func (s *rights) serveCatalog() {
 		}
 		fmt.Fprintf(&text, `{"schema":"olm.channel","package":"%s-operator","name":"stable","entries":[%s]}`+"\n", name, strings.Join(entries, ","))
 	}
+
 	add("hello", "", "1.0.0", "1.2.0", "1.3.0")
 	add("other", `,{"type":"olm.package.required","value":{"packageName":"third-operator","versionRange":">=1.0.0"}}`, "1.0.0")
 	add("third", "", "1.0.0")
@@ -278,19 +294,24 @@ func (s *rights) serveCatalog() {
 		if err != nil {
 			s.t.Fatal(err)
 		}
+
 		rendered, err := render.Render(b, render.Options{InstallNamespace: home})
 		if err != nil {
 			s.t.Fatal(err)
 		}
+
 		required = append(required, rbac.Required(rendered, rbac.Options{Resource: rbac.BundleResource, Extension: "hello"}))
 	}
+
 	grants, err := rbac.Least(required...)
 	if err != nil {
 		s.t.Fatal(err)
 	}
+
 	for _, object := range (rbac.Installer{Extension: "hello", Namespace: home, ServiceAccount: installerAccount}).Objects(grants) {
 		objects = append(objects, object)
 	}
+
 	for _, object := range objects {
 		if err := s.Create(s.t.Context(), object); err != nil {
 			s.t.Fatal(err)
@@ -339,6 +360,7 @@ func (s *rights) plan() {
 	if err := s.Create(s.t.Context(), extension); err != nil {
 		s.t.Fatal(err)
 	}
+
 	key := client.ObjectKey{Namespace: action.DefaultSystemNamespace, Name: olmv1.PlanName("hello")}
 	planned := func(version string) {
 		s.eventually("a plan of "+version, func() error {
@@ -352,6 +374,7 @@ func (s *rights) plan() {
 			return nil
 		})
 	}
+
 	planned("1.0.0")
 	s.change(extension, func() { extension.Spec.Source.Catalog.Version = "1.2.0" })
 	planned("1.2.0")
@@ -378,10 +401,12 @@ func (s *rights) installed(version string) {
 		if err := s.Get(s.t.Context(), client.ObjectKeyFromObject(extension), extension); err != nil {
 			return err
 		}
+
 		progressing := meta.FindStatusCondition(extension.Status.Conditions, olmv1.TypeProgressing)
 		if extension.Status.Install == nil || extension.Status.Install.Bundle.Version != version || progressing.Reason != olmv1.ReasonSucceeded {
 			return fmt.Errorf("%+v", extension.Status)
 		}
+
 		return nil
 	})
 }
@@ -404,6 +429,7 @@ func (s *rights) dependency() {
 	if err := s.Create(s.t.Context(), extension); err != nil {
 		s.t.Fatal(err)
 	}
+
 	s.eventually("an extension is created for the dependency", func() error {
 		var list olmv1.ClusterExtensionList
 		if err := s.List(s.t.Context(), &list); err != nil {
@@ -430,6 +456,7 @@ func (s *rights) forgedService() {
 	if err := s.Create(s.t.Context(), service); err != nil {
 		s.t.Fatal(err)
 	}
+
 	s.eventually("the refusal is reported", func() error {
 		for request := range env.Requests(s.t) {
 			if request.Account == accountUser(controllerAccount) && request.Verb == "create" && request.Resource == "events" && request.Group == "events.k8s.io" {
@@ -446,6 +473,7 @@ func (s *rights) removed() {
 	if err := s.DeleteAllOf(s.t.Context(), &olmv1.ClusterExtension{}); err != nil {
 		s.t.Fatal(err)
 	}
+
 	s.eventually("all extensions are gone", func() error {
 		var extensions olmv1.ClusterExtensionList
 		var sets olmv1.ClusterObjectSetList
@@ -455,12 +483,15 @@ func (s *rights) removed() {
 		if diff := cmp.Diff([]int{0, 0}, []int{len(extensions.Items), len(sets.Items)}); diff != "" {
 			return fmt.Errorf("extensions and revisions (-want +got):\n%s%+v", diff, sets.Items)
 		}
+
 		return nil
 	})
+
 	catalog := &olmv1.ClusterCatalog{ObjectMeta: metav1.ObjectMeta{Name: home}}
 	if err := s.Delete(s.t.Context(), catalog); err != nil {
 		s.t.Fatal(err)
 	}
+
 	s.eventually("the catalog is gone", func() error {
 		if err := s.Get(s.t.Context(), client.ObjectKeyFromObject(catalog), catalog); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("it is still there: %w", err)

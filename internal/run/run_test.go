@@ -15,6 +15,7 @@ func TestDocumentation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, cmd := range Command("test").Commands() {
 		if !strings.Contains(string(page), "`mainstay run "+cmd.Name()+"`") {
 			t.Errorf("docs/servers.md does not name the server %s", cmd.Name())
@@ -28,6 +29,7 @@ func TestDocumentation(t *testing.T) {
 			}
 		})
 	}
+
 	for name := range features {
 		if !strings.Contains(string(page), "`"+name+"`") {
 			t.Errorf("docs/servers.md does not name the feature %s", name)

@@ -50,11 +50,13 @@ With --keyring or --key only releases are served that each of them has signed.`,
 		SilenceUsage: true,
 		RunE:         func(cmd *cobra.Command, _ []string) error { return u.run(cmd.Context()) },
 	}
+
 	u.bind(cmd.Flags())
 	_ = cmd.MarkFlagRequired("releases") // the flag was just added
 	cmd.MarkFlagsMutuallyExclusive("graph-data", "graph-data-image")
 	cmd.MarkFlagsRequiredTogether("tls-cert", "tls-key")
 	cmd.MarkFlagsRequiredTogether("keyring", "store")
+
 	return cmd
 }
 
@@ -92,18 +94,22 @@ func (u *updateService) run(ctx context.Context) error {
 		u.service.Certificate = watched.GetCertificate
 		work.Go(func() error { return watched.Start(ctx) })
 	}
+
 	trusted, err := u.trusted()
 	if err != nil {
 		return err
 	}
+
 	u.service.Verifier = trusted.verifier(u.service.Images, u.service.Releases)
 	if u.service.DataImage != "" {
 		u.service.DataVerifier = trusted.verifier(u.service.Images, u.service.DataImage)
 	}
+
 	service, err := updateservice.New(u.service)
 	if err != nil {
 		return err
 	}
+
 	work.Go(func() error { return service.Run(ctx, nil) })
 	return work.Wait()
 }
@@ -130,20 +136,24 @@ func (u *updateService) trusted() (trusted, error) {
 		fail("keyring", file, err)
 		keyrings = append(keyrings, keyring)
 	}
+
 	for _, file := range u.keys {
 		key, err := parseKey(file, signature.ParsePublicKey)
 		fail("key", file, err)
 		of.keys = append(of.keys, key)
 	}
+
 	client := &http.Client{Timeout: storeTimeout}
 	for i, address := range u.stores {
 		store, err := signature.OpenStore(address, client)
 		fail("store", fmt.Sprintf("number %d", i+1), err) // A URL may hold a password.
 		stores = append(stores, store)
 	}
+
 	if len(keyrings) > 0 && len(wrong) == 0 {
 		of.statements = signature.NewStatements(keyrings, signature.Parallel(stores...))
 	}
+
 	return of, errors.Join(wrong...)
 }
 
@@ -174,5 +184,6 @@ func (t trusted) verifier(images image.Options, ref string) updateservice.Verifi
 	if len(verifiers) == 0 {
 		return nil
 	}
+
 	return signature.All(verifiers...)
 }

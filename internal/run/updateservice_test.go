@@ -35,6 +35,7 @@ func TestUpdateServiceVerifier(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var public, private bytes.Buffer
 	if err := entity.Serialize(&public); err != nil {
 		t.Fatal(err)
@@ -42,18 +43,22 @@ func TestUpdateServiceVerifier(t *testing.T) {
 	if err := entity.SerializePrivate(&private, nil); err != nil {
 		t.Fatal(err)
 	}
+
 	signer, err := signature.ParseSigner(private.Bytes(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	digest, err := signature.ParseDigest("sha256:" + strings.Repeat("1", 64))
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	signed, err := signer.Sign(digest, signature.SignOptions{Reference: "registry.example.com/release:1.0.0", Time: began.Add(time.Minute)})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	key, statement := filepath.Join(dir, "key.gpg"), filepath.Join(dir, "store", signature.PathOf(digest, 1))
 	for name, data := range map[string][]byte{key: public.Bytes(), statement: signed} {
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
@@ -63,11 +68,13 @@ func TestUpdateServiceVerifier(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	u := &updateService{keyrings: []string{key}, stores: []string{"file://" + filepath.Join(dir, "store")}}
 	of, err := u.trusted()
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	verifier := of.verifier(image.Options{}, "registry.example.com/release")
 	if err := verifier.Verify(t.Context(), digest.String()); err != nil {
 		t.Errorf("what is signed: %v", err)
@@ -75,6 +82,7 @@ func TestUpdateServiceVerifier(t *testing.T) {
 	if err := verifier.Verify(t.Context(), "sha256:"+strings.Repeat("2", 64)); err == nil {
 		t.Error("what nobody signed is taken")
 	}
+
 	bad := &updateService{keyrings: []string{filepath.Join(dir, "none"), statement}, keys: []string{key}, stores: []string{"ftp://user:secret@example.com"}}
 	_, err = bad.trusted()
 	if err == nil || strings.Count(err.Error(), "--keyring ") != 2 || !strings.Contains(err.Error(), "--key ") || !strings.Contains(err.Error(), "--store ") || strings.Contains(err.Error(), "secret") {
@@ -94,45 +102,55 @@ func TestUpdateServiceSigstore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	der, err := x509.MarshalPKCS8PrivateKey(private)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	signer, err := signature.ParsePrivateKey(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	der, err = x509.MarshalPKIXPublicKey(private.Public())
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	key := filepath.Join(t.TempDir(), "key.pub")
 	if err := os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), 0o600); err != nil {
 		t.Fatal(err)
 	}
+
 	built, err := image.Build(image.Spec{OS: "linux", Architecture: "amd64"})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	options := image.Options{Insecure: true}
 	client := image.NewClient(options)
 	pushed, err := client.Push(t.Context(), repository+":v1", nil, built)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	digest, err := signature.ParseDigest(signature.DigestOf(pushed))
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	u := &updateService{keys: []string{key}}
 	of, err := u.trusted()
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	verifier := of.verifier(options, repository)
 	if err := verifier.Verify(t.Context(), digest.String()); err == nil {
 		t.Error("what nobody signed is taken")
 	}
+
 	made, err := signer.Sign(digest, repository)
 	if err != nil {
 		t.Fatal(err)

@@ -33,6 +33,7 @@ func (e *execution) call(name string, args []any) (any, error) {
 	if name == "index" {
 		return e.index(args)
 	}
+
 	f, ok := functions[name]
 	switch {
 	case !ok:
@@ -42,11 +43,13 @@ func (e *execution) call(name string, args []any) (any, error) {
 	case f.atMost > 0 && len(args) > f.atMost:
 		return nil, fmt.Errorf("%s takes %d arguments at most, not %d", name, f.atMost, len(args))
 	}
+
 	for _, arg := range args {
 		if isContainer(arg) && !f.containers && (!f.prints || !e.language.Documents) {
 			return nil, fmt.Errorf("%s takes no maps and lists: name one of their values", name)
 		}
 	}
+
 	return f.call(args)
 }
 
@@ -55,6 +58,7 @@ func (e *execution) index(args []any) (any, error) {
 	if len(args) < 2 {
 		return nil, fmt.Errorf("index takes 2 or more arguments, not %d", len(args))
 	}
+
 	value := args[0]
 	for _, arg := range args[1:] {
 		switch at := arg.(type) {
@@ -77,6 +81,7 @@ func (e *execution) index(args []any) (any, error) {
 			return nil, errors.New("index takes texts and whole numbers")
 		}
 	}
+
 	return value, nil
 }
 
@@ -139,11 +144,13 @@ func slice(args []any) (any, error) {
 		ok = ok && isNumber
 		bounds[i] = at
 	}
+
 	switch {
 	case !ok:
 		return nil, errors.New("slice takes a text and at most two numbers")
 	case bounds[0] < 0 || bounds[0] > bounds[1] || bounds[1] > len(text):
 		return nil, fmt.Errorf("%v is out of the range of %q", bounds, text)
 	}
+
 	return text[bounds[0]:bounds[1]], nil
 }

@@ -49,10 +49,12 @@ func (l Language) Parse(name, text string) (*Template, error) {
 	if len(text) > maxTemplateBytes {
 		return nil, fmt.Errorf("is larger than the %d bytes that a template may have", maxTemplateBytes)
 	}
+
 	known := make(map[string]any, len(l.Functions))
 	for _, name := range l.Functions {
 		known[name] = true
 	}
+
 	trees, err := parse.Parse(name, text, "", "", known)
 	if err != nil {
 		return nil, err
@@ -63,6 +65,7 @@ func (l Language) Parse(name, text string) (*Template, error) {
 	if len(trees) > 0 {
 		return nil, fmt.Errorf("template: %s: nested templates are not supported", name)
 	}
+
 	return &Template{l, nil}, nil // The text is empty.
 }
 
@@ -104,6 +107,7 @@ func (e *execution) list(list *parse.ListNode, dot any) error {
 	if list == nil {
 		return nil
 	}
+
 	defer func(n int) { e.variables = e.variables[:n] }(len(e.variables))
 	for _, node := range list.Nodes {
 		if e.steps++; e.steps > maxSteps {
@@ -116,6 +120,7 @@ func (e *execution) list(list *parse.ListNode, dot any) error {
 			return fmt.Errorf("makes more than the %d bytes that a template may make", maxOutputBytes)
 		}
 	}
+
 	return nil
 }
 
@@ -132,6 +137,7 @@ func (e *execution) node(node parse.Node, dot any) error {
 			return err
 		}
 		return e.print(n, value)
+
 	case *parse.IfNode:
 		return e.branch(&n.BranchNode, dot, func(any) any { return dot })
 	case *parse.WithNode:
@@ -143,6 +149,7 @@ func (e *execution) node(node parse.Node, dot any) error {
 			return e.loop(n, dot)
 		}
 	}
+
 	if !e.language.Documents {
 		return fmt.Errorf("%s: is not supported: such a template has values, if and functions only", shown(node))
 	}
@@ -158,6 +165,7 @@ func (e *execution) print(node parse.Node, value any) error {
 	default:
 		fmt.Fprint(&e.out, value)
 	}
+
 	return nil
 }
 
@@ -182,6 +190,7 @@ func (e *execution) loop(n *parse.RangeNode, dot any) error {
 	if err != nil {
 		return err
 	}
+
 	items, ok := itemsOf(over)
 	if !ok {
 		return fmt.Errorf("%s: is neither a list nor a map", shown(n.Pipe))
@@ -189,6 +198,7 @@ func (e *execution) loop(n *parse.RangeNode, dot any) error {
 	if len(items) == 0 {
 		return e.list(n.ElseList, dot)
 	}
+
 	before := len(e.variables)
 	for _, item := range items {
 		e.variables = e.variables[:before]
@@ -202,6 +212,7 @@ func (e *execution) loop(n *parse.RangeNode, dot any) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -211,11 +222,13 @@ func (e *execution) declare(name *parse.VariableNode, value any, assign bool) er
 		e.variables = append(e.variables, variable{name.Ident[0], value})
 		return nil
 	}
+
 	for i := len(e.variables) - 1; i >= 0; i-- {
 		if e.variables[i].name == name.Ident[0] {
 			e.variables[i].value = value
 			return nil
 		}
 	}
+
 	return fmt.Errorf("%s: cannot be assigned", shown(name))
 }

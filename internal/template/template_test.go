@@ -36,6 +36,7 @@ func TestDocuments(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
+
 		var want strings.Builder
 		if err := library.Must(library.New("x").Parse(text)).Execute(&want, document); err != nil {
 			t.Fatal(err)
@@ -44,6 +45,7 @@ func TestDocuments(t *testing.T) {
 			t.Errorf("%s gives %q (%v), want %q", text, got, err, want.String())
 		}
 	}
+
 	// A number of a document equals a constant, and what is missing in nothing is nothing.
 	parsed, err := everything.Parse("x", "{{ eq .count 3 }} {{ .unknown.deeper }}")
 	if err != nil {
@@ -93,6 +95,7 @@ func FuzzDocuments(f *testing.F) {
 		if len(text) > 200 || strings.Contains(text, "%") {
 			return // a width of a million is the library's business
 		}
+
 		parsed, err := everything.Parse("x", text)
 		if err != nil {
 			return

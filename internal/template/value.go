@@ -14,15 +14,18 @@ func (e *execution) pipe(pipe *parse.PipeNode, dot any) (any, error) {
 	if len(pipe.Decl) > 0 && !e.language.Documents {
 		return nil, fmt.Errorf("%s: variables are not supported", shown(pipe))
 	}
+
 	value, err := e.commands(pipe, dot)
 	if err != nil {
 		return nil, err
 	}
+
 	for _, name := range pipe.Decl {
 		if err := e.declare(name, value, pipe.IsAssign); err != nil {
 			return nil, err
 		}
 	}
+
 	return value, nil
 }
 
@@ -38,14 +41,17 @@ func (e *execution) commands(pipe *parse.PipeNode, dot any) (any, error) {
 			}
 			args = append(args, arg)
 		}
+
 		if i > 0 {
 			args = append(args, value)
 		}
+
 		var err error
 		if value, err = e.command(command.Args[0], args, dot); err != nil {
 			return nil, fmt.Errorf("%s: %w", shown(command), err)
 		}
 	}
+
 	return value, nil
 }
 
@@ -72,6 +78,7 @@ func (e *execution) value(node parse.Node, dot any) (any, error) {
 			return nil, err
 		}
 		return e.fields(value, n.Field)
+
 	case *parse.VariableNode:
 		return e.variable(n)
 	case *parse.StringNode:
@@ -93,6 +100,7 @@ func (e *execution) variable(n *parse.VariableNode) (any, error) {
 	if n.Ident[0] == "$" {
 		return e.fields(e.root, n.Ident[1:])
 	}
+
 	for i := len(e.variables) - 1; i >= 0; i-- {
 		if e.variables[i].name == n.Ident[0] {
 			return e.fields(e.variables[i].value, n.Ident[1:])
@@ -117,6 +125,7 @@ func (e *execution) fields(value any, names []string) (any, error) {
 		}
 		value = found
 	}
+
 	return value, nil
 }
 
@@ -130,6 +139,7 @@ func entry(value any, key string) (found any, ok bool) {
 			return text, true
 		}
 	}
+
 	return found, ok
 }
 
@@ -156,6 +166,7 @@ func itemsOf(value any) (items []item, ok bool) {
 		}
 		return items, true
 	}
+
 	for _, key := range keysOf(value) {
 		part, _ := entry(value, key)
 		items = append(items, item{key, part})
@@ -195,9 +206,11 @@ func wholeNumber(n *parse.NumberNode) (int, error) {
 	if hex {
 		exponents = ".pP"
 	}
+
 	isRune := strings.HasPrefix(n.Text, "'")
 	if !n.IsInt || n.IsComplex || !isRune && strings.ContainsAny(n.Text, exponents) {
 		return 0, fmt.Errorf("%s: is no whole number", shown(n))
 	}
+
 	return int(n.Int64), nil
 }

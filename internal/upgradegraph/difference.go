@@ -48,6 +48,7 @@ func Compare(from, to *Graph) Difference {
 	case from != nil:
 		d.Package = from.pkg
 	}
+
 	was, is := outlineOf(from, to), outlineOf(to, from)
 	d.ChannelsRemoved, d.ChannelsAdded = changed(was.channels, is.channels, strings.Compare)
 	d.BundlesRemoved, d.BundlesAdded = changed(was.bundles, is.bundles, strings.Compare)
@@ -59,6 +60,7 @@ func Compare(from, to *Graph) Difference {
 			d.Stranded = append(d.Stranded, name)
 		}
 	}
+
 	slices.Sort(d.Stranded)
 	return d
 }
@@ -70,11 +72,13 @@ func changed[T comparable](was, is map[T]bool, compare func(a, b T) int) (remove
 			removed = append(removed, x)
 		}
 	}
+
 	for x := range is {
 		if !was[x] {
 			added = append(added, x)
 		}
 	}
+
 	slices.SortFunc(removed, compare)
 	slices.SortFunc(added, compare)
 	return removed, added
@@ -96,6 +100,7 @@ func outlineOf(g, other *Graph) outline {
 	if g == nil {
 		return o
 	}
+
 	for _, ch := range g.channels {
 		o.channels[ch.name] = true
 		for _, entry := range ch.entries {
@@ -105,6 +110,7 @@ func outlineOf(g, other *Graph) outline {
 			o.goesOn[head] = true
 		}
 	}
+
 	for _, node := range append(g.nodes(), other.nodes()...) {
 		for _, edge := range g.Successors(node) {
 			o.goesOn[node.Name] = true
@@ -113,6 +119,7 @@ func outlineOf(g, other *Graph) outline {
 			}
 		}
 	}
+
 	return o
 }
 
@@ -121,6 +128,7 @@ func (g *Graph) nodes() []Node {
 	if g == nil {
 		return nil
 	}
+
 	var nodes []Node
 	for _, ch := range g.channels {
 		for _, entry := range ch.entries {
@@ -131,5 +139,6 @@ func (g *Graph) nodes() []Node {
 			nodes = append(nodes, node)
 		}
 	}
+
 	return nodes
 }

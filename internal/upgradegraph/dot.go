@@ -22,6 +22,7 @@ func WriteDOT(w io.Writer, drawings ...Drawing) error {
 		if lane.deprecated {
 			fmt.Fprint(b, "    style=filled; fillcolor=\"#DCD0FF\";\n")
 		}
+
 		node := func(name string) string { return quoteDOT(lane.pkg + " " + lane.channel + " " + name) }
 		for _, stop := range lane.stops {
 			fill := ""
@@ -30,15 +31,19 @@ func WriteDOT(w io.Writer, drawings ...Drawing) error {
 			}
 			fmt.Fprintf(b, "    %s [label=%s%s];\n", node(stop.name), quoteDOT(stop.name), fill)
 		}
+
 		for _, edge := range lane.edges {
 			fmt.Fprintf(b, "    %s -> %s%s;\n", node(edge.From), node(edge.To), styleDOT(edge))
 		}
+
 		fmt.Fprint(b, "  }\n")
 	}
+
 	fmt.Fprint(b, "}\n")
 	if err := b.Flush(); err != nil {
 		return fmt.Errorf("write the drawing: %w", err)
 	}
+
 	return nil
 }
 
@@ -91,12 +96,14 @@ func lanes(drawings []Drawing) []lane {
 			all = append(all, d.Graph.lane(ch, deprecated))
 		}
 	}
+
 	slices.SortStableFunc(all, func(a, b lane) int {
 		if c := strings.Compare(a.pkg, b.pkg); c != 0 {
 			return c
 		}
 		return strings.Compare(a.channel, b.channel)
 	})
+
 	return all
 }
 
@@ -111,6 +118,7 @@ func (g *Graph) lane(ch channel, deprecated map[fbc.DeprecationReference]bool) l
 	for _, entry := range entries {
 		present[entry.Name] = true
 	}
+
 	var absent []stop
 	from := func(name string, entry fbc.ChannelEntry, kind Kind) {
 		if name == "" || name == entry.Name {
@@ -122,6 +130,7 @@ func (g *Graph) lane(ch channel, deprecated map[fbc.DeprecationReference]bool) l
 		}
 		l.edges = append(l.edges, Edge{From: name, To: entry.Name, Kind: kind})
 	}
+
 	for _, entry := range entries {
 		s := stop{
 			name: entry.Name, skipRange: entry.SkipRange,
@@ -131,12 +140,15 @@ func (g *Graph) lane(ch channel, deprecated map[fbc.DeprecationReference]bool) l
 		for _, skip := range entry.Skips {
 			from(skip, entry, KindSkips)
 		}
+
 		for _, older := range g.covered(entry, entries) {
 			s.covers++
 			l.edges = append(l.edges, Edge{From: older, To: entry.Name, Kind: KindSkipRange, SkipRange: entry.SkipRange})
 		}
+
 		l.stops = append(l.stops, s)
 	}
+
 	l.stops = append(l.stops, absent...)
 	return l
 }
@@ -147,11 +159,13 @@ func (g *Graph) covered(entry fbc.ChannelEntry, entries []fbc.ChannelEntry) []st
 	if len(r.anyOf) == 0 {
 		return nil
 	}
+
 	var names []string
 	for _, other := range entries {
 		if v, known := g.versions[other.Name]; known && other.Name != entry.Name && r.has(v) {
 			names = append(names, other.Name)
 		}
 	}
+
 	return names
 }

@@ -27,6 +27,7 @@ func samples() []upgradegraph.Drawing {
 			fbc.ChannelEntry{Name: `odd" </svg> & \ ` + "\n", SkipRange: "broken"},
 		),
 	}, versionInName)
+
 	return []upgradegraph.Drawing{{Graph: zebra}, {Graph: example, Deprecations: &fbc.Deprecations{Entries: []fbc.DeprecationEntry{
 		{Reference: fbc.DeprecationReference{Schema: fbc.SchemaChannel, Name: "alpha"}},
 		{Reference: fbc.DeprecationReference{Schema: fbc.SchemaBundle, Name: "e.v1.1.0"}},
@@ -46,6 +47,7 @@ func TestWriteSVG(t *testing.T) {
 	if err := upgradegraph.WriteSVG(&out, samples()...); err != nil {
 		t.Fatal(err)
 	}
+
 	golden(t, "drawing.svg", out.Bytes())
 	// A browser has to be able to read it, whatever the names are.
 	decoder := xml.NewDecoder(&out)

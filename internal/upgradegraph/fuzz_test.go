@@ -27,10 +27,12 @@ func FuzzGraph(f *testing.F) {
 			),
 			channel(skips, fbc.ChannelEntry{Name: "e.v3.0.0", Replaces: "e.v2.0.0", SkipRange: skipRange}),
 		}, versionInName)
+
 		from := node("e.v1.0.0")
 		if v, err := semver.Parse(installed); err == nil {
 			from = upgradegraph.Node{Name: "installed", Version: &v}
 		}
+
 		reached := map[string]bool{}
 		for _, e := range g.Successors(from) {
 			if e.From != from.Name || e.To == e.From || len(e.Channels) == 0 {
@@ -38,6 +40,7 @@ func FuzzGraph(f *testing.F) {
 			}
 			reached[e.To] = true
 		}
+
 		if g.Err() == nil && skipRange != "" && from.Version != nil {
 			r, err := semver.ParseRange(skipRange)
 			if err != nil {
@@ -47,11 +50,13 @@ func FuzzGraph(f *testing.F) {
 				t.Errorf("%q holds %v, yet there is no edge", skipRange, from.Version)
 			}
 		}
+
 		if path, ok := g.ShortestPath(from, "e.v3.0.0"); ok {
 			if len(path) == 0 || len(path) > 4 || path[0].From != from.Name || path[len(path)-1].To != "e.v3.0.0" {
 				t.Errorf("path %+v", path)
 			}
 		}
+
 		g.Heads("a")
 		if err := upgradegraph.WriteMermaid(io.Discard, upgradegraph.Drawing{Graph: g}); err != nil {
 			t.Error(err)

@@ -110,6 +110,7 @@ func New(pkg string, channels []fbc.Channel, versionOf func(bundle string) (semv
 		ranges:   map[string]parsedRange{},
 		byFrom:   map[string][]int{},
 	}
+
 	index := map[edgeKey]int{}
 	position := map[string]int{}
 	for _, ch := range channels {
@@ -132,6 +133,7 @@ func New(pkg string, channels []fbc.Channel, versionOf func(bundle string) (semv
 			g.addEntry(index, ch.Name, entry)
 		}
 	}
+
 	g.rankEdges()
 	return g
 }
@@ -146,10 +148,12 @@ func (g *Graph) rankEdges() {
 			names = append(names, edge.To)
 		}
 	}
+
 	slices.SortFunc(names, g.newerFirst)
 	for i, name := range names {
 		place[name] = i
 	}
+
 	g.rank = make([]int, len(g.edges))
 	for i, edge := range g.edges {
 		g.rank[i] = place[edge.To]
@@ -161,25 +165,30 @@ func (g *Graph) addEntry(index map[edgeKey]int, channel string, entry fbc.Channe
 	if entry.Replaces != "" && entry.Replaces != entry.Name {
 		g.add(index, edgeKey{kind: KindReplaces, from: entry.Replaces, to: entry.Name}, channel)
 	}
+
 	for _, skip := range entry.Skips {
 		if skip != "" && skip != entry.Name {
 			g.add(index, edgeKey{kind: KindSkips, from: skip, to: entry.Name}, channel)
 		}
 	}
+
 	if entry.SkipRange == "" {
 		return
 	}
+
 	parsed, seen := g.ranges[entry.SkipRange]
 	if !seen {
 		parsed = parseRange(entry.SkipRange)
 		g.ranges[entry.SkipRange] = parsed
 	}
+
 	if parsed.err != nil {
 		g.problems = append(g.problems, &SkipRangeError{
 			Package: g.pkg, Channel: channel, Entry: entry.Name, SkipRange: entry.SkipRange, Err: parsed.err,
 		})
 		return
 	}
+
 	g.add(index, edgeKey{kind: KindSkipRange, to: entry.Name, rangeTxt: entry.SkipRange}, channel)
 }
 
@@ -192,6 +201,7 @@ func (g *Graph) add(index map[edgeKey]int, key edgeKey, channel string) {
 		}
 		return
 	}
+
 	at := len(g.edges)
 	index[key] = at
 	g.edges = append(g.edges, Edge{
@@ -244,6 +254,7 @@ func (g *Graph) Heads(channelName string) []string {
 			}
 		}
 	}
+
 	slices.SortFunc(heads, g.newerFirst)
 	return heads
 }
@@ -262,6 +273,7 @@ func (g *Graph) leaving(from Node, seen map[string]Edge) []Edge {
 			found = append(found, at)
 		}
 	}
+
 	if from.Version != nil {
 		for _, at := range g.ranged {
 			edge := &g.edges[at]
@@ -270,6 +282,7 @@ func (g *Graph) leaving(from Node, seen map[string]Edge) []Edge {
 			}
 		}
 	}
+
 	slices.SortStableFunc(found, func(a, b int) int { return cmp.Compare(g.rank[a], g.rank[b]) })
 	edges := make([]Edge, 0, len(found))
 	for _, at := range found {
@@ -277,6 +290,7 @@ func (g *Graph) leaving(from Node, seen map[string]Edge) []Edge {
 		edge.From = from.Name
 		edges = append(edges, edge)
 	}
+
 	return edges
 }
 
@@ -288,6 +302,7 @@ func (g *Graph) ShortestPath(from Node, to string) ([]Edge, bool) {
 	if from.Name == to {
 		return nil, true
 	}
+
 	arrivedBy := map[string]Edge{from.Name: {}}
 	queue := []Node{from}
 	for len(queue) > 0 {
@@ -298,13 +313,16 @@ func (g *Graph) ShortestPath(from Node, to string) ([]Edge, bool) {
 			if _, seen := arrivedBy[edge.To]; seen || !known {
 				continue
 			}
+
 			arrivedBy[edge.To] = edge
 			if edge.To == to {
 				return trace(arrivedBy, from.Name, to), true
 			}
+
 			queue = append(queue, Node{Name: edge.To, Version: &version})
 		}
 	}
+
 	return nil, false
 }
 

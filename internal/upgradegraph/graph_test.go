@@ -154,6 +154,7 @@ func TestInvalidSkipRangeIsNamedAndCoversNothing(t *testing.T) {
 		"only white space":    "   ",
 		"longer than allowed": strings.Repeat("<1.0.0 ", 1000),
 	}
+
 	for name, text := range cases {
 		t.Run(name, func(t *testing.T) {
 			g := upgradegraph.New("example", []fbc.Channel{channel("stable",
@@ -208,6 +209,7 @@ func TestHeads(t *testing.T) {
 			want:    []string{"e.v1.0.0"},
 		},
 	}
+
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			g := upgradegraph.New("example", []fbc.Channel{channel("other"), channel("stable", tc.entries...)}, versionInName)
@@ -233,6 +235,7 @@ func TestShortestPath(t *testing.T) {
 		{Name: "lost", Replaces: "e.v2.0.0"},
 		{Name: "e.v3.0.0", Replaces: "lost"},
 	}
+
 	shortcut := append([]fbc.ChannelEntry{{Name: "e.v1.3.0", SkipRange: ">=1.0.0 <1.3.0"}, {Name: "e.v2.1.0", Skips: []string{"e.v1.3.0", "e.v1.2.0"}}}, chain...)
 	cases := map[string]struct {
 		entries  []fbc.ChannelEntry
@@ -249,6 +252,7 @@ func TestShortestPath(t *testing.T) {
 		"not backwards":                             {entries: chain, from: "e.v2.0.0", to: "e.v1.0.0", none: true},
 		"of equally short ways the highest version": {entries: []fbc.ChannelEntry{{Name: "e.v1.1.0", Replaces: "e.v1.0.0"}, {Name: "e.v1.2.0", Skips: []string{"e.v1.0.0"}}, {Name: "e.v2.0.0", Skips: []string{"e.v1.1.0", "e.v1.2.0"}}}, from: "e.v1.0.0", to: "e.v2.0.0", want: []string{"e.v1.2.0", "e.v2.0.0"}},
 	}
+
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			g := upgradegraph.New("example", []fbc.Channel{channel("stable", tc.entries...)}, versionInName)
@@ -256,6 +260,7 @@ func TestShortestPath(t *testing.T) {
 			if found == tc.none {
 				t.Fatalf("found = %v, path %v", found, path)
 			}
+
 			var got []string
 			at := tc.from
 			for _, e := range path {
@@ -265,6 +270,7 @@ func TestShortestPath(t *testing.T) {
 				at = e.To
 				got = append(got, e.To)
 			}
+
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}

@@ -53,13 +53,16 @@ func (m Mermaid) Write(w io.Writer, drawings ...Drawing) error {
 			return fmt.Errorf("unknown minimum edge name: %q", m.MinimumEdge)
 		}
 	}
+
 	s := sketch{Mermaid: m, classes: map[string][]string{}}
 	for _, d := range drawings {
 		s.drawPackage(d)
 	}
+
 	if err := s.writeTo(w); err != nil {
 		return fmt.Errorf("write the drawing: %w", err)
 	}
+
 	return nil
 }
 
@@ -87,20 +90,24 @@ func (s *sketch) writeTo(w io.Writer) error {
 	for _, id := range s.packages {
 		fmt.Fprintf(&s.body, "style %s fill:#989695\n", id)
 	}
+
 	for _, id := range s.channels {
 		fmt.Fprintf(&s.body, "style %s fill:#DCD0FF\n", id)
 	}
+
 	for _, class := range slices.Sorted(maps.Keys(s.classes)) {
 		ids := s.classes[class]
 		slices.Sort(ids)
 		fmt.Fprintf(&s.body, "class %s %s\n", strings.Join(ids, ","), class)
 	}
+
 	if len(s.dead) > 0 {
 		fmt.Fprintf(&s.body, "linkStyle %s stroke:#FF0000,stroke-width:3px,stroke-dasharray:5;\n", strings.Join(s.dead, ","))
 	}
 	if _, err := io.WriteString(w, mermaidHeader); err != nil {
 		return err
 	}
+
 	_, err := s.body.WriteTo(w)
 	return err
 }
@@ -112,6 +119,7 @@ func (s *sketch) drawPackage(d Drawing) {
 	if deprecated[fbc.DeprecationReference{Schema: fbc.SchemaPackage}] {
 		s.packages = append(s.packages, identifier(g.pkg))
 	}
+
 	channels := slices.Clone(g.channels)
 	slices.SortStableFunc(channels, func(a, b channel) int { return strings.Compare(a.name, b.name) })
 	for _, ch := range channels {
@@ -122,6 +130,7 @@ func (s *sketch) drawPackage(d Drawing) {
 		}
 		s.drawChannel(g, ch, deprecated)
 	}
+
 	s.body.WriteString("  end\n")
 }
 
@@ -131,6 +140,7 @@ func (s *sketch) drawChannel(g *Graph, ch channel, deprecated map[fbc.Deprecatio
 	if deprecated[fbc.DeprecationReference{Schema: fbc.SchemaChannel, Name: ch.name}] {
 		s.channels = append(s.channels, channelID)
 	}
+
 	entries := slices.Clone(ch.entries)
 	// Versions that differ only in their build metadata are equal, and keep the order of the
 	// catalog, as in the field: an entry is marked as skipped only by one that is drawn before it.
@@ -148,8 +158,10 @@ func (s *sketch) drawChannel(g *Graph, ch channel, deprecated map[fbc.Deprecatio
 		if class != "" {
 			s.classes[class] = append(s.classes[class], identifier(g.pkg, ch.name, entry.Name))
 		}
+
 		s.drawEntry(g, ch, entry, skipped)
 	}
+
 	s.body.WriteString("    end\n")
 }
 
@@ -165,6 +177,7 @@ func (s *sketch) drawEntry(g *Graph, ch channel, entry fbc.ChannelEntry, skipped
 		}
 		s.links++
 	}
+
 	fmt.Fprintf(&s.body, "      %s\n", node(entry.Name))
 	for _, skip := range entry.Skips {
 		link(skip, "skip", skipped[skip])
@@ -172,6 +185,7 @@ func (s *sketch) drawEntry(g *Graph, ch channel, entry fbc.ChannelEntry, skipped
 			skipped[skip] = true
 		}
 	}
+
 	if r := g.ranges[entry.SkipRange]; len(r.anyOf) > 0 {
 		for _, older := range ch.entries {
 			if r.has(g.versions[older.Name]) {
@@ -179,6 +193,7 @@ func (s *sketch) drawEntry(g *Graph, ch channel, entry fbc.ChannelEntry, skipped
 			}
 		}
 	}
+
 	if entry.Replaces != "" {
 		link(entry.Replaces, "replace", skipped[entry.Name])
 	}
@@ -202,6 +217,7 @@ func (g *Graph) above(ch channel, floor string) channel {
 		entry.Skips = slices.DeleteFunc(slices.Clone(entry.Skips), below)
 		kept.entries = append(kept.entries, entry)
 	}
+
 	return kept
 }
 

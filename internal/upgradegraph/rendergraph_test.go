@@ -24,6 +24,7 @@ func golden(t *testing.T, name string, got []byte) {
 			t.Fatal(err)
 		}
 	}
+
 	want, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -48,6 +49,7 @@ func TestWriteMermaid(t *testing.T) {
 			fbc.ChannelEntry{Name: "e.v2.0.0", SkipRange: "broken"},
 		),
 	}, versionInName)
+
 	var out bytes.Buffer
 	err := upgradegraph.WriteMermaid(&out,
 		upgradegraph.Drawing{Graph: zebra, Deprecations: &fbc.Deprecations{Entries: []fbc.DeprecationEntry{
@@ -62,6 +64,7 @@ func TestWriteMermaid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	golden(t, "packages.mermaid", out.Bytes())
 }
 
@@ -105,6 +108,7 @@ func drawn(t *testing.T, m upgradegraph.Mermaid) ([]byte, error) {
 		channel("alpha", fbc.ChannelEntry{Name: "e.v1.0.0"}, fbc.ChannelEntry{Name: "e.v1.1.0", Skips: []string{"e.v1.0.0"}}),
 		channel("old", fbc.ChannelEntry{Name: "e.v0.9.0"}),
 	}, versionInName)
+
 	other := upgradegraph.New("other", []fbc.Channel{channel("stable", fbc.ChannelEntry{Name: "o.v9.0.0"})}, versionInName)
 	var out bytes.Buffer
 	err := m.Write(&out, upgradegraph.Drawing{Graph: other}, upgradegraph.Drawing{Graph: g, Deprecations: &fbc.Deprecations{
@@ -115,6 +119,7 @@ func drawn(t *testing.T, m upgradegraph.Mermaid) ([]byte, error) {
 			{Reference: fbc.DeprecationReference{Schema: fbc.SchemaBundle, Name: "e.v1.1.0"}},
 		},
 	}})
+
 	return out.Bytes(), err
 }
 

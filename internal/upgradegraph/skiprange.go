@@ -40,6 +40,7 @@ func parseRange(text string) parsedRange {
 	if len(text) > maxSkipRangeBytes {
 		return parsedRange{err: fmt.Errorf("%d bytes are too long (at most %d)", len(text), maxSkipRangeBytes)}
 	}
+
 	whole, err := semver.ParseRange(text)
 	if err != nil {
 		return parsedRange{err: err}
@@ -47,6 +48,7 @@ func parseRange(text string) parsedRange {
 	if !strings.Contains(text, "||") {
 		return parsedRange{anyOf: []semver.Range{whole}}
 	}
+
 	var parsed parsedRange
 	for alternative := range strings.SplitSeq(text, "||") {
 		r, err := semver.ParseRange(strings.TrimSpace(alternative))
@@ -55,6 +57,7 @@ func parseRange(text string) parsedRange {
 		}
 		parsed.anyOf = append(parsed.anyOf, r)
 	}
+
 	return parsed
 }
 

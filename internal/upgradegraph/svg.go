@@ -37,6 +37,7 @@ func WriteSVG(w io.Writer, drawings ...Drawing) error {
 		width += c.width + svgMargin
 		height = max(height, c.height)
 	}
+
 	b := bufio.NewWriter(w)
 	fmt.Fprintf(b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img">`,
 		width, height+2*svgMargin, width, height+2*svgMargin)
@@ -44,10 +45,12 @@ func WriteSVG(w io.Writer, drawings ...Drawing) error {
 	for _, c := range columns {
 		c.write(b)
 	}
+
 	fmt.Fprint(b, "</svg>\n")
 	if err := b.Flush(); err != nil {
 		return fmt.Errorf("write the drawing: %w", err)
 	}
+
 	return nil
 }
 
@@ -68,6 +71,7 @@ func newColumn(l lane, x int) svgColumn {
 		c.box = max(c.box, int(svgLetter*float64(len(s.name)))+2*svgMargin)
 		note = max(note, int(svgLetter*float64(len(s.note()))))
 	}
+
 	c.width = max(c.box+svgArc+note, int(9*float64(len(l.title())))) + 2*svgMargin
 	c.height = svgHeading + len(l.stops)*svgRow + svgMargin
 	return c
@@ -80,11 +84,13 @@ func (c svgColumn) write(b *bufio.Writer) {
 	if c.deprecated {
 		class = "ld"
 	}
+
 	fmt.Fprintf(b, `<rect class="%s" x="%d" y="%d" width="%d" height="%d" rx="6"/>`, class, c.x, svgMargin, c.width, c.height)
 	fmt.Fprintf(b, `<text class="h" x="%d" y="%d">%s</text>`+"\n", c.x+svgMargin, svgMargin+22, escapeXML(c.title()))
 	for _, s := range c.stops {
 		c.writeStop(b, s)
 	}
+
 	for _, edge := range c.edges {
 		c.writeEdge(b, edge)
 	}
@@ -98,12 +104,14 @@ func (c svgColumn) writeStop(b *bufio.Writer, s stop) {
 	case s.absent:
 		class = ` class="a"`
 	}
+
 	y := c.top(s.name)
 	fmt.Fprintf(b, `<g%s><rect x="%d" y="%d" width="%d" height="%d" rx="4"/><text x="%d" y="%d">%s</text></g>`,
 		class, c.x+svgMargin, y, c.box, svgBox, c.x+svgMargin+8, y+15, escapeXML(s.name))
 	if note := s.note(); note != "" {
 		fmt.Fprintf(b, `<text class="n" x="%d" y="%d">%s</text>`, c.x+svgMargin+c.box+svgArc, y+15, escapeXML(note))
 	}
+
 	fmt.Fprintln(b)
 }
 
@@ -112,10 +120,12 @@ func (c svgColumn) writeEdge(b *bufio.Writer, edge Edge) {
 	if edge.Kind == KindSkipRange {
 		return
 	}
+
 	class := ""
 	if edge.Kind == KindSkips {
 		class = ` class="s"`
 	}
+
 	x := c.x + svgMargin + c.box
 	from, to := c.top(edge.From)+svgBox/2-3, c.top(edge.To)+svgBox/2+3
 	reach := min(svgArc, 14+8*max(c.row[edge.From]-c.row[edge.To], c.row[edge.To]-c.row[edge.From]))

@@ -45,6 +45,7 @@ func run(ctx context.Context, bundles string, keep bool) (err error) {
 	if err != nil {
 		return err
 	}
+
 	d := &demo{dir: dir, began: time.Now()}
 	fmt.Printf("The demo runs in %s\n\n", dir)
 	err = steps.Do(ctx, "A real Kubernetes, with a registry, starts", func(ctx context.Context) (string, error) {
@@ -58,15 +59,18 @@ func run(ctx context.Context, bundles string, keep bool) (err error) {
 	if err != nil {
 		return err
 	}
+
 	defer func() { err = errors.Join(err, d.end(ctx, keep && err == nil)) }()
 	if err := steps.Do(ctx, "Mainstay starts", func(ctx context.Context) (string, error) {
 		return "catalogd and operator-controller run in one process", d.Serve(ctx)
 	}); err != nil {
 		return err
 	}
+
 	if bundles != "" {
 		return d.realPackage(ctx, bundles)
 	}
+
 	return d.sampleOperator(ctx)
 }
 
@@ -90,6 +94,7 @@ Mainstay runs as process %d and logs to %s. To stop it all:
 `, d.Kubeconfig, bin, bin, d.ServersPID(), d.ServersLog(), d.ServersPID(), filepath.Join(d.dir, "cluster"), d.dir)
 		return nil
 	}
+
 	began := time.Now()
 	if err := d.Down(ctx); err != nil {
 		return err
@@ -97,6 +102,7 @@ Mainstay runs as process %d and logs to %s. To stop it all:
 	if err := os.RemoveAll(d.dir); err != nil {
 		return err
 	}
+
 	fmt.Printf("%6.2f s  All is stopped and removed\n\nThe demo took %.0f s.\n", time.Since(began).Seconds(), time.Since(d.began).Seconds())
 	return nil
 }

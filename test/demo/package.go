@@ -24,12 +24,14 @@ func (d *demo) realPackage(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
+
 	catalog := d.Registry + "/demo/catalog:latest"
 	if err := steps.Do(ctx, fmt.Sprintf("A catalog of %d versions of %s is built and pushed", len(versions), name), func(ctx context.Context) (string, error) {
 		return d.Mainstay(ctx, "catalog", "build", dir, "--push", catalog)
 	}); err != nil {
 		return err
 	}
+
 	if err := steps.Do(ctx, "The catalog is added to the cluster", func(ctx context.Context) (string, error) {
 		return d.Mainstay(ctx, "catalog", "add", "demo", "--image", catalog, "--wait")
 	}); err != nil {
@@ -69,6 +71,7 @@ func (d *demo) installOldest(ctx context.Context, name string, versions []*semve
 			if getErr != nil || out != "" || !errors.As(err, &failed) {
 				return "", errors.Join(err, getErr)
 			}
+
 			_, reason, _ := strings.Cut(failed.Stderr, "Error: ")
 			return "refused: " + reason, nil
 		})
@@ -103,6 +106,7 @@ func (d *demo) followGraph(ctx context.Context, name, newest string) error {
 	}); err != nil {
 		return err
 	}
+
 	if err := steps.Do(ctx, "The version is no longer pinned", func(ctx context.Context) (string, error) {
 		_, err := d.Mainstay(ctx, "extension", "upgrade", name, "--version", "", "--check=false")
 		return "the operator follows the update graph", err
@@ -195,6 +199,7 @@ func (d *demo) hasReached(ctx context.Context, name, want string) error {
 	if err != nil {
 		return err
 	}
+
 	installed, err := semver.NewVersion(out)
 	if err != nil {
 		return fmt.Errorf("the installed version %q: %w", out, err)
@@ -210,6 +215,7 @@ func (d *demo) removePackage(ctx context.Context, name string) (string, error) {
 	if _, err := d.Mainstay(ctx, "extension", "uninstall", name, "--wait"); err != nil {
 		return "", err
 	}
+
 	out, err := d.Kubectl(ctx, "get", "crds,clusterroles,clusterrolebindings,deployments", "-A",
 		"-l", "olm.operatorframework.io/owner-name="+name, "-o", "name")
 	if err == nil && out != "" {
@@ -224,15 +230,18 @@ func versionsIn(dir string) ([]*semver.Version, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var versions []*semver.Version
 	for _, entry := range entries {
 		if v, err := semver.NewVersion(entry.Name()); err == nil && entry.IsDir() {
 			versions = append(versions, v)
 		}
 	}
+
 	if len(versions) == 0 {
 		return nil, fmt.Errorf("%s has no folders named by versions", dir)
 	}
+
 	slices.SortFunc(versions, func(a, b *semver.Version) int { return a.Compare(b) })
 	return versions, nil
 }

@@ -58,6 +58,7 @@ func (d *demo) sampleOperator(ctx context.Context) error {
 		{"Somebody changes its Service; it is put right", d.healChanged},
 		{"hello-operator is uninstalled, and nothing of it is left", d.uninstall},
 	}
+
 	for _, s := range journey {
 		if err := steps.Do(ctx, s.what, s.do); err != nil {
 			return err
@@ -108,6 +109,7 @@ func (d *demo) healDeleted(ctx context.Context) (string, error) {
 	if _, err := d.Kubectl(ctx, "delete", "deployment", "hello-operator", "-n", "hello"); err != nil {
 		return "", err
 	}
+
 	return "", steps.Eventually(ctx, limit, func(ctx context.Context) error {
 		after, err := d.Kubectl(ctx, "get", "deployment", "hello-operator", "-n", "hello", "-o", path)
 		if err == nil && (after == before || !strings.HasSuffix(after, " 1")) {
@@ -135,6 +137,7 @@ func (d *demo) uninstall(ctx context.Context) (string, error) {
 	if _, err := d.Mainstay(ctx, "extension", "uninstall", "hello-operator", "--delete-custom-resources", "--wait"); err != nil {
 		return "", err
 	}
+
 	const owned = "olm.operatorframework.io/owner-name=hello-operator"
 	out, err := d.Kubectl(ctx, "get", "crds,clusterroles,clusterrolebindings,deployments,services,serviceaccounts", "-A", "-l", owned, "-o", "name")
 	if err != nil {
@@ -143,5 +146,6 @@ func (d *demo) uninstall(ctx context.Context) (string, error) {
 	if out != "" {
 		return "", fmt.Errorf("left over: %s", out)
 	}
+
 	return "", os.RemoveAll(filepath.Join(d.dir, "bundles"))
 }

@@ -69,11 +69,13 @@ func (k *kubelet) run(s *server, version, kubeconfig string) error {
 	if info, err := os.Stat(k.demo.log(s.name)); err == nil {
 		s.logged = info.Size()
 	}
+
 	p, err := k.demo.launch(version, s.name, kubeconfig, append(s.args(version), "--health-probe-bind-address=0", "--metrics-bind-address=0",
 		"--cache-dir="+filepath.Join(k.demo.dir, "cache", s.name))...)
 	if err != nil {
 		return err
 	}
+
 	s.process, s.version = p, version
 	return nil
 }
@@ -85,18 +87,22 @@ func (k *kubelet) sync(ctx context.Context) error {
 			return err
 		}
 	}
+
 	if len(k.servers) == 0 {
 		return nil
 	}
+
 	pods, err := k.pods(ctx)
 	if err != nil {
 		return err
 	}
+
 	for _, s := range k.servers {
 		if err := k.syncServer(ctx, s, pods); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
+
 	return nil
 }
 
@@ -112,6 +118,7 @@ func (k *kubelet) syncServer(ctx context.Context, s *server, pods []pod) error {
 		}
 		return err
 	}
+
 	if s.process != nil {
 		// Its token counts no more, and it may have ended by that.
 		var ended *cluster.EndedError
@@ -120,13 +127,16 @@ func (k *kubelet) syncServer(ctx context.Context, s *server, pods []pod) error {
 		}
 		s.process, s.suspect = nil, false
 	}
+
 	if len(mine) == 0 {
 		return nil
 	}
+
 	kubeconfig, err := k.login(ctx, s.name, mine[0])
 	if err != nil {
 		return nil //nolint:nilerr // The pod has gone since the pods were read; if not, it is tried again.
 	}
+
 	s.pod = mine[0]
 	return k.run(s, k.versions[s.pod.image], kubeconfig)
 }
@@ -138,12 +148,14 @@ func (k *kubelet) pods(ctx context.Context) ([]pod, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var pods []pod
 	for line := range strings.Lines(out) {
 		if f := strings.Split(strings.TrimSpace(line), "|"); len(f) == 7 && f[0] == "" {
 			pods = append(pods, pod{namespace: f[1], name: f[2], uid: f[3], account: f[4], node: f[5], image: f[6]})
 		}
 	}
+
 	return pods, nil
 }
 
@@ -155,6 +167,7 @@ func (k *kubelet) login(ctx context.Context, name string, p pod) (string, error)
 	if err != nil {
 		return "", err
 	}
+
 	config, err := os.ReadFile(k.demo.Kubeconfig)
 	if err == nil {
 		err = os.WriteFile(file, config, 0o600)
@@ -162,6 +175,7 @@ func (k *kubelet) login(ctx context.Context, name string, p pod) (string, error)
 	if err != nil {
 		return "", err
 	}
+
 	for _, args := range [][]string{
 		{"config", "set-credentials", p.account, "--token", strings.TrimSpace(token)},
 		{"config", "set-context", "--current", "--user", p.account},
@@ -170,6 +184,7 @@ func (k *kubelet) login(ctx context.Context, name string, p pod) (string, error)
 			return "", err
 		}
 	}
+
 	return file, nil
 }
 
@@ -197,6 +212,7 @@ func (k *kubelet) refused() error {
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -208,6 +224,7 @@ func (k *kubelet) stop() error {
 			wrong = append(wrong, s.process.Stop())
 		}
 	}
+
 	if k.updates != nil {
 		wrong = append(wrong, k.updates.Stop())
 	}

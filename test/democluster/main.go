@@ -63,6 +63,7 @@ func run(ctx context.Context, programs string) (err error) {
 	if err != nil {
 		return err
 	}
+
 	d := &demo{dir: dir, programs: programs, began: time.Now(), releases: map[string]*payload.Images{}}
 	fmt.Printf("The demo runs in %s\n\n", dir)
 	defer func() { err = errors.Join(err, d.end(ctx, err != nil)) }()
@@ -93,6 +94,7 @@ func run(ctx context.Context, programs string) (err error) {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -109,14 +111,17 @@ func (d *demo) start(ctx context.Context) (string, error) {
 	if _, err := d.Kubectl(ctx, "label", "nodes", "--all", "node-role.kubernetes.io/control-plane="); err != nil {
 		return "", err
 	}
+
 	states, err := d.nodeStates(ctx)
 	if err != nil {
 		return "", err
 	}
+
 	d.kubelet = &kubelet{demo: d}
 	for _, s := range states {
 		d.kubelet.nodes = append(d.kubelet.nodes, s.name)
 	}
+
 	return "images go to " + c.Registry + "\nno Prometheus is needed: a stand-in answers the query of one risk by 0, that of the other by 1", nil
 }
 
@@ -140,10 +145,12 @@ func (d *demo) end(ctx context.Context, failed bool) error {
 		fmt.Fprintln(os.Stderr, "\nlogs are in", d.dir)
 		return errors.Join(wrong...)
 	}
+
 	wrong = append(wrong, os.RemoveAll(d.dir))
 	if err := errors.Join(wrong...); err != nil {
 		return err
 	}
+
 	fmt.Printf("%6.2f s  All is stopped and removed\n\nThe demo took %.0f s.\n", time.Since(began).Seconds(), time.Since(d.began).Seconds())
 	return nil
 }

@@ -21,6 +21,7 @@ func (d *demo) nodesHave(version string) func(context.Context) (string, error) {
 			if err != nil {
 				return err
 			}
+
 			var wrong []error
 			for _, s := range states {
 				if !s.isDone() {
@@ -28,15 +29,18 @@ func (d *demo) nodesHave(version string) func(context.Context) (string, error) {
 				}
 				wrong = append(wrong, d.fileHas(s.name, version))
 			}
+
 			return errors.Join(wrong...)
 		})
 		if err != nil {
 			return "", err
 		}
+
 		var lines strings.Builder
 		for _, node := range d.kubelet.nodes {
 			fmt.Fprintf(&lines, "%s: /%s says %s\n", node, settingFile, version)
 		}
+
 		return lines.String(), nil
 	}
 }

@@ -19,6 +19,7 @@ func openSite(dir string) (*site.Site, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	const risk = `to: %s
 from: 1[.]0[.].*
 url: https://example.com/risks/%s
@@ -29,6 +30,7 @@ matchingRules:
   promql:
     promql: %s
 `
+
 	return s, errors.Join(
 		s.Channel(channel, first, second, third),
 		s.Write("blocked-edges/slow-disks.yaml", fmt.Sprintf(risk, second, "slow-disks", "SlowDisks", "Nodes with slow disks take an hour.", queryAbsent)),

@@ -23,6 +23,7 @@ func (d *demo) build(ctx context.Context) (string, error) {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return "", err
 		}
+
 		b := &payload.Build{
 			Root: ".", Program: d.program(version), Version: version, Previous: previous,
 			Image: d.Registry + "/platform/mainstay:" + version, Release: d.Registry + "/platform/release:" + version,
@@ -31,15 +32,18 @@ func (d *demo) build(ctx context.Context) (string, error) {
 				"0000_70_nodes_00_platform-release.yaml":     setting,
 			},
 		}
+
 		images, err := b.Run(ctx, dir)
 		if err != nil {
 			return "", fmt.Errorf("release %s: %w", version, err)
 		}
+
 		d.releases[version] = images
 		d.kubelet.versions[images.Component], d.kubelet.versions[images.Release] = version, version
 		previous = append(previous, version)
 		fmt.Fprintf(&lines, "%s  %s\n", version, images.Release)
 	}
+
 	return lines.String(), nil
 }
 
@@ -58,10 +62,12 @@ func (d *demo) serveUpdates(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	status, err := cluster.FreeAddress()
 	if err != nil {
 		return "", err
 	}
+
 	d.graphs = "http://" + address + "/api/upgrades_info/graph"
 	d.kubelet.updates, err = d.launch(first, "update-service", d.Kubeconfig, "update-service", "--releases", d.Registry+"/platform/release",
 		"--graph-data", d.site.Data, "--address", address, "--status-address", status, "--keyring", d.site.Keyring,
@@ -69,10 +75,12 @@ func (d *demo) serveUpdates(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	err = d.eventually(ctx, func(ctx context.Context) error { return cluster.Answers(ctx, "http://"+status+"/readyz") })
 	if err != nil {
 		return "", err
 	}
+
 	return d.Mainstay(ctx, "updates", "graph", d.graphs, "--channel", channel)
 }
 
@@ -84,6 +92,7 @@ func (d *demo) install(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	operator := k.add(&server{name: "cluster-version-operator", account: "cluster-version-operator", args: func(string) []string {
 		return []string{"cluster-version-operator", "--release-image=" + d.releases[first].Release, "--prometheus-url=" + d.site.URL}
 	}})
@@ -104,10 +113,12 @@ func (d *demo) install(ctx context.Context) (string, error) {
 			return []string{"machine-config-daemon", "--node=" + node, "--root=" + d.root(node), "--simulate"}
 		}})
 	}
+
 	// Its account comes with the release that it applies: until then it acts as an administrator.
 	if err := k.run(operator, first, d.Kubeconfig); err != nil {
 		return "", err
 	}
+
 	// The optional parts are left out: the API server cannot reach the package server in a simulated pod.
 	manifest := fmt.Sprintf(`apiVersion: config.openshift.io/v1
 kind: ClusterVersion
@@ -121,6 +132,7 @@ spec: {clusterID: 7b8f3a3e-8a0e-4c7c-9a9f-0f2c6a3f1c11, channel: %s, upstream: %
 	if err := d.eventually(ctx, d.isAt(first)); err != nil {
 		return "", err
 	}
+
 	out, err := d.Kubectl(ctx, "get", "clusterversion,clusteroperators")
 	return "the simulated nodes mark what it deploys as running; the same components run as processes beside,\nwith tokens of their pods\n" + out, err
 }
@@ -160,12 +172,14 @@ func (d *demo) isAt(want string) func(context.Context) error {
 		if h := v.Status.History; len(h) > 0 && h[0].Version == want && h[0].State == "Completed" {
 			return nil
 		}
+
 		var said []string
 		for _, c := range v.Status.Conditions {
 			if c.Type == "Progressing" || c.Type == "Failing" || c.Type == "ReleaseAccepted" {
 				said = append(said, c.Type+" "+c.Status+": "+c.Message)
 			}
 		}
+
 		return fmt.Errorf("the cluster is not at %s: %s", want, strings.Join(said, "; "))
 	}
 }
@@ -177,6 +191,7 @@ func (d *demo) offers(ctx context.Context) (string, error) {
 		if err != nil {
 			return err
 		}
+
 		recommended := map[string]string{}
 		for _, u := range v.Status.ConditionalUpdates {
 			for _, c := range u.Conditions {
@@ -185,9 +200,11 @@ func (d *demo) offers(ctx context.Context) (string, error) {
 				}
 			}
 		}
+
 		if recommended[second] != "True" || recommended[third] != "False" {
 			return fmt.Errorf("the cluster takes as recommended: %v", recommended)
 		}
+
 		return nil
 	})
 	if err != nil {
@@ -234,6 +251,7 @@ func (d *demo) complete(ctx context.Context) (string, error) {
 	if err := d.eventually(ctx, d.isAt(second)); err != nil {
 		return "", err
 	}
+
 	result := ""
 	err := d.eventually(ctx, func(context.Context) (err error) {
 		result, err = d.watch.report(d.kubelet.nodes)
@@ -245,5 +263,6 @@ func (d *demo) complete(ctx context.Context) (string, error) {
 	if err := d.eventually(ctx, func(context.Context) error { return d.kubelet.allAt(second) }); err != nil {
 		return "", err
 	}
+
 	return fmt.Sprintf("%sall %d components run in version %s, the cluster-version-operator among them\n", result, len(d.kubelet.servers), second), d.kubelet.refused()
 }

@@ -78,6 +78,7 @@ func (d *demo) watchNodes() (*watch, error) {
 	if err := w.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("watching nodes: %w", err)
 	}
+
 	go w.read(out)
 	return w, nil
 }
@@ -103,6 +104,7 @@ func (w *watch) see(s nodeState) {
 		t = &turn{node: s.name, cordoned: at}
 		w.turns[s.name] = t
 	}
+
 	if t != nil {
 		note := func(when *time.Duration, is bool) {
 			if is && *when == 0 {
@@ -113,12 +115,14 @@ func (w *watch) see(s nodeState) {
 		note(&t.updated, s.current == s.desired)
 		note(&t.usable, s.isDone())
 	}
+
 	away := 0
 	for _, s := range w.last {
 		if s.cordoned {
 			away++
 		}
 	}
+
 	w.most = max(w.most, away)
 }
 
@@ -147,15 +151,18 @@ func (w *watch) report(nodes []string) (string, error) {
 		}
 		turns = append(turns, t)
 	}
+
 	if w.most > 1 {
 		wrong = append(wrong, fmt.Errorf("%d nodes were away at once, not one after the other", w.most))
 	}
+
 	slices.SortFunc(turns, func(a, b *turn) int { return cmp.Compare(a.cordoned, b.cordoned) })
 	var lines strings.Builder
 	for _, t := range turns {
 		fmt.Fprintf(&lines, "%s: cordoned after %.1f s, drained %.1f s, updated %.1f s, uncordoned %.1f s\n",
 			t.node, t.cordoned.Seconds(), t.drained.Seconds(), t.updated.Seconds(), t.usable.Seconds())
 	}
+
 	return lines.String(), errors.Join(append(wrong, w.err)...)
 }
 
@@ -172,6 +179,7 @@ func (d *demo) nodeStates(ctx context.Context) ([]nodeState, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var states []nodeState
 	for line := range strings.Lines(out) {
 		s, err := parseNode(line)
@@ -180,5 +188,6 @@ func (d *demo) nodeStates(ctx context.Context) ([]nodeState, error) {
 		}
 		states = append(states, s)
 	}
+
 	return states, nil
 }

@@ -16,6 +16,7 @@ func follow(t *testing.T, lines ...string) *watch {
 		}
 		w.see(s)
 	}
+
 	return w
 }
 
@@ -29,6 +30,7 @@ func TestNodesTakeTurns(t *testing.T) {
 			node + "||Done|new|new|uncordon-new",
 		}
 	}
+
 	a, b := turn("a"), turn("b")
 	for name, test := range map[string]struct {
 		lines []string
@@ -51,6 +53,7 @@ func TestNodesTakeTurns(t *testing.T) {
 			}
 		})
 	}
+
 	if _, err := parseNode("a|b"); err == nil {
 		t.Error("a line without all fields is accepted")
 	}

@@ -27,6 +27,7 @@ func TestAccessRoles(t *testing.T) {
 		_, err := j.Mainstay(ctx, "catalog", "add", "access", "--image", catalog, "--wait")
 		return err
 	})
+
 	j.step("the extension is installed without roles for users", func(ctx context.Context) error {
 		_, err := j.Mainstay(ctx, "extension", "install", "hello-operator", "--create-namespace", "--wait", "--timeout", limit.String())
 		return err
@@ -46,6 +47,7 @@ func TestAccessRoles(t *testing.T) {
 			"stranger": nil,
 		})
 	})
+
 	j.step("without the extension none may any more", func(ctx context.Context) error {
 		if _, err := j.Mainstay(ctx, "extension", "uninstall", "hello-operator", "--delete-custom-resources", "--wait", "--timeout", limit.String()); err != nil {
 			return err
@@ -82,11 +84,13 @@ func (j *journey) may(ctx context.Context, want map[string][]string) error {
 	if err != nil {
 		return err
 	}
+
 	config.QPS = -1
 	reviews, err := authorizationv1.NewForConfig(config)
 	if err != nil {
 		return err
 	}
+
 	return j.eventually(ctx, func(ctx context.Context) error {
 		for user, allowed := range want {
 			for _, namespace := range []string{"default", "kube-public"} {

@@ -139,6 +139,7 @@ func (j *journey) mendsCatalog(ctx context.Context) error {
 	if _, err := j.Mainstay(ctx, "catalog", "refresh", "broken"); err != nil {
 		return err
 	}
+
 	return j.progressing(ctx, "clustercatalog", "broken", "True Succeeded")
 }
 

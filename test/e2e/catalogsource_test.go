@@ -25,6 +25,7 @@ func TestCatalogSource(t *testing.T) {
 	if !canBeReal(t) {
 		t.Skip("no pods run here")
 	}
+
 	c := &catalogSource{journey: start(t, true)}
 	c.step("catalog-operator runs", c.install)
 	c.step("a catalog is pushed, and offered", c.offer)
@@ -48,10 +49,12 @@ func (c *catalogSource) install(ctx context.Context) error {
 	if _, err := c.push(ctx, "image", "build", "--binary", filepath.Join(c.root, "bin", "mainstay"), "--push", own); err != nil {
 		return err
 	}
+
 	config := filepath.Join(c.root, "config", "classic")
 	if _, err := c.Kubectl(ctx, "apply", "--server-side", "-k", filepath.Join(config, "crd")); err != nil {
 		return err
 	}
+
 	shipped, err := c.Kubectl(ctx, "kustomize", filepath.Join(config, "catalog-operator"))
 	if err != nil {
 		return err
@@ -59,6 +62,7 @@ func (c *catalogSource) install(ctx context.Context) error {
 	if err := c.Apply(ctx, "{apiVersion: v1, kind: Namespace, metadata: {name: olm}}\n---\n"+strings.ReplaceAll(shipped, "ghcr.io/mainstay-dev/mainstay:latest", own)); err != nil {
 		return err
 	}
+
 	return c.eventually(ctx, func(ctx context.Context) error {
 		return c.prints(ctx, "1", "get", "deployment", "catalog-operator", "-n", "olm", "-o", "jsonpath={.status.availableReplicas}")
 	})
@@ -75,6 +79,7 @@ func (c *catalogSource) publishPackage(ctx context.Context, name string) error {
 	if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "catalog.json"), []byte(catalog), 0o644)); err != nil {
 		return err
 	}
+
 	_, err := c.Run(ctx, "opm", "generate", "dockerfile", dir, "--tag", c.image(), "--push", "--cert-dir", c.CertDir())
 	return err
 }
@@ -104,10 +109,12 @@ func (c *catalogSource) answers(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+
 	address, err := c.Kubectl(ctx, "get", "service", "kitchen", "-n", catalogNamespace, "-o", "jsonpath={.spec.clusterIP}:{.spec.ports[0].port}")
 	if err != nil {
 		return err
 	}
+
 	return c.eventually(ctx, func(ctx context.Context) error {
 		got, err := packagesOf(ctx, address)
 		if err == nil && !slices.Equal(got, []string{name}) {
@@ -124,11 +131,13 @@ func packagesOf(ctx context.Context, address string) ([]string, error) {
 	if err := pool.Set(name, address); err != nil {
 		return nil, err
 	}
+
 	client, _ := pool.Client(name)
 	stream, err := client.ListPackages(ctx, &registrypb.ListPackageRequest{})
 	if err != nil {
 		return nil, err
 	}
+
 	var names []string
 	for {
 		found, err := stream.Recv()
@@ -173,6 +182,7 @@ func (c *catalogSource) move(ctx context.Context) error {
 	if err := c.another(ctx, first); err != nil {
 		return err
 	}
+
 	return c.answers(ctx, "teapot")
 }
 
@@ -189,6 +199,7 @@ func (c *catalogSource) change(ctx context.Context) error {
 		if err := c.another(ctx, name); err != nil {
 			return err
 		}
+
 		return c.answers(ctx, "teapot")
 	})
 }
@@ -198,6 +209,7 @@ func (c *catalogSource) breakTag(ctx context.Context) error {
 	if _, err := c.push(ctx, "image", "build", "--binary", filepath.Join(c.root, "bin", "mainstay"), "--push", c.image()); err != nil {
 		return err
 	}
+
 	err := c.eventually(ctx, func(ctx context.Context) error {
 		out, err := c.Kubectl(ctx, "get", "catalogsource", "kitchen", "-n", catalogNamespace, "-o", "jsonpath={.status.reason}: {.status.message}")
 		if err == nil && (!strings.HasPrefix(out, "RegistryServerError: couldn't ensure registry server - update pod kitchen-") || !strings.Contains(out, "deleted update pod")) {

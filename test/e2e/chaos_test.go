@@ -33,6 +33,7 @@ func TestChaos(t *testing.T) {
 		p.await("the update", isAt("1.0.1"))
 		calm = p.comparable(second)
 	})
+
 	t.Run("all are killed", func(t *testing.T) { after = updateInChaos(t) })
 	if diff := cmp.Diff(calm, after); diff != "" {
 		t.Errorf("the clusters differ (-undisturbed +chaos):\n%s", diff)
@@ -51,6 +52,7 @@ func (p *parts) installChaos() (second release, updates, operator *part) {
 	p.report("last", "1.0.0")
 	p.await("the installation", isAt("1.0.0"))
 	p.await("the update", func(v *version) bool { return len(v.Status.AvailableUpdates) == 1 })
+
 	return second, updates, operator
 }
 
@@ -83,6 +85,7 @@ func updateInChaos(t *testing.T) map[string]object {
 	if out, err := p.Kubectl(t.Context(), "get", "configmaps", "--request-timeout=5s"); err == nil {
 		t.Errorf("without etcd there is:\n%s", out)
 	}
+
 	next := holds.arm("third-held")
 	held.letGo()
 	p.etcd.start()
@@ -103,6 +106,7 @@ func updateInChaos(t *testing.T) map[string]object {
 	if _, err := p.Kubectl(t.Context(), "delete", "configmap", "first-03"); err != nil {
 		t.Fatal(err)
 	}
+
 	operator.start()
 
 	p.await("the wait for the last part", waitsFor("last"))
@@ -112,11 +116,13 @@ func updateInChaos(t *testing.T) map[string]object {
 	if got := cv.history(); got != "1.0.1 Completed, 1.0.0 Completed" {
 		t.Errorf("the history is %s", got)
 	}
+
 	p.await("what the update service says", has("RetrievedUpdates", "True", ""))
 	p.isAsReleased(second, before, "ConfigMap/default/first-03")
 	if _, err := p.Kubectl(t.Context(), "get", "configmap", "former"); err == nil || !strings.Contains(err.Error(), "NotFound") {
 		t.Errorf("what the release removes is still there: %v", err)
 	}
+
 	return p.comparable(second)
 }
 
@@ -134,6 +140,7 @@ func chaosPlatform(version string) map[string]string {
 		"0000_30_third_80_third.yaml": manifest("example.com/v1", "Third", "{name: third", "spec: {version: 0.0.1-snapshot}"),
 		"0000_40_fourth_80_role.yaml": manifest("rbac.authorization.k8s.io/v1", "ClusterRole", "{name: fourth", `rules: [{apiGroups: [""], resources: [configmaps], verbs: [get]}]`),
 	}
+
 	for level, part := range map[string]string{"10": "first", "20": "second", "30": "third", "40": "fourth"} {
 		for i := range objects {
 			name := fmt.Sprintf("%s-%02d", part, i)
@@ -143,11 +150,13 @@ func chaosPlatform(version string) map[string]string {
 			files["0000_"+level+"_"+part+"_15_held.yaml"] = note(part+"-held", ", labels: {"+heldLabel+": this}")
 		}
 	}
+
 	former := note("former", "")
 	if version != "1.0.0" {
 		former = strings.Replace(former, `"true"`, `"true", release.openshift.io/delete: "true"`, 1)
 		files["0000_60_new_00_note.yaml"] = note("new", "")
 	}
+
 	files["0000_60_former_00_note.yaml"] = former
 	return files
 }
@@ -196,6 +205,7 @@ func (h *holds) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, fmt.Sprint("no request: ", err), http.StatusBadRequest)
 		return
 	}
+
 	h.mu.Lock()
 	held := h.armed[review.Request.Name]
 	delete(h.armed, review.Request.Name)
@@ -207,6 +217,7 @@ func (h *holds) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case <-r.Context().Done():
 		}
 	}
+
 	review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
 	review.Request = nil
 	_ = json.NewEncoder(w).Encode(review) // Who asked may have been killed.
@@ -222,6 +233,7 @@ func (p *parts) holdWrites() *holds {
 	if err != nil {
 		p.t.Fatal(err)
 	}
+
 	err = p.Apply(p.t.Context(), fmt.Sprintf(`
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
@@ -238,6 +250,7 @@ webhooks:
 	if err != nil {
 		p.t.Fatal(err)
 	}
+
 	return h
 }
 

@@ -23,6 +23,7 @@ func TestDeadRegistries(t *testing.T) {
 		}
 		return nil
 	})
+
 	// After two minutes a registry that does not answer is given up.
 	soon := func(do func(context.Context) error) func(context.Context) error {
 		return func(ctx context.Context) error {
@@ -31,6 +32,7 @@ func TestDeadRegistries(t *testing.T) {
 			return do(ctx)
 		}
 	}
+
 	j.step("a catalog in another registry is served", soon(func(ctx context.Context) error {
 		catalog := j.Registry + "/e2e/catalog:latest"
 		if err := j.publish(ctx, catalog, "1.0.0"); err != nil {
@@ -39,12 +41,14 @@ func TestDeadRegistries(t *testing.T) {
 		_, err := j.Mainstay(ctx, "catalog", "add", "e2e", "--image", catalog, "--wait")
 		return err
 	}))
+
 	j.step("an extension is installed from it", soon(func(ctx context.Context) error {
 		if err := j.Apply(ctx, namespace("hello")+"---"+extension("hello", "")); err != nil {
 			return err
 		}
 		return j.installed(ctx, "hello")
 	}))
+
 	j.step("the ten catalogs can be deleted", soon(func(ctx context.Context) error {
 		for i := range 10 {
 			if _, err := j.Kubectl(ctx, "delete", "clustercatalog", fmt.Sprintf("a-dead-%d", i)); err != nil {
@@ -62,6 +66,7 @@ func deadRegistry(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() { _ = listener.Close() })
 	go func() {
 		var open []net.Conn
@@ -78,5 +83,6 @@ func deadRegistry(t *testing.T) string {
 			open = append(open, conn)
 		}
 	}()
+
 	return listener.Addr().String()
 }

@@ -29,6 +29,7 @@ func TestDisconnected(t *testing.T) {
 			"image-references":                 `{"kind":"ImageStream","apiVersion":"image.openshift.io/v1","spec":{"tags":[{"name":"greeter","from":{"kind":"DockerImage","name":"registry.example.com/greeter:latest"}}]}}`,
 		}
 	}
+
 	first := p.release(s, address, "1.0.0", platform(), "greeter="+greeter)
 	second := p.release(s, address, "1.0.1", platform(), "greeter="+greeter, "--previous", "1.0.0")
 
@@ -41,12 +42,15 @@ func TestDisconnected(t *testing.T) {
 		if mirrors = strings.TrimSpace(after); !strings.Contains(mirrors, "source: "+address+"/platform/release") {
 			t.Fatalf("it is not printed where the release is:\n%s", printed)
 		}
+
 		files, err := filepath.Glob(filepath.Join(carry, "config", "signature-*.json"))
 		if err != nil || len(files) != 1 {
 			t.Fatalf("ConfigMaps with signatures: %q (%v)", files, err)
 		}
+
 		signatures = files[0]
 	}
+
 	outside.kill()
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -58,6 +62,7 @@ func TestDisconnected(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	p.apply(mirrors)
 	p.serveUpdates(s, p.Registry+"/site/releases")
 	p.install(first)
@@ -72,12 +77,14 @@ func TestDisconnected(t *testing.T) {
 	if _, err := p.Kubectl(t.Context(), "apply", "-f", signatures); err != nil {
 		t.Fatal(err)
 	}
+
 	p.await("the wait for the part", waitsFor("greeter"))
 	p.report("greeter", "1.0.1")
 	cv := p.await("the update", isAt("1.0.1"))
 	if got := cv.history(); got != "1.0.1 Completed, 1.0.0 Completed" || !cv.Status.History[0].Verified {
 		t.Errorf("the history is %s, the update verified: %v", got, cv.Status.History[0].Verified)
 	}
+
 	p.isAsReleased(second, before)
 	_, digest, _ := strings.Cut(greeter, "@")
 	if err := cluster.Answers(t.Context(), "http://"+p.Registry+"/v2/site/releases/manifests/"+digest); err != nil {

@@ -179,10 +179,12 @@ func (j *journey) runMainstay(ctx context.Context) error {
 	if !j.real {
 		return j.Serve(ctx)
 	}
+
 	image := j.Registry + "/mainstay:e2e"
 	if _, err := j.push(ctx, "image", "build", "--binary", filepath.Join(j.root, "bin", "mainstay"), "--push", image); err != nil {
 		return err
 	}
+
 	// Without the rights of an administrator: every write is the extension's account's.
 	_, err := j.Mainstay(ctx, "install", "--image", image, "--pull-ca", j.CA(), "--require-service-account", "--wait", "--timeout", limit.String())
 	return err

@@ -39,12 +39,14 @@ func start(t *testing.T, wantReal bool) *journey {
 	if j.real = wantReal && canBeReal(t); j.real {
 		node = "containerd"
 	}
+
 	var log bytes.Buffer
 	var err error
 	j.Cluster, err = cluster.Up(t.Context(), cluster.Options{Bin: bin, Dir: j.dir, Node: node, Audit: j.real, Out: &log})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() {
 		if t.Failed() {
 			j.explain()
@@ -56,6 +58,7 @@ func start(t *testing.T, wantReal bool) *journey {
 			t.Error(err)
 		}
 	})
+
 	t.Logf("the cluster:\n%s", log.String())
 	return j
 }
@@ -67,9 +70,11 @@ func built(t *testing.T, programs ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, program := range programs {
 		env.Program(t, filepath.Join(bin, program))
 	}
+
 	return bin
 }
 
@@ -83,6 +88,7 @@ func canBeReal(t *testing.T) bool {
 	if os.Getenv(env.RequireVariable) != "" && os.Geteuid() == 0 {
 		t.Fatalf("a real node is required, and %s", strings.Join(missing, ", "))
 	}
+
 	fmt.Printf("no real node here: %s; running on simulated nodes\n", strings.Join(missing, ", "))
 	return false
 }
@@ -93,14 +99,17 @@ func missingForRealNode() []string {
 	if os.Geteuid() != 0 {
 		missing = append(missing, "not root")
 	}
+
 	for _, program := range []string{"containerd", "runc", "iptables", "ip"} {
 		if _, err := exec.LookPath(program); err != nil {
 			missing = append(missing, "no "+program)
 		}
 	}
+
 	if _, err := os.Stat("/usr/lib/cni/bridge"); err != nil {
 		missing = append(missing, "no CNI plugins")
 	}
+
 	return missing
 }
 
@@ -168,6 +177,7 @@ func (j *journey) explain() {
 		out, err := j.Kubectl(ctx, args...)
 		j.t.Logf("kubectl %s (%v):\n%s", strings.Join(args, " "), err, out)
 	}
+
 	if out, err := j.Mainstay(ctx, "extension", "status", "hello-operator"); err == nil {
 		j.t.Log(out)
 	}

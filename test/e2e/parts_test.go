@@ -40,6 +40,7 @@ func (p *part) start() {
 	if p.process, err = cluster.Launch(p.name, filepath.Join(p.dir, p.name+".log"), p.command()); err != nil {
 		p.t.Fatal(err)
 	}
+
 	err = steps.Eventually(p.t.Context(), limit, func(ctx context.Context) error {
 		return errors.Join(p.process.Alive(), p.ready(ctx))
 	})
@@ -79,6 +80,7 @@ func startParts(t *testing.T) *parts {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	registry, images := p.addRegistry("registry")
 	p.Cluster, p.registry = cluster.Of(cluster.Options{Bin: p.bin, Dir: p.dir}, p.credentials(server), images), registry
 	p.etcd = p.part("etcd", func(ctx context.Context) error { return cluster.Answers(ctx, "http://"+etcd+"/health") },
@@ -96,6 +98,7 @@ func startParts(t *testing.T) *parts {
 	for _, part := range []*part{p.etcd, p.server, p.manager, p.registry} {
 		part.start()
 	}
+
 	return p
 }
 
@@ -138,6 +141,7 @@ func (p *parts) add(name string, ready func(context.Context) error, command func
 			p.t.Logf("the end of the log of %s:\n%s", made.name, made.process.LogEnd())
 		}
 	})
+
 	return made
 }
 
@@ -158,10 +162,12 @@ func (p *parts) credentials(server string) string {
 	if err != nil {
 		p.t.Fatal(err)
 	}
+
 	der, err := x509.MarshalECPrivateKey(key)
 	if err != nil {
 		p.t.Fatal(err)
 	}
+
 	// The API server makes its certificate when it starts. Nobody is between it and this test.
 	kubeconfig := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: parts, contexts: [{name: parts, context: {cluster: parts, user: admin}}],
 clusters: [{name: parts, cluster: {server: "https://%s", insecure-skip-tls-verify: true}}], users: [{name: admin, user: {token: administrator}}]}
@@ -174,6 +180,7 @@ clusters: [{name: parts, cluster: {server: "https://%s", insecure-skip-tls-verif
 	if err != nil {
 		p.t.Fatal(err)
 	}
+
 	return p.file("kubeconfig")
 }
 
@@ -189,6 +196,7 @@ func freeAddress(t *testing.T) string {
 		defer l.Close()
 		return l.Addr().String()
 	}
+
 	t.Fatal("no address is free")
 	return ""
 }

@@ -69,6 +69,7 @@ func (p *platform) subscribe(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	err = p.Apply(ctx, fmt.Sprintf(`
 {apiVersion: v1, kind: Namespace, metadata: {name: hello}}
 ---
@@ -82,6 +83,7 @@ spec: {name: hello-operator, channel: %q, source: kitchen, sourceNamespace: open
 	if err != nil {
 		return err
 	}
+
 	return p.succeeds(ctx, "hello-operator.v1.0.0")
 }
 

@@ -36,6 +36,7 @@ func TestPlatform(t *testing.T) {
 	if !canBeReal(t) {
 		t.Skip("no pods run here")
 	}
+
 	p := &platform{journey: start(t, true), releases: map[string]*payload.Images{}}
 	p.step("a catalog is pushed", p.stock("1.0.0"))
 	p.step("two releases are built, pushed and signed", p.build)
@@ -82,29 +83,35 @@ func (p *platform) build(ctx context.Context) error {
 	if p.site, err = site.Open(p.dir, p.gateway(), nil); err != nil {
 		return err
 	}
+
 	p.t.Cleanup(func() { _ = p.site.Close() }) // It was only read.
 	if err := errors.Join(p.site.Channel("stable", "1.0.0", "1.1.0"), os.MkdirAll(p.nodeRoot(), 0o755)); err != nil {
 		return err
 	}
+
 	_, port, err := net.SplitHostPort(p.Registry)
 	if err != nil {
 		return err
 	}
+
 	local, conf := "localhost:"+port+"/platform", filepath.Join(p.dir, "registries.conf")
 	text := fmt.Sprintf("[[registry]]\nprefix = %q\nlocation = %q\ninsecure = true\n", p.Registry+"/platform", local)
 	if err := os.WriteFile(conf, []byte(text), 0o644); err != nil {
 		return err
 	}
+
 	account, err := p.jobAccount()
 	if err != nil {
 		return err
 	}
+
 	var previous []string
 	for _, version := range []string{"1.0.0", "1.1.0"} {
 		dir := filepath.Join(p.dir, "payload", version)
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
+
 		daemons := 0
 		b := &payload.Build{
 			Root: p.root, Program: filepath.Join(p.root, "bin", "releases", version, "mainstay"), Version: version, Previous: previous,
@@ -125,6 +132,7 @@ func (p *platform) build(ctx context.Context) error {
 				return nil
 			},
 		}
+
 		images, err := b.Run(ctx, dir)
 		if err != nil || daemons != 1 {
 			return fmt.Errorf("release %s, with %d daemons of nodes: %w", version, daemons, err)
@@ -132,10 +140,12 @@ func (p *platform) build(ctx context.Context) error {
 		if _, err := p.Mainstay(ctx, "release", "sign", images.Release, "--key", p.site.Key, "--to-store", p.site.Signatures); err != nil {
 			return err
 		}
+
 		images.Component, images.Release = p.named(images.Component), p.named(images.Release)
 		p.releases[version] = images
 		previous = append(previous, version)
 	}
+
 	return nil
 }
 
@@ -161,6 +171,7 @@ func at(in any, path ...any) any {
 			in = l[step]
 		}
 	}
+
 	return in
 }
 
@@ -174,6 +185,7 @@ func confine(daemons map[string]any, root string) error {
 	if folder["path"] != "/" || !slices.Contains(args, any("--root=/rootfs")) {
 		return fmt.Errorf("the daemon of nodes is not as it was: folder %v, arguments %v", folder, args)
 	}
+
 	folder["path"] = root
 	container["args"] = append(args, "--simulate")
 	return nil
@@ -208,6 +220,7 @@ func (p *platform) serveUpdates(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	p.graphs = "http://" + address + "/api/upgrades_info/graph"
 	cmd := exec.Command(filepath.Join(p.root, "bin", "mainstay"), "run", "update-service", "--releases", p.Registry+"/platform/release",
 		"--pull-cas-dir", filepath.Join(p.CertDir(), p.Registry), "--graph-data", p.site.Data, "--address", address, "--status-address", status,
@@ -216,6 +229,7 @@ func (p *platform) serveUpdates(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	p.t.Cleanup(func() {
 		if err := updates.Stop(); err != nil {
 			p.t.Error(err)
@@ -232,10 +246,12 @@ func (p *platform) install(ctx context.Context) error {
 	if _, err := p.Kubectl(ctx, "label", "nodes", "--all", "node-role.kubernetes.io/control-plane="); err != nil {
 		return err
 	}
+
 	rendered := filepath.Join(p.dir, "rendered")
 	if _, err := p.push(ctx, "release", "render", p.releases["1.0.0"].Release, "--output-dir", rendered); err != nil {
 		return err
 	}
+
 	err := p.eventually(ctx, func(ctx context.Context) error {
 		_, err := p.Kubectl(ctx, "apply", "-f", filepath.Join(rendered, "manifests"))
 		return err // Namespaces and kinds are there at the second try.
@@ -246,10 +262,12 @@ func (p *platform) install(ctx context.Context) error {
 	if err := p.certify(ctx); err != nil {
 		return err
 	}
+
 	_, err = p.Kubectl(ctx, "create", "configmap", "registry-authorities", "--namespace", operatorNamespace, "--from-file=ca.crt="+p.CA())
 	if err != nil {
 		return err
 	}
+
 	manifest := fmt.Sprintf(`
 apiVersion: config.openshift.io/v1
 kind: ClusterVersion
@@ -259,6 +277,7 @@ spec: {clusterID: 7b8f3a3e-8a0e-4c7c-9a9f-0f2c6a3f1c11, channel: stable, upstrea
 	if err := p.eventually(ctx, func(ctx context.Context) error { return p.Apply(ctx, manifest) }); err != nil {
 		return err
 	}
+
 	return p.reaches(ctx, "1.0.0")
 }
 
@@ -269,15 +288,18 @@ func (p *platform) certify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	about := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"api-int.example.com"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
 	certificate, err := x509.CreateCertificate(rand.Reader, about, about, key.Public(), key)
 	if err != nil {
 		return err
 	}
+
 	private, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		return err
 	}
+
 	encode := func(kind string, der []byte) string {
 		return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 	}
@@ -310,6 +332,7 @@ func (p *platform) update(ctx context.Context) error {
 	if err := p.reaches(ctx, "1.1.0"); err != nil {
 		return err
 	}
+
 	return p.prints(ctx, "true", "get", "clusterversion", "version", "-o", "jsonpath={.status.history[0].verified}")
 }
 
@@ -322,24 +345,29 @@ func (p *platform) runs(version string) func(context.Context) error {
 			if err != nil {
 				return err
 			}
+
 			want = eachPod(want)
 			got, err := p.lines(ctx, "pods", `{range .items[?(@.status.containerStatuses[0].ready==true)]}{.spec.serviceAccountName} {.spec.containers[0].image}{"\n"}{end}`, "-l", "!olm.catalogSource")
 			if err != nil {
 				return err
 			}
+
 			images := p.releases[version]
 			if len(want) < 5 || !slices.Contains(want, "cluster-version-operator "+images.Release) || !slices.Equal(got, want) {
 				return fmt.Errorf("pods that are ready: %q, want %q", got, want)
 			}
+
 			for _, line := range want {
 				if !strings.HasSuffix(line, " "+images.Component) && !strings.HasSuffix(line, " "+images.Release) {
 					return fmt.Errorf("%s is not of release %s", line, version)
 				}
 			}
+
 			data, err := os.ReadFile(filepath.Join(p.nodeRoot(), filepath.FromSlash(nodeFile)))
 			if err == nil && string(data) != version {
 				err = fmt.Errorf("/%s says %q", nodeFile, data)
 			}
+
 			return err
 		})
 	}
@@ -356,6 +384,7 @@ func eachPod(workloads []string) []string {
 		}
 		pods = append(pods, slices.Repeat([]string{strings.TrimSpace(pod)}, count)...)
 	}
+
 	slices.Sort(pods)
 	return pods
 }
@@ -372,10 +401,12 @@ func (p *platform) tookOver(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	pod, err := p.Kubectl(ctx, "get", "pods", "-n", operatorNamespace, "-l", "k8s-app=cluster-version-operator", "-o", "jsonpath={.items[*].metadata.creationTimestamp} {.items[*].status.containerStatuses[0].state.running.startedAt}")
 	if err != nil {
 		return err
 	}
+
 	var times []time.Time
 	for _, text := range []string{strings.Fields(update)[0], strings.Fields(pod)[0], strings.Fields(pod)[1], strings.Fields(update)[1]} {
 		at, err := time.Parse(time.RFC3339, text)
@@ -384,9 +415,11 @@ func (p *platform) tookOver(ctx context.Context) error {
 		}
 		times = append(times, at)
 	}
+
 	if !slices.IsSortedFunc(times, time.Time.Compare) {
 		return fmt.Errorf("the update went from and to %s, the operator was made and began to run at %s", update, pod)
 	}
+
 	return nil
 }
 
@@ -411,5 +444,6 @@ func (p *platform) notRefused(ctx context.Context) error {
 			}
 		}
 	}
+
 	return nil
 }

@@ -23,6 +23,7 @@ func TestRemovalWithoutSurprise(t *testing.T) {
 		_, err := j.Mainstay(ctx, "catalog", "add", "removal", "--image", catalog, "--wait")
 		return err
 	})
+
 	j.step("a misspelt package creates nothing, and is suggested", func(ctx context.Context) error {
 		_, err := j.Mainstay(ctx, "extension", "install", "hello-oprator", "--namespace", "hello", "--create-namespace", "--wait")
 		if err == nil || !strings.Contains(err.Error(), "did you mean hello-operator?") {
@@ -30,6 +31,7 @@ func TestRemovalWithoutSurprise(t *testing.T) {
 		}
 		return errors.Join(j.prints(ctx, "", "get", "clusterextensions", "-o", "name"), j.prints(ctx, "", "get", "namespace", "hello", "-o", "name", "--ignore-not-found"))
 	})
+
 	install := func(ctx context.Context) error {
 		_, err := j.Mainstay(ctx, "extension", "install", "hello-operator", "--namespace", "hello", "--create-namespace", "--wait", "--timeout", limit.String())
 		return err
@@ -42,6 +44,7 @@ func TestRemovalWithoutSurprise(t *testing.T) {
 				`jsonpath={.status.conditions[?(@.type=="DeletesCRDs")].status} {.status.conditions[?(@.type=="DeletesCRDs")].reason}`)
 		})
 	})
+
 	j.step("it is not uninstalled without a word about the Greeting", func(ctx context.Context) error {
 		_, err := j.Mainstay(ctx, "extension", "uninstall", "hello-operator", "--wait")
 		var exit *exec.ExitError
@@ -50,18 +53,21 @@ func TestRemovalWithoutSurprise(t *testing.T) {
 		}
 		return j.installed(ctx, "hello-operator")
 	})
+
 	remains := func(want string) func(context.Context) error {
 		return func(ctx context.Context) error {
 			err := j.prints(ctx, "", "get", "clusterextensions,deployments.apps", "-n", "hello", "-o", "name")
 			return errors.Join(err, j.prints(ctx, want, "get", "crds", "-l", owned, "-o", "name"))
 		}
 	}
+
 	j.step("it is uninstalled, and its CRD kept", func(ctx context.Context) error {
 		if _, err := j.Mainstay(ctx, "extension", "uninstall", "hello-operator", "--keep-crds", "--wait", "--timeout", limit.String()); err != nil {
 			return err
 		}
 		return remains("customresourcedefinition.apiextensions.k8s.io/greetings.hello.example.com\n")(ctx)
 	})
+
 	greetingIsThere := func(ctx context.Context) error {
 		out, err := j.Kubectl(ctx, "get", "greetings.hello.example.com", "-A", "-o", "name")
 		if err == nil && !strings.HasPrefix(out, "greeting.hello.example.com/") {
@@ -69,6 +75,7 @@ func TestRemovalWithoutSurprise(t *testing.T) {
 		}
 		return err
 	}
+
 	j.step("the Greeting is there", greetingIsThere)
 	j.step("the extension is installed again, and takes the CRD over", install)
 	j.step("the Greeting still is there", greetingIsThere)

@@ -33,6 +33,7 @@ func (p *platform) byJobs(deployment map[string]any) error {
 	if err := p.component("kustomization.yaml", &kustomization); err != nil {
 		return err
 	}
+
 	var steps []struct {
 		Op, Path string
 		Value    any
@@ -40,25 +41,31 @@ func (p *platform) byJobs(deployment map[string]any) error {
 	if err := yaml.Unmarshal([]byte(kustomization.Patches[0].Patch), &steps); err != nil {
 		return err
 	}
+
 	for _, step := range steps {
 		list, ok := strings.CutSuffix(strings.TrimPrefix(step.Path, "/spec/template/spec/"), "/-")
 		if step.Op != "add" || !ok {
 			return fmt.Errorf("the component does %s %s", step.Op, step.Path)
 		}
+
 		pod, _ := at(deployment, "spec", "template", "spec").(map[string]any)
 		if of, isContainers := strings.CutPrefix(list, "containers/0/"); isContainers {
 			list = of
 			pod, _ = at(pod, "containers", 0).(map[string]any)
 		}
+
 		values, ok := pod[list].([]any)
 		if !ok {
 			return fmt.Errorf("the Deployment has no list for %s", step.Path)
 		}
+
 		pod[list] = append(values, step.Value)
 	}
+
 	container, _ := at(deployment, "spec", "template", "spec", "containers", 0).(map[string]any)
 	args, _ := container["args"].([]any)
 	container["args"] = append(args, "--retrieval-dir="+p.retrievalDir())
+
 	return nil
 }
 
@@ -68,10 +75,12 @@ func (p *platform) jobAccount() (string, error) {
 	if err := p.component("service_account.yaml", &account); err != nil {
 		return "", err
 	}
+
 	metadata, ok := account["metadata"].(map[string]any)
 	if !ok {
 		return "", errors.New("the account of Jobs has no metadata")
 	}
+
 	metadata["annotations"] = map[string]any{"include.release.openshift.io/self-managed-high-availability": "true"}
 	data, err := yaml.Marshal(account)
 	return string(data), err

@@ -52,16 +52,19 @@ func collectRights(t *testing.T, c *cluster.Cluster) {
 		t.Errorf("reading the shipped roles: %v", err)
 		return
 	}
+
 	log, err := os.Open(c.AuditLog())
 	if err != nil {
 		t.Error(err)
 		return
 	}
+
 	defer log.Close()
 
 	if err := rights.requests.Add(log); err != nil {
 		t.Error(err)
 	}
+
 	rights.bindings = append(rights.bindings, bindings...)
 }
 
@@ -88,12 +91,14 @@ func shippedBindings(ctx context.Context, c *cluster.Cluster) ([]audit.Binding, 
 		if !slices.Contains(shippedRoles, role.Name) || isOfOperatorCondition(role) {
 			continue
 		}
+
 		binding := audit.Binding{Role: role.Name, Rules: role.Rules}
 		for j := range bound.Items {
 			if ref := bound.Items[j].RoleRef; ref.Name == role.Name && ref.Kind == role.Kind {
 				binding.Accounts = append(binding.Accounts, accountNames(bound.Items[j].Subjects)...)
 			}
 		}
+
 		bindings = append(bindings, binding)
 	}
 
@@ -143,6 +148,7 @@ func checkRights() int {
 	for _, resource := range (audit.Requests{}).UnusedResources(merged) {
 		shipped[resource.String()] = true
 	}
+
 	for name := range unusedRights {
 		if !shipped[name] {
 			fmt.Printf("FAIL: unusedRights explains %q, which no shipped role names: remove the entry\n", name)

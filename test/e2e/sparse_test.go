@@ -25,6 +25,7 @@ func TestSparseBundles(t *testing.T) {
 		_, err := s.Mainstay(ctx, "catalog", "add", "sparse", "--image", s.catalog(), "--poll-interval", "10m", "--wait")
 		return err
 	})
+
 	s.step("opm renders what is installed", s.renders)
 	s.step("1.0.0 is installed", func(ctx context.Context) error {
 		_, err := s.Mainstay(ctx, "extension", "install", sparseName, "--namespace", "sparse", "--create-namespace", "--wait", "--timeout", limit.String())
@@ -33,6 +34,7 @@ func TestSparseBundles(t *testing.T) {
 		}
 		return s.has(ctx, "1.0.0")
 	})
+
 	s.step("1.1.0 is published, and the operator updates by itself", func(ctx context.Context) error {
 		if err := s.offer(ctx, "1.0.0", "1.1.0"); err != nil {
 			return err
@@ -42,6 +44,7 @@ func TestSparseBundles(t *testing.T) {
 		}
 		return s.eventually(ctx, func(ctx context.Context) error { return s.has(ctx, "1.1.0") })
 	})
+
 	s.step("a deleted Deployment comes back", func(ctx context.Context) error {
 		if _, err := s.Kubectl(ctx, "delete", "deployment", sparseName, "-n", "sparse"); err != nil {
 			return err
@@ -50,12 +53,14 @@ func TestSparseBundles(t *testing.T) {
 			return s.prints(ctx, "1", "get", "deployment", sparseName, "-n", "sparse", "-o", "jsonpath={.status.availableReplicas}")
 		})
 	})
+
 	s.step("it is rolled back, to 1.0.0", func(ctx context.Context) error {
 		if _, err := s.Mainstay(ctx, "extension", "rollback", sparseName, "--wait", "--timeout", limit.String()); err != nil {
 			return err
 		}
 		return s.has(ctx, "1.0.0")
 	})
+
 	s.step("it is removed, and nothing is left", func(ctx context.Context) error {
 		if _, err := s.Mainstay(ctx, "extension", "uninstall", sparseName, "--wait", "--timeout", limit.String()); err != nil {
 			return err
@@ -83,12 +88,14 @@ func (s *sparse) offer(ctx context.Context, versions ...string) error {
 		if _, err := s.push(ctx, "bundle", "push", filepath.Join("testdata", sparseName, version), s.image(version)); err != nil {
 			return err
 		}
+
 		name := sparseName + ".v" + version
 		entries = append(entries, fmt.Sprintf(`{"name": %q, "replaces": %q}`, name, before))
 		bundles = append(bundles, fmt.Sprintf(`{"schema": "olm.bundle", "package": %q, "name": %q, "image": %q, "properties": [{"type": "olm.package", "value": {"packageName": %[1]q, "version": %[4]q}}]}`,
 			sparseName, name, s.image(version), version))
 		before = name
 	}
+
 	content := fmt.Sprintf(`{"schema": "olm.package", "name": %q, "defaultChannel": "stable"}
 {"schema": "olm.channel", "package": %[1]q, "name": "stable", "entries": [%[2]s]}
 %[3]s
@@ -98,6 +105,7 @@ func (s *sparse) offer(ctx context.Context, versions ...string) error {
 	if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "catalog.json"), []byte(content), 0o644)); err != nil {
 		return err
 	}
+
 	_, err := s.Run(ctx, "opm", "generate", "dockerfile", dir, "-i", "scratch", "--tag", s.catalog(), "--push")
 	return err
 }

@@ -43,10 +43,12 @@ func (p *parts) openSite() *site.Site {
 	if err != nil {
 		p.t.Fatal(err)
 	}
+
 	p.t.Cleanup(func() { _ = s.Close() }) // A test may have closed it.
 	if err := errors.Join(s.Channel("stable", "1.0.0", "1.0.1"), s.Channel("other", "1.0.0", "1.0.1")); err != nil {
 		p.t.Fatal(err)
 	}
+
 	return s
 }
 
@@ -68,20 +70,24 @@ func (p *parts) release(s *site.Site, registry, version string, files map[string
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		p.t.Fatal(err)
 	}
+
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			p.t.Fatal(err)
 		}
 	}
+
 	printed := p.must(append([]string{"release", "new", "--from-dir", dir, "--name", version, "--to-image-base", "scratch",
 		"--to-image", registry + "/platform/release:" + version, "-o", "json"}, args...)...)
 	var pushed struct{ Reference string }
 	if err := json.Unmarshal([]byte(printed), &pushed); err != nil || pushed.Reference == "" {
 		p.t.Fatalf("%v: %s", err, printed)
 	}
+
 	made := release{version: version, image: pushed.Reference, manifests: p.file("released/" + version)}
 	p.must("release", "sign", made.image, "--key", s.Key, "--to-store", s.Signatures)
 	p.must("release", "extract", made.image, "--to", made.manifests)
+
 	return made
 }
 
@@ -122,6 +128,7 @@ spec: {clusterID: 7b8f3a3e-8a0e-4c7c-9a9f-0f2c6a3f1c11, channel: stable, upstrea
 	if err != nil {
 		p.t.Fatal(err)
 	}
+
 	return operator
 }
 
@@ -132,6 +139,7 @@ func (p *parts) report(name, version string) {
 	for kind, status := range map[string]string{"Available": "True", "Degraded": "False", "Progressing": "False"} {
 		conditions = append(conditions, fmt.Sprintf(`{"type":%q,"status":%q,"reason":"AsExpected","lastTransitionTime":"2030-01-02T03:04:05Z"}`, kind, status))
 	}
+
 	patch := fmt.Sprintf(`{"status":{"versions":[{"name":"operator","version":%q}],"conditions":[%s]}}`, version, strings.Join(conditions, ","))
 	err := steps.Eventually(p.t.Context(), limit, func(ctx context.Context) error {
 		_, err := p.Kubectl(ctx, "patch", "clusteroperator", name, "--subresource=status", "--type=merge", "--patch", patch)
@@ -186,6 +194,7 @@ func (p *parts) await(what string, is func(*version) bool) *version {
 	if err != nil {
 		p.t.Fatalf("%s: %v: %+v", what, err, last.Status)
 	}
+
 	return last
 }
 
@@ -241,10 +250,12 @@ func (p *parts) objects(of release) map[string]object {
 	if err := errors.Join(err, json.Unmarshal([]byte(out), &list)); err != nil {
 		p.t.Fatal(err)
 	}
+
 	found := map[string]object{}
 	for _, o := range list.Items {
 		found[o.key()] = o
 	}
+
 	return found
 }
 
@@ -260,6 +271,7 @@ func (p *parts) comparable(of release) map[string]object {
 		for _, field := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields"} {
 			delete(metadata, field)
 		}
+
 		owners, _ := metadata["ownerReferences"].([]any)
 		for _, owner := range owners {
 			if o, ok := owner.(map[string]any); ok {
@@ -267,6 +279,7 @@ func (p *parts) comparable(of release) map[string]object {
 			}
 		}
 	}
+
 	return found
 }
 
@@ -279,12 +292,14 @@ func (p *parts) isAsReleased(of release, before map[string]object, anew ...strin
 	if err != nil {
 		p.t.Fatal(err)
 	}
+
 	checked := 0
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		if err != nil {
 			p.t.Fatal(err)
 		}
+
 		wanted := object{}
 		if err := yaml.Unmarshal(data, &wanted); err != nil {
 			p.t.Fatalf("%s: %v", file, err)
@@ -293,6 +308,7 @@ func (p *parts) isAsReleased(of release, before map[string]object, anew ...strin
 		if delete(wanted, "status"); bytes.Contains(data, []byte("release.openshift.io/delete")) {
 			continue
 		}
+
 		key := wanted.key()
 		is := live[key]
 		if difference := lacks(map[string]any(is), map[string]any(wanted), key); difference != "" || is.metadata("deletionTimestamp") != "" {
@@ -301,8 +317,10 @@ func (p *parts) isAsReleased(of release, before map[string]object, anew ...strin
 		if was := before[key]; was != nil && was.metadata("uid") != is.metadata("uid") && !slices.Contains(anew, key) {
 			p.t.Errorf("%s was lost and made anew", key)
 		}
+
 		checked++
 	}
+
 	if checked == 0 {
 		p.t.Errorf("release %s has no objects", of.version)
 	}
@@ -333,5 +351,6 @@ func lacks(is, wanted any, where string) string {
 			return fmt.Sprintf("%s is %v, not %v", where, is, wanted)
 		}
 	}
+
 	return ""
 }

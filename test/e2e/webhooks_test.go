@@ -30,6 +30,7 @@ func (j *journey) webhooks(ctx context.Context) error {
 	if !j.real {
 		return nil
 	}
+
 	const refusal = `spec.name: "nobody" cannot be greeted`
 	err := j.eventually(ctx, func(ctx context.Context) error {
 		err := j.Apply(ctx, nobody)
@@ -51,6 +52,7 @@ func (j *journey) webhooks(ctx context.Context) error {
 	if err := j.prints(ctx, "moon en", "get", "greetings.v1beta1.hello.example.com", "moon", "-o", "jsonpath={.spec.recipient} {.spec.language}"); err != nil {
 		return err
 	}
+
 	return j.prints(ctx, "moon en", "get", "greetings.v1alpha1.hello.example.com", "moon", "-o", "jsonpath={.spec.name} {.spec.language}")
 }
 
@@ -61,6 +63,7 @@ func (j *journey) publishUnsafe(ctx context.Context, catalog string) error {
 	if err := os.CopyFS(package130, os.DirFS(package120)); err != nil {
 		return err
 	}
+
 	manifests := filepath.Join(package130, "manifests")
 	err := rewrite(filepath.Join(manifests, "hello-operator.clusterserviceversion.yaml"),
 		"replaces: hello-operator.v1.1.0", "replaces: hello-operator.v1.2.0",
@@ -74,6 +77,7 @@ func (j *journey) publishUnsafe(ctx context.Context, catalog string) error {
 	if _, err := j.push(ctx, "catalog", "build", filepath.Join(j.dir, "bundles"), "--push", catalog); err != nil {
 		return err
 	}
+
 	_, err = j.Mainstay(ctx, "catalog", "refresh", "e2e")
 	return err
 }
@@ -83,6 +87,7 @@ func rewrite(file string, pairs ...string) error {
 	if err != nil {
 		return err
 	}
+
 	for i := 0; i < len(pairs); i += 2 {
 		if !strings.Contains(string(text), pairs[i]) {
 			return fmt.Errorf("%s holds no %q", file, pairs[i])

@@ -134,19 +134,23 @@ func (b *Build) Run(ctx context.Context, dir string) (*Images, error) {
 	if err := b.Manifests(ctx, dir); err != nil {
 		return nil, fmt.Errorf("writing the manifests: %w", err)
 	}
+
 	pushed, err := b.mainstay(ctx, "image", "build", "--binary", b.Program, "--push", b.Image, "-o", "json")
 	if err != nil {
 		return nil, err
 	}
+
 	images := &Images{}
 	if images.Component, err = reference(pushed); err != nil {
 		return nil, err
 	}
+
 	named := images.Component
 	if b.Name != "" {
 		_, digest, _ := strings.Cut(named, "@")
 		named = b.Name + "@" + digest
 	}
+
 	args := []string{"release", "new", "--from-dir", dir, "--name", b.Version, "--to-image", b.Release, component + "=" + named, "-o", "json"}
 	if len(b.Previous) > 0 {
 		args = append(args, "--previous", strings.Join(b.Previous, ","))
@@ -154,10 +158,12 @@ func (b *Build) Run(ctx context.Context, dir string) (*Images, error) {
 	if b.RegistriesConf != "" {
 		args = append(args, "--registries-conf", b.RegistriesConf)
 	}
+
 	pushed, err = b.mainstay(ctx, append(args, b.Flags...)...)
 	if err != nil {
 		return nil, err
 	}
+
 	images.Release, err = reference(pushed)
 	return images, err
 }
@@ -198,6 +204,7 @@ func (b *Build) Manifests(ctx context.Context, dir string) error {
 			}
 		}
 	}
+
 	more := map[string]string{"image-references": `{"kind":"ImageStream","apiVersion":"image.openshift.io/v1","spec":{"tags":[{"name":"` + component +
 		`","from":{"kind":"DockerImage","name":"` + placeholder + `"}}]}}` + "\n"}
 	for _, files := range []map[string]string{more, b.More} {
@@ -207,6 +214,7 @@ func (b *Build) Manifests(ctx context.Context, dir string) error {
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -232,6 +240,7 @@ func (b *Build) documents(ctx context.Context, p part) ([]map[string]any, error)
 	if err := read(p.files); err != nil {
 		return nil, err
 	}
+
 	if p.installed {
 		text, err := b.mainstay(ctx, "install", "--image", placeholder, "--dry-run=client", "-o", "yaml")
 		if err != nil {
@@ -239,11 +248,13 @@ func (b *Build) documents(ctx context.Context, p part) ([]map[string]any, error)
 		}
 		texts = append(texts, text)
 	}
+
 	if p.operator != "" {
 		if err := read([]string{p.operator}); err != nil {
 			return nil, err
 		}
 	}
+
 	var documents []map[string]any
 	for _, text := range texts {
 		for one := range bytes.SplitSeq(append([]byte("\n"), text...), []byte("\n---\n")) {
@@ -256,6 +267,7 @@ func (b *Build) documents(ctx context.Context, p part) ([]map[string]any, error)
 			}
 		}
 	}
+
 	return documents, nil
 }
 
@@ -267,19 +279,23 @@ func (p part) write(dir string, number int, document map[string]any) error {
 	if !ok || kind == "" || name == "" {
 		return fmt.Errorf("%s: document %d has no kind or no name", p.name, number)
 	}
+
 	annotations, ok := metadata["annotations"].(map[string]any)
 	if !ok {
 		annotations = map[string]any{}
 		metadata["annotations"] = annotations
 	}
+
 	annotations[included] = "true"
 	if p.capability != "" {
 		annotations[capability] = p.capability
 	}
+
 	text, err := yaml.Marshal(document)
 	if err != nil {
 		return err
 	}
+
 	folder := filepath.Join(dir, "release-manifests")
 	if p.own {
 		folder = filepath.Join(dir, "manifests")
@@ -287,9 +303,11 @@ func (p part) write(dir string, number int, document map[string]any) error {
 		// release can name.
 		text = bytes.ReplaceAll(text, []byte(placeholder), []byte("'{{.ReleaseImage}}'"))
 	}
+
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
+
 	file := fmt.Sprintf("0000_%s_%s_%02d_%s-%s.yaml", p.runlevel, p.name, number, strings.ToLower(kind), strings.ReplaceAll(name, ":", "-"))
 	return os.WriteFile(filepath.Join(folder, file), text, 0o644)
 }
@@ -303,5 +321,6 @@ func (b *Build) mainstay(ctx context.Context, args ...string) ([]byte, error) {
 	if err := cmd.Run(); err != nil {
 		return nil, fmt.Errorf("mainstay %s: %w\n%s", strings.Join(args, " "), err, failure.Bytes())
 	}
+
 	return out.Bytes(), nil
 }

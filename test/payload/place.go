@@ -15,6 +15,7 @@ func (b *Build) place(p part, document map[string]any) error {
 			metadata["name"] = p.moved[name]
 		}
 	}
+
 	switch {
 	case document["kind"] == "ConfigMap" && metadata["name"] == "default-catalogs" && len(b.Catalogs) > 0:
 		data := map[string]any{}
@@ -27,6 +28,7 @@ func (b *Build) place(p part, document map[string]any) error {
 			return fmt.Errorf("the Deployment %v: %w", metadata["name"], err)
 		}
 	}
+
 	return nil
 }
 
@@ -50,6 +52,7 @@ func move(value any, field string, names map[string]string) any {
 			}
 		}
 	}
+
 	return value
 }
 
@@ -59,14 +62,17 @@ func know(deployment map[string]any) error {
 	for _, field := range []string{"spec", "template", "spec"} {
 		at, _ = at[field].(map[string]any)
 	}
+
 	containers, _ := at["containers"].([]any)
 	if len(containers) == 0 {
 		return errors.New("it has no container")
 	}
+
 	container, ok := containers[0].(map[string]any)
 	if !ok {
 		return errors.New("its container is none")
 	}
+
 	env, _ := container["env"].([]any)
 	container["env"] = append(env, map[string]any{"name": "RELEASE_VERSION", "value": "0.0.1-snapshot"})
 	return nil

@@ -42,6 +42,7 @@ func main() {
 	if *previous != "" {
 		b.Previous = strings.Split(*previous, ",")
 	}
+
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	images, err := run(ctx, *b, *ref, *folder)
 	stop()
@@ -49,6 +50,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}
+
 	fmt.Printf("release %s  %s\nimage          %s\n", b.Version, images.Release, images.Component)
 	if len(b.Flags) == 0 {
 		fmt.Println("It does not say who signs its successors: clusters that run it refuse every update that is not forced. Name a keyring and a store: make release KEYS=releases.asc STORE=https://example.com/signatures")
@@ -71,11 +73,13 @@ func run(ctx context.Context, b payload.Build, ref, folder string) (*payload.Ima
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { _ = os.RemoveAll(dir) }() // The images have been delivered.
 	manifests := filepath.Join(dir, "payload")
 	if err := os.Mkdir(manifests, 0o755); err != nil {
 		return nil, err
 	}
+
 	if ref != "" {
 		if _, err := name.NewTag(ref); err != nil {
 			return nil, fmt.Errorf("where the release goes: %w", err)
@@ -83,6 +87,7 @@ func run(ctx context.Context, b payload.Build, ref, folder string) (*payload.Ima
 		b.Release, b.Image = ref, ref+"-mainstay"
 		return b.Run(ctx, manifests)
 	}
+
 	return intoLayout(ctx, b, dir, manifests, folder)
 }
 
@@ -93,6 +98,7 @@ func intoLayout(ctx context.Context, b payload.Build, dir, manifests, folder str
 	if err != nil {
 		return nil, err
 	}
+
 	server := &http.Server{Handler: registry.New(registry.Logger(log.New(io.Discard, "", 0))), ReadHeaderTimeout: time.Minute}
 	go func() { _ = server.Serve(listener) }() // It ends by being closed.
 	defer func() { _ = server.Close() }()      // All was read from it.
@@ -103,10 +109,12 @@ func intoLayout(ctx context.Context, b payload.Build, dir, manifests, folder str
 	if err := os.WriteFile(b.RegistriesConf, []byte(conf), 0o644); err != nil {
 		return nil, err
 	}
+
 	images, err := b.Run(ctx, manifests)
 	if err != nil {
 		return nil, err
 	}
+
 	return images, save(ctx, images, b.Version, folder)
 }
 
@@ -119,10 +127,12 @@ func save(ctx context.Context, images *payload.Images, version, folder string) e
 	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil {
 		return err
 	}
+
 	path, err := layout.Write(folder, empty.Index)
 	if err != nil {
 		return err
 	}
+
 	for _, image := range []struct {
 		tag       string
 		reference *string
@@ -131,6 +141,7 @@ func save(ctx context.Context, images *payload.Images, version, folder string) e
 		if err != nil {
 			return err
 		}
+
 		pulled, err := remote.Image(digest, remote.WithContext(ctx))
 		if err == nil {
 			err = path.AppendImage(pulled, layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": image.tag}))
@@ -138,7 +149,9 @@ func save(ctx context.Context, images *payload.Images, version, folder string) e
 		if err != nil {
 			return fmt.Errorf("writing image %s to %s: %w", image.tag, folder, err)
 		}
+
 		*image.reference = folder + ":" + image.tag + "@" + digest.DigestStr()
 	}
+
 	return nil
 }

@@ -35,6 +35,7 @@ func build(t *testing.T) payload.Build {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
+
 	return payload.Build{Root: root, Program: program, Version: "1.0.0"}
 }
 
@@ -170,15 +171,18 @@ func keyring(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var text bytes.Buffer
 	w, err := armor.Encode(&text, openpgp.PublicKeyType, nil)
 	if err == nil {
 		err = errors.Join(entity.Serialize(w), w.Close())
 	}
+
 	file := filepath.Join(t.TempDir(), "releases.asc")
 	if err := errors.Join(err, os.WriteFile(file, text.Bytes(), 0o600)); err != nil {
 		t.Fatal(err)
 	}
+
 	return file
 }
 
@@ -208,10 +212,12 @@ func objects(t *testing.T, dir string) map[string]bool {
 		if err != nil || d.IsDir() || filepath.Ext(path) != ".yaml" || d.Name() == "kustomization.yaml" {
 			return err
 		}
+
 		data, err := os.ReadFile(path)
 		if err != nil {
 			return err
 		}
+
 		for document := range bytes.SplitSeq(append([]byte("\n"), data...), []byte("\n---\n")) {
 			var object struct {
 				Kind     string
@@ -224,6 +230,7 @@ func objects(t *testing.T, dir string) map[string]bool {
 				found[object.Kind+"/"+object.Metadata.Namespace+"/"+object.Metadata.Name] = true
 			}
 		}
+
 		return nil
 	})
 	if err != nil {
@@ -232,5 +239,6 @@ func objects(t *testing.T, dir string) map[string]bool {
 	if len(found) == 0 {
 		t.Fatalf("%s has no manifests", dir)
 	}
+
 	return found
 }

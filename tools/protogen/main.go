@@ -46,6 +46,7 @@ func generate(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
+
 	request := &pluginpb.CodeGeneratorRequest{
 		FileToGenerate: []string{name},
 		Parameter:      proto.String("paths=source_relative"),
@@ -55,11 +56,13 @@ func generate(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
+
 	for _, generator := range []string{"protoc-gen-go", "protoc-gen-go-grpc"} {
 		if err := run(ctx, filepath.Join(filepath.Dir(self), generator), request, dir); err != nil {
 			return fmt.Errorf("%s: %w", generator, err)
 		}
 	}
+
 	return nil
 }
 
@@ -68,6 +71,7 @@ func withImports(list []*descriptorpb.FileDescriptorProto, seen map[string]bool,
 	if seen[file.Path()] {
 		return list
 	}
+
 	seen[file.Path()] = true
 	for i := range file.Imports().Len() {
 		list = withImports(list, seen, file.Imports().Get(i).FileDescriptor)
@@ -81,12 +85,14 @@ func run(ctx context.Context, generator string, request *pluginpb.CodeGeneratorR
 	if err != nil {
 		return err
 	}
+
 	cmd := exec.CommandContext(ctx, generator)
 	cmd.Stdin, cmd.Stderr = bytes.NewReader(in), os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
 		return err
 	}
+
 	response := &pluginpb.CodeGeneratorResponse{}
 	if err := proto.Unmarshal(out, response); err != nil {
 		return err
@@ -94,11 +100,13 @@ func run(ctx context.Context, generator string, request *pluginpb.CodeGeneratorR
 	if response.Error != nil {
 		return fmt.Errorf("%s", response.GetError())
 	}
+
 	for _, file := range response.GetFile() {
 		// Generated code is for everyone who can read the repository.
 		if err := os.WriteFile(filepath.Join(dir, file.GetName()), []byte(file.GetContent()), 0o644); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }

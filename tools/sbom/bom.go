@@ -26,6 +26,7 @@ func newBOM(packages []listed, version, toolchain string) (*cdx.BOM, error) {
 			mainRef = component.BOMRef
 		}
 	}
+
 	if mainRef == "" {
 		return nil, errors.New("it has no package of its own")
 	}
@@ -43,6 +44,7 @@ func newBOM(packages []listed, version, toolchain string) (*cdx.BOM, error) {
 	bom.Metadata = &cdx.Metadata{Component: &main}
 	bom.Components = &components
 	bom.Dependencies = dependenciesOf(packages, packageRefs)
+
 	return bom, nil
 }
 
@@ -63,12 +65,14 @@ func componentOf(p listed, version, toolchain string) cdx.Component {
 	if version != "" {
 		ref = "pkg:golang/" + name + "@" + strings.ReplaceAll(version, "+", "%2B") + "?type=module"
 	}
+
 	component := cdx.Component{
 		BOMRef: ref, PackageURL: ref, Type: cdx.ComponentTypeLibrary, Name: name, Version: version,
 	}
 	if sum != "" {
 		component.Properties = &[]cdx.Property{{Name: "go:sum", Value: sum}}
 	}
+
 	return component
 }
 
@@ -95,5 +99,6 @@ func dependenciesOf(packages []listed, refs map[string]string) *[]cdx.Dependency
 		}
 		dependencies = append(dependencies, dependency)
 	}
+
 	return &dependencies
 }

@@ -28,10 +28,12 @@ func TestBOM(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var got bytes.Buffer
 	if err := encode(&got, bom); err != nil {
 		t.Fatal(err)
 	}
+
 	want, err := os.ReadFile(filepath.Join("testdata", "own.cdx.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -56,6 +58,7 @@ func TestBOMOfModule(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("there is no go command")
 	}
+
 	dir, to := t.TempDir(), t.TempDir()
 	for name, content := range map[string]string{
 		"go.mod":        "module example.com/own\n\ngo 1.26\n\ntool example.com/own/tool\n",
@@ -72,6 +75,7 @@ func TestBOMOfModule(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	file, err := write(t.Context(), dir, "v1.0.0", to)
 	if err != nil {
 		t.Fatal(err)
@@ -79,15 +83,18 @@ func TestBOMOfModule(t *testing.T) {
 	if want := filepath.Join(to, "own.cdx.json"); file != want {
 		t.Errorf("got the file %s, want %s", file, want)
 	}
+
 	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, want := range []string{`"pkg:golang/example.com/own@v1.0.0?type=module"`, `"pkg:golang/std@`} {
 		if !bytes.Contains(data, []byte(want)) {
 			t.Errorf("got a bill without %s:\n%s", want, data)
 		}
 	}
+
 	if bytes.Contains(data, []byte("missing")) {
 		t.Errorf("got a bill with what only tests need:\n%s", data)
 	}

@@ -25,6 +25,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: sbom [--version VERSION] [--to FOLDER] MODULE-FOLDER...")
 		os.Exit(2)
 	}
+
 	for _, dir := range flag.Args() {
 		file, err := write(context.Background(), dir, *version, *to)
 		if err != nil {
@@ -41,10 +42,12 @@ func write(ctx context.Context, dir, version, to string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	packages, err := listPackages(ctx, dir)
 	if err != nil {
 		return "", err
 	}
+
 	bom, err := newBOM(packages, version, toolchain)
 	if err != nil {
 		return "", err
@@ -53,16 +56,19 @@ func write(ctx context.Context, dir, version, to string) (string, error) {
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		return "", err
 	}
+
 	name := bom.Metadata.Component.Name
 	file := filepath.Join(to, name[strings.LastIndex(name, "/")+1:]+".cdx.json")
 	out, err := os.Create(file)
 	if err != nil {
 		return "", err
 	}
+
 	err = encode(out, bom)
 	if closeErr := out.Close(); err == nil {
 		err = closeErr
 	}
+
 	return file, err
 }
 

@@ -45,6 +45,7 @@ func listPackages(ctx context.Context, dir string) ([]listed, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var all []listed
 	for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
 		var next listed
@@ -55,6 +56,7 @@ func listPackages(ctx context.Context, dir string) ([]listed, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read the answer of go list: %w", err)
 		}
+
 		all = append(all, next)
 	}
 }
@@ -75,5 +77,6 @@ func runGo(ctx context.Context, dir string, args ...string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("go %s: %w: %s", args[0], err, strings.TrimSpace(failed.String()))
 	}
+
 	return out, nil
 }

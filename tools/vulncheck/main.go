@@ -39,6 +39,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: vulncheck [--db URL] [--to FOLDER] MODULE-FOLDER...")
 		os.Exit(2)
 	}
+
 	self, err := os.Executable()
 	if err == nil {
 		c := checker{govulncheck: filepath.Join(filepath.Dir(self), "govulncheck"), db: *db, to: *to, out: os.Stdout}
@@ -64,6 +65,7 @@ func (c checker) run(ctx context.Context, dirs []string) error {
 	if err := os.MkdirAll(c.to, 0o755); err != nil {
 		return err
 	}
+
 	unreachable := probe(ctx, c.db)
 
 	var failed []error
@@ -72,16 +74,19 @@ func (c checker) run(ctx context.Context, dirs []string) error {
 		if err != nil {
 			return err
 		}
+
 		record, err := c.check(ctx, dir, unreachable)
 		file := filepath.Join(c.to, name+".txt")
 		if writeErr := os.WriteFile(file, record, 0o644); writeErr != nil {
 			return writeErr
 		}
+
 		fmt.Fprintf(c.out, "%s: %s\n", name, bytes.TrimSpace(record))
 		if err != nil {
 			failed = append(failed, fmt.Errorf("module %s: %w (see %s)", name, err, file))
 		}
 	}
+
 	return errors.Join(failed...)
 }
 
@@ -91,6 +96,7 @@ func (c checker) check(ctx context.Context, dir string, unreachable error) ([]by
 	if unreachable != nil {
 		return fmt.Appendf(nil, "skipped: the database of vulnerabilities cannot be reached, so nothing was checked (%v)\n", unreachable), nil
 	}
+
 	command := exec.CommandContext(ctx, c.govulncheck, "-C", dir, "-db", c.db, "./...", "tool")
 	record, err := command.CombinedOutput()
 	var exit *exec.ExitError
@@ -110,6 +116,7 @@ func moduleName(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	for line := range strings.Lines(string(data)) {
 		if path, ok := strings.CutPrefix(strings.TrimSpace(line), "module "); ok {
 			return path[strings.LastIndex(path, "/")+1:], nil
@@ -125,19 +132,23 @@ func probe(ctx context.Context, db string) error {
 	if err != nil || (address.Scheme != "http" && address.Scheme != "https") {
 		return nil
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address.JoinPath("index", "db.json").String(), nil)
 	if err != nil {
 		return err
 	}
+
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = resp.Body.Close() }() // Only its status counts.
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s answered %s", address.Host, resp.Status)
 	}
+
 	return nil
 }

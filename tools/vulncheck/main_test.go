@@ -22,6 +22,7 @@ func TestRun(t *testing.T) {
 		t.Cleanup(server.Close)
 		return server.URL
 	}
+
 	nobody := httptest.NewServer(nil)
 	nobody.Close()
 
@@ -55,6 +56,7 @@ func TestRun(t *testing.T) {
 			record: "skipped: the database of vulnerabilities cannot be reached, so nothing was checked (127.0.0.1:",
 		},
 	}
+
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			dir, to := t.TempDir(), filepath.Join(t.TempDir(), "records")
@@ -67,12 +69,14 @@ func TestRun(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+
 			var out bytes.Buffer
 
 			err := checker{govulncheck: govulncheck, db: test.db, to: to, out: &out}.run(t.Context(), []string{dir})
 			if got := fmt.Sprint(err); (err != nil) != (test.err != "") || !strings.Contains(got, test.err) && err != nil {
 				t.Errorf("got %v, want an error with %q", err, test.err)
 			}
+
 			record, err := os.ReadFile(filepath.Join(to, "own.txt"))
 			if err != nil {
 				t.Fatal(err)

@@ -25,6 +25,7 @@ func TestOperatorHubRules(t *testing.T) {
 		"nothing is said":  {"{metadata: {name: cluster}, spec: {sources: [{name: a}]}}", "Required value"},
 		"an unknown field": {"{metadata: {name: cluster}, spec: {sourcs: []}}", "unknown field"},
 	}
+
 	c := env.Client(t)
 	for name, rule := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -32,6 +33,7 @@ func TestOperatorHubRules(t *testing.T) {
 			if err := yaml.UnmarshalStrict([]byte(rule.object), &object.Object); err != nil {
 				t.Fatal(err)
 			}
+
 			object.SetAPIVersion("config.openshift.io/v1")
 			object.SetKind("OperatorHub")
 			err := c.Create(t.Context(), object, client.DryRunAll, client.FieldValidation("Strict"))

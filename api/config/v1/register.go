@@ -27,6 +27,7 @@ func AddToScheme(s *runtime.Scheme) error {
 		&ClusterVersion{}, &ClusterVersionList{},
 		&OperatorHub{}, &OperatorHubList{},
 	)
+
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

@@ -22,6 +22,7 @@ func TestClusterVersionRules(t *testing.T) {
 	for i := range 33 {
 		stores = strings.Replace(stores, "%s", fmt.Sprintf("{url: 'https://store.example/%d'},", i), 1)
 	}
+
 	cases := map[string]struct{ spec, refused string }{
 		"the least":                      {"", ""},
 		"version":                        {"desiredUpdate: {version: 1.2.3}", ""},
@@ -51,6 +52,7 @@ func TestClusterVersionRules(t *testing.T) {
 		"override":                       {"overrides: [{kind: Deployment, group: apps, namespace: a, name: b, unmanaged: true}]", ""},
 		"override twice":                 {"overrides: [{kind: A, group: '', namespace: '', name: b, unmanaged: true}, {kind: A, group: '', namespace: '', name: b, unmanaged: false}]", "Duplicate"},
 	}
+
 	c := env.Client(t)
 	for name, rule := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -72,6 +74,7 @@ func TestMarketplaceOnAClusterThatHasOLM(t *testing.T) {
 	if err := c.Create(t.Context(), object); err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() { _ = c.Delete(t.Context(), object) })
 	object.Object["status"] = map[string]any{
 		"desired": map[string]any{"version": "1.0.0", "image": "a"}, "observedGeneration": int64(1), "versionHash": "", "availableUpdates": nil,
@@ -80,6 +83,7 @@ func TestMarketplaceOnAClusterThatHasOLM(t *testing.T) {
 	if err := c.Status().Update(t.Context(), object); err != nil {
 		t.Fatal(err)
 	}
+
 	capabilities := map[string]any{"baselineCapabilitySet": "None", "additionalEnabledCapabilities": []any{"marketplace"}}
 	if err := unstructured.SetNestedMap(object.Object, capabilities, "spec", "capabilities"); err != nil {
 		t.Fatal(err)
@@ -99,5 +103,6 @@ func clusterVersion(t *testing.T, spec string) *unstructured.Unstructured {
 	if err := yaml.UnmarshalStrict([]byte(text), &object.Object); err != nil {
 		t.Fatal(err)
 	}
+
 	return object
 }

@@ -40,6 +40,7 @@ func TestRules(t *testing.T) {
 		"arguments":              {mcfgv1.MachineConfigKind, "kernelArguments: [a, a]", ""},
 		"no arguments":           {mcfgv1.MachineConfigKind, "kernelArguments: null", ""},
 	}
+
 	c := env.Client(t)
 	for name, rule := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -47,6 +48,7 @@ func TestRules(t *testing.T) {
 			if err := yaml.Unmarshal([]byte("spec: "+strings.ReplaceAll("\n"+rule.spec, "\n", "\n  ")), &object.Object); err != nil {
 				t.Fatal(err)
 			}
+
 			object.SetGroupVersionKind(mcfgv1.GroupVersion.WithKind(rule.kind))
 			object.SetName("tried")
 			err := c.Create(t.Context(), object, client.DryRunAll, client.FieldValidation("Strict"))
@@ -71,10 +73,12 @@ func TestColumns(t *testing.T) {
 		if err := c.Get(t.Context(), client.ObjectKey{Name: name + "." + mcfgv1.GroupVersion.Group}, &crd); err != nil {
 			t.Fatal(err)
 		}
+
 		var columns []string
 		for _, column := range crd.Spec.Versions[0].AdditionalPrinterColumns {
 			columns = append(columns, column.Name)
 		}
+
 		if got := strings.Join(columns, " "); got != want {
 			t.Errorf("columns of %s are %s, want %s", name, got, want)
 		}
@@ -87,6 +91,7 @@ func TestFieldNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	want := `{"configuration":{},"machineCount":0,"updatedMachineCount":0,"readyMachineCount":0,"unavailableMachineCount":0,"degradedMachineCount":0}`
 	if string(data) != want {
 		t.Errorf("an empty status is %s, want %s", data, want)

@@ -24,28 +24,33 @@ func TestExamplesOfTheDocumentation(t *testing.T) {
 	if err != nil || len(pages) == 0 {
 		t.Fatalf("no pages found: %v", err)
 	}
+
 	pages = append(pages, filepath.Join("..", "..", "..", "docs", "user-access.md"))
 	for _, page := range pages {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		examples := manifest.FindAllSubmatch(text, -1)
 		if len(examples) == 0 {
 			t.Errorf("%s has no example", page)
 		}
+
 		for _, example := range examples {
 			object := &unstructured.Unstructured{}
 			if err := yaml.UnmarshalStrict(example[1], &object.Object); err != nil {
 				t.Errorf("%s: %v\n%s", page, err, example[1])
 				continue
 			}
+
 			if object.GetKind() == packagesv1.PackageManifestKind { // Nobody can make one.
 				if err := yaml.UnmarshalStrict(example[1], &packagesv1.PackageManifest{}); err != nil {
 					t.Errorf("%s: %v", page, err)
 				}
 				continue
 			}
+
 			strict := client.FieldValidation("Strict")
 			if err := c.Create(t.Context(), object, client.DryRunAll, strict); err != nil {
 				t.Errorf("%s: the example %q is refused: %v", page, object.GetName(), err)

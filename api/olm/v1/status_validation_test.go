@@ -28,6 +28,7 @@ func TestClusterCatalogStatusRules(t *testing.T) {
 			if err := c.Create(t.Context(), object); err != nil {
 				t.Fatal(err)
 			}
+
 			change(t, object, r.set)
 			expect(t, c.Status().Update(t.Context(), object), r.refused)
 			if err := c.Delete(t.Context(), object); err != nil {

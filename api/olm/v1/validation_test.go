@@ -135,20 +135,24 @@ func TestClusterExtensionRules(t *testing.T) {
 		{name: "unknown configuration", set: map[string]string{"spec.config": "{configType: Secret, inline: {a: b}}"}, refused: "Unsupported value"},
 		{name: "a version of 65 characters", set: version(`"1.0.0-` + strings.Repeat("a", 59) + `"`), refused: "64"},
 	}
+
 	for _, minutes := range []struct{ value, refused string }{{"10", ""}, {"720", ""}, {"9", "greater than or equal to 10"}, {"721", "less than or equal to 720"}} {
 		rules = append(rules, rule{
 			name: "deadline of " + minutes.value, set: map[string]string{"spec.progressDeadlineMinutes": minutes.value}, refused: minutes.refused,
 		})
 	}
+
 	for _, good := range []string{
 		"1.14.0", "1.14.x", ">=1.16", ">1.15, <1.17", "<1.16", "9.x", "~1.11.0", "~1", "~1.x", "^0", "^0.0.3", "^1.2.x", ">=1.12.X", "<=2.x", "*",
 		"=1.0.0", "!=1.2.3", "1.2 - 1.4.5", "<1.16 || >=2.0.0-rc.1", ">=1.11 <1.13", "v1.0.0", "1.0.0+build.3", "1.2.1-up.3",
 	} {
 		rules = append(rules, rule{name: "version " + good, set: version(fmt.Sprintf("%q", good))})
 	}
+
 	for _, bad := range []string{"latest", "1.2.3.4", ">", "1.0.0 OR 2.0.0", ">=1.0.0,,<2", "1.0.0;rm"} {
 		rules = append(rules, rule{name: "version " + bad, set: version(fmt.Sprintf("%q", bad)), refused: "invalid version expression"})
 	}
+
 	check(t, baseExtension, rules)
 }
 
@@ -233,6 +237,7 @@ func TestDefaults(t *testing.T) {
 		if err := c.Create(t.Context(), object); err != nil {
 			t.Fatal(err)
 		}
+
 		got, _, err := unstructured.NestedFieldNoCopy(object.Object, strings.Split(tc.path, ".")...)
 		if err != nil || fmt.Sprint(got) != tc.want {
 			t.Errorf("%s of a new %s is %v (%v), want %s", tc.path, object.GetKind(), got, err, tc.want)
@@ -252,6 +257,7 @@ func check(t *testing.T, base string, rules []rule) {
 				change(t, object, r.then)
 				err = c.Update(t.Context(), object)
 			}
+
 			expect(t, err, r.refused)
 			if object.GetUID() != "" {
 				if err := client.IgnoreNotFound(c.Delete(t.Context(), object)); err != nil {
@@ -292,6 +298,7 @@ func change(t *testing.T, object *unstructured.Unstructured, set map[string]stri
 			unstructured.RemoveNestedField(object.Object, fields...)
 			continue
 		}
+
 		var value any
 		if err := yaml.Unmarshal([]byte(text), &value); err != nil {
 			t.Fatalf("%s: %v", path, err)

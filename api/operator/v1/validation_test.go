@@ -33,6 +33,7 @@ func TestRules(t *testing.T) {
 		"a path inside":        {"", "{files: [{path: etc, actions: [{type: None}]}]}", "should match"},
 		"a path twice":         {"", "{files: [{path: /a, actions: [{type: None}]}, {path: /a, actions: [{type: None}]}]}", "Duplicate"},
 	}
+
 	c := env.Client(t)
 	for name, rule := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -40,11 +41,13 @@ func TestRules(t *testing.T) {
 			if err := yaml.Unmarshal([]byte("spec: {managementState: Managed, logLevel: Normal, operatorLogLevel: Normal, nodeDisruptionPolicy: "+rule.policy+"}"), &object.Object); err != nil {
 				t.Fatal(err)
 			}
+
 			object.SetGroupVersionKind(operatorv1.GroupVersion.WithKind(operatorv1.MachineConfigurationKind))
 			object.SetName(operatorv1.MachineConfigurationName)
 			if rule.name != "" {
 				object.SetName(rule.name)
 			}
+
 			err := c.Create(t.Context(), object, client.DryRunAll, client.FieldValidation("Strict"))
 			switch {
 			case rule.refused == "" && err != nil:

@@ -26,10 +26,12 @@ func TestDefinitions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			crd := &apiextensionsv1.CustomResourceDefinition{}
 			if err := yaml.UnmarshalStrict(data, crd); err != nil {
 				t.Fatal(err)
 			}
+
 			names := apiextensionsv1.CustomResourceDefinitionNames{
 				Plural: want.plural, Kind: kind, ListKind: kind + "List", Singular: want.plural[:len(want.plural)-1], ShortNames: want.short, Categories: []string{"olm"},
 			}
@@ -39,6 +41,7 @@ func TestDefinitions(t *testing.T) {
 			if string(crd.Spec.Scope) != want.scope || crd.Spec.Conversion != nil || len(crd.Spec.Versions) != len(want.versions) {
 				t.Errorf("scope %s, conversion %v, %d versions", crd.Spec.Scope, crd.Spec.Conversion, len(crd.Spec.Versions))
 			}
+
 			for _, version := range crd.Spec.Versions {
 				isStored := version.Name == want.versions[0]
 				if !version.Served || version.Storage != isStored || version.Subresources == nil || version.Subresources.Status == nil || version.Deprecated {

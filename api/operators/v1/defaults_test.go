@@ -30,11 +30,13 @@ func TestDefaults(t *testing.T) {
 	if strategy, _, _ := unstructured.NestedString(plain.Object, "spec", "upgradeStrategy"); strategy != "Default" {
 		t.Errorf("upgradeStrategy is %q", strategy)
 	}
+
 	old := &v1alpha2.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "old"}}
 	old.Spec.TargetNamespaces = []string{"a"}
 	if err := c.Create(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
+
 	now := &operatorsv1.OperatorGroup{}
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(old), now); err != nil {
 		t.Fatal(err)
@@ -53,14 +55,17 @@ func TestRefused(t *testing.T) {
 		u.SetNamespace("default")
 		u.SetName("refused")
 		edit(u.Object["spec"].(map[string]any))
+
 		return u
 	}
+
 	config := func(interval string) *unstructured.Unstructured {
 		u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"features": map[string]any{"packageServerSyncInterval": interval}}}}
 		u.SetGroupVersionKind(operatorsv1.GroupVersion.WithKind(operatorsv1.OLMConfigKind))
 		u.SetName("refused")
 		return u
 	}
+
 	override := &operatorsv1.OperatorCondition{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "refused"}}
 	override.Spec.Overrides = []operatorsv1.ConditionOverride{{Type: "Upgradeable", Status: "Perhaps", Reason: "R", Message: "m"}}
 	for name, object := range map[string]client.Object{
@@ -76,6 +81,7 @@ func TestRefused(t *testing.T) {
 			}
 		})
 	}
+
 	if err := c.Create(t.Context(), config("1h1.5m30s"), client.DryRunAll); err != nil {
 		t.Errorf("a good interval: %v", err)
 	}

@@ -276,6 +276,7 @@ func (c *CatalogSource) Address() string {
 	if c.Spec.Address != "" {
 		return c.Spec.Address
 	}
+
 	service := c.Status.RegistryServiceStatus
 	if service == nil || service.ServiceName == "" {
 		return ""

@@ -21,15 +21,18 @@ func (v *LooseVersion) UnmarshalJSON(data []byte) error {
 		*v = ""
 		return nil
 	}
+
 	var text string
 	if err := json.Unmarshal(data, &text); err == nil {
 		*v = LooseVersion(text)
 		return nil
 	}
+
 	var number json.Number
 	if err := json.Unmarshal(data, &number); err != nil {
 		return fmt.Errorf("a version must be a string, such as \"1.2.3\"")
 	}
+
 	*v = LooseVersion(number)
 	return nil
 }

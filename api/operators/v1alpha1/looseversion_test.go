@@ -28,6 +28,7 @@ func TestLooseVersion(t *testing.T) {
 			t.Errorf("%s: got %q, error %v; want %q, error %v", c.in, got.Version, err, c.want, c.wantErr)
 		}
 	}
+
 	encoded, err := json.Marshal(struct{ V LooseVersion }{"1.16"})
 	if want := `{"V":"1.16"}`; err != nil || string(encoded) != want {
 		t.Errorf("encoded %s, error %v; want %s", encoded, err, want)

@@ -25,6 +25,7 @@ func AddToScheme(s *runtime.Scheme) error {
 		&InstallPlan{}, &InstallPlanList{},
 		&Subscription{}, &SubscriptionList{},
 	)
+
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

@@ -31,10 +31,12 @@ func measureCatalog(ctx context.Context, dir string, runs int) error {
 	if err != nil {
 		return err
 	}
+
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
+
 	var rate, seconds, peak figures
 	for i := range runs {
 		cmd := exec.CommandContext(ctx, self, "unpack", catalog, filepath.Join(dir, fmt.Sprintf("store-%d", i)))
@@ -44,18 +46,22 @@ func measureCatalog(ctx context.Context, dir string, runs int) error {
 		if err != nil {
 			return fmt.Errorf("unpacking: %w", err)
 		}
+
 		var result unpacked
 		if err := json.Unmarshal(out, &result); err != nil {
 			return err
 		}
+
 		seconds = append(seconds, result.Seconds)
 		rate = append(rate, float64(size)/1e6/result.Seconds)
 		peak = append(peak, float64(result.PeakBytes)/1e6)
 	}
+
 	what := fmt.Sprintf("a catalog of %.0f MB is unpacked and indexed, on one core", float64(size)/1e6)
 	seconds.print(what, "s", 2)
 	rate.print("  that is", "MB/s", 0)
 	peak.print("  peak memory of the process", "MB", 0)
+
 	return nil
 }
 
@@ -65,15 +71,18 @@ func unpack(ctx context.Context, catalog, dir string) error {
 	if err != nil {
 		return err
 	}
+
 	began := time.Now()
 	info, err := contents.Unpack(ctx, "bench", catalogstore.Source{Ref: "bench", Resolved: "bench"}, os.DirFS(catalog))
 	if err != nil {
 		return err
 	}
+
 	result := unpacked{Seconds: since(began), Blobs: info.Blobs}
 	if result.PeakBytes, err = peakMemory(); err != nil {
 		return err
 	}
+
 	return json.NewEncoder(os.Stdout).Encode(result)
 }
 
@@ -84,11 +93,13 @@ func peakMemory() (int64, error) {
 	if err != nil {
 		return 0, err
 	}
+
 	for line := range bytes.Lines(status) {
 		if rest, ok := bytes.CutPrefix(line, []byte("VmHWM:")); ok {
 			kB, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(string(rest)), " kB"), 10, 64)
 			return kB * 1024, err
 		}
 	}
+
 	return 0, fmt.Errorf("no VmHWM in /proc/self/status")
 }

@@ -21,11 +21,13 @@ func measureCluster(ctx context.Context, dir string, runs int) error {
 		if err != nil {
 			return err
 		}
+
 		ready = append(ready, since(began))
 		if err := c.Down(ctx); err != nil {
 			return err
 		}
 	}
+
 	ready.print("devcluster is ready, from nothing", "s", 2)
 	return measureInstall(ctx, filepath.Join(dir, "install"), runs)
 }
@@ -35,14 +37,17 @@ func measureInstall(ctx context.Context, dir string, runs int) (err error) {
 	if err != nil {
 		return err
 	}
+
 	defer func() { err = errors.Join(err, c.Down(ctx)) }()
 	if err := c.Serve(ctx); err != nil {
 		return err
 	}
+
 	bundles := filepath.Join(dir, "bundles")
 	if err := cluster.CopyExample("examples", bundles, c.Registry+"/bench/hello-operator", "1.0.0"); err != nil {
 		return err
 	}
+
 	catalog := c.Registry + "/bench/catalog:v1"
 	if _, err := c.Mainstay(ctx, "catalog", "build", bundles, "--push", catalog); err != nil {
 		return err
@@ -53,6 +58,7 @@ func measureInstall(ctx context.Context, dir string, runs int) (err error) {
 	if _, err := c.Kubectl(ctx, "create", "namespace", "bench"); err != nil {
 		return err
 	}
+
 	var install, remove figures
 	// The first installation fills the caches and is not counted.
 	for i := range runs + 1 {
@@ -65,6 +71,7 @@ func measureInstall(ctx context.Context, dir string, runs int) (err error) {
 			install, remove = append(install, installed), append(remove, removed)
 		}
 	}
+
 	install.print("kubectl apply of a ClusterExtension until Installed=True", "s", 2)
 	remove.print("kubectl delete of a ClusterExtension until it is gone", "s", 2)
 	return nil
@@ -89,15 +96,18 @@ func installOnce(ctx context.Context, c *cluster.Cluster, name string) (installe
 	if _, err := c.Kubectl(ctx, "wait", "clusterextension/"+name, "--for=condition=Installed", "--timeout=60s"); err != nil {
 		return 0, 0, err
 	}
+
 	installed = since(began)
 	began = time.Now()
 	if _, err := c.Kubectl(ctx, "delete", "clusterextension", name, "--timeout=60s"); err != nil {
 		return 0, 0, err
 	}
+
 	removed = since(began)
 	out, err := c.Kubectl(ctx, "get", "crds", "-o", "name")
 	if err == nil && strings.Contains(out, "greetings") {
 		err = errors.New("the CRD is still there after the extension has gone")
 	}
+
 	return installed, removed, err
 }

@@ -59,6 +59,7 @@ func measureFleets(ctx context.Context, dir string, _ int) error {
 	if err := writeFleet(bundles, largestFleet); err != nil {
 		return err
 	}
+
 	for _, o := range occasions {
 		if err := measureFleet(ctx, dir, bundles, o); err != nil {
 			return fmt.Errorf("%s: %w", o, err)
@@ -76,14 +77,17 @@ func writeFleet(dir string, size int) error {
 			if err != nil || entry.IsDir() {
 				return err
 			}
+
 			text, err := os.ReadFile(path)
 			if err != nil {
 				return err
 			}
+
 			rel, err := filepath.Rel(from, path)
 			if err != nil {
 				return err
 			}
+
 			target := filepath.Join(dir, word+"-operator", "1.0.0", rel)
 			return errors.Join(os.MkdirAll(filepath.Dir(target), 0o755),
 				os.WriteFile(target, []byte(strings.ReplaceAll(string(text), "hello", word)), 0o644))
@@ -92,6 +96,7 @@ func writeFleet(dir string, size int) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -103,6 +108,7 @@ func measureFleet(ctx context.Context, dir, bundles string, o occasion) (err err
 	if err != nil {
 		return err
 	}
+
 	defer func() { err = errors.Join(err, server.stop(), os.RemoveAll(home)) }()
 	catalog := server.registry + "/bench/fleet:v1"
 	for _, args := range [][]string{
@@ -112,6 +118,7 @@ func measureFleet(ctx context.Context, dir, bundles string, o occasion) (err err
 			return err
 		}
 	}
+
 	if o.beside != "" {
 		other := server.registry + "/bench/beside:v1"
 		if err := push(ctx, catalogOf(dir, o.beside), other); err != nil {
@@ -121,10 +128,12 @@ func measureFleet(ctx context.Context, dir, bundles string, o occasion) (err err
 			return err
 		}
 	}
+
 	f, err := newFleet(server, o)
 	if err != nil {
 		return err
 	}
+
 	return f.measure(ctx)
 }
 
@@ -141,11 +150,13 @@ func newFleet(server *server, o occasion) (*fleet, error) {
 	if err := errors.Join(olmv1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
+
 	api, err := controller.New(server.config, controller.Options{Scheme: scheme})
 	f := &fleet{server: server, client: api, occasion: o, names: map[string]bool{}}
 	for i := range o.size {
 		f.names[fmt.Sprintf("hello-%04d", i)] = true
 	}
+
 	return f, err
 }
 
@@ -154,10 +165,12 @@ func (f *fleet) measure(ctx context.Context) error {
 	if err := f.client.Create(ctx, namespace); err != nil {
 		return err
 	}
+
 	before, err := processorSeconds(f.server.pid())
 	if err != nil {
 		return err
 	}
+
 	began := time.Now()
 	if err := f.each(ctx, f.create); err != nil {
 		return err
@@ -165,19 +178,23 @@ func (f *fleet) measure(ctx context.Context) error {
 	if err := f.until(ctx, f.installed); err != nil {
 		return err
 	}
+
 	seconds := since(began)
 	after, err := processorSeconds(f.server.pid())
 	if err != nil {
 		return err
 	}
+
 	fmt.Printf("%-62s %10.2f s, %.1f s of the servers' processor time\n", f.occasion, seconds, after-before)
 	if err := f.rest(ctx); err != nil {
 		return err
 	}
+
 	peak, anonymous, err := memoryOf(f.server.pid())
 	if err != nil {
 		return err
 	}
+
 	fmt.Printf("%-62s %10.0f MB, %.0f MB of it anonymous\n", "  peak memory", peak, anonymous)
 	began = time.Now()
 	if err := f.each(ctx, f.delete); err != nil {
@@ -186,6 +203,7 @@ func (f *fleet) measure(ctx context.Context) error {
 	if err := f.until(ctx, f.gone); err != nil {
 		return err
 	}
+
 	fmt.Printf("%-62s %10.2f s\n", "  deleted at once until their CRDs are gone", since(began))
 	return nil
 }
@@ -196,27 +214,33 @@ func (f *fleet) rest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	pause(ctx, restSettle)
 	settled, err := processorSeconds(f.server.pid())
 	if err != nil {
 		return err
 	}
+
 	requests, err := f.requests(ctx)
 	if err != nil {
 		return err
 	}
+
 	pause(ctx, restTime)
 	rested, err := processorSeconds(f.server.pid())
 	if err != nil {
 		return err
 	}
+
 	later, err := f.requests(ctx)
 	if err != nil {
 		return err
 	}
+
 	fmt.Printf("%-62s %10.2f s\n", fmt.Sprintf("  processor time in the %s after that", restSettle), settled-after)
 	fmt.Printf("%-62s %10.2f %% of a core\n", "  processor at rest", 100*(rested-settled)/restTime.Seconds())
 	fmt.Printf("%-62s %10.0f a minute\n", "  requests to the API server at rest, but for leases", (later-requests-1)*60/restTime.Seconds())
+
 	return nil
 }
 
@@ -226,6 +250,7 @@ func (f *fleet) requests(ctx context.Context) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
+
 	var total float64
 	for line := range strings.Lines(out) {
 		if !strings.HasPrefix(line, "apiserver_request_total{") || strings.Contains(line, `verb="WATCH"`) || strings.Contains(line, `resource="leases"`) {
@@ -237,6 +262,7 @@ func (f *fleet) requests(ctx context.Context) (float64, error) {
 		}
 		total += value
 	}
+
 	return total, nil
 }
 
@@ -256,6 +282,7 @@ func (f *fleet) each(ctx context.Context, do func(context.Context, *olmv1.Cluste
 			})
 		})
 	}
+
 	return group.Wait()
 }
 
@@ -284,12 +311,14 @@ func (f *fleet) installed(ctx context.Context) (bool, error) {
 	if err := f.client.List(ctx, list); err != nil {
 		return false, err
 	}
+
 	installed := 0
 	for i := range list.Items {
 		if meta.IsStatusConditionTrue(list.Items[i].Status.Conditions, olmv1.TypeInstalled) {
 			installed++
 		}
 	}
+
 	return installed == f.size, nil
 }
 
@@ -309,6 +338,7 @@ func (f *fleet) gone(ctx context.Context) (bool, error) {
 			}
 		}
 	}
+
 	return true, nil
 }
 

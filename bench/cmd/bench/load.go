@@ -51,10 +51,12 @@ func measureLoad(ctx context.Context, pid int, roots *x509.CertPool, encoding st
 	if err != nil {
 		return l, err
 	}
+
 	alone, _, err := ask(ctx, roots, encoding, urls, 0)
 	if err != nil {
 		return l, err
 	}
+
 	slices.Sort(alone)
 	l.p50, l.p99 = alone[len(alone)/2], alone[len(alone)*99/100]
 
@@ -72,6 +74,7 @@ func measureLoad(ctx context.Context, pid int, roots *x509.CertPool, encoding st
 			r.taken, r.bytes, r.err = ask(ctx, roots, encoding, urls, i*len(urls)/connections)
 		})
 	}
+
 	work.Wait()
 	seconds := since(began)
 	count, bytes := 0, int64(0)
@@ -80,9 +83,11 @@ func measureLoad(ctx context.Context, pid int, roots *x509.CertPool, encoding st
 		count += len(r.taken)
 		bytes += r.bytes
 	}
+
 	l.rate, l.bytes = float64(count)/seconds, float64(bytes)/float64(max(count, 1))
 	after, cpuErr := processorSeconds(pid)
 	l.cpu = (after - before) * 1000 / float64(max(count+len(alone), 1))
+
 	return l, errors.Join(err, cpuErr)
 }
 
@@ -100,9 +105,11 @@ func ask(ctx context.Context, roots *x509.CertPool, encoding string, urls []stri
 		if err != nil {
 			return nil, 0, err
 		}
+
 		bytes += n
 		taken = append(taken, since(began)*1000)
 	}
+
 	return taken, bytes, nil
 }
 
@@ -112,16 +119,19 @@ func get(ctx context.Context, c *http.Client, url, encoding string, buffer []byt
 	if err != nil {
 		return 0, err
 	}
+
 	req.Header.Set("Accept-Encoding", encoding)
 	resp, err := c.Do(req)
 	if err != nil {
 		return 0, err
 	}
+
 	defer resp.Body.Close()
 	// The structs hide what would make io.CopyBuffer use another way than the buffer.
 	n, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{resp.Body}, buffer)
 	if err == nil && resp.StatusCode != http.StatusOK {
 		err = fmt.Errorf("%s: %s", url, resp.Status)
 	}
+
 	return n, err
 }

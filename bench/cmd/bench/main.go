@@ -49,20 +49,24 @@ func run(ctx context.Context, runs int, only, args []string) error {
 	case len(args) > 0:
 		return errors.New("usage: bench [--runs N] [--only NAME,NAME]")
 	}
+
 	for _, name := range only {
 		if !slices.ContainsFunc(measurements, func(m measurement) bool { return m.name == name }) {
 			return fmt.Errorf("--only: there is no measurement %q", name)
 		}
 	}
+
 	dir, err := os.MkdirTemp("", "mainstay-bench-")
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = os.RemoveAll(dir) }()
 	fmt.Printf("%-62s %10s %10s %10s\n", fmt.Sprintf("of %d runs", runs), "least", "median", "most")
 	if err := generateAll(ctx, dir); err != nil {
 		return err
 	}
+
 	for _, m := range measurements {
 		if len(only) > 0 && !slices.Contains(only, m.name) {
 			continue
@@ -71,6 +75,7 @@ func run(ctx context.Context, runs int, only, args []string) error {
 			return fmt.Errorf("%s: %w", m.name, err)
 		}
 	}
+
 	return nil
 }
 

@@ -25,6 +25,7 @@ func generateAll(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
+
 	for _, s := range sized {
 		cmd := exec.CommandContext(ctx, self, "generate", s.name, catalogOf(dir, s.name))
 		cmd.Stderr = os.Stderr
@@ -32,6 +33,7 @@ func generateAll(ctx context.Context, dir string) error {
 			return fmt.Errorf("generating a catalog of %s: %w", s.name, err)
 		}
 	}
+
 	return nil
 }
 
@@ -53,6 +55,7 @@ func measureOpm(ctx context.Context, dir string, runs int) error {
 	if err := measureCommand(ctx, runs, "opm version", 0, "version"); err != nil {
 		return err
 	}
+
 	for _, s := range sized {
 		catalog := catalogOf(dir, s.name)
 		bytes, err := sizeOf(catalog)
@@ -74,6 +77,7 @@ func measureOpm(ctx context.Context, dir string, runs int) error {
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -86,15 +90,18 @@ func measureCommand(ctx context.Context, runs int, what string, bytes int64, arg
 		if err != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
+
 		seconds = append(seconds, u.seconds)
 		rate = append(rate, float64(bytes)/1e6/u.seconds)
 		cpu = append(cpu, u.cpu)
 		peak = append(peak, u.peak)
 	}
+
 	seconds.print(what, "s", 3)
 	if bytes > 0 {
 		rate.print("  that is", "MB/s", 0)
 	}
+
 	cpu.print("  processor time", "s", 3)
 	peak.print("  peak memory", "MB", 0)
 	return nil
@@ -111,6 +118,7 @@ func use(ctx context.Context, args []string) (used, error) {
 	if err != nil {
 		return used{}, err
 	}
+
 	defer func() { _ = reader.Close() }() // it was only read
 	cmd.ExtraFiles = []*os.File{writer}
 	began := time.Now()
@@ -120,10 +128,12 @@ func use(ctx context.Context, args []string) (used, error) {
 	if err := cmd.Wait(); err != nil {
 		return used{}, err
 	}
+
 	u := used{seconds: since(began)}
 	if _, err := fmt.Fscan(reader, &u.peak, &u.cpu); err != nil {
 		return used{}, fmt.Errorf("reading what it took: %w", err)
 	}
+
 	u.peak = u.peak * 1024 / 1e6
 	return u, nil
 }
@@ -141,5 +151,6 @@ func sizeOf(dir string) (int64, error) {
 		}
 		return err
 	})
+
 	return total, err
 }

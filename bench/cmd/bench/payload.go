@@ -62,6 +62,7 @@ func measurePayload(ctx context.Context, dir string, runs int) error {
 	if err != nil {
 		return err
 	}
+
 	var create, apply, ratio, pass, processor, memory figures
 	var writes int64
 	for i := range runs {
@@ -69,14 +70,17 @@ func measurePayload(ctx context.Context, dir string, runs int) error {
 		if err != nil {
 			return err
 		}
+
 		done, err := payloadRun(ctx, filepath.Join(dir, fmt.Sprint("apply-", i)), payload, "apply-payload")
 		if err != nil {
 			return err
 		}
+
 		create, apply, ratio = append(create, created.Seconds), append(apply, done.Seconds), append(ratio, done.Seconds/created.Seconds)
 		pass, processor, memory = append(pass, done.SteadySeconds), append(processor, done.SteadyProcessor), append(memory, done.Peak)
 		writes += done.SteadyWrites
 	}
+
 	create.print(fmt.Sprintf("%d manifests, created by a plain parallel client", count), "s", 2)
 	apply.print(fmt.Sprintf("%d manifests, applied until all is done", count), "s", 2)
 	ratio.print("  times what the plain client takes", "", 2)
@@ -84,6 +88,7 @@ func measurePayload(ctx context.Context, dir string, runs int) error {
 	processor.print("  processor time of that", "s", 2)
 	memory.print("  peak memory", "MB", 0)
 	fmt.Printf("%-62s %10d\n", "  writes in passes with nothing to do", writes)
+
 	return nil
 }
 
@@ -96,6 +101,7 @@ func payloadRun(ctx context.Context, dir, payload, command string) (result appli
 	if err != nil {
 		return applied{}, err
 	}
+
 	defer func() { err = errors.Join(err, c.Down(ctx), os.RemoveAll(dir)) }()
 	for _, kind := range []string{"clusteroperators", "clusterversions"} {
 		if _, err := c.Kubectl(ctx, "apply", "--server-side", "-f", filepath.Join("config", "platform", "config.openshift.io_"+kind+".yaml")); err != nil {
@@ -105,9 +111,11 @@ func payloadRun(ctx context.Context, dir, payload, command string) (result appli
 			return applied{}, err
 		}
 	}
+
 	if err := c.Apply(ctx, clusterVersion); err != nil {
 		return applied{}, err
 	}
+
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	api, err := payloadClient(c.Kubeconfig)
@@ -117,16 +125,19 @@ func payloadRun(ctx context.Context, dir, payload, command string) (result appli
 	if err := playOperators(ctx, api); err != nil {
 		return applied{}, err
 	}
+
 	program, err := os.Executable()
 	if err != nil {
 		return applied{}, err
 	}
+
 	cmd := exec.CommandContext(ctx, program, command, c.Kubeconfig, payload)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
 		return applied{}, fmt.Errorf("%s: %w", command, err)
 	}
+
 	err = json.Unmarshal(out, &result)
 	return result, err
 }
@@ -144,11 +155,13 @@ func payloadClient(kubeconfig string) (controller.WithWatch, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	config.QPS = -1
 	scheme := runtime.NewScheme()
 	if err := configv1.AddToScheme(scheme); err != nil {
 		return nil, err
 	}
+
 	return controller.NewWithWatch(config, controller.Options{Scheme: scheme})
 }
 
@@ -158,23 +171,27 @@ func playOperators(ctx context.Context, api controller.WithWatch) error {
 	if err != nil {
 		return err
 	}
+
 	go func() {
 		for event := range events.ResultChan() {
 			operator, ok := event.Object.(*configv1.ClusterOperator)
 			if !ok || event.Type == watch.Deleted || len(operator.Status.Conditions) > 0 {
 				continue
 			}
+
 			for kind, status := range map[string]metav1.ConditionStatus{"Available": "True", "Progressing": "False", "Degraded": "False"} {
 				operator.Status.Conditions = append(operator.Status.Conditions, configv1.ClusterOperatorStatusCondition{
 					Type: kind, Status: status, Reason: configv1.ReasonAsExpected, LastTransitionTime: metav1.Now(),
 				})
 			}
+
 			operator.Status.Versions = []configv1.OperandVersion{{Name: "operator", Version: "1.0.0"}}
 			if err := api.Status().Update(ctx, operator); err != nil && !apierrors.IsConflict(err) && ctx.Err() == nil {
 				log.Printf("bench: reporting for ClusterOperator %s: %v", operator.Name, err)
 			}
 		}
 	}()
+
 	return nil
 }
 
@@ -185,10 +202,12 @@ func createPayload(ctx context.Context, kubeconfig, dir string) error {
 	if err != nil {
 		return err
 	}
+
 	payload, err := release.Load(os.DirFS(dir), release.Options{})
 	if err != nil {
 		return err
 	}
+
 	began := time.Now()
 	var group errgroup.Group
 	group.SetLimit(creators)
@@ -197,6 +216,7 @@ func createPayload(ctx context.Context, kubeconfig, dir string) error {
 		name, _ := m.FileName()
 		byComponent[name.Component] = append(byComponent[name.Component], m)
 	}
+
 	for _, manifests := range byComponent {
 		group.Go(func() error {
 			for _, m := range manifests {
@@ -207,9 +227,11 @@ func createPayload(ctx context.Context, kubeconfig, dir string) error {
 			return nil
 		})
 	}
+
 	if err := group.Wait(); err != nil {
 		return err
 	}
+
 	return tell(applied{Seconds: since(began)})
 }
 
@@ -234,6 +256,7 @@ func applyPayload(ctx context.Context, kubeconfig, dir string) error {
 	if err != nil {
 		return err
 	}
+
 	config.QPS = -1
 	var writes writeCounter
 	config.Wrap(writes.wrap)
@@ -241,18 +264,22 @@ func applyPayload(ctx context.Context, kubeconfig, dir string) error {
 	if err := configv1.AddToScheme(scheme); err != nil {
 		return err
 	}
+
 	api, err := controller.New(config, controller.Options{Scheme: scheme})
 	if err != nil {
 		return err
 	}
+
 	informers, err := cache.New(config, cache.Options{Scheme: scheme})
 	if err != nil {
 		return err
 	}
+
 	payload, err := release.Load(os.DirFS(dir), release.Options{})
 	if err != nil {
 		return err
 	}
+
 	var group sync.WaitGroup
 	defer group.Wait()
 	defer end()
@@ -261,6 +288,7 @@ func applyPayload(ctx context.Context, kubeconfig, dir string) error {
 	if err := api.Get(ctx, controller.ObjectKey{Name: "version"}, owner); err != nil {
 		return err
 	}
+
 	began := time.Now()
 	w := worker.New(worker.Options{Client: api, Informers: informers})
 	work := worker.Work{
@@ -273,6 +301,7 @@ func applyPayload(ctx context.Context, kubeconfig, dir string) error {
 	if err := awaitPass(ctx, w, failed, 1); err != nil {
 		return err
 	}
+
 	result := applied{Seconds: since(began)}
 	// The first pass after it looks at what the server made of everything; the next has
 	// nothing to do. Work of another generation with other overrides begins one.
@@ -294,9 +323,11 @@ func applyPayload(ctx context.Context, kubeconfig, dir string) error {
 		}
 		result.SteadySeconds, result.SteadyProcessor, result.SteadyWrites = since(began), after-before, writes.count.Load()
 	}
+
 	if result.Peak, result.Anonymous, err = memoryOf(os.Getpid()); err != nil {
 		return err
 	}
+
 	return tell(result)
 }
 
@@ -316,6 +347,7 @@ func awaitPass(ctx context.Context, w *worker.Worker, failed <-chan error, passe
 			log.Printf("bench: a pass failed: %s", told)
 		}
 	}
+
 	return nil
 }
 

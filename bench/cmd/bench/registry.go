@@ -36,6 +36,7 @@ func measureServe(ctx context.Context, catalog, cache, name string, runs int) er
 	if err != nil {
 		return err
 	}
+
 	var cold, warm served
 	for range runs {
 		if err := os.RemoveAll(cache); err != nil {
@@ -49,13 +50,16 @@ func measureServe(ctx context.Context, catalog, cache, name string, runs int) er
 			return err
 		}
 	}
+
 	onDisk, err := sizeOf(cache)
 	if err != nil {
 		return err
 	}
+
 	cold.print("opm serve, cold, "+name, source)
 	figures{float64(onDisk) / 1e6}.print("  cache on disk", "MB", 0)
 	warm.print("opm serve, warm, "+name, source)
+
 	return os.RemoveAll(cache)
 }
 
@@ -83,10 +87,12 @@ func (s *served) measure(ctx context.Context, catalog, cache, integrity string) 
 	if err != nil {
 		return err
 	}
+
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return err
 	}
+
 	cmd := exec.CommandContext(ctx, filepath.Join("bin", "opm"), "serve", catalog, "--port", port, "--cache-dir", cache, integrity,
 		"--pprof-addr", "", "--termination-log", os.DevNull)
 	var log strings.Builder
@@ -96,6 +102,7 @@ func (s *served) measure(ctx context.Context, catalog, cache, integrity string) 
 	if err := cmd.Start(); err != nil {
 		return err
 	}
+
 	defer func() {
 		err = errors.Join(err, cmd.Process.Signal(os.Interrupt), cmd.Wait())
 		if err != nil {
@@ -105,10 +112,12 @@ func (s *served) measure(ctx context.Context, catalog, cache, integrity string) 
 	if err := awaitListener(ctx, address); err != nil {
 		return err
 	}
+
 	connection, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return err
 	}
+
 	defer func() { err = errors.Join(err, connection.Close()) }()
 	client := registrypb.NewRegistryClient(connection)
 	packages, err := client.ListPackages(ctx, &registrypb.ListPackageRequest{})
@@ -118,16 +127,19 @@ func (s *served) measure(ctx context.Context, catalog, cache, integrity string) 
 	if _, err := packages.Recv(); err != nil {
 		return err
 	}
+
 	s.answer = append(s.answer, since(began))
 	peak, anonymous, err := memoryOf(cmd.Process.Pid)
 	if err != nil {
 		return err
 	}
+
 	s.peak, s.anonymous = append(s.peak, peak), append(s.anonymous, anonymous)
 	began = time.Now()
 	if err := listBundles(ctx, client); err != nil {
 		return err
 	}
+
 	s.list = append(s.list, since(began))
 	return nil
 }
@@ -137,6 +149,7 @@ func listBundles(ctx context.Context, client registrypb.RegistryClient) error {
 	for err == nil {
 		_, err = stream.Recv()
 	}
+
 	if errors.Is(err, io.EOF) {
 		return nil
 	}
@@ -179,6 +192,7 @@ func memoryOf(pid int) (peak, anonymous float64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
+
 	for line := range strings.Lines(string(status)) {
 		name, value, _ := strings.Cut(line, ":")
 		kB, _ := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 64)
@@ -189,8 +203,10 @@ func memoryOf(pid int) (peak, anonymous float64, err error) {
 			anonymous = kB * 1024 / 1e6
 		}
 	}
+
 	if peak == 0 {
 		return 0, 0, errors.New("this system does not tell how much memory a process has")
 	}
+
 	return peak, anonymous, nil
 }

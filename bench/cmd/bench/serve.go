@@ -35,6 +35,7 @@ func measureServing(ctx context.Context, dir string, runs int) (err error) {
 	if err != nil {
 		return err
 	}
+
 	defer func() { err = errors.Join(err, c.Down(ctx)) }()
 	if _, err := c.Kubectl(ctx, "apply", "--server-side", "-f", "config/crd"); err != nil {
 		return err
@@ -45,6 +46,7 @@ func measureServing(ctx context.Context, dir string, runs int) (err error) {
 	if _, err := c.Kubectl(ctx, "create", "namespace", systemNamespace); err != nil {
 		return err
 	}
+
 	for _, s := range sized {
 		ref := c.Registry + "/bench/serving:" + strings.ReplaceAll(s.name, " ", "")
 		if err := push(ctx, catalogOf(dir, s.name), ref); err != nil {
@@ -54,6 +56,7 @@ func measureServing(ctx context.Context, dir string, runs int) (err error) {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -78,6 +81,7 @@ func measureCatalogd(ctx context.Context, c *cluster.Cluster, dir, ref, name str
 		if err != nil {
 			return err
 		}
+
 		err = d.unpack(ctx, ref, &u)
 		if err == nil && run == runs-1 {
 			what := "catalogd, " + name
@@ -88,10 +92,12 @@ func measureCatalogd(ctx context.Context, c *cluster.Cluster, dir, ref, name str
 			u.disk.print("  on disk", "MB", 1)
 			err = d.measureReading(ctx, what)
 		}
+
 		if err := errors.Join(err, d.stop(ctx), os.RemoveAll(dir)); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -110,22 +116,27 @@ func startCatalogd(ctx context.Context, c *cluster.Cluster, cache string) (*cata
 	if err != nil {
 		return nil, err
 	}
+
 	health, err := freeAddress(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
 	if err != nil {
 		return nil, err
 	}
+
 	scheme := runtime.NewScheme()
 	if err := errors.Join(olmv1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
+
 	d := &catalogd{cache: cache}
 	if d.client, err = controller.NewWithWatch(config, controller.Options{Scheme: scheme}); err != nil {
 		return nil, err
 	}
+
 	d.cmd = exec.CommandContext(ctx, filepath.Join("bin", "mainstay"), "run", "catalogd", "--kubeconfig", c.Kubeconfig, "--system-namespace", systemNamespace,
 		"--catalogs-server-addr", address, "--external-address", address, "--health-probe-bind-address", health, "--metrics-bind-address", "0", "--cache-dir", cache)
 	d.cmd.Stderr = &d.log
@@ -136,6 +147,7 @@ func startCatalogd(ctx context.Context, c *cluster.Cluster, cache string) (*cata
 	if err := awaitReady(ctx, "http://"+health+"/readyz"); err != nil {
 		return nil, errors.Join(err, d.stop(ctx))
 	}
+
 	return d, nil
 }
 
@@ -165,10 +177,12 @@ func (d *catalogd) stop(ctx context.Context) error {
 			break
 		}
 	}
+
 	err = errors.Join(err, d.cmd.Process.Signal(os.Interrupt), d.cmd.Wait())
 	if err != nil {
 		return fmt.Errorf("catalogd: %w\n%s", err, &d.log)
 	}
+
 	return nil
 }
 
@@ -178,11 +192,13 @@ func (d *catalogd) unpack(ctx context.Context, ref string, u *unpacking) error {
 	if err != nil {
 		return err
 	}
+
 	list := &olmv1.ClusterCatalogList{}
 	changes, err := d.client.Watch(ctx, list)
 	if err != nil {
 		return err
 	}
+
 	defer changes.Stop()
 	made := &olmv1.ClusterCatalog{
 		ObjectMeta: metav1.ObjectMeta{Name: "bench"},
@@ -192,15 +208,18 @@ func (d *catalogd) unpack(ctx context.Context, ref string, u *unpacking) error {
 	if err := d.client.Create(ctx, made); err != nil {
 		return err
 	}
+
 	for change := range changes.ResultChan() {
 		catalog, ok := change.Object.(*olmv1.ClusterCatalog)
 		if !ok || !meta.IsStatusConditionTrue(catalog.Status.Conditions, olmv1.TypeServing) {
 			continue
 		}
+
 		u.seconds = append(u.seconds, since(began))
 		d.base = catalog.Status.URLs.Base
 		return d.count(ctx, u, before)
 	}
+
 	return fmt.Errorf("the catalog is not served: %w", ctx.Err())
 }
 
@@ -210,19 +229,23 @@ func (d *catalogd) count(ctx context.Context, u *unpacking, before float64) erro
 	if err != nil {
 		return err
 	}
+
 	peak, anonymous, err := memoryOf(d.cmd.Process.Pid)
 	if err != nil {
 		return err
 	}
+
 	u.cpu, u.peak, u.anonymous = append(u.cpu, after-before), append(u.peak, peak), append(u.anonymous, anonymous)
 	published := &corev1.ConfigMap{}
 	if err := d.client.Get(ctx, controller.ObjectKey{Namespace: systemNamespace, Name: "catalogd-service-ca"}, published); err != nil {
 		return err
 	}
+
 	d.roots = x509.NewCertPool()
 	if !d.roots.AppendCertsFromPEM([]byte(published.Data["ca.crt"])) {
 		return errors.New("catalogd has published no authority")
 	}
+
 	// Both compressed forms of the catalog are on the disk, too, once somebody has asked for
 	// them.
 	for _, encoding := range []string{"gzip", "zstd"} {
@@ -230,6 +253,7 @@ func (d *catalogd) count(ctx context.Context, u *unpacking, before float64) erro
 			return err
 		}
 	}
+
 	bytes, err := sizeOf(d.cache)
 	u.disk = append(u.disk, float64(bytes)/1e6)
 	return err
@@ -244,6 +268,7 @@ func (d *catalogd) awaitKept(ctx context.Context, encoding string) error {
 		if err != nil {
 			return err
 		}
+
 		req.Header.Set("Accept-Encoding", encoding)
 		resp, err := c.Do(req)
 		if err != nil {
@@ -262,12 +287,14 @@ func processorSeconds(pid int) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
+
 	// The name of the program, in parentheses, may have blanks.
 	_, rest, _ := strings.Cut(string(stat), ") ")
 	fields := strings.Fields(rest)
 	if len(fields) < 13 {
 		return 0, errors.New("this system does not tell how much time a process takes")
 	}
+
 	user, userErr := strconv.ParseFloat(fields[11], 64)
 	system, systemErr := strconv.ParseFloat(fields[12], 64)
 	return (user + system) / 100, errors.Join(userErr, systemErr)
@@ -279,12 +306,14 @@ func (d *catalogd) measureReading(ctx context.Context, what string) error {
 	if err != nil {
 		return err
 	}
+
 	metas := func(query string) (urls []string) {
 		for _, name := range packages {
 			urls = append(urls, d.base+"/api/v1/metas?"+strings.ReplaceAll(query, "PACKAGE", url.QueryEscape(name)))
 		}
 		return urls
 	}
+
 	all := []string{d.base + "/api/v1/all"}
 	for _, kind := range []struct {
 		name, encoding string
@@ -304,10 +333,12 @@ func (d *catalogd) measureReading(ctx context.Context, what string) error {
 		}
 		measured.print(what + ", " + kind.name)
 	}
+
 	peak, anonymous, err := memoryOf(d.cmd.Process.Pid)
 	if err != nil {
 		return err
 	}
+
 	figures{peak}.print("  peak memory after all of it", "MB", 0)
 	figures{anonymous}.print("  anonymous memory after all of it", "MB", 0)
 	return nil
@@ -319,10 +350,12 @@ func (d *catalogd) packages(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	resp, err := client(d.roots).Do(req)
 	if err != nil {
 		return nil, err
 	}
+
 	defer resp.Body.Close()
 	var names []string
 	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
@@ -332,5 +365,6 @@ func (d *catalogd) packages(ctx context.Context) ([]string, error) {
 		}
 		names = append(names, blob.Name)
 	}
+
 	return names, nil
 }

@@ -47,12 +47,14 @@ func startServer(ctx context.Context, dir string) (*server, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
+
 	s := &server{dir: dir, control: &envtest.Environment{BinaryAssetsDirectory: assets}}
 	// The range that is usual for tests has 254 addresses.
 	s.control.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.0.0.0/16")
 	if s.config, err = s.control.Start(); err != nil {
 		return nil, fmt.Errorf("starting an API server: %w", err)
 	}
+
 	s.config.QPS = -1
 	s.images = httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	_, port, _ := strings.Cut(strings.TrimPrefix(s.images.URL, "http://"), ":")
@@ -61,6 +63,7 @@ func startServer(ctx context.Context, dir string) (*server, error) {
 	if err := s.begin(ctx); err != nil {
 		return nil, errors.Join(err, s.stop())
 	}
+
 	return s, nil
 }
 
@@ -69,6 +72,7 @@ func (s *server) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	kubeconfig, err := user.KubeConfig()
 	if err != nil {
 		return err
@@ -76,14 +80,17 @@ func (s *server) begin(ctx context.Context) error {
 	if err := os.WriteFile(s.kubeconfig(), kubeconfig, 0o600); err != nil {
 		return err
 	}
+
 	client, err := kubernetes.NewForConfig(s.config)
 	if err != nil {
 		return err
 	}
+
 	deployments, err := client.AppsV1().Deployments(metav1.NamespaceAll).Watch(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
+
 	go func() {
 		for event := range deployments.ResultChan() {
 			if deployment, ok := event.Object.(*appsv1.Deployment); ok && deployment.Status.ObservedGeneration != deployment.Generation {
@@ -91,6 +98,7 @@ func (s *server) begin(ctx context.Context) error {
 			}
 		}
 	}()
+
 	return s.serve(ctx)
 }
 
@@ -104,6 +112,7 @@ func makeAvailable(ctx context.Context, client kubernetes.Interface, deployment 
 			{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable"},
 		},
 	}
+
 	_, err := client.AppsV1().Deployments(deployment.Namespace).UpdateStatus(ctx, deployment, metav1.UpdateOptions{})
 	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) && ctx.Err() == nil {
 		log.Printf("bench: making Deployment %s/%s available: %v", deployment.Namespace, deployment.Name, err)
@@ -118,14 +127,17 @@ func (s *server) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	health, err := cluster.FreeAddress()
 	if err != nil {
 		return err
 	}
+
 	out, err := os.Create(filepath.Join(s.dir, "mainstay.log"))
 	if err != nil {
 		return err
 	}
+
 	defer out.Close()
 	s.process = exec.Command(filepath.Join("bin", "mainstay"), "run", "all", "--kubeconfig", s.kubeconfig(),
 		"--catalogs-server-addr", catalogs, "--health-probe-bind-address", health, "--metrics-bind-address", "0", "--cache-dir", filepath.Join(s.dir, "cache"))
@@ -133,6 +145,7 @@ func (s *server) serve(ctx context.Context) error {
 	if err := s.process.Start(); err != nil {
 		return err
 	}
+
 	return awaitReady(ctx, "http://"+health+"/readyz")
 }
 

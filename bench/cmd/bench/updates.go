@@ -39,6 +39,7 @@ func measureGraph(runs int) error {
 	if err != nil {
 		return err
 	}
+
 	var seconds, memory figures
 	for range runs {
 		runtime.GC()
@@ -52,10 +53,12 @@ func measureGraph(runs int) error {
 		if _, err := g.Updates(semver.MustParse("4.10.10")); err != nil {
 			return err
 		}
+
 		seconds = append(seconds, since(began)*1000)
 		runtime.ReadMemStats(&after)
 		memory = append(memory, float64(after.TotalAlloc-before.TotalAlloc)/1e6)
 	}
+
 	seconds.print(fmt.Sprintf("update graph, 5,000 releases and 60,000 updates (%.1f MB), read", float64(len(data))/1e6), "ms", 1)
 	memory.print("  allocated, all that is thrown away counted", "MB", 1)
 	return nil
@@ -76,6 +79,7 @@ func largeGraph(releases, each int) *cincinnati.Graph {
 			g.Edges = append(g.Edges, cincinnati.Edge{From: i, To: j})
 		}
 	}
+
 	return g
 }
 
@@ -90,14 +94,17 @@ func measureUpdateService(ctx context.Context) (err error) {
 	if err := pushReleases(ctx, repository, releases); err != nil {
 		return err
 	}
+
 	graphs, err := freeAddress(ctx)
 	if err != nil {
 		return err
 	}
+
 	status, err := freeAddress(ctx)
 	if err != nil {
 		return err
 	}
+
 	cmd := exec.CommandContext(ctx, "bin/mainstay", "run", "update-service", "--releases", repository, "--address", graphs, "--status-address", status)
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 	var told strings.Builder
@@ -106,6 +113,7 @@ func measureUpdateService(ctx context.Context) (err error) {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
+
 	defer func() {
 		if stopErr := errors.Join(cmd.Process.Signal(os.Interrupt), cmd.Wait()); err != nil || stopErr != nil {
 			err = fmt.Errorf("%w\n%s", errors.Join(err, stopErr), told.String())
@@ -114,6 +122,7 @@ func measureUpdateService(ctx context.Context) (err error) {
 	if err := awaitReady(ctx, "http://"+status+"/readyz"); err != nil {
 		return err
 	}
+
 	figures{since(began)}.print(fmt.Sprintf("update-service, %d releases, start until ready", releases), "s", 2)
 	for _, encoding := range []string{"gzip", "identity"} {
 		l, err := measureLoad(ctx, cmd.Process.Pid, nil, encoding, []string{
@@ -124,10 +133,12 @@ func measureUpdateService(ctx context.Context) (err error) {
 		}
 		l.print("update-service on one processor, " + encoding)
 	}
+
 	peak, anonymous, err := memoryOf(cmd.Process.Pid)
 	if err != nil {
 		return err
 	}
+
 	figures{peak}.print("  peak memory", "MB", 0)
 	figures{anonymous}.print("  anonymous memory", "MB", 0)
 	return nil
@@ -147,23 +158,28 @@ func pushReleases(ctx context.Context, repository string, count int) error {
 			for j := max(0, i-12); j < i; j++ {
 				metadata.Previous = append(metadata.Previous, versionOf(j))
 			}
+
 			text, err := metadata.Encode()
 			if err != nil {
 				return err
 			}
+
 			references, err := release.ImageReferences{Name: versionOf(i)}.Encode()
 			if err != nil {
 				return err
 			}
+
 			built, err := image.Build(image.Spec{OS: "linux", Architecture: "amd64", Layers: []image.Layer{{Files: []image.File{
 				{Path: release.FileMetadata, Content: text}, {Path: release.FileImages, Content: references},
 			}}}})
 			if err != nil {
 				return err
 			}
+
 			_, err = client.Push(ctx, repository+":"+versionOf(i), nil, built)
 			return err
 		})
 	}
+
 	return work.Wait()
 }

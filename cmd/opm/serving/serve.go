@@ -19,6 +19,7 @@ func Serve(ctx context.Context, s opm.Serving) error {
 			Database: true,
 		}
 	}
+
 	server := registry.Serve{
 		Source: source, Address: s.Address, CacheDir: s.CacheDir, CacheOnly: s.CacheOnly,
 		TerminationLog: s.TerminationLog, PprofAddress: s.PprofAddress, PprofCaptureProfiles: s.CaptureProfiles, Log: s.Log,
@@ -30,5 +31,6 @@ func Serve(ctx context.Context, s opm.Serving) error {
 	default:
 		server.Integrity = content.IgnoreIntegrity
 	}
+
 	return server.Run(ctx)
 }

@@ -40,6 +40,7 @@ func TestServeKeepsTheCache(t *testing.T) {
 	if err := fill(&yes); err != nil {
 		t.Errorf("the cache fits, yet: %v", err)
 	}
+
 	writeCatalog(t, dir, strings.ReplaceAll(catalog, "1.0.0", "1.0.1"))
 	if err := fill(&yes); err == nil || !strings.Contains(err.Error(), "integrity check failed") {
 		t.Errorf("the cache is of another catalog: %v", err)
@@ -58,6 +59,7 @@ func TestServeReadsBlobs(t *testing.T) {
 	if err := os.WriteFile(database, []byte("any file: its content is what changes"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+
 	s := opm.Serving{
 		Database: database, CacheDir: t.TempDir(), CacheOnly: true, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Blobs: fbc.Read(strings.NewReader(catalog), "catalog", fbc.Limits{}),
@@ -65,6 +67,7 @@ func TestServeReadsBlobs(t *testing.T) {
 	if err := serving.Serve(t.Context(), s); err != nil {
 		t.Error(err)
 	}
+
 	s.Blobs = fbc.Read(strings.NewReader("{"), "catalog", fbc.Limits{})
 	s.CacheDir = t.TempDir()
 	if err := serving.Serve(t.Context(), s); err == nil {
@@ -83,6 +86,7 @@ func TestServeHoldsOnlyFoldersToTheRules(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "no olm.bundle blobs found") {
 		t.Errorf("a folder that breaks a rule: %v", err)
 	}
+
 	err = serving.Serve(t.Context(), opm.Serving{
 		Database: filepath.Join(dir, "catalog.json"), CacheDir: t.TempDir(), CacheOnly: true, Log: log,
 		Blobs: fbc.Read(strings.NewReader(broken), "catalog", fbc.Limits{}),

@@ -23,6 +23,7 @@ Called by the name of a program that it carries (etcd, kube-apiserver, kubectl, 
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
+
 	dir := &dirFlag{}
 	command.PersistentFlags().StringVar(&dir.path, "data-dir", "",
 		"directory of all state (default $XDG_DATA_HOME/mainstay/devcluster, or ~/.local/share/mainstay/devcluster)")
@@ -35,6 +36,7 @@ Called by the name of a program that it carries (etcd, kube-apiserver, kubectl, 
 		newDownCommand(dir),
 		newResetCommand(dir),
 	)
+
 	return command
 }
 
@@ -49,5 +51,6 @@ func (f *dirFlag) dir() (state.Dir, error) {
 			return "", err
 		}
 	}
+
 	return state.NewDir(path)
 }

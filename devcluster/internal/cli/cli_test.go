@@ -27,6 +27,7 @@ func golden(t *testing.T, name, got string) {
 			t.Fatal(err)
 		}
 	}
+
 	want, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatalf("%v; -update writes it", err)
@@ -86,6 +87,7 @@ func TestDetachedArgsAreUnderstood(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			var got upOptions
 			command.RunE = func(command *cobra.Command, _ []string) error {
 				flags := command.Flags()
@@ -94,8 +96,10 @@ func TestDetachedArgsAreUnderstood(t *testing.T) {
 				got.registryPort, _ = flags.GetInt("registry-port")
 				got.kubeconfig, _ = flags.GetString("kubeconfig")
 				got.audit, _ = flags.GetBool("audit")
+
 				return got.validate(flags.Changed("nodes"))
 			}
+
 			command.Root().SetArgs(append([]string{"up"}, args...))
 			if err := command.Root().ExecuteContext(t.Context()); err != nil {
 				t.Fatal(err)
@@ -116,6 +120,7 @@ func TestPrintStatus(t *testing.T) {
 			{Name: "kube-controller-manager", State: state.Starting, PID: 102},
 		},
 	}
+
 	failed := state.Record{
 		Phase: state.Failed, Node: "none", Message: "etcd died: exit status 1; its log /data/logs/etcd.log is empty",
 		Components: []state.ComponentRecord{{Name: "etcd", State: state.Stopped}},
@@ -136,6 +141,7 @@ func TestPrintStatus(t *testing.T) {
 			golden(t, test.name, out.String())
 		})
 	}
+
 	if err := printStatus(io.Discard, record, "yaml"); err == nil {
 		t.Error("an unknown form of output is accepted")
 	}
@@ -175,6 +181,7 @@ func TestLogs(t *testing.T) {
 	if output, err := execute(t, "logs", "etcd", "--data-dir", string(dir)); err != nil || output != "ready\n" {
 		t.Errorf("%q, error %v", output, err)
 	}
+
 	_, err := execute(t, "logs", "nodes", "--data-dir", string(dir))
 	if err == nil || !strings.Contains(err.Error(), "those that have: etcd") {
 		t.Errorf("a component without a log gives %v, want the names of those that have one", err)

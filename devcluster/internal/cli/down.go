@@ -29,17 +29,20 @@ the next up. To stop a cluster that does not run is no error.`,
 			if err != nil {
 				return err
 			}
+
 			ctx, cancel := context.WithTimeoutCause(command.Context(), downTimeout, errDownTimeout)
 			defer cancel()
 			ran, err := cluster.Down(ctx, dir)
 			if err != nil {
 				return err
 			}
+
 			if ran {
 				fmt.Fprintf(command.OutOrStdout(), "The cluster on %s is stopped.\n", dir)
 			} else {
 				fmt.Fprintf(command.OutOrStdout(), "No cluster runs on %s.\n", dir)
 			}
+
 			return nil
 		},
 	}
@@ -61,6 +64,7 @@ deleted; the data directory itself goes when nothing else stands in it.`,
 			if err := cluster.Reset(dir); err != nil {
 				return err
 			}
+
 			fmt.Fprintf(command.OutOrStdout(), "The state in %s is deleted.\n", dir)
 			return nil
 		},

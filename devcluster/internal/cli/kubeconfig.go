@@ -22,6 +22,7 @@ func newKubeconfigCommand(dir *dirFlag) *cobra.Command {
 			if err != nil {
 				return err
 			}
+
 			content, err := os.ReadFile(dir.Kubeconfig())
 			if errors.Is(err, fs.ErrNotExist) {
 				return fmt.Errorf("no cluster ever ran on %s; start one with `devcluster up`", dir)
@@ -32,10 +33,12 @@ func newKubeconfigCommand(dir *dirFlag) *cobra.Command {
 			if pathOnly {
 				content = []byte(dir.Kubeconfig() + "\n")
 			}
+
 			_, err = command.OutOrStdout().Write(content)
 			return err
 		},
 	}
+
 	command.Flags().BoolVar(&pathOnly, "path", false, "print the path of the file instead of its content")
 	return command
 }

@@ -41,6 +41,7 @@ func newLogsCommand(dir *dirFlag) *cobra.Command {
 			return printLog(command.Context(), command.OutOrStdout(), dir, args[0], follow)
 		},
 	}
+
 	command.Flags().BoolVarP(&follow, "follow", "f", false, "go on until Ctrl-C and print what is written meanwhile")
 	return command
 }
@@ -51,10 +52,12 @@ func logNames(dir state.Dir) []string {
 	if err != nil {
 		return nil
 	}
+
 	names := make([]string, 0, len(paths))
 	for _, path := range paths {
 		names = append(names, strings.TrimSuffix(filepath.Base(path), ".log"))
 	}
+
 	slices.Sort(names)
 	return names
 }
@@ -67,6 +70,7 @@ func printLog(ctx context.Context, out io.Writer, dir state.Dir, component strin
 		}
 		return fmt.Errorf("no component %q has a log; those that have: %s", component, strings.Join(names, ", "))
 	}
+
 	file, err := os.Open(dir.Log(component))
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("the log of %s was just deleted", component)
@@ -74,6 +78,7 @@ func printLog(ctx context.Context, out io.Writer, dir state.Dir, component strin
 	if err != nil {
 		return err
 	}
+
 	defer file.Close()
 	for {
 		if _, err := io.Copy(out, file); err != nil {

@@ -29,6 +29,7 @@ func newStatusCommand(dir *dirFlag) *cobra.Command {
 			if err != nil {
 				return err
 			}
+
 			record, err := dir.ReadRecord()
 			if err != nil {
 				return err
@@ -39,12 +40,15 @@ func newStatusCommand(dir *dirFlag) *cobra.Command {
 			if record.Phase != state.Running {
 				return fmt.Errorf("%w: %s is %s", errNotRunning, dir, record.Phase)
 			}
+
 			return nil
 		},
 	}
+
 	command.Flags().StringVarP(&output, "output", "o", "", `form of the output: "" for a table, "json"`)
 	_ = command.RegisterFlagCompletionFunc("output",
 		cobra.FixedCompletions([]string{"json"}, cobra.ShellCompDirectiveNoFileComp))
+
 	return command
 }
 
@@ -58,18 +62,21 @@ func printStatus(out io.Writer, record state.Record, output string) error {
 	default:
 		return fmt.Errorf("--output is %q; it can be json, or left out for a table", output)
 	}
+
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "COMPONENT\tSTATE\tPID\tADDRESS")
 	fmt.Fprintf(table, "supervisor\t%s\t%s\t\n", record.Phase, pid(record.PID))
 	for _, component := range record.Components {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", component.Name, component.State, pid(component.PID), component.Address)
 	}
+
 	if err := table.Flush(); err != nil {
 		return err
 	}
 	if record.Message != "" {
 		fmt.Fprintf(out, "\n%s\n", record.Message)
 	}
+
 	return nil
 }
 

@@ -50,6 +50,7 @@ Nodes are one of:
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return runUp(command, options) },
 	}
+
 	flags := command.Flags()
 	flags.StringVar(&options.node, "node", string(cluster.Simulated), "what runs the pods: simulated, containerd or none")
 	flags.IntVar(&options.nodes, "nodes", 1, fmt.Sprintf("number of simulated nodes, 1 to %d", maxNodes))
@@ -63,6 +64,7 @@ Nodes are one of:
 	flags.BoolVar(&options.progress, "progress", false, "report the start by descriptor 3")
 	_ = flags.MarkHidden("progress") // Fails for a flag that does not exist only.
 	_ = command.RegisterFlagCompletionFunc("node", cobra.FixedCompletions(nodeKinds, cobra.ShellCompDirectiveNoFileComp))
+
 	return command
 }
 
@@ -80,6 +82,7 @@ func (o upOptions) validate(nodesGiven bool) error {
 	case o.registryPort < 0 || o.registryPort > 65535:
 		return fmt.Errorf("--registry-port is %d; a port is 1 to 65535", o.registryPort)
 	}
+
 	return nil
 }
 
@@ -87,15 +90,18 @@ func runUp(command *cobra.Command, options upOptions) error {
 	if err := options.validate(command.Flags().Changed("nodes")); err != nil {
 		return err
 	}
+
 	dir, err := options.dir.dir()
 	if err != nil {
 		return err
 	}
+
 	if options.kubeconfig != "" {
 		if options.kubeconfig, err = filepath.Abs(options.kubeconfig); err != nil {
 			return err
 		}
 	}
+
 	up := cluster.Options{
 		Dir: dir, Node: cluster.NodeKind(options.node), Nodes: options.nodes,
 		RegistryPort: options.registryPort, Kubeconfig: options.kubeconfig, Audit: options.audit, Out: command.OutOrStdout(),
@@ -103,11 +109,13 @@ func runUp(command *cobra.Command, options upOptions) error {
 	if options.detach {
 		return cluster.Detach(command.Context(), dir, options.detachedArgs(string(dir)), command.OutOrStdout())
 	}
+
 	if options.progress {
 		progress := cluster.NewProgress()
 		up.Out = io.MultiWriter(up.Out, progress)
 		up.OnReady = progress.Ready
 	}
+
 	return cluster.Up(command.Context(), up)
 }
 
@@ -126,5 +134,6 @@ func (o upOptions) detachedArgs(dir string) []string {
 	if o.audit {
 		args = append(args, "--audit")
 	}
+
 	return args
 }

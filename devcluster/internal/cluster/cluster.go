@@ -63,18 +63,22 @@ func Up(ctx context.Context, options Options) error {
 	if err := options.Dir.Create(); err != nil {
 		return err
 	}
+
 	lock, err := options.Dir.Acquire()
 	if err != nil {
 		return err
 	}
+
 	defer lock.Release() //nolint:errcheck // The process ends.
 	if err := realnode.Cleanup(options.Dir); err != nil {
 		return fmt.Errorf("clean up after an earlier run: %w", err)
 	}
+
 	run, err := prepare(options)
 	if err != nil {
 		return err
 	}
+
 	err = run.untilEnd(ctx)
 	return errors.Join(err, run.stop(context.WithoutCancel(ctx), err))
 }
@@ -94,6 +98,7 @@ func (r *run) untilEnd(ctx context.Context) error {
 		case <-running.Done():
 		}
 	}()
+
 	err := r.start(running)
 	switch {
 	case err == nil:
@@ -104,13 +109,16 @@ func (r *run) untilEnd(ctx context.Context) error {
 	default:
 		return err
 	}
+
 	if r.OnReady != nil {
 		r.OnReady()
 	}
+
 	<-running.Done()
 	if ctx.Err() != nil {
 		return nil
 	}
+
 	return context.Cause(running)
 }
 
@@ -133,9 +141,11 @@ func prepare(options Options) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	for _, note := range notes {
 		fmt.Fprintf(options.Out, "Note: %s\n", note)
 	}
+
 	run.addresses = addresses
 	run.config = components.Config{Dir: options.Dir, Addresses: addresses, Kubeconfig: options.Dir.ComponentKubeconfig, Audit: options.Audit}
 	run.report = newReport(options, run.config)
@@ -151,19 +161,23 @@ func prepare(options Options) (*run, error) {
 	if err := run.writeKubeconfigs(); err != nil {
 		return nil, err
 	}
+
 	if options.Audit {
 		if err := options.Dir.WriteAuditPolicy([]byte(components.AuditPolicy)); err != nil {
 			return nil, err
 		}
 	}
+
 	if run.client, err = adminClient(options.Dir); err != nil {
 		return nil, err
 	}
+
 	if options.Node == Containerd {
 		if run.node, err = realnode.New(run.config); err != nil {
 			return nil, err
 		}
 	}
+
 	return run, nil
 }
 
@@ -178,18 +192,21 @@ func (r *run) writeKubeconfigs() error {
 		{"nodes", r.config.PKI.Nodes},
 		{"coredns", r.config.PKI.CoreDNS},
 	}
+
 	for _, file := range files {
 		path := r.Dir.ComponentKubeconfig(file.component)
 		if err := pki.WriteKubeconfig(path, server, r.config.PKI.CA, file.pair); err != nil {
 			return err
 		}
 	}
+
 	if err := pki.WriteKubeconfig(r.Dir.Kubeconfig(), server, r.config.PKI.CA, r.config.PKI.Admin); err != nil {
 		return err
 	}
 	if r.Kubeconfig == "" {
 		return nil
 	}
+
 	return pki.MergeKubeconfig(r.Kubeconfig, server, r.config.PKI.CA, r.config.PKI.Admin)
 }
 
@@ -214,10 +231,12 @@ func (r *run) stop(ctx context.Context, cause error) error {
 	if r.node != nil {
 		failed = append(failed, r.node.Stop())
 	}
+
 	phase, message := state.Stopped, ""
 	if cause != nil && !errors.Is(cause, errInterrupted) {
 		phase, message = state.Failed, cause.Error()
 	}
+
 	return errors.Join(append(failed, r.report.phase(phase, message))...)
 }
 

@@ -30,24 +30,29 @@ func Detach(ctx context.Context, dir state.Dir, args []string, out io.Writer) er
 	if err := dir.Create(); err != nil {
 		return err
 	}
+
 	if pid, running, err := dir.Holder(); err != nil {
 		return err
 	} else if running {
 		return &state.LockedError{Dir: dir, PID: pid}
 	}
+
 	path, err := executable()
 	if err != nil {
 		return err
 	}
+
 	log, err := os.OpenFile(dir.Log(SupervisorLog), os.O_CREATE|os.O_WRONLY|os.O_TRUNC|os.O_APPEND, 0o600)
 	if err != nil {
 		return fmt.Errorf("open the supervisor's log: %w", err)
 	}
+
 	defer log.Close()
 	progress, childEnd, err := os.Pipe()
 	if err != nil {
 		return err
 	}
+
 	defer progress.Close()
 	supervisor := exec.Command(path, args...) //nolint:gosec,noctx // Our own program, which outlives this one.
 	supervisor.Stdout, supervisor.Stderr = log, log
@@ -58,11 +63,13 @@ func Detach(ctx context.Context, dir state.Dir, args []string, out io.Writer) er
 	if err != nil {
 		return fmt.Errorf("start the supervisor: %w", err)
 	}
+
 	interrupted := context.AfterFunc(ctx, func() { _ = supervisor.Process.Signal(syscall.SIGTERM) })
 	defer interrupted()
 	if copyProgress(out, progress) {
 		return supervisor.Process.Release()
 	}
+
 	waitErr := supervisor.Wait()
 	return fmt.Errorf("the cluster did not start (%w):\n%s", exitReason(waitErr),
 		supervise.Tail(dir.Log(SupervisorLog), 25))
@@ -84,6 +91,7 @@ func copyProgress(out io.Writer, progress io.Reader) (ready bool) {
 		if i := bytes.IndexByte(chunk, readyMark); i >= 0 {
 			chunk, ready = chunk[:i], true
 		}
+
 		_, _ = out.Write(chunk) // A terminal that is gone stops no cluster.
 		if ready || err != nil {
 			return ready

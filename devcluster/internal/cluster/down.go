@@ -27,6 +27,7 @@ func Down(ctx context.Context, dir state.Dir) (ran bool, err error) {
 	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return true, fmt.Errorf("ask the supervisor (process %d) to stop: %w", pid, err)
 	}
+
 	ticks := time.NewTicker(20 * time.Millisecond)
 	defer ticks.Stop()
 	for {
@@ -48,13 +49,16 @@ func Reset(dir state.Dir) error {
 	if err := dir.Create(); err != nil { // The lock needs a directory to stand in.
 		return err
 	}
+
 	lock, err := dir.Acquire()
 	if err != nil {
 		return err
 	}
+
 	defer lock.Release() //nolint:errcheck // Nothing was written by it.
 	if err := realnode.Cleanup(dir); err != nil {
 		return err
 	}
+
 	return dir.Reset()
 }

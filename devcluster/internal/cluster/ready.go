@@ -49,6 +49,7 @@ func (r *run) leaseRenewed(ctx context.Context, node string) (time.Time, error) 
 	case err != nil:
 		return time.Time{}, fmt.Errorf("get the lease of node %s: %w", node, err)
 	}
+
 	return lease.Spec.RenewTime.Time, nil
 }
 
@@ -58,12 +59,14 @@ func heardOf(node *corev1.Node, leaseRenewed, began time.Time) bool {
 	if !leaseRenewed.Before(began) {
 		return true
 	}
+
 	for _, condition := range node.Status.Conditions {
 		// A heartbeat is told in whole seconds.
 		if condition.Type == corev1.NodeReady && !condition.LastHeartbeatTime.Time.Before(began.Truncate(time.Second)) {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -82,12 +85,14 @@ func nodeUnready(node *corev1.Node) string {
 			}
 		}
 	}
+
 	for _, taint := range node.Spec.Taints {
 		// The controller manager takes it away a moment after the node is ready; until then no pod is scheduled.
 		if taint.Key == corev1.TaintNodeNotReady && ready == "" {
 			return "it still has the taint " + taint.Key
 		}
 	}
+
 	return ready
 }
 

@@ -16,6 +16,7 @@ func (r *run) startNodeNamespaces(ctx context.Context) error {
 	if err := r.node.Prepare(); err != nil {
 		return err
 	}
+
 	component, base := r.node.Init()
 	process, err := r.launch(component, base)
 	if err != nil {
@@ -27,6 +28,7 @@ func (r *run) startNodeNamespaces(ctx context.Context) error {
 	if err := process.WaitReady(ctx, component.Ready); err != nil {
 		return err
 	}
+
 	return r.report.componentReady(component, process.PID(), time.Since(began))
 }
 
@@ -36,6 +38,7 @@ func (r *run) startRealNode(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	kubelet := r.node.Kubelet()
 	kubelet.Ready = r.nodesReady([]string{realnode.NodeName})
 
@@ -46,6 +49,7 @@ func (r *run) startRealNode(ctx context.Context) error {
 		}
 		return r.startComponent(ctx, kubelet)
 	})
+
 	programs.Go(func() error { return r.startComponent(ctx, r.node.KubeProxy()) })
 	programs.Go(func() error {
 		if err := r.node.ApplyDNS(ctx, r.client); err != nil {
@@ -53,6 +57,7 @@ func (r *run) startRealNode(ctx context.Context) error {
 		}
 		return r.startComponent(ctx, r.node.CoreDNS())
 	})
+
 	return programs.Wait()
 }
 

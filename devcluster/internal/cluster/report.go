@@ -24,6 +24,7 @@ func newReport(options Options, config components.Config) *report {
 	if options.Node == Simulated && options.Nodes != 1 {
 		node = fmt.Sprintf("%s (%d nodes)", node, options.Nodes)
 	}
+
 	record := state.Record{
 		PID: os.Getpid(), Node: node, Kubeconfig: options.Dir.Kubeconfig(), Components: []state.ComponentRecord{},
 		Registry: net.JoinHostPort("127.0.0.1", strconv.Itoa(config.Addresses.RegistryPort)),
@@ -31,6 +32,7 @@ func newReport(options Options, config components.Config) *report {
 	if options.Node == Containerd {
 		record.NodeRegistry = config.NodeRegistry()
 	}
+
 	return &report{options: options, record: record}
 }
 
@@ -44,6 +46,7 @@ func (r *report) phase(phase, message string) error {
 			r.record.Components[i].State, r.record.Components[i].PID = state.Stopped, 0
 		}
 	}
+
 	return r.options.Dir.WriteRecord(r.record)
 }
 
@@ -64,6 +67,7 @@ func (r *report) componentReady(component components.Component, pid int, took ti
 			r.record.Components[i].State = state.Running
 		}
 	}
+
 	fmt.Fprintf(r.options.Out, "%-24s ready in %5.2f s   %s\n", component.Name, took.Seconds(), component.Address)
 	return r.options.Dir.WriteRecord(r.record)
 }

@@ -28,17 +28,20 @@ func (r *run) start(ctx context.Context) error {
 	if err := r.report.phase(state.Starting, ""); err != nil {
 		return err
 	}
+
 	if r.node != nil {
 		if err := r.startNodeNamespaces(ctx); err != nil {
 			return err
 		}
 	}
+
 	all, ctx := errgroup.WithContext(ctx)
 	all.Go(func() error { return r.startRegistry(ctx) })
 	all.Go(func() error { return r.startControlPlane(ctx) })
 	if err := all.Wait(); err != nil {
 		return err
 	}
+
 	return r.report.ready(time.Since(r.began))
 }
 
@@ -48,6 +51,7 @@ func (r *run) startControlPlane(ctx context.Context) error {
 			return err
 		}
 	}
+
 	rest, ctx := errgroup.WithContext(ctx)
 	manager := r.config.ControllerManager()
 	// A pod needs its namespace's service account: without it, the first `kubectl run` would fail.
@@ -55,6 +59,7 @@ func (r *run) startControlPlane(ctx context.Context) error {
 	rest.Go(func() error { return r.startComponent(ctx, manager) })
 	rest.Go(func() error { return r.startComponent(ctx, r.config.Scheduler()) })
 	rest.Go(func() error { return r.startNodes(ctx) })
+
 	return rest.Wait()
 }
 
@@ -82,11 +87,13 @@ func (r *run) startComponent(ctx context.Context, component components.Component
 	if err != nil {
 		return err
 	}
+
 	if component.Ready != nil {
 		if err := process.WaitReady(ctx, component.Ready); err != nil {
 			return err
 		}
 	}
+
 	return r.report.componentReady(component, process.PID(), time.Since(began))
 }
 
@@ -105,13 +112,16 @@ func (r *run) launch(component components.Component, base supervise.Command) (*s
 			return nil, err
 		}
 	}
+
 	if component.InNode {
 		command.Namespaces = r.node.PID()
 	}
+
 	process, err := r.group.Start(command)
 	if err != nil {
 		return nil, err
 	}
+
 	return process, r.report.componentStarted(component, process.PID())
 }
 

@@ -56,6 +56,7 @@ func answersOK(url string, authority *pki.Authority, client *pki.Pair) func(cont
 			return &certificate, err
 		}
 	}
+
 	return answers(url, config)
 }
 
@@ -70,15 +71,18 @@ func answers(url string, config *tls.Config) func(context.Context) error {
 		if err != nil {
 			return err
 		}
+
 		response, err := transport.RoundTrip(request)
 		if err != nil {
 			return fmt.Errorf("GET %s: %w", url, err)
 		}
+
 		defer response.Body.Close()
 		body, _ := io.ReadAll(io.LimitReader(response.Body, 4<<10)) // The beginning says enough.
 		if response.StatusCode != http.StatusOK {
 			return fmt.Errorf("GET %s: %s: %s", url, response.Status, body)
 		}
+
 		return nil
 	}
 }

@@ -21,9 +21,11 @@ func (c Config) Registry(realNode bool) Component {
 	if realNode {
 		addresses = append(addresses, c.NodeRegistry())
 	}
+
 	for _, address := range addresses {
 		args = append(args, "--listen="+address)
 	}
+
 	return Component{
 		Name: "registry", Program: registry.Program, StopGrace: stopGrace, Args: args,
 		Address: strings.Join(addresses, ", "),

@@ -61,10 +61,12 @@ func (s store) authority(name, commonName string) (*Authority, error) {
 		authority.certificate, authority.key = certificate, key
 		return authority, nil
 	}
+
 	authority.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("make the key of authority %s: %w", name, err)
 	}
+
 	template := &x509.Certificate{
 		Subject:               pkix.Name{CommonName: commonName},
 		NotBefore:             s.now().Add(-backdate),
@@ -73,6 +75,7 @@ func (s store) authority(name, commonName string) (*Authority, error) {
 		IsCA:                  true,
 		BasicConstraintsValid: true,
 	}
+
 	authority.certificate, err = s.sign(name, template, template, authority.key, authority.key)
 	return authority, err
 }
@@ -83,6 +86,7 @@ func (s store) sign(name string, template, parent *x509.Certificate, key, parent
 	if err != nil {
 		return nil, fmt.Errorf("make the serial number of certificate %s: %w", name, err)
 	}
+
 	template.SerialNumber = serial
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), parentKey)
 	if err != nil {
@@ -94,6 +98,7 @@ func (s store) sign(name string, template, parent *x509.Certificate, key, parent
 	if err := writeKey(s.keyFile(name), key); err != nil {
 		return nil, err
 	}
+
 	return x509.ParseCertificate(der)
 }
 
@@ -107,10 +112,12 @@ func (s store) readPair(name string) (*x509.Certificate, crypto.Signer, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+
 	certificate, err := x509.ParseCertificate(der)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read certificate %s: %w", s.certFile(name), err)
 	}
+
 	key, err := readKey(s.keyFile(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
@@ -118,6 +125,7 @@ func (s store) readPair(name string) (*x509.Certificate, crypto.Signer, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+
 	return certificate, key, nil
 }
 
@@ -126,14 +134,17 @@ func readKey(path string) (crypto.Signer, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	key, err := x509.ParsePKCS8PrivateKey(der)
 	if err != nil {
 		return nil, fmt.Errorf("read private key %s: %w", path, err)
 	}
+
 	signer, ok := key.(crypto.Signer)
 	if !ok {
 		return nil, fmt.Errorf("read private key %s: %T cannot sign", path, key)
 	}
+
 	return signer, nil
 }
 
@@ -150,10 +161,12 @@ func readPEM(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	block, _ := pem.Decode(content)
 	if block == nil {
 		return nil, fmt.Errorf("read %s: no PEM block; `devcluster reset` makes new ones", path)
 	}
+
 	return block.Bytes, nil
 }
 

@@ -38,10 +38,12 @@ func (s store) certificate(authority *Authority, want request) (Pair, error) {
 	if have != nil && misfit(have, authority.certificate, want, s.now()) == "" {
 		return pair, nil
 	}
+
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return Pair{}, fmt.Errorf("make the key of certificate %s: %w", want.name, err)
 	}
+
 	_, err = s.sign(want.name, want.template(s.now()), authority.certificate, key, authority.key)
 	return pair, err
 }
@@ -55,6 +57,7 @@ func (r request) template(now time.Time) *x509.Certificate {
 		ExtKeyUsage: r.usages(),
 		DNSNames:    r.dnsNames,
 	}
+
 	for _, address := range r.addresses {
 		template.IPAddresses = append(template.IPAddresses, net.IP(address.AsSlice()))
 	}
@@ -90,6 +93,7 @@ func misfit(have, authority *x509.Certificate, want request, now time.Time) stri
 	case !sameSet(have.ExtKeyUsage, want.usages()):
 		return "it is for another use"
 	}
+
 	return ""
 }
 

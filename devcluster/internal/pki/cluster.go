@@ -76,12 +76,14 @@ func (s store) cluster(names Names) (*Cluster, error) {
 			return nil, err
 		}
 	}
+
 	for _, certificate := range cluster.requests(names) {
 		var err error
 		if *certificate.into, err = s.certificate(certificate.authority, certificate.request); err != nil {
 			return nil, err
 		}
 	}
+
 	return cluster, ensureKey(cluster.ServiceAccounts)
 }
 
@@ -104,6 +106,7 @@ func (c *Cluster) requests(names Names) []issue {
 	etcd := serving("etcd", []string{"localhost"}, loopback)
 	etcd.client = true // etcd is a client of itself.
 	node := "system:node:" + names.NodeName
+
 	return []issue{
 		{c.EtcdCA, &c.Etcd, etcd},
 		{c.EtcdCA, &c.EtcdClient, client("etcd-client", "kube-apiserver")},
@@ -131,14 +134,17 @@ func ensureKey(path string) error {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return fmt.Errorf("make the key of the service accounts: %w", err)
 	}
+
 	der, err := x509.MarshalECPrivateKey(key)
 	if err != nil {
 		return fmt.Errorf("write the key of the service accounts: %w", err)
 	}
+
 	return writePEM(path, "EC PRIVATE KEY", der, 0o600)
 }
 

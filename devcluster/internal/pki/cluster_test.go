@@ -25,11 +25,13 @@ func readCertificate(t *testing.T, path string) *x509.Certificate {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	block, _ := pem.Decode(content)
 	certificate, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return certificate
 }
 
@@ -40,6 +42,7 @@ func files(t *testing.T, folder string) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	contents := map[string]string{}
 	for _, entry := range entries {
 		content, err := os.ReadFile(filepath.Join(folder, entry.Name()))
@@ -48,6 +51,7 @@ func files(t *testing.T, folder string) map[string]string {
 		}
 		contents[entry.Name()] = string(content)
 	}
+
 	return contents
 }
 
@@ -56,6 +60,7 @@ func TestCertificatesVerify(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, test := range []struct {
 		name      string
 		pair      Pair
@@ -83,6 +88,7 @@ func TestCertificatesVerify(t *testing.T) {
 			}
 		})
 	}
+
 	kubelet := readCertificate(t, cluster.Kubelet.CertFile)
 	if kubelet.Subject.CommonName != "system:node:node-0" || strings.Join(kubelet.Subject.Organization, ",") != "system:nodes" {
 		t.Errorf("the kubelet is %s, which the Node authorizer does not know", kubelet.Subject)
@@ -94,10 +100,12 @@ func TestKeysAreForTheOwnerAlone(t *testing.T) {
 	if _, err := Ensure(dir, testNames); err != nil {
 		t.Fatal(err)
 	}
+
 	keys, err := filepath.Glob(filepath.Join(dir, "*.key"))
 	if err != nil || len(keys) == 0 {
 		t.Fatalf("keys %v, error %v", keys, err)
 	}
+
 	for _, key := range keys {
 		if info, err := os.Stat(key); err != nil || info.Mode().Perm() != fs.FileMode(0o600) {
 			t.Errorf("%s has mode %v, error %v", key, info.Mode(), err)
@@ -115,6 +123,7 @@ func TestEnsureKeepsWhatFits(t *testing.T) {
 		}
 		return files(t, dir)
 	}
+
 	changed := func(before, after map[string]string) []string {
 		var names []string
 		for name := range after {
@@ -124,6 +133,7 @@ func TestEnsureKeepsWhatFits(t *testing.T) {
 		}
 		return names
 	}
+
 	first := at(now, testNames)
 	if again := changed(first, at(now, testNames)); len(again) != 0 {
 		t.Errorf("made anew without a reason: %v", again)
@@ -146,6 +156,7 @@ func TestEnsureKeepsWhatFits(t *testing.T) {
 	if ancient["ca.crt"] == old["ca.crt"] || ancient["service-accounts.key"] != first["service-accounts.key"] {
 		t.Error("want a new authority at the end of the old one's life, and the service accounts' key forever")
 	}
+
 	if _, err := readCertificate(t, filepath.Join(dir, "admin.crt")).Verify(x509.VerifyOptions{
 		Roots:       (&Authority{certificate: readCertificate(t, filepath.Join(dir, "ca.crt"))}).CertPool(),
 		CurrentTime: now.Add(authorityLife), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},

@@ -29,6 +29,7 @@ func MergeKubeconfig(path, server string, authority *Authority, pair Pair) error
 	if err != nil {
 		return err
 	}
+
 	merged, err := clientcmd.LoadFromFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		merged, err = api.NewConfig(), nil
@@ -36,13 +37,16 @@ func MergeKubeconfig(path, server string, authority *Authority, pair Pair) error
 			return fmt.Errorf("make the folder of kubeconfig %s: %w", path, mkdirErr)
 		}
 	}
+
 	if err != nil {
 		return fmt.Errorf("read kubeconfig %s to add the cluster to it: %w", path, err)
 	}
+
 	merged.Clusters[contextName] = ours.Clusters[contextName]
 	merged.AuthInfos[contextName] = ours.AuthInfos[contextName]
 	merged.Contexts[contextName] = ours.Contexts[contextName]
 	merged.CurrentContext = contextName
+
 	return writeConfig(path, merged)
 }
 
@@ -54,6 +58,7 @@ func kubeconfig(server string, authority *Authority, pair Pair) (*api.Config, er
 			return nil, fmt.Errorf("read what goes into a kubeconfig: %w", err)
 		}
 	}
+
 	config := api.NewConfig()
 	config.Clusters[contextName] = &api.Cluster{Server: server, CertificateAuthorityData: content[authority.CertFile]}
 	config.AuthInfos[contextName] = &api.AuthInfo{
@@ -61,6 +66,7 @@ func kubeconfig(server string, authority *Authority, pair Pair) (*api.Config, er
 	}
 	config.Contexts[contextName] = &api.Context{Cluster: contextName, AuthInfo: contextName}
 	config.CurrentContext = contextName
+
 	return config, nil
 }
 

@@ -21,15 +21,18 @@ func TestMergeKubeconfigKeepsOtherClusters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	path := filepath.Join(t.TempDir(), "config")
 	if err := os.WriteFile(path, []byte(otherClusters), 0o600); err != nil {
 		t.Fatal(err)
 	}
+
 	for range 2 { // The second time replaces what the first added.
 		if err := MergeKubeconfig(path, "https://127.0.0.1:6443", cluster.CA, cluster.Admin); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	merged, err := clientcmd.LoadFromFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -47,6 +50,7 @@ func TestMergeKubeconfigMakesAFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	path := filepath.Join(t.TempDir(), "new", "config")
 	if err := MergeKubeconfig(path, "https://127.0.0.1:6443", cluster.CA, cluster.Admin); err != nil {
 		t.Fatal(err)

@@ -22,6 +22,7 @@ func testConfig(t *testing.T) components.Config {
 	if err := dir.Create(); err != nil {
 		t.Fatal(err)
 	}
+
 	addresses := state.Addresses{
 		EtcdPort: 20001, APIServerPort: 20002, ControllerManagerPort: 20003, SchedulerPort: 20004, RegistryPort: 20005,
 		Block: netip.MustParsePrefix("10.201.0.0/16"),
@@ -32,6 +33,7 @@ func testConfig(t *testing.T) components.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return components.Config{Dir: dir, Addresses: addresses, PKI: certificates, Kubeconfig: dir.ComponentKubeconfig}
 }
 
@@ -56,6 +58,7 @@ func TestArgumentsAreUnderstood(t *testing.T) {
 			}
 		})
 	}
+
 	t.Run("etcd", func(t *testing.T) {
 		flags := flag.NewFlagSet("etcd", flag.ContinueOnError)
 		embed.NewConfig().AddFlags(flags)
@@ -75,6 +78,7 @@ func TestEveryComponentHasAProgram(t *testing.T) {
 			t.Errorf("%s: no program %s", component.Name, component.Program)
 		}
 	}
+
 	if _, ok := Lookup("devcluster"); ok {
 		t.Error("devcluster is a program of its own")
 	}

@@ -33,15 +33,18 @@ func startCaretaker(dir state.Dir, lock *os.File) (*caretaker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start the caretaker: %w", err)
 	}
+
 	log, err := os.OpenFile(dir.Log(caretakerLog), os.O_CREATE|os.O_WRONLY|os.O_TRUNC|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("start the caretaker: %w", err)
 	}
+
 	defer log.Close()
 	theirs, ours, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("start the caretaker: %w", err)
 	}
+
 	defer theirs.Close()
 	command := &exec.Cmd{
 		Path: path, Args: []string{CaretakerProgram, "--dir=" + string(dir)},
@@ -52,6 +55,7 @@ func startCaretaker(dir state.Dir, lock *os.File) (*caretaker, error) {
 		ours.Close()
 		return nil, fmt.Errorf("start the caretaker: %w", err)
 	}
+
 	return &caretaker{command: command, pipe: ours, logFile: dir.Log(caretakerLog)}, nil
 }
 
@@ -73,11 +77,13 @@ func CaretakerMain(args []string) int {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", CaretakerProgram, err)
 		return 2
 	}
+
 	_, _ = io.Copy(io.Discard, os.Stdin) // Ends with the supervisor.
 	if err := undoAll(state.Dir(path)); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", CaretakerProgram, err)
 		return 1
 	}
+
 	return 0
 }
 
@@ -87,10 +93,12 @@ func Cleanup(dir state.Dir) error {
 	if _, found, err := readHost(dir.Node()); err != nil || !found {
 		return err
 	}
+
 	lock, err := lockNode(dir)
 	if err != nil {
 		return err
 	}
+
 	defer lock.Close()
 	return undoAll(dir)
 }
@@ -101,16 +109,19 @@ func lockNode(dir state.Dir) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock the node: %w", err)
 	}
+
 	for {
 		err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX)
 		if !errors.Is(err, syscall.EINTR) {
 			break
 		}
 	}
+
 	if err != nil {
 		lock.Close()
 		return nil, fmt.Errorf("lock the node: %w", err)
 	}
+
 	return lock, nil
 }
 

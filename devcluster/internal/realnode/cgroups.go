@@ -23,16 +23,19 @@ func hierarchies() ([]string, error) {
 	if _, err := os.Stat(filepath.Join(controlGroupRoot, "cgroup.controllers")); err == nil {
 		return []string{controlGroupRoot}, nil
 	}
+
 	entries, err := os.ReadDir(controlGroupRoot)
 	if err != nil {
 		return nil, fmt.Errorf("list the control group trees: %w", err)
 	}
+
 	var trees []string
 	for _, entry := range entries {
 		if entry.IsDir() {
 			trees = append(trees, filepath.Join(controlGroupRoot, entry.Name()))
 		}
 	}
+
 	return trees, nil
 }
 
@@ -41,6 +44,7 @@ func createControlGroups(name string) error {
 	if err != nil {
 		return err
 	}
+
 	for _, tree := range trees {
 		//nolint:gosec // As the groups beside it.
 		if err := os.Mkdir(filepath.Join(tree, name), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -53,6 +57,7 @@ func createControlGroups(name string) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -63,6 +68,7 @@ func enableControllers(tree string) error {
 	if err != nil {
 		return fmt.Errorf("read the control group controllers: %w", err)
 	}
+
 	for _, controller := range strings.Fields(string(available)) {
 		_ = os.WriteFile(filepath.Join(tree, "cgroup.subtree_control"), []byte("+"+controller), 0o644) //nolint:gosec // sysfs
 	}
@@ -78,16 +84,19 @@ func removeControlGroups(name string) error {
 	if err != nil {
 		return err
 	}
+
 	deadline := time.Now().Add(removeTimeout)
 	for {
 		var failed []error
 		for _, tree := range trees {
 			failed = append(failed, removeTree(filepath.Join(tree, name)))
 		}
+
 		err := errors.Join(failed...)
 		if err == nil || time.Now().After(deadline) {
 			return err
 		}
+
 		time.Sleep(20 * time.Millisecond)
 	}
 }
@@ -107,10 +116,12 @@ func removeTree(root string) error {
 	if err != nil {
 		return fmt.Errorf("list the node's control groups: %w", err)
 	}
+
 	for _, group := range slices.Backward(groups) {
 		if err := os.Remove(group); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove the node's control group: %w", err)
 		}
 	}
+
 	return nil
 }

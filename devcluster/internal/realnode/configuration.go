@@ -84,11 +84,13 @@ func (n *Node) writeConfiguration() error {
 			return err
 		}
 	}
+
 	for _, folder := range []string{libFolder, logFolder} {
 		if err := os.MkdirAll(n.folder(folder), 0o755); err != nil { //nolint:gosec // As /var/lib and /var/log are.
 			return err
 		}
 	}
+
 	files := map[string][]byte{resolvConf: fmt.Appendf(nil, "nameserver %s\n", n.config.Addresses.Gateway())}
 	for _, name := range []string{containerdConfig, cniConfig, kubeletConfig, kubeProxyConfig, corefile} {
 		content, err := render(filepath.Base(name), n.values())
@@ -97,14 +99,17 @@ func (n *Node) writeConfiguration() error {
 		}
 		files[name] = content
 	}
+
 	hosts, err := render("hosts.toml", n.values())
 	if err != nil {
 		return err
 	}
+
 	port := strconv.Itoa(n.config.Addresses.RegistryPort)
 	for _, host := range []string{"localhost", "127.0.0.1", n.config.Addresses.Gateway().String()} {
 		files[filepath.Join(registryHosts, net.JoinHostPort(host, port), "hosts.toml")] = hosts
 	}
+
 	for name, source := range map[string]string{
 		caFile:      n.config.PKI.CA.CertFile,
 		kubeletCert: n.config.PKI.KubeletServing.CertFile,
@@ -114,9 +119,11 @@ func (n *Node) writeConfiguration() error {
 			return err
 		}
 	}
+
 	if err := writeFiles(n.folder(configFolder), files); err != nil {
 		return err
 	}
+
 	return n.writeKubeconfigs()
 }
 
@@ -132,6 +139,7 @@ func (n *Node) writeKubeconfigs() error {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -140,10 +148,12 @@ func render(name string, values values) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var content bytes.Buffer
 	if err := parsed.Execute(&content, values); err != nil {
 		return nil, err
 	}
+
 	return content.Bytes(), nil
 }
 
@@ -153,6 +163,7 @@ func hasNameServer(path string) bool {
 	if err != nil {
 		return false
 	}
+
 	for line := range strings.Lines(string(content)) {
 		if fields := strings.Fields(line); len(fields) >= 2 && fields[0] == "nameserver" {
 			return true

@@ -38,6 +38,7 @@ func (n *Node) ApplyDNS(ctx context.Context, client kubernetes.Interface) error 
 	if err != nil {
 		return fmt.Errorf("make the Service of the name server: %w", err)
 	}
+
 	return nil
 }
 

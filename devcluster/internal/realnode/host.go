@@ -39,6 +39,7 @@ func readHost(folder string) (h host, found bool, err error) {
 	if err != nil {
 		return host{}, false, fmt.Errorf("read what a node changed on this machine: %w", err)
 	}
+
 	return h, true, nil
 }
 
@@ -50,6 +51,7 @@ func (h host) prepare() error {
 	if err := setSetting(settingsRoot, forwarding, "1"); err != nil {
 		return err
 	}
+
 	for _, rule := range rules(h.ID, h.Block) {
 		if err := runProgram("iptables", rule.args("-I", h.ID)...); err != nil {
 			return fmt.Errorf("let the node's packets through: %w", err)
@@ -70,6 +72,7 @@ func (h host) undo() error {
 			}
 		}
 	}
+
 	// The kernel deletes the pair with the node's namespace, some time after its last process; this does it at once.
 	if _, err := os.Stat("/sys/class/net/" + interfaceName(h.ID)); err == nil {
 		err := runProgram("ip", "link", "delete", interfaceName(h.ID))
@@ -77,6 +80,7 @@ func (h host) undo() error {
 			failed = append(failed, err)
 		}
 	}
+
 	failed = append(failed, removeControlGroups(controlGroup(h.ID)), machineLedger.giveBack(h.ID))
 	return errors.Join(failed...)
 }

@@ -37,6 +37,7 @@ func InitMain(args []string) int {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", InitProgram, err)
 		return 1
 	}
+
 	reap()
 	return 0
 }
@@ -59,6 +60,7 @@ func (o initOptions) furnish() error {
 	if err := setSetting(settingsRoot, forwarding, "1"); err != nil {
 		return err
 	}
+
 	return os.WriteFile(filepath.Join(nodeRoot, readyFile), nil, 0o600)
 }
 
@@ -68,12 +70,14 @@ func (o initOptions) mount() error {
 	if err != nil {
 		return fmt.Errorf("open the node's folder: %w", err)
 	}
+
 	defer unix.Close(folder) //nolint:errcheck // It was only looked at.
 	// Where the link leads: often into /run, which is about to be another one.
 	resolver, err := filepath.EvalSymlinks("/etc/resolv.conf")
 	if err != nil {
 		resolver = "/etc/resolv.conf"
 	}
+
 	steps := []struct {
 		source, target, kind string
 		flags                uintptr
@@ -89,6 +93,7 @@ func (o initOptions) mount() error {
 		{filepath.Join(nodeRoot, logFolder), "/var/log", "", unix.MS_BIND, ""},
 		{inside(resolvConf), resolver, "", unix.MS_BIND, ""},
 	}
+
 	for _, step := range steps {
 		if err := makeMountPoint(step.target); err != nil {
 			return fmt.Errorf("make mount point %s: %w", step.target, err)
@@ -97,6 +102,7 @@ func (o initOptions) mount() error {
 			return fmt.Errorf("mount %s: %w", step.target, err)
 		}
 	}
+
 	return nil
 }
 

@@ -16,6 +16,7 @@ func New(config components.Config) (*Node, error) {
 	if err := preflight(); err != nil {
 		return nil, err
 	}
+
 	node := &Node{config: config}
 	if err := node.writeConfiguration(); err != nil {
 		return nil, fmt.Errorf("write the node's configuration: %w", err)
@@ -29,6 +30,7 @@ func (n *Node) Prepare() error {
 	if err != nil {
 		return err
 	}
+
 	n.host = host{ID: identity(n.config.Dir), Block: n.config.Addresses.Block.String()}
 	if err := n.host.write(n.config.Dir.Node()); err != nil {
 		lock.Close()
@@ -37,6 +39,7 @@ func (n *Node) Prepare() error {
 	if n.caretaker, err = startCaretaker(n.config.Dir, lock); err != nil {
 		return err
 	}
+
 	return n.host.prepare()
 }
 
@@ -64,10 +67,12 @@ func (n *Node) Connect(pid int) error {
 	if err := runAll(linkCommands(n.host.ID, pid, n.config.Addresses)); err != nil {
 		return fmt.Errorf("connect the node to this machine: %w", err)
 	}
+
 	port := uint16(n.config.Addresses.APIServerPort) //nolint:gosec // A port fits.
 	var err error
 	n.gateway, err = openGateway(
 		netip.AddrPortFrom(n.config.Addresses.Gateway(), port), netip.AddrPortFrom(loopback, port))
+
 	return err
 }
 

@@ -78,5 +78,6 @@ func runAll(commands [][]string) error {
 			return err
 		}
 	}
+
 	return nil
 }

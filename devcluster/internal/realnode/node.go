@@ -84,5 +84,6 @@ func writeFiles(folder string, files map[string][]byte) error {
 			return err
 		}
 	}
+
 	return nil
 }

@@ -30,6 +30,7 @@ func newTestNode(t *testing.T) *Node {
 		NodeName: NodeName, NodeIP: addresses.NodeIP(),
 	})
 	must(t, err)
+
 	return &Node{config: components.Config{
 		Dir: dir, Addresses: addresses, PKI: certificates, Kubeconfig: dir.ComponentKubeconfig,
 	}}
@@ -46,18 +47,22 @@ func TestConfigurationIsComplete(t *testing.T) {
 		if strings.Contains(string(content), "<no value>") {
 			t.Errorf("%s names a value that is not there:\n%s", name, content)
 		}
+
 		return string(content)
 	}
+
 	for _, name := range []string{kubeletConfig, kubeProxyConfig, kubeletKubeconfig, kubeProxyKubeconfig} {
 		var object struct{ Kind string }
 		if err := yaml.Unmarshal([]byte(read(name)), &object); err != nil || object.Kind == "" {
 			t.Errorf("%s: kind %q, error %v", name, object.Kind, err)
 		}
 	}
+
 	var network struct{ Plugins []struct{ Type string } }
 	if err := json.Unmarshal([]byte(read(cniConfig)), &network); err != nil || len(network.Plugins) != 2 {
 		t.Errorf("%s: plugins %v, error %v", cniConfig, network.Plugins, err)
 	}
+
 	for name, want := range map[string]string{
 		containerdConfig:    `sandbox_image = "localhost:5001/devcluster/pause:1"`,
 		corefile:            "bind 10.201.192.1",
@@ -79,6 +84,7 @@ func TestRuleArguments(t *testing.T) {
 	for _, rule := range rules("abc123", "10.201.0.0/16") {
 		got = append(got, strings.Join(rule.args("-I", "abc123"), " "))
 	}
+
 	want := []string{
 		"-w -t filter -I INPUT -i mdc-abc123 -m comment --comment devcluster-abc123 -j ACCEPT",
 		"-w -t filter -I FORWARD -i mdc-abc123 -m comment --comment devcluster-abc123 -j ACCEPT",
@@ -114,6 +120,7 @@ func TestRemoveTreeTakesTheDeepestFirst(t *testing.T) {
 	if _, err := os.Stat(root); !os.IsNotExist(err) {
 		t.Errorf("it is still there: %v", err)
 	}
+
 	must(t, removeTree(root))
 }
 
@@ -135,6 +142,7 @@ func TestHasNameServer(t *testing.T) {
 			}
 		})
 	}
+
 	if hasNameServer(filepath.Join(t.TempDir(), "none")) {
 		t.Error("a file that is not there names a server")
 	}
@@ -152,6 +160,7 @@ func TestGatewayHandsOn(t *testing.T) {
 		defer connection.Close()
 		_, _ = io.Copy(connection, connection)
 	}()
+
 	gateway, err := openGateway(netip.AddrPortFrom(loopback, 0), netip.MustParseAddrPort(server.Addr().String()))
 	must(t, err)
 	client, err := net.Dial("tcp4", gateway.listener.Addr().String())
@@ -163,10 +172,12 @@ func TestGatewayHandsOn(t *testing.T) {
 	if got, err := io.ReadAll(client); err != nil || string(got) != "hello" {
 		t.Errorf("%q, error %v", got, err)
 	}
+
 	gateway.close()
 	if _, err := net.Dial("tcp4", gateway.listener.Addr().String()); err == nil {
 		t.Error("a closed gateway takes connections")
 	}
+
 	none := &Node{}
 	none.gateway.close() // as for a node that never was
 }

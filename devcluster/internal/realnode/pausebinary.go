@@ -72,12 +72,14 @@ func pauseBinary(architecture string) ([]byte, error) {
 	if !ok {
 		return nil, fmt.Errorf("no pause program for architecture %s: a real node runs on amd64 and arm64", architecture)
 	}
+
 	const (
 		base       = 0x400000 // where linkers put a program
 		headerSize = 64       // of the ELF header
 		entrySize  = 56       // of a program header
 		codeStart  = headerSize + entrySize
 	)
+
 	size := uint64(codeStart + len(code))
 	header := struct {
 		Ident                                             [16]byte
@@ -101,10 +103,12 @@ func pauseBinary(architecture string) ([]byte, error) {
 		VirtualAddress: base, PhysicalAddress: base, FileSize: size, MemorySize: size,
 		Alignment: 0x10000, // the largest page of either architecture
 	}
+
 	var file bytes.Buffer
 	if err := binary.Write(&file, binary.LittleEndian, header); err != nil {
 		return nil, err
 	}
+
 	file.Write(code)
 	return file.Bytes(), nil
 }

@@ -23,6 +23,7 @@ func TestPauseBinaryIsAnExecutable(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			file, err := elf.NewFile(bytes.NewReader(binary))
 			if err != nil {
 				t.Fatal(err)
@@ -30,10 +31,12 @@ func TestPauseBinaryIsAnExecutable(t *testing.T) {
 			if file.Machine != machine || file.Type != elf.ET_EXEC || len(file.Progs) != 1 {
 				t.Fatalf("header %+v", file.FileHeader)
 			}
+
 			segment := file.Progs[0]
 			if segment.Filesz != uint64(len(binary)) || segment.Flags != elf.PF_R|elf.PF_X {
 				t.Errorf("segment %+v of a file of %d bytes", segment.ProgHeader, len(binary))
 			}
+
 			code := binary[file.Entry-segment.Vaddr:]
 			if !bytes.Equal(code, pauseCode[architecture]) {
 				t.Errorf("the entry %#x is not where the code begins", file.Entry)
@@ -43,6 +46,7 @@ func TestPauseBinaryIsAnExecutable(t *testing.T) {
 			}
 		})
 	}
+
 	if _, err := pauseBinary("riscv64"); err == nil || !strings.Contains(err.Error(), "riscv64") {
 		t.Errorf("another architecture gives %v, want an error that names it", err)
 	}
@@ -54,23 +58,28 @@ func TestPauseRuns(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the pause program is one of Linux")
 	}
+
 	binary, err := pauseBinary(runtime.GOARCH)
 	if err != nil {
 		t.Skip(err)
 	}
+
 	path := filepath.Join(t.TempDir(), "pause")
 	if err := os.WriteFile(path, binary, 0o700); err != nil {
 		t.Fatal(err)
 	}
+
 	pause := exec.Command(path)
 	if err := pause.Start(); err != nil {
 		t.Fatal(err)
 	}
+
 	for _, signal := range []syscall.Signal{syscall.SIGCHLD, syscall.SIGUSR1} {
 		if err := pause.Process.Signal(signal); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	if err := pause.Wait(); err == nil || err.Error() != "signal: user defined signal 1" {
 		t.Errorf("it ended with %v, want SIGUSR1", err)
 	}
@@ -81,15 +90,18 @@ func TestPauseImageHoldsTheProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	files := tar.NewReader(mutate.Extract(image))
 	header, err := files.Next()
 	if err != nil || header.Name != "pause" || header.Mode != 0o755 {
 		t.Fatalf("first file %+v, error %v", header, err)
 	}
+
 	content, err := io.ReadAll(files)
 	if want, _ := pauseBinary("amd64"); err != nil || !bytes.Equal(content, want) {
 		t.Errorf("%d bytes, error %v; want the program", len(content), err)
 	}
+
 	config, err := image.ConfigFile()
 	if err != nil || config.Architecture != "amd64" || config.OS != "linux" || config.Config.Entrypoint[0] != "/pause" {
 		t.Errorf("configuration %+v, error %v", config, err)

@@ -27,6 +27,7 @@ func (n *Node) PushPauseImage(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("make the pause image: %w", err)
 	}
+
 	reference, err := name.ParseReference(n.pauseImage())
 	if err != nil {
 		return fmt.Errorf("make the pause image: %w", err)
@@ -34,6 +35,7 @@ func (n *Node) PushPauseImage(ctx context.Context) error {
 	if err := remote.Write(reference, image, remote.WithContext(ctx)); err != nil {
 		return fmt.Errorf("push the pause image to the cluster's registry: %w", err)
 	}
+
 	return nil
 }
 
@@ -42,6 +44,7 @@ func newPauseImage(architecture string) (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var archive bytes.Buffer
 	writer := tar.NewWriter(&archive)
 	header := &tar.Header{Name: "pause", Mode: 0o755, Size: int64(len(program)), Typeflag: tar.TypeReg}
@@ -54,22 +57,27 @@ func newPauseImage(architecture string) (v1.Image, error) {
 	if err := writer.Close(); err != nil {
 		return nil, err
 	}
+
 	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(archive.Bytes())), nil
 	})
 	if err != nil {
 		return nil, err
 	}
+
 	image, err := mutate.AppendLayers(empty.Image, layer)
 	if err != nil {
 		return nil, err
 	}
+
 	config, err := image.ConfigFile()
 	if err != nil {
 		return nil, err
 	}
+
 	config = config.DeepCopy()
 	config.Architecture, config.OS = architecture, "linux"
 	config.Config.Entrypoint = []string{"/pause"}
+
 	return mutate.ConfigFile(image, config)
 }

@@ -27,12 +27,14 @@ func preflight() error {
 		return errors.New("--node containerd needs root: it makes namespaces, mounts and network interfaces; run it with sudo, " +
 			"or use --node simulated")
 	}
+
 	var missing []string
 	for _, program := range needed {
 		if _, err := findProgram(program); err != nil {
 			missing = append(missing, program)
 		}
 	}
+
 	if cniFolder() == "" {
 		missing = append(missing, fmt.Sprintf("the CNI plugins %s (in %s)",
 			strings.Join(cniPlugins, ", "), strings.Join(cniFolders, " or ")))
@@ -41,6 +43,7 @@ func preflight() error {
 		return fmt.Errorf("--node containerd needs programs that are not there: %s; on Debian: "+
 			"apt-get install containerd runc containernetworking-plugins iptables iproute2", strings.Join(missing, ", "))
 	}
+
 	return nil
 }
 
@@ -65,6 +68,7 @@ candidates:
 		}
 		return folder
 	}
+
 	return ""
 }
 
@@ -74,9 +78,11 @@ func runProgram(name string, args ...string) error {
 	if err != nil {
 		return err
 	}
+
 	output, err := exec.Command(path, args...).CombinedOutput() //nolint:gosec,noctx // A matter of milliseconds.
 	if err != nil {
 		return fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, strings.TrimSpace(string(output)))
 	}
+
 	return nil
 }

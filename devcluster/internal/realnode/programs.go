@@ -38,6 +38,7 @@ func (n *Node) containerdReady(ctx context.Context) error {
 	if _, err := os.Stat(socket); err != nil {
 		return err
 	}
+
 	connection, err := grpc.NewClient("passthrough:///containerd",
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
@@ -46,6 +47,7 @@ func (n *Node) containerdReady(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	defer connection.Close() //nolint:errcheck // The answer is all we wanted.
 	_, err = cri.NewRuntimeServiceClient(connection).Version(ctx, &cri.VersionRequest{})
 	return err

@@ -68,14 +68,17 @@ func (l ledger) giveBack(id string) error {
 		if i < 0 {
 			return nil
 		}
+
 		content.Clusters = slices.Delete(content.Clusters, i, i+1)
 		if len(content.Clusters) > 0 {
 			return nil
 		}
+
 		var failed []error
 		for name, value := range content.Before {
 			failed = append(failed, setSetting(l.root, name, value))
 		}
+
 		return errors.Join(failed...)
 	})
 }
@@ -86,10 +89,12 @@ func (l ledger) change(edit func(*ledgerContent) error) error {
 	if err != nil {
 		return fmt.Errorf("lock the ledger of kernel settings: %w", err)
 	}
+
 	defer folder.Close()
 	if err := syscall.Flock(int(folder.Fd()), syscall.LOCK_EX); err != nil {
 		return fmt.Errorf("lock the ledger of kernel settings: %w", err)
 	}
+
 	var content ledgerContent
 	old, err := os.ReadFile(l.file)
 	if err == nil {
@@ -101,6 +106,7 @@ func (l ledger) change(edit func(*ledgerContent) error) error {
 	if err := edit(&content); err != nil {
 		return err
 	}
+
 	if len(content.Clusters) == 0 {
 		err = os.Remove(l.file)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -108,10 +114,12 @@ func (l ledger) change(edit func(*ledgerContent) error) error {
 		}
 		return err
 	}
+
 	updated, err := json.MarshalIndent(content, "", "  ")
 	if err != nil {
 		return err
 	}
+
 	return os.WriteFile(l.file, append(updated, '\n'), 0o600)
 }
 
@@ -128,6 +136,7 @@ func (l ledger) settings() (map[string]string, error) {
 		}
 		values[name] = strings.TrimSpace(string(value))
 	}
+
 	return values, nil
 }
 
@@ -141,5 +150,6 @@ func setSetting(root, name, value string) error {
 	if err != nil {
 		return fmt.Errorf("set the kernel setting %s to %s: %w", name, value, err)
 	}
+
 	return nil
 }

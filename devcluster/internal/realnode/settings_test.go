@@ -20,6 +20,7 @@ func newLedger(t *testing.T, settings map[string]string) ledger {
 			t.Fatal(err)
 		}
 	}
+
 	return ledger{file: filepath.Join(t.TempDir(), "ledger.json"), root: root}
 }
 
@@ -59,5 +60,6 @@ func TestTheLastClusterRestoresTheSettings(t *testing.T) {
 	if _, err := os.Stat(ledger.file); !os.IsNotExist(err) {
 		t.Errorf("the ledger is left: %v", err)
 	}
+
 	must(t, ledger.giveBack("two"))
 }

@@ -35,6 +35,7 @@ func (f manifestFiles) write(manifest kept) error {
 	if err != nil {
 		return err
 	}
+
 	path := f.path(manifest.Repository, manifest.Reference)
 	temporary := path + ".new" // Writes are one at a time.
 	if err := os.WriteFile(temporary, content, 0o600); err != nil {
@@ -43,6 +44,7 @@ func (f manifestFiles) write(manifest kept) error {
 	if err := os.Rename(temporary, path); err != nil {
 		return fmt.Errorf("keep manifest %s of %s: %w", manifest.Reference, manifest.Repository, err)
 	}
+
 	return nil
 }
 
@@ -59,17 +61,21 @@ func (f manifestFiles) readAll() ([]kept, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	manifests := make([]kept, 0, len(paths))
 	for _, path := range paths {
 		content, err := os.ReadFile(path)
 		if err != nil {
 			return nil, fmt.Errorf("read a kept manifest: %w", err)
 		}
+
 		var manifest kept
 		if err := json.Unmarshal(content, &manifest); err != nil {
 			return nil, fmt.Errorf("read kept manifest %s: %w", path, err)
 		}
+
 		manifests = append(manifests, manifest)
 	}
+
 	return manifests, nil
 }

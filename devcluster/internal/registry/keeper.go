@@ -34,6 +34,7 @@ func (k *keeper) ServeHTTP(response http.ResponseWriter, request *http.Request) 
 		k.next.ServeHTTP(response, request)
 		return
 	}
+
 	k.writes.Lock()
 	defer k.writes.Unlock()
 	body, err := io.ReadAll(http.MaxBytesReader(response, request.Body, maxManifestBytes))
@@ -41,6 +42,7 @@ func (k *keeper) ServeHTTP(response http.ResponseWriter, request *http.Request) 
 		http.Error(response, fmt.Sprintf("read the manifest: %v", err), http.StatusRequestEntityTooLarge)
 		return
 	}
+
 	request.Body = io.NopCloser(bytes.NewReader(body))
 	// The client learns of its success when the change is on disk.
 	answer := httptest.NewRecorder()
@@ -55,9 +57,11 @@ func (k *keeper) ServeHTTP(response http.ResponseWriter, request *http.Request) 
 			return
 		}
 	}
+
 	for name, values := range answer.Header() {
 		response.Header()[name] = values
 	}
+
 	response.WriteHeader(answer.Code)
 	_, _ = answer.Body.WriteTo(response) // The client is gone; nobody is left to tell.
 }
@@ -73,6 +77,7 @@ func (k *keeper) keep(method string, manifest kept, digest string) error {
 	if digest == "" || digest == manifest.Reference {
 		return nil
 	}
+
 	manifest.Reference = digest
 	return k.files.write(manifest)
 }
@@ -84,6 +89,7 @@ func (k *keeper) restore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	var images, indexes []kept
 	for _, manifest := range all {
 		if types.MediaType(manifest.MediaType).IsIndex() {
@@ -92,6 +98,7 @@ func (k *keeper) restore(ctx context.Context) error {
 			images = append(images, manifest)
 		}
 	}
+
 	refused, err := k.put(ctx, images)
 	for len(indexes) > 0 && err == nil {
 		waiting := indexes
@@ -100,10 +107,12 @@ func (k *keeper) restore(ctx context.Context) error {
 			break
 		}
 	}
+
 	if refused = append(refused, indexes...); len(refused) > 0 {
 		return fmt.Errorf("the registry's %s of %s was kept but is refused now: %w; `devcluster reset` starts anew",
 			refused[0].Reference, refused[0].Repository, err)
 	}
+
 	return nil
 }
 
@@ -120,6 +129,7 @@ func (k *keeper) put(ctx context.Context, manifests []kept) (refused []kept, err
 			err = errors.Join(err, errors.New(strings.TrimSpace(answer.Body.String())))
 		}
 	}
+
 	return refused, err
 }
 
@@ -129,10 +139,12 @@ func manifestPath(path string) (repository, reference string, ok bool) {
 	if !ok {
 		return "", "", false
 	}
+
 	middle := strings.LastIndex(rest, "/manifests/")
 	if middle <= 0 {
 		return "", "", false
 	}
+
 	repository, reference = rest[:middle], rest[middle+len("/manifests/"):]
 	return repository, reference, reference != "" && !strings.Contains(reference, "/")
 }

@@ -30,12 +30,14 @@ func Main(args []string) int {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", Program, err)
 		return 2
 	}
+
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := serve(ctx, options); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", Program, err)
 		return 1
 	}
+
 	return 0
 }
 
@@ -49,10 +51,12 @@ func serve(ctx context.Context, options options) error {
 	if err != nil {
 		return fmt.Errorf("load the TLS certificate: %w", err)
 	}
+
 	handler, err := NewHandler(ctx, options.dir, os.Stderr)
 	if err != nil {
 		return err
 	}
+
 	// HTTP/1.1 only: http.Server speaks HTTP/2 by itself only where it made the TLS listener itself.
 	config := &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: sniffTimeout}
@@ -64,16 +68,19 @@ func serve(ctx context.Context, options options) error {
 		}
 		go func() { ended <- server.Serve(newSniffer(listener, config)) }()
 	}
+
 	select {
 	case err := <-ended:
 		return err
 	case <-ctx.Done():
 	}
+
 	// Pushes in flight may finish; whoever keeps an idle connection open is not waited for longer.
 	shutdown, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if err := server.Shutdown(shutdown); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
+
 	return nil
 }

@@ -31,9 +31,11 @@ func NewHandler(ctx context.Context, dir string, logTo io.Writer) (http.Handler,
 			return nil, fmt.Errorf("create the registry's directory: %w", err)
 		}
 	}
+
 	if err := removeUnfinishedUploads(blobs); err != nil {
 		return nil, err
 	}
+
 	memory := ggcr.New(
 		ggcr.WithBlobHandler(ggcr.NewDiskBlobHandler(blobs)),
 		ggcr.WithReferrersSupport(true),
@@ -43,6 +45,7 @@ func NewHandler(ctx context.Context, dir string, logTo io.Writer) (http.Handler,
 	if err := keeper.restore(ctx); err != nil {
 		return nil, err
 	}
+
 	return keeper, nil
 }
 
@@ -52,6 +55,7 @@ func removeUnfinishedUploads(blobs string) error {
 	if err != nil {
 		return err
 	}
+
 	for _, path := range unfinished {
 		if err := os.Remove(path); err != nil {
 			return fmt.Errorf("remove an unfinished upload: %w", err)

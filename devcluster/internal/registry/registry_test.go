@@ -26,12 +26,14 @@ func startRegistry(t *testing.T, dir string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
 	address, err := url.Parse(server.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return address.Host
 }
 
@@ -59,10 +61,12 @@ func TestImagesSurviveARestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	index, err := random.Index(1000, 2, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	host := startRegistry(t, dir)
 	if err := remote.Write(reference(t, host+"/team/app:v1"), image); err != nil {
 		t.Fatal(err)
@@ -81,6 +85,7 @@ func TestImagesSurviveARestart(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
+
 	got, err := remote.Index(reference(t, host+"/team/catalog:latest"))
 	if err != nil {
 		t.Fatal(err)
@@ -88,6 +93,7 @@ func TestImagesSurviveARestart(t *testing.T) {
 	if err := validate.Index(got); err != nil || digestOf(t, got) != digestOf(t, index) {
 		t.Errorf("the index: %v", err)
 	}
+
 	repositories, err := remote.Catalog(t.Context(), reference(t, host+"/x").Context().Registry)
 	slices.Sort(repositories) // The order of a catalog is the registry's affair.
 	if err != nil || !slices.Equal(repositories, []string{"team/app", "team/catalog"}) {
@@ -108,6 +114,7 @@ func TestATagThatMovesOrGoesStaysSo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	if err := remote.Tag(reference(t, host+"/app:gone").(name.Tag), latest); err != nil {
 		t.Fatal(err)
 	}
@@ -131,6 +138,7 @@ func TestWhatIsNotAcceptedIsNotKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, test := range []struct {
 		name, mediaType string
 		body            []byte
@@ -156,6 +164,7 @@ func TestWhatIsNotAcceptedIsNotKept(t *testing.T) {
 			}
 		})
 	}
+
 	kept, err := filepath.Glob(filepath.Join(dir, manifestsDir, "*"))
 	if err != nil || len(kept) != 0 {
 		t.Errorf("kept %v, error %v", kept, err)
@@ -169,6 +178,7 @@ func TestUnfinishedUploadsAreRemoved(t *testing.T) {
 	if err := os.WriteFile(upload, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+
 	startRegistry(t, dir)
 	if _, err := os.Stat(upload); !os.IsNotExist(err) {
 		t.Errorf("it is still there: %v", err)

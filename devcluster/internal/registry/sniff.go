@@ -57,6 +57,7 @@ func (s *sniffer) sniff(connection net.Conn) {
 		connection.Close()
 		return
 	}
+
 	select {
 	case s.accepted <- connection:
 	case <-s.closed:
@@ -69,6 +70,7 @@ func (s *sniffer) classify(connection net.Conn) (net.Conn, error) {
 	if err := connection.SetReadDeadline(time.Now().Add(sniffTimeout)); err != nil {
 		return connection, err
 	}
+
 	peeked := &peekedConn{Conn: connection, reader: bufio.NewReaderSize(connection, 16)}
 	first, err := peeked.reader.Peek(1)
 	if err != nil {
@@ -83,6 +85,7 @@ func (s *sniffer) classify(connection net.Conn) (net.Conn, error) {
 	if !isLoopback(connection.RemoteAddr()) {
 		return connection, fmt.Errorf("plain HTTP from %s, which is no loopback address", connection.RemoteAddr())
 	}
+
 	return peeked, nil
 }
 

@@ -19,6 +19,7 @@ func sniffing(t *testing.T) (address string, client *http.Client) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	server := &http.Server{
 		Handler: http.HandlerFunc(func(response http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(response, "hello")
@@ -28,6 +29,7 @@ func sniffing(t *testing.T) (address string, client *http.Client) {
 		_ = server.Serve(newSniffer(listener, &tls.Config{Certificates: certified.TLS.Certificates}))
 	}()
 	t.Cleanup(func() { _ = server.Close() })
+
 	return listener.Addr().String(), certified.Client()
 }
 
@@ -37,12 +39,14 @@ func TestOnePortSpeaksBoth(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer silent.Close()
 	for _, scheme := range []string{"http", "https", "http"} {
 		response, err := client.Get(scheme + "://" + address)
 		if err != nil {
 			t.Fatalf("%s: %v", scheme, err)
 		}
+
 		body, err := io.ReadAll(response.Body)
 		response.Body.Close()
 		if err != nil || string(body) != "hello" {
@@ -94,6 +98,7 @@ func TestPlainHTTPIsForLoopbackAlone(t *testing.T) {
 				}
 				return
 			}
+
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -34,6 +34,7 @@ func Main(args []string) int {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", Program, err)
 		return 2
 	}
+
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	ctx = log.NewContext(ctx, log.NewLogger(os.Stderr, log.LevelInfo))
@@ -41,6 +42,7 @@ func Main(args []string) int {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", Program, err)
 		return 1
 	}
+
 	return 0
 }
 
@@ -57,10 +59,12 @@ func play(ctx context.Context, options options) error {
 	if err != nil {
 		return fmt.Errorf("--node-ip: %w", err)
 	}
+
 	config, err := controllerConfig(options)
 	if err != nil {
 		return err
 	}
+
 	controller, err := controllers.NewController(config)
 	if err != nil {
 		return fmt.Errorf("prepare kwok's controllers: %w", err)
@@ -71,6 +75,7 @@ func play(ctx context.Context, options options) error {
 	if err := controller.Start(ctx); err != nil {
 		return fmt.Errorf("start kwok's controllers: %w", err)
 	}
+
 	<-ctx.Done()
 	return nil
 }
@@ -81,10 +86,12 @@ func controllerConfig(options options) (controllers.Config, error) {
 	if err := errors.Join(stagesErr, clientsErr); err != nil {
 		return controllers.Config{}, err
 	}
+
 	restConfig, err := clients.ToRESTConfig()
 	if err != nil {
 		return controllers.Config{}, err
 	}
+
 	dynamicClient, dynamicErr := clients.ToDynamicClient()
 	mapper, mapperErr := clients.ToRESTMapper()
 	restClient, restErr := rest.RESTClientFor(restConfig)
@@ -93,6 +100,7 @@ func controllerConfig(options options) (controllers.Config, error) {
 	if err := errors.Join(dynamicErr, mapperErr, restErr, typedErr, kwokErr); err != nil {
 		return controllers.Config{}, err
 	}
+
 	return controllers.Config{
 		Clock:                         clock.RealClock{},
 		DynamicClient:                 dynamicClient,

@@ -28,11 +28,13 @@ func ensureNodes(ctx context.Context, client kubernetes.Interface, count int, fi
 	for number, address := 0, firstIP; number < count; number, address = number+1, address.Next() {
 		wanted[NodeName(number)] = newNode(NodeName(number), address)
 	}
+
 	if err := removeNodes(ctx, client, func(node *corev1.Node) bool {
 		return wanted[node.Name] == nil && isOurs(node) || wanted[node.Name] != nil && !isSimulated(node)
 	}); err != nil {
 		return err
 	}
+
 	for name, node := range wanted {
 		if err := removeLease(ctx, client, name); err != nil {
 			return err
@@ -42,6 +44,7 @@ func ensureNodes(ctx context.Context, client kubernetes.Interface, count int, fi
 			return fmt.Errorf("create node %s: %w", name, err)
 		}
 	}
+
 	return nil
 }
 
@@ -55,11 +58,13 @@ func removeNodes(ctx context.Context, client kubernetes.Interface, which func(*c
 	if err != nil {
 		return fmt.Errorf("list the nodes: %w", err)
 	}
+
 	for i := range nodes.Items {
 		node := &nodes.Items[i]
 		if !which(node) {
 			continue
 		}
+
 		err := client.CoreV1().Nodes().Delete(ctx, node.Name, metav1.DeleteOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("delete node %s of an earlier run: %w", node.Name, err)
@@ -68,6 +73,7 @@ func removeNodes(ctx context.Context, client kubernetes.Interface, which func(*c
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -97,6 +103,7 @@ func newNode(name string, address netip.Addr) *corev1.Node {
 		corev1.ResourceEphemeralStorage: resource.MustParse("1Ti"),
 		corev1.ResourcePods:             resource.MustParse("1000"),
 	}
+
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name,

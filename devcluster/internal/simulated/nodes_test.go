@@ -27,10 +27,12 @@ func TestEnsureNodes(t *testing.T) {
 	if err := ensureNodes(t.Context(), client, 2, netip.MustParseAddr("10.201.192.2")); err != nil {
 		t.Fatal(err)
 	}
+
 	nodes, err := client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var names []string
 	for _, node := range nodes.Items {
 		names = append(names, node.Name)
@@ -38,6 +40,7 @@ func TestEnsureNodes(t *testing.T) {
 			t.Error("node-0 is still the real one")
 		}
 	}
+
 	slices.Sort(names)
 	if want := []string{"edge-gpu", "elsewhere", "node-0", "node-01", "node-1"}; !slices.Equal(names, want) {
 		t.Errorf("nodes %q, want %q", names, want)
@@ -46,6 +49,7 @@ func TestEnsureNodes(t *testing.T) {
 	if err := RemoveNodes(t.Context(), client); err != nil {
 		t.Fatal(err)
 	}
+
 	nodes, err = client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(nodes.Items) != 3 {
 		t.Errorf("%d nodes are left, error %v; want the three that are not ours", len(nodes.Items), err)
@@ -57,6 +61,7 @@ func TestNodesHaveTheirOwnAddresses(t *testing.T) {
 	if err := ensureNodes(t.Context(), client, 3, netip.MustParseAddr("10.201.192.2")); err != nil {
 		t.Fatal(err)
 	}
+
 	node, err := client.CoreV1().Nodes().Get(t.Context(), "node-2", metav1.GetOptions{})
 	if err != nil || node.Status.Addresses[0].Address != "10.201.192.4" {
 		t.Errorf("node-2 has addresses %v, error %v", node.Status.Addresses, err)

@@ -104,6 +104,7 @@ func (s podStage) steps() ([]v1alpha1.StageStep, error) {
 	if s.template == "" {
 		return []v1alpha1.StageStep{{Delete: true}}, nil
 	}
+
 	var status strings.Builder
 	for _, file := range []string{"started", s.template} {
 		content, err := templates.ReadFile("templates/" + file + ".tmpl")
@@ -112,11 +113,13 @@ func (s podStage) steps() ([]v1alpha1.StageStep, error) {
 		}
 		status.Write(content)
 	}
+
 	patch := &v1alpha1.StagePatch{Subresource: "status", Root: "status", Template: status.String()}
 	steps := []v1alpha1.StageStep{{Patch: patch}}
 	if s.event != nil {
 		steps = append(steps, v1alpha1.StageStep{Event: s.event})
 	}
+
 	return steps, nil
 }
 
@@ -130,6 +133,7 @@ func stages() (map[internalversion.StageResourceRef][]*internalversion.Stage, er
 		}
 		all[stage.Spec.ResourceRef] = append(all[stage.Spec.ResourceRef], stage)
 	}
+
 	for _, yaml := range []string{fast.DefaultNodeInit, heartbeat.DefaultNodeHeartbeatWithLease} {
 		stage, err := config.UnmarshalWithType[*internalversion.Stage](yaml)
 		if err != nil {
@@ -137,5 +141,6 @@ func stages() (map[internalversion.StageResourceRef][]*internalversion.Stage, er
 		}
 		all[stage.Spec.ResourceRef] = append(all[stage.Spec.ResourceRef], stage)
 	}
+
 	return all, nil
 }

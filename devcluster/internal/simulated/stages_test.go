@@ -117,10 +117,12 @@ func matchingStages(t *testing.T, pod *corev1.Pod) []string {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		alone, err := lifecycle.NewLifecycle([]*internalversion.Stage{stage})
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		matched, err := alone.Match(t.Context(), &lifecycle.Event{
 			Labels: pod.Labels, Annotations: pod.Annotations, Data: pod,
 		})
@@ -131,6 +133,7 @@ func matchingStages(t *testing.T, pod *corev1.Pod) []string {
 			matching = append(matching, candidate.name)
 		}
 	}
+
 	return matching
 }
 
@@ -139,11 +142,13 @@ func TestStagesLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for ref, stages := range all {
 		if _, err := lifecycle.NewLifecycle(stages); err != nil {
 			t.Errorf("%s: %v", ref.Kind, err)
 		}
 	}
+
 	if len(all) != 2 {
 		t.Errorf("stages for %d kinds, want pods and nodes", len(all))
 	}

@@ -55,12 +55,14 @@ func (d Dir) ChooseAddresses(registryPort int, machine Machine) (chosen Addresse
 	if err := readJSON(path, &chosen); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return Addresses{}, nil, fmt.Errorf("read the addresses of the earlier run: %w; `devcluster reset` starts anew", err)
 	}
+
 	if registryPort != 0 && registryPort != chosen.RegistryPort {
 		if _, err := machine.listen(registryPort); err != nil {
 			return Addresses{}, nil, &PortTakenError{Purpose: "registry", Port: registryPort, Err: err}
 		}
 		chosen.RegistryPort = registryPort
 	}
+
 	taken := map[int]bool{}
 	for _, port := range []struct {
 		purpose string
@@ -80,11 +82,13 @@ func (d Dir) ChooseAddresses(registryPort int, machine Machine) (chosen Addresse
 			notes = append(notes, note)
 		}
 	}
+
 	if !chosen.Block.IsValid() {
 		if chosen.Block, err = machine.chooseBlock(string(d)); err != nil {
 			return Addresses{}, nil, err
 		}
 	}
+
 	content, err := json.MarshalIndent(chosen, "", "  ")
 	if err != nil {
 		return Addresses{}, nil, err
@@ -92,6 +96,7 @@ func (d Dir) ChooseAddresses(registryPort int, machine Machine) (chosen Addresse
 	if err := writeFile(path, append(content, '\n'), 0o600); err != nil {
 		return Addresses{}, nil, fmt.Errorf("store the addresses: %w", err)
 	}
+
 	return chosen, notes, nil
 }
 
@@ -104,13 +109,16 @@ func (m Machine) choosePort(purpose string, port *int, taken map[int]bool) (note
 			return "", nil
 		}
 	}
+
 	if *port, err = m.freePort(taken); err != nil {
 		return "", fmt.Errorf("no free port for the %s: %w", purpose, err)
 	}
+
 	taken[*port] = true
 	if earlier != 0 {
 		note = fmt.Sprintf("port %d of the %s is taken by another program now; it moves to %d", earlier, purpose, *port)
 	}
+
 	return note, nil
 }
 
@@ -133,6 +141,7 @@ func (m Machine) freePort(taken map[int]bool) (int, error) {
 			return port, nil
 		}
 	}
+
 	for {
 		if port, err := m.listen(0); err != nil || !taken[port] {
 			return port, err
@@ -144,10 +153,12 @@ func (m Machine) listen(port int) (int, error) {
 	if m.Listen != nil {
 		return m.Listen(port)
 	}
+
 	listener, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port})
 	if err != nil {
 		return 0, err
 	}
+
 	defer listener.Close() //nolint:errcheck // Nothing was sent.
 	return listener.Addr().(*net.TCPAddr).Port, nil
 }
@@ -166,10 +177,12 @@ func (m Machine) chooseBlock(dir string) (netip.Prefix, error) {
 	if networks == nil {
 		networks = routedNetworks
 	}
+
 	routed, err := networks()
 	if err != nil {
 		return netip.Prefix{}, fmt.Errorf("list the machine's networks: %w", err)
 	}
+
 	hash := fnv.New32a()
 	hash.Write([]byte(dir))
 candidates:
@@ -183,6 +196,7 @@ candidates:
 		}
 		return block, nil
 	}
+
 	return netip.Prefix{}, errors.New("every network from 10.201.0.0/16 to 10.254.0.0/16 is in use on this machine")
 }
 

@@ -41,12 +41,14 @@ func TestChooseAddressesKeepsThem(t *testing.T) {
 	if err != nil || len(notes) != 0 {
 		t.Fatalf("first start: notes %q, error %v", notes, err)
 	}
+
 	ports := []int{first.EtcdPort, first.APIServerPort, first.ControllerManagerPort, first.SchedulerPort, first.RegistryPort}
 	for i, port := range ports {
 		if port < firstPort || port > lastPort || slices.Contains(ports[:i], port) {
 			t.Errorf("ports %v: %d is out of range or there twice", ports, port)
 		}
 	}
+
 	second, notes, err := dir.ChooseAddresses(0, machine(nil))
 	if err != nil || second != first || len(notes) != 0 {
 		t.Errorf("second start: %+v, notes %q, error %v; want %+v", second, notes, err, first)
@@ -59,19 +61,23 @@ func TestChooseAddressesWhenPortsAreTaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	moved, notes, err := dir.ChooseAddresses(0, machine([]int{first.EtcdPort}))
 	if err != nil || len(notes) != 1 || moved.EtcdPort == first.EtcdPort || moved.RegistryPort != first.RegistryPort {
 		t.Errorf("one port taken: %+v, notes %q, error %v; want only etcd's port of %+v to move", moved, notes, err, first)
 	}
+
 	_, _, err = dir.ChooseAddresses(5001, machine([]int{5001}))
 	var taken *PortTakenError
 	if !errors.As(err, &taken) || taken.Port != 5001 {
 		t.Errorf("a taken port that was asked for gives %v, want a PortTakenError", err)
 	}
+
 	given, _, err := dir.ChooseAddresses(5001, machine(nil))
 	if err != nil || given.RegistryPort != 5001 {
 		t.Errorf("registry port %d, error %v; want 5001", given.RegistryPort, err)
 	}
+
 	kept, _, err := dir.ChooseAddresses(0, machine(nil))
 	if err != nil || kept.RegistryPort != 5001 {
 		t.Errorf("registry port %d after a start with 5001, error %v; want 5001", kept.RegistryPort, err)

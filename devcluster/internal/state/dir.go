@@ -34,6 +34,7 @@ func DefaultDir() (string, error) {
 	if data := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(data) {
 		return filepath.Join(data, "mainstay", "devcluster"), nil
 	}
+
 	home, err := os.UserHomeDir()
 	if err != nil {
 		return "", fmt.Errorf("no default data directory: %w; give one with --data-dir", err)
@@ -113,6 +114,7 @@ func (d Dir) Reset() error {
 			return fmt.Errorf("delete the state: %w", err)
 		}
 	}
+
 	entries, err := os.ReadDir(string(d))
 	if errors.Is(err, fs.ErrNotExist) || len(entries) > 0 {
 		return nil
@@ -120,6 +122,7 @@ func (d Dir) Reset() error {
 	if err := os.Remove(string(d)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("delete the empty data directory: %w", err)
 	}
+
 	return nil
 }
 
@@ -129,6 +132,7 @@ func writeFile(path string, content []byte, mode fs.FileMode) error {
 	if err != nil {
 		return err
 	}
+
 	defer os.Remove(temporary.Name()) //nolint:errcheck // Fails after the rename, which is what we want.
 	if _, err := temporary.Write(content); err != nil {
 		temporary.Close()
@@ -140,5 +144,6 @@ func writeFile(path string, content []byte, mode fs.FileMode) error {
 	if err := os.Chmod(temporary.Name(), mode); err != nil {
 		return err
 	}
+
 	return os.Rename(temporary.Name(), path)
 }

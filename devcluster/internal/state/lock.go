@@ -35,6 +35,7 @@ func (d Dir) Acquire() (*Lock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the lock of the data directory: %w", err)
 	}
+
 	if err := flockPatiently(file); err != nil {
 		defer file.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
@@ -42,10 +43,12 @@ func (d Dir) Acquire() (*Lock, error) {
 		}
 		return nil, fmt.Errorf("lock the data directory: %w", err)
 	}
+
 	if err := errors.Join(file.Truncate(0), writePID(file)); err != nil {
 		file.Close()
 		return nil, fmt.Errorf("write the process id into the lock: %w", err)
 	}
+
 	return &Lock{file: file}, nil
 }
 
@@ -72,6 +75,7 @@ func (d Dir) Holder() (pid int, running bool, err error) {
 	if err != nil {
 		return 0, false, fmt.Errorf("open the lock of the data directory: %w", err)
 	}
+
 	defer file.Close() // Gives the lock back, had we taken it.
 	// A shared lock: two that ask at the same time must not take each other for the supervisor.
 	err = syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
@@ -81,6 +85,7 @@ func (d Dir) Holder() (pid int, running bool, err error) {
 	if err != nil {
 		return 0, false, fmt.Errorf("ask for the lock of the data directory: %w", err)
 	}
+
 	return 0, false, nil
 }
 

@@ -12,10 +12,12 @@ func TestLockIsHeldByOne(t *testing.T) {
 	if _, running, err := dir.Holder(); running || err != nil {
 		t.Fatalf("before anything ran: running %t, error %v", running, err)
 	}
+
 	lock, err := dir.Acquire()
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var locked *LockedError
 	if _, err := dir.Acquire(); !errors.As(err, &locked) || locked.PID != os.Getpid() {
 		t.Errorf("a second supervisor gets %v, want a LockedError with process %d", err, os.Getpid())
@@ -29,6 +31,7 @@ func TestLockIsHeldByOne(t *testing.T) {
 	if _, running, err := dir.Holder(); running || err != nil {
 		t.Errorf("after the release: running %t, error %v", running, err)
 	}
+
 	if lock, err = dir.Acquire(); err != nil {
 		t.Errorf("after the release: %v", err)
 	} else if err := lock.Release(); err != nil {
@@ -41,6 +44,7 @@ func TestResetDeletesOnlyWhatIsOurs(t *testing.T) {
 	if err := dir.WriteRecord(Record{Phase: Running}); err != nil {
 		t.Fatal(err)
 	}
+
 	foreign := filepath.Join(string(dir), "thesis.tex")
 	if err := os.WriteFile(foreign, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -48,6 +52,7 @@ func TestResetDeletesOnlyWhatIsOurs(t *testing.T) {
 	if err := dir.Reset(); err != nil {
 		t.Fatal(err)
 	}
+
 	entries, err := os.ReadDir(string(dir))
 	if err != nil || len(entries) != 1 || entries[0].Name() != "thesis.tex" {
 		t.Errorf("left: %v, error %v; want thesis.tex alone", entries, err)

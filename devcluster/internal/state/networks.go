@@ -39,11 +39,13 @@ func interfaceNetworks() ([]netip.Prefix, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var networks []netip.Prefix
 	for _, address := range addresses {
 		if prefix, err := netip.ParsePrefix(address.String()); err == nil {
 			networks = append(networks, prefix.Masked())
 		}
 	}
+
 	return networks, nil
 }

@@ -17,10 +17,12 @@ func routedNetworks() ([]netip.Prefix, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	file, err := os.Open("/proc/net/route")
 	if err != nil {
 		return nil, err
 	}
+
 	defer file.Close()
 	lines := bufio.NewScanner(file)
 	lines.Scan() // the heading
@@ -31,6 +33,7 @@ func routedNetworks() ([]netip.Prefix, error) {
 		}
 		networks = append(networks, network)
 	}
+
 	return networks, lines.Err()
 }
 
@@ -41,14 +44,17 @@ func parseRoute(line string) (netip.Prefix, error) {
 	if len(fields) < 8 {
 		return netip.Prefix{}, fmt.Errorf("route %q has fewer than 8 fields", line)
 	}
+
 	destination, err := hex.DecodeString(fields[1])
 	if err != nil || len(destination) != 4 {
 		return netip.Prefix{}, fmt.Errorf("route %q: destination is no IPv4 address", line)
 	}
+
 	mask, err := hex.DecodeString(fields[7])
 	if err != nil || len(mask) != 4 {
 		return netip.Prefix{}, fmt.Errorf("route %q: mask is no IPv4 mask", line)
 	}
+
 	var address [4]byte
 	binary.LittleEndian.PutUint32(address[:], binary.BigEndian.Uint32(destination))
 	return netip.PrefixFrom(netip.AddrFrom4(address), bits.OnesCount32(binary.BigEndian.Uint32(mask))), nil

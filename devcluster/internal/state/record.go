@@ -62,10 +62,12 @@ func (d Dir) ReadRecord() (Record, error) {
 	if err := readJSON(filepath.Join(string(d), recordFile), &record); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return Record{}, fmt.Errorf("read the record of the run: %w", err)
 	}
+
 	pid, running, err := d.Holder()
 	if err != nil {
 		return Record{}, err
 	}
+
 	return record.asOf(pid, running), nil
 }
 
@@ -77,6 +79,7 @@ func (r Record) asOf(holder int, running bool) Record {
 		}
 		return r
 	}
+
 	switch r.Phase {
 	case Failed, Stopped:
 	case "":
@@ -85,6 +88,7 @@ func (r Record) asOf(holder int, running bool) Record {
 		r.Message = fmt.Sprintf("the supervisor (process %d) ended without stopping its components", r.PID)
 		r.Phase = Failed
 	}
+
 	r.PID = 0
 	for i := range r.Components {
 		r.Components[i].PID = 0
@@ -92,5 +96,6 @@ func (r Record) asOf(holder int, running bool) Record {
 			r.Components[i].State = Stopped
 		}
 	}
+
 	return r
 }

@@ -41,10 +41,12 @@ func TestRecordIsReadBack(t *testing.T) {
 	if record, err := dir.ReadRecord(); err != nil || record.Phase != Stopped {
 		t.Errorf("before anything ran: %+v, error %v", record, err)
 	}
+
 	want := Record{Phase: Failed, Node: "none", Message: "etcd died", Components: []ComponentRecord{}}
 	if err := dir.WriteRecord(want); err != nil {
 		t.Fatal(err)
 	}
+
 	got, err := dir.ReadRecord()
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("error %v (-want +got)\n%s", err, diff)

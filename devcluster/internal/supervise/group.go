@@ -19,6 +19,7 @@ func (g *Group) Start(command Command) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	g.mutex.Lock()
 	g.processes = append(g.processes, process)
 	died := g.channel()
@@ -31,11 +32,13 @@ func (g *Group) Start(command Command) (*Process, error) {
 		if stopping {
 			return
 		}
+
 		select {
 		case died <- process.Died():
 		default: // The first death is the cause; the ones that follow from it are not news.
 		}
 	}()
+
 	return process, nil
 }
 

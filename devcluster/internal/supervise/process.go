@@ -69,6 +69,7 @@ func Start(command Command) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start %s: open its log: %w", command.Name, err)
 	}
+
 	defer log.Close() // The child has its own descriptor of it.
 	cmd := &exec.Cmd{
 		Path: command.Path, Args: command.Args, Env: append(os.Environ(), command.Env...),
@@ -78,6 +79,7 @@ func Start(command Command) (*Process, error) {
 	if err := spawn(cmd, command); err != nil {
 		return nil, fmt.Errorf("start %s: %w", command.Name, err)
 	}
+
 	go func() {
 		process.err = cmd.Wait()
 		close(process.ended)
@@ -117,6 +119,7 @@ func (p *Process) Stop(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	}
+
 	_ = p.cmd.Process.Kill()
 	<-p.ended
 }

@@ -55,6 +55,7 @@ func (s *forkerSet) get(namespaces int) forker {
 		s.of[namespaces] = f
 		go f.serve(namespaces)
 	}
+
 	return f
 }
 
@@ -64,6 +65,7 @@ func (f forker) serve(namespaces int) {
 	if namespaces != 0 {
 		joinErr = join(namespaces)
 	}
+
 	for request := range f {
 		if joinErr != nil {
 			request.result <- joinErr
@@ -79,14 +81,17 @@ func join(pid int) error {
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return fmt.Errorf("detach a thread's file system state: %w", err)
 	}
+
 	pidfd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return fmt.Errorf("open process %d: %w", pid, err)
 	}
+
 	defer unix.Close(pidfd) //nolint:errcheck // It was only looked at.
 	flags := unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWPID | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC
 	if err := unix.Setns(pidfd, flags); err != nil {
 		return fmt.Errorf("join the namespaces of process %d: %w", pid, err)
 	}
+
 	return nil
 }

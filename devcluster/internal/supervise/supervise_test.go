@@ -27,6 +27,7 @@ func start(t *testing.T, command Command) *Process {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() {
 		process.StopGrace = 0
 		process.Stop(context.Background())
@@ -40,6 +41,7 @@ func TestADeathTellsTheEndOfTheLog(t *testing.T) {
 	if died.Err.Error() != "exit status 3" || died.Component != "etcd" {
 		t.Errorf("died: %v", died)
 	}
+
 	lines := strings.Split(died.LogEnd, "\n")
 	if len(lines) != diedLines || lines[len(lines)-1] != "no space left on device" {
 		t.Errorf("the end of the log: %q, want %d lines with the error last", lines, diedLines)
@@ -118,17 +120,20 @@ func TestGroupTellsTheFirstDeathAlone(t *testing.T) {
 	if _, err := group.Start(shell(t, "dies", "while ! test -e "+gate+"; do sleep 0.01; done; exit 4")); err != nil {
 		t.Fatal(err)
 	}
+
 	select {
 	case died := <-group.Died():
 		t.Fatalf("died before its time: %v", died)
 	default:
 	}
+
 	if err := os.WriteFile(gate, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if died := <-group.Died(); died.Component != "dies" || died.Err.Error() != "exit status 4" {
 		t.Errorf("died: %v", died)
 	}
+
 	group.Stop(context.Background())
 	select {
 	case died := <-group.Died():

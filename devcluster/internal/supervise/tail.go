@@ -16,14 +16,17 @@ func Tail(path string, lines int) string {
 	if err != nil {
 		return ""
 	}
+
 	defer file.Close()
 	if size, err := file.Seek(0, io.SeekEnd); err == nil {
 		_, _ = file.Seek(max(0, size-tailBytes), io.SeekStart)
 	}
+
 	content, err := io.ReadAll(io.LimitReader(file, tailBytes))
 	if err != nil {
 		return ""
 	}
+
 	return string(lastLines(content, lines))
 }
 
@@ -36,5 +39,6 @@ func lastLines(content []byte, lines int) []byte {
 			return content
 		}
 	}
+
 	return content[start+1:]
 }

@@ -40,6 +40,7 @@ func Parse(data []byte) ([]Alert, error) {
 	if len(data) > MaxBytes {
 		return nil, fmt.Errorf("the list of alerts has more than %d bytes", MaxBytes)
 	}
+
 	var answer struct {
 		Status string `json:"status"`
 		Data   struct {
@@ -52,6 +53,7 @@ func Parse(data []byte) ([]Alert, error) {
 	if answer.Status != "success" {
 		return nil, errors.New(`the list of alerts cannot be read: it has no "status": "success", as what Prometheus answers at /api/v1/alerts`)
 	}
+
 	firing := slices.DeleteFunc(answer.Data.Alerts, func(a Alert) bool { return a.State != "firing" })
 	slices.SortFunc(firing, func(a, b Alert) int {
 		return cmp.Or(cmp.Compare(a.Name(), b.Name()), cmp.Compare(fmt.Sprint(a.Labels), fmt.Sprint(b.Labels)), a.Since.Compare(b.Since))
@@ -111,6 +113,7 @@ func (a *Alert) subject() (kind, resource, namespace, name string) {
 	if name := oneLine(a.Labels["name"]); name != "" && strings.HasPrefix(a.Name(), clusterOperatorPrefix) {
 		return "ClusterOperator", "clusteroperators.config.openshift.io", "", name
 	}
+
 	for _, subject := range subjects {
 		name := oneLine(a.Labels[subject.label])
 		switch {
@@ -121,6 +124,7 @@ func (a *Alert) subject() (kind, resource, namespace, name string) {
 			return subject.kind, subject.resource, "", name
 		}
 	}
+
 	return "", "", "", ""
 }
 
@@ -134,6 +138,7 @@ func (a *Alert) Resource() string {
 	case namespace != "":
 		return resource + ": " + namespace + "/" + name
 	}
+
 	return resource + ": " + name
 }
 
@@ -152,6 +157,7 @@ func (a *Alert) Object() string {
 	if container := oneLine(a.Labels["container"]); container != "" && kind == "Pod" {
 		text += ", Container=" + container
 	}
+
 	return text
 }
 
@@ -205,11 +211,13 @@ func (a *Alert) Concern() (Concern, bool) {
 	case "KubeNodeNotReady", "KubeNodeReadinessFlapping", "KubeNodeUnreachable":
 		return Concern{checkNodes, "Update Speed", "which may slow workload redistribution during rolling node updates"}, true
 	}
+
 	switch {
 	case a.Severity() == "critical":
 		return Concern{checkCritical, "Unknown", "suggesting significant cluster issues worth investigating"}, true
 	case a.Labels[labelPrecheck] == "true":
 		return Concern{checkPrecheck, "Unknown", "suggesting issues worth investigating before updating the cluster"}, true
 	}
+
 	return Concern{}, false
 }

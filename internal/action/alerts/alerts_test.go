@@ -37,6 +37,7 @@ func TestConcern(t *testing.T) {
 		if err != nil || len(firing) != 1 {
 			t.Fatalf("%s: %v, %v", labels, firing, err)
 		}
+
 		concern, ok := firing[0].Concern()
 		if concern.Check != want || ok != (want != "") || ok && (concern.Impact == "" || concern.Text == "") {
 			t.Errorf("%s: %+v, want %q", labels, concern, want)
@@ -90,6 +91,7 @@ func TestFiring(t *testing.T) {
 	if err := os.WriteFile(file, []byte(answer), 0o600); err != nil {
 		t.Fatal(err)
 	}
+
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/good/api/v1/alerts":
@@ -102,6 +104,7 @@ func TestFiring(t *testing.T) {
 			w.WriteHeader(http.StatusForbidden)
 		}
 	}))
+
 	defer server.Close()
 	want := []Alert{{Labels: map[string]string{"alertname": "A"}, Annotations: map[string]string{}, State: "firing", Since: time.Date(2024, 2, 27, 11, 30, 0, 0, time.UTC)}}
 	for location, test := range map[string]struct {
@@ -137,6 +140,7 @@ func FuzzParse(f *testing.F) {
 	for _, seed := range []string{one(`"alertname":"A"`, "firing"), `{"status":"success"}`, `[]`, `{"status":"success","data":{"alerts":[null]}}`, "\x00"} {
 		f.Add([]byte(seed))
 	}
+
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) > 1<<16 {
 			return

@@ -31,14 +31,17 @@ func (s *Source) Firing(ctx context.Context) ([]Alert, error) {
 	if s.Location == "" {
 		return nil, nil
 	}
+
 	data, err := s.read(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	firing, err := Parse(data)
 	if err != nil {
 		return nil, &report.Error{Object: s.name(), Err: err, Advice: "name a Prometheus, or a file with what it answers at /api/v1/alerts"}
 	}
+
 	return firing, nil
 }
 
@@ -49,10 +52,12 @@ func (s *Source) read(ctx context.Context) ([]byte, error) {
 	if strings.HasPrefix(s.Location, "https://") || strings.HasPrefix(s.Location, "http://") {
 		return s.fetch(ctx)
 	}
+
 	f, err := os.Open(s.Location)
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { _ = f.Close() }() // It was only read.
 	return atMost(f)
 }
@@ -79,23 +84,28 @@ func (s *Source) fetch(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, &report.Error{Object: s.name(), Err: errors.New("the address is no URL")}
 	}
+
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address.JoinPath("api", "v1", "alerts").String(), nil)
 	if err != nil {
 		return nil, &report.Error{Object: s.name(), Err: bare(err)}
 	}
+
 	req.Header.Set("Accept", "application/json")
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return nil, &report.Error{Object: s.name(), Err: bare(err), Advice: "check that Prometheus can be reached from here, for example by 'kubectl port-forward'"}
 	}
+
 	defer func() { _ = resp.Body.Close() }() // It was only read.
 	if resp.StatusCode != http.StatusOK {
 		return nil, &report.Error{Object: s.name(), Err: fmt.Errorf("unexpected HTTP status: %s", resp.Status)}
 	}
+
 	data, err := atMost(resp.Body)
 	if err != nil {
 		return nil, &report.Error{Object: s.name(), Err: bare(err)}
 	}
+
 	return data, nil
 }
 

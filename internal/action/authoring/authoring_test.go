@@ -49,6 +49,7 @@ func folder(t *testing.T, files map[string]string) string {
 			t.Fatal(err)
 		}
 	}
+
 	return dir
 }
 
@@ -67,6 +68,7 @@ func tree(t *testing.T, dir string) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return files
 }
 
@@ -89,12 +91,14 @@ func TestGenerateBundle(t *testing.T) {
 	if made.Metadata != filepath.Join(dir, "metadata") || made.Dockerfile != filepath.Join(dir, "bundle.Dockerfile") {
 		t.Errorf("made %+v", made)
 	}
+
 	files := tree(t, dir)
 	golden.Check(t, "annotations.yaml", []byte(files["metadata/annotations.yaml"]))
 	golden.Check(t, "bundle.Dockerfile", []byte(files["bundle.Dockerfile"]))
 	if len(files) != 3 {
 		t.Errorf("files %v", files)
 	}
+
 	for _, name := range []string{"metadata/annotations.yaml", "bundle.Dockerfile"} {
 		// The umask only takes away.
 		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode()&^0o644 != 0 || info.Mode()&0o600 != 0o600 {
@@ -113,6 +117,7 @@ func TestGenerateBundleElsewhere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		files := tree(t, filepath.Join(dir, out))
 		if files["manifests/Chart.yaml"] != "name: foo" || files["manifests/templates/a.yaml"] != "{{ if }}" ||
 			!strings.Contains(files["metadata/annotations.yaml"], "mediatype.v1: helm") {
@@ -122,6 +127,7 @@ func TestGenerateBundleElsewhere(t *testing.T) {
 			t.Errorf("%s holds %d files: %v", out, len(files), files)
 		}
 	}
+
 	golden.Check(t, "elsewhere.Dockerfile", []byte(tree(t, dir)["chart/bundle.Dockerfile"]))
 }
 
@@ -147,10 +153,12 @@ func TestGenerateBundleInfers(t *testing.T) {
 	if d := made.Description; d.Package != "foo" || d.Channels != "alpha,beta" || d.DefaultChannel != "beta" {
 		t.Errorf("description %+v", d)
 	}
+
 	want := []string{"Inferred channels: alpha,beta", "Inferred package name: foo", "Inferred default channel: beta"}
 	if diff := cmp.Diff(want, p.done[:3]); diff != "" {
 		t.Errorf("reported (-want +got):\n%s", diff)
 	}
+
 	made, err = (&GenerateBundle{Directory: filepath.Join(dir, "1.0.0"), WorkDir: dir, Channels: "alpha"}).Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -158,6 +166,7 @@ func TestGenerateBundleInfers(t *testing.T) {
 	if d := made.Description; d.Package != "foo" || d.Channels != "alpha" || d.DefaultChannel != "" {
 		t.Errorf("description %+v: a default channel that the bundle is not in", d)
 	}
+
 	// The folder metadata, which is there now, is no version of the package.
 	const prefix = "please manually input channels and packageName, error interpreting bundle from directory "
 	_, err = (&GenerateBundle{Directory: filepath.Join(dir, "1.0.0"), WorkDir: dir}).Run(t.Context())
@@ -178,6 +187,7 @@ func TestGenerateBundleCompares(t *testing.T) {
 	if err := generate("foo", "", false); err != nil {
 		t.Errorf("the same again: %v", err)
 	}
+
 	const other = `Expect field "operators.operatorframework.io.bundle.package.v1" to have value "bar" instead of "foo"`
 	if err := generate("bar", "", false); err == nil || err.Error() != other {
 		t.Errorf("another package: error %v", err)
@@ -191,6 +201,7 @@ func TestGenerateBundleCompares(t *testing.T) {
 	if err := generate("bar", "a", true); err != nil {
 		t.Fatal(err)
 	}
+
 	files := tree(t, dir)
 	if !strings.Contains(files["metadata/annotations.yaml"], "package.v1: bar") || !strings.HasPrefix(files["bundle.Dockerfile"], "FROM scratch\n") || len(files) != 3 {
 		t.Errorf("not overwritten: %v", files)
@@ -202,6 +213,7 @@ func TestGenerateBundleRefuses(t *testing.T) {
 	if err := os.Symlink("csv.yaml", filepath.Join(dir, "link", "b.yaml")); err != nil {
 		t.Fatal(err)
 	}
+
 	at := func(name string) string { return filepath.Join(dir, name) }
 	for name, c := range map[string]struct {
 		generate GenerateBundle
@@ -221,11 +233,13 @@ func TestGenerateBundleRefuses(t *testing.T) {
 			t.Errorf("%s: error %v, want %q", name, err, c.want)
 		}
 	}
+
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := (&GenerateBundle{Directory: at("m")}).Run(cancelled); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: error %v", err)
 	}
+
 	for name := range tree(t, dir) {
 		if strings.HasSuffix(name, ".tmp") {
 			t.Errorf("%s was left behind", name)
@@ -239,12 +253,14 @@ func TestGenerateRealBundles(t *testing.T) {
 	if err != nil || len(dirs) == 0 {
 		t.Fatalf("%d bundles, %v", len(dirs), err)
 	}
+
 	for _, dir := range dirs {
 		files := tree(t, dir)
 		work := t.TempDir()
 		if err := os.CopyFS(work, os.DirFS(dir)); err != nil {
 			t.Fatal(err)
 		}
+
 		annotation := func(key string) string {
 			_, value, _ := strings.Cut(files["metadata/annotations.yaml"], "operators.operatorframework.io.bundle."+key+": ")
 			value, _, _ = strings.Cut(value, "\n")
@@ -257,6 +273,7 @@ func TestGenerateRealBundles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		made := tree(t, work)
 		for _, name := range []string{"metadata/annotations.yaml", "bundle.Dockerfile"} {
 			// Two of them were edited by hand.
@@ -285,6 +302,7 @@ func TestGenerateDockerfile(t *testing.T) {
 		if made != filepath.Join(dir, "catalog.Dockerfile") {
 			t.Errorf("%s: made %s", name, made)
 		}
+
 		golden.Check(t, name, []byte(tree(t, dir)["catalog.Dockerfile"]))
 	}
 }
@@ -322,6 +340,7 @@ func TestGenerateDockerfileRefuses(t *testing.T) {
 			t.Errorf("%s: error %v, want %q", name, err, c.want)
 		}
 	}
+
 	if _, err := os.Stat(at("catalog.Dockerfile")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("an empty Dockerfile was left behind: %v", err)
 	}
@@ -352,6 +371,7 @@ func TestInitPackage(t *testing.T) {
 			t.Errorf("%s: package (-want +got):\n%s", c.name, diff)
 		}
 	}
+
 	for want, init := range map[string]InitPackage{
 		"open icon file: open none: no such file or directory":        {IconFile: "none"},
 		"open description file: open none: no such file or directory": {DescriptionFile: "none"},
@@ -379,6 +399,7 @@ func TestReadIcon(t *testing.T) {
 			t.Errorf("%q: %+v, %v; want %s", text, icon, err, want)
 		}
 	}
+
 	for text, want := range map[string]string{
 		"text":                             `detected invalid type "text/plain; charset=utf-8": not an image`,
 		"<html><svg/></html>":              `detected invalid type "text/html; charset=utf-8": not an image`,
@@ -391,6 +412,7 @@ func TestReadIcon(t *testing.T) {
 			t.Errorf("%.40q: error %v, want %q", text, err, want)
 		}
 	}
+
 	if _, err := readIcon(iotest.ErrReader(errors.New("gone"))); err == nil || err.Error() != "read icon: gone" {
 		t.Errorf("error %v", err)
 	}
@@ -421,6 +443,7 @@ func TestValidateBundle(t *testing.T) {
 			"  operators.operatorframework.io.bundle.manifests.v1: manifests/\n  operators.operatorframework.io.bundle.metadata.v1: metadata/\n" +
 			"  operators.operatorframework.io.bundle.package.v1: foo\n  operators.operatorframework.io.bundle.channels.v1: stable\n")},
 	}
+
 	fsys["manifests/csv.yaml"].Data = []byte(strings.Replace(csv, "name: foo.v1.0.0", "name: foo.v1.0.0, annotations: {categories: Mine}", 1))
 	files := folder(t, map[string]string{"categories.json": `{"categories": ["Mine"]}`})
 	run := func(categories string) string {
@@ -430,6 +453,7 @@ func TestValidateBundle(t *testing.T) {
 		}
 		return findings.Err().Error()
 	}
+
 	const always = "Bundle validation errors: Error: Value : (foo.v1.0.0) install modes not found," +
 		"Error: Field Spec.InstallStrategy, Value struct: required field missing,Error: Field Spec.DisplayName, Value field: required field missing"
 	for categories, want := range map[string]string{
@@ -441,6 +465,7 @@ func TestValidateBundle(t *testing.T) {
 			t.Errorf("categories %q:\n%s\nwant\n%s", categories, got, want)
 		}
 	}
+
 	findings, err := (&ValidateBundle{Bundle: fstest.MapFS{}}).Run(t.Context())
 	var invalid *validate.InvalidError
 	if err != nil || !errors.As(findings.Err(), &invalid) || !invalid.Format {

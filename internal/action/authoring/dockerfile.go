@@ -37,6 +37,7 @@ func (a *GenerateDockerfile) Run(ctx context.Context) (string, error) {
 	if a.BuilderImage == scratch {
 		return "", fmt.Errorf("invalid builder image: %q", scratch)
 	}
+
 	labels := map[string]string{}
 	for _, label := range a.Labels {
 		key, value, ok := strings.Cut(label, "=")
@@ -45,6 +46,7 @@ func (a *GenerateDockerfile) Run(ctx context.Context) (string, error) {
 		}
 		labels[key] = value
 	}
+
 	dir := filepath.Clean(a.Dir)
 	name := filepath.Join(filepath.Dir(dir), filepath.Base(dir)+".Dockerfile")
 	exists := fmt.Errorf("path %q: %w", name, fs.ErrExist)
@@ -53,6 +55,7 @@ func (a *GenerateDockerfile) Run(ctx context.Context) (string, error) {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
+
 	info, err := os.Stat(dir)
 	if err != nil {
 		return "", err
@@ -60,16 +63,19 @@ func (a *GenerateDockerfile) Run(ctx context.Context) (string, error) {
 	if !info.IsDir() {
 		return "", fmt.Errorf("provided root path %q is not a directory", a.Dir)
 	}
+
 	// Made before the file, so that no empty one stays behind when it cannot be.
 	text, err := catalogDockerfile(filepath.Base(dir), a.BaseImage, a.BuilderImage, labels)
 	if err != nil {
 		return "", err
 	}
+
 	if err := create(name, text); errors.Is(err, fs.ErrExist) {
 		return "", exists
 	} else if err != nil {
 		return "", err
 	}
+
 	return name, nil
 }
 
@@ -81,16 +87,19 @@ func catalogDockerfile(dir, base, builder string, labels map[string]string) ([]b
 	case dir == "":
 		return nil, errors.New("index directory is unset")
 	}
+
 	for _, text := range append(slices.Collect(maps.Keys(labels)), slices.Collect(maps.Values(labels))...) {
 		if err := oneLine(text); err != nil {
 			return nil, err
 		}
 	}
+
 	for _, text := range []string{dir, base, builder} {
 		if err := oneLine(text); err != nil {
 			return nil, err
 		}
 	}
+
 	var text bytes.Buffer
 	fmt.Fprintf(&text, dockerfileBuilder, builder, dir, base)
 	if base == scratch {
@@ -98,13 +107,16 @@ func catalogDockerfile(dir, base, builder string, labels map[string]string) ([]b
 	} else {
 		text.WriteString(dockerfileServer)
 	}
+
 	text.WriteString(dockerfileContent)
 	if len(labels) > 0 {
 		text.WriteString("\n# Further labels\n")
 	}
+
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		fmt.Fprintf(&text, "LABEL %s=%s\n", quote(key), quote(labels[key]))
 	}
+
 	return text.Bytes(), nil
 }
 

@@ -67,24 +67,29 @@ func (a *GenerateBundle) Run(ctx context.Context) (*GeneratedBundle, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+
 	description, err := a.describe()
 	if err != nil {
 		return nil, err
 	}
+
 	directory, err := filepath.Abs(a.Directory)
 	if err != nil {
 		return nil, err
 	}
+
 	workDir, err := filepath.Abs(a.WorkDir)
 	if err != nil {
 		return nil, err
 	}
+
 	made := &GeneratedBundle{
 		Description: description,
 		Manifests:   directory,
 		Metadata:    filepath.Join(filepath.Dir(directory), bundle.FolderMetadata),
 		Dockerfile:  filepath.Join(workDir, bundleDockerfile),
 	}
+
 	if a.OutputDir != "" {
 		out, err := filepath.Abs(a.OutputDir)
 		if err != nil {
@@ -95,9 +100,11 @@ func (a *GenerateBundle) Run(ctx context.Context) (*GeneratedBundle, error) {
 			return nil, err
 		}
 	}
+
 	if err := a.writeAnnotations(made); err != nil {
 		return nil, err
 	}
+
 	return made, a.writeDockerfile(made, workDir)
 }
 
@@ -108,17 +115,20 @@ func (a *GenerateBundle) describe() (bundle.Description, error) {
 	if err != nil {
 		return d, fmt.Errorf("directory %s: %w", a.Directory, err)
 	}
+
 	for _, file := range files {
 		if file.Data == nil && file.Err != nil {
 			return d, fmt.Errorf("unable to read file %s: %w", filepath.Join(a.Directory, file.Name), file.Err)
 		}
 	}
+
 	if d.MediaType, err = bundle.DetectMediaType(files, a.Directory); err != nil {
 		return d, err
 	}
 	if d.Package != "" && d.Channels != "" {
 		return d, nil
 	}
+
 	return a.infer(d)
 }
 
@@ -129,10 +139,12 @@ func (a *GenerateBundle) infer(d bundle.Description) (bundle.Description, error)
 	if err != nil {
 		return d, err
 	}
+
 	placement, err := bundle.Place(os.DirFS(filepath.Dir(directory)), filepath.Base(directory))
 	if err != nil {
 		return d, fmt.Errorf("please manually input channels and packageName, error interpreting bundle from directory %s, %w", a.Directory, err)
 	}
+
 	progress := report.OrQuiet(a.Progress)
 	if d.Channels == "" {
 		if d.Channels = strings.Join(placement.Channels, ","); d.Channels == "" {
@@ -140,6 +152,7 @@ func (a *GenerateBundle) infer(d bundle.Description) (bundle.Description, error)
 		}
 		progress.Done("Inferred channels: " + d.Channels)
 	}
+
 	if d.Package == "" {
 		d.Package = placement.Package
 		progress.Done("Inferred package name: " + d.Package)
@@ -149,6 +162,7 @@ func (a *GenerateBundle) infer(d bundle.Description) (bundle.Description, error)
 		d.DefaultChannel = placement.DefaultChannel
 		progress.Done("Inferred default channel: " + d.DefaultChannel)
 	}
+
 	return d, nil
 }
 
@@ -157,6 +171,7 @@ func (a *GenerateBundle) writeAnnotations(made *GeneratedBundle) error {
 	if err != nil {
 		return err
 	}
+
 	name := filepath.Join(made.Metadata, annotationsFile)
 	existing, err := readFile(name, maxAnnotations)
 	switch {
@@ -166,10 +181,12 @@ func (a *GenerateBundle) writeAnnotations(made *GeneratedBundle) error {
 	case err != nil:
 		return err
 	}
+
 	differences, err := made.Description.Compare(existing)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
+
 	switch len(differences) {
 	case 0:
 		return nil
@@ -186,22 +203,27 @@ func (a *GenerateBundle) writeDockerfile(made *GeneratedBundle, workDir string) 
 		report.Done("A " + bundleDockerfile + " already exists in " + workDir)
 		return nil
 	}
+
 	manifests, err := filepath.Rel(workDir, made.Manifests)
 	if err != nil {
 		return err
 	}
+
 	metadata, err := filepath.Rel(workDir, made.Metadata)
 	if err != nil {
 		return err
 	}
+
 	base := a.BaseImage
 	if base == "" {
 		base = scratch
 	}
+
 	text, err := made.Description.Dockerfile(base, filepath.ToSlash(manifests), filepath.ToSlash(metadata))
 	if err != nil {
 		return err
 	}
+
 	report.Done("Writing " + bundleDockerfile + " in " + workDir)
 	return write(made.Dockerfile, bytes.NewReader(text))
 }

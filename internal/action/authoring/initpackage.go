@@ -35,6 +35,7 @@ func (a *InitPackage) Run(ctx context.Context) (*fbc.Package, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+
 	pkg := &fbc.Package{Schema: fbc.SchemaPackage, Name: a.Name, DefaultChannel: a.DefaultChannel}
 	if a.DescriptionFile != "" {
 		f, err := os.Open(a.DescriptionFile)
@@ -46,6 +47,7 @@ func (a *InitPackage) Run(ctx context.Context) (*fbc.Package, error) {
 			return nil, err
 		}
 	}
+
 	if a.IconFile != "" {
 		f, err := os.Open(a.IconFile)
 		if err != nil {
@@ -56,6 +58,7 @@ func (a *InitPackage) Run(ctx context.Context) (*fbc.Package, error) {
 			return nil, err
 		}
 	}
+
 	return pkg, nil
 }
 
@@ -78,6 +81,7 @@ func readIcon(from io.Reader) (*fbc.Icon, error) {
 	if len(data) == 0 {
 		return nil, errors.New("detect icon mediatype: Empty buffer")
 	}
+
 	mediaType := http.DetectContentType(data)
 	if isSVG(data) {
 		mediaType = "image/svg+xml"
@@ -85,6 +89,7 @@ func readIcon(from io.Reader) (*fbc.Icon, error) {
 	if !strings.HasPrefix(mediaType, "image/") {
 		return nil, fmt.Errorf("detected invalid type %q: not an image", mediaType)
 	}
+
 	return &fbc.Icon{Data: data, MediaType: mediaType}, nil
 }
 

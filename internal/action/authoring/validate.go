@@ -33,6 +33,7 @@ func (a *ValidateBundle) Run(ctx context.Context) (validate.Findings, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+
 	options := validate.Options{Optional: a.Optional, KubeVersion: a.KubeVersion, ContainerTools: a.ContainerTools}
 	if a.Inspect != nil {
 		options.Inspect = func(images []string) map[string]validate.Inspection { return a.Inspect(ctx, images) }
@@ -40,6 +41,7 @@ func (a *ValidateBundle) Run(ctx context.Context) (validate.Findings, error) {
 	if a.CategoriesFile != "" {
 		options.Categories = readCategories(a.CategoriesFile)
 	}
+
 	return validate.Bundle(a.Bundle, options)
 }
 

@@ -22,10 +22,12 @@ func write(name string, from io.Reader) (err error) {
 	if err := os.MkdirAll(dir, dirMode); err != nil {
 		return err
 	}
+
 	beside, err := createBeside(name)
 	if err != nil {
 		return err
 	}
+
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, os.Remove(beside.Name()))
@@ -35,6 +37,7 @@ func write(name string, from io.Reader) (err error) {
 	if err = errors.Join(err, beside.Close()); err != nil {
 		return fmt.Errorf("writing %s: %w", name, err)
 	}
+
 	return os.Rename(beside.Name(), name)
 }
 
@@ -56,10 +59,12 @@ func create(name string, text []byte) (err error) {
 	if err != nil {
 		return err
 	}
+
 	_, err = f.Write(text)
 	if err = errors.Join(err, f.Close()); err != nil {
 		return errors.Join(fmt.Errorf("writing %s: %w", name, err), os.Remove(name))
 	}
+
 	return nil
 }
 
@@ -69,10 +74,12 @@ func copyTree(from, to string) error {
 	if same, err := sameFolder(from, to); same || err != nil {
 		return err
 	}
+
 	root, err := os.OpenRoot(from)
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = root.Close() }() // it was only read
 	// All names first: the copy may lie in the folder itself.
 	var names []string
@@ -89,11 +96,13 @@ func copyTree(from, to string) error {
 	if err != nil {
 		return err
 	}
+
 	for _, name := range names {
 		if err := copyFile(root, name, filepath.Join(to, filepath.FromSlash(name))); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -112,10 +121,12 @@ func sameFolder(a, b string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+
 	infoB, err := os.Stat(b)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
+
 	return err == nil && os.SameFile(infoA, infoB), err
 }
 

@@ -46,6 +46,7 @@ func TestLoadTellsWhatAPackageOffers(t *testing.T) {
 	if len(got) != 1 {
 		t.Fatalf("%d packages, want the one that was asked for", len(got))
 	}
+
 	want := &browse.Package{
 		Name: "kettle", DisplayName: "The Kettle", Description: "Boils water.", Provider: "Kitchen", Keywords: []string{"tea"}, DefaultChannel: "stable",
 		Channels: []browse.Channel{
@@ -62,6 +63,7 @@ func TestLoadTellsWhatAPackageOffers(t *testing.T) {
 			{Name: "kettle.v1.0.0", Version: "1.0.0", Image: "example.com/kettle:1", Channels: []string{"stable"}, Deprecated: "old"},
 		},
 	}
+
 	ignore := cmp.FilterPath(func(p cmp.Path) bool {
 		field, ok := p.Last().(cmp.StructField)
 		return ok && strings.ToLower(field.Name()[:1]) == field.Name()[:1]
@@ -101,6 +103,7 @@ func TestSearch(t *testing.T) {
 			for _, f := range found {
 				got[f.Name] = f.Where
 			}
+
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("found (-want +got):\n%s", diff)
 			}
@@ -118,6 +121,7 @@ func TestCompare(t *testing.T) {
 		"example.com/kettle:2", "example.com/kettle:3",
 		`{"reference":{"schema":"olm.bundle","name":"kettle.v1.0.0"},"message":"old"}`, `{"reference":{"schema":"olm.package"},"message":"gone soon"}`,
 	).Replace(kettle)
+
 	got := browse.Compare(load(t, "", kettle+pan), load(t, "", changed+strings.ReplaceAll(pan, "pan", "pot")))
 	if diff := cmp.Diff([]string{"pot"}, got.PackagesAdded); diff != "" {
 		t.Errorf("packages added (-want +got):\n%s", diff)
@@ -128,6 +132,7 @@ func TestCompare(t *testing.T) {
 	if got.Stranded() != 2 {
 		t.Errorf("%d stranded, want kettle.v1.0.0 and the pan", got.Stranded())
 	}
+
 	change := got.Packages[0]
 	if diff := cmp.Diff([]string{"kettle.v1.0.0"}, change.Stranded); diff != "" {
 		t.Errorf("stranded (-want +got):\n%s", diff)

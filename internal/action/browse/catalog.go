@@ -106,11 +106,13 @@ func Load(name string, metas iter.Seq2[fbc.Meta, error]) ([]*Package, error) {
 			return nil, err
 		}
 	}
+
 	all := make([]*Package, 0, len(l.packages))
 	for _, p := range l.packages {
 		p.finish()
 		all = append(all, p)
 	}
+
 	slices.SortFunc(all, func(a, b *Package) int { return strings.Compare(a.Name, b.Name) })
 	return all, nil
 }
@@ -124,6 +126,7 @@ func (l loader) add(meta fbc.Meta) error {
 		p = &Package{Name: name}
 		l.packages[name] = p
 	}
+
 	switch meta.Schema {
 	case fbc.SchemaPackage:
 		pkg, err := fbc.DecodePackage(meta)
@@ -150,6 +153,7 @@ func (l loader) add(meta fbc.Meta) error {
 		}
 		p.deprecations = deprecations
 	}
+
 	return nil
 }
 
@@ -158,15 +162,18 @@ func readBundle(meta fbc.Meta) (*Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	b := &Bundle{Name: blob.Name, Image: blob.Image}
 	for i, property := range blob.Properties {
 		if err := b.take(property); err != nil {
 			return nil, fmt.Errorf("%s: properties[%d] of type %q does not fit its type: %w", meta, i, property.Type, err)
 		}
 	}
+
 	if v, err := semver.Parse(b.Version); err == nil {
 		b.version = &v
 	}
+
 	return b, nil
 }
 
@@ -179,6 +186,7 @@ func (b *Bundle) take(property fbc.Property) error {
 			return err
 		}
 		b.Version, b.Release = value.Version, value.Release
+
 	case fbc.PropertyGVK, fbc.PropertyGVKRequired:
 		var value struct{ Group, Version, Kind string }
 		if err := json.Unmarshal(property.Value, &value); err != nil {
@@ -190,22 +198,26 @@ func (b *Bundle) take(property fbc.Property) error {
 		} else {
 			b.Requires = append(b.Requires, kind)
 		}
+
 	case fbc.PropertyPackageRequired:
 		var value struct{ PackageName, VersionRange string }
 		if err := json.Unmarshal(property.Value, &value); err != nil {
 			return err
 		}
 		b.Requires = append(b.Requires, strings.TrimSpace(value.PackageName+" "+value.VersionRange))
+
 	case fbc.PropertyConstraint:
 		var value struct{ FailureMessage string }
 		if err := json.Unmarshal(property.Value, &value); err != nil {
 			return err
 		}
 		b.Requires = append(b.Requires, cmp.Or(value.FailureMessage, "a constraint of its own"))
+
 	case fbc.PropertyCSVMetadata:
 		b.metadata = &metadata{}
 		return json.Unmarshal(property.Value, b.metadata)
 	}
+
 	return nil
 }
 
@@ -218,6 +230,7 @@ func (p *Package) finish() {
 			deprecated[entry.Reference] = entry.Message
 		}
 	}
+
 	p.Deprecated = deprecated[fbc.DeprecationReference{Schema: fbc.SchemaPackage}]
 	graph := p.Graph()
 	in := map[string][]string{}
@@ -230,6 +243,7 @@ func (p *Package) finish() {
 			Deprecated: deprecated[fbc.DeprecationReference{Schema: fbc.SchemaChannel, Name: channel.Name}],
 		})
 	}
+
 	slices.SortStableFunc(p.Bundles, newerFirst)
 	for i := range p.Bundles {
 		b := &p.Bundles[i]
@@ -239,11 +253,13 @@ func (p *Package) finish() {
 		slices.Sort(b.Requires)
 		b.describe()
 	}
+
 	if newest := p.Newest(); newest != nil && newest.metadata != nil {
 		m := newest.metadata
 		p.DisplayName, p.Keywords, p.Provider = m.DisplayName, m.Keywords, m.Provider.Name
 		p.Description = cmp.Or(p.Description, m.Description)
 	}
+
 	for i := range p.Bundles {
 		p.Bundles[i].metadata = nil // its description is large
 	}
@@ -254,6 +270,7 @@ func (b *Bundle) describe() {
 	if b.metadata == nil {
 		return
 	}
+
 	b.MinKubeVersion = b.metadata.MinKubeVersion
 	for _, mode := range b.metadata.InstallModes {
 		if mode.Supported {
@@ -272,6 +289,7 @@ func newerFirst(a, b Bundle) int {
 	case b.version != nil:
 		return 1
 	}
+
 	return strings.Compare(a.Name, b.Name)
 }
 
@@ -286,6 +304,7 @@ func (p *Package) Newest() *Bundle {
 			return &p.Bundles[i]
 		}
 	}
+
 	if len(p.Bundles) == 0 {
 		return nil
 	}
@@ -300,10 +319,12 @@ func (p *Package) Graph(channels ...string) *upgradegraph.Graph {
 			versions[b.Name] = *b.version
 		}
 	}
+
 	chosen := p.channels
 	if len(channels) > 0 {
 		chosen = slices.DeleteFunc(slices.Clone(chosen), func(c fbc.Channel) bool { return !slices.Contains(channels, c.Name) })
 	}
+
 	return upgradegraph.New(p.Name, chosen, func(name string) (semver.Version, bool) {
 		v, ok := versions[name]
 		return v, ok

@@ -45,6 +45,7 @@ func Compare(from, to []*Package) Diff {
 	for _, p := range slices.Concat(from, to) {
 		names = append(names, p.Name)
 	}
+
 	slices.Sort(names)
 	var d Diff
 	for _, name := range slices.Compact(names) {
@@ -59,6 +60,7 @@ func Compare(from, to []*Package) Diff {
 			d.Packages = append(d.Packages, change)
 		}
 	}
+
 	return d
 }
 
@@ -82,6 +84,7 @@ func comparePackage(from, to *Package) PackageDiff {
 	if to != nil {
 		after = to.Graph()
 	}
+
 	d := PackageDiff{Difference: upgradegraph.Compare(before, after)}
 	if from == nil || to == nil {
 		return d
@@ -89,15 +92,18 @@ func comparePackage(from, to *Package) PackageDiff {
 	if from.DefaultChannel != to.DefaultChannel {
 		d.DefaultChannel = to.DefaultChannel
 	}
+
 	images := map[string]string{}
 	for _, b := range from.Bundles {
 		images[b.Name] = b.Image
 	}
+
 	for _, b := range to.Bundles {
 		if image, known := images[b.Name]; known && image != b.Image {
 			d.BundlesChanged = append(d.BundlesChanged, b.Name)
 		}
 	}
+
 	slices.Sort(d.BundlesChanged)
 	was := from.deprecated()
 	for name := range to.deprecated() {
@@ -105,6 +111,7 @@ func comparePackage(from, to *Package) PackageDiff {
 			d.Deprecated = append(d.Deprecated, name)
 		}
 	}
+
 	slices.SortFunc(d.Deprecated, strings.Compare)
 	return d
 }
@@ -115,15 +122,18 @@ func (p *Package) deprecated() map[string]bool {
 	if p.Deprecated != "" {
 		names["package"] = true
 	}
+
 	for _, c := range p.Channels {
 		if c.Deprecated != "" {
 			names["channel "+c.Name] = true
 		}
 	}
+
 	for _, b := range p.Bundles {
 		if b.Deprecated != "" {
 			names[b.Name] = true
 		}
 	}
+
 	return names
 }

@@ -22,6 +22,7 @@ func Search(packages []*Package, words ...string) []Found {
 			found = append(found, Found{Package: p, Where: where})
 		}
 	}
+
 	slices.SortStableFunc(found, func(a, b Found) int { return a.rank() - b.rank() })
 	return found
 }
@@ -41,10 +42,12 @@ func (p *Package) matches(words []string) ([]string, bool) {
 	if newest := p.Newest(); newest != nil {
 		kinds = newest.Provides
 	}
+
 	texts := []string{p.Name, p.DisplayName, strings.Join(p.Keywords, "\n"), strings.Join(kinds, "\n"), p.Provider, p.Description}
 	for i := range texts {
 		texts[i] = strings.ToLower(texts[i])
 	}
+
 	hit := map[int]bool{}
 	for _, word := range words {
 		word = strings.ToLower(word)
@@ -58,11 +61,13 @@ func (p *Package) matches(words []string) ([]string, bool) {
 			return nil, false
 		}
 	}
+
 	var where []string
 	for i, place := range places {
 		if hit[i] {
 			where = append(where, place)
 		}
 	}
+
 	return where, true
 }

@@ -43,27 +43,33 @@ func (w *Write) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	c, err := configmap.FromBundle(files, w.Limit, w.Gzip)
 	if err != nil {
 		return err
 	}
+
 	client, err := rest.HTTPClientFor(w.Config)
 	if err != nil {
 		return fmt.Errorf("reaching the cluster: %w", err)
 	}
+
 	server, _, err := rest.DefaultServerUrlFor(w.Config)
 	if err != nil {
 		return fmt.Errorf("reaching the cluster: %w", err)
 	}
+
 	at := server.JoinPath("api/v1/namespaces", w.Namespace, "configmaps", w.Name)
 	var configMap corev1.ConfigMap
 	if err := call(ctx, client, http.MethodGet, at, nil, &configMap); err != nil {
 		return fmt.Errorf("reading ConfigMap %s/%s: %w", w.Namespace, w.Name, err)
 	}
+
 	configMap.Data, configMap.BinaryData = c.Data, c.BinaryData
 	if configMap.Annotations == nil {
 		configMap.Annotations = map[string]string{}
 	}
+
 	maps.Copy(configMap.Annotations, c.Annotations)
 	if w.Image != "" {
 		configMap.Annotations[configmap.AnnotationImage] = w.Image
@@ -71,6 +77,7 @@ func (w *Write) Run(ctx context.Context) error {
 	if err := call(ctx, client, http.MethodPut, at, &configMap, nil); err != nil {
 		return fmt.Errorf("updating ConfigMap %s/%s: %w", w.Namespace, w.Name, err)
 	}
+
 	return nil
 }
 
@@ -88,20 +95,24 @@ func call(ctx context.Context, client *http.Client, method string, at *url.URL, 
 		}
 		body = bytes.NewReader(data)
 	}
+
 	request, err := http.NewRequestWithContext(ctx, method, at.String(), body)
 	if err != nil {
 		return err
 	}
+
 	request.Header.Set("Content-Type", "application/json")
 	response, err := client.Do(request)
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = response.Body.Close() }() // it was only read
 	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err != nil {
 		return err
 	}
+
 	if response.StatusCode != http.StatusOK {
 		var status metav1.Status
 		if json.Unmarshal(answer, &status) == nil && status.Message != "" {
@@ -109,8 +120,10 @@ func call(ctx context.Context, client *http.Client, method string, at *url.URL, 
 		}
 		return fmt.Errorf("the API server answered %s", response.Status)
 	}
+
 	if into == nil {
 		return nil
 	}
+
 	return json.Unmarshal(answer, into)
 }

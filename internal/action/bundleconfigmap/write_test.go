@@ -50,6 +50,7 @@ func server(t *testing.T, have *corev1.ConfigMap) *rest.Config {
 		}
 		_ = json.NewEncoder(w).Encode(have)
 	}))
+
 	t.Cleanup(s.Close)
 	return &rest.Config{Host: s.URL}
 }
@@ -63,6 +64,7 @@ func TestWrite(t *testing.T) {
 	if err := write.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+
 	want := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "kettle", ResourceVersion: "7", Annotations: map[string]string{
 			"mine":            "stays",
@@ -90,10 +92,12 @@ func TestWriteGzip(t *testing.T) {
 	if have.Annotations["olm.contentEncoding"] != "gzip+base64" || len(have.Data) > 0 {
 		t.Errorf("annotations %v, data %v", have.Annotations, have.Data)
 	}
+
 	packed, err := base64.StdEncoding.DecodeString(string(have.BinaryData["crd.yaml"]))
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	reader, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
 		t.Fatal(err)

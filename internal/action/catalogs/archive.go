@@ -37,15 +37,18 @@ func (d Delivery) deliver(ctx context.Context, registry Registry, progress repor
 		}
 		report.OrQuiet(progress).Done("image written to " + d.Archive)
 	}
+
 	if d.Layout != "" {
 		if err := image.WriteLayout(d.Layout, name, built); err != nil {
 			return "", err
 		}
 		report.OrQuiet(progress).Done("image written to " + d.Layout)
 	}
+
 	if d.Push == "" {
 		return "", nil
 	}
+
 	defer begin(progress, d.Push, "pushing")()
 	return registry.Client(d.Push).Push(ctx, d.Push, pushing(progress, d.Push), built)
 }
@@ -58,6 +61,7 @@ func WriteArchive(name, ref string, images ...*image.Built) error {
 	if err != nil {
 		return &report.Error{Object: object, Err: err}
 	}
+
 	defer func() { _ = os.Remove(file.Name()) }() // gone already when all went well
 	if err := errors.Join(image.WriteArchive(file, ref, images...), file.Chmod(0o644), file.Close()); err != nil {
 		return &report.Error{Object: object, Err: err}
@@ -65,5 +69,6 @@ func WriteArchive(name, ref string, images ...*image.Built) error {
 	if err := os.Rename(file.Name(), name); err != nil {
 		return &report.Error{Object: object, Err: err}
 	}
+
 	return nil
 }

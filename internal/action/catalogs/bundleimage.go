@@ -43,15 +43,18 @@ func (a *BundleImage) Run(ctx context.Context) (string, error) {
 		}
 		return "", runEngine(ctx, "", a.Engine, a.EngineOutput, args...)
 	}
+
 	manifests, done, err := OpenFolder(a.Manifests)
 	if err != nil {
 		return "", err
 	}
+
 	defer done()
 	metadata, done, err := OpenFolder(a.Metadata)
 	if err != nil {
 		return "", err
 	}
+
 	defer done()
 	spec := image.Spec{Labels: a.labels(), Layers: []image.Layer{
 		{Tree: manifests, Target: "/" + bundle.FolderManifests}, {Tree: metadata, Target: "/" + bundle.FolderMetadata},
@@ -61,13 +64,16 @@ func (a *BundleImage) Run(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
+
 		defer func() { _ = os.RemoveAll(dir) }() // what counts has been delivered
 		ground, err := lay(ctx, a.Registry, a.Base, "", dir)
 		if err != nil {
 			return "", err
 		}
+
 		spec.Base = ground.base
 	}
+
 	return buildAndDeliver(ctx, &spec, fmt.Sprintf("bundle %q", a.Manifests), a.Delivery, a.Registry, a.Progress)
 }
 
@@ -100,10 +106,12 @@ func (a *OpenBundle) Run(ctx context.Context, look func(fs.FS) error) error {
 	if info, err := os.Stat(a.Ref); err != nil || !info.IsDir() {
 		open = func() (fs.FS, func(), error) { return pullAll(ctx, a.Registry, a.Progress, a.Ref) }
 	}
+
 	fsys, done, err := open()
 	if err != nil {
 		return err
 	}
+
 	defer done()
 	return look(fsys)
 }
@@ -113,16 +121,19 @@ func pullAll(ctx context.Context, registry Registry, progress report.Progress, r
 	if err := checkReference(ref); err != nil {
 		return nil, nil, fmt.Errorf("failed to pull image %q: %w", ref, err)
 	}
+
 	defer begin(progress, ref, "pulling")()
 	client := registry.Client(ref)
 	pulled, err := client.Pull(ctx, ref)
 	if err != nil {
 		return nil, nil, pullError(ref, err)
 	}
+
 	defer func() { _ = pulled.Close() }() // everything has been read and verified
 	files, done, err := registry.files(ctx, client, pulled, "/")
 	if err != nil {
 		return nil, nil, fmt.Errorf("failed to unpack image %q: %w", ref, err)
 	}
+
 	return files, done, nil
 }

@@ -35,23 +35,28 @@ func (a *CatalogImage) Run(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	defer done()
 	object := fmt.Sprintf("catalog %q", a.Dir)
 	if err := CheckContent(ctx, fsys, object); err != nil {
 		return "", err
 	}
+
 	dir, err := os.MkdirTemp("", "mainstay-base-")
 	if err != nil {
 		return "", err
 	}
+
 	defer func() { _ = os.RemoveAll(dir) }() // what counts has been delivered
 	ground, err := lay(ctx, a.Registry, a.Base, a.Program, dir)
 	if err != nil {
 		return "", err
 	}
+
 	spec := image.CatalogSpec(fsys)
 	maps.Copy(spec.Labels, a.Labels)
 	ground.under(&spec, "serve", spec.Labels[image.LabelConfigs])
+
 	return buildAndDeliver(ctx, &spec, object, a.Delivery, a.Registry, a.Progress)
 }
 

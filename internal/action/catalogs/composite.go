@@ -39,14 +39,17 @@ func (a *RenderComposite) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading the catalogs: %w", err)
 	}
+
 	contributions, err := readLimited(os.Open(a.Contributions))
 	if err != nil {
 		return fmt.Errorf("reading the contributions: %w", err)
 	}
+
 	composite, err := template.ReadComposite(catalogs, contributions)
 	if err != nil {
 		return fmt.Errorf("rendering template: %w", err)
 	}
+
 	outputs, err := composite.Build(ctx, template.Builders{
 		Renderer:      &bundleRenderer{registry: a.Registry, progress: &lanes{to: a.Progress}},
 		Open:          func(name string) (io.ReadCloser, error) { return os.Open(name) },
@@ -56,12 +59,14 @@ func (a *RenderComposite) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("rendering template: %w", err)
 	}
+
 	for _, output := range outputs {
 		if err := a.write(ctx, output); err != nil {
 			return fmt.Errorf("catalog %q: %w", output.Catalog, err)
 		}
 		report.OrQuiet(a.Progress).Done("written " + output.File)
 	}
+
 	return nil
 }
 
@@ -80,6 +85,7 @@ func (a *RenderComposite) write(ctx context.Context, output template.Output) err
 	if !a.Validate {
 		return nil
 	}
+
 	return (&Validate{Dir: output.Dir}).Run(ctx)
 }
 
@@ -92,11 +98,13 @@ func readLimited(r io.ReadCloser, err error) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { _ = r.Close() }() // it was only read
 	data, err := io.ReadAll(io.LimitReader(r, maxComposite+1))
 	if err == nil && len(data) > maxComposite {
 		err = fmt.Errorf("it has more than %d bytes", maxComposite)
 	}
+
 	return data, err
 }
 
@@ -104,10 +112,12 @@ func readFileOrURL(ctx context.Context, name string) ([]byte, error) {
 	if !strings.HasPrefix(name, "https://") && !strings.HasPrefix(name, "http://") {
 		return readLimited(os.Open(name))
 	}
+
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, name, nil)
 	if err != nil {
 		return nil, err
 	}
+
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return nil, err
@@ -116,6 +126,7 @@ func readFileOrURL(ctx context.Context, name string) ([]byte, error) {
 		_ = response.Body.Close() // it is not read
 		return nil, fmt.Errorf("%s answered %s", request.URL.Redacted(), response.Status)
 	}
+
 	return readLimited(response.Body, nil)
 }
 

@@ -15,19 +15,23 @@ func copyTree(fsys fs.FS, from, to string) error {
 	if err := os.MkdirAll(to, 0o755); err != nil { //nolint:gosec // the user's umask decides
 		return err
 	}
+
 	root, err := os.OpenRoot(to)
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = root.Close() }() // every file of it was closed
 	return fs.WalkDir(fsys, from, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
+
 		relative, err := filepath.Rel(filepath.FromSlash(from), filepath.FromSlash(name))
 		if err != nil {
 			return err
 		}
+
 		switch {
 		case relative == ".":
 			return nil
@@ -38,6 +42,7 @@ func copyTree(fsys fs.FS, from, to string) error {
 		case !entry.Type().IsRegular():
 			return &fs.PathError{Op: "copy", Path: name, Err: errors.New("it is neither a file nor a folder")}
 		}
+
 		return copyOne(root, fsys, name, relative)
 	})
 }
@@ -53,6 +58,7 @@ func copyLink(root *os.Root, fsys fs.FS, name, to string) error {
 	if err := root.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+
 	return root.Symlink(target, to)
 }
 
@@ -61,15 +67,18 @@ func copyOne(root *os.Root, fsys fs.FS, name, to string) error {
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = source.Close() }() // it was only read
 	info, err := source.Stat()
 	if err != nil {
 		return err
 	}
+
 	target, err := root.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, info.Mode().Perm())
 	if err != nil {
 		return err
 	}
+
 	_, err = io.Copy(target, source)
 	return errors.Join(err, target.Close())
 }

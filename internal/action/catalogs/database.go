@@ -47,6 +47,7 @@ func (a *AddBundles) prepare(ctx context.Context) error {
 	if a.mode, err = indexdb.ParseMode(a.Mode); err != nil {
 		return err
 	}
+
 	a.bundles = nil
 	for _, ref := range a.Images {
 		b, err := a.load(ctx, ref)
@@ -56,6 +57,7 @@ func (a *AddBundles) prepare(ctx context.Context) error {
 		a.bundles = append(a.bundles, b)
 		report.OrQuiet(a.Progress).Done("bundle " + b.Name + " read from " + ref)
 	}
+
 	return nil
 }
 
@@ -70,11 +72,13 @@ func (a *AddBundles) load(ctx context.Context, ref string) (indexdb.Bundle, erro
 	if err != nil {
 		return indexdb.Bundle{}, fmt.Errorf("bundle %q: %w", ref, err)
 	}
+
 	defer s.close()
 	b, err := bundle.LoadImage(s.fsys, s.labels)
 	if err != nil {
 		return indexdb.Bundle{}, fmt.Errorf("bundle %q: %w", ref, err)
 	}
+
 	Warn(a.Progress, b)
 	return indexdb.FromBundle(b, ref)
 }

@@ -22,9 +22,11 @@ func runEngine(ctx context.Context, dir, tool string, out io.Writer, args ...str
 			Advice: "let this program make the image without it: --push pushes it, --archive and --oci-layout write it",
 		}
 	}
+
 	if err != nil {
 		return fmt.Errorf("Failed to exec %#v: %w", cmd.Args, err) //nolint:staticcheck // the field's words
 	}
+
 	return nil
 }
 
@@ -38,5 +40,6 @@ func buildArguments(tool, dockerfile, tag string) ([]string, error) {
 	case "buildah":
 		return []string{"bud", "--format=docker", "-f", dockerfile, "-t", tag, "."}, nil
 	}
+
 	return nil, fmt.Errorf("%s is not supported image builder", tool)
 }

@@ -40,13 +40,16 @@ func lay(ctx context.Context, registry Registry, base, program, dir string) (*fo
 		}
 		return &foundation{program: content, architecture: architecture}, nil
 	}
+
 	pulled, err := registry.Client(base).Pull(ctx, base)
 	if err != nil {
 		return nil, pullError(base, err)
 	}
+
 	defer func() { _ = pulled.Close() }() // everything has been read and verified
 	f := &foundation{}
 	f.base, err = pulled.Base(ctx, dir)
+
 	return f, err
 }
 
@@ -59,6 +62,7 @@ func (f *foundation) under(spec *image.Spec, arguments ...string) {
 	if f.serves() {
 		spec.Base, spec.Architecture = f.base, f.architecture
 	}
+
 	if f.program != nil {
 		layer := image.Layer{
 			Files: []image.File{{Path: opmPath, Executable: true, Content: f.program}},
@@ -67,6 +71,7 @@ func (f *foundation) under(spec *image.Spec, arguments ...string) {
 		}
 		spec.Layers = append([]image.Layer{layer}, spec.Layers...)
 	}
+
 	if f.serves() {
 		spec.Entrypoint, spec.Cmd, spec.ExposedPorts = []string{opmPath}, arguments, []string{"50051/tcp"}
 	}

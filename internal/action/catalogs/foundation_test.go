@@ -39,10 +39,12 @@ func readLayout(t *testing.T, dir string) layout {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		plain, err := gzip.NewReader(bytes.NewReader(data))
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		for reader := tar.NewReader(plain); ; {
 			header, err := reader.Next()
 			if errors.Is(err, io.EOF) {
@@ -51,6 +53,7 @@ func readLayout(t *testing.T, dir string) layout {
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			content, err := io.ReadAll(reader)
 			if err != nil {
 				t.Fatal(err)
@@ -60,6 +63,7 @@ func readLayout(t *testing.T, dir string) layout {
 			}
 		}
 	}
+
 	return l
 }
 
@@ -96,6 +100,7 @@ func TestCatalogImage(t *testing.T) {
 	if err := os.WriteFile(binaryFile, elfFile, 0o600); err != nil {
 		t.Fatal(err)
 	}
+
 	build := CatalogImage{
 		Dir: catalog, Program: binaryFile, Labels: map[string]string{"one": "1"},
 		Delivery: Delivery{Layout: filepath.Join(out, "layout"), Name: "registry.example.com/catalog:v1"},
@@ -103,11 +108,13 @@ func TestCatalogImage(t *testing.T) {
 	if reference, err := build.Run(t.Context()); err != nil || reference != "" {
 		t.Fatalf("%q, %v", reference, err)
 	}
+
 	got := readLayout(t, build.Delivery.Layout)
 	want := map[string]string{"bin/opm": string(elfFile), "configs/index.json": text}
 	if diff := cmp.Diff(want, got.files); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
+
 	config := imgspecv1.ImageConfig{
 		Entrypoint: []string{"/bin/opm"}, Cmd: []string{"serve", "/configs"}, ExposedPorts: map[string]struct{}{"50051/tcp": {}},
 		Labels: map[string]string{"one": "1", "operators.operatorframework.io.index.configs.v1": "/configs"},
@@ -125,6 +132,7 @@ func TestCatalogImageFromScratch(t *testing.T) {
 	if _, err := build.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+
 	got := readLayout(t, build.Delivery.Layout)
 	if len(got.files) != 1 || got.config.Config.Entrypoint != nil || got.config.Config.Cmd != nil {
 		t.Errorf("files %v, configuration %+v", got.files, got.config.Config)

@@ -64,26 +64,31 @@ func (a *EditIndex) Run(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	defer func() { _ = os.RemoveAll(dir) }() // what counts has been delivered
 	database := filepath.Join(dir, databaseFolder, databaseName)
 	if err := os.Mkdir(filepath.Dir(database), 0o755); err != nil { //nolint:gosec // it becomes part of an image
 		return "", err
 	}
+
 	var ground *foundation
 	if !a.Image.Delivery.Nowhere() {
 		if ground, err = lay(ctx, a.Registry, a.Image.BinaryImage, a.Image.Program, dir); err != nil {
 			return "", err
 		}
 	}
+
 	if a.From != "" {
 		if err := extractIndex(ctx, a.Registry, a.Progress, a.From, database); err != nil {
 			return "", err
 		}
 	}
+
 	edit := EditDatabase{Progress: a.Progress, Path: database, Create: a.From == "", Change: a.Change}
 	if err := edit.Run(ctx); err != nil {
 		return "", err
 	}
+
 	return a.finish(ctx, dir, database, ground)
 }
 
@@ -98,6 +103,7 @@ func (a *EditIndex) finish(ctx context.Context, dir, database string, ground *fo
 			return "", err
 		}
 	}
+
 	if ground != nil {
 		spec, err := indexdb.ImageSpec(database, nil)
 		if err != nil {
@@ -106,16 +112,19 @@ func (a *EditIndex) finish(ctx context.Context, dir, database string, ground *fo
 		ground.under(&spec, "registry", "serve", "--database", indexdb.DatabasePath)
 		return buildAndDeliver(ctx, &spec, "index image", m.Delivery, a.Registry, a.Progress)
 	}
+
 	if m.Generate {
 		return "", nil
 	}
 	if err := m.writeDockerfile(filepath.Join(dir, defaultIndexDockerfile)); err != nil {
 		return "", err
 	}
+
 	args, err := buildArguments(m.Engine, defaultIndexDockerfile, cmp.Or(m.Tag, defaultIndexTag))
 	if err != nil {
 		return "", err
 	}
+
 	return "", runEngine(ctx, dir, m.Engine, m.EngineOutput, args...)
 }
 
@@ -132,12 +141,14 @@ func extractIndex(ctx context.Context, registry Registry, progress report.Progre
 	if err := checkReference(ref); err != nil {
 		return fmt.Errorf("failed to pull image %q: %w", ref, err)
 	}
+
 	defer begin(progress, ref, "pulling")()
 	client := registry.Client(ref)
 	pulled, err := client.Pull(ctx, ref)
 	if err != nil {
 		return pullError(ref, err)
 	}
+
 	defer func() { _ = pulled.Close() }() // everything has been read and verified
 	location, err := indexdb.DatabaseInImage(ref, pulled.Labels)
 	if err != nil {
@@ -146,6 +157,7 @@ func extractIndex(ctx context.Context, registry Registry, progress report.Progre
 	if err := extractDatabase(ctx, registry, client, pulled, location, to); err != nil {
 		return fmt.Errorf("failed to unpack image %q: %w", ref, err)
 	}
+
 	return nil
 }
 
@@ -166,14 +178,17 @@ func copyFile(fsys fs.FS, name, to string) error {
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = source.Close() }()                        // it was only read
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil { //nolint:gosec // the user's umask decides
 		return err
 	}
+
 	target, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644) //nolint:gosec // as above
 	if err != nil {
 		return err
 	}
+
 	_, err = io.Copy(target, source)
 	return errors.Join(err, target.Close())
 }
@@ -197,15 +212,18 @@ func (a *ExportIndex) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = os.RemoveAll(dir) }() // it was only read
 	database := filepath.Join(dir, databaseName)
 	if err := extractIndex(ctx, a.Registry, a.Progress, a.Index, database); err != nil {
 		return err
 	}
+
 	index, err := indexdb.Open(ctx, database, databaseOptions(a.Progress))
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = index.Close() }() // it was only read
 	pulls := &lanes{to: a.Progress}
 	fetch := func(ctx context.Context, ref, folder string) error {
@@ -213,6 +231,7 @@ func (a *ExportIndex) Run(ctx context.Context) error {
 		defer end()
 		return a.fetch(ctx, progress, ref, folder)
 	}
+
 	return indexdb.Export{Index: index, Packages: a.Packages, Folder: a.Dir, Fetch: fetch}.Run(ctx)
 }
 

@@ -28,6 +28,7 @@ func (a *InspectImages) Run(ctx context.Context, images []string) map[string]val
 		found = map[string]validate.Inspection{}
 		shown = &lanes{to: a.Progress}
 	)
+
 	group.SetLimit(maxInspected)
 	for _, ref := range images {
 		group.Go(func() error {
@@ -38,9 +39,11 @@ func (a *InspectImages) Run(ctx context.Context, images []string) map[string]val
 			mu.Lock()
 			defer mu.Unlock()
 			found[ref] = result
+
 			return nil
 		})
 	}
+
 	_ = group.Wait() // Errors stand beside their images.
 	return found
 }

@@ -30,6 +30,7 @@ func (a *List) Run(ctx context.Context) ([]*fbc.ModelPackage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("render reference %q: %w", a.Ref, err)
 	}
+
 	defer s.close()
 	model, err := s.model(ctx, a.Progress)
 	if err != nil {
@@ -41,5 +42,6 @@ func (a *List) Run(ctx context.Context) ([]*fbc.ModelPackage, error) {
 	if found := model.Package(a.Package); found != nil {
 		return []*fbc.ModelPackage{found}, nil
 	}
+
 	return nil, fmt.Errorf("package %q not found", a.Package)
 }

@@ -35,10 +35,12 @@ func (a *Migrate) Run(ctx context.Context) error {
 	} else if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
+
 	s, err := openSource(ctx, a.Registry, a.Progress, a.Ref, anyCatalog)
 	if err != nil {
 		return fmt.Errorf("render catalog image: render reference %q: %w", a.Ref, err)
 	}
+
 	defer s.close()
 	report.OrQuiet(a.Progress).Done(fmt.Sprintf("rendering catalog %q as file-based catalog", a.Ref))
 	index := fbc.NewIndex(fbc.Limits{})
@@ -48,6 +50,7 @@ func (a *Migrate) Run(ctx context.Context) error {
 	if err := a.write(ctx, index); err != nil {
 		return err
 	}
+
 	report.OrQuiet(a.Progress).Done(fmt.Sprintf("wrote rendered file-based catalog to %q", a.Dir))
 	return nil
 }
@@ -56,16 +59,19 @@ func (a *Migrate) write(ctx context.Context, index *fbc.Index) (err error) {
 	if err := os.MkdirAll(a.Dir, 0o777); err != nil { //nolint:gosec // the user's umask decides
 		return err
 	}
+
 	root, err := os.OpenRoot(a.Dir)
 	if err != nil {
 		return err
 	}
+
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, empty(root, a.Dir))
 		}
 		_ = root.Close() // every file of it was closed
 	}()
+
 	create := func(name string) (io.WriteCloser, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -75,8 +81,10 @@ func (a *Migrate) write(ctx context.Context, index *fbc.Index) (err error) {
 		}
 		return root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	}
+
 	dropped, err := fbc.WriteFiles(create, index, fbc.WriteOptions{Format: a.Format, Bundle: tidy(a.Migration)})
 	warnDropped(a.Progress, dropped)
+
 	return err
 }
 
@@ -86,6 +94,7 @@ func empty(root *os.Root, dir string) error {
 	if err != nil {
 		return err
 	}
+
 	for _, entry := range entries {
 		if err := root.RemoveAll(entry.Name()); err != nil {
 			return err

@@ -22,10 +22,12 @@ func ReadProgram(name string) ([]byte, string, error) {
 	if info.Size() > maxProgram {
 		return nil, "", fmt.Errorf("it has more than %d bytes", maxProgram)
 	}
+
 	content, err := os.ReadFile(name)
 	if err != nil {
 		return nil, "", err
 	}
+
 	architecture, err := architectureOf(content)
 	return content, architecture, err
 }
@@ -39,6 +41,7 @@ func architectureOf(program []byte) (string, error) {
 	if slices.ContainsFunc(file.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
 		return "", errors.New("it needs a dynamic loader and libraries, which the image does not have")
 	}
+
 	switch {
 	case file.Machine == elf.EM_X86_64:
 		return "amd64", nil
@@ -49,5 +52,6 @@ func architectureOf(program []byte) (string, error) {
 	case file.Machine == elf.EM_PPC64 && file.Data == elf.ELFDATA2LSB:
 		return "ppc64le", nil
 	}
+
 	return "", fmt.Errorf("its architecture (ELF machine %d) is not one that Mainstay is built for", file.Machine)
 }

@@ -22,6 +22,7 @@ func program(t *testing.T, machine elf.Machine, order binary.ByteOrder, data elf
 			t.Fatal(err)
 		}
 	}
+
 	return b.Bytes()
 }
 
@@ -50,6 +51,7 @@ func TestArchitectureOf(t *testing.T) {
 			}
 		})
 	}
+
 	if _, _, err := ReadProgram(t.TempDir() + "/nothing"); !os.IsNotExist(err) {
 		t.Errorf("a file that is not there: %v", err)
 	}

@@ -29,6 +29,7 @@ func pushing(p report.Progress, ref string) func(image.Progress) {
 		if total-shown < pushStep {
 			return
 		}
+
 		shown = total
 		report.OrQuiet(p).Parts([]report.Part{{Name: ref, State: report.StateCurrent, Detail: fmt.Sprintf("pushing, %d MiB sent", total>>20)}})
 	}
@@ -53,6 +54,7 @@ func (l *lanes) add() (*lane, func()) {
 	defer l.mu.Unlock()
 	added := &lane{all: l}
 	l.open = append(l.open, added)
+
 	return added, func() {
 		added.Parts(nil)
 		l.mu.Lock()
@@ -84,5 +86,6 @@ func (l *lane) Parts(parts []report.Part) {
 	for _, other := range l.all.open {
 		shown = append(shown, other.parts...)
 	}
+
 	report.OrQuiet(l.all.to).Parts(shown)
 }

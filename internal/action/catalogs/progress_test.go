@@ -52,9 +52,11 @@ func TestPushing(t *testing.T) {
 	} {
 		show(part)
 	}
+
 	want := []string{"[example.com/catalog:v1 pushing, 1 MiB sent]", "[example.com/catalog:v1 pushing, 3 MiB sent]"}
 	if diff := cmp.Diff(want, r.told); diff != "" {
 		t.Errorf("told (-want +got):\n%s", diff)
 	}
+
 	begin(nil, "nobody", "looks")()
 }

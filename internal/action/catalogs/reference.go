@@ -17,6 +17,7 @@ func checkReference(ref string) error {
 		domain == "index.docker.io" || domain == "docker.io" && !strings.Contains(path, "/") {
 		return errors.New("repository name must be canonical")
 	}
+
 	hasTag := RepositoryOf(name) != name
 	switch {
 	case !hasTag && (!hasDigest || digest == ""):
@@ -24,6 +25,7 @@ func checkReference(ref string) error {
 	case hasTag && hasDigest:
 		return errors.New("Docker references with both a tag and digest are currently not supported") //nolint:staticcheck // the field's words
 	}
+
 	return nil
 }
 
@@ -47,10 +49,12 @@ func hasLogin(file, ref string) bool {
 	if err != nil || info.Size() > maxAuthFile {
 		return false
 	}
+
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return false
 	}
+
 	var config struct {
 		Auths       map[string]json.RawMessage `json:"auths"`
 		CredHelpers map[string]string          `json:"credHelpers"`
@@ -58,6 +62,7 @@ func hasLogin(file, ref string) bool {
 	if json.Unmarshal(data, &config) != nil {
 		return false
 	}
+
 	for name := RepositoryOf(ref); name != ""; {
 		if _, ok := config.Auths[name]; ok {
 			return true
@@ -70,5 +75,6 @@ func hasLogin(file, ref string) bool {
 		}
 		name = name[:slash]
 	}
+
 	return false
 }

@@ -55,10 +55,12 @@ func TestHasLogin(t *testing.T) {
 	if hasLogin(file, "registry.example.com/kettle:v1") {
 		t.Error("a file that is not there has a login")
 	}
+
 	content := `{"auths":{"registry.example.com/cooks":{},"other.example.com:5000":{},"https://old.example.com":{}},"credHelpers":{"gcr.io":"gcloud"}}`
 	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
+
 	for ref, want := range map[string]bool{
 		"registry.example.com/cooks/kettle:v1": true,
 		"registry.example.com/cooks:v1":        true,
@@ -74,6 +76,7 @@ func TestHasLogin(t *testing.T) {
 			t.Errorf("%q: %v", ref, got)
 		}
 	}
+
 	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -67,6 +67,7 @@ func (r *Registry) TrustFile(name string) (func(), error) {
 	if err != nil {
 		return nil, &report.Error{Object: "failed to fetch root CA from " + name, Err: err}
 	}
+
 	dir, err := os.MkdirTemp("", "mainstay-ca-")
 	if err != nil {
 		return nil, err
@@ -75,6 +76,7 @@ func (r *Registry) TrustFile(name string) (func(), error) {
 		_ = os.RemoveAll(dir)
 		return nil, err
 	}
+
 	r.CADir = dir
 	return func() { _ = os.RemoveAll(dir) }, nil
 }
@@ -90,6 +92,7 @@ func OpenFolder(dir string) (fs.FS, func(), error) {
 		}
 		return nil, nil, &report.Error{Object: fmt.Sprintf("directory %q", dir), Err: err, Advice: "name a directory that exists"}
 	}
+
 	return root.FS(), func() { _ = root.Close() }, nil
 }
 
@@ -104,9 +107,11 @@ func (r Registry) files(ctx context.Context, client *image.Client, pulled *image
 		}
 		return OpenFolder(entry.Dir)
 	}
+
 	files, _, err := pulled.Files(ctx, prefix, "")
 	if err != nil {
 		return nil, nil, err
 	}
+
 	return files, func() { _ = files.Close() }, nil
 }

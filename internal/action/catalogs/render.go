@@ -64,6 +64,7 @@ func (a *Render) index(ctx context.Context) (*fbc.Index, func(), error) {
 			return nil, done, fmt.Errorf("render reference %q: %w", ref, err)
 		}
 	}
+
 	return index, done, nil
 }
 
@@ -79,6 +80,7 @@ func (a *Render) add(ctx context.Context, index *fbc.Index, s *source, ref strin
 	case s.fsys != nil:
 		return index.Add(s.fsys)
 	}
+
 	for meta, err := range s.metas(ctx, a.Progress) {
 		if err != nil {
 			return err
@@ -87,6 +89,7 @@ func (a *Render) add(ctx context.Context, index *fbc.Index, s *source, ref strin
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -97,6 +100,7 @@ func readBundle(s *source, ref string, template *bundle.ImageTemplate, progress 
 	if err != nil {
 		return nil, err
 	}
+
 	Warn(progress, b)
 	image := s.image
 	if s.kind == bundleDir && template != nil {
@@ -104,6 +108,7 @@ func readBundle(s *source, ref string, template *bundle.ImageTemplate, progress 
 			return nil, err
 		}
 	}
+
 	blob, err := b.FBC(image, bundle.WithObjects)
 	return &blob, err
 }
@@ -125,12 +130,14 @@ func writeIndex(ctx context.Context, index *fbc.Index, format fbc.Format, last b
 	if last == "" || last == bundle.MigrateNone {
 		return writeBundles(ctx, index, format, bundle.MigrateNone, progress, w)
 	}
+
 	// A bundle that cannot be migrated is found when it is written: only when all are, is
 	// the first passed on.
 	spool, err := os.CreateTemp("", "mainstay-render-")
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = errors.Join(spool.Close(), os.Remove(spool.Name())) }() // it has been read
 	if err := writeBundles(ctx, index, format, last, progress, spool); err != nil {
 		return err
@@ -138,6 +145,7 @@ func writeIndex(ctx context.Context, index *fbc.Index, format fbc.Format, last b
 	if _, err := spool.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
+
 	_, err = io.Copy(w, spool)
 	return err
 }

@@ -45,6 +45,7 @@ func (a *RenderGraph) read(ctx context.Context, ref string, edges graphs) error 
 	if err != nil {
 		return err
 	}
+
 	defer s.close()
 	for meta, err := range s.metas(ctx, a.Progress) {
 		if err != nil {
@@ -57,6 +58,7 @@ func (a *RenderGraph) read(ctx context.Context, ref string, edges graphs) error 
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -109,6 +111,7 @@ func (g graphs) add(meta fbc.Meta) error {
 		}
 		p.deprecations.Entries = append(p.deprecations.Entries, deprecations.Entries...)
 	}
+
 	return nil
 }
 
@@ -118,16 +121,20 @@ func versionOf(b *fbc.Bundle) (semver.Version, error) {
 		if property.Type != fbc.PropertyPackage {
 			continue
 		}
+
 		var value fbc.PackageProperty
 		if err := json.Unmarshal(property.Value, &value); err != nil {
 			return semver.Version{}, fmt.Errorf("bundle %q: property of type %q: %w", b.Name, property.Type, err)
 		}
+
 		version, err := semver.Parse(value.Version)
 		if err != nil {
 			return semver.Version{}, fmt.Errorf("bundle %q has invalid version %q: %w", b.Name, value.Version, err)
 		}
+
 		return version, nil
 	}
+
 	return semver.Version{}, nil
 }
 
@@ -147,7 +154,9 @@ func (g graphs) draw(w io.Writer, how upgradegraph.Mermaid, progress report.Prog
 				report.OrQuiet(progress).Warn(fmt.Sprintf("ignoring invalid SkipRange for package/edge %q/%q: %v", bad.Package, bad.Entry, bad.Err))
 			}
 		}
+
 		drawings = append(drawings, drawing)
 	}
+
 	return how.Write(w, drawings...)
 }

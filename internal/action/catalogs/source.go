@@ -70,6 +70,7 @@ func openSource(ctx context.Context, registry Registry, progress report.Progress
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("ref %q has unsupported file type: %s", ref, info.Mode().Type())
 	}
+
 	return openFile(ref, allowed)
 }
 
@@ -78,16 +79,19 @@ func openFile(name string, allowed kind) (*source, error) {
 	if allowed&databaseFile == 0 {
 		return nil, fmt.Errorf("ref %q is not a directory: %w", name, errNotAllowed)
 	}
+
 	file, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { _ = file.Close() }() // it was only read
 	head := make([]byte, 512)
 	n, _ := file.Read(head) // a file that cannot be read is of no known type either
 	if !strings.HasPrefix(string(head[:n]), "SQLite format 3\x00") {
 		return nil, fmt.Errorf("ref %q has unsupported file type: %s", name, http.DetectContentType(head[:n]))
 	}
+
 	return &source{kind: databaseFile, database: name, close: func() {}}, nil
 }
 
@@ -97,10 +101,12 @@ func openDir(name string, allowed kind) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	s := &source{kind: catalogDir, fsys: fsys, close: done}
 	if isDir(fsys, "manifests") && isDir(fsys, "metadata") {
 		s.kind = bundleDir
 	}
+
 	switch {
 	case allowed&s.kind != 0:
 		return s, nil
@@ -109,6 +115,7 @@ func openDir(name string, allowed kind) (*source, error) {
 	default:
 		err = fmt.Errorf("cannot render declarative config directory: %w", errNotAllowed)
 	}
+
 	done()
 	return nil, err
 }
@@ -126,24 +133,29 @@ func openImage(ctx context.Context, registry Registry, ref string, allowed kind)
 			Advice: "name a folder that exists, or an image as registry/repository:tag or registry/repository@sha256:digest",
 		}
 	}
+
 	client := registry.Client(ref)
 	pulled, err := client.Pull(ctx, ref)
 	if err != nil {
 		return nil, pullError(ref, err)
 	}
+
 	defer func() { _ = pulled.Close() }() // everything has been read and verified
 	s, prefix, err := classify(ref, pulled.Labels, allowed)
 	if err != nil {
 		return nil, err
 	}
+
 	if s.kind == databaseImage {
 		s.database, s.close, err = pulledDatabase(ctx, registry, client, pulled, prefix)
 	} else {
 		s.fsys, s.close, err = registry.files(ctx, client, pulled, prefix)
 	}
+
 	if err != nil {
 		return nil, fmt.Errorf("failed to unpack image %q: %w", ref, err)
 	}
+
 	return s, nil
 }
 
@@ -154,12 +166,14 @@ func pulledDatabase(ctx context.Context, registry Registry, client *image.Client
 	if err != nil {
 		return "", nil, err
 	}
+
 	remove := func() { _ = os.RemoveAll(dir) }
 	name := filepath.Join(dir, databaseName)
 	if err := extractDatabase(ctx, registry, client, pulled, location, name); err != nil {
 		remove()
 		return "", nil, err
 	}
+
 	return name, remove, nil
 }
 
@@ -197,10 +211,12 @@ func classify(ref string, labels map[string]string, allowed kind) (*source, stri
 	case len(labels) == 0:
 		return nil, "", fmt.Errorf("render %q: image type could not be determined: image has no labels", ref)
 	}
+
 	var pairs strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		pairs.WriteString("\n  " + key + "=" + labels[key])
 	}
+
 	return nil, "", fmt.Errorf("render %q: image type could not be determined, found labels%s", ref, pairs.String())
 }
 
@@ -213,6 +229,7 @@ func (s *source) metas(ctx context.Context, progress report.Progress) iter.Seq2[
 		report.OrQuiet(progress).Warn(DatabaseNotice)
 		blobs = ReadDatabase(ctx, progress, s.database)
 	}
+
 	return func(yield func(fbc.Meta, error) bool) {
 		for meta, err := range blobs {
 			if err == nil {

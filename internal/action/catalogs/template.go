@@ -36,17 +36,20 @@ func (a *RenderTemplate) Run(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("reading the template: %w", err)
 	}
+
 	kind := a.Type
 	if kind == "" {
 		if kind, err = template.Detect(input); err != nil {
 			return fmt.Errorf("auto-detecting template type: %w", err)
 		}
 	}
+
 	renderer := &bundleRenderer{registry: a.Registry, progress: &lanes{to: a.Progress}, last: a.Migration}
 	metas, err := template.Render(ctx, kind, input, renderer)
 	if err != nil {
 		return fmt.Errorf("rendering template: %w", err)
 	}
+
 	if a.Mermaid {
 		edges := graphs{}
 		for _, meta := range metas {
@@ -56,6 +59,7 @@ func (a *RenderTemplate) Run(ctx context.Context, w io.Writer) error {
 		}
 		return edges.draw(w, upgradegraph.Mermaid{V0Semantics: true}, a.Progress)
 	}
+
 	return WriteMetas(ctx, metas, a.Format, a.Progress, w)
 }
 
@@ -93,11 +97,13 @@ func (r *bundleRenderer) render(ctx context.Context, image string) (template.Bun
 	if err != nil {
 		return template.Bundle{}, err
 	}
+
 	defer s.close()
 	blob, err := readBundle(s, image, nil, progress)
 	if err != nil {
 		return template.Bundle{}, err
 	}
+
 	csv, err := bundle.CSV(blob)
 	if err != nil {
 		return template.Bundle{}, err
@@ -105,6 +111,7 @@ func (r *bundleRenderer) render(ctx context.Context, image string) (template.Bun
 	if err := tidy(r.last)(blob); err != nil {
 		return template.Bundle{}, err
 	}
+
 	meta := fbc.Meta{Schema: fbc.SchemaBundle, Package: blob.Package, Name: blob.Name, Blob: blob.AppendJSON(nil)}
 	return template.Bundle{Blob: meta, CSV: csv}, nil
 }
@@ -125,14 +132,17 @@ func (a *ConvertTemplate) Run(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("converting: %w", err)
 	}
+
 	converted, err := template.Convert(a.Type, input)
 	if err := errors.Join(ctx.Err(), err); err != nil {
 		return fmt.Errorf("converting: %w", err)
 	}
+
 	text := converted.JSON()
 	if a.Format == fbc.FormatYAML {
 		text = converted.YAML()
 	}
+
 	_, err = w.Write(text)
 	return err
 }

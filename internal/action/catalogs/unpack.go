@@ -32,15 +32,18 @@ func (a *UnpackBundle) Run(ctx context.Context) error {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
+
 	fsys, done, err := pullAll(ctx, a.Registry, a.Progress, a.Ref)
 	if err != nil {
 		return err
 	}
+
 	defer done()
 	if a.Check != nil {
 		if err := a.Check(fsys); err != nil {
 			return err
 		}
 	}
+
 	return copyTree(fsys, ".", a.Dir)
 }

@@ -27,10 +27,12 @@ func (a *Validate) Run(ctx context.Context) error {
 	if !info.IsDir() {
 		return fmt.Errorf("%q is not a directory", a.Dir)
 	}
+
 	fsys, done, err := OpenFolder(a.Dir)
 	if err != nil {
 		return err
 	}
+
 	defer done()
 	err = fbc.ValidateFS(fsys, fbc.Limits{})
 	return errors.Join(ctx.Err(), err)
@@ -49,5 +51,6 @@ func CheckContent(ctx context.Context, fsys fs.FS, object string) error {
 	if err != nil {
 		return &report.Error{Object: object, Err: err, Advice: "correct what is named"}
 	}
+
 	return nil
 }

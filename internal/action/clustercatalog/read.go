@@ -75,18 +75,21 @@ func (r *Reader) List(ctx context.Context) ([]Served, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var list struct {
 		Items []clusterCatalog `json:"items"`
 	}
 	if err := get(ctx, api, server.JoinPath(resource), &list); err != nil {
 		return nil, &report.Error{Object: "clustercatalogs", Err: err, Advice: "check that Mainstay is installed, and that you may list them"}
 	}
+
 	var served []Served
 	for _, catalog := range list.Items {
 		if _, err := catalog.base(); err == nil {
 			served = append(served, Served{Name: catalog.Metadata.Name, Priority: catalog.Spec.Priority})
 		}
 	}
+
 	return served, nil
 }
 
@@ -99,10 +102,12 @@ func (r *Reader) api() (*http.Client, *url.URL, error) {
 	if err != nil {
 		return nil, nil, &report.Error{Object: "cluster", Err: err, Advice: "check the kubeconfig"}
 	}
+
 	server, _, err := rest.DefaultServerUrlFor(r.Config)
 	if err != nil {
 		return nil, nil, &report.Error{Object: "cluster", Err: err, Advice: "check the kubeconfig"}
 	}
+
 	return client, server, nil
 }
 
@@ -113,14 +118,17 @@ func (r *Reader) open(ctx context.Context, name string) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var catalog clusterCatalog
 	if err := get(ctx, api, server.JoinPath(resource, name), &catalog); err != nil {
 		return nil, &report.Error{Object: object, Err: err, Advice: "'kubectl get clustercatalogs' shows those that the cluster has"}
 	}
+
 	base, err := catalog.base()
 	if err != nil {
 		return nil, &report.Error{Object: object, Err: err, Advice: "'kubectl describe clustercatalog " + name + "' shows why"}
 	}
+
 	if namespace, service, ok := serviceOf(base); ok {
 		path := server.JoinPath("api/v1/namespaces", namespace, "services", "https:"+service, "proxy", base.Path, "api/v1/all")
 		body, err := fetch(ctx, api, path)
@@ -129,14 +137,17 @@ func (r *Reader) open(ctx context.Context, name string) (io.ReadCloser, error) {
 		}
 		return body, nil
 	}
+
 	direct, err := r.direct(ctx, api, server)
 	if err != nil {
 		return nil, &report.Error{Object: object, Err: err, Advice: "name the namespace of catalogd, whose certificate has to be trusted"}
 	}
+
 	body, err := fetch(ctx, direct, base.JoinPath("api/v1/all"))
 	if err != nil {
 		return nil, &report.Error{Object: object, Err: err, Advice: "catalogd has to be reachable from this machine"}
 	}
+
 	return body, nil
 }
 
@@ -163,13 +174,16 @@ func (c clusterCatalog) base() (*url.URL, error) {
 			return nil, fmt.Errorf("it is not served: %s: %s", condition.Reason, condition.Message)
 		}
 	}
+
 	if c.Status.URLs.Base == "" {
 		return nil, errors.New("it is not served yet")
 	}
+
 	base, err := url.Parse(c.Status.URLs.Base)
 	if err != nil || base.Scheme != "https" || base.Host == "" {
 		return nil, fmt.Errorf("its address %q is none that can be read", c.Status.URLs.Base)
 	}
+
 	return base, nil
 }
 
@@ -180,10 +194,12 @@ func serviceOf(base *url.URL) (namespace, service string, ok bool) {
 	if len(parts) < 3 || parts[2] != "svc" {
 		return "", "", false
 	}
+
 	port := base.Port()
 	if port == "" {
 		port = "443"
 	}
+
 	return parts[1], parts[0] + ":" + port, true
 }
 
@@ -193,16 +209,19 @@ func (r *Reader) direct(ctx context.Context, api *http.Client, server *url.URL) 
 	if namespace == "" {
 		namespace = "olmv1-system"
 	}
+
 	var published struct {
 		Data map[string]string `json:"data"`
 	}
 	if err := get(ctx, api, server.JoinPath("api/v1/namespaces", namespace, "configmaps/catalogd-service-ca"), &published); err != nil {
 		return nil, fmt.Errorf("reading the authority of catalogd's certificate, ConfigMap %s/catalogd-service-ca: %w", namespace, err)
 	}
+
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM([]byte(published.Data["ca.crt"])) {
 		return nil, fmt.Errorf("ConfigMap %s/catalogd-service-ca holds no certificate in ca.crt", namespace)
 	}
+
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	return &http.Client{Transport: transport}, nil
@@ -214,10 +233,12 @@ func get(ctx context.Context, client *http.Client, at *url.URL, into any) error 
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = body.Close() }() // it was only read
 	if err := json.NewDecoder(io.LimitReader(body, maxObject)).Decode(into); err != nil {
 		return fmt.Errorf("reading the answer of the API server: %w", err)
 	}
+
 	return nil
 }
 
@@ -227,6 +248,7 @@ func fetch(ctx context.Context, client *http.Client, at *url.URL) (io.ReadCloser
 	if err != nil {
 		return nil, err
 	}
+
 	resp, err := client.Do(req)
 	if err != nil {
 		return nil, err
@@ -234,10 +256,12 @@ func fetch(ctx context.Context, client *http.Client, at *url.URL) (io.ReadCloser
 	if resp.StatusCode == http.StatusOK {
 		return resp.Body, nil
 	}
+
 	defer func() { _ = resp.Body.Close() }() // it was only read
 	var status metav1.Status
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxObject)).Decode(&status); err == nil && status.Message != "" {
 		return nil, errors.New(status.Message)
 	}
+
 	return nil, fmt.Errorf("the server answered %s", resp.Status)
 }

@@ -42,6 +42,7 @@ func cluster(t *testing.T, answers map[string]any) *rest.Config {
 			_ = json.NewEncoder(w).Encode(answer)
 		}
 	}))
+
 	t.Cleanup(server.Close)
 	return &rest.Config{Host: server.URL, BearerToken: "secret", TLSClientConfig: rest.TLSClientConfig{CAData: authority(server)}}
 }
@@ -68,6 +69,7 @@ func names(t *testing.T, config *rest.Config) ([]string, error) {
 		}
 		got = append(got, meta.Name)
 	}
+
 	return got, nil
 }
 
@@ -89,6 +91,7 @@ func TestAProcessIsReadDirectly(t *testing.T) {
 		}
 		w.WriteHeader(http.StatusTeapot)
 	}))
+
 	defer catalogd.Close()
 	got, err := names(t, cluster(t, map[string]any{
 		object: catalog(catalogd.URL+"/catalogs/c", "True"),
@@ -108,6 +111,7 @@ func TestOnlyServedCatalogsAreListed(t *testing.T) {
 	if diff := cmp.Diff([]clustercatalog.Served{{Name: "c", Priority: -3}}, got); diff != "" || err != nil {
 		t.Errorf("error %v, catalogs (-want +got):\n%s", err, diff)
 	}
+
 	_, err = (&clustercatalog.Reader{Config: cluster(t, nil)}).List(t.Context())
 	if err == nil || !strings.Contains(report.AdviceOf(err), "Mainstay is installed") {
 		t.Errorf("of a cluster without the kind: %v, advice %q", err, report.AdviceOf(err))

@@ -37,6 +37,7 @@ func (a *Accept) Validate() error {
 	case !a.Clear && len(a.Risks) == 0:
 		return errors.New("name the risks to accept")
 	}
+
 	for _, name := range a.Risks {
 		bare, minus := strings.CutSuffix(name, "-")
 		switch {
@@ -48,6 +49,7 @@ func (a *Accept) Validate() error {
 			return fmt.Errorf("%s is both accepted and taken back", bare)
 		}
 	}
+
 	return nil
 }
 
@@ -56,25 +58,31 @@ func (a *Accept) Run(ctx context.Context) (*Outcome, error) {
 	if err := a.Validate(); err != nil {
 		return nil, err
 	}
+
 	cv, err := Read(ctx, a.Client)
 	if err != nil {
 		return nil, err
 	}
+
 	names, changed := a.decide(AcceptedRisks(cv))
 	if !changed {
 		return &Outcome{Message: "info: Accept risks are not changed"}, nil
 	}
+
 	update := &configv1.Update{}
 	if asked := cv.Spec.DesiredUpdate; asked != nil {
 		update = asked.DeepCopy()
 	}
+
 	update.AcceptRisks = nil
 	for _, name := range names {
 		update.AcceptRisks = append(update.AcceptRisks, configv1.AcceptRisk{Name: name})
 	}
+
 	if len(names) == 0 && !isTarget(update) {
 		update = nil // an update that names neither a release nor risks is not valid
 	}
+
 	outcome := &Outcome{Changed: true, Message: fmt.Sprintf("info: Accept risks are [%s]", strings.Join(names, ", "))}
 	return outcome, write(ctx, a.Client, cv, desired(update))
 }
@@ -95,6 +103,7 @@ func (a *Accept) decide(before []string) (names []string, changed bool) {
 	if !a.Clear && !a.Replace {
 		names = slices.Clone(before)
 	}
+
 	for _, name := range a.Risks {
 		if bare, minus := strings.CutSuffix(name, "-"); minus {
 			names = slices.DeleteFunc(names, func(n string) bool { return n == bare })
@@ -102,6 +111,7 @@ func (a *Accept) decide(before []string) (names []string, changed bool) {
 			names = append(names, name)
 		}
 	}
+
 	slices.Sort(names)
 	names = slices.Compact(names)
 	return names, !slices.Equal(names, before)

@@ -26,10 +26,12 @@ func (a *Channel) Run(ctx context.Context) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	outcome, err := a.decide(cv)
 	if err != nil || !outcome.Changed {
 		return outcome, err
 	}
+
 	return outcome, write(ctx, a.Client, cv, map[string]any{"channel": a.Name})
 }
 
@@ -49,6 +51,7 @@ func (a *Channel) decide(cv *configv1.ClusterVersion) (*Outcome, error) {
 		outcome.Message = "Cleared the update channel"
 		outcome.Warnings = append(outcome.Warnings, fmt.Sprintf("Clearing channel %q; cluster will no longer request available update recommendations.", now))
 		return outcome, nil
+
 	case slices.Contains(known, a.Name):
 	case len(known) == 0:
 		outcome.Warnings = append(outcome.Warnings, fmt.Sprintf("No channels known to be compatible with the current version %q; unable to validate %q. Setting the update channel to %q anyway.",
@@ -59,6 +62,7 @@ func (a *Channel) decide(cv *configv1.ClusterVersion) (*Outcome, error) {
 		outcome.Warnings = append(outcome.Warnings, fmt.Sprintf("The requested channel %q is not one of the available channels %s. You have used --allow-explicit-channel to proceed anyway. Setting the update channel to %q.",
 			a.Name, channelList(known), a.Name))
 	}
+
 	outcome.Message = fmt.Sprintf("Cluster channel is now %s", a.Name)
 	return outcome, nil
 }

@@ -38,6 +38,7 @@ func Read(ctx context.Context, c client.Reader) (*configv1.ClusterVersion, error
 	case apierrors.IsForbidden(err):
 		return nil, &report.Error{Object: object, Err: err, Advice: "ask an administrator of the cluster for the right, or choose another user with --context"}
 	}
+
 	return nil, &report.Error{Object: object, Err: err}
 }
 
@@ -47,6 +48,7 @@ func write(ctx context.Context, c client.Client, cv *configv1.ClusterVersion, sp
 	if err != nil {
 		return err
 	}
+
 	if err := c.Patch(ctx, cv.DeepCopy(), client.RawPatch(types.MergePatchType, patch)); err != nil {
 		e := &report.Error{Object: object, Err: err}
 		if apierrors.IsForbidden(err) {
@@ -54,6 +56,7 @@ func write(ctx context.Context, c client.Client, cv *configv1.ClusterVersion, sp
 		}
 		return e
 	}
+
 	return nil
 }
 
@@ -63,18 +66,21 @@ func desired(update *configv1.Update) map[string]any {
 	if update == nil {
 		return map[string]any{"desiredUpdate": nil}
 	}
+
 	fields := map[string]any{"version": nil, "image": nil, "architecture": nil, "force": nil, "acceptRisks": nil}
 	for name, value := range map[string]string{"version": update.Version, "image": update.Image, "architecture": string(update.Architecture)} {
 		if value != "" {
 			fields[name] = value
 		}
 	}
+
 	if update.Force {
 		fields["force"] = true
 	}
 	if len(update.AcceptRisks) > 0 {
 		fields["acceptRisks"] = update.AcceptRisks
 	}
+
 	return map[string]any{"desiredUpdate": fields}
 }
 
@@ -126,6 +132,7 @@ func NotRecommended(cv *configv1.ClusterVersion) []configv1.ConditionalUpdate {
 			found = append(found, update)
 		}
 	}
+
 	slices.SortStableFunc(found, func(a, b configv1.ConditionalUpdate) int {
 		return compareVersions(b.Release.Version, a.Release.Version)
 	})
@@ -160,6 +167,7 @@ func compareVersions(a, b string) int {
 	case errRight != nil:
 		return 1
 	}
+
 	return left.Compare(right)
 }
 

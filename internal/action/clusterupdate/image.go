@@ -16,10 +16,12 @@ func (r *Request) validateImage() error {
 	if err != nil {
 		return fmt.Errorf(what, err)
 	}
+
 	named, ok := parsed.(reference.Named)
 	if !ok || !strings.Contains(reference.Domain(named), ".") && !strings.Contains(reference.Domain(named), ":") && reference.Domain(named) != "localhost" {
 		return fmt.Errorf(what, errors.New("no registry or repository specified"))
 	}
+
 	_, byDigest := parsed.(reference.Digested)
 	_, byTag := parsed.(reference.Tagged)
 	switch {
@@ -29,5 +31,6 @@ func (r *Request) validateImage() error {
 		return errors.New("--to-image must be a by-digest pull spec, unless --force is also set, because release images by tag cannot be verified: " +
 			"name it as repository@sha256:digest")
 	}
+
 	return nil
 }

@@ -40,11 +40,13 @@ func (a *Init) Validate() error {
 	if a.Upstream == "" {
 		return nil
 	}
+
 	address, err := url.Parse(a.Upstream)
 	if err != nil || address.Host == "" || address.Scheme != "https" && address.Scheme != "http" {
 		// The value may hold credentials, so it is not repeated.
 		return errors.New("--upstream must be a URL that begins with https:// or http://")
 	}
+
 	return nil
 }
 
@@ -91,5 +93,6 @@ func (a *Init) Run(ctx context.Context) (*configv1.ClusterVersion, error) {
 	case apierrors.IsForbidden(err):
 		return nil, &report.Error{Object: object, Err: err, Advice: "ask an administrator of the cluster for the right, or choose another user with --context"}
 	}
+
 	return nil, &report.Error{Object: object, Err: err}
 }

@@ -100,14 +100,17 @@ func (a *Recommend) Run(ctx context.Context) (*Recommendation, error) {
 	if err := a.Validate(); err != nil {
 		return nil, err
 	}
+
 	cv, err := Read(ctx, a.Client)
 	if err != nil {
 		return nil, err
 	}
+
 	firing, err := a.Alerts.Firing(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	r := &Recommendation{ClusterVersion: cv, AlertsChecked: a.Alerts.Location != "", Minors: minors(Options(cv, a.Accept))}
 	if r.AlertsChecked {
 		r.Passed, r.Concerns, r.UnknownAlerts = checkAlerts(firing)
@@ -115,6 +118,7 @@ func (a *Recommend) Run(ctx context.Context) (*Recommendation, error) {
 	if a.Version != "" {
 		return r, a.judge(r)
 	}
+
 	return r, nil
 }
 
@@ -125,19 +129,23 @@ func (a *Recommend) judge(r *Recommendation) error {
 		if i < 0 {
 			continue
 		}
+
 		minor.Updates = minor.Updates[i : i+1]
 		r.Minors = []Minor{minor}
 		issues := slices.Clone(minor.Updates[0].Issues)
 		if f := findingOf(r.ClusterVersion, IssueFailing); f != nil && f.status != string(metav1.ConditionFalse) {
 			issues = append(issues, IssueFailing)
 		}
+
 		for _, concern := range r.Concerns {
 			issues = append(issues, concern.Issue)
 		}
+
 		slices.Sort(issues)
 		r.Unaccepted = slices.DeleteFunc(slices.Compact(issues), func(name string) bool { return slices.Contains(a.Accept, name) })
 		return nil
 	}
+
 	return fmt.Errorf("no update to %s available, so cannot display context for the requested release", a.Version)
 }
 
@@ -157,6 +165,7 @@ func Options(cv *configv1.ClusterVersion, accept []string) []Option {
 	for _, release := range Recommended(cv) {
 		add(Option{Release: release}, nil)
 	}
+
 	for _, update := range NotRecommended(cv) {
 		c := RecommendedOf(update)
 		o := Option{Release: update.Release, Recommended: c.Status, Reason: c.Reason, Message: c.Message}
@@ -185,9 +194,11 @@ func issuesOf(update configv1.ConditionalUpdate) []string {
 			}
 		}
 	}
+
 	if len(names) == 0 {
 		names = []string{RecommendedOf(update).Reason}
 	}
+
 	slices.Sort(names)
 	return slices.Compact(names)
 }
@@ -203,9 +214,11 @@ func minors(options []Option) []Minor {
 		if len(groups) == 0 || groups[len(groups)-1].Version != name {
 			groups = append(groups, Minor{Version: name})
 		}
+
 		last := &groups[len(groups)-1]
 		last.Updates = append(last.Updates, o)
 	}
+
 	return groups
 }
 
@@ -215,6 +228,7 @@ func messageOf(alert *alerts.Alert, concern alerts.Concern) string {
 	if object := alert.Object(); object != "" {
 		parts = append(parts, object+".")
 	}
+
 	parts = append(parts, alert.Sentence())
 	if description := alert.Description(); description != "" && description != alert.Sentence() {
 		parts = append(parts, "The alert description is: "+description)
@@ -222,6 +236,7 @@ func messageOf(alert *alerts.Alert, concern alerts.Concern) string {
 	if reference := alert.Reference(); reference != "" {
 		parts = append(parts, reference)
 	}
+
 	return strings.Join(parts, " ")
 }
 
@@ -239,16 +254,19 @@ func checkAlerts(firing []alerts.Alert) (passed []string, found []Concern, unkno
 			}
 			continue
 		}
+
 		name := prefix + concern.Check + "/" + alert.Name()
 		found = append(found, Concern{Name: fmt.Sprintf("%s/%d", name, count[name]), Issue: alert.Name(), Reason: "Alert:firing", Message: messageOf(alert, concern)})
 		count[name]++
 		count[concern.Check]++
 	}
+
 	for _, check := range alerts.Checks() {
 		if count[check] == 0 {
 			passed = append(passed, prefix+check+" ("+configv1.ReasonAsExpected+")")
 		}
 	}
+
 	slices.SortFunc(found, func(a, b Concern) int { return cmp.Compare(a.Name, b.Name) })
 	return passed, found, slices.Compact(unknown)
 }

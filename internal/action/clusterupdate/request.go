@@ -64,6 +64,7 @@ func (r *Request) Validate() error {
 			targets++
 		}
 	}
+
 	switch {
 	case r.Clear && (targets > 0 || r.ToMultiArch || r.Force || r.AllowNotRecommended || r.AllowExplicit || r.AllowWithWarnings):
 		return ErrClearAlone
@@ -74,14 +75,17 @@ func (r *Request) Validate() error {
 	case r.ToLatest && targets > 1:
 		return errors.New("--to-latest may not be used with --to or --to-image")
 	}
+
 	if r.To != "" {
 		if _, err := semver.Parse(r.To); err != nil {
 			return fmt.Errorf("--to must be a semantic version (e.g. 4.0.1 or 4.1.0-nightly-20181104): %w", err)
 		}
 	}
+
 	if r.ToImage != "" {
 		return r.validateImage()
 	}
+
 	return nil
 }
 
@@ -95,14 +99,17 @@ func (r *Request) Run(ctx context.Context) (*Outcome, error) {
 	if err := r.Validate(); err != nil {
 		return nil, err
 	}
+
 	cv, err := Read(ctx, r.Client)
 	if err != nil {
 		return nil, err
 	}
+
 	update, outcome, err := r.decide(cv)
 	if err != nil || !outcome.Changed {
 		return outcome, err
 	}
+
 	return outcome, write(ctx, r.Client, cv, desired(update))
 }
 
@@ -120,6 +127,7 @@ func (r *Request) decide(cv *configv1.ClusterVersion) (*configv1.Update, *Outcom
 	case r.ToImage != "" && r.ToImage == cv.Status.Desired.Image:
 		return nil, &Outcome{Message: "info: Cluster is already at " + r.ToImage}, nil
 	}
+
 	outcome := &Outcome{Changed: true}
 	target, latest, err := r.choose(cv, outcome)
 	if err != nil || latest {
@@ -134,6 +142,7 @@ func (r *Request) decide(cv *configv1.ClusterVersion) (*configv1.Update, *Outcom
 	if r.Force {
 		outcome.Warnings = append(outcome.Warnings, "--force passes over the signature of the release, and over whatever stands against the update")
 	}
+
 	update := &configv1.Update{Version: target.Version, Image: target.Image, Force: r.Force, AcceptRisks: risks(cv)}
 	outcome.Message = "Requested update to " + nameOf(target)
 	return update, outcome, nil
@@ -169,10 +178,12 @@ func clearing(cv *configv1.ClusterVersion) (*configv1.Update, *Outcome) {
 	if asked == nil || update != nil && equality.Semantic.DeepEqual(asked, update) {
 		return nil, &Outcome{Message: "info: No update in progress"}
 	}
+
 	reached := asked.Image == at.Image || asked.Image == "" && asked.Version == at.Version && asked.Architecture == at.Architecture
 	if reached || !isTarget(asked) {
 		return update, &Outcome{Changed: true, Message: "Cleared the update field, still at " + nameOf(at)}
 	}
+
 	return update, &Outcome{Changed: true, Message: "Cancelled requested upgrade to " + nameOf(configv1.Release{Version: asked.Version, Image: asked.Image})}
 }
 
@@ -180,6 +191,7 @@ func (r *Request) multiArch(cv *configv1.ClusterVersion) (*configv1.Update, *Out
 	if asked := cv.Spec.DesiredUpdate; asked != nil && asked.Architecture == configv1.ClusterVersionArchitectureMulti {
 		return nil, nil, errors.New("info: Update to multi cluster architecture has already been requested")
 	}
+
 	outcome := &Outcome{Changed: true, Message: "Requested update to multi cluster architecture"}
 	if err := r.guard(cv, outcome); err != nil {
 		return nil, outcome, err
@@ -202,10 +214,12 @@ func candidates(cv *configv1.ClusterVersion) []candidate {
 	for _, release := range cv.Status.AvailableUpdates {
 		found = append(found, candidate{Release: release})
 	}
+
 	for _, update := range NotRecommended(cv) {
 		condition := RecommendedOf(update)
 		found = append(found, candidate{update.Release, &finding{string(condition.Status), condition.Reason, condition.Message}})
 	}
+
 	slices.SortStableFunc(found, func(a, b candidate) int { return compareVersions(b.Version, a.Version) })
 	return found
 }
@@ -222,9 +236,11 @@ func (r *Request) choose(cv *configv1.ClusterVersion, outcome *Outcome) (target 
 		if unretrieved(cv) != nil {
 			return target, false, r.notFound(cv, all)
 		}
+
 		outcome.Changed, outcome.Message = false, "info: Cluster is already at the latest available version "+cv.Status.Desired.Version
 		return target, true, nil
 	}
+
 	// A recommended one comes before the same release with risks.
 	for _, wanted := range []bool{true, false} {
 		for _, c := range all {
@@ -233,9 +249,11 @@ func (r *Request) choose(cv *configv1.ClusterVersion, outcome *Outcome) (target 
 			}
 		}
 	}
+
 	if r.ToImage == "" || !r.AllowExplicit {
 		return target, false, r.notFound(cv, all)
 	}
+
 	outcome.Warnings = append(outcome.Warnings,
 		"The requested upgrade image is not one of the available updates. You have used --allow-explicit-upgrade for the update to proceed anyway")
 	return configv1.Release{Image: r.ToImage}, false, nil
@@ -257,6 +275,7 @@ func (r *Request) take(c candidate, outcome *Outcome) (configv1.Release, bool, e
 	if r.ToImage != "" {
 		c.Image = r.ToImage // the repository that was asked for
 	}
+
 	f := c.recommended
 	if f == nil {
 		return c.Release, false, nil
@@ -265,6 +284,7 @@ func (r *Request) take(c candidate, outcome *Outcome) (configv1.Release, bool, e
 		return c.Release, false, fmt.Errorf("the update %s is not one of the recommended updates, but is available as a conditional update. "+
 			"To accept the Recommended=%s risk and to proceed with update use --allow-not-recommended.\n%s", cmp.Or(c.Version, c.Image), f.status, f)
 	}
+
 	outcome.Warnings = append(outcome.Warnings, fmt.Sprintf("with --allow-not-recommended you have accepted the risks with %s and bypassed Recommended=%s %s: %s",
 		cmp.Or(c.Version, c.Image), f.status, f.reason, f.message))
 	return c.Release, false, nil
@@ -279,22 +299,27 @@ func (r *Request) notFound(cv *configv1.ClusterVersion, all []candidate) error {
 	case r.ToLatest:
 		next = "--to-image to continue with an update"
 	}
+
 	if f := unretrieved(cv); f != nil {
 		return sentence("cannot refresh available updates:\n%s\nspecify %s.", f, next)
 	}
+
 	var versions []string
 	for _, c := range all {
 		if c.recommended == nil || r.AllowNotRecommended {
 			versions = append(versions, c.Version)
 		}
 	}
+
 	if len(versions) > 0 {
 		return sentence("the update is not one of the possible targets: %s. specify %s.", strings.Join(slices.Compact(versions), ", "), next)
 	}
+
 	kinds := "recommended"
 	if r.AllowNotRecommended {
 		kinds = "recommended or conditional"
 	}
+
 	return sentence("no %s updates, specify %s or wait for new updates to be available.", kinds, next)
 }
 
@@ -313,13 +338,16 @@ func (r *Request) guard(cv *configv1.ClusterVersion, outcome *Outcome) error {
 			against = append(against, g.text+"\n\n"+f.String())
 		}
 	}
+
 	if len(against) == 0 {
 		return nil
 	}
+
 	text := strings.Join(against, "\n\n")
 	if !r.AllowWithWarnings {
 		return sentence("%s\n\nIf you want to upgrade anyway, use --allow-upgrade-with-warnings.", text)
 	}
+
 	outcome.Warnings = append(outcome.Warnings, "--allow-upgrade-with-warnings is bypassing: "+text)
 	return nil
 }

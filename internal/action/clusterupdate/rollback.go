@@ -41,6 +41,7 @@ func (a *Rollback) Run(ctx context.Context) (*RollbackPlan, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	plan := planRollback(cv)
 	if a.Preview {
 		return plan, nil
@@ -48,6 +49,7 @@ func (a *Rollback) Run(ctx context.Context) (*RollbackPlan, error) {
 	if plan.Refusal != "" {
 		return nil, &report.Error{Object: object, Err: errors.New(plan.Refusal), Advice: "'mainstay cluster history' lists the releases that the cluster has had"}
 	}
+
 	return plan, write(ctx, a.Client, cv, desired(&configv1.Update{Version: plan.To, Image: plan.Image, AcceptRisks: risks(cv)}))
 }
 
@@ -66,22 +68,26 @@ func planRollback(cv *configv1.ClusterVersion) *RollbackPlan {
 	if i < 0 {
 		return refuse("no previous version found in the history of the cluster")
 	}
+
 	previous := cv.Status.History[i]
 	plan.To, plan.Image, plan.Completed = previous.Version, previous.Image, previous.State == configv1.CompletedUpdate
 	current, err := semver.Parse(at.Version)
 	if err != nil {
 		return refuse("the current version %q is no semantic version: %v", at.Version, err)
 	}
+
 	target, err := semver.Parse(previous.Version)
 	if err != nil {
 		return refuse("the previous version %q is no semantic version: %v", previous.Version, err)
 	}
+
 	switch {
 	case target.GTE(current):
 		return refuse("the previous version %s is not less than the current version %s", target, current)
 	case target.Major != current.Major || target.Minor != current.Minor:
 		return refuse("%s is not of the same minor version as %s: only rollbacks between patches of a minor version are supported", target, current)
 	}
+
 	if f := findingOf(cv, configv1.OperatorProgressing); f == nil || f.status != "False" {
 		text := "the state of the cluster is not known"
 		if f != nil {
@@ -89,5 +95,6 @@ func planRollback(cv *configv1.ClusterVersion) *RollbackPlan {
 		}
 		return refuse("unable to roll back while an update is in progress: %s", text)
 	}
+
 	return plan
 }

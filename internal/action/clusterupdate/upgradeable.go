@@ -53,6 +53,7 @@ func addUpgradeable(o *Option, risks []configv1.ConditionalUpdateRisk, f *findin
 	} else {
 		o.Reason, o.Message = reasonMultiple, o.Message+"\n\n"+f.message
 	}
+
 	o.Recommended = metav1.ConditionFalse
 
 	if slices.Contains(accept, IssueUpgradeable) {
@@ -75,5 +76,6 @@ func warnUpgradeable(cv *configv1.ClusterVersion, target configv1.Release) strin
 	case isMinorUpdate(cv.Status.Desired.Version, target.Version):
 		return fmt.Sprintf("the cluster-version-operator will refuse the update to %s, because the cluster reports Upgradeable=False %s: %s", target.Version, f.reason, f.message)
 	}
+
 	return ""
 }

@@ -112,6 +112,7 @@ func (e *explainer) explain() {
 	default:
 		e.heldUp(progressing)
 	}
+
 	e.deprecations()
 	for _, unread := range e.Unread {
 		e.because(unread)
@@ -123,6 +124,7 @@ func (e *explainer) removal(progressing *metav1.Condition) {
 	if progressing == nil || progressing.Message == "" {
 		return
 	}
+
 	e.because(sentence(progressing.Message))
 	if strings.Contains(progressing.Message, "held by finalizer") {
 		e.advise("Wait for the controller that set the finalizer; if it does not run any more, remove the finalizer from the object by hand, after doing what it would have done")
@@ -136,6 +138,7 @@ func (e *explainer) settled() {
 	if e.Extension.Spec.Source.Catalog != nil && pinned(e.Extension.Spec.Source.Catalog.Version) {
 		pin = "; it is pinned to that version, so that no update is made by itself"
 	}
+
 	available := e.condition(olmv1.TypeAvailable)
 	switch {
 	case available != nil && available.Status == metav1.ConditionFalse:
@@ -168,6 +171,7 @@ func (e *explainer) rollingOut(progressing *metav1.Condition) {
 	default:
 		e.summary = fmt.Sprintf("%s %s is on its way", e.kindOfChange(), bundleOf(newest))
 	}
+
 	e.awaited(sentence(progressing.Message))
 	e.offerReturn()
 }
@@ -189,18 +193,21 @@ func (e *explainer) heldUp(progressing *metav1.Condition) {
 	if progressing.Status == metav1.ConditionFalse {
 		again = "nothing more happens until somebody changes something"
 	}
+
 	e.summary = e.doing() + "; " + again
 	lines := strings.Split(strings.TrimSpace(progressing.Message), "\n")
 	var below []Reason
 	for _, line := range lines[1:] {
 		below = append(below, Reason{Text: strings.TrimSpace(line)})
 	}
+
 	e.because(sentence(lines[0]), below...)
 	e.catalogs(progressing.Message)
 	e.advise(capital(Advice(SubjectOf(e.Extension), progressing.Reason, progressing.Message)))
 	if newest := e.newest(); newest != nil && (!succeeded(newest) || len(e.Awaited) > 0) {
 		e.awaited("")
 	}
+
 	e.offerReturn()
 }
 
@@ -209,17 +216,20 @@ func (e *explainer) catalogs(message string) {
 	if !strings.Contains(message, "no bundles found") && !strings.Contains(message, "catalog") {
 		return
 	}
+
 	if len(e.Catalogs) == 0 {
 		e.because("No catalog on the cluster is one that it selects.")
 		e.advise("Add a catalog with 'mainstay catalog add', or change spec.source.catalog.selector")
 		return
 	}
+
 	for i := range e.Catalogs {
 		catalog := &e.Catalogs[i]
 		serving := meta.FindStatusCondition(catalog.Status.Conditions, olmv1.TypeServing)
 		if serving != nil && serving.Status == metav1.ConditionTrue {
 			continue
 		}
+
 		text := fmt.Sprintf("Catalog %s is not served", catalog.Name)
 		var below []Reason
 		if c := meta.FindStatusCondition(catalog.Status.Conditions, olmv1.TypeProgressing); c != nil && c.Reason != olmv1.ReasonSucceeded && c.Message != "" {
@@ -228,6 +238,7 @@ func (e *explainer) catalogs(message string) {
 		if serving != nil && serving.Reason == olmv1.ReasonUserSpecifiedUnavailable {
 			text += ", as its spec.availabilityMode is Unavailable"
 		}
+
 		e.because(text+".", below...)
 		e.advise("Get the catalogs served that are not: 'mainstay catalog list' shows them")
 	}
@@ -239,6 +250,7 @@ func (e *explainer) offerReturn() {
 	if newest == nil || succeeded(newest) {
 		return
 	}
+
 	for i := range slices.Backward(e.Revisions) {
 		set := &e.Revisions[i]
 		if active(set) && succeeded(set) && bundleOf(set) != bundleOf(newest) {

@@ -223,9 +223,11 @@ func text(e Explanation) string {
 			write(r.Because, indent+"  ")
 		}
 	}
+
 	write(e.Why, "  ")
 	for _, advice := range e.Do {
 		fmt.Fprintf(&b, "  => %s\n", advice)
 	}
+
 	return b.String()
 }

@@ -27,6 +27,7 @@ func (e *explainer) awaited(text string) {
 		}
 		below = append(below, e.object(object))
 	}
+
 	switch {
 	case text != "":
 		e.because(text, below...)
@@ -46,6 +47,7 @@ func (e *explainer) object(o Awaited) Reason {
 			}
 		}
 	}
+
 	seen := map[string]bool{}
 	for i := range o.Pods {
 		pod := &o.Pods[i]
@@ -58,13 +60,16 @@ func (e *explainer) object(o Awaited) Reason {
 			e.advise(finding.advice)
 		}
 	}
+
 	for _, event := range warnings(o.Events) {
 		r.Because = append(r.Because, Reason{Text: eventText(event)})
 		e.advise(adviceForEvent(event))
 	}
+
 	if len(r.Because) == 0 {
 		e.advise(adviceForObject(o))
 	}
+
 	return r
 }
 
@@ -79,6 +84,7 @@ func podFindings(pod *corev1.Pod) []finding {
 	if pod.Status.Phase == corev1.PodFailed && len(pod.Status.ContainerStatuses) == 0 {
 		return []finding{{text: fmt.Sprintf("it has failed (%s): %s", pod.Status.Reason, pod.Status.Message)}}
 	}
+
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
 			return []finding{{
@@ -87,6 +93,7 @@ func podFindings(pod *corev1.Pod) []finding {
 			}}
 		}
 	}
+
 	var found []finding
 	statuses := slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
 	for i := range statuses {
@@ -94,6 +101,7 @@ func podFindings(pod *corev1.Pod) []finding {
 			found = append(found, f)
 		}
 	}
+
 	return found
 }
 
@@ -124,6 +132,7 @@ func containerFinding(pod *corev1.Pod, status *corev1.ContainerStatus) (finding,
 	case status.State.Running != nil && !status.Ready && (status.Started == nil || *status.Started):
 		return finding{fmt.Sprintf("container %s runs, but its readiness probe does not pass", status.Name), "Read what it says: " + logs}, true
 	}
+
 	return finding{}, false
 }
 
@@ -140,6 +149,7 @@ func adviceForWaiting(reason, image, logs string) string {
 	case "CreateContainerConfigError", "CreateContainerError":
 		return "Create what the message names, such as a ConfigMap or Secret"
 	}
+
 	return "Read what it says: " + logs
 }
 
@@ -152,6 +162,7 @@ func adviceForRefusedPod(message, namespace string) string {
 	case strings.Contains(message, "serviceaccount"):
 		return "Create the ServiceAccount that the message names; if the bundle brings it, see why it is not there"
 	}
+
 	return "Change what refuses the pods, as the message says"
 }
 
@@ -171,6 +182,7 @@ func warnings(events []corev1.Event) []corev1.Event {
 		seen[id] = true
 		result = append(result, events[i])
 	}
+
 	return result
 }
 
@@ -190,11 +202,13 @@ func eventText(event corev1.Event) string {
 	if event.Series != nil {
 		times = event.Series.Count
 	}
+
 	about := describe(event.InvolvedObject.Kind, event.InvolvedObject.Namespace, event.InvolvedObject.Name)
 	text := fmt.Sprintf("Event %s of %s", event.Reason, about)
 	if times > 1 {
 		text += fmt.Sprintf(" (%d times)", times)
 	}
+
 	return text + ": " + period(event.Message)
 }
 
@@ -220,6 +234,7 @@ func adviceForObject(o Awaited) string {
 	case o.Kind == "Job":
 		return fmt.Sprintf("Read what the job says: kubectl logs -n %s job/%s", o.Namespace, o.Name)
 	}
+
 	return ""
 }
 

@@ -31,22 +31,27 @@ func (c *Copy) Run(ctx context.Context) error {
 	if !info.IsDir() {
 		return c.one(c.From, c.To, info)
 	}
+
 	from, err := filepath.EvalSymlinks(c.From)
 	if err != nil {
 		return err
 	}
+
 	return filepath.WalkDir(from, func(name string, entry fs.DirEntry, err error) error {
 		if err = errors.Join(err, ctx.Err()); err != nil {
 			return err
 		}
+
 		below, err := filepath.Rel(from, name)
 		if err != nil {
 			return err
 		}
+
 		info, err := entry.Info()
 		if err != nil {
 			return err
 		}
+
 		return c.one(name, filepath.Join(c.To, below), info)
 	})
 }
@@ -67,6 +72,7 @@ func (c *Copy) one(from, to string, info fs.FileInfo) error {
 	default:
 		err = fmt.Errorf("%s is neither a file, a folder nor a link", from)
 	}
+
 	if err == nil && c.Copied != nil {
 		c.Copied(from, to)
 	}
@@ -78,6 +84,7 @@ func file(from, to string, mode fs.FileMode) error {
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = source.Close() }() // It was only read.
 	return write(to, mode, func(w io.Writer) error {
 		_, err := io.Copy(w, source)
@@ -90,6 +97,7 @@ func write(to string, mode fs.FileMode, fill func(io.Writer) error) error {
 	if err := remove(to); err != nil {
 		return err
 	}
+
 	target, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
@@ -116,6 +124,7 @@ func (b *Bundle) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = root.Close() }() // It was only read.
 	files, err := bundle.ReadFiles(root.FS())
 	switch {
@@ -126,6 +135,7 @@ func (b *Bundle) Run(ctx context.Context) error {
 	case !files.HasMetadata:
 		return fmt.Errorf("%s holds no bundle: there is no folder %s", b.From, bundle.FolderMetadata)
 	}
+
 	for _, f := range append(files.Manifests, files.Metadata...) {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -136,10 +146,12 @@ func (b *Bundle) Run(ctx context.Context) error {
 		if f.Data == nil && f.Err != nil {
 			return fmt.Errorf("%s: %w", f.Name, f.Err)
 		}
+
 		to := filepath.Join(b.To, filepath.FromSlash(f.Name))
 		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil { //nolint:gosec // a container with another user reads it.
 			return err
 		}
+
 		err := write(to, 0o644, func(w io.Writer) error {
 			_, err := w.Write(f.Data)
 			return err
@@ -148,5 +160,6 @@ func (b *Bundle) Run(ctx context.Context) error {
 			return err
 		}
 	}
+
 	return nil
 }

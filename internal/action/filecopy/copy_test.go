@@ -20,12 +20,14 @@ func write(t *testing.T, dir string, files map[string]string) {
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 			t.Fatal(err)
 		}
+
 		var err error
 		if target, ok := strings.CutPrefix(text, "-> "); ok {
 			err = os.Symlink(target, name)
 		} else {
 			err = os.WriteFile(name, []byte(text), 0o555)
 		}
+
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,15 +42,18 @@ func content(t *testing.T, dir string) map[string]string {
 		if err != nil || entry.IsDir() {
 			return err
 		}
+
 		below, err := filepath.Rel(dir, name)
 		if err != nil {
 			return err
 		}
+
 		if entry.Type()&fs.ModeSymlink != 0 {
 			target, err := os.Readlink(name)
 			files[filepath.ToSlash(below)] = "-> " + target
 			return err
 		}
+
 		text, err := os.ReadFile(name)
 		files[filepath.ToSlash(below)] = string(text)
 		return err
@@ -56,6 +61,7 @@ func content(t *testing.T, dir string) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return files
 }
 
@@ -92,6 +98,7 @@ func TestCopyOfAFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	info, err := os.Lstat(c.To)
 	if err != nil {
 		t.Fatal(err)

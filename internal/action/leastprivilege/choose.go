@@ -21,14 +21,17 @@ func (a *Generate) images(ctx context.Context) ([]string, error) {
 	if a.Bundle != "" {
 		return append([]string{a.Bundle}, a.UpdatesFrom...), nil
 	}
+
 	offers, err := a.offers(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	wanted, err := a.choose(offers, resolve.Request{Package: a.Package, Version: a.Version, Channels: a.Channels})
 	if err != nil {
 		return nil, err
 	}
+
 	images := []string{wanted}
 	for _, version := range a.UpdatesFrom {
 		image, err := a.choose(offers, resolve.Request{Package: a.Package, Version: version})
@@ -37,6 +40,7 @@ func (a *Generate) images(ctx context.Context) ([]string, error) {
 		}
 		images = append(images, image)
 	}
+
 	return images, nil
 }
 
@@ -47,15 +51,18 @@ func (a *Generate) choose(offers []resolve.Catalog, request resolve.Request) (st
 	if err != nil {
 		return "", &report.Error{Object: fmt.Sprintf("package %q", a.Package), Err: err, Advice: strings.Join(resolve.Hints(err), "; ")}
 	}
+
 	for _, warning := range result.Warnings {
 		report.OrQuiet(a.Progress).Warn(warning)
 	}
+
 	if result.Bundle.Image == "" {
 		return "", &report.Error{
 			Object: fmt.Sprintf("bundle %q", result.Bundle.Name), Err: errors.New("the catalog names no image of it"),
 			Advice: "name a folder or an image of it with --bundle",
 		}
 	}
+
 	return result.Bundle.Image, nil
 }
 
@@ -65,18 +72,22 @@ func (a *Generate) runsOn(least string) bool {
 	if _, onCluster := clusterCatalog(a.Catalog); !onCluster {
 		return true
 	}
+
 	config, err := a.Cluster()
 	if err != nil {
 		return true
 	}
+
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return true
 	}
+
 	info, err := client.ServerVersion()
 	if err != nil {
 		return true
 	}
+
 	suffices, err := resolve.Suffices(info.GitVersion, least)
 	return suffices || err != nil
 }
@@ -88,10 +99,12 @@ func (a *Generate) offers(ctx context.Context) ([]resolve.Catalog, error) {
 		offer, err := a.read(a.Catalog, catalogs.Metas(ctx, a.Registry, a.Catalog))
 		return []resolve.Catalog{offer}, err
 	}
+
 	config, err := a.Cluster()
 	if err != nil {
 		return nil, err
 	}
+
 	reader := &clustercatalog.Reader{Config: config, SystemNamespace: a.SystemNamespace}
 	served := []clustercatalog.Served{{Name: name}}
 	if name == "" {
@@ -99,6 +112,7 @@ func (a *Generate) offers(ctx context.Context) ([]resolve.Catalog, error) {
 			return nil, err
 		}
 	}
+
 	var offers []resolve.Catalog
 	for _, catalog := range served {
 		offer, err := a.read(catalog.Name, reader.Metas(ctx, catalog.Name))
@@ -108,6 +122,7 @@ func (a *Generate) offers(ctx context.Context) ([]resolve.Catalog, error) {
 		offer.Priority = catalog.Priority
 		offers = append(offers, offer)
 	}
+
 	return offers, nil
 }
 

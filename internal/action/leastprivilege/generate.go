@@ -77,11 +77,13 @@ func (a *Generate) Run(ctx context.Context) (*Generated, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	g := &Generated{}
 	issuer, err := a.issuer(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	installer := rbac.Installer{Extension: cmp.Or(a.Name, a.Package), ServiceAccount: a.ServiceAccount}
 	var required []*rbac.Requirements
 	for i, image := range images {
@@ -89,19 +91,23 @@ func (a *Generate) Run(ctx context.Context) (*Generated, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		if i == 0 {
 			g.Bundle = b.Name()
 			installer.Extension = cmp.Or(installer.Extension, b.Package)
 			installer.Namespace = cmp.Or(a.Namespace, installer.Extension)
 		}
+
 		rendered, err := render.Render(b, render.Options{
 			InstallNamespace: installer.Namespace, WatchNamespace: a.WatchNamespace, AccessRoles: a.AccessRoles, Issuer: issuer,
 		})
 		if err != nil {
 			return nil, a.renderError(b, err)
 		}
+
 		required = append(required, rbac.Required(rendered, rbac.Options{Resource: rbac.BundleResource, Extension: installer.Extension}))
 	}
+
 	grants, err := rbac.Least(required...)
 	if err != nil {
 		return nil, &report.Error{Object: fmt.Sprintf("bundle %q", g.Bundle), Err: err, Advice: "its author has to correct the named objects"}
@@ -109,6 +115,7 @@ func (a *Generate) Run(ctx context.Context) (*Generated, error) {
 	if rbac.Unlimited(grants) {
 		report.OrQuiet(a.Progress).Warn("bundle " + g.Bundle + " lets its operator give any right to anybody; whoever installs it must have the same power, and so has this account")
 	}
+
 	g.Namespace, g.Objects = installer.Namespace, installer.Objects(grants)
 	return g, nil
 }
@@ -121,12 +128,15 @@ func (a *Generate) issuer(ctx context.Context) (render.Issuer, error) {
 		if err != nil {
 			return "", err
 		}
+
 		serves, err := servesCertManager(ctx, config)
 		if err != nil {
 			return "", &report.Error{Object: "the cluster", Err: fmt.Errorf("asking whether it serves cert-manager: %w", err), Advice: "say it with --cert-manager or --cert-manager=false"}
 		}
+
 		used = &serves
 	}
+
 	if used != nil && *used {
 		return render.IssuerCertManager, nil
 	}
@@ -139,10 +149,12 @@ func servesCertManager(ctx context.Context, config *rest.Config) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+
 	err = client.RESTClient().Get().AbsPath("/apis/" + render.CertManagerVersion).Do(ctx).Error()
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
+
 	return err == nil, err
 }
 
@@ -159,12 +171,14 @@ func (a *Generate) load(ctx context.Context, ref string) (*bundle.Bundle, error)
 	if err != nil {
 		return nil, &report.Error{Object: object, Err: err, Advice: cmp.Or(report.AdviceOf(err), "name a folder with manifests and metadata, or an image that this machine can pull")}
 	}
+
 	if a.Package != "" && b.Package != a.Package {
 		return nil, &report.Error{
 			Object: object, Err: fmt.Errorf("it is of package %q, not of %q", b.Package, a.Package),
 			Advice: "name the package that it is of, or none",
 		}
 	}
+
 	return b, nil
 }
 

@@ -42,12 +42,14 @@ func clusterOf(t *testing.T, apis ...string) func() (*rest.Config, error) {
 		}
 		return strings.Join(lines, "\n")
 	}
+
 	catalog := func(name string, priority int) map[string]any {
 		return map[string]any{
 			"metadata": map[string]any{"name": name}, "spec": map[string]any{"priority": priority},
 			"status": map[string]any{"urls": map[string]any{"base": "https://catalogd.ns.svc/catalogs/" + name}},
 		}
 	}
+
 	const kind = "/apis/olm.operatorframework.io/v1/clustercatalogs"
 	proxy := func(name string) string {
 		return "/api/v1/namespaces/ns/services/https:catalogd:443/proxy/catalogs/" + name + "/api/v1/all"
@@ -65,9 +67,11 @@ func clusterOf(t *testing.T, apis ...string) func() (*rest.Config, error) {
 		kind + "/hooks": catalog("hooks", 0),
 		proxy("hooks"):  blobs("1.2.0"),
 	}
+
 	for _, api := range apis {
 		answers["/apis/"+api] = map[string]any{"kind": "APIResourceList", "groupVersion": api}
 	}
+
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch answer := answers[r.URL.Path].(type) {
 		case nil:
@@ -78,8 +82,10 @@ func clusterOf(t *testing.T, apis ...string) func() (*rest.Config, error) {
 			_ = json.NewEncoder(w).Encode(answer)
 		}
 	}))
+
 	t.Cleanup(server.Close)
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+
 	return func() (*rest.Config, error) {
 		return &rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{CAData: authority}}, nil
 	}
@@ -163,11 +169,13 @@ func TestAnUpdateCoversBothVersions(t *testing.T) {
 	if err := os.CopyFS(older, os.DirFS(hello(t, "1.0.0"))); err != nil {
 		t.Fatal(err)
 	}
+
 	service := filepath.Join(older, "manifests", "hello-operator_v1_service.yaml")
 	text := "apiVersion: v1\nkind: Service\nmetadata: {name: older}\nspec: {ports: [{port: 80}]}\n"
 	if err := os.WriteFile(service, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+
 	generate := leastprivilege.Generate{Bundle: hello(t, "1.1.0")}
 	for _, want := range []bool{false, true} {
 		generated, err := generate.Run(t.Context())

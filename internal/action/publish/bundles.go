@@ -48,21 +48,25 @@ func (a *BundlePush) Run(ctx context.Context) (*PushedBundle, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	defer done()
 	b, built, err := buildBundle(fsys, fmt.Sprintf("bundle %q", a.Dir))
 	if err != nil {
 		return nil, err
 	}
+
 	catalogs.Warn(a.Progress, b)
 	warnUnfit(a.Progress, b)
 	reference, err := a.Registry.Client(a.Ref).Push(ctx, a.Ref, nil, built)
 	if err != nil {
 		return nil, err
 	}
+
 	pushed := &PushedBundle{Package: b.Package, Name: b.Name(), Reference: reference}
 	if checkVersion(b) == nil {
 		pushed.Version = b.Version.String()
 	}
+
 	return pushed, nil
 }
 
@@ -76,18 +80,22 @@ func buildBundle(fsys fs.FS, object string) (*bundle.Bundle, *image.Built, error
 	if err != nil {
 		return nil, nil, &report.Error{Object: object, Err: err, Advice: "correct the named file; a bundle has the folders manifests and metadata"}
 	}
+
 	labels, err := annotations(fsys)
 	if err != nil {
 		return nil, nil, &report.Error{Object: object, Err: err}
 	}
+
 	spec, err := image.BundleSpec(fsys, labels)
 	if err != nil {
 		return nil, nil, &report.Error{Object: object, Err: err}
 	}
+
 	built, err := image.Build(spec)
 	if err != nil {
 		return nil, nil, &report.Error{Object: object, Err: err}
 	}
+
 	return b, built, nil
 }
 
@@ -133,12 +141,14 @@ func annotations(fsys fs.FS) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var content struct {
 		Annotations map[string]string `yaml:"annotations"`
 	}
 	if err := yaml.Unmarshal(data, &content); err != nil {
 		return nil, fmt.Errorf("%s: %w", annotationsFile, err)
 	}
+
 	return content.Annotations, nil
 }
 
@@ -162,6 +172,7 @@ func findBundles(fsys fs.FS) ([]string, error) {
 		if strings.Count(name, "/") >= maxBundleDepth {
 			return fs.SkipDir
 		}
+
 		info, err := fs.Stat(fsys, path.Join(name, annotationsFile))
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -171,11 +182,14 @@ func findBundles(fsys fs.FS) ([]string, error) {
 		case !info.Mode().IsRegular():
 			return nil
 		}
+
 		if found = append(found, name); len(found) > maxBundles {
 			return fmt.Errorf("it holds more than %d bundles", maxBundles)
 		}
+
 		return fs.SkipDir
 	})
+
 	return found, err
 }
 

@@ -63,15 +63,18 @@ func (a *CatalogBuild) Run(ctx context.Context) (*BuiltCatalog, error) {
 	if a.Push == "" && a.Output == "" && !a.DryRun {
 		return nil, &report.Error{Object: object, Err: errors.New("nowhere to put the image"), Advice: "name a repository with --push or a file with --output, or look at it with --dry-run"}
 	}
+
 	fsys, done, err := catalogs.OpenFolder(a.Dir)
 	if err != nil {
 		return nil, err
 	}
+
 	defer done()
 	folders, err := findBundles(fsys)
 	if err != nil {
 		return nil, &report.Error{Object: object, Err: err}
 	}
+
 	result := &BuiltCatalog{}
 	spec := image.CatalogSpec(fsys)
 	if len(folders) > 0 {
@@ -81,10 +84,12 @@ func (a *CatalogBuild) Run(ctx context.Context) (*BuiltCatalog, error) {
 	} else if err := catalogs.CheckContent(ctx, fsys, object); err != nil {
 		return nil, err
 	}
+
 	built, err := image.Build(spec)
 	if err != nil {
 		return nil, &report.Error{Object: object, Err: err}
 	}
+
 	result.Digest = built.Digest()
 	return result, a.deliver(ctx, built, result)
 }
@@ -94,15 +99,18 @@ func (a *CatalogBuild) deliver(ctx context.Context, built *image.Built, result *
 	if a.DryRun {
 		return nil
 	}
+
 	if a.Output != "" {
 		if err := catalogs.WriteArchive(a.Output, cmp.Or(a.Push, "localhost/catalog:latest"), built); err != nil {
 			return err
 		}
 		report.OrQuiet(a.Progress).Done("image written to " + a.Output)
 	}
+
 	if a.Push == "" {
 		return nil
 	}
+
 	reference, err := a.Registry.Client(a.Push).Push(ctx, a.Push, nil, built)
 	result.Reference = reference
 	return err
@@ -117,6 +125,7 @@ func (a *CatalogBuild) fromBundles(ctx context.Context, fsys fs.FS, folders []st
 			Advice: "name a repository for them with --bundle-repo, or for them and the catalog with --push",
 		}
 	}
+
 	var members []member
 	for _, name := range folders {
 		m, pushed, err := a.pushBundle(ctx, fsys, name, repo)
@@ -126,16 +135,20 @@ func (a *CatalogBuild) fromBundles(ctx context.Context, fsys fs.FS, folders []st
 		members = append(members, m)
 		result.Bundles = append(result.Bundles, pushed)
 	}
+
 	composition, err := compose(members)
 	if err != nil {
 		return image.Spec{}, &report.Error{Object: fmt.Sprintf("bundles in %q", a.Dir), Err: err}
 	}
+
 	for _, warning := range composition.Warnings {
 		report.OrQuiet(a.Progress).Warn(warning)
 	}
+
 	if result.Blobs, err = composition.blobs(); err != nil {
 		return image.Spec{}, err
 	}
+
 	spec := image.CatalogSpec(nil)
 	spec.Layers[0].Files = catalogFiles(spec.Layers[0].Target, result.Blobs)
 	return spec, nil
@@ -149,6 +162,7 @@ func (a *CatalogBuild) pushBundle(ctx context.Context, fsys fs.FS, name, repo st
 	if err != nil {
 		return member{}, PushedBundle{}, &report.Error{Object: object, Err: err}
 	}
+
 	b, built, err := buildBundle(sub, object)
 	if err != nil {
 		return member{}, PushedBundle{}, err
@@ -156,12 +170,14 @@ func (a *CatalogBuild) pushBundle(ctx context.Context, fsys fs.FS, name, repo st
 	if err := checkVersion(b); err != nil {
 		return member{}, PushedBundle{}, &report.Error{Object: object, Err: err, Advice: "set the version in the ClusterServiceVersion"}
 	}
+
 	catalogs.Warn(a.Progress, b)
 	warnUnfit(a.Progress, b)
 	tag, err := versionTag(b.Version)
 	if err != nil {
 		return member{}, PushedBundle{}, &report.Error{Object: object, Err: err}
 	}
+
 	repository := repo + "/" + b.Package
 	reference := repository + "@" + built.Digest()
 	if !a.DryRun {
@@ -170,10 +186,12 @@ func (a *CatalogBuild) pushBundle(ctx context.Context, fsys fs.FS, name, repo st
 		}
 		report.OrQuiet(a.Progress).Done("bundle " + b.Name() + " pushed to " + repository + ":" + tag)
 	}
+
 	blob, err := b.FBC(reference, bundle.WithMetadata)
 	if err != nil {
 		return member{}, PushedBundle{}, &report.Error{Object: object, Err: err}
 	}
+
 	b.CRDs, b.Objects, b.Properties = nil, nil, nil
 	return member{bundle: b, blob: blob}, PushedBundle{Package: b.Package, Name: b.Name(), Version: b.Version.String(), Reference: reference}, nil
 }
@@ -187,6 +205,7 @@ func (c *Composition) blobs() ([]fbc.Meta, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		metas = append(metas, meta)
 		for _, channel := range c.Channels {
 			if channel.Package != p.Name {
@@ -198,6 +217,7 @@ func (c *Composition) blobs() ([]fbc.Meta, error) {
 			}
 			metas = append(metas, meta)
 		}
+
 		for _, b := range c.Bundles {
 			if b.Package != p.Name {
 				continue
@@ -209,6 +229,7 @@ func (c *Composition) blobs() ([]fbc.Meta, error) {
 			metas = append(metas, meta)
 		}
 	}
+
 	return metas, nil
 }
 
@@ -220,6 +241,7 @@ func encodeBlob(meta fbc.Meta, value any) (fbc.Meta, error) {
 	if err := encoder.Encode(value); err != nil {
 		return fbc.Meta{}, fmt.Errorf("writing %s %q: %w", meta.Schema, meta.Name, err)
 	}
+
 	meta.Blob = json.RawMessage(bytes.TrimSpace(buffer.Bytes()))
 	return meta, nil
 }
@@ -237,5 +259,6 @@ func catalogFiles(target string, blobs []fbc.Meta) []image.File {
 		file := &files[at[name]]
 		file.Content = append(append(file.Content, blob.Blob...), '\n')
 	}
+
 	return files
 }

@@ -47,12 +47,14 @@ func compose(members []member) (*Composition, error) {
 	for _, m := range members {
 		packages[m.bundle.Package] = append(packages[m.bundle.Package], m)
 	}
+
 	c := &Composition{}
 	for _, name := range slices.Sorted(maps.Keys(packages)) {
 		if err := c.add(name, packages[name]); err != nil {
 			return nil, fmt.Errorf("package %q: %w", name, err)
 		}
 	}
+
 	return c, nil
 }
 
@@ -62,6 +64,7 @@ func (c *Composition) add(name string, members []member) error {
 	if err := checkUnique(members); err != nil {
 		return err
 	}
+
 	channels := map[string][]member{}
 	for _, m := range members {
 		names, err := channelsOf(m.bundle)
@@ -73,6 +76,7 @@ func (c *Composition) add(name string, members []member) error {
 		}
 		c.Bundles = append(c.Bundles, m.blob)
 	}
+
 	c.Packages = append(c.Packages, c.pkg(name, members, channels))
 	for _, channel := range slices.Sorted(maps.Keys(channels)) {
 		entries, err := c.entries(name, channel, channels[channel])
@@ -81,6 +85,7 @@ func (c *Composition) add(name string, members []member) error {
 		}
 		c.Channels = append(c.Channels, fbc.Channel{Schema: fbc.SchemaChannel, Package: name, Name: channel, Entries: entries})
 	}
+
 	return nil
 }
 
@@ -107,6 +112,7 @@ func checkUnique(members []member) error {
 		}
 		names[m.name()], versions[version] = m.bundle.Version, m.name()
 	}
+
 	return nil
 }
 
@@ -132,6 +138,7 @@ func (c *Composition) pkg(name string, members []member, channels map[string][]m
 		DefaultChannel: newest.DefaultChannel,
 		Description:    newest.CSV.Spec.Description,
 	}
+
 	if len(newest.CSV.Spec.Icon) > 0 {
 		icon := newest.CSV.Spec.Icon[0]
 		if data, err := decodeIcon(icon.Data); err != nil {
@@ -140,9 +147,11 @@ func (c *Composition) pkg(name string, members []member, channels map[string][]m
 			p.Icon = &fbc.Icon{Data: data, MediaType: icon.MediaType}
 		}
 	}
+
 	if _, ok := channels[p.DefaultChannel]; ok {
 		return p
 	}
+
 	wanted := p.DefaultChannel
 	p.DefaultChannel = fallbackChannel(members, channels)
 	// A single channel is nobody's choice to get wrong.
@@ -153,6 +162,7 @@ func (c *Composition) pkg(name string, members []member, channels map[string][]m
 		}
 		c.Warnings = append(c.Warnings, fmt.Sprintf("package %s: its newest bundle %s %s; %q is taken", name, newest.Name(), said, p.DefaultChannel))
 	}
+
 	return p
 }
 
@@ -179,15 +189,18 @@ func (c *Composition) entries(pkg, channel string, members []member) ([]fbc.Chan
 		}
 		entries = append(entries, entry)
 	}
+
 	heads := linkHeads(entries)
 	if len(heads) == 0 {
 		return nil, errors.New("every bundle is an update of another: spec.replaces and spec.skips of their CSVs go round in a circle")
 	}
+
 	if dead := deadEnds(members, heads); len(dead) > 0 {
 		c.Warnings = append(c.Warnings, fmt.Sprintf(
 			"package %s, channel %s: no bundle says that it is an update of %s; they are linked in the order of versions, set spec.replaces in the CSVs to say otherwise",
 			pkg, channel, strings.Join(dead, ", ")))
 	}
+
 	return entries, nil
 }
 
@@ -208,6 +221,7 @@ func deadEnds(members []member, heads []string) []string {
 			dead = append(dead, m.name())
 		}
 	}
+
 	return dead
 }
 
@@ -224,9 +238,11 @@ func linkHeads(entries []fbc.ChannelEntry) []string {
 	for _, i := range heads {
 		names = append(names, entries[i].Name)
 	}
+
 	if len(heads) < 2 {
 		return names
 	}
+
 	for _, head := range heads[:len(heads)-1] {
 		for next := head + 1; next < len(entries); next++ {
 			if leadsTo(entries, head, next) {
@@ -240,6 +256,7 @@ func linkHeads(entries []fbc.ChannelEntry) []string {
 			break
 		}
 	}
+
 	return names
 }
 
@@ -254,6 +271,7 @@ func headsOf(entries []fbc.ChannelEntry) []int {
 			heads = append(heads, i)
 		}
 	}
+
 	return heads
 }
 
@@ -270,6 +288,7 @@ func leadsTo(entries []fbc.ChannelEntry, from, to int) bool {
 		if seen[at] {
 			continue
 		}
+
 		seen[at] = true
 		for i, entry := range entries {
 			if entries[at].Replaces == entry.Name || slices.Contains(entries[at].Skips, entry.Name) {
@@ -277,6 +296,7 @@ func leadsTo(entries []fbc.ChannelEntry, from, to int) bool {
 			}
 		}
 	}
+
 	return false
 }
 

@@ -26,6 +26,7 @@ func FuzzLinkHeads(f *testing.F) {
 				entries[i].Skips = []string{strconv.Itoa(to)}
 			}
 		}
+
 		circles := inCircles(entries)
 		heads := linkHeads(entries)
 		if want := min(len(heads), 1); len(headsOf(entries)) != want {
@@ -34,6 +35,7 @@ func FuzzLinkHeads(f *testing.F) {
 		if got := inCircles(entries); got != circles {
 			t.Errorf("%d entries lie on circles, %d before: %+v", got, circles, entries)
 		}
+
 		before := len(entries)
 		if again := linkHeads(entries); len(again) > 1 || len(entries) != before {
 			t.Errorf("there is more to link: %v", again)
@@ -53,5 +55,6 @@ func inCircles(entries []fbc.ChannelEntry) int {
 			}
 		}
 	}
+
 	return count
 }

@@ -174,16 +174,19 @@ func TestComposePackage(t *testing.T) {
 			warning: "the icon of p.v1.0.0 is left out",
 		},
 	}
+
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			got, err := compose(c.members)
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			c.want.Schema, c.want.Name = fbc.SchemaPackage, "p"
 			if diff := cmp.Diff([]fbc.Package{c.want}, got.Packages); diff != "" {
 				t.Errorf("packages (-want +got):\n%s", diff)
 			}
+
 			checkWarning(t, got.Warnings, c.warning)
 		})
 	}
@@ -201,6 +204,7 @@ func TestComposeRefuses(t *testing.T) {
 		"names the package":   {members: []member{aBundle("1.0.0", inPackage("q"), inChannels(""))}, want: `package "q"`},
 		"the same name elsewhere is no error, the same version neither": {members: []member{aBundle("1.0.0"), aBundle("1.0.0", inPackage("q"))}},
 	}
+
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			_, err := compose(c.members)
@@ -219,14 +223,17 @@ func TestBlobs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	blobs, err := composition.blobs()
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var got []string
 	for _, blob := range blobs {
 		got = append(got, blob.String())
 	}
+
 	want := []string{
 		`blob of schema olm.package, name "a"`, `blob of schema olm.channel, package "a", name "stable"`,
 		`blob of schema olm.bundle, package "a", name "p.v1.0.0"`,
@@ -236,10 +243,12 @@ func TestBlobs(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("blobs (-want +got):\n%s", diff)
 	}
+
 	files := catalogFiles("/configs", blobs)
 	if len(files) != 2 || files[0].Path != "/configs/a/catalog.json" || files[1].Path != "/configs/b/catalog.json" {
 		t.Fatalf("files: %v", files)
 	}
+
 	// What was written is read back as the same blobs.
 	var read []fbc.Meta
 	for _, file := range files {
@@ -251,6 +260,7 @@ func TestBlobs(t *testing.T) {
 			read = append(read, meta)
 		}
 	}
+
 	asJSON := cmp.Transformer("JSON", func(blob json.RawMessage) (value any) {
 		if err := json.Unmarshal(blob, &value); err != nil {
 			t.Error(err)
@@ -270,6 +280,7 @@ func TestVersionTag(t *testing.T) {
 		"0.0.0-x+" + strings.Repeat("a", 119): "v0.0.0-x_" + strings.Repeat("a", 119),
 		"0.0.0-x+" + strings.Repeat("a", 120): "",
 	}
+
 	for version, want := range cases {
 		got, err := versionTag(semver.MustParse(version))
 		if got != want && err == nil || (err != nil) != (want == "") {
@@ -286,6 +297,7 @@ func TestDecodeIcon(t *testing.T) {
 			t.Errorf("%q: got %q and error %v", written, got, err)
 		}
 	}
+
 	for _, bad := range []string{"", " \n", "no base64!"} {
 		if got, err := decodeIcon(bad); err == nil {
 			t.Errorf("%q: got %q without an error", bad, got)
@@ -302,6 +314,7 @@ func TestRepositoryOf(t *testing.T) {
 		"catalog:v1":                                    "catalog",
 		"":                                              "",
 	}
+
 	for ref, want := range cases {
 		if got := catalogs.RepositoryOf(ref); got != want {
 			t.Errorf("%q: got %q, want %q", ref, got, want)

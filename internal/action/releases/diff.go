@@ -89,16 +89,19 @@ func (a *Diff) Run(ctx context.Context) (*Comparison, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { _ = from.Close() }() // It was only read.
 	to, err := a.open(ctx, a.To)
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { _ = to.Close() }() // It was only read.
 	compared, err := compare(from, to)
 	if err != nil {
 		return nil, &report.Error{Object: objectOf(a.To), Err: err}
 	}
+
 	return compared, nil
 }
 
@@ -111,6 +114,7 @@ func compare(from, to *releaseimage.Image) (*Comparison, error) {
 	if c.To, err = describe(to); err != nil {
 		return nil, err
 	}
+
 	c.UpgradeFrom = slices.Contains(c.To.Metadata.Previous, c.From.Metadata.Version)
 	c.Images = compareImages(c.From.Images, c.To.Images)
 	for _, name := range union(versions(c.From), versions(c.To)) {
@@ -118,11 +122,13 @@ func compare(from, to *releaseimage.Image) (*Comparison, error) {
 			c.Components = append(c.Components, ComponentChange{Name: name, From: before, To: after})
 		}
 	}
+
 	for _, key := range union(c.From.Metadata.Metadata, c.To.Metadata.Metadata) {
 		if before, after := c.From.Metadata.Metadata[key], c.To.Metadata.Metadata[key]; before != after {
 			c.Metadata = append(c.Metadata, MetadataChange{Key: key, From: before, To: after})
 		}
 	}
+
 	c.Manifests, err = compareManifests(from.Payload.Manifests, to.Payload.Manifests)
 	return c, err
 }
@@ -147,9 +153,11 @@ func compareImages(from, to []ReleaseImage) []ImageChange {
 	for i := range from {
 		before[from[i].Name] = &from[i]
 	}
+
 	for i := range to {
 		after[to[i].Name] = &to[i]
 	}
+
 	var changes []ImageChange
 	for _, name := range union(before, after) {
 		change := ImageChange{Name: name, From: before[name], To: after[name]}
@@ -167,6 +175,7 @@ func compareImages(from, to []ReleaseImage) []ImageChange {
 		}
 		changes = append(changes, change)
 	}
+
 	return changes
 }
 
@@ -184,6 +193,7 @@ func compareManifests(from, to []release.Manifest) ([]ManifestChange, error) {
 			changes = append(changes, ManifestChange{File: file, Change: change})
 		}
 	}
+
 	return changes, nil
 }
 
@@ -198,5 +208,6 @@ func byFile(manifests []release.Manifest) map[string][]*unstructured.Unstructure
 		}
 		files[name] = append(files[name], manifests[i].Object.DeepCopy())
 	}
+
 	return files
 }

@@ -76,10 +76,12 @@ func (s Source) openWith(ctx context.Context, ref string, options release.Option
 	if err != nil {
 		return nil, err
 	}
+
 	opened, err := releaseimage.OpenWith(ctx, s.Registry.Client(found), found, options)
 	if err != nil {
 		return nil, &report.Error{Object: objectOf(found), Err: err}
 	}
+
 	return opened, nil
 }
 
@@ -92,6 +94,7 @@ func (s Source) payload(ctx context.Context, ref, dir string, options release.Op
 		}
 		return payload, dir, nil
 	}
+
 	opened, err := s.openWith(ctx, ref, options)
 	if err != nil {
 		return nil, ref, err
@@ -113,6 +116,7 @@ func readFile(name string) ([]byte, error) {
 	if err != nil {
 		return nil, &report.Error{Object: object, Err: bare(err)}
 	}
+
 	defer func() { _ = file.Close() }() // It was only read.
 	data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
 	if err == nil && len(data) > maxFile {
@@ -121,6 +125,7 @@ func readFile(name string) ([]byte, error) {
 	if err != nil {
 		return nil, &report.Error{Object: object, Err: bare(err)}
 	}
+
 	return data, nil
 }
 

@@ -60,26 +60,32 @@ func (a *Extract) Run(ctx context.Context) (*Extracted, error) {
 	if err := a.check(); err != nil {
 		return nil, err
 	}
+
 	if a.Included != nil && a.InstallConfig != "" {
 		data, err := readFile(a.InstallConfig)
 		if err != nil {
 			return nil, err
 		}
+
 		included, err := a.Included.with(data)
 		if err != nil {
 			return nil, &report.Error{Object: fmt.Sprintf("file %q", a.InstallConfig), Err: err}
 		}
+
 		a.Included = &included
 	}
+
 	opened, err := a.open(ctx, a.Image)
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { _ = opened.Close() }() // It was only read.
 	extracted := &Extracted{Created: opened.Created}
 	if !image.IsCanonical(a.Image) {
 		extracted.Digest = opened.Digest()
 	}
+
 	if a.File != "" {
 		extracted.Content, err = opened.ReadFile(a.File)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -87,10 +93,12 @@ func (a *Extract) Run(ctx context.Context) (*Extracted, error) {
 		}
 		return extracted, err
 	}
+
 	files, err := a.files(opened)
 	if err != nil {
 		return nil, &report.Error{Object: objectOf(a.Image), Err: err}
 	}
+
 	extracted.Files, err = write(cmp.Or(a.To, "."), files)
 	return extracted, err
 }
@@ -101,11 +109,13 @@ func (a *Extract) Contents(ctx context.Context) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { _ = opened.Close() }() // It was only read.
 	files, err := a.manifests(opened.Payload)
 	if err != nil {
 		return nil, &report.Error{Object: objectOf(a.Image), Err: err}
 	}
+
 	return files, nil
 }
 
@@ -124,6 +134,7 @@ func (a *Extract) check() error {
 	default:
 		return nil
 	}
+
 	return &report.Error{Object: objectOf(a.Image), Err: err}
 }
 
@@ -133,10 +144,12 @@ func (a *Extract) files(opened *releaseimage.Image) (map[string][]byte, error) {
 	if err != nil || a.Included != nil || a.CredentialsRequests {
 		return files, err
 	}
+
 	names, err := opened.ReleaseFiles()
 	if err != nil {
 		return nil, err
 	}
+
 	for _, name := range names {
 		if release.IsManifestFile(name) {
 			continue
@@ -145,6 +158,7 @@ func (a *Extract) files(opened *releaseimage.Image) (map[string][]byte, error) {
 			return nil, err
 		}
 	}
+
 	return files, nil
 }
 
@@ -168,6 +182,7 @@ func encode(manifests []release.Manifest) (map[string][]byte, error) {
 		name := path.Base(m.File)
 		files[name] = slices.Concat(files[name], []byte("---\n"), data)
 	}
+
 	return files, nil
 }
 
@@ -181,6 +196,7 @@ func (a *Extract) choose(payload *release.Payload) ([]release.Manifest, error) {
 		}
 		manifests = a.Included.choose(manifests, version.Major)
 	}
+
 	if a.CredentialsRequests {
 		manifests = slices.DeleteFunc(slices.Clone(manifests), func(m release.Manifest) bool { return !isRequest(m, a.Cloud) })
 	}
@@ -211,21 +227,25 @@ func write(dir string, files map[string][]byte) ([]string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // a release is no secret
 		return nil, &report.Error{Object: object, Err: bare(err)}
 	}
+
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, &report.Error{Object: object, Err: bare(err)}
 	}
+
 	defer func() { _ = root.Close() }() // What was written is closed.
 	var names []string
 	for name := range files {
 		names = append(names, name)
 	}
+
 	slices.Sort(names)
 	for _, name := range names {
 		if err := root.WriteFile(name, files[name], 0o644); err != nil {
 			return nil, &report.Error{Object: fmt.Sprintf("file %q", filepath.Join(dir, name)), Err: bare(err)}
 		}
 	}
+
 	return names, nil
 }
 

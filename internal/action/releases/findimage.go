@@ -25,9 +25,11 @@ func (a *FindImage) Run(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	pullSpec, ok := payload.Images.PullSpec(a.Name)
 	if !ok {
 		return "", fmt.Errorf("no image tag %q exists in the release image %s", a.Name, where)
 	}
+
 	return pullSpec, nil
 }

@@ -37,9 +37,11 @@ func (i Included) choose(manifests []release.Manifest, major uint64) []release.M
 	for _, m := range manifests {
 		capabilities.Known.Insert(m.Capabilities()...)
 	}
+
 	if i.Capabilities == nil {
 		capabilities.Enabled = capabilities.Known
 	}
+
 	return slices.DeleteFunc(cluster.Select(manifests), func(m release.Manifest) bool {
 		_, excluded := capabilities.Excludes(m)
 		return excluded
@@ -63,6 +65,7 @@ func (i Included) with(data []byte) (Included, error) {
 	if i.FeatureSet == "" {
 		i.FeatureSet = config.FeatureSet
 	}
+
 	for _, text := range config.FeatureGates {
 		name, value, ok := strings.Cut(text, "=")
 		if !ok || value != "true" && value != "false" {
@@ -72,6 +75,7 @@ func (i Included) with(data []byte) (Included, error) {
 			i.FeatureGates = append(i.FeatureGates, name)
 		}
 	}
+
 	return i.withCapabilities("capabilities", config.Capabilities)
 }
 
@@ -81,17 +85,21 @@ func (i Included) withCapabilities(field string, spec *configv1.ClusterVersionCa
 	if i.Capabilities != nil || spec == nil {
 		return i, nil
 	}
+
 	baseline := cmp.Or(spec.BaselineCapabilitySet, configv1.CapabilitySetCurrent)
 	if baseline == configv1.CapabilitySetCurrent {
 		return i, nil // It has all, also those of which only the release knows.
 	}
+
 	set, known := release.CapabilitySet(baseline, sets.New(i.FeatureGates...))
 	if !known {
 		return i, fmt.Errorf("%s.baselineCapabilitySet: %q is not known", field, baseline)
 	}
+
 	for _, name := range spec.AdditionalEnabledCapabilities {
 		set.Insert(string(name))
 	}
+
 	i.Capabilities = sets.List(set)
 	return i, nil
 }

@@ -95,21 +95,25 @@ func (a *Info) Run(ctx context.Context) (*Release, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { _ = opened.Close() }() // It was only read.
 	found, err := describe(opened)
 	if err != nil {
 		return nil, &report.Error{Object: objectOf(a.Image), Err: err}
 	}
+
 	if a.Sizes {
 		if err := a.measure(ctx, found); err != nil {
 			return nil, &report.Error{Object: objectOf(a.Image), Err: err}
 		}
 	}
+
 	if a.Verify != nil {
 		if err := a.verify(ctx, found); err != nil {
 			return nil, err
 		}
 	}
+
 	return found, nil
 }
 
@@ -118,11 +122,13 @@ func (a *Info) verify(ctx context.Context, found *Release) error {
 	if err != nil {
 		return err
 	}
+
 	verified := true
 	if err := verifier.Verify(ctx, found.Digest); err != nil {
 		verified = false
 		found.Warnings = append(found.Warnings, "the release is not signed as it must be: "+err.Error())
 	}
+
 	found.Verified = &verified
 	return nil
 }
@@ -138,11 +144,13 @@ func describe(opened *releaseimage.Image) (*Release, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	r.References = references
 	names, err := opened.ReleaseFiles()
 	if err != nil {
 		return nil, err
 	}
+
 	for _, name := range names {
 		if release.IsManifestFile(name) {
 			r.Manifests++
@@ -150,6 +158,7 @@ func describe(opened *releaseimage.Image) (*Release, error) {
 			r.MetadataFiles++
 		}
 	}
+
 	for _, tag := range payload.Images.Tags {
 		_, digest, _ := strings.Cut(tag.PullSpec, "@")
 		r.Images = append(r.Images, ReleaseImage{
@@ -157,11 +166,13 @@ func describe(opened *releaseimage.Image) (*Release, error) {
 			Repository: tag.Annotations[release.AnnotationSource], Commit: tag.Annotations[release.AnnotationCommit],
 		})
 	}
+
 	slices.SortFunc(r.Images, func(a, b ReleaseImage) int { return strings.Compare(a.Name, b.Name) })
 	r.components(payload.Images.Tags)
 	for _, warning := range payload.Warnings {
 		r.Warnings = append(r.Warnings, warning.Error())
 	}
+
 	return r, nil
 }
 
@@ -180,6 +191,7 @@ func (r *Release) components(tags []release.ImageTag) {
 			}
 		}
 	}
+
 	slices.Sort(r.Warnings)
 }
 
@@ -206,6 +218,7 @@ func (a *Info) measure(ctx context.Context, r *Release) error {
 			if err != nil {
 				return fmt.Errorf("image %q: %w", found.Name, err)
 			}
+
 			defer func() { _ = pulled.Close() }() // It was only read.
 			digests, sizes := pulled.Sizes()
 			found.Size = &ImageSize{Created: pulled.Created(), Layers: len(digests)}
@@ -213,18 +226,22 @@ func (a *Info) measure(ctx context.Context, r *Release) error {
 			for n, digest := range digests {
 				layers[i][digest] = sizes[n]
 			}
+
 			return nil
 		})
 	}
+
 	if err := group.Wait(); err != nil {
 		return err
 	}
+
 	users := map[string]int{}
 	for _, of := range layers {
 		for digest := range of {
 			users[digest]++
 		}
 	}
+
 	for i := range r.Images {
 		for digest, size := range layers[i] {
 			r.Images[i].Size.Bytes += size
@@ -233,5 +250,6 @@ func (a *Info) measure(ctx context.Context, r *Release) error {
 			}
 		}
 	}
+
 	return nil
 }

@@ -77,10 +77,12 @@ func (a *Mirror) Run(ctx context.Context) (*Mirrored, error) {
 	if err := a.check(target); err != nil {
 		return nil, err
 	}
+
 	plan, signatures, err := a.plan(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	mirrored := a.describe(target, plan)
 	if a.DryRun {
 		return mirrored, nil
@@ -88,6 +90,7 @@ func (a *Mirror) Run(ctx context.Context) (*Mirrored, error) {
 	if err := a.copy(ctx, target, plan); err != nil {
 		return nil, &report.Error{Object: objectOf(plan.Release.Source), Err: err}
 	}
+
 	return mirrored, a.keep(ctx, plan, signatures, mirrored)
 }
 
@@ -105,6 +108,7 @@ func (a *Mirror) check(target releaseimage.Target) error {
 	case a.To != "":
 		err = target.Check()
 	}
+
 	if err != nil {
 		return &report.Error{Object: objectOf(a.From), Err: err}
 	}
@@ -125,15 +129,18 @@ func (a *Mirror) plan(ctx context.Context) (releaseimage.Plan, [][]byte, error) 
 		signatures, err := a.saved(ctx, plan)
 		return plan, signatures, err
 	}
+
 	opened, err := a.open(ctx, a.From)
 	if err != nil {
 		return releaseimage.Plan{}, nil, err
 	}
+
 	defer func() { _ = opened.Close() }() // It was only read.
 	plan := releaseimage.NewPlan(opened)
 	if err := plan.FindSignatures(ctx, a.clients(opened.Canonical)); err != nil {
 		report.OrQuiet(a.Progress).Warn("whether signatures lie beside the release is not known: " + err.Error())
 	}
+
 	signatures, err := a.signatures(ctx, opened.Canonical)
 	return plan, signatures, err
 }
@@ -143,10 +150,12 @@ func (a *Mirror) signatures(ctx context.Context, canonical string) ([][]byte, er
 	if a.Trust.IsEmpty() {
 		return nil, nil
 	}
+
 	verifier, err := a.Trust.verifier(ctx, a.Source, canonical)
 	if err != nil {
 		return nil, err
 	}
+
 	digest := signature.DigestOf(canonical)
 	if refused := verifier.Verify(ctx, digest); refused != nil {
 		report.OrQuiet(a.Progress).Warn("the release is not signed as it must be: " + refused.Error())
@@ -155,6 +164,7 @@ func (a *Mirror) signatures(ctx context.Context, canonical string) ([][]byte, er
 	if keeper, ok := verifier.(interface{ Verified() map[string][][]byte }); ok {
 		return keeper.Verified()[digest], nil
 	}
+
 	return nil, nil
 }
 
@@ -164,18 +174,22 @@ func (a *Mirror) saved(ctx context.Context, plan releaseimage.Plan) ([][]byte, e
 	if err != nil {
 		return nil, err
 	}
+
 	name := filepath.Join(a.FromDir, configDir, signatureFile(digest))
 	if _, err := os.Lstat(name); errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
+
 	data, err := readFile(name)
 	if err != nil {
 		return nil, err
 	}
+
 	store, err := signature.StoreOf(name, data)
 	if err != nil {
 		return nil, err
 	}
+
 	var found [][]byte
 	for made, err := range store.Signatures(ctx, digest) {
 		if err != nil {
@@ -183,6 +197,7 @@ func (a *Mirror) saved(ctx context.Context, plan releaseimage.Plan) ([][]byte, e
 		}
 		found = append(found, made)
 	}
+
 	return found, nil
 }
 
@@ -203,13 +218,16 @@ func (a *Mirror) describe(target releaseimage.Target, plan releaseimage.Plan) *M
 	} else {
 		mirrored.Mirrors = target.Mirrors(plan)
 	}
+
 	for _, found := range plan.Images {
 		mirrored.Copies = append(mirrored.Copies, Copy{From: found.Source, To: to(found)})
 	}
+
 	if !a.SkipReleaseImage {
 		mirrored.Image = to(plan.Release)
 		mirrored.Copies = append(mirrored.Copies, Copy{From: plan.Release.Source, To: mirrored.Image})
 	}
+
 	return mirrored
 }
 
@@ -218,6 +236,7 @@ func (a *Mirror) copy(ctx context.Context, target releaseimage.Target, plan rele
 	if !a.SkipReleaseImage {
 		total += len(plan.Signatures) + 1
 	}
+
 	copied := 0
 	progress := report.OrQuiet(a.Progress)
 	done := func(found releaseimage.Copied) {
@@ -242,27 +261,32 @@ func (a *Mirror) keep(ctx context.Context, plan releaseimage.Plan, signatures []
 		}
 		return nil
 	}
+
 	digest, err := signature.ParseDigest(signature.DigestOf(plan.Release.Source))
 	if err != nil {
 		return err
 	}
+
 	configMap := signature.ConfigMapOf(digest, signatures)
 	dir := a.SignatureDir
 	if dir == "" && a.ToDir != "" {
 		dir = filepath.Join(a.ToDir, configDir)
 	}
+
 	if dir != "" {
 		mirrored.SignatureFile = filepath.Join(dir, signatureFile(digest))
 		if err := writeConfigMap(mirrored.SignatureFile, configMap); err != nil {
 			return err
 		}
 	}
+
 	if a.Apply == nil {
 		return nil
 	}
 	if err := a.Apply(ctx, configMap); err != nil {
 		return &report.Error{Object: fmt.Sprintf("configmap %q", configMap.Name), Err: err}
 	}
+
 	report.OrQuiet(a.Progress).Done("configmap/" + configMap.Name + " applied")
 	return nil
 }
@@ -278,6 +302,7 @@ func writeConfigMap(name string, configMap *corev1.ConfigMap) error {
 	if err != nil {
 		return &report.Error{Object: fmt.Sprintf("file %q", name), Err: bare(err)}
 	}
+
 	return nil
 }
 
@@ -313,14 +338,17 @@ func (m *Mirrored) instructions(section, kind, apiVersion, field string) (string
 	if len(m.Mirrors) == 0 {
 		return "", nil
 	}
+
 	var sources []source
 	for _, mirror := range m.Mirrors {
 		sources = append(sources, source{Mirrors: mirror.Mirrors, Source: mirror.Source})
 	}
+
 	install, err := yaml.Marshal(map[string]any{section: sources})
 	if err != nil {
 		return "", err
 	}
+
 	object, err := yaml.Marshal(struct {
 		metav1.TypeMeta `json:",inline"`
 		Metadata        map[string]string   `json:"metadata"`
@@ -329,6 +357,7 @@ func (m *Mirrored) instructions(section, kind, apiVersion, field string) (string
 	if err != nil {
 		return "", err
 	}
+
 	return fmt.Sprintf(`To use the new mirrored repository to install, add the following section to the install-config.yaml:
 
 %s

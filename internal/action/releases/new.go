@@ -76,10 +76,12 @@ func (a *New) Run(ctx context.Context) (*Made, error) {
 	if err := a.check(); err != nil {
 		return nil, err
 	}
+
 	done, err := a.prepare(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	defer done()
 	composed, err := a.Build.Compose(ctx)
 	if err != nil {
@@ -88,26 +90,32 @@ func (a *New) Run(ctx context.Context) (*Made, error) {
 	if err := a.checkTrust(composed.Files); err != nil {
 		return nil, &report.Error{Object: "release", Err: err}
 	}
+
 	dir, err := os.MkdirTemp("", "mainstay-release-")
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { _ = os.RemoveAll(dir) }() // The image has been delivered.
 	built, err := composed.Build(ctx, dir)
 	for _, warning := range composed.Warnings {
 		report.OrQuiet(a.Progress).Warn(warning)
 	}
+
 	if err != nil {
 		return nil, &report.Error{Object: "release", Err: err}
 	}
+
 	digest, err := image.Digest(built...)
 	if err != nil {
 		return nil, &report.Error{Object: "release", Err: err}
 	}
+
 	made := &Made{Digest: digest, Name: composed.Metadata.Version, Created: composed.Images.Created.UTC()}
 	if a.DryRun {
 		return made, nil
 	}
+
 	return made, a.deliver(ctx, composed, built, made)
 }
 
@@ -131,26 +139,32 @@ func (a *New) prepare(ctx context.Context) (done func(), err error) {
 			return done, err
 		}
 	}
+
 	if a.MappingFile != "" {
 		data, err := readFile(a.MappingFile)
 		if err != nil {
 			return done, err
 		}
+
 		mappings, err := ParseMappings(string(data))
 		if err != nil {
 			return done, &report.Error{Object: fmt.Sprintf("file %q", a.MappingFile), Err: err}
 		}
+
 		a.Build.Images = append(mappings, a.Build.Images...)
 	}
+
 	if err := a.readStream(ctx); err != nil {
 		return done, err
 	}
+
 	if a.FromDir != "" {
 		a.Build.FromDir, done, err = catalogs.OpenFolder(a.FromDir)
 		if err != nil {
 			return done, err
 		}
 	}
+
 	a.name()
 	return done, a.addTrust()
 }
@@ -178,10 +192,12 @@ func (a *New) readStream(ctx context.Context) error {
 	default:
 		return nil
 	}
+
 	stream, err := release.ParseImageStream(data)
 	if err != nil {
 		return &report.Error{Object: object, Err: err}
 	}
+
 	a.Build.FromStream = &stream
 	return nil
 }
@@ -195,25 +211,31 @@ func (a *New) addTrust() error {
 	if len(a.VerificationKeys)+len(a.VerificationStores) == 0 {
 		return nil
 	}
+
 	keyrings := map[string][]byte{}
 	for _, file := range a.VerificationKeys {
 		data, err := readFile(file)
 		if err != nil {
 			return err
 		}
+
 		name := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
 		if keyrings[name] != nil {
 			return &report.Error{Object: fmt.Sprintf("file %q", file), Err: fmt.Errorf("there is another keyring %q: files must have different names", name)}
 		}
+
 		keyrings[name] = data
 	}
+
 	trust, err := signature.TrustOf(keyrings, a.VerificationStores)
 	if err != nil {
 		return &report.Error{Object: "release", Err: fmt.Errorf("who signs its successors: %w", err), Advice: "name keyrings with --verification-key and stores with --verification-store"}
 	}
+
 	trust.Annotations[release.AnnotationIncludePrefix+release.DefaultProfile] = "true"
 	data, err := yaml.Marshal(trust)
 	a.Build.Files = map[string][]byte{trustFile: data}
+
 	return err
 }
 
@@ -234,6 +256,7 @@ func (a *New) checkTrust(files map[string][]byte) error {
 	if a.Build.Files[trustFile] == nil {
 		return nil
 	}
+
 	for _, file := range slices.Sorted(maps.Keys(files)) {
 		if path.Base(file) != trustFile && bytes.Contains(files[file], []byte(signature.AnnotationConfigMap)) {
 			return fmt.Errorf("%s says already who signs its successors: change it there, or leave it out", file)
@@ -253,13 +276,16 @@ func ParseMappings(text string) ([]releaseimage.Mapping, error) {
 		if line = strings.TrimSpace(line); line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
+
 		mapping, err := ParseMapping(line)
 		if err != nil {
 			wrong = append(wrong, fmt.Errorf("line %d: %w", number, err))
 			continue
 		}
+
 		mappings = append(mappings, mapping)
 	}
+
 	return mappings, errors.Join(wrong...)
 }
 
@@ -281,6 +307,7 @@ func (a *New) deliver(ctx context.Context, composed *releaseimage.Composed, buil
 		}
 		progress.Done("payload written to " + a.ToDir)
 	}
+
 	name := cmp.Or(a.ToImage, "localhost/release:"+strings.ReplaceAll(made.Name, "+", "_"))
 	if a.ToFile != "" {
 		if err := catalogs.WriteArchive(a.ToFile, name, built...); err != nil {
@@ -288,15 +315,18 @@ func (a *New) deliver(ctx context.Context, composed *releaseimage.Composed, buil
 		}
 		progress.Done("image written to " + a.ToFile)
 	}
+
 	if a.ToSignature != "" {
 		if err := a.writeStatement(made, name); err != nil {
 			return err
 		}
 		progress.Done("statement written to " + a.ToSignature)
 	}
+
 	if a.ToImage == "" {
 		return nil
 	}
+
 	reference, err := a.Registry.Client(a.ToImage).Push(ctx, a.ToImage, nil, built...)
 	made.Reference = reference
 	return err
@@ -308,6 +338,7 @@ func (a *New) writeStatement(made *Made, name string) error {
 	if err != nil {
 		return err
 	}
+
 	data, err := signature.Statement(digest, name, made.Created)
 	if err != nil {
 		return err
@@ -315,5 +346,6 @@ func (a *New) writeStatement(made *Made, name string) error {
 	if err := os.WriteFile(a.ToSignature, append(data, '\n'), 0o644); err != nil { //nolint:gosec // it is for others to read
 		return &report.Error{Object: fmt.Sprintf("file %q", a.ToSignature), Err: bare(err)}
 	}
+
 	return nil
 }

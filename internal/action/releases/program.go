@@ -54,27 +54,33 @@ func (a *Program) Run(ctx context.Context) (string, error) {
 	if !strings.Contains(system, "/") {
 		system += "/" + runtime.GOARCH
 	}
+
 	operating, architecture, _ := strings.Cut(system, "/")
 	places, known := programs[a.Name]
 	if !known {
 		return "", &report.Error{Object: fmt.Sprintf("program %q", a.Name), Err: errors.New("is not known; there are mainstay and oc")}
 	}
+
 	i := slices.IndexFunc(places, func(at place) bool { return at.system == system || at.system == operating })
 	if i < 0 {
 		return "", &report.Error{Object: fmt.Sprintf("program %q", a.Name), Err: fmt.Errorf("no release has it for %s", system)}
 	}
+
 	payload, where, err := a.payload(ctx, a.Image, "", release.Options{})
 	if err != nil {
 		return "", err
 	}
+
 	pullSpec, ok := payload.Images.PullSpec(places[i].image)
 	if !ok {
 		return "", fmt.Errorf("no image tag %q exists in the release image %s", places[i].image, where)
 	}
+
 	written, err := a.take(ctx, a.clients(pullSpec).For(architecture), pullSpec, places[i], architecture)
 	if err != nil {
 		return "", &report.Error{Object: fmt.Sprintf("image %q", places[i].image), Err: err}
 	}
+
 	return written, nil
 }
 
@@ -85,14 +91,17 @@ func (a *Program) take(ctx context.Context, client *image.Client, pullSpec strin
 	if err != nil {
 		return "", err
 	}
+
 	defer func() { _ = pulled.Close() }() // It was only read.
 	if _, has := pulled.Platform(); !strings.Contains(from.system, "/") && has != architecture {
 		return "", fmt.Errorf("it is for %s, not for %s", has, architecture)
 	}
+
 	files, _, err := pulled.Files(ctx, "/"+path.Dir(file), "")
 	if err != nil {
 		return "", err
 	}
+
 	defer func() { _ = files.Close() }() // It was only read.
 	content, err := files.Open(path.Base(file))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -101,20 +110,24 @@ func (a *Program) take(ctx context.Context, client *image.Client, pullSpec strin
 	if err != nil {
 		return "", err
 	}
+
 	defer func() { _ = content.Close() }() // It was only read.
 	dir := cmp.Or(a.To, ".")
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // a program is no secret
 		return "", err
 	}
+
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return "", err
 	}
+
 	defer func() { _ = root.Close() }() // What was written is closed.
 	written, err := root.OpenFile(path.Base(file), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o755)
 	if err != nil {
 		return "", err
 	}
+
 	_, err = io.Copy(written, content)
 	return filepath.Join(dir, path.Base(file)), errors.Join(err, written.Close())
 }

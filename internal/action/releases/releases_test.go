@@ -23,10 +23,12 @@ func manifests(t *testing.T, files map[string]string) []release.Manifest {
 	for name, content := range files {
 		fsys["release-manifests/"+name] = &fstest.MapFile{Data: []byte(content)}
 	}
+
 	payload, err := release.Load(fsys, release.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return payload.Manifests
 }
 
@@ -52,6 +54,7 @@ func TestChoose(t *testing.T) {
 		"e.yaml": object("Other", "gated", "    release.openshift.io/feature-gate: Shiny\n"),
 		"f.yaml": strings.ReplaceAll(object("Other", "hosted", ""), "self-managed-high-availability", "hosted"),
 	})
+
 	payload := &release.Payload{Manifests: all, Metadata: release.Metadata{Version: "1.0.0"}}
 	tests := map[string]struct {
 		extract Extract
@@ -73,6 +76,7 @@ func TestChoose(t *testing.T) {
 		"the newest set":      {Extract{Included: &Included{}}, "capabilities: {baselineCapabilitySet: vCurrent}\n", "aws gcp console"},
 		"no restriction":      {Extract{Included: &Included{}}, "metadata: {name: x}\n", "aws gcp console"},
 	}
+
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			if test.config != "" {
@@ -88,6 +92,7 @@ func TestChoose(t *testing.T) {
 			}
 		})
 	}
+
 	for _, bad := range []string{"featureGates: [x]", "featureGates: [x=yes]", "capabilities: {baselineCapabilitySet: v9}", "featureSet: [", "featureSet: {}"} {
 		if _, err := (Included{}).with([]byte(bad)); err == nil {
 			t.Errorf("%s is taken", bad)
@@ -107,6 +112,7 @@ func TestCompareImages(t *testing.T) {
 	for _, change := range changes {
 		got[change.Name] = change.Change
 	}
+
 	want := map[string]string{"added": ImageAdded, "changed": ImageChanged, "rebuilt": ImageRebuilt, "removed": ImageRemoved, "unknown": ImageChanged}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -134,6 +140,7 @@ func TestParseMappings(t *testing.T) {
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("(-want +got): %v\n%s", err, diff)
 	}
+
 	_, err = ParseMappings("a\nb=\n=c\n")
 	if err == nil || strings.Count(err.Error(), "must be written as NAME=IMAGE") != 3 || !strings.HasPrefix(err.Error(), "line 1: ") {
 		t.Errorf("got %v", err)

@@ -51,20 +51,24 @@ func (a *Render) Run(ctx context.Context) (*Rendered, error) {
 	if err := a.check(); err != nil {
 		return nil, &report.Error{Object: objectOf(a.Image), Err: err}
 	}
+
 	payload, _, err := a.payload(ctx, a.Image, a.PayloadDir, release.Options{
 		ReleaseImage: a.Image, ClusterProfile: a.Profile, StrictTemplates: true, Bootstrap: true,
 	})
 	if err != nil {
 		return nil, err
 	}
+
 	included, overrides, err := a.cluster(payload.Metadata.Version)
 	if err != nil {
 		return nil, err
 	}
+
 	version, err := semver.Parse(payload.Metadata.Version)
 	if err != nil {
 		return nil, err
 	}
+
 	rendered := &Rendered{Version: payload.Metadata.Version}
 	for folder, manifests := range map[string][]release.Manifest{
 		release.FolderOwn: payload.ForBootstrap(), release.FolderBootstrap: payload.Bootstrap,
@@ -77,10 +81,12 @@ func (a *Render) Run(ctx context.Context) (*Rendered, error) {
 		if _, err := write(filepath.Join(a.To, folder), files); err != nil {
 			return nil, err
 		}
+
 		for name := range maps.Keys(files) {
 			rendered.Files = append(rendered.Files, path.Join(folder, name))
 		}
 	}
+
 	slices.Sort(rendered.Files)
 	return rendered, nil
 }
@@ -103,15 +109,18 @@ func (a *Render) cluster(version string) (Included, []release.Override, error) {
 	if err := readObject(a.FeatureGateFile, "FeatureGate", &gates); err != nil {
 		return included, nil, err
 	}
+
 	included.FeatureSet, included.FeatureGates = gates.Spec.FeatureSet, gates.enabled(version)
 	var cv configv1.ClusterVersion
 	if err := readObject(a.ClusterVersionFile, "ClusterVersion", &cv); err != nil {
 		return included, nil, err
 	}
+
 	included, err := included.withCapabilities("spec.capabilities", cv.Spec.Capabilities)
 	if err != nil {
 		return included, nil, &report.Error{Object: fmt.Sprintf("file %q", a.ClusterVersionFile), Err: err}
 	}
+
 	var overrides []release.Override
 	for _, o := range cv.Spec.Overrides {
 		overrides = append(overrides, release.Override{
@@ -119,6 +128,7 @@ func (a *Render) cluster(version string) (Included, []release.Override, error) {
 			Unmanaged: o.Unmanaged,
 		})
 	}
+
 	return included, overrides, nil
 }
 
@@ -152,6 +162,7 @@ func (g featureGate) enabled(version string) []string {
 		}
 		return names
 	}
+
 	return g.Spec.CustomNoUpgrade.Enabled
 }
 
@@ -160,10 +171,12 @@ func readObject(name, kind string, into any) error {
 	if name == "" {
 		return nil
 	}
+
 	data, err := readFile(name)
 	if err != nil {
 		return err
 	}
+
 	var object map[string]any
 	err = yaml.Unmarshal(data, &object)
 	switch found := object["kind"]; {
@@ -174,8 +187,10 @@ func readObject(name, kind string, into any) error {
 	default:
 		err = yaml.Unmarshal(data, into)
 	}
+
 	if err != nil {
 		return &report.Error{Object: fmt.Sprintf("file %q", name), Err: err}
 	}
+
 	return nil
 }

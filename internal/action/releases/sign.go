@@ -64,33 +64,40 @@ func (a *Sign) Run(ctx context.Context) (*Signed, error) {
 	if err := a.check(); err != nil {
 		return nil, err
 	}
+
 	passphrase, err := a.passphrase()
 	if err != nil {
 		return nil, err
 	}
+
 	opened, err := a.open(ctx, a.Image)
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { _ = opened.Close() }() // It was only read.
 	digest, err := signature.ParseDigest(opened.Digest())
 	if err != nil {
 		return nil, &report.Error{Object: objectOf(a.Image), Err: err}
 	}
+
 	signed := &Signed{Digest: digest.String(), Reference: a.Reference}
 	if signed.Reference == "" {
 		signed.Reference = releaseimage.RepositoryOf(opened.Canonical) + ":" + opened.Payload.Metadata.Version
 	}
+
 	if a.Key != "" {
 		if err := a.signOpenPGP(ctx, digest, passphrase, signed); err != nil {
 			return nil, err
 		}
 	}
+
 	if a.SigstoreKey != "" {
 		if err := a.signSigstore(ctx, opened.Canonical, digest, passphrase, signed); err != nil {
 			return nil, err
 		}
 	}
+
 	return signed, nil
 }
 
@@ -110,15 +117,18 @@ func (a *Sign) passphrase() ([]byte, error) {
 	if a.PassphraseFile == "" {
 		return nil, nil
 	}
+
 	data, err := readFile(a.PassphraseFile)
 	if err != nil {
 		return nil, err
 	}
+
 	for i, c := range data {
 		if c == '\n' || c == '\r' {
 			return data[:i], nil
 		}
 	}
+
 	return data, nil
 }
 
@@ -127,18 +137,22 @@ func (a *Sign) signOpenPGP(ctx context.Context, digest signature.Digest, passphr
 	if err != nil {
 		return err
 	}
+
 	signer, err := signature.ParseSigner(data, passphrase)
 	if err != nil {
 		return &report.Error{Object: fmt.Sprintf("key %q", a.Key), Err: err}
 	}
+
 	now := time.Now
 	if a.Now != nil {
 		now = a.Now
 	}
+
 	made, err := signer.Sign(digest, signature.SignOptions{Reference: signed.Reference, Time: now(), Lifetime: a.Lifetime})
 	if err != nil {
 		return &report.Error{Object: fmt.Sprintf("key %q", a.Key), Err: err}
 	}
+
 	if a.ToStore != "" {
 		name, err := store(a.ToStore, digest, made)
 		if err != nil {
@@ -146,6 +160,7 @@ func (a *Sign) signOpenPGP(ctx context.Context, digest signature.Digest, passphr
 		}
 		signed.Signatures = append(signed.Signatures, path.Join(a.ToStore, name))
 	}
+
 	configMap := signature.ConfigMapOf(digest, [][]byte{made})
 	if a.ToConfigMap != "" {
 		data, err := yaml.Marshal(configMap)
@@ -157,12 +172,14 @@ func (a *Sign) signOpenPGP(ctx context.Context, digest signature.Digest, passphr
 		}
 		signed.Signatures = append(signed.Signatures, a.ToConfigMap)
 	}
+
 	if a.Apply != nil {
 		if err := a.Apply(ctx, configMap); err != nil {
 			return &report.Error{Object: fmt.Sprintf("configmap %q", configMap.Name), Err: err}
 		}
 		signed.Signatures = append(signed.Signatures, "configmap/"+configMap.Name)
 	}
+
 	return nil
 }
 
@@ -174,16 +191,19 @@ func store(dir string, digest signature.Digest, made []byte) (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // a store is for all to read
 		return "", bare(err)
 	}
+
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return "", bare(err)
 	}
+
 	defer func() { _ = root.Close() }() // What was written is closed.
 	for i := 1; i <= maxStored; i++ {
 		name := signature.PathOf(digest, i)
 		if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
 			return "", bare(err)
 		}
+
 		file, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 		if errors.Is(err, fs.ErrExist) {
 			continue
@@ -191,12 +211,15 @@ func store(dir string, digest signature.Digest, made []byte) (string, error) {
 		if err != nil {
 			return "", bare(err)
 		}
+
 		_, err = file.Write(made)
 		if err = errors.Join(err, file.Close()); err != nil {
 			err = errors.Join(err, root.Remove(name))
 		}
+
 		return name, err
 	}
+
 	return "", fmt.Errorf("it holds %d signatures of the digest already, and no more are looked for", maxStored)
 }
 
@@ -205,19 +228,23 @@ func (a *Sign) signSigstore(ctx context.Context, canonical string, digest signat
 	if err != nil {
 		return err
 	}
+
 	key, err := signature.ParsePrivateKey(data, passphrase)
 	if err != nil {
 		return &report.Error{Object: fmt.Sprintf("key %q", a.SigstoreKey), Err: err}
 	}
+
 	repository := releaseimage.RepositoryOf(canonical)
 	made, err := key.Sign(digest, repository)
 	if err != nil {
 		return &report.Error{Object: fmt.Sprintf("key %q", a.SigstoreKey), Err: err}
 	}
+
 	beside := releaseimage.Attachments{Client: a.clients(canonical), Repository: repository}
 	if err := beside.Attach(ctx, digest, made); err != nil {
 		return &report.Error{Object: objectOf(canonical), Err: err}
 	}
+
 	signed.Signatures = append(signed.Signatures, beside.Reference(digest))
 	return nil
 }

@@ -45,10 +45,12 @@ func (t Trust) verifier(ctx context.Context, source Source, canonical string) (s
 			Advice: "name OpenPGP public keys with --keyring, a key of sigstore with --key, or a release that says who signs with --trust-release",
 		}
 	}
+
 	config, err := t.config(ctx, source)
 	if err != nil {
 		return nil, err
 	}
+
 	var verifiers []signature.Verifier
 	if len(config.Keyrings) > 0 {
 		first, err := t.bundles()
@@ -57,6 +59,7 @@ func (t Trust) verifier(ctx context.Context, source Source, canonical string) (s
 		}
 		verifiers = append(verifiers, config.Verifier(first...))
 	}
+
 	if len(t.Keys) > 0 {
 		keys, err := t.keys()
 		if err != nil {
@@ -65,6 +68,7 @@ func (t Trust) verifier(ctx context.Context, source Source, canonical string) (s
 		beside := releaseimage.Attachments{Client: source.clients(canonical), Repository: releaseimage.RepositoryOf(canonical)}
 		verifiers = append(verifiers, signature.NewSigstore(keys, beside))
 	}
+
 	return signature.All(verifiers...), nil
 }
 
@@ -77,17 +81,21 @@ func (t Trust) config(ctx context.Context, source Source) (signature.Config, err
 			return config, err
 		}
 	}
+
 	for _, name := range t.Keyrings {
 		data, err := readFile(name)
 		if err != nil {
 			return config, err
 		}
+
 		keyring, err := signature.ParseKeyring(name, data)
 		if err != nil {
 			return config, err
 		}
+
 		config.Keyrings = append(config.Keyrings, keyring)
 	}
+
 	for _, address := range t.Stores {
 		store, err := signature.OpenStore(address, nil)
 		if err != nil {
@@ -95,6 +103,7 @@ func (t Trust) config(ctx context.Context, source Source) (signature.Config, err
 		}
 		config.Stores = append(config.Stores, store)
 	}
+
 	return config, nil
 }
 
@@ -104,11 +113,13 @@ func (t Trust) configOf(ctx context.Context, source Source) (signature.Config, e
 	if err != nil {
 		return signature.Config{}, err
 	}
+
 	defer func() { _ = opened.Close() }() // It was only read.
 	for _, m := range opened.Payload.Manifests {
 		if _, ok := m.Object.GetAnnotations()[signature.AnnotationConfigMap]; !ok || m.Object.GetKind() != "ConfigMap" {
 			continue
 		}
+
 		var config signature.Config
 		data, err := dataOf(m)
 		if err == nil {
@@ -117,8 +128,10 @@ func (t Trust) configOf(ctx context.Context, source Source) (signature.Config, e
 		if err != nil {
 			err = &report.Error{Object: objectOf(t.Release), Err: fmt.Errorf("%s: %w", m.Key(), err)}
 		}
+
 		return config, err
 	}
+
 	return signature.Config{}, &report.Error{
 		Object: objectOf(t.Release), Err: fmt.Errorf("none of its manifests is a ConfigMap with the annotation %s, which would say who signs", signature.AnnotationConfigMap),
 	}
@@ -130,11 +143,13 @@ func dataOf(m release.Manifest) (map[string]string, error) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(m.Object.Object, &configMap); err != nil {
 		return nil, err
 	}
+
 	data := map[string]string{}
 	maps.Copy(data, configMap.Data)
 	for key, value := range configMap.BinaryData {
 		data[key] = string(value)
 	}
+
 	return data, nil
 }
 
@@ -146,12 +161,15 @@ func (t Trust) bundles() ([]signature.Store, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		store, err := signature.StoreOf(name, data)
 		if err != nil {
 			return nil, &report.Error{Object: fmt.Sprintf("file %q", name), Err: errors.New(strings.TrimPrefix(err.Error(), name+": "))}
 		}
+
 		stores = append(stores, store)
 	}
+
 	return stores, nil
 }
 
@@ -162,12 +180,15 @@ func (t Trust) keys() ([]signature.PublicKey, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		key, err := signature.ParsePublicKey(filepath.Base(name), data)
 		if err != nil {
 			return nil, err
 		}
+
 		keys = append(keys, key)
 	}
+
 	return keys, nil
 }
 
@@ -186,6 +207,7 @@ func (a *Verify) Run(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	digest := signature.DigestOf(ref)
 	verifier, err := a.Trust.verifier(ctx, a.Source, ref)
 	if err != nil {
@@ -194,5 +216,6 @@ func (a *Verify) Run(ctx context.Context) (string, error) {
 	if err := verifier.Verify(ctx, digest); err != nil {
 		return "", &report.Error{Object: objectOf(ref), Err: &report.Reworded{Text: signature.Detail(err), Cause: err}}
 	}
+
 	return digest, nil
 }

@@ -47,6 +47,7 @@ func (g Graph) Run(ctx context.Context) (*cincinnati.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	graph, err := cincinnati.Parse(data)
 	if err != nil {
 		return nil, &report.Error{Object: g.name(), Err: err}
@@ -54,10 +55,12 @@ func (g Graph) Run(ctx context.Context) (*cincinnati.Graph, error) {
 	if g.From == "" {
 		return graph, nil
 	}
+
 	part, err := graph.Below(g.From)
 	if err != nil {
 		return nil, &report.Error{Object: g.name(), Err: err, Advice: "name a version that is in the channel"}
 	}
+
 	return part, nil
 }
 
@@ -70,6 +73,7 @@ func (g Graph) name() string {
 	if !g.isURL() {
 		return g.Source
 	}
+
 	address, err := url.Parse(g.Source)
 	if err != nil {
 		return "the update service"
@@ -84,10 +88,12 @@ func (g Graph) read(ctx context.Context) ([]byte, error) {
 	if g.Channel != "" || g.Architecture != "" {
 		return nil, errors.New("a file has the graph of one channel and architecture: they are named only for a URL")
 	}
+
 	f, err := os.Open(g.Source)
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { _ = f.Close() }() // It was only read.
 	return readAtMost(f)
 }
@@ -106,28 +112,33 @@ func (g Graph) fetch(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, &report.Error{Object: g.name(), Err: errors.New("the address is no URL")}
 	}
+
 	query := address.Query()
 	for name, value := range map[string]string{"channel": g.Channel, "arch": g.Architecture} {
 		if value != "" {
 			query.Set(name, value)
 		}
 	}
+
 	address.RawQuery = query.Encode()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), nil)
 	if err != nil {
 		return nil, &report.Error{Object: g.name(), Err: bare(err)}
 	}
+
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", "mainstay/"+g.Program)
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return nil, &report.Error{Object: g.name(), Err: stall.explain(ctx, reachable(err))}
 	}
+
 	defer func() { _ = resp.Body.Close() }() // It was only read.
 	data, err := readAtMost(stall.reader(resp.Body))
 	if err != nil {
 		return nil, &report.Error{Object: g.name(), Err: stall.explain(ctx, bare(err))}
 	}
+
 	if resp.StatusCode != http.StatusOK {
 		told := strings.Join(strings.Fields(strings.ToValidUTF8(string(data[:min(len(data), maxTold)]), "")), " ")
 		failed := &report.Error{Object: g.name(), Err: fmt.Errorf("unexpected HTTP status: %s: %s", resp.Status, told)}
@@ -136,6 +147,7 @@ func (g Graph) fetch(ctx context.Context) ([]byte, error) {
 		}
 		return nil, failed
 	}
+
 	return data, nil
 }
 

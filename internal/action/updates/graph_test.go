@@ -23,6 +23,7 @@ func TestGraphSecrets(t *testing.T) {
 		}
 		http.Error(w, "no", http.StatusForbidden)
 	}))
+
 	defer server.Close()
 	gone := httptest.NewServer(nil)
 	gone.Close()
@@ -59,6 +60,7 @@ func TestGraphOfFile(t *testing.T) {
 	if err := os.WriteFile(file, make([]byte, cincinnati.MaxBytes+10), 0o600); err != nil {
 		t.Fatal(err)
 	}
+
 	_, err := updates.Graph{Source: file}.Run(t.Context())
 	var wrong *cincinnati.Error
 	if !errors.As(err, &wrong) || !strings.Contains(err.Error(), "has more than") {
@@ -77,6 +79,7 @@ func TestAnAnswerThatStops(t *testing.T) {
 				}
 				<-r.Context().Done()
 			}))
+
 			defer server.Close()
 			const patience = 100 * time.Millisecond
 			_, err := updates.Graph{Source: server.URL, Channel: "a", StallTimeout: patience}.Run(t.Context())
@@ -100,6 +103,7 @@ func TestASlowAnswerIsReadToItsEnd(t *testing.T) {
 			_ = http.NewResponseController(w).Flush()
 		}
 	}))
+
 	defer server.Close()
 	if _, err := (updates.Graph{Source: server.URL, Channel: "a", StallTimeout: patience}).Run(t.Context()); err != nil {
 		t.Error(err)

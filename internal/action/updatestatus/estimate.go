@@ -24,6 +24,7 @@ func baseline(history []configv1.UpdateHistory) time.Duration {
 	if len(history) < 3 {
 		return unknownDuration
 	}
+
 	between := history[1 : len(history)-1]
 	i := slices.IndexFunc(between, func(entry configv1.UpdateHistory) bool {
 		return entry.State == configv1.CompletedUpdate && entry.CompletionTime != nil
@@ -31,6 +32,7 @@ func baseline(history []configv1.UpdateHistory) time.Duration {
 	if i < 0 {
 		return unknownDuration
 	}
+
 	return between[i].CompletionTime.Sub(between[i].StartedTime.Time)
 }
 
@@ -42,6 +44,7 @@ func estimate(baseline, elapsed, observed time.Duration, completion float64) tim
 	if completion >= 1 {
 		return elapsed
 	}
+
 	over := timeCompletion(completion)
 	if observed < enoughObserved || completion <= 0 || over <= 0 {
 		return baseline
@@ -81,6 +84,7 @@ func generous(remaining time.Duration) time.Duration {
 	} else {
 		remaining = time.Duration(float64(remaining) / margin)
 	}
+
 	if remaining.Abs() > lateBy {
 		return remaining.Round(time.Minute)
 	}

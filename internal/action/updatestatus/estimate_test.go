@@ -71,6 +71,7 @@ func TestTimeCompletion(t *testing.T) {
 			t.Errorf("with %d%% of the operators updated: got %.4f of the time, want %.3f", percent, got, want)
 		}
 	}
+
 	for percent := 2; percent < 100; percent++ {
 		if a, b := timeCompletion(float64(percent)/100), timeCompletion(float64(percent+1)/100); b < a-0.01 || a <= 0 {
 			t.Errorf("from %d to %d percent of the operators the time goes from %f to %f", percent, percent+1, a, b)
@@ -86,6 +87,7 @@ func TestEstimateOfNodesAlone(t *testing.T) {
 		}
 		return append(others, operator("machine-config", said("Progressing", "True", 20)))
 	}
+
 	waiting := operator("other")
 	for name, test := range map[string]struct {
 		operators []configv1.ClusterOperator

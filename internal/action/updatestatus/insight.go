@@ -70,6 +70,7 @@ func operatorInsights(operators []configv1.ClusterOperator, now time.Time) []Ins
 			if c == nil || c.Status != ailment.bad || now.Sub(c.LastTransitionTime.Time) < ailment.warning {
 				continue
 			}
+
 			insight := Insight{
 				Since: c.LastTransitionTime.Time, Level: Warning, Impact: "API Availability",
 				Message:  fmt.Sprintf("Cluster Operator %s is %s (%s)", o.Name, ailment.text, cmp.Or(c.Reason, "no reason given")),
@@ -78,10 +79,12 @@ func operatorInsights(operators []configv1.ClusterOperator, now time.Time) []Ins
 			if now.Sub(insight.Since) >= ailment.failure {
 				insight.Level = Error
 			}
+
 			found = append(found, insight)
 			break // one that is unavailable is degraded as a rule
 		}
 	}
+
 	return found
 }
 
@@ -99,6 +102,7 @@ func clusterVersionInsights(cv *configv1.ClusterVersion) []Insight {
 			Resource: resource, Description: c.Message,
 		})
 	}
+
 	if history := cv.Status.History; len(history) > 1 && history[1].State == configv1.PartialUpdate {
 		last := "none"
 		for _, entry := range history[1:] {
@@ -113,6 +117,7 @@ func clusterVersionInsights(cv *configv1.ClusterVersion) []Insight {
 			Resource: resource,
 		})
 	}
+
 	return found
 }
 
@@ -122,6 +127,7 @@ func poolInsights(s *Status) []Insight {
 	if s.ControlPlaneNodes != nil {
 		all = append([]Pool{*s.ControlPlaneNodes}, all...)
 	}
+
 	var found []Insight
 	for _, pool := range all {
 		for _, node := range pool.Nodes {
@@ -149,6 +155,7 @@ func poolInsights(s *Status) []Insight {
 			})
 		}
 	}
+
 	return found
 }
 
@@ -160,6 +167,7 @@ func alertInsights(firing []alerts.Alert) []Insight {
 		if !ok {
 			continue
 		}
+
 		insight := Insight{
 			Since: alert.Since, Level: Info, Impact: concern.Impact, Message: "Alert: " + alert.Sentence(), Resource: alert.Resource(),
 			Reference: alert.Reference(), Description: alert.Description(),
@@ -170,7 +178,9 @@ func alertInsights(firing []alerts.Alert) []Insight {
 		case "warning":
 			insight.Level = Warning
 		}
+
 		found = append(found, insight)
 	}
+
 	return found
 }

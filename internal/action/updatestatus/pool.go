@@ -64,6 +64,7 @@ func Summarize(nodes []Node) Summary {
 			s.Available++
 		}
 	}
+
 	return s
 }
 
@@ -100,6 +101,7 @@ func assessPools(in *Input) (controlPlane *Pool, workers []Pool) {
 			workers = append(workers, assessed)
 		}
 	}
+
 	return controlPlane, workers
 }
 
@@ -113,13 +115,16 @@ func (in *Input) assessPool(pool *mcfgv1.MachineConfigPool, nodes []*corev1.Node
 		if n.Version != "" && n.Version != target {
 			n.NodeState = n.Behind(pool.Spec.Paused)
 		}
+
 		for _, c := range node.Status.Conditions {
 			if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
 				n.NotReadySince = c.LastTransitionTime.Time
 			}
 		}
+
 		p.Nodes = append(p.Nodes, n)
 	}
+
 	slices.SortFunc(p.Nodes, func(a, b Node) int { return pools.CompareNodeStates(a.NodeState, b.NodeState) })
 	p.Summary = Summarize(p.Nodes)
 	switch {
@@ -134,6 +139,7 @@ func (in *Input) assessPool(pool *mcfgv1.MachineConfigPool, nodes []*corev1.Node
 	default:
 		p.Assessment = Pending
 	}
+
 	return p
 }
 

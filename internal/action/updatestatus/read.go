@@ -45,22 +45,27 @@ func (a *Reader) Run(ctx context.Context) (*Status, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	in := Input{ClusterVersion: cv, Now: a.Now}
 	if in.Alerts, err = a.Alerts.Firing(ctx); err != nil {
 		return nil, err
 	}
+
 	operators := &configv1.ClusterOperatorList{}
 	if err := a.list(ctx, "clusteroperators", operators); err != nil {
 		return nil, err
 	}
+
 	in.Operators = operators.Items
 	if err := a.readNodes(ctx, &in); err != nil {
 		return nil, err
 	}
+
 	in.MachineConfigImage, err = a.machineConfigImage(ctx, in.Operators)
 	if err != nil {
 		return nil, err
 	}
+
 	return Assess(in), nil
 }
 
@@ -86,22 +91,26 @@ func (a *Reader) readNodes(ctx context.Context, in *Input) error {
 	if err := a.list(ctx, "machineconfigpools", list); err != nil || len(list.Items) == 0 {
 		return err
 	}
+
 	nodes := &corev1.NodeList{}
 	if err := a.list(ctx, "nodes", nodes); err != nil {
 		return err
 	}
+
 	// A configuration holds all files of a node; only what it is annotated with is asked for.
 	configs := &metav1.PartialObjectMetadataList{}
 	configs.SetGroupVersionKind(mcfgv1.GroupVersion.WithKind("MachineConfigList"))
 	if err := a.list(ctx, "machineconfigs", configs); err != nil {
 		return err
 	}
+
 	in.Pools, in.Nodes, in.Versions = list.Items, nodes.Items, map[string]string{}
 	for i := range configs.Items {
 		if version := configs.Items[i].Annotations[mcfgv1.AnnotationReleaseVersion]; version != "" {
 			in.Versions[configs.Items[i].Name] = version
 		}
 	}
+
 	return nil
 }
 
@@ -114,15 +123,18 @@ func (a *Reader) machineConfigImage(ctx context.Context, operators []configv1.Cl
 	if !slices.ContainsFunc(operators, reports) {
 		return "", nil
 	}
+
 	deployment := &appsv1.Deployment{}
 	err := a.Client.Get(ctx, client.ObjectKey{Namespace: machineConfigNamespace, Name: machineConfigDeployment}, deployment)
 	if client.IgnoreNotFound(err) != nil {
 		return "", failed("deployment "+machineConfigNamespace+"/"+machineConfigDeployment, err)
 	}
+
 	for _, container := range deployment.Spec.Template.Spec.Containers {
 		if container.Name == machineConfigDeployment {
 			return container.Image, nil
 		}
 	}
+
 	return "", nil
 }

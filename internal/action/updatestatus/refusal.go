@@ -35,6 +35,7 @@ func refusalOf(cv *configv1.ClusterVersion) *Refusal {
 	if asked == nil {
 		return nil
 	}
+
 	target := cmp.Or(asked.Version, asked.Image)
 	if target == "" || isAt(cv.Status.Desired, asked) {
 		return nil
@@ -50,5 +51,6 @@ func refusalOf(cv *configv1.ClusterVersion) *Refusal {
 			return &Refusal{Target: target, Reason: c.Reason, Message: c.Message, Since: c.LastTransitionTime.Time}
 		}
 	}
+
 	return nil
 }

@@ -136,6 +136,7 @@ func Assess(in Input) *Status {
 	if len(cv.Status.History) == 0 {
 		return status
 	}
+
 	status.ControlPlaneNodes, status.WorkerPools = assessPools(&in)
 	progressing := clusterupdate.Condition(cv.Status.Conditions, configv1.OperatorProgressing)
 	status.Updating = progressing != nil && progressing.Status == metav1.ConditionTrue ||
@@ -143,11 +144,13 @@ func Assess(in Input) *Status {
 	if !status.Updating {
 		return &Status{Refused: status.Refused}
 	}
+
 	in.Operators = slices.DeleteFunc(slices.Clone(in.Operators), func(o configv1.ClusterOperator) bool { return !ofRelease(&o) })
 	slices.SortFunc(in.Operators, func(a, b configv1.ClusterOperator) int { return cmp.Compare(a.Name, b.Name) })
 	status.ControlPlane, status.Operators = assessControlPlane(&in)
 	status.Health = slices.Concat(clusterVersionInsights(cv), operatorInsights(in.Operators, in.Now), poolInsights(status), alertInsights(in.Alerts))
 	slices.SortStableFunc(status.Health, compareInsights)
+
 	return status
 }
 
@@ -190,18 +193,22 @@ func assessControlPlane(in *Input) (*ControlPlane, []OperatorUpdate) {
 			c.Degraded++
 		}
 	}
+
 	if current.State == configv1.CompletedUpdate && current.CompletionTime != nil {
 		c.Finished = current.CompletionTime.Time
 		c.Duration.Duration, c.Assessment = c.Finished.Sub(c.Started), Completed
 		return c, updates
 	}
+
 	c.Duration.Duration = in.Now.Sub(c.Started)
 	if nodes := lastNodes(c, updates); nodes.After(observed) {
 		observed = nodes
 	}
+
 	c.Estimate.Duration = estimate(baseline(history), c.Duration.Duration, observed.Sub(c.Started), c.completion())
 	c.Remaining.Duration = generous(c.Estimate.Duration - c.Duration.Duration)
 	c.Assessment = assessmentOf(c.Remaining.Duration)
+
 	return c, updates
 }
 
@@ -247,6 +254,7 @@ func targetOf(history []configv1.UpdateHistory) string {
 	case history[1].State == configv1.PartialUpdate:
 		return fmt.Sprintf("%s (from incomplete %s)", current, nameOf(history[1]))
 	}
+
 	return fmt.Sprintf("%s (from %s)", current, nameOf(history[1]))
 }
 

@@ -71,10 +71,12 @@ func TestHealthOrder(t *testing.T) {
 			operator("a", said("Degraded", "True", 50)), operator("b", said("Available", "False", 30)), operator("c", said("Degraded", "True", 8)),
 		},
 	})
+
 	var got []string
 	for _, insight := range status.Health {
 		got = append(got, fmt.Sprintf("%s: %s", insight.Level, insight.Message))
 	}
+
 	want := []string{
 		"Error: Cluster Operator b is unavailable (R)", "Error: Cluster Operator a is degraded (R)", "Error: Node n is degraded",
 		"Warning: Cluster Operator c is degraded (R)", "Warning: Cluster Version version may be failing to proceed with the update (R)",
@@ -92,6 +94,7 @@ func TestUpdating(t *testing.T) {
 		p.Spec.Configuration.Name = config
 		return p
 	}
+
 	node := func(pool, config string) corev1.Node {
 		return corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: pool, Labels: map[string]string{"pool": pool}, Annotations: map[string]string{
@@ -100,6 +103,7 @@ func TestUpdating(t *testing.T) {
 			Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
 		}
 	}
+
 	done := updating()
 	done.Status.Conditions = []configv1.ClusterOperatorStatusCondition{said("Progressing", "False", 10)}
 	versions := map[string]string{"c10": "1.0.0", "c11": "1.1.0"}
@@ -124,6 +128,7 @@ func TestUpdating(t *testing.T) {
 		for _, p := range status.WorkerPools {
 			got = append(got, fmt.Sprintf("%s %s %d/%d", p.Name, p.Assessment, p.Completed, p.Total))
 		}
+
 		if got := strings.Join(got, " "); got != test.want {
 			t.Errorf("%s: %s, want %s", name, got, test.want)
 		}

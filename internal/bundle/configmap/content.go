@@ -57,6 +57,7 @@ func FromBundle(files *bundle.Files, limit uint64, compressed bool) (*Content, e
 	case !files.HasMetadata:
 		return nil, fmt.Errorf("%s: %w", bundle.FolderMetadata, fs.ErrNotExist)
 	}
+
 	c := &Content{Annotations: map[string]string{}, Data: map[string]string{}, BinaryData: map[string][]byte{}}
 	annotations, annotated := files.Annotations()
 	for key, value := range annotations {
@@ -64,6 +65,7 @@ func FromBundle(files *bundle.Files, limit uint64, compressed bool) (*Content, e
 			c.Annotations[key] = value
 		}
 	}
+
 	var total uint64
 	for _, file := range slices.Concat(files.Manifests, files.Metadata) {
 		if file.Folder || file.Name == annotated {
@@ -77,9 +79,11 @@ func FromBundle(files *bundle.Files, limit uint64, compressed bool) (*Content, e
 			return nil, fmt.Errorf("bundle files exceeded %v bytes limit", limit)
 		}
 	}
+
 	if compressed {
 		c.Annotations[AnnotationEncoding] = EncodingGzip
 	}
+
 	return c, nil
 }
 
@@ -91,11 +95,13 @@ func (c *Content) store(file bundle.File, compressed bool) (uint64, error) {
 	if len(file.Data) == 0 && file.Err != nil {
 		return 0, file.Err
 	}
+
 	key := invalidKey.ReplaceAllString(path.Base(file.Name), "-")
 	_, plain := c.Data[key]
 	if _, packed := c.BinaryData[key]; plain || packed {
 		return 0, fmt.Errorf("another file has the key %q too", key)
 	}
+
 	if !compressed {
 		if !utf8.Valid(file.Data) {
 			return 0, errors.New("it is not UTF-8 text: store the files compressed")
@@ -103,6 +109,7 @@ func (c *Content) store(file bundle.File, compressed bool) (uint64, error) {
 		c.Data[key] = string(file.Data)
 		return uint64(len(file.Data)), nil
 	}
+
 	var packed bytes.Buffer
 	encoder := base64.NewEncoder(base64.StdEncoding, &packed)
 	writer := gzip.NewWriter(encoder)
@@ -110,6 +117,7 @@ func (c *Content) store(file bundle.File, compressed bool) (uint64, error) {
 	if err := errors.Join(err, writer.Close(), encoder.Close()); err != nil {
 		return 0, err
 	}
+
 	c.BinaryData[key] = packed.Bytes()
 	return uint64(len(packed.Bytes())), nil
 }

@@ -73,10 +73,12 @@ func CheckRule(rule string) error {
 	if len(rule) > maxRule {
 		return errors.New("the expression is longer than 64 KiB")
 	}
+
 	tokens, err := scan(rule)
 	if err != nil {
 		return err
 	}
+
 	p := &parser{tokens: tokens, variables: map[string][]kind{"properties": {propertyList}}}
 	result, err := p.expression()
 	if err == nil && p.peek().text != "" {
@@ -88,6 +90,7 @@ func CheckRule(rule string) error {
 	if result != boolean && result != unsure {
 		return errors.New("cel expressions must have type Bool")
 	}
+
 	return nil
 }
 
@@ -139,6 +142,7 @@ func (p *parser) expression() (kind, error) {
 	if p.depth++; p.depth > maxDepth {
 		return 0, p.peek().fault("the expression is nested deeper than %d levels", maxDepth)
 	}
+
 	defer func() { p.depth-- }()
 	result, err := p.binary(0)
 	question := p.peek()
@@ -148,6 +152,7 @@ func (p *parser) expression() (kind, error) {
 	if err := condition(question, result); err != nil {
 		return 0, err
 	}
+
 	first, err := p.binary(0)
 	if err != nil {
 		return 0, err
@@ -155,10 +160,12 @@ func (p *parser) expression() (kind, error) {
 	if err := p.expect(":"); err != nil {
 		return 0, err
 	}
+
 	second, err := p.expression()
 	if err != nil || first != second {
 		return unsure, err
 	}
+
 	return first, nil
 }
 
@@ -179,23 +186,28 @@ func (p *parser) binary(level int) (kind, error) {
 	if level == len(operators) {
 		return p.unary()
 	}
+
 	left, err := p.binary(level + 1)
 	for err == nil {
 		operator := p.peek()
 		if !p.take(operators[level].texts...) {
 			return left, nil
 		}
+
 		var right kind
 		if right, err = p.binary(level + 1); err != nil {
 			break
 		}
+
 		for _, operand := range []kind{left, right} {
 			if level < 2 && err == nil {
 				err = condition(operator, operand)
 			}
 		}
+
 		left = operators[level].result
 	}
+
 	return 0, err
 }
 
@@ -207,6 +219,7 @@ func (p *parser) unary() (kind, error) {
 	for p.take("!") {
 		n++
 	}
+
 	if n > 0 {
 		operand, err := p.member()
 		if err != nil || n%2 == 0 {
@@ -214,13 +227,16 @@ func (p *parser) unary() (kind, error) {
 		}
 		return boolean, condition(sign, operand)
 	}
+
 	for p.take("-") {
 		n++
 	}
+
 	operand, err := p.member()
 	if n > 0 {
 		operand = unsure
 	}
+
 	return operand, err
 }
 
@@ -240,6 +256,7 @@ func (p *parser) member() (kind, error) {
 			return result, nil
 		}
 	}
+
 	return 0, err
 }
 
@@ -249,6 +266,7 @@ func (p *parser) selection(of kind) (kind, error) {
 	if name.class != identifier {
 		return 0, p.unexpected()
 	}
+
 	p.at++
 	if !p.take("(") {
 		return field(of), nil
@@ -256,10 +274,12 @@ func (p *parser) selection(of kind) (kind, error) {
 	if slices.Contains(comprehensions, name.text) && p.overVariable() {
 		return p.comprehension(name, of)
 	}
+
 	n, err := p.arguments(")")
 	if err != nil {
 		return 0, err
 	}
+
 	return call(name, methods, n)
 }
 
@@ -308,6 +328,7 @@ func (p *parser) comprehension(macro token, over kind) (kind, error) {
 	if slices.Contains(reserved, variable.text) {
 		return 0, variable.fault("%s is reserved", variable.text)
 	}
+
 	p.variables[variable.text] = append(p.variables[variable.text], element(over))
 	defer func() {
 		kinds := p.variables[variable.text]
@@ -323,17 +344,20 @@ func (p *parser) comprehension(macro token, over kind) (kind, error) {
 			break
 		}
 	}
+
 	if err := p.expect(")"); err != nil {
 		return 0, err
 	}
 	if len(steps) > 1 && (macro.text != "map" || len(steps) > 2) {
 		return 0, macro.fault("%s cannot be given %d arguments", macro.text, len(steps)+1)
 	}
+
 	if macro.text != "map" || len(steps) == 2 {
 		if err := condition(macro, steps[0]); err != nil {
 			return 0, err
 		}
 	}
+
 	switch {
 	case macro.text == "map":
 		return concrete, nil

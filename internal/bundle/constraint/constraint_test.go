@@ -116,6 +116,7 @@ func byLibrary(t *testing.T, rule string) error {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	ast, issues := env.Compile(rule)
 	if err := issues.Err(); err != nil {
 		return err
@@ -123,6 +124,7 @@ func byLibrary(t *testing.T, rule string) error {
 	if !ast.OutputType().IsExactType(cel.BoolType) {
 		return notBool{}
 	}
+
 	return nil
 }
 
@@ -153,6 +155,7 @@ func derive(random *rand.Rand, name string, depth int) string {
 	if depth > 6 {
 		text = alternatives[0]
 	}
+
 	var made strings.Builder
 	for {
 		before, rest, found := strings.Cut(text, "<")
@@ -160,11 +163,13 @@ func derive(random *rand.Rand, name string, depth int) string {
 		if !found {
 			return made.String() + text
 		}
+
 		if _, known := grammar[inner]; !named || !known { // an operator
 			made.WriteString(before + "<")
 			text = rest
 			continue
 		}
+
 		made.WriteString(before + derive(random, inner, depth+1))
 		text = after
 	}
@@ -182,9 +187,11 @@ func TestRandomRules(t *testing.T) {
 			refused++
 		}
 	}
+
 	if taken < 100 || refused < 1000 {
 		t.Errorf("of 3000 rules the library takes %d, and %d of the others are refused: the grammar is no test", taken, refused)
 	}
+
 	t.Logf("of 3000 rules the library takes %d; of the others %d are refused", taken, refused)
 }
 
@@ -194,6 +201,7 @@ func FuzzCheckRule(f *testing.F) {
 			f.Add(rule)
 		}
 	}
+
 	f.Fuzz(func(t *testing.T, rule string) {
 		if len(rule) <= 4096 {
 			checkWithLibrary(t, rule)

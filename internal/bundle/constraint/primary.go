@@ -20,6 +20,7 @@ func (p *parser) primary() (kind, error) {
 			return 0, err
 		}
 		return result, p.expect(")")
+
 	case p.take("["):
 		_, err := p.arguments("]")
 		return concrete, err
@@ -28,13 +29,16 @@ func (p *parser) primary() (kind, error) {
 	case p.take("."):
 		t = p.peek()
 	}
+
 	if t.class != identifier {
 		return 0, p.unexpected()
 	}
+
 	p.at++
 	if slices.Contains(reserved, t.text) {
 		return 0, t.fault("%s is reserved", t.text)
 	}
+
 	return p.named(t)
 }
 
@@ -51,6 +55,7 @@ func (p *parser) named(name token) (kind, error) {
 		}
 		return call(name, functions, n)
 	}
+
 	if kinds := p.variables[name.text]; len(kinds) > 0 {
 		return kinds[len(kinds)-1], nil
 	}
@@ -61,6 +66,7 @@ func (p *parser) named(name token) (kind, error) {
 	if slices.Contains(types, name.text) {
 		return concrete, nil
 	}
+
 	return 0, name.fault("there is no %s: a rule is about the variable properties", name.text)
 }
 
@@ -71,10 +77,12 @@ func (p *parser) has() (kind, error) {
 	if _, err := p.expression(); err != nil {
 		return 0, err
 	}
+
 	selects := p.at-before >= 3 && p.tokens[p.at-1].class == identifier && p.tokens[p.at-2].text == "." || p.tokens[p.at-1].text == ")"
 	if !selects {
 		return 0, start.fault("has takes a field, such as has(p.value)")
 	}
+
 	return boolean, p.expect(")")
 }
 
@@ -91,6 +99,7 @@ func (p *parser) message() error {
 			return nil
 		}
 	}
+
 	if p.at == from || !p.take("{") {
 		return nil
 	}
@@ -103,6 +112,7 @@ func (p *parser) arguments(end string) (int, error) {
 	if end == "]" && p.take(",") {
 		return 0, p.expect(end)
 	}
+
 	for n := 0; ; {
 		if p.take(end) {
 			return n, nil
@@ -110,6 +120,7 @@ func (p *parser) arguments(end string) (int, error) {
 		if _, err := p.expression(); err != nil {
 			return 0, err
 		}
+
 		n++
 		if p.take(end) {
 			return n, nil
@@ -128,6 +139,7 @@ func (p *parser) entries(fields bool) error {
 	if p.take(",") {
 		return p.expect("}")
 	}
+
 	for !p.take("}") {
 		if fields {
 			if p.peek().class != identifier {
@@ -137,6 +149,7 @@ func (p *parser) entries(fields bool) error {
 		} else if _, err := p.expression(); err != nil {
 			return err
 		}
+
 		if err := p.expect(":"); err != nil {
 			return err
 		}
@@ -150,5 +163,6 @@ func (p *parser) entries(fields bool) error {
 			return err
 		}
 	}
+
 	return nil
 }

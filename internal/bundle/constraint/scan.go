@@ -50,6 +50,7 @@ func scan(rule string) ([]token, error) {
 		if s.at == len(s.rule) {
 			return append(tokens, t), nil
 		}
+
 		from := s.at
 		ok := true
 		switch {
@@ -71,9 +72,11 @@ func scan(rule string) ([]token, error) {
 			}
 			s.at += len(symbols[i])
 		}
+
 		if !ok {
 			return nil, t.fault("the text does not end, or holds what \\ cannot stand before")
 		}
+
 		t.text = rule[from:s.at]
 		tokens = append(tokens, t)
 	}
@@ -123,6 +126,7 @@ func (s *scanner) number() bool {
 		s.suffix("uU")
 		return true
 	}
+
 	whole := s.run(digits)
 	fraction := 0
 	if s.at < len(s.rule) && s.rule[s.at] == '.' {
@@ -131,10 +135,12 @@ func (s *scanner) number() bool {
 			s.at--
 		}
 	}
+
 	if whole+fraction == 0 {
 		s.at = from
 		return false
 	}
+
 	before := s.at
 	if s.suffix("eE") {
 		s.suffix("+-")
@@ -143,9 +149,11 @@ func (s *scanner) number() bool {
 		}
 		s.at = before
 	}
+
 	if fraction == 0 {
 		s.suffix("uU")
 	}
+
 	return true
 }
 
@@ -165,15 +173,18 @@ func (s *scanner) quoted(ok *bool) bool {
 	for prefix < 2 && s.at+prefix < len(s.rule) && strings.IndexByte("rRbB", s.rule[s.at+prefix]) >= 0 {
 		prefix++
 	}
+
 	rest := s.rule[s.at+prefix:]
 	lower := strings.ToLower(s.rule[s.at : s.at+prefix])
 	if rest == "" || rest[0] != '"' && rest[0] != '\'' || lower == "rr" || lower == "bb" || lower == "rb" {
 		return false
 	}
+
 	quote := rest[:1]
 	if triple := strings.Repeat(quote, 3); strings.HasPrefix(rest, triple) {
 		quote = triple
 	}
+
 	s.at += prefix + len(quote)
 	raw := strings.Contains(lower, "r")
 	for s.at < len(s.rule) {
@@ -191,6 +202,7 @@ func (s *scanner) quoted(ok *bool) bool {
 			}
 			*ok = false
 			return true
+
 		case c == '\n':
 			s.at++
 			s.line, s.start = s.line+1, s.at
@@ -198,6 +210,7 @@ func (s *scanner) quoted(ok *bool) bool {
 			s.at++
 		}
 	}
+
 	*ok = false
 	return true
 }
@@ -207,12 +220,14 @@ func escape(text string) int {
 	if text == "" {
 		return 0
 	}
+
 	hex := func(n int) int {
 		if len(text) <= n || strings.Trim(text[1:1+n], digits+"abcdefABCDEF") != "" {
 			return 0
 		}
 		return 1 + n
 	}
+
 	switch c := text[0]; {
 	case strings.IndexByte("abfnrtv\"'\\?`", c) >= 0:
 		return 1
@@ -225,6 +240,7 @@ func escape(text string) int {
 	case c >= '0' && c <= '3' && len(text) >= 3 && strings.Trim(text[1:3], "01234567") == "":
 		return 3
 	}
+
 	return 0
 }
 

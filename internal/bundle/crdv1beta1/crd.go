@@ -90,6 +90,7 @@ func (c *CustomResourceDefinition) Internal() (*apiextensions.CustomResourceDefi
 	if from.Versions != nil {
 		to.Versions = make([]apiextensions.CustomResourceDefinitionVersion, 0, len(from.Versions))
 	}
+
 	for _, version := range from.Versions {
 		converted := apiextensions.CustomResourceDefinitionVersion{
 			Name: version.Name, Served: version.Served, Storage: version.Storage,
@@ -100,6 +101,7 @@ func (c *CustomResourceDefinition) Internal() (*apiextensions.CustomResourceDefi
 		converted.Subresources, err = subresources(version.Subresources, err)
 		to.Versions = append(to.Versions, converted)
 	}
+
 	return out, errors.Join(err, apiextensionsv1.Convert_v1_CustomResourceDefinitionStatus_To_apiextensions_CustomResourceDefinitionStatus(&c.Status, &out.Status, nil))
 }
 
@@ -111,12 +113,14 @@ func (c *CustomResourceDefinition) setDefaults() {
 	if spec.Names.Kind != "" {
 		spec.Names.ListKind = cmp.Or(spec.Names.ListKind, spec.Names.Kind+"List")
 	}
+
 	switch {
 	case len(spec.Versions) == 0 && spec.Version != "":
 		spec.Versions = []Version{{Name: spec.Version, Served: true, Storage: true}}
 	case len(spec.Versions) > 0:
 		spec.Version = cmp.Or(spec.Version, spec.Versions[0].Name)
 	}
+
 	if spec.Conversion == nil {
 		spec.Conversion = &Conversion{Strategy: apiextensionsv1.NoneConverter}
 	}
@@ -129,6 +133,7 @@ func (c *CustomResourceDefinition) setDefaults() {
 	if spec.PreserveUnknownFields == nil {
 		spec.PreserveUnknownFields = new(true)
 	}
+
 	for _, version := range spec.Versions {
 		if version.Storage && len(c.Status.StoredVersions) == 0 {
 			c.Status.StoredVersions = []string{version.Name}
@@ -143,6 +148,7 @@ func (c *Conversion) internal(err error) (*apiextensions.CustomResourceConversio
 	if c.WebhookClientConfig == nil {
 		return out, err
 	}
+
 	out.WebhookClientConfig = &apiextensions.WebhookClientConfig{}
 	return out, errors.Join(err, apiextensionsv1.Convert_v1_WebhookClientConfig_To_apiextensions_WebhookClientConfig(c.WebhookClientConfig, out.WebhookClientConfig, nil))
 }
@@ -167,6 +173,7 @@ func columns(in []Column) []apiextensions.CustomResourceColumnDefinition {
 	if in == nil {
 		return nil
 	}
+
 	out := make([]apiextensions.CustomResourceColumnDefinition, 0, len(in))
 	for _, column := range in {
 		out = append(out, apiextensions.CustomResourceColumnDefinition(column))
@@ -178,6 +185,7 @@ func selectable(in []apiextensionsv1.SelectableField) []apiextensions.Selectable
 	if in == nil {
 		return nil
 	}
+
 	out := make([]apiextensions.SelectableField, 0, len(in))
 	for _, field := range in {
 		out = append(out, apiextensions.SelectableField(field))

@@ -60,6 +60,7 @@ func FuzzInternal(f *testing.F) {
 		}
 		f.Add(raw)
 	}
+
 	f.Fuzz(func(t *testing.T, raw []byte) { compare(t, "fuzzed", raw) })
 }
 
@@ -73,6 +74,7 @@ func compare(t *testing.T, name string, raw []byte) {
 	if err != nil {
 		return
 	}
+
 	theirs.SetObjectDefaults_CustomResourceDefinition(their)
 	wantErr = theirs.Convert_v1beta1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(their, want, nil)
 	got, err := ours.Internal()

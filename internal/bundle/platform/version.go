@@ -52,5 +52,6 @@ func Stated(properties []fbc.Property, propertyType string) []string {
 		}
 		stated = append(stated, text)
 	}
+
 	return stated
 }

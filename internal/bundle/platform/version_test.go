@@ -66,14 +66,17 @@ func FuzzParseMinor(f *testing.F) {
 	for _, text := range []string{"4.18", "v1.36.6+k3s1", "4.18.0-rc.1", "later", "18446744073709551615.0"} {
 		f.Add(text)
 	}
+
 	f.Fuzz(func(t *testing.T, text string) {
 		if len(text) > 256 {
 			t.Skip("longer than what is tried")
 		}
+
 		m, err := ParseMinor(text)
 		if err != nil {
 			return
 		}
+
 		again, err := ParseMinor(m.String())
 		if err != nil || again != m {
 			t.Errorf("%q is %s, and that is %s: %v", text, m, again, err)

@@ -26,6 +26,7 @@ func checkBundle(s *subject, _ Options, found *findings) {
 	if s.csv == nil {
 		return
 	}
+
 	s.checkOwned(found)
 	s.checkServiceAccounts(found)
 	s.checkReleaseName(found)
@@ -51,6 +52,7 @@ func (s *subject) checkOwned(found *findings) {
 			there[gvk] = true
 		}
 	}
+
 	for _, owned := range s.csv.Spec.CustomResourceDefinitions.Owned {
 		named[owned.Name] = true
 		_, group, _ := strings.Cut(owned.Name, ".")
@@ -58,6 +60,7 @@ func (s *subject) checkOwned(found *findings) {
 			found.about(Error, gvk, "owned CRD %q not found in bundle %q", gvk, s.csv.Name)
 		}
 	}
+
 	for _, crd := range s.crds {
 		for _, version := range crd.versions {
 			if gvk := (schema.GroupVersionKind{Group: crd.internal.Spec.Group, Version: version, Kind: crd.kind}); !named[crd.name] {
@@ -91,6 +94,7 @@ func (s *subject) checkReleaseName(found *findings) {
 	if _, err := fbc.ParseRelease(string(release)); err != nil {
 		found.about(Error, s.csv.Name, "%v", err)
 	}
+
 	want := fmt.Sprintf("%s-v%s-%s", s.annotations[bundle.KeyPackage], s.csv.Spec.Version, release)
 	if s.csv.Name != want {
 		found.about(Error, s.csv.Name, "bundle name with release versioning %q does not match expected name %q", s.csv.Name, want)
@@ -109,6 +113,7 @@ func (s *subject) checkSize(found *findings) {
 		compressed += n
 		size += len(file.Data)
 	}
+
 	switch {
 	case compressed > maxCompressedBytes:
 		found.add(Error, "Error: maximum bundle compressed size with gzip size exceeded: size=~%s , max=%s. Bundle uncompressed size is %s",
@@ -124,6 +129,7 @@ func compressedSize(data []byte) (int, error) {
 	if len(data) == 0 {
 		return 0, nil
 	}
+
 	var count counter
 	writer := gzip.NewWriter(&count)
 	if _, err := io.Copy(writer, bytes.NewReader(data)); err != nil {
@@ -132,6 +138,7 @@ func compressedSize(data []byte) (int, error) {
 	if err := writer.Close(); err != nil {
 		return 0, err
 	}
+
 	return base64.StdEncoding.EncodedLen(int(count)), nil
 }
 

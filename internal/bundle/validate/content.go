@@ -45,6 +45,7 @@ func CheckContent(files *bundle.Files, options Options) Findings {
 	if mediaType == bundle.MediaTypeHelm {
 		return nil
 	}
+
 	s := &subject{files: files}
 	s.annotations, _ = files.Annotations()
 	for _, file := range files.Manifests {
@@ -52,6 +53,7 @@ func CheckContent(files *bundle.Files, options Options) Findings {
 			s.checkManifest(file, content, mediaType, found)
 		}
 	}
+
 	s.checkTogether(found)
 	s.checkOptional(options, found)
 	return found.list
@@ -74,6 +76,7 @@ func readManifest(file bundle.File, found *findings) map[string]any {
 	case len(file.Contents) > 1:
 		found.add(Warning, "%s: holds %d documents, of which only the first counts for catalogs", file.Name, len(file.Contents))
 	}
+
 	content := file.Contents[0]
 	if kind, _ := content["kind"].(string); kind == "" {
 		raw, err := json.Marshal(content)
@@ -83,6 +86,7 @@ func readManifest(file bundle.File, found *findings) map[string]any {
 		found.add(Error, "%v", runtime.NewMissingKindErr(string(raw)))
 		return nil
 	}
+
 	return content
 }
 
@@ -102,6 +106,7 @@ func (s *subject) checkManifest(file bundle.File, content map[string]any, mediaT
 	default:
 		o.checkMetadata(found)
 	}
+
 	metadata, _ := content["metadata"].(map[string]any)
 	o.name, _ = metadata["name"].(string)
 	s.objects = append(s.objects, o)
@@ -116,11 +121,13 @@ func (s *subject) addCSV(file bundle.File, content map[string]any, found *findin
 		found.add(Error, "%v", err)
 		return
 	}
+
 	if s.csv != nil {
 		// The tools of the field do not see it; no cluster takes such a bundle.
 		found.add(Warning, "%s: a second ClusterServiceVersion: a bundle that has several cannot be installed", file.Name)
 		return
 	}
+
 	s.csv, s.csvContent = csv, content
 	checkCSV(csv, found)
 }
@@ -135,10 +142,12 @@ func (s *subject) addCRD(file bundle.File, content map[string]any, apiVersion st
 		found.add(Error, "%v", err)
 		return
 	}
+
 	s.crds = append(s.crds, crd)
 	if crd.v1beta1 {
 		found.add(Warning, "%s: apiextensions.k8s.io/v1beta1 is served by no Kubernetes from 1.22 on: use apiextensions.k8s.io/v1", file.Name)
 	}
+
 	for _, fault := range validateCRD(crd.internal) {
 		found.field(Error, fault.Field, fault.BadValue, fault.Error())
 	}
@@ -155,6 +164,7 @@ func (o object) checkMetadata(found *findings) {
 		found.add(Error, "%s: metadata: %v", o.kind, err)
 		return
 	}
+
 	anyName := func(string, bool) []string { return nil }
 	faults := inOrder(objectmeta.ValidateObjectMeta(&metadata, false, anyName, field.NewPath("metadata")))
 	if len(faults) > 0 {
@@ -175,12 +185,14 @@ func (s *subject) checkTogether(found *findings) {
 	if s.csv == nil {
 		return // a bundle of plain manifests, or one whose CSV cannot be decoded
 	}
+
 	there := map[ownedCRD]bool{}
 	for _, crd := range s.crds {
 		for _, version := range crd.versions {
 			there[ownedCRD{"", crd.kind, crd.name, version}] = true
 		}
 	}
+
 	for _, owned := range s.csv.Spec.CustomResourceDefinitions.Owned {
 		key := ownedCRD{"", owned.Kind, owned.Name, owned.Version}
 		if !there[key] {
@@ -188,6 +200,7 @@ func (s *subject) checkTogether(found *findings) {
 		}
 		there[key] = false
 	}
+
 	for _, crd := range s.crds {
 		for _, version := range crd.versions {
 			key := ownedCRD{"", crd.kind, crd.name, version}
@@ -196,6 +209,7 @@ func (s *subject) checkTogether(found *findings) {
 			}
 		}
 	}
+
 	if replaced, ok := s.csv.Annotations["olm.substitutesFor"]; ok && s.csv.Spec.Release != "" {
 		found.about(Error, s.csv.Name, "bundle %q cannot have both a release version (%q) and olm.substitutesFor annotation (%q)",
 			s.csv.Name, s.csv.Spec.Release, replaced)

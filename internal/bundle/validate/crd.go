@@ -40,6 +40,7 @@ func decodeCRD(content map[string]any) (*crdDocument, bool, error) {
 	if err != nil {
 		return nil, false, err
 	}
+
 	document := &crdDocument{internal: &apiextensions.CustomResourceDefinition{}}
 	switch content["apiVersion"] {
 	case apiextensionsv1.SchemeGroupVersion.String():
@@ -59,13 +60,16 @@ func decodeCRD(content map[string]any) (*crdDocument, bool, error) {
 	default:
 		return nil, true, nil
 	}
+
 	if err != nil {
 		return nil, false, fmt.Errorf("error converting crd: %w", err)
 	}
+
 	document.name, document.kind = document.internal.Name, document.internal.Spec.Names.Kind
 	for _, version := range document.internal.Spec.Versions {
 		document.versions = append(document.versions, version.Name)
 	}
+
 	return document, false, nil
 }
 
@@ -79,6 +83,7 @@ func validateCRD(crd *apiextensions.CustomResourceDefinition) field.ErrorList {
 		faults = append(faults, field.Invalid(field.NewPath("spec", "preserveUnknownFields"), true,
 			"cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"))
 	}
+
 	return slices.DeleteFunc(faults, func(fault *field.Error) bool {
 		return strings.Contains(fault.Field, "openAPIV3Schema") || strings.Contains(fault.Field, "status")
 	})
@@ -92,6 +97,7 @@ func crdMetadata(crd *apiextensions.CustomResourceDefinition) field.ErrorList {
 		}
 		return faults
 	}
+
 	faults := objectmeta.ValidateObjectMeta(&crd.ObjectMeta, false, checkName, field.NewPath("metadata"))
 	return inOrder(faults)
 }
@@ -115,14 +121,17 @@ func crdSpec(spec *apiextensions.CustomResourceDefinitionSpec, at *field.Path) f
 	} else if !strings.Contains(spec.Group, ".") {
 		add(field.Invalid(group, spec.Group, "should be a domain with at least one dot"))
 	}
+
 	add(oneOf(at.Child("scope"), spec.Scope, apiextensions.ClusterScoped, apiextensions.NamespaceScoped)...)
 	prunes := spec.PreserveUnknownFields != nil && !*spec.PreserveUnknownFields
 	if !prunes && hasDefaults(spec) {
 		add(field.Invalid(at.Child("preserveUnknownFields"), true, "must be false in order to use defaults in the schema"))
 	}
+
 	for i := range spec.Versions {
 		add(crdVersion(&spec.Versions[i], at.Child("versions").Index(i))...)
 	}
+
 	add(crdVersionsTogether(spec, at)...)
 	if spec.Version != "" {
 		add(dnsLabel(at.Child("version"), spec.Version)...)
@@ -130,6 +139,7 @@ func crdSpec(spec *apiextensions.CustomResourceDefinitionSpec, at *field.Path) f
 			add(field.Invalid(at.Child("version"), spec.Version, "must match the first version in spec.versions"))
 		}
 	}
+
 	add(crdNames(&spec.Names, at.Child("names"))...)
 	add(crdScale(spec.Subresources, at.Child("subresources"))...)
 	add(crdColumns(spec.AdditionalPrinterColumns, at.Child("additionalPrinterColumns"))...)
@@ -141,6 +151,7 @@ func crdSpec(spec *apiextensions.CustomResourceDefinitionSpec, at *field.Path) f
 			add(crdSelectable(spec.SelectableFields, spec.Validation.OpenAPIV3Schema, selectable)...)
 		}
 	}
+
 	if spec.Conversion != nil {
 		conversion := at.Child("conversion")
 		if spec.Conversion.Strategy != apiextensions.NoneConverter && !prunes {
@@ -148,6 +159,7 @@ func crdSpec(spec *apiextensions.CustomResourceDefinitionSpec, at *field.Path) f
 		}
 		add(crdConversion(spec.Conversion, conversion)...)
 	}
+
 	return faults
 }
 
@@ -172,11 +184,13 @@ func crdVersionsTogether(spec *apiextensions.CustomResourceDefinitionSpec, at *f
 				return v.AdditionalPrinterColumns, len(v.AdditionalPrinterColumns) > 0
 			}},
 	}
+
 	for _, p := range parts {
 		if p.atTop && slices.ContainsFunc(versions, func(v apiextensions.CustomResourceDefinitionVersion) bool { _, set := p.of(&v); return set }) {
 			faults = append(faults, field.Forbidden(at.Child(p.name), fmt.Sprintf("top-level and per-version %s are mutually exclusive", p.names)))
 		}
 	}
+
 	// In the library's text, the versions follow with all that they hold; their names say as much.
 	names := make([]string, 0, len(versions))
 	stored := 0
@@ -186,6 +200,7 @@ func crdVersionsTogether(spec *apiextensions.CustomResourceDefinitionSpec, at *f
 			stored++
 		}
 	}
+
 	invalid := func(detail string) {
 		faults = append(faults, field.Invalid(at.Child("versions"), names, detail))
 	}
@@ -194,12 +209,14 @@ func crdVersionsTogether(spec *apiextensions.CustomResourceDefinitionSpec, at *f
 			invalid(fmt.Sprintf("per-version %s may not all be set to identical values (top-level %s should be used instead)", p.names, p.top))
 		}
 	}
+
 	if sorted := slices.Sorted(slices.Values(names)); len(slices.Compact(sorted)) < len(names) {
 		invalid("must contain unique version names")
 	}
 	if stored != 1 {
 		invalid("must have exactly one version marked as storage version")
 	}
+
 	return faults
 }
 
@@ -212,6 +229,7 @@ func identical(versions []apiextensions.CustomResourceDefinitionVersion, of func
 			return false
 		}
 	}
+
 	return len(versions) > 0
 }
 
@@ -232,15 +250,19 @@ func crdNames(names *apiextensions.CustomResourceDefinitionNames, at *field.Path
 			}
 		}
 	}
+
 	if names.Kind != "" && names.Kind == names.ListKind {
 		faults = append(faults, field.Invalid(at.Child("listKind"), names.ListKind, "kind and listKind may not be the same"))
 	}
+
 	for i, name := range names.ShortNames {
 		faults = append(faults, dnsLabel(at.Child("shortNames").Index(i), name)...)
 	}
+
 	for i, name := range names.Categories {
 		faults = append(faults, dnsLabel(at.Child("categories").Index(i), name)...)
 	}
+
 	return faults
 }
 
@@ -252,6 +274,7 @@ func crdApproval(crd *apiextensions.CustomResourceDefinition) field.ErrorList {
 	if !strings.HasSuffix(group, ".k8s.io") && !strings.HasSuffix(group, ".kubernetes.io") {
 		return nil
 	}
+
 	const where = ", see https://github.com/kubernetes/enhancements/pull/1111"
 	at := field.NewPath("metadata", "annotations").Key(groupApproval)
 	approval := crd.Annotations[groupApproval]

@@ -66,6 +66,7 @@ func set(t testing.TB, content map[string]any, path string, value string) {
 	if err := yaml.Unmarshal([]byte(value), &decoded); err != nil {
 		t.Fatal(err)
 	}
+
 	steps := strings.Split(path, "/")
 	var at any = content
 	for i, step := range steps {
@@ -189,6 +190,7 @@ func texts(faults field.ErrorList) []string {
 			list = append(list, fmt.Sprintf("%s: %s: %s", fault.Field, fault.Type, fault.Detail))
 		}
 	}
+
 	slices.Sort(list)
 	return list
 }
@@ -210,6 +212,7 @@ func compareWithLibrary(t *testing.T, content map[string]any) {
 	if err != nil || unknown {
 		t.Fatalf("cannot be decoded: %v", err)
 	}
+
 	want, survived := fromLibrary(t, document.internal)
 	if !survived {
 		t.Fatal("the library panics")
@@ -236,22 +239,26 @@ func TestCRDRulesAreTheLibrarysForRealCRDs(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%d files, %v", len(files), err)
 	}
+
 	seen, broken := map[string]bool{}, 0
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		content := crdOf(t, string(text))
 		if content["kind"] != "CustomResourceDefinition" || seen[string(text)] {
 			continue
 		}
+
 		seen[string(text)] = true
 		t.Run(filepath.Base(file), func(t *testing.T) { compareWithLibrary(t, content) })
 		if document, _, err := decodeCRD(content); err == nil && len(validateCRD(document.internal)) > 0 {
 			broken++
 		}
 	}
+
 	t.Logf("%d different CRDs, %d of them with faults", len(seen), broken)
 }
 
@@ -274,10 +281,12 @@ func TestCRDRulesOfOurOwn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		var got []string
 		for _, fault := range validateCRD(document.internal) {
 			got = append(got, fault.Error())
 		}
+
 		if diff := cmp.Diff([]string{c.want}, got); diff != "" {
 			t.Errorf("%s: faults (-want +got):\n%s", c.name, diff)
 		}
@@ -290,21 +299,26 @@ func FuzzCRD(f *testing.F) {
 		for i := 0; i < len(m.changes); i += 2 {
 			set(f, content, m.changes[i], m.changes[i+1])
 		}
+
 		text, err := json.Marshal(content)
 		if err != nil {
 			f.Fatal(err)
 		}
+
 		f.Add(string(text))
 	}
+
 	f.Fuzz(func(t *testing.T, text string) {
 		var content map[string]any
 		if json.Unmarshal([]byte(text), &content) != nil {
 			return
 		}
+
 		document, unknown, err := decodeCRD(content)
 		if err != nil || unknown {
 			return
 		}
+
 		for _, fault := range validateCRD(document.internal) {
 			if fault.Field == "" || fault.Error() == "" {
 				t.Errorf("fault %#v", fault)

@@ -28,15 +28,18 @@ func crdVersion(version *apiextensions.CustomResourceDefinitionVersion, at *fiel
 	for _, wrong := range deprecationWarning(version) {
 		faults = append(faults, field.Invalid(at.Child("deprecationWarning"), *version.DeprecationWarning, wrong))
 	}
+
 	faults = append(faults, crdScale(version.Subresources, at.Child("subresources"))...)
 	faults = append(faults, crdColumns(version.AdditionalPrinterColumns, at.Child("additionalPrinterColumns"))...)
 	if len(version.SelectableFields) == 0 {
 		return faults
 	}
+
 	selectable := at.Child("selectableFields")
 	if version.Schema == nil || version.Schema.OpenAPIV3Schema == nil {
 		return append(faults, field.Invalid(selectable, "", "may only be set when `version.schema.openAPIV3Schema` is not included"))
 	}
+
 	return append(faults, crdSelectable(version.SelectableFields, version.Schema.OpenAPIV3Schema, selectable)...)
 }
 
@@ -47,6 +50,7 @@ func deprecationWarning(version *apiextensions.CustomResourceDefinitionVersion) 
 	if !version.Deprecated {
 		return []string{"can only be set for deprecated versions"}
 	}
+
 	text := *version.DeprecationWarning
 	var wrong []string
 	if len(text) > 256 {
@@ -61,6 +65,7 @@ func deprecationWarning(version *apiextensions.CustomResourceDefinitionVersion) 
 	if !utf8.ValidString(text) {
 		wrong = append(wrong, "must only contain printable UTF-8 characters")
 	}
+
 	return wrong
 }
 
@@ -70,6 +75,7 @@ func crdScale(subresources *apiextensions.CustomResourceSubresources, at *field.
 	if subresources == nil || subresources.Scale == nil {
 		return nil
 	}
+
 	scale := subresources.Scale
 	var faults field.ErrorList
 	switch path := at.Child("scale.specReplicasPath"); {
@@ -80,15 +86,18 @@ func crdScale(subresources *apiextensions.CustomResourceSubresources, at *field.
 	case !strings.HasPrefix(scale.SpecReplicasPath, ".spec."):
 		faults = append(faults, field.Invalid(path, scale.SpecReplicasPath, "should be a json path under .spec"))
 	}
+
 	if scale.LabelSelectorPath == nil || *scale.LabelSelectorPath == "" {
 		return faults
 	}
+
 	switch path, selector := at.Child("scale.labelSelectorPath"), *scale.LabelSelectorPath; {
 	case !strings.HasPrefix(selector, "."):
 		faults = append(faults, field.Invalid(path, selector, "must be a simple json path starting with ."))
 	case !strings.HasPrefix(selector, ".spec.") && !strings.HasPrefix(selector, ".status."):
 		faults = append(faults, field.Invalid(path, selector, "should be a json path under either .spec or .status"))
 	}
+
 	return faults
 }
 
@@ -99,21 +108,25 @@ func crdColumns(columns []apiextensions.CustomResourceColumnDefinition, at *fiel
 		if column.Name == "" {
 			faults = append(faults, field.Required(at.Child("name"), ""))
 		}
+
 		types := "must be one of " + strings.Join(columnTypes, ",")
 		if column.Type == "" {
 			faults = append(faults, field.Required(at.Child("type"), types))
 		} else if !slices.Contains(columnTypes, column.Type) {
 			faults = append(faults, field.Invalid(at.Child("type"), column.Type, types))
 		}
+
 		if column.Format != "" && !slices.Contains(columnFormats, column.Format) {
 			faults = append(faults, field.Invalid(at.Child("format"), column.Format, "must be one of "+strings.Join(columnFormats, ",")))
 		}
+
 		if column.JSONPath == "" {
 			faults = append(faults, field.Required(at.Child("JSONPath"), ""))
 		} else if !strings.HasPrefix(column.JSONPath, ".") {
 			faults = append(faults, field.Invalid(at.Child("JSONPath"), column.JSONPath, "must be a simple json path starting with ."))
 		}
 	}
+
 	return faults
 }
 
@@ -126,6 +139,7 @@ func crdSelectable(selectable []apiextensions.SelectableField, schema *apiextens
 			faults = append(faults, field.Required(path, ""))
 			continue
 		}
+
 		steps, found, err := fieldOf(schema, selected.JSONPath)
 		if err != nil {
 			faults = append(faults, field.Invalid(path, selected.JSONPath, fmt.Sprintf("is an invalid path: %v", err)))
@@ -137,15 +151,18 @@ func crdSelectable(selectable []apiextensions.SelectableField, schema *apiextens
 		if found == nil || !slices.Contains([]string{"string", "boolean", "integer"}, found.Type) {
 			faults = append(faults, field.Invalid(path, selected.JSONPath, "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed."))
 		}
+
 		if joined := strings.Join(steps, "."); seen.Has(joined) {
 			faults = append(faults, field.Duplicate(path, selected.JSONPath))
 		} else {
 			seen.Insert(joined)
 		}
 	}
+
 	if seen.Len() > maxSelectableFields {
 		faults = append(faults, field.TooMany(at, seen.Len(), maxSelectableFields))
 	}
+
 	return faults
 }
 
@@ -161,6 +178,7 @@ func fieldOf(schema *apiextensions.JSONSchemaProps, path string) ([]string, *api
 		token := path[:strings.IndexAny(path+".", ".[")]
 		return nil, nil, fmt.Errorf("expected [ or . but got: %s", token)
 	}
+
 	steps := strings.Split(path[1:], ".")
 	for i, step := range steps {
 		if step == "" && i == len(steps)-1 {
@@ -169,6 +187,7 @@ func fieldOf(schema *apiextensions.JSONSchemaProps, path string) ([]string, *api
 		if schema == nil {
 			return nil, nil, errNoField
 		}
+
 		step, _, array := strings.Cut(step, "[")
 		property, ok := schema.Properties[step]
 		switch {
@@ -179,10 +198,12 @@ func fieldOf(schema *apiextensions.JSONSchemaProps, path string) ([]string, *api
 		default:
 			schema = schema.AdditionalProperties.Schema
 		}
+
 		if array {
 			return nil, nil, errors.New("array notation is not allowed")
 		}
 	}
+
 	return steps, schema, nil
 }
 
@@ -199,6 +220,7 @@ func crdConversion(conversion *apiextensions.CustomResourceConversion, at *field
 		}
 		return faults
 	}
+
 	switch client := conversion.WebhookClientConfig; {
 	case client == nil:
 		faults = append(faults, field.Required(config, "required when strategy is set to Webhook"))
@@ -209,6 +231,7 @@ func crdConversion(conversion *apiextensions.CustomResourceConversion, at *field
 	default:
 		faults = append(faults, webhookService(client.Service, config.Child("service"))...)
 	}
+
 	return append(faults, reviewVersions(conversion.ConversionReviewVersions, reviews)...)
 }
 
@@ -216,6 +239,7 @@ func reviewVersions(versions []string, at *field.Path) field.ErrorList {
 	if len(versions) == 0 {
 		return field.ErrorList{field.Required(at, "")}
 	}
+
 	var faults field.ErrorList
 	for i, version := range versions {
 		if slices.Contains(versions[:i], version) {
@@ -226,9 +250,11 @@ func reviewVersions(versions []string, at *field.Path) field.ErrorList {
 			faults = append(faults, field.Invalid(at.Index(i), version, wrong))
 		}
 	}
+
 	if !slices.Contains(versions, "v1") && !slices.Contains(versions, "v1beta1") {
 		faults = append(faults, field.Invalid(at, versions, "must include at least one of v1, v1beta1"))
 	}
+
 	return faults
 }
 
@@ -238,6 +264,7 @@ func webhookURL(text string, at *field.Path) field.ErrorList {
 	if err != nil {
 		return field.ErrorList{field.Required(at, "url must be a valid URL: "+err.Error()+form)}
 	}
+
 	var faults field.ErrorList
 	if link.Scheme != "https" {
 		faults = append(faults, field.Invalid(at, link.Scheme, "'https' is the only allowed URL scheme"+form))
@@ -255,6 +282,7 @@ func webhookURL(text string, at *field.Path) field.ErrorList {
 	if link.RawQuery != "" {
 		faults = append(faults, field.Invalid(at, link.RawQuery, "query parameters are not permitted in the URL"))
 	}
+
 	return faults
 }
 
@@ -273,6 +301,7 @@ func webhookService(service *apiextensions.ServiceReference, at *field.Path) fie
 	if service.Path == nil || *service.Path == "" || *service.Path == "/" {
 		return faults
 	}
+
 	path := at.Child("path")
 	text := *service.Path
 	if text == "//" {
@@ -281,6 +310,7 @@ func webhookService(service *apiextensions.ServiceReference, at *field.Path) fie
 	if !strings.HasPrefix(text, "/") {
 		faults = append(faults, field.Invalid(path, text, "must start with a '/'"))
 	}
+
 	for i, segment := range strings.Split(strings.TrimSuffix(text[1:], "/"), "/") {
 		if segment == "" {
 			faults = append(faults, field.Invalid(path, text, fmt.Sprintf("segment[%d] may not be empty", i)))
@@ -290,6 +320,7 @@ func webhookService(service *apiextensions.ServiceReference, at *field.Path) fie
 			faults = append(faults, field.Invalid(path, text, fmt.Sprintf("segment[%d]: %v", i, wrong)))
 		}
 	}
+
 	return faults
 }
 
@@ -310,30 +341,36 @@ func schemaHasDefaults(schema *apiextensions.JSONSchemaProps) bool {
 	if schema.Default != nil {
 		return true
 	}
+
 	below := []*apiextensions.JSONSchemaProps{schema.Not}
 	for _, list := range [][]apiextensions.JSONSchemaProps{schema.AllOf, schema.AnyOf, schema.OneOf} {
 		for i := range list {
 			below = append(below, &list[i])
 		}
 	}
+
 	for _, named := range []map[string]apiextensions.JSONSchemaProps{schema.Properties, schema.PatternProperties, schema.Definitions} {
 		for _, s := range named {
 			below = append(below, &s)
 		}
 	}
+
 	if schema.Items != nil {
 		below = append(below, schema.Items.Schema)
 		for i := range schema.Items.JSONSchemas {
 			below = append(below, &schema.Items.JSONSchemas[i])
 		}
 	}
+
 	for _, either := range []*apiextensions.JSONSchemaPropsOrBool{schema.AdditionalProperties, schema.AdditionalItems} {
 		if either != nil {
 			below = append(below, either.Schema)
 		}
 	}
+
 	for _, dependency := range schema.Dependencies {
 		below = append(below, dependency.Schema)
 	}
+
 	return slices.ContainsFunc(below, schemaHasDefaults)
 }

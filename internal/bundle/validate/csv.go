@@ -36,10 +36,12 @@ func checkCSV(csv *v1alpha1.ClusterServiceVersion, found *findings) {
 	if csv.Kind == "" {
 		found.csv(Error, csv.Name, "'kind' is missing")
 	}
+
 	checkCSVName(csv.Name, "metadata.name", csv.Name, found)
 	if csv.Spec.Replaces != "" {
 		checkCSVName(csv.Name, "spec.replaces", csv.Spec.Replaces, found)
 	}
+
 	checkExamples(csv, found)
 	checkInstallModes(csv, found)
 	checkMinKubeVersion(csv, found)
@@ -65,18 +67,21 @@ func checkInstallModes(csv *v1alpha1.ClusterServiceVersion, found *findings) {
 		found.csv(Error, csv.Name, "install modes not found")
 		return
 	}
+
 	supported, named := map[v1alpha1.InstallModeType]bool{}, map[v1alpha1.InstallModeType]int{}
 	for _, mode := range modes {
 		if named[mode.Type]++; mode.Supported {
 			supported[mode.Type] = true
 		}
 	}
+
 	if len(named) < len(modes) {
 		found.csv(Error, csv.Name, "duplicate install modes present")
 	}
 	if len(supported) == 0 {
 		found.csv(Error, csv.Name, "none of InstallModeTypes are supported")
 	}
+
 	onlyAll := len(supported) == 1 && supported[v1alpha1.InstallModeTypeAllNamespaces]
 	for _, webhook := range csv.Spec.WebhookDefinitions {
 		if len(webhook.ConversionCRDs) > 0 && !onlyAll {
@@ -93,6 +98,7 @@ func checkMinKubeVersion(csv *v1alpha1.ClusterServiceVersion, found *findings) {
 			"Without it the operator can be installed on a cluster of any version, also on one that it does not run on: say what the lowest one is.")
 		return
 	}
+
 	if _, err := semver.Parse(text); err != nil {
 		found.csv(Error, csv.Name, "csv.Spec.MinKubeVersion has an invalid value: %s", text)
 	}
@@ -111,6 +117,7 @@ func checkRequired(csv *v1alpha1.ClusterServiceVersion, found *findings) {
 	case install.StrategyName == "":
 		missing("Spec.InstallStrategy.StrategyName", "field")
 	}
+
 	if hasStrategySpec && len(install.StrategySpec.DeploymentSpecs) == 0 {
 		missing("Spec.InstallStrategy.StrategySpec.DeploymentSpecs", "field")
 	}
@@ -137,6 +144,7 @@ func checkExamples(csv *v1alpha1.ClusterServiceVersion, found *findings) {
 		found.csv(Warning, csv.Name, "annotations not found")
 		return
 	}
+
 	text, ok := csv.Annotations[annotationExamples]
 	other, alsoOther := csv.Annotations[annotationExamplesOLM]
 	switch {
@@ -148,9 +156,11 @@ func checkExamples(csv *v1alpha1.ClusterServiceVersion, found *findings) {
 		found.csv(Warning, csv.Name, "example annotations not found")
 		return
 	}
+
 	if text == "" {
 		return
 	}
+
 	shown := map[schema.GroupVersionKind]bool{}
 	for _, gvk := range examples(text, found) {
 		shown[gvk] = true
@@ -158,6 +168,7 @@ func checkExamples(csv *v1alpha1.ClusterServiceVersion, found *findings) {
 			found.about(Error, gvk, "example must have a provided API")
 		}
 	}
+
 	for _, gvk := range owned {
 		if !shown[gvk] {
 			found.about(Warning, gvk, "provided API should have an example annotation")
@@ -181,9 +192,11 @@ func ownedAPIs(csv *v1alpha1.ClusterServiceVersion, found *findings) []schema.Gr
 		}
 		add(group, crd.Version, crd.Kind)
 	}
+
 	for _, api := range csv.Spec.APIServiceDefinitions.Owned {
 		add(api.Group, api.Version, api.Kind)
 	}
+
 	return owned
 }
 
@@ -196,6 +209,7 @@ func examples(text string, found *findings) []schema.GroupVersionKind {
 		found.about(Error, fmt.Sprintf("invalid character at %d\n %s<--(see the invalid character)", syntax.Offset, text[:at]), "invalid example")
 		return nil
 	}
+
 	var gvks []schema.GroupVersionKind
 	for i := 0; err == nil && i < len(raw); i++ {
 		var example unstructured.Unstructured
@@ -203,8 +217,10 @@ func examples(text string, found *findings) []schema.GroupVersionKind {
 			gvks = append(gvks, example.GroupVersionKind())
 		}
 	}
+
 	if err != nil {
 		found.about(Error, err, "error decoding example CustomResource")
 	}
+
 	return gvks
 }

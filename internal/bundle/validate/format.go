@@ -23,15 +23,18 @@ func CheckFormat(files *bundle.Files) Findings {
 	if len(found.list) > 0 {
 		return found.list
 	}
+
 	annotations, name := files.Annotations()
 	if name == "" {
 		found.add(Error, "Could not find annotations file")
 	} else {
 		checkAnnotations(files, annotations, found)
 	}
+
 	for _, dependency := range files.Dependencies() {
 		checkDependency(dependency, found)
 	}
+
 	return found.list
 }
 
@@ -40,6 +43,7 @@ func checkAnnotations(files *bundle.Files, annotations map[string]string, found 
 	if err != nil {
 		found.add(Error, "%v", err)
 	}
+
 	for _, key := range []string{bundle.KeyMediaType, bundle.KeyManifests, bundle.KeyMetadata, bundle.KeyPackage, bundle.KeyChannels, bundle.KeyDefaultChannel} {
 		value, ok := annotations[key]
 		switch {
@@ -66,6 +70,7 @@ func checkDependency(dependency fbc.Property, found *findings) {
 	case "olm.constraint":
 		check = checkConstraint
 	}
+
 	if check == nil || check(dependency.Value, found) != nil {
 		found.add(Error, "couldn't parse dependency of type %s", dependency.Type)
 	}
@@ -85,6 +90,7 @@ func checkGVK(raw json.RawMessage, found *findings) error {
 	if value.Kind == "" {
 		found.add(Error, "API Kind is empty")
 	}
+
 	return nil
 }
 
@@ -99,11 +105,13 @@ func checkPackage(raw json.RawMessage, found *findings) error {
 	if value.PackageName == "" {
 		found.add(Error, "Package name is empty")
 	}
+
 	if value.Version == "" {
 		found.add(Error, "Package version is empty")
 	} else if _, err := semver.ParseRange(value.Version); err != nil {
 		found.add(Error, "Invalid semver format version")
 	}
+
 	return nil
 }
 
@@ -129,6 +137,7 @@ func checkConstraint(raw json.RawMessage, found *findings) error {
 	if err := json.Unmarshal(raw, &value); err != nil {
 		return err
 	}
+
 	switch {
 	case value.CEL == nil:
 		found.add(Error, "The CEL field is missing")
@@ -139,5 +148,6 @@ func checkConstraint(raw json.RawMessage, found *findings) error {
 			found.add(Error, "Invalid CEL expression: %s", err)
 		}
 	}
+
 	return nil
 }

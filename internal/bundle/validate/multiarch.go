@@ -56,19 +56,23 @@ func checkMultiarch(s *subject, options Options, found *findings) {
 			tool, strings.Join(containerTools, " or "))
 		return
 	}
+
 	if s.csv == nil {
 		return
 	}
+
 	images := s.images()
 	inspected := map[string]Inspection{}
 	if options.Inspect != nil {
 		inspected = options.Inspect(images.all)
 	}
+
 	for _, image := range images.all {
 		if err := inspected[image].Err; err != nil {
 			found.csv(Error, s.csv.Name, "unable to inspect the image (%s): %v", image, err)
 		}
 	}
+
 	for _, d := range dimensions {
 		declared, byLabel := d.declared(s.csv.Labels)
 		s.checkProvided(d, declared, images.all, inspected, found)
@@ -84,6 +88,7 @@ func (d dimension) declared(labels map[string]string) (values []string, byLabel 
 			values = append(values, value)
 		}
 	}
+
 	if len(values) == 0 {
 		return []string{d.standard}, false
 	}
@@ -98,6 +103,7 @@ func (d dimension) provided(inspected Inspection) []string {
 			values = append(values, value)
 		}
 	}
+
 	slices.Sort(values)
 	return slices.Compact(values)
 }
@@ -125,10 +131,12 @@ func (s *subject) checkDeclared(d dimension, declared []string, byLabel bool, ma
 		if len(missing) == 0 {
 			continue
 		}
+
 		hint := ""
 		if !byLabel {
 			hint = "; without any label only " + d.standard + " is assumed, which needs one as well once there are others"
 		}
+
 		found.csv(Warning, s.csv.Name, "the manager image %q is there for the %s %+q, for which the CSV may lack the label %s<name>: %s%s",
 			image, d.name, missing, d.label, labelSupported, hint)
 	}
@@ -147,6 +155,7 @@ func (s *subject) checkAffinity(d dimension, declared []string, found *findings)
 				deployment.Name, d.name, d.node, declared)
 			continue
 		}
+
 		refused := slices.DeleteFunc(slices.Clone(declared), func(value string) bool {
 			return slices.ContainsFunc(terms, func(term []corev1.NodeSelectorRequirement) bool { return allows(term, d.node, value) })
 		})
@@ -163,15 +172,18 @@ func nodeTerms(spec corev1.PodSpec) [][]corev1.NodeSelectorRequirement {
 	for _, key := range slices.Sorted(maps.Keys(spec.NodeSelector)) {
 		always = append(always, corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{spec.NodeSelector[key]}})
 	}
+
 	if spec.Affinity == nil || spec.Affinity.NodeAffinity == nil || spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return [][]corev1.NodeSelectorRequirement{always}
 	}
+
 	var terms [][]corev1.NodeSelectorRequirement
 	for _, term := range spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
 		if len(term.MatchExpressions)+len(term.MatchFields) > 0 { // An empty one matches no node.
 			terms = append(terms, slices.Concat(always, term.MatchExpressions))
 		}
 	}
+
 	return terms
 }
 
@@ -184,6 +196,7 @@ func allows(term []corev1.NodeSelectorRequirement, label, value string) bool {
 			return false
 		}
 	}
+
 	return true
 }
 
@@ -216,11 +229,14 @@ func (s *subject) images() images {
 			add(&only, spec.Containers[0].Image)
 		}
 	}
+
 	if len(found.manager) == 0 {
 		found.manager = only
 	}
+
 	for _, related := range s.csv.Spec.RelatedImages {
 		add(&found.all, related.Image)
 	}
+
 	return found
 }

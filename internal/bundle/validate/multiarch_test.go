@@ -38,6 +38,7 @@ func TestMultiarch(t *testing.T) {
 		nodes = "nodeSelector: {kubernetes.io/arch: amd64, kubernetes.io/os: linux}"
 		asks  = " of its nodes: require "
 	)
+
 	affinity := func(expressions string) string {
 		return "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: " + expressions + "}}}"
 	}

@@ -39,6 +39,7 @@ func checkObjects(s *subject, _ Options, found *findings) {
 			found.about(Error, o.name, "%s cannot be decoded: %v", o.kind, err)
 		}
 	}
+
 	for _, granted := range s.roleGrants() {
 		granted.checkShared(found)
 	}
@@ -60,6 +61,7 @@ func (o object) checkDisruptionBudget(found *findings) error {
 	if available := budget.Spec.MinAvailable; available != nil && available.String() == "100%" {
 		found.about(Error, o.name, "minAvailable field cannot be set to 100%%")
 	}
+
 	return nil
 }
 
@@ -85,6 +87,7 @@ func (o object) checkOperatorGroup(found *findings) error {
 	if err := o.decode(&group); err != nil {
 		return err
 	}
+
 	checkAnnotationCase(o.name, group.Metadata.Annotations, found)
 	return nil
 }
@@ -97,11 +100,13 @@ func (g grant) checkShared(found *findings) {
 	if !g.on("security.openshift.io", "securitycontextconstraints") || !g.allows("delete", "update", "patch") {
 		return
 	}
+
 	// A rule that names no object is about all.
 	names := g.rule.ResourceNames
 	if len(names) == 0 {
 		names = defaultConstraints
 	}
+
 	for _, name := range names {
 		if slices.Contains(defaultConstraints, name) {
 			found.about(Error, g.name, "%s grants the right to change or delete the default SecurityContextConstraints %q", g.kind, name)

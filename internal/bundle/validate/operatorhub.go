@@ -40,11 +40,13 @@ func checkOperatorHubV2(s *subject, options Options, found *findings) {
 	if s.csv == nil {
 		return
 	}
+
 	csv := s.csv
 	wrong := func(format string, args ...any) { found.csv(Error, csv.Name, format, args...) }
 	if csv.Spec.Provider.Name == "" {
 		wrong("csv.Spec.Provider.Name not specified")
 	}
+
 	for _, maintainer := range csv.Spec.Maintainers {
 		if maintainer.Name == "" || maintainer.Email == "" {
 			wrong("csv.Spec.Maintainers elements should contain both name and email")
@@ -55,6 +57,7 @@ func checkOperatorHubV2(s *subject, options Options, found *findings) {
 			}
 		}
 	}
+
 	for _, link := range csv.Spec.Links {
 		if link.Name == "" || link.URL == "" {
 			wrong("csv.Spec.Links elements should contain both name and url")
@@ -65,9 +68,11 @@ func checkOperatorHubV2(s *subject, options Options, found *findings) {
 			}
 		}
 	}
+
 	if version, err := semver.ParseTolerant(string(csv.Spec.Version)); err != nil || version.Equals(semver.Version{}) {
 		wrong("csv.Spec.Version must be set")
 	}
+
 	checkIcons(csv, found)
 	checkMinKubeVersion(csv, found)
 	checkRemovedAPIs(s, options, found)
@@ -82,6 +87,7 @@ func checkIcons(csv *v1alpha1.ClusterServiceVersion, found *findings) {
 	if len(icons) != 1 {
 		found.csv(Error, csv.Name, "csv.Spec.Icon should only have one element")
 	}
+
 	icon := icons[0]
 	if icon.MediaType == "" || icon.Data == "" {
 		found.csv(Error, csv.Name, "csv.Spec.Icon elements should contain both data and mediatype")
@@ -104,10 +110,12 @@ func checkCategories(s *subject, options Options, found *findings) {
 	if s.csv == nil {
 		return
 	}
+
 	text, ok := s.csv.Annotations["categories"]
 	if !ok {
 		return
 	}
+
 	accepted, kind := standardCategories, "standard"
 	if options.Categories != nil {
 		custom, err := options.Categories.parse()
@@ -117,6 +125,7 @@ func checkCategories(s *subject, options Options, found *findings) {
 		}
 		accepted, kind = custom, "custom"
 	}
+
 	for category := range strings.SplitSeq(text, ",") {
 		if category = strings.TrimSpace(category); !slices.Contains(accepted, category) {
 			found.csv(Error, s.csv.Name, `csv.Metadata.Annotations["categories"] value %q is not in the set of %s categories`, category, kind)
@@ -128,6 +137,7 @@ func (c *Categories) parse() ([]string, error) {
 	if c.Err != nil {
 		return nil, c.Err
 	}
+
 	var content struct {
 		Categories []string `json:"categories"`
 	}
@@ -137,5 +147,6 @@ func (c *Categories) parse() ([]string, error) {
 	if len(content.Categories) == 0 {
 		return nil, fmt.Errorf("it names none under %q", "categories")
 	}
+
 	return content.Categories, nil
 }

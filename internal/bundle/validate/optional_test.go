@@ -49,6 +49,7 @@ func runOptional(t *testing.T, cases []optionalCase) {
 			for name, text := range c.files {
 				files[name] = text
 			}
+
 			fsys := goodFS(files)
 			c.options.Optional = nil
 			without := run(t, fsys, c.options)
@@ -146,6 +147,7 @@ func TestObjects(t *testing.T) {
 	for _, name := range defaultConstraints {
 		all = append(all, denied(name))
 	}
+
 	runOptional(t, []optionalCase{
 		{"no unavailable", name, nil, budget("maxUnavailable: 0"), Options{}, []string{"Error: Value b: maxUnavailable field cannot be set to 0 or 0%"}},
 		{"no unavailable share", name, nil, budget("maxUnavailable: 0%"), Options{}, []string{"Error: Value b: maxUnavailable field cannot be set to 0 or 0%"}},
@@ -162,6 +164,7 @@ func TestObjects(t *testing.T) {
 		{"using constraints", name, nil, role("Role", constraint("use", "privileged")), Options{}, []string{}},
 		{"no role", name, nil, map[string]string{"manifests/r.yaml": "kind: Role\nmetadata: {name: r}\nrules: 1"}, Options{}, []string{}},
 	})
+
 	fsys := goodFS(map[string]string{
 		"manifests/csv.yaml": "", "manifests/g.yaml": "apiVersion: operators.coreos.com/v1\nkind: OperatorGroup\nmetadata: {name: g, annotations: {olm.providedapis: a}}",
 		"metadata/annotations.yaml": edit(t, goodAnnotations, "registry+v1", "plain"),
@@ -211,6 +214,7 @@ func TestBundleSize(t *testing.T) {
 		}
 		return &fstest.MapFile{Data: data}
 	}
+
 	for n, want := range map[int]string{
 		800 << 10:  "",
 		900 << 10:  "Warning: nearing maximum bundle compressed size with gzip: size=~895.9 KiB , max=1.0 MiB.",
@@ -258,6 +262,7 @@ func TestCommunity(t *testing.T) {
 		}
 		return files
 	}
+
 	const beyond = "which holds 4.9 as well: give a range that ends below, such as v4.6-v4.8"
 	const name = "community"
 	runOptional(t, []optionalCase{

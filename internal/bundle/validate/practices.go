@@ -20,11 +20,13 @@ func checkPractices(s *subject, _ Options, found *findings) {
 	if s.csv == nil {
 		return
 	}
+
 	csv := s.csv
 	deployments := csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs
 	if len(deployments) == 0 {
 		found.csv(Error, csv.Name, "unable to find a deployment to install in the CSV")
 	}
+
 	for _, deployment := range deployments {
 		for _, container := range deployment.Spec.Template.Spec.Containers {
 			if missing := missingRequests(container); len(missing) > 0 {
@@ -33,17 +35,20 @@ func checkPractices(s *subject, _ Options, found *findings) {
 			}
 		}
 	}
+
 	for _, owned := range csv.Spec.CustomResourceDefinitions.Owned {
 		if owned.Description == "" {
 			found.csv(Warning, csv.Name, "owned CRD %q has an empty description", owned.Name)
 		}
 	}
+
 	s.checkChannelNames(found)
 	for _, granted := range s.grants() {
 		if granted.on("apiextensions.k8s.io", "customresourcedefinitions") && granted.allows("create") {
 			found.csv(Warning, csv.Name, "%s %s grants the right to create CRDs: CRDs should be part of the bundle", granted.kind, granted.name)
 		}
 	}
+
 	checkVersionInName(csv.Name, s.annotations[bundle.KeyPackage], found)
 }
 
@@ -66,6 +71,7 @@ func (s *subject) checkChannelNames(found *findings) {
 			odd = append(odd, channel)
 		}
 	}
+
 	if len(odd) > 0 {
 		found.csv(Warning, s.csv.Name, "channels %+q should start with candidate, fast or stable, so that people know what to expect of them", odd)
 	}
@@ -99,12 +105,14 @@ func checkCommunity(s *subject, _ Options, found *findings) {
 	if s.csv == nil || len(s.namesOf(removals[0])) == 0 {
 		return
 	}
+
 	stated := slices.Concat(s.files.Properties(), annotatedProperties(s.csv.Annotations))
 	i := slices.IndexFunc(stated, func(p fbc.Property) bool { return p.Type == maxVersionProperty })
 	if i < 0 {
 		found.csv(Error, s.csv.Name, "%s is not set: a bundle that uses APIs which Kubernetes 1.22 removed must set it to a version below 4.9", maxVersionProperty)
 		return
 	}
+
 	text := strings.Trim(string(stated[i].Value), `"`)
 	version, err := semver.ParseTolerant(text)
 	switch {
@@ -113,6 +121,7 @@ func checkCommunity(s *subject, _ Options, found *findings) {
 	case version.GE(semver.Version{Major: 4, Minor: 9}):
 		found.csv(Error, s.csv.Name, "%s is %s: a bundle that uses APIs which Kubernetes 1.22 removed must set it to a version below 4.9", maxVersionProperty, text)
 	}
+
 	s.checkVersionsLabel(found)
 }
 
@@ -125,6 +134,7 @@ func (s *subject) checkVersionsLabel(found *findings) {
 	if !ok {
 		return
 	}
+
 	last := strings.TrimPrefix(text, "=")
 	if _, end, isRange := strings.Cut(text, "-"); isRange {
 		last = end
@@ -132,6 +142,7 @@ func (s *subject) checkVersionsLabel(found *findings) {
 		found.csv(Error, s.csv.Name, "label %s is %q, which holds 4.9 as well: give a range that ends below, such as v4.6-v4.8", versionsLabel, text)
 		return
 	}
+
 	version, err := semver.ParseTolerant(strings.TrimSpace(last))
 	switch {
 	case err != nil:

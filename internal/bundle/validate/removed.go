@@ -50,6 +50,7 @@ func checkRemovedAPIs(s *subject, options Options, found *findings) {
 	if s.csv == nil {
 		return
 	}
+
 	for _, removed := range removals {
 		level := Warning
 		if atLeast(options.KubeVersion, removed.minor) || atLeast(string(s.csv.Spec.MinKubeVersion), removed.minor) {
@@ -90,6 +91,7 @@ func (s *subject) namesOf(r removal) map[string][]string {
 			names["CRD"] = append(names["CRD"], crd.name)
 		}
 	}
+
 	for _, o := range s.objects {
 		if slices.Contains(r.kinds[o.apiVersion], o.kind) {
 			names[o.kind] = append(names[o.kind], o.name)
@@ -136,6 +138,7 @@ func (s *subject) grants() []grant {
 			}
 		}
 	}
+
 	return append(grants, s.roleGrants()...)
 }
 
@@ -153,5 +156,6 @@ func (s *subject) roleGrants() []grant {
 			grants = append(grants, grant{o.kind, o.name, rule})
 		}
 	}
+
 	return grants
 }

@@ -52,6 +52,7 @@ func (f Findings) Err() error {
 			invalid.Format = invalid.Format || finding.Validator == Format
 		}
 	}
+
 	if len(invalid.Texts) == 0 {
 		return nil
 	}
@@ -111,6 +112,7 @@ func Bundle(fsys fs.FS, options Options) (Findings, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	findings := CheckFormat(files)
 	if findings.valid() {
 		findings = append(findings, CheckContent(files, options)...)
@@ -118,6 +120,7 @@ func Bundle(fsys fs.FS, options Options) (Findings, error) {
 	if findings.valid() {
 		findings = append(findings, checkLoad(files)...)
 	}
+
 	return findings, nil
 }
 
@@ -127,6 +130,7 @@ func checkLoad(files *bundle.Files) Findings {
 	if err != nil || mediaType != bundle.MediaType {
 		return nil // a Helm chart, or manifests without a CSV
 	}
+
 	loaded, err := files.Load(nil)
 	if err == nil {
 		_, err = loaded.FBC("", bundle.WithMetadata)
@@ -134,6 +138,7 @@ func checkLoad(files *bundle.Files) Findings {
 	if err != nil {
 		return Findings{{Error, Content, err.Error()}}
 	}
+
 	return nil
 }
 

@@ -78,6 +78,7 @@ func goodFS(changes map[string]string) fstest.MapFS {
 			delete(fsys, name)
 		}
 	}
+
 	return fsys
 }
 
@@ -90,6 +91,7 @@ func edit(t testing.TB, text string, pairs ...string) string {
 		}
 		text = strings.Replace(text, pairs[i], pairs[i+1], 1)
 	}
+
 	return text
 }
 
@@ -100,6 +102,7 @@ func run(t *testing.T, fsys fstest.MapFS, options Options) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	texts := []string{}
 	for _, f := range findings {
 		text := f.Text
@@ -108,6 +111,7 @@ func run(t *testing.T, fsys fstest.MapFS, options Options) []string {
 		}
 		texts = append(texts, text)
 	}
+
 	return texts
 }
 
@@ -344,6 +348,7 @@ func TestRealBundles(t *testing.T) {
 	if err != nil || len(dirs) == 0 {
 		t.Fatalf("%d bundles, %v", len(dirs), err)
 	}
+
 	valid := 0
 	for _, dir := range dirs {
 		name := filepath.Base(filepath.Dir(dir)) + "/" + filepath.Base(dir)
@@ -355,6 +360,7 @@ func TestRealBundles(t *testing.T) {
 		if err := CheckFormat(files).Err(); err != nil {
 			t.Errorf("%s: format: %v", name, err)
 		}
+
 		options := Options{Optional: allBut(), KubeVersion: "1.25"}
 		first := CheckContent(files, options)
 		if again := CheckContent(files, options); !slices.Equal(first, again) {
@@ -364,6 +370,7 @@ func TestRealBundles(t *testing.T) {
 			valid++
 		}
 	}
+
 	// Old ones have CRDs that no API server takes any longer.
 	if valid < len(dirs)/3 {
 		t.Errorf("only %d of %d bundles are valid", valid, len(dirs))
@@ -382,10 +389,12 @@ func FuzzBundle(f *testing.F) {
 			"manifests/csv.yaml":         {Data: []byte(csv)},
 			"manifests/object.yaml":      {Data: []byte(object)},
 		}
+
 		files, err := bundle.ReadFiles(fsys)
 		if err != nil {
 			return
 		}
+
 		options := Options{Optional: allBut(), KubeVersion: "1.26", Categories: &Categories{Name: "a", Data: []byte(properties)}}
 		for _, finding := range append(CheckFormat(files), CheckContent(files, options)...) {
 			if finding.Text == "" || finding.Validator == "" || finding.Level != Error && finding.Level != Warning {

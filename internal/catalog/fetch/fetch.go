@@ -86,16 +86,19 @@ func (f *Fetcher) Fetch(ctx context.Context, name string, source catalogstore.So
 	if err != nil {
 		return catalogstore.Info{}, err
 	}
+
 	defer release()
 	if info, err := f.store.Stored(name); err == nil && info.Resolved == source.Resolved {
 		return info, nil
 	}
+
 	start := time.Now()
 	info, err := f.fetch(ctx, name, source)
 	metrics.UnpackSeconds.WithLabelValues(outcome(err)).Observe(time.Since(start).Seconds())
 	if err == nil {
 		metrics.Stored(name, info.Bytes, info.Blobs)
 	}
+
 	return info, err
 }
 
@@ -107,6 +110,7 @@ func (f *Fetcher) alone(ctx context.Context, name string) (release func(), err e
 		w = &waiting{lock: newLock()}
 		f.fetching[name] = w
 	}
+
 	w.users++
 	f.mu.Unlock()
 	leave := func() {
@@ -120,6 +124,7 @@ func (f *Fetcher) alone(ctx context.Context, name string) (release func(), err e
 		leave()
 		return nil, err
 	}
+
 	return func() {
 		w.lock.release()
 		leave()
@@ -131,15 +136,18 @@ func (f *Fetcher) fetch(ctx context.Context, name string, source catalogstore.So
 	if err != nil {
 		return catalogstore.Info{}, err
 	}
+
 	defer func() { _ = pulled.Close() }() // It was only read.
 	configs, err := configsFolder(pulled.Labels)
 	if err != nil {
 		return catalogstore.Info{}, fmt.Errorf("image %s: %w", source.Resolved, err)
 	}
+
 	dir, err := f.store.Scratch()
 	if err != nil {
 		return catalogstore.Info{}, err
 	}
+
 	// What is left is removed at the next start.
 	defer func() { _ = os.RemoveAll(dir) }()
 	// Not one file on disk for each file of the catalog: making and removing them takes
@@ -148,15 +156,18 @@ func (f *Fetcher) fetch(ctx context.Context, name string, source catalogstore.So
 	if err != nil {
 		return catalogstore.Info{}, err
 	}
+
 	defer func() { _ = files.Close() }() // They were only read.
 	if err := f.walking.acquire(ctx); err != nil {
 		return catalogstore.Info{}, err
 	}
+
 	defer f.walking.release()
 	info, err := f.store.Unpack(ctx, name, source, files)
 	if err != nil {
 		return catalogstore.Info{}, fmt.Errorf("reading the catalog in image %s: %w", source.Resolved, err)
 	}
+
 	return info, nil
 }
 

@@ -60,15 +60,18 @@ func newScene(t *testing.T) *scene {
 		}
 		content.ServeHTTP(w, r)
 	}))
+
 	t.Cleanup(server.Close)
 	s.host = strings.TrimPrefix(server.URL, "http://")
 	var err error
 	if s.store, err = catalogstore.Open(s.dir, catalogstore.Limits{}); err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(s.store.Close)
 	s.puller = &counted{Puller: image.NewClient(image.Options{})}
 	s.fetcher = fetch.New(s.puller, s.store)
+
 	return s
 }
 
@@ -79,15 +82,18 @@ func (s *scene) push(t *testing.T, spec image.Spec) catalogstore.Source {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	client := image.NewClient(image.Options{})
 	ref := s.host + "/test/catalog:v1"
 	if _, err := client.Push(t.Context(), ref, nil, built); err != nil {
 		t.Fatal(err)
 	}
+
 	resolved, err := client.Resolve(t.Context(), ref)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return catalogstore.Source{Ref: ref, Resolved: resolved}
 }
 
@@ -105,11 +111,13 @@ func (s *scene) served(t *testing.T, name string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer content.Close()
 	text, err := io.ReadAll(content.All().Reader())
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return string(text)
 }
 
@@ -135,9 +143,11 @@ func TestFetchStoresACatalogOnce(t *testing.T) {
 			t.Errorf("stored %+v with %q", info, s.served(t, "c"))
 		}
 	}
+
 	if pulls := s.puller.pulls.Load(); pulls != 1 {
 		t.Errorf("the image was pulled %d times, want once", pulls)
 	}
+
 	// What is left is what is served, and nothing of the image.
 	files := 0
 	err := filepath.WalkDir(s.dir, func(_ string, entry os.DirEntry, err error) error {
@@ -149,6 +159,7 @@ func TestFetchStoresACatalogOnce(t *testing.T) {
 	if err != nil || files != 2 || len(s.scratch(t)) > 0 {
 		t.Errorf("the store has %d files (%v), want the content and its source", files, err)
 	}
+
 	// Another image takes its place.
 	source = s.push(t, catalogOf(text+text))
 	if info, err := s.fetcher.Fetch(t.Context(), "c", source); err != nil || info.Blobs != 2 {
@@ -175,12 +186,14 @@ func TestConcurrentFetchesPullOnce(t *testing.T) {
 	if _, err := s.fetcher.Fetch(canceled, "c", source); !errors.Is(err, context.Canceled) {
 		t.Errorf("waiting with a context that has ended: %v", err)
 	}
+
 	close(s.puller.may)
 	for range 3 {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
 	}
+
 	if pulls := s.puller.pulls.Load(); pulls != 2 {
 		t.Errorf("images were pulled %d times, want once for each catalog", pulls)
 	}
@@ -212,10 +225,12 @@ func TestFetchFailures(t *testing.T) {
 			if _, err := s.fetcher.Fetch(t.Context(), "c", before); err != nil {
 				t.Fatal(err)
 			}
+
 			source := s.push(t, test.spec)
 			if test.ref != "" {
 				source.Resolved = s.host + "/test/catalog" + test.ref
 			}
+
 			_, err := s.fetcher.Fetch(t.Context(), "c", source)
 			if err == nil || !strings.Contains(err.Error(), test.want) || fetch.IsContent(err) != test.content || fetch.IsNotFound(err) != test.missing {
 				t.Errorf("error is %v, of the content: %v, not found: %v", err, fetch.IsContent(err), fetch.IsNotFound(err))

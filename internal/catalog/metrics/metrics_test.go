@@ -34,6 +34,7 @@ func gathered(t *testing.T) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	found := map[string]string{}
 	for _, family := range families {
 		if !strings.HasPrefix(family.GetName(), "mainstay_catalog_") {
@@ -47,6 +48,7 @@ func gathered(t *testing.T) map[string]string {
 		}
 		found[family.GetName()] = text.String()
 	}
+
 	return found
 }
 
@@ -57,12 +59,14 @@ func TestDocumentation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	documented := map[string]string{}
 	for line := range strings.Lines(string(page)) {
 		for _, name := range regexp.MustCompile("`(mainstay_catalog_[a-z_]+)`").FindAllStringSubmatch(line, -1) {
 			documented[name[1]] = line
 		}
 	}
+
 	metrics := gathered(t)
 	for name, labels := range metrics {
 		for label := range strings.FieldsSeq(labels) {
@@ -72,6 +76,7 @@ func TestDocumentation(t *testing.T) {
 			}
 		}
 	}
+
 	for name := range documented {
 		if _, there := metrics[name]; !there {
 			t.Errorf("docs/servers.md names %s, which is not measured", name)

@@ -42,6 +42,7 @@ func (h *handler) give(w *response, r *http.Request, b body) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
+
 	header.Set("Content-Type", b.contentType)
 	encoding, ok := h.choose(r.Header, b)
 	if !ok {
@@ -49,6 +50,7 @@ func (h *handler) give(w *response, r *http.Request, b body) {
 		fail(w, http.StatusNotAcceptable, fmt.Sprintf("no encoding that is accepted can be given: accept %s, %s or %s", encodingZstd, encodingGzip, encodingIdentity))
 		return
 	}
+
 	if encoding != encodingIdentity && b.kept != nil {
 		form, ready := b.kept(catalogstore.Encoding(encoding))
 		metrics.Found("kept", ready)
@@ -57,10 +59,12 @@ func (h *handler) give(w *response, r *http.Request, b body) {
 			return
 		}
 	}
+
 	if encoding == encodingIdentity && b.read != nil {
 		h.givePlain(w, r, b, b.read())
 		return
 	}
+
 	h.giveMade(w, r, b, encoding)
 }
 
@@ -123,6 +127,7 @@ func (h *handler) giveMade(w *response, r *http.Request, b body, encoding string
 		h.giveGathered(w, r, b, encoding, plain)
 		return
 	}
+
 	buffer := buffers.Get().(*bytes.Buffer)
 	defer release(buffer)
 	s := &spill{buffer: buffer, begin: func() (io.Writer, func() error, error) { return begin(w, r, b, encoding) }}
@@ -143,6 +148,7 @@ func (h *handler) giveGathered(w *response, r *http.Request, b body, encoding st
 	if len(plain) <= compressFrom && accepts(r.Header).identity > 0 {
 		encoding = encodingIdentity
 	}
+
 	text := plain
 	if encoding != encodingIdentity {
 		buffer := buffers.Get().(*bytes.Buffer)
@@ -153,13 +159,16 @@ func (h *handler) giveGathered(w *response, r *http.Request, b body, encoding st
 			w.err = err
 			return
 		}
+
 		text = buffer.Bytes()
 	}
+
 	if encoding != encodingIdentity || b.read == nil {
 		// The buffer is used again.
 		text = bytes.Clone(text)
 		h.cache.put(cacheKey{b.sum, encoding}, text)
 	}
+
 	h.giveText(w, r, b, encoding, text)
 }
 
@@ -181,6 +190,7 @@ func begin(w *response, r *http.Request, b body, encoding string) (io.Writer, fu
 	if encoding != encodingIdentity {
 		w.Header().Set("Content-Encoding", encoding)
 	}
+
 	w.WriteHeader(http.StatusOK)
 	switch {
 	case r.Method == http.MethodHead:
@@ -188,6 +198,7 @@ func begin(w *response, r *http.Request, b body, encoding string) (io.Writer, fu
 	case encoding == encodingIdentity:
 		return w, nil, nil
 	}
+
 	z, end := compressing(w, encoding)
 	return z, end, nil
 }
@@ -207,10 +218,12 @@ func (s *spill) Write(p []byte) (int, error) {
 	if s.err != nil {
 		return 0, s.err
 	}
+
 	if !s.begun {
 		if s.buffer.Len()+len(p) <= spillBytes {
 			return s.buffer.Write(p)
 		}
+
 		s.begun = true
 		if s.out, s.finish, s.err = s.begin(); s.err != nil {
 			return 0, s.err
@@ -218,8 +231,10 @@ func (s *spill) Write(p []byte) (int, error) {
 		if _, s.err = s.out.Write(s.buffer.Bytes()); s.err != nil {
 			return 0, s.err
 		}
+
 		s.buffer.Reset()
 	}
+
 	n, err := s.out.Write(p)
 	s.err = err
 	return n, err

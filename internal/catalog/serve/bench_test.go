@@ -25,8 +25,10 @@ func benchCatalog() fstest.MapFS {
 			fmt.Fprintf(&text, `{"name":"p%d.v%d","package":"p%d","properties":[{"type":"olm.gvk","value":{"kind":"A"}},{"type":"olm.csv.metadata","value":{"description":"%s"}}],"schema":"olm.bundle"}`+"\n",
 				p, v, p, strings.Repeat("text that nobody reads here ", 500))
 		}
+
 		catalog[fmt.Sprintf("p%d.json", p)] = &fstest.MapFile{Data: []byte(text.String())}
 	}
+
 	return catalog
 }
 
@@ -53,10 +55,12 @@ func BenchmarkHandler(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+
 	defer store.Close()
 	if _, err := store.Unpack(b.Context(), "c", catalogstore.Source{}, benchCatalog()); err != nil {
 		b.Fatal(err)
 	}
+
 	handler := serve.NewHandler(store, serve.Limits{}, logr.Discard())
 	for _, test := range []struct{ name, path, encoding string }{
 		{"all", "all", ""},
@@ -74,6 +78,7 @@ func BenchmarkHandler(b *testing.B) {
 				if strings.Contains(path, "%d") {
 					path = fmt.Sprintf(path, i%300)
 				}
+
 				req := httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/catalogs/c/api/v1/"+path, nil)
 				req.Header.Set("Accept-Encoding", test.encoding)
 				clear(s.header)

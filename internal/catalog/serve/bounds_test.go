@@ -17,6 +17,7 @@ func TestTheCacheIsBounded(t *testing.T) {
 			t.Fatalf("what was just asked for is gone after %d others", i)
 		}
 	}
+
 	kept := 0
 	for i := range 5 * cacheShare {
 		if body, found := c.get(key(i)); found {
@@ -26,12 +27,14 @@ func TestTheCacheIsBounded(t *testing.T) {
 			}
 		}
 	}
+
 	if kept != cacheShare || c.bytes != c.limit || c.order.Len() != kept || len(c.items) != kept {
 		t.Errorf("%d answers of %d bytes are kept, %d in order, %d by key: want %d", kept, c.bytes, c.order.Len(), len(c.items), cacheShare)
 	}
 	if _, found := c.get(cacheKey{sum: "0", encoding: encodingZstd}); found {
 		t.Error("an answer is found in another encoding")
 	}
+
 	c.put(key(-1), make([]byte, share+1))
 	if _, found := c.get(key(-1)); found {
 		t.Error("an answer is kept that is larger than its share")

@@ -51,6 +51,7 @@ func (c *cache) get(key cacheKey) ([]byte, bool) {
 	if !ok {
 		return nil, false
 	}
+
 	c.order.MoveToFront(element)
 	return element.Value.(*cacheItem).body, true
 }
@@ -63,6 +64,7 @@ func (c *cache) put(key cacheKey, body []byte) {
 	if _, known := c.items[key]; known || item.size() > c.limit/cacheShare {
 		return
 	}
+
 	c.items[key] = c.order.PushFront(item)
 	c.bytes += item.size()
 	for c.bytes > c.limit {

@@ -51,6 +51,7 @@ func TestNegotiation(t *testing.T) {
 			t.Errorf("%q: the encoding is %q, want %q", accept, got, want)
 		}
 	}
+
 	if got := serve.Best(http.Header{"Accept-Encoding": {"gzip;q=0.1", "zstd;q=0.2"}}); got != "zstd" {
 		t.Errorf("in two lines: the encoding is %q, want zstd", got)
 	}
@@ -70,13 +71,16 @@ func plainText(t *testing.T, resp *http.Response) string {
 	default:
 		t.Fatalf("the encoding is %q", encoding)
 	}
+
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	text, err := io.ReadAll(r)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return string(text)
 }
 
@@ -118,6 +122,7 @@ func TestEncodings(t *testing.T) {
 			if plain.Header.Get("Content-Encoding") != "" || strings.HasPrefix(plain.Header.Get("ETag"), "W/") {
 				t.Errorf("the plain body has the headers %v", plain.Header)
 			}
+
 			for _, encoding := range []string{"gzip", "zstd"} {
 				// The second time it may come from where it is kept.
 				for range 2 {
@@ -134,14 +139,17 @@ func TestEncodings(t *testing.T) {
 					if resp.Header.Get("Vary") != "Accept-Encoding" {
 						t.Errorf("%s: Vary is %q", encoding, resp.Header.Get("Vary"))
 					}
+
 					tag := resp.Header.Get("ETag")
 					if same := tag == plain.Header.Get("ETag"); same != test.identity || (!same && !strings.HasPrefix(tag, "W/")) {
 						t.Errorf("%s: the tags are %s and %s", encoding, plain.Header.Get("ETag"), tag)
 					}
+
 					head := s.ask(t, "HEAD", test.path, "Accept-Encoding: "+encoding)
 					if head.Header.Get("ETag") != tag || head.Header.Get("Content-Encoding") != resp.Header.Get("Content-Encoding") || body(t, head) != "" {
 						t.Errorf("%s: the headers are %v, and of HEAD %v", encoding, resp.Header, head.Header)
 					}
+
 					for _, accept := range []string{encoding, "identity"} {
 						again := s.ask(t, "GET", test.path, "Accept-Encoding: "+accept, "If-None-Match: "+tag)
 						if again.StatusCode != http.StatusNotModified || again.Header.Get("ETag") != tag {
@@ -155,6 +163,7 @@ func TestEncodings(t *testing.T) {
 					t.Errorf("%s, and not plain: the encoding is %q", encoding, resp.Header.Get("Content-Encoding"))
 				}
 			}
+
 			refused := s.ask(t, "GET", test.path, "Accept-Encoding: identity;q=0")
 			if refused.StatusCode != http.StatusNotAcceptable || !strings.Contains(body(t, refused), "accept zstd, gzip or identity") {
 				t.Errorf("nothing is acceptable: status is %d", refused.StatusCode)
@@ -182,6 +191,7 @@ func TestWholeCatalogsAreKeptCompressed(t *testing.T) {
 			t.Error(err)
 		}
 	}
+
 	// Another catalog with the same content has it at once.
 	s.put(t, "other", huge)
 	if resp := s.ask(t, "HEAD", "/catalogs/other/api/v1/all", "Accept-Encoding: gzip"); resp.ContentLength <= 0 {
@@ -196,6 +206,7 @@ func TestRanges(t *testing.T) {
 	if whole.Header.Get("Accept-Ranges") != "bytes" {
 		t.Errorf("Accept-Ranges is %q", whole.Header.Get("Accept-Ranges"))
 	}
+
 	for name, test := range map[string]struct {
 		path, want string
 		headers    []string
@@ -228,12 +239,14 @@ func TestRanges(t *testing.T) {
 			}
 		})
 	}
+
 	t.Run("several", func(t *testing.T) {
 		resp := s.ask(t, "GET", "/catalogs/large/api/v1/all", "Range: bytes=0-4,100-109,-3")
 		_, params, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 		if err != nil || resp.StatusCode != http.StatusPartialContent {
 			t.Fatalf("status is %d with %v (%v)", resp.StatusCode, resp.Header, err)
 		}
+
 		var got []string
 		parts := multipart.NewReader(resp.Body, params["boundary"])
 		for part, err := parts.NextPart(); err == nil; part, err = parts.NextPart() {
@@ -243,10 +256,12 @@ func TestRanges(t *testing.T) {
 			}
 			got = append(got, string(text))
 		}
+
 		if diff := cmp.Diff([]string{s.large[:5], s.large[100:110], s.large[len(s.large)-3:]}, got); diff != "" {
 			t.Errorf("parts (-want +got):\n%s", diff)
 		}
 	})
+
 	// A download that broke off goes on, over several blobs and buffers.
 	s.put(t, "huge", huge)
 	var got strings.Builder
@@ -254,6 +269,7 @@ func TestRanges(t *testing.T) {
 		resp := s.ask(t, "GET", "/catalogs/huge/api/v1/all", "Range: bytes="+strconv.Itoa(got.Len())+"-"+strconv.Itoa(got.Len()+300_000))
 		got.WriteString(body(t, resp))
 	}
+
 	if got.String() != huge {
 		t.Error("the parts together are not the whole")
 	}

@@ -20,10 +20,12 @@ func FuzzRequest(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
+
 	defer contents.Close()
 	if _, err := contents.Unpack(f.Context(), "c", catalogstore.Source{}, fstest.MapFS{"c.json": {Data: []byte(lineA + lineB)}}); err != nil {
 		f.Fatal(err)
 	}
+
 	handler := serve.NewHandler(contents, serve.Limits{}, logr.Discard())
 	f.Add("GET", "c", "metas", "schema=olm.bundle&name=x", "gzip;q=0.5, *;q=0", `W/"x", *`, "Sat, 01 Jan 2000 00:00:00 GMT", "bytes=0-1,3-")
 	f.Add("HEAD", "..", "metas", "name=%zz;", "gzip;q=", "", "x", "")

@@ -52,6 +52,7 @@ func (h *handler) graph(w *response, r *http.Request) {
 		fail(w, http.StatusBadRequest, err.Error())
 		return
 	}
+
 	w.Header().Set("Vary", "Accept")
 	if query.format == "" {
 		query.format = formatJSON
@@ -59,10 +60,12 @@ func (h *handler) graph(w *response, r *http.Request) {
 			query.format = formatMermaid
 		}
 	}
+
 	content, ok := h.open(w, r)
 	if !ok {
 		return
 	}
+
 	defer content.Close()
 	// The tag is that of the blobs, so that it costs nothing to say that they are the same.
 	of, itself := content.Select(catalogstore.Query{Package: query.pkg}), content.Select(ownQuery(query.pkg))
@@ -70,12 +73,14 @@ func (h *handler) graph(w *response, r *http.Request) {
 		fail(w, http.StatusNotFound, fmt.Sprintf("catalog %q has no package %.253q", w.catalog, query.pkg))
 		return
 	}
+
 	b := body{
 		sum:         derived("graph/1", of.Sum+itself.Sum, query.pkg, query.channel, query.format),
 		contentType: map[string]string{formatJSON: typeJSON, formatMermaid: typeMermaid}[query.format],
 		modified:    of.Modified, size: -1,
 		write: func(out io.Writer) error { return writeGraph(out, content, query) },
 	}
+
 	h.give(w, r, b)
 }
 
@@ -119,12 +124,14 @@ func writeGraph(out io.Writer, content *catalogstore.Content, query graphQuery) 
 	if err != nil {
 		return err
 	}
+
 	if query.channel != "" {
 		found.Channels = slices.DeleteFunc(found.Channels, func(c fbc.Channel) bool { return c.Name != query.channel })
 		if len(found.Channels) == 0 {
 			return &graphError{http.StatusNotFound, fmt.Sprintf("package %q has no channel %.253q", query.pkg, query.channel)}
 		}
 	}
+
 	d := newDrawing(query.pkg, found)
 	if err := d.check(); err != nil {
 		return err
@@ -132,6 +139,7 @@ func writeGraph(out io.Writer, content *catalogstore.Content, query graphQuery) 
 	if query.format == formatMermaid {
 		return upgradegraph.WriteMermaid(out, upgradegraph.Drawing{Graph: d.graph, Deprecations: found.Deprecations})
 	}
+
 	encoder := json.NewEncoder(out)
 	encoder.SetEscapeHTML(false)
 	return encoder.Encode(d.answer())
@@ -160,6 +168,7 @@ func newDrawing(pkg string, content *fbc.Content) *drawing {
 			}
 		}
 	}
+
 	d.graph = upgradegraph.New(pkg, content.Channels, func(bundle string) (semver.Version, bool) {
 		version, ok := d.versions[bundle]
 		return version, ok
@@ -181,6 +190,7 @@ func versionsOf(bundles []fbc.Bundle) map[string]semver.Version {
 			}
 		}
 	}
+
 	return versions
 }
 
@@ -195,10 +205,12 @@ func (d *drawing) check() error {
 			}
 		}
 	}
+
 	deprecated := 0
 	if d.content.Deprecations != nil {
 		deprecated = len(d.content.Deprecations.Entries)
 	}
+
 	var size string
 	switch {
 	case len(d.bundles) > graphEntries || entries > graphEntries:
@@ -210,6 +222,7 @@ func (d *drawing) check() error {
 	default:
 		return nil
 	}
+
 	return &graphError{http.StatusUnprocessableEntity, fmt.Sprintf("the graph of package %q has more than %s: ask for one channel of it", d.pkg, size)}
 }
 
@@ -277,6 +290,7 @@ func (d *drawing) answer() graphAnswer {
 			deprecations[entry.Reference] = entry.Message
 		}
 	}
+
 	answer := graphAnswer{
 		Package: d.pkg, Deprecation: deprecations[fbc.DeprecationReference{Schema: fbc.SchemaPackage}],
 		Channels: []graphChannel{}, Bundles: []graphBundle{}, Edges: []graphEdge{},
@@ -284,6 +298,7 @@ func (d *drawing) answer() graphAnswer {
 	if d.content.Package != nil {
 		answer.DefaultChannel = d.content.Package.DefaultChannel
 	}
+
 	for _, channel := range d.content.Channels {
 		shown := graphChannel{
 			Name: channel.Name, Heads: append([]string{}, d.graph.Heads(channel.Name)...), Entries: []string{},
@@ -294,6 +309,7 @@ func (d *drawing) answer() graphAnswer {
 		}
 		answer.Channels = append(answer.Channels, shown)
 	}
+
 	for _, name := range d.sorted() {
 		shown := graphBundle{
 			Name: name, Channels: d.bundles[name],
@@ -307,9 +323,11 @@ func (d *drawing) answer() graphAnswer {
 			answer.Edges = append(answer.Edges, graphEdge(edge))
 		}
 	}
+
 	for _, problem := range d.graph.Problems() {
 		answer.Problems = append(answer.Problems, problem.Error())
 	}
+
 	return answer
 }
 

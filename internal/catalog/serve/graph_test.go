@@ -50,6 +50,7 @@ func TestGraph(t *testing.T) {
 			if diff := cmp.Diff([]string{"Accept", "Accept-Encoding"}, resp.Header.Values("Vary")); diff != "" {
 				t.Errorf("Vary (-want +got):\n%s", diff)
 			}
+
 			again := s.ask(t, "GET", path, "Accept: "+test.accept, "If-None-Match: "+resp.Header.Get("ETag"))
 			if again.StatusCode != http.StatusNotModified {
 				t.Errorf("asked again with its tag: status is %d", again.StatusCode)
@@ -58,10 +59,12 @@ func TestGraph(t *testing.T) {
 				checkMermaid(t, text, strings.Contains(test.query, "channel="))
 				return
 			}
+
 			var indented bytes.Buffer
 			if err := json.Indent(&indented, []byte(text), "", "  "); err != nil {
 				t.Fatal(err)
 			}
+
 			golden.Check(t, test.file, indented.Bytes())
 		})
 	}
@@ -73,6 +76,7 @@ func checkMermaid(t *testing.T, text string, fastOnly bool) {
 	if !strings.HasPrefix(text, "graph ") {
 		t.Errorf("this is no drawing: %s", text)
 	}
+
 	for part, want := range map[string]bool{"p.v2.0.0": true, "p.v3.0.0-rc1": true, "p.v1.0.1": !fastOnly, "stable": !fastOnly} {
 		if strings.Contains(text, part) != want {
 			t.Errorf("whether %s is drawn: want %v in\n%s", part, want, text)
@@ -87,16 +91,19 @@ func TestGraphRefuses(t *testing.T) {
 	for i := range 400 {
 		fmt.Fprintf(&wide, `{"name":"w.v%d","skipRange":"<1000.0.0"},`, i)
 	}
+
 	wide.WriteString(`{"name":"last"}],"name":"c","package":"w","schema":"olm.channel"}` + "\n")
 	for i := range 400 {
 		fmt.Fprintf(&wide, `{"name":"w.v%d","package":"w","properties":[{"type":"olm.package","value":{"version":"%d.0.0"}}],"schema":"olm.bundle"}`+"\n", i, i)
 	}
+
 	many := `{"entries":[` + strings.Repeat(`{"name":"m"},`, 20_000) + `{"name":"m"}],"name":"c","package":"m","schema":"olm.channel"}` + "\n"
 	var pairs strings.Builder
 	pairs.WriteString(`{"entries":[`)
 	for i := range 2500 {
 		fmt.Fprintf(&pairs, `{"name":"x.v%d","skipRange":"<0.0.1"},`, i)
 	}
+
 	pairs.WriteString(`{"name":"last"}],"name":"c","package":"x","schema":"olm.channel"}` + "\n")
 	s.put(t, "g", graphed+wide.String()+many+pairs.String())
 	for name, test := range map[string]struct {
@@ -149,6 +156,7 @@ func TestFields(t *testing.T) {
 			}
 		})
 	}
+
 	tag := func(fields string) string {
 		return s.ask(t, "HEAD", "/catalogs/g/api/v1/metas?package=p&fields="+fields).Header.Get("ETag")
 	}

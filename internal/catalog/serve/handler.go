@@ -61,6 +61,7 @@ func newHandler(contents contents, limits Limits, log logr.Logger, stall time.Du
 	mux.Handle("/", h.answering("other", func(w *response, _ *http.Request) {
 		fail(w, http.StatusNotFound, "no such path: ask for /catalogs/<name>/api/v1/all, /catalogs/<name>/api/v1/metas or /catalogs/<name>/api/v1/graph")
 	}))
+
 	return mux
 }
 
@@ -92,6 +93,7 @@ func (h *handler) limited(w *response, r *http.Request, next func(*response, *ht
 		fail(w, code, httpserver.TooManyRequests)
 		return
 	}
+
 	defer leave()
 	if methods(w, r) {
 		next(w, r)
@@ -129,16 +131,19 @@ func (h *handler) open(w *response, r *http.Request) (*catalogstore.Content, boo
 		fail(w, http.StatusNotFound, fmt.Sprintf("catalog %.253q is not served here: see the conditions of the ClusterCatalog of that name", name))
 		return nil, false
 	}
+
 	if errors.Is(err, ErrComing) {
 		w.Header().Set("Retry-After", httpserver.RetryAfterSeconds)
 		fail(w, http.StatusServiceUnavailable, fmt.Sprintf("the content of catalog %.253q is on its way: try again in %s second", name, httpserver.RetryAfterSeconds))
 		return nil, false
 	}
+
 	w.catalog = name
 	if err != nil {
 		h.refuse(w, err)
 		return nil, false
 	}
+
 	return content, true
 }
 
@@ -148,11 +153,13 @@ func (h *handler) refuse(w *response, err error) {
 	for _, name := range []string{"Last-Modified", "ETag", "Content-Encoding"} {
 		header.Del(name)
 	}
+
 	var graph *graphError
 	if errors.As(err, &graph) {
 		fail(w, graph.code, graph.text)
 		return
 	}
+
 	h.log.Error(err, "Stored content cannot be served", "catalog", w.catalog)
 	header.Set("Retry-After", damagedSeconds)
 	fail(w, http.StatusServiceUnavailable, fmt.Sprintf("the stored content of catalog %q cannot be read and is unpacked again: try again in %s seconds", w.catalog, damagedSeconds))
@@ -164,6 +171,7 @@ func (h *handler) all(w *response, r *http.Request) {
 	if !ok {
 		return
 	}
+
 	defer content.Close()
 	b := bodyOf(content.All())
 	b.kept = content.Compressed
@@ -177,10 +185,12 @@ func (h *handler) metas(w *response, r *http.Request) {
 		fail(w, http.StatusBadRequest, err.Error())
 		return
 	}
+
 	content, ok := h.open(w, r)
 	if !ok {
 		return
 	}
+
 	defer content.Close()
 	b := bodyOf(content.Select(query))
 	if wanted != nil {
@@ -189,6 +199,7 @@ func (h *handler) metas(w *response, r *http.Request) {
 			write: func(out io.Writer) error { return project(out, content, query, wanted) },
 		}
 	}
+
 	h.give(w, r, b)
 }
 
@@ -226,6 +237,7 @@ func project(out io.Writer, content *catalogstore.Content, query catalogstore.Qu
 			return err
 		}
 	}
+
 	return nil
 }
 

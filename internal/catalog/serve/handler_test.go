@@ -39,15 +39,18 @@ func newSite(t *testing.T) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(contents.Close)
 	var large strings.Builder
 	for i := range 2000 {
 		fmt.Fprintf(&large, "{\"name\":\"n%d\",\"package\":\"p%d\",\"schema\":\"olm.bundle\"}\n", i, i%10)
 	}
+
 	s := &site{store: contents, dir: dir, large: large.String()}
 	s.put(t, "small", lineA+lineB)
 	s.put(t, "large", s.large)
 	s.start(t, serve.NewHandler(contents, serve.Limits{}, logr.Discard()), serve.Limits{})
+
 	return s
 }
 
@@ -84,16 +87,19 @@ func (s *site) ask(t *testing.T, method, path string, headers ...string) *http.R
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	// The client would ask for gzip and undo it by itself.
 	req.Header.Set("Accept-Encoding", "identity")
 	for _, h := range headers {
 		name, value, _ := strings.Cut(h, ": ")
 		req.Header.Set(name, value)
 	}
+
 	resp, err := s.Client().Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() { _ = resp.Body.Close() })
 	return resp
 }
@@ -193,12 +199,14 @@ func TestConditionalRequests(t *testing.T) {
 				}
 			}
 		}
+
 		// The tag wins over the time.
 		resp := s.ask(t, "GET", path, `If-None-Match: "x"`, "If-Modified-Since: "+modified)
 		if resp.StatusCode != http.StatusOK {
 			t.Errorf("%s with another tag and the same time: status is %d, want 200", path, resp.StatusCode)
 		}
 	}
+
 	path := "/catalogs/small/api/v1/all"
 	before := s.ask(t, "HEAD", path)
 	s.put(t, "small", lineA)
@@ -214,6 +222,7 @@ func TestDamagedContentIsNotServed(t *testing.T) {
 	if err := os.Truncate(s.file(t, "small"), 10); err != nil {
 		t.Fatal(err)
 	}
+
 	resp := s.ask(t, "GET", "/catalogs/small/api/v1/all")
 	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" {
 		t.Errorf("status is %d with headers %v, want 503 with Retry-After", resp.StatusCode, resp.Header)
@@ -221,6 +230,7 @@ func TestDamagedContentIsNotServed(t *testing.T) {
 	if text := body(t, resp); !strings.Contains(text, "is unpacked again: try again in 5 seconds") {
 		t.Errorf("body is %q", text)
 	}
+
 	s.put(t, "small", lineA)
 	if resp := s.ask(t, "GET", "/catalogs/small/api/v1/all"); body(t, resp) != lineA {
 		t.Error("the content is not served after it was stored again")
@@ -285,12 +295,14 @@ func TestACutOffBodyIsSeenByTheClient(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			req.Header.Set("Accept-Encoding", test.encoding)
 			resp, err := server.Client().Do(req)
 			if err == nil {
 				defer resp.Body.Close()
 				_, err = io.Copy(io.Discard, resp.Body)
 			}
+
 			switch {
 			case test.refused && (err != nil || resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Content-Encoding") != ""):
 				t.Errorf("the answer is %+v (%v), want 503", resp, err)

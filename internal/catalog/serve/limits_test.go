@@ -57,6 +57,7 @@ func TestRequestsAreLimited(t *testing.T) {
 				}()
 				<-b.asked
 			}
+
 			before := value(t, "mainstay_catalog_http_refused_total", test.reason)
 			resp := s.ask(t, "GET", path)
 			if resp.StatusCode != test.code || resp.Header.Get("Retry-After") != "1" || !strings.Contains(body(t, resp), "try again in 1 second") {
@@ -65,12 +66,14 @@ func TestRequestsAreLimited(t *testing.T) {
 			if got := value(t, "mainstay_catalog_http_refused_total", test.reason) - before; got != 1 {
 				t.Errorf("%v refused requests were counted", got)
 			}
+
 			close(b.may)
 			for range 2 {
 				if code := <-codes; code != http.StatusOK {
 					t.Errorf("status of a request within the limit is %d", code)
 				}
 			}
+
 			go func() { <-b.asked }()
 			if resp := s.ask(t, "GET", path); resp.StatusCode != http.StatusOK {
 				t.Errorf("status is %d after the others have ended", resp.StatusCode)
@@ -100,9 +103,11 @@ func TestConnectionsOfAClientAreLimited(t *testing.T) {
 		}
 		open = append(open, conn)
 	}
+
 	if _, err := s.dial(t); err == nil {
 		t.Error("a third connection is served")
 	}
+
 	_ = open[0].Close()
 	// The server sees a moment later that it is closed.
 	for _, err := s.dial(t); err != nil; _, err = s.dial(t) {
@@ -119,6 +124,7 @@ func TestConnectionsOfAllAreLimited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	second := make(chan error, 1)
 	go func() {
 		_, err := s.dial(t)
@@ -130,12 +136,14 @@ func TestConnectionsOfAllAreLimited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	_ = resp.Body.Close()
 	select {
 	case err := <-second:
 		t.Errorf("a second connection was accepted or refused (%v) beside the first", err)
 	default:
 	}
+
 	_ = first.Close()
 	if err := <-second; err != nil {
 		t.Errorf("the second connection: %v", err)
@@ -149,11 +157,13 @@ func TestHeadersAreLimited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	req.Header.Set("X", strings.Repeat("x", 64<<10))
 	resp, err := s.Client().Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("status is %d, want 431", resp.StatusCode)
@@ -170,10 +180,12 @@ func slowReader(t *testing.T, s *site, path string, until time.Time) (int64, err
 	if _, err := io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: x\r\nAccept-Encoding: identity\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
+
 	resp, err := http.ReadResponse(bufio.NewReaderSize(conn, 4096), nil)
 	if err != nil {
 		return 0, err
 	}
+
 	defer resp.Body.Close()
 	read := int64(0)
 	tick := time.NewTicker(time.Millisecond)
@@ -221,16 +233,19 @@ func TestAReaderThatStallsIsCutOff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	before := value(t, "mainstay_catalog_http_requests_total", "endpoint=all method=GET code=200")
 	if _, err := io.WriteString(conn, "GET /catalogs/huge/api/v1/all HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
+
 	// The request ends though nothing is read.
 	for value(t, "mainstay_catalog_http_requests_total", "endpoint=all method=GET code=200") == before {
 		if t.Context().Err() != nil {
 			t.Fatal("the request goes on")
 		}
 	}
+
 	if _, err := io.Copy(io.Discard, conn); err == nil {
 		t.Error("the connection ended as if the body was complete")
 	}
@@ -246,19 +261,23 @@ func TestTheTimeForAChunkIsNotThatOfTheNextRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	reader := bufio.NewReader(conn)
 	ask := func(header string) {
 		t.Helper()
 		if _, err := fmt.Fprintf(conn, "GET /catalogs/small/api/v1/all HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n", header); err != nil {
 			t.Fatal(err)
 		}
+
 		resp, err := http.ReadResponse(reader, nil)
 		if err != nil {
 			t.Fatalf("a later request on the connection: %v", err)
 		}
+
 		_, _ = io.Copy(io.Discard, resp.Body)
 		_ = resp.Body.Close()
 	}
+
 	ask("X: y")
 	// Answers without a body have none of its time limits, nor those of bodies before.
 	for end := time.Now().Add(3 * limit); time.Now().Before(end); {

@@ -58,10 +58,12 @@ func (c *corkedConn) release() error {
 	if !c.held {
 		return nil
 	}
+
 	err := c.flush()
 	c.held = false
 	corks.Put(c.buffer)
 	c.buffer = nil
+
 	return err
 }
 
@@ -81,14 +83,17 @@ func (c *corkedConn) Write(p []byte) (int, error) {
 	if !c.held {
 		return c.Conn.Write(p)
 	}
+
 	if c.used+len(p) > len(c.buffer) {
 		if err := c.flush(); err != nil {
 			return 0, err
 		}
 	}
+
 	if len(p) > len(c.buffer) {
 		return c.Conn.Write(p)
 	}
+
 	c.used += copy(c.buffer[c.used:], p)
 	return len(p), nil
 }
@@ -101,10 +106,12 @@ func withCork(ctx context.Context, conn net.Conn) context.Context {
 	if !ok {
 		return ctx
 	}
+
 	cork, ok := encrypted.NetConn().(*corkedConn)
 	if !ok {
 		return ctx
 	}
+
 	return context.WithValue(ctx, corkKey{}, cork)
 }
 

@@ -19,6 +19,7 @@ func value(t *testing.T, name, labels string) float64 {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	want := strings.Fields(labels)
 	for _, family := range families {
 		if family.GetName() != name {
@@ -36,6 +37,7 @@ func value(t *testing.T, name, labels string) float64 {
 			}
 		}
 	}
+
 	return 0
 }
 
@@ -51,6 +53,7 @@ func grows(t *testing.T, do func(), by map[string]float64) {
 	for metric := range by {
 		before[metric] = of(metric)
 	}
+
 	do()
 	for metric, want := range by {
 		end := time.Now().Add(10 * time.Second)
@@ -84,6 +87,7 @@ func TestMetrics(t *testing.T) {
 		"mainstay_catalog_requests_total catalog=small":                         1,
 		"mainstay_catalog_response_bytes_total catalog=small":                   float64(len(lineA + lineB)),
 	})
+
 	grows(t, func() { s.ask(t, "GET", "/catalogs/small/api/v1/all", "If-None-Match: *") }, map[string]float64{
 		"mainstay_catalog_http_requests_total endpoint=all method=GET code=304": 1,
 		"mainstay_catalog_http_not_modified_total endpoint=all":                 1,

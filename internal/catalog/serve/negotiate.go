@@ -40,6 +40,7 @@ func accepts(header http.Header) accepted {
 			}
 		}
 	}
+
 	of := func(coding string, otherwise float64) float64 {
 		if weight, named := weights[coding]; named {
 			return weight
@@ -49,6 +50,7 @@ func accepts(header http.Header) accepted {
 		}
 		return otherwise
 	}
+
 	// What is not named is the last resort, but for identity;q=0 and *;q=0.
 	return accepted{zstd: of(encodingZstd, 0), gzip: of(encodingGzip, 0), identity: of(encodingIdentity, 0.0001)}
 }
@@ -63,6 +65,7 @@ func weightOf(params string) (float64, bool) {
 		weight, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
 		return weight, err == nil && weight >= 0 && weight <= 1
 	}
+
 	return 1, true
 }
 
@@ -78,6 +81,7 @@ func (a accepted) best() string {
 			best, weight = candidate.name, candidate.weight
 		}
 	}
+
 	return best
 }
 
@@ -111,6 +115,7 @@ func matches(header http.Header, sum string, modified time.Time) (string, bool) 
 		}
 		return "", false
 	}
+
 	since, err := http.ParseTime(header.Get("If-Modified-Since"))
 	return plain, err == nil && !modified.Truncate(time.Second).After(since)
 }
@@ -124,12 +129,14 @@ func prefersMermaid(header http.Header) bool {
 			if err != nil {
 				continue
 			}
+
 			weight := 1.0
 			if q, ok := params["q"]; ok {
 				if weight, err = strconv.ParseFloat(q, 64); err != nil {
 					continue
 				}
 			}
+
 			switch kind {
 			case typeMermaid:
 				mermaid = weight
@@ -138,5 +145,6 @@ func prefersMermaid(header http.Header) bool {
 			}
 		}
 	}
+
 	return mermaid > 0 && mermaid >= json
 }

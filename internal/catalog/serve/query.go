@@ -18,10 +18,12 @@ func (p parameters) read(raw string, known ...string) error {
 	if raw == "" {
 		return nil
 	}
+
 	values, err := url.ParseQuery(raw)
 	if err != nil {
 		return errors.New("the query cannot be read: escape its parameters as in a URL")
 	}
+
 	for key, given := range values {
 		field := p[key]
 		if field == nil {
@@ -32,6 +34,7 @@ func (p parameters) read(raw string, known ...string) error {
 		}
 		*field = given[0]
 	}
+
 	return nil
 }
 
@@ -48,6 +51,7 @@ func metasQuery(raw string) (catalogstore.Query, *fields.Fields, error) {
 	if err := p.read(raw, "schema", "package", "name", "fields"); err != nil {
 		return query, nil, err
 	}
+
 	parsed, err := fields.Parse(wanted)
 	return query, parsed, err
 }
@@ -65,11 +69,13 @@ func parseGraphQuery(raw string) (graphQuery, error) {
 	if err := p.read(raw, "package", "channel", "format"); err != nil {
 		return q, err
 	}
+
 	switch {
 	case q.pkg == "":
 		return q, errors.New("no package is given: ask for graph?package=<name>")
 	case q.format != "" && q.format != formatJSON && q.format != formatMermaid:
 		return q, fmt.Errorf("unknown format %.100q: the formats are %s and %s", q.format, formatJSON, formatMermaid)
 	}
+
 	return q, nil
 }

@@ -57,6 +57,7 @@ func (w *response) Write(p []byte) (int, error) {
 	if w.cork != nil {
 		w.cork.hold()
 	}
+
 	written := 0
 	for {
 		n, err := w.chunk(p[written:min(len(p), written+chunkBytes)])
@@ -72,6 +73,7 @@ func (w *response) end() {
 	if w.cork == nil || !w.cork.isHeld() {
 		return
 	}
+
 	var err error
 	if w.err == nil {
 		// What net/http has buffered goes along, in the same system call.
@@ -88,10 +90,12 @@ func (w *response) chunk(p []byte) (int, error) {
 	if err == nil {
 		n, err = w.ResponseWriter.Write(p)
 	}
+
 	w.bytes += int64(n)
 	if err != nil && w.err == nil {
 		w.err = err
 	}
+
 	return n, err
 }
 

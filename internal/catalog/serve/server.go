@@ -51,6 +51,7 @@ func (s *Server) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listening for readers of catalogs: %w", err)
 	}
+
 	address := listener.Addr()
 	s.listening.Store(&address)
 	defer context.AfterFunc(ctx, func() { s.listening.Store(nil) })()
@@ -58,6 +59,7 @@ func (s *Server) Start(ctx context.Context) error {
 	if err := httpserver.Run(ctx, s.httpServer(), limitListener(listener, s.Limits), drain); err != nil {
 		return fmt.Errorf("serving catalogs: %w", err)
 	}
+
 	return nil
 }
 

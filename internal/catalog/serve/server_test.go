@@ -26,11 +26,13 @@ func selfSigned(t *testing.T, serial int64) *tls.Certificate {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	template := &x509.Certificate{SerialNumber: big.NewInt(serial), NotAfter: time.Now().Add(time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
@@ -55,6 +57,7 @@ func TestServer(t *testing.T) {
 	if server.Ready(nil) == nil {
 		t.Error("the server is ready before it listens")
 	}
+
 	ctx, cancel := context.WithCancel(t.Context())
 	stopped := make(chan error, 1)
 	go func() { stopped <- server.Start(ctx) }()
@@ -65,9 +68,11 @@ func TestServer(t *testing.T) {
 		default:
 		}
 	}
+
 	if err := server.Ready(nil); err != nil {
 		t.Error(err)
 	}
+
 	get := func(path string) (string, int64, error) {
 		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}} // #nosec G402 -- the test looks at the certificate itself
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+server.ListenAddress().String()+path, nil)
@@ -82,12 +87,14 @@ func TestServer(t *testing.T) {
 		text, err := io.ReadAll(resp.Body)
 		return string(text), resp.TLS.PeerCertificates[0].SerialNumber.Int64(), err
 	}
+
 	for serial := int64(1); serial <= 2; serial++ {
 		current.Store(selfSigned(t, serial))
 		if _, got, err := get("/"); err != nil || got != serial {
 			t.Errorf("certificate is %d (%v), want %d: the one of now", got, err, serial)
 		}
 	}
+
 	slow := make(chan string, 1)
 	go func() {
 		text, _, err := get("/slow")
@@ -96,6 +103,7 @@ func TestServer(t *testing.T) {
 		}
 		slow <- text
 	}()
+
 	<-entered
 	cancel()
 	close(finish)

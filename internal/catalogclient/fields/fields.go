@@ -68,10 +68,12 @@ func Parse(text string) (*Fields, error) {
 	if !utf8.ValidString(text) {
 		return nil, errors.New("fields is not valid UTF-8")
 	}
+
 	parts := strings.Split(text, ",")
 	if len(parts) > maxItems {
 		return nil, fmt.Errorf("fields has %d items: at most %d are read", len(parts), maxItems)
 	}
+
 	f := &Fields{unwanted: strings.HasPrefix(parts[0], "-")}
 	for _, part := range parts {
 		rest, unwanted := strings.CutPrefix(part, "-")
@@ -82,6 +84,7 @@ func Parse(text string) (*Fields, error) {
 			return nil, err
 		}
 	}
+
 	f.text = f.canonical()
 	return f, nil
 }
@@ -92,6 +95,7 @@ func (f *Fields) add(text string) error {
 	if !isName(name) {
 		return fmt.Errorf("fields: %q does not begin with the name of a field, such as entries or properties[olm.gvk]", text)
 	}
+
 	name = strings.ToLower(name)
 	if slices.Contains(always, name) {
 		if f.unwanted || typed {
@@ -99,10 +103,12 @@ func (f *Fields) add(text string) error {
 		}
 		return nil
 	}
+
 	kind, closed := strings.CutSuffix(rest, "]")
 	if typed && (!closed || kind == "" || strings.ContainsAny(kind, "[]") || strings.ContainsFunc(kind, unicode.IsControl)) {
 		return fmt.Errorf("fields: %q: a type stands in brackets after the field, such as properties[olm.gvk]", text)
 	}
+
 	at := slices.IndexFunc(f.items, func(i item) bool { return i.name == name })
 	if at < 0 {
 		at = len(f.items)
@@ -110,14 +116,17 @@ func (f *Fields) add(text string) error {
 	} else if len(f.items[at].types) == 0 {
 		return nil // The whole field is named already.
 	}
+
 	if !typed {
 		f.items[at].types = nil
 		return nil
 	}
+
 	quoted := jsontext.AppendQuoted(nil, kind)
 	if !f.items[at].has(quoted) {
 		f.items[at].types = append(f.items[at].types, quoted)
 	}
+
 	return nil
 }
 
@@ -130,6 +139,7 @@ func isName(name string) bool {
 			return false
 		}
 	}
+
 	return name != ""
 }
 
@@ -139,6 +149,7 @@ func (f *Fields) canonical() string {
 	if f.unwanted {
 		sign = "-"
 	}
+
 	var list []string
 	for i := range f.items {
 		it := &f.items[i]
@@ -150,9 +161,11 @@ func (f *Fields) canonical() string {
 			list = append(list, sign+it.name+"["+kind+"]")
 		}
 	}
+
 	if len(list) == 0 {
 		return "name"
 	}
+
 	slices.Sort(list)
 	return strings.Join(list, ",")
 }
@@ -174,14 +187,17 @@ func (f *Fields) Append(dst, blob []byte) []byte {
 	if f == nil {
 		return append(dst, blob...)
 	}
+
 	start := len(dst)
 	dst = append(dst, '{')
 	for key, value := range jsontext.Members(blob) {
 		dst = f.member(dst, key, value)
 	}
+
 	if len(dst) > start+1 {
 		dst = dst[:len(dst)-1] // The last comma.
 	}
+
 	return append(dst, '}')
 }
 
@@ -198,6 +214,7 @@ func (f *Fields) member(dst, key, value []byte) []byte {
 	case value[0] != '[':
 		return dst
 	}
+
 	dst = append(append(dst, key...), ':', '[')
 	empty := true
 	for element := range jsontext.Elements(value) {
@@ -210,6 +227,7 @@ func (f *Fields) member(dst, key, value []byte) []byte {
 		empty = false
 		dst = append(dst, element...)
 	}
+
 	return append(dst, ']', ',')
 }
 

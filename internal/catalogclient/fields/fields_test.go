@@ -93,14 +93,17 @@ func FuzzFields(f *testing.F) {
 		if err != nil {
 			return
 		}
+
 		again, err := fields.Parse(parsed.String())
 		if err != nil || again.String() != parsed.String() {
 			t.Fatalf("%q is %q, which is %q (%v)", text, parsed, again, err)
 		}
+
 		compact, _, err := jsontext.Compact(nil, []byte(blob), 0)
 		if err != nil || compact[0] != '{' {
 			return
 		}
+
 		left := parsed.Append(nil, compact)
 		if !json.Valid(left) {
 			t.Fatalf("of %s is left %s", compact, left)
@@ -111,10 +114,12 @@ func FuzzFields(f *testing.F) {
 		if canonical, _, err := jsontext.Compact(nil, left, 0); err != nil || !slices.Equal(canonical, left) {
 			t.Fatalf("%s is not canonical (%v)", left, err)
 		}
+
 		var before, after map[string]json.RawMessage
 		if json.Unmarshal(compact, &before) != nil || json.Unmarshal(left, &after) != nil {
 			t.Fatalf("%s or %s cannot be read", compact, left)
 		}
+
 		for _, key := range []string{"schema", "package", "name"} {
 			if string(before[key]) != string(after[key]) {
 				t.Errorf("%s of %s is %s", key, compact, after[key])
@@ -129,10 +134,12 @@ func BenchmarkAppend(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+
 	f, err := fields.Parse("-icon,-description,-properties[olm.csv.metadata]")
 	if err != nil {
 		b.Fatal(err)
 	}
+
 	b.SetBytes(int64(len(blob)))
 	b.ReportAllocs()
 	var out []byte

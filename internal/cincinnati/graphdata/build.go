@@ -82,12 +82,14 @@ func Build(releases []Release, data *Data) (*Graph, []string) {
 	if data == nil {
 		data = &Data{}
 	}
+
 	b := &builder{data: data, index: map[string]int{}, edges: map[edge][]cincinnati.Risk{}}
 	b.addNodes(releases)
 	b.addEdges()
 	b.addRisks()
 	b.removeEdges()
 	b.breakCircles()
+
 	return b.graph(), b.warnings
 }
 
@@ -115,6 +117,7 @@ func (b *builder) addNodes(releases []Release) {
 			b.warn("%s is left out: its version %.100q is no semantic version", r.Payload, r.Version)
 			continue
 		}
+
 		// What stands behind a "+" is the architecture's place.
 		parsed.Build = nil
 		n := node{parsed: parsed, architecture: cmp.Or(r.Architecture, r.Metadata[keyArchitecture])}
@@ -123,13 +126,16 @@ func (b *builder) addNodes(releases []Release) {
 		if n.Metadata[keyRemove] == "true" {
 			continue
 		}
+
 		n.channels = n.Channels()
 		found, of = append(found, n), append(of, r)
 	}
+
 	order := make([]int, len(found))
 	for i := range order {
 		order[i] = i
 	}
+
 	slices.SortFunc(order, func(i, j int) int {
 		x, y := &found[i], &found[j]
 		return cmp.Or(strings.Compare(x.architecture, y.architecture), x.parsed.Compare(y.parsed), strings.Compare(x.Payload, y.Payload))
@@ -153,13 +159,16 @@ func (b *builder) metadata(r Release, n *node) map[string]string {
 	if all == nil {
 		all = map[string]string{}
 	}
+
 	for _, name := range []string{n.Version, n.name()} {
 		maps.Copy(all, b.data.metadata[name])
 	}
+
 	channels := cincinnati.Node{Metadata: all}.Channels()
 	for _, name := range []string{n.Version, n.name()} {
 		channels = append(channels, b.data.channels[name]...)
 	}
+
 	if len(channels) > 0 {
 		slices.Sort(channels)
 		all[cincinnati.MetadataChannels] = strings.Join(slices.Compact(channels), ",")
@@ -173,6 +182,7 @@ func (b *builder) metadata(r Release, n *node) map[string]string {
 	if n.architecture == Multi {
 		all[cincinnati.MetadataArchitecture] = Multi
 	}
+
 	return all
 }
 
@@ -189,12 +199,14 @@ func (b *builder) versions(n *node, key string, entries []string) []semver.Versi
 			wrong = append(wrong, fmt.Sprintf("%.100q", entry))
 		}
 	}
+
 	if more := len(wrong) - maxNamed; more > 0 {
 		wrong = append(wrong[:maxNamed], fmt.Sprintf("and %d more", more))
 	}
 	if len(wrong) > 0 {
 		b.warn("entries of %s of %s are left out, because they are no semantic versions: %s", key, n.name(), strings.Join(wrong, ", "))
 	}
+
 	return found
 }
 
@@ -269,6 +281,7 @@ func (b *builder) checkRisks(e edge, risks []cincinnati.Risk) {
 			return
 		}
 	}
+
 	if len(risks) > cincinnati.MaxRisks {
 		b.warn("the update from %s to %s is left out: it has %d known issues, more than the %d that it may have", b.nodes[e.from].name(), b.nodes[e.to].name(), len(risks), cincinnati.MaxRisks)
 		delete(b.edges, e)
@@ -280,6 +293,7 @@ func (b *builder) matchBlocks(found func(edge, block)) {
 	if len(b.data.blocks) == 0 {
 		return
 	}
+
 	for e := range b.edges {
 		to, from := &b.nodes[e.to], b.nodes[e.from].name()
 		for _, name := range []string{to.Version, to.name()} {
@@ -325,11 +339,13 @@ func (b *builder) removeEdges() {
 			}
 		}
 	}
+
 	for e := range b.edges {
 		if pattern := arriving[e.to]; leaving[e.from] || pattern != nil && pattern.MatchString(b.nodes[e.from].name()) {
 			blocked[e] = true
 		}
 	}
+
 	maps.DeleteFunc(b.edges, func(e edge, _ []cincinnati.Risk) bool { return blocked[e] })
 }
 
@@ -356,12 +372,14 @@ func (b *builder) breakCircles() {
 			leaving[e.from] = append(leaving[e.from], e.to)
 		}
 	}
+
 	var queue []int
 	for i, count := range arriving {
 		if count == 0 {
 			queue = append(queue, i)
 		}
 	}
+
 	for at := 0; at < len(queue); at++ {
 		for _, to := range leaving[queue[at]] {
 			if arriving[to]--; arriving[to] == 0 {
@@ -369,9 +387,11 @@ func (b *builder) breakCircles() {
 			}
 		}
 	}
+
 	if len(queue) == len(b.nodes) {
 		return
 	}
+
 	for _, e := range b.sortedEdges() {
 		if len(b.edges[e]) == 0 && arriving[e.from] > 0 && arriving[e.to] > 0 && b.nodes[e.to].parsed.LTE(b.nodes[e.from].parsed) {
 			b.warn("the update from %s to %s is left out: it leads back in a circle of updates", b.nodes[e.from].name(), b.nodes[e.to].name())
@@ -393,6 +413,7 @@ func (b *builder) graph() *Graph {
 			g.edges = append(g.edges, e)
 		}
 	}
+
 	for i := range g.nodes {
 		for _, key := range spent {
 			delete(g.nodes[i].Metadata, key)

@@ -20,6 +20,7 @@ func (g *Graph) Queries() []Query {
 			all = append(all, Query{channel, g.nodes[i].architecture})
 		}
 	}
+
 	slices.SortFunc(all, func(a, b Query) int {
 		return cmp.Or(cmp.Compare(a.Channel, b.Channel), cmp.Compare(a.Architecture, b.Architecture))
 	})
@@ -46,16 +47,19 @@ func (g *Graph) Channel(q Query) *cincinnati.Graph {
 		part.Nodes = append(part.Nodes, cincinnati.Node{Version: n.Version, Payload: n.Payload, Metadata: maps.Clone(n.Metadata)})
 		place[i] = len(part.Nodes)
 	}
+
 	for _, e := range g.edges {
 		if from, to := place[e.from], place[e.to]; from > 0 && to > 0 {
 			part.Edges = append(part.Edges, cincinnati.Edge{From: from - 1, To: to - 1})
 		}
 	}
+
 	entries := map[string]int{}
 	for _, e := range g.conditional {
 		if place[e.from] == 0 || place[e.to] == 0 {
 			continue
 		}
+
 		key, _ := json.Marshal(e.risks) // texts can be written
 		at, known := entries[string(key)]
 		if !known {
@@ -63,8 +67,10 @@ func (g *Graph) Channel(q Query) *cincinnati.Graph {
 			entries[string(key)] = at
 			part.ConditionalEdges = append(part.ConditionalEdges, cincinnati.ConditionalEdges{Risks: e.risks})
 		}
+
 		entry := &part.ConditionalEdges[at]
 		entry.Edges = append(entry.Edges, cincinnati.VersionEdge{From: g.nodes[e.from].Version, To: g.nodes[e.to].Version})
 	}
+
 	return part
 }

@@ -78,6 +78,7 @@ func Load(fsys fs.FS) (*Data, error) {
 	if len(l.faults) > 0 {
 		return nil, errors.Join(l.faults...)
 	}
+
 	var err error
 	l.data.archive, err = l.archive.close()
 	return l.data, err
@@ -108,6 +109,7 @@ func (l *loader) schema() {
 		l.fault("version", err)
 		return
 	}
+
 	text := strings.TrimSpace(string(data))
 	version, err := semver.Parse(text)
 	switch {
@@ -122,10 +124,12 @@ func (l *loader) read(name string) ([]byte, error) {
 	if l.files++; l.files > maxFiles {
 		return nil, fmt.Errorf("there are more than the %d files that there may be", maxFiles)
 	}
+
 	f, err := l.fsys.Open(name)
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { _ = f.Close() }() // It was only read.
 	data, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
 	switch l.total += len(data); {
@@ -136,6 +140,7 @@ func (l *loader) read(name string) ([]byte, error) {
 	case l.total > maxTotalBytes:
 		return nil, fmt.Errorf("the folder has more than the %d bytes that it may have", maxTotalBytes)
 	}
+
 	return data, l.archive.add(name, data)
 }
 
@@ -149,10 +154,12 @@ func (l *loader) each(folder string, take func(data []byte) error) {
 		l.fault(folder, err)
 		return
 	}
+
 	for _, entry := range entries {
 		if ext := path.Ext(entry.Name()); entry.IsDir() || ext != ".yaml" && ext != ".yml" {
 			continue
 		}
+
 		name := path.Join(folder, entry.Name())
 		data, err := l.read(name)
 		if err == nil {
@@ -181,11 +188,13 @@ func parseChannel(data []byte) (channelFile, error) {
 	if !channelPattern.MatchString(file.Name) {
 		return file, fmt.Errorf("name %.100q must match %s", file.Name, channelPattern)
 	}
+
 	for i, version := range file.Versions {
 		if _, err := semver.Parse(version); err != nil {
 			return file, fmt.Errorf("versions[%d] %.100q is no semantic version: %w", i, version, err)
 		}
 	}
+
 	return file, nil
 }
 
@@ -194,6 +203,7 @@ func (l *loader) channel(data []byte) error {
 	if err != nil {
 		return err
 	}
+
 	for _, version := range file.Versions {
 		if !slices.Contains(l.data.channels[version], file.Name) {
 			l.data.channels[version] = append(l.data.channels[version], file.Name)
@@ -240,11 +250,13 @@ func parseBlock(data []byte) (to string, b block, err error) {
 	if len(file.MatchingRules) > cincinnati.MaxRules {
 		return "", b, fmt.Errorf("matchingRules: has %d entries, more than the %d that it may have", len(file.MatchingRules), cincinnati.MaxRules)
 	}
+
 	for i, rule := range file.MatchingRules {
 		if rule.Type == "" || (rule.Type == cincinnati.RuleAlways || rule.Type == cincinnati.RulePromQL) && !rule.IsKnown() {
 			return "", b, fmt.Errorf("matchingRules[%d]: must be of type %s, or of type %s with a query in promql.promql", i, cincinnati.RuleAlways, cincinnati.RulePromQL)
 		}
 	}
+
 	b.risk = &cincinnati.Risk{URL: file.URL, Name: file.Name, Message: file.Message, MatchingRules: file.MatchingRules}
 	return file.To, b, nil
 }
@@ -279,6 +291,7 @@ func readable(err error) error {
 	for _, step := range []string{"error converting YAML to JSON: ", "error unmarshaling JSON: ", "while decoding JSON: ", "json: "} {
 		text = strings.TrimPrefix(text, step)
 	}
+
 	if before, _, ok := strings.Cut(text, " into Go "); ok {
 		_, field, _ := strings.Cut(text, ".")
 		field, kind, _ := strings.Cut(field, " of type ")

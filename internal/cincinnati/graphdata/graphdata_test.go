@@ -77,6 +77,7 @@ func TestLoadRefuses(t *testing.T) {
 			}
 		})
 	}
+
 	if _, err := Load(fstest.MapFS{}); err == nil || err.Error() != "version: file does not exist" {
 		t.Errorf("an empty folder: got %v", err)
 	}
@@ -105,6 +106,7 @@ func releases(versions ...string) []Release {
 			Metadata: map[string]string{cincinnati.MetadataChannels: "stable", cincinnati.MetadataURL: "https://example.com/" + version},
 		})
 	}
+
 	return all
 }
 
@@ -125,6 +127,7 @@ func edgesOf(g *Graph, q Query) string {
 	for _, e := range part.Edges {
 		all = append(all, part.Nodes[e.From].Version+">"+part.Nodes[e.To].Version)
 	}
+
 	for _, entry := range part.ConditionalEdges {
 		var names []string
 		for _, risk := range entry.Risks {
@@ -134,6 +137,7 @@ func edgesOf(g *Graph, q Query) string {
 			all = append(all, e.From+"?"+e.To+":"+strings.Join(names, "+"))
 		}
 	}
+
 	return strings.Join(all, " ")
 }
 
@@ -291,6 +295,7 @@ func TestChannel(t *testing.T) {
 		r.Architecture, r.Payload = Multi, r.Payload+"-multi"
 		all = append(all, r)
 	}
+
 	data := load(t, map[string]string{
 		"channels/fast.yaml":   "name: fast\nversions: [1.0.1, 1.0.2]",
 		"channels/multi.yaml":  "name: several\nversions: [1.0.0+multi, 1.0.1]",
@@ -298,10 +303,12 @@ func TestChannel(t *testing.T) {
 		"blocked-edges/b.yaml": issue("A", "1.0.1", ".*"),
 		"blocked-edges/c.yaml": issue("C", "1.0.2", "1.0.1"),
 	})
+
 	g, warnings := Build(all, data)
 	if len(warnings) > 0 {
 		t.Error(warnings)
 	}
+
 	for q, want := range map[Query]string{
 		{"stable", "amd64"}:  "1.0.0?1.0.1:A 1.0.0?1.0.2:A 1.0.1?1.0.2:C",
 		{"fast", "amd64"}:    "1.0.1?1.0.2:C",
@@ -314,14 +321,17 @@ func TestChannel(t *testing.T) {
 			t.Errorf("%v: edges are %q, want %q", q, got, want)
 		}
 	}
+
 	want := []Query{{"fast", "amd64"}, {"fast", "multi"}, {"several", "amd64"}, {"several", "multi"}, {"stable", "amd64"}, {"stable", "multi"}}
 	if diff := cmp.Diff(want, g.Queries()); diff != "" {
 		t.Errorf("queries (-want +got):\n%s", diff)
 	}
+
 	part, err := g.Channel(Query{"several", "multi"}).Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	golden.Check(t, "several-multi.json", append(part, '\n'))
 }
 
@@ -331,11 +341,13 @@ func TestDeterministic(t *testing.T) {
 	for i := range 40 {
 		versions = append(versions, fmt.Sprintf("1.%d.%d", i/10, i%10))
 	}
+
 	all := releases(versions...)
 	files := map[string]string{}
 	for i := range 20 {
 		files[fmt.Sprintf("blocked-edges/%d.yaml", i)] = issue(fmt.Sprint("Issue", i%7), versions[20+i], fmt.Sprintf("1[.]%d[.]", i%4))
 	}
+
 	data := load(t, files)
 	encoded := func() string {
 		g, _ := Build(all, data)
@@ -345,10 +357,12 @@ func TestDeterministic(t *testing.T) {
 		}
 		return string(bytes)
 	}
+
 	first := encoded()
 	if _, err := cincinnati.Parse([]byte(first)); err != nil {
 		t.Errorf("clients refuse it: %v", err)
 	}
+
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 5 {
 		random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
@@ -366,6 +380,7 @@ func FuzzBuild(f *testing.F) {
 		if len(key)+len(value)+len(from) > 300 {
 			t.Skip("longer than what is tried")
 		}
+
 		random := rand.New(rand.NewPCG(seed, seed))
 		var all []Release
 		version := func() string { return fmt.Sprintf("1.0.%d", random.IntN(12)) }
@@ -375,11 +390,13 @@ func FuzzBuild(f *testing.F) {
 				Metadata: map[string]string{cincinnati.MetadataChannels: "stable"},
 			})
 		}
+
 		all[random.IntN(len(all))].Metadata[keyPrefix+key] = value
 		data, err := Load(folder(map[string]string{"blocked-edges/a.yaml": issue("A", version(), strings.ReplaceAll(from, "'", ""))}))
 		if err != nil {
 			data = nil
 		}
+
 		g, _ := Build(all, data)
 		bytes, err := g.Channel(Query{"stable", "amd64"}).Encode()
 		if err != nil {
@@ -432,10 +449,12 @@ func BenchmarkBuild(b *testing.B) {
 		}
 		all = append(all, r)
 	}
+
 	files := map[string]string{}
 	for i := range 1000 {
 		files[fmt.Sprintf("blocked-edges/%d.yaml", i)] = issue(fmt.Sprint("Issue", i%50), fmt.Sprintf("4.%d.%d", i/20, i%100), fmt.Sprintf("4[.]%d[.].*", i/20))
 	}
+
 	data := load(b, files)
 	for b.Loop() {
 		if g, _ := Build(all, data); g.Releases() != 5000 {

@@ -27,6 +27,7 @@ func TestAddress(t *testing.T) {
 	if status.Message != "" || status.Reason != "" {
 		t.Errorf("it says %s: %s", status.Reason, status.Message)
 	}
+
 	c.metric("catalogsource_ready", catalog, 1)
 	c.count()
 	if pods := c.pods("olm.catalogSource", "elsewhere"); len(pods) != 0 {

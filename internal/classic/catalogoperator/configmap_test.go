@@ -29,12 +29,14 @@ func TestConfigMap(t *testing.T) {
 	if diff := cmp.Diff(want, pod.Spec.Containers[0].Command); diff != "" || pod.Spec.Containers[0].Image != "quay.io/example/server:v1" || pod.Spec.ServiceAccountName != "internal-configmap-server" {
 		t.Errorf("the pod is %+v\n%s", pod.Spec, diff)
 	}
+
 	role := named(&rbacv1.Role{}, "internal-configmap-reader")
 	role.Namespace = c.namespace
 	c.must(c.get(role))
 	if diff := cmp.Diff([]rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"content"}}}, role.Rules); diff != "" {
 		t.Errorf("role (-want +got):\n%s", diff)
 	}
+
 	binding := named(&rbacv1.RoleBinding{}, "internal-server-configmap-reader")
 	binding.Namespace = c.namespace
 	c.must(c.get(binding))
@@ -45,6 +47,7 @@ func TestConfigMap(t *testing.T) {
 		if err := c.get(catalog); err != nil {
 			return err
 		}
+
 		got := catalog.Status.ConfigMapResource
 		if got == nil || got.Name != "content" || got.Namespace != c.namespace || got.UID != content.UID || got.ResourceVersion != content.ResourceVersion || got.LastUpdateTime.IsZero() {
 			return fmt.Errorf("the status has %+v, the ConfigMap is at %s", got, content.ResourceVersion)
@@ -52,12 +55,15 @@ func TestConfigMap(t *testing.T) {
 		if label := c.onePod(labelServing, "internal").Labels["olm.configMapResourceVersion"]; label != content.ResourceVersion {
 			return fmt.Errorf("the pod serves %s, the ConfigMap is at %s", label, content.ResourceVersion)
 		}
+
 		return nil
 	}
+
 	c.eventually(follows)
 	if content.Labels["olm.managed"] != "false" || len(content.OwnerReferences) != 1 || content.OwnerReferences[0].UID != catalog.UID {
 		t.Errorf("the ConfigMap has the labels %v and is of %v", content.Labels, content.OwnerReferences)
 	}
+
 	edit(c, content, func(m *corev1.ConfigMap) { m.Data["packages"] = "- packageName: etcd" })
 	c.onePod(labelServing, "internal", pod.Name)
 	c.eventually(follows)

@@ -34,10 +34,12 @@ func TestImage(t *testing.T) {
 	if got := catalog.Status.GRPCConnectionState.Address; got != want {
 		t.Errorf("the address is %s, want %s", got, want)
 	}
+
 	service := catalog.Status.RegistryServiceStatus
 	if service.Protocol != "grpc" || service.ServiceName != "my-catalog" || service.ServiceNamespace != c.namespace || service.Port != "50051" || service.CreatedAt.IsZero() {
 		t.Errorf("the Service is %+v", service)
 	}
+
 	pod := c.onePod("olm.catalogSource", "my.catalog")
 	for _, object := range []client.Object{
 		pod, named(&corev1.Service{}, "my-catalog"), named(&corev1.ServiceAccount{}, "my.catalog"),
@@ -50,6 +52,7 @@ func TestImage(t *testing.T) {
 			t.Errorf("%T %s is of %v, with the labels %v", object, object.GetName(), owner, object.GetLabels())
 		}
 	}
+
 	c.rests(catalog)
 }
 
@@ -75,6 +78,7 @@ func (c *cluster) rests(catalog *v1alpha1.CatalogSource) {
 		}
 		return text.String()
 	}
+
 	before := versions()
 	// A second catalog is seen after the first was: it is invalid, and says so.
 	edit(c, catalog, func(s *v1alpha1.CatalogSource) { s.Spec.Publisher = "Nobody" })
@@ -95,6 +99,7 @@ func metaOf(list client.ObjectList) ([]client.Object, error) {
 	case *networkingv1.NetworkPolicyList:
 		return pointers(l.Items), nil
 	}
+
 	return nil, fmt.Errorf("%T is not known", list)
 }
 
@@ -209,6 +214,7 @@ func TestSpecChanges(t *testing.T) {
 	if got := next.Spec.Containers[0].Image; got != "quay.io/example/catalog:v2" {
 		t.Errorf("the image is %s", got)
 	}
+
 	c.must(c.get(catalog))
 	if catalog.Status.RegistryServiceStatus.CreatedAt.Before(&created) {
 		t.Error("what serves the catalog got older")
@@ -249,6 +255,7 @@ func TestWithdrawn(t *testing.T) {
 				return err
 			}
 		}
+
 		if pods := c.pods(labelServing, "withdrawn"); len(pods) > 0 {
 			return fmt.Errorf("pod %s is still there", pods[0].Name)
 		}
@@ -258,8 +265,10 @@ func TestWithdrawn(t *testing.T) {
 		if s := catalog.Status; s.RegistryServiceStatus.ServiceName != "" || s.GRPCConnectionState.Address != address {
 			return fmt.Errorf("the status is %+v %+v", s.RegistryServiceStatus, s.GRPCConnectionState)
 		}
+
 		return nil
 	})
+
 	c.state(catalog, "READY")
 }
 
@@ -274,10 +283,12 @@ func TestForeign(t *testing.T) {
 	if pods := c.pods("olm.catalogSource", "powerful"); len(pods) != 0 {
 		t.Errorf("a pod runs as somebody else: %v", pods)
 	}
+
 	c.must(c.get(mine))
 	if len(mine.OwnerReferences) != 0 {
 		t.Error("it was taken over")
 	}
+
 	long := c.catalog(strings.Repeat("long", 16), image("quay.io/example/catalog:v1"))
 	c.says(long, "RegistryServerError", func(m string) bool { return strings.Contains(m, "at most 63 characters") })
 	extracting := image("quay.io/example/catalog:v1")
@@ -296,6 +307,7 @@ func TestPodProblems(t *testing.T) {
 			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}},
 		}}
 	})
+
 	c.says(catalog, "RegistryServerError", is("couldn't connect to registry - pod "+pod.Name+
 		`: container registry-server waits for image "quay.io/example/nothing:v1", which cannot be pulled: check the reference and spec.secrets; the pod's events say more`))
 }
@@ -310,6 +322,7 @@ func TestUnreachable(t *testing.T) {
 	if catalog.Status.Message != "" {
 		t.Errorf("a pod that only begins is complained of: %s", catalog.Status.Message)
 	}
+
 	c.runs(c.onePod(labelServing, "unreachable"), "sha256:1")
 	c.says(catalog, "RegistryServerError", func(m string) bool {
 		return strings.HasPrefix(m, "couldn't connect to registry - asking the proxy of GRPC_PROXY for a connection to unreachable."+c.namespace+".svc:50051: ")

@@ -75,6 +75,7 @@ func start(t *testing.T, o catalogoperator.Options) *cluster {
 	t.Cleanup(func() {
 		_ = c.DeleteAllOf(context.Background(), &v1alpha1.CatalogSource{}, client.InNamespace(c.namespace))
 	})
+
 	return c
 }
 
@@ -93,6 +94,7 @@ func (c *cluster) run(o catalogoperator.Options) (stop func()) {
 	c.must(err)
 	c.must(catalogoperator.Setup(mgr, o))
 	stop = env.Manage(c.t, mgr)
+
 	return stop
 }
 
@@ -182,6 +184,7 @@ func (c *cluster) pods(label, value string) []corev1.Pod {
 			staying = append(staying, pod)
 		}
 	}
+
 	return staying
 }
 
@@ -196,14 +199,17 @@ func (c *cluster) onePod(label, value string, others ...string) *corev1.Pod {
 			err := c.Get(c.t.Context(), client.ObjectKey{Namespace: c.namespace, Name: value}, catalog)
 			return errors.Join(err, fmt.Errorf("there are %d pods with %s=%s, and the catalog says %q", len(pods), label, value, catalog.Status.Message))
 		}
+
 		for _, other := range others {
 			if pods[0].Name == other {
 				return fmt.Errorf("pod %s is still there", other)
 			}
 		}
+
 		one = &pods[0]
 		return nil
 	})
+
 	return one
 }
 
@@ -245,12 +251,14 @@ func serve(t *testing.T, address string) (at string, stop func()) {
 		cancel()
 		t.Fatalf("the catalog does not start: %v", err)
 	}
+
 	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 	})
+
 	t.Cleanup(stop)
 	return at, stop
 }
@@ -264,16 +272,19 @@ func network(t *testing.T, to string) dial.Proxy {
 			http.Error(w, err.Error(), http.StatusBadGateway)
 			return
 		}
+
 		defer there.Close()
 		here, buffered, err := w.(http.Hijacker).Hijack()
 		if err != nil {
 			return
 		}
+
 		defer here.Close()
 		_, _ = io.WriteString(here, "HTTP/1.1 200 Connection established\r\n\r\n")
 		go func() { _, _ = io.Copy(there, buffered.Reader); _ = there.Close() }()
 		_, _ = io.Copy(here, there)
 	}))
+
 	t.Cleanup(func() {
 		leads.CloseClientConnections()
 		leads.Close()

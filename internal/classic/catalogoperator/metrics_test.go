@@ -15,6 +15,7 @@ func value(name string, catalog *v1alpha1.CatalogSource) (float64, bool, error) 
 	if err != nil {
 		return 0, false, err
 	}
+
 	for _, family := range families {
 		if family.GetName() != name {
 			continue
@@ -29,6 +30,7 @@ func value(name string, catalog *v1alpha1.CatalogSource) (float64, bool, error) 
 			}
 		}
 	}
+
 	return 0, false, nil
 }
 
@@ -62,10 +64,12 @@ func (c *cluster) count() {
 		if err := c.List(c.t.Context(), &catalogs); err != nil {
 			return err
 		}
+
 		families, err := metrics.Registry.Gather()
 		if err != nil {
 			return err
 		}
+
 		for _, family := range families {
 			if family.GetName() != "catalog_source_count" {
 				continue
@@ -75,6 +79,7 @@ func (c *cluster) count() {
 			}
 			return nil
 		}
+
 		return errors.New("there is no catalog_source_count")
 	})
 }

@@ -49,6 +49,7 @@ func (p *polled) due(others ...string) *corev1.Pod {
 		p.catalog.Status.LatestImageRegistryPoll = &metav1.Time{Time: time.Now().Add(-24 * time.Hour)}
 		return p.Status().Patch(p.t.Context(), p.catalog, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	})
+
 	p.look()
 	return p.onePod(labelUpdate, p.catalog.Name, others...)
 }
@@ -72,6 +73,7 @@ func TestPoll(t *testing.T) {
 	if update.Labels[labelServing] != "" || update.Spec.Containers[0].Image != "quay.io/example/catalog:v1" || update.Spec.Containers[0].ImagePullPolicy != corev1.PullAlways {
 		t.Errorf("the pod that shows the image has the labels %v", update.Labels)
 	}
+
 	p.eventually(func() error {
 		if err := p.get(p.catalog); err != nil {
 			return err
@@ -97,13 +99,16 @@ func TestPoll(t *testing.T) {
 	if _, ok := serving.Labels[labelUpdate]; !ok {
 		t.Error("the label is gone and not empty")
 	}
+
 	managers := map[string]bool{}
 	for _, entry := range serving.ManagedFields {
 		managers[entry.Manager] = true
 	}
+
 	if !managers["olm.registry"] {
 		t.Errorf("the labels are of %v", managers)
 	}
+
 	p.look()
 	if kept := p.onePod(labelServing, "polled"); kept.Name != update.Name {
 		t.Errorf("pod %s serves", kept.Name)
@@ -123,6 +128,7 @@ func TestFailedPoll(t *testing.T) {
 			Name: "registry-server", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
 		}}
 	})
+
 	p.eventually(func() error { return p.gone(update) })
 	p.says(p.catalog, "RegistryServerError", is("couldn't ensure registry server - update pod "+update.Name+
 		" in a Running state: deleted update pod; pod "+update.Name+": container registry-server ends again and again: its log says why"))

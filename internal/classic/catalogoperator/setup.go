@@ -94,10 +94,12 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return fmt.Errorf("setting up catalog-operator: %w", err)
 	}
+
 	pool := dial.New(dial.Options{Proxy: o.Proxy, Clock: o.Clock})
 	if err := mgr.Add(closing(pool)); err != nil {
 		return err
 	}
+
 	syncs := &clusteroperator.Syncs{}
 	err = source.Setup(mgr, source.Options{
 		Pool: pool, Images: o.Images, SetUserID: o.SetUserID, Resync: o.Resync, Syncs: syncs, Clock: o.Clock,
@@ -112,10 +114,12 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
+
 	unpacker, err := setupUnpacker(mgr, o)
 	if err != nil {
 		return err
 	}
+
 	err = subscription.Setup(mgr, subscription.Options{
 		Pool: pool, Snapshots: snapshot.New(pool, o.Clock), GlobalNamespace: o.GlobalNamespace, UnpackTimeout: o.UnpackTimeout, Syncs: syncs, Clock: o.Clock,
 		Unpacker: unpacker,
@@ -123,12 +127,14 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
+
 	err = installplan.Setup(mgr, installplan.Options{
 		Namespace: o.Namespace, Trust: unpacker.Trust, RetryTimeout: o.InstallPlanRetryTimeout, Clock: o.Clock, Syncs: syncs,
 	})
 	if err != nil {
 		return err
 	}
+
 	return clusteroperator.SetupCatalog(mgr, clusteroperator.Options{
 		Name: o.ClusterOperator, Namespace: o.Namespace, Release: o.Release, Program: o.Program, Syncs: syncs, Clock: o.Clock,
 	})

@@ -37,6 +37,7 @@ properties:
   value:
     data: %[2]s
 `
+
 	csv := func(version string) string {
 		return base64.StdEncoding.EncodeToString(fmt.Appendf(nil, `{"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion","metadata":{"name":"pear.v%s"},"spec":{
 			"displayName":"Pear","version":%q,"install":{"strategy":"deployment","spec":{"deployments":[],
@@ -48,10 +49,12 @@ properties:
 	for _, version := range []string{"1.0.0", "1.1.0"} {
 		fmt.Fprintf(&text, bundle, version, csv(version))
 	}
+
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "catalog.yaml"), []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
+
 	return dir
 }
 
@@ -77,10 +80,12 @@ func TestSubscriptionBringsAnOperator(t *testing.T) {
 		if want := map[string]string{"1.0.0": "", "1.1.0": "pear.v1.0.0"}[version]; csv.Spec.Replaces != want {
 			t.Errorf("%s replaces %q, want %q", csv.Name, csv.Spec.Replaces, want)
 		}
+
 		before := csv.DeepCopy()
 		csv.Status.Phase = v1alpha1.CSVPhaseSucceeded // as olm-operator finds out
 		c.must(c.Status().Patch(t.Context(), csv, client.MergeFrom(before)))
 	}
+
 	var plans v1alpha1.InstallPlanList
 	c.eventually(func() error {
 		if err := c.get(sub); err != nil {
@@ -92,16 +97,19 @@ func TestSubscriptionBringsAnOperator(t *testing.T) {
 		if err := c.List(t.Context(), &plans, client.InNamespace(c.namespace)); err != nil {
 			return err
 		}
+
 		for _, plan := range plans.Items {
 			if plan.Status.Phase != v1alpha1.InstallPlanPhaseComplete {
 				return fmt.Errorf("plan %s of %v is in phase %q: %s", plan.Name, plan.Spec.ClusterServiceVersionNames, plan.Status.Phase, plan.Status.Message)
 			}
 		}
+
 		return nil
 	})
 	if len(plans.Items) != 2 {
 		t.Errorf("there are %d InstallPlans", len(plans.Items))
 	}
+
 	c.must(c.get(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "pear"}}))
 	var roles rbacv1.RoleList
 	c.must(c.List(t.Context(), &roles, client.InNamespace(c.namespace)))
@@ -123,6 +131,7 @@ func serveFolder(t *testing.T, dir string) string {
 			t.Error(err)
 		}
 	})
+
 	select {
 	case address := <-ready:
 		return address

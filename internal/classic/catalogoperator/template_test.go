@@ -40,10 +40,12 @@ func TestTemplate(t *testing.T) {
 			return nil
 		})
 	}
+
 	conditions("True", "AllTemplatesResolved", "catalog image reference was successfully resolved", want)
 	if catalog.Spec.Image != want {
 		t.Errorf("the image is %s, want %s", catalog.Spec.Image, want)
 	}
+
 	c.eventually(func() error {
 		if got := c.onePod(labelServing, "template").Spec.Containers[0].Image; got != want {
 			return fmt.Errorf("the pod has the image %s", got)
@@ -82,6 +84,7 @@ func TestTemplateWithoutImage(t *testing.T) {
 	if got := meta.FindStatusCondition(catalog.Status.Conditions, "ResolvedImage"); got == nil || got.Reason != "UnableToResolve" || got.Message != "{foobar}" {
 		t.Errorf("the condition is %+v", got)
 	}
+
 	edit(c, catalog, func(s *v1alpha1.CatalogSource) {
 		s.Annotations[v1alpha1.AnnotationCatalogImageTemplate] = "quay.io/example/catalog:v{kube_major_version}"
 	})

@@ -53,14 +53,17 @@ func pushBundle(t *testing.T, c *registries.Client, host, name, csv string) stri
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	built, err := registries.Build(spec)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	canonical, err := c.Push(t.Context(), host+"/"+name+":v1", nil, built)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return canonical
 }
 
@@ -96,6 +99,7 @@ func startTenant(t *testing.T) *tenant {
 			_ = c.DeleteAllOf(context.Background(), object, client.InNamespace(c.namespace))
 		}
 	})
+
 	return x
 }
 
@@ -118,6 +122,7 @@ func (x *tenant) editorOf(namespace string) client.Client {
 	config.Impersonate = rest.ImpersonationConfig{UserName: user}
 	editor, err := client.New(config, client.Options{Scheme: x.Scheme()})
 	x.must(err)
+
 	return editor
 }
 
@@ -150,6 +155,7 @@ func (x *tenant) forge(name string) *corev1.ConfigMap {
 		},
 		Data: map[string]string{"csv.yaml": csvOf("pear.v1.0.0", "Worm", "delete")},
 	}
+
 	x.must(x.editor.Create(x.t.Context(), forged))
 	return forged
 }
@@ -169,6 +175,7 @@ func (x *tenant) plan() *v1alpha1.InstallPlan {
 		}
 		return nil
 	})
+
 	return &plans.Items[0]
 }
 
@@ -182,6 +189,7 @@ func (x *tenant) approve(plan *v1alpha1.InstallPlan, phase v1alpha1.InstallPlanP
 		plan.Spec.Approved = true
 		return x.editor.Update(x.t.Context(), plan)
 	})
+
 	x.eventually(func() error {
 		if err := x.get(plan); err != nil {
 			return err
@@ -204,6 +212,7 @@ func (x *tenant) rights() string {
 			verbs = append(verbs, rule.Verbs...)
 		}
 	}
+
 	return strings.Join(verbs, ",")
 }
 
@@ -219,6 +228,7 @@ func TestEditorCannotForgeBundle(t *testing.T) {
 	if !ok || ref.Namespace != operatorNamespace || ref.Digest == "" {
 		t.Fatalf("the step refers to %+v, want content in namespace %s with a digest", ref, operatorNamespace)
 	}
+
 	x.forge(ref.Name)
 	inOperatorNamespace := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name}}
 	if err := x.editor.Delete(t.Context(), inOperatorNamespace); !apierrors.IsForbidden(err) {
@@ -234,6 +244,7 @@ func TestEditorCannotForgeBundle(t *testing.T) {
 	if got := x.rights(); got != "get" {
 		t.Errorf("the operator has the verbs %q, want get", got)
 	}
+
 	var jobs batchv1.JobList
 	x.must(x.List(t.Context(), &jobs, client.InNamespace(x.namespace)))
 	if len(jobs.Items) > 0 {
@@ -274,16 +285,19 @@ func TestReferencesAreRefused(t *testing.T) {
 				if step == plan.Status.Plan[0] {
 					test.change(x, &ref)
 				}
+
 				manifest, err := json.Marshal(ref)
 				x.must(err)
 				step.Resource.Manifest = string(manifest)
 			}
+
 			x.must(x.Status().Patch(t.Context(), plan, client.MergeFrom(before)))
 
 			x.approve(plan, v1alpha1.InstallPlanPhaseFailed)
 			if !strings.Contains(plan.Status.Message, test.want) || !strings.Contains(plan.Status.Message, "delete the InstallPlan") {
 				t.Errorf("the plan says %q, want %q and what to do", plan.Status.Message, test.want)
 			}
+
 			csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: x.namespace, Name: "pear.v1.0.0"}}
 			if err := x.get(csv); !apierrors.IsNotFound(err) {
 				t.Errorf("reading the ClusterServiceVersion: got %v, want NotFound", err)

@@ -47,6 +47,7 @@ func (t tally) judge(r rule, isGraceOver bool) verdict {
 	case t.passes == 0 || t.lately > 0:
 		return up
 	}
+
 	return down
 }
 
@@ -64,11 +65,13 @@ func (j *judgement) now() (verdict, time.Duration) {
 	if j.began.IsZero() {
 		j.began = now
 	}
+
 	left := j.began.Add(grace).Sub(now)
 	v := j.syncs.counted().judge(j.rule, left <= 0)
 	if v == up || left <= 0 {
 		return v, 0
 	}
+
 	return v, left
 }
 
@@ -96,14 +99,17 @@ func (r *report) fill(status *configv1.ClusterOperatorStatus) {
 		}
 		operatorstatus.Set(&status.Conditions, c, r.now)
 	}
+
 	status.RelatedObjects = r.related
 	if !r.up {
 		set(configv1.OperatorProgressing, true, reasonNotUp, "Waiting to see update "+r.program+" succeed")
 		set(configv1.OperatorAvailable, false, reasonNotUp, "No reconciliation succeeds; the log of the program says why")
 		set(configv1.OperatorDegraded, true, reasonNotUp, messageNotUp)
 		set(configv1.OperatorUpgradeable, false, reasonNotUp, messageNotUp)
+
 		return
 	}
+
 	status.Versions = []configv1.OperandVersion{{Name: operatorstatus.VersionName, Version: r.release}, {Name: r.name, Version: r.program}}
 	set(configv1.OperatorProgressing, false, configv1.ReasonAsExpected, "Deployed "+r.program)
 	set(configv1.OperatorAvailable, true, configv1.ReasonAsExpected, messageWorks)

@@ -77,18 +77,21 @@ func TestNews(t *testing.T) {
 			return false
 		}
 	}
+
 	for i, want := range strings.Split("y y y y y y y y y y n n n", " ") {
 		s.Seen(nil)
 		if got := isNews(); got != (want == "y") {
 			t.Errorf("success %d: news is %v", i+1, got)
 		}
 	}
+
 	for i, want := range strings.Split("n n n n n n n n n y n n", " ") {
 		s.Seen(errPass)
 		if got := isNews(); got != (want == "y") {
 			t.Errorf("failure %d: news is %v", i+1, got)
 		}
 	}
+
 	s.Seen(nil)
 	if !isNews() {
 		t.Error("the first success after failures is no news")
@@ -101,15 +104,18 @@ func TestTimeOfGrace(t *testing.T) {
 	if v, again := j.now(); v != unknown || again != grace {
 		t.Errorf("at first: %d, again after %s", v, again)
 	}
+
 	j.syncs.Seen(errPass)
 	clock.SetTime(now.Add(grace - time.Second))
 	if v, again := j.now(); v != unknown || again != time.Second {
 		t.Errorf("before its end: %d, again after %s", v, again)
 	}
+
 	clock.SetTime(now.Add(grace))
 	if v, again := j.now(); v != down || again != 0 {
 		t.Errorf("at its end: %d, again after %s", v, again)
 	}
+
 	j.syncs.Seen(nil)
 	if v, again := j.now(); v != up || again != 0 {
 		t.Errorf("after a success: %d, again after %s", v, again)
@@ -122,12 +128,15 @@ func told(status *configv1.ClusterOperatorStatus) string {
 	for _, v := range status.Versions {
 		fmt.Fprintf(&out, "version %s %s\n", v.Name, v.Version)
 	}
+
 	for _, c := range status.Conditions {
 		fmt.Fprintf(&out, "%s=%s [%s] %s\n", c.Type, c.Status, c.Reason, c.Message)
 	}
+
 	for _, r := range status.RelatedObjects {
 		fmt.Fprintf(&out, "related %s %s/%s\n", r.Resource, r.Namespace, r.Name)
 	}
+
 	return out.String()
 }
 
@@ -165,6 +174,7 @@ Upgradeable=False [UpdateNotInEffect] Waiting for updates to take effect
 			t.Errorf("the status (-want +got):\n%s", diff)
 		}
 	}
+
 	// The same again changes nothing, times included.
 	before := status.DeepCopy()
 	said.now = metav1.NewTime(now.Add(time.Minute))

@@ -44,6 +44,7 @@ func stated(object metav1.Object) *statement {
 	if !states(object) {
 		return nil
 	}
+
 	s := &statement{namespace: object.GetNamespace(), name: object.GetName()}
 	var recorded struct {
 		Properties []fbc.Property `json:"properties"`
@@ -52,10 +53,12 @@ func stated(object metav1.Object) *statement {
 		s.err = fmt.Errorf("the annotation %s is no JSON object with a list of properties: %w", csvinfo.AnnotationProperties, err)
 		return s
 	}
+
 	values := platform.Stated(recorded.Properties, platform.PropertyMaxOpenShiftVersion)
 	if len(values) == 0 {
 		return nil
 	}
+
 	s.last, s.err = lastOf(values)
 	return s
 }
@@ -65,10 +68,12 @@ func lastOf(values []string) (platform.Minor, error) {
 	if len(values) > 1 {
 		return platform.Minor{}, fmt.Errorf("defining more than one %q property is not allowed", platform.PropertyMaxOpenShiftVersion)
 	}
+
 	value := strings.Trim(values[0], `"`)
 	if value == "" {
 		return platform.Minor{}, errors.New(`value cannot be "" (an empty string)`)
 	}
+
 	version, err := semver.ParseTolerant(value)
 	if err != nil {
 		return platform.Minor{}, fmt.Errorf("failed to parse %q as semver: %w", value, err)
@@ -76,6 +81,7 @@ func lastOf(values []string) (platform.Minor, error) {
 	if !version.Equals(semver.Version{Major: version.Major, Minor: version.Minor}) || len(version.Build) > 0 {
 		return platform.Minor{}, fmt.Errorf("property %s must specify only <major>.<minor> version, got invalid value %s", platform.PropertyMaxOpenShiftVersion, version)
 	}
+
 	return platform.Minor{Major: version.Major, Minor: version.Minor}, nil
 }
 
@@ -100,6 +106,7 @@ func upgradeable(statements []statement, release string) configv1.ClusterOperato
 	if len(statements) == 0 {
 		return c
 	}
+
 	current, err := platform.ParseMinor(release)
 	if err != nil {
 		c.Status, c.Reason = metav1.ConditionFalse, reasonUndetermined
@@ -111,6 +118,7 @@ func upgradeable(statements []statement, release string) configv1.ClusterOperato
 		}
 		return c
 	}
+
 	next := counted(current).Next()
 	var against []statement
 	for _, s := range statements {
@@ -118,9 +126,11 @@ func upgradeable(statements []statement, release string) configv1.ClusterOperato
 			against = append(against, s)
 		}
 	}
+
 	if len(against) == 0 {
 		return c
 	}
+
 	c.Status, c.Reason, c.Message = metav1.ConditionFalse, reasonIncompatible, message(against, next)
 	return c
 }
@@ -134,13 +144,16 @@ func message(against []statement, next platform.Minor) string {
 	if next == lastOfMajor4 {
 		updates += " or major version upgrades to " + firstOfMajor5.String()
 	}
+
 	lines := []string{"ClusterServiceVersions blocking " + updates + ":"}
 	for _, s := range against[:min(named, len(against))] {
 		lines = append(lines, s.String())
 	}
+
 	if len(against) > named {
 		lines = append(lines, fmt.Sprintf("- and %d more", len(against)-named))
 	}
+
 	return strings.Join(lines, "\n")
 }
 

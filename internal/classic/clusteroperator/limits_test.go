@@ -19,9 +19,11 @@ func csv(name string, properties ...string) metav1.PartialObjectMetadata {
 	for i := 0; i < len(properties); i += 2 {
 		texts = append(texts, fmt.Sprintf(`{"type":%q,"value":%s}`, properties[i], properties[i+1]))
 	}
+
 	object := newMetadata()
 	object.Namespace, object.Name = "operators", name
 	object.Annotations = map[string]string{csvinfo.AnnotationProperties: `{"properties":[` + strings.Join(texts, ",") + `]}`}
+
 	return *object
 }
 
@@ -73,6 +75,7 @@ func TestUpgradeable(t *testing.T) {
 			if s := stated(&c.csv); s != nil {
 				statements = append(statements, *s)
 			}
+
 			got := upgradeable(statements, c.release)
 			want := metav1.ConditionTrue
 			message, reason := c.want, reasonIncompatible
@@ -82,6 +85,7 @@ func TestUpgradeable(t *testing.T) {
 			case strings.HasPrefix(c.want, "Encountered"):
 				reason = reasonUndetermined
 			}
+
 			if c.want != "" {
 				want = metav1.ConditionFalse
 			}
@@ -106,6 +110,7 @@ func TestManyLimits(t *testing.T) {
 		object := csv(fmt.Sprintf("o%02d", 59-i), maxVersion, value)
 		statements = append(statements, *stated(&object))
 	}
+
 	lines := strings.Split(upgradeable(statements, "4.18.1").Message, "\n")
 	if len(lines) != 52 || !strings.Contains(lines[1], "operators/o29 has invalid") || lines[2] != "- maximum supported OCP version for operators/o00 is 4.18" || lines[51] != "- and 10 more" {
 		t.Errorf("the message has %d lines:\n%s", len(lines), strings.Join(lines, "\n"))
@@ -121,6 +126,7 @@ func FuzzStated(f *testing.F) {
 		if len(annotation) > 4096 {
 			t.Skip("longer ones take longer, and say no more")
 		}
+
 		object := csv("a")
 		object.Annotations[csvinfo.AnnotationProperties] = annotation
 		s := stated(&object)

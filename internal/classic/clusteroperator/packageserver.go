@@ -32,13 +32,16 @@ func current(list []v1alpha1.ClusterServiceVersion) *v1alpha1.ClusterServiceVers
 		}
 		return 1
 	}
+
 	var candidates []*v1alpha1.ClusterServiceVersion
 	for i := range list {
 		candidates = append(candidates, &list[i])
 	}
+
 	if len(candidates) == 0 {
 		return nil
 	}
+
 	return slices.MaxFunc(candidates, func(a, b *v1alpha1.ClusterServiceVersion) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
@@ -63,6 +66,7 @@ func (c *change) isEarly(csv *v1alpha1.ClusterServiceVersion, last *configv1.Clu
 	if csv == nil {
 		return false, 0
 	}
+
 	version, reported := string(csv.Spec.Version), operatorstatus.VersionOf(last, csv.Name)
 	if reported == "" || reported == version {
 		*c = change{}
@@ -71,11 +75,13 @@ func (c *change) isEarly(csv *v1alpha1.ClusterServiceVersion, last *configv1.Clu
 	if c.to != version {
 		*c = change{to: version, since: now}
 	}
+
 	c.isSeen = c.isSeen || csv.Status.Phase != v1alpha1.CSVPhaseSucceeded
 	left := c.since.Add(settle).Sub(now)
 	if c.isSeen || left <= 0 {
 		return false, 0
 	}
+
 	return true, left
 }
 
@@ -101,6 +107,7 @@ func (r *installed) fill(status *configv1.ClusterOperatorStatus) {
 		r.fillDeleted(status, set)
 		return
 	}
+
 	group := v1alpha1.GroupVersion.Group
 	status.RelatedObjects = []configv1.ObjectReference{
 		{Resource: "namespaces", Name: r.csv.Namespace},
@@ -113,6 +120,7 @@ func (r *installed) fill(status *configv1.ClusterOperatorStatus) {
 	if r.isEarly && phase == v1alpha1.CSVPhaseSucceeded {
 		phase, version = v1alpha1.CSVPhasePending, r.release
 	}
+
 	switch phase {
 	case v1alpha1.CSVPhaseSucceeded:
 		status.Versions = []configv1.OperandVersion{{Name: operatorstatus.VersionName, Version: r.release}, {Name: r.csv.Name, Version: version}}
@@ -139,12 +147,14 @@ func (r *installed) fillDeleted(status *configv1.ClusterOperatorStatus, set func
 		set(configv1.OperatorProgressing, metav1.ConditionTrue, reasonNotSucceeded, "Working toward "+r.release)
 		return
 	}
+
 	last := ""
 	for _, v := range status.Versions {
 		if v.Name != operatorstatus.VersionName {
 			last = v.Name + " " + v.Version
 		}
 	}
+
 	set(configv1.OperatorAvailable, metav1.ConditionFalse, reasonDeleted, "Uninstalled version "+last)
 	set(configv1.OperatorProgressing, metav1.ConditionFalse, reasonDeleted, "The ClusterServiceVersion of "+last+" was deleted")
 }

@@ -105,6 +105,7 @@ func TestIsEarly(t *testing.T) {
 		want    bool
 		again   time.Duration
 	}
+
 	for name, c := range map[string]struct {
 		last  *configv1.ClusterOperatorStatus
 		looks []look
@@ -128,6 +129,7 @@ func TestIsEarly(t *testing.T) {
 			}
 		})
 	}
+
 	if is, _ := (&change{}).isEarly(nil, reports("1.0.0", "1.0.0"), "1.1.0", now.Time); is {
 		t.Error("none is early")
 	}

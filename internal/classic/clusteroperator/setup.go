@@ -64,11 +64,13 @@ func SetupOLM(mgr manager.Manager, o Options) error {
 	if o.Name == "" {
 		return nil
 	}
+
 	o.complete()
 	csvs, err := newCSVs(mgr)
 	if err != nil {
 		return fmt.Errorf("setting up the reporter of ClusterOperator %q: %w", o.Name, err)
 	}
+
 	// A component is up as soon as one pass succeeded.
 	of := &judgement{rule: rule{passes: 1, successes: 1}, syncs: o.Syncs, clock: o.Clock}
 	r := &operatorstatus.Reporter{Name: o.Name, Report: o.reportOLM(of, csvs)}
@@ -82,12 +84,14 @@ func (o *Options) reportOLM(of *judgement, csvs client.Reader) reporting {
 		if is == unknown {
 			return nil, again, nil
 		}
+
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(v1alpha1.ClusterServiceVersionKind + "List"))
 		// They are only read.
 		if err := csvs.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, 0, fmt.Errorf("listing ClusterServiceVersions: %w", err)
 		}
+
 		said := report{name: o.Name, release: o.version(), program: o.Program, up: is == up, now: o.now()}
 		said.related = append(o.related(), relatedTo(list.Items, o.Namespace)...)
 		var statements []statement
@@ -96,6 +100,7 @@ func (o *Options) reportOLM(of *judgement, csvs client.Reader) reporting {
 				statements = append(statements, *s)
 			}
 		}
+
 		said.upgradeable = upgradeable(statements, o.Release)
 		return said.fill, again, nil
 	}
@@ -106,6 +111,7 @@ func SetupCatalog(mgr manager.Manager, o Options) error {
 	if o.Name == "" {
 		return nil
 	}
+
 	o.complete()
 	of := &judgement{rule: rule{passes: 10, successes: 5}, syncs: o.Syncs, clock: o.Clock}
 	r := &operatorstatus.Reporter{Name: o.Name, Report: func(context.Context, *configv1.ClusterOperatorStatus) (func(*configv1.ClusterOperatorStatus), time.Duration, error) {
@@ -113,12 +119,14 @@ func SetupCatalog(mgr manager.Manager, o Options) error {
 		if is == unknown {
 			return nil, again, nil
 		}
+
 		said := report{name: o.Name, release: o.version(), program: o.Program, up: is == up, related: o.related(), now: o.now()}
 		said.upgradeable = configv1.ClusterOperatorStatusCondition{
 			Type: configv1.OperatorUpgradeable, Status: metav1.ConditionTrue, Reason: configv1.ReasonAsExpected, Message: messageNothingAgainst,
 		}
 		return said.fill, again, nil
 	}}
+
 	return r.Setup(mgr, source.Channel(o.Syncs.news(), r.Wake()))
 }
 
@@ -128,6 +136,7 @@ func SetupPackageServer(mgr manager.Manager, o Options) error {
 	if o.Name == "" {
 		return nil
 	}
+
 	o.complete()
 	change := &change{}
 	r := &operatorstatus.Reporter{Name: o.Name, Report: func(ctx context.Context, last *configv1.ClusterOperatorStatus) (func(*configv1.ClusterOperatorStatus), time.Duration, error) {
@@ -135,13 +144,17 @@ func SetupPackageServer(mgr manager.Manager, o Options) error {
 		if err := mgr.GetClient().List(ctx, &list, client.MatchingLabels{LabelName: o.Name}); err != nil {
 			return nil, 0, fmt.Errorf("listing ClusterServiceVersions: %w", err)
 		}
+
 		own := slices.DeleteFunc(list.Items, func(csv v1alpha1.ClusterServiceVersion) bool { return csvinfo.IsCopied(&csv) })
 		said := installed{csv: current(own), release: o.version(), now: o.now()}
 		var again time.Duration
 		said.isEarly, again = change.isEarly(said.csv, last, said.release, said.now.Time)
+
 		return said.fill, again, nil
 	}}
+
 	is := predicate.NewPredicateFuncs(func(object client.Object) bool { return object.GetLabels()[LabelName] == o.Name })
+
 	return r.Setup(mgr, source.Kind[client.Object](mgr.GetCache(), &v1alpha1.ClusterServiceVersion{}, r.Wake(), is))
 }
 

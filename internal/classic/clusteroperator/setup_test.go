@@ -58,6 +58,7 @@ func newWorld(t *testing.T, namespaces ...string) *world {
 			t.Fatal(err)
 		}
 	}
+
 	t.Cleanup(func() {
 		if w.stop != nil {
 			w.stop()
@@ -71,6 +72,7 @@ func newWorld(t *testing.T, namespaces ...string) *world {
 			t.Error(err)
 		}
 	})
+
 	return w
 }
 
@@ -80,6 +82,7 @@ func (w *world) run(setup func(manager.Manager, Options) error, name string) {
 	if w.stop != nil {
 		w.stop()
 	}
+
 	mgr, err := ctrl.NewManager(env.Start(w.t), ctrl.Options{
 		Scheme:  env.Scheme(w.t, clientgoscheme.AddToScheme, configv1.AddToScheme, v1alpha1.AddToScheme),
 		Metrics: server0, Controller: config.Controller{SkipNameValidation: ptr.To(true)},
@@ -87,10 +90,12 @@ func (w *world) run(setup func(manager.Manager, Options) error, name string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+
 	w.syncs = &Syncs{}
 	if err := setup(mgr, Options{Name: name, Namespace: "olm", Release: "4.18.3", Program: "v1.2.3", Syncs: w.syncs}); err != nil {
 		w.t.Fatal(err)
 	}
+
 	w.stop = env.Manage(w.t, mgr)
 }
 
@@ -105,12 +110,14 @@ func (w *world) until(name string, lines ...string) {
 		if err := w.Get(ctx, client.ObjectKey{Name: name}, operator); err != nil {
 			return false, client.IgnoreNotFound(err)
 		}
+
 		said = told(&operator.Status)
 		for _, line := range lines {
 			if !strings.Contains(said, line+"\n") {
 				return false, nil
 			}
 		}
+
 		return true, nil
 	})
 	if err != nil {
@@ -132,6 +139,7 @@ func (w *world) install(namespace, name string, properties ...string) *v1alpha1.
 	if err := w.Create(w.t.Context(), object); err != nil {
 		w.t.Fatal(err)
 	}
+
 	return object
 }
 
@@ -153,6 +161,7 @@ func TestSetupOLM(t *testing.T) {
 	if err := w.Update(t.Context(), limiting); err != nil {
 		t.Fatal(err)
 	}
+
 	w.until(olmName, allWork)
 
 	// Copies do not count; what is in the namespace of OLM is related.
@@ -163,25 +172,30 @@ func TestSetupOLM(t *testing.T) {
 	if err := w.Update(t.Context(), copied); err != nil {
 		t.Fatal(err)
 	}
+
 	w.until(olmName, allWork)
 	if err := w.Delete(t.Context(), own); err != nil {
 		t.Fatal(err)
 	}
+
 	w.untilNot(olmName, "related clusterserviceversions")
 
 	// A report that somebody removed or changed comes back.
 	if err := w.Delete(t.Context(), &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: olmName}}); err != nil {
 		t.Fatal(err)
 	}
+
 	w.until(olmName, available, allWork)
 	operator := &configv1.ClusterOperator{}
 	if err := w.Get(t.Context(), client.ObjectKey{Name: olmName}, operator); err != nil {
 		t.Fatal(err)
 	}
+
 	operator.Status.Conditions = nil
 	if err := w.Status().Update(t.Context(), operator); err != nil {
 		t.Fatal(err)
 	}
+
 	w.until(olmName, available, allWork)
 }
 
@@ -205,6 +219,7 @@ func TestNothingIsSaidTooEarly(t *testing.T) {
 	if err := w.Create(t.Context(), operator); err != nil {
 		t.Fatal(err)
 	}
+
 	w.run(SetupCatalog, catalogName)
 	see(w.syncs, "++++-----") // nine passes
 	w.syncs.Seen(nil)         // the tenth, and the fifth success
@@ -227,12 +242,14 @@ func TestSetupPackageServer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	set(other, v1alpha1.CSVPhaseFailed)
 	server := w.install("olm", "packageserver")
 	server.Labels = map[string]string{LabelName: serverName}
 	if err := w.Update(t.Context(), server); err != nil {
 		t.Fatal(err)
 	}
+
 	w.until(serverName, "Progressing=True [ClusterServiceVersionNotSucceeded] Working toward 1.0.0")
 	set(server, v1alpha1.CSVPhaseSucceeded)
 	w.until(serverName, "version operator 4.18.3", "version packageserver 1.0.0", "Progressing=False [AsExpected] Deployed version 1.0.0",
@@ -242,6 +259,7 @@ func TestSetupPackageServer(t *testing.T) {
 	if err := w.Delete(t.Context(), server); err != nil {
 		t.Fatal(err)
 	}
+
 	w.until(serverName, "Available=False [ClusterServiceVersionDeleted] Uninstalled version packageserver 1.0.0")
 }
 

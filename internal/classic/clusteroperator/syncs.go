@@ -36,27 +36,32 @@ func (s *Syncs) Seen(err error) {
 	if s == nil {
 		return
 	}
+
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	before := s.tally
 	if len(s.recent) == window {
 		s.recent = slices.Delete(s.recent, 0, 1)
 	}
+
 	s.recent = append(s.recent, err == nil)
 	s.tally.passes = min(s.tally.passes+1, window)
 	if err == nil {
 		s.tally.successes = min(s.tally.successes+1, window)
 	}
+
 	s.tally.lately = 0
 	for _, ok := range s.recent {
 		if ok {
 			s.tally.lately++
 		}
 	}
+
 	isNews := s.tally.passes != before.passes || s.tally.successes != before.successes || (s.tally.lately > 0) != (before.lately > 0)
 	if !isNews {
 		return
 	}
+
 	select {
 	case s.channel() <- event.GenericEvent{Object: &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: "syncs"}}}:
 	default: // A reporter that is yet to look will see this too.

@@ -34,6 +34,7 @@ func newCSVs(mgr manager.Manager) (cache.Cache, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	csvs, err := cache.New(mgr.GetConfig(), cache.Options{
 		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(),
 		ByObject: map[client.Object]cache.ByObject{newMetadata(): {Label: labels.NewSelector().Add(*isCopy), Transform: slim}},
@@ -41,6 +42,7 @@ func newCSVs(mgr manager.Manager) (cache.Cache, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the cache of ClusterServiceVersions: %w", err)
 	}
+
 	return csvs, mgr.Add(csvs)
 }
 
@@ -50,10 +52,12 @@ func slim(object any) (any, error) {
 	if !ok {
 		return object, nil // It tells of a deletion.
 	}
+
 	kept := metav1.ObjectMeta{Namespace: csv.Namespace, Name: csv.Name, UID: csv.UID, ResourceVersion: csv.ResourceVersion}
 	if states(csv) {
 		kept.Annotations = map[string]string{csvinfo.AnnotationProperties: csv.Annotations[csvinfo.AnnotationProperties]}
 	}
+
 	csv.ObjectMeta = kept
 	return csv, nil
 }
@@ -82,6 +86,7 @@ func relatedTo(csvs []metav1.PartialObjectMetadata, namespace string) []configv1
 			})
 		}
 	}
+
 	slices.SortFunc(references, func(a, b configv1.ObjectReference) int { return strings.Compare(a.Name, b.Name) })
 	return references
 }

@@ -98,6 +98,7 @@ func start(t *testing.T) *cluster {
 	c.must(err)
 	c.must(condition.Setup(mgr, condition.Options{}))
 	env.Manage(t, mgr)
+
 	return c
 }
 
@@ -127,6 +128,7 @@ func (c *cluster) csv(name string, edit ...func(*v1alpha1.ClusterServiceVersion)
 	for _, e := range edit {
 		e(csv)
 	}
+
 	c.must(c.Create(c.t.Context(), csv))
 	return csv
 }
@@ -161,6 +163,7 @@ func TestEachOperatorHasOne(t *testing.T) {
 	if diff := cmp.Diff(want, []any{oc.OwnerReferences, oc.Spec}); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+
 	role, binding := &rbacv1.Role{}, &rbacv1.RoleBinding{}
 	c.eventually("its role", func() bool {
 		return c.Get(t.Context(), client.ObjectKeyFromObject(oc), role) == nil && c.Get(t.Context(), client.ObjectKeyFromObject(oc), binding) == nil
@@ -176,6 +179,7 @@ func TestEachOperatorHasOne(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+
 	allowed := func(name, verb string) bool {
 		review := &authorizationv1.SubjectAccessReview{}
 		review.Spec.User = "system:serviceaccount:one:a"
@@ -183,12 +187,15 @@ func TestEachOperatorHasOne(t *testing.T) {
 			Namespace: "one", Verb: verb, Group: "operators.coreos.com", Resource: "operatorconditions", Name: name,
 		}
 		c.must(c.Create(t.Context(), review))
+
 		return review.Status.Allowed
 	}
+
 	c.eventually("the operator may write it", func() bool { return allowed("one", "update") })
 	if allowed("other", "update") || allowed("one", "delete") || allowed("", "list") {
 		t.Error("the operator may do more than that")
 	}
+
 	// What people do to what OLM made is undone.
 	c.must(c.Delete(t.Context(), role))
 	c.must(c.Delete(t.Context(), binding))
@@ -210,6 +217,7 @@ func TestDefaultAccount(t *testing.T) {
 	if c.condition("copied").UID != "" {
 		t.Error("a copy has an OperatorCondition")
 	}
+
 	// What the strategy says later is taken over, and what an administrator says stays.
 	oc := c.condition("plain")
 	oc.Spec.Overrides = []operatorsv1.ConditionOverride{{Type: "Upgradeable", Status: "True", Reason: "R", Message: "m"}}
@@ -236,6 +244,7 @@ func TestWhatOperatorsSay(t *testing.T) {
 		meta.SetStatusCondition(&oc.Spec.Conditions, metav1.Condition{Type: "Upgradeable", Status: status, Reason: "R", Message: "it says " + string(status)})
 		c.must(c.Update(t.Context(), oc))
 	}
+
 	is := func(status metav1.ConditionStatus) func() bool {
 		return func() bool {
 			oc := c.condition("says")
@@ -243,6 +252,7 @@ func TestWhatOperatorsSay(t *testing.T) {
 			return got != nil && got.Status == status && got.ObservedGeneration == oc.Generation && got.Message == "it says "+string(status)
 		}
 	}
+
 	gate := func() string {
 		t.Helper()
 		why, err := condition.Gate(t.Context(), c, "says", "says")
@@ -252,16 +262,19 @@ func TestWhatOperatorsSay(t *testing.T) {
 	if why := gate(); why != "" {
 		t.Errorf("an operator that says nothing: %s", why)
 	}
+
 	say(metav1.ConditionFalse)
 	c.eventually("False", is(metav1.ConditionFalse))
 	if why := gate(); why != "the operator is not upgradeable: it says False" {
 		t.Errorf("the gate says %q", why)
 	}
+
 	say(metav1.ConditionTrue)
 	c.eventually("True", is(metav1.ConditionTrue))
 	if why := gate(); why != "" {
 		t.Errorf("the gate says %q", why)
 	}
+
 	// A change of something else stamps the condition again.
 	oc := c.condition("says")
 	oc.Spec.Overrides = []operatorsv1.ConditionOverride{{Type: "Other", Status: "True", Reason: "R", Message: "m"}}

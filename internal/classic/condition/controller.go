@@ -47,6 +47,7 @@ func (r *maker) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	if csvinfo.IsCopied(csv) || !csv.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil
 	}
+
 	found := &operatorsv2.OperatorCondition{}
 	err := r.client.Get(ctx, req.NamespacedName, found)
 	switch {
@@ -62,9 +63,11 @@ func (r *maker) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 			return ctrl.Result{}, nil
 		}
 	}
+
 	if err := r.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(conditionOf(csv)), client.FieldOwner(FieldManager), client.ForceOwnership); err != nil {
 		return ctrl.Result{}, fmt.Errorf("writing OperatorCondition %s: %w", req, err)
 	}
+
 	return ctrl.Result{}, nil
 }
 
@@ -77,10 +80,12 @@ func conditionOf(csv *v1alpha1.ClusterServiceVersion) *unstructured.Unstructured
 		}
 		return list
 	}
+
 	spec := map[string]any{"serviceAccounts": anys(accounts(csv))}
 	if names := deployments(csv); len(names) > 0 {
 		spec["deployments"] = anys(names)
 	}
+
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	object.SetGroupVersionKind(operatorsv2.GroupVersion.WithKind(operatorsv2.OperatorConditionKind))
 	object.SetNamespace(csv.Namespace)
@@ -89,6 +94,7 @@ func conditionOf(csv *v1alpha1.ClusterServiceVersion) *unstructured.Unstructured
 	isController := true
 	owner.Controller = &isController
 	object.SetOwnerReferences([]metav1.OwnerReference{owner})
+
 	return object
 }
 
@@ -117,12 +123,14 @@ func (r *reader) report(ctx context.Context, condition *operatorsv2.OperatorCond
 	if !changed {
 		return nil
 	}
+
 	after := condition.DeepCopy()
 	after.Status.Conditions = conditions
 	patch := client.MergeFromWithOptions(condition, client.MergeFromWithOptimisticLock{})
 	if err := r.client.Status().Patch(ctx, after, patch); err != nil {
 		return fmt.Errorf("writing the status of OperatorCondition %s/%s: %w", condition.Namespace, condition.Name, err)
 	}
+
 	return nil
 }
 
@@ -136,10 +144,12 @@ func (r *reader) ensureRole(ctx context.Context, condition *operatorsv2.Operator
 	if client.IgnoreNotFound(err) != nil {
 		return err
 	}
+
 	wanted := []rbacv1.PolicyRule{{Verbs: verbs, APIGroups: groups, Resources: resources, ResourceNames: names}}
 	if err == nil && metav1.IsControlledBy(found, condition) && equality.Semantic.DeepEqual(found.Rules, wanted) {
 		return nil
 	}
+
 	role := rbacv1ac.Role(condition.Name, condition.Namespace).
 		WithLabels(map[string]string{csvinfo.LabelManaged: "true"}).
 		WithOwnerReferences(ownedBy(condition)).
@@ -147,6 +157,7 @@ func (r *reader) ensureRole(ctx context.Context, condition *operatorsv2.Operator
 	if err := r.client.Apply(ctx, role, client.FieldOwner(FieldManager), client.ForceOwnership); err != nil {
 		return fmt.Errorf("writing the Role of OperatorCondition %s/%s: %w", condition.Namespace, condition.Name, err)
 	}
+
 	return nil
 }
 
@@ -157,6 +168,7 @@ func (r *reader) ensureBinding(ctx context.Context, condition *operatorsv2.Opera
 	if client.IgnoreNotFound(err) != nil {
 		return err
 	}
+
 	var wanted []rbacv1.Subject
 	binding := rbacv1ac.RoleBinding(condition.Name, condition.Namespace).
 		WithLabels(map[string]string{csvinfo.LabelManaged: "true"}).
@@ -170,12 +182,14 @@ func (r *reader) ensureBinding(ctx context.Context, condition *operatorsv2.Opera
 		wanted = append(wanted, subject)
 		binding.WithSubjects(rbacv1ac.Subject().WithKind(subject.Kind).WithNamespace(subject.Namespace).WithName(subject.Name))
 	}
+
 	if err == nil && metav1.IsControlledBy(found, condition) && equality.Semantic.DeepEqual(found.Subjects, wanted) {
 		return nil
 	}
 	if err := r.client.Apply(ctx, binding, client.FieldOwner(FieldManager), client.ForceOwnership); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("writing the RoleBinding of OperatorCondition %s/%s: %w", condition.Namespace, condition.Name, err)
 	}
+
 	return nil
 }
 

@@ -19,9 +19,11 @@ func accounts(csv *v1alpha1.ClusterServiceVersion) []string {
 	for _, p := range slices.Concat(strategy.ClusterPermissions, strategy.Permissions) {
 		names = append(names, cmp.Or(p.ServiceAccountName, "default"))
 	}
+
 	if len(names) == 0 {
 		return []string{"default"}
 	}
+
 	return names
 }
 
@@ -43,9 +45,11 @@ func seen(condition *operatorsv2.OperatorCondition) (conditions []metav1.Conditi
 		if was != nil && was.Status == said.Status && was.ObservedGeneration == condition.Generation {
 			continue
 		}
+
 		said.ObservedGeneration = condition.Generation
 		meta.SetStatusCondition(&conditions, said)
 		changed = true
 	}
+
 	return conditions, changed
 }

@@ -22,6 +22,7 @@ func Gate(ctx context.Context, c client.Reader, namespace, replaced string) (why
 	case err != nil:
 		return "", fmt.Errorf("reading OperatorCondition %s/%s: %w", namespace, replaced, err)
 	}
+
 	return Upgradeable(condition), nil
 }
 
@@ -37,6 +38,7 @@ func Upgradeable(condition *operatorsv2.OperatorCondition) (why string) {
 		}
 		return "the operator is not upgradeable: " + override.Message
 	}
+
 	said := meta.FindStatusCondition(condition.Status.Conditions, operatorsv2.Upgradeable)
 	switch {
 	case said == nil:
@@ -46,5 +48,6 @@ func Upgradeable(condition *operatorsv2.OperatorCondition) (why string) {
 	case said.Status == metav1.ConditionFalse:
 		return "the operator is not upgradeable: " + said.Message
 	}
+
 	return ""
 }

@@ -41,6 +41,7 @@ func Setup(mgr ctrl.Manager, _ Options) error {
 	if err := mgr.Add(marked); err != nil {
 		return fmt.Errorf("adding the cache of roles of OperatorConditions: %w", err)
 	}
+
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named("operatorcondition").
 		Watches(&v1alpha1.ClusterServiceVersion{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
@@ -49,15 +50,18 @@ func Setup(mgr ctrl.Manager, _ Options) error {
 	if err != nil {
 		return fmt.Errorf("setting up the controller that makes OperatorConditions: %w", err)
 	}
+
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("operatorcondition-access").
 		Watches(&operatorsv2.OperatorCondition{}, &handler.EnqueueRequestForObject{})
 	for _, object := range []client.Object{&rbacv1.Role{}, &rbacv1.RoleBinding{}} {
 		b = b.WatchesRawSource(source.Kind(marked, object, handler.EnqueueRequestsFromMapFunc(conditionOfRole)))
 	}
+
 	if err := b.Complete(&reader{client: mgr.GetClient(), marked: marked}); err != nil {
 		return fmt.Errorf("setting up the controller that reads OperatorConditions: %w", err)
 	}
+
 	return nil
 }
 

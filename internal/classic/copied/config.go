@@ -31,10 +31,12 @@ func (r *configs) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	if err := r.client.Get(ctx, req.NamespacedName, config); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
+
 	asExpected, err := r.areAsExpected(ctx, config.CopiesDisabled())
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+
 	before := config.DeepCopy()
 	conditions.Set(&config.Status.Conditions, config.Generation, conditionOf(config.CopiesDisabled(), asExpected))
 	if equality.Semantic.DeepEqual(before.Status, config.Status) {
@@ -43,6 +45,7 @@ func (r *configs) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	if err := r.client.Status().Patch(ctx, config, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return ctrl.Result{}, fmt.Errorf("writing the status of OLMConfig %s: %w", config.Name, err)
 	}
+
 	return ctrl.Result{}, nil
 }
 
@@ -63,6 +66,7 @@ func conditionOf(disabled, asExpected bool) metav1.Condition {
 		c.Status, c.Reason = metav1.ConditionTrue, operatorsv1.CopiedCSVsDisabledReason
 		c.Message = "Copied CSVs are disabled and no unexpected copied CSVs were found for operators installed in AllNamespace mode"
 	}
+
 	return c
 }
 
@@ -73,24 +77,29 @@ func (r *configs) areAsExpected(ctx context.Context, disabled bool) (bool, error
 	if err != nil {
 		return false, err
 	}
+
 	var csvs v1alpha1.ClusterServiceVersionList
 	if err := r.client.List(ctx, &csvs, client.UnsafeDisableDeepCopy); err != nil {
 		return false, fmt.Errorf("listing ClusterServiceVersions: %w", err)
 	}
+
 	for i := range csvs.Items {
 		csv := &csvs.Items[i]
 		if csvinfo.IsCopied(csv) || csvinfo.IsUncopiable(csv) || !isGlobal(csv) {
 			continue
 		}
+
 		list := metadataList()
 		key := client.ObjectKeyFromObject(csv)
 		if err := r.copies.List(ctx, list, client.MatchingFields{sourceIndex: key.String()}, client.UnsafeDisableDeepCopy); err != nil {
 			return false, fmt.Errorf("listing the copies of ClusterServiceVersion %s: %w", key, err)
 		}
+
 		there := sets.Set[string]{}
 		for j := range list.Items {
 			there.Insert(list.Items[j].Namespace)
 		}
+
 		if disabled && there.Difference(r.protected).Len() > 0 {
 			return false, nil
 		}
@@ -98,6 +107,7 @@ func (r *configs) areAsExpected(ctx context.Context, disabled bool) (bool, error
 			return false, nil
 		}
 	}
+
 	return true, nil
 }
 

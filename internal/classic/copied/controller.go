@@ -71,14 +71,17 @@ func (r *copier) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	case err != nil:
 		return ctrl.Result{}, err
 	}
+
 	list := metadataList()
 	if err := r.copies.List(ctx, list, client.MatchingFields{sourceIndex: req.String()}, client.UnsafeDisableDeepCopy); err != nil {
 		return ctrl.Result{}, fmt.Errorf("listing the copies of ClusterServiceVersion %s: %w", req, err)
 	}
+
 	f, err := r.facts(ctx, req.NamespacedName)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+
 	a := &attempt{copier: r, source: csv, there: map[string]*metav1.PartialObjectMetadata{}, uids: map[string]types.UID{}}
 	p := placesOf(csv, f)
 	var surplus []*metav1.PartialObjectMetadata
@@ -90,10 +93,12 @@ func (r *copier) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 			surplus = append(surplus, found)
 		}
 	}
+
 	err = errors.Join(a.delete(ctx, surplus), r.notices.settle(ctx, req.NamespacedName, csv, f.disabled))
 	if err != nil || p.make.Len() == 0 {
 		return ctrl.Result{}, err
 	}
+
 	again, err := a.write(ctx, p.make)
 	if err == nil && !isGlobal(csv) {
 		err = a.copyRoles(ctx)
@@ -101,6 +106,7 @@ func (r *copier) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+
 	return ctrl.Result{RequeueAfter: again}, nil
 }
 
@@ -112,18 +118,22 @@ func (r *copier) facts(ctx context.Context, source types.NamespacedName) (facts,
 	if err != nil && !errors.Is(err, group.ErrNone) && !errors.Is(err, group.ErrSeveral) {
 		return f, err
 	}
+
 	config := &operatorsv1.OLMConfig{}
 	if err := r.client.Get(ctx, client.ObjectKey{Name: operatorsv1.OLMConfigName}, config); client.IgnoreNotFound(err) != nil {
 		return f, err
 	}
+
 	f.disabled = config.CopiesDisabled()
 	if f.namespaces, err = activeNamespaces(ctx, r.client); err != nil {
 		return f, err
 	}
+
 	var csvs v1alpha1.ClusterServiceVersionList
 	if err := r.client.List(ctx, &csvs, client.UnsafeDisableDeepCopy); err != nil {
 		return f, fmt.Errorf("listing ClusterServiceVersions: %w", err)
 	}
+
 	f.taken = homes(csvs.Items, source.Name)
 	return f, nil
 }
@@ -156,6 +166,7 @@ func (a *attempt) delete(ctx context.Context, surplus []*metav1.PartialObjectMet
 			return nil
 		})
 	}
+
 	return work.Wait()
 }
 
@@ -168,6 +179,7 @@ func (a *attempt) write(ctx context.Context, namespaces sets.Set[string]) (again
 	if err := a.readMany(ctx, namespaces); err != nil {
 		return 0, err
 	}
+
 	work := errgroup.Group{}
 	work.SetLimit(writers)
 	for namespace := range namespaces {
@@ -184,6 +196,7 @@ func (a *attempt) write(ctx context.Context, namespaces sets.Set[string]) (again
 			}
 			continue
 		}
+
 		work.Go(func() error {
 			if err := a.bring(ctx, key, wanted, found != nil, known, ok); err != nil {
 				return fmt.Errorf("copying ClusterServiceVersion %s/%s to namespace %s: %w", a.source.Namespace, a.source.Name, namespace, err)
@@ -191,10 +204,12 @@ func (a *attempt) write(ctx context.Context, namespaces sets.Set[string]) (again
 			return nil
 		})
 	}
+
 	err = work.Wait()
 	if a.lost {
 		again = lostPause
 	}
+
 	return again, err
 }
 
@@ -217,9 +232,11 @@ func (a *attempt) readMany(ctx context.Context, namespaces sets.Set[string]) err
 			}
 		}
 	}
+
 	if unknown <= few {
 		return nil
 	}
+
 	list := &v1alpha1.ClusterServiceVersionList{}
 	for {
 		err := a.reader.List(ctx, list, client.MatchingLabels{csvinfo.LabelCopiedFrom: a.source.Namespace},
@@ -227,14 +244,17 @@ func (a *attempt) readMany(ctx context.Context, namespaces sets.Set[string]) err
 		if err != nil {
 			return fmt.Errorf("reading the copies of ClusterServiceVersion %s/%s: %w", a.source.Namespace, a.source.Name, err)
 		}
+
 		for i := range list.Items {
 			if _, err := a.memory.read(&list.Items[i], a.clock.Now()); err != nil {
 				return err
 			}
 		}
+
 		if list.Continue == "" {
 			return nil
 		}
+
 		list = &v1alpha1.ClusterServiceVersionList{ListMeta: metav1.ListMeta{Continue: list.Continue}}
 	}
 }
@@ -257,6 +277,7 @@ func (a *attempt) bring(ctx context.Context, key types.NamespacedName, wanted *c
 		}
 		copied.Namespace, copied.Name = key.Namespace, key.Name
 	}
+
 	if !isKnown {
 		if err := a.reader.Get(ctx, key, copied); err != nil {
 			return a.gone(key, err)
@@ -268,6 +289,7 @@ func (a *attempt) bring(ctx context.Context, key types.NamespacedName, wanted *c
 			return err
 		}
 	}
+
 	copied.UID, copied.ResourceVersion = known.uid, known.version
 	if known.rest != wanted.rest {
 		wanted.fill(copied)
@@ -276,6 +298,7 @@ func (a *attempt) bring(ctx context.Context, key types.NamespacedName, wanted *c
 		}
 		known = a.memory.note(copied, wanted.rest, known.state, a.clock.Now())
 	}
+
 	if known.state != wanted.state {
 		wanted.fill(copied)
 		if err := a.client.Status().Update(ctx, copied); err != nil {
@@ -283,6 +306,7 @@ func (a *attempt) bring(ctx context.Context, key types.NamespacedName, wanted *c
 		}
 		known = a.memory.note(copied, wanted.rest, wanted.state, a.clock.Now())
 	}
+
 	a.isRight(key.Namespace, known.uid)
 	return nil
 }
@@ -323,11 +347,13 @@ func activeNamespaces(ctx context.Context, c client.Reader) (sets.Set[string], e
 	if err := c.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing namespaces: %w", err)
 	}
+
 	names := sets.Set[string]{}
 	for i := range list.Items {
 		if list.Items[i].DeletionTimestamp.IsZero() {
 			names.Insert(list.Items[i].Name)
 		}
 	}
+
 	return names, nil
 }

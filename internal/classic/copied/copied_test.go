@@ -29,6 +29,7 @@ func TestCopies(t *testing.T) {
 	for _, name := range []string{"copies-a", "copies-b"} {
 		c.namespace(name)
 	}
+
 	g := c.group("copies", "copies", "copies-a")
 	csv := c.csv("copies", "copies", "copies,copies-a")
 	c.eventually("a copy", c.are(csv, "copies-a"))
@@ -64,6 +65,7 @@ func TestCopies(t *testing.T) {
 			return now.Spec.Description == "another" && len(now.Labels) == 2 && now.Labels["mine"] == "1" && len(now.Annotations) == 3
 		})
 	}
+
 	edited := c.copies(csv)["copies-a"]
 	edited.Status.Message = "mine"
 	c.must(c.Status().Update(t.Context(), edited))
@@ -84,6 +86,7 @@ func TestCopies(t *testing.T) {
 	if !c.are(csv, "copies-b")() {
 		t.Error("an operator that cannot watch its targets is copied, or its copies are gone")
 	}
+
 	c.status(csv, v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonInterOperatorGroupOwnerConflict)
 	c.eventually("an operator in conflict", c.are(csv))
 	c.status(csv, v1alpha1.CSVPhaseSucceeded, v1alpha1.CSVReasonInstallSuccessful)
@@ -118,12 +121,14 @@ func TestNamespacesThatComeAndGo(t *testing.T) {
 		own.ObjectMeta = metav1.ObjectMeta{Namespace: "come-own", Name: "come"}
 		return c.Create(t.Context(), own) == nil
 	})
+
 	c.annotate(csv, "mine", "2")
 	c.eventually("the others follow", func() bool { return c.copies(csv)["come-later"].Annotations["mine"] == "2" })
 	c.must(c.Get(t.Context(), client.ObjectKeyFromObject(own), own))
 	if len(own.Labels) != 0 || own.Annotations["mine"] != "" {
 		t.Errorf("one's own was written to: %v, %v", own.Labels, own.Annotations)
 	}
+
 	c.must(c.Delete(t.Context(), own))
 	c.eventually("it makes way for a copy", func() bool { return c.copies(csv)["come-own"] != nil })
 }
@@ -182,6 +187,7 @@ func TestRights(t *testing.T) {
 	if diff := cmp.Diff(want, []any{got.Labels, got.OwnerReferences, got.Rules, binding.Labels, binding.OwnerReferences, binding.Subjects, binding.RoleRef.Name}); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+
 	// They follow the operator's own, and what people do to them is undone.
 	role.Rules[0].Verbs = []string{"list"}
 	c.must(c.Update(t.Context(), role))
@@ -220,6 +226,7 @@ func TestForgedRights(t *testing.T) {
 		c.must(c.Create(t.Context(), role))
 		c.must(c.Create(t.Context(), binding))
 	}
+
 	// The permissions change: that they are granted shows that all was looked at again.
 	c.asks(csv, "b", podRule("list"))
 	role, binding := rights(csv, "later", "b", podRule("list"))
@@ -232,17 +239,20 @@ func TestForgedRights(t *testing.T) {
 		}
 		return err == nil
 	}
+
 	c.eventually("the operator's own rights", func() bool { return is(&rbacv1.RoleBinding{}, "later") })
 	for _, name := range []string{"unowned", "wide", "person", "admin", "taken"} {
 		if is(&rbacv1.RoleBinding{}, name) {
 			t.Errorf("the RoleBinding %s was copied", name)
 		}
 	}
+
 	for _, name := range []string{"unowned", "wide"} {
 		if is(&rbacv1.Role{}, name) {
 			t.Errorf("the Role %s was copied", name)
 		}
 	}
+
 	now := &rbacv1.Role{}
 	if !is(now, "taken") || now.ResourceVersion != foreign.ResourceVersion {
 		t.Error("the Role of somebody else was changed")
@@ -288,6 +298,7 @@ func TestConfig(t *testing.T) {
 			return condition != nil && condition.Status == status && condition.Reason == reason && condition.Message == message && condition.ObservedGeneration == olm.Generation
 		}
 	}
+
 	notices := func() []corev1.Event {
 		var list corev1.EventList
 		c.must(c.List(t.Context(), &list))
@@ -297,18 +308,22 @@ func TestConfig(t *testing.T) {
 				found = append(found, e)
 			}
 		}
+
 		return found
 	}
+
 	c.eventually("only where they are protected", c.are(csv, protected))
 	c.eventually("the condition", says("True", "CopiedCSVsDisabled", "Copied CSVs are disabled and no unexpected copied CSVs were found for operators installed in AllNamespace mode"))
 	if !c.are(some, "config-a")() {
 		t.Error("an operator that watches some namespaces has no copies")
 	}
+
 	c.eventually("the event", func() bool { return len(notices()) == 1 })
 	e := notices()[0]
 	if e.Type != "Warning" || e.Message != "CSV copying disabled for config/config" || e.InvolvedObject.Name != "config" || e.InvolvedObject.UID != csv.UID || e.Namespace != "config" {
 		t.Errorf("the event is %+v", e)
 	}
+
 	c.stop()
 	c.run()
 	olm.Spec.Features.DisableCopiedCSVs = nil
@@ -329,12 +344,14 @@ func TestManyCopies(t *testing.T) {
 	for i := range namespaces {
 		c.namespace(fmt.Sprintf("many-%02d", i))
 	}
+
 	c.group("many", "")
 	var csvs []*v1alpha1.ClusterServiceVersion
 	c.counter.take()
 	for i := range operators {
 		csvs = append(csvs, c.csv("many", fmt.Sprintf("many-%d", i), ""))
 	}
+
 	all := c.everywhere("many")
 	everywhere := func() bool {
 		for _, csv := range csvs {
@@ -344,6 +361,7 @@ func TestManyCopies(t *testing.T) {
 		}
 		return true
 	}
+
 	c.eventually("they are there", everywhere)
 	copies := len(all) * operators
 	got := c.counter.take()
@@ -363,6 +381,7 @@ func TestManyCopies(t *testing.T) {
 	if got := c.counter.take(); got["post"] != operators || got["status"] != operators || got["put"] > 0 || got["get"] > 0 || got["list"] > pages {
 		t.Errorf("beginning anew takes %v requests for %d copies", got, copies)
 	}
+
 	// One that is edited is read and written, and no other.
 	edited := c.copies(csvs[0])["many-07"]
 	before := edited.DeepCopy()
@@ -372,6 +391,7 @@ func TestManyCopies(t *testing.T) {
 	if got := c.counter.take(); got["get"] != 1 || got["put"] != 1 || len(got) != 2 {
 		t.Errorf("one edited copy takes %v requests", got)
 	}
+
 	// A change of the status is written to each, and nothing is read.
 	c.status(csvs[1], v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonComponentUnhealthy)
 	c.eventually("the status", func() bool {
@@ -401,6 +421,7 @@ func TestTwoAtOnce(t *testing.T) {
 		edited := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "two-a", Name: "two"}}
 		c.must(client.IgnoreNotFound(c.Delete(t.Context(), edited)))
 	}
+
 	c.status(csv, v1alpha1.CSVPhaseSucceeded, v1alpha1.CSVReasonInstallSuccessful)
 	all := c.everywhere("two")
 	c.eventually("all copies are right", func() bool {

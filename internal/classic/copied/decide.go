@@ -44,15 +44,18 @@ func placesOf(csv *v1alpha1.ClusterServiceVersion, f facts) places {
 	if csv == nil || csvinfo.IsCopied(csv) || csv.Status.Reason == v1alpha1.CSVReasonInterOperatorGroupOwnerConflict {
 		return none
 	}
+
 	names, ok := group.TargetsOf(csv)
 	if !ok {
 		return none
 	}
+
 	targets := sets.New(names...)
 	isGlobal := targets.Has(metav1.NamespaceAll)
 	if isGlobal && f.disabled {
 		targets, isGlobal = f.protected, false
 	}
+
 	stays := func(namespace string) bool {
 		return namespace != csv.Namespace && (isGlobal || targets.Has(namespace)) && !f.taken.Has(namespace)
 	}
@@ -63,11 +66,13 @@ func placesOf(csv *v1alpha1.ClusterServiceVersion, f facts) places {
 	if _, changed := group.Annotated(csv, f.group); changed {
 		return p // The group decides anew who is to have one.
 	}
+
 	for namespace := range f.namespaces {
 		if stays(namespace) {
 			p.make.Insert(namespace)
 		}
 	}
+
 	return p
 }
 
@@ -100,6 +105,7 @@ func contentOf(csv *v1alpha1.ClusterServiceVersion) (*content, error) {
 	if c.rest, err = hashOfRest(csv.Name, c.labels, c.annotations, &c.spec); err != nil {
 		return nil, err
 	}
+
 	c.state, err = csvinfo.Hash(c.status)
 	return c, err
 }

@@ -26,6 +26,7 @@ func TestPlaces(t *testing.T) {
 		}
 		return csv
 	}
+
 	reason := func(reason string) func(*v1alpha1.ClusterServiceVersion) {
 		return func(csv *v1alpha1.ClusterServiceVersion) {
 			csv.Status.Phase, csv.Status.Reason = v1alpha1.CSVPhaseFailed, reason
@@ -66,6 +67,7 @@ func TestPlaces(t *testing.T) {
 				f.group = &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "home", Name: "og"}}
 				f.group.Status.Namespaces = c.targets
 			}
+
 			p := placesOf(c.csv, f)
 			var stays []string
 			for _, namespace := range []string{"a", "b", "c", "e", "home"} {
@@ -73,6 +75,7 @@ func TestPlaces(t *testing.T) {
 					stays = append(stays, namespace)
 				}
 			}
+
 			if made := sets.List(p.make); !slices.Equal(made, c.make) || !slices.Equal(stays, c.stays) {
 				t.Errorf("made in %v, stay in %v; want %v and %v", made, stays, c.make, c.stays)
 			}
@@ -93,6 +96,7 @@ func TestMemory(t *testing.T) {
 	if known("u", "100") || known("", "") {
 		t.Error("what was never seen is known")
 	}
+
 	m.note(object, "r", "s", now)
 	for name, c := range map[string]struct {
 		uid     types.UID
@@ -110,6 +114,7 @@ func TestMemory(t *testing.T) {
 			t.Errorf("%s: %t", name, got)
 		}
 	}
+
 	now = now.Add(trusted)
 	if known("", "") {
 		t.Error("what the watch never showed is trusted for ever")
@@ -135,6 +140,7 @@ func TestContent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	got := &v1alpha1.ClusterServiceVersion{}
 	c.fill(got)
 	if len(got.Annotations) != 2 || got.Annotations["olm.operatorGroup"] != "og" || got.Annotations["mine"] != "1" {
@@ -149,10 +155,12 @@ func TestContent(t *testing.T) {
 	if got.Spec.DisplayName != "X" || csv.Annotations["olm.targetNamespaces"] != "a" || csv.Status.Reason != "InstallSucceeded" {
 		t.Error("the source was changed, or the spec lost")
 	}
+
 	csv.Status.Message = "otherwise"
 	if again, err := contentOf(csv); err != nil || again.rest != c.rest || again.state != c.state {
 		t.Errorf("a message that copies do not have makes them others: %v", err)
 	}
+
 	csv.Status.Phase = "Failed"
 	if again, err := contentOf(csv); err != nil || again.rest != c.rest || again.state == c.state {
 		t.Errorf("another phase makes no other status, or more than that: %v", err)

@@ -64,6 +64,7 @@ func start(t *testing.T) *cluster {
 	for i := range list.Items {
 		c.must(c.Delete(t.Context(), &list.Items[i]))
 	}
+
 	c.run()
 	return c
 }
@@ -116,6 +117,7 @@ func (c *counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	default:
 		c.add(strings.ToLower(r.Method))
 	}
+
 	response, err := c.next.RoundTrip(r)
 	c.mu.Lock()
 	answered := c.answered
@@ -123,6 +125,7 @@ func (c *counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	if answered != nil {
 		answered(r)
 	}
+
 	return response, err
 }
 
@@ -184,6 +187,7 @@ func (c *cluster) group(namespace string, targets ...string) *operatorsv1.Operat
 			}
 		}
 	})
+
 	return g
 }
 
@@ -207,6 +211,7 @@ func (c *cluster) csv(namespace, name, targets string) *v1alpha1.ClusterServiceV
 	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = []v1alpha1.StrategyDeploymentSpec{}
 	c.must(c.Create(c.t.Context(), csv))
 	c.status(csv, v1alpha1.CSVPhaseSucceeded, v1alpha1.CSVReasonInstallSuccessful)
+
 	return csv
 }
 
@@ -259,6 +264,7 @@ func (c *cluster) copies(csv *v1alpha1.ClusterServiceVersion) map[string]*v1alph
 			found[copied.Namespace] = copied
 		}
 	}
+
 	return found
 }
 
@@ -282,5 +288,6 @@ func (c *cluster) everywhere(but string) []string {
 			names = append(names, list.Items[i].Name)
 		}
 	}
+
 	return names
 }

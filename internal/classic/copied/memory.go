@@ -48,10 +48,12 @@ func (m *memory) read(object *v1alpha1.ClusterServiceVersion, now time.Time) (re
 	if err != nil {
 		return record{}, err
 	}
+
 	state, err := csvinfo.Hash(object.Status)
 	if err != nil {
 		return record{}, err
 	}
+
 	return m.note(object, rest, state, now), nil
 }
 
@@ -80,6 +82,7 @@ func (m *memory) of(key types.NamespacedName, uid types.UID, version string, now
 	case r.version == version:
 		return r, true
 	}
+
 	// What was written may be newer than what the watch has shown so far.
 	order, err := resourceversion.CompareResourceVersion(r.version, version)
 	return r, err == nil && order > 0

@@ -47,11 +47,13 @@ func (n *notices) settle(ctx context.Context, key types.NamespacedName, csv *v1a
 	if _, hasTargets := csv.Annotations[csvinfo.AnnotationTargetNamespaces]; !hasTargets || csvinfo.IsUncopiable(csv) {
 		return nil
 	}
+
 	wanted := notice{uid: csv.UID, isThere: disabled && isGlobal(csv)}
 	told, ok := n.told[key]
 	if ok && told == wanted || !ok && !isGlobal(csv) {
 		return nil
 	}
+
 	event := n.event(csv)
 	if wanted.isThere {
 		if err := n.client.Create(ctx, event); err != nil && !apierrors.IsAlreadyExists(err) {
@@ -60,6 +62,7 @@ func (n *notices) settle(ctx context.Context, key types.NamespacedName, csv *v1a
 	} else if err := n.client.Delete(ctx, event); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting the event that ClusterServiceVersion %s is not copied: %w", key, err)
 	}
+
 	n.told[key] = wanted
 	return nil
 }

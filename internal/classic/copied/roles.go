@@ -30,6 +30,7 @@ func (a *attempt) copyRoles(ctx context.Context) error {
 	if err := errors.Join(a.marked.List(ctx, &roles, of...), a.marked.List(ctx, &bindings, of...)); err != nil {
 		return fmt.Errorf("listing the roles of ClusterServiceVersion %s/%s: %w", a.source.Namespace, a.source.Name, err)
 	}
+
 	// That an object refers to the ClusterServiceVersion is necessary, and proves nothing.
 	roles.Items = slices.DeleteFunc(roles.Items, func(r rbacv1.Role) bool { return !csvinfo.IsOwner(r.OwnerReferences, a.source) })
 	bindings.Items = slices.DeleteFunc(bindings.Items, func(b rbacv1.RoleBinding) bool { return !csvinfo.IsOwner(b.OwnerReferences, a.source) })
@@ -40,6 +41,7 @@ func (a *attempt) copyRoles(ctx context.Context) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -57,6 +59,7 @@ func (a *attempt) copyRights(ctx context.Context, rights group.Rights, namespace
 		}
 		isThere[role.Name] = copied
 	}
+
 	for _, binding := range rights.Bindings {
 		if !isThere[binding.RoleRef.Name] {
 			continue
@@ -65,6 +68,7 @@ func (a *attempt) copyRights(ctx context.Context, rights group.Rights, namespace
 			return fmt.Errorf("copying RoleBinding %s/%s to namespace %s: %w", binding.Namespace, binding.Name, namespace, err)
 		}
 	}
+
 	return nil
 }
 
@@ -97,6 +101,7 @@ func (a *attempt) copyRole(ctx context.Context, role *rbacv1.Role, namespace str
 	case equality.Semantic.DeepEqual(found.Rules, wanted.Rules):
 		return true, nil
 	}
+
 	found.Rules = wanted.Rules
 	err = a.client.Update(ctx, found)
 	return err == nil, settled(err)

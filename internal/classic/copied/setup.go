@@ -62,16 +62,19 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
+
 	if o.Marked == nil {
 		var err error
 		if o.Marked, err = group.NewCache(mgr); err != nil {
 			return err
 		}
 	}
+
 	copies, err := cacheOfCopies(mgr)
 	if err != nil {
 		return err
 	}
+
 	r := &copier{
 		client: mgr.GetClient(), reader: mgr.GetAPIReader(), copies: copies, marked: o.Marked, memory: newMemory(),
 		notices:   &notices{client: mgr.GetClient(), clock: o.Clock, told: map[types.NamespacedName]notice{}},
@@ -94,6 +97,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return fmt.Errorf("setting up the controller of copies: %w", err)
 	}
+
 	soon := wakeSoon()
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named("olmconfig").
@@ -105,6 +109,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return fmt.Errorf("setting up the controller of OLMConfigs: %w", err)
 	}
+
 	return nil
 }
 
@@ -114,6 +119,7 @@ func cacheOfCopies(mgr ctrl.Manager) (cache.Cache, error) {
 	if err != nil {
 		return nil, fmt.Errorf("selecting copies: %w", err)
 	}
+
 	copies, err := cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
 		DefaultLabelSelector: labels.NewSelector().Add(*isCopy), DefaultTransform: (&shrinker{}).shrink,
@@ -124,10 +130,12 @@ func cacheOfCopies(mgr ctrl.Manager) (cache.Cache, error) {
 	if err := mgr.Add(copies); err != nil {
 		return nil, fmt.Errorf("adding the cache of copies: %w", err)
 	}
+
 	err = copies.IndexField(context.Background(), metadataOf("", ""), sourceIndex, func(o client.Object) []string { return []string{sourceOf(o).String()} })
 	if err != nil {
 		return nil, fmt.Errorf("indexing copies by their sources: %w", err)
 	}
+
 	return copies, nil
 }
 
@@ -142,10 +150,12 @@ func (s *shrinker) shrink(object any) (any, error) {
 	if err != nil {
 		return object, nil //nolint:nilerr // It is no object, but a mark that one is gone.
 	}
+
 	m.SetManagedFields(nil)
 	m.SetOwnerReferences(nil)
 	m.SetLabels(only(&s.labels, m.GetLabels(), csvinfo.LabelCopiedFrom))
 	m.SetAnnotations(only(&s.annotations, m.GetAnnotations(), csvinfo.AnnotationOperatorNamespace))
+
 	return object, nil
 }
 
@@ -204,6 +214,7 @@ func (r *copier) copyChanges() handler.EventHandler {
 			q.Add(ctrl.Request{NamespacedName: sourceOf(object)})
 		}
 	}
+
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { changed(e.Object, q) },
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
@@ -261,12 +272,14 @@ func (r *copier) requests(ctx context.Context, matters func(*v1alpha1.ClusterSer
 		ctrl.LoggerFrom(ctx).Error(err, "Listing the ClusterServiceVersions to be woken")
 		return nil
 	}
+
 	var requests []ctrl.Request
 	for i := range list.Items {
 		if csv := &list.Items[i]; matters(csv) && !csvinfo.HasCopyMarks(csv) {
 			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(csv)})
 		}
 	}
+
 	return requests
 }
 

@@ -43,12 +43,14 @@ func Admit(csv *v1alpha1.ClusterServiceVersion, m Membership) Admission {
 	case errors.Is(m.Err, group.ErrSeveral):
 		return refuse(v1alpha1.CSVReasonTooManyOperatorGroups, "csv created in namespace with multiple operatorgroups, can't pick one automatically")
 	}
+
 	if annotations, changed := group.Annotated(csv, m.Group); changed {
 		if len(m.Group.Status.Namespaces) == 0 {
 			return refuse(v1alpha1.CSVReasonNoTargetNamespaces, "no targetNamespaces are matched operatorgroups namespace selection")
 		}
 		return Admission{Stop: true, Annotations: annotations}
 	}
+
 	if err := csvinfo.CheckModes(csv.Spec.InstallModes); err != nil {
 		return refuse(v1alpha1.CSVReasonInvalidInstallModes, err.Error())
 	}
@@ -58,6 +60,7 @@ func Admit(csv *v1alpha1.ClusterServiceVersion, m Membership) Admission {
 	if _, ok := csv.Annotations[csvinfo.AnnotationTargetNamespaces]; !ok {
 		return refuse(v1alpha1.CSVReasonNoTargetNamespaces, "csv missing olm.targetNamespaces annotation")
 	}
+
 	return admitAPIs(csv, m)
 }
 
@@ -68,6 +71,7 @@ func admitAPIs(csv *v1alpha1.ClusterServiceVersion, m Membership) Admission {
 	if err != nil {
 		return Admission{Stop: true}
 	}
+
 	d := group.Decide(provided, group.Listed(m.Group), group.Others(m.Group, m.All), m.Group.Spec.StaticProvidedAPIs)
 	if d.Reason != "" {
 		return Admission{
@@ -75,9 +79,11 @@ func admitAPIs(csv *v1alpha1.ClusterServiceVersion, m Membership) Admission {
 			Unwanted: csv.Status.Reason != d.Reason,
 		}
 	}
+
 	text := csvinfo.Join(d.ProvidedAPIs)
 	if d.Outcome == group.NoAPIConflict || text == strings.TrimSpace(m.Group.Annotations[operatorsv1.OperatorGroupProvidedAPIsAnnotation]) {
 		return Admission{}
 	}
+
 	return Admission{Stop: true, ProvidedAPIs: &text}
 }

@@ -61,6 +61,7 @@ func TestAdmit(t *testing.T) {
 		"CSV-20 static":  {modes: own, annotations: annotations("ns"), edit: withAPI, m: Membership{Group: static}, want: unwanted("CannotModifyStaticOperatorGroupProvidedAPIs", "static provided api operatorgroup cannot be modified by these apis")},
 		"CSV-20 another": {modes: own, annotations: annotations("ns"), edit: withAPI, m: Membership{Group: ofGroup("ns", "", "ns"), All: []operatorsv1.OperatorGroup{*ofGroup("other", api, "")}}, want: unwanted("InterOperatorGroupOwnerConflict", "intersecting operatorgroups provide the same apis")},
 	}
+
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			csv := in(v1alpha1.CSVPhasePending, "")

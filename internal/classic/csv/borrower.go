@@ -31,6 +31,7 @@ func (b *borrowers) set(name types.NamespacedName, is bool) {
 	if b.names == nil {
 		b.names = sets.Set[types.NamespacedName]{}
 	}
+
 	b.names.Insert(name)
 }
 

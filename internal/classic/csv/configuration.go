@@ -39,6 +39,7 @@ func (r *Reconciler) config(ctx context.Context, csv *v1alpha1.ClusterServiceVer
 	if !r.Subscribed {
 		return nil, nil
 	}
+
 	var list v1alpha1.SubscriptionList
 	if err := r.Client.List(ctx, &list, client.InNamespace(csv.Namespace)); err != nil {
 		return nil, fmt.Errorf("listing the Subscriptions of namespace %s: %w", csv.Namespace, err)
@@ -62,6 +63,7 @@ func Config(name string, subscriptions []v1alpha1.Subscription) *v1alpha1.Subscr
 			return sorted[i].Spec.Config
 		}
 	}
+
 	return nil
 }
 

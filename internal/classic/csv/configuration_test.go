@@ -29,6 +29,7 @@ func TestConfig(t *testing.T) {
 		s.Status.InstalledCSV, s.Status.CurrentCSV = installed, current
 		return s
 	}
+
 	without := of("a", "etcd.v1", "etcd.v1")
 	without.Spec.Config = nil
 	tests := map[string]struct {
@@ -44,6 +45,7 @@ func TestConfig(t *testing.T) {
 		"nothing is an answer, too":  {[]v1alpha1.Subscription{without, of("b", "etcd.v0", "etcd.v1")}, ""},
 		"the name is the whole name": {[]v1alpha1.Subscription{of("a", "etcd.v10", "etcd.v11")}, ""},
 	}
+
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			got := ""
@@ -67,6 +69,7 @@ func TestLighten(t *testing.T) {
 			Conditions: []v1alpha1.SubscriptionCondition{{Type: v1alpha1.SubscriptionBundleUnpacking, Status: corev1.ConditionTrue}},
 		},
 	}
+
 	want := &v1alpha1.Subscription{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "etcd", ResourceVersion: "7"},
 		Spec:       v1alpha1.SubscriptionSpec{Config: config},
@@ -76,6 +79,7 @@ func TestLighten(t *testing.T) {
 	if diff := cmp.Diff(any(want), light); diff != "" || err != nil {
 		t.Errorf("error %v, Subscription (-want +got):\n%s", err, diff)
 	}
+
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: map[string]string{"a": "b"}}}
 	other, err := csv.Lighten(pod)
 	if diff := cmp.Diff(any(pod.DeepCopy()), other); diff != "" || err != nil {
@@ -132,6 +136,7 @@ func TestConfiguration(t *testing.T) {
 		Volumes:      []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
 		VolumeMounts: []corev1.VolumeMount{{Name: "scratch", MountPath: "/scratch"}},
 	}
+
 	subscription := c.subscribe("etcd.v1.0.0", config)
 	hasTeam := func(team string) func(*appsv1.Deployment) bool {
 		return func(d *appsv1.Deployment) bool { return d.Spec.Template.Annotations["example.com/team"] == team }
@@ -206,6 +211,7 @@ func TestWithoutSubscriptions(t *testing.T) {
 			return noSubscriptions{mapper}, err
 		}
 	})
+
 	c.group()
 	c.account()
 	c.create(c.newCSV("etcd.v1.0.0"))

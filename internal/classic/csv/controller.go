@@ -79,6 +79,7 @@ func (r *Reconciler) pass(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	} else if err != nil {
 		return ctrl.Result{}, err
 	}
+
 	if csvinfo.IsCopied(csv) {
 		return ctrl.Result{}, nil
 	}
@@ -95,10 +96,12 @@ func (r *Reconciler) pass(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 		log.FromContext(ctx).Info("a ClusterServiceVersion is passed over, since its APIs cannot be read", "reason", err.Error())
 		return ctrl.Result{}, nil
 	}
+
 	members, err := r.membership(ctx, csv.Namespace)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+
 	before := csv.DeepCopy()
 	admission := Admit(csv, members)
 	outcome := admission.Outcome
@@ -107,12 +110,14 @@ func (r *Reconciler) pass(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	} else {
 		outcome, err = r.transition(ctx, csv, members.Group)
 	}
+
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	if err := r.write(ctx, csv, before, outcome); err != nil {
 		return ctrl.Result{}, err
 	}
+
 	return ctrl.Result{RequeueAfter: outcome.After}, outcome.Err
 }
 
@@ -134,10 +139,12 @@ func (r *Reconciler) membership(ctx context.Context, namespace string) (Membersh
 	if m.Err != nil && !errors.Is(m.Err, group.ErrNone) && !errors.Is(m.Err, group.ErrSeveral) {
 		return m, m.Err
 	}
+
 	var all operatorsv1.OperatorGroupList
 	if err := r.Client.List(ctx, &all); err != nil {
 		return m, fmt.Errorf("listing OperatorGroups: %w", err)
 	}
+
 	m.All = all.Items
 	return m, nil
 }
@@ -154,12 +161,14 @@ func (r *Reconciler) mark(ctx context.Context, csv *v1alpha1.ClusterServiceVersi
 			csv.Labels = csvinfo.With(labels, wanted)
 		}
 	}
+
 	if equality.Semantic.DeepEqual(before.ObjectMeta, csv.ObjectMeta) {
 		return nil
 	}
 	if err := r.Client.Patch(ctx, csv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("marking ClusterServiceVersion %s: %w", client.ObjectKeyFromObject(csv), err)
 	}
+
 	return nil
 }
 
@@ -168,6 +177,7 @@ func (r *Reconciler) admit(ctx context.Context, csv *v1alpha1.ClusterServiceVers
 	if a.Annotations != nil {
 		return r.mark(ctx, csv, a.Annotations)
 	}
+
 	if a.ProvidedAPIs != nil {
 		changed := g.DeepCopy()
 		changed.Annotations = csvinfo.With(changed.Annotations, map[string]string{operatorsv1.OperatorGroupProvidedAPIsAnnotation: *a.ProvidedAPIs})
@@ -176,6 +186,7 @@ func (r *Reconciler) admit(ctx context.Context, csv *v1alpha1.ClusterServiceVers
 		}
 		return nil
 	}
+
 	if a.Unwanted {
 		return r.deleteDeployments(ctx, csv)
 	}
@@ -188,6 +199,7 @@ func (r *Reconciler) transition(ctx context.Context, csv *v1alpha1.ClusterServic
 	if err != nil {
 		return Outcome{}, err
 	}
+
 	o := Decide(csv, facts)
 	switch o.Do {
 	case DoInstall:
@@ -207,6 +219,7 @@ func (r *Reconciler) write(ctx context.Context, csv, before *v1alpha1.ClusterSer
 	if equality.Semantic.DeepEqual(csv.Status, before.Status) {
 		return nil
 	}
+
 	base := before.DeepCopy()
 	base.ObjectMeta = *csv.ObjectMeta.DeepCopy()
 	if err := r.Client.Status().Patch(ctx, csv, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})); err != nil {
@@ -218,6 +231,7 @@ func (r *Reconciler) write(ctx context.Context, csv, before *v1alpha1.ClusterSer
 	if o.Phase == v1alpha1.CSVPhaseReplacing && before.Status.Phase != o.Phase {
 		upgrades.Inc()
 	}
+
 	if before.Status.Phase != o.Phase || before.Status.Reason != o.Reason {
 		kind := corev1.EventTypeNormal
 		if o.Phase == v1alpha1.CSVPhaseFailed {
@@ -225,6 +239,7 @@ func (r *Reconciler) write(ctx context.Context, csv, before *v1alpha1.ClusterSer
 		}
 		r.Events.Eventf(csv, nil, kind, o.Reason, "Reconcile", "%s", cut(o.Message))
 	}
+
 	return nil
 }
 

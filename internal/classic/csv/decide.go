@@ -103,6 +103,7 @@ func pending(_ *v1alpha1.ClusterServiceVersion, f *Facts) Outcome {
 	if f.RequirementsErr != nil {
 		return invalid(f.RequirementsErr)
 	}
+
 	o := judged(f)
 	o.Requirements = f.Requirements.Statuses
 	return o
@@ -142,15 +143,18 @@ func installing(csv *v1alpha1.ClusterServiceVersion, f *Facts) Outcome {
 	if f.Wanted != nil {
 		return reinstall()
 	}
+
 	o := health(f, v1alpha1.CSVPhaseInstalling, v1alpha1.CSVReasonInstallWaiting)
 	since := csv.Status.LastTransitionTime
 	if o.Phase != v1alpha1.CSVPhaseInstalling || since == nil {
 		return o
 	}
+
 	left := installTime - f.Now.Sub(since.Time)
 	if left <= 0 {
 		return to(v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonInstallCheckFailed, "install timeout")
 	}
+
 	o.After = left
 	return o
 }
@@ -172,6 +176,7 @@ func succeeded(csv *v1alpha1.ClusterServiceVersion, f *Facts) Outcome {
 	case f.Wanted != nil:
 		return reinstall()
 	}
+
 	o := health(f, v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonComponentUnhealthy)
 	if o.Phase == csv.Status.Phase && !f.RotateAt.IsZero() {
 		o.After = f.RotateAt.Sub(f.Now)
@@ -200,6 +205,7 @@ func failed(csv *v1alpha1.ClusterServiceVersion, f *Facts) Outcome {
 	if message, ok := groupTroubles[reason]; ok {
 		return to(v1alpha1.CSVPhasePending, v1alpha1.CSVReasonRequirementsUnknown, message)
 	}
+
 	switch {
 	case f.RequirementsErr != nil && reason == v1alpha1.CSVReasonInvalidStrategy:
 		return stay()
@@ -242,6 +248,7 @@ func replacing(csv *v1alpha1.ClusterServiceVersion, f *Facts) Outcome {
 	if f.Replaced != nil {
 		return stay()
 	}
+
 	next := f.Replacement
 	if f.FailForward && next != nil {
 		if f.NextErr != nil {
@@ -249,6 +256,7 @@ func replacing(csv *v1alpha1.ClusterServiceVersion, f *Facts) Outcome {
 		}
 		next = f.Last
 	}
+
 	switch {
 	case next == nil:
 		return Outcome{Err: fmt.Errorf("ClusterServiceVersion %s/%s: marked as replacement, but no replacement CSV found in cluster", csv.Namespace, csv.Name)}

@@ -49,10 +49,12 @@ func deploymentTrouble(t *testing.T, trouble strategy.Trouble) error {
 			Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Reason: "ProgressDeadlineExceeded"}},
 		}},
 	}[trouble]
+
 	err := strategy.Health(wanted, func(string) *appsv1.Deployment { return live })
 	if !strategy.Is(err, trouble) {
 		t.Fatalf("the test makes %v", err)
 	}
+
 	return err
 }
 
@@ -195,9 +197,11 @@ func TestRecord(t *testing.T) {
 	if Record(&status, to("Pending", "A", "two"), at(2)) || !status.LastUpdateTime.Time.Equal(at(1)) || Record(&status, stay(), at(2)) {
 		t.Error("what is as it was is told as a change")
 	}
+
 	for i := range 30 {
 		Record(&status, to("Pending", string(rune('B'+i)), "m"), at(3+i))
 	}
+
 	if len(status.Conditions) != maxHistory || status.Conditions[maxHistory-1].Reason != string(rune('B'+29)) || status.Conditions[0].Reason != string(rune('B'+10)) {
 		t.Errorf("the history is %+v", status.Conditions)
 	}
@@ -212,6 +216,7 @@ func TestPause(t *testing.T) {
 		status.Conditions = append(status.Conditions, v1alpha1.ClusterServiceVersionCondition{Phase: v1alpha1.CSVPhaseInstallReady, LastTransitionTime: &at})
 		waits = append(waits, pause(&status, now)/time.Second)
 	}
+
 	if diff := cmp.Diff([]time.Duration{0, 0, 0, 5, 10, 20, 40, 80, 160, 300, 300, 300}, waits); diff != "" {
 		t.Errorf("seconds (-want +got):\n%s", diff)
 	}
@@ -227,6 +232,7 @@ func TestOtherOwner(t *testing.T) {
 		csv.Spec.CustomResourceDefinitions.Owned = []v1alpha1.CRDDescription{{Name: "as.example.com"}}
 		return *csv
 	}
+
 	mine := owns("a.v2", "a.v1")
 	if other := otherOwner(&mine, []v1alpha1.ClusterServiceVersion{mine, owns("a.v1", ""), owns("a.v3", "a.v2")}); other != "" {
 		t.Errorf("a version of its own, %s, is taken for another", other)

@@ -52,6 +52,7 @@ func (r *Reconciler) gather(ctx context.Context, csv *v1alpha1.ClusterServiceVer
 	if err := r.Client.List(ctx, &siblings, client.InNamespace(csv.Namespace)); err != nil {
 		return nil, fmt.Errorf("listing the ClusterServiceVersions of namespace %s: %w", csv.Namespace, err)
 	}
+
 	f.Replacement = csvinfo.Replacement(csv, siblings.Items)
 	var err error
 	switch csv.Status.Phase {
@@ -72,6 +73,7 @@ func (r *Reconciler) gather(ctx context.Context, csv *v1alpha1.ClusterServiceVer
 		f.Last, f.NextErr = csvinfo.Last(csv, siblings.Items)
 		f.Replaced, err = r.replaced(ctx, csv)
 	}
+
 	return f, err
 }
 
@@ -80,11 +82,13 @@ func (r *Reconciler) gatherPending(ctx context.Context, csv *v1alpha1.ClusterSer
 	if f.Replaced, err = r.replaced(ctx, csv); err != nil {
 		return err
 	}
+
 	if f.Replaced != nil {
 		if f.Blocked, err = condition.Gate(ctx, r.Live, csv.Namespace, csv.Spec.Replaces); err != nil {
 			return err
 		}
 	}
+
 	f.Webhooks, f.CRDOwner = webhook.Validate(csv), otherOwner(csv, siblings)
 	if err := r.gatherRequirements(ctx, csv, siblings, f); err != nil {
 		return err
@@ -92,10 +96,12 @@ func (r *Reconciler) gatherPending(ctx context.Context, csv *v1alpha1.ClusterSer
 	if len(csv.Spec.APIServiceDefinitions.Owned) == 0 {
 		return nil
 	}
+
 	state, err := r.server(r.Client).Read(ctx, csv)
 	if err != nil {
 		return err
 	}
+
 	f.NotAdoptable = state.Adoptable(r.mayAdopt(ctx, csv))
 	return nil
 }
@@ -106,6 +112,7 @@ func (r *Reconciler) replaced(ctx context.Context, csv *v1alpha1.ClusterServiceV
 	if csv.Spec.Replaces == "" || csv.Spec.Replaces == csv.Name {
 		return nil, nil
 	}
+
 	found := &v1alpha1.ClusterServiceVersion{}
 	key := client.ObjectKey{Namespace: csv.Namespace, Name: csv.Spec.Replaces}
 	if err := r.Live.Get(ctx, key, found); apierrors.IsNotFound(err) {
@@ -113,9 +120,11 @@ func (r *Reconciler) replaced(ctx context.Context, csv *v1alpha1.ClusterServiceV
 	} else if err != nil {
 		return nil, fmt.Errorf("reading ClusterServiceVersion %s, which %s replaces: %w", key, csv.Name, err)
 	}
+
 	if csvinfo.IsCopied(found) {
 		return nil, nil
 	}
+
 	return found, nil
 }
 
@@ -134,6 +143,7 @@ func otherOwner(csv *v1alpha1.ClusterServiceVersion, siblings []v1alpha1.Cluster
 			}
 		}
 	}
+
 	return ""
 }
 
@@ -148,22 +158,26 @@ func (r *Reconciler) gatherRequirements(ctx context.Context, csv *v1alpha1.Clust
 	if csv.Spec.MinKubeVersion != "" {
 		world.ServerVersion, world.ServerVersionErr = r.Cluster.Version(ctx)
 	}
+
 	for _, reading := range []func(context.Context, *v1alpha1.ClusterServiceVersion, *requirements.World) error{r.readDefinitions, r.readAPIs, r.readAccounts} {
 		if err := reading(ctx, csv, world); err != nil {
 			return err
 		}
 	}
+
 	key := client.ObjectKeyFromObject(csv)
 	for _, options := range [][]client.ListOption{{client.MatchingLabels(csvinfo.OwnerLabels(csv.Namespace, csv.Name))}, nil} {
 		if options == nil {
 			r.borrowers.set(key, true)
 		}
+
 		var err error
 		if len(requirements.AccountNames(csv)) > 0 {
 			if world.Policy, err = r.policy(ctx, csv.Namespace, options); err != nil {
 				return err
 			}
 		}
+
 		f.Requirements, f.RequirementsErr = requirements.Check(csv, world)
 		if f.Requirements == nil || !f.Requirements.LacksRights {
 			if options != nil {
@@ -172,6 +186,7 @@ func (r *Reconciler) gatherRequirements(ctx context.Context, csv *v1alpha1.Clust
 			return nil
 		}
 	}
+
 	return nil
 }
 
@@ -184,6 +199,7 @@ func (r *Reconciler) readDefinitions(ctx context.Context, csv *v1alpha1.ClusterS
 			return fmt.Errorf("reading CustomResourceDefinition %s: %w", d.Name, err)
 		}
 	}
+
 	return nil
 }
 
@@ -199,9 +215,11 @@ func (r *Reconciler) readAPIs(ctx context.Context, csv *v1alpha1.ClusterServiceV
 			return fmt.Errorf("reading APIService %s: %w", name, err)
 		}
 	}
+
 	for _, api := range csv.Spec.NativeAPIs {
 		wanted.Insert(schema.GroupVersionKind(api))
 	}
+
 	for kind := range wanted {
 		kinds, err := r.Cluster.Kinds(ctx, kind.GroupVersion())
 		if err != nil {
@@ -211,6 +229,7 @@ func (r *Reconciler) readAPIs(ctx context.Context, csv *v1alpha1.ClusterServiceV
 			world.Served.Insert(kind)
 		}
 	}
+
 	return nil
 }
 
@@ -224,6 +243,7 @@ func (r *Reconciler) readAccounts(ctx context.Context, csv *v1alpha1.ClusterServ
 			return fmt.Errorf("reading ServiceAccount %s/%s: %w", csv.Namespace, name, err)
 		}
 	}
+
 	return nil
 }
 
@@ -239,6 +259,7 @@ func (r *Reconciler) policy(ctx context.Context, namespace string, options []cli
 			return nil, fmt.Errorf("listing roles and bindings: %w", err)
 		}
 	}
+
 	return &rbac.Policy{
 		Roles: roles.Items, RoleBindings: bindings.Items, ClusterRoles: clusterRoles.Items, ClusterRoleBindings: clusterBindings.Items,
 	}, nil
@@ -250,10 +271,12 @@ func (r *Reconciler) gatherInstalled(ctx context.Context, csv *v1alpha1.ClusterS
 	if err != nil {
 		return err
 	}
+
 	deployments, err := r.deployments(ctx, csv)
 	if err != nil {
 		return err
 	}
+
 	live := func(name string) *appsv1.Deployment { return deployments[name] }
 	adopts := r.mayAdopt(ctx, csv)
 	f.NotAdoptable, f.Issues = state.Adoptable(adopts), state.Issues(live, adopts)
@@ -262,10 +285,12 @@ func (r *Reconciler) gatherInstalled(ctx context.Context, csv *v1alpha1.ClusterS
 	if err != nil {
 		return err
 	}
+
 	config, err := r.config(ctx, csv)
 	if err != nil {
 		return err
 	}
+
 	var wanted []appsv1.Deployment
 	wanted, f.Wanted = strategy.Deployments(csv, strategy.Inputs{Config: config, Proxy: proxy, CAHashes: state.CAHashes()})
 	if missing := strategy.CheckServed(csv); missing != nil {
@@ -274,10 +299,12 @@ func (r *Reconciler) gatherInstalled(ctx context.Context, csv *v1alpha1.ClusterS
 	if wanted == nil {
 		return nil
 	}
+
 	f.Health.Deployments = strategy.Health(wanted, live)
 	if f.Health.WebhooksInstalled, f.Health.Webhooks = r.webhooks(r.Client).Check(ctx, csv, g); apierrors.IsServiceUnavailable(f.Health.Webhooks) {
 		f.Health.Unreachable = f.Health.Webhooks
 	}
+
 	return r.gatherAPIs(ctx, csv, state, live, f)
 }
 
@@ -289,10 +316,12 @@ func (r *Reconciler) gatherAPIs(ctx context.Context, csv *v1alpha1.ClusterServic
 		if deployment == nil {
 			return nil
 		}
+
 		selector, err := metav1.LabelSelectorAsSelector(deployment.Spec.Selector)
 		if err != nil {
 			return nil //nolint:nilerr // the API server accepts none that cannot be read
 		}
+
 		var pods corev1.PodList
 		if err := r.Live.List(ctx, &pods, client.InNamespace(csv.Namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
 			return fmt.Errorf("listing the pods of Deployment %s/%s: %w", csv.Namespace, deployment.Name, err)
@@ -302,9 +331,11 @@ func (r *Reconciler) gatherAPIs(ctx context.Context, csv *v1alpha1.ClusterServic
 			return nil
 		}
 	}
+
 	if len(unavailable) > 0 {
 		f.Health.Disrupted = fmt.Sprintf("APIService %s temporarily unavailable due to pod disruption", csvinfo.APIServiceName(unavailable[0]))
 	}
+
 	return nil
 }
 
@@ -319,6 +350,7 @@ func (r *Reconciler) deployments(ctx context.Context, csv *v1alpha1.ClusterServi
 			return nil, fmt.Errorf("reading Deployment %s/%s: %w", csv.Namespace, d.Name, err)
 		}
 	}
+
 	return all, nil
 }
 
@@ -327,6 +359,7 @@ func (r *Reconciler) proxy(ctx context.Context) ([]corev1.EnvVar, error) {
 	if !r.Proxied {
 		return nil, nil
 	}
+
 	found := &unstructured.Unstructured{}
 	found.SetGroupVersionKind(proxyKind)
 	if err := r.Live.Get(ctx, client.ObjectKey{Name: "cluster"}, found); apierrors.IsNotFound(err) {
@@ -334,6 +367,7 @@ func (r *Reconciler) proxy(ctx context.Context) ([]corev1.EnvVar, error) {
 	} else if err != nil {
 		return nil, fmt.Errorf("reading Proxy cluster: %w", err)
 	}
+
 	value := func(field string) string {
 		text, _, _ := unstructured.NestedString(found.Object, "status", field)
 		return text

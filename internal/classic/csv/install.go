@@ -46,6 +46,7 @@ func (r *Reconciler) attempt(ctx context.Context, csv *v1alpha1.ClusterServiceVe
 	if err != nil {
 		return Outcome{Err: err} // Nothing is said of the operator: who would install it is missing.
 	}
+
 	issued, err := r.install(ctx, as, csv, g)
 	switch {
 	case err == nil:
@@ -56,10 +57,12 @@ func (r *Reconciler) attempt(ctx context.Context, csv *v1alpha1.ClusterServiceVe
 	default:
 		return to(v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonComponentFailed, "install strategy failed: "+err.Error())
 	}
+
 	if issued.Updated || csv.Status.CertsRotateAt == nil && !issued.RotateAt.IsZero() {
 		now, at := metav1.NewTime(r.Clock.Now()), metav1.NewTime(issued.RotateAt)
 		csv.Status.CertsLastUpdated, csv.Status.CertsRotateAt = &now, &at
 	}
+
 	return to(v1alpha1.CSVPhaseInstalling, v1alpha1.CSVReasonInstallSuccessful, "waiting for install components to report healthy")
 }
 
@@ -81,37 +84,45 @@ func (r *Reconciler) install(ctx context.Context, as client.Client, csv *v1alpha
 	if err != nil {
 		return nil, err
 	}
+
 	config, err := r.config(ctx, csv)
 	if err != nil {
 		return nil, err
 	}
+
 	server := r.server(as)
 	if config != nil {
 		server.Annotations = config.Annotations
 	}
+
 	issued, err := server.Ensure(ctx, csv)
 	if err != nil {
 		return nil, err
 	}
+
 	hashes := map[string]string{}
 	for name, ca := range issued.CAs {
 		hashes[name] = serving.CAHash(ca)
 	}
+
 	wanted, err := strategy.Deployments(csv, strategy.Inputs{Config: config, Proxy: proxy, CAHashes: hashes})
 	if err != nil {
 		return nil, err
 	}
+
 	for i := range wanted {
 		if err := r.writeDeployment(ctx, as, &wanted[i]); err != nil {
 			return nil, err
 		}
 	}
+
 	if err := server.EnsureAPIServices(ctx, csv, issued, r.mayAdopt(ctx, csv)); err != nil {
 		return nil, err
 	}
 	if err := r.webhooks(as).Ensure(ctx, csv, g, func(deployment string) []byte { return issued.CAs[deployment] }); err != nil {
 		return nil, err
 	}
+
 	return issued, r.deleteOrphans(ctx, as, csv)
 }
 
@@ -133,15 +144,18 @@ func (r *Reconciler) writeDeployment(ctx context.Context, as client.Client, want
 		if len(wanted.Annotations) > 0 {
 			found.Annotations = csvinfo.With(found.Annotations, wanted.Annotations)
 		}
+
 		found.OwnerReferences = append(slices.DeleteFunc(found.OwnerReferences, func(o metav1.OwnerReference) bool {
 			return o.Kind == v1alpha1.ClusterServiceVersionKind
 		}), wanted.OwnerReferences...)
 		found.Spec = *wanted.Spec.DeepCopy()
 		err = as.Update(ctx, found)
 	}
+
 	if err != nil {
 		return fmt.Errorf("deployment %s: %w", wanted.Name, err)
 	}
+
 	return nil
 }
 
@@ -152,6 +166,7 @@ func (r *Reconciler) deleteOrphans(ctx context.Context, as client.Client, csv *v
 	if err := r.Live.List(ctx, list, client.InNamespace(csv.Namespace), client.MatchingLabels(csvinfo.OwnerLabels(csv.Namespace, csv.Name))); err != nil {
 		return fmt.Errorf("listing the Deployments of ClusterServiceVersion %s: %w", client.ObjectKeyFromObject(csv), err)
 	}
+
 	for i := range list.Items {
 		if !strategy.IsOrphan(csv, &list.Items[i]) {
 			continue
@@ -162,6 +177,7 @@ func (r *Reconciler) deleteOrphans(ctx context.Context, as client.Client, csv *v
 			return fmt.Errorf("deleting Deployment %s, which the install strategy does not have any more: %w", orphan.Name, err)
 		}
 	}
+
 	return nil
 }
 
@@ -172,6 +188,7 @@ func (r *Reconciler) deleteDeployments(ctx context.Context, csv *v1alpha1.Cluste
 	if err != nil {
 		return err
 	}
+
 	for name, d := range found {
 		if !csvinfo.Matches(d.Labels, csvinfo.OwnerLabels(csv.Namespace, csv.Name)) {
 			continue
@@ -181,6 +198,7 @@ func (r *Reconciler) deleteDeployments(ctx context.Context, csv *v1alpha1.Cluste
 			return fmt.Errorf("deleting Deployment %s/%s: %w", csv.Namespace, name, err)
 		}
 	}
+
 	return nil
 }
 
@@ -189,15 +207,18 @@ func (r *Reconciler) finalize(ctx context.Context, csv *v1alpha1.ClusterServiceV
 	if !slices.Contains(csv.Finalizers, csvinfo.Finalizer) {
 		return nil
 	}
+
 	var siblings v1alpha1.ClusterServiceVersionList
 	if err := r.Client.List(ctx, &siblings, client.InNamespace(csv.Namespace)); err != nil {
 		return fmt.Errorf("listing the ClusterServiceVersions of namespace %s: %w", csv.Namespace, err)
 	}
+
 	if csvinfo.Replacement(csv, siblings.Items) == nil {
 		if err := r.webhooks(r.Client).ResetConversions(ctx, csv); err != nil {
 			return err
 		}
 	}
+
 	if err := r.webhooks(r.Client).Remove(ctx, csv); err != nil {
 		return err
 	}
@@ -207,9 +228,11 @@ func (r *Reconciler) finalize(ctx context.Context, csv *v1alpha1.ClusterServiceV
 	if err := r.removeRoles(ctx, csv); err != nil {
 		return err
 	}
+
 	before := csv.DeepCopy()
 	csv.Finalizers = slices.DeleteFunc(csv.Finalizers, func(name string) bool { return name == csvinfo.Finalizer })
 	err := r.Client.Patch(ctx, csv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+
 	return client.IgnoreNotFound(err)
 }
 
@@ -226,6 +249,7 @@ func (r *Reconciler) removeRoles(ctx context.Context, csv *v1alpha1.ClusterServi
 		if deleted == 0 {
 			continue
 		}
+
 		left, err := owned.List(ctx, r.Live, gvk, of)
 		if err != nil {
 			return err
@@ -234,5 +258,6 @@ func (r *Reconciler) removeRoles(ctx context.Context, csv *v1alpha1.ClusterServi
 			return fmt.Errorf("waiting for %ss to delete", kind)
 		}
 	}
+
 	return nil
 }

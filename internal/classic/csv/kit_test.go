@@ -70,11 +70,13 @@ func start(t *testing.T) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	c := &cluster{t: t, Client: direct}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "csv-"}}
 	c.must(c.Create(t.Context(), ns))
 	c.namespace = ns.Name
 	c.run()
+
 	return c
 }
 
@@ -84,6 +86,7 @@ func (c *cluster) clear() {
 	if err := c.DeleteAllOf(ctx, &v1alpha1.ClusterServiceVersion{}, client.InNamespace(c.namespace)); err != nil {
 		c.t.Error(err)
 	}
+
 	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, patience, true, func(context.Context) (bool, error) {
 		var list v1alpha1.ClusterServiceVersionList
 		return c.List(ctx, &list, client.InNamespace(c.namespace)) == nil && len(list.Items) == 0, nil
@@ -91,6 +94,7 @@ func (c *cluster) clear() {
 	if err != nil {
 		c.t.Errorf("ClusterServiceVersions of namespace %s are left over: %v", c.namespace, err)
 	}
+
 	for _, object := range []client.Object{&operatorsv1.OperatorGroup{}, &appsv1.Deployment{}, &v1alpha1.Subscription{}} {
 		if err := c.DeleteAllOf(ctx, object, client.InNamespace(c.namespace)); err != nil {
 			c.t.Error(err)
@@ -109,6 +113,7 @@ func (c *cluster) run(edit ...func(*ctrl.Options)) {
 	for _, e := range edit {
 		e(&options)
 	}
+
 	rights := env.Limited(c.t, "config/classic/olm-operator/role.yaml")
 	rights.QPS = -1
 	mgr, err := ctrl.NewManager(rights, options)
@@ -149,16 +154,19 @@ func (c *cluster) describe() string {
 			}
 		}
 	}
+
 	var deployments appsv1.DeploymentList
 	c.must(c.List(c.t.Context(), &deployments, client.InNamespace(c.namespace)))
 	for _, d := range deployments.Items {
 		fmt.Fprintf(&b, "deployment %s %v %+v\n", d.Name, d.Labels, d.Status)
 	}
+
 	var groups operatorsv1.OperatorGroupList
 	c.must(c.List(c.t.Context(), &groups, client.InNamespace(c.namespace)))
 	for _, g := range groups.Items {
 		fmt.Fprintf(&b, "group %s %v %+v\n", g.Name, g.Annotations, g.Status)
 	}
+
 	return b.String()
 }
 
@@ -170,6 +178,7 @@ func (c *cluster) group(edit ...func(*operatorsv1.OperatorGroup)) *operatorsv1.O
 	for _, e := range edit {
 		e(g)
 	}
+
 	c.must(c.Create(c.t.Context(), g))
 	return g
 }
@@ -200,9 +209,11 @@ func (c *cluster) newCSV(name string, edit ...func(*v1alpha1.ClusterServiceVersi
 	} {
 		csv.Spec.InstallModes = append(csv.Spec.InstallModes, v1alpha1.InstallMode{Type: mode, Supported: true})
 	}
+
 	for _, e := range edit {
 		e(csv)
 	}
+
 	return csv
 }
 
@@ -285,6 +296,7 @@ func (c *cluster) succeeds(name string, deployments ...string) *v1alpha1.Cluster
 		err := c.Get(c.t.Context(), client.ObjectKey{Namespace: c.namespace, Name: name}, csv)
 		return err == nil && csv.Status.Phase == v1alpha1.CSVPhaseSucceeded
 	})
+
 	return csv
 }
 

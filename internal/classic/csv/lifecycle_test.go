@@ -27,6 +27,7 @@ func TestInstall(t *testing.T) {
 	if diff := cmp.Diff(want, csv.Status.RequirementStatus); diff != "" {
 		t.Errorf("requirements (-want +got):\n%s", diff)
 	}
+
 	c.account()
 	role := metav1.ObjectMeta{Namespace: c.namespace, Name: "by-hand"}
 	c.create(&rbacv1.Role{ObjectMeta: role, Rules: []rbacv1.PolicyRule{rule}}, &rbacv1.RoleBinding{
@@ -40,6 +41,7 @@ func TestInstall(t *testing.T) {
 			t.Errorf("message %q", csv.Status.Message)
 		}
 	}
+
 	c.ready("etcd")
 	csv = c.comes("etcd.v1.0.0", v1alpha1.CSVPhaseSucceeded, v1alpha1.CSVReasonInstallSuccessful)
 	steps := []string{
@@ -56,6 +58,7 @@ func TestInstall(t *testing.T) {
 	if !cmp.Equal(csv.Finalizers, []string{csvinfo.Finalizer}) {
 		t.Errorf("finalizers %v", csv.Finalizers)
 	}
+
 	d := c.deployment("etcd")
 	wantAnnotations := map[string]string{
 		"alm-examples": "[]", csvinfo.AnnotationOperatorGroup: "group", csvinfo.AnnotationOperatorNamespace: c.namespace, csvinfo.AnnotationTargetNamespaces: c.namespace,
@@ -109,6 +112,7 @@ func TestUnhealthy(t *testing.T) {
 	if want := `installing: waiting for deployment etcd to become ready: deployment "etcd" not available: no pods`; csv.Status.Message != want {
 		t.Errorf("message %q, want %q", csv.Status.Message, want)
 	}
+
 	c.ready("etcd")
 	csv = c.comes("etcd.v1.0.0", v1alpha1.CSVPhaseSucceeded, v1alpha1.CSVReasonInstallSuccessful)
 	want := []string{
@@ -118,11 +122,13 @@ func TestUnhealthy(t *testing.T) {
 	if diff := cmp.Diff(want, got[len(got)-len(want):]); diff != "" {
 		t.Errorf("phases (-want +got):\n%s", diff)
 	}
+
 	c.set("etcd", appsv1.DeploymentCondition{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded"})
 	csv = c.comes("etcd.v1.0.0", v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonInstallCheckFailed)
 	if want := `install failed: deployment etcd not ready before timeout: deployment "etcd" exceeded its progress deadline`; csv.Status.Message != want {
 		t.Errorf("message %q, want %q", csv.Status.Message, want)
 	}
+
 	c.ready("etcd")
 	c.comes("etcd.v1.0.0", v1alpha1.CSVPhaseSucceeded, v1alpha1.CSVReasonInstallSuccessful)
 }
@@ -142,10 +148,12 @@ func TestReplace(t *testing.T) {
 	if want := "being replaced by csv: etcd.v2.0.0"; csv.Status.Message != want {
 		t.Errorf("message %q, want %q", csv.Status.Message, want)
 	}
+
 	c.comes("etcd.v2.0.0", v1alpha1.CSVPhaseInstalling, v1alpha1.CSVReasonInstallWaiting)
 	if still := c.get("etcd.v1.0.0"); still.Status.Phase != v1alpha1.CSVPhaseReplacing {
 		t.Errorf("the old one is %s before the new one is healthy", still.Status.Phase)
 	}
+
 	c.succeeds("etcd.v2.0.0", "etcd")
 	c.gone(old)
 	d := c.deployment("etcd")

@@ -47,24 +47,29 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 	if err := m.Reader.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return
 	}
+
 	count := 0.0
 	for i := range list.Items {
 		csv := &list.Items[i]
 		if csvinfo.IsCopied(csv) {
 			continue
 		}
+
 		count++
 		version := string(csv.Spec.Version)
 		if version == "" {
 			version = "0.0.0"
 		}
+
 		succeeded := 0.0
 		if csv.Status.Phase == v1alpha1.CSVPhaseSucceeded {
 			succeeded = 1
 		} else {
 			out <- prometheus.MustNewConstMetric(abnormalDesc, prometheus.GaugeValue, 1, csv.Namespace, csv.Name, version, string(csv.Status.Phase), csv.Status.Reason)
 		}
+
 		out <- prometheus.MustNewConstMetric(succeededDesc, prometheus.GaugeValue, succeeded, csv.Namespace, csv.Name, version)
 	}
+
 	out <- prometheus.MustNewConstMetric(countDesc, prometheus.GaugeValue, count)
 }

@@ -21,6 +21,7 @@ func TestMetrics(t *testing.T) {
 		c.Status.Phase, c.Status.Reason = v1alpha1.ClusterServiceVersionPhase(phase), reason
 		return c
 	}
+
 	reader := fake.NewClientBuilder().WithScheme(env.Scheme(t, v1alpha1.AddToScheme)).WithObjects(
 		named("good", "1.2.3", "Succeeded", "InstallSucceeded"), named("bad", "", "Failed", "InstallCheckFailed"), named("copy", "1.0.0", "Succeeded", "Copied"),
 	).Build()

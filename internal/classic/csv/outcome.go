@@ -58,6 +58,7 @@ func Record(status *v1alpha1.ClusterServiceVersionStatus, o Outcome, now time.Ti
 	if status.Phase != o.Phase || status.Reason != o.Reason {
 		status.LastTransitionTime = &at
 	}
+
 	status.Phase, status.Reason, status.Message, status.LastUpdateTime = o.Phase, o.Reason, o.Message, &at
 	last := len(status.Conditions) - 1
 	if last < 0 || status.Conditions[last].Phase != o.Phase || status.Conditions[last].Reason != o.Reason {
@@ -65,9 +66,11 @@ func Record(status *v1alpha1.ClusterServiceVersionStatus, o Outcome, now time.Ti
 			Phase: o.Phase, Reason: o.Reason, Message: o.Message, LastUpdateTime: &at, LastTransitionTime: &at,
 		})
 	}
+
 	if over := len(status.Conditions) - maxHistory; over > 0 {
 		status.Conditions = status.Conditions[over:]
 	}
+
 	return true
 }
 
@@ -91,9 +94,11 @@ func pause(status *v1alpha1.ClusterServiceVersionStatus, now time.Time) time.Dur
 			last = c.LastTransitionTime.Time
 		}
 	}
+
 	if attempts <= freeAttempts {
 		return 0
 	}
+
 	wait := min(firstPause<<(attempts-freeAttempts-1), lastPause)
 	return max(0, wait-now.Sub(last))
 }

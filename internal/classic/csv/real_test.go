@@ -28,11 +28,13 @@ func TestRealClusterServiceVersions(t *testing.T) {
 	if err != nil || len(found) == 0 {
 		t.Fatalf("found %d bundles, error %v", len(found), err)
 	}
+
 	c := client.WithFieldValidation(env.Client(t, kinds...), metav1.FieldValidationStrict)
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "real-"}}
 	if err := c.Create(t.Context(), ns); err != nil {
 		t.Fatal(err)
 	}
+
 	for _, dir := range found {
 		t.Run(filepath.Base(filepath.Dir(dir))+"/"+filepath.Base(dir), func(t *testing.T) {
 			b, err := bundle.Load(os.DirFS(dir))
@@ -43,15 +45,18 @@ func TestRealClusterServiceVersions(t *testing.T) {
 				if m.GetKind() != v1alpha1.ClusterServiceVersionKind {
 					continue
 				}
+
 				csv := m.DeepCopy()
 				csv.SetNamespace(ns.Name)
 				csv.SetAPIVersion(v1alpha1.GroupVersion.String()) // some authors left the group out
 				for _, crd := range list(csv.Object, "spec", "customresourcedefinitions", "owned") {
 					delete(crd, "group") // no OLM knows it
 				}
+
 				for _, d := range list(csv.Object, "spec", "install", "spec", "deployments") {
 					unstructured.RemoveNestedField(d, "spec", "template", "metadata", "creationTimestamp") // it is null
 				}
+
 				if err := c.Create(t.Context(), csv, client.DryRunAll); err != nil {
 					t.Error(err)
 				}
@@ -70,6 +75,7 @@ func list(object map[string]any, path ...string) []map[string]any {
 			objects = append(objects, o)
 		}
 	}
+
 	return objects
 }
 
@@ -79,6 +85,7 @@ func TestRealInstallations(t *testing.T) {
 	if err != nil || len(found) == 0 {
 		t.Fatalf("found %d packages, error %v", len(found), err)
 	}
+
 	c := start(t)
 	for _, dir := range found {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
@@ -86,6 +93,7 @@ func TestRealInstallations(t *testing.T) {
 			if err != nil || len(versions) == 0 {
 				t.Fatalf("%d versions, error %v", len(versions), err)
 			}
+
 			b, err := bundle.Load(os.DirFS(versions[len(versions)-1]))
 			if err != nil {
 				t.Fatal(err)
@@ -93,6 +101,7 @@ func TestRealInstallations(t *testing.T) {
 			if slices.ContainsFunc(b.CRDs, func(crd unstructured.Unstructured) bool { return crd.GetAPIVersion() != "apiextensions.k8s.io/v1" }) {
 				t.Skip("its CustomResourceDefinitions are of a version that is served no more")
 			}
+
 			own := &cluster{t: t, Client: c.Client}
 			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "real-"}}
 			own.create(ns)
@@ -104,6 +113,7 @@ func TestRealInstallations(t *testing.T) {
 				own.create(&b.CRDs[i])
 				t.Cleanup(func() { _ = c.Delete(context.Background(), &b.CRDs[i]) }) // the next test of it says so
 			}
+
 			csv := b.CSV.DeepCopy()
 			csv.ResourceVersion, csv.Namespace, csv.Spec.Replaces = "", ns.Name, ""
 			for _, name := range requirements.AccountNames(csv) {
@@ -116,6 +126,7 @@ func TestRealInstallations(t *testing.T) {
 				own.create(binding)
 				t.Cleanup(func() { _ = c.Delete(context.Background(), binding) }) // its name is its own
 			}
+
 			own.group(func(g *operatorsv1.OperatorGroup) {
 				if csvinfo.SupportsMode(csv.Spec.InstallModes, v1alpha1.InstallModeTypeAllNamespaces) {
 					g.Spec.TargetNamespaces = nil
@@ -126,6 +137,7 @@ func TestRealInstallations(t *testing.T) {
 			for _, d := range csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
 				deployments = append(deployments, d.Name)
 			}
+
 			own.succeeds(csv.Name, deployments...)
 		})
 	}

@@ -50,10 +50,12 @@ func (c *cluster) serve(listener net.Listener, deployment, group string) {
 			if err := c.Get(c.t.Context(), key, secret); err != nil {
 				return nil, err
 			}
+
 			pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
 			return &pair, err
 		}},
 	}
+
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -70,6 +72,7 @@ func (c *cluster) local(name string) {
 		if c.Get(c.t.Context(), client.ObjectKey{Namespace: c.namespace, Name: name}, s) != nil {
 			return false
 		}
+
 		before := s.DeepCopy()
 		s.Spec.Type, s.Spec.ExternalName, s.Spec.ClusterIP, s.Spec.ClusterIPs = corev1.ServiceTypeExternalName, "localhost", "", nil
 		return c.Patch(c.t.Context(), s, client.MergeFrom(before)) == nil
@@ -101,6 +104,7 @@ func TestAPIService(t *testing.T) {
 	if csv.Status.CertsLastUpdated == nil || csv.Status.CertsRotateAt == nil {
 		t.Errorf("the times of certificates are %v and %v", csv.Status.CertsLastUpdated, csv.Status.CertsRotateAt)
 	}
+
 	secret := &corev1.Secret{}
 	c.must(c.Get(t.Context(), client.ObjectKey{Namespace: c.namespace, Name: "things-service-cert"}, secret))
 	d := c.deployment("things")
@@ -122,6 +126,7 @@ func TestAPIService(t *testing.T) {
 		}
 		return anew.UID != secret.UID && serving.CAHash(api.Spec.CABundle) == serving.CAHash(anew.Data[serving.KeyCA])
 	})
+
 	c.succeeds(csv.Name, "things")
 	if csv = c.get(csv.Name); !cmp.Equal(slicesOf(phases(csv), "NeedsCertRotation", "APIServiceResourceIssue"), true) {
 		t.Errorf("no rotation among %v", phases(csv))
@@ -159,6 +164,7 @@ func slicesOf(list []string, words ...string) bool {
 			}
 		}
 	}
+
 	return false
 }
 
@@ -180,6 +186,7 @@ func TestAPIServiceOfAnother(t *testing.T) {
 	if want := "unable to adopt APIService"; csv.Status.Message != want {
 		t.Errorf("message %q, want %q", csv.Status.Message, want)
 	}
+
 	c.must(c.Delete(t.Context(), api))
 	c.comes("taken.v1.0.0", v1alpha1.CSVPhaseInstalling, v1alpha1.CSVReasonInstallWaiting)
 }

@@ -62,22 +62,27 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
+
 	cluster, err := newCluster(mgr.GetConfig())
 	if err != nil {
 		return err
 	}
+
 	proxied, err := serves(mgr, proxyKind)
 	if err != nil {
 		return err
 	}
+
 	subscribed, err := serves(mgr, subscriptionKind)
 	if err != nil {
 		return err
 	}
+
 	grants, err := selfgrant.New(mgr.GetConfig(), mgr.GetHTTPClient(), "olm-operator")
 	if err != nil {
 		return err
 	}
+
 	own := newAccounts(mgr, grants)
 	r := &Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cluster: cluster, As: own.client,
@@ -89,6 +94,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err := setupThaw(mgr, o.Clock); err != nil {
 		return fmt.Errorf("setting up the controller of installations that lacked rights: %w", err)
 	}
+
 	return nil
 }
 
@@ -144,18 +150,22 @@ func (r *Reconciler) watch(mgr ctrl.Manager) error {
 		WatchesMetadata(metadataOf(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")), wake(r.ofDefinition)).
 		WatchesMetadata(metadataOf(apiregistrationv1.SchemeGroupVersion.WithKind("APIService")), wake(r.ofDefinition)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers})
+
 	for _, kind := range made {
 		b = b.WatchesMetadata(metadataOf(kind), wake(owner))
 	}
+
 	for _, kind := range required {
 		b = b.WatchesMetadata(metadataOf(kind), wake(r.waiting), builder.WithPredicates(contentChanged))
 	}
+
 	if r.Proxied {
 		b = b.WatchesMetadata(metadataOf(proxyKind), wake(r.all))
 	}
 	if r.Subscribed {
 		b = b.Watches(&v1alpha1.Subscription{}, wake(r.configured), builder.WithPredicates(configChanged))
 	}
+
 	return b.Complete(r)
 }
 
@@ -190,9 +200,11 @@ func (c *cluster) Kinds(_ context.Context, version schema.GroupVersion) (sets.Se
 	case err != nil:
 		return nil, fmt.Errorf("asking for the kinds of %s: %w", version, err)
 	}
+
 	for _, resource := range list.APIResources {
 		kinds.Insert(resource.Kind)
 	}
+
 	return kinds, nil
 }
 
@@ -218,6 +230,7 @@ func (a *accounts) client(ctx context.Context, account *corev1.ObjectReference) 
 	if account == nil || account.Name == "" {
 		return a.mgr.GetClient(), nil
 	}
+
 	name := types.NamespacedName{Namespace: account.Namespace, Name: account.Name}
 	if err := apply.CheckAccount(ctx, a.mgr.GetAPIReader(), name); err != nil {
 		return nil, err
@@ -225,17 +238,20 @@ func (a *accounts) client(ctx context.Context, account *corev1.ObjectReference) 
 	if err := a.grants.Impersonate(ctx, name); err != nil {
 		return nil, err
 	}
+
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	if cached, ok := a.clients.Get(name); ok {
 		return cached.(client.Client), nil
 	}
+
 	config := rest.CopyConfig(a.mgr.GetConfig())
 	config.Impersonate = rest.ImpersonationConfig{UserName: fmt.Sprintf("system:serviceaccount:%s:%s", name.Namespace, name.Name)}
 	made, err := client.New(config, client.Options{Scheme: a.mgr.GetScheme(), Mapper: a.mgr.GetRESTMapper()})
 	if err != nil {
 		return nil, fmt.Errorf("making a client for ServiceAccount %q: %w", name, err)
 	}
+
 	a.clients.Add(name, made)
 	return made, nil
 }

@@ -43,6 +43,7 @@ func setupThaw(mgr ctrl.Manager, clock clock.PassiveClock) error {
 	for _, kind := range []string{"Role", "RoleBinding"} {
 		b = b.WatchesMetadata(metadataOf(rbacv1.SchemeGroupVersion.WithKind(kind)), wake, builder.WithPredicates(contentChanged))
 	}
+
 	return b.WatchesMetadata(metadataOf(corev1.SchemeGroupVersion.WithKind("ServiceAccount")), wake, builder.WithPredicates(contentChanged)).Complete(t)
 }
 
@@ -69,11 +70,13 @@ func (t *thaw) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, er
 			return ctrl.Result{}, nil
 		}
 	}
+
 	for i := range list.Items {
 		csv := &list.Items[i]
 		if csv.Status.Reason != v1alpha1.CSVReasonComponentFailedNoRetry || csvinfo.IsCopied(csv) || !csv.DeletionTimestamp.IsZero() {
 			continue
 		}
+
 		before := csv.DeepCopy()
 		Record(&csv.Status, to(v1alpha1.CSVPhasePending, v1alpha1.CSVReasonDetectedClusterChange, "Cluster resources changed state"), t.clock.Now())
 		err := t.client.Status().Patch(ctx, csv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
@@ -84,5 +87,6 @@ func (t *thaw) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, er
 			return ctrl.Result{}, fmt.Errorf("writing the status of ClusterServiceVersion %s: %w", client.ObjectKeyFromObject(csv), err)
 		}
 	}
+
 	return ctrl.Result{}, nil
 }

@@ -38,6 +38,7 @@ func TestGroups(t *testing.T) {
 				e.ReportingController == "operator-lifecycle-manager" && e.Regarding.Name == csv.Name
 		})
 	})
+
 	c.group()
 	c.succeeds("etcd.v1.0.0", "etcd")
 	second := c.group(func(g *operatorsv1.OperatorGroup) { g.Name = "second" })
@@ -103,12 +104,14 @@ func TestNotUpgradeable(t *testing.T) {
 			return slices.ContainsFunc(o.Status.Conditions, func(x metav1.Condition) bool { return x.Status == status && x.ObservedGeneration == o.Generation })
 		})
 	}
+
 	says(metav1.ConditionFalse)
 	c.create(c.newCSV("etcd.v2.0.0", func(csv *v1alpha1.ClusterServiceVersion) { csv.Spec.Replaces = "etcd.v1.0.0" }))
 	csv := c.comes("etcd.v2.0.0", v1alpha1.CSVPhasePending, v1alpha1.CSVReasonOperatorConditionNotUpgradeable)
 	if want := "operator is not upgradeable: the operator is not upgradeable: a backup runs"; csv.Status.Message != want {
 		t.Errorf("message %q, want %q", csv.Status.Message, want)
 	}
+
 	says(metav1.ConditionTrue)
 	c.succeeds("etcd.v2.0.0", "etcd")
 	c.gone(&v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "etcd.v1.0.0"}})
@@ -149,6 +152,7 @@ func TestAccountOfGroup(t *testing.T) {
 	if csv.Status.Message != want {
 		t.Errorf("message %q, want %q", csv.Status.Message, want)
 	}
+
 	rules := []rbacv1.PolicyRule{{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}}
 	role := metav1.ObjectMeta{Namespace: c.namespace, Name: "scoped"}
 	c.create(&rbacv1.Role{ObjectMeta: role, Rules: rules}, &rbacv1.RoleBinding{
@@ -197,6 +201,7 @@ func TestLostClusterRight(t *testing.T) {
 			c.must(c.Patch(t.Context(), role, client.RawPatch(types.MergePatchType, []byte(`{"rules":[]}`))))
 		}
 	}
+
 	csv := c.comes(name, v1alpha1.CSVPhasePending, v1alpha1.CSVReasonRequirementsNotMet)
 	if got := phases(csv); !slices.Contains(got, "Failed/RequirementsNotMet") {
 		t.Errorf("phases %v", got)
@@ -269,6 +274,7 @@ func TestRestartAndTwo(t *testing.T) {
 		c.stop()
 		c.run()
 	}
+
 	c.run() // beside the one that runs
 	c.succeeds("etcd.v2.0.0", "etcd")
 	c.gone(&v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "etcd.v1.0.0"}})
@@ -295,6 +301,7 @@ func TestQuiet(t *testing.T) {
 		csv = now
 		return settled
 	})
+
 	d := c.deployment("etcd")
 	c.stop()
 	c.run()

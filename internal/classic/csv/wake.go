@@ -34,6 +34,7 @@ func owner(_ context.Context, object client.Object) []ctrl.Request {
 	if namespace, name, ok := csvinfo.OwnedByLabels(object.GetLabels()); ok {
 		return []ctrl.Request{request(namespace, name)}
 	}
+
 	var requests []ctrl.Request
 	for _, o := range object.GetOwnerReferences() {
 		if o.Kind == v1alpha1.ClusterServiceVersionKind {
@@ -51,12 +52,14 @@ func (r *Reconciler) find(ctx context.Context, which func(*v1alpha1.ClusterServi
 		log.FromContext(ctx).Error(err, "Listing the ClusterServiceVersions to be woken")
 		return nil
 	}
+
 	var requests []ctrl.Request
 	for i := range list.Items {
 		if csv := &list.Items[i]; !csvinfo.IsCopied(csv) && which(csv) {
 			requests = append(requests, request(csv.Namespace, csv.Name))
 		}
 	}
+
 	return requests
 }
 
@@ -96,6 +99,7 @@ func (r *Reconciler) ofDefinition(ctx context.Context, object client.Object) []c
 				return api.Group != "" && strings.HasSuffix(object.GetName(), "."+api.Group)
 			})
 	}
+
 	return append(requests, r.find(ctx, named)...)
 }
 

@@ -22,6 +22,7 @@ func TestWaiting(t *testing.T) {
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
+
 	of := func(name string, phase v1alpha1.ClusterServiceVersionPhase, reason string) *v1alpha1.ClusterServiceVersion {
 		csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
 		csv.Status.Phase, csv.Status.Reason = phase, reason
@@ -33,9 +34,11 @@ func TestWaiting(t *testing.T) {
 		of("own", v1alpha1.CSVPhaseSucceeded, v1alpha1.CSVReasonInstallSuccessful),
 		of("lacks", v1alpha1.CSVPhasePending, v1alpha1.CSVReasonRequirementsNotMet),
 	).Build()}
+
 	for _, name := range []string{"borrower", "returned"} {
 		r.borrowers.set(types.NamespacedName{Namespace: "ns", Name: name}, true)
 	}
+
 	r.borrowers.set(types.NamespacedName{Namespace: "ns", Name: "returned"}, false)
 	labels := csvinfo.OwnerLabels("ns", "own")
 	tests := map[string]struct {
@@ -48,6 +51,7 @@ func TestWaiting(t *testing.T) {
 		"of another namespace, for one":    {&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Labels: labels}}, []string{"own"}},
 		"of another namespace, for nobody": {&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system"}}, nil},
 	}
+
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			var got []string

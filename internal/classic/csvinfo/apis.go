@@ -51,6 +51,7 @@ func Split(text string) APIs {
 			apis.Insert(schema.GroupVersionKind{Group: group, Version: version, Kind: kind})
 		}
 	}
+
 	return apis
 }
 
@@ -86,6 +87,7 @@ func apisOf(crds []v1alpha1.CRDDescription, services []v1alpha1.APIServiceDescri
 		}
 		apis.Insert(schema.GroupVersionKind{Group: group, Version: crd.Version, Kind: crd.Kind})
 	}
+
 	for _, service := range services {
 		apis.Insert(schema.GroupVersionKind{Group: service.Group, Version: service.Version, Kind: service.Kind})
 	}
@@ -99,17 +101,21 @@ func APILabels(csv *v1alpha1.ClusterServiceVersion) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	required, err := Required(csv)
 	if err != nil {
 		return nil, err
 	}
+
 	labels := map[string]string{}
 	for api := range required {
 		labels[APILabel(api)] = APIRequired
 	}
+
 	for api := range provided {
 		labels[APILabel(api)] = APIProvided
 	}
+
 	return labels, nil
 }
 

@@ -35,6 +35,7 @@ func TestAPIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	required, err := Required(&csv)
 	if err != nil {
 		t.Fatal(err)
@@ -42,15 +43,18 @@ func TestAPIs(t *testing.T) {
 	if got := []string{Join(provided), Join(required)}; !cmp.Equal(got, []string{"EtcdCluster.v1beta2.etcd.database.coreos.com", "A.v1.g.example.com"}) {
 		t.Errorf("APIs %v", got)
 	}
+
 	labels, err := APILabels(&csv)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	// The keys are FNV-1a of 64 bits over the texts above, computed by another program.
 	want := map[string]string{labelAPI + fnvEtcd: APIProvided, labelAPI + fnvA: APIRequired}
 	if diff := cmp.Diff(want, labels); diff != "" {
 		t.Errorf("labels (-want +got):\n%s", diff)
 	}
+
 	csv.Spec.CustomResourceDefinitions.Owned[0].Name = "nodot"
 	if _, err := APILabels(&csv); err == nil {
 		t.Error("a CRD without a group is accepted")
@@ -102,6 +106,7 @@ func TestIsCopied(t *testing.T) {
 		"by reason":  {func(c *v1alpha1.ClusterServiceVersion) { c.Status.Reason = v1alpha1.CSVReasonCopied }, true},
 		"of another": {func(c *v1alpha1.ClusterServiceVersion) { c.Status.Reason = v1alpha1.CSVReasonReplaced }, false},
 	}
+
 	for name, tt := range tests {
 		csv := named("a", "")
 		tt.edit(&csv)
@@ -116,12 +121,14 @@ func TestStates(t *testing.T) {
 	if !IsUncopiable(&csv) {
 		t.Error("a new one is copied")
 	}
+
 	csv.Status.Phase = v1alpha1.CSVPhaseFailed
 	for _, reason := range uncopiable {
 		if csv.Status.Reason = reason; !IsUncopiable(&csv) {
 			t.Errorf("one that is %s is copied", reason)
 		}
 	}
+
 	if csv.Status.Reason = v1alpha1.CSVReasonBeingReplaced; IsUncopiable(&csv) || !IsObsolete(&csv) {
 		t.Error("one that is being replaced is not copied, or not obsolete")
 	}
@@ -134,6 +141,7 @@ func TestSupports(t *testing.T) {
 		}
 		return append(list, v1alpha1.InstallMode{Type: "Other"})
 	}
+
 	tests := map[string]struct {
 		modes   []v1alpha1.InstallMode
 		targets []string
@@ -152,6 +160,7 @@ func TestSupports(t *testing.T) {
 		"several, not own":  {mode("MultiNamespace"), []string{"a", "own"}, "OwnNamespace InstallModeType not supported, cannot configure to watch own namespace"},
 		"several, with all": {mode("MultiNamespace"), []string{"", "a"}, "operatorgroup has invalid selected namespaces, NamespaceAll found when |selected namespaces| > 1"},
 	}
+
 	for name, tt := range tests {
 		got := ""
 		if err := Supports(tt.modes, "own", tt.targets); err != nil {
@@ -161,6 +170,7 @@ func TestSupports(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)
 		}
 	}
+
 	if err := CheckModes(mode("OwnNamespace", "OwnNamespace")); err == nil || err.Error() != "InstallMode list contains duplicates, cannot make set: [{OwnNamespace true} {OwnNamespace true} {Other false}]" {
 		t.Errorf("duplicates: %v", err)
 	}
@@ -175,6 +185,7 @@ func TestReplacements(t *testing.T) {
 	if last, err := Last(&v1, all); err != nil || last.Name != "v3" {
 		t.Errorf("the last is %v, error %v", last, err)
 	}
+
 	for name, tt := range map[string]struct {
 		got  sets.Set[string]
 		want []string
@@ -188,15 +199,18 @@ func TestReplacements(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
+
 	self := named("self", "self")
 	if Replacement(&self, []v1alpha1.ClusterServiceVersion{self}) != nil || len(Ancestors(&self, []v1alpha1.ClusterServiceVersion{self})) > 0 {
 		t.Error("GC-2: one replaces itself")
 	}
+
 	copied := named("copy", "v1")
 	copied.Labels = map[string]string{LabelCopiedFrom: "x"}
 	if Replacement(&v1, []v1alpha1.ClusterServiceVersion{copied}) != nil {
 		t.Error("GC-4: a copy replaces")
 	}
+
 	a, b := named("a", "b"), named("b", "a")
 	ring := []v1alpha1.ClusterServiceVersion{a, b}
 	if _, err := Last(&a, ring); err == nil {
@@ -212,6 +226,7 @@ func TestEndpoints(t *testing.T) {
 	for _, name := range []string{"plain", "with.dots", "both"} {
 		csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = append(csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs, v1alpha1.StrategyDeploymentSpec{Name: name})
 	}
+
 	csv.Spec.WebhookDefinitions = []v1alpha1.WebhookDescription{
 		{DeploymentName: "both", ContainerPort: 9443, TargetPort: ptr.To(intstr.FromString("hooks"))}, {DeploymentName: "with.dots"}, {DeploymentName: "absent"},
 		{DeploymentName: "both", ContainerPort: 9443},
@@ -224,10 +239,12 @@ func TestEndpoints(t *testing.T) {
 		Account string
 		Secret  string
 	}
+
 	var got []row
 	for _, e := range Endpoints(&csv) {
 		got = append(got, row{ServiceName(e.Deployment.Name), e.Ports, e.ServesAPIs, e.ServiceAccount(), SecretName(e.Deployment.Name)})
 	}
+
 	plain := corev1.ServicePort{Name: "443", Port: 443, TargetPort: intstr.FromInt32(443)}
 	want := []row{
 		{"with-dots-service", []corev1.ServicePort{plain}, false, "default", "with-dots-service-cert"},
@@ -244,6 +261,7 @@ func TestHash(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	without, err := PlainHash(map[string]string{"a": "<b>"})
 	if err != nil {
 		t.Fatal(err)
@@ -263,10 +281,12 @@ func TestOwners(t *testing.T) {
 	if namespace, name, ok := OwnedByLabels(labels); !ok || namespace != "ns" || name != "a" {
 		t.Errorf("the owner is %s/%s, %t", namespace, name, ok)
 	}
+
 	labels[LabelOwnerKind] = "OperatorGroup"
 	if _, _, ok := OwnedByLabels(labels); ok {
 		t.Error("a group is taken for a ClusterServiceVersion")
 	}
+
 	references := []metav1.OwnerReference{OwnerReference(&csv)}
 	if !IsOwner(references, &csv) {
 		t.Error("it does not own what it owns")

@@ -17,6 +17,7 @@ func CheckModes(modes []v1alpha1.InstallMode) error {
 		}
 		seen[mode.Type] = true
 	}
+
 	return nil
 }
 
@@ -34,6 +35,7 @@ func Supports(modes []v1alpha1.InstallMode, own string, targets []string) error 
 		}
 		return fmt.Errorf("%s InstallModeType not supported, cannot configure to watch %s", mode, what)
 	}
+
 	switch {
 	case len(targets) == 0:
 		return errors.New("operatorgroup has invalid selected namespaces, cannot configure to watch zero namespaces")
@@ -46,11 +48,13 @@ func Supports(modes []v1alpha1.InstallMode, own string, targets []string) error 
 	case slices.Contains(targets, ""):
 		return errors.New("operatorgroup has invalid selected namespaces, NamespaceAll found when |selected namespaces| > 1")
 	}
+
 	if err := need(v1alpha1.InstallModeTypeMultiNamespace, fmt.Sprintf("%d namespaces", len(targets))); err != nil {
 		return err
 	}
 	if slices.Contains(targets, own) {
 		return need(v1alpha1.InstallModeTypeOwnNamespace, "own namespace")
 	}
+
 	return nil
 }

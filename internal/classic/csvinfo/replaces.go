@@ -22,6 +22,7 @@ func Replacement(csv *v1alpha1.ClusterServiceVersion, among []v1alpha1.ClusterSe
 			found = other
 		}
 	}
+
 	return found
 }
 
@@ -37,6 +38,7 @@ func Last(csv *v1alpha1.ClusterServiceVersion, among []v1alpha1.ClusterServiceVe
 		if seen.Has(next.Name) {
 			return nil, fmt.Errorf("the replacements of ClusterServiceVersion %s/%s form a cycle at %q: change spec.replaces of one of them", csv.Namespace, csv.Name, next.Name)
 		}
+
 		seen.Insert(next.Name)
 		csv = next
 	}
@@ -52,6 +54,7 @@ func Chain(csv *v1alpha1.ClusterServiceVersion, among []v1alpha1.ClusterServiceV
 			break
 		}
 	}
+
 	return chain
 }
 
@@ -64,6 +67,7 @@ func Ancestors(csv *v1alpha1.ClusterServiceVersion, among []v1alpha1.ClusterServ
 			byName[other.Name] = other
 		}
 	}
+
 	names := sets.Set[string]{}
 	for at := csv; at != nil; at = byName[at.Spec.Replaces] {
 		replaced := at.Spec.Replaces
@@ -72,5 +76,6 @@ func Ancestors(csv *v1alpha1.ClusterServiceVersion, among []v1alpha1.ClusterServ
 		}
 		names.Insert(replaced)
 	}
+
 	return names
 }

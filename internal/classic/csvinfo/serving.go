@@ -46,19 +46,24 @@ func Endpoints(csv *v1alpha1.ClusterServiceVersion) []Endpoint {
 		if slices.ContainsFunc(ports[deployment], func(p corev1.ServicePort) bool { return p.Port == port }) {
 			return
 		}
+
 		to := intstr.FromInt32(port)
 		if target != nil {
 			to = *target
 		}
+
 		ports[deployment] = append(ports[deployment], corev1.ServicePort{Name: strconv.Itoa(int(port)), Port: port, TargetPort: to})
 	}
+
 	for _, w := range csv.Spec.WebhookDefinitions {
 		add(w.DeploymentName, w.ContainerPort, w.TargetPort)
 	}
+
 	for _, a := range csv.Spec.APIServiceDefinitions.Owned {
 		add(a.DeploymentName, a.ContainerPort, nil)
 		apis[a.DeploymentName] = true
 	}
+
 	var endpoints []Endpoint
 	for _, d := range csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
 		if open := ports[d.Name]; len(open) > 0 {
@@ -66,5 +71,6 @@ func Endpoints(csv *v1alpha1.ClusterServiceVersion) []Endpoint {
 			endpoints = append(endpoints, Endpoint{Deployment: d, Ports: open, ServesAPIs: apis[d.Name]})
 		}
 	}
+
 	return endpoints
 }

@@ -91,11 +91,13 @@ func New(options Options) *Pool {
 	if options.Clock == nil {
 		options.Clock = clock.RealClock{}
 	}
+
 	open, end := context.WithCancel(context.Background())
 	p := &Pool{options: options, open: open, close: end, connections: map[types.NamespacedName]*connection{}}
 	if options.Changed != nil {
 		p.told = append(p.told, options.Changed)
 	}
+
 	return p
 }
 
@@ -133,19 +135,23 @@ func (p *Pool) Set(catalog types.NamespacedName, address string) error {
 	if p.open.Err() != nil {
 		return errors.New("the pool of connections to catalogs is closed")
 	}
+
 	if have := p.connections[catalog]; have != nil {
 		if have.state.Address == address { // It never changes.
 			return nil
 		}
 		p.remove(catalog)
 	}
+
 	if err := checkAddress(address); err != nil {
 		return err
 	}
+
 	made, err := p.connect(address)
 	if err != nil {
 		return fmt.Errorf("address %q of a catalog: %w", address, err)
 	}
+
 	p.connections[catalog] = made
 	p.watchers.Go(func() { p.watch(catalog, made) })
 	return nil
@@ -163,6 +169,7 @@ func checkAddress(address string) error {
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
 		return fmt.Errorf("the address of a catalog is HOST:PORT, not %q: a port is a number from 1 to 65535", address)
 	}
+
 	return nil
 }
 
@@ -189,6 +196,7 @@ func (p *Pool) connect(address string) (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	c.client = client
 	return c, nil
 }
@@ -207,19 +215,23 @@ func (p *Pool) watch(catalog types.NamespacedName, c *connection) {
 		if state == connectivity.Shutdown {
 			return
 		}
+
 		c.mu.Lock()
 		changed := first || c.state.Connectivity != state
 		if changed {
 			c.state.Connectivity, c.state.Since = state, p.options.Clock.Now()
 		}
+
 		c.mu.Unlock()
 		if changed {
 			p.changed(catalog)
 		}
+
 		first = false
 		if state == connectivity.Idle {
 			c.client.Connect()
 		}
+
 		c.client.WaitForStateChange(p.open, state)
 	}
 }
@@ -271,6 +283,7 @@ func (p *Pool) State(catalog types.NamespacedName) (State, bool) {
 	if c == nil {
 		return State{}, false
 	}
+
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.state, true

@@ -44,6 +44,7 @@ func serve(t *testing.T, address string) (at string, stop func()) {
 		cancel()
 		t.Fatalf("the catalog does not start: %v", err)
 	}
+
 	stopped := false
 	stop = func() {
 		if stopped {
@@ -55,7 +56,9 @@ func serve(t *testing.T, address string) (at string, stop func()) {
 			t.Error(err)
 		}
 	}
+
 	t.Cleanup(stop)
+
 	return at, stop
 }
 
@@ -69,8 +72,10 @@ func pool(t *testing.T, options dial.Options) (*dial.Pool, <-chan struct{}) {
 		default:
 		}
 	}
+
 	p := dial.New(options)
 	t.Cleanup(p.Close)
+
 	return p, changed
 }
 
@@ -108,10 +113,12 @@ func packages(t *testing.T, p *dial.Pool) ([]string, error) {
 	if !ok {
 		t.Fatal("the catalog has no client")
 	}
+
 	stream, err := client.ListPackages(t.Context(), &registrypb.ListPackageRequest{})
 	if err != nil {
 		return nil, err
 	}
+
 	var names []string
 	for {
 		p, err := stream.Recv()
@@ -135,10 +142,12 @@ func TestComesAndGoes(t *testing.T) {
 	if state.Address != address || state.Err != nil || state.Since.IsZero() || state.Tried.IsZero() {
 		t.Errorf("state is %+v", state)
 	}
+
 	got, err := packages(t, p)
 	if err != nil || strings.Join(got, " ") != "etcd prometheus" {
 		t.Errorf("packages are %v, %v", got, err)
 	}
+
 	stop()
 	state = await(t, p, changed, connectivity.TransientFailure)
 	if state.Err == nil || !strings.Contains(state.Err.Error(), "refused") {
@@ -147,6 +156,7 @@ func TestComesAndGoes(t *testing.T) {
 	if _, err := packages(t, p); status.Code(err) != codes.Unavailable {
 		t.Errorf("a call to a catalog that is gone says %v", err)
 	}
+
 	serve(t, address)
 	p.Retry(name)
 	await(t, p, changed, connectivity.Ready)
@@ -162,6 +172,7 @@ func TestAnotherAddress(t *testing.T) {
 	if state, _ := p.State(name); state.Since != since {
 		t.Error("the same address was dialled anew")
 	}
+
 	set(t, p, second)
 	stop()
 	if state := await(t, p, changed, connectivity.Ready); state.Address != second {
@@ -193,6 +204,7 @@ func TestRemoved(t *testing.T) {
 	if got := p.Catalogs(); len(got) != 1 || got[0] != name {
 		t.Errorf("the catalogs are %v", got)
 	}
+
 	client, _ := p.Client(name)
 	p.Remove(name)
 	p.Remove(name)
@@ -205,6 +217,7 @@ func TestRemoved(t *testing.T) {
 	if _, err := client.GetPackage(t.Context(), &registrypb.GetPackageRequest{Name: "etcd"}); err == nil {
 		t.Error("the client of a removed catalog still answers")
 	}
+
 	p.Retry(name) // Nothing to do.
 	p.Close()
 	if err := p.Set(name, address); err == nil {
@@ -221,6 +234,7 @@ func TestNothingStays(t *testing.T) {
 	for i := range 20 {
 		set(t, p, []string{address, "127.0.0.1:1"}[i%2])
 	}
+
 	p.Close()
 	end := time.Now().Add(patience)
 	for ; ; runtime.Gosched() {
@@ -258,6 +272,7 @@ func TestWhatDoesNotAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() { _ = listener.Close() })
 	go func() {
 		for {
@@ -269,6 +284,7 @@ func TestWhatDoesNotAnswer(t *testing.T) {
 			_ = conn.Close()
 		}
 	}()
+
 	p, changed := pool(t, dial.Options{})
 	set(t, p, listener.Addr().String())
 	await(t, p, changed, connectivity.TransientFailure)

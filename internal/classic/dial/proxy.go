@@ -55,6 +55,7 @@ func (p Proxy) of(address string) (*url.URL, error) {
 	if proxy != nil && proxy.Scheme != "http" && proxy.Scheme != "https" {
 		return nil, fmt.Errorf("GRPC_PROXY: %q proxies are not known: name one by http or https", proxy.Scheme)
 	}
+
 	return proxy, nil
 }
 
@@ -64,19 +65,23 @@ func (p Proxy) dial(ctx context.Context, address string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	dialer := &net.Dialer{KeepAliveConfig: keepAlive}
 	if proxy == nil {
 		return dialer.DialContext(ctx, "tcp", address)
 	}
+
 	conn, err := dialer.DialContext(ctx, "tcp", hostPort(proxy))
 	if err != nil {
 		return nil, fmt.Errorf("reaching the proxy of GRPC_PROXY: %w", err)
 	}
+
 	through, err := connect(ctx, conn, proxy, address)
 	if err != nil {
 		_ = conn.Close() // It has failed already.
 		return nil, fmt.Errorf("asking the proxy of GRPC_PROXY for a connection to %s: %w", address, err)
 	}
+
 	return through, nil
 }
 
@@ -84,6 +89,7 @@ func hostPort(proxy *url.URL) string {
 	if proxy.Port() != "" {
 		return proxy.Host
 	}
+
 	port := "80"
 	if proxy.Scheme == "https" {
 		port = "443"
@@ -103,6 +109,7 @@ func connect(ctx context.Context, conn net.Conn, proxy *url.URL, address string)
 		}
 		conn = secured
 	}
+
 	request := &http.Request{Method: http.MethodConnect, URL: &url.URL{Host: address}, Host: address, Header: http.Header{}}
 	if user := proxy.User; user != nil {
 		password, _ := user.Password() // None is an empty one.
@@ -111,6 +118,7 @@ func connect(ctx context.Context, conn net.Conn, proxy *url.URL, address string)
 	if err := request.Write(conn); err != nil {
 		return nil, err
 	}
+
 	reader := bufio.NewReader(&limited{Conn: conn, left: maxProxyAnswer})
 	answer, err := http.ReadResponse(reader, request) //nolint:bodyclose // The answer to CONNECT has none: what follows is the connection itself.
 	if err != nil {
@@ -122,10 +130,12 @@ func connect(ctx context.Context, conn net.Conn, proxy *url.URL, address string)
 	if !stop() {
 		return nil, context.Cause(ctx)
 	}
+
 	ahead, err := reader.Peek(reader.Buffered())
 	if err != nil {
 		return nil, err
 	}
+
 	return &resumed{Conn: conn, ahead: ahead}, nil
 }
 

@@ -33,16 +33,19 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no", http.StatusForbidden)
 		return
 	}
+
 	there, err := net.Dial("tcp", p.to)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadGateway)
 		return
 	}
+
 	defer there.Close()
 	here, buffered, err := w.(http.Hijacker).Hijack()
 	if err != nil {
 		return
 	}
+
 	defer here.Close()
 	_, _ = io.WriteString(here, "HTTP/1.1 200 Connection established\r\n\r\n")
 	go func() { _, _ = io.Copy(there, buffered.Reader) }()
@@ -61,6 +64,7 @@ func TestThroughAProxy(t *testing.T) {
 	if _, err := packages(t, p); err != nil {
 		t.Error(err)
 	}
+
 	p.Close()
 	through.mu.Lock()
 	defer through.mu.Unlock()
@@ -101,6 +105,7 @@ func TestProxiesThatAreNone(t *testing.T) {
 		if text := state.Err.Error(); !strings.Contains(text, "GRPC_PROXY") || strings.Contains(text, "secret") {
 			t.Errorf("%q: the error is %q", url, text)
 		}
+
 		p.Close()
 	}
 }

@@ -29,6 +29,7 @@ func (r *apis) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, er
 	if csvinfo.IsCopied(csv) || csv.Status.Phase != v1alpha1.CSVPhaseSucceeded || !csv.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil
 	}
+
 	var failed error
 	uids := func(kind, name string) types.UID {
 		uid, err := r.uid(ctx, kind, name)
@@ -37,15 +38,18 @@ func (r *apis) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, er
 		}
 		return uid
 	}
+
 	wanted := apiRoles(csv, uids)
 	if failed != nil {
 		return ctrl.Result{}, failed
 	}
+
 	for i := range wanted {
 		if err := r.roles.ensure(ctx, &wanted[i]); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
+
 	return ctrl.Result{}, nil
 }
 
@@ -82,6 +86,7 @@ func (r *apis) owners(ctx context.Context, kind schema.GroupVersionKind, name st
 		ctrl.LoggerFrom(ctx).Error(err, "Listing the ClusterServiceVersions to be woken")
 		return nil
 	}
+
 	var requests []ctrl.Request
 	for i := range list.Items {
 		csv := &list.Items[i]
@@ -94,5 +99,6 @@ func (r *apis) owners(ctx context.Context, kind schema.GroupVersionKind, name st
 			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(csv)})
 		}
 	}
+
 	return requests
 }

@@ -59,24 +59,29 @@ func (r *groups) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	case !group.DeletionTimestamp.IsZero():
 		return ctrl.Result{}, nil
 	}
+
 	isAlone, err := r.isAlone(ctx, group)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+
 	changed, err := r.updateStatus(ctx, group, isAlone)
 	if err != nil || changed {
 		return ctrl.Result{}, err
 	}
+
 	var members v1alpha1.ClusterServiceVersionList
 	if err := r.client.List(ctx, &members, client.InNamespace(group.Namespace)); err != nil {
 		return ctrl.Result{}, fmt.Errorf("listing the ClusterServiceVersions of namespace %s: %w", group.Namespace, err)
 	}
+
 	if isAlone {
 		// Of several groups none counts: they would write over each other.
 		if err := r.annotate(ctx, group, members.Items); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
+
 	return ctrl.Result{}, errors.Join(r.ensureRoles(ctx, group, members.Items), r.prune(ctx, group, members.Items))
 }
 
@@ -97,6 +102,7 @@ func (r *groups) updateStatus(ctx context.Context, group *operatorsv1.OperatorGr
 			return false, err
 		}
 	}
+
 	if len(group.Spec.TargetNamespaces) == 0 && !selectsAll(group.Spec.Selector) {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(namespaceKind)
@@ -107,6 +113,7 @@ func (r *groups) updateStatus(ctx context.Context, group *operatorsv1.OperatorGr
 			f.namespaces[list.Items[i].Name] = list.Items[i].Labels
 		}
 	}
+
 	status, invalid := statusOf(group, f, r.clock.Now())
 	if invalid != nil {
 		invalid = reconcile.TerminalError(fmt.Errorf("OperatorGroup %s/%s: %w", group.Namespace, group.Name, invalid))
@@ -114,12 +121,14 @@ func (r *groups) updateStatus(ctx context.Context, group *operatorsv1.OperatorGr
 	if equality.Semantic.DeepEqual(group.Status, status) {
 		return false, invalid
 	}
+
 	before := group.DeepCopy()
 	group.Status = status
 	err = r.client.Status().Patch(ctx, group, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) { // What has changed wakes the controller.
 		return false, fmt.Errorf("writing the status of OperatorGroup %s/%s: %w", group.Namespace, group.Name, err)
 	}
+
 	return true, invalid
 }
 
@@ -132,9 +141,11 @@ func (r *groups) account(ctx context.Context, namespace, name string) (*metav1.P
 	case err != nil:
 		return nil, fmt.Errorf("reading ServiceAccount %s/%s: %w", namespace, name, err)
 	}
+
 	if account.Labels[csvinfo.LabelManaged] == "true" {
 		return account, nil
 	}
+
 	// The UID keeps an account that was deleted meanwhile from being made.
 	marked := corev1ac.ServiceAccount(name, namespace).WithUID(account.UID).WithLabels(map[string]string{csvinfo.LabelManaged: "true"})
 	switch err := r.client.Apply(ctx, marked, client.FieldOwner(FieldManager), client.ForceOwnership); {
@@ -143,6 +154,7 @@ func (r *groups) account(ctx context.Context, namespace, name string) (*metav1.P
 	case err != nil:
 		return nil, fmt.Errorf("marking ServiceAccount %s/%s: %w", namespace, name, err)
 	}
+
 	return account, nil
 }
 
@@ -158,6 +170,7 @@ func (r *groups) annotate(ctx context.Context, group *operatorsv1.OperatorGroup,
 			return fmt.Errorf("annotating ClusterServiceVersion %s/%s: %w", csv.Namespace, csv.Name, err)
 		}
 	}
+
 	return nil
 }
 
@@ -170,6 +183,7 @@ func (r *groups) ensureRoles(ctx context.Context, group *operatorsv1.OperatorGro
 			apis = apis.Union(provided)
 		}
 	}
+
 	for _, role := range groupRoles(group, apis) {
 		if err := r.roles.ensure(ctx, &role); err != nil {
 			return err
@@ -185,6 +199,7 @@ func (r *groups) prune(ctx context.Context, group *operatorsv1.OperatorGroup, me
 	if !ok || !isListed || csvinfo.Join(kept) == text {
 		return nil
 	}
+
 	// Whoever adds to the list at this moment is not to lose it.
 	metadata := map[string]any{
 		"resourceVersion": group.ResourceVersion,
@@ -193,6 +208,7 @@ func (r *groups) prune(ctx context.Context, group *operatorsv1.OperatorGroup, me
 	if err := r.patchMetadata(ctx, group, metadata); err != nil && !apierrors.IsConflict(err) { // What has changed wakes the controller.
 		return fmt.Errorf("pruning the APIs of OperatorGroup %s/%s: %w", group.Namespace, group.Name, err)
 	}
+
 	return nil
 }
 
@@ -211,6 +227,7 @@ func (r *groups) removeRoles(ctx context.Context, key types.NamespacedName) erro
 	if err := r.marked.List(ctx, &list, client.MatchingLabels(ownerLabels(key.Namespace, key.Name))); err != nil {
 		return fmt.Errorf("listing the ClusterRoles of OperatorGroup %s: %w", key, err)
 	}
+
 	for i := range list.Items {
 		if err := client.IgnoreNotFound(r.client.Delete(ctx, &list.Items[i])); err != nil {
 			return fmt.Errorf("deleting ClusterRole %s of OperatorGroup %s: %w", list.Items[i].Name, key, err)
@@ -247,12 +264,14 @@ func (r *groups) requests(ctx context.Context, matters func(*operatorsv1.Operato
 		ctrl.LoggerFrom(ctx).Error(err, "Listing the OperatorGroups to be woken")
 		return nil
 	}
+
 	var requests []ctrl.Request
 	for i := range list.Items {
 		if g := &list.Items[i]; matters(g) {
 			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(g)})
 		}
 	}
+
 	return requests
 }
 

@@ -56,11 +56,13 @@ func Decide(provided, own, others csvinfo.APIs, static bool) Decision {
 		d.Outcome = NoAPIConflict
 		return d
 	}
+
 	if static {
 		d.ProvidedAPIs = own.Clone()
 		d.Reason = v1alpha1.CSVReasonCannotModifyStaticOperatorGroupAPIs
 		d.Message = "static provided api operatorgroup cannot be modified by these apis"
 	}
+
 	return d
 }
 
@@ -81,6 +83,7 @@ func Others(group *operatorsv1.OperatorGroup, all []operatorsv1.OperatorGroup) c
 		}
 		apis = apis.Union(Listed(other))
 	}
+
 	return apis
 }
 
@@ -105,6 +108,7 @@ func Prune(group *operatorsv1.OperatorGroup, members []v1alpha1.ClusterServiceVe
 	if group.Spec.StaticProvidedAPIs {
 		return listed, false
 	}
+
 	provided := csvinfo.APIs{}
 	for i := range members {
 		csv := &members[i]
@@ -112,12 +116,15 @@ func Prune(group *operatorsv1.OperatorGroup, members []v1alpha1.ClusterServiceVe
 		if err != nil || !isMember(group, csv) {
 			continue // It cannot be installed, and is told so.
 		}
+
 		isEarly := csv.Status.Phase == v1alpha1.CSVPhaseNone || csv.Status.Phase == v1alpha1.CSVPhasePending
 		if isEarly && csv.DeletionTimestamp.IsZero() && !listed.IsSuperset(apis) {
 			return listed, false
 		}
+
 		provided = provided.Union(apis)
 	}
+
 	return listed.Intersection(provided), true
 }
 

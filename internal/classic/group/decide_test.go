@@ -127,15 +127,18 @@ func TestAnnotated(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" || !changed {
 		t.Errorf("changed %t, annotations (-want +got):\n%s", changed, diff)
 	}
+
 	csv.Annotations = got
 	if _, changed = group.Annotated(csv, &g); changed {
 		t.Error("the second time changes something")
 	}
+
 	// While the group has no targets, those that the operator has stay.
 	g.Status.Namespaces = nil
 	if got, changed = group.Annotated(csv, &g); !changed || !cmp.Equal(got, want) {
 		t.Errorf("changed %t to %v", changed, got)
 	}
+
 	g = groupOf("home", "", "")
 	if got, changed = group.Annotated(csv, &g); !changed || got["olm.targetNamespaces"] != "" {
 		t.Errorf("changed %t to %v", changed, got)
@@ -150,6 +153,7 @@ func member(name string, phase v1alpha1.ClusterServiceVersionPhase, kinds ...str
 			Name: strings.ToLower(kind) + "s.example.com", Version: "v1", Kind: kind,
 		})
 	}
+
 	csv.Spec.InstallModes = []v1alpha1.InstallMode{{Type: v1alpha1.InstallModeTypeAllNamespaces, Supported: true}}
 	csv.Status.Phase = phase
 	return csv

@@ -38,6 +38,7 @@ func (r *roles) ensure(ctx context.Context, wanted *rbacv1.ClusterRole) error {
 	if err := r.client.Apply(ctx, applied(wanted), client.FieldOwner(FieldManager), client.ForceOwnership); err != nil {
 		return fmt.Errorf("writing ClusterRole %s: %w", wanted.Name, err)
 	}
+
 	return nil
 }
 
@@ -57,6 +58,7 @@ func applied(role *rbacv1.ClusterRole) *rbacv1ac.ClusterRoleApplyConfiguration {
 	for _, o := range role.OwnerReferences {
 		ac.WithOwnerReferences(metav1ac.OwnerReference().WithAPIVersion(o.APIVersion).WithKind(o.Kind).WithName(o.Name).WithUID(o.UID))
 	}
+
 	if role.AggregationRule != nil {
 		rule := rbacv1ac.AggregationRule()
 		for _, s := range role.AggregationRule.ClusterRoleSelectors {
@@ -64,6 +66,7 @@ func applied(role *rbacv1.ClusterRole) *rbacv1ac.ClusterRoleApplyConfiguration {
 		}
 		ac.WithAggregationRule(rule)
 	}
+
 	for _, r := range role.Rules {
 		rule := rbacv1ac.PolicyRule().WithVerbs(r.Verbs...).WithAPIGroups(r.APIGroups...).WithResources(r.Resources...)
 		if len(r.ResourceNames) > 0 {
@@ -71,5 +74,6 @@ func applied(role *rbacv1.ClusterRole) *rbacv1ac.ClusterRoleApplyConfiguration {
 		}
 		ac.WithRules(rule)
 	}
+
 	return ac
 }

@@ -36,6 +36,7 @@ func (r *grants) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	if csvinfo.IsCopied(csv) || !csv.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil
 	}
+
 	group, err := Of(ctx, r.client, csv.Namespace)
 	switch {
 	case errors.Is(err, ErrNone), errors.Is(err, ErrSeveral):
@@ -43,15 +44,18 @@ func (r *grants) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	case err != nil:
 		return ctrl.Result{}, err
 	}
+
 	if _, changed := Annotated(csv, group); changed || !group.IsGlobal() {
 		return ctrl.Result{}, nil
 	}
+
 	of := []client.ListOption{client.InNamespace(csv.Namespace), client.MatchingLabels(csvinfo.OwnerLabels(csv.Namespace, csv.Name))}
 	var roles rbacv1.RoleList
 	var bindings rbacv1.RoleBindingList
 	if err := errors.Join(r.marked.List(ctx, &roles, of...), r.marked.List(ctx, &bindings, of...)); err != nil {
 		return ctrl.Result{}, fmt.Errorf("listing the roles of ClusterServiceVersion %s: %w", req, err)
 	}
+
 	rights := RightsOf(csv, roles.Items, bindings.Items)
 	rights.Log(ctrl.LoggerFrom(ctx))
 	return ctrl.Result{}, r.grant(ctx, csv, rights)
@@ -72,8 +76,10 @@ func (r *grants) grant(ctx context.Context, csv *v1alpha1.ClusterServiceVersion,
 			ctrl.LoggerFrom(ctx).Info("Not binding a ClusterRole for an operator", "name", wanted.Name, "reason", err.Error())
 			continue
 		}
+
 		bound[role.Name] = true
 	}
+
 	for _, binding := range rights.Bindings {
 		if !bound[binding.RoleRef.Name] {
 			continue
@@ -82,6 +88,7 @@ func (r *grants) grant(ctx context.Context, csv *v1alpha1.ClusterServiceVersion,
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -100,9 +107,11 @@ func (r *grants) ensureRole(ctx context.Context, wanted *rbacv1.ClusterRole) (*r
 		// It is not marked as made by OLM, or the cache has not seen it yet.
 		err = r.live.Get(ctx, client.ObjectKeyFromObject(wanted), there)
 	}
+
 	if err != nil {
 		return nil, fmt.Errorf("reading ClusterRole %s: %w", wanted.Name, err)
 	}
+
 	return there, nil
 }
 
@@ -115,6 +124,7 @@ func unusable(csv *v1alpha1.ClusterServiceVersion, wanted, there *rbacv1.Cluster
 	case there.AggregationRule != nil:
 		return errors.New("it gathers rules of other ClusterRoles")
 	}
+
 	if err := uncovered(wanted.Rules, there.Rules); err != nil {
 		return fmt.Errorf("it grants more than its Role: %w", err)
 	}
@@ -163,16 +173,19 @@ func (r *grants) members(ctx context.Context, group client.Object) []ctrl.Reques
 	if g, ok := group.(*operatorsv1.OperatorGroup); ok && !g.IsGlobal() {
 		return nil
 	}
+
 	var list v1alpha1.ClusterServiceVersionList
 	if err := r.client.List(ctx, &list, client.InNamespace(group.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Listing the ClusterServiceVersions to be woken")
 		return nil
 	}
+
 	var requests []ctrl.Request
 	for i := range list.Items {
 		if csv := &list.Items[i]; !csvinfo.IsCopied(csv) {
 			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(csv)})
 		}
 	}
+
 	return requests
 }

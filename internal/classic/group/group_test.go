@@ -26,6 +26,7 @@ func TestTargetsOfGroup(t *testing.T) {
 	for _, name := range []string{at + "-home", at + "-a"} {
 		c.namespace(name, at+"=yes")
 	}
+
 	c.namespace(at + "-b")
 	g := c.group(at+"-home", targets(at+"-b", at+"-a", at+"-missing"))
 	csv := c.csv(at+"-home", "targets", v1alpha1.CSVPhaseSucceeded)
@@ -38,6 +39,7 @@ func TestTargetsOfGroup(t *testing.T) {
 				csv.Annotations["olm.operatorGroup"] == "og" && csv.Annotations["olm.operatorNamespace"] == at+"-home"
 		}
 	}
+
 	label := "olm.operatorgroup.uid/" + string(g.UID)
 	labelled := func(names ...string) func() bool {
 		return func() bool {
@@ -49,6 +51,7 @@ func TestTargetsOfGroup(t *testing.T) {
 			return true
 		}
 	}
+
 	c.eventually("the list", has(at+"-a", at+"-b", at+"-missing"))
 	c.eventually("the labels", labelled(at+"-a", at+"-b"))
 
@@ -115,10 +118,12 @@ func TestSeveralGroups(t *testing.T) {
 		return condition != nil && condition.Status == metav1.ConditionTrue && condition.Reason == "MultipleOperatorGroupsFound" &&
 			condition.Message == "Multiple OperatorGroup found in the same namespace"
 	}
+
 	c.eventually("both say so", func() bool { return several("og") && several("second") })
 	if _, err := group.Of(t.Context(), c, at); err == nil || !strings.Contains(err.Error(), "more than one OperatorGroup") {
 		t.Errorf("the error is %v", err)
 	}
+
 	c.must(c.Delete(t.Context(), second))
 	c.eventually("the one that is left says nothing", func() bool { return len(c.getGroup(at).Status.Conditions) == 0 })
 	if g, err := group.Of(t.Context(), c, at); err != nil || g.Name != "og" {
@@ -173,8 +178,10 @@ func TestRolesOfGroup(t *testing.T) {
 		for _, role := range list.Items {
 			byName[role.Name] = role
 		}
+
 		return byName
 	}
+
 	// fnv64a of Listed.v1.example.com and Owned.v1.groles.example.com; hash62 of NAMESPACE/og/<suffix>.
 	gathers := func(suffix string, apis ...string) func() bool {
 		name := "olm.og.og." + suffix + "-" + csvinfo.TextHash(at+"/og/"+suffix)
@@ -188,24 +195,30 @@ func TestRolesOfGroup(t *testing.T) {
 					}
 				}
 			}
+
 			var want []string
 			for api := range csvinfo.Split(strings.Join(apis, ",")) {
 				want = append(want, "olm.opgroup.permissions/aggregate-to-"+csvinfo.APIHash(api)+"-"+suffix+"=true")
 			}
+
 			slices.Sort(want)
 			return ok && slices.Equal(keys, want)
 		}
 	}
+
 	for _, suffix := range []string{"admin", "edit", "view"} {
 		c.eventually(suffix, gathers(suffix, "Listed.v1.example.com", "Owned.v1.groles.example.com"))
 	}
+
 	if n := len(roles()); n != 3 {
 		t.Errorf("there are %d roles", n)
 	}
+
 	for name := range roles() {
 		c.must(c.Delete(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 		break
 	}
+
 	c.eventually("one that was deleted is back", func() bool { return len(roles()) == 3 })
 	c.must(c.Delete(t.Context(), csv))
 	edit(c, g, func(g *operatorsv1.OperatorGroup) { delete(g.Annotations, "olm.providedAPIs") })
@@ -253,6 +266,7 @@ func TestRolesOfAPIs(t *testing.T) {
 		}
 		return r
 	}
+
 	c.phase(csv, v1alpha1.CSVPhaseSucceeded)
 	all := []string{
 		"things." + at + ".example.com-v1-admin", "things." + at + ".example.com-v1-edit", "things." + at + ".example.com-v1-view", "things." + at + ".example.com-v1-crdview",
@@ -261,9 +275,11 @@ func TestRolesOfAPIs(t *testing.T) {
 	for _, name := range all {
 		c.eventually(name, func() bool { return role(name) != nil })
 	}
+
 	if role(at+"dishes-v1beta1-crdview") != nil {
 		t.Error("an APIService has a crdview")
 	}
+
 	hash := csvinfo.APIHash(csvinfo.Split("Thing.v1." + at + ".example.com").UnsortedList()[0])
 	owner := []metav1.OwnerReference{{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition", Name: crd.Name, UID: crd.UID}}
 	for suffix, rule := range map[string]rbacv1.PolicyRule{
@@ -282,6 +298,7 @@ func TestRolesOfAPIs(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", suffix, diff)
 		}
 	}
+
 	// What people do to them is undone.
 	c.must(c.Delete(t.Context(), role(all[0])))
 	edit(c, role(all[1]), func(r *rbacv1.ClusterRole) { r.Rules = nil })
@@ -327,6 +344,7 @@ func TestNothingIsWrittenTwice(t *testing.T) {
 			csv.Annotations["olm.targetNamespaces"] == at+"-a,"+at+"-b" && c.getGroup(at+"-a").Status.ServiceAccountRef != nil &&
 			c.get(&rbacv1.ClusterRole{}, "", "olm.og.og.view-"+csvinfo.TextHash(at+"-a/og/view"))
 	}
+
 	c.eventually("all is as it should be", settled)
 	c.stop()
 	c.writes.Clear()
@@ -349,6 +367,7 @@ func TestNothingIsWrittenTwice(t *testing.T) {
 		}
 		return true
 	})
+
 	slices.Sort(writes)
 	want := []string{
 		"patch *v1.PartialObjectMetadata " + at + "-marker", "patch *v1alpha1.ClusterServiceVersion " + at, "status *v1.OperatorGroup og",

@@ -33,6 +33,7 @@ func startAll(t *testing.T) *cluster {
 	c.must(err)
 	c.must(olmoperator.Setup(mgr, olmoperator.Options{Namespace: "olm", Program: "v1.2.3"}))
 	env.Manage(t, mgr)
+
 	return c
 }
 
@@ -48,6 +49,7 @@ func (c *cluster) operator(namespace, name, crd, kind string) *v1alpha1.ClusterS
 	deployment.Spec.Template.Spec.Containers = []corev1.Container{{Name: "a", Image: "registry.example.com/a"}}
 	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = append(csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs, deployment)
 	c.must(c.Create(c.t.Context(), csv))
+
 	return csv
 }
 
@@ -66,6 +68,7 @@ func (c *cluster) is(csv *v1alpha1.ClusterServiceVersion, phase v1alpha1.Cluster
 				return false
 			}
 		}
+
 		c.get(csv, csv.Namespace, csv.Name)
 		return csv.Status.Phase == phase && csv.Status.Reason == reason
 	}
@@ -85,6 +88,7 @@ func TestIntersectingGroups(t *testing.T) {
 	for _, name := range []string{at + "-a", at + "-b", at + "-c", at + "-target", at + "-other"} {
 		c.namespace(name)
 	}
+
 	c.crd("things."+at+".example.com", "Thing")
 	c.crd("boxes."+at+".example.com", "Box")
 	c.group(at+"-a", targets(at+"-target"))
@@ -109,10 +113,12 @@ func TestIntersectingGroups(t *testing.T) {
 	if second.Status.Message != "intersecting operatorgroups provide the same apis" {
 		t.Errorf("it says %q", second.Status.Message)
 	}
+
 	c.eventually("it is not listed", lists(at+"-b", "Box.v1."+at+".example.com"))
 	if c.get(&appsv1.Deployment{}, at+"-b", "second") {
 		t.Error("an operator in conflict has a Deployment")
 	}
+
 	// The first goes: the second has the API.
 	c.must(c.Delete(t.Context(), first))
 	c.eventually("the second is tried again", c.is(second, v1alpha1.CSVPhaseSucceeded, installed))
@@ -128,6 +134,7 @@ func TestIntersectingGroups(t *testing.T) {
 	if apart.Status.Reason == conflict {
 		loser, name = apart, at+"-c"
 	}
+
 	c.eventually("its Deployment goes", func() bool { return !c.get(&appsv1.Deployment{}, loser.Namespace, loser.Name) })
 	// It goes elsewhere, and all is well.
 	edit(c, c.getGroup(name), targets(name))
@@ -141,6 +148,7 @@ func TestStaticGroup(t *testing.T) {
 	for _, name := range []string{at + "-a", at + "-b"} {
 		c.namespace(name)
 	}
+
 	c.crd("kepts."+at+".example.com", "Kept")
 	c.crd("mores."+at+".example.com", "More")
 	g := c.group(at+"-a", targets(at+"-a"), func(g *operatorsv1.OperatorGroup) {
@@ -155,6 +163,7 @@ func TestStaticGroup(t *testing.T) {
 	if got := c.getGroup(at + "-a").Annotations["olm.providedAPIs"]; got != "Kept.v1."+at+".example.com" {
 		t.Errorf("it lists %q", got)
 	}
+
 	edit(c, g, func(g *operatorsv1.OperatorGroup) {
 		g.Spec.StaticProvidedAPIs = false
 		delete(g.Annotations, "olm.providedAPIs")
@@ -204,8 +213,10 @@ func TestMembership(t *testing.T) {
 		if c.get(d, at, "member") {
 			value, ok = d.Spec.Template.Annotations["olm.targetNamespaces"]
 		}
+
 		return ok && value == "" && d.Spec.Template.Annotations["olm.operatorGroup"] == "og"
 	})
+
 	var copies v1alpha1.ClusterServiceVersionList
 	c.eventually("the copies", func() bool {
 		c.must(c.List(t.Context(), &copies, client.MatchingLabels{"olm.copiedFrom": at}))

@@ -87,6 +87,7 @@ func (c *cluster) run() {
 		}
 		c.writes.Store(fmt.Sprintf("%s %T %s", verb, o, name), true)
 	}
+
 	noted := interceptor.Funcs{
 		Patch: func(ctx context.Context, w client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 			note("patch", o)
@@ -109,6 +110,7 @@ func (c *cluster) run() {
 			return w.Delete(ctx, o, opts...)
 		},
 	}
+
 	notCopied, err := labels.Parse("!olm.copiedFrom")
 	c.must(err)
 	mgr, err := ctrl.NewManager(rights, ctrl.Options{
@@ -123,6 +125,7 @@ func (c *cluster) run() {
 			return interceptor.NewClient(w, noted), nil
 		},
 	})
+
 	c.must(err)
 	c.must(group.Setup(mgr, group.Options{}))
 	c.stop = env.Manage(c.t, mgr)
@@ -162,6 +165,7 @@ func (c *cluster) group(namespace string, edit ...func(*operatorsv1.OperatorGrou
 	for _, e := range edit {
 		e(g)
 	}
+
 	c.must(c.Create(c.t.Context(), g))
 	c.t.Cleanup(func() {
 		for _, object := range []client.Object{&operatorsv1.OperatorGroup{}, &v1alpha1.ClusterServiceVersion{}} {
@@ -170,6 +174,7 @@ func (c *cluster) group(namespace string, edit ...func(*operatorsv1.OperatorGrou
 			}
 		}
 	})
+
 	return g
 }
 
@@ -186,6 +191,7 @@ func (c *cluster) csv(namespace, name string, phase v1alpha1.ClusterServiceVersi
 			Name: strings.ToLower(kind) + "s." + name + ".example.com", Version: "v1", Kind: kind,
 		})
 	}
+
 	c.must(c.Create(c.t.Context(), csv))
 	c.phase(csv, phase)
 	return csv
@@ -200,6 +206,7 @@ func (c *cluster) csvOf(namespace, name string) *v1alpha1.ClusterServiceVersion 
 	for _, mode := range []v1alpha1.InstallModeType{"OwnNamespace", "SingleNamespace", "MultiNamespace", "AllNamespaces"} {
 		csv.Spec.InstallModes = append(csv.Spec.InstallModes, v1alpha1.InstallMode{Type: mode, Supported: true})
 	}
+
 	return csv
 }
 
@@ -233,6 +240,7 @@ func edit[T client.Object](c *cluster, object T, change func(T)) {
 	if !ok {
 		c.t.Fatalf("%T cannot be copied", object)
 	}
+
 	change(object)
 	c.must(c.Patch(c.t.Context(), object, client.MergeFrom(before)))
 }
@@ -248,6 +256,7 @@ func (c *cluster) groupLabels(namespace string) []string {
 			keys = append(keys, key)
 		}
 	}
+
 	return keys
 }
 
@@ -264,7 +273,9 @@ func (c *cluster) crd(name, kind string) *apiextensionsv1.CustomResourceDefiniti
 			Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}},
 		}},
 	}
+
 	c.must(c.Create(c.t.Context(), crd))
+
 	return crd
 }
 
@@ -279,6 +290,7 @@ func (c *cluster) apiService(version, of string) {
 			"service": map[string]any{"namespace": "default", "name": "none"},
 		},
 	}}
+
 	c.must(c.Create(c.t.Context(), object))
 	c.t.Cleanup(func() {
 		if err := c.Delete(context.Background(), object); err != nil {

@@ -31,12 +31,14 @@ func Of(ctx context.Context, c client.Reader, namespace string) (*operatorsv1.Op
 	if err := c.List(ctx, &list, client.InNamespace(namespace)); err != nil {
 		return nil, fmt.Errorf("listing the OperatorGroups of namespace %s: %w", namespace, err)
 	}
+
 	switch len(list.Items) {
 	case 0:
 		return nil, fmt.Errorf("namespace %s: %w", namespace, ErrNone)
 	case 1:
 		return &list.Items[0], nil
 	}
+
 	return nil, fmt.Errorf("namespace %s: %w", namespace, ErrSeveral)
 }
 
@@ -50,19 +52,23 @@ func Targets(spec operatorsv1.OperatorGroupSpec, namespaces map[string]labels.Se
 		}
 		return sorted(names), nil
 	}
+
 	if selectsAll(spec.Selector) {
 		return []string{metav1.NamespaceAll}, nil
 	}
+
 	selector, err := metav1.LabelSelectorAsSelector(spec.Selector)
 	if err != nil {
 		return nil, fmt.Errorf("spec.selector: %w", err)
 	}
+
 	names := sets.Set[string]{}
 	for name, set := range namespaces {
 		if selector.Matches(set) {
 			names.Insert(name)
 		}
 	}
+
 	return sorted(names), nil
 }
 
@@ -84,6 +90,7 @@ func Annotated(csv *v1alpha1.ClusterServiceVersion, group *operatorsv1.OperatorG
 		targets := slices.Sorted(slices.Values(group.Status.Namespaces))
 		wanted[csvinfo.AnnotationTargetNamespaces] = strings.Join(targets, ",")
 	}
+
 	if csvinfo.Matches(csv.Annotations, wanted) {
 		return csv.Annotations, changed
 	}

@@ -26,14 +26,17 @@ func (r *namespaces) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.client.Get(ctx, req.NamespacedName, namespace); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
+
 	var list operatorsv1.OperatorGroupList
 	if err := r.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return ctrl.Result{}, fmt.Errorf("listing OperatorGroups: %w", err)
 	}
+
 	changes := labelChanges(namespace, list.Items)
 	if len(changes) == 0 {
 		return ctrl.Result{}, nil
 	}
+
 	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": changes}})
 	if err != nil {
 		return ctrl.Result{}, err
@@ -41,6 +44,7 @@ func (r *namespaces) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.client.Patch(ctx, namespace, client.RawPatch(types.MergePatchType, data)); client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, fmt.Errorf("labelling namespace %s with its OperatorGroups: %w", namespace.Name, err)
 	}
+
 	return ctrl.Result{}, nil
 }
 
@@ -53,6 +57,7 @@ func labelChanges(namespace *metav1.PartialObjectMetadata, all []operatorsv1.Ope
 			changes[key] = nil
 		}
 	}
+
 	for i := range all {
 		group := &all[i]
 		if group.NamespaceLabel() == "" || !slices.Contains(group.Status.Namespaces, namespace.Name) {
@@ -64,6 +69,7 @@ func labelChanges(namespace *metav1.PartialObjectMetadata, all []operatorsv1.Ope
 		}
 		changes[group.NamespaceLabel()] = ""
 	}
+
 	return changes
 }
 
@@ -73,9 +79,11 @@ func targetsOfGroup(_ context.Context, object client.Object) []ctrl.Request {
 	if !ok || group.IsGlobal() {
 		return nil
 	}
+
 	var requests []ctrl.Request
 	for _, name := range group.Status.Namespaces {
 		requests = append(requests, ctrl.Request{NamespacedName: types.NamespacedName{Name: name}})
 	}
+
 	return requests
 }

@@ -61,6 +61,7 @@ func RightsOf(csv *v1alpha1.ClusterServiceVersion, roles []rbacv1.Role, bindings
 		account := requirements.AccountName(p)
 		all, asked[account] = append(all, p.Rules...), append(asked[account], p.Rules...)
 	}
+
 	var rights Rights
 	refuse := func(kind, name string, reason error) {
 		rights.Refused = append(rights.Refused, Refusal{Kind: kind, Name: name, Reason: reason})
@@ -75,6 +76,7 @@ func RightsOf(csv *v1alpha1.ClusterServiceVersion, roles []rbacv1.Role, bindings
 		covered[role.Name] = role
 		rights.Roles = append(rights.Roles, role)
 	}
+
 	for i := range bindings {
 		binding := &bindings[i]
 		if err := unbound(csv.Namespace, asked, covered, binding); err != nil {
@@ -83,6 +85,7 @@ func RightsOf(csv *v1alpha1.ClusterServiceVersion, roles []rbacv1.Role, bindings
 		}
 		rights.Bindings = append(rights.Bindings, binding)
 	}
+
 	return rights
 }
 
@@ -102,6 +105,7 @@ func unbound(namespace string, asked map[string][]rbacv1.PolicyRule, covered map
 	case len(binding.Subjects) == 0:
 		return errors.New("it has no subjects")
 	}
+
 	for _, s := range binding.Subjects {
 		// Without a namespace, it would be the account of whichever namespace the copy is in.
 		if s.Kind != rbacv1.ServiceAccountKind || s.APIGroup != "" || s.Namespace != namespace {
@@ -115,6 +119,7 @@ func unbound(namespace string, asked map[string][]rbacv1.PolicyRule, covered map
 			return fmt.Errorf("for ServiceAccount %q: %w", s.Name, err)
 		}
 	}
+
 	return nil
 }
 
@@ -132,6 +137,7 @@ func uncovered(asked, rules []rbacv1.PolicyRule) error {
 			return fmt.Errorf("the permissions of the ClusterServiceVersion do not cover the rule %s", textOf(rule))
 		}
 	}
+
 	return nil
 }
 
@@ -151,6 +157,7 @@ func holding(rules []rbacv1.PolicyRule) *rbac.Granted {
 			Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: who}}, RoleRef: rbacv1.RoleRef{Kind: kindClusterRole, Name: who},
 		}},
 	}
+
 	return policy.Granted(rbac.Identity{User: who})
 }
 

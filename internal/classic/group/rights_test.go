@@ -157,6 +157,7 @@ func TestGrants(t *testing.T) {
 	if c.get(role, "", at) {
 		t.Fatal("an operator that watches one namespace has rights in all")
 	}
+
 	edit(c, g, func(g *operatorsv1.OperatorGroup) { g.Spec.TargetNamespaces = nil })
 	c.eventually("the rights", func() bool { return c.get(role, "", at) && c.get(binding, "", at) })
 	c.removeAtEnd(role, binding)
@@ -188,15 +189,18 @@ func TestForgedGrants(t *testing.T) {
 		c.removeAtEnd(role)
 		there = append(there, role)
 	}
+
 	for name, rule := range map[string]string{"-wide": "* * *", "-person": "get core pods", "-named": "get core pods", "-former": "get core pods"} {
 		subject := account(at, "a")
 		if name == "-person" {
 			subject = rbacv1.Subject{Kind: "User", APIGroup: rbacv1.GroupName, Name: "eve"}
 		}
+
 		role, binding := roleOf(metaOf(name), []string{rule}, subject)
 		c.must(c.Create(t.Context(), role))
 		c.must(c.Create(t.Context(), binding))
 	}
+
 	admin := &rbacv1.RoleBinding{ObjectMeta: metaOf("-admin"), Subjects: []rbacv1.Subject{account(at, "a")}}
 	admin.RoleRef = rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"}
 	c.must(c.Create(t.Context(), admin))
@@ -220,14 +224,17 @@ func TestForgedGrants(t *testing.T) {
 		meta := metav1.ObjectMeta{Name: at + name}
 		c.removeAtEnd(&rbacv1.ClusterRole{ObjectMeta: meta}, &rbacv1.ClusterRoleBinding{ObjectMeta: meta})
 	}
+
 	if c.get(&rbacv1.ClusterRole{}, "", at+"-wide") {
 		t.Error("a Role that grants what the operator does not ask for holds in the whole cluster")
 	}
+
 	for _, name := range []string{"-wide", "-person", "-named", "-former", "-admin"} {
 		if c.get(&rbacv1.ClusterRoleBinding{}, "", at+name) {
 			t.Errorf("the RoleBinding %s holds in the whole cluster", name)
 		}
 	}
+
 	for _, before := range there {
 		now := &rbacv1.ClusterRole{}
 		if !c.get(now, "", before.Name) || now.ResourceVersion != before.ResourceVersion {

@@ -63,6 +63,7 @@ func groupRoles(group *operatorsv1.OperatorGroup, apis csvinfo.APIs) []rbacv1.Cl
 		for api := range apis {
 			keys = append(keys, aggregateLabel(api, a.suffix))
 		}
+
 		slices.Sort(keys)
 		for _, key := range keys {
 			if role.AggregationRule == nil {
@@ -71,8 +72,10 @@ func groupRoles(group *operatorsv1.OperatorGroup, apis csvinfo.APIs) []rbacv1.Cl
 			role.AggregationRule.ClusterRoleSelectors = append(role.AggregationRule.ClusterRoleSelectors,
 				metav1.LabelSelector{MatchLabels: map[string]string{key: "true"}})
 		}
+
 		roles = append(roles, role)
 	}
+
 	return roles
 }
 
@@ -94,12 +97,14 @@ func apiRoles(csv *v1alpha1.ClusterServiceVersion, uids func(kind, name string) 
 		if !ok || owner == nil {
 			continue
 		}
+
 		api := schema.GroupVersionKind{Group: group, Version: d.Version, Kind: d.Kind}
 		roles = append(roles, accessRoles(d.Name+"-"+d.Version, api, plural, *owner)...)
 		roles = append(roles, roleOf(d.Name+"-"+d.Version+"-crdview", api, "view", *owner, rbacv1.PolicyRule{
 			Verbs: []string{"get"}, APIGroups: []string{"apiextensions.k8s.io"}, Resources: []string{"customresourcedefinitions"}, ResourceNames: []string{d.Name},
 		}))
 	}
+
 	for _, d := range csv.Spec.APIServiceDefinitions.Owned {
 		owner := ownerOf(apiregistrationGroupVersion, kindAPIService, csvinfo.APIServiceName(d), uids)
 		if owner == nil {
@@ -108,6 +113,7 @@ func apiRoles(csv *v1alpha1.ClusterServiceVersion, uids func(kind, name string) 
 		api := schema.GroupVersionKind{Group: d.Group, Version: d.Version, Kind: d.Kind}
 		roles = append(roles, accessRoles(d.Name+"-"+d.Version, api, d.Name, *owner)...)
 	}
+
 	slices.SortFunc(roles, func(a, b rbacv1.ClusterRole) int { return cmp.Compare(a.Name, b.Name) })
 	return slices.CompactFunc(roles, func(a, b rbacv1.ClusterRole) bool { return a.Name == b.Name })
 }

@@ -42,6 +42,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
+
 	marked := o.Marked
 	if marked == nil {
 		var err error
@@ -49,6 +50,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 			return err
 		}
 	}
+
 	roles := roles{client: mgr.GetClient(), cache: marked}
 	for _, setup := range []func() error{
 		func() error { return setupGroups(mgr, o, marked, roles) },
@@ -60,6 +62,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 			return fmt.Errorf("setting up the controllers of OperatorGroups: %w", err)
 		}
 	}
+
 	return nil
 }
 
@@ -72,6 +75,7 @@ func NewCache(mgr ctrl.Manager) (cache.Cache, error) {
 	if err != nil {
 		return nil, fmt.Errorf("selecting what has an owner: %w", err)
 	}
+
 	owned := cache.ByObject{Label: labels.NewSelector().Add(*isOwned)}
 	marked, err := cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
@@ -86,6 +90,7 @@ func NewCache(mgr ctrl.Manager) (cache.Cache, error) {
 	if err := mgr.Add(marked); err != nil {
 		return nil, fmt.Errorf("adding the cache of roles: %w", err)
 	}
+
 	return marked, nil
 }
 

@@ -42,6 +42,7 @@ func statusOf(group *operatorsv1.OperatorGroup, f facts, now time.Time) (operato
 			APIVersion: "v1", Kind: "ServiceAccount", Namespace: group.Namespace, Name: name, UID: f.account.UID,
 		}
 	}
+
 	targets, err := Targets(group.Spec, f.namespaces)
 	isNew := status.LastUpdated == nil
 	if err == nil && !slices.Equal(targets, slices.Sorted(slices.Values(status.Namespaces))) {
@@ -50,6 +51,7 @@ func statusOf(group *operatorsv1.OperatorGroup, f facts, now time.Time) (operato
 	if isNew {
 		status.LastUpdated = &metav1.Time{Time: now}
 	}
+
 	return status, err
 }
 

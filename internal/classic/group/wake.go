@@ -21,10 +21,12 @@ func Wakes(c client.Reader) handler.MapFunc {
 		if !ok {
 			return nil
 		}
+
 		selections := [][]client.ListOption{{client.InNamespace(group.Namespace)}}
 		for api := range Listed(group) {
 			selections = append(selections, []client.ListOption{client.MatchingLabels{csvinfo.APILabel(api): csvinfo.APIProvided}})
 		}
+
 		var requests []ctrl.Request
 		for _, selection := range selections {
 			var list v1alpha1.ClusterServiceVersionList
@@ -38,6 +40,7 @@ func Wakes(c client.Reader) handler.MapFunc {
 				}
 			}
 		}
+
 		return requests
 	}
 }

@@ -44,17 +44,21 @@ func (c *clients) of(ctx context.Context, account *corev1.ObjectReference) (clie
 		}
 		user = fmt.Sprintf("system:serviceaccount:%s:%s", account.Namespace, account.Name)
 	}
+
 	if kept, ok := c.kept.Get(user); ok {
 		return kept.(client.Client), nil
 	}
+
 	config := rest.CopyConfig(c.config)
 	if account != nil {
 		config.Impersonate = rest.ImpersonationConfig{UserName: user}
 	}
+
 	made, err := client.New(config, c.options)
 	if err != nil {
 		return nil, fmt.Errorf("making a client for %q: %w", user, err)
 	}
+
 	c.kept.Add(user, made)
 	return made, nil
 }

@@ -48,14 +48,17 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			}
 		},
 	}
+
 	err := r.client.Get(ctx, req.NamespacedName, &v1alpha1.InstallPlan{})
 	if apierrors.IsNotFound(err) {
 		r.count.gone(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
+
 	r.count.seen(req.NamespacedName)
 	result, err := lifecycle.Reconcile(ctx, req)
 	r.syncs.Seen(err)
+
 	return result, err
 }
 
@@ -64,10 +67,12 @@ func (r *reconciler) collect(ctx context.Context, plan *v1alpha1.InstallPlan) er
 	if isIgnored(plan) {
 		return reconcile.ErrDone
 	}
+
 	var plans v1alpha1.InstallPlanList
 	if err := r.client.List(ctx, &plans, client.InNamespace(plan.Namespace)); err != nil {
 		return fmt.Errorf("listing the InstallPlans of namespace %s: %w", plan.Namespace, err)
 	}
+
 	surplus := obsolete(plans.Items)
 	for i := range surplus {
 		old := &surplus[i]
@@ -75,9 +80,11 @@ func (r *reconciler) collect(ctx context.Context, plan *v1alpha1.InstallPlan) er
 			return fmt.Errorf("deleting InstallPlan %s/%s: %w", old.Namespace, old.Name, err)
 		}
 	}
+
 	if slices.ContainsFunc(surplus, func(p v1alpha1.InstallPlan) bool { return p.UID == plan.UID }) {
 		return reconcile.ErrDone
 	}
+
 	return nil
 }
 
@@ -90,6 +97,7 @@ func (r *reconciler) begin(_ context.Context, plan *v1alpha1.InstallPlan) error 
 	default:
 		plan.Status.Phase = v1alpha1.InstallPlanPhaseRequiresApproval
 	}
+
 	return nil
 }
 
@@ -99,6 +107,7 @@ func (r *reconciler) check(ctx context.Context, plan *v1alpha1.InstallPlan) erro
 	if err := r.client.List(ctx, &groups, client.InNamespace(plan.Namespace)); err != nil {
 		return fmt.Errorf("listing the OperatorGroups of namespace %s: %w", plan.Namespace, err)
 	}
+
 	account, err := accountOf(groups.Items)
 	if err != nil {
 		plan.Status.Message = err.Error()
@@ -106,6 +115,7 @@ func (r *reconciler) check(ctx context.Context, plan *v1alpha1.InstallPlan) erro
 		// A changed OperatorGroup wakes the plan.
 		return reconcile.Wait(v1alpha1.InstallPlanReasonInstallCheckFailed, 0, fmt.Errorf("attenuated service account query failed - %w", err))
 	}
+
 	if c := condition(plan); c != nil && c.Reason == v1alpha1.InstallPlanReasonInstallCheckFailed {
 		setInstalled(plan, c.Status, v1alpha1.InstallPlanReasonUnknown, "", r.clock.Now())
 		plan.Status.Message = ""
@@ -114,6 +124,7 @@ func (r *reconciler) check(ctx context.Context, plan *v1alpha1.InstallPlan) erro
 		plan.Status.AttenuatedServiceAccountRef = account
 		return reconcile.ErrDone // the changed status wakes the plan
 	}
+
 	return nil
 }
 
@@ -124,6 +135,7 @@ func (r *reconciler) approve(_ context.Context, plan *v1alpha1.InstallPlan) erro
 	if !plan.Spec.Approved {
 		return reconcile.ErrDone
 	}
+
 	plan.Status.Phase, plan.Status.Message = v1alpha1.InstallPlanPhaseInstalling, ""
 	return nil
 }
@@ -132,11 +144,13 @@ func (r *reconciler) execute(ctx context.Context, plan *v1alpha1.InstallPlan) er
 	if plan.Status.Phase != v1alpha1.InstallPlanPhaseInstalling {
 		return nil
 	}
+
 	now := r.clock.Now()
 	if plan.Status.StartTime == nil {
 		at := metav1.NewTime(now.Truncate(time.Second))
 		plan.Status.StartTime = &at
 	}
+
 	err := r.run.steps(ctx, plan)
 	now = r.clock.Now()
 	late := isLate(plan, now, r.timeout)

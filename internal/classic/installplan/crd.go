@@ -40,9 +40,11 @@ func (x *execution) definition(ctx context.Context, step *v1alpha1.Step, object 
 	case step.Status == v1alpha1.StepStatusWaitingForAPI:
 		return x.noteServed(step, live)
 	}
+
 	if err := x.updateDefinition(ctx, step, object, live); err != nil {
 		return err
 	}
+
 	step.Status = v1alpha1.StepStatusPresent
 	return nil
 }
@@ -56,6 +58,7 @@ func (x *execution) createDefinition(ctx context.Context, step *v1alpha1.Step, o
 	if err := x.own.Create(ctx, object); err != nil {
 		return fmt.Errorf("error creating customresourcedefinition %s: %w", object.GetName(), err)
 	}
+
 	step.Status = v1alpha1.StepStatusWaitingForAPI
 	return nil
 }
@@ -65,13 +68,16 @@ func (x *execution) noteServed(step *v1alpha1.Step, live *unstructured.Unstructu
 	if err != nil {
 		return err
 	}
+
 	met := map[apiextensionsv1.CustomResourceDefinitionConditionType]bool{}
 	for _, c := range crd.Status.Conditions {
 		met[c.Type] = c.Status == apiextensionsv1.ConditionTrue
 	}
+
 	if met[apiextensionsv1.Established] && met[apiextensionsv1.NamesAccepted] {
 		step.Status = v1alpha1.StepStatusCreated
 	}
+
 	return nil
 }
 
@@ -82,6 +88,7 @@ func (x *execution) updateDefinition(ctx context.Context, step *v1alpha1.Step, w
 	if err != nil {
 		return err
 	}
+
 	updated, err := typed(wanted)
 	if err != nil {
 		return err
@@ -92,12 +99,14 @@ func (x *execution) updateDefinition(ctx context.Context, step *v1alpha1.Step, w
 	if err := checkStored(old, updated); err != nil {
 		return err
 	}
+
 	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		now := &unstructured.Unstructured{}
 		now.SetGroupVersionKind(live.GroupVersionKind())
 		if err := x.own.Get(ctx, client.ObjectKeyFromObject(live), now); err != nil {
 			return err
 		}
+
 		merged := merge(now, wanted)
 		if err := x.noteAlongside(ctx, step, merged, now); err != nil {
 			return err
@@ -105,11 +114,13 @@ func (x *execution) updateDefinition(ctx context.Context, step *v1alpha1.Step, w
 		if equality.Semantic.DeepEqual(merged.Object, now.Object) {
 			return nil
 		}
+
 		return x.own.Update(ctx, merged)
 	})
 	if err != nil {
 		return fmt.Errorf("error updating customresourcedefinition %s: %w", wanted.GetName(), err)
 	}
+
 	return nil
 }
 
@@ -139,15 +150,18 @@ func (x *execution) validateObjects(ctx context.Context, old, updated *apiextens
 	if len(changed) == 0 {
 		return nil
 	}
+
 	owner := metav1.OwnerReference{APIVersion: apiextensionsv1.SchemeGroupVersion.String(), Kind: kindCRD, Name: old.Name, UID: old.UID}
 	if err := x.clients.grants.ListAll(ctx, schema.GroupResource{Group: old.Spec.Group, Resource: old.Spec.Names.Plural}, owner); err != nil {
 		return err
 	}
+
 	for _, change := range changed {
 		err := x.validateVersion(ctx, updated, change)
 		if err == nil {
 			continue
 		}
+
 		err = fmt.Errorf("error validating existing CRs against new CRD's schema for %q: %w", updated.Name, err)
 		restrictive := (*restrictiveError)(nil)
 		conversion := updated.Spec.Conversion
@@ -155,8 +169,10 @@ func (x *execution) validateObjects(ctx context.Context, old, updated *apiextens
 			x.event("status.plan", "CRDValidation", fmt.Sprintf("CustomResourceDefinition %q is updated although objects are not valid by its new schema, as it has a conversion webhook: %v", updated.Name, err))
 			return nil
 		}
+
 		return err
 	}
+
 	return nil
 }
 
@@ -167,6 +183,7 @@ func (x *execution) noteAlongside(ctx context.Context, step *v1alpha1.Step, obje
 	if before != nil {
 		annotations = csvinfo.With(before.GetAnnotations(), annotations)
 	}
+
 	own := x.plan.Namespace + "/" + step.Resolving
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
 		if !strings.HasPrefix(key, csvinfo.AnnotationInstalledAlongside) || annotations[key] == own {
@@ -180,6 +197,7 @@ func (x *execution) noteAlongside(ctx context.Context, step *v1alpha1.Step, obje
 			delete(annotations, key)
 		}
 	}
+
 	object.SetAnnotations(csvinfo.With(annotations, map[string]string{csvinfo.AlongsideKey(x.plan.Namespace, step.Resolving): own}))
 	return nil
 }
@@ -190,11 +208,13 @@ func (x *execution) isThere(ctx context.Context, of string) (bool, error) {
 	if !ok {
 		return false, nil
 	}
+
 	other := execution{executor: x.executor, own: x.own, plan: &v1alpha1.InstallPlan{}}
 	other.plan.Namespace = namespace
 	csv, err := other.csv(ctx, name)
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
+
 	return err == nil && !csvinfo.HasCopyMarks(csv), err
 }

@@ -47,6 +47,7 @@ func TestRestrictiveDefinition(t *testing.T) {
 	if w.definition("teapots").Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["size"].Maximum != nil {
 		t.Error("the definition was updated")
 	}
+
 	// One that the object is valid by is taken.
 	w.plan("other", v1alpha1.ApprovalAutomatic, w.bundle(csvManifest("kettle.v3"), crdManifest("teapots", "v1", `,"maximum":9`)))
 	w.reached("other", v1alpha1.InstallPlanPhaseComplete)
@@ -97,6 +98,7 @@ func TestAlongside(t *testing.T) {
 	if got := crd.Annotations[csvinfo.AlongsideKey(w.namespace, "kettle.v1")]; got != own {
 		t.Errorf("it is alongside %q, want %q", got, own)
 	}
+
 	crd.Annotations[csvinfo.AlongsideKey(w.namespace, "gone.v1")] = w.namespace + "/gone.v1"
 	crd.Annotations[csvinfo.AlongsideKey(w.namespace, "copy.v1")] = w.namespace + "/copy.v1"
 	crd.Annotations["mine"] = "stays"
@@ -109,6 +111,7 @@ func TestAlongside(t *testing.T) {
 			got[key] = value
 		}
 	}
+
 	want := map[string]string{
 		"mine": "stays",
 		csvinfo.AlongsideKey(w.namespace, "kettle.v1"): own,

@@ -49,6 +49,7 @@ func accountOf(groups []operatorsv1.OperatorGroup) (*corev1.ObjectReference, err
 	default:
 		return nil, fmt.Errorf("more than one operator group(s) are managing this namespace count=%d", len(groups))
 	}
+
 	group := groups[0]
 	if group.Spec.ServiceAccountName == "" {
 		return nil, nil
@@ -56,6 +57,7 @@ func accountOf(groups []operatorsv1.OperatorGroup) (*corev1.ObjectReference, err
 	if ref := group.Status.ServiceAccountRef; ref != nil && ref.Name == group.Spec.ServiceAccountName {
 		return ref.DeepCopy(), nil
 	}
+
 	return nil, fmt.Errorf("please make sure the service account exists. sa=%s operatorgroup=%s/%s", group.Spec.ServiceAccountName, group.Namespace, group.Name)
 }
 
@@ -104,6 +106,7 @@ func obsolete(plans []v1alpha1.InstallPlan) []v1alpha1.InstallPlan {
 	if surplus <= 0 {
 		return nil
 	}
+
 	sorted := slices.SortedFunc(slices.Values(plans), func(a, b v1alpha1.InstallPlan) int {
 		return cmp.Or(
 			cmp.Compare(a.Spec.Generation, b.Spec.Generation),
@@ -111,6 +114,7 @@ func obsolete(plans []v1alpha1.InstallPlan) []v1alpha1.InstallPlan {
 			cmp.Compare(a.Name, b.Name),
 		)
 	})
+
 	return sorted[:surplus]
 }
 
@@ -137,5 +141,6 @@ func setInstalled(plan *v1alpha1.InstallPlan, status corev1.ConditionStatus, rea
 	if have.Status != status {
 		have.LastTransitionTime = &at
 	}
+
 	have.Status, have.Reason, have.Message, have.LastUpdateTime = status, reason, message, &at
 }

@@ -28,6 +28,7 @@ func TestAccountOf(t *testing.T) {
 		}
 		return g
 	}
+
 	for name, test := range map[string]struct {
 		groups     []operatorsv1.OperatorGroup
 		want, fail string
@@ -132,6 +133,7 @@ func TestObsolete(t *testing.T) {
 			Spec:       v1alpha1.InstallPlanSpec{Generation: generation},
 		}
 	}
+
 	plans := []v1alpha1.InstallPlan{plan("f", 9, 0), plan("e", 2, 0), plan("d", 2, 9), plan("c", 1, 0), plan("b", 1, 0), plan("a", 8, 0)}
 	for _, test := range []struct {
 		plans []v1alpha1.InstallPlan
@@ -162,12 +164,14 @@ func TestSetInstalled(t *testing.T) {
 	if diff := cmp.Diff(want, plan.Status.Conditions); diff != "" {
 		t.Error(diff)
 	}
+
 	later := metav1.NewTime(first.Add(time.Hour))
 	setInstalled(plan, "False", "Unknown", "", later.Time)
 	want[0].Reason, want[0].Message, want[0].LastUpdateTime = "Unknown", "", &later
 	if diff := cmp.Diff(want, plan.Status.Conditions); diff != "" {
 		t.Error(diff)
 	}
+
 	setInstalled(plan, "True", "", "", later.Time)
 	if got := plan.Status.Conditions[0].LastTransitionTime; !got.Equal(&later) {
 		t.Errorf("the transition was at %v", got)
@@ -233,6 +237,7 @@ func TestChangedVersions(t *testing.T) {
 	for _, v := range changedVersions(old, updated) {
 		got = append(got, v.Name)
 	}
+
 	if diff := cmp.Diff([]string{"changed"}, got); diff != "" {
 		t.Error(diff)
 	}
@@ -258,6 +263,7 @@ func TestValidator(t *testing.T) {
 	if faults := check(map[string]any{}); len(faults) != 1 {
 		t.Errorf("it says %q", faults)
 	}
+
 	everything, err := validator(nil)
 	if err != nil || len(everything(map[string]any{"x": 1})) > 0 {
 		t.Errorf("%v", err)

@@ -55,10 +55,12 @@ func (e *executor) steps(ctx context.Context, plan *v1alpha1.InstallPlan) error 
 	if x.scoped, err = e.clients.of(ctx, plan.Status.AttenuatedServiceAccountRef); err != nil {
 		return err
 	}
+
 	for i, step := range plan.Status.Plan {
 		if step == nil || isDone(step) {
 			continue
 		}
+
 		ctx, said := keep(ctx)
 		err := x.step(ctx, step)
 		x.tell(i, step, said.all())
@@ -66,6 +68,7 @@ func (e *executor) steps(ctx context.Context, plan *v1alpha1.InstallPlan) error 
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -74,11 +77,13 @@ func (x *execution) tell(at int, step *v1alpha1.Step, said []string) {
 	if len(said) == 0 {
 		return
 	}
+
 	warningsTotal.Inc()
 	what := "operator installation"
 	if step.Resolving != "" {
 		what = fmt.Sprintf("installation of operator %q", step.Resolving)
 	}
+
 	x.event(fmt.Sprintf("status.plan[%d]", at), "AppliedWithWarnings", fmt.Sprintf("%d warning(s) generated during %s (%s %q): %s",
 		len(said), what, step.Resource.Kind, step.Resource.Name, strings.Join(said, ", ")))
 }
@@ -104,6 +109,7 @@ func (x *execution) step(ctx context.Context, step *v1alpha1.Step) error {
 	if step.Resource.Kind == kindSecret {
 		return x.copySecret(ctx, step)
 	}
+
 	object, err := x.object(ctx, step)
 	if err != nil {
 		return err
@@ -111,14 +117,17 @@ func (x *execution) step(ctx context.Context, step *v1alpha1.Step) error {
 	if step.Resource.Kind == kindCRD {
 		return x.definition(ctx, step, object)
 	}
+
 	if step.Resource.Kind == v1alpha1.ClusterServiceVersionKind {
 		if err := x.checkOwners(ctx, step, object); err != nil {
 			return err
 		}
 	}
+
 	if err := x.mark(ctx, step, handling, object); err != nil {
 		return err
 	}
+
 	step.Status, err = x.put(ctx, handling, object)
 	return err
 }
@@ -129,6 +138,7 @@ func (x *execution) object(ctx context.Context, step *v1alpha1.Step) (*unstructu
 	if err != nil {
 		return nil, err
 	}
+
 	object := &unstructured.Unstructured{}
 	if err := object.UnmarshalJSON([]byte(manifest)); err != nil {
 		return nil, fmt.Errorf("the manifest of %s %s cannot be read: %w", step.Resource.Kind, step.Resource.Name, err)
@@ -136,10 +146,12 @@ func (x *execution) object(ctx context.Context, step *v1alpha1.Step) (*unstructu
 	if object.GetName() != step.Resource.Name {
 		return nil, fmt.Errorf("the manifest of %s %s is one of %q: %w", step.Resource.Kind, step.Resource.Name, object.GetName(), errInvalidPlan)
 	}
+
 	kind := object.GroupVersionKind()
 	if wanted := step.Resource.Kind; kind.Kind != wanted && (wanted != v1alpha1.KindBundleSecret || kind.Kind != kindSecret) {
 		return nil, fmt.Errorf("the manifest of %s %s is one of kind %q: %w", wanted, step.Resource.Name, kind.Kind, errInvalidPlan)
 	}
+
 	mapping, err := x.own.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
 	if meta.IsNoMatchError(err) {
 		return nil, fmt.Errorf("api-server resource not found installing %s %s: GroupVersionKind %s not found on the cluster. %s", kind.Kind, object.GetName(), kind,
@@ -148,15 +160,18 @@ func (x *execution) object(ctx context.Context, step *v1alpha1.Step) (*unstructu
 	if err != nil {
 		return nil, fmt.Errorf("asking for the API of %s: %w", kind, err)
 	}
+
 	object.SetNamespace("")
 	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
 		object.SetNamespace(x.plan.Namespace)
 	}
+
 	delete(object.Object, "status")
 	object.SetUID("")
 	object.SetResourceVersion("")
 	object.SetManagedFields(nil)
 	object.SetLabels(csvinfo.With(object.GetLabels(), map[string]string{csvinfo.LabelManaged: "true"}))
+
 	return object, nil
 }
 
@@ -166,6 +181,7 @@ func (x *execution) manifest(ctx context.Context, step *v1alpha1.Step) (string, 
 	if !ok {
 		return step.Resource.Manifest, nil
 	}
+
 	among, ok := x.unpacked[ref]
 	if !ok {
 		var err error
@@ -174,6 +190,7 @@ func (x *execution) manifest(ctx context.Context, step *v1alpha1.Step) (string, 
 		}
 		x.unpacked[ref] = among
 	}
+
 	return steps.Manifest(step, among)
 }
 
@@ -182,6 +199,7 @@ func (x *execution) mark(ctx context.Context, step *v1alpha1.Step, handling hand
 	if err := x.fillOwners(ctx, object); err != nil {
 		return err
 	}
+
 	switch {
 	case !handling.owned || step.Resolving == "":
 		return nil
@@ -189,10 +207,12 @@ func (x *execution) mark(ctx context.Context, step *v1alpha1.Step, handling hand
 		object.SetLabels(csvinfo.With(object.GetLabels(), csvinfo.OwnerLabels(x.plan.Namespace, step.Resolving)))
 		return nil
 	}
+
 	csv, err := x.csv(ctx, step.Resolving)
 	if err != nil {
 		return fmt.Errorf("the owner of %s %s: %w", strings.ToLower(object.GetKind()), object.GetName(), err)
 	}
+
 	owner := csvinfo.OwnerReference(&v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Name: csv.Name, UID: csv.UID}})
 	object.SetOwnerReferences(mergeOwners(object.GetOwnerReferences(), []metav1.OwnerReference{owner}))
 	return nil
@@ -212,6 +232,7 @@ func (x *execution) fillOwners(ctx context.Context, object *unstructured.Unstruc
 		}
 		owners[i].UID = csv.UID
 	}
+
 	if len(owners) > 0 {
 		object.SetOwnerReferences(owners)
 	}

@@ -32,6 +32,7 @@ func TestComplete(t *testing.T) {
 		`{"apiVersion":"policy/v1","kind":"PodDisruptionBudget","metadata":{"name":"kettle"},"spec":{"maxUnavailable":1}}`,
 		`{"apiVersion":"scheduling.k8s.io/v1","kind":"PriorityClass","metadata":{"name":"hot"},"value":7}`,
 	}
+
 	w.plan("first", v1alpha1.ApprovalAutomatic, w.bundle(csvManifest("kettle.v1"), objects...))
 	plan := w.reached("first", v1alpha1.InstallPlanPhaseComplete)
 	for _, step := range plan.Status.Plan {
@@ -40,9 +41,11 @@ func TestComplete(t *testing.T) {
 		}
 		w.checkMarks(step)
 	}
+
 	if c := plan.Status.Conditions; len(c) != 1 || c[0].Type != "Installed" || c[0].Status != "True" || c[0].Reason != "" || plan.Status.Message != "" || plan.Status.StartTime == nil {
 		t.Errorf("the status is %+v", plan.Status)
 	}
+
 	// What is there is left as it is, or changed into what the step says.
 	var service corev1.Service
 	w.must(w.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "kettle"}, &service))
@@ -55,10 +58,12 @@ func TestComplete(t *testing.T) {
 			t.Errorf("%s %s is %s", step.Resource.Kind, step.Resource.Name, step.Status)
 		}
 	}
+
 	w.must(w.Get(t.Context(), client.ObjectKeyFromObject(&service), &service))
 	if service.Spec.Ports[0].Port != 81 || service.Spec.ClusterIP != address {
 		t.Errorf("the Service has port %d and address %s, was %s", service.Spec.Ports[0].Port, service.Spec.ClusterIP, address)
 	}
+
 	var csv v1alpha1.ClusterServiceVersion
 	w.must(w.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "kettle.v1"}, &csv))
 	if csv.Spec.DisplayName != "Kettle" {
@@ -74,6 +79,7 @@ func (w *world) checkMarks(step *v1alpha1.Step) {
 	if kind == v1alpha1.KindBundleSecret {
 		kind = "Secret"
 	}
+
 	object := &metav1.PartialObjectMetadata{}
 	object.APIVersion, object.Kind = strings.TrimPrefix(r.Group+"/"+r.Version, "/"), kind
 	clusterWide := slices.Contains([]string{"CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding", "PriorityClass"}, kind)
@@ -81,6 +87,7 @@ func (w *world) checkMarks(step *v1alpha1.Step) {
 	if clusterWide {
 		key.Namespace = ""
 	}
+
 	w.must(w.Get(w.t.Context(), key, object))
 	if object.Labels["olm.managed"] != "true" {
 		w.t.Errorf("%s %s has the labels %v", kind, r.Name, object.Labels)
@@ -88,12 +95,14 @@ func (w *world) checkMarks(step *v1alpha1.Step) {
 	if clusterWide && kind != "CustomResourceDefinition" && (object.Labels["olm.owner"] != "kettle.v1" || object.Labels["olm.owner.namespace"] != w.namespace) {
 		w.t.Errorf("%s %s has the labels %v", kind, r.Name, object.Labels)
 	}
+
 	if clusterWide || kind == v1alpha1.ClusterServiceVersionKind {
 		if len(object.OwnerReferences) > 0 {
 			w.t.Errorf("%s %s has the owners %v", kind, r.Name, object.OwnerReferences)
 		}
 		return
 	}
+
 	var csv v1alpha1.ClusterServiceVersion
 	w.must(w.Get(w.t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "kettle.v1"}, &csv))
 	if len(object.OwnerReferences) != 1 || object.OwnerReferences[0].UID != csv.UID {
@@ -110,10 +119,12 @@ func TestManualWaits(t *testing.T) {
 	if err := w.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "kettle.v1"}, &v1alpha1.ClusterServiceVersion{}); !apierrors.IsNotFound(err) {
 		t.Fatalf("the ClusterServiceVersion is there without approval: %v", err)
 	}
+
 	plan = w.get(plan.Name)
 	if plan.Status.Phase != v1alpha1.InstallPlanPhaseRequiresApproval {
 		t.Errorf("it is %s", plan.Status.Phase)
 	}
+
 	plan.Spec.Approved = true
 	w.must(w.Update(t.Context(), plan))
 	w.reached("manual", v1alpha1.InstallPlanPhaseComplete)
@@ -131,6 +142,7 @@ func TestOperatorGroup(t *testing.T) {
 				p.Status.Phase == v1alpha1.InstallPlanPhaseInstalling
 		}
 	}
+
 	w.eventually("plan", "no group", says("no operator group found that is managing this namespace"))
 	w.group("one", "", "")
 	w.reached("plan", v1alpha1.InstallPlanPhaseComplete)
@@ -151,12 +163,14 @@ func TestOperatorGroupMended(t *testing.T) {
 				p.Status.Message == message && p.Status.Phase == v1alpha1.InstallPlanPhaseInstalling
 		})
 	}
+
 	says("more than one operator group(s) are managing this namespace count=2")
 	w.must(w.Delete(t.Context(), one))
 	says("please make sure the service account exists. sa=barista operatorgroup=" + w.namespace + "/two")
 	if err := w.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "kettle.v1"}, &v1alpha1.ClusterServiceVersion{}); !apierrors.IsNotFound(err) {
 		t.Fatalf("the ClusterServiceVersion is there: %v", err)
 	}
+
 	w.must(w.Get(t.Context(), client.ObjectKeyFromObject(two), two))
 	two.Spec.ServiceAccountName = ""
 	w.must(w.Update(t.Context(), two))
@@ -185,6 +199,7 @@ func TestScopedAccount(t *testing.T) {
 	if ref := plan.Status.AttenuatedServiceAccountRef; ref == nil || ref.Name != "barista" {
 		t.Errorf("the account is %v", ref)
 	}
+
 	crd := &metav1.PartialObjectMetadata{}
 	crd.APIVersion, crd.Kind = "apiextensions.k8s.io/v1", "CustomResourceDefinition"
 	w.must(w.Get(t.Context(), client.ObjectKey{Name: "mugs.example.com"}, crd))
@@ -210,6 +225,7 @@ func TestFailedPlanOfAccount(t *testing.T) {
 	if !strings.HasPrefix(plan.Status.Message, "api-server resource not found installing VerticalPodAutoscaler kettle: ") {
 		t.Errorf("it says %q", plan.Status.Message)
 	}
+
 	started := plan.Status.StartTime
 	crd := &unstructured.Unstructured{}
 	manifest := strings.NewReplacer("example.com", "autoscaling.k8s.io", "Verticalpodautoscaler", "VerticalPodAutoscaler").Replace(crdManifest("verticalpodautoscalers", "v1", ""))
@@ -223,6 +239,7 @@ func TestFailedPlanOfAccount(t *testing.T) {
 		object.SetKind("VerticalPodAutoscalerList")
 		return w.List(t.Context(), object) == nil
 	})
+
 	w.grant("barista", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}})
 	plan = w.reached("plan", v1alpha1.InstallPlanPhaseComplete)
 	if !plan.Status.StartTime.Equal(started) {
@@ -275,6 +292,7 @@ func TestOldPlansAreCollected(t *testing.T) {
 		}
 		w.must(w.Create(t.Context(), plan))
 	}
+
 	w.plan("new", v1alpha1.ApprovalAutomatic, w.bundle(csvManifest("kettle.v1"))) // its generation is 0
 	w.until("two plans are gone", func() bool {
 		var plans v1alpha1.InstallPlanList
@@ -283,6 +301,7 @@ func TestOldPlansAreCollected(t *testing.T) {
 		for _, plan := range plans.Items {
 			names = append(names, plan.Name)
 		}
+
 		return cmp.Equal(names, []string{"five", "four", "new", "six", "three"})
 	})
 }
@@ -339,6 +358,7 @@ func TestPullSecret(t *testing.T) {
 	if want := "secret " + login.Name + ` does not exist - secrets "` + login.Name + `" not found`; early.Status.Message != want {
 		t.Errorf("it says %q, want %q", early.Status.Message, want)
 	}
+
 	w.must(w.Create(t.Context(), login))
 	t.Cleanup(func() { _ = w.Delete(context.Background(), login) }) // it is in nobody's way
 	for _, want := range []v1alpha1.StepStatus{v1alpha1.StepStatusCreated, v1alpha1.StepStatusPresent} {
@@ -348,6 +368,7 @@ func TestPullSecret(t *testing.T) {
 			t.Errorf("the step is %s, want %s", got, want)
 		}
 	}
+
 	var copied corev1.Secret
 	w.must(w.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: login.Name}, &copied))
 	if copied.Type != login.Type || !cmp.Equal(copied.Data, login.Data) || copied.Labels["olm.managed"] != "true" {
@@ -362,11 +383,13 @@ func measured(t *testing.T, name string) float64 {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, family := range families {
 		if family.GetName() == name {
 			return family.GetMetric()[0].GetGauge().GetValue() + family.GetMetric()[0].GetCounter().GetValue()
 		}
 	}
+
 	t.Fatalf("%s is not measured", name)
 	return 0
 }

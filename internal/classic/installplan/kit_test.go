@@ -68,11 +68,13 @@ func enter(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	w := &world{t: t, Client: direct}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "plans-"}}
 	w.must(w.Create(t.Context(), namespace))
 	w.namespace = namespace.Name
 	t.Cleanup(w.clear)
+
 	return w
 }
 
@@ -82,12 +84,14 @@ func (w *world) clear() {
 	if err := w.DeleteAllOf(ctx, &v1alpha1.InstallPlan{}, client.InNamespace(w.namespace)); err != nil {
 		w.t.Error(err)
 	}
+
 	managed := client.MatchingLabels{"olm.managed": "true"}
 	for _, object := range []client.Object{&apiextensionsv1.CustomResourceDefinition{}, &schedulingv1.PriorityClass{}} {
 		if err := w.DeleteAllOf(ctx, object, managed); err != nil {
 			w.t.Error(err)
 		}
 	}
+
 	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, patience, true, func(context.Context) (bool, error) {
 		var list apiextensionsv1.CustomResourceDefinitionList
 		return w.List(ctx, &list, managed) == nil && len(list.Items) == 0, nil
@@ -143,6 +147,7 @@ func (w *world) group(name, account, found string) *operatorsv1.OperatorGroup {
 	}
 	w.must(w.Create(w.t.Context(), group))
 	w.found(group, found)
+
 	return group
 }
 
@@ -196,16 +201,19 @@ func (w *world) plan(name string, approval v1alpha1.Approval, made []*v1alpha1.S
 			ClusterServiceVersionNames: []string{}, Approval: approval, Approved: approval == v1alpha1.ApprovalAutomatic,
 		},
 	}
+
 	for _, step := range made {
 		if step.Resource.Kind == v1alpha1.ClusterServiceVersionKind {
 			plan.Spec.ClusterServiceVersionNames = append(plan.Spec.ClusterServiceVersionNames, step.Resource.Name)
 		}
 	}
+
 	w.must(w.Create(w.t.Context(), plan))
 	plan.Status = v1alpha1.InstallPlanStatus{Phase: v1alpha1.InstallPlanPhaseInstalling, CatalogSources: []string{}, Plan: made}
 	if !plan.Spec.Approved {
 		plan.Status.Phase = v1alpha1.InstallPlanPhaseRequiresApproval
 	}
+
 	w.must(w.Status().Update(w.t.Context(), plan))
 	return plan
 }
@@ -229,6 +237,7 @@ func (w *world) eventually(name, what string, is func(*v1alpha1.InstallPlan) boo
 	if err != nil {
 		w.t.Fatalf("never: %s: %v; it is %s", what, err, describe(plan))
 	}
+
 	return plan
 }
 
@@ -254,9 +263,11 @@ func describe(plan *v1alpha1.InstallPlan) string {
 	for _, c := range plan.Status.Conditions {
 		fmt.Fprintf(&b, "%s=%s %s: %s\n", c.Type, c.Status, c.Reason, c.Message)
 	}
+
 	for _, s := range plan.Status.Plan {
 		fmt.Fprintf(&b, "%s %s: %s\n", s.Resource.Kind, s.Resource.Name, s.Status)
 	}
+
 	return b.String()
 }
 

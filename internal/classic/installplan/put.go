@@ -67,6 +67,7 @@ func (x *execution) put(ctx context.Context, handling handling, object *unstruct
 		annotations := csvinfo.With(object.GetAnnotations(), map[string]string{v1alpha1.AnnotationGeneratedBy: x.plan.Name})
 		object.SetAnnotations(annotations)
 	}
+
 	err := x.scoped.Create(ctx, object.DeepCopy())
 	if err == nil {
 		return v1alpha1.StepStatusCreated, nil
@@ -80,6 +81,7 @@ func (x *execution) put(ctx context.Context, handling handling, object *unstruct
 	if err := update(ctx, x.scoped, object); err != nil {
 		return v1alpha1.StepStatusUnknown, fmt.Errorf("error updating %s %s: %w", strings.ToLower(object.GetKind()), object.GetName(), err)
 	}
+
 	return v1alpha1.StepStatusPresent, nil
 }
 
@@ -91,10 +93,12 @@ func update(ctx context.Context, c client.Client, wanted *unstructured.Unstructu
 		if err := c.Get(ctx, client.ObjectKeyFromObject(wanted), live); err != nil {
 			return err
 		}
+
 		merged := merge(live, wanted)
 		if equality.Semantic.DeepEqual(live.Object, merged.Object) {
 			return nil
 		}
+
 		return c.Update(ctx, merged)
 	})
 }
@@ -116,12 +120,14 @@ func merge(live, wanted *unstructured.Unstructured) *unstructured.Unstructured {
 	if owners := mergeOwners(live.GetOwnerReferences(), wanted.GetOwnerReferences()); len(owners) > 0 {
 		merged.SetOwnerReferences(owners)
 	}
+
 	switch wanted.GetKind() {
 	case kindServiceAccount:
 		keepFields(merged, live, []string{"secrets"}, []string{"imagePullSecrets"})
 	case kindService:
 		keepFields(merged, live, []string{"spec", "clusterIP"}, []string{"spec", "clusterIPs"})
 	}
+
 	return merged
 }
 
@@ -148,6 +154,7 @@ func mergeOwners(have, more []metav1.OwnerReference) []metav1.OwnerReference {
 			merged = append(merged, owner)
 		}
 	}
+
 	return merged
 }
 
@@ -160,12 +167,14 @@ func (x *execution) copySecret(ctx context.Context, step *v1alpha1.Step) error {
 		}
 		return fmt.Errorf("error getting pull secret from olm namespace %s: %w", step.Resource.Name, err)
 	}
+
 	copied := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: x.plan.Namespace, Name: secret.Name, Labels: csvinfo.With(secret.Labels, map[string]string{csvinfo.LabelManaged: "true"}),
 		},
 		Type: secret.Type, Data: secret.Data,
 	}
+
 	switch err := x.scoped.Create(ctx, copied); {
 	case err == nil:
 		step.Status = v1alpha1.StepStatusCreated
@@ -174,6 +183,7 @@ func (x *execution) copySecret(ctx context.Context, step *v1alpha1.Step) error {
 	default:
 		return fmt.Errorf("error creating secret %s: %w", secret.Name, err)
 	}
+
 	return nil
 }
 
@@ -183,6 +193,7 @@ func (x *execution) checkOwners(ctx context.Context, step *v1alpha1.Step, object
 	if slices.Contains(x.plan.Spec.ClusterServiceVersionNames, step.Resource.Name) {
 		return nil
 	}
+
 	owned := ownedDefinitions(object)
 	replaces, _, _ := unstructured.NestedString(object.Object, "spec", "replaces")
 	list := &unstructured.UnstructuredList{}
@@ -190,6 +201,7 @@ func (x *execution) checkOwners(ctx context.Context, step *v1alpha1.Step, object
 	if err := x.own.List(ctx, list, client.InNamespace(x.plan.Namespace)); err != nil {
 		return fmt.Errorf("listing the ClusterServiceVersions of namespace %s: %w", x.plan.Namespace, err)
 	}
+
 	for i := range list.Items {
 		other := &list.Items[i]
 		if other.GetName() == object.GetName() || other.GetName() == replaces || csvinfo.HasCopyMarks(other) {
@@ -199,6 +211,7 @@ func (x *execution) checkOwners(ctx context.Context, step *v1alpha1.Step, object
 			return fmt.Errorf("pre-existing CRD owners found for owned CRD(s) of dependent CSV %s", object.GetName())
 		}
 	}
+
 	return nil
 }
 
@@ -211,5 +224,6 @@ func ownedDefinitions(csv *unstructured.Unstructured) []string {
 			names = append(names, name)
 		}
 	}
+
 	return names
 }

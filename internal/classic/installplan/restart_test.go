@@ -24,6 +24,7 @@ func TestKilledAtEachWrite(t *testing.T) {
 		if writes > 50 {
 			t.Fatalf("not done after 50 writes of one program: %s", describe(w.get("plan")))
 		}
+
 		life := mortal.Live(t.Context(), limited(w), writes, func(ctx context.Context, connection *rest.Config) {
 			options, atOnce := managerOptions(w), time.Duration(0)
 			options.GracefulShutdownTimeout = &atOnce
@@ -32,17 +33,21 @@ func TestKilledAtEachWrite(t *testing.T) {
 			if err != nil || installplan.Setup(mgr, installplan.Options{Namespace: "default", RetryTimeout: time.Hour}) != nil {
 				return
 			}
+
 			_ = mgr.Start(ctx)
 		})
+
 		w.until("the end, or death", func() bool {
 			return life.Dead() || w.get("plan").Status.Phase == v1alpha1.InstallPlanPhaseComplete
 		})
 		life.End()
 		deaths++
 	}
+
 	if deaths < 5 {
 		t.Errorf("%d programs died: the test shows little", deaths)
 	}
+
 	for _, step := range w.get("plan").Status.Plan {
 		if step.Status != v1alpha1.StepStatusCreated && step.Status != v1alpha1.StepStatusPresent {
 			t.Errorf("%s %s is %s", step.Resource.Kind, step.Resource.Name, step.Status)

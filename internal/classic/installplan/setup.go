@@ -81,10 +81,12 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
+
 	grants, err := selfgrant.New(mgr.GetConfig(), mgr.GetHTTPClient(), "catalog-operator")
 	if err != nil {
 		return err
 	}
+
 	r := &reconciler{
 		client: mgr.GetClient(), timeout: o.RetryTimeout, clock: o.Clock, syncs: o.Syncs,
 		run: executor{clients: newClients(mgr, grants), events: mgr.GetEventRecorder("operator-lifecycle-manager"), namespace: o.Namespace, trust: o.Trust},
@@ -104,6 +106,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return fmt.Errorf("setting up the controller of InstallPlans: %w", err)
 	}
+
 	// At the start every namespace is looked at: rights may have been granted meanwhile.
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named("installplan-rights").
@@ -114,6 +117,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return fmt.Errorf("setting up the controller of InstallPlans that lacked rights: %w", err)
 	}
+
 	return nil
 }
 
@@ -129,12 +133,14 @@ func (r *reconciler) inNamespace(ctx context.Context, object client.Object) []ct
 		ctrl.LoggerFrom(ctx).Error(err, "Listing the InstallPlans of a namespace", "namespace", object.GetNamespace())
 		return nil
 	}
+
 	var requests []ctrl.Request
 	for i := range plans.Items {
 		if !isIgnored(&plans.Items[i]) {
 			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&plans.Items[i])})
 		}
 	}
+
 	return requests
 }
 
@@ -152,11 +158,13 @@ func (t *thawer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	if err := t.client.List(ctx, &plans, client.InNamespace(req.Name)); err != nil {
 		return ctrl.Result{}, fmt.Errorf("listing the InstallPlans of namespace %s: %w", req.Name, err)
 	}
+
 	for i := range plans.Items {
 		plan := &plans.Items[i]
 		if plan.Status.Phase != v1alpha1.InstallPlanPhaseFailed || plan.Status.AttenuatedServiceAccountRef == nil {
 			continue
 		}
+
 		before := plan.DeepCopy()
 		plan.Status.Phase = v1alpha1.InstallPlanPhaseInstalling
 		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
@@ -164,5 +172,6 @@ func (t *thawer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 			return ctrl.Result{}, fmt.Errorf("having InstallPlan %s/%s be tried again: %w", plan.Namespace, plan.Name, err)
 		}
 	}
+
 	return ctrl.Result{}, nil
 }

@@ -42,6 +42,7 @@ func changedVersions(old, updated *apiextensionsv1.CustomResourceDefinition) []a
 		}
 		changed = append(changed, version)
 	}
+
 	return changed
 }
 
@@ -52,12 +53,14 @@ func (x *execution) validateVersion(ctx context.Context, crd *apiextensionsv1.Cu
 	if err != nil {
 		return fmt.Errorf("the schema of %s: %w", kind, err)
 	}
+
 	list := &unstructured.UnstructuredList{}
 	for {
 		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 		if err := x.own.List(ctx, list, client.Limit(pageSize), client.Continue(list.GetContinue())); err != nil {
 			return fmt.Errorf("error listing %s: %w", kind, err)
 		}
+
 		for i := range list.Items {
 			object := &list.Items[i]
 			if faults := check(object.Object); len(faults) > 0 {
@@ -68,9 +71,11 @@ func (x *execution) validateVersion(ctx context.Context, crd *apiextensionsv1.Cu
 				return &restrictiveError{kind, name, faults}
 			}
 		}
+
 		if list.GetContinue() == "" {
 			return nil
 		}
+
 		next := list.GetContinue()
 		list = &unstructured.UnstructuredList{}
 		list.SetContinue(next)
@@ -89,6 +94,7 @@ func validator(of *apiextensionsv1.CustomResourceValidation) (func(map[string]an
 			return nil, err
 		}
 	}
+
 	check := validate.NewSchemaValidator(&converted, nil, "", strfmt.Default)
 	return func(object map[string]any) []string {
 		var faults []string

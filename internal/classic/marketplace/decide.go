@@ -44,6 +44,7 @@ func revert(catalog, want *v1alpha1.CatalogSource) bool {
 	if _, ok := want.Annotations[v1alpha1.AnnotationCatalogImageTemplate]; ok {
 		spec.Image = catalog.Spec.Image
 	}
+
 	catalog.Spec = spec
 	catalog.Labels, catalog.Annotations = merged(catalog.Labels, want.Labels), merged(catalog.Annotations, want.Annotations)
 	return !equality.Semantic.DeepEqual(before, catalog)
@@ -54,10 +55,12 @@ func merged(is, wanted map[string]string) map[string]string {
 	if len(is)+len(wanted) == 0 {
 		return is
 	}
+
 	all := maps.Clone(is)
 	if all == nil {
 		all = map[string]string{}
 	}
+
 	maps.Copy(all, wanted)
 	return all
 }
@@ -76,6 +79,7 @@ func statusOf(hub *configv1.OperatorHub, names []string, failed map[string]error
 		}
 		status.Sources = append(status.Sources, source)
 	}
+
 	for _, s := range hub.Spec.Sources {
 		if told[s.Name] {
 			continue
@@ -85,6 +89,7 @@ func statusOf(hub *configv1.OperatorHub, names []string, failed map[string]error
 			Name: s.Name, Disabled: isDisabled(&hub.Spec, s.Name), Status: configv1.HubSourceError, Message: noSuchDefault(names),
 		})
 	}
+
 	return status
 }
 

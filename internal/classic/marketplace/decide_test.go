@@ -88,6 +88,7 @@ func TestStatusOf(t *testing.T) {
 		for _, s := range sources(c.before) {
 			hub.Status.Sources = append(hub.Status.Sources, configv1.HubSourceStatus{Name: s.Name, Disabled: s.Disabled})
 		}
+
 		var told []string
 		for _, s := range statusOf(hub, []string{"a", "b"}, c.failed).Sources {
 			sign := "+"
@@ -96,6 +97,7 @@ func TestStatusOf(t *testing.T) {
 			}
 			told = append(told, strings.TrimSpace(fmt.Sprintf("%s%s %s %s", sign, s.Name, s.Status, s.Message)))
 		}
+
 		if diff := cmp.Diff(c.want, strings.Join(told, "|")); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
@@ -107,6 +109,7 @@ func TestRevert(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	template := base.DeepCopy()
 	template.Annotations[v1alpha1.AnnotationCatalogImageTemplate] = "registry.example.com/a:v{kube_minor_version}"
 	for name, c := range map[string]struct {

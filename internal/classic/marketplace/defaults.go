@@ -46,11 +46,13 @@ func readDefaults(folder fs.FS, namespace string) *defaults {
 	if folder == nil {
 		return d
 	}
+
 	entries, err := fs.ReadDir(folder, ".")
 	if err != nil {
 		d.problems = append(d.problems, fmt.Errorf("reading the folder of default catalogs: %w", err))
 		return d
 	}
+
 	files := map[string]string{} // of the catalogs
 	for _, entry := range entries {
 		// A mounted ConfigMap has folders of its own, which begin with two dots.
@@ -62,6 +64,7 @@ func readDefaults(folder fs.FS, namespace string) *defaults {
 			d.problems = append(d.problems, fmt.Errorf("there are more than %d default catalogs: %s and what comes after it is left out", maxFiles, name))
 			break
 		}
+
 		catalog, err := readDefault(folder, name, namespace)
 		if err == nil && files[catalog.Name] != "" {
 			err = fmt.Errorf("%s: catalog %q stands in %s already: name it otherwise, or remove one of the files", name, catalog.Name, files[catalog.Name])
@@ -70,9 +73,11 @@ func readDefaults(folder fs.FS, namespace string) *defaults {
 			d.problems = append(d.problems, err)
 			continue
 		}
+
 		files[catalog.Name] = name
 		d.catalogs[catalog.Name] = catalog
 	}
+
 	return d
 }
 
@@ -84,14 +89,17 @@ func readDefault(folder fs.FS, name, namespace string) (*v1alpha1.CatalogSource,
 	if info.Size() > maxBytes {
 		return nil, fmt.Errorf("%s: it has %d bytes, and a manifest may have %d", name, info.Size(), maxBytes)
 	}
+
 	data, err := fs.ReadFile(folder, name)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
+
 	catalog, err := parseDefault(data, namespace)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
+
 	return catalog, nil
 }
 
@@ -102,6 +110,7 @@ func parseDefault(data []byte, namespace string) (*v1alpha1.CatalogSource, error
 	if err != nil {
 		return nil, err
 	}
+
 	var read v1alpha1.CatalogSource
 	if err := yaml.UnmarshalStrict(document, &read); err != nil {
 		return nil, err
@@ -115,10 +124,12 @@ func parseDefault(data []byte, namespace string) (*v1alpha1.CatalogSource, error
 	if cmp.Or(read.Namespace, namespace) != namespace {
 		return nil, fmt.Errorf("metadata.namespace is %q: leave it out, default catalogs are in %s", read.Namespace, namespace)
 	}
+
 	catalog := &v1alpha1.CatalogSource{Spec: read.Spec}
 	catalog.Namespace, catalog.Name, catalog.Labels = namespace, read.Name, read.Labels
 	catalog.Annotations = map[string]string{annotationManagedBy: managedBy}
 	maps.Copy(catalog.Annotations, read.Annotations)
+
 	return catalog, nil
 }
 
@@ -138,5 +149,6 @@ func only(data []byte) ([]byte, error) {
 			found = document
 		}
 	}
+
 	return found, nil
 }

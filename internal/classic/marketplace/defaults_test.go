@@ -29,6 +29,7 @@ func TestReadDefaults(t *testing.T) {
 	for i := range maxFiles + 1 {
 		many[fmt.Sprintf("f%03d.yaml", i)] = manifest(fmt.Sprintf("c%03d", i), "")
 	}
+
 	for name, c := range map[string]struct {
 		files    map[string]string
 		names    string
@@ -66,6 +67,7 @@ func TestReadDefaults(t *testing.T) {
 			}
 		})
 	}
+
 	if found := readDefaults(nil, "market"); len(found.catalogs)+len(found.problems) != 0 {
 		t.Errorf("without a folder there are %+v", found)
 	}
@@ -86,6 +88,7 @@ func TestWhatCountsOfAManifest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	want := &v1alpha1.CatalogSource{Spec: v1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: "registry.example.com/a:v1"}}
 	want.Namespace, want.Name, want.Labels = "market", "a", map[string]string{"x": "z"}
 	want.Annotations = map[string]string{"note": "here", "operatorframework.io/managed-by": "marketplace-operator"}

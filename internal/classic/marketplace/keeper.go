@@ -42,10 +42,12 @@ func (k *keeper) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, er
 			failures = append(failures, err)
 		}
 	}
+
 	err := errors.Join(failures...)
 	if err == nil && isStale {
 		return ctrl.Result{RequeueAfter: conflictPause}, nil
 	}
+
 	k.passes.ended(err)
 	return ctrl.Result{}, err
 }
@@ -60,6 +62,7 @@ func (k *keeper) pass(ctx context.Context) []error {
 	if err != nil {
 		return []error{fmt.Errorf("making OperatorHub %q: %w", hub.Name, err)}
 	}
+
 	failed := map[string]error{}
 	var errs []error
 	for _, name := range k.defaults.names() {
@@ -76,9 +79,11 @@ func (k *keeper) pass(ctx context.Context) []error {
 			failed[name] = err
 		}
 	}
+
 	if err := k.report(ctx, hub, failed); err != nil {
 		errs = append(errs, err)
 	}
+
 	return errs
 }
 
@@ -94,9 +99,11 @@ func (k *keeper) keep(ctx context.Context, want *v1alpha1.CatalogSource) error {
 	case err == nil && revert(catalog, want):
 		err = k.client.Update(ctx, catalog)
 	}
+
 	if err != nil {
 		return fmt.Errorf("keeping CatalogSource %q: %w", want.Name, err)
 	}
+
 	return nil
 }
 
@@ -114,6 +121,7 @@ func (k *keeper) remove(ctx context.Context, name string) error {
 	if !catalog.DeletionTimestamp.IsZero() {
 		return nil
 	}
+
 	// The cache may not have the status yet by which a pass before said that it is removed.
 	hub := &configv1.OperatorHub{}
 	if err := k.reader.Get(ctx, client.ObjectKey{Name: configv1.OperatorHubName}, hub); err != nil {
@@ -122,10 +130,12 @@ func (k *keeper) remove(ctx context.Context, name string) error {
 	if !isDisabled(&hub.Spec, name) || !isOurs(&hub.Status, catalog) {
 		return nil
 	}
+
 	precondition := client.Preconditions{UID: &catalog.UID}
 	if err := k.client.Delete(ctx, catalog, precondition); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("removing CatalogSource %q, which is turned off: %w", name, err)
 	}
+
 	return nil
 }
 
@@ -136,9 +146,11 @@ func (k *keeper) report(ctx context.Context, hub *configv1.OperatorHub, failed m
 	if equality.Semantic.DeepEqual(before.Status, hub.Status) {
 		return nil
 	}
+
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := k.client.Status().Patch(ctx, hub, patch); err != nil {
 		return fmt.Errorf("writing the status of OperatorHub %q: %w", hub.Name, err)
 	}
+
 	return nil
 }

@@ -57,6 +57,7 @@ func newMarket(t *testing.T) *market {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, name := range []string{"role.yaml", "rbac.yaml"} {
 		data, err := os.ReadFile(filepath.Join(root, "config", "classic", "marketplace", name))
 		if err != nil {
@@ -66,6 +67,7 @@ func newMarket(t *testing.T) *market {
 			m.make(name, string(document))
 		}
 	}
+
 	t.Cleanup(m.clear)
 	return m
 }
@@ -90,6 +92,7 @@ func (m *market) clear() {
 	if m.stop != nil {
 		m.stop()
 	}
+
 	for _, object := range []client.Object{
 		&configv1.OperatorHub{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}, &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: operatorName}},
 	} {
@@ -97,6 +100,7 @@ func (m *market) clear() {
 			m.t.Error(err)
 		}
 	}
+
 	if err := m.DeleteAllOf(context.Background(), &v1alpha1.CatalogSource{}, client.InNamespace(DefaultNamespace)); err != nil {
 		m.t.Error(err)
 	}
@@ -131,9 +135,11 @@ func (m *market) start(defaults fstest.MapFS) func() {
 	if err := Setup(mgr, Options{Defaults: defaults, Release: "4.18.3", Program: "v1.2.3"}); err != nil {
 		m.t.Fatal(err)
 	}
+
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- mgr.Start(ctx) }()
+
 	return sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -162,10 +168,12 @@ func (m *market) images() (string, error) {
 	if err := m.List(m.t.Context(), &list, client.InNamespace(DefaultNamespace)); err != nil {
 		return "", err
 	}
+
 	var told []string
 	for _, c := range list.Items {
 		told = append(told, c.Name+"="+c.Spec.Image)
 	}
+
 	return strings.Join(told, " "), nil
 }
 
@@ -175,6 +183,7 @@ func (m *market) status() (string, error) {
 	if err := m.Get(m.t.Context(), client.ObjectKey{Name: "cluster"}, hub); err != nil {
 		return "", client.IgnoreNotFound(err)
 	}
+
 	var told []string
 	for _, s := range hub.Status.Sources {
 		sign := "+"
@@ -183,6 +192,7 @@ func (m *market) status() (string, error) {
 		}
 		told = append(told, sign+s.Name+" "+s.Status)
 	}
+
 	return strings.Join(told, ", "), nil
 }
 
@@ -199,6 +209,7 @@ func (m *market) want(all bool, words string) {
 	} else if err == nil {
 		err = m.Patch(m.t.Context(), hub, client.MergeFrom(before))
 	}
+
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -220,10 +231,12 @@ func (m *market) reported(conditionType string) func() (string, error) {
 		if err := m.Get(m.t.Context(), client.ObjectKey{Name: operatorName}, operator); err != nil {
 			return "", client.IgnoreNotFound(err)
 		}
+
 		c := operatorstatus.Find(operator.Status.Conditions, conditionType)
 		if c == nil {
 			return "", nil
 		}
+
 		return fmt.Sprintf("%s %s %s [%s]", operatorstatus.VersionOf(&operator.Status, "operator"), c.Status, c.Reason, c.Message), nil
 	}
 }
@@ -248,6 +261,7 @@ func TestDefaultCatalogs(t *testing.T) {
 	if err := m.Update(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
+
 	m.until("registry.example.com/a:v1 0 yes", func() (string, error) {
 		c := m.catalog("a")
 		count := 0
@@ -261,14 +275,17 @@ func TestDefaultCatalogs(t *testing.T) {
 	if err := m.Delete(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
+
 	m.until(both, m.images)
 	if err := m.Delete(t.Context(), &configv1.OperatorHub{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}); err != nil {
 		t.Fatal(err)
 	}
+
 	m.until("+a Success, +b Success", m.status)
 	if err := m.Delete(t.Context(), &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: operatorName}}); err != nil {
 		t.Fatal(err)
 	}
+
 	m.until("4.18.3 True AsExpected [No default catalog stands against an update of the cluster]", m.reported(configv1.OperatorUpgradeable))
 }
 
@@ -278,6 +295,7 @@ func TestTurningOff(t *testing.T) {
 	if err := m.Create(t.Context(), mine); err != nil {
 		t.Fatal(err)
 	}
+
 	m.want(false, "-a -typo")
 	m.run(two)
 	m.until("b=registry.example.com/b:v1 mine=mine", m.images)
@@ -293,6 +311,7 @@ func TestTurningOff(t *testing.T) {
 	if err := m.Create(t.Context(), own); err != nil {
 		t.Fatal(err)
 	}
+
 	m.run(two)
 	m.want(true, "") // what is waited for below happens in a pass that sees both
 	m.until("b=registry.example.com/own:v1 mine=mine", m.images)
@@ -332,6 +351,7 @@ func TestTwoAtOnce(t *testing.T) {
 		if err := m.Create(t.Context(), own); err != nil {
 			t.Fatal(err)
 		}
+
 		m.want(true, "+b -x") // what is waited for comes after a pass that sees it
 		m.until("-a Success, +b Success, -x Error", m.status)
 		m.until("a=own b=registry.example.com/b:v1", m.images)
@@ -358,6 +378,7 @@ func TestQuiet(t *testing.T) {
 	if err := m.Status().Update(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
+
 	before["a"] = c.ResourceVersion
 	m.want(false, "-none")
 	m.until("+a Success, +b Success, -none Error", m.status)
@@ -379,6 +400,7 @@ func (m *market) versions() map[string]string {
 	if err := m.Get(m.t.Context(), client.ObjectKey{Name: operatorName}, operator); err != nil {
 		m.t.Fatal(err)
 	}
+
 	return map[string]string{
 		"hub": hub.ResourceVersion, "operator": operator.ResourceVersion, "a": m.catalog("a").ResourceVersion, "b": m.catalog("b").ResourceVersion,
 	}

@@ -58,9 +58,11 @@ func (p *passes) ended(err error) {
 	case p.state.since.IsZero():
 		p.state.since = p.clock.Now()
 	}
+
 	if p.state.hasSucceeded == before.hasSucceeded && p.state.since.Equal(before.since) {
 		return
 	}
+
 	select {
 	case p.news <- event.GenericEvent{Object: &configv1.OperatorHub{ObjectMeta: metav1.ObjectMeta{Name: configv1.OperatorHubName}}}:
 	default: // The reporter is yet to look.
@@ -85,9 +87,11 @@ func reporting(o Options, p *passes, problems []error) func(context.Context, *co
 				again, said.failing = 0, s.err
 			}
 		}
+
 		if !said.hasSucceeded && said.failing == nil {
 			return nil, again, nil // Nothing is known yet.
 		}
+
 		return said.fill, again, nil
 	}
 }
@@ -115,6 +119,7 @@ func (r *report) fill(status *configv1.ClusterOperatorStatus) {
 		set(configv1.OperatorAvailable, metav1.ConditionFalse, reasonFailing, "The default catalogs are not kept: "+r.failing.Error())
 		set(configv1.OperatorProgressing, metav1.ConditionTrue, reasonFailing, "Working toward version "+r.release)
 	}
+
 	switch {
 	case r.failing != nil:
 		set(configv1.OperatorDegraded, metav1.ConditionTrue, reasonFailing, "Default catalogs cannot be written: "+r.failing.Error())
@@ -124,6 +129,7 @@ func (r *report) fill(status *configv1.ClusterOperatorStatus) {
 	default:
 		set(configv1.OperatorDegraded, metav1.ConditionFalse, configv1.ReasonAsExpected, "Every default catalog can be used")
 	}
+
 	set(configv1.OperatorUpgradeable, metav1.ConditionTrue, configv1.ReasonAsExpected, "No default catalog stands against an update of the cluster")
 	status.RelatedObjects = []configv1.ObjectReference{
 		{Resource: "namespaces", Name: r.namespace},

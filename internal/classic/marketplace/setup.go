@@ -69,16 +69,19 @@ func Setup(mgr manager.Manager, o Options) error {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
+
 	o.Namespace = cmp.Or(o.Namespace, DefaultNamespace)
 	found := readDefaults(o.Defaults, o.Namespace)
 	for _, problem := range found.problems {
 		mgr.GetLogger().Error(problem, "A manifest of a default catalog cannot be used")
 	}
+
 	ends := newPasses(o.Clock)
 	k := &keeper{namespace: o.Namespace, defaults: found, client: mgr.GetClient(), reader: mgr.GetAPIReader(), passes: ends}
 	if err := k.setup(mgr); err != nil {
 		return fmt.Errorf("setting up the controller of OperatorHub %q: %w", configv1.OperatorHubName, err)
 	}
+
 	r := &operatorstatus.Reporter{Name: operatorName, Report: reporting(o, ends, found.problems)}
 	return r.Setup(mgr, source.Channel(ends.news, r.Wake()))
 }
@@ -89,6 +92,7 @@ func (k *keeper) setup(mgr manager.Manager) error {
 	begin := make(chan event.GenericEvent, 1)
 	begin <- event.GenericEvent{Object: &configv1.OperatorHub{ObjectMeta: metav1.ObjectMeta{Name: configv1.OperatorHubName}}}
 	isTheOne := predicate.NewPredicateFuncs(func(object client.Object) bool { return object.GetName() == configv1.OperatorHubName })
+
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("operatorhub").
 		WatchesRawSource(source.Channel(begin, wake)).

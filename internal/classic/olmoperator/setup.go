@@ -54,14 +54,17 @@ func Tune(o *ctrl.Options) {
 	if o.Cache.ByObject == nil {
 		o.Cache.ByObject = map[client.Object]cache.ByObject{}
 	}
+
 	noCopy, err := labels.NewRequirement(csvinfo.LabelCopiedFrom, selection.DoesNotExist, nil)
 	if err == nil { // the label is a valid one
 		o.Cache.ByObject[&v1alpha1.ClusterServiceVersion{}] = cache.ByObject{Label: labels.NewSelector().Add(*noCopy)}
 	}
+
 	managed := labels.SelectorFromSet(labels.Set{csvinfo.LabelManaged: "true"})
 	for _, kind := range csv.Managed() {
 		o.Cache.ByObject[kind] = cache.ByObject{Label: managed}
 	}
+
 	// Not by kind: that would ask for the kind of a cluster that may not have it.
 	strip := cache.TransformStripManagedFields()
 	o.Cache.DefaultTransform = func(object any) (any, error) {
@@ -74,6 +77,7 @@ func Tune(o *ctrl.Options) {
 	if o.Client.Cache == nil {
 		o.Client.Cache = &client.CacheOptions{}
 	}
+
 	o.Client.Cache.DisableFor = append(o.Client.Cache.DisableFor,
 		&appsv1.Deployment{}, &corev1.Secret{}, &corev1.ConfigMap{}, &corev1.Service{}, &corev1.Pod{}, &apiextensionsv1.CustomResourceDefinition{},
 		&rbacv1.Role{}, &rbacv1.RoleBinding{}, &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{})
@@ -85,14 +89,17 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
+
 	marked, err := group.NewCache(mgr)
 	if err != nil {
 		return err
 	}
+
 	syncs := &clusteroperator.Syncs{}
 	report := clusteroperator.Options{Namespace: o.Namespace, Release: o.Release, Program: o.Program, Syncs: syncs, Clock: o.Clock}
 	olm, packages := report, report
 	olm.Name, packages.Name = o.ClusterOperator, o.PackageServer
+
 	return errors.Join(
 		csv.Setup(mgr, csv.Options{Clock: o.Clock, Syncs: syncs}),
 		group.Setup(mgr, group.Options{Clock: o.Clock, Marked: marked}),

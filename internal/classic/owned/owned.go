@@ -33,6 +33,7 @@ func Delete(ctx context.Context, reader client.Reader, writer client.Writer, kin
 	if err != nil {
 		return 0, err
 	}
+
 	for i := range items {
 		item := &items[i]
 		item.SetGroupVersionKind(kind)
@@ -41,5 +42,6 @@ func Delete(ctx context.Context, reader client.Reader, writer client.Writer, kin
 			return 0, fmt.Errorf("deleting %s %s of ClusterServiceVersion %s: %w", kind.Kind, item.Name, csv, err)
 		}
 	}
+
 	return len(items), nil
 }

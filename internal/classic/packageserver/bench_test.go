@@ -30,11 +30,13 @@ func generated(b *testing.B) registrypb.RegistryClient {
 	if _, err := generate.Catalog(dir, generate.MB75); err != nil {
 		b.Fatal(err)
 	}
+
 	address, _ := serveCatalog(b, dir)
 	connection, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		b.Fatal(err)
 	}
+
 	b.Cleanup(func() { _ = connection.Close() }) // Nothing depends on it.
 	return registrypb.NewRegistryClient(connection)
 }
@@ -65,11 +67,13 @@ func BenchmarkRefresh(b *testing.B) {
 	for b.Loop() {
 		packages = fetched(b, client)
 	}
+
 	b.ReportMetric((heap()-before)/(1<<20), "MiB-held")
 	bytes := 0
 	for _, p := range packages {
 		bytes += p.Bytes()
 	}
+
 	b.ReportMetric(float64(bytes)/(1<<20), "MiB-packed")
 	b.ReportMetric(float64(len(packages)), "packages")
 }
@@ -84,6 +88,7 @@ func BenchmarkList(b *testing.B) {
 			return &authenticator.Response{User: &user.DefaultInfo{Name: "somebody"}}, true, nil
 		}),
 	}
+
 	server := httptest.NewServer(handler)
 	defer server.Close()
 	for name, accept := range map[string]string{"whole": "application/json", "table": "application/json;as=Table;v=v1;g=meta.k8s.io"} {
@@ -94,6 +99,7 @@ func BenchmarkList(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
+
 				request.Header.Set("Accept", accept)
 				request.Header.Set("Accept-Encoding", "identity")
 				answer, err := server.Client().Do(request)
@@ -103,6 +109,7 @@ func BenchmarkList(b *testing.B) {
 				if n, err = io.Copy(io.Discard, answer.Body); err != nil || answer.StatusCode != http.StatusOK {
 					b.Fatal(answer.Status, err)
 				}
+
 				_ = answer.Body.Close() // It was read.
 			}
 			b.ReportMetric(float64(n)/(1<<20), "MiB")

@@ -98,6 +98,7 @@ func (f *follower) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 		f.forget(request.NamespacedName)
 		return ctrl.Result{}, nil
 	}
+
 	if err := f.pool.Set(request.NamespacedName, catalog.Address()); err != nil {
 		if ctx.Err() == nil { // Else what is known is served to the end.
 			log.Info("A catalog cannot be reached", "error", err.Error())
@@ -105,6 +106,7 @@ func (f *follower) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 		}
 		return ctrl.Result{}, nil // Once the address is another one, there is a new event.
 	}
+
 	connection, _ := f.pool.State(request.NamespacedName)
 	switch connection.Connectivity {
 	case connectivity.Ready:
@@ -115,6 +117,7 @@ func (f *follower) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 		}
 		f.lose(request.NamespacedName)
 	}
+
 	// Else it is not known yet whether it can be reached. The connection tells.
 	return ctrl.Result{}, nil
 }
@@ -131,6 +134,7 @@ func (f *follower) refresh(ctx context.Context, catalog *operatorsv1alpha1.Catal
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+
 	what := contentOf(catalog, connected)
 	f.mu.Lock()
 	known, ok := f.known[key]
@@ -140,10 +144,12 @@ func (f *follower) refresh(ctx context.Context, catalog *operatorsv1alpha1.Catal
 		f.index.Describe(describe(catalog))
 		return ctrl.Result{RequeueAfter: left}, nil
 	}
+
 	asked, ok := f.pool.Client(key)
 	if !ok {
 		return ctrl.Result{}, nil
 	}
+
 	limited, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
 	log := ctrl.LoggerFrom(ctx)
@@ -152,12 +158,14 @@ func (f *follower) refresh(ctx context.Context, catalog *operatorsv1alpha1.Catal
 		f.settle(key)
 		return ctrl.Result{}, fmt.Errorf("reading catalog %s: %w", key, err)
 	}
+
 	f.index.Set(describe(catalog), packages)
 	f.mu.Lock()
 	f.known[key] = reading{at: now, what: what}
 	f.mu.Unlock()
 	f.settle(key)
 	log.Info("A catalog was read", "packages", len(packages), "seconds", f.clock.Since(now).Seconds())
+
 	return ctrl.Result{RequeueAfter: every}, nil
 }
 
@@ -166,6 +174,7 @@ func (f *follower) interval(ctx context.Context) (time.Duration, error) {
 	if !f.configured {
 		return f.every, nil
 	}
+
 	var config operatorsv1.OLMConfig
 	err := f.reader.Get(ctx, client.ObjectKey{Name: operatorsv1.OLMConfigName}, &config)
 	if apierrors.IsNotFound(err) {
@@ -174,6 +183,7 @@ func (f *follower) interval(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, fmt.Errorf("reading OLMConfig %q: %w", operatorsv1.OLMConfigName, err)
 	}
+
 	return intervalOf(&config, f.every), nil
 }
 
@@ -218,17 +228,20 @@ func (f *follower) Ready() error {
 	if f.ready.Load() {
 		return nil
 	}
+
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	var catalogs operatorsv1alpha1.CatalogSourceList
 	if err := f.reader.List(ctx, &catalogs); err != nil {
 		return fmt.Errorf("the catalogs of the cluster are not known yet: %w", err)
 	}
+
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.began.IsZero() {
 		f.began = f.clock.Now()
 	}
+
 	late := f.clock.Since(f.began) >= readyTime
 	for i := range catalogs.Items {
 		if late {
@@ -238,6 +251,7 @@ func (f *follower) Ready() error {
 			return fmt.Errorf("catalog %s was not read yet", key)
 		}
 	}
+
 	f.ready.Store(true)
 	f.settled = map[types.NamespacedName]bool{}
 	return nil

@@ -42,6 +42,7 @@ func (c *changing) ListPackages(_ *registrypb.ListPackageRequest, stream grpc.Se
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -64,6 +65,7 @@ func serveFake(t *testing.T, catalog registrypb.RegistryServer) (address string)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	server := grpc.NewServer()
 	registrypb.RegisterRegistryServer(server, catalog)
 	ended := make(chan error, 1)
@@ -74,5 +76,6 @@ func serveFake(t *testing.T, catalog registrypb.RegistryServer) (address string)
 			t.Errorf("serving the catalog ended with: %v", err)
 		}
 	})
+
 	return listener.Addr().String()
 }

@@ -43,6 +43,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "stopping the API server:", err)
 		code = max(code, 1)
 	}
+
 	os.Exit(code)
 }
 
@@ -95,9 +96,11 @@ func newCluster(t *testing.T) *cluster {
 	if serving.err != nil {
 		t.Fatal(serving.err)
 	}
+
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "user-"}}
 	c.create(ns)
 	c.namespace = ns.Name
+
 	return c
 }
 
@@ -116,15 +119,18 @@ func (c *cluster) serve() error {
 			return err
 		}
 	}
+
 	address, stop, err := start(c.t, c.config, packageserver.Options{GlobalNamespace: globalNamespace, Access: serve.Access{DenyTTL: time.Millisecond}})
 	if err != nil {
 		return err
 	}
+
 	serving.address, serving.stop = address, stop
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return err
 	}
+
 	service := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "package-server", Name: "packageserver"},
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost"},
@@ -132,6 +138,7 @@ func (c *cluster) serve() error {
 	if err := c.client.Create(ctx, service); err != nil {
 		return err
 	}
+
 	api := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
 		"metadata": map[string]any{"name": "v1.packages.operators.coreos.com"},
@@ -144,6 +151,7 @@ func (c *cluster) serve() error {
 	if err := c.client.Create(ctx, api); err != nil {
 		return err
 	}
+
 	until(c.t, "the API server passes requests on", func() (bool, string) {
 		if err := c.client.Get(ctx, client.ObjectKeyFromObject(api), api); err != nil {
 			return false, err.Error()
@@ -151,6 +159,7 @@ func (c *cluster) serve() error {
 		conditions, _, _ := unstructured.NestedSlice(api.Object, "status", "conditions")
 		return strings.Contains(fmt.Sprint(conditions), "status:True"), fmt.Sprint(conditions)
 	})
+
 	return nil
 }
 
@@ -165,6 +174,7 @@ func start(t testing.TB, config *rest.Config, options packageserver.Options) (ad
 	if testing.Verbose() {
 		log = ctrl.Log
 	}
+
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:  env.Scheme(t, corev1.AddToScheme, operatorsv1.AddToScheme, operatorsv1alpha1.AddToScheme),
 		Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0", Logger: log,
@@ -172,15 +182,18 @@ func start(t testing.TB, config *rest.Config, options packageserver.Options) (ad
 	if err != nil {
 		return "", nil, err
 	}
+
 	now := time.Now()
 	authority, err := certificate.NewAuthority("test", time.Hour, now)
 	if err != nil {
 		return "", nil, err
 	}
+
 	pair, err := authority.Issue([]string{"localhost"}, time.Hour, now)
 	if err != nil {
 		return "", nil, err
 	}
+
 	listening := make(chan string, 1)
 	options.Address, options.TLS = "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{*pair.TLS()}, MinVersion: tls.VersionTLS12}
 	options.Listening = func(a net.Addr) { listening <- a.String() }
@@ -191,6 +204,7 @@ func start(t testing.TB, config *rest.Config, options packageserver.Options) (ad
 		cancel()
 		return "", nil, err
 	}
+
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
 	select {
@@ -199,6 +213,7 @@ func start(t testing.TB, config *rest.Config, options packageserver.Options) (ad
 		cancel()
 		return "", nil, fmt.Errorf("the server ended: %w", err)
 	}
+
 	return address, func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -228,6 +243,7 @@ func serveCatalog(t testing.TB, folder string) (address string, stop func()) {
 		cancel()
 		t.Fatalf("the catalog is not served: %v", err)
 	}
+
 	var once sync.Once
 	stop = func() {
 		once.Do(func() {
@@ -237,7 +253,9 @@ func serveCatalog(t testing.TB, folder string) (address string, stop func()) {
 			}
 		})
 	}
+
 	t.Cleanup(stop)
+
 	return address, stop
 }
 
@@ -260,9 +278,11 @@ func (c *cluster) catalog(namespace, name, address string, change ...func(*opera
 			SourceType: operatorsv1alpha1.SourceTypeGrpc, Address: address, DisplayName: "The " + name, Publisher: "Someone",
 		},
 	}
+
 	for _, f := range change {
 		f(made)
 	}
+
 	c.create(made)
 	c.t.Cleanup(func() {
 		if err := c.client.Delete(context.Background(), made); client.IgnoreNotFound(err) != nil {
@@ -273,6 +293,7 @@ func (c *cluster) catalog(namespace, name, address string, change ...func(*opera
 	if err := c.client.Status().Update(c.t.Context(), made); err != nil {
 		c.t.Fatal(err)
 	}
+
 	return made
 }
 
@@ -283,10 +304,12 @@ func (c *cluster) packages(namespace string, options ...client.ListOption) []str
 	if err := c.client.List(c.t.Context(), &list, append(options, client.InNamespace(namespace))...); err != nil {
 		c.t.Fatal(err)
 	}
+
 	var names []string
 	for i := range list.Items {
 		names = append(names, list.Items[i].Status.CatalogSource+"/"+list.Items[i].Name)
 	}
+
 	return names
 }
 

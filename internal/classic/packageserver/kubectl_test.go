@@ -24,6 +24,7 @@ func TestKubectl(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	kubectl := env.Program(t, filepath.Join(root, "bin", "k8s", "kubectl"))
 	c := newCluster(t)
 	address, _ := serveCatalog(t, folderOf(t, simple("papaya", "1.0.0")))
@@ -40,8 +41,10 @@ func TestKubectl(t *testing.T) {
 		if err != nil {
 			t.Errorf("kubectl %s: %v: %s", strings.Join(args, " "), err, stderr.String())
 		}
+
 		return string(out)
 	}
+
 	for _, of := range []struct {
 		args []string
 		want []string
@@ -75,6 +78,7 @@ func kubeconfigOf(t *testing.T, config *rest.Config) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return path
 }
 
@@ -85,6 +89,7 @@ func TestRealCatalogs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	c := newCluster(t)
 	address, _ := serveCatalog(t, dir)
 	c.catalog(c.namespace, "real", address)
@@ -92,11 +97,13 @@ func TestRealCatalogs(t *testing.T) {
 	for _, name := range names {
 		want = append(want, "real/"+name.Name())
 	}
+
 	c.untilPackages(c.namespace, want...)
 	var list packagesv1.PackageManifestList
 	if err := c.client.List(t.Context(), &list, client.InNamespace(c.namespace)); err != nil {
 		t.Fatal(err)
 	}
+
 	for i := range list.Items {
 		p := &list.Items[i]
 		if len(p.Status.Channels) == 0 || p.Status.DefaultChannel == "" || p.Labels["provider"] == "" {

@@ -68,10 +68,12 @@ func TestPackagesFollowTheirCatalogs(t *testing.T) {
 	if err := c.client.Delete(t.Context(), mine); err != nil {
 		t.Fatal(err)
 	}
+
 	c.untilPackages(c.namespace, "everybodys/apple", "everybodys/pear")
 	if err := c.client.Delete(t.Context(), all); err != nil {
 		t.Fatal(err)
 	}
+
 	c.untilPackages(c.namespace)
 }
 
@@ -92,6 +94,7 @@ func TestPackagesThroughTheAPIServer(t *testing.T) {
 	if err := c.client.Get(t.Context(), client.ObjectKey{Namespace: c.namespace, Name: "plum"}, got); err != nil {
 		t.Fatal(err)
 	}
+
 	want := &packagesv1.PackageManifest{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "plum", Namespace: c.namespace, CreationTimestamp: high.CreationTimestamp, ResourceVersion: got.ResourceVersion,
@@ -114,6 +117,7 @@ func TestPackagesThroughTheAPIServer(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("plum (-want +got):\n%s", diff)
 	}
+
 	for name, of := range map[string]struct {
 		options []client.ListOption
 		want    []string
@@ -128,6 +132,7 @@ func TestPackagesThroughTheAPIServer(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
+
 	err := c.client.List(t.Context(), &packagesv1.PackageManifestList{}, client.InNamespace(c.namespace), client.MatchingFields{"status.packageName": "plum"})
 	if !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), "field label not supported: status.packageName") {
 		t.Errorf("a field that nothing is chosen by: %v", err)
@@ -138,16 +143,19 @@ func TestPackagesThroughTheAPIServer(t *testing.T) {
 	if err := c.client.Delete(t.Context(), got); !apierrors.IsMethodNotSupported(err) {
 		t.Errorf("deleting a package: %v", err)
 	}
+
 	// All namespaces: each package in that of its catalog.
 	var list packagesv1.PackageManifestList
 	if err := c.client.List(t.Context(), &list, client.MatchingLabels{"catalog-namespace": c.namespace}); err != nil {
 		t.Fatal(err)
 	}
+
 	for i := range list.Items {
 		if list.Items[i].Namespace != c.namespace {
 			t.Errorf("%s is in namespace %q of the list of all", list.Items[i].Name, list.Items[i].Namespace)
 		}
 	}
+
 	if len(list.Items) != 3 {
 		t.Errorf("the list of all namespaces has %d of its packages", len(list.Items))
 	}
@@ -166,14 +174,17 @@ func TestCatalogsThatGoAway(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(folder, "more.yaml"), []byte(simple("fig", "0.0.1")), 0o600); err != nil {
 		t.Fatal(err)
 	}
+
 	back, _ := serveCatalog(t, folder)
 	if err := c.client.Get(t.Context(), client.ObjectKeyFromObject(catalog), catalog); err != nil {
 		t.Fatal(err)
 	}
+
 	catalog.Spec.Address = back
 	if err := c.client.Update(t.Context(), catalog); err != nil {
 		t.Fatal(err)
 	}
+
 	c.untilPackages(c.namespace, "moving/fig", "moving/grape")
 
 	// Nothing serves it any more.
@@ -181,6 +192,7 @@ func TestCatalogsThatGoAway(t *testing.T) {
 	if err := c.client.Status().Update(t.Context(), catalog); err != nil {
 		t.Fatal(err)
 	}
+
 	c.untilPackages(c.namespace)
 }
 
@@ -194,6 +206,7 @@ func TestTheNameOfACatalogChanges(t *testing.T) {
 	if err := c.client.Update(t.Context(), catalog); err != nil {
 		t.Fatal(err)
 	}
+
 	until(t, "the new name is shown", func() (bool, string) {
 		var p packagesv1.PackageManifest
 		if err := c.client.Get(t.Context(), client.ObjectKey{Namespace: c.namespace, Name: "quince"}, &p); err != nil {
@@ -210,19 +223,23 @@ func TestWatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var events watch.Interface
 	until(t, "a watch begins where a list ended", func() (bool, string) {
 		var list packagesv1.PackageManifestList
 		if err := watching.List(t.Context(), &list, client.InNamespace(c.namespace)); err != nil {
 			t.Fatal(err)
 		}
+
 		events, err = watching.Watch(t.Context(), &packagesv1.PackageManifestList{}, client.InNamespace(c.namespace),
 			&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}})
 		if err != nil && !apierrors.IsResourceExpired(err) { // Catalogs of other tests go away meanwhile.
 			t.Fatal(err)
 		}
+
 		return err == nil, fmt.Sprint(err)
 	})
+
 	defer events.Stop()
 	address, stop := serveCatalog(t, folderOf(t, simple("olive", "1.0.0")))
 	c.catalog(c.namespace, "watched", address)
@@ -242,10 +259,12 @@ func TestWatch(t *testing.T) {
 	if p := next(watch.Added); p.Name != "olive" || p.Namespace != c.namespace {
 		t.Errorf("%s/%s is added", p.Namespace, p.Name)
 	}
+
 	stop()
 	if p := next(watch.Deleted); p.Name != "olive" {
 		t.Errorf("%s is deleted", p.Name)
 	}
+
 	_, err = watching.Watch(t.Context(), &packagesv1.PackageManifestList{}, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "12345"}})
 	if !apierrors.IsResourceExpired(err) {
 		t.Errorf("a version that is not held: %v", err)
@@ -262,6 +281,7 @@ func TestInformers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	ended := make(chan error, 1)
 	go func() { ended <- known.Start(ctx) }()
 	defer func() {
@@ -270,6 +290,7 @@ func TestInformers(t *testing.T) {
 			t.Error(err)
 		}
 	}()
+
 	keeps := func(want ...string) {
 		t.Helper()
 		until(t, fmt.Sprintf("the informer keeps %q", want), func() (bool, string) {
@@ -277,14 +298,17 @@ func TestInformers(t *testing.T) {
 			if err := known.List(ctx, &list); err != nil {
 				return false, err.Error()
 			}
+
 			var names []string
 			for i := range list.Items {
 				names = append(names, list.Items[i].Name)
 			}
+
 			slices.Sort(names)
 			return slices.Equal(names, want), fmt.Sprint(names)
 		})
 	}
+
 	keeps()
 	address, stop := serveCatalog(t, folderOf(t, simple("date", "1.0.0"), simple("lime", "1.0.0")))
 	c.catalog(c.namespace, "kept", address)
@@ -304,6 +328,7 @@ func get(t *testing.T, config *rest.Config, token, path string) (int, string) {
 		}
 		transport.TLSClientConfig.Certificates = []tls.Certificate{pair}
 	}
+
 	defer transport.CloseIdleConnections()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+serving.address+path, nil)
 	if err != nil {
@@ -312,6 +337,7 @@ func get(t *testing.T, config *rest.Config, token, path string) (int, string) {
 	if token != "" {
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
+
 	// Nobody may say so without the certificate of the API server.
 	request.Header.Set("X-Remote-User", "admin")
 	request.Header.Set("X-Remote-Group", "system:masters")
@@ -319,11 +345,13 @@ func get(t *testing.T, config *rest.Config, token, path string) (int, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return answer.StatusCode, string(body)
 }
 
@@ -335,11 +363,13 @@ func TestAccess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	c.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "reader"}})
 	token, err := cluster.CoreV1().ServiceAccounts(c.namespace).CreateToken(t.Context(), "reader", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	until(t, "the server is ready", func() (bool, string) {
 		code, body := get(t, nil, "", "/readyz")
 		return code == 200, body
@@ -361,6 +391,7 @@ func TestAccess(t *testing.T) {
 			t.Errorf("%s: %d %s", name, code, body)
 		}
 	}
+
 	c.create(&rbacv1.Role{
 		ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "packages"},
 		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{packagesv1.GroupVersion.Group}, Resources: []string{"packagemanifests"}, Verbs: []string{"get", "list"}}},
@@ -386,6 +417,7 @@ func TestReplicas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer stop()
 	first := serving.address
 	defer func() { serving.address = first }()
@@ -401,6 +433,7 @@ func TestReplicas(t *testing.T) {
 		_, one := get(t, c.config, "", path)
 		serving.address = second
 		_, two := get(t, c.config, "", path)
+
 		return one == two && strings.Contains(one, "kiwi"), "the first says:\n" + one + "\nthe second says:\n" + two
 	})
 }
@@ -418,10 +451,12 @@ func TestInterval(t *testing.T) {
 	if err := c.client.Status().Update(t.Context(), catalog); err != nil {
 		t.Fatal(err)
 	}
+
 	catalog.Labels = map[string]string{"looked-at": "again"}
 	if err := c.client.Update(t.Context(), catalog); err != nil {
 		t.Fatal(err)
 	}
+
 	until(t, "the catalog was looked at", func() (bool, string) {
 		found := c.packages(c.namespace, client.MatchingLabels{"looked-at": "again"})
 		return len(found) > 0, fmt.Sprint(found)
@@ -429,6 +464,7 @@ func TestInterval(t *testing.T) {
 	if now := fake.reads(); now != read {
 		t.Errorf("a catalog that cannot have changed was read %d times", now-read)
 	}
+
 	config := &operatorsv1.OLMConfig{ObjectMeta: metav1.ObjectMeta{Name: operatorsv1.OLMConfigName}}
 	config.Spec.Features = &operatorsv1.Features{PackageServerSyncInterval: &metav1.Duration{Duration: time.Second}}
 	c.create(config)

@@ -69,10 +69,12 @@ func Setup(ctx context.Context, mgr manager.Manager, options Options) error {
 	if options.Name == "" {
 		options.Name = "packageserver"
 	}
+
 	configured, err := has(mgr, operatorsv1.OLMConfigKind)
 	if err != nil {
 		return err
 	}
+
 	wake := &waker{}
 	f := &follower{
 		reader: mgr.GetClient(), index: index.New(), clock: clock.RealClock{}, every: options.Interval, configured: configured,
@@ -85,6 +87,7 @@ func Setup(ctx context.Context, mgr manager.Manager, options Options) error {
 	if err := mgr.Add(closing{f.pool}); err != nil {
 		return err
 	}
+
 	return follow(mgr, f, wake, options.Name)
 }
 
@@ -98,6 +101,7 @@ func has(mgr manager.Manager, kind string) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("looking for the kind %s: %w", kind, err)
 	}
+
 	return true, nil
 }
 
@@ -129,6 +133,7 @@ func follow(mgr manager.Manager, f *follower, wake *waker, name string) error {
 	if err := b.Complete(f); err != nil {
 		return fmt.Errorf("setting up the reading of catalogs: %w", err)
 	}
+
 	return nil
 }
 
@@ -139,10 +144,12 @@ func (f *follower) all(ctx context.Context, _ client.Object) []reconcile.Request
 		ctrl.LoggerFrom(ctx).Error(err, "Listing CatalogSources")
 		return nil
 	}
+
 	var requests []reconcile.Request
 	for i := range catalogs.Items {
 		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&catalogs.Items[i])})
 	}
+
 	return requests
 }
 
@@ -154,6 +161,7 @@ func intervalChanges(other time.Duration) predicate.Predicate {
 		}
 		return other
 	}
+
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return of(e.Object) != other },
 		DeleteFunc: func(e event.DeleteEvent) bool { return of(e.Object) != other },
@@ -184,6 +192,7 @@ func setupServer(ctx context.Context, mgr manager.Manager, f *follower, options 
 	if err := mgr.Add(delegation); err != nil {
 		return err
 	}
+
 	log := mgr.GetLogger().WithName("packageserver")
 	return mgr.Add(&serve.Server{
 		Address: options.Address, TLS: options.TLS, Listening: options.Listening, Log: log,

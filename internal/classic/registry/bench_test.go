@@ -28,6 +28,7 @@ func BenchmarkListBundles(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
+
 		n := 0
 		for ; ; n++ {
 			if _, err := stream.Recv(); errors.Is(err, io.EOF) {
@@ -36,6 +37,7 @@ func BenchmarkListBundles(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
+
 		b.ReportMetric(float64(n), "bundles/op")
 	}
 }
@@ -58,13 +60,16 @@ func first(b *testing.B, client registrypb.RegistryClient) (pkg, channel string)
 	if err != nil {
 		b.Fatal(err)
 	}
+
 	name, err := stream.Recv()
 	if err != nil {
 		b.Fatal(err)
 	}
+
 	p, err := client.GetPackage(b.Context(), &registrypb.GetPackageRequest{Name: name.GetName()})
 	if err != nil {
 		b.Fatal(err)
 	}
+
 	return p.GetName(), p.GetChannels()[0].GetName()
 }

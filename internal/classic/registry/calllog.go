@@ -41,6 +41,7 @@ func (l *callLog) start(ctx context.Context, method string) func(error) {
 	if !l.log.Enabled(ctx, slog.LevelDebug) {
 		return func(err error) { l.failed(err) }
 	}
+
 	service, name := path.Split(method)
 	log := l.log.With("grpc.service", strings.Trim(service, "/"), "grpc.method", name)
 	if client, ok := peer.FromContext(ctx); ok {
@@ -49,6 +50,7 @@ func (l *callLog) start(ctx context.Context, method string) func(error) {
 	if agent := metadata.ValueFromIncomingContext(ctx, "user-agent"); len(agent) > 0 {
 		log = log.With("user_agent", abbreviate(agent[0]))
 	}
+
 	log.Debug("started call")
 	began := time.Now()
 	return func(err error) {

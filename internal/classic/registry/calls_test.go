@@ -35,6 +35,7 @@ func receive[T any](t *testing.T, stream grpc.ServerStreamingClient[T], err erro
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var all []*T
 	for {
 		m, err := stream.Recv()
@@ -62,6 +63,7 @@ func TestListPackages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	want := []*registrypb.PackageName{{Name: "etcd"}, {Name: "prometheus"}}
 	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -95,6 +97,7 @@ func TestGetPackage(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", want.GetName(), diff)
 		}
 	}
+
 	_, err := c.GetPackage(t.Context(), &registrypb.GetPackageRequest{Name: "nats"})
 	wantError(t, err, codes.Unknown, `package "nats" not found`)
 }
@@ -179,6 +182,7 @@ func TestListBundles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	deprecated := prometheus("0.14.0", "ServiceMonitor")
 	deprecated.Deprecation = &registrypb.Deprecation{Message: "0.14.0 loses data"}
 	want := []*registrypb.Bundle{
@@ -213,6 +217,7 @@ func TestGetBundle(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", want.GetCsvName(), diff)
 		}
 	}
+
 	_, err := ask("nats", "alpha", "etcdoperator.v0.9.2")
 	wantError(t, err, codes.Unknown, `package "nats" not found`)
 	_, err = ask("etcd", "beta", "etcdoperator.v0.9.2")
@@ -229,6 +234,7 @@ func TestClusterServiceVersionIsMadeOfItsMetadata(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	csv := `{"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion",` +
 		`"metadata":{"annotations":{"alm-examples":"[]","capabilities":"Full Lifecycle"},"labels":{"operatorframework.io/arch.amd64":"supported"},"name":"etcdoperator.v0.9.2"},` +
 		`"spec":{"apiservicedefinitions":{},"customresourcedefinitions":{"owned":[{"kind":"EtcdCluster","name":"etcdclusters.etcd.example.com","version":"v1beta2"}]},` +
@@ -239,6 +245,7 @@ func TestClusterServiceVersionIsMadeOfItsMetadata(t *testing.T) {
 	if !json.Valid([]byte(got.GetCsvJson())) {
 		t.Error("it is not valid JSON")
 	}
+
 	want := in("alpha", etcd092(), "", ">=0.6.0 <0.9.2")
 	want.CsvJson, want.Object = csv, []string{csv}
 	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
@@ -259,6 +266,7 @@ func TestGetBundleForChannel(t *testing.T) {
 	if diff := cmp.Diff(in("stable", etcd090(), "", ""), got, protocmp.Transform()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+
 	_, err = ask("nats", "stable")
 	wantError(t, err, codes.Unknown, `package "nats" not found`)
 	_, err = ask("etcd", "beta")
@@ -282,6 +290,7 @@ func TestGetBundleThatReplaces(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
+
 	// Of several the first by name.
 	got, err := ask("etcdoperator.v0.6.1", "etcd", "alpha")
 	if err != nil {
@@ -290,6 +299,7 @@ func TestGetBundleThatReplaces(t *testing.T) {
 	if diff := cmp.Diff(in("alpha", etcd090(), "", ""), got, protocmp.Transform()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+
 	_, err = ask("nats.v1", "nats", "stable")
 	wantError(t, err, codes.Unknown, `package nats not found`)
 	_, err = ask("nats.v1", "etcd", "beta")
@@ -312,6 +322,7 @@ func TestGetChannelEntriesThatReplace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	want := []*registrypb.ChannelEntry{
 		entry("etcd", "alpha", "etcdoperator.v0.9.0", "etcdoperator.v0.6.1"),
 		entry("etcd", "alpha", "etcdoperator.v0.9.2", "etcdoperator.v0.9.0"),
@@ -320,6 +331,7 @@ func TestGetChannelEntriesThatReplace(t *testing.T) {
 	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+
 	_, err = ask("nats.v1")
 	wantError(t, err, codes.Unknown, "no channel entries found that replace nats.v1")
 }
@@ -333,6 +345,7 @@ func TestGetChannelEntriesThatProvide(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	want := []*registrypb.ChannelEntry{
 		entry("etcd", "alpha", "etcdoperator.v0.6.1", ""),
 		entry("etcd", "alpha", "etcdoperator.v0.9.0", "etcdoperator.v0.6.1"),
@@ -345,6 +358,7 @@ func TestGetChannelEntriesThatProvide(t *testing.T) {
 	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+
 	stream, err := c.GetChannelEntriesThatProvide(t.Context(), &registrypb.GetAllProvidersRequest{Group: "g", Version: "v", Kind: "K"})
 	_, err = receive(t, stream, err)
 	wantError(t, err, codes.Unknown, `no channel entries found that provide group:"g" version:"v" kind:"K"`)
@@ -360,6 +374,7 @@ func TestGetLatestChannelEntriesThatProvide(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	want := []*registrypb.ChannelEntry{
 		entry("etcd", "alpha", "etcdoperator.v0.9.2", "etcdoperator.v0.9.0"),
 		entry("etcd", "alpha", "etcdoperator.v0.9.2", "etcdoperator.v0.6.1"),
@@ -368,6 +383,7 @@ func TestGetLatestChannelEntriesThatProvide(t *testing.T) {
 	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+
 	_, err = ask("etcd.example.com", "v1", "EtcdCluster")
 	wantError(t, err, codes.Unknown, `no channel entries found that provide group:"etcd.example.com" version:"v1" kind:"EtcdCluster"`)
 }
@@ -384,10 +400,12 @@ func TestGetDefaultBundleThatProvides(t *testing.T) {
 	if diff := cmp.Diff(in("preview", prometheus("0.22.2", "ServiceMonitor", "PrometheusRule"), "", ""), got, protocmp.Transform()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+
 	got, err = ask(t.Context(), "etcd.example.com", "v1beta2", "EtcdCluster")
 	if err != nil || got.GetChannelName() != "alpha" || got.GetCsvName() != "etcdoperator.v0.9.2" || got.GetCsvJson() == "" || got.GetSkips() != nil {
 		t.Errorf("got %v, %v", got, err)
 	}
+
 	_, err = ask(t.Context(), "g", "v", "K")
 	wantError(t, err, codes.Unknown, `no channel entries found that provide group:"g" version:"v" kind:"K"`)
 }
@@ -423,6 +441,7 @@ properties:
   - {type: olm.package, value: {packageName: a, version: 2.0.0}}
   - {type: olm.gvk, value: {group: g, version: v, kind: K}}
 `})
+
 	c := registrypb.NewRegistryClient(dial(t, start(t, &registry.Serve{Source: content.Folder{Dir: dir}})))
 	_, err := c.GetDefaultBundleThatProvides(t.Context(), &registrypb.GetDefaultProviderRequest{Group: "g", Version: "v", Kind: "K"})
 	wantError(t, err, codes.Unknown, `no entry found that provides group:"g" version:"v" kind:"K"`)

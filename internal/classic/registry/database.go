@@ -40,10 +40,12 @@ func (s *databaseService) GetBundleForChannel(_ context.Context, request *regist
 	if c == nil || c.Head() == nil {
 		return nil, fmt.Errorf("no entry found for %s %s", request.GetPkgName(), request.GetChannelName())
 	}
+
 	b, err := s.content.Bundle(content.Place{Package: p, Channel: c, Entry: c.Head()})
 	if err != nil {
 		return nil, err
 	}
+
 	return &registrypb.Bundle{CsvName: c.Head().Name, CsvJson: b.GetCsvJson()}, nil
 }
 

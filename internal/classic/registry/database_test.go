@@ -54,10 +54,12 @@ func databaseClient(t *testing.T) registrypb.RegistryClient {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	index, err := indexdb.Open(t.Context(), path, indexdb.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() {
 		if err := index.Close(); err != nil {
 			t.Error(err)
@@ -79,6 +81,7 @@ func TestListBundlesOfDatabase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	listed := func(version, replaces string, more ...*registrypb.Property) *registrypb.Bundle {
 		return &registrypb.Bundle{
 			CsvName: "kettle.v" + version, PackageName: "kettle", ChannelName: "stable", Version: version, Replaces: replaces,
@@ -89,6 +92,7 @@ func TestListBundlesOfDatabase(t *testing.T) {
 				&registrypb.Property{Type: "olm.package", Value: fmt.Sprintf(`{"packageName":"kettle","version":%q}`, version)}),
 		}
 	}
+
 	second := listed("1.1.0", "kettle.v1.0.0")
 	second.RequiredApis = []*registrypb.GroupVersionKind{{Group: "water.example", Version: "v2", Kind: "Tap", Plural: "taps"}}
 	second.Dependencies = []*registrypb.Dependency{
@@ -112,10 +116,12 @@ func TestQueriesOfDatabase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	want := &registrypb.Bundle{CsvName: "kettle.v1.2.0", CsvJson: head.GetCsvJson()}
 	if diff := cmp.Diff(want, head, protocmp.Transform()); diff != "" || head.GetCsvJson() == "" {
 		t.Errorf("head (-want +got):\n%s", diff)
 	}
+
 	next, err := c.GetBundleThatReplaces(t.Context(), &registrypb.GetReplacementRequest{CsvName: "kettle.v1.0.0", PkgName: "kettle", ChannelName: "stable"})
 	if err != nil || next.GetCsvName() != "kettle.v1.1.0" || next.GetReplaces() != "" {
 		t.Errorf("what replaces 1.0.0 is %q, which replaces %q, error %v", next.GetCsvName(), next.GetReplaces(), err)

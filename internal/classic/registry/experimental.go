@@ -32,6 +32,7 @@ func (s *experimental) ExperimentalListPackageCustomSchemas(request *registrypb.
 	if request.GetSchema() == "" {
 		return status.Error(codes.InvalidArgument, "schema is required")
 	}
+
 	for blob, err := range s.content.Customs(request.GetSchema(), request.GetPackageName()) {
 		var name *content.NameError
 		if errors.As(err, &name) {
@@ -44,6 +45,7 @@ func (s *experimental) ExperimentalListPackageCustomSchemas(request *registrypb.
 			return status.Error(codes.Internal, err.Error())
 		}
 	}
+
 	return nil
 }
 
@@ -52,6 +54,7 @@ func sendStruct(stream grpc.ServerStreamingServer[structpb.Struct], blob []byte)
 	if err := stream.Context().Err(); err != nil {
 		return err
 	}
+
 	answer := &structpb.Struct{}
 	if err := answer.UnmarshalJSON(blob); err != nil {
 		return err

@@ -29,8 +29,10 @@ func TestCustomSchemas(t *testing.T) {
 		for _, s := range got {
 			maps = append(maps, s.AsMap())
 		}
+
 		return maps, err
 	}
+
 	const schema = "example.lifecycle"
 	one := map[string]any{"schema": schema, "package": "etcd", "name": "one", "supported": true, "phases": []any{1.0, 2.5, nil}}
 	two := map[string]any{"schema": schema, "package": "etcd", "name": "two"}

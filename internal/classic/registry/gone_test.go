@@ -35,6 +35,7 @@ func TestEndOfTheClientEndsTheCall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer func() {
 		if err := catalog.Close(); err != nil {
 			t.Error(err)

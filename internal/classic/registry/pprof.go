@@ -28,6 +28,7 @@ func profileRoutes() *http.ServeMux {
 	routes.HandleFunc("/debug/pprof/profile", cpuProfile)
 	routes.HandleFunc("/debug/pprof/symbol", symbols)
 	routes.HandleFunc("/debug/pprof/trace", executionTrace)
+
 	return routes
 }
 
@@ -39,6 +40,7 @@ func profileIndex(w http.ResponseWriter, _ *http.Request) {
 		name := html.EscapeString(profile.Name())
 		fmt.Fprintf(&b, "<li><a href=\"%s?debug=1\">%s</a>: %d</li>\n", name, name, profile.Count())
 	}
+
 	b.WriteString("<li><a href=\"goroutine?debug=2\">stacks of all goroutines</a></li>\n")
 	b.WriteString("<li><a href=\"profile?seconds=30\">profile</a>, <a href=\"trace?seconds=1\">trace</a>: of so many seconds</li>\n")
 	b.WriteString("<li><a href=\"cmdline\">cmdline</a></li>\n</ul>\n")
@@ -77,16 +79,19 @@ func namedProfile(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, `the difference of two moments is not served: get both, and call go tool pprof with -diff_base`)
 		return
 	}
+
 	// What is no number is none, as with net/http/pprof.
 	if collect, _ := strconv.Atoi(r.FormValue("gc")); name == "heap" && collect > 0 {
 		runtime.GC()
 	}
+
 	debug, _ := strconv.Atoi(r.FormValue("debug"))
 	if debug == 0 {
 		startFile(w, profile.Name())
 	} else {
 		startAnswer(w, "text/plain; charset=utf-8")
 	}
+
 	_ = profile.WriteTo(w, debug) // The client has gone.
 }
 
@@ -143,6 +148,7 @@ func symbols(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodPost {
 		question = http.MaxBytesReader(w, r.Body, maxSymbols)
 	}
+
 	var b strings.Builder
 	b.WriteString("num_symbols: 1\n") // There are some; nobody reads how many.
 	for reader, more := bufio.NewReader(question), true; more; {
@@ -150,12 +156,14 @@ func symbols(w http.ResponseWriter, r *http.Request) {
 		if err != nil && err != io.EOF { //nolint:errorlint // a Reader gives it as it is
 			fmt.Fprintf(&b, "reading request: %v\n", err)
 		}
+
 		more = err == nil
 		address, err := strconv.ParseUint(strings.TrimSuffix(word, "+"), 0, 64)
 		if function := runtime.FuncForPC(uintptr(address)); err == nil && function != nil {
 			fmt.Fprintf(&b, "%#x %s\n", address, function.Name())
 		}
 	}
+
 	startAnswer(w, "text/plain; charset=utf-8")
 	_, _ = io.WriteString(w, b.String()) // The client has gone.
 }

@@ -34,6 +34,7 @@ func TestProfilesAsToolsReadThem(t *testing.T) {
 			t.Errorf("%s: %d %.200q, want %q", target, answer.Code, answer.Body, want)
 		}
 	}
+
 	if answer := ask(t, http.MethodGet, "/debug/pprof/nothing", ""); answer.Code != http.StatusNotFound || answer.Header().Get("X-Go-Pprof") != "1" {
 		t.Errorf("a profile that there is not: %d %v", answer.Code, answer.Header())
 	}
@@ -50,6 +51,7 @@ func TestSymbols(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, answer.Body, want)
 		}
 	}
+
 	if answer := ask(t, http.MethodPost, "/debug/pprof/symbol", strings.Repeat("1", maxSymbols+1)); !strings.Contains(answer.Body.String(), "reading request: ") {
 		t.Errorf("a question without end: %q", answer.Body)
 	}

@@ -35,19 +35,23 @@ func startProfiles(ctx context.Context, address string, capture bool) (*profiles
 		}
 		p.capturing = true
 	}
+
 	if address == "" {
 		return p, nil
 	}
+
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		p.started()
 		return nil, err
 	}
+
 	routes := profileRoutes()
 	routes.HandleFunc("/debug/pprof/startup/cpu", p.startupCPU)
 	p.address = listener.Addr()
 	p.server = &http.Server{Handler: routes, ReadHeaderTimeout: 10 * time.Second}
 	go func() { _ = p.server.Serve(listener) }() // It ends when it is closed.
+
 	return p, nil
 }
 
@@ -70,6 +74,7 @@ func (p *profiles) startupCPU(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "cpu profile cache is not yet ready", http.StatusServiceUnavailable)
 		return
 	}
+
 	w.Header().Set("Content-Type", "application/octet-stream")
 	_, _ = w.Write(p.cpu.Bytes()) // The client has gone.
 }

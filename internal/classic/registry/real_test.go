@@ -48,9 +48,11 @@ func readReal(t *testing.T, dir string) realCatalog {
 			c.bundles[meta.Package+"/"+meta.Name] = blob
 		}
 	}
+
 	if len(c.packages) == 0 {
 		t.Fatal("the catalog is empty")
 	}
+
 	return c
 }
 
@@ -72,6 +74,7 @@ func TestRealCatalogs(t *testing.T) {
 	if err := (&registry.Serve{Source: content.Folder{Dir: dir}, CacheDir: cache, CacheOnly: true}).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+
 	cold := registrypb.NewRegistryClient(dial(t, start(t, &registry.Serve{Source: content.Folder{Dir: dir}})))
 	warm := registrypb.NewRegistryClient(dial(t, start(t, &registry.Serve{Source: content.Folder{Dir: dir}, CacheDir: cache})))
 
@@ -80,25 +83,31 @@ func TestRealCatalogs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var names []string
 	for _, p := range packages {
 		names = append(names, p.GetName())
 	}
+
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(want.packages)), names); diff != "" {
 		t.Errorf("packages (-want +got):\n%s", diff)
 	}
+
 	bundles, err := warm.ListBundles(t.Context(), &registrypb.ListBundlesRequest{})
 	listed, err := receive(t, bundles, err)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	entries := 0
 	for _, channel := range want.channels {
 		entries += len(channel.Entries)
 	}
+
 	if len(listed) != entries {
 		t.Errorf("%d bundles are listed, the channels have %d entries", len(listed), entries)
 	}
+
 	for _, b := range listed {
 		checkReal(t, want, b)
 		request := &registrypb.GetBundleRequest{PkgName: b.GetPackageName(), ChannelName: b.GetChannelName(), CsvName: b.GetCsvName()}
@@ -106,6 +115,7 @@ func TestRealCatalogs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		fromWarm, err := warm.GetBundle(t.Context(), request)
 		if err != nil {
 			t.Fatal(err)
@@ -113,6 +123,7 @@ func TestRealCatalogs(t *testing.T) {
 		if diff := cmp.Diff(fromCold, fromWarm, protocmp.Transform()); diff != "" {
 			t.Fatalf("%s from a cache that was built (-) and one that was read (+):\n%s", b.GetCsvName(), diff)
 		}
+
 		checkRealCSV(t, want, fromWarm)
 	}
 }
@@ -127,15 +138,18 @@ func checkReal(t *testing.T, catalog realCatalog, got *registrypb.Bundle) {
 	if got.GetCsvJson() != "" || got.GetObject() != nil {
 		t.Errorf("%s is listed with its manifests", got.GetCsvName())
 	}
+
 	channel := catalog.channels[got.GetPackageName()+"/"+got.GetChannelName()]
 	i := slices.IndexFunc(channel.Entries, func(e fbc.ChannelEntry) bool { return e.Name == got.GetCsvName() })
 	if i < 0 {
 		t.Fatalf("%s is not in the channel %s", got.GetCsvName(), got.GetChannelName())
 	}
+
 	entry := fbc.ChannelEntry{Name: got.GetCsvName(), Replaces: got.GetReplaces(), Skips: got.GetSkips(), SkipRange: got.GetSkipRange()}
 	if diff := cmp.Diff(channel.Entries[i], entry); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", got.GetCsvName(), diff)
 	}
+
 	var properties []any
 	for _, p := range got.GetProperties() {
 		var value any
@@ -144,6 +158,7 @@ func checkReal(t *testing.T, catalog realCatalog, got *registrypb.Bundle) {
 		}
 		properties = append(properties, map[string]any{"type": p.GetType(), "value": value})
 	}
+
 	want := slices.DeleteFunc(slices.Clone(blob["properties"].([]any)), func(p any) bool {
 		kind := p.(map[string]any)["type"]
 		return kind == fbc.PropertyCSVMetadata || kind == fbc.PropertyBundleObject
@@ -160,6 +175,7 @@ func checkRealCSV(t *testing.T, catalog realCatalog, got *registrypb.Bundle) {
 	if metadata == nil {
 		return
 	}
+
 	var csv struct {
 		Kind     string
 		Metadata map[string]any
@@ -171,6 +187,7 @@ func checkRealCSV(t *testing.T, catalog realCatalog, got *registrypb.Bundle) {
 	if csv.Kind != "ClusterServiceVersion" || csv.Metadata["name"] != got.GetCsvName() || !slices.Equal(got.GetObject(), []string{got.GetCsvJson()}) {
 		t.Errorf("%s is %s %v with %d objects", got.GetCsvName(), csv.Kind, csv.Metadata["name"], len(got.GetObject()))
 	}
+
 	renamed := map[string]string{"crdDescriptions": "customresourcedefinitions", "apiServiceDefinitions": "apiservicedefinitions"}
 	for key, want := range metadata {
 		found := csv.Spec[key]
@@ -184,6 +201,7 @@ func checkRealCSV(t *testing.T, catalog realCatalog, got *registrypb.Bundle) {
 			t.Errorf("%s of %s (-want +got):\n%s", key, got.GetCsvName(), diff)
 		}
 	}
+
 	if icon := catalog.packages[got.GetPackageName()]["icon"]; icon != nil {
 		if diff := cmp.Diff([]any{icon}, csv.Spec["icon"]); diff != "" {
 			t.Errorf("the icon of %s (-want +got):\n%s", got.GetCsvName(), diff)

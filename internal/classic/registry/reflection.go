@@ -59,6 +59,7 @@ func (r *reflector) ServerReflectionInfo(stream reflectionv1.ServerReflection_Se
 		if err != nil {
 			return err
 		}
+
 		answer, err := r.answer(question, sent)
 		if err != nil {
 			return err
@@ -80,6 +81,7 @@ func (r *reflector) answer(question *reflectionv1.ServerReflectionRequest, sent 
 			list.Service = append(list.Service, &reflectionv1.ServiceResponse{Name: name})
 		}
 		answer.MessageResponse = &reflectionv1.ServerReflectionResponse_ListServicesResponse{ListServicesResponse: list}
+
 	case *reflectionv1.ServerReflectionRequest_FileByFilename:
 		var file protoreflect.FileDescriptor
 		if file, err = protoregistry.GlobalFiles.FindFileByPath(wanted.FileByFilename); err == nil {
@@ -100,11 +102,13 @@ func (r *reflector) answer(question *reflectionv1.ServerReflectionRequest, sent 
 	default:
 		return nil, status.Error(codes.InvalidArgument, "the request asks for nothing that is known")
 	}
+
 	if err != nil {
 		answer.MessageResponse = &reflectionv1.ServerReflectionResponse_ErrorResponse{ErrorResponse: &reflectionv1.ErrorResponse{
 			ErrorCode: int32(codes.NotFound), ErrorMessage: err.Error(),
 		}}
 	}
+
 	return answer, nil
 }
 
@@ -115,10 +119,12 @@ func putFiles(answer *reflectionv1.ServerReflectionResponse, file protoreflect.F
 		if sent[queue[0].Path()] {
 			continue
 		}
+
 		description, err := description(queue[0].Path())
 		if err != nil {
 			return err
 		}
+
 		sent[queue[0].Path()] = true
 		files.FileDescriptorProto = append(files.FileDescriptorProto, description)
 		imports := queue[0].Imports()
@@ -126,6 +132,7 @@ func putFiles(answer *reflectionv1.ServerReflectionResponse, file protoreflect.F
 			queue = append(queue, imports.Get(i).FileDescriptor)
 		}
 	}
+
 	answer.MessageResponse = &reflectionv1.ServerReflectionResponse_FileDescriptorResponse{FileDescriptorResponse: files}
 	return nil
 }
@@ -136,13 +143,16 @@ func description(path string) ([]byte, error) {
 		if message.(proto.Message).ProtoReflect().Descriptor().ParentFile().Path() != path {
 			continue
 		}
+
 		packed, _ := message.Descriptor()
 		reader, err := gzip.NewReader(bytes.NewReader(packed))
 		if err != nil {
 			return nil, err
 		}
+
 		return io.ReadAll(reader) // It is part of the program.
 	}
+
 	return nil, protoregistry.NotFound
 }
 
@@ -160,14 +170,17 @@ func (r *oldReflector) ServerReflectionInfo(stream reflectionv1alpha.ServerRefle
 		if err != nil {
 			return err
 		}
+
 		question := &reflectionv1.ServerReflectionRequest{}
 		if err := convert(old, question); err != nil {
 			return err
 		}
+
 		answer, err := r.current.answer(question, sent)
 		if err != nil {
 			return err
 		}
+
 		oldAnswer := &reflectionv1alpha.ServerReflectionResponse{} //nolint:staticcheck // It is deprecated, and asked for by older clients.
 		if err := convert(answer, oldAnswer); err != nil {
 			return err

@@ -46,10 +46,12 @@ func (s *stranger) ask(request *grpc_reflection_v1.ServerReflectionRequest) *grp
 	if err := s.reflection.Send(request); err != nil {
 		s.t.Fatal(err)
 	}
+
 	answer, err := s.reflection.Recv()
 	if err != nil {
 		s.t.Fatal(err)
 	}
+
 	return answer
 }
 
@@ -66,10 +68,12 @@ func (s *stranger) method(service, name string) protoreflect.MethodDescriptor {
 		}
 		s.files[file.GetName()] = file
 	}
+
 	files, err := protodesc.NewFiles(&descriptorpb.FileDescriptorSet{File: slices.Collect(maps.Values(s.files))})
 	if err != nil {
 		s.t.Fatal(err)
 	}
+
 	return find(s.t, files, service).Methods().ByName(protoreflect.Name(name))
 }
 
@@ -90,6 +94,7 @@ func (s *stranger) call(service, name, request string) (answers []string) {
 	if err := protojson.Unmarshal([]byte(request), in); err != nil {
 		s.t.Fatal(err)
 	}
+
 	stream, err := s.connection.NewStream(s.t.Context(), &grpc.StreamDesc{ServerStreams: m.IsStreamingServer()}, "/"+service+"/"+name)
 	if err != nil {
 		s.t.Fatal(err)
@@ -97,6 +102,7 @@ func (s *stranger) call(service, name, request string) (answers []string) {
 	if err := errors.Join(stream.SendMsg(in), stream.CloseSend()); err != nil {
 		s.t.Fatal(err)
 	}
+
 	for {
 		out := dynamicpb.NewMessage(m.Output())
 		if err := stream.RecvMsg(out); errors.Is(err, io.EOF) {
@@ -104,10 +110,12 @@ func (s *stranger) call(service, name, request string) (answers []string) {
 		} else if err != nil {
 			s.t.Fatal(err)
 		}
+
 		text, err := protojson.Marshal(out)
 		if err != nil {
 			s.t.Fatal(err)
 		}
+
 		answers = append(answers, string(text))
 		if !m.IsStreamingServer() {
 			return answers
@@ -141,6 +149,7 @@ func TestReflectionListsTheServices(t *testing.T) {
 	for _, service := range answer.GetListServicesResponse().GetService() {
 		got = append(got, service.GetName())
 	}
+
 	for _, want := range []string{"api.Registry", "api.ExperimentalRegistry", "grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection"} {
 		if !slices.Contains(got, want) {
 			t.Errorf("%s is not among %v", want, got)
@@ -154,11 +163,13 @@ func TestReflectionOfTheFirstVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	if err := stream.Send(&grpc_reflection_v1alpha.ServerReflectionRequest{ //nolint:staticcheck // It is what the test is about.
 		MessageRequest: &grpc_reflection_v1alpha.ServerReflectionRequest_FileByFilename{FileByFilename: "registry.proto"}, //nolint:staticcheck // The same.
 	}); err != nil {
 		t.Fatal(err)
 	}
+
 	answer, err := stream.Recv()
 	if err != nil {
 		t.Fatal(err)
@@ -189,6 +200,7 @@ func TestReflectionDescribesEachFile(t *testing.T) {
 			t.Errorf("the answer is %v", answer)
 		}
 	}
+
 	for path, file := range s.files {
 		there, err := protoregistry.GlobalFiles.FindFileByPath(path)
 		if err != nil {
@@ -198,6 +210,7 @@ func TestReflectionDescribesEachFile(t *testing.T) {
 			t.Errorf("%s is not described as it is", path)
 		}
 	}
+
 	if len(s.files) != 5 {
 		t.Errorf("files are %v", slices.Sorted(maps.Keys(s.files)))
 	}
@@ -218,6 +231,7 @@ func TestReflectionOfNothing(t *testing.T) {
 			t.Errorf("%s: the answer is %v", name, answer)
 		}
 	}
+
 	answer := s.ask(&grpc_reflection_v1.ServerReflectionRequest{
 		MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_AllExtensionNumbersOfType{AllExtensionNumbersOfType: "api.Bundle"},
 	})

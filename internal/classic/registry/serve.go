@@ -68,18 +68,21 @@ func (s *Serve) Run(ctx context.Context) error {
 	if s.Log == nil {
 		s.Log = slog.New(slog.DiscardHandler)
 	}
+
 	termination := s.openTerminationLog()
 	err := s.run(ctx)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		// It was told to stop before it had begun.
 		err = nil
 	}
+
 	if termination != nil {
 		if err != nil {
 			_, _ = fmt.Fprintf(termination, "%v\n", err) // The error is returned as well.
 		}
 		_ = termination.Close() // Nothing depends on it.
 	}
+
 	return err
 }
 
@@ -89,6 +92,7 @@ func (s *Serve) openTerminationLog() *os.File {
 	if s.TerminationLog == "" {
 		return nil
 	}
+
 	file, err := os.OpenFile(s.TerminationLog, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644) //nolint:gosec // Kubernetes reads it.
 	if err != nil {
 		s.Log.Warn("unable to set termination log path", "error", err)
@@ -102,20 +106,24 @@ func (s *Serve) run(ctx context.Context) error {
 	if s.CacheOnly {
 		pprofAddress = ""
 	}
+
 	profiles, err := startProfiles(ctx, pprofAddress, s.PprofCaptureProfiles)
 	if err != nil {
 		return fmt.Errorf("could not start pprof endpoint: %w", err)
 	}
+
 	defer profiles.stop()
 	if profiles.address != nil {
 		s.Log.Info("serving profiles", "address", profiles.address)
 	}
+
 	log := s.Log.With("backend", content.Format, "cache", s.CacheDir, "configs", s.Source.String())
 	cache := content.Cache{Dir: s.CacheDir, Only: s.CacheOnly, Integrity: s.Integrity, Log: log}
 	catalog, err := cache.Open(ctx, s.Source)
 	if err != nil {
 		return err
 	}
+
 	defer func() {
 		if err := catalog.Close(); err != nil {
 			log.Warn("removing the temporary cache", "error", err)
@@ -124,17 +132,21 @@ func (s *Serve) run(ctx context.Context) error {
 	if s.CacheOnly {
 		return nil
 	}
+
 	address := s.Address
 	if address == "" {
 		address = DefaultAddress
 	}
+
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return fmt.Errorf("failed to listen: %w", err)
 	}
+
 	profiles.started()
 	log = log.With("port", portOf(listener.Addr()), "address", listener.Addr().String())
 	log.Info("serving registry")
+
 	return s.serve(ctx, listener, catalog, log)
 }
 
@@ -154,16 +166,19 @@ func (s *Serve) serve(ctx context.Context, listener net.Listener, catalog *conte
 	if s.Ready != nil {
 		s.Ready(listener.Addr())
 	}
+
 	select {
 	case err := <-ended:
 		return fmt.Errorf("serving on %s: %w", listener.Addr(), err)
 	case <-ctx.Done():
 	}
+
 	log.Info("shutting down server")
 	grace := s.Grace
 	if grace == 0 {
 		grace = defaultGrace
 	}
+
 	// Stop ends the calls that GracefulStop waits for.
 	impatient := time.AfterFunc(grace, server.Stop)
 	defer impatient.Stop()
@@ -172,5 +187,6 @@ func (s *Serve) serve(ctx context.Context, listener net.Listener, catalog *conte
 	if err := <-ended; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 		return fmt.Errorf("serving on %s: %w", listener.Addr(), err)
 	}
+
 	return nil
 }

@@ -56,6 +56,7 @@ func TestHealth(t *testing.T) {
 			t.Errorf("%q: %v, %v", service, got, err)
 		}
 	}
+
 	watch, err := c.Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{})
 	_, err = receive(t, watch, err)
 	wantError(t, err, codes.Unimplemented, "method Watch not implemented")
@@ -95,10 +96,12 @@ func TestCallsAreLoggedWithoutSecrets(t *testing.T) {
 	if _, err := c.GetPackage(ctx, &registrypb.GetPackageRequest{Name: "etcd"}); err != nil {
 		t.Fatal(err)
 	}
+
 	stream, err := c.GetChannelEntriesThatReplace(ctx, &registrypb.GetAllReplacementsRequest{CsvName: "nats.v1"})
 	if _, err = receive(t, stream, err); err == nil {
 		t.Fatal("no error")
 	}
+
 	text := log.String()
 	for _, want := range []string{
 		`msg="started call" grpc.service=api.Registry grpc.method=GetPackage peer.address=127.0.0.1:`,
@@ -113,6 +116,7 @@ func TestCallsAreLoggedWithoutSecrets(t *testing.T) {
 			t.Errorf("the log has no %s:\n%s", want, text)
 		}
 	}
+
 	if strings.Contains(text, "secret") {
 		t.Errorf("the log has a secret:\n%s", text)
 	}
@@ -128,6 +132,7 @@ func TestCallsDoNotFillTheLog(t *testing.T) {
 			t.Fatal("no error")
 		}
 	}
+
 	if after := strings.Count(log.String(), "\n"); after != before {
 		t.Errorf("20 calls wrote %d lines, want none:\n%s", after-before, log.String())
 	}
@@ -138,15 +143,18 @@ func TestFailedStartIsInTheTerminationLog(t *testing.T) {
 	if err := os.WriteFile(path, []byte("before\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+
 	s := &registry.Serve{Source: content.Folder{Dir: "testdata/missing"}, TerminationLog: path}
 	err := s.Run(t.Context())
 	if !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("error is %v", err)
 	}
+
 	text, readErr := os.ReadFile(path)
 	if readErr != nil {
 		t.Fatal(readErr)
 	}
+
 	want := "before\nfailed to load or rebuild cache: failed to rebuild cache: stat testdata/missing: no such file or directory\n"
 	if string(text) != want {
 		t.Errorf("the termination log is %q, want %q", text, want)
@@ -176,16 +184,19 @@ func TestAddressInUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer taken.Close()
 	address := taken.Addr().String()
 	err = (&registry.Serve{Source: content.Folder{Dir: "testdata/catalog"}, Address: address}).Run(t.Context())
 	if err == nil || err.Error() != "failed to listen: listen tcp "+address+": bind: address already in use" {
 		t.Errorf("error is %v", err)
 	}
+
 	err = (&registry.Serve{Source: content.Folder{Dir: "testdata/catalog"}, PprofAddress: address}).Run(t.Context())
 	if err == nil || err.Error() != "could not start pprof endpoint: listen tcp "+address+": bind: address already in use" {
 		t.Errorf("error is %v", err)
 	}
+
 	// To fill a cache needs no profiles.
 	err = (&registry.Serve{Source: content.Folder{Dir: "testdata/catalog"}, PprofAddress: address, CacheOnly: true}).Run(t.Context())
 	if err != nil {
@@ -199,6 +210,7 @@ func TestEmptyCatalogIsServed(t *testing.T) {
 	if got, err := receive(t, stream, err); len(got) > 0 || err != nil {
 		t.Errorf("packages are %v, %v", got, err)
 	}
+
 	bundles, err := c.ListBundles(t.Context(), &registrypb.ListBundlesRequest{})
 	if got, err := receive(t, bundles, err); len(got) > 0 || err != nil {
 		t.Errorf("bundles are %v, %v", got, err)
@@ -219,6 +231,7 @@ func TestProfiles(t *testing.T) {
 					t.Error(err)
 				}
 			}()
+
 			address := profilesAddress(t, log)
 			for path, want := range map[string]int{
 				"/debug/pprof/": 200, "/debug/pprof/cmdline": 200, "/debug/pprof/symbol": 200, "/debug/pprof/heap": 200,
@@ -250,6 +263,7 @@ func TestProfileOfTheStartIsNotReadyBeforeItsEnd(t *testing.T) {
 		}},
 		Address: "127.0.0.1:0", PprofAddress: "127.0.0.1:0", Log: log.logger(slog.LevelInfo),
 	}
+
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
@@ -258,6 +272,7 @@ func TestProfileOfTheStartIsNotReadyBeforeItsEnd(t *testing.T) {
 	if code, body := get(t, "http://"+address+"/debug/pprof/startup/cpu"); code != 503 || body != "cpu profile cache is not yet ready\n" {
 		t.Errorf("the answer is %d %q", code, body)
 	}
+
 	cancel()
 	close(goOn)
 	if err := <-ended; err != nil {
@@ -283,11 +298,13 @@ func get(t *testing.T, url string) (int, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return answer.StatusCode, string(body)
 }
 
@@ -337,6 +354,7 @@ func TestTemporaryCacheIsRemoved(t *testing.T) {
 	if found, _ := filepath.Glob(filepath.Join(tmp, "opm-serve-cache-*", "catalog")); len(found) != 1 {
 		t.Errorf("temporary caches are %v", found)
 	}
+
 	cancel()
 	if err := <-ended; err != nil {
 		t.Fatal(err)
@@ -358,12 +376,14 @@ func TestSourceAndCacheMayGo(t *testing.T) {
 	if err := os.CopyFS(source, os.DirFS("testdata/catalog")); err != nil {
 		t.Fatal(err)
 	}
+
 	c := registrypb.NewRegistryClient(dial(t, start(t, &registry.Serve{
 		Source: content.Folder{Dir: source}, CacheDir: cache, Integrity: content.IgnoreIntegrity,
 	})))
 	if err := errors.Join(os.RemoveAll(source), os.RemoveAll(cache)); err != nil {
 		t.Fatal(err)
 	}
+
 	got, err := c.GetBundle(t.Context(), &registrypb.GetBundleRequest{PkgName: "etcd", ChannelName: "alpha", CsvName: "etcdoperator.v0.9.2"})
 	if err != nil || !strings.Contains(got.GetCsvJson(), "A key-value store") {
 		t.Errorf("got %v, %v", got, err)
@@ -385,6 +405,7 @@ func testLostContent(t *testing.T, log *slog.Logger) {
 	if err := os.Truncate(filepath.Join(cache, "mainstay.v1", "catalog"), 0); err != nil {
 		t.Fatal(err)
 	}
+
 	stream, err := registrypb.NewRegistryClient(connection).ListBundles(t.Context(), &registrypb.ListBundlesRequest{})
 	_, err = receive(t, stream, err)
 	wantError(t, err, codes.Unknown, "reading the cached catalog: unexpected EOF")

@@ -47,14 +47,17 @@ func newServer(catalog *content.Content, database bool, log *slog.Logger) *grpc.
 		grpc.UnaryInterceptor(calls.unary),
 		grpc.StreamInterceptor(calls.stream),
 	)
+
 	if database {
 		registrypb.RegisterRegistryServer(server, &databaseService{service{content: catalog}})
 	} else {
 		registrypb.RegisterRegistryServer(server, &service{content: catalog})
 	}
+
 	registrypb.RegisterExperimentalRegistryServer(server, &experimental{content: catalog})
 	grpc_health_v1.RegisterHealthServer(server, state)
 	registerReflection(server)
+
 	return server
 }
 

@@ -36,6 +36,7 @@ func (s *service) GetPackage(_ context.Context, request *registrypb.GetPackageRe
 	if p == nil {
 		return nil, fmt.Errorf("package %q not found", request.GetName())
 	}
+
 	answer := &registrypb.Package{Name: p.Name, DefaultChannelName: p.DefaultChannel, Deprecation: deprecation(p.Deprecation)}
 	for i := range p.Channels {
 		c := &p.Channels[i]
@@ -45,6 +46,7 @@ func (s *service) GetPackage(_ context.Context, request *registrypb.GetPackageRe
 		}
 		answer.Channels = append(answer.Channels, channel)
 	}
+
 	return answer, nil
 }
 
@@ -75,15 +77,18 @@ func (s *service) bundle(pkg, channel string, name func(*content.Channel) string
 	if p == nil {
 		return nil, fmt.Errorf("package %q not found", pkg)
 	}
+
 	c := p.Channel(channel)
 	if c == nil {
 		return nil, fmt.Errorf("package %q, channel %q not found", pkg, channel)
 	}
+
 	wanted := name(c)
 	e := c.Entry(wanted)
 	if e == nil {
 		return nil, fmt.Errorf("package %q, channel %q, bundle %q not found", pkg, channel, wanted)
 	}
+
 	return s.withoutEdges(content.Place{Package: p, Channel: c, Entry: e})
 }
 
@@ -103,14 +108,17 @@ func (s *service) GetBundleThatReplaces(_ context.Context, request *registrypb.G
 	if p == nil {
 		return nil, fmt.Errorf("package %s not found", request.GetPkgName())
 	}
+
 	c := p.Channel(request.GetChannelName())
 	if c == nil {
 		return nil, fmt.Errorf("package %q, channel %q not found", p.Name, request.GetChannelName())
 	}
+
 	e := replacement(c, request.GetCsvName())
 	if e == nil {
 		return nil, fmt.Errorf("no entry found for package %q, channel %q", p.Name, c.Name)
 	}
+
 	return s.withoutEdges(content.Place{Package: p, Channel: c, Entry: e})
 }
 
@@ -136,9 +144,11 @@ func (s *service) GetChannelEntriesThatReplace(request *registrypb.GetAllReplace
 			return err
 		}
 	}
+
 	if !found {
 		return fmt.Errorf("no channel entries found that replace %s", name)
 	}
+
 	return nil
 }
 
@@ -202,6 +212,7 @@ func edges(place content.Place, counts func(skip string) bool, yield func(edge) 
 	if !yield(edge{place, place.Entry.Replaces}) {
 		return false
 	}
+
 	for _, skip := range place.Entry.Skips {
 		if skip != place.Entry.Replaces && counts(skip) && !yield(edge{place, skip}) {
 			return false
@@ -218,6 +229,7 @@ func sendProviders(request apiRequest, found iter.Seq[edge], stream grpc.ServerS
 			return err
 		}
 	}
+
 	if none {
 		return fmt.Errorf("no channel entries found that provide %s", describe(request))
 	}
@@ -232,6 +244,7 @@ func (s *service) GetDefaultBundleThatProvides(_ context.Context, request *regis
 			return s.withoutEdges(e.Place)
 		}
 	}
+
 	if none {
 		return nil, fmt.Errorf("no channel entries found that provide %s", describe(request))
 	}
@@ -253,6 +266,7 @@ func (s *service) ListBundles(_ *registrypb.ListBundlesRequest, stream grpc.Serv
 			// Clients get the manifests from the image.
 			read = s.content.Summary
 		}
+
 		b, err := read(place)
 		if err != nil {
 			return err
@@ -261,5 +275,6 @@ func (s *service) ListBundles(_ *registrypb.ListBundlesRequest, stream grpc.Serv
 			return err
 		}
 	}
+
 	return nil
 }

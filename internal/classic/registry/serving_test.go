@@ -31,6 +31,7 @@ func start(t testing.TB, s *registry.Serve) string {
 			t.Errorf("the server ended with: %v", err)
 		}
 	})
+
 	return address
 }
 
@@ -62,6 +63,7 @@ func newHeld(t testing.TB, connection *grpc.ClientConn) *held {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	h := &held{stream: stream}
 	h.ask(t)
 	return h
@@ -74,6 +76,7 @@ func (h *held) ask(t testing.TB) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+
 	if _, err := h.stream.Recv(); err != nil {
 		t.Fatal(err)
 	}
@@ -114,6 +117,7 @@ func write(t testing.TB, files map[string]string) string {
 			t.Fatal(err)
 		}
 	}
+
 	return dir
 }
 
@@ -124,9 +128,11 @@ func normal(t testing.TB, text string) string {
 	if err := json.Unmarshal([]byte(text), &value); err != nil {
 		t.Fatal(err)
 	}
+
 	out, err := json.Marshal(value)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return string(out)
 }

@@ -24,6 +24,7 @@ func fields(list ...any) []byte {
 			out = protowire.AppendBytes(out, value)
 		}
 	}
+
 	return out
 }
 
@@ -98,6 +99,7 @@ func TestNamesOfCalls(t *testing.T) {
 			got[string(m.FullName())] = string(m.Input().FullName()) + " " + streams[m.IsStreamingServer()] + " " + string(m.Output().FullName())
 		}
 	}
+
 	want := map[string]string{
 		"api.Registry.ListPackages":                                     "api.ListPackageRequest stream api.PackageName",
 		"api.Registry.GetPackage":                                       "api.GetPackageRequest one api.Package",

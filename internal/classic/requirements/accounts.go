@@ -21,6 +21,7 @@ func (r *Result) accounts(csv *v1alpha1.ClusterServiceVersion, world *World) err
 	if policy == nil {
 		policy = &rbac.Policy{}
 	}
+
 	for _, p := range slices.Concat(spec.Permissions, spec.ClusterPermissions) {
 		for i := range p.Rules {
 			if err := checkRule(&p.Rules[i]); err != nil {
@@ -28,6 +29,7 @@ func (r *Result) accounts(csv *v1alpha1.ClusterServiceVersion, world *World) err
 			}
 		}
 	}
+
 	for _, name := range AccountNames(csv) {
 		status := accountStatus(name)
 		account := world.Accounts[name]
@@ -41,6 +43,7 @@ func (r *Result) accounts(csv *v1alpha1.ClusterServiceVersion, world *World) err
 			r.add(false, status)
 			continue
 		}
+
 		granted := policy.Granted(rbac.ServiceAccount(csv.Namespace, name))
 		local, ok := dependents(granted, spec.Permissions, name, csv.Namespace)
 		wide, okWide := dependents(granted, spec.ClusterPermissions, name, "")
@@ -50,8 +53,10 @@ func (r *Result) accounts(csv *v1alpha1.ClusterServiceVersion, world *World) err
 			r.LacksRights = true
 			status.Status, status.Message = v1alpha1.RequirementPresentNotSatisfied, "Policy rule not satisfied for service account"
 		}
+
 		r.add(ok && okWide, status)
 	}
+
 	return nil
 }
 
@@ -63,6 +68,7 @@ func dependents(granted *rbac.Granted, permissions []v1alpha1.StrategyDeployment
 	if namespace == "" {
 		what = "cluster"
 	}
+
 	for _, p := range permissions {
 		if AccountName(p) != account {
 			continue
@@ -72,15 +78,18 @@ func dependents(granted *rbac.Granted, permissions []v1alpha1.StrategyDeployment
 			if !granted.Covers(namespace, &p.Rules[i]) {
 				status.Status, met = v1alpha1.DependentNotSatisfied, false
 			}
+
 			encoded, err := json.Marshal(p.Rules[i])
 			if err != nil {
 				status.Status, status.Message, met = v1alpha1.DependentNotSatisfied, "rule unmarshallable", false
 			} else {
 				status.Message = what + " rule:" + string(encoded)
 			}
+
 			found = append(found, status)
 		}
 	}
+
 	return found, met
 }
 

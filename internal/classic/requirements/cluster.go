@@ -19,6 +19,7 @@ func (r *Result) kubernetes(csv *v1alpha1.ClusterServiceVersion, world *World) {
 	if csv.Spec.MinKubeVersion == "" {
 		return
 	}
+
 	status := v1alpha1.RequirementStatus{
 		Group: v1alpha1.GroupVersion.Group, Version: v1alpha1.GroupVersion.Version,
 		Kind: v1alpha1.ClusterServiceVersionKind, Name: csv.Name,
@@ -40,6 +41,7 @@ func (r *Result) kubernetes(csv *v1alpha1.ClusterServiceVersion, world *World) {
 		status.Status = v1alpha1.RequirementPresent
 		status.Message = fmt.Sprintf("CSV minKubeVersion (%s) less than server version (%s)", csv.Spec.MinKubeVersion, server)
 	}
+
 	r.add(status.Status == v1alpha1.RequirementPresent, status)
 }
 
@@ -59,23 +61,27 @@ func judge(csv *v1alpha1.ClusterServiceVersion, world *World, wanted v1alpha1.CR
 	if crd == nil {
 		return v1alpha1.RequirementNotPresent, "CRD is not present", ""
 	}
+
 	if owned {
 		if others := alongsideOthers(csv, world, crd); len(others) > 0 {
 			return v1alpha1.RequirementPresentNotSatisfied, "CRD installed alongside other CSV(s): " + strings.Join(others, ", "), ""
 		}
 	}
+
 	served := slices.ContainsFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
 		return v.Name == wanted.Version && v.Served
 	})
 	if !served {
 		return v1alpha1.RequirementNotPresent, "CRD version not served", ""
 	}
+
 	established := slices.ContainsFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
 		return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
 	})
 	if !established {
 		return v1alpha1.RequirementPresentNotAvailable, "CRD is present but the Established condition is False (not available)", string(crd.UID)
 	}
+
 	return v1alpha1.RequirementPresent, "CRD is present and Established condition is true", string(crd.UID)
 }
 
@@ -88,17 +94,21 @@ func alongsideOthers(csv *v1alpha1.ClusterServiceVersion, world *World, crd *api
 		if !strings.HasPrefix(key, csvinfo.AnnotationInstalledAlongside) {
 			continue
 		}
+
 		value := crd.Annotations[key]
 		namespace, name, _ := strings.Cut(value, "/")
 		if namespace == csv.Namespace && name == csv.Name {
 			return nil
 		}
+
 		old = old || namespace == csv.Namespace && world.Ancestors.Has(name)
 		others = append(others, value)
 	}
+
 	if !old {
 		return nil
 	}
+
 	slices.Sort(others)
 	return others
 }

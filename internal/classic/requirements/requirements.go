@@ -65,6 +65,7 @@ func Check(csv *v1alpha1.ClusterServiceVersion, world *World) (*Result, error) {
 	if err := r.accounts(csv, world); err != nil {
 		return nil, err
 	}
+
 	return r, nil
 }
 
@@ -115,6 +116,7 @@ func (r *Result) ownedAPIs(csv *v1alpha1.ClusterServiceVersion) {
 			status.Status = v1alpha1.RequirementDeploymentNotFound
 			status.Message = "no deployment of the install strategy is named as its deploymentName"
 		}
+
 		r.add(found, status)
 	}
 }
@@ -129,6 +131,7 @@ func (r *Result) requiredAPIs(csv *v1alpha1.ClusterServiceVersion, world *World)
 		if !met {
 			status.Status = v1alpha1.RequirementNotPresent
 		}
+
 		switch {
 		case !exists:
 			status.Message = "APIService does not exist"
@@ -137,6 +140,7 @@ func (r *Result) requiredAPIs(csv *v1alpha1.ClusterServiceVersion, world *World)
 		case !served:
 			status.Message = "APIService does not serve the kind"
 		}
+
 		r.add(met, status)
 	}
 }

@@ -34,6 +34,7 @@ func crd(established bool, annotations map[string]string) *apiextensionsv1.Custo
 	if established {
 		status = apiextensionsv1.ConditionTrue
 	}
+
 	c.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: status}}
 	return c
 }
@@ -72,6 +73,7 @@ func TestDefinitions(t *testing.T) {
 		"required, with the old one":     {required, crd(true, alongside("a.v1")), "Present", fine, "u"},
 		"of the old one's name far away": {owned, crd(true, map[string]string{csvinfo.AlongsideKey("far", "a.v1"): "far/a.v1"}), "Present", fine, "u"},
 	}
+
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			world := &World{CRDs: map[string]*apiextensionsv1.CustomResourceDefinition{"as.g": tt.crd}, Ancestors: sets.New("a.v1")}
@@ -102,6 +104,7 @@ func TestKubernetes(t *testing.T) {
 		"odd server":   {"1.20.0", "odd", nil, "NotPresent", "Server version parsing error"},
 		"odd own text": {"odd", "v1.36.3", nil, "PresentNotSatisfied", "CSV version parsing error"},
 	}
+
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			csv := newCSV(func(s *v1alpha1.ClusterServiceVersionSpec) { s.MinKubeVersion = v1alpha1.LooseVersion(tt.least) })
@@ -109,6 +112,7 @@ func TestKubernetes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			want := &Result{Met: tt.status == "Present", Statuses: []v1alpha1.RequirementStatus{{
 				Group: "operators.coreos.com", Version: "v1alpha1", Kind: "ClusterServiceVersion", Name: "a.v2", Status: tt.status, Message: tt.message,
 			}}}
@@ -129,6 +133,7 @@ func TestAPIs(t *testing.T) {
 		}
 		s.NativeAPIs = []metav1.GroupVersionKind{{Group: "n", Version: "v1", Kind: "There"}, {Group: "n", Version: "v1", Kind: "Absent"}}
 	})
+
 	world := &World{
 		APIServices: map[string]bool{"v1.g": true, "v1.down": false},
 		Served: sets.New(schema.GroupVersionKind{Group: "g", Version: "v1", Kind: "Good"}, schema.GroupVersionKind{Group: "down", Version: "v1", Kind: "D"},
@@ -138,11 +143,13 @@ func TestAPIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	type row struct{ Name, Kind, Status, Message string }
 	var rows []row
 	for _, s := range got.Statuses {
 		rows = append(rows, row{s.Name, s.Kind, s.Status, s.Message})
 	}
+
 	want := []row{
 		{"v1.g", "APIService", "Present", ""},
 		{"v1.g", "APIService", "NotPresent", "APIService does not serve the kind"},
@@ -185,6 +192,7 @@ func TestAccounts(t *testing.T) {
 			{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "PolicyRule", Status: second, Message: writeText},
 		}
 	}
+
 	ownedBy := func(kind string) *metav1.PartialObjectMetadata {
 		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Kind: kind, Name: "a.v2", UID: "mine"}}}}
 	}
@@ -204,16 +212,19 @@ func TestAccounts(t *testing.T) {
 		"rights in the namespace only": {&metav1.PartialObjectMetadata{}, local, "PresentNotSatisfied", "Policy rule not satisfied for service account", dependents("Satisfied", "NotSatisfied"), true},
 		"no rights":                    {&metav1.PartialObjectMetadata{}, nil, "PresentNotSatisfied", "Policy rule not satisfied for service account", dependents("NotSatisfied", "NotSatisfied"), true},
 	}
+
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			world := &World{Policy: tt.policy, Accounts: map[string]*metav1.PartialObjectMetadata{}}
 			if tt.account != nil {
 				world.Accounts["sa"] = tt.account
 			}
+
 			got, err := Check(csv, world)
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			want := &Result{Met: tt.status == "Present", LacksRights: tt.lacks, Statuses: []v1alpha1.RequirementStatus{{
 				Version: "v1", Kind: "ServiceAccount", Name: "sa", Status: tt.status, Message: tt.message, Dependents: tt.dependents,
 			}}}
@@ -244,12 +255,14 @@ func TestRealBundles(t *testing.T) {
 	if err != nil || len(found) == 0 {
 		t.Fatalf("found %d bundles, error %v", len(found), err)
 	}
+
 	for _, dir := range found {
 		t.Run(filepath.Base(filepath.Dir(dir))+"/"+filepath.Base(dir), func(t *testing.T) {
 			b, err := bundle.Load(os.DirFS(dir))
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			got, err := Check(&b.CSV, &World{ServerVersion: "v1.36.3"})
 			if err != nil {
 				t.Fatal(err)

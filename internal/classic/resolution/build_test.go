@@ -70,6 +70,7 @@ func line(pkg, channel string, versions ...string) []*resolution.Entry {
 		}
 		entries = append(entries, e)
 	}
+
 	return entries
 }
 
@@ -118,6 +119,7 @@ func csvOf(t testing.TB, e *resolution.Entry, change ...func(*v1alpha1.ClusterSe
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	csv := v1alpha1.ClusterServiceVersion{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: e.Name, Annotations: map[string]string{csvinfo.AnnotationProperties: string(properties)}},
 		Spec:       v1alpha1.ClusterServiceVersionSpec{Version: v1alpha1.LooseVersion(e.Version)},
@@ -126,6 +128,7 @@ func csvOf(t testing.TB, e *resolution.Entry, change ...func(*v1alpha1.ClusterSe
 	for _, f := range change {
 		f(&csv)
 	}
+
 	return csv
 }
 

@@ -25,6 +25,7 @@ func order(pkg string, entries []*Entry) []*channel {
 		}
 		byName[e.Channel] = append(byName[e.Channel], e)
 	}
+
 	slices.SortFunc(names, func(a, b string) int { return byPlace(byName[a][0], byName[b][0]) })
 	channels := make([]*channel, 0, len(names))
 	for _, name := range names {
@@ -32,6 +33,7 @@ func order(pkg string, entries []*Entry) []*channel {
 		c.entries, c.err = chain(pkg, name, byName[name])
 		channels = append(channels, c)
 	}
+
 	return channels
 }
 
@@ -44,6 +46,7 @@ func chain(pkg, channel string, entries []*Entry) ([]*Entry, error) {
 			byName[e.Name] = e
 		}
 	}
+
 	replaced, skipped := map[string]bool{}, map[string]bool{}
 	for _, e := range entries {
 		if e.Replaces != e.Name {
@@ -55,6 +58,7 @@ func chain(pkg, channel string, entries []*Entry) ([]*Entry, error) {
 			}
 		}
 	}
+
 	var chains [][]*Entry
 	for _, e := range entries {
 		if replaced[e.Name] || byName[e.Name] != e {
@@ -66,12 +70,14 @@ func chain(pkg, channel string, entries []*Entry) ([]*Entry, error) {
 		}
 		chains = append(chains, one)
 	}
+
 	switch len(chains) {
 	case 0:
 		return nil, fmt.Errorf("no channel heads (entries not replaced by another entry) found in channel %q of package %q", channel, pkg)
 	case 1:
 		return chains[0], nil
 	}
+
 	words := make([]string, len(chains))
 	for i, one := range chains {
 		words[i] = one[0].Name
@@ -79,6 +85,7 @@ func chain(pkg, channel string, entries []*Entry) ([]*Entry, error) {
 			words[i] += "..." + one[last].Name
 		}
 	}
+
 	slices.Sort(words)
 	return nil, fmt.Errorf("a unique replacement chain within a channel is required to determine the relative order between channel entries, "+
 		"but %d replacement chains were found in channel %q of package %q: %s", len(chains), channel, pkg, strings.Join(words, ", "))
@@ -96,5 +103,6 @@ func follow(head *Entry, byName map[string]*Entry, skipped map[string]bool) (one
 			one = append(one, e)
 		}
 	}
+
 	return one, false
 }

@@ -249,9 +249,11 @@ func large(tb testing.TB) resolution.Input {
 		}
 		in.Offers = append(in.Offers, catalog(name, 0, entries...))
 	}
+
 	for i := range 30 {
 		in.Subscriptions = append(in.Subscriptions, subscription(fmt.Sprint("p", 40+i*3), "stable", func(*v1alpha1.Subscription) {}))
 	}
+
 	return in
 }
 

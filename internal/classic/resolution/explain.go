@@ -18,6 +18,7 @@ func (b *builder) explain(contradiction []int) error {
 			pairs[rules[i].group]++
 		}
 	}
+
 	e := &UnsatisfiableError{}
 	for i := range rules {
 		text := rules[i].text()
@@ -29,6 +30,7 @@ func (b *builder) explain(contradiction []int) error {
 			e.advice = append(e.advice, advice)
 		}
 	}
+
 	slices.Sort(e.Reasons)
 	e.Reasons = slices.Compact(e.Reasons)
 	return e
@@ -49,6 +51,7 @@ func (b *builder) advise(r *rule) string {
 	case r.group >= 0 && strings.Contains(r.text(), " provide "):
 		return "Operators that provide the same API cannot be installed in the same namespace: give up one of them, or put it into another namespace."
 	}
+
 	return ""
 }
 
@@ -58,20 +61,25 @@ func (b *builder) adviseSubscription(impossible string) string {
 	if at < 0 {
 		return ""
 	}
+
 	sub := b.wants[at].subscription
 	for _, o := range b.Offers {
 		if o.Catalog.Name != sub.Spec.CatalogSource || o.Catalog.Namespace != sub.Spec.CatalogSourceNamespace {
 			continue
 		}
+
 		p := o.packages[sub.Spec.Package]
 		if p == nil {
 			return fmt.Sprintf("Subscription %q: correct spec.name, or spec.source if another catalog has the package.", sub.Name)
 		}
+
 		names := make([]string, len(p.channels))
 		for i, c := range p.channels {
 			names[i] = c.name
 		}
+
 		return fmt.Sprintf("Subscription %q: package %q has the channels %s; correct spec.channel or spec.startingCSV.", sub.Name, sub.Spec.Package, strings.Join(names, ", "))
 	}
+
 	return fmt.Sprintf("Subscription %q: the catalog must be in its own namespace or in that of global catalogs, exist, and have content.", sub.Name)
 }

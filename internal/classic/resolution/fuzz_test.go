@@ -25,6 +25,7 @@ func FuzzProperties(f *testing.F) {
 		if len(needType)+len(need)+len(haveType)+len(have) > maxFuzzed {
 			return
 		}
+
 		resolve := func() ([]string, string) {
 			choices, err := resolution.Resolve(resolution.Input{
 				Namespace: namespace,
@@ -32,6 +33,7 @@ func FuzzProperties(f *testing.F) {
 					entry("b", "stable", "1.0.0", property(haveType, "%s", have)))),
 				Subscriptions: []*v1alpha1.Subscription{subscription("a", "stable")},
 			})
+
 			var unsatisfiable *resolution.UnsatisfiableError
 			if errors.As(err, &unsatisfiable) && len(unsatisfiable.Reasons) == 0 {
 				t.Error("a choice is not possible for no reason")
@@ -39,8 +41,10 @@ func FuzzProperties(f *testing.F) {
 			if err != nil {
 				return nil, err.Error()
 			}
+
 			return texts(choices), ""
 		}
+
 		first, firstErr := resolve()
 		second, secondErr := resolve()
 		if diff := cmp.Diff(first, second); diff != "" || firstErr != secondErr {

@@ -52,6 +52,7 @@ func Orphan(pkg string, csvs []v1alpha1.ClusterServiceVersion, subscriptions []*
 		}) {
 			continue
 		}
+
 		properties, err := propertiesOf(csv, nil)
 		b := &Bundle{Name: csv.Name, Version: string(csv.Spec.Version), Properties: properties}
 		if b.prepare(); err != nil || b.Package != pkg {
@@ -60,8 +61,10 @@ func Orphan(pkg string, csvs []v1alpha1.ClusterServiceVersion, subscriptions []*
 		if found != "" {
 			return ""
 		}
+
 		found = csv.Name
 	}
+
 	return found
 }
 
@@ -74,10 +77,12 @@ func standing(csvs []v1alpha1.ClusterServiceVersion, failForward bool) ([]*v1alp
 		if csvinfo.IsCopied(csv) {
 			continue
 		}
+
 		by := csvinfo.Replacement(csv, csvs)
 		if by != nil && by.Status.Phase == v1alpha1.CSVPhaseSucceeded {
 			continue
 		}
+
 		if failForward && csv.Status.Phase == v1alpha1.CSVPhaseReplacing {
 			hasFailed, err := endsInFailure(csv, csvs)
 			if err != nil {
@@ -87,8 +92,10 @@ func standing(csvs []v1alpha1.ClusterServiceVersion, failForward bool) ([]*v1alp
 				continue
 			}
 		}
+
 		all = append(all, csv)
 	}
+
 	slices.SortFunc(all, func(a, b *v1alpha1.ClusterServiceVersion) int { return strings.Compare(a.Name, b.Name) })
 	return all, nil
 }
@@ -99,6 +106,7 @@ func endsInFailure(csv *v1alpha1.ClusterServiceVersion, among []v1alpha1.Cluster
 	if err != nil {
 		return false, err
 	}
+
 	for at := csv; at != last; at = csvinfo.Replacement(at, among) {
 		if at.Status.Phase != v1alpha1.CSVPhaseReplacing {
 			return false, fmt.Errorf("ClusterServiceVersion %s/%s is replaced by %s and yet is in phase %q, not %q: "+
@@ -106,6 +114,7 @@ func endsInFailure(csv *v1alpha1.ClusterServiceVersion, among []v1alpha1.Cluster
 				csvinfo.Replacement(at, among).Name, at.Status.Phase, v1alpha1.CSVPhaseReplacing, csv.Name)
 		}
 	}
+
 	return last.Status.Phase == v1alpha1.CSVPhaseFailed, nil
 }
 
@@ -119,6 +128,7 @@ func installed(namespace string, csvs []*v1alpha1.ClusterServiceVersion, subscri
 		}
 		entries = append(entries, &Entry{Bundle: &Bundle{Name: csv.Name, Version: string(csv.Spec.Version), Properties: properties}})
 	}
+
 	key := types.NamespacedName{Namespace: namespace, Name: installedCatalog}
 	asTheyAre := func(_ string, entries []*Entry) []*channel { return []*channel{{entries: entries}} }
 	return newSnapshot(key, nil, entries, asTheyAre), nil
@@ -137,18 +147,22 @@ func propertiesOf(csv *v1alpha1.ClusterServiceVersion, subscriptions []*v1alpha1
 		}
 		return value.Properties, nil
 	}
+
 	provided, err := csvinfo.Provided(csv)
 	if err != nil {
 		return nil, fmt.Errorf("ClusterServiceVersion %s/%s: %w", csv.Namespace, csv.Name, err)
 	}
+
 	required, err := csvinfo.Required(csv)
 	if err != nil {
 		return nil, fmt.Errorf("ClusterServiceVersion %s/%s: %w", csv.Namespace, csv.Name, err)
 	}
+
 	properties, err := FromAPIs(provided, required)
 	if err != nil {
 		return nil, fmt.Errorf("ClusterServiceVersion %s/%s: %w", csv.Namespace, csv.Name, err)
 	}
+
 	if name := packageOf(csv.Name, subscriptions); name != "" {
 		value, err := json.Marshal(fbc.PackageProperty{PackageName: name, Version: string(csv.Spec.Version)})
 		if err != nil {
@@ -156,6 +170,7 @@ func propertiesOf(csv *v1alpha1.ClusterServiceVersion, subscriptions []*v1alpha1
 		}
 		properties = append(properties, fbc.Property{Type: fbc.PropertyPackage, Value: value})
 	}
+
 	return properties, nil
 }
 
@@ -172,6 +187,7 @@ func packageOf(csv string, subscriptions []*v1alpha1.Subscription) string {
 			return ""
 		}
 	}
+
 	return name
 }
 
@@ -190,5 +206,6 @@ func FromAPIs(provided, required csvinfo.APIs) ([]fbc.Property, error) {
 			properties = append(properties, fbc.Property{Type: some.kind, Value: value})
 		}
 	}
+
 	return properties, nil
 }

@@ -37,15 +37,18 @@ func parseRequirement(p fbc.Property) (*requirement, error) {
 	if p.Type == propertyLabelRequired {
 		return r, r.parseLabel(p.Value)
 	}
+
 	parsed, err := dependency.Parse([]fbc.Property{p})
 	if err != nil {
 		return nil, err
 	}
+
 	r.metBy = func(b *Bundle) bool { return parsed[0].MetBy(b.facts) }
 	text, err := r.describe(p.Type, p.Value)
 	if err != nil {
 		return nil, fmt.Errorf("property %q: %w", p.Type, err)
 	}
+
 	r.text = text
 	return r, nil
 }
@@ -60,6 +63,7 @@ func (r *requirement) parseLabel(raw json.RawMessage) error {
 	if value.Label == "" {
 		return fmt.Errorf("property %q: %w", propertyLabelRequired, errors.New("label is not set"))
 	}
+
 	r.text = "with label: " + value.Label
 	r.metBy = func(b *Bundle) bool { return b.hasLabel(value.Label) }
 	return nil
@@ -97,6 +101,7 @@ func (r *requirement) describe(propertyType string, raw json.RawMessage) (string
 		r.pkg = name
 		return text, err
 	}
+
 	var d described
 	if err := json.Unmarshal(raw, &d); err != nil {
 		return "", err
@@ -104,6 +109,7 @@ func (r *requirement) describe(propertyType string, raw json.RawMessage) (string
 	if d.GVK != nil {
 		r.api = kindOf(d.GVK)
 	}
+
 	if len(d.Package) > 0 {
 		_, name, err := packageText(d.Package)
 		if err != nil {
@@ -111,6 +117,7 @@ func (r *requirement) describe(propertyType string, raw json.RawMessage) (string
 		}
 		r.pkg = name
 	}
+
 	return d.text()
 }
 
@@ -130,10 +137,12 @@ func packageText(raw json.RawMessage) (text, name string, err error) {
 	if value.PackageName == "" {
 		value.PackageName = value.Name
 	}
+
 	text = "with package: " + value.PackageName
 	if value.VersionRange != "" {
 		text += " and with version in range: " + value.VersionRange
 	}
+
 	return text, value.PackageName, nil
 }
 
@@ -171,5 +180,6 @@ func (p *parts) text(words string) (string, error) {
 			return "", err
 		}
 	}
+
 	return words + strings.Join(texts, "; "), nil
 }

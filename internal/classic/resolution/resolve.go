@@ -62,11 +62,13 @@ func Resolve(in Input) ([]Choice, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	subscriptions := slices.SortedFunc(slices.Values(in.Subscriptions), func(a, b *v1alpha1.Subscription) int { return strings.Compare(a.Name, b.Name) })
 	present, err := installed(in.Namespace, csvs, subscriptions)
 	if err != nil {
 		return nil, err
 	}
+
 	b := &builder{Input: in, present: present, numbers: map[*Entry]int{}, replaces: map[*Entry]string{}}
 	slices.SortFunc(b.Offers, func(x, y Offer) int {
 		return cmp.Or(
@@ -78,6 +80,7 @@ func Resolve(in Input) ([]Choice, error) {
 	if err := b.build(subscriptions); err != nil {
 		return nil, err
 	}
+
 	return b.solve()
 }
 
@@ -90,6 +93,7 @@ func compareOwn(own, a, b string) int {
 	case b == own:
 		return 1
 	}
+
 	return strings.Compare(a, b)
 }
 
@@ -141,17 +145,20 @@ func (b *builder) build(subscriptions []*v1alpha1.Subscription) error {
 	for _, sub := range subscriptions {
 		subscribed[sub.Status.InstalledCSV] = true
 	}
+
 	for _, e := range b.presentEntries() {
 		n := b.number(e)
 		if !subscribed[e.Name] {
 			b.add(rule{sort: mandatory, of: n, text: fixed("clusterserviceversion " + e.Name + " exists and is not referenced by a subscription")})
 		}
 	}
+
 	for _, sub := range subscriptions {
 		if err := b.subscribe(sub); err != nil {
 			return err
 		}
 	}
+
 	// What an entry needs brings in more entries.
 	for n := 0; ; n++ {
 		if n == len(b.entries) {
@@ -187,11 +194,13 @@ func (b *builder) subscribe(sub *v1alpha1.Subscription) error {
 	if impossible == "" && len(options) == 0 && current == nil {
 		impossible = "no operators found matching the criteria of subscription " + sub.Name
 	}
+
 	b.wants = append(b.wants, want{subscription: sub, options: len(options), impossible: impossible})
 	if impossible != "" {
 		b.add(rule{sort: prohibited, of: n, text: fixed(impossible)})
 		return nil
 	}
+
 	numbers := make([]int, 0, len(options)+1)
 	for _, e := range options {
 		numbers = append(numbers, b.number(e))
@@ -201,9 +210,11 @@ func (b *builder) subscribe(sub *v1alpha1.Subscription) error {
 		b.replaces[e] = current.Name
 		b.add(rule{sort: conflicts, of: b.number(e), options: []int{b.number(current)}, text: fixed(e.id() + " conflicts with " + current.id())})
 	}
+
 	if current != nil {
 		options, numbers = append(options, current), append(numbers, b.number(current))
 	}
+
 	b.add(rule{sort: requires, of: n, options: numbers, text: func() string { return subscriptionText(sub.Name, options) }})
 	return nil
 }
@@ -213,10 +224,12 @@ func subscriptionText(name string, options []*Entry) string {
 	for i, e := range options {
 		ids[i] = e.id()
 	}
+
 	last := len(ids) - 1
 	if last == 0 {
 		return fmt.Sprintf("subscription %s requires %s", name, ids[0])
 	}
+
 	return fmt.Sprintf("subscription %s requires at least one of %s or %s", name, strings.Join(ids[:last], ", "), ids[last])
 }
 
@@ -226,6 +239,7 @@ func (b *builder) current(sub *v1alpha1.Subscription) *Entry {
 	if sub.Status.InstalledCSV == "" {
 		return nil
 	}
+
 	for _, p := range b.present.packages {
 		for _, e := range p.all {
 			if e.Name == sub.Status.InstalledCSV && (e.Package == "" || e.Package == sub.Spec.Package) {
@@ -233,6 +247,7 @@ func (b *builder) current(sub *v1alpha1.Subscription) *Entry {
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -245,10 +260,12 @@ func (b *builder) candidates(sub *v1alpha1.Subscription, current *Entry) (option
 	if at < 0 || b.Offers[at].Len() == 0 {
 		return nil, fmt.Sprintf("no operators found from catalog %s in namespace %s referenced by subscription %s", source.Name, source.Namespace, sub.Name), nil
 	}
+
 	offered := b.Offers[at].packages[spec.Package]
 	if offered == nil {
 		return nil, fmt.Sprintf("no operators found in package %s in the catalog referenced by subscription %s", spec.Package, sub.Name), nil
 	}
+
 	channels := offered.channels
 	if spec.Channel != "" {
 		channels = slices.DeleteFunc(slices.Clone(channels), func(c *channel) bool { return c.name != spec.Channel })
@@ -256,6 +273,7 @@ func (b *builder) candidates(sub *v1alpha1.Subscription, current *Entry) (option
 			return nil, fmt.Sprintf("no operators found in channel %s of package %s in the catalog referenced by subscription %s", spec.Channel, spec.Package, sub.Name), nil
 		}
 	}
+
 	if current == nil && spec.StartingCSV != "" {
 		options = offered.named(spec.StartingCSV, channels)
 		if len(options) == 0 {
@@ -264,6 +282,7 @@ func (b *builder) candidates(sub *v1alpha1.Subscription, current *Entry) (option
 		}
 		return options, impossible, nil
 	}
+
 	for _, c := range channels {
 		if c.err != nil {
 			return nil, "", fmt.Errorf("subscription %s/%s: %w", sub.Namespace, sub.Name, c.err)
@@ -274,6 +293,7 @@ func (b *builder) candidates(sub *v1alpha1.Subscription, current *Entry) (option
 			}
 		}
 	}
+
 	return options, "", nil
 }
 
@@ -287,6 +307,7 @@ func (p *pkg) named(name string, channels []*channel) []*Entry {
 			}
 		}
 	}
+
 	return found
 }
 
@@ -296,10 +317,12 @@ func (b *builder) depend(n int, e *Entry) error {
 		b.add(rule{sort: prohibited, of: n, text: fixed("bundle " + e.id() + " is deprecated")})
 		return nil
 	}
+
 	needs, err := e.in.requirements(e)
 	if err != nil {
 		return fmt.Errorf("what bundle %s needs cannot be read: %w", e.id(), err)
 	}
+
 	for _, need := range needs {
 		var options []int
 		for _, option := range b.meeting(e, need) {
@@ -307,6 +330,7 @@ func (b *builder) depend(n int, e *Entry) error {
 		}
 		b.add(rule{sort: requires, of: n, options: options, text: fixed("bundle " + e.Name + " requires an operator " + need.text)})
 	}
+
 	return nil
 }
 
@@ -319,6 +343,7 @@ func (b *builder) meeting(e *Entry, need *requirement) []*Entry {
 			found = append(found, o.meeting(need)...)
 		}
 	}
+
 	for _, o := range b.Offers {
 		if o.Snapshot != e.in {
 			found = append(found, o.meeting(need)...)
@@ -341,9 +366,11 @@ func (b *builder) exclude() {
 			byAPI[gvk] = append(byAPI[gvk], n)
 		}
 	}
+
 	for _, name := range sortedBy(byPackage, strings.Compare) {
 		b.atMostOne(byPackage[name], "originate from package "+name, "there can be only one operator from package "+name)
 	}
+
 	for _, gvk := range sortedBy(byAPI, func(x, y schema.GroupVersionKind) int { return strings.Compare(x.String(), y.String()) }) {
 		api := fmt.Sprintf("%s (%s/%s)", gvk.Kind, gvk.Group, gvk.Version)
 		b.atMostOne(byAPI[gvk], "provide "+api, "there can be only one provider of "+api)
@@ -363,6 +390,7 @@ func (b *builder) atMostOne(members []int, have, summary string) {
 	if len(members) < 2 {
 		return
 	}
+
 	b.groups = append(b.groups, group{
 		members: members, summary: summary,
 		pair: func(x, y int) string {
@@ -382,6 +410,7 @@ func (b *builder) solve() ([]Choice, error) {
 	case contradiction != nil:
 		return nil, b.explain(contradiction)
 	}
+
 	b.rules = b.rules[:given]
 	var choices []Choice
 	for _, n := range b.leaner(chosen) {
@@ -389,11 +418,14 @@ func (b *builder) solve() ([]Choice, error) {
 		if e == nil || e.in == b.present {
 			continue
 		}
+
 		replaces, ok := b.replaces[e]
 		if !ok {
 			replaces = e.Replaces
 		}
+
 		choices = append(choices, Choice{Entry: e, Replaces: replaces})
 	}
+
 	return choices, nil
 }

@@ -37,6 +37,7 @@ func run(t *testing.T, tests []testCase) {
 				} else if diff := cmp.Diff(test.want, texts(choices)); diff != "" {
 					t.Fatalf("(-want +got)\n%s", diff)
 				}
+
 				slices.Reverse(test.in.Offers)
 				slices.Reverse(test.in.Subscriptions)
 				slices.Reverse(test.in.CSVs)
@@ -54,6 +55,7 @@ func texts(choices []resolution.Choice) []string {
 		}
 		all = append(all, text)
 	}
+
 	return all
 }
 
@@ -229,6 +231,7 @@ func TestAdvice(t *testing.T) {
 			`ClusterServiceVersion "p.v0.9.0" is kept as it is because no Subscription has installed it: create one to a channel of package "p" that has it, or delete it if it is not needed.`,
 		},
 	}
+
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			test.in.Namespace = namespace
@@ -278,6 +281,7 @@ func TestInstalledOperators(t *testing.T) {
 			wantErr: "annotation operatorframework.io/properties of ClusterServiceVersion ns/p.v1.0.0 is no list of properties: unexpected end of JSON input: delete it, and the APIs of its spec count",
 		},
 	})
+
 	// Where what failed is not replaced, it is in the way.
 	_, err := resolution.Resolve(resolution.Input{
 		Namespace: namespace, Offers: offered(), Subscriptions: sub(v2.Name),
@@ -306,6 +310,7 @@ func TestSettling(t *testing.T) {
 		{v1alpha1.CSVPhaseSucceeded, "", true, false},
 		{v1alpha1.CSVPhaseFailed, "", true, false},
 	}
+
 	for _, test := range tests {
 		replacing := csvOf(t, young, inPlaceOf(old.Name), inPhase(test.phase))
 		replacing.Status.Reason = test.reason
@@ -313,6 +318,7 @@ func TestSettling(t *testing.T) {
 			t.Errorf("phase %q, reason %q: %t, want %t", test.phase, test.reason, got, test.want)
 		}
 	}
+
 	if resolution.Settling(csvs(csvOf(t, old, inPhase(v1alpha1.CSVPhasePending))), false) {
 		t.Error("an operator that replaces none is waited for")
 	}
@@ -337,6 +343,7 @@ func TestOrphan(t *testing.T) {
 		{"one whose package nobody knows", csvs(*bare), nil, ""},
 		{"a copy", csvs(*copied), nil, ""},
 	}
+
 	for _, test := range tests {
 		if got := resolution.Orphan("p", test.csvs, test.subs); got != test.want {
 			t.Errorf("%s: %q, want %q", test.name, got, test.want)

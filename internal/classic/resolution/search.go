@@ -107,6 +107,7 @@ func (p *problem) choose() (chosen []int, contradiction []int, err error) {
 	case !found:
 		return nil, s.failed, nil
 	}
+
 	chosen, _ = s.frontier()
 	return chosen, nil, nil
 }
@@ -141,6 +142,7 @@ func (s *search) run() (bool, error) {
 			return false, nil
 		}
 	}
+
 	for met := 0; ; {
 		if conflict := s.propagate(); conflict != nil {
 			if len(s.marks) == 0 {
@@ -150,17 +152,21 @@ func (s *search) run() (bool, error) {
 			if met++; met > maxConflicts {
 				return false, errTooHard
 			}
+
 			learned, level := s.analyze(conflict)
 			s.back(level)
 			if !s.add(learned) {
 				return false, nil
 			}
+
 			continue
 		}
+
 		_, open := s.frontier()
 		if open < 0 {
 			return true, nil
 		}
+
 		s.marks = append(s.marks, len(s.trail))
 		s.set(yes(open), because{})
 	}
@@ -181,6 +187,7 @@ func (r *rule) clause(number int) *clause {
 			c.literals = append(c.literals, yes(option))
 		}
 	}
+
 	return c
 }
 
@@ -194,23 +201,28 @@ func (s *search) frontier() (chosen []int, open int) {
 			chosen = append(chosen, v)
 		}
 	}
+
 	for i := 0; i < len(chosen); i++ {
 		for _, r := range s.required[chosen[i]] {
 			if slices.ContainsFunc(r.options, func(v int) bool { return seen[v] }) {
 				continue
 			}
+
 			at := slices.IndexFunc(r.options, func(v int) bool { return s.value[v] >= 0 })
 			if at < 0 {
 				continue // Propagation finds this before.
 			}
+
 			option := r.options[at]
 			if s.value[option] == 0 {
 				return chosen, option
 			}
+
 			seen[option] = true
 			chosen = append(chosen, option)
 		}
 	}
+
 	return chosen, -1
 }
 
@@ -238,6 +250,7 @@ func (s *search) add(c *clause) bool {
 	if (len(c.literals) == 1 || s.is(c.literals[1]) < 0) && s.is(c.literals[0]) == 0 {
 		s.set(c.literals[0], because{clause: c})
 	}
+
 	return true
 }
 
@@ -254,6 +267,7 @@ func (s *search) set(l literal, why because) {
 	if l.isOpposite() {
 		s.value[v] = -1
 	}
+
 	s.level[v] = len(s.marks)
 	s.reason[v] = why
 	s.trail = append(s.trail, l)
@@ -283,6 +297,7 @@ func (s *search) pair(g, a, b int) *clause {
 			text: func() string { return s.groups[g].pair(key[1], key[2]) },
 		})
 	}
+
 	return &clause{literals: []literal{no(a), no(b)}, from: []int{number}}
 }
 
@@ -299,6 +314,7 @@ func (s *search) propagate() *clause {
 			return conflict
 		}
 	}
+
 	return nil
 }
 
@@ -315,6 +331,7 @@ func (s *search) excludeOthers(v int) *clause {
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -330,18 +347,22 @@ func (s *search) wake(gone literal) *clause {
 			kept = append(kept, c)
 			continue
 		}
+
 		if at := slices.IndexFunc(c.literals[2:], func(l literal) bool { return s.is(l) >= 0 }); at >= 0 {
 			c.literals[1], c.literals[at+2] = c.literals[at+2], c.literals[1]
 			s.watches[c.literals[1]] = append(s.watches[c.literals[1]], c)
 			continue
 		}
+
 		kept = append(kept, c)
 		if s.is(c.literals[0]) < 0 {
 			s.watches[gone] = append(kept, woken[i+1:]...)
 			return c
 		}
+
 		s.set(c.literals[0], because{clause: c})
 	}
+
 	s.watches[gone] = kept
 	return nil
 }
@@ -369,6 +390,7 @@ func (s *search) analyze(conflict *clause) (*clause, int) {
 				learned.literals = append(learned.literals, l)
 			}
 		}
+
 		for ; !seen[s.trail[at].variable()]; at-- {
 		}
 		l := s.trail[at]
@@ -378,14 +400,17 @@ func (s *search) analyze(conflict *clause) (*clause, int) {
 			learned.literals = append(learned.literals, l.not())
 			break
 		}
+
 		skip = l.variable()
 	}
+
 	slices.Sort(learned.from)
 	learned.from = slices.Compact(learned.from)
 	level := 0
 	for _, l := range learned.literals[:len(learned.literals)-1] {
 		level = max(level, s.level[l.variable()])
 	}
+
 	return learned, level
 }
 
@@ -408,6 +433,7 @@ func (s *search) explainExcept(c *clause, except int) []int {
 			from = append(from, s.roots[l.variable()]...)
 		}
 	}
+
 	slices.Sort(from)
 	return slices.Compact(from)
 }
@@ -418,6 +444,7 @@ func (p *problem) minimal(numbers []int) []rule {
 	for _, n := range numbers {
 		rules = append(rules, p.rules[n])
 	}
+
 	for i := 0; i < len(rules); {
 		less := slices.Delete(slices.Clone(rules), i, i+1)
 		_, contradiction, err := (&problem{variables: p.variables, rules: less}).choose()
@@ -427,6 +454,7 @@ func (p *problem) minimal(numbers []int) []rule {
 		}
 		i++
 	}
+
 	return rules
 }
 
@@ -444,6 +472,7 @@ func (p *problem) leaner(chosen []int) []int {
 		default:
 		}
 	}
+
 	kept := chosen
 	for _, v := range slices.Backward(chosen) {
 		if !slices.Contains(kept, v) || slices.Contains(fixed, v) {
@@ -454,6 +483,7 @@ func (p *problem) leaner(chosen []int) []int {
 			kept = reached
 		}
 	}
+
 	return slices.DeleteFunc(slices.Clone(chosen), func(v int) bool { return !slices.Contains(kept, v) })
 }
 
@@ -472,5 +502,6 @@ func reach(fixed, there []int, requiredBy map[int][]*rule) ([]int, bool) {
 			}
 		}
 	}
+
 	return reached, true
 }

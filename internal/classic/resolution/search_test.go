@@ -29,12 +29,14 @@ func randomProblem(r *rand.Rand) *problem {
 		}
 		p.rules = append(p.rules, u)
 	}
+
 	for range r.IntN(3) {
 		p.groups = append(p.groups, group{
 			members: r.Perm(p.variables)[:2+r.IntN(p.variables-2)],
 			pair:    func(a, b int) string { return fmt.Sprint(a, " and ", b) },
 		})
 	}
+
 	return p
 }
 
@@ -56,6 +58,7 @@ func keeps(p *problem, chosen func(int) bool) bool {
 			return false
 		}
 	}
+
 	for _, g := range p.groups {
 		n := 0
 		for _, v := range g.members {
@@ -67,6 +70,7 @@ func keeps(p *problem, chosen func(int) bool) bool {
 			return false
 		}
 	}
+
 	return true
 }
 
@@ -95,27 +99,33 @@ func TestSearchAgreesWithTryingEverything(t *testing.T) {
 		if got := contradiction == nil; got != want {
 			t.Fatalf("seed %d: possible %t, want %t", seed, got, want)
 		}
+
 		if want {
 			bare := &problem{variables: p.variables, rules: p.rules[:given], groups: p.groups}
 			if !keeps(bare, func(v int) bool { return slices.Contains(chosen, v) }) {
 				t.Fatalf("seed %d: %v breaks a rule", seed, chosen)
 			}
+
 			lean := bare.leaner(chosen)
 			if !keeps(bare, func(v int) bool { return slices.Contains(lean, v) }) {
 				t.Fatalf("seed %d: %v, made leaner from %v, breaks a rule", seed, lean, chosen)
 			}
+
 			continue
 		}
+
 		blamed := &problem{variables: p.variables, rules: p.minimal(contradiction)}
 		if possible(blamed) {
 			t.Fatalf("seed %d: what is blamed does not contradict itself", seed)
 		}
+
 		for i := range blamed.rules {
 			if less := slices.Delete(slices.Clone(blamed.rules), i, i+1); !possible(&problem{variables: p.variables, rules: less}) {
 				t.Fatalf("seed %d: rule %d is blamed without need", seed, i)
 			}
 		}
 	}
+
 	if outcomes[true] < 500 || outcomes[false] < 500 {
 		t.Errorf("the problems are one-sided: %v", outcomes)
 	}
@@ -129,6 +139,7 @@ func best(p *problem, decided []int) ([]int, bool) {
 			chosen = append(chosen, r.of)
 		}
 	}
+
 	taken := 0
 	for i := 0; i < len(chosen); i++ {
 		for _, r := range p.rules {
@@ -149,6 +160,7 @@ func best(p *problem, decided []int) ([]int, bool) {
 			return nil, false
 		}
 	}
+
 	return chosen, keeps(p, func(v int) bool { return slices.Contains(chosen, v) })
 }
 
@@ -162,6 +174,7 @@ func TestSearchTakesTheFirstOptionThatCanBe(t *testing.T) {
 		if err != nil || contradiction != nil {
 			continue
 		}
+
 		want, ok := best(bare, nil)
 		if !ok {
 			t.Fatalf("seed %d: trying in order finds nothing", seed)
@@ -169,8 +182,10 @@ func TestSearchTakesTheFirstOptionThatCanBe(t *testing.T) {
 		if diff := cmp.Diff(want, chosen); diff != "" {
 			t.Fatalf("seed %d: (-tried in order +search)\n%s", seed, diff)
 		}
+
 		compared++
 	}
+
 	if compared < 500 {
 		t.Errorf("only %d problems were compared", compared)
 	}

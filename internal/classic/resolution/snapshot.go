@@ -76,6 +76,7 @@ func (e *Entry) isUpdateOf(installed *Entry) bool {
 	case e.SkipRange == "":
 		return false
 	}
+
 	version, ok := installed.version()
 	includes, err := semver.ParseRange(e.SkipRange)
 	return ok && err == nil && includes(version)
@@ -139,9 +140,11 @@ func newSnapshot(catalog types.NamespacedName, packages map[string]Package, entr
 			s.packages[e.Package] = p
 			s.names = append(s.names, e.Package)
 		}
+
 		p.all = append(p.all, e)
 		e.isDefault = e.Channel != "" && e.Channel == packages[e.Package].DefaultChannel
 	}
+
 	slices.Sort(s.names)
 	for _, name := range s.names {
 		p := s.packages[name]
@@ -154,9 +157,11 @@ func newSnapshot(catalog types.NamespacedName, packages map[string]Package, entr
 			}
 		}
 	}
+
 	for _, offers := range s.byGVK {
 		slices.SortStableFunc(offers, byPlace)
 	}
+
 	return s
 }
 
@@ -169,6 +174,7 @@ func (s *Snapshot) Find(pkg, channel, name string) *Entry {
 	if p == nil {
 		return nil
 	}
+
 	for _, e := range p.all {
 		if e.Name == name && (channel == "" || e.Channel == channel) {
 			return e
@@ -183,12 +189,14 @@ func (b *Bundle) prepare() {
 	if b.facts != nil {
 		return
 	}
+
 	has := false
 	for _, p := range b.Properties {
 		var value fbc.PackageProperty
 		if p.Type != fbc.PropertyPackage || json.Unmarshal(p.Value, &value) != nil {
 			continue
 		}
+
 		has = true
 		if value.PackageName != "" {
 			b.Package = value.PackageName
@@ -197,12 +205,14 @@ func (b *Bundle) prepare() {
 			b.Version = value.Version
 		}
 	}
+
 	if !has && b.Package != "" {
 		value, err := json.Marshal(fbc.PackageProperty{PackageName: b.Package, Version: b.Version})
 		if err == nil { // Texts always can be encoded.
 			b.Properties = append(slices.Clone(b.Properties), fbc.Property{Type: fbc.PropertyPackage, Value: value})
 		}
 	}
+
 	version, _ := semver.Parse(b.Version) // Without one it is 0.0.0.
 	b.facts = dependency.NewBundle(b.Name, b.Package, version, b.Properties)
 }
@@ -225,6 +235,7 @@ func (b *Bundle) provides() []schema.GroupVersionKind {
 			apis = append(apis, gvk)
 		}
 	}
+
 	return apis
 }
 
@@ -256,6 +267,7 @@ func (s *Snapshot) requirements(e *Entry) ([]*requirement, error) {
 		}
 		all = append(all, one)
 	}
+
 	return all, nil
 }
 
@@ -270,6 +282,7 @@ func (s *Snapshot) requirement(p fbc.Property) (*requirement, error) {
 			s.parsed[key] = known
 		}
 	}
+
 	return known.requirement, known.err
 }
 
@@ -278,16 +291,19 @@ func (s *Snapshot) meeting(r *requirement) []*Entry {
 	if r.api != nil {
 		return s.byGVK[*r.api]
 	}
+
 	s.mu.Lock() // What a rule sees of a bundle is made when it is first asked for.
 	defer s.mu.Unlock()
 	found, ok := s.answers[r.key]
 	if ok {
 		return found
 	}
+
 	names := s.names
 	if r.pkg != "" {
 		names = []string{r.pkg}
 	}
+
 	for _, name := range names {
 		p := s.packages[name]
 		if p == nil {
@@ -301,10 +317,12 @@ func (s *Snapshot) meeting(r *requirement) []*Entry {
 			}
 		}
 	}
+
 	slices.SortStableFunc(found, byPlace)
 	if len(s.answers) < maxRemembered {
 		s.answers[r.key] = found
 	}
+
 	return found
 }
 

@@ -57,10 +57,12 @@ func New(config *rest.Config, connection *http.Client, program string) (*Granter
 			return nil, err
 		}
 	}
+
 	c, err := client.New(config, client.Options{Scheme: scheme, HTTPClient: connection})
 	if err != nil {
 		return nil, fmt.Errorf("making the client by which %s grants itself rights: %w", program, err)
 	}
+
 	return &Granter{client: c, program: program}, nil
 }
 
@@ -74,11 +76,13 @@ func (g *Granter) Impersonate(ctx context.Context, account types.NamespacedName)
 	if err != nil || allowed {
 		return err
 	}
+
 	var owner metav1.PartialObjectMetadata
 	owner.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ServiceAccount"))
 	if err := g.client.Get(ctx, account, &owner); err != nil {
 		return fmt.Errorf("reading ServiceAccount %s, as which %s is to install: %w", account, g.program, err)
 	}
+
 	return g.grant(ctx, right{
 		meta: metav1.ObjectMeta{
 			Namespace: account.Namespace, Name: g.roleName("-acts-as-", account.Name),
@@ -134,6 +138,7 @@ func (r right) objects(program, user string) []client.Object {
 			&rbacv1.RoleBinding{ObjectMeta: *r.meta.DeepCopy(), RoleRef: ref, Subjects: subjects},
 		}
 	}
+
 	ref.Kind = "ClusterRole"
 	return []client.Object{
 		&rbacv1.ClusterRole{ObjectMeta: *r.meta.DeepCopy(), Rules: rules},
@@ -147,6 +152,7 @@ func (g *Granter) grant(ctx context.Context, r right) error {
 	if err != nil {
 		return err
 	}
+
 	for _, object := range r.objects(g.program, user) {
 		err := g.client.Create(ctx, object)
 		if apierrors.IsAlreadyExists(err) {
@@ -163,6 +169,7 @@ func (g *Granter) grant(ctx context.Context, r right) error {
 	if err != nil {
 		return fmt.Errorf("waiting for the right of %s to %s %s, which role %s grants: %w", user, r.asked.Verb, r.asked.Resource, r.meta.Name, err)
 	}
+
 	return nil
 }
 
@@ -181,10 +188,12 @@ func (g *Granter) userName(ctx context.Context) (string, error) {
 	if g.user != "" {
 		return g.user, nil
 	}
+
 	review := &authenticationv1.SelfSubjectReview{}
 	if err := g.client.Create(ctx, review); err != nil {
 		return "", fmt.Errorf("asking the API server who %s is: %w", g.program, err)
 	}
+
 	g.user = review.Status.UserInfo.Username
 	return g.user, nil
 }

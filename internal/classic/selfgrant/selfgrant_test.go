@@ -40,14 +40,17 @@ func newProgram(t *testing.T) *program {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	granter, err := selfgrant.New(config, connection, "catalog-operator")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	own, err := client.New(config, client.Options{Scheme: env.Scheme(t, corev1.AddToScheme, authenticationv1.AddToScheme), HTTPClient: connection})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return &program{granter, config, own}
 }
 
@@ -60,6 +63,7 @@ func (p *program) as(t *testing.T, account client.ObjectKey) error {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return c.Create(t.Context(), &authenticationv1.SelfSubjectReview{})
 }
 
@@ -70,6 +74,7 @@ func TestImpersonate(t *testing.T) {
 	if err := admin.Create(t.Context(), namespace); err != nil {
 		t.Fatal(err)
 	}
+
 	key := func(name string) client.ObjectKey { return client.ObjectKey{Namespace: namespace.Name, Name: name} }
 	long := strings.Repeat("a", 250)
 	for _, name := range []string{"installer", "other", long} {
@@ -77,10 +82,12 @@ func TestImpersonate(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	p := newProgram(t)
 	if err := p.as(t, key("installer")); !apierrors.IsForbidden(err) {
 		t.Fatalf("before the grant: got %v, want Forbidden", err)
 	}
+
 	for _, name := range []string{"installer", "installer", long} {
 		if err := p.Impersonate(t.Context(), key(name)); err != nil {
 			t.Fatal(err)
@@ -89,6 +96,7 @@ func TestImpersonate(t *testing.T) {
 			t.Errorf("acting as %s: %v", name, err)
 		}
 	}
+
 	if err := p.as(t, key("other")); !apierrors.IsForbidden(err) {
 		t.Errorf("acting as another: got %v, want Forbidden", err)
 	}
@@ -103,11 +111,13 @@ func TestImpersonate(t *testing.T) {
 	if owners := role.OwnerReferences; len(owners) != 1 || owners[0].Kind != "ServiceAccount" || owners[0].Name != "installer" {
 		t.Errorf("the Role has the owners %+v, want the ServiceAccount", owners)
 	}
+
 	// What somebody else made of the Role is mended.
 	role.Rules = nil
 	if err := admin.Update(t.Context(), role); err != nil {
 		t.Fatal(err)
 	}
+
 	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
 		return p.as(t, key("installer")) != nil, nil //nolint:contextcheck // It has the context of the test.
 	})
@@ -130,6 +140,7 @@ func TestListAll(t *testing.T) {
 	if err := admin.Get(t.Context(), client.ObjectKey{Name: "clusterextensions.olm.operatorframework.io"}, crd); err != nil {
 		t.Fatal(err)
 	}
+
 	p := newProgram(t)
 	list := func() error {
 		objects := &unstructured.UnstructuredList{}
@@ -139,6 +150,7 @@ func TestListAll(t *testing.T) {
 	if err := list(); !apierrors.IsForbidden(err) {
 		t.Fatalf("before the grant: got %v, want Forbidden", err)
 	}
+
 	owner := metav1.OwnerReference{APIVersion: apiextensionsv1.SchemeGroupVersion.String(), Kind: "CustomResourceDefinition", Name: crd.Name, UID: crd.UID}
 	resource := schema.GroupResource{Group: crd.Spec.Group, Resource: crd.Spec.Names.Plural}
 	if err := p.ListAll(t.Context(), resource, owner); err != nil {
@@ -150,6 +162,7 @@ func TestListAll(t *testing.T) {
 	if err := p.List(t.Context(), &corev1.SecretList{}); !apierrors.IsForbidden(err) {
 		t.Errorf("listing Secrets: got %v, want Forbidden", err)
 	}
+
 	role := &rbacv1.ClusterRole{}
 	if err := admin.Get(t.Context(), client.ObjectKey{Name: "catalog-operator-lists-clusterextensions.olm.operatorframework.io"}, role); err != nil {
 		t.Fatal(err)

@@ -48,10 +48,12 @@ func Stale(secret *corev1.Secret, hosts []string, now time.Time) string {
 	if secret == nil {
 		return "there is no Secret"
 	}
+
 	ca, err := certificate.ParseBundle(secret.Data[KeyCA])
 	if err != nil {
 		return "the authority cannot be read"
 	}
+
 	served, err := certificate.ParseBundle(secret.Data[corev1.TLSCertKey])
 	if err != nil {
 		return "the certificate cannot be read"
@@ -59,6 +61,7 @@ func Stale(secret *corev1.Secret, hosts []string, now time.Time) string {
 	if len(secret.Data[corev1.TLSPrivateKeyKey]) == 0 {
 		return "the private key is missing"
 	}
+
 	for _, c := range []*x509.Certificate{ca[0], served[0]} {
 		if now.Before(c.NotBefore) {
 			return "a certificate is not valid yet"
@@ -67,6 +70,7 @@ func Stale(secret *corev1.Secret, hosts []string, now time.Time) string {
 			return "a certificate ends at " + c.NotAfter.UTC().Format(time.RFC3339)
 		}
 	}
+
 	roots := x509.NewCertPool()
 	roots.AddCert(ca[0])
 	for _, host := range hosts {
@@ -74,6 +78,7 @@ func Stale(secret *corev1.Secret, hosts []string, now time.Time) string {
 			return "the certificate is not accepted for host " + host
 		}
 	}
+
 	return ""
 }
 
@@ -89,6 +94,7 @@ func rotateAt(secret *corev1.Secret) time.Time {
 			at = end
 		}
 	}
+
 	return at
 }
 
@@ -105,10 +111,12 @@ func issue(authority *certificate.Pair, hosts []string, now time.Time) (map[stri
 	if err != nil {
 		return nil, err
 	}
+
 	key, err := pair.KeyPEM()
 	if err != nil {
 		return nil, err
 	}
+
 	return map[string][]byte{
 		corev1.TLSCertKey: pair.CertificatePEM(), corev1.TLSPrivateKeyKey: key, KeyCA: authority.CertificatePEM(),
 	}, nil

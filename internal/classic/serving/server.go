@@ -69,10 +69,12 @@ func (s *Server) Ensure(ctx context.Context, csv *v1alpha1.ClusterServiceVersion
 		if err := s.apply(ctx, service(csv, &e), serviceManager); err != nil {
 			return nil, err
 		}
+
 		found, err := s.secret(ctx, csv, &e)
 		if err != nil {
 			return nil, err
 		}
+
 		if Stale(found, hostsOf(&e, csv.Namespace), s.Now()) != "" {
 			if authority == nil {
 				if authority, err = newAuthority(s.Now()); err != nil {
@@ -87,9 +89,11 @@ func (s *Server) Ensure(ctx context.Context, csv *v1alpha1.ClusterServiceVersion
 		} else {
 			found = secret(csv, &e, found.Data)
 		}
+
 		if err := s.apply(ctx, found, fieldManager); err != nil {
 			return nil, err
 		}
+
 		issued.CAs[e.Deployment.Name] = found.Data[KeyCA]
 		if at := rotateAt(found); issued.RotateAt.IsZero() || at.Before(issued.RotateAt) {
 			issued.RotateAt = at
@@ -98,6 +102,7 @@ func (s *Server) Ensure(ctx context.Context, csv *v1alpha1.ClusterServiceVersion
 			return nil, err
 		}
 	}
+
 	return issued, nil
 }
 
@@ -108,6 +113,7 @@ func (s *Server) rights(ctx context.Context, csv *v1alpha1.ClusterServiceVersion
 	if e.ServesAPIs {
 		objects = append(objects, delegatorBinding(csv, e), readerBinding(csv, e))
 	}
+
 	for _, object := range objects {
 		if err := s.apply(ctx, object, fieldManager); err != nil {
 			return err
@@ -139,10 +145,12 @@ func (s *Server) EnsureAPIServices(ctx context.Context, csv *v1alpha1.ClusterSer
 			}
 			err = s.Client.Update(ctx, found)
 		}
+
 		if err != nil {
 			return fmt.Errorf("APIService %s: %w", wanted.Name, err)
 		}
 	}
+
 	return nil
 }
 
@@ -190,6 +198,7 @@ func (s *Server) Remove(ctx context.Context, csv *v1alpha1.ClusterServiceVersion
 	if len(csv.Spec.APIServiceDefinitions.Owned) == 0 {
 		return nil
 	}
+
 	bindings := rbacv1.SchemeGroupVersion.WithKind("RoleBinding")
 	if _, err := owned.Delete(ctx, s.Reader, s.Client, bindings, client.ObjectKeyFromObject(csv), client.InNamespace(authNamespace)); err != nil {
 		return err

@@ -29,6 +29,7 @@ func newCSV() *v1alpha1.ClusterServiceVersion {
 	d.Spec.Template.Spec.ServiceAccountName = "sa"
 	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = []v1alpha1.StrategyDeploymentSpec{d}
 	csv.Spec.APIServiceDefinitions.Owned = []v1alpha1.APIServiceDescription{{Name: "as", Group: "g.example.com", Version: "v1", Kind: "A", DeploymentName: "a"}}
+
 	return csv
 }
 
@@ -38,10 +39,12 @@ func content(t *testing.T, at time.Time, hosts ...string) map[string][]byte {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	data, err := issue(authority, hosts, at)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return data
 }
 
@@ -51,6 +54,7 @@ func TestIssue(t *testing.T) {
 	if diff := cmp.Diff([]string{"a-service.ns", "a-service.ns.svc", "a-service.ns.svc.cluster.local"}, hosts); diff != "" {
 		t.Errorf("hosts (-want +got):\n%s", diff)
 	}
+
 	data := content(t, now, hosts...)
 	pair, err := tls.X509KeyPair(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey])
 	if err != nil {
@@ -59,6 +63,7 @@ func TestIssue(t *testing.T) {
 	if name := pair.Leaf.Subject.CommonName; name != hosts[0] || !pair.Leaf.NotAfter.Equal(now.Add(730*24*time.Hour)) {
 		t.Errorf("the certificate of %s ends at %s", name, pair.Leaf.NotAfter)
 	}
+
 	ca, err := certificate.ParseBundle(data[KeyCA])
 	if err != nil || len(ca) != 1 || !strings.HasPrefix(ca[0].Subject.CommonName, "olm-selfsigned-") {
 		t.Errorf("authorities %v, error %v", ca, err)
@@ -78,6 +83,7 @@ func TestStale(t *testing.T) {
 		}
 		return data
 	}
+
 	other := without(KeyCA)
 	other[KeyCA] = content(t, now, hosts...)[KeyCA]
 	odd := without(corev1.TLSCertKey)
@@ -98,11 +104,13 @@ func TestStale(t *testing.T) {
 		"another authority": {other, now, "the certificate is not accepted for host a-service.ns"},
 		"a host is missing": {content(t, now, hosts[:2]...), now, "the certificate is not accepted for host a-service.ns.svc.cluster.local"},
 	}
+
 	for name, tt := range tests {
 		if got := Stale(&corev1.Secret{Data: tt.data}, hosts, tt.at); got != tt.want {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)
 		}
 	}
+
 	if Stale(nil, hosts, now) == "" {
 		t.Error("no Secret is good")
 	}
@@ -134,6 +142,7 @@ func TestMayAdopt(t *testing.T) {
 		"of another kind":            {kind, false},
 		"of one that does not exist": {csvinfo.OwnerLabels("far", "none"), false},
 	}
+
 	for name, tt := range tests {
 		if got := may(&apiregistrationv1.APIService{ObjectMeta: metav1.ObjectMeta{Labels: tt.labels}}); got != tt.want {
 			t.Errorf("%s: %t", name, got)
@@ -152,6 +161,7 @@ func TestObjects(t *testing.T) {
 	if r := role(csv, e); r.Name != "a-service-cert" || !cmp.Equal(r.Rules, []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"a-service-cert"}}}) {
 		t.Errorf("role %+v", r)
 	}
+
 	subject := []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "ns", Name: "sa"}}
 	delegator, reader, binding := delegatorBinding(csv, e), readerBinding(csv, e), roleBinding(csv, e)
 	if delegator.Name != "a-service-system:auth-delegator" || delegator.RoleRef.Name != "system:auth-delegator" || !cmp.Equal(delegator.Subjects, subject) {
@@ -163,6 +173,7 @@ func TestObjects(t *testing.T) {
 	if binding.Name != "a-service-cert" || binding.RoleRef.Name != "a-service-cert" || !cmp.Equal(binding.Subjects, subject) {
 		t.Errorf("binding %+v", binding)
 	}
+
 	api := apiService(csv, &csv.Spec.APIServiceDefinitions.Owned[0], []byte("ca"))
 	if api.Name != "v1.g.example.com" || *api.Spec.Service.Port != 443 || api.Spec.Service.Name != "a-service" || string(api.Spec.CABundle) != "ca" || api.Labels[csvinfo.LabelManaged] != "true" {
 		t.Errorf("APIService %+v", api)
@@ -184,6 +195,7 @@ func TestIssues(t *testing.T) {
 			services: map[string]bool{"a": true}, missing: map[string][]string{}, apis: map[string]*apiregistrationv1.APIService{api.Name: api},
 		}, d
 	}
+
 	tests := map[string]struct {
 		edit func(*State, *appsv1.Deployment)
 		want string
@@ -199,6 +211,7 @@ func TestIssues(t *testing.T) {
 		"another authority": {func(_ *State, d *appsv1.Deployment) { d.Spec.Template.Annotations = nil }, "deployment a CA cert hash does not match expected"},
 		"no right":          {func(s *State, _ *appsv1.Deployment) { s.missing["a"] = []string{"Role ns/a not found"} }, "Role ns/a not found"},
 	}
+
 	own := MayAdopt(csv, func(string, string) v1alpha1.ClusterServiceVersionPhase { return "" })
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -208,11 +221,13 @@ func TestIssues(t *testing.T) {
 			for _, err := range state.Issues(func(string) *appsv1.Deployment { return d }, own) {
 				got = append(got, err.Error())
 			}
+
 			if strings.Join(got, "|") != tt.want {
 				t.Errorf("issues %q, want %q", got, tt.want)
 			}
 		})
 	}
+
 	state, _ := fresh()
 	if got := state.Issues(func(string) *appsv1.Deployment { return nil }, own); len(got) != 1 || got[0].Error() != "deployment ns/a not found" {
 		t.Errorf("without the Deployment: %v", got)
@@ -258,11 +273,13 @@ func TestIsDisruption(t *testing.T) {
 		"one is new, one crashes":  {[]corev1.Pod{pending, waits("CrashLoopBackOff")}, false},
 		"there is no room for one": {[]corev1.Pod{nowhere}, false},
 	}
+
 	for name, tt := range tests {
 		if got := IsDisruption(&appsv1.Deployment{}, tt.pods, now); got != tt.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}
+
 	if IsDisruption(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Generation: 2}}, []corev1.Pod{ends}, now) || IsDisruption(nil, []corev1.Pod{ends}, now) {
 		t.Error("a Deployment that has not been observed is being replaced")
 	}

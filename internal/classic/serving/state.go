@@ -53,6 +53,7 @@ func (s *Server) Read(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) 
 			return nil, err
 		}
 	}
+
 	for _, api := range csv.Spec.APIServiceDefinitions.Owned {
 		found := &apiregistrationv1.APIService{}
 		name := csvinfo.APIServiceName(api)
@@ -62,6 +63,7 @@ func (s *Server) Read(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) 
 			return nil, fmt.Errorf("reading APIService %s: %w", name, err)
 		}
 	}
+
 	return st, nil
 }
 
@@ -74,12 +76,15 @@ func (s *Server) readAround(ctx context.Context, st *State, e *csvinfo.Endpoint)
 		if err != nil && !apierrors.IsNotFound(err) {
 			return false, fmt.Errorf("looking for %s %s: %w", probe.Kind, client.ObjectKeyFromObject(object), err)
 		}
+
 		return err == nil, nil
 	}
+
 	found, err := exists(service(st.csv, e))
 	if err != nil {
 		return err
 	}
+
 	st.services[e.Deployment.Name] = found
 	account := &corev1.ServiceAccount{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"},
@@ -95,6 +100,7 @@ func (s *Server) readAround(ctx context.Context, st *State, e *csvinfo.Endpoint)
 				fmt.Sprintf("%s %s not found", object.GetObjectKind().GroupVersionKind().Kind, client.ObjectKeyFromObject(object)))
 		}
 	}
+
 	return nil
 }
 
@@ -153,6 +159,7 @@ func (st *State) Issues(live func(string) *appsv1.Deployment, mayAdopt func(*api
 			issues = append(issues, fmt.Errorf("%s", missing))
 		}
 	}
+
 	return issues
 }
 
@@ -169,12 +176,14 @@ func (st *State) issue(api *v1alpha1.APIServiceDescription, deployment *appsv1.D
 	case registered.Spec.Service == nil || registered.Spec.Service.Name != service || registered.Spec.Service.Namespace != st.csv.Namespace:
 		return fmt.Errorf("found APIService and service reference mismatch")
 	}
+
 	if _, err := certificate.ParseBundle(registered.Spec.CABundle); err != nil {
 		return fmt.Errorf("CA bundle of APIService %s: %w", name, err)
 	}
 	if secret == nil {
 		return fmt.Errorf("secret %s/%s not found", st.csv.Namespace, csvinfo.SecretName(api.DeploymentName))
 	}
+
 	hash := CAHash(registered.Spec.CABundle)
 	if CAHash(secret.Data[KeyCA]) != hash || secret.Annotations[csvinfo.AnnotationCAHash] != hash {
 		return fmt.Errorf("secret %s CA cert hash does not match expected", secret.Name)
@@ -185,6 +194,7 @@ func (st *State) issue(api *v1alpha1.APIServiceDescription, deployment *appsv1.D
 	if deployment.Spec.Template.Annotations[csvinfo.AnnotationCAHash] != hash {
 		return fmt.Errorf("deployment %s CA cert hash does not match expected", deployment.Name)
 	}
+
 	return nil
 }
 
@@ -220,6 +230,7 @@ func MayAdopt(csv *v1alpha1.ClusterServiceVersion, phase func(namespace, name st
 		if namespace == csv.Namespace && (name == csv.Name || name == csv.Spec.Replaces) {
 			return true
 		}
+
 		of := phase(namespace, name)
 		return of == v1alpha1.CSVPhaseReplacing || of == v1alpha1.CSVPhaseDeleting
 	}

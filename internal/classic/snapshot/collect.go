@@ -44,6 +44,7 @@ func (c *collector) add(b *registrypb.Bundle) {
 	if b.GetCsvName() == "" || b.GetPackageName() == "" || b.GetChannelName() == "" {
 		return
 	}
+
 	key := b.GetPackageName() + "/" + b.GetCsvName()
 	shared := c.bundles[key]
 	if shared == nil {
@@ -57,12 +58,14 @@ func (c *collector) add(b *registrypb.Bundle) {
 		}
 		c.bundles[key] = shared
 	}
+
 	e := &resolution.Entry{
 		Bundle: shared, Channel: c.one(b.GetChannelName()), Replaces: c.one(b.GetReplaces()), SkipRange: c.one(b.GetSkipRange()),
 	}
 	for _, name := range b.GetSkips() {
 		e.Skips = append(e.Skips, c.one(name))
 	}
+
 	c.entries = append(c.entries, e)
 }
 
@@ -72,6 +75,7 @@ func (c *collector) properties(b *registrypb.Bundle) ([]fbc.Property, bool) {
 		properties, err := resolution.FromAPIs(apis(b.GetProvidedApis()), apis(b.GetRequiredApis()))
 		return properties, err == nil
 	}
+
 	var properties []fbc.Property
 	for _, p := range b.GetProperties() {
 		if !json.Valid([]byte(p.GetValue())) {
@@ -80,6 +84,7 @@ func (c *collector) properties(b *registrypb.Bundle) ([]fbc.Property, bool) {
 		properties = append(properties, fbc.Property{Type: c.one(p.GetType()), Value: json.RawMessage(p.GetValue())})
 		c.bytes += len(p.GetValue())
 	}
+
 	return properties, true
 }
 

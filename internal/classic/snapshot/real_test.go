@@ -35,10 +35,12 @@ func TestRealCatalogs(t *testing.T) {
 		if meta.Schema != fbc.SchemaChannel {
 			continue
 		}
+
 		channel, err := fbc.DecodeChannel(meta)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		head := headOf(channel)
 		for _, entry := range channel.Entries {
 			e := catalog.Find(channel.Package, channel.Name, entry.Name)
@@ -52,6 +54,7 @@ func TestRealCatalogs(t *testing.T) {
 			}
 		}
 	}
+
 	if started == 0 {
 		t.Error("there are no channels")
 	}
@@ -66,6 +69,7 @@ func headOf(channel *fbc.Channel) string {
 			replaced[name] = true
 		}
 	}
+
 	for _, e := range channel.Entries {
 		if !replaced[e.Name] {
 			return e.Name
@@ -82,6 +86,7 @@ func walk(t *testing.T, catalog *resolution.Snapshot, e *resolution.Entry, most 
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		csv := v1alpha1.ClusterServiceVersion{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: e.Name, Annotations: map[string]string{csvinfo.AnnotationProperties: string(properties)}},
 			Spec:       v1alpha1.ClusterServiceVersionSpec{Version: v1alpha1.LooseVersion(e.Version)},
@@ -102,8 +107,10 @@ func walk(t *testing.T, catalog *resolution.Snapshot, e *resolution.Entry, most 
 		case choices[0].Replaces != e.Name:
 			t.Fatalf("%s is installed, and %s is to replace %s", e.Name, choices[0].Name, choices[0].Replaces)
 		}
+
 		e = choices[0].Entry
 	}
+
 	t.Fatalf("there is no end of updates: %s is one of them", e.Name)
 	return ""
 }
@@ -121,6 +128,7 @@ func serveReal(t *testing.T, dir string) *resolution.Snapshot {
 			t.Error(err)
 		}
 	})
+
 	select {
 	case address := <-ready:
 		connection, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))

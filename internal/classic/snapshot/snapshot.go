@@ -108,22 +108,26 @@ func (s *Store) Get(ctx context.Context, catalog types.NamespacedName) (*resolut
 	if k.snapshot != nil && k.read == version && s.clock.Since(k.at) < maxAge {
 		return k.snapshot, nil
 	}
+
 	client, ok := s.catalogs.Client(catalog)
 	if !ok {
 		return nil, fmt.Errorf("no registry client established for catalogsource %s", catalog)
 	}
+
 	select {
 	case s.reading <- struct{}{}:
 		defer func() { <-s.reading }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+
 	now := s.clock.Now()
 	snapshots.WithLabelValues(catalog.Namespace, catalog.Name).Inc()
 	read, err := read(ctx, catalog, client)
 	if err != nil {
 		return nil, fmt.Errorf("failed to list bundles: %w", err)
 	}
+
 	k.snapshot, k.at, k.read = read, now, version
 	return read, nil
 }
@@ -136,6 +140,7 @@ func (s *Store) slot(catalog types.NamespacedName) *slot {
 		k = &slot{}
 		s.known[catalog] = k
 	}
+
 	return k
 }
 
@@ -146,12 +151,14 @@ func (s *Store) Manifests(ctx context.Context, e *resolution.Entry) (csv string,
 	if !ok {
 		return "", nil, fmt.Errorf("no registry client established for catalogsource %s", e.Catalog())
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
 	bundle, err := client.GetBundle(ctx, &registrypb.GetBundleRequest{PkgName: e.Package, ChannelName: e.Channel, CsvName: e.Name})
 	if err != nil {
 		return "", nil, fmt.Errorf("reading bundle %s from catalogsource %s: %w", e.Name, e.Catalog(), err)
 	}
+
 	return bundle.GetCsvJson(), bundle.GetObject(), nil
 }
 
@@ -163,20 +170,24 @@ func read(ctx context.Context, catalog types.NamespacedName, client registrypb.R
 	if err != nil {
 		return nil, err
 	}
+
 	c := collector{strings: map[string]string{}, bundles: map[string]*resolution.Bundle{}}
 	if err := c.collect(stream); err != nil {
 		return nil, err
 	}
+
 	packages, err := describe(ctx, client, c.packages())
 	if err != nil {
 		return nil, err
 	}
+
 	entries := c.entries[:0]
 	for _, e := range c.entries {
 		if _, ok := packages[e.Package]; ok {
 			entries = append(entries, e)
 		}
 	}
+
 	return resolution.NewSnapshot(catalog, packages, entries), nil
 }
 
@@ -213,6 +224,7 @@ func describe(ctx context.Context, client registrypb.RegistryClient, names []str
 			default:
 				return nil
 			}
+
 			p := resolution.Package{
 				DefaultChannel: answer.GetDefaultChannelName(), Deprecation: strings.Clone(answer.GetDeprecation().GetMessage()),
 			}
@@ -225,11 +237,14 @@ func describe(ctx context.Context, client registrypb.RegistryClient, names []str
 				}
 				p.DeprecatedChannels[channel.GetName()] = channel.GetDeprecation().GetMessage()
 			}
+
 			mu.Lock()
 			defer mu.Unlock()
 			packages[name] = p
+
 			return nil
 		})
 	}
+
 	return packages, group.Wait()
 }

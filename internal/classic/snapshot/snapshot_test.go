@@ -44,6 +44,7 @@ func (s *server) ListBundles(_ *registrypb.ListBundlesRequest, stream grpc.Serve
 			return err
 		}
 	}
+
 	return s.err
 }
 
@@ -76,6 +77,7 @@ func serve(t *testing.T, s *server) registrypb.RegistryClient {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	g := grpc.NewServer()
 	registrypb.RegisterRegistryServer(g, s)
 	ended := make(chan error, 1)
@@ -86,10 +88,12 @@ func serve(t *testing.T, s *server) registrypb.RegistryClient {
 			t.Error(err)
 		}
 	})
+
 	connection, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() { _ = connection.Close() })
 	return registrypb.NewRegistryClient(connection)
 }
@@ -119,6 +123,7 @@ func TestWhatIsRead(t *testing.T) {
 			Channels: []*registrypb.Channel{{Name: "x"}, {Name: "y", Deprecation: &registrypb.Deprecation{Message: "channel"}}},
 		}},
 	})}, nil)
+
 	got, err := store.Get(t.Context(), key)
 	if err != nil {
 		t.Fatal(err)
@@ -126,18 +131,22 @@ func TestWhatIsRead(t *testing.T) {
 	if got.Len() != 2 || got.Find("unknown", "", "u.v1") != nil {
 		t.Fatalf("%d entries", got.Len())
 	}
+
 	p := got.Packages["a"]
 	if p.DefaultChannel != "x" || p.Deprecation != "package" || !cmp.Equal(p.DeprecatedChannels, map[string]string{"y": "channel"}) {
 		t.Errorf("package %+v", p)
 	}
+
 	e := got.Find("a", "y", "a.v2")
 	if e == nil || e.Deprecation != "old" || e.Replaces != "a.v1" || !cmp.Equal(e.Skips, []string{"a.v1.5"}) || e.SkipRange != "<2.0.0" || e.Image != "image" || e.Catalog() != key {
 		t.Errorf("entry %+v", e)
 	}
+
 	var properties []string
 	for _, property := range got.Find("a", "", "a.v3").Properties {
 		properties = append(properties, property.Type+" "+string(property.Value))
 	}
+
 	want := []string{
 		`olm.gvk {"group":"g","kind":"P","version":"v1"}`, `olm.gvk.required {"group":"g","kind":"R","version":"v1"}`,
 		`olm.package {"packageName":"a","version":"1.0.0"}`,
@@ -145,6 +154,7 @@ func TestWhatIsRead(t *testing.T) {
 	if diff := cmp.Diff(want, properties); diff != "" {
 		t.Errorf("properties of a bundle that has none (-want +got)\n%s", diff)
 	}
+
 	csv, objects, err := store.Manifests(t.Context(), e)
 	if err != nil || csv != "csv of a.v2" || len(objects) != 2 {
 		t.Errorf("manifests %q, %q, %v", csv, objects, err)
@@ -167,6 +177,7 @@ func TestWhenItIsRead(t *testing.T) {
 				}
 			})
 		}
+
 		group.Wait()
 		if s.reads != times {
 			t.Errorf("it was read %d times, want %d", s.reads, times)
@@ -175,6 +186,7 @@ func TestWhenItIsRead(t *testing.T) {
 			t.Errorf("%d series: %v", n, err)
 		}
 	}
+
 	read(1)
 	store.Void(key)
 	read(2)
@@ -200,6 +212,7 @@ func TestCatalogsThatCannotBeRead(t *testing.T) {
 			t.Errorf("error %v, want %s", err, test.want)
 		}
 	}
+
 	// What has failed is tried again.
 	s.mu.Lock()
 	s.err = nil

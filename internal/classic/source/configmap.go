@@ -21,6 +21,7 @@ func (r *reconciler) configMap(ctx context.Context, catalog *v1alpha1.CatalogSou
 		catalog.Status.ConfigMapResource = nil
 		return nil
 	}
+
 	found := &metav1.PartialObjectMetadata{}
 	found.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
 	key := client.ObjectKey{Namespace: catalog.Namespace, Name: catalog.Spec.ConfigMap}
@@ -34,6 +35,7 @@ func (r *reconciler) configMap(ctx context.Context, catalog *v1alpha1.CatalogSou
 	if err := r.keepConfigMap(ctx, catalog, found); err != nil {
 		return reconcile.Retry(v1alpha1.CatalogSourceConfigMapError, fmt.Errorf("unable to write owner onto catalog source configmap - %w", err))
 	}
+
 	was, is := catalog.Status.ConfigMapResource, v1alpha1.ConfigMapResourceReference{
 		Name: found.Name, Namespace: found.Namespace, UID: found.UID, ResourceVersion: found.ResourceVersion,
 	}
@@ -41,6 +43,7 @@ func (r *reconciler) configMap(ctx context.Context, catalog *v1alpha1.CatalogSou
 		is.LastUpdateTime = r.now()
 		catalog.Status.ConfigMapResource = &is
 	}
+
 	return nil
 }
 
@@ -53,6 +56,7 @@ func (r *reconciler) keepConfigMap(ctx context.Context, catalog *v1alpha1.Catalo
 	if isLabelled && isOwned {
 		return nil
 	}
+
 	before := found.DeepCopy()
 	if !isLabelled {
 		if found.Labels == nil {
@@ -60,8 +64,10 @@ func (r *reconciler) keepConfigMap(ctx context.Context, catalog *v1alpha1.Catalo
 		}
 		found.Labels[objects.LabelManaged] = "false" // It is a person's.
 	}
+
 	if !isOwned {
 		found.OwnerReferences = append(found.OwnerReferences, owner)
 	}
+
 	return r.client.Patch(ctx, found, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }

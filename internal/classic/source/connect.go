@@ -23,10 +23,12 @@ func (r *reconciler) connect(ctx context.Context, catalog *v1alpha1.CatalogSourc
 		catalog.Status.GRPCConnectionState = nil
 		return reconcile.Stop(v1alpha1.CatalogSourceRegistryServerError, fmt.Errorf("couldn't connect to registry - %w", err))
 	}
+
 	state, ok := r.pool.State(key)
 	if !ok {
 		return nil // The program is ending.
 	}
+
 	catalog.Status.GRPCConnectionState = &v1alpha1.GRPCConnectionState{
 		Address: state.Address, LastObservedState: state.Connectivity.String(), LastConnectTime: metav1.NewTime(state.Since).Rfc3339Copy(),
 	}
@@ -34,6 +36,7 @@ func (r *reconciler) connect(ctx context.Context, catalog *v1alpha1.CatalogSourc
 	if state.Connectivity == connectivity.Ready {
 		return nil
 	}
+
 	problem, err := r.unreachable(ctx, catalog, state)
 	if err != nil {
 		return registryError(err)
@@ -41,6 +44,7 @@ func (r *reconciler) connect(ctx context.Context, catalog *v1alpha1.CatalogSourc
 	if problem != nil {
 		return reconcile.Wait(v1alpha1.CatalogSourceRegistryServerError, r.again(catalog), fmt.Errorf("couldn't connect to registry - %w", problem))
 	}
+
 	return nil
 }
 
@@ -55,10 +59,12 @@ func (r *reconciler) unreachable(ctx context.Context, catalog *v1alpha1.CatalogS
 		}
 		return nil, nil
 	}
+
 	pods, err := r.pods(ctx, r.client, c, objects.LabelCatalog)
 	if err != nil {
 		return nil, err
 	}
+
 	var problem error
 	for i := range pods {
 		if text := objects.Problem(&pods[i]); text != "" && pods[i].DeletionTimestamp.IsZero() {
@@ -73,6 +79,7 @@ func (r *reconciler) unreachable(ctx context.Context, catalog *v1alpha1.CatalogS
 		}
 		problem = failure(state)
 	}
+
 	return problem, nil
 }
 

@@ -87,6 +87,7 @@ func newReconciler(c client.Client, cache, reader client.Reader, o Options) (*re
 	if o.Resync <= 0 {
 		o.Resync = DefaultResync
 	}
+
 	r := &reconciler{
 		client: c, cache: cache, reader: reader, pool: o.Pool, images: o.Images, setUserID: o.SetUserID, resync: o.Resync,
 		serverVersion: o.ServerVersion, syncs: o.Syncs, clock: o.Clock,
@@ -100,6 +101,7 @@ func newReconciler(c client.Client, cache, reader client.Reader, o Options) (*re
 		Passing:   isPassing,
 		Later:     &reconcile.Later{Clock: o.Clock},
 	}
+
 	return r, nil
 }
 
@@ -114,14 +116,17 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.failedPolls.forget(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
+
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("reading CatalogSource %s: %w", req, err)
 	}
+
 	r.metrics.seen(req.NamespacedName)
 	if check(&catalog.Spec) != nil {
 		r.pool.Remove(req.NamespacedName)
 		r.metrics.ready(req.NamespacedName, false)
 	}
+
 	result, err := r.lifecycle.Reconcile(ctx, req)
 	r.count(err)
 	return result, err
@@ -168,11 +173,13 @@ func isPassing(catalog *v1alpha1.CatalogSource, err error) bool {
 	if connection == nil {
 		return false
 	}
+
 	switch connection.LastObservedState {
 	case connectivity.Idle.String(), connectivity.Connecting.String():
 		return err == nil
 	case connectivity.TransientFailure.String():
 		return err == nil || reconcile.IsWait(err)
 	}
+
 	return false
 }

@@ -134,6 +134,7 @@ func TestNextLook(t *testing.T) {
 			t.Errorf("%s: the next look is in %s, want %s", tc.name, got, tc.want)
 		}
 	}
+
 	unpolled := polledCatalog("5m")
 	unpolled.Spec.UpdateStrategy = nil
 	if got := nextLook(unpolled, created, DefaultResync); got != DefaultResync {
@@ -157,10 +158,12 @@ func (m podMaker) pod(name string, changes ...func(*corev1.Pod)) corev1.Pod {
 	if err != nil {
 		m.t.Fatal(err)
 	}
+
 	p.Name = name
 	for _, change := range changes {
 		change(p)
 	}
+
 	return *p
 }
 
@@ -216,6 +219,7 @@ func TestPlanPods(t *testing.T) {
 		if plan.keep != nil {
 			keep = plan.keep.Name
 		}
+
 		got := []string{keep, names(plan.bury), names(plan.replace)}
 		if diff := cmp.Diff([]string{tc.keep, tc.bury, tc.replace}, got); diff != "" {
 			t.Errorf("%s: keep, bury, replace (-want +got):\n%s", tc.name, diff)

@@ -70,6 +70,7 @@ func TestNothingIsMadeForACatalogThatIsGone(t *testing.T) {
 	if err := c.Create(t.Context(), catalog); err != nil {
 		t.Fatal(err)
 	}
+
 	stale := &behind{Client: c, catalog: catalog.DeepCopy()}
 	pool := dial.New(dial.Options{})
 	defer pool.Close()
@@ -77,6 +78,7 @@ func TestNothingIsMadeForACatalogThatIsGone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(catalog)}
 	if err := c.Delete(t.Context(), catalog); err != nil {
 		t.Fatal(err)
@@ -99,6 +101,7 @@ func TestNothingIsMadeForACatalogThatIsGone(t *testing.T) {
 	if names := made(); len(names) > 0 {
 		t.Errorf("for a catalog that another one has replaced there are %v", names)
 	}
+
 	stale.catalog = another
 	if _, err := r.Reconcile(t.Context(), request); err != nil {
 		t.Errorf("it fails: %v", err)

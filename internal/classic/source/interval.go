@@ -34,6 +34,7 @@ func pollInterval(catalog *v1alpha1.CatalogSource) (time.Duration, error) {
 	if err != nil {
 		return defaultInterval, err
 	}
+
 	return interval, nil
 }
 
@@ -42,6 +43,7 @@ func intervalProblem(catalog *v1alpha1.CatalogSource) string {
 	if !hasPoll(catalog) {
 		return ""
 	}
+
 	interval, err := pollInterval(catalog)
 	if err == nil {
 		return ""
@@ -65,6 +67,7 @@ func nextLook(catalog *v1alpha1.CatalogSource, now time.Time, resync time.Durati
 	if !polls(catalog) {
 		return resync
 	}
+
 	// Due now means that a poll is under way, or has failed: the next one comes by the interval.
 	left := pollDue(catalog).Sub(now)
 	if left <= 0 {

@@ -35,6 +35,7 @@ func (m *metrics) seen(catalog types.NamespacedName) {
 	if m.known == nil {
 		m.known = map[types.NamespacedName]bool{}
 	}
+
 	m.known[catalog] = true
 	catalogCount.Set(float64(len(m.known)))
 	catalogReady.WithLabelValues(catalog.Namespace, catalog.Name).Set(0)

@@ -43,11 +43,13 @@ func planPods(pods []corev1.Pod, want *corev1.Pod) podPlan {
 		case objects.Leave:
 		}
 	}
+
 	slices.SortFunc(right, newestFirst)
 	if len(right) > 0 {
 		plan.keep = &right[0]
 		plan.replace = append(plan.replace, right[1:]...)
 	}
+
 	return plan
 }
 
@@ -56,6 +58,7 @@ func newestFirst(a, b corev1.Pod) int {
 	if order := b.CreationTimestamp.Compare(a.CreationTimestamp.Time); order != 0 {
 		return order
 	}
+
 	_, showedA := a.Labels[objects.LabelUpdate]
 	_, showedB := b.Labels[objects.LabelUpdate]
 	switch {
@@ -64,6 +67,7 @@ func newestFirst(a, b corev1.Pod) int {
 	case showedA:
 		return -1
 	}
+
 	return 1
 }
 
@@ -73,10 +77,12 @@ func (r *reconciler) ensurePod(ctx context.Context, c *objects.Catalog) (metav1.
 	if err != nil {
 		return metav1.Time{}, err
 	}
+
 	pods, err := r.pods(ctx, r.client, c, objects.LabelCatalog)
 	if err != nil {
 		return metav1.Time{}, err
 	}
+
 	plan := planPods(pods, want)
 	if plan.isEmpty() {
 		return plan.keep.CreationTimestamp, nil
@@ -85,6 +91,7 @@ func (r *reconciler) ensurePod(ctx context.Context, c *objects.Catalog) (metav1.
 	if pods, err = r.pods(ctx, r.reader, c, objects.LabelCatalog); err != nil {
 		return metav1.Time{}, err
 	}
+
 	plan = planPods(pods, want)
 	if err := r.deletePods(ctx, graceGone, plan.bury); err != nil {
 		return metav1.Time{}, err
@@ -92,6 +99,7 @@ func (r *reconciler) ensurePod(ctx context.Context, c *objects.Catalog) (metav1.
 	if err := r.deletePods(ctx, graceReplaced, plan.replace); err != nil {
 		return metav1.Time{}, err
 	}
+
 	if plan.keep == nil {
 		if err := r.create(ctx, want); err != nil {
 			return metav1.Time{}, fmt.Errorf("making the pod: %w", err)
@@ -99,6 +107,7 @@ func (r *reconciler) ensurePod(ctx context.Context, c *objects.Catalog) (metav1.
 		r.failedPolls.forget(client.ObjectKeyFromObject(c.CatalogSource)) // They were of the one before.
 		plan.keep = want
 	}
+
 	return plan.keep.CreationTimestamp, nil
 }
 
@@ -120,5 +129,6 @@ func (r *reconciler) deletePods(ctx context.Context, grace int64, pods []corev1.
 			return fmt.Errorf("deleting pod %q: %w", pod.Name, err)
 		}
 	}
+
 	return nil
 }

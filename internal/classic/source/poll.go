@@ -42,6 +42,7 @@ func decidePoll(due bool, update *corev1.Pod, wanted *corev1.Pod, serving []core
 		}
 		return pollRest
 	}
+
 	verdict := objects.JudgePod(update, wanted)
 	switch {
 	case verdict == objects.Leave:
@@ -55,6 +56,7 @@ func decidePoll(due bool, update *corev1.Pod, wanted *corev1.Pod, serving []core
 	case !objects.IsReady(update):
 		return pollRest
 	}
+
 	shown, isOther := objects.ImageID(update), false
 	for _, pod := range serving {
 		serves := objects.ImageID(&pod)
@@ -63,9 +65,11 @@ func decidePoll(due bool, update *corev1.Pod, wanted *corev1.Pod, serving []core
 		}
 		isOther = isOther || shown != serves
 	}
+
 	if isOther {
 		return pollPromote
 	}
+
 	return pollDiscard
 }
 
@@ -76,10 +80,12 @@ func (r *reconciler) poll(ctx context.Context, catalog *v1alpha1.CatalogSource) 
 	if err != nil {
 		return registryError(err)
 	}
+
 	updates, err := r.pods(ctx, r.client, c, objects.LabelUpdate)
 	if err != nil {
 		return registryError(err)
 	}
+
 	if !polls(catalog) {
 		r.failedPolls.forget(client.ObjectKeyFromObject(catalog))
 		if err := r.deletePods(ctx, graceReplaced, updates); err != nil {
@@ -87,20 +93,24 @@ func (r *reconciler) poll(ctx context.Context, catalog *v1alpha1.CatalogSource) 
 		}
 		return nil
 	}
+
 	noteBegun(catalog, updates)
 	due := !r.clock.Now().Before(pollDue(catalog))
 	if len(updates) == 0 && !due {
 		return nil
 	}
+
 	if len(updates) == 0 {
 		// The one that was just made may not have been seen yet.
 		if updates, err = r.pods(ctx, r.reader, c, objects.LabelUpdate); err != nil {
 			return registryError(err)
 		}
 	}
+
 	if err := r.act(ctx, c, due, updates); err != nil {
 		return registryError(err)
 	}
+
 	return nil
 }
 
@@ -120,10 +130,12 @@ func (r *reconciler) act(ctx context.Context, c *objects.Catalog, due bool, upda
 	if err != nil {
 		return err
 	}
+
 	serving, err := r.pods(ctx, r.client, c, objects.LabelCatalog)
 	if err != nil {
 		return err
 	}
+
 	var update *corev1.Pod
 	if len(updates) > 0 {
 		update = &updates[0]
@@ -132,6 +144,7 @@ func (r *reconciler) act(ctx context.Context, c *objects.Catalog, due bool, upda
 			return err
 		}
 	}
+
 	key := client.ObjectKeyFromObject(c.CatalogSource)
 	switch decidePoll(due, update, wanted, serving) {
 	case pollBegin:
@@ -140,6 +153,7 @@ func (r *reconciler) act(ctx context.Context, c *objects.Catalog, due bool, upda
 		}
 		now := r.now()
 		c.Status.LatestImageRegistryPoll = &now
+
 	case pollGiveUp:
 		r.failedPolls.note(key, gaveUp(update))
 		return r.deletePods(ctx, graceGone, updates[:1])
@@ -151,6 +165,7 @@ func (r *reconciler) act(ctx context.Context, c *objects.Catalog, due bool, upda
 		return r.promote(ctx, c, update, serving)
 	case pollRest:
 	}
+
 	return nil
 }
 

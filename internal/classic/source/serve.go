@@ -24,6 +24,7 @@ func (r *reconciler) serve(ctx context.Context, catalog *v1alpha1.CatalogSource)
 	if err != nil {
 		return registryError(err)
 	}
+
 	service := catalog.Status.RegistryServiceStatus
 	if !c.IsServed() {
 		if err := r.withdraw(ctx, c); err != nil {
@@ -34,13 +35,16 @@ func (r *reconciler) serve(ctx context.Context, catalog *v1alpha1.CatalogSource)
 		}
 		return nil
 	}
+
 	if err := r.ensureObjects(ctx, c); err != nil {
 		return registryError(err)
 	}
+
 	since, err := r.ensurePod(ctx, c)
 	if err != nil {
 		return registryError(err)
 	}
+
 	want := v1alpha1.RegistryServiceStatus{
 		Protocol: protocol, ServiceName: c.ServiceName(), ServiceNamespace: c.Namespace, Port: strconv.Itoa(objects.Port),
 		CreatedAt: since,
@@ -48,6 +52,7 @@ func (r *reconciler) serve(ctx context.Context, catalog *v1alpha1.CatalogSource)
 	if service == nil || service.CreatedAt.Before(&since) || !sameService(*service, want) {
 		catalog.Status.RegistryServiceStatus = &want
 	}
+
 	return nil
 }
 
@@ -83,11 +88,13 @@ func (r *reconciler) described(ctx context.Context, catalog *v1alpha1.CatalogSou
 	if reference := catalog.Status.ConfigMapResource; reference != nil {
 		c.ConfigMapVersion = reference.ResourceVersion
 	}
+
 	namespace := &metav1.PartialObjectMetadata{}
 	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	if err := r.client.Get(ctx, client.ObjectKey{Name: catalog.Namespace}, namespace); err != nil {
 		return nil, fmt.Errorf("reading namespace %q: %w", catalog.Namespace, err)
 	}
+
 	c.NamespaceLabels = namespace.Labels
 	return c, nil
 }
@@ -98,6 +105,7 @@ func (r *reconciler) ensureObjects(ctx context.Context, c *objects.Catalog) erro
 	if err != nil {
 		return err
 	}
+
 	errs := []error{ensure(ctx, r, r.client, c.ServiceAccount(), &corev1.ServiceAccount{}, objects.FixAccount)}
 	if c.IsConfigMap() {
 		// Seldom used, so not worth holding all Roles of a cluster for.
@@ -105,9 +113,11 @@ func (r *reconciler) ensureObjects(ctx context.Context, c *objects.Catalog) erro
 			ensure(ctx, r, r.reader, c.Role(), &rbacv1.Role{}, objects.FixRole),
 			ensure(ctx, r, r.reader, c.RoleBinding(), &rbacv1.RoleBinding{}, objects.FixRoleBinding))
 	}
+
 	for _, policy := range c.NetworkPolicies() {
 		errs = append(errs, ensure(ctx, r, r.client, policy, &networkingv1.NetworkPolicy{}, objects.FixNetworkPolicy))
 	}
+
 	return errors.Join(append(errs, ensure(ctx, r, r.client, service, &corev1.Service{}, objects.FixService))...)
 }
 
@@ -125,12 +135,14 @@ func ensure[T client.Object](ctx context.Context, r *reconciler, reader client.R
 		}
 		err = r.reader.Get(ctx, key, live) // The watch does not show what has lost its labels.
 	}
+
 	if err != nil {
 		return fmt.Errorf("reading %s %s: %w", kindOf(want), key, err)
 	}
 	if objects.IsForeign(live, owner) {
 		return reconcile.Stop("", fmt.Errorf("%s %s is there already and is not of this catalog: delete it, or make the catalog by another name", kindOf(want), key))
 	}
+
 	before := live.DeepCopyObject().(client.Object)
 	if !fix(live, want) {
 		return nil
@@ -138,6 +150,7 @@ func ensure[T client.Object](ctx context.Context, r *reconciler, reader client.R
 	if err := r.client.Patch(ctx, live, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), fieldOwner); err != nil {
 		return fmt.Errorf("repairing %s %s: %w", kindOf(want), key, err)
 	}
+
 	return nil
 }
 
@@ -154,6 +167,7 @@ func (r *reconciler) create(ctx context.Context, want client.Object) error {
 	if err != nil {
 		return fmt.Errorf("reading CatalogSource %q: %w", owner.Name, err)
 	}
+
 	return r.client.Create(ctx, want, fieldOwner)
 }
 
@@ -168,14 +182,17 @@ func (r *reconciler) withdraw(ctx context.Context, c *objects.Catalog) error {
 			return err
 		}
 	}
+
 	var left []client.Object
 	for _, policy := range c.NetworkPolicies() {
 		left = append(left, policy)
 	}
+
 	service, err := c.Service()
 	if err != nil {
 		return err
 	}
+
 	owner := c.Owner()
 	for _, object := range append(left, service, c.ServiceAccount()) {
 		err := r.client.Get(ctx, client.ObjectKeyFromObject(object), object)
@@ -186,6 +203,7 @@ func (r *reconciler) withdraw(ctx context.Context, c *objects.Catalog) error {
 			return fmt.Errorf("removing %s %q: %w", kindOf(object), object.GetName(), err)
 		}
 	}
+
 	return nil
 }
 
@@ -203,5 +221,6 @@ func kindOf(object client.Object) string {
 	case *rbacv1.RoleBinding:
 		return "RoleBinding"
 	}
+
 	return "object"
 }

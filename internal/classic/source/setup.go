@@ -65,6 +65,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
+
 	owned := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &v1alpha1.CatalogSource{})
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named("catalogsource").
@@ -84,6 +85,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return fmt.Errorf("setting up the controller of CatalogSources: %w", err)
 	}
+
 	return nil
 }
 
@@ -94,10 +96,12 @@ func (r *reconciler) inNamespace(ctx context.Context, namespace client.Object) [
 		ctrl.LoggerFrom(ctx).Error(err, "Listing the CatalogSources of a namespace", "namespace", namespace.GetName())
 		return nil
 	}
+
 	requests := make([]ctrl.Request, 0, len(catalogs.Items))
 	for i := range catalogs.Items {
 		requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&catalogs.Items[i])})
 	}
+
 	return requests
 }
 

@@ -41,21 +41,25 @@ func resolve(template, serverVersion string) resolved {
 			values["{kube_patch_version}"] = strconv.FormatUint(uint64(v.Patch()), 10)
 		}
 	}
+
 	r := resolved{image: template}
 	sample := template // as it would be if all variables had a value
 	for _, variable := range []string{"{kube_major_version}", "{kube_minor_version}", "{kube_patch_version}"} {
 		if !strings.Contains(template, variable) {
 			continue
 		}
+
 		value := values[variable]
 		if value == "" {
 			r.unknown = append(r.unknown, strconv.Quote(variable))
 			sample = strings.ReplaceAll(sample, variable, "0")
 			continue
 		}
+
 		r.image = strings.ReplaceAll(r.image, variable, value)
 		sample = strings.ReplaceAll(sample, variable, value)
 	}
+
 	_, err := name.ParseReference(sample)
 	r.malformed = err != nil
 	return r
@@ -74,6 +78,7 @@ func (r resolved) failure() string {
 	case r.malformed:
 		return "cannot construct catalog image reference, because " + improper
 	}
+
 	return ""
 }
 
@@ -85,10 +90,12 @@ func (r *reconciler) template(ctx context.Context, catalog *v1alpha1.CatalogSour
 		meta.RemoveStatusCondition(&catalog.Status.Conditions, v1alpha1.CatalogSourceResolvedImage)
 		return nil
 	}
+
 	serverVersion, err := r.serverVersion(ctx)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "The version of the cluster is not known")
 	}
+
 	result := resolve(text, serverVersion)
 	failure := result.failure()
 	if failure == "" && catalog.Spec.Image != result.image {
@@ -98,16 +105,20 @@ func (r *reconciler) template(ctx context.Context, catalog *v1alpha1.CatalogSour
 		if err := r.client.Patch(ctx, changed, patch); err != nil {
 			return fmt.Errorf("writing the image of the template: %w", err)
 		}
+
 		return reconcile.ErrDone // The change is seen, and what follows is done with the new image.
 	}
+
 	status, reason, message := metav1.ConditionTrue, v1alpha1.ReasonAllTemplatesResolved, "catalog image reference was successfully resolved"
 	if failure != "" {
 		status, reason, message = metav1.ConditionFalse, v1alpha1.ReasonUnableToResolve, failure
 	}
+
 	set := func(kind, text string) {
 		conditions.Set(&catalog.Status.Conditions, catalog.Generation, metav1.Condition{Type: kind, Status: status, Reason: reason, Message: text})
 	}
 	set(v1alpha1.CatalogSourceTemplatesHaveResolved, message)
 	set(v1alpha1.CatalogSourceResolvedImage, result.image)
+
 	return nil
 }

@@ -23,6 +23,7 @@ func check(spec *v1alpha1.CatalogSourceSpec) error {
 	default:
 		return fmt.Errorf("unknown sourcetype: %s", spec.SourceType)
 	}
+
 	return nil
 }
 

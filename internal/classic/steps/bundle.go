@@ -35,14 +35,17 @@ func FromBundle(b Bundle, place Place) ([]*v1alpha1.Step, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var typed v1alpha1.ClusterServiceVersion
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(csv.Object, &typed); err != nil {
 		return nil, invalid("bundle CSV %s is none: %v", csv.GetName(), err)
 	}
+
 	permissions, err := FromCSV(&typed, place)
 	if err != nil {
 		return nil, err
 	}
+
 	all := make([]*v1alpha1.Step, 0, len(b.Objects)+1)
 	for _, object := range slices.Concat([]unstructured.Unstructured{*csv}, b.Objects) {
 		same := func(s *v1alpha1.Step) bool {
@@ -54,12 +57,15 @@ func FromBundle(b Bundle, place Place) ([]*v1alpha1.Step, error) {
 			object = *object.DeepCopy()
 			object.SetOwnerReferences([]metav1.OwnerReference{csvinfo.OwnerReference(&typed)})
 		}
+
 		step, err := Of(&object, csv.GetName(), place)
 		if err != nil {
 			return nil, err
 		}
+
 		all = append(all, step)
 	}
+
 	all = append(all, permissions...)
 	Sort(all)
 	return all, nil
@@ -80,6 +86,7 @@ func (b *Bundle) csv(namespace string) (*unstructured.Unstructured, error) {
 	case csv.GetKind() == "":
 		return nil, invalid("bundle CSV %s missing Kind", csv.GetName())
 	}
+
 	// The kind decides, as for the loader of bundles: some authors write another group.
 	csv.SetAPIVersion(v1alpha1.GroupVersion.String())
 	csv.SetKind(v1alpha1.ClusterServiceVersionKind)
@@ -88,6 +95,7 @@ func (b *Bundle) csv(namespace string) (*unstructured.Unstructured, error) {
 	if _, ok := csv.Object["spec"].(map[string]any); !ok {
 		return nil, invalid("bundle CSV %s has no spec", csv.GetName())
 	}
+
 	unstructured.RemoveNestedField(csv.Object, "spec", "replaces")
 	if b.Replaces != "" {
 		_ = unstructured.SetNestedField(csv.Object, b.Replaces, "spec", "replaces") // spec is a map
@@ -96,5 +104,6 @@ func (b *Bundle) csv(namespace string) (*unstructured.Unstructured, error) {
 		annotations := csvinfo.With(csv.GetAnnotations(), map[string]string{csvinfo.AnnotationProperties: b.Properties})
 		csv.SetAnnotations(annotations)
 	}
+
 	return csv, nil
 }

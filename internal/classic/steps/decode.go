@@ -37,6 +37,7 @@ func Decode(csv string, objects []string) (Bundle, error) {
 			return Bundle{}, err
 		}
 	}
+
 	for _, text := range objects {
 		if total += len(text); total > maxTotalBytes {
 			return Bundle{}, tooLarge()
@@ -45,6 +46,7 @@ func Decode(csv string, objects []string) (Bundle, error) {
 			return Bundle{}, err
 		}
 	}
+
 	return b, nil
 }
 
@@ -56,6 +58,7 @@ func DecodeConfigMap(configMap *corev1.ConfigMap) (Bundle, error) {
 	for key, text := range configMap.Data {
 		files[key] = []byte(text)
 	}
+
 	maps.Copy(files, configMap.BinaryData)
 	var b Bundle
 	total := 0
@@ -69,18 +72,22 @@ func DecodeConfigMap(configMap *corev1.ConfigMap) (Bundle, error) {
 				return Bundle{}, invalid("ConfigMap %s/%s: %s: %v", configMap.Namespace, configMap.Name, key, err)
 			}
 		}
+
 		if total += len(data); total > maxTotalBytes {
 			return Bundle{}, tooLarge()
 		}
+
 		if file := bundle.ReadManifest(key, data); file.IsReadable() {
 			if err := b.addFile(file); err != nil {
 				return Bundle{}, err
 			}
 		}
+
 		// The lengths keep one file's bytes from being counted as another's.
 		_, _ = fmt.Fprintf(digest, "%d %s %d ", len(key), key, len(data)) // a hash takes everything
 		_, _ = digest.Write(data)
 	}
+
 	b.Digest = "sha256:" + hex.EncodeToString(digest.Sum(nil))
 	return b, nil
 }
@@ -110,9 +117,11 @@ func (b *Bundle) addFile(file bundle.File) error {
 	case object.GetKind() == "":
 		return nil
 	}
+
 	if len(b.Objects) == maxObjects {
 		return invalid("the bundle has more than the %d objects that it may have", maxObjects)
 	}
+
 	b.Objects = append(b.Objects, *object)
 	return nil
 }
@@ -130,10 +139,12 @@ func inflate(data []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	content, err := io.ReadAll(io.LimitReader(reader, maxFileBytes+1))
 	if err != nil {
 		return nil, err
 	}
+
 	// One byte above the limit has the manifest be refused.
 	return content, nil
 }

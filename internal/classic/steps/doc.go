@@ -46,6 +46,7 @@ func Of(object runtime.Object, resolving string, place Place) (*v1alpha1.Step, e
 	if err != nil {
 		return nil, invalid("an object of %q cannot be encoded: %v", resolving, err)
 	}
+
 	var meta struct {
 		Metadata struct {
 			Name string `json:"name"`
@@ -54,10 +55,12 @@ func Of(object runtime.Object, resolving string, place Place) (*v1alpha1.Step, e
 	if err := json.Unmarshal(manifest, &meta); err != nil {
 		return nil, invalid("an object of %q cannot be decoded: %v", resolving, err)
 	}
+
 	kind := object.GetObjectKind().GroupVersionKind()
 	if kind.Kind == "" || kind.Version == "" || meta.Metadata.Name == "" {
 		return nil, invalid("an object of %q has no kind, apiVersion or name: it is %s %q", resolving, kind, meta.Metadata.Name)
 	}
+
 	return &v1alpha1.Step{
 		Resolving: resolving,
 		Resource: v1alpha1.StepResource{
@@ -90,5 +93,6 @@ func Sort(steps []*v1alpha1.Step) {
 			return 2
 		}
 	}
+
 	slices.SortStableFunc(steps, func(a, b *v1alpha1.Step) int { return rank(a) - rank(b) })
 }

@@ -29,6 +29,7 @@ func FromCSV(csv *v1alpha1.ClusterServiceVersion, place Place) ([]*v1alpha1.Step
 	if err != nil {
 		return nil, err
 	}
+
 	all := make([]*v1alpha1.Step, 0, len(objects))
 	for _, object := range objects {
 		step, err := Of(object, csv.Name, place)
@@ -37,6 +38,7 @@ func FromCSV(csv *v1alpha1.ClusterServiceVersion, place Place) ([]*v1alpha1.Step
 		}
 		all = append(all, step)
 	}
+
 	return all, nil
 }
 
@@ -55,6 +57,7 @@ func permissions(csv *v1alpha1.ClusterServiceVersion, namespace string) ([]runti
 			})
 		}
 	}
+
 	for _, permission := range strategy.Permissions {
 		account(permission)
 		of := map[string]any{"name": csv.Name, "permission": permission}
@@ -62,6 +65,7 @@ func permissions(csv *v1alpha1.ClusterServiceVersion, namespace string) ([]runti
 		if err != nil {
 			return nil, err
 		}
+
 		meta.Namespace, meta.OwnerReferences = namespace, []metav1.OwnerReference{csvinfo.OwnerReference(csv)}
 		role := &rbacv1.Role{TypeMeta: typeMeta(kindRole), ObjectMeta: meta, Rules: permission.Rules}
 		binding := &rbacv1.RoleBinding{
@@ -71,8 +75,10 @@ func permissions(csv *v1alpha1.ClusterServiceVersion, namespace string) ([]runti
 		if err := labelHashes(role, role.Rules, binding, binding.RoleRef, binding.Subjects); err != nil {
 			return nil, err
 		}
+
 		objects = append(objects, role, binding)
 	}
+
 	for _, permission := range strategy.ClusterPermissions {
 		account(permission)
 		of := map[string]any{"name": csv.Name, "namespace": namespace, "permission": permission}
@@ -80,6 +86,7 @@ func permissions(csv *v1alpha1.ClusterServiceVersion, namespace string) ([]runti
 		if err != nil {
 			return nil, err
 		}
+
 		role := &rbacv1.ClusterRole{TypeMeta: typeMeta(kindClusterRole), ObjectMeta: meta, Rules: permission.Rules}
 		binding := &rbacv1.ClusterRoleBinding{
 			TypeMeta: typeMeta(kindClusterRoleBinding), ObjectMeta: *meta.DeepCopy(),
@@ -88,8 +95,10 @@ func permissions(csv *v1alpha1.ClusterServiceVersion, namespace string) ([]runti
 		if err := labelHashes(role, role.Rules, binding, binding.RoleRef, binding.Subjects); err != nil {
 			return nil, err
 		}
+
 		objects = append(objects, role, binding)
 	}
+
 	return objects, nil
 }
 
@@ -123,6 +132,7 @@ func labelHashes(role metav1.Object, rules []rbacv1.PolicyRule, binding metav1.O
 		}
 		object.SetLabels(csvinfo.With(object.GetLabels(), map[string]string{csvinfo.LabelPermissionsHash: hash}))
 	}
+
 	return nil
 }
 

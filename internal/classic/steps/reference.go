@@ -29,9 +29,11 @@ func Refer(steps []*v1alpha1.Step, to Reference) error {
 	if err != nil {
 		return invalid("the reference to ConfigMap %s/%s cannot be encoded: %v", to.Namespace, to.Name, err)
 	}
+
 	for _, step := range steps {
 		step.Resource.Manifest = string(manifest)
 	}
+
 	return nil
 }
 
@@ -55,5 +57,6 @@ func Manifest(step *v1alpha1.Step, among []*v1alpha1.Step) (string, error) {
 			return other.Resource.Manifest, nil
 		}
 	}
+
 	return "", invalid("the unpacked bundle has no %s %q any more, which a step of %q installs", step.Resource.Kind, step.Resource.Name, step.Resolving)
 }

@@ -58,6 +58,7 @@ func TestFromBundle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var text strings.Builder
 	for _, step := range made {
 		r := step.Resource
@@ -67,6 +68,7 @@ func TestFromBundle(t *testing.T) {
 		}
 		fmt.Fprintf(&text, "%s %s: %s/%s %s %s from %s/%s\n%s\n", step.Status, step.Resolving, r.Group, r.Version, r.Kind, r.Name, r.CatalogSourceNamespace, r.CatalogSource, manifest.String())
 	}
+
 	golden.Check(t, "steps.txt", []byte(text.String()))
 }
 
@@ -77,17 +79,20 @@ func TestAccountOfBundle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	b.Objects = append(b.Objects, more.Objects...)
 	made, err := steps.FromBundle(b, place)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var manifests []string
 	for _, step := range made {
 		if step.Resource.Kind == "ServiceAccount" {
 			manifests = append(manifests, step.Resource.Manifest)
 		}
 	}
+
 	if len(manifests) != 1 || !strings.Contains(manifests[0], `"login"`) || !strings.Contains(manifests[0], `"kind":"ClusterServiceVersion","name":"kettle.v1.1.0"`) {
 		t.Errorf("the accounts are %q", manifests)
 	}
@@ -105,6 +110,7 @@ func TestNamesOfRoles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	hash := csvinfo.TextHash(fmt.Sprintf(`{"name":%q,"permission":{"serviceAccountName":"kettle","rules":[{"verbs":["get"],"apiGroups":["\u003c\u0026\u003e"],"resources":["pods"]}]}}`+"\n", csv.Name))
 	clusterHash := csvinfo.TextHash(fmt.Sprintf(`{"name":%q,"namespace":"tea","permission":{"serviceAccountName":"kettle","rules":[{"verbs":["get"],"apiGroups":["\u003c\u0026\u003e"],"resources":["pods"]}]}}`+"\n", csv.Name))
 	role := csv.Name[:62-len(hash)] + "-" + hash
@@ -113,14 +119,17 @@ func TestNamesOfRoles(t *testing.T) {
 	for _, step := range made {
 		names = append(names, step.Resource.Kind+" "+step.Resource.Name)
 	}
+
 	want := []string{"ServiceAccount kettle", "Role " + role, "RoleBinding " + role, "ClusterRole " + clusterRole, "ClusterRoleBinding " + clusterRole}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Error(diff)
 	}
+
 	var binding rbacv1.RoleBinding
 	if err := json.Unmarshal([]byte(made[2].Resource.Manifest), &binding); err != nil {
 		t.Fatal(err)
 	}
+
 	wantHash := csvinfo.TextHash(fmt.Sprintf(`{"RoleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":%q},"Subjects":[{"kind":"ServiceAccount","name":"kettle","namespace":"tea"}]}`, role))
 	if got := binding.Labels[csvinfo.LabelPermissionsHash]; got != wantHash {
 		t.Errorf("the binding's hash is %q, want %q", got, wantHash)
@@ -165,6 +174,7 @@ func packed(t testing.TB, text string) []byte {
 	if err := errors.Join(err, writer.Close(), encoder.Close()); err != nil {
 		t.Fatal(err)
 	}
+
 	return out.Bytes()
 }
 
@@ -177,10 +187,12 @@ func TestReferences(t *testing.T) {
 	for i, text := range objects {
 		configMap.BinaryData[strconv.Itoa(i)] = packed(t, text)
 	}
+
 	b, err := steps.DecodeConfigMap(configMap)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	b.Replaces, b.Properties = "kettle.v1.0.0", `{"properties":[]}`
 	inline, err := steps.FromBundle(b, place)
 	if err != nil {
@@ -189,10 +201,12 @@ func TestReferences(t *testing.T) {
 	if !strings.HasPrefix(b.Digest, "sha256:") {
 		t.Errorf("the digest is %q", b.Digest)
 	}
+
 	configMap.Data = map[string]string{"more.yaml": "kind: Service"}
 	if changed, err := steps.DecodeConfigMap(configMap); err != nil || changed.Digest == b.Digest {
 		t.Errorf("the digest of other content is %s, as before (%v)", changed.Digest, err)
 	}
+
 	want, err := steps.FromBundle(kettle(t), place)
 	if err != nil {
 		t.Fatal(err)
@@ -200,24 +214,29 @@ func TestReferences(t *testing.T) {
 	if diff := cmp.Diff(want, inline); diff != "" {
 		t.Errorf("(-inline +unpacked):\n%s", diff)
 	}
+
 	referring, err := steps.FromBundle(b, place)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	ref := steps.Reference{Name: "unpacked", Namespace: "olm", CatalogSourceName: "shop", CatalogSourceNamespace: "olm", Replaces: b.Replaces, Properties: b.Properties}
 	if err := steps.Refer(referring, ref); err != nil {
 		t.Fatal(err)
 	}
+
 	wantManifest := `{"kind":"ConfigMap","name":"unpacked","namespace":"olm","catalogSourceName":"shop","catalogSourceNamespace":"olm","replaces":"kettle.v1.0.0","properties":"{\"properties\":[]}"}`
 	for i, step := range referring {
 		if step.Resource.Manifest != wantManifest {
 			t.Errorf("the manifest is %s, want %s", step.Resource.Manifest, wantManifest)
 		}
+
 		got, ok := steps.ReferenceOf(step)
 		ref.Kind = "ConfigMap"
 		if diff := cmp.Diff(ref, got); diff != "" || !ok {
 			t.Errorf("%v: %s", ok, diff)
 		}
+
 		manifest, err := steps.Manifest(step, inline)
 		if err != nil || manifest != inline[i].Resource.Manifest {
 			t.Errorf("%s %s: %v, %s", step.Resource.Kind, step.Resource.Name, err, manifest)
@@ -226,6 +245,7 @@ func TestReferences(t *testing.T) {
 			t.Errorf("%s is taken for a reference", inline[i].Resource.Manifest)
 		}
 	}
+
 	gone := *referring[0]
 	gone.Resource.Name = "other"
 	if _, err := steps.Manifest(&gone, inline); err == nil {
@@ -254,10 +274,12 @@ func TestLenient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	made, err := steps.FromBundle(b, place)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	got := made[0].Resource
 	if got.Group != v1alpha1.GroupVersion.Group || got.Version != v1alpha1.GroupVersion.Version || !strings.Contains(got.Manifest, `"apiVersion":"operators.coreos.com/v1alpha1"`) {
 		t.Errorf("the ClusterServiceVersion becomes a step of %s/%s: %s", got.Group, got.Version, got.Manifest)
@@ -273,19 +295,23 @@ func FuzzFromBundle(f *testing.F) {
 		if len(csv)+len(object) > 64<<10 {
 			t.Skip("longer than what is tried")
 		}
+
 		b, err := steps.Decode(csv, []string{object})
 		if err != nil {
 			return
 		}
+
 		made, err := steps.FromBundle(b, place)
 		if err != nil {
 			return
 		}
+
 		for _, step := range made {
 			if step.Resource.Kind == "" || step.Resource.Name == "" || step.Resolving == "" || !json.Valid([]byte(step.Resource.Manifest)) {
 				t.Errorf("a step is %+v", step)
 			}
 		}
+
 		if made[0].Resource.Kind != v1alpha1.ClusterServiceVersionKind {
 			t.Errorf("the first step is %+v", made[0])
 		}
@@ -298,11 +324,13 @@ func TestRealBundles(t *testing.T) {
 	if err != nil || len(folders) == 0 {
 		t.Fatalf("found %d bundles, error %v", len(folders), err)
 	}
+
 	for _, folder := range folders {
 		files, err := filepath.Glob(filepath.Join(folder, "manifests", "*"))
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		var manifests []string
 		for _, file := range files {
 			data, err := os.ReadFile(file)
@@ -311,16 +339,19 @@ func TestRealBundles(t *testing.T) {
 			}
 			manifests = append(manifests, string(data))
 		}
+
 		b, err := steps.Decode("", manifests)
 		if err != nil {
 			t.Errorf("%s: %v", folder, err)
 			continue
 		}
+
 		made, err := steps.FromBundle(b, place)
 		if err != nil {
 			t.Errorf("%s: %v", folder, err)
 			continue
 		}
+
 		names := map[string]bool{}
 		for _, step := range made {
 			name := step.Resource.Group + " " + step.Resource.Kind + " " + step.Resource.Name
@@ -329,6 +360,7 @@ func TestRealBundles(t *testing.T) {
 			}
 			names[name] = true
 		}
+
 		if len(made) < len(b.Objects)+1 || made[0].Resource.Kind != v1alpha1.ClusterServiceVersionKind {
 			t.Errorf("%s: of %d objects come %d steps, the first a %s", folder, len(b.Objects)+1, len(made), made[0].Resource.Kind)
 		}

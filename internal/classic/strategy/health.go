@@ -57,6 +57,7 @@ func Health(wanted []appsv1.Deployment, live func(name string) *appsv1.Deploymen
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -66,10 +67,12 @@ func checkCurrent(wanted, live *appsv1.Deployment) error {
 	if live == nil {
 		return nil
 	}
+
 	annotations := live.Spec.Template.Annotations
 	if len(annotations) == 0 && len(wanted.Spec.Template.Annotations) > 0 {
 		return fail(Outdated, "no annotations found on deployment")
 	}
+
 	for _, key := range slices.Sorted(maps.Keys(wanted.Spec.Template.Annotations)) {
 		value := wanted.Spec.Template.Annotations[key]
 		found, ok := annotations[key]
@@ -80,6 +83,7 @@ func checkCurrent(wanted, live *appsv1.Deployment) error {
 			return fail(Outdated, "unexpected annotation on deployment. Expected %s:%s, found %s:%s", key, value, key, found)
 		}
 	}
+
 	found, ok := live.Labels[csvinfo.LabelDeploymentHash]
 	if !ok {
 		return fail(Outdated, "deployment %s doesn't have a spec hash, update it", live.Name)
@@ -87,6 +91,7 @@ func checkCurrent(wanted, live *appsv1.Deployment) error {
 	if hash := wanted.Labels[csvinfo.LabelDeploymentHash]; hash != found {
 		return fail(Outdated, "deployment changed old hash=%s, new hash=%s", found, hash)
 	}
+
 	return nil
 }
 
@@ -104,6 +109,7 @@ func checkReady(wanted, live *appsv1.Deployment) error {
 	if live == nil {
 		return fail(Waiting, "missing deployment with name=%s", wanted.Name)
 	}
+
 	wait := func(format string, args ...any) error {
 		return fail(Waiting, "waiting for deployment %s to become ready: %s", live.Name, fmt.Sprintf(format, args...))
 	}

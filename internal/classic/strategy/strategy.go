@@ -53,6 +53,7 @@ func Check(csv *v1alpha1.ClusterServiceVersion) error {
 	if name := csv.Spec.InstallStrategy.StrategyName; name != v1alpha1.InstallStrategyDeployment {
 		return fmt.Errorf("unsupported install strategy %q: only %q is known", name, v1alpha1.InstallStrategyDeployment)
 	}
+
 	seen := map[string]bool{}
 	for _, d := range csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
 		if seen[d.Name] {
@@ -60,6 +61,7 @@ func Check(csv *v1alpha1.ClusterServiceVersion) error {
 		}
 		seen[d.Name] = true
 	}
+
 	return nil
 }
 
@@ -69,10 +71,12 @@ func Deployments(csv *v1alpha1.ClusterServiceVersion, in Inputs) ([]appsv1.Deplo
 	if err := Check(csv); err != nil {
 		return nil, err
 	}
+
 	serves := map[string]bool{}
 	for _, e := range csvinfo.Endpoints(csv) {
 		serves[e.Deployment.Name] = true
 	}
+
 	all := []appsv1.Deployment{}
 	for _, wanted := range csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
 		d := appsv1.Deployment{
@@ -83,6 +87,7 @@ func Deployments(csv *v1alpha1.ClusterServiceVersion, in Inputs) ([]appsv1.Deplo
 			},
 			Spec: *wanted.Spec.DeepCopy(),
 		}
+
 		if serves[wanted.Name] {
 			hash := in.CAHashes[wanted.Name]
 			if hash == "" {
@@ -91,14 +96,17 @@ func Deployments(csv *v1alpha1.ClusterServiceVersion, in Inputs) ([]appsv1.Deplo
 			render.MountCertificate(&d, csvinfo.SecretName(wanted.Name))
 			metav1.SetMetaDataAnnotation(&d.Spec.Template.ObjectMeta, csvinfo.AnnotationCAHash, hash)
 		}
+
 		finish(&d, csv, in)
 		hash, err := csvinfo.Hash(d.Spec)
 		if err != nil {
 			return nil, fmt.Errorf("deployment %q: %w", d.Name, err)
 		}
+
 		d.Labels[csvinfo.LabelDeploymentHash] = hash
 		all = append(all, d)
 	}
+
 	return all, nil
 }
 
@@ -113,12 +121,14 @@ func finish(d *appsv1.Deployment, csv *v1alpha1.ClusterServiceVersion, in Inputs
 		maps.Copy(annotations, csv.Annotations)
 		template.Annotations = annotations
 	}
+
 	if !setsProxy(in.Config) {
 		setEnv(template, in.Proxy)
 	}
 	if in.Config != nil {
 		render.ApplyDeploymentConfig(d, in.Config)
 	}
+
 	setEnv(template, []corev1.EnvVar{{Name: EnvConditionName, Value: csv.Name}})
 	// An update never goes back to an old ReplicaSet: it goes to another ClusterServiceVersion.
 	d.Spec.RevisionHistoryLimit = ptr.To[int32](1)
@@ -153,6 +163,7 @@ func CheckServed(csv *v1alpha1.ClusterServiceVersion) error {
 			return fmt.Errorf("strategyDetailsDeployment is missing deployment %s for owned APIService %s", a.DeploymentName, csvinfo.APIServiceName(a))
 		}
 	}
+
 	for _, w := range csv.Spec.WebhookDefinitions {
 		if !has(w.DeploymentName) {
 			return fmt.Errorf("strategyDetailsDeployment is missing deployment %s for WebhookDescription %s", w.DeploymentName, w.GenerateName)

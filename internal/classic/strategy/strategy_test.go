@@ -27,6 +27,7 @@ func newCSV(edit ...func(*v1alpha1.ClusterServiceVersion)) *v1alpha1.ClusterServ
 	for _, e := range edit {
 		e(csv)
 	}
+
 	return csv
 }
 
@@ -48,6 +49,7 @@ func envOf(d *appsv1.Deployment) []map[string]string {
 		}
 		all = append(all, values)
 	}
+
 	return all
 }
 
@@ -58,6 +60,7 @@ func TestDeployments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	labels := map[string]string{
 		"own": "label", csvinfo.LabelOwner: "a.v1", csvinfo.LabelOwnerNamespace: "ns", csvinfo.LabelOwnerKind: "ClusterServiceVersion",
 		csvinfo.LabelManaged: "true", csvinfo.LabelDeploymentHash: hash,
@@ -68,12 +71,14 @@ func TestDeployments(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"of": "csv", "both": "csv", "template": "yes"}, d.Spec.Template.Annotations); diff != "" {
 		t.Errorf("INS-2: annotations (-want +got):\n%s", diff)
 	}
+
 	owner := []metav1.OwnerReference{{
 		APIVersion: "operators.coreos.com/v1alpha1", Kind: "ClusterServiceVersion", Name: "a.v1", UID: "u", Controller: ptr.To(false), BlockOwnerDeletion: ptr.To(false),
 	}}
 	if diff := cmp.Diff(owner, d.OwnerReferences); diff != "" {
 		t.Errorf("INS-4: owners (-want +got):\n%s", diff)
 	}
+
 	condition := map[string]string{EnvConditionName: "a.v1"}
 	if diff := cmp.Diff([]map[string]string{condition, condition}, envOf(d)); diff != "" {
 		t.Errorf("INS-5: variables (-want +got):\n%s", diff)
@@ -87,6 +92,7 @@ func TestDeployments(t *testing.T) {
 	if again := only(t, csv, Inputs{}); again.Labels[csvinfo.LabelDeploymentHash] != hash {
 		t.Error("INS-6: the hash is another each time")
 	}
+
 	config := &v1alpha1.SubscriptionConfig{NodeSelector: map[string]string{"a": "b"}}
 	if other := only(t, csv, Inputs{Config: config}); other.Labels[csvinfo.LabelDeploymentHash] == hash || other.Spec.Template.Spec.NodeSelector["a"] != "b" {
 		t.Error("INS-13: a configuration changes nothing")
@@ -99,6 +105,7 @@ func TestProxy(t *testing.T) {
 	if diff := cmp.Diff([]map[string]string{want, want}, envOf(only(t, newCSV(), Inputs{Proxy: proxy}))); diff != "" {
 		t.Errorf("INS-8: variables (-want +got):\n%s", diff)
 	}
+
 	config := &v1alpha1.SubscriptionConfig{Env: []corev1.EnvVar{{Name: "HTTPS_PROXY", Value: "mine"}}}
 	want = map[string]string{"HTTPS_PROXY": "mine", EnvConditionName: "a.v1"}
 	if diff := cmp.Diff([]map[string]string{want, want}, envOf(only(t, newCSV(), Inputs{Proxy: proxy, Config: config}))); diff != "" {
@@ -117,10 +124,12 @@ func TestCertificates(t *testing.T) {
 	if _, err := Deployments(csv, Inputs{}); err == nil || err.Error() != `deployment "a" serves webhooks or APIs, and Secret "a-service-cert" has no authority for it yet` {
 		t.Errorf("CSV-45: error %v", err)
 	}
+
 	d := only(t, csv, Inputs{CAHashes: map[string]string{"a": "h"}})
 	if d.Spec.Template.Annotations[csvinfo.AnnotationCAHash] != "h" {
 		t.Errorf("annotations %v", d.Spec.Template.Annotations)
 	}
+
 	ours := []corev1.VolumeMount{{Name: "apiservice-cert", MountPath: "/apiserver.local.config/certificates"}, {Name: "webhook-cert", MountPath: "/tmp/k8s-webhook-server/serving-certs"}}
 	pod := d.Spec.Template.Spec
 	if diff := cmp.Diff(append([]corev1.VolumeMount{{Name: "kept", MountPath: "/kept"}}, ours...), pod.Containers[0].VolumeMounts); diff != "" {
@@ -129,12 +138,14 @@ func TestCertificates(t *testing.T) {
 	if diff := cmp.Diff(ours, pod.Containers[1].VolumeMounts); diff != "" {
 		t.Errorf("mounts of the second (-want +got):\n%s", diff)
 	}
+
 	files := map[string][]string{}
 	for _, v := range pod.Volumes {
 		if v.Secret != nil && v.Secret.SecretName == "a-service-cert" {
 			files[v.Name] = []string{v.Secret.Items[0].Path, v.Secret.Items[1].Path}
 		}
 	}
+
 	if diff := cmp.Diff(map[string][]string{"apiservice-cert": {"apiserver.crt", "apiserver.key"}, "webhook-cert": {"tls.crt", "tls.key"}}, files); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
@@ -144,6 +155,7 @@ func TestCheck(t *testing.T) {
 	if err := Check(newCSV()); err != nil {
 		t.Error(err)
 	}
+
 	twice := newCSV(func(csv *v1alpha1.ClusterServiceVersion) {
 		spec := &csv.Spec.InstallStrategy.StrategySpec
 		spec.DeploymentSpecs = append(spec.DeploymentSpecs, spec.DeploymentSpecs[0])
@@ -154,12 +166,14 @@ func TestCheck(t *testing.T) {
 			t.Errorf("accepted %+v", csv.Spec.InstallStrategy)
 		}
 	}
+
 	api := newCSV(func(csv *v1alpha1.ClusterServiceVersion) {
 		csv.Spec.APIServiceDefinitions.Owned = []v1alpha1.APIServiceDescription{{Version: "v1", Group: "g", DeploymentName: "b"}}
 	})
 	if err := CheckServed(api); err == nil || err.Error() != "strategyDetailsDeployment is missing deployment b for owned APIService v1.g" {
 		t.Errorf("CERT-3: error %v", err)
 	}
+
 	hook := newCSV(func(csv *v1alpha1.ClusterServiceVersion) {
 		csv.Spec.WebhookDefinitions = []v1alpha1.WebhookDescription{{GenerateName: "w", DeploymentName: "b"}}
 	})
@@ -202,6 +216,7 @@ func TestHealth(t *testing.T) {
 			d.Status.Conditions = append(d.Status.Conditions, appsv1.DeploymentCondition{Type: appsv1.DeploymentProgressing, Reason: "ProgressDeadlineExceeded"})
 		}, Outdated, "deployment a doesn't have a spec hash, update it"},
 	}
+
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			live := wanted.DeepCopy()
@@ -215,11 +230,13 @@ func TestHealth(t *testing.T) {
 				}
 				return
 			}
+
 			if err == nil || err.Error() != tt.want || !Is(err, tt.trouble) {
 				t.Errorf("error %v, want %q of %d", err, tt.want, tt.trouble)
 			}
 		})
 	}
+
 	missing := Health([]appsv1.Deployment{wanted}, func(string) *appsv1.Deployment { return nil })
 	if !Is(missing, Waiting) || missing.Error() != "missing deployment with name=a" {
 		t.Errorf("error %v", missing)
@@ -233,10 +250,12 @@ func TestIsOrphan(t *testing.T) {
 	if IsOrphan(csv, d) {
 		t.Error("one of the strategy is an orphan")
 	}
+
 	d.Name = "b"
 	if !IsOrphan(csv, d) {
 		t.Error("one that the strategy has not is no orphan")
 	}
+
 	d.OwnerReferences = nil
 	if IsOrphan(csv, d) {
 		t.Error("one that it does not own is an orphan")
@@ -248,17 +267,20 @@ func TestRealBundles(t *testing.T) {
 	if err != nil || len(found) == 0 {
 		t.Fatalf("found %d bundles, error %v", len(found), err)
 	}
+
 	for _, dir := range found {
 		t.Run(filepath.Base(filepath.Dir(dir))+"/"+filepath.Base(dir), func(t *testing.T) {
 			b, err := bundle.Load(os.DirFS(dir))
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			b.CSV.Namespace = "ns"
 			hashes := map[string]string{}
 			for _, e := range csvinfo.Endpoints(&b.CSV) {
 				hashes[e.Deployment.Name] = "h"
 			}
+
 			all, err := Deployments(&b.CSV, Inputs{CAHashes: hashes, Proxy: Proxy("a", "b", "c")})
 			if err != nil {
 				t.Fatal(err)

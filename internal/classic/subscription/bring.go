@@ -27,6 +27,7 @@ func (r *reconciler) bring(ctx context.Context, v *view, p *proposal) (ctrl.Resu
 	if !v.isAsSeen(latest) {
 		return ctrl.Result{RequeueAfter: behind}, nil
 	}
+
 	g, err := r.gather(ctx, v, p)
 	var invalid *steps.InvalidError
 	if errors.As(err, &invalid) {
@@ -36,12 +37,14 @@ func (r *reconciler) bring(ctx context.Context, v *view, p *proposal) (ctrl.Resu
 		}
 		return ctrl.Result{}, r.write(ctx, v) // The bundle is no use until something changes.
 	}
+
 	if err != nil {
 		return ctrl.Result{}, errors.Join(err, r.write(ctx, v))
 	}
 	if !g.done {
 		return ctrl.Result{RequeueAfter: g.again}, r.await(ctx, v, g)
 	}
+
 	if err := r.install(ctx, v, p, g); err != nil {
 		for i, sub := range v.subs {
 			v.before[i].Status.DeepCopyInto(&sub.Status)
@@ -49,6 +52,7 @@ func (r *reconciler) bring(ctx context.Context, v *view, p *proposal) (ctrl.Resu
 		}
 		return ctrl.Result{}, errors.Join(err, r.write(ctx, v))
 	}
+
 	return ctrl.Result{}, nil
 }
 
@@ -72,6 +76,7 @@ func (r *reconciler) gather(ctx context.Context, v *view, p *proposal) (*gathere
 		if err != nil {
 			return nil, err
 		}
+
 		if c.Image == "" {
 			made, err := r.inline(ctx, v, c, text)
 			if err != nil {
@@ -80,6 +85,7 @@ func (r *reconciler) gather(ctx context.Context, v *view, p *proposal) (*gathere
 			g.steps = append(g.steps, made...)
 			continue
 		}
+
 		catalog := c.Catalog()
 		ref := &corev1.ObjectReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.CatalogSourceKind, Namespace: catalog.Namespace, Name: catalog.Name}
 		lookup := unpack.Lookup(c.Image, c.Name, c.Replaces, text, ref, r.Clock.Now())
@@ -87,6 +93,7 @@ func (r *reconciler) gather(ctx context.Context, v *view, p *proposal) (*gathere
 		if err != nil {
 			return nil, err
 		}
+
 		g.lookups, g.steps = append(g.lookups, result.Lookup), append(g.steps, result.Steps...)
 		if !result.Done {
 			g.done = false
@@ -95,6 +102,7 @@ func (r *reconciler) gather(ctx context.Context, v *view, p *proposal) (*gathere
 			}
 		}
 	}
+
 	g.steps = append(g.steps, p.subscriptions...)
 	steps.Sort(g.steps)
 	return g, nil
@@ -106,10 +114,12 @@ func (r *reconciler) inline(ctx context.Context, v *view, c *resolution.Choice, 
 	if err != nil {
 		return nil, err
 	}
+
 	b, err := steps.Decode(csv, objects)
 	if err != nil {
 		return nil, err
 	}
+
 	b.Replaces, b.Properties = c.Replaces, properties
 	return steps.FromBundle(b, place(c, v.namespace))
 }
@@ -124,6 +134,7 @@ func (r *reconciler) await(ctx context.Context, v *view, g *gathered) error {
 			raise(&sub.Status, now, v1alpha1.SubscriptionBundleUnpacking, v1alpha1.UnpackingInProgress, unpack.Progress(g.lookups))
 			continue
 		}
+
 		unset(&sub.Status, v1alpha1.SubscriptionBundleUnpacking)
 		if c := find(&sub.Status, v1alpha1.SubscriptionBundleUnpackFailed); c == nil || c.Message != failure {
 			about := &corev1.ObjectReference{
@@ -131,8 +142,10 @@ func (r *reconciler) await(ctx context.Context, v *view, g *gathered) error {
 			}
 			r.warn(about, v1alpha1.ReasonBundleUnpackFailed, failure)
 		}
+
 		raise(&sub.Status, now, v1alpha1.SubscriptionBundleUnpackFailed, v1alpha1.ReasonBundleUnpackFailed, failure)
 	}
+
 	return r.write(ctx, v)
 }
 
@@ -147,27 +160,33 @@ func (r *reconciler) install(ctx context.Context, v *view, p *proposal, g *gathe
 			}
 		}
 	}
+
 	plan := newPlan(v.namespace, v.subs, v.plans, g.steps)
 	if err := r.client.Create(ctx, plan); err != nil {
 		return fmt.Errorf("creating an InstallPlan in namespace %s: %w", v.namespace, err)
 	}
+
 	v.succeed()
 	for _, sub := range v.subs {
 		csv, ok := p.chosen[sub.Name]
 		if !ok {
 			continue
 		}
+
 		refer(&sub.Status, plan)
 		sub.Status.CurrentCSV, sub.Status.State = csv, v1alpha1.SubscriptionStateUpgradePending
 		notePlan(&sub.Status, plan, r.now())
 	}
+
 	if err := r.write(ctx, v); err != nil {
 		return err
 	}
+
 	before := plan.DeepCopy()
 	plan.Status = planStatus(plan, g.steps, slices.Clone(g.lookups))
 	if err := r.client.Status().Patch(ctx, plan, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("writing the steps of InstallPlan %s/%s: %w", plan.Namespace, plan.Name, err)
 	}
+
 	return nil
 }

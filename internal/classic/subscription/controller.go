@@ -40,16 +40,19 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if req.Namespace != "" {
 		return ctrl.Result{}, r.tell(ctx, req.NamespacedName)
 	}
+
 	result, err := r.pass(ctx, req.Name)
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: behind}, nil // The cache is behind.
 	}
+
 	var of *catalogError
 	if errors.As(err, &of) {
 		r.Syncs.Seen(nil) // It is the catalog's failure, not the program's.
 	} else {
 		r.Syncs.Seen(err)
 	}
+
 	return result, err
 }
 
@@ -59,10 +62,12 @@ func (r *reconciler) tell(ctx context.Context, catalog types.NamespacedName) err
 	if err := r.client.Get(ctx, catalog, &catalogs); apierrors.IsNotFound(err) {
 		r.Snapshots.Drop(catalog)
 	}
+
 	namespaces, err := r.using(ctx, catalog.Namespace)
 	for _, namespace := range namespaces {
 		r.queue.Add(request(namespace))
 	}
+
 	return err
 }
 
@@ -75,10 +80,12 @@ func (r *reconciler) using(ctx context.Context, namespace string) ([]string, err
 	if namespace != r.GlobalNamespace {
 		return []string{namespace}, nil
 	}
+
 	var subs v1alpha1.SubscriptionList
 	if err := r.client.List(ctx, &subs, client.UnsafeDisableDeepCopy); err != nil { // They are only read.
 		return nil, fmt.Errorf("listing Subscriptions: %w", err)
 	}
+
 	seen := map[string]bool{}
 	var all []string
 	for i := range subs.Items {
@@ -87,6 +94,7 @@ func (r *reconciler) using(ctx context.Context, namespace string) ([]string, err
 			all = append(all, name)
 		}
 	}
+
 	return all, nil
 }
 
@@ -96,10 +104,12 @@ func (r *reconciler) pass(ctx context.Context, namespace string) (ctrl.Result, e
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+
 	r.syncs.seen(namespace, v.subs)
 	if len(v.subs) == 0 {
 		return ctrl.Result{}, nil
 	}
+
 	changed, err := r.refresh(ctx, v)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -115,6 +125,7 @@ func (r *reconciler) pass(ctx context.Context, namespace string) (ctrl.Result, e
 	if resolution.Settling(v.csvs, v.isInstalling()) {
 		return ctrl.Result{}, r.write(ctx, v)
 	}
+
 	return r.choose(ctx, v)
 }
 
@@ -134,6 +145,7 @@ func (r *reconciler) choose(ctx context.Context, v *view) (ctrl.Result, error) {
 		v.fail(r.now(), v1alpha1.ErrorPreventedResolution, err.Error())
 		return ctrl.Result{}, errors.Join(err, r.write(ctx, v))
 	}
+
 	p, err := propose(choices, v.namespace, v.subs, v.isThere)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -142,6 +154,7 @@ func (r *reconciler) choose(ctx context.Context, v *view) (ctrl.Result, error) {
 		v.succeed()
 		return ctrl.Result{}, r.write(ctx, v)
 	}
+
 	return r.bring(ctx, v, p)
 }
 
@@ -163,9 +176,11 @@ func (r *reconciler) refresh(ctx context.Context, v *view) (changed bool, err er
 			}
 			changed = adopt(sub, plan, v.failForward()) || changed
 		}
+
 		if r.take(ctx, sub, v) {
 			changed = true
 		}
+
 		changed = noteOperator(&sub.Status, plan, v.isThere, v.failForward()) || changed
 		if sub.Status.InstalledCSV != "" {
 			// What cannot be read is told of by the choice.
@@ -174,6 +189,7 @@ func (r *reconciler) refresh(ctx context.Context, v *view) (changed bool, err er
 			}
 		}
 	}
+
 	return changed, nil
 }
 
@@ -183,15 +199,18 @@ func (r *reconciler) take(ctx context.Context, sub *v1alpha1.Subscription, v *vi
 	if sub.Status.CurrentCSV != "" || sub.Status.InstalledCSV != "" || sub.Status.InstallPlanRef != nil {
 		return false
 	}
+
 	name := resolution.Orphan(sub.Spec.Package, v.csvs, v.subs)
 	if name == "" || (sub.Spec.StartingCSV != "" && sub.Spec.StartingCSV != name) {
 		return false
 	}
+
 	// What cannot be read is told of by the choice.
 	snapshot, err := r.Snapshots.Get(ctx, types.NamespacedName{Namespace: sub.Spec.CatalogSourceNamespace, Name: sub.Spec.CatalogSource})
 	if err != nil || snapshot.Find(sub.Spec.Package, sub.Spec.Channel, name) == nil {
 		return false
 	}
+
 	sub.Status.CurrentCSV = name
 	return true
 }
@@ -203,9 +222,11 @@ func (r *reconciler) announce(v *view, message, advice string) {
 			return
 		}
 	}
+
 	if advice != "" {
 		message += ". " + advice
 	}
+
 	r.warn(&corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: v.namespace}, "ResolutionFailed", message)
 }
 
@@ -245,5 +266,6 @@ func (r *reconciler) write(ctx context.Context, v *view) error {
 			errs = append(errs, fmt.Errorf("writing the status of Subscription %s/%s: %w", sub.Namespace, sub.Name, err))
 		}
 	}
+
 	return errors.Join(errs...)
 }

@@ -48,6 +48,7 @@ func TestHealth(t *testing.T) {
 		{"another is nowhere", []v1alpha1.CatalogSource{good, none}, []v1alpha1.CatalogSource{good, none}, "True", "UnhealthyCatalogSourceFound", "catalogsource olm/d, which dependencies may come from, is unhealthy: see its status"},
 		{"there is none", nil, nil, "True", "NoCatalogSourcesFound", "dependency resolution requires at least one catalogsource"},
 	}
+
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			sub := &v1alpha1.Subscription{Spec: v1alpha1.SubscriptionSpec{CatalogSource: "c", CatalogSourceNamespace: "olm"}}
@@ -57,6 +58,7 @@ func TestHealth(t *testing.T) {
 			if got.Status != test.status || got.Reason != test.reason || got.Message != test.message {
 				t.Errorf("condition %+v", *got)
 			}
+
 			for _, h := range sub.Status.CatalogHealth {
 				isNew := true
 				for i := range test.before {
@@ -95,15 +97,18 @@ func TestPlans(t *testing.T) {
 		{"gone", nil, "UpgradePending", "InstallPlanMissing", "ReferencedInstallPlanNotFound", "", true},
 		{"gone when it had done its work", nil, "AtLatestKnown", "InstallPlanMissing", "ReferencedInstallPlanNotFound", "", false},
 	}
+
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			status := &v1alpha1.SubscriptionStatus{State: test.state, CurrentCSV: "a.v1", InstallPlanRef: &corev1.ObjectReference{Name: "install-x"}}
 			for _, kind := range []string{"InstallPlanPending", "InstallPlanFailed", "InstallPlanMissing"} {
 				raise(status, yesterday, kind, "Old", "")
 			}
+
 			if got := notePlan(status, test.plan, today); got != test.wantStartOver || (status.InstallPlanRef == nil) != test.wantStartOver || (status.CurrentCSV == "") != test.wantStartOver {
 				t.Errorf("it starts over: %t: %+v", got, status)
 			}
+
 			var want []v1alpha1.SubscriptionCondition
 			if test.kind != "" {
 				want = []v1alpha1.SubscriptionCondition{{Type: test.kind, Status: "True", Reason: test.reason, Message: test.message, LastTransitionTime: &today}}
@@ -130,6 +135,7 @@ func TestStates(t *testing.T) {
 		{"its plan has failed and may be replaced", false, "Failed", true, "UpgradeFailed", "a.v1"},
 		{"it has gone", false, "Complete", true, "UpgradePending", "a.v1"},
 	}
+
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			status := &v1alpha1.SubscriptionStatus{CurrentCSV: "a.v2", InstalledCSV: "a.v1"}
@@ -142,6 +148,7 @@ func TestStates(t *testing.T) {
 			}
 		})
 	}
+
 	sub := &v1alpha1.Subscription{Spec: v1alpha1.SubscriptionSpec{StartingCSV: "a.v1"}}
 	if !adopt(sub, planIn("Failed"), true) || sub.Status.State != v1alpha1.SubscriptionStateFailed || sub.Status.CurrentCSV != "a.v1" || sub.Status.InstallPlanRef.Name != "install-x" {
 		t.Errorf("a Subscription that a plan has made: %+v", sub.Status)
@@ -155,6 +162,7 @@ func TestNewPlan(t *testing.T) {
 			Status: v1alpha1.SubscriptionStatus{InstallPlanGeneration: generation},
 		}
 	}
+
 	with := func(generation int) v1alpha1.InstallPlan {
 		return v1alpha1.InstallPlan{Spec: v1alpha1.InstallPlanSpec{Generation: generation}}
 	}
@@ -169,6 +177,7 @@ func TestNewPlan(t *testing.T) {
 		{"all plans were deleted", []*v1alpha1.Subscription{named("a", "something", 7)}, nil, v1alpha1.InstallPlanSpec{Approval: "Automatic", Approved: true, Generation: 8}},
 		{"one wants approval", []*v1alpha1.Subscription{named("a", "Automatic", 0), named("b", "Manual", 0)}, nil, v1alpha1.InstallPlanSpec{Approval: "Manual", Generation: 1}},
 	}
+
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			plan := newPlan("ns", test.subs, test.plans, []*v1alpha1.Step{
@@ -192,6 +201,7 @@ func TestCounts(t *testing.T) {
 			Spec:       v1alpha1.SubscriptionSpec{Channel: "ch", Package: "p", InstallPlanApproval: "Manual"}, Status: v1alpha1.SubscriptionStatus{InstalledCSV: installed},
 		}
 	}
+
 	labels := func(installed string) []string { return []string{"counted", installed, "ch", "p", "Manual"} }
 	var c counts
 	defer c.seen("x", nil) // The series are the program's.
@@ -203,6 +213,7 @@ func TestCounts(t *testing.T) {
 	if n := testutil.ToFloat64(count); n != 2 {
 		t.Errorf("%v Subscriptions", n)
 	}
+
 	c.seen("x", []*v1alpha1.Subscription{in("x", "p.v2")})
 	c.seen("y", nil)
 	if syncs.DeleteLabelValues(labels("p.v1")...) {

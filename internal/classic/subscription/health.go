@@ -36,6 +36,7 @@ func healthOf(catalogs []v1alpha1.CatalogSource, before []v1alpha1.SubscriptionC
 		}
 		all = append(all, h)
 	}
+
 	slices.SortFunc(all, func(a, b v1alpha1.SubscriptionCatalogHealth) int {
 		x, y := a.CatalogSourceRef, b.CatalogSourceRef
 		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
@@ -73,6 +74,7 @@ func healthCondition(spec *v1alpha1.SubscriptionSpec, before, after []v1alpha1.S
 	if target < 0 || sick >= 0 {
 		c.Status, c.Reason = corev1.ConditionTrue, v1alpha1.UnhealthyCatalogSourceFound
 	}
+
 	switch {
 	case target < 0:
 		c.Message = fmt.Sprintf("targeted catalogsource %s missing", name)
@@ -82,6 +84,7 @@ func healthCondition(spec *v1alpha1.SubscriptionSpec, before, after []v1alpha1.S
 		ref := after[sick].CatalogSourceRef
 		c.Message = fmt.Sprintf("catalogsource %s/%s, which dependencies may come from, is unhealthy: see its status", ref.Namespace, ref.Name)
 	}
+
 	switch {
 	case len(after) == 0 && len(before) == 0:
 		c.Reason, c.Message = v1alpha1.NoCatalogSourcesFound, "dependency resolution requires at least one catalogsource"
@@ -92,5 +95,6 @@ func healthCondition(spec *v1alpha1.SubscriptionSpec, before, after []v1alpha1.S
 	case !slices.EqualFunc(before, after, isSame):
 		c.Reason = v1alpha1.CatalogSourcesUpdated
 	}
+
 	return c
 }

@@ -77,12 +77,14 @@ func prepare(t *testing.T) (*cluster, *rest.Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	c := &cluster{t: t, Client: direct}
 	for _, name := range []*string{&c.namespace, &c.global} {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "subscriptions-"}}
 		c.must(c.Create(t.Context(), namespace))
 		*name = namespace.Name
 	}
+
 	c.must(c.Create(t.Context(), &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "group"}}))
 	t.Cleanup(func() { // No other test's controllers are to see what stays.
 		for _, object := range []client.Object{&v1alpha1.Subscription{}, &v1alpha1.CatalogSource{}} {
@@ -91,6 +93,7 @@ func prepare(t *testing.T) (*cluster, *rest.Config) {
 			}
 		}
 	})
+
 	return c, admin
 }
 
@@ -107,6 +110,7 @@ func start(t *testing.T) *cluster {
 			t.Errorf("the controllers ended: %v", err)
 		}
 	})
+
 	return c
 }
 
@@ -122,12 +126,14 @@ func program(ctx context.Context, connection *rest.Config, c *cluster) error {
 	for object, only := range subscription.Cached() {
 		options.Cache.ByObject[object] = only
 	}
+
 	options.Cache.DefaultNamespaces = map[string]cache.Config{c.namespace: {}, c.global: {}}
 	options.Client.Cache = &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}
 	mgr, err := ctrl.NewManager(connection, options)
 	if err != nil {
 		return err
 	}
+
 	pool := dial.New(dial.Options{})
 	defer pool.Close()
 	err = errors.Join(
@@ -143,6 +149,7 @@ func program(ctx context.Context, connection *rest.Config, c *cluster) error {
 	if err != nil {
 		return err
 	}
+
 	return mgr.Start(ctx)
 }
 
@@ -218,10 +225,12 @@ func fbc(releases ...release) string {
 		if r.channel == "" {
 			r.channel = stable
 		}
+
 		at := channel{r.pkg, r.channel}
 		if entries[at] == nil {
 			channels = append(channels, at)
 		}
+
 		entries[at] = append(entries[at], fmt.Sprintf(`{"name":%q,"replaces":%q}`, r.name(), r.replaces))
 		properties := append([]string{fmt.Sprintf(`{"type":"olm.package","value":{"packageName":%q,"version":%q}}`, r.pkg, r.version)}, r.properties...)
 		if r.image == "" {
@@ -229,11 +238,13 @@ func fbc(releases ...release) string {
 				properties = append(properties, fmt.Sprintf(`{"type":"olm.bundle.object","value":{"data":%q}}`, base64.StdEncoding.EncodeToString([]byte(manifest))))
 			}
 		}
+
 		fmt.Fprintf(&text, `{"schema":"olm.bundle","package":%q,"name":%q,"image":%q,"properties":[%s]}`+"\n", r.pkg, r.name(), r.image, strings.Join(properties, ","))
 		if r.deprecated != "" {
 			fmt.Fprintf(&text, `{"schema":"olm.deprecations","package":%q,"entries":[{"reference":{"schema":"olm.bundle","name":%q},"message":%q},{"reference":{"schema":"olm.package"},"message":"the package is old"},{"reference":{"schema":"olm.channel","name":"stable"},"message":"the channel is old"}]}`+"\n", r.pkg, r.name(), r.deprecated)
 		}
 	}
+
 	seen := map[string]bool{}
 	for _, at := range channels {
 		if !seen[at.pkg] {
@@ -242,6 +253,7 @@ func fbc(releases ...release) string {
 		}
 		fmt.Fprintf(&text, `{"schema":"olm.channel","package":%q,"name":%q,"entries":[%s]}`+"\n", at.pkg, at.name, strings.Join(entries[at], ","))
 	}
+
 	return text.String()
 }
 
@@ -255,6 +267,7 @@ func serve(t *testing.T, address string, releases ...release) (at string, stop f
 	if address == "" {
 		address = "127.0.0.1:0"
 	}
+
 	ctx, cancel := context.WithCancel(context.Background())
 	ready, ended := make(chan string, 1), make(chan error, 1)
 	s := &registry.Serve{Source: content.Folder{Dir: dir}, Address: address, Grace: time.Millisecond, Ready: func(a net.Addr) { ready <- a.String() }}
@@ -265,12 +278,14 @@ func serve(t *testing.T, address string, releases ...release) (at string, stop f
 		cancel()
 		t.Fatalf("the catalog does not start: %v", err)
 	}
+
 	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 	})
+
 	t.Cleanup(stop)
 	return at, stop
 }
@@ -296,6 +311,7 @@ func (c *cluster) subscribe(pkg string, change ...func(*v1alpha1.Subscription)) 
 	for _, f := range change {
 		f(sub)
 	}
+
 	c.must(c.Create(c.t.Context(), sub))
 	return sub
 }
@@ -349,10 +365,12 @@ func (c *cluster) planned(sub *v1alpha1.Subscription, csv string) *v1alpha1.Inst
 		if err := c.get(sub); err != nil {
 			return err
 		}
+
 		text, _ := json.Marshal(sub.Status)
 		if sub.Status.InstallPlanRef == nil || sub.Status.CurrentCSV != csv {
 			return fmt.Errorf("subscription %s: %s", sub.Name, text)
 		}
+
 		plan.Namespace, plan.Name = sub.Namespace, sub.Status.InstallPlanRef.Name
 		if err := c.get(plan); err != nil {
 			return err
@@ -360,8 +378,10 @@ func (c *cluster) planned(sub *v1alpha1.Subscription, csv string) *v1alpha1.Inst
 		if len(plan.Status.Plan) == 0 {
 			return fmt.Errorf("plan %s has no steps yet", plan.Name)
 		}
+
 		return nil
 	})
+
 	return plan
 }
 
@@ -381,6 +401,7 @@ func (c *cluster) execute(plan *v1alpha1.InstallPlan) {
 			c.must(client.IgnoreAlreadyExists(c.Create(c.t.Context(), sub)))
 		}
 	}
+
 	before := plan.DeepCopy()
 	plan.Status.Phase = v1alpha1.InstallPlanPhaseComplete
 	c.must(c.Status().Patch(c.t.Context(), plan, client.MergeFrom(before)))

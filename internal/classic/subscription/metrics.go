@@ -39,6 +39,7 @@ func (c *counts) seen(namespace string, subs []*v1alpha1.Subscription) {
 	if c.known == nil {
 		c.known, c.users = map[types.NamespacedName][]string{}, map[string]int{}
 	}
+
 	there := map[types.NamespacedName]bool{}
 	for _, sub := range subs {
 		key := client.ObjectKeyFromObject(sub)
@@ -47,11 +48,13 @@ func (c *counts) seen(namespace string, subs []*v1alpha1.Subscription) {
 		c.replace(key, labels)
 		syncs.WithLabelValues(labels...).Inc()
 	}
+
 	for key := range c.known {
 		if key.Namespace == namespace && !there[key] {
 			c.replace(key, nil)
 		}
 	}
+
 	count.Set(float64(len(c.known)))
 }
 
@@ -69,6 +72,7 @@ func (c *counts) replace(key types.NamespacedName, labels []string) {
 		}
 		delete(c.known, key)
 	}
+
 	if labels != nil {
 		c.known[key] = labels
 		c.users[joined(labels)]++

@@ -38,9 +38,11 @@ func propose(choices []resolution.Choice, namespace string, subs []*v1alpha1.Sub
 				known++
 			}
 		}
+
 		if asking > 0 && asking == known && isThere(c.Name) {
 			continue
 		}
+
 		p.bundles = append(p.bundles, c)
 		if asking == 0 {
 			step, err := subscribe(&c, namespace)
@@ -49,12 +51,14 @@ func propose(choices []resolution.Choice, namespace string, subs []*v1alpha1.Sub
 			}
 			p.subscriptions = append(p.subscriptions, step)
 		}
+
 		for _, sub := range subs {
 			if asksFor(sub, &c) && sub.Status.CurrentCSV != c.Name {
 				p.chosen[sub.Name] = c.Name
 			}
 		}
 	}
+
 	return p, nil
 }
 
@@ -78,6 +82,7 @@ func subscribe(c *resolution.Choice, namespace string) (*v1alpha1.Step, error) {
 			StartingCSV: c.Name, InstallPlanApproval: v1alpha1.ApprovalAutomatic,
 		},
 	}
+
 	return steps.Of(sub, c.Name, place(c, namespace))
 }
 
@@ -105,6 +110,7 @@ func newPlan(namespace string, subs []*v1alpha1.Subscription, plans []v1alpha1.I
 	for i := range plans {
 		plan.Spec.Generation = max(plan.Spec.Generation, plans[i].Spec.Generation)
 	}
+
 	for _, sub := range subs {
 		plan.Spec.Generation = max(plan.Spec.Generation, sub.Status.InstallPlanGeneration)
 		if sub.Spec.InstallPlanApproval == v1alpha1.ApprovalManual {
@@ -116,12 +122,14 @@ func newPlan(namespace string, subs []*v1alpha1.Subscription, plans []v1alpha1.I
 			Controller: &no, BlockOwnerDeletion: &no,
 		})
 	}
+
 	plan.Spec.Generation++
 	for _, step := range all {
 		if step.Resource.Kind == v1alpha1.ClusterServiceVersionKind {
 			plan.Spec.ClusterServiceVersionNames = append(plan.Spec.ClusterServiceVersionNames, step.Resource.Name)
 		}
 	}
+
 	return plan
 }
 

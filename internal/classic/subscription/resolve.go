@@ -37,9 +37,11 @@ func (r *reconciler) resolve(ctx context.Context, v *view) ([]resolution.Choice,
 			return nil, errNotYet
 		}
 	}
+
 	begin := r.Clock.Now()
 	choices, err := r.resolveAmong(ctx, v, catalogs)
 	observe(r.Clock.Since(begin), err)
+
 	return choices, err
 }
 
@@ -63,13 +65,16 @@ func (r *reconciler) resolveAmong(ctx context.Context, v *view, catalogs []v1alp
 			if err != nil {
 				return &catalogError{key, err}
 			}
+
 			in.Offers[i] = resolution.Offer{Snapshot: snapshot, Priority: catalogs[i].Spec.Priority}
 			return nil
 		})
 	}
+
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
+
 	return resolution.Resolve(in)
 }
 

@@ -29,6 +29,7 @@ func TestPrograms(t *testing.T) {
 			return sub.Status.CurrentCSV == csv && sub.Status.InstallPlanRef != nil && c.hasSteps(sub.Status.InstallPlanRef.Name)
 		}
 	}
+
 	c.survive(admin, run, isDone("a.v1.0.0"))
 	c.execute(c.planned(sub, "a.v1.0.0"))
 	c.survive(admin, run, isDone("a.v1.1.0"))
@@ -38,15 +39,18 @@ func TestPrograms(t *testing.T) {
 	for _, s := range []*v1alpha1.Subscription{sub, other} {
 		c.until(s, func(s *v1alpha1.SubscriptionStatus) bool { return s.State == v1alpha1.SubscriptionStateAtLatest })
 	}
+
 	if sub.Status.InstalledCSV != "a.v1.1.0" || other.Status.InstalledCSV != "b.v1.0.0" {
 		t.Errorf("installed: %s and %s", sub.Status.InstalledCSV, other.Status.InstalledCSV)
 	}
+
 	executed := 0
 	for _, plan := range c.plans() {
 		if plan.Status.Phase == v1alpha1.InstallPlanPhaseComplete {
 			executed++
 		}
 	}
+
 	if executed != 2 {
 		t.Errorf("%d plans were executed", executed)
 	}

@@ -34,6 +34,7 @@ func TestNothingIsWrittenWithoutNeed(t *testing.T) {
 			return next.RoundTrip(r)
 		})
 	})
+
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func(connection *rest.Config) { done <- program(ctx, connection, c) }(admin)
@@ -43,6 +44,7 @@ func TestNothingIsWrittenWithoutNeed(t *testing.T) {
 			t.Error(err)
 		}
 	}()
+
 	address, _ := serve(t, "", release{pkg: "a", version: "1.0.0"})
 	c.catalog(c.global, "c", address)
 	sub := c.subscribe("a", func(s *v1alpha1.Subscription) { s.Name = "settled" })
@@ -58,6 +60,7 @@ func TestNothingIsWrittenWithoutNeed(t *testing.T) {
 		}
 		return nil
 	})
+
 	before := writes.Load()
 	// A pass ends before the next begins: the first two of these have ended when the third begins.
 	for i := range 3 {
@@ -70,6 +73,7 @@ func TestNothingIsWrittenWithoutNeed(t *testing.T) {
 			return nil
 		})
 	}
+
 	if n := writes.Load() - before; n != 0 {
 		t.Errorf("%d writes", n)
 	}
@@ -82,6 +86,7 @@ func looksAt(t *testing.T, name string) float64 {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	total := 0.0
 	for _, family := range families {
 		if family.GetName() != "subscription_sync_total" {
@@ -95,6 +100,7 @@ func looksAt(t *testing.T, name string) float64 {
 			}
 		}
 	}
+
 	return total
 }
 
@@ -151,6 +157,7 @@ func (c *cluster) csv(name, replaces string) *v1alpha1.ClusterServiceVersion {
 			DisplayName: name, Replaces: replaces, InstallStrategy: v1alpha1.NamedInstallStrategy{StrategyName: v1alpha1.InstallStrategyDeployment},
 		},
 	}
+
 	c.must(c.Create(c.t.Context(), csv))
 	return csv
 }

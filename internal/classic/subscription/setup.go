@@ -86,6 +86,7 @@ func lighten(object any) (any, error) {
 		csv.Spec.InstallStrategy = v1alpha1.NamedInstallStrategy{}
 		csv.Status.Conditions, csv.Status.RequirementStatus = nil, nil
 	}
+
 	return object, nil
 }
 
@@ -97,6 +98,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
+
 	r := &reconciler{Options: o, client: mgr.GetClient(), reader: mgr.GetAPIReader(), events: mgr.GetEventRecorder("operator-lifecycle-manager")}
 	own := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []ctrl.Request {
 		return []ctrl.Request{request(o.GetNamespace())}
@@ -117,6 +119,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return fmt.Errorf("setting up the controller of Subscriptions: %w", err)
 	}
+
 	return nil
 }
 

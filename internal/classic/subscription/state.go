@@ -25,6 +25,7 @@ func notePlan(status *v1alpha1.SubscriptionStatus, plan *v1alpha1.InstallPlan, n
 	if status.InstallPlanRef == nil {
 		return false
 	}
+
 	var c v1alpha1.SubscriptionCondition
 	switch {
 	case plan == nil:
@@ -44,17 +45,20 @@ func notePlan(status *v1alpha1.SubscriptionStatus, plan *v1alpha1.InstallPlan, n
 			Type: v1alpha1.SubscriptionInstallPlanPending, Reason: cmp.Or(string(plan.Status.Phase), v1alpha1.InstallPlanNotYetReconciled),
 		}
 	}
+
 	c.Status = corev1.ConditionTrue
 	for _, kind := range kinds {
 		if kind != c.Type {
 			unset(status, kind)
 		}
 	}
+
 	set(status, now, c)
 	if plan == nil && status.State == v1alpha1.SubscriptionStateUpgradePending {
 		status.InstallPlanRef, status.Install, status.CurrentCSV, status.State = nil, nil, "", v1alpha1.SubscriptionStateNone
 		return true
 	}
+
 	return false
 }
 
@@ -82,10 +86,12 @@ func noteOperator(status *v1alpha1.SubscriptionStatus, plan *v1alpha1.InstallPla
 	if status.CurrentCSV == "" {
 		return false
 	}
+
 	state, installed := waiting(plan, failForward), status.InstalledCSV
 	if isThere(status.CurrentCSV) {
 		state, installed = v1alpha1.SubscriptionStateAtLatest, status.CurrentCSV
 	}
+
 	changed = status.State != state || status.InstalledCSV != installed
 	status.State, status.InstalledCSV = state, installed
 	return changed
@@ -109,15 +115,18 @@ func noteDeprecation(sub *v1alpha1.Subscription, snapshot *resolution.Snapshot, 
 	if sub.Status.InstalledCSV == "" {
 		return
 	}
+
 	e := snapshot.Find(sub.Spec.Package, sub.Spec.Channel, sub.Status.InstalledCSV)
 	if e == nil {
 		return
 	}
+
 	of := snapshot.Packages[sub.Spec.Package]
 	channel := ""
 	if sub.Spec.Channel != "" {
 		channel = of.DeprecatedChannels[sub.Spec.Channel]
 	}
+
 	var all []string
 	for _, one := range []struct{ kind, what, message string }{
 		{v1alpha1.SubscriptionPackageDeprecated, "olm.package/" + sub.Spec.Package, of.Deprecation},
@@ -132,9 +141,11 @@ func noteDeprecation(sub *v1alpha1.Subscription, snapshot *resolution.Snapshot, 
 		all = append(all, text)
 		raise(&sub.Status, now, one.kind, "", text)
 	}
+
 	if len(all) == 0 {
 		unset(&sub.Status, v1alpha1.SubscriptionDeprecated)
 		return
 	}
+
 	raise(&sub.Status, now, v1alpha1.SubscriptionDeprecated, "", strings.Join(all, "; "))
 }

@@ -43,11 +43,13 @@ func TestInstallationAndUpdate(t *testing.T) {
 	if sub.Status.State != v1alpha1.SubscriptionStateUpgradePending || sub.Status.InstallPlanRef.UID != plan.UID || sub.Status.Install.UID != plan.UID || sub.Status.InstallPlanGeneration != 1 {
 		t.Errorf("status: %+v", sub.Status)
 	}
+
 	var csv v1alpha1.ClusterServiceVersion
 	c.must(json.Unmarshal([]byte(plan.Status.Plan[0].Resource.Manifest), &csv))
 	if csv.Spec.Replaces != "" || csv.Namespace != c.namespace || !strings.HasPrefix(csv.Annotations["operatorframework.io/properties"], `{"properties":[{"type":"olm.package"`) {
 		t.Errorf("the ClusterServiceVersion of the plan replaces %q, is in %q and has the annotations %v", csv.Spec.Replaces, csv.Namespace, csv.Annotations)
 	}
+
 	c.until(sub, func(s *v1alpha1.SubscriptionStatus) bool {
 		return condition(s, v1alpha1.SubscriptionInstallPlanPending).Reason == "Installing"
 	})
@@ -58,6 +60,7 @@ func TestInstallationAndUpdate(t *testing.T) {
 	if csv.Spec.Replaces != "a.v1.0.0" || next.Spec.Generation != 2 || sub.Status.InstalledCSV != "a.v1.0.0" {
 		t.Errorf("the update replaces %q, is number %d, and is made when %q is installed", csv.Spec.Replaces, next.Spec.Generation, sub.Status.InstalledCSV)
 	}
+
 	c.execute(next)
 	c.until(sub, func(s *v1alpha1.SubscriptionStatus) bool {
 		health := condition(s, v1alpha1.SubscriptionCatalogSourcesUnhealthy)
@@ -79,6 +82,7 @@ func TestApproval(t *testing.T) {
 	if plan.Spec.Approval != v1alpha1.ApprovalManual || plan.Spec.Approved || plan.Status.Phase != v1alpha1.InstallPlanPhaseRequiresApproval {
 		t.Errorf("plan: %+v, phase %s", plan.Spec, plan.Status.Phase)
 	}
+
 	c.until(sub, func(s *v1alpha1.SubscriptionStatus) bool {
 		return condition(s, v1alpha1.SubscriptionInstallPlanPending).Reason == "RequiresApproval"
 	})
@@ -116,6 +120,7 @@ func TestDependencyFromAnotherCatalog(t *testing.T) {
 	if diff := cmp.Diff([]string{"a.v1.0.0", "b.v2.0.0"}, plan.Spec.ClusterServiceVersionNames); diff != "" {
 		t.Errorf("names (-want +got)\n%s", diff)
 	}
+
 	c.execute(plan)
 	made := &v1alpha1.Subscription{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: name}}
 	c.until(made, func(s *v1alpha1.SubscriptionStatus) bool {
@@ -127,6 +132,7 @@ func TestDependencyFromAnotherCatalog(t *testing.T) {
 	if diff := cmp.Diff(want, made.Spec); diff != "" {
 		t.Errorf("the Subscription to the dependency (-want +got)\n%s", diff)
 	}
+
 	c.until(sub, func(s *v1alpha1.SubscriptionStatus) bool { return s.State == v1alpha1.SubscriptionStateAtLatest })
 }
 
@@ -176,6 +182,7 @@ func TestCatalogThatIsNotThere(t *testing.T) {
 			condition(s, v1alpha1.SubscriptionBundleDeprecated).Message == "olm.bundle/a.v1.0.0: the bundle is old" &&
 			condition(s, v1alpha1.SubscriptionDeprecated).Message == "olm.package/a: the package is old; olm.channel/stable: the channel is old; olm.bundle/a.v1.0.0: the bundle is old"
 	})
+
 	// A catalog that goes is missed.
 	c.must(c.Delete(t.Context(), catalog))
 	c.until(sub, func(s *v1alpha1.SubscriptionStatus) bool {
@@ -237,6 +244,7 @@ func TestPlanThatIsRefused(t *testing.T) {
 			Validations: []admissionv1.Validation{{Expression: fmt.Sprintf("object.metadata.namespace != %q", c.namespace), Message: "not today"}},
 		},
 	}
+
 	binding := &admissionv1.ValidatingAdmissionPolicyBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: c.namespace},
 		Spec:       admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: policy.Name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}},
@@ -257,6 +265,7 @@ func TestPlanThatIsRefused(t *testing.T) {
 		}
 		return nil
 	})
+
 	address, _ := serve(t, "", release{pkg: "a", version: "1.0.0"})
 	c.catalog(c.global, "c", address)
 	sub := c.subscribe("a")

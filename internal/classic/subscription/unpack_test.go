@@ -47,6 +47,7 @@ func TestBundleInAnImage(t *testing.T) {
 	if n := len(c.plans()); n != 0 {
 		t.Errorf("there are %d plans before the bundle is there", n)
 	}
+
 	c.unpacked(r.csv())
 	plan := c.planned(sub, "a.v1.0.0")
 	if diff := cmp.Diff([]string{"ClusterServiceVersion a.v1.0.0", "ServiceAccount worker", "Role a.v1.0.0", "RoleBinding a.v1.0.0"}, steps(plan)); diff != "" {

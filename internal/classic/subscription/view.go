@@ -38,6 +38,7 @@ func (r *reconciler) look(ctx context.Context, reader client.Reader, namespace s
 	if err := reader.List(ctx, &subs, in); err != nil || len(subs.Items) == 0 {
 		return v, wrap("Subscriptions", namespace, err)
 	}
+
 	err := errors.Join(
 		wrap("InstallPlans", namespace, reader.List(ctx, &plans, in)),
 		wrap("ClusterServiceVersions", namespace, reader.List(ctx, &csvs, in)),
@@ -46,6 +47,7 @@ func (r *reconciler) look(ctx context.Context, reader client.Reader, namespace s
 	if err != nil {
 		return nil, err
 	}
+
 	for _, ns := range slices.Compact([]string{namespace, r.GlobalNamespace}) {
 		if ns == "" {
 			continue
@@ -60,16 +62,19 @@ func (r *reconciler) look(ctx context.Context, reader client.Reader, namespace s
 			}
 		}
 	}
+
 	for i := range subs.Items {
 		if sub := &subs.Items[i]; sub.DeletionTimestamp.IsZero() {
 			v.subs, v.before = append(v.subs, sub), append(v.before, sub.DeepCopy())
 		}
 	}
+
 	v.plans, v.groups = plans.Items, groups.Items
 	v.csvs = slices.DeleteFunc(csvs.Items, func(csv v1alpha1.ClusterServiceVersion) bool { return csvinfo.IsCopied(&csv) })
 	byName := func(a, b *v1alpha1.Subscription) int { return strings.Compare(a.Name, b.Name) }
 	slices.SortFunc(v.subs, byName)
 	slices.SortFunc(v.before, byName)
+
 	return v, nil
 }
 
@@ -131,6 +136,7 @@ func equalSets[T any](a, b []T, key func(T) string) bool {
 		slices.Sort(keys)
 		return keys
 	}
+
 	return slices.Equal(keys(a), keys(b))
 }
 
@@ -144,6 +150,7 @@ func (r *reconciler) plan(ctx context.Context, v *view, name string, isAwaited b
 	case !isAwaited:
 		return nil, nil
 	}
+
 	plan := &v1alpha1.InstallPlan{}
 	err := r.reader.Get(ctx, client.ObjectKey{Namespace: v.namespace, Name: name}, plan)
 	switch {
@@ -156,6 +163,7 @@ func (r *reconciler) plan(ctx context.Context, v *view, name string, isAwaited b
 	case !isUnfinished(plan):
 		return plan, nil
 	}
+
 	return nil, r.discard(ctx, plan)
 }
 

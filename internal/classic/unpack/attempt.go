@@ -110,6 +110,7 @@ func (a *attempt) report(r *Result, limits Limits, now time.Time) {
 		r.failed(f.reason, f.message, max(f.at.Add(rest(limits)).Sub(now), askSoon), now)
 		return
 	}
+
 	switch {
 	case a.err != nil:
 		r.pending(v1alpha1.BundleLookupReasonJobIncomplete, fmt.Sprintf("%s: Reason: %s, Message: %v", messageIncomplete, pullTrouble[1], a.err), now)
@@ -118,6 +119,7 @@ func (a *attempt) report(r *Result, limits Limits, now time.Time) {
 	default:
 		r.pending(v1alpha1.BundleLookupReasonJobNotStarted, messageNotStarted, now)
 	}
+
 	if now.Sub(a.began) < 10*askSoon {
 		r.Again = askSoon
 	}

@@ -66,6 +66,7 @@ func TestAttempt(t *testing.T) {
 			if got := test.attempt.isRetried(test.limits, now); got != test.retry {
 				t.Errorf("retried: got %v, want %v", got, test.retry)
 			}
+
 			var r Result
 			test.attempt.report(&r, test.limits, now)
 			c := r.Lookup.Conditions[0]
@@ -92,9 +93,11 @@ func TestSlots(t *testing.T) {
 			t.Errorf("namespace %s has more than %d slots", namespace, maxPullsOfNamespace)
 		}
 	}
+
 	if i.hasSlot("another") {
 		t.Errorf("there are more than %d slots", maxPulls)
 	}
+
 	delete(i.attempts, "0")
 	if !i.hasSlot("another") {
 		t.Error("a slot that is free is not given")
@@ -112,6 +115,7 @@ func TestUnneeded(t *testing.T) {
 	if err := steps.Refer([]*v1alpha1.Step{step}, steps.Reference{Name: "referred", Namespace: "olm"}); err != nil {
 		t.Fatal(err)
 	}
+
 	plans := []v1alpha1.InstallPlan{{Status: v1alpha1.InstallPlanStatus{Plan: []*v1alpha1.Step{nil, {}, step}}}}
 	catalogs := []v1alpha1.CatalogSource{{ObjectMeta: metav1.ObjectMeta{UID: types.UID("there")}}}
 	all := []metav1.PartialObjectMetadata{
@@ -122,6 +126,7 @@ func TestUnneeded(t *testing.T) {
 	for _, c := range unneeded(all, catalogs, plans, now) {
 		got = append(got, c.Name)
 	}
+
 	if diff := cmp.Diff([]string{"old", "orphan"}, got); diff != "" {
 		t.Errorf("deleted (-want +got)\n%s", diff)
 	}

@@ -33,6 +33,7 @@ func choose(jobs []batchv1.Job, interval time.Duration, now time.Time) choice {
 			sorted = append(sorted, &jobs[i])
 		}
 	}
+
 	slices.SortFunc(sorted, func(a, b *batchv1.Job) int {
 		aFailed, bFailed := failure(a), failure(b)
 		switch {
@@ -47,10 +48,12 @@ func choose(jobs []batchv1.Job, interval time.Duration, now time.Time) choice {
 		}
 		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(b.Name, a.Name))
 	})
+
 	var c choice
 	if len(sorted) == 0 {
 		return c
 	}
+
 	c.current = sorted[0]
 	if failed := failure(c.current); failed != nil && interval > 0 {
 		if rested := now.Sub(failed.LastTransitionTime.Time); rested >= interval {
@@ -59,6 +62,7 @@ func choose(jobs []batchv1.Job, interval time.Duration, now time.Time) choice {
 			c.again = interval - rested
 		}
 	}
+
 	keep := keptJobs
 	if c.another {
 		keep--
@@ -66,6 +70,7 @@ func choose(jobs []batchv1.Job, interval time.Duration, now time.Time) choice {
 	if len(sorted) > keep {
 		c.surplus = sorted[keep:]
 	}
+
 	return c
 }
 

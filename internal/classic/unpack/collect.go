@@ -68,14 +68,17 @@ func (c *Collector) Collect(ctx context.Context) error {
 	if len(contents.Items) == 0 {
 		return nil
 	}
+
 	var catalogs v1alpha1.CatalogSourceList
 	if err := c.Client.List(ctx, &catalogs); err != nil {
 		return fmt.Errorf("listing CatalogSources: %w", err)
 	}
+
 	var plans v1alpha1.InstallPlanList
 	if err := c.Client.List(ctx, &plans, client.UnsafeDisableDeepCopy); err != nil { // They are only read.
 		return fmt.Errorf("listing InstallPlans: %w", err)
 	}
+
 	now := time.Now()
 	if c.Now != nil {
 		now = c.Now()
@@ -88,6 +91,7 @@ func (c *Collector) Collect(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("deleting ConfigMap %s/%s: %w", gone.Namespace, gone.Name, err))
 		}
 	}
+
 	return errors.Join(errs...)
 }
 
@@ -98,6 +102,7 @@ func unneeded(contents []metav1.PartialObjectMetadata, catalogs []v1alpha1.Catal
 	for i := range catalogs {
 		there.Insert(string(catalogs[i].UID))
 	}
+
 	for i := range plans {
 		for _, step := range plans[i].Status.Plan {
 			if step == nil {
@@ -116,5 +121,6 @@ func unneeded(contents []metav1.PartialObjectMetadata, catalogs []v1alpha1.Catal
 			all = append(all, content)
 		}
 	}
+
 	return all
 }

@@ -45,6 +45,7 @@ func StepsOf(ctx context.Context, reader client.Reader, trust Trust, namespace s
 	if err := checkReference(trust, namespace, ref); err != nil {
 		return nil, err
 	}
+
 	var configMap corev1.ConfigMap
 	if err := reader.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, &configMap); err != nil {
 		return nil, fmt.Errorf("reading the bundle that was unpacked into ConfigMap %s/%s: %w", ref.Namespace, ref.Name, err)
@@ -60,6 +61,7 @@ func StepsOf(ctx context.Context, reader client.Reader, trust Trust, namespace s
 	if ref.Digest != "" && ref.Digest != digest {
 		return nil, &RefusedError{ref, fmt.Sprintf("it has changed since the plan was made: its digest is %s, that of the plan is %s", digest, ref.Digest)}
 	}
+
 	return made, nil
 }
 
@@ -82,12 +84,14 @@ func checkOrigin(configMap *corev1.ConfigMap, ref steps.Reference) error {
 	if configMap.Annotations[AnnotationCatalog] == catalog {
 		return nil
 	}
+
 	owns := func(o metav1.OwnerReference) bool {
 		return o.Kind == v1alpha1.CatalogSourceKind && o.Name == ref.CatalogSourceName
 	}
 	if ref.Namespace == ref.CatalogSourceNamespace && slices.ContainsFunc(configMap.OwnerReferences, owns) {
 		return nil
 	}
+
 	return &RefusedError{ref, "it was not unpacked for CatalogSource " + catalog}
 }
 

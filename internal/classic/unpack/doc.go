@@ -64,5 +64,6 @@ func LimitsOf(group *operatorsv1.OperatorGroup, timeout time.Duration) Limits {
 	if d, err := time.ParseDuration(group.Annotations[AnnotationMinRetryInterval]); err == nil && d >= 0 {
 		limits.MinRetryInterval = d
 	}
+
 	return limits
 }

@@ -138,11 +138,13 @@ func (i *Inline) unpack(ctx context.Context, r *Result, b request) (*corev1.Conf
 	if a == nil || a.isRetried(b.limits, b.now) {
 		a = &attempt{namespace: b.catalog.Namespace, began: b.now}
 	}
+
 	a.asked = b.now
 	if a.isDue(b.limits, b.now) && i.hasSlot(a.namespace) {
 		a.running, i.attempts[name] = true, a
 		i.queue <- &pull{name, b.image, b.catalog, a.deadline(b.limits, b.now)} // It has room for every slot.
 	}
+
 	a.report(r, b.limits, b.now)
 	return nil, nil // Nothing is there yet.
 }
@@ -164,6 +166,7 @@ func (i *Inline) hasSlot(namespace string) bool {
 			own++
 		}
 	}
+
 	return all < maxPulls && own < maxPullsOfNamespace
 }
 
@@ -181,6 +184,7 @@ func (i *Inline) finish(name string, err error) {
 		delete(i.attempts, name)
 		return
 	}
+
 	a.running, a.tries, a.ended, a.err = false, a.tries+1, i.options.Now(), err
 }
 
@@ -202,19 +206,23 @@ func (i *Inline) read(ctx context.Context, p *pull) (*configmap.Content, error) 
 			secrets = append(secrets, client.ObjectKey{Namespace: p.catalog.Namespace, Name: name})
 		}
 	}
+
 	registries, err := i.options.Registries(ctx, secrets...)
 	if err != nil {
 		return nil, err
 	}
+
 	img, err := registries.Pull(ctx, p.image)
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { _ = img.Close() }() // It was only read.
 	files, _, err := img.Files(ctx, "/", "")
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { _ = files.Close() }() // Nobody reads it any more.
 
 	select {
@@ -223,14 +231,17 @@ func (i *Inline) read(ctx context.Context, p *pull) (*configmap.Content, error) 
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+
 	read, err := bundle.ReadFiles(files)
 	if err != nil {
 		return nil, &contentError{err}
 	}
+
 	content, err := configmap.FromBundle(read, configmap.MaxBytes, true)
 	if err != nil {
 		return nil, &contentError{err}
 	}
+
 	return content, nil
 }
 
@@ -270,11 +281,13 @@ func (i *Inline) store(ctx context.Context, p *pull, content *configmap.Content)
 		},
 		Immutable: ptr.To(true), Data: content.Data, BinaryData: content.BinaryData,
 	}
+
 	maps.Copy(configMap.Annotations, content.Annotations)
 	configMap.Annotations[configmap.AnnotationImage] = p.image
 	configMap.Annotations[AnnotationCatalog] = client.ObjectKeyFromObject(p.catalog).String()
 	if err := client.IgnoreAlreadyExists(i.options.Client.Create(ctx, configMap)); err != nil {
 		return fmt.Errorf("creating ConfigMap %s/%s for bundle image %s: %w", configMap.Namespace, configMap.Name, p.image, err)
 	}
+
 	return nil
 }

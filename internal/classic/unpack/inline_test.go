@@ -54,6 +54,7 @@ func enterInline(t *testing.T) *inlineWorld {
 			t.Error(err)
 		}
 	})
+
 	return w
 }
 
@@ -84,6 +85,7 @@ func (w *inlineWorld) until(what string, is func(unpack.Result) bool) unpack.Res
 	if err != nil {
 		w.t.Fatalf("never: %s; the conditions are %+v", what, last.Lookup.Conditions)
 	}
+
 	return last
 }
 

@@ -54,6 +54,7 @@ func (m *Jobs) unpack(ctx context.Context, r *Result, b request) (*corev1.Config
 	if err := m.ensureRights(ctx, j, ownedBy(configMap)); err != nil {
 		return nil, err
 	}
+
 	return nil, m.run(ctx, r, j, ownedBy(configMap), b)
 }
 
@@ -78,9 +79,11 @@ func (m *Jobs) ensureConfigMap(ctx context.Context, j *job) (*corev1.ConfigMap, 
 		}
 		return wanted, nil
 	}
+
 	if err != nil {
 		return nil, fmt.Errorf("reading ConfigMap %s/%s: %w", wanted.Namespace, wanted.Name, err)
 	}
+
 	owner := wanted.OwnerReferences[0]
 	owned := slices.ContainsFunc(have.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == owner.UID })
 	if owned && csvinfo.Matches(have.Labels, wanted.Labels) {
@@ -89,10 +92,12 @@ func (m *Jobs) ensureConfigMap(ctx context.Context, j *job) (*corev1.ConfigMap, 
 	if !owned {
 		have.OwnerReferences = append(have.OwnerReferences, owner)
 	}
+
 	have.Labels = csvinfo.With(have.Labels, wanted.Labels)
 	if err := m.Client.Update(ctx, &have); err != nil {
 		return nil, fmt.Errorf("updating ConfigMap %s/%s: %w", have.Namespace, have.Name, err)
 	}
+
 	return &have, nil
 }
 
@@ -103,26 +108,31 @@ func (m *Jobs) ensureRights(ctx context.Context, j *job, owner metav1.OwnerRefer
 	if _, err := m.ensure(ctx, account, haveAccount); err != nil {
 		return err
 	}
+
 	created, err := m.ensure(ctx, role, haveRole)
 	if err != nil {
 		return err
 	}
+
 	if !created && !equality.Semantic.DeepEqual(haveRole.Rules, role.Rules) {
 		haveRole.Rules = role.Rules
 		if err := m.Client.Update(ctx, haveRole); err != nil {
 			return fmt.Errorf("updating Role %s/%s: %w", role.Namespace, role.Name, err)
 		}
 	}
+
 	created, err = m.ensure(ctx, binding, haveBinding)
 	if err != nil {
 		return err
 	}
+
 	if !created && !equality.Semantic.DeepEqual(haveBinding.Subjects, binding.Subjects) {
 		haveBinding.Subjects = binding.Subjects
 		if err := m.Client.Update(ctx, haveBinding); err != nil {
 			return fmt.Errorf("updating RoleBinding %s/%s: %w", binding.Namespace, binding.Name, err)
 		}
 	}
+
 	return nil
 }
 
@@ -146,12 +156,14 @@ func (m *Jobs) run(ctx context.Context, r *Result, j *job, owner metav1.OwnerRef
 	if err := m.Reader.List(ctx, &jobs, client.InNamespace(j.catalog.Namespace), ofImage); err != nil {
 		return fmt.Errorf("listing the Jobs of bundle image %s: %w", j.image, err)
 	}
+
 	c := choose(jobs.Items, b.limits.MinRetryInterval, b.now)
 	for _, job := range c.surplus {
 		if err := m.remove(ctx, job); err != nil {
 			return err
 		}
 	}
+
 	wanted := j.job(owner)
 	switch {
 	case c.current == nil:
@@ -163,6 +175,7 @@ func (m *Jobs) run(ctx context.Context, r *Result, j *job, owner metav1.OwnerRef
 		wanted.GenerateName, wanted.Name = wanted.Name, ""
 		return m.start(ctx, r, wanted, false, b.now)
 	}
+
 	if failed := failure(c.current); failed != nil {
 		again := RetryAfter
 		if c.again > 0 {
@@ -171,10 +184,12 @@ func (m *Jobs) run(ctx context.Context, r *Result, j *job, owner metav1.OwnerRef
 		r.failed(failed.Reason, failed.Message, again, b.now)
 		return nil
 	}
+
 	var pods corev1.PodList
 	if err := m.Reader.List(ctx, &pods, client.InNamespace(j.catalog.Namespace), ofImage); err != nil {
 		return fmt.Errorf("listing the pods of bundle image %s: %w", j.image, err)
 	}
+
 	r.pending(v1alpha1.BundleLookupReasonJobIncomplete, trouble(pods.Items), b.now)
 	return nil
 }
@@ -188,6 +203,7 @@ func (m *Jobs) start(ctx context.Context, r *Result, job *batchv1.Job, goes bool
 	if err := client.IgnoreAlreadyExists(m.Client.Create(ctx, job)); err != nil {
 		return fmt.Errorf("creating the Job that unpacks a bundle: %w", err)
 	}
+
 	r.pending(v1alpha1.BundleLookupReasonJobIncomplete, messageIncomplete, now)
 	return nil
 }

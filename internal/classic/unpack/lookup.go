@@ -53,6 +53,7 @@ func Progress(lookups []v1alpha1.BundleLookup) string {
 		said = append(said, fmt.Sprintf("the image of bundle %s cannot be pulled: check that its registry can be reached, and that spec.secrets of CatalogSource %s/%s has a login for it: %s",
 			lookups[i].Identifier, lookups[i].CatalogSourceRef.Namespace, lookups[i].CatalogSourceRef.Name, c.Message))
 	}
+
 	return strings.Join(said, "; ")
 }
 
@@ -67,6 +68,7 @@ func set(l *v1alpha1.BundleLookup, kind, reason, message string, now time.Time) 
 		l.Conditions = append(l.Conditions, wanted)
 		return
 	}
+
 	have := l.Conditions[i]
 	if have.Status == wanted.Status && have.Reason == reason && have.Message == message {
 		return
@@ -74,6 +76,7 @@ func set(l *v1alpha1.BundleLookup, kind, reason, message string, now time.Time) 
 	if have.Status == wanted.Status {
 		wanted.LastTransitionTime = have.LastTransitionTime
 	}
+
 	l.Conditions[i] = wanted
 }
 
@@ -93,9 +96,11 @@ func trouble(pods []corev1.Pod) string {
 			}
 		}
 	}
+
 	if len(said) == 0 {
 		return messageIncomplete
 	}
+
 	slices.Sort(said)
 	return messageIncomplete + ": " + strings.Join(said, " | ")
 }

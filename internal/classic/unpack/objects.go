@@ -110,6 +110,7 @@ func (j *job) job(owner metav1.OwnerReference) *batchv1.Job {
 	if j.timeout > 0 {
 		made.Spec.ActiveDeadlineSeconds = ptr.To(int64((j.timeout + time.Second - 1) / time.Second))
 	}
+
 	return made
 }
 
@@ -136,11 +137,13 @@ func (j *job) pod() corev1.PodSpec {
 	if j.setUser {
 		spec.SecurityContext.RunAsUser, spec.SecurityContext.RunAsNonRoot = ptr.To[int64](workloadUser), ptr.To(true)
 	}
+
 	for _, name := range j.catalog.Spec.Secrets {
 		if name != "" {
 			spec.ImagePullSecrets = append(spec.ImagePullSecrets, corev1.LocalObjectReference{Name: name})
 		}
 	}
+
 	return spec
 }
 
@@ -172,11 +175,13 @@ func tolerations() []corev1.Toleration {
 	for _, arch := range []string{"amd64", "arm64", "ppc64le", "s390x"} {
 		all = append(all, corev1.Toleration{Key: corev1.LabelArchStable, Operator: corev1.TolerationOpEqual, Value: arch})
 	}
+
 	all = append(all, corev1.Toleration{Key: "node-role.kubernetes.io/master", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule})
 	for _, taint := range []string{corev1.TaintNodeUnreachable, corev1.TaintNodeNotReady} {
 		all = append(all, corev1.Toleration{
 			Key: taint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To[int64](unreachableSeconds),
 		})
 	}
+
 	return all
 }

@@ -72,10 +72,12 @@ func (u *Unpacker) Unpack(ctx context.Context, namespace string, lookup v1alpha1
 	if lookup.CatalogSourceRef == nil {
 		return r, fmt.Errorf("bundle %s names no CatalogSource", lookup.Identifier)
 	}
+
 	now := time.Now()
 	if u.Now != nil {
 		now = u.Now()
 	}
+
 	var catalog v1alpha1.CatalogSource
 	err := u.Catalogs.Get(ctx, client.ObjectKey{Namespace: lookup.CatalogSourceRef.Namespace, Name: lookup.CatalogSourceRef.Name}, &catalog)
 	if apierrors.IsNotFound(err) {
@@ -91,6 +93,7 @@ func (u *Unpacker) Unpack(ctx context.Context, namespace string, lookup v1alpha1
 	if err != nil || configMap == nil {
 		return r, err
 	}
+
 	return r, r.finish(namespace, configMap)
 }
 
@@ -130,10 +133,12 @@ func (r *Result) finish(namespace string, configMap *corev1.ConfigMap) error {
 	if err != nil {
 		return err
 	}
+
 	ref.Digest = digest
 	if err := steps.Refer(made, ref); err != nil {
 		return err
 	}
+
 	unset(l, v1alpha1.BundleLookupPending, v1alpha1.BundleLookupNotPersisted, v1alpha1.BundleLookupFailed)
 	r.Steps, r.Done, r.Again = made, true, 0
 	return nil

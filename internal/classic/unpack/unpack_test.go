@@ -60,6 +60,7 @@ func enter(t *testing.T) *world {
 	w.Unpacker = w.unpacker(w.Client)
 	ref := &corev1.ObjectReference{Namespace: w.namespace, Name: "shop"}
 	w.lookup = unpack.Lookup(image, "kettle.v1", "kettle.v0", `{"properties":[]}`, ref, w.now)
+
 	return w
 }
 
@@ -98,6 +99,7 @@ func (w *world) expect(kind, reason, message string) {
 			got = append(got, fmt.Sprintf("%s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message))
 		}
 	}
+
 	want := []string{fmt.Sprintf("%s=True %s: %s", kind, reason, message)}
 	if diff := cmp.Diff(want, got); diff != "" {
 		w.t.Error(diff)
@@ -134,6 +136,7 @@ func (w *world) fill(manifests ...string) {
 	for i, text := range manifests {
 		configMap.BinaryData[strconv.Itoa(i)] = packed(w.t, text)
 	}
+
 	w.must(w.Update(w.t.Context(), &configMap))
 }
 
@@ -146,6 +149,7 @@ func packed(t *testing.T, text string) []byte {
 	if err := errors.Join(err, writer.Close(), encoder.Close()); err != nil {
 		t.Fatal(err)
 	}
+
 	return out.Bytes()
 }
 
@@ -166,6 +170,7 @@ func TestUnpack(t *testing.T) {
 	if result.Done || result.Again != 5*time.Second {
 		t.Errorf("the result is %+v", result)
 	}
+
 	golden.Check(t, "objects.yaml", []byte(w.objects()))
 	before := w.lookup
 	w.now = w.now.Add(time.Minute)
@@ -173,11 +178,13 @@ func TestUnpack(t *testing.T) {
 	if diff := cmp.Diff(before, w.lookup); diff != "" {
 		t.Errorf("nothing has happened, yet:\n%s", diff)
 	}
+
 	w.fill(csv, service)
 	result = w.unpack(tenMinutes)
 	if !result.Done || result.Again != 0 || len(result.Lookup.Conditions) > 0 {
 		t.Fatalf("the result is %+v", result)
 	}
+
 	var made []string
 	for _, step := range result.Steps {
 		made = append(made, step.Resource.Kind)
@@ -189,6 +196,7 @@ func TestUnpack(t *testing.T) {
 		if diff := cmp.Diff(want, ref); diff != "" || !ok {
 			t.Errorf("%v %s", ok, diff)
 		}
+
 		again, err := unpack.StepsOf(t.Context(), w, w.trust(), "tea", ref)
 		w.must(err)
 		manifest, err := steps.Manifest(step, again)
@@ -197,9 +205,11 @@ func TestUnpack(t *testing.T) {
 			t.Errorf("the ClusterServiceVersion is %s", manifest)
 		}
 	}
+
 	if diff := cmp.Diff([]string{"ClusterServiceVersion", "Service", "ServiceAccount", "Role", "RoleBinding"}, made); diff != "" {
 		t.Error(diff)
 	}
+
 	// The Job is not needed any more, and not made anew.
 	w.must(w.DeleteAllOf(t.Context(), &batchv1.Job{}, client.InNamespace(w.namespace), client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	if w.unpack(tenMinutes); len(w.jobs()) > 0 {
@@ -222,6 +232,7 @@ func (w *world) objects() string {
 		for i := range owners {
 			owners[i].UID = ""
 		}
+
 		object.SetOwnerReferences(owners)
 		if job, ok := object.(*batchv1.Job); ok {
 			job.Spec.Selector = nil
@@ -229,10 +240,12 @@ func (w *world) objects() string {
 				delete(job.Spec.Template.Labels, label)
 			}
 		}
+
 		out, err := yaml.Marshal(object)
 		w.must(err)
 		fmt.Fprintf(&text, "--- # %T\n%s", object, strings.ReplaceAll(string(out), w.namespace, "NAMESPACE"))
 	}
+
 	return text.String()
 }
 
@@ -251,14 +264,17 @@ func TestFailure(t *testing.T) {
 	if r := w.unpack(tenMinutes); r.Again != 5*time.Minute {
 		t.Errorf("it is asked again after %v", r.Again)
 	}
+
 	w.expect(v1alpha1.BundleLookupFailed, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
 	if got := w.Failure([]v1alpha1.BundleLookup{w.lookup}); !strings.HasPrefix(got, "Bundle unpacking failed - BackoffLimitExceeded: Job has reached the specified backoff limit. ") {
 		t.Errorf("it says %q", got)
 	}
+
 	retrying := unpack.Limits{Timeout: unpack.DefaultTimeout, MinRetryInterval: time.Minute}
 	if r := w.unpack(retrying); r.Again > time.Minute || len(w.jobs()) != 1 {
 		t.Errorf("it is asked again after %v, and there are %d Jobs", r.Again, len(w.jobs()))
 	}
+
 	for failures := 2; failures <= 7; failures++ {
 		w.now = w.now.Add(2 * time.Minute)
 		w.unpack(retrying)
@@ -267,6 +283,7 @@ func TestFailure(t *testing.T) {
 		if len(jobs) != min(failures, 5) {
 			t.Fatalf("there are %d Jobs", len(jobs))
 		}
+
 		for _, job := range jobs {
 			if len(job.Status.Conditions) == 0 {
 				// The API server cuts a name to which it adds five characters.
@@ -276,9 +293,11 @@ func TestFailure(t *testing.T) {
 				w.fail(job, "DeadlineExceeded", "Job was active longer than specified deadline")
 			}
 		}
+
 		w.unpack(retrying)
 		w.expect(v1alpha1.BundleLookupFailed, "DeadlineExceeded", "Job was active longer than specified deadline")
 	}
+
 	// When the failed Jobs are gone, another is made.
 	w.must(w.DeleteAllOf(t.Context(), &batchv1.Job{}, client.InNamespace(w.namespace), client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	w.unpack(tenMinutes)
@@ -286,6 +305,7 @@ func TestFailure(t *testing.T) {
 	if w.Failure([]v1alpha1.BundleLookup{w.lookup}) != "" {
 		t.Error("the failure is still told of")
 	}
+
 	w.fill(csv)
 	if !w.unpack(tenMinutes).Done {
 		t.Error("it is not unpacked")
@@ -300,6 +320,7 @@ func TestChangedTimeout(t *testing.T) {
 	if got := *old.Spec.ActiveDeadlineSeconds; got != 600 {
 		t.Errorf("it may run for %d s", got)
 	}
+
 	for _, test := range []struct {
 		timeout time.Duration
 		want    *int64
@@ -317,6 +338,7 @@ func TestChangedTimeout(t *testing.T) {
 		if diff := cmp.Diff(test.want, job.Spec.ActiveDeadlineSeconds); diff != "" {
 			t.Error(diff)
 		}
+
 		old = job
 	}
 }
@@ -378,6 +400,7 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%q, %q: %s", test.timeout, test.retry, diff)
 		}
 	}
+
 	if diff := cmp.Diff(unpack.Limits{Timeout: time.Minute}, unpack.LimitsOf(nil, time.Minute)); diff != "" {
 		t.Error(diff)
 	}
@@ -397,20 +420,24 @@ func TestKilledAtEachWrite(t *testing.T) {
 			}
 			_, _ = w.unpacker(c).Unpack(ctx, "tea", w.lookup, tenMinutes) // what comes of it is seen below
 		})
+
 		<-done
 		died := life.Dead()
 		life.End()
 		if !died {
 			break
 		}
+
 		deaths++
 	}
+
 	if deaths != 5 {
 		t.Errorf("%d programs died, where five objects are made", deaths)
 	}
 	if len(w.jobs()) != 1 {
 		t.Errorf("the Jobs are %v", w.jobs())
 	}
+
 	w.fill(csv)
 	if !w.unpack(tenMinutes).Done {
 		t.Error("it is not unpacked")

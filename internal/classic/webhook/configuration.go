@@ -67,6 +67,7 @@ func configurationOf(csv *v1alpha1.ClusterServiceVersion, d *v1alpha1.WebhookDes
 	if err != nil {
 		return nil, err
 	}
+
 	meta := metav1.ObjectMeta{
 		GenerateName: d.GenerateName + "-",
 		Labels: csvinfo.With(csvinfo.OwnerLabels(csv.Namespace, csv.Name), map[string]string{
@@ -74,6 +75,7 @@ func configurationOf(csv *v1alpha1.ClusterServiceVersion, d *v1alpha1.WebhookDes
 		}),
 		Annotations: map[string]string{AnnotationNamespaces: mark.namespaces},
 	}
+
 	config := admissionregistrationv1.WebhookClientConfig{Service: service(csv, d), CABundle: ca}
 	if d.Type == v1alpha1.MutatingAdmissionWebhook {
 		return &admissionregistrationv1.MutatingWebhookConfiguration{
@@ -86,6 +88,7 @@ func configurationOf(csv *v1alpha1.ClusterServiceVersion, d *v1alpha1.WebhookDes
 			}},
 		}, nil
 	}
+
 	return &admissionregistrationv1.ValidatingWebhookConfiguration{
 		ObjectMeta: meta,
 		Webhooks: []admissionregistrationv1.ValidatingWebhook{{

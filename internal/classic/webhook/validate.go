@@ -37,6 +37,7 @@ func Validate(csv *v1alpha1.ClusterServiceVersion) error {
 		}
 		names.Insert(name)
 	}
+
 	for i := range csv.Spec.WebhookDefinitions {
 		for _, rule := range csv.Spec.WebhookDefinitions[i].Rules {
 			if err := validateRule(rule); err != nil {
@@ -44,6 +45,7 @@ func Validate(csv *v1alpha1.ClusterServiceVersion) error {
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -56,6 +58,7 @@ func validateRule(rule admissionregistrationv1.RuleWithOperations) error {
 	case slices.Contains(rule.APIGroups, admissionregistrationv1.GroupName) && slices.ContainsFunc(rule.Resources, isConfiguration):
 		return errWebhookRules
 	}
+
 	return nil
 }
 
@@ -78,6 +81,7 @@ func validateConversion(csv *v1alpha1.ClusterServiceVersion, d *v1alpha1.Webhook
 			return errInstallModes
 		}
 	}
+
 	if !csvinfo.SupportsMode(csv.Spec.InstallModes, v1alpha1.InstallModeTypeAllNamespaces) {
 		return errInstallModes
 	}

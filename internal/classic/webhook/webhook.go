@@ -45,6 +45,7 @@ func (w *Webhooks) Ensure(ctx context.Context, csv *v1alpha1.ClusterServiceVersi
 	if group == nil && len(csv.Spec.WebhookDefinitions) > 0 {
 		return errNoGroup
 	}
+
 	for i := range csv.Spec.WebhookDefinitions {
 		d := &csv.Spec.WebhookDefinitions[i]
 		var err error
@@ -57,6 +58,7 @@ func (w *Webhooks) Ensure(ctx context.Context, csv *v1alpha1.ClusterServiceVersi
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -67,25 +69,30 @@ func (w *Webhooks) ensureAdmission(ctx context.Context, csv *v1alpha1.ClusterSer
 	if err != nil {
 		return fmt.Errorf("webhook %q: %w", d.GenerateName, err)
 	}
+
 	found, err := w.list(ctx, csv, d)
 	if err != nil {
 		return fmt.Errorf("listing the configurations of webhook %q: %w", d.GenerateName, err)
 	}
+
 	if len(found) == 0 {
 		if err := w.Client.Create(ctx, wanted); err != nil {
 			return fmt.Errorf("making the configuration of webhook %q: %w", d.GenerateName, err)
 		}
 		return nil
 	}
+
 	overwrite(found[0], wanted)
 	if err := w.Client.Update(ctx, found[0]); err != nil {
 		return fmt.Errorf("updating the configuration %s of webhook %q: %w", found[0].GetName(), d.GenerateName, err)
 	}
+
 	for _, surplus := range found[1:] {
 		if err := client.IgnoreNotFound(w.Client.Delete(ctx, surplus)); err != nil {
 			return fmt.Errorf("deleting the surplus configuration %s of webhook %q: %w", surplus.GetName(), d.GenerateName, err)
 		}
 	}
+
 	return nil
 }
 
@@ -110,6 +117,7 @@ func (w *Webhooks) list(ctx context.Context, csv *v1alpha1.ClusterServiceVersion
 			found = append(found, &list.Items[i])
 		}
 	}
+
 	slices.SortFunc(found, func(a, b client.Object) int {
 		created, other := a.GetCreationTimestamp(), b.GetCreationTimestamp()
 		return cmp.Or(created.Compare(other.Time), cmp.Compare(a.GetName(), b.GetName()))
@@ -124,12 +132,14 @@ func (w *Webhooks) Check(ctx context.Context, csv *v1alpha1.ClusterServiceVersio
 	if group == nil && len(csv.Spec.WebhookDefinitions) > 0 {
 		return false, errNoGroup
 	}
+
 	there := map[mark]bool{}
 	for _, kind := range kinds {
 		if err := w.sweep(ctx, csv, kind, there); err != nil {
 			return false, err
 		}
 	}
+
 	ready = true
 	for i := range csv.Spec.WebhookDefinitions {
 		d := &csv.Spec.WebhookDefinitions[i]
@@ -139,12 +149,15 @@ func (w *Webhooks) Check(ctx context.Context, csv *v1alpha1.ClusterServiceVersio
 			}
 			continue
 		}
+
 		wanted, err := markOf(d, group)
 		if err != nil {
 			return false, fmt.Errorf("webhook %q: %w", d.GenerateName, err)
 		}
+
 		ready = ready && there[wanted]
 	}
+
 	return ready, nil
 }
 
@@ -162,24 +175,28 @@ func (w *Webhooks) sweep(ctx context.Context, csv *v1alpha1.ClusterServiceVersio
 	if err := w.Client.List(ctx, list, client.MatchingLabels(csvinfo.OwnerLabels(csv.Namespace, csv.Name))); err != nil {
 		return fmt.Errorf("listing each %s of ClusterServiceVersion %s/%s: %w", kind, csv.Namespace, csv.Name, err)
 	}
+
 	for i := range list.Items {
 		found := &list.Items[i]
 		name, ok := found.Labels[LabelGenerateName]
 		if !ok {
 			return fmt.Errorf("%s %s of ClusterServiceVersion %s/%s has no label %s: delete it", kind, found.Name, csv.Namespace, csv.Name, LabelGenerateName)
 		}
+
 		if slices.ContainsFunc(csv.Spec.WebhookDefinitions, func(d v1alpha1.WebhookDescription) bool {
 			return d.GenerateName == name && kinds[d.Type] == kind
 		}) {
 			there[markOn(found)] = true
 			continue
 		}
+
 		gone := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: found.Name}}
 		gone.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind(kind))
 		if err := w.Client.Delete(ctx, gone, client.Preconditions{UID: &found.UID}); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("deleting %s %s, which ClusterServiceVersion %s/%s does not describe any more: %w", kind, found.Name, csv.Namespace, csv.Name, err)
 		}
 	}
+
 	return nil
 }
 
@@ -200,6 +217,7 @@ func (w *Webhooks) ensureConversion(ctx context.Context, csv *v1alpha1.ClusterSe
 	if err := validateConversion(csv, d); err != nil {
 		return err
 	}
+
 	for _, name := range d.ConversionCRDs {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
 		if err := w.reader().Get(ctx, client.ObjectKey{Name: name}, crd); err != nil {
@@ -211,6 +229,7 @@ func (w *Webhooks) ensureConversion(ctx context.Context, csv *v1alpha1.ClusterSe
 		if crd.Spec.PreserveUnknownFields {
 			return errPreserve
 		}
+
 		at := service(csv, d)
 		before := crd.DeepCopy()
 		crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{
@@ -229,6 +248,7 @@ func (w *Webhooks) ensureConversion(ctx context.Context, csv *v1alpha1.ClusterSe
 			return fmt.Errorf("having CRD %s converted by webhook %q: %w", name, d.GenerateName, err)
 		}
 	}
+
 	return nil
 }
 
@@ -242,6 +262,7 @@ func (w *Webhooks) checkConversion(ctx context.Context, d *v1alpha1.WebhookDescr
 			return errNotReady
 		}
 	}
+
 	return nil
 }
 
@@ -261,6 +282,7 @@ func (w *Webhooks) ResetConversions(ctx context.Context, csv *v1alpha1.ClusterSe
 			} else if err != nil || !isConvertedBy(crd, service(csv, d)) {
 				continue
 			}
+
 			before := crd.DeepCopy()
 			crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter}
 			if err := w.patch(ctx, crd, before); client.IgnoreNotFound(err) != nil {
@@ -268,6 +290,7 @@ func (w *Webhooks) ResetConversions(ctx context.Context, csv *v1alpha1.ClusterSe
 			}
 		}
 	}
+
 	return nil
 }
 

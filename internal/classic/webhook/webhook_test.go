@@ -64,6 +64,7 @@ func TestValidate(t *testing.T) {
 			}
 		})
 	}
+
 	csv := &v1alpha1.ClusterServiceVersion{}
 	csv.Spec.WebhookDefinitions = []v1alpha1.WebhookDescription{
 		description("a.example.com", v1alpha1.MutatingAdmissionWebhook), description("a.example.com", v1alpha1.ValidatingAdmissionWebhook),
@@ -91,6 +92,7 @@ func description(name string, kind v1alpha1.WebhookAdmissionType) v1alpha1.Webho
 			Rule:       admissionregistrationv1.Rule{APIGroups: []string{"nobody.example.com"}, APIVersions: []string{"v1"}, Resources: []string{"things"}},
 		}}
 	}
+
 	return d
 }
 
@@ -111,6 +113,7 @@ func start(t *testing.T) *cluster {
 	pair, err := certificate.NewAuthority("test", time.Hour, time.Now())
 	c.must(err)
 	c.ca = pair.CertificatePEM()
+
 	return c
 }
 
@@ -132,6 +135,7 @@ func (c *cluster) csv(name string, webhooks ...v1alpha1.WebhookDescription) *v1a
 			c.t.Error(err)
 		}
 	})
+
 	return csv
 }
 
@@ -317,6 +321,7 @@ func (c *cluster) crd(of string) *apiextensionsv1.CustomResourceDefinition {
 			c.t.Error(err)
 		}
 	})
+
 	return crd
 }
 
@@ -361,9 +366,11 @@ func TestConversion(t *testing.T) {
 			}
 		})
 	}
+
 	if _, err := c.Check(t.Context(), csv, group); textOf(err) != "conversionWebhook not ready" {
 		t.Errorf("before: %v", err)
 	}
+
 	c.must(c.ensure(csv, group))
 	want := &apiextensionsv1.CustomResourceConversion{Strategy: "Webhook", Webhook: &apiextensionsv1.WebhookConversion{
 		ConversionReviewVersions: []string{"v1"},
@@ -377,11 +384,13 @@ func TestConversion(t *testing.T) {
 	if !c.ready(csv, group) {
 		t.Error("the conversion is not ready")
 	}
+
 	version := crd.ResourceVersion
 	c.must(c.ensure(csv, group))
 	if now(); crd.ResourceVersion != version {
 		t.Error("the same was written again")
 	}
+
 	// Somebody else's conversion stays.
 	elsewhere := csv.DeepCopy()
 	elsewhere.Namespace = "elsewhere"
@@ -389,6 +398,7 @@ func TestConversion(t *testing.T) {
 	if now().Strategy != "Webhook" {
 		t.Error("the conversion by another webhook was ended")
 	}
+
 	c.must(c.ResetConversions(t.Context(), csv))
 	if diff := cmp.Diff(&apiextensionsv1.CustomResourceConversion{Strategy: "None"}, now()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

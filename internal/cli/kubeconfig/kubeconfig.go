@@ -45,12 +45,14 @@ func (f *Flags) Config() (*rest.Config, error) {
 	if clientcmd.IsEmptyConfig(err) {
 		err = errors.New("no cluster is configured")
 	}
+
 	if err != nil {
 		return nil, &report.Error{
 			Object: "kubeconfig", Err: err,
 			Advice: "name the file with --kubeconfig or $KUBECONFIG, and a context of it with --context",
 		}
 	}
+
 	config.UserAgent = rest.DefaultKubernetesUserAgent()
 	return config, nil
 }

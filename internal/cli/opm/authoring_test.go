@@ -57,6 +57,7 @@ func TestGenerateDockerfile(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			dir := t.TempDir()
 			write(t, dir, "catalog/index.json", `{"schema":"olm.package","name":"kettle","defaultChannel":"x"}
 {"schema":"olm.channel","package":"kettle","name":"x","entries":[{"name":"kettle.v1"}]}
@@ -68,6 +69,7 @@ func TestGenerateDockerfile(t *testing.T) {
 			if file, err := os.ReadFile("catalog.Dockerfile"); err == nil {
 				text += "--- catalog.Dockerfile\n" + string(file)
 			}
+
 			golden.CheckFile(t, goldens, []byte(text))
 		})
 	}
@@ -85,11 +87,13 @@ func TestCatalogImages(t *testing.T) {
 	if got, want := mustRun(t, "render", i.address+"/files:v1"), mustRun(t, "render", "testdata/catalog"); got != want {
 		t.Errorf("the image has:\n%s", got)
 	}
+
 	for _, name := range []string{"files.tar", "files/oci-layout", "files/index.json"} {
 		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() == 0 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+
 	if _, err := os.Stat("testdata/catalog.Dockerfile"); err == nil {
 		t.Error("there is a Dockerfile, too")
 	}
@@ -111,6 +115,7 @@ func bundleFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	dir := t.TempDir()
 	write(t, dir, "0.1.0/manifests/csv.yaml", string(csv))
 	write(t, dir, "other/manifests/csv.yaml", string(csv))
@@ -138,12 +143,14 @@ func TestBundleGenerate(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			bundleFolder(t)
 			t.Setenv("PATH", t.TempDir())
 			before, err := os.Getwd()
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			var text strings.Builder
 			text.WriteString(strings.ReplaceAll(run(t, line).String(), before, "DIR"))
 			for _, made := range []string{"bundle.Dockerfile", "0.1.0/metadata/annotations.yaml", "out/metadata/annotations.yaml", "out/manifests/csv.yaml"} {
@@ -151,6 +158,7 @@ func TestBundleGenerate(t *testing.T) {
 					fmt.Fprintf(&text, "--- %s\n%s", made, file)
 				}
 			}
+
 			golden.CheckFile(t, goldens, []byte(text.String()))
 		})
 	}
@@ -168,6 +176,7 @@ func TestBundleBuild(t *testing.T) {
 	if asked := engine(); !strings.HasPrefix(asked, "build -f bundle.Dockerfile -t "+i.address+"/built:v0.1.0 .\nFROM scratch\n") {
 		t.Errorf("the engine was asked for:\n%s", asked)
 	}
+
 	t.Setenv("PATH", t.TempDir())
 	if out := mustRun(t, append(strings.Fields(line), "--push")...); !strings.HasPrefix(out, i.address+"/built@sha256:") {
 		t.Errorf("reference %q", out)
@@ -193,10 +202,12 @@ func TestBundleValidate(t *testing.T) {
 	if err := os.CopyFS(multiarch, os.DirFS("testdata/bundle")); err != nil {
 		t.Fatal(err)
 	}
+
 	text, err := os.ReadFile("testdata/bundle/manifests/kettle.clusterserviceversion.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	write(t, multiarch, "manifests/kettle.clusterserviceversion.yaml", strings.ReplaceAll(string(text), "registry.example.com", i.address)+
 		"  relatedImages:\n  - {name: lost, image: "+i.address+"/lost:v1}\n  - {name: old, image: "+i.address+"/old:v1}\n")
 	pushPlatforms(t, i.address+"/kettle:v0.1.0", "amd64", "arm64")
@@ -221,6 +232,7 @@ func TestBundleValidate(t *testing.T) {
 			check(t, "validate/"+name, run(t, line), broken, "BROKEN", multiarch, "MULTIARCH")
 		})
 	}
+
 	if _, err := os.Stat(filepath.Join(broken, "out")); err == nil {
 		t.Error("an image that is no bundle was unpacked")
 	}

@@ -40,6 +40,7 @@ or description every word stands. Without words all are listed.
   %[1]s search clustercatalog/operatorhub postgres -o name`, program),
 		Args: atLeast(1),
 	}
+
 	load := readAny(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		packages, err := browse.Load("", load(cmd.Context(), args[0]))
@@ -48,7 +49,9 @@ or description every word stands. Without words all are listed.
 		}
 		return printFound(cmd, out.Format, browse.Search(packages, args[1:]...))
 	}
+
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatWide, terminal.FormatName)
+
 	return cmd
 }
 
@@ -63,26 +66,32 @@ func printFound(cmd *cobra.Command, format string, found []browse.Found) error {
 		}
 		return nil
 	}
+
 	if len(found) == 0 {
 		fmt.Fprintln(cmd.ErrOrStderr(), "No packages found.")
 		return nil
 	}
+
 	headers := []string{"NAME", "DISPLAY NAME", "DEFAULT CHANNEL", "VERSION", "FOUND IN"}
 	if format == terminal.FormatWide {
 		headers = append(headers, "PROVIDER", "CHANNELS", "BUNDLES")
 	}
+
 	var rows [][]string
 	for _, f := range found {
 		version := ""
 		if newest := f.Newest(); newest != nil {
 			version = newest.Version
 		}
+
 		row := []string{f.Name, f.DisplayName, f.DefaultChannel, version, strings.Join(f.Where, ", ")}
 		if format == terminal.FormatWide {
 			row = append(row, f.Provider, strconv.Itoa(len(f.Channels)), strconv.Itoa(len(f.Bundles)))
 		}
+
 		rows = append(rows, row)
 	}
+
 	return terminal.PrintTable(w, headers, rows)
 }
 
@@ -100,6 +109,7 @@ one what it provides, what it requires and how it can be installed.
   %[1]s show argocd-operator clustercatalog/operatorhub -o yaml`, program),
 		Args: terminal.Takes("PACKAGE", "CATALOG"),
 	}
+
 	load := readAny(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		p, err := onePackage(cmd.Context(), program, load, args[0], args[1])
@@ -111,7 +121,9 @@ one what it provides, what it requires and how it can be installed.
 		}
 		return printPackage(cmd.OutOrStdout(), p)
 	}
+
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
+
 	return cmd
 }
 
@@ -121,12 +133,14 @@ func onePackage(ctx context.Context, program string, load metas, name, ref strin
 	if err != nil {
 		return nil, err
 	}
+
 	if len(packages) == 0 {
 		return nil, &report.Error{
 			Object: fmt.Sprintf("package %q", name), Err: fmt.Errorf("catalog %q does not have it", ref),
 			Advice: "'" + program + " search " + ref + "' lists the packages that it has",
 		}
 	}
+
 	return packages[0], nil
 }
 
@@ -144,21 +158,25 @@ func printPackage(w io.Writer, p *browse.Package) error {
 	if len(p.Keywords) > 0 {
 		fmt.Fprintf(w, "Keywords: %s\n", strings.Join(p.Keywords, ", "))
 	}
+
 	fmt.Fprintln(w)
 	if err := terminal.PrintTable(w, []string{"CHANNEL", "HEAD", "BUNDLES", ""}, channelRows(p)); err != nil {
 		return err
 	}
+
 	fmt.Fprintln(w)
 	var rows [][]string
 	for _, b := range p.Bundles {
 		rows = append(rows, []string{b.Version, b.Name, strings.Join(b.Channels, ","), deprecation(b.Deprecated)})
 	}
+
 	if err := terminal.PrintTable(w, []string{"VERSION", "BUNDLE", "CHANNELS", ""}, rows); err != nil {
 		return err
 	}
 	if newest := p.Newest(); newest != nil {
 		printBundle(w, newest)
 	}
+
 	return nil
 }
 
@@ -171,6 +189,7 @@ func channelRows(p *browse.Package) [][]string {
 		}
 		rows = append(rows, []string{c.Name, strings.Join(c.Heads, ","), strconv.Itoa(c.Entries), note})
 	}
+
 	return rows
 }
 
@@ -190,6 +209,7 @@ func printBundle(w io.Writer, b *browse.Bundle) {
 		{"image", []string{b.Image}}, {"install modes", []string{strings.Join(b.InstallModes, ", ")}},
 		{"Kubernetes", []string{b.MinKubeVersion}}, {"provides", b.Provides}, {"requires", b.Requires},
 	}
+
 	for _, line := range lines {
 		for i, value := range line.values {
 			name := line.name
@@ -227,22 +247,27 @@ Markdown pages show, as a picture in SVG, or in DOT for Graphviz.
   %[1]s graph argocd-operator quay.io/operatorhubio/catalog:latest --channel alpha -o svg`, program),
 		Args: terminal.Takes("PACKAGE", "CATALOG"),
 	}
+
 	load := readAny(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		p, err := onePackage(cmd.Context(), program, load, args[0], args[1])
 		if err != nil {
 			return err
 		}
+
 		for _, problem := range p.Graph(channels...).Problems() {
 			fmt.Fprintf(cmd.ErrOrStderr(), "Warning: %v\n", problem)
 		}
+
 		write := map[string]func(io.Writer, ...upgradegraph.Drawing) error{
 			formatMermaid: upgradegraph.WriteMermaid, formatDOT: upgradegraph.WriteDOT, formatSVG: upgradegraph.WriteSVG,
 		}[cmp.Or(out.Format, formatMermaid)]
 		return write(cmd.OutOrStdout(), p.Drawing(channels...))
 	}
+
 	cmd.Flags().StringSliceVar(&channels, "channel", nil, "channel to draw; may be repeated (default: all)")
 	out.Bind(cmd, formatMermaid, formatDOT, formatSVG)
+
 	return cmd
 }
 

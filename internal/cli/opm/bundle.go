@@ -54,6 +54,7 @@ metadata/annotations.yaml beside that folder, and bundle.Dockerfile here.`,
 			return err
 		},
 	}
+
 	bindGenerate(cmd, &generate)
 	return cmd
 }
@@ -79,18 +80,22 @@ With --push, --archive or --oci-layout the image is made without a container eng
 			if build.Delivery, err = delivery.read(build.Tag); err != nil {
 				return err
 			}
+
 			generate.Progress = terminal.NewSilentProgress(cmd.ErrOrStderr())
 			made, err := generate.Run(cmd.Context())
 			if err != nil {
 				return err
 			}
+
 			build.Progress, build.EngineOutput = generate.Progress, cmd.ErrOrStderr()
 			build.Manifests, build.Metadata, build.Dockerfile = made.Manifests, made.Metadata, filepath.Base(made.Dockerfile)
 			build.Description, build.Base = made.Description, generate.BaseImage
 			reference, err := build.Run(cmd.Context())
+
 			return printReference(cmd, reference, err)
 		},
 	}
+
 	bindGenerate(cmd, &generate)
 	flags := cmd.Flags()
 	flags.StringVarP(&build.Tag, "tag", "t", "", "what the image is called")
@@ -99,6 +104,7 @@ With --push, --archive or --oci-layout the image is made without a container eng
 	require(cmd, "tag")
 	delivery.bind(cmd)
 	BindRegistry(cmd, &build.Registry)
+
 	return cmd
 }
 
@@ -119,6 +125,7 @@ func bundleValidateCommand() *cobra.Command {
 		values   map[string]string
 		list     bool
 	)
+
 	cmd := &cobra.Command{
 		Use:   "validate",
 		Short: "Check the format and the content of a bundle",
@@ -138,21 +145,25 @@ file that $OPERATOR_BUNDLE_CATEGORIES names has the categories that an operator 
 			if !cmd.Flags().Changed("tag") {
 				return &terminal.UsageError{Err: errors.New(`required flag(s) "tag" not set`)}
 			}
+
 			open.Progress = terminal.NewSilentProgress(cmd.ErrOrStderr())
 			check.Optional = validate.ParseOptional(optional)
 			check.ContainerTools, check.KubeVersion = values[valueContainerTools], values[valueKubeVersion]
 			check.Inspect = (&catalogs.InspectImages{Registry: open.Registry, Progress: open.Progress}).Run
+
 			return open.Run(cmd.Context(), func(fsys fs.FS) error {
 				check.Bundle = fsys
 				findings, err := check.Run(cmd.Context())
 				if err != nil {
 					return err
 				}
+
 				tellWarnings(open.Progress, findings)
 				return findings.Err()
 			})
 		},
 	}
+
 	flags := cmd.Flags()
 	flags.StringVarP(&open.Ref, "tag", "t", "", "the bundle: an image or a folder")
 	flags.StringP("image-builder", "b", "docker", "taken for compatibility: images are pulled without a container tool")
@@ -162,6 +173,7 @@ file that $OPERATOR_BUNDLE_CATEGORIES names has the categories that an operator 
 	flags.BoolVar(&list, "list-optional", false, "list the further rules, and check nothing")
 	BindRegistry(cmd, &open.Registry)
 	deprecate(cmd, "it will be removed in a future release: migrate to operator-sdk's 'bundle validate'.")
+
 	return cmd
 }
 
@@ -189,6 +201,7 @@ func checkUnpacked(ctx context.Context, fsys fs.FS) error {
 	if err != nil {
 		return err
 	}
+
 	var invalid *validate.InvalidError
 	if err := findings.Err(); errors.As(err, &invalid) {
 		part := "content"
@@ -197,5 +210,6 @@ func checkUnpacked(ctx context.Context, fsys fs.FS) error {
 		}
 		return fmt.Errorf("bundle %s validation failed: %w", part, err)
 	}
+
 	return nil
 }

@@ -74,6 +74,7 @@ func TestRenderWritesAllOrNothing(t *testing.T) {
 	if r := run(t, "render --migrate "+dir); r.code == 0 || r.out != "" {
 		t.Errorf("not migrated:\n%s", r)
 	}
+
 	write(t, dir, "z.json", `{"schema":`)
 	if r := run(t, "render "+dir); r.code == 0 || r.out != "" {
 		t.Errorf("not read:\n%s", r)
@@ -108,6 +109,7 @@ func TestMigrate(t *testing.T) {
 		if r := run(t, "migrate testdata/catalog "+dir+" -o "+format); r.code != 0 || r.out != "" || r.errors != "" {
 			t.Fatal(r)
 		}
+
 		var files []string
 		err := filepath.WalkDir(dir, func(name string, entry os.DirEntry, err error) error {
 			if err == nil && !entry.IsDir() {
@@ -119,6 +121,7 @@ func TestMigrate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		want := []string{"catalog." + format, "kettle/catalog." + format, "pot/catalog." + format}
 		if diff := cmp.Diff(want, files); diff != "" {
 			t.Errorf("files (-want +got):\n%s", diff)
@@ -152,28 +155,34 @@ func TestRealCatalog(t *testing.T) {
 	if r := run(t, "validate "+folder); r.String() != "$ opm validate "+folder+"\n" {
 		t.Error(r)
 	}
+
 	first := mustRun(t, "render", folder)
 	if second := mustRun(t, "render", folder); second != first {
 		t.Error("rendering again gives something else")
 	}
+
 	again := t.TempDir()
 	write(t, again, "catalog.json", first)
 	if second := mustRun(t, "render", again); second != first {
 		t.Error("rendering what was rendered gives something else")
 	}
+
 	write(t, again, "catalog.json", mustRun(t, "render", folder, "-o", "yaml"))
 	if second := mustRun(t, "render", again); second != first {
 		t.Error("rendering the YAML of it gives something else")
 	}
+
 	sources, err := filepath.Glob(filepath.Join(folder, "*", "*.yaml"))
 	if err != nil || len(sources) == 0 {
 		t.Fatalf("no files: %v", err)
 	}
+
 	// What the files have, package by package, is what is rendered.
 	var files []any
 	for _, name := range sources {
 		files = append(files, documents(t, mustRun(t, "render", filepath.Dir(name)))...)
 	}
+
 	if diff := cmp.Diff(files, documents(t, first)); diff != "" {
 		t.Errorf("rendered (-files +all):\n%s", diff)
 	}
@@ -192,6 +201,7 @@ func documents(t *testing.T, text string) []any {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		found = append(found, value)
 	}
 }
@@ -202,6 +212,7 @@ func TestRealBundles(t *testing.T) {
 	if err != nil || len(folders) == 0 {
 		t.Fatalf("no bundles: %v", err)
 	}
+
 	packages := map[string]bool{}
 	for _, folder := range folders {
 		t.Run(filepath.Base(filepath.Dir(folder))+"/"+filepath.Base(folder), func(t *testing.T) {
@@ -209,6 +220,7 @@ func TestRealBundles(t *testing.T) {
 			if len(blobs) != 1 {
 				t.Fatalf("%d blobs", len(blobs))
 			}
+
 			blob, _ := blobs[0].(map[string]any)
 			if blob["schema"] != "olm.bundle" || blob["name"] == "" || !strings.HasPrefix(blob["image"].(string), "registry.example.com/") {
 				t.Errorf("blob %v %v %v", blob["schema"], blob["name"], blob["image"])
@@ -216,6 +228,7 @@ func TestRealBundles(t *testing.T) {
 			if packages[filepath.Dir(folder)] {
 				return // one migration of each package shows what all would
 			}
+
 			packages[filepath.Dir(folder)] = true
 			migrated := mustRun(t, "render", folder, "--image-ref-template", "registry.example.com/x:v1", "--migrate")
 			if strings.Contains(migrated, "olm.bundle.object") || strings.Count(migrated, `"olm.csv.metadata"`) != 1 {

@@ -20,10 +20,12 @@ func twoBundles(t *testing.T, address string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	annotations, err := os.ReadFile("testdata/bundle/metadata/annotations.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for ref, names := range map[string]*strings.Replacer{
 		"/kettle:v0.2.0": strings.NewReplacer("0.1.0", "0.2.0", "spec:\n  displayName", "spec:\n  replaces: kettle.v0.1.0\n  displayName"),
 		"/pot:v0.1.0":    strings.NewReplacer("kettle", "pot"),
@@ -106,12 +108,14 @@ func TestIndexImages(t *testing.T) {
 			t.Fatal(r)
 		}
 	}
+
 	if got, want := mustRun(t, "alpha", "list", "bundles", i.address+"/index:v2"), "kettle.v0.2.0  kettle.v0.1.0"; !strings.Contains(got, want) || !strings.Contains(got, "pot.v0.1.0") {
 		t.Errorf("v2:\n%s", got)
 	}
 	if got := mustRun(t, "alpha", "list", "bundles", i.address+"/index:v4"); strings.Contains(got, "pot") || !strings.Contains(got, "kettle.v0.2.0") {
 		t.Errorf("v4:\n%s", got)
 	}
+
 	for _, name := range []string{
 		"index.tar", "layout/index.json", "layout/oci-layout", "database/index.db", "other.Dockerfile",
 		"exported/kettle/package.yaml", "exported/kettle/0.2.0/csv.yaml",
@@ -120,6 +124,7 @@ func TestIndexImages(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+
 	dockerfile, err := os.ReadFile("other.Dockerfile")
 	if err != nil || !strings.HasPrefix(string(dockerfile), "FROM quay.io/operator-framework/opm:latest\n") {
 		t.Errorf("Dockerfile %v:\n%s", err, dockerfile)
@@ -133,11 +138,13 @@ func TestIndexByEngine(t *testing.T) {
 	if r := run(t, "index add -b "+i.address+"/kettle:v0.1.0 -t example.com/index:v1 -i example.com/opm:v1"); r.code != 0 {
 		t.Fatal(r)
 	}
+
 	asked := engine()
 	if !strings.Contains(asked, "build --format docker -f index.Dockerfile -t example.com/index:v1 .\n") ||
 		!strings.Contains(asked, "FROM example.com/opm:v1\n") || !strings.Contains(asked, "database/index.db") {
 		t.Errorf("the engine was asked for:\n%s", asked)
 	}
+
 	t.Setenv("PATH", t.TempDir())
 	if r := run(t, "index add -b "+i.address+"/kettle:v0.1.0 -u docker"); r.code != 1 || !strings.Contains(r.errors, "--push") {
 		t.Error(r)
@@ -154,6 +161,7 @@ func fakeEngine(t *testing.T, name string) func() string {
 	if err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
+
 	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
 	return func() string {
 		asked, err := os.ReadFile(log)
@@ -207,6 +215,7 @@ func TestServing(t *testing.T) {
 		}
 		return nil
 	}}
+
 	serve := func(line string) result {
 		t.Helper()
 		return command{line: strings.Fields(line), options: options}.run(t)

@@ -33,6 +33,7 @@ func (d *deliveryFlags) read(tag string) (catalogs.Delivery, error) {
 		}
 		delivery.Push = tag
 	}
+
 	return delivery, nil
 }
 

@@ -33,6 +33,7 @@ come and go, and which installed versions would get no update any more.
   %[1]s diff registry.example.com/catalog:latest ./catalog --fail-on-stranded`, program),
 		Args: terminal.Takes("OLD", "NEW"),
 	}
+
 	load := readAny(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var catalogs [2][]*browse.Package
@@ -43,6 +44,7 @@ come and go, and which installed versions would get no update any more.
 			}
 			catalogs[i] = packages
 		}
+
 		diff := browse.Compare(catalogs[0], catalogs[1])
 		if out.Format != "" {
 			if err := terminal.PrintValue(cmd.OutOrStdout(), out.Format, diff); err != nil {
@@ -51,17 +53,21 @@ come and go, and which installed versions would get no update any more.
 		} else {
 			printDiff(cmd.OutOrStdout(), diff, terminal.StyleFor(cmd.OutOrStdout()))
 		}
+
 		if stranded && diff.Stranded() > 0 {
 			return &report.Error{
 				Object: fmt.Sprintf("catalog %q", args[1]), Err: errors.New("it strands installed versions"),
 				Advice: "have a newer bundle replace, skip or cover by its skipRange what is marked with !",
 			}
 		}
+
 		return nil
 	}
+
 	cmd.Flags().StringVarP(&pkg, "package", "p", "", "compare only this package")
 	cmd.Flags().BoolVar(&stranded, "fail-on-stranded", false, "fail when installed versions would get no update any more")
 	out.Bind(cmd, terminal.FormatJSON, terminal.FormatYAML)
+
 	return cmd
 }
 
@@ -72,13 +78,16 @@ func printDiff(w io.Writer, diff browse.Diff, style terminal.Style) {
 		fmt.Fprintln(w, "The catalogs offer the same.")
 		return
 	}
+
 	come := map[string]string{}
 	for _, name := range diff.PackagesAdded {
 		come[name] = style.Paint(terminal.Green, "+ ")
 	}
+
 	for _, name := range diff.PackagesRemoved {
 		come[name] = style.Paint(terminal.Red, "- ")
 	}
+
 	for _, p := range diff.Packages {
 		fmt.Fprintf(w, "%spackage %s\n", come[p.Package], p.Package)
 		line := func(colour, sign, format string, args ...any) {
@@ -87,6 +96,7 @@ func printDiff(w io.Writer, diff browse.Diff, style terminal.Style) {
 		if p.DefaultChannel != "" {
 			line(terminal.Yellow, "~", "default channel is now %s", p.DefaultChannel)
 		}
+
 		each(p.ChannelsRemoved, func(name string) { line(terminal.Red, "-", "channel %s", name) })
 		each(p.ChannelsAdded, func(name string) { line(terminal.Green, "+", "channel %s", name) })
 		each(p.BundlesRemoved, func(name string) { line(terminal.Red, "-", "bundle %s", name) })
@@ -95,9 +105,11 @@ func printDiff(w io.Writer, diff browse.Diff, style terminal.Style) {
 		for _, edge := range p.EdgesRemoved {
 			line(terminal.Red, "-", "update %s → %s in %s", edge.From, edge.To, edge.Channel)
 		}
+
 		for _, edge := range p.EdgesAdded {
 			line(terminal.Green, "+", "update %s → %s in %s", edge.From, edge.To, edge.Channel)
 		}
+
 		each(p.Deprecated, func(name string) { line(terminal.Yellow, "~", "%s is deprecated", name) })
 		each(p.Stranded, func(name string) { line(terminal.Red, "!", "%s gets no update any more", name) })
 	}

@@ -26,6 +26,7 @@ func generateDockerfileCommand() *cobra.Command {
 		binary   string
 		tag      string
 	)
+
 	cmd := &cobra.Command{
 		Use:   "dockerfile DIR",
 		Short: "Make a Dockerfile, or the image itself, of a file-based catalog",
@@ -47,6 +48,7 @@ engine and without a Dockerfile. It has this program, which serves the catalog, 
 					generate.BuilderImage = binary
 				}
 			}
+
 			generate.Dir = args[0]
 			var err error
 			if build.Delivery, err = delivery.read(tag); err != nil {
@@ -62,12 +64,15 @@ engine and without a Dockerfile. It has this program, which serves the catalog, 
 			if binary != "" || cmd.Flags().Changed("base-image") {
 				build.Base = generate.BaseImage
 			}
+
 			build.Dir, build.Program = args[0], thisProgram()
 			build.Progress = terminal.NewSilentProgress(cmd.ErrOrStderr())
 			reference, err := build.Run(cmd.Context())
+
 			return printReference(cmd, reference, err)
 		},
 	}
+
 	flags := cmd.Flags()
 	flags.StringVarP(&generate.BaseImage, "base-image", "i", defaultOpmImage, "image that the catalog's is built on")
 	flags.StringVarP(&generate.BuilderImage, "builder-image", "b", defaultOpmImage, "image that makes the cache of the catalog")
@@ -78,6 +83,7 @@ engine and without a Dockerfile. It has this program, which serves the catalog, 
 	flags.StringVarP(&tag, "tag", "t", "", "what the image is called")
 	delivery.bind(cmd)
 	BindRegistry(cmd, &build.Registry)
+
 	return cmd
 }
 
@@ -91,5 +97,6 @@ func labelsOf(texts []string) (map[string]string, error) {
 		}
 		labels[key] = value
 	}
+
 	return labels, nil
 }

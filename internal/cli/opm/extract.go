@@ -35,17 +35,21 @@ the Jobs of OLM do. The image that the bundle is of is taken from $CONTAINER_IMA
 			if err != nil {
 				return fmt.Errorf("error loading manifests from directory: %w", err)
 			}
+
 			defer done()
 			if write.Config, err = cluster.Config(); err != nil {
 				return err
 			}
+
 			write.Bundle, write.Image = fsys, os.Getenv(envImage)
 			if err := write.Run(cmd.Context()); err != nil {
 				return fmt.Errorf("error loading manifests from directory: %w", err)
 			}
+
 			return nil
 		},
 	}
+
 	flags := cmd.Flags()
 	flags.StringVarP(&write.Name, "configmapname", "c", "", "name of the ConfigMap")
 	flags.StringVarP(&write.Namespace, "namespace", "n", "openshift-operator-lifecycle-manager", "namespace of the ConfigMap")
@@ -65,5 +69,6 @@ the Jobs of OLM do. The image that the bundle is of is taken from $CONTAINER_IMA
 			flags.AddFlag(flag)
 		}
 	})
+
 	return cmd
 }

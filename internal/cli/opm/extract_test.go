@@ -28,6 +28,7 @@ func TestBundleExtract(t *testing.T) {
 		}
 		_ = json.NewEncoder(w).Encode(stored)
 	}))
+
 	t.Cleanup(server.Close)
 	dir := t.TempDir()
 	write(t, dir, "kubeconfig", `apiVersion: v1
@@ -37,6 +38,7 @@ contexts: [{name: test, context: {cluster: test, user: test}}]
 users: [{name: test, user: {}}]
 current-context: test
 `)
+
 	t.Setenv("CONTAINER_IMAGE", "registry.example.com/kettle:v0.1.0")
 	line := "alpha bundle extract -m testdata/bundle/ -n olm -k " + filepath.Join(dir, "kubeconfig")
 	if r := run(t, line+" -c kettle"); r.code != 0 || r.out+r.errors != "" {
@@ -48,6 +50,7 @@ current-context: test
 	if r := run(t, line+" -c kettle -z"); r.code != 0 || stored.Annotations["olm.contentEncoding"] != "gzip+base64" {
 		t.Error(r)
 	}
+
 	for _, c := range []struct{ line, want string }{
 		{line + " -c pot", `Error: error loading manifests from directory: reading ConfigMap olm/pot: configmaps "pot" not found`},
 		{line + " -c kettle -l 100", "Error: error loading manifests from directory: bundle files exceeded 100 bytes limit"},

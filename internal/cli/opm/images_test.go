@@ -44,16 +44,19 @@ func startImages(t *testing.T) *images {
 		}
 		inner.ServeHTTP(w, r)
 	}))
+
 	t.Cleanup(server.Close)
 	i.address = strings.TrimPrefix(server.URL, "http://")
 	push := publish.BundlePush{Dir: "testdata/bundle", Ref: i.address + "/kettle:v0.1.0"}
 	if _, err := push.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+
 	build := publish.CatalogBuild{Dir: "testdata/catalog", Push: i.address + "/catalog:v1"}
 	if _, err := build.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+
 	return i
 }
 
@@ -80,6 +83,7 @@ func pushPlatforms(t *testing.T, ref string, architectures ...string) {
 		}
 		all = append(all, built)
 	}
+
 	if _, err := (catalogs.Registry{}).Client(ref).Push(t.Context(), ref, nil, all...); err != nil {
 		t.Fatal(err)
 	}
@@ -110,6 +114,7 @@ func TestImages(t *testing.T) {
 			check(t, "images/"+name, run(t, strings.ReplaceAll(line, "ADDRESS", i.address)))
 		})
 	}
+
 	if fromFolder, fromImage := mustRun(t, "render", "testdata/catalog"), mustRun(t, "render", i.address+"/catalog:v1"); fromFolder != fromImage {
 		t.Errorf("the image is rendered differently:\n%s", fromImage)
 	}
@@ -124,6 +129,7 @@ func TestUnpack(t *testing.T) {
 	if r := run(t, "alpha bundle unpack "+i.address+"/kettle:v0.1.0 --out "+dir); r.code != 0 || r.out+r.errors != "" {
 		t.Fatal(r)
 	}
+
 	for _, name := range []string{"manifests/kettle.clusterserviceversion.yaml", "metadata/annotations.yaml"} {
 		want, err := os.ReadFile(filepath.Join("testdata/bundle", name))
 		if err != nil {
@@ -133,6 +139,7 @@ func TestUnpack(t *testing.T) {
 			t.Errorf("%s: %v\n%s", name, err, got)
 		}
 	}
+
 	if _, err := os.Stat(filepath.Join(dir, "notes.txt")); err != nil {
 		t.Error(err)
 	}
@@ -168,18 +175,21 @@ func TestLogins(t *testing.T) {
 	if r := run(t, "alpha list packages "+ref); r.code != 1 {
 		t.Fatal(r)
 	}
+
 	good := `{"auths":{"` + i.address + `":{"auth":"Y29vazp0ZWE="}}}`
 	write(t, dir, "auth.json", good)
 	t.Setenv("REGISTRY_AUTH_FILE", filepath.Join(dir, "auth.json"))
 	if r := run(t, "alpha list packages "+ref); r.code != 0 {
 		t.Errorf("with REGISTRY_AUTH_FILE: %s", r)
 	}
+
 	write(t, dir, "auth.json", `{"auths":{"registry.example.com":{"auth":"Y29vazp0ZWE="}}}`)
 	write(t, dir, "docker/config.json", good)
 	t.Setenv("DOCKER_CONFIG", filepath.Join(dir, "docker"))
 	if r := run(t, "alpha list packages "+ref); r.code != 0 {
 		t.Errorf("with DOCKER_CONFIG and a file without this registry: %s", r)
 	}
+
 	write(t, dir, "auth.json", `{"auths":{"`+i.address+`":{"auth":"Y29vazpjb2ZmZWU="}}}`)
 	if r := run(t, "alpha list packages "+ref); r.code != 1 {
 		t.Errorf("the login of REGISTRY_AUTH_FILE does not count: %s", r)
@@ -203,10 +213,12 @@ func TestSkipTLSVerify(t *testing.T) {
 	if _, err := push.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+
 	line := "render " + address + "/kettle:v0.1.0 --cert-dir " + certs
 	if r := run(t, line); r.code != 1 || !strings.Contains(r.errors, "certificate") {
 		t.Errorf("without a flag: %.300s", r)
 	}
+
 	for _, flag := range []string{" --skip-tls-verify", " --use-http", " --skip-tls"} {
 		if r := run(t, line+flag); r.code != 0 {
 			t.Errorf("with %s: %s", flag, r)

@@ -40,6 +40,7 @@ func (t *toolFlags) engine(command string) (string, error) {
 	case t.build != "":
 		return t.build, nil
 	}
+
 	return "podman", nil
 }
 
@@ -52,6 +53,7 @@ func making(cmd *cobra.Command, f *indexFlags) *cobra.Command {
 		if cmd.Name() == "prune" || cmd.Name() == "prune-stranded" {
 			group = "prune"
 		}
+
 		var err error
 		if m.Engine, err = f.tools.engine(group); err != nil {
 			return &terminal.UsageError{Err: err}
@@ -59,15 +61,18 @@ func making(cmd *cobra.Command, f *indexFlags) *cobra.Command {
 		if m.Delivery, err = f.delivery.read(m.Tag); err != nil {
 			return err
 		}
+
 		warnInsecure(cmd)
 		f.edit.Progress = terminal.NewSilentProgress(cmd.ErrOrStderr())
 		if add, ok := f.edit.Change.(*catalogs.AddBundles); ok {
 			add.Registry, add.Progress = f.edit.Registry, f.edit.Progress
 		}
+
 		m.EngineOutput, m.Program = cmd.ErrOrStderr(), thisProgram()
 		reference, err := f.edit.Run(cmd.Context())
 		return printReference(cmd, reference, exitCode(err))
 	}
+
 	m := &f.edit.Image
 	flags := cmd.Flags()
 	flags.StringVarP(&f.edit.From, "from-index", "f", "", "index image to change")
@@ -79,6 +84,7 @@ func making(cmd *cobra.Command, f *indexFlags) *cobra.Command {
 	_ = flags.MarkHidden("debug") // the flag was just added
 	f.delivery.bind(cmd)
 	BindRegistry(cmd, &f.edit.Registry)
+
 	return cmd
 }
 
@@ -112,9 +118,11 @@ func indexAddCommand() *cobra.Command {
   opm index add -b quay.io/example/kettle:v0.2.0 -f quay.io/example/index:v1 -t quay.io/example/index:v2 -u docker
   opm index add -b quay.io/example/kettle:v0.1.0 --generate`,
 	}, f)
+
 	bindAdd(cmd, &add, "bundles")
 	_ = cmd.MarkFlagRequired("bundles") // the flag was just added
 	f.tools.bindTools(cmd)
+
 	return cmd
 }
 
@@ -131,6 +139,7 @@ func indexRemoveCommand() *cobra.Command {
 	flags.BoolVar(&change.Permissive, flagPermissive, false, "remove what is there, and only warn of the rest")
 	require(cmd, "operators", "from-index")
 	f.tools.bindTools(cmd)
+
 	return cmd
 }
 
@@ -154,6 +163,7 @@ func indexPruneCommand() *cobra.Command {
 	flags.BoolVar(&change.Permissive, flagPermissive, false, "remove what can be removed, and only warn of the rest")
 	require(cmd, "packages", "from-index")
 	f.tools.bindTool(cmd)
+
 	return cmd
 }
 
@@ -166,6 +176,7 @@ func indexPruneStrandedCommand() *cobra.Command {
 	}, f)
 	require(cmd, "from-index")
 	f.tools.bindTool(cmd)
+
 	return cmd
 }
 
@@ -178,8 +189,10 @@ func indexDeprecateCommand() *cobra.Command {
 		Example: "  opm index deprecatetruncate -b quay.io/example/kettle:v0.1.0 -f quay.io/example/index:v1 -t quay.io/example/index:v2 --push",
 		Hidden:  true,
 	}, f)
+
 	bindDeprecate(cmd, &change, "bundles")
 	f.tools.bindTools(cmd)
+
 	return cmd
 }
 
@@ -202,6 +215,7 @@ in it one for each version, and a package.yaml.`,
 			return export.Run(cmd.Context())
 		},
 	}
+
 	flags := cmd.Flags()
 	flags.StringVarP(&export.Index, "index", "i", "", "index image")
 	flags.StringSliceVar(&export.Packages, "package", nil, "packages to write, separated by commas (default: all)")
@@ -211,5 +225,6 @@ in it one for each version, and a package.yaml.`,
 	flags.StringP(flagContainerTool, "c", "none", "taken for compatibility: images are pulled without a container tool")
 	require(cmd, "index")
 	BindRegistry(cmd, &export.Registry)
+
 	return cmd
 }

@@ -24,18 +24,22 @@ func initCommand() *cobra.Command {
 			if err := out.check(cmd); err != nil {
 				return err
 			}
+
 			start.Name = args[0]
 			blob, err := start.Run(cmd.Context())
 			if err != nil {
 				return err
 			}
+
 			return catalogs.WritePackage(cmd.Context(), blob, CatalogFormat(out.format), cmd.OutOrStdout())
 		},
 	}
+
 	flags := cmd.Flags()
 	flags.StringVarP(&start.DefaultChannel, "default-channel", "c", "", "channel that users get who do not choose one")
 	flags.StringVarP(&start.IconFile, "icon", "i", "", "file of a picture")
 	flags.StringVarP(&start.DescriptionFile, "description", "d", "", "file of a text, in Markdown")
 	out.bind(cmd, terminal.FormatJSON, terminal.FormatJSON, terminal.FormatYAML)
+
 	return cmd
 }

@@ -36,6 +36,7 @@ func TestQueries(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v: %s", err, out)
 			}
+
 			golden.Check(t, "queries/"+name+".json", out)
 		})
 	}

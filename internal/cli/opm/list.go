@@ -35,15 +35,19 @@ func listing(use, short string, args cobra.PositionalArgs, rows func([]*fbc.Mode
 			if len(args) > 1 {
 				list.Package = args[1]
 			}
+
 			list.Progress = terminal.NewSilentProgress(cmd.ErrOrStderr())
 			packages, err := list.Run(cmd.Context())
 			if err != nil {
 				return err
 			}
+
 			return printColumns(cmd.OutOrStdout(), rows(packages)...)
 		},
 	}
+
 	BindRegistry(cmd, &list.Registry)
+
 	return cmd
 }
 
@@ -57,6 +61,7 @@ func listPackages(packages []*fbc.ModelPackage) [][]string {
 		}
 		rows = append(rows, []string{p.Name, displayName, p.DefaultChannel})
 	}
+
 	return rows
 }
 
@@ -81,5 +86,6 @@ func listBundles(packages []*fbc.ModelPackage) [][]string {
 			}
 		}
 	}
+
 	return rows
 }

@@ -28,18 +28,23 @@ empty.
 			if err := out.check(cmd); err != nil {
 				return err
 			}
+
 			var err error
 			if migrate.Migration, err = migration.parse(); err != nil {
 				return err
 			}
+
 			migrate.Ref, migrate.Dir = args[0], args[1]
 			migrate.Format = CatalogFormat(out.format)
 			migrate.Progress = terminal.NewSilentProgress(cmd.ErrOrStderr())
+
 			return migrate.Run(cmd.Context())
 		},
 	}
+
 	BindRegistry(cmd, &migrate.Registry)
 	out.bind(cmd, terminal.FormatJSON, terminal.FormatJSON, terminal.FormatYAML)
 	migration.bind(cmd)
+
 	return cmd
 }

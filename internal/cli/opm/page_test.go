@@ -37,6 +37,7 @@ func TestPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	blocks := readPage(t, page)
 	i := startImages(t)
 	dir := kitchen(t)
@@ -48,6 +49,7 @@ func TestPage(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v:\n%s\n%s", err, b.commands, out)
 		}
+
 		got := strings.ReplaceAll(string(out), i.address+"/", "registry.example.com/")
 		if diff := cmp.Diff(b.output, got); diff != "" {
 			t.Fatalf("the commands\n%s\nwrite (-page +got):\n%s", b.commands, diff)
@@ -62,6 +64,7 @@ func readPage(t *testing.T, name string) []block {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer file.Close()
 	var blocks []block
 	inside := ""
@@ -82,9 +85,11 @@ func readPage(t *testing.T, name string) []block {
 			blocks[len(blocks)-1].output += line + "\n"
 		}
 	}
+
 	if err := scanner.Err(); err != nil || len(blocks) == 0 {
 		t.Fatalf("%d blocks, %v", len(blocks), err)
 	}
+
 	return blocks
 }
 
@@ -95,20 +100,24 @@ func kitchen(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	bin := t.TempDir()
 	script := "#!/bin/sh\n" + runAsOpm + "=1 exec '" + program + "' \"$@\"\n"
 	if err := os.WriteFile(filepath.Join(bin, "opm"), []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
+
 	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 	csv, err := os.ReadFile("testdata/bundle/manifests/kettle.clusterserviceversion.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	dir := t.TempDir()
 	write(t, dir, "README.md", "Boils water.\n")
 	for _, version := range []string{"0.1.0", "0.2.0"} {
 		write(t, dir, "kettle/"+version+"/manifests/csv.yaml", strings.ReplaceAll(string(csv), "0.1.0", version))
 	}
+
 	return dir
 }

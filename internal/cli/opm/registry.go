@@ -63,6 +63,7 @@ func checkTLS(cmd *cobra.Command) error {
 		}
 		cmd.PrintErrln("Flag --skip-tls has been deprecated, use --use-http and --skip-tls-verify instead")
 	}
+
 	if isSet(cmd, flagUseHTTP) && isSet(cmd, flagSkipTLSVerify) {
 		return &terminal.UsageError{Err: errors.New("invalid flag combination: --use-http and --skip-tls-verify cannot both be true")}
 	}

@@ -30,6 +30,7 @@ func databaseGroup(use, short string, commands ...*cobra.Command) *cobra.Command
 		}
 		child.Long += "\n\n" + catalogs.DatabaseNotice
 	}
+
 	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		if err := checkTLS(cmd); err != nil {
 			return err
@@ -39,6 +40,7 @@ func databaseGroup(use, short string, commands ...*cobra.Command) *cobra.Command
 		}
 		return nil
 	}
+
 	return cmd
 }
 
@@ -59,9 +61,11 @@ func editing(cmd *cobra.Command, edit *catalogs.EditDatabase, preset string) *co
 		}
 		return exitCode(edit.Run(cmd.Context()))
 	}
+
 	cmd.Flags().StringVarP(&edit.Path, "database", "d", preset, "path of the SQLite file")
 	cmd.Flags().Bool("debug", false, "say more")
 	_ = cmd.Flags().MarkHidden("debug") // the flag was just added
+
 	return cmd
 }
 
@@ -97,12 +101,14 @@ func registryAddCommand() *cobra.Command {
 		defer done()
 		return edit(cmd, args)
 	}
+
 	bindAdd(cmd, &add, "bundle-images")
 	BindRegistry(cmd, &add.Registry)
 	flags := cmd.Flags()
 	bindTLS(flags, "")
 	flags.StringVar(&ca, "ca-file", "", "file with certificate authorities to trust")
 	flags.StringVarP(&tool, flagContainerTool, "c", "none", "taken for compatibility: images are pulled without a container tool")
+
 	return cmd
 }
 
@@ -112,12 +118,14 @@ func trustFile(registry *catalogs.Registry, file, tool string) (func(), error) {
 	if file == "" {
 		return func() {}, nil
 	}
+
 	switch {
 	case registry.SkipTLSVerify:
 		return nil, &terminal.UsageError{Err: errors.New("--skip-tls-verify must be false when --ca-file is set")}
 	case tool != "none" && tool != "":
 		return nil, &terminal.UsageError{Err: fmt.Errorf("--ca-file cannot be set with --container-tool=%[1]s; certificates must be configured specifically for %[1]s", tool)}
 	}
+
 	return registry.TrustFile(file)
 }
 
@@ -144,6 +152,7 @@ func registryRemoveCommand() *cobra.Command {
 	flags.StringSliceVarP(&change.Packages, "packages", "o", nil, "packages to remove, separated by commas")
 	flags.BoolVar(&change.Permissive, flagPermissive, false, "remove what is there, and only warn of the rest")
 	_ = cmd.MarkFlagRequired("packages") // the flag was just added
+
 	return cmd
 }
 
@@ -158,6 +167,7 @@ func registryPruneCommand() *cobra.Command {
 	flags.StringSliceVarP(&change.Keep, "packages", "p", nil, "packages to keep, separated by commas")
 	flags.BoolVar(&change.Permissive, flagPermissive, false, "remove what can be removed, and only warn of the rest")
 	_ = cmd.MarkFlagRequired("packages") // the flag was just added
+
 	return cmd
 }
 
@@ -177,6 +187,7 @@ func registryDeprecateCommand() *cobra.Command {
 		Example: "  opm registry deprecatetruncate -d index.db -b quay.io/example/kettle:v0.1.0",
 		Hidden:  true,
 	}, &catalogs.EditDatabase{Change: &change}, "index.db")
+
 	bindDeprecate(cmd, &change, "bundle-images")
 	return cmd
 }
@@ -209,19 +220,23 @@ copy.`,
 				if err != nil {
 					return &terminal.UsageError{Err: fmt.Errorf("invalid --timeout-seconds value %q, expected a number of seconds or infinite", timeout)}
 				}
+
 				var cancel context.CancelFunc
 				ctx, cancel = context.WithTimeout(ctx, time.Duration(seconds)*time.Second)
 				defer cancel()
 			}
+
 			s.Log = serverLog(cmd)
 			s.Blobs = catalogs.ReadServedDatabase(ctx, terminal.NewSilentProgress(cmd.ErrOrStderr()), s.Database)
 			return server.serve(ctx, s)
 		},
 	}
+
 	bindServing(cmd, &s)
 	flags := cmd.Flags()
 	flags.StringVarP(&s.Database, "database", "d", "bundles.db", "path of the SQLite file")
 	flags.Bool("skip-migrate", false, "taken for compatibility: a file of an older schema is migrated in a copy always")
 	flags.StringVar(&timeout, "timeout-seconds", "infinite", "how long to serve")
+
 	return cmd
 }

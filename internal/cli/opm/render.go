@@ -19,6 +19,7 @@ func RenderCommand(program string) *cobra.Command {
 		migration migrationFlags
 		template  string
 	)
+
 	cmd := &cobra.Command{
 		Use:   "render REF...",
 		Short: "Write catalogs and bundles as one file-based catalog",
@@ -37,21 +38,26 @@ what else there is. Nothing is written when something cannot be read.
 			if err := out.check(cmd); err != nil {
 				return err
 			}
+
 			var err error
 			if render.Migration, err = migration.parse(); err != nil {
 				return err
 			}
+
 			if template != "" {
 				if render.ImageTemplate, err = bundle.ParseImageTemplate(template); err != nil {
 					return &terminal.UsageError{Err: err}
 				}
 			}
+
 			render.Refs = args
 			render.Format = CatalogFormat(out.format)
 			render.Progress = terminal.NewSilentProgress(cmd.ErrOrStderr())
+
 			return render.Run(cmd.Context(), cmd.OutOrStdout())
 		},
 	}
+
 	BindRegistry(cmd, &render.Registry)
 	out.bind(cmd, terminal.FormatJSON, terminal.FormatJSON, terminal.FormatYAML)
 	migration.bind(cmd)
@@ -61,6 +67,7 @@ what else there is. Nothing is written when something cannot be read.
 	usage := "what the images of bundles in folders are called: a Go template over .Package, .Name and .Version"
 	flags.StringVar(&template, "image-ref-template", "", usage)
 	flags.StringVar(&template, "alpha-image-ref-template", "", "the same as --image-ref-template")
+
 	return cmd
 }
 
@@ -86,6 +93,7 @@ func (m *migrationFlags) parse() (bundle.Migration, error) {
 	if m.all {
 		return bundle.MigrateAll, nil
 	}
+
 	last, err := bundle.ParseMigration(m.level)
 	if err != nil {
 		return "", &terminal.UsageError{Err: err}

@@ -23,10 +23,12 @@ or a SQLite file; it need not be valid. 'opm graph' draws one package, also as a
 			return render.Run(cmd.Context(), cmd.OutOrStdout())
 		},
 	}
+
 	BindRegistry(cmd, &render.Registry)
 	flags := cmd.Flags()
 	flags.StringVar(&render.Mermaid.MinimumEdge, "minimum-edge", "", "name of a bundle: only it and what is above it, in its package, is drawn")
 	flags.StringVarP(&render.Package, "package-name", "p", "", "package to draw (default: all)")
 	flags.BoolVar(&render.Mermaid.V0Semantics, "draw-v0-semantics", false, "mark the bundles and edges that OLM v0 does not take because they are skipped")
+
 	return cmd
 }

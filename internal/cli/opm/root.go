@@ -35,7 +35,9 @@ of an operator: a folder with manifests and metadata, or an image of one.`
 		serveCommand(options.Serve), alphaCommand(), indexCommand(), registryCommand(options.Serve),
 		SearchCommand("opm"), ShowCommand("opm"), GraphCommand("opm"), DiffCommand("opm"),
 	)
+
 	hideAlpha(root)
+
 	return terminal.Finish(root)
 }
 
@@ -71,6 +73,7 @@ func hideAlpha(root *cobra.Command) {
 			visit(child)
 		}
 	}
+
 	visit(root)
 }
 
@@ -90,6 +93,7 @@ func deprecate(cmd *cobra.Command, instead string) {
 		}
 		return prepare(cmd, args)
 	}
+
 	cmd.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		say(cmd)
 		cmd.Parent().HelpFunc()(cmd, args)

@@ -66,11 +66,13 @@ func TestCommandsAndFlags(t *testing.T) {
 		if path == "alpha bundle unpack" {
 			tls = " skip-tls/s skip-tls-verify use-http"
 		}
+
 		cmd, rest, err := opm.New(opm.Options{}).Find(strings.Fields(path))
 		if err != nil || len(rest) > 0 {
 			t.Errorf("opm %s: %v %v", path, err, rest)
 			continue
 		}
+
 		for flag := range strings.FieldsSeq(flags + tls) {
 			name, short, _ := strings.Cut(flag, "/")
 			checkFlag(t, cmd, name, short)
@@ -84,6 +86,7 @@ func checkFlag(t *testing.T, cmd *cobra.Command, name, short string) {
 	if flag == nil {
 		flag = cmd.InheritedFlags().Lookup(name)
 	}
+
 	switch {
 	case flag == nil:
 		t.Errorf("%s has no flag --%s", cmd.CommandPath(), name)

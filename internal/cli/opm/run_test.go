@@ -29,6 +29,7 @@ func (r result) String() string {
 	if r.code != 0 {
 		fmt.Fprintf(&b, "--- exit code %d\n", r.code)
 	}
+
 	return b.String()
 }
 
@@ -49,6 +50,7 @@ func (c command) run(t *testing.T) result {
 	root.SetErr(&errors)
 	root.SetArgs(c.line)
 	code := terminal.Execute(t.Context(), root)
+
 	return result{line: c.line, out: out.String(), errors: errors.String(), code: code}
 }
 

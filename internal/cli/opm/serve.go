@@ -81,6 +81,7 @@ filled by --cache-only has that from its first start.`,
 			return server.serve(cmd.Context(), s)
 		},
 	}
+
 	bindServing(cmd, &s)
 	flags := cmd.Flags()
 	flags.StringVar(&s.CacheDir, "cache-dir", "", "folder for what is made of the catalog (default: a temporary one)")
@@ -88,6 +89,7 @@ filled by --cache-only has that from its first start.`,
 	flags.BoolVar(&enforce, "cache-enforce-integrity", false, "refuse a cache folder that does not fit the catalog (default: true with --cache-dir and without --cache-only)")
 	flags.StringVar(&s.PprofAddress, "pprof-addr", "localhost:6060", `address for profiles of the server, "" for none`)
 	flags.BoolVar(&s.CaptureProfiles, "pprof-capture-profiles", false, "profile the start, for /debug/pprof/startup/cpu")
+
 	return cmd
 }
 

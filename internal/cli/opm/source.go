@@ -24,6 +24,7 @@ func readAny(cmd *cobra.Command) metas {
 	BindRegistry(cmd, &registry)
 	cluster.Bind(cmd.Flags())
 	cmd.Flags().StringVar(&system, "system-namespace", "olmv1-system", "namespace of catalogd on the cluster")
+
 	return func(ctx context.Context, ref string) iter.Seq2[fbc.Meta, error] {
 		name, onCluster := strings.CutPrefix(ref, clustercatalog.Prefix)
 		if !onCluster {

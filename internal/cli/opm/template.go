@@ -22,6 +22,7 @@ func renderTemplateCommand() *cobra.Command {
 		out       output
 		migration migrationFlags
 	)
+
 	cmd := &cobra.Command{
 		Use:   "render-template [TYPE] [FILE]",
 		Short: "Make a catalog from a template",
@@ -40,25 +41,31 @@ and makes the files that these name.`,
 			if err := out.check(cmd); err != nil {
 				return err
 			}
+
 			progress := terminal.NewSilentProgress(cmd.ErrOrStderr())
 			if len(args) > 0 && args[0] == composite {
 				build.Registry, build.Progress, build.Format = render.Registry, progress, CatalogFormat(out.format)
 				return build.Run(cmd.Context())
 			}
+
 			var err error
 			if render.Migration, err = migration.parse(); err != nil {
 				return err
 			}
+
 			input, err := templateInput(cmd, args, &render.Type)
 			if err != nil {
 				return err
 			}
+
 			defer func() { _ = input.Close() }() // it was only read
 			render.Input, render.Progress = input, progress
 			render.Format, render.Mermaid = CatalogFormat(out.format), out.format == formatMermaid
+
 			return render.Run(cmd.Context(), cmd.OutOrStdout())
 		},
 	}
+
 	BindRegistry(cmd, &render.Registry)
 	out.bind(cmd, terminal.FormatJSON, terminal.FormatJSON, terminal.FormatYAML, formatMermaid)
 	migration.bind(cmd)
@@ -67,6 +74,7 @@ and makes the files that these name.`,
 	flags.StringVarP(&build.Catalogs, "catalog-config", "f", "catalogs.yaml", "composite: file or URL of the catalogs")
 	flags.BoolVar(&build.Validate, "validate", true, "composite: check what was made")
 	flags.BoolVar(&build.AllowCommands, "allow-commands", false, "composite: let the template run the commands that it names")
+
 	return cmd
 }
 
@@ -88,6 +96,7 @@ func templateInput(cmd *cobra.Command, args []string, kind *template.Type) (io.R
 		}
 		*kind, name = known, args[1]
 	}
+
 	return openInput(cmd, name, "unable to open %q: %w")
 }
 
@@ -97,6 +106,7 @@ func openInput(cmd *cobra.Command, name, failure string) (io.ReadCloser, error) 
 	if name == "-" {
 		return io.NopCloser(cmd.InOrStdin()), nil
 	}
+
 	file, err := os.Open(name)
 	if err != nil {
 		return nil, fmt.Errorf(failure, name, err)
@@ -123,19 +133,23 @@ func convertCommand(kind template.Type, short, long string) *cobra.Command {
 			if err := out.check(cmd); err != nil {
 				return err
 			}
+
 			name := "-"
 			if len(args) > 0 {
 				name = args[0]
 			}
+
 			input, err := openInput(cmd, name, "unable to open input: %q: %w")
 			if err != nil {
 				return err
 			}
+
 			defer func() { _ = input.Close() }() // it was only read
 			convert := catalogs.ConvertTemplate{Type: kind, Input: input, Format: CatalogFormat(out.format)}
 			return convert.Run(cmd.Context(), cmd.OutOrStdout())
 		},
 	}
+
 	out.bind(cmd, terminal.FormatJSON, terminal.FormatJSON, terminal.FormatYAML)
 	return cmd
 }

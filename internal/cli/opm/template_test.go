@@ -56,6 +56,7 @@ catalogs:
   destination: {workingDir: DIR/out}
   builders: [olm.builder.basic, olm.builder.custom]
 `, "DIR", dir))
+
 	contribution := `schema: olm.composite
 components:
 - name: kitchen
@@ -66,6 +67,7 @@ components:
       schema: olm.builder.SCHEMA
       config: CONFIG
 `
+
 	write(t, dir, "composite.yaml", strings.NewReplacer("SCHEMA", "basic", "CONFIG", "{input: "+dir+"/basic.yaml, output: catalog.yaml}").Replace(contribution))
 	line := "alpha render-template composite -o yaml -f " + dir + "/catalogs.yaml -c " + dir + "/composite.yaml"
 	if r := run(t, line); r.code != 0 || r.out+r.errors != "" {
@@ -74,6 +76,7 @@ components:
 	if out := mustRun(t, "alpha", "list", "bundles", dir+"/out/kettle"); !strings.Contains(out, "kettle.v0.1.0") {
 		t.Error(out)
 	}
+
 	write(t, dir, "composite.yaml", strings.NewReplacer("SCHEMA", "custom", "CONFIG", "{command: cat, args: ["+dir+"/out/kettle/catalog.yaml], output: more.yaml}").Replace(contribution))
 	if r := run(t, line); r.code != 1 || !strings.Contains(r.errors, "allowed") {
 		t.Errorf("a command was run: %s", r)

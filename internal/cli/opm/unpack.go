@@ -28,15 +28,18 @@ is written. Files of the same names are replaced.`,
 			if err != nil {
 				return err
 			}
+
 			defer done()
 			unpack.Ref = args[0]
 			if !skipValidation {
 				unpack.Check = func(fsys fs.FS) error { return checkUnpacked(cmd.Context(), fsys) }
 			}
+
 			unpack.Progress = terminal.NewSilentProgress(cmd.ErrOrStderr())
 			return unpack.Run(cmd.Context())
 		},
 	}
+
 	BindRegistry(cmd, &unpack.Registry)
 	flags := cmd.Flags()
 	bindTLS(flags, "s")
@@ -44,5 +47,6 @@ is written. Files of the same names are replaced.`,
 	flags.StringVarP(&ca, "root-ca", "c", "", "file with certificate authorities to trust")
 	flags.BoolVarP(&skipValidation, "skip-validation", "v", false, "write it without a check")
 	flags.BoolP("debug", "d", false, "say more")
+
 	return cmd
 }

@@ -29,6 +29,7 @@ object, for programs.`,
 			if err := out.check(cmd); err != nil {
 				return err
 			}
+
 			err := (&catalogs.Validate{Dir: args[0]}).Run(cmd.Context())
 			var faults *fbc.TreeError
 			var content *fbc.Error
@@ -41,9 +42,11 @@ object, for programs.`,
 			if err != nil {
 				return &terminal.ExitError{Code: 1}
 			}
+
 			return nil
 		},
 	}
+
 	out.bind(cmd, "", terminal.FormatJSON, terminal.FormatYAML)
 	return cmd
 }
@@ -63,6 +66,7 @@ func printResult(w io.Writer, format string, err error) error {
 	if err != nil {
 		result.Error = &validationError{Message: err.Error()}
 	}
+
 	if format == terminal.FormatYAML {
 		data, err := yaml.Marshal(result)
 		if err != nil {
@@ -71,8 +75,10 @@ func printResult(w io.Writer, format string, err error) error {
 		_, err = fmt.Fprintf(w, "%s\n", data)
 		return err
 	}
+
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
+
 	return encoder.Encode(result)
 }

@@ -59,6 +59,7 @@ func Execute(ctx context.Context, root *cobra.Command) int {
 	if err == nil {
 		return 0
 	}
+
 	code := 1
 	var exit *ExitError
 	if errors.As(err, &exit) {
@@ -66,6 +67,7 @@ func Execute(ctx context.Context, root *cobra.Command) int {
 			return code
 		}
 	}
+
 	out := cmd.ErrOrStderr()
 	fmt.Fprintf(out, "Error: %v\n", err)
 	switch advice := report.AdviceOf(err); {
@@ -74,6 +76,7 @@ func Execute(ctx context.Context, root *cobra.Command) int {
 	case isUsage(err):
 		fmt.Fprintf(out, "Run '%s --help' for usage.\n", cmd.CommandPath())
 	}
+
 	return code
 }
 
@@ -90,11 +93,13 @@ func Group(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return cmd.Help()
 	}
+
 	err := fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath())
 	cmd.SuggestionsMinimumDistance = 2
 	if similar := cmd.SuggestionsFor(args[0]); len(similar) > 0 {
 		err = fmt.Errorf("%w, did you mean %q?", err, similar[0])
 	}
+
 	return &UsageError{Err: err}
 }
 

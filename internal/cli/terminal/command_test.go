@@ -26,6 +26,7 @@ func TestExecute(t *testing.T) {
 		"exit code": {&ExitError{Code: 3, Err: broken}, 3, "Error: it is broken\n"},
 		"no words":  {&ExitError{Code: 1}, 1, ""},
 	}
+
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			var out, errs bytes.Buffer

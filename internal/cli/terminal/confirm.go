@@ -24,6 +24,7 @@ func Confirm(cmd *cobra.Command, question string) bool {
 	if err != nil && answer == "" {
 		return false
 	}
+
 	switch strings.ToLower(strings.TrimSpace(answer)) {
 	case "y", "yes":
 		return true

@@ -55,6 +55,7 @@ func (o *Output) Set(value string) error {
 	if !slices.ContainsFunc(o.allowed, knows) {
 		return fmt.Errorf("must be one of %s", strings.Join(o.allowed, "|"))
 	}
+
 	o.Format = value
 	return nil
 }
@@ -69,12 +70,14 @@ func PrintValue(w io.Writer, format string, value any) error {
 		_, err = w.Write(data)
 		return err
 	}
+
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "    ")
 	if err := encoder.Encode(value); err != nil {
 		return fmt.Errorf("writing JSON: %w", err)
 	}
+
 	return nil
 }
 
@@ -85,13 +88,16 @@ func PrintTable(w io.Writer, headers []string, rows [][]string) error {
 	for _, row := range append([][]string{headers}, rows...) {
 		fmt.Fprintln(table, strings.Join(row, "\t"))
 	}
+
 	if err := table.Flush(); err != nil {
 		return err
 	}
+
 	for line := range strings.Lines(b.String()) {
 		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }

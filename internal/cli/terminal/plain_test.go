@@ -22,6 +22,7 @@ func TestPlain(t *testing.T) {
 		}
 		return errors.New("\x1b]0;title\x07failed")
 	}}
+
 	root.AddCommand(child)
 	terminal.Plain(root)
 	var out, problems bytes.Buffer

@@ -113,10 +113,12 @@ func (p *plainProgress) Parts(parts []report.Part) {
 		if part.State == report.StateWaiting {
 			continue
 		}
+
 		line := part.Name + ": " + describePart(part)
 		if p.seen[part.Name] == line {
 			continue
 		}
+
 		p.seen[part.Name] = line
 		fmt.Fprintln(p.w, line)
 	}
@@ -185,12 +187,14 @@ func (p *liveProgress) draw() {
 	for _, part := range p.parts {
 		longest = max(longest, len(part.Name))
 	}
+
 	var b strings.Builder
 	for _, part := range p.parts {
 		// A line must not be broken by the terminal: the count of lines would be wrong.
 		text := cut(fmt.Sprintf("%-*s  %s", longest, part.Name, part.Detail), p.columns()-3)
 		b.WriteString(p.style.Mark(part.State) + " " + strings.TrimRight(text, " ") + "\n")
 	}
+
 	fmt.Fprint(p.w, b.String())
 	p.drawn = len(p.parts)
 }

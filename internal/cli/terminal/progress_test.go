@@ -41,6 +41,7 @@ func screen(t *testing.T, written string) []string {
 		}
 		i += size
 	}
+
 	return lines
 }
 
@@ -105,14 +106,17 @@ func TestStyle(t *testing.T) {
 	if StyleFor(&bytes.Buffer{}).Colour {
 		t.Error("a buffer gets colours")
 	}
+
 	file, err := os.Open(os.DevNull)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer file.Close()
 	if StyleFor(file).Colour {
 		t.Error("a file that is no terminal gets colours")
 	}
+
 	coloured, plain := Style{Colour: true}, Style{}
 	if got := coloured.Paint(Red, "no"); got != "\x1b[31mno\x1b[0m" {
 		t.Errorf("painted: %q", got)

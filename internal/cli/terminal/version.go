@@ -36,6 +36,7 @@ func thisBuild() Build {
 	if b.Version == "" {
 		b.Version = info.Main.Version
 	}
+
 	for _, setting := range info.Settings {
 		switch setting.Key {
 		case "vcs.revision":
@@ -44,6 +45,7 @@ func thisBuild() Build {
 			b.Date = setting.Value
 		}
 	}
+
 	return b
 }
 
@@ -63,6 +65,7 @@ func VersionCommand(program string, write func(io.Writer, Build)) *cobra.Command
 			return nil
 		},
 	}
+
 	out.Bind(cmd, FormatJSON, FormatYAML)
 	return cmd
 }

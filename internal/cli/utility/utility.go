@@ -23,6 +23,7 @@ func ByName(name string) *cobra.Command {
 	case "copy-content":
 		return terminal.Finish(contentCommand())
 	}
+
 	return nil
 }
 
@@ -41,8 +42,10 @@ func copyCommand() *cobra.Command {
 			return c.Run(cmd.Context())
 		},
 	}
+
 	cmd.Flags().BoolVarP(&recursive, "recursive", "R", false, "copy folders too, which is always done")
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "print each file that is copied")
+
 	return cmd
 }
 
@@ -80,6 +83,7 @@ func contentCommand() *cobra.Command {
 			return nil
 		},
 	}
+
 	flags := cmd.Flags()
 	flags.StringVar(&catalog.From, "catalog.from", "", "folder of the catalog")
 	flags.StringVar(&catalog.To, "catalog.to", "", "folder that it is copied to")
@@ -88,5 +92,6 @@ func contentCommand() *cobra.Command {
 	for _, name := range []string{"catalog.from", "catalog.to"} {
 		_ = cmd.MarkFlagRequired(name) // the flag was just added
 	}
+
 	return cmd
 }

@@ -17,11 +17,13 @@ func run(t *testing.T, args ...string) (string, error) {
 	if cmd == nil {
 		t.Fatalf("there is no %s", args[0])
 	}
+
 	var out bytes.Buffer
 	cmd.SetOut(&out)
 	cmd.SetErr(&out)
 	cmd.SetArgs(args[1:])
 	err := cmd.ExecuteContext(t.Context())
+
 	return out.String(), err
 }
 
@@ -39,6 +41,7 @@ func TestCopy(t *testing.T) {
 	if err := os.WriteFile(from, []byte("#!"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+
 	out, err := run(t, "cp", "-Rv", from, to)
 	if err != nil || out != from+" -> "+to+"\n" {
 		t.Errorf("it prints %q: %v", out, err)
@@ -58,15 +61,18 @@ func TestCopyContent(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	at := func(name string) string { return filepath.Join(dir, name) }
 	if out, err := run(t, "copy-content", "--catalog.from="+at("configs"), "--catalog.to="+at("to/catalog"), "--cache.from="+at("cache"), "--cache.to="+at("to/cache")); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+
 	for name, want := range map[string]string{"to/catalog/file": "configs", "to/cache/file": "cache"} {
 		if text, err := os.ReadFile(at(name)); string(text) != want {
 			t.Errorf("%s has %q: %v", name, text, err)
 		}
 	}
+
 	for wanted, args := range map[string][]string{
 		"go together":               {"copy-content", "--catalog.from=x", "--catalog.to=y", "--cache.from=z"},
 		`"catalog.to" not set`:      {"copy-content", "--catalog.from=x"},

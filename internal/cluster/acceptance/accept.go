@@ -135,6 +135,7 @@ func (j *Judge) Accept(ctx context.Context, r Request) (*Accepted, error) {
 			return nil, failure
 		}
 	}
+
 	accepted := *loaded
 	if !r.Settled && !r.Local {
 		risks, failure := j.judge(ctx, r, accepted.Release)
@@ -144,6 +145,7 @@ func (j *Judge) Accept(ctx context.Context, r Request) (*Accepted, error) {
 		}
 		accepted.Risks = strings.Join(nonEmpty(append([]string{accepted.Risks}, risks...)), "\n")
 	}
+
 	j.Tell(r.Target, "PayloadLoaded", false, LoadedMessage(accepted.Release, r.Architecture))
 	return &accepted, nil
 }
@@ -157,6 +159,7 @@ func (j *Judge) prepare(ctx context.Context, r Request) (*Accepted, *Failure) {
 		j.Tell(r.Target, "RetrievePayloadFailed", true, j.detailed(r.Target, err))
 		return nil, failure
 	}
+
 	j.Tell(r.Target, "LoadPayload", false, fmt.Sprintf("Loading payload version=%q image=%q", r.Target.Version, r.Target.Image))
 	payload, err := load(files, r)
 	if err != nil {
@@ -164,6 +167,7 @@ func (j *Judge) prepare(ctx context.Context, r Request) (*Accepted, *Failure) {
 		j.Tell(r.Target, "LoadPayloadFailed", true, failure.Message)
 		return nil, failure
 	}
+
 	loaded := &Accepted{Release: describe(payload, r), Payload: payload, Verified: risk == "" && !r.Local && !r.Settled, Risks: risk}
 	if asked := r.Target.Version; asked != "" && asked != loaded.Release.Version {
 		err := fmt.Errorf("release image version %s does not match the expected upstream version %s", loaded.Release.Version, asked)
@@ -171,6 +175,7 @@ func (j *Judge) prepare(ctx context.Context, r Request) (*Accepted, *Failure) {
 		j.Tell(r.Target, "VerifyPayloadVersionFailed", true, failure.Message)
 		return nil, failure
 	}
+
 	return loaded, nil
 }
 
@@ -209,10 +214,12 @@ func (j *Judge) retrieve(ctx context.Context, r Request) (files fs.FS, risk stri
 		risk = fmt.Sprintf("Target release version=%q image=%q cannot be verified, but continuing anyway because the update was forced: %v", r.Target.Version, r.Target.Image, err)
 		j.Tell(r.Target, "RetrievePayload", true, risk)
 	}
+
 	files, err = j.Retriever.Retrieve(ctx, r.Target)
 	if err != nil {
 		return nil, "", &cause{reasonUnretrieved, "Unable to download and prepare the update", err}
 	}
+
 	return files, risk, nil
 }
 
@@ -220,11 +227,13 @@ func verify(ctx context.Context, r Request) error {
 	if r.Local || r.Settled {
 		return nil
 	}
+
 	if deadline, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/2)
 		defer cancel()
 	}
+
 	_, digest, _ := strings.Cut(r.Target.Image, "@")
 	return r.Verifier.Verify(ctx, digest)
 }
@@ -249,6 +258,7 @@ func (j *Judge) judge(ctx context.Context, r Request, target configv1.Release) (
 		etcd, err := j.Etcd(ctx)
 		findings = precondition.Check(precondition.Input{ClusterVersion: cv, Target: target, Etcd: etcd, EtcdError: err})
 	}
+
 	text, blocked := precondition.Verdict(findings)
 	switch {
 	case blocked && !r.Force:
@@ -266,10 +276,12 @@ func (j *Judge) judge(ctx context.Context, r Request, target configv1.Release) (
 	default:
 		j.Tell(r.Target, "PreconditionsPassed", false, fmt.Sprintf("Preconditions passed for payload loaded version=%q image=%q", target.Version, target.Image))
 	}
+
 	risks := []string{text}
 	if err == nil {
 		risks = append(risks, exposure(cv, target))
 	}
+
 	return risks, nil
 }
 

@@ -301,6 +301,7 @@ func TestOperatorsThatDoNotCount(t *testing.T) {
 		}
 		return p
 	}
+
 	cvo := deployment("cluster-version-operator", "x")
 	foreign := strings.Replace(deployment("other", "cluster-version-operator"), "self-managed-high-availability", "hosted", 1)
 	tombstone := strings.Replace(deployment("old", "cluster-version-operator"), "annotations: {", `annotations: {release.openshift.io/delete: "true", `, 1)

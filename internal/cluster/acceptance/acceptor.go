@@ -77,6 +77,7 @@ func (a *Acceptor) Want(r Request) State {
 		a.state = State{Target: r.Target, Force: r.Force}
 		nudge(a.wake)
 	}
+
 	return a.state
 }
 
@@ -140,6 +141,7 @@ func (a *Acceptor) try(ctx context.Context) (tried, failed, isFirst bool) {
 		a.mu.Unlock()
 		return false, false, false
 	}
+
 	request := *a.request
 	isFirst = a.state.Failure == nil
 	ctx, cancel := context.WithCancel(ctx)
@@ -148,6 +150,7 @@ func (a *Acceptor) try(ctx context.Context) (tried, failed, isFirst bool) {
 	if a.state.Failure != nil {
 		request.loaded = a.state.Failure.loaded
 	}
+
 	a.mu.Unlock()
 
 	accepted, err := a.judge.Accept(ctx, request)
@@ -157,12 +160,14 @@ func (a *Acceptor) try(ctx context.Context) (tried, failed, isFirst bool) {
 	if ctx.Err() != nil {
 		return true, false, isFirst // Nobody asks for it any more; what is asked for now woke this up.
 	}
+
 	a.stop = nil
 	if err == nil {
 		a.state.Accepted, a.state.Failure = accepted, nil
 	} else if !errors.As(err, &a.state.Failure) {
 		a.state.Failure = &Failure{Reason: ReasonLoad, Message: err.Error(), Err: err}
 	}
+
 	nudge(a.changed)
 	return true, err != nil, isFirst
 }

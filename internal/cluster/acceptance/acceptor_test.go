@@ -28,6 +28,7 @@ func (s *scripted) Retrieve(ctx context.Context, target configv1.Release) (fs.FS
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+
 	select {
 	case err := <-s.ends:
 		return payload("1.2.4"), err
@@ -44,6 +45,7 @@ func await[T any](t *testing.T, c <-chan T, what string) T {
 	case <-time.After(patience):
 		t.Fatalf("%s never happened", what)
 	}
+
 	var none T
 	return none
 }
@@ -67,6 +69,7 @@ func start(t *testing.T) (*Acceptor, *scripted, *clocktesting.FakeClock) {
 			t.Error(err)
 		}
 	})
+
 	return acceptor, script, clock
 }
 
@@ -80,16 +83,19 @@ func TestAcceptorTriesAgain(t *testing.T) {
 	if state := acceptor.Want(r); state.Accepted != nil || state.Failure != nil {
 		t.Fatalf("state is %+v", state)
 	}
+
 	await(t, script.began, "the first retrieval")
 	script.ends <- errors.New("registry away")
 	await(t, acceptor.Changed(), "the first failure")
 	if state := acceptor.Want(r); state.Failure == nil || state.Failure.Reason != ReasonRetrieve {
 		t.Fatalf("state is %+v", state)
 	}
+
 	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, patience, true, func(context.Context) (bool, error) { return clock.HasWaiters(), nil })
 	if err != nil {
 		t.Fatalf("nothing waits for the next attempt: %v", err)
 	}
+
 	clock.Step(firstPause)
 	await(t, script.began, "the second retrieval")
 	script.ends <- nil
@@ -97,6 +103,7 @@ func TestAcceptorTriesAgain(t *testing.T) {
 	if state := acceptor.Want(r); state.Accepted == nil || state.Failure != nil || state.Accepted.Release.Version != "1.2.4" {
 		t.Fatalf("state is %+v", state)
 	}
+
 	acceptor.Again() // Nothing is left to judge.
 	acceptor.Forget()
 	acceptor.Want(r)
@@ -111,6 +118,7 @@ func TestAcceptorTurnsToAnother(t *testing.T) {
 	if got := await(t, script.began, "the second retrieval"); got != image {
 		t.Errorf("retrieves %s", got)
 	}
+
 	script.ends <- nil
 	await(t, acceptor.Changed(), "the acceptance")
 	if state := acceptor.Want(request(image, false)); state.Accepted == nil {
@@ -119,6 +127,7 @@ func TestAcceptorTurnsToAnother(t *testing.T) {
 	if state := acceptor.Want(request(image, true)); state.Accepted != nil {
 		t.Error("the same release, forced, is taken for the one that was accepted")
 	}
+
 	await(t, script.began, "the forced retrieval")
 }
 

@@ -28,12 +28,15 @@ func CheckOperators(payload *release.Payload, cluster release.Cluster) error {
 		if err != nil || deletes || found[key] || !isOperator(manifest) {
 			continue
 		}
+
 		found[key] = true
 		names = append(names, fmt.Sprintf("%s/%s of %s", key.Namespace, key.Name, manifest.File))
 	}
+
 	if len(names) > 1 {
 		return fmt.Errorf("the release has %d Deployments of %s, and a cluster can have one: %s", len(names), operatorName, strings.Join(names, ", "))
 	}
+
 	return nil
 }
 
@@ -45,10 +48,12 @@ func isOperator(manifest release.Manifest) bool {
 	if key.Name == operatorName {
 		return true
 	}
+
 	containers, _, err := unstructured.NestedSlice(manifest.Object.Object, "spec", "template", "spec", "containers")
 	if err != nil {
 		return false // The API server will say what is wrong with it.
 	}
+
 	return slices.ContainsFunc(containers, runsOperator)
 }
 
@@ -57,10 +62,12 @@ func runsOperator(container any) bool {
 	if !ok {
 		return false
 	}
+
 	command, _, err := unstructured.NestedStringSlice(fields, "command")
 	if err != nil {
 		return false
 	}
+
 	args, _, err := unstructured.NestedStringSlice(fields, "args")
 	return err == nil && slices.Contains(slices.Concat(command, args), operatorName)
 }
@@ -71,6 +78,7 @@ func exposure(cv *configv1.ClusterVersion, target configv1.Release) string {
 	if cv.Spec.DesiredUpdate == nil {
 		return ""
 	}
+
 	var names []string
 	for _, update := range cv.Status.ConditionalUpdates {
 		if update.Release.Image != target.Image {
@@ -83,9 +91,11 @@ func exposure(cv *configv1.ClusterVersion, target configv1.Release) string {
 			}
 		}
 	}
+
 	if len(names) == 0 {
 		return ""
 	}
+
 	slices.Sort(names)
 	return fmt.Sprintf("The target release %s is exposed to the risks [%s] which were all explicitly accepted by the cluster administrator.",
 		target.Image, strings.Join(slices.Compact(names), ","))

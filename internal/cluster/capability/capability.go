@@ -30,6 +30,7 @@ func Wanted(spec *configv1.ClusterVersionCapabilitiesSpec, gates sets.Set[string
 	if spec == nil {
 		return asked.Union(Known(gates))
 	}
+
 	for _, capability := range spec.AdditionalEnabledCapabilities {
 		asked.Insert(string(capability))
 	}
@@ -42,6 +43,7 @@ func Gated(spec *configv1.ClusterVersionCapabilitiesSpec, gates sets.Set[string]
 	if spec == nil {
 		return nil
 	}
+
 	known := Known(gates)
 	var found []string
 	for _, capability := range spec.AdditionalEnabledCapabilities {
@@ -49,6 +51,7 @@ func Gated(spec *configv1.ClusterVersionCapabilitiesSpec, gates sets.Set[string]
 			found = append(found, string(capability))
 		}
 	}
+
 	return found
 }
 

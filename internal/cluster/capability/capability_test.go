@@ -37,6 +37,7 @@ func TestSets(t *testing.T) {
 			t.Errorf("set %q (-want +got):\n%s", set.name, diff)
 		}
 	}
+
 	if got := Set("v9", nil); got.Len() > 0 {
 		t.Errorf("a set that nobody knows has %v", got)
 	}
@@ -96,6 +97,7 @@ func TestResolve(t *testing.T) {
 		},
 		"unset": {enabled: sets.List(Known(nil))},
 	}
+
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			got := Resolve(Known(nil), Wanted(c.spec, nil, c.always...), sets.New(c.had...), c.needed)

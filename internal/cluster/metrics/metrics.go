@@ -45,6 +45,7 @@ func Setup(mgr ctrl.Manager, to Registerer, o Options) error {
 	if err := to.Register(c); err != nil {
 		return fmt.Errorf("setting up metrics of the cluster's version: %w", err)
 	}
+
 	err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 		informer, err := mgr.GetCache().GetInformer(ctx, &configv1.ClusterOperator{})
 		if err != nil {
@@ -53,12 +54,14 @@ func Setup(mgr ctrl.Manager, to Registerer, o Options) error {
 		if _, err := informer.AddEventHandler(c.transitions.handler()); err != nil {
 			return err
 		}
+
 		<-ctx.Done()
 		return nil
 	}))
 	if err != nil {
 		return fmt.Errorf("setting up metrics of the cluster's version: %w", err)
 	}
+
 	return nil
 }
 
@@ -117,14 +120,17 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 	default:
 		c.collectVersion(s, cv)
 	}
+
 	var operators configv1.ClusterOperatorList
 	// They are only read.
 	if err := c.reader.List(ctx, &operators, client.UnsafeDisableDeepCopy); err != nil {
 		s.fail(upDesc, err)
 	}
+
 	for i := range operators.Items {
 		collectOperator(s, &operators.Items[i])
 	}
+
 	c.transitions.collect(s)
 	c.collectInstaller(ctx, s)
 }
@@ -142,6 +148,7 @@ func (c *collector) collectInstaller(ctx context.Context, s sink) {
 			s.fail(installerDesc, err)
 			return
 		}
+
 		version = left.Data["version"]
 		if left.Data["invoker"] != "" {
 			invoker = left.Data["invoker"]
@@ -149,8 +156,10 @@ func (c *collector) collectInstaller(ctx context.Context, s sink) {
 		if name == "openshift-install" {
 			kind = name
 		}
+
 		break
 	}
+
 	s.gauge(installerDesc, 1, kind, version, invoker)
 }
 

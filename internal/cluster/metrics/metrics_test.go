@@ -48,6 +48,7 @@ func (o objects) Get(_ context.Context, key client.ObjectKey, into client.Object
 			return nil
 		}
 	}
+
 	return apierrors.NewNotFound(schema.GroupResource{Resource: "objects"}, key.Name)
 }
 
@@ -120,15 +121,18 @@ func collected(t *testing.T, o objects, change func(*collector)) string {
 	if change != nil {
 		change(c)
 	}
+
 	registry := prometheus.NewPedanticRegistry()
 	if err := registry.Register(c); err != nil {
 		t.Fatal(err)
 	}
+
 	answer := httptest.NewRecorder()
 	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	if answer.Code != http.StatusOK {
 		t.Fatalf("the answer is %d: %s", answer.Code, answer.Body)
 	}
+
 	return answer.Body.String()
 }
 
@@ -174,6 +178,7 @@ func TestDuringInstallation(t *testing.T) {
 			t.Errorf("metrics lack %s:\n%s", want, text)
 		}
 	}
+
 	for _, unwanted := range []string{`type="completed"`, `type="failure"`, `type="desired"`, "cluster_version_available_updates{"} {
 		if strings.Contains(text, unwanted) {
 			t.Errorf("metrics have %s:\n%s", unwanted, text)
@@ -188,10 +193,12 @@ func TestAlerts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	data, err := os.ReadFile(filepath.Join(root, "config", "cluster-version-operator", "prometheusrule.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var rule struct {
 		Spec struct {
 			Groups []struct {
@@ -203,6 +210,7 @@ func TestAlerts(t *testing.T) {
 	if err := yaml.Unmarshal(data, &rule); err != nil {
 		t.Fatal(err)
 	}
+
 	for _, group := range rule.Spec.Groups {
 		for _, rule := range group.Rules {
 			if rule["annotations"] == nil {
@@ -211,26 +219,31 @@ func TestAlerts(t *testing.T) {
 			delete(rule, "annotations") // The tests are about when, not about what is said.
 		}
 	}
+
 	rules, err := yaml.Marshal(rule.Spec)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	tests, err := os.ReadFile(filepath.Join("testdata", "alerts.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, name := range strings.Split(string(data), "- alert: ")[1:] {
 		name, _, _ = strings.Cut(name, "\n")
 		if strings.Count(string(tests), "alertname: "+name+"\n") < 2 {
 			t.Errorf("alert %s is not tested both ways", name)
 		}
 	}
+
 	dir := t.TempDir()
 	for name, data := range map[string][]byte{"rules.yaml": rules, "alerts.yaml": tests} {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	if out, err := exec.CommandContext(t.Context(), promtool, "test", "rules", filepath.Join(dir, "alerts.yaml")).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

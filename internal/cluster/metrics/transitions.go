@@ -29,14 +29,17 @@ func (t *transitions) update(old, updated any) {
 	if !ok {
 		return
 	}
+
 	after, ok := updated.(*configv1.ClusterOperator)
 	if !ok {
 		return
 	}
+
 	was := map[string]metav1.ConditionStatus{}
 	for _, condition := range before.Status.Conditions {
 		was[condition.Type] = condition.Status
 	}
+
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, condition := range after.Status.Conditions {
@@ -51,10 +54,12 @@ func (t *transitions) remove(object any) {
 	if gone, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
 		object = gone.Obj
 	}
+
 	operator, ok := object.(*configv1.ClusterOperator)
 	if !ok {
 		return
 	}
+
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for key := range t.count {

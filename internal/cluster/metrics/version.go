@@ -22,6 +22,7 @@ func (c *collector) collectVersion(s sink, cv *configv1.ClusterVersion) {
 			initial = first.Version
 		}
 	}
+
 	s.gauge(versionDesc, seconds(cv.CreationTimestamp), "cluster", current.Version, current.Image, initial)
 	if len(completed) > 0 && completed[0].CompletionTime != nil {
 		s.gauge(versionDesc, seconds(*completed[0].CompletionTime), "completed", completed[0].Version, completed[0].Image, versionAt(completed, 1))
@@ -32,17 +33,20 @@ func (c *collector) collectVersion(s sink, cv *configv1.ClusterVersion) {
 	if len(history) > 0 && history[0].State == configv1.PartialUpdate {
 		s.gauge(versionDesc, seconds(history[0].StartedTime), "updating", history[0].Version, history[0].Image, versionAt(completed, 0))
 	}
+
 	for _, condition := range cv.Status.Conditions {
 		if condition.Type == configv1.ClusterVersionFailing && condition.Status == metav1.ConditionTrue {
 			s.gauge(versionDesc, seconds(condition.LastTransitionTime), "failure", current.Version, current.Image, versionAt(completed, 0))
 		}
 	}
+
 	s.gauge(retrievedDesc, seconds(metav1.NewTime(c.Retrieved())), "")
 	collectUpdates(s, cv)
 	collectConditions(s, configv1.ClusterVersionName, current.Version, cv.Status.Conditions)
 	for _, known := range cv.Status.Capabilities.KnownCapabilities {
 		s.gauge(capabilityDesc, truth(slices.Contains(cv.Status.Capabilities.EnabledCapabilities, known)), string(known))
 	}
+
 	if status.Total > 0 {
 		s.gauge(payloadDesc, float64(status.Total-status.Done), status.Actual.Version, "pending")
 		s.gauge(payloadDesc, float64(status.Done), status.Actual.Version, "applied")
@@ -82,6 +86,7 @@ func newest(cv *configv1.ClusterVersion) metav1.Time {
 			last = condition.LastTransitionTime
 		}
 	}
+
 	for _, entry := range cv.Status.History {
 		if last.Before(&entry.StartedTime) {
 			last = entry.StartedTime
@@ -90,6 +95,7 @@ func newest(cv *configv1.ClusterVersion) metav1.Time {
 			last = *entry.CompletionTime
 		}
 	}
+
 	return last
 }
 
@@ -105,11 +111,13 @@ func collectUpdates(s sink, cv *configv1.ClusterVersion) {
 		}
 		s.gauge(availableDesc, float64(len(cv.Status.AvailableUpdates)), upstream, cv.Spec.Channel)
 	}
+
 	for _, update := range cv.Status.ConditionalUpdates {
 		for _, condition := range update.Conditions {
 			s.gauge(conditionalDesc, seconds(condition.LastTransitionTime), update.Release.Version, condition.Type, string(condition.Status), condition.Reason)
 		}
 	}
+
 	for _, risk := range cv.Status.ConditionalUpdateRisks {
 		for _, condition := range risk.Conditions {
 			value := truth(condition.Status == metav1.ConditionTrue)
@@ -135,6 +143,7 @@ func collectConditions(s sink, name, version string, conditions []configv1.Clust
 			s.gauge(conditionDesc, truth(condition.Status == metav1.ConditionTrue), name, condition.Type, condition.Reason)
 		}
 	}
+
 	s.gauge(upDesc, up, name, version, reason)
 }
 

@@ -29,9 +29,11 @@ func checkBackup(in Input, current, target semver.Version) *Finding {
 	if in.Etcd == nil {
 		return nil
 	}
+
 	condition, ok := conditionOf(in.Etcd.Status.Conditions, recentBackup)
 	if !ok || condition.Status == metav1.ConditionTrue {
 		return nil
 	}
+
 	return &Finding{Reason: condition.Reason, Message: recentBackup + ": " + condition.Message}
 }

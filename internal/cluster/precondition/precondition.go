@@ -109,6 +109,7 @@ func Check(in Input) []Finding {
 			findings = append(findings, f)
 		}
 	}
+
 	return findings
 }
 
@@ -121,6 +122,7 @@ func Unreadable(err error) []Finding {
 			Warning: c.versionless,
 		})
 	}
+
 	return findings
 }
 
@@ -133,6 +135,7 @@ func Verdict(findings []Finding) (text string, blocked bool) {
 	case 1:
 		return findings[0].String(), !findings[0].Warning
 	}
+
 	lines := []string{"Multiple precondition checks failed:"}
 	for _, finding := range findings {
 		lines = append(lines, "* "+finding.String())
@@ -147,10 +150,12 @@ func versions(in Input) (current, target semver.Version, wrong *Finding) {
 	if err != nil {
 		wrong = &Finding{Reason: reasonCurrent, Warning: true, Message: fmt.Sprintf("The current version %q is no semantic version: %v", in.ClusterVersion.Status.Desired.Version, err)}
 	}
+
 	target, err = semver.Parse(in.Target.Version)
 	if err != nil {
 		wrong = &Finding{Reason: reasonDesired, Message: fmt.Sprintf("The version %q of the release is no semantic version: %v", in.Target.Version, err)}
 	}
+
 	return current, target, wrong
 }
 
@@ -160,6 +165,7 @@ func checkRollback(in Input, current, target semver.Version) *Finding {
 	if target.GTE(current) {
 		return nil
 	}
+
 	previous, ok := previous(in.ClusterVersion.Status)
 	low := func(format string, args ...any) *Finding {
 		return &Finding{Reason: reasonLow, Message: fmt.Sprintf("%s is less than the current target %s, and "+format, append([]any{target, current}, args...)...)}
@@ -172,6 +178,7 @@ func checkRollback(in Input, current, target semver.Version) *Finding {
 	case !sameMinor(current, target):
 		return low("though it is the cluster's previous version, rollbacks that change the major or minor version are not supported")
 	}
+
 	return nil
 }
 
@@ -208,6 +215,7 @@ func checkGiantHop(_ Input, current, target semver.Version) *Finding {
 			"%s is more than one minor version beyond the current target %s (%d.%d > %d.(%d+1)), and only updates within the current minor version or to the next minor version are supported.",
 			target, current, target.Major, target.Minor, current.Major, current.Minor)}
 	}
+
 	return nil
 }
 
@@ -222,14 +230,17 @@ func checkUpgradeable(in Input, current, target semver.Version) *Finding {
 	if slices.ContainsFunc(in.ClusterVersion.Spec.Overrides, func(o configv1.ComponentOverride) bool { return o.Unmanaged }) {
 		return &Finding{Reason: reasonOverrides, Warning: true, Message: condition.Message}
 	}
+
 	from, ok := lastCompleted(in.ClusterVersion.Status.History)
 	if !ok || sameMinor(from, current) {
 		return nil
 	}
+
 	reason, kind := reasonMinorUpdate, "minor"
 	if from.Major != current.Major {
 		reason, kind = reasonMajorUpdate, "major"
 	}
+
 	return &Finding{Reason: reason, Warning: true, Message: fmt.Sprintf("Retarget to %s while a %s version update from %s to %s is in progress", target, kind, from, current)}
 }
 
@@ -264,6 +275,7 @@ func checkRecommended(in Input, _, _ semver.Version) *Finding {
 	if same(status.Desired) {
 		return nil
 	}
+
 	i := slices.IndexFunc(status.ConditionalUpdates, func(u configv1.ConditionalUpdate) bool { return same(u.Release) })
 	if i >= 0 {
 		for _, condition := range status.ConditionalUpdates[i].Conditions {
@@ -279,12 +291,14 @@ func checkRecommended(in Input, _, _ semver.Version) *Finding {
 		}
 		return warn(reasonUnknownType, "Update from %s to %s has risks, and whether it is recommended is not said", from, to)
 	}
+
 	if slices.ContainsFunc(status.AvailableUpdates, same) {
 		return nil
 	}
 	if in.ClusterVersion.Spec.Channel == "" {
 		return warn(reasonNoChannel, "No channel is configured, so that it is unknown whether the update from %s to %s is recommended", from, to)
 	}
+
 	retrieved, ok := conditionOf(status.Conditions, configv1.ClusterVersionRetrievedUpdates)
 	switch {
 	case !ok:

@@ -27,6 +27,7 @@ func cluster(history ...string) *configv1.ClusterVersion {
 		}
 		cv.Status.History = append(cv.Status.History, configv1.UpdateHistory{State: state, Version: version, Image: release(version).Image})
 	}
+
 	cv.Status.Desired = release(cv.Status.History[0].Version)
 	return cv
 }
@@ -53,6 +54,7 @@ func of(findings []Finding) string {
 		}
 		all = append(all, text)
 	}
+
 	return strings.Join(all, " ")
 }
 
@@ -84,6 +86,7 @@ func TestCheck(t *testing.T) {
 		"unknown without a channel":      {cluster("4.13.1*"), "4.13.2", "RecommendedUpdate/NoChannel?"},
 		"all at once":                    {notUpgradeable(cluster("4.13.1*")), "4.15.0", "GiantHop/MultipleMinorVersionsUpdate Upgradeable/Stop RecommendedUpdate/NoChannel?"},
 	}
+
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			if got := of(Check(Input{ClusterVersion: c.cluster, Target: release(c.target)})); got != c.want {
@@ -117,6 +120,7 @@ func TestRollbackFromAMirror(t *testing.T) {
 	if got := of(Check(Input{ClusterVersion: cv, Target: target})); got != "" {
 		t.Errorf("found %q", got)
 	}
+
 	target.Image = "registry.example/release@sha256:other"
 	if got := of(Check(Input{ClusterVersion: cv, Target: target})); !strings.HasPrefix(got, "Rollback/LowDesiredVersion") {
 		t.Errorf("another image of the previous version: found %q", got)
@@ -137,6 +141,7 @@ func TestRecommended(t *testing.T) {
 		}
 		return cv
 	}
+
 	cases := map[string]struct {
 		cluster      *configv1.ClusterVersion
 		reason, text string
@@ -149,6 +154,7 @@ func TestRecommended(t *testing.T) {
 		"retrieved":     {retrieved("True"), "UnknownUpdate", "probably neither recommended nor supported"},
 		"failed":        {retrieved("False"), "UnknownUpdate", "unknown whether"},
 	}
+
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			findings := Check(Input{ClusterVersion: c.cluster, Target: release("4.13.2")})
@@ -178,6 +184,7 @@ func TestVerdict(t *testing.T) {
 		{[]Finding{block, warning}, "Multiple precondition checks failed:\n* Precondition \"A\" failed because of \"B\": c\n* Precondition \"D\" failed because of \"E\": f", true},
 		{[]Finding{warning, warning}, "Multiple precondition checks failed:\n* Precondition \"D\" failed because of \"E\": f\n* Precondition \"D\" failed because of \"E\": f", false},
 	}
+
 	for _, c := range cases {
 		t.Run(fmt.Sprint(len(c.findings), c.blocked), func(t *testing.T) {
 			if text, blocked := Verdict(c.findings); text != c.text || blocked != c.blocked {
@@ -220,6 +227,7 @@ func TestRecentBackup(t *testing.T) {
 		}
 		return operator
 	}
+
 	const blocked = `Precondition "EtcdRecentBackup" failed because of "NoBackup": RecentBackup: Make one.`
 	for name, c := range map[string]struct {
 		target string

@@ -63,14 +63,17 @@ func Put(ctx context.Context, dir, ref string, files fs.FS) (err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // G301: see above.
 		return fmt.Errorf("making the folder of releases: %w", err)
 	}
+
 	temp, err := os.MkdirTemp(dir, newPrefix)
 	if err != nil {
 		return fmt.Errorf("making a folder for release %s: %w", ref, err)
 	}
+
 	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
 	if err := fill(ctx, temp, ref, files); err != nil {
 		return fmt.Errorf("writing release %s: %w", ref, err)
 	}
+
 	final := filepath.Join(dir, NameOf(ref))
 	if err := os.RemoveAll(final); err != nil {
 		return fmt.Errorf("removing what is left of release %s: %w", ref, err)
@@ -78,6 +81,7 @@ func Put(ctx context.Context, dir, ref string, files fs.FS) (err error) {
 	if err := os.Rename(temp, final); err != nil {
 		return fmt.Errorf("putting release %s in its place: %w", ref, err)
 	}
+
 	clean(dir, final)
 	return nil
 }
@@ -87,6 +91,7 @@ func fill(ctx context.Context, dir, ref string, files fs.FS) error {
 	if err := copyFiles(ctx, files, filepath.Join(dir, contentName), r.Files); err != nil {
 		return err
 	}
+
 	data, err := json.Marshal(r)
 	if err != nil {
 		return err
@@ -94,6 +99,7 @@ func fill(ctx context.Context, dir, ref string, files fs.FS) error {
 	if err := os.WriteFile(filepath.Join(dir, recordName), data, 0o644); err != nil { //nolint:gosec // G306: see Put.
 		return err
 	}
+
 	return os.Chmod(dir, 0o755) //nolint:gosec // G302: see Put.
 }
 
@@ -111,6 +117,7 @@ func copyFiles(ctx context.Context, files fs.FS, dir string, sizes map[string]in
 		if err := os.MkdirAll(filepath.Join(dir, folder), 0o755); err != nil { //nolint:gosec // G301: see Put.
 			return err
 		}
+
 		for _, entry := range entries {
 			if !entry.Type().IsRegular() {
 				continue
@@ -118,6 +125,7 @@ func copyFiles(ctx context.Context, files fs.FS, dir string, sizes map[string]in
 			if err := ctx.Err(); err != nil {
 				return err
 			}
+
 			name := folder + "/" + entry.Name()
 			data, err := fs.ReadFile(files, name)
 			if err != nil {
@@ -126,9 +134,11 @@ func copyFiles(ctx context.Context, files fs.FS, dir string, sizes map[string]in
 			if err := os.WriteFile(filepath.Join(dir, filepath.FromSlash(name)), data, 0o644); err != nil { //nolint:gosec // G306: see Put.
 				return err
 			}
+
 			sizes[name] = int64(len(data))
 		}
 	}
+
 	return nil
 }
 
@@ -139,16 +149,19 @@ func isComplete(dir string) bool {
 	if err != nil {
 		return false
 	}
+
 	var r record
 	if json.Unmarshal(data, &r) != nil || len(r.Files) == 0 {
 		return false
 	}
+
 	for name, size := range r.Files {
 		info, err := os.Lstat(filepath.Join(dir, contentName, filepath.FromSlash(name)))
 		if err != nil || info.Size() != size || !info.Mode().IsRegular() {
 			return false
 		}
 	}
+
 	return true
 }
 
@@ -159,6 +172,7 @@ func clean(dir, except string) {
 	if err != nil {
 		return
 	}
+
 	type folder struct {
 		path string
 		made int64
@@ -174,8 +188,10 @@ func clean(dir, except string) {
 			_ = os.RemoveAll(path)
 			continue
 		}
+
 		folders = append(folders, folder{path, info.ModTime().UnixNano()})
 	}
+
 	slices.SortFunc(folders, func(a, b folder) int { return cmp.Compare(b.made, a.made) })
 	for i := kept - 1; i < len(folders); i++ {
 		_ = os.RemoveAll(folders[i].path)

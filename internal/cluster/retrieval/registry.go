@@ -34,12 +34,14 @@ func (r *Registry) Retrieve(ctx context.Context, target configv1.Release) (fs.FS
 	if files, ok := find(r.Dir, target.Image); ok {
 		return files, nil
 	}
+
 	if err := r.pull(ctx, target.Image); err != nil {
 		if errors.Is(err, image.ErrChanged) {
 			err = fmt.Errorf("%w: %w", releaseimage.ErrTampered, err)
 		}
 		return nil, err
 	}
+
 	return os.DirFS(filepath.Join(r.Dir, NameOf(target.Image), contentName)), nil
 }
 
@@ -48,23 +50,28 @@ func (r *Registry) pull(ctx context.Context, ref string) (err error) {
 	if err != nil {
 		return err
 	}
+
 	img, err := client.Pull(ctx, ref)
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = img.Close() }()                // It was only read.
 	if err := os.MkdirAll(r.Dir, 0o755); err != nil { //nolint:gosec // G301: see Put.
 		return fmt.Errorf("making the folder of releases: %w", err)
 	}
+
 	temp, err := os.MkdirTemp(r.Dir, newPrefix)
 	if err != nil {
 		return fmt.Errorf("making a folder for release %s: %w", ref, err)
 	}
+
 	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
 	files, err := img.Folders(ctx, temp, release.FolderOwn, release.FolderRelease)
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = files.Close() }() // It was only read.
 	return Put(ctx, r.Dir, ref, files)
 }

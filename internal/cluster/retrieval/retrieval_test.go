@@ -36,10 +36,12 @@ func push(t *testing.T, files fs.FS) (ref string, server *httptest.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	repository := strings.TrimPrefix(server.URL, "http://") + "/release"
 	if _, err := image.NewClient(image.Options{}).Push(t.Context(), repository+":v1", nil, built); err != nil {
 		t.Fatal(err)
 	}
+
 	return repository + "@" + built.Digest(), server
 }
 
@@ -63,6 +65,7 @@ func names(t *testing.T, files fs.FS) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return all
 }
 
@@ -73,6 +76,7 @@ func TestRetrieve(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	want := []string{"manifests/0000_00_a_1.yaml", "release-manifests/release-metadata"}
 	if diff := cmp.Diff(want, names(t, files)); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
@@ -80,6 +84,7 @@ func TestRetrieve(t *testing.T) {
 	if data, err := fs.ReadFile(files, want[0]); err != nil || string(data) != "own" {
 		t.Errorf("%s holds %q: %v", want[0], data, err)
 	}
+
 	server.Close()
 	if _, err := f.Retrieve(t.Context(), of(ref)); err != nil {
 		t.Errorf("what was retrieved needs the registry: %v", err)
@@ -94,6 +99,7 @@ func TestRetrieve(t *testing.T) {
 	if _, err := f.Retrieve(t.Context(), of(strings.Replace(ref, "@", ":v1@", 1))); err == nil {
 		t.Error("a registry that is away answers")
 	}
+
 	entries, err := os.ReadDir(f.Dir)
 	if err != nil || len(entries) != 1 {
 		t.Errorf("failures leave %v behind: %v", entries, err)
@@ -107,6 +113,7 @@ func TestTagIsAskedAgain(t *testing.T) {
 	if _, err := f.Retrieve(t.Context(), of(tag+":v1")); err != nil {
 		t.Fatal(err)
 	}
+
 	server.Close()
 	if _, err := f.Retrieve(t.Context(), of(tag+":v1")); err == nil {
 		t.Error("a tag stands for what it stood for before")
@@ -141,13 +148,16 @@ func TestClean(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	if err := os.Mkdir(filepath.Join(f.Dir, newPrefix+"left"), 0o755); err != nil {
 		t.Fatal(err)
 	}
+
 	last, _ := push(t, content)
 	if _, err := f.Retrieve(t.Context(), of(last)); err != nil {
 		t.Fatal(err)
 	}
+
 	entries, err := os.ReadDir(f.Dir)
 	if err != nil {
 		t.Fatal(err)

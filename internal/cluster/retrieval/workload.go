@@ -49,10 +49,12 @@ func (w *Workload) Retrieve(ctx context.Context, target configv1.Release) (fs.FS
 	if files, ok := find(w.Dir, target.Image); ok {
 		return files, nil
 	}
+
 	r := &retrieving{Workload: w, image: target.Image, job: w.jobFor(target)}
 	if err := r.removeOthers(ctx); err != nil {
 		return nil, err
 	}
+
 	err := wait.PollUntilContextCancel(ctx, look, true, r.step)
 	if err != nil && ctx.Err() != nil && r.last != "" {
 		err = fmt.Errorf("%w: %s", ctx.Err(), r.last)
@@ -60,11 +62,13 @@ func (w *Workload) Retrieve(ctx context.Context, target configv1.Release) (fs.FS
 	if err != nil {
 		return nil, fmt.Errorf("job %s/%s: %w", w.Namespace, r.job.Name, err)
 	}
+
 	files, ok := find(w.Dir, target.Image)
 	if !ok {
 		return nil, fmt.Errorf("job %s/%s is done, and %s does not hold the release: the operator must run on node %q and see that folder of it under the same name",
 			w.Namespace, r.job.Name, w.Dir, w.Node)
 	}
+
 	return files, nil
 }
 
@@ -86,6 +90,7 @@ func (r *retrieving) removeOthers(ctx context.Context) error {
 	if err := r.Client.List(ctx, &jobs, client.InNamespace(r.Namespace), client.MatchingLabels(jobLabels)); err != nil {
 		return fmt.Errorf("listing the Jobs of retrievals: %w", err)
 	}
+
 	for i := range jobs.Items {
 		if jobs.Items[i].Name == r.job.Name {
 			continue
@@ -94,6 +99,7 @@ func (r *retrieving) removeOthers(ctx context.Context) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -118,6 +124,7 @@ func (r *retrieving) step(ctx context.Context) (done bool, err error) {
 	case live.DeletionTimestamp != nil:
 		return false, nil
 	}
+
 	complete, failed := endOf(live)
 	_, isThere := find(r.Dir, r.image)
 	switch {
@@ -128,6 +135,7 @@ func (r *retrieving) step(ctx context.Context) (done bool, err error) {
 	case complete:
 		return true, nil
 	}
+
 	r.mine = live.UID
 	hopeless, err := r.lookAtPods(ctx, live)
 	switch {
@@ -139,6 +147,7 @@ func (r *retrieving) step(ctx context.Context) (done bool, err error) {
 	case failed != "":
 		return false, errors.New(strings.TrimSuffix(failed+": "+r.last, ": "))
 	}
+
 	return false, nil
 }
 
@@ -153,6 +162,7 @@ func (r *retrieving) create(ctx context.Context) error {
 	default:
 		r.last = "it cannot be made: " + err.Error()
 	}
+
 	return nil
 }
 
@@ -167,6 +177,7 @@ func endOf(job *batchv1.Job) (complete bool, failed string) {
 			failed = "it failed: " + condition.Message
 		}
 	}
+
 	return complete, failed
 }
 
@@ -180,6 +191,7 @@ func (r *retrieving) lookAtPods(ctx context.Context, job *batchv1.Job) (hopeless
 	if len(pods.Items) == 0 {
 		r.last = "no Pod of it was made yet; its events say why"
 	}
+
 	for i := range pods.Items {
 		for _, status := range pods.Items[i].Status.ContainerStatuses {
 			if isHopeless(status) {
@@ -193,6 +205,7 @@ func (r *retrieving) lookAtPods(ctx context.Context, job *batchv1.Job) (hopeless
 			}
 		}
 	}
+
 	return false, nil
 }
 
@@ -216,6 +229,7 @@ func saidBy(status corev1.ContainerStatus) string {
 			return fmt.Sprintf("its program ended with %d: %s", state.Terminated.ExitCode, strings.TrimSpace(state.Terminated.Message))
 		}
 	}
+
 	return ""
 }
 
@@ -234,5 +248,6 @@ func jobName(target configv1.Release) string {
 	if version = strings.Trim(version, ".-"); version == "" {
 		return "version-" + hash
 	}
+
 	return "version-" + version + "-" + hash
 }

@@ -67,6 +67,7 @@ func (j *jobs) play(before []types.UID, act func(ctx context.Context, job *batch
 		}
 		done <- errors.New("no Job was made")
 	}()
+
 	return done
 }
 
@@ -93,11 +94,13 @@ func (j *jobs) ends(ctx context.Context, job *batchv1.Job, before, end batchv1.J
 	if end == batchv1.JobComplete {
 		job.Status.CompletionTime, job.Status.Succeeded = &now, 1
 	}
+
 	for _, condition := range []batchv1.JobConditionType{before, end} {
 		job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{
 			Type: condition, Status: corev1.ConditionTrue, Reason: "Test", Message: message, LastTransitionTime: now, LastProbeTime: now,
 		})
 	}
+
 	return j.Client.Status().Update(ctx, job)
 }
 
@@ -110,6 +113,7 @@ func (j *jobs) says(ctx context.Context, job *batchv1.Job, state corev1.Containe
 	if err := j.Client.Create(ctx, pod); err != nil {
 		return err
 	}
+
 	pod.Status = corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{Name: "copy", Image: signed, State: state}}}
 	return j.Client.Status().Update(ctx, pod)
 }
@@ -137,19 +141,23 @@ func TestJob(t *testing.T) {
 	if err := j.Client.Create(t.Context(), other); err != nil {
 		t.Fatal(err)
 	}
+
 	played := j.play(nil, j.copies)
 	files, err := j.retrieve(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	j.expect(played)
 	if data, err := fs.ReadFile(files, "manifests/0000_00_a_1.yaml"); err != nil || string(data) != "own" {
 		t.Errorf("the release holds %q: %v", data, err)
 	}
+
 	all := slices.DeleteFunc(j.list(t.Context()), func(job batchv1.Job) bool { return job.DeletionTimestamp != nil })
 	if len(all) != 1 {
 		t.Fatalf("there are %d Jobs, not one: %v", len(all), all)
 	}
+
 	pod := all[0].Spec.Template.Spec
 	if name := all[0].Name; !regexp.MustCompile(`^version-1\.2\.0-rc\.1-build-7-[0-9a-f]{10}$`).MatchString(name) {
 		t.Errorf("the Job is called %q", name)
@@ -172,14 +180,17 @@ func TestJobOfAnEarlierAttempt(t *testing.T) {
 	if err := j.Client.Create(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
+
 	uid := old.UID
 	if err := j.ends(t.Context(), old, batchv1.JobFailureTarget, batchv1.JobFailed, "of old"); err != nil {
 		t.Fatal(err)
 	}
+
 	played := j.play([]types.UID{uid}, j.copies)
 	if _, err := j.retrieve(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+
 	j.expect(played)
 	if all := j.list(t.Context()); len(all) != 1 || all[0].UID == uid {
 		t.Errorf("the Jobs are %v", all)
@@ -194,6 +205,7 @@ func TestJobOfAnEarlierAttempt(t *testing.T) {
 	if err := j.copies(t.Context(), done); err != nil {
 		t.Fatal(err)
 	}
+
 	r := &retrieving{Workload: j.Workload, image: target.Image, job: j.jobFor(target)}
 	if isDone, err := r.step(t.Context()); !isDone || err != nil {
 		t.Errorf("a Job that left the release is done: %t (%v)", isDone, err)
@@ -204,10 +216,12 @@ func TestJobOfAnEarlierAttempt(t *testing.T) {
 	if err := j.Client.Create(t.Context(), atWork); err != nil {
 		t.Fatal(err)
 	}
+
 	played = j.play(nil, j.copies)
 	if _, err := j.retrieve(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+
 	j.expect(played)
 	if all := j.list(t.Context()); len(all) != 1 || all[0].UID != atWork.UID {
 		t.Errorf("the Jobs are %v", all)
@@ -299,6 +313,7 @@ func TestShippedComponent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	read := func(name string, into any) {
 		t.Helper()
 		data, err := os.ReadFile(filepath.Join(root, "config", "cluster-version-operator", filepath.FromSlash(name)))
@@ -309,6 +324,7 @@ func TestShippedComponent(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 	}
+
 	deployment, account := &unstructured.Unstructured{}, &unstructured.Unstructured{}
 	read("deployment.yaml", &deployment.Object)
 	read("retrieval-job/service_account.yaml", &account.Object)
@@ -320,6 +336,7 @@ func TestShippedComponent(t *testing.T) {
 	if err := j.Client.Create(t.Context(), deployment, client.FieldValidation("Strict")); err != nil {
 		t.Fatal(err)
 	}
+
 	patch, err := yaml.YAMLToJSON([]byte(component.Patches[0].Patch))
 	if err != nil {
 		t.Fatal(err)
@@ -327,10 +344,12 @@ func TestShippedComponent(t *testing.T) {
 	if err := j.Client.Patch(t.Context(), deployment, client.RawPatch(types.JSONPatchType, patch), client.FieldValidation("Strict")); err != nil {
 		t.Fatal(err)
 	}
+
 	patched := &appsv1.Deployment{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(deployment.Object, patched); err != nil {
 		t.Fatal(err)
 	}
+
 	pod := patched.Spec.Template.Spec
 	mount := pod.Containers[0].VolumeMounts[len(pod.Containers[0].VolumeMounts)-1]
 	volume := pod.Volumes[len(pod.Volumes)-1]

@@ -76,10 +76,12 @@ func Find(in Input) ([]Risk, error) {
 		risks = append(risks, Risk{"ResourceDeletionInProgress", "Cluster minor or major version upgrades are not allowed while resource deletions are in progress; resources=" +
 			strings.Join(slices.Sorted(slices.Values(in.Deletions)), ",")})
 	}
+
 	gates, err := unacknowledged(in)
 	risks = append(risks, gates...)
 	risks = append(risks, operators(in.Operators)...)
 	slices.SortFunc(risks, func(a, b Risk) int { return strings.Compare(a.Name, b.Name) })
+
 	return risks, err
 }
 
@@ -91,10 +93,12 @@ func unacknowledged(in Input) ([]Risk, error) {
 	if len(in.Gates) == 0 {
 		return nil, nil
 	}
+
 	version, err := semver.Parse(in.Version)
 	if err != nil {
 		return nil, fmt.Errorf("the gates of ConfigMap %s/%s cannot be judged: the cluster's version %q: %w", GatesNamespace, GatesName, in.Version, err)
 	}
+
 	current := fmt.Sprintf("%d.%d", version.Major, version.Minor)
 	var risks []Risk
 	for _, key := range slices.Sorted(maps.Keys(in.Gates)) {
@@ -110,6 +114,7 @@ func unacknowledged(in Input) ([]Risk, error) {
 		}
 		risks = append(risks, Risk{"AdminAck-" + key, text})
 	}
+
 	return risks, nil
 }
 
@@ -127,6 +132,7 @@ func operators(all []configv1.ClusterOperator) []Risk {
 			risks = append(risks, Risk{"ClusterOperatorUpgradeable-" + operator.Name, message})
 		}
 	}
+
 	return risks
 }
 
@@ -154,5 +160,6 @@ func Condition(risks []Risk, err error) (condition configv1.ClusterOperatorStatu
 		}
 		condition.Reason, condition.Message = ReasonMultiple, strings.Join(lines, "\n")
 	}
+
 	return condition, true
 }

@@ -46,12 +46,14 @@ func TestFind(t *testing.T) {
 			names: "ClusterOperatorUpgradeable-a ClusterOperatorUpgradeable-b",
 		},
 	}
+
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			risks, err := Find(c.in)
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			var names []string
 			for _, risk := range risks {
 				names = append(names, risk.Name)
@@ -59,6 +61,7 @@ func TestFind(t *testing.T) {
 					t.Errorf("%s has no message", risk.Name)
 				}
 			}
+
 			if got := strings.Join(names, " "); got != c.names {
 				t.Errorf("risks are %q, not %q", got, c.names)
 			}
@@ -74,6 +77,7 @@ func TestMessages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	want := []Risk{
 		{"AdminAck-ack-4.13-empty", "admin-gates configmap gate ack-4.13-empty must contain a non-empty value."},
 		{"AdminAck-ack-4.13-x", "Read the notes."},
@@ -109,6 +113,7 @@ func TestCondition(t *testing.T) {
 		"error":            {err: errors.New("away"), status: "Unknown", reason: "EvaluationFailed", message: "away"},
 		"a risk and error": {risks: []Risk{one}, err: errors.New("away"), status: "False", reason: "ClusterVersionOverrides", message: "Remove them."},
 	}
+
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			got, ok := Condition(c.risks, c.err)
@@ -118,6 +123,7 @@ func TestCondition(t *testing.T) {
 			}
 		})
 	}
+
 	if _, ok := Condition(nil, nil); ok {
 		t.Error("there is a condition though nothing stands against updates")
 	}

@@ -99,12 +99,14 @@ func (t *Trust) Verifier(payload *release.Payload, cluster release.Cluster, stor
 	case data == nil:
 		return signature.Reject{}
 	}
+
 	q := question{data: data, stores: stores, hasStores: stores != nil, proxy: proxy, authorities: string(authorities)}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.verifier == nil || !reflect.DeepEqual(t.of, q) {
 		t.of, t.verifier = q, t.make(q)
 	}
+
 	return t.verifier
 }
 
@@ -113,6 +115,7 @@ func keysOf(payload *release.Payload, cluster release.Cluster) (map[string]strin
 	if payload == nil {
 		return nil, nil
 	}
+
 	for _, manifest := range payload.Manifests {
 		if _, named := manifest.Object.GetAnnotations()[signature.AnnotationConfigMap]; !named || manifest.Key().Kind != "ConfigMap" || manifest.Key().Group != "" {
 			continue
@@ -120,19 +123,24 @@ func keysOf(payload *release.Payload, cluster release.Cluster) (map[string]strin
 		if _, excluded := cluster.Excludes(manifest); excluded {
 			continue
 		}
+
 		var configMap corev1.ConfigMap
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(manifest.Object.Object, &configMap); err != nil {
 			return nil, fmt.Errorf("%s names the keys of releases and cannot be read: %w", manifest.File, err)
 		}
+
 		data := maps.Clone(configMap.Data)
 		if data == nil {
 			data = map[string]string{}
 		}
+
 		for key, value := range configMap.BinaryData {
 			data[key] = string(value) // keyrings that are not armored
 		}
+
 		return data, nil
 	}
+
 	return nil, nil
 }
 
@@ -141,6 +149,7 @@ func (t *Trust) make(q question) acceptance.Verifier {
 	if err != nil {
 		return refuses{err}
 	}
+
 	config, err := signature.ParseConfig(q.data, plain)
 	if err != nil {
 		return refuses{fmt.Errorf("the keys that the running release names cannot be used: %w", err)}
@@ -148,6 +157,7 @@ func (t *Trust) make(q question) acceptance.Verifier {
 	if q.hasStores {
 		config.Stores = []signature.Store{t.custom(q)}
 	}
+
 	return config.Verifier(t.configMaps)
 }
 
@@ -156,6 +166,7 @@ func (t *Trust) custom(q question) signature.Store {
 	if len(q.stores) == 0 {
 		return failing{"spec.signatureStores", errNoStores}
 	}
+
 	var stores []signature.Store
 	for _, s := range q.stores {
 		stores = append(stores, &named{trust: t, q: q, store: s})
@@ -175,11 +186,13 @@ func httpClient(q question, more []byte) (*http.Client, error) {
 	if more != nil && !roots.AppendCertsFromPEM(more) {
 		return nil, fmt.Errorf("%s holds no certificate", caKey)
 	}
+
 	proxy := http.ProxyFromEnvironment
 	if q.proxy != (updates.Proxy{}) {
 		of := (&httpproxy.Config{HTTPProxy: q.proxy.HTTP, HTTPSProxy: q.proxy.HTTPS, NoProxy: q.proxy.No}).ProxyFunc()
 		proxy = func(r *http.Request) (*url.URL, error) { return of(r.URL) }
 	}
+
 	return &http.Client{Timeout: requestTimeout, Transport: &http.Transport{
 		Proxy: proxy, TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, TLSHandshakeTimeout: requestTimeout / 3,
 		IdleConnTimeout: requestTimeout,
@@ -221,10 +234,12 @@ func (n *named) open(ctx context.Context) (signature.Store, error) {
 		}
 		authorities = []byte(configMap.Data[caKey])
 	}
+
 	c, err := httpClient(n.q, authorities)
 	if err != nil {
 		return nil, fmt.Errorf("store %s: %w", n, err)
 	}
+
 	return signature.OpenStore(n.store.URL, c)
 }
 
@@ -257,15 +272,18 @@ func (t *Trust) Keep(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
+
 	good := map[string][]byte{}
 	for digest, signatures := range statements.Verified() {
 		for i, s := range signatures {
 			good[fmt.Sprintf("%s-%d", strings.Replace(digest, ":", "-", 1), i+1)] = s
 		}
 	}
+
 	if len(good) == 0 {
 		return nil
 	}
+
 	kept := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: signature.Namespace, Name: keptName}}
 	err := t.reader.Get(ctx, client.ObjectKeyFromObject(kept), kept)
 	isNew := apierrors.IsNotFound(err)
@@ -275,14 +293,17 @@ func (t *Trust) Keep(ctx context.Context) error {
 	if !add(kept, good) {
 		return nil
 	}
+
 	if isNew {
 		err = t.client.Create(ctx, kept)
 	} else {
 		err = t.client.Update(ctx, kept)
 	}
+
 	if err != nil {
 		return fmt.Errorf("writing ConfigMap %s/%s: %w", signature.Namespace, keptName, err)
 	}
+
 	return nil
 }
 
@@ -297,11 +318,13 @@ func add(kept *corev1.ConfigMap, good map[string][]byte) bool {
 	if merged == nil {
 		merged = map[string][]byte{}
 	}
+
 	maps.Copy(merged, good)
 	size := 0
 	for _, s := range merged {
 		size += len(s)
 	}
+
 	if size > maxKept {
 		merged = good
 	}
@@ -311,6 +334,7 @@ func add(kept *corev1.ConfigMap, good map[string][]byte) bool {
 	if kept.Labels == nil {
 		kept.Labels = map[string]string{}
 	}
+
 	kept.Labels[signature.Label], kept.BinaryData = "", merged
 	return true
 }

@@ -41,6 +41,7 @@ func newPerson(t *testing.T) person {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var public, private bytes.Buffer
 	if err := entity.Serialize(&public); err != nil {
 		t.Fatal(err)
@@ -48,10 +49,12 @@ func newPerson(t *testing.T) person {
 	if err := entity.SerializePrivate(&private, nil); err != nil {
 		t.Fatal(err)
 	}
+
 	signer, err := signature.ParseSigner(private.Bytes(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return person{signer, public.Bytes()}
 }
 
@@ -80,10 +83,12 @@ func payload(t *testing.T, manifests ...string) *release.Payload {
 	for i, text := range manifests {
 		files[fmt.Sprintf("release-manifests/0000_10_x_%d.yaml", i)] = &fstest.MapFile{Data: []byte(text)}
 	}
+
 	p, err := release.Load(files, release.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return p
 }
 
@@ -102,6 +107,7 @@ func newTrust(t *testing.T) (*Trust, client.Client) {
 			t.Fatal(err)
 		}
 	}
+
 	return New(c, c), c
 }
 
@@ -115,6 +121,7 @@ func serve(t *testing.T, digest signature.Digest, statement []byte, start func(h
 		}
 		_, _ = answer.Write(statement)
 	}))
+
 	t.Cleanup(server.Close)
 	return server
 }
@@ -148,6 +155,7 @@ func TestWhoIsTrusted(t *testing.T) {
 		"the administrator's store alone": {payload: payload(t, keys(signer, store.URL, profile)), stores: named(empty), want: "spec.signatureStores exhausted without finding a valid signature"},
 		"no store of the administrator":   {payload: payload(t, keys(signer, store.URL, profile)), stores: []configv1.SignatureStore{}, want: "spec.signatureStores is an empty array"},
 	}
+
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			err := trust.Verifier(c.payload, release.Cluster{}, c.stores, updates.Proxy{}, nil).Verify(t.Context(), digest.String())
@@ -168,6 +176,7 @@ func TestSignaturesInTheCluster(t *testing.T) {
 	if err := c.Create(t.Context(), signature.ConfigMapOf(digest, [][]byte{signer.signs(t, digest)})); err != nil {
 		t.Fatal(err)
 	}
+
 	p := payload(t, keys(signer, "http://127.0.0.1:1", profile))
 	verifier := trust.Verifier(p, release.Cluster{}, []configv1.SignatureStore{}, updates.Proxy{}, nil)
 	if err := verifier.Verify(t.Context(), digest.String()); err != nil {
@@ -176,11 +185,13 @@ func TestSignaturesInTheCluster(t *testing.T) {
 	if again := trust.Verifier(p, release.Cluster{}, []configv1.SignatureStore{}, updates.Proxy{}, nil); again != verifier {
 		t.Error("a verifier that nothing changed about is made anew")
 	}
+
 	for range 2 {
 		if err := trust.Keep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	var kept corev1.ConfigMap
 	if err := c.Get(t.Context(), client.ObjectKey{Namespace: signature.Namespace, Name: keptName}, &kept); err != nil {
 		t.Fatal(err)
@@ -188,6 +199,7 @@ func TestSignaturesInTheCluster(t *testing.T) {
 	if _, labelled := kept.Labels[signature.Label]; !labelled || len(kept.BinaryData["sha256-"+digest.Hex+"-1"]) == 0 {
 		t.Errorf("kept is %v with labels %v", kept.BinaryData, kept.Labels)
 	}
+
 	if _, other := newTrust(t); other != nil {
 		fresh := New(other, other)
 		if err := c.Delete(t.Context(), signature.ConfigMapOf(digest, nil)); err != nil {
@@ -218,6 +230,7 @@ func TestAuthorityOfAStore(t *testing.T) {
 	if err := verify("none", nil); err == nil || !strings.Contains(signature.Detail(err), "openshift-config/none") {
 		t.Errorf("error %v does not name the ConfigMap that is missing", err)
 	}
+
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: caNamespace, Name: "store-ca"}, Data: map[string]string{caKey: string(ca)}}
 	if err := c.Create(t.Context(), configMap); err != nil {

@@ -75,6 +75,7 @@ func (c *Cache) Match(ctx context.Context, query string) (bool, error) {
 			return false, ctx.Err()
 		}
 	}
+
 	return c.answer(query)
 }
 
@@ -93,22 +94,26 @@ func (c *Cache) ask(ctx context.Context, query string) <-chan struct{} {
 		e = &entry{}
 		c.entries[query] = e
 	}
+
 	e.asked = now
 	if !e.isDue(now) || c.running >= maxRunning || now.Before(c.last.Add(betweenQueries)) {
 		return nil
 	}
+
 	stalest, chosen := query, e
 	for other, candidate := range c.entries {
 		if candidate.isDue(now) && candidate.staler(chosen) {
 			stalest, chosen = other, candidate
 		}
 	}
+
 	done := make(chan struct{})
 	chosen.started, chosen.running = now, done
 	c.last = now
 	c.running++
 	// The query outlives those who ask for it: its result is for all.
 	go c.run(context.WithoutCancel(ctx), stalest, chosen, done)
+
 	return done
 }
 
@@ -122,6 +127,7 @@ func (c *Cache) run(ctx context.Context, query string, e *entry, done chan struc
 	} else {
 		e.failures++
 	}
+
 	c.running--
 	close(done)
 }
@@ -141,6 +147,7 @@ func (c *Cache) answer(query string) (bool, error) {
 	case e.running != nil:
 		return false, fmt.Errorf("the evaluation that began at %s goes on", clockTime(e.started))
 	}
+
 	return false, fmt.Errorf("evaluation is throttled until %s", clockTime(c.last.Add(betweenQueries)))
 }
 
@@ -154,10 +161,12 @@ func (e *entry) isDue(now time.Time) bool {
 	if e.done.IsZero() {
 		return true
 	}
+
 	pause := betweenEqual
 	if e.failures > 0 {
 		pause = min(time.Second<<min(e.failures-1, 10), maxFailurePause)
 	}
+
 	return !now.Before(e.started.Add(pause))
 }
 

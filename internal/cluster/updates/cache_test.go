@@ -31,6 +31,7 @@ func (p *prometheus) Match(_ context.Context, query string) (bool, error) {
 	if fails {
 		return false, errors.New(query + " fails")
 	}
+
 	return true, nil
 }
 
@@ -60,6 +61,7 @@ func step(t *testing.T, c *Cache, queries ...string) []string {
 			answers = append(answers, query+": no")
 		}
 	}
+
 	return answers
 }
 
@@ -76,6 +78,7 @@ func TestCacheThrottles(t *testing.T) {
 			t.Errorf("%s: asked were %q, want %q", what, got, asked)
 		}
 	}
+
 	expect("one query for ten risks, and no second one within a second", "a",
 		[]string{"a", "a", "a", "b" + until, "c" + until}, step(t, c, "a", "a", "a", "b", "c"))
 	clock.Step(time.Second)
@@ -106,6 +109,7 @@ func TestCacheFailures(t *testing.T) {
 	if diff := cmp.Diff([]string{"a: a fails", "a: a fails"}, step(t, c, "a", "a")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+
 	asked := func() int { return len(strings.Fields(p.askedFor())) }
 	for _, pause := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
 		before := asked()
@@ -114,12 +118,14 @@ func TestCacheFailures(t *testing.T) {
 		if asked() != before {
 			t.Fatalf("asked again before %d seconds", pause)
 		}
+
 		clock.Step(1)
 		step(t, c, "a")
 		if asked() != before+1 {
 			t.Fatalf("not asked again after %d seconds", pause)
 		}
 	}
+
 	p.mu.Lock()
 	p.fails = nil
 	p.mu.Unlock()
@@ -139,6 +145,7 @@ func TestCacheNeverEnding(t *testing.T) {
 	for !clock.HasWaiters() {
 		time.Sleep(time.Millisecond) // polls for a state
 	}
+
 	clock.Step(patience)
 	if diff := cmp.Diff([]string{"endless: the evaluation that began at 12:00:00Z goes on"}, <-answered); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -146,6 +153,7 @@ func TestCacheNeverEnding(t *testing.T) {
 	if diff := cmp.Diff([]string{"other"}, step(t, c, "other")); diff != "" {
 		t.Errorf("another one (-want +got):\n%s", diff)
 	}
+
 	close(ends)
 	for {
 		if matches, err := c.Match(t.Context(), "endless"); err == nil && matches {
@@ -153,6 +161,7 @@ func TestCacheNeverEnding(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond) // polls for a state
 	}
+
 	if got := p.askedFor(); got != "endless other" {
 		t.Errorf("asked were %q", got)
 	}
@@ -179,6 +188,7 @@ func FuzzParseSample(f *testing.F) {
 	} {
 		f.Add([]byte(text))
 	}
+
 	f.Fuzz(func(t *testing.T, data []byte) {
 		matches, err := parseSample(data)
 		if err == nil && matches && !strings.Contains(string(data), "1") && !strings.Contains(string(data), `\u0031`) {

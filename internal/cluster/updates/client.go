@@ -71,6 +71,7 @@ func (q Query) question() (question, *RetrieveError) {
 	if q.Upstream == "" {
 		return asked, failf(ReasonNoUpstream, "No update service has been configured.")
 	}
+
 	var err error
 	if asked.upstream, err = url.Parse(q.Upstream); err != nil {
 		return asked, failf(ReasonInvalidURI, "failed to parse the address of the update service: %w", bare(err))
@@ -78,6 +79,7 @@ func (q Query) question() (question, *RetrieveError) {
 	if scheme := asked.upstream.Scheme; scheme != "https" && scheme != "http" || asked.upstream.Host == "" {
 		return asked, failf(ReasonInvalidURI, "the address of the update service must begin with https:// or http:// and have a host")
 	}
+
 	switch {
 	case !uuidPattern.MatchString(q.ClusterID):
 		return asked, failf(ReasonInvalidID, "the cluster ID must be a UUID of version 4 as RFC 4122 has it")
@@ -88,9 +90,11 @@ func (q Query) question() (question, *RetrieveError) {
 	case q.Channel == "":
 		return asked, failf(ReasonNoChannel, "The update channel has not been configured.")
 	}
+
 	if asked.version, err = semver.Parse(q.Version); err != nil {
 		return asked, failf(ReasonInvalidCurrentVersion, "The current cluster version is not a valid semantic version: %w", err)
 	}
+
 	return asked, nil
 }
 
@@ -111,14 +115,17 @@ func (c *client) retrieve(ctx context.Context, q Query) (*retrieved, *RetrieveEr
 	if wrong != nil {
 		return nil, wrong
 	}
+
 	data, wrong := c.fetch(ctx, asked, q)
 	if wrong != nil {
 		return nil, wrong
 	}
+
 	graph, err := cincinnati.Parse(data)
 	if err != nil {
 		return nil, failf(ReasonResponseInvalid, "%w", err)
 	}
+
 	offered, err := graph.Updates(asked.version)
 	if missing := (*cincinnati.NotFoundError)(nil); errors.As(err, &missing) {
 		return nil, failf(ReasonVersionNotFound, "currently reconciling cluster version %s not found in the %q channel", q.Version, q.Channel)
@@ -126,6 +133,7 @@ func (c *client) retrieve(ctx context.Context, q Query) (*retrieved, *RetrieveEr
 	if err != nil {
 		return nil, failf(ReasonResponseInvalid, "%w", err)
 	}
+
 	if q.movesToMulti() {
 		found := &retrieved{}
 		if node, ok := graph.Multi(asked.version); ok {
@@ -133,6 +141,7 @@ func (c *client) retrieve(ctx context.Context, q Query) (*retrieved, *RetrieveEr
 		}
 		return found, nil
 	}
+
 	return &retrieved{&offered.Current, offered.Available, offered.Conditional, offered.Notes}, nil
 }
 
@@ -145,32 +154,38 @@ func (c *client) fetch(ctx context.Context, asked question, q Query) ([]byte, *R
 	for name, value := range map[string]string{"arch": asked.arch, "channel": q.Channel, "id": q.ClusterID, "version": q.Version} {
 		values.Set(name, value)
 	}
+
 	target.RawQuery = values.Encode()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
 	if err != nil {
 		return nil, failf(ReasonInvalidRequest, "%w", bare(err))
 	}
+
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", "ClusterVersionOperator/"+c.program)
 	connected, err := c.connected(q)
 	if err != nil {
 		return nil, failf(ReasonInvalidRequest, "%w", err)
 	}
+
 	resp, err := connected.Do(req)
 	if err != nil {
 		return nil, failf(ReasonRemoteFailed, "asking %s: %w", target.Host, bare(err))
 	}
+
 	defer func() { _ = resp.Body.Close() }() // It was only read.
 	if resp.StatusCode != http.StatusOK {
 		wrong := failf(ReasonResponseFailed, "unexpected HTTP status: %s", resp.Status)
 		wrong.Pause = pauseOf(resp.Header)
 		return nil, wrong
 	}
+
 	// The transport has decompressed the answer: this bounds what it decompresses to.
 	data, err := io.ReadAll(io.LimitReader(resp.Body, cincinnati.MaxBytes+1))
 	if err != nil {
 		return nil, failf(ReasonResponseFailed, "reading the answer of %s: %w", target.Host, bare(err))
 	}
+
 	return data, nil
 }
 
@@ -190,6 +205,7 @@ func (c *client) connected(q Query) (*http.Client, error) {
 	if c.http != nil && c.of == of {
 		return c.http, nil
 	}
+
 	roots, err := x509.SystemCertPool()
 	if err != nil {
 		return nil, fmt.Errorf("reading the certificate authorities of the system: %w", err)
@@ -197,6 +213,7 @@ func (c *client) connected(q Query) (*http.Client, error) {
 	if len(bytes.TrimSpace(q.Trust)) > 0 && !roots.AppendCertsFromPEM(q.Trust) {
 		return nil, errors.New("the additional certificate authorities of the cluster hold no certificate")
 	}
+
 	proxy := http.ProxyFromEnvironment
 	if q.Proxy != (Proxy{}) {
 		of := (&httpproxy.Config{HTTPProxy: q.Proxy.HTTP, HTTPSProxy: q.Proxy.HTTPS, NoProxy: q.Proxy.No}).ProxyFunc()
@@ -205,6 +222,7 @@ func (c *client) connected(q Query) (*http.Client, error) {
 	if c.http != nil {
 		c.http.CloseIdleConnections()
 	}
+
 	c.of, c.http = of, &http.Client{
 		CheckRedirect: checkRedirect,
 		Transport: &http.Transport{
@@ -218,6 +236,7 @@ func (c *client) connected(q Query) (*http.Client, error) {
 			DisableKeepAlives: true,
 		},
 	}
+
 	return c.http, nil
 }
 

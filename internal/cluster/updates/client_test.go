@@ -43,6 +43,7 @@ func TestRequest(t *testing.T) {
 	if wrong != nil {
 		t.Fatal(wrong)
 	}
+
 	want := url.Values{
 		"team": {"a"}, "arch": {"amd64"}, "channel": {"stable-4.1"},
 		"id": {"7b8f3a3e-8a0e-4c7c-9a9f-0f2c6a3f1c11"}, "version": {"4.1.0"},
@@ -56,6 +57,7 @@ func TestRequest(t *testing.T) {
 	if found.current.Version != "4.1.0" || len(found.available) != 1 || len(found.conditional) != 1 {
 		t.Errorf("got %+v", found)
 	}
+
 	for name, q := range map[string]Query{
 		"a cluster of several":        func() Query { q := asking(server.URL); q.Architecture = "Multi"; return q }(),
 		"a cluster that becomes such": func() Query { q := asking(server.URL); q.WantMulti = true; return q }(),
@@ -95,6 +97,7 @@ func TestRetrieveFails(t *testing.T) {
 			fmt.Fprint(w, graphOf3)
 		}
 	}))
+
 	defer server.Close()
 	gone := httptest.NewServer(nil)
 	gone.Close()
@@ -168,6 +171,7 @@ func TestProxyAndTrust(t *testing.T) {
 	if _, wrong := c.retrieve(t.Context(), q); wrong == nil || wrong.Reason != ReasonRemoteFailed || !strings.Contains(wrong.Error(), "certificate") {
 		t.Errorf("a certificate of nobody: got %v", wrong)
 	}
+
 	q.Trust = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	if _, wrong := c.retrieve(t.Context(), q); wrong != nil {
 		t.Errorf("a certificate that is trusted: got %v", wrong)

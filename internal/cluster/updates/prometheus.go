@@ -63,16 +63,19 @@ func (p *Prometheus) ask(ctx context.Context, query string) ([]byte, error) {
 	if p.HostedClusterID != "" {
 		query = strings.ReplaceAll(query, `_id=""`, fmt.Sprintf("_id=%q", p.HostedClusterID))
 	}
+
 	target, err := url.Parse(p.URL)
 	if err != nil {
 		return nil, fmt.Errorf("the address of Prometheus is no URL: %w", bare(err))
 	}
+
 	target = target.JoinPath("api", "v1", "query")
 	target.RawQuery = url.Values{"query": {query}, "timeout": {queryTimeout.String()}}.Encode()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
 	if err != nil {
 		return nil, bare(err)
 	}
+
 	req.Header.Set("Accept", "application/json")
 	if p.TokenFile != "" {
 		token, err := os.ReadFile(p.TokenFile)
@@ -81,10 +84,12 @@ func (p *Prometheus) ask(ctx context.Context, query string) ([]byte, error) {
 		}
 		req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
 	}
+
 	transport, err := p.transport()
 	if err != nil {
 		return nil, err
 	}
+
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return errors.New("it redirects elsewhere, which is not followed: it would be given the token")
@@ -96,6 +101,7 @@ func (p *Prometheus) ask(ctx context.Context, query string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("asking Prometheus at %s: %w", target.Host, bare(err))
 	}
+
 	defer func() { _ = resp.Body.Close() }() // It was only read.
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxSamples+1))
 	switch {
@@ -106,6 +112,7 @@ func (p *Prometheus) ask(ctx context.Context, query string) ([]byte, error) {
 	case resp.StatusCode != http.StatusOK:
 		return nil, fmt.Errorf("prometheus answered %s%s", resp.Status, told(data))
 	}
+
 	return data, nil
 }
 
@@ -121,6 +128,7 @@ func (p *Prometheus) transport() (*http.Transport, error) {
 			return nil, fmt.Errorf("%s holds no certificate to trust Prometheus by", p.CAFile)
 		}
 	}
+
 	dialer := &net.Dialer{Timeout: dialTimeout}
 	return &http.Transport{
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -154,10 +162,12 @@ func told(data []byte) string {
 	if json.Unmarshal(data, &a) != nil || a.Error == "" {
 		return ""
 	}
+
 	text := strings.Join(strings.Fields(strings.ToValidUTF8(a.Error, "")), " ")
 	if len(text) > maxTold {
 		text = strings.ToValidUTF8(text[:maxTold], "") + "…"
 	}
+
 	return ": " + text
 }
 
@@ -173,6 +183,7 @@ func parseSample(data []byte) (bool, error) {
 	if a.Data.ResultType != "vector" {
 		return false, fmt.Errorf("the query must result in an instant vector, not a %s", a.Data.ResultType)
 	}
+
 	var samples []struct {
 		Value [2]any `json:"value"`
 	}
@@ -182,6 +193,7 @@ func parseSample(data []byte) (bool, error) {
 	if len(samples) != 1 {
 		return false, fmt.Errorf("the query must result in one sample, not in %d", len(samples))
 	}
+
 	switch value := samples[0].Value[1]; value {
 	case "0":
 		return false, nil

@@ -27,6 +27,7 @@ func TestPrometheusAnswers(t *testing.T) {
 		}
 		return `{"status":"success","data":{"resultType":"vector","result":[` + strings.Join(all, ",") + `]}}`
 	}
+
 	for name, c := range map[string]struct {
 		status  int
 		body    string
@@ -56,6 +57,7 @@ func TestPrometheusAnswers(t *testing.T) {
 				w.WriteHeader(c.status)
 				fmt.Fprint(w, c.body)
 			}))
+
 			defer server.Close()
 			matches, err := (&Prometheus{URL: server.URL}).Match(t.Context(), "up")
 			text := ""
@@ -99,19 +101,23 @@ func TestPrometheusConnection(t *testing.T) {
 	if got.URL.Path != "/api-of-thanos/api/v1/query" || got.Header.Get("Authorization") != "Bearer secret" || got.URL.Query().Get("query") != `up{_id="some-id"}` {
 		t.Errorf("got %s with headers %v", got.URL, got.Header)
 	}
+
 	write(token, []byte("renewed"))
 	if _, err := p.Match(t.Context(), "up"); err != nil || got.Header.Get("Authorization") != "Bearer renewed" {
 		t.Errorf("after the token was renewed: %v, %v", err, got.Header)
 	}
+
 	p.CAFile = ""
 	if _, err := p.Match(t.Context(), "up"); err == nil || strings.Contains(err.Error(), "renewed") {
 		t.Errorf("a certificate of nobody: got %v", err)
 	}
+
 	for _, bad := range []*Prometheus{{URL: "http://[::1"}, {URL: server.URL, TokenFile: filepath.Join(dir, "none")}, {URL: server.URL, CAFile: token}} {
 		if _, err := bad.Match(t.Context(), "up"); err == nil {
 			t.Errorf("%+v works", bad)
 		}
 	}
+
 	if _, err := p.Match(t.Context(), " "); err == nil {
 		t.Error("an empty query works")
 	}
@@ -139,6 +145,7 @@ func TestRealPrometheus(t *testing.T) {
 			t.Errorf("%s: got %v, %v", c.query, direct, err)
 		}
 	}
+
 	// And so through the cache, which has to wait for its turns.
 	deadline := time.Now().Add(time.Minute)
 	for _, query := range []string{"vector(1)", "vector(1) > 0"} {
@@ -168,12 +175,14 @@ func startPrometheus(t *testing.T) string {
 		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
+
 		cmd := exec.CommandContext(t.Context(), program, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, fmt.Sprint("data", try)), "--web.listen-address="+address)
 		var told strings.Builder
 		cmd.Stderr = &told
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
+
 		ended := make(chan struct{})
 		go func() {
 			_ = cmd.Wait() // It is ended by a signal.
@@ -186,10 +195,12 @@ func startPrometheus(t *testing.T) string {
 			})
 			return address
 		}
+
 		if !strings.Contains(told.String(), "address already in use") {
 			t.Fatalf("prometheus has ended:\n%s", told.String())
 		}
 	}
+
 	t.Fatal("no free port was found for prometheus")
 	return ""
 }

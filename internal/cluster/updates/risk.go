@@ -68,6 +68,7 @@ func (e *evaluation) evaluate(ctx context.Context, updates []cincinnati.Conditio
 	for _, update := range e.previous {
 		before[update.Release.Image] = update
 	}
+
 	var evaluated []configv1.ConditionalUpdate
 	for _, update := range updates {
 		told := configv1.ConditionalUpdate{Release: releaseOf(update.Node)}
@@ -78,9 +79,11 @@ func (e *evaluation) evaluate(ctx context.Context, updates []cincinnati.Conditio
 			e.unknown = e.unknown || applies.Status == metav1.ConditionUnknown
 			told.Risks = append(told.Risks, riskOf(risk, e.since(applies, risksBefore(before[told.Release.Image], risk.Name))))
 		}
+
 		told.Conditions = []metav1.Condition{e.since(verdict.condition(), before[told.Release.Image].Conditions)}
 		evaluated = append(evaluated, told)
 	}
+
 	return evaluated
 }
 
@@ -113,6 +116,7 @@ func riskOf(risk cincinnati.Risk, applies metav1.Condition) configv1.Conditional
 		}
 		told.MatchingRules = append(told.MatchingRules, condition)
 	}
+
 	return told
 }
 
@@ -132,6 +136,7 @@ func (e *evaluation) applies(ctx context.Context, risk cincinnati.Risk) metav1.C
 			return appliesCondition(metav1.ConditionFalse, ReasonNotMatch, "")
 		}
 	}
+
 	return appliesCondition(metav1.ConditionUnknown, ReasonEvaluationFailed, fmt.Sprintf(
 		"Could not evaluate exposure to update risk %[1]s (%[2]v)\n  %[1]s description: %[3]s\n  %[1]s URL: %[4]s",
 		risk.Name, oneLine(errors.Join(failed...)), risk.Message, risk.URL))

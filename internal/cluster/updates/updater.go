@@ -74,32 +74,39 @@ func (u *updater) sync(ctx context.Context, q Query, known []configv1.Conditiona
 	if u.previous == nil {
 		u.previous = known
 	}
+
 	result := Result{Query: q, Status: metav1.ConditionTrue}
 	if u.wrong != nil {
 		result.Status, result.Reason, result.Message = metav1.ConditionFalse, u.wrong.Reason, u.wrong.message()
 	}
+
 	wait := u.nextAttempt().Sub(u.clock.Now())
 	if u.found == nil {
 		return result, max(wait, 0)
 	}
+
 	for _, node := range u.found.available {
 		result.Available = append(result.Available, releaseOf(node))
 	}
+
 	if node := u.found.current; node != nil && sameDigest(node.Payload, q.Image) {
 		current := releaseOf(*node)
 		result.Current = &current
 	}
+
 	e := evaluation{promql: u.promql, accepted: q.AcceptedRisks, previous: u.previous, now: metav1.NewTime(u.clock.Now())}
 	result.Conditional = e.evaluate(ctx, u.found.conditional)
 	result.Available = withRecommended(result.Available, result.Conditional)
 	if ctx.Err() == nil {
 		u.previous = result.Conditional
 	}
+
 	// However long the update service asks to be left alone, the cluster may change.
 	wait = min(wait, u.period)
 	if e.unknown {
 		wait = min(wait, retryUnknown)
 	}
+
 	return result, max(wait, 0)
 }
 
@@ -122,12 +129,14 @@ func (u *updater) ask(ctx context.Context, q Query) {
 	if ctx.Err() != nil {
 		return // The answer is about something that nobody asks for any more.
 	}
+
 	now := u.clock.Now()
 	changed := u.key != q.key()
 	u.key, u.lastAttempt = q.key(), now
 	if wrong == nil || changed {
 		u.lastChange = now
 	}
+
 	if wrong != nil {
 		u.log.Info("The available updates could not be retrieved", "reason", wrong.Reason, "error", wrong.Error())
 		if !wrong.isPassing() || changed || now.Sub(u.lastChange) >= keepFor {
@@ -136,13 +145,16 @@ func (u *updater) ask(ctx context.Context, q Query) {
 		u.wrong = wrong
 		return
 	}
+
 	if len(found.conditional) > maxConditional {
 		u.log.Info("Conditional updates of the lowest versions are left out", "most", maxConditional, "has", len(found.conditional))
 		found.conditional = found.conditional[:maxConditional]
 	}
+
 	for _, note := range found.notes {
 		u.log.Info("The update graph has an update that is not taken as it is", "note", note)
 	}
+
 	u.found, u.wrong, u.lastSuccess = found, nil, now
 }
 

@@ -28,6 +28,7 @@ func (s *service) retrieve(_ context.Context, q Query) (*retrieved, *RetrieveErr
 	if s.wrong != nil {
 		return nil, s.wrong
 	}
+
 	node := func(version string) cincinnati.Node {
 		return cincinnati.Node{Version: version, Payload: "r@sha256:" + version}
 	}
@@ -37,6 +38,7 @@ func (s *service) retrieve(_ context.Context, q Query) (*retrieved, *RetrieveErr
 	if s.risks != nil {
 		found.conditional = []cincinnati.ConditionalUpdate{{Node: node("4.1.2"), Risks: s.risks}}
 	}
+
 	return found, nil
 }
 
@@ -82,6 +84,7 @@ func TestCadence(t *testing.T) {
 			t.Errorf("%s: come again in %s", what, wait)
 		}
 	}
+
 	sync("at first", "4.1.1", "", 1)
 	clock.Step(period - time.Second)
 	sync("too early", "4.1.1", "", 1)
@@ -137,6 +140,7 @@ func risk(name string, queries ...string) cincinnati.Risk {
 		}
 		r.MatchingRules = append(r.MatchingRules, rule)
 	}
+
 	return r
 }
 
@@ -259,12 +263,14 @@ func TestRisksChange(t *testing.T) {
 			{Type: configv1.ConditionalUpdateRiskApplies, Status: metav1.ConditionTrue, LastTransitionTime: began},
 		}}},
 	}}
+
 	result, _ := u.sync(t.Context(), q, known)
 	update := result.Conditional[0]
 	if !update.Conditions[0].LastTransitionTime.Equal(&began) || !update.Risks[0].Conditions[0].LastTransitionTime.Equal(&began) {
 		t.Errorf("after a restart the transitions are told to be at %v and %v, want %v",
 			update.Conditions[0].LastTransitionTime, update.Risks[0].Conditions[0].LastTransitionTime, began)
 	}
+
 	promql["a"] = false
 	clock.Step(time.Second)
 	result, _ = u.sync(t.Context(), q, known)
@@ -275,6 +281,7 @@ func TestRisksChange(t *testing.T) {
 	if len(s.asked) != 1 {
 		t.Errorf("the update service was asked %d times", len(s.asked))
 	}
+
 	// So it is while the service asks to be left alone.
 	s.wrong = &RetrieveError{Reason: ReasonRemoteFailed, Err: errors.New("busy"), Pause: time.Hour}
 	for _, applies := range []bool{true, false} {
@@ -285,6 +292,7 @@ func TestRisksChange(t *testing.T) {
 			t.Errorf("got %+v, come again in %s", condition, wait)
 		}
 	}
+
 	if len(s.asked) != 2 {
 		t.Errorf("the update service was asked %d times", len(s.asked))
 	}
@@ -295,6 +303,7 @@ func TestMany(t *testing.T) {
 	for range maxConditional + 1 {
 		found.conditional = append(found.conditional, cincinnati.ConditionalUpdate{Risks: []cincinnati.Risk{risk("A", "Always")}})
 	}
+
 	u, _ := newTestUpdater(nil, nil)
 	u.source = fixed{&found}
 	result, _ := u.sync(t.Context(), asking("https://example.com"), nil)
@@ -325,6 +334,7 @@ func TestWatcher(t *testing.T) {
 	if result := w.Result(); result.Query.Channel != q.Channel || result.Status != metav1.ConditionTrue {
 		t.Errorf("got %+v", result)
 	}
+
 	q.Channel = "slow"
 	w.Set(q, nil)
 	for channel := range s.seen {
@@ -332,6 +342,7 @@ func TestWatcher(t *testing.T) {
 			break
 		}
 	}
+
 	// A service that does not answer does not keep the next question waiting.
 	q.Channel = "fast-4.1"
 	w.Set(q, nil)
@@ -339,6 +350,7 @@ func TestWatcher(t *testing.T) {
 	if result := w.Result(); result.Query.Channel != "fast-4.1" {
 		t.Errorf("got the result of channel %q", result.Query.Channel)
 	}
+
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)

@@ -69,10 +69,12 @@ func (w *Watcher) Set(q Query, known []configv1.ConditionalUpdate) {
 	if w.stop != nil && w.query.key() != q.key() {
 		w.stop() // Nobody wants to know any more.
 	}
+
 	w.query, w.isSet = q, true
 	if w.known == nil {
 		w.known = known
 	}
+
 	nudge(w.set)
 }
 
@@ -122,6 +124,7 @@ func (w *Watcher) look(ctx context.Context) (time.Duration, bool) {
 	if !isSet {
 		return 0, false
 	}
+
 	result, wait := w.updater.sync(ctx, q, known)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -134,6 +137,7 @@ func (w *Watcher) look(ctx context.Context) (time.Duration, bool) {
 		w.result = result
 		nudge(w.changed)
 	}
+
 	return wait, true
 }
 

@@ -53,6 +53,7 @@ func (c *cache) load() (map[string]found, error) {
 	if c == nil {
 		return known, nil
 	}
+
 	f, err := os.Open(c.file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return known, nil
@@ -60,11 +61,13 @@ func (c *cache) load() (map[string]found, error) {
 	if err != nil {
 		return known, err
 	}
+
 	defer func() { _ = f.Close() }() // It was only read.
 	data, err := io.ReadAll(io.LimitReader(f, maxCache+1))
 	if err != nil || len(data) > maxCache {
 		return known, errors.Join(err, fmt.Errorf("%s cannot be read, or has more than %d bytes", c.file, maxCache))
 	}
+
 	var content cached
 	if err := json.Unmarshal(data, &content); err != nil {
 		return known, fmt.Errorf("%s cannot be read: %w", c.file, err)
@@ -72,9 +75,11 @@ func (c *cache) load() (map[string]found, error) {
 	if content.Version != cacheVersion {
 		return known, nil
 	}
+
 	for digest, of := range content.Images {
 		known[digest] = found{release: of.Release, isList: of.IsList, fault: of.Fault}
 	}
+
 	return known, nil
 }
 
@@ -83,22 +88,27 @@ func (c *cache) save(known map[string]found) error {
 	if c == nil {
 		return nil
 	}
+
 	content := cached{Version: cacheVersion, Images: make(map[string]cachedImage, len(known))}
 	for digest, of := range known {
 		content.Images[digest] = cachedImage{of.release, of.isList, of.fault}
 	}
+
 	data, err := json.Marshal(content)
 	if err != nil {
 		return err
 	}
+
 	dir := filepath.Dir(c.file)
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return err
 	}
+
 	f, err := os.CreateTemp(dir, ".releases-*")
 	if err != nil {
 		return err
 	}
+
 	_, err = f.Write(data)
 	err = errors.Join(err, f.Close())
 	if err == nil {
@@ -107,5 +117,6 @@ func (c *cache) save(known map[string]found) error {
 	if err != nil {
 		_ = os.Remove(f.Name()) // It is of no use.
 	}
+
 	return err
 }

@@ -31,6 +31,7 @@ func TestClusters(t *testing.T) {
 		"blocked-edges/b.yaml": strings.NewReplacer("4.1.2", "4.1.3", "promql: up", "promql: down", "name: A", "name: B").Replace(issue),
 		"channels/fast.yaml":   "name: fast-4.1\nversions: [4.1.0]\n",
 	})})
+
 	server := httptest.NewServer(s.Handler())
 	defer server.Close()
 	ask := func(change func(q *updates.Query)) updates.Result {
@@ -50,8 +51,10 @@ func TestClusters(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
+
 		return w.Result()
 	}
+
 	told := func(r updates.Result) string {
 		texts := []string{r.Reason}
 		for _, release := range r.Available {
@@ -63,6 +66,7 @@ func TestClusters(t *testing.T) {
 		}
 		return strings.Join(texts, " ")
 	}
+
 	for name, c := range map[string]struct {
 		change func(q *updates.Query)
 		want   string
@@ -84,6 +88,7 @@ func TestClusters(t *testing.T) {
 			}
 		})
 	}
+
 	available := ask(func(*updates.Query) {}).Available[1]
 	want := configv1.Release{Version: "4.1.1", URL: "https://example.com/4.1.1", Channels: []string{"stable-4.1"}}
 	if available.Version != want.Version || available.URL != want.URL || strings.Join(available.Channels, ",") != "stable-4.1" || !strings.Contains(available.Image, "@sha256:") {

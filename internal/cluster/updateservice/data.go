@@ -41,6 +41,7 @@ func (d *dataFolder) load(context.Context) (*graphdata.Data, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the graph-data folder: %w", err)
 	}
+
 	defer func() { _ = root.Close() }() // It was only read.
 	before, err := stateOf(root.FS())
 	if err != nil {
@@ -49,10 +50,12 @@ func (d *dataFolder) load(context.Context) (*graphdata.Data, error) {
 	if d.known != nil && before == d.last {
 		return d.known, nil
 	}
+
 	loaded, err := graphdata.Load(root.FS())
 	if err != nil {
 		return nil, fmt.Errorf("reading the graph-data folder %s: %w", d.dir, err)
 	}
+
 	after, err := stateOf(root.FS())
 	if err != nil {
 		return nil, fmt.Errorf("reading the graph-data folder %s: %w", d.dir, err)
@@ -60,6 +63,7 @@ func (d *dataFolder) load(context.Context) (*graphdata.Data, error) {
 	if before != after {
 		return nil, fmt.Errorf("the graph-data folder %s changes while it is read: it is read again later", d.dir)
 	}
+
 	d.known, d.last = loaded, after
 	return loaded, nil
 }
@@ -86,6 +90,7 @@ func stateOf(fsys fs.FS) (string, error) {
 			}
 		}
 	}
+
 	return state.String(), nil
 }
 
@@ -109,26 +114,31 @@ func (d *dataImage) load(ctx context.Context) (*graphdata.Data, error) {
 	if d.known != nil && canonical == d.last {
 		return d.known, nil
 	}
+
 	if d.verifier != nil {
 		_, digest, _ := strings.Cut(canonical, "@")
 		if err := d.verifier.Verify(ctx, digest); err != nil {
 			return nil, fmt.Errorf("the graph-data image %s is not signed: %w", canonical, err)
 		}
 	}
+
 	img, err := d.images.Pull(ctx, canonical)
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { _ = img.Close() }() // It was only read.
 	files, _, err := img.Files(ctx, d.path, "")
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { _ = files.Close() }() // It was only read.
 	loaded, err := graphdata.Load(files)
 	if err != nil {
 		return nil, fmt.Errorf("reading %s of the graph-data image %s: %w", d.path, canonical, err)
 	}
+
 	d.known, d.last = loaded, canonical
 	return loaded, nil
 }

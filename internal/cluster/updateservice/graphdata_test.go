@@ -20,6 +20,7 @@ func unpack(t *testing.T, data []byte) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	files := map[string]string{}
 	for r := tar.NewReader(unzipped); ; {
 		header, err := r.Next()
@@ -29,10 +30,12 @@ func unpack(t *testing.T, data []byte) map[string]string {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		text, err := io.ReadAll(io.LimitReader(r, 1<<20))
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		files[header.Name] = string(text)
 	}
 }
@@ -51,12 +54,14 @@ func TestGraphData(t *testing.T) {
 	if served.Code != http.StatusOK || served.Header().Get("Content-Type") != typeGzip {
 		t.Fatalf("%d with headers %v", served.Code, served.Header())
 	}
+
 	unpacked := unpack(t, served.Body.Bytes())
 	version := unpacked["version"]
 	delete(unpacked, "version")
 	if diff := cmp.Diff(files, unpacked); diff != "" || version == "" {
 		t.Errorf("version %q, files (-want +got):\n%s", version, diff)
 	}
+
 	unpacked["version"] = version
 	const query = "channel=stable-4.1"
 	elsewhere := t.TempDir()
@@ -65,6 +70,7 @@ func TestGraphData(t *testing.T) {
 	if got, want := graph(t, again, query), graph(t, s, query); got != want || want == "" {
 		t.Errorf("elsewhere served is %q, here %q", got, want)
 	}
+
 	tag := served.Header().Get("ETag")
 	if got := ask(again, "/graph-data").Header().Get("ETag"); got != tag || tag == "" {
 		t.Errorf("the tag of the same folder is %s, not %s", got, tag)
@@ -72,10 +78,12 @@ func TestGraphData(t *testing.T) {
 	if w := ask(s, "/graph-data", "If-None-Match", tag); w.Code != http.StatusNotModified || w.Body.Len() > 0 {
 		t.Errorf("with the tag: %d", w.Code)
 	}
+
 	w := httptest.NewRecorder()
 	if s.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodHead, "/api/upgrades_info/graph-data", nil)); w.Code != http.StatusOK || w.Body.Len() > 0 {
 		t.Errorf("HEAD: %d with %d bytes", w.Code, w.Body.Len())
 	}
+
 	for what, test := range map[string]struct {
 		s    *Service
 		want int

@@ -50,12 +50,14 @@ func (s *Service) Handler() http.Handler {
 	if prefix == "/" {
 		prefix = ""
 	}
+
 	paths := map[string]http.HandlerFunc{
 		prefix + "/graph":      s.graph,
 		prefix + "/v1/graph":   s.graph,
 		prefix + "/graph-data": s.graphData,
 		prefix + "/openapi":    s.openAPI(prefix),
 	}
+
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
 		w.Header().Set("Access-Control-Allow-Origin", "*")
@@ -63,6 +65,7 @@ func (s *Service) Handler() http.Handler {
 		if handle == nil {
 			label, handle = "other", s.unknownPath
 		}
+
 		s.metrics.requests.WithLabelValues(label).Inc()
 		if r.Method == http.MethodGet || r.Method == http.MethodHead {
 			handle(w, r)
@@ -70,6 +73,7 @@ func (s *Service) Handler() http.Handler {
 			w.Header().Set("Allow", "GET, HEAD")
 			s.refuse(w, http.StatusMethodNotAllowed, kindMethod, "graphs are read with GET or HEAD")
 		}
+
 		s.metrics.duration.Observe(time.Since(began).Seconds())
 	})
 }
@@ -100,21 +104,25 @@ func (s *Service) graph(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, http.StatusNotAcceptable, kindContentType, "invalid Content-Type requested: graphs are "+typeJSON+" or "+typeGraph)
 		return
 	}
+
 	query, kind, wrong := parseQuery(r.URL.RawQuery)
 	if wrong != "" {
 		s.refuse(w, http.StatusBadRequest, kind, wrong)
 		return
 	}
+
 	current := s.made(w)
 	if current == nil {
 		return
 	}
+
 	found, err := current.answer(query)
 	if err != nil {
 		s.options.Log.Error(err, "A graph cannot be served", "channel", query.Channel, "architecture", query.Architecture)
 		s.refuse(w, http.StatusInternalServerError, kindFailed, "the graph cannot be served")
 		return
 	}
+
 	send(w, r, found, mediaType)
 }
 
@@ -139,12 +147,14 @@ func (s *Service) graphData(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, http.StatusNotFound, kindUnknownPath, "this service has no graph-data: releases name their channels themselves")
 		return
 	}
+
 	header := w.Header()
 	header.Set("ETag", `"`+current.folder.tag+`"`)
 	if hasTag(r.Header.Values("If-None-Match"), current.folder.tag) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
+
 	header.Set("Content-Type", typeGzip)
 	header.Set("Content-Length", strconv.Itoa(len(current.folder.packed)))
 	if r.Method != http.MethodHead {
@@ -160,17 +170,20 @@ func send(w http.ResponseWriter, r *http.Request, found *answer, mediaType strin
 		body, tag = found.packed, `"`+found.tag+`-gzip"`
 		header.Set("Content-Encoding", "gzip")
 	}
+
 	header.Set("ETag", tag)
 	if hasTag(r.Header.Values("If-None-Match"), found.tag) {
 		header.Del("Content-Encoding")
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
+
 	header.Set("Content-Type", mediaType)
 	header.Set("Content-Length", strconv.Itoa(len(body)))
 	if r.Method == http.MethodHead {
 		return
 	}
+
 	_, _ = w.Write(body) //nolint:gosec // a graph as JSON, and the client may be gone
 }
 
@@ -183,10 +196,12 @@ func parseQuery(raw string) (q graphdata.Query, kind, wrong string) {
 	if !values.Has("channel") {
 		return q, kindMissing, "mandatory client parameters missing: channel"
 	}
+
 	q.Channel, q.Architecture = values.Get("channel"), defaultArchitecture
 	if values.Has("arch") {
 		q.Architecture = values.Get("arch")
 	}
+
 	for _, parameter := range []struct {
 		name, value string
 		pattern     *regexp.Regexp
@@ -195,6 +210,7 @@ func parseQuery(raw string) (q graphdata.Query, kind, wrong string) {
 			return q, kindInvalid, fmt.Sprintf("invalid client parameters: %s '%.256s' does not match regex '%s'", parameter.name, parameter.value, parameter.pattern)
 		}
 	}
+
 	return q, "", ""
 }
 
@@ -203,6 +219,7 @@ func acceptable(lines []string) string {
 	if len(lines) == 0 {
 		return typeJSON
 	}
+
 	best := ""
 	for _, line := range lines {
 		for part := range strings.SplitSeq(line, ",") {
@@ -218,6 +235,7 @@ func acceptable(lines []string) string {
 			}
 		}
 	}
+
 	return best
 }
 
@@ -234,6 +252,7 @@ func acceptsGzip(lines []string) bool {
 			}
 		}
 	}
+
 	return false
 }
 
@@ -247,5 +266,6 @@ func hasTag(lines []string, tag string) bool {
 			}
 		}
 	}
+
 	return false
 }

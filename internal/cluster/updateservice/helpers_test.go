@@ -26,11 +26,13 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		log.Fatal(err)
 	}
+
 	for _, name := range []string{"HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "DOCKER_CONFIG"} {
 		if err := os.Setenv(name, home); err != nil {
 			log.Fatal(err)
 		}
 	}
+
 	code := env.Run(m)
 	_ = os.RemoveAll(home)
 	os.Exit(code)
@@ -58,15 +60,19 @@ func newImages(t *testing.T) *images {
 		if r.Method == http.MethodGet && (strings.Contains(r.URL.Path, "/blobs/") || strings.Contains(r.URL.Path, "/manifests/")) {
 			i.asked++
 		}
+
 		i.mu.Unlock()
 		if away {
 			http.Error(w, "away", http.StatusNotFound)
 			return
 		}
+
 		handler.ServeHTTP(w, r)
 	}))
+
 	t.Cleanup(i.server.Close)
 	i.repository = strings.TrimPrefix(i.server.URL, "http://") + "/platform/release"
+
 	return i
 }
 
@@ -89,11 +95,13 @@ func (i *images) built(architecture string, files map[string]string) *image.Buil
 	for name, text := range files {
 		layer.Files = append(layer.Files, image.File{Path: name, Content: []byte(text)})
 	}
+
 	base := image.Layer{Files: []image.File{{Path: "/usr/bin/cluster-version-operator", Content: []byte("program"), Executable: true}}}
 	b, err := image.Build(image.Spec{OS: "linux", Architecture: architecture, Layers: []image.Layer{base, layer}})
 	if err != nil {
 		i.t.Fatal(err)
 	}
+
 	return b
 }
 
@@ -103,10 +111,12 @@ func payload(version string, more map[string]string, previous ...string) map[str
 	if err != nil {
 		panic(err) // the test is wrong
 	}
+
 	references, err := release.ImageReferences{Name: version}.Encode()
 	if err != nil {
 		panic(err) // the test is wrong
 	}
+
 	return map[string]string{"/" + release.FileMetadata: string(metadata), "/" + release.FileImages: string(references)}
 }
 
@@ -186,22 +196,27 @@ func graph(t *testing.T, s *Service, query string) string {
 	if w.Code != http.StatusOK {
 		t.Fatalf("%s: %d %s", query, w.Code, w.Body)
 	}
+
 	g, err := cincinnati.Parse(w.Body.Bytes())
 	if err != nil {
 		t.Fatalf("%s: %v", query, err)
 	}
+
 	var all []string
 	for _, node := range g.Nodes {
 		all = append(all, node.Version)
 	}
+
 	for _, e := range g.Edges {
 		all = append(all, g.Nodes[e.From].Version+">"+g.Nodes[e.To].Version)
 	}
+
 	for _, entry := range g.ConditionalEdges {
 		for _, e := range entry.Edges {
 			all = append(all, e.From+"?"+e.To+":"+entry.Risks[0].Name)
 		}
 	}
+
 	return strings.Join(all, " ")
 }
 

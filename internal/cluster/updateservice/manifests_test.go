@@ -27,6 +27,7 @@ func manifests(t *testing.T, into map[string]client.Object) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	dir := filepath.Join(root, "config", "update-service")
 	read := func(name string, into any) {
 		data, err := os.ReadFile(filepath.Join(dir, name))
@@ -37,6 +38,7 @@ func manifests(t *testing.T, into map[string]client.Object) []string {
 			t.Fatalf("%s: %v", name, err)
 		}
 	}
+
 	var index struct {
 		metav1.TypeMeta `json:",inline"`
 		Resources       []string `json:"resources"`
@@ -46,17 +48,20 @@ func manifests(t *testing.T, into map[string]client.Object) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, entry := range entries {
 		if entry.Name() != "kustomization.yaml" && !slices.Contains(index.Resources, entry.Name()) {
 			t.Errorf("kustomization.yaml leaves out %s", entry.Name())
 		}
 	}
+
 	for _, name := range index.Resources {
 		if into[name] == nil {
 			t.Fatalf("nothing checks %s", name)
 		}
 		read(name, into[name])
 	}
+
 	return index.Resources
 }
 
@@ -70,6 +75,7 @@ func TestManifests(t *testing.T) {
 		budget     policyv1.PodDisruptionBudget
 		policy     networkingv1.NetworkPolicy
 	)
+
 	objects := map[string]client.Object{
 		"namespace.yaml": &namespace, "config.yaml": &config, "deployment.yaml": &deployment, "service.yaml": &service,
 		"disruption_budget.yaml": &budget, "network_policy.yaml": &policy,
@@ -81,10 +87,12 @@ func TestManifests(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+
 	pod := deployment.Spec.Template
 	if selects(t, budget.Spec.Selector, pod.Labels); budget.Spec.MinAvailable.IntValue() != 1 || *deployment.Spec.Replicas != 2 {
 		t.Errorf("of %d pods at least %s stay", *deployment.Spec.Replicas, budget.Spec.MinAvailable)
 	}
+
 	selects(t, &policy.Spec.PodSelector, pod.Labels)
 	selects(t, &metav1.LabelSelector{MatchLabels: service.Spec.Selector}, pod.Labels)
 	container := pod.Spec.Containers[0]
@@ -92,13 +100,16 @@ func TestManifests(t *testing.T) {
 	for _, port := range container.Ports {
 		ports = append(ports, port.Name)
 	}
+
 	var open []string
 	for _, port := range policy.Spec.Ingress[0].Ports {
 		open = append(open, port.Port.String())
 	}
+
 	if !slices.Equal(ports, open) || !slices.Contains(ports, service.Spec.Ports[0].TargetPort.String()) {
 		t.Errorf("of ports %q are open %q, and served is %s", ports, open, service.Spec.Ports[0].TargetPort.String())
 	}
+
 	for _, variable := range container.Env {
 		if variable.ValueFrom == nil {
 			continue // It has its value.
@@ -107,6 +118,7 @@ func TestManifests(t *testing.T) {
 			t.Errorf("the ConfigMap lacks what %s is", variable.Name)
 		}
 	}
+
 	s := unscanned(t, Options{Releases: config.Data["releases"], DataImage: config.Data["graph-data-image"]})
 	for path, want := range map[string]int{container.LivenessProbe.HTTPGet.Path: http.StatusOK, container.ReadinessProbe.HTTPGet.Path: http.StatusServiceUnavailable} {
 		w := httptest.NewRecorder()

@@ -51,6 +51,7 @@ func newMetrics() *metrics {
 
 		refusedRequests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "mainstay_update_service_refused_requests_total", Help: "Connections and requests refused because a limit was reached, by limit."}, []string{"limit"}),
 	}
+
 	m.registry.MustRegister(m.refusedRequests, m.requests, m.errors, m.duration, m.scans, m.scanSeconds, m.lastSuccess, m.failing, m.releases, m.edges, m.refused, m.warnings,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, source := range []string{sourceReleases, sourceData} {

@@ -14,6 +14,7 @@ func (s *Service) openAPI(prefix string) http.HandlerFunc {
 		}
 		return map[string]any{"in": "query", "name": name, "required": required, "description": description, "schema": schema}
 	}
+
 	texts := map[string]any{"type": "object", "additionalProperties": map[string]any{"type": "string"}}
 	object := func(properties map[string]any) map[string]any {
 		return map[string]any{"type": "object", "properties": properties}
@@ -29,12 +30,14 @@ func (s *Service) openAPI(prefix string) http.HandlerFunc {
 			"risks": array(object(map[string]any{"url": text, "name": text, "message": text, "matchingRules": array(map[string]any{"type": "object"})})),
 		})),
 	})
+
 	failure := func(description string) map[string]any {
 		return map[string]any{
 			"description": description,
 			"content":     map[string]any{typeJSON: map[string]any{"schema": object(map[string]any{"kind": text, "value": text})}},
 		}
 	}
+
 	content := map[string]any{"schema": graph}
 	operation := map[string]any{"get": map[string]any{
 		"operationId": "graph",
@@ -52,6 +55,7 @@ func (s *Service) openAPI(prefix string) http.HandlerFunc {
 			"500": failure("there is no graph yet"),
 		},
 	}}
+
 	body, _ := json.Marshal(map[string]any{ // texts can be written
 		"openapi": "3.0.3",
 		"info":    map[string]any{"title": "Update service", "version": "1"},
@@ -65,6 +69,7 @@ func (s *Service) openAPI(prefix string) http.HandlerFunc {
 			},
 		}}},
 	})
+
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", typeJSON)
 		_, _ = w.Write(body) // The client may be gone.

@@ -79,6 +79,7 @@ func (s *scraper) keep() {
 		s.log.Info("What is known of images cannot be kept", "error", err.Error())
 		return
 	}
+
 	s.news = false
 }
 
@@ -108,6 +109,7 @@ func (s *scraper) scan(ctx context.Context) (releases []graphdata.Release, refus
 	if err != nil {
 		return nil, 0, err
 	}
+
 	tags = slices.DeleteFunc(tags, func(tag string) bool {
 		return strings.HasSuffix(tag, ".sig") || strings.HasSuffix(tag, ".att") || strings.HasSuffix(tag, ".sbom")
 	})
@@ -120,6 +122,7 @@ func (s *scraper) scan(ctx context.Context) (releases []graphdata.Release, refus
 			return nil
 		})
 	}
+
 	_ = work.Wait() // Each tells of its own failures.
 	s.forget(tags)
 	slices.Sort(digests)
@@ -131,11 +134,13 @@ func (s *scraper) scan(ctx context.Context) (releases []graphdata.Release, refus
 			return nil
 		})
 	}
+
 	_ = work.Wait() // Each tells of its own failures.
 	s.keep()
 	if err := ctx.Err(); err != nil {
 		return nil, 0, fmt.Errorf("looking at the %d images of %s: %w", len(digests), s.repository, err)
 	}
+
 	unread := 0
 	for _, state := range states {
 		switch {
@@ -145,11 +150,13 @@ func (s *scraper) scan(ctx context.Context) (releases []graphdata.Release, refus
 			refused++
 		}
 	}
+
 	// A few images that cannot be read are left out. When most of them are, the registry is
 	// at fault, and half a graph would tell clusters that their version does not exist.
 	if unread*2 > len(states) {
 		return nil, 0, fmt.Errorf("%d of the %d images of %s cannot be read at the moment: see the log", unread, len(states), s.repository)
 	}
+
 	return withoutMembers(states), refused + unread, nil
 }
 
@@ -163,6 +170,7 @@ func withoutMembers(states []*found) []graphdata.Release {
 			lists[state.release.Version] = true
 		}
 	}
+
 	var releases []graphdata.Release
 	for _, state := range states {
 		if state == nil || state.fault != "" || !state.isList && state.release.Architecture == graphdata.Multi && lists[state.release.Version] {
@@ -170,6 +178,7 @@ func withoutMembers(states []*found) []graphdata.Release {
 		}
 		releases = append(releases, state.release)
 	}
+
 	return releases
 }
 
@@ -186,6 +195,7 @@ func (s *scraper) resolve(ctx context.Context, tag string) string {
 		s.log.Info("A tag cannot be looked up", "tag", tag, "error", err.Error())
 		return s.digest[tag]
 	}
+
 	_, digest, _ := strings.Cut(canonical, "@")
 	s.digest[tag] = digest
 	return digest
@@ -199,6 +209,7 @@ func (s *scraper) forget(tags []string) {
 	for _, tag := range tags {
 		present[tag] = true
 	}
+
 	for tag, digest := range s.digest {
 		if !present[tag] {
 			delete(s.digest, tag)
@@ -206,6 +217,7 @@ func (s *scraper) forget(tags []string) {
 		}
 		used[digest] = true
 	}
+
 	for digest := range s.known {
 		if !used[digest] {
 			delete(s.known, digest)
@@ -231,16 +243,20 @@ func (s *scraper) look(ctx context.Context, digest string) *found {
 			s.log.Info("An image cannot be read", "digest", digest, "error", err.Error())
 			return nil
 		}
+
 		if state.fault != "" {
 			s.log.Info("An image is no release and is left out", "digest", digest, "error", state.fault)
 		}
+
 		s.mu.Lock()
 		s.known[digest], s.news = state, true
 		s.mu.Unlock()
 	}
+
 	if state.fault == "" && !s.isSigned(ctx, digest) {
 		state.fault = "it is not signed" // yet: this is not remembered
 	}
+
 	return &state
 }
 
@@ -249,19 +265,23 @@ func (s *scraper) isSigned(ctx context.Context, digest string) bool {
 	if s.verifier == nil {
 		return true
 	}
+
 	s.mu.Lock()
 	signed, told := s.signed[digest]
 	s.mu.Unlock()
 	if signed {
 		return true
 	}
+
 	err := s.verifier.Verify(ctx, digest)
 	if err != nil && !told {
 		s.log.Info("A release is not signed and is left out until it is", "digest", digest, "error", err.Error())
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.signed[digest] = err == nil
+
 	return err == nil
 }
 
@@ -275,24 +295,29 @@ func (s *scraper) read(ctx context.Context, digest string) (found, error) {
 	if len(platforms) == 0 {
 		return found{fault: "it is no image for any platform"}, nil
 	}
+
 	img, err := s.images(platforms[0].Architecture).Pull(ctx, ref)
 	if err != nil {
 		return found{}, err
 	}
+
 	defer func() { _ = img.Close() }() // It was only read.
 	files, err := img.Find(ctx, maxFile, release.FileMetadata, release.FileImages)
 	if err != nil {
 		return found{}, err
 	}
+
 	for _, name := range []string{release.FileMetadata, release.FileImages} {
 		if files[name] == nil {
 			return found{fault: "it has no file /" + name}, nil
 		}
 	}
+
 	metadata, err := release.ParseMetadata(files[release.FileMetadata])
 	if err != nil {
 		return found{fault: fmt.Sprintf("/%s: %v", release.FileMetadata, err)}, nil
 	}
+
 	state := found{isList: len(platforms) > 1, release: graphdata.Release{
 		Version: metadata.Version, Architecture: platforms[0].Architecture, Payload: ref,
 		Previous: metadata.Previous, Next: metadata.Next, Metadata: metadata.Metadata,
@@ -300,6 +325,7 @@ func (s *scraper) read(ctx context.Context, digest string) (found, error) {
 	if state.isList || metadata.Metadata[release.MetadataArchitecture] == graphdata.Multi {
 		state.release.Architecture = graphdata.Multi
 	}
+
 	return state, nil
 }
 

@@ -43,21 +43,26 @@ func (s *Service) Run(ctx context.Context, listening func(name string, address n
 		if server.address == "" || server.address == "0" {
 			continue
 		}
+
 		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", server.address)
 		if err != nil {
 			return fmt.Errorf("listening for requests for %s: %w", server.name, err)
 		}
+
 		listener = httpserver.LimitListener(listener, limits, observer)
 		if server.certificate != nil {
 			listener = tls.NewListener(listener, &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: server.certificate})
 		}
+
 		s.options.Log.Info("Listening", "for", server.name, "address", listener.Addr().String())
 		if listening != nil {
 			listening(server.name, listener.Addr())
 		}
+
 		handler := httpserver.Limit(server.handler, limits, observer)
 		work.Go(func() error { return httpserver.Run(ctx, newServer(handler), listener, drain) })
 	}
+
 	work.Go(func() error {
 		s.scanForever(ctx)
 		return nil
@@ -89,11 +94,13 @@ func (s *Service) StatusHandler() http.Handler {
 		}
 		alive(w, r)
 	}
+
 	for path, handle := range map[string]http.HandlerFunc{
 		"/livez": alive, "/liveness": alive, "/healthz": alive, "/readyz": ready, "/readiness": ready,
 	} {
 		mux.HandleFunc("GET "+path, handle)
 	}
+
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}))
 	return mux
 }

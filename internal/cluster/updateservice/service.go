@@ -81,6 +81,7 @@ func New(o Options) (*Service, error) {
 	if o.DataImagePath == "" {
 		o.DataImagePath = DataPath
 	}
+
 	s := &Service{options: o, scraper: newScraper(o), data: noData{}, metrics: newMetrics()}
 	switch {
 	case o.DataFolder != "":
@@ -88,6 +89,7 @@ func New(o Options) (*Service, error) {
 	case o.DataImage != "":
 		s.data = &dataImage{images: image.NewClient(o.Images), ref: o.DataImage, path: o.DataImagePath, verifier: o.DataVerifier}
 	}
+
 	return s, nil
 }
 
@@ -102,6 +104,7 @@ func (s *Service) Scan(ctx context.Context) error {
 		s.options.Log.Error(err, "The update graph cannot be renewed", "served", s.current.Load() != nil)
 		return err
 	}
+
 	s.metrics.scans.WithLabelValues("success").Inc()
 	s.metrics.lastSuccess.SetToCurrentTime()
 	return nil
@@ -115,24 +118,29 @@ func (s *Service) scan(ctx context.Context) error {
 	if err := errors.Join(dataErr, err); err != nil {
 		return err
 	}
+
 	s.metrics.refused.Set(float64(refused))
 	if s.current.Load() != nil && loaded == s.of && slices.EqualFunc(releases, s.releases, sameRelease) {
 		return nil
 	}
+
 	graph, warnings := graphdata.Build(releases, loaded)
 	for _, warning := range warnings {
 		s.options.Log.Info("A release has a fault", "warning", warning)
 	}
+
 	made, err := newSnapshot(graph, loaded)
 	if err != nil {
 		return err
 	}
+
 	s.metrics.releases.Set(float64(graph.Releases()))
 	s.metrics.edges.Set(float64(graph.Edges()))
 	s.metrics.warnings.Set(float64(len(warnings)))
 	s.releases, s.of = releases, loaded
 	s.current.Store(made)
 	s.options.Log.Info("Serving a new update graph", "releases", graph.Releases(), "updates", graph.Edges())
+
 	return nil
 }
 

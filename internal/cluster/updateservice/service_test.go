@@ -55,6 +55,7 @@ func TestScrape(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", query, got, want)
 		}
 	}
+
 	// The same content takes no reading again, but for who has which tag.
 	before := i.askedFor()
 	if err := s.Scan(t.Context()); err != nil {
@@ -63,6 +64,7 @@ func TestScrape(t *testing.T) {
 	if after := i.askedFor(); after != before {
 		t.Errorf("the second scan reads %d manifests and blobs", after-before)
 	}
+
 	text := metricsOf(t, s)
 	for _, want := range []string{
 		"mainstay_update_service_releases 6", "mainstay_update_service_refused_images 2", `mainstay_update_service_source_failing{source="releases"} 0`,
@@ -92,6 +94,7 @@ func TestLastGoodGraph(t *testing.T) {
 	if err := s.Scan(t.Context()); err == nil {
 		t.Fatal("a scan without a registry succeeds")
 	}
+
 	status := func(path string) int {
 		w := httptest.NewRecorder()
 		s.StatusHandler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
@@ -103,6 +106,7 @@ func TestLastGoodGraph(t *testing.T) {
 	if status("/readyz") != http.StatusServiceUnavailable || status("/livez") != http.StatusOK {
 		t.Error("before a first graph the service must be alive and not ready")
 	}
+
 	i.setAway(false)
 	if err := s.Scan(t.Context()); err != nil {
 		t.Fatal(err)
@@ -110,6 +114,7 @@ func TestLastGoodGraph(t *testing.T) {
 	if status("/readyz") != http.StatusOK || status("/readiness") != http.StatusOK {
 		t.Error("the service is not ready")
 	}
+
 	const good = "4.1.0 4.1.1 4.1.0>4.1.1"
 	for _, c := range []struct {
 		what   string
@@ -158,6 +163,7 @@ func TestSignatures(t *testing.T) {
 	if got := graph(t, s, "channel=stable-4.1"); got != "4.1.0" {
 		t.Errorf("served is %q", got)
 	}
+
 	trusted[unsigned] = true
 	if err := s.Scan(t.Context()); err != nil {
 		t.Fatal(err)
@@ -177,17 +183,21 @@ func TestDataImage(t *testing.T) {
 		for name, text := range files {
 			located[DataPath+"/"+name] = text
 		}
+
 		digest, err := i.client.Push(t.Context(), ref, nil, i.built("amd64", located))
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		return digest
 	}
+
 	push(map[string]string{"version": "1.0.0", "channels/stable.yaml": stable})
 	s := service(t, Options{Releases: i.repository, DataImage: ref})
 	if got := graph(t, s, "channel=stable-4.1"); got != "4.1.0 4.1.1 4.1.0>4.1.1" {
 		t.Errorf("served is %q", got)
 	}
+
 	push(map[string]string{"version": "1.0.0", "channels/stable.yaml": stable, "blocked-edges/a.yaml": "to: 4.1.1\nfrom: .*"})
 	if err := s.Scan(t.Context()); err != nil {
 		t.Fatal(err)
@@ -198,11 +208,13 @@ func TestDataImage(t *testing.T) {
 	if _, err := New(Options{Releases: "r", DataImage: ref, DataFolder: "/data"}); err == nil {
 		t.Error("a folder and an image are taken together")
 	}
+
 	for _, repository := range []string{"", "registry.example.com:5000/release:v1", "registry.example.com/release@sha256:1"} {
 		if _, err := New(Options{Releases: repository}); err == nil {
 			t.Errorf("%q is taken as a repository", repository)
 		}
 	}
+
 	unsigned := unscanned(t, Options{Releases: i.repository, DataImage: ref, DataVerifier: verified{}})
 	if err := unsigned.Scan(t.Context()); err == nil || !strings.Contains(err.Error(), "is not signed") {
 		t.Errorf("an image that nobody signed: %v", err)
@@ -247,15 +259,18 @@ func TestProtocol(t *testing.T) {
 			}
 		})
 	}
+
 	if text := metricsOf(t, s); !strings.Contains(text, `graph_response_errors_total{code="400",kind="missing_params"} 1`) {
 		t.Error("the metrics do not count errors")
 	}
+
 	plain := ask(s, "/graph?channel=stable-4.1")
 	packed := ask(s, "/graph?channel=stable-4.1", "Accept-Encoding", "br, gzip;q=0.5")
 	r, err := gzip.NewReader(packed.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	unpacked, err := io.ReadAll(r)
 	if err != nil || !bytes.Equal(unpacked, plain.Body.Bytes()) || packed.Header().Get("Content-Encoding") != "gzip" {
 		t.Errorf("gzip gives other bytes: %v", err)
@@ -263,14 +278,17 @@ func TestProtocol(t *testing.T) {
 	if w := ask(s, "/graph?channel=stable-4.1", "Accept-Encoding", "gzip;q=0"); w.Header().Get("Content-Encoding") != "" {
 		t.Error("gzip is sent to those who do not want it")
 	}
+
 	for _, tag := range []string{plain.Header().Get("ETag"), packed.Header().Get("ETag"), "W/" + plain.Header().Get("ETag"), `"x", ` + plain.Header().Get("ETag")} {
 		if w := ask(s, "/graph?channel=stable-4.1", "If-None-Match", tag); w.Code != http.StatusNotModified || w.Body.Len() > 0 {
 			t.Errorf("with the tag %s: %d", tag, w.Code)
 		}
 	}
+
 	if w := ask(s, "/graph?channel=stable-4.1", "If-None-Match", `"x"`); w.Code != http.StatusOK {
 		t.Errorf("with another tag: %d", w.Code)
 	}
+
 	for method, code := range map[string]int{http.MethodHead: 200, http.MethodPost: 405} {
 		w := httptest.NewRecorder()
 		s.Handler().ServeHTTP(w, httptest.NewRequest(method, "/api/upgrades_info/graph?channel=a", nil))
@@ -305,6 +323,7 @@ func TestRun(t *testing.T) {
 			}
 		})
 	}()
+
 	<-listening
 	get := func(url string) int {
 		resp, err := authority.Client().Get(url)
@@ -314,6 +333,7 @@ func TestRun(t *testing.T) {
 		defer resp.Body.Close()
 		return resp.StatusCode
 	}
+
 	for get("http://"+addresses["status"]+"/readyz") != http.StatusOK { // polls for a state
 	}
 	if code := get("https://" + addresses["graphs"] + "/api/upgrades_info/graph?channel=stable-4.1"); code != http.StatusOK {
@@ -322,6 +342,7 @@ func TestRun(t *testing.T) {
 	if err := unscanned(t, Options{Releases: i.repository, Address: addresses["graphs"]}).Run(t.Context(), nil); err == nil {
 		t.Error("two services listen at one address")
 	}
+
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)
@@ -348,10 +369,12 @@ func TestClientsAreLimited(t *testing.T) {
 		}
 		defer conn.Close()
 	}
+
 	more, err := net.Dial("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer more.Close()
 	if n, err := more.Read(make([]byte, 1)); err == nil {
 		t.Errorf("%d bytes were read from a connection beyond the limit", n)
@@ -359,6 +382,7 @@ func TestClientsAreLimited(t *testing.T) {
 	if want := `mainstay_update_service_refused_requests_total{limit="client-connections"} 1`; !strings.Contains(metricsOf(t, s), want) {
 		t.Errorf("metrics lack %q", want)
 	}
+
 	other := &http.Client{Transport: &http.Transport{
 		DialContext: (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}).DialContext,
 	}}
@@ -366,10 +390,12 @@ func TestClientsAreLimited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		t.Errorf("another client gets %d, want 200", resp.StatusCode)
 	}
+
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)
@@ -383,6 +409,7 @@ func BenchmarkServe(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+
 	s.current.Store(made)
 	handler := s.Handler()
 	r := httptest.NewRequest(http.MethodGet, "/api/upgrades_info/graph?channel=stable&arch=amd64&id=7b8f3a3e-8a0e-4c7c-9a9f-0f2c6a3f1c11&version=4.1.0", nil)
@@ -409,6 +436,7 @@ func manyReleases(count int) *graphdata.Graph {
 		}
 		all = append(all, r)
 	}
+
 	made, _ := graphdata.Build(all, nil)
 	return made
 }
@@ -432,12 +460,14 @@ func TestCache(t *testing.T) {
 			t.Errorf("%s: images are read: %v", what, read)
 		}
 	}
+
 	blobs("at first", true)
 	blobs("after a restart", false)
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil || len(files) != 1 {
 		t.Fatal(files, err)
 	}
+
 	for what, text := range map[string]string{"half a file": `{"version":1,"images":{"sha256`, "another version": `{"version":99,"images":{}}`} {
 		if err := os.WriteFile(files[0], []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -445,6 +475,7 @@ func TestCache(t *testing.T) {
 		blobs(what, true)
 		blobs("after "+what, false)
 	}
+
 	o.CacheDir = filepath.Join(files[0], "not-a-folder")
 	blobs("a folder that cannot be made", true)
 }

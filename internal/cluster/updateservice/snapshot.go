@@ -52,9 +52,11 @@ func newSnapshot(graph *graphdata.Graph, data *graphdata.Data) (*snapshot, error
 	if packed := data.Archive(); packed != nil {
 		s.folder = &folder{packed, tagOf(packed)}
 	}
+
 	for _, q := range graph.Queries() {
 		s.answers[q] = &entry{}
 	}
+
 	var err error
 	s.nothing, err = newAnswer(graph, graphdata.Query{})
 	return s, err
@@ -66,20 +68,24 @@ func (s *snapshot) answer(q graphdata.Query) (*answer, error) {
 	if e == nil {
 		return s.nothing, nil
 	}
+
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.answer != nil {
 		return e.answer, nil
 	}
+
 	made, err := newAnswer(s.graph, q)
 	if err != nil {
 		return nil, err
 	}
+
 	s.mu.Lock()
 	if size := len(made.plain) + len(made.packed); s.kept+size <= maxKept {
 		s.kept += size
 		e.answer = made
 	}
+
 	s.mu.Unlock()
 	return made, nil
 }
@@ -89,6 +95,7 @@ func newAnswer(graph *graphdata.Graph, q graphdata.Query) (*answer, error) {
 	if err := part.Check(); err != nil {
 		return nil, fmt.Errorf("clients would refuse the graph of channel %s for %s: %w", q.Channel, q.Architecture, err)
 	}
+
 	plain, err := part.Encode()
 	if err == nil && len(plain) > cincinnati.MaxBytes {
 		err = fmt.Errorf("it has %d bytes, and clients read %d", len(plain), cincinnati.MaxBytes)
@@ -96,6 +103,7 @@ func newAnswer(graph *graphdata.Graph, q graphdata.Query) (*answer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("writing the graph of channel %s for %s: %w", q.Channel, q.Architecture, err)
 	}
+
 	var packed bytes.Buffer
 	w := gzip.NewWriter(&packed)
 	_, err = w.Write(plain)
@@ -105,6 +113,7 @@ func newAnswer(graph *graphdata.Graph, q graphdata.Query) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	return &answer{plain: plain, packed: packed.Bytes(), tag: tagOf(plain)}, nil
 }
 

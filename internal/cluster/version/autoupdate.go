@@ -23,6 +23,7 @@ func automatic(cv *configv1.ClusterVersion) (configv1.Release, bool) {
 	if wanted := cv.Spec.DesiredUpdate; wanted != nil && wanted.Image != "" && wanted.Image != cv.Status.Desired.Image {
 		return configv1.Release{}, false // Somebody asks for another one.
 	}
+
 	versionOf := func(r configv1.Release) semver.Version {
 		v, err := semver.Parse(r.Version)
 		if err != nil {
@@ -30,6 +31,7 @@ func automatic(cv *configv1.ClusterVersion) (configv1.Release, bool) {
 		}
 		return v
 	}
+
 	current := versionOf(cv.Status.Desired)
 	higher := slices.DeleteFunc(slices.Clone(cv.Status.AvailableUpdates), func(r configv1.Release) bool {
 		return r.Image == "" || !versionOf(r).GT(current)
@@ -37,6 +39,7 @@ func automatic(cv *configv1.ClusterVersion) (configv1.Release, bool) {
 	if len(higher) == 0 {
 		return configv1.Release{}, false
 	}
+
 	return slices.MaxFunc(higher, func(a, b configv1.Release) int { return versionOf(a).Compare(versionOf(b)) }), true
 }
 
@@ -46,6 +49,7 @@ func (c *Controller) askForNext(ctx context.Context, cv *configv1.ClusterVersion
 	if !c.AutoUpdate || !ok {
 		return nil
 	}
+
 	before := cv.DeepCopy()
 	asks := cv.DeepCopy()
 	asks.Spec.DesiredUpdate = &configv1.Update{Version: next.Version, Image: next.Image}
@@ -55,6 +59,7 @@ func (c *Controller) askForNext(ctx context.Context, cv *configv1.ClusterVersion
 	if err := c.client.Patch(ctx, asks, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("asking for the update to %s: %w", next.Version, err)
 	}
+
 	log.FromContext(ctx).Info("The cluster asks for the next update by itself", "version", next.Version, "image", next.Image)
 	return nil
 }

@@ -21,6 +21,7 @@ func TestAutomatic(t *testing.T) {
 		}
 		return status
 	}
+
 	done := configv1.CompletedUpdate
 	cases := map[string]struct {
 		wanted *configv1.Update
@@ -36,6 +37,7 @@ func TestAutomatic(t *testing.T) {
 		"the current one was asked for": {wanted: &configv1.Update{Image: "image-1.9.0"}, status: at(done, "1.10.0"), want: "1.10.0"},
 		"another one is asked for":      {wanted: &configv1.Update{Image: "other"}, status: at(done, "1.10.0")},
 	}
+
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			got, ok := automatic(&configv1.ClusterVersion{Spec: configv1.ClusterVersionSpec{DesiredUpdate: c.wanted}, Status: c.status})
@@ -54,10 +56,12 @@ func TestAskForNext(t *testing.T) {
 	if err := controller.askForNext(t.Context(), after); err != nil || after.Spec.DesiredUpdate != nil {
 		t.Fatalf("it asks though it is not to: %v", err)
 	}
+
 	controller.AutoUpdate = true
 	if err := controller.askForNext(t.Context(), after); err != nil {
 		t.Fatal(err)
 	}
+
 	live := &configv1.ClusterVersion{}
 	if err := controller.reader.Get(t.Context(), client.ObjectKeyFromObject(cv), live); err != nil {
 		t.Fatal(err)

@@ -53,6 +53,7 @@ func (c *conditions) set(kind string, status metav1.ConditionStatus, reason, mes
 	if c.all[i].Status == status {
 		next.LastTransitionTime = c.all[i].LastTransitionTime
 	}
+
 	c.all[i] = next
 }
 
@@ -77,6 +78,7 @@ func (c *conditions) sorted() []condition {
 		}
 		return len(listed)
 	}
+
 	slices.SortStableFunc(c.all, func(a, b condition) int { return rank(a.Type) - rank(b.Type) })
 	return c.all
 }
@@ -98,6 +100,7 @@ func (c *conditions) setProgress(status worker.Status, isInvalid bool, now time.
 	} else if _, ok := c.get(configv1.OperatorAvailable); !ok {
 		c.set(configv1.OperatorAvailable, metav1.ConditionFalse, "", "")
 	}
+
 	verdict := status.Judge(now)
 	c.set(configv1.ClusterVersionFailing, verdict.Failing, verdict.Reason, verdict.Message)
 	isFailing := verdict.Failing == metav1.ConditionTrue
@@ -105,6 +108,7 @@ func (c *conditions) setProgress(status worker.Status, isInvalid bool, now time.
 	if status.Reconciling {
 		progressing = metav1.ConditionFalse
 	}
+
 	switch {
 	case isFailing && status.Reconciling:
 		c.set(configv1.OperatorProgressing, progressing, verdict.ProgressingReason, fmt.Sprintf("Error while reconciling %s: %s", name, verdict.Summary))
@@ -133,6 +137,7 @@ func workingTowards(name string, status worker.Status, waiting string) string {
 	if len(parts) > 0 {
 		message += ": " + strings.Join(parts, ", ")
 	}
+
 	return message
 }
 
@@ -198,5 +203,6 @@ func (c *conditions) setBroken(err error) {
 	if !ok {
 		before.Status = metav1.ConditionFalse
 	}
+
 	c.set(configv1.OperatorProgressing, before.Status, before.Reason, message)
 }

@@ -58,6 +58,7 @@ func TestProgress(t *testing.T) {
 		{name: "steady, and the spec is invalid", complete: true, isInvalid: true, status: at(func(s *worker.Status) { s.Reconciling, s.Completed = true, 3 })},
 		{name: "an update, and the spec is invalid", complete: true, isInvalid: true, status: at(func(*worker.Status) {})},
 	}
+
 	var out strings.Builder
 	for _, c := range cases {
 		conditions := &conditions{now: start}
@@ -67,6 +68,7 @@ func TestProgress(t *testing.T) {
 		conditions.setProgress(c.status, c.isInvalid, now)
 		fmt.Fprintf(&out, "# %s\n%s\n", c.name, table(conditions.sorted()))
 	}
+
 	golden.Check(t, "progress.txt", []byte(out.String()))
 }
 
@@ -114,12 +116,14 @@ func TestOtherConditions(t *testing.T) {
 			c.setBroken(errors.New("etcd away"))
 		}},
 	}
+
 	var out strings.Builder
 	for _, c := range cases {
 		conditions := &conditions{now: start}
 		c.set(conditions)
 		fmt.Fprintf(&out, "# %s\n%s\n", c.name, table(conditions.sorted()))
 	}
+
 	golden.Check(t, "conditions.txt", []byte(out.String()))
 }
 
@@ -132,6 +136,7 @@ func TestTransitionTimes(t *testing.T) {
 	if got := c.all[0]; !got.LastTransitionTime.Equal(&start) || got.Message != "two" || got.Reason != "Two" {
 		t.Errorf("with the same status: %+v", got)
 	}
+
 	c.set("A", metav1.ConditionFalse, "Two", "two")
 	if got := c.all[0]; !got.LastTransitionTime.Equal(&later) {
 		t.Errorf("with another status: %+v", got)
@@ -143,11 +148,13 @@ func TestOrderOfConditions(t *testing.T) {
 	for _, kind := range append([]string{"Foreign", "Invalid", "Progressing", "Available"}, obsolete...) {
 		c.set(kind, metav1.ConditionTrue, "", "")
 	}
+
 	c.setSpec(nil) // It is valid again.
 	var kinds []string
 	for _, condition := range c.sorted() {
 		kinds = append(kinds, condition.Type)
 	}
+
 	if got := strings.Join(kinds, " "); got != "Available Progressing Foreign" {
 		t.Errorf("conditions are %s", got)
 	}

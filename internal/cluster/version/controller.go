@@ -136,18 +136,21 @@ func New(c client.Client, gates, reader client.Reader, o Options) *Controller {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
+
 	controller := &Controller{
 		Options: o, client: c, gates: gates, reader: reader, observer: &observer{reader: reader, clock: o.Clock}, own: configv1.Release{Image: o.Own.Image},
 	}
 	if o.Own.Files == nil {
 		return controller
 	}
+
 	// Whether the rest of it is good is told when it is accepted.
 	if data, err := fs.ReadFile(o.Own.Files, release.FileMetadata); err == nil {
 		if metadata, err := release.ParseMetadata(data); err == nil {
 			controller.own = acceptance.ReleaseOf(&release.Payload{Metadata: metadata}, o.Own.Image, o.Architecture)
 		}
 	}
+
 	return controller
 }
 
@@ -163,6 +166,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+
 	before := cv.DeepCopy()
 	seen, err := c.look(ctx, cv)
 	if err != nil {
@@ -171,16 +175,19 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := c.write(ctx, before, cv); err != nil {
 		return ctrl.Result{}, c.fail(ctx, before, err)
 	}
+
 	c.failures = 0
 	if seen.work != nil && !isSameWork(c.given, seen.work) {
 		c.Worker.Update(*seen.work)
 		c.given = seen.work
 	}
+
 	if seen.verified {
 		if err := c.Trust.Keep(ctx); err != nil {
 			log.FromContext(ctx).Info("The signatures of the release could not be kept", "error", err.Error())
 		}
 	}
+
 	if err := c.askForNext(ctx, cv); err != nil {
 		return ctrl.Result{}, err
 	}
@@ -191,6 +198,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		// What was asked for during the installation is looked at now.
 		return ctrl.Result{RequeueAfter: lookAtOnce}, nil
 	}
+
 	return ctrl.Result{RequeueAfter: pauseOf(cv)}, nil
 }
 
@@ -243,6 +251,7 @@ func (c *Controller) fail(ctx context.Context, before *configv1.ClusterVersion, 
 	if c.failures++; c.failures < maxFailures {
 		return err
 	}
+
 	told := before.DeepCopy()
 	conditions := c.conditions(told)
 	conditions.setBroken(err)
@@ -250,6 +259,7 @@ func (c *Controller) fail(ctx context.Context, before *configv1.ClusterVersion, 
 	if writing := c.write(ctx, before, told); writing != nil {
 		return fmt.Errorf("%w; and it cannot be told: %w", err, writing)
 	}
+
 	return err
 }
 
@@ -263,6 +273,7 @@ func (c *Controller) write(ctx context.Context, before, after *configv1.ClusterV
 	if equality.Semantic.DeepEqual(before.Status, after.Status) {
 		return nil
 	}
+
 	err := c.client.Status().Update(ctx, after.DeepCopy())
 	if apierrors.IsConflict(err) {
 		err = c.writeAgain(ctx, after)
@@ -270,6 +281,7 @@ func (c *Controller) write(ctx context.Context, before, after *configv1.ClusterV
 	if err != nil {
 		return fmt.Errorf("writing the status of ClusterVersion %q: %w", after.Name, err)
 	}
+
 	return nil
 }
 
@@ -281,6 +293,7 @@ func (c *Controller) writeAgain(ctx context.Context, after *configv1.ClusterVers
 	if live.UID != after.UID {
 		return errMadeAnew
 	}
+
 	live.Status = after.Status
 	return c.client.Status().Update(ctx, live)
 }

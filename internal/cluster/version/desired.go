@@ -38,6 +38,7 @@ func wanted(cv, valid *configv1.ClusterVersion, own, current configv1.Release) t
 	case update.Image != "":
 		return target{Release: fill(valid, configv1.Release{Version: update.Version, Image: update.Image}, own, current), force: update.Force}
 	}
+
 	isMulti := update.Architecture == configv1.ClusterVersionArchitectureMulti
 	if update.Version == current.Version && (!isMulti || current.Architecture == configv1.ClusterVersionArchitectureMulti) {
 		return target{Release: current, force: update.Force}
@@ -45,6 +46,7 @@ func wanted(cv, valid *configv1.ClusterVersion, own, current configv1.Release) t
 	if releases := offered(valid, *update); len(releases) == 1 {
 		return target{Release: releases[0], force: update.Force}
 	}
+
 	return target{Release: current}
 }
 
@@ -54,6 +56,7 @@ func fill(cv *configv1.ClusterVersion, wanted configv1.Release, known ...configv
 	for _, update := range cv.Status.ConditionalUpdates {
 		known = append(known, update.Release)
 	}
+
 	for _, release := range known {
 		if release.Image == wanted.Image && (wanted.Version == "" || wanted.Version == release.Version) {
 			return release
@@ -76,6 +79,7 @@ func merged(r configv1.Release, told *configv1.Release) configv1.Release {
 	if r.Architecture == "" {
 		r.Architecture = told.Architecture
 	}
+
 	return r
 }
 

@@ -31,6 +31,7 @@ func record(history []configv1.UpdateHistory, a attempt, now metav1.Time) []conf
 	if a.Image == "" {
 		return []configv1.UpdateHistory{}
 	}
+
 	history = slices.Clone(history)
 	if len(history) == 0 || !joins(&history[0], a.Release) {
 		if len(history) > 0 && history[0].CompletionTime == nil {
@@ -40,6 +41,7 @@ func record(history []configv1.UpdateHistory, a attempt, now metav1.Time) []conf
 			State: configv1.PartialUpdate, StartedTime: now, Version: a.Version, Image: a.Image,
 		})
 	}
+
 	first := &history[0]
 	first.Verified = first.Verified || a.verified
 	if !a.isKnown {
@@ -48,9 +50,11 @@ func record(history []configv1.UpdateHistory, a attempt, now metav1.Time) []conf
 	if a.complete && first.State != configv1.CompletedUpdate {
 		first.State, first.CompletionTime = configv1.CompletedUpdate, &now
 	}
+
 	for len(history) > maxHistory {
 		history = prune(history)
 	}
+
 	return history
 }
 
@@ -65,6 +69,7 @@ func joins(entry *configv1.UpdateHistory, r configv1.Release) bool {
 	case entry.Image != "" || entry.Version != r.Version || r.Version == "":
 		return false
 	}
+
 	entry.Image = r.Image
 	if r.Version != "" {
 		entry.Version = r.Version
@@ -90,6 +95,7 @@ func prune(history []configv1.UpdateHistory) []configv1.UpdateHistory {
 			least = i
 		}
 	}
+
 	history = slices.Delete(history, least, least+1)
 	if least > 0 && least < len(history) && isSame(history[least-1], history[least]) {
 		// The newer one stays unless only the older one was complete.
@@ -99,6 +105,7 @@ func prune(history []configv1.UpdateHistory) []configv1.UpdateHistory {
 		}
 		history = slices.Delete(history, drop, drop+1)
 	}
+
 	return history
 }
 
@@ -110,6 +117,7 @@ func weight(history []configv1.UpdateHistory, i int) float64 {
 	if i < newestKept || i == len(history)-1 || i == slices.IndexFunc(history, isComplete) {
 		weight += weightKept
 	}
+
 	switch {
 	case isComplete(history[i]):
 		if endsMinor(history, i) {
@@ -120,6 +128,7 @@ func weight(history []configv1.UpdateHistory, i int) float64 {
 	default:
 		weight += weightWithin
 	}
+
 	return weight
 }
 

@@ -29,6 +29,7 @@ func shown(history []configv1.UpdateHistory) string {
 		}
 		all = append(all, text)
 	}
+
 	return strings.Join(all, " ")
 }
 
@@ -53,6 +54,7 @@ func TestRecord(t *testing.T) {
 		"back":                           {[]attempt{done(of("1.0.0", "a")), of("1.0.1", "b"), of("1.0.0", "a")}, "1.0.0=a 1.0.1=b! 1.0.0=a*!"},
 		"no image":                       {[]attempt{of("1.0.0", "a"), of("1.0.0", "")}, ""},
 	}
+
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			var history []configv1.UpdateHistory
@@ -77,6 +79,7 @@ func TestRecordOfAcceptance(t *testing.T) {
 	if !history[0].Verified || history[0].AcceptedRisks != "second" {
 		t.Errorf("history is %+v", history[0])
 	}
+
 	a.isKnown, a.risks = true, ""
 	if history = record(history, a, start); history[0].AcceptedRisks != "second" {
 		t.Errorf("risks of the running release were taken away: %+v", history[0])
@@ -142,6 +145,7 @@ func TestPrune(t *testing.T) {
 			}), "4.1.101",
 		},
 	}
+
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			pruned := prune(slices.Clone(c.history))
@@ -170,6 +174,7 @@ func TestWeight(t *testing.T) {
 		{Version: "4.2.0"}, // between
 		{Version: "4.1.0", State: configv1.CompletedUpdate}, // the oldest
 	}
+
 	want := []float64{
 		980, 980 - 1.01, 980 - 2*1.01, 980 - 3*1.01, 1020 - 4*1.01, 1030 - 5*1.01, -20 - 6*1.01, -7 * 1.01, 30 - 8*1.01, 20 - 9*1.01, 1030 - 10*1.01,
 	}
@@ -190,11 +195,13 @@ func TestHistoryInvariants(t *testing.T) {
 		if len(history) > maxHistory {
 			t.Fatalf("step %d: %d entries", i, len(history))
 		}
+
 		for j := 1; j < len(history); j++ {
 			if isSame(history[j-1], history[j]) {
 				t.Fatalf("step %d: entries %d and %d are both %s", i, j-1, j, history[j].Version)
 			}
 		}
+
 		if history[0].Version != version {
 			t.Fatalf("step %d: the newest is %s, not %s", i, history[0].Version, version)
 		}

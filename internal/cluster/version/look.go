@@ -36,6 +36,7 @@ func (c *Controller) look(ctx context.Context, cv *configv1.ClusterVersion) (see
 	if err != nil {
 		return seen{}, err
 	}
+
 	result := c.retrieved(cv, p)
 	c.offer(&cv.Status, result)
 	// What is offered decides whether a version without an image is valid.
@@ -53,6 +54,7 @@ func (c *Controller) look(ctx context.Context, cv *configv1.ClusterVersion) (see
 		cv.Status.Conditions, cv.Status.ObservedGeneration = conditions.sorted(), cv.Generation
 		return seen{}, nil
 	}
+
 	state := c.pursue(valid, t, p)
 	conditions.setAccepted(state, c.current(configv1.ClusterVersionStatus{}), c.Architecture)
 	s := seen{verified: c.applied != before && c.applied.Verified}
@@ -60,6 +62,7 @@ func (c *Controller) look(ctx context.Context, cv *configv1.ClusterVersion) (see
 	if c.applied != nil {
 		s.work, status = c.report(cv, valid, conditions, p, result)
 	}
+
 	c.progress(conditions, status, wrong)
 	risks, err := c.risks(ctx, cv, c.applied != nil && !status.Reconciling, status.Deleting)
 	if upgradeable, ok := risk.Condition(risks, err); ok {
@@ -67,6 +70,7 @@ func (c *Controller) look(ctx context.Context, cv *configv1.ClusterVersion) (see
 	} else {
 		conditions.remove(configv1.OperatorUpgradeable)
 	}
+
 	cv.Status.Conditions, cv.Status.ObservedGeneration = conditions.sorted(), cv.Generation
 	return s, nil
 }
@@ -82,6 +86,7 @@ func (c *Controller) progress(conditions *conditions, status worker.Status, wron
 		}
 		return
 	}
+
 	conditions.setProgress(status, len(wrong) > 0, c.Clock.Now())
 }
 
@@ -96,6 +101,7 @@ func (c *Controller) report(cv, valid *configv1.ClusterVersion, conditions *cond
 	} else {
 		cv.Status.VersionHash = status.VersionHash
 	}
+
 	resolved := c.capabilities(valid, p.gates[told.Version])
 	conditions.setCapabilities(resolved.Implicit)
 	cv.Status.Capabilities = capability.Status(resolved.Capabilities)
@@ -103,6 +109,7 @@ func (c *Controller) report(cv, valid *configv1.ClusterVersion, conditions *cond
 	cv.Status.History = record(cv.Status.History, attempt{
 		Release: told, complete: status.Completed > 0, isKnown: c.applied.isKnown, verified: c.applied.Verified, risks: c.applied.Risks,
 	}, conditions.now)
+
 	return &worker.Work{
 		Generation: cv.Generation, Owner: ownerOf(cv),
 		Desired: told, Payload: c.applied.Payload, Cluster: p.cluster(told.Version, c.Profile, c.ExcludeIdentifier),
@@ -125,6 +132,7 @@ func (c *Controller) retrieved(cv *configv1.ClusterVersion, p platform) updates.
 	if current.Version == "" {
 		return updates.Result{}
 	}
+
 	valid, _ := validate(cv)
 	query := updates.Query{
 		Upstream: updates.Upstream(c.UpdateService, valid.Spec.Upstream), Channel: valid.Spec.Channel, ClusterID: valid.Spec.ClusterID,
@@ -133,12 +141,14 @@ func (c *Controller) retrieved(cv *configv1.ClusterVersion, p platform) updates.
 	if current.Architecture != "" {
 		query.Architecture = string(current.Architecture)
 	}
+
 	if update := cv.Spec.DesiredUpdate; update != nil {
 		query.WantMulti = update.Architecture == configv1.ClusterVersionArchitectureMulti
 		for _, accepted := range update.AcceptRisks {
 			query.AcceptedRisks = append(query.AcceptedRisks, accepted.Name)
 		}
 	}
+
 	c.Updates.Set(query, valid.Status.ConditionalUpdates)
 	return c.Updates.Result()
 }

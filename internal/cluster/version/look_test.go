@@ -53,6 +53,7 @@ func TestFeatureGates(t *testing.T) {
 		}
 		clock.Step(observeEvery)
 	}
+
 	reconcile()
 	reconcile()
 	platform.has["FeatureGate"] = "{spec: {featureSet: TechPreviewNoUpgrade}, status: {featureGates: [{version: 1.0.0, enabled: [{name: New}]}, {version: 1.1.0, enabled: [{name: Newer}]}]}}"
@@ -62,6 +63,7 @@ func TestFeatureGates(t *testing.T) {
 	for _, work := range o.given {
 		clusters = append(clusters, work.Cluster)
 	}
+
 	want := []release.Cluster{{MajorVersion: 1}, {MajorVersion: 1, FeatureSet: "TechPreviewNoUpgrade", FeatureGates: sets.New("New")}}
 	if diff := cmp.Diff(want, clusters); diff != "" {
 		t.Errorf("the worker was given a release for clusters (-want +got):\n%s", diff)

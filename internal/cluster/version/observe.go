@@ -59,21 +59,25 @@ func (o *observer) platform(ctx context.Context) (platform, error) {
 	if !o.read.IsZero() && now.Sub(o.read) < observeEvery && !now.Before(o.read) {
 		return o.last, nil
 	}
+
 	var p platform
 	proxy, err := o.config(ctx, "Proxy")
 	if err != nil {
 		return p, err
 	}
+
 	p.proxy = updates.Proxy{HTTP: text(proxy, "status", "httpProxy"), HTTPS: text(proxy, "status", "httpsProxy"), No: text(proxy, "status", "noProxy")}
 	gates, err := o.config(ctx, "FeatureGate")
 	if err != nil {
 		return p, err
 	}
+
 	p.featureSet, p.gates = text(gates, "spec", "featureSet"), enabledGates(gates)
 	var bundle corev1.ConfigMap
 	if err := o.reader.Get(ctx, trustedBundle, &bundle); client.IgnoreNotFound(err) != nil {
 		return p, fmt.Errorf("reading ConfigMap %s: %w", trustedBundle, err)
 	}
+
 	p.trust = []byte(bundle.Data["ca-bundle.crt"])
 	o.last, o.read = p, now
 	return p, nil
@@ -91,6 +95,7 @@ func (o *observer) config(ctx context.Context, kind string) (map[string]any, err
 	case err != nil:
 		return nil, fmt.Errorf("reading %s \"cluster\": %w", kind, err)
 	}
+
 	return object.Object, nil
 }
 
@@ -108,24 +113,29 @@ func enabledGates(object map[string]any) map[string]sets.Set[string] {
 	if err != nil {
 		return nil
 	}
+
 	gates := map[string]sets.Set[string]{}
 	for _, entry := range versions {
 		of, ok := entry.(map[string]any)
 		if !ok {
 			continue
 		}
+
 		enabled, _, err := unstructured.NestedSlice(of, "enabled")
 		if err != nil {
 			continue
 		}
+
 		names := sets.Set[string]{}
 		for _, gate := range enabled {
 			if fields, ok := gate.(map[string]any); ok {
 				names.Insert(text(fields, "name"))
 			}
 		}
+
 		gates[text(of, "version")] = names
 	}
+
 	return gates
 }
 
@@ -139,10 +149,12 @@ func (c *Controller) risks(ctx context.Context, cv *configv1.ClusterVersion, isU
 	if !c.isPursuing {
 		return findRisks(ctx, in, c.client, c.gates)
 	}
+
 	found, err := findRisks(ctx, in, c.reader, c.reader)
 	if len(found) > 0 || err != nil {
 		return found, err
 	}
+
 	return findRisks(ctx, in, c.reader, c.reader)
 }
 
@@ -153,6 +165,7 @@ func findRisks(ctx context.Context, in risk.Input, ofOperators, ofGates client.R
 	if err := ofOperators.List(ctx, &operators, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing ClusterOperators: %w", err)
 	}
+
 	in.Operators = operators.Items
 	var err error
 	if in.Gates, err = data(ctx, ofGates, risk.GatesNamespace, risk.GatesName); err != nil {
@@ -161,6 +174,7 @@ func findRisks(ctx context.Context, in risk.Input, ofOperators, ofGates client.R
 	if in.Acks, err = data(ctx, ofGates, risk.AcksNamespace, risk.AcksName); err != nil {
 		return nil, err
 	}
+
 	return risk.Find(in)
 }
 

@@ -37,6 +37,7 @@ func (c *configuration) Get(_ context.Context, _ client.ObjectKey, into client.O
 	if c.fails != nil {
 		return c.fails
 	}
+
 	switch into := into.(type) {
 	case *unstructured.Unstructured:
 		text, ok := c.has[into.GetKind()]
@@ -47,6 +48,7 @@ func (c *configuration) Get(_ context.Context, _ client.ObjectKey, into client.O
 	case *corev1.ConfigMap:
 		into.Data = map[string]string{"ca-bundle.crt": c.has["bundle"]}
 	}
+
 	return nil
 }
 
@@ -62,6 +64,7 @@ func TestPlatform(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	want := platform{
 		proxy: updates.Proxy{HTTP: "http://p", HTTPS: "https://p", No: "local"}, trust: []byte("pem"), featureSet: "TechPreviewNoUpgrade",
 		gates: map[string]sets.Set[string]{"1.0.0": sets.New("A", "B"), "1.1.0": {}},
@@ -69,16 +72,19 @@ func TestPlatform(t *testing.T) {
 	if diff := cmp.Diff(want, p, cmp.AllowUnexported(platform{})); diff != "" {
 		t.Errorf("platform (-want +got):\n%s", diff)
 	}
+
 	cluster := p.cluster("1.0.0", "hosted", "id")
 	if diff := cmp.Diff(release.Cluster{
 		ExcludeIdentifier: "id", Profile: "hosted", FeatureSet: "TechPreviewNoUpgrade", FeatureGates: sets.New("A", "B"), MajorVersion: 1,
 	}, cluster); diff != "" {
 		t.Errorf("cluster (-want +got):\n%s", diff)
 	}
+
 	asked := reader.asked
 	if _, err := o.platform(t.Context()); err != nil || reader.asked != asked {
 		t.Errorf("it is read %d times more at once: %v", reader.asked-asked, err)
 	}
+
 	clock.Step(observeEvery)
 	reader.has["FeatureGate"] = "{spec: 1, status: {featureGates: [1, {enabled: 2}, {version: 1.0.0, enabled: [3]}]}}"
 	if p, err = o.platform(t.Context()); err != nil || p.featureSet != "" || p.gates["1.0.0"].Len() != 0 {
@@ -92,6 +98,7 @@ func TestPlatformWithoutConfiguration(t *testing.T) {
 	if err != nil || p.featureSet != "" || p.gates["1.0.0"] != nil || p.proxy != (updates.Proxy{}) {
 		t.Errorf("platform is %+v: %v", p, err)
 	}
+
 	o = &observer{reader: &configuration{fails: errors.New("away")}, clock: clocktesting.NewFakeClock(start.Time)}
 	if _, err := o.platform(t.Context()); err == nil || !strings.Contains(err.Error(), `Proxy "cluster": away`) {
 		t.Errorf("error is %v", err)

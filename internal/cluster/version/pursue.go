@@ -28,15 +28,18 @@ func (c *Controller) pursue(cv *configv1.ClusterVersion, t target, p platform) *
 		c.abandon()
 		return nil
 	}
+
 	if c.applied != nil && !wasComplete(cv.Status.History) {
 		// Installation is not done: the first release comes first.
 		c.abandon()
 		return nil
 	}
+
 	own := c.ownRelease(cv.Status)
 	if c.applied == nil {
 		t = first(cv.Status, own, t)
 	}
+
 	isOwn, isSettled := t.Image == c.own.Image && own.Image == c.own.Image, t.Image == cv.Status.Desired.Image
 	request := acceptance.Request{
 		Target: t.Release, Force: t.force, Local: isOwn, Settled: isSettled, Architecture: c.Architecture,
@@ -50,6 +53,7 @@ func (c *Controller) pursue(cv *configv1.ClusterVersion, t target, p platform) *
 		c.take(cv, state.Accepted, isOwn || isSettled, p)
 		c.abandon()
 	}
+
 	return &state
 }
 
@@ -73,6 +77,7 @@ func first(status configv1.ClusterVersionStatus, own configv1.Release, wanted ta
 	case status.Desired.Image != "":
 		return target{Release: status.Desired}
 	}
+
 	return wanted
 }
 
@@ -81,6 +86,7 @@ func (c *Controller) take(cv *configv1.ClusterVersion, accepted *acceptance.Acce
 	if accepted.Release.Image == c.own.Image {
 		c.own = accepted.Release
 	}
+
 	if c.applied != nil {
 		gates := p.gates[c.applied.Release.Version]
 		had := release.Capabilities{
@@ -91,9 +97,11 @@ func (c *Controller) take(cv *configv1.ClusterVersion, accepted *acceptance.Acce
 		// One that this operator does not know cannot be reported, and is left to the next.
 		c.needed = slices.DeleteFunc(had.ImplicitlyEnabled(before, after), func(name string) bool { return !had.Known.Has(name) })
 	}
+
 	if c.Taken != nil {
 		c.Taken(accepted.Release.Image, accepted.Payload.Images.Created)
 	}
+
 	c.applied = &applied{Accepted: accepted, state: stateOf(cv.Status.History, accepted.Release), isKnown: isKnown}
 }
 

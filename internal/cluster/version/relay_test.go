@@ -21,6 +21,7 @@ func TestBucket(t *testing.T) {
 			t.Errorf("number %d waits %s, not %s", i, got, want)
 		}
 	}
+
 	b = bucket{tokens: 0, filled: now}
 	if got := b.take(now.Add(time.Hour)); got != 0 || b.tokens != progressBurst-1 {
 		t.Errorf("after an hour it waits %s, and %v are left", got, b.tokens)
@@ -45,6 +46,7 @@ func TestRelay(t *testing.T) {
 			t.Fatalf("%s is never told", what)
 		}
 	}
+
 	for i, next := range []worker.Status{
 		{Generation: 1}, {Generation: 1, Reconciling: true}, {Generation: 1, Reconciling: true, Failure: errors.New("x")}, {Generation: 2},
 		{Generation: 2, Done: 1}, {Generation: 2, Done: 2},
@@ -53,6 +55,7 @@ func TestRelay(t *testing.T) {
 		progress <- struct{}{}
 		told("change " + string(rune('0'+i)))
 	}
+
 	progress <- struct{}{} // The burst is used up.
 	progress <- struct{}{} // One that waits already is enough.
 	select {
@@ -60,9 +63,11 @@ func TestRelay(t *testing.T) {
 		t.Error("progress is told at once, again and again")
 	default:
 	}
+
 	if !clock.HasWaiters() {
 		t.Fatal("nothing waits to be told")
 	}
+
 	clock.Step(progressEvery)
 	told("the progress that waited")
 	cancel()

@@ -33,15 +33,18 @@ func Setup(mgr ctrl.Manager, o Options, news News) error {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
+
 	gates, err := gatesCache(mgr)
 	if err != nil {
 		return err
 	}
+
 	out := make(chan event.GenericEvent, 1)
 	r := &relay{status: o.Worker.Status, progress: news.Worker, updates: news.Updates, accepted: news.Acceptor, out: out, clock: o.Clock}
 	if err := mgr.Add(r); err != nil {
 		return fmt.Errorf("setting up the controller of ClusterVersion: %w", err)
 	}
+
 	request := reconcile.Request{NamespacedName: client.ObjectKey{Name: configv1.ClusterVersionName}}
 	toOne := func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{request} }
 	wake := handler.EnqueueRequestsFromMapFunc(toOne)
@@ -56,6 +59,7 @@ func Setup(mgr ctrl.Manager, o Options, news News) error {
 	if err != nil {
 		return fmt.Errorf("setting up the controller of ClusterVersion: %w", err)
 	}
+
 	return nil
 }
 
@@ -84,6 +88,7 @@ func gatesCache(mgr ctrl.Manager) (cache.Cache, error) {
 	if err != nil {
 		return nil, fmt.Errorf("setting up the watch of gates: %w", err)
 	}
+
 	return gates, nil
 }
 
@@ -117,6 +122,7 @@ func Reader(reader client.Reader) func(ctx context.Context) (*configv1.ClusterVe
 		if err := reader.Get(ctx, client.ObjectKey{Name: configv1.ClusterVersionName}, cv); err != nil {
 			return nil, err
 		}
+
 		return cv, nil
 	}
 }

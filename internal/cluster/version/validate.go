@@ -32,6 +32,7 @@ func validate(cv *configv1.ClusterVersion) (*configv1.ClusterVersion, field.Erro
 			valid.Spec.Upstream = ""
 		}
 	}
+
 	if !uuidPattern.MatchString(cv.Spec.ClusterID) {
 		wrong = append(wrong, field.Invalid(spec.Child("clusterID"), cv.Spec.ClusterID, "must be a random UUID (RFC 4122, version 4)"))
 		valid.Spec.ClusterID = ""
@@ -40,6 +41,7 @@ func validate(cv *configv1.ClusterVersion) (*configv1.ClusterVersion, field.Erro
 		wrong = append(wrong, err)
 		valid.Spec.DesiredUpdate = nil
 	}
+
 	return valid, wrong
 }
 
@@ -64,14 +66,17 @@ func validateUpdate(cv *configv1.ClusterVersion, path *field.Path) *field.Error 
 	case namesNoRelease(update):
 		return field.Required(path, "must specify architecture, version, or image")
 	}
+
 	if update.Version != "" {
 		if _, err := semver.Parse(update.Version); err != nil {
 			return field.Invalid(path.Child("version"), update.Version, "must be a semantic version (1.2.3[-prerelease][+build])")
 		}
 	}
+
 	if update.Image != "" {
 		return nil
 	}
+
 	switch len(offered(cv, *update)) {
 	case 1:
 		return nil
@@ -102,6 +107,7 @@ func offered(cv *configv1.ClusterVersion, update configv1.Update) []configv1.Rel
 			releases = append(releases, release)
 		}
 	}
+
 	return releases
 }
 
@@ -111,6 +117,7 @@ func isKnown(status configv1.ClusterVersionStatus, version string) bool {
 	if status.Desired.Version == version {
 		return true
 	}
+
 	for _, entry := range status.History {
 		if entry.Version == version {
 			return true
@@ -125,9 +132,11 @@ func invalidMessage(wrong field.ErrorList) string {
 	if len(wrong) == 1 {
 		return fmt.Sprintf("%s %v", start, wrong[0])
 	}
+
 	lines := []string{start}
 	for _, err := range wrong {
 		lines = append(lines, "* "+err.Error())
 	}
+
 	return strings.Join(lines, "\n")
 }

@@ -61,11 +61,13 @@ func TestValidate(t *testing.T) {
 			want: "The cluster version is invalid:\n* spec.clusterID: Invalid value: \"x\": must be a random UUID (RFC 4122, version 4)\n* spec.desiredUpdate: Required value: must specify architecture, version, or image",
 		},
 	}
+
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			if c.spec.ClusterID == "" {
 				c.spec.ClusterID = clusterID
 			}
+
 			cv := &configv1.ClusterVersion{Spec: c.spec, Status: c.status}
 			before := cv.DeepCopy()
 			valid, wrong := validate(cv)
@@ -133,6 +135,7 @@ func TestWanted(t *testing.T) {
 		"the current release, by image":  {update("1.2.0", "current", ""), current},
 		"an available one, by its image": {update("1.3.0", "next", ""), next},
 	}
+
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			cv := &configv1.ClusterVersion{Spec: c.spec, Status: status}
@@ -154,6 +157,7 @@ func TestMerged(t *testing.T) {
 	if diff := cmp.Diff(want, merged(r, told)); diff != "" {
 		t.Errorf("merged (-want +got):\n%s", diff)
 	}
+
 	told.Image = "registry.example/r@sha256:02"
 	if diff := cmp.Diff(r, merged(r, told)); diff != "" {
 		t.Errorf("merged with another digest (-want +got):\n%s", diff)
@@ -191,6 +195,7 @@ func TestFirst(t *testing.T) {
 		"no own release":                     {"", "current", "next", "current"},
 		"no own release and no cluster":      {"", "", "next", "next"},
 	}
+
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			got := first(configv1.ClusterVersionStatus{Desired: release(c.desired)}, release(c.own), target{Release: release(c.wanted)})

@@ -26,6 +26,7 @@ func stored(t *testing.T) (*Controller, *configv1.ClusterVersion) {
 	if err := c.Create(t.Context(), cv); err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() {
 		if err := client.IgnoreNotFound(c.Delete(context.Background(), cv)); err != nil {
 			t.Error(err)
@@ -48,6 +49,7 @@ func TestWrite(t *testing.T) {
 	if err := controller.write(t.Context(), cv, after); err != nil {
 		t.Fatalf("a status with what is null is refused: %v", err)
 	}
+
 	live := &configv1.ClusterVersion{}
 	if err := controller.reader.Get(t.Context(), client.ObjectKeyFromObject(cv), live); err != nil {
 		t.Fatal(err)
@@ -74,6 +76,7 @@ func TestWriteOntoANewerObject(t *testing.T) {
 	if err := controller.write(t.Context(), cv, reported(cv)); err != nil {
 		t.Fatal(err)
 	}
+
 	live := &configv1.ClusterVersion{}
 	if err := controller.reader.Get(t.Context(), client.ObjectKeyFromObject(cv), live); err != nil {
 		t.Fatal(err)
@@ -88,6 +91,7 @@ func TestWriteOntoAnotherObject(t *testing.T) {
 	if err := controller.client.Delete(t.Context(), cv); err != nil {
 		t.Fatal(err)
 	}
+
 	again := &configv1.ClusterVersion{ObjectMeta: metav1.ObjectMeta{Name: cv.Name}, Spec: cv.Spec}
 	if err := controller.client.Create(t.Context(), again); err != nil {
 		t.Fatal(err)
@@ -95,6 +99,7 @@ func TestWriteOntoAnotherObject(t *testing.T) {
 	if err := controller.write(t.Context(), cv, reported(cv)); err == nil {
 		t.Error("the status of an object that is gone is written onto the one that was made anew")
 	}
+
 	live := &configv1.ClusterVersion{}
 	if err := controller.reader.Get(t.Context(), client.ObjectKeyFromObject(again), live); err != nil || live.Status.Desired.Version != "" {
 		t.Errorf("the status is %+v: %v", live.Status, err)
@@ -135,6 +140,7 @@ func TestFailuresThatLast(t *testing.T) {
 		told, _ := (&conditions{all: live.Status.Conditions}).get(configv1.OperatorProgressing)
 		return told
 	}
+
 	for i := 1; i <= maxFailures; i++ {
 		if told := tell(); told.Type != "" {
 			t.Fatalf("after %d failures it is told: %+v", i-1, told)
@@ -143,6 +149,7 @@ func TestFailuresThatLast(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	if told := tell(); told.Message != "Error ensuring the cluster version is up to date: away" {
 		t.Errorf("after %d failures Progressing is %+v", maxFailures, told)
 	}

@@ -32,6 +32,7 @@ func config(state release.Mode) Work {
 	if err := m.Object.UnmarshalJSON(m.Raw); err != nil {
 		panic(err)
 	}
+
 	work := Work{Payload: &release.Payload{Manifests: []release.Manifest{m}}, State: state}
 	work.Desired.Image = "a"
 	return work
@@ -49,19 +50,23 @@ func times(t *testing.T, work Work, span time.Duration, answers ...error) []time
 				if u, ok := object.(*unstructured.Unstructured); ok && u.GetKind() == "CustomResourceDefinition" {
 					return unstructured.SetNestedSlice(u.Object, []any{map[string]any{"type": "Established", "status": "True"}}, "status", "conditions")
 				}
+
 				result = append(result, time.Since(began))
 				if len(answers) == 0 {
 					return nil
 				}
+
 				answer := answers[0]
 				answers = answers[1:]
 				if errors.Is(answer, errHang) {
 					<-ctx.Done()
 					return ctx.Err()
 				}
+
 				return answer
 			},
 		}).Build()
+
 		w := New(Options{Client: c, Period: 160 * time.Second})
 		w.Update(work)
 		ctx, cancel := context.WithTimeout(t.Context(), span)
@@ -70,6 +75,7 @@ func times(t *testing.T, work Work, span time.Duration, answers ...error) []time
 			t.Error(err)
 		}
 	})
+
 	return result
 }
 
@@ -109,6 +115,7 @@ func TestCadence(t *testing.T) {
 				if !isRange {
 					most = least
 				}
+
 				from, fromErr := time.ParseDuration(least)
 				to, toErr := time.ParseDuration(most)
 				if err := errors.Join(fromErr, toErr); err != nil {
@@ -169,6 +176,7 @@ func TestOperatorsEndAPause(t *testing.T) {
 						return tc.answer
 					},
 				}).Build()
+
 				w := New(Options{Client: c, Period: time.Hour})
 				w.Update(config(release.Reconciling))
 				ctx, cancel := context.WithCancel(t.Context())
@@ -180,6 +188,7 @@ func TestOperatorsEndAPause(t *testing.T) {
 				if tried != tc.want {
 					t.Errorf("tried %d times, want %d", tried, tc.want)
 				}
+
 				cancel()
 				if err := <-ended; err != nil {
 					t.Error(err)

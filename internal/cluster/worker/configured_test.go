@@ -59,6 +59,7 @@ data:
   other.yaml: "kind: Other\n"
 `,
 	})), release.Updating))
+
 	start(t, w)
 	until(t, w, "a pass", completed(1))
 	configure := func(kind string, content map[string]any) *unstructured.Unstructured {
@@ -67,9 +68,11 @@ data:
 		if err := c.Create(t.Context(), u); err != nil {
 			t.Fatal(err)
 		}
+
 		t.Cleanup(func() { _ = c.Delete(t.Context(), u) })
 		return u
 	}
+
 	look := func() (env map[string]string, config, other string) {
 		env = map[string]string{}
 		until(t, w, "another pass", completed(w.Status().Completed+2))
@@ -82,9 +85,11 @@ data:
 				env[container["name"].(string)+"/"+v["name"].(string)], _ = v["value"].(string)
 			}
 		}
+
 		data, _, _ := unstructured.NestedStringMap(get(t, c, "v1", "ConfigMap", name, name).Object, "data")
 		return env, data["config.yaml"], data["other.yaml"]
 	}
+
 	proxy := configure("Proxy", map[string]any{"status": map[string]any{"httpProxy": "http://p", "httpsProxy": "https://p", "noProxy": "local"}})
 	server := configure("APIServer", map[string]any{"spec": map[string]any{"tlsSecurityProfile": map[string]any{"type": "Modern"}}})
 	env, config, other := look()
@@ -94,11 +99,13 @@ data:
 	if !strings.Contains(config, "minTLSVersion: VersionTLS13\n") || !strings.Contains(config, "bindAddress: a\n") || other != "kind: Other\n" {
 		t.Errorf("configuration:\n%s%s", config, other)
 	}
+
 	c.atRest(t, w, 2)
 
 	if err := c.Delete(t.Context(), proxy); err != nil {
 		t.Fatal(err)
 	}
+
 	change(t, c.Client, server, func() { set(t, server, "Intermediate", "spec", "tlsSecurityProfile", "type") })
 	env, config, _ = look()
 	if diff := cmp.Diff(map[string]string{"a/A": "b"}, env); diff != "" || !strings.Contains(config, "minTLSVersion: VersionTLS12\n") {
@@ -137,10 +144,12 @@ func TestAnotherRole(t *testing.T) {
 				asked.Owner = owner("version")
 				return asked
 			}
+
 			before := binding("view")
 			if tc.foreign {
 				before.Owner = metav1.OwnerReference{}
 			}
+
 			first := newWorker(c)
 			first.Update(before)
 			stop := start(t, first)
@@ -154,6 +163,7 @@ func TestAnotherRole(t *testing.T) {
 				}
 				return nil
 			}
+
 			w := newWorker(c)
 			start(t, w)
 			w.Update(binding("edit"))
@@ -167,6 +177,7 @@ func TestAnotherRole(t *testing.T) {
 				}
 				return
 			}
+
 			until(t, w, "the other role", completed(1))
 			var after rbacv1.RoleBinding
 			if err := c.Get(t.Context(), client.ObjectKey{Namespace: name, Name: name}, &after); err != nil {
@@ -175,6 +186,7 @@ func TestAnotherRole(t *testing.T) {
 			if after.RoleRef.Name != "edit" || after.Labels["mine"] != "yes" || after.UID == live.GetUID() || len(after.OwnerReferences) != 1 {
 				t.Errorf("the binding is %+v", after)
 			}
+
 			c.atRest(t, w, 1)
 		})
 	}

@@ -86,15 +86,18 @@ func taskError(task release.Task, err error) error {
 		judged.Number = task.Number
 		return judged
 	}
+
 	key := task.Manifest.Key()
 	reason, cause := classify(err)
 	if faulty := (fault{}); errors.As(err, &faulty) {
 		cause = faulty.Error()
 	}
+
 	message := "Could not update " + taskName(task)
 	if cause != "" {
 		message += ": " + cause
 	}
+
 	return &Error{Reason: reason, Effect: EffectFail, Message: message, Names: []string{objectName(key)}, Number: task.Number, Err: err}
 }
 

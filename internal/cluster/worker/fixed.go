@@ -25,6 +25,7 @@ func fixedField(err error) string {
 	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
 		return ""
 	}
+
 	for _, cause := range status.Status().Details.Causes {
 		if strings.HasSuffix(cause.Message, "field is immutable") || cause.Field == fieldRole {
 			return cause.Field
@@ -40,6 +41,7 @@ func (p *pass) remake(ctx context.Context, it *item, live, merged *unstructured.
 	if field != fieldRole || !p.owns(live) || bindsOperator(live) || bindsOperator(merged) {
 		return nil, fault{&fixed{field, refused}}
 	}
+
 	next := merged.DeepCopy()
 	metadata, _ := merged.Object["metadata"].(map[string]any)
 	next.Object["metadata"] = only(metadata, statedMetadata)
@@ -50,14 +52,17 @@ func (p *pass) remake(ctx context.Context, it *item, live, merged *unstructured.
 	if err := p.worker.client.Create(ctx, like, client.FieldOwner(fieldManager), client.DryRunAll); err != nil {
 		return nil, err
 	}
+
 	precondition := client.Preconditions{UID: ptr.To(live.GetUID()), ResourceVersion: ptr.To(live.GetResourceVersion())}
 	if err := p.worker.client.Delete(ctx, live, precondition); err != nil {
 		return nil, err
 	}
+
 	created, err := p.create(ctx, it, next)
 	if err == nil {
 		log.FromContext(ctx).Info("made a binding anew, as its role is another one", "kind", it.key.Kind, "namespace", it.key.Namespace, "name", it.key.Name)
 	}
+
 	return created, err
 }
 

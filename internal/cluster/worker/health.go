@@ -31,6 +31,7 @@ func (p *pass) healthy(ctx context.Context, it *item, live *unstructured.Unstruc
 	if !it.isCRD() {
 		return live, judgeWorkload(it, live)
 	}
+
 	for range establishLooks {
 		if isEstablished(live) {
 			return live, nil
@@ -43,6 +44,7 @@ func (p *pass) healthy(ctx context.Context, it *item, live *unstructured.Unstruc
 			return nil, err
 		}
 	}
+
 	return nil, fault{errors.New("the server does not establish it: see its conditions")}
 }
 
@@ -77,6 +79,7 @@ func judgeWorkload(it *item, live *unstructured.Unstructured) error {
 		}
 		return judgeJob(job)
 	}
+
 	return nil
 }
 
@@ -84,11 +87,13 @@ func judgeDeployment(deployment *appsv1.Deployment) error {
 	if deployment.DeletionTimestamp != nil {
 		return fault{errors.New("it is being deleted, and is made anew afterwards")}
 	}
+
 	name := deployment.Namespace + "/" + deployment.Name
 	conditions := map[appsv1.DeploymentConditionType]appsv1.DeploymentCondition{}
 	for _, c := range deployment.Status.Conditions {
 		conditions[c.Type] = c
 	}
+
 	problem := func(reason, format string, args ...any) error {
 		return &Error{Reason: reason, Effect: EffectFail, Message: fmt.Sprintf("deployment %s "+format, append([]any{name}, args...)...), Names: []string{name}}
 	}
@@ -101,6 +106,7 @@ func judgeDeployment(deployment *appsv1.Deployment) error {
 	case progressing.Status == corev1.ConditionFalse && available.Status == corev1.ConditionFalse:
 		return problem(ReasonWorkloadNotAvailable, "is not available %s (%s) and not progressing %s (%s)", available.Reason, available.Message, progressing.Reason, progressing.Message)
 	}
+
 	return nil
 }
 
@@ -114,5 +120,6 @@ func judgeJob(job *batchv1.Job) error {
 			return fault{fmt.Errorf("job failed, reason: %s, message: %s", c.Reason, c.Message)}
 		}
 	}
+
 	return nil
 }

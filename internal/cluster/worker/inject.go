@@ -51,6 +51,7 @@ func injectionOf(manifest *unstructured.Unstructured) injection {
 	case "ConfigMap":
 		result.tls = annotations[AnnotationInjectTLS] == "true"
 	}
+
 	return result
 }
 
@@ -75,6 +76,7 @@ func readEnvironment(ctx context.Context, c client.Client) (environment, error) 
 	if err != nil {
 		return result, err
 	}
+
 	for _, from := range []struct{ variable, field string }{
 		{"HTTP_PROXY", "httpProxy"}, {"HTTPS_PROXY", "httpsProxy"}, {"NO_PROXY", "noProxy"},
 	} {
@@ -82,6 +84,7 @@ func readEnvironment(ctx context.Context, c client.Client) (environment, error) 
 			result.proxy = append(result.proxy, variable{from.variable, value})
 		}
 	}
+
 	server, err := readConfig(ctx, c, "APIServer")
 	if err != nil {
 		return result, err
@@ -90,10 +93,12 @@ func readEnvironment(ctx context.Context, c client.Client) (environment, error) 
 		profile, _, _ := unstructured.NestedMap(server, "spec", "tlsSecurityProfile")
 		result.profile = profileOf(profile)
 	}
+
 	infrastructure, err := readConfig(ctx, c, "Infrastructure")
 	if err != nil {
 		return result, err
 	}
+
 	if address, _, _ := unstructured.NestedString(infrastructure, "status", "apiServerInternalURI"); address != "" {
 		parsed, err := url.Parse(address)
 		if err != nil || parsed.Hostname() == "" {
@@ -101,6 +106,7 @@ func readEnvironment(ctx context.Context, c client.Client) (environment, error) 
 		}
 		result.host, result.port = parsed.Hostname(), parsed.Port()
 	}
+
 	return result, nil
 }
 
@@ -115,6 +121,7 @@ func readConfig(ctx context.Context, c client.Client, kind string) (map[string]a
 	case err != nil:
 		return nil, fmt.Errorf("reading %s \"cluster\": %w", kind, err)
 	}
+
 	return object.Object, nil
 }
 
@@ -124,6 +131,7 @@ func (i injection) into(u *unstructured.Unstructured, e environment) (*unstructu
 	if i.isNothing() {
 		return u, "", nil
 	}
+
 	u = u.DeepCopy()
 	var got []any
 	if len(i.proxy) > 0 {
@@ -132,6 +140,7 @@ func (i injection) into(u *unstructured.Unstructured, e environment) (*unstructu
 		}
 		got = append(got, e.proxy)
 	}
+
 	if i.address && e.host != "" {
 		address := []variable{{"KUBERNETES_SERVICE_HOST", e.host}}
 		if e.port != "" {
@@ -142,12 +151,14 @@ func (i injection) into(u *unstructured.Unstructured, e environment) (*unstructu
 		}
 		got = append(got, address)
 	}
+
 	if i.tls && e.profile != nil {
 		if err := injectTLS(u, e.profile); err != nil {
 			return nil, "", err
 		}
 		got = append(got, e.profile)
 	}
+
 	encoded, err := json.Marshal(got)
 	return u, string(encoded), err
 }
@@ -174,16 +185,19 @@ func eachContainer(u *unstructured.Unstructured, change func(container map[strin
 		if err != nil {
 			return err
 		}
+
 		list, isList := value.([]any)
 		if ok && !isList {
 			return fmt.Errorf("spec.template.spec.%s: must be a list", field)
 		}
+
 		for _, item := range list {
 			if container, ok := item.(map[string]any); ok {
 				change(container)
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -197,6 +211,7 @@ func setVariables(container map[string]any, variables []variable) {
 		})
 		list = append(list, map[string]any{"name": v.Name, "value": v.Value})
 	}
+
 	if len(list) > 0 {
 		container["env"] = list
 	}
@@ -208,16 +223,19 @@ func injectTLS(u *unstructured.Unstructured, profile *tlsProfile) error {
 	if err != nil {
 		return err
 	}
+
 	for key, value := range values {
 		var config map[string]any
 		// What is no YAML, or something else, is left alone.
 		if yaml.Unmarshal([]byte(value), &config) != nil || config["kind"] != "GenericOperatorConfig" || config["apiVersion"] != "operator.openshift.io/v1alpha1" {
 			continue
 		}
+
 		serving, _ := config["servingInfo"].(map[string]any)
 		if serving == nil {
 			serving = map[string]any{}
 		}
+
 		serving["minTLSVersion"], serving["cipherSuites"] = profile.MinVersion, profile.Ciphers
 		config["servingInfo"] = serving
 		text, err := yaml.Marshal(config)
@@ -228,5 +246,6 @@ func injectTLS(u *unstructured.Unstructured, profile *tlsProfile) error {
 			return err
 		}
 	}
+
 	return nil
 }

@@ -50,6 +50,7 @@ func TestInjections(t *testing.T) {
 			if err := u.UnmarshalJSON([]byte(tc.manifest)); err != nil {
 				t.Fatal(err)
 			}
+
 			before := u.DeepCopy()
 			injected, _, err := injectionOf(u).into(u, tc.environment)
 			if text(err) != tc.err {
@@ -61,6 +62,7 @@ func TestInjections(t *testing.T) {
 			if err != nil {
 				return
 			}
+
 			want := &unstructured.Unstructured{}
 			if err := want.UnmarshalJSON([]byte(`{"kind":"x","spec":` + tc.want + `}`)); err != nil {
 				t.Fatal(err)
@@ -82,11 +84,13 @@ func TestInjectTLS(t *testing.T) {
 			"text":        "a: b: c",
 		},
 	}}
+
 	profile := profileOf(map[string]any{"type": "Custom", "custom": map[string]any{"minTLSVersion": "VersionTLS11", "ciphers": []any{"ECDHE-RSA-AES128-GCM-SHA256", "NONE"}}})
 	injected, _, err := injectionOf(u).into(u, environment{profile: profile})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	got, _, _ := unstructured.NestedStringMap(injected.Object, "data")
 	want := map[string]string{
 		"config.yaml": "apiVersion: operator.openshift.io/v1alpha1\nkind: GenericOperatorConfig\nleaderElection:\n  disable: true\nservingInfo:\n  bindAddress: a\n  cipherSuites:\n  - TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256\n  minTLSVersion: VersionTLS11\n",
@@ -108,6 +112,7 @@ func TestTLSProfiles(t *testing.T) {
 			t.Errorf("%q: %s, want %s", kind, got, want)
 		}
 	}
+
 	for name, want := range map[string]string{
 		"ECDHE-ECDSA-AES256-GCM-SHA384": "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
 		"ECDHE-RSA-AES128-SHA256":       "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256",

@@ -58,6 +58,7 @@ func newJob(work *Work, before *job) *job {
 		next.manifests = work.Cluster.Select(work.Payload.Manifests)
 		next.hash = release.Hash(next.manifests)
 	}
+
 	next.items = make([]item, len(next.manifests))
 	next.kinds = map[schema.GroupKind]bool{}
 	for i, m := range next.manifests {
@@ -69,6 +70,7 @@ func newJob(work *Work, before *job) *job {
 		}
 		next.injects = next.injects || !next.items[i].inject.isNothing()
 	}
+
 	return next
 }
 

@@ -36,6 +36,7 @@ func operator(parts ...string) *configv1.ClusterOperator {
 		kind, status, _ := strings.Cut(part, "=")
 		o.Status.Conditions = append(o.Status.Conditions, configv1.ClusterOperatorStatusCondition{Type: kind, Status: metav1.ConditionStatus(status)})
 	}
+
 	return o
 }
 
@@ -111,6 +112,7 @@ func TestJudgeDeployment(t *testing.T) {
 			}
 		})
 	}
+
 	going := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{}}}
 	if err := judgeDeployment(going); err == nil || !isJudged(err) {
 		t.Errorf("being deleted: %v", err)
@@ -362,6 +364,7 @@ func TestPauses(t *testing.T) {
 			}
 		}
 	}
+
 	for range 100 {
 		if period := New(Options{}).period; period < 2*time.Minute || period >= 4*time.Minute {
 			t.Fatalf("period %s", period)

@@ -56,10 +56,12 @@ func load(t testing.TB, files map[string]string) *release.Payload {
 		text = strings.ReplaceAll(text, "INCLUDED", `include.release.openshift.io/self-managed-high-availability: "true"`)
 		fsys[release.FolderRelease+"/"+name+".yaml"] = &fstest.MapFile{Data: []byte(text)}
 	}
+
 	payload, err := release.Load(fsys, release.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return payload
 }
 
@@ -97,6 +99,7 @@ func newRecord(t testing.TB) *record {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	r := &record{}
 	r.Client = interceptor.NewClient(inner, interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
@@ -112,6 +115,7 @@ func newRecord(t testing.TB) *record {
 			return r.write("delete", obj, func() error { return c.Delete(ctx, obj, opts...) })
 		},
 	})
+
 	return r
 }
 
@@ -133,12 +137,15 @@ func (r *record) write(verb string, object client.Object, do func() error) error
 			return err
 		}
 	}
+
 	if err := do(); err != nil {
 		return err
 	}
+
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.writes = append(r.writes, what)
+
 	return nil
 }
 
@@ -181,7 +188,9 @@ func start(t testing.TB, w *worker.Worker) (stop func()) {
 			t.Errorf("Run: %v", err)
 		}
 	})
+
 	t.Cleanup(stop)
+
 	return stop
 }
 
@@ -230,6 +239,7 @@ func report(t testing.TB, c client.Client, name, version string, conditions ...s
 	if err := c.Get(context.Background(), client.ObjectKey{Name: name}, operator); err != nil {
 		t.Fatal(err)
 	}
+
 	operator.Status.Conditions = nil
 	for _, condition := range conditions {
 		kind, status, _ := strings.Cut(condition, "=")
@@ -237,6 +247,7 @@ func report(t testing.TB, c client.Client, name, version string, conditions ...s
 			Type: kind, Status: metav1.ConditionStatus(status), LastTransitionTime: metav1.Now(),
 		})
 	}
+
 	operator.Status.Versions = []configv1.OperandVersion{{Name: "operator", Version: version}}
 	if err := c.Status().Update(context.Background(), operator); err != nil {
 		t.Fatal(err)

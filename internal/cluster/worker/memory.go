@@ -69,6 +69,7 @@ func (m *memory) keep(items []item) {
 			kept[items[i].key] = e
 		}
 	}
+
 	m.entries = kept
 }
 
@@ -82,8 +83,10 @@ func shapeOf(u *unstructured.Unstructured) digest {
 			content[field] = value
 		}
 	}
+
 	for _, value := range []any{content, u.GetLabels(), u.GetAnnotations(), u.GetOwnerReferences(), u.GetFinalizers(), u.GetDeletionTimestamp()} {
 		_ = encoder.Encode(value) // It was decoded from JSON.
 	}
+
 	return digest(hash.Sum(nil))
 }

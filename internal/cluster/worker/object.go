@@ -28,10 +28,12 @@ func (p *pass) ensure(ctx context.Context, it *item) error {
 	if err != nil {
 		return err
 	}
+
 	found, exists, known := p.survey.find(it)
 	if exists && p.worker.memory.recall(it.key, found, asked, p.mode != release.Initializing) {
 		return nil
 	}
+
 	// Of a new cluster it is believed that an object is absent until its creation shows
 	// otherwise.
 	absent := !exists && (known || p.mode == release.Initializing)
@@ -43,14 +45,17 @@ func (p *pass) ensure(ctx context.Context, it *item) error {
 		}
 		absent = false
 	}
+
 	if err != nil {
 		return err
 	}
+
 	if !it.createOnly {
 		if live, err = p.healthy(ctx, it, live); err != nil {
 			return err
 		}
 	}
+
 	p.worker.memory.remember(it.key, live, asked, p.mode != release.Initializing)
 	return nil
 }
@@ -61,6 +66,7 @@ func (p *pass) attempt(ctx context.Context, it *item, wanted *unstructured.Unstr
 	if absent {
 		return p.create(ctx, it, wanted)
 	}
+
 	live := empty(it)
 	err := p.worker.client.Get(ctx, client.ObjectKeyFromObject(wanted), live)
 	if apierrors.IsNotFound(err) {
@@ -69,14 +75,17 @@ func (p *pass) attempt(ctx context.Context, it *item, wanted *unstructured.Unstr
 	if err != nil || it.createOnly {
 		return live, err
 	}
+
 	merged, differs := merge.Merge(live, wanted)
 	if !differs || p.worker.memory.knows(it.key, live, asked) {
 		return live, nil
 	}
+
 	written, err := p.update(ctx, it, live, merged)
 	if field := fixedField(err); field != "" {
 		return p.remake(ctx, it, live, merged, field, err)
 	}
+
 	return written, err
 }
 
@@ -89,6 +98,7 @@ func (p *pass) update(ctx context.Context, it *item, live, merged *unstructured.
 			return live, err
 		}
 	}
+
 	merged = merged.DeepCopy()
 	if err := p.worker.client.Update(ctx, merged, client.FieldOwner(fieldManager)); err != nil {
 		return nil, err
@@ -96,6 +106,7 @@ func (p *pass) update(ctx context.Context, it *item, live, merged *unstructured.
 	if merged.GetResourceVersion() != live.GetResourceVersion() {
 		log.FromContext(ctx).Info("updated an object", "kind", it.key.Kind, "group", it.key.Group, "namespace", it.key.Namespace, "name", it.key.Name)
 	}
+
 	return merged, nil
 }
 
@@ -111,6 +122,7 @@ func (p *pass) isSame(ctx context.Context, live, merged *unstructured.Unstructur
 	case err != nil:
 		return false, err
 	}
+
 	return shapeOf(asked) == shapeOf(live), nil
 }
 
@@ -138,6 +150,7 @@ func (p *pass) wanted(it *item) (*unstructured.Unstructured, digest, error) {
 	for field, value := range it.manifest.Object {
 		u.Object[field] = value
 	}
+
 	given, _ := it.manifest.Object["metadata"].(map[string]any)
 	u.Object["metadata"] = only(given, statedMetadata)
 	if owner := p.job.work.Owner; owner.UID != "" && len(u.GetOwnerReferences()) == 0 && !it.createOnly {
@@ -147,14 +160,17 @@ func (p *pass) wanted(it *item) (*unstructured.Unstructured, digest, error) {
 	if refused := merge.Refused(u); refused != "" {
 		return nil, digest{}, fault{errors.New(refused)}
 	}
+
 	u, injected, err := it.inject.into(u, p.environment)
 	if err != nil {
 		return nil, digest{}, fault{err}
 	}
+
 	hash := sha256.New()
 	hash.Write(it.digest[:])
 	hash.Write([]byte(p.job.work.Owner.UID))
 	hash.Write([]byte(injected))
+
 	return u, digest(hash.Sum(nil)), nil
 }
 

@@ -28,6 +28,7 @@ func (p *pass) precreate(ctx context.Context, it *item) {
 	if it.excluded != "" || it.deletes || it.fault != nil {
 		return
 	}
+
 	_, exists, known := p.survey.find(it)
 	if !known {
 		exists = !apierrors.IsNotFound(p.worker.client.Get(ctx, client.ObjectKey{Name: it.key.Name}, empty(it)))
@@ -35,10 +36,12 @@ func (p *pass) precreate(ctx context.Context, it *item) {
 	if exists {
 		return
 	}
+
 	wanted, _, err := p.wanted(it)
 	if err != nil {
 		return
 	}
+
 	created, err := p.create(ctx, it, wanted)
 	if err == nil {
 		related, _, _ := unstructured.NestedFieldNoCopy(it.manifest.Object, "status", "relatedObjects")
@@ -48,6 +51,7 @@ func (p *pass) precreate(ctx context.Context, it *item) {
 		created.Object["status"] = map[string]any{"relatedObjects": related}
 		err = p.worker.client.Status().Update(ctx, created, client.FieldOwner(fieldManager))
 	}
+
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		log.FromContext(ctx).V(1).Info("a ClusterOperator could not be made", "name", it.key.Name, "error", err.Error())
 	}
@@ -63,11 +67,13 @@ func (p *pass) operator(ctx context.Context, it *item) error {
 	if err != nil {
 		p.precreate(ctx, it) // Its kind may have been missing when that was tried.
 	}
+
 	if err == nil && p.mode == release.Reconciling {
 		if err := p.mergeOperator(ctx, it, live); err != nil {
 			return err
 		}
 	}
+
 	wanted, reported := &configv1.ClusterOperator{}, &configv1.ClusterOperator{}
 	if err := convert(it.manifest, wanted); err != nil {
 		return fault{err}
@@ -75,6 +81,7 @@ func (p *pass) operator(ctx context.Context, it *item) error {
 	if err := convert(live, reported); err != nil {
 		return err
 	}
+
 	err = judgeOperator(wanted, reported, p.mode)
 	p.worker.noteOperator(p.job, it.key.Name, err == nil)
 	return err
@@ -86,10 +93,12 @@ func (p *pass) mergeOperator(ctx context.Context, it *item, live *unstructured.U
 	if err != nil {
 		return err
 	}
+
 	merged, differs := merge.Merge(live, wanted)
 	if !differs {
 		return nil
 	}
+
 	return p.worker.client.Update(ctx, merged.DeepCopy(), client.FieldOwner(fieldManager))
 }
 
@@ -110,6 +119,7 @@ func judgeOperator(wanted, reported *configv1.ClusterOperator, mode release.Mode
 	if statusOf(reported, configv1.OperatorAvailable) != metav1.ConditionTrue {
 		return problem(ReasonOperatorNotAvailable, EffectFail, "is not available")
 	}
+
 	isInitial := mode == release.Initializing
 	if statusOf(reported, configv1.OperatorDegraded) != metav1.ConditionFalse {
 		if isInitial {
@@ -117,11 +127,13 @@ func judgeOperator(wanted, reported *configv1.ClusterOperator, mode release.Mode
 		}
 		return problem(ReasonOperatorDegraded, EffectFailAfterInterval, "is degraded")
 	}
+
 	for _, version := range wanted.Status.Versions {
 		if !isInitial && versionOf(reported, version.Name) != version.Version {
 			return problem(ReasonOperatorUpdating, EffectNone, "is updating versions")
 		}
 	}
+
 	return nil
 }
 
@@ -148,10 +160,12 @@ func (w *Worker) watchOperators(ctx context.Context) error {
 	if w.informers == nil {
 		return nil
 	}
+
 	informer, err := w.informers.GetInformer(ctx, &configv1.ClusterOperator{})
 	if err != nil {
 		return fmt.Errorf("watching ClusterOperators: %w", err)
 	}
+
 	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		UpdateFunc: func(before, after any) {
 			was, ok := before.(*configv1.ClusterOperator)
@@ -165,6 +179,7 @@ func (w *Worker) watchOperators(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("watching ClusterOperators: %w", err)
 	}
+
 	context.AfterFunc(ctx, func() {
 		if err := informer.RemoveEventHandler(registration); err != nil && !errors.Is(err, context.Canceled) {
 			log.FromContext(ctx).V(1).Info("the watch of ClusterOperators did not end", "error", err.Error())

@@ -64,6 +64,7 @@ func (p *pass) run(ctx context.Context, attempt int) (failed, reports []error) {
 			return []error{err}, nil
 		}
 	}
+
 	graph := release.NewGraph(p.job.manifests, p.mode, attempt)
 	failed = graph.Run(ctx, p.parallel(graph), func(ctx context.Context, node release.Node) error {
 		for _, task := range node.Tasks {
@@ -73,6 +74,7 @@ func (p *pass) run(ctx context.Context, attempt int) (failed, reports []error) {
 		}
 		return release.Serially(p.do)(ctx, node)
 	})
+
 	return failed, p.reports
 }
 
@@ -99,6 +101,7 @@ func (p *pass) do(ctx context.Context, task release.Task) error {
 	} else {
 		err = p.try(ctx, it)
 	}
+
 	if err != nil {
 		err = taskError(task, err)
 		if judged := (*Error)(nil); errors.As(err, &judged) && judged.Effect == EffectReport {
@@ -108,6 +111,7 @@ func (p *pass) do(ctx context.Context, task release.Task) error {
 			err = nil
 		}
 	}
+
 	p.worker.end(p.job, task, err == nil)
 	return err
 }
@@ -118,6 +122,7 @@ func (p *pass) try(ctx context.Context, it *item) error {
 	if p.mode == release.Initializing {
 		policy = initialRetries
 	}
+
 	pause := policy.pause
 	looks := 0
 	for attempt := 1; ; attempt++ {
@@ -125,16 +130,19 @@ func (p *pass) try(ctx context.Context, it *item) error {
 		for ; isKindMissing(err) && p.bringsKind(it) && looks < kindLooks && p.worker.sleep(ctx, kindPause) == nil; looks++ {
 			err = p.apply(ctx, it)
 		}
+
 		if err != nil && ctx.Err() == nil {
 			p.worker.noteError(p.job)
 		}
 		if err == nil || attempt == policy.attempts || isJudged(err) || ctx.Err() != nil {
 			return err
 		}
+
 		log.FromContext(ctx).V(1).Info("a manifest could not be applied, and is tried again", "object", it.String(), "error", err.Error(), "after", pause.String())
 		if p.worker.sleep(ctx, pause) != nil {
 			return err
 		}
+
 		pause = min(time.Duration(float64(pause)*policy.factor), maxRetryPause)
 	}
 }
@@ -182,6 +190,7 @@ func (w *Worker) end(j *job, task release.Task, done bool) {
 	if w.job != j {
 		return
 	}
+
 	p := &w.progress
 	delete(p.tasks, task.Number)
 	if !done {
@@ -190,6 +199,7 @@ func (w *Worker) end(j *job, task release.Task, done bool) {
 	if p.done++; p.done > p.status.Done {
 		p.status.Done, p.status.LastProgress = p.done, w.clock.Now()
 	}
+
 	signal(w.changed)
 }
 
@@ -209,6 +219,7 @@ func (w *Worker) noteOperator(j *job, name string, isWell bool) {
 	if w.job != j {
 		return
 	}
+
 	if isWell {
 		delete(w.progress.waiting, name)
 	} else if w.progress.waiting[name].IsZero() {
@@ -223,6 +234,7 @@ func (w *Worker) noteDeletion(j *job, object string, isPending bool) {
 	if w.job != j {
 		return
 	}
+
 	if isPending {
 		w.progress.deleting[object] = true
 	} else {

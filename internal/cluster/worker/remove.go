@@ -22,6 +22,7 @@ func (p *pass) remove(ctx context.Context, it *item) error {
 	if err != nil {
 		return err
 	}
+
 	if isThere != nil && !isGoing {
 		if p.mode != release.Updating || p.worker.wasRemoved(p.job, it, isThere.UID) {
 			log.FromContext(ctx).Info("an object that the release removes is there, and is left", "object", it.String())
@@ -30,6 +31,7 @@ func (p *pass) remove(ctx context.Context, it *item) error {
 			return err
 		}
 	}
+
 	p.worker.noteDeletion(p.job, it.String(), isThere != nil)
 	return nil
 }
@@ -39,12 +41,14 @@ func (p *pass) delete(ctx context.Context, it *item, live *metav1.PartialObjectM
 	if err != nil && !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("deleting it: %w", err)
 	}
+
 	p.worker.noteRemoval(p.job, it, live.UID)
 	log.FromContext(ctx).Info("deleted an object that the release removes", "object", it.String())
 	after, _, err := p.look(ctx, it)
 	if after != nil && after.UID != live.UID {
 		after = nil // Somebody made it anew already.
 	}
+
 	return after, err
 }
 
@@ -60,6 +64,7 @@ func (p *pass) look(ctx context.Context, it *item) (live *metav1.PartialObjectMe
 	case err != nil:
 		return nil, false, err
 	}
+
 	live.SetGroupVersionKind(it.kind)
 	return live, live.DeletionTimestamp != nil, nil
 }

@@ -37,8 +37,10 @@ func TestRetries(t *testing.T) {
 		case what == "create ConfigMap never":
 			return apierrors.NewForbidden(configv1.GroupVersion.WithResource("a").GroupResource(), "never", errors.New("for a reason"))
 		}
+
 		return nil
 	}
+
 	config := func(object string) string {
 		return strings.ReplaceAll(configMapText, "name: NAME,", "name: "+object+",")
 	}
@@ -52,6 +54,7 @@ func TestRetries(t *testing.T) {
 	if diff := cmp.Diff(want, status.Failure.Error()); diff != "" {
 		t.Errorf("failure, -want +got:\n%s", diff)
 	}
+
 	mu.Lock()
 	defer mu.Unlock()
 	if tried["create ConfigMap soon"] != 3 || tried["create ConfigMap never"] != 3 || tried["create ConfigMap later"] != 0 || status.Done != 2 || status.Errors < 5 {
@@ -83,6 +86,7 @@ func TestAnotherJob(t *testing.T) {
 				"spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: " + image + "}]}}}\n",
 		}), release.Updating)
 	}
+
 	w := newWorker(c)
 	w.Update(job("example.com/a:v1"))
 	stop := start(t, w)
@@ -121,6 +125,7 @@ func TestContention(t *testing.T) {
 		}
 		return nil
 	}
+
 	c.mu.Unlock()
 	w = newWorker(c)
 	w.Update(work(payload, release.Updating))
@@ -139,6 +144,7 @@ func TestUpdate(t *testing.T) {
 	if status := w.Status(); status.Total != 0 || status.State() != release.Updating {
 		t.Errorf("without work: %+v", status)
 	}
+
 	start(t, w)
 	payload := load(t, namespaced(name, map[string]string{"0000_10_a_01": configMapText}))
 	asked := work(payload, release.Initializing)
@@ -148,12 +154,14 @@ func TestUpdate(t *testing.T) {
 	if !status.Verified || status.AcceptedRisks != "a risk" || status.Actual.Version != "1.0.0" || status.Generation != 1 {
 		t.Errorf("status %+v", status)
 	}
+
 	// The same work again changes nothing but the generation, whatever state it names.
 	asked.Generation = 2
 	w.Update(asked)
 	if status := w.Status(); status.Generation != 2 || !status.Reconciling || status.Completed < 1 {
 		t.Errorf("the same work: %+v", status)
 	}
+
 	// Another release begins anew.
 	other := work(load(t, namespaced(name, map[string]string{"0000_10_a_01": strings.Replace(configMapText, "a: release", "a: other", 1)})), release.Updating)
 	other.Desired = configv1.Release{Version: "1.0.1", Image: "registry.example.com/release@sha256:1"}
@@ -162,6 +170,7 @@ func TestUpdate(t *testing.T) {
 	if status := w.Status(); status.Reconciling || status.Initial || status.Completed != 0 && status.Actual.Version != "1.0.1" {
 		t.Errorf("another release: %+v", status)
 	}
+
 	until(t, w, "the other release", func(s worker.Status) bool { return s.Completed >= 1 && s.Reconciling && s.Actual.Version == "1.0.1" })
 	live := get(t, c, "v1", "ConfigMap", name, name)
 	if value, _, _ := unstructured.NestedString(live.Object, "data", "a"); value != "other" {
@@ -181,6 +190,7 @@ func TestReplacedInTheMiddle(t *testing.T) {
 		}
 		return nil
 	}
+
 	w := newWorker(c)
 	w.Update(work(load(t, namespaced(name, map[string]string{"0000_10_a_01": configMapText, "0000_20_a_01": strings.Replace(configMapText, "name: NAME,", "name: behind,", 1)})), release.Updating))
 	start(t, w)
@@ -188,6 +198,7 @@ func TestReplacedInTheMiddle(t *testing.T) {
 	if diff := cmp.Diff([]string{`configmap "` + name + `/` + name + `" (2 of 3)`}, w.Status().Tasks); diff != "" {
 		t.Errorf("in flight, -want +got:\n%s", diff)
 	}
+
 	other := work(load(t, map[string]string{"0000_10_a_01": named(namespaceText, name+"-other")}), release.Updating)
 	other.Desired.Image += "1"
 	w.Update(other)
@@ -308,6 +319,7 @@ func TestAnOutage(t *testing.T) {
 		}
 		return syscall.ECONNREFUSED
 	}
+
 	w := newWorker(c)
 	w.Update(work(load(t, namespaced(name, map[string]string{"0000_10_a_01": configMapText})), release.Updating))
 	start(t, w)
@@ -316,6 +328,7 @@ func TestAnOutage(t *testing.T) {
 	if verdict := status.Judge(time.Now()); verdict.Message != want || verdict.Summary != "the control plane is down or not responding" {
 		t.Errorf("verdict %+v, want the message %q", verdict, want)
 	}
+
 	mu.Lock()
 	isUp = true
 	mu.Unlock()

@@ -25,10 +25,12 @@ func (w *Worker) Run(ctx context.Context) error {
 	if err := w.watchOperators(ctx); err != nil {
 		return err
 	}
+
 	var pause time.Duration
 	for w.await(ctx, pause) {
 		pause = w.pass(ctx)
 	}
+
 	return nil
 }
 
@@ -84,15 +86,18 @@ func (w *Worker) beginPass(ctx context.Context) (*pass, int, context.Context, co
 	case <-w.wake:
 	default:
 	}
+
 	p := &pass{worker: w, job: w.job, mode: w.progress.status.State()}
 	limit := 2 * w.period
 	if p.mode == release.Initializing {
 		limit = w.period
 	}
+
 	ctx, w.cancel = context.WithTimeout(ctx, limit)
 	w.progress.done = 0
 	clear(w.progress.tasks)
 	log.FromContext(ctx).V(1).Info("a pass begins", "version", p.job.work.Desired.Version, "state", p.mode, "failures", w.failures)
+
 	return p, w.failures, ctx, w.cancel
 }
 
@@ -107,6 +112,7 @@ func (w *Worker) endPass(ctx context.Context, p *pass, failed, reports []error) 
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return 0
 	}
+
 	defer signal(w.changed)
 	status := &w.progress.status
 	clear(w.progress.tasks)
@@ -119,13 +125,16 @@ func (w *Worker) endPass(ctx context.Context, p *pass, failed, reports []error) 
 		}
 		return w.pause()
 	}
+
 	if !status.Reconciling {
 		log.FromContext(ctx).Info("all of the release is applied", "version", p.job.work.Desired.Version, "manifests", status.Total)
 	}
+
 	w.failures = 0
 	status.Initial, status.Reconciling = false, true
 	status.Done = status.Total
 	status.Completed++
+
 	return w.pause()
 }
 
@@ -134,6 +143,7 @@ func (w *Worker) pause() time.Duration {
 	if w.failures == 0 {
 		return w.period
 	}
+
 	pause := w.period
 	if w.failures < backoffs {
 		pause = w.period / 16 << w.failures

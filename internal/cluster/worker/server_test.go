@@ -218,6 +218,7 @@ func TestNothingIsWrittenTwice(t *testing.T) {
 	if writes := c.taken(); len(writes) != len(payload.Manifests) {
 		t.Errorf("%d manifests, written: %q", len(payload.Manifests), writes)
 	}
+
 	c.atRest(t, first, 2)
 	stop()
 	before := versions(t, c, payload)
@@ -234,6 +235,7 @@ func TestNothingIsWrittenTwice(t *testing.T) {
 				t.Errorf("%s: written again: %q", state, writes)
 			}
 		}
+
 		c.atRest(t, again, 1)
 		stop()
 		if diff := cmp.Diff(before, versions(t, c, payload)); diff != "" {
@@ -266,6 +268,7 @@ spec:
     spec:
       containers: [{name: a, image: example.com/a:v1, securityContext: {readOnlyRootFilesystem: true}}]
 `, "NAME", name)})
+
 	worker := newWorker(c)
 	worker.Update(work(payload, release.Reconciling))
 	start(t, worker)
@@ -291,6 +294,7 @@ spec:
 			t.Fatalf("%s: the patch has changed nothing", kind)
 		}
 	}
+
 	done := worker.Status().Completed
 	until(t, worker, "the next but one pass", completed(done+2))
 	for kind, wanted := range want {
@@ -298,6 +302,7 @@ spec:
 			t.Errorf("%s was not healed (-want +got):\n%s", kind, diff)
 		}
 	}
+
 	c.taken()
 	c.atRest(t, worker, 1)
 }

@@ -24,10 +24,12 @@ func summarize(all []error) error {
 	if len(errs) == 0 {
 		errs = all
 	}
+
 	var members []*Error
 	for _, err := range errs {
 		members = append(members, asError(err))
 	}
+
 	// One order for the same errors, whoever was first.
 	slices.SortStableFunc(members, func(a, b *Error) int {
 		if a.Number != b.Number {
@@ -35,6 +37,7 @@ func summarize(all []error) error {
 		}
 		return strings.Compare(a.Message, b.Message)
 	})
+
 	members = condense(members)
 	switch len(members) {
 	case 0:
@@ -42,6 +45,7 @@ func summarize(all []error) error {
 	case 1:
 		return members[0]
 	}
+
 	return multiple(members)
 }
 
@@ -64,6 +68,7 @@ func condense(members []*Error) []*Error {
 	for _, m := range members {
 		byReason[m.Reason] = append(byReason[m.Reason], m)
 	}
+
 	var result []*Error
 	for _, m := range members {
 		same, plural := byReason[m.Reason], plurals[m.Reason]
@@ -74,6 +79,7 @@ func condense(members []*Error) []*Error {
 			result = append(result, together(same, plural.reason, plural.text))
 		}
 	}
+
 	return result
 }
 
@@ -84,10 +90,12 @@ func together(same []*Error, reason, text string) *Error {
 		result.Names = append(result.Names, m.Names...)
 		causes = append(causes, m)
 	}
+
 	slices.Sort(result.Names)
 	result.Names = slices.Compact(result.Names)
 	result.Message = fmt.Sprintf("Cluster operators %s %s", strings.Join(result.Names, ", "), text)
 	result.Err = errors.Join(causes...)
+
 	return result
 }
 
@@ -98,6 +106,7 @@ func multiple(members []*Error) *Error {
 		lines = append(lines, "* "+m.Message)
 		causes = append(causes, m)
 	}
+
 	slices.Sort(lines)
 	return &Error{
 		Reason: ReasonMultiple, Effect: strongest(members),

@@ -47,10 +47,12 @@ func (s *survey) find(it *item) (found seen, exists, known bool) {
 	if !known {
 		return seen{}, false, false
 	}
+
 	name := types.NamespacedName{Name: it.key.Name}
 	if kind.namespaced {
 		name.Namespace = it.key.Namespace
 	}
+
 	found, exists = kind.objects[name]
 	return found, exists, true
 }
@@ -64,6 +66,7 @@ func newSurvey(ctx context.Context, c client.Client, items []item) *survey {
 			counts[it.kind]++
 		}
 	}
+
 	result := &survey{kinds: map[schema.GroupVersionKind]*surveyed{}}
 	var mu sync.Mutex
 	var group errgroup.Group
@@ -81,6 +84,7 @@ func newSurvey(ctx context.Context, c client.Client, items []item) *survey {
 			return nil
 		})
 	}
+
 	_ = group.Wait() // None of them fails.
 	return result
 }
@@ -92,6 +96,7 @@ func list(ctx context.Context, c client.Client, kind schema.GroupVersionKind) *s
 	if err != nil {
 		return nil
 	}
+
 	result.namespaced = mapping.Scope.Name() == meta.RESTScopeNameNamespace
 	page := &metav1.PartialObjectMetadataList{}
 	page.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
@@ -107,5 +112,6 @@ func list(ctx context.Context, c client.Client, kind schema.GroupVersionKind) *s
 			return result
 		}
 	}
+
 	return nil
 }

@@ -89,11 +89,13 @@ func TestDriftHeals(t *testing.T) {
 		containers = append(containers, map[string]any{"name": "mine", "image": "example.com/b"})
 		set(t, deployment, containers, "spec", "template", "spec", "containers")
 	})
+
 	until(t, w, "another pass", completed(w.Status().Completed+2))
 	config = get(t, c, "v1", "ConfigMap", name, name)
 	if diff := cmp.Diff(map[string]any{"a": "release", "b": "more"}, config.Object["data"]); diff != "" || config.GetLabels()["mine"] != "yes" {
 		t.Errorf("the ConfigMap has labels %v, data -want +got:\n%s", config.GetLabels(), diff)
 	}
+
 	deployment = get(t, c, "apps/v1", "Deployment", name, name)
 	replicas, _, _ := unstructured.NestedInt64(deployment.Object, "spec", "replicas")
 	limit, _, _ := unstructured.NestedInt64(deployment.Object, "spec", "revisionHistoryLimit")
@@ -108,10 +110,12 @@ func TestDriftHeals(t *testing.T) {
 	if err := c.Delete(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}
+
 	until(t, w, "another pass", completed(w.Status().Completed+2))
 	if again := get(t, c, "v1", "ConfigMap", name, name); again.GetUID() == config.GetUID() {
 		t.Error("the ConfigMap was not made anew")
 	}
+
 	c.atRest(t, w, 2)
 }
 
@@ -165,6 +169,7 @@ metadata:
   ownerReferences: [{apiVersion: v1, kind: Namespace, name: NAME, uid: 7f5c2d4e-0000-4000-8000-000000000009}]
 `,
 	})), release.Updating)
+
 	asked.Owner = owner("version")
 	w.Update(asked)
 	start(t, w)
@@ -179,6 +184,7 @@ metadata:
 			t.Errorf(name+" of %s, -want +got:\n%s", name, diff)
 		}
 	}
+
 	once := get(t, c, "v1", "ConfigMap", name, "once")
 	change(t, c.Client, once, func() { set(t, once, "mine", "data", "a") })
 	until(t, w, "another pass", completed(w.Status().Completed+2))
@@ -189,6 +195,7 @@ metadata:
 	if err := c.Delete(t.Context(), once); err != nil {
 		t.Fatal(err)
 	}
+
 	until(t, w, "another pass", completed(w.Status().Completed+2))
 	once = get(t, c, "v1", "ConfigMap", name, "once")
 	if value, _, _ := unstructured.NestedString(once.Object, "data", "a"); value != "release" {
@@ -213,6 +220,7 @@ func TestTombstones(t *testing.T) {
 		}
 		return u
 	}
+
 	exists := func() bool {
 		u := &unstructured.Unstructured{}
 		u.SetAPIVersion("v1")
@@ -221,8 +229,10 @@ func TestTombstones(t *testing.T) {
 		if client.IgnoreNotFound(err) != nil {
 			t.Fatal(err)
 		}
+
 		return err == nil
 	}
+
 	payload := load(t, map[string]string{
 		"0000_99_a_01": named(tombstoneText, name),
 		"0000_99_a_02": "apiVersion: example.com/v1\nkind: Gone\nmetadata: {name: gone, annotations: {INCLUDED, release.openshift.io/delete: \"true\"}}\n",
@@ -232,6 +242,7 @@ func TestTombstones(t *testing.T) {
 		w.Update(work(payload, state))
 		stop := start(t, w)
 		until(t, w, "a pass", completed(1))
+
 		return w, stop
 	}
 
@@ -241,12 +252,14 @@ func TestTombstones(t *testing.T) {
 	if exists() {
 		t.Fatal("a tombstone was created")
 	}
+
 	// A steady cluster is left alone.
 	held := create("example.com/held")
 	w, stop := run(release.Reconciling)
 	if stop(); !exists() || len(w.Status().Deleting) > 0 {
 		t.Fatalf("a steady cluster: exists %v, status %q", exists(), w.Status().Deleting)
 	}
+
 	// An update deletes, does not wait, and tells as long as it takes.
 	w, stop = run(release.Updating)
 	if diff := cmp.Diff([]string{`configmap "default/` + name + `"`}, w.Status().Deleting); diff != "" {
@@ -255,12 +268,14 @@ func TestTombstones(t *testing.T) {
 	if status := w.Status(); status.Failure != nil || status.Done != 2 {
 		t.Errorf("a deletion holds the pass: %+v", status)
 	}
+
 	stop()
 	// So does a Worker that knows nothing of it.
 	w, _ = run(release.Reconciling)
 	if diff := cmp.Diff([]string{`configmap "default/` + name + `"`}, w.Status().Deleting); diff != "" {
 		t.Errorf("deletions after a restart, -want +got:\n%s", diff)
 	}
+
 	held = get(t, c, "v1", "ConfigMap", "default", held.GetName())
 	change(t, c.Client, held, func() { held.SetFinalizers(nil) })
 	until(t, w, "the deletion has ended", func(s worker.Status) bool { return len(s.Deleting) == 0 })
@@ -274,6 +289,7 @@ func TestAnObjectThatIsMadeAgain(t *testing.T) {
 	if err := c.Create(t.Context(), object.DeepCopy()); err != nil {
 		t.Fatal(err)
 	}
+
 	w := newWorker(c)
 	w.Update(work(load(t, map[string]string{"0000_10_a_01": named(tombstoneText, name), "0000_20_b_01": named(operatorText, name)}), release.Updating))
 	start(t, w)
@@ -285,6 +301,7 @@ func TestAnObjectThatIsMadeAgain(t *testing.T) {
 	if err := c.Create(t.Context(), object); err != nil {
 		t.Fatalf("the object was not deleted: %v", err)
 	}
+
 	passes(3)
 	if again := get(t, c, "v1", "ConfigMap", "default", name); again.GetUID() != object.UID {
 		t.Error("the object was deleted once more")
@@ -308,6 +325,7 @@ func TestWhatIsPassedOver(t *testing.T) {
 		"0000_10_a_05": config("unmanaged", "INCLUDED"),
 		"0000_10_a_06": config("gated", "INCLUDED, release.openshift.io/feature-gate: New"),
 	}))
+
 	asked := work(payload, release.Updating)
 	asked.Capabilities = capabilities([]string{"A", "B", "C"}, []string{"A", "B"})
 	asked.Overrides = []configv1.ComponentOverride{{Kind: "ConfigMap", Namespace: name, Name: "unmanaged", Unmanaged: true}}
@@ -318,6 +336,7 @@ func TestWhatIsPassedOver(t *testing.T) {
 	if status.Total != 5 || status.Done != 5 || status.VersionHash == "" {
 		t.Errorf("done %d of %d, hash %q", status.Done, status.Total, status.VersionHash)
 	}
+
 	expect := func(want ...string) {
 		t.Helper()
 		list := &unstructured.UnstructuredList{}
@@ -326,15 +345,18 @@ func TestWhatIsPassedOver(t *testing.T) {
 		if err := c.List(t.Context(), list, client.InNamespace(name)); err != nil {
 			t.Fatal(err)
 		}
+
 		var got []string
 		for _, u := range list.Items {
 			got = append(got, u.GetName())
 		}
+
 		slices.Sort(got)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("ConfigMaps, -want +got:\n%s", diff)
 		}
 	}
+
 	expect("both")
 	asked.Overrides = nil
 	asked.Capabilities = capabilities([]string{"A", "B", "C"}, []string{"A", "B", "C"})
@@ -344,6 +366,7 @@ func TestWhatIsPassedOver(t *testing.T) {
 	if !before.Reconciling || before.Generation != 2 || before.VersionHash != status.VersionHash {
 		t.Errorf("the same release with other wishes: %+v", before)
 	}
+
 	until(t, w, "a pass", completed(before.Completed+1))
 	expect("both", "one", "unmanaged")
 	asked.Cluster.FeatureGates = sets.New("New")
@@ -362,6 +385,7 @@ func TestAnUpdateGoesByRunlevels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	go func() { _ = informers.Start(ctx) }()
 	level := func(object string) string {
 		return strings.ReplaceAll(configMapText, "name: NAME,", "name: "+object+",")
@@ -375,11 +399,13 @@ func TestAnUpdateGoesByRunlevels(t *testing.T) {
 		"0000_25_second_02_co":  strings.ReplaceAll(operatorText, "NAME", name+"-second"),
 		"0000_30_third_01_last": level("third"),
 	}))
+
 	// What is no part of the release is never awaited.
 	foreign := &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: name + "-foreign"}}
 	if err := c.Create(t.Context(), foreign); err != nil {
 		t.Fatal(err)
 	}
+
 	report(t, c, foreign.Name, "0.1.0", "Available=False", "Degraded=True")
 	c.taken()
 	// Without the watch it would begin anew after minutes, though the clock runs faster.
@@ -393,21 +419,25 @@ func TestAnUpdateGoesByRunlevels(t *testing.T) {
 	if verdict := status.Judge(time.Now()); verdict.Failing != metav1.ConditionTrue || status.Done != 3 || status.Waiting[name+"-first"].IsZero() {
 		t.Errorf("done %d, verdict %+v", status.Done, verdict)
 	}
+
 	first := get(t, c, "config.openshift.io/v1", "ClusterOperator", "", name+"-first")
 	related, _, _ := unstructured.NestedSlice(first.Object, "status", "relatedObjects")
 	if diff := cmp.Diff([]any{map[string]any{"group": "", "resource": "namespaces", "name": name + "-first"}}, related); diff != "" {
 		t.Errorf("relatedObjects, -want +got:\n%s", diff)
 	}
+
 	report(t, c, name+"-first", "0.9.0", "Available=True", "Degraded=True")
 	status = until(t, w, "degraded", waiting(name+"-first is degraded"))
 	if verdict := status.Judge(time.Now()); verdict.Failing != metav1.ConditionFalse || verdict.Waiting != "waiting up to 40 minutes on "+name+"-first" {
 		t.Errorf("verdict %+v", verdict)
 	}
+
 	report(t, c, name+"-first", "0.9.0", "Available=True", "Degraded=False", "Progressing=True")
 	status = until(t, w, "updating", waiting(name+"-first is updating versions"))
 	if verdict := status.Judge(time.Now()); verdict.Failing != metav1.ConditionFalse || verdict.Waiting != "waiting on "+name+"-first" {
 		t.Errorf("verdict %+v", verdict)
 	}
+
 	writes := c.taken()
 	if !slices.Contains(writes, "create ConfigMap neighbour") || slices.Contains(writes, "create ConfigMap behind-first") || slices.Contains(writes, "create ConfigMap second") {
 		t.Errorf("written: %q", writes)
@@ -443,6 +473,7 @@ func TestACloudyBeginning(t *testing.T) {
 	if verdict := status.Judge(time.Now()); verdict.Failing != metav1.ConditionTrue || verdict.Reason != worker.ReasonOperatorDegraded {
 		t.Errorf("verdict %+v", verdict)
 	}
+
 	// What is kept as it is must be at its version too.
 	report(t, c, name, "0.1.0", "Available=True", "Degraded=False")
 	until(t, w, "the version is awaited", func(s worker.Status) bool {

@@ -71,6 +71,7 @@ func ianaName(name string) (string, bool) {
 	if special, ok := openSSLNames[name]; ok {
 		return special, true
 	}
+
 	iana := name
 	if !strings.HasPrefix(name, "TLS_") {
 		exchange, cipher := "RSA", name
@@ -79,13 +80,17 @@ func ianaName(name string) (string, bool) {
 				exchange, cipher = strings.ReplaceAll(prefix, "-", "_"), rest
 			}
 		}
+
 		for _, size := range []string{"128", "256"} {
 			cipher = strings.Replace(cipher, "AES"+size, "AES_"+size, 1)
 		}
+
 		if !strings.Contains(cipher, "GCM") {
 			cipher = strings.Replace(cipher, "-SHA", "-CBC-SHA", 1)
 		}
+
 		iana = "TLS_" + exchange + "_WITH_" + strings.ReplaceAll(cipher, "-", "_")
 	}
+
 	return iana, slices.Contains(oldCiphers, iana)
 }

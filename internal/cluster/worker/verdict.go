@@ -39,10 +39,12 @@ func (s Status) Judge(now time.Time) Verdict {
 	if s.Failure == nil {
 		return Verdict{Failing: metav1.ConditionFalse}
 	}
+
 	judged := asError(s.Failure)
 	if !s.Reconciling {
 		judged = withoutWaiting(judged)
 	}
+
 	failing := Verdict{
 		Failing: metav1.ConditionTrue, Reason: judged.Reason, Message: judged.Message,
 		ProgressingReason: judged.Reason, Summary: summaryOf(judged),
@@ -50,6 +52,7 @@ func (s Status) Judge(now time.Time) Verdict {
 	if s.Reconciling {
 		return failing
 	}
+
 	switch judged.Effect {
 	case EffectNone:
 		return judgeUpdating(judged, s.Waiting, now)
@@ -63,6 +66,7 @@ func (s Status) Judge(now time.Time) Verdict {
 		}
 		failing.Summary = "wait has exceeded 40 minutes for these operators: " + strings.Join(late, ", ")
 	}
+
 	return failing
 }
 
@@ -72,18 +76,21 @@ func withoutWaiting(failure *Error) *Error {
 	if failure.Reason != ReasonMultiple || !errors.As(failure.Err, &joined) {
 		return failure
 	}
+
 	var left []*Error
 	for _, err := range joined.Unwrap() {
 		if member := asError(err); member.Effect != EffectNone {
 			left = append(left, member)
 		}
 	}
+
 	switch len(left) {
 	case 0:
 		return failure
 	case 1:
 		return left[0]
 	}
+
 	return multiple(left)
 }
 
@@ -95,12 +102,14 @@ func judgeUpdating(failure *Error, since map[string]time.Time, now time.Time) Ve
 		}
 		return slowAfter
 	})
+
 	if len(late) == 0 {
 		return Verdict{
 			Failing: metav1.ConditionFalse, ProgressingReason: failure.Reason,
 			Waiting: "waiting on " + strings.Join(failure.Names, ", "),
 		}
 	}
+
 	var parts, others []string
 	isMachineConfig := false
 	for _, name := range late {
@@ -110,12 +119,14 @@ func judgeUpdating(failure *Error, since map[string]time.Time, now time.Time) Ve
 			others = append(others, name)
 		}
 	}
+
 	if len(others) > 0 {
 		parts = append(parts, strings.Join(others, ", ")+" over 30 minutes")
 	}
 	if isMachineConfig {
 		parts = append(parts, machineConfig+" over 90 minutes")
 	}
+
 	waiting := fmt.Sprintf("waiting on %s which is longer than expected", strings.Join(parts, " and "))
 	return Verdict{
 		Failing: metav1.ConditionUnknown, Reason: ReasonSlowOperator, Message: waiting,

@@ -62,5 +62,6 @@ func (w *Work) overrides() []release.Override {
 			Unmanaged: o.Unmanaged,
 		}
 	}
+
 	return overrides
 }

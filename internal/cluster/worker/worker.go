@@ -116,10 +116,12 @@ func (w *Worker) Update(work Work) {
 		w.describe(&work)
 		return
 	}
+
 	w.describe(&work)
 	if w.cancel != nil {
 		w.cancel()
 	}
+
 	signal(w.wake)
 }
 

@@ -77,14 +77,17 @@ func (c *Clients) For(as Account) (*Client, error) {
 	if cached, ok := c.cached.Get(as); ok {
 		return cached.(*Client), nil
 	}
+
 	config := rest.CopyConfig(c.config)
 	if !as.IsOwn() {
 		config.Impersonate = rest.ImpersonationConfig{UserName: fmt.Sprintf("system:serviceaccount:%s:%s", as.Namespace, as.Name)}
 	}
+
 	made, err := newClient(config, c.options)
 	if err != nil {
 		return nil, fmt.Errorf("making a client for ServiceAccount %q: %w", types.NamespacedName(as), err)
 	}
+
 	c.cached.Add(as, made)
 	return made, nil
 }
@@ -94,6 +97,7 @@ func newClient(config *rest.Config, options client.Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	options.HTTPClient = httpClient
 	c := &Client{}
 	if c.Client, err = client.New(config, options); err != nil {
@@ -102,6 +106,7 @@ func newClient(config *rest.Config, options client.Options) (*Client, error) {
 	if c.Dynamic, err = dynamic.NewForConfigAndClient(config, httpClient); err != nil {
 		return nil, err
 	}
+
 	c.Metadata, err = metadata.NewForConfigAndClient(metadata.ConfigFor(config), httpClient)
 	return c, err
 }

@@ -76,12 +76,14 @@ func (a *attempt) list(ctx context.Context, ext *olmv1.ClusterExtension) (revisi
 	if err != nil {
 		return nil, fmt.Errorf("listing the revisions of %q: %w", ext.Name, err)
 	}
+
 	own := sets.Items[:0]
 	for _, set := range sets.Items {
 		if metav1.IsControlledBy(&set, ext) {
 			own = append(own, set)
 		}
 	}
+
 	return sortRevisions(own), nil
 }
 
@@ -92,6 +94,7 @@ func (a *attempt) settle(ctx context.Context, _ *olmv1.ClusterExtension) error {
 			return err
 		}
 	}
+
 	for _, set := range a.revs.toDelete() {
 		if err := a.Client.Delete(ctx, &set); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("deleting the archived revision %q: %w", set.Name, err)
@@ -121,6 +124,7 @@ func (a *attempt) checkPlace(ctx context.Context, ext *olmv1.ClusterExtension) e
 		return reconcile.Wait(olmv1.ReasonRetrying, recheck, fmt.Errorf(
 			"namespace %q does not exist: create it, the extension's namespaced objects go there", ext.Spec.Namespace))
 	}
+
 	name := accountName(a.honored(ext))
 	if name == "" {
 		if a.RequireServiceAccount {
@@ -129,10 +133,12 @@ func (a *attempt) checkPlace(ctx context.Context, ext *olmv1.ClusterExtension) e
 		}
 		return nil
 	}
+
 	err := apply.CheckAccount(ctx, a.Reader, client.ObjectKey{Namespace: ext.Spec.Namespace, Name: name})
 	if isMissingAccount(err) {
 		return reconcile.Wait(olmv1.ReasonRetrying, recheck, err)
 	}
+
 	return err
 }
 
@@ -143,16 +149,19 @@ func (a *attempt) choose(ctx context.Context, ext *olmv1.ClusterExtension) error
 	if err != nil {
 		return err
 	}
+
 	filter := ext.Spec.Source.Catalog
 	if keeper := a.revs.keeper(filter.Version); len(selected) == 0 && keeper != nil {
 		a.chosen = selectionOf(keeper)
 		a.choice = choiceWithoutCatalogs(filter, a.chosen, a.revs.installed())
 		return nil
 	}
+
 	catalogs, err := a.readCatalogs(ctx, servingCatalogs(selected), filter.PackageName)
 	if err != nil {
 		return err
 	}
+
 	a.choice = choice{catalogs: catalogs, request: resolve.Request{
 		Package: filter.PackageName, Version: filter.Version, Channels: filter.Channels,
 		Policy: filter.UpgradeConstraintPolicy, Installed: bundleOf(a.revs.installed()), RunsOn: a.runsOn,
@@ -161,6 +170,7 @@ func (a *attempt) choose(ctx context.Context, ext *olmv1.ClusterExtension) error
 	if err != nil {
 		return reconcile.Wait(olmv1.ReasonRetrying, rechoose, err)
 	}
+
 	a.choice.result = result
 	a.chosen = selection{
 		Name: result.Bundle.Name, Version: result.Version.String(), Release: result.Release, Image: result.Bundle.Image,
@@ -169,9 +179,11 @@ func (a *attempt) choose(ctx context.Context, ext *olmv1.ClusterExtension) error
 	for _, warning := range result.Warnings {
 		ctrl.LoggerFrom(ctx).Info("A catalog has a fault", "fault", warning)
 	}
+
 	for _, condition := range resolve.DeprecationConditions(result.Deprecations, filter.Channels, result.Bundle.Name) {
 		setCondition(ext, condition)
 	}
+
 	return nil
 }
 
@@ -181,6 +193,7 @@ func (a *attempt) revise(ctx context.Context, ext *olmv1.ClusterExtension) error
 	if err != nil {
 		return err
 	}
+
 	wanted := inputs(a.honored(ext), a.chosen, issuer, a.Program)
 	newest := a.revs.newest()
 	switch standing := a.revs.standing(wanted); standing {
@@ -190,36 +203,44 @@ func (a *attempt) revise(ctx context.Context, ext *olmv1.ClusterExtension) error
 	default:
 		return a.giveBack(ctx, ext, standing, 0)
 	}
+
 	if err := a.checkRefused(ext, wanted); err != nil {
 		return err
 	}
+
 	if newest != nil {
 		if err := a.checkPlace(ctx, ext); err != nil {
 			return err
 		}
 	}
+
 	made, err := a.produce(ctx, ext, issuer, wanted)
 	if err != nil {
 		return err
 	}
+
 	if !holds(newest, a.chosen) {
 		if err := a.checkDependencies(ctx, ext, made.bundle); err != nil {
 			return err
 		}
 	}
+
 	if set := a.holder(ext, made.phases, made.annotations); set != nil {
 		if err := a.annotate(ctx, set, made.annotations); err != nil {
 			return err
 		}
 		return a.giveBack(ctx, ext, set, 0)
 	}
+
 	if err := a.preflight(ctx, ext, made.objects); err != nil {
 		return err
 	}
+
 	set, secrets, err := a.revision(ext, a.revs.nextNumber(), made.phases, made.annotations)
 	if err != nil {
 		return reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf("bundle %q: %w", a.chosen.Name, err))
 	}
+
 	return a.write(ctx, set, secrets)
 }
 
@@ -237,10 +258,12 @@ func (a *attempt) produce(ctx context.Context, ext *olmv1.ClusterExtension, issu
 	if err != nil {
 		return nil, fmt.Errorf("bundle %q: %w", a.chosen.Name, err)
 	}
+
 	kubernetes, err := a.kubernetes()
 	if err != nil {
 		return nil, err
 	}
+
 	rendered, err := renderBundle(ext, a.chosen, platform{kubernetes, issuer}, image)
 	switch {
 	case reconcile.ReasonOf(err, "") == olmv1.ReasonInvalidConfiguration:
@@ -249,18 +272,22 @@ func (a *attempt) produce(ctx context.Context, ext *olmv1.ClusterExtension, issu
 	case err != nil:
 		return nil, fmt.Errorf("bundle %q: %w", a.chosen.Name, err)
 	}
+
 	wantedPhases := phases(rendered.objects)
 	if err := checkPhases(wantedPhases); err != nil {
 		return nil, reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf("bundle %q: %w", a.chosen.Name, err))
 	}
+
 	annotations, err := annotationsFor(a.honored(ext), a.chosen, rendered.seen, image.Canonical, wanted)
 	if err != nil {
 		return nil, err
 	}
+
 	recordCRDs(annotations, rendered.objects)
 	if !recordStatedProperties(annotations, rendered.stated) {
 		ctrl.LoggerFrom(ctx).Info("The properties of the bundle are too large to be recorded on its revision", "bundle", a.chosen.Name)
 	}
+
 	return &product{rendered.seen, rendered.objects, wantedPhases, annotations}, nil
 }
 
@@ -276,6 +303,7 @@ func (a *attempt) holder(ext *olmv1.ClusterExtension, phases []olmv1.ClusterObje
 			return set
 		}
 	}
+
 	return nil
 }
 
@@ -286,14 +314,17 @@ func (a *attempt) preflight(ctx context.Context, ext *olmv1.ClusterExtension, ob
 	if a.Preflight == nil {
 		return nil
 	}
+
 	removed, err := a.removed(ctx, objects)
 	if err != nil {
 		return err
 	}
+
 	err = a.Preflight.Check(ctx, a.honored(ext), preflight.Change{Written: objects, Removed: removed})
 	if known := meta.FindStatusCondition(ext.Status.Conditions, olmv1.TypeProgressing); err != nil && a.planned == nil && (known == nil || known.Message != err.Error()) {
 		ctrl.LoggerFrom(ctx).Info("Preflight checks failed", "report", err.Error())
 	}
+
 	var unsafe *crdsafety.UnsafeError
 	switch {
 	case err == nil:
@@ -311,6 +342,7 @@ func (a *attempt) removed(ctx context.Context, objects []unstructured.Unstructur
 	for i := range objects {
 		seen[apply.KeyOf(&objects[i])] = true
 	}
+
 	var removed []unstructured.Unstructured
 	for _, set := range a.revs.active() {
 		content, err := apply.Load(ctx, a.Reader, &set, a.SystemNamespace)
@@ -326,6 +358,7 @@ func (a *attempt) removed(ctx context.Context, objects []unstructured.Unstructur
 			}
 		}
 	}
+
 	return removed, nil
 }
 
@@ -348,13 +381,16 @@ func (a *attempt) write(ctx context.Context, set *olmv1.ClusterObjectSet, secret
 			return fmt.Errorf("writing objects of revision %q to Secret %q: %w", set.Name, secrets[i].Name, err)
 		}
 	}
+
 	if err := a.Client.Create(ctx, set); err != nil {
 		return a.uncreated(ctx, set, err)
 	}
+
 	a.revs = append(a.revs, *set)
 	if len(secrets) == 0 {
 		return nil
 	}
+
 	return a.own(ctx, set)
 }
 
@@ -365,11 +401,13 @@ func (a *attempt) uncreated(ctx context.Context, set *olmv1.ClusterObjectSet, er
 	if !apierrors.IsAlreadyExists(err) {
 		return err
 	}
+
 	var former olmv1.ClusterObjectSet
 	if gone := a.Reader.Get(ctx, client.ObjectKeyFromObject(set), &former); gone != nil || metav1.GetControllerOf(&former) == nil ||
 		metav1.GetControllerOf(&former).UID == metav1.GetControllerOf(set).UID {
 		return err // what the cache shows of it is late
 	}
+
 	return reconcile.Wait(olmv1.ReasonRetrying, recheck, fmt.Errorf("waiting until %s, which an extension of the same name left, is removed", describe(&former)))
 }
 
@@ -382,6 +420,7 @@ func (a *attempt) own(ctx context.Context, set *olmv1.ClusterObjectSet) error {
 	if err != nil {
 		return fmt.Errorf("listing the Secrets of revision %q: %w", set.Name, err)
 	}
+
 	for _, secret := range secrets.Items {
 		if metav1.IsControlledBy(&secret, set) {
 			continue
@@ -395,6 +434,7 @@ func (a *attempt) own(ctx context.Context, set *olmv1.ClusterObjectSet) error {
 			return fmt.Errorf("giving Secret %q to revision %q: %w", secret.Name, set.Name, err)
 		}
 	}
+
 	return nil
 }
 
@@ -404,10 +444,12 @@ func (a *attempt) annotate(ctx context.Context, set *olmv1.ClusterObjectSet, ann
 	for _, key := range []string{olmv1.AnnotationProvides, olmv1.AnnotationRequires, olmv1.AnnotationBundleRelease, olmv1.AnnotationCRDs, bundle.AnnotationProperties} {
 		delete(set.Annotations, key)
 	}
+
 	maps.Copy(set.Annotations, annotations)
 	if err := a.Client.Patch(ctx, set, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("annotating revision %q: %w", set.Name, err)
 	}
+
 	return nil
 }
 
@@ -419,13 +461,16 @@ func (a *attempt) keep(ctx context.Context, ext *olmv1.ClusterExtension, set *ol
 			return err
 		}
 	}
+
 	if ptr.Equal(set.Spec.ProgressDeadlineMinutes, ext.Spec.ProgressDeadlineMinutes) {
 		return nil
 	}
+
 	before := set.DeepCopy()
 	set.Spec.ProgressDeadlineMinutes = ext.Spec.ProgressDeadlineMinutes
 	if err := a.Client.Patch(ctx, set, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("handing the progress deadline to revision %q: %w", set.Name, err)
 	}
+
 	return nil
 }

@@ -43,6 +43,7 @@ func (w *world) bundle(example, version string, change func(files)) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+
 	changed := files{}
 	err = fs.WalkDir(source, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -55,12 +56,14 @@ func (w *world) bundle(example, version string, change func(files)) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+
 	changed.replace(csvFile, example, version)
 	change(changed)
 	made := fstest.MapFS{}
 	for name, text := range changed {
 		made[name] = &fstest.MapFile{Data: []byte(text)}
 	}
+
 	w.mu.Lock()
 	w.images["quay.io/example/hello:"+version] = made
 	w.mu.Unlock()
@@ -206,6 +209,7 @@ func TestSparseBundles(t *testing.T) {
 		f.replace(csvFile, "    strategy: deployment\n", "")
 		f.replace(csvFile, "  version: "+version+"\n", "")
 	})
+
 	w.catalog("sparse", version)
 	w.create(extension("sparse", "sparse"))
 	deployments := 0
@@ -216,6 +220,7 @@ func TestSparseBundles(t *testing.T) {
 			}
 		}
 	}
+
 	if deployments != 1 {
 		t.Errorf("the revision holds %d Deployments, want 1", deployments)
 	}
@@ -255,6 +260,7 @@ func TestBadRollouts(t *testing.T) {
 			w.namespace(name)
 			w.catalog(name, "1.0.0")
 		}
+
 		w.create(extension("taken-first", "taken-first"))
 		w.installs("taken-first", "1.0.0")
 		w.create(extension("taken-second", "taken-second"))
@@ -264,6 +270,7 @@ func TestBadRollouts(t *testing.T) {
 		w.installs("taken-second", "1.0.0")
 		w.remove("taken-second")
 	})
+
 	// What etcd takes is for an administrator to say, so that it is tried again.
 	t.Run("a definition of 1.8 MB", func(t *testing.T) {
 		w.in(t)

@@ -33,10 +33,12 @@ func renderBundle(ext *olmv1.ClusterExtension, chosen selection, on platform, im
 	if err := checkKubernetes(loaded, on.kubernetes); err != nil {
 		return nil, err
 	}
+
 	config, err := configOf(ext, loaded)
 	if err != nil {
 		return nil, reconcile.Stop(olmv1.ReasonInvalidConfiguration, err)
 	}
+
 	objects, err := render.Render(loaded, render.Options{
 		InstallNamespace: ext.Spec.Namespace, WatchNamespace: config.WatchNamespace, DeploymentConfig: config.DeploymentConfig,
 		Issuer: issuerFor(loaded, on.issuer), AccessRoles: wantsAccessRoles(ext),
@@ -48,10 +50,12 @@ func renderBundle(ext *olmv1.ClusterExtension, chosen selection, on platform, im
 	case err != nil:
 		return nil, reconcile.Stop(olmv1.ReasonBlocked, err)
 	}
+
 	seen, err := dependencyBundle(ext.Spec.Source.Catalog.PackageName, chosen, loaded.Properties)
 	if err != nil {
 		return nil, reconcile.Stop(olmv1.ReasonBlocked, err)
 	}
+
 	return &renderedBundle{seen: seen, stated: loaded.StatedProperties, objects: objects}, nil
 }
 
@@ -86,6 +90,7 @@ func configOf(ext *olmv1.ClusterExtension, loaded *bundle.Bundle) (render.Config
 		}
 		config = parsed
 	}
+
 	annotated := ext.Annotations[olmv1.AnnotationWatchNamespace]
 	switch {
 	case annotated == "" || annotated == config.WatchNamespace:
@@ -95,5 +100,6 @@ func configOf(ext *olmv1.ClusterExtension, loaded *bundle.Bundle) (render.Config
 	default:
 		config.WatchNamespace = annotated
 	}
+
 	return config, nil
 }

@@ -41,10 +41,12 @@ func (a *attempt) selectedCatalogs(ctx context.Context, ext *olmv1.ClusterExtens
 	if err := a.Client.List(ctx, &list); err != nil {
 		return nil, fmt.Errorf("listing catalogs: %w", err)
 	}
+
 	selected, err := resolve.SelectCatalogs(ext.Spec.Source.Catalog.Selector, list.Items)
 	if err != nil {
 		return nil, reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf("spec.source.catalog.selector: %w", err))
 	}
+
 	return selected, nil
 }
 
@@ -65,5 +67,6 @@ func (a *attempt) readCatalogs(ctx context.Context, catalogs []olmv1.ClusterCata
 		}
 		result = append(result, resolve.Catalog{Name: catalog.Name, Priority: catalog.Spec.Priority, Content: content})
 	}
+
 	return result, nil
 }

@@ -59,6 +59,7 @@ func (c *Controller) issuer(ctx context.Context) (render.Issuer, error) {
 	if c.apis == nil {
 		return render.IssuerBuiltIn, nil
 	}
+
 	err := c.apis.Get(ctx, client.ObjectKey{Name: certManagerAPI}, apiService())
 	switch {
 	case apierrors.IsNotFound(err):
@@ -66,5 +67,6 @@ func (c *Controller) issuer(ctx context.Context) (render.Issuer, error) {
 	case err != nil:
 		return "", fmt.Errorf("looking for cert-manager: %w", err)
 	}
+
 	return render.IssuerCertManager, nil
 }

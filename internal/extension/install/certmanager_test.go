@@ -61,10 +61,12 @@ func TestCertManagerComes(t *testing.T) {
 	for _, crd := range []client.Object{certManagerCRD("Certificate", "certificates"), certManagerCRD("Issuer", "issuers")} {
 		w.create(crd)
 	}
+
 	set := w.revision("hooks-3")
 	if diff := cmp.Diff([]string{"Certificate/" + certManagerSecret, "Issuer/" + certManagerSecret + "-selfsigned-issuer", "Service/hello-operator", "Service/hello-operator-service"}, phase(set, "infrastructure")); diff != "" {
 		t.Errorf("what the webhooks need (-want +got):\n%s", diff)
 	}
+
 	w.eventually("the new revision waits for cert-manager", func() error {
 		if got := w.revision("hooks-3").Status.Conditions; len(got) == 0 {
 			return errors.New("it says nothing yet")
@@ -78,6 +80,7 @@ func TestCertManagerComes(t *testing.T) {
 	if got := w.mounted(c); got != builtInSecret {
 		t.Errorf("the Deployment mounts %s before there is a new certificate", got)
 	}
+
 	w.meanwhile(func(ctx context.Context) error { return actAsCertManager(ctx, c, "hooks") })
 	w.eventually("the Deployment mounts the new certificate", func() error {
 		if got := w.mounted(c); got != certManagerSecret {
@@ -85,6 +88,7 @@ func TestCertManagerComes(t *testing.T) {
 		}
 		return nil
 	})
+
 	w.installs("hooks", "1.2.0")
 	if second := w.trust(c, certManagerSecret); bytes.Equal(first, second) {
 		t.Error("the webhooks trust the old certificate")
@@ -167,6 +171,7 @@ func phase(set *olmv1.ClusterObjectSet, name string) []string {
 			}
 		}
 	}
+
 	slices.Sort(result)
 	return result
 }
@@ -199,6 +204,7 @@ func (w *world) trust(c client.Client, secretName string) []byte {
 		}
 		return nil
 	})
+
 	return secret.Data["ca.crt"]
 }
 
@@ -209,11 +215,13 @@ func (w *world) mounted(c client.Client) string {
 	if err := c.Get(w.t.Context(), client.ObjectKey{Namespace: "hooks", Name: "hello-operator"}, &deployment); err != nil {
 		w.t.Fatal(err)
 	}
+
 	for _, volume := range deployment.Spec.Template.Spec.Volumes {
 		if volume.Name == "webhook-cert" {
 			return volume.Secret.SecretName
 		}
 	}
+
 	return ""
 }
 
@@ -233,6 +241,7 @@ func consumers(ctx context.Context, c client.Client) []*unstructured.Unstructure
 			}
 		}
 	}
+
 	return found
 }
 
@@ -252,6 +261,7 @@ func eachClient(consumer *unstructured.Unstructured, do func(map[string]any)) {
 			do(config.(map[string]any))
 		}
 	}
+
 	webhooks, _ := consumer.Object["webhooks"].([]any)
 	for _, webhook := range webhooks {
 		do(webhook.(map[string]any)["clientConfig"].(map[string]any))
@@ -273,6 +283,7 @@ func (w *world) meanwhile(play func(context.Context) error) {
 			}
 		}
 	}()
+
 	w.t.Cleanup(func() { cancel(); <-done })
 }
 
@@ -282,16 +293,19 @@ func runDeployments(ctx context.Context, c client.Client, namespace string) erro
 	if err := c.List(ctx, &deployments, client.InNamespace(namespace)); err != nil {
 		return err
 	}
+
 	var failed []error
 	for i := range deployments.Items {
 		deployment := &deployments.Items[i]
 		if deployment.Status.ObservedGeneration == deployment.Generation {
 			continue
 		}
+
 		before := deployment.DeepCopy()
 		deployment.Status = appsv1.DeploymentStatus{ObservedGeneration: deployment.Generation, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1}
 		failed = append(failed, c.Status().Patch(ctx, deployment, client.MergeFrom(before)))
 	}
+
 	return errors.Join(failed...)
 }
 
@@ -307,19 +321,23 @@ func actAsCertManager(ctx context.Context, c client.Client, namespace string) er
 			failed = append(failed, issue(ctx, c, &list.Items[i]))
 		}
 	}
+
 	for _, consumer := range consumers(ctx, c) {
 		from := consumer.GetAnnotations()["cert-manager.io/inject-ca-from"]
 		var secret corev1.Secret
 		if from != namespace+"/"+certManagerSecret || c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: certManagerSecret}, &secret) != nil {
 			continue
 		}
+
 		bundle := base64.StdEncoding.EncodeToString(secret.Data["ca.crt"])
 		if !slices.ContainsFunc(trusted(consumer), func(has string) bool { return has != bundle }) {
 			continue
 		}
+
 		eachClient(consumer, func(config map[string]any) { config["caBundle"] = bundle })
 		failed = append(failed, c.Update(ctx, consumer, client.FieldOwner("cainjector")))
 	}
+
 	return errors.Join(failed...)
 }
 
@@ -329,10 +347,12 @@ func issue(ctx context.Context, c client.Client, object *unstructured.Unstructur
 		if err != nil {
 			return err
 		}
+
 		key, err := pair.KeyPEM()
 		if err != nil {
 			return err
 		}
+
 		name, _, _ := unstructured.NestedString(object.Object, "spec", "secretName")
 		err = c.Create(ctx, &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: object.GetNamespace(), Name: name},
@@ -343,9 +363,11 @@ func issue(ctx context.Context, c client.Client, object *unstructured.Unstructur
 			return err
 		}
 	}
+
 	if object.Object["status"] != nil {
 		return nil
 	}
+
 	object.Object["status"] = map[string]any{"conditions": []any{map[string]any{
 		"type": "Ready", "status": "True", "observedGeneration": object.GetGeneration(),
 	}}}

@@ -30,6 +30,7 @@ func (a *attempt) installDependencies(ctx context.Context, ext *olmv1.ClusterExt
 	if waiting := createdFor(ext, around); len(waiting) > 0 {
 		return awaitExtensions(waiting)
 	}
+
 	plan, err := problem.Plan()
 	var impossible *dependency.UnsatisfiableError
 	if errors.As(err, &impossible) {
@@ -38,12 +39,14 @@ func (a *attempt) installDependencies(ctx context.Context, ext *olmv1.ClusterExt
 	if err != nil {
 		return err
 	}
+
 	var waiting []string
 	for _, b := range plan {
 		if existing := extensionOf(around, b.Package); existing != "" {
 			waiting = append(waiting, existing)
 			continue
 		}
+
 		created := extensionFor(ext, b, rangeOf(b.Package, append(plan, problem.Wanted)), o.of(b.Package))
 		taken := reconcile.Wait(olmv1.ReasonRetrying, rechoose, fmt.Errorf(
 			"%w. Package %q would provide it, but there is an extension %q of another package: install %q under another name", missing, b.Package, b.Package, b.Package))
@@ -54,6 +57,7 @@ func (a *attempt) installDependencies(ctx context.Context, ext *olmv1.ClusterExt
 			a.planned.created = append(a.planned.created, plannedExtension{created.Name, b.Package, b.Name, b.Version.String(), b.Catalog})
 			continue
 		}
+
 		err := a.Client.Create(ctx, created)
 		if apierrors.IsAlreadyExists(err) {
 			return taken
@@ -61,11 +65,14 @@ func (a *attempt) installDependencies(ctx context.Context, ext *olmv1.ClusterExt
 		if err != nil {
 			return fmt.Errorf("creating extension %q, a dependency of %q: %w", created.Name, ext.Name, err)
 		}
+
 		waiting = append(waiting, created.Name)
 	}
+
 	if a.planned != nil && len(waiting) == 0 {
 		return nil
 	}
+
 	return awaitExtensions(waiting)
 }
 
@@ -86,6 +93,7 @@ func createdFor(ext *olmv1.ClusterExtension, around *surroundings) []string {
 			names = append(names, other.Name)
 		}
 	}
+
 	return names
 }
 
@@ -111,6 +119,7 @@ func extensionFor(ext *olmv1.ClusterExtension, b *dependency.Bundle, versions st
 	if b.Channel != "" {
 		filter.Channels = []string{b.Channel}
 	}
+
 	for _, version := range []string{translateRange(versions), b.Version.String()} {
 		filter.Version = version
 		result, err := resolve.Resolve(resolve.Request{Package: b.Package, Version: version, Channels: filter.Channels}, catalogs)
@@ -126,6 +135,7 @@ func extensionFor(ext *olmv1.ClusterExtension, b *dependency.Bundle, versions st
 			selectCatalog(filter, b.Catalog)
 		}
 	}
+
 	return &olmv1.ClusterExtension{
 		ObjectMeta: metav1.ObjectMeta{Name: b.Package, Annotations: map[string]string{olmv1.AnnotationCreatedFor: ext.Name}},
 		Spec: olmv1.ClusterExtensionSpec{
@@ -166,6 +176,7 @@ func rangeOf(pkg string, bundles []*dependency.Bundle) string {
 			}
 		}
 	}
+
 	return ""
 }
 
@@ -182,10 +193,12 @@ func translateRange(text string) string {
 			words = append(words, word)
 			continue
 		}
+
 		parts := comparison.FindStringSubmatch(word)
 		if parts == nil {
 			return ""
 		}
+
 		operator := parts[1]
 		switch operator {
 		case "==":
@@ -193,8 +206,10 @@ func translateRange(text string) string {
 		case "!":
 			operator = "!="
 		}
+
 		words = append(words, operator+parts[2])
 	}
+
 	if result := strings.Join(words, " "); len(result) <= maxVersionBytes {
 		return result
 	}

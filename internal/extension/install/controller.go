@@ -118,6 +118,7 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 	if err := mgr.Add(c.retrievals.Runnable()); err != nil {
 		return fmt.Errorf("setting up the retrieval of bundles: %w", err)
 	}
+
 	c.limiter = c.retrievals.KeepBackoff(workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstPause, longestPause))
 	b := ctrl.NewControllerManagedBy(mgr)
 	if c.CertManager {
@@ -128,6 +129,7 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 		c.apis = apis
 		b = b.WatchesRawSource(source.Kind[client.Object](apis, apiService(), handler.EnqueueRequestsFromMapFunc(c.everyExtension), cameOrWent))
 	}
+
 	err := b.Named("clusterextension").
 		For(&olmv1.ClusterExtension{}, builder.WithPredicates(predicate.Or[client.Object](
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
@@ -140,6 +142,7 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 	if err != nil {
 		return fmt.Errorf("setting up the ClusterExtension controller: %w", err)
 	}
+
 	return nil
 }
 
@@ -166,11 +169,13 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		Passing: isRollingOut,
 		Later:   &c.later,
 	}
+
 	result, err := lifecycle.Reconcile(ctx, req)
 	if err == nil {
 		// After an error it is not known what is needed: what is being pulled may be.
 		a.cancelRetrievals(req.Name)
 	}
+
 	return result, err
 }
 
@@ -182,10 +187,12 @@ func (c *Controller) everyExtension(ctx context.Context, _ client.Object) []ctrl
 		ctrl.LoggerFrom(ctx).Error(err, "Listing the extensions to wake")
 		return nil
 	}
+
 	requests := make([]ctrlreconcile.Request, len(list.Items))
 	for i := range list.Items {
 		requests[i].NamespacedName = client.ObjectKeyFromObject(&list.Items[i])
 	}
+
 	return requests
 }
 
@@ -210,6 +217,7 @@ func (c *Controller) whoWaits(_ context.Context, changed client.Object) []ctrlre
 		}
 		return true
 	})
+
 	return requests
 }
 

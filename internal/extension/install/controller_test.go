@@ -32,11 +32,13 @@ func TestJourney(t *testing.T) {
 	if got := set.Annotations[olmv1.AnnotationBundleReference]; got != "quay.io/example/hello:1.0.0"+digest {
 		t.Errorf("the revision names the bundle %q", got)
 	}
+
 	want := []string{"identity", "crds", "roles", "bindings", "infrastructure", "deploy"}
 	var got []string
 	for _, phase := range set.Spec.Phases {
 		got = append(got, phase.Name)
 	}
+
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("phases (-want +got):\n%s", diff)
 	}
@@ -50,10 +52,12 @@ func TestJourney(t *testing.T) {
 	if diff := cmp.Diff([]string{olmv1.FinalizerCleanupUnpackCache, olmv1.FinalizerCleanupContentManagerCache}, ext.Finalizers); diff != "" {
 		t.Errorf("finalizers (-want +got):\n%s", diff)
 	}
+
 	var order []string
 	for _, c := range ext.Status.Conditions {
 		order = append(order, c.Type)
 	}
+
 	wantOrder := []string{"Deprecated", "PackageDeprecated", "ChannelDeprecated", "BundleDeprecated", "Installed", "Progressing", "Available", "DeletesCRDs"}
 	if diff := cmp.Diff(wantOrder, order); diff != "" {
 		t.Errorf("order of the conditions (-want +got):\n%s", diff)

@@ -32,6 +32,7 @@ func recordCRDs(annotations map[string]string, objects []unstructured.Unstructur
 			size += len(key.Name) + len(",")
 		}
 	}
+
 	if len(names) > 0 {
 		slices.Sort(names)
 		annotations[olmv1.AnnotationCRDs] = strings.Join(names, ",")
@@ -51,10 +52,12 @@ func reportCRDs(ext *olmv1.ClusterExtension, revs revisions) {
 	for i := range active {
 		names = append(names, crdsOf(&active[i])...)
 	}
+
 	if len(names) == 0 {
 		meta.RemoveStatusCondition(&ext.Status.Conditions, olmv1.TypeDeletesCRDs)
 		return
 	}
+
 	slices.Sort(names)
 	setCondition(ext, deletesCRDs(slices.Compact(names), keepsCRDs(ext)))
 }
@@ -65,6 +68,7 @@ func crdsOf(set *olmv1.ClusterObjectSet) []string {
 	if recorded := set.Annotations[olmv1.AnnotationCRDs]; recorded != "" {
 		return strings.Split(recorded, ",")
 	}
+
 	var names []string
 	for _, phase := range set.Spec.Phases {
 		for _, object := range phase.Objects {
@@ -76,6 +80,7 @@ func crdsOf(set *olmv1.ClusterObjectSet) []string {
 			}
 		}
 	}
+
 	return names
 }
 
@@ -85,12 +90,14 @@ func deletesCRDs(names []string, kept bool) metav1.Condition {
 	if more := len(names) - namedCRDs; more > 0 {
 		listed += fmt.Sprintf(" and %d more", more)
 	}
+
 	if kept {
 		return metav1.Condition{
 			Type: olmv1.TypeDeletesCRDs, Status: metav1.ConditionFalse, Reason: olmv1.ReasonCRDsKept,
 			Message: fmt.Sprintf("When this extension is deleted, its CRDs stay, and so do all custom resources: %s", listed),
 		}
 	}
+
 	return metav1.Condition{
 		Type: olmv1.TypeDeletesCRDs, Status: metav1.ConditionTrue, Reason: olmv1.ReasonCRDsOwned,
 		Message: fmt.Sprintf("When this extension is deleted, its CRDs are deleted, and with them every custom resource of their kinds: %s. To keep them, set the annotation %s: \"true\" first",

@@ -56,6 +56,7 @@ func TestUnsafeCRD(t *testing.T) {
 	if diff := cmp.Diff(before, w.greetings(c)); diff != "" {
 		t.Errorf("the definition changed (-before +after):\n%s", diff)
 	}
+
 	second := &olmv1.ClusterObjectSet{}
 	if err := w.c.Get(t.Context(), client.ObjectKey{Name: "crds-2"}, second); client.IgnoreNotFound(err) != nil || err == nil {
 		t.Errorf("the second revision exists, or cannot be told: %v", err)
@@ -74,6 +75,7 @@ func TestUnsafeCRD(t *testing.T) {
 		}
 		return nil
 	})
+
 	w.makeAvailable(c, "crds", "hello-operator")
 	w.expect("crds", olmv1.TypeInstalled, strings.Replace(installed, "1.0.0", "2.0.0", 1))
 
@@ -96,25 +98,30 @@ func (r renaming) Open(ctx context.Context, image string) (*install.BundleImage,
 	if !found {
 		return r.world.Open(ctx, image)
 	}
+
 	original, err := r.filesOf(ctx, repository+":1.0.0")
 	if err != nil {
 		return nil, err
 	}
+
 	renamed := fstest.MapFS{}
 	err = fs.WalkDir(original, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
+
 		data, err := fs.ReadFile(original, path)
 		if strings.Contains(path, "greetings") {
 			data = []byte(strings.NewReplacer("required: [name]", "required: [whom]", "name:\n                  description", "whom:\n                  description").Replace(string(data)))
 		}
+
 		renamed[path] = &fstest.MapFile{Data: data}
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
+
 	return openBundle(renamed, image)
 }
 
@@ -137,6 +144,7 @@ func run(t *testing.T, c client.Client, setup func(ctrl.Manager) error) {
 	if err := setup(mgr); err != nil {
 		t.Fatal(err)
 	}
+
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error)
 	go func() { done <- mgr.Start(ctx) }()
@@ -165,6 +173,7 @@ func (w *world) makeAvailable(c client.Client, namespace, name string) {
 		if err := c.Get(w.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &deployment); err != nil {
 			return err
 		}
+
 		before := deployment.DeepCopy()
 		deployment.Status = appsv1.DeploymentStatus{
 			ObservedGeneration: deployment.Generation, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1,

@@ -50,6 +50,7 @@ func TestDeadline(t *testing.T) {
 	if err := c.Create(t.Context(), greeting); err != nil {
 		t.Fatal(err)
 	}
+
 	uid := greeting.GetUID()
 
 	w.offer(catalog, "1.0.0", "1.1.0")
@@ -73,6 +74,7 @@ func TestDeadline(t *testing.T) {
 	if last := w.deployment(c, "deadline-1", "v1.0.0"); last.UID != first.UID {
 		t.Error("the Deployment was deleted and made anew")
 	}
+
 	w.eventually("the second revision has handed over everything", func() error {
 		for _, condition := range w.revision("deadline-2").Status.Conditions {
 			if condition.Type == olmv1.TypeProgressing && condition.Reason == olmv1.ReasonArchived {
@@ -84,6 +86,7 @@ func TestDeadline(t *testing.T) {
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(greeting), greeting); err != nil || greeting.GetUID() != uid || greeting.GetDeletionTimestamp() != nil {
 		t.Errorf("the greeting was deleted (%v)", err)
 	}
+
 	w.makeAvailable(c, "deadline", "hello-operator")
 	w.expect("deadline", olmv1.TypeAvailable, "True ProbesSucceeded")
 	w.delete(w.get("deadline"))
@@ -110,5 +113,6 @@ func (w *world) deployment(c client.Client, revision, version string) *appsv1.De
 		}
 		return nil
 	})
+
 	return d
 }

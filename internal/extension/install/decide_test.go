@@ -39,6 +39,7 @@ func TestPhases(t *testing.T) {
 		object("v1", "PersistentVolumeClaim", "claim"),
 		object("v1", "Namespace", "namespace"),
 	}
+
 	want := []string{
 		"namespaces: Namespace/namespace",
 		"policies: PodDisruptionBudget/budget",
@@ -57,6 +58,7 @@ func TestPhases(t *testing.T) {
 	if diff := cmp.Diff(want, names(phases(objects))); diff != "" {
 		t.Errorf("phases (-want +got):\n%s", diff)
 	}
+
 	slices.Reverse(objects)
 	if diff := cmp.Diff(want, names(phases(objects))); diff != "" {
 		t.Errorf("phases depend on the order of the objects (-want +got):\n%s", diff)
@@ -68,10 +70,12 @@ func TestPhasesAreSplitAtTheLimitOfTheAPI(t *testing.T) {
 	for i := range 120 {
 		objects = append(objects, object("v1", "ConfigMap", fmt.Sprintf("config-%03d", i)))
 	}
+
 	got := map[string]int{}
 	for _, phase := range phases(objects) {
 		got[phase.Name] = len(phase.Objects)
 	}
+
 	want := map[string]int{"configuration": 50, "configuration-2": 50, "configuration-3": 20}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("objects in each phase (-want +got):\n%s", diff)
@@ -92,12 +96,14 @@ func TestPack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, secret := range secrets {
 		if secret.Type != olmv1.SecretTypeObjectData || !*secret.Immutable || secret.Namespace != "system" ||
 			secret.Labels[olmv1.LabelRevisionName] != "ext-1" || !strings.HasPrefix(secret.Name, "ext-1-") {
 			t.Errorf("secret %q is not as the contract says: %v", secret.Name, secret.ObjectMeta)
 		}
 	}
+
 	for i, phase := range packed {
 		for j, o := range phase.Objects {
 			want := large[i].Objects[j].Object
@@ -114,6 +120,7 @@ func TestPack(t *testing.T) {
 			}
 		}
 	}
+
 	again, _, err := pack(large, "ext", "ext-1", "system")
 	if err != nil || !cmp.Equal(packed, again) {
 		t.Errorf("packing twice gives two results (%v)", err)
@@ -143,6 +150,7 @@ func TestRevisions(t *testing.T) {
 			for _, s := range slices.Backward(tc.sets) {
 				items = append(items, set(s))
 			}
+
 			revs := sortRevisions(items)
 			got := []string{number(revs.newest()), number(revs.installed()), numbersOf(revs.toArchive()), numbers(revs.toDelete()), strconv.FormatInt(revs.nextNumber(), 10)}
 			want := []string{tc.newest, tc.installed, tc.archive, tc.deleted, strconv.FormatInt(tc.next, 10)}
@@ -196,6 +204,7 @@ func TestInputsFollowWhatRenderingReads(t *testing.T) {
 	if got := inputs(base(), chosen, render.IssuerBuiltIn, "v1"); got != want {
 		t.Errorf("two digests of one input: %s and %s", got, want)
 	}
+
 	changes := map[string]func(*olmv1.ClusterExtension, *selection){
 		"namespace": func(e *olmv1.ClusterExtension, _ *selection) { e.Spec.Namespace = "b" },
 		"account": func(e *olmv1.ClusterExtension, _ *selection) {
@@ -212,6 +221,7 @@ func TestInputsFollowWhatRenderingReads(t *testing.T) {
 		},
 		"image": func(_ *olmv1.ClusterExtension, s *selection) { s.Image = "quay.io/b@sha256:1" },
 	}
+
 	for name, change := range changes {
 		ext, other := base(), chosen
 		change(ext, &other)
@@ -219,6 +229,7 @@ func TestInputsFollowWhatRenderingReads(t *testing.T) {
 			t.Errorf("a change of the %s is not noticed", name)
 		}
 	}
+
 	if inputs(base(), chosen, render.IssuerBuiltIn, "v2") == want {
 		t.Error("a change of the program is not noticed")
 	}
@@ -253,6 +264,7 @@ func sized(name string, n int) unstructured.Unstructured {
 		state = state*1664525 + 1013904223
 		text[i] = 'A' + byte(state>>24)%57
 	}
+
 	o.Object["data"] = map[string]any{"k": string(text)}
 	return o
 }
@@ -269,10 +281,12 @@ func unpack(t *testing.T, ref *olmv1.ObjectSourceRef, data func(string) map[stri
 			t.Fatal(err)
 		}
 	}
+
 	o := &unstructured.Unstructured{}
 	if err := o.UnmarshalJSON(value); err != nil {
 		t.Fatalf("%s/%s holds no object: %v", ref.Name, ref.Key, err)
 	}
+
 	return o
 }
 
@@ -285,6 +299,7 @@ func names(phases []olmv1.ClusterObjectSetPhase) []string {
 		}
 		result = append(result, strings.Join(line, " "))
 	}
+
 	return result
 }
 
@@ -301,6 +316,7 @@ func set(text string) olmv1.ClusterObjectSet {
 	case 'X':
 		result.Spec.LifecycleState = olmv1.LifecycleStateArchived
 	}
+
 	return result
 }
 

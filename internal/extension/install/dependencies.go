@@ -28,6 +28,7 @@ func (a *attempt) checkDependencies(ctx context.Context, ext *olmv1.ClusterExten
 	if err != nil {
 		return reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf("bundle %q: %w", wanted.Name, err))
 	}
+
 	// A change after this wakes the extension, so that none is missed between looking
 	// and waiting.
 	a.waitFor(ext, waitingFor{})
@@ -35,6 +36,7 @@ func (a *attempt) checkDependencies(ctx context.Context, ext *olmv1.ClusterExten
 	if err != nil {
 		return err
 	}
+
 	if len(requirements) > 0 || around.dependents {
 		before, others := installedBundleOf(a.revs.installed()), around.bundles()
 		problem := dependency.Problem{Wanted: wanted, Replaced: before, Installed: others}
@@ -42,9 +44,11 @@ func (a *attempt) checkDependencies(ctx context.Context, ext *olmv1.ClusterExten
 			return err
 		}
 	}
+
 	if a.planned == nil {
 		a.waiting.Delete(ext.Name)
 	}
+
 	return nil
 }
 
@@ -74,11 +78,13 @@ func (a *attempt) judge(ctx context.Context, ext *olmv1.ClusterExtension, around
 	case len(unmet) == 0:
 		return nil
 	}
+
 	// From here on those that wait for this one can tell that it waits for them.
 	a.waitFor(ext, waitingFor{problem.Wanted.Package, problem.Wanted.Name, problem.Wanted.Version, problem.Wanted.Properties})
 	if problem.MutuallyMet(a.onTheirWay(around)) {
 		return nil
 	}
+
 	return a.meet(ctx, ext, around, problem, unmet)
 }
 
@@ -99,12 +105,14 @@ func (a *attempt) onTheirWay(around *surroundings) []*dependency.Bundle {
 			bundles = append(bundles, b)
 		}
 	}
+
 	for i := range around.extensions {
 		value, _ := a.waiting.Load(around.extensions[i].Name)
 		if w, _ := value.(waitingFor); w.name != "" {
 			bundles = append(bundles, dependency.NewBundle(w.name, w.pkg, w.version, w.properties))
 		}
 	}
+
 	return bundles
 }
 
@@ -127,12 +135,14 @@ func (a *attempt) meet(ctx context.Context, ext *olmv1.ClusterExtension, around 
 	if err != nil {
 		return err
 	}
+
 	told := dependency.Problem{
 		Wanted: problem.Wanted, Replaced: problem.Replaced, Installed: problem.Installed, Serves: problem.Serves, Catalogs: offers.catalogs(),
 	}
 	if unmet, err = told.Missing(); err != nil {
 		return err
 	}
+
 	missing := &dependency.MissingError{Bundle: told.Wanted.Name, Missing: unmet}
 	if a.planned != nil {
 		a.planned.missing = unmet
@@ -141,6 +151,7 @@ func (a *attempt) meet(ctx context.Context, ext *olmv1.ClusterExtension, around 
 		return reconcile.Wait(olmv1.ReasonRetrying, rechoose, fmt.Errorf(
 			"%w. Install it, or set spec.install.dependencies.policy to Install to have it installed", missing))
 	}
+
 	return a.installDependencies(ctx, ext, around, &told, offers, missing)
 }
 
@@ -159,11 +170,13 @@ func (a *attempt) holdRemoval(ctx context.Context, ext *olmv1.ClusterExtension) 
 		a.waiting.Delete(ext.Name)
 		return nil
 	}
+
 	a.waiting.Store(ext.Name, waitingFor{})
 	around, err := a.surroundings(ctx, ext)
 	if err != nil {
 		return err
 	}
+
 	if around.dependents {
 		served := a.served()
 		change := dependency.Change{Before: installedBundleOf(installed), Others: around.bundles(), Serves: served.serves}
@@ -171,6 +184,7 @@ func (a *attempt) holdRemoval(ctx context.Context, ext *olmv1.ClusterExtension) 
 		if served.failure != nil {
 			return served.failure
 		}
+
 		if len(breaks) > 0 {
 			return reconcile.Stop(olmv1.ReasonBlocked, &dependency.BreaksError{
 				Doing: "the removal waits: it", Breaks: breaks,
@@ -178,6 +192,7 @@ func (a *attempt) holdRemoval(ctx context.Context, ext *olmv1.ClusterExtension) 
 			})
 		}
 	}
+
 	a.waiting.Delete(ext.Name)
 	return nil
 }
@@ -198,10 +213,12 @@ func (a *attempt) surroundings(ctx context.Context, ext *olmv1.ClusterExtension)
 	if err := a.Client.List(ctx, &extensions, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing extensions: %w", err)
 	}
+
 	var sets olmv1.ClusterObjectSetList
 	if err := a.Client.List(ctx, &sets, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing revisions: %w", err)
 	}
+
 	around := &surroundings{}
 	stays := map[types.UID]bool{}
 	for i := range extensions.Items {
@@ -210,6 +227,7 @@ func (a *attempt) surroundings(ctx context.Context, ext *olmv1.ClusterExtension)
 			stays[other.UID] = true
 		}
 	}
+
 	for i := range sets.Items {
 		set := &sets.Items[i]
 		// Labels are no proof: whoever makes a set may give it those of any extension.
@@ -219,6 +237,7 @@ func (a *attempt) surroundings(ctx context.Context, ext *olmv1.ClusterExtension)
 			around.dependents = around.dependents || set.Annotations[olmv1.AnnotationRequires] != ""
 		}
 	}
+
 	return around, nil
 }
 
@@ -243,6 +262,7 @@ func (s *surroundings) bundles() []*dependency.Bundle {
 		}
 		bundles = append(bundles, b)
 	}
+
 	return bundles
 }
 
@@ -282,10 +302,12 @@ func (s *served) ask(gvk schema.GroupVersionKind) bool {
 	case s.resources == nil:
 		return true
 	}
+
 	served, err := s.resources(gvk.GroupVersion().String())
 	if err != nil {
 		// An API whose server does not answer right now is served all the same.
 		return !apierrors.IsNotFound(err)
 	}
+
 	return slices.ContainsFunc(served.APIResources, func(r metav1.APIResource) bool { return r.Kind == gvk.Kind })
 }

@@ -27,6 +27,7 @@ func (w *world) Bundles(_ context.Context, baseURL string) iter.Seq2[*fbc.Bundle
 	for _, content := range w.others[baseURL] {
 		all = append(all, content.Bundles...)
 	}
+
 	return func(yield func(*fbc.Bundle, error) bool) {
 		for i := range all {
 			if !yield(&all[i], nil) {
@@ -52,17 +53,20 @@ func (w *world) add(catalog *olmv1.ClusterCatalog, pkg, version, api string, req
 			"install": map[string]any{"strategy": "deployment", "spec": map[string]any{"deployments": []any{}}},
 		},
 	}
+
 	files := fstest.MapFS{
 		"metadata/annotations.yaml": {Data: []byte("annotations:\n  operators.operatorframework.io.bundle.mediatype.v1: registry+v1\n" +
 			"  operators.operatorframework.io.bundle.manifests.v1: manifests/\n  operators.operatorframework.io.bundle.metadata.v1: metadata/\n" +
 			"  operators.operatorframework.io.bundle.package.v1: " + pkg + "\n  operators.operatorframework.io.bundle.channels.v1: stable\n")},
 		"manifests/account.yaml": {Data: []byte("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: " + pkg + "-of-" + version + "\n")},
 	}
+
 	if api != "" {
 		b.Properties = append(b.Properties, fbc.Property{Type: fbc.PropertyGVK, Value: gvk(api)})
 		csv["spec"].(map[string]any)["customresourcedefinitions"] = map[string]any{"owned": []any{map[string]any{"name": plural(api) + ".deps.example.com", "version": "v1", "kind": api}}}
 		files["manifests/crd.yaml"] = &fstest.MapFile{Data: encoded(w.t, crd(api).Object)}
 	}
+
 	for _, text := range requirements {
 		var property fbc.Property
 		if err := json.Unmarshal([]byte(text), &property); err != nil {
@@ -70,6 +74,7 @@ func (w *world) add(catalog *olmv1.ClusterCatalog, pkg, version, api string, req
 		}
 		b.Properties = append(b.Properties, property)
 	}
+
 	files["manifests/csv.yaml"] = &fstest.MapFile{Data: encoded(w.t, csv)}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -77,6 +82,7 @@ func (w *world) add(catalog *olmv1.ClusterCatalog, pkg, version, api string, req
 	if w.others[base] == nil {
 		w.others[base] = map[string]*fbc.Content{}
 	}
+
 	// Who has the old content may still read it.
 	before := w.others[base][pkg]
 	content := &fbc.Content{Package: &fbc.Package{Name: pkg, DefaultChannel: "stable"}, Channels: []fbc.Channel{{Package: pkg, Name: "stable"}}}
@@ -86,6 +92,7 @@ func (w *world) add(catalog *olmv1.ClusterCatalog, pkg, version, api string, req
 		content.Channels[0].Entries = append(content.Channels[0].Entries, before.Channels[0].Entries...)
 		entry.Replaces = content.Bundles[len(content.Bundles)-1].Name
 	}
+
 	content.Bundles = append(content.Bundles, b)
 	content.Channels[0].Entries = append(content.Channels[0].Entries, entry)
 	w.others[base][pkg] = content
@@ -174,6 +181,7 @@ func TestDependenciesBlock(t *testing.T) {
 	if diff := cmp.Diff(want, set.Annotations[olmv1.AnnotationRequires]); diff != "" {
 		t.Errorf("recorded requirements (-want +got):\n%s", diff)
 	}
+
 	provides := w.revision("block-provider-1").Annotations[olmv1.AnnotationProvides]
 	if want := `[{"type":"olm.gvk","value":` + string(gvk("Anvil")) + `}]`; provides != want {
 		t.Errorf("recorded as provided: %s, want %s", provides, want)
@@ -239,6 +247,7 @@ func TestConsent(t *testing.T) {
 			}
 		}
 	})
+
 	want := olmv1.ClusterExtensionSpec{
 		Namespace: "consent",
 		Source: olmv1.SourceConfig{SourceType: olmv1.ExtensionSourceTypeCatalog, Catalog: &olmv1.CatalogFilter{
@@ -253,6 +262,7 @@ func TestConsent(t *testing.T) {
 	if base.Annotations[olmv1.AnnotationCreatedFor] != "consent-user" || len(base.OwnerReferences) != 0 {
 		t.Errorf("the extension of a dependency is made for %v and owned by %v", base.Annotations, base.OwnerReferences)
 	}
+
 	w.expect("consent-provider", olmv1.TypeProgressing, `True Retrying bundle "consent-provider.v1.0.0" has a dependency`)
 	w.succeed(w.revision("consent-base-1"))
 	w.succeed(w.revision("consent-provider-1"))
@@ -309,6 +319,7 @@ func TestConsentThatDoesNotHelp(t *testing.T) {
 		}
 		return fmt.Errorf("conditions are %+v", w.get("futile-user").Status.Conditions)
 	})
+
 	// As soon as that is so it goes on.
 	base = w.get("futile-base")
 	w.change(base, func() { base.Spec.Source.Catalog.Version = "" })

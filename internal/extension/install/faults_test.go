@@ -63,12 +63,14 @@ func (w *world) replica(c client.Client, elect bool) *replica {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+
 	r.elected = mgr.Elected()
 	go func() {
 		defer close(r.ended)
 		r.err = mgr.Start(ctx)
 	}()
 	w.t.Cleanup(func() { cancel(); <-r.ended })
+
 	return r
 }
 
@@ -94,6 +96,7 @@ func (t *watchedTransport) RoundTrip(request *http.Request) (*http.Response, err
 	if t.replica.cut.Load() {
 		return nil, errors.New("the network is down")
 	}
+
 	response, err := t.next.RoundTrip(request)
 	isWrite := request.Method != http.MethodGet && !strings.Contains(request.URL.Path, "/leases") && !strings.HasSuffix(request.URL.Path, "/events")
 	switch {
@@ -103,6 +106,7 @@ func (t *watchedTransport) RoundTrip(request *http.Request) (*http.Response, err
 	case response.StatusCode >= http.StatusInternalServerError:
 		t.replica.refused.Add(1)
 	}
+
 	return response, err
 }
 
@@ -129,6 +133,7 @@ func newFaultScene(t *testing.T, name string) *faultScene {
 		}
 		return runDeployments(ctx, s.all, name)
 	})
+
 	return s
 }
 
@@ -163,14 +168,17 @@ func (s *faultScene) journey(interrupt func(flow string)) (installed, updated []
 		}
 		return client.IgnoreNotFound(err)
 	})
+
 	for _, line := range s.state(s.all, s.name) {
 		if !strings.HasPrefix(line, "Secret ") { // no garbage collector runs here
 			s.t.Errorf("left over: %s", line)
 		}
 	}
+
 	if err := s.all.DeleteAllOf(s.t.Context(), &corev1.Secret{}, client.InNamespace(s.name)); err != nil {
 		s.t.Fatal(err)
 	}
+
 	return installed, updated
 }
 
@@ -212,25 +220,30 @@ func TestEtcdWithoutSpace(t *testing.T) {
 		if flow == "removal" { // It is asked for already.
 			return
 		}
+
 		free := env.FillEtcd(t)
 		err := s.c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "one-too-many"}})
 		if err == nil || !strings.Contains(err.Error(), "database space exceeded") {
 			t.Fatalf("%s: a write without space: got error %v", flow, err)
 		}
+
 		var accounts corev1.ServiceAccountList
 		if err := s.all.List(t.Context(), &accounts, client.InNamespace(s.name), client.HasLabels{olmv1.LabelOwnerName}); err != nil || len(accounts.Items) == 0 {
 			t.Fatalf("%s: got %d service accounts of the extension (error %v), want some", flow, len(accounts.Items), err)
 		}
+
 		refused := program.refused.Load()
 		if err := s.all.Delete(t.Context(), &accounts.Items[0]); err != nil {
 			t.Fatal(err)
 		}
+
 		s.eventually("the program tries again and again", func() error {
 			if got := program.refused.Load() - refused; got < 3 {
 				return fmt.Errorf("%d writes were refused", got)
 			}
 			return nil
 		})
+
 		free()
 	})
 }
@@ -258,11 +271,13 @@ func TestTwoReplicas(t *testing.T) {
 		if leader.err == nil || !strings.Contains(leader.err.Error(), "leader election lost") {
 			t.Errorf("%s: the leader that was cut off ended with %v, want the loss of the lease", flow, leader.err)
 		}
+
 		formers = append(formers, former{leader, leader.written.Load()})
 		leader.cut.Store(false)
 		follower.awaitLead(t)
 		leader, follower = follower, s.replica(s.all, true)
 	})
+
 	for i, former := range formers {
 		if got := former.written.Load() - former.writes; got > 0 {
 			t.Errorf("leader %d wrote %d times after it lost the lease", i, got)

@@ -21,6 +21,7 @@ func (a *attempt) removeRevisions(ctx context.Context, ext *olmv1.ClusterExtensi
 	if len(a.revs) == 0 {
 		return nil
 	}
+
 	var waiting []string
 	for i := range a.revs {
 		set := &a.revs[i]
@@ -34,6 +35,7 @@ func (a *attempt) removeRevisions(ctx context.Context, ext *olmv1.ClusterExtensi
 		}
 		waiting = append(waiting, describe(set))
 	}
+
 	return reconcile.Wait(olmv1.ReasonRollingOut, recheck, fmt.Errorf("removing %s", strings.Join(waiting, "; ")))
 }
 
@@ -43,11 +45,13 @@ func (a *attempt) keepCRDsOf(ctx context.Context, ext *olmv1.ClusterExtension, s
 	if !keepsCRDs(ext) || set.Annotations[olmv1.AnnotationKeepCRDs] == "true" {
 		return nil
 	}
+
 	before := set.DeepCopy()
 	metav1.SetMetaDataAnnotation(&set.ObjectMeta, olmv1.AnnotationKeepCRDs, "true")
 	if err := a.Client.Patch(ctx, set, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("annotating revision %q to keep its CRDs: %w", set.Name, err)
 	}
+
 	return nil
 }
 
@@ -69,11 +73,13 @@ func (a *attempt) removeSecrets(ctx context.Context, ext *olmv1.ClusterExtension
 	if err != nil {
 		return fmt.Errorf("listing the Secrets of %q: %w", ext.Name, err)
 	}
+
 	for i := range secrets.Items {
 		if err := a.Client.Delete(ctx, &secrets.Items[i]); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("deleting Secret %q: %w", secrets.Items[i].Name, err)
 		}
 	}
+
 	return nil
 }
 
@@ -90,6 +96,7 @@ func (a *attempt) dropBundles(ctx context.Context, ext *olmv1.ClusterExtension) 
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Unpacked bundles were not cleared from the cache")
 	}
+
 	return nil
 }
 
@@ -103,5 +110,6 @@ func bundlesInUse(sets []olmv1.ClusterObjectSet, removedExtension string) []stri
 			images = append(images, image)
 		}
 	}
+
 	return images
 }

@@ -18,6 +18,7 @@ func TestKeepCRDs(t *testing.T) {
 	if got := set.Annotations[olmv1.AnnotationCRDs]; got != greetings {
 		t.Errorf("the revision records the CRDs %q, want %q", got, greetings)
 	}
+
 	w.succeed(set)
 	w.expect("keep", olmv1.TypeDeletesCRDs, "True CRDsOwned When this extension is deleted, its CRDs are deleted, and with them every custom resource of their kinds: "+
 		greetings+`. To keep them, set the annotation mainstay.dev/keep-crds: "true" first`)
@@ -37,5 +38,6 @@ func TestKeepCRDs(t *testing.T) {
 		}
 		return nil
 	})
+
 	w.playRemoval("keep")
 }

@@ -64,13 +64,16 @@ func newWorld(t *testing.T, configure ...func(*install.Controller)) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	controller := w.controller(mgr)
 	for _, change := range configure {
 		change(controller)
 	}
+
 	if err := controller.SetupWithManager(mgr); err != nil {
 		t.Fatal(err)
 	}
+
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- mgr.Start(ctx) }()
@@ -80,6 +83,7 @@ func newWorld(t *testing.T, configure ...func(*install.Controller)) *world {
 			t.Error(err)
 		}
 	})
+
 	return w
 }
 
@@ -101,19 +105,23 @@ func (w *world) clear() {
 		if err := errors.Join(w.c.List(w.t.Context(), &extensions), w.c.List(w.t.Context(), &sets)); err != nil {
 			return err
 		}
+
 		var left []client.Object
 		for i := range extensions.Items {
 			left = append(left, &extensions.Items[i])
 		}
+
 		for i := range sets.Items {
 			left = append(left, &sets.Items[i])
 		}
+
 		crd := &apiextensionsv1.CustomResourceDefinition{}
 		if err := w.c.Get(w.t.Context(), client.ObjectKey{Name: greetings}, crd); err == nil {
 			left = append(left, crd)
 		} else if !apierrors.IsNotFound(err) {
 			return err
 		}
+
 		for _, object := range left {
 			if err := w.c.Delete(w.t.Context(), object); client.IgnoreNotFound(err) != nil {
 				return err
@@ -124,9 +132,11 @@ func (w *world) clear() {
 				}
 			}
 		}
+
 		if len(left) > 0 {
 			return fmt.Errorf("%d objects are left, %s among them", len(left), left[0].GetName())
 		}
+
 		return nil
 	})
 }
@@ -156,6 +166,7 @@ func (w *world) Content(_ context.Context, baseURL, packageName string) (*fbc.Co
 		}
 		return &fbc.Content{}, nil
 	}
+
 	return w.content[baseURL], nil
 }
 
@@ -194,10 +205,12 @@ func (w *world) filesOf(ctx context.Context, image string) (fs.FS, error) {
 	case "broken":
 		return fstest.MapFS{"metadata/annotations.yaml": {Data: []byte("annotations: {}")}}, nil
 	}
+
 	root, err := env.Root()
 	if err != nil {
 		return nil, err
 	}
+
 	return os.DirFS(filepath.Join(root, "examples", "bundles", "hello-operator", version)), nil
 }
 
@@ -236,6 +249,7 @@ func (w *world) offer(catalog *olmv1.ClusterCatalog, versions ...string) {
 			if version == "broken" || version == "unreachable" || version == "silent" {
 				declared = "0.0.1"
 			}
+
 			channel.Entries = append(channel.Entries, fbc.ChannelEntry{Name: name, Replaces: replaces})
 			content.Bundles = append(content.Bundles, fbc.Bundle{
 				Package: "hello-operator", Name: name, Image: registry + "/example/hello:" + version,
@@ -243,9 +257,11 @@ func (w *world) offer(catalog *olmv1.ClusterCatalog, versions ...string) {
 			})
 			replaces = name
 		}
+
 		content.Package = &fbc.Package{Name: "hello-operator", DefaultChannel: "stable"}
 		content.Channels = []fbc.Channel{channel}
 	}
+
 	w.mu.Lock()
 	w.content[base] = content
 	w.mu.Unlock()
@@ -278,6 +294,7 @@ func (w *world) succeed(set *olmv1.ClusterObjectSet) {
 	} {
 		meta.SetStatusCondition(&set.Status.Conditions, c)
 	}
+
 	if err := w.c.Status().Patch(w.t.Context(), set, client.MergeFrom(before)); err != nil {
 		w.t.Fatal(err)
 	}
@@ -290,6 +307,7 @@ func (w *world) playRemoval(name string) {
 	if err := w.c.List(w.t.Context(), &sets, client.MatchingLabels{olmv1.LabelOwnerName: name}); err != nil {
 		w.t.Fatal(err)
 	}
+
 	for i := range sets.Items {
 		set := &sets.Items[i]
 		if set.DeletionTimestamp == nil {
@@ -311,6 +329,7 @@ func (w *world) create(object client.Object) {
 	if err := w.c.Create(w.t.Context(), object); err != nil {
 		w.t.Fatal(err)
 	}
+
 	w.t.Cleanup(func() {
 		if err := client.IgnoreNotFound(w.c.Delete(context.Background(), object)); err != nil {
 			w.t.Error(err)
@@ -408,5 +427,6 @@ func extension(name, namespace string) *olmv1.ClusterExtension {
 			Selector:    &metav1.LabelSelector{MatchLabels: map[string]string{"test": name}},
 		},
 	}
+
 	return ext
 }

@@ -15,6 +15,7 @@ func (c *Controller) kubernetes() (string, error) {
 	if c.KubernetesVersion == nil {
 		return "", nil
 	}
+
 	info, err := c.KubernetesVersion()
 	if err != nil {
 		return "", fmt.Errorf("asking for the version of the API server: %w", err)
@@ -37,6 +38,7 @@ func checkKubernetes(loaded *bundle.Bundle, cluster string) error {
 		return reconcile.Wait(olmv1.ReasonRetrying, rechoose, fmt.Errorf(
 			"it needs Kubernetes %s or later, and this cluster runs %s: update the cluster, or keep to an earlier version with spec.source.catalog.version", least, cluster))
 	}
+
 	return nil
 }
 

@@ -67,6 +67,7 @@ func TestCheckKubernetes(t *testing.T) {
 			if (err == nil) != (test.want == "") || err != nil && !strings.HasPrefix(err.Error(), test.want) {
 				t.Errorf("the error is %v, want %q", err, test.want)
 			}
+
 			c := &Controller{KubernetesVersion: func() (*version.Info, error) { return &version.Info{GitVersion: test.cluster}, nil }}
 			// What is no version is for the check to tell, and no reason to choose another bundle.
 			if got, want := test.least == "" || c.runsOn(test.least), test.want == "" || test.stops; got != want {

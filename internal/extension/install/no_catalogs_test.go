@@ -47,6 +47,7 @@ func TestInstalledBundleIsKeptWithoutCatalogs(t *testing.T) {
 			CRDUpgradeSafety: &olmv1.CRDUpgradeSafetyPreflightConfig{Enforcement: olmv1.CRDUpgradeSafetyEnforcementNone},
 		}}
 	})
+
 	w.expectObserved("orphaned", done)
 
 	// Another version is not to be had.
@@ -66,6 +67,7 @@ func TestInstalledBundleIsKeptWithoutCatalogs(t *testing.T) {
 	for _, revision := range w.get("orphaned").Status.ActiveRevisions {
 		revisions = append(revisions, revision.Name)
 	}
+
 	if diff := cmp.Diff([]string{"orphaned-2"}, revisions); diff != "" {
 		t.Errorf("active revisions (-want +got):\n%s", diff)
 	}

@@ -40,6 +40,7 @@ func (o *offers) catalogs() []dependency.Catalog {
 		}
 		result = append(result, c)
 	}
+
 	return result
 }
 
@@ -60,17 +61,20 @@ func (a *attempt) offersFor(ctx context.Context, ext *olmv1.ClusterExtension, un
 	if err != nil {
 		return nil, err
 	}
+
 	selected = servingCatalogs(selected)
 	o := &offers{selected: selected, contents: map[string]map[string]*fbc.Content{}}
 	var frontier []dependency.Requirement
 	for _, u := range unmet {
 		frontier = append(frontier, u.Requirement)
 	}
+
 	seen := map[string]bool{}
 	levels := 1
 	if deep {
 		levels = maxLevels
 	}
+
 	for level := 0; level < levels && len(frontier) > 0; level++ {
 		var next []dependency.Requirement
 		for i := range selected {
@@ -81,14 +85,17 @@ func (a *attempt) offersFor(ctx context.Context, ext *olmv1.ClusterExtension, un
 			if level == 0 && deep { // Other versions of the package itself are good advice.
 				names = append(names, ext.Spec.Source.Catalog.PackageName)
 			}
+
 			found, err := a.readPackages(ctx, &selected[i], o, names)
 			if err != nil {
 				return nil, err
 			}
+
 			next = append(next, requirementsOf(found, seen)...)
 		}
 		frontier = next
 	}
+
 	return o, nil
 }
 
@@ -99,18 +106,22 @@ func (a *attempt) readPackages(ctx context.Context, catalog *olmv1.ClusterCatalo
 		known = map[string]*fbc.Content{}
 		o.contents[catalog.Name] = known
 	}
+
 	var found []*fbc.Content
 	for _, name := range names {
 		if _, ok := known[name]; ok || len(known) >= maxPackages {
 			continue
 		}
+
 		content, err := a.Catalogs.Content(ctx, catalog.Status.URLs.Base, name)
 		if err != nil {
 			return nil, unreadable(name, catalog.Name, err)
 		}
+
 		known[name] = content
 		found = append(found, content)
 	}
+
 	return found, nil
 }
 
@@ -135,6 +146,7 @@ func requirementsOf(contents []*fbc.Content, seen map[string]bool) []dependency.
 			}
 		}
 	}
+
 	return found
 }
 
@@ -156,6 +168,7 @@ func (a *attempt) packagesFor(ctx context.Context, catalog *olmv1.ClusterCatalog
 			unknown = append(unknown, r)
 		}
 	}
+
 	if len(unknown) > 0 {
 		found, err := a.searchCatalog(ctx, catalog, unknown)
 		if err != nil {
@@ -168,6 +181,7 @@ func (a *attempt) packagesFor(ctx context.Context, catalog *olmv1.ClusterCatalog
 			names = append(names, found[i]...)
 		}
 	}
+
 	slices.Sort(names)
 	return slices.Compact(names), nil
 }
@@ -180,10 +194,12 @@ func (a *attempt) searchCatalog(ctx context.Context, catalog *olmv1.ClusterCatal
 		if err != nil {
 			return nil, reconcile.Retry(olmv1.ReasonRetrying, fmt.Errorf("looking through catalog %q: %w", catalog.Name, err))
 		}
+
 		version, err := dependency.VersionOf(raw.Properties)
 		if err != nil {
 			continue // It cannot be chosen.
 		}
+
 		b := dependency.NewBundle(raw.Name, raw.Package, version, raw.Properties)
 		for i := range requirements {
 			if len(found[i]) < maxPackages && !slices.Contains(found[i], b.Package) && b.Matches(requirements[i:i+1]) {
@@ -191,6 +207,7 @@ func (a *attempt) searchCatalog(ctx context.Context, catalog *olmv1.ClusterCatal
 			}
 		}
 	}
+
 	return found, nil
 }
 

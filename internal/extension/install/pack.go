@@ -46,10 +46,12 @@ func pack(phases []olmv1.ClusterObjectSetPhase, extension, set, namespace string
 				return nil, nil, fmt.Errorf("%s %q: the object has %d bytes, more than the %d that an API server reads",
 					object.Object.GetKind(), object.Object.GetName(), len(data), maxObject)
 			}
+
 			size += len(data)
 			encoded[i] = append(encoded[i], data)
 		}
 	}
+
 	if size <= maxInline {
 		return phases, nil, nil
 	}
@@ -66,10 +68,12 @@ func pack(phases []olmv1.ClusterObjectSetPhase, extension, set, namespace string
 			if err != nil {
 				return nil, nil, fmt.Errorf("%s %q: %w", object.GetKind(), object.GetName(), err)
 			}
+
 			refs = append(refs, ref)
 			packed[i].Objects = append(packed[i].Objects, olmv1.ClusterObjectSetObject{Ref: ref})
 		}
 	}
+
 	return packed, p.secrets(extension, set, namespace, refs), nil
 }
 
@@ -88,15 +92,18 @@ func (p *packer) add(key string, data []byte) (*olmv1.ObjectSourceRef, error) {
 	if len(data) > maxSecret {
 		return nil, fmt.Errorf("the object has %d bytes compressed, more than the %d that a Secret can hold", len(data), maxSecret)
 	}
+
 	last := len(p.data) - 1
 	if last < 0 || p.sizes[last]+len(data) > maxSecret {
 		p.data = append(p.data, map[string][]byte{})
 		p.sizes = append(p.sizes, 0)
 		last++
 	}
+
 	p.data[last][key] = data
 	p.sizes[last] += len(data)
 	p.of = append(p.of, last)
+
 	return &olmv1.ObjectSourceRef{Key: key}, nil
 }
 
@@ -120,10 +127,12 @@ func (p *packer) secrets(extension, set, namespace string, refs []*olmv1.ObjectS
 			Data:      data,
 		}
 	}
+
 	for i, ref := range refs {
 		ref.Name = result[p.of[i]].Name
 		ref.Namespace = namespace
 	}
+
 	return result
 }
 

@@ -92,6 +92,7 @@ func phases(objects []unstructured.Unstructured) []olmv1.ClusterObjectSetPhase {
 		phase := phaseOf(sorted[i].GroupVersionKind().GroupKind())
 		byPhase[phase] = append(byPhase[phase], olmv1.ClusterObjectSetObject{Object: &sorted[i]})
 	}
+
 	var result []olmv1.ClusterObjectSetPhase
 	for _, name := range phaseOrder {
 		part := 1
@@ -104,6 +105,7 @@ func phases(objects []unstructured.Unstructured) []olmv1.ClusterObjectSetPhase {
 			part++
 		}
 	}
+
 	return result
 }
 
@@ -113,12 +115,14 @@ func checkPhases(phases []olmv1.ClusterObjectSetPhase) error {
 	if len(phases) <= maxPhases {
 		return nil
 	}
+
 	kinds := map[string]int{}
 	for _, phase := range phases {
 		for _, object := range phase.Objects {
 			kinds[object.Object.GetKind()]++
 		}
 	}
+
 	most := slices.MaxFunc(slices.Sorted(maps.Keys(kinds)), func(a, b string) int { return cmp.Compare(kinds[a], kinds[b]) })
 	return fmt.Errorf("its objects need %d phases of at most %d objects, and a revision has at most %d; %d of them are of kind %s",
 		len(phases), maxPhaseObjects, maxPhases, kinds[most], most)

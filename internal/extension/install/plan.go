@@ -40,10 +40,12 @@ func (a *attempt) plan(ctx context.Context, ext *olmv1.ClusterExtension) error {
 	if !asked {
 		return a.dropPlan(ctx, ext)
 	}
+
 	wanted, err := asPlanned(ext, value)
 	if err != nil {
 		return reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf("annotation %s: %w", olmv1.AnnotationPlan, err))
 	}
+
 	dry := &attempt{Controller: a.Controller, revs: a.revs, observed: true, planned: &findings{}, retrieved: a.retrieved}
 	drafted := dry.draft(ctx, wanted)
 	switch {
@@ -52,6 +54,7 @@ func (a *attempt) plan(ctx context.Context, ext *olmv1.ClusterExtension) error {
 	case dry.awaited != nil:
 		return nil //nolint:nilerr // The plan is written once its bundle is pulled.
 	}
+
 	data, err := drafted.encode()
 	if err != nil {
 		return err
@@ -62,6 +65,7 @@ func (a *attempt) plan(ctx context.Context, ext *olmv1.ClusterExtension) error {
 	if value != olmv1.PlanOnly {
 		return nil
 	}
+
 	// Others do not count on what it would install; what they change wakes it, and what
 	// people change is looked at again after a while.
 	a.waiting.Store(ext.Name, waitingFor{})
@@ -81,6 +85,7 @@ func asPlanned(ext *olmv1.ClusterExtension, value string) (*olmv1.ClusterExtensi
 	if value == olmv1.PlanOnly {
 		return wanted, nil
 	}
+
 	var fields struct {
 		ID                      string                             `json:"id"`
 		Version                 *string                            `json:"version"`
@@ -89,6 +94,7 @@ func asPlanned(ext *olmv1.ClusterExtension, value string) (*olmv1.ClusterExtensi
 		UpgradeConstraintPolicy *olmv1.UpgradeConstraintPolicy     `json:"upgradeConstraintPolicy"`
 		CRDUpgradeSafety        *olmv1.CRDUpgradeSafetyEnforcement `json:"crdUpgradeSafety"`
 	}
+
 	decoder := json.NewDecoder(strings.NewReader(value))
 	decoder.DisallowUnknownFields()
 	err := decoder.Decode(&fields)
@@ -97,10 +103,12 @@ func asPlanned(ext *olmv1.ClusterExtension, value string) (*olmv1.ClusterExtensi
 			err = errors.New("something follows the object")
 		}
 	}
+
 	if err != nil || !strings.HasPrefix(strings.TrimSpace(value), "{") {
 		return nil, errors.Join(fmt.Errorf(
 			"it must be %q, or a JSON object with some of version, channels, selector, upgradeConstraintPolicy and crdUpgradeSafety", olmv1.PlanOnly), err)
 	}
+
 	filter := wanted.Spec.Source.Catalog
 	if fields.Version != nil {
 		filter.Version = *fields.Version
@@ -111,6 +119,7 @@ func asPlanned(ext *olmv1.ClusterExtension, value string) (*olmv1.ClusterExtensi
 	if fields.Selector != nil {
 		filter.Selector = fields.Selector
 	}
+
 	if policy := fields.UpgradeConstraintPolicy; policy != nil {
 		if *policy != olmv1.UpgradeConstraintPolicyCatalogProvided && *policy != olmv1.UpgradeConstraintPolicySelfCertified {
 			return nil, fmt.Errorf("upgradeConstraintPolicy %q: it is %s or %s", *policy,
@@ -118,6 +127,7 @@ func asPlanned(ext *olmv1.ClusterExtension, value string) (*olmv1.ClusterExtensi
 		}
 		filter.UpgradeConstraintPolicy = *policy
 	}
+
 	if enforcement := fields.CRDUpgradeSafety; enforcement != nil {
 		if *enforcement != olmv1.CRDUpgradeSafetyEnforcementNone && *enforcement != olmv1.CRDUpgradeSafetyEnforcementStrict {
 			return nil, fmt.Errorf("crdUpgradeSafety %q: it is %s or %s", *enforcement,
@@ -128,6 +138,7 @@ func asPlanned(ext *olmv1.ClusterExtension, value string) (*olmv1.ClusterExtensi
 		}
 		wanted.Spec.Install.Preflight = &olmv1.PreflightConfig{CRDUpgradeSafety: &olmv1.CRDUpgradeSafetyPreflightConfig{Enforcement: *enforcement}}
 	}
+
 	return wanted, nil
 }
 
@@ -144,6 +155,7 @@ func (a *attempt) draft(ctx context.Context, ext *olmv1.ClusterExtension) *plan 
 	if b := bundleOf(a.revs.installed()); b != nil {
 		p.Installed = &plannedBundle{Name: b.Name, Version: b.Version, Release: b.Release, Image: a.revs.installed().Annotations[olmv1.AnnotationBundleReference]}
 	}
+
 	p.against(checkPlace, a.checkPlace(ctx, ext))
 	err := a.choose(ctx, ext)
 	p.against(checkChoice, err)
@@ -152,6 +164,7 @@ func (a *attempt) draft(ctx context.Context, ext *olmv1.ClusterExtension) *plan 
 		p.choose(ext, a.choice, a.chosen)
 		a.draftChange(ctx, ext, p)
 	}
+
 	return p
 }
 
@@ -162,6 +175,7 @@ func (a *attempt) draftChange(ctx context.Context, ext *olmv1.ClusterExtension, 
 		p.against(checkBundle, err)
 		return
 	}
+
 	wanted := inputs(a.honored(ext), a.chosen, issuer, a.Program)
 	newest, installed := a.revs.newest(), a.revs.installed()
 	var objects []unstructured.Unstructured
@@ -174,11 +188,13 @@ func (a *attempt) draftChange(ctx context.Context, ext *olmv1.ClusterExtension, 
 			p.against(checkBundle, err)
 			return
 		}
+
 		p.Bundle.Image, objects = made.annotations[olmv1.AnnotationBundleReference], made.objects
 		if !holds(newest, a.chosen) {
 			p.against(checkDependencies, a.checkDependencies(ctx, ext, made.bundle))
 			p.depend(a.planned)
 		}
+
 		if set := a.holder(ext, made.phases, made.annotations); set != nil {
 			p.Action = actionGoBack
 			if set == newest {
@@ -197,10 +213,12 @@ func (a *attempt) draftChange(ctx context.Context, ext *olmv1.ClusterExtension, 
 			return
 		}
 	}
+
 	if a.Preflight != nil {
 		p.against("", a.preflight(ctx, ext, objects))
 		p.judgeDefinitions(ext, objects)
 	}
+
 	p.Images = images(a.choice.result.Bundle.RelatedImages, objects)
 	replaced := installed
 	if replaced == nil {
@@ -209,6 +227,7 @@ func (a *attempt) draftChange(ctx context.Context, ext *olmv1.ClusterExtension, 
 	if replaced == nil {
 		p.Contents = contentsOf(objects)
 	}
+
 	p.against(checkBundle, a.compare(ctx, p, replaced, objects))
 }
 
@@ -235,6 +254,7 @@ func (a *attempt) writePlan(ctx context.Context, ext *olmv1.ClusterExtension, va
 		},
 		Data: data,
 	}
+
 	what := fmt.Sprintf("ConfigMap %q in namespace %q", wanted.Name, wanted.Namespace)
 	var existing corev1.ConfigMap
 	err := a.Reader.Get(ctx, client.ObjectKeyFromObject(wanted), &existing)
@@ -251,9 +271,11 @@ func (a *attempt) writePlan(ctx context.Context, ext *olmv1.ClusterExtension, va
 			err = a.Client.Patch(ctx, &existing, client.MergeFrom(before))
 		}
 	}
+
 	if err != nil {
 		return fmt.Errorf("writing the plan to %s: %w", what, err)
 	}
+
 	return a.plans.set(ctx, a.Reader, a.SystemNamespace, ext.Name, true)
 }
 
@@ -271,11 +293,13 @@ func (a *attempt) dropPlan(ctx context.Context, ext *olmv1.ClusterExtension) err
 	if err != nil || !known {
 		return err
 	}
+
 	a.waiting.Delete(ext.Name)
 	plan := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: a.SystemNamespace, Name: olmv1.PlanName(ext.Name)}}
 	if err := a.Client.Delete(ctx, plan); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting the plan of %q, ConfigMap %q in namespace %q: %w", ext.Name, plan.Name, plan.Namespace, err)
 	}
+
 	return a.plans.set(ctx, a.Reader, a.SystemNamespace, ext.Name, false)
 }
 
@@ -302,10 +326,12 @@ func (p *plans) set(ctx context.Context, reader client.Reader, namespace, extens
 	if err := p.load(ctx, reader, namespace); err != nil {
 		return err
 	}
+
 	delete(p.known, extension)
 	if has {
 		p.known[extension] = true
 	}
+
 	return nil
 }
 
@@ -313,18 +339,21 @@ func (p *plans) load(ctx context.Context, reader client.Reader, namespace string
 	if p.known != nil {
 		return nil
 	}
+
 	list := metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMapList"))
 	err := reader.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{olmv1.LabelOwnerKind: olmv1.ClusterExtensionKind})
 	if err != nil {
 		return fmt.Errorf("listing the plans in namespace %q: %w", namespace, err)
 	}
+
 	p.known = map[string]bool{}
 	for i := range list.Items {
 		if name := list.Items[i].Labels[olmv1.LabelOwnerName]; isPlan(&list.Items[i], name) && list.Items[i].Name == olmv1.PlanName(name) {
 			p.known[name] = true
 		}
 	}
+
 	return nil
 }
 
@@ -358,6 +387,7 @@ func (p *plan) write() (data map[string]string, size int, err error) {
 	if err := encoder.Encode(p); err != nil {
 		return nil, 0, err
 	}
+
 	text := p.text()
 	return map[string]string{olmv1.PlanJSON: encoded.String(), olmv1.PlanText: text}, encoded.Len() + len(text), nil
 }

@@ -52,11 +52,13 @@ func contentsOf(objects []unstructured.Unstructured) *plannedContents {
 			}
 		}
 	}
+
 	for i := range objects {
 		if object := &objects[i]; isOfRBAC(object.GetAPIVersion()) && strings.HasSuffix(object.GetKind(), "Binding") {
 			contents.Rights = append(contents.Rights, rightsOf(object, roles))
 		}
 	}
+
 	slices.Sort(contents.CRDs)
 	slices.SortStableFunc(contents.Rights, func(a, b plannedRights) int { return strings.Compare(a.Role, b.Role) })
 	return contents
@@ -68,6 +70,7 @@ func rightsOf(object *unstructured.Unstructured, roles map[string][]rbacv1.Polic
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &binding); err != nil {
 		return plannedRights{Role: object.GetKind() + " " + object.GetName() + ", which cannot be read: " + err.Error()}
 	}
+
 	rights := plannedRights{Role: binding.RoleRef.Kind + " " + binding.RoleRef.Name}
 	for _, subject := range binding.Subjects {
 		name := subject.Name
@@ -76,14 +79,17 @@ func rightsOf(object *unstructured.Unstructured, roles map[string][]rbacv1.Polic
 		}
 		rights.Subjects = append(rights.Subjects, subject.Kind+" "+name)
 	}
+
 	namespace := ""
 	if binding.RoleRef.Kind == "Role" {
 		namespace = object.GetNamespace()
 	}
+
 	for _, rule := range roles[roleKey(binding.RoleRef.Kind, namespace, binding.RoleRef.Name)] {
 		gap := rbac.Gap{Namespace: object.GetNamespace(), Rule: rule}
 		rights.Rules = append(rights.Rules, gap.String())
 	}
+
 	return rights
 }
 
@@ -97,6 +103,7 @@ func (c *plannedContents) write(w *strings.Builder, images []string) {
 		list(w, "Images that run:", images)
 		return
 	}
+
 	var rights, counts []string
 	for _, r := range c.Rights {
 		rules := strings.Join(r.Rules, "\n")
@@ -105,9 +112,11 @@ func (c *plannedContents) write(w *strings.Builder, images []string) {
 		}
 		rights = append(rights, fmt.Sprintf("%s, by %s:\n%s", strings.Join(r.Subjects, ", "), r.Role, rules))
 	}
+
 	for _, kind := range slices.Sorted(maps.Keys(c.Kinds)) {
 		counts = append(counts, fmt.Sprintf("%s: %d", kind, c.Kinds[kind]))
 	}
+
 	list(w, "Rights that it gets:", rights)
 	list(w, "Images that run:", images)
 	list(w, "CRDs:", c.CRDs)

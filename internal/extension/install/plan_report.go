@@ -150,18 +150,22 @@ func apart(err error) []error {
 	if err == nil {
 		return nil
 	}
+
 	inner := err
 	for next := inner; next != nil && next.Error() == err.Error(); next = errors.Unwrap(next) {
 		inner = next
 	}
+
 	joined, ok := inner.(interface{ Unwrap() []error })
 	if !ok || errors.Join(joined.Unwrap()...).Error() != err.Error() {
 		return []error{err}
 	}
+
 	var all []error
 	for _, part := range joined.Unwrap() {
 		all = append(all, apart(part)...)
 	}
+
 	return all
 }
 
@@ -189,9 +193,11 @@ func (p *plan) choose(ext *olmv1.ClusterExtension, how choice, chosen selection)
 			p.Bundle.Deprecations = append(p.Bundle.Deprecations, meta.FindStatusCondition(ext.Status.Conditions, kind).Message)
 		}
 	}
+
 	for _, edge := range how.result.Edges {
 		p.Path = append(p.Path, pathEdge{edge.From, edge.To, string(edge.Kind), edge.SkipRange, edge.Channels})
 	}
+
 	p.Why = reasons(how, chosen)
 }
 
@@ -202,6 +208,7 @@ func reasons(how choice, chosen selection) []string {
 	if len(how.catalogs) == 0 {
 		return []string{fmt.Sprintf("%s stays, as no catalog is selected that could offer another bundle", chosen.Name)}
 	}
+
 	switch {
 	case installed == nil:
 		why = append(why, "nothing is installed, so that no update edge binds")
@@ -212,6 +219,7 @@ func reasons(how choice, chosen selection) []string {
 	default:
 		why = append(why, fmt.Sprintf("%s is installed, and can be updated to it", installed.Name))
 	}
+
 	if how.request.Version != "" {
 		why = append(why, fmt.Sprintf("its version matches %q", how.request.Version))
 	}
@@ -221,6 +229,7 @@ func reasons(how choice, chosen selection) []string {
 	if len(how.catalogs) > 1 {
 		why = append(why, fmt.Sprintf("of the %d catalogs, %s goes first: bundles that are not deprecated, then the priority", len(how.catalogs), chosen.catalog))
 	}
+
 	return append(why, fmt.Sprintf("of what fits in catalog %s it is the best: not deprecated if possible, then the highest version", chosen.catalog))
 }
 
@@ -236,6 +245,7 @@ func considered(how choice) []candidate {
 		}
 		all = append(all, c)
 	}
+
 	slices.SortFunc(all, func(a, b candidate) int { return strings.Compare(a.Catalog, b.Catalog) })
 	return all
 }
@@ -276,6 +286,7 @@ func images(related []fbc.RelatedImage, objects []unstructured.Unstructured) []s
 	for _, image := range related {
 		all = append(all, image.Image)
 	}
+
 	for i := range objects {
 		for _, field := range []string{"initContainers", "containers"} {
 			containers, _, _ := unstructured.NestedSlice(objects[i].Object, "spec", "template", "spec", field)
@@ -287,6 +298,7 @@ func images(related []fbc.RelatedImage, objects []unstructured.Unstructured) []s
 			}
 		}
 	}
+
 	all = slices.DeleteFunc(all, func(image string) bool { return image == "" })
 	slices.Sort(all)
 	return slices.Compact(all)
@@ -301,10 +313,12 @@ func (a *attempt) compare(ctx context.Context, p *plan, replaced *olmv1.ClusterO
 			return err
 		}
 	}
+
 	result, err := objectdiff.Compare(pointers(before), pointers(objects))
 	if err != nil {
 		return fmt.Errorf("comparing the objects: %w", err)
 	}
+
 	p.Objects = &plannedObjects{
 		Added: result.Count(objectdiff.Added), Changed: result.Count(objectdiff.Changed), Removed: result.Count(objectdiff.Removed),
 		Unchanged: result.Unchanged, Changes: result.Changes,
@@ -329,6 +343,7 @@ func (p *plan) cut(room int, keep bool) *plan {
 	if room == 0 {
 		text, entries = leastText, leastEntries
 	}
+
 	short := *p
 	short.Why, short.Path, short.Created = first(p.Why, entries), first(p.Path, entries), first(p.Created, entries)
 	short.Missing, short.Images = slices.Clone(first(p.Missing, entries)), slices.Clone(first(p.Images, entries))
@@ -337,23 +352,28 @@ func (p *plan) cut(room int, keep bool) *plan {
 			list[i] = clip(list[i], text)
 		}
 	}
+
 	short.Problems = slices.Clone(first(p.Problems, entries))
 	for i := range short.Problems {
 		short.Problems[i].Message = clip(short.Problems[i].Message, text)
 	}
+
 	short.Considered = slices.Clone(first(p.Considered, entries))
 	for i := range short.Considered {
 		short.Considered[i].Problem = clip(short.Considered[i].Problem, text)
 	}
+
 	if p.Objects == nil {
 		return &short
 	}
+
 	objects := *p.Objects
 	objects.Changes = slices.Clone(p.Objects.Changes)
 	if room == 0 && !keep {
 		objects.Changes = first(objects.Changes, maxEntries)
 		short.Contents = nil
 	}
+
 	whole := 0
 	for i := range objects.Changes {
 		change := &objects.Changes[i]
@@ -361,16 +381,20 @@ func (p *plan) cut(room int, keep bool) *plan {
 			whole++
 			continue
 		}
+
 		kept := clip(change.Diff, room)
 		if kept == change.Diff {
 			whole++
 		}
+
 		room -= min(room, len(kept))
 		change.Diff = kept
 	}
+
 	if left := len(p.Objects.Changes) - whole; left > 0 {
 		short.Note = fmt.Sprintf("The diffs of %d objects are cut or left out, since a plan has at most %d KiB.", left, maxPlan>>10)
 	}
+
 	short.Objects = &objects
 	return &short
 }
@@ -382,6 +406,7 @@ func clip(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}
+
 	end := strings.LastIndexByte(text[:most], '\n') + 1
 	if end == 0 {
 		end = most
@@ -389,5 +414,6 @@ func clip(text string, most int) string {
 			end--
 		}
 	}
+
 	return fmt.Sprintf("%s… %d bytes are left out\n", text[:end], len(text)-end)
 }

@@ -29,28 +29,33 @@ func TestPlanFits(t *testing.T) {
 		{"many with long names", 1000, 100, true},
 		{"many with long problems", 1000, 100, true},
 	}
+
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			name := "object"
 			if strings.Contains(c.name, "long names") {
 				name = strings.Repeat("n", 240)
 			}
+
 			p := &plan{Extension: "large", Bundle: &plannedBundle{}, Objects: &plannedObjects{Changed: c.objects}}
 			if strings.Contains(c.name, "long problems") {
 				for range 1000 {
 					p.against(checkOther, errors.New(strings.Repeat("problem ", 1000)))
 				}
 			}
+
 			for i := range c.objects {
 				p.Objects.Changes = append(p.Objects.Changes, objectdiff.Change{
 					Change: objectdiff.Changed, APIVersion: "v1", Kind: "ConfigMap", Name: fmt.Sprintf("%s-%d", name, i),
 					Diff: strings.Repeat("+\"line\"\n", c.size/8),
 				})
 			}
+
 			data, err := p.encode()
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			size := len(data[olmv1.PlanJSON]) + len(data[olmv1.PlanText])
 			if size > maxPlan || !json.Valid([]byte(data[olmv1.PlanJSON])) {
 				t.Errorf("the plan has %d bytes; at most %d are allowed, of valid JSON", size, maxPlan)
@@ -74,10 +79,12 @@ func TestPlanKeepsRightsAndWorkloads(t *testing.T) {
 			Change: objectdiff.Added, APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition", Name: strconv.Itoa(i), Diff: strings.Repeat("+crd\n", 20000),
 		})
 	}
+
 	whole := map[string]string{"Deployment": strings.Repeat("+deployment\n", 5000), "ClusterRole": strings.Repeat("+role\n", 5000)}
 	for kind, apiVersion := range map[string]string{"Deployment": "apps/v1", "ClusterRole": "rbac.authorization.k8s.io/v1"} {
 		p.Objects.Changes = append(p.Objects.Changes, objectdiff.Change{Change: objectdiff.Added, APIVersion: apiVersion, Kind: kind, Name: "x", Diff: whole[kind]})
 	}
+
 	data, err := p.encode()
 	if err != nil {
 		t.Fatal(err)
@@ -85,11 +92,13 @@ func TestPlanKeepsRightsAndWorkloads(t *testing.T) {
 	if size := len(data[olmv1.PlanJSON]) + len(data[olmv1.PlanText]); size > maxPlan {
 		t.Errorf("the plan has %d bytes, want at most %d", size, maxPlan)
 	}
+
 	for kind, diff := range whole {
 		if !strings.Contains(data[olmv1.PlanText], diff) {
 			t.Errorf("the diff of the %s is cut", kind)
 		}
 	}
+
 	if !strings.Contains(data[olmv1.PlanText], "The diffs of 40 objects are cut") {
 		t.Error("the plan does not say that the CRDs are cut")
 	}
@@ -110,6 +119,7 @@ func TestApart(t *testing.T) {
 		{"a sentence of two", fmt.Errorf("%w, but %w", a, b), []string{"a, but b"}},
 		{"a sentence about some", fmt.Errorf("checking: %w", errors.Join(a, b)), []string{"checking: a\nb"}},
 	}
+
 	for _, c := range cases {
 		var got []string
 		for _, err := range apart(c.err) {

@@ -47,6 +47,7 @@ func (w *world) plan(name string) *corev1.ConfigMap {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+
 	return written
 }
 
@@ -57,6 +58,7 @@ func (w *world) planned(name string) (written *corev1.ConfigMap, fields planFiel
 	if written == nil {
 		w.t.Fatalf("%s has no plan", name)
 	}
+
 	w.t.Cleanup(func() {
 		if err := client.IgnoreNotFound(w.c.Delete(context.Background(), written)); err != nil {
 			w.t.Error(err)
@@ -65,6 +67,7 @@ func (w *world) planned(name string) (written *corev1.ConfigMap, fields planFiel
 	if err := json.Unmarshal([]byte(written.Data[olmv1.PlanJSON]), &fields); err != nil {
 		w.t.Fatal(err)
 	}
+
 	return written, fields
 }
 
@@ -94,10 +97,12 @@ func (w *world) revisions(name string) []string {
 	if err := w.c.List(w.t.Context(), &sets, client.MatchingLabels{olmv1.LabelOwnerName: name}); err != nil {
 		w.t.Fatal(err)
 	}
+
 	names := []string{}
 	for i := range sets.Items {
 		names = append(names, sets.Items[i].Name+" "+string(sets.Items[i].Spec.LifecycleState))
 	}
+
 	return names
 }
 
@@ -136,6 +141,7 @@ func TestPlanOnly(t *testing.T) {
 	if got := first.Annotations[olmv1.AnnotationPlanFor]; got != "1 only" || !metav1.IsControlledBy(first, w.get("plan-new")) {
 		t.Errorf("the plan is for %q, and owned by %v", got, first.OwnerReferences)
 	}
+
 	w.reconcile(c, "plan-new")
 	if again, _ := w.planned("plan-new"); again.ResourceVersion != first.ResourceVersion {
 		t.Error("a plan that did not change was written again")
@@ -208,11 +214,13 @@ func TestPlanBeside(t *testing.T) {
 	if diff := cmp.Diff([]string{"plan-update-1 Active"}, w.revisions("plan-update")); diff != "" {
 		t.Errorf("revisions (-want +got):\n%s", diff)
 	}
+
 	w.annotatePlan("plan-update", "")
 	w.reconcile(c, "plan-update")
 	if w.plan("plan-update") != nil {
 		t.Error("the plan is still there")
 	}
+
 	w.revision("plan-update-2")
 
 	// While the update is on its way, what it replaces is still in place.
@@ -249,6 +257,7 @@ func TestPlanTellsAll(t *testing.T) {
 	if fields.Objects == nil || fields.Objects.Added == 0 {
 		t.Errorf("the objects are not in the plan: %+v", fields)
 	}
+
 	w.annotatePlan("plan-all", `{"crdUpgradeSafety":"None"}`)
 	w.reconcile(c, "plan-all")
 	if _, fields = w.planned("plan-all"); fields.CRDUpgradeSafety != "off" {
@@ -281,6 +290,7 @@ func TestPlanDependencies(t *testing.T) {
 	if len(fields.Created) != 1 || fields.Created[0].Name != "plan-provider" || len(fields.Problems) != 0 {
 		t.Errorf("with consent the plan is %+v", fields)
 	}
+
 	golden.Check(t, "plan/dependencies.txt", []byte(written.Data[olmv1.PlanText]))
 	var all olmv1.ClusterExtensionList
 	if err := w.c.List(t.Context(), &all); err != nil || len(all.Items) != 1 {
@@ -309,6 +319,7 @@ func TestPlanAsked(t *testing.T) {
 		w.reconcile(c, "plan-asked")
 		w.expect("plan-asked", olmv1.TypeProgressing, must)
 	}
+
 	w.annotatePlan("plan-asked", `{"upgradeConstraintPolicy":"Any"}`)
 	w.reconcile(c, "plan-asked")
 	w.expect("plan-asked", olmv1.TypeProgressing, `False Blocked annotation mainstay.dev/plan: upgradeConstraintPolicy "Any": it is CatalogProvided or SelfCertified`)

@@ -15,10 +15,12 @@ func (p *plan) text() string {
 	if p.Bundle != nil {
 		list(w, "Deprecated:", p.Bundle.Deprecations)
 	}
+
 	var problems, offers, path, created []string
 	for _, problem := range p.Problems {
 		problems = append(problems, problem.Check+": "+problem.Message)
 	}
+
 	list(w, "What stands against it:", problems)
 	p.Contents.write(w, p.Images)
 	list(w, "Why this bundle:", p.Why)
@@ -29,17 +31,21 @@ func (p *plan) text() string {
 			offers = append(offers, fmt.Sprintf("catalog %s, priority %d: nothing: %s", c.Catalog, c.Priority, c.Problem))
 		}
 	}
+
 	list(w, "The best of each catalog:", offers)
 	for _, edge := range p.Path {
 		path = append(path, edge.text())
 	}
+
 	list(w, "Update path:", path)
 	if len(p.Created) > 0 { // Otherwise they are among what stands against it.
 		list(w, "Missing dependencies:", p.Missing)
 	}
+
 	for _, e := range p.Created {
 		created = append(created, fmt.Sprintf("clusterextension/%s: bundle %s of package %s, from catalog %s", e.Name, e.Bundle, e.Package, e.Catalog))
 	}
+
 	list(w, "Extensions to be created for dependencies:", created)
 	p.writeObjects(w)
 	return w.String()
@@ -50,6 +56,7 @@ func (p *plan) headline() string {
 	if len(p.Problems) > 0 {
 		stopped = ", which would be stopped"
 	}
+
 	switch {
 	case p.Bundle == nil:
 		return "no bundle fits"
@@ -76,12 +83,14 @@ func (p *plan) writeFacts(w *strings.Builder) {
 	if p.Installed != nil {
 		fact("Installed", p.Installed.text())
 	}
+
 	if p.Bundle != nil {
 		fact("Bundle", p.Bundle.text())
 		fact("Image", p.Bundle.Image)
 		fact("Catalog", p.Bundle.Catalog)
 		fact("Channels", strings.Join(p.Bundle.Channels, ", "))
 	}
+
 	fact("Namespace", p.Namespace)
 	fact("Service account", p.ServiceAccount)
 	fact("Ignored account", p.IgnoredServiceAccount)
@@ -123,11 +132,13 @@ func (p *plan) writeObjects(w *strings.Builder) {
 	if p.Objects == nil {
 		return
 	}
+
 	fmt.Fprintf(w, "\nObjects: %d added, %d changed, %d removed, %d unchanged\n",
 		p.Objects.Added, p.Objects.Changed, p.Objects.Removed, p.Objects.Unchanged)
 	if p.Note != "" {
 		fmt.Fprintln(w, p.Note)
 	}
+
 	for _, change := range p.Objects.Changes {
 		before, after := "installed/"+change.Object(), "planned/"+change.Object()
 		switch change.Change {

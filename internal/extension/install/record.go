@@ -50,6 +50,7 @@ func uniteProperties(lists ...[]fbc.Property) []fbc.Property {
 			all = append(all, p)
 		}
 	}
+
 	return all
 }
 
@@ -61,10 +62,12 @@ func compact(value json.RawMessage) json.RawMessage {
 	if err := decoder.Decode(&decoded); err != nil {
 		return value
 	}
+
 	encoded, err := json.Marshal(decoded)
 	if err != nil {
 		return value
 	}
+
 	return encoded
 }
 
@@ -81,6 +84,7 @@ func record(b *dependency.Bundle) (map[string]string, error) {
 			provides = append(provides, p)
 		}
 	}
+
 	annotations := map[string]string{}
 	if len(requires) > 0 {
 		encoded, err := json.Marshal(requires)
@@ -92,9 +96,11 @@ func record(b *dependency.Bundle) (map[string]string, error) {
 		}
 		annotations[olmv1.AnnotationRequires] = string(encoded)
 	}
+
 	if encoded := fitting(provides); encoded != "" {
 		annotations[olmv1.AnnotationProvides] = encoded
 	}
+
 	return annotations, nil
 }
 
@@ -106,10 +112,12 @@ func recordStatedProperties(annotations map[string]string, stated []fbc.Property
 	if len(stated) == 0 {
 		return true
 	}
+
 	encoded, err := json.Marshal(stated)
 	if err != nil || len(encoded) > maxStated {
 		return false
 	}
+
 	annotations[bundle.AnnotationProperties] = string(encoded)
 	return true
 }
@@ -125,6 +133,7 @@ func fitting(properties []fbc.Property) string {
 		}
 		return len(a.Value) - len(b.Value)
 	})
+
 	size := 2
 	for i, p := range properties {
 		if size += len(p.Type) + len(p.Value) + len(`{"type":"","value":},`); size > maxProvides {
@@ -132,13 +141,16 @@ func fitting(properties []fbc.Property) string {
 			break
 		}
 	}
+
 	if len(properties) == 0 {
 		return ""
 	}
+
 	encoded, err := json.Marshal(properties)
 	if err != nil {
 		return "" // Values that were read as JSON always encode.
 	}
+
 	return string(encoded)
 }
 
@@ -148,10 +160,12 @@ func installedBundleOf(set *olmv1.ClusterObjectSet) *dependency.Bundle {
 	if set == nil {
 		return nil
 	}
+
 	version, err := semver.Parse(set.Annotations[olmv1.AnnotationBundleVersion])
 	if err != nil {
 		return nil
 	}
+
 	pkg := set.Annotations[olmv1.AnnotationPackageName]
 	value, err := json.Marshal(fbc.PackageProperty{
 		PackageName: pkg, Version: version.String(), Release: set.Annotations[olmv1.AnnotationBundleRelease],
@@ -159,9 +173,11 @@ func installedBundleOf(set *olmv1.ClusterObjectSet) *dependency.Bundle {
 	if err != nil {
 		return nil
 	}
+
 	properties := append([]fbc.Property{{Type: fbc.PropertyPackage, Value: value}}, recordedProperties(set)...)
 	b := dependency.NewBundle(set.Annotations[olmv1.AnnotationBundleName], pkg, version, properties)
 	b.Extension = set.Labels[olmv1.LabelOwnerName]
+
 	return b
 }
 
@@ -175,6 +191,7 @@ func recordedProperties(set *olmv1.ClusterObjectSet) []fbc.Property {
 			properties = append(properties, recorded...)
 		}
 	}
+
 	return properties
 }
 
@@ -187,9 +204,11 @@ func needsOf(b *dependency.Bundle) *dependency.Bundle {
 			needs = append(needs, p)
 		}
 	}
+
 	if len(needs) == 0 {
 		return nil
 	}
+
 	// Without a package it is not taken for one that is installed.
 	onItsWay := dependency.NewBundle(b.Name, "", b.Version, needs)
 	onItsWay.Extension = b.Extension

@@ -28,11 +28,13 @@ func recorded(t *testing.T, release string, properties ...fbc.Property) olmv1.Cl
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	ext := &olmv1.ClusterExtension{Spec: olmv1.ClusterExtensionSpec{Source: olmv1.SourceConfig{Catalog: &olmv1.CatalogFilter{PackageName: "a"}}}}
 	annotations, err := annotationsFor(ext, chosen, bundle, "quay.io/a@sha256:0", "inputs")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	set := set("1S")
 	set.Annotations = annotations
 	return set
@@ -45,6 +47,7 @@ func TestWhatIsRecordedIsReadBack(t *testing.T) {
 		statement("fast", `"yes"`),
 		statement("olm.gvk", `{"version":"v1","kind":"K","group":"g"}`),
 		statement("olm.gvk.required", `{"group":"g","kind":"L","version":"v1"}`))
+
 	want := map[string]string{
 		olmv1.AnnotationPackageName: "a", olmv1.AnnotationBundleName: "a.v1", olmv1.AnnotationBundleVersion: "1.0.0", olmv1.AnnotationBundleRelease: "3",
 		olmv1.AnnotationBundleReference: "quay.io/a@sha256:0", annotationImage: "quay.io/a:v1", annotationInputs: "inputs",
@@ -57,11 +60,13 @@ func TestWhatIsRecordedIsReadBack(t *testing.T) {
 	if diff := cmp.Diff(&resolve.Installed{Name: "a.v1", Version: "1.0.0", Release: "3"}, bundleOf(&set)); diff != "" {
 		t.Errorf("the installed bundle (-want +got):\n%s", diff)
 	}
+
 	b := installedBundleOf(&set)
 	var got []string
 	for _, p := range b.Properties {
 		got = append(got, p.Type+" "+string(p.Value))
 	}
+
 	wantProperties := []string{
 		`olm.package {"packageName":"a","version":"1.0.0","release":"3"}`, `olm.gvk {"group":"g","kind":"K","version":"v1"}`, `fast "yes"`,
 		`olm.gvk.required {"group":"g","kind":"L","version":"v1"}`,
@@ -85,12 +90,14 @@ func TestWhatIsRecordedIsBounded(t *testing.T) {
 	for i := range 100 {
 		properties = append(properties, statement("large", fmt.Sprintf(`"%d%s"`, i, strings.Repeat("x", 10<<10))))
 	}
+
 	properties = append(properties, statement("olm.gvk", `{"group":"g","kind":"K","version":"v1"}`))
 	set := recorded(t, "", properties...)
 	provides := set.Annotations[olmv1.AnnotationProvides]
 	if len(provides) > maxProvides || len(provides) < maxProvides/2 || !strings.HasPrefix(provides, `[{"type":"olm.gvk"`) {
 		t.Errorf("%d bytes are recorded: %.100s", len(provides), provides)
 	}
+
 	b := dependency.NewBundle("a", "a", semver.MustParse("1.0.0"), []fbc.Property{
 		statement("olm.constraint", `{"failureMessage":"`+strings.Repeat("x", 60<<10)+`"}`),
 		statement("olm.constraint", `{"failureMessage":"`+strings.Repeat("y", 60<<10)+`"}`),
@@ -98,6 +105,7 @@ func TestWhatIsRecordedIsBounded(t *testing.T) {
 	if _, err := record(b); err == nil || !strings.Contains(err.Error(), "at most 98304 can be recorded") {
 		t.Errorf("120 KiB of requirements: %v", err)
 	}
+
 	for _, text := range []string{"{", `[{"type":"olm.gvk.required","value":{}}]`, "null", "[1]"} {
 		odd := recorded(t, "")
 		odd.Annotations[olmv1.AnnotationRequires], odd.Annotations[olmv1.AnnotationProvides] = text, text
@@ -106,6 +114,7 @@ func TestWhatIsRecordedIsBounded(t *testing.T) {
 			t.Errorf("%s: %v", text, breaks)
 		}
 	}
+
 	odd := set
 	odd.Annotations = map[string]string{olmv1.AnnotationBundleVersion: "one"}
 	if b := installedBundleOf(&odd); b != nil {
@@ -119,6 +128,7 @@ func TestInstalledBundlesStayAsTheyAre(t *testing.T) {
 	if got := same.asInstalled(&installed); got.Image != "quay.io/a:v1" || got.pinned != "quay.io/a@sha256:0" {
 		t.Errorf("the installed bundle is now %+v", got)
 	}
+
 	for name, other := range map[string]selection{
 		"another version": {Name: "a.v1", Version: "1.0.1", Image: "quay.io/a:other"},
 		"another release": {Name: "a.v1", Version: "1.0.0", Release: "1", Image: "quay.io/a:other"},
@@ -128,6 +138,7 @@ func TestInstalledBundlesStayAsTheyAre(t *testing.T) {
 			t.Errorf("%s is taken for the installed one: %+v", name, got)
 		}
 	}
+
 	if got := same.asInstalled(nil); got.Image != "quay.io/a:other" {
 		t.Errorf("without anything installed: %+v", got)
 	}
@@ -166,6 +177,7 @@ func TestExtensionFor(t *testing.T) {
 		}
 		return c
 	}
+
 	one := []resolve.Catalog{{Name: "one", Content: content("1.0.0", "1.5.0", "2.0.0")}}
 	two := append([]resolve.Catalog{{Name: "two", Content: content("1.0.0", "1.5.0")}}, one...)
 	asking := &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: "x"}}
@@ -194,6 +206,7 @@ func TestExtensionFor(t *testing.T) {
 			t.Errorf("%s: %+v", tc.name, got)
 		}
 	}
+
 	if labels := asking.Spec.Source.Catalog.Selector.MatchLabels; len(labels) != 1 {
 		t.Errorf("the selector of the asking extension was changed: %v", labels)
 	}

@@ -28,6 +28,7 @@ func TestRemovalIsNotHeldByTidying(t *testing.T) {
 			},
 		})
 	}
+
 	w.create(extension("stays", "tidying"))
 	w.revision("stays-1")
 	w.create(extension("tidied", "tidying"))
@@ -46,6 +47,7 @@ func TestRemovalIsNotHeldByTidying(t *testing.T) {
 			LifecycleState: olmv1.LifecycleStateActive, Revision: 7, CollisionProtection: olmv1.CollisionProtectionPrevent,
 		},
 	})
+
 	w.mu.Lock()
 	w.keepErr = errors.New("the disk is full")
 	w.mu.Unlock()

@@ -57,6 +57,7 @@ func TestKilledAtEachStep(t *testing.T) {
 			}
 			return client.IgnoreNotFound(err)
 		})
+
 		// Secrets are left to the garbage collector, which no API server has by itself.
 		left := slices.DeleteFunc(w.state(c, "killed"), func(line string) bool { return line[:7] == "Secret " })
 		if len(left) > 0 {
@@ -65,6 +66,7 @@ func TestKilledAtEachStep(t *testing.T) {
 		if err := c.DeleteAllOf(t.Context(), &corev1.Secret{}, client.InNamespace("killed")); err != nil {
 			t.Fatal(err)
 		}
+
 		return installed, updated
 	}
 
@@ -78,6 +80,7 @@ func TestKilledAtEachStep(t *testing.T) {
 			if writes > 100 {
 				t.Fatalf("%s: not done after 100 writes of one program: %v", what, done())
 			}
+
 			life := w.live(c, int64(writes))
 			w.eventually(what+" or death", func() error {
 				if life.Dead() {
@@ -85,6 +88,7 @@ func TestKilledAtEachStep(t *testing.T) {
 				}
 				return done()
 			})
+
 			life.End()
 			deaths++
 		}
@@ -95,6 +99,7 @@ func TestKilledAtEachStep(t *testing.T) {
 	if diff := cmp.Diff(wantUpdated, gotUpdated); diff != "" {
 		t.Errorf("updated (-without +with deaths):\n%s", diff)
 	}
+
 	t.Logf("%d programs died", deaths)
 	if deaths < 10 {
 		t.Errorf("%d programs died: the test shows little", deaths)
@@ -122,6 +127,7 @@ func TestRecreatedWhileTheOldRevisionGoes(t *testing.T) {
 		}
 		return nil
 	})
+
 	// Somebody is impatient.
 	ext = w.get("again")
 	w.change(ext, func() { ext.Finalizers = nil })
@@ -132,6 +138,7 @@ func TestRecreatedWhileTheOldRevisionGoes(t *testing.T) {
 		}
 		return client.IgnoreNotFound(err)
 	})
+
 	w.create(extension("again", "again"))
 	w.expect("again", olmv1.TypeProgressing, "True Retrying waiting until revision again-1")
 	w.expect("again", olmv1.TypeInstalled, "False Failed No bundle installed")
@@ -144,6 +151,7 @@ func TestRecreatedWhileTheOldRevisionGoes(t *testing.T) {
 		}
 		return nil
 	})
+
 	w.succeed(w.revision("again-1"))
 	w.expect("again", olmv1.TypeInstalled, "True Succeeded")
 }
@@ -177,10 +185,12 @@ func (w *world) reached(c client.Client, name, version string, revision int64) e
 	if ext.Status.Install == nil || ext.Status.Install.Bundle.Version != version || len(ext.Status.ActiveRevisions) != 1 {
 		return fmt.Errorf("its status is %+v", ext.Status)
 	}
+
 	var sets olmv1.ClusterObjectSetList
 	if err := c.List(w.t.Context(), &sets, client.MatchingLabels{olmv1.LabelOwnerName: name}); err != nil {
 		return err
 	}
+
 	for _, set := range sets.Items {
 		for _, condition := range set.Status.Conditions {
 			archived := set.Spec.Revision < revision
@@ -189,11 +199,13 @@ func (w *world) reached(c client.Client, name, version string, revision int64) e
 			}
 		}
 	}
+
 	for _, condition := range ext.Status.Conditions {
 		if (condition.Type == olmv1.TypeProgressing && condition.Reason != olmv1.ReasonSucceeded) || (condition.Type == olmv1.TypeAvailable && condition.Status != "True") {
 			return fmt.Errorf("%s is %s: %s", condition.Type, condition.Reason, condition.Message)
 		}
 	}
+
 	return nil
 }
 
@@ -230,6 +242,7 @@ func (w *world) state(c client.Client, name string) []string {
 				object.GetFinalizers(), content(object), reasons(object)))
 		}
 	}
+
 	return lines
 }
 
@@ -239,6 +252,7 @@ func content(object *unstructured.Unstructured) map[string]any {
 	for _, field := range []string{"metadata", "status", "data"} {
 		delete(result, field)
 	}
+
 	if spec, ok := result["spec"].(map[string]any); ok {
 		delete(spec, "clusterIP")
 		delete(spec, "clusterIPs")
@@ -254,6 +268,7 @@ func reasons(object *unstructured.Unstructured) []string {
 		condition, _ := item.(map[string]any)
 		result = append(result, fmt.Sprint(condition["type"], " ", condition["status"], " ", condition["reason"], " ", condition["message"]))
 	}
+
 	slices.Sort(result)
 	return result
 }

@@ -32,6 +32,7 @@ func (a *attempt) retrieveBundle(ctx context.Context, ext *olmv1.ClusterExtensio
 	if a.planned != nil {
 		purpose = retrieveForPlan
 	}
+
 	a.retrieved[purpose] = true
 	request := fmt.Sprintf("%s %d %s", ext.UID, ext.Generation, image)
 	found, state, err := a.retrievals.Take(ext.Name, purpose, request)
@@ -44,6 +45,7 @@ func (a *attempt) retrieveBundle(ctx context.Context, ext *olmv1.ClusterExtensio
 		})
 	case pull.Running:
 	}
+
 	a.awaited = reconcile.Wait(olmv1.ReasonRollingOut, 0, fmt.Errorf("pulling image %s: %w", image, pull.ErrRetrieving))
 	return nil, a.awaited
 }
@@ -54,6 +56,7 @@ func (a *attempt) cancelRetrievals(name string) {
 	if a.retrievals == nil {
 		return
 	}
+
 	for _, purpose := range []string{retrieveForRevision, retrieveForPlan} {
 		if !a.retrieved[purpose] {
 			a.retrievals.Cancel(name, purpose)

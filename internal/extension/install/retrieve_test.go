@@ -21,6 +21,7 @@ func TestSilentRegistriesDelayNoOtherExtension(t *testing.T) {
 		w.create(ext)
 		waiting = append(waiting, ext)
 	}
+
 	const pulling = `True RollingOut bundle "hello-operator.vsilent": pulling image silent.example/example/hello:silent`
 	for _, ext := range waiting {
 		w.expect(ext.Name, olmv1.TypeProgressing, pulling)

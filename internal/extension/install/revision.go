@@ -87,6 +87,7 @@ func inputs(ext *olmv1.ClusterExtension, chosen selection, issuer render.Issuer,
 		Watch: ext.Annotations[olmv1.AnnotationWatchNamespace], Config: ext.Spec.Config, Issuer: issuer,
 		AccessRoles: wantsAccessRoles(ext),
 	})
+
 	sum := sha256.Sum256(encoded)
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
@@ -126,6 +127,7 @@ func annotationsFor(ext *olmv1.ClusterExtension, chosen selection, seen *depende
 	if err != nil {
 		return nil, reconcile.Stop(olmv1.ReasonBlocked, err)
 	}
+
 	result[olmv1.AnnotationPackageName] = ext.Spec.Source.Catalog.PackageName
 	result[olmv1.AnnotationBundleName] = chosen.Name
 	result[olmv1.AnnotationBundleVersion] = chosen.Version
@@ -139,6 +141,7 @@ func annotationsFor(ext *olmv1.ClusterExtension, chosen selection, seen *depende
 		result[olmv1.AnnotationServiceAccountName] = name
 		result[olmv1.AnnotationServiceAccountNamespace] = ext.Spec.Namespace
 	}
+
 	return result, nil
 }
 

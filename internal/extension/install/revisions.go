@@ -122,12 +122,14 @@ func (r revisions) toArchive() []*olmv1.ClusterObjectSet {
 	if installed == nil {
 		return nil
 	}
+
 	var result []*olmv1.ClusterObjectSet
 	for i := range r {
 		if isActive(&r[i]) && r[i].Spec.Revision < installed.Spec.Revision {
 			result = append(result, &r[i])
 		}
 	}
+
 	return result
 }
 
@@ -139,6 +141,7 @@ func (r revisions) toDelete() revisions {
 			archived = append(archived, r[i])
 		}
 	}
+
 	if len(archived) <= maxArchived {
 		return nil
 	}

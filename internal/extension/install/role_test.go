@@ -73,12 +73,14 @@ func TestPlanWithTheShippedRole(t *testing.T) {
 		if strings.Contains(plan.Data[olmv1.PlanText], "forbidden") || strings.Count(plan.Data[olmv1.PlanJSON], `"check":`) != planProblems {
 			t.Errorf("the controller lacks rights for a plan:\n%s", plan.Data[olmv1.PlanText])
 		}
+
 		_, text, _ := strings.Cut(plan.Data[olmv1.PlanText], "Bundle:")
 		return strings.TrimSuffix(strings.Fields(text)[0], ",")
 	}
 	if got := bundleOf(); got != "hello-operator.v1.0.0" {
 		t.Errorf("planned is %s", got)
 	}
+
 	w.offer(catalog, "1.0.0", "1.1.0")
 	if err := reconcile(); err != nil {
 		t.Fatal(err)
@@ -86,6 +88,7 @@ func TestPlanWithTheShippedRole(t *testing.T) {
 	if got := bundleOf(); got != "hello-operator.v1.1.0" {
 		t.Errorf("the plan was not changed: it is %s", got)
 	}
+
 	w.annotatePlan(planInstall, "")
 	_ = reconcile() // The account has no rights, so that nothing is installed.
 	err := w.c.Get(t.Context(), client.ObjectKey{Namespace: system, Name: olmv1.PlanName(planInstall)}, &corev1.ConfigMap{})
@@ -105,6 +108,7 @@ func (w *world) shippedRole() []string {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+
 	subjects := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: shippedUser}}
 	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: shippedRole}
 	cluster, role := &rbacv1.ClusterRole{}, &rbacv1.Role{}
@@ -112,6 +116,7 @@ func (w *world) shippedRole() []string {
 	if err := errors.Join(decoder.Decode(cluster), decoder.Decode(role)); err != nil {
 		w.t.Fatal(err)
 	}
+
 	// The controller reads extensions from a cache, by list and watch. The client of the test has none.
 	cluster.Rules = append(cluster.Rules, rbacv1.PolicyRule{
 		APIGroups: []string{olmv1.GroupVersion.Group}, Resources: []string{"clusterextensions"}, Verbs: []string{"get"},
@@ -125,6 +130,7 @@ func (w *world) shippedRole() []string {
 			verbs = append(verbs, rule.Verbs...)
 		}
 	}
+
 	slices.Sort(verbs)
 	return verbs
 }
@@ -157,16 +163,19 @@ func asShipped(t *testing.T) (client.Client, func() []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	mapper, err := apiutil.NewDynamicRESTMapper(env.Start(t), httpClient)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	c, err := client.New(config, client.Options{
 		Mapper: mapper, Scheme: env.Scheme(t, olmv1.AddToScheme, clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return c, verbs.list
 }
 
@@ -187,10 +196,12 @@ func (r *recorder) RoundTrip(request *http.Request) (*http.Response, error) {
 		default:
 			verb = "get"
 		}
+
 		r.mu.Lock()
 		r.used[verb] = true
 		r.mu.Unlock()
 	}
+
 	return r.next.RoundTrip(request)
 }
 
@@ -201,6 +212,7 @@ func (r *recorder) list() []string {
 	for verb := range r.used {
 		verbs = append(verbs, verb)
 	}
+
 	slices.Sort(verbs)
 	return verbs
 }

@@ -29,6 +29,7 @@ func (a *attempt) rollBack(ctx context.Context, ext *olmv1.ClusterExtension) err
 	if installed == nil || rollbackPolicy(ext) != olmv1.RollbackPolicyOnDeadline || !isLate(newest, ext) {
 		return nil
 	}
+
 	err := a.giveBack(ctx, ext, installed, ext.Generation)
 	if apierrors.IsConflict(err) {
 		return nil // it changed meanwhile, and perhaps became complete: the change wakes this controller
@@ -37,6 +38,7 @@ func (a *attempt) rollBack(ctx context.Context, ext *olmv1.ClusterExtension) err
 		return reconcile.Wait(olmv1.ReasonProgressDeadlineExceeded, recheck, fmt.Errorf(
 			"the update to bundle %q is late, but cannot be given up: %w", bundleOf(newest).Name, err))
 	}
+
 	return nil
 }
 
@@ -74,6 +76,7 @@ func (a *attempt) giveBack(ctx context.Context, ext *olmv1.ClusterExtension, to 
 	if len(after) == 0 {
 		return nil
 	}
+
 	objects, err := a.objects(ctx, to)
 	if err != nil {
 		return err
@@ -81,11 +84,13 @@ func (a *attempt) giveBack(ctx context.Context, ext *olmv1.ClusterExtension, to 
 	if err := a.preflight(ctx, ext, objects); err != nil {
 		return err
 	}
+
 	for _, set := range slices.Backward(after) {
 		if err := a.archive(ctx, set, refusedFor); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -100,12 +105,14 @@ func (a *attempt) objects(ctx context.Context, set *olmv1.ClusterObjectSet) ([]u
 	case len(content.Malformed) > 0:
 		return nil, fmt.Errorf("revision %q: %w", set.Name, errors.Join(content.Malformed...))
 	}
+
 	var objects []unstructured.Unstructured
 	for _, phase := range content.Phases {
 		for _, object := range phase.Objects {
 			objects = append(objects, *object.Manifest)
 		}
 	}
+
 	return objects, nil
 }
 
@@ -119,14 +126,17 @@ func (a *attempt) archive(ctx context.Context, set *olmv1.ClusterObjectSet, refu
 	if !hasSucceeded(set) {
 		metav1.SetMetaDataAnnotation(&archived.ObjectMeta, olmv1.AnnotationFailure, failure(set))
 	}
+
 	if refusedFor != 0 {
 		metav1.SetMetaDataAnnotation(&archived.ObjectMeta, olmv1.AnnotationRefusedGeneration, strconv.FormatInt(refusedFor, 10))
 		// The lock keeps one from being given up as late that has just become complete.
 		patch = client.MergeFromWithOptions(set.DeepCopy(), client.MergeFromWithOptimisticLock{})
 	}
+
 	if err := a.Client.Patch(ctx, archived, patch); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("archiving revision %q: %w", set.Name, err)
 	}
+
 	*set = *archived
 	return nil
 }

@@ -26,10 +26,12 @@ func (w *world) updating(name string, change func(*olmv1.ClusterExtension)) (cat
 	if change != nil {
 		change(ext)
 	}
+
 	w.create(ext)
 	w.succeed(w.revision(name + "-1"))
 	w.expect(name, olmv1.TypeInstalled, "True Succeeded")
 	w.offer(catalog, "1.0.0", "1.1.0")
+
 	return catalog, w.revision(name + "-2")
 }
 
@@ -65,6 +67,7 @@ func (w *world) is(name string, state olmv1.LifecycleState) *olmv1.ClusterObject
 		}
 		return nil
 	})
+
 	return set
 }
 
@@ -84,6 +87,7 @@ func TestRollsBackByItself(t *testing.T) {
 	if got := second.Annotations[olmv1.AnnotationFailure]; got != tooLate {
 		t.Errorf("the revision notes that it failed with %q", got)
 	}
+
 	const refused = `False ProgressDeadlineExceeded the update to bundle "hello-operator.v1.1.0" was given up, and bundle "hello-operator.v1.0.0" stays installed; ` +
 		"it is tried again when the spec changes, and another bundle as soon as the catalogs offer it: " + tooLate
 	w.expect("by-itself", olmv1.TypeProgressing, refused)
@@ -102,6 +106,7 @@ func TestRollsBackByItself(t *testing.T) {
 	if third.Annotations[olmv1.AnnotationBundleVersion] != "1.1.0" || *third.Spec.ProgressDeadlineMinutes != 20 {
 		t.Errorf("the third revision holds %s", third.Annotations[olmv1.AnnotationBundleVersion])
 	}
+
 	w.late(third)
 	w.is("by-itself-3", olmv1.LifecycleStateArchived)
 	w.expect("by-itself", olmv1.TypeProgressing, refused)
@@ -153,6 +158,7 @@ func TestALongerDeadlineIsAnotherChance(t *testing.T) {
 		}
 		return nil
 	})
+
 	w.is("patient-2", olmv1.LifecycleStateActive)
 }
 
@@ -170,6 +176,7 @@ func TestGoingBackToWhatIsInPlace(t *testing.T) {
 	if second.Annotations[olmv1.AnnotationFailure] == "" || second.Annotations[olmv1.AnnotationRefusedGeneration] != "" {
 		t.Errorf("annotations of the revision that was given up: %v", second.Annotations)
 	}
+
 	w.expect("back", olmv1.TypeProgressing, "True Succeeded desired state reached")
 	w.is("back-1", olmv1.LifecycleStateActive)
 	w.absent("back-3")
@@ -249,11 +256,13 @@ func TestAccessRolesArePartOfTheRevision(t *testing.T) {
 			found[object.Object.GetKind()+" "+object.Object.GetName()] = true
 		}
 	}
+
 	for _, role := range []string{"view", "edit", "admin"} {
 		if !found["ClusterRole hello-operator."+role] {
 			t.Errorf("the role %s is not among the objects: %v", role, found)
 		}
 	}
+
 	ext = w.get("access")
 	w.change(ext, func() { ext.Spec.Install.AccessRoles = olmv1.AccessRolesNone })
 	w.is("access-2", olmv1.LifecycleStateArchived)

@@ -23,12 +23,14 @@ func TestServiceAccountThatDoesNotExist(t *testing.T) {
 				w.expect(namespace, olmv1.TypeProgressing, `True Retrying installation cannot proceed due to missing ServiceAccount: create ServiceAccount "never-created"`)
 				return
 			}
+
 			set := w.revision(namespace + "-1")
 			for _, key := range []string{olmv1.AnnotationServiceAccountName, olmv1.AnnotationServiceAccountNamespace} {
 				if got, ok := set.Annotations[key]; ok {
 					t.Errorf("annotation %s of the revision: got %q, want none", key, got)
 				}
 			}
+
 			if got := w.get(namespace).Spec.ServiceAccount; got == nil || got.Name != "never-created" {
 				t.Errorf("spec.serviceAccount: got %v, want it as it was written", got)
 			}

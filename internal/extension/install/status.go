@@ -39,6 +39,7 @@ func reportInstalled(ext *olmv1.ClusterExtension, revs revisions, err error) {
 		setCondition(ext, notInstalled(err))
 		return
 	}
+
 	bundle := bundleOf(installed)
 	ext.Status.Install = &olmv1.ClusterExtensionInstallStatus{
 		Bundle: olmv1.BundleMetadata{Name: bundle.Name, Version: bundle.Version},
@@ -46,6 +47,7 @@ func reportInstalled(ext *olmv1.ClusterExtension, revs revisions, err error) {
 	if bundle.Release != "" {
 		ext.Status.Install.Bundle.Release = &bundle.Release
 	}
+
 	setCondition(ext, metav1.Condition{
 		Type: olmv1.TypeInstalled, Status: metav1.ConditionTrue, Reason: olmv1.ReasonSucceeded,
 		Message: fmt.Sprintf("Installed bundle %s successfully", installed.Annotations[olmv1.AnnotationBundleReference]),
@@ -72,6 +74,7 @@ func reportRevisions(ext *olmv1.ClusterExtension, revs revisions) {
 			Name: set.Name, Conditions: set.Status.Conditions,
 		})
 	}
+
 	newest := revs.newest()
 	if newest == nil {
 		meta.RemoveStatusCondition(&ext.Status.Conditions, olmv1.TypeAvailable)
@@ -88,19 +91,23 @@ func progressing(revs revisions, err error) metav1.Condition {
 	if err != nil {
 		return failed(err)
 	}
+
 	newest := revs.newest()
 	if newest == nil {
 		return rollingOut("the first revision is being made")
 	}
+
 	own := meta.FindStatusCondition(newest.Status.Conditions, olmv1.TypeProgressing)
 	if hasSucceeded(newest) && (own == nil || own.Reason == olmv1.ReasonSucceeded) {
 		return metav1.Condition{
 			Type: olmv1.TypeProgressing, Status: metav1.ConditionTrue, Reason: olmv1.ReasonSucceeded, Message: "desired state reached",
 		}
 	}
+
 	if own != nil {
 		return metav1.Condition{Type: own.Type, Status: own.Status, Reason: own.Reason, Message: own.Message}
 	}
+
 	return rollingOut(fmt.Sprintf("revision %s is about to be rolled out", newest.Name))
 }
 

@@ -35,6 +35,7 @@ func (w words) rule(urls bool) rbacv1.PolicyRule {
 	if urls && w.IntN(4) == 0 {
 		return rbacv1.PolicyRule{Verbs: verbs, NonResourceURLs: w.some("/a", "/a/b", "/a/*", "/*", "*")}
 	}
+
 	rule := rbacv1.PolicyRule{
 		Verbs: verbs, APIGroups: w.some("", "apps", "*"),
 		Resources: w.some("pods", "pods/log", "*/log", "pods/*", "secrets", "*"),
@@ -42,6 +43,7 @@ func (w words) rule(urls bool) rbacv1.PolicyRule {
 	if w.IntN(3) == 0 {
 		rule.ResourceNames = w.some("a", "b", "c")
 	}
+
 	return rule
 }
 
@@ -71,10 +73,12 @@ func TestAllowsAsTheServerDoes(t *testing.T) {
 				ask.Namespace = random.one("", "default", w.account.Namespace)
 				ask.Group, ask.Resource, ask.Name = random.one("", "apps"), random.one("pods", "pods/log", "secrets"), random.one("", "a", "d")
 			}
+
 			want := granted.Allows(ask)
 			if want {
 				allowed++
 			}
+
 			eventually(t, fmt.Sprintf("%+v", ask), func(ctx context.Context) error {
 				got, err := w.review(ctx, ask)
 				if err == nil && got != want {
@@ -84,6 +88,7 @@ func TestAllowsAsTheServerDoes(t *testing.T) {
 			})
 		}
 	}
+
 	if allowed == 0 || allowed == 6*60 {
 		t.Errorf("%d of %d questions were answered with yes: the test shows nothing", allowed, 6*60)
 	}
@@ -105,6 +110,7 @@ func (w *world) review(ctx context.Context, ask rbac.Permission) (bool, error) {
 			Resource: resource, Subresource: subresource, Name: ask.Name,
 		}
 	}
+
 	err := w.admin.Create(ctx, review)
 	return review.Status.Allowed, err
 }
@@ -120,6 +126,7 @@ func (w *world) policy() *rbac.Policy {
 			w.t.Fatal(err)
 		}
 	}
+
 	return &rbac.Policy{
 		Roles: roles.Items, ClusterRoles: clusterRoles.Items,
 		RoleBindings: bindings.Items, ClusterRoleBindings: clusterBindings.Items,
@@ -146,11 +153,13 @@ func TestDelegatesAsTheServerDoes(t *testing.T) {
 			if check != nil && !errors.As(check, &missing) {
 				t.Fatal(check)
 			}
+
 			if check == nil {
 				passed++
 			} else {
 				refused++
 			}
+
 			eventually(t, fmt.Sprint("applying ", object), func(ctx context.Context) error {
 				err := w.asAccount.Apply(ctx, client.ApplyConfigurationFromUnstructured(object.DeepCopy()), client.FieldOwner("mainstay"), client.DryRunAll)
 				if (err == nil) != (check == nil) {
@@ -160,6 +169,7 @@ func TestDelegatesAsTheServerDoes(t *testing.T) {
 			})
 		}
 	}
+
 	if passed < 20 || refused < 20 {
 		t.Errorf("%d passed and %d were refused: the test shows little", passed, refused)
 	}
@@ -186,16 +196,20 @@ func (w *world) delegating(random words) unstructured.Unstructured {
 			ClusterRoleSelectors: []metav1.LabelSelector{{MatchLabels: map[string]string{"a": "b"}}},
 		}}
 	}
+
 	kind, err := apiutil.GVKForObject(object, scheme.Scheme)
 	if err != nil {
 		w.t.Fatal(err)
 	}
+
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
 		w.t.Fatal(err)
 	}
+
 	result := unstructured.Unstructured{Object: content}
 	result.SetGroupVersionKind(kind)
 	unstructured.RemoveNestedField(result.Object, "metadata", "creationTimestamp")
+
 	return result
 }

@@ -41,6 +41,7 @@ func (c *CRDChecker) Check(ctx context.Context, ext *olmv1.ClusterExtension, cha
 	if !CRDsEnforced(ext) {
 		return nil
 	}
+
 	var errs []error
 	objects := change.Written
 	for i := range objects {
@@ -51,6 +52,7 @@ func (c *CRDChecker) Check(ctx context.Context, ext *olmv1.ClusterExtension, cha
 			errs = append(errs, fmt.Errorf("validating upgrade for CRD %q failed: %w", objects[i].GetName(), err))
 		}
 	}
+
 	return errors.Join(errs...)
 }
 
@@ -65,9 +67,11 @@ func (c *CRDChecker) check(ctx context.Context, ext *olmv1.ClusterExtension, obj
 	case live.DeletionTimestamp != nil, isForeign(&live, ext):
 		return nil
 	}
+
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &wanted); err != nil {
 		return fmt.Errorf("reading the bundle's definition: %w", err)
 	}
+
 	return crdsafety.Check(&live, &wanted)
 }
 
@@ -89,10 +93,12 @@ func isForeign(object metav1.Object, ext *olmv1.ClusterExtension) bool {
 	case controller.Kind != olmv1.ClusterObjectSetKind || controller.APIVersion != olmv1.GroupVersion.String():
 		return true
 	}
+
 	number, ok := strings.CutPrefix(controller.Name, ext.Name+"-")
 	if !ok {
 		return true
 	}
+
 	_, err := strconv.ParseUint(number, 10, 63)
 	return err != nil
 }

@@ -45,6 +45,7 @@ spec:
 	if err := yaml.Unmarshal([]byte(text), &object.Object); err != nil {
 		t.Fatal(err)
 	}
+
 	return object
 }
 
@@ -89,12 +90,14 @@ func TestCRDs(t *testing.T) {
 			if tc.delete {
 				live.SetFinalizers([]string{"example.com/hold"})
 			}
+
 			put(t, c, &live)
 			if tc.delete {
 				if err := c.Delete(t.Context(), &live); err != nil {
 					t.Fatal(err)
 				}
 			}
+
 			err := preflight.NewCRDs(c).Check(t.Context(), asked(), written(definition(t, tc.name, "{}")))
 			var unsafe *crdsafety.UnsafeError
 			if errors.As(err, &unsafe) == tc.passes || (err != nil) == tc.passes {
@@ -110,6 +113,7 @@ func TestCRDsAreReportedTogether(t *testing.T) {
 		live := definition(t, name, "{a: {type: string}}")
 		put(t, c, &live)
 	}
+
 	objects := []unstructured.Unstructured{
 		definition(t, "ones", "{}"), definition(t, "twos", "{a: {type: string}, b: {type: string}}"),
 		definition(t, "threes", "{}"), definition(t, "absents", "{}"), service("default")[0],
@@ -170,6 +174,7 @@ func TestCheckExtension(t *testing.T) {
 	if err := w.checker.CheckExtension(t.Context(), ext, preflight.Change{Written: service(w.account.Namespace)}); err != nil {
 		t.Errorf("no account is named, and yet: %v", err)
 	}
+
 	ext.Spec.ServiceAccount = &olmv1.ServiceAccountReference{Name: w.account.Name}
 	want := w.checker.Check(t.Context(), w.account, "asked", service(w.account.Namespace))
 	got := w.checker.CheckExtension(t.Context(), ext, preflight.Change{Written: service(w.account.Namespace)})
@@ -186,6 +191,7 @@ func TestCRDsAsTheServerKeepsThem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	keeps := func(t *testing.T, folder string) {
 		files, err := filepath.Glob(filepath.Join(folder, "manifests", "*"))
 		if err != nil {
@@ -196,6 +202,7 @@ func TestCRDsAsTheServerKeepsThem(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			var object unstructured.Unstructured
 			if err := yaml.Unmarshal(data, &object.Object); err != nil {
 				t.Fatal(err)
@@ -203,17 +210,20 @@ func TestCRDsAsTheServerKeepsThem(t *testing.T) {
 			if object.GetAPIVersion() != "apiextensions.k8s.io/v1" {
 				continue
 			}
+
 			live := object.DeepCopy()
 			if err := c.Create(t.Context(), live.DeepCopy(), client.DryRunAll); err != nil {
 				t.Logf("the server does not accept it: %v", err)
 				continue
 			}
+
 			put(t, c, live)
 			if err := preflight.NewCRDs(c).Check(t.Context(), asked(), written(object)); err != nil {
 				t.Errorf("%s is not safe beside itself: %v", object.GetName(), err)
 			}
 		}
 	}
+
 	t.Run("hello-operator", func(t *testing.T) { keeps(t, filepath.Join(root, "examples", "bundles", "hello-operator", "1.0.0")) })
 	t.Run("real", func(t *testing.T) {
 		packages, err := filepath.Glob(filepath.Join(env.SharedData(t, "bundles"), "*"))
@@ -247,6 +257,7 @@ func TestServerRefusesTheWorst(t *testing.T) {
 		}
 		return errors.New("it is not")
 	})
+
 	for name, change := range map[string]func(*apiextensionsv1.CustomResourceDefinition){
 		"scope":          func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Scope = apiextensionsv1.ClusterScoped },
 		"stored version": func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Versions[0].Name = "v2" },
@@ -271,6 +282,7 @@ func put(t *testing.T, c client.Client, crd *unstructured.Unstructured) {
 	if err := c.Create(t.Context(), crd); err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() {
 		free := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
 		for _, err := range []error{c.Delete(context.Background(), crd), c.Patch(context.Background(), crd, free)} {

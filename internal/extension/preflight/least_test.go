@@ -27,11 +27,13 @@ func TestLeastAccount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, version := range []string{"1.0.0", "1.1.0", "1.2.0"} {
 		t.Run("hello-operator-"+version, func(t *testing.T) {
 			newWorld(t).leastAccount(version == "1.2.0", filepath.Join(root, "examples", "bundles", "hello-operator", version))
 		})
 	}
+
 	t.Run("hooks", func(t *testing.T) {
 		newWorld(t).leastAccount(true, filepath.Join(root, "internal", "render", "testdata", "bundles", "hooks"))
 	})
@@ -43,6 +45,7 @@ func TestLeastAccount(t *testing.T) {
 		w.define("cert-manager.io", "Issuer", "issuers")
 		w.leastAccount(false, filepath.Join(root, "examples", "bundles", "hello-operator", "1.2.0"))
 	})
+
 	t.Run("real", func(t *testing.T) {
 		packages, err := filepath.Glob(filepath.Join(env.SharedData(t, "bundles"), "*"))
 		if err != nil || len(packages) == 0 {
@@ -69,6 +72,7 @@ func (w *world) leastAccount(accessRoles bool, folders ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	w.needsEach(objects, grants)
 
 	for _, object := range (rbac.Installer{Extension: leastExtension, Namespace: w.account.Namespace}).Objects(grants) {
@@ -80,10 +84,12 @@ func (w *world) leastAccount(accessRoles bool, folders ...string) {
 		}
 		w.create(object)
 	}
+
 	w.become(rbac.Installer{Extension: leastExtension}.Account())
 	if err := w.checker.Check(t.Context(), w.account, leastExtension, objects); err != nil {
 		t.Fatalf("the account has the rules, and yet: %v", err)
 	}
+
 	w.manage(objects)
 }
 
@@ -100,6 +106,7 @@ func (w *world) define(group, kind, plural string) {
 			}}},
 		},
 	}}
+
 	w.create(crd)
 	w.t.Cleanup(func() { w.remove(crd) })
 	kindOf := schema.GroupVersionKind{Group: group, Version: "v1", Kind: kind}
@@ -123,6 +130,7 @@ func (w *world) needsEach(objects []unstructured.Unstructured, grants []rbac.Gap
 	if err := check(grants); err != nil {
 		w.t.Fatalf("the rules do not suffice: %v", err)
 	}
+
 	alone, tried := 0, 0
 	for i, grant := range grants {
 		for j, verb := range grant.Rule.Verbs {
@@ -131,6 +139,7 @@ func (w *world) needsEach(objects []unstructured.Unstructured, grants []rbac.Gap
 			if len(rest[i].Rule.Verbs) == 0 {
 				rest = slices.Delete(rest, i, i+1)
 			}
+
 			taken := rbac.Gap{Namespace: grant.Namespace, Rule: *grant.Rule.DeepCopy()}
 			taken.Rule.Verbs = []string{verb}
 			err := check(rest)
@@ -139,16 +148,19 @@ func (w *world) needsEach(objects []unstructured.Unstructured, grants []rbac.Gap
 				w.t.Errorf("without %s: got %v, want a report", taken.String(), err)
 				continue
 			}
+
 			tried++
 			if slices.Contains(grant.Rule.APIGroups, rbacv1.GroupName) && slices.Contains([]string{"*", "bind", "escalate"}, verb) || slices.Contains(grant.Rule.APIGroups, "*") {
 				continue // it is missing, and so is what it stood for
 			}
+
 			alone++
 			if diff := gocmp.Diff([]string{taken.String()}, lines(missing.Gaps)); diff != "" || len(missing.Errors) > 0 {
 				w.t.Errorf("without %s (-want +got): %s%v", taken.String(), diff, missing.Errors)
 			}
 		}
 	}
+
 	if alone == 0 && !rbac.Unlimited(grants) {
 		w.t.Errorf("%d verbs were taken away and none was reported alone: the test shows nothing", tried)
 	}
@@ -185,6 +197,7 @@ func granting(actual *rbac.Policy, namespace string, grants []rbac.Gap) *granted
 			g.policy.RoleBindings = append(g.policy.RoleBindings, *object)
 		}
 	}
+
 	return g
 }
 
@@ -202,5 +215,6 @@ func (g *granted) List(_ context.Context, list client.ObjectList, _ ...client.Li
 	default:
 		return fmt.Errorf("unexpected list %T", list)
 	}
+
 	return nil
 }

@@ -54,16 +54,19 @@ func (c *Checker) check(ctx context.Context, account types.NamespacedName, exten
 	if account.Name == "" {
 		return nil
 	}
+
 	policy, err := c.policy(ctx)
 	if err != nil {
 		return fmt.Errorf("checking the permissions of ServiceAccount %q: %w", account, err)
 	}
+
 	kinds := kinds{mapper: c.mapper}
 	opts := rbac.Options{Resource: kinds.resource, Policy: policy, Removed: change.Removed, Extension: extension}
 	required := rbac.Required(change.Written, opts)
 	if kinds.failure != nil {
 		return fmt.Errorf("checking the permissions of ServiceAccount %q: %w", account, kinds.failure)
 	}
+
 	return rbac.Missing(required, policy.Granted(rbac.ServiceAccount(account.Namespace, account.Name)))
 }
 
@@ -97,6 +100,7 @@ func (c *Checker) policy(ctx context.Context) (*rbac.Policy, error) {
 			return nil, err
 		}
 	}
+
 	return &policy, nil
 }
 
@@ -136,5 +140,6 @@ func (k *kinds) resource(kind schema.GroupVersionKind) (rbac.Resource, error) {
 		k.failure = errors.Join(k.failure, fmt.Errorf("looking for kind %s: %w", kind, err))
 		return rbac.Resource{}, err
 	}
+
 	return rbac.Resource{Name: mapping.Resource.Resource, Namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace}, nil
 }

@@ -46,6 +46,7 @@ func (w *world) rendered(folders ...string) []unstructured.Unstructured {
 			reasons = append(reasons, err)
 		}
 	}
+
 	w.t.Skipf("no version can be rendered: %v", errors.Join(reasons...))
 	return nil
 }
@@ -58,6 +59,7 @@ func TestReportedPermissionsSuffice(t *testing.T) {
 		}
 		suffices(t, filepath.Join(root, "examples", "bundles", "hello-operator", "1.0.0"))
 	})
+
 	t.Run("real", func(t *testing.T) {
 		packages, err := filepath.Glob(filepath.Join(env.SharedData(t, "bundles"), "*"))
 		if err != nil || len(packages) == 0 {
@@ -83,14 +85,17 @@ func suffices(t *testing.T, folders ...string) {
 	if err == nil {
 		t.Fatal("an account without permissions passes")
 	}
+
 	report := err.Error()
 	if testing.Verbose() {
 		t.Log(report)
 	}
+
 	w.grant(parseReport(t, report)...)
 	if err := check(); err != nil {
 		t.Fatalf("what was reported is granted, and yet: %v", err)
 	}
+
 	w.manage(objects)
 }
 
@@ -105,9 +110,11 @@ func (w *world) serves(object *unstructured.Unstructured) bool {
 		}
 		return false
 	}
+
 	if err != nil {
 		w.t.Fatal(err)
 	}
+
 	return true
 }
 
@@ -129,6 +136,7 @@ func (w *world) manage(objects []unstructured.Unstructured) {
 				return c.Apply(ctx, client.ApplyConfigurationFromUnstructured(objects[i].DeepCopy()), client.FieldOwner("mainstay"), client.ForceOwnership)
 			})
 		}
+
 		live := objects[i].DeepCopy()
 		eventually(w.t, "changing "+what, func(ctx context.Context) error {
 			if err := c.Get(ctx, client.ObjectKeyFromObject(&objects[i]), live); err != nil {
@@ -137,23 +145,28 @@ func (w *world) manage(objects []unstructured.Unstructured) {
 			live.SetAnnotations(map[string]string{"changed": "true"})
 			return c.Update(ctx, live)
 		})
+
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(objects[i].GroupVersionKind())
 		if err := c.List(w.t.Context(), list, client.Limit(1)); err != nil {
 			w.t.Errorf("listing everywhere, as %s needs: %v", what, err)
 		}
+
 		watch, err := c.Watch(w.t.Context(), list)
 		if err != nil {
 			w.t.Errorf("watching everywhere, as %s needs: %v", what, err)
 			continue
 		}
+
 		watch.Stop()
 	}
+
 	for i := range slices.Backward(objects) {
 		if err := c.Delete(w.t.Context(), objects[i].DeepCopy()); err != nil {
 			w.t.Errorf("deleting %s %s: %v", objects[i].GetKind(), objects[i].GetName(), err)
 		}
 	}
+
 	for i := range objects {
 		if objects[i].GetKind() == "CustomResourceDefinition" {
 			w.awaitGone(objects[i].DeepCopy()) // other tests have CRDs of its name
@@ -202,6 +215,7 @@ func TestCheckRequiresFinalizers(t *testing.T) {
 	if err := check("extension"); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
+
 	w.grant(finalizers("extension"))
 	if err := check("extension"); err != nil {
 		t.Errorf("it is granted, and yet: %v", err)
@@ -236,6 +250,7 @@ func TestCheckOfWhatGoes(t *testing.T) {
 		object.SetNamespace(w.account.Namespace)
 		object.SetName("old")
 	}
+
 	change := preflight.Change{Written: service(w.account.Namespace), Removed: []unstructured.Unstructured{old, unknown}}
 	want := `pre-authorization failed: service account requires the following permissions to manage cluster extension:
   Namespace:"` + w.account.Namespace + `" APIGroups:[] Resources:[configmaps] ResourceNames:[old] Verbs:[delete,get]`
@@ -243,6 +258,7 @@ func TestCheckOfWhatGoes(t *testing.T) {
 	if err == nil || err.Error() != want {
 		t.Fatalf("got %v, want %s", err, want)
 	}
+
 	w.grant(parseReport(t, err.Error())...)
 	if err := w.checker.CheckExtension(t.Context(), ext, change); err != nil {
 		t.Errorf("what was reported is granted, and yet: %v", err)
@@ -260,6 +276,7 @@ func TestCheckReadsEveryPage(t *testing.T) {
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "nothing"},
 		})
 	}
+
 	w.create(&rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.account.Namespace, Name: "last"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},

@@ -55,6 +55,7 @@ func newWorld(t *testing.T) *world {
 	w.config = config
 	w.become(installer)
 	w.checker = preflight.New(w.admin, w.admin.RESTMapper())
+
 	return w
 }
 
@@ -99,6 +100,7 @@ func (w *world) grant(gaps ...rbac.Gap) {
 			w.t.Cleanup(func() { w.remove(role, binding) })
 			continue
 		}
+
 		role := &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{gap.Rule}}
 		w.create(role)
 		ref.Kind, ref.Name = "Role", role.Name
@@ -156,12 +158,14 @@ func parseReport(t *testing.T, report string) []rbac.Gap {
 	if want := "pre-authorization failed: service account requires the following permissions to manage cluster extension:"; lines[0] != want {
 		t.Fatalf("the report begins %q, want %q", lines[0], want)
 	}
+
 	var gaps []rbac.Gap
 	for _, line := range lines[1:] {
 		rest, ok := strings.CutPrefix(line, "  ")
 		if !ok {
 			t.Fatalf("the line %q of the report is not indented", line)
 		}
+
 		var gap rbac.Gap
 		for part := range strings.FieldsSeq(rest) {
 			name, value, _ := strings.Cut(part, ":")
@@ -183,7 +187,9 @@ func parseReport(t *testing.T, report string) []rbac.Gap {
 				t.Fatalf("the line %q of the report has the unknown part %q", line, name)
 			}
 		}
+
 		gaps = append(gaps, gap)
 	}
+
 	return gaps
 }

@@ -40,6 +40,7 @@ func (a *attempt) load(ctx context.Context, set *olmv1.ClusterObjectSet) error {
 		// The Secrets are labelled as managed objects are. They are operator-controller's own.
 		a.watches.use(set.Name, watched{scope{namespace: a.namespace}, secrets}) //nolint:contextcheck // a watch outlives the pass that begins it
 	}
+
 	content, err := a.readContent(ctx, set, account.Of(set))
 	if err != nil {
 		return reconcile.Retry(olmv1.ReasonRetrying, err)
@@ -59,21 +60,25 @@ func (a *attempt) load(ctx context.Context, set *olmv1.ClusterObjectSet) error {
 	if len(content.Phases) == 0 {
 		return reconcile.Wait(olmv1.ReasonRollingOut, 0, errors.New("the revision has no phases yet"))
 	}
+
 	a.content = content
 	if a.digests, err = content.Digests(); err != nil {
 		return reconcile.Stop(olmv1.ReasonBlocked, err)
 	}
+
 	if changed := changedPhases(set.Status.ObservedPhases, a.digests); len(changed) > 0 {
 		return reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf(
 			"resolved content of %d phase(s) has changed: phase %s: a Secret that holds its objects is not what it was when the revision was first loaded; restore the Secret, or replace the revision",
 			len(changed), strings.Join(changed, ", phase ")))
 	}
+
 	if err := a.pin(ctx, set); err != nil {
 		return reconcile.Retry(olmv1.ReasonRetrying, err)
 	}
 	if a.probes, err = apply.CompileProbes(set.Spec.ProgressionProbes); err != nil {
 		return reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf("spec.%w", err))
 	}
+
 	return nil
 }
 
@@ -84,6 +89,7 @@ func (a *attempt) pin(ctx context.Context, set *olmv1.ClusterObjectSet) error {
 	if len(set.Status.ObservedPhases) > 0 {
 		return nil
 	}
+
 	before := set.DeepCopy()
 	set.Status.ObservedPhases = a.digests
 	if !apply.HoldsReferences(set) {
@@ -92,6 +98,7 @@ func (a *attempt) pin(ctx context.Context, set *olmv1.ClusterObjectSet) error {
 	if err := a.client.Status().Patch(ctx, set, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("recording the content of the phases: %w", err)
 	}
+
 	return nil
 }
 
@@ -103,15 +110,18 @@ func (a *attempt) connect(ctx context.Context, set *olmv1.ClusterObjectSet) erro
 			"the revision names no service account, and this cluster requires one: set the annotations %s and %s",
 			olmv1.AnnotationServiceAccountNamespace, olmv1.AnnotationServiceAccountName))
 	}
+
 	if err := a.checkAccount(ctx, as); errors.Is(err, apply.ErrMissingAccount) {
 		return reconcile.Wait(olmv1.ReasonRetrying, recheck, err)
 	} else if err != nil {
 		return reconcile.Retry(olmv1.ReasonRetrying, err)
 	}
+
 	writer, err := a.accounts.For(as)
 	if err != nil {
 		return reconcile.Retry(olmv1.ReasonRetrying, err)
 	}
+
 	a.engine = apply.New(writer.Dynamic, a.mapper, a.memory)
 	return nil
 }
@@ -147,6 +157,7 @@ func (a *attempt) rollOut(ctx context.Context, set *olmv1.ClusterObjectSet) erro
 	if err != nil {
 		return reconcile.Retry(olmv1.ReasonRetrying, err)
 	}
+
 	within := scopeOf(set)
 	rev := apply.Revision{
 		Owner: owner, Phases: a.content.Phases, Probes: a.probes, Ungated: isSucceeded(set),
@@ -156,9 +167,11 @@ func (a *attempt) rollOut(ctx context.Context, set *olmv1.ClusterObjectSet) erro
 	if !a.pace.isThorough(set.Name, a.clock.Now()) {
 		rev.Current = a.watches.seenIn(within)
 	}
+
 	result := a.engine.Apply(ctx, &rev)
 	a.applied = &result
 	logChanges(ctx, result)
+
 	return a.judge(set, result)
 }
 
@@ -171,6 +184,7 @@ func (a *attempt) judge(set *olmv1.ClusterObjectSet, result apply.RevisionResult
 		}
 		return reconcile.Retry(olmv1.ReasonRetrying, err)
 	}
+
 	pause := a.pause(set)
 	if result.Count(apply.ActionDeleting) > 0 {
 		pause = min(pause, recheck)
@@ -182,6 +196,7 @@ func (a *attempt) judge(set *olmv1.ClusterObjectSet, result apply.RevisionResult
 		return reconcile.Wait(olmv1.ReasonRollingOut, pause, fmt.Errorf(
 			"a later revision has taken over %d of the %d objects so far: nothing more is rolled out", result.Superseded(), result.Objects()))
 	}
+
 	return nil
 }
 
@@ -191,6 +206,7 @@ func (a *attempt) owner(ctx context.Context, set *olmv1.ClusterObjectSet) (apply
 	if err != nil {
 		return apply.Owner{}, err
 	}
+
 	owner := apply.Owner{
 		Reference: reference(set), Labels: objectLabels(set), Revision: set.Spec.Revision,
 		Siblings: make(map[types.UID]int64, len(siblings)),
@@ -202,9 +218,11 @@ func (a *attempt) owner(ctx context.Context, set *olmv1.ClusterObjectSet) (apply
 		}
 		owner.Siblings[siblings[i].UID] = number
 	}
+
 	if parent := metav1.GetControllerOf(set); parent != nil {
 		owner.Parent = parent.UID
 	}
+
 	return owner, nil
 }
 
@@ -271,6 +289,7 @@ func changedPhases(observed, now []olmv1.ObservedPhase) []string {
 	if len(observed) == 0 {
 		return nil
 	}
+
 	var changed []string
 	for _, phase := range now {
 		if !slices.Contains(observed, phase) {
@@ -290,6 +309,7 @@ func joined(errs []error) error {
 		}
 		texts = append(texts, err.Error())
 	}
+
 	return errors.New(strings.Join(texts, "; "))
 }
 
@@ -301,6 +321,7 @@ func logChanges(ctx context.Context, result apply.RevisionResult) {
 			counts = append(counts, strings.ToLower(string(action)), count)
 		}
 	}
+
 	if len(counts) > 0 {
 		ctrl.LoggerFrom(ctx).Info("Applied objects", counts...)
 	}

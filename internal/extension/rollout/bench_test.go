@@ -26,6 +26,7 @@ func BenchmarkRollOut(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+
 	go availabilityOf(ctx, watcher, ns)
 	for i := 0; b.Loop(); i++ {
 		extension := fmt.Sprintf("bench-%d", i)
@@ -33,6 +34,7 @@ func BenchmarkRollOut(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
+
 		c.create(revision(extension, 1, benchmarkPhases(ns, extension)...))
 		for event := range events.ResultChan() {
 			set, ok := event.Object.(*olmv1.ClusterObjectSet)
@@ -40,6 +42,7 @@ func BenchmarkRollOut(b *testing.B) {
 				break
 			}
 		}
+
 		events.Stop()
 	}
 }
@@ -54,6 +57,7 @@ func benchmarkPhases(namespace, extension string) []olmv1.ClusterObjectSetPhase 
 		}
 		phases = append(phases, p)
 	}
+
 	return append(phases, phase("deploy",
 		deployment(namespace, extension), configMap(namespace, extension+"-a", "x"), configMap(namespace, extension+"-b", "x")))
 }
@@ -64,12 +68,14 @@ func availabilityOf(ctx context.Context, c client.WithWatch, namespace string) {
 	if err != nil {
 		return
 	}
+
 	defer events.Stop()
 	for event := range events.ResultChan() {
 		d, ok := event.Object.(*appsv1.Deployment)
 		if !ok || d.Status.ObservedGeneration >= d.Generation {
 			continue
 		}
+
 		n := ptr.Deref(d.Spec.Replicas, 1)
 		d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Replicas: n, UpdatedReplicas: n, ReadyReplicas: n, AvailableReplicas: n}
 		_ = c.Status().Update(ctx, d) // a conflict is followed by another event

@@ -69,6 +69,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		Passing:    a.isPassing,
 		Later:      r.later,
 	}
+
 	cached := &olmv1.ClusterObjectSet{}
 	switch err := r.client.Get(ctx, req.NamespacedName, cached); {
 	case apierrors.IsNotFound(err):
@@ -81,9 +82,11 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case r.client.isBehind(cached):
 		return ctrl.Result{RequeueAfter: soon}, nil
 	}
+
 	if delay := r.pace.next(req.Name, r.clock.Now()); delay > 0 {
 		return ctrl.Result{RequeueAfter: delay}, nil
 	}
+
 	return lifecycle.Reconcile(ctx, req)
 }
 
@@ -93,17 +96,20 @@ func (r *reconciler) siblingRequests(ctx context.Context, obj client.Object) []c
 	if !ok {
 		return nil
 	}
+
 	siblings, err := r.siblings(ctx, set)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Listing the revisions to be woken")
 		return nil
 	}
+
 	var requests []ctrl.Request
 	for i := range siblings {
 		if !isGivingUp(&siblings[i]) {
 			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&siblings[i])})
 		}
 	}
+
 	return requests
 }
 
@@ -114,16 +120,19 @@ func (r *reconciler) siblings(ctx context.Context, set *olmv1.ClusterObjectSet) 
 	if len(labels) == 0 {
 		return nil, nil
 	}
+
 	var list olmv1.ClusterObjectSetList
 	if err := r.client.List(ctx, &list, client.MatchingLabels(labels)); err != nil {
 		return nil, fmt.Errorf("listing the revisions of %q: %w", labels[olmv1.LabelOwnerName], err)
 	}
+
 	siblings := list.Items[:0]
 	for _, item := range list.Items {
 		if item.UID != set.UID {
 			siblings = append(siblings, item)
 		}
 	}
+
 	return siblings, nil
 }
 

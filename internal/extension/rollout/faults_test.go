@@ -62,11 +62,13 @@ func TestClockJumps(t *testing.T) {
 		if err := c.Update(t.Context(), config); err != nil {
 			t.Fatal(err)
 		}
+
 		c.eventually(fmt.Sprintf("the field is reset %s from now", to), func() error {
 			c.get(config, ns, "config")
 			return unless(config.Data["key"] == "right", "key is %q", config.Data["key"])
 		})
 	}
+
 	c.succeeds("jumps-1")
 }
 

@@ -36,6 +36,7 @@ func (c *freshClient) isBehind(cached client.Object) bool {
 	if order, err := resourceversion.CompareResourceVersion(cached.GetResourceVersion(), written); err == nil && order < 0 {
 		return true
 	}
+
 	delete(c.versions, cached.GetUID())
 	return false
 }
@@ -63,6 +64,7 @@ func (c *freshClient) Patch(ctx context.Context, object client.Object, patch cli
 	default:
 		c.wrote(object)
 	}
+
 	return err
 }
 

@@ -58,6 +58,7 @@ func TestHandOverByProgramsThatDie(t *testing.T) {
 	if err := c.Update(t.Context(), second); err != nil {
 		t.Fatal(err)
 	}
+
 	deaths := 0
 	for writes := int64(1); c.handedOver() != nil; writes++ {
 		if writes > 50 {
@@ -73,6 +74,7 @@ func TestHandOverByProgramsThatDie(t *testing.T) {
 		life.End()
 		deaths++
 	}
+
 	if deaths < 3 {
 		t.Errorf("%d programs died: the test shows little", deaths)
 	}
@@ -80,11 +82,13 @@ func TestHandOverByProgramsThatDie(t *testing.T) {
 	if diff := cmp.Diff(before, c.identities(ns)); diff != "" {
 		t.Errorf("objects and who has them (-before the update +after it was given up):\n%s", diff)
 	}
+
 	config, app := &corev1.ConfigMap{}, &appsv1.Deployment{}
 	c.get(config, ns, "config")
 	if diff := cmp.Diff(map[string]string{"key": "v1"}, config.Data); diff != "" {
 		t.Errorf("the ConfigMap (-want +got):\n%s", diff)
 	}
+
 	c.get(app, ns, "app")
 	if image := app.Spec.Template.Spec.Containers[0].Image; image != "example.com/main:v1" {
 		t.Errorf("the Deployment runs %s", image)
@@ -121,6 +125,7 @@ func (c *cluster) identities(ns string) map[string]string {
 		}
 		result[object.GetName()] = fmt.Sprintf("%s, deleted %t, owned by %s", object.GetUID(), object.GetDeletionTimestamp() != nil, strings.Join(owners, ", "))
 	}
+
 	return result
 }
 
@@ -143,6 +148,7 @@ func (c *cluster) watchDeletions(ns string) func() []string {
 	if err != nil {
 		c.t.Fatal(err)
 	}
+
 	var mu sync.Mutex
 	deleted := map[string]bool{}
 	for _, list := range []client.ObjectList{&corev1.ConfigMapList{}, &appsv1.DeploymentList{}, &apiextensionsv1.CustomResourceDefinitionList{}} {
@@ -151,10 +157,12 @@ func (c *cluster) watchDeletions(ns string) func() []string {
 		if kind != "CustomResourceDefinition" {
 			options = append(options, client.InNamespace(ns))
 		}
+
 		events, err := watching.Watch(c.t.Context(), list, options...)
 		if err != nil {
 			c.t.Fatal(err)
 		}
+
 		c.t.Cleanup(events.Stop)
 		go func() {
 			for event := range events.ResultChan() {
@@ -167,6 +175,7 @@ func (c *cluster) watchDeletions(ns string) func() []string {
 			}
 		}()
 	}
+
 	return func() []string {
 		mu.Lock()
 		defer mu.Unlock()
@@ -174,6 +183,7 @@ func (c *cluster) watchDeletions(ns string) func() []string {
 		for name := range deleted {
 			names = append(names, name)
 		}
+
 		slices.Sort(names)
 		return names
 	}

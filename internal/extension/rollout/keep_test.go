@@ -26,15 +26,18 @@ func TestDeletionKeepsCRDs(t *testing.T) {
 	if err := c.Delete(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
+
 	c.vanishes(set, "", "keeper-1")
 	if c.exists(&corev1.ConfigMap{}, ns, "other") {
 		t.Error("the ConfigMap of the revision is still there")
 	}
+
 	definition, instance := object(crd("Keepsake", "keepsakes")), object(custom("Keepsake", ns, "precious"))
 	c.get(definition, "", name)
 	if definition.GetDeletionTimestamp() != nil || len(definition.GetOwnerReferences()) > 0 {
 		t.Errorf("the CRD is deleted at %v and has the owners %v, want neither", definition.GetDeletionTimestamp(), definition.GetOwnerReferences())
 	}
+
 	c.get(instance, ns, "precious")
 
 	again := revision("keeper", 2, phases...)
@@ -48,6 +51,7 @@ func TestDeletionKeepsCRDs(t *testing.T) {
 	if err := c.Delete(t.Context(), again); err != nil {
 		t.Fatal(err)
 	}
+
 	c.vanishes(definition, "", name)
 }
 
@@ -65,16 +69,19 @@ func TestKeptCRDsInAMissingSecret(t *testing.T) {
 	if err := c.Delete(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
+
 	c.eventually("the revision says why it stays", func() error {
 		got := c.condition("unknown-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
 		want := "its annotation mainstay.dev/keep-crds keeps its CRDs, which cannot be told from the other objects without Secret " +
 			"default/nowhere: restore it, or remove the annotation"
 		return unless(got.Message == want, "message is %q", got.Message)
 	})
+
 	c.get(set, "", "unknown-1")
 	delete(set.Annotations, olmv1.AnnotationKeepCRDs)
 	if err := c.Update(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
+
 	c.vanishes(set, "", "unknown-1")
 }

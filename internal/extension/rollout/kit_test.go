@@ -81,12 +81,14 @@ func (c *cluster) start(clocks ...clock.PassiveClock) (stop func()) {
 			c.t.Errorf("the manager ended: %v", err)
 		}
 	}
+
 	c.t.Cleanup(func() {
 		if !stopped {
 			c.removeSets()
 		}
 		stop()
 	})
+
 	return stop
 }
 
@@ -97,6 +99,7 @@ func (c *cluster) manager(connection *rest.Config, clocks ...clock.PassiveClock)
 	if len(clocks) > 0 {
 		options.Clock = clocks[0]
 	}
+
 	mgr, err := ctrl.NewManager(connection, ctrl.Options{
 		Scheme:     c.Scheme(),
 		Metrics:    server.Options{BindAddress: "0"},
@@ -108,6 +111,7 @@ func (c *cluster) manager(connection *rest.Config, clocks ...clock.PassiveClock)
 	if err := rollout.Setup(mgr, options); err != nil {
 		c.t.Fatal(err)
 	}
+
 	return mgr
 }
 
@@ -118,6 +122,7 @@ func (c *cluster) removeSets() {
 		if err := c.List(ctx, &sets); err != nil {
 			return err
 		}
+
 		for i := range sets.Items {
 			if sets.Items[i].DeletionTimestamp.IsZero() {
 				if err := c.Delete(ctx, &sets.Items[i]); client.IgnoreNotFound(err) != nil {
@@ -125,9 +130,11 @@ func (c *cluster) removeSets() {
 				}
 			}
 		}
+
 		if len(sets.Items) > 0 {
 			return fmt.Errorf("%d are left; %s: %v", len(sets.Items), sets.Items[0].Name, sets.Items[0].Status.Conditions)
 		}
+
 		return nil
 	})
 }
@@ -205,6 +212,7 @@ func (c *cluster) makeAvailable(namespace, name string) {
 		if err := c.Get(c.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &d); err != nil {
 			return err
 		}
+
 		replicas := ptr.Deref(d.Spec.Replicas, 1)
 		d.Status = appsv1.DeploymentStatus{
 			ObservedGeneration: d.Generation, Replicas: replicas, UpdatedReplicas: replicas, ReadyReplicas: replicas, AvailableReplicas: replicas,
@@ -222,13 +230,16 @@ func (c *cluster) condition(set, kind string, status metav1.ConditionStatus, rea
 		if err := c.Get(c.t.Context(), client.ObjectKey{Name: set}, &s); err != nil {
 			return err
 		}
+
 		current := meta.FindStatusCondition(s.Status.Conditions, kind)
 		if current == nil || current.Status != status || current.Reason != reason {
 			return fmt.Errorf("conditions are %+v", s.Status.Conditions)
 		}
+
 		found = *current
 		return nil
 	})
+
 	return found
 }
 
@@ -249,6 +260,7 @@ func (c *cluster) archive(set string) {
 	if err := c.Patch(c.t.Context(), s, client.MergeFrom(before)); err != nil {
 		c.t.Fatal(err)
 	}
+
 	c.condition(set, olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonArchived)
 	c.condition(set, olmv1.TypeAvailable, metav1.ConditionUnknown, olmv1.ReasonArchived)
 }

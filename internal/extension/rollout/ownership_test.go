@@ -34,6 +34,7 @@ func TestCollisionProtection(t *testing.T) {
 			because: `it is controlled by Deployment "someone"`},
 		{name: "take", protection: olmv1.CollisionProtectionNone, owners: []metav1.OwnerReference{controlled}, managed: true},
 	}
+
 	for _, test := range cases {
 		t.Run(test.name, func(t *testing.T) {
 			existing := &corev1.ConfigMap{
@@ -51,6 +52,7 @@ func TestCollisionProtection(t *testing.T) {
 				if !strings.Contains(got.Message, want) {
 					t.Errorf("message:\n got %s\nwant %s", got.Message, want)
 				}
+
 				c.get(existing, ns, test.name)
 				if existing.Data["key"] != "theirs" || len(existing.Labels) > 0 || len(existing.OwnerReferences) != len(test.owners) {
 					t.Errorf("the object was touched: %+v", existing)
@@ -60,6 +62,7 @@ func TestCollisionProtection(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+
 			c.succeeds(extension + "-1")
 			c.get(existing, ns, test.name)
 			owner := metav1.GetControllerOf(existing)
@@ -85,17 +88,20 @@ func TestTwoExtensionsCannotShareAnObject(t *testing.T) {
 	if !strings.Contains(got.Message, want) {
 		t.Errorf("message:\n got %s\nwant %s", got.Message, want)
 	}
+
 	shared := &corev1.ConfigMap{}
 	c.get(shared, ns, "shared")
 	if shared.Data["key"] != "first" {
 		t.Error("the object was reassigned")
 	}
+
 	// Removing the second leaves what is the first's.
 	second := &olmv1.ClusterObjectSet{}
 	c.get(second, "", "second-1")
 	if err := c.Delete(t.Context(), second); err != nil {
 		t.Fatal(err)
 	}
+
 	c.vanishes(second, "", "second-1")
 	c.get(shared, ns, "shared")
 }
@@ -123,6 +129,7 @@ func TestUpdateTakesOverAndArchiveRemovesTheRest(t *testing.T) {
 	if owner := metav1.GetControllerOf(kept); owner == nil || owner.Name != "update-2" || kept.UID != uid || kept.Data["key"] != "v2" || len(kept.OwnerReferences) != 1 {
 		t.Errorf("the second revision has not taken over: %+v", kept)
 	}
+
 	// The first heals what it has, and leaves what it has not.
 	late := &corev1.ConfigMap{}
 	c.get(late, ns, "late")
@@ -130,6 +137,7 @@ func TestUpdateTakesOverAndArchiveRemovesTheRest(t *testing.T) {
 	if err := c.Update(t.Context(), late); err != nil {
 		t.Fatal(err)
 	}
+
 	c.eventually("the first revision heals its own", func() error {
 		c.get(late, ns, "late")
 		return unless(late.Data["key"] == "v1", "key is %q", late.Data["key"])
@@ -154,11 +162,13 @@ func TestUpdateTakesOverAndArchiveRemovesTheRest(t *testing.T) {
 			t.Errorf("%s is not the second revision's: %+v", name, object)
 		}
 	}
+
 	first := &olmv1.ClusterObjectSet{}
 	c.get(first, "", "update-1")
 	if err := c.Delete(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
+
 	c.vanishes(first, "", "update-1")
 	c.get(kept, ns, "kept")
 }
@@ -199,6 +209,7 @@ func TestOlderRevisionTakesBackWhatALaterOneGivesUp(t *testing.T) {
 				owner := metav1.GetControllerOf(config)
 				return unless(config.Data["key"] == "v1" && config.DeletionTimestamp == nil && owner != nil && owner.Name == "rollback-1", "it is %+v", config)
 			})
+
 			c.get(instance, ns, "one")
 			if instance.GetUID() != uid || instance.GetDeletionTimestamp() != nil {
 				t.Errorf("the object of the revision's kind was deleted: %+v", instance.Object["metadata"])
@@ -229,12 +240,14 @@ func TestGivingUpWaitsForTheRevisionThatStays(t *testing.T) {
 	if err := c.Update(t.Context(), second); err != nil {
 		t.Fatal(err)
 	}
+
 	c.vanishes(&corev1.ConfigMap{}, ns, "added")
 	c.waitsFor("patience-2", `removing phase "configuration" (1 of 2) waits for ConfigMap "`+ns+`/config": the revision that stays is about to take it back`)
 	config := &corev1.ConfigMap{}
 	if c.get(config, ns, "config"); config.Data["key"] != "v2" || config.DeletionTimestamp != nil {
 		t.Errorf("the object did not stay as it was: %+v", config)
 	}
+
 	uid := config.UID
 
 	binding.ResourceVersion, binding.UID = "", ""

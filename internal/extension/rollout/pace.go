@@ -41,6 +41,7 @@ func (p *pace) isThorough(set string, now time.Time) bool {
 	if ok && !now.Before(last) && now.Before(last.Add(thorough)) {
 		return false
 	}
+
 	p.read[set] = now
 	return ok
 }
@@ -55,11 +56,13 @@ func (p *pace) next(set string, now time.Time) time.Duration {
 		limiter = rate.NewLimiter(rate.Every(sustained), burst)
 		p.limiters[set] = limiter
 	}
+
 	reservation := limiter.ReserveN(now, 1)
 	delay := reservation.DelayFrom(now)
 	if delay > 0 {
 		reservation.CancelAt(now)
 	}
+
 	return delay
 }
 

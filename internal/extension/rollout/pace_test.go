@@ -12,6 +12,7 @@ func TestPaceSlowsDownWhatNeverEnds(t *testing.T) {
 			t.Fatalf("pass %d waits %s", i, wait)
 		}
 	}
+
 	if wait := p.next("busy", now); wait <= 0 || wait > sustained {
 		t.Errorf("after the burst a pass waits %s", wait)
 	}
@@ -21,6 +22,7 @@ func TestPaceSlowsDownWhatNeverEnds(t *testing.T) {
 	if wait := p.next("busy", now.Add(sustained)); wait != 0 {
 		t.Errorf("after a pause a pass waits %s", wait)
 	}
+
 	p.forget("busy")
 	if wait := p.next("busy", now); wait != 0 {
 		t.Errorf("a forgotten revision waits %s", wait)

@@ -22,6 +22,7 @@ func (a *attempt) archive(ctx context.Context, set *olmv1.ClusterObjectSet) erro
 	if set.Spec.LifecycleState != olmv1.LifecycleStateArchived {
 		return nil
 	}
+
 	if !isArchived(set) {
 		if err := a.remove(ctx, set); err != nil {
 			return err
@@ -57,6 +58,7 @@ func (a *attempt) remove(ctx context.Context, set *olmv1.ClusterObjectSet) error
 	} else if err != nil {
 		return reconcile.Retry(olmv1.ReasonRetrying, err)
 	}
+
 	content, err := a.readContent(ctx, set, as)
 	switch {
 	case apierrors.IsForbidden(err) && len(set.Status.ObservedPhases) == 0:
@@ -65,16 +67,19 @@ func (a *attempt) remove(ctx context.Context, set *olmv1.ClusterObjectSet) error
 	case err != nil:
 		return reconcile.Retry(olmv1.ReasonRetrying, err)
 	}
+
 	if err := a.spare(ctx, set, content.Phases); err != nil {
 		return reconcile.Retry(olmv1.ReasonRetrying, err)
 	}
 	if err := keepCRDs(set, content); err != nil {
 		return reconcile.Wait(olmv1.ReasonRetrying, recheck, err)
 	}
+
 	writer, err := a.accounts.For(as)
 	if err != nil {
 		return reconcile.Retry(olmv1.ReasonRetrying, err)
 	}
+
 	removal := apply.New(writer.Dynamic, a.mapper, a.memory).Remove(ctx, &apply.Removal{
 		Owner: &apply.Owner{Reference: reference(set)}, Phases: content.Phases,
 		Gone: a.gone.of(set), Current: a.watches.seenIn(scopeOf(set)),
@@ -88,6 +93,7 @@ func (a *attempt) remove(ctx context.Context, set *olmv1.ClusterObjectSet) error
 	if !removal.Done() {
 		return reconcile.Wait(olmv1.ReasonRollingOut, recheck, errors.New(removal.Waiting()))
 	}
+
 	a.watches.release(set.Name)
 	a.gone.forget(set.Name)
 	return nil
@@ -109,6 +115,7 @@ func keepCRDs(set *olmv1.ClusterObjectSet, content *apply.Content) error {
 		return fmt.Errorf("its annotation %s keeps its CRDs, which cannot be told from the other objects without Secret %s: restore it, or remove the annotation",
 			olmv1.AnnotationKeepCRDs, strings.Join(content.Missing, ", "))
 	}
+
 	for _, phase := range content.Phases {
 		for i := range phase.Objects {
 			phase.Objects[i].Keep = apply.KeyOf(phase.Objects[i].Manifest).IsCRD()

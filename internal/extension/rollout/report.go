@@ -31,6 +31,7 @@ func report(set *olmv1.ClusterObjectSet, o outcome) {
 			Message: "The revision was rolled out completely",
 		})
 	}
+
 	setCondition(set, progressing(set, o))
 	setCondition(set, available(set, o))
 }
@@ -58,6 +59,7 @@ func progressing(set *olmv1.ClusterObjectSet, o outcome) metav1.Condition {
 	default:
 		c.Reason, c.Message = reconcile.ReasonOf(o.err, olmv1.ReasonRetrying), o.err.Error()
 	}
+
 	return c
 }
 
@@ -90,6 +92,7 @@ func available(set *olmv1.ClusterObjectSet, o outcome) metav1.Condition {
 		c.Status, c.Reason = metav1.ConditionTrue, olmv1.ReasonProbesSucceeded
 		c.Message = "All objects pass their probes: " + amount(o.applied.Objects(), "object")
 	}
+
 	return c
 }
 

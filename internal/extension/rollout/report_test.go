@@ -77,6 +77,7 @@ func TestReport(t *testing.T) {
 		{name: "being deleted", state: active, deleting: true, succeeded: true, outcome: outcome{err: wait}, succeeds: true,
 			progressing: [3]string{"True", "RollingOut", waiting}, available: [3]string{"Unknown", "Reconciling", "The revision is being removed"}},
 	}
+
 	for _, test := range cases {
 		t.Run(test.name, func(t *testing.T) {
 			minutes := int32(10)
@@ -88,6 +89,7 @@ func TestReport(t *testing.T) {
 			if test.deleting {
 				set.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 			}
+
 			report(set, test.outcome)
 			for name, want := range map[string][3]string{olmv1.TypeProgressing: test.progressing, olmv1.TypeAvailable: test.available} {
 				c := meta.FindStatusCondition(set.Status.Conditions, name)
@@ -114,6 +116,7 @@ func TestChangedPhases(t *testing.T) {
 		{"the same", []olmv1.ObservedPhase{a, b}, []olmv1.ObservedPhase{a, b}, nil},
 		{"one differs", []olmv1.ObservedPhase{a, b}, []olmv1.ObservedPhase{a, other}, []string{`"b"`}},
 	}
+
 	for _, test := range cases {
 		if diff := cmp.Diff(test.want, changedPhases(test.observed, test.now)); diff != "" {
 			t.Errorf("%s: %s", test.name, diff)

@@ -35,6 +35,7 @@ func (c *cluster) startLimited() {
 	if err := rollout.Setup(mgr, rollout.Options{SystemNamespace: shippedNamespace, RequireServiceAccount: true}); err != nil {
 		c.t.Fatal(err)
 	}
+
 	env.Manage(c.t, mgr)
 	c.t.Cleanup(c.removeSets)
 }
@@ -47,10 +48,12 @@ func (c *cluster) installer(namespace string, objects ...string) {
 	for _, manifest := range objects {
 		parsed = append(parsed, *object(manifest))
 	}
+
 	grants, err := rbac.Least(rbac.Required(parsed, rbac.Options{Resource: rbac.BundleResource}))
 	if err != nil {
 		c.t.Fatal(err)
 	}
+
 	for _, made := range (rbac.Installer{Extension: namespace, Namespace: namespace, ServiceAccount: "installer"}).Objects(grants) {
 		c.create(made)
 	}
@@ -80,11 +83,13 @@ func TestRightsOfTheAccountSuffice(t *testing.T) {
 	if err := c.Delete(t.Context(), before); err != nil {
 		t.Fatal(err)
 	}
+
 	c.appears(&corev1.ConfigMap{}, ns, "config")
 
 	if err := c.Delete(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
+
 	c.vanishes(&corev1.ConfigMap{}, ns, "config")
 	c.vanishes(set, "", "limited-1")
 }
@@ -103,6 +108,7 @@ func TestContentIsReadWithTheRightsOfTheAccount(t *testing.T) {
 	}, as(revision("carrier", 1, olmv1.ClusterObjectSetPhase{Name: "configuration", Objects: []olmv1.ClusterObjectSetObject{
 		{Ref: &olmv1.ObjectSourceRef{Name: "objects", Namespace: elsewhere, Key: "config"}},
 	}}), ns, "installer"))
+
 	// The roles of the account take effect a moment after they are created.
 	got := c.condition("carrier-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
 	for _, want := range []string{`secrets "objects" is forbidden: User "system:serviceaccount:` + ns + `:installer"`, elsewhere} {

@@ -28,6 +28,7 @@ func TestPhasesWaitForProbes(t *testing.T) {
 	if waiting.Message != want {
 		t.Errorf("message:\n got %s\nwant %s", waiting.Message, want)
 	}
+
 	c.condition("order-1", olmv1.TypeAvailable, metav1.ConditionFalse, olmv1.ReasonProbeFailure)
 	if c.exists(&corev1.ConfigMap{}, ns, "second") {
 		t.Error("the second phase began before the first was ready")
@@ -49,6 +50,7 @@ func TestPhasesWaitForProbes(t *testing.T) {
 	if owner := metav1.GetControllerOf(&made); owner == nil || owner.UID != set.UID || owner.BlockOwnerDeletion == nil || !*owner.BlockOwnerDeletion {
 		t.Errorf("the controller is %+v", owner)
 	}
+
 	for _, entry := range made.ManagedFields {
 		if entry.Manager != "mainstay" || entry.Operation != metav1.ManagedFieldsOperationApply {
 			t.Errorf("fields are managed by %s (%s)", entry.Manager, entry.Operation)
@@ -71,6 +73,7 @@ func TestDriftHeals(t *testing.T) {
 	if err := c.Update(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}
+
 	c.eventually("the field is reset", func() error {
 		c.get(config, ns, "config")
 		return unless(config.Data["key"] == "right", "key is %q", config.Data["key"])
@@ -84,6 +87,7 @@ func TestDriftHeals(t *testing.T) {
 	if err := c.Update(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}
+
 	c.eventually("the label is back", func() error {
 		c.get(config, ns, "config")
 		return unless(config.Labels[olmv1.LabelOwnerKind] != "", "labels are %v", config.Labels)
@@ -94,6 +98,7 @@ func TestDriftHeals(t *testing.T) {
 	if err := c.Delete(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}
+
 	c.appears(config, ns, "config")
 	if config.UID == uid {
 		t.Error("the object was not deleted")
@@ -107,6 +112,7 @@ func TestDriftHeals(t *testing.T) {
 	if err := c.Update(t.Context(), app); err != nil {
 		t.Fatal(err)
 	}
+
 	c.condition("drift-1", olmv1.TypeAvailable, metav1.ConditionFalse, olmv1.ReasonProbeFailure)
 	c.condition("drift-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonSucceeded)
 	c.makeAvailable(ns, "app")
@@ -141,6 +147,7 @@ func TestSetsWithoutOwnerLabelsAreWatched(t *testing.T) {
 		if err := c.Update(t.Context(), config); err != nil {
 			t.Fatal(err)
 		}
+
 		c.eventually("the field is reset", func() error {
 			c.get(config, ns, "config")
 			return unless(config.Data["key"] == "right", "key is %q", config.Data["key"])
@@ -154,6 +161,7 @@ func TestSetsWithoutOwnerLabelsAreWatched(t *testing.T) {
 		if err := c.Delete(t.Context(), made); err != nil {
 			t.Fatal(err)
 		}
+
 		c.vanishes(made, "", set)
 	}
 }
@@ -174,6 +182,7 @@ func TestCustomResourceAfterItsDefinition(t *testing.T) {
 	if err := c.Delete(t.Context(), object(crd("Gadget", "gadgets"))); err != nil {
 		t.Fatal(err)
 	}
+
 	c.eventually("the instance is made anew", func() error {
 		err := c.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "one"}, gadget)
 		return errors.Join(err, unless(gadget.GetUID() != first, "it is still the first"))
@@ -185,6 +194,7 @@ func TestCustomResourceAfterItsDefinition(t *testing.T) {
 	if err := c.Update(t.Context(), gadget); err != nil {
 		t.Fatal(err)
 	}
+
 	c.eventually("the size is reset", func() error {
 		c.get(gadget, ns, "one")
 		size, _, _ := unstructured.NestedInt64(gadget.Object, "spec", "size")

@@ -63,6 +63,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if o.Accounts == nil {
 		o.Accounts = account.NewClients(mgr)
 	}
+
 	observer := func(as account.Account) (metadata.Interface, error) {
 		c, err := o.Accounts.For(as)
 		if err != nil {
@@ -70,6 +71,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		}
 		return c.Metadata, nil
 	}
+
 	watches := newWatches(observer, o.Clock, mgr.GetLogger().WithName("clusterobjectset"))
 	r := &reconciler{
 		client: newFreshClient(mgr.GetClient()), reader: mgr.GetAPIReader(), mapper: mgr.GetRESTMapper(),
@@ -89,5 +91,6 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return fmt.Errorf("setting up the ClusterObjectSet controller: %w", err)
 	}
+
 	return nil
 }

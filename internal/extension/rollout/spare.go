@@ -21,26 +21,31 @@ func (a *attempt) spare(ctx context.Context, set *olmv1.ClusterObjectSet, phases
 	if err != nil {
 		return err
 	}
+
 	wanted := map[apply.Key]bool{}
 	for i := range siblings {
 		sibling := &siblings[i]
 		if isGivingUp(sibling) || !isSucceeded(sibling) {
 			continue
 		}
+
 		content, err := a.readContent(ctx, sibling, account.Of(sibling))
 		if err != nil {
 			return fmt.Errorf("reading what revision %q wants: %w", sibling.Name, err)
 		}
+
 		for _, phase := range content.Phases {
 			for _, object := range phase.Objects {
 				wanted[apply.KeyOf(object.Manifest)] = true
 			}
 		}
 	}
+
 	for _, phase := range phases {
 		for i := range phase.Objects {
 			phase.Objects[i].Wanted = wanted[apply.KeyOf(phase.Objects[i].Manifest)]
 		}
 	}
+
 	return nil
 }

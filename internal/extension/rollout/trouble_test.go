@@ -41,7 +41,9 @@ func (c *cluster) grant(namespace, account string) *rbacv1.RoleBinding {
 		// The group shows that the impersonated account is in its groups.
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: "system:serviceaccounts:" + namespace}},
 	}
+
 	c.create(role, binding)
+
 	return binding
 }
 
@@ -56,6 +58,7 @@ func TestServiceAccountMissingThenWithoutRightsThenGranted(t *testing.T) {
 	if got.Message != want {
 		t.Errorf("message:\n got %s\nwant %s", got.Message, want)
 	}
+
 	c.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "installer"}})
 	c.eventually("the lack of rights is told", func() error {
 		got := c.condition("account-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
@@ -63,6 +66,7 @@ func TestServiceAccountMissingThenWithoutRightsThenGranted(t *testing.T) {
 			`:installer" cannot patch resource "configmaps" in API group "" in the namespace "` + ns + `": give the account this right`
 		return unless(got.Message == want, "message is %s", got.Message)
 	})
+
 	c.grant(ns, "installer")
 	c.succeeds("account-1")
 }
@@ -85,6 +89,7 @@ func TestTeardownWithoutTheServiceAccount(t *testing.T) {
 	if err := c.Delete(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
+
 	got := c.condition("orphan-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
 	if !strings.Contains(got.Message, "is forbidden") {
 		t.Errorf("message is %s", got.Message)
@@ -93,6 +98,7 @@ func TestTeardownWithoutTheServiceAccount(t *testing.T) {
 	if err := c.Delete(t.Context(), account); err != nil {
 		t.Fatal(err)
 	}
+
 	c.vanishes(set, "", "orphan-1")
 	c.vanishes(&corev1.ConfigMap{}, ns, "config")
 }
@@ -106,6 +112,7 @@ func TestMissingNamespaceHeals(t *testing.T) {
 	if got.Message != want {
 		t.Errorf("message:\n got %s\nwant %s", got.Message, want)
 	}
+
 	c.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "no-such-place"}})
 	c.succeeds("homeless-1")
 }
@@ -129,6 +136,7 @@ func TestTeardownInReverseOrder(t *testing.T) {
 	if err := c.Delete(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
+
 	c.waitsFor("reverse-1", `removing phase "third" (3 of 3) waits for ConfigMap "`+ns+`/third": it is being deleted, held by finalizer example.com/hold`)
 	for name, object := range map[string]client.Object{"first": &corev1.ConfigMap{}, "widgets.rollout.example.com": object(crd("Widget", "widgets"))} {
 		where := ""
@@ -139,6 +147,7 @@ func TestTeardownInReverseOrder(t *testing.T) {
 			t.Errorf("%s is deleted before the later phase is gone", name)
 		}
 	}
+
 	third := &corev1.ConfigMap{}
 	c.get(third, ns, "third")
 	c.release(third)
@@ -187,6 +196,7 @@ func TestProgressDeadline(t *testing.T) {
 	if got.Message != want {
 		t.Errorf("message:\n got %s\nwant %s", got.Message, want)
 	}
+
 	// Late is not never.
 	c.makeAvailable(ns, "app")
 	c.succeeds("late-1")
@@ -209,12 +219,14 @@ func TestRestartGoesOn(t *testing.T) {
 	if err := c.Delete(t.Context(), object(configMap(ns, "config", "x"))); err != nil {
 		t.Fatal(err)
 	}
+
 	stop = c.start()
 	c.appears(&corev1.ConfigMap{}, ns, "config")
 	stop()
 	if err := c.Delete(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
+
 	c.start()
 	c.vanishes(set, "", "restart-1")
 	c.vanishes(&corev1.ConfigMap{}, ns, "config")
@@ -232,6 +244,7 @@ func TestObjectsInSecrets(t *testing.T) {
 			Data:       map[string][]byte{"plain": toJSON(t, plain), "compressed": compress(t, toJSON(t, compressed))},
 		}
 	}
+
 	set := revision("packed", 1, olmv1.ClusterObjectSetPhase{Name: "configuration", Objects: []olmv1.ClusterObjectSetObject{
 		{Ref: &olmv1.ObjectSourceRef{Name: "packed-1-objects", Key: "plain"}},
 		{Ref: &olmv1.ObjectSourceRef{Name: "packed-1-objects", Namespace: systemNamespace, Key: "compressed"}},
@@ -241,6 +254,7 @@ func TestObjectsInSecrets(t *testing.T) {
 	if want := "there is no Secret default/packed-1-objects"; !strings.Contains(got.Message, want) {
 		t.Errorf("message:\n got %s\nwant %s", got.Message, want)
 	}
+
 	first := secret(configMap(ns, "one", "x"), configMap(ns, "two", "x"))
 	c.create(first)
 	c.succeeds("packed-1")
@@ -249,6 +263,7 @@ func TestObjectsInSecrets(t *testing.T) {
 	if err := c.Delete(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
+
 	second := secret(configMap(ns, "one", "y"), configMap(ns, "two", "x"))
 	second.Labels = set.Labels
 	second.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, olmv1.GroupVersion.WithKind(olmv1.ClusterObjectSetKind))}
@@ -257,6 +272,7 @@ func TestObjectsInSecrets(t *testing.T) {
 	if want := `resolved content of 1 phase(s) has changed: phase "configuration": `; !strings.HasPrefix(got.Message, want) {
 		t.Errorf("message:\n got %s\nwant %s", got.Message, want)
 	}
+
 	one := &corev1.ConfigMap{}
 	c.get(one, ns, "one")
 	if one.Data["key"] == "y" {
@@ -270,6 +286,7 @@ func TestObjectsInSecrets(t *testing.T) {
 	if err := c.Delete(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
+
 	c.vanishes(set, "", "packed-1")
 }
 
@@ -286,6 +303,7 @@ func TestMutableSecretsAreRefused(t *testing.T) {
 			Data: map[string][]byte{"manifest": toJSON(t, configMap(ns, name, "x"))},
 		}
 	}
+
 	mutable := secret("mutable-b", ptr.To(false), olmv1.SecretTypeObjectData)
 	untyped := secret("mutable-c", nil, "")
 	c.create(secret("mutable-a", ptr.To(true), olmv1.SecretTypeObjectData), mutable, untyped)
@@ -294,6 +312,7 @@ func TestMutableSecretsAreRefused(t *testing.T) {
 	for _, name := range []string{"mutable-a", "mutable-b", "mutable-c"} {
 		second.Objects = append(second.Objects, olmv1.ClusterObjectSetObject{Ref: &olmv1.ObjectSourceRef{Name: name, Key: "manifest"}})
 	}
+
 	c.create(revision("mutable", 1, first, second))
 
 	got := c.condition("mutable-1", olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonBlocked)
@@ -301,6 +320,7 @@ func TestMutableSecretsAreRefused(t *testing.T) {
 	if got.Message != want {
 		t.Errorf("message:\n got %s\nwant %s", got.Message, want)
 	}
+
 	for _, name := range []string{"inline", "mutable-a", "mutable-b", "mutable-c"} {
 		if err := c.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: name}, &corev1.ConfigMap{}); !apierrors.IsNotFound(err) {
 			t.Errorf("ConfigMap %s: got error %v, want it not to be applied", name, err)
@@ -320,6 +340,7 @@ func TestContentIsPinnedAtTheFirstLoad(t *testing.T) {
 			Data: map[string][]byte{"manifest": toJSON(t, configMap(ns, "later", value))},
 		}
 	}
+
 	original := secret("x")
 	c.create(original)
 	c.create(revision("pinned", 1, phase("deploy", deployment(ns, "app")),
@@ -332,10 +353,12 @@ func TestContentIsPinnedAtTheFirstLoad(t *testing.T) {
 	if c.get(set, "", "pinned-1"); len(set.Status.ObservedPhases) != 2 {
 		t.Errorf("got observed phases %v while objects are applied, want 2", set.Status.ObservedPhases)
 	}
+
 	stop()
 	if err := c.Delete(t.Context(), original); err != nil {
 		t.Fatal(err)
 	}
+
 	c.create(secret("y"))
 	c.start()
 
@@ -356,6 +379,7 @@ func TestOtherSecretsAreNotRead(t *testing.T) {
 	}, revision("curious", 1, olmv1.ClusterObjectSetPhase{Name: "configuration", Objects: []olmv1.ClusterObjectSetObject{
 		{Ref: &olmv1.ObjectSourceRef{Name: "private", Key: "manifest"}},
 	}}))
+
 	got := c.condition("curious-1", olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonBlocked)
 	if want := `Secret "default/private" is of type "Opaque", not "olm.operatorframework.io/object-data"`; !strings.Contains(got.Message, want) {
 		t.Errorf("message:\n got %s\nwant %s", got.Message, want)
@@ -381,5 +405,6 @@ func compress(t *testing.T, data []byte) []byte {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
+
 	return buffer.Bytes()
 }

@@ -120,15 +120,18 @@ func (w *watches) use(set string, what watched) {
 	if w.users[what] == nil {
 		w.users[what] = map[string]bool{}
 	}
+
 	w.users[what][set] = true
 	if w.running[what] != nil || w.ctx == nil || w.clock.Now().Before(w.refused[what]) {
 		return
 	}
+
 	client, err := w.client(what.as)
 	if err != nil {
 		w.log.Error(err, "Making the client of a watch", "resource", what.resource.String())
 		return // covers reports it, and the next pass tries again
 	}
+
 	ctx, stop := context.WithCancel(w.ctx)
 	this := &running{stop: stop, informer: newInformer(client, what)}
 	w.running[what] = this
@@ -143,15 +146,18 @@ func (w *watches) current(what watched, namespace, name string) (apply.Seen, boo
 	if this == nil {
 		return apply.Seen{}, false
 	}
+
 	found, ok, err := this.informer.GetStore().GetByKey(cache.NewObjectName(namespace, name).String())
 	object, isObject := found.(metav1.Object)
 	if err != nil || !ok || !isObject {
 		return apply.Seen{}, false
 	}
+
 	seen := apply.Seen{UID: object.GetUID(), Version: object.GetResourceVersion(), Deleting: object.GetDeletionTimestamp() != nil, Held: len(object.GetFinalizers()) > 0}
 	if controller := metav1.GetControllerOfNoCopy(object); controller != nil {
 		seen.Controller = controller.UID
 	}
+
 	return seen, true
 }
 
@@ -184,6 +190,7 @@ func (w *watches) release(set string) {
 		if len(users) > 0 {
 			continue
 		}
+
 		delete(w.users, what)
 		delete(w.refused, what)
 		if r := w.running[what]; r != nil {
@@ -214,6 +221,7 @@ func (w *watches) run(ctx context.Context, what watched, this *running) {
 		},
 		DeleteFunc: w.wake,
 	})
+
 	this.informer.RunWithContext(ctx)
 }
 
@@ -227,11 +235,13 @@ func (w *watches) failed(what watched, this *running, err error) {
 		w.log.V(1).Info("A watch broke and is begun again", "resource", what.resource.String(), "account", what.as.String(), "cause", err.Error())
 		return
 	}
+
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.running[what] != this {
 		return
 	}
+
 	this.stop()
 	delete(w.running, what)
 	if refused {
@@ -248,6 +258,7 @@ func (w *watches) wake(changed any) {
 	if gone, ok := changed.(cache.DeletedFinalStateUnknown); ok {
 		changed = gone.Obj
 	}
+
 	object, ok := changed.(metav1.Object)
 	if !ok {
 		return

@@ -41,6 +41,7 @@ func newWatchBench(t *testing.T, user string) *watchBench {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	b := &watchBench{
 		t: t, Client: env.Client(t, corev1.AddToScheme, apiextensionsv1.AddToScheme),
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]()),
@@ -50,6 +51,7 @@ func newWatchBench(t *testing.T, user string) *watchBench {
 	if err := b.Start(t.Context(), b.queue); err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(b.queue.ShutDown)
 	return b
 }
@@ -103,10 +105,12 @@ func TestWatchBeginsAndEndsWithItsUsers(t *testing.T) {
 	if got := b.woken(); got != "one-1" {
 		t.Errorf("%s was woken", got)
 	}
+
 	b.release("one-1")
 	if !b.watching(configMaps) {
 		t.Error("the watch ended with the first of two users")
 	}
+
 	// An object that changes hands wakes both.
 	managed(object, "two-1")
 	if err := b.Update(t.Context(), object); err != nil {
@@ -115,6 +119,7 @@ func TestWatchBeginsAndEndsWithItsUsers(t *testing.T) {
 	if got := []string{b.woken(), b.woken()}; got[0] != "one-1" || got[1] != "two-1" {
 		t.Errorf("%v were woken", got)
 	}
+
 	b.release("two-1")
 	if b.watching(configMaps) || len(b.users) > 0 || len(b.running) > 0 {
 		t.Error("the watch did not end with its last user")
@@ -139,6 +144,7 @@ func TestWatchEndsWithItsKind(t *testing.T) {
 	if err := b.Create(t.Context(), crd); err != nil {
 		t.Fatal(err)
 	}
+
 	thing := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "watch.example.com/v1", "kind": "Thing", "metadata": map[string]any{"name": "one"}}}
 	managed(thing, "kind-1")
 	// The kind is served a moment after its creation.
@@ -153,6 +159,7 @@ func TestWatchEndsWithItsKind(t *testing.T) {
 	if got := b.woken(); got != "kind-1" {
 		t.Errorf("%s was woken", got)
 	}
+
 	b.ends(resource)
 }
 
@@ -167,10 +174,12 @@ func TestRefusedWatchIsAskedForLater(t *testing.T) {
 	if b.watching(configMaps) {
 		t.Error("the watch was asked for again at once")
 	}
+
 	b.clock.SetTime(b.clock.Now().Add(refusedPause))
 	b.use("refused-1", watched{resource: configMaps})
 	if !b.covers("refused-1") {
 		t.Error("the watch was not asked for again")
 	}
+
 	b.release("refused-1")
 }

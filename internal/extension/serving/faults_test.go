@@ -28,6 +28,7 @@ func TestClockJumps(t *testing.T) {
 		if err := s.answers(renewed, caBundle); err != nil {
 			t.Errorf("%s from now: %v", to, err)
 		}
+
 		serving = renewed
 	}
 }

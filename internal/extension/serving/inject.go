@@ -27,6 +27,7 @@ func bundlesOf(object *unstructured.Unstructured) [][]byte {
 		}
 		return bundles
 	}
+
 	for _, webhook := range webhooksOf(object) {
 		value, _, _ := unstructured.NestedString(webhook, "clientConfig", "caBundle")
 		bundles = append(bundles, decode(value))
@@ -48,10 +49,12 @@ func injection(object *unstructured.Unstructured, bundle []byte) *unstructured.U
 		result.Object["spec"] = map[string]any{"conversion": map[string]any{"webhook": map[string]any{"clientConfig": client}}}
 		return result
 	}
+
 	var webhooks []any
 	for _, webhook := range webhooksOf(object) {
 		webhooks = append(webhooks, map[string]any{"name": webhook["name"], "clientConfig": client})
 	}
+
 	result.Object["webhooks"] = webhooks
 	return result
 }

@@ -65,11 +65,13 @@ func (i *issuer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 		i.secrets.release(req)
 		return ctrl.Result{}, nil // the Secret goes with its Service
 	}
+
 	result, err := i.issue(ctx, req, service, as)
 	if apierrors.IsForbidden(err) {
 		const note = "The certificate of Service %s in Secret %s is not issued or renewed, as %s lacks a right: %v"
 		i.events.Eventf(service, nil, corev1.EventTypeWarning, reasonForbidden, "Issue", note, service.Name, req.Name, as, err)
 	}
+
 	return result, err
 }
 
@@ -80,12 +82,14 @@ func (i *issuer) issue(ctx context.Context, req ctrl.Request, service *metav1.Pa
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+
 	i.secrets.ensure(req, as, writer.Metadata) //nolint:contextcheck // a watch outlives the pass that begins it
 
 	consumers, err := i.consumersOf(ctx, req, service)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+
 	live := &corev1.Secret{}
 	err = writer.Get(ctx, req.NamespacedName, live)
 	if client.IgnoreNotFound(err) != nil {
@@ -95,10 +99,12 @@ func (i *issuer) issue(ctx context.Context, req ctrl.Request, service *metav1.Pa
 		i.refuse(ctx, service, req)
 		return ctrl.Result{RequeueAfter: foreignInterval}, nil
 	}
+
 	secret, again, err := i.renew(ctx, writer, req, service, live, consumers)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+
 	complete, err := injectAll(ctx, writer, consumers, secret.Data[keyAuthorities])
 	if err != nil {
 		return ctrl.Result{}, err
@@ -106,6 +112,7 @@ func (i *issuer) issue(ctx context.Context, req ctrl.Request, service *metav1.Pa
 	if !complete {
 		again = firstPause
 	}
+
 	return ctrl.Result{RequeueAfter: again}, nil
 }
 
@@ -134,22 +141,27 @@ func (i *issuer) serviceOf(ctx context.Context, req ctrl.Request) (*metav1.Parti
 	if err != nil {
 		return nil, account.Account{}, err
 	}
+
 	for _, service := range found {
 		if !slices.Contains(secretOfService(&service), req) || service.DeletionTimestamp != nil {
 			continue
 		}
+
 		set, err := i.revisionOf(ctx, &service)
 		if err != nil {
 			return nil, account.Account{}, err
 		}
+
 		service.SetGroupVersionKind(serviceKind)
 		if set == nil {
 			const note = "No certificate is issued for Service %s to Secret %s: no ClusterObjectSet that controls the Service holds it with annotation %s"
 			i.events.Eventf(&service, nil, corev1.EventTypeWarning, reasonRefused, "Issue", note, service.Name, req.Name, render.AnnotationServingCertificate)
 			continue
 		}
+
 		return &service, account.Of(set), nil
 	}
+
 	return nil, account.Account{}, nil
 }
 
@@ -161,6 +173,7 @@ func (i *issuer) revisionOf(ctx context.Context, service *metav1.PartialObjectMe
 	if owner == nil || owner.Kind != olmv1.ClusterObjectSetKind || owner.APIVersion != olmv1.GroupVersion.String() {
 		return nil, nil
 	}
+
 	set := &olmv1.ClusterObjectSet{}
 	// A cache might not have it yet, and nothing would bring this Service up again.
 	err := i.reader.Get(ctx, client.ObjectKey{Name: owner.Name}, set)
@@ -170,10 +183,12 @@ func (i *issuer) revisionOf(ctx context.Context, service *metav1.PartialObjectMe
 	if err != nil {
 		return nil, fmt.Errorf("reading the revision that controls Service %s/%s: %w", service.Namespace, service.Name, err)
 	}
+
 	reader, err := i.accounts.For(account.Of(set))
 	if err != nil {
 		return nil, err
 	}
+
 	content, err := apply.Load(ctx, &account.ContentReader{Reader: reader, Own: i.reader, SystemNamespace: i.namespace}, set, i.namespace)
 	if err != nil {
 		return nil, fmt.Errorf("reading what revision %q holds: %w", set.Name, err)
@@ -181,6 +196,7 @@ func (i *issuer) revisionOf(ctx context.Context, service *metav1.PartialObjectMe
 	if !holdsService(content, service) {
 		return nil, nil
 	}
+
 	return set, nil
 }
 
@@ -207,6 +223,7 @@ func (i *issuer) consumersOf(ctx context.Context, req ctrl.Request, service *met
 			if !slices.Contains(secretOfConsumer(&metadata), req) {
 				continue
 			}
+
 			consumer := &unstructured.Unstructured{}
 			consumer.SetGroupVersionKind(kind)
 			err := i.reader.Get(ctx, client.ObjectKeyFromObject(&metadata), consumer)
@@ -220,6 +237,7 @@ func (i *issuer) consumersOf(ctx context.Context, req ctrl.Request, service *met
 			}
 		}
 	}
+
 	return consumers, nil
 }
 
@@ -243,10 +261,12 @@ func (i *issuer) renew(ctx context.Context, writer client.Client, req ctrl.Reque
 	if err := perform(what, secret, s, hosts, formerTrust(consumers), now); err != nil {
 		return nil, 0, fmt.Errorf("issuing the certificate of Service %s/%s: %w", service.Namespace, service.Name, err)
 	}
+
 	again := min(next.Sub(now), lookAgain)
 	if what != keep {
 		again = settling
 	}
+
 	var err error
 	switch {
 	case live.UID == "":
@@ -255,12 +275,14 @@ func (i *issuer) renew(ctx context.Context, writer client.Client, req ctrl.Reque
 		// The resource version keeps what others changed meanwhile from being lost.
 		err = writer.Update(ctx, secret, client.FieldOwner(FieldManager))
 	}
+
 	if err != nil {
 		return nil, 0, fmt.Errorf("writing the Secret of a serving certificate: %w", err)
 	}
 	if what != keep {
 		ctrl.LoggerFrom(ctx).Info("The serving certificate of webhooks changed", "step", what.String(), "secret", req.String())
 	}
+
 	return secret, again, nil
 }
 
@@ -271,10 +293,12 @@ func mark(secret *corev1.Secret, req ctrl.Request, service *metav1.PartialObject
 	if secret.Type == "" {
 		secret.Type = corev1.SecretTypeTLS
 	}
+
 	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, annotationService, service.Name)
 	for _, label := range []string{olmv1.LabelOwnerKind, olmv1.LabelOwnerName} {
 		metav1.SetMetaDataLabel(&secret.ObjectMeta, label, service.Labels[label])
 	}
+
 	owner := metav1.OwnerReference{APIVersion: serviceKind.GroupVersion().String(), Kind: serviceKind.Kind, Name: service.Name, UID: service.UID}
 	secret.OwnerReferences = slices.DeleteFunc(secret.OwnerReferences, func(r metav1.OwnerReference) bool {
 		return r.Kind == owner.Kind && r.APIVersion == owner.APIVersion && r.UID != owner.UID
@@ -327,5 +351,6 @@ func injectAll(ctx context.Context, writer client.Client, consumers []*unstructu
 			failed = append(failed, fmt.Errorf("writing caBundle of %s %q: %w", consumer.GetKind(), consumer.GetName(), err))
 		}
 	}
+
 	return complete, errors.Join(failed...)
 }

@@ -87,6 +87,7 @@ func newScene(t *testing.T) *scene {
 	if err := Setup(mgr, Options{Clock: s.clock, SystemNamespace: "olmv1-system"}); err != nil {
 		t.Fatal(err)
 	}
+
 	env.Manage(t, mgr)
 
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "serving-"}}
@@ -96,6 +97,7 @@ func newScene(t *testing.T) *scene {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	s.engine = apply.New(dynamicClient, mgr.GetRESTMapper(), nil)
 	s.owner = apply.Owner{
 		Labels:   map[string]string{olmv1.LabelOwnerKind: olmv1.ClusterExtensionKind, olmv1.LabelOwnerName: "hooks"},
@@ -105,18 +107,22 @@ func newScene(t *testing.T) *scene {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	b, err := bundle.Load(os.DirFS(filepath.Join(root, "internal", "render", "testdata", "bundles", "hooks")))
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	rendered, err := render.Render(b, render.Options{InstallNamespace: s.namespace})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	s.objects = ofGroup(t, rendered, s.namespace+".example.com")
 	s.owner.Reference = s.revision()
 	s.grantInstaller()
 	t.Cleanup(s.uninstall)
+
 	return s
 }
 
@@ -140,6 +146,7 @@ func (s *scene) revision() metav1.OwnerReference {
 	for i := range s.objects {
 		phase.Objects = append(phase.Objects, olmv1.ClusterObjectSetObject{Object: s.objects[i].DeepCopy()})
 	}
+
 	set.Spec.Phases = []olmv1.ClusterObjectSetPhase{phase}
 	s.create(set)
 	s.t.Cleanup(func() {
@@ -147,6 +154,7 @@ func (s *scene) revision() metav1.OwnerReference {
 			s.t.Error(err)
 		}
 	})
+
 	return metav1.OwnerReference{APIVersion: olmv1.GroupVersion.String(), Kind: olmv1.ClusterObjectSetKind, Name: set.Name, UID: set.UID}
 }
 
@@ -158,6 +166,7 @@ func (s *scene) grantInstaller() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+
 	account := rbac.Installer{Extension: s.namespace, Namespace: s.namespace, ServiceAccount: installer}
 	for _, object := range account.Objects(grants) {
 		s.create(object)
@@ -171,6 +180,7 @@ func (s *scene) install() {
 	for i := range s.objects {
 		phase.Objects = append(phase.Objects, apply.Object{Manifest: &s.objects[i]})
 	}
+
 	result := s.engine.Apply(s.t.Context(), &apply.Revision{Owner: s.owner, Phases: []apply.Phase{phase}, Ungated: true})
 	if err := result.Err(); err != nil {
 		s.t.Fatal(err)
@@ -186,10 +196,12 @@ func ofGroup(t *testing.T, objects []unstructured.Unstructured, group string) []
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var result []unstructured.Unstructured
 	if err := json.Unmarshal(bytes.ReplaceAll(text, []byte("hooks.example.com"), []byte(group)), &result); err != nil {
 		t.Fatal(err)
 	}
+
 	return result
 }
 
@@ -252,9 +264,11 @@ func (s *scene) consumers() []*unstructured.Unstructured {
 			found = append(found, object)
 		}
 	}
+
 	if len(found) != webhooks {
 		s.t.Fatalf("%d objects have webhooks, want %d", len(found), webhooks)
 	}
+
 	return found
 }
 
@@ -271,6 +285,7 @@ func (s *scene) trusted(what string, check func(*corev1.Secret) error) (*corev1.
 		if err := check(secret); err != nil {
 			return err
 		}
+
 		for _, consumer := range s.consumers() {
 			for _, has := range bundlesOf(consumer) {
 				if !bytes.Equal(has, secret.Data[keyAuthorities]) {
@@ -278,8 +293,10 @@ func (s *scene) trusted(what string, check func(*corev1.Secret) error) (*corev1.
 				}
 			}
 		}
+
 		return nil
 	})
+
 	return secret, secret.Data[keyAuthorities]
 }
 
@@ -292,6 +309,7 @@ func (s *scene) answers(secret *corev1.Secret, caBundle []byte) error {
 	if err != nil {
 		return err
 	}
+
 	webhook := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "allowed") }))
 	webhook.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	webhook.Config.ErrorLog = stdlog.New(io.Discard, "", 0) // refusals are what some tests want
@@ -305,16 +323,19 @@ func (s *scene) answers(secret *corev1.Secret, caBundle []byte) error {
 			return new(net.Dialer).DialContext(ctx, network, webhook.Listener.Addr().String())
 		},
 	}
+
 	defer transport.CloseIdleConnections()
 	response, err := (&http.Client{Transport: transport}).Get("https://" + serviceName + "." + s.namespace + ".svc/validate")
 	if err != nil {
 		return err
 	}
+
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	if err == nil && string(body) != "allowed" {
 		err = fmt.Errorf("the webhook answered %q", body)
 	}
+
 	return err
 }
 

@@ -63,9 +63,11 @@ func parse(secret *corev1.Secret, hosts []string, now time.Time) state {
 		}
 		return pair
 	}
+
 	s.current = usable(corev1.TLSCertKey, corev1.TLSPrivateKeyKey)
 	s.next = usable(keyNextCertificate, keyNextKey)
 	s.begun, _ = time.Parse(time.RFC3339, secret.Annotations[annotationRenewing])
+
 	return s
 }
 
@@ -77,6 +79,7 @@ func authorityOf(pair *certificate.Pair, authorities []*x509.Certificate, hosts 
 			return nil
 		}
 	}
+
 	for _, authority := range authorities {
 		roots := x509.NewCertPool()
 		roots.AddCert(authority)
@@ -87,6 +90,7 @@ func authorityOf(pair *certificate.Pair, authorities []*x509.Certificate, hosts 
 			return authority
 		}
 	}
+
 	return nil
 }
 
@@ -121,6 +125,7 @@ func decide(s state, trusted bool, now time.Time) (act, time.Time) {
 	case s.next == nil:
 		return begin, now
 	}
+
 	end := s.current.Certificate.NotAfter.Add(-reserve)
 	switch settled := s.begun.Add(settling); {
 	case !now.Before(end):
@@ -156,11 +161,13 @@ func perform(what act, secret *corev1.Secret, s state, hosts []string, former []
 		if err := setPair(secret, keyNextCertificate, keyNextKey, pair); err != nil {
 			return err
 		}
+
 		// Authorities of earlier certificates are no longer used and go here.
 		secret.Data[keyAuthorities] = trust(nil, now, authority, authorityOf(s.current, s.authorities, hosts, now))
 		if secret.Annotations == nil {
 			secret.Annotations = map[string]string{}
 		}
+
 		secret.Annotations[annotationRenewing] = now.UTC().Format(time.RFC3339)
 		return nil
 	case finish:
@@ -170,9 +177,11 @@ func perform(what act, secret *corev1.Secret, s state, hosts []string, former []
 	default:
 		return nil
 	}
+
 	delete(secret.Data, keyNextCertificate)
 	delete(secret.Data, keyNextKey)
 	delete(secret.Annotations, annotationRenewing)
+
 	return nil
 }
 
@@ -194,6 +203,7 @@ func setPair(secret *corev1.Secret, certificateKey, keyKey string, pair *certifi
 	if secret.Data == nil {
 		secret.Data = map[string][]byte{}
 	}
+
 	secret.Data[certificateKey], secret.Data[keyKey] = pair.CertificatePEM(), key
 	return nil
 }

@@ -109,9 +109,11 @@ func TestTrustIsBounded(t *testing.T) {
 		if !bytes.Contains(secret.Data[keyAuthorities], latest) {
 			t.Error("the last authority is no longer trusted")
 		}
+
 		former = secret.Data[keyAuthorities]
 		latest = (&certificate.Pair{Certificate: s.authorities[0]}).CertificatePEM()
 	}
+
 	secret := &corev1.Secret{Data: map[string][]byte{}}
 	perfect(t, issue, secret, former, epoch)
 	if s := perfect(t, begin, secret, former, epoch); len(s.authorities) != 2 || s.current == nil || s.next == nil {

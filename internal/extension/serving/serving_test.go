@@ -34,10 +34,12 @@ func TestWebhooksAreServed(t *testing.T) {
 	if secret.Type != corev1.SecretTypeTLS {
 		t.Errorf("the Secret has the type %s", secret.Type)
 	}
+
 	service := &corev1.Service{}
 	if err := s.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: serviceName}, service); err != nil {
 		t.Fatal(err)
 	}
+
 	wantOwners := []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: serviceName, UID: service.UID}}
 	if diff := cmp.Diff(wantOwners, secret.OwnerReferences); diff != "" {
 		t.Errorf("owners (-want +got):\n%s", diff)
@@ -55,6 +57,7 @@ func TestWebhooksAreServed(t *testing.T) {
 			t.Errorf("applying %s %s again changes it", consumer.GetKind(), consumer.GetName())
 		}
 	}
+
 	// The next revision takes over what it owns, which is not caBundle.
 	s.owner.Siblings = map[types.UID]int64{s.owner.Reference.UID: 1}
 	s.owner.Reference, s.owner.Revision = s.revision(), 2
@@ -85,6 +88,7 @@ func TestDamageIsHealed(t *testing.T) {
 	for _, consumer := range s.consumers() {
 		s.change(consumer, func(object client.Object) { dropBundles(object.(*unstructured.Unstructured)) })
 	}
+
 	same, _ := s.trusted("caBundle is back", issued)
 	if diff := cmp.Diff(first.Data, same.Data); diff != "" {
 		t.Error("the certificate changed with caBundle")
@@ -93,12 +97,14 @@ func TestDamageIsHealed(t *testing.T) {
 	if err := s.Delete(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
+
 	second, caBundle := s.trusted("the Secret is back", func(secret *corev1.Secret) error {
 		if secret.UID == first.UID {
 			return errors.New("it is the old one")
 		}
 		return nil
 	})
+
 	for name, secret := range map[string]*corev1.Secret{"new": second, "old, which pods still have": first} {
 		if err := s.answers(secret, caBundle); err != nil {
 			t.Errorf("with the %s certificate: %v", name, err)
@@ -118,6 +124,7 @@ func TestDamageIsHealed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		s.change(before, func(object client.Object) { damage(object.(*corev1.Secret)) })
 		after, caBundle := s.trusted("the damaged "+name+" is healed", func(secret *corev1.Secret) error {
 			if secret.ResourceVersion == before.ResourceVersion || len(secret.OwnerReferences) != 1 || secret.Labels[olmv1.LabelOwnerName] != "hooks" {
@@ -137,6 +144,7 @@ func dropBundles(object *unstructured.Unstructured) {
 	for _, webhook := range list {
 		unstructured.RemoveNestedField(webhook.(map[string]any), "clientConfig", "caBundle")
 	}
+
 	if list != nil {
 		object.Object["webhooks"] = list
 	}
@@ -152,6 +160,7 @@ func TestRenewal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		s.passes(pair.RenewAt())
 		waiting, caBundle := s.trusted("the next authority is trusted", func(secret *corev1.Secret) error {
 			if len(secret.Data[keyNextCertificate]) == 0 {
@@ -159,6 +168,7 @@ func TestRenewal(t *testing.T) {
 			}
 			return nil
 		})
+
 		authorities, err := certificate.ParseBundle(caBundle)
 		if err != nil || len(authorities) != 2 {
 			t.Errorf("%d authorities are trusted, want the old and the new (%v)", len(authorities), err)
@@ -180,13 +190,16 @@ func TestRenewal(t *testing.T) {
 		if !bytes.Equal(renewed.Data[corev1.TLSCertKey], waiting.Data[keyNextCertificate]) {
 			t.Error("another certificate than the one that waited is used")
 		}
+
 		for name, secret := range map[string]*corev1.Secret{"new": renewed, "old, which pods still have": serving} {
 			if err := s.answers(secret, caBundle); err != nil {
 				t.Errorf("after the renewal, with the %s certificate: %v", name, err)
 			}
 		}
+
 		serving = renewed
 	}
+
 	if err := s.answers(first, serving.Data[keyAuthorities]); err == nil {
 		t.Error("the certificate before the last is still trusted")
 	}
@@ -201,6 +214,7 @@ func TestForeignSecretIsLeftAlone(t *testing.T) {
 	if err := s.Create(t.Context(), foreign); err != nil {
 		t.Fatal(err)
 	}
+
 	s.install()
 	s.eventually("an Event says that it is in the way", func() error {
 		list := &eventsv1.EventList{}
@@ -214,18 +228,22 @@ func TestForeignSecretIsLeftAlone(t *testing.T) {
 		}
 		return fmt.Errorf("there are %d others", len(list.Items))
 	})
+
 	now, err := s.secret()
 	if err != nil || now.ResourceVersion != foreign.ResourceVersion {
 		t.Errorf("the Secret was touched: %v, %v", now, err)
 	}
+
 	for _, consumer := range s.consumers() {
 		if got := bytes.Join(bundlesOf(consumer), nil); len(got) > 0 {
 			t.Errorf("%s %s trusts %s", consumer.GetKind(), consumer.GetName(), got)
 		}
 	}
+
 	if err := s.Delete(t.Context(), foreign); err != nil {
 		t.Fatal(err)
 	}
+
 	secret, caBundle := s.trusted("a certificate is issued once nothing is in the way", issued)
 	if err := s.answers(secret, caBundle); err != nil {
 		t.Error(err)
@@ -245,6 +263,7 @@ func TestOtherServicesGetNoCertificate(t *testing.T) {
 			Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 443}}},
 		}
 	}
+
 	controlled := func(reference metav1.OwnerReference) metav1.OwnerReference {
 		reference.Controller = ptr.To(true)
 		return reference
@@ -261,6 +280,7 @@ func TestOtherServicesGetNoCertificate(t *testing.T) {
 		s.create(other)
 		s.refused(other.Name)
 	}
+
 	s.install()
 	s.trusted("the certificate of the extension is issued", issued)
 	// Nor does the Service of an extension lead to another Secret than its revision says.
@@ -286,11 +306,13 @@ func TestAccountWithoutRightsToTheSecretIsReported(t *testing.T) {
 	if err := s.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: s.namespace + "-installer-binding"}, binding); err != nil {
 		t.Fatal(err)
 	}
+
 	granted := binding.DeepCopy()
 	granted.ResourceVersion, granted.UID = "", ""
 	if err := s.Delete(t.Context(), binding); err != nil {
 		t.Fatal(err)
 	}
+
 	s.install()
 	s.reported(reasonForbidden, serviceName, s.namespace+"/"+installer+" lacks a right")
 	s.create(granted)
@@ -349,6 +371,7 @@ func TestWebhooksThatGo(t *testing.T) {
 			unstructured.RemoveNestedField(s.objects[i].Object, "spec", "conversion")
 		}
 	}
+
 	s.install()
 	for _, was := range before {
 		now := was.DeepCopy()

@@ -62,6 +62,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
+
 	metadata, err := cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
 		DefaultLabelSelector: labels.SelectorFromSet(labels.Set{olmv1.LabelOwnerKind: olmv1.ClusterExtensionKind}),
@@ -76,6 +77,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if o.Accounts == nil {
 		o.Accounts = account.NewClients(mgr)
 	}
+
 	secrets := &secretWatches{log: mgr.GetLogger().WithName("serving")}
 	watch := func(kind schema.GroupVersionKind, find func(client.Object) []ctrl.Request, predicates ...predicate.Predicate) source.Source {
 		object := &metav1.PartialObjectMetadata{}
@@ -83,6 +85,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		wake := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, changed client.Object) []ctrl.Request { return find(changed) })
 		return source.Kind[client.Object](metadata, object, wake, predicates...)
 	}
+
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("serving").
 		WatchesRawSource(watch(serviceKind, secretOfService)).
@@ -91,10 +94,12 @@ func Setup(mgr ctrl.Manager, o Options) error {
 			MaxConcurrentReconciles: workers,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstPause, longestPause),
 		})
+
 	for _, kind := range consumerKinds {
 		b = b.WatchesRawSource(watch(kind, secretOfConsumer, predicate.Or[client.Object](
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{})))
 	}
+
 	err = b.Complete(&issuer{
 		reader: mgr.GetAPIReader(), metadata: metadata, accounts: o.Accounts, secrets: secrets, namespace: o.SystemNamespace,
 		events: mgr.GetEventRecorder("mainstay-serving"), clock: o.Clock,
@@ -102,6 +107,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return fmt.Errorf("setting up the issuer of webhooks' certificates: %w", err)
 	}
+
 	return nil
 }
 

@@ -55,6 +55,7 @@ func (w *secretWatches) ensure(req ctrl.Request, as account.Account, client meta
 		}
 		current.stop()
 	}
+
 	ctx, stop := context.WithCancel(w.ctx)
 	w.running[req] = secretWatch{as: as, stop: stop}
 	go w.run(ctx, req, client)

@@ -68,6 +68,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
+
 	request := ctrl.Request{NamespacedName: client.ObjectKey{Name: operatorName}}
 	wake := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []ctrl.Request { return []ctrl.Request{request} })
 	begin := make(chan event.GenericEvent, 1)
@@ -80,6 +81,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return fmt.Errorf("setting up the reporter of ClusterOperator %q: %w", operatorName, err)
 	}
+
 	return nil
 }
 
@@ -110,15 +112,18 @@ func (r *reporter) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	if err != nil || !served {
 		return again, err
 	}
+
 	versions, err := r.versions(ctx)
 	if err != nil {
 		return again, err
 	}
+
 	var sets olmv1.ClusterObjectSetList
 	// They are only read.
 	if err := r.client.List(ctx, &sets, client.UnsafeDisableDeepCopy); err != nil {
 		return again, fmt.Errorf("listing revisions: %w", err)
 	}
+
 	found := limits(sets.Items, versions)
 	operator := operatorstatus.Operator{Name: operatorName, Reader: r.reader, Client: r.client}
 	return again, operator.Write(ctx, func(status *configv1.ClusterOperatorStatus) {
@@ -132,14 +137,17 @@ func (r *reporter) versions(ctx context.Context) (map[counted]platform.Minor, er
 	if err != nil {
 		return nil, fmt.Errorf("asking for the version of the API server: %w", err)
 	}
+
 	result := map[counted]platform.Minor{}
 	if result[kubernetes], err = platform.ParseMinor(info.GitVersion); err != nil {
 		return nil, fmt.Errorf("the version of the API server, %q: %w", info.GitVersion, err)
 	}
+
 	served, err := r.serves(clusterVersionKind.GroupKind())
 	if err != nil || !served {
 		return result, err
 	}
+
 	cluster := &unstructured.Unstructured{}
 	cluster.SetGroupVersionKind(clusterVersionKind)
 	err = r.reader.Get(ctx, client.ObjectKey{Name: "version"}, cluster)
@@ -149,6 +157,7 @@ func (r *reporter) versions(ctx context.Context) (map[counted]platform.Minor, er
 	if err != nil {
 		return nil, fmt.Errorf("reading ClusterVersion \"version\": %w", err)
 	}
+
 	desired, _, _ := unstructured.NestedString(cluster.Object, "status", "desired", "version")
 	if desired == "" {
 		return result, nil // It is not known yet.
@@ -156,6 +165,7 @@ func (r *reporter) versions(ctx context.Context) (map[counted]platform.Minor, er
 	if result[openShift], err = platform.ParseMinor(desired); err != nil {
 		return nil, fmt.Errorf("status.desired.version of ClusterVersion \"version\", %q: %w", desired, err)
 	}
+
 	return result, nil
 }
 
@@ -169,5 +179,6 @@ func (r *reporter) serves(kind schema.GroupKind) (bool, error) {
 	case err != nil:
 		return false, fmt.Errorf("looking for kind %s: %w", kind, err)
 	}
+
 	return true, nil
 }

@@ -42,6 +42,7 @@ func TestReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	err = Setup(mgr, Options{
 		SystemNamespace: "olmv1-system", Program: "v1.2.3",
 		KubernetesVersion: func() (*version.Info, error) { return &version.Info{GitVersion: "v1.36.6+k3s1"}, nil },
@@ -49,6 +50,7 @@ func TestReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	env.Manage(t, mgr)
 
 	operator := reported(t, c, metav1.ConditionTrue, configv1.ReasonAsExpected, "Every installed ClusterExtension works")
@@ -56,15 +58,18 @@ func TestReport(t *testing.T) {
 		len(operator.Status.Versions) != 1 || operator.Status.Versions[0] != (configv1.OperandVersion{Name: "operator", Version: "v1.2.3"}) {
 		t.Errorf("the status is %+v", operator.Status)
 	}
+
 	limiting := revision("limiting", "olm.maxKubernetesVersion", `"1.36"`)
 	if err := c.Create(t.Context(), &limiting); err != nil {
 		t.Fatal(err)
 	}
+
 	reported(t, c, metav1.ConditionFalse, reasonIncompatible, "next minor version: limiting (limiting.v1.0.0 works up to Kubernetes 1.36). Update")
 	limiting.Spec.LifecycleState = olmv1.LifecycleStateArchived
 	if err := c.Update(t.Context(), &limiting); err != nil {
 		t.Fatal(err)
 	}
+
 	reported(t, c, metav1.ConditionTrue, configv1.ReasonAsExpected, "")
 	if err := c.Delete(t.Context(), &limiting); err != nil {
 		t.Fatal(err)
@@ -91,5 +96,6 @@ func reported(t *testing.T, c client.Client, status metav1.ConditionStatus, reas
 	if err != nil {
 		t.Fatalf("Upgradeable=%s is never reported (%v), it says %s", status, err, said)
 	}
+
 	return operator
 }

@@ -58,6 +58,7 @@ func limits(sets []olmv1.ClusterObjectSet, versions map[counted]platform.Minor) 
 			}
 		}
 	}
+
 	slices.SortFunc(found, func(a, b limit) int { return strings.Compare(a.String(), b.String()) })
 	return slices.Compact(found)
 }
@@ -75,6 +76,7 @@ func limitOf(set *olmv1.ClusterObjectSet, on counted, current platform.Minor) st
 	if err := json.Unmarshal([]byte(set.Annotations[olmv1.AnnotationProvides]), &recorded); err != nil {
 		return "says of itself what cannot be read"
 	}
+
 	stated := platform.Stated(recorded, on.property)
 	switch len(stated) {
 	case 0:
@@ -83,6 +85,7 @@ func limitOf(set *olmv1.ClusterObjectSet, on counted, current platform.Minor) st
 	default:
 		return fmt.Sprintf("states %s %d times", on.property, len(stated))
 	}
+
 	text := stated[0]
 	last, err := platform.ParseMinor(text)
 	if err != nil {
@@ -91,6 +94,7 @@ func limitOf(set *olmv1.ClusterObjectSet, on counted, current platform.Minor) st
 	if last.Less(current.Next()) {
 		return fmt.Sprintf("works up to %s %s", on.name, last)
 	}
+
 	return ""
 }
 
@@ -103,10 +107,12 @@ func message(found []limit) string {
 	for _, l := range found[:min(named, len(found))] {
 		texts = append(texts, l.String())
 	}
+
 	more := ""
 	if len(found) > named {
 		more = fmt.Sprintf(" and %d more", len(found)-named)
 	}
+
 	return fmt.Sprintf("ClusterExtensions keep the cluster from its next minor version: %s%s. Update them to versions that work on it, or remove them",
 		strings.Join(texts, ", "), more)
 }

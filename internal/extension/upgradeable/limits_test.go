@@ -19,10 +19,12 @@ func revision(extension string, properties ...string) olmv1.ClusterObjectSet {
 	for i := 0; i < len(properties); i += 2 {
 		recorded = append(recorded, fbc.Property{Type: properties[i], Value: json.RawMessage(properties[i+1])})
 	}
+
 	encoded, err := json.Marshal(recorded)
 	if err != nil {
 		panic(err) // the tests give JSON
 	}
+
 	return olmv1.ClusterObjectSet{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:   extension + "-1",
@@ -76,10 +78,12 @@ func TestLimits(t *testing.T) {
 				}
 				versions[openShift] = current
 			}
+
 			var got []string
 			for _, l := range limits([]olmv1.ClusterObjectSet{test.set}, versions) {
 				got = append(got, l.String())
 			}
+
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("limits (-want +got):\n%s", diff)
 			}
@@ -92,6 +96,7 @@ func TestMessage(t *testing.T) {
 	for i := range 12 {
 		sets = append(sets, revision(fmt.Sprintf("e%02d", 11-i), "olm.maxKubernetesVersion", `"1.36"`))
 	}
+
 	found := limits(sets, map[counted]platform.Minor{kubernetes: {Major: 1, Minor: 36}})
 	want := "ClusterExtensions keep the cluster from its next minor version: " +
 		"e00 (e00.v1.0.0 works up to Kubernetes 1.36), e01 (e01.v1.0.0 works up to Kubernetes 1.36), e02 (e02.v1.0.0 works up to Kubernetes 1.36), " +

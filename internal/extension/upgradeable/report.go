@@ -20,6 +20,7 @@ func report(status *configv1.ClusterOperatorStatus, found []limit, program, name
 	if len(found) > 0 {
 		upgradeable.Status, upgradeable.Reason, upgradeable.Message = metav1.ConditionFalse, reasonIncompatible, message(found)
 	}
+
 	for _, condition := range []configv1.ClusterOperatorStatusCondition{
 		good(configv1.OperatorAvailable, metav1.ConditionTrue, "The controllers run"),
 		good(configv1.OperatorProgressing, metav1.ConditionFalse, "Running version "+program),
@@ -28,6 +29,7 @@ func report(status *configv1.ClusterOperatorStatus, found []limit, program, name
 	} {
 		operatorstatus.Set(&status.Conditions, condition, now)
 	}
+
 	status.Versions = []configv1.OperandVersion{{Name: operatorstatus.VersionName, Version: program}}
 	group := olmv1.GroupVersion.Group
 	status.RelatedObjects = []configv1.ObjectReference{

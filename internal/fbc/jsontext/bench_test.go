@@ -25,6 +25,7 @@ func benchText() []byte {
 			panic(err) // It can be written.
 		}
 	}
+
 	return out.Bytes()
 }
 
@@ -40,6 +41,7 @@ func benchValues(b *testing.B, text []byte) [][]byte {
 		values = append(values, value)
 		text = text[n:]
 	}
+
 	return values
 }
 
@@ -59,6 +61,7 @@ func BenchmarkCompact(b *testing.B) {
 			}
 		}
 	})
+
 	b.Run("json.Compact", func(b *testing.B) {
 		b.SetBytes(int64(len(text)))
 		b.ReportAllocs()
@@ -74,6 +77,7 @@ func BenchmarkCompact(b *testing.B) {
 			}
 		}
 	})
+
 	b.Run("json.Unmarshal and Marshal", func(b *testing.B) {
 		b.SetBytes(int64(len(text)))
 		b.ReportAllocs()
@@ -105,6 +109,7 @@ func BenchmarkIndent(b *testing.B) {
 			}
 		}
 	})
+
 	b.Run("json.Indent", func(b *testing.B) {
 		b.SetBytes(int64(len(text)))
 		b.ReportAllocs()

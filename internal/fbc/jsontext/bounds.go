@@ -27,6 +27,7 @@ func End(text []byte) int {
 		}
 		i++
 	}
+
 	return 0
 }
 

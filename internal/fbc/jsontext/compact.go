@@ -52,6 +52,7 @@ func CompactObject(dst, src []byte, maxDepth int, members []Member) (out []byte,
 	} else {
 		end = c.fail(start, "looking for beginning of object")
 	}
+
 	out, n, err = c.finish(len(dst), end)
 	if err == nil {
 		for i, m := range c.members {
@@ -63,6 +64,7 @@ func CompactObject(dst, src []byte, maxDepth int, members []Member) (out []byte,
 			members = append(members, Member{Key: out[m.start:m.colon:m.colon], Value: out[m.colon+1 : next : next]})
 		}
 	}
+
 	c.release()
 	return out, n, members, err
 }
@@ -147,6 +149,7 @@ func (c *compactor) value(i int) int {
 	if i >= len(c.src) {
 		return c.fail(i, "")
 	}
+
 	switch b := c.src[i]; b {
 	case '"':
 		end, _ := c.str(i + 1)
@@ -174,11 +177,13 @@ func (c *compactor) list(i int) int {
 	if c.depth--; c.depth < 0 {
 		return c.tooDeep(i)
 	}
+
 	i = c.blank(i + 1)
 	if i < len(c.src) && c.src[i] == ']' {
 		c.depth++
 		return i + 1
 	}
+
 	for {
 		if i = c.value(i); i < 0 {
 			return i
@@ -203,6 +208,7 @@ func (c *compactor) object(i int) int {
 	if c.depth--; c.depth < 0 {
 		return c.tooDeep(i)
 	}
+
 	first, sorted := len(c.members), true
 	var last []byte
 	i = c.blank(i + 1)
@@ -210,20 +216,24 @@ func (c *compactor) object(i int) int {
 		c.depth++
 		return i + 1
 	}
+
 	for {
 		if i >= len(c.src) || c.src[i] != '"' {
 			return c.fail(i, "looking for beginning of object key string")
 		}
+
 		start, opened := c.at(i), i+1
 		var plain bool
 		if i, plain = c.str(opened); i < 0 {
 			return i
 		}
+
 		if sorted {
 			key := c.src[opened : i-1]
 			sorted = plain && (len(c.members) == first || bytes.Compare(last, key) < 0)
 			last = key
 		}
+
 		c.members = append(c.members, member{start, c.at(i)})
 		if i = c.blank(i); i >= len(c.src) || c.src[i] != ':' {
 			return c.fail(i, "after object key")
@@ -234,6 +244,7 @@ func (c *compactor) object(i int) int {
 		if i = c.blank(i); i >= len(c.src) {
 			return c.fail(i, "")
 		}
+
 		switch c.src[i] {
 		case ',':
 			i = c.blank(i + 1)

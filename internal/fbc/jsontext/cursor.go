@@ -70,6 +70,7 @@ func (c *Cursor) Open() bool {
 		c.at++
 		return false
 	}
+
 	return true
 }
 
@@ -88,6 +89,7 @@ func (c *Cursor) More() bool {
 	default:
 		c.lost()
 	}
+
 	return false
 }
 
@@ -118,6 +120,7 @@ func valueEnd(text []byte, i int) int {
 	if i < len(text) && text[i] == '"' {
 		return stringEnd(text, i+1)
 	}
+
 	for depth := 0; i < len(text); {
 		switch text[i] {
 		case '"':
@@ -139,5 +142,6 @@ func valueEnd(text []byte, i int) int {
 		}
 		i++
 	}
+
 	return len(text)
 }

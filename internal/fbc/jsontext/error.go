@@ -53,6 +53,7 @@ func quoteByte(b byte) string {
 	case '"':
 		return `'"'`
 	}
+
 	text := strconv.Quote(string(rune(b)))
 	return "'" + text[1:len(text)-1] + "'"
 }

@@ -24,6 +24,7 @@ func Indent(dst, value []byte, prefix, indent string) []byte {
 			line = append(line, indent...)
 			dst = append(append(dst, value[run:i+1]...), line...)
 			run = i + 1
+
 		case '}', ']':
 			if depth > 0 {
 				depth--
@@ -31,6 +32,7 @@ func Indent(dst, value []byte, prefix, indent string) []byte {
 			}
 			dst = append(append(dst, value[run:i]...), line...)
 			run = i
+
 		case ',':
 			dst = append(append(dst, value[run:i+1]...), line...)
 			run = i + 1
@@ -40,5 +42,6 @@ func Indent(dst, value []byte, prefix, indent string) []byte {
 		}
 		i++
 	}
+
 	return append(dst, value[run:]...)
 }

@@ -18,17 +18,20 @@ func (c *compactor) number(i int) int {
 			return c.fail(i, "in numeric literal")
 		}
 	}
+
 	if src[i] == '0' {
 		i++
 	} else {
 		i = digits(src, i)
 	}
+
 	if i < len(src) && src[i] == '.' {
 		if i++; !isDigit(src, i) {
 			return c.fail(i, "after decimal point in numeric literal")
 		}
 		i = digits(src, i)
 	}
+
 	if i < len(src) && src[i]|0x20 == 'e' {
 		if i++; i < len(src) && (src[i] == '+' || src[i] == '-') {
 			i++
@@ -38,6 +41,7 @@ func (c *compactor) number(i int) int {
 		}
 		i = digits(src, i)
 	}
+
 	return i
 }
 

@@ -19,6 +19,7 @@ func canonical(text []byte) (out []byte, n int, err error) {
 	if err := decoder.Decode(&value); err != nil {
 		return nil, 0, err
 	}
+
 	out, err = encode(value)
 	return out, int(decoder.InputOffset()), err
 }
@@ -59,6 +60,7 @@ func check(t *testing.T, text []byte) {
 			t.Errorf("End(%q) = %d, want %d", object, got, size)
 		}
 	}
+
 	got, n, err := jsontext.Compact(prefix, text, 0)
 	if wantErr != nil {
 		checkError(t, text, wantErr, err)
@@ -67,16 +69,19 @@ func check(t *testing.T, text []byte) {
 		}
 		return
 	}
+
 	if err != nil {
 		t.Fatalf("Compact(%q): %v, and encoding/json reads it", text, err)
 	}
 	if string(got) != "before"+string(want) || n != wantN {
 		t.Errorf("Compact(%q) =\n%s, %d, want\n%s, %d", text, got, n, "before"+string(want), wantN)
 	}
+
 	again, _, err := jsontext.Compact(nil, want, 0)
 	if err != nil || !bytes.Equal(again, want) {
 		t.Errorf("Compact(%q) = %q, %v: the canonical form is not its own", want, again, err)
 	}
+
 	checkPieces(t, want)
 }
 
@@ -87,6 +92,7 @@ func checkError(t *testing.T, text []byte, want, got error) {
 	if !errors.As(got, &ours) {
 		t.Fatalf("Compact(%q): error is %v, want a *SyntaxError as %v", text, got, want)
 	}
+
 	var theirs *json.SyntaxError
 	switch {
 	case errors.As(want, &theirs):
@@ -111,6 +117,7 @@ func checkPieces(t *testing.T, value []byte) {
 	if got := jsontext.Indent([]byte("x"), value, "\t", " .  "); string(got) != "x"+indented.String() {
 		t.Errorf("Indent(%q) =\n%s\nwant\n%s", value, got, indented.String())
 	}
+
 	members := bytes.NewBufferString("{")
 	for key, member := range jsontext.Members(value) {
 		separate(members)
@@ -123,17 +130,21 @@ func checkPieces(t *testing.T, value []byte) {
 			t.Errorf("Unquote(%q) = %q, %v, want %q, %v", key, unquoted, err, want, wantErr)
 		}
 	}
+
 	if members.WriteByte('}'); value[0] == '{' && !bytes.Equal(members.Bytes(), value) {
 		t.Errorf("the members of %q are %q", value, members)
 	}
+
 	elements := bytes.NewBufferString("[")
 	for element := range jsontext.Elements(value) {
 		separate(elements)
 		elements.Write(element)
 	}
+
 	if elements.WriteByte(']'); value[0] == '[' && !bytes.Equal(elements.Bytes(), value) {
 		t.Errorf("the elements of %q are %q", value, elements)
 	}
+
 	checkObject(t, value)
 }
 
@@ -153,9 +164,11 @@ func checkObject(t *testing.T, value []byte) {
 		}
 		return
 	}
+
 	if err != nil || string(out) != "xy"+string(value) || n != len(value)+1 {
 		t.Errorf("CompactObject(%q) = %q, %d, %v", value, out, n, err)
 	}
+
 	i := 0
 	for key, member := range jsontext.Members(value) {
 		if i >= len(members) || !bytes.Equal(members[i].Key, key) || !bytes.Equal(members[i].Value, member) {
@@ -163,6 +176,7 @@ func checkObject(t *testing.T, value []byte) {
 		}
 		i++
 	}
+
 	if i != len(members) {
 		t.Errorf("CompactObject(%q) gives %d members, want %d", value, len(members), i)
 	}
@@ -188,16 +202,19 @@ func FuzzUnquote(f *testing.F) {
 	for _, seed := range seeds {
 		f.Add([]byte(seed))
 	}
+
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var want string
 		wantErr := json.Unmarshal(text, &want)
 		if wantErr == nil && (text[0] != '"' || text[len(text)-1] != '"') {
 			return // null, or blanks around the string.
 		}
+
 		got, err := jsontext.Unquote(text)
 		if (err == nil) != (wantErr == nil) || got != want {
 			t.Errorf("Unquote(%q) = %q, %v, want %q, %v", text, got, err, want, wantErr)
 		}
+
 		// encoding/json escapes U+FFFD where it stands for what is not UTF-8.
 		encoded, err := encode(string([]rune(string(text))))
 		if got := jsontext.AppendQuoted(nil, text); err != nil || !bytes.Equal(got, encoded) {
@@ -211,14 +228,17 @@ func FuzzPieces(f *testing.F) {
 	for _, seed := range seeds {
 		f.Add([]byte(seed))
 	}
+
 	f.Fuzz(func(t *testing.T, text []byte) {
 		size := 0
 		for key, value := range jsontext.Members(text) {
 			size += len(key) + len(value)
 		}
+
 		for element := range jsontext.Elements(text) {
 			size += len(element)
 		}
+
 		if size > len(text) {
 			t.Errorf("the pieces of %q have %d bytes", text, size)
 		}
@@ -235,6 +255,7 @@ func TestCompactKeepsTheDepth(t *testing.T) {
 			t.Errorf("%s three deep: %v", text, err)
 		}
 	}
+
 	deep := strings.Repeat("[", jsontext.DefaultDepth)
 	for text, want := range map[string]error{deep + "[": jsontext.ErrTooDeep, deep: jsontext.ErrTruncated} {
 		if _, _, err := jsontext.Compact(nil, []byte(text), 0); !errors.Is(err, want) {

@@ -25,6 +25,7 @@ func (c *compactor) sort(first int) {
 		}
 		entries = append(entries, entry{start: m.start, end: next, colon: m.colon - m.start, key: c.key(m)})
 	}
+
 	slices.SortStableFunc(entries, func(a, b entry) int { return bytes.Compare(a.key, b.key) })
 
 	// The new order is written behind the old one and then moved over it.
@@ -36,10 +37,12 @@ func (c *compactor) sort(first int) {
 		if len(kept) > 0 {
 			c.dst = append(c.dst, ',')
 		}
+
 		start := begin + len(c.dst) - end
 		kept = append(kept, member{start: start, colon: start + e.colon})
 		c.dst = append(c.dst, c.dst[e.start:e.end]...)
 	}
+
 	size := copy(c.dst[begin:], c.dst[end:])
 	c.dst = c.dst[:begin+size]
 	c.members = c.members[:first+len(kept)]

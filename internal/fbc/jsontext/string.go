@@ -38,6 +38,7 @@ func (c *compactor) str(i int) (end int, plain bool) {
 			i, plain = next, plain && same
 		}
 	}
+
 	return c.fail(i, ""), false
 }
 
@@ -57,6 +58,7 @@ func (c *compactor) escape(i int) int {
 	if i+1 >= len(c.src) {
 		return c.fail(i+1, "")
 	}
+
 	switch c.src[i+1] {
 	case '"', '\\', 'b', 'f', 'n', 'r', 't':
 		return i + 2
@@ -98,6 +100,7 @@ func unescape(text []byte, i int) (r rune, next int) {
 	if !utf16.IsSurrogate(r) {
 		return r, next
 	}
+
 	if second := hex4(text, next); second >= 0 {
 		if pair := utf16.DecodeRune(r, second); pair != utf8.RuneError {
 			return pair, next + 6
@@ -112,6 +115,7 @@ func hex4(text []byte, i int) rune {
 	if i+6 > len(text) || text[i] != '\\' || text[i+1] != 'u' {
 		return -1
 	}
+
 	var r rune
 	for _, b := range text[i+2 : i+6] {
 		digit := hexValue(b)
@@ -120,6 +124,7 @@ func hex4(text []byte, i int) rune {
 		}
 		r = r<<4 | digit
 	}
+
 	return r
 }
 
@@ -132,6 +137,7 @@ func hexValue(b byte) rune {
 	case 'A' <= b && b <= 'F':
 		return rune(b-'A') + 10
 	}
+
 	return -1
 }
 
@@ -156,6 +162,7 @@ func appendCharacter(dst []byte, r rune) []byte {
 	case '\u2029':
 		return append(dst, `\u2029`...)
 	}
+
 	if r < ' ' {
 		return append(dst, '\\', 'u', '0', '0', hex[r>>4], hex[r&15])
 	}
@@ -173,6 +180,7 @@ func AppendQuoted[T ~string | ~[]byte](dst []byte, text T) []byte {
 		size := copy(dst[begin:], dst[end:])
 		dst = dst[:begin+size]
 	}
+
 	return append(dst, '"')
 }
 
@@ -182,11 +190,13 @@ func appendEscaped(dst []byte, i, end int) []byte {
 		if i = min(plainEnd(dst, i), end); i == end {
 			return append(dst, dst[run:end]...)
 		}
+
 		r, size := utf8.DecodeRune(dst[i:end])
 		if r >= utf8.RuneSelf && (r != utf8.RuneError || size > 1) && r != '\u2028' && r != '\u2029' {
 			i += size
 			continue
 		}
+
 		dst = append(dst, dst[run:i]...)
 		dst = appendCharacter(dst, r)
 		i += size
@@ -200,6 +210,7 @@ func Unquote(quoted []byte) (string, error) {
 	if len(quoted) >= 2 && quoted[0] == '"' && plainEnd(quoted, 1) == len(quoted)-1 && quoted[len(quoted)-1] == '"' {
 		return string(quoted[1 : len(quoted)-1]), nil
 	}
+
 	canonical, n, err := Compact(nil, quoted, 1)
 	if err != nil {
 		return "", err
@@ -207,6 +218,7 @@ func Unquote(quoted []byte) (string, error) {
 	if n != len(quoted) || canonical[0] != '"' {
 		return "", &SyntaxError{Offset: n, Err: errNoString}
 	}
+
 	text := appendUnquoted(canonical[:0], canonical[1:len(canonical)-1])
 	return string(text), nil
 }
@@ -227,6 +239,7 @@ func plainEnd(text []byte, i int) int {
 			return i + first(marks)
 		}
 	}
+
 	for ; i < len(text); i++ {
 		if b := text[i]; b < ' ' || b == '"' || b == '\\' || b >= utf8.RuneSelf {
 			break
@@ -243,6 +256,7 @@ func appendUnquoted(dst, inner []byte) []byte {
 		if i < 0 || i+1 >= len(inner) {
 			return append(dst, inner...)
 		}
+
 		dst = append(dst, inner[:i]...)
 		next := i + 2
 		switch b := inner[i+1]; b {
@@ -264,6 +278,7 @@ func appendUnquoted(dst, inner []byte) []byte {
 		default:
 			dst = append(dst, b)
 		}
+
 		inner = inner[next:]
 	}
 }

@@ -55,6 +55,7 @@ func blankEnd(text []byte, i int) int {
 			return i
 		}
 	}
+
 	return i
 }
 
@@ -80,5 +81,6 @@ func stringEnd(text []byte, i int) int {
 			i++
 		}
 	}
+
 	return len(text)
 }

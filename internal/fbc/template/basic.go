@@ -22,6 +22,7 @@ func readDocument(t Type, input []byte) (*document, []fbc.Meta, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("decoding template schema: %w", err)
 	}
+
 	var d document
 	if err := json.Unmarshal(text, &d); err != nil {
 		return nil, nil, fmt.Errorf("unmarshalling template: %w", err)
@@ -29,6 +30,7 @@ func readDocument(t Type, input []byte) (*document, []fbc.Meta, error) {
 	if d.Schema != schemas[t] {
 		return nil, nil, fmt.Errorf("template has unknown schema (%q), should be %q", d.Schema, schemas[t])
 	}
+
 	entries := make([]fbc.Meta, 0, len(d.Entries))
 	for i, entry := range d.Entries {
 		meta, err := metaOf(entry)
@@ -37,6 +39,7 @@ func readDocument(t Type, input []byte) (*document, []fbc.Meta, error) {
 		}
 		entries = append(entries, meta)
 	}
+
 	return &d, entries, nil
 }
 
@@ -60,6 +63,7 @@ func renderBasic(ctx context.Context, input []byte, r Renderer) ([]fbc.Meta, err
 	if err != nil {
 		return nil, err
 	}
+
 	images := make([]string, len(entries))
 	for i, entry := range entries {
 		if entry.Schema == fbc.SchemaBundle {
@@ -68,10 +72,12 @@ func renderBasic(ctx context.Context, input []byte, r Renderer) ([]fbc.Meta, err
 			}
 		}
 	}
+
 	rendered, err := renderAll(ctx, nonEmpty(images), r)
 	if err != nil {
 		return nil, err
 	}
+
 	var blobs []fbc.Meta
 	for i, entry := range entries {
 		if images[i] == "" {
@@ -82,6 +88,7 @@ func renderBasic(ctx context.Context, input []byte, r Renderer) ([]fbc.Meta, err
 			blobs = append(blobs, bundle.Blob)
 		}
 	}
+
 	return blobs, nil
 }
 

@@ -32,11 +32,13 @@ entries:
 ---
 schema: not read
 `
+
 	several := registry{"several": {{Blob: bundleBlob("p", "x", `"2.0.0"`, "x")}, {Blob: bundleBlob("p", "y", `"3.0.0"`, "y")}}}
 	blobs, err := template.Render(context.Background(), template.Basic, []byte(input), several)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	const want = `olm.package p default stable
 olm.bundle a.v1.0.0 a:1.0.0
 olm.channel stable:
@@ -69,6 +71,7 @@ func TestBasicRefuses(t *testing.T) {
 		"no image":            {entries(`{"schema":"olm.bundle"}`), unexpected},
 		"a missing image":     {entries(`{"schema":"olm.bundle","image":"a"}`), `pulling a: no such image`},
 	}
+
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			_, err := template.Render(context.Background(), template.Basic, []byte(c.input), registry{})
@@ -86,23 +89,28 @@ func TestBasicRoundTrip(t *testing.T) {
 		`{"schema":"own","package":"p","number":12345678901234567890,"text":"ü<>&"}`,
 		`{"schema":"olm.deprecations","package":"p","entries":[{"reference":{"schema":"olm.bundle","name":"a.v1.0.0"},"message":"old"}]}`,
 	}, "\n")
+
 	converted, err := template.Convert(template.Basic, []byte(catalog))
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for form, input := range map[string][]byte{"JSON": converted.JSON(), "YAML": converted.YAML()} {
 		blobs, err := template.Render(context.Background(), template.Basic, input, registry{})
 		if err != nil {
 			t.Fatalf("%s: %v", form, err)
 		}
+
 		var got []string
 		for _, m := range blobs {
 			got = append(got, string(m.Blob))
 		}
+
 		var want []string
 		for line := range strings.SplitSeq(catalog, "\n") {
 			want = append(want, string(blob(line).Blob))
 		}
+
 		if form == "YAML" {
 			// YAML has no number of so many digits.
 			got[4] = want[4]

@@ -37,15 +37,18 @@ func (t *semverTemplate) channels(pkg string, versions map[string][]version) ([]
 			made = append(made, channelsOf(rank, minorKind, versions[archetype])...)
 		}
 	}
+
 	if len(made) == 0 {
 		return nil, ""
 	}
+
 	byDefault := slices.MaxFunc(made, t.preference)
 	slices.SortFunc(made, func(a, b *semverChannel) int { return strings.Compare(a.name, b.name) })
 	var channels []fbc.Channel
 	for _, channel := range made {
 		channels = append(channels, fbc.Channel{Schema: fbc.SchemaChannel, Package: pkg, Name: channel.name, Entries: channel.entries})
 	}
+
 	return channels, byDefault.name
 }
 
@@ -63,6 +66,7 @@ func (t *semverTemplate) preference(a, b *semverChannel) int {
 		}
 		return 0
 	}
+
 	return cmp.Or(cmp.Compare(a.rank, b.rank), a.lowest.Compare(b.lowest), cmp.Compare(preferred(a), preferred(b)))
 }
 
@@ -88,6 +92,7 @@ func channelsOf(rank int, kind string, versions []version) []*semverChannel {
 				below[replaces] = true
 			}
 		}
+
 		switch {
 		case !sameMajor:
 			replaces, below = "", map[string]bool{}
@@ -97,13 +102,16 @@ func channelsOf(rank int, kind string, versions []version) []*semverChannel {
 		default:
 			below[v.name] = true
 		}
+
 		name := channelName(rank, kind, v.version)
 		if last := len(channels) - 1; last < 0 || channels[last].name != name {
 			channels = append(channels, &semverChannel{name: name, kind: kind, rank: rank, lowest: v.version})
 		}
+
 		last := channels[len(channels)-1]
 		last.entries = append(last.entries, entry)
 	}
+
 	return channels
 }
 
@@ -120,6 +128,7 @@ func presentation(csv []byte, bundle *fbc.Bundle) (string, *fbc.Icon) {
 	if csv == nil {
 		csv = csvOf(bundle)
 	}
+
 	var content struct {
 		Spec struct {
 			Description string `json:"description"`
@@ -132,11 +141,13 @@ func presentation(csv []byte, bundle *fbc.Bundle) (string, *fbc.Icon) {
 	if err := json.Unmarshal(csv, &content); err != nil || len(content.Spec.Icon) == 0 {
 		return content.Spec.Description, nil
 	}
+
 	icon := content.Spec.Icon[0]
 	data, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(icon.Data), ""))
 	if err != nil || len(data) == 0 {
 		return content.Spec.Description, nil
 	}
+
 	return content.Spec.Description, &fbc.Icon{Data: data, MediaType: icon.MediaType}
 }
 
@@ -156,5 +167,6 @@ func csvOf(bundle *fbc.Bundle) []byte {
 			return object.Data
 		}
 	}
+
 	return nil
 }

@@ -107,6 +107,7 @@ func ReadComposite(catalogs, contributions []byte) (*Composite, error) {
 	if err := unmarshal(catalogs, &keeps); err != nil {
 		return nil, fmt.Errorf("catalogs: %w", err)
 	}
+
 	var gives compositeFile
 	if err := unmarshal(contributions, &gives); err != nil {
 		return nil, fmt.Errorf("contributions: %w", err)
@@ -117,6 +118,7 @@ func ReadComposite(catalogs, contributions []byte) (*Composite, error) {
 	if gives.Schema != compositeSchema {
 		return nil, fmt.Errorf("contributions: unknown schema (%q), should be %q", gives.Schema, compositeSchema)
 	}
+
 	seen := map[string]bool{}
 	for _, catalog := range keeps.Catalogs {
 		switch {
@@ -132,6 +134,7 @@ func ReadComposite(catalogs, contributions []byte) (*Composite, error) {
 			}
 		}
 	}
+
 	return &Composite{catalogs: keeps.Catalogs, components: gives.Components}, nil
 }
 
@@ -158,6 +161,7 @@ func (c *Composite) Build(ctx context.Context, with Builders) ([]Output, error) 
 		if err != nil {
 			return nil, fmt.Errorf("building component %q: %w", component.Name, err)
 		}
+
 		output, err := place(catalog, component)
 		if err != nil {
 			return nil, fmt.Errorf("building component %q: %w", component.Name, err)
@@ -165,12 +169,15 @@ func (c *Composite) Build(ctx context.Context, with Builders) ([]Output, error) 
 		if other, seen := written[output.File]; seen {
 			return nil, fmt.Errorf("building component %q: writes the file %q, as component %q does", component.Name, output.File, other)
 		}
+
 		written[output.File] = component.Name
 		if output.Blobs, err = component.build(ctx, with); err != nil {
 			return nil, fmt.Errorf("building component %q: %w", component.Name, err)
 		}
+
 		outputs = append(outputs, output)
 	}
+
 	return outputs, nil
 }
 
@@ -187,6 +194,7 @@ func (c *Composite) catalogOf(component component) (compositeCatalog, error) {
 		}
 		names = append(names, catalog.Name)
 	}
+
 	return compositeCatalog{}, fmt.Errorf("no such catalog, only: %s", strings.Join(names, ", "))
 }
 
@@ -196,6 +204,7 @@ func place(catalog compositeCatalog, component component) (Output, error) {
 	if inside == "" {
 		inside = "."
 	}
+
 	switch {
 	case !filepath.IsLocal(inside):
 		return Output{}, fmt.Errorf("destination.path %q leaves the folder of the catalog", inside)
@@ -204,6 +213,7 @@ func place(catalog compositeCatalog, component component) (Output, error) {
 	case !filepath.IsLocal(file), path.Clean(file) == ".":
 		return Output{}, fmt.Errorf("strategy.template.config.output %q is not a file in the folder of the component", file)
 	}
+
 	dir := path.Join(catalog.Destination.WorkingDir, inside)
 	return Output{Catalog: catalog.Name, Dir: dir, File: path.Join(dir, file)}, nil
 }
@@ -217,22 +227,27 @@ func (c component) build(ctx context.Context, with Builders) ([]fbc.Meta, error)
 	if config.Input == "" {
 		return nil, errors.New("strategy.template.config.input must be set")
 	}
+
 	file, err := with.Open(config.Input)
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { _ = file.Close() }() // It was only read.
 	if c.Strategy.Template.Schema == rawBuilder {
 		return readBlobs(file, config.Input)
 	}
+
 	input, err := ReadInput(file)
 	if err != nil {
 		return nil, fmt.Errorf("reading %q: %w", config.Input, err)
 	}
+
 	t := Basic
 	if c.Strategy.Template.Schema == semverBuilder {
 		t = Semver
 	}
+
 	return Render(ctx, t, input, with.Renderer)
 }
 
@@ -243,10 +258,12 @@ func runCommand(ctx context.Context, config builderConfig, with Builders) ([]fbc
 	case !with.AllowCommands || with.Run == nil:
 		return nil, fmt.Errorf("refused to run the command %q: a builder %q runs any command, which has to be allowed expressly", config.Command, customBuilder)
 	}
+
 	printed, err := with.Run(ctx, config.Command, config.Args)
 	if err != nil {
 		return nil, fmt.Errorf("running the command %q: %w", config.Command, err)
 	}
+
 	defer func() { _ = printed.Close() }() // It was only read.
 	return readBlobs(printed, "output of "+config.Command)
 }
@@ -257,6 +274,7 @@ func readBlobs(r io.Reader, name string) ([]fbc.Meta, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading %q: %w", name, err)
 	}
+
 	var blobs []fbc.Meta
 	for meta, err := range fbc.Read(bytes.NewReader(input), name, fbc.Limits{}) {
 		if err == nil {
@@ -267,5 +285,6 @@ func readBlobs(r io.Reader, name string) ([]fbc.Meta, error) {
 		}
 		blobs = append(blobs, meta)
 	}
+
 	return blobs, nil
 }

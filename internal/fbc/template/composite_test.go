@@ -60,14 +60,17 @@ func TestComposite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	outputs, err := c.Build(context.Background(), template.Builders{Renderer: registry{}, Open: openInput, AllowCommands: true, Run: echo})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var got []string
 	for _, o := range outputs {
 		got = append(got, fmt.Sprintf("%s: %s in %s\n%s", o.Catalog, o.File, o.Dir, summary(t, o.Blobs)))
 	}
+
 	const want = `first: /catalogs/first/p/a.json in /catalogs/first/p
 olm.bundle a.v1.0.0 a:1.0.0
 first: /catalogs/first/p/q/sub/b.json in /catalogs/first/p/q
@@ -97,6 +100,7 @@ func TestReadCompositeRefuses(t *testing.T) {
 		"two of a name":    {catalogs(`[{name: a, destination: {workingDir: a}}, {name: a, destination: {workingDir: b}}]`), contributions(), `catalogs: there are two catalogs "a"`},
 		"no builder":       {catalogs(`[{name: a, destination: {workingDir: a}, builders: [olm.builder.new]}]`), contributions(), `catalogs: catalog "a": unknown builder "olm.builder.new"`},
 	}
+
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			_, err := template.ReadComposite([]byte(c.catalogs), []byte(c.contributions))
@@ -128,6 +132,7 @@ func TestCompositeRefuses(t *testing.T) {
 		"a missing command":  {[]string{contribution("first", "p", "olm.builder.custom", "command: rm, output: a")}, first + `running the command "rm": no command rm: file does not exist`},
 		"a command's output": {[]string{contribution("first", "p", "olm.builder.custom", `command: echo, args: ["{}"], output: a`)}, first + `output of echo: document 1…`},
 	}
+
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			composite, err := template.ReadComposite([]byte(compositeCatalogs), []byte(contributions(c.components...)))
@@ -146,6 +151,7 @@ func TestCompositeRunsNoCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	run := func(context.Context, string, []string) (io.ReadCloser, error) {
 		t.Error("the command was run")
 		return nil, errors.New("no")

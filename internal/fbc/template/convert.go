@@ -24,6 +24,7 @@ func Convert(to Type, input []byte) (*Converted, error) {
 	if to != Basic && to != Substitutes {
 		return nil, fmt.Errorf("a catalog cannot be converted to a template of type %q, only of %q and %q", to, Basic, Substitutes)
 	}
+
 	c := &Converted{schema: schemas[to], substitutions: to == Substitutes}
 	err := eachDocument(input, func(document json.RawMessage) error {
 		entry, _, err := jsontext.Compact(nil, document, 0)
@@ -33,14 +34,17 @@ func Convert(to Type, input []byte) (*Converted, error) {
 		if entry[0] != '{' {
 			return fmt.Errorf("document %d is not an object", len(c.entries)+1)
 		}
+
 		if to == Basic {
 			if entry, err = withoutContent(entry); err != nil {
 				return fmt.Errorf("document %d: %w", len(c.entries)+1, err)
 			}
 		}
+
 		c.entries = append(c.entries, entry)
 		return nil
 	})
+
 	return c, err
 }
 
@@ -53,16 +57,19 @@ func withoutContent(entry []byte) ([]byte, error) {
 	if err := json.Unmarshal(entry, &head); err != nil || head.Schema != fbc.SchemaBundle {
 		return entry, err
 	}
+
 	var bundle struct {
 		Image string `json:"image"`
 	}
 	if err := json.Unmarshal(entry, &bundle); err != nil {
 		return nil, fmt.Errorf("parse bundle: %w", err)
 	}
+
 	short := append([]byte(nil), `{"image":`...)
 	short = jsontext.AppendQuoted(short, bundle.Image)
 	short = append(short, `,"schema":`...)
 	short = jsontext.AppendQuoted(short, head.Schema)
+
 	return append(short, '}'), nil
 }
 
@@ -75,6 +82,7 @@ func (c *Converted) JSON() []byte {
 	if c.substitutions {
 		text = append(text, `,"substitutions":[]`...)
 	}
+
 	text = append(text, '}')
 	return append(jsontext.Indent(nil, text, "", "    "), '\n')
 }
@@ -89,6 +97,7 @@ func (c *Converted) YAML() []byte {
 	if c.substitutions {
 		text = append(text, `,"substitutions":[]`...)
 	}
+
 	text = append(text, '}')
 	return append(yamltext.Append([]byte("---\n"), text), '\n')
 }
@@ -97,6 +106,7 @@ func (c *Converted) appendEntries(text []byte) []byte {
 	if len(c.entries) == 0 {
 		return append(text, "null"...)
 	}
+
 	separator := byte('[')
 	for _, entry := range c.entries {
 		text = append(append(text, separator), entry...)

@@ -60,6 +60,7 @@ func TestConvertRefuses(t *testing.T) {
 		"no schema":      {template.Basic, `{"schema":7}`, `document 1: json: cannot unmarshal number into Go struct field .schema of type string`},
 		"too many nodes": {template.Basic, "a: [" + longList + "]", `has a YAML document with more than 500000 lines and list items…`},
 	}
+
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			_, err := template.Convert(c.to, []byte(c.input))

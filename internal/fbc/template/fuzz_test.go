@@ -20,6 +20,7 @@ func FuzzRender(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
+
 	f.Fuzz(func(t *testing.T, input []byte) {
 		_, _ = template.Detect(input)
 		for _, typ := range template.Types() {
@@ -59,6 +60,7 @@ func FuzzConvert(f *testing.F) {
 	for _, seed := range []string{catalog, `{"schema":"olm.bundle","image":"a"}{"b":[1,"ü"]}`, "a: b\n---\nc: 1e3\n", "---\n---\n", "null", "{a: b}\n---\n{c: d}\n"} {
 		f.Add([]byte(seed))
 	}
+
 	f.Fuzz(func(t *testing.T, input []byte) {
 		for _, to := range []template.Type{template.Basic, template.Substitutes} {
 			converted, err := template.Convert(to, input)

@@ -49,6 +49,7 @@ func checkYAML(input []byte) error {
 			return fmt.Errorf("has a YAML document with more than %d lines and list items: write it as JSON, or split it", maxNodes)
 		}
 	}
+
 	return nil
 }
 
@@ -82,6 +83,7 @@ func eachDocument(input []byte, visit func(json.RawMessage) error) (err error) {
 			return err
 		}
 	}
+
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(input), 4096)
 	for {
 		var document json.RawMessage

@@ -62,6 +62,7 @@ func readSemver(input []byte) (t *semverTemplate, err error) {
 	if err := checkYAML(input); err != nil {
 		return nil, err
 	}
+
 	t = &semverTemplate{}
 	if err := yaml.UnmarshalStrict(input, t); err != nil {
 		return nil, err
@@ -72,6 +73,7 @@ func readSemver(input []byte) (t *semverTemplate, err error) {
 	if !t.GenerateMajorChannels && !t.GenerateMinorChannels {
 		t.GenerateMinorChannels = true
 	}
+
 	return t, t.checkPreference()
 }
 
@@ -88,6 +90,7 @@ func (t *semverTemplate) checkPreference() error {
 	case preference != minorKind && preference != majorKind:
 		return fmt.Errorf("unknown DefaultChannelTypePreference: %q\nValid values are %q and %q", preference, majorKind, minorKind)
 	}
+
 	return nil
 }
 
@@ -111,19 +114,23 @@ func renderSemver(ctx context.Context, input []byte, r Renderer) ([]fbc.Meta, er
 	if err != nil {
 		return nil, fmt.Errorf("render: unable to read file: %w", err)
 	}
+
 	bundles, err := t.render(ctx, r)
 	if err != nil {
 		return nil, err
 	}
+
 	versions := map[string][]version{}
 	for _, archetype := range archetypes {
 		if versions[archetype], err = bundles.versions(t.list(archetype)); err != nil {
 			return nil, fmt.Errorf("render: unable to post-process bundle info: %w", err)
 		}
 	}
+
 	channels, defaultChannel := t.channels(bundles.pkg, versions)
 	pkg := &fbc.Package{Schema: fbc.SchemaPackage, Name: bundles.pkg, DefaultChannel: defaultChannel}
 	bundles.describe(pkg, channels)
+
 	return bundles.blobs(pkg, channels)
 }
 
@@ -135,6 +142,7 @@ func (t *semverTemplate) render(ctx context.Context, r Renderer) (*semverBundles
 			images = append(images, bundle.Image)
 		}
 	}
+
 	rendered, err := renderAll(ctx, images, r)
 	if err != nil {
 		return nil, err
@@ -142,6 +150,7 @@ func (t *semverTemplate) render(ctx context.Context, r Renderer) (*semverBundles
 	if len(rendered) == 0 {
 		return nil, errors.New("render: no bundles specified or no bundles could be rendered")
 	}
+
 	bundles := &semverBundles{byImage: map[string]Bundle{}, decoded: map[string]*fbc.Bundle{}}
 	for _, image := range images {
 		if len(rendered[image]) != 1 {
@@ -152,6 +161,7 @@ func (t *semverTemplate) render(ctx context.Context, r Renderer) (*semverBundles
 			return nil, fmt.Errorf("bundle reference %q: %w", image, err)
 		}
 	}
+
 	return bundles, nil
 }
 
@@ -168,9 +178,11 @@ func (b *semverBundles) versions(list bundleList) ([]version, error) {
 		if seen[bundle.Name] {
 			return nil, fmt.Errorf("duplicate bundle name %q", bundle.Name)
 		}
+
 		seen[bundle.Name] = true
 		versions = append(versions, version{name: bundle.Name, version: v})
 	}
+
 	slices.SortFunc(versions, func(a, b version) int { return a.version.Compare(b.version) })
 	var faults []string
 	for i := 1; i < len(versions); i++ {
@@ -178,9 +190,11 @@ func (b *semverBundles) versions(list bundleList) ([]version, error) {
 			faults = append(faults, fmt.Sprintf("bundle version %q cannot be compared to %q", v, before))
 		}
 	}
+
 	if len(faults) > 0 {
 		return nil, fmt.Errorf("encountered bundle versions which differ only by build metadata, which cannot be ordered: %s", strings.Join(faults, "\n"))
 	}
+
 	return versions, nil
 }
 
@@ -198,19 +212,23 @@ func (b *semverBundles) versionOf(bundle *fbc.Bundle) (semver.Version, error) {
 		}
 		stated = append(stated, s)
 	}
+
 	if len(stated) != 1 {
 		return semver.Version{}, fmt.Errorf("bundle %q has multiple %q properties, expected exactly 1", bundle.Name, fbc.PropertyPackage)
 	}
+
 	v, err := semver.Parse(stated[0].Version)
 	if err != nil {
 		return semver.Version{}, fmt.Errorf("bundle %q has invalid version %q: %w", bundle.Name, stated[0].Version, err)
 	}
+
 	switch {
 	case b.pkg == "":
 		b.pkg = stated[0].PackageName
 	case b.pkg != stated[0].PackageName:
 		return semver.Version{}, fmt.Errorf("bundle %q does not belong to this package: %q", stated[0].PackageName, b.pkg)
 	}
+
 	return v, nil
 }
 
@@ -223,6 +241,7 @@ func (b *semverBundles) describe(pkg *fbc.Package, channels []fbc.Channel) {
 			newest = channel.Entries[len(channel.Entries)-1].Name
 		}
 	}
+
 	for image, bundle := range b.decoded {
 		if bundle.Name != newest {
 			continue
@@ -239,6 +258,7 @@ func (b *semverBundles) blobs(pkg *fbc.Package, channels []fbc.Channel) ([]fbc.M
 	if err != nil {
 		return nil, err
 	}
+
 	blobs := []fbc.Meta{meta}
 	for _, channel := range channels {
 		meta, err := metaOf(channel.AppendJSON(nil))
@@ -247,10 +267,12 @@ func (b *semverBundles) blobs(pkg *fbc.Package, channels []fbc.Channel) ([]fbc.M
 		}
 		blobs = append(blobs, meta)
 	}
+
 	var bundles []fbc.Meta
 	for _, bundle := range b.byImage {
 		bundles = append(bundles, bundle.Blob)
 	}
+
 	slices.SortFunc(bundles, func(a, b fbc.Meta) int {
 		return strings.Compare(a.Name+"\x00"+string(a.Blob), b.Name+"\x00"+string(b.Blob))
 	})

@@ -24,6 +24,7 @@ func semverInput(options string, lists ...string) string {
 			text.WriteString("  - image: a:" + version + "\n")
 		}
 	}
+
 	return text.String()
 }
 
@@ -154,6 +155,7 @@ func TestSemverOfElevenBundles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			got := summary(t, blobs)
 			if want := "olm.package p default " + byDefault + "\n"; !strings.HasPrefix(got, want) {
 				t.Errorf("got:\n%s\nwant:\n%s", got, want)
@@ -164,6 +166,7 @@ func TestSemverOfElevenBundles(t *testing.T) {
 			if err := fbc.Validate(seq(blobs)); err != nil {
 				t.Errorf("the catalog is not valid: %v", err)
 			}
+
 			_, rest, _ := strings.Cut(got, "\n")
 			golden.Check(t, "semver.txt", []byte(rest+"\n"))
 		})
@@ -179,6 +182,7 @@ func TestSemverRefuses(t *testing.T) {
 		"stated":  {{Blob: bundleBlob("p", "b", `"1.0.0"`, "stated", `{"type":"olm.package","value":{}}`)}},
 		"foreign": {{Blob: blob(`{"schema":"olm.channel","package":"p","name":"c"}`)}},
 	}
+
 	stable := func(images ...string) string {
 		var text strings.Builder
 		text.WriteString("schema: olm.semver\nstable:\n  bundles:\n")
@@ -187,6 +191,7 @@ func TestSemverRefuses(t *testing.T) {
 		}
 		return text.String()
 	}
+
 	cases := map[string]struct{ input, want string }{
 		"an unknown field":          {"schema: olm.semver\nstabel: {}\n", `render: unable to read file: error unmarshaling JSON: while decoding JSON: json: unknown field "stabel"`},
 		"a key twice":               {"schema: olm.semver\nstable: {}\nstable: {}\n", "render: unable to read file: error converting YAML to JSON: yaml: unmarshal errors:\n  line 3: key \"stable\" already set in map"},
@@ -208,6 +213,7 @@ func TestSemverRefuses(t *testing.T) {
 		"a bundle twice":            {stable("a:1.0.0", "a:1.0.0"), `render: unable to post-process bundle info: duplicate bundle name "a.v1.0.0"`},
 		"builds of a version":       {stable("a:1.0.0+b", "a:1.0.0+a", "a:2.0.0"), `render: unable to post-process bundle info: encountered bundle versions which differ only by build metadata, which cannot be ordered: bundle version "1.0.0+a" cannot be compared to "1.0.0+b"`},
 	}
+
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			_, err := template.Render(context.Background(), template.Semver, []byte(c.input), odd)
@@ -222,6 +228,7 @@ func TestSemverBundlesOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	const want = "olm.bundle a.v1.0.0 a:1.0.0\nolm.bundle a.v1.1.0 a:1.1.0"
 	if got := summary(t, blobs); !strings.HasSuffix(got, want) || strings.Count(got, "olm.bundle ") != 2 {
 		t.Errorf("got:\n%s\nwant at the end:\n%s", got, want)
@@ -247,6 +254,7 @@ func TestSemverDescribesThePackage(t *testing.T) {
 		"no CSV":                {template.Bundle{Blob: bundleBlob("p", "new", `"1.1.0"`, "new")}, "", nil},
 		"a broken CSV":          {template.Bundle{CSV: []byte(`{`), Blob: bundleBlob("p", "new", `"1.1.0"`, "new")}, "", nil},
 	}
+
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			input := "schema: olm.semver\ngenerateMajorChannels: true\nstable: {bundles: [{image: new}, {image: old}]}\n"
@@ -255,6 +263,7 @@ func TestSemverDescribesThePackage(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			p, err := fbc.DecodePackage(blobs[0])
 			if err != nil {
 				t.Fatal(err)

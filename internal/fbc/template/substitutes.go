@@ -32,21 +32,25 @@ func renderSubstitutes(ctx context.Context, input []byte, r Renderer) ([]fbc.Met
 	if err := checkSubstitutions(d.Substitutions); err != nil {
 		return nil, fmt.Errorf("render: %w", err)
 	}
+
 	c, err := newSubstitutable(blobs)
 	if err != nil {
 		return nil, fmt.Errorf("render: unable to create declarative config from entries: %w", err)
 	}
+
 	for _, s := range d.Substitutions {
 		if err := c.substitute(ctx, s, r); err != nil {
 			return nil, fmt.Errorf("render: error processing substitution %q -> %q: %w", s.Base, s.Name, err)
 		}
 	}
+
 	if blobs, err = c.result(); err != nil {
 		return nil, fmt.Errorf("render: %w", err)
 	}
 	if err := fbc.Validate(all(blobs)); err != nil {
 		return nil, fmt.Errorf("render: resulting config is not valid FBC: %w", err)
 	}
+
 	return blobs, nil
 }
 
@@ -62,6 +66,7 @@ func checkSubstitutions(substitutions []substitution) error {
 		}
 		bases[s.Base], names[s.Name] = true, s.Base
 	}
+
 	return nil
 }
 
@@ -89,6 +94,7 @@ func newSubstitutable(blobs []fbc.Meta) (*substitutable, error) {
 			return nil, err
 		}
 	}
+
 	return c, nil
 }
 
@@ -101,6 +107,7 @@ func (c *substitutable) result() ([]fbc.Meta, error) {
 		}
 		c.blobs[i] = meta
 	}
+
 	return c.blobs, nil
 }
 
@@ -114,6 +121,7 @@ func (c *substitutable) substitute(ctx context.Context, s substitution, r Render
 	case s.Name == s.Base:
 		return errors.New("substitution name and base cannot be the same")
 	}
+
 	rendered, err := r.Render(ctx, s.Name)
 	if err != nil {
 		return fmt.Errorf("failed to render bundle image reference %q: %w", s.Name, err)
@@ -121,19 +129,23 @@ func (c *substitutable) substitute(ctx context.Context, s substitution, r Render
 	if len(rendered) == 0 {
 		return fmt.Errorf("rendered bundle image reference %q contains no bundles", s.Name)
 	}
+
 	substitute, err := fbc.DecodeBundle(rendered[0].Blob)
 	if err != nil {
 		return fmt.Errorf("failed to render bundle image reference %q: %w", s.Name, err)
 	}
+
 	base, err := c.baseOf(s, substitute)
 	if err != nil {
 		return err
 	}
+
 	for _, channel := range c.channels {
 		if channel.Package == base.Package {
 			substituteIn(channel, base.Name, substitute.Name)
 		}
 	}
+
 	c.blobs = append(c.blobs, rendered[0].Blob)
 	c.bundles = append(c.bundles, substitute)
 	return nil
@@ -145,10 +157,12 @@ func (c *substitutable) baseOf(s substitution, substitute *fbc.Bundle) (*fbc.Bun
 	if err != nil {
 		return nil, fmt.Errorf("failed to get VersionRelease for substitute bundle %q: %w", substitute.Name, err)
 	}
+
 	i := slices.IndexFunc(c.bundles, func(b *fbc.Bundle) bool { return b.Name == s.Base })
 	if i < 0 {
 		return nil, fmt.Errorf("base bundle %q does not exist in catalog", s.Base)
 	}
+
 	from, err := c.bundles[i].VersionRelease()
 	if err != nil {
 		return nil, fmt.Errorf("failed to get VersionRelease for base bundle %q: %w", s.Base, err)
@@ -156,6 +170,7 @@ func (c *substitutable) baseOf(s substitution, substitute *fbc.Bundle) (*fbc.Bun
 	if from.Compare(to) >= 0 {
 		return nil, fmt.Errorf("base bundle %q is not less than substitute bundle %q", s.Base, substitute.Name)
 	}
+
 	return c.bundles[i], nil
 }
 
@@ -173,9 +188,11 @@ func substituteIn(channel *fbc.Channel, base, substitute string) {
 			entry.Skips = append(slices.DeleteFunc(entry.Skips, func(skip string) bool { return skip == base }), substitute)
 		}
 	}
+
 	if at < 0 {
 		return
 	}
+
 	entry := channel.Entries[at]
 	entry.Name, entry.Skips = substitute, append(entry.Skips, base)
 	channel.Entries[at] = fbc.ChannelEntry{Name: base}

@@ -17,15 +17,18 @@ func substitutesInput(channels []string, substitutions ...string) string {
 		name, list, _ := strings.Cut(channel, ": ")
 		entries = append(entries, fmt.Sprintf(`{"schema":"olm.channel","package":"p","name":%q,"entries":[%s]}`, name, list))
 	}
+
 	for _, version := range []string{"1.0.0", "1.1.0"} {
 		entries = append(entries, string(bundleBlob("p", "a.v"+version, fmt.Sprintf("%q", version), "a:"+version).Blob))
 	}
+
 	entries = append(entries, `{"schema":"own"}`)
 	var pairs []string
 	for _, s := range substitutions {
 		base, name, _ := strings.Cut(s, " ")
 		pairs = append(pairs, fmt.Sprintf(`{"base":%q,"name":%q}`, base, name))
 	}
+
 	return fmt.Sprintf(`{"schema":"olm.template.substitutes","entries":[%s],"substitutions":[%s]}`, strings.Join(entries, ","), strings.Join(pairs, ","))
 }
 
@@ -82,12 +85,14 @@ olm.channel beta:
   a.v1.0.0 replaces a.v0.1.0 skips a.v0.2.0 skipRange <1.0.0
   a.v1.1.1 replaces a.v1.0.0 skips a.v1.1.0`},
 	}
+
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			blobs, err := template.Render(context.Background(), template.Substitutes, []byte(substitutesInput(c.channels, c.substitutions...)), rebuilt())
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			got := summary(t, blobs)
 			_, channels, _ := strings.Cut(got, "\n")
 			channels, bundles, _ := strings.Cut(channels, "\nolm.bundle ")
@@ -136,6 +141,7 @@ func TestSubstitutesRefuses(t *testing.T) {
 		"of another package":    {of("a.v1.0.0 foreign"), "render: resulting config is not valid FBC: …"},
 		"not of its name":       {of("a.v1.0.0 misnamed"), "render: resulting config is not valid FBC: invalid index:\n└── invalid package \"p\":\n    └── invalid channel \"stable\":\n        └── invalid bundle \"misnamed\":\n            └── name \"misnamed\" does not match normalized name \"p-v1.0.0-1\""},
 	}
+
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			_, err := template.Render(context.Background(), template.Substitutes, []byte(c.input), images)

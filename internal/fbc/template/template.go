@@ -56,6 +56,7 @@ func Detect(input []byte) (Type, error) {
 	if err != nil {
 		return "", fmt.Errorf("decoding template input: %w", err)
 	}
+
 	var head struct {
 		Schema string `json:"schema"`
 	}
@@ -65,11 +66,13 @@ func Detect(input []byte) (Type, error) {
 	if head.Schema == "" {
 		return "", errors.New("template input missing required 'schema' field")
 	}
+
 	for _, t := range Types() {
 		if schemas[t] == head.Schema {
 			return t, nil
 		}
 	}
+
 	return "", fmt.Errorf("unknown template schema: %s", head.Schema)
 }
 
@@ -100,6 +103,7 @@ func Render(ctx context.Context, t Type, input []byte, r Renderer) ([]fbc.Meta, 
 	case Substitutes:
 		return renderSubstitutes(ctx, input, r)
 	}
+
 	_, err := ParseType(string(t))
 	return nil, err
 }
@@ -119,13 +123,16 @@ func renderAll(ctx context.Context, images []string, r Renderer) (map[string][]B
 			return err
 		})
 	}
+
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
+
 	bundles := make(map[string][]Bundle, len(images))
 	for i, image := range images {
 		bundles[image] = rendered[i]
 	}
+
 	return bundles, nil
 }
 
@@ -143,9 +150,11 @@ func metaOf(blob []byte) (fbc.Meta, error) {
 		}
 		found = append(found, meta)
 	}
+
 	if len(found) != 1 {
 		return fbc.Meta{}, errors.New("is not one object")
 	}
+
 	found[0].At = fbc.Place{}
 	return found[0], nil
 }

@@ -24,14 +24,17 @@ func (r registry) Render(_ context.Context, image string) ([]template.Bundle, er
 	if bundles, ok := r[image]; ok {
 		return bundles, nil
 	}
+
 	name, version, ok := strings.Cut(image, ":")
 	if !ok {
 		return nil, fmt.Errorf("pulling %s: %w", image, errNoImage)
 	}
+
 	pkg := "p"
 	if before, after, ok := strings.Cut(name, "/"); ok {
 		pkg, name = before, after
 	}
+
 	return []template.Bundle{{Blob: bundleBlob(pkg, name+".v"+version, fmt.Sprintf("%q", version), image)}}, nil
 }
 
@@ -83,6 +86,7 @@ func summary(t *testing.T, blobs []fbc.Meta) string {
 		}
 		lines = append(lines, line)
 	}
+
 	return strings.Join(lines, "\n")
 }
 
@@ -97,6 +101,7 @@ func edges(e fbc.ChannelEntry) string {
 	if e.SkipRange != "" {
 		text += " skipRange " + e.SkipRange
 	}
+
 	return text
 }
 
@@ -108,12 +113,14 @@ func says(t *testing.T, err error, want string) {
 	if err != nil {
 		got = err.Error()
 	}
+
 	if beginning, ok := strings.CutSuffix(want, "…"); ok {
 		if !strings.HasPrefix(got, beginning) {
 			t.Errorf("error is\n%s\nwant\n%s", got, want)
 		}
 		return
 	}
+
 	if got != want {
 		t.Errorf("error is\n%s\nwant\n%s", got, want)
 	}
@@ -125,6 +132,7 @@ func TestParseType(t *testing.T) {
 			t.Errorf("%q is read as %q (%v)", want, got, err)
 		}
 	}
+
 	_, err := template.ParseType("composite")
 	says(t, err, `invalid template type "composite", must be one of: [basic semver substitutes]`)
 	_, err = template.Render(context.Background(), "x", nil, registry{})
@@ -151,6 +159,7 @@ func TestDetect(t *testing.T) {
 		"too long":           {input: "schema: " + strings.Repeat("a", 8<<20), err: `decoding template input: has a YAML document larger than 8388608 bytes: write it as JSON, or split it`},
 		"long JSON":          {input: `{"schema":"olm.semver","x":"` + strings.Repeat("a,", 5<<20) + `"}`, want: template.Semver},
 	}
+
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			got, err := template.Detect([]byte(c.input))
@@ -166,6 +175,7 @@ func TestReadInput(t *testing.T) {
 	if got, err := template.ReadInput(strings.NewReader("a")); err != nil || string(got) != "a" {
 		t.Errorf("got %q (%v)", got, err)
 	}
+
 	_, err := template.ReadInput(io.MultiReader(strings.NewReader("a"), failing{}))
 	if !errors.Is(err, errNoImage) {
 		t.Errorf("error is %v", err)
@@ -173,6 +183,7 @@ func TestReadInput(t *testing.T) {
 	if got, err := template.ReadAtMost(strings.NewReader("abc"), 3); err != nil || string(got) != "abc" {
 		t.Errorf("got %q (%v)", got, err)
 	}
+
 	_, err = template.ReadAtMost(strings.NewReader("abcd"), 3)
 	says(t, err, "the template is larger than 3 bytes")
 }

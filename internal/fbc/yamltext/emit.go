@@ -31,6 +31,7 @@ func Append(dst, value []byte) []byte {
 	if max(cap(e.text), cap(e.members)) > maxKept {
 		e.text, e.members = nil, nil
 	}
+
 	pool.Put(e)
 	return dst
 }
@@ -72,6 +73,7 @@ func (e *emitter) node(value []byte, inMapping bool) {
 	if len(value) == 0 {
 		return
 	}
+
 	switch value[0] {
 	case '{':
 		e.mapping(value)
@@ -100,6 +102,7 @@ func (e *emitter) mapping(object []byte) {
 		}
 		e.members = append(e.members, m)
 	}
+
 	if len(e.members) == first {
 		e.indicator("{}")
 		return
@@ -107,13 +110,16 @@ func (e *emitter) mapping(object []byte) {
 	if !sorted {
 		slices.SortStableFunc(e.members[first:], func(a, b member) int { return compareKeys(a.key, b.key) })
 	}
+
 	before := e.indent
 	if e.indent += step; before < 0 {
 		e.indent = 0
 	}
+
 	for i := first; i < len(e.members); i++ {
 		e.member(e.members[i])
 	}
+
 	e.indent = before
 	clear(e.members[first:])
 	e.members = e.members[:first]
@@ -135,6 +141,7 @@ func (e *emitter) member(m member) {
 		e.nextLine()
 		e.indicator(":")
 	}
+
 	e.whitespace = false
 	e.node(m.value, true)
 }
@@ -157,9 +164,11 @@ func (e *emitter) sequence(list []byte, inMapping bool) {
 		e.indicator("-")
 		e.node(element, false)
 	}
+
 	if empty {
 		e.indicator("[]")
 	}
+
 	e.indent = before
 }
 
@@ -171,6 +180,7 @@ func (e *emitter) nextLine() {
 		e.breakLine()
 		column = 0
 	}
+
 	e.pad(indent - column)
 	e.indention, e.whitespace = true, true
 }

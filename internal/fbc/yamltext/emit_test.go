@@ -35,6 +35,7 @@ func values() []string {
 		long, long + "\n" + long, long + " \n", "'" + long, "é" + long, long + "\t", strings.Repeat("x", 200) + " y", strings.Repeat("é ", 100), "\u2028" + long, strings.Repeat("a ", 70) + "\x01",
 		strings.Repeat("k", 128), strings.Repeat("k", 129), strings.Repeat("a b ", 50), strings.Repeat("a b ", 25), "\ufeff\u00ff\u0100\uffff\U0001F600", "'" + strings.Repeat("a b ", 25), "\t" + strings.Repeat("a b ", 25),
 	}
+
 	var out []string
 	for _, text := range texts {
 		quoted := string(jsontext.AppendQuoted(nil, text))
@@ -42,6 +43,7 @@ func values() []string {
 			out = append(out, strings.ReplaceAll(format, "%s", quoted))
 		}
 	}
+
 	// The order of some keys depends on which others there are: here, pairs are compared.
 	keys := strings.Fields("b0 b00 b01 b001 b010 b0- b00-1 b10 b100 b1-0 b b- b.0 b.a b1a b1é b² ba B _ 9 10 b٣ b2")
 	for i, a := range keys {
@@ -49,6 +51,7 @@ func values() []string {
 			out = append(out, fmt.Sprintf(`{"%s":1,"%s":2}`, a, b))
 		}
 	}
+
 	return append(out,
 		`[]`, `{}`, `[[]]`, `[{}]`, `{"a":{}}`, `{"a":[]}`, `[[[1,2],[3]],[]]`, `[{"a":[{"b":[1]}]}]`, `null`, `true`, `[null,false]`,
 		`[0,-0,1,-1,9007199254740993,9223372036854775807,9223372036854775808,18446744073709551615,18446744073709551616,1.0,1.5,1e3,1e21,1e400,-1e-7,1234567.5,0.1e1,-0.0]`,
@@ -75,6 +78,7 @@ func plain(t *testing.T, value []byte) any {
 	if err := decoder.Decode(&decoded); err != nil {
 		t.Fatal(err)
 	}
+
 	return numbers(t, decoded)
 }
 
@@ -99,6 +103,7 @@ func numbers(t *testing.T, value any) any {
 		}
 		return mapping
 	}
+
 	return value
 }
 
@@ -110,11 +115,13 @@ func check(t *testing.T, text []byte) {
 	if err != nil {
 		return
 	}
+
 	got := yamltext.Append([]byte("before\n"), value)
 	// The library writes this text so that it is read as something else.
 	if want := "before\n" + reference(t, value); !bytes.Contains(value, []byte(`"<<"`)) && want != string(got) {
 		t.Errorf("YAML of %s (-want +got):\n%s", value, cmp.Diff(want, string(got)))
 	}
+
 	var read any
 	if err := goyaml.Unmarshal(got[len("before\n"):], &read); err != nil {
 		t.Fatalf("YAML of %s is not read: %v\n%s", value, err, got)
@@ -140,6 +147,7 @@ func withoutZeros(value any) any {
 			v[key] = withoutZeros(v[key])
 		}
 	}
+
 	return value
 }
 
@@ -163,6 +171,7 @@ func TestAppendOfRealCatalogs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		got := yamltext.Append(nil, value)
 		if !bytes.Equal(want, got) {
 			t.Errorf("YAML (-want +got):\n%s", cmp.Diff(string(want), string(got)))
@@ -170,6 +179,7 @@ func TestAppendOfRealCatalogs(t *testing.T) {
 		if value[0] != '{' {
 			continue
 		}
+
 		again, ok := yamltext.AppendJSON(nil, got, 100, resolve)
 		if !ok {
 			t.Errorf("what is written is not read:\n%.2000s", got)
@@ -215,6 +225,7 @@ func BenchmarkAppend(b *testing.B) {
 		values = append(values, value)
 		size += len(value)
 	}
+
 	b.Run("ours", func(b *testing.B) {
 		b.SetBytes(int64(size))
 		b.ReportAllocs()
@@ -225,6 +236,7 @@ func BenchmarkAppend(b *testing.B) {
 			}
 		}
 	})
+
 	b.Run("sigs.k8s.io/yaml", func(b *testing.B) {
 		b.SetBytes(int64(size))
 		b.ReportAllocs()

@@ -21,12 +21,14 @@ func AppendJSON(dst, text []byte, maxDepth int, resolve func(dst, scalar []byte)
 	if !isClean(text) {
 		return dst, false
 	}
+
 	p := parser{text: text, out: dst, depth: maxDepth, resolve: resolve}
 	p.nextLine()
 	p.node(-1)
 	if p.nextLine(); p.odd || p.column >= 0 {
 		return dst, false
 	}
+
 	return p.out, true
 }
 
@@ -54,6 +56,7 @@ func isClean(text []byte) bool {
 	if len(text) == 0 || text[len(text)-1] != '\n' {
 		return false
 	}
+
 	for i := 0; i < len(text); {
 		if i+8 <= len(text) {
 			marks := uncommon(binary.LittleEndian.Uint64(text[i : i+8]))
@@ -63,6 +66,7 @@ func isClean(text []byte) bool {
 			}
 			i += bits.TrailingZeros64(marks) >> 3
 		}
+
 		b := text[i]
 		if b >= utf8.RuneSelf {
 			r, size := utf8.DecodeRune(text[i:])
@@ -72,11 +76,14 @@ func isClean(text []byte) bool {
 			i += size
 			continue
 		}
+
 		if b < ' ' && b != '\n' && b != '\t' || b == 0x7f {
 			return false
 		}
+
 		i++
 	}
+
 	return true
 }
 
@@ -87,6 +94,7 @@ func (p *parser) nextLine() {
 		for p.text[p.first] == ' ' { // The text ends with a line break.
 			p.first++
 		}
+
 		switch p.text[p.first] {
 		case '\n':
 			p.at = p.first + 1
@@ -97,12 +105,15 @@ func (p *parser) nextLine() {
 		case '\t':
 			p.odd = true
 		}
+
 		p.column = p.first - p.at
 		if p.column == 0 && (bytes.HasPrefix(p.text[p.at:], []byte("---")) || bytes.HasPrefix(p.text[p.at:], []byte("..."))) {
 			p.odd = true
 		}
+
 		return
 	}
+
 	p.column = -1
 }
 
@@ -140,11 +151,14 @@ func (p *parser) colon(i int) int {
 		if after := line[end+1:]; len(after) == 0 || after[0] != ':' || len(after) > 1 && after[1] != ' ' {
 			return 0
 		}
+
 		return i + end + 1
 	}
+
 	if !p.startsPlain(i) {
 		return 0
 	}
+
 	for {
 		next := bytes.IndexByte(p.text[i:], ':')
 		if next < 0 || bytes.IndexByte(p.text[i:i+next], '\n') >= 0 {
@@ -185,6 +199,7 @@ func (p *parser) mapping(column int) {
 		if !first {
 			p.out = append(p.out, ',')
 		}
+
 		p.key(p.text[p.first:colon])
 		p.value(colon+1, column, true)
 		p.nextLine()
@@ -192,6 +207,7 @@ func (p *parser) mapping(column int) {
 			break
 		}
 	}
+
 	p.shut('}', column)
 }
 
@@ -213,6 +229,7 @@ func (p *parser) sequence(column int) {
 		if !first {
 			p.out = append(p.out, ',')
 		}
+
 		line := p.at
 		p.entry(p.first+1, column)
 		p.nextLine()
@@ -220,6 +237,7 @@ func (p *parser) sequence(column int) {
 			break
 		}
 	}
+
 	p.shut(']', column)
 }
 
@@ -275,6 +293,7 @@ func (p *parser) value(i, column int, inMapping bool) {
 			column--
 		}
 		p.node(column)
+
 	case '"':
 		p.double(i + 1)
 	case '\'':

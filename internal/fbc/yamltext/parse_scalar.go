@@ -15,6 +15,7 @@ func (p *parser) plain(i, column int) {
 	if !comment && !p.odd {
 		text = p.plainLines(text, column)
 	}
+
 	switch {
 	case p.odd:
 	case !isAmbiguous(text):
@@ -42,10 +43,12 @@ func (p *parser) plainLine(i int) (text []byte, comment bool) {
 	if at := bytes.Index(text, []byte(" #")); at >= 0 {
 		text, comment = text[:at], true
 	}
+
 	text = bytes.TrimRight(text, " ")
 	if bytes.IndexByte(text, '\t') >= 0 || bytes.Contains(text, []byte(": ")) || bytes.HasSuffix(text, []byte(":")) {
 		p.odd = true
 	}
+
 	return text, comment
 }
 
@@ -57,6 +60,7 @@ func (p *parser) plainLines(text []byte, column int) []byte {
 		if line == len(p.text) {
 			break
 		}
+
 		first := p.skipBlanks(line)
 		if first-line <= column || p.text[first] == '#' {
 			break
@@ -65,12 +69,14 @@ func (p *parser) plainLines(text []byte, column int) []byte {
 			p.scalar = append(p.scalar[:0], text...)
 			folded = true
 		}
+
 		more, comment := p.plainLine(first)
 		p.scalar = append(appendBreaks(p.scalar, breaks), more...)
 		if text = p.scalar; comment {
 			break
 		}
 	}
+
 	return text
 }
 
@@ -85,6 +91,7 @@ func (p *parser) skipEmpty(i int) (line, breaks int) {
 		i = end + 1
 		breaks++
 	}
+
 	return i, breaks
 }
 
@@ -125,6 +132,7 @@ func (p *parser) single(i int) {
 			return
 		}
 	}
+
 	p.odd = true
 }
 
@@ -152,6 +160,7 @@ func (p *parser) double(i int) {
 			return
 		}
 	}
+
 	p.odd = true
 }
 
@@ -165,11 +174,13 @@ func (p *parser) fold(i, escaped int) int {
 		p.odd = true
 		return line
 	}
+
 	first := p.skipBlanks(line)
 	if p.text[first] == '\t' || first == line {
 		// What begins a line may be the mark of a document.
 		p.odd = true
 	}
+
 	p.scalar = appendBreaks(p.scalar, breaks)
 	return first
 }
@@ -192,23 +203,28 @@ func (p *parser) escape(i int) int {
 			p.odd = true
 			return line
 		}
+
 		first := p.skipBlanks(line)
 		p.odd = p.odd || p.text[first] == '\t' || first == line
 		return first
 	}
+
 	if text := escapes[letter]; text != "" {
 		p.scalar = append(p.scalar, text...)
 		return i + 2
 	}
+
 	n := digitsOf[letter]
 	if n == 0 || i+2+n > len(p.text) {
 		p.odd = true
 		return len(p.text)
 	}
+
 	code, err := strconv.ParseInt(string(p.text[i+2:i+2+n]), 16, 32)
 	r := rune(code)
 	p.odd = p.odd || err != nil || !utf8.ValidRune(r)
 	p.scalar = utf8.AppendRune(p.scalar, r)
+
 	return i + 2 + n
 }
 
@@ -242,6 +258,7 @@ func (p *parser) literal(i, column int) {
 	if h.indent == 0 {
 		indent = p.blockIndent(column)
 	}
+
 	p.scalar = p.scalar[:0]
 	breaks, filled := 0, false
 	for p.at < len(p.text) && !p.odd {
@@ -257,15 +274,18 @@ func (p *parser) literal(i, column int) {
 			p.scalar = append(appendNewlines(p.scalar, breaks), line[indent:]...)
 			breaks, filled = 0, true
 		}
+
 		breaks++
 		p.at = end + 1
 	}
+
 	switch {
 	case h.chomp == '+':
 		p.scalar = appendNewlines(p.scalar, breaks)
 	case h.chomp == 0 && filled:
 		p.scalar = append(p.scalar, '\n')
 	}
+
 	p.out = jsontext.AppendQuoted(p.out, p.scalar)
 }
 
@@ -278,9 +298,11 @@ func (p *parser) blockIndent(column int) int {
 		first = p.skipBlanks(line)
 		p.odd = p.odd || p.text[first] == '\t'
 	}
+
 	for i := p.at; i < line; i = p.lineEnd(i) + 1 {
 		// The blanks of an empty line that is longer would count.
 		p.odd = p.odd || p.lineEnd(i)-i > first-line
 	}
+
 	return max(first-line, column+1)
 }

@@ -50,14 +50,17 @@ func checkRead(t *testing.T, text []byte) bool {
 		}
 		return false
 	}
+
 	got, _, err := jsontext.Compact(nil, out[len("before"):], 0)
 	if err != nil {
 		t.Fatalf("%q is read as %s: %v", text, out, err)
 	}
+
 	converted, err := yaml.YAMLToJSON(text)
 	if err != nil {
 		t.Fatalf("%q is read as %s, and the library says: %v", text, got, err)
 	}
+
 	want, _, err := jsontext.Compact(nil, converted, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -65,6 +68,7 @@ func checkRead(t *testing.T, text []byte) bool {
 	if !bytes.Equal(want, got) {
 		t.Errorf("%q is read as\n%s, want\n%s", text, got, want)
 	}
+
 	return true
 }
 
@@ -74,6 +78,7 @@ func TestAppendJSONIsAsTheYAMLLibrary(t *testing.T) {
 			t.Errorf("%q is not read", text)
 		}
 	}
+
 	for _, text := range unread {
 		if checkRead(t, []byte(text)) {
 			t.Errorf("%q is read", text)
@@ -102,6 +107,7 @@ func FuzzBoth(f *testing.F) {
 	for _, text := range values() {
 		f.Add([]byte(text))
 	}
+
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if value, _, err := jsontext.Compact(nil, text, 15); err == nil {
 			checkRead(t, yamltext.Append(nil, value))
@@ -115,10 +121,12 @@ func TestAppendJSONReadsRealDocuments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	more, err := filepath.Glob(filepath.Join(env.SharedData(t, "."), "*", "*", "*", "*", "*.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	left, all := 0, 0
 	for _, path := range append(paths, more...) {
 		text, err := os.ReadFile(path)
@@ -132,6 +140,7 @@ func TestAppendJSONReadsRealDocuments(t *testing.T) {
 			}
 		}
 	}
+
 	t.Logf("%d of %d documents are left to a parser", left, all)
 	if left*2 > all {
 		t.Errorf("%d of %d documents are left to a parser", left, all)
@@ -146,6 +155,7 @@ func BenchmarkAppendJSON(b *testing.B) {
 		texts = append(texts, text)
 		size += len(text)
 	}
+
 	b.Run("ours", func(b *testing.B) {
 		b.SetBytes(int64(size))
 		b.ReportAllocs()
@@ -156,6 +166,7 @@ func BenchmarkAppendJSON(b *testing.B) {
 			}
 		}
 	})
+
 	b.Run("sigs.k8s.io/yaml", func(b *testing.B) {
 		b.SetBytes(int64(size))
 		b.ReportAllocs()

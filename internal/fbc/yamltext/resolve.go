@@ -35,6 +35,7 @@ func isAmbiguous(text []byte) bool {
 	case '+', '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
 		return words[string(text)] || isNumber(text) || isTimestamp(text) || isBase60(text)
 	}
+
 	return false
 }
 
@@ -62,16 +63,19 @@ func parseNumber(text string) (string, bool) {
 	if u, err := strconv.ParseUint(text, 0, 64); err == nil {
 		return strconv.FormatUint(u, 10), true
 	}
+
 	if yamlFloat().MatchString(text) {
 		if f, err := strconv.ParseFloat(text, 64); err == nil {
 			return strconv.FormatFloat(f, 'g', -1, 64), true
 		}
 	}
+
 	if binary, ok := strings.CutPrefix(text, "0b"); ok {
 		_, intErr := strconv.ParseInt(binary, 2, 64)
 		_, uintErr := strconv.ParseUint(binary, 2, 64)
 		return "", intErr == nil || uintErr == nil
 	}
+
 	return "", false
 }
 
@@ -84,6 +88,7 @@ func (e *emitter) number(text []byte) {
 	if written, ok := parseNumber(string(text)); ok {
 		text = []byte(written)
 	}
+
 	// One that is too large even for a float64 stays as it is.
 	e.word(text)
 }
@@ -96,6 +101,7 @@ func isTimestamp(text []byte) bool {
 	if len(text) <= year || text[year] != '-' || !isDigits(text[:year]) {
 		return false
 	}
+
 	for _, format := range timestamps {
 		if _, err := time.Parse(format, string(text)); err == nil {
 			return true
@@ -120,12 +126,15 @@ func compareKeys(a, b []byte) int {
 	for n < len(a) && n < len(b) && a[n] == b[n] {
 		n++
 	}
+
 	if n == len(a) || n == len(b) {
 		return len(a) - len(b)
 	}
+
 	for n > 0 && !utf8.RuneStart(a[n]) {
 		n--
 	}
+
 	ar, _ := utf8.DecodeRune(a[n:])
 	br, _ := utf8.DecodeRune(b[n:])
 	switch al, bl := unicode.IsLetter(ar), unicode.IsLetter(br); {
@@ -136,11 +145,13 @@ func compareKeys(a, b []byte) int {
 	case bl:
 		return -1
 	}
+
 	// A digit that is not the first of a number counts with those before it.
 	var before int64
 	if (ar == '0' || br == '0') && followsNumber(a[:n]) {
 		before = 1
 	}
+
 	an, as := digits(before, a[n:])
 	bn, bs := digits(before, b[n:])
 	return cmp.Or(cmp.Compare(an, bn), cmp.Compare(as, bs), cmp.Compare(ar, br))
@@ -158,6 +169,7 @@ func followsNumber(text []byte) bool {
 		}
 		text = text[:len(text)-size]
 	}
+
 	return false
 }
 
@@ -171,5 +183,6 @@ func digits(n int64, text []byte) (number int64, count int) {
 		n = n*10 + int64(r-'0')
 		count++
 	}
+
 	return n, count
 }

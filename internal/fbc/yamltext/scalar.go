@@ -53,6 +53,7 @@ func shapeOf(text []byte) shape {
 		}
 		i += size
 	}
+
 	return s
 }
 
@@ -66,6 +67,7 @@ func plainStart(text []byte) bool {
 			return false
 		}
 	}
+
 	return !bytes.HasPrefix(text, []byte("---")) && !bytes.HasPrefix(text, []byte("..."))
 }
 
@@ -94,6 +96,7 @@ func (s *shape) character(text []byte, i int) int {
 	case !isPrintable(r):
 		s.special()
 	}
+
 	return size
 }
 
@@ -125,6 +128,7 @@ func (e *emitter) str(quoted []byte, key bool) {
 		e.word([]byte(`""`))
 		return
 	}
+
 	switch s := shapeOf(text); {
 	case s.newline && s.block && !key:
 		e.literal(text, s)
@@ -147,11 +151,13 @@ func (e *emitter) plain(text []byte, s shape, key bool) {
 			if at < 0 {
 				break
 			}
+
 			e.out = append(e.out, text[:at]...)
 			column = e.fold()
 			text = text[at+1:]
 		}
 	}
+
 	e.out = append(e.out, text...)
 	e.whitespace, e.indention = false, false
 }
@@ -163,6 +169,7 @@ func (e *emitter) foldAt(text []byte, s shape, column int) int {
 	if !s.ascii {
 		from = afterCharacters(text, from)
 	}
+
 	for i := max(from, 1); i+1 < len(text); i++ {
 		blank := bytes.IndexByte(text[i:len(text)-1], ' ')
 		if blank < 0 {
@@ -172,6 +179,7 @@ func (e *emitter) foldAt(text []byte, s shape, column int) int {
 			return i
 		}
 	}
+
 	return -1
 }
 
@@ -213,16 +221,20 @@ func (e *emitter) single(text []byte, key bool) {
 			e.pad(e.textIndent())
 			column, broken = e.textIndent(), false
 		}
+
 		if r == '\'' {
 			e.out = append(e.out, '\'')
 			column++
 		}
+
 		e.out = append(e.out, text[i:i+size]...)
 		if column++; r == '\u2028' || r == '\u2029' {
 			broken, column = true, 0
 		}
+
 		i += size
 	}
+
 	e.out = append(e.out, '\'')
 	e.whitespace, e.indention = false, false
 }
@@ -253,6 +265,7 @@ func (e *emitter) double(text []byte, key bool) {
 		}
 		i += size
 	}
+
 	e.out = append(e.out, '"')
 	e.whitespace, e.indention = false, false
 }
@@ -277,6 +290,7 @@ func appendEscape(out []byte, r rune) []byte {
 	if letter, ok := short[r]; ok {
 		return append(out, letter)
 	}
+
 	digits := 8
 	switch {
 	case r <= 0xff:
@@ -286,9 +300,11 @@ func appendEscape(out []byte, r rune) []byte {
 	default:
 		out = append(out, 'U')
 	}
+
 	for shift := 4 * (digits - 1); shift >= 0; shift -= 4 {
 		out = append(out, hex[r>>shift&15])
 	}
+
 	return out
 }
 
@@ -298,12 +314,14 @@ func (e *emitter) literal(text []byte, s shape) {
 	if text[0] == ' ' || breakAt(text, 0) > 0 {
 		e.out = append(e.out, '0'+step)
 	}
+
 	rest, ends := trimBreak(text)
 	if _, twice := trimBreak(rest); !ends {
 		e.out = append(e.out, '-')
 	} else if twice || len(rest) == 0 {
 		e.out = append(e.out, '+')
 	}
+
 	e.breakLine()
 	indent := e.textIndent()
 	for len(text) > 0 {
@@ -312,12 +330,15 @@ func (e *emitter) literal(text []byte, s shape) {
 			e.pad(indent)
 			e.out = append(e.out, text[:end]...)
 		}
+
 		e.out = append(e.out, text[end:end+size]...)
 		if size > 0 {
 			e.line = len(e.out)
 		}
+
 		text = text[end+size:]
 	}
+
 	e.whitespace, e.indention = true, ends
 }
 
@@ -328,6 +349,7 @@ func nextBreak(text []byte, s shape) (i, size int) {
 	if end < 0 {
 		end = len(text)
 	}
+
 	if s.breaks {
 		for i := range text[:end] {
 			if size := breakAt(text, i); size > 0 {
@@ -335,6 +357,7 @@ func nextBreak(text []byte, s shape) (i, size int) {
 			}
 		}
 	}
+
 	return end, min(1, len(text)-end)
 }
 

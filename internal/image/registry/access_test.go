@@ -54,8 +54,10 @@ func newTokenServerOf(t *testing.T) *tokenServerOf {
 			w.WriteHeader(status)
 			return
 		}
+
 		fmt.Fprintf(w, `{"token":%q,"expires_in":300}`, user+" "+r.URL.Query().Get("scope"))
 	})
+
 	return s
 }
 
@@ -96,6 +98,7 @@ func newSharedRegistry(t *testing.T) *sharedRegistry {
 			refuse(w, tokens.challenge())
 		}
 	})
+
 	return s
 }
 
@@ -152,6 +155,7 @@ func TestRepositoriesDoNotDecideForOthers(t *testing.T) {
 		"forbids":              func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) },
 		"redirects to a thief": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, s.thief.URL, http.StatusFound) },
 	}
+
 	for name, answer := range hostile {
 		t.Run(name, func(t *testing.T) {
 			s.mu.Lock()
@@ -164,11 +168,13 @@ func TestRepositoriesDoNotDecideForOthers(t *testing.T) {
 					t.Error("the hostile repository could be read, want an error")
 				}
 			}
+
 			for _, asked := range append(s.tokens.take(), s.thief.take()...) {
 				if strings.Contains(asked, "org/name") {
 					t.Errorf("got a token request %q, want none for another repository", asked)
 				}
 			}
+
 			_ = s.take()
 
 			found, err := s.session(t, shared, nil).Digest(t.Context(), "v1")
@@ -181,6 +187,7 @@ func TestRepositoriesDoNotDecideForOthers(t *testing.T) {
 			if asked := s.thief.take(); len(asked) != 0 {
 				t.Errorf("got %q at the hostile token server, want nothing", asked)
 			}
+
 			want := []string{"/v2/org/name/manifests/v1", "/v2/", "/v2/org/name/manifests/v1 Bearer robot repository:org/name:pull"}
 			if diff := cmp.Diff(want, s.take()); diff != "" {
 				t.Errorf("requests to the registry (-want +got):\n%s", diff)
@@ -218,6 +225,7 @@ func TestLoginGoesWhereTheBaseEndpointSays(t *testing.T) {
 			err: "it is not sent",
 		},
 	}
+
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := newSharedRegistry(t)
@@ -228,6 +236,7 @@ func TestLoginGoesWhereTheBaseEndpointSays(t *testing.T) {
 				}
 				refuse(w, s.thief.challenge())
 			}
+
 			if test.base != nil {
 				s.base = func(w http.ResponseWriter, _ *http.Request) {
 					if challenge := test.base(s); challenge != "" {
@@ -235,6 +244,7 @@ func TestLoginGoesWhereTheBaseEndpointSays(t *testing.T) {
 					}
 				}
 			}
+
 			shared, _ := newTestShared()
 			session := s.session(t, shared, func(o *Options) { o.Repository, o.Login = "tenant/name", test.login })
 
@@ -248,6 +258,7 @@ func TestLoginGoesWhereTheBaseEndpointSays(t *testing.T) {
 			} else if err != nil {
 				t.Error(err)
 			}
+
 			if diff := cmp.Diff(test.tokens, s.tokens.take()); diff != "" {
 				t.Errorf("requests to the registry's token server (-want +got):\n%s", diff)
 			}
@@ -275,6 +286,7 @@ func TestTokenServerThatFailsIsLearnedAgain(t *testing.T) {
 		}
 		_, _ = s.take(), old.take()
 	}
+
 	const path, authorized = "/v2/org/name/manifests/v1", "/v2/org/name/manifests/v1 Bearer robot repository:org/name:pull"
 	if err := ask(t.Context()); err != nil {
 		t.Fatal(err)
@@ -290,6 +302,7 @@ func TestTokenServerThatFailsIsLearnedAgain(t *testing.T) {
 	if got, want := len(old.take()), 1+attempts; got != want {
 		t.Errorf("got %d requests to the token server, want %d", got, want)
 	}
+
 	old.set(0, nil)
 	if err := ask(t.Context()); err != nil {
 		t.Errorf("the token server is back: %v", err)
@@ -319,10 +332,12 @@ func TestTokenServerThatFailsIsLearnedAgain(t *testing.T) {
 	for len(moved.take()) == 0 {
 		time.Sleep(time.Millisecond)
 	}
+
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want that of the context", err)
 	}
+
 	close(hang)
 	s.mu.Lock()
 	s.tokens = old

@@ -33,11 +33,13 @@ func (s *Session) Digest(ctx context.Context, tag string) (digest.Digest, error)
 	if err != nil {
 		return "", err
 	}
+
 	_ = resp.Body.Close()
 	found, err := digest.Parse(resp.Header.Get("Docker-Content-Digest"))
 	if err != nil || resp.StatusCode != http.StatusOK {
 		return "", ErrNoDigest
 	}
+
 	return found, nil
 }
 
@@ -51,15 +53,18 @@ func (s *Session) Manifest(ctx context.Context, tagOrDigest string) ([]byte, str
 	if err != nil {
 		return nil, "", err
 	}
+
 	defer func() { _ = resp.Body.Close() }() // It was only read.
 	data, err := readAtMost(resp.Body, MaxManifest, "the manifest "+tagOrDigest)
 	if err != nil {
 		return nil, "", fmt.Errorf("read the manifest %s: %w", tagOrDigest, err)
 	}
+
 	mediaType, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if err != nil {
 		mediaType = ""
 	}
+
 	return data, mediaType, nil
 }
 
@@ -89,10 +94,12 @@ func (s *Session) Blob(ctx context.Context, blob digest.Digest, offset int64) (*
 		r.header = http.Header{"Range": {fmt.Sprintf("bytes=%d-", offset)}}
 		r.want = append(r.want, http.StatusPartialContent, http.StatusRequestedRangeNotSatisfiable)
 	}
+
 	resp, err := s.do(ctx, r)
 	if err != nil {
 		return nil, err
 	}
+
 	switch resp.StatusCode {
 	case http.StatusOK:
 		return &Blob{Body: resp.Body, Size: resp.ContentLength}, nil
@@ -100,11 +107,13 @@ func (s *Session) Blob(ctx context.Context, blob digest.Digest, offset int64) (*
 		_ = resp.Body.Close()
 		return s.Blob(ctx, blob, 0)
 	}
+
 	size, err := continues(resp.Header.Get("Content-Range"), offset)
 	if err != nil {
 		_ = resp.Body.Close()
 		return nil, fmt.Errorf("%s: %w", r.what, err)
 	}
+
 	return &Blob{Body: resp.Body, Offset: offset, Size: size}, nil
 }
 
@@ -121,10 +130,12 @@ func continues(contentRange string, offset int64) (int64, error) {
 	if whole == "*" {
 		return -1, nil
 	}
+
 	size, err := strconv.ParseInt(whole, 10, 64)
 	if err != nil || last != strconv.FormatInt(size-1, 10) {
 		return 0, bad
 	}
+
 	return size, nil
 }
 
@@ -153,6 +164,7 @@ func (b *body) attach(req *http.Request) error {
 	if b.size == 0 {
 		return nil
 	}
+
 	open := func() (io.ReadCloser, error) {
 		r, err := b.open()
 		return &countingReader{ReadCloser: r, sent: b.sent}, err
@@ -161,6 +173,7 @@ func (b *body) attach(req *http.Request) error {
 	if !b.secret {
 		req.GetBody = open
 	}
+
 	var err error
 	req.Body, err = open()
 	return err

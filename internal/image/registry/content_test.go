@@ -39,15 +39,18 @@ func TestMain(m *testing.M) {
 			w.WriteHeader(http.StatusBadGateway)
 			return
 		}
+
 		conn, buffered, err := w.(http.Hijacker).Hijack()
 		if err != nil {
 			_ = target.Close()
 			return
 		}
+
 		fmt.Fprint(conn, "HTTP/1.1 200 OK\r\n\r\n")
 		go func() { _, _ = io.Copy(target, buffered); _ = target.Close() }()
 		go func() { _, _ = io.Copy(conn, target); _ = conn.Close() }()
 	}))
+
 	for name, value := range map[string]string{
 		"HTTPS_PROXY": strings.Replace(server.URL, "//", "//user:pr0xy@", 1), "HTTP_PROXY": server.URL,
 		"NO_PROXY": "direct.invalid",
@@ -56,6 +59,7 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 	}
+
 	code := m.Run()
 	server.Close()
 	os.Exit(code)
@@ -83,6 +87,7 @@ func TestProxy(t *testing.T) {
 	if err := ask(address); err != nil {
 		t.Errorf("this machine: %v", err)
 	}
+
 	want := []string{"CONNECT example.com:443 Basic dXNlcjpwcjB4eQ=="}
 	if diff := cmp.Diff(want, *proxy.connects.Load()); diff != "" {
 		t.Errorf("asked of the proxy (-want +got):\n%s", diff)
@@ -116,6 +121,7 @@ func TestManifest(t *testing.T) {
 		"told at length":       {answer: answering(http.StatusForbidden, "", `{"errors":[{"code":"DENIED","message":"`+strings.Repeat("é", 4096)+`"}]}`), err: []string{"é…)"}},
 		"a page":               {answer: answering(http.StatusForbidden, "text/html", "<html>secret"), err: []string{"read the manifest v1: the registry answered 403 Forbidden"}},
 	}
+
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			session := sessionTo(t, serve(t, true, test.answer), nil)
@@ -192,6 +198,7 @@ func TestBlob(t *testing.T) {
 		"missing":              {answer: answering(404, "", `{"errors":[{"code":"BLOB_UNKNOWN"}]}`), err: "404 Not Found (BLOB_UNKNOWN)"},
 		"an answer never ends": {answer: endless(404), err: "404"},
 	}
+
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			session := sessionTo(t, serve(t, true, test.answer), nil)
@@ -203,6 +210,7 @@ func TestBlob(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			defer func() { _ = blob.Body.Close() }()
 			data, err := io.ReadAll(blob.Body)
 			if err != nil || string(data) != test.want || blob.Offset != test.wantOffset || blob.Size != test.wantSize {
@@ -229,6 +237,7 @@ func TestNothingIsDecompressed(t *testing.T) {
 		w.Header().Set("Content-Encoding", "gzip")
 		fmt.Fprint(w, "as it is")
 	})
+
 	data, _, err := sessionTo(t, server, nil).Manifest(t.Context(), "v1")
 	if err != nil || string(data) != "as it is" {
 		t.Errorf("got %q (%v)", data, err)
@@ -251,6 +260,7 @@ func TestNoHTTP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() { _ = listener.Close() })
 	go func() {
 		for i := 0; ; i++ {
@@ -265,6 +275,7 @@ func TestNoHTTP(t *testing.T) {
 			_ = conn.Close()
 		}
 	}()
+
 	shared, clock := newTestShared()
 	session := NewSession(Options{Host: listener.Addr().String(), Repository: repository, Insecure: true, Shared: shared})
 	defer session.Close()
@@ -281,6 +292,7 @@ func TestIPv6(t *testing.T) {
 	if err != nil {
 		t.Skipf("this machine has no IPv6: %v", err)
 	}
+
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Docker-Content-Digest", someDigest.String())
 	}))
@@ -307,6 +319,7 @@ func TestUpload(t *testing.T) {
 		"a storage with none": {location: func(_, storage string) string { return strings.Replace(storage, "https:", "http:", 1) }, err: "over http:, which is open to all"},
 		"nothing":             {location: func(string, string) string { return "" }, err: "does not say where to send it"},
 	}
+
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			var query atomic.Pointer[url.Values]
@@ -316,10 +329,12 @@ func TestUpload(t *testing.T) {
 				if err != nil || string(data) != content || user != test.login {
 					t.Errorf("%q arrived from %q (%v)", data, user, err)
 				}
+
 				values := r.URL.Query()
 				query.Store(&values)
 				w.WriteHeader(http.StatusCreated)
 			}
+
 			storage := serve(t, true, receive)
 			var server *httptest.Server
 			server = serve(t, true, func(w http.ResponseWriter, r *http.Request) {
@@ -335,6 +350,7 @@ func TestUpload(t *testing.T) {
 				}
 				receive(w, r)
 			})
+
 			session := sessionTo(t, server, func(o *Options) { o.Login, o.Push = robot, true })
 			var sent []int64
 			open := func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(content)), nil }
@@ -373,6 +389,7 @@ func TestUploadIsTriedAgain(t *testing.T) {
 			w.WriteHeader(http.StatusCreated)
 		}
 	})
+
 	session := sessionTo(t, server, nil)
 	if err := session.PutManifest(t.Context(), "v1", imgspecv1.MediaTypeImageManifest, []byte("content")); err != nil {
 		t.Error(err)
@@ -386,6 +403,7 @@ func FuzzAnswers(f *testing.F) {
 		if size, err := continues(contentRange, 4); err == nil && size >= 0 && size < 5 {
 			t.Errorf("%q continues a blob of %d bytes from byte 4", contentRange, size)
 		}
+
 		session := NewSession(Options{Host: "example.com", Repository: repository})
 		resp := &http.Response{
 			StatusCode: http.StatusUnauthorized, Body: io.NopCloser(strings.NewReader(body)),
@@ -396,6 +414,7 @@ func FuzzAnswers(f *testing.F) {
 				t.Errorf("the login would go to %q", c.realm)
 			}
 		}
+
 		answer := statusError(resp, "test", time.Now())
 		if answer.Pause < 0 || answer.Pause > 24*time.Hour || len(answer.Error()) > 1024 || strings.ContainsAny(answer.Error(), "\n\r") {
 			t.Errorf("%q, a pause of %s", answer.Error(), answer.Pause)

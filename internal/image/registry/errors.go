@@ -31,6 +31,7 @@ func (e *StatusError) Error() string {
 	case e.Code != "" || e.Message != "":
 		text += fmt.Sprintf(" (%s)", e.Code+e.Message)
 	}
+
 	if e.Pause > 0 {
 		text += fmt.Sprintf(", and asks to be left alone for %s", e.Pause.Round(time.Second))
 	}
@@ -96,12 +97,14 @@ func statusError(resp *http.Response, what string, now time.Time) *StatusError {
 		} `json:"errors"`
 		Details string `json:"details"` // an irregular form, known from docker.io
 	}
+
 	if json.Unmarshal(body, &told) == nil {
 		e.Message = told.Details
 		if len(told.Errors) > 0 {
 			e.Code, e.Message = told.Errors[0].Code, told.Errors[0].Message
 		}
 	}
+
 	e.Code, e.Message = shorten(e.Code), shorten(e.Message)
 	return e
 }

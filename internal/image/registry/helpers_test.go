@@ -58,6 +58,7 @@ func serve(t *testing.T, secure bool, handler http.HandlerFunc) *httptest.Server
 	} else {
 		server.Start()
 	}
+
 	t.Cleanup(server.Close)
 	return server
 }
@@ -69,6 +70,7 @@ func sessionTo(t *testing.T, server *httptest.Server, edit func(*Options)) *Sess
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	shared, _ := newTestShared()
 	opts := Options{
 		Host: address.Host, Repository: repository, UserAgent: "test", Shared: shared,
@@ -77,6 +79,7 @@ func sessionTo(t *testing.T, server *httptest.Server, edit func(*Options)) *Sess
 	if edit != nil {
 		edit(&opts)
 	}
+
 	session := NewSession(opts)
 	t.Cleanup(session.Close)
 	return session
@@ -99,6 +102,7 @@ func wantStatus(t *testing.T, err error, status int, parts ...string) *StatusErr
 	if answer.Status != status {
 		t.Errorf("got status %d, want %d: %v", answer.Status, status, err)
 	}
+
 	wantText(t, err, parts...)
 	return answer
 }
@@ -108,6 +112,7 @@ func wantText(t *testing.T, err error, parts ...string) {
 	if err == nil {
 		t.Fatal("there is no error")
 	}
+
 	for _, part := range parts {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("error %q does not contain %q", err, part)

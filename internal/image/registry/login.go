@@ -116,6 +116,7 @@ func (s *Session) answerChallenge(ctx context.Context, refused *http.Response, t
 	if err != nil {
 		return grant{}, "", err
 	}
+
 	return grant{challenge: *c, token: fetched}, fetched.header(), nil
 }
 
@@ -140,6 +141,7 @@ func (s *Session) chooseChallenge(ctx context.Context, refused *http.Response) (
 		return nil, &LoginError{fmt.Sprintf("the repository wants the login to be sent to %s, "+
 			"which the registry's base endpoint (/v2/) does not name as its token server; it is not sent", hostOfURL(c.realm))}
 	}
+
 	return base, nil
 }
 
@@ -149,10 +151,12 @@ func (s *Session) fetchBaseChallenge(ctx context.Context) (*challenge, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { _ = resp.Body.Close() }() // Only its head counts.
 	if !s.isOwnAnswer(resp) {
 		return nil, nil
 	}
+
 	return s.parseChallenge(resp)
 }
 
@@ -190,5 +194,6 @@ func (s *Session) parseChallenge(resp *http.Response) (*challenge, error) {
 			return &challenge{realm: realm.String(), service: c.Parameters["service"]}, nil
 		}
 	}
+
 	return nil, nil
 }

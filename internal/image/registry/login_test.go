@@ -46,10 +46,12 @@ func newTokenServer(t *testing.T) *tokenServer {
 		if err := r.ParseForm(); err != nil {
 			t.Error(err)
 		}
+
 		user, password, _ := r.BasicAuth()
 		s.requests = append(s.requests, fmt.Sprintf("%s %s:%s %s", r.Method, user, password, r.Form.Encode()))
 		s.answer(w, r)
 	})
+
 	s.registry = serve(t, true, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/v2/" {
 			s.asked.Add(1)
@@ -63,6 +65,7 @@ func newTokenServer(t *testing.T) *tokenServer {
 		}
 		w.WriteHeader(http.StatusUnauthorized)
 	})
+
 	return s
 }
 
@@ -212,12 +215,14 @@ func TestTokensAreKept(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	check := func(when string, asked, fetched int32) {
 		t.Helper()
 		if s.asked.Load() != asked || s.fetched.Load() != fetched {
 			t.Errorf("%s: %d requests and %d tokens, want %d and %d", when, s.asked.Load(), s.fetched.Load(), asked, fetched)
 		}
 	}
+
 	ask(nil)
 	check("first", 2, 1)
 	ask(nil)
@@ -231,6 +236,7 @@ func TestTokensAreKept(t *testing.T) {
 	if err := clock.sleep(t.Context(), 5*time.Minute); err != nil {
 		t.Fatal(err)
 	}
+
 	ask(nil)
 	check("the token ended", 10, 5)
 	s.good.Store("t0ken-2")
@@ -254,6 +260,7 @@ func TestPasswordStaysOnTLS(t *testing.T) {
 			t.Errorf("realm %q: got %v, want a *LoginError", realm, err)
 		}
 	}
+
 	if sent.Load() != 0 {
 		t.Error("the login was sent")
 	}
@@ -269,6 +276,7 @@ func TestInsecureKnowledgeIsNotTrusted(t *testing.T) {
 		}
 		fmt.Fprint(w, `{"token":"x"}`)
 	})
+
 	server := serve(t, true, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm=%q`, listener.URL))
 		w.WriteHeader(http.StatusUnauthorized)
@@ -297,6 +305,7 @@ func TestBasic(t *testing.T) {
 		}
 		w.Header().Set("Docker-Content-Digest", someDigest.String())
 	})
+
 	shared, _ := newTestShared()
 	for _, test := range []struct {
 		login Login
@@ -423,6 +432,7 @@ func TestNoLoginOnTheWayBack(t *testing.T) {
 			http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
 		}
 	})
+
 	session := sessionTo(t, server, func(o *Options) { o.Login = robot })
 
 	if _, _, err := session.Manifest(t.Context(), "v1"); err != nil {
@@ -444,6 +454,7 @@ func TestNoLoginElsewhere(t *testing.T) {
 		w.Header().Set("WWW-Authenticate", `Basic realm="x"`)
 		w.WriteHeader(http.StatusUnauthorized)
 	})
+
 	server := serve(t, true, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, elsewhere.URL+"/x", http.StatusTemporaryRedirect)
 	})
@@ -484,6 +495,7 @@ func TestInsecure(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		session := sessionTo(t, server, func(o *Options) {
 			o.Host, o.Insecure = address.Host, insecure
 			o.TLS = trusting(plain) // knows no test certificate
@@ -495,10 +507,12 @@ func TestInsecure(t *testing.T) {
 	if err := ask(plain, true, true); err != nil {
 		t.Errorf("plain HTTP from an insecure registry: %v", err)
 	}
+
 	wantText(t, ask(plain, false, true), "HTTP response to HTTPS client")
 	if err := ask(secure, true, false); err != nil {
 		t.Errorf("an unknown certificate of an insecure registry: %v", err)
 	}
+
 	wantText(t, ask(secure, false, true), "certificate signed by unknown authority")
 	secure.Close()
 	wantText(t, ask(secure, true, false), "connection refused")

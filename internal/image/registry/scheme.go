@@ -39,6 +39,7 @@ func (s *schemeOf) try(ctx context.Context, send func(scheme string) (*http.Resp
 			scheme, resp, err = "http", plain, plainErr
 		}
 	}
+
 	if err != nil {
 		return nil, err
 	}
@@ -46,6 +47,7 @@ func (s *schemeOf) try(ctx context.Context, send func(scheme string) (*http.Resp
 	s.mu.Lock()
 	s.known = scheme
 	s.mu.Unlock()
+
 	return resp, nil
 }
 

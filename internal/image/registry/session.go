@@ -76,6 +76,7 @@ func NewSession(opts Options) *Session {
 		// What is asked for is compressed already, and a compressed answer could be a bomb.
 		DisableCompression: true,
 	}
+
 	s.client = &http.Client{Transport: s.transport, CheckRedirect: s.checkRedirect}
 	return s
 }
@@ -102,11 +103,13 @@ func (s *Session) checkRedirect(req *http.Request, via []*http.Request) error {
 	if req.URL.Scheme != "https" && (req.URL.Scheme != "http" || !s.opts.Insecure) {
 		return &LoginError{fmt.Sprintf("the registry redirects to %s:, which is not followed from a registry that is reached over TLS", req.URL.Scheme)}
 	}
+
 	leaves := func(step *http.Request) bool { return !sameOrigin(step.URL, via[0].URL) }
 	if leaves(req) || slices.ContainsFunc(via, leaves) {
 		req.Header.Del("Authorization")
 		req.Header.Del("Referer")
 	}
+
 	return nil
 }
 
@@ -157,6 +160,7 @@ func (s *Session) sendAuthorized(ctx context.Context, r request) (*http.Response
 	if err != nil {
 		return nil, err
 	}
+
 	resp, err := s.send(ctx, r, authorization)
 	if err != nil || resp.StatusCode != http.StatusUnauthorized || !s.isOwnAnswer(resp) {
 		return resp, err
@@ -177,6 +181,7 @@ func (s *Session) sendAuthorized(ctx context.Context, r request) (*http.Response
 	if err == nil && resp.StatusCode != http.StatusUnauthorized {
 		s.opts.Shared.storeGrant(s.grantKey(), access)
 	}
+
 	return resp, err
 }
 
@@ -190,6 +195,7 @@ func (s *Session) send(ctx context.Context, r request, authorization string) (*h
 		case err == nil && !passing(resp.StatusCode):
 			return resp, nil
 		}
+
 		asked, paused := time.Duration(0), false
 		if err == nil {
 			asked, paused = retryAfter(resp.Header, s.opts.Shared.now())
@@ -200,6 +206,7 @@ func (s *Session) send(ctx context.Context, r request, authorization string) (*h
 		if attempt >= attempts || s.opts.Once || r.once || s.opts.Shared.tooLong(ctx, asked) {
 			return resp, err
 		}
+
 		closeAnswer(resp)
 		if !paused {
 			if err := s.opts.Shared.Wait(ctx, attempt); err != nil {
@@ -226,6 +233,7 @@ func mayPass(err error) bool {
 	case errors.As(err, &name):
 		return !name.IsNotFound
 	}
+
 	var network net.Error
 	var op *net.OpError
 	return errors.As(err, &op) || errors.As(err, &network) && network.Timeout() || isCut(err)
@@ -260,21 +268,26 @@ func (s *Session) exchange(ctx context.Context, r request, target *url.URL, auth
 	if err := s.opts.Shared.admit(ctx, target.Host, s.opts.Unlimited); err != nil {
 		return nil, err
 	}
+
 	req, err := http.NewRequestWithContext(ctx, r.method, target.String(), nil)
 	if err != nil {
 		return nil, err
 	}
+
 	for name, values := range r.header {
 		req.Header[name] = values
 	}
+
 	req.Header.Set("User-Agent", s.opts.UserAgent)
 	if authorization != "" {
 		req.Header.Set("Authorization", authorization)
 	}
+
 	if r.body != nil {
 		if err := r.body.attach(req); err != nil {
 			return nil, err
 		}
 	}
+
 	return s.client.Do(req)
 }

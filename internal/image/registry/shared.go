@@ -72,6 +72,7 @@ func (s *Shared) host(name string) *host {
 		h = &host{limiter: rate.NewLimiter(rate.Limit(s.perSecond), max(1, int(2*s.perSecond)))}
 		s.hosts[name] = h
 	}
+
 	return h
 }
 

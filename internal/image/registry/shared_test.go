@@ -15,6 +15,7 @@ func TestBackoff(t *testing.T) {
 	for nth := 1; nth <= 9; nth++ {
 		got = append(got, backoff(250*time.Millisecond, nth, 0))
 	}
+
 	want := []time.Duration{
 		250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second,
 		maxBackoff, maxBackoff, maxBackoff,
@@ -72,6 +73,7 @@ func TestTryingAgain(t *testing.T) {
 		"always a pause":       {statuses: []int{429}, retryAfter: "7", want: []time.Duration{7 * time.Second, 7 * time.Second, 7 * time.Second}, status: 429},
 		"a pause too long":     {statuses: []int{429, 200}, retryAfter: "3600", status: 429},
 	}
+
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			var asked atomic.Int32
@@ -83,6 +85,7 @@ func TestTryingAgain(t *testing.T) {
 				w.Header().Set("Docker-Content-Digest", someDigest.String())
 				w.WriteHeader(test.statuses[i])
 			})
+
 			shared, clock := newTestShared()
 			session := sessionTo(t, server, func(o *Options) { o.Shared, o.Once = shared, test.once })
 			found, err := session.Digest(t.Context(), "v1")
@@ -108,6 +111,7 @@ func TestPauseIsShared(t *testing.T) {
 			w.WriteHeader(http.StatusTooManyRequests)
 		}
 	})
+
 	shared, clock := newTestShared()
 	open := func() *Session { return sessionTo(t, server, func(o *Options) { o.Shared = shared }) }
 	_, _, err := open().Manifest(t.Context(), "v1")
@@ -115,6 +119,7 @@ func TestPauseIsShared(t *testing.T) {
 	if answer.Pause != time.Hour {
 		t.Errorf("the pause is %s", answer.Pause)
 	}
+
 	_, _, err = open().Manifest(t.Context(), "v1")
 	var paused *PausedError
 	if !errors.As(err, &paused) || paused.Left != maxPause {

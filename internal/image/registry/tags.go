@@ -36,8 +36,10 @@ func (s *Session) Tags(ctx context.Context) ([]string, error) {
 		if next == query || len(page) == 0 {
 			break // The registry would give the same again.
 		}
+
 		query = next
 	}
+
 	return tags, nil
 }
 
@@ -48,17 +50,20 @@ func (s *Session) tags(ctx context.Context, path string) ([]string, string, erro
 	if err != nil {
 		return nil, "", err
 	}
+
 	defer func() { _ = resp.Body.Close() }() // It was only read.
 	data, err := readAtMost(resp.Body, maxTagsBytes, "the list of tags")
 	if err != nil {
 		return nil, "", fmt.Errorf("%s: %w", what, err)
 	}
+
 	var page struct {
 		Tags []string `json:"tags"`
 	}
 	if err := json.Unmarshal(data, &page); err != nil {
 		return nil, "", fmt.Errorf("%s: the answer cannot be read: %w", what, err)
 	}
+
 	return page.Tags, nextPage(resp.Header), nil
 }
 
@@ -75,5 +80,6 @@ func nextPage(header http.Header) string {
 			return next.RawQuery
 		}
 	}
+
 	return ""
 }

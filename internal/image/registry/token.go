@@ -37,6 +37,7 @@ func (s *Session) fetchToken(ctx context.Context, c challenge, once bool) (token
 	if err != nil {
 		return token{}, err
 	}
+
 	r.once = once
 	resp, err := s.send(ctx, r, authorization)
 	if err != nil {
@@ -45,12 +46,14 @@ func (s *Session) fetchToken(ctx context.Context, c challenge, once bool) (token
 	if resp.StatusCode != http.StatusOK {
 		return token{}, statusError(resp, r.what, s.opts.Shared.now())
 	}
+
 	defer func() { _ = resp.Body.Close() }() // It was only read.
 
 	data, err := readAtMost(resp.Body, maxTokenAnswer, "the token")
 	if err != nil {
 		return token{}, fmt.Errorf("%s: %w", r.what, err)
 	}
+
 	var answer struct {
 		Token       string  `json:"token"`
 		AccessToken string  `json:"access_token"`
@@ -65,6 +68,7 @@ func (s *Session) fetchToken(ctx context.Context, c challenge, once bool) (token
 	if text == "" {
 		text = answer.AccessToken
 	}
+
 	life := time.Duration(min(answer.ExpiresIn, maxTokenLife.Seconds())) * time.Second
 	return token{text: text, expires: s.opts.Shared.now().Add(max(life, minTokenLife) - tokenMargin)}, nil
 }
@@ -75,6 +79,7 @@ func (s *Session) tokenRequest(c challenge) (request, string, error) {
 	if err != nil {
 		return request{}, "", &LoginError{"the registry names no usable address of its token server"}
 	}
+
 	// What the address of the token server asks for is no better than a scope of the challenge.
 	query := target.Query()
 	query.Del("scope")
@@ -94,12 +99,14 @@ func (s *Session) tokenRequest(c challenge) (request, string, error) {
 		r.method, r.body = http.MethodPost, bytesBody([]byte(query.Encode()))
 		r.body.secret = true
 		r.header = http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
+
 		return r, "", nil
 	}
 
 	if login.Username != "" {
 		query.Set("account", login.Username)
 	}
+
 	target.RawQuery = query.Encode()
 	return r, login.basic(), nil
 }

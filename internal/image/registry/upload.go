@@ -20,6 +20,7 @@ func (s *Session) HasBlob(ctx context.Context, blob digest.Digest) (bool, error)
 	if err != nil {
 		return false, err
 	}
+
 	_ = resp.Body.Close()
 	return resp.StatusCode == http.StatusOK, nil
 }
@@ -36,11 +37,13 @@ func (s *Session) PutBlob(ctx context.Context, blob digest.Digest, size int64, o
 	if err != nil {
 		return err
 	}
+
 	_ = resp.Body.Close()
 	target, err := s.uploadTarget(resp, blob)
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
+
 	resp, err = s.do(ctx, request{
 		what: what, method: http.MethodPut, target: target,
 		header: http.Header{"Content-Type": {"application/octet-stream"}},
@@ -49,6 +52,7 @@ func (s *Session) PutBlob(ctx context.Context, blob digest.Digest, size int64, o
 	if err != nil {
 		return err
 	}
+
 	return resp.Body.Close()
 }
 
@@ -68,6 +72,7 @@ func (s *Session) uploadTarget(started *http.Response, blob digest.Digest) (*url
 	if location.RawQuery != "" {
 		location.RawQuery += "&"
 	}
+
 	location.RawQuery += "digest=" + url.QueryEscape(blob.String())
 	location.User = nil
 	return location, nil

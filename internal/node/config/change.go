@@ -43,19 +43,23 @@ func Compare(from, to *mcfgv1.MachineConfigSpec) (*Change, error) {
 	if isFirst {
 		from = &mcfgv1.MachineConfigSpec{}
 	}
+
 	before, err := Parse(from.Config.Raw)
 	if err != nil {
 		return nil, fmt.Errorf("the present configuration: %w", err)
 	}
+
 	after, err := Parse(to.Config.Raw)
 	if err != nil {
 		return nil, fmt.Errorf("the wanted configuration: %w", err)
 	}
+
 	if !isFirst {
 		if reasons := impossible(from, to, before, after); len(reasons) > 0 {
 			return nil, &ImpossibleError{Reasons: reasons}
 		}
 	}
+
 	return &Change{
 		Files: differing(before.Storage.Files, after.Storage.Files, func(f File) string { return f.Path }),
 		Units: differing(before.Systemd.Units, after.Systemd.Units, func(u Unit) string { return u.Name }),
@@ -83,13 +87,16 @@ func impossible(from, to *mcfgv1.MachineConfigSpec, before, after *Ignition) []s
 			"storage.links": c.Storage.Links, "storage.luks": c.Storage.Luks, "storage.raid": c.Storage.Raid,
 		}
 	}
+
 	was, is := parts(before), parts(after)
 	for _, name := range slices.Sorted(maps.Keys(was)) {
 		say(!isEqual(was[name], is[name]), "Ignition "+name+" section contains changes")
 	}
+
 	for _, name := range differing(withoutKeys(before), withoutKeys(after), func(u User) string { return u.Name }) {
 		say(true, fmt.Sprintf("Ignition passwd user %q contains changes other than of its SSH keys", name))
 	}
+
 	say(from.FIPS != to.FIPS, "detected change to FIPS flag; refusing to modify FIPS on a running cluster")
 	say(kernelType(from) != kernelType(to), fmt.Sprintf("kernelType changes from %s to %s", kernelType(from), kernelType(to)))
 	return reasons
@@ -128,6 +135,7 @@ func withoutKeys(c *Ignition) []User {
 			users = append(users, u)
 		}
 	}
+
 	return users
 }
 
@@ -137,6 +145,7 @@ func differing[T any](before, after []T, key func(T) string) []string {
 	for _, item := range before {
 		old[key(item)] = item
 	}
+
 	var names []string
 	for _, item := range after {
 		if was, ok := old[key(item)]; !ok || !reflect.DeepEqual(was, item) {
@@ -144,6 +153,7 @@ func differing[T any](before, after []T, key func(T) string) []string {
 		}
 		delete(old, key(item))
 	}
+
 	return slices.Sorted(slices.Values(slices.AppendSeq(names, maps.Keys(old))))
 }
 

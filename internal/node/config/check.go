@@ -48,11 +48,13 @@ func (c *Ignition) check() error {
 	if len(c.Ignition.Config) > 0 {
 		return fmt.Errorf("ignition.config names other configurations, of which none is fetched: write their content into this one")
 	}
+
 	for list, n := range map[string]int{"storage.files": len(c.Storage.Files), "systemd.units": len(c.Systemd.Units), "passwd.users": len(c.Passwd.Users)} {
 		if n > maxItems {
 			return fmt.Errorf("%s has %d items; %d are allowed", list, n, maxItems)
 		}
 	}
+
 	paths := claims{}
 	total := 0
 	for i := range c.Storage.Files {
@@ -68,6 +70,7 @@ func (c *Ignition) check() error {
 			return fmt.Errorf("storage.files: the files have more than %d bytes together", maxContentBytes)
 		}
 	}
+
 	units := map[string]bool{}
 	for i := range c.Systemd.Units {
 		u := &c.Systemd.Units[i]
@@ -79,9 +82,11 @@ func (c *Ignition) check() error {
 			return fmt.Errorf("systemd.units[%d]: %w", i, err)
 		}
 	}
+
 	if err := paths.check(); err != nil {
 		return err
 	}
+
 	users := map[string]bool{}
 	for i := range c.Passwd.Users {
 		u := &c.Passwd.Users[i]
@@ -93,6 +98,7 @@ func (c *Ignition) check() error {
 		}
 		users[u.Name] = true
 	}
+
 	return nil
 }
 
@@ -107,11 +113,13 @@ func (f *File) check() (int, error) {
 	if len(f.Append) > 0 {
 		return 0, fmt.Errorf("%s: append is not supported: write all of the content into contents", f.Path)
 	}
+
 	for what, owner := range map[string]Owner{"user": f.User, "group": f.Group} {
 		if err := owner.check(); err != nil {
 			return 0, fmt.Errorf("%s: %s: %w", f.Path, what, err)
 		}
 	}
+
 	content, err := f.Content()
 	return len(content), err
 }
@@ -125,11 +133,13 @@ func checkPath(p string) error {
 	case !utf8.ValidString(p) || strings.ContainsFunc(p, func(r rune) bool { return r < ' ' || r == 0x7f }):
 		return fmt.Errorf("the path %q has characters that cannot be printed", clip(p))
 	}
+
 	for name := range strings.SplitSeq(p[1:], "/") {
 		if len(name) > maxName {
 			return fmt.Errorf("the path %q has a part of %d bytes; %d are allowed", clip(p), len(name), maxName)
 		}
 	}
+
 	for _, place := range reserved {
 		if p == place || strings.HasPrefix(p, place+"/") {
 			return fmt.Errorf("the path %q lies in %s, where no configuration writes", clip(p), place)
@@ -138,6 +148,7 @@ func checkPath(p string) error {
 			return fmt.Errorf("the path %q is a folder, in which %s lies, and cannot be a file", clip(p), place)
 		}
 	}
+
 	return nil
 }
 
@@ -150,6 +161,7 @@ func (o Owner) check() error {
 	case o.Name != nil && *o.Name != "" && !userName.MatchString(*o.Name):
 		return fmt.Errorf("%q is no name of a user or group", clip(*o.Name))
 	}
+
 	return nil
 }
 
@@ -160,18 +172,22 @@ func (u *Unit) check(paths claims) error {
 	if u.Enabled != nil && strings.HasPrefix(u.Name, "-") {
 		return fmt.Errorf("%s: enabled is set, and the name begins with -: systemctl would take it for an option", u.Name)
 	}
+
 	isMasked := u.Mask != nil && *u.Mask
 	if isMasked && hasText(u.Contents) {
 		return fmt.Errorf("%s: mask and contents are both set: a masked unit has none", u.Name)
 	}
+
 	if isMasked || hasText(u.Contents) {
 		if err := paths.claim(UnitPath(u.Name)); err != nil {
 			return err
 		}
 	}
+
 	if len(u.Dropins) > maxItems {
 		return fmt.Errorf("%s: there are %d drop-ins; %d are allowed", u.Name, len(u.Dropins), maxItems)
 	}
+
 	for _, d := range u.Dropins {
 		if len(d.Name) > maxName || !dropinName.MatchString(d.Name) {
 			return fmt.Errorf("%s: %q is no name of a drop-in, which ends with .conf", u.Name, clip(d.Name))
@@ -180,6 +196,7 @@ func (u *Unit) check(paths claims) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -193,6 +210,7 @@ func (u *User) check() error {
 	if len(u.SSHAuthorizedKeys) > maxItems {
 		return fmt.Errorf("%s: there are %d keys; %d are allowed", u.Name, len(u.SSHAuthorizedKeys), maxItems)
 	}
+
 	for i, key := range u.SSHAuthorizedKeys {
 		if strings.ContainsAny(key, "\x00") || strings.ContainsAny(strings.TrimSpace(key), "\r\n") {
 			return fmt.Errorf("%s: sshAuthorizedKeys[%d] has more than one line", u.Name, i)
@@ -221,5 +239,6 @@ func (c claims) check() error {
 			}
 		}
 	}
+
 	return nil
 }

@@ -109,6 +109,7 @@ func TestParse(t *testing.T) {
 		"too large":            {`"` + strings.Repeat("x", MaxBytes) + `"`, "are allowed"},
 		"nested without end":   {ignition(`"storage":{"disks":[{"a":` + strings.Repeat("[", 20000) + strings.Repeat("]", 20000) + `}]}`), "exceeded max depth"},
 	}
+
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			_, err := Parse([]byte(c.raw))
@@ -134,6 +135,7 @@ func TestContent(t *testing.T) {
 		"base64 without end": {`{"source":"data:;base64,YQ"}`, "a"},
 		"packed":             {`{"source":"data:;base64,` + compressed("hello") + `","compression":"gzip"}`, "hello"},
 	}
+
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			parsed, err := Parse([]byte(ignition(`"storage":{"files":[{"path":"/a","contents":` + c.contents + `}]}`)))
@@ -155,18 +157,22 @@ func render(t *testing.T, configs ...*mcfgv1.MachineConfig) (*Rendered, map[stri
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	parsed, err := Parse(r.Spec.Config.Raw)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	entries, err := parsed.Entries()
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	files := map[string]string{}
 	for _, e := range entries {
 		files[e.Path] = string(e.Content) + e.Link
 	}
+
 	return r, files
 }
 
@@ -189,6 +195,7 @@ func TestRenderMerges(t *testing.T) {
 	if diff := cmp.Diff(want, files); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
+
 	parsed, _ := Parse(r.Spec.Config.Raw) // it was read before
 	if f := parsed.Storage.Files[0]; f.Permissions() != 0o600 {
 		t.Errorf("the mode of %s is %o: that of the base is lost", f.Path, f.Permissions())
@@ -196,6 +203,7 @@ func TestRenderMerges(t *testing.T) {
 	if diff := cmp.Diff([]string{"one", "two"}, parsed.Passwd.Users[0].SSHAuthorizedKeys); diff != "" {
 		t.Errorf("keys (-want +got):\n%s", diff)
 	}
+
 	r.Spec.Config = runtime.RawExtension{}
 	spec := mcfgv1.MachineConfigSpec{
 		OSImageURL: "registry.example/os@sha256:01", KernelArguments: []string{"a", "b", "a"}, Extensions: []string{"usbguard", "kerberos"},
@@ -222,6 +230,7 @@ func TestNames(t *testing.T) {
 	if other, _ := render(t, one, mc("b", "worker", file("/etc/b", "3"))); other.Name == r.Name {
 		t.Errorf("a changed byte keeps the name %s", r.Name)
 	}
+
 	stored := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: r.Name}, Spec: r.Spec}
 	// As the API server gives it back, with its fields in another order.
 	stored.Spec.Config.Raw = bytes.Replace(stored.Spec.Config.Raw, []byte(`{"ignition":{"version":"3.5.0"},`), []byte(`{`), 1)
@@ -229,10 +238,12 @@ func TestNames(t *testing.T) {
 	if err := CheckName(stored); err != nil {
 		t.Error(err)
 	}
+
 	stored.Spec.KernelArguments = []string{"quiet"}
 	if err := CheckName(stored); err == nil || !strings.Contains(err.Error(), "changed since it was rendered") {
 		t.Errorf("a changed configuration is taken: %v", err)
 	}
+
 	for _, name := range []string{"a", "rendered-", "rendered--1", "rendered-pool"} {
 		stored.Name = name
 		if err := CheckName(stored); err == nil || !strings.Contains(err.Error(), "is no rendered one") {
@@ -259,6 +270,7 @@ func TestRenderRefuses(t *testing.T) {
 			mc("a", "worker", file("/a", strings.Repeat("0", MaxBytes/2))), mc("b", "worker", file("/b", strings.Repeat("0", MaxBytes/2))),
 		}, "the MachineConfigs together have"},
 	}
+
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			if _, err := Render("pool", Base{}, c.configs); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -314,6 +326,7 @@ func TestCompare(t *testing.T) {
 		"a proxy":             {from: spec(""), to: spec(`{"ignition":{"version":"3.2.0","proxy":{"httpProxy":"a"}}}`), impossible: "ignition.proxy"},
 		"arguments of a boot": {from: spec(""), to: spec(ignition(`"kernelArguments":{"shouldExist":["a"]}`)), impossible: "Ignition kernelArguments"},
 	}
+
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			change, err := Compare(c.from, c.to)
@@ -344,31 +357,38 @@ func FuzzParse(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
+
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) > 1<<16 {
 			t.Skip("longer than what is tried")
 		}
+
 		parsed, err := Parse(data)
 		if err != nil {
 			return
 		}
+
 		entries, err := parsed.Entries()
 		if err != nil {
 			t.Fatalf("what was checked cannot be read: %v", err)
 		}
+
 		for _, e := range entries {
 			if err := checkPath(e.Path); err != nil {
 				t.Errorf("an entry that may not be written: %v", err)
 			}
 		}
+
 		canonical, err := parsed.MarshalCanonical()
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		again, err := Parse(canonical)
 		if err != nil && len(canonical) <= MaxBytes {
 			t.Fatalf("what was written cannot be read: %v\n%s", err, canonical)
 		}
+
 		if err == nil {
 			if twice, _ := again.MarshalCanonical(); !bytes.Equal(canonical, twice) {
 				t.Errorf("written twice:\n%s\n%s", canonical, twice)
@@ -381,6 +401,7 @@ func FuzzDataURL(f *testing.F) {
 	for _, seed := range []string{"data:,x", "data:;base64,YQ==", "data:text/plain,%41", "https://a", "data:", ""} {
 		f.Add(seed)
 	}
+
 	f.Fuzz(func(t *testing.T, source string) {
 		data, err := decodeDataURL(source)
 		if err == nil && len(data) > len(source) {

@@ -31,6 +31,7 @@ func (f *File) Content() ([]byte, error) {
 	if len(f.Contents.HTTPHeaders) > 0 {
 		return nil, fmt.Errorf("%s: contents.httpHeaders has no use: nothing is fetched", f.Path)
 	}
+
 	data, err := decodeDataURL(*f.Contents.Source)
 	if err == nil {
 		data, err = unpack(data, f.Contents.Compression)
@@ -41,6 +42,7 @@ func (f *File) Content() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: contents: %w", f.Path, err)
 	}
+
 	return data, nil
 }
 
@@ -51,10 +53,12 @@ func decodeDataURL(source string) ([]byte, error) {
 		scheme, _, _ := strings.Cut(source, ":")
 		return nil, fmt.Errorf("the source is of scheme %q; only data: is supported, for nothing is fetched", clip(scheme))
 	}
+
 	header, body, ok := strings.Cut(rest, ",")
 	if !ok {
 		return nil, errors.New("the data: URL has no comma before its content")
 	}
+
 	text, err := url.PathUnescape(body)
 	if err != nil {
 		return nil, errors.New("the data: URL has a % that no two hexadecimal digits follow")
@@ -62,14 +66,17 @@ func decodeDataURL(source string) ([]byte, error) {
 	if !strings.HasSuffix(header, ";base64") {
 		return []byte(text), nil
 	}
+
 	encoding := base64.StdEncoding
 	if len(text)%4 != 0 {
 		encoding = base64.RawStdEncoding
 	}
+
 	data, err := encoding.DecodeString(text)
 	if err != nil {
 		return nil, fmt.Errorf("the data: URL: %w", err)
 	}
+
 	return data, nil
 }
 
@@ -89,6 +96,7 @@ func unpack(data []byte, compression *string) ([]byte, error) {
 	default:
 		return nil, fmt.Errorf("compression %q is unknown; gzip is supported", clip(*compression))
 	}
+
 	if len(data) > maxFileBytes {
 		return nil, fmt.Errorf("the file has more than %d bytes", maxFileBytes)
 	}
@@ -102,10 +110,12 @@ func verify(data []byte, verification map[string]any) error {
 			return fmt.Errorf("verification has the unknown field %q", clip(name))
 		}
 	}
+
 	value, ok := verification["hash"]
 	if !ok || value == nil {
 		return nil
 	}
+
 	text, _ := value.(string)
 	algorithm, want, _ := strings.Cut(text, "-")
 	var got string
@@ -119,8 +129,10 @@ func verify(data []byte, verification map[string]any) error {
 	default:
 		return fmt.Errorf("verification.hash %q is neither sha256- nor sha512- with a checksum", clip(text))
 	}
+
 	if !strings.EqualFold(got, want) {
 		return fmt.Errorf("the content does not have the checksum of verification.hash: it is %s-%s", algorithm, got)
 	}
+
 	return nil
 }

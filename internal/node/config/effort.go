@@ -59,15 +59,19 @@ func NewPolicy(runtimeUnit string, cluster *operatorv1.NodeDisruptionPolicy) *Po
 	if cluster == nil {
 		return p
 	}
+
 	for _, f := range cluster.Files {
 		p.files[path.Clean(f.Path)] = f.Actions
 	}
+
 	for _, u := range cluster.Units {
 		p.units[u.Name] = u.Actions
 	}
+
 	if cluster.SSHKey != nil {
 		p.keys = cluster.SSHKey.Actions
 	}
+
 	return p
 }
 
@@ -78,22 +82,27 @@ func (p *Policy) Effort(c *Change) Effort {
 	if c.OS || c.KernelArguments || c.Extensions {
 		return full
 	}
+
 	var asked []actions
 	for _, file := range c.Files {
 		asked = append(asked, p.ofFile(file))
 	}
+
 	for _, unit := range c.Units {
 		asked = append(asked, p.units[unit])
 	}
+
 	if len(c.Keys) > 0 {
 		asked = append(asked, p.keys)
 	}
+
 	var effort Effort
 	for _, list := range asked {
 		if !effort.add(list) {
 			return full
 		}
 	}
+
 	// What is reloaded or restarted after it is so with its new file.
 	slices.SortStableFunc(effort.Commands, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
 	return effort
@@ -140,6 +149,7 @@ func (e *Effort) add(list actions) bool {
 			e.Commands = append(e.Commands, command)
 		}
 	}
+
 	return len(list) > 0
 }
 

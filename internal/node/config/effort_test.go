@@ -18,6 +18,7 @@ func act(actionType string, unit ...string) operatorv1.NodeDisruptionPolicyActio
 			a.Restart = service
 		}
 	}
+
 	return a
 }
 
@@ -39,6 +40,7 @@ func TestPolicy(t *testing.T) {
 		Units:  []operatorv1.NodeDisruptionPolicyUnit{{Name: "a.service", Actions: actions{act("DaemonReload"), act("Reload", "a.service")}}},
 		SSHKey: &operatorv1.NodeDisruptionPolicySSHKey{Actions: actions{act("Restart", "sshd.service")}},
 	})
+
 	cases := map[string]struct {
 		change Change
 		want   Effort
@@ -64,6 +66,7 @@ func TestPolicy(t *testing.T) {
 		"no action at all":            {Change{Files: []string{"/etc/nothing"}}, full},
 		"no unit":                     {Change{Files: []string{"/etc/unnamed"}}, full},
 	}
+
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(c.want, policy.Effort(&c.change)); diff != "" {

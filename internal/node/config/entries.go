@@ -30,6 +30,7 @@ func (c *Ignition) Entries() ([]Entry, error) {
 		}
 		entries = append(entries, Entry{Path: f.Path, Content: content, Mode: f.Permissions(), User: f.User, Group: f.Group})
 	}
+
 	for _, u := range c.Systemd.Units {
 		switch {
 		case u.Mask != nil && *u.Mask:
@@ -43,6 +44,7 @@ func (c *Ignition) Entries() ([]Entry, error) {
 			}
 		}
 	}
+
 	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Compare(a.Path, b.Path) })
 	return entries, nil
 }

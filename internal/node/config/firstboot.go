@@ -36,10 +36,12 @@ func FirstBoot(rendered *mcfgv1.MachineConfig, asked int, beside map[string][]by
 	if err := CheckName(rendered); err != nil {
 		return nil, err
 	}
+
 	c, err := Parse(rendered.Spec.Config.Raw)
 	if err != nil {
 		return nil, fmt.Errorf("MachineConfig %q: %w", rendered.Name, err)
 	}
+
 	needed := c.oldestVersion()
 	if asked == UnknownVersion {
 		asked = needed
@@ -47,6 +49,7 @@ func FirstBoot(rendered *mcfgv1.MachineConfig, asked int, beside map[string][]by
 	if asked < needed {
 		return nil, &VersionError{Asked: asked, Needed: needed}
 	}
+
 	c.Ignition.Version = versionName(min(asked, lastMinor))
 	annotations, err := json.Marshal(map[string]string{
 		mcfgv1.AnnotationCurrentConfig: rendered.Name, mcfgv1.AnnotationDesiredConfig: rendered.Name,
@@ -55,16 +58,19 @@ func FirstBoot(rendered *mcfgv1.MachineConfig, asked int, beside map[string][]by
 	if err != nil {
 		return nil, fmt.Errorf("writing the annotations of the node: %w", err)
 	}
+
 	added := maps.Clone(beside)
 	if added == nil {
 		added = map[string][]byte{}
 	}
+
 	added[AnnotationsFile] = annotations
 	for _, p := range slices.Sorted(maps.Keys(added)) {
 		if !slices.ContainsFunc(c.Storage.Files, func(f File) bool { return f.Path == p }) {
 			c.Storage.Files = append(c.Storage.Files, fileOf(p, added[p]))
 		}
 	}
+
 	return c.MarshalCanonical()
 }
 
@@ -105,6 +111,7 @@ func (c *Ignition) oldestVersion() int {
 	case len(c.Ignition.Proxy) > 0, has(c.Storage.Filesystems, "mountOptions"), slices.ContainsFunc(c.Storage.Files, hasSHA256):
 		return 1
 	}
+
 	return 0
 }
 

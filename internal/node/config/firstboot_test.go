@@ -28,28 +28,34 @@ func TestFirstBoot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	text := string(data)
 	for _, want := range []string{`"version":"3.2.0"`, `{"path":"/etc/a","contents":{"source":"data:,x"}}`, `{"path":"/etc/kubernetes/kubeconfig","overwrite":true,"contents":{"source":"data:;base64,aw=="},"mode":384}`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s is not in %s", want, text)
 		}
 	}
+
 	// Nothing but what the pool has, and what the daemon is told.
 	data, err = FirstBoot(rendered, UnknownVersion, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var c Ignition
 	if err := json.Unmarshal(data, &c); err != nil {
 		t.Fatal(err)
 	}
+
 	var paths []string
 	for _, f := range c.Storage.Files {
 		paths = append(paths, f.Path)
 	}
+
 	if diff := cmp.Diff([]string{"/etc/a", AnnotationsFile}, paths); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
+
 	content, err := c.Storage.Files[1].Content()
 	if err != nil {
 		t.Fatal(err)
@@ -60,6 +66,7 @@ func TestFirstBoot(t *testing.T) {
 	if _, err := FirstBootName([]byte("[]")); err == nil || !strings.Contains(err.Error(), AnnotationsFile) {
 		t.Errorf("annotations that are a list: %v", err)
 	}
+
 	rendered.Spec.KernelArguments = []string{"init=/bin/sh"}
 	if _, err := FirstBoot(rendered, UnknownVersion, nil); err == nil || !strings.Contains(err.Error(), "changed since it was rendered") {
 		t.Errorf("a configuration that was changed is given: %v", err)
@@ -88,6 +95,7 @@ func TestFirstBootVersions(t *testing.T) {
 			if asked == UnknownVersion {
 				want = needed
 			}
+
 			data, err := FirstBoot(rendered, asked, nil)
 			var older *VersionError
 			switch {

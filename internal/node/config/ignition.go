@@ -165,6 +165,7 @@ func Parse(data []byte) (*Ignition, error) {
 	if len(data) > MaxBytes {
 		return nil, fmt.Errorf("the Ignition configuration has %d bytes; %d are allowed", len(data), MaxBytes)
 	}
+
 	// The version comes first: a configuration of another one has other fields.
 	var head struct {
 		Ignition struct {
@@ -177,6 +178,7 @@ func Parse(data []byte) (*Ignition, error) {
 	if version := head.Ignition.Version; !version3.MatchString(version) {
 		return nil, fmt.Errorf("ignition.version is %q; versions 3.0.0 to %s are supported", clip(version), lastVersion)
 	}
+
 	var c Ignition
 	strict, err := kjson.UnmarshalStrict(data, &c)
 	if err == nil {
@@ -188,6 +190,7 @@ func Parse(data []byte) (*Ignition, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
+
 	return &c, nil
 }
 

@@ -41,6 +41,7 @@ func mergeList[T any](base, later []T, key func(T) string, both func(base, later
 	for i, item := range base {
 		at[key(item)] = i
 	}
+
 	for _, item := range later {
 		if i, ok := at[key(item)]; ok {
 			merged[i] = both(merged[i], item)
@@ -49,6 +50,7 @@ func mergeList[T any](base, later []T, key func(T) string, both func(base, later
 		at[key(item)] = len(merged)
 		merged = append(merged, item)
 	}
+
 	slices.SortStableFunc(merged, func(a, b T) int { return cmp.Compare(key(a), key(b)) })
 	return merged
 }
@@ -63,6 +65,7 @@ func mergeObjects(base, later []map[string]any, name string) []map[string]any {
 		text, _ := json.Marshal(object) // it was read from JSON
 		return string(text)
 	}
+
 	return mergeList(base, later, key, func(_, later map[string]any) map[string]any { return later })
 }
 
@@ -78,6 +81,7 @@ func mergeFile(base, later File) File {
 	if later.Contents != nil && later.Contents.Source != nil {
 		base.Contents = later.Contents
 	}
+
 	base.Mode = or(later.Mode, base.Mode)
 	if later.User != (Owner{}) {
 		base.User = later.User
@@ -85,6 +89,7 @@ func mergeFile(base, later File) File {
 	if later.Group != (Owner{}) {
 		base.Group = later.Group
 	}
+
 	return base
 }
 
@@ -104,16 +109,19 @@ func mergeUser(base, later User) User {
 			base.SSHAuthorizedKeys = append(slices.Clip(base.SSHAuthorizedKeys), key)
 		}
 	}
+
 	for _, group := range later.Groups {
 		if !slices.Contains(base.Groups, group) {
 			base.Groups = append(slices.Clip(base.Groups), group)
 		}
 	}
+
 	base.Gecos, base.HomeDir, base.Shell = or(later.Gecos, base.Gecos), or(later.HomeDir, base.HomeDir), or(later.Shell, base.Shell)
 	base.PasswordHash, base.PrimaryGroup = or(later.PasswordHash, base.PasswordHash), or(later.PrimaryGroup, base.PrimaryGroup)
 	base.NoCreateHome, base.NoLogInit = or(later.NoCreateHome, base.NoCreateHome), or(later.NoLogInit, base.NoLogInit)
 	base.NoUserGroup, base.ShouldExist = or(later.NoUserGroup, base.NoUserGroup), or(later.ShouldExist, base.ShouldExist)
 	base.System, base.UID = or(later.System, base.System), or(later.UID, base.UID)
+
 	return base
 }
 

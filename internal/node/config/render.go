@@ -45,6 +45,7 @@ func Render(pool string, base Base, configs []*mcfgv1.MachineConfig) (*Rendered,
 	if len(configs) == 0 {
 		return nil, errors.New("no MachineConfig is selected: set spec.machineConfigSelector so that it matches some")
 	}
+
 	merged := &Ignition{Ignition: Header{Version: lastVersion}}
 	r := &Rendered{Spec: mcfgv1.MachineConfigSpec{
 		OSImageURL: base.OSImage, BaseOSExtensionsContainerImage: base.ExtensionsImage, KernelType: KernelDefault,
@@ -57,10 +58,12 @@ func Render(pool string, base Base, configs []*mcfgv1.MachineConfig) (*Rendered,
 		if err != nil {
 			return nil, fmt.Errorf("MachineConfig %q: %w", c.Name, err)
 		}
+
 		merged = merge(merged, ignition)
 		if url := c.Spec.OSImageURL; url != "" {
 			r.Spec.OSImageURL, r.OSImageOverridden = url, url != base.OSImage
 		}
+
 		r.Spec.BaseOSExtensionsContainerImage = cmp.Or(c.Spec.BaseOSExtensionsContainerImage, r.Spec.BaseOSExtensionsContainerImage)
 		r.Spec.KernelType = cmp.Or(c.Spec.KernelType, r.Spec.KernelType)
 		r.Spec.KernelArguments = append(r.Spec.KernelArguments, c.Spec.KernelArguments...)
@@ -69,12 +72,15 @@ func Render(pool string, base Base, configs []*mcfgv1.MachineConfig) (*Rendered,
 				r.Spec.Extensions = append(r.Spec.Extensions, extension)
 			}
 		}
+
 		r.Spec.FIPS = r.Spec.FIPS || c.Spec.FIPS
 	}
+
 	// Two that are right by themselves may contradict each other.
 	if err := merged.check(); err != nil {
 		return nil, fmt.Errorf("the MachineConfigs together: %w", err)
 	}
+
 	var err error
 	if r.Spec.Config.Raw, err = merged.MarshalCanonical(); err != nil {
 		return nil, err
@@ -82,6 +88,7 @@ func Render(pool string, base Base, configs []*mcfgv1.MachineConfig) (*Rendered,
 	if n := len(r.Spec.Config.Raw); n > MaxBytes {
 		return nil, fmt.Errorf("the MachineConfigs together have %d bytes; %d are allowed", n, MaxBytes)
 	}
+
 	r.Name, err = Name(pool, &r.Spec)
 	return r, err
 }
@@ -94,6 +101,7 @@ func Ordered(configs []*mcfgv1.MachineConfig) []*mcfgv1.MachineConfig {
 		}
 		return 1
 	}
+
 	return slices.SortedFunc(slices.Values(configs), func(a, b *mcfgv1.MachineConfig) int {
 		return cmp.Or(cmp.Compare(isOwn(a), isOwn(b)), cmp.Compare(a.Name, b.Name))
 	})
@@ -106,17 +114,20 @@ func Name(pool string, spec *mcfgv1.MachineConfigSpec) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	canonical := *spec
 	// The API server writes the fields of objects in another order than they were given.
 	raw, err := ignition.MarshalCanonical()
 	if err != nil {
 		return "", err
 	}
+
 	canonical.Config = runtime.RawExtension{Raw: raw}
 	data, err := json.Marshal(canonical)
 	if err != nil {
 		return "", fmt.Errorf("writing the configuration: %w", err)
 	}
+
 	sum := sha256.Sum256(data)
 	return RenderedPrefix + pool + "-" + hex.EncodeToString(sum[:16]), nil
 }
@@ -127,6 +138,7 @@ func CheckName(c *mcfgv1.MachineConfig) error {
 	if !ok {
 		return fmt.Errorf("MachineConfig %q is no rendered one: its name is not %s<pool>-<checksum>", c.Name, RenderedPrefix)
 	}
+
 	name, err := Name(pool, &c.Spec)
 	if err != nil {
 		return fmt.Errorf("MachineConfig %q: %w", c.Name, err)
@@ -134,6 +146,7 @@ func CheckName(c *mcfgv1.MachineConfig) error {
 	if name != c.Name {
 		return fmt.Errorf("MachineConfig %q has been changed since it was rendered: its content is that of %q", c.Name, name)
 	}
+
 	return nil
 }
 
@@ -152,6 +165,7 @@ func checkSpec(s *mcfgv1.MachineConfigSpec) error {
 	if !slices.Contains(kernelTypes, s.KernelType) {
 		return fmt.Errorf("kernelType %q is unknown: it is one of default, realtime and 64k-pages", clip(s.KernelType))
 	}
+
 	for list, items := range map[string][]string{"kernelArguments": s.KernelArguments, "extensions": s.Extensions} {
 		if len(items) > maxItems {
 			return fmt.Errorf("%s has %d items; %d are allowed", list, len(items), maxItems)
@@ -163,6 +177,7 @@ func checkSpec(s *mcfgv1.MachineConfigSpec) error {
 			}
 		}
 	}
+
 	if url := s.OSImageURL; strings.HasPrefix(url, "-") || strings.ContainsAny(url, " \t\r\n\x00") {
 		return fmt.Errorf("osImageURL %q is no reference of an image", clip(url))
 	}

@@ -37,6 +37,7 @@ func (d *disk) accounts(file string) (map[string]account, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the accounts of the node: %w", err)
 	}
+
 	lines := bufio.NewScanner(bytes.NewReader(data))
 	lines.Buffer(nil, maxAccounts)
 	for lines.Scan() {
@@ -44,6 +45,7 @@ func (d *disk) accounts(file string) (map[string]account, error) {
 		if len(fields) < 4 {
 			continue
 		}
+
 		a := account{}
 		a.uid, err = strconv.Atoi(fields[2])
 		if err != nil {
@@ -57,6 +59,7 @@ func (d *disk) accounts(file string) (map[string]account, error) {
 			found[fields[0]] = a
 		}
 	}
+
 	return found, nil
 }
 
@@ -66,14 +69,17 @@ func (d *disk) items(c *config.Ignition) ([]item, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	users, err := d.accounts(passwdFile)
 	if err != nil {
 		return nil, err
 	}
+
 	groups, err := d.accounts(groupFile)
 	if err != nil {
 		return nil, err
 	}
+
 	items := make([]item, 0, len(entries))
 	for _, e := range entries {
 		it := item{path: e.Path, content: e.Content, mode: modeOf(e.Mode), link: e.Link}
@@ -84,8 +90,10 @@ func (d *disk) items(c *config.Ignition) ([]item, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", e.Path, err)
 		}
+
 		items = append(items, it)
 	}
+
 	for _, u := range c.Passwd.Users {
 		if len(u.SSHAuthorizedKeys) == 0 {
 			continue
@@ -96,6 +104,7 @@ func (d *disk) items(c *config.Ignition) ([]item, error) {
 		}
 		items = append(items, it)
 	}
+
 	return items, nil
 }
 
@@ -107,6 +116,7 @@ func number(o config.Owner, known map[string]account, kind string) (int, error) 
 	case o.Name == nil || *o.Name == "":
 		return 0, nil
 	}
+
 	a, ok := known[*o.Name]
 	if !ok {
 		return 0, fmt.Errorf("the node has no %s %q", kind, *o.Name)
@@ -120,10 +130,12 @@ func keysOf(u config.User, users map[string]account) (item, error) {
 	if !ok || !path.IsAbs(a.home) {
 		return item{}, fmt.Errorf("passwd.users: the node has no user %q with a home: keys are written for users that it has", u.Name)
 	}
+
 	var b strings.Builder
 	for _, key := range u.SSHAuthorizedKeys {
 		b.WriteString(strings.TrimSpace(key) + "\n")
 	}
+
 	return item{
 		path:    path.Join(a.home, ".ssh", "authorized_keys.d", "ignition"),
 		content: []byte(b.String()), mode: 0o600, uid: a.uid, gid: a.gid,

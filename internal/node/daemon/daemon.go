@@ -71,6 +71,7 @@ func (d *Daemon) start() {
 	if d.disk != nil {
 		return
 	}
+
 	d.disk = &disk{root: d.Root, owners: os.Geteuid() == 0, lasting: true}
 	d.RuntimeUnit = cmp.Or(d.RuntimeUnit, DefaultRuntimeUnit)
 	if d.Clock == nil {
@@ -91,19 +92,23 @@ func (d *Daemon) Sync(ctx context.Context, node *corev1.Node) (time.Duration, er
 	if j != nil {
 		return d.resume(ctx, node, j)
 	}
+
 	current, err := d.disk.current()
 	if err != nil {
 		return tryAgain, d.degrade(ctx, node, err)
 	}
+
 	desired := node.Annotations[mcfgv1.AnnotationDesiredConfig]
 	if desired == "" || desired == current.name() {
 		return d.idle(ctx, node, current)
 	}
+
 	if current == nil {
 		if current, err = d.firstBoot(ctx); err != nil {
 			return tryAgain, d.degrade(ctx, node, err)
 		}
 	}
+
 	return d.begin(ctx, node, current, desired)
 }
 
@@ -117,10 +122,12 @@ func (d *Daemon) idle(ctx context.Context, node *corev1.Node, current *applied) 
 		// The configuration is put in place once more, over whatever is there.
 		return d.update(ctx, node, &journal{Phase: phaseApply, From: current, To: *current})
 	}
+
 	why, err := d.disk.verify(current)
 	if err != nil || why != "" {
 		return lookAgain, d.degrade(ctx, node, drift(current, why, err))
 	}
+
 	return lookAgain, d.report(ctx, node, map[string]string{
 		mcfgv1.AnnotationCurrentConfig: current.name(),
 		mcfgv1.AnnotationState:         string(mcfgv1.NodeDone),
@@ -155,6 +162,7 @@ func (d *Daemon) begin(ctx context.Context, node *corev1.Node, current *applied,
 			return left, d.degrade(ctx, node, errors.New(d.failed.reason))
 		}
 	}
+
 	var wanted mcfgv1.MachineConfig
 	if err := d.Reader.Get(ctx, client.ObjectKey{Name: desired}, &wanted); err != nil {
 		if ctx.Err() != nil {
@@ -162,6 +170,7 @@ func (d *Daemon) begin(ctx context.Context, node *corev1.Node, current *applied,
 		}
 		return drainLook, d.degrade(ctx, node, fmt.Errorf("reading MachineConfig %q: %w", desired, err))
 	}
+
 	change, impossible, err := d.examine(current, &wanted)
 	if impossible != nil {
 		return tryAgain, d.say(ctx, node, mcfgv1.NodeUnreconcilable, impossible)
@@ -169,32 +178,38 @@ func (d *Daemon) begin(ctx context.Context, node *corev1.Node, current *applied,
 	if err != nil {
 		return lookAgain, d.degrade(ctx, node, err)
 	}
+
 	if current.name() != "" && !d.disk.isForced() {
 		if why, err := d.disk.verify(current); err != nil || why != "" {
 			return lookAgain, d.degrade(ctx, node, drift(current, why, err))
 		}
 	}
+
 	policy, err := d.policy(ctx)
 	if err != nil {
 		return drainLook, d.degrade(ctx, node, err)
 	}
+
 	effort := policy.Effort(change)
 	if effort.Drain && node.Annotations[mcfgv1.AnnotationTopology] != mcfgv1.TopologySingleReplica {
 		if wait, err := d.drained(ctx, node, desired); wait > 0 || err != nil {
 			return wait, err
 		}
 	}
+
 	if err := d.working(ctx, node, desired); err != nil {
 		return 0, err
 	}
 	if _, err := d.disk.takeForce(); err != nil {
 		return tryAgain, d.degrade(ctx, node, err)
 	}
+
 	if current != nil && current.Name == "" {
 		if err := d.disk.own(current); err != nil {
 			return tryAgain, d.degrade(ctx, node, err)
 		}
 	}
+
 	return d.update(ctx, node, &journal{Phase: phaseApply, From: current, To: *appliedOf(&wanted), Effort: effort})
 }
 
@@ -203,6 +218,7 @@ func (d *Daemon) examine(current *applied, wanted *mcfgv1.MachineConfig) (*confi
 	if err := config.CheckName(wanted); err != nil {
 		return nil, nil, err
 	}
+
 	change, err := config.Compare(current.spec(), &wanted.Spec)
 	var impossible *config.ImpossibleError
 	if errors.As(err, &impossible) {
@@ -211,10 +227,12 @@ func (d *Daemon) examine(current *applied, wanted *mcfgv1.MachineConfig) (*confi
 	if err != nil {
 		return nil, nil, err
 	}
+
 	ignition, err := config.Parse(wanted.Spec.Config.Raw)
 	if err != nil {
 		return nil, nil, err
 	}
+
 	_, err = d.disk.items(ignition)
 	return change, nil, err
 }
@@ -267,6 +285,7 @@ func (d *Daemon) awaitDrain(node *corev1.Node, ask, desired string) map[string]s
 			changes[mcfgv1.AnnotationReason] = ""
 		}
 	}
+
 	return changes
 }
 
@@ -292,6 +311,7 @@ func (d *Daemon) resume(ctx context.Context, node *corev1.Node, j *journal) (tim
 	if j.Phase == phaseReboot {
 		return d.rebooted(ctx, node, j)
 	}
+
 	desired := j.To.Name
 	j, err := d.carryOut(ctx, j)
 	if err != nil {
@@ -301,6 +321,7 @@ func (d *Daemon) resume(ctx context.Context, node *corev1.Node, j *journal) (tim
 		d.failed.config, d.failed.at, d.failed.reason = desired, d.Clock.Now(), err.Error()
 		return tryAgain, d.degrade(ctx, node, err)
 	}
+
 	if j.Effort.Reboot {
 		if j.BootID, err = d.Host.BootID(); err != nil {
 			return tryAgain, d.degrade(ctx, node, err)
@@ -311,6 +332,7 @@ func (d *Daemon) resume(ctx context.Context, node *corev1.Node, j *journal) (tim
 		}
 		return d.rebooted(ctx, node, j)
 	}
+
 	return d.finish(ctx, node, j)
 }
 
@@ -326,10 +348,12 @@ func (d *Daemon) rebooted(ctx context.Context, node *corev1.Node, j *journal) (t
 	if err := d.say(ctx, node, mcfgv1.NodeRebooting, nil); err != nil {
 		return 0, err
 	}
+
 	d.Events.Eventf(node, nil, corev1.EventTypeNormal, "Reboot", "Update", "Node will reboot into config %s", j.To.Name)
 	if err := d.run(ctx, reboot[0], reboot[1:]...); err != nil {
 		return tryAgain, d.degrade(ctx, node, err)
 	}
+
 	return drainLook, nil // Most likely the program ends meanwhile.
 }
 
@@ -345,6 +369,7 @@ func (d *Daemon) finish(ctx context.Context, node *corev1.Node, j *journal) (tim
 	if err := d.disk.remove(journalFile); err != nil {
 		return tryAgain, d.degrade(ctx, node, err)
 	}
+
 	d.failed.config = ""
 	return d.idle(ctx, node, &j.To)
 }
@@ -360,21 +385,26 @@ func (d *Daemon) unfinished(ctx context.Context, node *corev1.Node, j *journal, 
 	if force {
 		return d.update(ctx, node, &journal{Phase: phaseApply, From: j.From, To: j.To, Effort: j.Effort})
 	}
+
 	desired := node.Annotations[mcfgv1.AnnotationDesiredConfig]
 	if desired == "" || desired == j.To.Name {
 		return lookAgain, d.degrade(ctx, node, why)
 	}
+
 	var wanted mcfgv1.MachineConfig
 	if err := d.Reader.Get(ctx, client.ObjectKey{Name: desired}, &wanted); err != nil {
 		return lookAgain, d.degrade(ctx, node, errors.Join(why, err))
 	}
+
 	change, impossible, err := d.examine(&j.To, &wanted)
 	if impossible != nil || err != nil {
 		return lookAgain, d.degrade(ctx, node, why)
 	}
+
 	policy, err := d.policy(ctx)
 	if err != nil {
 		return lookAgain, d.degrade(ctx, node, errors.Join(why, err))
 	}
+
 	return d.update(ctx, node, &journal{Phase: phaseApply, From: &j.To, To: *appliedOf(&wanted), Effort: policy.Effort(change)})
 }

@@ -52,6 +52,7 @@ func TestUpdate(t *testing.T) {
 	if after := k.sync(); after != drainLook || cmp.Diff(before, k.files()) != "" {
 		t.Errorf("the node is changed before its pods have gone")
 	}
+
 	k.drains()
 	k.sync() // makes the change and asks for the reboot
 	k.is("", mcfgv1.NodeRebooting, "")
@@ -60,6 +61,7 @@ func TestUpdate(t *testing.T) {
 	if got := k.node().Annotations[mcfgv1.AnnotationDesiredDrain]; got != "uncordon-"+one {
 		t.Errorf("after the update %q is asked for", got)
 	}
+
 	want := map[string]string{
 		"/etc/passwd": before["/etc/passwd"], "/etc/foreign": "644 foreign", "/etc/shared": "644 first", "/etc/app/a": "600 one", "/etc/link": "644 x",
 		"/etc/systemd/system/app.service": "644 [Unit]", "/etc/systemd/system/app.service.d/10-a.conf": "644 a",
@@ -68,6 +70,7 @@ func TestUpdate(t *testing.T) {
 	if diff := cmp.Diff(want, k.files()); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
+
 	k.settle()
 	k.host.commands = nil
 	k.update(two)
@@ -78,10 +81,12 @@ func TestUpdate(t *testing.T) {
 	if diff := cmp.Diff(want, k.files()); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
+
 	commands := []string{"systemctl disable app.service", "systemctl daemon-reload", "systemctl enable more.service", "systemctl reboot"}
 	if diff := cmp.Diff(commands, k.host.commands); diff != "" {
 		t.Errorf("commands (-want +got):\n%s", diff)
 	}
+
 	k.update(k.config(""))
 	if diff := cmp.Diff(before, k.files()); diff != "" {
 		t.Errorf("files after all is taken away (-want +got):\n%s", diff)
@@ -136,6 +141,7 @@ func TestDrift(t *testing.T) {
 		"a mask": {func() { k.remove("etc/systemd/system/noise.service") },
 			func() { k.must(os.Symlink("/dev/null", k.path("etc/systemd/system/noise.service"))) }, "does not exist"},
 	}
+
 	two := k.config(second)
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -143,6 +149,7 @@ func TestDrift(t *testing.T) {
 			if after := k.sync(); after != lookAgain {
 				t.Errorf("it is looked again after %s", after)
 			}
+
 			k.is(one, mcfgv1.NodeDegraded, "unexpected on-disk state validating against "+one+": ")
 			k.is(one, mcfgv1.NodeDegraded, c.reason)
 			// No update begins on what is not known.
@@ -168,6 +175,7 @@ func TestForce(t *testing.T) {
 	if got := k.files()["/etc/shared"]; got != "644 first" {
 		t.Errorf("the file is %q after the force", got)
 	}
+
 	k.write("etc/app/a", "drifted")
 	k.write("run/machine-config-daemon-force", "")
 	k.want(two)
@@ -176,6 +184,7 @@ func TestForce(t *testing.T) {
 		k.sync()
 		k.drains()
 	}
+
 	k.is(two, mcfgv1.NodeDone, "")
 	if _, err := os.Lstat(k.path("run/machine-config-daemon-force")); err == nil {
 		t.Error("the force counts more than once")
@@ -193,6 +202,7 @@ func TestImpossible(t *testing.T) {
 	if asked := k.node().Annotations[mcfgv1.AnnotationDesiredDrain]; asked != "uncordon-"+one || len(k.host.commands) > 0 {
 		t.Errorf("%q was asked for, and %v run", asked, k.host.commands)
 	}
+
 	k.update(one)
 }
 
@@ -212,6 +222,7 @@ func TestRefused(t *testing.T) {
 		k.settle()
 		k.is(one, mcfgv1.NodeDegraded, reason)
 	}
+
 	k.update(one)
 }
 
@@ -231,6 +242,7 @@ func TestRollback(t *testing.T) {
 			k.must(os.Symlink(k.t.TempDir(), k.path("etc/new")))
 		}, reason: "escapes"},
 	}
+
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			k := started(t)
@@ -239,6 +251,7 @@ func TestRollback(t *testing.T) {
 			if c.prepare != nil {
 				c.prepare(k)
 			}
+
 			two := k.config(second, func(s *mcfgv1.MachineConfigSpec) { s.KernelArguments = []string{"quiet"} })
 			before := k.files()
 			k.host.fails = c.fails
@@ -251,6 +264,7 @@ func TestRollback(t *testing.T) {
 			if _, err := os.Lstat(k.path(journalFile)); err == nil {
 				t.Error("the journal is left")
 			}
+
 			// Until its time has come, nothing is tried.
 			k.host.commands, k.host.fails = nil, ""
 			k.settle()
@@ -260,6 +274,7 @@ func TestRollback(t *testing.T) {
 			if c.prepare != nil {
 				return
 			}
+
 			k.clock.SetTime(k.clock.Now().Add(tryAgain))
 			k.update(two)
 		})
@@ -314,6 +329,7 @@ func TestFilesBesideItsOwn(t *testing.T) {
 	if got, err := os.ReadFile(k.path(key)); err != nil || string(got) != "key" {
 		t.Errorf("%s has %q, %v, want %q", key, got, err, "key")
 	}
+
 	k.update(k.config(second))
 	if _, err := os.Lstat(k.path(key)); !os.IsNotExist(err) {
 		t.Errorf("%s is still there after it has left the configuration: %v", key, err)
@@ -366,6 +382,7 @@ func TestKilledAnywhere(t *testing.T) {
 		k.update(k.config(second))
 		return k.files()
 	}()
+
 	points := 0
 	for n := 0; ; n++ {
 		k := started(t)
@@ -379,6 +396,7 @@ func TestKilledAnywhere(t *testing.T) {
 			}
 			count++
 		})
+
 		k.want(two)
 		func() {
 			defer func() {
@@ -393,6 +411,7 @@ func TestKilledAnywhere(t *testing.T) {
 		if at == "" {
 			break
 		}
+
 		points++
 		k.restart(nil)
 		k.settle()
@@ -405,6 +424,7 @@ func TestKilledAnywhere(t *testing.T) {
 			break
 		}
 	}
+
 	if points < 50 {
 		t.Errorf("the program was killed at %d points only", points)
 	}
@@ -428,6 +448,7 @@ func TestKilledWhileTakingBack(t *testing.T) {
 			}
 			count++
 		})
+
 		k.want(two)
 		func() {
 			defer func() {
@@ -442,6 +463,7 @@ func TestKilledWhileTakingBack(t *testing.T) {
 		if at == "" {
 			return
 		}
+
 		k.restart(nil)
 		k.settle()
 		k.is(one, mcfgv1.NodeDegraded, "exit status 1")
@@ -480,6 +502,7 @@ func TestOwnFiles(t *testing.T) {
 			wrong = append(wrong, fmt.Sprint(e.Name(), info.Mode()))
 		}
 	}
+
 	if len(entries) != 7 || len(wrong) > 0 {
 		t.Errorf("%d records, others may read %v", len(entries), wrong)
 	}

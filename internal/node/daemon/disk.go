@@ -47,10 +47,12 @@ func (d *disk) content(p string, most int64) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is no regular file, but a %s", p, kindOf(info))
 	}
+
 	file, err := d.root.OpenFile(inside(p), os.O_RDONLY|doNotWait, 0)
 	if err != nil {
 		return nil, err
 	}
+
 	defer file.Close()
 	if info, err = file.Stat(); err != nil {
 		return nil, err
@@ -58,6 +60,7 @@ func (d *disk) content(p string, most int64) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is no regular file, but a %s", p, kindOf(info))
 	}
+
 	data, err := io.ReadAll(io.LimitReader(file, most+1))
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", p, err)
@@ -65,6 +68,7 @@ func (d *disk) content(p string, most int64) ([]byte, error) {
 	if int64(len(data)) > most {
 		return nil, fmt.Errorf("%s has more than %d bytes", p, most)
 	}
+
 	return data, nil
 }
 
@@ -83,6 +87,7 @@ func (d *disk) write(it item) error {
 	if d.differs(it) == "" {
 		return nil
 	}
+
 	name := inside(it.path)
 	if folder := path.Dir(name); folder != "." {
 		d.change("make the folder of", it.path)
@@ -90,11 +95,13 @@ func (d *disk) write(it item) error {
 			return fmt.Errorf("making the folder of %s: %w", it.path, err)
 		}
 	}
+
 	temporary := temporaryOf(name)
 	d.change("clear the way for", it.path)
 	if err := d.root.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("writing %s: %w", it.path, err)
 	}
+
 	d.change("write beside", it.path)
 	var err error
 	if it.link != "" {
@@ -102,6 +109,7 @@ func (d *disk) write(it item) error {
 	} else {
 		err = d.writeNew(temporary, it)
 	}
+
 	if err == nil {
 		d.change("put in place", it.path)
 		err = d.root.Rename(temporary, name)
@@ -110,6 +118,7 @@ func (d *disk) write(it item) error {
 		_ = d.root.Remove(temporary) // the first error tells more
 		return fmt.Errorf("writing %s: %w", it.path, err)
 	}
+
 	return d.sync(path.Dir(name))
 }
 
@@ -118,15 +127,18 @@ func (d *disk) writeNew(name string, it item) error {
 	if err != nil {
 		return err
 	}
+
 	_, err = file.Write(it.content)
 	if d.owners {
 		err = errors.Join(err, file.Chown(it.uid, it.gid))
 	}
+
 	// After the owner: changing that takes setuid away.
 	err = errors.Join(err, file.Chmod(it.mode))
 	if d.lasting {
 		err = errors.Join(err, file.Sync())
 	}
+
 	return errors.Join(err, file.Close())
 }
 
@@ -142,14 +154,17 @@ func (d *disk) sync(folder string) error {
 	if !d.lasting {
 		return nil
 	}
+
 	file, err := d.root.Open(folder)
 	if err != nil {
 		return fmt.Errorf("opening the folder /%s: %w", folder, err)
 	}
+
 	defer file.Close()
 	if err := file.Sync(); err != nil {
 		return fmt.Errorf("keeping the folder /%s: %w", folder, err)
 	}
+
 	return nil
 }
 
@@ -164,6 +179,7 @@ func (d *disk) remove(p string) error {
 	case err != nil:
 		return fmt.Errorf("removing %s: %w", p, err)
 	}
+
 	return d.sync(path.Dir(name))
 }
 
@@ -184,9 +200,11 @@ func (d *disk) differs(it item) string {
 	case info.Size() != int64(len(it.content)):
 		return fmt.Sprintf("content mismatch for file %q", it.path)
 	}
+
 	if uid, gid, ok := ownerOf(info); d.owners && ok && (uid != it.uid || gid != it.gid) {
 		return fmt.Sprintf("owner mismatch for file: %q; expected: %d:%d; received: %d:%d", it.path, it.uid, it.gid, uid, gid)
 	}
+
 	data, err := d.content(it.path, info.Size())
 	if err != nil {
 		return fmt.Sprintf("%q cannot be read: %v", it.path, err)
@@ -194,6 +212,7 @@ func (d *disk) differs(it item) string {
 	if !bytes.Equal(data, it.content) {
 		return fmt.Sprintf("content mismatch for file %q", it.path)
 	}
+
 	return ""
 }
 

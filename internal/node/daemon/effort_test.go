@@ -55,10 +55,12 @@ func TestPolicyOfTheCluster(t *testing.T) {
 	if asked := k.node().Annotations[mcfgv1.AnnotationDesiredDrain]; asked != "drain-"+two {
 		t.Errorf("%q is asked for before the change", asked)
 	}
+
 	k.update(two)
 	if got := k.host.commands[len(k.host.commands)-1]; got != "systemctl restart app.service" || slices.Contains(k.host.commands, "systemctl reboot") {
 		t.Errorf("commands are %v", k.host.commands)
 	}
+
 	// A restart that fails has the change taken back.
 	k.host.fails = "systemctl restart app.service"
 	k.want(k.config(strings.Replace(first, "data:,one", "data:,three", 1)))

@@ -28,10 +28,12 @@ func (d *Daemon) firstBoot(ctx context.Context) (*applied, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading what the first boot has written: %w", err)
 	}
+
 	name, err := config.FirstBootName(data)
 	if err != nil || name == "" {
 		return nil, err
 	}
+
 	written := &mcfgv1.MachineConfig{}
 	err = d.Reader.Get(ctx, client.ObjectKey{Name: name}, written)
 	if apierrors.IsNotFound(err) {
@@ -43,9 +45,11 @@ func (d *Daemon) firstBoot(ctx context.Context) (*applied, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading what the first boot has written, MachineConfig %q: %w", name, err)
 	}
+
 	a := appliedOf(written)
 	a.Name, a.Spec.OSImageURL, a.Spec.BaseOSExtensionsContainerImage = "", "", ""
 	a.Spec.KernelArguments, a.Spec.Extensions = nil, nil
+
 	return a, nil
 }
 
@@ -56,14 +60,17 @@ func (d *disk) own(a *applied) error {
 	if err != nil {
 		return err
 	}
+
 	items, err := d.items(ignition)
 	if err != nil {
 		return err
 	}
+
 	for _, it := range items {
 		if err := d.record(original{Path: it.path, Kind: originalNone}); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }

@@ -48,6 +48,7 @@ func TestFirstBoot(t *testing.T) {
 	if asked := k.node().Annotations[mcfgv1.AnnotationDesiredDrain]; asked != "" {
 		t.Errorf("%q was asked for", asked)
 	}
+
 	// What the first boot has written goes with the configuration.
 	k.update(k.config(""))
 	if diff := cmp.Diff(map[string]string{"/etc/foreign": "644 foreign"}, k.files()); diff != "" {
@@ -98,6 +99,7 @@ func TestFirstBootUnknown(t *testing.T) {
 			if c.state != mcfgv1.NodeDone {
 				current = ""
 			}
+
 			k.is(current, c.state, c.reason)
 			if k.host.boots != c.reboots {
 				t.Errorf("the machine was started again %d times, want %d", k.host.boots, c.reboots)

@@ -60,6 +60,7 @@ func (m *machine) Run(ctx context.Context, name string, args ...string) error {
 	if err != nil {
 		return fmt.Errorf("running %s: %w", command, err)
 	}
+
 	cmd := exec.CommandContext(ctx, file, args...) //nolint:gosec // G204: the daemon names the command; its arguments were checked
 	cmd.Dir, cmd.Env = "/", []string{"PATH=" + strings.Join(commandFolders, ":"), "LC_ALL=C"}
 	confine(cmd, m.folder)
@@ -68,6 +69,7 @@ func (m *machine) Run(ctx context.Context, name string, args ...string) error {
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("running %s: %w: %s", command, err, bytes.TrimSpace(output.Bytes()))
 	}
+
 	return nil
 }
 
@@ -113,10 +115,12 @@ func (s *simulated) Run(_ context.Context, name string, args ...string) error {
 	if err := s.disk.root.MkdirAll(path.Dir(inside(commandLog)), folderMode); err != nil {
 		return fmt.Errorf("writing down a command: %w", err)
 	}
+
 	file, err := s.disk.root.OpenFile(inside(commandLog), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
 		return fmt.Errorf("writing down a command: %w", err)
 	}
+
 	_, err = fmt.Fprintln(file, line)
 	if err := errors.Join(err, file.Close()); err != nil {
 		return fmt.Errorf("writing down a command: %w", err)
@@ -124,6 +128,7 @@ func (s *simulated) Run(_ context.Context, name string, args ...string) error {
 	if line == strings.Join(reboot, " ") {
 		return s.boot()
 	}
+
 	return nil
 }
 
@@ -140,5 +145,6 @@ func (s *simulated) BootID() (string, error) {
 		}
 		id, err = s.disk.bootID()
 	}
+
 	return id, err
 }

@@ -14,22 +14,26 @@ func TestSimulated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() { _ = root.Close() })
 	host := Simulated(root)
 	one, err := host.BootID()
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, line := range []string{"systemctl enable a.service", "systemctl reboot"} {
 		words := strings.Fields(line)
 		if err := host.Run(t.Context(), words[0], words[1:]...); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	two, err := host.BootID()
 	if err != nil || one == two {
 		t.Errorf("after a reboot the start is %q, before %q (%v)", two, one, err)
 	}
+
 	data, err := os.ReadFile(filepath.Join(root.Name(), commandLog))
 	if err != nil || string(data) != "systemctl enable a.service\nsystemctl reboot\n" {
 		t.Errorf("commands are %q (%v)", data, err)
@@ -42,11 +46,13 @@ func TestMachine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() { _ = root.Close() })
 	machine := Machine(root)
 	if _, err := machine.BootID(); err == nil {
 		t.Error("a folder without a kernel has a start")
 	}
+
 	// There is nothing to run in the folder; what is outside is not found.
 	err = machine.Run(t.Context(), "true", "-x")
 	if err == nil || !strings.Contains(err.Error(), "running true -x: the machine has no command true") {
@@ -59,23 +65,28 @@ func TestMachineRuns(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root may change the root of a command")
 	}
+
 	self, err := os.ReadFile("/proc/self/exe")
 	if err != nil {
 		t.Skipf("this program cannot be copied: %v", err)
 	}
+
 	root, err := os.OpenRoot(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() { _ = root.Close() })
 	for _, folder := range []string{"usr", "usr/bin", "proc", "proc/sys", "proc/sys/kernel", "proc/sys/kernel/random"} {
 		if err := root.Mkdir(folder, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	if err := errors.Join(root.WriteFile("usr/bin/self", self, 0o755), root.WriteFile("proc/sys/kernel/random/boot_id", []byte("one\n"), 0o644)); err != nil {
 		t.Fatal(err)
 	}
+
 	machine := Machine(root)
 	if id, err := machine.BootID(); err != nil || id != "one" {
 		t.Errorf("the start is %q (%v)", id, err)
@@ -83,6 +94,7 @@ func TestMachineRuns(t *testing.T) {
 	if err := machine.Run(t.Context(), "self", "-test.run=^$"); err != nil {
 		t.Error(err)
 	}
+
 	err = machine.Run(t.Context(), "self", "-unknown")
 	if err == nil || !strings.Contains(err.Error(), "exit status 2") || !strings.Contains(err.Error(), "-test.v") {
 		t.Errorf("error is %v", err)

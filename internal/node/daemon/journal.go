@@ -106,6 +106,7 @@ func (d *disk) load(file string, record any) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("reading %s: %w", file, err)
 	}
+
 	return true, nil
 }
 

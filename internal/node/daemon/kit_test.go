@@ -54,6 +54,7 @@ func (h *host) Run(ctx context.Context, name string, args ...string) error {
 	if line == "systemctl reboot" && !h.stuck {
 		h.boots++
 	}
+
 	return ctx.Err()
 }
 
@@ -65,6 +66,7 @@ func newKit(t *testing.T, files map[string]string) *kit {
 	if err := errors.Join(corev1.AddToScheme(scheme), mcfgv1.AddToScheme(scheme), operatorv1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
+
 	k := &kit{
 		t: t, folder: t.TempDir(), host: &host{},
 		client: fake.NewClientBuilder().WithScheme(scheme).Build(),
@@ -73,6 +75,7 @@ func newKit(t *testing.T, files map[string]string) *kit {
 	for name, content := range files {
 		k.write(name, content)
 	}
+
 	k.must(k.client.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}))
 	k.restart(nil)
 	return k
@@ -115,24 +118,30 @@ func (k *kit) files() map[string]string {
 		if err != nil || d.IsDir() {
 			return err
 		}
+
 		name := strings.TrimPrefix(p, k.folder)
 		if strings.HasPrefix(name, config.Home) {
 			return nil
 		}
+
 		info, err := d.Info()
 		if err != nil {
 			return err
 		}
+
 		if info.Mode()&fs.ModeSymlink != 0 {
 			target, err := os.Readlink(p)
 			found[name] = "-> " + target
 			return err
 		}
+
 		data, err := os.ReadFile(p)
 		found[name] = fmt.Sprintf("%o %s", info.Mode().Perm(), data)
 		return err
 	})
+
 	k.must(err)
+
 	return found
 }
 
@@ -142,17 +151,20 @@ func (k *kit) config(parts string, edits ...func(*mcfgv1.MachineConfigSpec)) str
 	if parts != "" {
 		parts = "," + parts
 	}
+
 	source := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
 	source.Spec.Config.Raw = []byte(`{"ignition":{"version":"3.2.0"}` + parts + `}`)
 	for _, e := range edits {
 		e(&source.Spec)
 	}
+
 	rendered, err := config.Render("worker", config.Base{}, []*mcfgv1.MachineConfig{source})
 	k.must(err)
 	c := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: rendered.Name}, Spec: rendered.Spec}
 	if err := k.client.Create(k.t.Context(), c); client.IgnoreAlreadyExists(err) != nil {
 		k.t.Fatal(err)
 	}
+
 	return rendered.Name
 }
 
@@ -169,9 +181,11 @@ func (k *kit) annotate(pairs ...string) {
 	if n.Annotations == nil {
 		n.Annotations = map[string]string{}
 	}
+
 	for i := 0; i < len(pairs); i += 2 {
 		n.Annotations[pairs[i]] = pairs[i+1]
 	}
+
 	k.must(k.client.Update(k.t.Context(), n))
 }
 

@@ -56,6 +56,7 @@ func (d *disk) keep(p string) error {
 	if d.isKept(p) {
 		return nil
 	}
+
 	o := original{Path: p, Kind: originalNone}
 	info, err := d.root.Lstat(inside(p))
 	switch {
@@ -73,9 +74,11 @@ func (d *disk) keep(p string) error {
 		if o.Content, err = d.content(p, maxOriginal); err != nil {
 			return fmt.Errorf("keeping what %s was: %w", p, err)
 		}
+
 	default:
 		return fmt.Errorf("%s is to be a file, and is a %s", p, kindOf(info))
 	}
+
 	return d.record(o)
 }
 
@@ -84,6 +87,7 @@ func (d *disk) record(o original) error {
 	if d.isKept(o.Path) {
 		return nil
 	}
+
 	data, err := json.Marshal(o)
 	if err != nil {
 		return fmt.Errorf("keeping what %s was: %w", o.Path, err)
@@ -110,21 +114,25 @@ func (d *disk) restore(wanted map[string]bool) error {
 	if err != nil {
 		return fmt.Errorf("reading what was there before: %w", err)
 	}
+
 	names, err := folder.Readdirnames(-1)
 	folder.Close()
 	if err != nil {
 		return fmt.Errorf("reading what was there before: %w", err)
 	}
+
 	for _, name := range names {
 		if !strings.HasSuffix(name, ".json") {
 			continue
 		}
+
 		record := path.Join(originals, name)
 		// Its content may be of any bytes, which JSON makes longer by a third.
 		data, err := d.content(record, 2*maxOriginal)
 		if err != nil {
 			return fmt.Errorf("reading what was there before: %w", err)
 		}
+
 		var o original
 		if err := json.Unmarshal(data, &o); err != nil || recordOf(o.Path) != record {
 			return fmt.Errorf("reading what was there before: %s is damaged", record)
@@ -140,6 +148,7 @@ func (d *disk) restore(wanted map[string]bool) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -159,9 +168,11 @@ func (d *disk) put(items []item) error {
 	for _, it := range items {
 		wanted[it.path] = true
 	}
+
 	if err := d.restore(wanted); err != nil {
 		return err
 	}
+
 	for _, it := range items {
 		if err := d.keep(it.path); err != nil {
 			return err
@@ -170,5 +181,6 @@ func (d *disk) put(items []item) error {
 			return err
 		}
 	}
+
 	return nil
 }

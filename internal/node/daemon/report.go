@@ -29,6 +29,7 @@ func (d *Daemon) say(ctx context.Context, node *corev1.Node, state mcfgv1.NodeSt
 			d.Events.Eventf(node, nil, corev1.EventTypeWarning, "Failed"+string(state), "Update", "%s", reason)
 		}
 	}
+
 	return d.report(ctx, node, map[string]string{mcfgv1.AnnotationState: string(state), mcfgv1.AnnotationReason: reason})
 }
 
@@ -47,13 +48,16 @@ func (d *Daemon) report(ctx context.Context, node *corev1.Node, wanted map[strin
 		node.Annotations[key] = value
 		changed = true
 	}
+
 	if !changed {
 		return nil
 	}
+
 	d.disk.change("report as", node.Name)
 	if err := d.Client.Patch(ctx, node, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("reporting on node %q: %w", node.Name, err)
 	}
+
 	return nil
 }
 
@@ -62,6 +66,7 @@ func clip(s string) string {
 	if len(s) <= maxReason {
 		return s
 	}
+
 	s = s[:maxReason]
 	for !utf8.ValidString(s[len(s)-min(len(s), utf8.UTFMax):]) && len(s) > maxReason-utf8.UTFMax {
 		s = s[:len(s)-1]

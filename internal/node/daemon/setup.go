@@ -37,6 +37,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if o.Node == "" || o.Root == nil || o.Host == nil {
 		return errors.New("setting up machine-config-daemon: node, root and host are required")
 	}
+
 	r := &reconciler{client: mgr.GetClient(), daemon: &Daemon{
 		Root: o.Root, Host: o.Host, Client: mgr.GetClient(), Reader: mgr.GetAPIReader(),
 		Events: mgr.GetEventRecorder("machine-config-daemon"), RuntimeUnit: o.RuntimeUnit,
@@ -50,6 +51,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return fmt.Errorf("setting up machine-config-daemon: %w", err)
 	}
+
 	return nil
 }
 
@@ -67,6 +69,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 		return ctrl.Result{}, fmt.Errorf("reading node %q: %w", req.Name, err)
 	}
+
 	after, err := r.daemon.Sync(ctx, node)
 	return ctrl.Result{RequeueAfter: after}, err
 }

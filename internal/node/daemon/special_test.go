@@ -31,6 +31,7 @@ func TestNamedPipes(t *testing.T) {
 			k.is(one, mcfgv1.NodeDegraded, c.reason)
 		})
 	}
+
 	t.Run("a path of the next configuration", func(t *testing.T) {
 		k := started(t)
 		one := k.config(first)
@@ -41,6 +42,7 @@ func TestNamedPipes(t *testing.T) {
 		k.settle()
 		k.is(one, mcfgv1.NodeDegraded, "/etc/new/deep/b is to be a file, and is a named pipe")
 	})
+
 	t.Run("one that appears in between", func(t *testing.T) {
 		k := newKit(t, nil)
 		pipe(k, "pipe")
@@ -48,6 +50,7 @@ func TestNamedPipes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		_ = file.Close() // it returned
 	})
 }

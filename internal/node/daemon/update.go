@@ -21,15 +21,18 @@ func (d *disk) verify(a *applied) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	items, err := d.items(ignition)
 	if err != nil {
 		return "", err
 	}
+
 	for _, it := range items {
 		if why := d.differs(it); why != "" {
 			return why, nil
 		}
 	}
+
 	return "", nil
 }
 
@@ -41,18 +44,22 @@ func (d *Daemon) bring(ctx context.Context, from, to *applied) (commands, err er
 	if err != nil {
 		return nil, err
 	}
+
 	after, err := to.ignition()
 	if err != nil {
 		return nil, err
 	}
+
 	items, err := d.disk.items(after)
 	if err != nil {
 		return nil, err
 	}
+
 	commands = d.disable(ctx, before, after)
 	if err := d.disk.put(items); err != nil {
 		return commands, err
 	}
+
 	return errors.Join(commands, d.units(ctx, before, after)), nil
 }
 
@@ -68,6 +75,7 @@ func wantedUnits(c *config.Ignition) (enabled, disabled map[string]bool) {
 			disabled[u.Name] = true
 		}
 	}
+
 	return enabled, disabled
 }
 
@@ -87,6 +95,7 @@ func (d *Daemon) disable(ctx context.Context, before, after *config.Ignition) er
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -98,6 +107,7 @@ func (d *Daemon) units(ctx context.Context, before, after *config.Ignition) erro
 	if err := d.run(ctx, "systemctl", "daemon-reload"); err != nil {
 		return err
 	}
+
 	enabled, disabled := wantedUnits(after)
 	for verb, units := range map[string]map[string]bool{"enable": enabled, "disable": disabled} {
 		if len(units) == 0 {
@@ -107,6 +117,7 @@ func (d *Daemon) units(ctx context.Context, before, after *config.Ignition) erro
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -123,13 +134,16 @@ func (d *Daemon) system(ctx context.Context, from, to *mcfgv1.MachineConfigSpec)
 	if to.OSImageURL != "" && to.OSImageURL != from.OSImageURL {
 		commands = append(commands, []string{"rebase", "--experimental", "ostree-unverified-registry:" + to.OSImageURL})
 	}
+
 	kargs := []string{"kargs"}
 	for _, a := range missing(from.KernelArguments, to.KernelArguments) {
 		kargs = append(kargs, "--delete-if-present="+a)
 	}
+
 	for _, a := range missing(to.KernelArguments, from.KernelArguments) {
 		kargs = append(kargs, "--append-if-missing="+a)
 	}
+
 	commands = append(commands, kargs,
 		append([]string{"uninstall", "--idempotent"}, missing(from.Extensions, to.Extensions)...),
 		append([]string{"install", "--idempotent"}, missing(to.Extensions, from.Extensions)...))
@@ -141,6 +155,7 @@ func (d *Daemon) system(ctx context.Context, from, to *mcfgv1.MachineConfigSpec)
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -171,11 +186,13 @@ func (d *Daemon) carryOut(ctx context.Context, j *journal) (*journal, error) {
 		if err == nil {
 			return j, nil
 		}
+
 		j.Phase, j.Reason = phaseBack, err.Error()
 		if err := d.disk.save(journalFile, j); err != nil {
 			return j, fmt.Errorf("%s; and that could not be written down: %w", j.Reason, err)
 		}
 	}
+
 	// What is taken back is To, as far as it came. Files count; a command that fails may be the
 	// one that failed before.
 	commands, err := d.bring(ctx, &j.To, j.From)
@@ -194,6 +211,7 @@ func (d *Daemon) carryOut(ctx context.Context, j *journal) (*journal, error) {
 	if commands != nil {
 		return nil, fmt.Errorf("%s; the files were taken back, and then: %w", j.Reason, commands)
 	}
+
 	return nil, errors.New(j.Reason)
 }
 
@@ -206,10 +224,12 @@ func (d *Daemon) apply(ctx context.Context, j *journal) error {
 	if err := d.system(ctx, j.From.specOrEmpty(), &j.To.Spec); err != nil {
 		return err
 	}
+
 	for _, command := range j.Effort.Commands {
 		if err := d.run(ctx, "systemctl", strings.Fields(command)...); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }

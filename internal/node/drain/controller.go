@@ -69,6 +69,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
+
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("drain").
 		For(&corev1.Node{}, builder.WithPredicates(predicate.NewPredicateFuncs(asks))).
@@ -99,9 +100,11 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		drainError.DeleteLabelValues(req.Name)
 		return ctrl.Result{}, nil
 	}
+
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("reading node %q: %w", req.Name, err)
 	}
+
 	desired := node.Annotations[mcfgv1.AnnotationDesiredDrain]
 	switch {
 	case strings.HasPrefix(desired, mcfgv1.UncordonPrefix):
@@ -109,6 +112,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case strings.HasPrefix(desired, mcfgv1.DrainPrefix):
 		return r.drain(ctx, node, desired)
 	}
+
 	ctrl.LoggerFrom(ctx).Info("A node asks for what nobody knows", "node", node.Name, "desiredDrain", desired)
 	return ctrl.Result{}, nil
 }
@@ -128,16 +132,19 @@ func (r *reconciler) drain(ctx context.Context, node *corev1.Node, desired strin
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+
 	refused, err := evict(ctx, r.client, pods)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+
 	if len(pods) > 0 {
 		// Pods without a grace period are gone by now.
 		if pods, err = podsToMove(ctx, r.reader, node.Name); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
+
 	if len(pods) == 0 {
 		return r.finish(ctx, node, desired, true)
 	}
@@ -149,6 +156,7 @@ func (r *reconciler) drain(ctx context.Context, node *corev1.Node, desired strin
 		r.report(node, p, now, why)
 		p.attempt = now.Add(pause)
 	}
+
 	return ctrl.Result{RequeueAfter: pause}, r.hold(ctx, node, p)
 }
 
@@ -160,6 +168,7 @@ func (r *reconciler) report(node *corev1.Node, p *progress, now time.Time, why s
 		p.slow = true
 		r.events.Eventf(node, nil, corev1.EventTypeWarning, "DrainThresholdExceeded", "Drain", "The drain takes longer than %s; it is tried again every %s: %s", slowAfter, longPause, why)
 	}
+
 	if since >= failedAfter && !p.failed {
 		p.failed = true
 		drainError.WithLabelValues(node.Name).Set(1)
@@ -186,6 +195,7 @@ func (r *reconciler) hold(ctx context.Context, node *corev1.Node, p *progress) e
 	if before.Spec.Unschedulable {
 		return nil
 	}
+
 	r.events.Eventf(node, nil, corev1.EventTypeNormal, "Cordon", "Drain", "Cordoned node to apply update")
 	return nil
 }
@@ -200,6 +210,7 @@ func (r *reconciler) finish(ctx context.Context, node *corev1.Node, desired stri
 	if reason := r.paces.reasonOf(node.Name); reason != "" && node.Annotations[mcfgv1.AnnotationReason] == reason {
 		node.Annotations[mcfgv1.AnnotationReason] = ""
 	}
+
 	// The daemon may have asked for something else since.
 	err := r.client.Patch(ctx, node, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	switch {
@@ -208,12 +219,14 @@ func (r *reconciler) finish(ctx context.Context, node *corev1.Node, desired stri
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("recording what was done on node %q: %w", node.Name, err)
 	}
+
 	r.paces.forget(node.Name)
 	drainError.DeleteLabelValues(node.Name)
 	if cordoned {
 		r.events.Eventf(node, nil, corev1.EventTypeNormal, "Drain", "Drain", "Drained node to apply update")
 		return ctrl.Result{}, nil
 	}
+
 	r.events.Eventf(node, nil, corev1.EventTypeNormal, "Uncordon", "Drain", "Update completed and node has been uncordoned")
 	return ctrl.Result{}, nil
 }

@@ -51,6 +51,7 @@ func newKit(t *testing.T, node string) *kit {
 		_ = c.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace("default"), client.GracePeriodSeconds(0))
 		_ = c.DeleteAllOf(ctx, &policyv1.PodDisruptionBudget{}, client.InNamespace("default"))
 	})
+
 	return k
 }
 
@@ -122,6 +123,7 @@ func (k *kit) hasReason(blocker string, since time.Duration) {
 	case since >= blockedAfter:
 		want = blocker
 	}
+
 	// A look is due within the longest pause.
 	isDue := since >= failedAfter && since < failedAfter+longPause+attemptTime && reason == blocker
 	if reason != want && !isDue {
@@ -136,6 +138,7 @@ func failures(t *testing.T) float64 {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	sum := 0.0
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
@@ -144,6 +147,7 @@ func failures(t *testing.T) float64 {
 			}
 		}
 	}
+
 	return sum
 }
 
@@ -154,6 +158,7 @@ func TestDrainAndUncordon(t *testing.T) {
 	if again := k.look(); again != 0 || !k.done("drain-x") || !k.get().Spec.Unschedulable {
 		t.Errorf("after a drain: again in %s, %v", again, k.get().Annotations)
 	}
+
 	k.ask("uncordon-x")
 	if again := k.look(); again != 0 || !k.done("uncordon-x") || k.get().Spec.Unschedulable {
 		t.Errorf("after an uncordon: again in %s, %v", again, k.get().Annotations)
@@ -161,6 +166,7 @@ func TestDrainAndUncordon(t *testing.T) {
 	if reasons, _ := k.said(); !slices.Equal(reasons, []string{"Cordon", "Drain", "Uncordon"}) {
 		t.Errorf("events are %v", reasons)
 	}
+
 	k.ask("explode-x")
 	if again := k.look(); again != 0 || k.done("explode-x") {
 		t.Errorf("what nobody knows is done, or tried again in %s", again)
@@ -175,10 +181,12 @@ func TestSlowPod(t *testing.T) {
 	if again := k.look(); again != quick || k.done("drain-x") {
 		t.Errorf("it is looked again in %s", again)
 	}
+
 	k.clock.SetTime(k.clock.Now().Add(quickTime))
 	if again := k.look(); again != look {
 		t.Errorf("after some seconds it is looked again in %s", again)
 	}
+
 	k.must(k.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}, client.GracePeriodSeconds(0)))
 	if again := k.look(); again != 0 || !k.done("drain-x") {
 		t.Errorf("after the pod has ended it is looked again in %s", again)
@@ -196,6 +204,7 @@ func TestReasonOfSlowPods(t *testing.T) {
 	if got := k.get().Annotations[mcfgv1.AnnotationReason]; got != "" {
 		t.Errorf("during the first attempt the node's reason is %q, want none", got)
 	}
+
 	k.clock.SetTime(k.clock.Now().Add(time.Second))
 	k.look()
 	if got, want := k.get().Annotations[mcfgv1.AnnotationReason], "Draining since 2026-05-01T12:00:00Z: 1 pods have not ended yet"; got != want {
@@ -224,6 +233,7 @@ func TestForbidden(t *testing.T) {
 		for _, reason := range reasons {
 			seen[reason] = cmp.Or(seen[reason], k.clock.Since(begun))
 		}
+
 		if slices.Contains(reasons, "FailedToDrain") {
 			pauses = append(pauses, again.String())
 			if want := "pod default/held cannot be evicted: The disruption budget held needs 1 healthy pods and has 1 currently"; !strings.Contains(text, want) {
@@ -256,6 +266,7 @@ func TestForbidden(t *testing.T) {
 	if got := failures(t); got != 1 {
 		t.Errorf("the metric is %v", got)
 	}
+
 	// Between attempts a node that somebody uncordons is cordoned again.
 	n := k.get()
 	before := n.DeepCopy()
@@ -265,17 +276,20 @@ func TestForbidden(t *testing.T) {
 	if !k.get().Spec.Unschedulable {
 		t.Error("the node is left uncordoned")
 	}
+
 	budget.Status.DisruptionsAllowed = 1
 	k.must(k.Status().Update(t.Context(), budget))
 	k.clock.SetTime(k.clock.Now().Add(longPause))
 	if k.look(); !k.done("drain-x") {
 		t.Error("the drain is not done though the budget allows it")
 	}
+
 	for _, name := range []string{mcfgv1.AnnotationDrainStarted, mcfgv1.AnnotationReason} {
 		if value := k.get().Annotations[name]; value != "" {
 			t.Errorf("after the drain, %s is %q, want none", name, value)
 		}
 	}
+
 	if got := failures(t); got != 0 {
 		t.Errorf("the metric is still %v", got)
 	}

@@ -53,6 +53,7 @@ func (p *progress) next(now time.Time) (pause time.Duration, ended bool) {
 		}
 		return min(look, attemptTime-since), false
 	}
+
 	if now.Sub(p.begun) >= slowAfter {
 		return longPause, true
 	}
@@ -67,6 +68,7 @@ func (p *progress) explain(node string, refused, ended bool, now time.Time, why 
 	if p.reason == "" && !ended && (!refused || since < blockedAfter) {
 		return
 	}
+
 	p.reason = fmt.Sprintf("Draining since %s: %s", p.begun.UTC().Format(time.RFC3339), why)
 	if since >= failedAfter {
 		p.reason = fmt.Sprintf("failed to drain node: %s after 1 hour. %s", node, p.reason)
@@ -87,10 +89,12 @@ func (p *paces) of(node *corev1.Node, desired string, now time.Time) *progress {
 	if known := p.nodes[node.Name]; known != nil && known.desired == desired {
 		return known
 	}
+
 	fresh := &progress{desired: desired, begun: now, attempt: now}
 	if started := pools.DrainStarted(node); !started.IsZero() && started.Before(now) {
 		fresh.begun = started
 	}
+
 	p.nodes[node.Name] = fresh
 	return fresh
 }

@@ -46,14 +46,17 @@ func podsToMove(ctx context.Context, reader client.Reader, node string) ([]corev
 		if err := reader.List(ctx, &list, options); err != nil {
 			return nil, fmt.Errorf("listing the pods of node %q: %w", node, err)
 		}
+
 		for i := range list.Items {
 			if leaves(&list.Items[i]) {
 				pods = append(pods, list.Items[i])
 			}
 		}
+
 		if list.Continue == "" {
 			return pods, nil
 		}
+
 		options.Continue = list.Continue
 	}
 }
@@ -70,6 +73,7 @@ func evict(ctx context.Context, c client.Client, pods []corev1.Pod) ([]blocked, 
 		if pod.DeletionTimestamp != nil {
 			continue
 		}
+
 		eviction := &policyv1.Eviction{
 			ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
 			// The one that was listed, not one of its name that came since.
@@ -88,6 +92,7 @@ func evict(ctx context.Context, c client.Client, pods []corev1.Pod) ([]blocked, 
 			refused = append(refused, blocked{pod: pod.Namespace + "/" + pod.Name, why: reasonOf(err)})
 		}
 	}
+
 	slices.SortFunc(refused, func(a, b blocked) int { return cmp.Compare(a.pod, b.pod) })
 	return refused, nil
 }
@@ -106,6 +111,7 @@ func reasonOf(err error) string {
 			}
 		}
 	}
+
 	return err.Error()
 }
 
@@ -115,11 +121,13 @@ func describe(going int, refused []blocked) string {
 	for _, b := range refused[:min(len(refused), maxNamed)] {
 		said = append(said, fmt.Sprintf("pod %s cannot be evicted: %s", b.pod, b.why))
 	}
+
 	if more := len(refused) - maxNamed; more > 0 {
 		said = append(said, fmt.Sprintf("%d more cannot be evicted", more))
 	}
 	if left := going - len(refused); left > 0 {
 		said = append(said, fmt.Sprintf("%d pods have not ended yet", left))
 	}
+
 	return strings.Join(said, "; ")
 }

@@ -78,6 +78,7 @@ func Assess(node *corev1.Node, pool *mcfgv1.MachineConfigPool) NodeState {
 	default:
 		s.Assessment = assessmentOf(s.Phase)
 	}
+
 	return s
 }
 
@@ -91,6 +92,7 @@ func assessmentOf(phase Phase) Assessment {
 	case PhasePending:
 		return AssessedOutdated
 	}
+
 	return AssessedProgressing
 }
 

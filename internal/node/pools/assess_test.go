@@ -79,12 +79,14 @@ func TestCompareNodeStates(t *testing.T) {
 		words := strings.Fields(text)
 		states = append(states, NodeState{Name: words[0], Assessment: Assessment(words[1]), Phase: Phase(words[2])})
 	}
+
 	slices.Reverse(states)
 	slices.SortFunc(states, CompareNodeStates)
 	var got []string
 	for _, s := range states {
 		got = append(got, fmt.Sprintf("%s %s %s", s.Name, s.Assessment, s.Phase))
 	}
+
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the order (-want +got):\n%s", diff)
 	}

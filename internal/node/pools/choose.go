@@ -17,6 +17,7 @@ func MaxUnavailable(pool *mcfgv1.MachineConfigPool, nodes int) (int, error) {
 	if pool.Name == mcfgv1.PoolArbiter || pool.Spec.MaxUnavailable == nil {
 		return 1, nil
 	}
+
 	most, err := intstr.GetScaledValueFromIntOrPercent(pool.Spec.MaxUnavailable, nodes, false)
 	if err != nil {
 		return 0, fmt.Errorf("spec.maxUnavailable: %w", err)
@@ -47,10 +48,12 @@ func Choose(pool *mcfgv1.MachineConfigPool, nodes []*corev1.Node, self string) (
 	if target == "" || pool.Spec.Paused {
 		return choice, nil
 	}
+
 	most, err := MaxUnavailable(pool, len(nodes))
 	if err != nil {
 		return nil, err
 	}
+
 	taken := 0
 	var candidates []*corev1.Node
 	for _, node := range nodes {
@@ -63,14 +66,17 @@ func Choose(pool *mcfgv1.MachineConfigPool, nodes []*corev1.Node, self string) (
 		case IsUnavailable(node), IsFailing(node) && Desired(node) == target:
 			taken++
 		}
+
 		if Desired(node) == target || isStuck {
 			continue
 		}
 		if NotReady(node) == "" && State(node) == mcfgv1.NodeDone {
 			candidates = append(candidates, node)
 		}
+
 		choice.Outdated = append(choice.Outdated, node)
 	}
+
 	slices.SortFunc(candidates, byTurn)
 	if i := slices.IndexFunc(candidates, func(n *corev1.Node) bool { return n.Name == self }); i >= 0 && len(candidates) > 1 {
 		own := candidates[i]
@@ -79,9 +85,11 @@ func Choose(pool *mcfgv1.MachineConfigPool, nodes []*corev1.Node, self string) (
 			choice.Deferred = own
 		}
 	}
+
 	candidates = candidates[:min(len(candidates), max(most-taken, 0))]
 	choice.Targets = append(choice.Targets, candidates...)
 	choice.Outdated = slices.DeleteFunc(choice.Outdated, func(n *corev1.Node) bool { return slices.Contains(candidates, n) })
+
 	return choice, nil
 }
 
@@ -104,6 +112,7 @@ func byTurn(a, b *corev1.Node) int {
 	case zoneA != "" && zoneB == "":
 		return -1
 	}
+
 	return cmp.Or(
 		cmp.Compare(zoneA, zoneB),
 		a.CreationTimestamp.Compare(b.CreationTimestamp.Time),

@@ -51,12 +51,15 @@ func explainDrains(nodes []*corev1.Node) string {
 			said = append(said, fmt.Sprintf("Node %s is not drained: %s", node.Name, blocker))
 		}
 	}
+
 	if len(said) == 0 {
 		return ""
 	}
+
 	slices.Sort(said)
 	if more := len(said) - maxNamed; more > 0 {
 		said = append(said[:maxNamed], fmt.Sprintf("%d more nodes are not drained", more))
 	}
+
 	return ". " + strings.Join(said, ". ")
 }

@@ -51,10 +51,12 @@ func Assign(pools []*mcfgv1.MachineConfigPool, nodes []*corev1.Node) *Membership
 		}
 		selectors[pool.Name] = selector
 	}
+
 	names := make([]string, 0, len(selectors))
 	for name := range selectors {
 		names = append(names, name)
 	}
+
 	slices.Sort(names)
 	for _, node := range nodes {
 		pool, claims := primary(node, names, selectors)
@@ -65,10 +67,12 @@ func Assign(pools []*mcfgv1.MachineConfigPool, nodes []*corev1.Node) *Membership
 			m.Nodes[pool] = append(m.Nodes[pool], node)
 		}
 	}
+
 	byName := func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) }
 	for _, members := range m.Nodes {
 		slices.SortFunc(members, byName)
 	}
+
 	slices.SortFunc(m.Contested, func(a, b Contested) int { return byName(a.Node, b.Node) })
 	return m
 }
@@ -88,6 +92,7 @@ func primary(node *corev1.Node, names []string, selectors map[string]labels.Sele
 			custom = append(custom, name)
 		}
 	}
+
 	switch {
 	case standard[mcfgv1.PoolMaster]:
 		return mcfgv1.PoolMaster, nil
@@ -100,5 +105,6 @@ func primary(node *corev1.Node, names []string, selectors map[string]labels.Sele
 	case standard[mcfgv1.PoolWorker]:
 		return mcfgv1.PoolWorker, nil
 	}
+
 	return "", nil
 }

@@ -43,6 +43,7 @@ func NotReady(node *corev1.Node) string {
 			return "its network is unavailable"
 		}
 	}
+
 	switch {
 	case !isReady && message != "":
 		return reasonNotReady + ": " + message
@@ -51,6 +52,7 @@ func NotReady(node *corev1.Node) string {
 	case node.Spec.Unschedulable:
 		return "it is cordoned"
 	}
+
 	return ""
 }
 
@@ -103,5 +105,6 @@ func PhaseOf(node *corev1.Node, target string, paused bool) Phase {
 	case paused:
 		return PhasePaused
 	}
+
 	return PhasePending
 }

@@ -37,6 +37,7 @@ func node(name string, edits ...edit) *corev1.Node {
 	for _, e := range edits {
 		e(n)
 	}
+
 	return n
 }
 
@@ -122,6 +123,7 @@ func TestAssign(t *testing.T) {
 			p.Spec.NodeSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}
 		}),
 	}
+
 	m := Assign(all, []*corev1.Node{
 		node("z", labelled("role/worker")), node("a", labelled("role/worker")),
 		node("both", labelled("role/worker", "role/master", "role/gpu", "role/infra")),
@@ -129,10 +131,12 @@ func TestAssign(t *testing.T) {
 		node("gpu", labelled("role/worker", "role/gpu")), node("only", labelled("role/gpu")),
 		node("two", labelled("role/worker", "role/gpu", "role/infra")), node("nobody"),
 	})
+
 	got := map[string]string{}
 	for name, nodes := range m.Nodes {
 		got[name] = names(nodes)
 	}
+
 	want := map[string]string{"worker": "a z", "master": "both", "arbiter": "vote", "gpu": "gpu only"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("members (-want +got):\n%s", diff)
@@ -161,6 +165,7 @@ func TestMaxUnavailable(t *testing.T) {
 			t.Errorf("%v of %d nodes is %d (%v), want %d", c.pool.Spec.MaxUnavailable, c.nodes, got, err, c.want)
 		}
 	}
+
 	if _, err := MaxUnavailable(pool("worker", most("many")), 5); err == nil {
 		t.Error("many is taken for a number")
 	}
@@ -202,12 +207,14 @@ func TestChoose(t *testing.T) {
 		"itself":          {pool: pool("master"), nodes: []*corev1.Node{node("a"), node("b", updated)}, self: "a", want: "a"},
 		"itself, no room": {pool: pool("master"), nodes: []*corev1.Node{node("a"), node("b"), node("c", updating)}, self: "a", outdated: "a b"},
 	}
+
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			choice, err := Choose(c.pool, c.nodes, c.self)
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			deferred := ""
 			if choice.Deferred != nil {
 				deferred = choice.Deferred.Name
@@ -227,6 +234,7 @@ func TestStatus(t *testing.T) {
 		}
 		return nodes
 	}
+
 	cases := map[string]struct {
 		pool  *mcfgv1.MachineConfigPool
 		nodes []*corev1.Node
@@ -261,6 +269,7 @@ func TestStatus(t *testing.T) {
 		"never rendered":  {pool: pool("worker", func(p *mcfgv1.MachineConfigPool) { p.Spec.Configuration.Name = "" }), nodes: many(1), want: "1 0 0 0 0 :"},
 		"without daemons": {pool: pool("worker"), nodes: many(2, unmanaged), want: "2 0 0 2 0 : Updating"},
 	}
+
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			s := Status(c.pool, c.nodes, c.err, now)
@@ -271,16 +280,19 @@ func TestStatus(t *testing.T) {
 				}
 				said = append(said, condition.Reason, condition.Message)
 			}
+
 			got := strings.TrimSpace(fmt.Sprintf("%d %d %d %d %d %s: %s", s.MachineCount, s.UpdatedMachineCount, s.ReadyMachineCount, s.UnavailableMachineCount,
 				s.DegradedMachineCount, strings.TrimPrefix(s.Configuration.Name, "rendered-worker-"), strings.Join(is, " ")))
 			if got != c.want {
 				t.Errorf("status is %q, want %q", got, c.want)
 			}
+
 			for _, text := range c.said {
 				if !strings.Contains(strings.Join(said, "\n"), text) {
 					t.Errorf("%q is not said in:\n%s", text, strings.Join(said, "\n"))
 				}
 			}
+
 			if len(s.Conditions) != 5 || s.ObservedGeneration != 3 {
 				t.Errorf("conditions %v of generation %d", s.Conditions, s.ObservedGeneration)
 			}
@@ -300,12 +312,14 @@ func TestStatusKeeps(t *testing.T) {
 	if p.Status.Configuration.Name != old {
 		t.Errorf("the configuration is %s while nodes are updating", p.Status.Configuration.Name)
 	}
+
 	for _, c := range p.Status.Conditions {
 		isChanged := c.Type == mcfgv1.PoolUpdated || c.Type == mcfgv1.PoolUpdating
 		if got := c.LastTransitionTime; isChanged != got.Equal(&later) {
 			t.Errorf("%s became %s at %s", c.Type, c.Status, got)
 		}
 	}
+
 	p.Status = Unreadable(p, errors.New("no"), later)
 	if !Is(p, mcfgv1.PoolDegraded) || !Is(p, mcfgv1.PoolUpdating) || p.Status.MachineCount != 1 {
 		t.Errorf("the status of a pool that cannot be read is %+v", p.Status)
@@ -337,6 +351,7 @@ func TestPhases(t *testing.T) {
 			n.Annotations[mcfgv1.AnnotationLastAppliedDrain] = applied
 		}
 	}
+
 	for _, c := range []struct {
 		node   *corev1.Node
 		paused bool
@@ -360,6 +375,7 @@ func FuzzChoose(f *testing.F) {
 		if len(states) > 64 {
 			t.Skip("longer than what is tried")
 		}
+
 		kinds := [][]edit{
 			{}, {updated}, {updating}, {failing}, {notReady}, {cordoned}, {unmanaged}, {failing, cordoned},
 			{at(old, "bad", mcfgv1.NodeDegraded)}, {at(old, "bad", mcfgv1.NodeDegraded), cordoned}, {at(old, old, mcfgv1.NodeDegraded)}, {updated, cordoned},
@@ -373,11 +389,13 @@ func FuzzChoose(f *testing.F) {
 				before++
 			}
 		}
+
 		p := pool("worker", most(strconv.Itoa(int(allowed))))
 		choice, err := Choose(p, nodes, "n01")
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		after := 0
 		for _, n := range nodes {
 			isTold := slices.Contains(choice.Targets, n)
@@ -388,6 +406,7 @@ func FuzzChoose(f *testing.F) {
 				after++
 			}
 		}
+
 		if limit := max(int(allowed), 1); after > max(limit, before) {
 			t.Errorf("%d nodes are unavailable, %d were, %d are allowed", after, before, limit)
 		}

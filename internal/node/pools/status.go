@@ -39,6 +39,7 @@ func Status(pool *mcfgv1.MachineConfigPool, nodes []*corev1.Node, renderError er
 			failing = append(failing, node)
 		}
 	}
+
 	set := func(conditionType string, is bool, reason, message string) {
 		c := mcfgv1.MachineConfigPoolCondition{Type: conditionType, Status: metav1.ConditionFalse, Reason: reason, Message: message}
 		if is {
@@ -46,6 +47,7 @@ func Status(pool *mcfgv1.MachineConfigPool, nodes []*corev1.Node, renderError er
 		}
 		setCondition(&status.Conditions, c, now)
 	}
+
 	isUpdated := target != "" && status.UpdatedMachineCount == status.MachineCount &&
 		status.ReadyMachineCount == status.MachineCount && status.UnavailableMachineCount == 0
 	switch {
@@ -63,15 +65,18 @@ func Status(pool *mcfgv1.MachineConfigPool, nodes []*corev1.Node, renderError er
 		set(mcfgv1.PoolUpdated, false, "", "")
 		set(mcfgv1.PoolUpdating, true, "", "All nodes are updating to MachineConfig "+target+explainDrains(nodes))
 	}
+
 	reason, message := "", ""
 	if len(failing) > 0 {
 		reason, message = fmt.Sprintf("%d nodes are reporting degraded status on sync", len(failing)), explain(failing)
 	}
+
 	set(mcfgv1.PoolNodeDegraded, len(failing) > 0, reason, message)
 	reason, message = "", ""
 	if renderError != nil {
 		message = fmt.Sprintf("Failed to render configuration for pool %s: %v", pool.Name, renderError)
 	}
+
 	set(mcfgv1.PoolRenderDegraded, renderError != nil, reason, message)
 	set(mcfgv1.PoolDegraded, len(failing) > 0 || renderError != nil, "", "")
 	return status
@@ -89,6 +94,7 @@ func Unreadable(pool *mcfgv1.MachineConfigPool, err error, now metav1.Time) mcfg
 			Type: conditionType, Status: metav1.ConditionTrue, Message: message,
 		}, now)
 	}
+
 	return status
 }
 
@@ -98,6 +104,7 @@ func explain(failing []*corev1.Node) string {
 	for _, node := range failing[:min(len(failing), maxNamed)] {
 		said = append(said, fmt.Sprintf("Node %s is reporting: %q", node.Name, node.Annotations[mcfgv1.AnnotationReason]))
 	}
+
 	if more := len(failing) - maxNamed; more > 0 {
 		said = append(said, fmt.Sprintf("and %d more", more))
 	}
@@ -118,9 +125,11 @@ func setCondition(conditions *[]mcfgv1.MachineConfigPoolCondition, c mcfgv1.Mach
 		slices.SortStableFunc(*conditions, func(a, b mcfgv1.MachineConfigPoolCondition) int { return rank(a.Type) - rank(b.Type) })
 		return
 	}
+
 	if (*conditions)[i].Status == c.Status {
 		c.LastTransitionTime = (*conditions)[i].LastTransitionTime
 	}
+
 	(*conditions)[i] = c
 }
 

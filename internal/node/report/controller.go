@@ -71,6 +71,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
+
 	request := ctrl.Request{NamespacedName: client.ObjectKey{Name: operatorName}}
 	wake := handler.Funcs{
 		CreateFunc: func(_ context.Context, _ event.CreateEvent, q queue) { q.AddAfter(request, soon) },
@@ -79,10 +80,12 @@ func Setup(mgr ctrl.Manager, o Options) error {
 
 		GenericFunc: func(_ context.Context, _ event.GenericEvent, q queue) { q.AddAfter(request, soon) },
 	}
+
 	server, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
 		return fmt.Errorf("setting up the reporter of ClusterOperator %q: %w", operatorName, err)
 	}
+
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named("clusteroperator-machine-config").
 		WatchesRawSource(source.Kind[client.Object](mgr.GetCache(), &mcfgv1.MachineConfigPool{}, wake)).
@@ -94,6 +97,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return fmt.Errorf("setting up the reporter of ClusterOperator %q: %w", operatorName, err)
 	}
+
 	return nil
 }
 
@@ -113,14 +117,17 @@ func (r *reporter) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	if err != nil || !served {
 		return again, err
 	}
+
 	var list mcfgv1.MachineConfigPoolList
 	if err := r.client.List(ctx, &list); err != nil {
 		return again, fmt.Errorf("listing pools: %w", err)
 	}
+
 	behind, err := r.skew(ctx)
 	if err != nil {
 		return again, err
 	}
+
 	f := facts{version: r.Version, pools: list.Items, isRendered: r.isRendered, now: metav1.NewTime(r.Clock.Now()).Rfc3339Copy(), skew: behind}
 	operator := operatorstatus.Operator{Name: operatorName, Reader: r.reader, Client: r.client}
 	return again, operator.Write(ctx, f.fill)
@@ -132,10 +139,12 @@ func (r *reporter) skew(ctx context.Context) (string, error) {
 	if err := r.client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return "", fmt.Errorf("listing nodes: %w", err)
 	}
+
 	info, err := r.server()
 	if err != nil {
 		return "", fmt.Errorf("reading the version of the API server: %w", err)
 	}
+
 	return skew(info.GitVersion, nodes.Items), nil
 }
 

@@ -57,6 +57,7 @@ func (f *facts) fill(status *configv1.ClusterOperatorStatus) {
 		deployed = f.version
 		status.Versions = []configv1.OperandVersion{{Name: operatorstatus.VersionName, Version: deployed}}
 	}
+
 	set := func(conditionType string, is bool, reason, message string) {
 		c := configv1.ClusterOperatorStatusCondition{Type: conditionType, Status: metav1.ConditionFalse, Reason: reason, Message: message}
 		if is {
@@ -64,17 +65,20 @@ func (f *facts) fill(status *configv1.ClusterOperatorStatus) {
 		}
 		operatorstatus.Set(&status.Conditions, c, f.now)
 	}
+
 	if deployed == "" {
 		set(configv1.OperatorAvailable, false, "", "Cluster not available for "+f.version)
 	} else {
 		set(configv1.OperatorAvailable, true, configv1.ReasonAsExpected, "Cluster has deployed "+deployed)
 	}
+
 	isProgressing := deployed != f.version
 	if isProgressing {
 		set(configv1.OperatorProgressing, true, "", "Working towards "+f.version)
 	} else {
 		set(configv1.OperatorProgressing, false, "", "Cluster version is "+f.version)
 	}
+
 	switch {
 	case failure == "":
 		set(configv1.OperatorDegraded, false, configv1.ReasonAsExpected, "")
@@ -83,6 +87,7 @@ func (f *facts) fill(status *configv1.ClusterOperatorStatus) {
 	default:
 		set(configv1.OperatorDegraded, true, reasonRequiredPools, fmt.Sprintf("Failed to resync %s because: %s", f.version, failure))
 	}
+
 	f.setUpgradeable(set)
 	status.Extension = runtime.RawExtension{Raw: f.lines()}
 	status.RelatedObjects = []configv1.ObjectReference{
@@ -101,6 +106,7 @@ func (f *facts) setUpgradeable(set func(string, bool, string, string)) {
 		}
 		return strings.Join(names, ", ")
 	}
+
 	degraded, updating := named(mcfgv1.PoolDegraded), named(mcfgv1.PoolUpdating)
 	switch {
 	case degraded != "":
@@ -124,6 +130,7 @@ func (f *facts) required() (waiting bool, failure string) {
 		if _, labelled := pool.Labels[mcfgv1.LabelRequiredForUpgrade]; !labelled && pool.Name != mcfgv1.PoolMaster {
 			continue
 		}
+
 		found = true
 		isDone := f.isRendered(pool) && pool.Status.ObservedGeneration == pool.Generation && pools.Is(pool, mcfgv1.PoolUpdated) &&
 			pool.Status.Configuration.Name == pool.Spec.Configuration.Name
@@ -139,6 +146,7 @@ func (f *facts) required() (waiting bool, failure string) {
 				pool.Name, pool.Status.MachineCount, pool.Status.ReadyMachineCount, pool.Status.UpdatedMachineCount, pool.Status.UnavailableMachineCount, pool.Status.DegradedMachineCount))
 		}
 	}
+
 	// Before there are pools, nothing is known to be done.
 	return waiting || !found, strings.Join(failures, "; ")
 }
@@ -179,6 +187,7 @@ func (f *facts) lines() []byte {
 			lines[pool.Name] = fmt.Sprintf("%d (ready %d) out of %d nodes are updating to latest configuration %s", s.UpdatedMachineCount, s.ReadyMachineCount, s.MachineCount, pool.Spec.Configuration.Name)
 		}
 	}
+
 	data, _ := json.Marshal(lines) // strings can always be written
 	return data
 }

@@ -26,6 +26,7 @@ func pool(name string, edits ...edit) mcfgv1.MachineConfigPool {
 	for _, e := range edits {
 		e(&p)
 	}
+
 	return p
 }
 
@@ -81,6 +82,7 @@ func TestReport(t *testing.T) {
 		"the line of degradation":  {[]mcfgv1.MachineConfigPool{pool("master"), pool("worker", degraded)}, true, "2 Available", `"worker":"pool is degraded because of: Node a`},
 		"two that are not allowed": {[]mcfgv1.MachineConfigPool{pool("master", paused), pool("worker", required, paused)}, true, "1 Available Progressing Degraded Upgradeable", "master is paused and cannot sync until it is unpaused; required MachineConfigPool worker"},
 	}
+
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			f := facts{version: "2", pools: c.pools, isRendered: func(*mcfgv1.MachineConfigPool) bool { return c.rendered }, now: now}
@@ -93,6 +95,7 @@ func TestReport(t *testing.T) {
 				}
 				texts = append(texts, condition.Message)
 			}
+
 			said := strings.Join(texts, "\n")
 			if got := strings.Join(is, " "); got != c.want {
 				t.Errorf("reported %q, want %q", got, c.want)
@@ -100,6 +103,7 @@ func TestReport(t *testing.T) {
 			if !strings.Contains(said, c.said) {
 				t.Errorf("%q is not said in:\n%s", c.said, said)
 			}
+
 			// The same again changes nothing, times included.
 			before := status.DeepCopy()
 			f.now = metav1.NewTime(now.Add(time.Second))
@@ -120,6 +124,7 @@ func TestFirstAndLater(t *testing.T) {
 	if c := status.Conditions[0]; c.Type != configv1.OperatorAvailable || c.Status != metav1.ConditionFalse || c.Message != "Cluster not available for 1" {
 		t.Errorf("at first: %+v", c)
 	}
+
 	status.Versions = []configv1.OperandVersion{{Name: "operator", Version: "1"}}
 	f.pools = []mcfgv1.MachineConfigPool{pool("master", paused)}
 	f.fill(&status)

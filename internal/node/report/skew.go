@@ -25,6 +25,7 @@ func skew(server string, nodes []corev1.Node) string {
 	if err != nil || api.Minor()+1 < supportedSkew {
 		return ""
 	}
+
 	oldest := api.Minor() + 1 - supportedSkew
 	var behind []string
 	for i := range nodes {
@@ -33,14 +34,17 @@ func skew(server string, nodes []corev1.Node) string {
 			behind = append(behind, fmt.Sprintf("%s (%d.%d)", nodes[i].Name, kubelet.Major(), kubelet.Minor()))
 		}
 	}
+
 	if len(behind) == 0 {
 		return ""
 	}
+
 	slices.Sort(behind)
 	named := strings.Join(behind[:min(len(behind), maxNamed)], ", ")
 	if more := len(behind) - maxNamed; more > 0 {
 		named += fmt.Sprintf(" and %d more", more)
 	}
+
 	return fmt.Sprintf("The next minor version, Kubernetes %d.%d, supports kubelets from %d.%d on; these nodes are older: %s; update them first, and resume their pools where these are paused",
 		api.Major(), api.Minor()+1, api.Major(), oldest, named)
 }

@@ -64,6 +64,7 @@ func TestSkewIsReported(t *testing.T) {
 			t.Errorf("Upgradeable says %s: %s", c.Reason, c.Message)
 		}
 	}
+
 	if operatorstatus.VersionOf(&status, operatorstatus.VersionName) != "2" {
 		t.Errorf("the version is %s", operatorstatus.VersionOf(&status, operatorstatus.VersionName))
 	}

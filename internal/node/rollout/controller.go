@@ -91,6 +91,7 @@ func Setup(mgr ctrl.Manager, o Options) (rendered func(pool string) string, err 
 	if o.Settle == 0 {
 		o.Settle = DefaultSettle
 	}
+
 	r := &reconciler{
 		Options: o, client: mgr.GetClient(), reader: mgr.GetAPIReader(), events: mgr.GetEventRecorder("machine-config-controller"),
 		rendered: memory{pools: map[string]*sources{}}, told: told{}, contested: map[string]string{},
@@ -101,6 +102,7 @@ func Setup(mgr ctrl.Manager, o Options) (rendered func(pool string) string, err 
 		DeleteFunc:  func(ctx context.Context, _ event.DeleteEvent, q queue) { r.wakeAll(ctx, q) },
 		GenericFunc: func(ctx context.Context, _ event.GenericEvent, q queue) { r.wakeAll(ctx, q) },
 	}
+
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named("machineconfigpool").
 		// The maps are written by one worker alone.
@@ -113,6 +115,7 @@ func Setup(mgr ctrl.Manager, o Options) (rendered func(pool string) string, err 
 	if err != nil {
 		return nil, fmt.Errorf("setting up the controller of MachineConfigPools: %w", err)
 	}
+
 	return r.rendered.name, nil
 }
 
@@ -126,6 +129,7 @@ func (r *reconciler) wakeAll(ctx context.Context, q queue) {
 		ctrl.LoggerFrom(ctx).Error(err, "Listing the pools to be woken")
 		return
 	}
+
 	for i := range list.Items {
 		q.AddAfter(ctrl.Request{NamespacedName: client.ObjectKey{Name: list.Items[i].Name}}, coalesce)
 	}
@@ -141,6 +145,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		Summarize: a.summarize,
 		Again:     func(*mcfgv1.MachineConfigPool) time.Duration { return a.again },
 	}
+
 	return lifecycle.Reconcile(ctx, req)
 }
 
@@ -168,20 +173,24 @@ func (a *attempt) assign(ctx context.Context, pool *mcfgv1.MachineConfigPool) er
 	if err != nil {
 		return fmt.Errorf("listing nodes and pools: %w", err)
 	}
+
 	a.allNodes = len(nodes.Items)
 	seen := make([]*corev1.Node, 0, len(nodes.Items))
 	for i := range nodes.Items {
 		seen = append(seen, a.told.overlay(&nodes.Items[i]))
 	}
+
 	all := make([]*mcfgv1.MachineConfigPool, 0, len(list.Items))
 	for i := range list.Items {
 		all = append(all, &list.Items[i])
 	}
+
 	membership := pools.Assign(all, seen)
 	if err := membership.Invalid[pool.Name]; err != nil {
 		a.selectorError = err
 		return reconcile.Stop("", err)
 	}
+
 	a.nodes = membership.Nodes[pool.Name]
 	a.reportContested(membership.Contested)
 	return nil
@@ -197,6 +206,7 @@ func (a *attempt) reportContested(contested []pools.Contested) {
 			a.events.Eventf(c.Node, nil, corev1.EventTypeWarning, "MultipleCustomPools", "Assign", "%s", text)
 		}
 	}
+
 	a.contested = now
 }
 
@@ -209,6 +219,7 @@ func (a *attempt) summarize(pool *mcfgv1.MachineConfigPool, err error) {
 	if a.nodes == nil && err != nil {
 		return // Nothing is known.
 	}
+
 	was := pool.Status.Configuration.Name
 	pool.Status = pools.Status(pool, a.nodes, a.renderError, now)
 	if is := pool.Status.Configuration.Name; is != was {

@@ -64,30 +64,36 @@ func (a *attempt) render(ctx context.Context, pool *mcfgv1.MachineConfigPool) er
 	if a.renderError = err; a.renderError != nil {
 		return nil //nolint:nilerr // a condition reports it, and nodes go on to the last configuration
 	}
+
 	known, now := a.rendered.of(pool.Name), a.Clock.Now()
 	if versions := versionsOf(pool, configs); known.versions != versions {
 		known = sources{versions: versions, since: now}
 		a.rendered.put(pool.Name, known)
 	}
+
 	if known.name == "" && known.err == nil {
 		if left := a.Settle - now.Sub(known.since); left > 0 {
 			a.again = left
 			return nil
 		}
+
 		known.name, known.err = a.make(ctx, pool, configs)
 		if known.err != nil && !isContent(known.err) {
 			a.renderError = known.err
 			return known.err // It is tried again.
 		}
+
 		a.rendered.put(pool.Name, known)
 		select {
 		case a.News <- event.GenericEvent{Object: pool}:
 		default:
 		}
 	}
+
 	if a.renderError = known.err; a.renderError != nil {
 		return nil //nolint:nilerr // the same
 	}
+
 	return a.point(ctx, pool, known.name, configs)
 }
 
@@ -97,16 +103,19 @@ func (a *attempt) selected(ctx context.Context, pool *mcfgv1.MachineConfigPool) 
 	if err != nil {
 		return nil, fmt.Errorf("spec.machineConfigSelector: %w", err)
 	}
+
 	var list mcfgv1.MachineConfigList
 	if err := a.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing MachineConfigs: %w", err)
 	}
+
 	var configs []*mcfgv1.MachineConfig
 	for i := range list.Items {
 		if c := &list.Items[i]; !isRendered(c) && selector.Matches(labels.Set(c.Labels)) {
 			configs = append(configs, c)
 		}
 	}
+
 	return config.Ordered(configs), nil
 }
 
@@ -140,10 +149,12 @@ func (a *attempt) make(ctx context.Context, pool *mcfgv1.MachineConfigPool, conf
 	if s := pool.Spec.MachineConfigSelector; s != nil && len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
 		a.events.Eventf(pool, nil, corev1.EventTypeWarning, "SelectingAll", "Render", "This pool is selecting all MachineConfigs: its spec.machineConfigSelector is empty")
 	}
+
 	rendered, err := config.Render(pool.Name, a.Release, configs)
 	if err != nil {
 		return "", contentError{err}
 	}
+
 	object := &mcfgv1.MachineConfig{
 		ObjectMeta: metav1.ObjectMeta{Name: rendered.Name, Annotations: map[string]string{
 			mcfgv1.AnnotationGeneratedBy: a.Program, mcfgv1.AnnotationReleaseVersion: a.ReleaseVersion,
@@ -156,6 +167,7 @@ func (a *attempt) make(ctx context.Context, pool *mcfgv1.MachineConfigPool, conf
 	if err := controllerutil.SetControllerReference(pool, object, a.client.Scheme()); err != nil {
 		return "", fmt.Errorf("making MachineConfig %q: %w", rendered.Name, err)
 	}
+
 	err = a.client.Create(ctx, object)
 	switch {
 	case apierrors.IsAlreadyExists(err):
@@ -165,6 +177,7 @@ func (a *attempt) make(ctx context.Context, pool *mcfgv1.MachineConfigPool, conf
 	case err != nil:
 		return "", fmt.Errorf("creating MachineConfig %q: %w", rendered.Name, err)
 	}
+
 	a.events.Eventf(pool, nil, corev1.EventTypeNormal, "RenderedConfigGenerated", "Render", "%s successfully generated", rendered.Name)
 	return rendered.Name, nil
 }
@@ -189,27 +202,33 @@ func (a *attempt) point(ctx context.Context, pool *mcfgv1.MachineConfigPool, nam
 		// The cache may not have seen it yet.
 		err = a.reader.Get(ctx, client.ObjectKey{Name: name}, &existing)
 	}
+
 	if apierrors.IsNotFound(err) {
 		a.rendered.put(pool.Name, sources{})
 		a.again = conflictPause
 		return nil // Somebody has deleted it: it is made anew.
 	}
+
 	if err != nil {
 		return fmt.Errorf("reading MachineConfig %q: %w", name, err)
 	}
+
 	wanted := mcfgv1.MachineConfigPoolConfiguration{ObjectReference: reference(name)}
 	for _, c := range configs {
 		wanted.Source = append(wanted.Source, reference(c.Name))
 	}
+
 	if sameConfiguration(&pool.Spec.Configuration, &wanted) {
 		return nil
 	}
+
 	before := pool.DeepCopy()
 	pool.Spec.Configuration = wanted
 	if err := a.client.Patch(ctx, pool, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		pool.Spec.Configuration = before.Spec.Configuration
 		return fmt.Errorf("naming the configuration of pool %q: %w", pool.Name, err)
 	}
+
 	return nil
 }
 
@@ -221,6 +240,7 @@ func sameConfiguration(a, b *mcfgv1.MachineConfigPoolConfiguration) bool {
 	if a.Name != b.Name || len(a.Source) != len(b.Source) {
 		return false
 	}
+
 	for i := range a.Source {
 		if a.Source[i].Name != b.Source[i].Name {
 			return false

@@ -32,6 +32,7 @@ func (t told) overlay(node *corev1.Node) *corev1.Node {
 		delete(t, node.Name)
 		return node
 	}
+
 	node = node.DeepCopy()
 	setDesired(node, said.desired)
 	return node
@@ -54,6 +55,7 @@ func (a *attempt) target(ctx context.Context, pool *mcfgv1.MachineConfigPool) er
 	if choice.Deferred != nil {
 		a.events.Eventf(pool, nil, corev1.EventTypeNormal, "DeferringOperatorNodeUpdate", "Target", "Deferring update of machine config operator node %s", choice.Deferred.Name)
 	}
+
 	var failed []error
 	var done []string
 	for _, node := range choice.Targets {
@@ -63,6 +65,7 @@ func (a *attempt) target(ctx context.Context, pool *mcfgv1.MachineConfigPool) er
 		}
 		done = append(done, node.Name)
 	}
+
 	switch len(done) {
 	case 0:
 	case 1:
@@ -70,15 +73,18 @@ func (a *attempt) target(ctx context.Context, pool *mcfgv1.MachineConfigPool) er
 	default:
 		a.events.Eventf(pool, nil, corev1.EventTypeNormal, "SetDesiredConfig", "Target", "Set target for %d nodes to MachineConfig: %s", len(done), pool.Spec.Configuration.Name)
 	}
+
 	outdated := map[string]bool{}
 	for _, node := range choice.Outdated {
 		outdated[node.Name] = true
 	}
+
 	for _, node := range a.nodes {
 		if outdated[node.Name] != isTainted(node) && !slices.Contains(choice.Targets, node) {
 			failed = append(failed, a.taint(ctx, node, outdated[node.Name]))
 		}
 	}
+
 	return errors.Join(failed...)
 }
 
@@ -90,12 +96,14 @@ func (a *attempt) tell(ctx context.Context, node *corev1.Node, desired string) e
 	if a.allNodes == 1 {
 		topology = mcfgv1.TopologySingleReplica
 	}
+
 	changed.Annotations[mcfgv1.AnnotationTopology] = topology
 	changed.Spec.Taints = slices.DeleteFunc(changed.Spec.Taints, isUpdateTaint)
 	written, err := a.patch(ctx, node, changed)
 	if err != nil || !written {
 		return err
 	}
+
 	a.told[node.Name] = telling{version: node.ResourceVersion, desired: desired}
 	// What is counted next counts this one.
 	for i := range a.nodes {
@@ -103,6 +111,7 @@ func (a *attempt) tell(ctx context.Context, node *corev1.Node, desired string) e
 			a.nodes[i] = changed
 		}
 	}
+
 	return nil
 }
 
@@ -111,11 +120,13 @@ func (a *attempt) taint(ctx context.Context, node *corev1.Node, outdated bool) e
 	if _, waits := a.told[node.Name]; waits {
 		return nil // The cache is behind.
 	}
+
 	changed := node.DeepCopy()
 	changed.Spec.Taints = slices.DeleteFunc(changed.Spec.Taints, isUpdateTaint)
 	if outdated {
 		changed.Spec.Taints = append(changed.Spec.Taints, corev1.Taint{Key: mcfgv1.TaintUpdateInProgress, Effect: corev1.TaintEffectPreferNoSchedule})
 	}
+
 	_, err := a.patch(ctx, node, changed)
 	return err
 }
@@ -131,6 +142,7 @@ func (a *attempt) patch(ctx context.Context, node, changed *corev1.Node) (bool, 
 	case err != nil:
 		return false, fmt.Errorf("changing node %q: %w", node.Name, err)
 	}
+
 	return true, nil
 }
 

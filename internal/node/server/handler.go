@@ -73,18 +73,22 @@ func (h *handler) config(w http.ResponseWriter, r *http.Request) {
 			h.log.Error(err, "A machine gets no configuration", "pool", r.PathValue("pool"), "machine", r.RemoteAddr)
 			refused = &refusal{http.StatusInternalServerError, "the configuration cannot be given: the log of machine-config-server says why"}
 		}
+
 		if refused.status == http.StatusServiceUnavailable {
 			w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
 		}
+
 		http.Error(w, refused.text, refused.status)
 		return
 	}
+
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
 	w.Header().Set("Vary", "Accept")
 	if r.Method == http.MethodGet {
 		h.log.Info("Giving a machine its configuration", "pool", r.PathValue("pool"), "machine", r.RemoteAddr)
 	}
+
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	// The machine may be gone; it asks again.
 	_, _ = w.Write(data) //nolint:gosec // G705: it is JSON and said to be, made of objects of the cluster
@@ -95,12 +99,14 @@ func (h *handler) answer(r *http.Request) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	select {
 	case h.answers <- struct{}{}:
 		defer func() { <-h.answers }()
 	case <-r.Context().Done():
 		return nil, &refusal{http.StatusServiceUnavailable, "too many machines ask at once"}
 	}
+
 	name := r.PathValue("pool")
 	pool := &mcfgv1.MachineConfigPool{}
 	err = h.reader.Get(r.Context(), client.ObjectKey{Name: name}, pool)
@@ -110,11 +116,13 @@ func (h *handler) answer(r *http.Request) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading pool %q: %w", name, err)
 	}
+
 	rendered := &mcfgv1.MachineConfig{}
 	joining := pools.Joining(pool)
 	if joining == "" {
 		return nil, &refusal{http.StatusServiceUnavailable, "nothing was rendered for the pool yet"}
 	}
+
 	err = h.reader.Get(r.Context(), client.ObjectKey{Name: joining}, rendered)
 	if apierrors.IsNotFound(err) {
 		return nil, &refusal{http.StatusServiceUnavailable, "the configuration of the pool is not there yet"}
@@ -122,15 +130,18 @@ func (h *handler) answer(r *http.Request) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading MachineConfig %q: %w", joining, err)
 	}
+
 	beside, err := h.beside()
 	if err != nil {
 		return nil, err
 	}
+
 	data, err := config.FirstBoot(rendered, asked, beside)
 	var older *config.VersionError
 	if errors.As(err, &older) {
 		return nil, &refusal{http.StatusNotAcceptable, older.Error()}
 	}
+
 	return data, err
 }
 
@@ -140,10 +151,12 @@ func (h *handler) beside() (map[string][]byte, error) {
 	if h.kubeconfig == "" {
 		return nil, nil
 	}
+
 	file, err := os.Open(h.kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig for new machines: %w", err)
 	}
+
 	defer file.Close()
 	data, err := io.ReadAll(io.LimitReader(file, maxKubeconfig+1))
 	if err != nil {
@@ -152,6 +165,7 @@ func (h *handler) beside() (map[string][]byte, error) {
 	if len(data) > maxKubeconfig {
 		return nil, fmt.Errorf("the kubeconfig for new machines has more than %d bytes", maxKubeconfig)
 	}
+
 	return map[string][]byte{kubeconfigFile: data}, nil
 }
 
@@ -168,17 +182,20 @@ func versionOf(accept []string) (int, error) {
 			if err != nil || kind != mediaType || parameters["version"] == "" {
 				continue
 			}
+
 			match := version3.FindStringSubmatch(parameters["version"])
 			if match == nil {
 				other = parameters["version"]
 				continue
 			}
+
 			minor, err := strconv.Atoi(match[1])
 			if err == nil {
 				asked = max(asked, minor)
 			}
 		}
 	}
+
 	if asked == config.UnknownVersion && other != "" {
 		return 0, &refusal{http.StatusNotAcceptable, fmt.Sprintf("the machine reads Ignition configurations of version %.20q; there are those of specification 3", other)}
 	}

@@ -93,6 +93,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	case isOn(o.Address) && o.Certificate == nil:
 		return errors.New("setting up machine-config-server: a certificate is required to serve over TLS")
 	}
+
 	// What is read later is to be in the cache when it starts.
 	for _, object := range []client.Object{&mcfgv1.MachineConfigPool{}, &mcfgv1.MachineConfig{}} {
 		if _, err := mgr.GetCache().GetInformer(ctx, object); err != nil {
@@ -126,18 +127,22 @@ func (s *server) Start(ctx context.Context) error {
 		if !isOn(l.address) {
 			continue
 		}
+
 		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", l.address)
 		if err != nil {
 			return fmt.Errorf("listening for new machines: %w", err)
 		}
+
 		s.log.Info("Listening for new machines", "scheme", l.scheme, "address", listener.Addr().String())
 		if s.Listening != nil {
 			s.Listening(l.scheme, listener.Addr())
 		}
+
 		listener = httpserver.LimitListener(listener, limits, observer)
 		if l.scheme == "https" {
 			listener = tls.NewListener(listener, &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.Certificate})
 		}
+
 		limited := httpserver.Limit(newHandler(s.reader, s.log, l.kubeconfig, answers), limits, observer)
 		handler := promhttp.InstrumentHandlerCounter(requests, limited)
 		work.Go(func() error {
@@ -147,6 +152,7 @@ func (s *server) Start(ctx context.Context) error {
 			return nil
 		})
 	}
+
 	return work.Wait()
 }
 
@@ -157,6 +163,7 @@ func (s *server) httpServer(handler http.Handler) *http.Server {
 		ErrorLog:          slog.NewLogLogger(logr.ToSlogHandler(s.log.V(1)), slog.LevelInfo),
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: writeTime,
 	}
+
 	server.SetKeepAlivesEnabled(false)
 	return server
 }

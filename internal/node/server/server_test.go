@@ -37,6 +37,7 @@ func rendered(t *testing.T, pool, parts string) *mcfgv1.MachineConfig {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: r.Name}, Spec: r.Spec}
 }
 
@@ -48,6 +49,7 @@ func cluster(t *testing.T) (c client.WithWatch, worker string) {
 	if err := mcfgv1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
+
 	plain, luks := rendered(t, "worker", `"storage":{"files":[{"path":"/etc/a","contents":{"source":"data:,a"}}]}`), rendered(t, "luks", `"storage":{"luks":[{"name":"a"}]}`)
 	changed := rendered(t, "changed", `"storage":{"files":[{"path":"/etc/b"}]}`)
 	changed.Spec.KernelArguments = []string{"init=/bin/sh"}
@@ -57,6 +59,7 @@ func cluster(t *testing.T) (c client.WithWatch, worker string) {
 		p.Spec.Configuration.Name = name
 		b = b.WithObjects(p)
 	}
+
 	return b.Build(), plain.Name
 }
 
@@ -87,6 +90,7 @@ func TestAnswers(t *testing.T) {
 		"a short probe":        {"HEAD", "/healthz", "", 204, ""},
 		"a wrong probe":        {"DELETE", "/healthz", "", 405, ""},
 	}
+
 	h := newHandler(c, logr.Discard(), "", make(chan struct{}, 1))
 	for name, x := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -105,6 +109,7 @@ func TestAnswers(t *testing.T) {
 			}
 		})
 	}
+
 	// What a machine gets is what its pool has, and the name of it: no token, no password.
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/config/worker", nil))
@@ -112,6 +117,7 @@ func TestAnswers(t *testing.T) {
 	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}
+
 	files := map[string]string{}
 	for _, f := range got.Storage.Files {
 		content, err := f.Content()
@@ -120,6 +126,7 @@ func TestAnswers(t *testing.T) {
 		}
 		files[f.Path] = string(content)
 	}
+
 	annotations := files[config.AnnotationsFile]
 	delete(files, config.AnnotationsFile)
 	if name, err := config.FirstBootName([]byte(annotations)); err != nil || name != worker || len(files) != 1 || files["/etc/a"] != "a" || len(got.Passwd.Users) > 0 {
@@ -153,6 +160,7 @@ func TestAnswersAreLimited(t *testing.T) {
 	if w.Code != http.StatusServiceUnavailable {
 		t.Errorf("status is %d", w.Code)
 	}
+
 	<-full
 	for range 3 {
 		w := httptest.NewRecorder()
@@ -170,10 +178,12 @@ func TestServe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	pair, err := authority.Issue([]string{"127.0.0.1"}, time.Hour, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	at := map[string]string{}
 	listening := make(chan struct{}, 2)
@@ -185,6 +195,7 @@ func TestServe(t *testing.T) {
 			listening <- struct{}{}
 		},
 	}}
+
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Start(ctx) }()
@@ -200,16 +211,19 @@ func TestServe(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		defer resp.Body.Close()
 		body, err := io.ReadAll(resp.Body)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		return resp.StatusCode, string(body)
 	}
 	if status, _ := get("https"); status != http.StatusInternalServerError {
 		t.Errorf("without the kubeconfig that is to be given the status is %d", status)
 	}
+
 	for content, encoded := range map[string]string{"one": "b25l", "two": "dHdv"} {
 		if err := os.WriteFile(kubeconfig, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
@@ -221,12 +235,14 @@ func TestServe(t *testing.T) {
 			t.Errorf("in the clear: %d %s", status, body)
 		}
 	}
+
 	if err := os.WriteFile(kubeconfig, make([]byte, maxKubeconfig+1), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if status, _ := get("https"); status != http.StatusInternalServerError {
 		t.Errorf("with a kubeconfig that is too large the status is %d", status)
 	}
+
 	cancel()
 	if err := <-ended; err != nil {
 		t.Errorf("the server ended: %v", err)
@@ -250,6 +266,7 @@ func TestClientsAreLimited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer conn.Close()
 	if _, err := io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 		t.Fatal(err)
@@ -266,24 +283,29 @@ func TestClientsAreLimited(t *testing.T) {
 		}
 		defer conn.Close()
 	}
+
 	more, err := net.Dial("tcp", at)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer more.Close()
 	if n, err := more.Read(make([]byte, 1)); err == nil {
 		t.Errorf("%d bytes were read from a connection beyond the limit", n)
 	}
+
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
 	other := &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext}}
 	resp, err := other.Get("http://" + at + "/config/worker")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		t.Errorf("another client gets %d, want 200", resp.StatusCode)
 	}
+
 	cancel()
 	if err := <-ended; err != nil {
 		t.Errorf("the server ended: %v", err)
@@ -296,6 +318,7 @@ func TestTaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer taken.Close()
 	s := &server{log: logr.Discard(), Options: Options{PlainAddress: taken.Addr().String()}}
 	if err := s.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "listening for new machines") {

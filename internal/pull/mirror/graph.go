@@ -16,6 +16,7 @@ func (g *graph) add(name string) {
 	if g.index == nil {
 		g.index = map[string]int{}
 	}
+
 	g.index[name] = len(g.names)
 	g.names = append(g.names, name)
 	g.after = append(g.after, map[int]bool{})
@@ -47,6 +48,7 @@ func (g *graph) leads(from, to int) bool {
 			}
 		}
 	}
+
 	return false
 }
 
@@ -59,6 +61,7 @@ func (g *graph) sorted() []string {
 			waits[to]++
 		}
 	}
+
 	var order []string
 	for range g.names {
 		// There is always one, since before lets no circle be made.
@@ -69,5 +72,6 @@ func (g *graph) sorted() []string {
 			waits[to]--
 		}
 	}
+
 	return order
 }

@@ -59,18 +59,21 @@ func Rules(objects Objects) ([]image.MirrorRule, []Invalid) {
 			b.add(at, image.DigestOnly, entry.Source, texts(entry.Mirrors), entry.MirrorSourcePolicy)
 		}
 	}
+
 	for _, policy := range byName(objects.Policies, func(p operatorv1alpha1.ImageContentSourcePolicy) string { return p.Name }) {
 		for i, entry := range policy.Spec.RepositoryDigestMirrors {
 			at := place{operatorv1alpha1.ImageContentSourcePolicyKind, policy.ObjectMeta, fmt.Sprintf("spec.repositoryDigestMirrors[%d]", i)}
 			b.add(at, image.DigestOnly, entry.Source, entry.Mirrors, "")
 		}
 	}
+
 	for _, set := range byName(objects.Tags, func(s configv1.ImageTagMirrorSet) string { return s.Name }) {
 		for i, entry := range set.Spec.ImageTagMirrors {
 			at := place{configv1.ImageTagMirrorSetKind, set.ObjectMeta, fmt.Sprintf("spec.imageTagMirrors[%d]", i)}
 			b.add(at, image.TagOnly, entry.Source, texts(entry.Mirrors), entry.MirrorSourcePolicy)
 		}
 	}
+
 	return b.rules(), b.invalid
 }
 
@@ -115,6 +118,7 @@ func (b *builder) add(at place, only image.ReferenceKind, name string, mirrors [
 		b.refuse(at, "source", fmt.Sprintf("%q: %v", name, err))
 		return
 	}
+
 	switch policy {
 	case "", configv1.AllowContactingSource, configv1.NeverContactSource:
 	default:
@@ -122,6 +126,7 @@ func (b *builder) add(at place, only image.ReferenceKind, name string, mirrors [
 		b.refuse(at, "mirrorSourcePolicy", fmt.Sprintf("%q is not known; the source is not contacted", policy))
 		policy = configv1.NeverContactSource
 	}
+
 	var list []string
 	for i, mirror := range mirrors {
 		mirror = strings.TrimRight(mirror, "/")
@@ -133,17 +138,20 @@ func (b *builder) add(at place, only image.ReferenceKind, name string, mirrors [
 			list = append(list, mirror)
 		}
 	}
+
 	// An entry without a mirror that is not the source itself says nothing, its policy
 	// neither. But one that forbids the source does so whatever its mirrors look like.
 	forbids := policy == configv1.NeverContactSource && len(mirrors) > 0 && len(list) == 0
 	if !forbids && !slices.ContainsFunc(list, func(m string) bool { return m != name }) {
 		return
 	}
+
 	s := b.sources[name]
 	if s == nil {
 		s = &source{lists: map[image.ReferenceKind][][]string{}}
 		b.sources[name] = s
 	}
+
 	s.lists[only] = append(s.lists[only], list)
 	s.blocked = s.blocked || policy == configv1.NeverContactSource
 }
@@ -160,6 +168,7 @@ func (b *builder) rules() []image.MirrorRule {
 		}
 		rules = append(rules, rule)
 	}
+
 	return rules
 }
 
@@ -175,15 +184,18 @@ func merge(source string, lists [][]string) []string {
 			}
 		}
 	}
+
 	for _, list := range lists {
 		if len(list) > 0 && !slices.Contains(list, source) {
 			g.add(source)
 			g.before(list[len(list)-1], source)
 		}
 	}
+
 	order := g.sorted()
 	if len(order) > 0 && order[len(order)-1] == source {
 		order = order[:len(order)-1]
 	}
+
 	return order
 }

@@ -27,6 +27,7 @@ func digests(name string, entries ...string) configv1.ImageDigestMirrorSet {
 		}
 		set.Spec.ImageDigestMirrors = append(set.Spec.ImageDigestMirrors, e)
 	}
+
 	return set
 }
 
@@ -69,6 +70,7 @@ func show(rules []image.MirrorRule) []string {
 		}
 		lines = append(lines, line)
 	}
+
 	return lines
 }
 
@@ -197,13 +199,16 @@ func TestMergeKeepsOrder(t *testing.T) {
 			for _, m := range list {
 				entry = fmt.Sprintf("%s m%d.io", entry, m)
 			}
+
 			objects.Digests = append(objects.Digests, digests(fmt.Sprintf("set-%d", i), entry))
 			lists = append(lists, list)
 		}
+
 		rules, invalid := Rules(objects)
 		if len(rules) != 1 || len(invalid) != 0 {
 			t.Fatalf("round %d: %v, %v", round, rules, invalid)
 		}
+
 		at := map[string]int{}
 		for i, mirror := range rules[0].Mirrors {
 			if _, twice := at[mirror.Location]; twice {
@@ -211,6 +216,7 @@ func TestMergeKeepsOrder(t *testing.T) {
 			}
 			at[mirror.Location] = i
 		}
+
 		for _, list := range lists {
 			for i, m := range list {
 				place, ok := at[fmt.Sprintf("m%d.io", m)]
@@ -219,6 +225,7 @@ func TestMergeKeepsOrder(t *testing.T) {
 				}
 			}
 		}
+
 		random.Shuffle(len(objects.Digests), func(i, j int) { objects.Digests[i], objects.Digests[j] = objects.Digests[j], objects.Digests[i] })
 		again, _ := Rules(objects)
 		if diff := cmp.Diff(rules, again); diff != "" {

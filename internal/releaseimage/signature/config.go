@@ -47,6 +47,7 @@ func TrustOf(keyrings map[string][]byte, stores []string) (*corev1.ConfigMap, er
 		},
 		Data: map[string]string{}, BinaryData: map[string][]byte{},
 	}
+
 	all := map[string]string{}
 	for name, keyring := range keyrings {
 		if wrong := validation.IsConfigMapKey(prefixKeyring + name); len(wrong) > 0 {
@@ -59,10 +60,12 @@ func TrustOf(keyrings map[string][]byte, stores []string) (*corev1.ConfigMap, er
 			configMap.BinaryData[prefixKeyring+name] = keyring
 		}
 	}
+
 	for i, store := range stores {
 		name := fmt.Sprintf("%s%d", prefixStore, i+1)
 		all[name], configMap.Data[name] = store, store
 	}
+
 	_, err := ParseConfig(all, nil)
 	return configMap, err
 }
@@ -103,12 +106,14 @@ func ParseConfig(data map[string]string, client *http.Client) (Config, error) {
 			config.Unknown = append(config.Unknown, key)
 		}
 	}
+
 	if len(config.Keyrings) == 0 && len(wrong) == 0 {
 		wrong = append(wrong, fmt.Errorf("no key %s<name> holds a keyring", prefixKeyring))
 	}
 	if len(config.Stores) == 0 && len(wrong) == 0 {
 		wrong = append(wrong, fmt.Errorf("no key %s<name> holds the URL of a store", prefixStore))
 	}
+
 	return config, errors.Join(wrong...)
 }
 
@@ -119,6 +124,7 @@ func OpenStore(address string, client *http.Client) (Store, error) {
 	if err != nil {
 		return nil, errors.New("the store is no URL") // The error would hold what may be a secret.
 	}
+
 	switch parsed.Scheme {
 	case "http", "https":
 		store, err := NewHTTPStore(parsed, client)

@@ -70,10 +70,12 @@ func (s *ConfigMapStore) list(ctx context.Context) ([]corev1.ConfigMap, error) {
 	if !s.listed.IsZero() && now().Sub(s.listed) < listEvery {
 		return s.found, nil
 	}
+
 	found, err := s.List(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	s.listed, s.found = now(), found
 	return found, nil
 }
@@ -89,6 +91,7 @@ func inConfigMaps(configMaps []corev1.ConfigMap, digest Digest) iter.Seq2[[]byte
 				if !strings.HasPrefix(key, prefix) || given == maxInConfigMaps {
 					continue
 				}
+
 				given++
 				signature, err := data[key], error(nil)
 				if len(signature) > MaxSignatureBytes {
@@ -127,6 +130,7 @@ func StoreOf(name string, data []byte) (Store, error) {
 	if len(data) > maxBundleBytes {
 		return nil, fmt.Errorf("%s: it is larger than the %d bytes that it may have", name, maxBundleBytes)
 	}
+
 	bundle := &bundleStore{name: name}
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096)
 	for {
@@ -142,9 +146,11 @@ func StoreOf(name string, data []byte) (Store, error) {
 			bundle.configMaps = append(bundle.configMaps, configMap)
 		}
 	}
+
 	if len(bundle.configMaps) == 0 {
 		return nil, fmt.Errorf("%s: it holds no ConfigMap", name)
 	}
+
 	return bundle, nil
 }
 

@@ -64,6 +64,7 @@ func (a all) Verify(ctx context.Context, digest string) error {
 			failed = append(failed, err)
 		}
 	}
+
 	if len(failed) == 0 {
 		return nil
 	}
@@ -100,6 +101,7 @@ func ParseDigest(text string) (Digest, error) {
 	if text == "" {
 		return Digest{}, ErrNoDigest
 	}
+
 	match := digestPattern.FindStringSubmatch(text)
 	if match == nil {
 		return Digest{}, fmt.Errorf("the provided release image digest has an invalid format: %q", shorten(text))

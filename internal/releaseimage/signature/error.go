@@ -63,6 +63,7 @@ func Detail(err error) string {
 		}
 		return strings.Join(lines, "\n")
 	}
+
 	if !errors.As(err, &own) {
 		return err.Error()
 	}
@@ -107,6 +108,7 @@ func (s search[T]) run(ctx context.Context, found iter.Seq2[T, error]) ([]T, err
 	for i := range s.signers {
 		missing[i] = i
 	}
+
 	var good []T
 	signatures, tried := 0, 0
 	for signature, err := range found {
@@ -117,6 +119,7 @@ func (s search[T]) run(ctx context.Context, found iter.Seq2[T, error]) ([]T, err
 			note(err)
 			continue
 		}
+
 		signatures++
 		before := len(missing)
 		missing = slices.DeleteFunc(missing, func(signer int) bool {
@@ -133,16 +136,20 @@ func (s search[T]) run(ctx context.Context, found iter.Seq2[T, error]) ([]T, err
 			break
 		}
 	}
+
 	if len(missing) == 0 && len(s.signers) > 0 {
 		return good, nil
 	}
+
 	if err := context.Cause(ctx); err != nil {
 		note(fmt.Errorf("looking for signatures in %s was given up: %w", s.store, err))
 	} else if signatures == 0 {
 		note(fmt.Errorf("no signature was found in %s", s.store))
 	}
+
 	for _, signer := range missing {
 		failed.Missing = append(failed.Missing, s.signers[signer])
 	}
+
 	return nil, failed
 }

@@ -37,10 +37,12 @@ func FuzzMessage(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
+
 	message, err := os.ReadFile("testdata/gpg/signature")
 	if err != nil {
 		f.Fatal(err)
 	}
+
 	ours := newPerson(f, "ours", now.AddDate(-1, 0, 0), 0)
 	f.Add(message)
 	f.Add(data)
@@ -63,6 +65,7 @@ func FuzzKeyring(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
+
 	f.Add(data)
 	f.Add([]byte("-----BEGIN PGP PUBLIC KEY BLOCK-----\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -36,14 +36,17 @@ func newPerson(t testing.TB, name string, made time.Time, lifetime time.Duration
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var public bytes.Buffer
 	if err := entity.Serialize(&public); err != nil {
 		t.Fatal(err)
 	}
+
 	keyring, err := ParseKeyring(name, public.Bytes())
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return person{entity, keyring}
 }
 
@@ -66,6 +69,7 @@ func (p person) signsText(t testing.TB, content string, config *packet.Config) [
 	if config.Time == nil {
 		config.Time = func() time.Time { return now.Add(-time.Hour) }
 	}
+
 	var message bytes.Buffer
 	writer, err := openpgp.Sign(&message, p.entity, nil, config)
 	if err != nil {
@@ -77,6 +81,7 @@ func (p person) signsText(t testing.TB, content string, config *packet.Config) [
 	if err := writer.Close(); err != nil {
 		t.Fatal(err)
 	}
+
 	return message.Bytes()
 }
 

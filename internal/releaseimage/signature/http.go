@@ -52,10 +52,12 @@ func (s *HTTPStore) read(ctx context.Context, name string) ([]byte, error) {
 	if err != nil {
 		return nil, withoutURL(err)
 	}
+
 	response, err := s.client.Do(request)
 	if err != nil {
 		return nil, withoutURL(err)
 	}
+
 	defer func() { _ = response.Body.Close() }() // It was only read.
 	switch response.StatusCode {
 	case http.StatusOK:

@@ -44,6 +44,7 @@ func readKeys(data []byte) (openpgp.EntityList, error) {
 		keys, err := openpgp.ReadKeyRing(bytes.NewReader(data))
 		return some(keys, err)
 	}
+
 	var all openpgp.EntityList
 	reader := bufio.NewReader(bytes.NewReader(data))
 	for {
@@ -57,10 +58,12 @@ func readKeys(data []byte) (openpgp.EntityList, error) {
 		if block.Type != openpgp.PublicKeyType && block.Type != openpgp.PrivateKeyType {
 			return nil, fmt.Errorf("it holds a %s", shorten(block.Type))
 		}
+
 		keys, err := openpgp.ReadKeyRing(block.Body)
 		if err != nil {
 			return nil, err
 		}
+
 		all = append(all, keys...)
 	}
 }

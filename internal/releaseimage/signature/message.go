@@ -45,9 +45,11 @@ func (k Keyring) open(data []byte, now time.Time) ([]byte, error) {
 		}
 		refused = append(refused, err.Error())
 	}
+
 	if len(refused) == 1 {
 		return nil, errors.New(refused[0])
 	}
+
 	return nil, fmt.Errorf("none of its %d signatures counts: %s", len(refused), strings.Join(refused, "; "))
 }
 
@@ -76,6 +78,7 @@ func readMessage(data []byte) (message, error) {
 			if m.content, err = readContent(p.Body); err != nil {
 				return message{}, err
 			}
+
 		case *packet.OnePassSignature: // It only announces a signature.
 		case *packet.Signature:
 			if m.signatures = append(m.signatures, p); len(m.signatures) > maxMessageSignatures {
@@ -85,9 +88,11 @@ func readMessage(data []byte) (message, error) {
 			return message{}, errors.New("it is no signed OpenPGP message")
 		}
 	}
+
 	if m.content == nil || len(m.signatures) == 0 {
 		return message{}, errors.New("it is no signed OpenPGP message")
 	}
+
 	return m, nil
 }
 
@@ -108,6 +113,7 @@ func (k Keyring) verify(content []byte, s *packet.Signature, now time.Time) erro
 	if s.IssuerKeyId == nil {
 		return errors.New("the signature does not name the key that made it")
 	}
+
 	signers := k.keys.KeysByIdUsage(*s.IssuerKeyId, packet.KeyFlagSign)
 	if len(signers) == 0 {
 		return fmt.Errorf("it was made by the key %016X, which is not in the keyring", *s.IssuerKeyId)
@@ -117,6 +123,7 @@ func (k Keyring) verify(content []byte, s *packet.Signature, now time.Time) erro
 	if config.RejectMessageHashAlgorithm(s.Hash) {
 		return fmt.Errorf("the signature is made with %s, which is broken: sign with SHA-256 or SHA-512", s.Hash)
 	}
+
 	for _, signer := range signers {
 		if err := checkKeyStrength(signer.PublicKey); err != nil {
 			return err
@@ -130,6 +137,7 @@ func (k Keyring) verify(content []byte, s *packet.Signature, now time.Time) erro
 	if _, _, err := openpgp.VerifyDetachedSignature(k.keys, bytes.NewReader(content), &alone, config); err != nil {
 		return explain(err, s, now)
 	}
+
 	return nil
 }
 
@@ -145,6 +153,7 @@ func checkKeyStrength(key *packet.PublicKey) error {
 			return fmt.Errorf("the key %016X has %d bits: keys with less than %d do not count", key.KeyId, bits, minKeyBits)
 		}
 	}
+
 	return nil
 }
 
@@ -159,6 +168,7 @@ func explain(err error, s *packet.Signature, now time.Time) error {
 	if s.SigLifetimeSecs == nil || *s.SigLifetimeSecs == 0 {
 		return fmt.Errorf("the signature of the key by itself is not good: %w", err)
 	}
+
 	expired := s.CreationTime.Add(time.Duration(*s.SigLifetimeSecs) * time.Second)
 	return fmt.Errorf("signature expired on %s", expired.UTC().Format(time.RFC3339))
 }

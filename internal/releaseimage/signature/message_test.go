@@ -35,14 +35,17 @@ func newRSAPerson(t *testing.T, name string, bits int) person {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var public bytes.Buffer
 	if err := entity.Serialize(&public); err != nil {
 		t.Fatal(err)
 	}
+
 	keyring, err := ParseKeyring(name, public.Bytes())
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return person{entity, keyring}
 }
 
@@ -59,9 +62,11 @@ func signedBy(t *testing.T, content string, announced bool, parts ...part) []byt
 			}
 			continue
 		}
+
 		if err := made.Serialize(&tail); err != nil {
 			t.Fatal(err)
 		}
+
 		// They are announced in the opposite order.
 		p = parts[len(parts)-1-i]
 		announcement := &packet.OnePassSignature{
@@ -72,6 +77,7 @@ func signedBy(t *testing.T, content string, announced bool, parts ...part) []byt
 			t.Fatal(err)
 		}
 	}
+
 	return slices.Concat(head.Bytes(), literal(t, content), tail.Bytes())
 }
 
@@ -80,6 +86,7 @@ func packetOf(t *testing.T, content string, p part) *packet.Signature {
 	if p.hash == crypto.SHA1 {
 		return sha1PacketOf(t, content, p)
 	}
+
 	key := p.by.entity.PrivateKey
 	made := &packet.Signature{
 		Version: 4, SigType: packet.SigTypeBinary, PubKeyAlgo: key.PubKeyAlgo, Hash: p.hash,
@@ -88,14 +95,17 @@ func packetOf(t *testing.T, content string, p part) *packet.Signature {
 	if p.lifetime > 0 {
 		made.SigLifetimeSecs = &p.lifetime
 	}
+
 	hash := p.hash.New()
 	if p.spoiled {
 		content += " "
 	}
+
 	_, _ = hash.Write([]byte(content)) // A hash never fails.
 	if err := made.Sign(hash, key, nil); err != nil {
 		t.Fatal(err)
 	}
+
 	return made
 }
 
@@ -117,6 +127,7 @@ func sha1PacketOf(t *testing.T, content string, p part) *packet.Signature {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	number = bytes.TrimLeft(number, "\x00")
 
 	body := slices.Concat(hashed, []byte{0, 10, 9, 16})
@@ -129,10 +140,12 @@ func sha1PacketOf(t *testing.T, content string, p part) *packet.Signature {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	made, ok := read.(*packet.Signature)
 	if !ok {
 		t.Fatalf("got a %T, want a signature", read)
 	}
+
 	return made
 }
 
@@ -169,6 +182,7 @@ func TestMessages(t *testing.T) {
 		"bad, and somebody else": {keyring: ann, parts: []part{spoiled, by(eve)}, err: []string{"none of its 2 signatures counts: the signature is not good"}},
 		"more than there may be": {keyring: ann, parts: slices.Repeat([]part{by(ann)}, maxMessageSignatures+1), err: []string{"more than the 16 signatures"}},
 	}
+
 	for name, test := range tests {
 		for order, announced := range map[string]bool{"signatures last": true, "signatures first": false} {
 			t.Run(name+", "+order, func(t *testing.T) {
@@ -180,9 +194,11 @@ func TestMessages(t *testing.T) {
 					}
 					return
 				}
+
 				if err == nil {
 					t.Fatalf("got %q, want an error", got)
 				}
+
 				for _, want := range test.err {
 					if !strings.Contains(err.Error(), want) {
 						t.Errorf("got the error %q, want %q in it", err, want)
@@ -237,6 +253,7 @@ func compressed(t *testing.T, data []byte) []byte {
 	if err := writer.Close(); err != nil {
 		t.Fatal(err)
 	}
+
 	return out.Bytes()
 }
 

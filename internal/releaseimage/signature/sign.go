@@ -25,6 +25,7 @@ func ParseSigner(data, passphrase []byte) (*Signer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the key cannot be read: %w; write it as gpg --export-secret-keys does, with --armor or without", err)
 	}
+
 	var entity *openpgp.Entity
 	for _, key := range keys {
 		if key.PrivateKey == nil {
@@ -35,12 +36,14 @@ func ParseSigner(data, passphrase []byte) (*Signer, error) {
 		}
 		entity = key
 	}
+
 	if entity == nil {
 		return nil, errors.New("the file holds no private key: export it by gpg --export-secret-keys")
 	}
 	if err := entity.DecryptPrivateKeys(passphrase); err != nil {
 		return nil, errors.New("the key is locked, and the passphrase does not open it")
 	}
+
 	return &Signer{entity}, nil
 }
 
@@ -62,6 +65,7 @@ func (s *Signer) Sign(digest Digest, options SignOptions) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	config := &packet.Config{
 		Time:            func() time.Time { return options.Time },
 		SigLifetimeSecs: uint32(options.Lifetime / time.Second), //nolint:gosec // checked below
@@ -69,20 +73,24 @@ func (s *Signer) Sign(digest Digest, options SignOptions) ([]byte, error) {
 	if seconds := int64(options.Lifetime / time.Second); seconds < 0 || seconds > 1<<32-1 || options.Lifetime > 0 && seconds == 0 {
 		return nil, fmt.Errorf("a signature cannot be good for %s: it must be between a second and 136 years", options.Lifetime)
 	}
+
 	if key, ok := s.entity.SigningKey(options.Time); ok {
 		if err := checkKeyStrength(key.PublicKey); err != nil {
 			return nil, fmt.Errorf("the key cannot sign: %w", err)
 		}
 	}
+
 	var message bytes.Buffer
 	writer, err := openpgp.Sign(&message, s.entity, nil, config)
 	if err != nil {
 		return nil, fmt.Errorf("the key cannot sign: %w", err)
 	}
+
 	_, err = writer.Write(content)
 	if err := errors.Join(err, writer.Close()); err != nil {
 		return nil, fmt.Errorf("the key cannot sign: %w", err)
 	}
+
 	return message.Bytes(), nil
 }
 

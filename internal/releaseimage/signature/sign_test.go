@@ -33,6 +33,7 @@ func privateKey(t *testing.T, p person, passphrase string) []byte {
 			t.Fatal(err)
 		}
 	}
+
 	var text bytes.Buffer
 	writer, err := armorEncode(&text, openpgp.PrivateKeyType)
 	if err != nil {
@@ -41,6 +42,7 @@ func privateKey(t *testing.T, p person, passphrase string) []byte {
 	if err := errors.Join(p.entity.SerializePrivateWithoutSigning(writer, nil), writer.Close()); err != nil {
 		t.Fatal(err)
 	}
+
 	return text.Bytes()
 }
 
@@ -53,14 +55,17 @@ func TestSign(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			signature, err := signer.Sign(digest, SignOptions{Reference: "r:1", Time: now, Lifetime: time.Hour})
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			v := verifier(Memory{digest.String(): {signature}}, ann)
 			if err := v.Verify(t.Context(), digest.String()); err != nil {
 				t.Error(Detail(err))
 			}
+
 			v.now = func() time.Time { return now.Add(2 * time.Hour) }
 			if err := v.Verify(t.Context(), digest.String()); err == nil || !strings.Contains(Detail(err), "signature expired on 2030-06-01T13:00:00Z") {
 				t.Errorf("got %v", err)
@@ -82,9 +87,11 @@ func TestSignRefuses(t *testing.T) {
 			t.Errorf("%s: it is signed", name)
 		}
 	}
+
 	if _, err := ParseSigner([]byte(armored(t, ann)), nil); err == nil || !strings.Contains(err.Error(), "no private key") {
 		t.Errorf("a public key: got %v", err)
 	}
+
 	two := slices.Concat(privateKey(t, ann, ""), []byte("\n"), privateKey(t, newPerson(t, "bob", now, 0), ""))
 	if _, err := ParseSigner(two, nil); err == nil || !strings.Contains(err.Error(), "several private keys") {
 		t.Errorf("two keys: got %v", err)
@@ -114,10 +121,12 @@ func pemOf(t *testing.T, key crypto.Signer) (public, private []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	secret, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})
 }
 
@@ -127,14 +136,17 @@ func sigstoreKeys(t *testing.T) map[string]crypto.Signer {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	_, edwards, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	primes, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return map[string]crypto.Signer{"ecdsa": curve, "ed25519": edwards, "rsa": primes}
 }
 
@@ -145,6 +157,7 @@ func TestSigstore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for name, key := range keys {
 		t.Run(name, func(t *testing.T) {
 			public, private := pemOf(t, key)
@@ -152,10 +165,12 @@ func TestSigstore(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			trusted, err := ParsePublicKey(name, public)
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			good, err := signer.Sign(digest, "registry.example.com/release")
 			if err != nil {
 				t.Fatal(err)
@@ -163,6 +178,7 @@ func TestSigstore(t *testing.T) {
 			if err := NewSigstore([]PublicKey{trusted}, attached{{Payload: []byte("x")}, good}).Verify(t.Context(), digest.String()); err != nil {
 				t.Error(Detail(err))
 			}
+
 			err = NewSigstore([]PublicKey{trusted, stranger}, attached{good}).Verify(t.Context(), digest.String())
 			if want := "unable to verify " + digest.String() + " against keys: stranger"; err == nil || err.Error() != want {
 				t.Errorf("got %v, want %s", err, want)
@@ -170,6 +186,7 @@ func TestSigstore(t *testing.T) {
 			if err := NewSigstore([]PublicKey{trusted}, attached{good}).Verify(t.Context(), other.String()); err == nil || !strings.Contains(Detail(err), "about another image") {
 				t.Errorf("another digest: got %v", err)
 			}
+
 			changed := Attachment{Payload: bytes.Replace(good.Payload, []byte(digest.Hex), []byte(other.Hex), 1), Signature: good.Signature}
 			if err := NewSigstore([]PublicKey{trusted}, attached{changed}).Verify(t.Context(), other.String()); err == nil {
 				t.Error("a changed payload is believed")
@@ -186,6 +203,7 @@ func TestCosignKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	file := pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED SIGSTORE PRIVATE KEY", Bytes: locked})
 	if _, err := ParsePrivateKey(file, []byte("open sesame")); err != nil {
 		t.Error(err)
@@ -200,6 +218,7 @@ func TestSigstoreKeysThatAreNone(t *testing.T) {
 	if err != nil {
 		t.Skip("this Go makes no small keys")
 	}
+
 	weak, _ := pemOf(t, small)
 	_, private := pemOf(t, sigstoreKeys(t)["ecdsa"])
 	for name, data := range map[string][]byte{"text": []byte("x"), "private": private, "weak": weak, "junk": pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: []byte("x")})} {
@@ -207,6 +226,7 @@ func TestSigstoreKeysThatAreNone(t *testing.T) {
 			t.Errorf("%s: it is taken", name)
 		}
 	}
+
 	for name, data := range map[string][]byte{"text": []byte("x"), "public": weak, "junk": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("x")})} {
 		if _, err := ParsePrivateKey(data, nil); err == nil {
 			t.Errorf("%s: it is taken", name)

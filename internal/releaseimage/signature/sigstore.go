@@ -50,10 +50,12 @@ func ParsePublicKey(name string, data []byte) (PublicKey, error) {
 	if block == nil || block.Type != "PUBLIC KEY" {
 		return PublicKey{}, fmt.Errorf("the key %s is no public key in PEM", name)
 	}
+
 	key, err := x509.ParsePKIXPublicKey(block.Bytes)
 	if err != nil {
 		return PublicKey{}, fmt.Errorf("the key %s cannot be read: %w", name, err)
 	}
+
 	switch key := key.(type) {
 	case *ecdsa.PublicKey, ed25519.PublicKey:
 	case *rsa.PublicKey:
@@ -63,6 +65,7 @@ func ParsePublicKey(name string, data []byte) (PublicKey, error) {
 	default:
 		return PublicKey{}, fmt.Errorf("the key %s is of a kind that is not known", name)
 	}
+
 	return PublicKey{Name: name, key: key}, nil
 }
 
@@ -105,10 +108,12 @@ func (s *Sigstore) Verify(ctx context.Context, text string) error {
 	if len(s.keys) == 0 {
 		return errors.New("there is no key that a release could be verified against")
 	}
+
 	var names []string
 	for _, key := range s.keys {
 		names = append(names, key.Name)
 	}
+
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	_, err = search[Attachment]{
@@ -120,6 +125,7 @@ func (s *Sigstore) Verify(ctx context.Context, text string) error {
 			return checkCosign(attachment.Payload, digest)
 		},
 	}.run(ctx, s.store.Attachments(ctx, digest))
+
 	return err
 }
 
@@ -135,6 +141,7 @@ func ParsePrivateKey(data, passphrase []byte) (*PrivateKey, error) {
 	if block == nil {
 		return nil, errors.New("the key is no private key in PEM")
 	}
+
 	der := block.Bytes
 	switch block.Type {
 	case "PRIVATE KEY":
@@ -146,10 +153,12 @@ func ParsePrivateKey(data, passphrase []byte) (*PrivateKey, error) {
 	default:
 		return nil, fmt.Errorf("the key is a %q; it must be one of cosign or in PKCS #8", shorten(block.Type))
 	}
+
 	key, err := x509.ParsePKCS8PrivateKey(der)
 	if err != nil {
 		return nil, errors.New("the key cannot be read as PKCS #8") // The error could tell parts of it.
 	}
+
 	switch key := key.(type) {
 	case *ecdsa.PrivateKey:
 		return &PrivateKey{key}, nil
@@ -169,14 +178,17 @@ func (k *PrivateKey) Sign(digest Digest, reference string) (Attachment, error) {
 	if err != nil {
 		return Attachment{}, err
 	}
+
 	hash := sha256.Sum256(payload)
 	signed, options := hash[:], crypto.SignerOpts(crypto.SHA256)
 	if _, ok := k.signer.(ed25519.PrivateKey); ok {
 		signed, options = payload, crypto.Hash(0)
 	}
+
 	signature, err := k.signer.Sign(rand.Reader, signed, options)
 	if err != nil {
 		return Attachment{}, fmt.Errorf("the key cannot sign: %w", err)
 	}
+
 	return Attachment{Payload: payload, Signature: signature}, nil
 }

@@ -68,6 +68,7 @@ func checkAtomic(data []byte, digest Digest) error {
 	if s.Critical.Identity.Reference == "" {
 		return errors.New("the signed statement names no image: its docker-reference is empty")
 	}
+
 	return s.Critical.check(typeAtomic, digest)
 }
 
@@ -85,6 +86,7 @@ func checkCosign(data []byte, digest Digest) error {
 	if err != nil {
 		return fmt.Errorf("the signed statement cannot be read: %s", shorten(err.Error()))
 	}
+
 	return s.Critical.check(typeCosign, digest)
 }
 

@@ -37,6 +37,7 @@ func names(stores []Store) string {
 	if len(stores) == 0 {
 		return "no store"
 	}
+
 	texts := make([]string, len(stores))
 	for i, store := range stores {
 		texts[i] = store.String()
@@ -88,6 +89,7 @@ func (p parallel) Signatures(ctx context.Context, digest Digest) iter.Seq2[[]byt
 				}
 			})
 		}
+
 		go func() {
 			asking.Wait()
 			close(items)
@@ -185,10 +187,12 @@ func (s FolderStore) read(name string) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, errors.New("it is no regular file")
 	}
+
 	file, err := s.Files.Open(name)
 	if err != nil {
 		return nil, bare(err)
 	}
+
 	defer func() { _ = file.Close() }() // It was only read.
 	return readSignature(file)
 }

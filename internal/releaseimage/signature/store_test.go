@@ -30,6 +30,7 @@ func collect(ctx context.Context, store Store, of Digest) []string {
 		}
 		found = append(found, string(signature))
 	}
+
 	return found
 }
 
@@ -49,7 +50,9 @@ func serve(t *testing.T, answer http.HandlerFunc) *server {
 		s.mu.Unlock()
 		answer(w, r)
 	}))
+
 	t.Cleanup(s.Close)
+
 	return s
 }
 
@@ -83,6 +86,7 @@ func TestHTTPStore(t *testing.T) {
 			want:  []string{"error: STORE: read sha256=" + digest.Hex + "/signature-1: the server answered 500 Internal Server Error"}, asked: 1,
 		},
 	}
+
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -96,11 +100,13 @@ func TestHTTPStore(t *testing.T) {
 					fmt.Fprint(w, content)
 				}
 			})
+
 			store := open(t, strings.Replace(s.URL, "http://", "http://user:secret@", 1)+"/store?token=secret")
 			got := collect(t.Context(), store, digest)
 			for i := range got {
 				got[i] = strings.ReplaceAll(got[i], s.URL+"/store", "STORE")
 			}
+
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -135,12 +141,14 @@ func TestEndlessBody(t *testing.T) {
 			}
 		}
 	})
+
 	for _, err := range open(t, s.URL).Signatures(t.Context(), digest) {
 		if !errors.Is(err, errTooLarge) {
 			t.Errorf("got %v", err)
 		}
 		break
 	}
+
 	<-gone
 }
 
@@ -157,6 +165,7 @@ func TestSlowStore(t *testing.T) {
 	if err := v.Verify(t.Context(), digest.String()); err != nil {
 		t.Error(Detail(err))
 	}
+
 	ctx, cancel := context.WithCancel(t.Context())
 	stopped := make(chan struct{})
 	go func() {
@@ -165,6 +174,7 @@ func TestSlowStore(t *testing.T) {
 			t.Error("what nobody signed is verified")
 		}
 	}()
+
 	<-reached
 	cancel()
 	<-stopped
@@ -179,10 +189,12 @@ func TestFolderStore(t *testing.T) {
 		at + "/signature-5":                           {Data: []byte("e")},
 		"sha256=" + other.Hex + "/signature-1/folder": {},
 	}}
+
 	want := []string{"a", "error: folder: read " + at + "/signature-2: it is larger than the 51200 bytes that a signature may have", "c"}
 	if diff := cmp.Diff(want, collect(t.Context(), store, digest)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+
 	want = []string{"error: folder: read sha256=" + other.Hex + "/signature-1: it is no regular file"}
 	if diff := cmp.Diff(want, collect(t.Context(), store, other)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -202,15 +214,18 @@ func TestConfigMapStore(t *testing.T) {
 	if err := v.Verify(t.Context(), digest.String()); err == nil || !strings.Contains(Detail(err), "list the ConfigMaps in openshift-config-managed: forbidden") {
 		t.Errorf("got %v", err)
 	}
+
 	failure = nil
 	held = []corev1.ConfigMap{*ConfigMapOf(other, [][]byte{ann.signs(t, other)})}
 	if err := v.Verify(t.Context(), digest.String()); err == nil {
 		t.Error("the signature of another digest counts")
 	}
+
 	held = append(held, *ConfigMapOf(digest, [][]byte{[]byte("bad"), ann.signs(t, digest)}))
 	if err := v.Verify(t.Context(), digest.String()); err == nil || lists != 2 {
 		t.Errorf("the ConfigMaps were listed %d times, within 30 seconds", lists)
 	}
+
 	at = at.Add(listEvery)
 	if err := v.Verify(t.Context(), digest.String()); err != nil || lists != 3 {
 		t.Errorf("%d lists: %v", lists, err)
@@ -222,12 +237,14 @@ func TestConfigMapOf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	name := "sha256-" + digest.Hex
 	want := "apiVersion: v1\nbinaryData:\n  " + name + "-1: b25l\n  " + name + "-2: dHdv\nkind: ConfigMap\nmetadata:\n  labels:\n" +
 		"    release.openshift.io/verification-signatures: \"\"\n  name: " + name + "\n  namespace: openshift-config-managed\n"
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+
 	store, err := StoreOf("file", got)
 	if err != nil {
 		t.Fatal(err)
@@ -235,6 +252,7 @@ func TestConfigMapOf(t *testing.T) {
 	if diff := cmp.Diff([]string{"one", "two"}, collect(t.Context(), store, digest)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+
 	for name, data := range map[string]string{"nothing": "", "another kind": "kind: Secret", "no YAML": "\t{", "large": strings.Repeat(" ", maxBundleBytes+1)} {
 		if _, err := StoreOf("file", []byte(data)); err == nil || !strings.HasPrefix(err.Error(), "file: it ") {
 			t.Errorf("%s: got %v", name, err)
@@ -295,6 +313,7 @@ func TestOpenStore(t *testing.T) {
 			t.Errorf("%q: got %s, want %s", address, got, want)
 		}
 	}
+
 	if _, err := NewHTTPStore(&url.URL{Scheme: "ftp", Host: "h"}, nil); err == nil {
 		t.Error("ftp is taken")
 	}
@@ -307,14 +326,17 @@ func TestTrustOf(t *testing.T) {
 	if err := bob.entity.Serialize(&binary); err != nil {
 		t.Fatal(err)
 	}
+
 	trust, err := TrustOf(map[string][]byte{"ann": []byte(armored(t, ann)), "bob": binary.Bytes()}, []string{"https://example.com", "file:///a"})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	data := trust.Data
 	for key, value := range trust.BinaryData {
 		data[key] = string(value)
 	}
+
 	config, err := ParseConfig(data, nil)
 	if err != nil || len(config.Keyrings) != 2 || names(config.Stores) != "https://example.com, file:///a" || len(trust.BinaryData) != 1 {
 		t.Errorf("got %v of %v: %v", config, trust, err)
@@ -322,6 +344,7 @@ func TestTrustOf(t *testing.T) {
 	if _, marked := trust.Annotations[AnnotationConfigMap]; !marked || trust.Namespace != Namespace {
 		t.Errorf("got %v", trust.ObjectMeta)
 	}
+
 	for want, bad := range map[string]struct {
 		keyring, store string
 	}{
@@ -332,6 +355,7 @@ func TestTrustOf(t *testing.T) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
+
 	for _, keyrings := range []map[string][]byte{nil, {"a b": []byte(armored(t, ann))}} {
 		if _, err := TrustOf(keyrings, []string{"https://example.com"}); err == nil {
 			t.Errorf("%v are taken", keyrings)
@@ -352,11 +376,13 @@ func TestParseConfig(t *testing.T) {
 	if diff := cmp.Diff([]string{"note"}, config.Unknown); diff != "" {
 		t.Errorf("unknown (-want +got):\n%s", diff)
 	}
+
 	v := config.Verifier(Memory{digest.String(): {ann.signs(t, digest)}})
 	v.now = func() time.Time { return now }
 	if err := v.Verify(t.Context(), digest.String()); err != nil {
 		t.Error(Detail(err))
 	}
+
 	for want, data := range map[string]map[string]string{
 		"no key verifier-public-key-<name> holds a keyring":             {"store-a": "http://a"},
 		"no key store-<name> holds the URL of a store":                  {"verifier-public-key-ours": armored(t, ann)},

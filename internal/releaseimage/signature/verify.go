@@ -45,10 +45,12 @@ func (s *Statements) Verify(ctx context.Context, text string) error {
 	if s.known(digest) {
 		return nil
 	}
+
 	var names []string
 	for _, keyring := range s.keyrings {
 		names = append(names, keyring.Name)
 	}
+
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	good, err := search[[]byte]{
@@ -58,6 +60,7 @@ func (s *Statements) Verify(ctx context.Context, text string) error {
 	if err == nil {
 		s.remember(digest, good)
 	}
+
 	return err
 }
 
@@ -77,11 +80,13 @@ func (s *Statements) known(digest Digest) bool {
 	if len(signatures) == 0 {
 		return false
 	}
+
 	for _, keyring := range s.keyrings {
 		if !slices.ContainsFunc(signatures, func(signature []byte) bool { return s.accepts(signature, keyring, digest) == nil }) {
 			return false
 		}
 	}
+
 	return true
 }
 
@@ -110,5 +115,6 @@ func (s *Statements) Verified() map[string][][]byte {
 		}
 		signatures[digest] = of
 	}
+
 	return signatures
 }

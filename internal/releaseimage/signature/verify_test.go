@@ -53,6 +53,7 @@ func TestVerify(t *testing.T) {
 		"a message of too many bytes":    {signatures: [][]byte{ann.signsText(t, valid+strings.Repeat(" ", MaxSignatureBytes), nil)}, people: []person{ann}, missing: []string{"ann"}, cause: "holds more than the 51200 bytes"},
 		"a key of the person, not of us": {signatures: [][]byte{ann.signs(t, digest)}, people: []person{newPerson(t, "ann", now.AddDate(-1, 0, 0), 0)}, missing: []string{"ann"}, cause: "not in the keyring"},
 	}
+
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			err := verifier(Memory{digest.String(): test.signatures}, test.people...).Verify(t.Context(), digest.String())
@@ -62,6 +63,7 @@ func TestVerify(t *testing.T) {
 				}
 				return
 			}
+
 			var failed *Error
 			if !errors.As(err, &failed) {
 				t.Fatalf("got %v, want an *Error", err)
@@ -93,6 +95,7 @@ func literal(t *testing.T, content string) []byte {
 	if err := writer.Close(); err != nil {
 		t.Fatal(err)
 	}
+
 	return message.Bytes()
 }
 
@@ -113,6 +116,7 @@ func TestVerifyDigests(t *testing.T) {
 			t.Errorf("%q: got %v, want %s", given, err, want)
 		}
 	}
+
 	if got := DigestOf("registry.example.com/release:1@" + digest.String()); got != digest.String() {
 		t.Errorf("got %q", got)
 	}
@@ -132,12 +136,14 @@ func TestVerifyRemembers(t *testing.T) {
 			t.Fatal(Detail(err))
 		}
 	}
+
 	if store.read != 1 {
 		t.Errorf("%d signatures were read, want 1", store.read)
 	}
 	if diff := cmp.Diff(map[string][][]byte{digest.String(): {signature}}, v.Verified()); diff != "" {
 		t.Errorf("verified (-want +got):\n%s", diff)
 	}
+
 	v.now = func() time.Time { return now.Add(3 * time.Hour) }
 	if err := v.Verify(t.Context(), digest.String()); err == nil {
 		t.Error("an expired signature is remembered as good")
@@ -150,6 +156,7 @@ func TestVerifyRemembersNotForever(t *testing.T) {
 	for i := range maxVerified + 5 {
 		v.remember(Digest{"sha256", fmt.Sprintf("%064d", i)}, [][]byte{{1}})
 	}
+
 	verified := v.Verified()
 	if _, ok := verified[fmt.Sprintf("sha256:%064d", 4)]; ok || len(verified) != maxVerified {
 		t.Errorf("%d digests are remembered, the oldest among them: %t", len(verified), ok)
@@ -162,6 +169,7 @@ func TestNobodyToTrust(t *testing.T) {
 			t.Errorf("%s: everything is trusted", name)
 		}
 	}
+
 	if err := All().Verify(t.Context(), digest.String()); !errors.Is(err, ErrNotPossible) || err.Error() != "verification is not possible" {
 		t.Errorf("got %v", err)
 	}
@@ -173,6 +181,7 @@ func TestAllMustVerify(t *testing.T) {
 	if err := All(verifier(store, ann), verifier(store, ann)).Verify(t.Context(), digest.String()); err != nil {
 		t.Error(Detail(err))
 	}
+
 	err := All(verifier(store, ann), verifier(store, bob), Reject{}).Verify(t.Context(), digest.String())
 	want := "unable to verify " + digest.String() + " against keyrings: bob\nverification is not possible"
 	if err == nil || err.Error() != want {
@@ -199,14 +208,17 @@ func TestVerifyWhatGPGSigned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	message, err := os.ReadFile("testdata/gpg/signature")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	keyring, err := ParseKeyring("gpg", data)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	const signed = "sha256:a4d451ec23463726f72c43d64c710968f6b602cd653b4de8adee1b556240a829"
 	v := NewStatements([]Keyring{keyring}, Memory{signed: {message}})
 	if err := v.Verify(t.Context(), signed); err != nil {
@@ -221,11 +233,13 @@ func TestKeyrings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, p := range []person{ann, bob} {
 		if _, err := keyring.open(p.signs(t, digest), now); err != nil {
 			t.Error(err)
 		}
 	}
+
 	for name, data := range map[string]string{
 		"empty": "", "text": "no key", "cut": both[:len(both)/4], "large": strings.Repeat("x", maxKeyringBytes+1),
 		"a message": "-----BEGIN PGP MESSAGE-----\n\naGVsbG8=\n-----END PGP MESSAGE-----\n",
@@ -246,5 +260,6 @@ func armored(t testing.TB, p person) string {
 	if err := errors.Join(p.entity.Serialize(writer), writer.Close()); err != nil {
 		t.Fatal(err)
 	}
+
 	return text.String()
 }

@@ -38,6 +38,7 @@ func properties(id string, statements ...string) []fbc.Property {
 			panic("unknown statement " + statement)
 		}
 	}
+
 	return list
 }
 
@@ -80,6 +81,7 @@ func catalog(name string, priority int32, offers ...offer) dependency.Catalog {
 			contents[pkg] = content
 			c.Contents = append(c.Contents, content)
 		}
+
 		b := fbc.Bundle{Name: pkg + ".v" + version, Package: pkg, Properties: properties(id, o[1:]...)}
 		content.Bundles = append(content.Bundles, b)
 		entry := fbc.ChannelEntry{Name: b.Name}
@@ -88,11 +90,13 @@ func catalog(name string, priority int32, offers ...offer) dependency.Catalog {
 		} else {
 			content.Channels[0].Entries = append(content.Channels[0].Entries, entry)
 		}
+
 		if deprecated {
 			content.Deprecations.Entries = append(content.Deprecations.Entries, fbc.DeprecationEntry{
 				Reference: fbc.DeprecationReference{Schema: fbc.SchemaBundle, Name: b.Name}})
 		}
 	}
+
 	return c
 }
 

@@ -54,6 +54,7 @@ func NewBundle(name, pkg string, version semver.Version, properties []fbc.Proper
 			b.provides = append(b.provides, schema.GroupVersionKind{Group: value.Group, Version: value.Version, Kind: value.Kind})
 		}
 	}
+
 	return b
 }
 
@@ -108,12 +109,14 @@ func (c *Catalog) offers() []*Bundle {
 		if content == nil {
 			continue
 		}
+
 		deprecated := map[string]bool{}
 		if content.Deprecations != nil {
 			for _, entry := range content.Deprecations.Entries {
 				deprecated[entry.Reference.Name] = deprecated[entry.Reference.Name] || entry.Reference.Schema == fbc.SchemaBundle
 			}
 		}
+
 		channels := bestChannels(content)
 		for i := range content.Bundles {
 			raw := &content.Bundles[i]
@@ -121,12 +124,14 @@ func (c *Catalog) offers() []*Bundle {
 			if err != nil {
 				continue // It cannot be chosen, whoever asks.
 			}
+
 			b := NewBundle(raw.Name, raw.Package, version, raw.Properties)
 			b.Offer = Offer{Catalog: c.Name, Priority: c.Priority, Deprecated: deprecated[raw.Name], Channel: channels[raw.Name]}
 			b.Default = b.Channel != "" && content.Package != nil && b.Channel == content.Package.DefaultChannel
 			all = append(all, b)
 		}
 	}
+
 	return all
 }
 
@@ -137,6 +142,7 @@ func bestChannels(content *fbc.Content) map[string]string {
 	if content.Package != nil {
 		standard = content.Package.DefaultChannel
 	}
+
 	for i := range content.Channels {
 		channel := content.Channels[i].Name
 		for _, entry := range content.Channels[i].Entries {
@@ -145,6 +151,7 @@ func bestChannels(content *fbc.Content) map[string]string {
 			}
 		}
 	}
+
 	return best
 }
 
@@ -160,6 +167,7 @@ func VersionOf(properties []fbc.Property) (semver.Version, error) {
 		}
 		return semver.Parse(value.Version)
 	}
+
 	return semver.Version{}, fmt.Errorf("no property of type %q", fbc.PropertyPackage)
 }
 

@@ -52,6 +52,7 @@ func (c *Change) Breaks() []Break {
 			}
 		}
 	}
+
 	return breaks
 }
 

@@ -42,6 +42,7 @@ func TestBreaks(t *testing.T) {
 		for _, b := range breaks {
 			got = append(got, b.Dependent.Extension)
 		}
+
 		if strings.Join(got, " ") != tc.want {
 			t.Errorf("%s: it breaks %q, want %q", tc.name, got, tc.want)
 		}
@@ -49,6 +50,7 @@ func TestBreaks(t *testing.T) {
 			fmt.Fprintf(&out, "# %s\n%v\n", tc.name, &dependency.BreaksError{Doing: "this change", Breaks: breaks, Advice: "Do something else."})
 		}
 	}
+
 	golden.Check(t, "breaks.txt", []byte(out.String()))
 }
 

@@ -46,6 +46,7 @@ func (p *Problem) Plan() ([]*Bundle, error) {
 	if _, err := p.Wanted.Requires(); err != nil {
 		return nil, err
 	}
+
 	s := newSearch(p, none)
 	plan, ok := s.run()
 	if ok {
@@ -55,14 +56,17 @@ func (p *Problem) Plan() ([]*Bundle, error) {
 		return nil, &UnsatisfiableError{Bundle: p.Wanted.Name, Conflict: []string{fmt.Sprintf(
 			"no solution was found in %d steps", maxSteps)}, Change: "Install some of the dependencies yourself to make the search easier"}
 	}
+
 	core, owners := p.core(s), s.owners
 	e := &UnsatisfiableError{Bundle: p.Wanted.Name, Change: p.change(core, owners)}
 	for _, f := range core {
 		e.Conflict = append(e.Conflict, p.factText(f, owners[f]))
 	}
+
 	if more := len(e.Conflict) - 2*maxListed; more > 0 {
 		e.Conflict = append(e.Conflict[:2*maxListed], fmt.Sprintf("and %d more facts of this kind", more))
 	}
+
 	return nil, e
 }
 
@@ -76,6 +80,7 @@ func (p *Problem) core(failed *search) []fact {
 	for _, f := range failed.touched {
 		holds[f] = true
 	}
+
 	var core []fact
 	steps := 0
 	for _, f := range slices.Backward(failed.touched) {
@@ -87,9 +92,11 @@ func (p *Problem) core(failed *search) []fact {
 				continue
 			}
 		}
+
 		holds[f] = true
 		core = append(core, f)
 	}
+
 	slices.SortStableFunc(core, func(a, b fact) int {
 		return cmp.Or(
 			later(a.pkg != p.Wanted.Package, b.pkg != p.Wanted.Package), later(a.needs == "", b.needs == ""),
@@ -103,6 +110,7 @@ func (p *Problem) factText(f fact, owners []*Bundle) string {
 	if f.needs == "" {
 		return installedText(owners[0])
 	}
+
 	who := fmt.Sprintf("bundle %q", owners[0].Name)
 	switch {
 	case f.pkg == p.Wanted.Package:
@@ -111,10 +119,12 @@ func (p *Problem) factText(f fact, owners []*Bundle) string {
 	default:
 		who = summary(owners)
 	}
+
 	text := who + " needs " + f.needs
 	if r := requirementOf(f, owners); r != nil {
 		text += p.supply(&r.formula)
 	}
+
 	return text
 }
 
@@ -123,6 +133,7 @@ func (p *Problem) supply(f *formula) string {
 	if f.forbids() {
 		return ""
 	}
+
 	var offered, near []string
 	f.leaves(func(leaf *formula, _ bool) {
 		if text := summary(p.offers().meeting(leaf)); text != "" {
@@ -134,10 +145,12 @@ func (p *Problem) supply(f *formula) string {
 	if len(offered) > 0 {
 		return ", which would come with " + orList(offered)
 	}
+
 	text := ", which " + p.nobody()
 	if len(near) > 0 {
 		text += " (" + list(near) + ")"
 	}
+
 	return text
 }
 
@@ -149,16 +162,20 @@ func (p *Problem) change(core []fact, owners map[fact][]*Bundle) string {
 		if left < 0 {
 			return nil, false
 		}
+
 		s := newSearch(q, func(f fact) bool { return slices.Contains(dropped, f) })
 		plan, ok := s.run()
 		left -= s.steps
+
 		return plan, ok
 	}
+
 	for _, f := range core {
 		owner := owners[f][0]
 		if owner.Extension == "" || owner == p.Wanted {
 			continue
 		}
+
 		plan, ok := solve(p, f)
 		at := slices.IndexFunc(plan, func(b *Bundle) bool { return b.Package == f.pkg })
 		switch {
@@ -168,11 +185,13 @@ func (p *Problem) change(core []fact, owners map[fact][]*Bundle) string {
 			return fmt.Sprintf("It would work without extension %q", owner.Extension)
 		}
 	}
+
 	tried := 0
 	for _, b := range p.offers().byPackage[p.Wanted.Package] {
 		if b.Version.EQ(p.Wanted.Version) || tried == maxAlternatives {
 			continue
 		}
+
 		tried++
 		other := *p
 		other.Wanted = b
@@ -180,6 +199,7 @@ func (p *Problem) change(core []fact, owners map[fact][]*Bundle) string {
 			return fmt.Sprintf("It would work with version %s of package %q: ask for it in spec.source.catalog.version", b.Version, b.Package)
 		}
 	}
+
 	for _, f := range core {
 		text := p.offerText(f, owners[f])
 		if text == "" {
@@ -189,6 +209,7 @@ func (p *Problem) change(core []fact, owners map[fact][]*Bundle) string {
 			return text
 		}
 	}
+
 	return ""
 }
 

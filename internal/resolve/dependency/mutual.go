@@ -10,6 +10,7 @@ func (p *Problem) MutuallyMet(others []*Bundle) bool {
 	if !slices.Contains(together, p.Wanted) {
 		return false
 	}
+
 	without := p.together(others)
 	with := *p
 	with.Installed = slices.Clone(p.Installed)
@@ -18,6 +19,7 @@ func (p *Problem) MutuallyMet(others []*Bundle) bool {
 			with.Installed = append(with.Installed, b)
 		}
 	}
+
 	return with.allMet(p.Wanted)
 }
 
@@ -32,6 +34,7 @@ func (p *Problem) together(bundles []*Bundle) []*Bundle {
 		if len(kept) == len(left) {
 			return left
 		}
+
 		left = kept
 	}
 }
@@ -42,6 +45,7 @@ func (p *Problem) allMet(b *Bundle) bool {
 	if err != nil {
 		return false
 	}
+
 	for i := range requirements {
 		if !p.isMet(b, &requirements[i]) {
 			return false

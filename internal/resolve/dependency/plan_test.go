@@ -172,6 +172,7 @@ func TestPlan(t *testing.T) {
 		if len(missing) > 0 {
 			fmt.Fprintf(&out, "missing: %v\n", &dependency.MissingError{Bundle: scene.wanted.Name, Missing: missing})
 		}
+
 		plan, err := p.Plan()
 		var impossible *dependency.UnsatisfiableError
 		switch {
@@ -188,6 +189,7 @@ func TestPlan(t *testing.T) {
 				t.Errorf("%s: the plan is %q, want %q", scene.name, got, scene.plan)
 			}
 		}
+
 		slices.Reverse(scene.catalogs)
 		again := dependency.Problem{Wanted: scene.wanted, Replaced: scene.replaced, Installed: scene.installed, Serves: scene.serves, Catalogs: scene.catalogs}
 		other, otherErr := again.Plan()
@@ -195,5 +197,6 @@ func TestPlan(t *testing.T) {
 			t.Errorf("%s: the order of catalogs changes the answer: %q %v, then %q %v", scene.name, ids(plan), err, ids(other), otherErr)
 		}
 	}
+
 	golden.Check(t, "plans.txt", []byte(out.String()))
 }

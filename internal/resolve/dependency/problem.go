@@ -44,12 +44,14 @@ func (p *Problem) offers() *index {
 	if p.index != nil {
 		return p.index
 	}
+
 	x := &index{
 		byGVK: map[schema.GroupVersionKind][]*Bundle{}, byPackage: map[string][]*Bundle{}, byRule: map[*rule][]*Bundle{},
 	}
 	for i := range p.Catalogs {
 		x.all = append(x.all, p.Catalogs[i].offers()...)
 	}
+
 	slices.SortFunc(x.all, prefer(p.Wanted.Catalog))
 	for _, b := range x.all {
 		x.byPackage[b.Package] = append(x.byPackage[b.Package], b)
@@ -57,6 +59,7 @@ func (p *Problem) offers() *index {
 			x.byGVK[gvk] = append(x.byGVK[gvk], b)
 		}
 	}
+
 	p.index = x
 	return x
 }
@@ -110,12 +113,14 @@ func (p *Problem) Missing() ([]Unmet, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var unmet []Unmet
 	for _, r := range requirements {
 		if !p.isMet(p.Wanted, &r) {
 			unmet = append(unmet, Unmet{Requirement: r, Sentence: p.sentence(&r)})
 		}
 	}
+
 	return unmet, nil
 }
 
@@ -154,6 +159,7 @@ func (e *MissingError) Error() string {
 		}
 		s.WriteString(unmet.Sentence)
 	}
+
 	return s.String()
 }
 
@@ -174,6 +180,7 @@ func (p *Problem) sentence(r *Requirement) string {
 		}
 		hints = append(hints, p.nearMiss(leaf)...)
 	})
+
 	text := "it needs " + r.String()
 	switch {
 	case len(offered) > 0:
@@ -182,9 +189,11 @@ func (p *Problem) sentence(r *Requirement) string {
 	default:
 		text += ", which " + p.nobody()
 	}
+
 	if len(hints) > 0 {
 		text += " (" + list(hints) + ")"
 	}
+
 	return text
 }
 
@@ -194,9 +203,11 @@ func (p *Problem) nobody() string {
 	for _, c := range p.Catalogs {
 		names = append(names, fmt.Sprintf("%q", c.Name))
 	}
+
 	if len(names) == 0 {
 		return "nothing provides: no catalog is available"
 	}
+
 	slices.Sort(names)
 	return "nothing in the catalogs provides: looked at " + list(names)
 }
@@ -206,11 +217,13 @@ func (p *Problem) nearMiss(leaf *formula) []string {
 	if leaf.op != opPackage {
 		return nil
 	}
+
 	for _, b := range p.Installed {
 		if b.Package == leaf.pkg {
 			return []string{installedText(b)}
 		}
 	}
+
 	if others := p.offers().byPackage[leaf.pkg]; len(others) > 0 && len(p.offers().meeting(leaf)) == 0 {
 		return []string{"the catalogs have " + summary(others)}
 	}
@@ -233,10 +246,12 @@ func summary(offers []*Bundle) string {
 		}
 		versions[at] = append(versions[at], b.Version.String())
 	}
+
 	var words []string
 	for _, at := range places {
 		words = append(words, fmt.Sprintf("package %q in version %s (catalog %q)", at.pkg, comma(versions[at]), at.catalog))
 	}
+
 	return orList(words)
 }
 

@@ -18,6 +18,7 @@ func TestRealBundles(t *testing.T) {
 	if err != nil || len(dirs) == 0 {
 		t.Fatalf("found %d bundles: %v", len(dirs), err)
 	}
+
 	contents := map[string]*fbc.Content{}
 	all := dependency.Catalog{Name: "real"}
 	var needy []*dependency.Bundle
@@ -26,12 +27,14 @@ func TestRealBundles(t *testing.T) {
 		if err != nil {
 			continue // That is tested elsewhere.
 		}
+
 		content := contents[b.Package]
 		if content == nil {
 			content = &fbc.Content{Package: &fbc.Package{Name: b.Package}}
 			contents[b.Package] = content
 			all.Contents = append(all.Contents, content)
 		}
+
 		content.Bundles = append(content.Bundles, fbc.Bundle{Name: b.Name(), Package: b.Package, Properties: b.Properties})
 		made := dependency.NewBundle(b.Name(), b.Package, b.Version, b.Properties)
 		requirements, err := made.Requires()
@@ -42,6 +45,7 @@ func TestRealBundles(t *testing.T) {
 			needy = append(needy, made)
 		}
 	}
+
 	for _, b := range needy {
 		p := dependency.Problem{Wanted: b, Catalogs: []dependency.Catalog{all}}
 		missing := must[[]dependency.Unmet](t)(p.Missing())
@@ -50,11 +54,13 @@ func TestRealBundles(t *testing.T) {
 		if err != nil {
 			continue
 		}
+
 		after := dependency.Problem{Wanted: b, Installed: plan}
 		if missing := must[[]dependency.Unmet](t)(after.Missing()); len(missing) > 0 {
 			t.Errorf("%s: after its plan %s this is missing: %v", b.Name, ids(plan), missing)
 		}
 	}
+
 	if len(needy) == 0 {
 		t.Error("no real bundle needs anything: the test says nothing")
 	}

@@ -220,23 +220,28 @@ func Parse(properties []fbc.Property) ([]Requirement, error) {
 		if !IsRequirement(p.Type) {
 			continue
 		}
+
 		f, err := parseProperty(p)
 		if err != nil {
 			return nil, fmt.Errorf("property %q: %w", p.Type, err)
 		}
+
 		text := f.describe()
 		if f.message != "" {
 			text += fmt.Sprintf(" (%s)", short(f.message))
 		}
+
 		key := p.Type + "\x00" + string(p.Value)
 		if seen[key] {
 			continue
 		}
+
 		seen[key] = true
 		if requirements = append(requirements, Requirement{Property: p.Type, formula: f, text: text, key: key}); len(requirements) > maxRequirements {
 			return nil, fmt.Errorf("the bundle has more than %d requirements", maxRequirements)
 		}
 	}
+
 	return requirements, nil
 }
 
@@ -244,6 +249,7 @@ func parseProperty(p fbc.Property) (formula, error) {
 	if len(p.Value) > MaxConstraintBytes {
 		return formula{}, fmt.Errorf("it has %d bytes: at most %d are allowed", len(p.Value), MaxConstraintBytes)
 	}
+
 	switch p.Type {
 	case fbc.PropertyGVKRequired:
 		return parseGVK(p.Value)
@@ -273,6 +279,7 @@ func parsePackage(raw json.RawMessage) (formula, error) {
 	if err := json.Unmarshal(raw, &value); err != nil {
 		return formula{}, err
 	}
+
 	f := formula{op: opPackage, pkg: value.PackageName, text: value.VersionRange}
 	if f.pkg == "" {
 		f.pkg = value.Name
@@ -283,10 +290,12 @@ func parsePackage(raw json.RawMessage) (formula, error) {
 	if f.text == "" {
 		return f, nil
 	}
+
 	var err error
 	if f.versions, err = semver.ParseRange(f.text); err != nil {
 		return formula{}, fmt.Errorf("versionRange %q: %w", short(f.text), err)
 	}
+
 	return f, nil
 }
 
@@ -311,12 +320,14 @@ func parseConstraint(raw json.RawMessage, depth int) (formula, error) {
 	if depth == maxDepth {
 		return formula{}, fmt.Errorf("constraints are nested deeper than %d levels", maxDepth)
 	}
+
 	var value constraintValue
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.DisallowUnknownFields() // what is not known cannot be kept
 	if err := decoder.Decode(&value); err != nil {
 		return formula{}, err
 	}
+
 	var kinds []func() (formula, error)
 	add := func(given bool, parse func() (formula, error)) {
 		if given {
@@ -332,6 +343,7 @@ func parseConstraint(raw json.RawMessage, depth int) (formula, error) {
 	if len(kinds) != 1 {
 		return formula{}, fmt.Errorf("a constraint has one of gvk, package, cel, all, any and not: this one has %d of them", len(kinds))
 	}
+
 	f, err := kinds[0]()
 	f.message = value.FailureMessage
 	return f, err
@@ -354,6 +366,7 @@ func parseParts(kind op, c *compound, depth int) (formula, error) {
 		}
 		f.parts = append(f.parts, part)
 	}
+
 	if len(f.parts) == 0 {
 		return formula{}, errors.New("all, any and not need at least one constraint")
 	}

@@ -51,6 +51,7 @@ func TestParse(t *testing.T) {
 			}
 		})
 	}
+
 	if _, err := dependency.Parse(many(300)); err == nil || !strings.Contains(err.Error(), "more than 256 requirements") {
 		t.Errorf("300 requirements: %v", err)
 	}
@@ -70,6 +71,7 @@ func TestRulesAreBounded(t *testing.T) {
 	for i := range 200 {
 		statements = append(statements, fmt.Sprintf("also p%d v", i))
 	}
+
 	for rule, want := range map[string]bool{
 		"true": true,
 		"properties.exists(p, p.type == 'p3' && p.value == 'v')": true,
@@ -86,6 +88,7 @@ func TestRulesAreBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		p := dependency.Problem{Wanted: made("x@1.0.0", "constraint "+string(raw)), Installed: []*dependency.Bundle{installed("a@1.0.0", statements...)}}
 		missing, err := p.Missing()
 		if err != nil {
@@ -111,11 +114,13 @@ func FuzzParse(f *testing.F) {
 			f.Add(kind, []byte(seed))
 		}
 	}
+
 	types := []string{fbc.PropertyGVKRequired, fbc.PropertyPackageRequired, fbc.PropertyConstraint}
 	f.Fuzz(func(t *testing.T, kind int, value []byte) {
 		if len(value) > 4096 {
 			return
 		}
+
 		p := []fbc.Property{{Type: types[uint(kind)%3], Value: value}}
 		requirements, err := dependency.Parse(p)
 		if err != nil {
@@ -124,6 +129,7 @@ func FuzzParse(f *testing.F) {
 		if len(requirements) != 1 || requirements[0].String() == "" {
 			t.Fatalf("%s gives %v", value, requirements)
 		}
+
 		wanted := dependency.NewBundle("x", "x", semver.MustParse("1.0.0"), p)
 		offered := catalog("c", 0, offer{"a@1.0.0", "gvk K", "also a 2.0.0"})
 		problem := dependency.Problem{Wanted: wanted, Catalogs: []dependency.Catalog{offered}}
@@ -131,6 +137,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		plan, err := problem.Plan()
 		if err != nil {
 			return
@@ -138,6 +145,7 @@ func FuzzParse(f *testing.F) {
 		if len(missing) == 0 && len(plan) > 0 {
 			t.Errorf("nothing is missing, and the plan is %s", ids(plan))
 		}
+
 		after := dependency.Problem{Wanted: wanted, Installed: plan}
 		if missing, err := after.Missing(); err != nil || len(missing) > 0 {
 			t.Errorf("after the plan %s this is missing: %v %v", ids(plan), missing, err)

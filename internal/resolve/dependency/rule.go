@@ -41,6 +41,7 @@ func compareVersions(a, b ref.Val) ref.Val {
 			return types.NewErr("semver_compare: %q: %v", short(text), err)
 		}
 	}
+
 	return types.Int(versions[0].Compare(versions[1]))
 }
 
@@ -50,10 +51,12 @@ func compile(text string) (*rule, error) {
 	if err := constraint.CheckRule(text); err != nil {
 		return nil, err
 	}
+
 	env, err := environment()
 	if err != nil {
 		return nil, err
 	}
+
 	ast, issues := env.Compile(text)
 	if err := issues.Err(); err != nil {
 		return nil, err
@@ -61,10 +64,12 @@ func compile(text string) (*rule, error) {
 	if !ast.OutputType().IsExactType(cel.BoolType) {
 		return nil, fmt.Errorf("cel expressions must have type Bool")
 	}
+
 	program, err := env.Program(ast, cel.CostLimit(maxCost), cel.EvalOptions(cel.OptOptimize))
 	if err != nil {
 		return nil, err
 	}
+
 	return &rule{program: program}, nil
 }
 
@@ -84,5 +89,6 @@ func ruleView(properties []fbc.Property) []any {
 			view = append(view, map[string]any{"type": p.Type, "value": value})
 		}
 	}
+
 	return view
 }

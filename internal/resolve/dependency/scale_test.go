@@ -27,6 +27,7 @@ func large(last string) dependency.Catalog {
 			offers = append(offers, o)
 		}
 	}
+
 	return catalog("large", 0, offers...)
 }
 
@@ -41,9 +42,11 @@ func conflicting() (*dependency.Bundle, dependency.Catalog) {
 			offers = append(offers, offer{fmt.Sprintf("w%d@1.%d.0", i, v), fmt.Sprintf("pkg base >=1.%d.0", v)})
 		}
 	}
+
 	for v := range 20 {
 		offers = append(offers, offer{fmt.Sprintf("base@1.%d.0", v)}, offer{fmt.Sprintf("y@1.%d.0", v), "pkg d <2.0.0"}, offer{fmt.Sprintf("z@1.%d.0", v), "pkg d >=2.0.0"})
 	}
+
 	offers = append(offers, offer{"d@1.0.0"}, offer{"d@2.0.0"})
 	return made("x@1.0.0", append(needs, "pkg y", "pkg z")...), catalog("c", 0, offers...)
 }
@@ -65,6 +68,7 @@ func TestScale(t *testing.T) {
 			t.Errorf("%s: %.2000s, want %s in it", tc.name, text, tc.want)
 		}
 	}
+
 	x, c := conflicting()
 	p := dependency.Problem{Wanted: x, Catalogs: []dependency.Catalog{c}}
 	_, err := p.Plan()

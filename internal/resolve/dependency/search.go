@@ -64,6 +64,7 @@ func newSearch(p *Problem, ignored func(fact) bool) *search {
 			s.fixed[b.Package] = b
 		}
 	}
+
 	// What is installed must not get what it forbids.
 	for _, b := range s.facts {
 		requirements, err := b.Requires()
@@ -74,6 +75,7 @@ func newSearch(p *Problem, ignored func(fact) bool) *search {
 			}
 		}
 	}
+
 	return s
 }
 
@@ -84,10 +86,12 @@ func (s *search) run() ([]*Bundle, bool) {
 	if err != nil {
 		return nil, false
 	}
+
 	agenda := s.needs(s.Wanted, requirements)
 	if failure := s.solve(agenda); failure != nil {
 		return nil, false
 	}
+
 	s.shrink()
 	var plan []*Bundle
 	for _, name := range slices.Sorted(maps.Keys(s.chosen)) {
@@ -95,6 +99,7 @@ func (s *search) run() ([]*Bundle, bool) {
 			plan = append(plan, b)
 		}
 	}
+
 	return plan, true
 }
 
@@ -114,6 +119,7 @@ func (s *search) needs(owner *Bundle, requirements []Requirement) []need {
 			agenda = append(agenda, n)
 		}
 	}
+
 	return agenda
 }
 
@@ -126,6 +132,7 @@ func (s *search) leafMet(owner *Bundle, leaf *formula, negated bool) bool {
 	if !negated && owner.meets(leaf) {
 		return true
 	}
+
 	meets := func(b *Bundle) bool { return b != owner && b.meets(leaf) }
 	if slices.ContainsFunc(s.facts, meets) {
 		return true
@@ -134,11 +141,13 @@ func (s *search) leafMet(owner *Bundle, leaf *formula, negated bool) bool {
 		b := s.chosen[leaf.pkg]
 		return b != nil && meets(b)
 	}
+
 	for _, b := range s.chosen {
 		if meets(b) {
 			return true
 		}
 	}
+
 	return leaf.op == opGVK && s.serves(leaf.gvk)
 }
 
@@ -147,11 +156,13 @@ func (s *search) solve(agenda []need) blame {
 	if s.steps++; s.exhausted() {
 		return blame{}
 	}
+
 	for _, n := range s.watched {
 		if !s.met(n) {
 			return s.branch(n, agenda)
 		}
 	}
+
 	for i, n := range agenda {
 		if !s.met(n) {
 			return s.branch(n, agenda[i:])
@@ -169,32 +180,39 @@ func (s *search) branch(n need, agenda []need) blame {
 		}
 		s.touchForbidden(n)
 	}
+
 	s.touch(n.fact(), n.owner)
 	for _, b := range s.options(n.owner, &n.formula) {
 		if s.steps++; s.exhausted() {
 			return guilty
 		}
+
 		requirements, ok := s.open(b, guilty)
 		if !ok {
 			continue
 		}
+
 		watched := s.watched
 		s.chosen[b.Package] = b
 		failure := s.solve(append(slices.Clone(agenda), s.needs(b, requirements)...))
 		if failure == nil {
 			return nil
 		}
+
 		delete(s.chosen, b.Package)
 		s.watched = watched[:len(watched):len(watched)]
 		if !failure[b.Package] {
 			return failure // Another choice here would change nothing.
 		}
+
 		delete(failure, b.Package)
 		if len(failure) == 0 {
 			s.dead[b] = true
 		}
+
 		maps.Copy(guilty, failure)
 	}
+
 	return guilty
 }
 
@@ -207,16 +225,19 @@ func (s *search) open(b *Bundle, guilty blame) ([]Requirement, bool) {
 		guilty[b.Package] = true
 		return nil, false
 	}
+
 	if len(s.chosen) > maxChosen {
 		for name := range s.chosen {
 			guilty[name] = true
 		}
 		return nil, false
 	}
+
 	if installed := s.fixed[b.Package]; installed != nil {
 		s.touch(fact{pkg: b.Package}, installed)
 		return nil, false
 	}
+
 	requirements, err := b.Requires()
 	return requirements, err == nil
 }
@@ -288,5 +309,6 @@ func (s *search) complete() bool {
 			}
 		}
 	}
+
 	return true
 }

@@ -82,6 +82,7 @@ func (r Requests) add(e *event) {
 	if e.ObjectRef.Subresource != "" {
 		resource += "/" + e.ObjectRef.Subresource
 	}
+
 	r[Request{Account: account, Verb: e.Verb, Group: e.ObjectRef.APIGroup, Resource: resource, Name: e.ObjectRef.Name}] = true
 }
 
@@ -142,6 +143,7 @@ func (r Requests) Unused(bindings []Binding) []Right {
 			unused = append(unused, r.unusedOfRule(&bindings[i], &bindings[i].Rules[j])...)
 		}
 	}
+
 	slices.SortFunc(unused, func(a, b Right) int { return cmp.Compare(a.String(), b.String()) })
 
 	return slices.Compact(unused)
@@ -171,6 +173,7 @@ func (r Requests) UnusedResources(bindings []Binding) []Resource {
 			unused = append(unused, resource)
 		}
 	}
+
 	slices.SortFunc(unused, func(a, b Resource) int { return cmp.Compare(a.String(), b.String()) })
 
 	return unused

@@ -71,6 +71,7 @@ func TestUnusedIsSortedAndNamesTheRole(t *testing.T) {
 	for _, right := range (audit.Requests{}).Unused([]audit.Binding{binding}) {
 		got = append(got, right.String())
 	}
+
 	want := []string{
 		"operator: get widgets", "operator: get widgets.example.com", "operator: watch widgets", "operator: watch widgets.example.com",
 	}
@@ -84,6 +85,7 @@ func TestUnusedResources(t *testing.T) {
 	if err := requests.Add(strings.NewReader(strings.TrimSpace(log))); err != nil {
 		t.Fatal(err)
 	}
+
 	rules := []rbacv1.PolicyRule{
 		{Verbs: []string{"delete"}, APIGroups: []string{""}, Resources: []string{"pods", "secrets"}},
 		{Verbs: []string{"get", "list"}, APIGroups: []string{""}, Resources: []string{"pods"}},
@@ -94,6 +96,7 @@ func TestUnusedResources(t *testing.T) {
 	for _, resource := range requests.UnusedResources([]audit.Binding{{Role: "operator", Rules: rules, Accounts: []string{operator}}}) {
 		got = append(got, resource.String())
 	}
+
 	if diff := cmp.Diff([]string{"operator: secrets", "operator: widgets.example.com"}, got); diff != "" {
 		t.Errorf("unused resources (-want +got)\n%s", diff)
 	}

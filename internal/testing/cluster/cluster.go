@@ -60,6 +60,7 @@ func Up(ctx context.Context, opts Options) (*Cluster, error) {
 	if opts.Out == nil {
 		opts.Out = io.Discard
 	}
+
 	c := &Cluster{opts: opts}
 	args := []string{"up", "--detach", "--data-dir", c.dataDir(), "--node", opts.Node}
 	if opts.Nodes > 0 {
@@ -68,29 +69,35 @@ func Up(ctx context.Context, opts Options) (*Cluster, error) {
 	if opts.Audit {
 		args = append(args, "--audit")
 	}
+
 	cmd := c.command(ctx, "devcluster", args...)
 	var failure bytes.Buffer
 	cmd.Stdout, cmd.Stderr = opts.Out, &failure
 	if err := cmd.Run(); err != nil {
 		return nil, fmt.Errorf("devcluster up: %w\n%s", err, failure.String())
 	}
+
 	out, err := c.Run(ctx, "devcluster", "status", "--data-dir", c.dataDir(), "-o", "json")
 	if err != nil {
 		return nil, errors.Join(err, c.Down(ctx))
 	}
+
 	var status struct{ Registry, NodeRegistry, Kubeconfig string }
 	if err := json.Unmarshal([]byte(out), &status); err != nil {
 		return nil, errors.Join(fmt.Errorf("reading devcluster's status: %w", err), c.Down(ctx))
 	}
+
 	c.Kubeconfig = status.Kubeconfig
 	if status.NodeRegistry != "" {
 		c.Registry = status.NodeRegistry
 		return c, c.trustRegistry(ctx)
 	}
+
 	_, port, err := net.SplitHostPort(status.Registry)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("devcluster's registry: %w", err), c.Down(ctx))
 	}
+
 	c.Registry = "localhost:" + port
 	return c, nil
 }
@@ -119,10 +126,12 @@ func (c *Cluster) trustRegistry(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, c.Down(ctx))
 	}
+
 	dir := filepath.Join(c.CertDir(), c.Registry)
 	if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "ca.crt"), ca, 0o644)); err != nil {
 		return errors.Join(err, c.Down(ctx))
 	}
+
 	return nil
 }
 
@@ -136,12 +145,14 @@ func (c *Cluster) Serve(ctx context.Context, flags ...string) error {
 	if err != nil {
 		return err
 	}
+
 	c.servers, err = c.Start(ctx, c.ServersLog(), "all", append([]string{
 		"--catalogs-server-addr", catalogs, "--metrics-bind-address", "0", "--cache-dir", filepath.Join(c.opts.Dir, "cache"),
 	}, flags...)...)
 	if err != nil {
 		return err
 	}
+
 	return c.servers.AwaitReady(ctx)
 }
 

@@ -28,18 +28,22 @@ func copyTree(from, to, image string) error {
 		if err != nil {
 			return err
 		}
+
 		rel, err := filepath.Rel(from, path)
 		if err != nil {
 			return err
 		}
+
 		target := filepath.Join(to, rel)
 		if d.IsDir() {
 			return os.MkdirAll(target, 0o755)
 		}
+
 		data, err := os.ReadFile(path)
 		if err != nil {
 			return err
 		}
+
 		return os.WriteFile(target, []byte(strings.ReplaceAll(string(data), exampleImage, image)), 0o644)
 	})
 }

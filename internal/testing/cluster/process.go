@@ -41,11 +41,13 @@ func Launch(name, log string, cmd *exec.Cmd) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	defer file.Close()
 	cmd.Stdout, cmd.Stderr = file, file
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", name, err)
 	}
+
 	p := &Process{cmd: cmd, name: name, log: log, exited: make(chan struct{})}
 	go func() {
 		p.err = cmd.Wait()

@@ -21,11 +21,13 @@ func (c *Cluster) Start(ctx context.Context, log, component string, flags ...str
 	if err != nil {
 		return nil, err
 	}
+
 	args := append([]string{"run", component, "--health-probe-bind-address", health}, flags...)
 	p, err := Launch("mainstay run "+component, log, c.command(context.WithoutCancel(ctx), "mainstay", args...))
 	if err != nil {
 		return nil, err
 	}
+
 	return &Server{Process: p, ready: "http://" + health + "/readyz"}, nil
 }
 
@@ -45,6 +47,7 @@ func (s *Server) AwaitReady(ctx context.Context) error {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
+
 	return nil
 }
 
@@ -54,14 +57,17 @@ func Answers(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
+
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return err
 	}
+
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s answers %s", url, resp.Status)
 	}
+
 	return nil
 }
 

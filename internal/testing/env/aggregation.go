@@ -36,12 +36,14 @@ func aggregate(environment *envtest.Environment, folder string) error {
 	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
+
 	authorityDER, err1 := x509.CreateCertificate(rand.Reader, authority, authority, &authorityKey.PublicKey, authorityKey)
 	proxyDER, err2 := x509.CreateCertificate(rand.Reader, proxy, authority, &proxyKey.PublicKey, authorityKey)
 	key, err3 := x509.MarshalPKCS8PrivateKey(proxyKey)
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return err
 	}
+
 	files := map[string][]byte{
 		"front-proxy-ca.crt":     pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: authorityDER}),
 		"front-proxy-client.crt": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: proxyDER}),
@@ -52,6 +54,7 @@ func aggregate(environment *envtest.Environment, folder string) error {
 			return err
 		}
 	}
+
 	environment.ControlPlane.GetAPIServer().Configure().
 		Set("requestheader-client-ca-file", filepath.Join(folder, "front-proxy-ca.crt")).
 		Set("requestheader-allowed-names", frontProxy).
@@ -60,5 +63,6 @@ func aggregate(environment *envtest.Environment, folder string) error {
 		Set("requestheader-extra-headers-prefix", "X-Remote-Extra-").
 		Set("proxy-client-cert-file", filepath.Join(folder, "front-proxy-client.crt")).
 		Set("proxy-client-key-file", filepath.Join(folder, "front-proxy-client.key"))
+
 	return nil
 }

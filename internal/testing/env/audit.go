@@ -29,6 +29,7 @@ func logRequests(environment *envtest.Environment, folder string) error {
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
 		return err
 	}
+
 	environment.ControlPlane.GetAPIServer().Configure().
 		Set("audit-policy-file", policy).
 		Set("audit-log-path", filepath.Join(folder, auditLog))
@@ -43,11 +44,13 @@ func Requests(t testing.TB) audit.Requests {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	// The last line may still be being written.
 	log = log[:bytes.LastIndexByte(log, '\n')+1]
 	requests := audit.Requests{}
 	if err := requests.Add(bytes.NewReader(log)); err != nil {
 		t.Fatal(err)
 	}
+
 	return requests
 }

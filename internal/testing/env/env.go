@@ -59,6 +59,7 @@ func Start(t testing.TB) *rest.Config {
 	case shared.err != nil:
 		t.Fatalf("starting the API server: %v", shared.err)
 	}
+
 	return rest.CopyConfig(shared.config)
 }
 
@@ -111,11 +112,13 @@ func start() {
 		shared.err = err
 		return
 	}
+
 	binaries, err := findBinaries(root)
 	if err != nil {
 		shared.err = err
 		return
 	}
+
 	shared.env = &envtest.Environment{
 		BinaryAssetsDirectory: binaries,
 		CRDDirectoryPaths:     []string{filepath.Join(root, "config", "crd"), filepath.Join(root, "config", "platform"), filepath.Join(root, "config", "classic", "crd"), filepath.Join(root, "config", "classic", "marketplace")},
@@ -136,6 +139,7 @@ func start() {
 	if shared.err = logRequests(shared.env, shared.folder); shared.err != nil {
 		return
 	}
+
 	shared.config, shared.err = shared.env.Start()
 }
 
@@ -146,6 +150,7 @@ func findBinaries(root string) (string, error) {
 	if folder == "" {
 		folder = filepath.Join(root, "bin", "k8s")
 	}
+
 	for _, name := range []string{"etcd", "kube-apiserver"} {
 		if _, err := os.Stat(filepath.Join(folder, name)); err != nil {
 			return "", fmt.Errorf("%w: %w; build them into bin/k8s or set KUBEBUILDER_ASSETS", errMissing, err)
@@ -161,16 +166,19 @@ func Root() (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	for {
 		_, modErr := os.Stat(filepath.Join(dir, "go.mod"))
 		_, crdErr := os.Stat(filepath.Join(dir, "config", "crd"))
 		if modErr == nil && crdErr == nil {
 			return dir, nil
 		}
+
 		parent := filepath.Dir(dir)
 		if parent == dir {
 			return "", fmt.Errorf("no repository above the working directory: %w", fs.ErrNotExist)
 		}
+
 		dir = parent
 	}
 }
@@ -183,9 +191,11 @@ func SharedData(t testing.TB, kind string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	folder := filepath.Join(filepath.Dir(root), "shared", "data", kind)
 	if _, err := os.Stat(folder); err != nil {
 		t.Skipf("real data is not here: %v", err)
 	}
+
 	return folder
 }

@@ -39,10 +39,12 @@ func RestartServer(t testing.TB, meanwhile ...func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	pid, err := strconv.Atoi(strings.TrimSpace(string(written)))
 	if err != nil {
 		t.Fatalf("the number of the API server's process: %v", err)
 	}
+
 	process, err := os.FindProcess(pid)
 	if err == nil {
 		err = process.Kill()
@@ -59,9 +61,11 @@ func RestartServer(t testing.TB, meanwhile ...func()) {
 	if err != nil {
 		t.Fatalf("stopping the API server: %v", err)
 	}
+
 	for _, act := range meanwhile {
 		act()
 	}
+
 	if err := server.Start(); err != nil {
 		t.Fatalf("starting the API server again: %v", err)
 	}
@@ -81,7 +85,9 @@ func FillEtcd(t testing.TB) (free func()) {
 			full = false
 		}
 	}
+
 	t.Cleanup(free)
+
 	return free
 }
 
@@ -94,10 +100,12 @@ func setAlarm(t testing.TB, action string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		t.Fatalf("asking etcd: %v", err)
 	}
+
 	defer response.Body.Close()
 	if answer, err := io.ReadAll(response.Body); err != nil || response.StatusCode != http.StatusOK {
 		t.Fatalf("etcd answers %s: %s (error %v)", response.Status, answer, err)

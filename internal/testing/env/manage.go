@@ -21,6 +21,8 @@ func Manage(t testing.TB, mgr manager.Manager) (stop func()) {
 			t.Errorf("the manager ended: %v", err)
 		}
 	})
+
 	t.Cleanup(stop)
+
 	return stop
 }

@@ -18,5 +18,6 @@ func Program(t testing.TB, name string) string {
 	default:
 		t.Fatalf("%v, and %s is set", err, RequireVariable)
 	}
+
 	return path
 }

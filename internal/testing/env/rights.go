@@ -27,10 +27,12 @@ func Limited(t testing.TB, path string) *rest.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	data, err := os.ReadFile(filepath.Join(root, path))
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	c := Client(t, corev1.AddToScheme, rbacv1.AddToScheme, authenticationv1.AddToScheme)
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault}}
 	for document := range bytes.SplitSeq(bytes.TrimPrefix(data, []byte("---\n")), []byte("\n---\n")) {
@@ -38,11 +40,13 @@ func Limited(t testing.TB, path string) *rest.Config {
 		if err := yaml.UnmarshalStrict(document, role); err != nil {
 			t.Fatalf("reading %s: %v", path, err)
 		}
+
 		account.Name = "env-" + role.Name
 		objects, err := granting(role, account)
 		if err != nil {
 			t.Fatalf("reading %s: %v", path, err)
 		}
+
 		for _, object := range objects {
 			// It may be there from another test.
 			if err := client.IgnoreAlreadyExists(c.Create(t.Context(), object)); err != nil {
@@ -50,13 +54,16 @@ func Limited(t testing.TB, path string) *rest.Config {
 			}
 		}
 	}
+
 	if err := client.IgnoreAlreadyExists(c.Create(t.Context(), account)); err != nil {
 		t.Fatalf("making ServiceAccount %s: %v", account.Name, err)
 	}
+
 	token := &authenticationv1.TokenRequest{}
 	if err := c.SubResource("token").Create(t.Context(), account, token); err != nil {
 		t.Fatalf("asking for a token of ServiceAccount %s: %v", account.Name, err)
 	}
+
 	limited := rest.AnonymousClientConfig(config)
 	limited.BearerToken = token.Status.Token
 	return limited

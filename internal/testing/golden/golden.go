@@ -35,6 +35,7 @@ func CheckFile(t testing.TB, file string, got []byte) {
 		write(t, file, got)
 		return
 	}
+
 	want, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%s does not exist: run the test with -update and review the file; it would hold:\n%s", file, got)

@@ -27,6 +27,7 @@ func TestCheck(t *testing.T) {
 	if flag.Lookup("update").Value.String() == "true" {
 		t.Skip("with -update nothing is compared")
 	}
+
 	t.Chdir(t.TempDir())
 	if err := os.MkdirAll("testdata", 0o755); err != nil {
 		t.Fatal(err)
@@ -34,6 +35,7 @@ func TestCheck(t *testing.T) {
 	if err := os.WriteFile(filepath.Join("testdata", "there.txt"), []byte("one\ntwo\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+
 	cases := map[string]struct {
 		name, got, want string
 	}{
@@ -42,6 +44,7 @@ func TestCheck(t *testing.T) {
 		"not there":  {name: "missing.txt", got: "one\n", want: "does not exist"},
 		"only a tab": {name: "there.txt", got: "one\ntwo\t\n", want: `two\t`},
 	}
+
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			r := &recorder{TB: t}

@@ -38,6 +38,7 @@ func Live(ctx context.Context, connection *rest.Config, writes int64, program fu
 		defer close(l.ended)
 		program(ctx, connection)
 	}()
+
 	return l
 }
 
@@ -63,13 +64,16 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.Method == http.MethodGet {
 		return t.next.RoundTrip(request)
 	}
+
 	left := t.life.left.Add(-1)
 	if left < 0 {
 		return nil, ErrDead
 	}
+
 	response, err := t.next.RoundTrip(request)
 	if left == 0 {
 		t.life.dead.Store(true)
 	}
+
 	return response, err
 }

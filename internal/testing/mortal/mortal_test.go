@@ -28,6 +28,7 @@ func TestAProgramDiesAtItsLastWrite(t *testing.T) {
 			errs = append(errs, err)
 			return
 		}
+
 		for _, method := range []string{"GET", "POST", "GET", "PUT", "GET", "DELETE"} {
 			request, err := http.NewRequestWithContext(ctx, method, server.URL, http.NoBody)
 			if err == nil {
@@ -39,15 +40,18 @@ func TestAProgramDiesAtItsLastWrite(t *testing.T) {
 			errs = append(errs, err)
 		}
 	})
+
 	errs := <-heard
 	if !life.Dead() {
 		t.Error("it lives")
 	}
+
 	life.End()
 	want := []string{"GET", "POST", "GET", "PUT"}
 	if len(arrived) != len(want) {
 		t.Fatalf("%v arrived, want %v", arrived, want)
 	}
+
 	for i, err := range errs {
 		if dead := errors.Is(err, mortal.ErrDead); dead != (i >= len(want)) {
 			t.Errorf("request %d: %v", i, err)

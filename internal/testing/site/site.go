@@ -45,10 +45,12 @@ func Open(dir, host string, answers map[string]string) (*Site, error) {
 	if err := errors.Join(os.MkdirAll(s.Signatures, 0o755), s.makeKey(), s.Write("version", "1.1.0\n")); err != nil {
 		return nil, err
 	}
+
 	listener, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
 		return nil, err
 	}
+
 	s.URL = "http://" + listener.Addr().String()
 	s.Store = s.URL + "/signatures"
 	mux := http.NewServeMux()
@@ -56,6 +58,7 @@ func Open(dir, host string, answers map[string]string) (*Site, error) {
 	mux.HandleFunc("/api/v1/query", func(w http.ResponseWriter, r *http.Request) { answer(w, answers, r.FormValue("query")) })
 	s.server = &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
 	go func() { _ = s.server.Serve(listener) }() // It ends by being closed.
+
 	return s, nil
 }
 
@@ -79,6 +82,7 @@ func (s *Site) makeKey() error {
 	if err != nil {
 		return fmt.Errorf("making a key: %w", err)
 	}
+
 	var private, public bytes.Buffer
 	for _, part := range []struct {
 		to    *bytes.Buffer
@@ -92,15 +96,18 @@ func (s *Site) makeKey() error {
 		if err := part.write(&raw); err != nil {
 			return fmt.Errorf("writing a key: %w", err)
 		}
+
 		armored, err := armor.Encode(part.to, part.block, nil)
 		if err != nil {
 			return fmt.Errorf("writing a key: %w", err)
 		}
+
 		_, err = armored.Write(raw.Bytes())
 		if err := errors.Join(err, armored.Close()); err != nil {
 			return fmt.Errorf("writing a key: %w", err)
 		}
 	}
+
 	s.public = public.String()
 	return errors.Join(os.WriteFile(s.Key, private.Bytes(), 0o600), os.WriteFile(s.Keyring, public.Bytes(), 0o644))
 }

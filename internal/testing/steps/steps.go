@@ -20,12 +20,14 @@ func Do(ctx context.Context, what string, do func(context.Context) (string, erro
 	if err != nil {
 		return fmt.Errorf("after %.1f s, %q failed: %w", took, what, err)
 	}
+
 	fmt.Printf("%6.2f s  %s\n", took, what)
 	for line := range strings.SplitSeq(strings.TrimRight(result, "\n"), "\n") {
 		if line != "" {
 			fmt.Printf("          %s\n", line)
 		}
 	}
+
 	return nil
 }
 
@@ -43,11 +45,13 @@ func Eventually(ctx context.Context, limit time.Duration, check func(context.Con
 		if ctx.Err() != nil && before != nil {
 			err = before // What was interrupted says nothing.
 		}
+
 		before = err
 		var ended *cluster.EndedError
 		if err == nil || errors.As(err, &ended) {
 			return err
 		}
+
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("within %s: %w", limit, err)

@@ -22,10 +22,12 @@ func TestEventually(t *testing.T) {
 	if err != nil || looks != 3 {
 		t.Errorf("%d looks: %v", looks, err)
 	}
+
 	err = Eventually(t.Context(), 0, func(context.Context) error { return errors.New("never") })
 	if err == nil || !strings.Contains(err.Error(), "within 0s: never") {
 		t.Errorf("what never comes: %v", err)
 	}
+
 	gone := &cluster.EndedError{Name: "operator"}
 	if err := Eventually(t.Context(), time.Minute, func(context.Context) error { return fmt.Errorf("looking: %w", gone) }); !errors.Is(err, gone) {
 		t.Errorf("a process that ended: %v", err)

@@ -48,10 +48,12 @@ func run(ctx context.Context, fbc, bundles string) (err error) {
 	if fbc == "" || bundles == "" {
 		return errors.New("name the folders with --fbc and --bundles")
 	}
+
 	dir, err := os.MkdirTemp("", "mainstay-scenario-")
 	if err != nil {
 		return err
 	}
+
 	fmt.Printf("The scenario runs in %s\n\n%-58s %8s  %s\n", dir, "STEP", "SECONDS", "RESULT")
 	s := &scenario{dir: dir}
 	defer func() { err = errors.Join(err, s.end(ctx, err == nil)) }()
@@ -64,8 +66,10 @@ func run(ctx context.Context, fbc, bundles string) (err error) {
 		if err != nil {
 			return fmt.Errorf("%q failed: %w", step.what, err)
 		}
+
 		fmt.Printf("%-58s %8.2f  %s\n", step.what, time.Since(began).Seconds(), result)
 	}
+
 	return nil
 }
 
@@ -76,6 +80,7 @@ func (s *scenario) end(ctx context.Context, good bool) error {
 	for _, r := range s.replicas {
 		err = errors.Join(err, r.server.Stop())
 	}
+
 	if s.service != nil {
 		s.service.close()
 	}
@@ -85,6 +90,7 @@ func (s *scenario) end(ctx context.Context, good bool) error {
 	if good && err == nil {
 		err = os.RemoveAll(s.dir)
 	}
+
 	return err
 }
 

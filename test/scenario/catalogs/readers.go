@@ -56,6 +56,7 @@ func (r *readers) begin(ctx context.Context, catalogs ...*catalog) int {
 			r.running.Go(func() { r.loop(ctx, c, get) })
 		}
 	}
+
 	return n
 }
 
@@ -68,6 +69,7 @@ func (r *readers) loop(ctx context.Context, c *catalog, get func(context.Context
 			again = now
 			client.CloseIdleConnections()
 		}
+
 		r.reading[c].RLock()
 		err := get(ctx, client, c)
 		r.reading[c].RUnlock()
@@ -105,12 +107,14 @@ func (r *readers) stop() {
 	if r == nil || r.end == nil {
 		return
 	}
+
 	r.end()
 	for c, paused := range r.paused {
 		if paused {
 			r.resume(c) // so that those who wait see the end
 		}
 	}
+
 	r.running.Wait()
 	r.end = nil
 }
@@ -132,11 +136,13 @@ func (r *readers) packages(ctx context.Context, client *http.Client, c *catalog)
 	if err != nil {
 		return err
 	}
+
 	for _, blob := range packages {
 		var pkg struct{ Name string }
 		if err := json.Unmarshal([]byte(blob), &pkg); err != nil {
 			return err
 		}
+
 		bundles, err := r.get(ctx, client, c.base+"/api/v1/metas?schema=olm.bundle&package="+pkg.Name, "identity")
 		if err != nil {
 			return err
@@ -145,6 +151,7 @@ func (r *readers) packages(ctx context.Context, client *http.Client, c *catalog)
 			return fmt.Errorf("package %s has no bundles", pkg.Name)
 		}
 	}
+
 	return nil
 }
 
@@ -156,25 +163,30 @@ func (r *readers) get(ctx context.Context, client *http.Client, url, encoding st
 	if err != nil {
 		return nil, err
 	}
+
 	req.Header.Set("Accept-Encoding", encoding)
 	resp, err := client.Do(req)
 	if err != nil {
 		return nil, err
 	}
+
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		return nil, &statusError{url: url, status: resp.StatusCode}
 	}
+
 	body := io.Reader(resp.Body)
 	if resp.Header.Get("Content-Encoding") == "gzip" {
 		if body, err = gzip.NewReader(resp.Body); err != nil {
 			return nil, err
 		}
 	}
+
 	text, err := io.ReadAll(body)
 	if err != nil {
 		return nil, fmt.Errorf("GET %s: %w", url, err)
 	}
+
 	r.done.Add(1)
 	r.bytes.Add(int64(len(text)))
 	var blobs []string
@@ -185,6 +197,7 @@ func (r *readers) get(ctx context.Context, client *http.Client, url, encoding st
 		}
 		blobs = append(blobs, blob)
 	}
+
 	slices.Sort(blobs)
 	return blobs, nil
 }
@@ -215,6 +228,7 @@ func (r *readers) compareAt(ctx context.Context, c *catalog, address string) err
 	if err != nil {
 		return err
 	}
+
 	want := c.current()
 	for i := range max(len(got), len(want)) {
 		switch {
@@ -224,6 +238,7 @@ func (r *readers) compareAt(ctx context.Context, c *catalog, address string) err
 			return fmt.Errorf("catalog %s has the blob %.200s, which its source does not have", c.name, got[i])
 		}
 	}
+
 	return nil
 }
 
@@ -237,5 +252,6 @@ func (r *readers) isGone(ctx context.Context, c *catalog, address string) error 
 	if err == nil {
 		return fmt.Errorf("catalog %s is still served", c.name)
 	}
+
 	return err
 }

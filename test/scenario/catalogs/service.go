@@ -29,6 +29,7 @@ func (r *replica) start(ctx context.Context, flags ...string) error {
 		}
 		r.address = address
 	}
+
 	server, err := r.Start(ctx, r.dir+".log", "catalogd", append([]string{
 		"--leader-elect", "--catalogs-server-addr", r.address, "--external-address", r.service.address(),
 		"--metrics-bind-address", "0", "--cache-dir", r.dir,
@@ -96,6 +97,7 @@ func (s *service) choose() *replica {
 			return r
 		}
 	}
+
 	return s.replicas[0]
 }
 
@@ -108,6 +110,7 @@ func (s *service) forward(client net.Conn) {
 	if err != nil {
 		return
 	}
+
 	defer server.Close()
 	go func() {
 		_, _ = io.Copy(server, client) // ends when either side closes

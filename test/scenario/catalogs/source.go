@@ -61,18 +61,22 @@ func blobsBelow(dir string) ([]string, error) {
 		if err != nil || entry.IsDir() {
 			return err
 		}
+
 		file, err := os.Open(name)
 		if err != nil {
 			return err
 		}
+
 		defer file.Close()
 		blobs, err := blobsOf(file)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
+
 		all = append(all, blobs...)
 		return nil
 	})
+
 	slices.Sort(all)
 	return all, err
 }
@@ -89,13 +93,16 @@ func blobsOf(r io.Reader) ([]string, error) {
 		} else if err != nil {
 			return nil, err
 		}
+
 		if len(bytes.TrimSpace(raw)) == 0 || string(raw) == "null" {
 			continue
 		}
+
 		blob, err := inOrder(raw)
 		if err != nil {
 			return nil, err
 		}
+
 		blobs = append(blobs, blob)
 	}
 }
@@ -108,6 +115,7 @@ func inOrder(raw []byte) (string, error) {
 	if err := decoder.Decode(&value); err != nil {
 		return "", err
 	}
+
 	text, err := json.Marshal(value)
 	return string(text), err
 }

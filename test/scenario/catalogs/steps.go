@@ -52,10 +52,12 @@ func (s *scenario) start(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	s.Cluster = c
 	if _, err := c.Kubectl(ctx, "apply", "-f", filepath.Join("config", "crd")); err != nil {
 		return "", err
 	}
+
 	_, err = c.Kubectl(ctx, "create", "namespace", namespace)
 	return "images go to " + c.Registry, err
 }
@@ -65,6 +67,7 @@ func (s *scenario) serve(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	s.service = service
 	for i := range 2 {
 		r := &replica{scenario: s, dir: filepath.Join(s.dir, fmt.Sprintf("replica-%d", i))}
@@ -73,12 +76,14 @@ func (s *scenario) serve(ctx context.Context) (string, error) {
 		}
 		s.replicas = append(s.replicas, r)
 	}
+
 	s.service.replicas = s.replicas
 	for _, r := range s.replicas {
 		if err := r.server.AwaitReady(ctx); err != nil {
 			return "", err
 		}
 	}
+
 	var authority []byte
 	err = eventually(ctx, time.Minute, func(ctx context.Context) error {
 		out, err := s.Kubectl(ctx, "get", "configmap", "-n", namespace, "catalogd-service-ca", "-o", `jsonpath={.data.ca\.crt}`)
@@ -91,6 +96,7 @@ func (s *scenario) serve(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	s.readers, err = newReaders(authority)
 	return "one leads, both serve; " + s.service.address() + " stands for their Service", err
 }
@@ -100,10 +106,12 @@ func (s *scenario) buildFBC(ctx context.Context, dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	s.fbc = &catalog{name: "from-files", ref: s.Registry + "/scenario/files:latest", versions: [][]string{blobs}}
 	if _, err := s.Mainstay(ctx, "catalog", "build", dir, "--push", s.fbc.ref); err != nil {
 		return "", err
 	}
+
 	return fmt.Sprintf("%d blobs", len(blobs)), nil
 }
 
@@ -112,10 +120,12 @@ func (s *scenario) buildBundles(ctx context.Context, dir string) (string, error)
 	if _, err := s.Mainstay(ctx, "catalog", "build", dir, "--push", s.bundles.ref); err != nil {
 		return "", err
 	}
+
 	out, err := s.Mainstay(ctx, "catalog", "build", dir, "--push", s.bundles.ref, "--dry-run", "-o", "json")
 	if err != nil {
 		return "", err
 	}
+
 	blobs, err := blobsOf(strings.NewReader(out))
 	s.bundles.versions = [][]string{blobs}
 	return fmt.Sprintf("%d blobs", len(blobs)), err
@@ -127,11 +137,13 @@ func (s *scenario) add(ctx context.Context) (string, error) {
 		if _, err := s.Mainstay(ctx, "catalog", "add", c.name, "--image", c.ref, "--poll-interval", "1m", "--wait"); err != nil {
 			return "", err
 		}
+
 		c.serving = time.Since(began)
 		out, err := s.Kubectl(ctx, "get", "clustercatalog", c.name, "-o", "jsonpath={.status.urls.base}")
 		if err != nil {
 			return "", err
 		}
+
 		c.base = out
 		// The condition is the leader's: the other replica has the content soon after.
 		for _, r := range s.replicas {
@@ -140,6 +152,7 @@ func (s *scenario) add(ctx context.Context) (string, error) {
 			}
 		}
 	}
+
 	return fmt.Sprintf("after %.2f s and %.2f s", s.fbc.serving.Seconds(), s.bundles.serving.Seconds()), nil
 }
 
@@ -156,6 +169,7 @@ func (s *scenario) compareAll(ctx context.Context) (string, error) {
 			count += len(c.current())
 		}
 	}
+
 	return fmt.Sprintf("%d blobs of both replicas are equal", count), nil
 }
 
@@ -170,6 +184,7 @@ func (s *scenario) poll(ctx context.Context) (string, error) {
 	if err := os.MkdirAll(more, 0o755); err != nil {
 		return "", err
 	}
+
 	text := `{"schema":"olm.package","name":"scenario","defaultChannel":"stable","icon":{"base64data":"` + base64.StdEncoding.EncodeToString([]byte("<svg/>")) + `","mediatype":"image/svg+xml"}}
 {"schema":"olm.channel","package":"scenario","name":"stable","entries":[{"name":"scenario.v1.0.0"}]}
 {"schema":"olm.bundle","package":"scenario","name":"scenario.v1.0.0","image":"registry.example.com/scenario:v1","properties":[{"type":"olm.package","value":{"packageName":"scenario","version":"1.0.0"}}]}
@@ -177,28 +192,34 @@ func (s *scenario) poll(ctx context.Context) (string, error) {
 	if err := os.WriteFile(filepath.Join(more, "catalog.json"), []byte(text), 0o644); err != nil {
 		return "", err
 	}
+
 	out, err := s.Run(ctx, "opm", "render", s.fbc.ref, more)
 	if err != nil {
 		return "", err
 	}
+
 	all := filepath.Join(s.dir, "all")
 	if err := errors.Join(os.MkdirAll(all, 0o755), os.WriteFile(filepath.Join(all, "catalog.json"), []byte(out), 0o644)); err != nil {
 		return "", err
 	}
+
 	added, err := blobsOf(strings.NewReader(text))
 	if err != nil {
 		return "", err
 	}
+
 	s.fbc.addVersion(append(added, s.fbc.current()...))
 	if _, err := s.Mainstay(ctx, "catalog", "build", all, "--push", s.fbc.ref); err != nil {
 		return "", err
 	}
+
 	began := time.Now()
 	for _, r := range s.replicas {
 		if err := eventually(ctx, pollTime, func(ctx context.Context) error { return s.readers.compareAt(ctx, s.fbc, r.address) }); err != nil {
 			return "", err
 		}
 	}
+
 	took := time.Since(began)
 	s.fbc.onlyCurrent()
 	return fmt.Sprintf("both replicas serve the new content %.0f s after the push", took.Seconds()), nil
@@ -214,15 +235,18 @@ func (s *scenario) restart(ctx context.Context, i int) (string, error) {
 	if err := s.replicas[i].start(ctx); err != nil {
 		return "", err
 	}
+
 	began := time.Now()
 	if err := s.replicas[i].server.AwaitReady(ctx); err != nil {
 		return "", err
 	}
+
 	for _, c := range []*catalog{s.fbc, s.bundles} {
 		if err := s.readers.compareAt(ctx, c, s.replicas[i].address); err != nil {
 			return "", fmt.Errorf("it says that it is ready and does not serve what it served: %w", err)
 		}
 	}
+
 	return fmt.Sprintf("ready after %.2f s; %d requests meanwhile, none failed", time.Since(began).Seconds(), s.readers.done.Load()-before), nil
 }
 
@@ -232,11 +256,13 @@ func (s *scenario) disable(ctx context.Context) (string, error) {
 	if err := s.setMode(ctx, "Unavailable"); err != nil {
 		return "", err
 	}
+
 	for _, r := range s.replicas {
 		if err := eventually(ctx, time.Minute, func(ctx context.Context) error { return s.readers.isGone(ctx, s.bundles, r.address) }); err != nil {
 			return "", err
 		}
 	}
+
 	out, err := s.Kubectl(ctx, "get", "clustercatalog", s.bundles.name, "-o", `jsonpath={range .status.conditions[*]}{.type}={.status}/{.reason} {end}`)
 	return "404 of both replicas; " + strings.TrimSpace(out), err
 }
@@ -245,11 +271,13 @@ func (s *scenario) enable(ctx context.Context) (string, error) {
 	if err := s.setMode(ctx, "Available"); err != nil {
 		return "", err
 	}
+
 	for _, r := range s.replicas {
 		if err := eventually(ctx, time.Minute, func(ctx context.Context) error { return s.readers.compareAt(ctx, s.bundles, r.address) }); err != nil {
 			return "", err
 		}
 	}
+
 	s.readers.resume(s.bundles)
 	return "served by both replicas, and read", nil
 }
@@ -275,6 +303,7 @@ func (s *scenario) kill(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	r.server.Kill()
 	began := time.Now()
 	if err := r.start(ctx, "--registries-conf", s.blockingRegistries()); err != nil {
@@ -283,11 +312,13 @@ func (s *scenario) kill(ctx context.Context) (string, error) {
 	if err := r.server.AwaitReady(ctx); err != nil {
 		return "", err
 	}
+
 	for _, c := range []*catalog{s.fbc, s.bundles} {
 		if err := s.readers.compareAt(ctx, c, r.address); err != nil {
 			return "", err
 		}
 	}
+
 	return fmt.Sprintf("serves what it served after %.2f s, though the registry is blocked for it", time.Since(began).Seconds()), nil
 }
 
@@ -307,6 +338,7 @@ func (s *scenario) remove(ctx context.Context) (string, error) {
 	if _, err := s.Mainstay(ctx, "catalog", "delete", s.bundles.name, "--wait"); err != nil {
 		return "", err
 	}
+
 	for _, r := range s.replicas {
 		err := eventually(ctx, time.Minute, func(ctx context.Context) error {
 			if err := s.readers.isGone(ctx, s.bundles, r.address); err != nil {
@@ -318,6 +350,7 @@ func (s *scenario) remove(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
+
 	return "404 of both replicas, and no file on either's disk", nil
 }
 

@@ -21,6 +21,7 @@ func (s *scenario) meet(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
+
 		began := time.Now()
 		o, reason := s.withDependencies(ctx, n)
 		s.table.line(n.name, n.version+", with others", o, time.Since(began), reason)
@@ -36,10 +37,12 @@ func (s *scenario) withDependencies(ctx context.Context, n needy) (outcome, stri
 	if err != nil {
 		return surprise, err.Error()
 	}
+
 	args := append(s.install(n.name, n.version, rights), "--dependencies", string(olmv1.DependencyPolicyInstall))
 	if _, err := s.Mainstay(ctx, args...); err != nil {
 		return surprise, err.Error()
 	}
+
 	o, reason, created := s.created(ctx, n)
 	for i := range created {
 		manifest, err := s.lend(ctx, n.name, &created[i])
@@ -48,23 +51,28 @@ func (s *scenario) withDependencies(ctx context.Context, n needy) (outcome, stri
 		}
 		rights.manifest += manifest
 	}
+
 	if o == "" {
 		o, reason = s.settle(ctx, n.name, n.version)
 	}
+
 	names := []string{n.name}
 	for i := range created {
 		names = append(names, created[i].Name)
 	}
+
 	var failed error
 	for _, name := range names { // What needs another is removed before it.
 		failed = errors.Join(failed, s.vanish(ctx, name))
 	}
+
 	if err := errors.Join(failed, s.observer.remove(ctx, rights.manifest)); err != nil {
 		return surprise, err.Error()
 	}
 	if o == installed {
 		reason = "beside " + strings.Join(names[1:], ", ") + ", installed for it"
 	}
+
 	return o, reason
 }
 
@@ -76,10 +84,12 @@ func (s *scenario) created(ctx context.Context, n needy) (o outcome, reason stri
 		if err := s.observer.List(ctx, &all); err != nil {
 			return err
 		}
+
 		created = slices.DeleteFunc(all.Items, func(e olmv1.ClusterExtension) bool { return e.Annotations[olmv1.AnnotationCreatedFor] != n.name })
 		if len(created) > 0 {
 			return nil
 		}
+
 		extension, err := s.observer.extension(ctx, n.name)
 		if err != nil {
 			return err
@@ -87,6 +97,7 @@ func (s *scenario) created(ctx context.Context, n needy) (o outcome, reason stri
 		if o, reason = judge(extension, n.version); o == "" {
 			return errors.New(reason)
 		}
+
 		return nil
 	})
 	if err != nil {
@@ -104,9 +115,11 @@ func (s *scenario) lend(ctx context.Context, account string, to *olmv1.ClusterEx
 	for _, channel := range catalog.Channels {
 		args = append(args, "--channel", channel)
 	}
+
 	manifest, err := s.Mainstay(ctx, args...)
 	if err != nil {
 		return "", err
 	}
+
 	return manifest, s.Apply(ctx, manifest)
 }

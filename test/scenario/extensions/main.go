@@ -43,14 +43,17 @@ func run(ctx context.Context, bundles string) (err error) {
 	if bundles == "" {
 		return errors.New("name the folder with --bundles")
 	}
+
 	packages, err := packagesIn(bundles)
 	if err != nil {
 		return err
 	}
+
 	dir, err := os.MkdirTemp("", "mainstay-scenario-")
 	if err != nil {
 		return err
 	}
+
 	began := time.Now()
 	fmt.Printf("The scenario runs in %s\n", dir)
 	s := &scenario{table: &table{}}
@@ -58,6 +61,7 @@ func run(ctx context.Context, bundles string) (err error) {
 	if err := s.start(ctx, dir, bundles); err != nil {
 		return err
 	}
+
 	fmt.Printf("The cluster and a catalog of %d packages are ready after %.0f s\n\n", len(packages), time.Since(began).Seconds())
 	s.table.head()
 	queue := make(chan *pkg)
@@ -69,9 +73,11 @@ func run(ctx context.Context, bundles string) (err error) {
 			}
 		})
 	}
+
 	for _, p := range packages {
 		queue <- p
 	}
+
 	close(queue)
 	running.Wait()
 	s.meet(ctx)
@@ -80,6 +86,7 @@ func run(ctx context.Context, bundles string) (err error) {
 	if s.table.surprises > 0 {
 		return fmt.Errorf("%d surprises", s.table.surprises)
 	}
+
 	return ctx.Err()
 }
 
@@ -88,10 +95,12 @@ func (s *scenario) end(ctx context.Context, dir string, good bool) error {
 	if s.Cluster == nil {
 		return os.RemoveAll(dir)
 	}
+
 	err := s.Down(ctx)
 	if good && err == nil {
 		return os.RemoveAll(dir)
 	}
+
 	fmt.Printf("What was written stays in %s\n", dir)
 	return err
 }
@@ -102,6 +111,7 @@ func (s *scenario) start(ctx context.Context, dir, bundles string) error {
 	if err != nil {
 		return err
 	}
+
 	s.Cluster = c
 	// Some operators want to run beside the control plane.
 	if _, err := c.Kubectl(ctx, "label", "nodes", "--all", "node-role.kubernetes.io/control-plane=", "node-role.kubernetes.io/master="); err != nil {
@@ -111,6 +121,7 @@ func (s *scenario) start(ctx context.Context, dir, bundles string) error {
 	if err := c.Serve(ctx, "--feature-gates=WebhookProviderCertManager=false"); err != nil {
 		return err
 	}
+
 	image := c.Registry + "/scenario/bundles:latest"
 	if _, err := c.Mainstay(ctx, "catalog", "build", filepath.Clean(bundles), "--push", image); err != nil {
 		return err
@@ -121,6 +132,7 @@ func (s *scenario) start(ctx context.Context, dir, bundles string) error {
 	if s.observer, err = newObserver(c.Kubeconfig); err != nil {
 		return err
 	}
+
 	s.before, err = s.observer.names(ctx)
 	return err
 }

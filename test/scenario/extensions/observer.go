@@ -39,12 +39,14 @@ func newObserver(kubeconfig string) (*observer, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	config.QPS = -1
 	config.WarningHandler = rest.NoWarnings{} // of kinds that are listed because they are there
 	scheme := runtime.NewScheme()
 	if err := olmv1.AddToScheme(scheme); err != nil {
 		return nil, err
 	}
+
 	o := &observer{}
 	if o.Client, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
 		return nil, err
@@ -52,6 +54,7 @@ func newObserver(kubeconfig string) (*observer, error) {
 	if o.metadata, err = metadata.NewForConfig(config); err != nil {
 		return nil, err
 	}
+
 	o.discovery, err = discovery.NewDiscoveryClientForConfig(config)
 	return o, err
 }
@@ -62,6 +65,7 @@ func (o *observer) resources() ([]schema.GroupVersionResource, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var found []schema.GroupVersionResource
 	for _, list := range lists {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
@@ -74,6 +78,7 @@ func (o *observer) resources() ([]schema.GroupVersionResource, error) {
 			}
 		}
 	}
+
 	return found, nil
 }
 
@@ -88,6 +93,7 @@ func (o *observer) list(ctx context.Context, selector string) ([]string, error) 
 	if err != nil {
 		return nil, err
 	}
+
 	var found []string
 	for _, resource := range resources {
 		list, err := o.metadata.Resource(resource).List(ctx, metav1.ListOptions{LabelSelector: selector})
@@ -101,6 +107,7 @@ func (o *observer) list(ctx context.Context, selector string) ([]string, error) 
 			found = append(found, strings.TrimPrefix(resource.GroupResource().String()+" "+list.Items[i].Namespace+"/"+list.Items[i].Name, "/"))
 		}
 	}
+
 	return found, nil
 }
 
@@ -113,12 +120,14 @@ func (o *observer) names(ctx context.Context) (map[string]bool, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	names := map[string]bool{}
 	for _, name := range all {
 		if kind, _, _ := strings.Cut(name, " "); !slices.Contains(passing, kind) {
 			names[name] = true
 		}
 	}
+
 	return names, nil
 }
 
@@ -149,16 +158,19 @@ func (o *observer) touchTerminating(ctx context.Context) ([]string, error) {
 	if err := o.List(ctx, list); err != nil {
 		return nil, err
 	}
+
 	var touched []string
 	for i := range list.Items {
 		crd := &list.Items[i]
 		if crd.GetDeletionTimestamp() == nil {
 			continue
 		}
+
 		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"scenario":"touched"}}}`))
 		if err := o.Patch(ctx, crd, patch); client.IgnoreNotFound(err) != nil {
 			return touched, err
 		}
+
 		conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
 		for _, condition := range conditions {
 			if fields, ok := condition.(map[string]any); ok && fields["type"] == "Terminating" {
@@ -166,6 +178,7 @@ func (o *observer) touchTerminating(ctx context.Context) ([]string, error) {
 			}
 		}
 	}
+
 	return touched, nil
 }
 
@@ -184,6 +197,7 @@ func (o *observer) deleteNamespace(ctx context.Context, name string) error {
 	if err := o.Delete(ctx, namespace); err != nil {
 		return client.IgnoreNotFound(err)
 	}
+
 	return eventually(ctx, func(ctx context.Context) error {
 		err := o.Get(ctx, client.ObjectKeyFromObject(namespace), namespace)
 		if apierrors.IsNotFound(err) {

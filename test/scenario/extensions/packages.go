@@ -23,29 +23,35 @@ func packagesIn(dir string) ([]*pkg, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var packages []*pkg
 	for _, entry := range entries {
 		if !entry.IsDir() {
 			continue
 		}
+
 		folders, err := os.ReadDir(filepath.Join(dir, entry.Name()))
 		if err != nil {
 			return nil, err
 		}
+
 		p := &pkg{name: entry.Name()}
 		for _, folder := range folders {
 			if v, err := semver.NewVersion(folder.Name()); err == nil && folder.IsDir() {
 				p.versions = append(p.versions, v)
 			}
 		}
+
 		if len(p.versions) > 0 {
 			slices.SortFunc(p.versions, func(a, b *semver.Version) int { return a.Compare(b) })
 			packages = append(packages, p)
 		}
 	}
+
 	if len(packages) == 0 {
 		return nil, fmt.Errorf("%s has no folders <package>/<version>/", dir)
 	}
+
 	slices.SortStableFunc(packages, func(a, b *pkg) int { return cmp.Compare(len(b.versions), len(a.versions)) })
 	return packages, nil
 }

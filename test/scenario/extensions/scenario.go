@@ -39,21 +39,25 @@ func (s *scenario) look(ctx context.Context, p *pkg) {
 		if ctx.Err() != nil {
 			return
 		}
+
 		began := time.Now()
 		o, reason := s.bundle(ctx, p.name, version.Original())
 		s.table.line(p.name, version.Original(), o, time.Since(began), reason)
 		if o == installed {
 			good = append(good, version.Original())
 		}
+
 		if o == refused && strings.Contains(reason, lacksDependencies) {
 			s.mu.Lock()
 			s.needy = append(s.needy, needy{p.name, version.Original()})
 			s.mu.Unlock()
 		}
 	}
+
 	if len(good) > 1 && ctx.Err() == nil {
 		s.walk(ctx, p.name, good)
 	}
+
 	for _, namespace := range []string{p.name, watched(p.name)} {
 		if err := s.observer.deleteNamespace(ctx, namespace); err != nil {
 			s.table.line(p.name, "namespace", surprise, 0, err.Error())
@@ -70,10 +74,12 @@ func (s *scenario) bundle(ctx context.Context, name, version string) (outcome, s
 	if err != nil {
 		return s.refusedAlso(ctx, name, version, rights, err)
 	}
+
 	prepared := time.Now()
 	if _, err := s.Mainstay(ctx, s.install(name, version, rights)...); err != nil {
 		return surprise, err.Error()
 	}
+
 	o, reason := s.settle(ctx, name, version)
 	settled := time.Now()
 	if err := s.uninstall(ctx, name, rights); err != nil {
@@ -82,6 +88,7 @@ func (s *scenario) bundle(ctx context.Context, name, version string) (outcome, s
 	if o == installed {
 		reason = fmt.Sprintf("available after %.2f s, removed in %.2f s", settled.Sub(prepared).Seconds(), time.Since(settled).Seconds())
 	}
+
 	return o, reason
 }
 
@@ -113,9 +120,11 @@ func (s *scenario) prepare(ctx context.Context, name string, args ...string) (*r
 		}
 		manifest, err = s.Mainstay(ctx, append(args, "--watch-namespace", r.watch)...)
 	}
+
 	if err != nil {
 		return r, err
 	}
+
 	r.manifest = manifest
 	return r, s.Apply(ctx, manifest)
 }
@@ -144,6 +153,7 @@ func (s *scenario) refusedAlso(ctx context.Context, name, version string, r *rig
 	if _, err := s.Mainstay(ctx, s.install(name, version, r)...); err != nil {
 		return surprise, err.Error()
 	}
+
 	o, reason := s.settle(ctx, name, version)
 	if err := s.uninstall(ctx, name, r); err != nil {
 		return surprise, err.Error()
@@ -151,6 +161,7 @@ func (s *scenario) refusedAlso(ctx context.Context, name, version string, r *rig
 	if o == installed {
 		return surprise, "it is installed, and yet: " + refusal.Error()
 	}
+
 	return o, reason
 }
 
@@ -171,6 +182,7 @@ func (s *scenario) settle(ctx context.Context, name, version string) (outcome, s
 	if err != nil {
 		return surprise, err.Error()
 	}
+
 	return result, reason
 }
 
@@ -191,6 +203,7 @@ func judge(extension *olmv1.ClusterExtension, version string) (outcome, string) 
 	if progressing.ObservedGeneration != extension.Generation {
 		return "", "it was not looked at yet"
 	}
+
 	message := progressing.Message
 	switch {
 	case progressing.Status == "False":
@@ -202,12 +215,14 @@ func judge(extension *olmv1.ClusterExtension, version string) (outcome, string) 
 	case progressing.Reason != olmv1.ReasonSucceeded:
 		return "", progressing.Reason + ": " + message
 	}
+
 	if extension.Status.Install == nil || extension.Status.Install.Bundle.Version != version {
 		return "", "another version is installed"
 	}
 	if available := find(extension.Status.Conditions, olmv1.TypeAvailable); available.Status != "True" {
 		return "", "not available: " + available.Message
 	}
+
 	return installed, ""
 }
 
@@ -221,6 +236,7 @@ func (s *scenario) vanish(ctx context.Context, name string) error {
 	if _, err := s.Mainstay(ctx, "extension", "uninstall", name, "--delete-custom-resources"); err != nil {
 		return err
 	}
+
 	err := eventually(ctx, func(ctx context.Context) error {
 		extension, err := s.observer.extension(ctx, name)
 		if err == nil {
@@ -247,6 +263,7 @@ func (s *scenario) unstick(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+
 	err = eventually(ctx, func(ctx context.Context) error {
 		_, err := s.observer.extension(ctx, name)
 		if err == nil {
@@ -254,6 +271,7 @@ func (s *scenario) unstick(ctx context.Context, name string) error {
 		}
 		return client.IgnoreNotFound(err)
 	})
+
 	return errors.Join(fmt.Errorf("CRDs that were being deleted were touched: %s", strings.Join(touched, "; ")), err)
 }
 
@@ -265,16 +283,19 @@ func (s *scenario) nothingLeft(ctx context.Context) {
 		if err != nil {
 			return err
 		}
+
 		var more []string
 		for name := range names {
 			if !s.before[name] {
 				more = append(more, name)
 			}
 		}
+
 		if len(more) > 0 {
 			slices.Sort(more)
 			return fmt.Errorf("left behind: %s", strings.Join(more, ", "))
 		}
+
 		return nil
 	})
 	if err != nil {

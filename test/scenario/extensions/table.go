@@ -42,10 +42,12 @@ func (t *table) line(pkg, version string, o outcome, took time.Duration, reason 
 	if o == surprise {
 		t.surprises++
 	}
+
 	reason = strings.Join(strings.Fields(reason), " ")
 	if len(reason) > maxBeginning+maxEnd {
 		reason = reason[:maxBeginning] + " … " + reason[len(reason)-maxEnd:]
 	}
+
 	fmt.Print(strings.TrimRight(fmt.Sprintf(layout, pkg, version, o, fmt.Sprintf("%.2f", took.Seconds()), reason), " \n") + "\n")
 }
 

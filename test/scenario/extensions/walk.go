@@ -28,10 +28,12 @@ func (s *scenario) walk(ctx context.Context, name string, versions []string) {
 		s.table.line(name, current, surprise, 0, "it was installed before, and now: "+reason)
 		return
 	}
+
 	for _, next := range versions[1:] {
 		if ctx.Err() != nil {
 			return
 		}
+
 		began := time.Now()
 		o, reason := s.step(ctx, name, current, next, rights)
 		s.table.line(name, current+" → "+next, o, time.Since(began), reason)
@@ -39,6 +41,7 @@ func (s *scenario) walk(ctx context.Context, name string, versions []string) {
 			current = next
 		}
 	}
+
 	if err := s.uninstall(ctx, name, rights); err != nil {
 		s.table.line(name, "removal of "+current, surprise, 0, err.Error())
 	}
@@ -50,6 +53,7 @@ func (s *scenario) step(ctx context.Context, name, from, to string, r *rights) (
 	if err != nil {
 		return surprise, err.Error()
 	}
+
 	r.manifest = more.manifest
 	want := func(edit func(*olmv1.ClusterExtensionSpec)) (outcome, string) {
 		if err := s.change(ctx, name, func(spec *olmv1.ClusterExtensionSpec) {
@@ -60,6 +64,7 @@ func (s *scenario) step(ctx context.Context, name, from, to string, r *rights) (
 		}
 		return s.settle(ctx, name, to)
 	}
+
 	policy := olmv1.UpgradeConstraintPolicyCatalogProvided
 	var install *olmv1.ClusterExtensionInstallConfig
 	var notes []string
@@ -87,6 +92,7 @@ func (s *scenario) step(ctx context.Context, name, from, to string, r *rights) (
 			return refused, reason
 		}
 	}
+
 	return surprise, "it is refused though everything is allowed: " + strings.Join(notes, "; ")
 }
 
@@ -97,6 +103,7 @@ func (s *scenario) archived(ctx context.Context, name string) error {
 		if err := s.observer.List(ctx, &sets, client.MatchingLabels{olmv1.LabelOwnerName: name}); err != nil {
 			return err
 		}
+
 		active := 0
 		for i := range sets.Items {
 			set := &sets.Items[i]
@@ -108,9 +115,11 @@ func (s *scenario) archived(ctx context.Context, name string) error {
 				return fmt.Errorf("the replaced revision %s is not removed: %s", set.Name, progressing.Message)
 			}
 		}
+
 		if active != 1 {
 			return errors.New("more than one revision is active")
 		}
+
 		return nil
 	})
 }

@@ -110,10 +110,12 @@ func (k *Keeper) keep(ctx context.Context) error {
 	if err == nil && len(secret.Data[corev1.TLSCertKey]) > 0 && len(secret.Data[keyCAKey]) == 0 {
 		return fmt.Errorf("the Secret %s/%s holds a certificate that this program did not issue: delete it, or mount it and name its files with --tls-cert and --tls-key", k.Namespace, SecretName)
 	}
+
 	p, changed, err := renew(secret.Data, k.Hosts, k.Clock.Now())
 	if err != nil {
 		return err
 	}
+
 	if secret.ResourceVersion == "" {
 		// Of replicas that start together one wins, and only its authority is published.
 		if err := k.write(ctx, secret, p); err != nil {
@@ -121,15 +123,18 @@ func (k *Keeper) keep(ctx context.Context) error {
 		}
 		changed = false
 	}
+
 	// Clients have to know a new authority before a certificate of it is served.
 	if err := k.publish(ctx, p.authority); err != nil {
 		return err
 	}
+
 	if changed {
 		if err := k.write(ctx, secret, p); err != nil {
 			return err
 		}
 	}
+
 	k.Holder.Set(p.serving)
 	return nil
 }
@@ -147,6 +152,7 @@ func renew(data map[string][]byte, hosts []string, now time.Time) (pairs, bool, 
 			return pairs{}, false, err
 		}
 	}
+
 	p.serving, err = certificate.Parse(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey])
 	if err != nil || p.serving.ServingStale(p.authority.Certificate, hosts, now) != "" {
 		changed = true
@@ -154,6 +160,7 @@ func renew(data map[string][]byte, hosts []string, now time.Time) (pairs, bool, 
 			return pairs{}, false, err
 		}
 	}
+
 	return p, changed, nil
 }
 
@@ -163,10 +170,12 @@ func (k *Keeper) write(ctx context.Context, secret *corev1.Secret, p pairs) erro
 	if err != nil {
 		return err
 	}
+
 	servingKey, err := p.serving.KeyPEM()
 	if err != nil {
 		return err
 	}
+
 	secret.Data = map[string][]byte{
 		KeyCA: p.authority.CertificatePEM(), keyCAKey: authorityKey,
 		corev1.TLSCertKey: p.serving.CertificatePEM(), corev1.TLSPrivateKeyKey: servingKey,
@@ -176,9 +185,11 @@ func (k *Keeper) write(ctx context.Context, secret *corev1.Secret, p pairs) erro
 	} else {
 		err = k.Client.Update(ctx, secret)
 	}
+
 	if err != nil {
 		return fmt.Errorf("writing the serving certificate: %w", err)
 	}
+
 	return nil
 }
 
@@ -189,6 +200,7 @@ func (k *Keeper) publish(ctx context.Context, authority *certificate.Pair) error
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading the published authority: %w", err)
 	}
+
 	missing := err != nil
 	trusted := string(certificate.Trust([]byte(config.Data[KeyCA]), k.Clock.Now(), authority.Certificate))
 	if config.Data[KeyCA] == trusted {
@@ -197,15 +209,18 @@ func (k *Keeper) publish(ctx context.Context, authority *certificate.Pair) error
 	if config.Data == nil {
 		config.Data = map[string]string{}
 	}
+
 	config.Data[KeyCA] = trusted
 	if missing {
 		err = k.Client.Create(ctx, config)
 	} else {
 		err = k.Client.Update(ctx, config)
 	}
+
 	if err != nil {
 		return fmt.Errorf("publishing the authority: %w", err)
 	}
+
 	return nil
 }
 
@@ -222,11 +237,13 @@ func NewMemory(hosts []string, now time.Time) (*Memory, error) {
 	if err != nil {
 		return nil, errors.Join(errors.New("making a serving certificate"), err)
 	}
+
 	m := &Memory{ca: p.authority.CertificatePEM()}
 	// There is nobody to renew it, and a process seldom lives for five years.
 	if p.serving, err = p.authority.Issue(hosts, certificate.AuthorityValidity, now); err != nil {
 		return nil, err
 	}
+
 	m.Set(p.serving)
 	return m, nil
 }

@@ -69,10 +69,12 @@ func (s *site) trusted() []*x509.Certificate {
 	if err := s.client.Get(s.t.Context(), client.ObjectKey{Namespace: s.namespace, Name: "catalogd-service-ca"}, config); err != nil {
 		s.t.Fatal(err)
 	}
+
 	all, err := certificate.ParseBundle([]byte(config.Data["ca.crt"]))
 	if err != nil {
 		s.t.Fatal(err)
 	}
+
 	return all
 }
 
@@ -92,6 +94,7 @@ func (s *site) verify(k *certify.Keeper) {
 	for _, authority := range s.trusted() {
 		pool.AddCert(authority)
 	}
+
 	if _, err := s.served(k).Verify(x509.VerifyOptions{DNSName: host, Roots: pool, CurrentTime: s.clock.Now()}); err != nil {
 		s.t.Errorf("clients do not accept the certificate: %v", err)
 	}
@@ -105,6 +108,7 @@ func TestReplicasThatStartTogetherAgree(t *testing.T) {
 	for i, k := range keepers {
 		all.Go(func() { errs[i] = k.Keep(t.Context()) })
 	}
+
 	all.Wait()
 	for i, k := range keepers {
 		if errs[i] != nil {
@@ -115,9 +119,11 @@ func TestReplicasThatStartTogetherAgree(t *testing.T) {
 		}
 		s.verify(k)
 	}
+
 	if n := len(s.trusted()); n != 1 {
 		t.Errorf("%d authorities are published, want 1", n)
 	}
+
 	before := s.secret().ResourceVersion
 	s.keep(keepers[0])
 	if s.secret().ResourceVersion != before {
@@ -137,6 +143,7 @@ func TestRenewal(t *testing.T) {
 	if second.Equal(first) || len(s.trusted()) != 1 {
 		t.Errorf("after 61 of 90 days: renewed is %v with %d authorities, want a new certificate of the same", !second.Equal(first), len(s.trusted()))
 	}
+
 	s.verify(k)
 	s.keep(other)
 	if !s.served(other).Equal(second) {
@@ -148,6 +155,7 @@ func TestRenewal(t *testing.T) {
 	if n := len(s.trusted()); n != 2 {
 		t.Errorf("after the authority was renewed %d are published, want the new and the old", n)
 	}
+
 	s.verify(k)
 	if _, err := certificate.Parse(s.secret().Data["ca.crt"], s.secret().Data["ca.key"]); err != nil {
 		t.Error(err)
@@ -196,6 +204,7 @@ func TestAForeignCertificateIsLeftAlone(t *testing.T) {
 	if err := s.client.Create(t.Context(), secret); err != nil {
 		t.Fatal(err)
 	}
+
 	err := s.keeper().Keep(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "holds a certificate that this program did not issue: delete it, or mount it") {
 		t.Errorf("error is %v", err)
@@ -218,6 +227,7 @@ func TestStartKeepsOnUntilTheEnd(t *testing.T) {
 		default:
 		}
 	}
+
 	first := s.served(k)
 	s.clock.Step(61 * 24 * time.Hour)
 	for !s.clock.HasWaiters() || s.served(k).Equal(first) {
@@ -227,6 +237,7 @@ func TestStartKeepsOnUntilTheEnd(t *testing.T) {
 		default:
 		}
 	}
+
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)
@@ -238,10 +249,12 @@ func TestMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	c, err := m.GetCertificate(&tls.ClientHelloInfo{})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(m.CA()) {
 		t.Fatal("the authority cannot be read")

@@ -48,10 +48,12 @@ func (c *Collector) Collect(ctx context.Context) error {
 	if len(names) == 0 {
 		return nil
 	}
+
 	list := &olmv1.ClusterCatalogList{}
 	if err := c.Reader.List(ctx, list); err != nil {
 		return fmt.Errorf("listing the catalogs: %w", err)
 	}
+
 	for _, name := range names {
 		wanted := slices.ContainsFunc(list.Items, func(catalog olmv1.ClusterCatalog) bool {
 			return catalog.Name == name && catalog.Spec.AvailabilityMode != olmv1.AvailabilityModeUnavailable
@@ -64,5 +66,6 @@ func (c *Collector) Collect(ctx context.Context) error {
 			return err
 		}
 	}
+
 	return nil
 }

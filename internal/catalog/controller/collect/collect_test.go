@@ -27,6 +27,7 @@ func stored(t *testing.T, names ...string) *catalogstore.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(s.Close)
 	for _, name := range names {
 		_, err := s.Unpack(t.Context(), name, catalogstore.Source{}, fstest.MapFS{"c.json": {Data: []byte(`{"schema":"x"}`)}})
@@ -34,6 +35,7 @@ func stored(t *testing.T, names ...string) *catalogstore.Store {
 			t.Fatal(err)
 		}
 	}
+
 	return s
 }
 
@@ -50,6 +52,7 @@ func create(t *testing.T, c client.Client, name string, mode olmv1.AvailabilityM
 	if err := c.Create(t.Context(), catalog); err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() { _ = c.Delete(context.Background(), catalog) })
 }
 

@@ -97,11 +97,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	default:
 	}
+
 	catalog := &olmv1.ClusterCatalog{}
 	err := r.Client.Get(ctx, req.NamespacedName, catalog)
 	if client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, err
 	}
+
 	if err != nil || !catalog.DeletionTimestamp.IsZero() || catalog.Spec.AvailabilityMode == olmv1.AvailabilityModeUnavailable {
 		if !r.Retrievals.Cancel(req.Name) {
 			// Its end enqueues the catalog again, when nothing can be stored any more.
@@ -110,14 +112,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		metrics.Forget(req.Name)
 		return ctrl.Result{}, r.Store.Delete(req.Name)
 	}
+
 	decided := catalog.Status.ResolvedSource
 	if decided == nil || decided.Image == nil {
 		return ctrl.Result{}, nil
 	}
+
 	source := catalogstore.Source{Resolved: decided.Image.Ref}
 	if unpacked := catalog.Status.LastUnpacked; unpacked != nil {
 		source.Since = unpacked.Time
 	}
+
 	return ctrl.Result{}, r.follow(ctx, req.Name, source)
 }
 

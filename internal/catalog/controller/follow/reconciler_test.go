@@ -47,6 +47,7 @@ func newScene(t *testing.T, name string) *scene {
 	if s.store, err = catalogstore.Open(t.TempDir(), catalogstore.Limits{}); err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(s.store.Close)
 	s.follower = &follow.Reconciler{
 		Client: s.client, Store: s.store, Fetcher: s, Retrievals: &pull.Retrievals[catalogstore.Info]{}, Leads: s.leads,
@@ -60,6 +61,7 @@ func newScene(t *testing.T, name string) *scene {
 	if err := s.client.Create(t.Context(), catalog); err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() {
 		_ = s.client.Delete(context.Background(), catalog)
 		_ = s.client.Patch(context.Background(), catalog, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))
@@ -117,6 +119,7 @@ func (s *scene) reconcile() error {
 		default:
 		}
 	})
+
 	req := ctrl.Request{NamespacedName: client.ObjectKey{Name: s.name}}
 	result, err := s.follower.Reconcile(s.t.Context(), req)
 	for s.follower.Retrievals.IsPending(s.name) {
@@ -127,12 +130,14 @@ func (s *scene) reconcile() error {
 		}
 		result, err = s.follower.Reconcile(s.t.Context(), req)
 	}
+
 	if result != (ctrl.Result{}) {
 		s.t.Errorf("the result is %+v", result)
 	}
 	if diff := cmp.Diff(before, s.get()); diff != "" {
 		s.t.Errorf("a follower has written the catalog (-before +after):\n%s", diff)
 	}
+
 	return err
 }
 
@@ -142,6 +147,7 @@ func (s *scene) expect(what, stored string, fetched ...string) {
 	if diff := cmp.Diff(fetched, s.fetched); diff != "" {
 		s.t.Errorf("%s: fetched (-want +got):\n%s", what, diff)
 	}
+
 	s.fetched = nil
 	info, err := s.store.Stored(s.name)
 	switch {
@@ -171,6 +177,7 @@ func TestTheLeaderIsFollowed(t *testing.T) {
 	if info, err := s.store.Stored(s.name); err != nil || !info.Modified.Equal(unpackedAt.Time) {
 		t.Errorf("modified at %v (%v), want what the leader tells", info.Modified, err)
 	}
+
 	s.mustReconcile()
 	s.expect("again", imageOf("1"))
 	s.decide(imageOf("2"))
@@ -194,6 +201,7 @@ func TestLostContentIsFetchedAgain(t *testing.T) {
 	if err := s.store.Delete(s.name); err != nil {
 		t.Fatal(err)
 	}
+
 	s.mustReconcile()
 	s.expect("after it was lost", imageOf("1"), imageOf("1"))
 }
@@ -214,10 +222,12 @@ func TestWhatIsNotOfferedIsRemoved(t *testing.T) {
 			if err := change(s, s.get()); err != nil {
 				t.Fatal(err)
 			}
+
 			s.mustReconcile()
 			s.expect(name, "")
 		})
 	}
+
 	t.Run("gone", func(t *testing.T) {
 		s := newScene(t, "other")
 		if _, err := s.store.Unpack(t.Context(), "no-such-catalog", catalogstore.Source{}, fstest.MapFS{}); err != nil {
@@ -248,6 +258,7 @@ func TestFailuresAreTriedAgain(t *testing.T) {
 		}
 		s.expect("after a failure", imageOf("1"))
 	}
+
 	s.fail = nil
 	s.mustReconcile()
 	s.expect("at last", imageOf("2"), imageOf("2"))

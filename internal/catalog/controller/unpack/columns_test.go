@@ -22,26 +22,32 @@ func (w *world) columns() (names []string, cells []any) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+
 	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, strings.TrimSuffix(config.Host, "/")+"/apis/olm.operatorframework.io/v1/clustercatalogs/"+w.name, nil)
 	if err != nil {
 		w.t.Fatal(err)
 	}
+
 	req.Header.Set("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
 	resp, err := (&http.Client{Transport: transport}).Do(req)
 	if err != nil {
 		w.t.Fatal(err)
 	}
+
 	defer resp.Body.Close()
 	var table metav1.Table
 	if err := json.NewDecoder(resp.Body).Decode(&table); err != nil {
 		w.t.Fatal(err)
 	}
+
 	for _, column := range table.ColumnDefinitions {
 		names = append(names, column.Name)
 	}
+
 	if len(table.Rows) != 1 {
 		w.t.Fatalf("the table is %+v", table)
 	}
+
 	return names, table.Rows[0].Cells
 }
 
@@ -58,6 +64,7 @@ func TestColumns(t *testing.T) {
 	if unpacked, ok := cells[1].(string); !ok || unpacked == "" || cells[2] != "True" {
 		t.Errorf("of a catalog that is served: %v", cells)
 	}
+
 	w.change(func(c *olmv1.ClusterCatalog) { c.Spec.AvailabilityMode = olmv1.AvailabilityModeUnavailable })
 	w.mustReconcile()
 	if _, cells := w.columns(); cells[1] != nil && cells[1] != "" || cells[2] != "False" {

@@ -29,6 +29,7 @@ func (w *world) second() *Reconciler {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+
 	w.t.Cleanup(store.Close)
 	images := image.NewClient(image.Options{Limits: w.images})
 	return &Reconciler{
@@ -55,6 +56,7 @@ func TestTwoControllersDoNotFight(t *testing.T) {
 			}
 		})
 	}
+
 	for i := range 10 {
 		w.change(func(c *olmv1.ClusterCatalog) {
 			c.Spec.Priority = int32(i)
@@ -62,6 +64,7 @@ func TestTwoControllersDoNotFight(t *testing.T) {
 			c.Spec.Source.Image.PollIntervalMinutes = ptr.To(int32(i + 1))
 		})
 	}
+
 	work.Wait()
 	for range 2 {
 		for _, r := range controllers {
@@ -70,6 +73,7 @@ func TestTwoControllersDoNotFight(t *testing.T) {
 			}
 		}
 	}
+
 	w.expect(unpacked, served)
 	catalog := w.get()
 	for i, r := range controllers {
@@ -78,9 +82,11 @@ func TestTwoControllersDoNotFight(t *testing.T) {
 			t.Errorf("controller %d has stored %+v (%v), the status says %+v", i, info, err, catalog.Status.ResolvedSource)
 		}
 	}
+
 	if len(catalog.Finalizers) != 1 || catalog.Labels["olm.operatorframework.io/metadata.name"] != w.name {
 		t.Errorf("finalizers are %v and labels %v", catalog.Finalizers, catalog.Labels)
 	}
+
 	// Each says when it was last unpacked from what it has stored itself; once there is only
 	// one, nothing changes any more.
 	w.mustReconcile()
@@ -115,6 +121,7 @@ func TestAChangeThatWasNotSeenIsNotOverwritten(t *testing.T) {
 	if conditions := w.get().Status.Conditions; len(conditions) > 0 {
 		t.Errorf("the status tells of a spec that is no more: %+v", conditions)
 	}
+
 	w.reconcil.BaseURL = baseURL
 	w.mustReconcile()
 	w.expectUnavailable()
@@ -178,11 +185,14 @@ func TestARetrievalEndsWithWhatAskedForIt(t *testing.T) {
 				if !strings.HasSuffix(r.URL.Path, "/v1") {
 					return false
 				}
+
 				asked <- struct{}{}
 				<-r.Context().Done()
 				left <- struct{}{}
+
 				return true
 			}
+
 			w.answer.Store(&silent)
 			w.create("v1", 0)
 
@@ -191,6 +201,7 @@ func TestARetrievalEndsWithWhatAskedForIt(t *testing.T) {
 			if _, err := w.reconcil.lifecycle().Reconcile(t.Context(), req); err != nil {
 				t.Fatal(err)
 			}
+
 			<-asked
 			if conditions := w.get().Status.Conditions; len(conditions) > 0 {
 				t.Errorf("conditions are %+v while the retrieval runs, want none", conditions)

@@ -63,10 +63,12 @@ func pinned(catalog *olmv1.ClusterCatalog) string {
 	if resolved == nil || resolved.Image == nil || pollInterval(*catalog.Spec.Source.Image) > 0 {
 		return ""
 	}
+
 	done := meta.FindStatusCondition(catalog.Status.Conditions, olmv1.TypeProgressing)
 	if done == nil || done.Reason != olmv1.ReasonSucceeded || done.ObservedGeneration != catalog.Generation {
 		return ""
 	}
+
 	return resolved.Image.Ref
 }
 
@@ -117,12 +119,14 @@ func (r *Reconciler) summarize(catalog *olmv1.ClusterCatalog, err error) {
 	if errors.Is(err, pull.ErrRetrieving) {
 		return
 	}
+
 	serves := r.Store.Serves(catalog.Name)
 	if !serves {
 		catalog.Status.ResolvedSource = nil
 		catalog.Status.URLs = nil
 		catalog.Status.LastUnpacked = nil
 	}
+
 	for _, condition := range []metav1.Condition{progressing(catalog, err), serving(catalog, serves)} {
 		conditions.Set(&catalog.Status.Conditions, catalog.Generation, condition)
 	}
@@ -143,6 +147,7 @@ func progressing(catalog *olmv1.ClusterCatalog, err error) metav1.Condition {
 	default:
 		condition.Message = messageUnpacked
 	}
+
 	return condition
 }
 
@@ -158,5 +163,6 @@ func serving(catalog *olmv1.ClusterCatalog, serves bool) metav1.Condition {
 	default:
 		condition.Reason, condition.Message = olmv1.ReasonUnavailable, messageNothing
 	}
+
 	return condition
 }

@@ -51,6 +51,7 @@ func TestJitterIsTheCatalogsOwn(t *testing.T) {
 	if a == b || a != jitterOf("1") || a < 0 || a >= 1 || b < 0 || b >= 1 {
 		t.Errorf("shares are %v and %v", a, b)
 	}
+
 	// The pages say how much later than asked for the registry may be looked at: a tenth.
 	for _, share := range []float64{0, a, b, 0.999999} {
 		if got := jitter(10*time.Minute, share); got < 0 || got >= time.Minute {
@@ -72,6 +73,7 @@ func TestPinned(t *testing.T) {
 		change(catalog)
 		return catalog
 	}
+
 	for name, test := range map[string]struct {
 		catalog *olmv1.ClusterCatalog
 		want    string

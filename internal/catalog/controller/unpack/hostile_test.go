@@ -46,11 +46,13 @@ func packed(t *testing.T, entries ...entry) []byte {
 			t.Fatal(err)
 		}
 	}
+
 	// An archive may promise more than it has.
 	_ = w.Flush()
 	if err := z.Close(); err != nil {
 		t.Fatal(err)
 	}
+
 	return out.Bytes()
 }
 
@@ -64,9 +66,11 @@ func zeros(t *testing.T, megabytes int) []byte {
 			t.Fatal(err)
 		}
 	}
+
 	if err := z.Close(); err != nil {
 		t.Fatal(err)
 	}
+
 	return out.Bytes()
 }
 
@@ -95,6 +99,7 @@ func TestHostileImages(t *testing.T) {
 	for i := range 1200 {
 		many = append(many, regular(fmt.Sprintf("%d.json", i), "{}"))
 	}
+
 	cut := packed(t, regular("a.json", strings.Repeat(good, 1000)))
 	for name, test := range map[string]struct {
 		layer []byte
@@ -142,6 +147,7 @@ func (w *world) expectRefused(want string) {
 	if _, err := w.reconcile(); (err != nil) != strings.HasPrefix(want, "True/Retrying") {
 		w.t.Errorf("reconciling gives %v, want %s", err, want)
 	}
+
 	w.expect("Progressing "+want, served)
 	w.refused = w.get().Status.Conditions[0].Message
 	if got := w.content(); got != good {
@@ -150,6 +156,7 @@ func (w *world) expectRefused(want string) {
 	if left, _ := os.ReadDir(filepath.Join(w.dir, ".scratch")); len(left) > 0 {
 		w.t.Errorf("of the image is left %v", left)
 	}
+
 	// A good image is taken up again.
 	w.answer.Store(nil)
 	w.pushCatalog("v1", better)
@@ -187,6 +194,7 @@ func TestNoMatchingPlatform(t *testing.T) {
 			"mediaType": typeManifest, "digest": sum, "size": 500, "platform": map[string]any{"os": "plan9", "architecture": "mips"},
 		}},
 	})
+
 	w.expectRefused("False/Blocked: ")
 	if !strings.Contains(w.refused, "plan9/mips") {
 		t.Errorf("%q does not name the platforms that there are", w.refused)
@@ -226,6 +234,7 @@ func TestARegistryThatLies(t *testing.T) {
 				test.answer(rw, bytes.Clone(layer))
 				return true
 			}
+
 			w.answer.Store(&answer)
 			w.expectRefused(test.want)
 			if message := w.refused; !strings.Contains(message, digest(layer)) {
@@ -251,6 +260,7 @@ func TestACatalogForWhichThereIsNoSpace(t *testing.T) {
 		if _, err := w.reconcile(); err == nil {
 			t.Errorf("no space %s: no error", name)
 		}
+
 		w.expect("Progressing True/Retrying: ", served)
 		const advice = "of 5Mi are in use, and this catalog needs more; delete catalogs, or raise --catalogs-size-limit and the size of its volume"
 		if message := w.get().Status.Conditions[0].Message; !strings.Contains(message, "the store of catalogs is full: ") || !strings.HasSuffix(message, advice) {

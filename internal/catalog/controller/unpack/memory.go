@@ -71,6 +71,7 @@ func (m *memory) pin(name, ref, resolved string) string {
 	if r := m.catalogs[name]; r != nil && r.pinRef == ref {
 		return r.pinned
 	}
+
 	return ""
 }
 

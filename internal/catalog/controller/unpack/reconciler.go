@@ -133,11 +133,13 @@ func (r *Reconciler) label(ctx context.Context, catalog *olmv1.ClusterCatalog) e
 	if catalog.Labels[olmv1.LabelMetadataName] == catalog.Name {
 		return nil
 	}
+
 	before := catalog.DeepCopy()
 	metav1.SetMetaDataLabel(&catalog.ObjectMeta, olmv1.LabelMetadataName, catalog.Name)
 	if err := r.Client.Patch(ctx, catalog, client.MergeFrom(before)); err != nil {
 		return reconcile.Retry(olmv1.ReasonRetrying, fmt.Errorf("labelling the catalog with its name: %w", err))
 	}
+
 	return nil
 }
 
@@ -158,11 +160,13 @@ func (r *Reconciler) remove(_ context.Context, catalog *olmv1.ClusterCatalog) er
 	if !r.Retrievals.Cancel(catalog.Name) {
 		return reconcile.Wait(olmv1.ReasonRetrying, 0, pull.ErrRetrieving)
 	}
+
 	r.memory.forget(catalog.Name)
 	metrics.Forget(catalog.Name)
 	if err := r.Store.Delete(catalog.Name); err != nil {
 		return reconcile.Retry(olmv1.ReasonRetrying, err)
 	}
+
 	return nil
 }
 
@@ -173,6 +177,7 @@ func (r *Reconciler) bringUpToDate(ctx context.Context, catalog *olmv1.ClusterCa
 	if image == nil {
 		return reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf("source type %q is not known: set spec.source.type to Image and spec.source.image", catalog.Spec.Source.Type))
 	}
+
 	stored, err := r.stored(catalog.Name)
 	if err != nil {
 		return reconcile.Retry(olmv1.ReasonRetrying, err)
@@ -181,6 +186,7 @@ func (r *Reconciler) bringUpToDate(ctx context.Context, catalog *olmv1.ClusterCa
 		// An earlier process may have stored it.
 		metrics.Stored(catalog.Name, stored.Bytes, stored.Blobs)
 	}
+
 	request := catalog.Annotations[olmv1.AnnotationRefresh]
 	requested := isRequested(request, r.memory.refreshed(catalog.Name), stored)
 	isNeeded := requested || isDue(*image, stored, r.Clock.Now(), jitterOf(catalog.UID))
@@ -203,6 +209,7 @@ func (r *Reconciler) bringUpToDate(ctx context.Context, catalog *olmv1.ClusterCa
 	if err != nil {
 		return r.failed(catalog, err)
 	}
+
 	r.publish(catalog, info)
 	return nil
 }
@@ -229,6 +236,7 @@ func (r *Reconciler) retrieve(ctx context.Context, catalog *olmv1.ClusterCatalog
 	if stored == nil || stored.Ref == "" {
 		source.Resolved = r.memory.pin(catalog.Name, source.Ref, pinned(catalog))
 	}
+
 	// Content that was lost is no reason to look at the registry, a person's wish is.
 	if source.Resolved != "" && (stored == nil || !requested) {
 		info, err := r.take(ctx, catalog.Name, source, stored)
@@ -238,10 +246,12 @@ func (r *Reconciler) retrieve(ctx context.Context, catalog *olmv1.ClusterCatalog
 		// The registry has dropped it: what the tag gives now is all there is.
 		r.memory.forget(catalog.Name)
 	}
+
 	var err error
 	if source.Resolved, err = r.Resolver.Resolve(ctx, source.Ref); err != nil {
 		return catalogstore.Info{}, err
 	}
+
 	return r.take(ctx, catalog.Name, source, stored)
 }
 
@@ -259,6 +269,7 @@ func (r *Reconciler) fetch(ctx context.Context, name string, source catalogstore
 	if err := r.memory.refused(name, source.Resolved); err != nil {
 		return catalogstore.Info{}, err
 	}
+
 	ctrl.LoggerFrom(ctx).Info("Unpacking a catalog", "image", source.Resolved)
 	info, err := r.Fetcher.Fetch(ctx, name, source)
 	switch {
@@ -267,6 +278,7 @@ func (r *Reconciler) fetch(ctx context.Context, name string, source catalogstore
 	case fetch.IsContent(err):
 		r.memory.refuse(name, source.Resolved, err)
 	}
+
 	return info, err
 }
 
@@ -313,14 +325,17 @@ func (r *Reconciler) again(catalog *olmv1.ClusterCatalog) time.Duration {
 	if !isAvailable(catalog) {
 		return 0
 	}
+
 	info, err := r.Store.Stored(catalog.Name)
 	if err != nil {
 		// Its loss has woken the controller again.
 		return 0
 	}
+
 	at := dueAt(*catalog.Spec.Source.Image, info, jitterOf(catalog.UID))
 	if at.IsZero() {
 		return 0
 	}
+
 	return max(at.Sub(r.Clock.Now()), time.Second)
 }

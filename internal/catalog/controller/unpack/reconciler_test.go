@@ -39,6 +39,7 @@ func TestAGoodCatalog(t *testing.T) {
 	if result := w.mustReconcile(); result != (ctrl.Result{}) {
 		t.Errorf("result is %+v, want to wait for a change", result)
 	}
+
 	w.expect(unpacked, served)
 	catalog := w.get()
 	wantLabels := map[string]string{"olm.operatorframework.io/metadata.name": w.name, "example.com/support": "true"}
@@ -48,6 +49,7 @@ func TestAGoodCatalog(t *testing.T) {
 	if diff := cmp.Diff([]string{"olm.operatorframework.io/delete-server-cache"}, catalog.Finalizers); diff != "" {
 		t.Errorf("finalizers (-want +got):\n%s", diff)
 	}
+
 	want := olmv1.ClusterCatalogStatus{
 		ResolvedSource: &olmv1.ResolvedCatalogSource{Type: "Image", Image: &olmv1.ResolvedImageSource{Ref: resolved}},
 		URLs:           &olmv1.ClusterCatalogURLs{Base: "https://catalogd.example/catalogs/" + w.name},
@@ -69,6 +71,7 @@ func TestAGoodCatalog(t *testing.T) {
 	if again := w.get(); again.ResourceVersion != catalog.ResourceVersion {
 		t.Error("a second reconciliation has written the catalog")
 	}
+
 	w.change(func(c *olmv1.ClusterCatalog) {
 		c.Labels["olm.operatorframework.io/metadata.name"] = "x"
 		c.Spec.Priority = 1000
@@ -114,6 +117,7 @@ func (w *world) measured(name string) float64 {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+
 	for _, family := range families {
 		for _, metric := range family.GetMetric() {
 			for _, label := range metric.GetLabel() {
@@ -123,6 +127,7 @@ func (w *world) measured(name string) float64 {
 			}
 		}
 	}
+
 	return 0
 }
 
@@ -135,16 +140,19 @@ func TestPolling(t *testing.T) {
 	if result.RequeueAfter < 9*time.Minute || result.RequeueAfter > 12*time.Minute {
 		t.Errorf("the first poll is in %v, want about 10 minutes", result.RequeueAfter)
 	}
+
 	second := w.pushCatalog("v1", better)
 	w.mustReconcile()
 	if got := w.get().Status.ResolvedSource.Image.Ref; got != first || w.content() != good {
 		t.Errorf("before it is time to poll: resolved is %s, want %s", got, first)
 	}
+
 	w.clock.SetTime(w.clock.Now().Add(12 * time.Minute))
 	w.mustReconcile()
 	if got := w.get().Status.ResolvedSource.Image.Ref; got != second || w.content() != better {
 		t.Errorf("after the poll: resolved is %s, want %s", got, second)
 	}
+
 	w.expect(unpacked, served)
 
 	// A poll that finds nothing new only looks.
@@ -157,6 +165,7 @@ func TestPolling(t *testing.T) {
 	if w.asked.Load() == asked || w.blobs.Load() != blobs || result.RequeueAfter < 9*time.Minute {
 		t.Errorf("asked %d times and pulled %d parts of images, next poll in %v", w.asked.Load()-asked, w.blobs.Load()-blobs, result.RequeueAfter)
 	}
+
 	// Nor is the same image pulled when another process finds it.
 	w.start()
 	w.clock.SetTime(w.clock.Now().Add(36 * time.Minute))
@@ -182,17 +191,20 @@ func TestWithoutPollingAMovedTagIsNotPickedUp(t *testing.T) {
 	if err := os.RemoveAll(w.dir); err != nil {
 		t.Fatal(err)
 	}
+
 	w.start()
 	w.down.Store(true)
 	if _, err := w.reconcile(); err == nil {
 		t.Error("no error though the registry is down")
 	}
+
 	w.expect("Progressing True/Retrying: ", nothing)
 	w.down.Store(false)
 	w.mustReconcile()
 	if got := w.get().Status.ResolvedSource.Image.Ref; got != first || w.content() != good {
 		t.Errorf("after the store was lost: resolved is %s, want %s", got, first)
 	}
+
 	// Another reference is.
 	second := w.pushCatalog("v2", better)
 	w.change(func(c *olmv1.ClusterCatalog) { c.Spec.Source.Image.Ref = w.ref("v2") })
@@ -233,11 +245,13 @@ func TestANewLeaderPicksUpNoMovedTag(t *testing.T) {
 			if _, err := w.reconcil.Fetcher.Fetch(t.Context(), w.name, followed); err != nil {
 				t.Fatal(err)
 			}
+
 			if test.requested {
 				w.change(func(c *olmv1.ClusterCatalog) {
 					c.Annotations = map[string]string{olmv1.AnnotationRefresh: time.Now().Add(time.Hour).Format(time.RFC3339Nano)}
 				})
 			}
+
 			asked := w.asked.Load()
 			if test.behind {
 				// It is known still when the registry does not answer at first.
@@ -247,6 +261,7 @@ func TestANewLeaderPicksUpNoMovedTag(t *testing.T) {
 				}
 				w.down.Store(false)
 			}
+
 			w.mustReconcile()
 			want, content := decided, good
 			if test.moves {
@@ -258,6 +273,7 @@ func TestANewLeaderPicksUpNoMovedTag(t *testing.T) {
 			if n := w.asked.Load() - asked; !test.behind && !test.moves && n != 0 {
 				t.Errorf("the registry was asked %d times", n)
 			}
+
 			// It goes on as the one before it did.
 			asked = w.asked.Load()
 			w.mustReconcile()
@@ -296,6 +312,7 @@ func TestBadImages(t *testing.T) {
 			if _, err := w.reconcile(); !errors.Is(err, ctrlreconcile.TerminalError(nil)) {
 				t.Errorf("error is %v, want one that is not tried again", err)
 			}
+
 			w.expect(want, nothing)
 			golden.Check(t, "bad-images/"+strings.ReplaceAll(name, " ", "-")+".txt", []byte(w.conditions()))
 			if status := w.get().Status; status.URLs != nil || status.ResolvedSource != nil || status.LastUnpacked != nil {
@@ -308,10 +325,12 @@ func TestBadImages(t *testing.T) {
 			if result := w.mustReconcile(); result.RequeueAfter < 9*time.Minute || result.RequeueAfter > 11*time.Minute {
 				t.Errorf("asked again in %v, want about 10 minutes", result.RequeueAfter)
 			}
+
 			w.expect(want, nothing)
 			if n := w.asked.Load() - asked; n > 2 {
 				t.Errorf("the registry was asked %d times, want only for the digest", n)
 			}
+
 			w.pushCatalog("v1", better)
 			w.mustReconcile()
 			w.expect(unpacked, served)
@@ -340,6 +359,7 @@ func TestACatalogOverTheLimitIsBlocked(t *testing.T) {
 	if _, err := w.reconcile(); err == nil {
 		t.Error("no error")
 	}
+
 	w.expect("Progressing False/Blocked: p/catalog.json: document 1 (line 1, byte 0): is larger than 20 bytes", nothing)
 }
 
@@ -349,6 +369,7 @@ func TestARegistryThatFailsIsTriedAgain(t *testing.T) {
 	if _, err := w.reconcile(); err == nil || errors.Is(err, ctrlreconcile.TerminalError(nil)) {
 		t.Errorf("error is %v, want one that is tried again", err)
 	}
+
 	w.expect("Progressing True/Retrying: check the name and the tag", nothing)
 
 	w.pushCatalog("v1", good)
@@ -360,6 +381,7 @@ func TestARegistryThatFailsIsTriedAgain(t *testing.T) {
 	if _, err := w.reconcile(); err == nil {
 		t.Error("no error though the registry is down")
 	}
+
 	w.expect("Progressing True/Retrying: resolve image", served)
 	w.down.Store(false)
 	w.mustReconcile()
@@ -376,6 +398,7 @@ func TestUnavailable(t *testing.T) {
 		if result := w.mustReconcile(); result != (ctrl.Result{}) {
 			t.Errorf("result is %+v, want no polling", result)
 		}
+
 		const message = "Catalog availability mode is set to Unavailable"
 		w.expect("Progressing True/Succeeded: "+message, "Serving False/UserSpecifiedUnavailable: "+message)
 		catalog := w.get()
@@ -389,6 +412,7 @@ func TestUnavailable(t *testing.T) {
 			t.Error("content is still served")
 		}
 	}
+
 	w.change(func(c *olmv1.ClusterCatalog) { c.Spec.AvailabilityMode = olmv1.AvailabilityModeAvailable })
 	w.mustReconcile()
 	w.expect(unpacked, served)
@@ -405,6 +429,7 @@ func TestDeletionRemovesTheContent(t *testing.T) {
 	if err := w.client.Delete(t.Context(), w.get()); err != nil {
 		t.Fatal(err)
 	}
+
 	w.mustReconcile()
 	if err := w.client.Get(t.Context(), client.ObjectKey{Name: w.name}, &olmv1.ClusterCatalog{}); !apierrors.IsNotFound(err) {
 		t.Errorf("getting the catalog: %v, want it to be gone", err)
@@ -415,6 +440,7 @@ func TestDeletionRemovesTheContent(t *testing.T) {
 	if names := w.store.Names(); len(names) > 0 {
 		t.Errorf("the store has %v, want nothing", names)
 	}
+
 	w.mustReconcile() // It is gone.
 }
 
@@ -437,10 +463,12 @@ func TestALostStoreIsFilledAgain(t *testing.T) {
 			if err := damage(w.dir, filepath.Join(w.dir, "content", info.Sum)); err != nil {
 				t.Fatal(err)
 			}
+
 			w.store.Check()
 			if diff := cmp.Diff([]string{w.name}, woken); diff != "" {
 				t.Errorf("woken (-want +got):\n%s", diff)
 			}
+
 			w.mustReconcile()
 			w.expect(unpacked, served)
 			if w.content() != good {

@@ -21,6 +21,7 @@ func TestARequestedRefreshLooksOnceAtTheRegistry(t *testing.T) {
 	if got := w.content(); got != good {
 		t.Fatalf("content is %q before a refresh was asked for", got)
 	}
+
 	w.change(func(c *olmv1.ClusterCatalog) {
 		c.Annotations = map[string]string{olmv1.AnnotationRefresh: time.Now().Add(time.Hour).Format(time.RFC3339Nano)}
 	})
@@ -28,6 +29,7 @@ func TestARequestedRefreshLooksOnceAtTheRegistry(t *testing.T) {
 	if got := w.content(); got != better {
 		t.Errorf("content is %q after a refresh was asked for", got)
 	}
+
 	asked := w.asked.Load()
 	w.mustReconcile()
 	if now := w.asked.Load(); now != asked {
@@ -48,6 +50,7 @@ func TestARefreshPullsAgainWhatWasRefused(t *testing.T) {
 		_, _ = rw.Write(append(bytes.Clone(layer), layer...))
 		return true
 	}
+
 	w.answer.Store(&answer)
 	w.create("v1", 10)
 	w.mustReconcile()

@@ -86,8 +86,10 @@ func newWorld(t *testing.T) *world {
 			http.Error(rw, "down", http.StatusInternalServerError)
 			return
 		}
+
 		content.ServeHTTP(rw, r)
 	}))
+
 	t.Cleanup(server.Close)
 	w.host = strings.TrimPrefix(server.URL, "http://")
 	w.start()
@@ -99,9 +101,11 @@ func newWorld(t *testing.T) *world {
 		if err := w.client.Delete(ctx, catalog); apierrors.IsNotFound(err) {
 			return
 		}
+
 		patch := client.RawPatch(ctrlPatchType, []byte(`{"metadata":{"finalizers":null}}`))
 		_ = w.client.Patch(ctx, catalog, patch) // It may be gone by now.
 	})
+
 	return w
 }
 
@@ -113,10 +117,12 @@ func (w *world) start() {
 	if w.store != nil {
 		w.store.Close()
 	}
+
 	var err error
 	if w.store, err = catalogstore.Open(w.dir, w.limits); err != nil {
 		w.t.Fatal(err)
 	}
+
 	images := image.NewClient(image.Options{Limits: w.images})
 	w.reconcil = &Reconciler{
 		Client: w.client, Store: w.store, Fetcher: fetch.New(images, w.store), Resolver: images,
@@ -148,9 +154,11 @@ func (w *world) push(tag string, labels map[string]string, files ...file) string
 			w.t.Fatal(err)
 		}
 	}
+
 	if err := tw.Close(); err != nil {
 		w.t.Fatal(err)
 	}
+
 	return w.pushLayer(tag, labels, "application/vnd.oci.image.layer.v1.tar", archive.Bytes())
 }
 
@@ -195,11 +203,13 @@ func (w *world) send(method, path, contentType string, data []byte) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+
 	req.Header.Set("Content-Type", contentType)
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		w.t.Fatal(err)
 	}
+
 	_ = resp.Body.Close()
 	if resp.StatusCode != http.StatusCreated {
 		w.t.Fatalf("%s %s: %s", method, path, resp.Status)
@@ -267,6 +277,7 @@ func reconcileToEnd(ctx context.Context, r *Reconciler, name string) (ctrl.Resul
 		default:
 		}
 	})
+
 	for {
 		result, err := r.lifecycle().Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKey{Name: name}})
 		if r.Retrievals.IsPending(name) {
@@ -305,11 +316,13 @@ func (w *world) content() string {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+
 	defer content.Close()
 	text, err := io.ReadAll(content.All().Reader())
 	if err != nil {
 		w.t.Fatal(err)
 	}
+
 	return string(text)
 }
 
@@ -321,6 +334,7 @@ func (w *world) expect(want ...string) {
 	if len(catalog.Status.Conditions) != len(want) {
 		w.t.Fatalf("there are %d conditions, want %d: %+v", len(catalog.Status.Conditions), len(want), catalog.Status.Conditions)
 	}
+
 	for i, c := range catalog.Status.Conditions {
 		head, message, _ := strings.Cut(want[i], ": ")
 		if got := fmt.Sprintf("%s %s/%s", c.Type, c.Status, c.Reason); got != head || !strings.Contains(c.Message, message) {

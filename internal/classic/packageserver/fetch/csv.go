@@ -73,6 +73,7 @@ func parse(text string) (*csv, error) {
 	if text == "" {
 		return nil, errors.New("the bundle has no ClusterServiceVersion")
 	}
+
 	var c csv
 	if err := json.Unmarshal([]byte(text), &c); err != nil {
 		return nil, fmt.Errorf("the ClusterServiceVersion of the bundle: %w", err)
@@ -107,9 +108,11 @@ func (c *csv) images() []string {
 			add(container.Image)
 		}
 	}
+
 	for _, related := range c.Spec.RelatedImages {
 		add(related.Image)
 	}
+
 	return all
 }
 
@@ -130,6 +133,7 @@ func (c *csv) labels() map[string]string {
 			all[usual] = packagesv1.LabelSupported
 		}
 	}
+
 	return all
 }
 
@@ -138,15 +142,18 @@ func (c *csv) icon() index.Icon {
 	if len(c.Spec.Icon) == 0 {
 		return index.Icon{}
 	}
+
 	first := c.Spec.Icon[0]
 	if len(first.Data) > base64.StdEncoding.EncodedLen(maxIconBytes) {
 		return index.Icon{}
 	}
+
 	// Some authors leave the padding out, and some break the lines; the decoder minds the first only.
 	data, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(strings.TrimSpace(first.Data), "="))
 	if err != nil {
 		return index.Icon{}
 	}
+
 	return index.Icon{MediaType: first.MediaType, Data: data}
 }
 
@@ -165,6 +172,7 @@ func newestFirst(entries []packagesv1.ChannelEntry) []packagesv1.ChannelEntry {
 		}
 		all = append(all, r)
 	}
+
 	slices.SortFunc(all, func(a, b ranked) int {
 		switch {
 		case a.version != nil && b.version != nil:
@@ -176,9 +184,11 @@ func newestFirst(entries []packagesv1.ChannelEntry) []packagesv1.ChannelEntry {
 		}
 		return cmp.Compare(a.Name, b.Name)
 	})
+
 	sorted := make([]packagesv1.ChannelEntry, 0, len(all))
 	for _, r := range all {
 		sorted = append(sorted, r.ChannelEntry)
 	}
+
 	return sorted
 }

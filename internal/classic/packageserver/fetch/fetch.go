@@ -54,10 +54,12 @@ func Packages(ctx context.Context, client registrypb.RegistryClient, limits Limi
 	if err != nil {
 		return nil, err
 	}
+
 	entries, err := channelEntries(ctx, client, limits)
 	if err != nil {
 		return nil, err
 	}
+
 	reading, ctx := errgroup.WithContext(ctx)
 	pending := make(chan string)
 	reading.Go(func() error {
@@ -71,6 +73,7 @@ func Packages(ctx context.Context, client registrypb.RegistryClient, limits Limi
 		}
 		return nil
 	})
+
 	var (
 		mu    sync.Mutex
 		read  []*index.Package
@@ -87,6 +90,7 @@ func Packages(ctx context.Context, client registrypb.RegistryClient, limits Limi
 				if p == nil {
 					continue
 				}
+
 				mu.Lock()
 				read = append(read, p)
 				bytes += p.Bytes()
@@ -99,9 +103,11 @@ func Packages(ctx context.Context, client registrypb.RegistryClient, limits Limi
 			return nil
 		})
 	}
+
 	if err := reading.Wait(); err != nil {
 		return nil, err
 	}
+
 	return read, nil
 }
 
@@ -113,6 +119,7 @@ func packageNames(ctx context.Context, client registrypb.RegistryClient, limits 
 	if err != nil {
 		return nil, fmt.Errorf("listing the packages of the catalog: %w", err)
 	}
+
 	var names []string
 	for {
 		p, err := stream.Recv()
@@ -125,11 +132,13 @@ func packageNames(ctx context.Context, client registrypb.RegistryClient, limits 
 		if p.GetName() == "" {
 			continue
 		}
+
 		names = append(names, strings.Clone(p.GetName()))
 		if len(names) > limits.Packages {
 			return nil, fmt.Errorf("the catalog has more than %d packages", limits.Packages)
 		}
 	}
+
 	slices.Sort(names)
 	return slices.Compact(names), nil
 }
@@ -145,6 +154,7 @@ func channelEntries(ctx context.Context, client registrypb.RegistryClient, limit
 	if err != nil {
 		return nil, fmt.Errorf("listing the bundles of the catalog: %w", err)
 	}
+
 	entries := map[place][]packagesv1.ChannelEntry{}
 	for n := 0; ; n++ {
 		b, err := stream.Recv()
@@ -160,6 +170,7 @@ func channelEntries(ctx context.Context, client registrypb.RegistryClient, limit
 		if slices.ContainsFunc(b.GetProperties(), func(p *registrypb.Property) bool { return p.GetType() == propertyDeprecated }) {
 			continue
 		}
+
 		at := place{b.GetPackageName(), b.GetChannelName()}
 		entries[at] = append(entries[at], packagesv1.ChannelEntry{
 			Name: b.GetCsvName(), Version: b.GetVersion(), Deprecation: deprecation(b.GetDeprecation()),
@@ -199,16 +210,19 @@ func (r *reader) read(ctx context.Context, name string) (*index.Package, error) 
 		r.log.Info("A package is left out: it has too many channels", "package", name, "channels", len(answer.GetChannels()), "limit", r.limits.Channels)
 		return nil, nil
 	}
+
 	heads, err := r.heads(ctx, name, answer.GetChannels())
 	if err != nil || len(heads) == 0 {
 		return nil, err
 	}
+
 	made := assemble(answer, heads)
 	p, err := r.packer.Pack(made.status, made.labels, made.icon)
 	if err != nil {
 		r.log.Info("A package is left out", "package", name, "error", err.Error())
 		return nil, nil
 	}
+
 	return p, nil
 }
 
@@ -227,10 +241,12 @@ func (r *reader) heads(ctx context.Context, name string, channels []*registrypb.
 			if err != nil && gone(ctx, err) {
 				return nil, fmt.Errorf("reading bundle %q of package %q: %w", c.GetCsvName(), name, err)
 			}
+
 			found.err = err
 			if err == nil {
 				found.head, found.err = parse(bundle.GetCsvJson())
 			}
+
 			known[c.GetCsvName()] = found
 		}
 		if found.err != nil {
@@ -240,6 +256,7 @@ func (r *reader) heads(ctx context.Context, name string, channels []*registrypb.
 		}
 		heads = append(heads, channelHead{channel: c, csv: found.head, entries: r.entries[place{name, c.GetName()}]})
 	}
+
 	return heads, nil
 }
 
@@ -279,6 +296,7 @@ func assemble(p *registrypb.Package, heads []channelHead) made {
 			Deprecation: deprecation(h.channel.GetDeprecation()), Entries: newestFirst(h.entries),
 		})
 	}
+
 	// What the package as a whole says of itself is what the head of its default channel says: of the
 	// first channel when there is no default, or when it was left out.
 	def := slices.IndexFunc(heads, func(h channelHead) bool { return h.channel.GetName() == s.DefaultChannel })
@@ -288,10 +306,12 @@ func assemble(p *registrypb.Package, heads []channelHead) made {
 			s.DefaultChannel = heads[0].channel.GetName()
 		}
 	}
+
 	head := heads[def]
 	s.Provider = operatorsv1alpha1.AppLink{Name: head.csv.Spec.Provider.Name, URL: head.csv.Spec.Provider.URL}
 	icon := head.csv.icon()
 	icon.ETag = index.ETag(s.PackageName, head.channel.GetName(), head.name())
+
 	return made{status: s, labels: head.csv.labels(), icon: icon}
 }
 

@@ -81,6 +81,7 @@ func dial(t testing.TB, c registrypb.RegistryServer) registrypb.RegistryClient {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	server := grpc.NewServer()
 	registrypb.RegisterRegistryServer(server, c)
 	ended := make(chan error, 1)
@@ -89,6 +90,7 @@ func dial(t testing.TB, c registrypb.RegistryServer) registrypb.RegistryClient {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() {
 		_ = connection.Close() // Nothing depends on it.
 		server.Stop()
@@ -96,6 +98,7 @@ func dial(t testing.TB, c registrypb.RegistryServer) registrypb.RegistryClient {
 			t.Error(err)
 		}
 	})
+
 	return registrypb.NewRegistryClient(connection)
 }
 
@@ -120,12 +123,15 @@ func served(t *testing.T, packages []*index.Package) map[string]packagesv1.Packa
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		var m packagesv1.PackageManifest
 		if err := json.Unmarshal(text, &m); err != nil {
 			t.Fatal(err)
 		}
+
 		all[m.Name] = m
 	}
+
 	return all
 }
 
@@ -176,6 +182,7 @@ func TestPackages(t *testing.T) {
 			"plum.v3": csv("plum.v3", `{"provider":{"name":"Other"}}`),
 		},
 	}
+
 	got := manifests(t, c)["plum"]
 	stable := packagesv1.CSVDescription{
 		DisplayName: "Plum", Version: "1.10.0", LongDescription: "About plums", Maturity: "ripe", MinKubeVersion: "1.16", Keywords: []string{"fruit"},
@@ -186,6 +193,7 @@ func TestPackages(t *testing.T) {
 		APIServiceDefinitions:     operatorsv1alpha1.APIServiceDefinitions{Required: []operatorsv1alpha1.APIServiceDescription{{Name: "pits", Group: "g", Version: "v1", Kind: "Pit"}}},
 		RelatedImages:             []string{"quay.io/a", "quay.io/b", "quay.io/i", "quay.io/x"},
 	}
+
 	stable.NativeAPIs = got.Status.Channels[2].CurrentCSVDesc.NativeAPIs
 	want := packagesv1.PackageStatus{
 		PackageName: "plum", DefaultChannel: "stable", Deprecation: &packagesv1.Deprecation{Message: "use prune"}, Provider: stable.Provider,
@@ -207,6 +215,7 @@ func TestPackages(t *testing.T) {
 	if n := stable.NativeAPIs; len(n) != 1 || n[0].Kind != "Deployment" {
 		t.Errorf("native APIs are %v", n)
 	}
+
 	labels := map[string]string{
 		"catalog": "c", "catalog-namespace": "n", "provider": "Orchard", "provider-url": "https://orchard.example.com", "color": "blue",
 		"operatorframework.io/arch.arm64": "supported", "operatorframework.io/os.linux": "supported",
@@ -214,6 +223,7 @@ func TestPackages(t *testing.T) {
 	if diff := cmp.Diff(labels, got.Labels); diff != "" {
 		t.Errorf("labels (-want +got):\n%s", diff)
 	}
+
 	slices.Sort(c.asked)
 	if diff := cmp.Diff([]string{"plum.v2", "plum.v3"}, c.asked); diff != "" {
 		t.Errorf("bundles that were asked for (-want +got):\n%s", diff)
@@ -247,21 +257,26 @@ func TestPartsThatCannotBeRead(t *testing.T) {
 			for _, head := range []string{"p.v1", "p.v2", "p.v3", "sound.v1"} {
 				c.csvs[head] = csv(head, "{}")
 			}
+
 			for head, text := range of.csvs {
 				c.csvs[head] = text
 			}
+
 			got := manifests(t, c)
 			if _, ok := got["sound"]; !ok {
 				t.Error("the other package is missing")
 			}
+
 			p, ok := got["p"]
 			if ok != (of.want != nil) {
 				t.Fatalf("the package is served: %t", ok)
 			}
+
 			var names []string
 			for _, channel := range p.Status.Channels {
 				names = append(names, channel.Name)
 			}
+
 			if diff := cmp.Diff(of.want, names); diff != "" || p.Status.DefaultChannel != of.def {
 				t.Errorf("the default channel is %q, channels (-want +got):\n%s", p.Status.DefaultChannel, diff)
 			}
@@ -280,6 +295,7 @@ func TestCatalogsThatCannotBeRead(t *testing.T) {
 			csvs:     map[string]string{"p.v1": csv("p.v1", "{}"), "q.v1": csv("q.v1", "{}")},
 		}
 	}
+
 	for name, of := range map[string]struct {
 		fail   map[string]error
 		limits fetch.Limits
@@ -300,10 +316,12 @@ func TestCatalogsThatCannotBeRead(t *testing.T) {
 			t.Errorf("%s: %d packages, and the error %v", name, len(packages), err)
 		}
 	}
+
 	packages, err := fetch.Packages(t.Context(), dial(t, sound()), fetch.Limits{Channels: 1}, logr.Discard())
 	if err != nil || len(packages) != 1 || packages[0].Name != "p" {
 		t.Errorf("of packages with too many channels are left: %v, %v", packages, err)
 	}
+
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := fetch.Packages(ctx, dial(t, sound()), fetch.Limits{}, logr.Discard()); status.Code(err) != codes.Canceled && err == nil {
@@ -331,6 +349,7 @@ func TestIcons(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		icon, err := packages[0].Icon()
 		if err != nil || string(icon.Data) != of.want || icon.ETag != `"p.a.p.v1"` {
 			t.Errorf("%s: %q, %s, %v", name, icon.Data, icon.ETag, err)
@@ -350,11 +369,13 @@ func FuzzCSV(f *testing.F) {
 		if len(text) > 10_000 {
 			return
 		}
+
 		c.csvs = map[string]string{"p.v1": strings.ToValidUTF8(text, "?")}
 		packages, err := fetch.Packages(t.Context(), client, fetch.Limits{}, logr.Discard())
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		for _, m := range served(t, packages) {
 			if m.Status.Channels[0].CurrentCSV == "" {
 				t.Error("a channel has no head")

@@ -57,6 +57,7 @@ func compare(v View, before, now *entry, yield func(Change) bool) bool {
 	if before == now || (before != nil && now != nil && before.sum == now.sum) {
 		return true
 	}
+
 	if before != nil {
 		for _, p := range before.packages {
 			if item := v.item(before, p); v.wants(item) && !wantedIn(v, now, p.Name) && !yield(Change{Deleted, item}) {
@@ -64,9 +65,11 @@ func compare(v View, before, now *entry, yield func(Change) bool) bool {
 			}
 		}
 	}
+
 	if now == nil {
 		return true
 	}
+
 	for _, p := range now.packages {
 		item := v.item(now, p)
 		if !v.wants(item) {
@@ -83,6 +86,7 @@ func compare(v View, before, now *entry, yield func(Change) bool) bool {
 			}
 		}
 	}
+
 	return true
 }
 

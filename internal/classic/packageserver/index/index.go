@@ -48,6 +48,7 @@ func newEntry(catalog Catalog, packages []*Package) *entry {
 	for _, p := range packages {
 		_, _ = fmt.Fprintf(all, "%016x", p.sum)
 	}
+
 	e.sum = all.Sum64()
 	return e
 }
@@ -138,6 +139,7 @@ func newSnapshot(catalogs []*entry) *Snapshot {
 			cmp.Compare(a.Key.Name, b.Key.Name),
 		)
 	})
+
 	sum := xxhash.New()
 	for _, c := range catalogs {
 		_, _ = fmt.Fprintf(sum, "%016x", c.sum)

@@ -74,10 +74,12 @@ func TestOrder(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
+
 	want := []string{"own:z/apple", "own:a/apple", "own:b/apple", "own:everybodys/apple"}
 	if diff := cmp.Diff(want, seen(snapshot.Named(index.View{Namespace: "own", Global: "global"}, "apple"))); diff != "" {
 		t.Errorf("by name (-want +got):\n%s", diff)
 	}
+
 	for first := range snapshot.All(index.View{Namespace: "own"}) {
 		if first.Catalog.Key.Name != "z" {
 			t.Errorf("the first is of %s", first.Catalog.Key.Name)
@@ -96,10 +98,12 @@ func TestAppendJSON(t *testing.T) {
 			CurrentCSVDesc: packagesv1.CSVDescription{Version: "1.0.0", LongDescription: strings.Repeat("long ", 5000)},
 		}},
 	}
+
 	p, err := index.NewPacker().Pack(&status, map[string]string{"provider": "Someone", "catalog": "forged"}, index.Icon{})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	i := index.New()
 	created := time.Unix(1_700_000_000, 0)
 	i.Set(index.Catalog{
@@ -111,10 +115,12 @@ func TestAppendJSON(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		var got packagesv1.PackageManifest
 		if err := json.Unmarshal(text[len("before"):], &got); err != nil {
 			t.Fatalf("%v:\n%s", err, text)
 		}
+
 		want := packagesv1.PackageManifest{
 			TypeMeta: metav1.TypeMeta{Kind: "PackageManifest", APIVersion: "packages.operators.coreos.com/v1"},
 			ObjectMeta: metav1.ObjectMeta{
@@ -129,6 +135,7 @@ func TestAppendJSON(t *testing.T) {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	}
+
 	if p.Bytes() > 1000 {
 		t.Errorf("%d bytes are held of a text that repeats itself", p.Bytes())
 	}
@@ -142,6 +149,7 @@ func TestIcons(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		got, err := p.Icon()
 		if err != nil {
 			t.Fatal(err)
@@ -177,6 +185,7 @@ func TestVersion(t *testing.T) {
 	default:
 		t.Error("nobody is told of the change")
 	}
+
 	first, unchanged := one.Snapshot()
 	second, _ := two.Snapshot()
 	if first.Version() != second.Version() {
@@ -185,12 +194,14 @@ func TestVersion(t *testing.T) {
 	if before.Version() == second.Version() || first.Version() == "0" {
 		t.Errorf("other content has the version %s too", before.Version())
 	}
+
 	one.Set(catalog("n", "a", 0), packs(t, "apple", "fig"))
 	select {
 	case <-unchanged:
 		t.Error("a change is told where there is none")
 	default:
 	}
+
 	named := catalog("n", "a", 0)
 	named.DisplayName = "Another"
 	one.Describe(named)
@@ -209,6 +220,7 @@ func FuzzChanges(f *testing.F) {
 			cached[fmt.Sprint(n, says)] = pack(f, fmt.Sprintf("p%d", n), strconv.Itoa(says))
 		}
 	}
+
 	// state makes an index: of each byte, two bits each say which catalog has which package, one what
 	// it says, and one what the catalog is called.
 	state := func(bytes []byte) *index.Snapshot {
@@ -220,6 +232,7 @@ func FuzzChanges(f *testing.F) {
 			chosen[key{c, p}] = fmt.Sprint(p, int(b>>4&1))
 			names[c] = strconv.Itoa(int(b >> 5 & 1))
 		}
+
 		i := index.New()
 		for c, name := range names {
 			var of []*index.Package
@@ -232,9 +245,11 @@ func FuzzChanges(f *testing.F) {
 			made.DisplayName = name
 			i.Set(made, of)
 		}
+
 		s, _ := i.Snapshot()
 		return s
 	}
+
 	contents := func(s *index.Snapshot, v index.View) map[string]string {
 		all := map[string]string{}
 		for item := range s.All(v) {
@@ -242,6 +257,7 @@ func FuzzChanges(f *testing.F) {
 		}
 		return all
 	}
+
 	f.Fuzz(func(t *testing.T, before, after []byte, choosy bool) {
 		if len(before)+len(after) > 64 {
 			return

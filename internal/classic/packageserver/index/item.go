@@ -52,6 +52,7 @@ func (i Item) AppendJSON(text []byte, version string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	origin, err := json.Marshal(origin{
 		CatalogSource: i.Catalog.Key.Name, DisplayName: i.Catalog.DisplayName,
 		Publisher: i.Catalog.Publisher, Namespace: i.Catalog.Key.Namespace,
@@ -59,6 +60,7 @@ func (i Item) AppendJSON(text []byte, version string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	text = append(append(text, opening...), metadata...)
 	text = append(text, `,"spec":{},"status":`...)
 	text = append(text, origin...)
@@ -68,6 +70,7 @@ func (i Item) AppendJSON(text []byte, version string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("package %q: %w", i.Package.Name, err)
 	}
+
 	text[brace+1], text[brace] = ',', ' '
 	return append(text, '}'), nil
 }

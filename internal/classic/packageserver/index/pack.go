@@ -68,6 +68,7 @@ func (p *Packer) Pack(status *packagesv1.PackageStatus, labels map[string]string
 	if len(text) > maxStatusBytes {
 		return nil, fmt.Errorf("package %q is too large: its channels describe it in %d bytes, of which %d are allowed", status.PackageName, len(text), maxStatusBytes)
 	}
+
 	made := &Package{Name: status.PackageName, Labels: labels}
 	sum := xxhash.New()
 	_, _ = sum.Write(text)
@@ -80,6 +81,7 @@ func (p *Packer) Pack(status *packagesv1.PackageStatus, labels map[string]string
 	if smaller := p.encoder.EncodeAll(icon.Data, nil); len(smaller) < len(icon.Data)*7/8 {
 		made.icon.Data, made.compressed = bytes.Clone(smaller), true
 	}
+
 	made.sum = sum.Sum64()
 	return made, nil
 }
@@ -97,6 +99,7 @@ func (p *Package) Icon() (Icon, error) {
 		}
 		icon.Data = data
 	}
+
 	return icon, nil
 }
 

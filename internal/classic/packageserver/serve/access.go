@@ -73,9 +73,11 @@ func (d *Delegation) Start(ctx context.Context) error {
 	for _, file := range d.files {
 		go file.Run(ctx, 1)
 	}
+
 	if d.published != nil {
 		return d.published.configMaps.Start(ctx)
 	}
+
 	<-ctx.Done()
 	return nil
 }
@@ -88,6 +90,7 @@ func (a Access) Delegate(ctx context.Context, whoAsks, whatIsAllowed *rest.Confi
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, fmt.Errorf("connecting to the cluster that says who asks: %w", err)
 	}
+
 	d := &Delegation{}
 	config := authenticatorfactory.DelegatingAuthenticatorConfig{
 		TokenAccessReviewClient: tokens, TokenAccessReviewTimeout: reviewTime,
@@ -96,10 +99,12 @@ func (a Access) Delegate(ctx context.Context, whoAsks, whatIsAllowed *rest.Confi
 	if err := a.authorities(ctx, d, &config, whoAsks); err != nil {
 		return nil, err
 	}
+
 	var err error
 	if d.Authenticator, _, err = config.New(); err != nil {
 		return nil, fmt.Errorf("setting up authentication: %w", err)
 	}
+
 	d.Authorizer, err = authorizerfactory.DelegatingAuthorizerConfig{
 		SubjectAccessReviewClient: reviews, WebhookRetryBackoff: reviewBackoff(),
 		AllowCacheTTL: or(a.AllowTTL, defaultAnswer), DenyCacheTTL: or(a.DenyTTL, defaultAnswer),
@@ -107,6 +112,7 @@ func (a Access) Delegate(ctx context.Context, whoAsks, whatIsAllowed *rest.Confi
 	if err != nil {
 		return nil, fmt.Errorf("setting up authorization: %w", err)
 	}
+
 	return d, nil
 }
 
@@ -127,6 +133,7 @@ func (a Access) authorities(ctx context.Context, d *Delegation, config *authenti
 		}
 		config.ClientCertificateCAContentProvider, config.RequestHeaderConfig = &d.published.clients, d.published.requestHeader()
 	}
+
 	if a.ClientCAFile != "" {
 		file, err := d.file("client-ca", a.ClientCAFile)
 		if err != nil {
@@ -134,6 +141,7 @@ func (a Access) authorities(ctx context.Context, d *Delegation, config *authenti
 		}
 		config.ClientCertificateCAContentProvider = file
 	}
+
 	if a.RequestHeader.ClientCAFile != "" {
 		file, err := d.file("request-header", a.RequestHeader.ClientCAFile)
 		if err != nil {
@@ -141,6 +149,7 @@ func (a Access) authorities(ctx context.Context, d *Delegation, config *authenti
 		}
 		config.RequestHeaderConfig = a.RequestHeader.config(file)
 	}
+
 	return nil
 }
 

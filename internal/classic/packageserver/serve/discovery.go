@@ -96,6 +96,7 @@ func openAPI(three bool) map[string]any {
 	if three {
 		schemas = "#/components/schemas/"
 	}
+
 	of := map[string]any{"$ref": schemas + name}
 	list := map[string]any{
 		"description": "PackageManifestList is a list of PackageManifests.",
@@ -107,6 +108,7 @@ func openAPI(three bool) map[string]any {
 		},
 		"x-kubernetes-group-version-kind": []any{map[string]any{"group": gvk["group"], "version": gvk["version"], "kind": packagesv1.PackageManifestListKind}},
 	}
+
 	operation := func(action, description string, result map[string]any) map[string]any {
 		answer := map[string]any{"description": "OK", "schema": result}
 		if three {
@@ -117,6 +119,7 @@ func openAPI(three bool) map[string]any {
 			"responses": map[string]any{"200": answer},
 		}}
 	}
+
 	base := "/apis/" + packagesv1.GroupVersion.String()
 	inNamespace := base + "/namespaces/{namespace}/" + packagesv1.PackageManifestResource
 	lists := map[string]any{"$ref": schemas + name + "List"}
@@ -130,6 +133,7 @@ func openAPI(three bool) map[string]any {
 	if three {
 		return map[string]any{"openapi": "3.0.0", "info": info, "paths": paths, "components": map[string]any{"schemas": kinds}}
 	}
+
 	return map[string]any{"swagger": "2.0", "info": info, "paths": paths, "definitions": kinds}
 }
 
@@ -140,13 +144,16 @@ func schema() map[string]any {
 	if err := yaml.Unmarshal(definition, &crd); err != nil || len(crd.Spec.Versions) != 1 || crd.Spec.Versions[0].Schema == nil {
 		return none
 	}
+
 	text, err := json.Marshal(crd.Spec.Versions[0].Schema.OpenAPIV3Schema)
 	if err != nil {
 		return none
 	}
+
 	var kind map[string]any
 	if err := json.Unmarshal(text, &kind); err != nil {
 		return none
 	}
+
 	return kind
 }

@@ -40,10 +40,12 @@ func (h *Handler) formOf(r *http.Request) (form, error) {
 	default:
 		return f, apierrors.NewBadRequest(fmt.Sprintf("includeObject: %q is none of None, Metadata and Object", f.include))
 	}
+
 	accept := strings.Join(r.Header.Values("Accept"), ",")
 	if strings.TrimSpace(accept) == "" {
 		return f, nil
 	}
+
 	for wanted := range strings.SplitSeq(accept, ",") {
 		media, parameters, err := mime.ParseMediaType(wanted)
 		if err != nil || (media != typeJSON && media != "*/*" && media != "application/*") {
@@ -58,6 +60,7 @@ func (h *Handler) formOf(r *http.Request) (form, error) {
 			return f, nil
 		}
 	}
+
 	return f, &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable,
 		Message: "only the following media types are accepted: " + typeJSON,
@@ -79,6 +82,7 @@ func (f form) begin(version string) ([]byte, error) {
 	case asMetadata:
 		return open(metav1.PartialObjectMetadataList{TypeMeta: meta(asMetadata + "List"), ListMeta: metadata, Items: []metav1.PartialObjectMetadata{}})
 	}
+
 	return open(packagesv1.PackageManifestList{
 		TypeMeta: metav1.TypeMeta{Kind: packagesv1.PackageManifestListKind, APIVersion: packagesv1.GroupVersion.String()},
 		ListMeta: metadata, Items: []packagesv1.PackageManifest{},
@@ -103,6 +107,7 @@ func (f form) appendItem(text []byte, item index.Item, version string) ([]byte, 
 	if f.as != asTable {
 		return f.appendObject(text, item, version)
 	}
+
 	name, catalog := item.Columns()
 	row := metav1.TableRow{Cells: []any{name, catalog, f.age(item)}}
 	var err error
@@ -112,9 +117,11 @@ func (f form) appendItem(text []byte, item index.Item, version string) ([]byte, 
 	case metav1.IncludeObject:
 		row.Object.Raw, err = form{}.appendObject(nil, item, version)
 	}
+
 	if err != nil {
 		return nil, err
 	}
+
 	written, err := json.Marshal(row)
 	return append(text, written...), err
 }
@@ -133,6 +140,7 @@ func (f form) appendObject(text []byte, item index.Item, version string) ([]byte
 		written, err := json.Marshal(metav1.PartialObjectMetadata{TypeMeta: meta(asMetadata), ObjectMeta: item.Metadata(version)})
 		return append(text, written...), err
 	}
+
 	return item.AppendJSON(text, version)
 }
 
@@ -155,14 +163,17 @@ func (f form) bookmark(version string, initial bool) ([]byte, error) {
 	if initial {
 		metadata.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
 	}
+
 	bare := metav1.PartialObjectMetadata{TypeMeta: meta(asMetadata), ObjectMeta: metadata}
 	if f.as != asMetadata {
 		bare.TypeMeta = metav1.TypeMeta{Kind: packagesv1.PackageManifestKind, APIVersion: packagesv1.GroupVersion.String()}
 	}
+
 	text, err := json.Marshal(bare)
 	if err != nil || f.as != asTable {
 		return text, err
 	}
+
 	return json.Marshal(metav1.Table{
 		TypeMeta: meta(asTable), ListMeta: metav1.ListMeta{ResourceVersion: version}, ColumnDefinitions: columns,
 		Rows: []metav1.TableRow{{Cells: []any{"", "", ""}, Object: runtime.RawExtension{Raw: text}}},

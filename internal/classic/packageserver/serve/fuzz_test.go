@@ -30,12 +30,14 @@ func FuzzRequests(f *testing.F) {
 			return &authenticator.Response{User: &user.DefaultInfo{Name: "somebody"}}, true, nil
 		}),
 	}
+
 	over, end := context.WithCancel(context.Background())
 	end() // So that a watch ends after what it begins with.
 	f.Fuzz(func(t *testing.T, path, query, accept, encoding string) {
 		if len(path)+len(query)+len(accept)+len(encoding) > 2000 {
 			return
 		}
+
 		request := (&http.Request{
 			Method: http.MethodGet, URL: &url.URL{Path: "/" + strings.TrimPrefix(path, "/"), RawQuery: query},
 			Header: http.Header{"Accept": {accept}, "Accept-Encoding": {encoding}, "If-None-Match": {accept}},
@@ -48,6 +50,7 @@ func FuzzRequests(f *testing.F) {
 		if answer.Header().Get("Content-Type") != "application/json" || answer.Header().Get("Content-Encoding") != "" {
 			return
 		}
+
 		for decoder := json.NewDecoder(answer.Body); decoder.More(); {
 			var content any
 			if err := decoder.Decode(&content); err != nil {

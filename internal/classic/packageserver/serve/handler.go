@@ -55,12 +55,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeError(w, apierrors.NewBadRequest(err.Error()))
 		return
 	}
+
 	leave, ok := h.inFlight.enter(info.Verb == "watch")
 	if !ok {
 		w.Header().Set("Retry-After", "1")
 		writeError(w, apierrors.NewTooManyRequests("the package server is busy: try again", 1))
 		return
 	}
+
 	defer leave()
 	if err := h.allow(r, info); err != nil {
 		writeError(w, err)
@@ -78,6 +80,7 @@ func (h *Handler) allow(r *http.Request, info *request.RequestInfo) error {
 			return nil
 		}
 	}
+
 	who, ok, err := h.Authenticator.AuthenticateRequest(r)
 	if err != nil {
 		h.Log.V(1).Info("A request is refused: who asks is not known", "path", info.Path, "error", err.Error())
@@ -85,6 +88,7 @@ func (h *Handler) allow(r *http.Request, info *request.RequestInfo) error {
 	if err != nil || !ok {
 		return apierrors.NewUnauthorized("Unauthorized")
 	}
+
 	decision, reason, err := h.Authorizer.Authorize(r.Context(), attributes(who.User, info))
 	if decision == authorizer.DecisionAllow {
 		return nil
@@ -96,10 +100,12 @@ func (h *Handler) allow(r *http.Request, info *request.RequestInfo) error {
 	if !info.IsResourceRequest {
 		return forbidden(fmt.Sprintf("User %q cannot %s path %q", who.User.GetName(), info.Verb, info.Path), reason)
 	}
+
 	text := fmt.Sprintf("User %q cannot %s resource %q in API group %q", who.User.GetName(), info.Verb, resourceText(info), info.APIGroup)
 	if info.Namespace != "" {
 		text += fmt.Sprintf(" in the namespace %q", info.Namespace)
 	}
+
 	return forbidden(text, reason)
 }
 
@@ -137,6 +143,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, info *request.R
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return apierrors.NewMethodNotSupported(resource, info.Verb)
 	}
+
 	switch {
 	case len(info.Parts) > 3 || (info.Subresource != "" && info.Subresource != "icon"):
 		return noPath()
@@ -149,6 +156,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, info *request.R
 	case info.Namespace == "":
 		return noPath() // A package is seen from a namespace.
 	}
+
 	return h.get(w, r, info)
 }
 
@@ -159,6 +167,7 @@ func (h *Handler) answerPath(w http.ResponseWriter, r *http.Request) error {
 			Status: metav1.StatusFailure, Code: http.StatusMethodNotAllowed, Reason: metav1.StatusReasonMethodNotAllowed, Message: "only GET is answered here",
 		}}
 	}
+
 	switch r.URL.Path {
 	case "/livez", "/healthz":
 		return writeText(w, "ok")
@@ -170,6 +179,7 @@ func (h *Handler) answerPath(w http.ResponseWriter, r *http.Request) error {
 		}
 		return writeText(w, "ok")
 	}
+
 	if document := documents()[strings.TrimSuffix(r.URL.Path, "/")]; document != nil {
 		return document.write(w, r)
 	}

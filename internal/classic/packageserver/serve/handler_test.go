@@ -62,9 +62,11 @@ func server(t testing.TB, i *index.Index, change ...func(*serve.Handler)) *httpt
 			return authorizer.DecisionAllow, "", nil
 		}),
 	}
+
 	for _, f := range change {
 		f(h)
 	}
+
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
 	return s
@@ -84,6 +86,7 @@ func pack(t testing.TB, name string, icon index.Icon) *index.Package {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return p
 }
 
@@ -103,19 +106,23 @@ func ask(t testing.TB, s *httptest.Server, method, path string, headers ...strin
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, header := range headers {
 		name, value, _ := strings.Cut(header, ": ")
 		request.Header.Set(name, value)
 	}
+
 	answer, err := (&http.Transport{DisableCompression: true}).RoundTrip(request)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return answer, string(body)
 }
 
@@ -150,14 +157,17 @@ func TestAnswers(t *testing.T) {
 		if answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != "application/json" {
 			t.Errorf("%s: %d %s", name, answer.StatusCode, answer.Header.Get("Content-Type"))
 		}
+
 		var content any
 		if err := json.Unmarshal([]byte(body), &content); err != nil {
 			t.Fatalf("%s: %v\n%s", name, err, body)
 		}
+
 		text, err := json.MarshalIndent(content, "", "  ")
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		golden.Check(t, strings.NewReplacer(" ", "-", ",", "").Replace(name)+".json", []byte(strings.ReplaceAll(string(text), snapshot.Version(), "VERSION")+"\n"))
 	}
 }
@@ -202,6 +212,7 @@ func TestErrors(t *testing.T) {
 		if method == "" {
 			method = http.MethodGet
 		}
+
 		answer, body := ask(t, s, method, of.path, of.headers...)
 		if answer.StatusCode != of.code || !strings.Contains(body, strings.Trim(fmt.Sprintf("%q", of.want), `"`)) {
 			t.Errorf("%s: %d %s", name, answer.StatusCode, body)
@@ -209,11 +220,13 @@ func TestErrors(t *testing.T) {
 		if of.code == 200 {
 			continue
 		}
+
 		var s metav1.Status
 		if err := json.Unmarshal([]byte(body), &s); err != nil || s.Kind != "Status" || s.Code != int32(of.code) || s.Reason == "" {
 			t.Errorf("%s: %v %+v", name, err, s)
 		}
 	}
+
 	ready = nil
 	if answer, body := ask(t, s, http.MethodGet, "/readyz"); answer.StatusCode != http.StatusOK {
 		t.Errorf("once it is ready: %d %s", answer.StatusCode, body)
@@ -252,6 +265,7 @@ func TestIcon(t *testing.T) {
 			t.Errorf("%s: a browser would run it: %v", name, answer.Header)
 		}
 	}
+
 	answer, _ := ask(t, s, http.MethodGet, path+"apple/icon")
 	if got := answer.Header.Get("Etag"); got != `"apple.stable.apple.v1"` {
 		t.Errorf("the ETag is %s", got)
@@ -265,6 +279,7 @@ func TestCompression(t *testing.T) {
 	for n := range 400 {
 		many = append(many, pack(t, fmt.Sprintf("p%03d", n), index.Icon{}))
 	}
+
 	i.Set(catalog("ns", "mine"), many)
 	s := server(t, i)
 	path := base + "/packagemanifests"
@@ -273,14 +288,17 @@ func TestCompression(t *testing.T) {
 	if answer.Header.Get("Content-Encoding") != "gzip" || len(packed) > len(plain)/4 {
 		t.Fatalf("%d bytes in %q of %d", len(packed), answer.Header.Get("Content-Encoding"), len(plain))
 	}
+
 	reader, err := gzip.NewReader(strings.NewReader(packed))
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	unpacked, err := io.ReadAll(reader)
 	if err != nil || string(unpacked) != plain {
 		t.Errorf("another text is packed: %v", err)
 	}
+
 	var list packagesv1.PackageManifestList
 	if err := json.Unmarshal(unpacked, &list); err != nil || len(list.Items) != 400 {
 		t.Errorf("%d items: %v", len(list.Items), err)
@@ -301,6 +319,7 @@ func TestOpenAPI(t *testing.T) {
 	if err := json.Unmarshal([]byte(discovered), &paths); err != nil {
 		t.Fatal(err)
 	}
+
 	for name, path := range map[string]string{"2": "/openapi/v2", "3": paths.Paths["apis/packages.operators.coreos.com/v1"].ServerRelativeURL} {
 		answer, body := ask(t, s, http.MethodGet, path)
 		for _, want := range []string{base + "/namespaces/{namespace}/packagemanifests", "x-kubernetes-group-version-kind", "currentCSVDesc", "streams in which the versions"} {
@@ -326,10 +345,12 @@ func watch(t *testing.T, s *httptest.Server, query string, headers ...string) *w
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, header := range headers {
 		name, value, _ := strings.Cut(header, ": ")
 		request.Header.Set(name, value)
 	}
+
 	answer, err := s.Client().Do(request)
 	if err != nil {
 		t.Fatal(err)
@@ -337,6 +358,7 @@ func watch(t *testing.T, s *httptest.Server, query string, headers ...string) *w
 	if answer.StatusCode != http.StatusOK {
 		t.Fatalf("the watch is answered with %s", answer.Status)
 	}
+
 	w := &watcher{t: t, lines: make(chan string)}
 	go func() {
 		defer close(w.lines)
@@ -351,6 +373,7 @@ func watch(t *testing.T, s *httptest.Server, query string, headers ...string) *w
 			}
 		}
 	}()
+
 	return w
 }
 
@@ -395,6 +418,7 @@ func (w *watcher) want(events ...string) {
 	for range events {
 		got = append(got, w.next())
 	}
+
 	if diff := cmp.Diff(events, got); diff != "" {
 		w.t.Errorf("events (-want +got):\n%s", diff)
 	}

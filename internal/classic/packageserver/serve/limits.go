@@ -19,10 +19,12 @@ func (f *inFlight) enter(watch bool) (leave func(), ok bool) {
 	if watch {
 		count, limit = &f.watches, maxWatches
 	}
+
 	leave = func() { count.Add(-1) }
 	if count.Add(1) > limit {
 		leave()
 		return nil, false
 	}
+
 	return leave, true
 }

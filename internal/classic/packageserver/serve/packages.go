@@ -46,27 +46,32 @@ func (h *Handler) query(r *http.Request, info *request.RequestInfo) (query, erro
 	if err := internalscheme.ParameterCodec.DecodeParameters(r.URL.Query(), metav1.SchemeGroupVersion, &q.options); err != nil {
 		return q, apierrors.NewBadRequest(err.Error())
 	}
+
 	labelsWanted, fieldsWanted := q.options.LabelSelector, q.options.FieldSelector
 	if fieldsWanted == nil {
 		fieldsWanted = fields.Everything()
 	}
+
 	for _, requirement := range fieldsWanted.Requirements() {
 		if requirement.Field != fieldName {
 			return q, apierrors.NewBadRequest("field label not supported: " + requirement.Field)
 		}
 	}
+
 	if name, exact := fieldsWanted.RequiresExactMatch(fieldName); exact {
 		q.name = name
 	}
 	if (labelsWanted == nil || labelsWanted.Empty()) && fieldsWanted.Empty() {
 		return q, nil
 	}
+
 	q.view.Match = func(item index.Item) bool {
 		if !fieldsWanted.Matches(fields.Set{fieldName: item.Package.Name}) {
 			return false
 		}
 		return labelsWanted == nil || labelsWanted.Empty() || labelsWanted.Matches(labels.Set(item.Labels()))
 	}
+
 	return q, nil
 }
 
@@ -77,15 +82,18 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request, info *request.Req
 	if err != nil {
 		return err
 	}
+
 	q, err := h.query(r, info)
 	if err != nil {
 		return err
 	}
+
 	snapshot, _ := h.Index.Snapshot()
 	text, err := f.begin(snapshot.Version())
 	if err != nil {
 		return err
 	}
+
 	out := newBody(w, r)
 	out.write(text)
 	first := true
@@ -94,13 +102,16 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request, info *request.Req
 		if !first {
 			text = append(text, ',')
 		}
+
 		first = false
 		if text, err = f.appendItem(text, item, snapshot.Version()); err != nil {
 			h.Log.Error(err, "Writing a package", "catalog", item.Catalog.Key.String(), "package", item.Package.Name)
 			abort()
 		}
+
 		out.write(text)
 	}
+
 	out.write([]byte(end + "\n"))
 	return out.close()
 }
@@ -119,14 +130,17 @@ func (h *Handler) get(w http.ResponseWriter, r *http.Request, info *request.Requ
 	if err != nil {
 		return err
 	}
+
 	item, version, err := h.find(info)
 	if err != nil {
 		return err
 	}
+
 	text, err := f.appendObject(nil, item, version)
 	if err != nil {
 		return err
 	}
+
 	return writeJSON(w, r, text)
 }
 
@@ -135,14 +149,17 @@ func (h *Handler) icon(w http.ResponseWriter, r *http.Request, info *request.Req
 	if info.Namespace == "" {
 		return noPath()
 	}
+
 	item, _, err := h.find(info)
 	if err != nil {
 		return err
 	}
+
 	icon, err := item.Package.Icon()
 	if err != nil {
 		return fmt.Errorf("reading the icon: %w", err)
 	}
+
 	header := w.Header()
 	header.Set("Etag", icon.ETag)
 	// The picture is a stranger's. One in SVG could hold a script, and be opened as a page.
@@ -151,9 +168,11 @@ func (h *Handler) icon(w http.ResponseWriter, r *http.Request, info *request.Req
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
+
 	mediaType, data := picture(icon)
 	header.Set("Content-Type", mediaType)
 	_, _ = w.Write(data) // A client that is gone misses nothing.
+
 	return nil
 }
 
@@ -162,6 +181,7 @@ func picture(icon index.Icon) (mediaType string, data []byte) {
 	if len(icon.Data) == 0 {
 		return "image/svg+xml", []byte(defaultIcon)
 	}
+
 	for _, media := range []string{icon.MediaType, http.DetectContentType(icon.Data)} {
 		if parsed, _, err := mime.ParseMediaType(media); err == nil && strings.HasPrefix(parsed, "image/") {
 			return parsed, icon.Data

@@ -78,9 +78,11 @@ func (a *authorities) set(pem string) error {
 	if !pool.AppendCertsFromPEM([]byte(pem)) {
 		return fmt.Errorf("%s holds no certificate", a.name)
 	}
+
 	text := []byte(pem)
 	a.pem.Store(&text)
 	a.pool.Store(pool)
+
 	return nil
 }
 
@@ -91,11 +93,13 @@ func newPublished(ctx context.Context, config *rest.Config, tolerant bool) (*pub
 	if err := corev1.AddToScheme(scheme); err != nil {
 		return nil, err
 	}
+
 	p := &published{clients: authorities{name: "client-ca-file"}, proxies: authorities{name: "requestheader-client-ca-file"}}
 	reader, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, err
 	}
+
 	var configMap corev1.ConfigMap
 	err = reader.Get(ctx, publishedKey, &configMap)
 	if err == nil {
@@ -104,16 +108,19 @@ func newPublished(ctx context.Context, config *rest.Config, tolerant bool) (*pub
 	if err != nil && !tolerant {
 		return nil, err
 	}
+
 	p.configMaps, err = cache.New(config, cache.Options{Scheme: scheme, ByObject: map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {
 		Namespaces: map[string]cache.Config{publishedKey.Namespace: {}}, Field: fields.OneTermEqualSelector("metadata.name", publishedKey.Name),
 	}}})
 	if err != nil {
 		return nil, err
 	}
+
 	informer, err := p.configMaps.GetInformer(ctx, &corev1.ConfigMap{})
 	if err != nil {
 		return nil, err
 	}
+
 	take := func(object any) {
 		if configMap, ok := object.(*corev1.ConfigMap); ok {
 			_ = p.set(configMap) // What can be read of it is taken.
@@ -130,10 +137,12 @@ func (p *published) set(configMap *corev1.ConfigMap) error {
 	if pem := configMap.Data[p.clients.name]; pem != "" {
 		clients = p.clients.set(pem)
 	}
+
 	proxies := configMap.Data[p.proxies.name]
 	if proxies == "" {
 		return clients
 	}
+
 	lists := map[*headers]*[]string{}
 	for key, h := range map[string]*headers{
 		"requestheader-username-headers": &p.usernames, "requestheader-uid-headers": &p.uids, "requestheader-group-headers": &p.groups,
@@ -147,9 +156,11 @@ func (p *published) set(configMap *corev1.ConfigMap) error {
 		}
 		lists[h] = &list
 	}
+
 	for h, list := range lists {
 		h.Store(list)
 	}
+
 	return errors.Join(clients, p.proxies.set(proxies))
 }
 

@@ -16,11 +16,13 @@ func TestPublished(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	pem := string(authority.CertificatePEM())
 	p := &published{clients: authorities{name: "client-ca-file"}, proxies: authorities{name: "requestheader-client-ca-file"}}
 	if _, known := p.proxies.VerifyOptions(); known || p.proxies.CurrentCABundleContent() != nil || p.names.Value() != nil {
 		t.Error("something is known before it is published")
 	}
+
 	broken := map[string]string{"client-ca-file": pem, "requestheader-client-ca-file": pem, "requestheader-allowed-names": `front-proxy-client`}
 	if err := p.set(&corev1.ConfigMap{Data: broken}); err == nil {
 		t.Error("names that cannot be read are taken")
@@ -31,6 +33,7 @@ func TestPublished(t *testing.T) {
 	if _, known := p.clients.VerifyOptions(); !known {
 		t.Error("the authorities of users are not taken")
 	}
+
 	sound := map[string]string{
 		"requestheader-client-ca-file": pem, "requestheader-allowed-names": `["front-proxy-client"]`,
 		"requestheader-username-headers": `["X-Remote-User"]`, "requestheader-extra-headers-prefix": `["X-Remote-Extra-"]`,
@@ -38,6 +41,7 @@ func TestPublished(t *testing.T) {
 	if err := p.set(&corev1.ConfigMap{Data: sound}); err != nil {
 		t.Fatal(err)
 	}
+
 	for range 2 {
 		if options, known := p.proxies.VerifyOptions(); !known || options.Roots == nil || string(p.proxies.CurrentCABundleContent()) != pem {
 			t.Error("the authorities of API servers are not taken")
@@ -50,6 +54,7 @@ func TestPublished(t *testing.T) {
 			t.Error("names that cannot be read are taken")
 		}
 	}
+
 	if err := p.set(&corev1.ConfigMap{Data: map[string]string{"client-ca-file": "nothing"}}); err == nil {
 		t.Error("authorities that are none are taken")
 	}

@@ -49,10 +49,12 @@ func (s *Server) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listening for requests for packages: %w", err)
 	}
+
 	s.Log.Info("Serving packages", "address", listener.Addr().String())
 	if s.Listening != nil {
 		s.Listening(listener.Addr())
 	}
+
 	secure := s.TLS.Clone()
 	// Whose certificate it is, is found out request by request.
 	secure.ClientAuth = tls.RequestClientCert
@@ -67,6 +69,7 @@ func (s *Server) Start(ctx context.Context) error {
 	if err := httpserver.Run(ctx, server, listener, drain); err != nil {
 		return fmt.Errorf("serving packages: %w", err)
 	}
+
 	return nil
 }
 

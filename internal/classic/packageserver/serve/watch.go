@@ -27,10 +27,12 @@ func (h *Handler) watch(w http.ResponseWriter, r *http.Request, info *request.Re
 	if err != nil {
 		return err
 	}
+
 	q, err := h.query(r, info)
 	if err != nil {
 		return err
 	}
+
 	snapshot, changed := h.Index.Snapshot()
 	version := q.options.ResourceVersion
 	initial := version == "" || version == "0"
@@ -40,13 +42,16 @@ func (h *Handler) watch(w http.ResponseWriter, r *http.Request, info *request.Re
 		}
 		initial = *send
 	}
+
 	if !initial && version != "" && version != "0" && version != snapshot.Version() {
 		return apierrors.NewResourceExpired(fmt.Sprintf("resource version %s is not held any more: list again", version))
 	}
+
 	lasts := watchTime + rand.N(watchTime) //nolint:gosec // It guards nothing.
 	if seconds := q.options.TimeoutSeconds; seconds != nil && *seconds > 0 {
 		lasts = time.Duration(min(*seconds, int64(2*watchTime/time.Second))) * time.Second
 	}
+
 	ctx, cancel := context.WithTimeout(r.Context(), lasts)
 	defer cancel()
 
@@ -60,6 +65,7 @@ func (h *Handler) watch(w http.ResponseWriter, r *http.Request, info *request.Re
 			s.bookmark(snapshot.Version(), true)
 		}
 	}
+
 	for s.flush() == nil {
 		select {
 		case <-ctx.Done():
@@ -68,6 +74,7 @@ func (h *Handler) watch(w http.ResponseWriter, r *http.Request, info *request.Re
 			return nil
 		case <-changed:
 		}
+
 		before := snapshot
 		snapshot, changed = h.Index.Snapshot()
 		s.sendChanges(before, snapshot, q)
@@ -75,6 +82,7 @@ func (h *Handler) watch(w http.ResponseWriter, r *http.Request, info *request.Re
 			s.bookmark(snapshot.Version(), false)
 		}
 	}
+
 	h.Log.V(1).Info("A watch has ended", "error", s.err.Error())
 	return nil // The client is gone, or does not read.
 }
@@ -101,6 +109,7 @@ func (s *stream) sendChanges(before, now *index.Snapshot, q query) {
 		}
 		last = &change
 	}
+
 	if last != nil {
 		s.send(string(last.Type), last.Item, now.Version())
 	}
@@ -110,10 +119,12 @@ func (s *stream) send(event string, item index.Item, version string) {
 	if s.err != nil {
 		return
 	}
+
 	s.buffer = fmt.Appendf(s.buffer, `{"type":%q,"object":`, event)
 	if s.buffer, s.err = s.form.appendObject(s.buffer, item, version); s.err != nil {
 		return
 	}
+
 	s.buffer = append(s.buffer, "}\n"...)
 	if len(s.buffer) >= bodyBuffer {
 		s.write()

@@ -26,12 +26,14 @@ func writeError(w http.ResponseWriter, err error) {
 	if errors.As(err, &known) {
 		status = known.Status()
 	}
+
 	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
 	text, err := json.Marshal(status)
 	if err != nil { // It is made of texts and numbers.
 		http.Error(w, status.Message, int(status.Code))
 		return
 	}
+
 	w.Header().Set("Content-Type", typeJSON)
 	w.WriteHeader(int(status.Code))
 	_, _ = w.Write(append(text, '\n')) // A client that is gone misses nothing.
@@ -84,10 +86,12 @@ func acceptsGzip(r *http.Request) bool {
 		if coding = strings.TrimSpace(coding); coding != "gzip" && coding != "*" {
 			continue
 		}
+
 		quality, found := strings.CutPrefix(strings.TrimSpace(parameter), "q=")
 		q, err := strconv.ParseFloat(quality, 64)
 		return !found || (err == nil && q > 0)
 	}
+
 	return false
 }
 
@@ -112,6 +116,7 @@ func (b *body) flush() {
 			_, b.err = b.w.Write(b.buffer)
 		}
 	}
+
 	b.buffer = b.buffer[:0]
 }
 
@@ -120,6 +125,7 @@ func (b *body) close() error {
 	if b.compress != nil && b.w.Header().Get("Content-Encoding") == "" && len(b.buffer) < worthwhile {
 		b.compress = nil
 	}
+
 	b.flush()
 	if b.err == nil && b.compress != nil {
 		b.err = b.compress.Close()
@@ -127,6 +133,7 @@ func (b *body) close() error {
 	if b.err != nil {
 		abort()
 	}
+
 	return nil
 }
 

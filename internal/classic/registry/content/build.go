@@ -47,6 +47,7 @@ func build(ctx context.Context, out *writer, source Source, sum uint64) (*Conten
 		out.abandon()
 		return nil, err
 	}
+
 	return &Content{index: ix, file: out.file}, nil
 }
 
@@ -62,6 +63,7 @@ func (b *builder) addAll(ctx context.Context, source Source) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -88,12 +90,14 @@ func (b *builder) add(d digested) error {
 		b.customs = append(b.customs, custom{schema: d.meta.Schema, pkg: pkg, blob: blob})
 		return err
 	}
+
 	model := b.models[pkg]
 	if model == nil {
 		// Each package is a model of its own, as every error is about one package.
 		model = &fbc.Builder{}
 		b.models[pkg] = model
 	}
+
 	return model.Add(d.facts)
 }
 
@@ -101,10 +105,12 @@ func (b *builder) addBundle(key bundleKey, d digested) error {
 	if b.bundles[key] != nil || len(d.summary) == 0 {
 		return nil
 	}
+
 	blob, err := b.out.write(d.meta.Blob)
 	if err != nil {
 		return err
 	}
+
 	built := &bundle{blob: blob, summary: span{
 		offset: uint64(len(b.summaries)),
 		length: uint32(len(d.summary)), //nolint:gosec // Blobs are bounded, and a summary is part of one.
@@ -115,6 +121,7 @@ func (b *builder) addBundle(key bundleKey, d digested) error {
 	if len(b.summaries) >= summaryRun {
 		return b.flush()
 	}
+
 	return nil
 }
 
@@ -138,6 +145,7 @@ func (b *builder) finish(unchecked bool) (*index, error) {
 	if err := b.flush(); err != nil {
 		return nil, err
 	}
+
 	ix := &index{customs: b.customs}
 	slices.SortStableFunc(ix.customs, custom.compare)
 	providers := map[fbc.GVK][]uint32{}
@@ -150,9 +158,11 @@ func (b *builder) finish(unchecked bool) (*index, error) {
 			ix.packages = append(ix.packages, b.indexPackage(p, ix, providers))
 		}
 	}
+
 	for gvk, bundles := range providers {
 		ix.apis = append(ix.apis, api{gvk: gvk, bundles: bundles})
 	}
+
 	slices.SortFunc(ix.apis, func(a, b api) int { return compareGVKs(a.gvk, b.gvk) })
 	return ix, nil
 }
@@ -168,6 +178,7 @@ func (b *builder) indexPackage(p *fbc.ModelPackage, ix *index, providers map[fbc
 		if built == nil {
 			continue
 		}
+
 		built.image, built.deprecation = bundle.Image != "", bundle.Deprecation
 		n := number()
 		numbers[bundle.Name] = n
@@ -178,10 +189,12 @@ func (b *builder) indexPackage(p *fbc.ModelPackage, ix *index, providers map[fbc
 			}
 		}
 	}
+
 	indexed.end = number()
 	for _, channel := range p.Channels {
 		indexed.Channels = append(indexed.Channels, indexChannel(channel, numbers))
 	}
+
 	return indexed
 }
 
@@ -195,9 +208,11 @@ func indexChannel(channel *fbc.ModelChannel, bundles map[string]uint32) Channel 
 			})
 		}
 	}
+
 	slices.SortFunc(c.Entries, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
 	if channel.Head != nil {
 		c.head = slices.IndexFunc(c.Entries, func(e Entry) bool { return e.Name == channel.Head.Name })
 	}
+
 	return c
 }

@@ -44,16 +44,20 @@ func theBundle(t *testing.T, catalog string) (*registrypb.Bundle, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		wire, err := proto.Marshal(sent)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		got := &registrypb.Bundle{}
 		if err := proto.Unmarshal(wire, got); err != nil {
 			t.Fatal(err)
 		}
+
 		return got, nil
 	}
+
 	t.Fatal("there is no bundle")
 	return nil, nil
 }
@@ -151,6 +155,7 @@ func TestUncheckedCatalogIsServed(t *testing.T) {
 	if _, err := quiet("").Open(t.Context(), source); err == nil {
 		t.Fatal("the catalog breaks no rule")
 	}
+
 	source.Database = true
 	content := mustOpen(t, quiet(""), source)
 	got := map[string][]string{}
@@ -161,6 +166,7 @@ func TestUncheckedCatalogIsServed(t *testing.T) {
 			if h := channel.Head(); h != nil {
 				head = h.Name
 			}
+
 			key := p.Name + "/" + channel.Name + ": " + head
 			got[key] = []string{}
 			for e := range channel.Entries {
@@ -171,6 +177,7 @@ func TestUncheckedCatalogIsServed(t *testing.T) {
 			}
 		}
 	}
+
 	want := map[string][]string{
 		"a/none: no head":      {},
 		"a/one-head: a.v2":     {"a.v1", "a.v2"},
@@ -198,11 +205,13 @@ func TestFirstOfTwoCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, want := range []string{`"description":"one"`, `"displayName":"example.com/one"`} {
 		if !strings.Contains(got.GetCsvJson(), want) {
 			t.Errorf("%s is not in %s", want, got.GetCsvJson())
 		}
 	}
+
 	wire, err := proto.Marshal(got)
 	if err != nil {
 		t.Fatal(err)
@@ -265,6 +274,7 @@ func TestSummariesOfManyBundles(t *testing.T) {
 		fmt.Fprintf(&catalog, `{"schema":"olm.bundle","package":"a","name":%q,"image":"registry.example.com/a:%[1]s","properties":[`+
 			`{"type":"olm.package","value":{"packageName":"a","version":"1.0.%d"}},{"type":"filler","value":%q}]}`+"\n", name, i, filler)
 	}
+
 	fmt.Fprintf(&catalog, `{"schema":"olm.channel","package":"a","name":"x","entries":[%s]}`, strings.Join(entries, ","))
 	content := mustOpen(t, quiet(""), stream(catalog.String()))
 	n := 0
@@ -273,10 +283,12 @@ func TestSummariesOfManyBundles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		wire, err := proto.Marshal(sent)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		got := &registrypb.Bundle{}
 		if err := proto.Unmarshal(wire, got); err != nil {
 			t.Fatal(err)
@@ -284,8 +296,10 @@ func TestSummariesOfManyBundles(t *testing.T) {
 		if want := fmt.Sprintf("1.0.%d", n); got.GetCsvName() != place.Entry.Name || got.GetVersion() != want {
 			t.Errorf("bundle %d is %s, version %s, want %s, version %s", n, got.GetCsvName(), got.GetVersion(), place.Entry.Name, want)
 		}
+
 		n++
 	}
+
 	if n != bundles {
 		t.Errorf("%d bundles, want %d", n, bundles)
 	}
@@ -318,6 +332,7 @@ func TestBundleThatProvidesTwice(t *testing.T) {
 	for range mustOpen(t, quiet(dir), source).Providers(fbc.GVK{Group: "g", Kind: "K", Version: "v"}) {
 		n++
 	}
+
 	if n != 1 {
 		t.Errorf("%d entries provide it, want 1", n)
 	}
@@ -330,6 +345,7 @@ func TestStreamsErrorEndsTheBuild(t *testing.T) {
 	if _, err := quiet("").Open(t.Context(), source); !errors.Is(err, broken) {
 		t.Errorf("error is %v", err)
 	}
+
 	source.Change = func(context.Context) (uint64, error) { return 0, broken }
 	if _, err := with(quiet(t.TempDir()), func(c *Cache) { c.Integrity = EnforceIntegrity }).Open(t.Context(), source); !errors.Is(err, broken) {
 		t.Errorf("error is %v", err)

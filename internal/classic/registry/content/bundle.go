@@ -32,6 +32,7 @@ func summarize(b *fbc.Bundle) ([]byte, error) {
 					Type: fbc.PropertyGVK, Value: object("group", api.GetGroup(), "kind", api.GetKind(), "version", api.GetVersion()),
 				})
 			}
+
 		case fbc.PropertyPackageRequired:
 			var name, versions string
 			if fields(p, map[string]*string{"packageName": &name, "versionRange": &versions}) {
@@ -39,6 +40,7 @@ func summarize(b *fbc.Bundle) ([]byte, error) {
 					Type: fbc.PropertyPackage, Value: object("packageName", name, "version", versions),
 				})
 			}
+
 		case fbc.PropertyCSVMetadata:
 			metadata++
 			continue
@@ -47,9 +49,11 @@ func summarize(b *fbc.Bundle) ([]byte, error) {
 		}
 		m.Properties = append(m.Properties, &registrypb.Property{Type: p.Type, Value: string(p.Value)})
 	}
+
 	if metadata > 1 {
 		return nil, fmt.Errorf("parse properties: expected at most 1 property of type %q, found %d", fbc.PropertyCSVMetadata, metadata)
 	}
+
 	return proto.MarshalOptions{Deterministic: true}.Marshal(m)
 }
 
@@ -75,6 +79,7 @@ func fields(p fbc.Property, into map[string]*string) bool {
 	if len(p.Value) == 0 || p.Value[0] != '{' {
 		return false
 	}
+
 	for key, value := range jsontext.Members(p.Value) {
 		target, wanted := into[string(key[1:len(key)-1])]
 		if !wanted || string(value) == "null" {
@@ -85,6 +90,7 @@ func fields(p fbc.Property, into map[string]*string) bool {
 			return false
 		}
 	}
+
 	return true
 }
 
@@ -97,6 +103,7 @@ func object(fields ...string) string {
 		}
 		out = jsontext.AppendQuoted(out, field)
 	}
+
 	return string(append(out, '}'))
 }
 
@@ -120,12 +127,14 @@ func manifests(b *fbc.Bundle, pkg []byte) (csv string, manifests []string, err e
 			}
 		}
 	}
+
 	if csv == "" && metadata != nil {
 		csv = csvOf(b, metadata, pkg)
 		if len(manifests) == 0 {
 			manifests = []string{csv}
 		}
 	}
+
 	return csv, manifests, nil
 }
 
@@ -137,12 +146,14 @@ func readManifest(p fbc.Property) (string, error) {
 	if err := json.Unmarshal(p.Value, &value); err != nil {
 		return "", err
 	}
+
 	manifest, _, err := jsontext.Compact(nil, value.Data, 0)
 	if err != nil || manifest[0] != '{' {
 		if manifest, err = yamlToJSON(value.Data); err != nil {
 			return "", err
 		}
 	}
+
 	return string(manifest), nil
 }
 

@@ -63,10 +63,12 @@ func (c Cache) Open(ctx context.Context, source Source) (*Content, error) {
 		content, err := c.buildTemporary(ctx, source, 0)
 		return content, rebuildError(err)
 	}
+
 	state, err := look(c.Dir)
 	if err != nil {
 		return nil, err
 	}
+
 	c.Log.Info(state.String())
 	if c.enforces(state) {
 		content, _, err := c.load(ctx, source)
@@ -75,6 +77,7 @@ func (c Cache) Open(ctx context.Context, source Source) (*Content, error) {
 		}
 		return content, nil
 	}
+
 	content, sum, err := c.load(ctx, source)
 	if err == nil {
 		return content, nil
@@ -82,6 +85,7 @@ func (c Cache) Open(ctx context.Context, source Source) (*Content, error) {
 	if state == own {
 		c.Log.Info("cache does not fit", "reason", err)
 	}
+
 	c.Log.Info("building cache")
 	content, err = c.buildAnew(ctx, source, sum)
 	return content, rebuildError(err)
@@ -139,6 +143,7 @@ func look(dir string) (state, error) {
 	if err != nil {
 		return empty, fmt.Errorf("reading the cache directory: %w", err)
 	}
+
 	folders, files := map[string]bool{}, map[string]bool{}
 	var names []string
 	for _, entry := range entries {
@@ -146,6 +151,7 @@ func look(dir string) (state, error) {
 		folders[entry.Name()] = entry.IsDir()
 		files[entry.Name()] = !entry.IsDir()
 	}
+
 	switch {
 	case folders[Format]:
 		return own, nil
@@ -154,6 +160,7 @@ func look(dir string) (state, error) {
 	case len(names) == 0:
 		return empty, nil
 	}
+
 	return empty, fmt.Errorf("cache directory has unexpected contents: %s", strings.Join(names, ","))
 }
 
@@ -178,6 +185,7 @@ func (c Cache) load(ctx context.Context, source Source) (*Content, uint64, error
 			computed.own, err = sumFile(ctx, file, size-int64(trailerSize))
 		}
 	}
+
 	of := <-sums
 	computed.source = of.sum
 	var ix *index
@@ -191,10 +199,12 @@ func (c Cache) load(ctx context.Context, source Source) (*Content, uint64, error
 	default:
 		ix, err = readIndex(file, stored, size)
 	}
+
 	if err != nil {
 		_ = file.Close() // It was only read, or is nil.
 		return nil, of.sum, err
 	}
+
 	return &Content{index: ix, file: file}, of.sum, nil
 }
 
@@ -252,6 +262,7 @@ func (c Cache) buildTemporary(ctx context.Context, source Source, sum uint64) (*
 	if err != nil {
 		return nil, err
 	}
+
 	var content *Content
 	out, err := newWriter(dir)
 	if err == nil {
@@ -260,6 +271,7 @@ func (c Cache) buildTemporary(ctx context.Context, source Source, sum uint64) (*
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
+
 	content.remove = dir
 	return content, nil
 }

@@ -45,6 +45,7 @@ func mustOpen(t testing.TB, c Cache, source Source) *Content {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() {
 		if err := content.Close(); err != nil {
 			t.Error(err)
@@ -185,6 +186,7 @@ func TestCacheThatDoesNotFitIsRefusedWhereIntegrityIsEnforced(t *testing.T) {
 			if strings.Contains(want, "%s") {
 				want = fmt.Sprintf(want, contentFile(dir))
 			}
+
 			for name, c := range map[string]Cache{
 				"derived":           quiet(dir),
 				"enforced":          with(quiet(dir), func(c *Cache) { c.Integrity = EnforceIntegrity }),
@@ -218,6 +220,7 @@ func TestCacheThatDoesNotFitIsBuiltAgain(t *testing.T) {
 					}
 					return
 				}
+
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -227,6 +230,7 @@ func TestCacheThatDoesNotFitIsBuiltAgain(t *testing.T) {
 				if n := len(built.packages); n != 2 {
 					t.Errorf("the content has %d packages", n)
 				}
+
 				// The next one finds it right.
 				mustOpen(t, with(quiet(dir), func(c *Cache) { c.Integrity = EnforceIntegrity }), source)
 			})
@@ -253,11 +257,13 @@ func digestOf(t *testing.T, dir string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	defer file.Close()
 	end, _, err := readTrailer(file)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return end.digest()
 }
 
@@ -305,6 +311,7 @@ func TestCacheDirectoryOfAnotherKind(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+
 			if test.err != "" {
 				for _, only := range []bool{false, true} {
 					_, err := with(quiet(dir), func(c *Cache) { c.Only = only }).Open(t.Context(), source)
@@ -314,6 +321,7 @@ func TestCacheDirectoryOfAnotherKind(t *testing.T) {
 				}
 				return
 			}
+
 			// An image that the field's opm has made serves, unless integrity was asked for.
 			_, err := with(quiet(dir), func(c *Cache) { c.Integrity = EnforceIntegrity }).Open(t.Context(), source)
 			if !errors.Is(err, fs.ErrNotExist) {
@@ -322,17 +330,20 @@ func TestCacheDirectoryOfAnotherKind(t *testing.T) {
 			if n := len(mustOpen(t, quiet(dir), source).packages); n != 2 {
 				t.Errorf("the content has %d packages", n)
 			}
+
 			for _, name := range test.files {
 				if text, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(text) != "theirs" {
 					t.Errorf("%s is now %q, %v", name, text, err)
 				}
 			}
+
 			// From now on there is one of ours, beside theirs, and it has to be right.
 			stamp(t, dir)
 			mustOpen(t, quiet(dir), source)
 			if !isStamped(t, dir) {
 				t.Error("the cache was built again")
 			}
+
 			flip(t, dir, 0)
 			if _, err := quiet(dir).Open(t.Context(), source); err == nil {
 				t.Error("a damaged cache is accepted")
@@ -356,19 +367,23 @@ func TestFailedBuildLeavesWhatWasThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	change(t, filepath.Join(source.Dir, "extra/custom.json"), func([]byte) []byte { return []byte(`{"schema": `) })
 	if _, err := with(quiet(dir), func(c *Cache) { c.Only = true }).Open(t.Context(), source); err == nil {
 		t.Fatal("no error")
 	}
+
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := with(quiet(dir), func(c *Cache) { c.Only = true }).Open(ctx, source); !errors.Is(err, context.Canceled) {
 		t.Errorf("error is %v", err)
 	}
+
 	after, err := os.ReadFile(contentFile(dir))
 	if err != nil || !bytes.Equal(before, after) {
 		t.Errorf("the cache has changed: %v", err)
 	}
+
 	entries, err := os.ReadDir(filepath.Join(dir, Format))
 	if err != nil || len(entries) != 1 {
 		t.Errorf("left behind: %v, %v", entries, err)
@@ -382,6 +397,7 @@ func TestWhatProcessesLeftIsRemoved(t *testing.T) {
 		os.Chtimes(old, time.Time{}, time.Now().Add(-2*abandoned))); err != nil {
 		t.Fatal(err)
 	}
+
 	fill(t, dir, source)
 	if _, err := os.Stat(old); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("an old one: %v", err)
@@ -419,6 +435,7 @@ func TestLinksAndIgnoredFilesAreSummed(t *testing.T) {
 	); err != nil {
 		t.Fatal(err)
 	}
+
 	change(t, filepath.Join(source.Dir, ".indexignore"), func([]byte) []byte { return []byte("ignored*\n") })
 	fill(t, dir, source)
 	mustOpen(t, quiet(dir), source)
@@ -426,10 +443,12 @@ func TestLinksAndIgnoredFilesAreSummed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	change(t, filepath.Join(source.Dir, "ignored", "text"), func([]byte) []byte { return []byte("two") })
 	if _, err := quiet(dir).Open(t.Context(), source); err == nil {
 		t.Error("a change of an ignored file is not noticed")
 	}
+
 	// The link alone tells, too.
 	remove(t, filepath.Join(source.Dir, "ignored-link"))
 	linkless, err := source.sum(t.Context())
@@ -440,6 +459,7 @@ func TestLinksAndIgnoredFilesAreSummed(t *testing.T) {
 	if err := os.Symlink("ignored", filepath.Join(source.Dir, "ignored-folder")); err != nil {
 		t.Fatal(err)
 	}
+
 	withFolder, err := source.sum(t.Context())
 	if err != nil || withFolder == linkless {
 		t.Errorf("the sum is %x, before %x, %v", withFolder, linkless, err)
@@ -470,6 +490,7 @@ func TestTooManyFilesAreRefused(t *testing.T) {
 			t.Errorf("error is %v", err)
 		}
 	}
+
 	if _, err := source.sum(t.Context()); err == nil {
 		t.Error("they are summed")
 	}

@@ -37,6 +37,7 @@ func (ix *index) encode() []byte {
 	for i := range ix.packages {
 		e.pkg(&ix.packages[i])
 	}
+
 	e.count(len(ix.bundles))
 	for _, b := range ix.bundles {
 		e.string(b.deprecation)
@@ -48,6 +49,7 @@ func (ix *index) encode() []byte {
 			e.number(0)
 		}
 	}
+
 	e.count(len(ix.apis))
 	for _, a := range ix.apis {
 		e.string(a.gvk.Group)
@@ -60,12 +62,14 @@ func (ix *index) encode() []byte {
 			before = b
 		}
 	}
+
 	e.count(len(ix.customs))
 	for _, c := range ix.customs {
 		e.string(c.schema)
 		e.string(c.pkg)
 		e.span(c.blob)
 	}
+
 	out := binary.AppendUvarint(make([]byte, 0, len(e.strings)+len(e.body)+binary.MaxVarintLen64), uint64(len(e.ids)))
 	return append(append(out, e.strings...), e.body...)
 }
@@ -91,6 +95,7 @@ func (e *encoder) pkg(p *Package) {
 			for _, skip := range entry.Skips {
 				e.string(skip)
 			}
+
 			e.number(uint64(entry.bundle - p.first))
 		}
 	}
@@ -145,24 +150,29 @@ func decodeIndex(text []byte, data uint64) (*index, error) {
 		bundles = p.end
 		d.require(i == 0 || ix.packages[i-1].Name < p.Name)
 	}
+
 	ix.bundles = make([]bundle, d.count(6))
 	d.require(len(ix.bundles) == int(bundles))
 	for i := range ix.bundles {
 		ix.bundles[i] = bundle{deprecation: d.string(), blob: d.span(), summary: d.span(), image: d.number(1) == 1}
 	}
+
 	ix.apis = make([]api, d.count(4))
 	for i := range ix.apis {
 		d.api(&ix.apis[i], bundles)
 		d.require(i == 0 || compareGVKs(ix.apis[i-1].gvk, ix.apis[i].gvk) < 0)
 	}
+
 	ix.customs = make([]custom, d.count(4))
 	for i := range ix.customs {
 		ix.customs[i] = custom{schema: d.string(), pkg: d.string(), blob: d.span()}
 		d.require(i == 0 || ix.customs[i-1].compare(ix.customs[i]) <= 0)
 	}
+
 	if d.failed || len(d.rest) > 0 {
 		return nil, errIndex
 	}
+
 	return ix, nil
 }
 
@@ -179,6 +189,7 @@ func (d *decoder) readStrings() {
 		if d.failed {
 			return
 		}
+
 		start := len(all) - len(d.rest)
 		d.rest = d.rest[length:]
 		d.strings = append(d.strings, all[start:len(all)-len(d.rest)])
@@ -208,9 +219,11 @@ func (d *decoder) channel(c *Channel, p *Package) {
 		if n := d.count(1); n > 0 {
 			e.Skips = make([]string, n)
 		}
+
 		for s := range e.Skips {
 			e.Skips[s] = d.string()
 		}
+
 		e.bundle = p.first + uint32(d.number(math.MaxUint32)) //nolint:gosec // It is at most the largest; too large a sum is refused below.
 		d.require(e.bundle >= p.first && e.bundle < p.end)
 		d.require(i == 0 || c.Entries[i-1].Name < e.Name)

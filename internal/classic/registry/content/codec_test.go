@@ -82,12 +82,14 @@ func TestWrongIndexesAreRefused(t *testing.T) {
 			t.Errorf("%s is accepted", name)
 		}
 	}
+
 	whole := sample().encode()
 	for n := range whole {
 		if _, err := decodeIndex(whole[:n], 100); err == nil {
 			t.Errorf("the first %d of %d bytes are accepted", n, len(whole))
 		}
 	}
+
 	if _, err := decodeIndex(append(slices.Clip(whole), 0), 100); err == nil {
 		t.Error("a byte too many is accepted")
 	}
@@ -101,6 +103,7 @@ func FuzzDecodeIndex(f *testing.F) {
 		if err != nil {
 			return
 		}
+
 		again, err := decodeIndex(ix.encode(), data)
 		if err != nil {
 			t.Fatalf("what was accepted is not when it is written again: %v", err)
@@ -108,6 +111,7 @@ func FuzzDecodeIndex(f *testing.F) {
 		if diff := cmp.Diff(ix, again, compareIndexes); diff != "" {
 			t.Fatalf("it comes back otherwise (-first +second):\n%s", diff)
 		}
+
 		// Whatever is asked of an index that was accepted has an answer.
 		for place := range ix.Places() {
 			if ix.Package(place.Package.Name) != place.Package || place.Package.Channel(place.Channel.Name) != place.Channel ||
@@ -117,6 +121,7 @@ func FuzzDecodeIndex(f *testing.F) {
 			_ = place.Channel.Head()
 			_ = ix.bundles[place.Entry.bundle]
 		}
+
 		for _, a := range ix.apis {
 			for place := range ix.Providers(a.gvk) {
 				if !slices.Contains(a.bundles, place.Entry.bundle) {
@@ -124,6 +129,7 @@ func FuzzDecodeIndex(f *testing.F) {
 				}
 			}
 		}
+
 		for _, c := range ix.customs {
 			if len(ix.customsOf(c.schema, c.pkg)) == 0 {
 				t.Fatalf("no blobs of the schema %q and the package %q", c.schema, c.pkg)
@@ -138,6 +144,7 @@ func FuzzDecodeTrailer(f *testing.F) {
 		if size < int64(trailerSize) {
 			return
 		}
+
 		decoded, err := decodeTrailer(text, size)
 		if err != nil {
 			return
@@ -175,6 +182,7 @@ func TestQueries(t *testing.T) {
 		}
 		return found
 	}
+
 	for _, test := range []struct {
 		name   string
 		places func(func(Place) bool)
@@ -192,6 +200,7 @@ func TestQueries(t *testing.T) {
 			break // The consumer may want no more.
 		}
 	}
+
 	if head := ix.packages[0].Channels[0].Head(); head != nil {
 		t.Errorf("a channel without entries has the head %v", head)
 	}
@@ -213,6 +222,7 @@ func TestBundlesAreListedByChannelFirst(t *testing.T) {
 	for p := range ix.PlacesByChannel() {
 		got = append(got, p.Channel.Name+"/"+p.Package.Name+"/"+p.Entry.Name)
 	}
+
 	want := []string{"a-channel/c/c.v1", "stable/a/a.v1", "stable/a/a.v2"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

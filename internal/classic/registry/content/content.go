@@ -47,6 +47,7 @@ func (c *Content) read(s span, buffer []byte) ([]byte, error) {
 	if cap(buffer) < int(s.length) {
 		buffer = make([]byte, s.length)
 	}
+
 	buffer = buffer[:s.length]
 	if _, err := c.file.ReadAt(buffer, int64(s.offset)); err != nil { //nolint:gosec // Spans are parts of the file.
 		if errors.Is(err, io.EOF) {
@@ -54,6 +55,7 @@ func (c *Content) read(s span, buffer []byte) ([]byte, error) {
 		}
 		return nil, &ReadError{Err: err}
 	}
+
 	return buffer, nil
 }
 
@@ -68,10 +70,12 @@ func (c *Content) Summary(p Place) (*registrypb.Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	m := &registrypb.Bundle{ChannelName: p.Channel.Name, SkipRange: p.Entry.SkipRange, Replaces: p.Entry.Replaces, Skips: p.Entry.Skips}
 	if b.deprecation != "" {
 		m.Deprecation = &registrypb.Deprecation{Message: b.deprecation}
 	}
+
 	m.ProtoReflect().SetUnknown(encoded)
 	return m, nil
 }
@@ -83,14 +87,17 @@ func (c *Content) Bundle(p Place) (*registrypb.Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	text, err := c.read(c.bundles[p.Entry.bundle].blob, nil)
 	if err != nil {
 		return nil, err
 	}
+
 	b, err := fbc.DecodeBundle(fbc.Meta{Schema: fbc.SchemaBundle, Package: p.Package.Name, Name: p.Entry.Name, Blob: text})
 	if err != nil {
 		return nil, &ReadError{Err: err}
 	}
+
 	pkg, err := c.read(p.Package.blob, nil)
 	if err != nil {
 		return nil, err
@@ -98,6 +105,7 @@ func (c *Content) Bundle(p Place) (*registrypb.Bundle, error) {
 	if m.CsvJson, m.Object, err = manifests(b, pkg); err != nil {
 		return nil, fmt.Errorf("package %q, bundle %q: %w", p.Package.Name, p.Entry.Name, err)
 	}
+
 	return m, nil
 }
 

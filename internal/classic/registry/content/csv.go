@@ -38,6 +38,7 @@ func csvOf(b *fbc.Bundle, metadata, pkg []byte) string {
 			head[name] = value
 		}
 	}
+
 	for key, value := range jsontext.Members(pkg) {
 		switch string(key) {
 		case `"icon"`:
@@ -50,13 +51,16 @@ func csvOf(b *fbc.Bundle, metadata, pkg []byte) string {
 			}
 		}
 	}
+
 	if len(b.RelatedImages) > 0 {
 		spec["relatedImages"] = appendImages(nil, b.RelatedImages)
 	}
+
 	spec["version"] = jsontext.AppendQuoted(nil, version(b))
 	out := append(make([]byte, 0, len(metadata)+len(spec["icon"])+1024), `{"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion","metadata":`...)
 	out = appendObject(out, head)
 	out = append(out, `,"spec":`...)
+
 	return string(append(appendObject(out, spec), '}'))
 }
 

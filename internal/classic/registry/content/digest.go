@@ -48,18 +48,22 @@ func (s *summer) file(size int64, open func() (io.ReaderAt, func() error, error)
 			if err := s.ctx.Err(); err != nil {
 				return err
 			}
+
 			r, release, err := open()
 			if err != nil {
 				return err
 			}
+
 			offset := int64(i) * pieceBytes
 			sums[i], err = s.piece(io.NewSectionReader(r, offset, min(pieceBytes, size-offset)))
 			if releaseErr := release(); err == nil {
 				err = releaseErr
 			}
+
 			return err
 		})
 	}
+
 	return sums
 }
 
@@ -71,12 +75,14 @@ func (s *summer) piece(r *io.SectionReader) (uint64, error) {
 	default:
 		buffer = make([]byte, readBytes)
 	}
+
 	defer func() { s.idle <- buffer }() // There is room for one of each worker.
 	sum := xxhash.New()
 	n, err := io.CopyBuffer(struct{ io.Writer }{sum}, struct{ io.Reader }{r}, buffer)
 	if err == nil && n != r.Size() {
 		err = fmt.Errorf("has become shorter while it was read: %w", io.ErrUnexpectedEOF)
 	}
+
 	return sum.Sum64(), err
 }
 
@@ -95,6 +101,7 @@ func (w *pieceWriter) Write(p []byte) (int, error) {
 		if w.size == 0 {
 			w.piece.Reset()
 		}
+
 		n := min(len(rest), pieceBytes-w.size)
 		_, _ = w.piece.Write(rest[:n]) // It cannot fail.
 		rest = rest[n:]
@@ -102,6 +109,7 @@ func (w *pieceWriter) Write(p []byte) (int, error) {
 			w.flush()
 		}
 	}
+
 	return len(p), nil
 }
 

@@ -17,10 +17,12 @@ func TestWhatIsWrittenHasTheSumOfWhatIsRead(t *testing.T) {
 		if err := os.WriteFile(path, pattern[:size], 0o600); err != nil {
 			t.Fatal(err)
 		}
+
 		read, err := FileSum(t.Context(), path)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		for _, step := range []int{1 << 10, 100_003, pieceBytes, 3 * pieceBytes} {
 			w := &pieceWriter{}
 			for rest := pattern[:size]; len(rest) > 0; rest = rest[min(step, len(rest)):] {
@@ -42,6 +44,7 @@ func TestEveryByteCounts(t *testing.T) {
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
+
 		sum, err := FileSum(t.Context(), path)
 		if err != nil {
 			t.Fatal(err)
@@ -49,6 +52,7 @@ func TestEveryByteCounts(t *testing.T) {
 		if other, twice := seen[sum]; twice {
 			t.Errorf("a change at %d has the same sum as one at %d", at, other)
 		}
+
 		seen[sum] = at
 		data[at]--
 	}
@@ -58,6 +62,7 @@ func TestSummingEndsWithAnError(t *testing.T) {
 	if _, err := FileSum(t.Context(), filepath.Join(t.TempDir(), "missing")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("error is %v", err)
 	}
+
 	short := newSummer(t.Context())
 	short.file(100, func() (io.ReaderAt, func() error, error) {
 		return bytes.NewReader(make([]byte, 99)), func() error { return nil }, nil
@@ -65,6 +70,7 @@ func TestSummingEndsWithAnError(t *testing.T) {
 	if err := short.wait(); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("a file that became shorter gives %v", err)
 	}
+
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	ended := newSummer(ctx)
@@ -74,6 +80,7 @@ func TestSummingEndsWithAnError(t *testing.T) {
 	if err := ended.wait(); !errors.Is(err, context.Canceled) {
 		t.Errorf("after the end of the context the error is %v", err)
 	}
+
 	release := errors.New("cannot be closed")
 	closing := newSummer(t.Context())
 	closing.file(1, func() (io.ReaderAt, func() error, error) {

@@ -40,6 +40,7 @@ func digest(meta fbc.Meta) (digested, error) {
 			err = fmt.Errorf("invalid custom schema meta: %w", err)
 		}
 	}
+
 	return d, err
 }
 

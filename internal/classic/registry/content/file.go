@@ -65,12 +65,14 @@ func decodeTrailer(b []byte, size int64) (trailer, error) {
 	if xxhash.Sum64(b[:trailerSize-8]) != binary.LittleEndian.Uint64(b[trailerSize-8:]) {
 		return trailer{}, errors.New("is damaged at its end")
 	}
+
 	b = b[len(magic):]
 	t := trailer{data: binary.LittleEndian.Uint64(b), source: binary.LittleEndian.Uint64(b[8:]), own: binary.LittleEndian.Uint64(b[16:])}
 	rest := uint64(size) - uint64(trailerSize) //nolint:gosec // The trailer was read, so that the file is at least as long.
 	if t.data > rest || rest-t.data > indexBytes {
 		return trailer{}, errors.New("has another length than it says")
 	}
+
 	return t, nil
 }
 
@@ -89,10 +91,12 @@ func readTrailer(file *os.File) (trailer, int64, error) {
 	if !info.Mode().IsRegular() || info.Size() < int64(trailerSize) {
 		return trailer{}, 0, errFormat
 	}
+
 	end := make([]byte, trailerSize)
 	if _, err := file.ReadAt(end, info.Size()-int64(trailerSize)); err != nil {
 		return trailer{}, 0, err
 	}
+
 	t, err := decodeTrailer(end, info.Size())
 	return t, info.Size(), err
 }
@@ -136,6 +140,7 @@ func newWriter(dir string) (*writer, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	w := &writer{file: file}
 	w.buffer = bufio.NewWriterSize(io.MultiWriter(file, &w.sums), readBytes)
 	return w, nil
@@ -178,6 +183,7 @@ func (w *writer) finish(ix *index, source uint64) error {
 	if err := w.buffer.Flush(); err != nil {
 		return err
 	}
+
 	t := trailer{data: w.offset, source: source, own: w.sums.sum()}
 	if _, err := w.file.Write(t.encode()); err != nil {
 		return err
@@ -185,6 +191,7 @@ func (w *writer) finish(ix *index, source uint64) error {
 	if err := w.file.Chmod(fileMode); err != nil {
 		return err
 	}
+
 	return os.Rename(w.file.Name(), filepath.Join(filepath.Dir(w.file.Name()), fileName)) //nolint:gosec // It was made by this program.
 }
 

@@ -31,6 +31,7 @@ func FuzzBundle(f *testing.F) {
 			if err != nil {
 				return
 			}
+
 			d, err := digest(meta)
 			if err != nil || meta.Schema != fbc.SchemaBundle || d.summary == nil {
 				continue
@@ -38,14 +39,17 @@ func FuzzBundle(f *testing.F) {
 			if err := proto.Unmarshal(d.summary, &registrypb.Bundle{}); err != nil {
 				t.Fatalf("the summary cannot be decoded: %v", err)
 			}
+
 			b, err := fbc.DecodeBundle(meta)
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			csv, objects, err := manifests(b, pkg)
 			if err != nil {
 				continue
 			}
+
 			for _, text := range append(objects, csv) {
 				if text != "" && (!json.Valid([]byte(text)) || !utf8.ValidString(text)) {
 					t.Fatalf("a manifest is not JSON: %s", text)

@@ -186,6 +186,7 @@ func (ix *index) PlacesByChannel() iter.Seq[Place] {
 				channels = append(channels, ref{p, &p.Channels[c]})
 			}
 		}
+
 		slices.SortStableFunc(channels, func(a, b ref) int { return strings.Compare(a.channel.Name, b.channel.Name) })
 		for _, r := range channels {
 			if !r.channel.places(r.pkg, yield) {

@@ -21,6 +21,7 @@ func appendObject(out []byte, object map[string][]byte) []byte {
 		out = append(jsontext.AppendQuoted(out, key), ':')
 		out = append(out, object[key]...)
 	}
+
 	return append(out, '}')
 }
 
@@ -33,14 +34,17 @@ func yamlToJSON(manifest []byte) ([]byte, error) {
 	if len(manifest) > yamlBytes {
 		return nil, fmt.Errorf("is a YAML document larger than %d bytes: write it as JSON", yamlBytes)
 	}
+
 	converted, err := yaml.YAMLToJSON(manifest)
 	if err != nil {
 		return nil, err
 	}
+
 	// It brings what is not UTF-8 in order.
 	compact, _, err := jsontext.Compact(nil, converted, 0)
 	if err == nil && compact[0] != '{' {
 		err = errors.New("is not an object")
 	}
+
 	return compact, err
 }

@@ -23,8 +23,10 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
+
 		os.Exit(0)
 	}
+
 	os.Exit(m.Run())
 }
 
@@ -35,6 +37,7 @@ func TestProcessesShareADirectory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	dir := t.TempDir()
 	sources := []Folder{sampleSource(t), {Dir: t.TempDir()}}
 	const each = 6
@@ -47,6 +50,7 @@ func TestProcessesShareADirectory(t *testing.T) {
 			go func() { ended <- cmd.Run() }()
 		}
 	}
+
 	// This process reads and writes as well: it always has the content of its own source.
 	for range 20 {
 		for i, source := range sources {
@@ -64,15 +68,18 @@ func TestProcessesShareADirectory(t *testing.T) {
 			}
 		}
 	}
+
 	for range each * len(sources) {
 		if err := <-ended; err != nil {
 			t.Errorf("a process: %v", err)
 		}
 	}
+
 	entries, err := os.ReadDir(dir + "/" + Format)
 	if err != nil || len(entries) != 1 {
 		t.Errorf("left behind: %v, %v", entries, err)
 	}
+
 	fill(t, dir, sources[0])
 	mustOpen(t, with(quiet(dir), func(c *Cache) { c.Integrity = EnforceIntegrity }), sources[0])
 }

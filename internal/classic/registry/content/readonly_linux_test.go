@@ -30,9 +30,12 @@ func asNobody(t *testing.T, f func()) {
 			}
 			f()
 		}()
+
 		<-done
+
 		return
 	}
+
 	f()
 }
 
@@ -53,6 +56,7 @@ func shut(t *testing.T, dir string) {
 			t.Fatal(err)
 		}
 	}
+
 	set(0o555, 0o444)
 	t.Cleanup(func() { set(0o755, 0o644) })
 }
@@ -83,16 +87,19 @@ func TestReadOnlyCache(t *testing.T) {
 			if err := os.Chmod(tmp, 0o777|fs.ModeSticky); err != nil {
 				t.Fatal(err)
 			}
+
 			t.Setenv("TMPDIR", tmp)
 			source, dir := sampleSource(t), t.TempDir()
 			// All folders of a test lie in one that is private.
 			if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
 				t.Fatal(err)
 			}
+
 			fill(t, dir, source)
 			if test.spoil != nil {
 				test.spoil(t, dir, source)
 			}
+
 			shut(t, dir)
 			var log bytes.Buffer
 			asNobody(t, func() {
@@ -105,6 +112,7 @@ func TestReadOnlyCache(t *testing.T) {
 					}
 					return
 				}
+
 				if err != nil {
 					t.Error(err)
 					return

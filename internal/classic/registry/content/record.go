@@ -17,6 +17,7 @@ func applyRecord(d *digested) error {
 	if d.meta.Schema != fbc.SchemaBundle || len(d.summary) == 0 {
 		return nil
 	}
+
 	record, err := indexdb.DecodeRecord(d.meta.Blob)
 	if err != nil {
 		return inPackage(d.meta.Package, fmt.Errorf("bundle %q: %w", d.meta.Name, err))
@@ -24,6 +25,7 @@ func applyRecord(d *digested) error {
 	if record == nil {
 		return nil
 	}
+
 	m := &registrypb.Bundle{}
 	if err := proto.Unmarshal(d.summary, m); err != nil {
 		return inPackage(d.meta.Package, fmt.Errorf("bundle %q: %w", d.meta.Name, err))
@@ -34,6 +36,7 @@ func applyRecord(d *digested) error {
 	for _, p := range record.Properties {
 		m.Properties = append(m.Properties, &registrypb.Property{Type: p.Type, Value: p.Value})
 	}
+
 	for _, d := range record.Dependencies {
 		m.Dependencies = append(m.Dependencies, &registrypb.Dependency{Type: d.Type, Value: d.Value})
 	}

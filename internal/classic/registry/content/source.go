@@ -80,6 +80,7 @@ func (f Folder) sum(ctx context.Context) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
+
 	defer func() { _ = root.Close() }() // It was only read.
 	type file struct {
 		name string
@@ -96,6 +97,7 @@ func (f Folder) sum(ctx context.Context) (uint64, error) {
 		if len(files) >= limit {
 			return &fbc.Error{File: name, Err: fmt.Errorf("the catalog has more than %d files", limit)}
 		}
+
 		info, err := entry.Info()
 		if err == nil && info.Mode()&fs.ModeSymlink != 0 {
 			info, err = root.Stat(name)
@@ -103,11 +105,13 @@ func (f Folder) sum(ctx context.Context) (uint64, error) {
 		if err != nil {
 			return err
 		}
+
 		if !info.Mode().IsRegular() {
 			// Building the index refuses it.
 			files = append(files, file{name: name, size: -1})
 			return nil
 		}
+
 		files = append(files, file{name, info.Size(), pieces.file(info.Size(), func() (io.ReaderAt, func() error, error) {
 			f, err := root.Open(name)
 			if err != nil {
@@ -115,6 +119,7 @@ func (f Folder) sum(ctx context.Context) (uint64, error) {
 			}
 			return f, f.Close, nil
 		})})
+
 		return nil
 	})
 	if waitErr := pieces.wait(); err == nil {
@@ -123,11 +128,13 @@ func (f Folder) sum(ctx context.Context) (uint64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("reading %s: %w", f.Dir, err)
 	}
+
 	sum := xxhash.New()
 	for _, file := range files {
 		// A name cannot hold the byte 0, so that no two lists are written alike.
 		_, _ = fmt.Fprintf(sum, "%s\x00%d\x00%016x\n", file.name, file.size, sumOf(file.sums))
 	}
+
 	return sum.Sum64(), nil
 }
 
@@ -180,10 +187,12 @@ func FileSum(ctx context.Context, path string) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
+
 	defer func() { _ = file.Close() }() // It was only read.
 	info, err := file.Stat()
 	if err != nil {
 		return 0, err
 	}
+
 	return sumFile(ctx, file, info.Size())
 }

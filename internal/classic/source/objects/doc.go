@@ -109,6 +109,7 @@ func (c *Catalog) MissingImage() string {
 	case extracts && c.Images.Copy.Image == "":
 		return "--util-image"
 	}
+
 	return ""
 }
 

@@ -32,6 +32,7 @@ func (c *Catalog) extract(spec *corev1.PodSpec, config *v1alpha1.ExtractContentC
 	if config.CacheDir != "" {
 		copying = append(copying, "--cache.from="+config.CacheDir, "--cache.to="+cacheFolder)
 	}
+
 	spec.InitContainers = []corev1.Container{
 		{
 			Name: "extract-utilities", Image: c.Images.Copy.Image, ImagePullPolicy: pullPolicy(c.Images.Copy.Image),
@@ -46,6 +47,7 @@ func (c *Catalog) extract(spec *corev1.PodSpec, config *v1alpha1.ExtractContentC
 			TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 		},
 	}
+
 	server := &spec.Containers[0]
 	server.Image, server.ImagePullPolicy = c.Images.OPM.Image, pullPolicy(c.Images.OPM.Image)
 	server.Command, server.Args = c.Images.OPM.Command, []string{"serve", catalogFolder}
@@ -56,6 +58,7 @@ func (c *Catalog) extract(spec *corev1.PodSpec, config *v1alpha1.ExtractContentC
 		server.Args = append(server.Args, "--cache-dir="+cacheFolder)
 		return
 	}
+
 	server.VolumeMounts = append(server.VolumeMounts, corev1.VolumeMount{Name: tmpVolume, MountPath: tmpFolder})
 	spec.Volumes = append(spec.Volumes, emptyDir(tmpVolume))
 }

@@ -40,6 +40,7 @@ func JudgePod(live, want *corev1.Pod) Verdict {
 		!sameImages(live.Spec.InitContainers, want.Spec.InitContainers):
 		return Replace
 	}
+
 	return Keep
 }
 
@@ -77,6 +78,7 @@ func sameImages(live, want []corev1.Container) bool {
 	for _, container := range live {
 		images[container.Name] = container.Image
 	}
+
 	for _, container := range want {
 		if images[container.Name] != container.Image {
 			return false
@@ -93,6 +95,7 @@ func ImageID(pod *corev1.Pod) string {
 			return status.ImageID
 		}
 	}
+
 	for _, status := range pod.Status.ContainerStatuses {
 		if status.Name == containerName && !extracts(pod) {
 			return status.ImageID
@@ -118,6 +121,7 @@ func Problem(pod *corev1.Pod) string {
 			return fmt.Sprintf("pod %s: no node takes it: %s", pod.Name, condition.Message)
 		}
 	}
+
 	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
 		for _, status := range statuses {
 			if text := problemOf(status); text != "" {
@@ -125,6 +129,7 @@ func Problem(pod *corev1.Pod) string {
 			}
 		}
 	}
+
 	return ""
 }
 
@@ -133,6 +138,7 @@ func problemOf(status corev1.ContainerStatus) string {
 	if waiting == nil {
 		return ""
 	}
+
 	switch waiting.Reason {
 	case "ErrImagePull", "ImagePullBackOff":
 		// The two take turns.
@@ -144,6 +150,7 @@ func problemOf(status corev1.ContainerStatus) string {
 	case "CreateContainerConfigError", "CreateContainerError", "RunContainerError":
 		return "cannot be started: " + waiting.Message
 	}
+
 	return ""
 }
 
@@ -152,6 +159,7 @@ func IsBroken(pod *corev1.Pod) bool {
 	if pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodUnknown || isDisrupted(pod) {
 		return true
 	}
+
 	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
 		for _, status := range statuses {
 			if status.State.Waiting != nil && status.State.Waiting.Reason == "CrashLoopBackOff" {
@@ -159,6 +167,7 @@ func IsBroken(pod *corev1.Pod) bool {
 			}
 		}
 	}
+
 	return false
 }
 
@@ -178,6 +187,7 @@ func samePorts(live, want []corev1.ServicePort) bool {
 	if len(live) != len(want) {
 		return false
 	}
+
 	for i := range want {
 		if live[i].Name != want[i].Name || live[i].Port != want[i].Port || live[i].TargetPort != want[i].TargetPort || live[i].Protocol != want[i].Protocol {
 			return false
@@ -194,11 +204,13 @@ func FixAccount(live, want *corev1.ServiceAccount) bool {
 	for _, secret := range live.ImagePullSecrets {
 		has[secret.Name] = true
 	}
+
 	for _, secret := range want.ImagePullSecrets {
 		if !has[secret.Name] {
 			live.ImagePullSecrets, changed = append(live.ImagePullSecrets, secret), true
 		}
 	}
+
 	return changed
 }
 
@@ -244,12 +256,14 @@ func fixMeta(live, want metav1.Object) bool {
 		}
 		labels[key], changed = value, true
 	}
+
 	live.SetLabels(labels)
 	owner := want.GetOwnerReferences()[0]
 	if !IsOwnedBy(live, owner) {
 		live.SetOwnerReferences(append(live.GetOwnerReferences(), owner))
 		changed = true
 	}
+
 	return changed
 }
 

@@ -50,6 +50,7 @@ func TestJudgePod(t *testing.T) {
 			}
 		})
 	}
+
 	t.Run("older ConfigMap", func(t *testing.T) {
 		newer := configMapCatalog()
 		newer.ConfigMapVersion = "18"
@@ -57,6 +58,7 @@ func TestJudgePod(t *testing.T) {
 			t.Errorf("the verdict is %d", got)
 		}
 	})
+
 	t.Run("another image of the catalog", func(t *testing.T) {
 		c := catalog(config(func(g *v1alpha1.GrpcPodConfig) {
 			g.ExtractContent = &v1alpha1.ExtractContentConfig{CatalogDir: "/configs"}
@@ -111,10 +113,12 @@ func TestImageID(t *testing.T) {
 	if got := objects.ImageID(p); got != "" {
 		t.Errorf("a pod that has not begun has the image %q", got)
 	}
+
 	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "mesh", ImageID: "mesh"}, {Name: "registry-server", ImageID: "catalog"}}
 	if got := objects.ImageID(p); got != "catalog" {
 		t.Errorf("the image is %q", got)
 	}
+
 	p = pod(t, catalog(config(func(g *v1alpha1.GrpcPodConfig) {
 		g.ExtractContent = &v1alpha1.ExtractContentConfig{CatalogDir: "/configs"}
 	})))
@@ -122,6 +126,7 @@ func TestImageID(t *testing.T) {
 	if got := objects.ImageID(p); got != "" {
 		t.Errorf("what serves extracted content counts as the catalog: %q", got)
 	}
+
 	p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "extract-utilities", ImageID: "util"}, {Name: "extract-content", ImageID: "catalog"}}
 	if got := objects.ImageID(p); got != "catalog" {
 		t.Errorf("the image is %q", got)
@@ -134,6 +139,7 @@ func TestReadySince(t *testing.T) {
 	if got := objects.ReadySince(p); !got.Equal(&at) || !objects.IsReady(p) {
 		t.Errorf("ready since %v", got)
 	}
+
 	p.Status.Conditions[0].Status = corev1.ConditionFalse
 	if got := objects.ReadySince(p); !got.IsZero() || objects.IsReady(p) {
 		t.Errorf("ready since %v", got)
@@ -151,23 +157,27 @@ func TestFix(t *testing.T) {
 		}
 		return s
 	}
+
 	t.Run("Service", func(t *testing.T) {
 		live := service()
 		live.Spec.ClusterIP = "10.0.0.1"
 		if objects.FixService(live, service()) {
 			t.Error("what is right was changed")
 		}
+
 		live.Spec.Selector["other"] = "x"
 		live.Spec.Ports[0].TargetPort.IntVal = 1
 		live.Labels = map[string]string{"own": "y"}
 		if !objects.FixService(live, service()) || live.Labels["own"] != "y" || live.Spec.ClusterIP != "10.0.0.1" {
 			t.Errorf("it is not made right: %+v", live)
 		}
+
 		live.Spec.Ports = append(live.Spec.Ports, corev1.ServicePort{Name: "other", Port: 1})
 		if !objects.FixService(live, service()) || objects.FixService(live, service()) {
 			t.Error("it is not made right")
 		}
 	})
+
 	t.Run("ServiceAccount", func(t *testing.T) {
 		live := c.ServiceAccount()
 		live.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "platform"}}
@@ -175,11 +185,13 @@ func TestFix(t *testing.T) {
 		if !objects.FixAccount(live, c.ServiceAccount()) || objects.FixAccount(live, c.ServiceAccount()) {
 			t.Error("it is not made right")
 		}
+
 		want := []corev1.LocalObjectReference{{Name: "platform"}, {Name: "login"}}
 		if diff := cmp.Diff(want, live.ImagePullSecrets); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})
+
 	t.Run("NetworkPolicy", func(t *testing.T) {
 		live := c.NetworkPolicies()[0]
 		live.Spec.Egress = []networkingv1.NetworkPolicyEgressRule{{}}
@@ -187,6 +199,7 @@ func TestFix(t *testing.T) {
 			t.Error("it is not made right")
 		}
 	})
+
 	t.Run("Role and RoleBinding", func(t *testing.T) {
 		c := configMapCatalog()
 		role, binding := c.Role(), c.RoleBinding()

@@ -61,6 +61,7 @@ func (c *Catalog) NetworkPolicies() []*networkingv1.NetworkPolicy {
 	if c.IsConfigMap() {
 		serving.Spec.Egress = outside()
 	}
+
 	unpacking := &networkingv1.NetworkPolicy{
 		ObjectMeta: c.Meta(c.Name+"-unpack-bundles", labels),
 		Spec: networkingv1.NetworkPolicySpec{
@@ -72,6 +73,7 @@ func (c *Catalog) NetworkPolicies() []*networkingv1.NetworkPolicy {
 			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
 		},
 	}
+
 	return []*networkingv1.NetworkPolicy{serving, unpacking}
 }
 

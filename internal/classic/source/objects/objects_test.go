@@ -79,13 +79,16 @@ func TestObjects(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			all := []any{pod(t, c), service, c.ServiceAccount()}
 			for _, policy := range c.NetworkPolicies() {
 				all = append(all, policy)
 			}
+
 			if c.IsConfigMap() {
 				all = append(all, c.Role(), c.RoleBinding())
 			}
+
 			var text strings.Builder
 			for _, object := range all {
 				data, err := yaml.Marshal(object)
@@ -94,6 +97,7 @@ func TestObjects(t *testing.T) {
 				}
 				text.WriteString("---\n" + string(data))
 			}
+
 			golden.Check(t, name+".yaml", []byte(text.String()))
 		})
 	}
@@ -169,6 +173,7 @@ func isRestricted(p *corev1.Pod) any {
 	if p.Spec.SecurityContext == nil {
 		return false
 	}
+
 	for _, containers := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
 		for _, c := range containers {
 			if *c.SecurityContext.AllowPrivilegeEscalation || c.SecurityContext.Capabilities.Drop[0] != "ALL" {
@@ -176,5 +181,6 @@ func isRestricted(p *corev1.Pod) any {
 			}
 		}
 	}
+
 	return p.Spec.SecurityContext.SeccompProfile.Type == corev1.SeccompProfileTypeRuntimeDefault
 }

@@ -37,10 +37,12 @@ func (c *Catalog) Pod() (*corev1.Pod, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the pod of catalog %q: %w", c.Name, err)
 	}
+
 	labels := map[string]string{LabelCatalog: c.Name, LabelPodHash: hash}
 	if c.IsConfigMap() {
 		labels[LabelConfigMapVersion] = c.ConfigMapVersion
 	}
+
 	pod := &corev1.Pod{ObjectMeta: c.Meta("", labels), Spec: spec}
 	pod.GenerateName = c.Name + "-"
 	pod.Annotations = map[string]string{}
@@ -48,6 +50,7 @@ func (c *Catalog) Pod() (*corev1.Pod, error) {
 	// What was applied to the catalog, as kubectl notes it, was not applied to the pod.
 	delete(pod.Annotations, corev1.LastAppliedConfigAnnotation)
 	pod.Annotations[annotationSafeToEvict] = "true"
+
 	return pod, nil
 }
 
@@ -78,6 +81,7 @@ func (c *Catalog) podSpec() corev1.PodSpec {
 	if c.isRestricted() {
 		c.restrict(&spec)
 	}
+
 	return spec
 }
 
@@ -97,6 +101,7 @@ func (c *Catalog) container() corev1.Container {
 			corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("50Mi"),
 		}},
 	}
+
 	container.StartupProbe.FailureThreshold, container.StartupProbe.PeriodSeconds = startFailures, startPeriod
 	if c.IsConfigMap() {
 		server := c.Images.ConfigMapServer
@@ -104,6 +109,7 @@ func (c *Catalog) container() corev1.Container {
 		container.Command = append(append([]string{}, server.Command...), "-c", c.Spec.ConfigMap, "-n", c.Namespace)
 		container.LivenessProbe.InitialDelaySeconds = 5
 	}
+
 	container.ImagePullPolicy = pullPolicy(container.Image)
 	return container
 }
@@ -147,13 +153,16 @@ func (c *Catalog) configure(spec *corev1.PodSpec) {
 	if config.NodeSelector != nil {
 		spec.NodeSelector = maps.Clone(config.NodeSelector)
 	}
+
 	for _, toleration := range config.Tolerations {
 		spec.Tolerations = append(spec.Tolerations, *toleration.DeepCopy())
 	}
+
 	spec.Affinity = config.Affinity.DeepCopy()
 	if config.PriorityClassName != nil {
 		spec.PriorityClassName = *config.PriorityClassName
 	}
+
 	server := &spec.Containers[0]
 	if config.MemoryTarget != nil {
 		server.Resources.Requests[corev1.ResourceMemory] = config.MemoryTarget.DeepCopy()
@@ -161,6 +170,7 @@ func (c *Catalog) configure(spec *corev1.PodSpec) {
 		target := resource.NewQuantity(config.MemoryTarget.Value(), resource.BinarySI).String() + "B"
 		server.Env = append(server.Env, corev1.EnvVar{Name: "GOMEMLIMIT", Value: target})
 	}
+
 	if config.ExtractContent != nil {
 		c.extract(spec, config.ExtractContent)
 	}
@@ -182,6 +192,7 @@ func (c *Catalog) restrict(spec *corev1.PodSpec) {
 		user, yes := int64(workloadUser), true
 		spec.SecurityContext.RunAsUser, spec.SecurityContext.RunAsNonRoot = &user, &yes
 	}
+
 	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for i := range containers {
 			no := false

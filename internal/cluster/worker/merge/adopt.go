@@ -23,6 +23,7 @@ func adoptWebhookBundles(wanted, live map[string]any, annotations map[string]str
 	if !ok || !both {
 		return
 	}
+
 	for _, webhook := range wantedList.elements {
 		adoptBundle(config(webhook, "clientConfig"), config(liveList.byName[nameOf(webhook)], "clientConfig"), annotations)
 	}

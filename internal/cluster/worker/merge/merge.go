@@ -30,14 +30,17 @@ func Merge(live, manifest *unstructured.Unstructured) (merged *unstructured.Unst
 	if !ok {
 		return wholly(live, manifest)
 	}
+
 	wanted := maps.Clone(manifest.Object)
 	for _, field := range []string{"apiVersion", "kind", "metadata", "status"} {
 		delete(wanted, field)
 	}
+
 	if rules.adopt != nil {
 		wanted = runtime.DeepCopyJSON(wanted)
 		rules.adopt(wanted, live.Object, manifest.GetAnnotations())
 	}
+
 	merged = &unstructured.Unstructured{Object: rules.fields.object(live.Object, wanted)}
 	mergeMetadata(merged, live, manifest)
 	return merged, !equality.Semantic.DeepEqual(live.Object, merged.Object)
@@ -57,12 +60,14 @@ func wholly(live, manifest *unstructured.Unstructured) (merged *unstructured.Uns
 			differs = true
 		}
 	}
+
 	if differs {
 		detachMetadata(merged)
 		merged.SetLabels(manifest.GetLabels())
 		merged.SetAnnotations(manifest.GetAnnotations())
 		merged.SetOwnerReferences(manifest.GetOwnerReferences())
 	}
+
 	return merged, differs
 }
 
@@ -105,6 +110,7 @@ func mergeMetadata(merged, live, manifest *unstructured.Unstructured) {
 	if annotations := union(live.GetAnnotations(), manifest.GetAnnotations()); len(annotations) > 0 {
 		merged.SetAnnotations(annotations)
 	}
+
 	owners, changed := live.GetOwnerReferences(), false
 	for _, owner := range manifest.GetOwnerReferences() {
 		i := slices.IndexFunc(owners, func(o metav1.OwnerReference) bool { return o.UID == owner.UID })
@@ -115,9 +121,11 @@ func mergeMetadata(merged, live, manifest *unstructured.Unstructured) {
 			owners[i], changed = owner, true
 		}
 	}
+
 	if changed {
 		merged.SetOwnerReferences(owners)
 	}
+
 	finalizers := live.GetFinalizers()
 	for _, finalizer := range manifest.GetFinalizers() {
 		if !slices.Contains(finalizers, finalizer) {
@@ -148,14 +156,17 @@ func (n *node) object(live, wanted map[string]any) map[string]any {
 	if result == nil {
 		result = map[string]any{}
 	}
+
 	for name, value := range wanted {
 		if field := n.field(name); value != nil && field.ruleOf() != left {
 			result[name] = field.value(live[name], value)
 		}
 	}
+
 	if n == nil {
 		return result
 	}
+
 	for name, field := range n.fields {
 		if wanted[name] == nil && field.removes() {
 			delete(result, name)
@@ -164,6 +175,7 @@ func (n *node) object(live, wanted map[string]any) map[string]any {
 			result[name] = field.value(live[name], map[string]any{})
 		}
 	}
+
 	return result
 }
 
@@ -193,11 +205,13 @@ func (n *node) list(live, wanted any) any {
 	if !ok {
 		return wanted
 	}
+
 	liveList, _ := byName(live)
 	result := make([]any, 0, len(wantedList.elements))
 	for _, element := range wantedList.elements {
 		result = append(result, n.items.object(liveList.byName[nameOf(element)], element))
 	}
+
 	if n.rule == kept {
 		for _, element := range liveList.elements {
 			if _, ok := wantedList.byName[nameOf(element)]; !ok {
@@ -205,6 +219,7 @@ func (n *node) list(live, wanted any) any {
 			}
 		}
 	}
+
 	return result
 }
 
@@ -219,6 +234,7 @@ func byName(value any) (named, bool) {
 	if !ok {
 		return named{}, false
 	}
+
 	result := named{byName: make(map[string]map[string]any, len(list))}
 	for _, item := range list {
 		element, ok := item.(map[string]any)
@@ -228,9 +244,11 @@ func byName(value any) (named, bool) {
 		if _, twice := result.byName[nameOf(element)]; twice {
 			return named{}, false
 		}
+
 		result.elements = append(result.elements, element)
 		result.byName[nameOf(element)] = element
 	}
+
 	return result, true
 }
 
@@ -250,6 +268,7 @@ func addMissing(live, wanted any) any {
 	if !ok {
 		liveList = nil
 	}
+
 	var result []any
 	known := make(map[string]bool, len(liveList)+len(wantedList))
 	for _, item := range slices.Concat(liveList, wantedList) {
@@ -260,5 +279,6 @@ func addMissing(live, wanted any) any {
 			result = append(result, item)
 		}
 	}
+
 	return result
 }

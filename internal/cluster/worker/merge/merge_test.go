@@ -16,10 +16,12 @@ func object(t testing.TB, text string) *unstructured.Unstructured {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	u := &unstructured.Unstructured{}
 	if err := u.UnmarshalJSON(data); err != nil {
 		t.Fatal(err)
 	}
+
 	return u
 }
 
@@ -239,10 +241,12 @@ func FuzzMerge(f *testing.F) {
 		if len(liveText)+len(manifestText) > 1<<10 {
 			t.Skip("longer than what is tried")
 		}
+
 		live, manifest := fuzzed(kinds[int(kind)%len(kinds)], liveText), fuzzed(kinds[int(kind)%len(kinds)], manifestText)
 		if live == nil || manifest == nil {
 			t.Skip("no objects")
 		}
+
 		before := live.DeepCopy()
 		merged, _ := merge.Merge(live, manifest)
 		if diff := cmp.Diff(before.Object, live.Object); diff != "" {
@@ -265,12 +269,15 @@ func fuzzed(kind, text string) *unstructured.Unstructured {
 		}
 		u.Object = content
 	}
+
 	at := len(kind) - 1
 	for kind[at] != '/' {
 		at--
 	}
+
 	u.SetAPIVersion(kind[:at])
 	u.SetKind(kind[at+1:])
 	u.Object["metadata"] = map[string]any{"name": "a"}
+
 	return u
 }

@@ -119,6 +119,7 @@ func podTemplate(at string) fields {
 	for _, field := range podPrivileges {
 		rules[at+"spec."+field] = exact
 	}
+
 	for _, list := range []string{"containers", "initContainers"} {
 		path := at + "spec." + list
 		rules[path] = pruned
@@ -126,6 +127,7 @@ func podTemplate(at string) fields {
 			rules[path+"[]."+field] = exact
 		}
 	}
+
 	return rules
 }
 
@@ -140,6 +142,7 @@ func constraints() fields {
 	} {
 		rules[field] = exact
 	}
+
 	return rules
 }
 
@@ -174,6 +177,7 @@ func tree(all ...fields) *node {
 			at.rule = rule
 		}
 	}
+
 	return root
 }
 
