@@ -35,6 +35,10 @@ DEMO_RELEASES := 1.0.0 1.1.0 1.2.0
 # Packages of the unit tests; test/e2e has a target of its own.
 UNIT := $$(go list ./... | grep -v /test/e2e)
 
+# The linters run vet. Nobody debugs the programs of tests that pass; linking them without debug information
+# takes a third less time.
+TEST_FLAGS := -vet=off -ldflags='-s -w'
+
 # Packages of olm-operator, by whose markers its role is made.
 OLM_OPERATOR := ./internal/classic/olmoperator/...;./internal/classic/csv/...;./internal/classic/serving/...;./internal/classic/webhook/...;./internal/classic/group/...;./internal/classic/copied/...;./internal/classic/condition/...;./internal/classic/clusteroperator/...
 
@@ -67,9 +71,9 @@ scenario-extensions: build bin/scenario-extensions ## Install, update and remove
 
 .PHONY: test
 test: bin/devcluster ## Run the tests of all modules.
-	go test $(UNIT)
-	cd devcluster && go test ./...
-	cd tools && go test ./...
+	go test $(TEST_FLAGS) $(UNIT)
+	cd devcluster && go test $(TEST_FLAGS) ./...
+	cd tools && go test $(TEST_FLAGS) ./...
 
 .PHONY: e2e
 e2e: build bin/hello-operator bin/demo $(wordlist 1,2,$(DEMO_RELEASES:%=bin/releases/%/mainstay)) ## Run the flows on a cluster with a real node (root and containerd), else on simulated nodes.
