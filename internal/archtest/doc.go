@@ -1,4 +1,3 @@
-// Package archtest holds the import table of docs/architecture.md as a test: which
-// room may import which, and what a pure room may not touch. It has no code of its
-// own.
+// Package archtest checks that the code follows docs/architecture.md: which package may import which, what pure
+// packages and the program opm do without, and that every dependency has its reason. It has no code besides its tests.
 package archtest

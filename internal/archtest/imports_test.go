@@ -15,83 +15,7 @@ import (
 
 const module = "github.com/mainstay-dev/mainstay"
 
-// pure rooms take values and give back values.
-var pure = []string{
-	"internal/bundle", "internal/certificate", "internal/cincinnati", "internal/classic/csvinfo", "internal/classic/resolution", "internal/classic/steps", "internal/crdsafety", "internal/fbc", "internal/node/config", "internal/node/pools", "internal/objectdiff", "internal/rbac",
-	"internal/release", "internal/render", "internal/resolve", "internal/template", "internal/upgradegraph",
-}
-
-// shared rooms are used by more than one component.
-var shared = slices.Concat(pure, []string{
-	"internal/apply", "internal/catalogclient", "internal/catalogstore", "internal/httpserver", "internal/image", "internal/indexdb", "internal/operatorstatus", "internal/pull", "internal/reconcile",
-	"internal/releaseimage",
-})
-
-var components = []string{
-	"internal/catalog", "internal/classic", "internal/cluster", "internal/extension", "internal/node",
-}
-
-// anything marks a row that may import every room.
-const anything = "*"
-
-// rooms is the table: a folder, and the folders of this module that it and what
-// lies below it may import beside itself. The longest folder that holds a package
-// is its room.
-var rooms = map[string][]string{
-	"api": nil,
-
-	"internal/bundle":             append([]string{"api"}, pure...),
-	"internal/certificate":        append([]string{"api"}, pure...),
-	"internal/cincinnati":         append([]string{"api"}, pure...),
-	"internal/classic/csvinfo":    append([]string{"api"}, pure...),
-	"internal/classic/resolution": append([]string{"api"}, pure...),
-	"internal/classic/steps":      append([]string{"api"}, pure...),
-	"internal/crdsafety":          append([]string{"api"}, pure...),
-	"internal/fbc":                append([]string{"api"}, pure...),
-	"internal/node/config":        append([]string{"api"}, pure...),
-	"internal/node/pools":         append([]string{"api"}, pure...),
-	"internal/objectdiff":         append([]string{"api"}, pure...),
-	"internal/rbac":               append([]string{"api"}, pure...),
-	"internal/release":            append([]string{"api"}, pure...),
-	"internal/render":             append([]string{"api"}, pure...),
-	"internal/resolve":            append([]string{"api"}, pure...),
-	"internal/template":           append([]string{"api"}, pure...),
-	"internal/upgradegraph":       append([]string{"api"}, pure...),
-
-	"internal/reconcile":      {"api"},
-	"internal/apply":          append([]string{"api", "internal/reconcile"}, pure...),
-	"internal/httpserver":     {},
-	"internal/operatorstatus": {"api"},
-	"internal/image":          append([]string{"api"}, pure...),
-	"internal/pull":           append([]string{"api", "internal/image"}, pure...),
-	"internal/catalogclient":  append([]string{"api"}, pure...),
-	"internal/releaseimage":   append([]string{"api", "internal/image"}, pure...),
-	"internal/catalogstore":   append([]string{"api"}, pure...),
-	"internal/indexdb":        append([]string{"api", "internal/image"}, pure...),
-
-	"internal/catalog":   append([]string{"api"}, shared...),
-	"internal/classic":   append([]string{"api"}, shared...),
-	"internal/cluster":   append([]string{"api"}, shared...),
-	"internal/extension": append([]string{"api"}, shared...),
-	"internal/node":      append([]string{"api"}, shared...),
-
-	"internal/action":  append([]string{"api", "config"}, shared...),
-	"internal/cli":     append([]string{"api", "internal/action"}, pure...),
-	"internal/console": append([]string{"api", "internal/action", "web"}, pure...),
-	"internal/run":     slices.Concat([]string{"api", "config", "internal/action"}, shared, components),
-	"web":              nil,
-	"config":           nil,
-
-	"internal/testing":  {anything},
-	"internal/archtest": nil,
-
-	"cmd":      append([]string{"internal/cli", "internal/console", "internal/run"}, components...),
-	"bench":    {anything},
-	"examples": nil,
-	"test":     {"api", "internal/testing"},
-}
-
-// notPure are packages that a pure room does not import.
+// notPure are packages that a pure package does not import.
 var notPure = []string{"k8s.io/client-go", "sigs.k8s.io/controller-runtime", "net/http", "os"}
 
 // nested modules are not part of this one.
@@ -106,66 +30,112 @@ type file struct {
 func (f file) isTest() bool { return strings.HasSuffix(f.name, "_test.go") }
 
 func TestImports(t *testing.T) {
+	tab := readTable(t)
 	built := map[string]bool{}
 	for _, f := range goFiles(t) {
-		room, ok := roomOf(f.folder)
+		row, ok := longestRow(tab.imports, f.folder)
 		if !ok {
-			t.Errorf("%s lies in no room: give it a row here and in docs/architecture.md", f.folder)
+			t.Errorf("%s is in no table of docs/architecture.md: add a row", f.folder)
 			continue
 		}
-		built[room] = true
+
+		built[row] = true
 		for _, imported := range f.imports {
-			checkImport(t, f, room, imported)
+			tab.checkImport(t, f, row, imported)
 		}
 	}
 
-	for _, room := range slices.Sorted(maps.Keys(rooms)) {
-		if !built[room] {
-			t.Logf("not built yet: %s", room)
+	for _, row := range slices.Sorted(maps.Keys(tab.imports)) {
+		if !built[row] {
+			t.Logf("not built yet: %s", row)
 		}
 	}
 }
 
-func checkImport(t *testing.T, f file, room, imported string) {
+func (tab *table) checkImport(t *testing.T, f file, row, imported string) {
 	t.Helper()
 	where := path.Join(f.folder, f.name)
 	inside, ok := strings.CutPrefix(imported, module+"/")
 	if !ok {
-		if slices.Contains(pure, room) && !f.isTest() && slices.ContainsFunc(notPure, func(p string) bool { return within(imported, p) }) {
-			t.Errorf("%s: the pure room %s imports %s", where, room, imported)
+		if slices.Contains(tab.pure, row) && !f.isTest() && slices.ContainsFunc(notPure, func(p string) bool { return within(imported, p) }) {
+			t.Errorf("%s: the pure package %s imports %s", where, row, imported)
 		}
 		return
 	}
 
-	target, ok := roomOf(inside)
+	target, ok := longestRow(tab.imports, inside)
 	switch {
 	case !ok:
-		t.Errorf("%s imports %s, which lies in no room", where, inside)
-	case target == room:
+		t.Errorf("%s imports %s, which is in no table of docs/architecture.md", where, inside)
+	case target == row:
 	case target == "internal/testing":
-		if !f.isTest() && !slices.Contains(rooms[room], anything) && !slices.Contains(rooms[room], target) {
+		if !f.isTest() && !tab.allows(row, target) {
 			t.Errorf("%s: product code imports %s", where, inside)
 		}
-	case f.isTest():
-		// A test may set the scene with any room; what it tests is its own.
-	case !slices.Contains(rooms[room], target) && !slices.Contains(rooms[room], anything):
-		t.Errorf("%s: %s may not import %s", where, room, target)
+	case f.isTest(): // A test may arrange its input with any package.
+	case !tab.allows(row, target):
+		t.Errorf("%s: %s may not import %s", where, row, target)
 	}
 }
 
-// roomOf returns the longest row that holds a folder.
-func roomOf(folder string) (string, bool) {
+// allows reports whether a folder may import another.
+func (tab *table) allows(from, to string) bool {
+	return slices.Contains(tab.imports[from], to) || slices.Contains(tab.imports[from], anything)
+}
+
+// Packages of OLM Classic import only what their row names.
+func TestImportsInsideClassic(t *testing.T) {
+	tab := readTable(t)
+	used := map[string]bool{}
+	for _, f := range goFiles(t) {
+		folder, ok := strings.CutPrefix(f.folder, classicFolder)
+		if !ok || f.isTest() {
+			continue
+		}
+		row, ok := longestRow(tab.classic, folder)
+		if !ok {
+			t.Errorf("%s is not in the table %q of docs/architecture.md: add a row", f.folder, classicSection)
+			continue
+		}
+
+		for _, imported := range f.imports {
+			target, ok := strings.CutPrefix(imported, module+"/"+classicFolder)
+			if !ok {
+				continue
+			}
+			target, _ = longestRow(tab.classic, target)
+			used[row+" "+target] = true
+			if target != row && !slices.Contains(tab.classic[row], target) {
+				t.Errorf("%s: %s may not import %s", path.Join(f.folder, f.name), row, target)
+			}
+		}
+	}
+
+	for row, targets := range tab.classic {
+		for _, target := range targets {
+			if !used[row+" "+target] {
+				t.Errorf("docs/architecture.md lets %s import %s, which it does not: remove it from the row", row, target)
+			}
+		}
+	}
+}
+
+// classicFolder is the folder of OLM Classic.
+const classicFolder = "internal/classic/"
+
+// longestRow returns the longest row that holds a folder.
+func longestRow(rows map[string][]string, folder string) (string, bool) {
 	best := ""
-	for room := range rooms {
-		if within(folder, room) && len(room) > len(best) {
-			best = room
+	for row := range rows {
+		if within(folder, row) && len(row) > len(best) {
+			best = row
 		}
 	}
 	return best, best != ""
 }
 
-func within(folder, room string) bool {
-	return folder == room || strings.HasPrefix(folder, room+"/")
+func within(folder, row string) bool {
+	return folder == row || strings.HasPrefix(folder, row+"/")
 }
 
 // goFiles reads the imports of every Go file of the module.
@@ -227,17 +197,18 @@ func goFiles(t *testing.T) []file {
 // The table must be able to fail: these imports are forbidden.
 func TestTableForbids(t *testing.T) {
 	cases := map[string]struct{ from, to string }{
-		"a component and another":       {"internal/catalog", "internal/extension"},
-		"a pure room and a shared one":  {"internal/fbc", "internal/image"},
-		"a shared room and a component": {"internal/apply", "internal/extension"},
-		"api and anything":              {"api", "internal/fbc"},
-		"the CLI and a component":       {"internal/cli", "internal/catalog"},
-		"product code and test kits":    {"internal/extension", "internal/testing"},
+		"a component and another":          {"internal/catalog", "internal/extension"},
+		"a pure package and a shared one":  {"internal/fbc", "internal/image"},
+		"a shared package and a component": {"internal/apply", "internal/extension"},
+		"api and anything":                 {"api", "internal/fbc"},
+		"the CLI and a component":          {"internal/cli", "internal/catalog"},
+		"product code and test kits":       {"internal/extension", "internal/testing"},
 	}
 
+	tab := readTable(t)
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if slices.Contains(rooms[c.from], c.to) || slices.Contains(rooms[c.from], anything) {
+			if tab.allows(c.from, c.to) {
 				t.Errorf("%s may import %s", c.from, c.to)
 			}
 		})
