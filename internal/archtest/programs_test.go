@@ -11,7 +11,9 @@ import (
 // memory to several, and up to a millisecond, before it begins: they register types, compile patterns and fill
 // tables. Scripts call opm for each of hundreds of images.
 var notInOpm = []string{
-	"k8s.io/client-go/kubernetes", "sigs.k8s.io/controller-runtime",
+	// Its few commands that talk to a cluster use the REST client of client-go.
+	"k8s.io/client-go/discovery", "k8s.io/client-go/dynamic", "k8s.io/client-go/informers", "k8s.io/client-go/kubernetes",
+	"sigs.k8s.io/controller-runtime",
 	"k8s.io/kube-openapi/pkg/validation", "github.com/google/cel-go",
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1", // internal/bundle/crdv1beta1 stands for it
 	"net/http/pprof", "google.golang.org/protobuf/reflect/protodesc", // internal/classic/registry does without
