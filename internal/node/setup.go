@@ -1,6 +1,6 @@
-// Package node is the component machine-config-controller: the controller of
-// MachineConfigPools (rollout), that of drains (drain), and the reporter of how far the
-// nodes are (report). What runs on each node is machine-config-daemon, in daemon.
+// Package node is the component machine-config-controller: the controllers of MachineConfigPools (rollout) and of drains
+// (drain), and the reporter of ClusterOperator "machine-config" (report). Package daemon is machine-config-daemon, which
+// runs on each node.
 package node
 
 import (
@@ -18,17 +18,17 @@ import (
 
 // Options configure the component.
 type Options struct {
-	// Release is what every rendered configuration has.
+	// Release is the part of every rendered configuration that the release defines.
 	Release config.Base
-	// ReleaseVersion is the version of the release that the nodes are brought to. Empty means
-	// that of the program.
+	// ReleaseVersion is the version of the release to which the nodes are updated. Empty means the version of the
+	// program.
 	ReleaseVersion string
 	// Program is the version of this program.
 	Program string
-	// Self is the name of the node that this runs on, whose turn comes last. It may be empty.
+	// Self is the name of the node that this program runs on, which is updated last. It may be empty.
 	Self string
-	// Settle is how long the MachineConfigs of a pool must stay as they are before they are
-	// rendered. Zero means rollout.DefaultSettle.
+	// Settle is how long the MachineConfigs of a pool must stay unchanged before they are rendered. Zero means
+	// rollout.DefaultSettle.
 	Settle time.Duration
 }
 

@@ -55,15 +55,15 @@ func Compare(from, to *mcfgv1.MachineConfigSpec) (*Change, error) {
 	}
 
 	if !isFirst {
-		if reasons := impossible(from, to, before, after); len(reasons) > 0 {
+		if reasons := unsupportedChanges(from, to, before, after); len(reasons) > 0 {
 			return nil, &ImpossibleError{Reasons: reasons}
 		}
 	}
 
 	return &Change{
-		Files: differing(before.Storage.Files, after.Storage.Files, func(f File) string { return f.Path }),
-		Units: differing(before.Systemd.Units, after.Systemd.Units, func(u Unit) string { return u.Name }),
-		Keys:  differing(keys(before), keys(after), func(u User) string { return u.Name }),
+		Files: differingKeys(before.Storage.Files, after.Storage.Files, func(f File) string { return f.Path }),
+		Units: differingKeys(before.Systemd.Units, after.Systemd.Units, func(u Unit) string { return u.Name }),
+		Keys:  differingKeys(usersWithKeys(before), usersWithKeys(after), func(u User) string { return u.Name }),
 		OS: from.OSImageURL != to.OSImageURL ||
 			(from.BaseOSExtensionsContainerImage != to.BaseOSExtensionsContainerImage && len(to.Extensions) > 0),
 		KernelArguments: !slices.Equal(from.KernelArguments, to.KernelArguments),
@@ -71,8 +71,8 @@ func Compare(from, to *mcfgv1.MachineConfigSpec) (*Change, error) {
 	}, nil
 }
 
-// impossible returns the parts that differ and are only for the first boot of a machine.
-func impossible(from, to *mcfgv1.MachineConfigSpec, before, after *Ignition) []string {
+// unsupportedChanges returns the parts that differ and are only for the first boot of a machine.
+func unsupportedChanges(from, to *mcfgv1.MachineConfigSpec, before, after *Ignition) []string {
 	var reasons []string
 	say := func(differs bool, what string) {
 		if differs {
@@ -93,7 +93,7 @@ func impossible(from, to *mcfgv1.MachineConfigSpec, before, after *Ignition) []s
 		say(!isEqual(was[name], is[name]), "Ignition "+name+" section contains changes")
 	}
 
-	for _, name := range differing(withoutKeys(before), withoutKeys(after), func(u User) string { return u.Name }) {
+	for _, name := range differingKeys(usersWithoutKeys(before), usersWithoutKeys(after), func(u User) string { return u.Name }) {
 		say(true, fmt.Sprintf("Ignition passwd user %q contains changes other than of its SSH keys", name))
 	}
 
@@ -102,7 +102,7 @@ func impossible(from, to *mcfgv1.MachineConfigSpec, before, after *Ignition) []s
 	return reasons
 }
 
-// isEqual takes an empty list for one that is not there.
+// isEqual compares two values. An empty list equals an unset one.
 func isEqual(a, b any) bool {
 	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
 	return (x.Len() == 0 && y.Len() == 0) || reflect.DeepEqual(a, b)
@@ -115,8 +115,8 @@ func kernelType(s *mcfgv1.MachineConfigSpec) string {
 	return s.KernelType
 }
 
-// keys are the users with nothing but their keys, those without keys left out.
-func keys(c *Ignition) []User {
+// usersWithKeys returns the users that have keys, with nothing but their keys.
+func usersWithKeys(c *Ignition) []User {
 	var users []User
 	for _, u := range c.Passwd.Users {
 		if len(u.SSHAuthorizedKeys) > 0 {
@@ -126,8 +126,8 @@ func keys(c *Ignition) []User {
 	return users
 }
 
-// withoutKeys are the users with all but their keys. One of which nothing else is said is left out.
-func withoutKeys(c *Ignition) []User {
+// usersWithoutKeys returns the users without their keys. It omits users that have nothing else.
+func usersWithoutKeys(c *Ignition) []User {
 	var users []User
 	for _, u := range c.Passwd.Users {
 		u.SSHAuthorizedKeys = nil
@@ -139,8 +139,8 @@ func withoutKeys(c *Ignition) []User {
 	return users
 }
 
-// differing returns the keys of items that only one list has, or both and not equal, sorted.
-func differing[T any](before, after []T, key func(T) string) []string {
+// differingKeys returns the keys of items that only one list has, or both and not equal, sorted.
+func differingKeys[T any](before, after []T, key func(T) string) []string {
 	old := make(map[string]T, len(before))
 	for _, item := range before {
 		old[key(item)] = item

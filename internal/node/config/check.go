@@ -27,8 +27,8 @@ const (
 // unitFolder is where the files of units lie.
 const unitFolder = "/etc/systemd/system"
 
-// reserved are folders in which no file is kept, and what is the daemon's own.
-var reserved = []string{"/proc", "/sys", "/dev", CurrentFile, JournalFile, OriginalsFolder, AnnotationsFile}
+// reservedPaths are folders in which no file is kept, and what is the daemon's own.
+var reservedPaths = []string{"/proc", "/sys", "/dev", CurrentFile, JournalFile, OriginalsFolder, AnnotationsFile}
 
 var (
 	unitName   = regexp.MustCompile(`^[a-zA-Z0-9:_.\\@-]+\.(service|socket|device|mount|automount|swap|target|path|timer|slice|scope)$`)
@@ -42,9 +42,8 @@ func UnitPath(unit string) string { return path.Join(unitFolder, unit) }
 // DropinPath is the file of a drop-in of a unit.
 func DropinPath(unit, dropin string) string { return path.Join(unitFolder, unit+".d", dropin) }
 
-// check reports whether all of a configuration can be carried out, and names the first part that
-// cannot be.
-func (c *Ignition) check() error {
+// validate returns an error for the first part of a configuration that cannot be applied.
+func (c *Ignition) validate() error {
 	if len(c.Ignition.Config) > 0 {
 		return fmt.Errorf("ignition.config names other configurations, of which none is fetched: write their content into this one")
 	}
@@ -55,13 +54,27 @@ func (c *Ignition) check() error {
 		}
 	}
 
-	paths := claims{}
+	paths := claimedPaths{}
+	if err := validateFiles(c.Storage.Files, paths); err != nil {
+		return err
+	}
+	if err := validateUnits(c.Systemd.Units, paths); err != nil {
+		return err
+	}
+	if err := paths.checkNesting(); err != nil {
+		return err
+	}
+
+	return validateUsers(c.Passwd.Users)
+}
+
+// validateFiles validates files and adds their paths.
+func validateFiles(files []File, paths claimedPaths) error {
 	total := 0
-	for i := range c.Storage.Files {
-		f := &c.Storage.Files[i]
-		size, err := f.check()
+	for i := range files {
+		size, err := files[i].validate()
 		if err == nil {
-			err = paths.claim(f.Path)
+			err = paths.claimPath(files[i].Path)
 		}
 		if err != nil {
 			return fmt.Errorf("storage.files[%d]: %w", i, err)
@@ -70,40 +83,43 @@ func (c *Ignition) check() error {
 			return fmt.Errorf("storage.files: the files have more than %d bytes together", maxContentBytes)
 		}
 	}
-
-	units := map[string]bool{}
-	for i := range c.Systemd.Units {
-		u := &c.Systemd.Units[i]
-		if units[u.Name] {
-			return fmt.Errorf("systemd.units[%d]: %q stands twice", i, u.Name)
-		}
-		units[u.Name] = true
-		if err := u.check(paths); err != nil {
-			return fmt.Errorf("systemd.units[%d]: %w", i, err)
-		}
-	}
-
-	if err := paths.check(); err != nil {
-		return err
-	}
-
-	users := map[string]bool{}
-	for i := range c.Passwd.Users {
-		u := &c.Passwd.Users[i]
-		if err := u.check(); err != nil {
-			return fmt.Errorf("passwd.users[%d]: %w", i, err)
-		}
-		if users[u.Name] {
-			return fmt.Errorf("passwd.users[%d]: %q stands twice", i, u.Name)
-		}
-		users[u.Name] = true
-	}
-
 	return nil
 }
 
-// check returns the size of the file once it is unpacked.
-func (f *File) check() (int, error) {
+// validateUnits validates units and adds the paths of their files.
+func validateUnits(units []Unit, paths claimedPaths) error {
+	seen := map[string]bool{}
+	for i := range units {
+		u := &units[i]
+		if seen[u.Name] {
+			return fmt.Errorf("systemd.units[%d]: %q stands twice", i, u.Name)
+		}
+		seen[u.Name] = true
+		if err := u.validate(paths); err != nil {
+			return fmt.Errorf("systemd.units[%d]: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// validateUsers validates users.
+func validateUsers(users []User) error {
+	seen := map[string]bool{}
+	for i := range users {
+		u := &users[i]
+		if err := u.validate(); err != nil {
+			return fmt.Errorf("passwd.users[%d]: %w", i, err)
+		}
+		if seen[u.Name] {
+			return fmt.Errorf("passwd.users[%d]: %q stands twice", i, u.Name)
+		}
+		seen[u.Name] = true
+	}
+	return nil
+}
+
+// validate returns the size of the file once it is unpacked.
+func (f *File) validate() (int, error) {
 	if err := checkPath(f.Path); err != nil {
 		return 0, err
 	}
@@ -115,7 +131,7 @@ func (f *File) check() (int, error) {
 	}
 
 	for what, owner := range map[string]Owner{"user": f.User, "group": f.Group} {
-		if err := owner.check(); err != nil {
+		if err := owner.validate(); err != nil {
 			return 0, fmt.Errorf("%s: %s: %w", f.Path, what, err)
 		}
 	}
@@ -127,47 +143,47 @@ func (f *File) check() (int, error) {
 func checkPath(p string) error {
 	switch {
 	case len(p) > maxPath:
-		return fmt.Errorf("the path %q has %d bytes; %d are allowed", clip(p), len(p), maxPath)
+		return fmt.Errorf("the path %q has %d bytes; %d are allowed", truncateForMessage(p), len(p), maxPath)
 	case !path.IsAbs(p) || path.Clean(p) != p || p == "/":
-		return fmt.Errorf("the path %q is not absolute and clean: begin it with / and leave . and .. out", clip(p))
+		return fmt.Errorf("the path %q is not absolute and clean: begin it with / and leave . and .. out", truncateForMessage(p))
 	case !utf8.ValidString(p) || strings.ContainsFunc(p, func(r rune) bool { return r < ' ' || r == 0x7f }):
-		return fmt.Errorf("the path %q has characters that cannot be printed", clip(p))
+		return fmt.Errorf("the path %q has characters that cannot be printed", truncateForMessage(p))
 	}
 
 	for name := range strings.SplitSeq(p[1:], "/") {
 		if len(name) > maxName {
-			return fmt.Errorf("the path %q has a part of %d bytes; %d are allowed", clip(p), len(name), maxName)
+			return fmt.Errorf("the path %q has a part of %d bytes; %d are allowed", truncateForMessage(p), len(name), maxName)
 		}
 	}
 
-	for _, place := range reserved {
+	for _, place := range reservedPaths {
 		if p == place || strings.HasPrefix(p, place+"/") {
-			return fmt.Errorf("the path %q lies in %s, where no configuration writes", clip(p), place)
+			return fmt.Errorf("the path %q lies in %s, where no configuration writes", truncateForMessage(p), place)
 		}
 		if strings.HasPrefix(place, p+"/") {
-			return fmt.Errorf("the path %q is a folder, in which %s lies, and cannot be a file", clip(p), place)
+			return fmt.Errorf("the path %q is a folder, in which %s lies, and cannot be a file", truncateForMessage(p), place)
 		}
 	}
 
 	return nil
 }
 
-func (o Owner) check() error {
+func (o Owner) validate() error {
 	switch {
 	case o.ID != nil && (*o.ID < 0 || *o.ID > 1<<31-1):
 		return fmt.Errorf("id is %d; 0 to %d are allowed", *o.ID, 1<<31-1)
 	case o.ID != nil && o.Name != nil && *o.Name != "":
 		return fmt.Errorf("id and name are both set: leave one out")
 	case o.Name != nil && *o.Name != "" && !userName.MatchString(*o.Name):
-		return fmt.Errorf("%q is no name of a user or group", clip(*o.Name))
+		return fmt.Errorf("%q is no name of a user or group", truncateForMessage(*o.Name))
 	}
 
 	return nil
 }
 
-func (u *Unit) check(paths claims) error {
+func (u *Unit) validate(paths claimedPaths) error {
 	if len(u.Name) > maxName || !unitName.MatchString(u.Name) {
-		return fmt.Errorf("%q is no name of a unit", clip(u.Name))
+		return fmt.Errorf("%q is no name of a unit", truncateForMessage(u.Name))
 	}
 	if u.Enabled != nil && strings.HasPrefix(u.Name, "-") {
 		return fmt.Errorf("%s: enabled is set, and the name begins with -: systemctl would take it for an option", u.Name)
@@ -179,7 +195,7 @@ func (u *Unit) check(paths claims) error {
 	}
 
 	if isMasked || hasText(u.Contents) {
-		if err := paths.claim(UnitPath(u.Name)); err != nil {
+		if err := paths.claimPath(UnitPath(u.Name)); err != nil {
 			return err
 		}
 	}
@@ -190,9 +206,9 @@ func (u *Unit) check(paths claims) error {
 
 	for _, d := range u.Dropins {
 		if len(d.Name) > maxName || !dropinName.MatchString(d.Name) {
-			return fmt.Errorf("%s: %q is no name of a drop-in, which ends with .conf", u.Name, clip(d.Name))
+			return fmt.Errorf("%s: %q is no name of a drop-in, which ends with .conf", u.Name, truncateForMessage(d.Name))
 		}
-		if err := paths.claim(DropinPath(u.Name, d.Name)); err != nil {
+		if err := paths.claimPath(DropinPath(u.Name, d.Name)); err != nil {
 			return err
 		}
 	}
@@ -203,9 +219,9 @@ func (u *Unit) check(paths claims) error {
 // hasText reports whether a file is written for the content of a unit.
 func hasText(contents *string) bool { return contents != nil && *contents != "" }
 
-func (u *User) check() error {
+func (u *User) validate() error {
 	if !userName.MatchString(u.Name) {
-		return fmt.Errorf("%q is no name of a user", clip(u.Name))
+		return fmt.Errorf("%q is no name of a user", truncateForMessage(u.Name))
 	}
 	if len(u.SSHAuthorizedKeys) > maxItems {
 		return fmt.Errorf("%s: there are %d keys; %d are allowed", u.Name, len(u.SSHAuthorizedKeys), maxItems)
@@ -219,10 +235,10 @@ func (u *User) check() error {
 	return nil
 }
 
-// claims are the files that a configuration writes.
-type claims map[string]bool
+// claimedPaths are the files that a configuration writes.
+type claimedPaths map[string]bool
 
-func (c claims) claim(p string) error {
+func (c claimedPaths) claimPath(p string) error {
 	if c[p] {
 		return fmt.Errorf("%s is written twice", p)
 	}
@@ -230,8 +246,8 @@ func (c claims) claim(p string) error {
 	return nil
 }
 
-// check refuses a file that lies below another file.
-func (c claims) check() error {
+// checkNesting refuses a file that lies below another file.
+func (c claimedPaths) checkNesting() error {
 	for p := range c {
 		for parent := path.Dir(p); parent != "/"; parent = path.Dir(parent) {
 			if c[parent] {

@@ -34,10 +34,10 @@ func (f *File) Content() ([]byte, error) {
 
 	data, err := decodeDataURL(*f.Contents.Source)
 	if err == nil {
-		data, err = unpack(data, f.Contents.Compression)
+		data, err = decompressContent(data, f.Contents.Compression)
 	}
 	if err == nil {
-		err = verify(data, f.Contents.Verification)
+		err = verifyChecksum(data, f.Contents.Verification)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: contents: %w", f.Path, err)
@@ -51,7 +51,7 @@ func decodeDataURL(source string) ([]byte, error) {
 	rest, ok := strings.CutPrefix(source, "data:")
 	if !ok {
 		scheme, _, _ := strings.Cut(source, ":")
-		return nil, fmt.Errorf("the source is of scheme %q; only data: is supported, for nothing is fetched", clip(scheme))
+		return nil, fmt.Errorf("the source is of scheme %q; only data: is supported, for nothing is fetched", truncateForMessage(scheme))
 	}
 
 	header, body, ok := strings.Cut(rest, ",")
@@ -80,8 +80,8 @@ func decodeDataURL(source string) ([]byte, error) {
 	return data, nil
 }
 
-// unpack undoes the compression, up to the size that a file may have.
-func unpack(data []byte, compression *string) ([]byte, error) {
+// decompressContent decompresses content, up to the maximum size of a file.
+func decompressContent(data []byte, compression *string) ([]byte, error) {
 	switch {
 	case compression == nil || *compression == "":
 	case *compression == "gzip":
@@ -94,7 +94,7 @@ func unpack(data []byte, compression *string) ([]byte, error) {
 			return nil, fmt.Errorf("unpacking gzip: %w", err)
 		}
 	default:
-		return nil, fmt.Errorf("compression %q is unknown; gzip is supported", clip(*compression))
+		return nil, fmt.Errorf("compression %q is unknown; gzip is supported", truncateForMessage(*compression))
 	}
 
 	if len(data) > maxFileBytes {
@@ -103,11 +103,11 @@ func unpack(data []byte, compression *string) ([]byte, error) {
 	return data, nil
 }
 
-// verify compares content with the checksum that the configuration has, if any.
-func verify(data []byte, verification map[string]any) error {
+// verifyChecksum compares content with the checksum in the configuration, if there is one.
+func verifyChecksum(data []byte, verification map[string]any) error {
 	for name := range verification {
 		if name != "hash" {
-			return fmt.Errorf("verification has the unknown field %q", clip(name))
+			return fmt.Errorf("verification has the unknown field %q", truncateForMessage(name))
 		}
 	}
 
@@ -127,7 +127,7 @@ func verify(data []byte, verification map[string]any) error {
 		sum := sha512.Sum512(data)
 		got = hex.EncodeToString(sum[:])
 	default:
-		return fmt.Errorf("verification.hash %q is neither sha256- nor sha512- with a checksum", clip(text))
+		return fmt.Errorf("verification.hash %q is neither sha256- nor sha512- with a checksum", truncateForMessage(text))
 	}
 
 	if !strings.EqualFold(got, want) {

@@ -98,13 +98,13 @@ func (p *Policy) Effort(c *Change) Effort {
 
 	var effort Effort
 	for _, list := range asked {
-		if !effort.add(list) {
+		if !effort.addActions(list) {
 			return full
 		}
 	}
 
 	// What is reloaded or restarted after it is so with its new file.
-	slices.SortStableFunc(effort.Commands, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
+	slices.SortStableFunc(effort.Commands, func(a, b string) int { return cmp.Compare(commandRank(a), commandRank(b)) })
 	return effort
 }
 
@@ -120,16 +120,16 @@ func (p *Policy) ofFile(file string) actions {
 
 const daemonReload = "daemon-reload"
 
-func rank(command string) int {
+func commandRank(command string) int {
 	if command == daemonReload {
 		return 0
 	}
 	return 1
 }
 
-// add adds what a change of one thing asks for. False means a reboot, which an action that is not
-// known, or no action at all, asks for too.
-func (e *Effort) add(list actions) bool {
+// addActions adds the actions for one change. It returns false when the node has to reboot, also for unknown actions and
+// for no action.
+func (e *Effort) addActions(list actions) bool {
 	for _, a := range list {
 		command := ""
 		switch {

@@ -11,15 +11,14 @@ import (
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
 )
 
-// UnknownVersion stands for the version of the Ignition specification that a machine reads where it
-// does not say so.
+// UnknownVersion is the version of a machine that does not state which versions of the Ignition specification it reads.
 const UnknownVersion = -1
 
-// VersionError says that a machine reads versions of the Ignition specification only that lack what
-// its configuration uses. The numbers are minor versions of specification 3.
+// VersionError reports that a machine reads only versions of the Ignition specification that lack features of its
+// configuration. The numbers are minor versions of specification 3.
 type VersionError struct{ Asked, Needed int }
 
-// Error says what would do.
+// Error names the version that the machine needs.
 func (e *VersionError) Error() string {
 	return fmt.Sprintf("the machine reads Ignition configurations up to version %s, and this one needs %s", versionName(e.Asked), versionName(e.Needed))
 }
@@ -30,8 +29,9 @@ func versionName(minor int) string { return fmt.Sprintf("3.%d.0", minor) }
 // of its pool, which must be a rendered one, the annotations of its node, and files beside them, by
 // their paths, which only root may read. A file of the configuration's own is never replaced.
 //
-// asked is the newest minor version of specification 3 that the machine reads. UnknownVersion gives
-// the oldest one that has all that is used; a machine that reads too little gets a *VersionError.
+// asked is the newest minor version of specification 3 that the machine reads. For UnknownVersion,
+// FirstBoot returns the oldest version that has all used features. It fails with a *VersionError when the machine reads
+// too old a version.
 func FirstBoot(rendered *mcfgv1.MachineConfig, asked int, beside map[string][]byte) ([]byte, error) {
 	if err := CheckName(rendered); err != nil {
 		return nil, err
@@ -67,14 +67,14 @@ func FirstBoot(rendered *mcfgv1.MachineConfig, asked int, beside map[string][]by
 	added[AnnotationsFile] = annotations
 	for _, p := range slices.Sorted(maps.Keys(added)) {
 		if !slices.ContainsFunc(c.Storage.Files, func(f File) bool { return f.Path == p }) {
-			c.Storage.Files = append(c.Storage.Files, fileOf(p, added[p]))
+			c.Storage.Files = append(c.Storage.Files, newRootFile(p, added[p]))
 		}
 	}
 
 	return c.MarshalCanonical()
 }
 
-func fileOf(p string, content []byte) File {
+func newRootFile(p string, content []byte) File {
 	source, mode, overwrite := "data:;base64,"+base64.StdEncoding.EncodeToString(content), 0o600, true
 	return File{Path: p, Contents: &Resource{Source: &source}, Mode: &mode, Overwrite: &overwrite}
 }

@@ -155,9 +155,9 @@ type User struct {
 
 var version3 = regexp.MustCompile(`^3\.[0-5]\.0$`)
 
-// Parse reads an Ignition configuration, and checks all of it: what it gives can be written. No
-// data at all is an empty configuration. A field that the specification does not have, or that
-// stands twice, is an error: it is most likely misspelt.
+// Parse parses and validates an Ignition configuration, so that every part of it can be written. No data is an empty
+// configuration. Parse fails for duplicate fields, and for fields that the specification does not have, because they
+// are most likely misspelled.
 func Parse(data []byte) (*Ignition, error) {
 	if len(data) == 0 || string(data) == "null" {
 		return &Ignition{Ignition: Header{Version: lastVersion}}, nil
@@ -176,7 +176,7 @@ func Parse(data []byte) (*Ignition, error) {
 		return nil, fmt.Errorf("the Ignition configuration is no JSON of its kind: %w", err)
 	}
 	if version := head.Ignition.Version; !version3.MatchString(version) {
-		return nil, fmt.Errorf("ignition.version is %q; versions 3.0.0 to %s are supported", clip(version), lastVersion)
+		return nil, fmt.Errorf("ignition.version is %q; versions 3.0.0 to %s are supported", truncateForMessage(version), lastVersion)
 	}
 
 	var c Ignition
@@ -187,7 +187,7 @@ func Parse(data []byte) (*Ignition, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the Ignition configuration: %w", err)
 	}
-	if err := c.check(); err != nil {
+	if err := c.validate(); err != nil {
 		return nil, err
 	}
 
@@ -210,8 +210,8 @@ func (c *Ignition) MarshalCanonical() ([]byte, error) {
 	return data, nil
 }
 
-// clip keeps what is foreign short in a message.
-func clip(s string) string {
+// truncateForMessage truncates input that is quoted in a message.
+func truncateForMessage(s string) string {
 	const most = 80
 	if len(s) > most {
 		return strings.ToValidUTF8(s[:most], "") + "…"

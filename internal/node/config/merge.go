@@ -6,10 +6,9 @@ import (
 	"slices"
 )
 
-// merge returns a configuration with what another adds: of what both have, by path or name, what
-// the later one sets wins, field by field. Lists are sorted by path or name, so that equal
-// content gives equal configurations.
-func merge(base, later *Ignition) *Ignition {
+// mergeConfigs merges two configurations. Items with the same path or name are merged field by field, and the later one
+// wins. Lists are sorted by path or name, so that equal content results in equal configurations.
+func mergeConfigs(base, later *Ignition) *Ignition {
 	return &Ignition{
 		Ignition: Header{
 			Version: lastVersion,
@@ -55,8 +54,8 @@ func mergeList[T any](base, later []T, key func(T) string, both func(base, later
 	return merged
 }
 
-// mergeObjects merges lists of what is not looked into: a later item replaces one of its key. One
-// that lacks the key is known by all of its content.
+// mergeObjects merges lists of items without a Go type. A later item replaces an earlier one with the same key. The key
+// of an item without one is its whole content.
 func mergeObjects(base, later []map[string]any, name string) []map[string]any {
 	key := func(object map[string]any) string {
 		if value, ok := object[name].(string); ok {
@@ -77,12 +76,12 @@ func mergeObject(base, later map[string]any) map[string]any {
 }
 
 func mergeFile(base, later File) File {
-	base.Overwrite = or(later.Overwrite, base.Overwrite)
+	base.Overwrite = firstSet(later.Overwrite, base.Overwrite)
 	if later.Contents != nil && later.Contents.Source != nil {
 		base.Contents = later.Contents
 	}
 
-	base.Mode = or(later.Mode, base.Mode)
+	base.Mode = firstSet(later.Mode, base.Mode)
 	if later.User != (Owner{}) {
 		base.User = later.User
 	}
@@ -94,10 +93,10 @@ func mergeFile(base, later File) File {
 }
 
 func mergeUnit(base, later Unit) Unit {
-	base.Enabled, base.Mask = or(later.Enabled, base.Enabled), or(later.Mask, base.Mask)
-	base.Contents = or(later.Contents, base.Contents)
+	base.Enabled, base.Mask = firstSet(later.Enabled, base.Enabled), firstSet(later.Mask, base.Mask)
+	base.Contents = firstSet(later.Contents, base.Contents)
 	base.Dropins = mergeList(base.Dropins, later.Dropins, func(d Dropin) string { return d.Name }, func(base, later Dropin) Dropin {
-		base.Contents = or(later.Contents, base.Contents)
+		base.Contents = firstSet(later.Contents, base.Contents)
 		return base
 	})
 	return base
@@ -116,17 +115,17 @@ func mergeUser(base, later User) User {
 		}
 	}
 
-	base.Gecos, base.HomeDir, base.Shell = or(later.Gecos, base.Gecos), or(later.HomeDir, base.HomeDir), or(later.Shell, base.Shell)
-	base.PasswordHash, base.PrimaryGroup = or(later.PasswordHash, base.PasswordHash), or(later.PrimaryGroup, base.PrimaryGroup)
-	base.NoCreateHome, base.NoLogInit = or(later.NoCreateHome, base.NoCreateHome), or(later.NoLogInit, base.NoLogInit)
-	base.NoUserGroup, base.ShouldExist = or(later.NoUserGroup, base.NoUserGroup), or(later.ShouldExist, base.ShouldExist)
-	base.System, base.UID = or(later.System, base.System), or(later.UID, base.UID)
+	base.Gecos, base.HomeDir, base.Shell = firstSet(later.Gecos, base.Gecos), firstSet(later.HomeDir, base.HomeDir), firstSet(later.Shell, base.Shell)
+	base.PasswordHash, base.PrimaryGroup = firstSet(later.PasswordHash, base.PasswordHash), firstSet(later.PrimaryGroup, base.PrimaryGroup)
+	base.NoCreateHome, base.NoLogInit = firstSet(later.NoCreateHome, base.NoCreateHome), firstSet(later.NoLogInit, base.NoLogInit)
+	base.NoUserGroup, base.ShouldExist = firstSet(later.NoUserGroup, base.NoUserGroup), firstSet(later.ShouldExist, base.ShouldExist)
+	base.System, base.UID = firstSet(later.System, base.System), firstSet(later.UID, base.UID)
 
 	return base
 }
 
-// or returns the first of two values that is set.
-func or[T any](first, second *T) *T {
+// firstSet returns the first of two values that is set.
+func firstSet[T any](first, second *T) *T {
 	if first != nil {
 		return first
 	}

@@ -59,7 +59,7 @@ func Render(pool string, base Base, configs []*mcfgv1.MachineConfig) (*Rendered,
 			return nil, fmt.Errorf("MachineConfig %q: %w", c.Name, err)
 		}
 
-		merged = merge(merged, ignition)
+		merged = mergeConfigs(merged, ignition)
 		if url := c.Spec.OSImageURL; url != "" {
 			r.Spec.OSImageURL, r.OSImageOverridden = url, url != base.OSImage
 		}
@@ -77,7 +77,7 @@ func Render(pool string, base Base, configs []*mcfgv1.MachineConfig) (*Rendered,
 	}
 
 	// Two that are right by themselves may contradict each other.
-	if err := merged.check(); err != nil {
+	if err := merged.validate(); err != nil {
 		return nil, fmt.Errorf("the MachineConfigs together: %w", err)
 	}
 
@@ -134,7 +134,7 @@ func Name(pool string, spec *mcfgv1.MachineConfigSpec) (string, error) {
 
 // CheckName reports whether a rendered configuration has the content that its name stands for.
 func CheckName(c *mcfgv1.MachineConfig) error {
-	pool, ok := poolOf(c.Name)
+	pool, ok := poolOfRendered(c.Name)
 	if !ok {
 		return fmt.Errorf("MachineConfig %q is no rendered one: its name is not %s<pool>-<checksum>", c.Name, RenderedPrefix)
 	}
@@ -150,7 +150,7 @@ func CheckName(c *mcfgv1.MachineConfig) error {
 	return nil
 }
 
-func poolOf(name string) (string, bool) {
+func poolOfRendered(name string) (string, bool) {
 	rest, ok := strings.CutPrefix(name, RenderedPrefix)
 	i := strings.LastIndex(rest, "-")
 	if !ok || i <= 0 {
@@ -163,7 +163,7 @@ var kernelTypes = []string{"", KernelDefault, "realtime", "64k-pages"}
 
 func checkSpec(s *mcfgv1.MachineConfigSpec) error {
 	if !slices.Contains(kernelTypes, s.KernelType) {
-		return fmt.Errorf("kernelType %q is unknown: it is one of default, realtime and 64k-pages", clip(s.KernelType))
+		return fmt.Errorf("kernelType %q is unknown: it is one of default, realtime and 64k-pages", truncateForMessage(s.KernelType))
 	}
 
 	for list, items := range map[string][]string{"kernelArguments": s.KernelArguments, "extensions": s.Extensions} {
@@ -173,13 +173,13 @@ func checkSpec(s *mcfgv1.MachineConfigSpec) error {
 		for _, item := range items {
 			// They become arguments of commands.
 			if item == "" || strings.HasPrefix(item, "-") || strings.ContainsFunc(item, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-				return fmt.Errorf("%s has %q, which is empty, begins with - or has characters that cannot be printed", list, clip(item))
+				return fmt.Errorf("%s has %q, which is empty, begins with - or has characters that cannot be printed", list, truncateForMessage(item))
 			}
 		}
 	}
 
 	if url := s.OSImageURL; strings.HasPrefix(url, "-") || strings.ContainsAny(url, " \t\r\n\x00") {
-		return fmt.Errorf("osImageURL %q is no reference of an image", clip(url))
+		return fmt.Errorf("osImageURL %q is no reference of an image", truncateForMessage(url))
 	}
 	return nil
 }

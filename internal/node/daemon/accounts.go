@@ -13,24 +13,24 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/node/config"
 )
 
-// maxAccounts is how large the files of users and groups may be.
-const maxAccounts = 16 << 20
+// maxAccountsFileSize limits the size in bytes of the files of users and groups.
+const maxAccountsFileSize = 16 << 20
 
 const (
 	passwdFile = "/etc/passwd"
 	groupFile  = "/etc/group"
 )
 
-// account is a user of the node, or a group, which has no home.
+// account is a user of the node, or a group. A group has no home.
 type account struct {
 	uid, gid int
 	home     string
 }
 
-// accounts reads the users or groups of the node. Without the file there is only root.
-func (d *disk) accounts(file string) (map[string]account, error) {
+// readAccounts returns the users or groups of the node. Without the file there is only root.
+func (d *disk) readAccounts(file string) (map[string]account, error) {
 	found := map[string]account{"root": {home: "/root"}}
-	data, err := d.content(file, maxAccounts)
+	data, err := d.readFile(file, maxAccountsFileSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		return found, nil
 	}
@@ -39,7 +39,7 @@ func (d *disk) accounts(file string) (map[string]account, error) {
 	}
 
 	lines := bufio.NewScanner(bytes.NewReader(data))
-	lines.Buffer(nil, maxAccounts)
+	lines.Buffer(nil, maxAccountsFileSize)
 	for lines.Scan() {
 		fields := strings.Split(lines.Text(), ":")
 		if len(fields) < 4 {
@@ -63,19 +63,20 @@ func (d *disk) accounts(file string) (map[string]account, error) {
 	return found, nil
 }
 
-// items returns what a configuration has on this node, in the order in which it is written.
-func (d *disk) items(c *config.Ignition) ([]item, error) {
+// configItems returns the files and links of a configuration, with owners of this node, in the order in which they
+// are written.
+func (d *disk) configItems(c *config.Ignition) ([]item, error) {
 	entries, err := c.Entries()
 	if err != nil {
 		return nil, err
 	}
 
-	users, err := d.accounts(passwdFile)
+	users, err := d.readAccounts(passwdFile)
 	if err != nil {
 		return nil, err
 	}
 
-	groups, err := d.accounts(groupFile)
+	groups, err := d.readAccounts(groupFile)
 	if err != nil {
 		return nil, err
 	}
@@ -83,9 +84,9 @@ func (d *disk) items(c *config.Ignition) ([]item, error) {
 	items := make([]item, 0, len(entries))
 	for _, e := range entries {
 		it := item{path: e.Path, content: e.Content, mode: modeOf(e.Mode), link: e.Link}
-		it.uid, err = number(e.User, users, "user")
+		it.uid, err = ownerID(e.User, users, "user")
 		if err == nil {
-			it.gid, err = number(e.Group, groups, "group")
+			it.gid, err = ownerID(e.Group, groups, "group")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", e.Path, err)
@@ -98,7 +99,7 @@ func (d *disk) items(c *config.Ignition) ([]item, error) {
 		if len(u.SSHAuthorizedKeys) == 0 {
 			continue
 		}
-		it, err := keysOf(u, users)
+		it, err := authorizedKeysItem(u, users)
 		if err != nil {
 			return nil, err
 		}
@@ -108,8 +109,8 @@ func (d *disk) items(c *config.Ignition) ([]item, error) {
 	return items, nil
 }
 
-// number returns the number of an owner, which is root unless the configuration says otherwise.
-func number(o config.Owner, known map[string]account, kind string) (int, error) {
+// ownerID returns the numeric ID of an owner. The default is root.
+func ownerID(o config.Owner, known map[string]account, kind string) (int, error) {
 	switch {
 	case o.ID != nil:
 		return *o.ID, nil
@@ -124,8 +125,8 @@ func number(o config.Owner, known map[string]account, kind string) (int, error) 
 	return a.uid, nil
 }
 
-// keysOf returns the file with the SSH keys of a user.
-func keysOf(u config.User, users map[string]account) (item, error) {
+// authorizedKeysItem returns the file with the SSH keys of a user. The user must exist on the node.
+func authorizedKeysItem(u config.User, users map[string]account) (item, error) {
 	a, ok := users[u.Name]
 	if !ok || !path.IsAbs(a.home) {
 		return item{}, fmt.Errorf("passwd.users: the node has no user %q with a home: keys are written for users that it has", u.Name)

@@ -23,51 +23,51 @@ import (
 )
 
 const (
-	// DefaultRuntimeUnit is the container runtime's unit.
+	// DefaultRuntimeUnit is the systemd unit of the container runtime.
 	DefaultRuntimeUnit = "crio.service"
-	// lookAgain is how often the node's files are compared with its configuration.
-	lookAgain = 30 * time.Second
-	// drainLook is how often the drain that was asked for is looked at, and drainTime how long it
-	// may take before it is reported.
-	drainLook = 10 * time.Second
-	drainTime = time.Hour
-	// tryAgain is how long after a failed update the next attempt is made.
-	tryAgain = 5 * time.Minute
+	// driftResyncInterval is how often the node's files are compared with its configuration.
+	driftResyncInterval = 30 * time.Second
+	// drainRetryInterval is how often a requested drain is checked. drainTimeout is how long it may take before the
+	// node is reported as degraded.
+	drainRetryInterval = 10 * time.Second
+	drainTimeout       = time.Hour
+	// updateRetryInterval is the time between a failed update and the next attempt.
+	updateRetryInterval = 5 * time.Minute
 )
 
-// Daemon brings one node to what it was told to be. Its exported fields are set before the first
-// call of Sync; no two calls run at the same time.
+// Daemon applies the desired MachineConfig to one node. Set its exported fields before the first call of
+// Sync, and do not call Sync concurrently.
 type Daemon struct {
-	// Root is the folder that stands for the root of the node. Required.
+	// Root is the root folder of the node. Required.
 	Root *os.Root
-	// Host is the machine beside its files. Required.
+	// Host runs commands on the machine. Required.
 	Host Host
 	// Client writes the annotations of the node. Required.
 	Client client.Client
 	// Reader reads MachineConfigs. Required.
 	Reader client.Reader
-	// Events tells of what is done. Required.
+	// Events records events of the node. Required.
 	Events events.EventRecorder
-	// RuntimeUnit is the unit of the container runtime. Empty means DefaultRuntimeUnit.
+	// RuntimeUnit is the systemd unit of the container runtime. Empty means DefaultRuntimeUnit.
 	RuntimeUnit string
 	// Clock tells the time. Nil means the real one.
 	Clock clock.PassiveClock
 
 	disk *disk
-	// asked is what drain was asked for since when.
-	asked struct {
+	// requestedDrain is the drain request of this process, and when it was made.
+	requestedDrain struct {
 		what  string
 		since time.Time
 	}
-	// failed is the configuration to which the last update failed, when, and why.
-	failed struct {
+	// lastFailure is the last update that failed: its configuration, time and reason.
+	lastFailure struct {
 		config string
 		at     time.Time
 		reason string
 	}
 }
 
-func (d *Daemon) start() {
+func (d *Daemon) setDefaults() {
 	if d.disk != nil {
 		return
 	}
@@ -79,66 +79,66 @@ func (d *Daemon) start() {
 	}
 }
 
-// Sync does the next things that the node needs, and gives after how long to look again, if
-// nothing changes before. The node is the daemon's own, as the cluster has it. What goes wrong on
-// the node is reported there; an error is of the connection to the cluster, or of a disk that
-// cannot be written.
+// Sync does the next steps that the node needs, and returns after how long to call it again if the node does
+// not change. The node is the daemon's own, as read from the cluster. Sync reports what fails on the machine in
+// the annotations of the node. It returns an error only when the node cannot be reported on.
 func (d *Daemon) Sync(ctx context.Context, node *corev1.Node) (time.Duration, error) {
-	d.start()
-	j, err := d.disk.journal()
+	d.setDefaults()
+	j, err := d.disk.loadJournal()
 	if err != nil {
-		return tryAgain, d.degrade(ctx, node, err)
+		return updateRetryInterval, d.reportDegraded(ctx, node, err)
 	}
 	if j != nil {
-		return d.resume(ctx, node, j)
+		return d.resumeUpdate(ctx, node, j)
 	}
 
-	current, err := d.disk.current()
+	current, err := d.disk.loadCurrentConfig()
 	if err != nil {
-		return tryAgain, d.degrade(ctx, node, err)
+		return updateRetryInterval, d.reportDegraded(ctx, node, err)
 	}
 
 	desired := node.Annotations[mcfgv1.AnnotationDesiredConfig]
-	if desired == "" || desired == current.name() {
-		return d.idle(ctx, node, current)
+	if desired == "" || desired == current.configName() {
+		return d.reportUpToDate(ctx, node, current)
 	}
 
 	if current == nil {
-		if current, err = d.firstBoot(ctx); err != nil {
-			return tryAgain, d.degrade(ctx, node, err)
+		if current, err = d.firstBootConfig(ctx); err != nil {
+			return updateRetryInterval, d.reportDegraded(ctx, node, err)
 		}
 	}
 
-	return d.begin(ctx, node, current, desired)
+	return d.beginUpdate(ctx, node, current, desired)
 }
 
-// idle reports that the node has what it is to have, after it has made sure of that.
-func (d *Daemon) idle(ctx context.Context, node *corev1.Node, current *applied) (time.Duration, error) {
-	force, err := d.disk.takeForce()
+// reportUpToDate reports that the node has its configuration, or that the files of the node have drifted from it.
+// Where the force file exists, it applies the configuration once more.
+func (d *Daemon) reportUpToDate(ctx context.Context, node *corev1.Node, current *applied) (time.Duration, error) {
+	force, err := d.disk.consumeForceFile()
 	if err != nil {
-		return tryAgain, d.degrade(ctx, node, err)
+		return updateRetryInterval, d.reportDegraded(ctx, node, err)
 	}
 	if force && current != nil {
-		// The configuration is put in place once more, over whatever is there.
-		return d.update(ctx, node, &journal{Phase: phaseApply, From: current, To: *current})
+		// Apply the configuration over what is there.
+		return d.startUpdate(ctx, node, &journal{Phase: phaseApply, From: current, To: *current})
 	}
 
-	why, err := d.disk.verify(current)
+	why, err := d.disk.findDrift(current)
 	if err != nil || why != "" {
-		return lookAgain, d.degrade(ctx, node, drift(current, why, err))
+		return driftResyncInterval, d.reportDegraded(ctx, node, driftError(current, why, err))
 	}
 
-	return lookAgain, d.report(ctx, node, map[string]string{
-		mcfgv1.AnnotationCurrentConfig: current.name(),
+	return driftResyncInterval, d.patchAnnotations(ctx, node, map[string]string{
+		mcfgv1.AnnotationCurrentConfig: current.configName(),
 		mcfgv1.AnnotationState:         string(mcfgv1.NodeDone),
 		mcfgv1.AnnotationReason:        "",
-		mcfgv1.AnnotationDesiredDrain:  uncordon(node, current.name()),
+		mcfgv1.AnnotationDesiredDrain:  uncordonRequest(node, current.configName()),
 	})
 }
 
-// uncordon returns what to ask of the controller of drains when an update has ended: that pods may
-// come back, if it was asked to move them away.
-func uncordon(node *corev1.Node, current string) string {
+// uncordonRequest returns the drain annotation after an update: a request to uncordon the node if a drain was
+// requested before, and the present value otherwise.
+func uncordonRequest(node *corev1.Node, current string) string {
 	asked := node.Annotations[mcfgv1.AnnotationDesiredDrain]
 	if !strings.HasPrefix(asked, mcfgv1.DrainPrefix) {
 		return asked
@@ -146,20 +146,20 @@ func uncordon(node *corev1.Node, current string) string {
 	return mcfgv1.UncordonPrefix + cmp.Or(current, strings.TrimPrefix(asked, mcfgv1.DrainPrefix))
 }
 
-// drift says that the node is not what its configuration says.
-func drift(current *applied, why string, err error) error {
+// driftError returns the error for a node whose files differ from its configuration, or cannot be compared with it.
+func driftError(current *applied, why string, err error) error {
 	if err != nil {
-		return fmt.Errorf("the on-disk state cannot be validated against %s: %w", current.name(), err)
+		return fmt.Errorf("the on-disk state cannot be validated against %s: %w", current.configName(), err)
 	}
-	return fmt.Errorf("unexpected on-disk state validating against %s: %s", current.name(), why)
+	return fmt.Errorf("unexpected on-disk state validating against %s: %s", current.configName(), why)
 }
 
-// begin takes the node to a configuration that it does not have: what can be found out without a
-// change comes first, then the pods are moved away.
-func (d *Daemon) begin(ctx context.Context, node *corev1.Node, current *applied, desired string) (time.Duration, error) {
-	if d.failed.config == desired {
-		if left := tryAgain - d.Clock.Since(d.failed.at); left > 0 {
-			return left, d.degrade(ctx, node, errors.New(d.failed.reason))
+// beginUpdate updates the node to another configuration. It validates everything that can be validated without a
+// change before it requests a drain.
+func (d *Daemon) beginUpdate(ctx context.Context, node *corev1.Node, current *applied, desired string) (time.Duration, error) {
+	if d.lastFailure.config == desired {
+		if left := updateRetryInterval - d.Clock.Since(d.lastFailure.at); left > 0 {
+			return left, d.reportDegraded(ctx, node, errors.New(d.lastFailure.reason))
 		}
 	}
 
@@ -168,58 +168,68 @@ func (d *Daemon) begin(ctx context.Context, node *corev1.Node, current *applied,
 		if ctx.Err() != nil {
 			return 0, ctx.Err()
 		}
-		return drainLook, d.degrade(ctx, node, fmt.Errorf("reading MachineConfig %q: %w", desired, err))
+		return drainRetryInterval, d.reportDegraded(ctx, node, fmt.Errorf("reading MachineConfig %q: %w", desired, err))
 	}
 
-	change, impossible, err := d.examine(current, &wanted)
+	change, impossible, err := d.compareConfigs(current, &wanted)
 	if impossible != nil {
-		return tryAgain, d.say(ctx, node, mcfgv1.NodeUnreconcilable, impossible)
+		return updateRetryInterval, d.reportState(ctx, node, mcfgv1.NodeUnreconcilable, impossible)
 	}
 	if err != nil {
-		return lookAgain, d.degrade(ctx, node, err)
+		return driftResyncInterval, d.reportDegraded(ctx, node, err)
 	}
 
-	if current.name() != "" && !d.disk.isForced() {
-		if why, err := d.disk.verify(current); err != nil || why != "" {
-			return lookAgain, d.degrade(ctx, node, drift(current, why, err))
-		}
+	if err := d.validateBeforeUpdate(current); err != nil {
+		return driftResyncInterval, d.reportDegraded(ctx, node, err)
 	}
 
-	policy, err := d.policy(ctx)
+	policy, err := d.readDisruptionPolicy(ctx)
 	if err != nil {
-		return drainLook, d.degrade(ctx, node, err)
+		return drainRetryInterval, d.reportDegraded(ctx, node, err)
 	}
 
 	effort := policy.Effort(change)
 	if effort.Drain && node.Annotations[mcfgv1.AnnotationTopology] != mcfgv1.TopologySingleReplica {
-		if wait, err := d.drained(ctx, node, desired); wait > 0 || err != nil {
+		if wait, err := d.ensureDrained(ctx, node, desired); wait > 0 || err != nil {
 			return wait, err
 		}
 	}
 
-	if err := d.working(ctx, node, desired); err != nil {
+	if err := d.reportWorking(ctx, node, desired); err != nil {
 		return 0, err
 	}
-	if _, err := d.disk.takeForce(); err != nil {
-		return tryAgain, d.degrade(ctx, node, err)
+	if _, err := d.disk.consumeForceFile(); err != nil {
+		return updateRetryInterval, d.reportDegraded(ctx, node, err)
 	}
 
 	if current != nil && current.Name == "" {
-		if err := d.disk.own(current); err != nil {
-			return tryAgain, d.degrade(ctx, node, err)
+		if err := d.disk.recordAsWrittenByFirstBoot(current); err != nil {
+			return updateRetryInterval, d.reportDegraded(ctx, node, err)
 		}
 	}
 
-	return d.update(ctx, node, &journal{Phase: phaseApply, From: current, To: *appliedOf(&wanted), Effort: effort})
+	return d.startUpdate(ctx, node, &journal{Phase: phaseApply, From: current, To: *newApplied(&wanted), Effort: effort})
 }
 
-// examine finds out whether a configuration can be taken, and what it changes.
-func (d *Daemon) examine(current *applied, wanted *mcfgv1.MachineConfig) (*config.Change, *config.ImpossibleError, error) {
+// validateBeforeUpdate returns an error when the files of the node have drifted from its configuration. It does not
+// validate a configuration of the first boot, nor when the force file exists.
+func (d *Daemon) validateBeforeUpdate(current *applied) error {
+	if current.configName() == "" || d.disk.isValidationSkipped() {
+		return nil
+	}
+	if why, err := d.disk.findDrift(current); err != nil || why != "" {
+		return driftError(current, why, err)
+	}
+	return nil
+}
+
+// compareConfigs returns what a configuration changes, or why this node cannot change to it.
+func (d *Daemon) compareConfigs(current *applied, wanted *mcfgv1.MachineConfig) (*config.Change, *config.ImpossibleError, error) {
 	if err := config.CheckName(wanted); err != nil {
 		return nil, nil, err
 	}
 
-	change, err := config.Compare(current.spec(), &wanted.Spec)
+	change, err := config.Compare(current.configSpec(), &wanted.Spec)
 	var impossible *config.ImpossibleError
 	if errors.As(err, &impossible) {
 		return nil, impossible, nil
@@ -233,12 +243,12 @@ func (d *Daemon) examine(current *applied, wanted *mcfgv1.MachineConfig) (*confi
 		return nil, nil, err
 	}
 
-	_, err = d.disk.items(ignition)
+	_, err = d.disk.configItems(ignition)
 	return change, nil, err
 }
 
-// policy is what changes ask of the node.
-func (d *Daemon) policy(ctx context.Context) (*config.Policy, error) {
+// readDisruptionPolicy returns the policy that decides what a change requires of the node.
+func (d *Daemon) readDisruptionPolicy(ctx context.Context) (*config.Policy, error) {
 	said := &operatorv1.MachineConfiguration{}
 	err := d.Reader.Get(ctx, client.ObjectKey{Name: operatorv1.MachineConfigurationName}, said)
 	// A cluster may have no such object, and not the kind either.
@@ -248,38 +258,38 @@ func (d *Daemon) policy(ctx context.Context) (*config.Policy, error) {
 	return config.NewPolicy(d.RuntimeUnit, &said.Spec.NodeDisruptionPolicy), nil
 }
 
-// drained asks for the pods of the node to be moved away, and gives when to look again, zero when
-// they are gone.
-func (d *Daemon) drained(ctx context.Context, node *corev1.Node, desired string) (time.Duration, error) {
+// ensureDrained requests a drain of the node, and returns after how long to check again: zero when the node is
+// drained.
+func (d *Daemon) ensureDrained(ctx context.Context, node *corev1.Node, desired string) (time.Duration, error) {
 	ask := mcfgv1.DrainPrefix + desired
 	if node.Annotations[mcfgv1.AnnotationDesiredDrain] == ask && node.Annotations[mcfgv1.AnnotationLastAppliedDrain] == ask {
-		d.asked.what = ""
+		d.requestedDrain.what = ""
 		return 0, nil
 	}
-	if d.asked.what != ask {
-		d.asked.what, d.asked.since = ask, d.Clock.Now()
+	if d.requestedDrain.what != ask {
+		d.requestedDrain.what, d.requestedDrain.since = ask, d.Clock.Now()
 	}
-	return drainLook, d.report(ctx, node, d.awaitDrain(node, ask, desired))
+	return drainRetryInterval, d.patchAnnotations(ctx, node, d.drainAnnotations(node, ask, desired))
 }
 
-// awaitDrain returns the annotations of a node whose drain is asked for and not done. The
-// controller says in the reason what keeps the drain from ending. The daemon therefore clears only
-// reasons of before, and says itself only that the controller does not.
-func (d *Daemon) awaitDrain(node *corev1.Node, ask, desired string) map[string]string {
-	since := d.asked.since
+// drainAnnotations returns the annotations of a node with a requested drain that is not complete. The drain
+// controller writes into the reason what blocks the drain. The daemon therefore clears only older reasons, and
+// sets one only when the drain controller has not.
+func (d *Daemon) drainAnnotations(node *corev1.Node, ask, desired string) map[string]string {
+	since := d.requestedDrain.since
 	if started := pools.DrainStarted(node); !started.IsZero() && started.Before(since) {
 		since = started // before a restart of the daemon
 	}
 
 	changes := map[string]string{mcfgv1.AnnotationDesiredDrain: ask}
 	switch {
-	case d.Clock.Since(since) >= drainTime:
+	case d.Clock.Since(since) >= drainTimeout:
 		changes[mcfgv1.AnnotationState] = string(mcfgv1.NodeDegraded)
 		if node.Annotations[mcfgv1.AnnotationReason] == "" {
 			changes[mcfgv1.AnnotationReason] = fmt.Sprintf(
 				"failed to drain node: %s after 1 hour. The machine-config-controller does not say what keeps its pods: check that it runs", node.Name)
 		}
-	case d.failed.config != desired:
+	case d.lastFailure.config != desired:
 		changes[mcfgv1.AnnotationState] = string(mcfgv1.NodeWorking)
 		if node.Annotations[mcfgv1.AnnotationDesiredDrain] != ask || node.Annotations[mcfgv1.AnnotationState] != string(mcfgv1.NodeWorking) {
 			changes[mcfgv1.AnnotationReason] = ""
@@ -289,122 +299,121 @@ func (d *Daemon) awaitDrain(node *corev1.Node, ask, desired string) map[string]s
 	return changes
 }
 
-// working reports that the node is being changed. One that failed at the same before stays degraded
-// until it succeeds, with the reason of that failure.
-func (d *Daemon) working(ctx context.Context, node *corev1.Node, desired string) error {
-	if d.failed.config == desired {
-		return d.degrade(ctx, node, errors.New(d.failed.reason))
+// reportWorking reports that the node is being updated. A node that failed to update to this configuration before
+// stays degraded, with the reason of that failure, until the update succeeds.
+func (d *Daemon) reportWorking(ctx context.Context, node *corev1.Node, desired string) error {
+	if d.lastFailure.config == desired {
+		return d.reportDegraded(ctx, node, errors.New(d.lastFailure.reason))
 	}
-	return d.say(ctx, node, mcfgv1.NodeWorking, nil)
+	return d.reportState(ctx, node, mcfgv1.NodeWorking, nil)
 }
 
-// update writes the journal, and carries it out.
-func (d *Daemon) update(ctx context.Context, node *corev1.Node, j *journal) (time.Duration, error) {
-	if err := d.disk.save(journalFile, j); err != nil {
-		return tryAgain, d.degrade(ctx, node, err)
+// startUpdate saves the journal of an update and runs it.
+func (d *Daemon) startUpdate(ctx context.Context, node *corev1.Node, j *journal) (time.Duration, error) {
+	if err := d.disk.saveRecord(journalFile, j); err != nil {
+		return updateRetryInterval, d.reportDegraded(ctx, node, err)
 	}
-	return d.resume(ctx, node, j)
+	return d.resumeUpdate(ctx, node, j)
 }
 
-// resume goes on with an update, from wherever it is.
-func (d *Daemon) resume(ctx context.Context, node *corev1.Node, j *journal) (time.Duration, error) {
+// resumeUpdate continues the update that the journal describes.
+func (d *Daemon) resumeUpdate(ctx context.Context, node *corev1.Node, j *journal) (time.Duration, error) {
 	if j.Phase == phaseReboot {
-		return d.rebooted(ctx, node, j)
+		return d.ensureRebooted(ctx, node, j)
 	}
 
 	desired := j.To.Name
-	j, err := d.carryOut(ctx, j)
+	j, err := d.applyOrRollBack(ctx, j)
 	if err != nil {
 		if ctx.Err() != nil {
 			return 0, ctx.Err()
 		}
-		d.failed.config, d.failed.at, d.failed.reason = desired, d.Clock.Now(), err.Error()
-		return tryAgain, d.degrade(ctx, node, err)
+		d.lastFailure.config, d.lastFailure.at, d.lastFailure.reason = desired, d.Clock.Now(), err.Error()
+		return updateRetryInterval, d.reportDegraded(ctx, node, err)
 	}
 
 	if j.Effort.Reboot {
 		if j.BootID, err = d.Host.BootID(); err != nil {
-			return tryAgain, d.degrade(ctx, node, err)
+			return updateRetryInterval, d.reportDegraded(ctx, node, err)
 		}
 		j.Phase = phaseReboot
-		if err := d.disk.save(journalFile, j); err != nil {
-			return tryAgain, d.degrade(ctx, node, err)
+		if err := d.disk.saveRecord(journalFile, j); err != nil {
+			return updateRetryInterval, d.reportDegraded(ctx, node, err)
 		}
-		return d.rebooted(ctx, node, j)
+		return d.ensureRebooted(ctx, node, j)
 	}
 
-	return d.finish(ctx, node, j)
+	return d.finishUpdate(ctx, node, j)
 }
 
-// rebooted has the machine start again, and goes on when it has.
-func (d *Daemon) rebooted(ctx context.Context, node *corev1.Node, j *journal) (time.Duration, error) {
+// ensureRebooted reboots the machine, and finishes the update once the machine has rebooted.
+func (d *Daemon) ensureRebooted(ctx context.Context, node *corev1.Node, j *journal) (time.Duration, error) {
 	id, err := d.Host.BootID()
 	if err != nil {
-		return tryAgain, d.degrade(ctx, node, err)
+		return updateRetryInterval, d.reportDegraded(ctx, node, err)
 	}
 	if id != j.BootID {
-		return d.finish(ctx, node, j)
+		return d.finishUpdate(ctx, node, j)
 	}
-	if err := d.say(ctx, node, mcfgv1.NodeRebooting, nil); err != nil {
+	if err := d.reportState(ctx, node, mcfgv1.NodeRebooting, nil); err != nil {
 		return 0, err
 	}
 
 	d.Events.Eventf(node, nil, corev1.EventTypeNormal, "Reboot", "Update", "Node will reboot into config %s", j.To.Name)
-	if err := d.run(ctx, reboot[0], reboot[1:]...); err != nil {
-		return tryAgain, d.degrade(ctx, node, err)
+	if err := d.runCommand(ctx, rebootCommand[0], rebootCommand[1:]...); err != nil {
+		return updateRetryInterval, d.reportDegraded(ctx, node, err)
 	}
 
-	return drainLook, nil // Most likely the program ends meanwhile.
+	return drainRetryInterval, nil // The reboot usually ends this process first.
 }
 
-// finish makes sure that the node has its configuration, and says so.
-func (d *Daemon) finish(ctx context.Context, node *corev1.Node, j *journal) (time.Duration, error) {
-	why, err := d.disk.verify(&j.To)
+// finishUpdate verifies the files of the node, records the configuration as current, and reports it.
+func (d *Daemon) finishUpdate(ctx context.Context, node *corev1.Node, j *journal) (time.Duration, error) {
+	why, err := d.disk.findDrift(&j.To)
 	if err != nil || why != "" {
-		return d.unfinished(ctx, node, j, drift(&j.To, why, err))
+		return d.handleDriftAfterUpdate(ctx, node, j, driftError(&j.To, why, err))
 	}
-	if err := d.disk.save(currentFile, &j.To); err != nil {
-		return tryAgain, d.degrade(ctx, node, err)
+	if err := d.disk.saveRecord(currentFile, &j.To); err != nil {
+		return updateRetryInterval, d.reportDegraded(ctx, node, err)
 	}
-	if err := d.disk.remove(journalFile); err != nil {
-		return tryAgain, d.degrade(ctx, node, err)
+	if err := d.disk.removePath(journalFile); err != nil {
+		return updateRetryInterval, d.reportDegraded(ctx, node, err)
 	}
 
-	d.failed.config = ""
-	return d.idle(ctx, node, &j.To)
+	d.lastFailure.config = ""
+	return d.reportUpToDate(ctx, node, &j.To)
 }
 
-// unfinished is when the node is not what it should be after its update: somebody has changed it.
-// It stays so until that is undone, the check is left out by force, or another configuration is
-// wanted.
-func (d *Daemon) unfinished(ctx context.Context, node *corev1.Node, j *journal, why error) (time.Duration, error) {
-	force, err := d.disk.takeForce()
+// handleDriftAfterUpdate handles files that were changed between the update and its verification. The node stays
+// degraded until the change is undone, the force file skips the validation, or another configuration is desired.
+func (d *Daemon) handleDriftAfterUpdate(ctx context.Context, node *corev1.Node, j *journal, why error) (time.Duration, error) {
+	force, err := d.disk.consumeForceFile()
 	if err != nil {
-		return tryAgain, d.degrade(ctx, node, err)
+		return updateRetryInterval, d.reportDegraded(ctx, node, err)
 	}
 	if force {
-		return d.update(ctx, node, &journal{Phase: phaseApply, From: j.From, To: j.To, Effort: j.Effort})
+		return d.startUpdate(ctx, node, &journal{Phase: phaseApply, From: j.From, To: j.To, Effort: j.Effort})
 	}
 
 	desired := node.Annotations[mcfgv1.AnnotationDesiredConfig]
 	if desired == "" || desired == j.To.Name {
-		return lookAgain, d.degrade(ctx, node, why)
+		return driftResyncInterval, d.reportDegraded(ctx, node, why)
 	}
 
 	var wanted mcfgv1.MachineConfig
 	if err := d.Reader.Get(ctx, client.ObjectKey{Name: desired}, &wanted); err != nil {
-		return lookAgain, d.degrade(ctx, node, errors.Join(why, err))
+		return driftResyncInterval, d.reportDegraded(ctx, node, errors.Join(why, err))
 	}
 
-	change, impossible, err := d.examine(&j.To, &wanted)
+	change, impossible, err := d.compareConfigs(&j.To, &wanted)
 	if impossible != nil || err != nil {
-		return lookAgain, d.degrade(ctx, node, why)
+		return driftResyncInterval, d.reportDegraded(ctx, node, why)
 	}
 
-	policy, err := d.policy(ctx)
+	policy, err := d.readDisruptionPolicy(ctx)
 	if err != nil {
-		return lookAgain, d.degrade(ctx, node, errors.Join(why, err))
+		return driftResyncInterval, d.reportDegraded(ctx, node, errors.Join(why, err))
 	}
 
-	return d.update(ctx, node, &journal{Phase: phaseApply, From: &j.To, To: *appliedOf(&wanted), Effort: policy.Effort(change)})
+	return d.startUpdate(ctx, node, &journal{Phase: phaseApply, From: &j.To, To: *newApplied(&wanted), Effort: policy.Effort(change)})
 }

@@ -49,7 +49,7 @@ func TestUpdate(t *testing.T) {
 	if a := k.node().Annotations; a[mcfgv1.AnnotationDesiredDrain] != "drain-"+one || len(k.host.commands) > 0 {
 		t.Fatalf("before the drain: %v, commands %v", a, k.host.commands)
 	}
-	if after := k.sync(); after != drainLook || cmp.Diff(before, k.files()) != "" {
+	if after := k.sync(); after != drainRetryInterval || cmp.Diff(before, k.files()) != "" {
 		t.Errorf("the node is changed before its pods have gone")
 	}
 
@@ -146,7 +146,7 @@ func TestDrift(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			c.change()
-			if after := k.sync(); after != lookAgain {
+			if after := k.sync(); after != driftResyncInterval {
 				t.Errorf("it is looked again after %s", after)
 			}
 
@@ -275,7 +275,7 @@ func TestRollback(t *testing.T) {
 				return
 			}
 
-			k.clock.SetTime(k.clock.Now().Add(tryAgain))
+			k.clock.SetTime(k.clock.Now().Add(updateRetryInterval))
 			k.update(two)
 		})
 	}
@@ -286,7 +286,7 @@ func TestDrainTakesTooLong(t *testing.T) {
 	name := k.config(second)
 	k.want(name)
 	k.sync()
-	k.clock.SetTime(k.clock.Now().Add(drainTime - time.Second))
+	k.clock.SetTime(k.clock.Now().Add(drainTimeout - time.Second))
 	k.sync()
 	k.is("", mcfgv1.NodeWorking, "")
 	k.clock.SetTime(k.clock.Now().Add(time.Second))
@@ -309,7 +309,7 @@ func TestDrainIsExplained(t *testing.T) {
 	k.is("", mcfgv1.NodeWorking, "")
 	k.annotate(mcfgv1.AnnotationReason, blocker)
 	k.annotate(mcfgv1.AnnotationDrainStarted, pools.FormatDrainStarted(k.clock.Now(), mcfgv1.DrainPrefix+name))
-	k.clock.SetTime(k.clock.Now().Add(drainTime - time.Second))
+	k.clock.SetTime(k.clock.Now().Add(drainTimeout - time.Second))
 	k.sync()
 	k.is("", mcfgv1.NodeWorking, blocker)
 	k.restart(nil)
@@ -482,8 +482,8 @@ func TestModes(t *testing.T) {
 }
 
 func TestClip(t *testing.T) {
-	long := clip(strings.Repeat("ü", maxReason))
-	if len(long) > maxReason+10 || !strings.HasSuffix(long, "ü …") {
+	long := truncateReason(strings.Repeat("ü", maxReasonLength))
+	if len(long) > maxReasonLength+10 || !strings.HasSuffix(long, "ü …") {
 		t.Errorf("clipped to %d bytes, ending in %q", len(long), long[len(long)-10:])
 	}
 }
@@ -493,7 +493,7 @@ func TestOwnFiles(t *testing.T) {
 	k := started(t)
 	k.update(k.config(first))
 	var wrong []string
-	entries, err := os.ReadDir(k.path(originals))
+	entries, err := os.ReadDir(k.path(originalsFolder))
 	k.must(err)
 	for _, e := range entries {
 		info, err := e.Info()

@@ -13,42 +13,42 @@ import (
 	"strings"
 )
 
-// folderMode is the mode of folders that are made for files.
+// folderMode is the mode of folders that are created for files.
 const folderMode = 0o755
 
-// disk is the file system of a node, below the folder that stands for its root.
+// disk is the file system of a node.
 type disk struct {
 	root *os.Root
-	// owners has files owned as the configuration says, which only root can do.
+	// owners makes the disk set the owners of files, which only root may do.
 	owners bool
-	// lasting has what is written survive a loss of power, which takes time.
+	// lasting makes the disk flush files and folders, so that they survive a loss of power.
 	lasting bool
-	// before is called before each change. Tests end the program there.
+	// before is called before each change. Tests stop the program there.
 	before func(change string)
 }
 
-// inside returns the name of an absolute path below the root.
-func inside(p string) string { return strings.TrimPrefix(path.Clean(p), "/") }
+// relativeToRoot returns an absolute path of the node as a path relative to its root.
+func relativeToRoot(p string) string { return strings.TrimPrefix(path.Clean(p), "/") }
 
-func (d *disk) change(what, p string) {
+func (d *disk) beforeChange(what, p string) {
 	if d.before != nil {
 		d.before(what + " " + p)
 	}
 }
 
-// content reads a regular file up to a size. A file that is not there is an error that
-// fs.ErrNotExist matches. What is no regular file is not opened: that may wait for ever, or have
-// a device do something. What becomes one in between is not waited for.
-func (d *disk) content(p string, most int64) ([]byte, error) {
-	info, err := d.root.Stat(inside(p))
+// readFile returns the content of a regular file of at most the given size. The error matches fs.ErrNotExist when
+// there is no such file. Other kinds of files are not opened: opening a named pipe blocks, and opening a device may
+// have effects.
+func (d *disk) readFile(p string, most int64) ([]byte, error) {
+	info, err := d.root.Stat(relativeToRoot(p))
 	if err != nil {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file, but a %s", p, kindOf(info))
+		return nil, fmt.Errorf("%s is no regular file, but a %s", p, fileTypeName(info))
 	}
 
-	file, err := d.root.OpenFile(inside(p), os.O_RDONLY|doNotWait, 0)
+	file, err := d.root.OpenFile(relativeToRoot(p), os.O_RDONLY|doNotWait, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (d *disk) content(p string, most int64) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file, but a %s", p, kindOf(info))
+		return nil, fmt.Errorf("%s is no regular file, but a %s", p, fileTypeName(info))
 	}
 
 	data, err := io.ReadAll(io.LimitReader(file, most+1))
@@ -72,7 +72,7 @@ func (d *disk) content(p string, most int64) ([]byte, error) {
 	return data, nil
 }
 
-// item is a file or link with its numbers resolved.
+// item is a file or link with its owner resolved to numeric IDs.
 type item struct {
 	path     string
 	content  []byte
@@ -81,28 +81,28 @@ type item struct {
 	link     string
 }
 
-// write makes a file or link what it is to be, whole or not at all. What is so already is left
-// alone.
-func (d *disk) write(it item) error {
-	if d.differs(it) == "" {
+// writeItem creates or replaces a file or link atomically. It does nothing when the file is already as the item
+// says.
+func (d *disk) writeItem(it item) error {
+	if d.describeDifference(it) == "" {
 		return nil
 	}
 
-	name := inside(it.path)
+	name := relativeToRoot(it.path)
 	if folder := path.Dir(name); folder != "." {
-		d.change("make the folder of", it.path)
+		d.beforeChange("make the folder of", it.path)
 		if err := d.root.MkdirAll(folder, folderMode); err != nil {
 			return fmt.Errorf("making the folder of %s: %w", it.path, err)
 		}
 	}
 
 	temporary := temporaryOf(name)
-	d.change("clear the way for", it.path)
+	d.beforeChange("clear the way for", it.path)
 	if err := d.root.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("writing %s: %w", it.path, err)
 	}
 
-	d.change("write beside", it.path)
+	d.beforeChange("write beside", it.path)
 	var err error
 	if it.link != "" {
 		err = d.root.Symlink(it.link, temporary)
@@ -111,7 +111,7 @@ func (d *disk) write(it item) error {
 	}
 
 	if err == nil {
-		d.change("put in place", it.path)
+		d.beforeChange("put in place", it.path)
 		err = d.root.Rename(temporary, name)
 	}
 	if err != nil {
@@ -119,7 +119,7 @@ func (d *disk) write(it item) error {
 		return fmt.Errorf("writing %s: %w", it.path, err)
 	}
 
-	return d.sync(path.Dir(name))
+	return d.syncFolder(path.Dir(name))
 }
 
 func (d *disk) writeNew(name string, it item) error {
@@ -142,15 +142,15 @@ func (d *disk) writeNew(name string, it item) error {
 	return errors.Join(err, file.Close())
 }
 
-// temporaryOf names the file that becomes another: always the same, so that one that was left
-// behind is found.
+// temporaryOf returns the name of the temporary file that is renamed to a file. The name is always the same, so that
+// the next attempt removes a temporary file that was left behind.
 func temporaryOf(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return path.Join(path.Dir(name), ".mcd-"+hex.EncodeToString(sum[:8])+".tmp")
 }
 
-// sync has a folder survive a loss of power.
-func (d *disk) sync(folder string) error {
+// syncFolder flushes a folder to disk.
+func (d *disk) syncFolder(folder string) error {
 	if !d.lasting {
 		return nil
 	}
@@ -168,10 +168,10 @@ func (d *disk) sync(folder string) error {
 	return nil
 }
 
-// remove removes a file or link. One that is not there is no error.
-func (d *disk) remove(p string) error {
-	d.change("remove", p)
-	name := inside(p)
+// removePath removes a file or link. It succeeds when there is none.
+func (d *disk) removePath(p string) error {
+	d.beforeChange("remove", p)
+	name := relativeToRoot(p)
 	err := d.root.Remove(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -180,12 +180,13 @@ func (d *disk) remove(p string) error {
 		return fmt.Errorf("removing %s: %w", p, err)
 	}
 
-	return d.sync(path.Dir(name))
+	return d.syncFolder(path.Dir(name))
 }
 
-// differs says in which way a file is not what it is to be; empty when it is.
-func (d *disk) differs(it item) string {
-	info, err := d.root.Lstat(inside(it.path))
+// describeDifference returns how a file differs from an item; empty when it does not. The texts are those of the
+// field's machine-config-daemon.
+func (d *disk) describeDifference(it item) string {
+	info, err := d.root.Lstat(relativeToRoot(it.path))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Sprintf("%q does not exist", it.path)
@@ -194,9 +195,9 @@ func (d *disk) differs(it item) string {
 	case it.link != "":
 		return d.linkDiffers(it)
 	case !info.Mode().IsRegular():
-		return fmt.Sprintf("%q is no regular file, but a %s", it.path, kindOf(info))
-	case permissions(info) != it.mode:
-		return fmt.Sprintf("mode mismatch for file: %q; expected: %s; received: %s", it.path, it.mode, permissions(info))
+		return fmt.Sprintf("%q is no regular file, but a %s", it.path, fileTypeName(info))
+	case permissionBits(info) != it.mode:
+		return fmt.Sprintf("mode mismatch for file: %q; expected: %s; received: %s", it.path, it.mode, permissionBits(info))
 	case info.Size() != int64(len(it.content)):
 		return fmt.Sprintf("content mismatch for file %q", it.path)
 	}
@@ -205,7 +206,7 @@ func (d *disk) differs(it item) string {
 		return fmt.Sprintf("owner mismatch for file: %q; expected: %d:%d; received: %d:%d", it.path, it.uid, it.gid, uid, gid)
 	}
 
-	data, err := d.content(it.path, info.Size())
+	data, err := d.readFile(it.path, info.Size())
 	if err != nil {
 		return fmt.Sprintf("%q cannot be read: %v", it.path, err)
 	}
@@ -217,7 +218,7 @@ func (d *disk) differs(it item) string {
 }
 
 func (d *disk) linkDiffers(it item) string {
-	if target, err := d.root.Readlink(inside(it.path)); err != nil || target != it.link {
+	if target, err := d.root.Readlink(relativeToRoot(it.path)); err != nil || target != it.link {
 		return fmt.Sprintf("%q is no link to %s", it.path, it.link)
 	}
 	return ""
@@ -226,9 +227,9 @@ func (d *disk) linkDiffers(it item) string {
 // settable are the bits of a mode that a configuration sets.
 const settable = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 
-func permissions(info fs.FileInfo) fs.FileMode { return info.Mode() & settable }
+func permissionBits(info fs.FileInfo) fs.FileMode { return info.Mode() & settable }
 
-// modeOf returns the mode that a number of Unix means.
+// modeOf returns the file mode of a Unix permission number.
 func modeOf(n int) fs.FileMode {
 	mode := fs.FileMode(n) & fs.ModePerm //nolint:gosec // the configuration was checked
 	for bit, flag := range map[int]fs.FileMode{0o4000: fs.ModeSetuid, 0o2000: fs.ModeSetgid, 0o1000: fs.ModeSticky} {

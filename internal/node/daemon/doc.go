@@ -1,13 +1,11 @@
-// Package daemon is what runs on each node: it brings the node to the configuration that it was
-// told to have, and says of the node what it has.
+// Package daemon is machine-config-daemon, which runs on each node: it applies the desired MachineConfig to the node
+// and reports which one the node has.
 //
-// All that it writes lies below one folder, which stands for the root of the node; nothing leads
-// out of it. What it asks of the machine beside files, such as a reboot, goes through Host.
+// It writes only below one folder, the root of the node (os.Root). Commands, such as a reboot, go through Host.
 //
-// An update is a journal on the node's disk, and steps that may be repeated: where the program ends
-// at any line of it, the next one goes on and comes to the same end. What is written follows from
-// the wanted configuration and from a record of what was there before the daemon, never from how
-// far an earlier attempt came.
+// An update is a journal on the disk of the node, and idempotent steps. A daemon that stops at any line resumes with the
+// journal and reaches the same result. What it writes follows from the desired configuration and from records of the
+// files that were there before, never from the progress of an earlier attempt.
 //
-// Whose turn it is, and moving pods away, is the business of the controllers beside this package.
+// Packages rollout and drain decide which nodes update next, and drain them.
 package daemon

@@ -13,15 +13,14 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/node/config"
 )
 
-// maxAnnotations is how large the file may be that tells what the first boot has written.
-const maxAnnotations = 64 << 10
+// maxAnnotationsSize limits the size in bytes of the file that names the configuration of the first boot.
+const maxAnnotationsSize = 64 << 10
 
-// firstBoot returns what the first boot of the machine has written, nil when nobody knows. It has no
-// name: whether it is there as it should be was never looked at, and what Ignition does not do, the
-// image of the operating system and what belongs to it, is left out. The node is brought to its
-// configuration as to any other, which changes what differs, and that is mostly nothing.
-func (d *Daemon) firstBoot(ctx context.Context) (*applied, error) {
-	data, err := d.disk.content(config.AnnotationsFile, maxAnnotations)
+// firstBootConfig returns the configuration that Ignition applied at the first boot; nil when it is not known. The
+// configuration has no name, because nothing has verified it, and no operating system settings, because Ignition does
+// not apply them. The node is updated from it as from any other configuration.
+func (d *Daemon) firstBootConfig(ctx context.Context) (*applied, error) {
+	data, err := d.disk.readFile(config.AnnotationsFile, maxAnnotationsSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -37,7 +36,7 @@ func (d *Daemon) firstBoot(ctx context.Context) (*applied, error) {
 	written := &mcfgv1.MachineConfig{}
 	err = d.Reader.Get(ctx, client.ObjectKey{Name: name}, written)
 	if apierrors.IsNotFound(err) {
-		return nil, nil // It is not needed any more: the node is changed as one of which nothing is known.
+		return nil, nil // It was deleted: update the node as one without a known configuration.
 	}
 	if err == nil {
 		err = config.CheckName(written)
@@ -46,28 +45,28 @@ func (d *Daemon) firstBoot(ctx context.Context) (*applied, error) {
 		return nil, fmt.Errorf("reading what the first boot has written, MachineConfig %q: %w", name, err)
 	}
 
-	a := appliedOf(written)
+	a := newApplied(written)
 	a.Name, a.Spec.OSImageURL, a.Spec.BaseOSExtensionsContainerImage = "", "", ""
 	a.Spec.KernelArguments, a.Spec.Extensions = nil, nil
 
 	return a, nil
 }
 
-// own records that nothing was at the paths of a configuration before it: the first boot has
-// written what is there, and when a path leaves the configuration, that goes.
-func (d *disk) own(a *applied) error {
-	ignition, err := a.ignition()
+// recordAsWrittenByFirstBoot records that the first boot created the files of a configuration. They are removed when
+// they leave the configuration.
+func (d *disk) recordAsWrittenByFirstBoot(a *applied) error {
+	ignition, err := a.parseIgnition()
 	if err != nil {
 		return err
 	}
 
-	items, err := d.items(ignition)
+	items, err := d.configItems(ignition)
 	if err != nil {
 		return err
 	}
 
 	for _, it := range items {
-		if err := d.record(original{Path: it.path, Kind: originalNone}); err != nil {
+		if err := d.writeOriginalRecord(original{Path: it.path, Kind: originalNone}); err != nil {
 			return err
 		}
 	}

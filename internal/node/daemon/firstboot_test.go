@@ -84,7 +84,7 @@ func TestFirstBootUnknown(t *testing.T) {
 		"one gone":     {`{"machineconfiguration.openshift.io/currentConfig":"rendered-worker-00"}`, mcfgv1.NodeDone, "", 1},
 		"one changed":  {`{"machineconfiguration.openshift.io/currentConfig":"rendered-worker-01"}`, mcfgv1.NodeDegraded, "changed since it was rendered", 0},
 		"unreadable":   {`[`, mcfgv1.NodeDegraded, "node-annotations.json", 0},
-		"far too long": {string(make([]byte, maxAnnotations+1)), mcfgv1.NodeDegraded, "more than", 0},
+		"far too long": {string(make([]byte, maxAnnotationsSize+1)), mcfgv1.NodeDegraded, "more than", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			k := newKit(t, nil)

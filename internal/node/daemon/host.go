@@ -13,57 +13,57 @@ import (
 	"strings"
 )
 
-// Host is the machine, beside its files.
+// Host runs commands on a machine.
 type Host interface {
-	// Run runs a command of the machine and waits for its end.
+	// Run runs a command of the machine and waits for it. The error holds the end of its output.
 	Run(ctx context.Context, name string, args ...string) error
-	// BootID names the present start of the machine: each has another.
+	// BootID returns the ID of the present boot. Each boot has another.
 	BootID() (string, error)
 }
 
-// maxBootID is how long the name of a start may be.
-const maxBootID = 100
+// maxBootIDLength limits the boot ID, in bytes.
+const maxBootIDLength = 100
 
-// bootIDFile is where Linux names its start.
+// bootIDFile is the file with the boot ID of Linux.
 const bootIDFile = "/proc/sys/kernel/random/boot_id"
 
-// machine is the machine that this runs on.
+// machine runs commands on the machine that the daemon runs on.
 type machine struct {
 	folder string
 	disk   *disk
 }
 
-// Machine is the machine whose root is a folder. Its commands are those that lie in the folder,
-// and run with it as their root.
+// Machine returns the host whose root is a folder. It runs the commands in that folder, with the folder as their
+// root.
 func Machine(root *os.Root) Host {
 	return &machine{folder: root.Name(), disk: &disk{root: root}}
 }
 
-// commandFolders are where commands of a machine lie.
+// commandFolders are the folders with the commands of a machine.
 var commandFolders = []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
 
-// find returns the path of a command inside the machine.
-func (m *machine) find(name string) (string, error) {
+// findCommand returns the path of a command inside the machine.
+func (m *machine) findCommand(name string) (string, error) {
 	for _, folder := range commandFolders {
 		p := path.Join(folder, name)
-		if info, err := m.disk.root.Stat(inside(p)); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+		if info, err := m.disk.root.Stat(relativeToRoot(p)); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
 			return p, nil
 		}
 	}
 	return "", fmt.Errorf("the machine has no command %s in %s", name, strings.Join(commandFolders, ", "))
 }
 
-// Run runs a command of the machine.
+// Run implements Host.
 func (m *machine) Run(ctx context.Context, name string, args ...string) error {
 	command := strings.Join(append([]string{name}, args...), " ")
-	file, err := m.find(name)
+	file, err := m.findCommand(name)
 	if err != nil {
 		return fmt.Errorf("running %s: %w", command, err)
 	}
 
 	cmd := exec.CommandContext(ctx, file, args...) //nolint:gosec // G204: the daemon names the command; its arguments were checked
 	cmd.Dir, cmd.Env = "/", []string{"PATH=" + strings.Join(commandFolders, ":"), "LC_ALL=C"}
-	confine(cmd, m.folder)
+	confineToRoot(cmd, m.folder)
 	var output tail
 	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Run(); err != nil {
@@ -73,50 +73,50 @@ func (m *machine) Run(ctx context.Context, name string, args ...string) error {
 	return nil
 }
 
-// BootID reads what Linux says.
+// BootID implements Host.
 func (m *machine) BootID() (string, error) { return m.disk.bootID() }
 
 func (d *disk) bootID() (string, error) {
-	data, err := d.content(bootIDFile, maxBootID)
+	data, err := d.readFile(bootIDFile, maxBootIDLength)
 	if err != nil {
 		return "", fmt.Errorf("reading which start of the machine this is: %w", err)
 	}
 	return string(bytes.TrimSpace(data)), nil
 }
 
-// tail keeps the end of what a command writes, which says why it failed.
+// tail is a writer that keeps the end of the output of a command, which usually says why it failed.
 type tail struct{ bytes.Buffer }
 
-// maxOutput is how much of it is kept.
-const maxOutput = 1024
+// maxCommandOutput limits the output that tail keeps, in bytes.
+const maxCommandOutput = 1024
 
 // Write keeps the last bytes.
 func (t *tail) Write(data []byte) (int, error) {
 	n, err := t.Buffer.Write(data)
-	if more := t.Len() - maxOutput; more > 0 {
+	if more := t.Len() - maxCommandOutput; more > 0 {
 		t.Next(more)
 	}
 	return n, err
 }
 
-// commandLog is where a simulated machine writes down what it was asked to run.
+// commandLog is the file to which a simulated machine logs its commands.
 const commandLog = "/var/log/machine-config-daemon-commands.log"
 
-// simulated is a machine that is only a folder.
+// simulated is a host without a machine.
 type simulated struct{ disk *disk }
 
-// Simulated is a machine that is only a folder: commands are written down in it, in
-// /var/log/machine-config-daemon-commands.log, and not run. A reboot is over at once.
+// Simulated returns a host that is only a folder. It does not run commands, but logs them to
+// /var/log/machine-config-daemon-commands.log in that folder. A reboot takes no time.
 func Simulated(root *os.Root) Host { return &simulated{disk: &disk{root: root}} }
 
-// Run writes the command down.
+// Run implements Host. It logs the command.
 func (s *simulated) Run(_ context.Context, name string, args ...string) error {
 	line := strings.Join(append([]string{name}, args...), " ")
-	if err := s.disk.root.MkdirAll(path.Dir(inside(commandLog)), folderMode); err != nil {
+	if err := s.disk.root.MkdirAll(path.Dir(relativeToRoot(commandLog)), folderMode); err != nil {
 		return fmt.Errorf("writing down a command: %w", err)
 	}
 
-	file, err := s.disk.root.OpenFile(inside(commandLog), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	file, err := s.disk.root.OpenFile(relativeToRoot(commandLog), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
 		return fmt.Errorf("writing down a command: %w", err)
 	}
@@ -125,22 +125,22 @@ func (s *simulated) Run(_ context.Context, name string, args ...string) error {
 	if err := errors.Join(err, file.Close()); err != nil {
 		return fmt.Errorf("writing down a command: %w", err)
 	}
-	if line == strings.Join(reboot, " ") {
-		return s.boot()
+	if line == strings.Join(rebootCommand, " ") {
+		return s.simulateBoot()
 	}
 
 	return nil
 }
 
-func (s *simulated) boot() error {
-	return s.disk.write(item{path: bootIDFile, content: []byte(rand.Text() + "\n"), mode: 0o644, uid: os.Geteuid(), gid: os.Getegid()})
+func (s *simulated) simulateBoot() error {
+	return s.disk.writeItem(item{path: bootIDFile, content: []byte(rand.Text() + "\n"), mode: 0o644, uid: os.Geteuid(), gid: os.Getegid()})
 }
 
-// BootID returns the name of the last simulated start.
+// BootID returns the ID of the last simulated boot.
 func (s *simulated) BootID() (string, error) {
 	id, err := s.disk.bootID()
 	if errors.Is(err, fs.ErrNotExist) {
-		if err := s.boot(); err != nil {
+		if err := s.simulateBoot(); err != nil {
 			return "", err
 		}
 		id, err = s.disk.bootID()

@@ -16,11 +16,11 @@ import (
 const (
 	currentFile = config.CurrentFile
 	journalFile = config.JournalFile
-	// forceFile has the check of the present state left out, once.
+	// forceFile skips the validation of the present state, once.
 	forceFile = "/run/machine-config-daemon-force"
 )
 
-// maxRecord is how large a file of the daemon may be: two configurations.
+// maxRecord limits the size in bytes of a record of the daemon, which holds up to two configurations.
 const maxRecord = 4 * config.MaxBytes
 
 // applied is a configuration with its name.
@@ -29,74 +29,74 @@ type applied struct {
 	Spec mcfgv1.MachineConfigSpec `json:"spec"`
 }
 
-func (a *applied) name() string {
+func (a *applied) configName() string {
 	if a == nil {
 		return ""
 	}
 	return a.Name
 }
 
-func (a *applied) spec() *mcfgv1.MachineConfigSpec {
+func (a *applied) configSpec() *mcfgv1.MachineConfigSpec {
 	if a == nil {
 		return nil
 	}
 	return &a.Spec
 }
 
-// specOrEmpty is spec for those that make no difference between none and an empty one.
-func (a *applied) specOrEmpty() *mcfgv1.MachineConfigSpec {
+// configSpecOrEmpty returns the spec, and an empty one when there is no configuration.
+func (a *applied) configSpecOrEmpty() *mcfgv1.MachineConfigSpec {
 	if a == nil {
 		return &mcfgv1.MachineConfigSpec{}
 	}
 	return &a.Spec
 }
 
-// ignition reads the Ignition configuration; none at all is an empty one.
-func (a *applied) ignition() (*config.Ignition, error) {
+// parseIgnition returns the Ignition configuration; an empty one when there is no configuration.
+func (a *applied) parseIgnition() (*config.Ignition, error) {
 	if a == nil {
 		return config.Parse(nil)
 	}
 	return config.Parse(a.Spec.Config.Raw)
 }
 
-// phase is how far an update is.
+// phase is the phase of an update.
 type phase string
 
 const (
-	// phaseApply: the node is being changed, to config To.
+	// phaseApply: the configuration To is being applied.
 	phaseApply phase = "apply"
-	// phaseBack: that failed, and the node is being brought back to config From.
-	phaseBack phase = "back"
-	// phaseReboot: the node has been changed, and is to start again.
+	// phaseRollBack: applying To failed, and From is being restored.
+	phaseRollBack phase = "back"
+	// phaseReboot: To is applied, and the machine has to reboot.
 	phaseReboot phase = "reboot"
 )
 
-// journal tells of an update that is not complete.
+// journal describes an update that is not complete.
 type journal struct {
 	Phase phase `json:"phase"`
 	// From is nil when the node had no configuration.
 	From *applied `json:"from,omitempty"`
 	To   applied  `json:"to"`
-	// Effort is what the change asks of the node. It stays what it was when the update began.
+	// Effort is what the change requires of the node, as decided when the update began.
 	Effort config.Effort `json:"effort"`
-	// BootID names the start of the machine that is to end.
+	// BootID identifies the boot of the machine that the reboot ends.
 	BootID string `json:"bootID,omitempty"`
-	// Reason says what failed, in phase back.
+	// Reason is why applying failed; set in phaseRollBack.
 	Reason string `json:"reason,omitempty"`
 }
 
-// save writes a record of the daemon.
-func (d *disk) save(file string, record any) error {
+// saveRecord writes a record of the daemon as JSON.
+func (d *disk) saveRecord(file string, record any) error {
 	data, err := json.Marshal(record)
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", file, err)
 	}
-	return d.write(item{path: file, content: data, mode: 0o600})
+	return d.writeItem(item{path: file, content: data, mode: 0o600})
 }
 
-// load reads a record of the daemon; false when there is none.
-func (d *disk) load(file string, record any) (bool, error) {
-	data, err := d.content(file, maxRecord)
+// loadRecord reads a record of the daemon. It returns false when there is none.
+func (d *disk) loadRecord(file string, record any) (bool, error) {
+	data, err := d.readFile(file, maxRecord)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -110,42 +110,42 @@ func (d *disk) load(file string, record any) (bool, error) {
 	return true, nil
 }
 
-// current returns the configuration that the node has, nil for none.
-func (d *disk) current() (*applied, error) {
+// loadCurrentConfig returns the configuration that the node has; nil when it has none.
+func (d *disk) loadCurrentConfig() (*applied, error) {
 	var a applied
-	ok, err := d.load(currentFile, &a)
+	ok, err := d.loadRecord(currentFile, &a)
 	if !ok {
 		return nil, err
 	}
 	return &a, nil
 }
 
-// journal returns the update that is not complete, nil for none.
-func (d *disk) journal() (*journal, error) {
+// loadJournal returns the journal of the update that is not complete; nil when there is none.
+func (d *disk) loadJournal() (*journal, error) {
 	var j journal
-	ok, err := d.load(journalFile, &j)
+	ok, err := d.loadRecord(journalFile, &j)
 	if !ok {
 		return nil, err
 	}
 	return &j, nil
 }
 
-// isForced reports whether the check of the present state is to be left out.
-func (d *disk) isForced() bool {
-	_, err := d.root.Lstat(inside(forceFile))
+// isValidationSkipped reports whether the force file exists, which skips the validation of the present state.
+func (d *disk) isValidationSkipped() bool {
+	_, err := d.root.Lstat(relativeToRoot(forceFile))
 	return err == nil
 }
 
-// takeForce is isForced, and has it count once.
-func (d *disk) takeForce() (bool, error) {
-	if !d.isForced() {
+// consumeForceFile removes the force file, and reports whether it existed.
+func (d *disk) consumeForceFile() (bool, error) {
+	if !d.isValidationSkipped() {
 		return false, nil
 	}
-	return true, d.remove(forceFile)
+	return true, d.removePath(forceFile)
 }
 
-// appliedOf takes a configuration as the cluster has it.
-func appliedOf(c *mcfgv1.MachineConfig) *applied {
+// newApplied returns the record of a MachineConfig.
+func newApplied(c *mcfgv1.MachineConfig) *applied {
 	a := &applied{Name: c.Name, Spec: *c.Spec.DeepCopy()}
 	if a.Spec.Config.Raw == nil {
 		a.Spec.Config = runtime.RawExtension{Raw: []byte("null")}

@@ -13,14 +13,14 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/node/config"
 )
 
-// maxOriginal is how large a file may be that the daemon writes over: it is kept.
-const maxOriginal = 64 << 20
+// maxOriginalSize limits the size in bytes of a file that the daemon overwrites, because its content is kept.
+const maxOriginalSize = 64 << 20
 
-// originals is the folder with a record of each path that the daemon has written.
-const originals = config.OriginalsFolder
+// originalsFolder has a record of each path that the daemon has written.
+const originalsFolder = config.OriginalsFolder
 
-// original is what was at a path before the daemon wrote there. It is kept until the path leaves
-// the configuration, and put back then.
+// original is what was at a path before the daemon wrote it. The daemon restores it when the path leaves the
+// configuration.
 type original struct {
 	Path string `json:"path"`
 	// Kind is none, file or link.
@@ -40,51 +40,51 @@ const (
 	originalLink originalKind = "link"
 )
 
-func recordOf(p string) string {
+func originalRecordPath(p string) string {
 	sum := sha256.Sum256([]byte(p))
-	return path.Join(originals, hex.EncodeToString(sum[:])+".json")
+	return path.Join(originalsFolder, hex.EncodeToString(sum[:])+".json")
 }
 
-// isKept reports whether it is recorded what was at a path.
-func (d *disk) isKept(p string) bool {
-	_, err := d.root.Lstat(inside(recordOf(p)))
+// hasOriginalRecord reports whether there is a record for a path.
+func (d *disk) hasOriginalRecord(p string) bool {
+	_, err := d.root.Lstat(relativeToRoot(originalRecordPath(p)))
 	return err == nil
 }
 
-// keep records what is at a path, unless that was done before.
-func (d *disk) keep(p string) error {
-	if d.isKept(p) {
+// recordOriginal records what is at a path, unless there is a record.
+func (d *disk) recordOriginal(p string) error {
+	if d.hasOriginalRecord(p) {
 		return nil
 	}
 
 	o := original{Path: p, Kind: originalNone}
-	info, err := d.root.Lstat(inside(p))
+	info, err := d.root.Lstat(relativeToRoot(p))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return fmt.Errorf("looking at %s: %w", p, err)
 	case info.Mode()&fs.ModeSymlink != 0:
 		o.Kind = originalLink
-		if o.Link, err = d.root.Readlink(inside(p)); err != nil {
+		if o.Link, err = d.root.Readlink(relativeToRoot(p)); err != nil {
 			return fmt.Errorf("looking at %s: %w", p, err)
 		}
 	case info.Mode().IsRegular():
-		o.Kind, o.Mode = originalFile, permissions(info)
+		o.Kind, o.Mode = originalFile, permissionBits(info)
 		o.UID, o.GID, _ = ownerOf(info)
-		if o.Content, err = d.content(p, maxOriginal); err != nil {
+		if o.Content, err = d.readFile(p, maxOriginalSize); err != nil {
 			return fmt.Errorf("keeping what %s was: %w", p, err)
 		}
 
 	default:
-		return fmt.Errorf("%s is to be a file, and is a %s", p, kindOf(info))
+		return fmt.Errorf("%s is to be a file, and is a %s", p, fileTypeName(info))
 	}
 
-	return d.record(o)
+	return d.writeOriginalRecord(o)
 }
 
-// record writes down what was at a path, unless that was done before.
-func (d *disk) record(o original) error {
-	if d.isKept(o.Path) {
+// writeOriginalRecord writes the record of an original, unless there is one.
+func (d *disk) writeOriginalRecord(o original) error {
+	if d.hasOriginalRecord(o.Path) {
 		return nil
 	}
 
@@ -92,10 +92,10 @@ func (d *disk) record(o original) error {
 	if err != nil {
 		return fmt.Errorf("keeping what %s was: %w", o.Path, err)
 	}
-	return d.write(item{path: recordOf(o.Path), content: data, mode: 0o600})
+	return d.writeItem(item{path: originalRecordPath(o.Path), content: data, mode: 0o600})
 }
 
-func kindOf(info fs.FileInfo) string {
+func fileTypeName(info fs.FileInfo) string {
 	for mode, name := range map[fs.FileMode]string{fs.ModeDir: "folder", fs.ModeNamedPipe: "named pipe", fs.ModeSocket: "socket", fs.ModeDevice: "device", fs.ModeSymlink: "symbolic link"} {
 		if info.Mode()&mode != 0 {
 			return name
@@ -104,10 +104,10 @@ func kindOf(info fs.FileInfo) string {
 	return "special file"
 }
 
-// restore puts back what was at each path that the daemon has written and that is not wanted any
-// more.
-func (d *disk) restore(wanted map[string]bool) error {
-	folder, err := d.root.Open(inside(originals))
+// restoreUnwantedOriginals restores the original at each path that the daemon has written and that is no longer in
+// the configuration.
+func (d *disk) restoreUnwantedOriginals(wanted map[string]bool) error {
+	folder, err := d.root.Open(relativeToRoot(originalsFolder))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -126,25 +126,25 @@ func (d *disk) restore(wanted map[string]bool) error {
 			continue
 		}
 
-		record := path.Join(originals, name)
-		// Its content may be of any bytes, which JSON makes longer by a third.
-		data, err := d.content(record, 2*maxOriginal)
+		record := path.Join(originalsFolder, name)
+		// JSON encodes the content in base64, which is longer by a third.
+		data, err := d.readFile(record, 2*maxOriginalSize)
 		if err != nil {
 			return fmt.Errorf("reading what was there before: %w", err)
 		}
 
 		var o original
-		if err := json.Unmarshal(data, &o); err != nil || recordOf(o.Path) != record {
+		if err := json.Unmarshal(data, &o); err != nil || originalRecordPath(o.Path) != record {
 			return fmt.Errorf("reading what was there before: %s is damaged", record)
 		}
 		if wanted[o.Path] {
 			continue
 		}
-		if err := d.putBack(&o); err != nil {
+		if err := d.restoreOriginal(&o); err != nil {
 			return err
 		}
-		// Last: as long as the record is there, this is done again.
-		if err := d.remove(record); err != nil {
+		// Remove the record last, so that an interrupted restore is repeated.
+		if err := d.removePath(record); err != nil {
 			return err
 		}
 	}
@@ -152,32 +152,33 @@ func (d *disk) restore(wanted map[string]bool) error {
 	return nil
 }
 
-func (d *disk) putBack(o *original) error {
+func (d *disk) restoreOriginal(o *original) error {
 	switch o.Kind {
 	case originalFile:
-		return d.write(item{path: o.Path, content: o.Content, mode: o.Mode, uid: o.UID, gid: o.GID})
+		return d.writeItem(item{path: o.Path, content: o.Content, mode: o.Mode, uid: o.UID, gid: o.GID})
 	case originalLink:
-		return d.write(item{path: o.Path, link: o.Link})
+		return d.writeItem(item{path: o.Path, link: o.Link})
 	}
-	return d.remove(o.Path)
+	return d.removePath(o.Path)
 }
 
-// put makes the files of the node those of a configuration, and no others of the daemon's.
-func (d *disk) put(items []item) error {
+// writeItems writes the files of a configuration, and restores the originals of all other files that the daemon has
+// written.
+func (d *disk) writeItems(items []item) error {
 	wanted := make(map[string]bool, len(items))
 	for _, it := range items {
 		wanted[it.path] = true
 	}
 
-	if err := d.restore(wanted); err != nil {
+	if err := d.restoreUnwantedOriginals(wanted); err != nil {
 		return err
 	}
 
 	for _, it := range items {
-		if err := d.keep(it.path); err != nil {
+		if err := d.recordOriginal(it.path); err != nil {
 			return err
 		}
-		if err := d.write(it); err != nil {
+		if err := d.writeItem(it); err != nil {
 			return err
 		}
 	}

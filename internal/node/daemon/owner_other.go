@@ -8,14 +8,14 @@ import (
 	"path/filepath"
 )
 
-// doNotWait is of systems that have named pipes in their file systems.
+// doNotWait is for systems with named pipes in their file systems.
 const doNotWait = 0
 
-// ownerOf returns nothing: files have no such owners here.
+// ownerOf returns false: files have no numeric owners on this system.
 func ownerOf(fs.FileInfo) (uid, gid int, ok bool) { return 0, 0, false }
 
-// confine has a command of another root than this machine's fail: there is no such root here.
-func confine(cmd *exec.Cmd, folder string) {
+// confineToRoot makes a command fail whose root is another folder: this system cannot change the root.
+func confineToRoot(cmd *exec.Cmd, folder string) {
 	if filepath.Clean(folder) != "/" {
 		cmd.Path = ""
 	}

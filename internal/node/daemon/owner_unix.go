@@ -9,10 +9,10 @@ import (
 	"syscall"
 )
 
-// doNotWait has the opening of a file return at once, whatever it is.
+// doNotWait makes opening a file return immediately, also for named pipes.
 const doNotWait = syscall.O_NONBLOCK
 
-// ownerOf returns the numbers of the user and the group that own a file.
+// ownerOf returns the IDs of the user and the group that own a file.
 func ownerOf(info fs.FileInfo) (uid, gid int, ok bool) {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -21,8 +21,8 @@ func ownerOf(info fs.FileInfo) (uid, gid int, ok bool) {
 	return int(stat.Uid), int(stat.Gid), true
 }
 
-// confine has a command run with a folder as its root.
-func confine(cmd *exec.Cmd, folder string) {
+// confineToRoot makes a command run with a folder as its root.
+func confineToRoot(cmd *exec.Cmd, folder string) {
 	if filepath.Clean(folder) != "/" {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: folder}
 	}

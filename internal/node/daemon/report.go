@@ -12,30 +12,30 @@ import (
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
 )
 
-// maxReason is how long the reason on a node may be.
-const maxReason = 2048
+// maxReasonLength limits the reason on a node, in bytes.
+const maxReasonLength = 2048
 
-// degrade says that the daemon could not do what it should, and why.
-func (d *Daemon) degrade(ctx context.Context, node *corev1.Node, why error) error {
-	return d.say(ctx, node, mcfgv1.NodeDegraded, why)
+// reportDegraded reports state Degraded and the reason.
+func (d *Daemon) reportDegraded(ctx context.Context, node *corev1.Node, why error) error {
+	return d.reportState(ctx, node, mcfgv1.NodeDegraded, why)
 }
 
-// say writes a state and its reason.
-func (d *Daemon) say(ctx context.Context, node *corev1.Node, state mcfgv1.NodeState, why error) error {
+// reportState reports a state and its reason, and records an event for a new reason.
+func (d *Daemon) reportState(ctx context.Context, node *corev1.Node, state mcfgv1.NodeState, why error) error {
 	reason := ""
 	if why != nil {
-		reason = clip(why.Error())
+		reason = truncateReason(why.Error())
 		if node.Annotations[mcfgv1.AnnotationReason] != reason {
 			d.Events.Eventf(node, nil, corev1.EventTypeWarning, "Failed"+string(state), "Update", "%s", reason)
 		}
 	}
 
-	return d.report(ctx, node, map[string]string{mcfgv1.AnnotationState: string(state), mcfgv1.AnnotationReason: reason})
+	return d.patchAnnotations(ctx, node, map[string]string{mcfgv1.AnnotationState: string(state), mcfgv1.AnnotationReason: reason})
 }
 
-// report writes annotations of the node that are not as they should be. An empty value is not
-// written where there is none.
-func (d *Daemon) report(ctx context.Context, node *corev1.Node, wanted map[string]string) error {
+// patchAnnotations patches the annotations of the node that differ from the wanted ones. A wanted empty value does
+// not create an annotation.
+func (d *Daemon) patchAnnotations(ctx context.Context, node *corev1.Node, wanted map[string]string) error {
 	before := node.DeepCopy()
 	changed := false
 	for key, value := range wanted {
@@ -53,7 +53,7 @@ func (d *Daemon) report(ctx context.Context, node *corev1.Node, wanted map[strin
 		return nil
 	}
 
-	d.disk.change("report as", node.Name)
+	d.disk.beforeChange("report as", node.Name)
 	if err := d.Client.Patch(ctx, node, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("reporting on node %q: %w", node.Name, err)
 	}
@@ -61,14 +61,14 @@ func (d *Daemon) report(ctx context.Context, node *corev1.Node, wanted map[strin
 	return nil
 }
 
-// clip keeps the beginning of a reason that is too long.
-func clip(s string) string {
-	if len(s) <= maxReason {
+// truncateReason truncates a reason that is too long.
+func truncateReason(s string) string {
+	if len(s) <= maxReasonLength {
 		return s
 	}
 
-	s = s[:maxReason]
-	for !utf8.ValidString(s[len(s)-min(len(s), utf8.UTFMax):]) && len(s) > maxReason-utf8.UTFMax {
+	s = s[:maxReasonLength]
+	for !utf8.ValidString(s[len(s)-min(len(s), utf8.UTFMax):]) && len(s) > maxReasonLength-utf8.UTFMax {
 		s = s[:len(s)-1]
 	}
 	return strings.ToValidUTF8(s, "") + " …"

@@ -15,13 +15,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 )
 
-// Options are what the daemon is set up with.
+// Options configure the daemon.
 type Options struct {
 	// Node is the name of the node. Required.
 	Node string
-	// Root is the folder that stands for the root of the node. Required.
+	// Root is the root folder of the node. Required.
 	Root *os.Root
-	// Host is the machine beside its files. Required.
+	// Host runs commands on the machine. Required.
 	Host Host
 	// RuntimeUnit is the unit of the container runtime. Empty means DefaultRuntimeUnit.
 	RuntimeUnit string
@@ -32,7 +32,7 @@ type Options struct {
 // +kubebuilder:rbac:groups=operator.openshift.io,resources=machineconfigurations,resourceNames=cluster,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Setup adds the daemon of one node to a manager, whose cache need not hold other nodes.
+// Setup adds the daemon of one node to a manager. The manager's cache needs no other nodes.
 func Setup(mgr ctrl.Manager, o Options) error {
 	if o.Node == "" || o.Root == nil || o.Host == nil {
 		return errors.New("setting up machine-config-daemon: node, root and host are required")
@@ -60,7 +60,7 @@ type reconciler struct {
 	daemon *Daemon
 }
 
-// Reconcile has the daemon do what its node needs.
+// Reconcile calls Sync for the daemon's node.
 func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	node := &corev1.Node{}
 	if err := r.client.Get(ctx, req.NamespacedName, node); err != nil {

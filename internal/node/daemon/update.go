@@ -12,23 +12,24 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/node/config"
 )
 
-// reboot is the command that has the machine start again.
-var reboot = []string{"systemctl", "reboot"}
+// rebootCommand reboots the machine.
+var rebootCommand = []string{"systemctl", "reboot"}
 
-// verify says in what the node is not what a configuration says; empty when it is.
-func (d *disk) verify(a *applied) (string, error) {
-	ignition, err := a.ignition()
+// findDrift returns the first difference between the files of the node and a configuration; empty when there is
+// none.
+func (d *disk) findDrift(a *applied) (string, error) {
+	ignition, err := a.parseIgnition()
 	if err != nil {
 		return "", err
 	}
 
-	items, err := d.items(ignition)
+	items, err := d.configItems(ignition)
 	if err != nil {
 		return "", err
 	}
 
 	for _, it := range items {
-		if why := d.differs(it); why != "" {
+		if why := d.describeDifference(it); why != "" {
 			return why, nil
 		}
 	}
@@ -36,34 +37,33 @@ func (d *disk) verify(a *applied) (string, error) {
 	return "", nil
 }
 
-// bring makes the files and units of the node what a configuration says. It may be repeated, from
-// wherever an earlier attempt came to. commands are errors of commands, with which the files are
-// as they should be all the same.
-func (d *Daemon) bring(ctx context.Context, from, to *applied) (commands, err error) {
-	before, err := from.ignition()
+// applyFilesAndUnits makes the files and units of the node those of a configuration. It is idempotent: after a
+// failure, call it again. commands are the errors of commands that failed after the files were written.
+func (d *Daemon) applyFilesAndUnits(ctx context.Context, from, to *applied) (commands, err error) {
+	before, err := from.parseIgnition()
 	if err != nil {
 		return nil, err
 	}
 
-	after, err := to.ignition()
+	after, err := to.parseIgnition()
 	if err != nil {
 		return nil, err
 	}
 
-	items, err := d.disk.items(after)
+	items, err := d.disk.configItems(after)
 	if err != nil {
 		return nil, err
 	}
 
-	commands = d.disable(ctx, before, after)
-	if err := d.disk.put(items); err != nil {
+	commands = d.disableRemovedUnits(ctx, before, after)
+	if err := d.disk.writeItems(items); err != nil {
 		return commands, err
 	}
 
-	return errors.Join(commands, d.units(ctx, before, after)), nil
+	return errors.Join(commands, d.reloadAndEnableUnits(ctx, before, after)), nil
 }
 
-// wantedUnits returns the units that a configuration has enabled, and those it has disabled.
+// wantedUnits returns the units that a configuration enables, and those that it disables.
 func wantedUnits(c *config.Ignition) (enabled, disabled map[string]bool) {
 	enabled, disabled = map[string]bool{}, map[string]bool{}
 	for _, u := range c.Systemd.Units {
@@ -79,19 +79,19 @@ func wantedUnits(c *config.Ignition) (enabled, disabled map[string]bool) {
 	return enabled, disabled
 }
 
-// disable disables units that leave the configuration, before their files go: afterwards systemd
-// does not know them any more.
-func (d *Daemon) disable(ctx context.Context, before, after *config.Ignition) error {
+// disableRemovedUnits disables the units that leave the configuration. It runs before their files are removed,
+// because systemd does not know them afterwards.
+func (d *Daemon) disableRemovedUnits(ctx context.Context, before, after *config.Ignition) error {
 	was, _ := wantedUnits(before)
 	is, _ := wantedUnits(after)
 	for _, u := range before.Systemd.Units {
 		if !was[u.Name] || is[u.Name] {
 			continue
 		}
-		if _, err := d.disk.root.Lstat(inside(config.UnitPath(u.Name))); err != nil && u.Contents != nil && *u.Contents != "" {
-			continue // An earlier attempt has come further.
+		if _, err := d.disk.root.Lstat(relativeToRoot(config.UnitPath(u.Name))); err != nil && u.Contents != nil && *u.Contents != "" {
+			continue // An earlier attempt disabled it and removed its file.
 		}
-		if err := d.run(ctx, "systemctl", "disable", u.Name); err != nil {
+		if err := d.runCommand(ctx, "systemctl", "disable", u.Name); err != nil {
 			return err
 		}
 	}
@@ -99,12 +99,12 @@ func (d *Daemon) disable(ctx context.Context, before, after *config.Ignition) er
 	return nil
 }
 
-// units has systemd know the units, and enables and disables them.
-func (d *Daemon) units(ctx context.Context, before, after *config.Ignition) error {
+// reloadAndEnableUnits reloads systemd, and enables and disables units as the configuration says.
+func (d *Daemon) reloadAndEnableUnits(ctx context.Context, before, after *config.Ignition) error {
 	if len(before.Systemd.Units)+len(after.Systemd.Units) == 0 {
 		return nil
 	}
-	if err := d.run(ctx, "systemctl", "daemon-reload"); err != nil {
+	if err := d.runCommand(ctx, "systemctl", "daemon-reload"); err != nil {
 		return err
 	}
 
@@ -113,7 +113,7 @@ func (d *Daemon) units(ctx context.Context, before, after *config.Ignition) erro
 		if len(units) == 0 {
 			continue
 		}
-		if err := d.run(ctx, "systemctl", append([]string{verb}, slices.Sorted(maps.Keys(units))...)...); err != nil {
+		if err := d.runCommand(ctx, "systemctl", append([]string{verb}, slices.Sorted(maps.Keys(units))...)...); err != nil {
 			return err
 		}
 	}
@@ -121,37 +121,37 @@ func (d *Daemon) units(ctx context.Context, before, after *config.Ignition) erro
 	return nil
 }
 
-// systemDiffers reports whether two configurations differ in what the operating system itself is
-// asked for.
+// systemDiffers reports whether two configurations differ in the operating system image, kernel arguments or
+// extensions.
 func systemDiffers(from, to *mcfgv1.MachineConfigSpec) bool {
 	return from.OSImageURL != to.OSImageURL || !slices.Equal(from.KernelArguments, to.KernelArguments) || !slices.Equal(from.Extensions, to.Extensions)
 }
 
-// system stages what a configuration asks of the operating system, where that differs from the one
-// before. It takes effect at the next start of the machine, and until then can be taken back.
-func (d *Daemon) system(ctx context.Context, from, to *mcfgv1.MachineConfigSpec) error {
+// stageSystemChanges stages the differences in operating system image, kernel arguments and extensions. They take
+// effect at the next boot, and can be discarded until then.
+func (d *Daemon) stageSystemChanges(ctx context.Context, from, to *mcfgv1.MachineConfigSpec) error {
 	var commands [][]string
 	if to.OSImageURL != "" && to.OSImageURL != from.OSImageURL {
 		commands = append(commands, []string{"rebase", "--experimental", "ostree-unverified-registry:" + to.OSImageURL})
 	}
 
 	kargs := []string{"kargs"}
-	for _, a := range missing(from.KernelArguments, to.KernelArguments) {
+	for _, a := range listMissing(from.KernelArguments, to.KernelArguments) {
 		kargs = append(kargs, "--delete-if-present="+a)
 	}
 
-	for _, a := range missing(to.KernelArguments, from.KernelArguments) {
+	for _, a := range listMissing(to.KernelArguments, from.KernelArguments) {
 		kargs = append(kargs, "--append-if-missing="+a)
 	}
 
 	commands = append(commands, kargs,
-		append([]string{"uninstall", "--idempotent"}, missing(from.Extensions, to.Extensions)...),
-		append([]string{"install", "--idempotent"}, missing(to.Extensions, from.Extensions)...))
+		append([]string{"uninstall", "--idempotent"}, listMissing(from.Extensions, to.Extensions)...),
+		append([]string{"install", "--idempotent"}, listMissing(to.Extensions, from.Extensions)...))
 	for _, args := range commands {
 		if slices.Equal(args, args[:1]) || args[len(args)-1] == "--idempotent" {
-			continue // Nothing is asked for.
+			continue // Nothing differs.
 		}
-		if err := d.run(ctx, "rpm-ostree", args...); err != nil {
+		if err := d.runCommand(ctx, "rpm-ostree", args...); err != nil {
 			return err
 		}
 	}
@@ -159,8 +159,8 @@ func (d *Daemon) system(ctx context.Context, from, to *mcfgv1.MachineConfigSpec)
 	return nil
 }
 
-// missing returns the items of one list that another does not have.
-func missing(of, in []string) []string {
+// listMissing returns the items of one list that are not in another.
+func listMissing(of, in []string) []string {
 	var found []string
 	for _, item := range of {
 		if !slices.Contains(in, item) {
@@ -170,40 +170,40 @@ func missing(of, in []string) []string {
 	return found
 }
 
-func (d *Daemon) run(ctx context.Context, name string, args ...string) error {
-	d.disk.change("run", name)
+func (d *Daemon) runCommand(ctx context.Context, name string, args ...string) error {
+	d.disk.beforeChange("run", name)
 	return d.Host.Run(ctx, name, args...)
 }
 
-// carryOut makes the change that the journal tells of, or takes it back where that fails: then the
-// error says why, and there is nothing left to do when the journal is nil.
-func (d *Daemon) carryOut(ctx context.Context, j *journal) (*journal, error) {
+// applyOrRollBack applies the update of a journal. When that fails, it restores the previous configuration and
+// returns why; the returned journal is nil when the restore is complete.
+func (d *Daemon) applyOrRollBack(ctx context.Context, j *journal) (*journal, error) {
 	if j.Phase == phaseApply {
-		err := d.apply(ctx, j)
+		err := d.applyConfig(ctx, j)
 		if ctx.Err() != nil {
-			return j, ctx.Err() // The program ends; the next one goes on.
+			return j, ctx.Err() // The program ends; the next one resumes.
 		}
 		if err == nil {
 			return j, nil
 		}
 
-		j.Phase, j.Reason = phaseBack, err.Error()
-		if err := d.disk.save(journalFile, j); err != nil {
+		j.Phase, j.Reason = phaseRollBack, err.Error()
+		if err := d.disk.saveRecord(journalFile, j); err != nil {
 			return j, fmt.Errorf("%s; and that could not be written down: %w", j.Reason, err)
 		}
 	}
 
-	// What is taken back is To, as far as it came. Files count; a command that fails may be the
-	// one that failed before.
-	commands, err := d.bring(ctx, &j.To, j.From)
-	if systemDiffers(j.From.specOrEmpty(), &j.To.Spec) {
-		commands = errors.Join(commands, d.run(ctx, "rpm-ostree", "cleanup", "--pending"))
+	// Files must be restored. A command may fail here for the same reason as before, which does not fail the
+	// restore.
+	commands, err := d.applyFilesAndUnits(ctx, &j.To, j.From)
+	if systemDiffers(j.From.configSpecOrEmpty(), &j.To.Spec) {
+		commands = errors.Join(commands, d.runCommand(ctx, "rpm-ostree", "cleanup", "--pending"))
 	}
 	if ctx.Err() != nil {
 		return j, ctx.Err()
 	}
 	if err == nil {
-		err = d.disk.remove(journalFile)
+		err = d.disk.removePath(journalFile)
 	}
 	if err != nil {
 		return j, fmt.Errorf("%s; and taking it back failed: %w", j.Reason, err)
@@ -215,18 +215,18 @@ func (d *Daemon) carryOut(ctx context.Context, j *journal) (*journal, error) {
 	return nil, errors.New(j.Reason)
 }
 
-// apply makes the change that the journal tells of.
-func (d *Daemon) apply(ctx context.Context, j *journal) error {
-	commands, err := d.bring(ctx, j.From, &j.To)
+// applyConfig applies the configuration To of a journal.
+func (d *Daemon) applyConfig(ctx context.Context, j *journal) error {
+	commands, err := d.applyFilesAndUnits(ctx, j.From, &j.To)
 	if err := errors.Join(err, commands); err != nil {
 		return err
 	}
-	if err := d.system(ctx, j.From.specOrEmpty(), &j.To.Spec); err != nil {
+	if err := d.stageSystemChanges(ctx, j.From.configSpecOrEmpty(), &j.To.Spec); err != nil {
 		return err
 	}
 
 	for _, command := range j.Effort.Commands {
-		if err := d.run(ctx, "systemctl", strings.Fields(command)...); err != nil {
+		if err := d.runCommand(ctx, "systemctl", strings.Fields(command)...); err != nil {
 			return err
 		}
 	}

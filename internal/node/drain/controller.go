@@ -1,9 +1,8 @@
-// Package drain is the controller that moves the pods of nodes away when their daemons ask for it,
-// and lets pods come back when they ask for that.
+// Package drain is the controller that drains and uncordons nodes when their daemons request it.
 //
-// It evicts as the API server allows, so that disruption budgets hold; it never deletes a pod past
-// a budget, however long that takes. What changes on the node in between is in
-// internal/node/daemon, and which node's turn it is in internal/node/rollout.
+// It evicts pods through the API server, so that disruption budgets are respected. It never deletes a pod despite its
+// budget, however long the drain takes. Package daemon updates the drained node, and package rollout decides which
+// nodes update.
 package drain
 
 import (
@@ -30,10 +29,10 @@ import (
 )
 
 const (
-	// workers is how many nodes are looked at at the same time. Between looks none is held.
+	// workers is the number of nodes that are drained in parallel. A node that waits takes no worker.
 	workers = 16
-	// conflictPause is time enough for the cache to see what somebody else has written.
-	conflictPause = 100 * time.Millisecond
+	// conflictRetryInterval is enough time for the cache to receive a concurrent write.
+	conflictRetryInterval = 100 * time.Millisecond
 )
 
 // drainError is 1 for nodes whose drain has failed for an hour, as the field's alerts expect it.
@@ -43,7 +42,7 @@ var drainError = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 
 func init() { metrics.Registry.MustRegister(drainError) }
 
-// Options are what the controller is set up with.
+// Options configure the controller.
 type Options struct {
 	// Clock tells the time. Nil means the real one.
 	Clock clock.PassiveClock
@@ -52,11 +51,11 @@ type Options struct {
 // reconciler drains nodes.
 type reconciler struct {
 	client client.Client
-	// reader reads pods from the API server: holding all of a cluster's would take much memory.
+	// reader reads pods from the API server, because caching all pods of a cluster takes too much memory.
 	reader client.Reader
 	events events.EventRecorder
 	clock  clock.PassiveClock
-	paces  paces
+	drains drainTracker
 }
 
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch;patch
@@ -72,11 +71,11 @@ func Setup(mgr ctrl.Manager, o Options) error {
 
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("drain").
-		For(&corev1.Node{}, builder.WithPredicates(predicate.NewPredicateFuncs(asks))).
+		For(&corev1.Node{}, builder.WithPredicates(predicate.NewPredicateFuncs(hasPendingDrainRequest))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(&reconciler{
 			client: mgr.GetClient(), reader: mgr.GetAPIReader(), events: mgr.GetEventRecorder("machine-config-drain"),
-			clock: o.Clock, paces: paces{nodes: map[string]*progress{}},
+			clock: o.Clock, drains: drainTracker{nodes: map[string]*drainProgress{}},
 		})
 	if err != nil {
 		return fmt.Errorf("setting up the controller of drains: %w", err)
@@ -84,19 +83,19 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// asks reports whether a node's daemon asks for something that is not done.
-func asks(object client.Object) bool {
+// hasPendingDrainRequest reports whether the daemon of a node requests a drain or uncordon that is not done.
+func hasPendingDrainRequest(object client.Object) bool {
 	annotations := object.GetAnnotations()
 	desired := annotations[mcfgv1.AnnotationDesiredDrain]
 	return desired != "" && desired != annotations[mcfgv1.AnnotationLastAppliedDrain]
 }
 
-// Reconcile does what the daemon of a node asks for.
+// Reconcile drains or uncordons a node as its daemon requests.
 func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	node := &corev1.Node{}
 	err := r.client.Get(ctx, req.NamespacedName, node)
-	if apierrors.IsNotFound(err) || (err == nil && !asks(node)) {
-		r.paces.forget(req.Name)
+	if apierrors.IsNotFound(err) || (err == nil && !hasPendingDrainRequest(node)) {
+		r.drains.forgetNode(req.Name)
 		drainError.DeleteLabelValues(req.Name)
 		return ctrl.Result{}, nil
 	}
@@ -108,65 +107,65 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	desired := node.Annotations[mcfgv1.AnnotationDesiredDrain]
 	switch {
 	case strings.HasPrefix(desired, mcfgv1.UncordonPrefix):
-		return r.finish(ctx, node, desired, false)
+		return r.completeRequest(ctx, node, desired, false)
 	case strings.HasPrefix(desired, mcfgv1.DrainPrefix):
-		return r.drain(ctx, node, desired)
+		return r.drainNode(ctx, node, desired)
 	}
 
 	ctrl.LoggerFrom(ctx).Info("A node asks for what nobody knows", "node", node.Name, "desiredDrain", desired)
 	return ctrl.Result{}, nil
 }
 
-// drain makes one look at a node: it is cordoned, and its pods are evicted as far as that goes.
-func (r *reconciler) drain(ctx context.Context, node *corev1.Node, desired string) (ctrl.Result, error) {
+// drainNode cordons a node and evicts its pods, as far as their budgets allow. It is called again until none is left.
+func (r *reconciler) drainNode(ctx context.Context, node *corev1.Node, desired string) (ctrl.Result, error) {
 	now := r.clock.Now()
-	p := r.paces.of(node, desired, now)
-	if err := r.hold(ctx, node, p); err != nil {
+	p := r.drains.progressOf(node, desired, now)
+	if err := r.cordonAndRecordDrain(ctx, node, p); err != nil {
 		return ctrl.Result{}, err
 	}
 	if wait := p.attempt.Sub(now); wait > 0 {
 		return ctrl.Result{RequeueAfter: wait}, nil // between attempts
 	}
 
-	pods, err := podsToMove(ctx, r.reader, node.Name)
+	pods, err := listPodsToEvict(ctx, r.reader, node.Name)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 
-	refused, err := evict(ctx, r.client, pods)
+	refused, err := evictPods(ctx, r.client, pods)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 
 	if len(pods) > 0 {
-		// Pods without a grace period are gone by now.
-		if pods, err = podsToMove(ctx, r.reader, node.Name); err != nil {
+		// Pods without a grace period may be gone already.
+		if pods, err = listPodsToEvict(ctx, r.reader, node.Name); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
 
 	if len(pods) == 0 {
-		return r.finish(ctx, node, desired, true)
+		return r.completeRequest(ctx, node, desired, true)
 	}
 
-	why := describe(len(pods), refused)
-	pause, ended := p.next(now)
-	p.explain(node.Name, len(refused) > 0, ended, now, why)
+	why := describeRemainingPods(len(pods), refused)
+	pause, ended := p.nextCheck(now)
+	p.updateReason(node.Name, len(refused) > 0, ended, now, why)
 	if ended {
-		r.report(node, p, now, why)
+		r.reportSlowDrain(node, p, now, why)
 		p.attempt = now.Add(pause)
 	}
 
-	return ctrl.Result{RequeueAfter: pause}, r.hold(ctx, node, p)
+	return ctrl.Result{RequeueAfter: pause}, r.cordonAndRecordDrain(ctx, node, p)
 }
 
-// report tells of an attempt that has not drained a node, and of a drain that takes long.
-func (r *reconciler) report(node *corev1.Node, p *progress, now time.Time, why string) {
+// reportSlowDrain records events for an attempt that did not drain a node, and for a drain that takes long.
+func (r *reconciler) reportSlowDrain(node *corev1.Node, p *drainProgress, now time.Time, why string) {
 	since := now.Sub(p.begun).Round(time.Second)
 	r.events.Eventf(node, nil, corev1.EventTypeWarning, "FailedToDrain", "Drain", "The node is not drained after %s, and it is tried again: %s", since, why)
 	if since >= slowAfter && !p.slow {
 		p.slow = true
-		r.events.Eventf(node, nil, corev1.EventTypeWarning, "DrainThresholdExceeded", "Drain", "The drain takes longer than %s; it is tried again every %s: %s", slowAfter, longPause, why)
+		r.events.Eventf(node, nil, corev1.EventTypeWarning, "DrainThresholdExceeded", "Drain", "The drain takes longer than %s; it is tried again every %s: %s", slowAfter, slowDrainRetryInterval, why)
 	}
 
 	if since >= failedAfter && !p.failed {
@@ -176,9 +175,9 @@ func (r *reconciler) report(node *corev1.Node, p *progress, now time.Time, why s
 	}
 }
 
-// hold cordons a node, also when somebody has uncordoned it meanwhile, and records on it when its
-// drain began and what keeps the drain from ending.
-func (r *reconciler) hold(ctx context.Context, node *corev1.Node, p *progress) error {
+// cordonAndRecordDrain cordons a node, also when it was uncordoned since, and annotates it with the start of the drain
+// and with what blocks it.
+func (r *reconciler) cordonAndRecordDrain(ctx context.Context, node *corev1.Node, p *drainProgress) error {
 	before := node.DeepCopy()
 	node.Spec.Unschedulable = true
 	node.Annotations[mcfgv1.AnnotationDrainStarted] = pools.FormatDrainStarted(p.begun, p.desired)
@@ -200,27 +199,27 @@ func (r *reconciler) hold(ctx context.Context, node *corev1.Node, p *progress) e
 	return nil
 }
 
-// finish writes that a request is done, and lets pods come back, in one write with it, unless the
-// node stays cordoned.
-func (r *reconciler) finish(ctx context.Context, node *corev1.Node, desired string, cordoned bool) (ctrl.Result, error) {
+// completeRequest records that a request is done. In the same write it uncordons the node, unless it has to stay
+// cordoned.
+func (r *reconciler) completeRequest(ctx context.Context, node *corev1.Node, desired string, cordoned bool) (ctrl.Result, error) {
 	before := node.DeepCopy()
 	node.Spec.Unschedulable = cordoned
 	node.Annotations[mcfgv1.AnnotationLastAppliedDrain] = desired
 	delete(node.Annotations, mcfgv1.AnnotationDrainStarted)
-	if reason := r.paces.reasonOf(node.Name); reason != "" && node.Annotations[mcfgv1.AnnotationReason] == reason {
+	if reason := r.drains.reasonOf(node.Name); reason != "" && node.Annotations[mcfgv1.AnnotationReason] == reason {
 		node.Annotations[mcfgv1.AnnotationReason] = ""
 	}
 
-	// The daemon may have asked for something else since.
+	// The daemon may have made another request since.
 	err := r.client.Patch(ctx, node, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	switch {
 	case apierrors.IsConflict(err):
-		return ctrl.Result{RequeueAfter: conflictPause}, nil
+		return ctrl.Result{RequeueAfter: conflictRetryInterval}, nil
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("recording what was done on node %q: %w", node.Name, err)
 	}
 
-	r.paces.forget(node.Name)
+	r.drains.forgetNode(node.Name)
 	drainError.DeleteLabelValues(node.Name)
 	if cordoned {
 		r.events.Eventf(node, nil, corev1.EventTypeNormal, "Drain", "Drain", "Drained node to apply update")

@@ -42,7 +42,7 @@ func newKit(t *testing.T, node string) *kit {
 	c := env.Client(t, corev1.AddToScheme, policyv1.AddToScheme)
 	recorder := events.NewFakeRecorder(1000)
 	k := &kit{t: t, Client: c, node: node, clock: clocktesting.NewFakePassiveClock(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)), events: recorder.Events}
-	k.r = &reconciler{client: c, reader: c, events: recorder, clock: k.clock, paces: paces{nodes: map[string]*progress{}}}
+	k.r = &reconciler{client: c, reader: c, events: recorder, clock: k.clock, drains: drainTracker{nodes: map[string]*drainProgress{}}}
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}
 	k.must(c.Create(t.Context(), n))
 	t.Cleanup(func() {
@@ -125,7 +125,7 @@ func (k *kit) hasReason(blocker string, since time.Duration) {
 	}
 
 	// A look is due within the longest pause.
-	isDue := since >= failedAfter && since < failedAfter+longPause+attemptTime && reason == blocker
+	isDue := since >= failedAfter && since < failedAfter+slowDrainRetryInterval+attemptTimeout && reason == blocker
 	if reason != want && !isDue {
 		k.t.Fatalf("after %s the node's reason is %q, want %q", since, reason, want)
 	}
@@ -178,12 +178,12 @@ func TestSlowPod(t *testing.T) {
 	k := newKit(t, "slow")
 	k.pod("a", 30, nil)
 	k.ask("drain-x")
-	if again := k.look(); again != quick || k.done("drain-x") {
+	if again := k.look(); again != initialCheckInterval || k.done("drain-x") {
 		t.Errorf("it is looked again in %s", again)
 	}
 
-	k.clock.SetTime(k.clock.Now().Add(quickTime))
-	if again := k.look(); again != look {
+	k.clock.SetTime(k.clock.Now().Add(initialCheckPeriod))
+	if again := k.look(); again != checkInterval {
 		t.Errorf("after some seconds it is looked again in %s", again)
 	}
 
@@ -199,7 +199,7 @@ func TestReasonOfSlowPods(t *testing.T) {
 	k.pod("a", 300, nil)
 	k.ask("drain-x")
 	k.look()
-	k.clock.SetTime(k.clock.Now().Add(attemptTime - time.Second))
+	k.clock.SetTime(k.clock.Now().Add(attemptTimeout - time.Second))
 	k.look()
 	if got := k.get().Annotations[mcfgv1.AnnotationReason]; got != "" {
 		t.Errorf("during the first attempt the node's reason is %q, want none", got)
@@ -245,7 +245,7 @@ func TestForbidden(t *testing.T) {
 	}
 
 	// Another run of the program knows since when the node is drained.
-	k.r.paces.nodes = map[string]*progress{}
+	k.r.drains.nodes = map[string]*drainProgress{}
 	k.look()
 	k.clock.SetTime(k.clock.Now().Add(time.Minute))
 	k.look()
@@ -257,10 +257,10 @@ func TestForbidden(t *testing.T) {
 	if got := fmt.Sprint(pauses[:6]); got != "[1m0s 1m0s 1m0s 1m0s 5m0s 5m0s]" {
 		t.Errorf("pauses are %s", got)
 	}
-	if at := seen["DrainThresholdExceeded"]; at < slowAfter || at > slowAfter+attemptTime+shortPause {
+	if at := seen["DrainThresholdExceeded"]; at < slowAfter || at > slowAfter+attemptTimeout+attemptRetryInterval {
 		t.Errorf("DrainThresholdExceeded comes after %s", at)
 	}
-	if at := seen["DrainFailed"]; at < failedAfter || at > failedAfter+attemptTime+longPause {
+	if at := seen["DrainFailed"]; at < failedAfter || at > failedAfter+attemptTimeout+slowDrainRetryInterval {
 		t.Errorf("DrainFailed comes after %s", at)
 	}
 	if got := failures(t); got != 1 {
@@ -279,7 +279,7 @@ func TestForbidden(t *testing.T) {
 
 	budget.Status.DisruptionsAllowed = 1
 	k.must(k.Status().Update(t.Context(), budget))
-	k.clock.SetTime(k.clock.Now().Add(longPause))
+	k.clock.SetTime(k.clock.Now().Add(slowDrainRetryInterval))
 	if k.look(); !k.done("drain-x") {
 		t.Error("the drain is not done though the budget allows it")
 	}

@@ -10,60 +10,58 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/node/pools"
 )
 
-// The times of a drain.
+// Intervals and timeouts of a drain.
 const (
-	// attemptTime is how long one attempt lasts: pods are given that long to go.
-	attemptTime = 90 * time.Second
-	// look is how often pods are looked at during an attempt.
-	look = 5 * time.Second
-	// quick is how often they are looked at in the first seconds: most pods end at once.
-	quick     = 500 * time.Millisecond
-	quickTime = 5 * time.Second
-	// shortPause is between attempts, and longPause once the drain has taken longer than
+	// attemptTimeout is how long one attempt lasts.
+	attemptTimeout = 90 * time.Second
+	// checkInterval is how often pods are listed during an attempt.
+	checkInterval = 5 * time.Second
+	// initialCheckInterval is the same during the first seconds, in which most pods terminate.
+	initialCheckInterval = 500 * time.Millisecond
+	initialCheckPeriod   = 5 * time.Second
+	// attemptRetryInterval is between attempts, and longPause once the drain has taken longer than
 	// slowAfter.
-	shortPause = time.Minute
-	longPause  = 5 * time.Minute
-	slowAfter  = 10 * time.Minute
-	// failedAfter is when a drain is reported as failed. It is tried on.
+	attemptRetryInterval   = time.Minute
+	slowDrainRetryInterval = 5 * time.Minute
+	slowAfter              = 10 * time.Minute
+	// failedAfter is when a drain is reported as failed. It is retried further.
 	failedAfter = time.Hour
-	// blockedAfter is when the node reports evictions that are refused.
+	// blockedAfter is when the node reports refused evictions.
 	blockedAfter = 15 * time.Second
 )
 
-// progress is how long a node is being drained for.
-type progress struct {
-	// desired is the request that it is about.
+// drainProgress is the progress of the drain of one node.
+type drainProgress struct {
+	// desired is the request of the daemon.
 	desired string
 	// begun is when the drain began, attempt when its present attempt did.
 	begun, attempt time.Time
-	// slow, failed: this was reported.
+	// slow and failed say that the drain was reported as such.
 	slow, failed bool
-	// reason is what the node reports as keeping the drain from ending; empty while that is
-	// nothing.
+	// reason is what blocks the drain, as the node reports it; empty for nothing.
 	reason string
 }
 
-// next says when to look again, after a look at which pods were left. ended says that the attempt
-// is over and has not drained the node.
-func (p *progress) next(now time.Time) (pause time.Duration, ended bool) {
+// nextCheck returns when to list the pods again. ended says that the attempt is over and did not drain the node.
+func (p *drainProgress) nextCheck(now time.Time) (pause time.Duration, ended bool) {
 	since := now.Sub(p.attempt)
-	if since < attemptTime {
-		if since < quickTime {
-			return quick, false
+	if since < attemptTimeout {
+		if since < initialCheckPeriod {
+			return initialCheckInterval, false
 		}
-		return min(look, attemptTime-since), false
+		return min(checkInterval, attemptTimeout-since), false
 	}
 
 	if now.Sub(p.begun) >= slowAfter {
-		return longPause, true
+		return slowDrainRetryInterval, true
 	}
-	return shortPause, true
+	return attemptRetryInterval, true
 }
 
-// explain sets the reason that the node reports to what a look found. Evictions that are refused
-// count once the drain lasts for some seconds: budgets often allow them by then. Pods that have not
-// ended count when an attempt has. Once there is a reason, every look renews it.
-func (p *progress) explain(node string, refused, ended bool, now time.Time, why string) {
+// updateReason updates what the node reports as blocking its drain. Refused evictions count after blockedAfter, because
+// budgets often allow them by then. Pods that are still terminating count once an attempt has ended. An existing reason
+// is always updated.
+func (p *drainProgress) updateReason(node string, refused, ended bool, now time.Time, why string) {
 	since := now.Sub(p.begun)
 	if p.reason == "" && !ended && (!refused || since < blockedAfter) {
 		return
@@ -75,22 +73,22 @@ func (p *progress) explain(node string, refused, ended bool, now time.Time, why 
 	}
 }
 
-// paces remembers the drains that go on. After a restart of the program they begin a new attempt.
-type paces struct {
+// drainTracker holds the progress of all drains. After a restart of the program, each drain begins a new attempt.
+type drainTracker struct {
 	mu    sync.Mutex
-	nodes map[string]*progress
+	nodes map[string]*drainProgress
 }
 
-// of returns the progress of a node for a request, a new one for a new request. A drain that an
-// earlier run of the program began goes on from then.
-func (p *paces) of(node *corev1.Node, desired string, now time.Time) *progress {
+// progressOf returns the progress of a node for a request; a new one for a new request. A drain that an earlier process
+// began keeps its start time.
+func (p *drainTracker) progressOf(node *corev1.Node, desired string, now time.Time) *drainProgress {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if known := p.nodes[node.Name]; known != nil && known.desired == desired {
 		return known
 	}
 
-	fresh := &progress{desired: desired, begun: now, attempt: now}
+	fresh := &drainProgress{desired: desired, begun: now, attempt: now}
 	if started := pools.DrainStarted(node); !started.IsZero() && started.Before(now) {
 		fresh.begun = started
 	}
@@ -99,8 +97,8 @@ func (p *paces) of(node *corev1.Node, desired string, now time.Time) *progress {
 	return fresh
 }
 
-// reasonOf returns what a node reports as keeping its drain from ending; empty while that is nothing.
-func (p *paces) reasonOf(node string) string {
+// reasonOf returns what blocks the drain of a node, as the node reports it; empty for nothing.
+func (p *drainTracker) reasonOf(node string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if known := p.nodes[node]; known != nil {
@@ -109,7 +107,7 @@ func (p *paces) reasonOf(node string) string {
 	return ""
 }
 
-func (p *paces) forget(node string) {
+func (p *drainTracker) forgetNode(node string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.nodes, node)

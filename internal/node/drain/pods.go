@@ -16,19 +16,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// maxNamed is how many pods a message names.
-const maxNamed = 5
+// maxNamedPods limits the pods that a message names.
+const maxNamedPods = 5
 
-// evictTime is how long one request to evict may take: the client tries by itself for minutes where
-// the API server asks it to, and holds up all other nodes.
-const evictTime = 10 * time.Second
+// evictionTimeout limits one eviction request. Without it, the client would retry for minutes when the API server asks
+// it to, and block a worker.
+const evictionTimeout = 10 * time.Second
 
-// page is how many pods are read at once.
-const page = 500
+// podPageSize is the number of pods in one page of a list.
+const podPageSize = 500
 
-// leaves reports whether a pod is moved away from a node: all are but those that come back to the
-// node by themselves. Pods of nobody, and pods with data of their own on the node, are moved too.
-func leaves(pod *corev1.Pod) bool {
+// mustEvict reports whether a drain evicts a pod: all pods but static pods and those of DaemonSets. Pods without a
+// controller, and pods with local storage, are evicted too.
+func mustEvict(pod *corev1.Pod) bool {
 	if _, isStatic := pod.Annotations[corev1.MirrorPodAnnotationKey]; isStatic {
 		return false
 	}
@@ -36,10 +36,10 @@ func leaves(pod *corev1.Pod) bool {
 	return owner == nil || owner.Kind != "DaemonSet"
 }
 
-// podsToMove returns the pods of a node that are still to go.
-func podsToMove(ctx context.Context, reader client.Reader, node string) ([]corev1.Pod, error) {
+// listPodsToEvict returns the pods of a node that a drain still has to evict.
+func listPodsToEvict(ctx context.Context, reader client.Reader, node string) ([]corev1.Pod, error) {
 	var pods []corev1.Pod
-	options := &client.ListOptions{Limit: page}
+	options := &client.ListOptions{Limit: podPageSize}
 	client.MatchingFields{"spec.nodeName": node}.ApplyToList(options)
 	for {
 		var list corev1.PodList
@@ -48,7 +48,7 @@ func podsToMove(ctx context.Context, reader client.Reader, node string) ([]corev
 		}
 
 		for i := range list.Items {
-			if leaves(&list.Items[i]) {
+			if mustEvict(&list.Items[i]) {
 				pods = append(pods, list.Items[i])
 			}
 		}
@@ -61,13 +61,13 @@ func podsToMove(ctx context.Context, reader client.Reader, node string) ([]corev
 	}
 }
 
-// blocked is a pod that could not be evicted, and why.
-type blocked struct{ pod, why string }
+// refusedEviction is a pod that could not be evicted, and the reason.
+type refusedEviction struct{ pod, why string }
 
-// evict asks the API server to evict pods, which it does as far as their budgets allow, and gives
-// those that it refuses. Those that are going already are left to go.
-func evict(ctx context.Context, c client.Client, pods []corev1.Pod) ([]blocked, error) {
-	var refused []blocked
+// evictPods evicts pods through the API server, and returns those whose budgets do not allow it. It skips pods that are
+// terminating.
+func evictPods(ctx context.Context, c client.Client, pods []corev1.Pod) ([]refusedEviction, error) {
+	var refused []refusedEviction
 	for i := range pods {
 		pod := &pods[i]
 		if pod.DeletionTimestamp != nil {
@@ -76,10 +76,10 @@ func evict(ctx context.Context, c client.Client, pods []corev1.Pod) ([]blocked, 
 
 		eviction := &policyv1.Eviction{
 			ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
-			// The one that was listed, not one of its name that came since.
+			// Evict the listed pod, not a newer one with the same name.
 			DeleteOptions: &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))},
 		}
-		one, cancel := context.WithTimeout(ctx, evictTime)
+		one, cancel := context.WithTimeout(ctx, evictionTimeout)
 		err := c.SubResource("eviction").Create(one, pod, eviction)
 		cancel()
 		switch {
@@ -87,13 +87,13 @@ func evict(ctx context.Context, c client.Client, pods []corev1.Pod) ([]blocked, 
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case isTerminating(err):
-			// Its namespace goes, and it goes with it.
+			// The pod goes with its namespace.
 		default:
-			refused = append(refused, blocked{pod: pod.Namespace + "/" + pod.Name, why: reasonOf(err)})
+			refused = append(refused, refusedEviction{pod: pod.Namespace + "/" + pod.Name, why: evictionRefusalReason(err)})
 		}
 	}
 
-	slices.SortFunc(refused, func(a, b blocked) int { return cmp.Compare(a.pod, b.pod) })
+	slices.SortFunc(refused, func(a, b refusedEviction) int { return cmp.Compare(a.pod, b.pod) })
 	return refused, nil
 }
 
@@ -101,8 +101,8 @@ func isTerminating(err error) bool {
 	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 
-// reasonOf says why an eviction was refused: the budget that refuses it, where there is one.
-func reasonOf(err error) string {
+// evictionRefusalReason returns why an eviction was refused: the message of the budget, if there is one.
+func evictionRefusalReason(err error) string {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) && status.Status().Details != nil {
 		for _, cause := range status.Status().Details.Causes {
@@ -115,14 +115,14 @@ func reasonOf(err error) string {
 	return err.Error()
 }
 
-// describe names what stands in the way of a drain.
-func describe(going int, refused []blocked) string {
+// describeRemainingPods returns a description of the pods that block a drain.
+func describeRemainingPods(going int, refused []refusedEviction) string {
 	var said []string
-	for _, b := range refused[:min(len(refused), maxNamed)] {
+	for _, b := range refused[:min(len(refused), maxNamedPods)] {
 		said = append(said, fmt.Sprintf("pod %s cannot be evicted: %s", b.pod, b.why))
 	}
 
-	if more := len(refused) - maxNamed; more > 0 {
+	if more := len(refused) - maxNamedPods; more > 0 {
 		said = append(said, fmt.Sprintf("%d more cannot be evicted", more))
 	}
 	if left := going - len(refused); left > 0 {

@@ -9,39 +9,39 @@ import (
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
 )
 
-// Assessment is how a node is, in one word.
+// Assessment is the state of a node in one word.
 type Assessment string
 
 // Assessments of nodes.
 const (
-	// AssessedDegraded: its daemon could not do what it should.
+	// AssessedDegraded: its daemon reports a failure.
 	AssessedDegraded Assessment = "Degraded"
-	// AssessedUnavailable: it takes no pods though no update keeps it from that.
+	// AssessedUnavailable: it takes no pods, and the reason is not an update.
 	AssessedUnavailable Assessment = "Unavailable"
 	// AssessedProgressing: it is being updated.
 	AssessedProgressing Assessment = "Progressing"
 	// AssessedExcluded: its pool is paused.
 	AssessedExcluded Assessment = "Excluded"
-	// AssessedOutdated: its turn has not come.
+	// AssessedOutdated: its update has not begun.
 	AssessedOutdated Assessment = "Outdated"
-	// AssessedCompleted: it has what it is to have.
+	// AssessedCompleted: it has the configuration of its pool.
 	AssessedCompleted Assessment = "Completed"
 )
 
-// The orders in which nodes are listed: those that need a look come first.
+// The orders in which nodes are listed: those that need attention come first.
 var (
 	assessments = []Assessment{AssessedDegraded, AssessedUnavailable, AssessedProgressing, AssessedExcluded, AssessedOutdated, AssessedCompleted}
 	phases      = []Phase{PhasePending, PhaseDraining, PhaseUpdating, PhaseRebooting, PhasePaused, PhaseUpdated}
 )
 
-// NodeState is how far a node is, for people.
+// NodeState is the progress of a node, for display.
 type NodeState struct {
 	Name       string     `json:"name"`
 	Assessment Assessment `json:"assessment"`
 	Phase      Phase      `json:"phase"`
-	// Config is what the node has.
+	// Config is the configuration that the node has.
 	Config string `json:"config,omitempty"`
-	// Message says what there is to know; empty when all is well.
+	// Message explains a problem; empty when there is none.
 	Message string `json:"message,omitempty"`
 }
 
@@ -50,8 +50,7 @@ func (s *NodeState) IsUnderWay() bool {
 	return s.Phase == PhaseDraining || s.Phase == PhaseUpdating || s.Phase == PhaseRebooting
 }
 
-// CompareNodeStates has those that need a look first, then those that have the longest way to
-// go, then goes by name.
+// CompareNodeStates orders nodes that need attention first, then those with the least progress, then by name.
 func CompareNodeStates(a, b NodeState) int {
 	return cmp.Or(
 		slices.Index(assessments, a.Assessment)-slices.Index(assessments, b.Assessment),
@@ -60,7 +59,7 @@ func CompareNodeStates(a, b NodeState) int {
 	)
 }
 
-// Assess says how far a node of a pool is.
+// Assess returns the progress of a node of a pool.
 func Assess(node *corev1.Node, pool *mcfgv1.MachineConfigPool) NodeState {
 	s := NodeState{Name: node.Name, Config: Current(node), Phase: PhaseOf(node, pool.Spec.Configuration.Name, pool.Spec.Paused)}
 	why := NotReady(node)
@@ -82,7 +81,7 @@ func Assess(node *corev1.Node, pool *mcfgv1.MachineConfigPool) NodeState {
 	return s
 }
 
-// assessmentOf judges a node that is well by how far it is.
+// assessmentOf returns the assessment of a healthy node by its phase.
 func assessmentOf(phase Phase) Assessment {
 	switch phase {
 	case PhaseUpdated:
@@ -96,8 +95,8 @@ func assessmentOf(phase Phase) Assessment {
 	return AssessedProgressing
 }
 
-// Behind is the state of a node that has what its pool is to have, when the pool itself does not
-// yet ask for what is to come: the node waits for its turn.
+// Behind returns the state of a node that has the present configuration of its pool, when the pool is about to get another
+// one: the update of the node has not begun.
 func (s NodeState) Behind(paused bool) NodeState {
 	if s.Phase != PhaseUpdated {
 		return s

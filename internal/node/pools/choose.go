@@ -11,8 +11,8 @@ import (
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
 )
 
-// MaxUnavailable is how many nodes of a pool may be unavailable at once, of so many that it has: a
-// percentage is rounded down, and unset and 0 mean 1. The pool arbiter is always at 1.
+// MaxUnavailable returns how many of the nodes of a pool may be unavailable at the same time. A percentage is rounded
+// down; unset and 0 mean 1. The pool arbiter always has 1.
 func MaxUnavailable(pool *mcfgv1.MachineConfigPool, nodes int) (int, error) {
 	if pool.Name == mcfgv1.PoolArbiter || pool.Spec.MaxUnavailable == nil {
 		return 1, nil
@@ -25,23 +25,22 @@ func MaxUnavailable(pool *mcfgv1.MachineConfigPool, nodes int) (int, error) {
 	return max(most, 1), nil
 }
 
-// Choice is which nodes of a pool are told to change now.
+// Choice is which nodes of a pool are updated now.
 type Choice struct {
-	// Targets are the nodes to be told, in the order in which they are.
+	// Targets are the nodes to update, in this order.
 	Targets []*corev1.Node
-	// Deferred is the node that runs the controller, when it was put off for others.
+	// Deferred is the node that runs the controller, when others are updated before it.
 	Deferred *corev1.Node
-	// Outdated are nodes whose turn has not come.
+	// Outdated are nodes whose update has not begun.
 	Outdated []*corev1.Node
 }
 
-// Choose says which nodes of a pool are told to take its configuration now. self is the name of
-// the node that runs the controller, empty when it runs elsewhere: it is told last.
+// Choose returns which nodes of a pool are updated to its configuration now. self is the name of the node that runs the
+// controller, which is updated last; empty when it runs elsewhere.
 //
-// As many are told as maxUnavailable leaves room for, beside nodes that are unavailable for
-// whatever reason and those that fail at this configuration. Those in a zone come first, by the
-// name of the zone, and among equals the oldest. A node that fails at another configuration, and
-// is cordoned for that, may go on to this one without room of its own: it has its place already.
+// Choose respects maxUnavailable, for which nodes count that are unavailable for any reason, and those that fail at this
+// configuration. Nodes in a zone come first, by the name of the zone, then the oldest. A node that fails at another
+// configuration may go on to this one at any time, because it counts as unavailable already.
 func Choose(pool *mcfgv1.MachineConfigPool, nodes []*corev1.Node, self string) (*Choice, error) {
 	target := pool.Spec.Configuration.Name
 	choice := &Choice{}
@@ -60,7 +59,7 @@ func Choose(pool *mcfgv1.MachineConfigPool, nodes []*corev1.Node, self string) (
 		isStuck := IsFailing(node) && Desired(node) != target && Desired(node) != Current(node)
 		switch {
 		case isStuck && isReporting(node):
-			// It has the place that it took when it was told before.
+			// It counts as unavailable since it was targeted before.
 			choice.Targets = append(choice.Targets, node)
 			taken++
 		case IsUnavailable(node), IsFailing(node) && Desired(node) == target:
@@ -77,7 +76,7 @@ func Choose(pool *mcfgv1.MachineConfigPool, nodes []*corev1.Node, self string) (
 		choice.Outdated = append(choice.Outdated, node)
 	}
 
-	slices.SortFunc(candidates, byTurn)
+	slices.SortFunc(candidates, compareUpdateOrder)
 	if i := slices.IndexFunc(candidates, func(n *corev1.Node) bool { return n.Name == self }); i >= 0 && len(candidates) > 1 {
 		own := candidates[i]
 		candidates = slices.Delete(candidates, i, i+1)
@@ -103,8 +102,8 @@ func isReporting(node *corev1.Node) bool {
 	return NotReady(&schedulable) == ""
 }
 
-// byTurn orders nodes by when they are told.
-func byTurn(a, b *corev1.Node) int {
+// compareUpdateOrder compares nodes by the order in which they are updated.
+func compareUpdateOrder(a, b *corev1.Node) int {
 	zoneA, zoneB := a.Labels[corev1.LabelTopologyZone], b.Labels[corev1.LabelTopologyZone]
 	switch {
 	case zoneA == "" && zoneB != "":

@@ -1,6 +1,6 @@
-// Package pools decides about pools of nodes: which pool a node is of, which nodes are available,
-// which of them are told to change next, and what a pool says of itself.
+// Package pools decides about pools of nodes: the pool of a node, which nodes are available, which of them are updated
+// next, and the status of a pool.
 //
-// It is pure: it takes pools and nodes as they stand, and gives decisions. What nodes become is
-// in internal/node/config, and carrying it out in the controllers beside this package.
+// It is pure: it takes pools and nodes and returns decisions. Package config decides what a node becomes; the controllers
+// beside this package carry decisions out.
 package pools

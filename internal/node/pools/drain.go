@@ -17,13 +17,12 @@ func IsDraining(node *corev1.Node) bool {
 	return drain == mcfgv1.DrainPrefix+Desired(node) && node.Annotations[mcfgv1.AnnotationLastAppliedDrain] != drain
 }
 
-// FormatDrainStarted returns the value of AnnotationDrainStarted for a drain that was asked for.
+// FormatDrainStarted returns the value of AnnotationDrainStarted for a requested drain.
 func FormatDrainStarted(started time.Time, desired string) string {
 	return started.UTC().Format(time.RFC3339) + " " + desired
 }
 
-// DrainStarted returns when the drain began that the daemon of a node asks for. It is zero when
-// that drain has not begun.
+// DrainStarted returns when the drain began that the daemon of a node requests; zero when it has not begun.
 func DrainStarted(node *corev1.Node) time.Time {
 	at, desired, _ := strings.Cut(node.Annotations[mcfgv1.AnnotationDrainStarted], " ")
 	started, err := time.Parse(time.RFC3339, at)
@@ -33,8 +32,8 @@ func DrainStarted(node *corev1.Node) time.Time {
 	return started
 }
 
-// DrainBlocker returns what keeps the drain of a node from ending: which pods, which disruption
-// budgets, and since when. It is empty while the node is not drained, and while all goes well.
+// DrainBlocker returns what blocks the drain of a node: pods, disruption budgets, and since when. It is empty when no
+// drain runs, and when nothing blocks it.
 func DrainBlocker(node *corev1.Node) string {
 	if !IsDraining(node) {
 		return ""
@@ -42,9 +41,9 @@ func DrainBlocker(node *corev1.Node) string {
 	return node.Annotations[mcfgv1.AnnotationReason]
 }
 
-// explainDrains returns what keeps the drains of nodes from ending, as the end of a sentence about
-// their pool. Nodes that are degraded are left out: the pool explains those elsewhere.
-func explainDrains(nodes []*corev1.Node) string {
+// describeBlockedDrains returns what blocks the drains of nodes, as the end of a sentence about their pool. It omits
+// degraded nodes, which another condition of the pool explains.
+func describeBlockedDrains(nodes []*corev1.Node) string {
 	var said []string
 	for _, node := range nodes {
 		if blocker := DrainBlocker(node); blocker != "" && !IsFailing(node) {
@@ -57,8 +56,8 @@ func explainDrains(nodes []*corev1.Node) string {
 	}
 
 	slices.Sort(said)
-	if more := len(said) - maxNamed; more > 0 {
-		said = append(said[:maxNamed], fmt.Sprintf("%d more nodes are not drained", more))
+	if more := len(said) - maxNamedNodes; more > 0 {
+		said = append(said[:maxNamedNodes], fmt.Sprintf("%d more nodes are not drained", more))
 	}
 
 	return ". " + strings.Join(said, ". ")

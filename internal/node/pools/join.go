@@ -6,9 +6,9 @@ import (
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
 )
 
-// Joining is the configuration that a machine gets that joins a pool now; empty when nothing was
-// rendered yet. It is the one that the nodes are brought to once a node has taken it: one that
-// breaks nodes breaks no new machines before that. Until then it is the one that all nodes had last.
+// Joining returns the configuration for a machine that joins a pool now; empty before anything was rendered. It is the new
+// configuration of the pool once a node has been updated to it, and the previous one until then. So a configuration that
+// breaks nodes does not break new machines first.
 func Joining(pool *mcfgv1.MachineConfigPool) string {
 	wanted, last := pool.Spec.Configuration.Name, pool.Status.Configuration.Name
 	if pool.Status.UpdatedMachineCount > 0 {

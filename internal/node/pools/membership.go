@@ -13,37 +13,36 @@ import (
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
 )
 
-// Membership says which pool each node is of.
+// Membership is the assignment of nodes to pools.
 type Membership struct {
 	// Nodes are the nodes of each pool by its name, in the order of their names.
 	Nodes map[string][]*corev1.Node
-	// Contested are nodes that more than one custom pool claims. They are left alone.
+	// Contested are nodes that more than one custom pool selects. No pool updates them.
 	Contested []Contested
 	// Invalid are pools whose node selector cannot be read, and why.
 	Invalid map[string]error
 }
 
-// Contested is a node that more than one custom pool claims.
+// Contested is a node that more than one custom pool selects.
 type Contested struct {
 	Node *corev1.Node
 	// Pools are their names, sorted.
 	Pools []string
 }
 
-// Error says what to do about it.
+// Error names the pools, and what to change.
 func (c Contested) Error() string {
 	return fmt.Sprintf("node %s belongs to %d custom pools, and is left alone: %s; change its labels or their node selectors so that one is left",
 		c.Node.Name, len(c.Pools), strings.Join(c.Pools, ", "))
 }
 
-// Assign says which pool each node is of: one of the control plane is of the pool master, whatever
-// else selects it, then of arbiter; else of the one custom pool that selects it, and else of
-// worker, if that selects it.
+// Assign assigns nodes to pools. A node that pool master selects belongs to it, whatever else selects the node; next comes
+// pool arbiter, then the one custom pool that selects the node, and last pool worker.
 func Assign(pools []*mcfgv1.MachineConfigPool, nodes []*corev1.Node) *Membership {
 	m := &Membership{Nodes: map[string][]*corev1.Node{}, Invalid: map[string]error{}}
 	selectors := map[string]labels.Selector{}
 	for _, pool := range pools {
-		// Unset selects nothing, which is what the function makes of nil.
+		// A nil selector selects nothing.
 		selector, err := metav1.LabelSelectorAsSelector(pool.Spec.NodeSelector)
 		if err != nil {
 			m.Invalid[pool.Name] = fmt.Errorf("spec.nodeSelector: %w", err)
@@ -59,7 +58,7 @@ func Assign(pools []*mcfgv1.MachineConfigPool, nodes []*corev1.Node) *Membership
 
 	slices.Sort(names)
 	for _, node := range nodes {
-		pool, claims := primary(node, names, selectors)
+		pool, claims := choosePool(node, names, selectors)
 		switch {
 		case len(claims) > 1:
 			m.Contested = append(m.Contested, Contested{Node: node, Pools: claims})
@@ -77,8 +76,8 @@ func Assign(pools []*mcfgv1.MachineConfigPool, nodes []*corev1.Node) *Membership
 	return m
 }
 
-// primary returns the pool of a node, or the custom pools that all claim it.
-func primary(node *corev1.Node, names []string, selectors map[string]labels.Selector) (pool string, claims []string) {
+// choosePool returns the pool of a node, or the custom pools that select it when there are several.
+func choosePool(node *corev1.Node, names []string, selectors map[string]labels.Selector) (pool string, claims []string) {
 	var custom []string
 	standard := map[string]bool{}
 	for _, name := range names {

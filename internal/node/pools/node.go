@@ -8,18 +8,18 @@ import (
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
 )
 
-// Current is the configuration that a node has; empty before its daemon has reported.
+// Current returns the configuration that a node has; empty before its daemon has reported.
 func Current(node *corev1.Node) string { return node.Annotations[mcfgv1.AnnotationCurrentConfig] }
 
-// Desired is the configuration that a node is to have; empty before it was told.
+// Desired returns the configuration that a node shall have; empty before one was assigned.
 func Desired(node *corev1.Node) string { return node.Annotations[mcfgv1.AnnotationDesiredConfig] }
 
-// State is what the daemon of a node is doing; empty before it has reported.
+// State returns the state that the daemon of a node reports; empty before it has reported.
 func State(node *corev1.Node) mcfgv1.NodeState {
 	return mcfgv1.NodeState(node.Annotations[mcfgv1.AnnotationState])
 }
 
-// reasonNotReady is what kubectl calls a node whose kubelet does not report that it is ready.
+// reasonNotReady is the status that kubectl shows for a node that is not ready.
 const reasonNotReady = "NotReady"
 
 // IsReady reports whether the kubelet of a node reports that it is ready.
@@ -29,8 +29,8 @@ func IsReady(node *corev1.Node) bool {
 	})
 }
 
-// NotReady says why a node cannot take pods, by what its kubelet reports and whether it is
-// cordoned. Empty means that it can.
+// NotReady returns why a node cannot take pods: the report of its kubelet, or that it is cordoned. It is empty when the node
+// can take pods.
 func NotReady(node *corev1.Node) string {
 	isReady, message := false, ""
 	for _, c := range node.Status.Conditions {
@@ -56,29 +56,28 @@ func NotReady(node *corev1.Node) string {
 	return ""
 }
 
-// IsFailing reports whether the daemon of a node could not do what it should.
+// IsFailing reports whether the daemon of a node reports a failure.
 func IsFailing(node *corev1.Node) bool {
 	state := State(node)
 	return state == mcfgv1.NodeDegraded || state == mcfgv1.NodeUnreconcilable
 }
 
-// isDone reports whether a node has what it is to have. One that was never told is done when its
-// daemon has reported: it waits for its turn.
+// isDone reports whether a node has its desired configuration. A node without a desired configuration is done once its
+// daemon has reported.
 func isDone(node *corev1.Node) bool {
 	return Current(node) == Desired(node) && State(node) == mcfgv1.NodeDone
 }
 
-// isAt reports whether a node has a configuration and is to have no other.
+// isAt reports whether a node has a configuration, and no other one is desired.
 func isAt(node *corev1.Node, target string) bool { return isDone(node) && Current(node) == target }
 
-// IsUnavailable reports whether a node takes part in nothing now: it is not ready, or its daemon is
-// at work, or has not reported. One whose daemon has failed is not for that reason; it counts by
-// itself.
+// IsUnavailable reports whether a node is not ready, is being updated, or has not reported. A node whose daemon reports a
+// failure is not unavailable for that reason alone; callers count it separately.
 func IsUnavailable(node *corev1.Node) bool {
 	return NotReady(node) != "" || (!isDone(node) && !IsFailing(node))
 }
 
-// Phase is how far a node is, for people.
+// Phase is the phase of a node's update, for display.
 type Phase string
 
 // Phases of a node.
@@ -91,7 +90,7 @@ const (
 	PhaseUpdated   Phase = "Updated"
 )
 
-// PhaseOf returns how far a node is on its way to a configuration.
+// PhaseOf returns the phase of the update of a node to a configuration.
 func PhaseOf(node *corev1.Node, target string, paused bool) Phase {
 	switch {
 	case isAt(node, target):

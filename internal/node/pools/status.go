@@ -11,8 +11,8 @@ import (
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
 )
 
-// maxNamed is how many degraded nodes the message of a pool explains; the others are counted.
-const maxNamed = 20
+// maxNamedNodes is how many degraded nodes the message of a pool explains; the others are counted.
+const maxNamedNodes = 20
 
 // Status returns what a pool says of itself, by its nodes: counts and conditions. before is what it
 // said last: times of conditions that stay are kept. renderError says why the configuration of the
@@ -60,15 +60,15 @@ func Status(pool *mcfgv1.MachineConfigPool, nodes []*corev1.Node, renderError er
 		set(mcfgv1.PoolUpdating, false, "", "")
 	case pool.Spec.Paused:
 		set(mcfgv1.PoolUpdated, false, "", "")
-		set(mcfgv1.PoolUpdating, false, "", "Pool is paused; will not update to MachineConfig "+target+explainDrains(nodes))
+		set(mcfgv1.PoolUpdating, false, "", "Pool is paused; will not update to MachineConfig "+target+describeBlockedDrains(nodes))
 	default:
 		set(mcfgv1.PoolUpdated, false, "", "")
-		set(mcfgv1.PoolUpdating, true, "", "All nodes are updating to MachineConfig "+target+explainDrains(nodes))
+		set(mcfgv1.PoolUpdating, true, "", "All nodes are updating to MachineConfig "+target+describeBlockedDrains(nodes))
 	}
 
 	reason, message := "", ""
 	if len(failing) > 0 {
-		reason, message = fmt.Sprintf("%d nodes are reporting degraded status on sync", len(failing)), explain(failing)
+		reason, message = fmt.Sprintf("%d nodes are reporting degraded status on sync", len(failing)), describeDegradedNodes(failing)
 	}
 
 	set(mcfgv1.PoolNodeDegraded, len(failing) > 0, reason, message)
@@ -82,8 +82,7 @@ func Status(pool *mcfgv1.MachineConfigPool, nodes []*corev1.Node, renderError er
 	return status
 }
 
-// Unreadable returns what a pool says of itself when its nodes cannot be told: what it said last, and
-// why.
+// Unreadable returns the status of a pool whose nodes cannot be determined: the last status, with the reason.
 func Unreadable(pool *mcfgv1.MachineConfigPool, err error, now metav1.Time) mcfgv1.MachineConfigPoolStatus {
 	status := *pool.Status.DeepCopy()
 	status.ObservedGeneration = pool.Generation
@@ -98,21 +97,21 @@ func Unreadable(pool *mcfgv1.MachineConfigPool, err error, now metav1.Time) mcfg
 	return status
 }
 
-// explain says what degraded nodes report.
-func explain(failing []*corev1.Node) string {
+// describeDegradedNodes returns what degraded nodes report.
+func describeDegradedNodes(failing []*corev1.Node) string {
 	var said []string
-	for _, node := range failing[:min(len(failing), maxNamed)] {
+	for _, node := range failing[:min(len(failing), maxNamedNodes)] {
 		said = append(said, fmt.Sprintf("Node %s is reporting: %q", node.Name, node.Annotations[mcfgv1.AnnotationReason]))
 	}
 
-	if more := len(failing) - maxNamed; more > 0 {
+	if more := len(failing) - maxNamedNodes; more > 0 {
 		said = append(said, fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(said, ", ")
 }
 
-// order is the one in which conditions are listed.
-var order = []string{
+// conditionOrder is the one in which conditions are listed.
+var conditionOrder = []string{
 	mcfgv1.PoolUpdated, mcfgv1.PoolUpdating, mcfgv1.PoolNodeDegraded, mcfgv1.PoolRenderDegraded, mcfgv1.PoolDegraded,
 }
 
@@ -122,7 +121,7 @@ func setCondition(conditions *[]mcfgv1.MachineConfigPoolCondition, c mcfgv1.Mach
 	i := slices.IndexFunc(*conditions, func(o mcfgv1.MachineConfigPoolCondition) bool { return o.Type == c.Type })
 	if i < 0 {
 		*conditions = append(*conditions, c)
-		slices.SortStableFunc(*conditions, func(a, b mcfgv1.MachineConfigPoolCondition) int { return rank(a.Type) - rank(b.Type) })
+		slices.SortStableFunc(*conditions, func(a, b mcfgv1.MachineConfigPoolCondition) int { return conditionRank(a.Type) - conditionRank(b.Type) })
 		return
 	}
 
@@ -133,14 +132,14 @@ func setCondition(conditions *[]mcfgv1.MachineConfigPoolCondition, c mcfgv1.Mach
 	(*conditions)[i] = c
 }
 
-func rank(conditionType string) int {
-	if i := slices.Index(order, conditionType); i >= 0 {
+func conditionRank(conditionType string) int {
+	if i := slices.Index(conditionOrder, conditionType); i >= 0 {
 		return i
 	}
-	return len(order)
+	return len(conditionOrder)
 }
 
-// Is reports whether a pool says something of itself.
+// Is reports whether a condition of a pool is true.
 func Is(pool *mcfgv1.MachineConfigPool, conditionType string) bool {
 	return slices.ContainsFunc(pool.Status.Conditions, func(c mcfgv1.MachineConfigPoolCondition) bool {
 		return c.Type == conditionType && c.Status == metav1.ConditionTrue

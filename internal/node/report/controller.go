@@ -26,21 +26,21 @@ import (
 const (
 	// operatorName is the name of the ClusterOperator, as platforms know it.
 	operatorName = "machine-config"
-	// lookAgain is how often it is looked whether an update takes too long.
-	lookAgain = time.Minute
-	// soon is how long changes of pools are collected.
-	soon = 200 * time.Millisecond
+	// reportResyncInterval is how often the report is checked for updates that take too long.
+	reportResyncInterval = time.Minute
+	// poolChangeDelay is how long changes of pools are collected before a report.
+	poolChangeDelay = 200 * time.Millisecond
 )
 
 // Options are what the controller is set up with.
 type Options struct {
-	// Version is what the nodes are brought to. Required.
+	// Version is the version to which the nodes are updated. Required.
 	Version string
 	// Rendered returns the configuration that was rendered for a pool since this program runs,
 	// empty for none. Required.
 	Rendered func(pool string) string
-	// News gets an event when that has changed: nothing of a pool changes when this program begins
-	// anew and renders what the pool has. Required.
+	// News receives an event when that has changed. It is needed because no pool changes when a new process renders the
+	// configurations that the pools have. Required.
 	News <-chan event.GenericEvent
 	// Clock tells the time. Nil means the real one.
 	Clock clock.PassiveClock
@@ -74,11 +74,11 @@ func Setup(mgr ctrl.Manager, o Options) error {
 
 	request := ctrl.Request{NamespacedName: client.ObjectKey{Name: operatorName}}
 	wake := handler.Funcs{
-		CreateFunc: func(_ context.Context, _ event.CreateEvent, q queue) { q.AddAfter(request, soon) },
-		UpdateFunc: func(_ context.Context, _ event.UpdateEvent, q queue) { q.AddAfter(request, soon) },
-		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, q queue) { q.AddAfter(request, soon) },
+		CreateFunc: func(_ context.Context, _ event.CreateEvent, q queue) { q.AddAfter(request, poolChangeDelay) },
+		UpdateFunc: func(_ context.Context, _ event.UpdateEvent, q queue) { q.AddAfter(request, poolChangeDelay) },
+		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, q queue) { q.AddAfter(request, poolChangeDelay) },
 
-		GenericFunc: func(_ context.Context, _ event.GenericEvent, q queue) { q.AddAfter(request, soon) },
+		GenericFunc: func(_ context.Context, _ event.GenericEvent, q queue) { q.AddAfter(request, poolChangeDelay) },
 	}
 
 	server, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
@@ -101,7 +101,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// kubeletChanges lets through what of a node is reported.
+// kubeletChanges passes only changes of the version of a kubelet.
 var kubeletChanges = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*corev1.Node)
@@ -112,7 +112,7 @@ var kubeletChanges = predicate.Funcs{
 
 // Reconcile writes the report. A cluster without ClusterOperators gets none.
 func (r *reporter) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
-	again := ctrl.Result{RequeueAfter: lookAgain}
+	again := ctrl.Result{RequeueAfter: reportResyncInterval}
 	served, err := operatorstatus.Served(r.mapper)
 	if err != nil || !served {
 		return again, err
@@ -123,18 +123,18 @@ func (r *reporter) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 		return again, fmt.Errorf("listing pools: %w", err)
 	}
 
-	behind, err := r.skew(ctx)
+	behind, err := r.listOutdatedNodes(ctx)
 	if err != nil {
 		return again, err
 	}
 
 	f := facts{version: r.Version, pools: list.Items, isRendered: r.isRendered, now: metav1.NewTime(r.Clock.Now()).Rfc3339Copy(), skew: behind}
 	operator := operatorstatus.Operator{Name: operatorName, Reader: r.reader, Client: r.client}
-	return again, operator.Write(ctx, f.fill)
+	return again, operator.Write(ctx, f.fillStatus)
 }
 
-// skew says which nodes are too old for the next minor version.
-func (r *reporter) skew(ctx context.Context) (string, error) {
+// listOutdatedNodes returns a description of the nodes whose kubelets are too old for the next minor version.
+func (r *reporter) listOutdatedNodes(ctx context.Context) (string, error) {
 	var nodes corev1.NodeList
 	if err := r.client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return "", fmt.Errorf("listing nodes: %w", err)
@@ -145,7 +145,7 @@ func (r *reporter) skew(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("reading the version of the API server: %w", err)
 	}
 
-	return skew(info.GitVersion, nodes.Items), nil
+	return describeOutdatedNodes(info.GitVersion, nodes.Items), nil
 }
 
 func (r *reporter) isRendered(pool *mcfgv1.MachineConfigPool) bool {

@@ -1,9 +1,9 @@
-// Package report says, as ClusterOperator "machine-config", how far the nodes of the cluster are.
-// Whoever updates the cluster waits for it: it is at a version once the pools that an update
-// requires, the control plane first of all, have the configuration of that version.
+// Package report reports the progress of the nodes as ClusterOperator "machine-config", for which an update of the cluster
+// waits. It reports a version once all pools that an update requires, the control plane among them, have the configuration
+// of that version.
 //
-// It says too whether nodes are too old for the next minor version of the cluster. It reads pools and
-// nodes, and writes that one object.
+// It also reports nodes that are too old for the next minor version of the cluster. It reads pools and nodes, and writes
+// only that object.
 package report
 
 import (
@@ -23,9 +23,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/operatorstatus"
 )
 
-// perNode is how long each node of a required pool may take before the update is reported as
-// failing.
-const perNode = 10 * time.Minute
+// updateTimeoutPerNode is how long each node of a required pool may take before the update is reported as failing.
+const updateTimeoutPerNode = 10 * time.Minute
 
 // Reasons of conditions.
 const (
@@ -36,23 +35,23 @@ const (
 	reasonSkew = "KubeletMinorVersionUnsupportedNextUpgrade"
 )
 
-// facts are what the report is made of.
+// facts are the inputs of the report.
 type facts struct {
-	// version is what the cluster is to be at.
+	// version is the version to which the cluster is updated.
 	version string
 	pools   []mcfgv1.MachineConfigPool
 	// isRendered reports whether a pool's spec names the configuration of that version.
 	isRendered func(*mcfgv1.MachineConfigPool) bool
 	now        metav1.Time
-	// skew says which nodes are too old for the next minor version; empty for none.
+	// skew describes the nodes that are too old for the next minor version; empty for none.
 	skew string
 }
 
-// fill writes the report into a status, which holds the last one.
-func (f *facts) fill(status *configv1.ClusterOperatorStatus) {
+// fillStatus writes the report into a status that holds the previous report.
+func (f *facts) fillStatus(status *configv1.ClusterOperatorStatus) {
 	slices.SortFunc(f.pools, func(a, b mcfgv1.MachineConfigPool) int { return cmp.Compare(a.Name, b.Name) })
 	deployed := operatorstatus.VersionOf(status, operatorstatus.VersionName)
-	waiting, failure := f.required()
+	waiting, failure := f.checkRequiredPools()
 	if !waiting && failure == "" {
 		deployed = f.version
 		status.Versions = []configv1.OperandVersion{{Name: operatorstatus.VersionName, Version: deployed}}
@@ -89,7 +88,7 @@ func (f *facts) fill(status *configv1.ClusterOperatorStatus) {
 	}
 
 	f.setUpgradeable(set)
-	status.Extension = runtime.RawExtension{Raw: f.lines()}
+	status.Extension = runtime.RawExtension{Raw: f.poolSummaries()}
 	status.RelatedObjects = []configv1.ObjectReference{
 		{Group: mcfgv1.GroupVersion.Group, Resource: "machineconfigpools"}, {Group: mcfgv1.GroupVersion.Group, Resource: "machineconfigs"},
 		{Resource: "nodes"},
@@ -120,9 +119,8 @@ func (f *facts) setUpgradeable(set func(string, bool, string, string)) {
 	}
 }
 
-// required reports whether pools that an update requires are on their way, and what keeps them from
-// it.
-func (f *facts) required() (waiting bool, failure string) {
+// checkRequiredPools reports whether pools that an update requires are still updating, and what blocks them.
+func (f *facts) checkRequiredPools() (waiting bool, failure string) {
 	var failures []string
 	found := false
 	for i := range f.pools {
@@ -137,7 +135,7 @@ func (f *facts) required() (waiting bool, failure string) {
 		waiting = waiting || !isDone
 		switch {
 		case pools.Is(pool, mcfgv1.PoolDegraded):
-			failures = append(failures, fmt.Sprintf("error during syncRequiredMachineConfigPools: pool %s is degraded: %s", pool.Name, degradation(pool)))
+			failures = append(failures, fmt.Sprintf("error during syncRequiredMachineConfigPools: pool %s is degraded: %s", pool.Name, describeDegradation(pool)))
 		case isDone:
 		case pool.Spec.Paused:
 			failures = append(failures, fmt.Sprintf("required MachineConfigPool %s is paused and cannot sync until it is unpaused", pool.Name))
@@ -147,7 +145,7 @@ func (f *facts) required() (waiting bool, failure string) {
 		}
 	}
 
-	// Before there are pools, nothing is known to be done.
+	// Without pools, nothing is known to be done.
 	return waiting || !found, strings.Join(failures, "; ")
 }
 
@@ -155,14 +153,14 @@ func (f *facts) required() (waiting bool, failure string) {
 func (f *facts) isLate(pool *mcfgv1.MachineConfigPool) bool {
 	for _, c := range pool.Status.Conditions {
 		if c.Type == mcfgv1.PoolUpdating && c.Status == metav1.ConditionTrue {
-			return f.now.Sub(c.LastTransitionTime.Time) > perNode*time.Duration(max(pool.Status.MachineCount, 1))
+			return f.now.Sub(c.LastTransitionTime.Time) > updateTimeoutPerNode*time.Duration(max(pool.Status.MachineCount, 1))
 		}
 	}
 	return false
 }
 
-// degradation says why a pool is degraded.
-func degradation(pool *mcfgv1.MachineConfigPool) string {
+// describeDegradation returns why a pool is degraded.
+func describeDegradation(pool *mcfgv1.MachineConfigPool) string {
 	var said []string
 	for _, c := range pool.Status.Conditions {
 		if c.Status == metav1.ConditionTrue && (c.Type == mcfgv1.PoolNodeDegraded || c.Type == mcfgv1.PoolRenderDegraded) && c.Message != "" {
@@ -172,15 +170,15 @@ func degradation(pool *mcfgv1.MachineConfigPool) string {
 	return strings.Join(said, "; ")
 }
 
-// lines says of each pool in one line how far it is.
-func (f *facts) lines() []byte {
+// poolSummaries returns the progress of each pool in one line, as JSON.
+func (f *facts) poolSummaries() []byte {
 	lines := map[string]string{}
 	for i := range f.pools {
 		pool := &f.pools[i]
 		s := &pool.Status
 		switch {
 		case pools.Is(pool, mcfgv1.PoolDegraded):
-			lines[pool.Name] = "pool is degraded because of: " + degradation(pool)
+			lines[pool.Name] = "pool is degraded because of: " + describeDegradation(pool)
 		case pools.Is(pool, mcfgv1.PoolUpdated):
 			lines[pool.Name] = fmt.Sprintf("all %d nodes are at latest configuration %s", s.MachineCount, s.Configuration.Name)
 		default:

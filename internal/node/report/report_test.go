@@ -87,7 +87,7 @@ func TestReport(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := facts{version: "2", pools: c.pools, isRendered: func(*mcfgv1.MachineConfigPool) bool { return c.rendered }, now: now}
 			status := configv1.ClusterOperatorStatus{Versions: []configv1.OperandVersion{{Name: "operator", Version: "1"}}}
-			f.fill(&status)
+			f.fillStatus(&status)
 			is, texts := []string{operatorstatus.VersionOf(&status, operatorstatus.VersionName)}, []string{string(status.Extension.Raw)}
 			for _, condition := range status.Conditions {
 				if condition.Status == metav1.ConditionTrue {
@@ -107,7 +107,7 @@ func TestReport(t *testing.T) {
 			// The same again changes nothing, times included.
 			before := status.DeepCopy()
 			f.now = metav1.NewTime(now.Add(time.Second))
-			f.fill(&status)
+			f.fillStatus(&status)
 			if diff := cmp.Diff(before, &status); diff != "" {
 				t.Errorf("a second report (-first +second):\n%s", diff)
 			}
@@ -120,14 +120,14 @@ func TestReport(t *testing.T) {
 func TestFirstAndLater(t *testing.T) {
 	f := facts{version: "1", pools: []mcfgv1.MachineConfigPool{pool("master", updating(0))}, isRendered: func(*mcfgv1.MachineConfigPool) bool { return true }, now: now}
 	var status configv1.ClusterOperatorStatus
-	f.fill(&status)
+	f.fillStatus(&status)
 	if c := status.Conditions[0]; c.Type != configv1.OperatorAvailable || c.Status != metav1.ConditionFalse || c.Message != "Cluster not available for 1" {
 		t.Errorf("at first: %+v", c)
 	}
 
 	status.Versions = []configv1.OperandVersion{{Name: "operator", Version: "1"}}
 	f.pools = []mcfgv1.MachineConfigPool{pool("master", paused)}
-	f.fill(&status)
+	f.fillStatus(&status)
 	if c := status.Conditions[2]; c.Type != configv1.OperatorDegraded || !strings.HasPrefix(c.Message, "Failed to resync 1 because: required MachineConfigPool master is paused") {
 		t.Errorf("later: %+v", c)
 	}

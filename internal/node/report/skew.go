@@ -13,14 +13,13 @@ const (
 	// supportedSkew is how many minor versions kubelets may be behind the API server, as the
 	// version skew policy of Kubernetes has it.
 	supportedSkew = 3
-	// maxNamed is how many nodes a message names.
-	maxNamed = 5
+	// maxNamedNodes limits the nodes that a message names.
+	maxNamedNodes = 5
 )
 
-// skew says which nodes an API server of the next minor version would leave behind; empty when it
-// would leave none. Versions that cannot be read, as those of nodes that never reported, are no
-// reason.
-func skew(server string, nodes []corev1.Node) string {
+// describeOutdatedNodes returns a description of the nodes that an API server of the next minor version does not support;
+// empty when there are none. It ignores versions that cannot be parsed, such as those of nodes that never reported.
+func describeOutdatedNodes(server string, nodes []corev1.Node) string {
 	api, err := version.ParseGeneric(server)
 	if err != nil || api.Minor()+1 < supportedSkew {
 		return ""
@@ -40,8 +39,8 @@ func skew(server string, nodes []corev1.Node) string {
 	}
 
 	slices.Sort(behind)
-	named := strings.Join(behind[:min(len(behind), maxNamed)], ", ")
-	if more := len(behind) - maxNamed; more > 0 {
+	named := strings.Join(behind[:min(len(behind), maxNamedNodes)], ", ")
+	if more := len(behind) - maxNamedNodes; more > 0 {
 		named += fmt.Sprintf(" and %d more", more)
 	}
 

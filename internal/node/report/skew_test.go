@@ -37,7 +37,7 @@ func TestSkew(t *testing.T) {
 				n.Status.NodeInfo.KubeletVersion = kubelet
 				nodes = append(nodes, n)
 			}
-			if got := skew(c.server, nodes); got != c.want {
+			if got := describeOutdatedNodes(c.server, nodes); got != c.want {
 				t.Errorf("said %q, want %q", got, c.want)
 			}
 		})
@@ -51,7 +51,7 @@ func TestSkewIsReported(t *testing.T) {
 		now: now, skew: "too old",
 	}
 	var status configv1.ClusterOperatorStatus
-	f.fill(&status)
+	f.fillStatus(&status)
 	for _, c := range status.Conditions {
 		want := metav1.ConditionFalse
 		if c.Type == configv1.OperatorAvailable {

@@ -1,9 +1,8 @@
-// Package rollout is the controller of MachineConfigPools: it renders the configuration of each
-// pool, tells its nodes, a few at a time, to take it, and reports how far they are.
+// Package rollout is the controller of MachineConfigPools: it renders the configuration of each pool, assigns it to the
+// nodes, a few at a time, and reports their progress.
 //
-// What it decides is decided in internal/node/config and internal/node/pools. It changes no node
-// but for the annotations and the taint that tell of its turn: draining is in internal/node/drain,
-// and what happens on the node in internal/node/daemon.
+// Packages config and pools decide. This package changes only annotations and one taint of a node: package drain drains
+// it, and package daemon updates it.
 package rollout
 
 import (
@@ -31,47 +30,46 @@ import (
 )
 
 const (
-	// DefaultSettle is how long the MachineConfigs of a pool must stay as they are before they
-	// are rendered: an update brings many, and each rendered configuration is a reboot.
+	// DefaultSettle is how long the MachineConfigs of a pool must stay unchanged before they are rendered. An update of the
+	// cluster changes many, and each rendered configuration reboots the nodes.
 	DefaultSettle = 5 * time.Second
-	// coalesce is how long changes of nodes are collected: many come at once.
-	coalesce = 50 * time.Millisecond
-	// conflictPause is time enough for the cache to see what somebody else has written.
-	conflictPause = 100 * time.Millisecond
+	// nodeChangeDelay is how long changes of nodes are collected, because many nodes change at the same time.
+	nodeChangeDelay = 50 * time.Millisecond
+	// conflictRetryInterval is enough time for the cache to receive a concurrent write.
+	conflictRetryInterval = 100 * time.Millisecond
 )
 
-// Options are what the controller is set up with.
+// Options configure the controller.
 type Options struct {
-	// Release is what every rendered configuration has.
+	// Release is the part of every rendered configuration that the release defines.
 	Release config.Base
 	// ReleaseVersion is the version of the release. It may be empty.
 	ReleaseVersion string
 	// Program is the version of this program.
 	Program string
-	// Self is the name of the node that this runs on: its turn comes last. It may be empty.
+	// Self is the name of the node that this program runs on, which is updated last. It may be empty.
 	Self string
-	// Settle is how long MachineConfigs must stay as they are. Zero means DefaultSettle.
+	// Settle is how long MachineConfigs must stay unchanged. Zero means DefaultSettle.
 	Settle time.Duration
-	// News gets an event when a configuration was rendered, unless one waits there. Nil: nobody
-	// wants to know.
+	// News receives an event when a configuration was rendered, unless one is pending. It may be nil.
 	News chan<- event.GenericEvent
 	// Clock tells the time. Nil means the real one.
 	Clock clock.PassiveClock
 }
 
-// reconciler brings the nodes of pools to their configurations.
+// reconciler reconciles MachineConfigPools.
 type reconciler struct {
 	Options
 
 	client client.Client
-	// reader reads from the API server what the cache may not have seen yet.
+	// reader reads from the API server what the cache may not have received yet.
 	reader client.Reader
 	events events.EventRecorder
-	// rendered remembers what was rendered, and what is about to be.
-	rendered memory
-	// told remembers nodes that were told, until the cache shows it.
-	told told
-	// contested remembers which nodes were reported as such.
+	// rendered holds the rendered configuration of each pool, and what it was rendered from.
+	rendered renderCache
+	// targeted holds the nodes that were targeted, until the cache has received that.
+	targeted targetedNodes
+	// contested holds the nodes that were reported as contested.
 	contested map[string]string
 }
 
@@ -82,8 +80,8 @@ type reconciler struct {
 // +kubebuilder:rbac:groups=machineconfiguration.openshift.io,resources=machineconfigpools/finalizers,verbs=update
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Setup adds the controller to a manager. It gives a function that tells which configuration was
-// rendered for a pool since the program runs, empty for none.
+// Setup adds the controller to a manager. It returns a function that returns the configuration that this process rendered
+// for a pool; empty for none.
 func Setup(mgr ctrl.Manager, o Options) (rendered func(pool string) string, err error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -94,56 +92,55 @@ func Setup(mgr ctrl.Manager, o Options) (rendered func(pool string) string, err 
 
 	r := &reconciler{
 		Options: o, client: mgr.GetClient(), reader: mgr.GetAPIReader(), events: mgr.GetEventRecorder("machine-config-controller"),
-		rendered: memory{pools: map[string]*sources{}}, told: told{}, contested: map[string]string{},
+		rendered: renderCache{pools: map[string]*poolSources{}}, targeted: targetedNodes{}, contested: map[string]string{},
 	}
 	all := handler.Funcs{
-		CreateFunc:  func(ctx context.Context, _ event.CreateEvent, q queue) { r.wakeAll(ctx, q) },
-		UpdateFunc:  func(ctx context.Context, _ event.UpdateEvent, q queue) { r.wakeAll(ctx, q) },
-		DeleteFunc:  func(ctx context.Context, _ event.DeleteEvent, q queue) { r.wakeAll(ctx, q) },
-		GenericFunc: func(ctx context.Context, _ event.GenericEvent, q queue) { r.wakeAll(ctx, q) },
+		CreateFunc:  func(ctx context.Context, _ event.CreateEvent, q queue) { r.enqueueAllPools(ctx, q) },
+		UpdateFunc:  func(ctx context.Context, _ event.UpdateEvent, q queue) { r.enqueueAllPools(ctx, q) },
+		DeleteFunc:  func(ctx context.Context, _ event.DeleteEvent, q queue) { r.enqueueAllPools(ctx, q) },
+		GenericFunc: func(ctx context.Context, _ event.GenericEvent, q queue) { r.enqueueAllPools(ctx, q) },
 	}
 
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named("machineconfigpool").
 		// The maps are written by one worker alone.
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
-		// What the controller writes in the status wakes nothing.
-		WatchesRawSource(sourceOf(mgr, &mcfgv1.MachineConfigPool{}, &handler.EnqueueRequestForObject{}, predicate.GenerationChangedPredicate{})).
-		WatchesRawSource(sourceOf(mgr, &mcfgv1.MachineConfig{}, all)).
-		WatchesRawSource(sourceOf(mgr, &corev1.Node{}, all, matters)).
+		// Writes of the status by the controller enqueue nothing.
+		WatchesRawSource(kindSource(mgr, &mcfgv1.MachineConfigPool{}, &handler.EnqueueRequestForObject{}, predicate.GenerationChangedPredicate{})).
+		WatchesRawSource(kindSource(mgr, &mcfgv1.MachineConfig{}, all)).
+		WatchesRawSource(kindSource(mgr, &corev1.Node{}, all, nodeDecisionChanges)).
 		Complete(r)
 	if err != nil {
 		return nil, fmt.Errorf("setting up the controller of MachineConfigPools: %w", err)
 	}
 
-	return r.rendered.name, nil
+	return r.rendered.renderedName, nil
 }
 
 type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
 
-// wakeAll looks at every pool soon: a node may move from one to another, and a MachineConfig may
-// be of several.
-func (r *reconciler) wakeAll(ctx context.Context, q queue) {
+// enqueueAllPools enqueues all pools: a node may move from one to another, and a MachineConfig may belong to several.
+func (r *reconciler) enqueueAllPools(ctx context.Context, q queue) {
 	var list mcfgv1.MachineConfigPoolList
 	if err := r.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing the pools to be woken")
+		ctrl.LoggerFrom(ctx).Error(err, "Listing the pools to enqueue")
 		return
 	}
 
 	for i := range list.Items {
-		q.AddAfter(ctrl.Request{NamespacedName: client.ObjectKey{Name: list.Items[i].Name}}, coalesce)
+		q.AddAfter(ctrl.Request{NamespacedName: client.ObjectKey{Name: list.Items[i].Name}}, nodeChangeDelay)
 	}
 }
 
-// Reconcile brings one pool a step further.
+// Reconcile renders the configuration of a pool, updates its nodes and reports their progress.
 func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	a := &attempt{reconciler: r}
 	lifecycle := reconcile.Lifecycle[*mcfgv1.MachineConfigPool]{
 		Client:    r.client,
 		New:       func() *mcfgv1.MachineConfigPool { return &mcfgv1.MachineConfigPool{} },
-		Steps:     []reconcile.Step[*mcfgv1.MachineConfigPool]{a.assign, a.render, a.target},
-		Summarize: a.summarize,
-		Again:     func(*mcfgv1.MachineConfigPool) time.Duration { return a.again },
+		Steps:     []reconcile.Step[*mcfgv1.MachineConfigPool]{a.assignNodes, a.renderConfig, a.targetNodes},
+		Summarize: a.summarizeStatus,
+		Again:     func(*mcfgv1.MachineConfigPool) time.Duration { return a.requeueAfter },
 	}
 
 	return lifecycle.Reconcile(ctx, req)
@@ -153,20 +150,20 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 type attempt struct {
 	*reconciler
 
-	// nodes are those of the pool, as they are or were told to be.
+	// nodes are the nodes of the pool, including what the cache has not received yet.
 	nodes []*corev1.Node
-	// allNodes is how many the cluster has.
+	// allNodes is the number of nodes of the cluster.
 	allNodes int
-	// selectorError says why the nodes are not known.
+	// selectorError is why the nodes are not known.
 	selectorError error
-	// renderError says why the configuration could not be made.
+	// renderError is why the configuration could not be rendered.
 	renderError error
-	// again is when to look again, zero for when something changes.
-	again time.Duration
+	// requeueAfter is when to reconcile again; zero for when something changes.
+	requeueAfter time.Duration
 }
 
-// assign finds the nodes of the pool.
-func (a *attempt) assign(ctx context.Context, pool *mcfgv1.MachineConfigPool) error {
+// assignNodes finds the nodes of the pool.
+func (a *attempt) assignNodes(ctx context.Context, pool *mcfgv1.MachineConfigPool) error {
 	var nodes corev1.NodeList
 	var list mcfgv1.MachineConfigPoolList
 	err := errors.Join(a.client.List(ctx, &nodes, client.UnsafeDisableDeepCopy), a.client.List(ctx, &list, client.UnsafeDisableDeepCopy))
@@ -177,7 +174,7 @@ func (a *attempt) assign(ctx context.Context, pool *mcfgv1.MachineConfigPool) er
 	a.allNodes = len(nodes.Items)
 	seen := make([]*corev1.Node, 0, len(nodes.Items))
 	for i := range nodes.Items {
-		seen = append(seen, a.told.overlay(&nodes.Items[i]))
+		seen = append(seen, a.targeted.withPendingTarget(&nodes.Items[i]))
 	}
 
 	all := make([]*mcfgv1.MachineConfigPool, 0, len(list.Items))
@@ -196,7 +193,7 @@ func (a *attempt) assign(ctx context.Context, pool *mcfgv1.MachineConfigPool) er
 	return nil
 }
 
-// reportContested tells of nodes that no pool takes because several want them, once.
+// reportContested records an event, once, for each node that several custom pools select.
 func (a *attempt) reportContested(contested []pools.Contested) {
 	now := map[string]string{}
 	for _, c := range contested {
@@ -210,7 +207,7 @@ func (a *attempt) reportContested(contested []pools.Contested) {
 	a.contested = now
 }
 
-func (a *attempt) summarize(pool *mcfgv1.MachineConfigPool, err error) {
+func (a *attempt) summarizeStatus(pool *mcfgv1.MachineConfigPool, err error) {
 	now := metav1.NewTime(a.Clock.Now()).Rfc3339Copy()
 	if a.selectorError != nil {
 		pool.Status = pools.Unreadable(pool, a.selectorError, now)

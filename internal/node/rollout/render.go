@@ -20,14 +20,14 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/node/config"
 )
 
-// memory is what is known of the MachineConfigs of each pool, by its name.
-type memory struct {
+// renderCache is what is known of the MachineConfigs of each pool, by its name.
+type renderCache struct {
 	mu    sync.Mutex
-	pools map[string]*sources
+	pools map[string]*poolSources
 }
 
-// sources are the MachineConfigs of a pool.
-type sources struct {
+// poolSources are the MachineConfigs of a pool.
+type poolSources struct {
 	// versions reports whether they have changed.
 	versions string
 	// since is when they became as they are.
@@ -38,52 +38,52 @@ type sources struct {
 	err  error
 }
 
-// of returns what is known of a pool.
-func (m *memory) of(pool string) sources {
+// sourcesOf returns what is known of a pool.
+func (m *renderCache) sourcesOf(pool string) poolSources {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if known := m.pools[pool]; known != nil {
 		return *known
 	}
-	return sources{}
+	return poolSources{}
 }
 
-func (m *memory) put(pool string, s sources) {
+func (m *renderCache) setSources(pool string, s poolSources) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.pools[pool] = &s
 }
 
-// name returns the configuration that was rendered for a pool, empty for none.
-func (m *memory) name(pool string) string { return m.of(pool).name }
+// renderedName returns the configuration that was rendered for a pool, empty for none.
+func (m *renderCache) renderedName(pool string) string { return m.sourcesOf(pool).name }
 
-// render makes the configuration of the pool and names it in its spec. A configuration that
-// cannot be made leaves the pool at the last one.
-func (a *attempt) render(ctx context.Context, pool *mcfgv1.MachineConfigPool) error {
-	configs, err := a.selected(ctx, pool)
+// renderConfig renders the configuration of the pool and sets it in the spec. When rendering fails, the pool keeps the
+// previous configuration.
+func (a *attempt) renderConfig(ctx context.Context, pool *mcfgv1.MachineConfigPool) error {
+	configs, err := a.listSelectedConfigs(ctx, pool)
 	if a.renderError = err; a.renderError != nil {
 		return nil //nolint:nilerr // a condition reports it, and nodes go on to the last configuration
 	}
 
-	known, now := a.rendered.of(pool.Name), a.Clock.Now()
-	if versions := versionsOf(pool, configs); known.versions != versions {
-		known = sources{versions: versions, since: now}
-		a.rendered.put(pool.Name, known)
+	known, now := a.rendered.sourcesOf(pool.Name), a.Clock.Now()
+	if versions := sourceVersions(pool, configs); known.versions != versions {
+		known = poolSources{versions: versions, since: now}
+		a.rendered.setSources(pool.Name, known)
 	}
 
 	if known.name == "" && known.err == nil {
 		if left := a.Settle - now.Sub(known.since); left > 0 {
-			a.again = left
+			a.requeueAfter = left
 			return nil
 		}
 
-		known.name, known.err = a.make(ctx, pool, configs)
-		if known.err != nil && !isContent(known.err) {
+		known.name, known.err = a.createRenderedConfig(ctx, pool, configs)
+		if known.err != nil && !isContentError(known.err) {
 			a.renderError = known.err
-			return known.err // It is tried again.
+			return known.err // It is retried.
 		}
 
-		a.rendered.put(pool.Name, known)
+		a.rendered.setSources(pool.Name, known)
 		select {
 		case a.News <- event.GenericEvent{Object: pool}:
 		default:
@@ -94,11 +94,11 @@ func (a *attempt) render(ctx context.Context, pool *mcfgv1.MachineConfigPool) er
 		return nil //nolint:nilerr // the same
 	}
 
-	return a.point(ctx, pool, known.name, configs)
+	return a.setPoolConfiguration(ctx, pool, known.name, configs)
 }
 
-// selected returns the MachineConfigs that the pool selects.
-func (a *attempt) selected(ctx context.Context, pool *mcfgv1.MachineConfigPool) ([]*mcfgv1.MachineConfig, error) {
+// listSelectedConfigs returns the MachineConfigs that the pool selects, in merge order.
+func (a *attempt) listSelectedConfigs(ctx context.Context, pool *mcfgv1.MachineConfigPool) ([]*mcfgv1.MachineConfig, error) {
 	selector, err := metav1.LabelSelectorAsSelector(pool.Spec.MachineConfigSelector)
 	if err != nil {
 		return nil, fmt.Errorf("spec.machineConfigSelector: %w", err)
@@ -125,7 +125,7 @@ func isRendered(c *mcfgv1.MachineConfig) bool {
 	return owner != nil && owner.Kind == mcfgv1.MachineConfigPoolKind
 }
 
-func versionsOf(pool *mcfgv1.MachineConfigPool, configs []*mcfgv1.MachineConfig) string {
+func sourceVersions(pool *mcfgv1.MachineConfigPool, configs []*mcfgv1.MachineConfig) string {
 	var b strings.Builder
 	b.WriteString(string(pool.UID))
 	for _, c := range configs {
@@ -134,18 +134,18 @@ func versionsOf(pool *mcfgv1.MachineConfigPool, configs []*mcfgv1.MachineConfig)
 	return b.String()
 }
 
-// contentError is an error that only another MachineConfig mends.
+// contentError is an error that persists until a MachineConfig changes.
 type contentError struct{ error }
 
 func (e contentError) Unwrap() error { return e.error }
 
-func isContent(err error) bool {
+func isContentError(err error) bool {
 	_, ok := err.(contentError) //nolint:errorlint // it is never wrapped
 	return ok
 }
 
-// make renders the configuration of the pool, and creates it where it is not there yet.
-func (a *attempt) make(ctx context.Context, pool *mcfgv1.MachineConfigPool, configs []*mcfgv1.MachineConfig) (string, error) {
+// createRenderedConfig renders the configuration of the pool, and creates it unless it exists.
+func (a *attempt) createRenderedConfig(ctx context.Context, pool *mcfgv1.MachineConfigPool, configs []*mcfgv1.MachineConfig) (string, error) {
 	if s := pool.Spec.MachineConfigSelector; s != nil && len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
 		a.events.Eventf(pool, nil, corev1.EventTypeWarning, "SelectingAll", "Render", "This pool is selecting all MachineConfigs: its spec.machineConfigSelector is empty")
 	}
@@ -182,20 +182,20 @@ func (a *attempt) make(ctx context.Context, pool *mcfgv1.MachineConfigPool, conf
 	return rendered.Name, nil
 }
 
-// checkExisting makes sure that a rendered configuration is what its name stands for.
+// checkExisting verifies that an existing rendered configuration has the content that its name states.
 func (a *attempt) checkExisting(ctx context.Context, name string) error {
 	var existing mcfgv1.MachineConfig
 	if err := a.client.Get(ctx, client.ObjectKey{Name: name}, &existing); err != nil {
 		return fmt.Errorf("reading MachineConfig %q: %w", name, err)
 	}
 	if err := config.CheckName(&existing); err != nil {
-		return fmt.Errorf("%w; delete it, and it is made anew", err)
+		return fmt.Errorf("%w; delete it, and it is rendered again", err)
 	}
 	return nil
 }
 
-// point names the configuration in the spec of the pool.
-func (a *attempt) point(ctx context.Context, pool *mcfgv1.MachineConfigPool, name string, configs []*mcfgv1.MachineConfig) error {
+// setPoolConfiguration sets the configuration in the spec of the pool.
+func (a *attempt) setPoolConfiguration(ctx context.Context, pool *mcfgv1.MachineConfigPool, name string, configs []*mcfgv1.MachineConfig) error {
 	var existing mcfgv1.MachineConfig
 	err := a.client.Get(ctx, client.ObjectKey{Name: name}, &existing)
 	if apierrors.IsNotFound(err) {
@@ -204,21 +204,21 @@ func (a *attempt) point(ctx context.Context, pool *mcfgv1.MachineConfigPool, nam
 	}
 
 	if apierrors.IsNotFound(err) {
-		a.rendered.put(pool.Name, sources{})
-		a.again = conflictPause
-		return nil // Somebody has deleted it: it is made anew.
+		a.rendered.setSources(pool.Name, poolSources{})
+		a.requeueAfter = conflictRetryInterval
+		return nil // It was deleted: render it again.
 	}
 
 	if err != nil {
 		return fmt.Errorf("reading MachineConfig %q: %w", name, err)
 	}
 
-	wanted := mcfgv1.MachineConfigPoolConfiguration{ObjectReference: reference(name)}
+	wanted := mcfgv1.MachineConfigPoolConfiguration{ObjectReference: configReference(name)}
 	for _, c := range configs {
-		wanted.Source = append(wanted.Source, reference(c.Name))
+		wanted.Source = append(wanted.Source, configReference(c.Name))
 	}
 
-	if sameConfiguration(&pool.Spec.Configuration, &wanted) {
+	if isSameConfiguration(&pool.Spec.Configuration, &wanted) {
 		return nil
 	}
 
@@ -232,11 +232,11 @@ func (a *attempt) point(ctx context.Context, pool *mcfgv1.MachineConfigPool, nam
 	return nil
 }
 
-func reference(name string) corev1.ObjectReference {
+func configReference(name string) corev1.ObjectReference {
 	return corev1.ObjectReference{APIVersion: mcfgv1.GroupVersion.String(), Kind: mcfgv1.MachineConfigKind, Name: name}
 }
 
-func sameConfiguration(a, b *mcfgv1.MachineConfigPoolConfiguration) bool {
+func isSameConfiguration(a, b *mcfgv1.MachineConfigPoolConfiguration) bool {
 	if a.Name != b.Name || len(a.Source) != len(b.Source) {
 		return false
 	}

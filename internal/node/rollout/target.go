@@ -14,16 +14,16 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/node/pools"
 )
 
-// told are nodes that were told, by their names, until the cache shows it: a choice that did not
+// targetedNodes are nodes that were told, by their names, until the cache shows it: a choice that did not
 // know of them might tell others too.
-type told map[string]telling
+type targetedNodes map[string]targetedNode
 
-// telling is what a node was told, and the version of the node that was changed by it. The write
-// was refused unless the node was at that version, so that any other one has it.
-type telling struct{ version, desired string }
+// targetedNode is the desired configuration that was written to a node, and the resource version of the node before. The
+// write required that version, so a node in the cache with any other version has the new configuration.
+type targetedNode struct{ version, desired string }
 
-// overlay returns a node as it is: as the cache has it, or as it was told to be since.
-func (t told) overlay(node *corev1.Node) *corev1.Node {
+// withPendingTarget returns a node from the cache, with the desired configuration that was written since.
+func (t targetedNodes) withPendingTarget(node *corev1.Node) *corev1.Node {
 	said, ok := t[node.Name]
 	switch {
 	case !ok:
@@ -34,19 +34,19 @@ func (t told) overlay(node *corev1.Node) *corev1.Node {
 	}
 
 	node = node.DeepCopy()
-	setDesired(node, said.desired)
+	annotateDesiredConfig(node, said.desired)
 	return node
 }
 
-func setDesired(node *corev1.Node, desired string) {
+func annotateDesiredConfig(node *corev1.Node, desired string) {
 	if node.Annotations == nil {
 		node.Annotations = map[string]string{}
 	}
 	node.Annotations[mcfgv1.AnnotationDesiredConfig] = desired
 }
 
-// target tells nodes to take the configuration of the pool, as many as there is room for.
-func (a *attempt) target(ctx context.Context, pool *mcfgv1.MachineConfigPool) error {
+// targetNodes assigns the configuration of the pool to as many nodes as maxUnavailable allows.
+func (a *attempt) targetNodes(ctx context.Context, pool *mcfgv1.MachineConfigPool) error {
 	choice, err := pools.Choose(pool, a.nodes, a.Self)
 	if err != nil {
 		a.renderError = errors.Join(a.renderError, err)
@@ -59,7 +59,7 @@ func (a *attempt) target(ctx context.Context, pool *mcfgv1.MachineConfigPool) er
 	var failed []error
 	var done []string
 	for _, node := range choice.Targets {
-		if err := a.tell(ctx, node, pool.Spec.Configuration.Name); err != nil {
+		if err := a.setDesiredConfig(ctx, node, pool.Spec.Configuration.Name); err != nil {
 			failed = append(failed, err)
 			continue
 		}
@@ -81,17 +81,17 @@ func (a *attempt) target(ctx context.Context, pool *mcfgv1.MachineConfigPool) er
 
 	for _, node := range a.nodes {
 		if outdated[node.Name] != isTainted(node) && !slices.Contains(choice.Targets, node) {
-			failed = append(failed, a.taint(ctx, node, outdated[node.Name]))
+			failed = append(failed, a.updateTaint(ctx, node, outdated[node.Name]))
 		}
 	}
 
 	return errors.Join(failed...)
 }
 
-// tell has a node take a configuration.
-func (a *attempt) tell(ctx context.Context, node *corev1.Node, desired string) error {
+// setDesiredConfig assigns a configuration to a node.
+func (a *attempt) setDesiredConfig(ctx context.Context, node *corev1.Node, desired string) error {
 	changed := node.DeepCopy()
-	setDesired(changed, desired)
+	annotateDesiredConfig(changed, desired)
 	topology := mcfgv1.TopologyHighlyAvailable
 	if a.allNodes == 1 {
 		topology = mcfgv1.TopologySingleReplica
@@ -99,13 +99,13 @@ func (a *attempt) tell(ctx context.Context, node *corev1.Node, desired string) e
 
 	changed.Annotations[mcfgv1.AnnotationTopology] = topology
 	changed.Spec.Taints = slices.DeleteFunc(changed.Spec.Taints, isUpdateTaint)
-	written, err := a.patch(ctx, node, changed)
+	written, err := a.patchNode(ctx, node, changed)
 	if err != nil || !written {
 		return err
 	}
 
-	a.told[node.Name] = telling{version: node.ResourceVersion, desired: desired}
-	// What is counted next counts this one.
+	a.targeted[node.Name] = targetedNode{version: node.ResourceVersion, desired: desired}
+	// The next choice counts this node.
 	for i := range a.nodes {
 		if a.nodes[i].Name == node.Name {
 			a.nodes[i] = changed
@@ -115,9 +115,9 @@ func (a *attempt) tell(ctx context.Context, node *corev1.Node, desired string) e
 	return nil
 }
 
-// taint marks a node as one whose turn comes, or takes the mark away.
-func (a *attempt) taint(ctx context.Context, node *corev1.Node, outdated bool) error {
-	if _, waits := a.told[node.Name]; waits {
+// updateTaint adds or removes the taint of nodes whose update has not begun.
+func (a *attempt) updateTaint(ctx context.Context, node *corev1.Node, outdated bool) error {
+	if _, waits := a.targeted[node.Name]; waits {
 		return nil // The cache is behind.
 	}
 
@@ -127,17 +127,16 @@ func (a *attempt) taint(ctx context.Context, node *corev1.Node, outdated bool) e
 		changed.Spec.Taints = append(changed.Spec.Taints, corev1.Taint{Key: mcfgv1.TaintUpdateInProgress, Effect: corev1.TaintEffectPreferNoSchedule})
 	}
 
-	_, err := a.patch(ctx, node, changed)
+	_, err := a.patchNode(ctx, node, changed)
 	return err
 }
 
-// patch writes a node, unless somebody else has changed it since it was read: then it is looked at
-// again.
-func (a *attempt) patch(ctx context.Context, node, changed *corev1.Node) (bool, error) {
+// patchNode patches a node. After a conflict it returns false, and the pool is reconciled again.
+func (a *attempt) patchNode(ctx context.Context, node, changed *corev1.Node) (bool, error) {
 	err := a.client.Patch(ctx, changed, client.MergeFromWithOptions(node, client.MergeFromWithOptimisticLock{}))
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		a.again = conflictPause
+		a.requeueAfter = conflictRetryInterval
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("changing node %q: %w", node.Name, err)

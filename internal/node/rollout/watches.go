@@ -13,13 +13,13 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/node/pools"
 )
 
-// sourceOf watches a kind.
-func sourceOf[T client.Object](mgr ctrl.Manager, object T, h handler.EventHandler, predicates ...predicate.Predicate) source.Source {
+// kindSource watches a kind.
+func kindSource[T client.Object](mgr ctrl.Manager, object T, h handler.EventHandler, predicates ...predicate.Predicate) source.Source {
 	return source.Kind[client.Object](mgr.GetCache(), object, h, predicates...)
 }
 
-// matters lets through what of a node decides anything: a kubelet writes far more often.
-var matters = predicate.Funcs{
+// nodeDecisionChanges passes only changes of a node that matter for decisions, because kubelets write far more often.
+var nodeDecisionChanges = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*corev1.Node)
 		after, ok2 := e.ObjectNew.(*corev1.Node)

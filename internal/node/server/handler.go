@@ -21,41 +21,41 @@ import (
 )
 
 const (
-	// kubeconfigFile is where a new machine has what it asks for its certificates with.
+	// kubeconfigFile is the kubeconfig with which a new machine requests its certificates.
 	kubeconfigFile = "/etc/kubernetes/kubeconfig"
-	// maxKubeconfig is how large that may be, in bytes.
-	maxKubeconfig = 64 << 10
-	// maxAnswers is how many answers are made at the same time: each takes about five times the
-	// 1.5 MiB that a configuration may have.
-	maxAnswers = 8
-	// retryAfter is how long a machine is to wait, in seconds, for what is not there yet.
+	// maxKubeconfigSize limits its size in bytes.
+	maxKubeconfigSize = 64 << 10
+	// maxConcurrentAnswers limits the answers that are rendered in parallel. Each takes about five times the 1.5 MiB that a
+	// configuration may have.
+	maxConcurrentAnswers = 8
+	// retryAfter is the value of the header Retry-After, in seconds.
 	retryAfter = 5
 )
 
-// mediaType is what Ignition accepts, with the version that it reads.
+// mediaType is the media type that Ignition accepts. Its parameter is the version that it reads.
 const mediaType = "application/vnd.coreos.ignition+json"
 
-// handler answers machines.
+// handler serves configurations to machines.
 type handler struct {
 	reader client.Reader
 	log    logr.Logger
-	// kubeconfig is the file that kubeconfigFile is made of; empty for none.
+	// kubeconfig is the file whose content becomes kubeconfigFile; empty for none.
 	kubeconfig string
-	// answers has a place for each answer that is being made.
+	// answers is the semaphore of answers that are being rendered.
 	answers chan struct{}
 }
 
-// newHandler makes the handler of one listener.
+// newHandler returns the handler of one listener.
 func newHandler(reader client.Reader, log logr.Logger, kubeconfig string, answers chan struct{}) http.Handler {
 	h := &handler{reader: reader, log: log, kubeconfig: kubeconfig, answers: answers}
 	mux := http.NewServeMux()
-	// Each answers to HEAD too.
+	// Both patterns match HEAD as well.
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
-	mux.HandleFunc("GET /config/{pool}", h.config)
+	mux.HandleFunc("GET /config/{pool}", h.serveConfig)
 	return mux
 }
 
-// refusal is an answer that is no configuration.
+// refusal is an answer without a configuration.
 type refusal struct {
 	status int
 	text   string
@@ -63,13 +63,13 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.text }
 
-// config returns a new machine the configuration of the pool that it joins.
-func (h *handler) config(w http.ResponseWriter, r *http.Request) {
-	data, err := h.answer(r)
+// serveConfig serves the configuration of a pool to a new machine.
+func (h *handler) serveConfig(w http.ResponseWriter, r *http.Request) {
+	data, err := h.renderAnswer(r)
 	if err != nil {
 		var refused *refusal
 		if !errors.As(err, &refused) {
-			// Who asks is nobody known: the log says what is wrong.
+			// The client is not authenticated: only the log has the details.
 			h.log.Error(err, "A machine gets no configuration", "pool", r.PathValue("pool"), "machine", r.RemoteAddr)
 			refused = &refusal{http.StatusInternalServerError, "the configuration cannot be given: the log of machine-config-server says why"}
 		}
@@ -90,12 +90,12 @@ func (h *handler) config(w http.ResponseWriter, r *http.Request) {
 	}
 
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	// The machine may be gone; it asks again.
+	// The machine may have disconnected; it retries.
 	_, _ = w.Write(data) //nolint:gosec // G705: it is JSON and said to be, made of objects of the cluster
 }
 
-func (h *handler) answer(r *http.Request) ([]byte, error) {
-	asked, err := versionOf(r.Header.Values("Accept"))
+func (h *handler) renderAnswer(r *http.Request) ([]byte, error) {
+	asked, err := acceptedVersion(r.Header.Values("Accept"))
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +131,7 @@ func (h *handler) answer(r *http.Request) ([]byte, error) {
 		return nil, fmt.Errorf("reading MachineConfig %q: %w", joining, err)
 	}
 
-	beside, err := h.beside()
+	beside, err := h.readAdditionalFiles()
 	if err != nil {
 		return nil, err
 	}
@@ -145,9 +145,9 @@ func (h *handler) answer(r *http.Request) ([]byte, error) {
 	return data, err
 }
 
-// beside returns what a machine gets beside its configuration. It is read anew each time: tokens are
-// replaced while the program runs.
-func (h *handler) beside() (map[string][]byte, error) {
+// readAdditionalFiles returns the files that a machine gets in addition to its configuration. It reads them for each
+// request, because tokens are replaced while the program runs.
+func (h *handler) readAdditionalFiles() (map[string][]byte, error) {
 	if h.kubeconfig == "" {
 		return nil, nil
 	}
@@ -158,12 +158,12 @@ func (h *handler) beside() (map[string][]byte, error) {
 	}
 
 	defer file.Close()
-	data, err := io.ReadAll(io.LimitReader(file, maxKubeconfig+1))
+	data, err := io.ReadAll(io.LimitReader(file, maxKubeconfigSize+1))
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig for new machines: %w", err)
 	}
-	if len(data) > maxKubeconfig {
-		return nil, fmt.Errorf("the kubeconfig for new machines has more than %d bytes", maxKubeconfig)
+	if len(data) > maxKubeconfigSize {
+		return nil, fmt.Errorf("the kubeconfig for new machines has more than %d bytes", maxKubeconfigSize)
 	}
 
 	return map[string][]byte{kubeconfigFile: data}, nil
@@ -171,10 +171,9 @@ func (h *handler) beside() (map[string][]byte, error) {
 
 var version3 = regexp.MustCompile(`^3\.([0-9]{1,3})\.[0-9]{1,3}$`)
 
-// versionOf reads from Accept headers the newest minor version of Ignition's specification 3 that a
-// machine reads; config.UnknownVersion when they name none. One that names other specifications
-// only cannot be served.
-func versionOf(accept []string) (int, error) {
+// acceptedVersion returns from Accept headers the newest minor version of specification 3 that a machine reads;
+// config.UnknownVersion when they name none. It fails when they name only other specifications.
+func acceptedVersion(accept []string) (int, error) {
 	asked, other := config.UnknownVersion, ""
 	for _, header := range accept {
 		for part := range strings.SplitSeq(header, ",") {

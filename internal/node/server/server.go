@@ -1,6 +1,5 @@
-// Package server is what a new machine asks for its configuration: it gives the rendered
-// configuration of a pool, for Ignition to carry out at the machine's first boot. It is the program
-// machine-config-server.
+// Package server is the component machine-config-server: it serves the rendered configuration of a pool to new machines,
+// where Ignition applies it at the first boot.
 //
 // Who asks is not known, and cannot be: the machine has nothing yet to prove itself with. So nothing
 // is given that is secret. MachineConfigs hold no secrets, this program may read nothing else, and
@@ -120,7 +119,7 @@ func (s *server) Start(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // When the second address cannot be listened on, the first one ends.
 	work, ctx := errgroup.WithContext(ctx)
-	answers := make(chan struct{}, maxAnswers)
+	answers := make(chan struct{}, maxConcurrentAnswers)
 	for _, l := range []struct{ scheme, address, kubeconfig string }{
 		{"https", s.Address, s.Kubeconfig}, {"http", s.PlainAddress, ""},
 	} {
@@ -159,7 +158,7 @@ func (s *server) Start(ctx context.Context) error {
 func (s *server) httpServer(handler http.Handler) *http.Server {
 	server := &http.Server{
 		Handler: handler, MaxHeaderBytes: maxHeader, Protocols: httpserver.HTTP1(),
-		// Whoever opens a port and closes it again is no news.
+		// Connections that are closed without a request are logged only at a high verbosity.
 		ErrorLog:          slog.NewLogLogger(logr.ToSlogHandler(s.log.V(1)), slog.LevelInfo),
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: writeTime,
 	}

@@ -236,7 +236,7 @@ func TestServe(t *testing.T) {
 		}
 	}
 
-	if err := os.WriteFile(kubeconfig, make([]byte, maxKubeconfig+1), 0o600); err != nil {
+	if err := os.WriteFile(kubeconfig, make([]byte, maxKubeconfigSize+1), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if status, _ := get("https"); status != http.StatusInternalServerError {
@@ -334,7 +334,7 @@ func FuzzVersionOf(f *testing.F) {
 		if len(header) > maxHeader {
 			t.Skip("longer than what is tried")
 		}
-		if minor, err := versionOf([]string{header}); err == nil && (minor < config.UnknownVersion || minor > 999) {
+		if minor, err := acceptedVersion([]string{header}); err == nil && (minor < config.UnknownVersion || minor > 999) {
 			t.Errorf("%q is version %d", header, minor)
 		}
 	})
