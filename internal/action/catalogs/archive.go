@@ -12,24 +12,25 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/image"
 )
 
-// Delivery says where a built image goes.
+// Delivery is the set of destinations of a built image.
 type Delivery struct {
-	// Push is a repository and a tag.
+	// Push is the repository and tag that the image is pushed to.
 	Push string
-	// Archive is a file, for an OCI archive.
+	// Archive is the file that an OCI archive is written to.
 	Archive string
-	// Layout is a folder that does not exist or is empty, for an OCI layout.
+	// Layout is the folder that an OCI layout is written to. It must be empty or not exist.
 	Layout string
-	// Name is what the image is called in files when it is not pushed.
+	// Name is the reference that is recorded in archives and layouts when the image is not
+	// pushed.
 	Name string
 }
 
-// Nowhere tells that nobody wants the image.
+// Nowhere reports whether the delivery has no destination.
 func (d Delivery) Nowhere() bool { return d.Push == "" && d.Archive == "" && d.Layout == "" }
 
-// deliver writes and pushes an image, and gives the reference by which it can be pulled if
-// it was pushed.
-func (d Delivery) deliver(ctx context.Context, registry Registry, progress report.Progress, built *image.Built) (string, error) {
+// deliverImage writes and pushes an image. It returns the reference by which a pushed image
+// can be pulled, and an empty string otherwise.
+func (d Delivery) deliverImage(ctx context.Context, registry Registry, progress report.Progress, built *image.Built) (string, error) {
 	name := cmp.Or(d.Push, d.Name, "localhost/catalog:latest")
 	if d.Archive != "" {
 		if err := WriteArchive(d.Archive, name, built); err != nil {
@@ -49,12 +50,12 @@ func (d Delivery) deliver(ctx context.Context, registry Registry, progress repor
 		return "", nil
 	}
 
-	defer begin(progress, d.Push, "pushing")()
-	return registry.Client(d.Push).Push(ctx, d.Push, pushing(progress, d.Push), built)
+	defer showOperation(progress, d.Push, "pushing")()
+	return registry.Client(d.Push).Push(ctx, d.Push, newPushReporter(progress, d.Push), built)
 }
 
-// WriteArchive writes images, as one OCI archive under a reference, to a file. A failure
-// leaves no broken file.
+// WriteArchive writes images under a reference to a file as one OCI archive. The file
+// appears only when everything was written.
 func WriteArchive(name, ref string, images ...*image.Built) error {
 	object := fmt.Sprintf("file %q", name)
 	file, err := os.CreateTemp(filepath.Dir(name), ".mainstay-*.tar")
@@ -62,7 +63,7 @@ func WriteArchive(name, ref string, images ...*image.Built) error {
 		return &report.Error{Object: object, Err: err}
 	}
 
-	defer func() { _ = os.Remove(file.Name()) }() // gone already when all went well
+	defer func() { _ = os.Remove(file.Name()) }() // renamed already on success
 	if err := errors.Join(image.WriteArchive(file, ref, images...), file.Chmod(0o644), file.Close()); err != nil {
 		return &report.Error{Object: object, Err: err}
 	}

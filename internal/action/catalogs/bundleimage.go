@@ -12,36 +12,36 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/image"
 )
 
-// BundleImage makes the image of a bundle, whatever its media type, from its folders. When
-// no delivery is asked for, a container engine builds it.
+// BundleImage builds the image of a bundle of any media type from its folders. A container
+// engine builds it when no delivery is requested.
 type BundleImage struct {
 	Registry Registry
 	Progress report.Progress
 
-	// Manifests and Metadata are the folders.
+	// Manifests and Metadata are the paths of the bundle's folders.
 	Manifests, Metadata string
-	// Description becomes the labels.
+	// Description is the source of the labels.
 	Description bundle.Description
-	// Base is the image that it is built on; scratch or empty means nothing.
+	// Base is the base image. Empty or "scratch" means none.
 	Base string
 	// Tag names the image.
 	Tag string
-	// Engine is docker, podman or buildah, which builds it from Dockerfile.
+	// Engine is docker, podman or buildah. It builds the image from Dockerfile.
 	Engine, Dockerfile string
-	// EngineOutput is told what the engine says.
+	// EngineOutput receives the output of the engine.
 	EngineOutput io.Writer
-	// Delivery says where an image goes that no engine builds.
+	// Delivery is the destination of an image that is built without an engine.
 	Delivery Delivery
 }
 
-// Run builds and delivers the image. It gives the reference of one that was pushed.
+// Run builds and delivers the image. It returns the reference of a pushed image.
 func (a *BundleImage) Run(ctx context.Context) (string, error) {
 	if a.Delivery.Nowhere() {
-		args, err := buildArguments(a.Engine, a.Dockerfile, a.Tag)
+		args, err := engineBuildArguments(a.Engine, a.Dockerfile, a.Tag)
 		if err != nil {
 			return "", err
 		}
-		return "", runEngine(ctx, "", a.Engine, a.EngineOutput, args...)
+		return "", runContainerEngine(ctx, "", a.Engine, a.EngineOutput, args...)
 	}
 
 	manifests, done, err := OpenFolder(a.Manifests)
@@ -56,28 +56,29 @@ func (a *BundleImage) Run(ctx context.Context) (string, error) {
 	}
 
 	defer done()
-	spec := image.Spec{Labels: a.labels(), Layers: []image.Layer{
+	spec := image.Spec{Labels: a.imageLabels(), Layers: []image.Layer{
 		{Tree: manifests, Target: "/" + bundle.FolderManifests}, {Tree: metadata, Target: "/" + bundle.FolderMetadata},
 	}}
-	if a.Base != "" && a.Base != scratch {
+	if a.Base != "" && a.Base != scratchBase {
 		dir, err := os.MkdirTemp("", "mainstay-base-")
 		if err != nil {
 			return "", err
 		}
 
-		defer func() { _ = os.RemoveAll(dir) }() // what counts has been delivered
-		ground, err := lay(ctx, a.Registry, a.Base, "", dir)
+		defer func() { _ = os.RemoveAll(dir) }() // the image has been delivered
+		base, err := loadBaseContent(ctx, a.Registry, a.Base, "", dir)
 		if err != nil {
 			return "", err
 		}
 
-		spec.Base = ground.base
+		spec.Base = base.base
 	}
 
 	return buildAndDeliver(ctx, &spec, fmt.Sprintf("bundle %q", a.Manifests), a.Delivery, a.Registry, a.Progress)
 }
 
-func (a *BundleImage) labels() map[string]string {
+// imageLabels returns the labels that describe the bundle.
+func (a *BundleImage) imageLabels() map[string]string {
 	labels := map[string]string{
 		bundle.KeyMediaType: a.Description.MediaType,
 		bundle.KeyManifests: bundle.FolderManifests + "/",
@@ -91,20 +92,20 @@ func (a *BundleImage) labels() map[string]string {
 	return labels
 }
 
-// OpenBundle opens the files of a bundle for somebody to look at.
+// OpenBundle opens the files of a bundle for reading.
 type OpenBundle struct {
 	Registry Registry
 	Progress report.Progress
 
-	// Ref is a folder that exists, or an image.
+	// Ref is an existing folder, or the reference of an image.
 	Ref string
 }
 
-// Run gets the bundle and calls a function with it.
-func (a *OpenBundle) Run(ctx context.Context, look func(fs.FS) error) error {
+// Run opens the bundle and calls read with its files. It returns the error of read.
+func (a *OpenBundle) Run(ctx context.Context, read func(fs.FS) error) error {
 	open := func() (fs.FS, func(), error) { return OpenFolder(a.Ref) }
 	if info, err := os.Stat(a.Ref); err != nil || !info.IsDir() {
-		open = func() (fs.FS, func(), error) { return pullAll(ctx, a.Registry, a.Progress, a.Ref) }
+		open = func() (fs.FS, func(), error) { return pullImageFiles(ctx, a.Registry, a.Progress, a.Ref) }
 	}
 
 	fsys, done, err := open()
@@ -113,24 +114,24 @@ func (a *OpenBundle) Run(ctx context.Context, look func(fs.FS) error) error {
 	}
 
 	defer done()
-	return look(fsys)
+	return read(fsys)
 }
 
-// pullAll returns all files of an image. The returned function frees them.
-func pullAll(ctx context.Context, registry Registry, progress report.Progress, ref string) (fs.FS, func(), error) {
-	if err := checkReference(ref); err != nil {
+// pullImageFiles pulls an image and returns all its files. The returned function releases them.
+func pullImageFiles(ctx context.Context, registry Registry, progress report.Progress, ref string) (fs.FS, func(), error) {
+	if err := validateImageReference(ref); err != nil {
 		return nil, nil, fmt.Errorf("failed to pull image %q: %w", ref, err)
 	}
 
-	defer begin(progress, ref, "pulling")()
+	defer showOperation(progress, ref, "pulling")()
 	client := registry.Client(ref)
 	pulled, err := client.Pull(ctx, ref)
 	if err != nil {
-		return nil, nil, pullError(ref, err)
+		return nil, nil, newPullError(ref, err)
 	}
 
 	defer func() { _ = pulled.Close() }() // everything has been read and verified
-	files, done, err := registry.files(ctx, client, pulled, "/")
+	files, done, err := registry.unpackFiles(ctx, client, pulled, "/")
 	if err != nil {
 		return nil, nil, fmt.Errorf("failed to unpack image %q: %w", ref, err)
 	}

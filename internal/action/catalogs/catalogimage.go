@@ -10,26 +10,27 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/image"
 )
 
-// CatalogImage makes the image of a file-based catalog that serves it over gRPC, as the
-// Dockerfile of a catalog does, without a container engine.
+// CatalogImage builds an image that serves a file-based catalog over gRPC, without a
+// container engine. The image equals the one that the Dockerfile of a catalog describes.
 type CatalogImage struct {
 	Registry Registry
 	Progress report.Progress
 
 	// Dir is the folder of the catalog, which must be valid.
 	Dir string
-	// Base is the image that it is built on. Empty means Program, scratch nothing: the
-	// image then holds the catalog only.
+	// Base is the base image. Empty means that the image contains only Program and the
+	// catalog; "scratch" means only the catalog.
 	Base string
-	// Program is an opm.
+	// Program is the path of an opm binary.
 	Program string
 	// Labels are added to those of every catalog image.
 	Labels map[string]string
-	// Delivery says where the image goes.
+	// Delivery is the destination of the image.
 	Delivery Delivery
 }
 
-// Run builds and delivers the image. It gives the reference of one that was pushed.
+// Run validates the catalog, then builds and delivers the image. It returns the reference
+// of a pushed image.
 func (a *CatalogImage) Run(ctx context.Context) (string, error) {
 	fsys, done, err := OpenFolder(a.Dir)
 	if err != nil {
@@ -47,24 +48,24 @@ func (a *CatalogImage) Run(ctx context.Context) (string, error) {
 		return "", err
 	}
 
-	defer func() { _ = os.RemoveAll(dir) }() // what counts has been delivered
-	ground, err := lay(ctx, a.Registry, a.Base, a.Program, dir)
+	defer func() { _ = os.RemoveAll(dir) }() // the image has been delivered
+	base, err := loadBaseContent(ctx, a.Registry, a.Base, a.Program, dir)
 	if err != nil {
 		return "", err
 	}
 
 	spec := image.CatalogSpec(fsys)
 	maps.Copy(spec.Labels, a.Labels)
-	ground.under(&spec, "serve", spec.Labels[image.LabelConfigs])
+	base.addToSpec(&spec, "serve", spec.Labels[image.LabelConfigs])
 
 	return buildAndDeliver(ctx, &spec, object, a.Delivery, a.Registry, a.Progress)
 }
 
-// buildAndDeliver builds an image and delivers it. The object names it in errors.
+// buildAndDeliver builds an image and delivers it. Errors name the object.
 func buildAndDeliver(ctx context.Context, spec *image.Spec, object string, delivery Delivery, registry Registry, progress report.Progress) (string, error) {
 	built, err := image.Build(*spec)
 	if err != nil {
 		return "", &report.Error{Object: object, Err: err}
 	}
-	return delivery.deliver(ctx, registry, progress, built)
+	return delivery.deliverImage(ctx, registry, progress, built)
 }

@@ -17,19 +17,19 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc/template"
 )
 
-// RenderComposite builds what a composite template contributes to catalogs.
+// RenderComposite renders what a composite template contributes to catalogs.
 type RenderComposite struct {
 	Registry Registry
 	Progress report.Progress
 
-	// Catalogs is the file, or the URL, of the catalogs that may be contributed to, and
-	// Contributions the file of what is contributed.
+	// Catalogs is the file or URL that lists the catalogs. Contributions is the file that
+	// describes the contributions to them.
 	Catalogs, Contributions string
 	// AllowCommands lets the template run commands.
 	AllowCommands bool
-	// Validate checks the folders that were written.
+	// Validate validates the folders that were written.
 	Validate bool
-	// Format of the files that are written.
+	// Format is the format of the written files.
 	Format fbc.Format
 }
 
@@ -40,7 +40,7 @@ func (a *RenderComposite) Run(ctx context.Context) error {
 		return fmt.Errorf("reading the catalogs: %w", err)
 	}
 
-	contributions, err := readLimited(os.Open(a.Contributions))
+	contributions, err := readSizeLimited(os.Open(a.Contributions))
 	if err != nil {
 		return fmt.Errorf("reading the contributions: %w", err)
 	}
@@ -51,17 +51,17 @@ func (a *RenderComposite) Run(ctx context.Context) error {
 	}
 
 	outputs, err := composite.Build(ctx, template.Builders{
-		Renderer:      &bundleRenderer{registry: a.Registry, progress: &lanes{to: a.Progress}},
+		Renderer:      &bundleRenderer{registry: a.Registry, progress: &sharedProgress{target: a.Progress}},
 		Open:          func(name string) (io.ReadCloser, error) { return os.Open(name) },
 		AllowCommands: a.AllowCommands,
-		Run:           runCommand,
+		Run:           runTemplateCommand,
 	})
 	if err != nil {
 		return fmt.Errorf("rendering template: %w", err)
 	}
 
 	for _, output := range outputs {
-		if err := a.write(ctx, output); err != nil {
+		if err := a.writeCatalogOutput(ctx, output); err != nil {
 			return fmt.Errorf("catalog %q: %w", output.Catalog, err)
 		}
 		report.OrQuiet(a.Progress).Done("written " + output.File)
@@ -70,8 +70,8 @@ func (a *RenderComposite) Run(ctx context.Context) error {
 	return nil
 }
 
-// write writes and checks what was built for a catalog.
-func (a *RenderComposite) write(ctx context.Context, output template.Output) error {
+// writeCatalogOutput writes the output for one catalog and validates it if Validate is set.
+func (a *RenderComposite) writeCatalogOutput(ctx context.Context, output template.Output) error {
 	var text bytes.Buffer
 	if err := WriteMetas(ctx, output.Blobs, a.Format, a.Progress, &text); err != nil {
 		return err
@@ -89,28 +89,30 @@ func (a *RenderComposite) write(ctx context.Context, output template.Output) err
 	return (&Validate{Dir: output.Dir}).Run(ctx)
 }
 
-// maxComposite bounds the files of a composite template, in bytes: a thousand components
-// have less than 1 MiB.
-const maxComposite = 16 << 20
+// maxCompositeBytes limits the size of each file of a composite template. A template with a
+// thousand components has less than 1 MiB.
+const maxCompositeBytes = 16 << 20
 
-// readLimited reads what was opened, or failed to be.
-func readLimited(r io.ReadCloser, err error) ([]byte, error) {
+// readSizeLimited reads and closes r, up to maxCompositeBytes. It takes the result of an open
+// call: an error is returned as it is.
+func readSizeLimited(r io.ReadCloser, err error) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
 
 	defer func() { _ = r.Close() }() // it was only read
-	data, err := io.ReadAll(io.LimitReader(r, maxComposite+1))
-	if err == nil && len(data) > maxComposite {
-		err = fmt.Errorf("it has more than %d bytes", maxComposite)
+	data, err := io.ReadAll(io.LimitReader(r, maxCompositeBytes+1))
+	if err == nil && len(data) > maxCompositeBytes {
+		err = fmt.Errorf("it has more than %d bytes", maxCompositeBytes)
 	}
 
 	return data, err
 }
 
+// readFileOrURL returns the content of a file, or of an HTTP(S) URL.
 func readFileOrURL(ctx context.Context, name string) ([]byte, error) {
 	if !strings.HasPrefix(name, "https://") && !strings.HasPrefix(name, "http://") {
-		return readLimited(os.Open(name))
+		return readSizeLimited(os.Open(name))
 	}
 
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, name, nil)
@@ -127,11 +129,12 @@ func readFileOrURL(ctx context.Context, name string) ([]byte, error) {
 		return nil, fmt.Errorf("%s answered %s", request.URL.Redacted(), response.Status)
 	}
 
-	return readLimited(response.Body, nil)
+	return readSizeLimited(response.Body, nil)
 }
 
-// runCommand returns what a command prints.
-func runCommand(ctx context.Context, command string, args []string) (io.ReadCloser, error) {
+// runTemplateCommand runs a command and returns its standard output. An error includes its standard
+// error.
+func runTemplateCommand(ctx context.Context, command string, args []string) (io.ReadCloser, error) {
 	out, err := exec.CommandContext(ctx, command, args...).Output() //nolint:gosec // the user has allowed it
 	var failed *exec.ExitError
 	if errors.As(err, &failed) && len(failed.Stderr) > 0 {

@@ -9,9 +9,10 @@ import (
 	"path/filepath"
 )
 
-// copyTree copies what lies below a path of a tree into a folder, over what is there. The
-// folder is made. Links are copied as links; nothing is written outside of the folder.
-func copyTree(fsys fs.FS, from, to string) error {
+// copyFileTree copies the content of a folder of fsys into a folder on disk, which is created
+// if necessary. Existing files are overwritten. Symbolic links are copied as links. Nothing
+// is written outside of the target folder.
+func copyFileTree(fsys fs.FS, from, to string) error {
 	if err := os.MkdirAll(to, 0o755); err != nil { //nolint:gosec // the user's umask decides
 		return err
 	}
@@ -38,16 +39,17 @@ func copyTree(fsys fs.FS, from, to string) error {
 		case entry.IsDir():
 			return root.MkdirAll(relative, 0o755)
 		case entry.Type()&fs.ModeSymlink != 0:
-			return copyLink(root, fsys, name, relative)
+			return copySymlink(root, fsys, name, relative)
 		case !entry.Type().IsRegular():
 			return &fs.PathError{Op: "copy", Path: name, Err: errors.New("it is neither a file nor a folder")}
 		}
 
-		return copyOne(root, fsys, name, relative)
+		return copyRegularFile(root, fsys, name, relative)
 	})
 }
 
-func copyLink(root *os.Root, fsys fs.FS, name, to string) error {
+// copySymlink copies a symbolic link. It refuses absolute targets.
+func copySymlink(root *os.Root, fsys fs.FS, name, to string) error {
 	target, err := fs.ReadLink(fsys, name)
 	if err != nil {
 		return err
@@ -62,7 +64,8 @@ func copyLink(root *os.Root, fsys fs.FS, name, to string) error {
 	return root.Symlink(target, to)
 }
 
-func copyOne(root *os.Root, fsys fs.FS, name, to string) error {
+// copyRegularFile copies a file with its permissions.
+func copyRegularFile(root *os.Root, fsys fs.FS, name, to string) error {
 	source, err := fsys.Open(name)
 	if err != nil {
 		return err

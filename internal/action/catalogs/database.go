@@ -12,37 +12,38 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/indexdb"
 )
 
-// Change is a change of a SQLite catalog.
+// Change is a change to a SQLite catalog.
 type Change interface {
-	apply(ctx context.Context, e *indexdb.Editor) error
+	applyToCatalog(ctx context.Context, e *indexdb.Editor) error
 }
 
-// prepared is a change that has to get something before a database is touched.
-type prepared interface {
-	prepare(ctx context.Context) error
+// preparer is a change that reads its input before the database is opened.
+type preparer interface {
+	prepareChange(ctx context.Context) error
 }
 
-// AddBundles adds bundles.
+// AddBundles adds bundles to a SQLite catalog.
 type AddBundles struct {
 	Registry Registry
 	Progress report.Progress
 
-	// Images are the bundles.
+	// Images are the references of the bundle images.
 	Images []string
-	// Mode is how they find their place in channels: replaces, semver or semver-skippatch.
+	// Mode places the bundles in the upgrade graph: replaces, semver or semver-skippatch.
 	Mode string
-	// OverwriteLatest replaces a bundle of the same name that nothing leads away from.
+	// OverwriteLatest replaces a bundle of the same name if it is the head of its channels.
 	OverwriteLatest bool
-	// EnableAlpha takes bundles that substitute for others.
+	// EnableAlpha allows bundles that substitute for others (substitutesFor).
 	EnableAlpha bool
-	// Permissive adds what can be added, and warns of the rest.
+	// Permissive adds the valid bundles and warns about the others.
 	Permissive bool
 
 	mode    indexdb.Mode
 	bundles []indexdb.Bundle
 }
 
-func (a *AddBundles) prepare(ctx context.Context) error {
+// prepareChange parses the mode and reads the bundles from their images.
+func (a *AddBundles) prepareChange(ctx context.Context) error {
 	var err error
 	if a.mode, err = indexdb.ParseMode(a.Mode); err != nil {
 		return err
@@ -50,7 +51,7 @@ func (a *AddBundles) prepare(ctx context.Context) error {
 
 	a.bundles = nil
 	for _, ref := range a.Images {
-		b, err := a.load(ctx, ref)
+		b, err := a.loadBundle(ctx, ref)
 		if err != nil {
 			return err
 		}
@@ -61,14 +62,15 @@ func (a *AddBundles) prepare(ctx context.Context) error {
 	return nil
 }
 
-func (a *AddBundles) apply(ctx context.Context, e *indexdb.Editor) error {
+func (a *AddBundles) applyToCatalog(ctx context.Context, e *indexdb.Editor) error {
 	return e.Add(ctx, a.bundles, indexdb.AddOptions{
 		Mode: a.mode, OverwriteLatest: a.OverwriteLatest, EnableAlpha: a.EnableAlpha, Permissive: a.Permissive,
 	})
 }
 
-func (a *AddBundles) load(ctx context.Context, ref string) (indexdb.Bundle, error) {
-	s, err := openSource(ctx, a.Registry, a.Progress, ref, bundleImage)
+// loadBundle reads a bundle from its image.
+func (a *AddBundles) loadBundle(ctx context.Context, ref string) (indexdb.Bundle, error) {
+	s, err := openReference(ctx, a.Registry, a.Progress, ref, bundleImage)
 	if err != nil {
 		return indexdb.Bundle{}, fmt.Errorf("bundle %q: %w", ref, err)
 	}
@@ -83,72 +85,74 @@ func (a *AddBundles) load(ctx context.Context, ref string) (indexdb.Bundle, erro
 	return indexdb.FromBundle(b, ref)
 }
 
-// RemovePackages removes whole packages.
+// RemovePackages removes packages from a SQLite catalog.
 type RemovePackages struct {
 	Packages []string
-	// Permissive removes those that are there, and warns of the rest.
+	// Permissive warns about packages that do not exist instead of failing.
 	Permissive bool
 }
 
-func (a *RemovePackages) apply(ctx context.Context, e *indexdb.Editor) error {
+func (a *RemovePackages) applyToCatalog(ctx context.Context, e *indexdb.Editor) error {
 	return e.RemovePackages(ctx, a.Packages, a.Permissive)
 }
 
-// PrunePackages removes all packages but some.
+// PrunePackages removes all packages except those of Keep.
 type PrunePackages struct {
-	// Keep are those that stay.
+	// Keep are the names of the packages that remain.
 	Keep       []string
 	Permissive bool
 }
 
-func (a *PrunePackages) apply(ctx context.Context, e *indexdb.Editor) error {
+func (a *PrunePackages) applyToCatalog(ctx context.Context, e *indexdb.Editor) error {
 	return e.PrunePackages(ctx, a.Keep, a.Permissive)
 }
 
-// PruneStranded removes bundles that no channel names.
+// PruneStranded removes bundles that are in no channel.
 type PruneStranded struct{}
 
-func (*PruneStranded) apply(ctx context.Context, e *indexdb.Editor) error {
+func (*PruneStranded) applyToCatalog(ctx context.Context, e *indexdb.Editor) error {
 	return e.PruneStranded(ctx)
 }
 
-// DeprecateBundles deprecates bundles and removes those that they are updates of.
+// DeprecateBundles deprecates bundles and removes the bundles that they replace, directly
+// or indirectly.
 type DeprecateBundles struct {
 	Images []string
-	// AllowPackageRemoval allows to deprecate all heads of a package.
+	// AllowPackageRemoval allows all heads of a package to be deprecated, which removes the
+	// package.
 	AllowPackageRemoval bool
 	Permissive          bool
 }
 
-func (a *DeprecateBundles) apply(ctx context.Context, e *indexdb.Editor) error {
+func (a *DeprecateBundles) applyToCatalog(ctx context.Context, e *indexdb.Editor) error {
 	options := indexdb.DeprecateOptions{AllowPackageRemoval: a.AllowPackageRemoval, Permissive: a.Permissive}
 	return e.DeprecateTruncate(ctx, a.Images, options)
 }
 
-// EditDatabase changes a SQLite catalog that is a file, as a whole or not at all.
+// EditDatabase changes a SQLite catalog file. The change is atomic.
 type EditDatabase struct {
 	Progress report.Progress
 
-	// Path of the file.
+	// Path is the path of the file.
 	Path string
-	// Create makes the file if there is none.
+	// Create creates the file if it does not exist.
 	Create bool
 	Change Change
 }
 
-// Run makes the change.
+// Run prepares and applies the change.
 func (a *EditDatabase) Run(ctx context.Context) error {
-	if p, ok := a.Change.(prepared); ok {
-		if err := p.prepare(ctx); err != nil {
+	if p, ok := a.Change.(preparer); ok {
+		if err := p.prepareChange(ctx); err != nil {
 			return err
 		}
 	}
-	options := indexdb.EditOptions{Options: databaseOptions(a.Progress), Create: a.Create}
-	return indexdb.Edit(ctx, a.Path, options, func(e *indexdb.Editor) error { return a.Change.apply(ctx, e) })
+	options := indexdb.EditOptions{Options: warningOptions(a.Progress), Create: a.Create}
+	return indexdb.Edit(ctx, a.Path, options, func(e *indexdb.Editor) error { return a.Change.applyToCatalog(ctx, e) })
 }
 
-// databaseOptions has a database's warnings told.
-func databaseOptions(progress report.Progress) indexdb.Options {
+// warningOptions returns options that report the warnings of a database to progress.
+func warningOptions(progress report.Progress) indexdb.Options {
 	return indexdb.Options{Warn: func(message string, err error) {
 		if err != nil {
 			message += ": " + err.Error()
@@ -157,22 +161,25 @@ func databaseOptions(progress report.Progress) indexdb.Options {
 	}}
 }
 
-// DatabaseNotice is told to whoever uses a SQLite catalog.
+// DatabaseNotice is the warning that every use of a SQLite catalog prints.
 const DatabaseNotice = "DEPRECATION NOTICE: SQLite-based catalogs and their subcommands are deprecated. Support for them will be removed in a future release: migrate your catalogs to the file-based format with 'opm migrate'."
 
 // ReadDatabase yields the blobs of a SQLite catalog.
 func ReadDatabase(ctx context.Context, progress report.Progress, path string) iter.Seq2[fbc.Meta, error] {
-	return readDatabase(ctx, progress, path, (*indexdb.Index).Metas)
+	return openAndReadDatabase(ctx, progress, path, (*indexdb.Index).Metas)
 }
 
-// ReadServedDatabase yields the blobs of a SQLite catalog that is to be served.
+// ReadServedDatabase yields the blobs of a SQLite catalog for a registry server: deprecated
+// bundles are included.
 func ReadServedDatabase(ctx context.Context, progress report.Progress, path string) iter.Seq2[fbc.Meta, error] {
-	return readDatabase(ctx, progress, path, (*indexdb.Index).ServedMetas)
+	return openAndReadDatabase(ctx, progress, path, (*indexdb.Index).ServedMetas)
 }
 
-func readDatabase(ctx context.Context, progress report.Progress, path string, read func(*indexdb.Index, context.Context) iter.Seq2[fbc.Meta, error]) iter.Seq2[fbc.Meta, error] {
+// openAndReadDatabase opens a SQLite catalog and yields what read returns. It closes the
+// database at the end.
+func openAndReadDatabase(ctx context.Context, progress report.Progress, path string, read func(*indexdb.Index, context.Context) iter.Seq2[fbc.Meta, error]) iter.Seq2[fbc.Meta, error] {
 	return func(yield func(fbc.Meta, error) bool) {
-		index, err := indexdb.Open(ctx, path, databaseOptions(progress))
+		index, err := indexdb.Open(ctx, path, warningOptions(progress))
 		if err != nil {
 			yield(fbc.Meta{}, err)
 			return
@@ -186,13 +193,15 @@ func readDatabase(ctx context.Context, progress report.Progress, path string, re
 	}
 }
 
-// IsImageAdded tells that a bundle was to be added whose image is in the catalog already.
+// IsImageAdded reports whether adding a bundle failed because the catalog already contains
+// its image.
 func IsImageAdded(err error) bool {
 	var added *indexdb.ImageAddedError
 	return errors.As(err, &added)
 }
 
-// IsVersionAdded tells that a bundle was to be added whose name is in the catalog already.
+// IsVersionAdded reports whether adding a bundle failed because the catalog already
+// contains a bundle of its name.
 func IsVersionAdded(err error) bool {
 	var added *indexdb.VersionAddedError
 	return errors.As(err, &added)

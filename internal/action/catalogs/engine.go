@@ -10,9 +10,9 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action/report"
 )
 
-// runEngine has a container engine do something in a folder. What the engine says goes to
-// out.
-func runEngine(ctx context.Context, dir, tool string, out io.Writer, args ...string) error {
+// runContainerEngine runs a container engine in a folder. Its standard output and standard
+// error go to out.
+func runContainerEngine(ctx context.Context, dir, tool string, out io.Writer, args ...string) error {
 	cmd := exec.CommandContext(ctx, tool, args...) //nolint:gosec // the callers know the tools
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, out, out
 	err := cmd.Run()
@@ -30,8 +30,9 @@ func runEngine(ctx context.Context, dir, tool string, out io.Writer, args ...str
 	return nil
 }
 
-// buildArguments are those by which an engine builds an image from a Dockerfile.
-func buildArguments(tool, dockerfile, tag string) ([]string, error) {
+// engineBuildArguments returns the arguments that make an engine build an image from a
+// Dockerfile.
+func engineBuildArguments(tool, dockerfile, tag string) ([]string, error) {
 	switch tool {
 	case "docker":
 		return []string{"build", "-f", dockerfile, "-t", tag, "."}, nil

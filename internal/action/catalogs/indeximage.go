@@ -16,38 +16,38 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/indexdb"
 )
 
-// EditIndex makes a new index image: one that holds a SQLite catalog.
+// EditIndex builds an index image, which contains a SQLite catalog, from a changed catalog.
 type EditIndex struct {
 	Registry Registry
 	Progress report.Progress
 
-	// From is the index image whose catalog is changed. Empty means a new catalog.
+	// From is the index image whose catalog is changed. Empty means that a new catalog is
+	// created.
 	From   string
 	Change Change
-	// Image says what becomes of the changed catalog.
+	// Image describes the output.
 	Image IndexImage
 }
 
-// IndexImage says what becomes of a changed SQLite catalog. When nothing else is asked for,
-// a container engine builds the image.
+// IndexImage describes what is made of a changed SQLite catalog. A container engine builds
+// the image unless Generate or Delivery is set.
 type IndexImage struct {
-	// Generate writes the catalog to database/index.db and a Dockerfile, and builds
-	// nothing.
+	// Generate writes the catalog to database/index.db and a Dockerfile. No image is built.
 	Generate bool
-	// Dockerfile is the name of that. Empty means index.Dockerfile.
+	// Dockerfile is the name of the Dockerfile. Empty means index.Dockerfile.
 	Dockerfile string
-	// BinaryImage is what the image is built on. Empty means that of the field's opm, and
-	// this program where no container engine builds the image; "scratch" means nothing.
+	// BinaryImage is the base image. Empty means the upstream opm image if a container
+	// engine builds the image, and Program otherwise. "scratch" means none.
 	BinaryImage string
-	// Tag names the image. Empty means operator-registry-index:latest.
+	// Tag is the name of the image. Empty means operator-registry-index:latest.
 	Tag string
 	// Engine is docker or podman.
 	Engine string
-	// EngineOutput is told what the engine says.
+	// EngineOutput receives the output of the engine.
 	EngineOutput io.Writer
-	// Program is the opm that images have which no engine builds.
+	// Program is the path of the opm binary for images that are built without an engine.
 	Program string
-	// Delivery says where such an image goes.
+	// Delivery is the destination of an image that is built without an engine.
 	Delivery Delivery
 }
 
@@ -58,28 +58,28 @@ const (
 	databaseName           = "index.db"
 )
 
-// Run makes the change and the image. It gives the reference of an image that was pushed.
+// Run changes the catalog and builds the image. It returns the reference of a pushed image.
 func (a *EditIndex) Run(ctx context.Context) (string, error) {
 	dir, err := os.MkdirTemp("", "mainstay-index-")
 	if err != nil {
 		return "", err
 	}
 
-	defer func() { _ = os.RemoveAll(dir) }() // what counts has been delivered
+	defer func() { _ = os.RemoveAll(dir) }() // the image has been delivered
 	database := filepath.Join(dir, databaseFolder, databaseName)
 	if err := os.Mkdir(filepath.Dir(database), 0o755); err != nil { //nolint:gosec // it becomes part of an image
 		return "", err
 	}
 
-	var ground *foundation
+	var base *baseContent
 	if !a.Image.Delivery.Nowhere() {
-		if ground, err = lay(ctx, a.Registry, a.Image.BinaryImage, a.Image.Program, dir); err != nil {
+		if base, err = loadBaseContent(ctx, a.Registry, a.Image.BinaryImage, a.Image.Program, dir); err != nil {
 			return "", err
 		}
 	}
 
 	if a.From != "" {
-		if err := extractIndex(ctx, a.Registry, a.Progress, a.From, database); err != nil {
+		if err := extractIndexDatabase(ctx, a.Registry, a.Progress, a.From, database); err != nil {
 			return "", err
 		}
 	}
@@ -89,14 +89,15 @@ func (a *EditIndex) Run(ctx context.Context) (string, error) {
 		return "", err
 	}
 
-	return a.finish(ctx, dir, database, ground)
+	return a.writeAndDeliverImage(ctx, dir, database, base)
 }
 
-// finish writes, builds and delivers what is asked for.
-func (a *EditIndex) finish(ctx context.Context, dir, database string, ground *foundation) (string, error) {
+// writeAndDeliverImage writes, builds and delivers the requested outputs. A nil base means
+// that no delivery was requested.
+func (a *EditIndex) writeAndDeliverImage(ctx context.Context, dir, database string, base *baseContent) (string, error) {
 	m := a.Image
 	if m.Generate {
-		if err := copyFile(os.DirFS(filepath.Dir(database)), filepath.Base(database), filepath.Join(databaseFolder, databaseName)); err != nil {
+		if err := copyFileFromTree(os.DirFS(filepath.Dir(database)), filepath.Base(database), filepath.Join(databaseFolder, databaseName)); err != nil {
 			return "", err
 		}
 		if err := m.writeDockerfile(cmp.Or(m.Dockerfile, defaultIndexDockerfile)); err != nil {
@@ -104,12 +105,12 @@ func (a *EditIndex) finish(ctx context.Context, dir, database string, ground *fo
 		}
 	}
 
-	if ground != nil {
+	if base != nil {
 		spec, err := indexdb.ImageSpec(database, nil)
 		if err != nil {
 			return "", err
 		}
-		ground.under(&spec, "registry", "serve", "--database", indexdb.DatabasePath)
+		base.addToSpec(&spec, "registry", "serve", "--database", indexdb.DatabasePath)
 		return buildAndDeliver(ctx, &spec, "index image", m.Delivery, a.Registry, a.Progress)
 	}
 
@@ -120,14 +121,15 @@ func (a *EditIndex) finish(ctx context.Context, dir, database string, ground *fo
 		return "", err
 	}
 
-	args, err := buildArguments(m.Engine, defaultIndexDockerfile, cmp.Or(m.Tag, defaultIndexTag))
+	args, err := engineBuildArguments(m.Engine, defaultIndexDockerfile, cmp.Or(m.Tag, defaultIndexTag))
 	if err != nil {
 		return "", err
 	}
 
-	return "", runEngine(ctx, dir, m.Engine, m.EngineOutput, args...)
+	return "", runContainerEngine(ctx, dir, m.Engine, m.EngineOutput, args...)
 }
 
+// writeDockerfile writes the Dockerfile of the index image.
 func (m IndexImage) writeDockerfile(name string) error {
 	text, err := indexdb.Dockerfile(m.BinaryImage, path.Join(databaseFolder, databaseName))
 	if err != nil {
@@ -136,17 +138,17 @@ func (m IndexImage) writeDockerfile(name string) error {
 	return os.WriteFile(name, []byte(text), 0o644) //nolint:gosec // a file for the user
 }
 
-// extractIndex copies the SQLite catalog of an index image to a file.
-func extractIndex(ctx context.Context, registry Registry, progress report.Progress, ref, to string) error {
-	if err := checkReference(ref); err != nil {
+// extractIndexDatabase copies the SQLite catalog of an index image to a file.
+func extractIndexDatabase(ctx context.Context, registry Registry, progress report.Progress, ref, to string) error {
+	if err := validateImageReference(ref); err != nil {
 		return fmt.Errorf("failed to pull image %q: %w", ref, err)
 	}
 
-	defer begin(progress, ref, "pulling")()
+	defer showOperation(progress, ref, "pulling")()
 	client := registry.Client(ref)
 	pulled, err := client.Pull(ctx, ref)
 	if err != nil {
-		return pullError(ref, err)
+		return newPullError(ref, err)
 	}
 
 	defer func() { _ = pulled.Close() }() // everything has been read and verified
@@ -164,16 +166,16 @@ func extractIndex(ctx context.Context, registry Registry, progress report.Progre
 // extractDatabase copies the SQLite file of a pulled image to a file.
 func extractDatabase(ctx context.Context, registry Registry, client *image.Client, pulled *image.Image, location, to string) error {
 	location = path.Clean("/" + location)
-	files, done, err := registry.files(ctx, client, pulled, path.Dir(location))
+	files, done, err := registry.unpackFiles(ctx, client, pulled, path.Dir(location))
 	if err != nil {
 		return err
 	}
 	defer done()
-	return copyFile(files, path.Base(location), to)
+	return copyFileFromTree(files, path.Base(location), to)
 }
 
-// copyFile copies a file of a tree, and makes the folder that it goes to.
-func copyFile(fsys fs.FS, name, to string) error {
+// copyFileFromTree copies a file of fsys to disk. It creates the parent folder.
+func copyFileFromTree(fsys fs.FS, name, to string) error {
 	source, err := fsys.Open(name)
 	if err != nil {
 		return err
@@ -198,15 +200,15 @@ type ExportIndex struct {
 	Registry Registry
 	Progress report.Progress
 
-	// Index is the image.
+	// Index is the reference of the image.
 	Index string
-	// Packages are those that are written. Empty means all.
+	// Packages are the names of the packages. Empty means all.
 	Packages []string
-	// Dir is where.
+	// Dir is the output folder.
 	Dir string
 }
 
-// Run pulls the index and the bundles that it names.
+// Run pulls the index image and the images of its bundles and writes the folders.
 func (a *ExportIndex) Run(ctx context.Context) error {
 	dir, err := os.MkdirTemp("", "mainstay-index-")
 	if err != nil {
@@ -215,32 +217,32 @@ func (a *ExportIndex) Run(ctx context.Context) error {
 
 	defer func() { _ = os.RemoveAll(dir) }() // it was only read
 	database := filepath.Join(dir, databaseName)
-	if err := extractIndex(ctx, a.Registry, a.Progress, a.Index, database); err != nil {
+	if err := extractIndexDatabase(ctx, a.Registry, a.Progress, a.Index, database); err != nil {
 		return err
 	}
 
-	index, err := indexdb.Open(ctx, database, databaseOptions(a.Progress))
+	index, err := indexdb.Open(ctx, database, warningOptions(a.Progress))
 	if err != nil {
 		return err
 	}
 
 	defer func() { _ = index.Close() }() // it was only read
-	pulls := &lanes{to: a.Progress}
+	pulls := &sharedProgress{target: a.Progress}
 	fetch := func(ctx context.Context, ref, folder string) error {
-		progress, end := pulls.add()
+		progress, end := pulls.addProgressLane()
 		defer end()
-		return a.fetch(ctx, progress, ref, folder)
+		return a.fetchBundleManifests(ctx, progress, ref, folder)
 	}
 
 	return indexdb.Export{Index: index, Packages: a.Packages, Folder: a.Dir, Fetch: fetch}.Run(ctx)
 }
 
-// fetch writes the manifests of a bundle image into a folder.
-func (a *ExportIndex) fetch(ctx context.Context, progress report.Progress, ref, folder string) error {
-	s, err := openSource(ctx, a.Registry, progress, ref, bundleImage)
+// fetchBundleManifests writes the manifests of a bundle image into a folder.
+func (a *ExportIndex) fetchBundleManifests(ctx context.Context, progress report.Progress, ref, folder string) error {
+	s, err := openReference(ctx, a.Registry, progress, ref, bundleImage)
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	return copyTree(s.fsys, "manifests", folder)
+	return copyFileTree(s.fsys, "manifests", folder)
 }

@@ -10,32 +10,32 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/bundle/validate"
 )
 
-// maxInspected is how many images are asked about at a time.
-const maxInspected = 8
+// maxParallelInspections is the number of images that are inspected at a time.
+const maxParallelInspections = 8
 
-// InspectImages finds out what images are there for. Only their manifests and, where those
-// do not say it, their configurations are read.
+// InspectImages reads the platforms of images. It reads only their manifests and, if these
+// do not name the platform, their configurations.
 type InspectImages struct {
 	Registry Registry
 	Progress report.Progress
 }
 
-// Run asks the registries. What cannot be found out is told of each image.
+// Run inspects the images. Errors are part of the result of each image.
 func (a *InspectImages) Run(ctx context.Context, images []string) map[string]validate.Inspection {
 	var (
 		mu    sync.Mutex
 		group errgroup.Group
 		found = map[string]validate.Inspection{}
-		shown = &lanes{to: a.Progress}
+		shown = &sharedProgress{target: a.Progress}
 	)
 
-	group.SetLimit(maxInspected)
+	group.SetLimit(maxParallelInspections)
 	for _, ref := range images {
 		group.Go(func() error {
-			lane, done := shown.add()
+			lane, done := shown.addProgressLane()
 			defer done()
-			defer begin(lane, ref, "inspecting")()
-			result := a.inspect(ctx, ref)
+			defer showOperation(lane, ref, "inspecting")()
+			result := a.inspectImage(ctx, ref)
 			mu.Lock()
 			defer mu.Unlock()
 			found[ref] = result
@@ -44,11 +44,12 @@ func (a *InspectImages) Run(ctx context.Context, images []string) map[string]val
 		})
 	}
 
-	_ = group.Wait() // Errors stand beside their images.
+	_ = group.Wait() // Errors are part of the results.
 	return found
 }
 
-func (a *InspectImages) inspect(ctx context.Context, ref string) validate.Inspection {
+// inspectImage returns the platforms of an image, or the error.
+func (a *InspectImages) inspectImage(ctx context.Context, ref string) validate.Inspection {
 	platforms, err := a.Registry.Client(ref).Platforms(ctx, ref)
 	result := validate.Inspection{Err: err}
 	for _, p := range platforms {

@@ -9,22 +9,21 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// List reads what a valid catalog has: its packages, their channels, and the bundles in
-// those.
+// List reads the packages of a valid catalog with their channels and bundles.
 type List struct {
 	Registry Registry
 	Progress report.Progress
 
-	// Ref is a catalog: a folder, an image, a SQLite file.
+	// Ref is a catalog: a folder, an image or a SQLite file.
 	Ref string
-	// Package is the only one that is listed. Empty means all.
+	// Package limits the result to one package. Empty means all.
 	Package string
 }
 
-// Run returns the packages, by name.
+// Run returns the packages, sorted by name.
 func (a *List) Run(ctx context.Context) ([]*fbc.ModelPackage, error) {
-	s, err := openSource(ctx, a.Registry, a.Progress, a.Ref, anyCatalog)
-	if errors.Is(err, errNotAllowed) {
+	s, err := openReference(ctx, a.Registry, a.Progress, a.Ref, anyCatalog)
+	if errors.Is(err, errKindNotAllowed) {
 		return nil, fmt.Errorf("cannot list non-index %q", a.Ref)
 	}
 	if err != nil {
@@ -32,7 +31,7 @@ func (a *List) Run(ctx context.Context) ([]*fbc.ModelPackage, error) {
 	}
 
 	defer s.close()
-	model, err := s.model(ctx, a.Progress)
+	model, err := s.loadCatalogModel(ctx, a.Progress)
 	if err != nil {
 		return nil, err
 	}

@@ -13,22 +13,23 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// Migrate writes a catalog as the files of a file-based catalog.
+// Migrate writes a catalog as files of a file-based catalog.
 type Migrate struct {
 	Registry Registry
 	Progress report.Progress
 
-	// Ref is a catalog: a folder, an image, a SQLite file.
+	// Ref is a catalog: a folder, an image or a SQLite file.
 	Ref string
-	// Dir is a folder that does not exist or is empty.
+	// Dir is the output folder. It must be empty or not exist.
 	Dir string
-	// Migration is the last change that is made to bundles. Empty means none.
+	// Migration is the last migration that is applied to bundles. Empty means none.
 	Migration bundle.Migration
-	// Format of the files.
+	// Format is the format of the files.
 	Format fbc.Format
 }
 
-// Run reads the catalog and writes a file for each package. A failure leaves no files.
+// Run reads the catalog and writes one file for each package. It removes the files after a
+// failure.
 func (a *Migrate) Run(ctx context.Context) error {
 	if entries, err := os.ReadDir(a.Dir); err == nil && len(entries) > 0 {
 		return fmt.Errorf("output dir %q must be empty", a.Dir)
@@ -36,7 +37,7 @@ func (a *Migrate) Run(ctx context.Context) error {
 		return err
 	}
 
-	s, err := openSource(ctx, a.Registry, a.Progress, a.Ref, anyCatalog)
+	s, err := openReference(ctx, a.Registry, a.Progress, a.Ref, anyCatalog)
 	if err != nil {
 		return fmt.Errorf("render catalog image: render reference %q: %w", a.Ref, err)
 	}
@@ -44,10 +45,10 @@ func (a *Migrate) Run(ctx context.Context) error {
 	defer s.close()
 	report.OrQuiet(a.Progress).Done(fmt.Sprintf("rendering catalog %q as file-based catalog", a.Ref))
 	index := fbc.NewIndex(fbc.Limits{})
-	if err := (&Render{Progress: a.Progress}).add(ctx, index, s, a.Ref); err != nil {
+	if err := (&Render{Progress: a.Progress}).addSourceToIndex(ctx, index, s, a.Ref); err != nil {
 		return fmt.Errorf("render catalog image: render reference %q: %w", a.Ref, err)
 	}
-	if err := a.write(ctx, index); err != nil {
+	if err := a.writeCatalogFiles(ctx, index); err != nil {
 		return err
 	}
 
@@ -55,7 +56,8 @@ func (a *Migrate) Run(ctx context.Context) error {
 	return nil
 }
 
-func (a *Migrate) write(ctx context.Context, index *fbc.Index) (err error) {
+// writeCatalogFiles writes the files of the index. After an error it empties the folder.
+func (a *Migrate) writeCatalogFiles(ctx context.Context, index *fbc.Index) (err error) {
 	if err := os.MkdirAll(a.Dir, 0o777); err != nil { //nolint:gosec // the user's umask decides
 		return err
 	}
@@ -67,7 +69,7 @@ func (a *Migrate) write(ctx context.Context, index *fbc.Index) (err error) {
 
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, empty(root, a.Dir))
+			err = errors.Join(err, removeFolderContents(root, a.Dir))
 		}
 		_ = root.Close() // every file of it was closed
 	}()
@@ -82,14 +84,14 @@ func (a *Migrate) write(ctx context.Context, index *fbc.Index) (err error) {
 		return root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	}
 
-	dropped, err := fbc.WriteFiles(create, index, fbc.WriteOptions{Format: a.Format, Bundle: tidy(a.Migration)})
-	warnDropped(a.Progress, dropped)
+	dropped, err := fbc.WriteFiles(create, index, fbc.WriteOptions{Format: a.Format, Bundle: newBundleMigrator(a.Migration)})
+	warnDroppedBlobs(a.Progress, dropped)
 
 	return err
 }
 
-// empty removes what lies in a folder.
-func empty(root *os.Root, dir string) error {
+// removeFolderContents removes everything in a folder.
+func removeFolderContents(root *os.Root, dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err

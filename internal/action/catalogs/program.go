@@ -9,18 +9,18 @@ import (
 	"slices"
 )
 
-// maxProgram is how large a program may be, in bytes: several times what Mainstay has.
-const maxProgram = 512 << 20
+// maxProgramBytes limits the size of a program: several times that of Mainstay.
+const maxProgramBytes = 512 << 20
 
-// ReadProgram reads a program that an image without any other file can run: a statically
-// linked one for Linux. It gives the content, and the architecture in the words of GOARCH.
+// ReadProgram reads a statically linked Linux program, which an image without other files
+// can run. It returns the content and the architecture as a GOARCH value.
 func ReadProgram(name string) ([]byte, string, error) {
 	info, err := os.Stat(name)
 	if err != nil {
 		return nil, "", err
 	}
-	if info.Size() > maxProgram {
-		return nil, "", fmt.Errorf("it has more than %d bytes", maxProgram)
+	if info.Size() > maxProgramBytes {
+		return nil, "", fmt.Errorf("it has more than %d bytes", maxProgramBytes)
 	}
 
 	content, err := os.ReadFile(name)
@@ -28,12 +28,12 @@ func ReadProgram(name string) ([]byte, string, error) {
 		return nil, "", err
 	}
 
-	architecture, err := architectureOf(content)
+	architecture, err := programArchitecture(content)
 	return content, architecture, err
 }
 
-// architectureOf returns the architecture that a program is for, in the words of GOARCH.
-func architectureOf(program []byte) (string, error) {
+// programArchitecture returns the architecture of an ELF program as a GOARCH value.
+func programArchitecture(program []byte) (string, error) {
 	file, err := elf.NewFile(bytes.NewReader(program))
 	if err != nil || file.Class != elf.ELFCLASS64 {
 		return "", errors.New("it is no 64-bit Linux program")

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// program makes an ELF file of a machine, with a segment of a type.
-func program(t *testing.T, machine elf.Machine, order binary.ByteOrder, data elf.Data, segment elf.ProgType) []byte {
+// newELFProgram returns an ELF file for a machine, with a segment of a type.
+func newELFProgram(t *testing.T, machine elf.Machine, order binary.ByteOrder, data elf.Data, segment elf.ProgType) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	header := elf.Header64{
@@ -28,24 +28,24 @@ func program(t *testing.T, machine elf.Machine, order binary.ByteOrder, data elf
 
 func TestArchitectureOf(t *testing.T) {
 	little, big := binary.ByteOrder(binary.LittleEndian), binary.ByteOrder(binary.BigEndian)
-	cut := program(t, elf.EM_X86_64, little, elf.ELFDATA2LSB, elf.PT_LOAD)[:66]
+	cut := newELFProgram(t, elf.EM_X86_64, little, elf.ELFDATA2LSB, elf.PT_LOAD)[:66]
 	for name, c := range map[string]struct {
 		program []byte
 		want    string
 	}{
-		"amd64":         {program(t, elf.EM_X86_64, little, elf.ELFDATA2LSB, elf.PT_LOAD), "amd64"},
-		"arm64":         {program(t, elf.EM_AARCH64, little, elf.ELFDATA2LSB, elf.PT_LOAD), "arm64"},
-		"s390x":         {program(t, elf.EM_S390, big, elf.ELFDATA2MSB, elf.PT_LOAD), "s390x"},
-		"ppc64le":       {program(t, elf.EM_PPC64, little, elf.ELFDATA2LSB, elf.PT_LOAD), "ppc64le"},
-		"ppc64":         {program(t, elf.EM_PPC64, big, elf.ELFDATA2MSB, elf.PT_LOAD), ""},
-		"riscv":         {program(t, elf.EM_RISCV, little, elf.ELFDATA2LSB, elf.PT_LOAD), ""},
-		"with a loader": {program(t, elf.EM_X86_64, little, elf.ELFDATA2LSB, elf.PT_INTERP), ""},
+		"amd64":         {newELFProgram(t, elf.EM_X86_64, little, elf.ELFDATA2LSB, elf.PT_LOAD), "amd64"},
+		"arm64":         {newELFProgram(t, elf.EM_AARCH64, little, elf.ELFDATA2LSB, elf.PT_LOAD), "arm64"},
+		"s390x":         {newELFProgram(t, elf.EM_S390, big, elf.ELFDATA2MSB, elf.PT_LOAD), "s390x"},
+		"ppc64le":       {newELFProgram(t, elf.EM_PPC64, little, elf.ELFDATA2LSB, elf.PT_LOAD), "ppc64le"},
+		"ppc64":         {newELFProgram(t, elf.EM_PPC64, big, elf.ELFDATA2MSB, elf.PT_LOAD), ""},
+		"riscv":         {newELFProgram(t, elf.EM_RISCV, little, elf.ELFDATA2LSB, elf.PT_LOAD), ""},
+		"with a loader": {newELFProgram(t, elf.EM_X86_64, little, elf.ELFDATA2LSB, elf.PT_INTERP), ""},
 		"cut":           {cut, ""},
 		"text":          {[]byte("#!/bin/sh\necho no program, however long this text is, and it is long enough\n"), ""},
 		"nothing":       {nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := architectureOf(c.program)
+			got, err := programArchitecture(c.program)
 			if got != c.want || (err == nil) != (c.want != "") {
 				t.Errorf("%q, %v; want %q", got, err, c.want)
 			}
@@ -61,7 +61,7 @@ func FuzzArchitectureOf(f *testing.F) {
 	f.Add([]byte("\x7fELF\x02\x01\x01"))
 	f.Add(bytes.Repeat([]byte{0xff}, 200))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if got, err := architectureOf(data); (got == "") != (err != nil) {
+		if got, err := programArchitecture(data); (got == "") != (err != nil) {
 			t.Errorf("%q, %v", got, err)
 		}
 	})

@@ -9,24 +9,24 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/image"
 )
 
-// begin shows a part of an operation until the returned function is called.
-func begin(p report.Progress, name, detail string) func() {
+// showOperation shows a current operation until the returned function is called.
+func showOperation(p report.Progress, name, detail string) func() {
 	report.OrQuiet(p).Parts([]report.Part{{Name: name, State: report.StateCurrent, Detail: detail}})
 	return func() { report.OrQuiet(p).Parts(nil) }
 }
 
-// pushStep is how many bytes go by until a push is shown anew: on a fast line some ten
-// times a second.
-const pushStep = 1 << 20
+// pushProgressStep is the number of bytes between two updates of a push: about ten updates
+// a second on a fast connection.
+const pushProgressStep = 1 << 20
 
-// pushing shows how far a push has come.
-func pushing(p report.Progress, ref string) func(image.Progress) {
+// newPushReporter returns a function that shows the total progress of a push.
+func newPushReporter(p report.Progress, ref string) func(image.Progress) {
 	sent := map[string]int64{}
 	var total, shown int64
 	return func(part image.Progress) {
 		total += part.Sent - sent[part.Digest]
 		sent[part.Digest] = part.Sent
-		if total-shown < pushStep {
+		if total-shown < pushProgressStep {
 			return
 		}
 
@@ -35,57 +35,58 @@ func pushing(p report.Progress, ref string) func(image.Progress) {
 	}
 }
 
-// lanes lets several goroutines report to one Progress: each shows parts of its own.
-type lanes struct {
-	mu   sync.Mutex
-	to   report.Progress
-	open []*lane
+// sharedProgress lets several goroutines report to one Progress. Each goroutine reports to
+// its own lane.
+type sharedProgress struct {
+	mu     sync.Mutex
+	target report.Progress
+	lanes  []*progressLane
 }
 
-// lane is what one of the goroutines reports to.
-type lane struct {
-	all   *lanes
-	parts []report.Part
+// progressLane is the Progress of one goroutine.
+type progressLane struct {
+	shared *sharedProgress
+	parts  []report.Part
 }
 
-// add returns a new lane. The returned function ends it.
-func (l *lanes) add() (*lane, func()) {
+// addProgressLane returns a new lane. The returned function closes it.
+func (l *sharedProgress) addProgressLane() (*progressLane, func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	added := &lane{all: l}
-	l.open = append(l.open, added)
+	added := &progressLane{shared: l}
+	l.lanes = append(l.lanes, added)
 
 	return added, func() {
 		added.Parts(nil)
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.open = slices.DeleteFunc(l.open, func(o *lane) bool { return o == added })
+		l.lanes = slices.DeleteFunc(l.lanes, func(o *progressLane) bool { return o == added })
 	}
 }
 
-// Done reports something that has been done.
-func (l *lane) Done(message string) {
-	l.all.mu.Lock()
-	defer l.all.mu.Unlock()
-	report.OrQuiet(l.all.to).Done(message)
+// Done reports a completed step.
+func (l *progressLane) Done(message string) {
+	l.shared.mu.Lock()
+	defer l.shared.mu.Unlock()
+	report.OrQuiet(l.shared.target).Done(message)
 }
 
-// Warn reports something that a person should know.
-func (l *lane) Warn(message string) {
-	l.all.mu.Lock()
-	defer l.all.mu.Unlock()
-	report.OrQuiet(l.all.to).Warn(message)
+// Warn reports a warning.
+func (l *progressLane) Warn(message string) {
+	l.shared.mu.Lock()
+	defer l.shared.mu.Unlock()
+	report.OrQuiet(l.shared.target).Warn(message)
 }
 
-// Parts shows the parts of this lane among those of the others.
-func (l *lane) Parts(parts []report.Part) {
-	l.all.mu.Lock()
-	defer l.all.mu.Unlock()
+// Parts shows the parts of this lane together with those of the other lanes.
+func (l *progressLane) Parts(parts []report.Part) {
+	l.shared.mu.Lock()
+	defer l.shared.mu.Unlock()
 	l.parts = slices.Clone(parts)
 	var shown []report.Part
-	for _, other := range l.all.open {
+	for _, other := range l.shared.lanes {
 		shown = append(shown, other.parts...)
 	}
 
-	report.OrQuiet(l.all.to).Parts(shown)
+	report.OrQuiet(l.shared.target).Parts(shown)
 }

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// checkReference refuses references of images that mean something else on another
-// machine: names that a tool would complete, and names without a tag or digest.
-func checkReference(ref string) error {
+// validateImageReference refuses image references that depend on the local configuration:
+// short names, and names without a tag or digest.
+func validateImageReference(ref string) error {
 	name, digest, hasDigest := strings.Cut(ref, "@")
 	domain, path, hasPath := strings.Cut(name, "/")
 	if !hasPath || path == "" || !strings.ContainsAny(domain, ".:") && domain != "localhost" ||
@@ -29,7 +29,7 @@ func checkReference(ref string) error {
 	return nil
 }
 
-// RepositoryOf takes the tag and the digest from a reference.
+// RepositoryOf returns a reference without its tag and digest.
 func RepositoryOf(ref string) string {
 	ref, _, _ = strings.Cut(ref, "@")
 	if slash := strings.LastIndex(ref, "/"); strings.Contains(ref[slash+1:], ":") {
@@ -38,15 +38,15 @@ func RepositoryOf(ref string) string {
 	return ref
 }
 
-// maxAuthFile bounds a file with logins, in bytes: thousands of them.
-const maxAuthFile = 4 << 20
+// maxAuthFileBytes limits the size of a file with logins.
+const maxAuthFileBytes = 4 << 20
 
-// hasLogin reports whether a Docker config.json has a login for the repository of a
-// reference: for it, for a part of its path, or for its registry. A file that cannot be
-// read has none.
-func hasLogin(file, ref string) bool {
+// hasRegistryLogin reports whether a Docker config.json has a login for the repository of a
+// reference, for a parent path of it, or for its registry. It returns false for a file that
+// cannot be read.
+func hasRegistryLogin(file, ref string) bool {
 	info, err := os.Stat(file)
-	if err != nil || info.Size() > maxAuthFile {
+	if err != nil || info.Size() > maxAuthFileBytes {
 		return false
 	}
 

@@ -28,19 +28,19 @@ func TestCheckReference(t *testing.T) {
 		"registry.example.com/kettle:v1" + digest:   "both a tag and digest",
 		"registry.example.com:50/a/kettle" + digest: "",
 	} {
-		err := checkReference(ref)
+		err := validateImageReference(ref)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want something with %q", ref, err, want)
 		}
 	}
 }
 
-// FuzzCheckReference: what is taken names a registry and one image of it.
+// FuzzCheckReference checks that accepted references name a registry and one image.
 func FuzzCheckReference(f *testing.F) {
 	f.Add("registry.example.com/kettle:v1")
 	f.Add("a.b/c@:/")
 	f.Fuzz(func(t *testing.T, ref string) {
-		if checkReference(ref) != nil {
+		if validateImageReference(ref) != nil {
 			return
 		}
 		domain, rest, _ := strings.Cut(ref, "/")
@@ -52,7 +52,7 @@ func FuzzCheckReference(f *testing.F) {
 
 func TestHasLogin(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "auth.json")
-	if hasLogin(file, "registry.example.com/kettle:v1") {
+	if hasRegistryLogin(file, "registry.example.com/kettle:v1") {
 		t.Error("a file that is not there has a login")
 	}
 
@@ -72,7 +72,7 @@ func TestHasLogin(t *testing.T) {
 		"gcr.io/a/b@sha256:x":                  true,
 		"":                                     false,
 	} {
-		if got := hasLogin(file, ref); got != want {
+		if got := hasRegistryLogin(file, ref); got != want {
 			t.Errorf("%q: %v", ref, got)
 		}
 	}
@@ -80,7 +80,7 @@ func TestHasLogin(t *testing.T) {
 	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if hasLogin(file, "gcr.io/a:v1") {
+	if hasRegistryLogin(file, "gcr.io/a:v1") {
 		t.Error("a broken file has a login")
 	}
 }

@@ -14,36 +14,37 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/image"
 )
 
-// Registry says how container registries are reached. The zero value reads the files
-// that all container tools of the machine share: mirrors, trust, and the logins of
+// Registry configures the access to container registries. The zero value uses the files
+// that all container tools of the machine share: mirrors, trust policy, and the logins of
 // podman and docker.
 type Registry struct {
 	// AuthFile is a Docker config.json with logins.
 	AuthFile string
-	// PreferredAuthFile is one that takes the place of the shared ones for the images
-	// that it has a login for, unless there is an AuthFile.
+	// PreferredAuthFile replaces the shared files for images that it has a login for. It is
+	// ignored if AuthFile is set.
 	PreferredAuthFile string
-	// RegistriesConf is a registries.conf: mirrors, blocked and insecure registries.
+	// RegistriesConf is a registries.conf, which configures mirrors, blocked and insecure
+	// registries.
 	RegistriesConf string
-	// SignaturePolicy is a policy.json that says which images are trusted.
+	// SignaturePolicy is a policy.json, which defines the trusted images.
 	SignaturePolicy string
-	// CertsDir has a directory <host[:port]> for each registry with its certificates.
+	// CertsDir contains a directory <host[:port]> with the certificates of each registry.
 	CertsDir string
-	// CADir has certificate authorities that are trusted beside the system's.
+	// CADir contains certificate authorities that are trusted in addition to the system's.
 	CADir string
-	// UseHTTP reaches registries over plain HTTP where they have no HTTPS.
+	// UseHTTP allows plain HTTP for registries without HTTPS.
 	UseHTTP bool
-	// SkipTLSVerify takes whatever certificate a registry shows.
+	// SkipTLSVerify accepts any certificate of a registry.
 	SkipTLSVerify bool
-	// CacheDir is a folder that unpacked images are kept in. Empty means that they are
-	// removed when they have been read.
+	// CacheDir is the folder that caches unpacked images. Empty means that they are removed
+	// after they have been read.
 	CacheDir string
 }
 
-// Client returns a client for an image of a registry that is reached so.
+// Client returns a client for the registry of an image.
 func (r Registry) Client(ref string) *image.Client {
 	authFile := r.AuthFile
-	if authFile == "" && r.PreferredAuthFile != "" && hasLogin(r.PreferredAuthFile, ref) {
+	if authFile == "" && r.PreferredAuthFile != "" && hasRegistryLogin(r.PreferredAuthFile, ref) {
 		authFile = r.PreferredAuthFile
 	}
 	return image.NewClient(image.Options{
@@ -57,8 +58,8 @@ func (r Registry) Client(ref string) *image.Client {
 	})
 }
 
-// TrustFile trusts the certificate authorities of a file beside the system's. The returned
-// function removes what that takes.
+// TrustFile trusts the certificate authorities of a file in addition to the system's. The
+// returned function removes temporary files.
 func (r *Registry) TrustFile(name string) (func(), error) {
 	data, err := os.ReadFile(name)
 	if err == nil && !x509.NewCertPool().AppendCertsFromPEM(data) {
@@ -72,7 +73,7 @@ func (r *Registry) TrustFile(name string) (func(), error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.WriteFile(filepath.Join(dir, "ca.crt"), data, 0o600); err != nil { //nolint:gosec // the folder was made here
+	if err := os.WriteFile(filepath.Join(dir, "ca.crt"), data, 0o600); err != nil { //nolint:gosec // a folder of this process
 		_ = os.RemoveAll(dir)
 		return nil, err
 	}
@@ -81,8 +82,8 @@ func (r *Registry) TrustFile(name string) (func(), error) {
 	return func() { _ = os.RemoveAll(dir) }, nil
 }
 
-// OpenFolder opens a folder of the user. What is read from it cannot leave it, whatever
-// links it holds. The returned function closes it.
+// OpenFolder opens a folder of the user. Links in it cannot lead outside of it. The
+// returned function closes it.
 func OpenFolder(dir string) (fs.FS, func(), error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -96,9 +97,9 @@ func OpenFolder(dir string) (fs.FS, func(), error) {
 	return root.FS(), func() { _ = root.Close() }, nil
 }
 
-// files returns what lies below a path of a pulled image. The returned function frees it;
-// what is in the cache of the registry stays there.
-func (r Registry) files(ctx context.Context, client *image.Client, pulled *image.Image, prefix string) (fs.FS, func(), error) {
+// unpackFiles returns the files below a path of a pulled image. The returned function
+// releases them; cached files remain in the cache.
+func (r Registry) unpackFiles(ctx context.Context, client *image.Client, pulled *image.Image, prefix string) (fs.FS, func(), error) {
 	prefix = path.Clean("/" + prefix)
 	if r.CacheDir != "" {
 		entry, err := image.NewCache(filepath.Join(r.CacheDir, "images")).Ensure(ctx, client, pulled.Canonical, prefix)

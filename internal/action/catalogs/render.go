@@ -12,38 +12,38 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// Render reads catalogs and bundles and writes them as one file-based catalog. It judges
-// nothing but what it cannot read.
+// Render reads catalogs and bundles and writes them as one file-based catalog. It does not
+// validate them.
 type Render struct {
 	Registry Registry
 	Progress report.Progress
 
-	// Refs are what is read, one after the other: folders that exist, of a bundle or a
-	// file-based catalog, SQLite files, and else references of images of any of these.
+	// Refs are read in order: existing folders of a bundle or a file-based catalog, SQLite
+	// files, and otherwise references of images of any of these.
 	Refs []string
-	// Migration is the last change that is made to bundles to bring them up to date. Empty
-	// means none.
+	// Migration is the last migration that is applied to bundles. Empty means none.
 	Migration bundle.Migration
-	// ImageTemplate returns the references of the images of bundles that are read from
-	// folders. Nil means that they have none.
+	// ImageTemplate returns the image references of bundles that are read from folders. Nil
+	// means that they have no reference.
 	ImageTemplate *bundle.ImageTemplate
-	// Format is how the catalog is written.
+	// Format is the output format.
 	Format fbc.Format
 }
 
-// Run reads everything, and writes it then: nothing is written of what cannot be read.
+// Run reads all references, then writes the catalog. Nothing is written if one of them
+// cannot be read.
 func (a *Render) Run(ctx context.Context, w io.Writer) error {
-	index, done, err := a.index(ctx)
+	index, done, err := a.readReferences(ctx)
 	defer done()
 	if err != nil {
 		return err
 	}
-	return writeIndex(ctx, index, a.Format, a.Migration, a.Progress, w)
+	return writeCatalogIndex(ctx, index, a.Format, a.Migration, a.Progress, w)
 }
 
-// index reads the references. The returned function closes what has to stay open as long
-// as the index is read.
-func (a *Render) index(ctx context.Context) (*fbc.Index, func(), error) {
+// readReferences reads the references. The returned function closes the sources, which must stay
+// open while the index is read. It is never nil.
+func (a *Render) readReferences(ctx context.Context) (*fbc.Index, func(), error) {
 	index := fbc.NewIndex(fbc.Limits{})
 	var closers []func()
 	done := func() {
@@ -52,10 +52,10 @@ func (a *Render) index(ctx context.Context) (*fbc.Index, func(), error) {
 		}
 	}
 	for _, ref := range a.Refs {
-		s, err := openSource(ctx, a.Registry, a.Progress, ref, anything)
+		s, err := openReference(ctx, a.Registry, a.Progress, ref, anything)
 		if err == nil {
 			closers = append(closers, s.close)
-			err = a.add(ctx, index, s, ref)
+			err = a.addSourceToIndex(ctx, index, s, ref)
 		}
 		if err == nil {
 			err = ctx.Err()
@@ -68,20 +68,20 @@ func (a *Render) index(ctx context.Context) (*fbc.Index, func(), error) {
 	return index, done, nil
 }
 
-// add adds what a reference stands for.
-func (a *Render) add(ctx context.Context, index *fbc.Index, s *source, ref string) error {
+// addSourceToIndex adds the content of a reference to the index.
+func (a *Render) addSourceToIndex(ctx context.Context, index *fbc.Index, s *source, ref string) error {
 	switch {
 	case s.kind == bundleDir || s.kind == bundleImage:
-		blob, err := readBundle(s, ref, a.ImageTemplate, a.Progress)
+		blob, err := readBundleBlob(s, ref, a.ImageTemplate, a.Progress)
 		if err != nil {
 			return err
 		}
-		return addBundle(index, blob)
+		return addBundleBlob(index, blob)
 	case s.fsys != nil:
 		return index.Add(s.fsys)
 	}
 
-	for meta, err := range s.metas(ctx, a.Progress) {
+	for meta, err := range s.readCatalogBlobs(ctx, a.Progress) {
 		if err != nil {
 			return err
 		}
@@ -93,9 +93,9 @@ func (a *Render) add(ctx context.Context, index *fbc.Index, s *source, ref strin
 	return nil
 }
 
-// readBundle makes the blob of a bundle. The template names the image of one that is in a
-// folder, and may be nil.
-func readBundle(s *source, ref string, template *bundle.ImageTemplate, progress report.Progress) (*fbc.Bundle, error) {
+// readBundleBlob returns the olm.bundle blob of a bundle. The template, which may be nil,
+// returns the image reference of a bundle in a folder.
+func readBundleBlob(s *source, ref string, template *bundle.ImageTemplate, progress report.Progress) (*fbc.Bundle, error) {
 	b, err := bundle.LoadImage(s.fsys, s.labels)
 	if err != nil {
 		return nil, err
@@ -113,33 +113,34 @@ func readBundle(s *source, ref string, template *bundle.ImageTemplate, progress 
 	return &blob, err
 }
 
-// Warn tells what a bundle has that could not be understood.
+// Warn reports the warnings of a bundle: content that could not be parsed.
 func Warn(p report.Progress, b *bundle.Bundle) {
 	for _, warning := range b.Warnings {
 		report.OrQuiet(p).Warn("bundle " + b.Name() + ": " + warning)
 	}
 }
 
-// addBundle adds a bundle that stands in no file.
-func addBundle(index *fbc.Index, blob *fbc.Bundle) error {
+// addBundleBlob adds a bundle that is not from a catalog file.
+func addBundleBlob(index *fbc.Index, blob *fbc.Bundle) error {
 	return index.AddBlob(fbc.Meta{Blob: blob.AppendJSON(nil)})
 }
 
-// writeIndex writes a catalog, whose bundles are migrated.
-func writeIndex(ctx context.Context, index *fbc.Index, format fbc.Format, last bundle.Migration, progress report.Progress, w io.Writer) error {
+// writeCatalogIndex migrates the bundles of a catalog and writes it. Nothing is written if a
+// migration fails.
+func writeCatalogIndex(ctx context.Context, index *fbc.Index, format fbc.Format, last bundle.Migration, progress report.Progress, w io.Writer) error {
 	if last == "" || last == bundle.MigrateNone {
-		return writeBundles(ctx, index, format, bundle.MigrateNone, progress, w)
+		return writeMigratedIndex(ctx, index, format, bundle.MigrateNone, progress, w)
 	}
 
-	// A bundle that cannot be migrated is found when it is written: only when all are, is
-	// the first passed on.
+	// Bundles are migrated while they are written. The output is spooled so that a failed
+	// migration leaves no partial output.
 	spool, err := os.CreateTemp("", "mainstay-render-")
 	if err != nil {
 		return err
 	}
 
 	defer func() { _ = errors.Join(spool.Close(), os.Remove(spool.Name())) }() // it has been read
-	if err := writeBundles(ctx, index, format, last, progress, spool); err != nil {
+	if err := writeMigratedIndex(ctx, index, format, last, progress, spool); err != nil {
 		return err
 	}
 	if _, err := spool.Seek(0, io.SeekStart); err != nil {
@@ -150,14 +151,16 @@ func writeIndex(ctx context.Context, index *fbc.Index, format fbc.Format, last b
 	return err
 }
 
-func writeBundles(ctx context.Context, index *fbc.Index, format fbc.Format, last bundle.Migration, progress report.Progress, w io.Writer) error {
-	dropped, err := fbc.Write(&stoppableWriter{ctx, w}, index, fbc.WriteOptions{Format: format, Bundle: tidy(last)})
-	warnDropped(progress, dropped)
+// writeMigratedIndex writes a catalog and migrates its bundles while it does so.
+func writeMigratedIndex(ctx context.Context, index *fbc.Index, format fbc.Format, last bundle.Migration, progress report.Progress, w io.Writer) error {
+	dropped, err := fbc.Write(&contextWriter{ctx, w}, index, fbc.WriteOptions{Format: format, Bundle: newBundleMigrator(last)})
+	warnDroppedBlobs(progress, dropped)
 	return err
 }
 
-// tidy migrates a bundle and brings it into the order that it is written in.
-func tidy(last bundle.Migration) func(*fbc.Bundle) error {
+// newBundleMigrator returns a function that migrates a bundle and sorts its content for
+// output.
+func newBundleMigrator(last bundle.Migration) func(*fbc.Bundle) error {
 	return func(b *fbc.Bundle) error {
 		b.Tidy()
 		if err := bundle.Migrate(b, last); err != nil {
@@ -167,13 +170,13 @@ func tidy(last bundle.Migration) func(*fbc.Bundle) error {
 	}
 }
 
-// maxDropped is how many blobs that are left out are named.
-const maxDropped = 10
+// maxDroppedWarnings limits the number of dropped blobs that are named.
+const maxDroppedWarnings = 10
 
-// warnDropped names the blobs that have no place in what was written.
-func warnDropped(progress report.Progress, dropped []fbc.Entry) {
+// warnDroppedBlobs warns about blobs that were not written because they name no package.
+func warnDroppedBlobs(progress report.Progress, dropped []fbc.Entry) {
 	for i, entry := range dropped {
-		if i == maxDropped {
+		if i == maxDroppedWarnings {
 			report.OrQuiet(progress).Warn(fmt.Sprintf("%d more are left out", len(dropped)-i))
 			return
 		}
@@ -181,14 +184,14 @@ func warnDropped(progress report.Progress, dropped []fbc.Entry) {
 	}
 }
 
-// stoppableWriter fails when the context has ended.
-type stoppableWriter struct {
-	ctx context.Context //nolint:containedctx // it lives as long as one call of Run
+// contextWriter is a writer that fails after its context has ended.
+type contextWriter struct {
+	ctx context.Context //nolint:containedctx // it is used within one call of Run
 	w   io.Writer
 }
 
-// Write writes unless the context has ended.
-func (s *stoppableWriter) Write(data []byte) (int, error) {
+// Write implements io.Writer.
+func (s *contextWriter) Write(data []byte) (int, error) {
 	if err := s.ctx.Err(); err != nil {
 		return 0, err
 	}

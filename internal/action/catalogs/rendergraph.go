@@ -16,45 +16,45 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/upgradegraph"
 )
 
-// RenderGraph draws the upgrade edges of catalogs, valid or not.
+// RenderGraph draws the upgrade graphs of catalogs. The catalogs need not be valid.
 type RenderGraph struct {
 	Registry Registry
 	Progress report.Progress
 
-	// Refs are catalogs: folders, images, SQLite files.
+	// Refs are catalogs: folders, images or SQLite files.
 	Refs []string
-	// Package is the only one to be drawn. Empty means all.
+	// Package limits the drawing to one package. Empty means all.
 	Package string
-	// Mermaid says how it is drawn.
+	// Mermaid are the options of the drawing.
 	Mermaid upgradegraph.Mermaid
 }
 
 // Run reads the catalogs and writes the drawing.
 func (a *RenderGraph) Run(ctx context.Context, w io.Writer) error {
-	edges := graphs{}
+	edges := packageGraphs{}
 	for _, ref := range a.Refs {
-		if err := a.read(ctx, ref, edges); err != nil {
+		if err := a.addCatalogEdges(ctx, ref, edges); err != nil {
 			return fmt.Errorf("render reference %q: %w", ref, err)
 		}
 	}
-	return edges.draw(w, a.Mermaid, a.Progress)
+	return edges.writeDrawings(w, a.Mermaid, a.Progress)
 }
 
-func (a *RenderGraph) read(ctx context.Context, ref string, edges graphs) error {
-	s, err := openSource(ctx, a.Registry, a.Progress, ref, anyCatalog)
+func (a *RenderGraph) addCatalogEdges(ctx context.Context, ref string, edges packageGraphs) error {
+	s, err := openReference(ctx, a.Registry, a.Progress, ref, anyCatalog)
 	if err != nil {
 		return err
 	}
 
 	defer s.close()
-	for meta, err := range s.metas(ctx, a.Progress) {
+	for meta, err := range s.readCatalogBlobs(ctx, a.Progress) {
 		if err != nil {
 			return err
 		}
 		if a.Package != "" && meta.PackageName() != a.Package {
 			continue
 		}
-		if err := edges.add(meta); err != nil {
+		if err := edges.addBlob(meta); err != nil {
 			return err
 		}
 	}
@@ -62,50 +62,52 @@ func (a *RenderGraph) read(ctx context.Context, ref string, edges graphs) error 
 	return nil
 }
 
-// graphs are packages, by name, while their blobs are gathered.
-type graphs map[string]*graph
+// packageGraphs collects the blobs of packages by package name.
+type packageGraphs map[string]*packageGraph
 
-type graph struct {
+// packageGraph holds the blobs of a package that a drawing needs.
+type packageGraph struct {
 	channels     []fbc.Channel
 	versions     map[string]semver.Version
 	deprecations *fbc.Deprecations
 }
 
-func (g graphs) of(pkg string) *graph {
+// getOrCreate returns the graph of a package. It adds an empty one if there is none.
+func (g packageGraphs) getOrCreate(pkg string) *packageGraph {
 	if g[pkg] == nil {
-		g[pkg] = &graph{versions: map[string]semver.Version{}}
+		g[pkg] = &packageGraph{versions: map[string]semver.Version{}}
 	}
 	return g[pkg]
 }
 
-// add takes from a blob what a drawing shows of it.
-func (g graphs) add(meta fbc.Meta) error {
+// addBlob adds the parts of a blob that a drawing shows.
+func (g packageGraphs) addBlob(meta fbc.Meta) error {
 	switch meta.Schema {
 	case fbc.SchemaPackage:
-		g.of(meta.Name)
+		g.getOrCreate(meta.Name)
 	case fbc.SchemaChannel:
 		channel, err := fbc.DecodeChannel(meta)
 		if err != nil {
 			return err
 		}
-		p := g.of(channel.Package)
+		p := g.getOrCreate(channel.Package)
 		p.channels = append(p.channels, *channel)
 	case fbc.SchemaBundle:
 		bundle, err := fbc.DecodeBundle(meta)
 		if err != nil {
 			return err
 		}
-		version, err := versionOf(bundle)
+		version, err := bundleVersion(bundle)
 		if err != nil {
 			return err
 		}
-		g.of(bundle.Package).versions[bundle.Name] = version
+		g.getOrCreate(bundle.Package).versions[bundle.Name] = version
 	case fbc.SchemaDeprecations:
 		deprecations, err := fbc.DecodeDeprecations(meta)
 		if err != nil {
 			return err
 		}
-		p := g.of(deprecations.Package)
+		p := g.getOrCreate(deprecations.Package)
 		if p.deprecations == nil {
 			p.deprecations = &fbc.Deprecations{}
 		}
@@ -115,8 +117,8 @@ func (g graphs) add(meta fbc.Meta) error {
 	return nil
 }
 
-// versionOf returns the version of a bundle, 0.0.0 for one that has none.
-func versionOf(b *fbc.Bundle) (semver.Version, error) {
+// bundleVersion returns the version of a bundle, or 0.0.0 if it has none.
+func bundleVersion(b *fbc.Bundle) (semver.Version, error) {
 	for _, property := range b.Properties {
 		if property.Type != fbc.PropertyPackage {
 			continue
@@ -138,8 +140,8 @@ func versionOf(b *fbc.Bundle) (semver.Version, error) {
 	return semver.Version{}, nil
 }
 
-// draw draws the packages, and warns of what cannot be drawn.
-func (g graphs) draw(w io.Writer, how upgradegraph.Mermaid, progress report.Progress) error {
+// writeDrawings draws the packages. It warns about invalid skip ranges and ignores them.
+func (g packageGraphs) writeDrawings(w io.Writer, how upgradegraph.Mermaid, progress report.Progress) error {
 	var drawings []upgradegraph.Drawing
 	for _, name := range slices.Sorted(maps.Keys(g)) {
 		p := g[name]

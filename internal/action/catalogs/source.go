@@ -21,63 +21,64 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/indexdb"
 )
 
-// kind is what a reference of the user stands for; several make a set.
-type kind uint8
+// referenceKind is the kind of content behind a user's reference. Several kinds form a bit
+// set.
+type referenceKind uint8
 
 const (
-	catalogDir kind = 1 << iota
+	catalogDir referenceKind = 1 << iota
 	catalogImage
 	bundleDir
 	bundleImage
 	databaseFile
 	databaseImage
 
-	// anyCatalog is everything that holds packages.
+	// anyCatalog contains all kinds that hold packages.
 	anyCatalog = catalogDir | catalogImage | databaseFile | databaseImage
 	anything   = anyCatalog | bundleDir | bundleImage
 )
 
-// errNotAllowed marks what a command does not take.
-var errNotAllowed = errors.New("not allowed")
+// errKindNotAllowed marks a kind of reference that a command does not accept.
+var errKindNotAllowed = errors.New("not allowed")
 
-// source is what a reference stands for, opened for reading.
+// source is an opened reference.
 type source struct {
-	kind kind
-	// image is the reference of a bundle's image, as the user wrote it.
+	kind referenceKind
+	// image is the reference of a bundle image, as the user wrote it.
 	image string
-	// labels are those of a bundle's image.
+	// labels are the labels of a bundle image.
 	labels map[string]string
-	// fsys is a catalog or a bundle.
+	// fsys holds the files of a catalog or a bundle.
 	fsys fs.FS
 	// database is the path of a SQLite file.
 	database string
-	// close removes what was unpacked.
+	// close closes the source and removes unpacked files.
 	close func()
 }
 
-// openSource opens a reference: a path that exists, or else an image. What is not among
-// the allowed kinds is refused.
-func openSource(ctx context.Context, registry Registry, progress report.Progress, ref string, allowed kind) (*source, error) {
+// openReference opens a reference: an existing path, or otherwise an image. Kinds that are
+// not allowed are refused.
+func openReference(ctx context.Context, registry Registry, progress report.Progress, ref string, allowed referenceKind) (*source, error) {
 	info, err := os.Stat(ref)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		defer begin(progress, ref, "pulling")()
-		return openImage(ctx, registry, ref, allowed)
+		defer showOperation(progress, ref, "pulling")()
+		return openImageReference(ctx, registry, ref, allowed)
 	case err != nil:
 		return nil, err
 	case info.IsDir():
-		return openDir(ref, allowed)
+		return openDirectory(ref, allowed)
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("ref %q has unsupported file type: %s", ref, info.Mode().Type())
 	}
 
-	return openFile(ref, allowed)
+	return openDatabaseFile(ref, allowed)
 }
 
-// openFile opens a file, which can only be a SQLite catalog.
-func openFile(name string, allowed kind) (*source, error) {
+// openDatabaseFile opens a file, which must be a SQLite catalog.
+func openDatabaseFile(name string, allowed referenceKind) (*source, error) {
 	if allowed&databaseFile == 0 {
-		return nil, fmt.Errorf("ref %q is not a directory: %w", name, errNotAllowed)
+		return nil, fmt.Errorf("ref %q is not a directory: %w", name, errKindNotAllowed)
 	}
 
 	file, err := os.Open(name)
@@ -87,7 +88,7 @@ func openFile(name string, allowed kind) (*source, error) {
 
 	defer func() { _ = file.Close() }() // it was only read
 	head := make([]byte, 512)
-	n, _ := file.Read(head) // a file that cannot be read is of no known type either
+	n, _ := file.Read(head) // an unreadable file has no supported type either
 	if !strings.HasPrefix(string(head[:n]), "SQLite format 3\x00") {
 		return nil, fmt.Errorf("ref %q has unsupported file type: %s", name, http.DetectContentType(head[:n]))
 	}
@@ -95,15 +96,16 @@ func openFile(name string, allowed kind) (*source, error) {
 	return &source{kind: databaseFile, database: name, close: func() {}}, nil
 }
 
-// openDir opens a folder: of a bundle when it has manifests and metadata, else of a catalog.
-func openDir(name string, allowed kind) (*source, error) {
+// openDirectory opens a folder. It is a bundle if it has the folders manifests and
+// metadata, and otherwise a catalog.
+func openDirectory(name string, allowed referenceKind) (*source, error) {
 	fsys, done, err := OpenFolder(name)
 	if err != nil {
 		return nil, err
 	}
 
 	s := &source{kind: catalogDir, fsys: fsys, close: done}
-	if isDir(fsys, "manifests") && isDir(fsys, "metadata") {
+	if containsDirectory(fsys, "manifests") && containsDirectory(fsys, "metadata") {
 		s.kind = bundleDir
 	}
 
@@ -111,23 +113,23 @@ func openDir(name string, allowed kind) (*source, error) {
 	case allowed&s.kind != 0:
 		return s, nil
 	case s.kind == bundleDir:
-		err = fmt.Errorf("cannot render bundle directory %q: %w", name, errNotAllowed)
+		err = fmt.Errorf("cannot render bundle directory %q: %w", name, errKindNotAllowed)
 	default:
-		err = fmt.Errorf("cannot render declarative config directory: %w", errNotAllowed)
+		err = fmt.Errorf("cannot render declarative config directory: %w", errKindNotAllowed)
 	}
 
 	done()
 	return nil, err
 }
 
-func isDir(fsys fs.FS, name string) bool {
+func containsDirectory(fsys fs.FS, name string) bool {
 	info, err := fs.Stat(fsys, name)
 	return err == nil && info.IsDir()
 }
 
-// openImage pulls an image and opens what its labels say that it holds.
-func openImage(ctx context.Context, registry Registry, ref string, allowed kind) (*source, error) {
-	if err := checkReference(ref); err != nil {
+// openImageReference pulls an image and opens the content that its labels declare.
+func openImageReference(ctx context.Context, registry Registry, ref string, allowed referenceKind) (*source, error) {
+	if err := validateImageReference(ref); err != nil {
 		return nil, &report.Error{
 			Object: fmt.Sprintf("failed to pull image %q", ref), Err: err,
 			Advice: "name a folder that exists, or an image as registry/repository:tag or registry/repository@sha256:digest",
@@ -137,19 +139,19 @@ func openImage(ctx context.Context, registry Registry, ref string, allowed kind)
 	client := registry.Client(ref)
 	pulled, err := client.Pull(ctx, ref)
 	if err != nil {
-		return nil, pullError(ref, err)
+		return nil, newPullError(ref, err)
 	}
 
 	defer func() { _ = pulled.Close() }() // everything has been read and verified
-	s, prefix, err := classify(ref, pulled.Labels, allowed)
+	s, prefix, err := classifyImage(ref, pulled.Labels, allowed)
 	if err != nil {
 		return nil, err
 	}
 
 	if s.kind == databaseImage {
-		s.database, s.close, err = pulledDatabase(ctx, registry, client, pulled, prefix)
+		s.database, s.close, err = unpackDatabase(ctx, registry, client, pulled, prefix)
 	} else {
-		s.fsys, s.close, err = registry.files(ctx, client, pulled, prefix)
+		s.fsys, s.close, err = registry.unpackFiles(ctx, client, pulled, prefix)
 	}
 
 	if err != nil {
@@ -159,9 +161,9 @@ func openImage(ctx context.Context, registry Registry, ref string, allowed kind)
 	return s, nil
 }
 
-// pulledDatabase writes the SQLite file of an image to disk, where it can be opened. The
-// returned function removes it.
-func pulledDatabase(ctx context.Context, registry Registry, client *image.Client, pulled *image.Image, location string) (string, func(), error) {
+// unpackDatabase writes the SQLite file of an image to a temporary folder, because SQLite
+// opens only files. The returned function removes it.
+func unpackDatabase(ctx context.Context, registry Registry, client *image.Client, pulled *image.Image, location string) (string, func(), error) {
 	dir, err := os.MkdirTemp("", "mainstay-database-")
 	if err != nil {
 		return "", nil, err
@@ -177,8 +179,8 @@ func pulledDatabase(ctx context.Context, registry Registry, client *image.Client
 	return name, remove, nil
 }
 
-// pullError says that an image was not pulled, naming it once.
-func pullError(ref string, err error) error {
+// newPullError returns an error for a failed pull that names the image only once.
+func newPullError(ref string, err error) error {
 	text := err.Error()
 	var failed *image.Error
 	if errors.As(err, &failed) {
@@ -187,25 +189,26 @@ func pullError(ref string, err error) error {
 	return &report.Reworded{Text: fmt.Sprintf("failed to pull image %q: %s", ref, text), Cause: err}
 }
 
-// classify tells what an image holds, and below which path.
-func classify(ref string, labels map[string]string, allowed kind) (*source, string, error) {
+// classifyImage returns the kind of an image and the path of its content, according to its
+// labels.
+func classifyImage(ref string, labels map[string]string, allowed referenceKind) (*source, string, error) {
 	database, isDatabase := labels[indexdb.LabelDatabase]
 	configs, isCatalog := labels[image.LabelConfigs]
 	_, isBundle := labels[bundle.KeyPackage]
 	switch {
 	case isDatabase && !isCatalog:
 		if allowed&databaseImage == 0 {
-			return nil, "", fmt.Errorf("cannot render index image: %w", errNotAllowed)
+			return nil, "", fmt.Errorf("cannot render index image: %w", errKindNotAllowed)
 		}
 		return &source{kind: databaseImage}, path.Clean("/" + database), nil
 	case isCatalog:
 		if allowed&catalogImage == 0 {
-			return nil, "", fmt.Errorf("cannot render declarative config image: %w", errNotAllowed)
+			return nil, "", fmt.Errorf("cannot render declarative config image: %w", errKindNotAllowed)
 		}
 		return &source{kind: catalogImage}, configs, nil
 	case isBundle:
 		if allowed&bundleImage == 0 {
-			return nil, "", fmt.Errorf("cannot render bundle image: %w", errNotAllowed)
+			return nil, "", fmt.Errorf("cannot render bundle image: %w", errKindNotAllowed)
 		}
 		return &source{kind: bundleImage, image: ref, labels: labels}, "/", nil
 	case len(labels) == 0:
@@ -220,8 +223,8 @@ func classify(ref string, labels map[string]string, allowed kind) (*source, stri
 	return nil, "", fmt.Errorf("render %q: image type could not be determined, found labels%s", ref, pairs.String())
 }
 
-// metas yields the blobs of a catalog. The first error ends it.
-func (s *source) metas(ctx context.Context, progress report.Progress) iter.Seq2[fbc.Meta, error] {
+// readCatalogBlobs yields the blobs of a catalog. It stops at the first error.
+func (s *source) readCatalogBlobs(ctx context.Context, progress report.Progress) iter.Seq2[fbc.Meta, error] {
 	var blobs iter.Seq2[fbc.Meta, error]
 	if s.fsys != nil {
 		blobs = fbc.Walk(s.fsys, fbc.Limits{})
@@ -242,11 +245,11 @@ func (s *source) metas(ctx context.Context, progress report.Progress) iter.Seq2[
 	}
 }
 
-// model returns a catalog as the rules see it, which it must keep.
-func (s *source) model(ctx context.Context, progress report.Progress) (*fbc.Model, error) {
+// loadCatalogModel loads a catalog and validates it.
+func (s *source) loadCatalogModel(ctx context.Context, progress report.Progress) (*fbc.Model, error) {
 	if s.fsys != nil {
 		model, err := fbc.LoadModelFS(s.fsys, fbc.Limits{})
 		return model, errors.Join(ctx.Err(), err)
 	}
-	return fbc.LoadModel(s.metas(ctx, progress))
+	return fbc.LoadModel(s.readCatalogBlobs(ctx, progress))
 }

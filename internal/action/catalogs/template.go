@@ -13,24 +13,25 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/upgradegraph"
 )
 
-// RenderTemplate makes a catalog from a template.
+// RenderTemplate renders a catalog from a template.
 type RenderTemplate struct {
 	Registry Registry
 	Progress report.Progress
 
-	// Type of the template. Empty means that the template says it.
+	// Type is the type of the template. Empty means that it is detected from the template.
 	Type template.Type
 	// Input is the template.
 	Input io.Reader
-	// Migration is the last change that is made to the bundles that are read from images.
-	// Empty means none.
+	// Migration is the last migration that is applied to bundles from images. Empty means
+	// none.
 	Migration bundle.Migration
-	// Format is how the catalog is written. Mermaid writes its graph instead.
+	// Format is the output format. If Mermaid is set, the upgrade graph is written instead
+	// of the catalog.
 	Format  fbc.Format
 	Mermaid bool
 }
 
-// Run reads the template and the images that it names, and writes the catalog.
+// Run reads the template and its bundle images and writes the catalog.
 func (a *RenderTemplate) Run(ctx context.Context, w io.Writer) error {
 	input, err := template.ReadInput(a.Input)
 	if err != nil {
@@ -44,26 +45,26 @@ func (a *RenderTemplate) Run(ctx context.Context, w io.Writer) error {
 		}
 	}
 
-	renderer := &bundleRenderer{registry: a.Registry, progress: &lanes{to: a.Progress}, last: a.Migration}
+	renderer := &bundleRenderer{registry: a.Registry, progress: &sharedProgress{target: a.Progress}, lastMigration: a.Migration}
 	metas, err := template.Render(ctx, kind, input, renderer)
 	if err != nil {
 		return fmt.Errorf("rendering template: %w", err)
 	}
 
 	if a.Mermaid {
-		edges := graphs{}
+		edges := packageGraphs{}
 		for _, meta := range metas {
-			if err := edges.add(meta); err != nil {
+			if err := edges.addBlob(meta); err != nil {
 				return err
 			}
 		}
-		return edges.draw(w, upgradegraph.Mermaid{V0Semantics: true}, a.Progress)
+		return edges.writeDrawings(w, upgradegraph.Mermaid{V0Semantics: true}, a.Progress)
 	}
 
 	return WriteMetas(ctx, metas, a.Format, a.Progress, w)
 }
 
-// WriteMetas writes blobs that stand in no file as a catalog.
+// WriteMetas writes blobs that are not from catalog files as a catalog.
 func WriteMetas(ctx context.Context, metas []fbc.Meta, format fbc.Format, progress report.Progress, w io.Writer) error {
 	index := fbc.NewIndex(fbc.Limits{})
 	for _, meta := range metas {
@@ -71,35 +72,35 @@ func WriteMetas(ctx context.Context, metas []fbc.Meta, format fbc.Format, progre
 			return err
 		}
 	}
-	return writeIndex(ctx, index, format, bundle.MigrateNone, progress, w)
+	return writeCatalogIndex(ctx, index, format, bundle.MigrateNone, progress, w)
 }
 
-// bundleRenderer reads bundles from their images, for templates: several at once.
+// bundleRenderer renders bundle images for templates. It may be used concurrently.
 type bundleRenderer struct {
-	registry Registry
-	progress *lanes
-	last     bundle.Migration
+	registry      Registry
+	progress      *sharedProgress
+	lastMigration bundle.Migration
 }
 
-// Render returns the bundle of an image.
+// Render implements template.Renderer. It returns the bundle of an image.
 func (r *bundleRenderer) Render(ctx context.Context, image string) ([]template.Bundle, error) {
-	b, err := r.render(ctx, image)
+	b, err := r.renderBundle(ctx, image)
 	if err != nil {
 		return nil, fmt.Errorf("render reference %q: %w", image, err)
 	}
 	return []template.Bundle{b}, nil
 }
 
-func (r *bundleRenderer) render(ctx context.Context, image string) (template.Bundle, error) {
-	progress, end := r.progress.add()
+func (r *bundleRenderer) renderBundle(ctx context.Context, image string) (template.Bundle, error) {
+	progress, end := r.progress.addProgressLane()
 	defer end()
-	s, err := openSource(ctx, r.registry, progress, image, bundleImage)
+	s, err := openReference(ctx, r.registry, progress, image, bundleImage)
 	if err != nil {
 		return template.Bundle{}, err
 	}
 
 	defer s.close()
-	blob, err := readBundle(s, image, nil, progress)
+	blob, err := readBundleBlob(s, image, nil, progress)
 	if err != nil {
 		return template.Bundle{}, err
 	}
@@ -108,7 +109,7 @@ func (r *bundleRenderer) render(ctx context.Context, image string) (template.Bun
 	if err != nil {
 		return template.Bundle{}, err
 	}
-	if err := tidy(r.last)(blob); err != nil {
+	if err := newBundleMigrator(r.lastMigration)(blob); err != nil {
 		return template.Bundle{}, err
 	}
 
@@ -116,13 +117,13 @@ func (r *bundleRenderer) render(ctx context.Context, image string) (template.Bun
 	return template.Bundle{Blob: meta, CSV: csv}, nil
 }
 
-// ConvertTemplate makes a template from a catalog.
+// ConvertTemplate converts a catalog to a template.
 type ConvertTemplate struct {
-	// Type of the template.
+	// Type is the type of the template.
 	Type template.Type
 	// Input is the catalog, a stream of JSON or YAML.
 	Input io.Reader
-	// Format is how the template is written.
+	// Format is the output format.
 	Format fbc.Format
 }
 

@@ -10,17 +10,16 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action/report"
 )
 
-// UnpackBundle writes what an image of a bundle has into a folder.
+// UnpackBundle writes the files of a bundle image into a folder.
 type UnpackBundle struct {
 	Registry Registry
 	Progress report.Progress
 
-	// Ref is the image.
+	// Ref is the reference of the image.
 	Ref string
-	// Dir is the folder. It is made; what is there and has a name of the image's is
-	// replaced.
+	// Dir is the output folder. It is created if necessary. Existing files are overwritten.
 	Dir string
-	// Check refuses bundles before anything is written. Nil takes all.
+	// Check refuses invalid bundles before anything is written. Nil accepts all.
 	Check func(fs.FS) error
 }
 
@@ -33,7 +32,7 @@ func (a *UnpackBundle) Run(ctx context.Context) error {
 		return err
 	}
 
-	fsys, done, err := pullAll(ctx, a.Registry, a.Progress, a.Ref)
+	fsys, done, err := pullImageFiles(ctx, a.Registry, a.Progress, a.Ref)
 	if err != nil {
 		return err
 	}
@@ -45,5 +44,5 @@ func (a *UnpackBundle) Run(ctx context.Context) error {
 		}
 	}
 
-	return copyTree(fsys, ".", a.Dir)
+	return copyFileTree(fsys, ".", a.Dir)
 }

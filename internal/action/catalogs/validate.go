@@ -11,14 +11,14 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// Validate checks a file-based catalog.
+// Validate validates a file-based catalog.
 type Validate struct {
 	// Dir is the folder of the catalog.
 	Dir string
 }
 
-// Run checks the catalog against all rules of file-based catalogs. What is wrong with it
-// is an *fbc.TreeError, which has all of it. A folder without files is a valid catalog.
+// Run validates the catalog against all rules of file-based catalogs. It returns all
+// violations as one *fbc.TreeError. A folder without files is a valid catalog.
 func (a *Validate) Run(ctx context.Context) error {
 	info, err := os.Stat(a.Dir)
 	if err != nil {
@@ -38,8 +38,8 @@ func (a *Validate) Run(ctx context.Context) error {
 	return errors.Join(ctx.Err(), err)
 }
 
-// CheckContent checks a catalog that is to be built into an image, which has to hold
-// something. The object names it in errors.
+// CheckContent validates a catalog that is to be built into an image, which must not be
+// empty. Errors name the object.
 func CheckContent(ctx context.Context, fsys fs.FS, object string) error {
 	model, err := fbc.LoadModelFS(fsys, fbc.Limits{})
 	if err == nil && len(model.Packages) == 0 {
@@ -49,7 +49,7 @@ func CheckContent(ctx context.Context, fsys fs.FS, object string) error {
 		return ctx.Err()
 	}
 	if err != nil {
-		return &report.Error{Object: object, Err: err, Advice: "correct what is named"}
+		return &report.Error{Object: object, Err: err, Advice: "correct the catalog"}
 	}
 
 	return nil

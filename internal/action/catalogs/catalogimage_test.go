@@ -18,22 +18,22 @@ import (
 	imgspecv1 "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// layout is an image that was written as an OCI layout.
-type layout struct {
+// writtenLayout is an image that was read from an OCI layout.
+type writtenLayout struct {
 	config imgspecv1.Image
-	// files are those of all layers, by name.
+	// files are the files of all layers, by name.
 	files map[string]string
 }
 
-func readLayout(t *testing.T, dir string) layout {
+func readLayout(t *testing.T, dir string) writtenLayout {
 	t.Helper()
 	var index imgspecv1.Index
-	decode(t, filepath.Join(dir, "index.json"), &index)
+	decodeJSONFile(t, filepath.Join(dir, "index.json"), &index)
 	blob := func(d imgspecv1.Descriptor) string { return filepath.Join(dir, "blobs/sha256", d.Digest.Encoded()) }
 	var manifest imgspecv1.Manifest
-	decode(t, blob(index.Manifests[0]), &manifest)
-	l := layout{files: map[string]string{}}
-	decode(t, blob(manifest.Config), &l.config)
+	decodeJSONFile(t, blob(index.Manifests[0]), &manifest)
+	l := writtenLayout{files: map[string]string{}}
+	decodeJSONFile(t, blob(manifest.Config), &l.config)
 	for _, layer := range manifest.Layers {
 		data, err := os.ReadFile(blob(layer))
 		if err != nil {
@@ -67,7 +67,7 @@ func readLayout(t *testing.T, dir string) layout {
 	return l
 }
 
-func decode(t *testing.T, name string, into any) {
+func decodeJSONFile(t *testing.T, name string, into any) {
 	t.Helper()
 	data, err := os.ReadFile(name)
 	if err != nil {
@@ -78,8 +78,8 @@ func decode(t *testing.T, name string, into any) {
 	}
 }
 
-// aCatalog writes a valid catalog and gives its text.
-func aCatalog(t *testing.T, dir string) string {
+// writeValidCatalog writes a valid catalog and returns its text.
+func writeValidCatalog(t *testing.T, dir string) string {
 	t.Helper()
 	text := `{"schema":"olm.package","name":"kettle","defaultChannel":"x"}
 {"schema":"olm.channel","package":"kettle","name":"x","entries":[{"name":"kettle.v1"}]}
@@ -91,12 +91,12 @@ func aCatalog(t *testing.T, dir string) string {
 	return text
 }
 
-// An image that nothing else is named for has the program, which serves the catalog.
+// An image without a base image contains the program, which serves the catalog.
 func TestCatalogImage(t *testing.T) {
 	catalog, out := t.TempDir(), t.TempDir()
-	text := aCatalog(t, catalog)
+	text := writeValidCatalog(t, catalog)
 	binaryFile := filepath.Join(out, "opm")
-	elfFile := program(t, elf.EM_S390, binary.ByteOrder(binary.BigEndian), elf.ELFDATA2MSB, elf.PT_LOAD)
+	elfFile := newELFProgram(t, elf.EM_S390, binary.ByteOrder(binary.BigEndian), elf.ELFDATA2MSB, elf.PT_LOAD)
 	if err := os.WriteFile(binaryFile, elfFile, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -124,10 +124,10 @@ func TestCatalogImage(t *testing.T) {
 	}
 }
 
-// An image on scratch has the catalog and nothing that serves it.
+// An image on scratch contains the catalog and no program.
 func TestCatalogImageFromScratch(t *testing.T) {
 	catalog, out := t.TempDir(), t.TempDir()
-	aCatalog(t, catalog)
+	writeValidCatalog(t, catalog)
 	build := CatalogImage{Dir: catalog, Base: "scratch", Delivery: Delivery{Layout: filepath.Join(out, "layout")}}
 	if _, err := build.Run(t.Context()); err != nil {
 		t.Fatal(err)
@@ -139,10 +139,10 @@ func TestCatalogImageFromScratch(t *testing.T) {
 	}
 }
 
-// What cannot be the program of an image is refused, with what to do.
+// A file that cannot be the program of an image is refused with advice.
 func TestCatalogImageNeedsAProgram(t *testing.T) {
 	catalog, out := t.TempDir(), t.TempDir()
-	aCatalog(t, catalog)
+	writeValidCatalog(t, catalog)
 	build := CatalogImage{Dir: catalog, Program: filepath.Join(catalog, "index.json"), Delivery: Delivery{Layout: filepath.Join(out, "layout")}}
 	if _, err := build.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "no 64-bit Linux program") {
 		t.Errorf("error %v", err)
