@@ -26,7 +26,7 @@ func serverError(object string, err error) error {
 		e.Err = &report.Reworded{Text: "the cluster does not know the kind", Cause: err}
 		e.Advice = "install Mainstay with 'mainstay install', or choose another cluster with --context"
 	case apierrors.IsForbidden(err):
-		e.Advice = "ask an administrator of the cluster for the right, or choose another user with --context"
+		e.Advice = "ask an administrator of the cluster for the permission, or choose another user with --context"
 	case apierrors.IsUnauthorized(err):
 		e.Advice = "log in to the cluster again, or choose another user with --context"
 	case apierrors.IsInvalid(err):

@@ -82,7 +82,7 @@ func (s *Source) fetch(ctx context.Context) ([]byte, error) {
 	defer cancel()
 	address, err := url.Parse(s.Location)
 	if err != nil {
-		return nil, &report.Error{Object: s.name(), Err: errors.New("the address is no URL")}
+		return nil, &report.Error{Object: s.name(), Err: errors.New("the address is not a URL")}
 	}
 
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address.JoinPath("api", "v1", "alerts").String(), nil)

@@ -12,26 +12,26 @@ import (
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 )
 
-// SplitNames returns the names in a list with commas. Empty items are none.
+// SplitNames splits a comma-separated list. It skips empty items.
 func SplitNames(list string) []string {
 	return slices.DeleteFunc(strings.Split(list, ","), func(name string) bool { return name == "" })
 }
 
-// Accept changes which risks of conditional updates the administrator accepts.
+// Accept changes which risks of conditional updates are accepted.
 type Accept struct {
-	// Client reaches the cluster.
+	// Client is the client of the cluster.
 	Client client.Client
-	// Risks are names of risks to accept; one that ends in - is not accepted any more.
+	// Risks are names of risks to accept. A name with the suffix "-" is removed.
 	Risks []string
-	// Replace accepts no others, Clear none at all.
+	// Replace removes all risks that are not named. Clear removes all risks.
 	Replace, Clear bool
 }
 
-// Validate finds faults that do not depend on the cluster.
+// Validate checks the options that do not depend on the cluster.
 func (a *Accept) Validate() error {
 	switch {
 	case a.Replace && a.Clear:
-		return errors.New("--replace and --clear exclude each other")
+		return errors.New("--replace and --clear are mutually exclusive")
 	case a.Clear && len(a.Risks) > 0:
 		return errors.New("--clear takes no risks")
 	case !a.Clear && len(a.Risks) == 0:
@@ -42,11 +42,11 @@ func (a *Accept) Validate() error {
 		bare, minus := strings.CutSuffix(name, "-")
 		switch {
 		case bare == "":
-			return fmt.Errorf("%q is no name of a risk", name)
+			return fmt.Errorf("%q is not the name of a risk", name)
 		case minus && a.Replace:
-			return fmt.Errorf("--replace accepts what is named alone: leave out %s", name)
+			return fmt.Errorf("--replace accepts only the named risks: leave out %s", name)
 		case minus && slices.Contains(a.Risks, bare):
-			return fmt.Errorf("%s is both accepted and taken back", bare)
+			return fmt.Errorf("%s is both accepted and removed", bare)
 		}
 	}
 
@@ -64,7 +64,7 @@ func (a *Accept) Run(ctx context.Context) (*Outcome, error) {
 		return nil, err
 	}
 
-	names, changed := a.decide(AcceptedRisks(cv))
+	names, changed := a.mergeRisks(AcceptedRisks(cv))
 	if !changed {
 		return &Outcome{Message: "info: Accept risks are not changed"}, nil
 	}
@@ -79,27 +79,27 @@ func (a *Accept) Run(ctx context.Context) (*Outcome, error) {
 		update.AcceptRisks = append(update.AcceptRisks, configv1.AcceptRisk{Name: name})
 	}
 
-	if len(names) == 0 && !isTarget(update) {
+	if len(names) == 0 && !namesRelease(update) {
 		update = nil // an update that names neither a release nor risks is not valid
 	}
 
 	outcome := &Outcome{Changed: true, Message: fmt.Sprintf("info: Accept risks are [%s]", strings.Join(names, ", "))}
-	return outcome, write(ctx, a.Client, cv, desired(update))
+	return outcome, patchSpec(ctx, a.Client, cv, desiredUpdatePatch(update))
 }
 
-// AcceptedRisks are the names of the risks that are accepted, in order.
+// AcceptedRisks returns the sorted names of the accepted risks.
 func AcceptedRisks(cv *configv1.ClusterVersion) []string {
 	var names []string
-	for _, risk := range risks(cv) {
+	for _, risk := range acceptedRisks(cv) {
 		names = append(names, risk.Name)
 	}
 	slices.Sort(names)
 	return names
 }
 
-// decide returns the names of the risks that are accepted then, in order, and whether they
-// are others than before.
-func (a *Accept) decide(before []string) (names []string, changed bool) {
+// mergeRisks returns the sorted names of the risks after the change, and whether they
+// differ from before.
+func (a *Accept) mergeRisks(before []string) (names []string, changed bool) {
 	if !a.Clear && !a.Replace {
 		names = slices.Clone(before)
 	}

@@ -10,13 +10,13 @@ import (
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 )
 
-// Channel chooses the channel of updates that the cluster follows.
+// Channel sets the update channel of the cluster.
 type Channel struct {
-	// Client reaches the cluster.
+	// Client is the client of the cluster.
 	Client client.Client
-	// Name of the channel. Empty follows none.
+	// Name is the name of the channel. Empty removes the channel.
 	Name string
-	// AllowExplicit also takes a channel that the cluster's release is not known to be in.
+	// AllowExplicit allows a channel that does not list the cluster's release.
 	AllowExplicit bool
 }
 
@@ -27,15 +27,16 @@ func (a *Channel) Run(ctx context.Context) (*Outcome, error) {
 		return nil, err
 	}
 
-	outcome, err := a.decide(cv)
+	outcome, err := a.decideChannel(cv)
 	if err != nil || !outcome.Changed {
 		return outcome, err
 	}
 
-	return outcome, write(ctx, a.Client, cv, map[string]any{"channel": a.Name})
+	return outcome, patchSpec(ctx, a.Client, cv, map[string]any{"channel": a.Name})
 }
 
-func (a *Channel) decide(cv *configv1.ClusterVersion) (*Outcome, error) {
+// decideChannel returns the outcome of the request, or an error if it is refused.
+func (a *Channel) decideChannel(cv *configv1.ClusterVersion) (*Outcome, error) {
 	known, now := cv.Status.Desired.Channels, cv.Spec.Channel
 	outcome := &Outcome{Changed: true}
 	switch {
@@ -46,7 +47,7 @@ func (a *Channel) decide(cv *configv1.ClusterVersion) (*Outcome, error) {
 	case a.Name == "":
 		if !a.AllowExplicit && slices.Contains(known, now) {
 			return nil, fmt.Errorf("you are requesting to clear the update channel. The current channel %q is one of the available channels %s, "+
-				"you must pass --allow-explicit-channel to continue", now, channelList(known))
+				"you must pass --allow-explicit-channel to continue", now, formatChannels(known))
 		}
 		outcome.Message = "Cleared the update channel"
 		outcome.Warnings = append(outcome.Warnings, fmt.Sprintf("Clearing channel %q; cluster will no longer request available update recommendations.", now))
@@ -57,10 +58,10 @@ func (a *Channel) decide(cv *configv1.ClusterVersion) (*Outcome, error) {
 		outcome.Warnings = append(outcome.Warnings, fmt.Sprintf("No channels known to be compatible with the current version %q; unable to validate %q. Setting the update channel to %q anyway.",
 			cv.Status.Desired.Version, a.Name, a.Name))
 	case !a.AllowExplicit:
-		return nil, fmt.Errorf("the requested channel %q is not one of the available channels %s, you must pass --allow-explicit-channel to continue", a.Name, channelList(known))
+		return nil, fmt.Errorf("the requested channel %q is not one of the available channels %s, you must pass --allow-explicit-channel to continue", a.Name, formatChannels(known))
 	default:
 		outcome.Warnings = append(outcome.Warnings, fmt.Sprintf("The requested channel %q is not one of the available channels %s. You have used --allow-explicit-channel to proceed anyway. Setting the update channel to %q.",
-			a.Name, channelList(known), a.Name))
+			a.Name, formatChannels(known), a.Name))
 	}
 
 	outcome.Message = fmt.Sprintf("Cluster channel is now %s", a.Name)

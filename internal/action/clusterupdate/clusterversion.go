@@ -19,10 +19,10 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action/report"
 )
 
-// object is what errors call the ClusterVersion.
-const object = `clusterversion "version"`
+// clusterVersionObject is the name of the ClusterVersion in errors.
+const clusterVersionObject = `clusterversion "version"`
 
-// Read reads the ClusterVersion.
+// Read returns the ClusterVersion of the cluster.
 func Read(ctx context.Context, c client.Reader) (*configv1.ClusterVersion, error) {
 	cv := &configv1.ClusterVersion{}
 	err := c.Get(ctx, client.ObjectKey{Name: configv1.ClusterVersionName}, cv)
@@ -31,28 +31,28 @@ func Read(ctx context.Context, c client.Reader) (*configv1.ClusterVersion, error
 		return cv, nil
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
 		return nil, &report.Error{
-			Object: object,
+			Object: clusterVersionObject,
 			Err:    &report.Reworded{Text: "No cluster version information available - you must be connected to a cluster whose version is managed to fetch the current version", Cause: err},
-			Advice: "choose another cluster with --context, or have this one's version managed: see 'mainstay cluster init --help'",
+			Advice: "choose another cluster with --context, or let Mainstay manage the version of this one: see 'mainstay cluster init --help'",
 		}
 	case apierrors.IsForbidden(err):
-		return nil, &report.Error{Object: object, Err: err, Advice: "ask an administrator of the cluster for the right, or choose another user with --context"}
+		return nil, &report.Error{Object: clusterVersionObject, Err: err, Advice: "ask an administrator of the cluster for the permission, or choose another user with --context"}
 	}
 
-	return nil, &report.Error{Object: object, Err: err}
+	return nil, &report.Error{Object: clusterVersionObject, Err: err}
 }
 
-// write patches fields of spec.
-func write(ctx context.Context, c client.Client, cv *configv1.ClusterVersion, spec map[string]any) error {
+// patchSpec writes fields of the spec of the ClusterVersion as a merge patch.
+func patchSpec(ctx context.Context, c client.Client, cv *configv1.ClusterVersion, spec map[string]any) error {
 	patch, err := json.Marshal(map[string]any{"spec": spec})
 	if err != nil {
 		return err
 	}
 
 	if err := c.Patch(ctx, cv.DeepCopy(), client.RawPatch(types.MergePatchType, patch)); err != nil {
-		e := &report.Error{Object: object, Err: err}
+		e := &report.Error{Object: clusterVersionObject, Err: err}
 		if apierrors.IsForbidden(err) {
-			e.Advice = "ask an administrator of the cluster for the right, or choose another user with --context"
+			e.Advice = "ask an administrator of the cluster for the permission, or choose another user with --context"
 		}
 		return e
 	}
@@ -60,9 +60,9 @@ func write(ctx context.Context, c client.Client, cv *configv1.ClusterVersion, sp
 	return nil
 }
 
-// desired is the part of a patch that makes spec.desiredUpdate what is given: what is not
-// set is taken away.
-func desired(update *configv1.Update) map[string]any {
+// desiredUpdatePatch returns the part of a merge patch that sets spec.desiredUpdate to
+// update. Fields that are not set are removed.
+func desiredUpdatePatch(update *configv1.Update) map[string]any {
 	if update == nil {
 		return map[string]any{"desiredUpdate": nil}
 	}
@@ -84,21 +84,21 @@ func desired(update *configv1.Update) map[string]any {
 	return map[string]any{"desiredUpdate": fields}
 }
 
-// finding is what a condition says.
-type finding struct{ status, reason, message string }
+// conditionSummary is the content of a condition.
+type conditionSummary struct{ status, reason, message string }
 
-// String returns reason and message, each in a line of its own; further lines of the message
-// are indented as well.
-func (f *finding) String() string {
+// String returns reason and message on a line each. Further lines of the message are
+// indented too.
+func (f *conditionSummary) String() string {
 	return "  Reason: " + f.reason + "\n  Message: " + Indent(f.message)
 }
 
-// Indent moves all lines but the first two places to the right. Empty ones stay so.
+// Indent indents all lines except the first by two spaces. Empty lines remain empty.
 func Indent(text string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(text, "\n", "\n  "), "\n  \n", "\n\n")
 }
 
-// Condition finds a condition of a ClusterVersion or a ClusterOperator; nil when it is not there.
+// Condition returns the condition of a type, or nil if it does not exist.
 func Condition(conditions []configv1.ClusterOperatorStatusCondition, name string) *configv1.ClusterOperatorStatusCondition {
 	at := slices.IndexFunc(conditions, func(c configv1.ClusterOperatorStatusCondition) bool { return c.Type == name })
 	if at < 0 {
@@ -107,24 +107,26 @@ func Condition(conditions []configv1.ClusterOperatorStatusCondition, name string
 	return &conditions[at]
 }
 
-func findingOf(cv *configv1.ClusterVersion, name string) *finding {
+// findCondition returns a condition of the ClusterVersion, or nil if it does not exist.
+func findCondition(cv *configv1.ClusterVersion, name string) *conditionSummary {
 	c := Condition(cv.Status.Conditions, name)
 	if c == nil {
 		return nil
 	}
-	return &finding{string(c.Status), c.Reason, c.Message}
+	return &conditionSummary{string(c.Status), c.Reason, c.Message}
 }
 
-// unretrieved says why the update service could not be asked; nil when it could.
-func unretrieved(cv *configv1.ClusterVersion) *finding {
-	if f := findingOf(cv, configv1.ClusterVersionRetrievedUpdates); f != nil && f.status != string(metav1.ConditionTrue) {
+// updateServiceFailure returns the condition RetrievedUpdates if it is not true, and nil
+// otherwise.
+func updateServiceFailure(cv *configv1.ClusterVersion) *conditionSummary {
+	if f := findCondition(cv, configv1.ClusterVersionRetrievedUpdates); f != nil && f.status != string(metav1.ConditionTrue) {
 		return f
 	}
 	return nil
 }
 
-// NotRecommended returns the conditional updates that are not recommended for the cluster, or
-// of which that is not known, the highest version first.
+// NotRecommended returns the conditional updates whose condition Recommended is not true,
+// the highest version first.
 func NotRecommended(cv *configv1.ClusterVersion) []configv1.ConditionalUpdate {
 	var found []configv1.ConditionalUpdate
 	for _, update := range cv.Status.ConditionalUpdates {
@@ -139,8 +141,8 @@ func NotRecommended(cv *configv1.ClusterVersion) []configv1.ConditionalUpdate {
 	return found
 }
 
-// RecommendedOf is the condition of a conditional update that tells whether it is recommended for
-// the cluster. One that has none yet is unknown.
+// RecommendedOf returns the condition Recommended of a conditional update. Its status is
+// Unknown if the condition does not exist yet.
 func RecommendedOf(update configv1.ConditionalUpdate) metav1.Condition {
 	if c := meta.FindStatusCondition(update.Conditions, configv1.ConditionalUpdateRecommended); c != nil {
 		return *c
@@ -148,14 +150,14 @@ func RecommendedOf(update configv1.ConditionalUpdate) metav1.Condition {
 	return metav1.Condition{Status: metav1.ConditionUnknown, Reason: "NotEvaluated", Message: "whether its risks apply to this cluster is not known yet"}
 }
 
-// Recommended returns the updates without risks that apply, the highest version first.
+// Recommended returns the updates without applicable risks, the highest version first.
 func Recommended(cv *configv1.ClusterVersion) []configv1.Release {
 	found := slices.Clone(cv.Status.AvailableUpdates)
 	slices.SortStableFunc(found, func(a, b configv1.Release) int { return compareVersions(b.Version, a.Version) })
 	return found
 }
 
-// compareVersions orders versions; texts that are none come first.
+// compareVersions compares two versions. Texts that are not semantic versions sort first.
 func compareVersions(a, b string) int {
 	left, errLeft := semver.Parse(a)
 	right, errRight := semver.Parse(b)
@@ -171,5 +173,5 @@ func compareVersions(a, b string) int {
 	return left.Compare(right)
 }
 
-// channelList joins the names of channels.
-func channelList(names []string) string { return fmt.Sprintf("(%s)", strings.Join(names, ", ")) }
+// formatChannels returns the names of channels as a list in parentheses.
+func formatChannels(names []string) string { return fmt.Sprintf("(%s)", strings.Join(names, ", ")) }

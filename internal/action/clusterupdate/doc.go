@@ -1,7 +1,7 @@
-// Package clusterupdate is what administrators do with the version of a cluster: ask for an
-// update, take it back, choose a channel, accept risks, roll back, and see how far an update
-// is.
+// Package clusterupdate implements what administrators do with the version of a cluster:
+// request an update, cancel it, choose a channel, accept risks, roll back, and list the
+// recommended updates.
 //
-// What is asked for and whether it is let through is decided by functions of the
-// ClusterVersion alone; operations read it, decide, and write one patch.
+// Operations read the ClusterVersion, decide, and write one patch. The decisions are pure
+// functions of the ClusterVersion.
 package clusterupdate

@@ -8,9 +8,9 @@ import (
 	"github.com/distribution/reference"
 )
 
-// validateImage finds faults of the pull spec. A tag may mean another release tomorrow, so
-// that it takes --force.
-func (r *Request) validateImage() error {
+// validateTargetImage checks the pull spec. A tag requires --force because it may point to
+// another release later.
+func (r *Request) validateTargetImage() error {
 	const what = "--to-image must be a valid image pull spec: %w"
 	parsed, err := reference.Parse(r.ToImage)
 	if err != nil {

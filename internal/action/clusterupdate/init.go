@@ -19,20 +19,20 @@ import (
 
 var clusterIDPattern = regexp.MustCompile(configv1.ClusterIDPattern)
 
-// Init creates the ClusterVersion of a cluster that has none. The cluster-version-operator manages
-// the version of the cluster from then on.
+// Init creates the ClusterVersion of a cluster without one. The cluster-version-operator
+// then manages the version of the cluster.
 type Init struct {
-	// Client reaches the cluster.
+	// Client is the client of the cluster.
 	Client client.Client
-	// Channel is the channel of updates that the cluster follows. Empty: none.
+	// Channel is the update channel. Empty means none.
 	Channel string
-	// Upstream is the URL of the update service. Empty: the operator's default.
+	// Upstream is the URL of the update service. Empty means the operator's default.
 	Upstream string
-	// ClusterID tells the cluster from others: a UUID of version 4. Empty: a random one.
+	// ClusterID identifies the cluster: a UUID of version 4. Empty means a random one.
 	ClusterID string
 }
 
-// Validate finds faults that do not depend on the cluster.
+// Validate checks the options that do not depend on the cluster.
 func (a *Init) Validate() error {
 	if a.ClusterID != "" && !clusterIDPattern.MatchString(a.ClusterID) {
 		return fmt.Errorf("--cluster-id %q must be a random UUID (RFC 4122, version 4)", a.ClusterID)
@@ -43,15 +43,15 @@ func (a *Init) Validate() error {
 
 	address, err := url.Parse(a.Upstream)
 	if err != nil || address.Host == "" || address.Scheme != "https" && address.Scheme != "http" {
-		// The value may hold credentials, so it is not repeated.
+		// The error does not repeat the value, which may contain credentials.
 		return errors.New("--upstream must be a URL that begins with https:// or http://")
 	}
 
 	return nil
 }
 
-// ClusterVersion returns the ClusterVersion that Run creates. Without a cluster ID, each call returns
-// another one.
+// ClusterVersion returns the ClusterVersion that Run creates. Without a ClusterID, each
+// call returns a different one.
 func (a *Init) ClusterVersion() (*configv1.ClusterVersion, error) {
 	if err := a.Validate(); err != nil {
 		return nil, err
@@ -68,8 +68,8 @@ func (a *Init) ClusterVersion() (*configv1.ClusterVersion, error) {
 	}, nil
 }
 
-// Run creates the ClusterVersion, and returns it. One that exists is left as it is, which is an
-// error.
+// Run creates and returns the ClusterVersion. It returns an error if the ClusterVersion
+// exists.
 func (a *Init) Run(ctx context.Context) (*configv1.ClusterVersion, error) {
 	cv, err := a.ClusterVersion()
 	if err != nil {
@@ -82,17 +82,17 @@ func (a *Init) Run(ctx context.Context) (*configv1.ClusterVersion, error) {
 		return cv, nil
 	case apierrors.IsAlreadyExists(err):
 		return nil, &report.Error{
-			Object: object, Err: &report.Reworded{Text: "it exists already", Cause: err},
+			Object: clusterVersionObject, Err: &report.Reworded{Text: "it exists already", Cause: err},
 			Advice: "change it with 'mainstay cluster channel' or 'kubectl edit clusterversion version'",
 		}
 	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
 		return nil, &report.Error{
-			Object: object, Err: &report.Reworded{Text: "the cluster does not know the kind ClusterVersion", Cause: err},
+			Object: clusterVersionObject, Err: &report.Reworded{Text: "the cluster does not know the kind ClusterVersion", Cause: err},
 			Advice: "start cluster-version-operator first, which creates the kind: see 'mainstay run cluster-version-operator --help'",
 		}
 	case apierrors.IsForbidden(err):
-		return nil, &report.Error{Object: object, Err: err, Advice: "ask an administrator of the cluster for the right, or choose another user with --context"}
+		return nil, &report.Error{Object: clusterVersionObject, Err: err, Advice: "ask an administrator of the cluster for the permission, or choose another user with --context"}
 	}
 
-	return nil, &report.Error{Object: object, Err: err}
+	return nil, &report.Error{Object: clusterVersionObject, Err: err}
 }

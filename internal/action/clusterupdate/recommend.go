@@ -15,76 +15,77 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action/alerts"
 )
 
-// Recommend tells which updates there are and what is known to speak against each, in the
-// cluster and in the release.
+// Recommend lists the available updates and the known issues of each, in the cluster and in
+// the release.
 type Recommend struct {
-	// Client reaches the cluster.
+	// Client is the client of the cluster.
 	Client client.Client
-	// Alerts is where alerts are read.
+	// Alerts is the source of alerts.
 	Alerts alerts.Source
-	// Accept are the names of issues that are known and accepted.
+	// Accept are the names of accepted issues.
 	Accept []string
-	// Version leaves this one only. Empty: all.
+	// Version limits the result to one version. Empty means all.
 	Version string
 }
 
-// IssueFailing is the name of the issue that the cluster fails, or may fail, at what it is at.
+// IssueFailing is the name of the issue that the cluster is failing, or may be failing, at
+// its current version.
 const IssueFailing = configv1.ClusterVersionFailing
 
-// Recommendation is what can be said of a cluster's updates.
+// Recommendation is the result of Recommend.
 type Recommendation struct {
-	// ClusterVersion is what was read.
+	// ClusterVersion is the object that was read.
 	ClusterVersion *configv1.ClusterVersion `json:"-"`
 	// AlertsChecked reports whether alerts were read.
 	AlertsChecked bool `json:"alertsChecked"`
-	// Passed are the names of checks of the cluster that found nothing.
+	// Passed are the names of cluster checks without findings.
 	Passed []string `json:"passed,omitempty"`
-	// Concerns are what checks of the cluster found.
+	// Concerns are the findings of cluster checks.
 	Concerns []Concern `json:"concerns,omitempty"`
-	// UnknownAlerts are the alerts that fire and that no check knows, with their objects.
+	// UnknownAlerts are the firing alerts that no check covers, with their objects.
 	UnknownAlerts []string `json:"unknownAlerts,omitempty"`
-	// Minors are the updates, by minor version, the highest first.
+	// Minors are the updates by minor version, the highest first.
 	Minors []Minor `json:"minors"`
-	// Unaccepted are the names of issues that apply to an update to the version asked for, and
-	// are not accepted. Empty when no version was asked for.
+	// Unaccepted are the names of the issues that apply to an update to the requested
+	// version and are not accepted. It is empty if no version was requested.
 	Unaccepted []string `json:"unaccepted,omitempty"`
 }
 
-// Concern is something in the cluster that speaks against any update.
+// Concern is a state of the cluster that is a risk for any update.
 type Concern struct {
-	// Name says which check found it, and in what.
+	// Name contains the check and the alert.
 	Name string `json:"name"`
-	// Issue is the name by which it is accepted.
+	// Issue is the name by which the concern is accepted.
 	Issue string `json:"issue"`
-	// Reason in a word.
+	// Reason is a CamelCase word.
 	Reason string `json:"reason"`
-	// Message for people.
+	// Message is a description for people.
 	Message string `json:"message"`
 }
 
-// Minor holds the updates to one minor version.
+// Minor contains the updates to one minor version.
 type Minor struct {
-	// Version is major and minor, as in 1.4.
+	// Version is the major and minor version, such as 1.4.
 	Version string `json:"version"`
-	// Updates are ordered by version, the highest first.
+	// Updates are sorted by version, the highest first.
 	Updates []Option `json:"updates"`
 }
 
-// Option is an update that may be chosen.
+// Option is an available update.
 type Option struct {
 	Release configv1.Release `json:"release"`
-	// Recommended is False, or Unknown; empty for one without issues.
+	// Recommended is False or Unknown. It is empty for an update without issues.
 	Recommended metav1.ConditionStatus `json:"recommended,omitempty"`
-	// Reason and Message tell what is known of it. Both are empty for one without issues.
+	// Reason and Message describe the issues. Both are empty for an update without issues.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Issues are the names of known issues that apply to the cluster, or may, and are not
-	// accepted; Accepted are those that are.
+	// Issues are the names of known issues that apply or may apply to the cluster and are
+	// not accepted. Accepted are the names of the accepted ones.
 	Issues   []string `json:"issues,omitempty"`
 	Accepted []string `json:"accepted,omitempty"`
 }
 
-// Validate finds faults that do not depend on the cluster.
+// Validate checks the options that do not depend on the cluster.
 func (a *Recommend) Validate() error {
 	if a.Version == "" {
 		return nil
@@ -95,7 +96,7 @@ func (a *Recommend) Validate() error {
 	return nil
 }
 
-// Run reads the ClusterVersion and the alerts, and judges them.
+// Run reads the ClusterVersion and the alerts and evaluates them.
 func (a *Recommend) Run(ctx context.Context) (*Recommendation, error) {
 	if err := a.Validate(); err != nil {
 		return nil, err
@@ -111,19 +112,19 @@ func (a *Recommend) Run(ctx context.Context) (*Recommendation, error) {
 		return nil, err
 	}
 
-	r := &Recommendation{ClusterVersion: cv, AlertsChecked: a.Alerts.Location != "", Minors: minors(Options(cv, a.Accept))}
+	r := &Recommendation{ClusterVersion: cv, AlertsChecked: a.Alerts.Location != "", Minors: groupByMinorVersion(Options(cv, a.Accept))}
 	if r.AlertsChecked {
 		r.Passed, r.Concerns, r.UnknownAlerts = checkAlerts(firing)
 	}
 	if a.Version != "" {
-		return r, a.judge(r)
+		return r, a.filterVersion(r)
 	}
 
 	return r, nil
 }
 
-// judge leaves the version that is asked for, and finds what speaks against it.
-func (a *Recommend) judge(r *Recommendation) error {
+// filterVersion limits the result to the requested version and sets its unaccepted issues.
+func (a *Recommend) filterVersion(r *Recommendation) error {
 	for _, minor := range r.Minors {
 		i := slices.IndexFunc(minor.Updates, func(o Option) bool { return o.Release.Version == a.Version })
 		if i < 0 {
@@ -133,7 +134,7 @@ func (a *Recommend) judge(r *Recommendation) error {
 		minor.Updates = minor.Updates[i : i+1]
 		r.Minors = []Minor{minor}
 		issues := slices.Clone(minor.Updates[0].Issues)
-		if f := findingOf(r.ClusterVersion, IssueFailing); f != nil && f.status != string(metav1.ConditionFalse) {
+		if f := findCondition(r.ClusterVersion, IssueFailing); f != nil && f.status != string(metav1.ConditionFalse) {
 			issues = append(issues, IssueFailing)
 		}
 
@@ -149,15 +150,15 @@ func (a *Recommend) judge(r *Recommendation) error {
 	return fmt.Errorf("no update to %s available, so cannot display context for the requested release", a.Version)
 }
 
-// Options returns all updates, the highest version first. The issues named by accept are listed
-// as accepted. A cluster that reports Upgradeable=False has that as an issue of every update to
-// another minor version: the operator refuses those.
+// Options returns all updates, the highest version first. Issues that are named in accept
+// are listed as accepted. If the cluster reports Upgradeable=False, every update to another
+// minor version has that as an issue, because the operator refuses such updates.
 func Options(cv *configv1.ClusterVersion, accept []string) []Option {
 	var found []Option
-	blocked := upgradeableFalse(cv)
+	blocked := upgradeableCondition(cv)
 	add := func(o Option, risks []configv1.ConditionalUpdateRisk) {
 		if blocked != nil && isMinorUpdate(cv.Status.Desired.Version, o.Release.Version) {
-			addUpgradeable(&o, risks, blocked, accept)
+			addUpgradeableIssue(&o, risks, blocked, accept)
 		}
 		found = append(found, o)
 	}
@@ -169,7 +170,7 @@ func Options(cv *configv1.ClusterVersion, accept []string) []Option {
 	for _, update := range NotRecommended(cv) {
 		c := RecommendedOf(update)
 		o := Option{Release: update.Release, Recommended: c.Status, Reason: c.Reason, Message: c.Message}
-		for _, name := range issuesOf(update) {
+		for _, name := range updateIssues(update) {
 			if slices.Contains(accept, name) {
 				o.Accepted = append(o.Accepted, name)
 			} else {
@@ -183,9 +184,10 @@ func Options(cv *configv1.ClusterVersion, accept []string) []Option {
 	return found
 }
 
-// issuesOf are the names of the risks that apply to the cluster, or may. Where the operator does
-// not tell of each risk, it is the reason that it gives for all of them.
-func issuesOf(update configv1.ConditionalUpdate) []string {
+// updateIssues returns the names of the risks that apply, or may apply, to the cluster. If
+// the operator does not report each risk, it returns the reason of the condition
+// Recommended.
+func updateIssues(update configv1.ConditionalUpdate) []string {
 	var names []string
 	for _, risk := range update.Risks {
 		for _, c := range risk.Conditions {
@@ -203,8 +205,8 @@ func issuesOf(update configv1.ConditionalUpdate) []string {
 	return slices.Compact(names)
 }
 
-// minors groups updates that are in the order of their versions.
-func minors(options []Option) []Minor {
+// groupByMinorVersion groups updates by minor version. It keeps their order.
+func groupByMinorVersion(options []Option) []Minor {
 	groups := []Minor{}
 	for _, o := range options {
 		name := o.Release.Version
@@ -222,8 +224,8 @@ func minors(options []Option) []Minor {
 	return groups
 }
 
-// messageOf says all that an alert tells.
-func messageOf(alert *alerts.Alert, concern alerts.Concern) string {
+// alertMessage returns the details of an alert as text.
+func alertMessage(alert *alerts.Alert, concern alerts.Concern) string {
 	parts := []string{fmt.Sprintf("%s alert %s firing, %s.", alert.Severity(), alert.Name(), concern.Text)}
 	if object := alert.Object(); object != "" {
 		parts = append(parts, object+".")
@@ -240,8 +242,8 @@ func messageOf(alert *alerts.Alert, concern alerts.Concern) string {
 	return strings.Join(parts, " ")
 }
 
-// checkAlerts returns which checks of the cluster find nothing in the alerts, what the others find,
-// and the alerts that no check knows.
+// checkAlerts returns the checks without findings, the findings of the others, and the
+// alerts that no check covers.
 func checkAlerts(firing []alerts.Alert) (passed []string, found []Concern, unknown []string) {
 	const prefix = "recommended/"
 	count := map[string]int{}
@@ -250,13 +252,13 @@ func checkAlerts(firing []alerts.Alert) (passed []string, found []Concern, unkno
 		concern, ok := alert.Concern()
 		if !ok {
 			if !alert.IsHeartbeat() {
-				unknown = append(unknown, nameAlert(alert))
+				unknown = append(unknown, describeAlert(alert))
 			}
 			continue
 		}
 
 		name := prefix + concern.Check + "/" + alert.Name()
-		found = append(found, Concern{Name: fmt.Sprintf("%s/%d", name, count[name]), Issue: alert.Name(), Reason: "Alert:firing", Message: messageOf(alert, concern)})
+		found = append(found, Concern{Name: fmt.Sprintf("%s/%d", name, count[name]), Issue: alert.Name(), Reason: "Alert:firing", Message: alertMessage(alert, concern)})
 		count[name]++
 		count[concern.Check]++
 	}
@@ -271,8 +273,8 @@ func checkAlerts(firing []alerts.Alert) (passed []string, found []Concern, unkno
 	return passed, found, slices.Compact(unknown)
 }
 
-// nameAlert names an alert and the object that it is about.
-func nameAlert(alert *alerts.Alert) string {
+// describeAlert returns the name of an alert and its object.
+func describeAlert(alert *alerts.Alert) string {
 	if object := alert.Object(); object != "" {
 		return fmt.Sprintf("%s (%s)", alert.Name(), object)
 	}

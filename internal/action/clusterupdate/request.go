@@ -15,48 +15,47 @@ import (
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 )
 
-// Request asks for an update of the cluster, or takes the request back.
+// Request requests an update of the cluster, or cancels a request.
 type Request struct {
-	// Client reaches the cluster.
+	// Client is the client of the cluster.
 	Client client.Client
 
-	// To is the version wanted. Empty for none.
+	// To is the requested version. Empty means none.
 	To string
-	// ToImage is the pull spec of the release wanted. Empty for none.
+	// ToImage is the pull spec of the requested release. Empty means none.
 	ToImage string
-	// ToLatest asks for the highest version there is.
+	// ToLatest requests the highest available version.
 	ToLatest bool
-	// ToMultiArch asks for the release that the cluster is at, with images for more than one
-	// architecture.
+	// ToMultiArch requests the current release with images for several architectures.
 	ToMultiArch bool
-	// Clear takes back what was asked for.
+	// Clear cancels the requested update.
 	Clear bool
 
-	// Force has the operator pass over the release's signature and whatever stands against
+	// Force makes the operator ignore the release's signature and all conditions that block
 	// the update.
 	Force bool
-	// AllowNotRecommended also takes updates whose risks apply to the cluster.
+	// AllowNotRecommended allows updates whose risks apply to the cluster.
 	AllowNotRecommended bool
-	// AllowExplicit also takes an image that the update service does not know.
+	// AllowExplicit allows an image that the update service does not list.
 	AllowExplicit bool
-	// AllowWithWarnings asks although the cluster is being updated already, or fails.
+	// AllowWithWarnings allows the request while the cluster is updating or failing.
 	AllowWithWarnings bool
 }
 
-// ErrClearAlone says that nothing can be asked for while it is taken back.
+// ErrClearAlone reports that Clear was combined with another option.
 var ErrClearAlone = errors.New("--clear may not be specified with any other flags")
 
-// Outcome is what an operation did.
+// Outcome is the result of an operation.
 type Outcome struct {
-	// Message says it in a sentence.
+	// Message describes the result in one sentence.
 	Message string `json:"message"`
-	// Warnings are what a person should know beside.
+	// Warnings are messages for the administrator.
 	Warnings []string `json:"warnings,omitempty"`
 	// Changed reports whether anything was written.
 	Changed bool `json:"changed"`
 }
 
-// Validate finds faults of the request that do not depend on the cluster.
+// Validate checks the parts of the request that do not depend on the cluster.
 func (r *Request) Validate() error {
 	targets := 0
 	for _, set := range []bool{r.To != "", r.ToImage != "", r.ToLatest} {
@@ -83,13 +82,13 @@ func (r *Request) Validate() error {
 	}
 
 	if r.ToImage != "" {
-		return r.validateImage()
+		return r.validateTargetImage()
 	}
 
 	return nil
 }
 
-// Asks reports whether anything is asked for at all.
+// Asks reports whether anything is requested.
 func (r *Request) Asks() bool {
 	return r.To != "" || r.ToImage != "" || r.ToLatest || r.ToMultiArch || r.Clear
 }
@@ -105,23 +104,23 @@ func (r *Request) Run(ctx context.Context) (*Outcome, error) {
 		return nil, err
 	}
 
-	update, outcome, err := r.decide(cv)
+	update, outcome, err := r.decideUpdate(cv)
 	if err != nil || !outcome.Changed {
 		return outcome, err
 	}
 
-	return outcome, write(ctx, r.Client, cv, desired(update))
+	return outcome, patchSpec(ctx, r.Client, cv, desiredUpdatePatch(update))
 }
 
-// decide returns what spec.desiredUpdate shall be, and what is told of it. A nil update is
-// none.
-func (r *Request) decide(cv *configv1.ClusterVersion) (*configv1.Update, *Outcome, error) {
+// decideUpdate returns the new spec.desiredUpdate and the outcome to report. A nil update
+// removes the field.
+func (r *Request) decideUpdate(cv *configv1.ClusterVersion) (*configv1.Update, *Outcome, error) {
 	switch {
 	case r.Clear:
-		update, outcome := clearing(cv)
+		update, outcome := clearUpdate(cv)
 		return update, outcome, nil
 	case r.ToMultiArch:
-		return r.multiArch(cv)
+		return r.requestMultiArch(cv)
 	case r.To != "" && r.To == cv.Status.Desired.Version:
 		return nil, &Outcome{Message: "info: Cluster is already at version " + r.To}, nil
 	case r.ToImage != "" && r.ToImage == cv.Status.Desired.Image:
@@ -129,50 +128,52 @@ func (r *Request) decide(cv *configv1.ClusterVersion) (*configv1.Update, *Outcom
 	}
 
 	outcome := &Outcome{Changed: true}
-	target, latest, err := r.choose(cv, outcome)
+	target, latest, err := r.selectTarget(cv, outcome)
 	if err != nil || latest {
 		return nil, outcome, err
 	}
-	if err := r.guard(cv, outcome); err != nil {
+	if err := r.checkClusterState(cv, outcome); err != nil {
 		return nil, outcome, err
 	}
-	if warning := warnUpgradeable(cv, target); warning != "" && !r.Force {
+	if warning := upgradeableWarning(cv, target); warning != "" && !r.Force {
 		outcome.Warnings = append(outcome.Warnings, warning)
 	}
 	if r.Force {
-		outcome.Warnings = append(outcome.Warnings, "--force passes over the signature of the release, and over whatever stands against the update")
+		outcome.Warnings = append(outcome.Warnings, "--force skips the verification of the release's signature and ignores all conditions that block the update")
 	}
 
-	update := &configv1.Update{Version: target.Version, Image: target.Image, Force: r.Force, AcceptRisks: risks(cv)}
-	outcome.Message = "Requested update to " + nameOf(target)
+	update := &configv1.Update{Version: target.Version, Image: target.Image, Force: r.Force, AcceptRisks: acceptedRisks(cv)}
+	outcome.Message = "Requested update to " + describeRelease(target)
 	return update, outcome, nil
 }
 
-// nameOf names a release as people are told.
-func nameOf(release configv1.Release) string {
+// describeRelease returns the name of a release for messages.
+func describeRelease(release configv1.Release) string {
 	if release.Version != "" {
 		return release.Version
 	}
 	return "release image " + release.Image
 }
 
-func risks(cv *configv1.ClusterVersion) []configv1.AcceptRisk {
+// acceptedRisks returns the risks that the spec accepts.
+func acceptedRisks(cv *configv1.ClusterVersion) []configv1.AcceptRisk {
 	if cv.Spec.DesiredUpdate == nil {
 		return nil
 	}
 	return cv.Spec.DesiredUpdate.AcceptRisks
 }
 
-// isTarget reports whether an update names a release.
-func isTarget(update *configv1.Update) bool {
+// namesRelease reports whether an update names a release: a version, an image or an
+// architecture.
+func namesRelease(update *configv1.Update) bool {
 	return update.Version != "" || update.Image != "" || update.Architecture != ""
 }
 
-// clearing takes back what was asked for, and keeps the risks that were accepted.
-func clearing(cv *configv1.ClusterVersion) (*configv1.Update, *Outcome) {
+// clearUpdate returns a spec.desiredUpdate without a release. It keeps the accepted risks.
+func clearUpdate(cv *configv1.ClusterVersion) (*configv1.Update, *Outcome) {
 	asked, at := cv.Spec.DesiredUpdate, cv.Status.Desired
 	var update *configv1.Update
-	if kept := risks(cv); len(kept) > 0 {
+	if kept := acceptedRisks(cv); len(kept) > 0 {
 		update = &configv1.Update{AcceptRisks: kept}
 	}
 	if asked == nil || update != nil && equality.Semantic.DeepEqual(asked, update) {
@@ -180,78 +181,80 @@ func clearing(cv *configv1.ClusterVersion) (*configv1.Update, *Outcome) {
 	}
 
 	reached := asked.Image == at.Image || asked.Image == "" && asked.Version == at.Version && asked.Architecture == at.Architecture
-	if reached || !isTarget(asked) {
-		return update, &Outcome{Changed: true, Message: "Cleared the update field, still at " + nameOf(at)}
+	if reached || !namesRelease(asked) {
+		return update, &Outcome{Changed: true, Message: "Cleared the update field, still at " + describeRelease(at)}
 	}
 
-	return update, &Outcome{Changed: true, Message: "Cancelled requested upgrade to " + nameOf(configv1.Release{Version: asked.Version, Image: asked.Image})}
+	return update, &Outcome{Changed: true, Message: "Cancelled requested upgrade to " + describeRelease(configv1.Release{Version: asked.Version, Image: asked.Image})}
 }
 
-func (r *Request) multiArch(cv *configv1.ClusterVersion) (*configv1.Update, *Outcome, error) {
+// requestMultiArch returns an update to the current version for several architectures.
+func (r *Request) requestMultiArch(cv *configv1.ClusterVersion) (*configv1.Update, *Outcome, error) {
 	if asked := cv.Spec.DesiredUpdate; asked != nil && asked.Architecture == configv1.ClusterVersionArchitectureMulti {
 		return nil, nil, errors.New("info: Update to multi cluster architecture has already been requested")
 	}
 
 	outcome := &Outcome{Changed: true, Message: "Requested update to multi cluster architecture"}
-	if err := r.guard(cv, outcome); err != nil {
+	if err := r.checkClusterState(cv, outcome); err != nil {
 		return nil, outcome, err
 	}
 	return &configv1.Update{
-		Architecture: configv1.ClusterVersionArchitectureMulti, Version: cv.Status.Desired.Version, Force: r.Force, AcceptRisks: risks(cv),
+		Architecture: configv1.ClusterVersionArchitectureMulti, Version: cv.Status.Desired.Version, Force: r.Force, AcceptRisks: acceptedRisks(cv),
 	}, outcome, nil
 }
 
-// candidate is a release that the update service knows.
-type candidate struct {
+// updateCandidate is a release that the update service knows.
+type updateCandidate struct {
 	configv1.Release
-	// recommended is nil for one that has no risks which apply.
-	recommended *finding
+	// notRecommended is the condition Recommended if it is not true. It is nil for a
+	// recommended release.
+	notRecommended *conditionSummary
 }
 
-// candidates are those that may be chosen, the highest version first.
-func candidates(cv *configv1.ClusterVersion) []candidate {
-	var found []candidate
+// listCandidates returns the available and conditional updates, the highest version first.
+func listCandidates(cv *configv1.ClusterVersion) []updateCandidate {
+	var found []updateCandidate
 	for _, release := range cv.Status.AvailableUpdates {
-		found = append(found, candidate{Release: release})
+		found = append(found, updateCandidate{Release: release})
 	}
 
 	for _, update := range NotRecommended(cv) {
 		condition := RecommendedOf(update)
-		found = append(found, candidate{update.Release, &finding{string(condition.Status), condition.Reason, condition.Message}})
+		found = append(found, updateCandidate{update.Release, &conditionSummary{string(condition.Status), condition.Reason, condition.Message}})
 	}
 
-	slices.SortStableFunc(found, func(a, b candidate) int { return compareVersions(b.Version, a.Version) })
+	slices.SortStableFunc(found, func(a, b updateCandidate) int { return compareVersions(b.Version, a.Version) })
 	return found
 }
 
-// choose finds the release that is asked for. latest says that there is none above the
-// cluster's.
-func (r *Request) choose(cv *configv1.ClusterVersion, outcome *Outcome) (target configv1.Release, latest bool, err error) {
-	all := candidates(cv)
+// selectTarget returns the requested release. The result latest is true if no release is
+// higher than the cluster's.
+func (r *Request) selectTarget(cv *configv1.ClusterVersion, outcome *Outcome) (target configv1.Release, latest bool, err error) {
+	all := listCandidates(cv)
 	if r.ToLatest {
-		at := slices.IndexFunc(all, func(c candidate) bool { return c.recommended == nil || r.AllowNotRecommended })
+		at := slices.IndexFunc(all, func(c updateCandidate) bool { return c.notRecommended == nil || r.AllowNotRecommended })
 		if at >= 0 {
-			return r.take(all[at], outcome)
+			return r.acceptCandidate(all[at], outcome)
 		}
-		if unretrieved(cv) != nil {
-			return target, false, r.notFound(cv, all)
+		if updateServiceFailure(cv) != nil {
+			return target, false, r.targetNotFoundError(cv, all)
 		}
 
 		outcome.Changed, outcome.Message = false, "info: Cluster is already at the latest available version "+cv.Status.Desired.Version
 		return target, true, nil
 	}
 
-	// A recommended one comes before the same release with risks.
+	// A recommended update takes precedence over the same release with risks.
 	for _, wanted := range []bool{true, false} {
 		for _, c := range all {
-			if (c.recommended == nil) == wanted && r.is(c.Release) {
-				return r.take(c, outcome)
+			if (c.notRecommended == nil) == wanted && r.matchesRelease(c.Release) {
+				return r.acceptCandidate(c, outcome)
 			}
 		}
 	}
 
 	if r.ToImage == "" || !r.AllowExplicit {
-		return target, false, r.notFound(cv, all)
+		return target, false, r.targetNotFoundError(cv, all)
 	}
 
 	outcome.Warnings = append(outcome.Warnings,
@@ -259,9 +262,9 @@ func (r *Request) choose(cv *configv1.ClusterVersion, outcome *Outcome) (target 
 	return configv1.Release{Image: r.ToImage}, false, nil
 }
 
-// is reports whether a release is the one that is asked for. The same digest in another
+// matchesRelease reports whether a release is the requested one. The same digest in another
 // repository is the same release.
-func (r *Request) is(release configv1.Release) bool {
+func (r *Request) matchesRelease(release configv1.Release) bool {
 	if r.To != "" {
 		return release.Version == r.To
 	}
@@ -270,13 +273,14 @@ func (r *Request) is(release configv1.Release) bool {
 	return release.Image == r.ToImage || byDigest && wanted == digest
 }
 
-// take takes a release, if its risks are accepted.
-func (r *Request) take(c candidate, outcome *Outcome) (configv1.Release, bool, error) {
+// acceptCandidate returns the release of a candidate, or an error if its risks are not
+// accepted.
+func (r *Request) acceptCandidate(c updateCandidate, outcome *Outcome) (configv1.Release, bool, error) {
 	if r.ToImage != "" {
-		c.Image = r.ToImage // the repository that was asked for
+		c.Image = r.ToImage // the requested repository
 	}
 
-	f := c.recommended
+	f := c.notRecommended
 	if f == nil {
 		return c.Release, false, nil
 	}
@@ -290,8 +294,9 @@ func (r *Request) take(c candidate, outcome *Outcome) (configv1.Release, bool, e
 	return c.Release, false, nil
 }
 
-// notFound says why the release cannot be taken, and what to do.
-func (r *Request) notFound(cv *configv1.ClusterVersion, all []candidate) error {
+// targetNotFoundError returns an error that says why the release cannot be requested and
+// what to do.
+func (r *Request) targetNotFoundError(cv *configv1.ClusterVersion, all []updateCandidate) error {
 	next := "--to-image to continue with the update"
 	switch {
 	case r.ToImage != "":
@@ -300,19 +305,19 @@ func (r *Request) notFound(cv *configv1.ClusterVersion, all []candidate) error {
 		next = "--to-image to continue with an update"
 	}
 
-	if f := unretrieved(cv); f != nil {
-		return sentence("cannot refresh available updates:\n%s\nspecify %s.", f, next)
+	if f := updateServiceFailure(cv); f != nil {
+		return newSentenceError("cannot refresh available updates:\n%s\nspecify %s.", f, next)
 	}
 
 	var versions []string
 	for _, c := range all {
-		if c.recommended == nil || r.AllowNotRecommended {
+		if c.notRecommended == nil || r.AllowNotRecommended {
 			versions = append(versions, c.Version)
 		}
 	}
 
 	if len(versions) > 0 {
-		return sentence("the update is not one of the possible targets: %s. specify %s.", strings.Join(slices.Compact(versions), ", "), next)
+		return newSentenceError("the update is not one of the possible targets: %s. specify %s.", strings.Join(slices.Compact(versions), ", "), next)
 	}
 
 	kinds := "recommended"
@@ -320,21 +325,23 @@ func (r *Request) notFound(cv *configv1.ClusterVersion, all []candidate) error {
 		kinds = "recommended or conditional"
 	}
 
-	return sentence("no %s updates, specify %s or wait for new updates to be available.", kinds, next)
+	return newSentenceError("no %s updates, specify %s or wait for new updates to be available.", kinds, next)
 }
 
-// sentence makes an error that ends with a full stop: administrators know it so.
-func sentence(format string, args ...any) error { return fmt.Errorf(format, args...) }
+// newSentenceError returns an error that ends with a full stop, as administrators know
+// these messages.
+func newSentenceError(format string, args ...any) error { return fmt.Errorf(format, args...) }
 
-// guard refuses to ask a cluster for an update that has enough to do.
-func (r *Request) guard(cv *configv1.ClusterVersion, outcome *Outcome) error {
+// checkClusterState refuses a request while the cluster is invalid, failing or updating. If
+// AllowWithWarnings is set, it adds a warning instead.
+func (r *Request) checkClusterState(cv *configv1.ClusterVersion, outcome *Outcome) error {
 	var against []string
 	for _, g := range []struct{ condition, text string }{
 		{configv1.ClusterVersionInvalid, "the cluster version object is invalid, you must correct the invalid state first:"},
 		{configv1.ClusterVersionFailing, fmt.Sprintf("the cluster is experiencing an error reconciling %q:", cv.Status.Desired.Version)},
 		{configv1.OperatorProgressing, "the cluster is already upgrading:"},
 	} {
-		if f := findingOf(cv, g.condition); f != nil && f.status == "True" {
+		if f := findCondition(cv, g.condition); f != nil && f.status == "True" {
 			against = append(against, g.text+"\n\n"+f.String())
 		}
 	}
@@ -345,7 +352,7 @@ func (r *Request) guard(cv *configv1.ClusterVersion, outcome *Outcome) error {
 
 	text := strings.Join(against, "\n\n")
 	if !r.AllowWithWarnings {
-		return sentence("%s\n\nIf you want to upgrade anyway, use --allow-upgrade-with-warnings.", text)
+		return newSentenceError("%s\n\nIf you want to upgrade anyway, use --allow-upgrade-with-warnings.", text)
 	}
 
 	outcome.Warnings = append(outcome.Warnings, "--allow-upgrade-with-warnings is bypassing: "+text)

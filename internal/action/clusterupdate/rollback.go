@@ -13,29 +13,29 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action/report"
 )
 
-// Rollback goes back to the release that the cluster was at before.
+// Rollback rolls the cluster back to its previous release.
 type Rollback struct {
-	// Client reaches the cluster.
+	// Client is the client of the cluster.
 	Client client.Client
-	// Preview only tells what would happen.
+	// Preview returns the plan without writing anything.
 	Preview bool
 }
 
-// RollbackPlan is what a rollback would do.
+// RollbackPlan describes a rollback.
 type RollbackPlan struct {
-	// From is the version that the cluster is at, To the one before it.
+	// From is the current version. To is the previous one.
 	From string `json:"from"`
 	To   string `json:"to"`
-	// Image is the pull spec of the release before.
+	// Image is the pull spec of the previous release.
 	Image string `json:"image"`
-	// Completed reports whether the cluster ever was at it completely.
+	// Completed reports whether the update to the previous release completed.
 	Completed bool `json:"completed"`
-	// Refusal says why there is no way back. Empty when there is one.
+	// Refusal is the reason why the cluster cannot be rolled back. It is empty if it can.
 	Refusal string `json:"refusal,omitempty"`
 }
 
-// Run plans the rollback and, unless it is a preview, asks for it. A rollback for which there
-// is no way is an error, unless it is a preview.
+// Run plans the rollback and requests it unless Preview is set. It returns an error if the
+// rollback is refused and not a preview.
 func (a *Rollback) Run(ctx context.Context) (*RollbackPlan, error) {
 	cv, err := Read(ctx, a.Client)
 	if err != nil {
@@ -47,14 +47,15 @@ func (a *Rollback) Run(ctx context.Context) (*RollbackPlan, error) {
 		return plan, nil
 	}
 	if plan.Refusal != "" {
-		return nil, &report.Error{Object: object, Err: errors.New(plan.Refusal), Advice: "'mainstay cluster history' lists the releases that the cluster has had"}
+		return nil, &report.Error{Object: clusterVersionObject, Err: errors.New(plan.Refusal), Advice: "'mainstay cluster history' lists the releases that the cluster has had"}
 	}
 
-	return plan, write(ctx, a.Client, cv, desired(&configv1.Update{Version: plan.To, Image: plan.Image, AcceptRisks: risks(cv)}))
+	return plan, patchSpec(ctx, a.Client, cv, desiredUpdatePatch(&configv1.Update{Version: plan.To, Image: plan.Image, AcceptRisks: acceptedRisks(cv)}))
 }
 
-// planRollback decides whether there is a way back: to the release before, of a lower
-// version of the same minor version, while nothing is on its way.
+// planRollback returns the plan for a rollback to the previous release. It refuses a
+// release that is not a lower patch version of the same minor version, and any rollback
+// while an update is in progress.
 func planRollback(cv *configv1.ClusterVersion) *RollbackPlan {
 	at := cv.Status.Desired
 	plan := &RollbackPlan{From: at.Version}
@@ -88,7 +89,7 @@ func planRollback(cv *configv1.ClusterVersion) *RollbackPlan {
 		return refuse("%s is not of the same minor version as %s: only rollbacks between patches of a minor version are supported", target, current)
 	}
 
-	if f := findingOf(cv, configv1.OperatorProgressing); f == nil || f.status != "False" {
+	if f := findCondition(cv, configv1.OperatorProgressing); f == nil || f.status != "False" {
 		text := "the state of the cluster is not known"
 		if f != nil {
 			text = f.message

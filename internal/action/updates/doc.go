@@ -1,3 +1,2 @@
-// Package updates is what people do with update graphs: read the one of an update service,
-// or of a file, and look at a part of it.
+// Package updates reads update graphs from an update service or a file.
 package updates

@@ -17,40 +17,40 @@ import (
 )
 
 const (
-	// answerTimeout bounds one question to an update service.
-	answerTimeout = 2 * time.Minute
-	// defaultStallTimeout bounds the time in which nothing of an answer arrives.
+	// requestTimeout limits one request to an update service.
+	requestTimeout = 2 * time.Minute
+	// defaultStallTimeout limits the time in which no data arrives.
 	defaultStallTimeout = 15 * time.Second
-	// maxTold bounds how much of an answer an error repeats, in bytes.
-	maxTold = 300
+	// maxErrorBodyBytes limits how much of a response body is included in an error.
+	maxErrorBodyBytes = 300
 )
 
 // Graph reads an update graph.
 type Graph struct {
-	// Source is the URL of an update service, or a file with a graph as JSON.
+	// Source is the URL of an update service, or the path of a file with a graph as JSON.
 	Source string
-	// Channel and Architecture are asked for; those that are empty are not named.
+	// Channel and Architecture are sent to the update service unless they are empty.
 	Channel, Architecture string
-	// From leaves what a cluster of this version can come to, over as many updates as it
-	// takes. Empty: everything.
+	// From limits the graph to the versions that a cluster of this version can reach in any
+	// number of updates. Empty means the whole graph.
 	From string
-	// Program is the version of this program, which update services are told.
+	// Program is the version of this program for the User-Agent header.
 	Program string
-	// StallTimeout ends a request when nothing of its answer arrives for so long. Default 15
+	// StallTimeout cancels a request if no data arrives for this time. The default is 15
 	// seconds.
 	StallTimeout time.Duration
 }
 
-// Run reads the graph.
+// Run returns the graph.
 func (g Graph) Run(ctx context.Context) (*cincinnati.Graph, error) {
-	data, err := g.read(ctx)
+	data, err := g.readSource(ctx)
 	if err != nil {
 		return nil, err
 	}
 
 	graph, err := cincinnati.Parse(data)
 	if err != nil {
-		return nil, &report.Error{Object: g.name(), Err: err}
+		return nil, &report.Error{Object: g.redactedSource(), Err: err}
 	}
 	if g.From == "" {
 		return graph, nil
@@ -58,19 +58,20 @@ func (g Graph) Run(ctx context.Context) (*cincinnati.Graph, error) {
 
 	part, err := graph.Below(g.From)
 	if err != nil {
-		return nil, &report.Error{Object: g.name(), Err: err, Advice: "name a version that is in the channel"}
+		return nil, &report.Error{Object: g.redactedSource(), Err: err, Advice: "name a version that is in the channel"}
 	}
 
 	return part, nil
 }
 
-func (g Graph) isURL() bool {
+// isSourceURL reports whether the source is an HTTP(S) URL.
+func (g Graph) isSourceURL() bool {
 	return strings.HasPrefix(g.Source, "https://") || strings.HasPrefix(g.Source, "http://")
 }
 
-// name is the source, without a password and without what was asked.
-func (g Graph) name() string {
-	if !g.isURL() {
+// redactedSource returns the source without credentials and query parameters.
+func (g Graph) redactedSource() string {
+	if !g.isSourceURL() {
 		return g.Source
 	}
 
@@ -81,12 +82,13 @@ func (g Graph) name() string {
 	return (&url.URL{Scheme: address.Scheme, Host: address.Host, Path: address.Path}).String()
 }
 
-func (g Graph) read(ctx context.Context) ([]byte, error) {
-	if g.isURL() {
-		return g.fetch(ctx)
+// readSource returns the content of the source.
+func (g Graph) readSource(ctx context.Context) ([]byte, error) {
+	if g.isSourceURL() {
+		return g.fetchGraph(ctx)
 	}
 	if g.Channel != "" || g.Architecture != "" {
-		return nil, errors.New("a file has the graph of one channel and architecture: they are named only for a URL")
+		return nil, errors.New("channel and architecture can be set only for a URL: a file contains a single graph")
 	}
 
 	f, err := os.Open(g.Source)
@@ -94,23 +96,25 @@ func (g Graph) read(ctx context.Context) ([]byte, error) {
 		return nil, err
 	}
 
-	defer func() { _ = f.Close() }() // It was only read.
-	return readAtMost(f)
+	defer func() { _ = f.Close() }() // it was only read
+	return readLimitedGraph(f)
 }
 
-// readAtMost reads one byte more than a graph may have, so that parsing tells.
-func readAtMost(r io.Reader) ([]byte, error) {
+// readLimitedGraph reads at most one byte more than a graph may have, so that the parser
+// refuses a larger one.
+func readLimitedGraph(r io.Reader) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(r, cincinnati.MaxBytes+1))
 }
 
-func (g Graph) fetch(ctx context.Context) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+// fetchGraph requests the graph from the update service.
+func (g Graph) fetchGraph(ctx context.Context) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	ctx, stall := watchStall(ctx, cmp.Or(g.StallTimeout, defaultStallTimeout))
-	defer stall.stop()
+	defer stall.stopWatching()
 	address, err := url.Parse(g.Source)
 	if err != nil {
-		return nil, &report.Error{Object: g.name(), Err: errors.New("the address is no URL")}
+		return nil, &report.Error{Object: g.redactedSource(), Err: errors.New("the address is not a URL")}
 	}
 
 	query := address.Query()
@@ -123,25 +127,25 @@ func (g Graph) fetch(ctx context.Context) ([]byte, error) {
 	address.RawQuery = query.Encode()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), nil)
 	if err != nil {
-		return nil, &report.Error{Object: g.name(), Err: bare(err)}
+		return nil, &report.Error{Object: g.redactedSource(), Err: stripURL(err)}
 	}
 
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", "mainstay/"+g.Program)
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return nil, &report.Error{Object: g.name(), Err: stall.explain(ctx, reachable(err))}
+		return nil, &report.Error{Object: g.redactedSource(), Err: stall.explainError(ctx, simplifyConnectError(err))}
 	}
 
-	defer func() { _ = resp.Body.Close() }() // It was only read.
-	data, err := readAtMost(stall.reader(resp.Body))
+	defer func() { _ = resp.Body.Close() }() // it was only read
+	data, err := readLimitedGraph(stall.wrapReader(resp.Body))
 	if err != nil {
-		return nil, &report.Error{Object: g.name(), Err: stall.explain(ctx, bare(err))}
+		return nil, &report.Error{Object: g.redactedSource(), Err: stall.explainError(ctx, stripURL(err))}
 	}
 
 	if resp.StatusCode != http.StatusOK {
-		told := strings.Join(strings.Fields(strings.ToValidUTF8(string(data[:min(len(data), maxTold)]), "")), " ")
-		failed := &report.Error{Object: g.name(), Err: fmt.Errorf("unexpected HTTP status: %s: %s", resp.Status, told)}
+		body := strings.Join(strings.Fields(strings.ToValidUTF8(string(data[:min(len(data), maxErrorBodyBytes)]), "")), " ")
+		failed := &report.Error{Object: g.redactedSource(), Err: fmt.Errorf("unexpected HTTP status: %s: %s", resp.Status, body)}
 		if resp.StatusCode == http.StatusBadRequest && !query.Has("channel") {
 			failed.Advice = "name a channel with --channel"
 		}
@@ -151,18 +155,19 @@ func (g Graph) fetch(ctx context.Context) ([]byte, error) {
 	return data, nil
 }
 
-// bare takes the address out of an error: it may hold a password.
-func bare(err error) error {
+// stripURL removes the URL from an error, because it may contain credentials.
+func stripURL(err error) error {
 	if wrapped := (*url.Error)(nil); errors.As(err, &wrapped) {
 		return wrapped.Err
 	}
 	return err
 }
 
-// reachable takes what differs from try to try out of an error, too.
-func reachable(err error) error {
+// simplifyConnectError removes from an error the URL and the local address, which differs
+// between attempts.
+func simplifyConnectError(err error) error {
 	if call := (*os.SyscallError)(nil); errors.As(err, &call) && call.Syscall == "connect" {
 		return fmt.Errorf("cannot connect: %w", call.Err)
 	}
-	return bare(err)
+	return stripURL(err)
 }

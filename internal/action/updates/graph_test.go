@@ -14,7 +14,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cincinnati"
 )
 
-// What a URL holds beside host and path is no part of an error.
+// Errors contain only the scheme, host and path of a URL.
 func TestGraphSecrets(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/round" {
@@ -68,8 +68,8 @@ func TestGraphOfFile(t *testing.T) {
 	}
 }
 
-// TestAnAnswerThatStops has update services that send nothing, or nothing more.
-func TestAnAnswerThatStops(t *testing.T) {
+// TestStalledResponse uses update services that send nothing, or stop sending.
+func TestStalledResponse(t *testing.T) {
 	for name, part := range map[string]string{"nothing": "", "half of it": `{"nodes":[`} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -81,8 +81,8 @@ func TestAnAnswerThatStops(t *testing.T) {
 			}))
 
 			defer server.Close()
-			const patience = 100 * time.Millisecond
-			_, err := updates.Graph{Source: server.URL, Channel: "a", StallTimeout: patience}.Run(t.Context())
+			const timeout = 100 * time.Millisecond
+			_, err := updates.Graph{Source: server.URL, Channel: "a", StallTimeout: timeout}.Run(t.Context())
 			if want := "the update service sent nothing for 100ms"; err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("error is %v, want %q", err, want)
 			}
@@ -90,12 +90,13 @@ func TestAnAnswerThatStops(t *testing.T) {
 	}
 }
 
-// TestASlowAnswerIsReadToItsEnd has an update service that takes longer than a stall may.
-func TestASlowAnswerIsReadToItsEnd(t *testing.T) {
-	const patience = 2 * time.Second
+// TestSlowResponse uses an update service whose response takes longer than the stall
+// timeout but does not stall.
+func TestSlowResponse(t *testing.T) {
+	const timeout = 2 * time.Second
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		text := `{"nodes":[{"version":"1.0.0","payload":"example.com/a@sha256:1"}],"edges":[]}`
-		tick := time.NewTicker(patience * 3 / 2 / time.Duration(len(text)))
+		tick := time.NewTicker(timeout * 3 / 2 / time.Duration(len(text)))
 		defer tick.Stop()
 		for i := range text {
 			<-tick.C
@@ -105,7 +106,7 @@ func TestASlowAnswerIsReadToItsEnd(t *testing.T) {
 	}))
 
 	defer server.Close()
-	if _, err := (updates.Graph{Source: server.URL, Channel: "a", StallTimeout: patience}).Run(t.Context()); err != nil {
+	if _, err := (updates.Graph{Source: server.URL, Channel: "a", StallTimeout: timeout}).Run(t.Context()); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,6 +1,6 @@
-// Package updatestatus tells how far an update of a cluster is: its control plane, its pools of
-// nodes, and what a person should look at.
+// Package updatestatus reports the progress of a cluster update: its control plane, its
+// pools of nodes, and problems that need attention.
 //
-// All of it is judged by one function of what was read; nothing is written. Asking for updates is
-// the business of package clusterupdate.
+// [Assess] computes the status from objects that were read; nothing is written. Package
+// clusterupdate requests updates.
 package updatestatus

@@ -13,44 +13,45 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/node/pools"
 )
 
-// Level is how bad something is.
+// Level is the severity of an insight.
 type Level string
 
-// Levels, the worst first.
+// Levels, the most severe first.
 const (
 	Error   Level = "Error"
 	Warning Level = "Warning"
 	Info    Level = "Info"
 )
 
-var levels = map[Level]int{Error: 0, Warning: 1, Info: 2}
+// severityOrder is the sort order of levels.
+var severityOrder = map[Level]int{Error: 0, Warning: 1, Info: 2}
 
-// Insight is something that a person should look at while the cluster is updated.
+// Insight is a fact that needs attention while the cluster is updated.
 type Insight struct {
-	// Since is when it began; zero when that is not known.
+	// Since is when it started. It is zero if that is unknown.
 	Since time.Time `json:"since,omitzero"`
-	// Level is how bad it is.
+	// Level is the severity.
 	Level Level `json:"level"`
-	// Impact is what it harms.
+	// Impact is what is affected.
 	Impact string `json:"impact"`
-	// Message in a sentence.
+	// Message describes the insight in one sentence.
 	Message string `json:"message"`
-	// Reference leads to a page that says what to do; empty for none.
+	// Reference is the URL of a page with advice. It is empty if there is none.
 	Reference string `json:"reference,omitempty"`
-	// Resource that it is about, such as clusteroperators.config.openshift.io: dns.
+	// Resource is the affected object, such as clusteroperators.config.openshift.io: dns.
 	Resource string `json:"resource,omitempty"`
-	// Description has the details.
+	// Description contains the details.
 	Description string `json:"description,omitempty"`
 }
 
-// compareInsights has the worst first, and of those the newest.
+// compareInsights sorts the most severe insights first, then the newest first.
 func compareInsights(a, b Insight) int {
-	return cmp.Or(cmp.Compare(levels[a.Level], levels[b.Level]), b.Since.Compare(a.Since))
+	return cmp.Or(cmp.Compare(severityOrder[a.Level], severityOrder[b.Level]), b.Since.Compare(a.Since))
 }
 
-// ailments are the conditions of operators that a person should look at, and after what
-// time.
-var ailments = []struct {
+// unhealthyConditions are the conditions of operators that need attention, and the
+// durations after which they become a warning and an error.
+var unhealthyConditions = []struct {
 	condition string
 	bad       metav1.ConditionStatus
 	text      string
@@ -61,11 +62,12 @@ var ailments = []struct {
 	{configv1.OperatorDegraded, metav1.ConditionTrue, "degraded", 5 * time.Minute, 40 * time.Minute},
 }
 
+// operatorInsights returns the insights about unhealthy operators.
 func operatorInsights(operators []configv1.ClusterOperator, now time.Time) []Insight {
 	var found []Insight
 	for i := range operators {
 		o := &operators[i]
-		for _, ailment := range ailments {
+		for _, ailment := range unhealthyConditions {
 			c := clusterupdate.Condition(o.Status.Conditions, ailment.condition)
 			if c == nil || c.Status != ailment.bad || now.Sub(c.LastTransitionTime.Time) < ailment.warning {
 				continue
@@ -81,13 +83,15 @@ func operatorInsights(operators []configv1.ClusterOperator, now time.Time) []Ins
 			}
 
 			found = append(found, insight)
-			break // one that is unavailable is degraded as a rule
+			break // an unavailable operator is usually degraded too
 		}
 	}
 
 	return found
 }
 
+// clusterVersionInsights returns the insights about the ClusterVersion: a failing update,
+// and a previous update that never completed.
 func clusterVersionInsights(cv *configv1.ClusterVersion) []Insight {
 	const resource = "clusterversions.config.openshift.io: " + configv1.ClusterVersionName
 	var found []Insight
@@ -107,13 +111,13 @@ func clusterVersionInsights(cv *configv1.ClusterVersion) []Insight {
 		last := "none"
 		for _, entry := range history[1:] {
 			if entry.State == configv1.CompletedUpdate {
-				last = nameOf(entry)
+				last = describeRelease(entry)
 				break
 			}
 		}
 		found = append(found, Insight{
 			Since: history[0].StartedTime.Time, Level: Warning, Impact: "None",
-			Message:  fmt.Sprintf("Previous update to %s never completed, last complete update was %s", nameOf(history[1]), last),
+			Message:  fmt.Sprintf("Previous update to %s never completed, last complete update was %s", describeRelease(history[1]), last),
 			Resource: resource,
 		})
 	}
@@ -121,7 +125,8 @@ func clusterVersionInsights(cv *configv1.ClusterVersion) []Insight {
 	return found
 }
 
-// poolInsights are about nodes that hold up the update, and those that it passes over.
+// poolInsights returns the insights about nodes that delay the update or are excluded from
+// it.
 func poolInsights(s *Status) []Insight {
 	all := s.WorkerPools
 	if s.ControlPlaneNodes != nil {
@@ -151,7 +156,7 @@ func poolInsights(s *Status) []Insight {
 			found = append(found, Insight{
 				Level: Warning, Impact: "Update Stalled", Resource: "machineconfigpools.machineconfiguration.openshift.io: " + pool.Name,
 				Message:     fmt.Sprintf("Outdated nodes in a paused pool '%s' will not be updated", pool.Name),
-				Description: fmt.Sprintf("Pool %s is paused, which stops all changes to its nodes. Let it go on with 'mainstay nodes resume %s'.", pool.Name, pool.Name),
+				Description: fmt.Sprintf("Pool %s is paused, which stops all changes to its nodes. Resume it with 'mainstay nodes resume %s'.", pool.Name, pool.Name),
 			})
 		}
 	}
@@ -159,7 +164,7 @@ func poolInsights(s *Status) []Insight {
 	return found
 }
 
-// alertInsights are about alerts that matter while a cluster is updated.
+// alertInsights returns the insights about alerts that matter during an update.
 func alertInsights(firing []alerts.Alert) []Insight {
 	var found []Insight
 	for _, alert := range firing {

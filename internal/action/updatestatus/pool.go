@@ -11,37 +11,38 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/node/pools"
 )
 
-// Node is how far a node is.
+// Node is the update status of a node.
 type Node struct {
 	pools.NodeState
 
-	// Version is that of the release that its configuration is of; empty when it is not known.
+	// Version is the release version of the node's configuration. It is empty if that is
+	// unknown.
 	Version string `json:"version,omitempty"`
-	// NotReady reports whether the kubelet does not report that the node is ready, and
-	// NotReadySince since when.
+	// NotReady reports whether the condition Ready of the node is not true. NotReadySince
+	// is when that started.
 	NotReady      bool      `json:"notReady,omitempty"`
 	NotReadySince time.Time `json:"notReadySince,omitzero"`
-	// DrainBlocked reports whether something keeps the drain of the node from ending; the message
-	// says what. DrainingSince is when the drain began.
+	// DrainBlocked reports whether something blocks the drain of the node; the message
+	// describes it. DrainingSince is when the drain started.
 	DrainBlocked  bool      `json:"drainBlocked,omitempty"`
 	DrainingSince time.Time `json:"drainingSince,omitzero"`
 }
 
-// Summary counts nodes.
+// Summary contains the numbers of nodes by state.
 type Summary struct {
 	Total     int `json:"total"`
 	Completed int `json:"completed"`
-	// Available are those that take pods.
+	// Available is the number of schedulable nodes.
 	Available   int `json:"available"`
 	Progressing int `json:"progressing"`
 	Outdated    int `json:"outdated"`
-	// Draining are part of those that are progressing.
+	// Draining is the number of progressing nodes that are being drained.
 	Draining int `json:"draining"`
 	Excluded int `json:"excluded"`
 	Degraded int `json:"degraded"`
 }
 
-// Summarize counts nodes.
+// Summarize counts nodes by state.
 func Summarize(nodes []Node) Summary {
 	s := Summary{Total: len(nodes)}
 	for i := range nodes {
@@ -68,28 +69,28 @@ func Summarize(nodes []Node) Summary {
 	return s
 }
 
-// Percent is how many nodes of a hundred are updated.
-func (s Summary) Percent() int { return percent(s.Completed, s.Total) }
+// Percent returns the percentage of updated nodes.
+func (s Summary) Percent() int { return roundedPercent(s.Completed, s.Total) }
 
-// Pool is how far the nodes of a pool are.
+// Pool is the update status of the nodes of a pool.
 type Pool struct {
 	Name       string     `json:"name"`
 	Assessment Assessment `json:"assessment"`
 	Summary
-	// Nodes are sorted by their need of a look, how far they are, and by name.
+	// Nodes are sorted by need of attention, progress and name.
 	Nodes []Node `json:"nodes"`
 }
 
-// IsAt reports whether all nodes are known to be of a version.
+// IsAt reports whether all nodes are known to run a version.
 func (p *Pool) IsAt(version string) bool {
 	return version != "" && !slices.ContainsFunc(p.Nodes, func(n Node) bool { return n.Version != version || n.Phase != pools.PhaseUpdated })
 }
 
-// assessPools judges the pools that have nodes.
+// assessPools returns the status of all pools that have nodes.
 func assessPools(in *Input) (controlPlane *Pool, workers []Pool) {
-	list := pointers(in.Pools)
+	list := pointersTo(in.Pools)
 	slices.SortFunc(list, func(a, b *mcfgv1.MachineConfigPool) int { return cmp.Compare(a.Name, b.Name) })
-	members := pools.Assign(list, pointers(in.Nodes)).Nodes
+	members := pools.Assign(list, pointersTo(in.Nodes)).Nodes
 	for _, pool := range list {
 		if len(members[pool.Name]) == 0 {
 			continue
@@ -105,6 +106,7 @@ func assessPools(in *Input) (controlPlane *Pool, workers []Pool) {
 	return controlPlane, workers
 }
 
+// assessPool returns the status of a pool with its nodes.
 func (in *Input) assessPool(pool *mcfgv1.MachineConfigPool, nodes []*corev1.Node) Pool {
 	p := Pool{Name: pool.Name}
 	target := in.ClusterVersion.Status.History[0].Version
@@ -143,7 +145,7 @@ func (in *Input) assessPool(pool *mcfgv1.MachineConfigPool, nodes []*corev1.Node
 	return p
 }
 
-func pointers[T any](items []T) []*T {
+func pointersTo[T any](items []T) []*T {
 	found := make([]*T, 0, len(items))
 	for i := range items {
 		found = append(found, &items[i])

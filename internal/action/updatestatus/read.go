@@ -20,26 +20,27 @@ import (
 )
 
 const (
-	// machineConfigOperator is the operator of the nodes' configuration, and its Deployment.
+	// machineConfigOperator is the name of the ClusterOperator for node configurations. The
+	// constants after it name its Deployment.
 	machineConfigOperator   = "machine-config"
 	machineConfigNamespace  = "openshift-machine-config-operator"
 	machineConfigDeployment = "machine-config-operator"
 	operatorImage           = "operator-image"
-	forbiddenAdvice         = "ask an administrator of the cluster for the right, or choose another user with --context"
+	forbiddenAdvice         = "ask an administrator of the cluster for the permission, or choose another user with --context"
 )
 
-// Reader tells how far an update of the cluster is.
+// Reader reads the status of a cluster update.
 type Reader struct {
-	// Client reaches the cluster.
+	// Client is the client of the cluster.
 	Client client.Client
-	// Alerts is where alerts are read; see [alerts.Source]. Empty for none.
+	// Alerts is the source of alerts; see [alerts.Source]. Empty means none.
 	Alerts alerts.Source
-	// Now is the time.
+	// Now is the current time.
 	Now time.Time
 }
 
-// Run reads the ClusterVersion, the operators and the nodes, and judges them. A cluster whose
-// nodes are not managed has none.
+// Run reads the ClusterVersion, the operators and the nodes and returns the status. The
+// status contains no nodes if the cluster does not manage them.
 func (a *Reader) Run(ctx context.Context) (*Status, error) {
 	cv, err := clusterupdate.Read(ctx, a.Client)
 	if err != nil {
@@ -52,7 +53,7 @@ func (a *Reader) Run(ctx context.Context) (*Status, error) {
 	}
 
 	operators := &configv1.ClusterOperatorList{}
-	if err := a.list(ctx, "clusteroperators", operators); err != nil {
+	if err := a.listObjects(ctx, "clusteroperators", operators); err != nil {
 		return nil, err
 	}
 
@@ -61,7 +62,7 @@ func (a *Reader) Run(ctx context.Context) (*Status, error) {
 		return nil, err
 	}
 
-	in.MachineConfigImage, err = a.machineConfigImage(ctx, in.Operators)
+	in.MachineConfigImage, err = a.readMachineConfigImage(ctx, in.Operators)
 	if err != nil {
 		return nil, err
 	}
@@ -69,16 +70,17 @@ func (a *Reader) Run(ctx context.Context) (*Status, error) {
 	return Assess(in), nil
 }
 
-// list lists objects; none of a kind that the cluster does not know.
-func (a *Reader) list(ctx context.Context, name string, list client.ObjectList) error {
+// listObjects lists objects. The list stays empty if the cluster does not serve the kind.
+func (a *Reader) listObjects(ctx context.Context, name string, list client.ObjectList) error {
 	err := a.Client.List(ctx, list)
 	if err == nil || meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
 		return nil
 	}
-	return failed(name, err)
+	return newReadError(name, err)
 }
 
-func failed(object string, err error) error {
+// newReadError returns an error with advice for a failed read.
+func newReadError(object string, err error) error {
 	e := &report.Error{Object: object, Err: err}
 	if apierrors.IsForbidden(err) {
 		e.Advice = forbiddenAdvice
@@ -86,21 +88,23 @@ func failed(object string, err error) error {
 	return e
 }
 
+// readNodes reads the machine config pools, the nodes, and the release versions of machine
+// configs.
 func (a *Reader) readNodes(ctx context.Context, in *Input) error {
 	list := &mcfgv1.MachineConfigPoolList{}
-	if err := a.list(ctx, "machineconfigpools", list); err != nil || len(list.Items) == 0 {
+	if err := a.listObjects(ctx, "machineconfigpools", list); err != nil || len(list.Items) == 0 {
 		return err
 	}
 
 	nodes := &corev1.NodeList{}
-	if err := a.list(ctx, "nodes", nodes); err != nil {
+	if err := a.listObjects(ctx, "nodes", nodes); err != nil {
 		return err
 	}
 
-	// A configuration holds all files of a node; only what it is annotated with is asked for.
+	// A machine config contains all files of a node. Only its metadata is needed.
 	configs := &metav1.PartialObjectMetadataList{}
 	configs.SetGroupVersionKind(mcfgv1.GroupVersion.WithKind("MachineConfigList"))
-	if err := a.list(ctx, "machineconfigs", configs); err != nil {
+	if err := a.listObjects(ctx, "machineconfigs", configs); err != nil {
 		return err
 	}
 
@@ -114,9 +118,9 @@ func (a *Reader) readNodes(ctx context.Context, in *Input) error {
 	return nil
 }
 
-// machineConfigImage reads which image runs the operator of the nodes' configuration, when that
-// operator reports the image that it has rolled out.
-func (a *Reader) machineConfigImage(ctx context.Context, operators []configv1.ClusterOperator) (string, error) {
+// readMachineConfigImage returns the image of the machine-config-operator if that operator
+// reports the image that it has rolled out, and an empty string otherwise.
+func (a *Reader) readMachineConfigImage(ctx context.Context, operators []configv1.ClusterOperator) (string, error) {
 	reports := func(o configv1.ClusterOperator) bool {
 		return o.Name == machineConfigOperator && slices.ContainsFunc(o.Status.Versions, func(v configv1.OperandVersion) bool { return v.Name == operatorImage })
 	}
@@ -127,7 +131,7 @@ func (a *Reader) machineConfigImage(ctx context.Context, operators []configv1.Cl
 	deployment := &appsv1.Deployment{}
 	err := a.Client.Get(ctx, client.ObjectKey{Namespace: machineConfigNamespace, Name: machineConfigDeployment}, deployment)
 	if client.IgnoreNotFound(err) != nil {
-		return "", failed("deployment "+machineConfigNamespace+"/"+machineConfigDeployment, err)
+		return "", newReadError("deployment "+machineConfigNamespace+"/"+machineConfigDeployment, err)
 	}
 
 	for _, container := range deployment.Spec.Template.Spec.Containers {

@@ -10,34 +10,35 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action/clusterupdate"
 )
 
-// Refusal is a requested update that the operator does not carry out. It may be tried again.
+// Refusal is a requested update that the operator refuses. The operator may retry it.
 type Refusal struct {
-	// Target is the version that was requested, or the image where no version was.
+	// Target is the requested version, or the image if no version was requested.
 	Target string `json:"target"`
-	// Reason in a word.
+	// Reason is a CamelCase word.
 	Reason string `json:"reason"`
-	// Message for people.
+	// Message is a description for people.
 	Message string `json:"message"`
-	// Since is when it was refused.
+	// Since is when the update was refused.
 	Since time.Time `json:"since"`
 }
 
-// isAt reports whether a release is the one that an update asks for. One that names an architecture
-// asks for another image of the same version.
-func isAt(release configv1.Release, asked *configv1.Update) bool {
+// isRequestedRelease reports whether a release is the one that an update requests. An
+// update with an architecture requests another image of the same version.
+func isRequestedRelease(release configv1.Release, asked *configv1.Update) bool {
 	return (asked.Version == "" || asked.Version == release.Version) && (asked.Image == "" || asked.Image == release.Image) && asked.Architecture == ""
 }
 
-// refusalOf returns why the update that the spec asks for is not carried out: the spec is invalid, or
-// the release was not accepted. It is nil when no update is asked for, or none was refused.
-func refusalOf(cv *configv1.ClusterVersion) *Refusal {
+// findRefusal returns why the requested update is not carried out: the spec is invalid, or
+// the release was not accepted. It returns nil if no update is requested or none was
+// refused.
+func findRefusal(cv *configv1.ClusterVersion) *Refusal {
 	asked := cv.Spec.DesiredUpdate
 	if asked == nil {
 		return nil
 	}
 
 	target := cmp.Or(asked.Version, asked.Image)
-	if target == "" || isAt(cv.Status.Desired, asked) {
+	if target == "" || isRequestedRelease(cv.Status.Desired, asked) {
 		return nil
 	}
 

@@ -18,121 +18,124 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
-// Status is how far an update of the cluster is.
+// Status is the status of a cluster update.
 type Status struct {
-	// Updating reports whether there is anything to tell.
+	// Updating reports whether an update is in progress.
 	Updating bool `json:"updating"`
-	// Refused is a requested update that the operator does not carry out; nil for none.
+	// Refused is a requested update that the operator refuses. It is nil if there is none.
 	Refused *Refusal `json:"refused,omitempty"`
-	// ControlPlane is the part of the update that the cluster-version-operator does.
+	// ControlPlane is the part of the update that the cluster-version-operator performs.
 	ControlPlane *ControlPlane `json:"controlPlane,omitempty"`
-	// Operators are those that are being updated.
+	// Operators are the operators that are updating.
 	Operators []OperatorUpdate `json:"operators,omitempty"`
-	// ControlPlaneNodes are the nodes of the control plane; nil where no pool has any.
+	// ControlPlaneNodes is the pool of control plane nodes. It is nil if that pool has no
+	// nodes.
 	ControlPlaneNodes *Pool `json:"controlPlaneNodes,omitempty"`
-	// WorkerPools are the other pools that have nodes, by name.
+	// WorkerPools are the other pools with nodes, sorted by name.
 	WorkerPools []Pool `json:"workerPools,omitempty"`
-	// Health is what a person should look at, the worst first.
+	// Health are the insights, the most severe first.
 	Health []Insight `json:"health,omitempty"`
 }
 
-// Assessment says in a word how something goes.
+// Assessment summarizes progress in a word.
 type Assessment string
 
-// The assessments of a control plane and of pools.
+// Assessments of both the control plane and pools.
 const (
 	Progressing Assessment = "Progressing"
 	Completed   Assessment = "Completed"
 )
 
-// The assessments of a control plane alone: the estimate has passed, and passed by far.
+// Assessments of the control plane only: the estimate is exceeded, and exceeded by far.
 const (
 	Slow    Assessment = "Progressing - Slow"
 	Stalled Assessment = "Stalled"
 )
 
-// The assessments of pools alone.
+// Assessments of pools only.
 const (
-	// Degraded: nodes have failed.
+	// Degraded means that nodes have failed.
 	Degraded Assessment = "Degraded"
-	// Excluded: the pool is paused.
+	// Excluded means that the pool is paused.
 	Excluded Assessment = "Excluded"
-	// Pending: no node has begun.
+	// Pending means that no node has started to update.
 	Pending Assessment = "Pending"
 )
 
-// ControlPlane is the update of what the release holds.
+// ControlPlane is the status of the release's operators.
 type ControlPlane struct {
-	// Assessment in a word.
+	// Assessment summarizes the progress.
 	Assessment Assessment `json:"assessment"`
-	// Version is the one to be reached; empty while that is not known.
+	// Version is the target version. It is empty while that is unknown.
 	Version string `json:"version,omitempty"`
-	// Target is the version to be reached, with where from.
+	// Target describes the target version and the version that the cluster updates from.
 	Target string `json:"target"`
-	// Updating are the names of the operators that are being updated.
+	// Updating are the names of the operators that are updating.
 	Updating []string `json:"updating,omitempty"`
-	// Updated, InUpdate and Waiting count the operators of the release.
+	// Updated, InUpdate and Waiting are numbers of operators of the release.
 	Updated  int `json:"updated"`
 	InUpdate int `json:"inUpdate"`
 	Waiting  int `json:"waiting"`
-	// Unavailable and Degraded count those that are not well; a degraded one is available.
+	// Unavailable and Degraded are numbers of unhealthy operators. An unavailable operator
+	// does not count as degraded.
 	Unavailable int `json:"unavailable"`
 	Degraded    int `json:"degraded"`
-	// Started is when the update was begun, Finished when it was complete.
+	// Started is when the update started. Finished is when it completed.
 	Started  time.Time `json:"started"`
 	Finished time.Time `json:"finished,omitzero"`
-	// Duration until now, or until it was complete.
+	// Duration is the time from the start until now, or until completion.
 	Duration metav1.Duration `json:"duration"`
-	// Remaining is the estimate of what is left; negative when the estimate has passed.
+	// Remaining is the estimated remaining time. It is negative if the estimate is
+	// exceeded.
 	Remaining metav1.Duration `json:"remaining"`
-	// Estimate is the estimate of the whole.
+	// Estimate is the estimated duration of the whole update.
 	Estimate metav1.Duration `json:"estimate"`
-	// MultiArch says that the update is to the same version for more architectures, of
-	// which nothing can be estimated.
+	// MultiArch reports whether the update adds architectures to the same version. The
+	// duration of such an update cannot be estimated.
 	MultiArch bool `json:"multiArch,omitempty"`
 }
 
-// Operators counts the operators of the release.
+// Operators returns the number of the release's operators.
 func (c *ControlPlane) Operators() int { return c.Updated + c.InUpdate + c.Waiting }
 
-// Percent is how many operators of a hundred are updated.
-func (c *ControlPlane) Percent() int { return percent(c.Updated, c.Operators()) }
+// Percent returns the percentage of updated operators.
+func (c *ControlPlane) Percent() int { return roundedPercent(c.Updated, c.Operators()) }
 
-// percent is rounded to the nearest.
-func percent(part, whole int) int {
+// roundedPercent returns part as a percentage of whole, rounded to the nearest integer.
+func roundedPercent(part, whole int) int {
 	return int(math.Round(100 * float64(part) / float64(max(whole, 1))))
 }
 
-// OperatorUpdate is an operator that is being updated.
+// OperatorUpdate is an operator that is updating.
 type OperatorUpdate struct {
 	Name string `json:"name"`
-	// Since is when it said that it was at it.
+	// Since is when the operator reported that it is progressing.
 	Since   time.Time `json:"since"`
 	Reason  string    `json:"reason,omitempty"`
 	Message string    `json:"message,omitempty"`
 }
 
-// Input is what is judged.
+// Input contains the objects that a status is computed from.
 type Input struct {
 	ClusterVersion *configv1.ClusterVersion
 	Operators      []configv1.ClusterOperator
 	Pools          []mcfgv1.MachineConfigPool
 	Nodes          []corev1.Node
-	// Versions are the versions of the releases that configurations of nodes are of, by their
-	// names. One that is not there is not known.
+	// Versions are the release versions of machine configs by name. A machine config that
+	// is missing has an unknown version.
 	Versions map[string]string
-	// MachineConfigImage is the image that runs the operator of the nodes' configuration. Empty
-	// when that is not known.
+	// MachineConfigImage is the image of the machine-config-operator. It is empty if that
+	// is unknown.
 	MachineConfigImage string
-	// Alerts that fire.
+	// Alerts are the firing alerts.
 	Alerts []alerts.Alert
 	Now    time.Time
 }
 
-// Assess judges how far an update is.
+// Assess returns the status of an update.
 func Assess(in Input) *Status {
 	cv := in.ClusterVersion
-	status := &Status{Refused: refusalOf(cv)}
+	status := &Status{Refused: findRefusal(cv)}
 	if len(cv.Status.History) == 0 {
 		return status
 	}
@@ -145,7 +148,7 @@ func Assess(in Input) *Status {
 		return &Status{Refused: status.Refused}
 	}
 
-	in.Operators = slices.DeleteFunc(slices.Clone(in.Operators), func(o configv1.ClusterOperator) bool { return !ofRelease(&o) })
+	in.Operators = slices.DeleteFunc(slices.Clone(in.Operators), func(o configv1.ClusterOperator) bool { return !isReleaseOperator(&o) })
 	slices.SortFunc(in.Operators, func(a, b configv1.ClusterOperator) int { return cmp.Compare(a.Name, b.Name) })
 	status.ControlPlane, status.Operators = assessControlPlane(&in)
 	status.Health = slices.Concat(clusterVersionInsights(cv), operatorInsights(in.Operators, in.Now), poolInsights(status), alertInsights(in.Alerts))
@@ -154,9 +157,10 @@ func Assess(in Input) *Status {
 	return status
 }
 
-// ofRelease reports whether an operator belongs to the release: those that others install
-// carry none of the annotations by which releases include or exclude manifests.
-func ofRelease(o *configv1.ClusterOperator) bool {
+// isReleaseOperator reports whether an operator belongs to the release. Operators from
+// other sources have none of the annotations by which releases include or exclude
+// manifests.
+func isReleaseOperator(o *configv1.ClusterOperator) bool {
 	for name := range o.Annotations {
 		if strings.HasPrefix(name, release.AnnotationIncludePrefix) || strings.HasPrefix(name, release.AnnotationExcludePrefix) {
 			return true
@@ -165,17 +169,19 @@ func ofRelease(o *configv1.ClusterOperator) bool {
 	return false
 }
 
+// assessControlPlane returns the status of the control plane and the operators that are
+// updating.
 func assessControlPlane(in *Input) (*ControlPlane, []OperatorUpdate) {
 	history := in.ClusterVersion.Status.History
 	current := history[0]
-	c := &ControlPlane{Version: current.Version, Started: current.StartedTime.Time, Target: targetOf(history), MultiArch: isMultiArch(history)}
+	c := &ControlPlane{Version: current.Version, Started: current.StartedTime.Time, Target: describeTarget(history), MultiArch: isMultiArchMigration(history)}
 	observed := c.Started
 	var updates []OperatorUpdate
 	for i := range in.Operators {
 		o := &in.Operators[i]
 		progressing := clusterupdate.Condition(o.Status.Conditions, configv1.OperatorProgressing)
 		switch {
-		case in.updated(o, current.Version):
+		case in.isOperatorUpdated(o, current.Version):
 			c.Updated++
 			if progressing != nil && progressing.LastTransitionTime.After(observed) {
 				observed = progressing.LastTransitionTime.Time
@@ -201,35 +207,36 @@ func assessControlPlane(in *Input) (*ControlPlane, []OperatorUpdate) {
 	}
 
 	c.Duration.Duration = in.Now.Sub(c.Started)
-	if nodes := lastNodes(c, updates); nodes.After(observed) {
+	if nodes := nodeUpdateStart(c, updates); nodes.After(observed) {
 		observed = nodes
 	}
 
-	c.Estimate.Duration = estimate(baseline(history), c.Duration.Duration, observed.Sub(c.Started), c.completion())
-	c.Remaining.Duration = generous(c.Estimate.Duration - c.Duration.Duration)
-	c.Assessment = assessmentOf(c.Remaining.Duration)
+	c.Estimate.Duration = estimateUpdateDuration(previousUpdateDuration(history), c.Duration.Duration, observed.Sub(c.Started), c.updatedFraction())
+	c.Remaining.Duration = stretchEstimate(c.Estimate.Duration - c.Duration.Duration)
+	c.Assessment = assessRemainingTime(c.Remaining.Duration)
 
 	return c, updates
 }
 
-// lastNodes returns when the operator of the nodes' configuration began to update, if it is the only
-// one left: nodes are updated one after the other then, and the beginning of that is progress too.
-// It is zero otherwise.
-func lastNodes(c *ControlPlane, updates []OperatorUpdate) time.Time {
+// nodeUpdateStart returns when the machine-config-operator started to update if it is the
+// only operator left, and zero otherwise. Nodes are then updated one after the other, and
+// the start of that counts as progress.
+func nodeUpdateStart(c *ControlPlane, updates []OperatorUpdate) time.Time {
 	if c.Waiting > 0 || len(updates) != 1 || updates[0].Name != machineConfigOperator {
 		return time.Time{}
 	}
 	return updates[0].Since
 }
 
-// completion is the part of the operators that are updated, from 0 to 1.
-func (c *ControlPlane) completion() float64 {
+// updatedFraction returns the fraction of updated operators, from 0 to 1.
+func (c *ControlPlane) updatedFraction() float64 {
 	return float64(c.Updated) / float64(max(c.Operators(), 1))
 }
 
-// updated reports whether an operator is at a version. That of the nodes' configuration tells by
-// its image, too: it is of the same version when a cluster goes over to more architectures.
-func (in *Input) updated(o *configv1.ClusterOperator, version string) bool {
+// isOperatorUpdated reports whether an operator reports a version. For the
+// machine-config-operator it also compares the image, because a migration to several
+// architectures keeps the version.
+func (in *Input) isOperatorUpdated(o *configv1.ClusterOperator, version string) bool {
 	has := func(name string, is func(string) bool) bool {
 		return slices.ContainsFunc(o.Status.Versions, func(v configv1.OperandVersion) bool { return v.Name == name && is(v.Version) })
 	}
@@ -239,24 +246,26 @@ func (in *Input) updated(o *configv1.ClusterOperator, version string) bool {
 	return has("operator", func(v string) bool { return v == version })
 }
 
-func isMultiArch(history []configv1.UpdateHistory) bool {
+// isMultiArchMigration reports whether the current update changes only the image of the
+// release and not its version.
+func isMultiArchMigration(history []configv1.UpdateHistory) bool {
 	return len(history) > 1 && history[0].Version == history[1].Version && history[0].Image != history[1].Image
 }
 
-// targetOf names the version to be reached, and that which the cluster comes from.
-func targetOf(history []configv1.UpdateHistory) string {
-	current := nameOf(history[0])
+// describeTarget returns the target version and the version that the cluster updates from.
+func describeTarget(history []configv1.UpdateHistory) string {
+	current := describeRelease(history[0])
 	switch {
 	case len(history) == 1:
 		return current + " (installation)"
-	case isMultiArch(history):
+	case isMultiArchMigration(history):
 		return current + " to Multi-Architecture"
 	case history[1].State == configv1.PartialUpdate:
-		return fmt.Sprintf("%s (from incomplete %s)", current, nameOf(history[1]))
+		return fmt.Sprintf("%s (from incomplete %s)", current, describeRelease(history[1]))
 	}
 
-	return fmt.Sprintf("%s (from %s)", current, nameOf(history[1]))
+	return fmt.Sprintf("%s (from %s)", current, describeRelease(history[1]))
 }
 
-// nameOf names a release: by its image while its version is not known.
-func nameOf(entry configv1.UpdateHistory) string { return cmp.Or(entry.Version, entry.Image) }
+// describeRelease returns the version of a release, or its image if the version is unknown.
+func describeRelease(entry configv1.UpdateHistory) string { return cmp.Or(entry.Version, entry.Image) }

@@ -14,50 +14,52 @@ import (
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
 )
 
-// said is a condition that holds since some minutes before noon.
-func said(name string, status metav1.ConditionStatus, minutes int) configv1.ClusterOperatorStatusCondition {
+// newCondition returns a condition that changed some minutes before testNow.
+func newCondition(name string, status metav1.ConditionStatus, minutes int) configv1.ClusterOperatorStatusCondition {
 	return configv1.ClusterOperatorStatusCondition{
-		Type: name, Status: status, Reason: "R", LastTransitionTime: metav1.NewTime(noon.Add(-time.Duration(minutes) * time.Minute)),
+		Type: name, Status: status, Reason: "R", LastTransitionTime: metav1.NewTime(testNow.Add(-time.Duration(minutes) * time.Minute)),
 	}
 }
 
-func operator(name string, conditions ...configv1.ClusterOperatorStatusCondition) configv1.ClusterOperator {
+func newOperator(name string, conditions ...configv1.ClusterOperatorStatusCondition) configv1.ClusterOperator {
 	o := configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{"include.release.openshift.io/self-managed": "true"}}}
 	o.Status.Conditions = conditions
 	return o
 }
 
-// updating is a cluster that is being updated to 1.1.0.
-func updating(conditions ...configv1.ClusterOperatorStatusCondition) *configv1.ClusterVersion {
+// newUpdatingClusterVersion returns the ClusterVersion of a cluster that is updating to
+// 1.1.0.
+func newUpdatingClusterVersion(conditions ...configv1.ClusterOperatorStatusCondition) *configv1.ClusterVersion {
 	cv := &configv1.ClusterVersion{ObjectMeta: metav1.ObjectMeta{Name: "version"}}
-	cv.Status.History = []configv1.UpdateHistory{{State: configv1.PartialUpdate, Version: "1.1.0", StartedTime: metav1.NewTime(noon.Add(-time.Hour))}}
-	cv.Status.Conditions = append([]configv1.ClusterOperatorStatusCondition{said("Progressing", "True", 60)}, conditions...)
+	cv.Status.History = []configv1.UpdateHistory{{State: configv1.PartialUpdate, Version: "1.1.0", StartedTime: metav1.NewTime(testNow.Add(-time.Hour))}}
+	cv.Status.Conditions = append([]configv1.ClusterOperatorStatusCondition{newCondition("Progressing", "True", 60)}, conditions...)
 	return cv
 }
 
-// An operator that is not well for a short time is none of a person's business, and is an error
-// when it lasts.
+// An operator that is unhealthy for a short time is no insight. If it remains unhealthy, it
+// becomes a warning and then an error.
 func TestOperatorInsights(t *testing.T) {
 	for _, test := range []struct {
 		condition configv1.ClusterOperatorStatusCondition
 		want      string
 	}{
-		{said("Available", "False", 4), ""}, {said("Available", "False", 5), "Warning"}, {said("Available", "False", 19), "Warning"}, {said("Available", "False", 20), "Error"},
-		{said("Degraded", "True", 4), ""}, {said("Degraded", "True", 5), "Warning"}, {said("Degraded", "True", 39), "Warning"}, {said("Degraded", "True", 40), "Error"},
-		{said("Available", "True", 90), ""}, {said("Degraded", "False", 90), ""}, {said("Degraded", "Unknown", 90), ""},
+		{newCondition("Available", "False", 4), ""}, {newCondition("Available", "False", 5), "Warning"}, {newCondition("Available", "False", 19), "Warning"}, {newCondition("Available", "False", 20), "Error"},
+		{newCondition("Degraded", "True", 4), ""}, {newCondition("Degraded", "True", 5), "Warning"}, {newCondition("Degraded", "True", 39), "Warning"}, {newCondition("Degraded", "True", 40), "Error"},
+		{newCondition("Available", "True", 90), ""}, {newCondition("Degraded", "False", 90), ""}, {newCondition("Degraded", "Unknown", 90), ""},
 	} {
-		status := Assess(Input{ClusterVersion: updating(), Operators: []configv1.ClusterOperator{operator("dns", test.condition)}, Now: noon})
+		status := Assess(Input{ClusterVersion: newUpdatingClusterVersion(), Operators: []configv1.ClusterOperator{newOperator("dns", test.condition)}, Now: testNow})
 		var got []string
 		for _, insight := range status.Health {
 			got = append(got, string(insight.Level))
 		}
 		if strings.Join(got, " ") != test.want {
-			t.Errorf("%s=%s since %s: %q, want %q", test.condition.Type, test.condition.Status, noon.Sub(test.condition.LastTransitionTime.Time), got, test.want)
+			t.Errorf("%s=%s since %s: %q, want %q", test.condition.Type, test.condition.Status, testNow.Sub(test.condition.LastTransitionTime.Time), got, test.want)
 		}
 	}
 }
 
-// The worst comes first, and of those the newest; what has no known beginning comes last.
+// The most severe insights come first, then the newest. Insights without a start time come
+// last.
 func TestHealthOrder(t *testing.T) {
 	pool := mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: "worker"}}
 	pool.Spec.NodeSelector = &metav1.LabelSelector{}
@@ -66,9 +68,9 @@ func TestHealthOrder(t *testing.T) {
 		mcfgv1.AnnotationCurrentConfig: "old", mcfgv1.AnnotationDesiredConfig: "new", mcfgv1.AnnotationState: string(mcfgv1.NodeDegraded),
 	}}}
 	status := Assess(Input{
-		ClusterVersion: updating(said("Failing", "Unknown", 10)), Now: noon, Pools: []mcfgv1.MachineConfigPool{pool}, Nodes: []corev1.Node{node},
+		ClusterVersion: newUpdatingClusterVersion(newCondition("Failing", "Unknown", 10)), Now: testNow, Pools: []mcfgv1.MachineConfigPool{pool}, Nodes: []corev1.Node{node},
 		Operators: []configv1.ClusterOperator{
-			operator("a", said("Degraded", "True", 50)), operator("b", said("Available", "False", 30)), operator("c", said("Degraded", "True", 8)),
+			newOperator("a", newCondition("Degraded", "True", 50)), newOperator("b", newCondition("Available", "False", 30)), newOperator("c", newCondition("Degraded", "True", 8)),
 		},
 	})
 
@@ -82,11 +84,12 @@ func TestHealthOrder(t *testing.T) {
 		"Warning: Cluster Operator c is degraded (R)", "Warning: Cluster Version version may be failing to proceed with the update (R)",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("what is the matter (-want +got):\n%s", diff)
+		t.Errorf("health (-want +got):\n%s", diff)
 	}
 }
 
-// A cluster is being updated while its control plane is, or nodes of a pool of workers wait.
+// A cluster is updating while its control plane is updating or nodes of a worker pool are
+// outdated.
 func TestUpdating(t *testing.T) {
 	pool := func(name, config string) mcfgv1.MachineConfigPool {
 		p := mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -104,25 +107,25 @@ func TestUpdating(t *testing.T) {
 		}
 	}
 
-	done := updating()
-	done.Status.Conditions = []configv1.ClusterOperatorStatusCondition{said("Progressing", "False", 10)}
+	done := newUpdatingClusterVersion()
+	done.Status.Conditions = []configv1.ClusterOperatorStatusCondition{newCondition("Progressing", "False", 10)}
 	versions := map[string]string{"c10": "1.0.0", "c11": "1.1.0"}
 	for name, test := range map[string]struct {
 		in   Input
 		want string
 	}{
-		"no history":                          {Input{ClusterVersion: &configv1.ClusterVersion{}}, "no"},
-		"the control plane":                   {Input{ClusterVersion: updating()}, "yes"},
-		"done":                                {Input{ClusterVersion: done}, "no"},
-		"no condition":                        {Input{ClusterVersion: &configv1.ClusterVersion{Status: configv1.ClusterVersionStatus{History: done.Status.History}}}, "no"},
-		"an empty pool":                       {Input{ClusterVersion: done, Pools: []mcfgv1.MachineConfigPool{pool("worker", "c11")}}, "no"},
-		"workers are done":                    {Input{ClusterVersion: done, Pools: []mcfgv1.MachineConfigPool{pool("worker", "c11")}, Nodes: []corev1.Node{node("worker", "c11")}, Versions: versions}, "no"},
-		"workers wait":                        {Input{ClusterVersion: done, Pools: []mcfgv1.MachineConfigPool{pool("worker", "c11")}, Nodes: []corev1.Node{node("worker", "c10")}, Versions: versions}, "yes worker Pending 0/1"},
-		"their configuration is of before":    {Input{ClusterVersion: done, Pools: []mcfgv1.MachineConfigPool{pool("worker", "c10")}, Nodes: []corev1.Node{node("worker", "c10")}, Versions: versions}, "yes worker Pending 0/1"},
-		"nobody knows of which release it is": {Input{ClusterVersion: done, Pools: []mcfgv1.MachineConfigPool{pool("worker", "c10")}, Nodes: []corev1.Node{node("worker", "c10")}}, "no"},
+		"no history":                      {Input{ClusterVersion: &configv1.ClusterVersion{}}, "no"},
+		"the control plane":               {Input{ClusterVersion: newUpdatingClusterVersion()}, "yes"},
+		"done":                            {Input{ClusterVersion: done}, "no"},
+		"no condition":                    {Input{ClusterVersion: &configv1.ClusterVersion{Status: configv1.ClusterVersionStatus{History: done.Status.History}}}, "no"},
+		"an empty pool":                   {Input{ClusterVersion: done, Pools: []mcfgv1.MachineConfigPool{pool("worker", "c11")}}, "no"},
+		"workers are done":                {Input{ClusterVersion: done, Pools: []mcfgv1.MachineConfigPool{pool("worker", "c11")}, Nodes: []corev1.Node{node("worker", "c11")}, Versions: versions}, "no"},
+		"workers wait":                    {Input{ClusterVersion: done, Pools: []mcfgv1.MachineConfigPool{pool("worker", "c11")}, Nodes: []corev1.Node{node("worker", "c10")}, Versions: versions}, "yes worker Pending 0/1"},
+		"their configuration is outdated": {Input{ClusterVersion: done, Pools: []mcfgv1.MachineConfigPool{pool("worker", "c10")}, Nodes: []corev1.Node{node("worker", "c10")}, Versions: versions}, "yes worker Pending 0/1"},
+		"their release is unknown":        {Input{ClusterVersion: done, Pools: []mcfgv1.MachineConfigPool{pool("worker", "c10")}, Nodes: []corev1.Node{node("worker", "c10")}}, "no"},
 		"masters wait, which the control plane does for": {Input{ClusterVersion: done, Pools: []mcfgv1.MachineConfigPool{pool("master", "c11")}, Nodes: []corev1.Node{node("master", "c10")}, Versions: versions}, "no"},
 	} {
-		test.in.Now = noon
+		test.in.Now = testNow
 		status := Assess(test.in)
 		got := []string{map[bool]string{true: "yes", false: "no"}[status.Updating]}
 		for _, p := range status.WorkerPools {
