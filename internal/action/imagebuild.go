@@ -40,7 +40,7 @@ type BuiltImage struct {
 // Run builds the image and delivers it.
 func (a *ImageBuild) Run(ctx context.Context) (*BuiltImage, error) {
 	if a.Push == "" && a.Output == "" {
-		return nil, &report.Error{Object: "image", Err: errors.New("nowhere to put it"), Advice: "name a repository with --push or a file with --output"}
+		return nil, &report.Error{Object: "image", Err: errors.New("no destination is specified"), Advice: "name a repository with --push or a file with --output"}
 	}
 
 	authorities, err := imageAuthorities(a.Authorities)

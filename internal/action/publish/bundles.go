@@ -23,26 +23,26 @@ import (
 // PushedBundle is a bundle in a registry.
 type PushedBundle struct {
 	Package string `json:"package"`
-	// Name of the bundle, that of its ClusterServiceVersion.
+	// Name is the name of the bundle's ClusterServiceVersion.
 	Name string `json:"name"`
-	// Version is empty for a bundle that states none.
+	// Version is empty if the bundle has no semantic version.
 	Version string `json:"version"`
 	// Reference is <repository>@<digest>.
 	Reference string `json:"reference"`
 }
 
-// BundlePush builds an image of a bundle, without a container engine, and pushes it.
+// BundlePush builds the image of a bundle without a container engine and pushes it.
 type BundlePush struct {
 	Registry catalogs.Registry
 	Progress report.Progress
 
-	// Dir is the folder of the bundle: it holds manifests and metadata.
+	// Dir is the folder of the bundle. It contains the folders manifests and metadata.
 	Dir string
-	// Ref is where the image goes: a repository and a tag.
+	// Ref is the repository and tag that the image is pushed to.
 	Ref string
 }
 
-// Run reads the bundle, which must be valid, and pushes it.
+// Run loads the bundle, which must be valid, and pushes it.
 func (a *BundlePush) Run(ctx context.Context) (*PushedBundle, error) {
 	fsys, done, err := catalogs.OpenFolder(a.Dir)
 	if err != nil {
@@ -56,32 +56,31 @@ func (a *BundlePush) Run(ctx context.Context) (*PushedBundle, error) {
 	}
 
 	catalogs.Warn(a.Progress, b)
-	warnUnfit(a.Progress, b)
+	warnIfNotInstallable(a.Progress, b)
 	reference, err := a.Registry.Client(a.Ref).Push(ctx, a.Ref, nil, built)
 	if err != nil {
 		return nil, err
 	}
 
 	pushed := &PushedBundle{Package: b.Package, Name: b.Name(), Reference: reference}
-	if checkVersion(b) == nil {
+	if requireSemanticVersion(b) == nil {
 		pushed.Version = b.Version.String()
 	}
 
 	return pushed, nil
 }
 
-// buildBundle reads the bundle of a folder and builds its image. The object names it in
-// errors.
+// buildBundle loads the bundle of a folder and builds its image. Errors name the object.
 func buildBundle(fsys fs.FS, object string) (*bundle.Bundle, *image.Built, error) {
 	b, err := bundle.Load(fsys)
 	if err == nil {
-		err = checkComplete(b)
+		err = requireCompleteBundle(b)
 	}
 	if err != nil {
 		return nil, nil, &report.Error{Object: object, Err: err, Advice: "correct the named file; a bundle has the folders manifests and metadata"}
 	}
 
-	labels, err := annotations(fsys)
+	labels, err := readAnnotations(fsys)
 	if err != nil {
 		return nil, nil, &report.Error{Object: object, Err: err}
 	}
@@ -99,8 +98,9 @@ func buildBundle(fsys fs.FS, object string) (*bundle.Bundle, *image.Built, error
 	return b, built, nil
 }
 
-// checkComplete refuses a bundle with content that nobody could install, or without a package.
-func checkComplete(b *bundle.Bundle) error {
+// requireCompleteBundle returns an error for a bundle without a package or with content
+// that cannot be installed.
+func requireCompleteBundle(b *bundle.Bundle) error {
 	switch {
 	case len(b.Omitted) > 0:
 		return errors.New(strings.Join(b.Omitted, "; "))
@@ -110,8 +110,9 @@ func checkComplete(b *bundle.Bundle) error {
 	return nil
 }
 
-// checkVersion refuses a bundle that a catalog cannot order among the versions of its package.
-func checkVersion(b *bundle.Bundle) error {
+// requireSemanticVersion returns an error for a bundle without a semantic version, which a
+// catalog needs for the order of bundles.
+func requireSemanticVersion(b *bundle.Bundle) error {
 	version := string(b.CSV.Spec.Version)
 	if version == "" {
 		return fmt.Errorf("ClusterServiceVersion %q: spec.version is not set", b.Name())
@@ -122,21 +123,21 @@ func checkVersion(b *bundle.Bundle) error {
 	return nil
 }
 
-// warnUnfit says why a bundle that is pushed could not be installed by a
-// ClusterExtension. It may be meant for others, so that this stops nothing.
-func warnUnfit(p report.Progress, b *bundle.Bundle) {
+// warnIfNotInstallable warns about a bundle that a ClusterExtension cannot install. Other
+// installers may support it, so it is no error.
+func warnIfNotInstallable(p report.Progress, b *bundle.Bundle) {
 	var refused *render.RefusedError
 	if errors.As(render.Validate(b), &refused) {
 		report.OrQuiet(p).Warn("bundle " + b.Name() + " cannot be installed by a ClusterExtension: " + strings.Join(refused.Reasons, "; "))
 	}
 }
 
-// annotationsFile says what a folder is: one that has it is a bundle.
+// annotationsFile is the file that marks a folder as a bundle.
 const annotationsFile = "metadata/annotations.yaml"
 
-// annotations reads the annotations of a bundle that bundle.Load has read, and which is
-// therefore neither too large nor malformed.
-func annotations(fsys fs.FS) (map[string]string, error) {
+// readAnnotations returns the annotations of a bundle that bundle.Load has read. The file
+// is therefore neither too large nor malformed.
+func readAnnotations(fsys fs.FS) (map[string]string, error) {
 	data, err := fs.ReadFile(fsys, annotationsFile)
 	if err != nil {
 		return nil, err
@@ -152,14 +153,14 @@ func annotations(fsys fs.FS) (map[string]string, error) {
 	return content.Annotations, nil
 }
 
-// Bounds on the search for bundles in a folder of the user.
+// Limits of the search for bundles in a user's folder.
 const (
 	maxBundleDepth = 8
 	maxBundles     = 10_000
 )
 
-// findBundles returns the folders that hold a bundle, in the order of their paths. Folders
-// within a bundle are not searched. None is not an error.
+// findBundles returns the sorted paths of the folders that contain a bundle. It does not
+// search within bundles. It returns an empty list if there is none.
 func findBundles(fsys fs.FS) ([]string, error) {
 	var found []string
 	err := fs.WalkDir(fsys, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -193,7 +194,8 @@ func findBundles(fsys fs.FS) ([]string, error) {
 	return found, err
 }
 
-// decodeIcon decodes the picture of a CSV, which some authors break into lines.
+// decodeIcon decodes the base64 data of an icon. It ignores white space, because some
+// authors wrap the data.
 func decodeIcon(text string) ([]byte, error) {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) {

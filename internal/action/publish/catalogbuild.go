@@ -19,49 +19,51 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/image"
 )
 
-// CatalogBuild makes a catalog image, without a container engine: from a folder that
-// holds a file-based catalog, or from one that holds bundles, which are pushed first.
+// CatalogBuild builds a catalog image without a container engine. The folder contains a
+// file-based catalog, or bundles, which are pushed first.
 type CatalogBuild struct {
 	Registry catalogs.Registry
 	Progress report.Progress
 
-	// Dir is the folder: a file-based catalog, or any folders of bundles. It holds
-	// bundles when a folder in it has a metadata/annotations.yaml.
+	// Dir is the folder. It contains bundles if any folder in it has a
+	// metadata/annotations.yaml, and otherwise a file-based catalog.
 	Dir string
-	// Push is where the image goes: a repository and a tag. Empty means nowhere.
+	// Push is the repository and tag that the image is pushed to. Empty means that it is
+	// not pushed.
 	Push string
-	// Output is a file that the image is written to as an OCI archive. Empty means none.
+	// Output is the file that the image is written to as an OCI archive. Empty means none.
 	Output string
-	// BundleRepo is the repository below which bundles are pushed, one repository for
-	// each package, one tag for each version. Empty means that of Push.
+	// BundleRepo is the parent of the repositories that bundles are pushed to: one
+	// repository for each package and one tag for each version. Empty means the repository
+	// of Push.
 	BundleRepo string
-	// DryRun builds everything, and pushes and writes nothing.
+	// DryRun builds everything without pushing or writing it.
 	DryRun bool
 }
 
-// BuiltCatalog is a catalog image.
+// BuiltCatalog is the result of CatalogBuild.
 type BuiltCatalog struct {
-	// Reference is <repository>@<digest>, empty if the image was not pushed.
+	// Reference is <repository>@<digest>. It is empty if the image was not pushed.
 	Reference string `json:"reference,omitempty"`
-	// Digest of the image.
+	// Digest is the digest of the image.
 	Digest string `json:"digest"`
-	// Bundles that the catalog was made of, empty if it was there as files. They have
-	// been pushed, unless it was a dry run.
+	// Bundles are the bundles that the catalog is composed from. It is empty if the catalog
+	// was read from files. The bundles have been pushed unless DryRun is set.
 	Bundles []PushedBundle `json:"bundles,omitempty"`
-	// Blobs are the content of the catalog if it was made of bundles.
+	// Blobs are the content of a catalog that is composed from bundles.
 	Blobs []fbc.Meta `json:"-"`
 }
 
-// Write writes the content of a catalog that was made of bundles.
+// Write writes the content of a catalog that is composed from bundles.
 func (b *BuiltCatalog) Write(ctx context.Context, format fbc.Format, w io.Writer) error {
 	return catalogs.WriteMetas(ctx, b.Blobs, format, nil, w)
 }
 
-// Run builds the catalog.
+// Run builds and delivers the catalog.
 func (a *CatalogBuild) Run(ctx context.Context) (*BuiltCatalog, error) {
 	object := fmt.Sprintf("catalog %q", a.Dir)
 	if a.Push == "" && a.Output == "" && !a.DryRun {
-		return nil, &report.Error{Object: object, Err: errors.New("nowhere to put the image"), Advice: "name a repository with --push or a file with --output, or look at it with --dry-run"}
+		return nil, &report.Error{Object: object, Err: errors.New("no destination for the image is specified"), Advice: "name a repository with --push or a file with --output, or look at it with --dry-run"}
 	}
 
 	fsys, done, err := catalogs.OpenFolder(a.Dir)
@@ -78,7 +80,7 @@ func (a *CatalogBuild) Run(ctx context.Context) (*BuiltCatalog, error) {
 	result := &BuiltCatalog{}
 	spec := image.CatalogSpec(fsys)
 	if len(folders) > 0 {
-		if spec, err = a.fromBundles(ctx, fsys, folders, result); err != nil {
+		if spec, err = a.composeFromBundles(ctx, fsys, folders, result); err != nil {
 			return nil, err
 		}
 	} else if err := catalogs.CheckContent(ctx, fsys, object); err != nil {
@@ -91,11 +93,12 @@ func (a *CatalogBuild) Run(ctx context.Context) (*BuiltCatalog, error) {
 	}
 
 	result.Digest = built.Digest()
-	return result, a.deliver(ctx, built, result)
+	return result, a.deliverImage(ctx, built, result)
 }
 
-// deliver writes and pushes the image.
-func (a *CatalogBuild) deliver(ctx context.Context, built *image.Built, result *BuiltCatalog) error {
+// deliverImage writes and pushes the image unless DryRun is set. It sets the reference of
+// the result.
+func (a *CatalogBuild) deliverImage(ctx context.Context, built *image.Built, result *BuiltCatalog) error {
 	if a.DryRun {
 		return nil
 	}
@@ -116,19 +119,20 @@ func (a *CatalogBuild) deliver(ctx context.Context, built *image.Built, result *
 	return err
 }
 
-// fromBundles pushes the bundles of the folders and describes an image of their catalog.
-func (a *CatalogBuild) fromBundles(ctx context.Context, fsys fs.FS, folders []string, result *BuiltCatalog) (image.Spec, error) {
+// composeFromBundles pushes the bundles of the folders and returns the specification of an
+// image with their catalog.
+func (a *CatalogBuild) composeFromBundles(ctx context.Context, fsys fs.FS, folders []string, result *BuiltCatalog) (image.Spec, error) {
 	repo := cmp.Or(a.BundleRepo, catalogs.RepositoryOf(a.Push))
 	if repo == "" {
 		return image.Spec{}, &report.Error{
-			Object: fmt.Sprintf("bundles in %q", a.Dir), Err: errors.New("nowhere to push them: a catalog names bundles by their images"),
+			Object: fmt.Sprintf("bundles in %q", a.Dir), Err: errors.New("no repository for them is specified: a catalog refers to bundles by their images"),
 			Advice: "name a repository for them with --bundle-repo, or for them and the catalog with --push",
 		}
 	}
 
-	var members []member
+	var members []catalogMember
 	for _, name := range folders {
-		m, pushed, err := a.pushBundle(ctx, fsys, name, repo)
+		m, pushed, err := a.buildAndPushBundle(ctx, fsys, name, repo)
 		if err != nil {
 			return image.Spec{}, err
 		}
@@ -136,7 +140,7 @@ func (a *CatalogBuild) fromBundles(ctx context.Context, fsys fs.FS, folders []st
 		result.Bundles = append(result.Bundles, pushed)
 	}
 
-	composition, err := compose(members)
+	composition, err := composeCatalog(members)
 	if err != nil {
 		return image.Spec{}, &report.Error{Object: fmt.Sprintf("bundles in %q", a.Dir), Err: err}
 	}
@@ -145,63 +149,63 @@ func (a *CatalogBuild) fromBundles(ctx context.Context, fsys fs.FS, folders []st
 		report.OrQuiet(a.Progress).Warn(warning)
 	}
 
-	if result.Blobs, err = composition.blobs(); err != nil {
+	if result.Blobs, err = composition.encodeBlobs(); err != nil {
 		return image.Spec{}, err
 	}
 
 	spec := image.CatalogSpec(nil)
-	spec.Layers[0].Files = catalogFiles(spec.Layers[0].Target, result.Blobs)
+	spec.Layers[0].Files = layOutCatalogFiles(spec.Layers[0].Target, result.Blobs)
 	return spec, nil
 }
 
-// pushBundle pushes one bundle, or only builds it in a dry run. What the catalog does
-// not need of the bundle is let go of: a folder may hold hundreds.
-func (a *CatalogBuild) pushBundle(ctx context.Context, fsys fs.FS, name, repo string) (member, PushedBundle, error) {
+// buildAndPushBundle builds a bundle and pushes it unless DryRun is set. It drops the
+// content that the catalog does not need, because a folder may contain hundreds of bundles.
+func (a *CatalogBuild) buildAndPushBundle(ctx context.Context, fsys fs.FS, name, repo string) (catalogMember, PushedBundle, error) {
 	object := fmt.Sprintf("bundle %q", filepath.Join(a.Dir, filepath.FromSlash(name)))
 	sub, err := fs.Sub(fsys, name)
 	if err != nil {
-		return member{}, PushedBundle{}, &report.Error{Object: object, Err: err}
+		return catalogMember{}, PushedBundle{}, &report.Error{Object: object, Err: err}
 	}
 
 	b, built, err := buildBundle(sub, object)
 	if err != nil {
-		return member{}, PushedBundle{}, err
+		return catalogMember{}, PushedBundle{}, err
 	}
-	if err := checkVersion(b); err != nil {
-		return member{}, PushedBundle{}, &report.Error{Object: object, Err: err, Advice: "set the version in the ClusterServiceVersion"}
+	if err := requireSemanticVersion(b); err != nil {
+		return catalogMember{}, PushedBundle{}, &report.Error{Object: object, Err: err, Advice: "set the version in the ClusterServiceVersion"}
 	}
 
 	catalogs.Warn(a.Progress, b)
-	warnUnfit(a.Progress, b)
+	warnIfNotInstallable(a.Progress, b)
 	tag, err := versionTag(b.Version)
 	if err != nil {
-		return member{}, PushedBundle{}, &report.Error{Object: object, Err: err}
+		return catalogMember{}, PushedBundle{}, &report.Error{Object: object, Err: err}
 	}
 
 	repository := repo + "/" + b.Package
 	reference := repository + "@" + built.Digest()
 	if !a.DryRun {
 		if reference, err = a.Registry.Client(repository).Push(ctx, repository+":"+tag, nil, built); err != nil {
-			return member{}, PushedBundle{}, &report.Error{Object: object, Err: err}
+			return catalogMember{}, PushedBundle{}, &report.Error{Object: object, Err: err}
 		}
 		report.OrQuiet(a.Progress).Done("bundle " + b.Name() + " pushed to " + repository + ":" + tag)
 	}
 
 	blob, err := b.FBC(reference, bundle.WithMetadata)
 	if err != nil {
-		return member{}, PushedBundle{}, &report.Error{Object: object, Err: err}
+		return catalogMember{}, PushedBundle{}, &report.Error{Object: object, Err: err}
 	}
 
 	b.CRDs, b.Objects, b.Properties = nil, nil, nil
-	return member{bundle: b, blob: blob}, PushedBundle{Package: b.Package, Name: b.Name(), Version: b.Version.String(), Reference: reference}, nil
+	return catalogMember{bundle: b, blob: blob}, PushedBundle{Package: b.Package, Name: b.Name(), Version: b.Version.String(), Reference: reference}, nil
 }
 
-// blobs returns the blobs of a composition: package by package, each its olm.package, its
-// channels, and its bundles.
-func (c *Composition) blobs() ([]fbc.Meta, error) {
+// encodeBlobs returns the blobs of a composition. For each package they are the
+// olm.package, its channels, and its bundles.
+func (c *Composition) encodeBlobs() ([]fbc.Meta, error) {
 	var metas []fbc.Meta
 	for _, p := range c.Packages {
-		meta, err := encodeBlob(fbc.Meta{Schema: fbc.SchemaPackage, Name: p.Name}, p)
+		meta, err := encodeBlobContent(fbc.Meta{Schema: fbc.SchemaPackage, Name: p.Name}, p)
 		if err != nil {
 			return nil, err
 		}
@@ -211,7 +215,7 @@ func (c *Composition) blobs() ([]fbc.Meta, error) {
 			if channel.Package != p.Name {
 				continue
 			}
-			meta, err := encodeBlob(fbc.Meta{Schema: fbc.SchemaChannel, Package: p.Name, Name: channel.Name}, channel)
+			meta, err := encodeBlobContent(fbc.Meta{Schema: fbc.SchemaChannel, Package: p.Name, Name: channel.Name}, channel)
 			if err != nil {
 				return nil, err
 			}
@@ -222,7 +226,7 @@ func (c *Composition) blobs() ([]fbc.Meta, error) {
 			if b.Package != p.Name {
 				continue
 			}
-			meta, err := encodeBlob(fbc.Meta{Schema: fbc.SchemaBundle, Package: p.Name, Name: b.Name}, b)
+			meta, err := encodeBlobContent(fbc.Meta{Schema: fbc.SchemaBundle, Package: p.Name, Name: b.Name}, b)
 			if err != nil {
 				return nil, err
 			}
@@ -233,8 +237,8 @@ func (c *Composition) blobs() ([]fbc.Meta, error) {
 	return metas, nil
 }
 
-// encodeBlob completes a meta with its blob.
-func encodeBlob(meta fbc.Meta, value any) (fbc.Meta, error) {
+// encodeBlobContent returns a meta with the JSON of value as its blob.
+func encodeBlobContent(meta fbc.Meta, value any) (fbc.Meta, error) {
 	var buffer bytes.Buffer
 	encoder := json.NewEncoder(&buffer)
 	encoder.SetEscapeHTML(false)
@@ -246,8 +250,8 @@ func encodeBlob(meta fbc.Meta, value any) (fbc.Meta, error) {
 	return meta, nil
 }
 
-// catalogFiles lays blobs out as files, one for each package, one line for each blob.
-func catalogFiles(target string, blobs []fbc.Meta) []image.File {
+// layOutCatalogFiles returns a file for each package with one line for each blob.
+func layOutCatalogFiles(target string, blobs []fbc.Meta) []image.File {
 	var files []image.File
 	at := map[string]int{}
 	for _, blob := range blobs {

@@ -14,43 +14,43 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// Composition is a catalog made from bundles.
+// Composition is a catalog that is composed from bundles.
 type Composition struct {
-	// Packages, by name.
+	// Packages are sorted by name.
 	Packages []fbc.Package
-	// Channels, by package and name; their entries by version, lowest first.
+	// Channels are sorted by package and name. Their entries are sorted by version, the
+	// lowest first.
 	Channels []fbc.Channel
-	// Bundles, by package and version.
+	// Bundles are sorted by package and version.
 	Bundles []fbc.Bundle
-	// Warnings say what was filled in or changed so that the catalog is valid, and for
-	// whom.
+	// Warnings describe what was added or changed to make the catalog valid.
 	Warnings []string
 }
 
-// member is a bundle of a catalog to be, and its blob.
-type member struct {
+// catalogMember is a bundle of the catalog and its blob.
+type catalogMember struct {
 	bundle *bundle.Bundle
 	blob   fbc.Bundle
 }
 
-func (m member) name() string { return m.bundle.Name() }
+func (m catalogMember) bundleName() string { return m.bundle.Name() }
 
-// compose makes a catalog of the bundles. Each package gets the channels that its
-// bundles name, with the edges that their CSVs state; an edge to a bundle that is not
-// among them is kept as it is. A channel with several heads, which catalogs may not have,
-// is linked in the order of versions, with a warning about those that were dead ends.
+// composeCatalog composes a catalog from bundles. Each package gets the channels that its
+// bundles name, with the upgrade edges that their CSVs state. Edges to other bundles are
+// kept. A channel with several heads, which is not valid, is linked in version order. A
+// warning names the heads that had no successor.
 //
-// Two bundles of one name or version in a package, and a bundle without a channel, are
-// errors.
-func compose(members []member) (*Composition, error) {
-	packages := map[string][]member{}
+// It returns an error if two bundles of a package have the same name or version, or if a
+// bundle has no channel.
+func composeCatalog(members []catalogMember) (*Composition, error) {
+	packages := map[string][]catalogMember{}
 	for _, m := range members {
 		packages[m.bundle.Package] = append(packages[m.bundle.Package], m)
 	}
 
 	c := &Composition{}
 	for _, name := range slices.Sorted(maps.Keys(packages)) {
-		if err := c.add(name, packages[name]); err != nil {
+		if err := c.addPackage(name, packages[name]); err != nil {
 			return nil, fmt.Errorf("package %q: %w", name, err)
 		}
 	}
@@ -58,16 +58,16 @@ func compose(members []member) (*Composition, error) {
 	return c, nil
 }
 
-// add adds one package.
-func (c *Composition) add(name string, members []member) error {
-	slices.SortStableFunc(members, byVersion)
-	if err := checkUnique(members); err != nil {
+// addPackage adds a package with its channels and bundles.
+func (c *Composition) addPackage(name string, members []catalogMember) error {
+	slices.SortStableFunc(members, compareMemberVersions)
+	if err := requireUniqueMembers(members); err != nil {
 		return err
 	}
 
-	channels := map[string][]member{}
+	channels := map[string][]catalogMember{}
 	for _, m := range members {
-		names, err := channelsOf(m.bundle)
+		names, err := memberChannels(m.bundle)
 		if err != nil {
 			return err
 		}
@@ -77,9 +77,9 @@ func (c *Composition) add(name string, members []member) error {
 		c.Bundles = append(c.Bundles, m.blob)
 	}
 
-	c.Packages = append(c.Packages, c.pkg(name, members, channels))
+	c.Packages = append(c.Packages, c.newPackageBlob(name, members, channels))
 	for _, channel := range slices.Sorted(maps.Keys(channels)) {
-		entries, err := c.entries(name, channel, channels[channel])
+		entries, err := c.newChannelEntries(name, channel, channels[channel])
 		if err != nil {
 			return fmt.Errorf("channel %q: %w", channel, err)
 		}
@@ -89,36 +89,38 @@ func (c *Composition) add(name string, members []member) error {
 	return nil
 }
 
-// byVersion orders by version, and versions that differ only in their build metadata,
-// which has no order of its own, by that and by name.
-func byVersion(a, b member) int {
+// compareMemberVersions compares by version. Versions that differ only in their build
+// metadata, which has no precedence, are compared by build metadata and then by bundle
+// name.
+func compareMemberVersions(a, b catalogMember) int {
 	return cmp.Or(
 		a.bundle.Version.Compare(b.bundle.Version),
 		slices.Compare(a.bundle.Version.Build, b.bundle.Version.Build),
-		cmp.Compare(a.name(), b.name()),
+		cmp.Compare(a.bundleName(), b.bundleName()),
 	)
 }
 
-func checkUnique(members []member) error {
+// requireUniqueMembers returns an error if two bundles have the same name or version.
+func requireUniqueMembers(members []catalogMember) error {
 	names := map[string]semver.Version{}
 	versions := map[string]string{}
 	for _, m := range members {
 		version := m.bundle.Version.String()
-		if other, ok := names[m.name()]; ok {
-			return fmt.Errorf("two bundles are named %q, versions %s and %s: a name is used once", m.name(), other, version)
+		if other, ok := names[m.bundleName()]; ok {
+			return fmt.Errorf("two bundles are named %q, versions %s and %s: a name is used once", m.bundleName(), other, version)
 		}
 		if other, ok := versions[version]; ok {
-			return fmt.Errorf("bundles %q and %q both have version %s: a version is used once", other, m.name(), version)
+			return fmt.Errorf("bundles %q and %q both have version %s: a version is used once", other, m.bundleName(), version)
 		}
-		names[m.name()], versions[version] = m.bundle.Version, m.name()
+		names[m.bundleName()], versions[version] = m.bundle.Version, m.bundleName()
 	}
 
 	return nil
 }
 
-// channelsOf returns the channels of a bundle, each once: those that it names, and else
+// memberChannels returns the sorted channels of a bundle. A bundle without channels is in
 // its default channel.
-func channelsOf(b *bundle.Bundle) ([]string, error) {
+func memberChannels(b *bundle.Bundle) ([]string, error) {
 	names := slices.Compact(slices.Sorted(slices.Values(b.Channels)))
 	if len(names) > 0 {
 		return names, nil
@@ -129,8 +131,8 @@ func channelsOf(b *bundle.Bundle) ([]string, error) {
 	return nil, fmt.Errorf("bundle %q is in no channel: set the annotation %s in its metadata/annotations.yaml", b.Name(), bundle.KeyChannels)
 }
 
-// pkg makes the olm.package blob. Its members come lowest version first.
-func (c *Composition) pkg(name string, members []member, channels map[string][]member) fbc.Package {
+// newPackageBlob returns the olm.package blob. The members must be sorted by version.
+func (c *Composition) newPackageBlob(name string, members []catalogMember, channels map[string][]catalogMember) fbc.Package {
 	newest := members[len(members)-1].bundle
 	p := fbc.Package{
 		Schema:         fbc.SchemaPackage,
@@ -154,32 +156,33 @@ func (c *Composition) pkg(name string, members []member, channels map[string][]m
 
 	wanted := p.DefaultChannel
 	p.DefaultChannel = fallbackChannel(members, channels)
-	// A single channel is nobody's choice to get wrong.
+	// A single channel needs no explicit choice.
 	if wanted != "" || len(channels) > 1 {
-		said := "names no default channel"
+		problem := "names no default channel"
 		if wanted != "" {
-			said = fmt.Sprintf("names %q as default channel, which no bundle is in", wanted)
+			problem = fmt.Sprintf("names %q as default channel, which no bundle is in", wanted)
 		}
-		c.Warnings = append(c.Warnings, fmt.Sprintf("package %s: its newest bundle %s %s; %q is taken", name, newest.Name(), said, p.DefaultChannel))
+		c.Warnings = append(c.Warnings, fmt.Sprintf("package %s: its newest bundle %s %s; %q is used", name, newest.Name(), problem, p.DefaultChannel))
 	}
 
 	return p
 }
 
-// fallbackChannel returns the default channel of the newest bundle that names one that
-// exists, and else the first channel of the newest bundle.
-func fallbackChannel(members []member, channels map[string][]member) string {
+// fallbackChannel returns the default channel of the newest bundle whose default channel
+// exists, and otherwise the first channel of the newest bundle.
+func fallbackChannel(members []catalogMember, channels map[string][]catalogMember) string {
 	for _, m := range slices.Backward(members) {
 		if _, ok := channels[m.bundle.DefaultChannel]; ok {
 			return m.bundle.DefaultChannel
 		}
 	}
-	names, _ := channelsOf(members[len(members)-1].bundle) // every member has a channel
+	names, _ := memberChannels(members[len(members)-1].bundle) // every member has a channel
 	return names[0]
 }
 
-// entries makes the entries of a channel. Its members come lowest version first.
-func (c *Composition) entries(pkg, channel string, members []member) ([]fbc.ChannelEntry, error) {
+// newChannelEntries returns the entries of a channel. The members must be sorted by
+// version.
+func (c *Composition) newChannelEntries(pkg, channel string, members []catalogMember) ([]fbc.ChannelEntry, error) {
 	entries := make([]fbc.ChannelEntry, 0, len(members))
 	for _, m := range members {
 		entry := m.bundle.ChannelEntry()
@@ -190,50 +193,49 @@ func (c *Composition) entries(pkg, channel string, members []member) ([]fbc.Chan
 		entries = append(entries, entry)
 	}
 
-	heads := linkHeads(entries)
+	heads := linkChannelHeads(entries)
 	if len(heads) == 0 {
-		return nil, errors.New("every bundle is an update of another: spec.replaces and spec.skips of their CSVs go round in a circle")
+		return nil, errors.New("every bundle is replaced or skipped by another: spec.replaces and spec.skips of their CSVs form a cycle")
 	}
 
-	if dead := deadEnds(members, heads); len(dead) > 0 {
+	if dead := findDeadEnds(members, heads); len(dead) > 0 {
 		c.Warnings = append(c.Warnings, fmt.Sprintf(
-			"package %s, channel %s: no bundle says that it is an update of %s; they are linked in the order of versions, set spec.replaces in the CSVs to say otherwise",
+			"package %s, channel %s: no bundle replaces or skips %s; they are linked in version order, set spec.replaces in the CSVs to change this",
 			pkg, channel, strings.Join(dead, ", ")))
 	}
 
 	return entries, nil
 }
 
-// deadEnds returns the heads but the last from which, for all that the CSVs say, no update
-// leads on: not by a range of versions either.
-func deadEnds(members []member, heads []string) []string {
+// findDeadEnds returns the heads, except the last, from which no update is possible
+// according to the CSVs. Updates by skipRange count too.
+func findDeadEnds(members []catalogMember, heads []string) []string {
 	var dead []string
 	for _, m := range members {
-		at := slices.Index(heads, m.name())
+		at := slices.Index(heads, m.bundleName())
 		if at < 0 || at == len(heads)-1 {
 			continue
 		}
-		covered := slices.ContainsFunc(members, func(other member) bool {
+		covered := slices.ContainsFunc(members, func(other catalogMember) bool {
 			in, err := semver.ParseRange(other.bundle.ChannelEntry().SkipRange)
-			return err == nil && other.name() != m.name() && in(m.bundle.Version)
+			return err == nil && other.bundleName() != m.bundleName() && in(m.bundle.Version)
 		})
 		if !covered {
-			dead = append(dead, m.name())
+			dead = append(dead, m.bundleName())
 		}
 	}
 
 	return dead
 }
 
-// linkHeads returns every head but the highest version a successor: the next higher
-// entry that it is not itself an update of. That entry replaces it where it replaces
-// nothing yet, and skips it otherwise. It gives the names of the heads that there were,
-// lowest version first; one or none means that nothing was changed.
+// linkChannelHeads adds a successor to every head except the one with the highest version:
+// the next higher entry that the head is not an update of. The successor replaces the head
+// if it replaces nothing yet, and skips it otherwise. The result are the names of the
+// original heads, the lowest version first. One or none means that nothing was changed.
 //
-// An edge is only made to an entry from which the head cannot be reached, so that no
-// circle comes about.
-func linkHeads(entries []fbc.ChannelEntry) []string {
-	heads := headsOf(entries)
+// This condition keeps the graph free of new cycles.
+func linkChannelHeads(entries []fbc.ChannelEntry) []string {
+	heads := findChannelHeads(entries)
 	names := make([]string, 0, len(heads))
 	for _, i := range heads {
 		names = append(names, entries[i].Name)
@@ -245,7 +247,7 @@ func linkHeads(entries []fbc.ChannelEntry) []string {
 
 	for _, head := range heads[:len(heads)-1] {
 		for next := head + 1; next < len(entries); next++ {
-			if leadsTo(entries, head, next) {
+			if isTransitiveUpdate(entries, head, next) {
 				continue
 			}
 			if entries[next].Replaces == "" {
@@ -260,8 +262,8 @@ func linkHeads(entries []fbc.ChannelEntry) []string {
 	return names
 }
 
-// headsOf returns the entries that no other entry replaces or skips.
-func headsOf(entries []fbc.ChannelEntry) []int {
+// findChannelHeads returns the indexes of entries that no other entry replaces or skips.
+func findChannelHeads(entries []fbc.ChannelEntry) []int {
 	var heads []int
 	for i, entry := range entries {
 		updated := slices.ContainsFunc(entries, func(other fbc.ChannelEntry) bool {
@@ -275,14 +277,15 @@ func headsOf(entries []fbc.ChannelEntry) []int {
 	return heads
 }
 
-// leadsTo reports whether an entry is, over any number of edges, an update of another.
-func leadsTo(entries []fbc.ChannelEntry, from, to int) bool {
+// isTransitiveUpdate reports whether the entry newer is an update of the entry older,
+// directly or over other entries.
+func isTransitiveUpdate(entries []fbc.ChannelEntry, newer, older int) bool {
 	seen := make([]bool, len(entries))
-	open := []int{from}
+	open := []int{newer}
 	for len(open) > 0 {
 		at := open[len(open)-1]
 		open = open[:len(open)-1]
-		if at == to {
+		if at == older {
 			return true
 		}
 		if seen[at] {
@@ -300,15 +303,15 @@ func leadsTo(entries []fbc.ChannelEntry, from, to int) bool {
 	return false
 }
 
-// maxTag is how long a tag may be, by the rules of OCI distribution.
-const maxTag = 128
+// maxTagLength is the maximum length of a tag in the OCI distribution specification.
+const maxTagLength = 128
 
-// versionTag makes a tag of a version: 1.2.3+build4 becomes v1.2.3_build4, as a tag may
-// not hold a plus. A version without build metadata that is short enough keeps its text.
+// versionTag returns the tag for a version. A tag cannot contain a plus sign: 1.2.3+build4
+// becomes v1.2.3_build4.
 func versionTag(version semver.Version) (string, error) {
 	tag := "v" + strings.ReplaceAll(version.String(), "+", "_")
-	if len(tag) > maxTag {
-		return "", fmt.Errorf("version %s is longer than the %d characters of a tag: shorten it", version, maxTag-1)
+	if len(tag) > maxTagLength {
+		return "", fmt.Errorf("version %s is longer than the %d characters of a tag: shorten it", version, maxTagLength-1)
 	}
 	return tag, nil
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// Whatever edges a channel has: linking leaves one head or, where everything goes round
-// in a circle, none; it makes no new circle; and it is done after the first time.
+// FuzzLinkHeads checks that linking leaves one head, or none if all entries are in cycles,
+// that it adds no cycle, and that it is idempotent.
 func FuzzLinkHeads(f *testing.F) {
 	f.Add([]byte{0xff, 0xff, 0xff})
 	f.Add([]byte{2, 0xff, 0xff, 1})
@@ -27,29 +27,29 @@ func FuzzLinkHeads(f *testing.F) {
 			}
 		}
 
-		circles := inCircles(entries)
-		heads := linkHeads(entries)
-		if want := min(len(heads), 1); len(headsOf(entries)) != want {
-			t.Errorf("heads %v of %+v, want %d", headsOf(entries), entries, want)
+		cycles := countEntriesInCycles(entries)
+		heads := linkChannelHeads(entries)
+		if want := min(len(heads), 1); len(findChannelHeads(entries)) != want {
+			t.Errorf("heads %v of %+v, want %d", findChannelHeads(entries), entries, want)
 		}
-		if got := inCircles(entries); got != circles {
-			t.Errorf("%d entries lie on circles, %d before: %+v", got, circles, entries)
+		if got := countEntriesInCycles(entries); got != cycles {
+			t.Errorf("%d entries are in cycles, want %d: %+v", got, cycles, entries)
 		}
 
 		before := len(entries)
-		if again := linkHeads(entries); len(again) > 1 || len(entries) != before {
+		if again := linkChannelHeads(entries); len(again) > 1 || len(entries) != before {
 			t.Errorf("there is more to link: %v", again)
 		}
 	})
 }
 
-// inCircles counts the entries that are, over at least one edge to another, an update of
-// themselves.
-func inCircles(entries []fbc.ChannelEntry) int {
+// countEntriesInCycles returns the number of entries that are an update of themselves over
+// at least one other entry.
+func countEntriesInCycles(entries []fbc.ChannelEntry) int {
 	count := 0
 	for i := range entries {
 		for j := range entries {
-			if i != j && leadsTo(entries, i, j) && leadsTo(entries, j, i) {
+			if i != j && isTransitiveUpdate(entries, i, j) && isTransitiveUpdate(entries, j, i) {
 				count++
 				break
 			}

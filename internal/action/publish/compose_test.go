@@ -15,14 +15,14 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// aBundle makes a member named p.v<version>, in the channel stable of the package p.
-func aBundle(version string, edit ...func(*bundle.Bundle)) member {
+// newMember returns a member named p.v<version> in the channel stable of the package p.
+func newMember(version string, edit ...func(*bundle.Bundle)) catalogMember {
 	b := &bundle.Bundle{Package: "p", Channels: []string{"stable"}, DefaultChannel: "stable", Version: semver.MustParse(version)}
 	b.CSV.Name = "p.v" + version
 	for _, f := range edit {
 		f(b)
 	}
-	return member{bundle: b, blob: fbc.Bundle{Schema: fbc.SchemaBundle, Package: b.Package, Name: b.Name(), Image: "r/" + version}}
+	return catalogMember{bundle: b, blob: fbc.Bundle{Schema: fbc.SchemaBundle, Package: b.Package, Name: b.Name(), Image: "r/" + version}}
 }
 
 func replaces(name string) func(*bundle.Bundle) {
@@ -48,25 +48,25 @@ func named(name string) func(*bundle.Bundle) { return func(b *bundle.Bundle) { b
 func TestCompose(t *testing.T) {
 	type channels map[string][]fbc.ChannelEntry
 	cases := map[string]struct {
-		members  []member
+		members  []catalogMember
 		channels channels
 		// warning is a part of the only warning; "" means that there is none.
 		warning string
 	}{
 		"a chain, given in any order": {
-			members: []member{aBundle("0.10.0", replaces("p.v0.9.0")), aBundle("0.8.0", replaces("p.v0.7.0")), aBundle("0.9.0", replaces("p.v0.8.0"))},
+			members: []catalogMember{newMember("0.10.0", replaces("p.v0.9.0")), newMember("0.8.0", replaces("p.v0.7.0")), newMember("0.9.0", replaces("p.v0.8.0"))},
 			channels: channels{"stable": {
 				{Name: "p.v0.8.0", Replaces: "p.v0.7.0"}, {Name: "p.v0.9.0", Replaces: "p.v0.8.0"}, {Name: "p.v0.10.0", Replaces: "p.v0.9.0"},
 			}},
 		},
 		"skips make one head": {
-			members: []member{aBundle("1.0.0"), aBundle("1.1.0", replaces("p.v1.0.0")), aBundle("1.1.1", replaces("p.v1.0.0"), skips("p.v1.1.0", ""))},
+			members: []catalogMember{newMember("1.0.0"), newMember("1.1.0", replaces("p.v1.0.0")), newMember("1.1.1", replaces("p.v1.0.0"), skips("p.v1.1.0", ""))},
 			channels: channels{"stable": {
 				{Name: "p.v1.0.0"}, {Name: "p.v1.1.0", Replaces: "p.v1.0.0"}, {Name: "p.v1.1.1", Replaces: "p.v1.0.0", Skips: []string{"p.v1.1.0"}},
 			}},
 		},
 		"ranges alone: linked without a warning": {
-			members: []member{aBundle("1.0.0", skipRange(">=0.5.0 <1.0.0")), aBundle("1.1.0", skipRange(">=0.5.0 <1.1.0")), aBundle("1.2.0", skipRange(">=0.5.0 <1.2.0"))},
+			members: []catalogMember{newMember("1.0.0", skipRange(">=0.5.0 <1.0.0")), newMember("1.1.0", skipRange(">=0.5.0 <1.1.0")), newMember("1.2.0", skipRange(">=0.5.0 <1.2.0"))},
 			channels: channels{"stable": {
 				{Name: "p.v1.0.0", SkipRange: ">=0.5.0 <1.0.0"},
 				{Name: "p.v1.1.0", Replaces: "p.v1.0.0", SkipRange: ">=0.5.0 <1.1.0"},
@@ -74,25 +74,25 @@ func TestCompose(t *testing.T) {
 			}},
 		},
 		"no edges: linked with a warning": {
-			members:  []member{aBundle("1.2.1-up.4"), aBundle("1.2.1-up.3"), aBundle("1.2.2-up.1")},
+			members:  []catalogMember{newMember("1.2.1-up.4"), newMember("1.2.1-up.3"), newMember("1.2.2-up.1")},
 			channels: channels{"stable": {{Name: "p.v1.2.1-up.3"}, {Name: "p.v1.2.1-up.4", Replaces: "p.v1.2.1-up.3"}, {Name: "p.v1.2.2-up.1", Replaces: "p.v1.2.1-up.4"}}},
-			warning:  "no bundle says that it is an update of p.v1.2.1-up.3, p.v1.2.1-up.4;",
+			warning:  "no bundle replaces or skips p.v1.2.1-up.3, p.v1.2.1-up.4;",
 		},
 		"a head whose next version replaces something else is skipped by it": {
-			members:  []member{aBundle("1.0.0"), aBundle("1.2.0", replaces("p.v1.1.0"))},
+			members:  []catalogMember{newMember("1.0.0"), newMember("1.2.0", replaces("p.v1.1.0"))},
 			channels: channels{"stable": {{Name: "p.v1.0.0"}, {Name: "p.v1.2.0", Replaces: "p.v1.1.0", Skips: []string{"p.v1.0.0"}}}},
-			warning:  "no bundle says that it is an update of p.v1.0.0;",
+			warning:  "no bundle replaces or skips p.v1.0.0;",
 		},
 		"a head that replaces a higher version is not linked into a circle": {
-			members: []member{aBundle("1.0.0", replaces("p.v3.0.0")), aBundle("2.0.0"), aBundle("3.0.0")},
+			members: []catalogMember{newMember("1.0.0", replaces("p.v3.0.0")), newMember("2.0.0"), newMember("3.0.0")},
 			channels: channels{"stable": {
 				{Name: "p.v1.0.0", Replaces: "p.v3.0.0"}, {Name: "p.v2.0.0", Replaces: "p.v1.0.0"}, {Name: "p.v3.0.0"},
 			}},
 			warning: "p.v1.0.0",
 		},
 		"several channels, each with its own members": {
-			members: []member{
-				aBundle("1.0.0", inChannels("v1", "v1", "all", "v1")), aBundle("2.0.0", inChannels("v2", "v2", "all"), replaces("p.v1.0.0")),
+			members: []catalogMember{
+				newMember("1.0.0", inChannels("v1", "v1", "all", "v1")), newMember("2.0.0", inChannels("v2", "v2", "all"), replaces("p.v1.0.0")),
 			},
 			channels: channels{
 				"all": {{Name: "p.v1.0.0"}, {Name: "p.v2.0.0", Replaces: "p.v1.0.0"}},
@@ -101,36 +101,36 @@ func TestCompose(t *testing.T) {
 			},
 		},
 		"no channel but a default one": {
-			members:  []member{aBundle("1.0.0", inChannels("beta"))},
+			members:  []catalogMember{newMember("1.0.0", inChannels("beta"))},
 			channels: channels{"beta": {{Name: "p.v1.0.0"}}},
 		},
 		"versions that differ in build metadata only": {
-			members:  []member{aBundle("1.0.0+b", replaces("p.v1.0.0+a")), aBundle("1.0.0+a")},
+			members:  []catalogMember{newMember("1.0.0+b", replaces("p.v1.0.0+a")), newMember("1.0.0+a")},
 			channels: channels{"stable": {{Name: "p.v1.0.0+a"}, {Name: "p.v1.0.0+b", Replaces: "p.v1.0.0+a"}}},
 		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, err := compose(c.members)
+			got, err := composeCatalog(c.members)
 			if err != nil {
 				t.Fatal(err)
 			}
 			entries := channels{}
 			for _, channel := range got.Channels {
 				entries[channel.Name] = channel.Entries
-				if heads := headsOf(channel.Entries); len(heads) != 1 {
+				if heads := findChannelHeads(channel.Entries); len(heads) != 1 {
 					t.Errorf("channel %s has heads %v", channel.Name, heads)
 				}
 			}
 			if diff := cmp.Diff(c.channels, entries); diff != "" {
 				t.Errorf("channels (-want +got):\n%s", diff)
 			}
-			checkWarning(t, got.Warnings, c.warning)
+			expectWarning(t, got.Warnings, c.warning)
 		})
 	}
 }
 
-func checkWarning(t *testing.T, got []string, want string) {
+func expectWarning(t *testing.T, got []string, want string) {
 	t.Helper()
 	switch {
 	case want == "" && len(got) > 0:
@@ -146,30 +146,30 @@ func TestComposePackage(t *testing.T) {
 	}
 	described := func(b *bundle.Bundle) { b.CSV.Spec.Description = "what it is" }
 	cases := map[string]struct {
-		members []member
+		members []catalogMember
 		want    fbc.Package
 		warning string
 	}{
 		"of the newest bundle": {
-			members: []member{aBundle("1.0.0", inChannels("old", "old", "new"), replaces("x")), aBundle("1.1.0", inChannels("new", "new"), replaces("p.v1.0.0"), described, icon("aW\nNv\n"))},
+			members: []catalogMember{newMember("1.0.0", inChannels("old", "old", "new"), replaces("x")), newMember("1.1.0", inChannels("new", "new"), replaces("p.v1.0.0"), described, icon("aW\nNv\n"))},
 			want:    fbc.Package{DefaultChannel: "new", Description: "what it is", Icon: &fbc.Icon{Data: []byte("ico"), MediaType: "image/png"}},
 		},
 		"the newest names none, and there is one": {
-			members: []member{aBundle("1.0.0", inChannels("", "only"))},
+			members: []catalogMember{newMember("1.0.0", inChannels("", "only"))},
 			want:    fbc.Package{DefaultChannel: "only"},
 		},
 		"the newest names none, and there are several": {
-			members: []member{aBundle("1.0.0", inChannels("b", "a", "b")), aBundle("2.0.0", inChannels("", "a"), replaces("p.v1.0.0"))},
+			members: []catalogMember{newMember("1.0.0", inChannels("b", "a", "b")), newMember("2.0.0", inChannels("", "a"), replaces("p.v1.0.0"))},
 			want:    fbc.Package{DefaultChannel: "b"},
-			warning: `p.v2.0.0 names no default channel; "b" is taken`,
+			warning: `p.v2.0.0 names no default channel; "b" is used`,
 		},
 		"the newest names one that does not exist": {
-			members: []member{aBundle("1.0.0", inChannels("stable-3.x", "stable"))},
+			members: []catalogMember{newMember("1.0.0", inChannels("stable-3.x", "stable"))},
 			want:    fbc.Package{DefaultChannel: "stable"},
-			warning: `names "stable-3.x" as default channel, which no bundle is in; "stable" is taken`,
+			warning: `names "stable-3.x" as default channel, which no bundle is in; "stable" is used`,
 		},
 		"a broken icon is left out": {
-			members: []member{aBundle("1.0.0", icon("%%%"))},
+			members: []catalogMember{newMember("1.0.0", icon("%%%"))},
 			want:    fbc.Package{DefaultChannel: "stable"},
 			warning: "the icon of p.v1.0.0 is left out",
 		},
@@ -177,7 +177,7 @@ func TestComposePackage(t *testing.T) {
 
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, err := compose(c.members)
+			got, err := composeCatalog(c.members)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -187,27 +187,27 @@ func TestComposePackage(t *testing.T) {
 				t.Errorf("packages (-want +got):\n%s", diff)
 			}
 
-			checkWarning(t, got.Warnings, c.warning)
+			expectWarning(t, got.Warnings, c.warning)
 		})
 	}
 }
 
 func TestComposeRefuses(t *testing.T) {
 	cases := map[string]struct {
-		members []member
+		members []catalogMember
 		want    string
 	}{
-		"two of one version":  {members: []member{aBundle("1.0.0"), aBundle("1.0.0", named("other"))}, want: `bundles "other" and "p.v1.0.0" both have version 1.0.0`},
-		"two of one name":     {members: []member{aBundle("1.0.0"), aBundle("1.1.0", named("p.v1.0.0"))}, want: `two bundles are named "p.v1.0.0", versions 1.0.0 and 1.1.0`},
-		"in no channel":       {members: []member{aBundle("1.0.0", inChannels(""))}, want: `bundle "p.v1.0.0" is in no channel`},
-		"updates in a circle": {members: []member{aBundle("1.0.0", replaces("p.v2.0.0")), aBundle("2.0.0", replaces("p.v1.0.0"))}, want: "in a circle"},
-		"names the package":   {members: []member{aBundle("1.0.0", inPackage("q"), inChannels(""))}, want: `package "q"`},
-		"the same name elsewhere is no error, the same version neither": {members: []member{aBundle("1.0.0"), aBundle("1.0.0", inPackage("q"))}},
+		"two of one version":   {members: []catalogMember{newMember("1.0.0"), newMember("1.0.0", named("other"))}, want: `bundles "other" and "p.v1.0.0" both have version 1.0.0`},
+		"two of one name":      {members: []catalogMember{newMember("1.0.0"), newMember("1.1.0", named("p.v1.0.0"))}, want: `two bundles are named "p.v1.0.0", versions 1.0.0 and 1.1.0`},
+		"in no channel":        {members: []catalogMember{newMember("1.0.0", inChannels(""))}, want: `bundle "p.v1.0.0" is in no channel`},
+		"updates form a cycle": {members: []catalogMember{newMember("1.0.0", replaces("p.v2.0.0")), newMember("2.0.0", replaces("p.v1.0.0"))}, want: "form a cycle"},
+		"names the package":    {members: []catalogMember{newMember("1.0.0", inPackage("q"), inChannels(""))}, want: `package "q"`},
+		"the same name elsewhere is no error, the same version neither": {members: []catalogMember{newMember("1.0.0"), newMember("1.0.0", inPackage("q"))}},
 	}
 
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			_, err := compose(c.members)
+			_, err := composeCatalog(c.members)
 			switch {
 			case c.want == "" && err != nil:
 				t.Errorf("error %v", err)
@@ -219,12 +219,12 @@ func TestComposeRefuses(t *testing.T) {
 }
 
 func TestBlobs(t *testing.T) {
-	composition, err := compose([]member{aBundle("1.0.0", inPackage("b")), aBundle("1.0.0", inPackage("a")), aBundle("0.1.0", inPackage("b"))})
+	composition, err := composeCatalog([]catalogMember{newMember("1.0.0", inPackage("b")), newMember("1.0.0", inPackage("a")), newMember("0.1.0", inPackage("b"))})
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	blobs, err := composition.blobs()
+	blobs, err := composition.encodeBlobs()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +244,7 @@ func TestBlobs(t *testing.T) {
 		t.Errorf("blobs (-want +got):\n%s", diff)
 	}
 
-	files := catalogFiles("/configs", blobs)
+	files := layOutCatalogFiles("/configs", blobs)
 	if len(files) != 2 || files[0].Path != "/configs/a/catalog.json" || files[1].Path != "/configs/b/catalog.json" {
 		t.Fatalf("files: %v", files)
 	}

@@ -1,8 +1,8 @@
-// Package publish brings bundles and catalogs into registries: bundles as they are, and
-// catalogs from files or from bundles, whose channels it composes. It judges what it
-// publishes by what a cluster can do with it.
+// Package publish pushes bundles and catalogs to registries. It builds a catalog image from
+// catalog files, or from bundles, whose channels it composes. It warns about bundles that a
+// cluster cannot install.
 //
-// It is apart from package catalogs because that judgement costs a program that links it
-// a megabyte of memory at its start: the program opm publishes by the Dockerfiles of the
-// field's tools, and does without.
+// It is separate from package catalogs because linking that check costs a program one
+// megabyte of memory at its start. The program opm does not need it: it publishes with the
+// Dockerfiles of the upstream tools.
 package publish

@@ -19,38 +19,39 @@ import (
 // Diff compares two releases.
 type Diff struct {
 	Source
-	// From and To are the releases: references, or versions that the resolver knows.
+	// From and To are the releases: references, or versions that Resolver finds.
 	From, To string
 }
 
-// Comparison is what two releases differ in.
+// Comparison is the difference between two releases.
 type Comparison struct {
 	From *Release `json:"from"`
 	To   *Release `json:"to"`
-	// UpgradeFrom reports whether clusters may be updated from the first to the second.
+	// UpgradeFrom reports whether clusters can update from the first release to the second.
 	UpgradeFrom bool `json:"upgradeFrom"`
-	// Images that differ, by name.
+	// Images are the differing images, sorted by name.
 	Images []ImageChange `json:"images,omitempty"`
-	// Components whose versions differ, by name.
+	// Components are the components with differing versions, sorted by name.
 	Components []ComponentChange `json:"components,omitempty"`
-	// Metadata that differs, by key.
+	// Metadata are the differing metadata, sorted by key.
 	Metadata []MetadataChange `json:"metadata,omitempty"`
-	// Manifests that differ, by file.
+	// Manifests are the differing objects, sorted by file.
 	Manifests []ManifestChange `json:"manifests,omitempty"`
 }
 
-// Identical reports whether the releases are one.
+// Identical reports whether both releases have the same digest.
 func (c *Comparison) Identical() bool { return c.From.Digest == c.To.Digest }
 
-// How an image changes.
+// Values of ImageChange.Change.
 const (
-	// ImageChanged is built from another commit, or it is not known from which.
+	// ImageChanged means that the image is built from another commit, or that a commit is
+	// unknown.
 	ImageChanged = "changed"
-	// ImageRebuilt is built again from the same commit.
+	// ImageRebuilt means that the image is built again from the same commit.
 	ImageRebuilt = "rebuilt"
-	// ImageAdded is new.
+	// ImageAdded means that only the second release contains the image.
 	ImageAdded = "added"
-	// ImageRemoved is gone.
+	// ImageRemoved means that only the first release contains the image.
 	ImageRemoved = "removed"
 )
 
@@ -62,14 +63,16 @@ type ImageChange struct {
 	To     *ReleaseImage `json:"to,omitempty"`
 }
 
-// ComponentChange is a component whose version differs; empty where it is not there.
+// ComponentChange is a component whose version differs. The version is empty if the release
+// does not contain the component.
 type ComponentChange struct {
 	Name string `json:"name"`
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`
 }
 
-// MetadataChange is a text that differs; empty where it is not there.
+// MetadataChange is a metadata value that differs. The value is empty if the release does
+// not contain the key.
 type MetadataChange struct {
 	Key  string `json:"key"`
 	From string `json:"from,omitempty"`
@@ -78,52 +81,53 @@ type MetadataChange struct {
 
 // ManifestChange is an object that differs.
 type ManifestChange struct {
-	// File of the payload, without its folder.
+	// File is the name of the file without its folder.
 	File string `json:"file"`
 	objectdiff.Change
 }
 
 // Run compares the releases.
 func (a *Diff) Run(ctx context.Context) (*Comparison, error) {
-	from, err := a.open(ctx, a.From)
+	from, err := a.openRelease(ctx, a.From)
 	if err != nil {
 		return nil, err
 	}
 
-	defer func() { _ = from.Close() }() // It was only read.
-	to, err := a.open(ctx, a.To)
+	defer func() { _ = from.Close() }() // it was only read
+	to, err := a.openRelease(ctx, a.To)
 	if err != nil {
 		return nil, err
 	}
 
-	defer func() { _ = to.Close() }() // It was only read.
-	compared, err := compare(from, to)
+	defer func() { _ = to.Close() }() // it was only read
+	compared, err := compareReleases(from, to)
 	if err != nil {
-		return nil, &report.Error{Object: objectOf(a.To), Err: err}
+		return nil, &report.Error{Object: releaseObject(a.To), Err: err}
 	}
 
 	return compared, nil
 }
 
-func compare(from, to *releaseimage.Image) (*Comparison, error) {
+// compareReleases returns the difference between two opened releases.
+func compareReleases(from, to *releaseimage.Image) (*Comparison, error) {
 	c := &Comparison{}
 	var err error
-	if c.From, err = describe(from); err != nil {
+	if c.From, err = describeRelease(from); err != nil {
 		return nil, err
 	}
-	if c.To, err = describe(to); err != nil {
+	if c.To, err = describeRelease(to); err != nil {
 		return nil, err
 	}
 
 	c.UpgradeFrom = slices.Contains(c.To.Metadata.Previous, c.From.Metadata.Version)
 	c.Images = compareImages(c.From.Images, c.To.Images)
-	for _, name := range union(versions(c.From), versions(c.To)) {
-		if before, after := versions(c.From)[name], versions(c.To)[name]; before != after {
+	for _, name := range unionOfKeys(componentVersions(c.From), componentVersions(c.To)) {
+		if before, after := componentVersions(c.From)[name], componentVersions(c.To)[name]; before != after {
 			c.Components = append(c.Components, ComponentChange{Name: name, From: before, To: after})
 		}
 	}
 
-	for _, key := range union(c.From.Metadata.Metadata, c.To.Metadata.Metadata) {
+	for _, key := range unionOfKeys(c.From.Metadata.Metadata, c.To.Metadata.Metadata) {
 		if before, after := c.From.Metadata.Metadata[key], c.To.Metadata.Metadata[key]; before != after {
 			c.Metadata = append(c.Metadata, MetadataChange{Key: key, From: before, To: after})
 		}
@@ -133,7 +137,8 @@ func compare(from, to *releaseimage.Image) (*Comparison, error) {
 	return c, err
 }
 
-func versions(r *Release) map[string]string {
+// componentVersions returns the versions of a release's components by name.
+func componentVersions(r *Release) map[string]string {
 	found := map[string]string{}
 	for name, component := range r.Components {
 		found[name] = component.Version
@@ -141,13 +146,14 @@ func versions(r *Release) map[string]string {
 	return found
 }
 
-// union returns the keys of two maps, sorted.
-func union[T any](a, b map[string]T) []string {
+// unionOfKeys returns the sorted keys of two maps.
+func unionOfKeys[T any](a, b map[string]T) []string {
 	keys := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
 	slices.Sort(keys)
 	return slices.Compact(keys)
 }
 
+// compareImages returns the differing images, sorted by name.
 func compareImages(from, to []ReleaseImage) []ImageChange {
 	before, after := map[string]*ReleaseImage{}, map[string]*ReleaseImage{}
 	for i := range from {
@@ -159,7 +165,7 @@ func compareImages(from, to []ReleaseImage) []ImageChange {
 	}
 
 	var changes []ImageChange
-	for _, name := range union(before, after) {
+	for _, name := range unionOfKeys(before, after) {
 		change := ImageChange{Name: name, From: before[name], To: after[name]}
 		switch {
 		case change.From == nil:
@@ -179,12 +185,12 @@ func compareImages(from, to []ReleaseImage) []ImageChange {
 	return changes
 }
 
-// compareManifests compares file by file: variants of one object, for different clusters,
-// lie in different files.
+// compareManifests compares manifests file by file, because variants of an object for
+// different clusters are in different files.
 func compareManifests(from, to []release.Manifest) ([]ManifestChange, error) {
-	before, after := byFile(from), byFile(to)
+	before, after := groupObjectsByFile(from), groupObjectsByFile(to)
 	var changes []ManifestChange
-	for _, file := range union(before, after) {
+	for _, file := range unionOfKeys(before, after) {
 		result, err := objectdiff.Compare(before[file], after[file])
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
@@ -197,9 +203,9 @@ func compareManifests(from, to []release.Manifest) ([]ManifestChange, error) {
 	return changes, nil
 }
 
-// byFile returns the objects of each file. Those of the operator's own folder stand under
-// their file's name, too.
-func byFile(manifests []release.Manifest) map[string][]*unstructured.Unstructured {
+// groupObjectsByFile returns the objects of each file. Files are named without their
+// folder, except those of the operator's own folder.
+func groupObjectsByFile(manifests []release.Manifest) map[string][]*unstructured.Unstructured {
 	files := map[string][]*unstructured.Unstructured{}
 	for i := range manifests {
 		folder, name := path.Split(manifests[i].File)

@@ -1,7 +1,6 @@
-// Package releases has the operations on release images: put one together, look at it,
-// compare two, take files out of one, copy it to where it is needed, sign it, and say whether it
-// is signed. They
-// need registries and files; where a cluster is needed, an interface asks for it.
+// Package releases implements the operations on release images: build, inspect, compare,
+// extract, mirror, sign and verify. The operations need registries and files. An interface
+// represents the cluster where one is needed.
 package releases
 
 import (
@@ -20,30 +19,31 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/releaseimage"
 )
 
-// Resolver knows where releases are.
+// Resolver finds releases by version.
 type Resolver interface {
-	// Resolve returns the pull spec of the release with a version. An empty version is that of
-	// the cluster.
+	// Resolve returns the pull spec of the release with a version. An empty version means
+	// the release of the cluster.
 	Resolve(ctx context.Context, version string) (string, error)
 }
 
-// Source says where a release comes from.
+// Source configures where releases are read from.
 type Source struct {
 	Registry catalogs.Registry
-	// Resolver finds releases by their versions. Nil: nobody knows them.
+	// Resolver finds releases by version. Nil means that versions cannot be resolved.
 	Resolver Resolver
 }
 
-// objectOf is what an error calls a release.
-func objectOf(ref string) string {
+// releaseObject returns the name of a release for errors.
+func releaseObject(ref string) string {
 	if ref == "" {
 		return "release"
 	}
 	return fmt.Sprintf("release %q", ref)
 }
 
-// locate returns the reference of a release that may be named by its version.
-func (s Source) locate(ctx context.Context, ref string) (string, error) {
+// resolveReference returns the reference of a release. The release may be named by its
+// version.
+func (s Source) resolveReference(ctx context.Context, ref string) (string, error) {
 	_, err := semver.Parse(ref)
 	isVersion := err == nil
 	switch {
@@ -56,38 +56,39 @@ func (s Source) locate(ctx context.Context, ref string) (string, error) {
 			if isVersion {
 				advice += ", or an update service with --upstream"
 			}
-			return "", &report.Error{Object: objectOf(ref), Err: err, Advice: advice}
+			return "", &report.Error{Object: releaseObject(ref), Err: err, Advice: advice}
 		}
 		return found, nil
 	case ref == "":
-		return "", &report.Error{Object: objectOf(ref), Err: errors.New("none was named"), Advice: "name the release image by its reference in a registry"}
+		return "", &report.Error{Object: releaseObject(ref), Err: errors.New("no release is specified"), Advice: "name the release image by its reference in a registry"}
 	default:
-		return "", &report.Error{Object: objectOf(ref), Err: errors.New("no cluster is asked where the release with this version is"), Advice: "name the release image by its reference in a registry"}
+		return "", &report.Error{Object: releaseObject(ref), Err: errors.New("a version can be resolved only with a cluster"), Advice: "name the release image by its reference in a registry"}
 	}
 }
 
-// open reads a release.
-func (s Source) open(ctx context.Context, ref string) (*releaseimage.Image, error) {
-	return s.openWith(ctx, ref, release.Options{})
+// openRelease opens a release.
+func (s Source) openRelease(ctx context.Context, ref string) (*releaseimage.Image, error) {
+	return s.openReleaseWithOptions(ctx, ref, release.Options{})
 }
 
-func (s Source) openWith(ctx context.Context, ref string, options release.Options) (*releaseimage.Image, error) {
-	found, err := s.locate(ctx, ref)
+// openReleaseWithOptions opens a release and loads its payload with options.
+func (s Source) openReleaseWithOptions(ctx context.Context, ref string, options release.Options) (*releaseimage.Image, error) {
+	found, err := s.resolveReference(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
 
 	opened, err := releaseimage.OpenWith(ctx, s.Registry.Client(found), found, options)
 	if err != nil {
-		return nil, &report.Error{Object: objectOf(found), Err: err}
+		return nil, &report.Error{Object: releaseObject(found), Err: err}
 	}
 
 	return opened, nil
 }
 
-// payload reads the payload of a release, or the one in a folder, which is that of the
-// release that the options name. It tells where it was found: the pull spec or the folder.
-func (s Source) payload(ctx context.Context, ref, dir string, options release.Options) (payload *release.Payload, where string, err error) {
+// loadPayload loads the payload of a release, or that of a folder if dir is set. The result
+// where is the pull spec or the folder.
+func (s Source) loadPayload(ctx context.Context, ref, dir string, options release.Options) (payload *release.Payload, where string, err error) {
 	if dir != "" {
 		if payload, err = release.Load(os.DirFS(dir), options); err != nil {
 			return nil, dir, &report.Error{Object: fmt.Sprintf("directory %q", dir), Err: err}
@@ -95,42 +96,42 @@ func (s Source) payload(ctx context.Context, ref, dir string, options release.Op
 		return payload, dir, nil
 	}
 
-	opened, err := s.openWith(ctx, ref, options)
+	opened, err := s.openReleaseWithOptions(ctx, ref, options)
 	if err != nil {
 		return nil, ref, err
 	}
 	return opened.Payload, opened.Canonical, opened.Close()
 }
 
-// clients reaches the registries of images.
-func (s Source) clients(ref string) *image.Client { return s.Registry.Client(ref) }
+// newRegistryClient returns a client for the registry of an image.
+func (s Source) newRegistryClient(ref string) *image.Client { return s.Registry.Client(ref) }
 
-// maxFile bounds a file of the user that is read into memory: keys, keyrings, ConfigMaps and
-// lists of images.
-const maxFile = 8 << 20
+// maxFileBytes limits the size of user files: keys, keyrings, ConfigMaps and lists of
+// images.
+const maxFileBytes = 8 << 20
 
-// readFile reads a file of the user.
-func readFile(name string) ([]byte, error) {
+// readUserFile returns the content of a user's file, up to maxFileBytes.
+func readUserFile(name string) ([]byte, error) {
 	object := fmt.Sprintf("file %q", name)
 	file, err := os.Open(name)
 	if err != nil {
-		return nil, &report.Error{Object: object, Err: bare(err)}
+		return nil, &report.Error{Object: object, Err: stripPath(err)}
 	}
 
-	defer func() { _ = file.Close() }() // It was only read.
-	data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
-	if err == nil && len(data) > maxFile {
-		err = fmt.Errorf("it is larger than the %d bytes that it may have", maxFile)
+	defer func() { _ = file.Close() }() // it was only read
+	data, err := io.ReadAll(io.LimitReader(file, maxFileBytes+1))
+	if err == nil && len(data) > maxFileBytes {
+		err = fmt.Errorf("it is larger than the %d bytes that it may have", maxFileBytes)
 	}
 	if err != nil {
-		return nil, &report.Error{Object: object, Err: bare(err)}
+		return nil, &report.Error{Object: object, Err: stripPath(err)}
 	}
 
 	return data, nil
 }
 
-// bare takes the path out of an error that names it already.
-func bare(err error) error {
+// stripPath removes the path from an error of a file operation.
+func stripPath(err error) error {
 	if pathError := (*os.PathError)(nil); errors.As(err, &pathError) {
 		return pathError.Err
 	}

@@ -23,51 +23,51 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/releaseimage"
 )
 
-// Extract takes files out of a release.
+// Extract extracts files from a release.
 type Extract struct {
 	Source
-	// Image is the release: a reference, or a version that the resolver knows.
+	// Image is the release: a reference, or a version that Resolver finds.
 	Image string
-	// To is the folder to write to. It is made if it does not exist.
+	// To is the output folder. It is created if necessary.
 	To string
-	// File is the one file to give. Empty: all are written.
+	// File is the name of a single file to return. Empty means that all files are written.
 	File string
-	// Included, if set, leaves out the manifests that the cluster would not have, and the
-	// files that are no manifests.
+	// Included, if set, limits the output to the manifests that the cluster would contain.
+	// Files that are not manifests are left out.
 	Included *Included
-	// InstallConfig is a file that says more of the cluster of Included. Empty: none.
+	// InstallConfig is a file that completes Included. Empty means none.
 	InstallConfig string
-	// Cloud, if CredentialsRequests is set, leaves out requests for other clouds. Empty: none
-	// is left out.
+	// Cloud limits the output to CredentialsRequests for one cloud provider. It requires
+	// CredentialsRequests. Empty means all.
 	Cloud string
-	// CredentialsRequests leaves out everything else than CredentialsRequests.
+	// CredentialsRequests limits the output to CredentialsRequests.
 	CredentialsRequests bool
 }
 
-// Extracted is what was taken out.
+// Extracted is the result of Extract.
 type Extracted struct {
-	// Digest of the release image, empty if it was named by it.
+	// Digest is the digest of the release image. It is empty if the reference contains it.
 	Digest  string
 	Created time.Time
-	// Content of the one file that was asked for.
+	// Content is the content of the single requested file.
 	Content []byte
-	// Files are the names of those that were written, sorted.
+	// Files are the sorted names of the written files.
 	Files []string
 }
 
-// Run takes the files out.
+// Run extracts the files.
 func (a *Extract) Run(ctx context.Context) (*Extracted, error) {
-	if err := a.check(); err != nil {
+	if err := a.validateOptions(); err != nil {
 		return nil, err
 	}
 
 	if a.Included != nil && a.InstallConfig != "" {
-		data, err := readFile(a.InstallConfig)
+		data, err := readUserFile(a.InstallConfig)
 		if err != nil {
 			return nil, err
 		}
 
-		included, err := a.Included.with(data)
+		included, err := a.Included.mergeInstallConfig(data)
 		if err != nil {
 			return nil, &report.Error{Object: fmt.Sprintf("file %q", a.InstallConfig), Err: err}
 		}
@@ -75,12 +75,12 @@ func (a *Extract) Run(ctx context.Context) (*Extracted, error) {
 		a.Included = &included
 	}
 
-	opened, err := a.open(ctx, a.Image)
+	opened, err := a.openRelease(ctx, a.Image)
 	if err != nil {
 		return nil, err
 	}
 
-	defer func() { _ = opened.Close() }() // It was only read.
+	defer func() { _ = opened.Close() }() // it was only read
 	extracted := &Extracted{Created: opened.Created}
 	if !image.IsCanonical(a.Image) {
 		extracted.Digest = opened.Digest()
@@ -89,58 +89,59 @@ func (a *Extract) Run(ctx context.Context) (*Extracted, error) {
 	if a.File != "" {
 		extracted.Content, err = opened.ReadFile(a.File)
 		if errors.Is(err, fs.ErrNotExist) {
-			err = &report.Error{Object: objectOf(a.Image), Err: fmt.Errorf("image did not contain %s", a.File)}
+			err = &report.Error{Object: releaseObject(a.Image), Err: fmt.Errorf("image did not contain %s", a.File)}
 		}
 		return extracted, err
 	}
 
-	files, err := a.files(opened)
+	files, err := a.collectFiles(opened)
 	if err != nil {
-		return nil, &report.Error{Object: objectOf(a.Image), Err: err}
+		return nil, &report.Error{Object: releaseObject(a.Image), Err: err}
 	}
 
-	extracted.Files, err = write(cmp.Or(a.To, "."), files)
+	extracted.Files, err = writeFilesToFolder(cmp.Or(a.To, "."), files)
 	return extracted, err
 }
 
-// Contents returns the manifests that would be written, by the names of their files.
+// Contents returns the selected manifests by file name.
 func (a *Extract) Contents(ctx context.Context) (map[string][]byte, error) {
-	opened, err := a.open(ctx, a.Image)
+	opened, err := a.openRelease(ctx, a.Image)
 	if err != nil {
 		return nil, err
 	}
 
-	defer func() { _ = opened.Close() }() // It was only read.
-	files, err := a.manifests(opened.Payload)
+	defer func() { _ = opened.Close() }() // it was only read
+	files, err := a.encodeManifests(opened.Payload)
 	if err != nil {
-		return nil, &report.Error{Object: objectOf(a.Image), Err: err}
+		return nil, &report.Error{Object: releaseObject(a.Image), Err: err}
 	}
 
 	return files, nil
 }
 
-func (a *Extract) check() error {
+// validateOptions refuses options that contradict each other.
+func (a *Extract) validateOptions() error {
 	filtered := a.Included != nil || a.CredentialsRequests
 	var err error
 	switch {
 	case a.File != "" && filtered:
-		err = errors.New("one file is given as it is: it cannot be asked for together with a choice of manifests")
+		err = errors.New("a single file is extracted unchanged: it cannot be combined with a selection of manifests")
 	case a.File != "" && a.To != "":
-		err = errors.New("one file is printed: it cannot be asked for together with a folder")
+		err = errors.New("a single file is printed: it cannot be combined with a folder")
 	case a.Cloud != "" && !a.CredentialsRequests:
-		err = errors.New("a cloud chooses among CredentialsRequests: ask for them")
-	case a.Cloud != "" && cloudKinds[a.Cloud] == "":
+		err = errors.New("a cloud selects among CredentialsRequests: extract only these")
+	case a.Cloud != "" && providerSpecKinds[a.Cloud] == "":
 		err = fmt.Errorf("the cloud %q is not known", a.Cloud)
 	default:
 		return nil
 	}
 
-	return &report.Error{Object: objectOf(a.Image), Err: err}
+	return &report.Error{Object: releaseObject(a.Image), Err: err}
 }
 
-// files returns the content of the files to write.
-func (a *Extract) files(opened *releaseimage.Image) (map[string][]byte, error) {
-	files, err := a.manifests(opened.Payload)
+// collectFiles returns the content of the files to write, by name.
+func (a *Extract) collectFiles(opened *releaseimage.Image) (map[string][]byte, error) {
+	files, err := a.encodeManifests(opened.Payload)
 	if err != nil || a.Included != nil || a.CredentialsRequests {
 		return files, err
 	}
@@ -162,17 +163,17 @@ func (a *Extract) files(opened *releaseimage.Image) (map[string][]byte, error) {
 	return files, nil
 }
 
-// manifests returns the content of the files with manifests.
-func (a *Extract) manifests(payload *release.Payload) (map[string][]byte, error) {
-	chosen, err := a.choose(payload)
+// encodeManifests returns the content of the files with the selected manifests, by name.
+func (a *Extract) encodeManifests(payload *release.Payload) (map[string][]byte, error) {
+	chosen, err := a.selectManifests(payload)
 	if err != nil {
 		return nil, err
 	}
-	return encode(chosen)
+	return encodeByFile(chosen)
 }
 
-// encode writes manifests as YAML, by the names of their files.
-func encode(manifests []release.Manifest) (map[string][]byte, error) {
+// encodeByFile encodes manifests as YAML, grouped by file name.
+func encodeByFile(manifests []release.Manifest) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for _, m := range manifests {
 		data, err := yaml.Marshal(m.Object.Object)
@@ -186,54 +187,56 @@ func encode(manifests []release.Manifest) (map[string][]byte, error) {
 	return files, nil
 }
 
-// choose returns the manifests to write.
-func (a *Extract) choose(payload *release.Payload) ([]release.Manifest, error) {
+// selectManifests returns the manifests to write.
+func (a *Extract) selectManifests(payload *release.Payload) ([]release.Manifest, error) {
 	manifests := payload.Manifests
 	if a.Included != nil {
 		version, err := semver.Parse(payload.Metadata.Version)
 		if err != nil {
 			return nil, err
 		}
-		manifests = a.Included.choose(manifests, version.Major)
+		manifests = a.Included.selectManifests(manifests, version.Major)
 	}
 
 	if a.CredentialsRequests {
-		manifests = slices.DeleteFunc(slices.Clone(manifests), func(m release.Manifest) bool { return !isRequest(m, a.Cloud) })
+		manifests = slices.DeleteFunc(slices.Clone(manifests), func(m release.Manifest) bool { return !isCredentialsRequest(m, a.Cloud) })
 	}
 	return manifests, nil
 }
 
-// cloudKinds are the kinds of what a CredentialsRequest asks a cloud for.
-var cloudKinds = map[string]string{
+// providerSpecKinds are the kinds of a CredentialsRequest's providerSpec by cloud provider.
+var providerSpecKinds = map[string]string{
 	"alibabacloud": "AlibabaCloudProviderSpec", "aws": "AWSProviderSpec", "azure": "AzureProviderSpec", "gcp": "GCPProviderSpec",
 	"ibmcloud": "IBMCloudProviderSpec", "nutanix": "NutanixProviderSpec", "openstack": "OpenStackProviderSpec",
 	"ovirt": "OvirtProviderSpec", "powervs": "IBMCloudPowerVSProviderSpec", "vsphere": "VSphereProviderSpec",
 }
 
-// isRequest reports whether an object is a CredentialsRequest, for a cloud if one is given.
-func isRequest(m release.Manifest, cloud string) bool {
+// isCredentialsRequest reports whether an object is a CredentialsRequest for a cloud
+// provider. An empty cloud means any.
+func isCredentialsRequest(m release.Manifest, cloud string) bool {
 	key := m.Key()
 	if key.Group != "cloudcredential.openshift.io" || key.Kind != "CredentialsRequest" {
 		return false
 	}
 	spec, _ := m.Object.Object["spec"].(map[string]any)
 	provider, _ := spec["providerSpec"].(map[string]any)
-	return cloud == "" || provider["kind"] == cloudKinds[cloud]
+	return cloud == "" || provider["kind"] == providerSpecKinds[cloud]
 }
 
-// write writes the files into a folder, where none of them may be a link.
-func write(dir string, files map[string][]byte) ([]string, error) {
+// writeFilesToFolder writes files into a folder and returns their sorted names. Links
+// cannot lead outside of the folder.
+func writeFilesToFolder(dir string, files map[string][]byte) ([]string, error) {
 	object := fmt.Sprintf("directory %q", dir)
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // a release is no secret
-		return nil, &report.Error{Object: object, Err: bare(err)}
+		return nil, &report.Error{Object: object, Err: stripPath(err)}
 	}
 
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, &report.Error{Object: object, Err: bare(err)}
+		return nil, &report.Error{Object: object, Err: stripPath(err)}
 	}
 
-	defer func() { _ = root.Close() }() // What was written is closed.
+	defer func() { _ = root.Close() }() // all files in it are closed
 	var names []string
 	for name := range files {
 		names = append(names, name)
@@ -242,14 +245,14 @@ func write(dir string, files map[string][]byte) ([]string, error) {
 	slices.Sort(names)
 	for _, name := range names {
 		if err := root.WriteFile(name, files[name], 0o644); err != nil {
-			return nil, &report.Error{Object: fmt.Sprintf("file %q", filepath.Join(dir, name)), Err: bare(err)}
+			return nil, &report.Error{Object: fmt.Sprintf("file %q", filepath.Join(dir, name)), Err: stripPath(err)}
 		}
 	}
 
 	return names, nil
 }
 
-// Sentence says what was done, as those who read it in scripts expect it.
+// Sentence returns a summary of the result in the format that scripts parse.
 func (e *Extracted) Sentence() string {
 	var b bytes.Buffer
 	b.WriteString("Extracted release payload ")

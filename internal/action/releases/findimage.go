@@ -7,21 +7,21 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
-// FindImage tells where an image of a release is.
+// FindImage finds an image of a release.
 type FindImage struct {
 	Source
-	// Image is the release: a reference, or a version that the resolver knows.
+	// Image is the release: a reference, or a version that Resolver finds.
 	Image string
-	// PayloadDir is the root of a release image, or another folder with a payload. Empty: the
-	// release is read from its registry.
+	// PayloadDir is the root of a release image, or another folder with a payload. Empty
+	// means that the release is read from its registry.
 	PayloadDir string
-	// Name is what the release calls the image.
+	// Name is the name of the image in the release.
 	Name string
 }
 
-// Run returns the pull spec, by digest.
+// Run returns the pull spec of the image by digest.
 func (a *FindImage) Run(ctx context.Context) (string, error) {
-	payload, where, err := a.payload(ctx, a.Image, a.PayloadDir, release.Options{})
+	payload, where, err := a.loadPayload(ctx, a.Image, a.PayloadDir, release.Options{})
 	if err != nil {
 		return "", err
 	}

@@ -13,25 +13,25 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
-// Included is a cluster, as far as it decides which manifests it has.
+// Included describes the properties of a cluster that select its manifests.
 type Included struct {
-	// Profile of the cluster. Empty means release.DefaultProfile.
+	// Profile is the cluster profile. Empty means release.DefaultProfile.
 	Profile string
-	// FeatureSet of the cluster. Empty means release.DefaultFeatureSet.
+	// FeatureSet is the feature set of the cluster. Empty means release.DefaultFeatureSet.
 	FeatureSet string
-	// FeatureGates that are on.
+	// FeatureGates are the enabled feature gates.
 	FeatureGates []string
-	// Capabilities that the cluster has. Nil: all.
+	// Capabilities are the enabled capabilities. Nil means all.
 	Capabilities []string
 }
 
-// IsEmpty reports whether nothing is said of the cluster.
+// IsEmpty reports whether no property is set.
 func (i Included) IsEmpty() bool {
 	return i.Profile == "" && i.FeatureSet == "" && len(i.FeatureGates) == 0 && i.Capabilities == nil
 }
 
-// choose returns the manifests that the cluster has.
-func (i Included) choose(manifests []release.Manifest, major uint64) []release.Manifest {
+// selectManifests returns the manifests that the cluster contains.
+func (i Included) selectManifests(manifests []release.Manifest, major uint64) []release.Manifest {
 	cluster := release.Cluster{Profile: i.Profile, FeatureSet: i.FeatureSet, FeatureGates: sets.New(i.FeatureGates...), MajorVersion: major}
 	capabilities := release.Capabilities{Known: sets.Set[string]{}, Enabled: sets.New(i.Capabilities...)}
 	for _, m := range manifests {
@@ -48,16 +48,16 @@ func (i Included) choose(manifests []release.Manifest, major uint64) []release.M
 	})
 }
 
-// installConfig is what is read of an install-config.yaml. The rest says nothing about which
-// manifests a cluster has.
+// installConfig contains the fields of an install-config.yaml that select manifests.
 type installConfig struct {
 	FeatureSet   string                                   `json:"featureSet"`
 	FeatureGates []string                                 `json:"featureGates"`
 	Capabilities *configv1.ClusterVersionCapabilitiesSpec `json:"capabilities"`
 }
 
-// with completes what is known of the cluster by what its install-config.yaml says.
-func (i Included) with(data []byte) (Included, error) {
+// mergeInstallConfig returns a copy that is completed from an install-config.yaml.
+// Properties that are set take precedence.
+func (i Included) mergeInstallConfig(data []byte) (Included, error) {
 	var config installConfig
 	if err := yaml.Unmarshal(data, &config); err != nil {
 		return i, fmt.Errorf("cannot be read as YAML: %w", err)
@@ -76,19 +76,19 @@ func (i Included) with(data []byte) (Included, error) {
 		}
 	}
 
-	return i.withCapabilities("capabilities", config.Capabilities)
+	return i.mergeCapabilities("capabilities", config.Capabilities)
 }
 
-// withCapabilities has the cluster have the capabilities that a spec asks for, unless it is
-// said already which it has. The field is where the spec stands.
-func (i Included) withCapabilities(field string, spec *configv1.ClusterVersionCapabilitiesSpec) (Included, error) {
+// mergeCapabilities returns a copy with the capabilities of a spec, unless capabilities are
+// set. Errors name the field that contains the spec.
+func (i Included) mergeCapabilities(field string, spec *configv1.ClusterVersionCapabilitiesSpec) (Included, error) {
 	if i.Capabilities != nil || spec == nil {
 		return i, nil
 	}
 
 	baseline := cmp.Or(spec.BaselineCapabilitySet, configv1.CapabilitySetCurrent)
 	if baseline == configv1.CapabilitySetCurrent {
-		return i, nil // It has all, also those of which only the release knows.
+		return i, nil // all capabilities, including those that only the release knows
 	}
 
 	set, known := release.CapabilitySet(baseline, sets.New(i.FeatureGates...))

@@ -15,47 +15,48 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/releaseimage"
 )
 
-// Info looks at a release.
+// Info inspects a release.
 type Info struct {
 	Source
-	// Image is the release: a reference, or a version that the resolver knows.
+	// Image is the release: a reference, or a version that Resolver finds.
 	Image string
-	// Sizes reads how large the images are, which asks a registry for each.
+	// Sizes adds the sizes of all images. Each image requires a request to a registry.
 	Sizes bool
-	// Verify, if set, says whether the release is signed; the answer is a warning if not.
+	// Verify, if set, checks the signatures of the release. A release without valid
+	// signatures results in a warning.
 	Verify *Trust
 }
 
-// Release is what is known of a release. As JSON it has, beside what is ours, the names by
-// which scripts of the field know image, digest, config, metadata, references and
-// displayVersions.
+// Release describes a release. In JSON, image, digest, config, metadata, references and
+// displayVersions have the names that existing scripts read.
 type Release struct {
-	// Image is its pull spec by digest.
+	// Image is the pull spec by digest.
 	Image   string    `json:"image"`
 	Digest  string    `json:"digest"`
 	Created time.Time `json:"created"`
-	// Config is what its image says of itself.
+	// Config is the platform of the release image.
 	Config   ReleaseConfig    `json:"config"`
 	Metadata release.Metadata `json:"metadata"`
-	// References is its list of images, an ImageStream.
+	// References is the ImageStream with the images of the release.
 	References json.RawMessage `json:"references"`
-	// Images that it names.
+	// Images are the images of the release.
 	Images []ReleaseImage `json:"images"`
-	// Components are versions of what is in the images, by name.
+	// Components are the components with versions of their own, by name.
 	Components map[string]Component `json:"displayVersions,omitempty"`
-	// Manifests are how many files with manifests it has.
+	// Manifests is the number of files with manifests.
 	Manifests int `json:"manifests"`
-	// MetadataFiles are how many files it has beside them.
+	// MetadataFiles is the number of other files.
 	MetadataFiles int `json:"metadataFiles"`
-	// Warnings are sentences about what is not as it should be.
+	// Warnings are defects of the release.
 	Warnings []string `json:"warnings,omitempty"`
-	// Verified reports whether it is signed, if that was asked.
+	// Verified reports whether the release has the required signatures. It is nil if that
+	// was not checked.
 	Verified *bool `json:"verified,omitempty"`
 }
 
-// ReleaseConfig is what the image of a release says of itself.
+// ReleaseConfig is the platform of a release image.
 type ReleaseConfig struct {
-	// OS and Architecture that its programs are for.
+	// OS and Architecture are GOOS and GOARCH values.
 	OS           string `json:"os"`
 	Architecture string `json:"architecture"`
 }
@@ -65,51 +66,51 @@ type ReleaseImage struct {
 	Name     string `json:"name"`
 	PullSpec string `json:"pullSpec"`
 	Digest   string `json:"digest"`
-	// Repository and Commit that it was built from.
+	// Repository and Commit identify the source code of the image.
 	Repository string `json:"repository,omitempty"`
 	Commit     string `json:"commit,omitempty"`
-	// Size is known if it was asked for.
+	// Size is set if Info.Sizes is set.
 	Size *ImageSize `json:"size,omitempty"`
 }
 
-// ImageSize is how large an image is.
+// ImageSize is the size of an image.
 type ImageSize struct {
 	Created time.Time `json:"created"`
 	Layers  int       `json:"layers"`
-	// Bytes of all layers, compressed.
+	// Bytes is the size of all compressed layers.
 	Bytes int64 `json:"bytes"`
-	// Unique are the bytes of layers that no other image of the release has.
+	// Unique is the size of the layers that no other image of the release contains.
 	Unique int64 `json:"unique"`
 }
 
-// Component is something in the images that has a version of its own.
+// Component is a part of the images with a version of its own.
 type Component struct {
 	Version string `json:"version"`
-	// Title is what people call it. It may be empty.
+	// Title is the display name. It may be empty.
 	Title string `json:"displayName,omitempty"`
 }
 
-// Run looks at the release.
+// Run inspects the release.
 func (a *Info) Run(ctx context.Context) (*Release, error) {
-	opened, err := a.open(ctx, a.Image)
+	opened, err := a.openRelease(ctx, a.Image)
 	if err != nil {
 		return nil, err
 	}
 
-	defer func() { _ = opened.Close() }() // It was only read.
-	found, err := describe(opened)
+	defer func() { _ = opened.Close() }() // it was only read
+	found, err := describeRelease(opened)
 	if err != nil {
-		return nil, &report.Error{Object: objectOf(a.Image), Err: err}
+		return nil, &report.Error{Object: releaseObject(a.Image), Err: err}
 	}
 
 	if a.Sizes {
-		if err := a.measure(ctx, found); err != nil {
-			return nil, &report.Error{Object: objectOf(a.Image), Err: err}
+		if err := a.measureImages(ctx, found); err != nil {
+			return nil, &report.Error{Object: releaseObject(a.Image), Err: err}
 		}
 	}
 
 	if a.Verify != nil {
-		if err := a.verify(ctx, found); err != nil {
+		if err := a.verifySignature(ctx, found); err != nil {
 			return nil, err
 		}
 	}
@@ -117,8 +118,10 @@ func (a *Info) Run(ctx context.Context) (*Release, error) {
 	return found, nil
 }
 
-func (a *Info) verify(ctx context.Context, found *Release) error {
-	verifier, err := a.Verify.verifier(ctx, a.Source, found.Image)
+// verifySignature sets Verified and adds a warning if the release does not have the
+// required signatures.
+func (a *Info) verifySignature(ctx context.Context, found *Release) error {
+	verifier, err := a.Verify.newVerifier(ctx, a.Source, found.Image)
 	if err != nil {
 		return err
 	}
@@ -126,15 +129,15 @@ func (a *Info) verify(ctx context.Context, found *Release) error {
 	verified := true
 	if err := verifier.Verify(ctx, found.Digest); err != nil {
 		verified = false
-		found.Warnings = append(found.Warnings, "the release is not signed as it must be: "+err.Error())
+		found.Warnings = append(found.Warnings, "the release is not signed as required: "+err.Error())
 	}
 
 	found.Verified = &verified
 	return nil
 }
 
-// describe tells what a release has.
-func describe(opened *releaseimage.Image) (*Release, error) {
+// describeRelease returns the description of an opened release.
+func describeRelease(opened *releaseimage.Image) (*Release, error) {
 	payload := opened.Payload
 	r := &Release{
 		Image: opened.Canonical, Digest: opened.Digest(), Created: opened.Created, Config: ReleaseConfig{opened.OS, opened.Architecture},
@@ -168,7 +171,7 @@ func describe(opened *releaseimage.Image) (*Release, error) {
 	}
 
 	slices.SortFunc(r.Images, func(a, b ReleaseImage) int { return strings.Compare(a.Name, b.Name) })
-	r.components(payload.Images.Tags)
+	r.collectComponents(payload.Images.Tags)
 	for _, warning := range payload.Warnings {
 		r.Warnings = append(r.Warnings, warning.Error())
 	}
@@ -176,12 +179,13 @@ func describe(opened *releaseimage.Image) (*Release, error) {
 	return r, nil
 }
 
-// components collects the versions that the images tell.
-func (r *Release) components(tags []release.ImageTag) {
+// collectComponents sets the components from the annotations of the images. It adds a
+// warning if images state different versions.
+func (r *Release) collectComponents(tags []release.ImageTag) {
 	r.Components = map[string]Component{}
 	for _, tag := range tags {
-		titles := pairs(tag.Annotations[release.AnnotationVersionNames])
-		for name, version := range pairs(tag.Annotations[release.AnnotationVersions]) {
+		titles := parseKeyValueList(tag.Annotations[release.AnnotationVersionNames])
+		for name, version := range parseKeyValueList(tag.Annotations[release.AnnotationVersions]) {
 			known, ok := r.Components[name]
 			if ok && known.Version != version {
 				r.Warnings = append(r.Warnings, fmt.Sprintf("component %s has the versions %s and %s", name, min(known.Version, version), max(known.Version, version)))
@@ -195,8 +199,8 @@ func (r *Release) components(tags []release.ImageTag) {
 	slices.Sort(r.Warnings)
 }
 
-// pairs reads name=value with commas.
-func pairs(text string) map[string]string {
+// parseKeyValueList parses a comma-separated list of name=value.
+func parseKeyValueList(text string) map[string]string {
 	found := map[string]string{}
 	for item := range strings.SplitSeq(text, ",") {
 		if name, value, ok := strings.Cut(strings.TrimSpace(item), "="); ok {
@@ -206,20 +210,20 @@ func pairs(text string) map[string]string {
 	return found
 }
 
-// measure reads how large the images are.
-func (a *Info) measure(ctx context.Context, r *Release) error {
+// measureImages sets the sizes of the images.
+func (a *Info) measureImages(ctx context.Context, r *Release) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(4)
 	layers := make([]map[string]int64, len(r.Images))
 	for i := range r.Images {
 		found := &r.Images[i]
 		group.Go(func() error {
-			pulled, err := a.clients(found.PullSpec).Pull(ctx, found.PullSpec)
+			pulled, err := a.newRegistryClient(found.PullSpec).Pull(ctx, found.PullSpec)
 			if err != nil {
 				return fmt.Errorf("image %q: %w", found.Name, err)
 			}
 
-			defer func() { _ = pulled.Close() }() // It was only read.
+			defer func() { _ = pulled.Close() }() // it was only read
 			digests, sizes := pulled.Sizes()
 			found.Size = &ImageSize{Created: pulled.Created(), Layers: len(digests)}
 			layers[i] = map[string]int64{}
@@ -236,8 +240,8 @@ func (a *Info) measure(ctx context.Context, r *Release) error {
 	}
 
 	users := map[string]int{}
-	for _, of := range layers {
-		for digest := range of {
+	for _, sizes := range layers {
+		for digest := range sizes {
 			users[digest]++
 		}
 	}

@@ -18,54 +18,58 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/releaseimage/signature"
 )
 
-// Mirror copies a release, with all the images that it names, to a registry or into a
-// folder, or from such a folder to a registry. Digests stay the same.
+// Mirror copies a release and all its images to a registry or into a folder, or from such a
+// folder to a registry. Digests do not change.
 type Mirror struct {
 	Source
 	Progress report.Progress
 
-	// From is the release: a reference, or a version that the resolver knows. With FromDir it
-	// chooses, by its version, among those of the folder, and may be empty.
+	// From is the release: a reference, or a version that Resolver finds. With FromDir it
+	// selects a release of the folder by version and may be empty.
 	From string
-	// FromDir is a folder that a release was mirrored into. Empty: From is in a registry.
+	// FromDir is a folder with a mirrored release. Empty means that the release is read
+	// from a registry.
 	FromDir string
-	// To is a repository without tag and digest. Empty: there is none.
+	// To is a repository without tag and digest. Empty means none.
 	To string
-	// ToReleaseImage is the reference that the release image gets. Empty: it lies in To.
+	// ToReleaseImage is the reference of the mirrored release image. Empty means a tag in
+	// To.
 	ToReleaseImage string
-	// ToDir is a folder. Empty: there is none.
+	// ToDir is the output folder. Empty means none.
 	ToDir string
-	// SkipReleaseImage leaves the release image out.
+	// SkipReleaseImage skips the release image.
 	SkipReleaseImage bool
-	// DryRun copies nothing.
+	// DryRun plans without copying.
 	DryRun bool
 
-	// Trust, unless it is empty, is asked for the signatures of the release, which go with it.
-	// That there are none is a warning.
+	// Trust, unless it is empty, finds the signatures of the release, which are mirrored
+	// too. Missing signatures result in a warning.
 	Trust Trust
-	// SignatureDir is the folder that a ConfigMap with the signatures is written to. Empty: the
-	// folder "config" in ToDir, or none.
+	// SignatureDir is the folder for a ConfigMap with the signatures. Empty means the
+	// folder "config" in ToDir, or no file without ToDir.
 	SignatureDir string
-	// Apply puts that ConfigMap into a cluster. Nil: none.
+	// Apply writes that ConfigMap to a cluster. Nil means that no cluster is changed.
 	Apply Applier
 }
 
-// Mirrored is what was copied.
+// Mirrored is the result of Mirror.
 type Mirrored struct {
 	Version string `json:"version"`
-	// Image is where the release image is now. It is empty if it was left out.
+	// Image is the reference of the mirrored release image. It is empty if the release
+	// image was skipped.
 	Image string `json:"image,omitempty"`
-	// Prefix is what the images now have in common: the repository, or the folder.
+	// Prefix is the repository or folder that contains all mirrored images.
 	Prefix string `json:"prefix"`
-	// Mirrors are the repositories that images come from, and where they are now.
+	// Mirrors are the source repositories and their mirrors.
 	Mirrors []releaseimage.Mirror `json:"mirrors,omitempty"`
-	// Copies are the images, in the order in which they stand in the release.
+	// Copies are the images in the order of the release.
 	Copies []Copy `json:"copies"`
-	// SignatureFile is the ConfigMap with the signatures. It is empty if none was written.
+	// SignatureFile is the file of the ConfigMap with the signatures. It is empty if none
+	// was written.
 	SignatureFile string `json:"signatureFile,omitempty"`
 }
 
-// Copy is one image.
+// Copy is a copied image.
 type Copy struct {
 	From string `json:"from"`
 	To   string `json:"to"`
@@ -74,49 +78,50 @@ type Copy struct {
 // Run copies the release.
 func (a *Mirror) Run(ctx context.Context) (*Mirrored, error) {
 	target := releaseimage.Target{Repository: a.To, Release: a.ToReleaseImage, SkipRelease: a.SkipReleaseImage}
-	if err := a.check(target); err != nil {
+	if err := a.validateOptions(target); err != nil {
 		return nil, err
 	}
 
-	plan, signatures, err := a.plan(ctx)
+	plan, signatures, err := a.planCopies(ctx)
 	if err != nil {
 		return nil, err
 	}
 
-	mirrored := a.describe(target, plan)
+	mirrored := a.describeResult(target, plan)
 	if a.DryRun {
 		return mirrored, nil
 	}
-	if err := a.copy(ctx, target, plan); err != nil {
-		return nil, &report.Error{Object: objectOf(plan.Release.Source), Err: err}
+	if err := a.copyImages(ctx, target, plan); err != nil {
+		return nil, &report.Error{Object: releaseObject(plan.Release.Source), Err: err}
 	}
 
-	return mirrored, a.keep(ctx, plan, signatures, mirrored)
+	return mirrored, a.deliverSignatures(ctx, plan, signatures, mirrored)
 }
 
-func (a *Mirror) check(target releaseimage.Target) error {
+// validateOptions refuses options that contradict each other.
+func (a *Mirror) validateOptions(target releaseimage.Target) error {
 	var err error
 	switch {
 	case a.To == "" && a.ToDir == "":
-		return &report.Error{Object: objectOf(a.From), Err: errors.New("nowhere to mirror it to"), Advice: "name a repository with --to or a folder with --to-dir"}
+		return &report.Error{Object: releaseObject(a.From), Err: errors.New("no destination is specified"), Advice: "name a repository with --to or a folder with --to-dir"}
 	case a.To != "" && a.ToDir != "":
-		err = errors.New("it is mirrored to a registry or into a folder: name one of them")
+		err = errors.New("specify either a registry or a folder as the destination")
 	case a.FromDir != "" && a.ToDir != "":
-		err = errors.New("what is in a folder is mirrored to a registry")
+		err = errors.New("a folder can be mirrored only to a registry")
 	case a.ToDir != "" && (a.SkipReleaseImage || a.ToReleaseImage != ""):
-		err = errors.New("a folder always has the release image, under its tag")
+		err = errors.New("a folder always contains the release image under its tag")
 	case a.To != "":
 		err = target.Check()
 	}
 
 	if err != nil {
-		return &report.Error{Object: objectOf(a.From), Err: err}
+		return &report.Error{Object: releaseObject(a.From), Err: err}
 	}
 	return nil
 }
 
-// plan says what there is to copy, and gives the signatures of the release.
-func (a *Mirror) plan(ctx context.Context) (releaseimage.Plan, [][]byte, error) {
+// planCopies returns the images to copy and the signatures of the release.
+func (a *Mirror) planCopies(ctx context.Context) (releaseimage.Plan, [][]byte, error) {
 	if a.FromDir != "" {
 		plan, err := releaseimage.Saved(a.FromDir, a.From)
 		if err != nil {
@@ -126,40 +131,40 @@ func (a *Mirror) plan(ctx context.Context) (releaseimage.Plan, [][]byte, error) 
 			}
 			return plan, nil, &report.Error{Object: fmt.Sprintf("directory %q", a.FromDir), Err: err, Advice: advice}
 		}
-		signatures, err := a.saved(ctx, plan)
+		signatures, err := a.readSavedSignatures(ctx, plan)
 		return plan, signatures, err
 	}
 
-	opened, err := a.open(ctx, a.From)
+	opened, err := a.openRelease(ctx, a.From)
 	if err != nil {
 		return releaseimage.Plan{}, nil, err
 	}
 
-	defer func() { _ = opened.Close() }() // It was only read.
+	defer func() { _ = opened.Close() }() // it was only read
 	plan := releaseimage.NewPlan(opened)
-	if err := plan.FindSignatures(ctx, a.clients(opened.Canonical)); err != nil {
-		report.OrQuiet(a.Progress).Warn("whether signatures lie beside the release is not known: " + err.Error())
+	if err := plan.FindSignatures(ctx, a.newRegistryClient(opened.Canonical)); err != nil {
+		report.OrQuiet(a.Progress).Warn("cannot determine whether the registry holds signatures of the release: " + err.Error())
 	}
 
-	signatures, err := a.signatures(ctx, opened.Canonical)
+	signatures, err := a.verifiedSignatures(ctx, opened.Canonical)
 	return plan, signatures, err
 }
 
-// signatures finds those of the release. That it is not signed stops nothing.
-func (a *Mirror) signatures(ctx context.Context, canonical string) ([][]byte, error) {
+// verifiedSignatures returns the signatures of the release. It warns if they do not verify.
+func (a *Mirror) verifiedSignatures(ctx context.Context, canonical string) ([][]byte, error) {
 	if a.Trust.IsEmpty() {
 		return nil, nil
 	}
 
-	verifier, err := a.Trust.verifier(ctx, a.Source, canonical)
+	verifier, err := a.Trust.newVerifier(ctx, a.Source, canonical)
 	if err != nil {
 		return nil, err
 	}
 
 	digest := signature.DigestOf(canonical)
 	if refused := verifier.Verify(ctx, digest); refused != nil {
-		report.OrQuiet(a.Progress).Warn("the release is not signed as it must be: " + refused.Error())
-		return nil, nil //nolint:nilerr // a release that nobody signed is mirrored without signatures
+		report.OrQuiet(a.Progress).Warn("the release is not signed as required: " + refused.Error())
+		return nil, nil //nolint:nilerr // an unsigned release is mirrored without signatures
 	}
 	if keeper, ok := verifier.(interface{ Verified() map[string][][]byte }); ok {
 		return keeper.Verified()[digest], nil
@@ -168,19 +173,20 @@ func (a *Mirror) signatures(ctx context.Context, canonical string) ([][]byte, er
 	return nil, nil
 }
 
-// saved reads the signatures that were mirrored into the folder with the release.
-func (a *Mirror) saved(ctx context.Context, plan releaseimage.Plan) ([][]byte, error) {
+// readSavedSignatures returns the signatures that were mirrored into the folder together
+// with the release.
+func (a *Mirror) readSavedSignatures(ctx context.Context, plan releaseimage.Plan) ([][]byte, error) {
 	digest, err := signature.ParseDigest(signature.DigestOf(plan.Release.Source))
 	if err != nil {
 		return nil, err
 	}
 
-	name := filepath.Join(a.FromDir, configDir, signatureFile(digest))
+	name := filepath.Join(a.FromDir, configFolder, signatureFileName(digest))
 	if _, err := os.Lstat(name); errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
 
-	data, err := readFile(name)
+	data, err := readUserFile(name)
 	if err != nil {
 		return nil, err
 	}
@@ -191,25 +197,26 @@ func (a *Mirror) saved(ctx context.Context, plan releaseimage.Plan) ([][]byte, e
 	}
 
 	var found [][]byte
-	for made, err := range store.Signatures(ctx, digest) {
+	for data, err := range store.Signatures(ctx, digest) {
 		if err != nil {
 			return nil, err
 		}
-		found = append(found, made)
+		found = append(found, data)
 	}
 
 	return found, nil
 }
 
-// configDir is the folder beside mirrored images for what is applied to clusters.
-const configDir = "config"
+// configFolder is the folder next to mirrored images for objects to apply to clusters.
+const configFolder = "config"
 
-// signatureFile is what a ConfigMap with signatures is called as a file.
-func signatureFile(digest signature.Digest) string {
+// signatureFileName returns the file name of a ConfigMap with signatures.
+func signatureFileName(digest signature.Digest) string {
 	return fmt.Sprintf("signature-%s-%.16s.json", digest.Algorithm, digest.Hex)
 }
 
-func (a *Mirror) describe(target releaseimage.Target, plan releaseimage.Plan) *Mirrored {
+// describeResult returns the result of copying the images of the plan.
+func (a *Mirror) describeResult(target releaseimage.Target, plan releaseimage.Plan) *Mirrored {
 	mirrored := &Mirrored{Version: plan.Version, Prefix: a.To}
 	to := target.Of
 	if a.ToDir != "" {
@@ -231,7 +238,8 @@ func (a *Mirror) describe(target releaseimage.Target, plan releaseimage.Plan) *M
 	return mirrored
 }
 
-func (a *Mirror) copy(ctx context.Context, target releaseimage.Target, plan releaseimage.Plan) error {
+// copyImages copies the images of the plan and reports each one.
+func (a *Mirror) copyImages(ctx context.Context, target releaseimage.Target, plan releaseimage.Plan) error {
 	total := len(plan.Images)
 	if !a.SkipReleaseImage {
 		total += len(plan.Signatures) + 1
@@ -245,19 +253,20 @@ func (a *Mirror) copy(ctx context.Context, target releaseimage.Target, plan rele
 	}
 	switch {
 	case a.FromDir != "":
-		return target.Restore(ctx, a.clients, a.FromDir, plan, done)
+		return target.Restore(ctx, a.newRegistryClient, a.FromDir, plan, done)
 	case a.ToDir != "":
-		return releaseimage.Save(ctx, a.clients, plan, a.ToDir, done)
+		return releaseimage.Save(ctx, a.newRegistryClient, plan, a.ToDir, done)
 	default:
-		return target.Copy(ctx, func(_, to string) *image.Client { return a.clients(to) }, plan, done)
+		return target.Copy(ctx, func(_, to string) *image.Client { return a.newRegistryClient(to) }, plan, done)
 	}
 }
 
-// keep writes the signatures where a cluster finds them.
-func (a *Mirror) keep(ctx context.Context, plan releaseimage.Plan, signatures [][]byte, mirrored *Mirrored) error {
+// deliverSignatures writes the ConfigMap with the signatures to a file and to the cluster,
+// as requested.
+func (a *Mirror) deliverSignatures(ctx context.Context, plan releaseimage.Plan, signatures [][]byte, mirrored *Mirrored) error {
 	if len(signatures) == 0 {
 		if a.Apply != nil {
-			report.OrQuiet(a.Progress).Warn("there are no signatures to apply: say with --keyring or --trust-release who signs the release")
+			report.OrQuiet(a.Progress).Warn("there are no signatures to apply: specify the signers of the release with --keyring or --trust-release")
 		}
 		return nil
 	}
@@ -270,11 +279,11 @@ func (a *Mirror) keep(ctx context.Context, plan releaseimage.Plan, signatures []
 	configMap := signature.ConfigMapOf(digest, signatures)
 	dir := a.SignatureDir
 	if dir == "" && a.ToDir != "" {
-		dir = filepath.Join(a.ToDir, configDir)
+		dir = filepath.Join(a.ToDir, configFolder)
 	}
 
 	if dir != "" {
-		mirrored.SignatureFile = filepath.Join(dir, signatureFile(digest))
+		mirrored.SignatureFile = filepath.Join(dir, signatureFileName(digest))
 		if err := writeConfigMap(mirrored.SignatureFile, configMap); err != nil {
 			return err
 		}
@@ -291,6 +300,7 @@ func (a *Mirror) keep(ctx context.Context, plan releaseimage.Plan, signatures []
 	return nil
 }
 
+// writeConfigMap writes a ConfigMap as JSON.
 func writeConfigMap(name string, configMap *corev1.ConfigMap) error {
 	data, err := json.Marshal(configMap)
 	if err == nil {
@@ -300,22 +310,22 @@ func writeConfigMap(name string, configMap *corev1.ConfigMap) error {
 		err = os.WriteFile(name, append(data, '\n'), 0o644) //nolint:gosec // a signature is no secret
 	}
 	if err != nil {
-		return &report.Error{Object: fmt.Sprintf("file %q", name), Err: bare(err)}
+		return &report.Error{Object: fmt.Sprintf("file %q", name), Err: stripPath(err)}
 	}
 
 	return nil
 }
 
-// Instructions are what tells a cluster where a release is mirrored, in one of the kinds
-// that there are.
+// Instructions returns instructions and an object of the kind that configures a cluster to
+// use the mirror. It returns an error for an unknown kind.
 func (m *Mirrored) Instructions(kind string) (string, error) {
 	switch kind {
 	case InstructionsNone:
 		return "", nil
 	case InstructionsIDMS:
-		return m.instructions("imageDigestSources", "ImageDigestMirrorSet", "config.openshift.io/v1", "imageDigestMirrors")
+		return m.renderInstructions("imageDigestSources", "ImageDigestMirrorSet", "config.openshift.io/v1", "imageDigestMirrors")
 	case InstructionsICSP:
-		return m.instructions("imageContentSources", "ImageContentSourcePolicy", "operator.openshift.io/v1alpha1", "repositoryDigestMirrors")
+		return m.renderInstructions("imageContentSources", "ImageContentSourcePolicy", "operator.openshift.io/v1alpha1", "repositoryDigestMirrors")
 	default:
 		return "", fmt.Errorf("instructions of the kind %q are not known", kind)
 	}
@@ -328,20 +338,22 @@ const (
 	InstructionsNone = "none"
 )
 
-// source is an entry of an object that names mirrors.
-type source struct {
+// mirrorSource is an entry of an object that configures mirrors.
+type mirrorSource struct {
 	Mirrors []string `json:"mirrors"`
 	Source  string   `json:"source"`
 }
 
-func (m *Mirrored) instructions(section, kind, apiVersion, field string) (string, error) {
+// renderInstructions returns the instructions for objects of a kind. It returns an empty
+// string if there are no mirrors.
+func (m *Mirrored) renderInstructions(section, kind, apiVersion, field string) (string, error) {
 	if len(m.Mirrors) == 0 {
 		return "", nil
 	}
 
-	var sources []source
+	var sources []mirrorSource
 	for _, mirror := range m.Mirrors {
-		sources = append(sources, source{Mirrors: mirror.Mirrors, Source: mirror.Source})
+		sources = append(sources, mirrorSource{Mirrors: mirror.Mirrors, Source: mirror.Source})
 	}
 
 	install, err := yaml.Marshal(map[string]any{section: sources})
@@ -351,9 +363,9 @@ func (m *Mirrored) instructions(section, kind, apiVersion, field string) (string
 
 	object, err := yaml.Marshal(struct {
 		metav1.TypeMeta `json:",inline"`
-		Metadata        map[string]string   `json:"metadata"`
-		Spec            map[string][]source `json:"spec"`
-	}{metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}, map[string]string{"name": "example"}, map[string][]source{field: sources}})
+		Metadata        map[string]string         `json:"metadata"`
+		Spec            map[string][]mirrorSource `json:"spec"`
+	}{metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}, map[string]string{"name": "example"}, map[string][]mirrorSource{field: sources}})
 	if err != nil {
 		return "", err
 	}

@@ -24,60 +24,63 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/releaseimage/signature"
 )
 
-// New puts a release together, without a container engine.
+// New builds a release without a container engine.
 type New struct {
 	Source
 	Progress report.Progress
 
-	// Build says what of. Its Clients and FromDir are set here.
+	// Build configures the content. Run sets its Clients and FromDir.
 	Build releaseimage.Build
-	// FromDir is a folder of manifests to begin with. Empty: none.
+	// FromDir is a folder with manifests to start from. Empty means none.
 	FromDir string
-	// FromStreamFile is a file with an ImageStream to begin with. Empty: none.
+	// FromStreamFile is a file with an ImageStream to start from. Empty means none.
 	FromStreamFile string
-	// FromStream is the name of an ImageStream of the cluster to begin with, and
-	// StreamNamespace its namespace. Empty: none.
+	// FromStream is the name of an ImageStream of the cluster to start from.
+	// StreamNamespace is its namespace. Empty means none.
 	FromStream, StreamNamespace string
-	// Streams reads ImageStreams of the cluster, as JSON.
+	// Streams returns ImageStreams of the cluster as JSON.
 	Streams func(ctx context.Context, namespace, name string) ([]byte, error)
-	// VerificationKeys are files with OpenPGP public keys, all of which must have signed what
-	// clusters of the release are updated to, and VerificationStores the URLs of stores with
-	// their signatures. Empty: what the release is made from says it, or nothing.
+	// VerificationKeys are files with OpenPGP public keys. Each of them must have signed
+	// the releases that clusters of this release update to. VerificationStores are the URLs
+	// of stores with these signatures. Empty means that the content of the release defines
+	// the signers, if anything.
 	VerificationKeys, VerificationStores []string
-	// MappingFile has a line NAME=IMAGE for each image. Empty: none.
+	// MappingFile contains a line NAME=IMAGE for each image. Empty means none.
 	MappingFile string
 
-	// ToImage is where the image is pushed: a repository and a tag. Empty: nowhere.
+	// ToImage is the repository and tag that the image is pushed to. Empty means that it is
+	// not pushed.
 	ToImage string
-	// ToFile is a file that the image is written to, as an OCI archive. Empty: none.
+	// ToFile is the file that the image is written to as an OCI archive. Empty means none.
 	ToFile string
-	// ToDir is a folder that the payload is written to. Empty: none.
+	// ToDir is the folder that the payload is written to. Empty means none.
 	ToDir string
-	// ToSignature is a file for the statement about the image, to be signed elsewhere. Empty:
-	// none.
+	// ToSignature is the file for a statement about the image that can be signed elsewhere.
+	// Empty means none.
 	ToSignature string
-	// DryRun builds it, and pushes and writes nothing.
+	// DryRun builds the image without pushing or writing it.
 	DryRun bool
-	// Now is the time, for the name of a release that has none.
+	// Now returns the current time for the name of a release without one. Nil means
+	// time.Now.
 	Now func() time.Time
 }
 
-// Made is a release that was put together.
+// Made is the result of New.
 type Made struct {
 	Digest  string    `json:"digest"`
 	Name    string    `json:"name"`
 	Created time.Time `json:"created"`
-	// Reference is <repository>@<digest>, empty if it was not pushed.
+	// Reference is <repository>@<digest>. It is empty if the image was not pushed.
 	Reference string `json:"reference,omitempty"`
 }
 
-// Run puts the release together and delivers it.
+// Run builds the release and delivers it.
 func (a *New) Run(ctx context.Context) (*Made, error) {
-	if err := a.check(); err != nil {
+	if err := a.validateOptions(); err != nil {
 		return nil, err
 	}
 
-	done, err := a.prepare(ctx)
+	done, err := a.prepareBuild(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +90,7 @@ func (a *New) Run(ctx context.Context) (*Made, error) {
 	if err != nil {
 		return nil, &report.Error{Object: "release", Err: err}
 	}
-	if err := a.checkTrust(composed.Files); err != nil {
+	if err := a.refuseSecondTrust(composed.Files); err != nil {
 		return nil, &report.Error{Object: "release", Err: err}
 	}
 
@@ -96,7 +99,7 @@ func (a *New) Run(ctx context.Context) (*Made, error) {
 		return nil, err
 	}
 
-	defer func() { _ = os.RemoveAll(dir) }() // The image has been delivered.
+	defer func() { _ = os.RemoveAll(dir) }() // the image has been delivered
 	built, err := composed.Build(ctx, dir)
 	for _, warning := range composed.Warnings {
 		report.OrQuiet(a.Progress).Warn(warning)
@@ -111,37 +114,39 @@ func (a *New) Run(ctx context.Context) (*Made, error) {
 		return nil, &report.Error{Object: "release", Err: err}
 	}
 
-	made := &Made{Digest: digest, Name: composed.Metadata.Version, Created: composed.Images.Created.UTC()}
+	result := &Made{Digest: digest, Name: composed.Metadata.Version, Created: composed.Images.Created.UTC()}
 	if a.DryRun {
-		return made, nil
+		return result, nil
 	}
 
-	return made, a.deliver(ctx, composed, built, made)
+	return result, a.deliverImage(ctx, composed, built, result)
 }
 
-func (a *New) check() error {
+// validateOptions refuses options without a destination, and a destination with a digest.
+func (a *New) validateOptions() error {
 	switch {
 	case a.ToImage == "" && a.ToFile == "" && a.ToDir == "" && a.ToSignature == "" && !a.DryRun:
-		return &report.Error{Object: "release", Err: errors.New("nowhere to put it"), Advice: "name a repository with --to-image, a file with --to-file or a folder with --to-dir, or look at it with --dry-run"}
+		return &report.Error{Object: "release", Err: errors.New("no destination is specified"), Advice: "name a repository with --to-image, a file with --to-file or a folder with --to-dir, or look at it with --dry-run"}
 	case strings.Contains(a.ToImage, "@"):
-		return &report.Error{Object: objectOf(a.ToImage), Err: errors.New("an image is pushed to a tag, its digest follows from its content")}
+		return &report.Error{Object: releaseObject(a.ToImage), Err: errors.New("an image is pushed to a tag, its digest follows from its content")}
 	default:
 		return nil
 	}
 }
 
-// prepare reads the files that the release is made from.
-func (a *New) prepare(ctx context.Context) (done func(), err error) {
+// prepareBuild reads the input of the release into Build. The returned function releases it
+// and is never nil.
+func (a *New) prepareBuild(ctx context.Context) (done func(), err error) {
 	done = func() {}
-	a.Build.Clients = a.clients
+	a.Build.Clients = a.newRegistryClient
 	if a.Build.FromRelease != "" {
-		if a.Build.FromRelease, err = a.locate(ctx, a.Build.FromRelease); err != nil {
+		if a.Build.FromRelease, err = a.resolveReference(ctx, a.Build.FromRelease); err != nil {
 			return done, err
 		}
 	}
 
 	if a.MappingFile != "" {
-		data, err := readFile(a.MappingFile)
+		data, err := readUserFile(a.MappingFile)
 		if err != nil {
 			return done, err
 		}
@@ -154,7 +159,7 @@ func (a *New) prepare(ctx context.Context) (done func(), err error) {
 		a.Build.Images = append(mappings, a.Build.Images...)
 	}
 
-	if err := a.readStream(ctx); err != nil {
+	if err := a.readImageStream(ctx); err != nil {
 		return done, err
 	}
 
@@ -165,25 +170,25 @@ func (a *New) prepare(ctx context.Context) (done func(), err error) {
 		}
 	}
 
-	a.name()
-	return done, a.addTrust()
+	a.setDefaultName()
+	return done, a.addTrustManifest()
 }
 
-// readStream reads the ImageStream that the release is made from.
-func (a *New) readStream(ctx context.Context) error {
+// readImageStream reads the ImageStream that the release starts from.
+func (a *New) readImageStream(ctx context.Context) error {
 	object := fmt.Sprintf("file %q", a.FromStreamFile)
 	var data []byte
 	var err error
 	switch {
 	case a.FromStream != "" && a.FromStreamFile != "":
-		return &report.Error{Object: "release", Err: errors.New("it is made from an ImageStream of the cluster or of a file: name one of them")}
+		return &report.Error{Object: "release", Err: errors.New("specify an ImageStream of either the cluster or a file")}
 	case a.FromStream != "":
 		object = fmt.Sprintf("imagestream %q", a.StreamNamespace+"/"+a.FromStream)
 		if data, err = a.Streams(ctx, a.StreamNamespace, a.FromStream); err != nil {
 			return &report.Error{Object: object, Err: err, Advice: "write it into a file, and name that with --from-image-stream-file"}
 		}
 	case a.FromStreamFile != "":
-		if data, err = readFile(a.FromStreamFile); err != nil {
+		if data, err = readUserFile(a.FromStreamFile); err != nil {
 			return err
 		}
 		if data, err = yaml.YAMLToJSON(data); err != nil {
@@ -202,19 +207,19 @@ func (a *New) readStream(ctx context.Context) error {
 	return nil
 }
 
-// trustFile is the manifest that says who signs the successors of a release. It stands behind
-// the namespaces of the operator that reads it.
-const trustFile = "0000_05_release-verification_00_keys.yaml"
+// trustManifestFile is the manifest that defines who signs the successors of a release. It
+// sorts after the namespaces of the operator that reads it.
+const trustManifestFile = "0000_05_release-verification_00_keys.yaml"
 
-// addTrust adds the manifest that says who signs the successors of the release.
-func (a *New) addTrust() error {
+// addTrustManifest adds the manifest that defines who signs the successors of the release.
+func (a *New) addTrustManifest() error {
 	if len(a.VerificationKeys)+len(a.VerificationStores) == 0 {
 		return nil
 	}
 
 	keyrings := map[string][]byte{}
 	for _, file := range a.VerificationKeys {
-		data, err := readFile(file)
+		data, err := readUserFile(file)
 		if err != nil {
 			return err
 		}
@@ -229,18 +234,18 @@ func (a *New) addTrust() error {
 
 	trust, err := signature.TrustOf(keyrings, a.VerificationStores)
 	if err != nil {
-		return &report.Error{Object: "release", Err: fmt.Errorf("who signs its successors: %w", err), Advice: "name keyrings with --verification-key and stores with --verification-store"}
+		return &report.Error{Object: "release", Err: fmt.Errorf("signers of its successors: %w", err), Advice: "name keyrings with --verification-key and stores with --verification-store"}
 	}
 
 	trust.Annotations[release.AnnotationIncludePrefix+release.DefaultProfile] = "true"
 	data, err := yaml.Marshal(trust)
-	a.Build.Files = map[string][]byte{trustFile: data}
+	a.Build.Files = map[string][]byte{trustManifestFile: data}
 
 	return err
 }
 
-// name returns a release a name that has none and that is made of images alone.
-func (a *New) name() {
+// setDefaultName sets the name of a release that has none and is built from images only.
+func (a *New) setDefaultName() {
 	if a.Build.Name == "" && a.Build.FromDir == nil && a.Build.FromRelease == "" {
 		now := time.Now
 		if a.Now != nil {
@@ -250,23 +255,22 @@ func (a *New) name() {
 	}
 }
 
-// checkTrust refuses that a release says twice who signs its successors: only what comes first
-// would count.
-func (a *New) checkTrust(files map[string][]byte) error {
-	if a.Build.Files[trustFile] == nil {
+// refuseSecondTrust refuses a second manifest that defines who signs the successors of the
+// release. Only the first one would take effect.
+func (a *New) refuseSecondTrust(files map[string][]byte) error {
+	if a.Build.Files[trustManifestFile] == nil {
 		return nil
 	}
 
 	for _, file := range slices.Sorted(maps.Keys(files)) {
-		if path.Base(file) != trustFile && bytes.Contains(files[file], []byte(signature.AnnotationConfigMap)) {
-			return fmt.Errorf("%s says already who signs its successors: change it there, or leave it out", file)
+		if path.Base(file) != trustManifestFile && bytes.Contains(files[file], []byte(signature.AnnotationConfigMap)) {
+			return fmt.Errorf("%s already defines who signs the successors of the release: change it there or remove it", file)
 		}
 	}
 	return nil
 }
 
-// ParseMappings reads lines NAME=IMAGE. Empty lines and those that begin with # are passed
-// over.
+// ParseMappings parses lines NAME=IMAGE. It skips empty lines and lines that start with #.
 func ParseMappings(text string) ([]releaseimage.Mapping, error) {
 	var mappings []releaseimage.Mapping
 	var wrong []error
@@ -289,7 +293,7 @@ func ParseMappings(text string) ([]releaseimage.Mapping, error) {
 	return mappings, errors.Join(wrong...)
 }
 
-// ParseMapping reads NAME=IMAGE.
+// ParseMapping parses NAME=IMAGE.
 func ParseMapping(text string) (releaseimage.Mapping, error) {
 	name, ref, ok := strings.Cut(text, "=")
 	if !ok || name == "" || ref == "" {
@@ -298,8 +302,8 @@ func ParseMapping(text string) (releaseimage.Mapping, error) {
 	return releaseimage.Mapping{Name: name, Image: ref}, nil
 }
 
-// deliver writes and pushes the image.
-func (a *New) deliver(ctx context.Context, composed *releaseimage.Composed, built []*image.Built, made *Made) error {
+// deliverImage writes and pushes the image, and sets the reference of the result.
+func (a *New) deliverImage(ctx context.Context, composed *releaseimage.Composed, built []*image.Built, result *Made) error {
 	progress := report.OrQuiet(a.Progress)
 	if a.ToDir != "" {
 		if err := composed.Write(a.ToDir); err != nil {
@@ -308,7 +312,7 @@ func (a *New) deliver(ctx context.Context, composed *releaseimage.Composed, buil
 		progress.Done("payload written to " + a.ToDir)
 	}
 
-	name := cmp.Or(a.ToImage, "localhost/release:"+strings.ReplaceAll(made.Name, "+", "_"))
+	name := cmp.Or(a.ToImage, "localhost/release:"+strings.ReplaceAll(result.Name, "+", "_"))
 	if a.ToFile != "" {
 		if err := catalogs.WriteArchive(a.ToFile, name, built...); err != nil {
 			return err
@@ -317,7 +321,7 @@ func (a *New) deliver(ctx context.Context, composed *releaseimage.Composed, buil
 	}
 
 	if a.ToSignature != "" {
-		if err := a.writeStatement(made, name); err != nil {
+		if err := a.writeStatement(result, name); err != nil {
 			return err
 		}
 		progress.Done("statement written to " + a.ToSignature)
@@ -328,23 +332,23 @@ func (a *New) deliver(ctx context.Context, composed *releaseimage.Composed, buil
 	}
 
 	reference, err := a.Registry.Client(a.ToImage).Push(ctx, a.ToImage, nil, built...)
-	made.Reference = reference
+	result.Reference = reference
 	return err
 }
 
-// writeStatement writes what is to be signed.
-func (a *New) writeStatement(made *Made, name string) error {
-	digest, err := signature.ParseDigest(made.Digest)
+// writeStatement writes the statement to be signed.
+func (a *New) writeStatement(result *Made, name string) error {
+	digest, err := signature.ParseDigest(result.Digest)
 	if err != nil {
 		return err
 	}
 
-	data, err := signature.Statement(digest, name, made.Created)
+	data, err := signature.Statement(digest, name, result.Created)
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(a.ToSignature, append(data, '\n'), 0o644); err != nil { //nolint:gosec // it is for others to read
-		return &report.Error{Object: fmt.Sprintf("file %q", a.ToSignature), Err: bare(err)}
+	if err := os.WriteFile(a.ToSignature, append(data, '\n'), 0o644); err != nil { //nolint:gosec // the statement is public
+		return &report.Error{Object: fmt.Sprintf("file %q", a.ToSignature), Err: stripPath(err)}
 	}
 
 	return nil

@@ -19,26 +19,27 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
-// Program takes a program for people out of a release, of the version that belongs to it.
+// Program extracts a client program from a release. Its version belongs to that release.
 type Program struct {
 	Source
-	// Image is the release: a reference, or a version that the resolver knows.
+	// Image is the release: a reference, or a version that Resolver finds.
 	Image string
-	// Name of the program: mainstay or oc.
+	// Name is the name of the program: mainstay or oc.
 	Name string
-	// System is what it is to run on: an operating system in the words of GOOS, and an
-	// architecture in those of GOARCH behind a slash. Empty: this machine.
+	// System is the target platform as GOOS or GOOS/GOARCH. Empty means the platform of
+	// this machine.
 	System string
-	// To is the folder to write to. It is made if it does not exist. Empty: the current one.
+	// To is the output folder. It is created if necessary. Empty means the current folder.
 	To string
 }
 
-// place is where releases have a program: for a system, in an image, at a path. A system
-// without an architecture stands for that of the image.
-type place struct{ system, image, file string }
+// programLocation is where a release contains a program: the platform, the image and the
+// path in the image. A platform without an architecture means the architecture of the
+// image.
+type programLocation struct{ system, image, file string }
 
-// programs are where releases have programs.
-var programs = map[string][]place{
+// programLocations are the locations by program.
+var programLocations = map[string][]programLocation{
 	"mainstay": {{"linux", "cluster-version-operator", "usr/bin/mainstay"}},
 	"oc": {
 		{"linux/amd64", "cli-artifacts", "usr/share/openshift/linux_amd64/oc"}, {"linux/arm64", "cli-artifacts", "usr/share/openshift/linux_arm64/oc"},
@@ -48,7 +49,7 @@ var programs = map[string][]place{
 	},
 }
 
-// Run writes the program, and gives the name of its file.
+// Run writes the program and returns the name of its file.
 func (a *Program) Run(ctx context.Context) (string, error) {
 	system := cmp.Or(a.System, runtime.GOOS+"/"+runtime.GOARCH)
 	if !strings.Contains(system, "/") {
@@ -56,17 +57,17 @@ func (a *Program) Run(ctx context.Context) (string, error) {
 	}
 
 	operating, architecture, _ := strings.Cut(system, "/")
-	places, known := programs[a.Name]
+	places, known := programLocations[a.Name]
 	if !known {
-		return "", &report.Error{Object: fmt.Sprintf("program %q", a.Name), Err: errors.New("is not known; there are mainstay and oc")}
+		return "", &report.Error{Object: fmt.Sprintf("program %q", a.Name), Err: errors.New("it is unknown: choose mainstay or oc")}
 	}
 
-	i := slices.IndexFunc(places, func(at place) bool { return at.system == system || at.system == operating })
+	i := slices.IndexFunc(places, func(at programLocation) bool { return at.system == system || at.system == operating })
 	if i < 0 {
-		return "", &report.Error{Object: fmt.Sprintf("program %q", a.Name), Err: fmt.Errorf("no release has it for %s", system)}
+		return "", &report.Error{Object: fmt.Sprintf("program %q", a.Name), Err: fmt.Errorf("releases do not contain it for %s", system)}
 	}
 
-	payload, where, err := a.payload(ctx, a.Image, "", release.Options{})
+	payload, where, err := a.loadPayload(ctx, a.Image, "", release.Options{})
 	if err != nil {
 		return "", err
 	}
@@ -76,7 +77,7 @@ func (a *Program) Run(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("no image tag %q exists in the release image %s", places[i].image, where)
 	}
 
-	written, err := a.take(ctx, a.clients(pullSpec).For(architecture), pullSpec, places[i], architecture)
+	written, err := a.extractProgram(ctx, a.newRegistryClient(pullSpec).For(architecture), pullSpec, places[i], architecture)
 	if err != nil {
 		return "", &report.Error{Object: fmt.Sprintf("image %q", places[i].image), Err: err}
 	}
@@ -84,15 +85,16 @@ func (a *Program) Run(ctx context.Context) (string, error) {
 	return written, nil
 }
 
-// take writes a file of an image into the folder.
-func (a *Program) take(ctx context.Context, client *image.Client, pullSpec string, from place, architecture string) (string, error) {
+// extractProgram copies the program from its image into the output folder. It returns the
+// name of the file.
+func (a *Program) extractProgram(ctx context.Context, client *image.Client, pullSpec string, from programLocation, architecture string) (string, error) {
 	file := from.file
 	pulled, err := client.Pull(ctx, pullSpec)
 	if err != nil {
 		return "", err
 	}
 
-	defer func() { _ = pulled.Close() }() // It was only read.
+	defer func() { _ = pulled.Close() }() // it was only read
 	if _, has := pulled.Platform(); !strings.Contains(from.system, "/") && has != architecture {
 		return "", fmt.Errorf("it is for %s, not for %s", has, architecture)
 	}
@@ -102,7 +104,7 @@ func (a *Program) take(ctx context.Context, client *image.Client, pullSpec strin
 		return "", err
 	}
 
-	defer func() { _ = files.Close() }() // It was only read.
+	defer func() { _ = files.Close() }() // it was only read
 	content, err := files.Open(path.Base(file))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("there is no file /%s", file)
@@ -111,7 +113,7 @@ func (a *Program) take(ctx context.Context, client *image.Client, pullSpec strin
 		return "", err
 	}
 
-	defer func() { _ = content.Close() }() // It was only read.
+	defer func() { _ = content.Close() }() // it was only read
 	dir := cmp.Or(a.To, ".")
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // a program is no secret
 		return "", err
@@ -122,7 +124,7 @@ func (a *Program) take(ctx context.Context, client *image.Client, pullSpec strin
 		return "", err
 	}
 
-	defer func() { _ = root.Close() }() // What was written is closed.
+	defer func() { _ = root.Close() }() // all files in it are closed
 	written, err := root.OpenFile(path.Base(file), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o755)
 	if err != nil {
 		return "", err

@@ -12,8 +12,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/releaseimage"
 )
 
-// manifests parses manifests as a payload has them.
-func manifests(t *testing.T, files map[string]string) []release.Manifest {
+// loadManifests loads manifests as part of a payload.
+func loadManifests(t *testing.T, files map[string]string) []release.Manifest {
 	t.Helper()
 	fsys := fstest.MapFS{
 		"manifests/none":                     {},
@@ -32,12 +32,12 @@ func manifests(t *testing.T, files map[string]string) []release.Manifest {
 	return payload.Manifests
 }
 
-func object(kind, name, more string) string {
+func newManifest(kind, name, more string) string {
 	return "apiVersion: cloudcredential.openshift.io/v1\nkind: " + kind + "\nmetadata:\n  name: " + name +
 		"\n  annotations:\n    include.release.openshift.io/self-managed-high-availability: \"true\"\n" + more
 }
 
-func namesOf(found []release.Manifest) string {
+func joinNames(found []release.Manifest) string {
 	var names []string
 	for _, m := range found {
 		names = append(names, m.Object.GetName())
@@ -46,13 +46,13 @@ func namesOf(found []release.Manifest) string {
 }
 
 func TestChoose(t *testing.T) {
-	all := manifests(t, map[string]string{
-		"a.yaml": object("CredentialsRequest", "aws", "spec:\n  providerSpec:\n    kind: AWSProviderSpec\n"),
-		"b.yaml": object("CredentialsRequest", "gcp", "spec:\n  providerSpec:\n    kind: GCPProviderSpec\n"),
-		"c.yaml": object("Other", "console", "    capability.openshift.io/name: Console\n"),
-		"d.yaml": object("Other", "preview", "    release.openshift.io/feature-set: TechPreviewNoUpgrade\n"),
-		"e.yaml": object("Other", "gated", "    release.openshift.io/feature-gate: Shiny\n"),
-		"f.yaml": strings.ReplaceAll(object("Other", "hosted", ""), "self-managed-high-availability", "hosted"),
+	all := loadManifests(t, map[string]string{
+		"a.yaml": newManifest("CredentialsRequest", "aws", "spec:\n  providerSpec:\n    kind: AWSProviderSpec\n"),
+		"b.yaml": newManifest("CredentialsRequest", "gcp", "spec:\n  providerSpec:\n    kind: GCPProviderSpec\n"),
+		"c.yaml": newManifest("Other", "console", "    capability.openshift.io/name: Console\n"),
+		"d.yaml": newManifest("Other", "preview", "    release.openshift.io/feature-set: TechPreviewNoUpgrade\n"),
+		"e.yaml": newManifest("Other", "gated", "    release.openshift.io/feature-gate: Shiny\n"),
+		"f.yaml": strings.ReplaceAll(newManifest("Other", "hosted", ""), "self-managed-high-availability", "hosted"),
 	})
 
 	payload := &release.Payload{Manifests: all, Metadata: release.Metadata{Version: "1.0.0"}}
@@ -80,21 +80,21 @@ func TestChoose(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			if test.config != "" {
-				included, err := test.extract.Included.with([]byte(test.config))
+				included, err := test.extract.Included.mergeInstallConfig([]byte(test.config))
 				if err != nil {
 					t.Fatal(err)
 				}
 				test.extract.Included = &included
 			}
-			chosen, err := test.extract.choose(payload)
-			if got := namesOf(chosen); err != nil || got != test.want {
+			chosen, err := test.extract.selectManifests(payload)
+			if got := joinNames(chosen); err != nil || got != test.want {
 				t.Errorf("got %s (%v), want %s", got, err, test.want)
 			}
 		})
 	}
 
 	for _, bad := range []string{"featureGates: [x]", "featureGates: [x=yes]", "capabilities: {baselineCapabilitySet: v9}", "featureSet: [", "featureSet: {}"} {
-		if _, err := (Included{}).with([]byte(bad)); err == nil {
+		if _, err := (Included{}).mergeInstallConfig([]byte(bad)); err == nil {
 			t.Errorf("%s is taken", bad)
 		}
 	}
@@ -124,7 +124,7 @@ func TestComponents(t *testing.T) {
 		return release.ImageTag{Annotations: map[string]string{release.AnnotationVersions: versions, release.AnnotationVersionNames: titles}}
 	}
 	var r Release
-	r.components([]release.ImageTag{tag("kubernetes=1.1.0,machine-os=9.0.0", ""), tag("machine-os=9.0.0", "machine-os=An OS"), tag("kubernetes=1.2.0", "")})
+	r.collectComponents([]release.ImageTag{tag("kubernetes=1.1.0,machine-os=9.0.0", ""), tag("machine-os=9.0.0", "machine-os=An OS"), tag("kubernetes=1.2.0", "")})
 	want := map[string]Component{"kubernetes": {Version: "1.2.0"}, "machine-os": {Version: "9.0.0", Title: "An OS"}}
 	if diff := cmp.Diff(want, r.Components); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -149,16 +149,16 @@ func TestParseMappings(t *testing.T) {
 
 func TestNameOfRelease(t *testing.T) {
 	a := New{Now: func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }}
-	if a.name(); a.Build.Name != "0.0.1-2026-01-02-030405" {
+	if a.setDefaultName(); a.Build.Name != "0.0.1-2026-01-02-030405" {
 		t.Errorf("got %s", a.Build.Name)
 	}
 }
 
 func TestSentence(t *testing.T) {
-	made := time.Date(2022, 8, 8, 9, 10, 11, 0, time.UTC)
+	signed := time.Date(2022, 8, 8, 9, 10, 11, 0, time.UTC)
 	for want, e := range map[string]Extracted{
-		"Extracted release payload from digest sha256:aa created at 2022-08-08T09:10:11Z": {Digest: "sha256:aa", Created: made},
-		"Extracted release payload created at 2022-08-08T09:10:11Z":                       {Created: made},
+		"Extracted release payload from digest sha256:aa created at 2022-08-08T09:10:11Z": {Digest: "sha256:aa", Created: signed},
+		"Extracted release payload created at 2022-08-08T09:10:11Z":                       {Created: signed},
 	} {
 		if got := e.Sentence(); got != want {
 			t.Errorf("got %q, want %q", got, want)

@@ -17,49 +17,51 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
-// Render writes what a machine that makes a cluster needs of a release: the manifests of the
-// operator that applies it, and those that run the operator before there is a cluster.
+// Render writes the manifests for the bootstrap of a cluster: those of the operator that
+// applies the release, and those that run the operator before the cluster exists.
 type Render struct {
 	Source
-	// Image is the release: a reference, or a version that the resolver knows. With PayloadDir
-	// it is only what manifests name, and must be a reference.
+	// Image is the release: a reference, or a version that Resolver finds. With PayloadDir
+	// it must be a reference and is used only in manifests.
 	Image string
-	// PayloadDir is the root of a release image, or another folder with a payload. Empty: the
-	// release is read from its registry.
+	// PayloadDir is the root of a release image, or another folder with a payload. Empty
+	// means that the release is read from its registry.
 	PayloadDir string
-	// To is the folder to write to, into "manifests" and "bootstrap".
+	// To is the output folder. Files are written into its folders "manifests" and
+	// "bootstrap".
 	To string
-	// Profile of the cluster. Empty means release.DefaultProfile.
+	// Profile is the cluster profile. Empty means release.DefaultProfile.
 	Profile string
-	// ClusterVersionFile has the cluster's ClusterVersion, whose capabilities and overrides
-	// count. Empty: it has all capabilities.
+	// ClusterVersionFile contains the ClusterVersion of the cluster, whose capabilities and
+	// overrides apply. Empty means all capabilities.
 	ClusterVersionFile string
-	// FeatureGateFile has the cluster's FeatureGate. Empty: none that is off by default is on.
+	// FeatureGateFile contains the FeatureGate of the cluster. Empty means that only gates
+	// that are on by default are enabled.
 	FeatureGateFile string
 }
 
-// Rendered is what was written.
+// Rendered is the result of Render.
 type Rendered struct {
-	// Version of the release.
+	// Version is the version of the release.
 	Version string
-	// Files are the paths of those that were written, sorted.
+	// Files are the sorted paths of the written files.
 	Files []string
 }
 
 // Run writes the files.
 func (a *Render) Run(ctx context.Context) (*Rendered, error) {
-	if err := a.check(); err != nil {
-		return nil, &report.Error{Object: objectOf(a.Image), Err: err}
+	if err := a.validateOptions(); err != nil {
+		return nil, &report.Error{Object: releaseObject(a.Image), Err: err}
 	}
 
-	payload, _, err := a.payload(ctx, a.Image, a.PayloadDir, release.Options{
+	payload, _, err := a.loadPayload(ctx, a.Image, a.PayloadDir, release.Options{
 		ReleaseImage: a.Image, ClusterProfile: a.Profile, StrictTemplates: true, Bootstrap: true,
 	})
 	if err != nil {
 		return nil, err
 	}
 
-	included, overrides, err := a.cluster(payload.Metadata.Version)
+	included, overrides, err := a.readClusterState(payload.Metadata.Version)
 	if err != nil {
 		return nil, err
 	}
@@ -73,12 +75,12 @@ func (a *Render) Run(ctx context.Context) (*Rendered, error) {
 	for folder, manifests := range map[string][]release.Manifest{
 		release.FolderOwn: payload.ForBootstrap(), release.FolderBootstrap: payload.Bootstrap,
 	} {
-		chosen := slices.DeleteFunc(included.choose(manifests, version.Major), func(m release.Manifest) bool { return release.Overridden(m, overrides) })
-		files, err := encode(chosen)
+		chosen := slices.DeleteFunc(included.selectManifests(manifests, version.Major), func(m release.Manifest) bool { return release.Overridden(m, overrides) })
+		files, err := encodeByFile(chosen)
 		if err != nil {
-			return nil, &report.Error{Object: objectOf(a.Image), Err: err}
+			return nil, &report.Error{Object: releaseObject(a.Image), Err: err}
 		}
-		if _, err := write(filepath.Join(a.To, folder), files); err != nil {
+		if _, err := writeFilesToFolder(filepath.Join(a.To, folder), files); err != nil {
 			return nil, err
 		}
 
@@ -91,10 +93,11 @@ func (a *Render) Run(ctx context.Context) (*Rendered, error) {
 	return rendered, nil
 }
 
-func (a *Render) check() error {
+// validateOptions refuses incomplete options.
+func (a *Render) validateOptions() error {
 	switch {
 	case a.To == "":
-		return errors.New("nowhere to write it: name a folder with --output-dir")
+		return errors.New("no destination is specified: name a folder with --output-dir")
 	case a.PayloadDir != "" && a.Image == "":
 		return errors.New("the manifests of a payload in a folder name the release image: name it with --release-image")
 	default:
@@ -102,21 +105,22 @@ func (a *Render) check() error {
 	}
 }
 
-// cluster tells which manifests the cluster has that is to be made.
-func (a *Render) cluster(version string) (Included, []release.Override, error) {
+// readClusterState reads from the files of the user which manifests and overrides the new
+// cluster has.
+func (a *Render) readClusterState(version string) (Included, []release.Override, error) {
 	included := Included{Profile: a.Profile}
-	var gates featureGate
-	if err := readObject(a.FeatureGateFile, "FeatureGate", &gates); err != nil {
+	var gates featureGateObject
+	if err := readUserObject(a.FeatureGateFile, "FeatureGate", &gates); err != nil {
 		return included, nil, err
 	}
 
-	included.FeatureSet, included.FeatureGates = gates.Spec.FeatureSet, gates.enabled(version)
+	included.FeatureSet, included.FeatureGates = gates.Spec.FeatureSet, gates.enabledGates(version)
 	var cv configv1.ClusterVersion
-	if err := readObject(a.ClusterVersionFile, "ClusterVersion", &cv); err != nil {
+	if err := readUserObject(a.ClusterVersionFile, "ClusterVersion", &cv); err != nil {
 		return included, nil, err
 	}
 
-	included, err := included.withCapabilities("spec.capabilities", cv.Spec.Capabilities)
+	included, err := included.mergeCapabilities("spec.capabilities", cv.Spec.Capabilities)
 	if err != nil {
 		return included, nil, &report.Error{Object: fmt.Sprintf("file %q", a.ClusterVersionFile), Err: err}
 	}
@@ -132,8 +136,8 @@ func (a *Render) cluster(version string) (Included, []release.Override, error) {
 	return included, overrides, nil
 }
 
-// featureGate is what is read of a FeatureGate.
-type featureGate struct {
+// featureGateObject contains the fields of a FeatureGate that are read.
+type featureGateObject struct {
 	Spec struct {
 		FeatureSet      string `json:"featureSet"`
 		CustomNoUpgrade struct {
@@ -150,14 +154,15 @@ type featureGate struct {
 	} `json:"status"`
 }
 
-// enabled are the gates that are on in a version, or else those that are asked for.
-func (g featureGate) enabled(version string) []string {
-	for _, of := range g.Status.FeatureGates {
-		if of.Version != version {
+// enabledGates returns the gates that the status lists for a version, or otherwise those
+// that the spec enables.
+func (g featureGateObject) enabledGates(version string) []string {
+	for _, gates := range g.Status.FeatureGates {
+		if gates.Version != version {
 			continue
 		}
 		names := []string{}
-		for _, gate := range of.Enabled {
+		for _, gate := range gates.Enabled {
 			names = append(names, gate.Name)
 		}
 		return names
@@ -166,13 +171,14 @@ func (g featureGate) enabled(version string) []string {
 	return g.Spec.CustomNoUpgrade.Enabled
 }
 
-// readObject reads the object of a kind from a file of the user. No file has nothing.
-func readObject(name, kind string, into any) error {
+// readUserObject decodes an object of a kind from a user's file. It does nothing if name is
+// empty.
+func readUserObject(name, kind string, into any) error {
 	if name == "" {
 		return nil
 	}
 
-	data, err := readFile(name)
+	data, err := readUserFile(name)
 	if err != nil {
 		return err
 	}

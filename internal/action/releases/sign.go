@@ -17,68 +17,69 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/releaseimage/signature"
 )
 
-// Applier puts an object into a cluster.
+// Applier writes an object to a cluster.
 type Applier func(ctx context.Context, object *corev1.ConfigMap) error
 
-// Sign signs a release: that its digest is that of a release by a name.
+// Sign signs a release: the signature connects its digest with a reference.
 type Sign struct {
 	Source
 	Progress report.Progress
 
-	// Image is the release, by tag or by digest.
+	// Image is the release by tag or digest.
 	Image string
-	// Reference is what the release is called in what is signed. Empty: its repository with
-	// its version as the tag.
+	// Reference is the reference in the signature. Empty means the repository with the
+	// version as its tag.
 	Reference string
-	// Key is a file with an OpenPGP private key. Empty: it is not signed so.
+	// Key is a file with an OpenPGP private key. Empty means no OpenPGP signature.
 	Key string
-	// SigstoreKey is a file with a private key of sigstore. Its signature goes beside the image
-	// in the registry. Empty: it is not signed so.
+	// SigstoreKey is a file with a sigstore private key. Its signature is pushed next to
+	// the image. Empty means no sigstore signature.
 	SigstoreKey string
-	// PassphraseFile has, on its first line, what opens the keys. Empty: they are open.
+	// PassphraseFile contains the passphrase of the keys on its first line. Empty means
+	// that the keys are not encrypted.
 	PassphraseFile string
-	// Lifetime of the OpenPGP signature. Zero: as long as the key.
+	// Lifetime is the lifetime of the OpenPGP signature. Zero means that of the key.
 	Lifetime time.Duration
 
-	// ToStore is a folder that is a store. Empty: none.
+	// ToStore is the folder of a signature store. Empty means none.
 	ToStore string
-	// ToConfigMap is a file for a ConfigMap with the signature, YAML. Empty: none.
+	// ToConfigMap is the file for a ConfigMap with the signature in YAML. Empty means none.
 	ToConfigMap string
-	// Apply puts the ConfigMap into a cluster. Nil: none.
+	// Apply writes the ConfigMap to a cluster. Nil means that no cluster is changed.
 	Apply Applier
-	// Now is the time. Nil: that of the machine.
+	// Now returns the current time. Nil means time.Now.
 	Now func() time.Time
 }
 
-// Signed is a release that was signed.
+// Signed is the result of Sign.
 type Signed struct {
 	Digest string `json:"digest"`
-	// Reference that was signed.
+	// Reference is the reference in the signature.
 	Reference string `json:"reference"`
-	// Signatures are where they are now.
+	// Signatures are the locations of the signatures.
 	Signatures []string `json:"signatures"`
 }
 
 // Run signs the release.
 func (a *Sign) Run(ctx context.Context) (*Signed, error) {
-	if err := a.check(); err != nil {
+	if err := a.validateOptions(); err != nil {
 		return nil, err
 	}
 
-	passphrase, err := a.passphrase()
+	passphrase, err := a.readPassphrase()
 	if err != nil {
 		return nil, err
 	}
 
-	opened, err := a.open(ctx, a.Image)
+	opened, err := a.openRelease(ctx, a.Image)
 	if err != nil {
 		return nil, err
 	}
 
-	defer func() { _ = opened.Close() }() // It was only read.
+	defer func() { _ = opened.Close() }() // it was only read
 	digest, err := signature.ParseDigest(opened.Digest())
 	if err != nil {
-		return nil, &report.Error{Object: objectOf(a.Image), Err: err}
+		return nil, &report.Error{Object: releaseObject(a.Image), Err: err}
 	}
 
 	signed := &Signed{Digest: digest.String(), Reference: a.Reference}
@@ -87,13 +88,13 @@ func (a *Sign) Run(ctx context.Context) (*Signed, error) {
 	}
 
 	if a.Key != "" {
-		if err := a.signOpenPGP(ctx, digest, passphrase, signed); err != nil {
+		if err := a.signWithOpenPGP(ctx, digest, passphrase, signed); err != nil {
 			return nil, err
 		}
 	}
 
 	if a.SigstoreKey != "" {
-		if err := a.signSigstore(ctx, opened.Canonical, digest, passphrase, signed); err != nil {
+		if err := a.signWithSigstore(ctx, opened.Canonical, digest, passphrase, signed); err != nil {
 			return nil, err
 		}
 	}
@@ -101,24 +102,26 @@ func (a *Sign) Run(ctx context.Context) (*Signed, error) {
 	return signed, nil
 }
 
-func (a *Sign) check() error {
+// validateOptions refuses options without a key or without a destination.
+func (a *Sign) validateOptions() error {
 	nowhere := a.ToStore == "" && a.ToConfigMap == "" && a.Apply == nil
 	switch {
 	case a.Key == "" && a.SigstoreKey == "":
-		return &report.Error{Object: objectOf(a.Image), Err: errors.New("there is no key to sign with"), Advice: "name an OpenPGP private key with --key, or a private key of sigstore with --sigstore-key"}
+		return &report.Error{Object: releaseObject(a.Image), Err: errors.New("there is no key to sign with"), Advice: "name an OpenPGP private key with --key, or a private key of sigstore with --sigstore-key"}
 	case a.Key != "" && nowhere:
-		return &report.Error{Object: objectOf(a.Image), Err: errors.New("nowhere to put the signature"), Advice: "name a folder with --to-store or a file with --to-configmap, or put it into the cluster with --apply"}
+		return &report.Error{Object: releaseObject(a.Image), Err: errors.New("no destination for the signature is specified"), Advice: "name a folder with --to-store or a file with --to-configmap, or put it into the cluster with --apply"}
 	default:
 		return nil
 	}
 }
 
-func (a *Sign) passphrase() ([]byte, error) {
+// readPassphrase returns the first line of the passphrase file, or nil without such a file.
+func (a *Sign) readPassphrase() ([]byte, error) {
 	if a.PassphraseFile == "" {
 		return nil, nil
 	}
 
-	data, err := readFile(a.PassphraseFile)
+	data, err := readUserFile(a.PassphraseFile)
 	if err != nil {
 		return nil, err
 	}
@@ -132,8 +135,9 @@ func (a *Sign) passphrase() ([]byte, error) {
 	return data, nil
 }
 
-func (a *Sign) signOpenPGP(ctx context.Context, digest signature.Digest, passphrase []byte, signed *Signed) error {
-	data, err := readFile(a.Key)
+// signWithOpenPGP creates an OpenPGP signature and delivers it to all destinations.
+func (a *Sign) signWithOpenPGP(ctx context.Context, digest signature.Digest, passphrase []byte, signed *Signed) error {
+	data, err := readUserFile(a.Key)
 	if err != nil {
 		return err
 	}
@@ -148,27 +152,27 @@ func (a *Sign) signOpenPGP(ctx context.Context, digest signature.Digest, passphr
 		now = a.Now
 	}
 
-	made, err := signer.Sign(digest, signature.SignOptions{Reference: signed.Reference, Time: now(), Lifetime: a.Lifetime})
+	signatureData, err := signer.Sign(digest, signature.SignOptions{Reference: signed.Reference, Time: now(), Lifetime: a.Lifetime})
 	if err != nil {
 		return &report.Error{Object: fmt.Sprintf("key %q", a.Key), Err: err}
 	}
 
 	if a.ToStore != "" {
-		name, err := store(a.ToStore, digest, made)
+		name, err := storeSignature(a.ToStore, digest, signatureData)
 		if err != nil {
 			return &report.Error{Object: fmt.Sprintf("directory %q", a.ToStore), Err: err}
 		}
 		signed.Signatures = append(signed.Signatures, path.Join(a.ToStore, name))
 	}
 
-	configMap := signature.ConfigMapOf(digest, [][]byte{made})
+	configMap := signature.ConfigMapOf(digest, [][]byte{signatureData})
 	if a.ToConfigMap != "" {
 		data, err := yaml.Marshal(configMap)
 		if err == nil {
 			err = os.WriteFile(a.ToConfigMap, data, 0o644) //nolint:gosec // a signature is no secret
 		}
 		if err != nil {
-			return &report.Error{Object: fmt.Sprintf("file %q", a.ToConfigMap), Err: bare(err)}
+			return &report.Error{Object: fmt.Sprintf("file %q", a.ToConfigMap), Err: stripPath(err)}
 		}
 		signed.Signatures = append(signed.Signatures, a.ToConfigMap)
 	}
@@ -183,25 +187,27 @@ func (a *Sign) signOpenPGP(ctx context.Context, digest signature.Digest, passphr
 	return nil
 }
 
-// maxStored is how many signatures of a digest are looked for in a store.
-const maxStored = 9
+// maxStoredSignatures is the number of signatures per digest that clients read from a
+// store.
+const maxStoredSignatures = 9
 
-// store writes a signature into a folder, after those that are there, and gives its name.
-func store(dir string, digest signature.Digest, made []byte) (string, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // a store is for all to read
-		return "", bare(err)
+// storeSignature writes a signature into a folder after the existing ones. It returns the
+// name of the file.
+func storeSignature(dir string, digest signature.Digest, signatureData []byte) (string, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // signatures are public
+		return "", stripPath(err)
 	}
 
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return "", bare(err)
+		return "", stripPath(err)
 	}
 
-	defer func() { _ = root.Close() }() // What was written is closed.
-	for i := 1; i <= maxStored; i++ {
+	defer func() { _ = root.Close() }() // all files in it are closed
+	for i := 1; i <= maxStoredSignatures; i++ {
 		name := signature.PathOf(digest, i)
 		if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
-			return "", bare(err)
+			return "", stripPath(err)
 		}
 
 		file, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
@@ -209,10 +215,10 @@ func store(dir string, digest signature.Digest, made []byte) (string, error) {
 			continue
 		}
 		if err != nil {
-			return "", bare(err)
+			return "", stripPath(err)
 		}
 
-		_, err = file.Write(made)
+		_, err = file.Write(signatureData)
 		if err = errors.Join(err, file.Close()); err != nil {
 			err = errors.Join(err, root.Remove(name))
 		}
@@ -220,11 +226,12 @@ func store(dir string, digest signature.Digest, made []byte) (string, error) {
 		return name, err
 	}
 
-	return "", fmt.Errorf("it holds %d signatures of the digest already, and no more are looked for", maxStored)
+	return "", fmt.Errorf("it holds %d signatures of the digest already: clients read no more", maxStoredSignatures)
 }
 
-func (a *Sign) signSigstore(ctx context.Context, canonical string, digest signature.Digest, passphrase []byte, signed *Signed) error {
-	data, err := readFile(a.SigstoreKey)
+// signWithSigstore creates a sigstore signature and pushes it next to the image.
+func (a *Sign) signWithSigstore(ctx context.Context, canonical string, digest signature.Digest, passphrase []byte, signed *Signed) error {
+	data, err := readUserFile(a.SigstoreKey)
 	if err != nil {
 		return err
 	}
@@ -235,16 +242,16 @@ func (a *Sign) signSigstore(ctx context.Context, canonical string, digest signat
 	}
 
 	repository := releaseimage.RepositoryOf(canonical)
-	made, err := key.Sign(digest, repository)
+	signatureData, err := key.Sign(digest, repository)
 	if err != nil {
 		return &report.Error{Object: fmt.Sprintf("key %q", a.SigstoreKey), Err: err}
 	}
 
-	beside := releaseimage.Attachments{Client: a.clients(canonical), Repository: repository}
-	if err := beside.Attach(ctx, digest, made); err != nil {
-		return &report.Error{Object: objectOf(canonical), Err: err}
+	attachments := releaseimage.Attachments{Client: a.newRegistryClient(canonical), Repository: repository}
+	if err := attachments.Attach(ctx, digest, signatureData); err != nil {
+		return &report.Error{Object: releaseObject(canonical), Err: err}
 	}
 
-	signed.Signatures = append(signed.Signatures, beside.Reference(digest))
+	signed.Signatures = append(signed.Signatures, attachments.Reference(digest))
 	return nil
 }

@@ -17,43 +17,44 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/releaseimage/signature"
 )
 
-// Trust says whose signatures are believed, and where they are looked for.
+// Trust configures whose signatures are accepted and where they are looked up.
 type Trust struct {
-	// Keyrings are files with OpenPGP public keys. Each must have signed.
+	// Keyrings are files with OpenPGP public keys. A signature of each keyring is required.
 	Keyrings []string
-	// Keys are files with public keys of sigstore. Each must have signed.
+	// Keys are files with sigstore public keys. A signature of each key is required.
 	Keys []string
-	// Stores are URLs of stores for OpenPGP signatures: http, https or file.
+	// Stores are the URLs of stores with OpenPGP signatures: http, https or file.
 	Stores []string
-	// Signatures are files with ConfigMaps that hold signatures.
+	// Signatures are files with ConfigMaps that contain signatures.
 	Signatures []string
-	// Release is a release that says who signs releases, such as the one that the cluster
-	// runs: a reference, or a version that the resolver knows. Empty: none is asked.
+	// Release is a release whose content defines the signers, such as the one that the
+	// cluster runs: a reference, or a version that Resolver finds. Empty means none.
 	Release string
 }
 
-// IsEmpty reports whether nobody is trusted.
+// IsEmpty reports whether no signer is configured.
 func (t Trust) IsEmpty() bool {
 	return len(t.Keyrings) == 0 && len(t.Keys) == 0 && t.Release == ""
 }
 
-// verifier makes the verifier for an image.
-func (t Trust) verifier(ctx context.Context, source Source, canonical string) (signature.Verifier, error) {
+// newVerifier returns the verifier for an image. It returns an error if no signer is
+// configured.
+func (t Trust) newVerifier(ctx context.Context, source Source, canonical string) (signature.Verifier, error) {
 	if t.IsEmpty() {
 		return nil, &report.Error{
-			Object: objectOf(canonical), Err: errors.New("nobody was named whose signature counts"),
+			Object: releaseObject(canonical), Err: errors.New("no trusted signer is specified"),
 			Advice: "name OpenPGP public keys with --keyring, a key of sigstore with --key, or a release that says who signs with --trust-release",
 		}
 	}
 
-	config, err := t.config(ctx, source)
+	config, err := t.loadConfig(ctx, source)
 	if err != nil {
 		return nil, err
 	}
 
 	var verifiers []signature.Verifier
 	if len(config.Keyrings) > 0 {
-		first, err := t.bundles()
+		first, err := t.openSignatureFiles()
 		if err != nil {
 			return nil, err
 		}
@@ -61,29 +62,29 @@ func (t Trust) verifier(ctx context.Context, source Source, canonical string) (s
 	}
 
 	if len(t.Keys) > 0 {
-		keys, err := t.keys()
+		keys, err := t.readPublicKeys()
 		if err != nil {
 			return nil, err
 		}
-		beside := releaseimage.Attachments{Client: source.clients(canonical), Repository: releaseimage.RepositoryOf(canonical)}
-		verifiers = append(verifiers, signature.NewSigstore(keys, beside))
+		attachments := releaseimage.Attachments{Client: source.newRegistryClient(canonical), Repository: releaseimage.RepositoryOf(canonical)}
+		verifiers = append(verifiers, signature.NewSigstore(keys, attachments))
 	}
 
 	return signature.All(verifiers...), nil
 }
 
-// config returns the keyrings and stores.
-func (t Trust) config(ctx context.Context, source Source) (signature.Config, error) {
+// loadConfig returns the keyrings and stores.
+func (t Trust) loadConfig(ctx context.Context, source Source) (signature.Config, error) {
 	var config signature.Config
 	if t.Release != "" {
 		var err error
-		if config, err = t.configOf(ctx, source); err != nil {
+		if config, err = t.readReleaseConfig(ctx, source); err != nil {
 			return config, err
 		}
 	}
 
 	for _, name := range t.Keyrings {
-		data, err := readFile(name)
+		data, err := readUserFile(name)
 		if err != nil {
 			return config, err
 		}
@@ -107,38 +108,39 @@ func (t Trust) config(ctx context.Context, source Source) (signature.Config, err
 	return config, nil
 }
 
-// configOf reads who signs releases from a release.
-func (t Trust) configOf(ctx context.Context, source Source) (signature.Config, error) {
-	opened, err := source.open(ctx, t.Release)
+// readReleaseConfig reads the signers and stores from the content of Release.
+func (t Trust) readReleaseConfig(ctx context.Context, source Source) (signature.Config, error) {
+	opened, err := source.openRelease(ctx, t.Release)
 	if err != nil {
 		return signature.Config{}, err
 	}
 
-	defer func() { _ = opened.Close() }() // It was only read.
+	defer func() { _ = opened.Close() }() // it was only read
 	for _, m := range opened.Payload.Manifests {
 		if _, ok := m.Object.GetAnnotations()[signature.AnnotationConfigMap]; !ok || m.Object.GetKind() != "ConfigMap" {
 			continue
 		}
 
 		var config signature.Config
-		data, err := dataOf(m)
+		data, err := configMapData(m)
 		if err == nil {
 			config, err = signature.ParseConfig(data, nil)
 		}
 		if err != nil {
-			err = &report.Error{Object: objectOf(t.Release), Err: fmt.Errorf("%s: %w", m.Key(), err)}
+			err = &report.Error{Object: releaseObject(t.Release), Err: fmt.Errorf("%s: %w", m.Key(), err)}
 		}
 
 		return config, err
 	}
 
 	return signature.Config{}, &report.Error{
-		Object: objectOf(t.Release), Err: fmt.Errorf("none of its manifests is a ConfigMap with the annotation %s, which would say who signs", signature.AnnotationConfigMap),
+		Object: releaseObject(t.Release), Err: fmt.Errorf("none of its manifests is a ConfigMap with the annotation %s, which would say who signs", signature.AnnotationConfigMap),
 	}
 }
 
-// dataOf returns the data of a ConfigMap; keyrings that are not armored are binary.
-func dataOf(m release.Manifest) (map[string]string, error) {
+// configMapData returns the data of a ConfigMap manifest. It includes binary data, because
+// keyrings may be binary.
+func configMapData(m release.Manifest) (map[string]string, error) {
 	var configMap corev1.ConfigMap
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(m.Object.Object, &configMap); err != nil {
 		return nil, err
@@ -153,11 +155,11 @@ func dataOf(m release.Manifest) (map[string]string, error) {
 	return data, nil
 }
 
-// bundles returns the stores of the files.
-func (t Trust) bundles() ([]signature.Store, error) {
+// openSignatureFiles returns the stores of the files with signatures.
+func (t Trust) openSignatureFiles() ([]signature.Store, error) {
 	var stores []signature.Store
 	for _, name := range t.Signatures {
-		data, err := readFile(name)
+		data, err := readUserFile(name)
 		if err != nil {
 			return nil, err
 		}
@@ -173,10 +175,11 @@ func (t Trust) bundles() ([]signature.Store, error) {
 	return stores, nil
 }
 
-func (t Trust) keys() ([]signature.PublicKey, error) {
+// readPublicKeys reads the sigstore public keys.
+func (t Trust) readPublicKeys() ([]signature.PublicKey, error) {
 	var keys []signature.PublicKey
 	for _, name := range t.Keys {
-		data, err := readFile(name)
+		data, err := readUserFile(name)
 		if err != nil {
 			return nil, err
 		}
@@ -192,29 +195,29 @@ func (t Trust) keys() ([]signature.PublicKey, error) {
 	return keys, nil
 }
 
-// Verify reports whether a release is signed.
+// Verify verifies the signatures of a release.
 type Verify struct {
 	Source
 	Trust Trust
-	// Image is the release: a reference by digest, or a version that the resolver knows.
+	// Image is the release: a reference by digest, or a version that Resolver finds.
 	Image string
 }
 
-// Run returns the digest of the release when it is signed as it must be. Its error tells what
-// is missing and what was found instead.
+// Run returns the digest of the release if it has the required signatures. The error lists
+// what is missing and what was found instead.
 func (a *Verify) Run(ctx context.Context) (string, error) {
-	ref, err := a.locate(ctx, a.Image)
+	ref, err := a.resolveReference(ctx, a.Image)
 	if err != nil {
 		return "", err
 	}
 
 	digest := signature.DigestOf(ref)
-	verifier, err := a.Trust.verifier(ctx, a.Source, ref)
+	verifier, err := a.Trust.newVerifier(ctx, a.Source, ref)
 	if err != nil {
 		return "", err
 	}
 	if err := verifier.Verify(ctx, digest); err != nil {
-		return "", &report.Error{Object: objectOf(ref), Err: &report.Reworded{Text: signature.Detail(err), Cause: err}}
+		return "", &report.Error{Object: releaseObject(ref), Err: &report.Reworded{Text: signature.Detail(err), Cause: err}}
 	}
 
 	return digest, nil
