@@ -15,15 +15,17 @@ import (
 )
 
 const (
-	// authoritiesPath is where Go programs find certificate authorities on most Linux
+	// authoritiesPath is where Go programs look for certificate authorities on most Linux
 	// distributions.
 	authoritiesPath = "/etc/ssl/certs/ca-certificates.crt"
-	// maxAuthoritiesBytes bounds a file with authorities. All public ones have 200 KiB.
+	// maxAuthoritiesBytes limits the size of a file with certificate authorities. All
+	// public ones have 200 KiB.
 	maxAuthoritiesBytes = 4 << 20
 )
 
-// imageAuthorities returns the certificate authorities of an image as PEM: the public ones,
-// and those of the files. It does not depend on what the building machine trusts.
+// imageAuthorities returns the certificate authorities of an image as PEM: the public ones
+// and those of the files. The result does not depend on the authorities of the build
+// machine.
 func imageAuthorities(files []string) ([]byte, error) {
 	var all bytes.Buffer
 	writePublicAuthorities(&all)
@@ -39,8 +41,9 @@ func imageAuthorities(files []string) ([]byte, error) {
 	return all.Bytes(), nil
 }
 
-// writePublicAuthorities writes Mozilla's list of certificate authorities. An authority whose
-// newer certificates Mozilla does not trust is left out, because a file cannot state that.
+// writePublicAuthorities writes Mozilla's list of certificate authorities. It skips
+// authorities that Mozilla trusts only for older certificates, because a file cannot
+// express that.
 func writePublicAuthorities(out *bytes.Buffer) {
 	for root := range bundle.Roots() {
 		if root.Constraint == nil {
@@ -49,14 +52,14 @@ func writePublicAuthorities(out *bytes.Buffer) {
 	}
 }
 
-// addAuthorities writes the certificates of a file, and nothing else that is in it.
+// addAuthorities writes the certificates of a file. It skips other content.
 func addAuthorities(out *bytes.Buffer, name string) error {
 	file, err := os.Open(name)
 	if err != nil {
 		return err
 	}
 
-	defer func() { _ = file.Close() }() // It was only read.
+	defer func() { _ = file.Close() }() // it was only read
 	data, err := io.ReadAll(io.LimitReader(file, maxAuthoritiesBytes+1))
 	if err != nil {
 		return err

@@ -20,18 +20,18 @@ type CatalogAdd struct {
 	Client   client.Client
 	Progress report.Progress
 
-	// Name of the ClusterCatalog.
+	// Name is the name of the ClusterCatalog.
 	Name string
-	// Image is the reference of the catalog's image, with a tag or a digest.
+	// Image is the reference of the catalog image with a tag or a digest.
 	Image string
-	// Priority decides between catalogs that offer the same package: the highest wins.
+	// Priority selects between catalogs with the same package. The highest wins.
 	Priority int32
-	// PollInterval is how often the registry is asked whether the tag has moved: whole
-	// minutes. Zero means never.
+	// PollInterval is how often the registry is polled for a new digest of the tag, in
+	// whole minutes. Zero means never.
 	PollInterval time.Duration
-	// Labels are set on the ClusterCatalog, for extensions to select catalogs by.
+	// Labels are the labels of the ClusterCatalog, by which extensions select catalogs.
 	Labels map[string]string
-	// Wait, when not nil, has Run wait until the catalog is served.
+	// Wait, if not nil, makes Run wait until the catalog is served.
 	Wait *Wait
 }
 
@@ -42,9 +42,9 @@ func (a *CatalogAdd) Object() (*olmv1.ClusterCatalog, error) {
 		minutes := a.PollInterval / time.Minute
 		if minutes < 1 || a.PollInterval%time.Minute != 0 || minutes > math.MaxInt32 {
 			return nil, &report.Error{
-				Object: catalogName(a.Name),
+				Object: describeCatalog(a.Name),
 				Err:    fmt.Errorf("the poll interval %s is not a whole number of minutes", a.PollInterval),
-				Advice: "give at least 1m, in whole minutes",
+				Advice: "specify at least 1m in whole minutes",
 			}
 		}
 		whole := int32(minutes)
@@ -61,8 +61,8 @@ func (a *CatalogAdd) Object() (*olmv1.ClusterCatalog, error) {
 	}, nil
 }
 
-// Run creates the ClusterCatalog and, if asked to, waits until it is served. It gives
-// the catalog as it then stands, also beside an error of the wait.
+// Run creates the ClusterCatalog and waits if requested. It returns the current catalog,
+// also together with an error of the wait.
 func (a *CatalogAdd) Run(ctx context.Context) (*olmv1.ClusterCatalog, error) {
 	catalog, err := a.Object()
 	if err != nil {
@@ -72,44 +72,44 @@ func (a *CatalogAdd) Run(ctx context.Context) (*olmv1.ClusterCatalog, error) {
 	if err := a.Client.Create(ctx, catalog); err != nil {
 		if apierrors.IsAlreadyExists(err) {
 			return nil, &report.Error{
-				Object: catalogName(a.Name), Err: &report.Reworded{Text: "it exists already", Cause: err},
+				Object: describeCatalog(a.Name), Err: &report.Reworded{Text: "it exists already", Cause: err},
 				Advice: fmt.Sprintf("choose another name, or remove it first with 'mainstay catalog delete %s'", a.Name),
 			}
 		}
-		return nil, serverError(catalogName(a.Name), err)
+		return nil, newServerError(describeCatalog(a.Name), err)
 	}
 
 	if a.Wait == nil {
 		return catalog, nil
 	}
 
-	report.OrQuiet(a.Progress).Done(catalogName(a.Name) + " created")
-	err = a.Wait.until(ctx, catalogName(a.Name), a.Progress, func(ctx context.Context) (outlook, error) {
+	report.OrQuiet(a.Progress).Done(describeCatalog(a.Name) + " created")
+	err = a.Wait.pollUntilDone(ctx, describeCatalog(a.Name), a.Progress, func(ctx context.Context) (waitOutcome, error) {
 		if err := a.Client.Get(ctx, client.ObjectKeyFromObject(catalog), catalog); err != nil {
-			return outlook{}, err
+			return waitOutcome{}, err
 		}
-		return catalogOutlook(catalog), nil
+		return catalogWaitOutcome(catalog), nil
 	})
 
 	return catalog, err
 }
 
-// catalogOutlook decides how far a catalog is from being served.
-func catalogOutlook(c *olmv1.ClusterCatalog) outlook {
-	progressing := current(c.Status.Conditions, olmv1.TypeProgressing, c.Generation)
-	serving := current(c.Status.Conditions, olmv1.TypeServing, c.Generation)
+// catalogWaitOutcome reports whether a catalog is served, and what is missing.
+func catalogWaitOutcome(c *olmv1.ClusterCatalog) waitOutcome {
+	progressing := findCurrentCondition(c.Status.Conditions, olmv1.TypeProgressing, c.Generation)
+	serving := findCurrentCondition(c.Status.Conditions, olmv1.TypeServing, c.Generation)
 	unpacked := progressing != nil && progressing.Reason == olmv1.ReasonSucceeded
 	served := serving != nil && serving.Status == metav1.ConditionTrue
 
-	o := outlook{
+	o := waitOutcome{
 		done:    unpacked && served,
-		pending: "the catalog controller has not looked at it yet",
+		pending: "catalogd has not reconciled it yet",
 		advice:  "check that the image reference is right and that the cluster can pull it: 'kubectl describe clustercatalog " + c.Name + "'",
 	}
 	unpack := report.Part{Name: "unpack", State: report.StateCurrent, Detail: o.pending}
 	serve := report.Part{Name: "serve", State: report.StateWaiting}
 	if progressing != nil {
-		unpack.Detail = reasonAndMessage(progressing)
+		unpack.Detail = formatReasonAndMessage(progressing)
 		o.pending = unpack.Detail
 	} else {
 		o.advice = "check that catalogd runs: 'kubectl get deployments -A -l app.kubernetes.io/name=catalogd'"
@@ -119,7 +119,7 @@ func catalogOutlook(c *olmv1.ClusterCatalog) outlook {
 		unpack.State, unpack.Detail = report.StateDone, ""
 		serve.State = report.StateCurrent
 		if serving != nil {
-			serve.Detail = reasonAndMessage(serving)
+			serve.Detail = formatReasonAndMessage(serving)
 			o.pending = serve.Detail
 		}
 	}
@@ -128,15 +128,16 @@ func catalogOutlook(c *olmv1.ClusterCatalog) outlook {
 		serve.State, serve.Detail = report.StateDone, ""
 	}
 	if progressing != nil && progressing.Status == metav1.ConditionFalse && progressing.Reason == olmv1.ReasonBlocked {
-		o.failed = fmt.Errorf("%s", reasonAndMessage(progressing))
+		o.failed = fmt.Errorf("%s", formatReasonAndMessage(progressing))
 	}
 
 	o.parts = []report.Part{unpack, serve}
 	return o
 }
 
-// current returns the condition of a type if it was observed at the generation.
-func current(conditions []metav1.Condition, conditionType string, generation int64) *metav1.Condition {
+// findCurrentCondition returns the condition of a type if it was observed at the
+// generation, and nil otherwise.
+func findCurrentCondition(conditions []metav1.Condition, conditionType string, generation int64) *metav1.Condition {
 	condition := meta.FindStatusCondition(conditions, conditionType)
 	if condition == nil || condition.ObservedGeneration < generation {
 		return nil
@@ -144,7 +145,7 @@ func current(conditions []metav1.Condition, conditionType string, generation int
 	return condition
 }
 
-func reasonAndMessage(c *metav1.Condition) string {
+func formatReasonAndMessage(c *metav1.Condition) string {
 	if c.Message == "" {
 		return c.Reason
 	}
@@ -158,38 +159,39 @@ type CatalogList struct {
 	Name string
 }
 
-// Run returns the catalogs, by name.
+// Run returns the catalogs, sorted by name.
 func (a *CatalogList) Run(ctx context.Context) ([]olmv1.ClusterCatalog, error) {
 	if a.Name != "" {
 		var catalog olmv1.ClusterCatalog
 		if err := a.Client.Get(ctx, client.ObjectKey{Name: a.Name}, &catalog); err != nil {
-			return nil, missing(catalogName(a.Name), "mainstay catalog list", err)
+			return nil, newNotFoundError(describeCatalog(a.Name), "mainstay catalog list", err)
 		}
 		return []olmv1.ClusterCatalog{catalog}, nil
 	}
 
 	var list olmv1.ClusterCatalogList
 	if err := a.Client.List(ctx, &list); err != nil {
-		return nil, serverError("clustercatalogs", err)
+		return nil, newServerError("clustercatalogs", err)
 	}
 	return list.Items, nil
 }
 
-// missing is serverError with the advice to look at a list when the object is not there.
-func missing(object, list string, err error) error {
-	if apierrors.IsNotFound(err) && !unknownKind(err) {
+// newNotFoundError returns newServerError, with the advice to run the list command if the
+// object does not exist.
+func newNotFoundError(object, list string, err error) error {
+	if apierrors.IsNotFound(err) && !isUnknownKindError(err) {
 		return &report.Error{Object: object, Err: &report.Reworded{Text: "not found", Cause: err}, Advice: "'" + list + "' shows those that exist"}
 	}
-	return serverError(object, err)
+	return newServerError(object, err)
 }
 
-// CatalogDelete removes a catalog from the cluster. Extensions installed from it stay.
+// CatalogDelete deletes a catalog. Extensions that were installed from it remain.
 type CatalogDelete struct {
 	Client   client.Client
 	Progress report.Progress
 
 	Name string
-	// Wait, when not nil, has Run wait until the catalog is gone.
+	// Wait, if not nil, makes Run wait until the catalog is gone.
 	Wait *Wait
 }
 
@@ -197,32 +199,32 @@ type CatalogDelete struct {
 func (a *CatalogDelete) Run(ctx context.Context) error {
 	catalog := &olmv1.ClusterCatalog{ObjectMeta: metav1.ObjectMeta{Name: a.Name}}
 	if err := a.Client.Delete(ctx, catalog); err != nil {
-		return missing(catalogName(a.Name), "mainstay catalog list", err)
+		return newNotFoundError(describeCatalog(a.Name), "mainstay catalog list", err)
 	}
 	if a.Wait == nil {
 		return nil
 	}
-	return a.Wait.until(ctx, catalogName(a.Name), a.Progress, func(ctx context.Context) (outlook, error) {
-		return goneOutlook(ctx, a.Client, catalog, "check that catalogd runs: it removes the stored content first")
+	return a.Wait.pollUntilDone(ctx, describeCatalog(a.Name), a.Progress, func(ctx context.Context) (waitOutcome, error) {
+		return deletionWaitOutcome(ctx, a.Client, catalog, "check that catalogd runs: it removes the stored content first")
 	})
 }
 
-// goneOutlook decides whether an object that is being deleted is gone.
-func goneOutlook(ctx context.Context, c client.Client, obj client.Object, advice string) (outlook, error) {
+// deletionWaitOutcome reports whether an object that is being deleted is gone.
+func deletionWaitOutcome(ctx context.Context, c client.Client, obj client.Object, advice string) (waitOutcome, error) {
 	err := c.Get(ctx, client.ObjectKeyFromObject(obj), obj)
 	if apierrors.IsNotFound(err) {
-		return outlook{done: true, parts: []report.Part{{Name: "delete", State: report.StateDone}}}, nil
+		return waitOutcome{done: true, parts: []report.Part{{Name: "delete", State: report.StateDone}}}, nil
 	}
 	if err != nil {
-		return outlook{}, err
+		return waitOutcome{}, err
 	}
 
-	detail := "it is still there"
+	detail := "it still exists"
 	if finalizers := obj.GetFinalizers(); len(finalizers) > 0 {
-		detail = fmt.Sprintf("finalizers %v are not done", finalizers)
+		detail = fmt.Sprintf("waiting for finalizers %v", finalizers)
 	}
 
-	return outlook{
+	return waitOutcome{
 		parts:   []report.Part{{Name: "delete", State: report.StateCurrent, Detail: detail}},
 		pending: detail,
 		advice:  advice,

@@ -10,8 +10,8 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 )
 
-// CatalogRefresh has catalogd ask the registry now whether a catalog's tag has moved,
-// and not when the poll interval is over.
+// CatalogRefresh makes catalogd poll the registry of a catalog immediately instead of at
+// the end of the poll interval.
 type CatalogRefresh struct {
 	Client client.Client
 	Name   string
@@ -19,7 +19,7 @@ type CatalogRefresh struct {
 	Now time.Time
 }
 
-// Run makes the request. It does not wait for it to be carried out.
+// Run requests the refresh. It does not wait for it.
 func (a *CatalogRefresh) Run(ctx context.Context) error {
 	catalog := &metav1.PartialObjectMetadata{}
 	catalog.SetGroupVersionKind(olmv1.GroupVersion.WithKind(olmv1.ClusterCatalogKind))
@@ -27,7 +27,7 @@ func (a *CatalogRefresh) Run(ctx context.Context) error {
 	before := catalog.DeepCopy()
 	catalog.Annotations = map[string]string{olmv1.AnnotationRefresh: a.Now.UTC().Format(time.RFC3339Nano)}
 	if err := a.Client.Patch(ctx, catalog, client.MergeFrom(before)); err != nil {
-		return missing(catalogName(a.Name), "mainstay catalog list", err)
+		return newNotFoundError(describeCatalog(a.Name), "mainstay catalog list", err)
 	}
 
 	return nil

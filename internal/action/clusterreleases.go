@@ -19,25 +19,26 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action/updates"
 )
 
-// KnownReleases knows where releases are: from the cluster, the one that it has, those that it
-// can be updated to, and those that it has had; from an update service, all that it serves.
+// KnownReleases finds releases by version. The cluster knows its current release, its
+// available updates and its history. An update service knows all releases of its channels.
 type KnownReleases struct {
-	// Connect returns a client of the cluster. It is not called before the cluster is asked.
+	// Connect returns a client of the cluster. It is called only when the cluster is
+	// needed.
 	Connect func() (client.Client, error)
-	// Upstream is the URL of an update service. Empty: that of the cluster, if it has one.
+	// Upstream is the URL of an update service. Empty means that of the cluster, if any.
 	Upstream string
-	// Program is the version of this program, which update services are told.
+	// Program is the version of this program for the User-Agent header.
 	Program string
 }
 
-// channels are those of an update service that are asked for a release, in this order. The
-// first two numbers of its version follow.
-var channels = []string{"fast-", "stable-", "candidate-"}
+// channelPrefixes are the prefixes of the channels that are searched in an update service,
+// in this order. The minor version is appended.
+var channelPrefixes = []string{"fast-", "stable-", "candidate-"}
 
-// Resolve returns the pull spec of the release with a version, that of the cluster when the
-// version is empty. The cluster is asked first, then the update service.
+// Resolve returns the pull spec of the release with a version, or the cluster's release if
+// the version is empty. It asks the cluster first, then the update service.
 func (a *KnownReleases) Resolve(ctx context.Context, version string) (string, error) {
-	found, upstream, err := a.ofCluster(ctx, version)
+	found, upstream, err := a.findInCluster(ctx, version)
 	if found != "" || version == "" {
 		return found, err
 	}
@@ -47,7 +48,7 @@ func (a *KnownReleases) Resolve(ctx context.Context, version string) (string, er
 		return "", err
 	}
 
-	found, missing := a.ofService(ctx, upstream, version)
+	found, missing := a.findInUpdateService(ctx, upstream, version)
 	if missing != nil {
 		return "", errors.Join(err, missing)
 	}
@@ -55,8 +56,9 @@ func (a *KnownReleases) Resolve(ctx context.Context, version string) (string, er
 	return found, nil
 }
 
-// ofCluster asks the cluster for a release, and which update service it has.
-func (a *KnownReleases) ofCluster(ctx context.Context, version string) (pullSpec, upstream string, err error) {
+// findInCluster returns the pull spec of a release that the cluster knows. If there is
+// none, it returns an error and the cluster's update service.
+func (a *KnownReleases) findInCluster(ctx context.Context, version string) (pullSpec, upstream string, err error) {
 	c, err := a.Connect()
 	if err != nil {
 		return "", "", err
@@ -70,7 +72,7 @@ func (a *KnownReleases) ofCluster(ctx context.Context, version string) (pullSpec
 	status := found.Status
 	if version == "" {
 		if status.Desired.Image == "" {
-			return "", "", errors.New("the cluster does not say which release it has")
+			return "", "", errors.New("the cluster does not report its release")
 		}
 		return status.Desired.Image, "", nil
 	}
@@ -90,18 +92,18 @@ func (a *KnownReleases) ofCluster(ctx context.Context, version string) (pullSpec
 		}
 	}
 
-	return "", found.Spec.Upstream, fmt.Errorf("the cluster knows no release %s: neither has it had it, nor is it one of its updates", version)
+	return "", found.Spec.Upstream, fmt.Errorf("the cluster knows no release %s: it is neither in its history nor in its available updates", version)
 }
 
-// ofService asks an update service for a release.
-func (a *KnownReleases) ofService(ctx context.Context, upstream, version string) (string, error) {
+// findInUpdateService returns the pull spec of a release from an update service.
+func (a *KnownReleases) findInUpdateService(ctx context.Context, upstream, version string) (string, error) {
 	parsed, err := semver.Parse(version)
 	if err != nil {
 		return "", err
 	}
 
 	var asked []string
-	for _, channel := range channels {
+	for _, channel := range channelPrefixes {
 		channel = fmt.Sprintf("%s%d.%d", channel, parsed.Major, parsed.Minor)
 		asked = append(asked, channel)
 		graph, err := updates.Graph{Source: upstream, Channel: channel, Program: a.Program}.Run(ctx)
@@ -119,7 +121,7 @@ func (a *KnownReleases) ofService(ctx context.Context, upstream, version string)
 	return "", fmt.Errorf("the update service has no release %s in %s", version, strings.Join(asked, ", "))
 }
 
-// ReadImageStream reads an ImageStream of a cluster, as JSON. Only OpenShift has them.
+// ReadImageStream returns an ImageStream of a cluster as JSON. Only OpenShift has them.
 func ReadImageStream(ctx context.Context, c client.Client, namespace, name string) ([]byte, error) {
 	stream := &unstructured.Unstructured{}
 	stream.SetGroupVersionKind(schema.GroupVersionKind{Group: "image.openshift.io", Version: "v1", Kind: "ImageStream"})
@@ -134,8 +136,8 @@ func ReadImageStream(ctx context.Context, c client.Client, namespace, name strin
 	return stream.MarshalJSON()
 }
 
-// ApplyConfigMap returns a function that puts ConfigMaps into a cluster. What others have
-// written into one of the same name stays.
+// ApplyConfigMap returns a function that applies ConfigMaps to a cluster. Fields of other
+// managers remain.
 func ApplyConfigMap(c client.Client) func(ctx context.Context, object *corev1.ConfigMap) error {
 	return func(ctx context.Context, object *corev1.ConfigMap) error {
 		applied := applycorev1.ConfigMap(object.Name, object.Namespace).

@@ -1,8 +1,7 @@
-// Package action holds what a person does with Mainstay, one struct per operation: its
-// fields say what is wanted, and Run(ctx) does it.
+// Package action implements the operations of Mainstay's users. Each operation is a struct:
+// its fields are the options, and Run executes it.
 //
-// It knows no flags, serves no HTTP and prints nothing: operations return values, tell
-// a Progress how they go, and fail with an *report.Error that says what to do. The command
-// line (internal/cli) and the console are two faces of it. It reconciles nothing: what
-// the controllers do stands in the components.
+// Operations have no flags, serve no HTTP and print nothing. They return values, report to
+// a Progress, and return a *report.Error with advice. The command line (internal/cli) and
+// the console use them. They reconcile nothing: that is the task of the controllers.
 package action

@@ -10,19 +10,19 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action/report"
 )
 
-func catalogName(name string) string   { return fmt.Sprintf("clustercatalog %q", name) }
-func extensionName(name string) string { return fmt.Sprintf("clusterextension %q", name) }
+func describeCatalog(name string) string   { return fmt.Sprintf("clustercatalog %q", name) }
+func describeExtension(name string) string { return fmt.Sprintf("clusterextension %q", name) }
 
-// serverError turns an answer of the API server into an Error with advice for the
-// common cases. It gives nil for nil.
-func serverError(object string, err error) error {
+// newServerError returns an error of the API server with advice for common cases. It
+// returns nil for nil.
+func newServerError(object string, err error) error {
 	if err == nil {
 		return nil
 	}
 
 	e := &report.Error{Object: object, Err: err}
 	switch {
-	case unknownKind(err):
+	case isUnknownKindError(err):
 		e.Err = &report.Reworded{Text: "the cluster does not know the kind", Cause: err}
 		e.Advice = "install Mainstay with 'mainstay install', or choose another cluster with --context"
 	case apierrors.IsForbidden(err):
@@ -30,19 +30,19 @@ func serverError(object string, err error) error {
 	case apierrors.IsUnauthorized(err):
 		e.Advice = "log in to the cluster again, or choose another user with --context"
 	case apierrors.IsInvalid(err):
-		e.Advice = "correct the named field; 'kubectl explain' tells what it may be"
+		e.Advice = "correct the named field; 'kubectl explain' describes the valid values"
 	case apierrors.IsNotFound(err):
-		e.Advice = "create what is not found first"
+		e.Advice = "create the missing object first"
 	case apierrors.IsConflict(err):
-		e.Advice = "somebody else changed the object at the same time: run the command again"
+		e.Advice = "another client changed the object at the same time: run the command again"
 	}
 
 	return e
 }
 
-// unknownKind reports whether an error says that the cluster does not serve a kind, and not
-// that an object is missing.
-func unknownKind(err error) bool {
+// isUnknownKindError reports whether an error says that the cluster does not serve a kind,
+// in contrast to a missing object.
+func isUnknownKindError(err error) bool {
 	if meta.IsNoMatchError(err) {
 		return true
 	}

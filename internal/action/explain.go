@@ -19,22 +19,23 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/resolve"
 )
 
-// maxLookedInto is how many objects that are not ready are looked into, with what stands
-// below them: more are named and not explained. Each costs some five requests.
-const maxLookedInto = 5
+// maxInspectedObjects limits the objects that are inspected together with the objects that
+// they own. Each one costs about five requests. Further ones are listed without an
+// explanation.
+const maxInspectedObjects = 5
 
-// deploymentRevision is the annotation by which a Deployment and its ReplicaSets say which
-// of these is the latest.
-const deploymentRevision = "deployment.kubernetes.io/revision"
+// deploymentRevisionAnnotation is the annotation of a Deployment and its ReplicaSets that
+// identifies the latest ReplicaSet.
+const deploymentRevisionAnnotation = "deployment.kubernetes.io/revision"
 
-// ExtensionExplain tells why an extension is as it is, and what to do.
+// ExtensionExplain explains the state of an extension and what to do.
 type ExtensionExplain struct {
 	Client client.Client
 	Name   string
 }
 
-// Run gathers the facts and explains them. What the person may not read is said, and is no
-// error.
+// Run collects the facts and explains them. Missing permissions to read are part of the
+// result and no error.
 func (a *ExtensionExplain) Run(ctx context.Context) (*diagnosis.Explanation, error) {
 	extension, sets, err := readRevisions(ctx, a.Client, a.Name)
 	if err != nil {
@@ -42,22 +43,22 @@ func (a *ExtensionExplain) Run(ctx context.Context) (*diagnosis.Explanation, err
 	}
 
 	facts := diagnosis.Facts{Extension: extension, Revisions: sets}
-	if err := a.awaited(ctx, &facts); err != nil {
-		return nil, serverError(extensionName(a.Name), err)
+	if err := a.collectAwaitedObjects(ctx, &facts); err != nil {
+		return nil, newServerError(describeExtension(a.Name), err)
 	}
 
-	if facts.Catalogs, err = a.catalogs(ctx, extension); apierrors.IsForbidden(err) {
-		facts.Unread = append(facts.Unread, "You may not list the catalogs.")
+	if facts.Catalogs, err = a.selectedCatalogs(ctx, extension); apierrors.IsForbidden(err) {
+		facts.Unread = append(facts.Unread, "You are not allowed to list the catalogs.")
 	} else if err != nil {
-		return nil, serverError(extensionName(a.Name), err)
+		return nil, newServerError(describeExtension(a.Name), err)
 	}
 
 	explanation := diagnosis.Explain(facts)
 	return &explanation, nil
 }
 
-// catalogs are those that the extension selects.
-func (a *ExtensionExplain) catalogs(ctx context.Context, extension *olmv1.ClusterExtension) ([]olmv1.ClusterCatalog, error) {
+// selectedCatalogs returns the catalogs that the extension selects.
+func (a *ExtensionExplain) selectedCatalogs(ctx context.Context, extension *olmv1.ClusterExtension) ([]olmv1.ClusterCatalog, error) {
 	if extension.Spec.Source.Catalog == nil {
 		return nil, nil
 	}
@@ -69,9 +70,9 @@ func (a *ExtensionExplain) catalogs(ctx context.Context, extension *olmv1.Cluste
 	return resolve.SelectCatalogs(extension.Spec.Source.Catalog.Selector, list.Items)
 }
 
-// awaited looks at the objects of the newest active revision that are not ready.
-func (a *ExtensionExplain) awaited(ctx context.Context, facts *diagnosis.Facts) error {
-	state, err := extensionState(ctx, a.Client, facts.Extension)
+// collectAwaitedObjects adds the objects of the newest active revision that are not ready.
+func (a *ExtensionExplain) collectAwaitedObjects(ctx context.Context, facts *diagnosis.Facts) error {
+	state, err := readExtensionState(ctx, a.Client, facts.Extension)
 	if err != nil || len(state.Revisions) == 0 {
 		return err
 	}
@@ -90,8 +91,8 @@ func (a *ExtensionExplain) awaited(ctx context.Context, facts *diagnosis.Facts) 
 				continue
 			}
 			awaited := diagnosis.Awaited{Kind: object.Kind, Namespace: object.Namespace, Name: object.Name, Message: object.Message}
-			if len(facts.Awaited) < maxLookedInto {
-				if err := a.lookInto(ctx, object, &awaited, facts); err != nil {
+			if len(facts.Awaited) < maxInspectedObjects {
+				if err := a.inspectObject(ctx, object, &awaited, facts); err != nil {
 					return err
 				}
 			}
@@ -102,34 +103,35 @@ func (a *ExtensionExplain) awaited(ctx context.Context, facts *diagnosis.Facts) 
 	return nil
 }
 
-// lookInto reads what stands below an object, and the events about all of it.
-func (a *ExtensionExplain) lookInto(ctx context.Context, object ObjectState, awaited *diagnosis.Awaited, facts *diagnosis.Facts) error {
+// inspectObject reads the ReplicaSets and pods of an object, and the events about all of
+// them.
+func (a *ExtensionExplain) inspectObject(ctx context.Context, object ObjectState, awaited *diagnosis.Awaited, facts *diagnosis.Facts) error {
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(schema.FromAPIVersionAndKind(object.APIVersion, object.Kind))
 	err := a.Client.Get(ctx, client.ObjectKey{Namespace: object.Namespace, Name: object.Name}, live)
 	if err != nil {
-		if apierrors.IsNotFound(err) || unknownKind(err) || apierrors.IsForbidden(err) {
-			return nil // what it lacks is said of the object itself
+		if apierrors.IsNotFound(err) || isUnknownKindError(err) || apierrors.IsForbidden(err) {
+			return nil // the message of the object says what it lacks
 		}
-		return fmt.Errorf("reading %s: %w", describe(object), err)
+		return fmt.Errorf("reading %s: %w", describeObject(object), err)
 	}
 
 	about := []types.UID{live.GetUID()}
-	below, err := a.below(ctx, live, awaited)
+	below, err := a.readOwnedPods(ctx, live, awaited)
 	if err == nil {
-		awaited.Events, err = a.events(ctx, live.GetNamespace(), append(about, below...))
+		awaited.Events, err = a.listObjectEvents(ctx, live.GetNamespace(), append(about, below...))
 	}
 	if apierrors.IsForbidden(err) {
-		facts.Unread = append(facts.Unread, fmt.Sprintf("You may not read the pods and events below %s.", describe(object)))
+		facts.Unread = append(facts.Unread, fmt.Sprintf("You are not allowed to read the pods and events below %s.", describeObject(object)))
 		return nil
 	}
 
 	return err
 }
 
-// below reads the ReplicaSets and pods of a workload, those of its latest change only, and
-// gives their UIDs. Other kinds have none.
-func (a *ExtensionExplain) below(ctx context.Context, live *unstructured.Unstructured, awaited *diagnosis.Awaited) ([]types.UID, error) {
+// readOwnedPods adds the ReplicaSets and pods of the latest revision of a workload and
+// returns their UIDs. Other kinds have none.
+func (a *ExtensionExplain) readOwnedPods(ctx context.Context, live *unstructured.Unstructured, awaited *diagnosis.Awaited) ([]types.UID, error) {
 	labels, _, _ := unstructured.NestedStringMap(live.Object, "spec", "selector", "matchLabels")
 	switch live.GetKind() {
 	case "Deployment", "StatefulSet", "DaemonSet", "Job":
@@ -150,7 +152,7 @@ func (a *ExtensionExplain) below(ctx context.Context, live *unstructured.Unstruc
 		}
 		owners = map[types.UID]bool{}
 		for _, set := range list.Items {
-			if metav1.IsControlledBy(&set, live) && set.Annotations[deploymentRevision] == live.GetAnnotations()[deploymentRevision] {
+			if metav1.IsControlledBy(&set, live) && set.Annotations[deploymentRevisionAnnotation] == live.GetAnnotations()[deploymentRevisionAnnotation] {
 				awaited.ReplicaSets = append(awaited.ReplicaSets, set)
 				owners[set.UID] = true
 				uids = append(uids, set.UID)
@@ -173,14 +175,14 @@ func (a *ExtensionExplain) below(ctx context.Context, live *unstructured.Unstruc
 	return uids, nil
 }
 
-// events reads the events about some objects. Those about an object without a namespace
+// listObjectEvents returns the events about objects. Events about cluster-scoped objects
 // are in the namespace default.
-func (a *ExtensionExplain) events(ctx context.Context, namespace string, about []types.UID) ([]corev1.Event, error) {
+func (a *ExtensionExplain) listObjectEvents(ctx context.Context, namespace string, about []types.UID) ([]corev1.Event, error) {
 	if namespace == "" {
 		namespace = metav1.NamespaceDefault
 	}
 
-	const enough = 8 // what is said of the first pods is said of all
+	const enough = 8 // the events of the first pods are representative
 	var events []corev1.Event
 	for i, uid := range about {
 		if i == enough {

@@ -17,24 +17,25 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action/report"
 )
 
-// Choice says which bundle of a package is wanted. A nil field leaves things as they
-// are, or as the API's default has them.
+// Choice selects a bundle of a package. A nil field keeps the current value or the default
+// of the API.
 type Choice struct {
-	// Version is a version or a range; "" is every version.
+	// Version is a version or a range. Empty means any version.
 	Version *string
-	// Channels limits the choice to bundles of these; empty is every channel.
+	// Channels limits the choice to bundles of these channels. Empty means all channels.
 	Channels *[]string
-	// CatalogSelector is a label selector in the syntax of kubectl; "" is every catalog.
+	// CatalogSelector is a label selector in the syntax of kubectl. Empty means all
+	// catalogs.
 	CatalogSelector *string
-	// SelfCertified allows updates beside the upgrade edges of the catalog.
+	// SelfCertified allows updates outside of the upgrade edges of the catalog.
 	SelfCertified *bool
-	// CRDUpgradeSafety is None when changes of CRDs are not checked, so that data can be
-	// lost, and Strict when they are.
+	// CRDUpgradeSafety is Strict if changes of CRDs are checked, and None if they are not,
+	// so that data can be lost.
 	CRDUpgradeSafety *olmv1.CRDUpgradeSafetyEnforcement
 }
 
-// apply writes the choice into the spec of an extension that comes from a catalog.
-func (c Choice) apply(spec *olmv1.ClusterExtensionSpec) error {
+// applyToSpec writes the choice into the spec of an extension from a catalog.
+func (c Choice) applyToSpec(spec *olmv1.ClusterExtensionSpec) error {
 	if c.CRDUpgradeSafety != nil {
 		if spec.Install == nil {
 			spec.Install = &olmv1.ClusterExtensionInstallConfig{}
@@ -73,70 +74,71 @@ func (c Choice) apply(spec *olmv1.ClusterExtensionSpec) error {
 	return nil
 }
 
-// empty reports whether the choice changes nothing.
-func (c Choice) empty() bool { return c == Choice{} }
+// isEmptyChoice reports whether the choice changes nothing.
+func (c Choice) isEmptyChoice() bool { return c == Choice{} }
 
-// ExtensionInstall installs a package of a catalog.
+// ExtensionInstall installs a package from a catalog.
 type ExtensionInstall struct {
 	Client   client.Client
 	Progress report.Progress
 
-	// Package is the package to install.
+	// Package is the name of the package.
 	Package string
-	// Name of the ClusterExtension. Empty means that of the package.
+	// Name is the name of the ClusterExtension. Empty means the name of the package.
 	Name string
-	// Namespace is where the namespaced objects of the bundle go. Empty means the name
-	// of the extension.
+	// Namespace is the namespace for the namespaced objects of the bundle. Empty means the
+	// name of the extension.
 	Namespace string
-	// CreateNamespace makes the namespace if it does not exist.
+	// CreateNamespace creates the namespace if it does not exist.
 	CreateNamespace bool
-	// ServiceAccount in Namespace that the objects are written as. Empty means the
-	// operator-controller's own account.
+	// ServiceAccount is the service account in Namespace that is impersonated to write the
+	// objects. Empty means the service account of operator-controller.
 	ServiceAccount string
-	// WatchNamespace is the one namespace that the extension watches. Empty means all,
-	// where the bundle can.
+	// WatchNamespace is the single namespace that the extension watches. Empty means all
+	// namespaces if the bundle supports that.
 	WatchNamespace string
-	// Dependencies says what happens when other packages or APIs are missing. Empty means
-	// the default of the API, Block.
+	// Dependencies is the policy for missing packages and APIs. Empty means the default of
+	// the API, Block.
 	Dependencies olmv1.DependencyPolicy
-	// Rollback says what happens to an update that is late. Empty means the default, Never;
-	// OnDeadline needs ProgressDeadlineMinutes.
+	// Rollback is the policy for updates that exceed the progress deadline. Empty means the
+	// default, Never. OnDeadline requires ProgressDeadlineMinutes.
 	Rollback olmv1.RollbackPolicy
-	// AccessRoles says which roles users get for the APIs of the bundle. Empty means the
-	// default, None.
+	// AccessRoles selects the roles that are created for the APIs of the bundle. Empty
+	// means the default, None.
 	AccessRoles olmv1.AccessRoles
-	// ProgressDeadlineMinutes is how long a roll-out may take before it is late. Zero means
-	// that it never is.
+	// ProgressDeadlineMinutes is the progress deadline of a rollout. Zero means none.
 	ProgressDeadlineMinutes int32
 	Choice                  Choice
-	// Check, when not nil, has Run look at the plan before it creates anything.
+	// Check, if not nil, makes Run check the plan before it creates anything.
 	Check *PlanCheck
-	// Wait, when not nil, has Run wait until the extension is installed.
+	// Wait, if not nil, makes Run wait until the extension is installed.
 	Wait *Wait
 }
 
-func (a *ExtensionInstall) name() string {
+// extensionName returns the name of the ClusterExtension.
+func (a *ExtensionInstall) extensionName() string {
 	if a.Name != "" {
 		return a.Name
 	}
 	return a.Package
 }
 
-func (a *ExtensionInstall) namespace() string {
+// installNamespace returns the namespace of the extension.
+func (a *ExtensionInstall) installNamespace() string {
 	if a.Namespace != "" {
 		return a.Namespace
 	}
-	return a.name()
+	return a.extensionName()
 }
 
-// Objects returns what Run creates, in that order: the namespace if it is asked for, and
+// Objects returns the objects that Run creates in order: the namespace if requested, and
 // the ClusterExtension last.
 func (a *ExtensionInstall) Objects() ([]client.Object, error) {
 	extension := &olmv1.ClusterExtension{
 		TypeMeta:   metav1.TypeMeta{APIVersion: olmv1.GroupVersion.String(), Kind: olmv1.ClusterExtensionKind},
-		ObjectMeta: metav1.ObjectMeta{Name: a.name()},
+		ObjectMeta: metav1.ObjectMeta{Name: a.extensionName()},
 		Spec: olmv1.ClusterExtensionSpec{
-			Namespace: a.namespace(),
+			Namespace: a.installNamespace(),
 			Source: olmv1.SourceConfig{
 				SourceType: olmv1.ExtensionSourceTypeCatalog,
 				Catalog:    &olmv1.CatalogFilter{PackageName: a.Package},
@@ -162,9 +164,9 @@ func (a *ExtensionInstall) Objects() ([]client.Object, error) {
 		extension.Spec.ProgressDeadlineMinutes = &a.ProgressDeadlineMinutes
 	}
 
-	extension.Spec.Install = a.installConfig()
-	if err := a.Choice.apply(&extension.Spec); err != nil {
-		return nil, &report.Error{Object: extensionName(a.name()), Err: err, Advice: "write the selector as kubectl has it: 'key=value,other in (a,b)'"}
+	extension.Spec.Install = a.newInstallConfig()
+	if err := a.Choice.applyToSpec(&extension.Spec); err != nil {
+		return nil, &report.Error{Object: describeExtension(a.extensionName()), Err: err, Advice: "write the selector in the syntax of kubectl: 'key=value,other in (a,b)'"}
 	}
 	if !a.CreateNamespace {
 		return []client.Object{extension}, nil
@@ -172,12 +174,13 @@ func (a *ExtensionInstall) Objects() ([]client.Object, error) {
 
 	return []client.Object{&corev1.Namespace{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
-		ObjectMeta: metav1.ObjectMeta{Name: a.namespace()},
+		ObjectMeta: metav1.ObjectMeta{Name: a.installNamespace()},
 	}, extension}, nil
 }
 
-// installConfig returns what differs from the API's defaults; nil when nothing does.
-func (a *ExtensionInstall) installConfig() *olmv1.ClusterExtensionInstallConfig {
+// newInstallConfig returns the values that differ from the defaults of the API, or nil if
+// none does.
+func (a *ExtensionInstall) newInstallConfig() *olmv1.ClusterExtensionInstallConfig {
 	config := olmv1.ClusterExtensionInstallConfig{AccessRoles: a.AccessRoles}
 	if a.Dependencies != "" {
 		config.Dependencies = &olmv1.DependenciesConfig{Policy: a.Dependencies}
@@ -192,9 +195,9 @@ func (a *ExtensionInstall) installConfig() *olmv1.ClusterExtensionInstallConfig 
 	return &config
 }
 
-// Run creates the ClusterExtension and, if asked to, waits until it is installed. With a
-// Check, it first has the controller plan the installation, and creates nothing when the plan
-// is refused. It returns the extension as it is then, also beside an error of the wait.
+// Run creates the ClusterExtension and waits if requested. With a Check, it first requests
+// a plan from the controller and creates nothing if the plan is refused. It returns the
+// current extension, also together with an error of the wait.
 func (a *ExtensionInstall) Run(ctx context.Context) (*olmv1.ClusterExtension, error) {
 	objects, err := a.Objects()
 	if err != nil {
@@ -202,7 +205,7 @@ func (a *ExtensionInstall) Run(ctx context.Context) (*olmv1.ClusterExtension, er
 	}
 
 	extension := objects[len(objects)-1].(*olmv1.ClusterExtension)
-	exists, err := a.hasNamespace(ctx)
+	exists, err := a.checkNamespace(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -211,10 +214,10 @@ func (a *ExtensionInstall) Run(ctx context.Context) (*olmv1.ClusterExtension, er
 		if err := a.createNamespace(ctx, exists); err != nil {
 			return nil, err
 		}
-		if err := a.create(ctx, extension); err != nil {
+		if err := a.createExtension(ctx, extension); err != nil {
 			return nil, err
 		}
-	} else if err := a.createPlanned(ctx, extension, exists); err != nil {
+	} else if err := a.createExtensionIfPlanAccepted(ctx, extension, exists); err != nil {
 		return nil, err
 	}
 
@@ -222,59 +225,62 @@ func (a *ExtensionInstall) Run(ctx context.Context) (*olmv1.ClusterExtension, er
 		return extension, nil
 	}
 
-	report.OrQuiet(a.Progress).Done(extensionName(a.name()) + " created")
+	report.OrQuiet(a.Progress).Done(describeExtension(a.extensionName()) + " created")
 	return extension, waitForExtension(ctx, a.Client, a.Wait, a.Progress, extension)
 }
 
-func (a *ExtensionInstall) create(ctx context.Context, extension *olmv1.ClusterExtension) error {
+// createExtension creates the ClusterExtension.
+func (a *ExtensionInstall) createExtension(ctx context.Context, extension *olmv1.ClusterExtension) error {
 	err := a.Client.Create(ctx, extension)
 	if apierrors.IsAlreadyExists(err) {
 		return &report.Error{
-			Object: extensionName(a.name()), Err: &report.Reworded{Text: "it exists already", Cause: err},
-			Advice: fmt.Sprintf("change it with 'mainstay extension upgrade %s', or choose another name with --name", a.name()),
+			Object: describeExtension(a.extensionName()), Err: &report.Reworded{Text: "it exists already", Cause: err},
+			Advice: fmt.Sprintf("change it with 'mainstay extension upgrade %s', or choose another name with --name", a.extensionName()),
 		}
 	}
 
-	return serverError(extensionName(a.name()), err)
+	return newServerError(describeExtension(a.extensionName()), err)
 }
 
-// createPlanned creates the extension to be planned only. When nothing stands against the
-// plan, the namespace is created if it is asked for, and the extension becomes a real one;
-// else it is deleted again.
-func (a *ExtensionInstall) createPlanned(ctx context.Context, extension *olmv1.ClusterExtension, namespaceExists bool) error {
+// createExtensionIfPlanAccepted creates the extension in plan-only mode. If the plan is
+// accepted, it creates the namespace if requested and ends the plan-only mode. Otherwise it
+// deletes the extension.
+func (a *ExtensionInstall) createExtensionIfPlanAccepted(ctx context.Context, extension *olmv1.ClusterExtension, namespaceExists bool) error {
 	metav1.SetMetaDataAnnotation(&extension.ObjectMeta, olmv1.AnnotationPlan, olmv1.PlanOnly)
-	if err := a.create(ctx, extension); err != nil {
+	if err := a.createExtension(ctx, extension); err != nil {
 		return err
 	}
 
 	plan := &ExtensionPlan{Client: a.Client, Progress: a.Progress, Install: *a, SystemNamespace: a.Check.SystemNamespace}
-	err := a.Check.awaitPlan(ctx, plan, extension, func(p PlanProblem) bool { return !namespaceExists && p.isMissingNamespace() })
+	err := a.Check.requireAcceptedPlan(ctx, plan, extension, func(p PlanProblem) bool { return !namespaceExists && p.isMissingNamespaceProblem() })
 	if err == nil {
 		err = a.createNamespace(ctx, namespaceExists)
 	}
 
 	if err != nil {
-		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidyTime)
+		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 		defer cancel()
-		return errors.Join(err, plan.remove(after, extension))
+		return errors.Join(err, plan.deletePlannedExtension(after, extension))
 	}
 
-	return plan.realize(ctx, extension)
+	return plan.startPlannedExtension(ctx, extension)
 }
 
-// hasNamespace reports whether the namespace exists. It fails when it does not and is not to
-// be created: the extension would wait for it without an end.
-func (a *ExtensionInstall) hasNamespace(ctx context.Context) (bool, error) {
-	object := fmt.Sprintf("namespace %q", a.namespace())
-	err := a.Client.Get(ctx, client.ObjectKey{Name: a.namespace()}, &corev1.Namespace{})
+// checkNamespace reports whether the namespace exists. It returns an error if the namespace
+// is missing and CreateNamespace is not set, because the extension would wait for it
+// forever.
+func (a *ExtensionInstall) checkNamespace(ctx context.Context) (bool, error) {
+	object := fmt.Sprintf("namespace %q", a.installNamespace())
+	err := a.Client.Get(ctx, client.ObjectKey{Name: a.installNamespace()}, &corev1.Namespace{})
 	switch {
 	case err == nil:
 		return true, nil
 	case apierrors.IsForbidden(err) && !a.CreateNamespace:
-		// Who may not look may still install: the controller reports a missing one.
+		// A user without permission to read it may still install. The controller reports a
+		// missing namespace.
 		return true, nil
 	case !apierrors.IsNotFound(err):
-		return false, serverError(object, err)
+		return false, newServerError(object, err)
 	case !a.CreateNamespace:
 		return false, &report.Error{Object: object, Err: &report.Reworded{Text: "not found", Cause: err}, Advice: "create it, add --create-namespace, or choose another with --namespace"}
 	}
@@ -288,49 +294,49 @@ func (a *ExtensionInstall) createNamespace(ctx context.Context, exists bool) err
 		return nil
 	}
 
-	object := fmt.Sprintf("namespace %q", a.namespace())
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.namespace()}}
+	object := fmt.Sprintf("namespace %q", a.installNamespace())
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.installNamespace()}}
 	if err := a.Client.Create(ctx, namespace); err != nil && !apierrors.IsAlreadyExists(err) {
-		return serverError(object, err)
+		return newServerError(object, err)
 	}
 
 	report.OrQuiet(a.Progress).Done(object + " created")
 	return nil
 }
 
-// ExtensionUpgrade changes which bundle of its package an extension wants.
+// ExtensionUpgrade changes the bundle that an extension requests.
 type ExtensionUpgrade struct {
 	Client   client.Client
 	Progress report.Progress
 
 	Name   string
 	Choice Choice
-	// Check, when not nil, has Run look at the plan before it changes anything.
+	// Check, if not nil, makes Run check the plan before it changes anything.
 	Check *PlanCheck
-	// Wait, when not nil, has Run wait until the extension is as it is wanted.
+	// Wait, if not nil, makes Run wait until the requested bundle is installed.
 	Wait *Wait
 }
 
-// Run changes the extension, unless the plan for that is refused, and, if asked to, waits until
-// the wanted bundle is installed. It gives the extension as it then stands, and whether anything changed,
-// also beside an error of the wait.
+// Run changes the extension unless the plan is refused, and waits if requested. It returns
+// the current extension and whether it was changed, also together with an error of the
+// wait.
 func (a *ExtensionUpgrade) Run(ctx context.Context) (extension *olmv1.ClusterExtension, changed bool, err error) {
-	if a.Choice.empty() {
+	if a.Choice.isEmptyChoice() {
 		return nil, false, &report.Error{
-			Object: extensionName(a.Name), Err: errors.New("nothing to change"),
-			Advice: "say what is wanted with --version, --channel, --catalog-selector, --self-certified or --crd-upgrade-safety; updates within the present choice are made without a command",
+			Object: describeExtension(a.Name), Err: errors.New("nothing to change"),
+			Advice: "specify --version, --channel, --catalog-selector, --self-certified or --crd-upgrade-safety; updates within the current choice happen automatically",
 		}
 	}
 
 	extension = &olmv1.ClusterExtension{}
 	if err := a.Client.Get(ctx, client.ObjectKey{Name: a.Name}, extension); err != nil {
-		return nil, false, missing(extensionName(a.Name), "mainstay extension list", err)
+		return nil, false, newNotFoundError(describeExtension(a.Name), "mainstay extension list", err)
 	}
 	if extension.Spec.Source.Catalog == nil {
-		return nil, false, &report.Error{Object: extensionName(a.Name), Err: errors.New("it does not come from a catalog")}
+		return nil, false, &report.Error{Object: describeExtension(a.Name), Err: errors.New("it does not come from a catalog")}
 	}
 
-	before, err := patchChoice(ctx, a.Client, a.Progress, a.Check, extension, a.Choice)
+	before, err := patchExtensionChoice(ctx, a.Client, a.Progress, a.Check, extension, a.Choice)
 	if err != nil {
 		return nil, false, err
 	}
@@ -350,19 +356,19 @@ type ExtensionList struct {
 	Name string
 }
 
-// Run returns the extensions, by name.
+// Run returns the extensions, sorted by name.
 func (a *ExtensionList) Run(ctx context.Context) ([]olmv1.ClusterExtension, error) {
 	if a.Name != "" {
 		var extension olmv1.ClusterExtension
 		if err := a.Client.Get(ctx, client.ObjectKey{Name: a.Name}, &extension); err != nil {
-			return nil, missing(extensionName(a.Name), "mainstay extension list", err)
+			return nil, newNotFoundError(describeExtension(a.Name), "mainstay extension list", err)
 		}
 		return []olmv1.ClusterExtension{extension}, nil
 	}
 
 	var list olmv1.ClusterExtensionList
 	if err := a.Client.List(ctx, &list); err != nil {
-		return nil, serverError("clusterextensions", err)
+		return nil, newServerError("clusterextensions", err)
 	}
 	return list.Items, nil
 }

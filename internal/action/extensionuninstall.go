@@ -18,26 +18,26 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action/report"
 )
 
-// ErrCustomResources is the reason why extensions are not uninstalled: custom resources would
-// be deleted, and nobody has consented to that.
+// ErrCustomResources is the reason why extensions are not uninstalled: custom resources
+// would be deleted without consent.
 var ErrCustomResources = errors.New("custom resources would be deleted")
 
-// ExtensionUninstall removes extensions and every object that they manage.
+// ExtensionUninstall deletes extensions and all objects that they manage.
 type ExtensionUninstall struct {
 	Client   client.Client
 	Progress report.Progress
 
 	Names []string
-	// DeleteCustomResources consents to the deletion of the custom resources of the CRDs.
+	// DeleteCustomResources is the consent to delete the custom resources of the CRDs.
 	DeleteCustomResources bool
-	// KeepCRDs leaves the CRDs of the extensions, and with them all custom resources.
+	// KeepCRDs keeps the CRDs of the extensions and all custom resources.
 	KeepCRDs bool
-	// Wait, when not nil, has Run wait until the extensions and their objects are gone.
+	// Wait, if not nil, makes Run wait until the extensions and their objects are gone.
 	Wait *Wait
 }
 
 // Preview returns what would be removed with each extension, in the order of the names. It
-// fails when one of them does not exist.
+// returns an error if one of them does not exist.
 func (a *ExtensionUninstall) Preview(ctx context.Context) ([]ExtensionRemoval, error) {
 	var removals []ExtensionRemoval
 	for i, name := range a.Names {
@@ -47,12 +47,12 @@ func (a *ExtensionUninstall) Preview(ctx context.Context) ([]ExtensionRemoval, e
 
 		extension := &olmv1.ClusterExtension{}
 		if err := a.Client.Get(ctx, client.ObjectKey{Name: name}, extension); err != nil {
-			return nil, missing(extensionName(name), "mainstay extension list", err)
+			return nil, newNotFoundError(describeExtension(name), "mainstay extension list", err)
 		}
 
 		removal, err := previewRemoval(ctx, a.Client, extension, a.KeepCRDs)
 		if err != nil {
-			return nil, serverError(extensionName(name), err)
+			return nil, newServerError(describeExtension(name), err)
 		}
 
 		removals = append(removals, *removal)
@@ -61,8 +61,8 @@ func (a *ExtensionUninstall) Preview(ctx context.Context) ([]ExtensionRemoval, e
 	return removals, nil
 }
 
-// Check returns an error that wraps ErrCustomResources when a removal would delete custom
-// resources, or may do so, without consent.
+// Check returns an error that wraps ErrCustomResources if a removal would or might delete
+// custom resources without consent.
 func (a *ExtensionUninstall) Check(removals []ExtensionRemoval) error {
 	if a.DeleteCustomResources {
 		return nil
@@ -87,8 +87,8 @@ func (a *ExtensionUninstall) Check(removals []ExtensionRemoval) error {
 	}
 }
 
-// Run deletes the extensions that Preview returned, if Check lets them go, and waits if asked
-// to. Nothing is deleted when one of them is refused.
+// Run deletes the extensions of Preview if Check accepts them, and waits if requested. It
+// deletes nothing if one of them is refused.
 func (a *ExtensionUninstall) Run(ctx context.Context, removals []ExtensionRemoval) error {
 	if err := a.Check(removals); err != nil {
 		return err
@@ -106,32 +106,32 @@ func (a *ExtensionUninstall) Run(ctx context.Context, removals []ExtensionRemova
 
 	object := "clusterextensions"
 	if len(removals) == 1 {
-		object = extensionName(removals[0].Name)
+		object = describeExtension(removals[0].Name)
 	}
 
-	return a.Wait.until(ctx, object, a.Progress, func(ctx context.Context) (outlook, error) {
-		return removalOutlook(ctx, a.Client, removals)
+	return a.Wait.pollUntilDone(ctx, object, a.Progress, func(ctx context.Context) (waitOutcome, error) {
+		return removalWaitOutcome(ctx, a.Client, removals)
 	})
 }
 
-// deleteExtension annotates one extension, and deletes it.
+// deleteExtension annotates and deletes an extension.
 func (a *ExtensionUninstall) deleteExtension(ctx context.Context, removal *ExtensionRemoval) error {
-	name := extensionName(removal.Name)
+	name := describeExtension(removal.Name)
 	if err := a.annotateRemoval(ctx, removal); err != nil {
-		return serverError(name, err)
+		return newServerError(name, err)
 	}
 
 	extension := &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: removal.Name}}
 	err := a.Client.Delete(ctx, extension, client.Preconditions{UID: &removal.uid})
 	if err != nil {
-		return missing(name, "mainstay extension list", err)
+		return newNotFoundError(name, "mainstay extension list", err)
 	}
 
 	return nil
 }
 
-// annotateRemoval sets the annotation that decides about the CRDs of an extension: that they are
-// kept, or the consent to their deletion, which an admission policy may require.
+// annotateRemoval sets the annotation that keeps the CRDs of an extension, or the consent
+// to their deletion, which an admission policy may require.
 func (a *ExtensionUninstall) annotateRemoval(ctx context.Context, removal *ExtensionRemoval) error {
 	annotation := olmv1.AnnotationDeleteCustomResources
 	switch {
@@ -145,22 +145,22 @@ func (a *ExtensionUninstall) annotateRemoval(ctx context.Context, removal *Exten
 	extension := &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: removal.Name}}
 	err := a.Client.Patch(ctx, extension, client.RawPatch(types.MergePatchType, patch))
 	if apierrors.IsForbidden(err) && !a.KeepCRDs {
-		// Who may delete it but not change it needs the consent only where the policy is on,
-		// which then refuses the deletion.
+		// A user with permission to delete but not to patch needs the consent only if the
+		// policy is installed. The policy then refuses the deletion.
 		return nil
 	}
 
 	return err
 }
 
-// removalOutlook decides which of the extensions are gone, and what holds the others.
-func removalOutlook(ctx context.Context, c client.Client, removals []ExtensionRemoval) (outlook, error) {
-	all := outlook{done: true}
+// removalWaitOutcome reports which of the extensions are gone, and what blocks the others.
+func removalWaitOutcome(ctx context.Context, c client.Client, removals []ExtensionRemoval) (waitOutcome, error) {
+	all := waitOutcome{done: true}
 	for i := range removals {
 		extension := &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: removals[i].Name}}
-		o, err := goneOutlook(ctx, c, extension, "")
+		o, err := deletionWaitOutcome(ctx, c, extension, "")
 		if err != nil {
-			return outlook{}, err
+			return waitOutcome{}, err
 		}
 
 		if !o.done {
@@ -180,9 +180,9 @@ func removalOutlook(ctx context.Context, c client.Client, removals []ExtensionRe
 	return all, nil
 }
 
-// explainRemoval completes an outlook with what the removal of an extension waits for, as far as
-// its controller reports it.
-func explainRemoval(extension *olmv1.ClusterExtension, o outlook) outlook {
+// explainRemoval adds to an outcome what the removal of an extension is waiting for
+// according to its controller.
+func explainRemoval(extension *olmv1.ClusterExtension, o waitOutcome) waitOutcome {
 	o.advice = fmt.Sprintf("see which objects are left with 'mainstay extension status %s'; an object with a finalizer of its own waits for the controller that set it", extension.Name)
 	progressing := meta.FindStatusCondition(extension.Status.Conditions, olmv1.TypeProgressing)
 	if progressing == nil || !isAboutRemoval(progressing) {
@@ -202,7 +202,7 @@ func explainRemoval(extension *olmv1.ClusterExtension, o outlook) outlook {
 	return o
 }
 
-// isAboutRemoval reports whether a condition was written after the deletion was asked for.
+// isAboutRemoval reports whether a condition was written after the deletion was requested.
 func isAboutRemoval(progressing *metav1.Condition) bool {
 	return strings.HasPrefix(progressing.Message, "removing ") || strings.HasPrefix(progressing.Message, "the removal waits")
 }

@@ -14,29 +14,29 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action/report"
 )
 
-// ExtensionHistory tells which revisions an extension has had. The controller keeps those
+// ExtensionHistory lists the revisions of an extension. The controller keeps all revisions
 // that own objects, and the last five before them.
 type ExtensionHistory struct {
 	Client client.Client
 	Name   string
 }
 
-// Standing is what a revision is to its extension.
+// Standing is the state of a revision.
 type Standing string
 
 const (
-	// StandingActive: it was rolled out completely, and owns objects.
+	// StandingActive means that the revision was rolled out completely and owns objects.
 	StandingActive Standing = "Active"
-	// StandingRollingOut: it is on its way.
+	// StandingRollingOut means that the rollout is in progress.
 	StandingRollingOut Standing = "RollingOut"
-	// StandingFailed: it was never rolled out completely; it was given up, or it does not
-	// go on by itself, or it is late.
+	// StandingFailed means that the revision was never rolled out completely: it was
+	// replaced, is blocked, or has exceeded its progress deadline.
 	StandingFailed Standing = "Failed"
-	// StandingArchived: it was rolled out completely, and replaced.
+	// StandingArchived means that the revision was rolled out completely and then replaced.
 	StandingArchived Standing = "Archived"
 )
 
-// RevisionRecord is one revision of an extension.
+// RevisionRecord describes a revision of an extension.
 type RevisionRecord struct {
 	Name     string   `json:"name"`
 	Revision int64    `json:"revision"`
@@ -44,47 +44,49 @@ type RevisionRecord struct {
 	Bundle   string   `json:"bundle,omitempty"`
 	Version  string   `json:"version,omitempty"`
 	Release  string   `json:"release,omitempty"`
-	// Image of the bundle, with its digest.
+	// Image is the reference of the bundle image with its digest.
 	Image   string      `json:"image,omitempty"`
 	Created metav1.Time `json:"created"`
-	// Completed is when it was first rolled out completely; nil when it never was.
+	// Completed is when the revision was first rolled out completely. It is nil if it never
+	// was.
 	Completed *metav1.Time `json:"completed,omitempty"`
-	// Message says why it failed, or what it lacks. Empty when nothing is wrong.
+	// Message says why the revision failed or what it lacks. It is empty if there is no
+	// problem.
 	Message string `json:"message,omitempty"`
 
 	archived bool
 }
 
-// succeeded reports whether the revision was once rolled out completely.
-func (r RevisionRecord) succeeded() bool { return r.Completed != nil }
+// isRolledOut reports whether the revision was once rolled out completely.
+func (r RevisionRecord) isRolledOut() bool { return r.Completed != nil }
 
-// sameBundle reports whether two revisions hold the same bundle. They may differ in its
-// configuration.
-func (r RevisionRecord) sameBundle(other RevisionRecord) bool {
+// hasSameBundle reports whether two revisions contain the same bundle. Their configurations
+// may differ.
+func (r RevisionRecord) hasSameBundle(other RevisionRecord) bool {
 	return r.Bundle == other.Bundle && r.Version == other.Version && r.Release == other.Release
 }
 
-// Run returns the revisions, oldest first.
+// Run returns the revisions, the oldest first.
 func (a *ExtensionHistory) Run(ctx context.Context) ([]RevisionRecord, error) {
 	_, sets, err := readRevisions(ctx, a.Client, a.Name)
 	if err != nil {
 		return nil, err
 	}
-	return records(sets), nil
+	return newRevisionRecords(sets), nil
 }
 
-// readRevisions reads an extension and its revisions, oldest first.
+// readRevisions returns an extension and its revisions, the oldest first.
 func readRevisions(ctx context.Context, c client.Client, name string) (*olmv1.ClusterExtension, []olmv1.ClusterObjectSet, error) {
 	extension := &olmv1.ClusterExtension{}
 	if err := c.Get(ctx, client.ObjectKey{Name: name}, extension); err != nil {
-		return nil, nil, missing(extensionName(name), "mainstay extension list", err)
+		return nil, nil, newNotFoundError(describeExtension(name), "mainstay extension list", err)
 	}
-	sets, err := revisionsOf(ctx, c, name)
-	return extension, sets, serverError(extensionName(name), err)
+	sets, err := listRevisions(ctx, c, name)
+	return extension, sets, newServerError(describeExtension(name), err)
 }
 
-// revisionsOf lists the revisions of an extension, oldest first.
-func revisionsOf(ctx context.Context, c client.Client, name string) ([]olmv1.ClusterObjectSet, error) {
+// listRevisions returns the revisions of an extension, the oldest first.
+func listRevisions(ctx context.Context, c client.Client, name string) ([]olmv1.ClusterObjectSet, error) {
 	var list olmv1.ClusterObjectSetList
 	err := c.List(ctx, &list, client.MatchingLabels{
 		olmv1.LabelOwnerKind: olmv1.ClusterExtensionKind,
@@ -98,16 +100,16 @@ func revisionsOf(ctx context.Context, c client.Client, name string) ([]olmv1.Clu
 	return list.Items, nil
 }
 
-func records(sets []olmv1.ClusterObjectSet) []RevisionRecord {
+func newRevisionRecords(sets []olmv1.ClusterObjectSet) []RevisionRecord {
 	result := make([]RevisionRecord, len(sets))
 	for i := range sets {
-		result[i] = recordOf(&sets[i])
+		result[i] = newRevisionRecord(&sets[i])
 	}
 	return result
 }
 
-// recordOf says what a revision is, and what is wrong with it.
-func recordOf(set *olmv1.ClusterObjectSet) RevisionRecord {
+// newRevisionRecord returns the description of a revision.
+func newRevisionRecord(set *olmv1.ClusterObjectSet) RevisionRecord {
 	r := RevisionRecord{
 		Name: set.Name, Revision: set.Spec.Revision, Created: set.CreationTimestamp,
 		Bundle:  set.Annotations[olmv1.AnnotationBundleName],
@@ -123,12 +125,12 @@ func recordOf(set *olmv1.ClusterObjectSet) RevisionRecord {
 	available := meta.FindStatusCondition(set.Status.Conditions, olmv1.TypeAvailable)
 	r.archived = set.Spec.LifecycleState == olmv1.LifecycleStateArchived
 	switch {
-	case r.archived && r.succeeded():
+	case r.archived && r.isRolledOut():
 		r.State = StandingArchived
 	case r.archived:
 		r.State = StandingFailed
 		r.Message = cmp.Or(set.Annotations[olmv1.AnnotationFailure], "it was replaced before it was rolled out completely")
-	case r.succeeded():
+	case r.isRolledOut():
 		r.State = StandingActive
 		if available != nil && available.Status == metav1.ConditionFalse {
 			r.Message = available.Message
@@ -146,15 +148,15 @@ func recordOf(set *olmv1.ClusterObjectSet) RevisionRecord {
 	return r
 }
 
-// find returns the revision with a number.
-func find(history []RevisionRecord, extension string, number int64) (int, error) {
+// findRevision returns the index of the revision with a number.
+func findRevision(history []RevisionRecord, extension string, number int64) (int, error) {
 	for i := range history {
 		if history[i].Revision == number {
 			return i, nil
 		}
 	}
 	return 0, &report.Error{
-		Object: extensionName(extension), Err: fmt.Errorf("it has no revision %d", number),
+		Object: describeExtension(extension), Err: fmt.Errorf("it has no revision %d", number),
 		Advice: fmt.Sprintf("'mainstay extension history %s' lists those that are kept", extension),
 	}
 }

@@ -11,33 +11,34 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/image"
 )
 
-// ImageBuild makes the image of Mainstay's components from the program itself, without
-// a container engine.
+// ImageBuild builds the image of Mainstay's components from the program itself, without a
+// container engine.
 type ImageBuild struct {
 	Registry catalogs.Registry
 	Progress report.Progress
 
-	// Binaries are the program, statically linked, once for each architecture. Several
-	// make a multi-platform image.
+	// Binaries are the statically linked programs, one for each architecture. Several
+	// result in a multi-platform image.
 	Binaries []string
-	// Push is where the image goes: a repository and a tag. Empty means nowhere.
+	// Push is the repository and tag that the image is pushed to. Empty means that it is
+	// not pushed.
 	Push string
-	// Output is a file that the image is written to as an OCI archive. Empty means none.
+	// Output is the file that the image is written to as an OCI archive. Empty means none.
 	Output string
-	// Authorities are PEM files with certificate authorities that the image trusts beside
-	// the public ones.
+	// Authorities are PEM files with certificate authorities that the image trusts in
+	// addition to the public ones.
 	Authorities []string
 }
 
-// BuiltImage is an image of the components.
+// BuiltImage is the result of ImageBuild.
 type BuiltImage struct {
-	// Reference is <repository>@<digest>, empty if the image was not pushed.
+	// Reference is <repository>@<digest>. It is empty if the image was not pushed.
 	Reference string `json:"reference,omitempty"`
-	// Output is the file that was written, if any.
+	// Output is the written file. It is empty if there is none.
 	Output string `json:"output,omitempty"`
 }
 
-// Run builds the image and delivers it.
+// Run builds and delivers the image.
 func (a *ImageBuild) Run(ctx context.Context) (*BuiltImage, error) {
 	if a.Push == "" && a.Output == "" {
 		return nil, &report.Error{Object: "image", Err: errors.New("no destination is specified"), Advice: "name a repository with --push or a file with --output"}
@@ -72,11 +73,11 @@ func (a *ImageBuild) Run(ctx context.Context) (*BuiltImage, error) {
 	return result, err
 }
 
-// aliases are further names of the program in the image: those that OLM's pods call opm and the
-// utilities of its images by. The program does by each what it is called.
-var aliases = []string{"/bin/copy-content", "/bin/cp", "/bin/cpb", "/bin/opm"}
+// programAliases are further names of the program in the image. OLM's pods use them to call
+// opm and the utilities of its images. The program selects its function by the name.
+var programAliases = []string{"/bin/copy-content", "/bin/cp", "/bin/cpb", "/bin/opm"}
 
-// buildProgram builds an image that holds the program and the certificate authorities.
+// buildProgram builds an image with the program and the certificate authorities.
 func buildProgram(name string, authorities []byte) (*image.Built, error) {
 	content, architecture, err := catalogs.ReadProgram(name)
 	if err != nil {
@@ -84,7 +85,7 @@ func buildProgram(name string, authorities []byte) (*image.Built, error) {
 	}
 
 	files := []image.File{{Path: "/usr/bin/mainstay", Executable: true, Content: content}}
-	for _, alias := range aliases {
+	for _, alias := range programAliases {
 		files = append(files, image.File{Path: alias, Link: "/usr/bin/mainstay"})
 	}
 

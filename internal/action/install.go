@@ -19,11 +19,11 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/apply"
 )
 
-// InstallFieldManager is the field manager that an installation is applied with. It
-// is not that of the controllers, whose fields it must not take.
+// InstallFieldManager is the field manager of installations. It differs from that of the
+// controllers, so that an installation does not take over their fields.
 const InstallFieldManager = "mainstay-install"
 
-// Scheme returns the kinds that the operations need a client to know.
+// Scheme returns a scheme with all kinds that the operations use.
 func Scheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -37,19 +37,18 @@ func Scheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// Install installs Mainstay in a cluster, or brings an installation up to date: it
-// applies CRDs, namespace, rights, Services and Deployments, and creates the kinds that
-// platforms have where the cluster has none.
+// Install installs or updates Mainstay in a cluster. It applies CRDs, the namespace, RBAC
+// objects, Services and Deployments, and creates the CRDs of platforms if they are absent.
 type Install struct {
 	Client   client.Client
 	Progress report.Progress
 
 	Installation Installation
-	// Wait, when not nil, has Run wait until the components run.
+	// Wait, if not nil, makes Run wait until the components are running.
 	Wait *Wait
 }
 
-// Run writes the objects of the installation, and returns them in order.
+// Run writes the objects of the installation and returns them in order.
 func (a *Install) Run(ctx context.Context) ([]*unstructured.Unstructured, error) {
 	objects, err := a.Installation.Objects()
 	if err != nil {
@@ -57,13 +56,13 @@ func (a *Install) Run(ctx context.Context) ([]*unstructured.Unstructured, error)
 	}
 
 	for _, object := range objects {
-		if err := a.write(ctx, object); err != nil {
+		if err := a.writeObject(ctx, object); err != nil {
 			return nil, err
 		}
 	}
 
 	if a.Installation.RequireServiceAccount {
-		if err := a.withdrawClusterAdmin(ctx); err != nil {
+		if err := a.deleteClusterAdminBinding(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -72,34 +71,35 @@ func (a *Install) Run(ctx context.Context) ([]*unstructured.Unstructured, error)
 		return objects, nil
 	}
 
-	name := fmt.Sprintf("installation in namespace %q", a.Installation.namespace())
-	return objects, a.Wait.until(ctx, name, a.Progress, func(ctx context.Context) (outlook, error) {
-		return installOutlook(ctx, a.Client, objects)
+	name := fmt.Sprintf("installation in namespace %q", a.Installation.systemNamespace())
+	return objects, a.Wait.pollUntilDone(ctx, name, a.Progress, func(ctx context.Context) (waitOutcome, error) {
+		return installWaitOutcome(ctx, a.Client, objects)
 	})
 }
 
-// write applies an object of the installation, or creates one that the platform may have.
-func (a *Install) write(ctx context.Context, object *unstructured.Unstructured) error {
+// writeObject applies an object of the installation, or creates a CRD of the platform if it
+// is absent.
+func (a *Install) writeObject(ctx context.Context, object *unstructured.Unstructured) error {
 	if isPlatformKind(object) {
 		isNew, err := createIfAbsent(ctx, a.Client, object.DeepCopy())
 		if isNew {
-			report.OrQuiet(a.Progress).Done(objectName(object) + " created")
+			report.OrQuiet(a.Progress).Done(describeKindAndName(object) + " created")
 		}
 		return err
 	}
 
 	err := a.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(InstallFieldManager), client.ForceOwnership)
 	if err != nil {
-		return serverError(objectName(object), err)
+		return newServerError(describeKindAndName(object), err)
 	}
 
-	report.OrQuiet(a.Progress).Done(objectName(object) + " applied")
+	report.OrQuiet(a.Progress).Done(describeKindAndName(object) + " applied")
 	return nil
 }
 
-// withdrawClusterAdmin removes what an earlier installation gave to the
-// operator-controller: applying less does not take it away.
-func (a *Install) withdrawClusterAdmin(ctx context.Context) error {
+// deleteClusterAdminBinding deletes the cluster-admin binding of operator-controller from
+// an earlier installation, because applying fewer objects does not remove it.
+func (a *Install) deleteClusterAdminBinding(ctx context.Context) error {
 	all := Installation{Namespace: a.Installation.Namespace}
 	objects, err := all.Manifests()
 	if err != nil {
@@ -111,22 +111,23 @@ func (a *Install) withdrawClusterAdmin(ctx context.Context) error {
 			continue
 		}
 		if err := a.Client.Delete(ctx, object); client.IgnoreNotFound(err) != nil {
-			return serverError(objectName(object), err)
+			return newServerError(describeKindAndName(object), err)
 		}
 	}
 
 	return nil
 }
 
-// objectName names an object for a message, as in `deployment "catalogd-controller-manager"`.
-func objectName(object client.Object) string {
+// describeKindAndName returns the kind and name of an object for messages, such as
+// `deployment "catalogd-controller-manager"`.
+func describeKindAndName(object client.Object) string {
 	kind := strings.ToLower(object.GetObjectKind().GroupVersionKind().Kind)
 	return fmt.Sprintf("%s %q", kind, object.GetName())
 }
 
-// installOutlook decides which components of an installation run.
-func installOutlook(ctx context.Context, c client.Client, objects []*unstructured.Unstructured) (outlook, error) {
-	o := outlook{done: true}
+// installWaitOutcome reports which components of an installation are ready.
+func installWaitOutcome(ctx context.Context, c client.Client, objects []*unstructured.Unstructured) (waitOutcome, error) {
+	o := waitOutcome{done: true}
 	var builtIn *apply.Probes
 	for _, object := range objects {
 		if object.GetKind() != "Deployment" && object.GetKind() != "CustomResourceDefinition" {
@@ -136,14 +137,14 @@ func installOutlook(ctx context.Context, c client.Client, objects []*unstructure
 		live := &unstructured.Unstructured{}
 		live.SetGroupVersionKind(object.GroupVersionKind())
 		if err := c.Get(ctx, client.ObjectKeyFromObject(object), live); err != nil {
-			return outlook{}, err
+			return waitOutcome{}, err
 		}
 
 		part := report.Part{Name: object.GetName(), State: report.StateDone}
 		if probe := builtIn.Probe(live); !probe.Ready {
 			part.State, part.Detail = report.StateCurrent, probe.Message
 			o.done = false
-			o.pending = objectName(object) + ": " + probe.Message
+			o.pending = describeKindAndName(object) + ": " + probe.Message
 			o.advice = fmt.Sprintf("look at its pods: 'kubectl -n %s get pods' and 'kubectl -n %s get events'; an image that cannot be pulled is set with --image", object.GetNamespace(), object.GetNamespace())
 		}
 

@@ -19,57 +19,56 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action/report"
 )
 
-// DefaultSystemNamespace is where Mainstay is installed when nothing else is said.
+// DefaultSystemNamespace is the default namespace of Mainstay.
 const DefaultSystemNamespace = "olmv1-system"
 
-// Names of what an installation adds for the user's files and pull secret.
+// Names of the objects that an installation adds for the user's files and pull secret.
 const (
 	filesConfigMap = "mainstay-files"
-	accessRole     = "mainstay-pull-secret"
+	pullSecretRole = "mainstay-pull-secret"
 	filesFolder    = "/etc/mainstay"
 )
 
-// Installation is how Mainstay is installed in a cluster.
+// Installation configures an installation of Mainstay in a cluster.
 type Installation struct {
-	// Namespace of the components. Empty means DefaultSystemNamespace.
+	// Namespace is the namespace of the components. Empty means DefaultSystemNamespace.
 	Namespace string
-	// Image that holds the components.
+	// Image is the image of the components.
 	Image string
-	// RequireServiceAccount refuses extensions without a service account of their own,
-	// so that the operator-controller does not need every right.
+	// RequireServiceAccount refuses extensions without a service account.
+	// operator-controller then does not need cluster-admin.
 	RequireServiceAccount bool
-	// ProtectCustomResources adds an admission policy that refuses the deletion of extensions
-	// whose CRDs would go with them, until somebody has said what becomes of the custom
-	// resources.
+	// ProtectCustomResources adds an admission policy. It refuses the deletion of
+	// extensions with CRDs until a user has decided what happens to the custom resources.
 	ProtectCustomResources bool
-	// IgnoreServiceAccount has extensions installed with the rights of operator-controller,
-	// whatever service account they name. It excludes RequireServiceAccount.
+	// IgnoreServiceAccount installs all extensions with the permissions of
+	// operator-controller, regardless of their service account. It excludes
+	// RequireServiceAccount.
 	IgnoreServiceAccount bool
-	// FeatureGates as NAME=true|false, for both components.
+	// FeatureGates are NAME=true|false for both components.
 	FeatureGates []string
-	// PullSecret is NAMESPACE/NAME of a Secret with credentials for registries. Empty
-	// means none.
+	// PullSecret is NAMESPACE/NAME of a Secret with registry credentials. Empty means none.
 	PullSecret string
-	// RegistriesConf is a registries.conf: mirrors, blocked and insecure registries. Nil
-	// means none.
+	// RegistriesConf is the content of a registries.conf, which configures mirrors, blocked
+	// and insecure registries. Nil means none.
 	RegistriesConf []byte
-	// SignaturePolicy is a policy.json. Nil means none.
+	// SignaturePolicy is the content of a policy.json. Nil means none.
 	SignaturePolicy []byte
-	// PullCAs are certificates, in PEM, of authorities that registries are trusted by
-	// beside those of the image, by the name of their file (*.crt or *.pem).
+	// PullCAs are PEM certificates of authorities that are trusted for registries in
+	// addition to those of the image. The keys are file names (*.crt or *.pem).
 	PullCAs map[string][]byte
 }
 
-func (in *Installation) namespace() string {
+// systemNamespace returns the namespace of the components.
+func (in *Installation) systemNamespace() string {
 	if in.Namespace == "" {
 		return DefaultSystemNamespace
 	}
 	return in.Namespace
 }
 
-// Objects returns all that an installation writes, in that order: the manifests, and with the
-// CRDs the kinds that a platform may have of its own, which are created only where they are
-// absent.
+// Objects returns all objects of an installation in order: the manifests and, after the
+// CRDs, the CRDs of the platform. Those are created only if they are absent.
 func (in *Installation) Objects() ([]*unstructured.Unstructured, error) {
 	objects, err := in.Manifests()
 	if err != nil {
@@ -85,10 +84,10 @@ func (in *Installation) Objects() ([]*unstructured.Unstructured, error) {
 	return slices.Insert(objects, at, platform...), nil
 }
 
-// Manifests returns the objects of an installation that are its own, in the order in which they
-// are applied: CRDs, the namespace, roles, then what runs.
+// Manifests returns the objects that belong to the installation, in the order in which they
+// are applied: CRDs, the namespace, roles, then workloads.
 func (in *Installation) Manifests() ([]*unstructured.Unstructured, error) {
-	objects, err := shipped(config.Files, ".")
+	objects, err := readEmbeddedManifests(config.Files, ".")
 	if err != nil {
 		return nil, fmt.Errorf("reading the manifests of the installation: %w", err)
 	}
@@ -101,7 +100,7 @@ func (in *Installation) Manifests() ([]*unstructured.Unstructured, error) {
 	}
 
 	if in.IgnoreServiceAccount {
-		if err := replace(objects, "options/ignore-service-account.yaml"); err != nil {
+		if err := replaceWithOption(objects, "options/ignore-service-account.yaml"); err != nil {
 			return nil, fmt.Errorf("reading the manifests of the installation: %w", err)
 		}
 	}
@@ -121,38 +120,39 @@ func (in *Installation) Manifests() ([]*unstructured.Unstructured, error) {
 	}
 
 	for _, object := range objects {
-		if err := in.place(object); err != nil {
+		if err := in.customizeObject(object); err != nil {
 			return nil, fmt.Errorf("%s %s: %w", object.GetKind(), object.GetName(), err)
 		}
 	}
 
-	added, err := in.addFiles(objects)
+	added, err := in.addFilesConfigMap(objects)
 	if err != nil {
 		return nil, err
 	}
 
-	secret, err := in.pullSecretAccess()
+	secret, err := in.newPullSecretAccess()
 	if err != nil {
 		return nil, err
 	}
 
-	// Both come behind the namespace, and before the Deployments that need them.
+	// Both are inserted after the namespace and before the Deployments that need them.
 	at := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "Namespace" }) + 1
 	return slices.Insert(objects, at, append(added, secret...)...), nil
 }
 
-// protectionPolicy returns the admission policy that protects custom resources, with its
+// protectionPolicy returns the admission policy that protects custom resources, and its
 // binding.
 func protectionPolicy() ([]*unstructured.Unstructured, error) {
-	objects, err := shipped(config.ProtectCustomResources, "protect-custom-resources")
+	objects, err := readEmbeddedManifests(config.ProtectCustomResources, "protect-custom-resources")
 	if err != nil {
 		return nil, fmt.Errorf("reading the policy that protects custom resources: %w", err)
 	}
 	return objects, nil
 }
 
-// shipped reads the embedded manifests of a folder in the order of its kustomization.
-func shipped(files embed.FS, folder string) ([]*unstructured.Unstructured, error) {
+// readEmbeddedManifests returns the embedded manifests of a folder in the order of its
+// kustomization.
+func readEmbeddedManifests(files embed.FS, folder string) ([]*unstructured.Unstructured, error) {
 	index, err := files.ReadFile(path.Join(folder, "kustomization.yaml"))
 	if err != nil {
 		return nil, err
@@ -168,7 +168,7 @@ func shipped(files embed.FS, folder string) ([]*unstructured.Unstructured, error
 	var objects []*unstructured.Unstructured
 	for _, name := range kustomization.Resources {
 		if strings.HasPrefix(name, "platform/") {
-			continue // PlatformKinds reads them: they are created, not applied.
+			continue // PlatformKinds returns them: they are created, not applied.
 		}
 
 		data, err := files.ReadFile(path.Join(folder, name))
@@ -176,7 +176,7 @@ func shipped(files embed.FS, folder string) ([]*unstructured.Unstructured, error
 			return nil, err
 		}
 
-		documents, err := decodeAll(data)
+		documents, err := decodeManifests(data)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
@@ -187,15 +187,15 @@ func shipped(files embed.FS, folder string) ([]*unstructured.Unstructured, error
 	return objects, nil
 }
 
-// replace puts the objects of a file of options in the places of those of the same kind
+// replaceWithOption replaces objects with those of an option file that have the same kind
 // and name.
-func replace(objects []*unstructured.Unstructured, file string) error {
+func replaceWithOption(objects []*unstructured.Unstructured, file string) error {
 	data, err := config.Options.ReadFile(file)
 	if err != nil {
 		return err
 	}
 
-	chosen, err := decodeAll(data)
+	chosen, err := decodeManifests(data)
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
@@ -205,7 +205,7 @@ func replace(objects []*unstructured.Unstructured, file string) error {
 			return o.GroupVersionKind() == object.GroupVersionKind() && o.GetName() == object.GetName()
 		})
 		if at < 0 {
-			return fmt.Errorf("%s: there is no %s to replace", file, objectName(object))
+			return fmt.Errorf("%s: there is no %s to replace", file, describeKindAndName(object))
 		}
 		objects[at] = object
 	}
@@ -213,7 +213,8 @@ func replace(objects []*unstructured.Unstructured, file string) error {
 	return nil
 }
 
-func decodeAll(data []byte) ([]*unstructured.Unstructured, error) {
+// decodeManifests decodes a stream of YAML or JSON documents. It skips empty ones.
+func decodeManifests(data []byte) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096)
 	for {
@@ -230,28 +231,29 @@ func decodeAll(data []byte) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// place sets namespace, image and arguments of an object.
-func (in *Installation) place(object *unstructured.Unstructured) error {
+// customizeObject sets the namespace, image and arguments of an object.
+func (in *Installation) customizeObject(object *unstructured.Unstructured) error {
 	switch object.GetKind() {
 	case "Namespace":
-		object.SetName(in.namespace())
+		object.SetName(in.systemNamespace())
 	case "ClusterRoleBinding", "RoleBinding":
-		if err := in.placeSubjects(object); err != nil {
+		if err := in.customizeSubjects(object); err != nil {
 			return err
 		}
 	case "Deployment":
-		if err := in.placeManager(object); err != nil {
+		if err := in.customizeDeployment(object); err != nil {
 			return err
 		}
 	}
 
 	if object.GetNamespace() != "" {
-		object.SetNamespace(in.namespace())
+		object.SetNamespace(in.systemNamespace())
 	}
 	return nil
 }
 
-func (in *Installation) placeSubjects(object *unstructured.Unstructured) error {
+// customizeSubjects sets the namespace of the service accounts of a binding.
+func (in *Installation) customizeSubjects(object *unstructured.Unstructured) error {
 	subjects, _, err := unstructured.NestedSlice(object.Object, "subjects")
 	if err != nil {
 		return err
@@ -259,14 +261,15 @@ func (in *Installation) placeSubjects(object *unstructured.Unstructured) error {
 
 	for _, subject := range subjects {
 		if s, ok := subject.(map[string]any); ok && s["kind"] == "ServiceAccount" {
-			s["namespace"] = in.namespace()
+			s["namespace"] = in.systemNamespace()
 		}
 	}
 	return unstructured.SetNestedSlice(object.Object, subjects, "subjects")
 }
 
-func (in *Installation) placeManager(deployment *unstructured.Unstructured) error {
-	return editManager(deployment, func(manager map[string]any) error {
+// customizeDeployment sets the image and arguments of a component.
+func (in *Installation) customizeDeployment(deployment *unstructured.Unstructured) error {
+	return editManagerContainer(deployment, func(manager map[string]any) error {
 		if in.Image != "" {
 			manager["image"] = in.Image
 		}
@@ -279,7 +282,7 @@ func (in *Installation) placeManager(deployment *unstructured.Unstructured) erro
 			args = append(args, in.serviceAccountArgs()...)
 		}
 
-		for _, gate := range in.FeatureGates { // test suites read one from each argument
+		for _, gate := range in.FeatureGates { // test suites expect one per argument
 			args = append(args, "--feature-gates="+gate)
 		}
 
@@ -300,8 +303,8 @@ func (in *Installation) placeManager(deployment *unstructured.Unstructured) erro
 	})
 }
 
-// serviceAccountArgs are the arguments that tell operator-controller what spec.serviceAccount
-// means.
+// serviceAccountArgs returns the arguments of operator-controller that define the meaning
+// of spec.serviceAccount.
 func (in *Installation) serviceAccountArgs() []string {
 	switch {
 	case in.RequireServiceAccount:
@@ -313,8 +316,8 @@ func (in *Installation) serviceAccountArgs() []string {
 	}
 }
 
-// editManager edits the container of a Deployment that runs the component.
-func editManager(deployment *unstructured.Unstructured, edit func(manager map[string]any) error) error {
+// editManagerContainer edits the container of a Deployment that runs the component.
+func editManagerContainer(deployment *unstructured.Unstructured, edit func(manager map[string]any) error) error {
 	containers, _, err := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "containers")
 	if err != nil {
 		return err
@@ -334,9 +337,9 @@ func editManager(deployment *unstructured.Unstructured, edit func(manager map[st
 	return errors.New("no container is named manager")
 }
 
-// addFiles returns the ConfigMap with the user's files and mounts it in each Deployment.
-// It gives none when there are no files.
-func (in *Installation) addFiles(objects []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
+// addFilesConfigMap returns the ConfigMap with the user's files and mounts it in each
+// Deployment. It returns nil if there are no files.
+func (in *Installation) addFilesConfigMap(objects []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	data := map[string]any{}
 	var items []any
 	add := func(folder, name string, content []byte) {
@@ -366,19 +369,21 @@ func (in *Installation) addFiles(objects []*unstructured.Unstructured) ([]*unstr
 		if object.GetKind() != "Deployment" {
 			continue
 		}
-		if err := mountFiles(object, items); err != nil {
-			return nil, fmt.Errorf("%s: %w", objectName(object), err)
+		if err := mountFilesConfigMap(object, items); err != nil {
+			return nil, fmt.Errorf("%s: %w", describeKindAndName(object), err)
 		}
 	}
 
 	return []*unstructured.Unstructured{{Object: map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap",
-		"metadata": map[string]any{"name": filesConfigMap, "namespace": in.namespace(), "labels": map[string]any{"app.kubernetes.io/part-of": "olm"}},
+		"metadata": map[string]any{"name": filesConfigMap, "namespace": in.systemNamespace(), "labels": map[string]any{"app.kubernetes.io/part-of": "olm"}},
 		"data":     data,
 	}}}, nil
 }
 
-func mountFiles(deployment *unstructured.Unstructured, items []any) error {
+// mountFilesConfigMap mounts the items of the ConfigMap with the user's files in a
+// Deployment.
+func mountFilesConfigMap(deployment *unstructured.Unstructured, items []any) error {
 	volumes, _, err := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "volumes")
 	if err != nil {
 		return err
@@ -392,7 +397,7 @@ func mountFiles(deployment *unstructured.Unstructured, items []any) error {
 		return err
 	}
 
-	return editManager(deployment, func(manager map[string]any) error {
+	return editManagerContainer(deployment, func(manager map[string]any) error {
 		mounts, _, err := unstructured.NestedSlice(manager, "volumeMounts")
 		if err != nil {
 			return err
@@ -402,8 +407,9 @@ func mountFiles(deployment *unstructured.Unstructured, items []any) error {
 	})
 }
 
-// pullSecretAccess lets both components read the pull secret, and nothing beside it.
-func (in *Installation) pullSecretAccess() ([]*unstructured.Unstructured, error) {
+// newPullSecretAccess returns a Role and a RoleBinding that allow both components to read
+// the pull secret only.
+func (in *Installation) newPullSecretAccess() ([]*unstructured.Unstructured, error) {
 	if in.PullSecret == "" {
 		return nil, nil
 	}
@@ -414,13 +420,13 @@ func (in *Installation) pullSecretAccess() ([]*unstructured.Unstructured, error)
 	}
 
 	metadata := func() map[string]any {
-		return map[string]any{"name": accessRole, "namespace": namespace, "labels": map[string]any{
-			"app.kubernetes.io/name": accessRole, "app.kubernetes.io/part-of": "olm",
+		return map[string]any{"name": pullSecretRole, "namespace": namespace, "labels": map[string]any{
+			"app.kubernetes.io/name": pullSecretRole, "app.kubernetes.io/part-of": "olm",
 		}}
 	}
 	var subjects []any
 	for _, account := range []string{"catalogd-controller-manager", "operator-controller-controller-manager"} {
-		subjects = append(subjects, map[string]any{"kind": "ServiceAccount", "name": account, "namespace": in.namespace()})
+		subjects = append(subjects, map[string]any{"kind": "ServiceAccount", "name": account, "namespace": in.systemNamespace()})
 	}
 
 	return []*unstructured.Unstructured{
@@ -433,7 +439,7 @@ func (in *Installation) pullSecretAccess() ([]*unstructured.Unstructured, error)
 		}},
 		{Object: map[string]any{
 			"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": metadata(),
-			"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": accessRole},
+			"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": pullSecretRole},
 			"subjects": subjects,
 		}},
 	}, nil

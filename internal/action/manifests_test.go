@@ -21,8 +21,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/golden"
 )
 
-// What is installed, as a person reads it. The CRDs are left out: their files are
-// generated and long.
+// The golden files contain the manifests of an installation without the CRDs, whose files
+// are generated and long.
 func TestManifests(t *testing.T) {
 	cases := map[string]Installation{
 		"default":                  {},
@@ -38,7 +38,7 @@ func TestManifests(t *testing.T) {
 	for name, installation := range cases {
 		t.Run(name, func(t *testing.T) {
 			var b bytes.Buffer
-			for _, object := range manifests(t, installation) {
+			for _, object := range loadManifests(t, installation) {
 				if object.GetKind() == "CustomResourceDefinition" {
 					continue
 				}
@@ -56,7 +56,7 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-func manifests(t *testing.T, installation Installation) []*unstructured.Unstructured {
+func loadManifests(t *testing.T, installation Installation) []*unstructured.Unstructured {
 	t.Helper()
 	objects, err := installation.Manifests()
 	if err != nil {
@@ -65,8 +65,8 @@ func manifests(t *testing.T, installation Installation) []*unstructured.Unstruct
 	return objects
 }
 
-// as decodes the objects of a kind, refusing fields that the kind does not have.
-func as[T any](t *testing.T, objects []*unstructured.Unstructured, kind string) map[string]*T {
+// decodeObjectsOfKind decodes the objects of a kind. It refuses unknown fields.
+func decodeObjectsOfKind[T any](t *testing.T, objects []*unstructured.Unstructured, kind string) map[string]*T {
 	t.Helper()
 	found := map[string]*T{}
 	for _, object := range objects {
@@ -87,12 +87,12 @@ func as[T any](t *testing.T, objects []*unstructured.Unstructured, kind string) 
 	return found
 }
 
-// The names and ports that scripts and test suites rely on, and what a hardened cluster
-// asks of a pod.
+// Scripts and test suites rely on these names and ports. A hardened cluster requires these
+// security settings.
 func TestDeployments(t *testing.T) {
-	objects := manifests(t, Installation{})
-	services := as[corev1.Service](t, objects, "Service")
-	deployments := as[appsv1.Deployment](t, objects, "Deployment")
+	objects := loadManifests(t, Installation{})
+	services := decodeObjectsOfKind[corev1.Service](t, objects, "Service")
+	deployments := decodeObjectsOfKind[appsv1.Deployment](t, objects, "Deployment")
 	want := map[string]struct {
 		label   string
 		service string
@@ -116,12 +116,12 @@ func TestDeployments(t *testing.T) {
 			t.Errorf("labels of %s (-want +got):\n%s", name, diff)
 		}
 
-		checkHardened(t, deployment)
-		checkService(t, services[w.service], deployment, w.ports)
+		expectHardenedPod(t, deployment)
+		expectServicePorts(t, services[w.service], deployment, w.ports)
 	}
 }
 
-func checkHardened(t *testing.T, deployment *appsv1.Deployment) {
+func expectHardenedPod(t *testing.T, deployment *appsv1.Deployment) {
 	t.Helper()
 	pod := deployment.Spec.Template.Spec
 	if len(pod.Containers) != 1 || pod.Containers[0].Name != "manager" {
@@ -148,8 +148,8 @@ func checkHardened(t *testing.T, deployment *appsv1.Deployment) {
 	}
 }
 
-// checkService makes sure that a Service leads to the ports of the pods.
-func checkService(t *testing.T, service *corev1.Service, deployment *appsv1.Deployment, want map[int32]int32) {
+// expectServicePorts checks that a Service selects the pods and targets their ports.
+func expectServicePorts(t *testing.T, service *corev1.Service, deployment *appsv1.Deployment, want map[int32]int32) {
 	t.Helper()
 	if service == nil {
 		t.Fatalf("%s has no Service", deployment.Name)
@@ -175,27 +175,27 @@ func checkService(t *testing.T, service *corev1.Service, deployment *appsv1.Depl
 	}
 }
 
-// Every right that is given has a subject that exists and a role that exists, and only
-// the operator-controller gets all, when it needs them.
+// Every binding has an existing subject and an existing role. Only operator-controller is
+// bound to cluster-admin, and only if it needs to be.
 func TestRights(t *testing.T) {
 	for name, installation := range map[string]Installation{
 		"default": {}, "ignoring": {IgnoreServiceAccount: true}, "narrow": {Namespace: "elsewhere", RequireServiceAccount: true, PullSecret: "registries/pull"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			objects := manifests(t, installation)
-			accounts := as[corev1.ServiceAccount](t, objects, "ServiceAccount")
-			clusterRoles := as[rbacv1.ClusterRole](t, objects, "ClusterRole")
-			roles := as[rbacv1.Role](t, objects, "Role")
+			objects := loadManifests(t, installation)
+			accounts := decodeObjectsOfKind[corev1.ServiceAccount](t, objects, "ServiceAccount")
+			clusterRoles := decodeObjectsOfKind[rbacv1.ClusterRole](t, objects, "ClusterRole")
+			roles := decodeObjectsOfKind[rbacv1.Role](t, objects, "Role")
 			checkSubjects := func(binding string, subjects []rbacv1.Subject) {
 				for _, s := range subjects {
-					if accounts[s.Name] == nil || s.Namespace != installation.namespace() {
+					if accounts[s.Name] == nil || s.Namespace != installation.systemNamespace() {
 						t.Errorf("%s names the account %s/%s", binding, s.Namespace, s.Name)
 					}
 				}
 			}
 
 			all := 0
-			for name, binding := range as[rbacv1.ClusterRoleBinding](t, objects, "ClusterRoleBinding") {
+			for name, binding := range decodeObjectsOfKind[rbacv1.ClusterRoleBinding](t, objects, "ClusterRoleBinding") {
 				checkSubjects(name, binding.Subjects)
 				if binding.RoleRef.Name == "cluster-admin" {
 					all++
@@ -204,7 +204,7 @@ func TestRights(t *testing.T) {
 				}
 			}
 
-			for name, binding := range as[rbacv1.RoleBinding](t, objects, "RoleBinding") {
+			for name, binding := range decodeObjectsOfKind[rbacv1.RoleBinding](t, objects, "RoleBinding") {
 				checkSubjects(name, binding.Subjects)
 				if roles[binding.RoleRef.Name] == nil || roles[binding.RoleRef.Name].Namespace != binding.Namespace {
 					t.Errorf("%s names the role %s", name, binding.RoleRef.Name)
@@ -212,7 +212,7 @@ func TestRights(t *testing.T) {
 			}
 
 			if want := map[bool]int{false: 1, true: 0}[installation.RequireServiceAccount]; all != want {
-				t.Errorf("%d bindings give every right, want %d", all, want)
+				t.Errorf("got %d bindings to cluster-admin, want %d", all, want)
 			}
 		})
 	}
@@ -263,11 +263,11 @@ func TestManifestsRefuse(t *testing.T) {
 	}
 }
 
-// The policy that protects custom resources is part of an installation that asks for it only.
+// The policy that protects custom resources is installed only if it is requested.
 func TestProtectionIsOptional(t *testing.T) {
 	for _, protect := range []bool{false, true} {
 		got := 0
-		for _, object := range manifests(t, Installation{ProtectCustomResources: protect}) {
+		for _, object := range loadManifests(t, Installation{ProtectCustomResources: protect}) {
 			if strings.HasPrefix(object.GetKind(), "ValidatingAdmissionPolicy") && object.GetName() == "mainstay-protect-custom-resources" {
 				got++
 			}
@@ -278,7 +278,7 @@ func TestProtectionIsOptional(t *testing.T) {
 	}
 }
 
-// The kinds of a platform are not applied as those of an installation are.
+// The CRDs of a platform depend on whether the version of the cluster is managed.
 func TestPlatformKinds(t *testing.T) {
 	for _, test := range []struct {
 		versionManaged bool

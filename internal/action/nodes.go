@@ -15,52 +15,52 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/node/pools"
 )
 
-// PoolState is a pool of nodes, with them.
+// PoolState is a pool with its nodes.
 type PoolState struct {
 	mcfgv1.MachineConfigPool `json:"pool"`
 
-	// Nodes are sorted by their need of a look, how far they are, and by name.
+	// Nodes are sorted by need of attention, progress and name.
 	Nodes []pools.NodeState `json:"nodes,omitempty"`
 }
 
-// PoolStates is how pools are.
+// PoolStates is the state of the pools.
 type PoolStates struct {
 	// Pools are sorted by name.
 	Pools []PoolState `json:"pools"`
-	// Problems are nodes that no pool takes because several want them, and pools that cannot be
-	// read.
+	// Problems are nodes that several pools select, and pools with an invalid selector.
 	Problems []string `json:"problems,omitempty"`
 }
 
-// NodesStatus looks at pools and their nodes.
+// NodesStatus reads the state of pools and their nodes.
 type NodesStatus struct {
 	Client client.Client
-	// Pool is the name of the one to look at; empty for all.
+	// Pool is the name of a single pool. Empty means all.
 	Pool string
 }
 
-// Run returns the state.
+// Run returns the state of the pools.
 func (s *NodesStatus) Run(ctx context.Context) (*PoolStates, error) {
 	var list mcfgv1.MachineConfigPoolList
 	if err := s.Client.List(ctx, &list); err != nil {
-		return nil, serverError("machineconfigpools", err)
+		return nil, newServerError("machineconfigpools", err)
 	}
 	if s.Pool != "" && !slices.ContainsFunc(list.Items, func(p mcfgv1.MachineConfigPool) bool { return p.Name == s.Pool }) {
-		return nil, noPool(s.Pool)
+		return nil, newPoolNotFoundError(s.Pool)
 	}
 
 	var nodes corev1.NodeList
 	if err := s.Client.List(ctx, &nodes); err != nil {
-		return nil, serverError("nodes", err)
+		return nil, newServerError("nodes", err)
 	}
 
-	return poolStates(list.Items, nodes.Items, s.Pool), nil
+	return assessPoolStates(list.Items, nodes.Items, s.Pool), nil
 }
 
-// poolStates decides how pools and nodes are.
-func poolStates(list []mcfgv1.MachineConfigPool, nodes []corev1.Node, only string) *PoolStates {
+// assessPoolStates returns the state of pools and their nodes. If only is set, it returns
+// that pool alone.
+func assessPoolStates(list []mcfgv1.MachineConfigPool, nodes []corev1.Node, only string) *PoolStates {
 	slices.SortFunc(list, func(a, b mcfgv1.MachineConfigPool) int { return cmp.Compare(a.Name, b.Name) })
-	membership := pools.Assign(pointers(list), pointers(nodes))
+	membership := pools.Assign(pointersTo(list), pointersTo(nodes))
 	state := &PoolStates{Pools: []PoolState{}}
 	for i := range list {
 		pool := PoolState{MachineConfigPool: list[i]}
@@ -89,7 +89,7 @@ func poolStates(list []mcfgv1.MachineConfigPool, nodes []corev1.Node, only strin
 	return state
 }
 
-func pointers[T any](items []T) []*T {
+func pointersTo[T any](items []T) []*T {
 	found := make([]*T, 0, len(items))
 	for i := range items {
 		found = append(found, &items[i])
@@ -97,32 +97,32 @@ func pointers[T any](items []T) []*T {
 	return found
 }
 
-func poolName(name string) string { return fmt.Sprintf("machineconfigpool %q", name) }
+func describePool(name string) string { return fmt.Sprintf("machineconfigpool %q", name) }
 
-func noPool(name string) error {
+func newPoolNotFoundError(name string) error {
 	return &report.Error{
-		Object: poolName(name), Err: &report.Reworded{Text: "not found"}, Advice: "'mainstay nodes status' shows those that exist",
+		Object: describePool(name), Err: &report.Reworded{Text: "not found"}, Advice: "'mainstay nodes status' shows those that exist",
 	}
 }
 
-// PoolPause pauses a pool of nodes, or lets it go on.
+// PoolPause pauses or resumes a pool of nodes.
 type PoolPause struct {
 	Client client.Client
 	// Pool is the name of the pool.
 	Pool string
-	// Paused is what it is to be.
+	// Paused is the new value of spec.paused.
 	Paused bool
 }
 
-// Run returns the pool as it was before and as it is now.
+// Run returns the pool before and after the change.
 func (a *PoolPause) Run(ctx context.Context) (before, after *mcfgv1.MachineConfigPool, err error) {
 	pool := &mcfgv1.MachineConfigPool{}
 	err = a.Client.Get(ctx, client.ObjectKey{Name: a.Pool}, pool)
-	if apierrors.IsNotFound(err) && !unknownKind(err) {
-		return nil, nil, noPool(a.Pool)
+	if apierrors.IsNotFound(err) && !isUnknownKindError(err) {
+		return nil, nil, newPoolNotFoundError(a.Pool)
 	}
 	if err != nil {
-		return nil, nil, serverError(poolName(a.Pool), err)
+		return nil, nil, newServerError(describePool(a.Pool), err)
 	}
 
 	before = pool.DeepCopy()
@@ -132,17 +132,17 @@ func (a *PoolPause) Run(ctx context.Context) (before, after *mcfgv1.MachineConfi
 
 	pool.Spec.Paused = a.Paused
 	if err := a.Client.Patch(ctx, pool, client.MergeFrom(before)); err != nil {
-		return nil, nil, serverError(poolName(a.Pool), err)
+		return nil, nil, newServerError(describePool(a.Pool), err)
 	}
 
 	return before, pool, nil
 }
 
-// Names lists the names of all pools.
+// Names returns the names of all pools.
 func (s *NodesStatus) Names(ctx context.Context) ([]string, error) {
 	var list mcfgv1.MachineConfigPoolList
 	if err := s.Client.List(ctx, &list); err != nil {
-		return nil, serverError("machineconfigpools", err)
+		return nil, newServerError("machineconfigpools", err)
 	}
 
 	var names []string

@@ -12,19 +12,19 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action/report"
 )
 
-func revisionNumbered(number int64, uid string, state olmv1.LifecycleState) olmv1.ClusterObjectSet {
+func newRevision(number int64, uid string, state olmv1.LifecycleState) olmv1.ClusterObjectSet {
 	set := olmv1.ClusterObjectSet{ObjectMeta: metav1.ObjectMeta{Name: "kettle-" + uid, UID: types.UID(uid)}}
 	set.Spec.Revision, set.Spec.LifecycleState = number, state
 	return set
 }
 
-// An object that is ready is not the revision's while something else has it.
+// A ready object does not count while another owner controls it.
 func TestOwnership(t *testing.T) {
 	siblings := []olmv1.ClusterObjectSet{
-		revisionNumbered(1, "old", olmv1.LifecycleStateActive), revisionNumbered(2, "own", olmv1.LifecycleStateActive),
-		revisionNumbered(3, "new", olmv1.LifecycleStateActive), revisionNumbered(4, "given-up", olmv1.LifecycleStateArchived),
+		newRevision(1, "old", olmv1.LifecycleStateActive), newRevision(2, "own", olmv1.LifecycleStateActive),
+		newRevision(3, "new", olmv1.LifecycleStateActive), newRevision(4, "given-up", olmv1.LifecycleStateArchived),
 	}
-	revision := owner{set: &siblings[1], siblings: siblings}
+	revision := revisionOwner{set: &siblings[1], siblings: siblings}
 	for _, test := range []struct {
 		controller string
 		want       string
@@ -32,9 +32,9 @@ func TestOwnership(t *testing.T) {
 	}{
 		{"own", "", false},
 		{"new", "", false},
-		{"old", "revision kettle-old still has it", false},
-		{"given-up", "revision kettle-given-up still has it", false},
-		{"", "it exists, but is not the extension's yet", false},
+		{"old", "revision kettle-old still owns it", false},
+		{"given-up", "revision kettle-given-up still owns it", false},
+		{"", "it exists, but the extension does not own it yet", false},
 		{"teapot", `it belongs to Deployment "teapot"`, true},
 	} {
 		live := &corev1.ServiceAccount{}
@@ -42,40 +42,40 @@ func TestOwnership(t *testing.T) {
 			yes := true
 			live.OwnerReferences = []metav1.OwnerReference{{Kind: "Deployment", Name: test.controller, UID: types.UID(test.controller), Controller: &yes}}
 		}
-		if got := revision.describeForeign(live); got != test.want {
+		if got := revision.describeForeignOwner(live); got != test.want {
 			t.Errorf("controlled by %q it lacks %q, want %q", test.controller, got, test.want)
 		}
-		if got := revision.isRefused(live); got != test.refused {
+		if got := revision.isOwnedByOthers(live); got != test.refused {
 			t.Errorf("controlled by %q it is refused: %t, want %t", test.controller, got, test.refused)
 		}
 	}
 }
 
-// A phase that failed is never shown as done, whatever its objects look like.
+// A failed phase is never shown as done, regardless of its objects.
 func TestFailedPhases(t *testing.T) {
-	ready, foreign := ObjectState{Ready: true}, ObjectState{Message: "it belongs to somebody else", failed: true}
+	ready, foreign := ObjectState{Ready: true}, ObjectState{Message: "it belongs to another owner", foreign: true}
 	for name, test := range map[string]struct {
 		condition metav1.Condition
 		phases    map[string]ObjectState
 		want      []report.State
 	}{
 		"an object could not be written": {
-			condition(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying, `phase "deploy" (2 of 3): Deployment "kitchen/kettle": admission webhook "no" denied the request`, 1),
+			newCondition(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying, `phase "deploy" (2 of 3): Deployment "kitchen/kettle": admission webhook "no" denied the request`, 1),
 			map[string]ObjectState{"crds": ready, "deploy": ready, "publish": ready},
 			[]report.State{report.StateDone, report.StateFailed, report.StateWaiting},
 		},
-		"an object is somebody else's": {
-			condition(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut, "", 1),
+		"an object has another owner": {
+			newCondition(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut, "", 1),
 			map[string]ObjectState{"crds": ready, "deploy": foreign, "publish": ready},
 			[]report.State{report.StateDone, report.StateFailed, report.StateWaiting},
 		},
 		"a phase is awaited": {
-			condition(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut, `phase "deploy" (2 of 3) waits for Deployment "kitchen/kettle": 0 of 1 replica is available`, 1),
+			newCondition(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut, `phase "deploy" (2 of 3) waits for Deployment "kitchen/kettle": 0 of 1 replica is available`, 1),
 			map[string]ObjectState{"crds": ready, "deploy": {}, "publish": {}},
 			[]report.State{report.StateDone, report.StateCurrent, report.StateWaiting},
 		},
 		"one failed, another is awaited": {
-			condition(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying, `phase "crds" (1 of 3): x: no; phase "deploy" (2 of 3) waits for y: z`, 1),
+			newCondition(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying, `phase "crds" (1 of 3): x: no; phase "deploy" (2 of 3) waits for y: z`, 1),
 			map[string]ObjectState{"crds": ready, "deploy": {}, "publish": {}},
 			[]report.State{report.StateFailed, report.StateWaiting, report.StateWaiting},
 		},
@@ -84,10 +84,10 @@ func TestFailedPhases(t *testing.T) {
 			set := &olmv1.ClusterObjectSet{Status: olmv1.ClusterObjectSetStatus{Conditions: []metav1.Condition{test.condition}}}
 			var phases []PhaseState
 			for _, phase := range []string{"crds", "deploy", "publish"} {
-				phases = append(phases, PhaseState{Name: phase, Message: failureOf(set, phase), Objects: []ObjectState{test.phases[phase]}})
+				phases = append(phases, PhaseState{Name: phase, Message: findPhaseFailure(set, phase), Objects: []ObjectState{test.phases[phase]}})
 			}
 
-			markPhases(phases, false)
+			setPhaseStates(phases, false)
 			var got []report.State
 			for _, phase := range phases {
 				got = append(got, phase.State)

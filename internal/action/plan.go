@@ -20,52 +20,52 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action/report"
 )
 
-// tidyTime is how long taking back what was asked of the cluster may take, also after the
-// context has ended.
-const tidyTime = 10 * time.Second
+// cleanupTimeout limits how long changes are reverted, also after the context has ended.
+const cleanupTimeout = 10 * time.Second
 
-// ExtensionPlan has the operator-controller tell what it would do about an extension, and
-// leaves everything as it was.
+// ExtensionPlan requests a plan for an extension from operator-controller. It leaves
+// everything unchanged.
 type ExtensionPlan struct {
 	Client   client.Client
 	Progress report.Progress
 
-	// Install says what would be installed, and in its Choice which bundle is wanted. Of an
-	// extension that exists only the Choice can differ from what it is: a nil field means
-	// what its spec says.
+	// Install describes the installation, and its Choice the requested bundle. For an
+	// existing extension, only the Choice may differ from the extension: a nil field means
+	// the value of the spec.
 	Install ExtensionInstall
-	// SystemNamespace is that of operator-controller. Empty means DefaultSystemNamespace.
+	// SystemNamespace is the namespace of operator-controller. Empty means
+	// DefaultSystemNamespace.
 	SystemNamespace string
-	// Wait says how long to wait for the plan. Nil means until the context ends.
+	// Wait limits how long to wait for the plan. Nil means until the context ends.
 	Wait *Wait
 }
 
-// Plan is what would be done about an extension.
+// Plan describes what the controller would do for an extension.
 type Plan struct {
-	// Text is the plan for people.
+	// Text is the human-readable plan.
 	Text string
-	// Data is the plan for programs, a JSON object.
+	// Data is the machine-readable plan, a JSON object.
 	Data json.RawMessage
-	// Changes reports whether anything would be done.
+	// Changes reports whether the plan contains changes.
 	Changes bool
-	// Problems are what stands against it.
+	// Problems are the obstacles to the plan.
 	Problems []PlanProblem
 }
 
-// PlanProblem is something that would stop what is planned.
+// PlanProblem is an obstacle to a plan.
 type PlanProblem struct {
-	// Check that found it, as in "permissions" or "crdUpgradeSafety".
+	// Check is the check that found it, such as "permissions" or "crdUpgradeSafety".
 	Check   string `json:"check"`
 	Message string `json:"message"`
 }
 
-// isMissingNamespace reports whether the namespace of the extension does not exist.
-func (p PlanProblem) isMissingNamespace() bool {
+// isMissingNamespaceProblem reports whether the namespace of the extension does not exist.
+func (p PlanProblem) isMissingNamespaceProblem() bool {
 	return p.Check == "place" && strings.HasPrefix(p.Message, "namespace ")
 }
 
-// newPlan reads the plan that the controller has written.
-func newPlan(data map[string]string) (*Plan, error) {
+// parsePlan parses the plan that the controller has written.
+func parsePlan(data map[string]string) (*Plan, error) {
 	p := &Plan{Text: data[olmv1.PlanText], Data: json.RawMessage(data[olmv1.PlanJSON])}
 	var fields struct {
 		Action   string        `json:"action"`
@@ -79,47 +79,46 @@ func newPlan(data map[string]string) (*Plan, error) {
 	return p, nil
 }
 
-// Run asks for a plan and gives it. An extension that does not exist is created to be
-// planned only, and is deleted again; one that exists goes on as its spec says. What was
-// changed for the question is taken back also when the context ends.
+// Run requests a plan and returns it. An extension that does not exist is created in
+// plan-only mode and deleted afterwards. An existing one is reconciled as before. All
+// changes are reverted, also when the context ends.
 func (a *ExtensionPlan) Run(ctx context.Context) (plan *Plan, err error) {
-	extension, tidy, err := a.ask(ctx)
+	extension, tidy, err := a.requestPlan(ctx)
 	if err != nil {
 		return nil, err
 	}
 
 	defer func() {
-		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidyTime)
+		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 		defer cancel()
 		err = errors.Join(err, tidy(after))
 	}()
-	return a.await(ctx, extension)
+	return a.awaitPlan(ctx, extension)
 }
 
-// await waits until the controller has written the plan for the extension as it was asked
-// about.
-func (a *ExtensionPlan) await(ctx context.Context, extension *olmv1.ClusterExtension) (plan *Plan, err error) {
+// awaitPlan waits until the controller has written the requested plan for the extension.
+func (a *ExtensionPlan) awaitPlan(ctx context.Context, extension *olmv1.ClusterExtension) (plan *Plan, err error) {
 	wait := a.Wait
 	if wait == nil {
 		wait = &Wait{}
 	}
 
-	err = wait.until(ctx, extensionName(extension.Name), a.Progress, func(ctx context.Context) (outlook, error) {
-		found, err := a.read(ctx, extension)
+	err = wait.pollUntilDone(ctx, describeExtension(extension.Name), a.Progress, func(ctx context.Context) (waitOutcome, error) {
+		found, err := a.readPlan(ctx, extension)
 		if err != nil {
-			return outlook{}, err
+			return waitOutcome{}, err
 		}
 
 		plan = found
-		const pending = "the operator-controller has not planned it yet"
+		const pending = "operator-controller has not written the plan yet"
 		part := report.Part{Name: "plan", State: report.StateCurrent, Detail: pending}
 		if found != nil {
 			part = report.Part{Name: "plan", State: report.StateDone}
 		}
 
-		return outlook{
+		return waitOutcome{
 			parts: []report.Part{part}, done: found != nil, pending: pending,
-			advice: "check that it runs, and is one that plans: 'kubectl get deployments -A -l app.kubernetes.io/name=operator-controller'",
+			advice: "check that it is running and supports plans: 'kubectl get deployments -A -l app.kubernetes.io/name=operator-controller'",
 		}, nil
 	})
 	if err != nil {
@@ -129,16 +128,16 @@ func (a *ExtensionPlan) await(ctx context.Context, extension *olmv1.ClusterExten
 	return plan, nil
 }
 
-// ask asks for the plan. The extension that it gives has the annotation which the plan is
-// to be for; tidy takes the question back.
-func (a *ExtensionPlan) ask(ctx context.Context) (extension *olmv1.ClusterExtension, tidy func(context.Context) error, err error) {
+// requestPlan requests the plan. It returns the extension with the annotation that the plan
+// must refer to, and a function that withdraws the request.
+func (a *ExtensionPlan) requestPlan(ctx context.Context) (extension *olmv1.ClusterExtension, tidy func(context.Context) error, err error) {
 	extension = &olmv1.ClusterExtension{}
-	err = a.Client.Get(ctx, client.ObjectKey{Name: a.Install.name()}, extension)
+	err = a.Client.Get(ctx, client.ObjectKey{Name: a.Install.extensionName()}, extension)
 	switch {
 	case err == nil:
-		return a.askExisting(ctx, extension)
+		return a.requestPlanForExisting(ctx, extension)
 	case !apierrors.IsNotFound(err):
-		return nil, nil, serverError(extensionName(a.Install.name()), err)
+		return nil, nil, newServerError(describeExtension(a.Install.extensionName()), err)
 	}
 
 	install := a.Install
@@ -151,36 +150,37 @@ func (a *ExtensionPlan) ask(ctx context.Context) (extension *olmv1.ClusterExtens
 	extension = objects[len(objects)-1].(*olmv1.ClusterExtension)
 	metav1.SetMetaDataAnnotation(&extension.ObjectMeta, olmv1.AnnotationPlan, olmv1.PlanOnly)
 	if err := a.Client.Create(ctx, extension); err != nil {
-		return nil, nil, serverError(extensionName(extension.Name), err)
+		return nil, nil, newServerError(describeExtension(extension.Name), err)
 	}
 
-	return extension, func(ctx context.Context) error { return a.remove(ctx, extension) }, nil
+	return extension, func(ctx context.Context) error { return a.deletePlannedExtension(ctx, extension) }, nil
 }
 
-// remove deletes the extension that was created for the question, unless somebody has
-// taken the annotation away meanwhile, and so has made it a real one.
-func (a *ExtensionPlan) remove(ctx context.Context, extension *olmv1.ClusterExtension) error {
-	advice := fmt.Sprintf("it was made to be planned only: remove it with 'mainstay extension uninstall %s'", extension.Name)
-	err := a.settle(ctx, extension, "deleting it", advice, func(now *olmv1.ClusterExtension) error {
+// deletePlannedExtension deletes an extension that was created for the plan. It does
+// nothing if the annotation was removed meanwhile, because the extension is then in use.
+func (a *ExtensionPlan) deletePlannedExtension(ctx context.Context, extension *olmv1.ClusterExtension) error {
+	advice := fmt.Sprintf("it was created only for the plan: remove it with 'mainstay extension uninstall %s'", extension.Name)
+	err := a.updateWhileRequested(ctx, extension, "deleting it", advice, func(now *olmv1.ClusterExtension) error {
 		return a.Client.Delete(ctx, now, client.Preconditions{UID: &now.UID, ResourceVersion: &now.ResourceVersion})
 	})
 	if err != nil {
 		return err
 	}
 
-	// Its controller takes a moment to let it go. That it does not is no fault of this command.
-	_ = (&Wait{}).until(ctx, extensionName(extension.Name), nil, func(ctx context.Context) (outlook, error) {
-		o, err := goneOutlook(ctx, a.Client, &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: extension.Name}}, "")
-		return outlook{done: o.done}, err
+	// The controller needs a moment to remove its finalizers. A delay is no error of this
+	// command.
+	_ = (&Wait{}).pollUntilDone(ctx, describeExtension(extension.Name), nil, func(ctx context.Context) (waitOutcome, error) {
+		o, err := deletionWaitOutcome(ctx, a.Client, &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: extension.Name}}, "")
+		return waitOutcome{done: o.done}, err
 	})
 	return nil
 }
 
-// realize takes the annotation away from an extension that was created to be planned only, so
-// that the controller goes on with it.
-func (a *ExtensionPlan) realize(ctx context.Context, extension *olmv1.ClusterExtension) error {
+// startPlannedExtension removes the annotation from an extension that was created in
+// plan-only mode, so that the controller reconciles it.
+func (a *ExtensionPlan) startPlannedExtension(ctx context.Context, extension *olmv1.ClusterExtension) error {
 	advice := fmt.Sprintf("remove the annotation with 'kubectl annotate clusterextension %s %s-'", extension.Name, olmv1.AnnotationPlan)
-	return a.settle(ctx, extension.DeepCopy(), "removing the annotation "+olmv1.AnnotationPlan, advice, func(now *olmv1.ClusterExtension) error {
+	return a.updateWhileRequested(ctx, extension.DeepCopy(), "removing the annotation "+olmv1.AnnotationPlan, advice, func(now *olmv1.ClusterExtension) error {
 		before := now.DeepCopy()
 		delete(now.Annotations, olmv1.AnnotationPlan)
 		if err := a.Client.Patch(ctx, now, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
@@ -192,10 +192,10 @@ func (a *ExtensionPlan) realize(ctx context.Context, extension *olmv1.ClusterExt
 	})
 }
 
-// settle does something about an extension that still has the annotation which was set,
-// and does it again when it changed in between. It has nothing to do about one that has
-// not.
-func (a *ExtensionPlan) settle(ctx context.Context, asked *olmv1.ClusterExtension, doing, advice string, do func(now *olmv1.ClusterExtension) error) error {
+// updateWhileRequested calls do with the current extension while it has the annotation of
+// the request. It retries after a conflict. It does nothing if the annotation was changed
+// or removed.
+func (a *ExtensionPlan) updateWhileRequested(ctx context.Context, asked *olmv1.ClusterExtension, doing, advice string, do func(now *olmv1.ClusterExtension) error) error {
 	for {
 		now := &olmv1.ClusterExtension{}
 		err := a.Client.Get(ctx, client.ObjectKeyFromObject(asked), now)
@@ -207,63 +207,63 @@ func (a *ExtensionPlan) settle(ctx context.Context, asked *olmv1.ClusterExtensio
 		}
 		switch {
 		case apierrors.IsConflict(err) && ctx.Err() == nil:
-			// What changed is read again.
+			// retry with the current object
 		case client.IgnoreNotFound(err) != nil:
-			return &report.Error{Object: extensionName(asked.Name), Err: fmt.Errorf("%s: %w", doing, err), Advice: advice}
+			return &report.Error{Object: describeExtension(asked.Name), Err: fmt.Errorf("%s: %w", doing, err), Advice: advice}
 		default:
 			return nil
 		}
 	}
 }
 
-// askExisting asks about an extension that exists. One that is asked about already is left
-// as it is, and its plan is read.
-func (a *ExtensionPlan) askExisting(ctx context.Context, extension *olmv1.ClusterExtension) (*olmv1.ClusterExtension, func(context.Context) error, error) {
-	name := extensionName(extension.Name)
-	if err := a.checkSame(extension); err != nil {
+// requestPlanForExisting requests a plan for an existing extension. If a plan was already
+// requested, it leaves the request unchanged so that its plan is returned.
+func (a *ExtensionPlan) requestPlanForExisting(ctx context.Context, extension *olmv1.ClusterExtension) (*olmv1.ClusterExtension, func(context.Context) error, error) {
+	name := describeExtension(extension.Name)
+	if err := a.validateExisting(extension); err != nil {
 		return nil, nil, err
 	}
 
 	if _, asked := extension.Annotations[olmv1.AnnotationPlan]; asked {
-		if a.Install.Choice.empty() {
+		if a.Install.Choice.isEmptyChoice() {
 			return extension, func(context.Context) error { return nil }, nil
 		}
 		return nil, nil, &report.Error{
-			Object: name, Err: fmt.Errorf("its annotation %s asks for another plan", olmv1.AnnotationPlan),
-			Advice: "wait until that plan is read, or remove the annotation; without flags, the plan that there is is shown",
+			Object: name, Err: fmt.Errorf("its annotation %s requests another plan", olmv1.AnnotationPlan),
+			Advice: "wait for that plan, or remove the annotation; without flags, the existing plan is shown",
 		}
 	}
 
 	before := extension.DeepCopy()
-	value, err := a.question(extension)
+	value, err := a.newRequestAnnotation(extension)
 	if err != nil {
 		return nil, nil, err
 	}
 
 	metav1.SetMetaDataAnnotation(&extension.ObjectMeta, olmv1.AnnotationPlan, value)
-	// The lock keeps two from asking at a time.
+	// The optimistic lock prevents concurrent requests.
 	if err := a.Client.Patch(ctx, extension, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return nil, nil, serverError(name, err)
+		return nil, nil, newServerError(name, err)
 	}
 
 	asked := extension.DeepCopy()
-	return extension, func(ctx context.Context) error { return a.unask(ctx, asked) }, nil
+	return extension, func(ctx context.Context) error { return a.withdrawRequest(ctx, asked) }, nil
 }
 
-// unask takes the annotation away, if it still is the one that was set.
-func (a *ExtensionPlan) unask(ctx context.Context, asked *olmv1.ClusterExtension) error {
+// withdrawRequest removes the annotation if it is still the one of the request.
+func (a *ExtensionPlan) withdrawRequest(ctx context.Context, asked *olmv1.ClusterExtension) error {
 	advice := fmt.Sprintf("remove it with 'kubectl annotate clusterextension %s %s-'", asked.Name, olmv1.AnnotationPlan)
-	return a.settle(ctx, asked, "removing the annotation "+olmv1.AnnotationPlan, advice, func(now *olmv1.ClusterExtension) error {
+	return a.updateWhileRequested(ctx, asked, "removing the annotation "+olmv1.AnnotationPlan, advice, func(now *olmv1.ClusterExtension) error {
 		before := now.DeepCopy()
 		delete(now.Annotations, olmv1.AnnotationPlan)
 		return a.Client.Patch(ctx, now, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	})
 }
 
-// checkSame refuses what cannot be planned for an extension that exists.
-func (a *ExtensionPlan) checkSame(extension *olmv1.ClusterExtension) error {
+// validateExisting refuses options that cannot be planned for an existing extension.
+func (a *ExtensionPlan) validateExisting(extension *olmv1.ClusterExtension) error {
 	if extension.Spec.Source.Catalog == nil {
-		return &report.Error{Object: extensionName(extension.Name), Err: errors.New("it does not come from a catalog")}
+		return &report.Error{Object: describeExtension(extension.Name), Err: errors.New("it does not come from a catalog")}
 	}
 
 	account := ""
@@ -277,32 +277,34 @@ func (a *ExtensionPlan) checkSame(extension *olmv1.ClusterExtension) error {
 		{"service account", a.Install.ServiceAccount, account},
 	} {
 		if field.wanted != "" && field.wanted != field.is {
-			return differs(extension, fmt.Errorf("its %s is %q, not %q", field.what, field.is, field.wanted))
+			return newUnsupportedChangeError(extension, fmt.Errorf("its %s is %q, not %q", field.what, field.is, field.wanted))
 		}
 	}
 
 	if a.Install.WatchNamespace != "" {
-		return differs(extension, errors.New("the namespace that it watches cannot be planned to be another"))
+		return newUnsupportedChangeError(extension, errors.New("a change of the watched namespace cannot be planned"))
 	}
 
 	return nil
 }
 
-func differs(extension *olmv1.ClusterExtension, err error) error {
+// newUnsupportedChangeError returns an error for a change that cannot be planned for an
+// existing extension.
+func newUnsupportedChangeError(extension *olmv1.ClusterExtension, err error) error {
 	return &report.Error{
-		Object: extensionName(extension.Name), Err: err,
-		Advice: "of an extension that exists, another version, channel, catalog selector and policy can be planned: leave the other flags out",
+		Object: describeExtension(extension.Name), Err: err,
+		Advice: "for an existing extension, only changes of version, channel, catalog selector and policy can be planned: leave out the other flags",
 	}
 }
 
-// question is the value of the annotation for an extension that exists. The resource
-// version in it tells this question from others, so that no older plan is taken for the
-// answer.
-func (a *ExtensionPlan) question(extension *olmv1.ClusterExtension) (string, error) {
+// newRequestAnnotation returns the value of the annotation for an existing extension. It
+// contains the resource version, which distinguishes the request from earlier ones, so that
+// no older plan is returned.
+func (a *ExtensionPlan) newRequestAnnotation(extension *olmv1.ClusterExtension) (string, error) {
 	choice, filter := a.Install.Choice, &olmv1.CatalogFilter{}
 	wanted := olmv1.ClusterExtensionSpec{Source: olmv1.SourceConfig{Catalog: filter}}
-	if err := choice.apply(&wanted); err != nil {
-		return "", &report.Error{Object: extensionName(extension.Name), Err: err, Advice: "write the selector as kubectl has it: 'key=value,other in (a,b)'"}
+	if err := choice.applyToSpec(&wanted); err != nil {
+		return "", &report.Error{Object: describeExtension(extension.Name), Err: err, Advice: "write the selector in the syntax of kubectl: 'key=value,other in (a,b)'"}
 	}
 
 	fields := map[string]any{"id": extension.ResourceVersion}
@@ -330,9 +332,8 @@ func (a *ExtensionPlan) question(extension *olmv1.ClusterExtension) (string, err
 	return string(value), nil
 }
 
-// read returns the plan that was made for the extension as it was asked about; nil while
-// there is none.
-func (a *ExtensionPlan) read(ctx context.Context, extension *olmv1.ClusterExtension) (*Plan, error) {
+// readPlan returns the plan for the current request, or nil while there is none.
+func (a *ExtensionPlan) readPlan(ctx context.Context, extension *olmv1.ClusterExtension) (*Plan, error) {
 	key := client.ObjectKey{Namespace: a.SystemNamespace, Name: olmv1.PlanName(extension.Name)}
 	if key.Namespace == "" {
 		key.Namespace = DefaultSystemNamespace
@@ -348,9 +349,9 @@ func (a *ExtensionPlan) read(ctx context.Context, extension *olmv1.ClusterExtens
 		return nil, nil
 	}
 
-	plan, err := newPlan(written.Data)
+	plan, err := parsePlan(written.Data)
 	if err != nil {
-		return nil, fmt.Errorf("%s of ConfigMap %q is no plan, which operator-controller alone makes: %w", olmv1.PlanJSON, key, err)
+		return nil, fmt.Errorf("%s of ConfigMap %q is not a valid plan: %w", olmv1.PlanJSON, key, err)
 	}
 
 	return plan, nil

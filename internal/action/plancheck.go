@@ -17,23 +17,24 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action/report"
 )
 
-// PlanCheck has an operation look at the plan first, and change nothing when something stands
-// against it.
+// PlanCheck makes an operation check the plan first and change nothing if the plan has
+// problems.
 type PlanCheck struct {
-	// SystemNamespace is that of operator-controller and catalogd. Empty means
+	// SystemNamespace is the namespace of operator-controller and catalogd. Empty means
 	// DefaultSystemNamespace.
 	SystemNamespace string
-	// Timeout is how long the plan is waited for. Zero means until the context ends.
+	// Timeout limits the wait for the plan. Zero means until the context ends.
 	Timeout time.Duration
-	// Cluster returns the connection to the cluster, to read its catalogs for suggestions. Nil means
-	// that nothing is suggested.
+	// Cluster returns the configuration of the cluster, which is needed to read its
+	// catalogs for suggestions. Nil means no suggestions.
 	Cluster func() (*rest.Config, error)
 }
 
-// patchChoice applies a choice to an extension on the cluster. When check is not nil, it looks at
-// the plan first. It returns the extension before the change, and updates the given one.
-func patchChoice(ctx context.Context, c client.Client, progress report.Progress, check *PlanCheck, extension *olmv1.ClusterExtension, choice Choice) (*olmv1.ClusterExtension, error) {
-	name := extensionName(extension.Name)
+// patchExtensionChoice applies a choice to an extension on the cluster. If check is not
+// nil, it checks the plan first. It returns the extension before the change and updates the
+// given one.
+func patchExtensionChoice(ctx context.Context, c client.Client, progress report.Progress, check *PlanCheck, extension *olmv1.ClusterExtension, choice Choice) (*olmv1.ClusterExtension, error) {
+	name := describeExtension(extension.Name)
 	if !extension.DeletionTimestamp.IsZero() {
 		return nil, &report.Error{
 			Object: name, Err: errors.New("it is being deleted"),
@@ -42,71 +43,70 @@ func patchChoice(ctx context.Context, c client.Client, progress report.Progress,
 	}
 
 	before := extension.DeepCopy()
-	if err := choice.apply(&extension.Spec); err != nil {
-		return nil, &report.Error{Object: name, Err: err, Advice: "write the selector as kubectl has it: 'key=value,other in (a,b)'"}
+	if err := choice.applyToSpec(&extension.Spec); err != nil {
+		return nil, &report.Error{Object: name, Err: err, Advice: "write the selector in the syntax of kubectl: 'key=value,other in (a,b)'"}
 	}
 
 	isPlannedOnly := extension.Annotations[olmv1.AnnotationPlan] == olmv1.PlanOnly
 	if check != nil && !isPlannedOnly && !equality.Semantic.DeepEqual(before.Spec, extension.Spec) {
-		if err := check.checkChoice(ctx, c, progress, extension.Name, choice); err != nil {
+		if err := check.requirePlanForChoice(ctx, c, progress, extension.Name, choice); err != nil {
 			return nil, err
 		}
-		// The question has changed the extension.
+		// The request of the plan has changed the extension.
 		if err := c.Get(ctx, client.ObjectKeyFromObject(before), extension); err != nil {
-			return nil, serverError(name, err)
+			return nil, newServerError(name, err)
 		}
 		before = extension.DeepCopy()
-		if err := choice.apply(&extension.Spec); err != nil {
+		if err := choice.applyToSpec(&extension.Spec); err != nil {
 			return nil, &report.Error{Object: name, Err: err}
 		}
 	}
 
-	// The lock keeps a change made by somebody else in between: lists are replaced as a
-	// whole by a merge patch.
+	// The optimistic lock preserves concurrent changes: a merge patch replaces whole lists.
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := c.Patch(ctx, extension, patch); err != nil {
-		return nil, serverError(name, err)
+		return nil, newServerError(name, err)
 	}
 
 	return before, nil
 }
 
-// checkChoice plans a choice for an extension that exists, and returns an error when the plan is
-// refused.
-func (c *PlanCheck) checkChoice(ctx context.Context, reader client.Client, progress report.Progress, name string, choice Choice) (err error) {
+// requirePlanForChoice requests a plan for a change of an existing extension. It returns an
+// error if the plan is refused.
+func (c *PlanCheck) requirePlanForChoice(ctx context.Context, reader client.Client, progress report.Progress, name string, choice Choice) (err error) {
 	plan := &ExtensionPlan{
 		Client: reader, Progress: progress, SystemNamespace: c.SystemNamespace,
 		Install: ExtensionInstall{Name: name, Choice: choice},
 	}
-	extension, tidy, err := plan.ask(ctx)
+	extension, tidy, err := plan.requestPlan(ctx)
 	if err != nil {
 		return err
 	}
 
 	defer func() {
-		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidyTime)
+		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 		defer cancel()
 		err = errors.Join(err, tidy(after))
 	}()
-	if err := choice.apply(&extension.Spec); err != nil {
+	if err := choice.applyToSpec(&extension.Spec); err != nil {
 		return err
 	}
 
-	return c.awaitPlan(ctx, plan, extension, func(PlanProblem) bool { return false })
+	return c.requireAcceptedPlan(ctx, plan, extension, func(PlanProblem) bool { return false })
 }
 
-// awaitPlan waits for the plan of an extension that asks for one, and returns an error when
-// something stands against it that is not accepted. Who may not read the plan is warned, and
-// goes on: the controller then reports what the plan would have.
-func (c *PlanCheck) awaitPlan(ctx context.Context, plan *ExtensionPlan, extension *olmv1.ClusterExtension, accepted func(PlanProblem) bool) error {
-	name := extensionName(extension.Name)
+// requireAcceptedPlan waits for the requested plan of an extension. It returns an error if
+// the plan has a problem that accepted refuses. If the user has no permission to read the
+// plan, it only warns: the controller will report the problems.
+func (c *PlanCheck) requireAcceptedPlan(ctx context.Context, plan *ExtensionPlan, extension *olmv1.ClusterExtension, accepted func(PlanProblem) bool) error {
+	name := describeExtension(extension.Name)
 	plan.Wait = &Wait{Timeout: c.Timeout}
-	found, err := plan.await(ctx, extension)
+	found, err := plan.awaitPlan(ctx, extension)
 	var failed *report.Error
 	isReported := errors.As(err, &failed)
 	switch {
 	case isReported && apierrors.IsForbidden(err):
-		report.OrQuiet(plan.Progress).Warn(fmt.Sprintf("%s: not checked first, as you may not read the plan: %v", name, failed.Err))
+		report.OrQuiet(plan.Progress).Warn(fmt.Sprintf("%s: not checked first, because you are not allowed to read the plan: %v", name, failed.Err))
 		return nil
 	case isReported:
 		return &report.Error{
@@ -128,13 +128,13 @@ func (c *PlanCheck) awaitPlan(ctx context.Context, plan *ExtensionPlan, extensio
 		return nil
 	}
 
-	return &report.Error{Object: name, Err: &RefusedPlanError{problems}, Advice: c.adviseOn(ctx, plan.Client, extension, problems)}
+	return &report.Error{Object: name, Err: &RefusedPlanError{problems}, Advice: c.adviseOnProblems(ctx, plan.Client, extension, problems)}
 }
 
-// RefusedPlanError is a plan with problems, for which nothing was changed.
+// RefusedPlanError reports that nothing was changed because the plan has problems.
 type RefusedPlanError struct{ Problems []PlanProblem }
 
-// Error lists the problems.
+// Error implements error. It lists the problems.
 func (e *RefusedPlanError) Error() string {
 	var b strings.Builder
 	b.WriteString("nothing was changed, as the plan is refused:")
@@ -144,14 +144,14 @@ func (e *RefusedPlanError) Error() string {
 	return b.String()
 }
 
-// adviseOn returns what to do about the first problem. For a bundle that no catalog offers, it
-// looks for what was meant.
-func (c *PlanCheck) adviseOn(ctx context.Context, reader client.Client, extension *olmv1.ClusterExtension, problems []PlanProblem) string {
+// adviseOnProblems returns advice for the first problem. For a bundle that no catalog
+// contains, it suggests similar names.
+func (c *PlanCheck) adviseOnProblems(ctx context.Context, reader client.Client, extension *olmv1.ClusterExtension, problems []PlanProblem) string {
 	first := problems[0]
 	if first.Check == "choice" && c.Cluster != nil && extension.Spec.Source.Catalog != nil {
-		offered, err := (&catalogOffers{Client: reader, Cluster: c.Cluster, SystemNamespace: c.SystemNamespace}).read(ctx, extension.Spec.Source.Catalog)
+		offered, err := (&catalogContentReader{Client: reader, Cluster: c.Cluster, SystemNamespace: c.SystemNamespace}).readSelectedCatalogs(ctx, extension.Spec.Source.Catalog)
 		if err == nil {
-			if suggested := suggest(extension.Spec.Source.Catalog, offered); suggested != "" {
+			if suggested := suggestCorrection(extension.Spec.Source.Catalog, offered); suggested != "" {
 				return suggested
 			}
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/mainstay-dev/mainstay/config"
 )
 
-// versionKinds are the kinds of clusters whose version is managed. Programs take a cluster that
-// has them for one of such a platform, so that an installation does not make them.
+// versionKinds are the CRDs of clusters with a managed version. Programs use their presence
+// to detect such a platform, so an installation must not create them.
 var versionKinds = map[string]bool{
 	"clusterversions.config.openshift.io":                  true,
 	"machineconfigs.machineconfiguration.openshift.io":     true,
@@ -24,10 +24,10 @@ var versionKinds = map[string]bool{
 	"machineconfigurations.operator.openshift.io":          true,
 }
 
-// PlatformKinds returns the CRDs of kinds that a platform may have of its own: by which a
-// cluster declares mirrors of registries, and ClusterOperator; for a cluster whose version is
-// managed also ClusterVersion, and those by which nodes are configured. They are created
-// where they are absent, and never changed or removed.
+// PlatformKinds returns the CRDs that a platform may already have: those that configure
+// registry mirrors, and ClusterOperator. If the version of the cluster is managed,
+// ClusterVersion and the CRDs of node configurations are included. They are created if they
+// are absent, and never changed or removed.
 func PlatformKinds(versionManaged bool) ([]*unstructured.Unstructured, error) {
 	files, err := fs.Glob(config.Platform, "platform/*.openshift.io_*.yaml")
 	if err != nil {
@@ -41,7 +41,7 @@ func PlatformKinds(versionManaged bool) ([]*unstructured.Unstructured, error) {
 			return nil, fmt.Errorf("reading the kinds of the platform: %w", err)
 		}
 
-		documents, err := decodeAll(data)
+		documents, err := decodeManifests(data)
 		if err != nil {
 			return nil, fmt.Errorf("reading the kinds of the platform: %s: %w", path.Base(name), err)
 		}
@@ -54,8 +54,8 @@ func PlatformKinds(versionManaged bool) ([]*unstructured.Unstructured, error) {
 	}), nil
 }
 
-// CreatePlatformKinds creates those of PlatformKinds that the cluster does not have, and gives
-// those that it created.
+// CreatePlatformKinds creates the CRDs of PlatformKinds that the cluster does not have. It
+// returns the created ones.
 func CreatePlatformKinds(ctx context.Context, c client.Client, versionManaged bool) ([]*unstructured.Unstructured, error) {
 	kinds, err := PlatformKinds(versionManaged)
 	if err != nil {
@@ -76,16 +76,16 @@ func CreatePlatformKinds(ctx context.Context, c client.Client, versionManaged bo
 	return created, nil
 }
 
-// createIfAbsent creates an object unless there is one of its name, and reports whether it did.
+// createIfAbsent creates an object unless it exists, and reports whether it did.
 func createIfAbsent(ctx context.Context, c client.Client, object *unstructured.Unstructured) (bool, error) {
 	err := c.Create(ctx, object, client.FieldOwner(InstallFieldManager))
 	if apierrors.IsAlreadyExists(err) {
 		return false, nil
 	}
-	return err == nil, serverError(objectName(object), err)
+	return err == nil, newServerError(describeKindAndName(object), err)
 }
 
-// isPlatformKind reports whether an object is one of PlatformKinds.
+// isPlatformKind reports whether an object is a CRD of PlatformKinds.
 func isPlatformKind(object *unstructured.Unstructured) bool {
 	return object.GetKind() == "CustomResourceDefinition" && strings.HasSuffix(object.GetName(), ".openshift.io")
 }

@@ -19,42 +19,47 @@ import (
 )
 
 const (
-	// customResourcePage is how many custom resources are read in one request, and
-	// maxCustomResourcePages how many requests are made for one CRD. Of the others the API
-	// server returns the number, but not the namespaces.
-	customResourcePage, maxCustomResourcePages = 500, 10
+	// customResourcePageSize is the number of custom resources per request.
+	// maxCustomResourcePages limits the requests per CRD. For further custom resources the
+	// API server returns their number, but not their namespaces.
+	customResourcePageSize, maxCustomResourcePages = 500, 10
 )
 
-// ExtensionRemoval is what is removed with an extension, beside its workloads.
+// ExtensionRemoval describes what is removed with an extension in addition to its
+// workloads.
 type ExtensionRemoval struct {
 	Name      string
 	Namespace string
-	// Bundle is what is installed; empty when nothing is.
+	// Bundle is the installed bundle. It is empty if there is none.
 	Bundle string
-	// CRDs that the extension controls.
+	// CRDs are the CRDs that the extension controls.
 	CRDs []CRDRemoval
-	// CRDsKept is true when the CRDs stay, and with them the custom resources.
+	// CRDsKept reports whether the CRDs and the custom resources remain.
 	CRDsKept bool
-	// Namespaces that the extension controls, and that are deleted with all that they hold.
+	// Namespaces are the namespaces that the extension controls. They are deleted with
+	// everything in them.
 	Namespaces []string
-	// Unknown is why the CRDs or namespaces could not be read. Empty when they were.
+	// Unknown is the reason why the CRDs or namespaces could not be read. It is empty if
+	// they were read.
 	Unknown string
 
 	uid types.UID
 }
 
-// CRDRemoval is a CRD that goes with an extension.
+// CRDRemoval is a CRD that is removed with an extension.
 type CRDRemoval struct {
 	Name string
-	// CustomResources is the number of objects of its kind.
+	// CustomResources is the number of custom resources.
 	CustomResources int64
-	// Namespaces that hold them, as far as they were read.
+	// Namespaces are the namespaces of the custom resources that were read.
 	Namespaces []string
-	// Unknown is why they could not be counted. Empty when they were.
+	// Unknown is the reason why the custom resources could not be counted. It is empty if
+	// they were counted.
 	Unknown string
 }
 
-// describeLoss returns the custom resources that would be deleted, or may be; empty when none.
+// describeLoss returns the custom resources that would or might be deleted. It is empty if
+// there are none.
 func (r *ExtensionRemoval) describeLoss() string {
 	if r.CRDsKept {
 		return ""
@@ -96,7 +101,7 @@ func previewRemoval(ctx context.Context, c client.Client, extension *olmv1.Clust
 		err := c.List(ctx, list, owned)
 		switch {
 		case apierrors.IsForbidden(err):
-			removal.Unknown = "you may not list CRDs and namespaces, so that nobody knows what would be lost"
+			removal.Unknown = "you are not allowed to list CRDs and namespaces, so it is unknown what would be lost"
 		case err != nil:
 			return nil, err
 		}
@@ -122,16 +127,16 @@ func previewRemoval(ctx context.Context, c client.Client, extension *olmv1.Clust
 	return removal, nil
 }
 
-// isControlledByExtension reports whether a revision, or the extension itself, controls the
-// object, so that it goes with the extension whose labels it has.
+// isControlledByExtension reports whether a revision or an extension controls the object,
+// so that the object is removed with it.
 func isControlledByExtension(object metav1.Object) bool {
 	controller := metav1.GetControllerOf(object)
 	return controller != nil && strings.HasPrefix(controller.APIVersion, olmv1.GroupVersion.Group+"/") &&
 		(controller.Kind == olmv1.ClusterObjectSetKind || controller.Kind == olmv1.ClusterExtensionKind)
 }
 
-// countCustomResources counts the objects of a CRD's kind. When they cannot be listed, the
-// result is Unknown and no error: a person has to decide.
+// countCustomResources counts the custom resources of a CRD. If they cannot be listed, it
+// sets Unknown instead of returning an error: the user has to decide.
 func countCustomResources(ctx context.Context, c client.Client, crd *apiextensionsv1.CustomResourceDefinition) (*CRDRemoval, error) {
 	removal := &CRDRemoval{Name: crd.Name}
 	at := slices.IndexFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Served })
@@ -147,10 +152,10 @@ func countCustomResources(ctx context.Context, c client.Client, crd *apiextensio
 		next := list.Continue
 		list = &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(listKind)
-		err := c.List(ctx, list, client.Limit(customResourcePage), client.Continue(next))
+		err := c.List(ctx, list, client.Limit(customResourcePageSize), client.Continue(next))
 		switch {
-		case unknownKind(err):
-			return removal, nil // It is not established, so that it never had any.
+		case isUnknownKindError(err):
+			return removal, nil // the CRD is not established and never had custom resources
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case err != nil:

@@ -16,44 +16,47 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/resolve"
 )
 
-// ExtensionRollback returns an extension to a bundle that it had before, by asking for it:
-// the version is pinned, and updates beside the catalog's edges are allowed. The controller
-// does the rest.
+// ExtensionRollback rolls an extension back to a bundle of an earlier revision: it pins the
+// version and allows updates outside of the catalog's upgrade edges. The controller does
+// the rest.
 type ExtensionRollback struct {
 	Client   client.Client
 	Progress report.Progress
 
 	Name string
-	// Revision is the number of the revision whose bundle is wanted. Zero is the last good
-	// one with another bundle than now.
+	// Revision is the number of the revision to roll back to. Zero means the last
+	// successful revision with another bundle.
 	Revision int64
-	// CRDUpgradeSafety, when not nil, says whether changes of CRDs are checked from now on.
+	// CRDUpgradeSafety, if not nil, sets whether changes of CRDs are checked from now on.
 	CRDUpgradeSafety *olmv1.CRDUpgradeSafetyEnforcement
-	// Check, when not nil, has Run look at the plan before it changes anything.
+	// Check, if not nil, makes Run check the plan before it changes anything.
 	Check *PlanCheck
-	// Cluster says how the cluster is reached, to read its catalogs.
+	// Cluster returns the configuration of the cluster, which is needed to read its
+	// catalogs.
 	Cluster func() (*rest.Config, error)
-	// SystemNamespace is that of catalogd. Empty means olmv1-system.
+	// SystemNamespace is the namespace of catalogd. Empty means DefaultSystemNamespace.
 	SystemNamespace string
-	// Wait, when not nil, has Run wait until the extension is as it is wanted.
+	// Wait, if not nil, makes Run wait until the requested bundle is installed.
 	Wait *Wait
 }
 
-// RolledBack is what a rollback did.
+// RolledBack is the result of a rollback.
 type RolledBack struct {
-	// Extension as it stands then.
+	// Extension is the current extension.
 	Extension *olmv1.ClusterExtension
-	// To is the revision whose bundle is wanted now.
+	// To is the revision whose bundle is requested now.
 	To RevisionRecord
 	// Changed reports whether anything changed.
 	Changed bool
-	// Follow is the command that makes the extension follow the catalog as before.
+	// Follow is the command that ends the pin, so that the extension follows the catalog as
+	// before.
 	Follow string
 }
 
-// Run changes the extension, unless the plan for that is refused, and, if asked to, waits. It refuses when there is nothing to
-// go back to, or when no catalog has the bundle any more: the controller would look for it
-// in vain. The result is given beside an error of the wait too.
+// Run changes the extension unless the plan is refused, and waits if requested. It returns
+// an error if there is no revision to roll back to, or if no catalog contains the bundle
+// any more, because the controller could not resolve it. It returns the result also
+// together with an error of the wait.
 func (a *ExtensionRollback) Run(ctx context.Context) (*RolledBack, error) {
 	extension, sets, err := readRevisions(ctx, a.Client, a.Name)
 	if err != nil {
@@ -62,20 +65,20 @@ func (a *ExtensionRollback) Run(ctx context.Context) (*RolledBack, error) {
 
 	filter := extension.Spec.Source.Catalog
 	if filter == nil {
-		return nil, &report.Error{Object: extensionName(a.Name), Err: errors.New("it does not come from a catalog")}
+		return nil, &report.Error{Object: describeExtension(a.Name), Err: errors.New("it does not come from a catalog")}
 	}
 
-	target, err := rollbackTarget(records(sets), a.Name, a.Revision)
+	target, err := rollbackTarget(newRevisionRecords(sets), a.Name, a.Revision)
 	if err != nil {
 		return nil, err
 	}
-	if err := a.checkOffered(ctx, filter, target); err != nil {
+	if err := a.requireOfferedBundle(ctx, filter, target); err != nil {
 		return nil, err
 	}
 
-	result := &RolledBack{Extension: extension, To: target, Follow: followCommand(a.Name, extension.Spec, a.CRDUpgradeSafety)}
+	result := &RolledBack{Extension: extension, To: target, Follow: newFollowCommand(a.Name, extension.Spec, a.CRDUpgradeSafety)}
 	choice := Choice{Version: &target.Version, SelfCertified: ptr.To(true), CRDUpgradeSafety: a.CRDUpgradeSafety}
-	before, err := patchChoice(ctx, a.Client, a.Progress, a.Check, extension, choice)
+	before, err := patchExtensionChoice(ctx, a.Client, a.Progress, a.Check, extension, choice)
 	if err != nil {
 		return nil, err
 	}
@@ -88,10 +91,10 @@ func (a *ExtensionRollback) Run(ctx context.Context) (*RolledBack, error) {
 	return result, waitForExtension(ctx, a.Client, a.Wait, a.Progress, extension)
 }
 
-// rollbackTarget chooses the revision whose bundle is gone back to.
+// rollbackTarget returns the revision to roll back to.
 func rollbackTarget(history []RevisionRecord, name string, number int64) (RevisionRecord, error) {
 	refuse := func(advice, format string, args ...any) (RevisionRecord, error) {
-		return RevisionRecord{}, &report.Error{Object: extensionName(name), Err: fmt.Errorf(format, args...), Advice: advice}
+		return RevisionRecord{}, &report.Error{Object: describeExtension(name), Err: fmt.Errorf(format, args...), Advice: advice}
 	}
 	at := len(history) - 1
 	for at >= 0 && history[at].archived {
@@ -99,21 +102,21 @@ func rollbackTarget(history []RevisionRecord, name string, number int64) (Revisi
 	}
 
 	if at < 0 {
-		return refuse("'mainstay extension explain "+name+"' tells why", "it has no revision that could be left")
+		return refuse("'mainstay extension explain "+name+"' shows why", "it has no active revision to roll back from")
 	}
 
 	now := history[at]
-	compare := fmt.Sprintf("what differs is its configuration: see 'mainstay extension diff %s', and put spec.config right", name)
+	compare := fmt.Sprintf("only its configuration differs: see 'mainstay extension diff %s', and correct spec.config", name)
 	if number != 0 {
-		i, err := find(history, name, number)
+		i, err := findRevision(history, name, number)
 		switch {
 		case err != nil:
 			return RevisionRecord{}, err
-		case !history[i].succeeded():
+		case !history[i].isRolledOut():
 			return refuse("choose another with --to-revision", "revision %d was never rolled out completely: %s", number, history[i].Message)
 		case i == at:
 			return refuse("'mainstay extension history "+name+"' lists the others", "revision %d is the one that is installed", number)
-		case history[i].sameBundle(now):
+		case history[i].hasSameBundle(now):
 			return refuse(compare, "revision %d holds the same bundle as the newest one, %s", number, now.Bundle)
 		}
 		return history[i], nil
@@ -122,8 +125,8 @@ func rollbackTarget(history []RevisionRecord, name string, number int64) (Revisi
 	same := false
 	for _, r := range slices.Backward(history[:at]) {
 		switch {
-		case !r.succeeded():
-		case r.sameBundle(now):
+		case !r.isRolledOut():
+		case r.hasSameBundle(now):
 			same = true
 		default:
 			return r, nil
@@ -131,22 +134,22 @@ func rollbackTarget(history []RevisionRecord, name string, number int64) (Revisi
 	}
 
 	if same {
-		return refuse(compare, "every good revision that is kept holds the same bundle, %s", now.Bundle)
+		return refuse(compare, "every successful revision that is kept contains the same bundle, %s", now.Bundle)
 	}
 
-	return refuse("'mainstay extension history "+name+"' lists those that are kept", "there is no good revision before revision %d to go back to", now.Revision)
+	return refuse("'mainstay extension history "+name+"' lists those that are kept", "there is no successful revision before revision %d to roll back to", now.Revision)
 }
 
-// checkOffered makes sure that the controller will find the bundle. Who may not read the
-// catalogs is warned and goes on: the controller then says if none has it.
-func (a *ExtensionRollback) checkOffered(ctx context.Context, filter *olmv1.CatalogFilter, target RevisionRecord) error {
-	offered, err := (&catalogOffers{Client: a.Client, Cluster: a.Cluster, SystemNamespace: a.SystemNamespace}).read(ctx, filter)
+// requireOfferedBundle returns an error if the controller will not find the bundle. If the
+// catalogs cannot be read, it only warns: the controller will report a missing bundle.
+func (a *ExtensionRollback) requireOfferedBundle(ctx context.Context, filter *olmv1.CatalogFilter, target RevisionRecord) error {
+	offered, err := (&catalogContentReader{Client: a.Client, Cluster: a.Cluster, SystemNamespace: a.SystemNamespace}).readSelectedCatalogs(ctx, filter)
 	if err != nil {
-		report.OrQuiet(a.Progress).Warn(fmt.Sprintf("whether a catalog still has %s cannot be told: %v", target.Bundle, err))
+		report.OrQuiet(a.Progress).Warn(fmt.Sprintf("cannot determine whether a catalog still contains %s: %v", target.Bundle, err))
 		return nil
 	}
 
-	object := extensionName(a.Name)
+	object := describeExtension(a.Name)
 	result, err := resolve.Resolve(resolve.Request{
 		Package: filter.PackageName, Version: target.Version, Channels: filter.Channels, Policy: olmv1.UpgradeConstraintPolicySelfCertified,
 		Installed: &resolve.Installed{Name: target.Bundle, Version: target.Version, Release: target.Release},
@@ -157,7 +160,7 @@ func (a *ExtensionRollback) checkOffered(ctx context.Context, filter *olmv1.Cata
 			advice = strings.Join(hints, "; ") + "; or " + advice
 		}
 		return &report.Error{
-			Object: object, Err: &report.Reworded{Text: fmt.Sprintf("no catalog that it may use gives bundle %s (revision %d) any more", target.Bundle, target.Revision), Cause: err},
+			Object: object, Err: &report.Reworded{Text: fmt.Sprintf("no catalog that it selects contains bundle %s (revision %d) any more", target.Bundle, target.Revision), Cause: err},
 			Advice: advice,
 		}
 	}
@@ -165,29 +168,31 @@ func (a *ExtensionRollback) checkOffered(ctx context.Context, filter *olmv1.Cata
 	if result.Bundle.Name != target.Bundle {
 		return &report.Error{
 			Object: object, Err: fmt.Errorf("version %s in the catalogs is bundle %s now, not %s (revision %d)", target.Version, result.Bundle.Name, target.Bundle, target.Revision),
-			Advice: "take it all the same with 'mainstay extension upgrade " + a.Name + " --version " + target.Version + " --self-certified'",
+			Advice: "install it anyway with 'mainstay extension upgrade " + a.Name + " --version " + target.Version + " --self-certified'",
 		}
 	}
 
 	return nil
 }
 
-// followCommand is the command that undoes the pin, and what else a rollback changes of a spec.
-func followCommand(name string, spec olmv1.ClusterExtensionSpec, safety *olmv1.CRDUpgradeSafetyEnforcement) string {
+// newFollowCommand returns the command that reverts the pin and the other changes of a
+// rollback to the spec.
+func newFollowCommand(name string, spec olmv1.ClusterExtensionSpec, safety *olmv1.CRDUpgradeSafetyEnforcement) string {
 	filter := spec.Source.Catalog
 	command := fmt.Sprintf("mainstay extension upgrade %s --version %q", name, filter.Version)
 	if filter.UpgradeConstraintPolicy != olmv1.UpgradeConstraintPolicySelfCertified {
 		command += " --self-certified=false"
 	}
-	if before := enforcementOf(spec); safety != nil && *safety != before {
+	if before := crdUpgradeSafetyEnforcement(spec); safety != nil && *safety != before {
 		command += " --crd-upgrade-safety " + string(before)
 	}
 
 	return command
 }
 
-// enforcementOf reports whether changes of CRDs are checked; they are where the spec does not say.
-func enforcementOf(spec olmv1.ClusterExtensionSpec) olmv1.CRDUpgradeSafetyEnforcement {
+// crdUpgradeSafetyEnforcement returns whether changes of CRDs are checked. The default is
+// Strict.
+func crdUpgradeSafetyEnforcement(spec olmv1.ClusterExtensionSpec) olmv1.CRDUpgradeSafetyEnforcement {
 	install := spec.Install
 	if install == nil || install.Preflight == nil || install.Preflight.CRDUpgradeSafety == nil {
 		return olmv1.CRDUpgradeSafetyEnforcementStrict

@@ -18,62 +18,65 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/apply"
 )
 
-// ExtensionState is an extension as a tree: what it says of itself, its active
-// revisions, their phases, and each object with its readiness.
+// ExtensionState describes an extension as a tree: its conditions, its active revisions,
+// their phases, and each object with its readiness.
 type ExtensionState struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
 	Package   string `json:"package"`
-	// ServiceAccount that its objects are written as; empty for that of operator-controller.
+	// ServiceAccount is the service account that writes its objects. Empty means that of
+	// operator-controller.
 	ServiceAccount string `json:"serviceAccount,omitempty"`
-	// Bundle and Version are what is installed; empty while nothing is.
+	// Bundle and Version are the installed ones. They are empty while nothing is installed.
 	Bundle     string             `json:"bundle,omitempty"`
 	Version    string             `json:"version,omitempty"`
 	Deleting   bool               `json:"deleting,omitempty"`
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// Revisions are the active ones, oldest first.
+	// Revisions are the active revisions, the oldest first.
 	Revisions []RevisionState `json:"revisions,omitempty"`
 }
 
-// RevisionState is one active revision of an extension.
+// RevisionState describes an active revision of an extension.
 type RevisionState struct {
 	Name       string             `json:"name"`
 	Revision   int64              `json:"revision"`
 	Bundle     string             `json:"bundle,omitempty"`
 	Version    string             `json:"version,omitempty"`
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// Problems say why objects of the revision cannot be shown.
+	// Problems are the reasons why objects of the revision cannot be shown.
 	Problems []string     `json:"problems,omitempty"`
 	Phases   []PhaseState `json:"phases,omitempty"`
 }
 
-// PhaseState is one phase of a revision. A phase that is current or failed holds up the ones
-// after it, which are waiting, unless all that it lacks may come of these.
+// PhaseState describes a phase of a revision. A current or failed phase blocks the
+// following phases, which are then waiting. The exception is a phase that only lacks what a
+// later phase may provide.
 type PhaseState struct {
 	Name  string       `json:"name"`
 	State report.State `json:"state"`
-	// Message says what failed, as the controller reports it. Empty when nothing did.
+	// Message is the failure that the controller reports. It is empty if there is none.
 	Message string        `json:"message,omitempty"`
 	Objects []ObjectState `json:"objects,omitempty"`
 }
 
-// ObjectState is one object of a phase, as it stands in the cluster.
+// ObjectState describes an object of a phase on the cluster.
 type ObjectState struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Namespace  string `json:"namespace,omitempty"`
 	Name       string `json:"name"`
 	Ready      bool   `json:"ready"`
-	// Message says what the object lacks. Empty when it is ready.
+	// Message says why the object is not ready. It is empty if the object is ready.
 	Message string `json:"message,omitempty"`
 
-	// failed: it cannot be the extension's, as it belongs to something else.
-	failed bool
-	// later: what it lacks may come of a later phase, which does not wait for it.
-	later bool
+	// foreign means that another owner controls the object.
+	foreign bool
+	// mayComeLater means that a later phase may provide what the object lacks. The later
+	// phase does not wait for it.
+	mayComeLater bool
 }
 
-// ExtensionStatus looks at an extension and at everything it manages.
+// ExtensionStatus reads the state of an extension and of all objects that it manages.
 type ExtensionStatus struct {
 	Client client.Client
 	Name   string
@@ -83,19 +86,19 @@ type ExtensionStatus struct {
 func (a *ExtensionStatus) Run(ctx context.Context) (*ExtensionState, error) {
 	extension := &olmv1.ClusterExtension{}
 	if err := a.Client.Get(ctx, client.ObjectKey{Name: a.Name}, extension); err != nil {
-		return nil, missing(extensionName(a.Name), "mainstay extension list", err)
+		return nil, newNotFoundError(describeExtension(a.Name), "mainstay extension list", err)
 	}
-	state, err := extensionState(ctx, a.Client, extension)
-	return state, serverError(extensionName(a.Name), err)
+	state, err := readExtensionState(ctx, a.Client, extension)
+	return state, newServerError(describeExtension(a.Name), err)
 }
 
-// subject is the extension as advice is given about it.
-func (s *ExtensionState) subject() diagnosis.Subject {
+// diagnosisSubject returns the extension as the subject of advice.
+func (s *ExtensionState) diagnosisSubject() diagnosis.Subject {
 	return diagnosis.Subject{Name: s.Name, Package: s.Package, Namespace: s.Namespace, ServiceAccount: s.ServiceAccount}
 }
 
-// extensionState reads what belongs to an extension.
-func extensionState(ctx context.Context, c client.Client, extension *olmv1.ClusterExtension) (*ExtensionState, error) {
+// readExtensionState reads the revisions and objects of an extension.
+func readExtensionState(ctx context.Context, c client.Client, extension *olmv1.ClusterExtension) (*ExtensionState, error) {
 	state := &ExtensionState{
 		Name:       extension.Name,
 		Namespace:  extension.Spec.Namespace,
@@ -109,7 +112,7 @@ func extensionState(ctx context.Context, c client.Client, extension *olmv1.Clust
 		state.Bundle, state.Version = installed.Bundle.Name, installed.Bundle.Version
 	}
 
-	sets, err := revisionsOf(ctx, c, extension.Name)
+	sets, err := listRevisions(ctx, c, extension.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +123,7 @@ func extensionState(ctx context.Context, c client.Client, extension *olmv1.Clust
 			continue
 		}
 
-		revision, err := revisionState(ctx, c, set, sets)
+		revision, err := readRevisionState(ctx, c, set, sets)
 		if err != nil {
 			return nil, fmt.Errorf("revision %s: %w", set.Name, err)
 		}
@@ -131,8 +134,9 @@ func extensionState(ctx context.Context, c client.Client, extension *olmv1.Clust
 	return state, nil
 }
 
-// revisionState reads the objects of a revision. The siblings are all revisions of the extension.
-func revisionState(ctx context.Context, c client.Client, set *olmv1.ClusterObjectSet, siblings []olmv1.ClusterObjectSet) (*RevisionState, error) {
+// readRevisionState reads the objects of a revision. The siblings are all revisions of the
+// extension.
+func readRevisionState(ctx context.Context, c client.Client, set *olmv1.ClusterObjectSet, siblings []olmv1.ClusterObjectSet) (*RevisionState, error) {
 	state := &RevisionState{
 		Name:       set.Name,
 		Revision:   set.Spec.Revision,
@@ -141,10 +145,11 @@ func revisionState(ctx context.Context, c client.Client, set *olmv1.ClusterObjec
 		Conditions: set.Status.Conditions,
 	}
 
-	// A reference without a namespace means that of the controller, which nobody tells.
+	// A reference without a namespace means the namespace of the controller, which is not
+	// known here. The default is used.
 	content, err := apply.Load(ctx, c, set, DefaultSystemNamespace)
 	if apierrors.IsForbidden(err) {
-		state.Problems = []string{"its objects stand in Secrets that you may not read"}
+		state.Problems = []string{"its objects are in Secrets that you are not allowed to read"}
 		return state, nil
 	}
 	if err != nil {
@@ -152,7 +157,7 @@ func revisionState(ctx context.Context, c client.Client, set *olmv1.ClusterObjec
 	}
 
 	for _, missing := range content.Missing {
-		state.Problems = append(state.Problems, "Secret "+missing+", which holds objects of it, is missing")
+		state.Problems = append(state.Problems, "Secret "+missing+", which contains objects of it, is missing")
 	}
 
 	for _, malformed := range content.Malformed {
@@ -164,11 +169,11 @@ func revisionState(ctx context.Context, c client.Client, set *olmv1.ClusterObjec
 		state.Problems = append(state.Problems, "spec."+err.Error())
 	}
 
-	owner := owner{set: set, siblings: siblings}
+	owner := revisionOwner{set: set, siblings: siblings}
 	for _, phase := range content.Phases {
-		p := PhaseState{Name: phase.Name, Message: failureOf(set, phase.Name)}
+		p := PhaseState{Name: phase.Name, Message: findPhaseFailure(set, phase.Name)}
 		for _, object := range phase.Objects {
-			o, err := objectState(ctx, c, probes, object.Manifest, owner)
+			o, err := readObjectState(ctx, c, probes, object.Manifest, owner)
 			if err != nil {
 				return nil, fmt.Errorf("phase %s: %w", phase.Name, err)
 			}
@@ -177,21 +182,21 @@ func revisionState(ctx context.Context, c client.Client, set *olmv1.ClusterObjec
 		state.Phases = append(state.Phases, p)
 	}
 
-	markPhases(state.Phases, meta.IsStatusConditionTrue(set.Status.Conditions, olmv1.TypeSucceeded))
+	setPhaseStates(state.Phases, meta.IsStatusConditionTrue(set.Status.Conditions, olmv1.TypeSucceeded))
 	return state, nil
 }
 
-// markPhases sets the state of each phase: failed when the controller says so or an object
-// belongs to something else, done when all its objects are ready, and else current. While the
-// revision is still being rolled out, everything after the first phase that lacks what no later
-// phase brings is waiting, whatever state its objects have from before.
-func markPhases(phases []PhaseState, rolledOut bool) {
+// setPhaseStates sets the state of each phase. A phase is failed if the controller reports
+// it or another owner controls one of its objects. It is done if all its objects are ready,
+// and current otherwise. During the rollout of the revision, all phases after a blocking
+// one are waiting, regardless of their objects.
+func setPhaseStates(phases []PhaseState, rolledOut bool) {
 	held := false
 	for i := range phases {
 		phase := &phases[i]
-		failed := phase.Message != "" || slices.ContainsFunc(phase.Objects, func(o ObjectState) bool { return o.failed })
+		failed := phase.Message != "" || slices.ContainsFunc(phase.Objects, func(o ObjectState) bool { return o.foreign })
 		lacking := slices.ContainsFunc(phase.Objects, func(o ObjectState) bool { return !o.Ready })
-		holding := slices.ContainsFunc(phase.Objects, func(o ObjectState) bool { return !o.Ready && !o.later })
+		holding := slices.ContainsFunc(phase.Objects, func(o ObjectState) bool { return !o.Ready && !o.mayComeLater })
 		switch {
 		case held:
 			phase.State = report.StateWaiting
@@ -207,7 +212,8 @@ func markPhases(phases []PhaseState, rolledOut bool) {
 	}
 }
 
-func objectState(ctx context.Context, c client.Client, probes *apply.Probes, wanted *unstructured.Unstructured, owner owner) (ObjectState, error) {
+// readObjectState reads an object from the cluster and probes it.
+func readObjectState(ctx context.Context, c client.Client, probes *apply.Probes, wanted *unstructured.Unstructured, owner revisionOwner) (ObjectState, error) {
 	state := ObjectState{
 		APIVersion: wanted.GetAPIVersion(), Kind: wanted.GetKind(),
 		Namespace: wanted.GetNamespace(), Name: wanted.GetName(),
@@ -216,87 +222,86 @@ func objectState(ctx context.Context, c client.Client, probes *apply.Probes, wan
 	live.SetGroupVersionKind(wanted.GroupVersionKind())
 	err := c.Get(ctx, client.ObjectKeyFromObject(wanted), live)
 	switch {
-	case unknownKind(err):
+	case isUnknownKindError(err):
 		state.Message = "the cluster does not know the kind yet"
 	case apierrors.IsNotFound(err):
 		state.Message = "not created yet"
 	case apierrors.IsForbidden(err):
-		state.Message = "you may not read it"
+		state.Message = "you are not allowed to read it"
 	case err != nil:
-		return ObjectState{}, fmt.Errorf("reading %s: %w", describe(state), err)
-	case owner.describeForeign(live) != "":
-		state.Message, state.failed = owner.describeForeign(live), owner.isRefused(live)
+		return ObjectState{}, fmt.Errorf("reading %s: %w", describeObject(state), err)
+	case owner.describeForeignOwner(live) != "":
+		state.Message, state.foreign = owner.describeForeignOwner(live), owner.isOwnedByOthers(live)
 	default:
 		probe := probes.Probe(live)
-		state.Ready, state.Message, state.later = probe.Ready, probe.Message, probe.Later
+		state.Ready, state.Message, state.mayComeLater = probe.Ready, probe.Message, probe.Later
 	}
 
 	return state, nil
 }
 
-// describe names an object as a person would: its kind, namespace and name.
-func describe(o ObjectState) string {
+// describeObject returns the kind, namespace and name of an object.
+func describeObject(o ObjectState) string {
 	if o.Namespace == "" {
 		return o.Kind + " " + o.Name
 	}
 	return o.Kind + " " + o.Namespace + "/" + o.Name
 }
 
-// waitForExtension waits until an extension is as its spec asks. It keeps the
-// extension up to date with what it sees.
+// waitForExtension waits until an extension has reached the state of its spec. It updates
+// the extension while it waits.
 func waitForExtension(ctx context.Context, c client.Client, wait *Wait, progress report.Progress, extension *olmv1.ClusterExtension) error {
 	key := client.ObjectKeyFromObject(extension)
-	return wait.until(ctx, extensionName(extension.Name), progress, func(ctx context.Context) (outlook, error) {
+	return wait.pollUntilDone(ctx, describeExtension(extension.Name), progress, func(ctx context.Context) (waitOutcome, error) {
 		if err := c.Get(ctx, key, extension); err != nil {
-			return outlook{}, err
+			return waitOutcome{}, err
 		}
 
-		state, err := extensionState(ctx, c, extension)
+		state, err := readExtensionState(ctx, c, extension)
 		if err != nil {
-			return outlook{}, err
+			return waitOutcome{}, err
 		}
 
-		o := extensionOutlook(state, extension.Generation)
+		o := extensionWaitOutcome(state, extension.Generation)
 		if extension.Annotations[olmv1.AnnotationPlan] == olmv1.PlanOnly {
-			o.done, o.failed = false, fmt.Errorf("nothing is done about it, as its annotation %s asks for a plan only", olmv1.AnnotationPlan)
-			o.advice = fmt.Sprintf("see the plan with 'mainstay extension plan %s'; to have it done, remove the annotation", extension.Name)
+			o.done, o.failed = false, fmt.Errorf("it is not reconciled, because its annotation %s requests only a plan", olmv1.AnnotationPlan)
+			o.advice = fmt.Sprintf("see the plan with 'mainstay extension plan %s'; remove the annotation to carry it out", extension.Name)
 		}
 
 		return o, nil
 	})
 }
 
-// extensionOutlook decides how far an extension is from what its spec of a generation
-// asks for.
-func extensionOutlook(state *ExtensionState, generation int64) outlook {
-	progressing := current(state.Conditions, olmv1.TypeProgressing, generation)
-	installed := current(state.Conditions, olmv1.TypeInstalled, generation)
+// extensionWaitOutcome compares an extension with its spec of a generation.
+func extensionWaitOutcome(state *ExtensionState, generation int64) waitOutcome {
+	progressing := findCurrentCondition(state.Conditions, olmv1.TypeProgressing, generation)
+	installed := findCurrentCondition(state.Conditions, olmv1.TypeInstalled, generation)
 	if progressing == nil {
-		pending := "the operator-controller has not looked at it yet"
-		return outlook{
+		pending := "operator-controller has not reconciled it yet"
+		return waitOutcome{
 			parts:   []report.Part{{Name: "resolve", State: report.StateCurrent, Detail: pending}},
 			pending: pending,
 			advice:  "check that it runs: 'kubectl get deployments -A -l app.kubernetes.io/name=operator-controller'",
 		}
 	}
 
-	o := outlook{
+	o := waitOutcome{
 		done: progressing.Reason == olmv1.ReasonSucceeded && progressing.Status == metav1.ConditionTrue &&
 			installed != nil && installed.Status == metav1.ConditionTrue,
-		pending: reasonAndMessage(progressing),
-		advice:  diagnosis.Advice(state.subject(), progressing.Reason, progressing.Message),
+		pending: formatReasonAndMessage(progressing),
+		advice:  diagnosis.Advice(state.diagnosisSubject(), progressing.Reason, progressing.Message),
 	}
 	if progressing.Status == metav1.ConditionFalse || diagnosis.IsRefused(progressing.Message) {
-		o.failed = fmt.Errorf("%s", reasonAndMessage(progressing))
+		o.failed = fmt.Errorf("%s", formatReasonAndMessage(progressing))
 	}
 
-	o.parts = extensionParts(state, progressing, o.done)
+	o.parts = newExtensionParts(state, progressing, o.done)
 	return o
 }
 
-// extensionParts shows an extension as parts: choosing the bundle, then the phases of
-// the newest revision.
-func extensionParts(state *ExtensionState, progressing *metav1.Condition, done bool) []report.Part {
+// newExtensionParts returns the progress of an extension: the resolution of the bundle,
+// then the phases of the newest revision.
+func newExtensionParts(state *ExtensionState, progressing *metav1.Condition, done bool) []report.Part {
 	var newest RevisionState
 	if n := len(state.Revisions); n > 0 {
 		newest = state.Revisions[n-1]
@@ -305,23 +310,25 @@ func extensionParts(state *ExtensionState, progressing *metav1.Condition, done b
 	rollingOut := progressing.Reason == olmv1.ReasonRollingOut
 	awaited := newest.Name != "" && !meta.IsStatusConditionTrue(newest.Conditions, olmv1.TypeSucceeded)
 	if !done && !rollingOut && !awaited {
-		// The revision that there is, if any, is in place: the next one has not come about.
-		return []report.Part{{Name: "resolve", State: report.StateCurrent, Detail: reasonAndMessage(progressing)}}
+		// The existing revision, if any, is rolled out. The next one does not exist yet.
+		return []report.Part{{Name: "resolve", State: report.StateCurrent, Detail: formatReasonAndMessage(progressing)}}
 	}
 
 	parts := []report.Part{{Name: "resolve", State: report.StateDone, Detail: newest.Bundle}}
 	for _, phase := range newest.Phases {
-		parts = append(parts, phasePart(phase))
+		parts = append(parts, newPhasePart(phase))
 	}
 
 	if !done && !rollingOut {
-		parts = append(parts, report.Part{Name: "roll-out", State: report.StateCurrent, Detail: reasonAndMessage(progressing)})
+		parts = append(parts, report.Part{Name: "roll-out", State: report.StateCurrent, Detail: formatReasonAndMessage(progressing)})
 	}
 
 	return parts
 }
 
-func phasePart(phase PhaseState) report.Part {
+// newPhasePart returns the progress of a phase: how many objects are ready, and what the
+// first other one lacks.
+func newPhasePart(phase PhaseState) report.Part {
 	part := report.Part{Name: phase.Name, State: phase.State}
 	ready := 0
 	var lacking []string
@@ -330,7 +337,7 @@ func phasePart(phase PhaseState) report.Part {
 			ready++
 			continue
 		}
-		lacking = append(lacking, describe(object)+": "+object.Message)
+		lacking = append(lacking, describeObject(object)+": "+object.Message)
 	}
 
 	part.Detail = fmt.Sprintf("%d/%d", ready, len(phase.Objects))

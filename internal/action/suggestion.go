@@ -9,14 +9,14 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/resolve"
 )
 
-// maxSuggestions is how many names are suggested, and maxMistakes how many letters of a name may
-// be wrong for that.
-const maxSuggestions, maxMistakes = 3, 3
+// maxSuggestions limits the number of suggested names. maxEditDistance limits their edit
+// distance from the given name.
+const maxSuggestions, maxEditDistance = 3, 3
 
-// suggest returns what may have been meant by a filter for which no catalog offers a bundle: a
-// package, channel or version of nearly that name. It returns "" when it knows no better than
-// the resolution.
-func suggest(filter *olmv1.CatalogFilter, found *offers) string {
+// suggestCorrection returns advice for a filter that no catalog has a bundle for: a
+// package, channel or version with a similar name. It returns an empty string if it has
+// none.
+func suggestCorrection(filter *olmv1.CatalogFilter, found *catalogContents) string {
 	if len(found.catalogs) == 0 {
 		if len(found.unserved) > 0 {
 			return fmt.Sprintf("wait until catalog %s is served: 'mainstay catalog list' shows it", strings.Join(found.unserved, ", "))
@@ -26,18 +26,18 @@ func suggest(filter *olmv1.CatalogFilter, found *offers) string {
 
 	if !slices.Contains(found.packages, filter.PackageName) {
 		const search = "'mainstay catalog search' finds packages"
-		if similar := nearest(filter.PackageName, found.packages); len(similar) > 0 {
+		if similar := findSimilarNames(filter.PackageName, found.packages); len(similar) > 0 {
 			return fmt.Sprintf("no catalog has package %q: did you mean %s? %s", filter.PackageName, strings.Join(similar, " or "), search)
 		}
 		return fmt.Sprintf("no catalog has package %q: %s", filter.PackageName, search)
 	}
 
-	channels, versions := found.channelsAndVersions()
+	channels, versions := found.listChannelsAndVersions()
 	for _, wanted := range filter.Channels {
 		if slices.Contains(channels, wanted) {
 			continue
 		}
-		if similar := nearest(wanted, channels); len(similar) > 0 {
+		if similar := findSimilarNames(wanted, channels); len(similar) > 0 {
 			return fmt.Sprintf("package %s has no channel %q: did you mean %s? 'mainstay catalog show' lists its channels", filter.PackageName, wanted, strings.Join(similar, " or "))
 		}
 		return fmt.Sprintf("package %s has no channel %q: it has %s", filter.PackageName, wanted, strings.Join(channels, ", "))
@@ -47,15 +47,16 @@ func suggest(filter *olmv1.CatalogFilter, found *offers) string {
 		Package: filter.PackageName, Version: filter.Version, Channels: filter.Channels, Policy: olmv1.UpgradeConstraintPolicySelfCertified,
 	}, found.catalogs)
 	hints := resolve.Hints(err)
-	if similar := nearest(filter.Version, versions); len(similar) > 0 && len(hints) > 0 && !slices.Contains(versions, filter.Version) {
+	if similar := findSimilarNames(filter.Version, versions); len(similar) > 0 && len(hints) > 0 && !slices.Contains(versions, filter.Version) {
 		return fmt.Sprintf("did you mean version %s? %s", strings.Join(similar, " or "), strings.Join(hints, "; "))
 	}
 
 	return strings.Join(hints, "; ")
 }
 
-// channelsAndVersions returns those of the package, in all catalogs, each once.
-func (o *offers) channelsAndVersions() (channels, versions []string) {
+// listChannelsAndVersions returns the sorted channels and versions of the package in all
+// catalogs, without duplicates.
+func (o *catalogContents) listChannelsAndVersions() (channels, versions []string) {
 	for _, catalog := range o.catalogs {
 		for i := range catalog.Content.Channels {
 			channels = append(channels, catalog.Content.Channels[i].Name)
@@ -72,9 +73,9 @@ func (o *offers) channelsAndVersions() (channels, versions []string) {
 	return slices.Compact(channels), slices.Compact(versions)
 }
 
-// nearest returns the known names that differ least from a name, or that begin or end with it,
-// at most maxSuggestions.
-func nearest(name string, known []string) []string {
+// findSimilarNames returns the known names with the lowest edit distance to a name, or that
+// contain it. It returns at most maxSuggestions names.
+func findSimilarNames(name string, known []string) []string {
 	if name == "" {
 		return nil
 	}
@@ -86,8 +87,8 @@ func nearest(name string, known []string) []string {
 	var candidates []candidate
 	for _, other := range known {
 		distance := editDistance(name, other)
-		isPart := len(name) >= maxMistakes && strings.Contains(other, name)
-		if isPart || distance <= min(maxMistakes, len(name)/2) {
+		isPart := len(name) >= maxEditDistance && strings.Contains(other, name)
+		if isPart || distance <= min(maxEditDistance, len(name)/2) {
 			candidates = append(candidates, candidate{other, distance})
 		}
 	}
@@ -101,8 +102,8 @@ func nearest(name string, known []string) []string {
 	return names
 }
 
-// editDistance returns how many mistakes lead from one name to the other: bytes that are added,
-// removed or replaced, or two that have changed places.
+// editDistance returns the number of bytes that must be inserted, removed or replaced, or
+// of adjacent bytes that must be swapped, to turn one name into the other.
 func editDistance(a, b string) int {
 	var beforeLast, last []int
 	row := make([]int, len(b)+1)

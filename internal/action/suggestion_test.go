@@ -9,14 +9,14 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/resolve"
 )
 
-// What somebody meant who misspelt a package, channel or version.
+// Suggestions for misspelled packages, channels and versions.
 func TestSuggest(t *testing.T) {
 	bundle := func(version string) fbc.Bundle {
 		return fbc.Bundle{Package: "argocd-operator", Name: "argocd-operator.v" + version, Properties: []fbc.Property{
 			{Type: fbc.PropertyPackage, Value: []byte(`{"packageName":"argocd-operator","version":"` + version + `"}`)},
 		}}
 	}
-	found := &offers{
+	found := &catalogContents{
 		packages: []string{"argocd-operator", "cert-manager", "prometheus"},
 		catalogs: []resolve.Catalog{{Name: "ours", Content: &fbc.Content{
 			Package: &fbc.Package{Name: "argocd-operator", DefaultChannel: "alpha"},
@@ -31,7 +31,7 @@ func TestSuggest(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		filter olmv1.CatalogFilter
-		found  *offers
+		found  *catalogContents
 		want   string
 	}{
 		{"letters that changed places", olmv1.CatalogFilter{PackageName: "agrocd-operator"}, found,
@@ -44,11 +44,11 @@ func TestSuggest(t *testing.T) {
 		{"a version", olmv1.CatalogFilter{PackageName: "argocd-operator", Version: "0.7.1"}, found, "did you mean version 0.7.0"},
 		{"a version of another channel", olmv1.CatalogFilter{PackageName: "argocd-operator", Version: "0.7.0", Channels: []string{"stable"}}, found,
 			`catalog "ours" has 0.7.0 in other channels: alpha`},
-		{"no catalog", olmv1.CatalogFilter{PackageName: "argocd-operator"}, &offers{}, "add a catalog with 'mainstay catalog add'"},
-		{"no catalog yet", olmv1.CatalogFilter{PackageName: "argocd-operator"}, &offers{unserved: []string{"ours"}}, "wait until catalog ours is served"},
+		{"no catalog", olmv1.CatalogFilter{PackageName: "argocd-operator"}, &catalogContents{}, "add a catalog with 'mainstay catalog add'"},
+		{"no catalog yet", olmv1.CatalogFilter{PackageName: "argocd-operator"}, &catalogContents{unserved: []string{"ours"}}, "wait until catalog ours is served"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := suggest(&test.filter, test.found); !strings.Contains(got, test.want) {
+			if got := suggestCorrection(&test.filter, test.found); !strings.Contains(got, test.want) {
 				t.Errorf("got %q, want it to contain %q", got, test.want)
 			}
 		})

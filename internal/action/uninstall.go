@@ -24,40 +24,41 @@ type Uninstall struct {
 	Client   client.Client
 	Progress report.Progress
 
-	// Namespace of the components. Empty means DefaultSystemNamespace.
+	// Namespace is the namespace of the components. Empty means DefaultSystemNamespace.
 	Namespace string
-	// DeleteExtensions uninstalls every extension, with all its objects, and removes
-	// every catalog first. Otherwise Run refuses to begin while there are extensions.
+	// DeleteExtensions first uninstalls all extensions with their objects and deletes all
+	// catalogs. Without it, Run returns an error if there are extensions.
 	DeleteExtensions bool
-	// DeleteCustomResources consents to the deletion of the custom resources of the
+	// DeleteCustomResources is the consent to delete the custom resources of the
 	// extensions' CRDs.
 	DeleteCustomResources bool
-	// KeepCRDs leaves the CRDs, and with them the catalogs and extensions, as they are:
-	// nothing manages them until Mainstay is installed again.
+	// KeepCRDs keeps the CRDs and with them the catalogs and extensions. Nothing reconciles
+	// them until Mainstay is installed again.
 	KeepCRDs bool
-	// Wait says how long is waited: for extensions and catalogs always, as their
-	// controllers must clean up before they go; for the rest only with WaitForAll.
+	// Wait limits the wait. Run always waits for extensions and catalogs, because their
+	// controllers have to clean up. It waits for other objects only if WaitForAll is set.
 	Wait       Wait
 	WaitForAll bool
 }
 
-// Uninstalled is what an uninstallation deleted, and what it left.
+// Uninstalled is the result of an uninstallation.
 type Uninstalled struct {
-	// Deleted are the objects that were there.
+	// Deleted are the deleted objects.
 	Deleted []*unstructured.Unstructured
-	// Left are the objects that stay on the cluster.
+	// Left are the objects that remain on the cluster.
 	Left []Leftover
 }
 
-// Leftover is what stays on the cluster, and why.
+// Leftover describes objects that remain on the cluster.
 type Leftover struct {
-	// Objects names them, as in `customresourcedefinitions a.example.com, b.example.com`.
+	// Objects are the kind and the names, such as `customresourcedefinitions a.example.com,
+	// b.example.com`.
 	Objects string
 	Why     string
 }
 
-// Run removes the installation, in the reverse order of Install. It returns what it did also
-// beside an error.
+// Run removes the objects of the installation in the reverse order of Install. It returns
+// the result also together with an error.
 func (a *Uninstall) Run(ctx context.Context) (*Uninstalled, error) {
 	installation := Installation{Namespace: a.Namespace, ProtectCustomResources: true}
 	objects, err := installation.Manifests()
@@ -65,7 +66,7 @@ func (a *Uninstall) Run(ctx context.Context) (*Uninstalled, error) {
 		return nil, err
 	}
 
-	access, err := a.pullSecretAccess(ctx)
+	access, err := a.listPullSecretAccess(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +76,7 @@ func (a *Uninstall) Run(ctx context.Context) (*Uninstalled, error) {
 	var namespaces []string
 	if a.KeepCRDs {
 		objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "CustomResourceDefinition" })
-	} else if namespaces, err = a.clear(ctx); err != nil {
+	} else if namespaces, err = a.deleteExtensionsAndCatalogs(ctx); err != nil {
 		return nil, err
 	}
 
@@ -83,33 +84,33 @@ func (a *Uninstall) Run(ctx context.Context) (*Uninstalled, error) {
 	for _, object := range objects {
 		err := a.Client.Delete(ctx, object, client.PropagationPolicy("Background"))
 		switch {
-		case apierrors.IsNotFound(err) || unknownKind(err):
+		case apierrors.IsNotFound(err) || isUnknownKindError(err):
 			continue
 		case err != nil:
-			return result, serverError(objectName(object), err)
+			return result, newServerError(describeKindAndName(object), err)
 		}
 		result.Deleted = append(result.Deleted, object)
-		report.OrQuiet(a.Progress).Done(objectName(object) + " deleted")
+		report.OrQuiet(a.Progress).Done(describeKindAndName(object) + " deleted")
 	}
 
-	if result.Left, err = a.leftovers(ctx, namespaces); err != nil || !a.WaitForAll {
+	if result.Left, err = a.listLeftovers(ctx, namespaces); err != nil || !a.WaitForAll {
 		return result, err
 	}
 
-	return result, a.Wait.until(ctx, fmt.Sprintf("installation in namespace %q", installation.namespace()), a.Progress, func(ctx context.Context) (outlook, error) {
-		return allGone(ctx, a.Client, result.Deleted)
+	return result, a.Wait.pollUntilDone(ctx, fmt.Sprintf("installation in namespace %q", installation.systemNamespace()), a.Progress, func(ctx context.Context) (waitOutcome, error) {
+		return allDeletedWaitOutcome(ctx, a.Client, result.Deleted)
 	})
 }
 
-// pullSecretAccess finds what the installation added outside its namespace so that its
-// components can read a pull secret there.
-func (a *Uninstall) pullSecretAccess(ctx context.Context) ([]*unstructured.Unstructured, error) {
+// listPullSecretAccess returns the roles and bindings that the installation added in the
+// namespace of the pull secret.
+func (a *Uninstall) listPullSecretAccess(ctx context.Context) ([]*unstructured.Unstructured, error) {
 	var found []*unstructured.Unstructured
 	for _, kind := range []string{"Role", "RoleBinding"} {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: kind + "List"})
-		if err := a.Client.List(ctx, list, client.MatchingLabels{"app.kubernetes.io/name": accessRole}); err != nil {
-			return nil, serverError(strings.ToLower(kind)+"s", err)
+		if err := a.Client.List(ctx, list, client.MatchingLabels{"app.kubernetes.io/name": pullSecretRole}); err != nil {
+			return nil, newServerError(strings.ToLower(kind)+"s", err)
 		}
 		for i := range list.Items {
 			found = append(found, &list.Items[i])
@@ -119,11 +120,11 @@ func (a *Uninstall) pullSecretAccess(ctx context.Context) ([]*unstructured.Unstr
 	return found, nil
 }
 
-// clear removes extensions and catalogs while their controllers still run. It returns the
-// namespaces that the extensions were installed into.
-func (a *Uninstall) clear(ctx context.Context) (namespaces []string, err error) {
+// deleteExtensionsAndCatalogs deletes extensions and catalogs while their controllers are
+// still running. It returns the namespaces that the extensions were installed into.
+func (a *Uninstall) deleteExtensionsAndCatalogs(ctx context.Context) (namespaces []string, err error) {
 	extensions, err := (&ExtensionList{Client: a.Client}).Run(ctx)
-	if unknownKind(err) {
+	if isUnknownKindError(err) {
 		return nil, nil
 	}
 	if err != nil {
@@ -142,7 +143,7 @@ func (a *Uninstall) clear(ctx context.Context) (namespaces []string, err error) 
 		}
 	}
 
-	if err := a.clearExtensions(ctx, extensions); err != nil {
+	if err := a.uninstallExtensions(ctx, extensions); err != nil {
 		return nil, err
 	}
 
@@ -160,14 +161,14 @@ func (a *Uninstall) clear(ctx context.Context) (namespaces []string, err error) 
 		if err := remove.Run(ctx); err != nil && !apierrors.IsNotFound(err) {
 			return nil, err
 		}
-		report.OrQuiet(a.Progress).Done(catalogName(catalogs[i].Name) + " deleted")
+		report.OrQuiet(a.Progress).Done(describeCatalog(catalogs[i].Name) + " deleted")
 	}
 
 	return namespaces, nil
 }
 
-// clearExtensions uninstalls every extension, and waits until they are gone.
-func (a *Uninstall) clearExtensions(ctx context.Context, extensions []olmv1.ClusterExtension) error {
+// uninstallExtensions uninstalls all extensions and waits until they are gone.
+func (a *Uninstall) uninstallExtensions(ctx context.Context, extensions []olmv1.ClusterExtension) error {
 	if len(extensions) == 0 {
 		return nil
 	}
@@ -194,45 +195,45 @@ func (a *Uninstall) clearExtensions(ctx context.Context, extensions []olmv1.Clus
 	}
 
 	for _, name := range uninstall.Names {
-		report.OrQuiet(a.Progress).Done(extensionName(name) + " deleted")
+		report.OrQuiet(a.Progress).Done(describeExtension(name) + " deleted")
 	}
 
 	return nil
 }
 
-// allGone decides which of the objects are still there.
-func allGone(ctx context.Context, c client.Client, objects []*unstructured.Unstructured) (outlook, error) {
-	o := outlook{done: true, advice: "see what holds it with 'kubectl get -o yaml': its finalizers, or for a namespace its conditions"}
+// allDeletedWaitOutcome reports which of the objects still exist.
+func allDeletedWaitOutcome(ctx context.Context, c client.Client, objects []*unstructured.Unstructured) (waitOutcome, error) {
+	o := waitOutcome{done: true, advice: "see what holds it with 'kubectl get -o yaml': its finalizers, or for a namespace its conditions"}
 	for _, object := range objects {
 		live := &unstructured.Unstructured{}
 		live.SetGroupVersionKind(object.GroupVersionKind())
 		err := c.Get(ctx, client.ObjectKeyFromObject(object), live)
 		switch {
-		case apierrors.IsNotFound(err) || unknownKind(err):
+		case apierrors.IsNotFound(err) || isUnknownKindError(err):
 			continue
 		case err != nil:
-			return outlook{}, err
+			return waitOutcome{}, err
 		}
 
 		detail := describeDeletion(live)
 		o.done = false
-		o.pending = objectName(object) + " " + detail
-		o.parts = append(o.parts, report.Part{Name: objectName(object), State: report.StateCurrent, Detail: detail})
+		o.pending = describeKindAndName(object) + " " + detail
+		o.parts = append(o.parts, report.Part{Name: describeKindAndName(object), State: report.StateCurrent, Detail: detail})
 	}
 
 	return o, nil
 }
 
-// deletionConditions are the conditions of namespaces and CRDs that say what their deletion waits
-// for.
+// deletionConditions are the conditions of namespaces and CRDs that say what their deletion
+// is waiting for.
 var deletionConditions = map[string]bool{
 	string(corev1.NamespaceDeletionDiscoveryFailure): true, string(corev1.NamespaceDeletionContentFailure): true,
 	string(corev1.NamespaceContentRemaining): true, string(corev1.NamespaceFinalizersRemaining): true,
 	string(apiextensionsv1.Terminating): true,
 }
 
-// describeDeletion returns what the deletion of an object waits for, as far as its conditions and
-// finalizers do.
+// describeDeletion returns what the deletion of an object is waiting for according to its
+// conditions and finalizers.
 func describeDeletion(live *unstructured.Unstructured) string {
 	var details []string
 	conditions, _, _ := unstructured.NestedSlice(live.Object, "status", "conditions")
@@ -249,14 +250,15 @@ func describeDeletion(live *unstructured.Unstructured) string {
 	case len(details) > 0:
 		return "is being deleted: " + strings.Join(details, "; ")
 	case len(finalizers) > 0:
-		return fmt.Sprintf("is being deleted: finalizers %v are not done", finalizers)
+		return fmt.Sprintf("is being deleted: waiting for finalizers %v", finalizers)
 	default:
 		return "is being deleted"
 	}
 }
 
-// leftovers returns what stays on the cluster. The namespaces are those of removed extensions.
-func (a *Uninstall) leftovers(ctx context.Context, namespaces []string) ([]Leftover, error) {
+// listLeftovers returns the objects that remain on the cluster. The namespaces are those of
+// removed extensions.
+func (a *Uninstall) listLeftovers(ctx context.Context, namespaces []string) ([]Leftover, error) {
 	var left []Leftover
 	leave := func(kind string, names []string, why string) {
 		slices.Sort(names)
@@ -281,7 +283,7 @@ func (a *Uninstall) leftovers(ctx context.Context, namespaces []string) ([]Lefto
 	var crds metav1.PartialObjectMetadataList
 	crds.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinitionList"))
 	if err := a.Client.List(ctx, &crds); err != nil {
-		return nil, serverError("customresourcedefinitions", err)
+		return nil, newServerError("customresourcedefinitions", err)
 	}
 
 	var kinds, ours, kept []string
@@ -302,7 +304,7 @@ func (a *Uninstall) leftovers(ctx context.Context, namespaces []string) ([]Lefto
 	leave(crdKind, kinds, "other parts of the cluster may use them")
 	leave(crdKind, ours, "--keep-crds keeps them, and with them all catalogs and extensions, which nothing manages until Mainstay is installed again")
 	leave(crdKind, kept, "they came with extensions, and are kept with all custom resources")
-	leave("namespaces", namespaces, "extensions were installed into them, and they may hold what others created")
+	leave("namespaces", namespaces, "extensions were installed into them, and they may contain other objects")
 
 	return left, nil
 }

@@ -12,34 +12,35 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action/report"
 )
 
-// interval is how often a wait looks again. Readiness is read from objects of every
-// kind, so a look is a handful of reads; a person does not notice a quarter of a second.
-const interval = 250 * time.Millisecond
+// pollInterval is how often a wait reads the state. One poll takes only a handful of reads,
+// and users do not notice a quarter of a second.
+const pollInterval = 250 * time.Millisecond
 
-// Wait says how an operation waits for its outcome.
+// Wait configures how an operation waits for its result.
 type Wait struct {
-	// Timeout is how long is waited. Zero means until the context ends.
+	// Timeout limits the wait. Zero means until the context ends.
 	Timeout time.Duration
-	// Clock is the clock that is waited by. Nil is the real one.
+	// Clock is the clock of the wait. Nil means the real clock.
 	Clock clock.WithTicker
 }
 
-// outlook is what a wait sees when it looks.
-type outlook struct {
+// waitOutcome is the result of one poll.
+type waitOutcome struct {
 	parts []report.Part
-	// done: what is awaited has happened.
+	// done means that the awaited state is reached.
 	done bool
-	// failed: it will not happen without a person; nil otherwise.
+	// failed is the reason why the state will not be reached without intervention. It is
+	// nil otherwise.
 	failed error
-	// pending says in a few words what is still awaited.
+	// pending describes what is still missing.
 	pending string
-	// advice is what to do when the time is up.
+	// advice is what to do after a timeout.
 	advice string
 }
 
-// until looks again and again until the outlook is done or failed, the time is up, or
-// the context ends. A look that could not reach the server is repeated.
-func (w *Wait) until(ctx context.Context, object string, progress report.Progress, look func(context.Context) (outlook, error)) error {
+// pollUntilDone polls until the outcome is done or failed, the timeout expires, or the
+// context ends. It retries a poll that could not reach the server.
+func (w *Wait) pollUntilDone(ctx context.Context, object string, progress report.Progress, poll func(context.Context) (waitOutcome, error)) error {
 	c := w.Clock
 	if c == nil {
 		c = clock.RealClock{}
@@ -52,29 +53,29 @@ func (w *Wait) until(ctx context.Context, object string, progress report.Progres
 		deadline = timer.C()
 	}
 
-	ticker := c.NewTicker(interval)
+	ticker := c.NewTicker(pollInterval)
 	defer ticker.Stop()
 
-	var last outlook
+	var last waitOutcome
 	for {
-		seen, err := look(ctx)
+		outcome, err := poll(ctx)
 		switch {
-		case err != nil && !transient(err):
-			return serverError(object, err)
+		case err != nil && !isTransientError(err):
+			return newServerError(object, err)
 		case err != nil:
 			if last.pending != err.Error() {
-				report.OrQuiet(progress).Warn(object + ": looking again: " + err.Error())
+				report.OrQuiet(progress).Warn(object + ": retrying: " + err.Error())
 			}
 			last.pending = err.Error()
 		default:
-			last = seen
-			report.OrQuiet(progress).Parts(seen.parts)
+			last = outcome
+			report.OrQuiet(progress).Parts(outcome.parts)
 		}
 
-		if err == nil && seen.failed != nil {
-			return &report.Error{Object: object, Err: seen.failed, Advice: seen.advice}
+		if err == nil && outcome.failed != nil {
+			return &report.Error{Object: object, Err: outcome.failed, Advice: outcome.advice}
 		}
-		if err == nil && seen.done {
+		if err == nil && outcome.done {
 			return nil
 		}
 
@@ -83,24 +84,25 @@ func (w *Wait) until(ctx context.Context, object string, progress report.Progres
 		case <-deadline:
 			return &report.Error{Object: object, Err: fmt.Errorf("%w after %s: %s", ErrTimeout, w.Timeout, last.pending), Advice: last.advice}
 		case <-ctx.Done():
-			return &report.Error{Object: object, Err: fmt.Errorf("no longer waiting: %w", ctx.Err()), Advice: "the cluster goes on with it"}
+			return &report.Error{Object: object, Err: fmt.Errorf("no longer waiting: %w", ctx.Err()), Advice: "the cluster continues with it"}
 		}
 	}
 }
 
-// ErrTimeout says that the time to wait was up before what was awaited happened.
+// ErrTimeout reports that the timeout expired before the awaited state was reached.
 var ErrTimeout = errors.New("timed out")
 
-// transient reports whether a look is worth repeating: the server is busy or not there.
-func transient(err error) bool {
-	if unknownKind(err) {
+// isTransientError reports whether a poll is worth retrying: the server is busy or
+// unreachable.
+func isTransientError(err error) bool {
+	if isUnknownKindError(err) {
 		return false
 	}
 
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
-		// Not an answer of the server: the network, or a context that has ended, which
-		// the wait itself notices.
+		// This is no response of the server but a network error, or the end of the context,
+		// which the wait itself notices.
 		return true
 	}
 	return apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsTooManyRequests(err) ||

@@ -17,69 +17,69 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action/report"
 )
 
-// looks returns outlooks one after the other, and moves the clock at each, so that the
-// wait looks again.
-type looks struct {
-	clock *testingclock.FakeClock
-	step  time.Duration
-	all   []any // outlook or error
-	seen  int
+// outcomeSequence returns outcomes one after the other. It advances the clock with each
+// one, so that the wait polls again.
+type outcomeSequence struct {
+	clock    *testingclock.FakeClock
+	step     time.Duration
+	outcomes []any // waitOutcome or error
+	calls    int
 }
 
-func (l *looks) look(context.Context) (outlook, error) {
-	next := l.all[min(l.seen, len(l.all)-1)]
-	l.seen++
+func (l *outcomeSequence) next(context.Context) (waitOutcome, error) {
+	next := l.outcomes[min(l.calls, len(l.outcomes)-1)]
+	l.calls++
 	l.clock.Step(l.step)
 	if err, ok := next.(error); ok {
-		return outlook{}, err
+		return waitOutcome{}, err
 	}
-	return next.(outlook), nil
+	return next.(waitOutcome), nil
 }
 
-// warnings keeps what is warned of.
-type warnings struct {
+// warningRecorder records warnings.
+type warningRecorder struct {
 	report.Quiet
 	got []string
 }
 
-func (w *warnings) Warn(message string) { w.got = append(w.got, message) }
+func (w *warningRecorder) Warn(message string) { w.got = append(w.got, message) }
 
 func TestWait(t *testing.T) {
 	resource := schema.GroupResource{Resource: "things"}
 	cases := map[string]struct {
-		looks    []any
+		outcomes []any
 		step     time.Duration
 		want     string // part of the error; "" for none
 		advice   string
 		seen     int
 		warnings int
 	}{
-		"done at once":  {looks: []any{outlook{done: true}}, step: interval, seen: 1},
-		"done later":    {looks: []any{outlook{pending: "x"}, outlook{pending: "y"}, outlook{done: true}}, step: interval, seen: 3},
-		"failed":        {looks: []any{outlook{}, outlook{failed: errors.New("no"), advice: "do"}}, step: interval, want: `thing "a": no`, advice: "do", seen: 2},
-		"time is up":    {looks: []any{outlook{pending: "the cat", advice: "feed it"}}, step: time.Hour, want: `thing "a": timed out after 1m0s: the cat`, advice: "feed it", seen: 1},
-		"it vanished":   {looks: []any{outlook{}, apierrors.NewNotFound(resource, "a")}, step: interval, want: "not found", advice: "create what is not found first", seen: 2},
-		"server errors": {looks: []any{errors.New("connection refused"), errors.New("connection refused"), apierrors.NewTooManyRequests("busy", 1), outlook{done: true}}, step: interval, seen: 4, warnings: 2},
+		"done at once":  {outcomes: []any{waitOutcome{done: true}}, step: pollInterval, seen: 1},
+		"done later":    {outcomes: []any{waitOutcome{pending: "x"}, waitOutcome{pending: "y"}, waitOutcome{done: true}}, step: pollInterval, seen: 3},
+		"failed":        {outcomes: []any{waitOutcome{}, waitOutcome{failed: errors.New("no"), advice: "do"}}, step: pollInterval, want: `thing "a": no`, advice: "do", seen: 2},
+		"time is up":    {outcomes: []any{waitOutcome{pending: "the cat", advice: "feed it"}}, step: time.Hour, want: `thing "a": timed out after 1m0s: the cat`, advice: "feed it", seen: 1},
+		"it vanished":   {outcomes: []any{waitOutcome{}, apierrors.NewNotFound(resource, "a")}, step: pollInterval, want: "not found", advice: "create the missing object first", seen: 2},
+		"server errors": {outcomes: []any{errors.New("connection refused"), errors.New("connection refused"), apierrors.NewTooManyRequests("busy", 1), waitOutcome{done: true}}, step: pollInterval, seen: 4, warnings: 2},
 	}
 
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			clock := testingclock.NewFakeClock(time.Time{})
-			l := &looks{clock: clock, step: c.step, all: c.looks}
-			told := &warnings{}
+			l := &outcomeSequence{clock: clock, step: c.step, outcomes: c.outcomes}
+			recorder := &warningRecorder{}
 			wait := &Wait{Timeout: time.Minute, Clock: clock}
-			err := wait.until(t.Context(), `thing "a"`, told, l.look)
+			err := wait.pollUntilDone(t.Context(), `thing "a"`, recorder, l.next)
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("error %v, want %q", err, c.want)
 			}
 			if got := report.AdviceOf(err); got != c.advice {
 				t.Errorf("advice %q, want %q", got, c.advice)
 			}
-			if l.seen < c.seen {
-				t.Errorf("looked %d times, want %d", l.seen, c.seen)
+			if l.calls < c.seen {
+				t.Errorf("got %d polls, want %d", l.calls, c.seen)
 			}
-			if len(told.got) != c.warnings {
-				t.Errorf("warnings %q, want %d", told.got, c.warnings)
+			if len(recorder.got) != c.warnings {
+				t.Errorf("warnings %q, want %d", recorder.got, c.warnings)
 			}
 		})
 	}
@@ -87,23 +87,23 @@ func TestWait(t *testing.T) {
 
 func TestWaitEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	err := (&Wait{}).until(ctx, "thing", nil, func(context.Context) (outlook, error) {
+	err := (&Wait{}).pollUntilDone(ctx, "thing", nil, func(context.Context) (waitOutcome, error) {
 		cancel()
-		return outlook{}, nil
+		return waitOutcome{}, nil
 	})
-	if !errors.Is(err, context.Canceled) || report.AdviceOf(err) != "the cluster goes on with it" {
+	if !errors.Is(err, context.Canceled) || report.AdviceOf(err) != "the cluster continues with it" {
 		t.Errorf("error %v, advice %q", err, report.AdviceOf(err))
 	}
 }
 
-func condition(conditionType string, status metav1.ConditionStatus, reason, message string, generation int64) metav1.Condition {
+func newCondition(conditionType string, status metav1.ConditionStatus, reason, message string, generation int64) metav1.Condition {
 	return metav1.Condition{Type: conditionType, Status: status, Reason: reason, Message: message, ObservedGeneration: generation}
 }
 
-func TestExtensionOutlook(t *testing.T) {
-	installed := condition(olmv1.TypeInstalled, metav1.ConditionTrue, olmv1.ReasonSucceeded, "", 2)
-	rolledOut := condition(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonSucceeded, "", 2)
-	inPlace := RevisionState{Name: "k-1", Conditions: []metav1.Condition{condition(olmv1.TypeSucceeded, metav1.ConditionTrue, olmv1.ReasonSucceeded, "", 1)}}
+func TestExtensionWaitOutcome(t *testing.T) {
+	installed := newCondition(olmv1.TypeInstalled, metav1.ConditionTrue, olmv1.ReasonSucceeded, "", 2)
+	rolledOut := newCondition(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonSucceeded, "", 2)
+	inPlace := RevisionState{Name: "k-1", Conditions: []metav1.Condition{newCondition(olmv1.TypeSucceeded, metav1.ConditionTrue, olmv1.ReasonSucceeded, "", 1)}}
 	revision := RevisionState{Name: "k-2", Bundle: "k.v2", Phases: []PhaseState{
 		{Name: "crds", State: report.StateDone, Objects: []ObjectState{{Ready: true}}},
 		{Name: "deploy", State: report.StateCurrent, Objects: []ObjectState{{Kind: "Deployment", Name: "a", Message: "not there"}, {Kind: "Deployment", Name: "b"}, {Ready: true}}},
@@ -117,24 +117,24 @@ func TestExtensionOutlook(t *testing.T) {
 		parts   []report.Part
 		pending string
 	}{
-		"not looked at": {
-			parts:   []report.Part{{Name: "resolve", State: report.StateCurrent, Detail: "the operator-controller has not looked at it yet"}},
-			pending: "the operator-controller has not looked at it yet", advice: "check that it runs",
+		"not reconciled": {
+			parts:   []report.Part{{Name: "resolve", State: report.StateCurrent, Detail: "operator-controller has not reconciled it yet"}},
+			pending: "operator-controller has not reconciled it yet", advice: "check that it runs",
 		},
-		"looked at before the change": {
+		"reconciled before the change": {
 			state: ExtensionState{Conditions: []metav1.Condition{
-				condition(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonSucceeded, "", 1), condition(olmv1.TypeInstalled, metav1.ConditionTrue, olmv1.ReasonSucceeded, "", 1),
+				newCondition(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonSucceeded, "", 1), newCondition(olmv1.TypeInstalled, metav1.ConditionTrue, olmv1.ReasonSucceeded, "", 1),
 			}},
-			parts:   []report.Part{{Name: "resolve", State: report.StateCurrent, Detail: "the operator-controller has not looked at it yet"}},
-			pending: "the operator-controller has not looked at it yet", advice: "check that it runs",
+			parts:   []report.Part{{Name: "resolve", State: report.StateCurrent, Detail: "operator-controller has not reconciled it yet"}},
+			pending: "operator-controller has not reconciled it yet", advice: "check that it runs",
 		},
 		"retrying beside an old revision": {
-			state:   ExtensionState{Conditions: []metav1.Condition{condition(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying, "no bundles found for package", 2), installed}, Revisions: []RevisionState{inPlace}},
+			state:   ExtensionState{Conditions: []metav1.Condition{newCondition(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying, "no bundles found for package", 2), installed}, Revisions: []RevisionState{inPlace}},
 			parts:   []report.Part{{Name: "resolve", State: report.StateCurrent, Detail: "Retrying: no bundles found for package"}},
 			pending: "Retrying: no bundles found for package", advice: "--self-certified",
 		},
 		"rolling out": {
-			state: ExtensionState{Name: "k", Conditions: []metav1.Condition{condition(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut, "applying", 2), installed}, Revisions: []RevisionState{inPlace, revision}},
+			state: ExtensionState{Name: "k", Conditions: []metav1.Condition{newCondition(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut, "applying", 2), installed}, Revisions: []RevisionState{inPlace, revision}},
 			parts: []report.Part{
 				{Name: "resolve", State: report.StateDone, Detail: "k.v2"}, {Name: "crds", State: report.StateDone, Detail: "1/1"},
 				{Name: "deploy", State: report.StateCurrent, Detail: "1/3 Deployment a: not there (and 1 more)"}, {Name: "publish", State: report.StateWaiting},
@@ -142,22 +142,22 @@ func TestExtensionOutlook(t *testing.T) {
 			pending: "RollingOut: applying", advice: "mainstay extension status k",
 		},
 		"retrying within a roll-out": {
-			state: ExtensionState{Name: "k", Conditions: []metav1.Condition{condition(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying, "a field is immutable", 2), installed}, Revisions: []RevisionState{inPlace, {Name: "k-2", Bundle: "k.v2"}}},
+			state: ExtensionState{Name: "k", Conditions: []metav1.Condition{newCondition(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying, "a field is immutable", 2), installed}, Revisions: []RevisionState{inPlace, {Name: "k-2", Bundle: "k.v2"}}},
 			parts: []report.Part{{Name: "resolve", State: report.StateDone, Detail: "k.v2"}, {Name: "roll-out", State: report.StateCurrent, Detail: "Retrying: a field is immutable"}}, pending: "Retrying: a field is immutable", advice: "mainstay extension status k",
 		},
 		"blocked": {
-			state:  ExtensionState{Conditions: []metav1.Condition{condition(olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonBlocked, "pre-authorization failed: x", 2)}},
+			state:  ExtensionState{Conditions: []metav1.Condition{newCondition(olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonBlocked, "pre-authorization failed: x", 2)}},
 			failed: "Blocked: pre-authorization failed: x", pending: "Blocked: pre-authorization failed: x", advice: "give the account of operator-controller the listed permissions",
 			parts: []report.Part{{Name: "resolve", State: report.StateCurrent, Detail: "Blocked: pre-authorization failed: x"}},
 		},
 		"refused as unsafe": {
 			state: ExtensionState{Conditions: []metav1.Condition{
-				condition(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying, `validating upgrade for CRD "a.b.c" failed: x`, 2), installed,
+				newCondition(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying, `validating upgrade for CRD "a.b.c" failed: x`, 2), installed,
 			}, Revisions: []RevisionState{inPlace}},
 			failed: `Retrying: validating upgrade for CRD "a.b.c" failed: x`, pending: `Retrying: validating upgrade for CRD "a.b.c" failed: x`, advice: "--crd-upgrade-safety None",
 			parts: []report.Part{{Name: "resolve", State: report.StateCurrent, Detail: `Retrying: validating upgrade for CRD "a.b.c" failed: x`}},
 		},
-		"rolled out, but not told to be installed": {
+		"rolled out, but not installed": {
 			state: ExtensionState{Conditions: []metav1.Condition{rolledOut}}, pending: "Succeeded", advice: "status",
 			parts: []report.Part{{Name: "resolve", State: report.StateCurrent, Detail: "Succeeded"}},
 		},
@@ -168,7 +168,7 @@ func TestExtensionOutlook(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := extensionOutlook(&c.state, 2)
+			got := extensionWaitOutcome(&c.state, 2)
 			failed := ""
 			if got.failed != nil {
 				failed = got.failed.Error()
@@ -184,7 +184,7 @@ func TestExtensionOutlook(t *testing.T) {
 }
 
 func TestMarkPhases(t *testing.T) {
-	ready, lacking, untrusted := ObjectState{Ready: true}, ObjectState{}, ObjectState{later: true}
+	ready, lacking, untrusted := ObjectState{Ready: true}, ObjectState{}, ObjectState{mayComeLater: true}
 	cases := map[string]struct {
 		objects   [][]ObjectState
 		rolledOut bool
@@ -204,7 +204,7 @@ func TestMarkPhases(t *testing.T) {
 				phases = append(phases, PhaseState{Objects: objects})
 			}
 
-			markPhases(phases, c.rolledOut)
+			setPhaseStates(phases, c.rolledOut)
 			var got []report.State
 			for _, phase := range phases {
 				got = append(got, phase.State)
@@ -219,7 +219,7 @@ func TestMarkPhases(t *testing.T) {
 
 func TestServerError(t *testing.T) {
 	resource := schema.GroupResource{Group: "olm.operatorframework.io", Resource: "clustercatalogs"}
-	if serverError("x", nil) != nil {
+	if newServerError("x", nil) != nil {
 		t.Error("nil is an error")
 	}
 
@@ -238,7 +238,7 @@ func TestServerError(t *testing.T) {
 
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			err := serverError("thing", c.err)
+			err := newServerError("thing", c.err)
 			if !errors.Is(err, c.err) || !strings.HasPrefix(err.Error(), "thing: ") || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v", err)
 			}

@@ -195,7 +195,7 @@ func TestExplain(t *testing.T) {
 			}
 		}),
 		"unread": facts(updating, func(f *Facts) {
-			f.Unread = []string{"You may not read the pods and events below Deployment kitchen/kettle."}
+			f.Unread = []string{"You are not allowed to read the pods and events below Deployment kitchen/kettle."}
 		}),
 		"removal": facts(progressing("True", "RollingOut", `removing revision kettle-1: removing phase "crds" (1 of 2) waits for CustomResourceDefinition "mugs.example.com": it is waiting for 1 instance of its kind to be deleted: Mug "kitchen/blue" (held by finalizer example.com/mug)`), func(f *Facts) {
 			now := metav1.Now()

@@ -16,27 +16,27 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/resolve"
 )
 
-// catalogOffers reads what the catalogs of a cluster offer to an extension.
-type catalogOffers struct {
+// catalogContentReader reads the content of catalogs for an extension.
+type catalogContentReader struct {
 	Client client.Client
-	// Cluster returns the connection to the cluster.
+	// Cluster returns the configuration of the cluster.
 	Cluster func() (*rest.Config, error)
-	// SystemNamespace is that of catalogd.
+	// SystemNamespace is the namespace of catalogd.
 	SystemNamespace string
 }
 
-// offers is what the catalogs that an extension selects hold.
-type offers struct {
-	// catalogs have the content of the package.
+// catalogContents is the content of the catalogs that an extension selects.
+type catalogContents struct {
+	// catalogs contain the requested package.
 	catalogs []resolve.Catalog
-	// packages are the names of all packages, sorted.
+	// packages are the sorted names of all packages.
 	packages []string
-	// unserved are the catalogs that cannot be read yet.
+	// unserved are the names of the catalogs that are not served yet.
 	unserved []string
 }
 
-// read reads the catalogs that a filter selects.
-func (o *catalogOffers) read(ctx context.Context, filter *olmv1.CatalogFilter) (*offers, error) {
+// readSelectedCatalogs reads the catalogs that a filter selects.
+func (o *catalogContentReader) readSelectedCatalogs(ctx context.Context, filter *olmv1.CatalogFilter) (*catalogContents, error) {
 	var list olmv1.ClusterCatalogList
 	if err := o.Client.List(ctx, &list); err != nil {
 		return nil, fmt.Errorf("listing catalogs: %w", err)
@@ -53,7 +53,7 @@ func (o *catalogOffers) read(ctx context.Context, filter *olmv1.CatalogFilter) (
 	}
 
 	reader := &clustercatalog.Reader{Config: config, SystemNamespace: o.SystemNamespace}
-	found := &offers{}
+	found := &catalogContents{}
 	for i := range selected {
 		catalog := &selected[i]
 		if !meta.IsStatusConditionTrue(catalog.Status.Conditions, olmv1.TypeServing) || catalog.Status.URLs == nil {
@@ -61,7 +61,7 @@ func (o *catalogOffers) read(ctx context.Context, filter *olmv1.CatalogFilter) (
 			continue
 		}
 
-		content, err := fbc.LoadContent(filter.PackageName, found.notePackages(reader.Metas(ctx, catalog.Name)))
+		content, err := fbc.LoadContent(filter.PackageName, found.recordPackageNames(reader.Metas(ctx, catalog.Name)))
 		if err != nil {
 			return nil, err
 		}
@@ -74,8 +74,8 @@ func (o *catalogOffers) read(ctx context.Context, filter *olmv1.CatalogFilter) (
 	return found, nil
 }
 
-// notePackages collects the names of the packages that pass by.
-func (o *offers) notePackages(metas iter.Seq2[fbc.Meta, error]) iter.Seq2[fbc.Meta, error] {
+// recordPackageNames yields the blobs unchanged and records the names of packages.
+func (o *catalogContents) recordPackageNames(metas iter.Seq2[fbc.Meta, error]) iter.Seq2[fbc.Meta, error] {
 	return func(yield func(fbc.Meta, error) bool) {
 		for m, err := range metas {
 			if err == nil && m.Schema == fbc.SchemaPackage {
