@@ -147,7 +147,7 @@ func TestExtensionWaitOutcome(t *testing.T) {
 		},
 		"blocked": {
 			state:  ExtensionState{Conditions: []metav1.Condition{newCondition(olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonBlocked, "pre-authorization failed: x", 2)}},
-			failed: "Blocked: pre-authorization failed: x", pending: "Blocked: pre-authorization failed: x", advice: "give the account of operator-controller the listed permissions",
+			failed: "Blocked: pre-authorization failed: x", pending: "Blocked: pre-authorization failed: x", advice: "grant the service account of operator-controller the listed permissions",
 			parts: []report.Part{{Name: "resolve", State: report.StateCurrent, Detail: "Blocked: pre-authorization failed: x"}},
 		},
 		"refused as unsafe": {

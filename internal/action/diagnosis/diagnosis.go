@@ -1,9 +1,9 @@
-// Package diagnosis explains the state of an extension in sentences: what it is, why it is
-// so, and what a person can do about it.
+// Package diagnosis explains the state of an extension in sentences: the state, its
+// reasons, and what a user can do.
 //
-// It is told facts and reads nothing itself. What it says follows from the conditions that
-// the controllers report, and from the objects that they wait for; it knows the common
-// causes, and repeats the cluster's own words where it knows no better.
+// It evaluates facts and reads nothing from the cluster. The explanation follows from the
+// conditions of the controllers and from the objects that they are waiting for. It covers
+// common causes and otherwise repeats the messages of the cluster.
 package diagnosis
 
 import (
@@ -20,53 +20,54 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 )
 
-// Facts are what is known of an extension.
+// Facts are the inputs of an explanation.
 type Facts struct {
 	Extension *olmv1.ClusterExtension
-	// Revisions of the extension, oldest first.
+	// Revisions are the revisions of the extension, the oldest first.
 	Revisions []olmv1.ClusterObjectSet
 	// Awaited are the objects of the newest active revision that are not ready, in the
-	// phases that have begun.
+	// phases that have started.
 	Awaited []Awaited
-	// Catalogs are those that the extension selects.
+	// Catalogs are the catalogs that the extension selects.
 	Catalogs []olmv1.ClusterCatalog
-	// Unread says what could not be read, such as for lack of a right.
+	// Unread are sentences about objects that could not be read, for example because of
+	// missing permissions.
 	Unread []string
 }
 
-// Awaited is an object that is not ready, and what stands below it.
+// Awaited is an object that is not ready, with the objects that it owns.
 type Awaited struct {
 	Kind, Namespace, Name string
-	// Message says what it lacks.
+	// Message says what the object lacks.
 	Message     string
 	ReplicaSets []appsv1.ReplicaSet
 	Pods        []corev1.Pod
-	// Events about the object, and about those below it.
+	// Events are the events about the object and the objects that it owns.
 	Events []corev1.Event
 }
 
-// Explanation is why an extension is as it is.
+// Explanation explains the state of an extension.
 type Explanation struct {
 	Name string `json:"name"`
-	// Summary says in a line how it stands.
+	// Summary is the state in one line.
 	Summary string `json:"summary"`
-	// Why returns the reasons. Empty when all is well.
+	// Why are the reasons. It is empty if there is no problem.
 	Why []Reason `json:"why,omitempty"`
-	// Do returns what a person can do, the most likely first. Empty when nothing has to be
-	// done.
+	// Do is the advice for the user, the most likely first. It is empty if nothing needs to
+	// be done.
 	Do []string `json:"do,omitempty"`
 }
 
-// Reason is a sentence, and those that it follows from.
+// Reason is a sentence with the reasons that it follows from.
 type Reason struct {
 	Text    string   `json:"text"`
 	Because []Reason `json:"because,omitempty"`
 }
 
-// Explain makes the explanation.
+// Explain returns the explanation of the facts.
 func Explain(facts Facts) Explanation {
 	e := &explainer{Facts: facts, name: facts.Extension.Name}
-	e.explain()
+	e.explainState()
 	return Explanation{Name: e.name, Summary: e.summary, Why: e.why, Do: slices.Compact(e.do)}
 }
 
@@ -79,147 +80,150 @@ type explainer struct {
 	do      []string
 }
 
-func (e *explainer) because(text string, below ...Reason) {
+// addReason adds a reason with the reasons that it follows from.
+func (e *explainer) addReason(text string, below ...Reason) {
 	e.why = append(e.why, Reason{Text: text, Because: below})
 }
 
-// advise adds what can be done, once.
-func (e *explainer) advise(advice string) {
+// addAdvice adds advice unless it is empty or already present.
+func (e *explainer) addAdvice(advice string) {
 	if advice != "" && !slices.Contains(e.do, advice) {
 		e.do = append(e.do, advice)
 	}
 }
 
-// explain tells the cases apart by the condition Progressing, which says what the
-// controller does, and why it cannot go on.
-func (e *explainer) explain() {
+// explainState selects the explanation by the condition Progressing, which says what the
+// controller is doing and what blocks it.
+func (e *explainer) explainState() {
 	ext := e.Extension
-	progressing := e.condition(olmv1.TypeProgressing)
+	progressing := e.findCondition(olmv1.TypeProgressing)
 	switch {
 	case !ext.DeletionTimestamp.IsZero():
-		e.removal(progressing)
+		e.explainRemoval(progressing)
 	case progressing == nil || progressing.ObservedGeneration < ext.Generation:
-		e.summary = "the operator-controller has not looked at its latest change yet"
-		e.advise("Check that it runs: kubectl get deployments -A -l app.kubernetes.io/name=operator-controller")
+		e.summary = "operator-controller has not reconciled its latest change yet"
+		e.addAdvice("Check that it runs: kubectl get deployments -A -l app.kubernetes.io/name=operator-controller")
 	case progressing.Reason == olmv1.ReasonSucceeded && ext.Annotations[olmv1.AnnotationPlan] == olmv1.PlanOnly:
-		e.plannedOnly(progressing)
+		e.explainPlannedOnly(progressing)
 	case progressing.Status == metav1.ConditionTrue && progressing.Reason == olmv1.ReasonSucceeded:
-		e.settled()
-	case progressing.Reason == olmv1.ReasonProgressDeadlineExceeded && e.newest() != nil && succeeded(e.newest()):
-		e.rolledBack(progressing)
+		e.explainInstalled()
+	case progressing.Reason == olmv1.ReasonProgressDeadlineExceeded && e.newestActiveRevision() != nil && isRolledOut(e.newestActiveRevision()):
+		e.explainRollback(progressing)
 	case progressing.Reason == olmv1.ReasonRollingOut, progressing.Reason == olmv1.ReasonProgressDeadlineExceeded:
-		e.rollingOut(progressing)
+		e.explainRollout(progressing)
 	default:
-		e.heldUp(progressing)
+		e.explainFailure(progressing)
 	}
 
-	e.deprecations()
+	e.explainDeprecations()
 	for _, unread := range e.Unread {
-		e.because(unread)
+		e.addReason(unread)
 	}
 }
 
-func (e *explainer) removal(progressing *metav1.Condition) {
+// explainRemoval explains an extension that is being deleted.
+func (e *explainer) explainRemoval(progressing *metav1.Condition) {
 	e.summary = "it is being removed"
 	if progressing == nil || progressing.Message == "" {
 		return
 	}
 
-	e.because(sentence(progressing.Message))
+	e.addReason(formatSentence(progressing.Message))
 	if strings.Contains(progressing.Message, "held by finalizer") {
-		e.advise("Wait for the controller that set the finalizer; if it does not run any more, remove the finalizer from the object by hand, after doing what it would have done")
+		e.addAdvice("Wait for the controller that set the finalizer; if that controller no longer runs, do its cleanup manually and remove the finalizer from the object")
 	}
 }
 
-// settled explains an extension that is what it is wanted to be.
-func (e *explainer) settled() {
-	bundle := e.installed()
+// explainInstalled explains an extension whose requested bundle is installed.
+func (e *explainer) explainInstalled() {
+	bundle := e.installedBundleName()
 	pin := ""
-	if e.Extension.Spec.Source.Catalog != nil && pinned(e.Extension.Spec.Source.Catalog.Version) {
-		pin = "; it is pinned to that version, so that no update is made by itself"
+	if e.Extension.Spec.Source.Catalog != nil && isPinnedVersion(e.Extension.Spec.Source.Catalog.Version) {
+		pin = "; it is pinned to that version, so that it is not updated automatically"
 	}
 
-	available := e.condition(olmv1.TypeAvailable)
+	available := e.findCondition(olmv1.TypeAvailable)
 	switch {
 	case available != nil && available.Status == metav1.ConditionFalse:
 		e.summary = fmt.Sprintf("%s is installed, but not all of it runs", bundle)
-		e.awaited(sentence(available.Message))
+		e.explainAwaitedObjects(formatSentence(available.Message))
 	case available != nil && available.Status == metav1.ConditionUnknown:
-		e.summary = fmt.Sprintf("%s is installed; whether all of it runs is not known", bundle)
-		e.because(sentence(available.Message))
+		e.summary = fmt.Sprintf("%s is installed; it is unknown whether all of it runs", bundle)
+		e.addReason(formatSentence(available.Message))
 	default:
 		e.summary = fmt.Sprintf("%s is installed and runs%s", bundle, pin)
 	}
 }
 
-// plannedOnly explains an extension of which nothing but a plan is wanted.
-func (e *explainer) plannedOnly(progressing *metav1.Condition) {
-	e.summary = "nothing is done about it: only a plan of what would be done is wanted"
-	e.because(sentence(progressing.Message))
-	e.advise(fmt.Sprintf("See the plan: 'mainstay extension plan %s'", e.Extension.Name))
-	e.advise(fmt.Sprintf("To have it done, remove the annotation: kubectl annotate clusterextension %s %s-", e.Extension.Name, olmv1.AnnotationPlan))
+// explainPlannedOnly explains an extension in plan-only mode.
+func (e *explainer) explainPlannedOnly(progressing *metav1.Condition) {
+	e.summary = "it is not reconciled: only a plan is requested"
+	e.addReason(formatSentence(progressing.Message))
+	e.addAdvice(fmt.Sprintf("See the plan: 'mainstay extension plan %s'", e.Extension.Name))
+	e.addAdvice(fmt.Sprintf("To carry it out, remove the annotation: kubectl annotate clusterextension %s %s-", e.Extension.Name, olmv1.AnnotationPlan))
 }
 
-// rollingOut explains a revision that is on its way, in time or late.
-func (e *explainer) rollingOut(progressing *metav1.Condition) {
-	newest := e.newest()
+// explainRollout explains a rollout that is in progress or has exceeded its deadline.
+func (e *explainer) explainRollout(progressing *metav1.Condition) {
+	newest := e.newestActiveRevision()
 	switch {
-	case newest == nil || succeeded(newest):
-		e.summary = e.doing()
+	case newest == nil || isRolledOut(newest):
+		e.summary = e.describeCurrentChange()
 	case progressing.Reason == olmv1.ReasonProgressDeadlineExceeded:
-		e.summary = fmt.Sprintf("%s %s is late", e.kindOfChange(), bundleOf(newest))
+		e.summary = fmt.Sprintf("%s %s has exceeded its progress deadline", e.describeChangeKind(), revisionBundleName(newest))
 	default:
-		e.summary = fmt.Sprintf("%s %s is on its way", e.kindOfChange(), bundleOf(newest))
+		e.summary = fmt.Sprintf("%s %s is in progress", e.describeChangeKind(), revisionBundleName(newest))
 	}
 
-	e.awaited(sentence(progressing.Message))
-	e.offerReturn()
+	e.explainAwaitedObjects(formatSentence(progressing.Message))
+	e.adviseRollback()
 }
 
-// rolledBack explains an update that was given up by the controller.
-func (e *explainer) rolledBack(progressing *metav1.Condition) {
-	e.summary = fmt.Sprintf("an update was given up as it was late; %s is still installed", e.installed())
-	e.because(sentence(progressing.Message))
-	if available := e.condition(olmv1.TypeAvailable); available != nil && available.Status == metav1.ConditionFalse {
-		e.awaited("What is installed does not run either: " + period(available.Message))
+// explainRollback explains an update that the controller has rolled back.
+func (e *explainer) explainRollback(progressing *metav1.Condition) {
+	e.summary = fmt.Sprintf("an update was rolled back because it exceeded its progress deadline; %s is still installed", e.installedBundleName())
+	e.addReason(formatSentence(progressing.Message))
+	if available := e.findCondition(olmv1.TypeAvailable); available != nil && available.Status == metav1.ConditionFalse {
+		e.explainAwaitedObjects("The installed bundle is not available either: " + ensureFullStop(available.Message))
 	}
-	e.advise("See what the update would change: mainstay extension diff " + e.name)
-	e.advise("To try it again, change the spec: a longer progressDeadlineMinutes, or other configuration. Another version in the catalog is tried by itself")
+	e.addAdvice("See what the update would change: mainstay extension diff " + e.name)
+	e.addAdvice("To try it again, change the spec: a longer progressDeadlineMinutes, or other configuration. A new version in the catalog is tried automatically")
 }
 
-// heldUp explains what could not be done.
-func (e *explainer) heldUp(progressing *metav1.Condition) {
-	again := "the last attempt failed, and another is made by itself"
+// explainFailure explains a failed or blocked attempt.
+func (e *explainer) explainFailure(progressing *metav1.Condition) {
+	again := "the last attempt failed and will be retried"
 	if progressing.Status == metav1.ConditionFalse {
-		again = "nothing more happens until somebody changes something"
+		again = "nothing more happens until a user intervenes"
 	}
 
-	e.summary = e.doing() + "; " + again
+	e.summary = e.describeCurrentChange() + "; " + again
 	lines := strings.Split(strings.TrimSpace(progressing.Message), "\n")
 	var below []Reason
 	for _, line := range lines[1:] {
 		below = append(below, Reason{Text: strings.TrimSpace(line)})
 	}
 
-	e.because(sentence(lines[0]), below...)
-	e.catalogs(progressing.Message)
-	e.advise(capital(Advice(SubjectOf(e.Extension), progressing.Reason, progressing.Message)))
-	if newest := e.newest(); newest != nil && (!succeeded(newest) || len(e.Awaited) > 0) {
-		e.awaited("")
+	e.addReason(formatSentence(lines[0]), below...)
+	e.explainUnservedCatalogs(progressing.Message)
+	e.addAdvice(capitalizeFirst(Advice(SubjectOf(e.Extension), progressing.Reason, progressing.Message)))
+	if newest := e.newestActiveRevision(); newest != nil && (!isRolledOut(newest) || len(e.Awaited) > 0) {
+		e.explainAwaitedObjects("")
 	}
 
-	e.offerReturn()
+	e.adviseRollback()
 }
 
-// catalogs explains a bundle that was not found by the catalogs that cannot be read.
-func (e *explainer) catalogs(message string) {
+// explainUnservedCatalogs names the catalogs that are not served as a possible reason for a
+// missing bundle.
+func (e *explainer) explainUnservedCatalogs(message string) {
 	if !strings.Contains(message, "no bundles found") && !strings.Contains(message, "catalog") {
 		return
 	}
 
 	if len(e.Catalogs) == 0 {
-		e.because("No catalog on the cluster is one that it selects.")
-		e.advise("Add a catalog with 'mainstay catalog add', or change spec.source.catalog.selector")
+		e.addReason("It selects none of the catalogs on the cluster.")
+		e.addAdvice("Add a catalog with 'mainstay catalog add', or change spec.source.catalog.selector")
 		return
 	}
 
@@ -233,106 +237,108 @@ func (e *explainer) catalogs(message string) {
 		text := fmt.Sprintf("Catalog %s is not served", catalog.Name)
 		var below []Reason
 		if c := meta.FindStatusCondition(catalog.Status.Conditions, olmv1.TypeProgressing); c != nil && c.Reason != olmv1.ReasonSucceeded && c.Message != "" {
-			below = append(below, Reason{Text: sentence(c.Message)})
+			below = append(below, Reason{Text: formatSentence(c.Message)})
 		}
 		if serving != nil && serving.Reason == olmv1.ReasonUserSpecifiedUnavailable {
 			text += ", as its spec.availabilityMode is Unavailable"
 		}
 
-		e.because(text+".", below...)
-		e.advise("Get the catalogs served that are not: 'mainstay catalog list' shows them")
+		e.addReason(text+".", below...)
+		e.addAdvice("Make sure that all selected catalogs are served: 'mainstay catalog list' shows their state")
 	}
 }
 
-// offerReturn says how to go back, where an older revision still serves.
-func (e *explainer) offerReturn() {
-	newest := e.newest()
-	if newest == nil || succeeded(newest) {
+// adviseRollback adds the advice to roll back if an older revision is still active.
+func (e *explainer) adviseRollback() {
+	newest := e.newestActiveRevision()
+	if newest == nil || isRolledOut(newest) {
 		return
 	}
 
 	for i := range slices.Backward(e.Revisions) {
 		set := &e.Revisions[i]
-		if active(set) && succeeded(set) && bundleOf(set) != bundleOf(newest) {
-			e.advise(fmt.Sprintf("Go back to %s, which is still in place: mainstay extension rollback %s", bundleOf(set), e.name))
+		if isActiveRevision(set) && isRolledOut(set) && revisionBundleName(set) != revisionBundleName(newest) {
+			e.addAdvice(fmt.Sprintf("Roll back to %s, which is still in place: mainstay extension rollback %s", revisionBundleName(set), e.name))
 			return
 		}
 	}
 }
 
-// deprecations repeats what the catalog says of the package, its channel and the bundle.
-func (e *explainer) deprecations() {
+// explainDeprecations adds the deprecations of the package, its channel and the bundle.
+func (e *explainer) explainDeprecations() {
 	for _, kind := range []string{olmv1.TypePackageDeprecated, olmv1.TypeChannelDeprecated, olmv1.TypeBundleDeprecated} {
-		if c := e.condition(kind); c != nil && c.Status == metav1.ConditionTrue {
+		if c := e.findCondition(kind); c != nil && c.Status == metav1.ConditionTrue {
 			what := strings.ToLower(strings.TrimSuffix(kind, "Deprecated"))
-			e.because(fmt.Sprintf("Its %s is deprecated.", what), Reason{Text: period(c.Message)})
+			e.addReason(fmt.Sprintf("Its %s is deprecated.", what), Reason{Text: ensureFullStop(c.Message)})
 		}
 	}
 }
 
-// doing says what the controller wants to do, whether or not it has begun.
-func (e *explainer) doing() string {
-	newest := e.newest()
+// describeCurrentChange returns the change that the controller is working on, or what is
+// installed.
+func (e *explainer) describeCurrentChange() string {
+	newest := e.newestActiveRevision()
 	switch {
-	case newest != nil && !succeeded(newest):
-		return fmt.Sprintf("%s %s has begun", e.kindOfChange(), bundleOf(newest))
+	case newest != nil && !isRolledOut(newest):
+		return fmt.Sprintf("%s %s has begun", e.describeChangeKind(), revisionBundleName(newest))
 	case e.Extension.Status.Install != nil:
-		return e.installed() + " is installed"
+		return e.installedBundleName() + " is installed"
 	default:
 		return "nothing is installed yet"
 	}
 }
 
-func (e *explainer) kindOfChange() string {
+// describeChangeKind returns whether the change is an installation or an update.
+func (e *explainer) describeChangeKind() string {
 	if e.Extension.Status.Install != nil {
-		return "the update from " + e.installed() + " to"
+		return "the update from " + e.installedBundleName() + " to"
 	}
 	return "the installation of"
 }
 
-func (e *explainer) installed() string {
+func (e *explainer) installedBundleName() string {
 	if e.Extension.Status.Install == nil {
 		return "nothing"
 	}
 	return e.Extension.Status.Install.Bundle.Name
 }
 
-func (e *explainer) condition(kind string) *metav1.Condition {
+func (e *explainer) findCondition(kind string) *metav1.Condition {
 	return meta.FindStatusCondition(e.Extension.Status.Conditions, kind)
 }
 
-// newest is the last active revision.
-func (e *explainer) newest() *olmv1.ClusterObjectSet {
+// newestActiveRevision returns the last active revision, or nil.
+func (e *explainer) newestActiveRevision() *olmv1.ClusterObjectSet {
 	for i := range slices.Backward(e.Revisions) {
-		if active(&e.Revisions[i]) {
+		if isActiveRevision(&e.Revisions[i]) {
 			return &e.Revisions[i]
 		}
 	}
 	return nil
 }
 
-func active(set *olmv1.ClusterObjectSet) bool {
+func isActiveRevision(set *olmv1.ClusterObjectSet) bool {
 	return set.Spec.LifecycleState == olmv1.LifecycleStateActive && set.DeletionTimestamp.IsZero()
 }
 
-func succeeded(set *olmv1.ClusterObjectSet) bool {
+func isRolledOut(set *olmv1.ClusterObjectSet) bool {
 	return meta.IsStatusConditionTrue(set.Status.Conditions, olmv1.TypeSucceeded)
 }
 
-func bundleOf(set *olmv1.ClusterObjectSet) string {
+func revisionBundleName(set *olmv1.ClusterObjectSet) string {
 	return cmp.Or(set.Annotations[olmv1.AnnotationBundleName], set.Name)
 }
 
-// pinned reports whether a version is one, and no range.
-func pinned(version string) bool {
+// isPinnedVersion reports whether a version constraint is a single version and not a range.
+func isPinnedVersion(version string) bool {
 	return version != "" && !strings.ContainsAny(version, "<>=~^|, xX*") && strings.Count(version, ".") >= 2
 }
 
-// sentence begins a message with a capital letter, and ends it.
-func sentence(message string) string { return capital(period(message)) }
+// formatSentence capitalizes a message and ends it with a full stop.
+func formatSentence(message string) string { return capitalizeFirst(ensureFullStop(message)) }
 
-// period ends a message.
-func period(message string) string {
+// ensureFullStop ends a message with a full stop unless it ends with one or with a colon.
+func ensureFullStop(message string) string {
 	message = strings.TrimSpace(message)
 	if message == "" || strings.HasSuffix(message, ".") || strings.HasSuffix(message, ":") {
 		return message
@@ -340,8 +346,8 @@ func period(message string) string {
 	return message + "."
 }
 
-// capital begins a text with a capital letter.
-func capital(text string) string {
+// capitalizeFirst capitalizes the first letter of a text.
+func capitalizeFirst(text string) string {
 	if text == "" {
 		return ""
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/golden"
 )
 
-// facts begins with an extension of which nothing is known.
-func facts(edits ...func(*Facts)) Facts {
+// newFacts returns the facts of an extension without status, changed by edits.
+func newFacts(edits ...func(*Facts)) Facts {
 	f := Facts{Extension: &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: "kettle", Generation: 3}}}
 	f.Extension.Spec = olmv1.ClusterExtensionSpec{
 		Namespace: "kitchen",
@@ -77,7 +77,7 @@ func account(f *Facts) {
 	f.Extension.Spec.ServiceAccount = &olmv1.ServiceAccountReference{Name: "cook"}
 }
 
-// deployment adds an awaited Deployment with what stands below it.
+// deployment adds an awaited Deployment with the objects that it owns.
 func deployment(message string, below ...func(*Awaited)) func(*Facts) {
 	return awaited("Deployment", "kitchen", "kettle", message, below...)
 }
@@ -141,67 +141,67 @@ const unavailable = "0 of 1 replica is available"
 
 func TestExplain(t *testing.T) {
 	for name, f := range map[string]Facts{
-		"not-seen": facts(),
-		"seen-before": facts(progressing("True", "Succeeded", "desired state reached"), func(f *Facts) {
+		"not-seen": newFacts(),
+		"seen-before": newFacts(progressing("True", "Succeeded", "desired state reached"), func(f *Facts) {
 			f.Extension.Generation = 4
 		}),
-		"well":   facts(installed("0.1.0"), revision(1, "0.1.0", "good"), progressing("True", "Succeeded", "desired state reached"), condition("Available", "True", "ProbesSucceeded", "")),
-		"pinned": facts(installed("0.1.0"), revision(1, "0.1.0", "good"), progressing("True", "Succeeded", "desired state reached"), func(f *Facts) { f.Extension.Spec.Source.Catalog.Version = "0.1.0" }),
-		"planned-only": facts(progressing("True", "Succeeded", "Planned only: see ConfigMap olmv1-system/plan-kettle"), func(f *Facts) {
+		"well":   newFacts(installed("0.1.0"), revision(1, "0.1.0", "good"), progressing("True", "Succeeded", "desired state reached"), condition("Available", "True", "ProbesSucceeded", "")),
+		"pinned": newFacts(installed("0.1.0"), revision(1, "0.1.0", "good"), progressing("True", "Succeeded", "desired state reached"), func(f *Facts) { f.Extension.Spec.Source.Catalog.Version = "0.1.0" }),
+		"planned-only": newFacts(progressing("True", "Succeeded", "Planned only: see ConfigMap olmv1-system/plan-kettle"), func(f *Facts) {
 			f.Extension.Annotations = map[string]string{olmv1.AnnotationPlan: olmv1.PlanOnly}
 		}),
-		"deprecated": facts(installed("0.1.0"), revision(1, "0.1.0", "good"), progressing("True", "Succeeded", "desired state reached"),
+		"deprecated": newFacts(installed("0.1.0"), revision(1, "0.1.0", "good"), progressing("True", "Succeeded", "desired state reached"),
 			condition("BundleDeprecated", "True", "Deprecated", "kettle.v0.1.0 boils dry, use 0.2.0"), condition("PackageDeprecated", "False", "Deprecated", "")),
-		"degraded": facts(installed("0.1.0"), revision(1, "0.1.0", "good"), progressing("True", "Succeeded", "desired state reached"),
+		"degraded": newFacts(installed("0.1.0"), revision(1, "0.1.0", "good"), progressing("True", "Succeeded", "desired state reached"),
 			condition("Available", "False", "ProbeFailure", `phase "deploy" (2 of 2) waits for Deployment "kitchen/kettle": 0 of 1 replica is available`),
 			deployment(unavailable, pod("kettle-a", waiting("CreateContainerConfigError", `secret "water" not found`)))),
-		"unknown-availability": facts(installed("0.1.0"), revision(1, "0.1.0", "good"), progressing("True", "Succeeded", "desired state reached"),
+		"unknown-availability": newFacts(installed("0.1.0"), revision(1, "0.1.0", "good"), progressing("True", "Succeeded", "desired state reached"),
 			condition("Available", "Unknown", "Reconciling", "The objects were not looked at: the API server is away")),
-		"nothing-offered":   facts(progressing("True", "Retrying", `no bundles found for package "kettle"`), catalog("ours", "True", "Available", "")),
-		"no-catalog":        facts(progressing("True", "Retrying", `no bundles found for package "kettle"`)),
-		"catalog-down":      facts(progressing("True", "Retrying", `no bundles found for package "kettle"`), catalog("ours", "False", "Unavailable", "pull image: connection refused"), catalog("theirs", "True", "Available", "")),
-		"catalog-off":       facts(progressing("True", "Retrying", `no bundles found for package "kettle"`), catalog("ours", "False", "UserSpecifiedUnavailable", "")),
-		"ambiguous":         facts(progressing("True", "Retrying", `found bundles for package "kettle" in multiple catalogs with the same priority [ours theirs]`), catalog("ours", "True", "Available", ""), catalog("theirs", "True", "Available", "")),
-		"no-namespace":      facts(progressing("True", "Retrying", `namespace "kitchen" does not exist: create it, the extension's namespaced objects go there`)),
-		"no-account":        facts(account, progressing("True", "Retrying", `installation cannot proceed due to missing ServiceAccount: create ServiceAccount "cook" in namespace "kitchen"`)),
-		"rights":            facts(account, progressing("True", "Retrying", "pre-authorization failed: service account requires the following permissions to manage cluster extension:\n  Namespace:\"\" APIGroups:[] Resources:[services] Verbs:[list,watch]\n  Namespace:\"kitchen\" APIGroups:[apps] Resources:[deployments] Verbs:[create]")),
-		"collision":         facts(revision(1, "0.1.0", "active"), progressing("True", "Retrying", `revision object collisions: phase "configuration" (1 of 2): ConfigMap 'water' already exists in namespace 'kitchen' and cannot be managed by operator-controller: it is not controlled by anything`)),
-		"configuration":     facts(progressing("False", "InvalidConfiguration", `bundle "kettle.v0.1.0": spec.config.inline: unknown field "spout"`)),
-		"blocked":           facts(installed("0.1.0"), revision(1, "0.1.0", "good"), progressing("False", "Blocked", `bundle "kettle.v0.2.0": it has two ClusterServiceVersions`)),
-		"unsafe":            facts(installed("0.1.0"), revision(1, "0.1.0", "good"), progressing("True", "Retrying", `validating upgrade for CRD "mugs.example.com" failed: v1: ^.spec.size: a field was removed`)),
-		"first-rollout":     facts(revision(1, "0.1.0", "active"), progressing("True", "RollingOut", `phase "deploy" (2 of 2) waits for Deployment "kitchen/kettle": its controller has not seen the latest change yet`), deployment("its controller has not seen the latest change yet")),
-		"resolving":         facts(progressing("True", "RollingOut", "the first revision is being made")),
-		"image-pull":        facts(updating, deployment(unavailable, pod("kettle-a", waiting("ImagePullBackOff", `Back-off pulling image "registry.example.com/kettle:v2"`)), event("Pod", "kettle-a", "Failed", `Failed to pull image "registry.example.com/kettle:v2": not found`, 4), event("Pod", "kettle-a", "BackOff", "Back-off pulling image", 9))),
-		"crash":             facts(updating, deployment(unavailable, pod("kettle-a", container(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}, &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error", Message: "no water\n"}, 7)))),
-		"out-of-memory":     facts(updating, deployment(unavailable, pod("kettle-a", container(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}, &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}, 7)))),
-		"unscheduled":       facts(updating, deployment(unavailable, pod("kettle-a", corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/3 nodes are available: 3 Insufficient memory."}}}))),
-		"not-ready":         facts(updating, deployment(unavailable, pod("kettle-a", container(corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, nil, 0)))),
-		"ended":             facts(updating, deployment(unavailable, pod("kettle-a", container(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 2, Reason: "Error"}}, nil, 0)))),
-		"evicted":           facts(updating, deployment(unavailable, pod("kettle-a", corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted", Message: "The node was low on resource: memory."}))),
-		"mount":             facts(updating, deployment(unavailable, pod("kettle-a", waiting("ContainerCreating", "")), event("Pod", "kettle-a", "FailedMount", `MountVolume.SetUp failed for volume "cert": secret "cert" not found`, 12))),
-		"pod-security":      facts(updating, deployment(unavailable, refused(`pods "kettle-a" is forbidden: violates PodSecurity "restricted:latest": privileged`), event("ReplicaSet", "kettle-1", "FailedCreate", `Error creating: pods "kettle-a" is forbidden: violates PodSecurity "restricted:latest": privileged`, 3))),
-		"quota":             facts(updating, deployment(unavailable, refused(`pods "kettle-a" is forbidden: exceeded quota: small`))),
-		"pod-account":       facts(updating, deployment(unavailable, refused(`error looking up service account kitchen/kettle: serviceaccount "kettle" not found`))),
-		"several-replicas":  facts(updating, deployment("0 of 2 replicas are available", pod("kettle-a", waiting("ErrImagePull", "not found")), pod("kettle-b", waiting("ErrImagePull", "not found")))),
-		"crd-names":         facts(revision(1, "0.1.0", "active"), progressing("True", "RollingOut", `phase "crds" (1 of 2) waits`), awaited("CustomResourceDefinition", "", "mugs.example.com", `its names are not accepted: "mugs" is already in use`)),
-		"job":               facts(revision(1, "0.1.0", "active"), progressing("True", "RollingOut", `phase "deploy" (2 of 2) waits`), awaited("Job", "kitchen", "descale", "it has failed (BackoffLimitExceeded): Job has reached the specified backoff limit")),
-		"kind-unknown":      facts(revision(1, "0.1.0", "active"), progressing("True", "RollingOut", `phase "publish" (3 of 3) waits`), awaited("Gauge", "kitchen", "heat", "the cluster does not know the kind yet")),
-		"late":              facts(updating, func(f *Facts) { f.Extension.Status.Conditions = nil }, progressing("False", "ProgressDeadlineExceeded", late), deployment(unavailable, pod("kettle-a", waiting("ErrImagePull", "not found")))),
-		"rolled-back":       facts(installed("0.1.0"), revision(1, "0.1.0", "good"), revision(2, "0.2.0", "archived"), progressing("False", "ProgressDeadlineExceeded", "the update to bundle kettle.v0.2.0 was given up: "+late)),
-		"rolled-back-worse": facts(installed("0.1.0"), revision(1, "0.1.0", "good"), revision(2, "0.2.0", "archived"), progressing("False", "ProgressDeadlineExceeded", "the update to bundle kettle.v0.2.0 was given up: "+late), condition("Available", "False", "ProbeFailure", "it waits"), deployment(unavailable)),
-		"many": facts(updating, func(f *Facts) {
+		"nothing-offered":   newFacts(progressing("True", "Retrying", `no bundles found for package "kettle"`), catalog("ours", "True", "Available", "")),
+		"no-catalog":        newFacts(progressing("True", "Retrying", `no bundles found for package "kettle"`)),
+		"catalog-down":      newFacts(progressing("True", "Retrying", `no bundles found for package "kettle"`), catalog("ours", "False", "Unavailable", "pull image: connection refused"), catalog("theirs", "True", "Available", "")),
+		"catalog-off":       newFacts(progressing("True", "Retrying", `no bundles found for package "kettle"`), catalog("ours", "False", "UserSpecifiedUnavailable", "")),
+		"ambiguous":         newFacts(progressing("True", "Retrying", `found bundles for package "kettle" in multiple catalogs with the same priority [ours theirs]`), catalog("ours", "True", "Available", ""), catalog("theirs", "True", "Available", "")),
+		"no-namespace":      newFacts(progressing("True", "Retrying", `namespace "kitchen" does not exist: create it, the extension's namespaced objects go there`)),
+		"no-account":        newFacts(account, progressing("True", "Retrying", `installation cannot proceed due to missing ServiceAccount: create ServiceAccount "cook" in namespace "kitchen"`)),
+		"rights":            newFacts(account, progressing("True", "Retrying", "pre-authorization failed: service account requires the following permissions to manage cluster extension:\n  Namespace:\"\" APIGroups:[] Resources:[services] Verbs:[list,watch]\n  Namespace:\"kitchen\" APIGroups:[apps] Resources:[deployments] Verbs:[create]")),
+		"collision":         newFacts(revision(1, "0.1.0", "active"), progressing("True", "Retrying", `revision object collisions: phase "configuration" (1 of 2): ConfigMap 'water' already exists in namespace 'kitchen' and cannot be managed by operator-controller: it is not controlled by anything`)),
+		"configuration":     newFacts(progressing("False", "InvalidConfiguration", `bundle "kettle.v0.1.0": spec.config.inline: unknown field "spout"`)),
+		"blocked":           newFacts(installed("0.1.0"), revision(1, "0.1.0", "good"), progressing("False", "Blocked", `bundle "kettle.v0.2.0": it has two ClusterServiceVersions`)),
+		"unsafe":            newFacts(installed("0.1.0"), revision(1, "0.1.0", "good"), progressing("True", "Retrying", `validating upgrade for CRD "mugs.example.com" failed: v1: ^.spec.size: a field was removed`)),
+		"first-rollout":     newFacts(revision(1, "0.1.0", "active"), progressing("True", "RollingOut", `phase "deploy" (2 of 2) waits for Deployment "kitchen/kettle": its controller has not seen the latest change yet`), deployment("its controller has not seen the latest change yet")),
+		"resolving":         newFacts(progressing("True", "RollingOut", "the first revision is being made")),
+		"image-pull":        newFacts(updating, deployment(unavailable, pod("kettle-a", waiting("ImagePullBackOff", `Back-off pulling image "registry.example.com/kettle:v2"`)), event("Pod", "kettle-a", "Failed", `Failed to pull image "registry.example.com/kettle:v2": not found`, 4), event("Pod", "kettle-a", "BackOff", "Back-off pulling image", 9))),
+		"crash":             newFacts(updating, deployment(unavailable, pod("kettle-a", container(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}, &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error", Message: "no water\n"}, 7)))),
+		"out-of-memory":     newFacts(updating, deployment(unavailable, pod("kettle-a", container(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}, &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}, 7)))),
+		"unscheduled":       newFacts(updating, deployment(unavailable, pod("kettle-a", corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/3 nodes are available: 3 Insufficient memory."}}}))),
+		"not-ready":         newFacts(updating, deployment(unavailable, pod("kettle-a", container(corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, nil, 0)))),
+		"ended":             newFacts(updating, deployment(unavailable, pod("kettle-a", container(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 2, Reason: "Error"}}, nil, 0)))),
+		"evicted":           newFacts(updating, deployment(unavailable, pod("kettle-a", corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted", Message: "The node was low on resource: memory."}))),
+		"mount":             newFacts(updating, deployment(unavailable, pod("kettle-a", waiting("ContainerCreating", "")), event("Pod", "kettle-a", "FailedMount", `MountVolume.SetUp failed for volume "cert": secret "cert" not found`, 12))),
+		"pod-security":      newFacts(updating, deployment(unavailable, refused(`pods "kettle-a" is forbidden: violates PodSecurity "restricted:latest": privileged`), event("ReplicaSet", "kettle-1", "FailedCreate", `Error creating: pods "kettle-a" is forbidden: violates PodSecurity "restricted:latest": privileged`, 3))),
+		"quota":             newFacts(updating, deployment(unavailable, refused(`pods "kettle-a" is forbidden: exceeded quota: small`))),
+		"pod-account":       newFacts(updating, deployment(unavailable, refused(`error looking up service account kitchen/kettle: serviceaccount "kettle" not found`))),
+		"several-replicas":  newFacts(updating, deployment("0 of 2 replicas are available", pod("kettle-a", waiting("ErrImagePull", "not found")), pod("kettle-b", waiting("ErrImagePull", "not found")))),
+		"crd-names":         newFacts(revision(1, "0.1.0", "active"), progressing("True", "RollingOut", `phase "crds" (1 of 2) waits`), awaited("CustomResourceDefinition", "", "mugs.example.com", `its names are not accepted: "mugs" is already in use`)),
+		"job":               newFacts(revision(1, "0.1.0", "active"), progressing("True", "RollingOut", `phase "deploy" (2 of 2) waits`), awaited("Job", "kitchen", "descale", "it has failed (BackoffLimitExceeded): Job has reached the specified backoff limit")),
+		"kind-unknown":      newFacts(revision(1, "0.1.0", "active"), progressing("True", "RollingOut", `phase "publish" (3 of 3) waits`), awaited("Gauge", "kitchen", "heat", "the cluster does not know the kind yet")),
+		"late":              newFacts(updating, func(f *Facts) { f.Extension.Status.Conditions = nil }, progressing("False", "ProgressDeadlineExceeded", late), deployment(unavailable, pod("kettle-a", waiting("ErrImagePull", "not found")))),
+		"rolled-back":       newFacts(installed("0.1.0"), revision(1, "0.1.0", "good"), revision(2, "0.2.0", "archived"), progressing("False", "ProgressDeadlineExceeded", "the update to bundle kettle.v0.2.0 was given up: "+late)),
+		"rolled-back-worse": newFacts(installed("0.1.0"), revision(1, "0.1.0", "good"), revision(2, "0.2.0", "archived"), progressing("False", "ProgressDeadlineExceeded", "the update to bundle kettle.v0.2.0 was given up: "+late), condition("Available", "False", "ProbeFailure", "it waits"), deployment(unavailable)),
+		"many": newFacts(updating, func(f *Facts) {
 			for i := range 8 {
 				awaited("ConfigMap", "kitchen", fmt.Sprintf("tea-%d", i), "not created yet")(f)
 			}
 		}),
-		"unread": facts(updating, func(f *Facts) {
+		"unread": newFacts(updating, func(f *Facts) {
 			f.Unread = []string{"You are not allowed to read the pods and events below Deployment kitchen/kettle."}
 		}),
-		"removal": facts(progressing("True", "RollingOut", `removing revision kettle-1: removing phase "crds" (1 of 2) waits for CustomResourceDefinition "mugs.example.com": it is waiting for 1 instance of its kind to be deleted: Mug "kitchen/blue" (held by finalizer example.com/mug)`), func(f *Facts) {
+		"removal": newFacts(progressing("True", "RollingOut", `removing revision kettle-1: removing phase "crds" (1 of 2) waits for CustomResourceDefinition "mugs.example.com": it is waiting for 1 instance of its kind to be deleted: Mug "kitchen/blue" (held by finalizer example.com/mug)`), func(f *Facts) {
 			now := metav1.Now()
 			f.Extension.DeletionTimestamp = &now
 		}),
-		"removal-begun": facts(func(f *Facts) {
+		"removal-begun": newFacts(func(f *Facts) {
 			now := metav1.Now()
 			f.Extension.DeletionTimestamp = &now
 		}),
