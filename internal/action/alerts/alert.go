@@ -11,31 +11,31 @@ import (
 	"unicode"
 )
 
-// MaxBytes is how long an answer with alerts may be: some thousands of alerts.
+// MaxBytes limits the size of a response with alerts: some thousands of alerts.
 const MaxBytes = 16 << 20
 
-// Labels by which alerts are judged.
+// Labels of alerts that are evaluated.
 const (
 	labelName     = "alertname"
 	labelSeverity = "severity"
-	// labelNamespace is that of the object that an alert is about.
+	// labelNamespace is the namespace of the object that an alert is about.
 	labelNamespace = "namespace"
-	// labelPrecheck is set to "true" on alerts that are to be looked at before an update.
+	// labelPrecheck is "true" for alerts that must be checked before an update.
 	labelPrecheck = "openShiftUpdatePrecheck"
 )
 
-// Alert is one that fires.
+// Alert is an alert of Prometheus.
 type Alert struct {
 	Labels      map[string]string `json:"labels"`
 	Annotations map[string]string `json:"annotations"`
-	// State is firing, or pending while it is too early to tell people.
+	// State is firing, or pending while the duration of the rule has not passed.
 	State string `json:"state"`
-	// Since is when its condition began to hold.
+	// Since is when the condition of the alert became true.
 	Since time.Time `json:"activeAt"`
 }
 
-// Parse reads the answer of Prometheus' /api/v1/alerts, and gives those that fire, in a fixed
-// order: by name, then by the other labels.
+// Parse parses a response of Prometheus' /api/v1/alerts. It returns the firing alerts,
+// sorted by name and then by the other labels.
 func Parse(data []byte) ([]Alert, error) {
 	if len(data) > MaxBytes {
 		return nil, fmt.Errorf("the list of alerts has more than %d bytes", MaxBytes)
@@ -61,34 +61,36 @@ func Parse(data []byte) ([]Alert, error) {
 	return firing, nil
 }
 
-// Name of the alert.
-func (a *Alert) Name() string { return cmp.Or(oneLine(a.Labels[labelName]), "unnamed") }
+// Name returns the name of the alert, or "unnamed".
+func (a *Alert) Name() string { return cmp.Or(sanitizeLine(a.Labels[labelName]), "unnamed") }
 
-// Severity is critical, warning, info or what its rule says; "unknown" when it says none.
-func (a *Alert) Severity() string { return cmp.Or(oneLine(a.Labels[labelSeverity]), "unknown") }
+// Severity returns the severity of the alert, usually critical, warning or info. It returns
+// "unknown" if there is none.
+func (a *Alert) Severity() string { return cmp.Or(sanitizeLine(a.Labels[labelSeverity]), "unknown") }
 
-// Sentence says in a line what is the matter.
+// Sentence returns a summary in one line.
 func (a *Alert) Sentence() string {
-	return cmp.Or(oneLine(a.Annotations["summary"]), oneLine(a.Annotations["message"]), oneLine(a.Annotations["description"]), a.Name())
+	return cmp.Or(sanitizeLine(a.Annotations["summary"]), sanitizeLine(a.Annotations["message"]), sanitizeLine(a.Annotations["description"]), a.Name())
 }
 
-// Description has the details; empty for none.
+// Description returns the details. It is empty if there are none.
 func (a *Alert) Description() string {
-	return cmp.Or(oneLine(a.Annotations["description"]), oneLine(a.Annotations["message"]))
+	return cmp.Or(sanitizeLine(a.Annotations["description"]), sanitizeLine(a.Annotations["message"]))
 }
 
-// Reference leads to a page that says what to do; empty for none.
+// Reference returns the URL of the runbook. It is empty if there is none.
 func (a *Alert) Reference() string {
 	link := a.Annotations["runbook_url"]
 	if !strings.HasPrefix(link, "https://") && !strings.HasPrefix(link, "http://") {
 		return ""
 	}
-	return oneLine(link)
+	return sanitizeLine(link)
 }
 
-// subjects are the kinds of objects that alerts are about, by the label that names the object. An
-// alert is about the first that it has: alerts of a workload may also name the pod that measured it.
-var subjects = []struct {
+// subjectKinds are the kinds of objects that alerts are about, by the label that contains
+// the object's name. The first label of an alert applies, because alerts of a workload may
+// also have the label of the pod that exported the metric.
+var subjectKinds = []struct {
 	label, kind, resource string
 	isNamespaced          bool
 }{
@@ -104,22 +106,23 @@ var subjects = []struct {
 	{labelNamespace, "Namespace", "namespaces", false},
 }
 
-// clusterOperatorPrefix begins the names of alerts about ClusterOperators, which "name" names.
+// clusterOperatorPrefix is the prefix of alerts about ClusterOperators. Their label "name"
+// contains the name of the object.
 const clusterOperatorPrefix = "ClusterOperator"
 
-// subject returns what the alert is about, as far as its labels say. The name is empty when they do
-// not.
-func (a *Alert) subject() (kind, resource, namespace, name string) {
-	if name := oneLine(a.Labels["name"]); name != "" && strings.HasPrefix(a.Name(), clusterOperatorPrefix) {
+// findSubject returns the object that the alert is about according to its labels. The name
+// is empty if they do not identify an object.
+func (a *Alert) findSubject() (kind, resource, namespace, name string) {
+	if name := sanitizeLine(a.Labels["name"]); name != "" && strings.HasPrefix(a.Name(), clusterOperatorPrefix) {
 		return "ClusterOperator", "clusteroperators.config.openshift.io", "", name
 	}
 
-	for _, subject := range subjects {
-		name := oneLine(a.Labels[subject.label])
+	for _, subject := range subjectKinds {
+		name := sanitizeLine(a.Labels[subject.label])
 		switch {
 		case name == "":
 		case subject.isNamespaced:
-			return subject.kind, subject.resource, oneLine(a.Labels[labelNamespace]), name
+			return subject.kind, subject.resource, sanitizeLine(a.Labels[labelNamespace]), name
 		default:
 			return subject.kind, subject.resource, "", name
 		}
@@ -128,10 +131,10 @@ func (a *Alert) subject() (kind, resource, namespace, name string) {
 	return "", "", "", ""
 }
 
-// Resource returns the object that the alert is about as resource and name, as in "pods: a/b". It is
-// empty when the labels do not say.
+// Resource returns the object that the alert is about as resource and name, such as "pods:
+// a/b". It is empty if the labels do not identify an object.
 func (a *Alert) Resource() string {
-	_, resource, namespace, name := a.subject()
+	_, resource, namespace, name := a.findSubject()
 	switch {
 	case name == "":
 		return ""
@@ -142,10 +145,10 @@ func (a *Alert) Resource() string {
 	return resource + ": " + name
 }
 
-// Object returns the object that the alert is about by its kind, as in "Namespace=a, Pod=b,
-// Container=c". It is empty when the labels do not say.
+// Object returns the object that the alert is about by kind, such as "Namespace=a, Pod=b,
+// Container=c". It is empty if the labels do not identify an object.
 func (a *Alert) Object() string {
-	kind, _, namespace, name := a.subject()
+	kind, _, namespace, name := a.findSubject()
 	if name == "" {
 		return ""
 	}
@@ -154,15 +157,16 @@ func (a *Alert) Object() string {
 	if namespace != "" {
 		text = "Namespace=" + namespace + ", " + text
 	}
-	if container := oneLine(a.Labels["container"]); container != "" && kind == "Pod" {
+	if container := sanitizeLine(a.Labels["container"]); container != "" && kind == "Pod" {
 		text += ", Container=" + container
 	}
 
 	return text
 }
 
-// oneLine makes a line of a text from outside, without what would act on a terminal.
-func oneLine(text string) string {
+// sanitizeLine returns an external text in one line without control characters, which could
+// affect a terminal.
+func sanitizeLine(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && !unicode.IsSpace(r) {
 			return -1
@@ -172,17 +176,17 @@ func oneLine(text string) string {
 	return strings.Join(strings.Fields(text), " ")
 }
 
-// Concern is why an alert matters to who updates the cluster.
+// Concern is the reason why an alert matters for a cluster update.
 type Concern struct {
-	// Check is the name of the check that it fails, one of Checks.
+	// Check is the name of the failed check, one of Checks.
 	Check string
-	// Impact is what it harms, in two words.
+	// Impact is what is affected, in two words.
 	Impact string
-	// Text says so in a part of a sentence.
+	// Text is the reason as a part of a sentence.
 	Text string
 }
 
-// Checks are the names of all checks, sorted.
+// Checks returns the sorted names of all checks.
 func Checks() []string {
 	return []string{checkCritical, checkNodes, checkBudgets, checkImages, checkPrecheck}
 }
@@ -195,13 +199,13 @@ const (
 	checkPrecheck = "UpdatePrecheckAlerts"
 )
 
-// severityNone is that of alerts that always fire, to show that alerts work.
+// severityNone is the severity of alerts that always fire to show that alerting works.
 const severityNone = "none"
 
-// IsHeartbeat reports whether the alert only shows that alerts work.
+// IsHeartbeat reports whether the alert always fires to show that alerting works.
 func (a *Alert) IsHeartbeat() bool { return a.Severity() == severityNone }
 
-// Concern tells why the alert matters to who updates the cluster, and whether it does.
+// Concern returns why the alert matters for a cluster update, and whether it does.
 func (a *Alert) Concern() (Concern, bool) {
 	switch a.Name() {
 	case "PodDisruptionBudgetAtLimit", "PodDisruptionBudgetLimit":

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func one(labels, state string) string {
+func newAlertResponse(labels, state string) string {
 	return fmt.Sprintf(`{"status":"success","data":{"alerts":[{"labels":{%s},"annotations":{},"state":%q,"activeAt":"2024-02-27T11:30:00Z"}]}}`, labels, state)
 }
 
@@ -33,7 +33,7 @@ func TestConcern(t *testing.T) {
 		`"alertname":"ClusterOperatorDegraded","severity":"warning"`:               "",
 		`"severity":"critical"`: checkCritical,
 	} {
-		firing, err := Parse([]byte(one(labels, "firing")))
+		firing, err := Parse([]byte(newAlertResponse(labels, "firing")))
 		if err != nil || len(firing) != 1 {
 			t.Fatalf("%s: %v, %v", labels, firing, err)
 		}
@@ -42,7 +42,7 @@ func TestConcern(t *testing.T) {
 		if concern.Check != want || ok != (want != "") || ok && (concern.Impact == "" || concern.Text == "") {
 			t.Errorf("%s: %+v, want %q", labels, concern, want)
 		}
-		if pending, err := Parse([]byte(one(labels, "pending"))); err != nil || len(pending) != 0 {
+		if pending, err := Parse([]byte(newAlertResponse(labels, "pending"))); err != nil || len(pending) != 0 {
 			t.Errorf("%s, pending: %v, %v", labels, pending, err)
 		}
 	}
@@ -86,7 +86,7 @@ func TestTexts(t *testing.T) {
 }
 
 func TestFiring(t *testing.T) {
-	answer := one(`"alertname":"A"`, "firing")
+	answer := newAlertResponse(`"alertname":"A"`, "firing")
 	file := filepath.Join(t.TempDir(), "alerts.json")
 	if err := os.WriteFile(file, []byte(answer), 0o600); err != nil {
 		t.Fatal(err)
@@ -129,15 +129,15 @@ func TestFiring(t *testing.T) {
 		case (err == nil) != (test.err == ""), err != nil && !strings.Contains(err.Error(), test.err):
 			t.Errorf("%s: %v, want %q", location, err, test.err)
 		case err != nil && strings.Contains(err.Error(), "secret"):
-			t.Errorf("%s: the error tells too much: %v", location, err)
+			t.Errorf("%s: the error contains a secret: %v", location, err)
 		}
 	}
 }
 
-// Whatever is read, those that are given fire, and their texts are lines that show nothing but
-// what they say.
+// FuzzParse checks that all returned alerts are firing and that their texts are single
+// lines without control characters.
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{one(`"alertname":"A"`, "firing"), `{"status":"success"}`, `[]`, `{"status":"success","data":{"alerts":[null]}}`, "\x00"} {
+	for _, seed := range []string{newAlertResponse(`"alertname":"A"`, "firing"), `{"status":"success"}`, `[]`, `{"status":"success","data":{"alerts":[null]}}`, "\x00"} {
 		f.Add([]byte(seed))
 	}
 

@@ -1,6 +1,5 @@
-// Package alerts reads the alerts of a cluster's Prometheus, and says which of them matter to
-// somebody who updates the cluster.
+// Package alerts reads the alerts of a cluster's Prometheus and selects those that matter
+// for a cluster update.
 //
-// It judges alerts by their names and labels alone; whether one is right is the business of who
-// has written its rule.
+// It evaluates only the names and labels of alerts.
 package alerts

@@ -14,43 +14,44 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action/report"
 )
 
-// answerTimeout bounds one question to Prometheus.
-const answerTimeout = 30 * time.Second
+// requestTimeout limits a request to Prometheus.
+const requestTimeout = 30 * time.Second
 
-// Source is where alerts are read.
+// Source is the source of alerts.
 type Source struct {
-	// Location is the URL of a Prometheus, before /api/v1, or a file that has what it answers at
-	// /api/v1/alerts; "-" is In. Empty: no alerts are read.
+	// Location is the URL of a Prometheus without /api/v1, or a file with a response of
+	// /api/v1/alerts. "-" means In. Empty means that no alerts are read.
 	Location string
-	// In is the standard input. Required for "-" alone.
+	// In is the standard input. It is required only for "-".
 	In io.Reader
 }
 
-// Firing returns the alerts that fire; none when there is no location.
+// Firing returns the firing alerts. It returns none if Location is empty.
 func (s *Source) Firing(ctx context.Context) ([]Alert, error) {
 	if s.Location == "" {
 		return nil, nil
 	}
 
-	data, err := s.read(ctx)
+	data, err := s.readLocation(ctx)
 	if err != nil {
 		return nil, err
 	}
 
 	firing, err := Parse(data)
 	if err != nil {
-		return nil, &report.Error{Object: s.name(), Err: err, Advice: "name a Prometheus, or a file with what it answers at /api/v1/alerts"}
+		return nil, &report.Error{Object: s.redactedLocation(), Err: err, Advice: "name a Prometheus, or a file with what it answers at /api/v1/alerts"}
 	}
 
 	return firing, nil
 }
 
-func (s *Source) read(ctx context.Context) ([]byte, error) {
+// readLocation returns the content of the location.
+func (s *Source) readLocation(ctx context.Context) ([]byte, error) {
 	if s.Location == "-" {
-		return atMost(s.In)
+		return readAlertsLimited(s.In)
 	}
 	if strings.HasPrefix(s.Location, "https://") || strings.HasPrefix(s.Location, "http://") {
-		return s.fetch(ctx)
+		return s.fetchAlerts(ctx)
 	}
 
 	f, err := os.Open(s.Location)
@@ -58,15 +59,16 @@ func (s *Source) read(ctx context.Context) ([]byte, error) {
 		return nil, err
 	}
 
-	defer func() { _ = f.Close() }() // It was only read.
-	return atMost(f)
+	defer func() { _ = f.Close() }() // it was only read
+	return readAlertsLimited(f)
 }
 
-// atMost reads one byte more than there may be, so that parsing tells.
-func atMost(r io.Reader) ([]byte, error) { return io.ReadAll(io.LimitReader(r, MaxBytes+1)) }
+// readAlertsLimited reads at most one byte more than MaxBytes, so that the parser refuses a
+// larger response.
+func readAlertsLimited(r io.Reader) ([]byte, error) { return io.ReadAll(io.LimitReader(r, MaxBytes+1)) }
 
-// name is the location, without a password and without a query.
-func (s *Source) name() string {
+// redactedLocation returns the location without credentials and query parameters.
+func (s *Source) redactedLocation() string {
 	address, err := url.Parse(s.Location)
 	if err != nil {
 		return "the source of alerts"
@@ -77,40 +79,41 @@ func (s *Source) name() string {
 	return (&url.URL{Scheme: address.Scheme, Host: address.Host, Path: address.Path}).String()
 }
 
-func (s *Source) fetch(ctx context.Context) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+// fetchAlerts requests the alerts from Prometheus.
+func (s *Source) fetchAlerts(ctx context.Context) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	address, err := url.Parse(s.Location)
 	if err != nil {
-		return nil, &report.Error{Object: s.name(), Err: errors.New("the address is not a URL")}
+		return nil, &report.Error{Object: s.redactedLocation(), Err: errors.New("the address is not a URL")}
 	}
 
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address.JoinPath("api", "v1", "alerts").String(), nil)
 	if err != nil {
-		return nil, &report.Error{Object: s.name(), Err: bare(err)}
+		return nil, &report.Error{Object: s.redactedLocation(), Err: stripURL(err)}
 	}
 
 	req.Header.Set("Accept", "application/json")
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return nil, &report.Error{Object: s.name(), Err: bare(err), Advice: "check that Prometheus can be reached from here, for example by 'kubectl port-forward'"}
+		return nil, &report.Error{Object: s.redactedLocation(), Err: stripURL(err), Advice: "check that Prometheus can be reached from here, for example by 'kubectl port-forward'"}
 	}
 
-	defer func() { _ = resp.Body.Close() }() // It was only read.
+	defer func() { _ = resp.Body.Close() }() // it was only read
 	if resp.StatusCode != http.StatusOK {
-		return nil, &report.Error{Object: s.name(), Err: fmt.Errorf("unexpected HTTP status: %s", resp.Status)}
+		return nil, &report.Error{Object: s.redactedLocation(), Err: fmt.Errorf("unexpected HTTP status: %s", resp.Status)}
 	}
 
-	data, err := atMost(resp.Body)
+	data, err := readAlertsLimited(resp.Body)
 	if err != nil {
-		return nil, &report.Error{Object: s.name(), Err: bare(err)}
+		return nil, &report.Error{Object: s.redactedLocation(), Err: stripURL(err)}
 	}
 
 	return data, nil
 }
 
-// bare takes the address out of an error: it may hold a password.
-func bare(err error) error {
+// stripURL removes the URL from an error, because it may contain credentials.
+func stripURL(err error) error {
 	if wrapped := (*url.Error)(nil); errors.As(err, &wrapped) {
 		return wrapped.Err
 	}

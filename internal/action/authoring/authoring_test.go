@@ -36,8 +36,8 @@ channels:
 defaultChannel: beta
 `
 
-// folder writes files and gives their folder.
-func folder(t *testing.T, files map[string]string) string {
+// writeFolder writes files into a temporary folder and returns its path.
+func writeFolder(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range files {
@@ -53,8 +53,8 @@ func folder(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// tree returns the names of the files of a folder with their texts.
-func tree(t *testing.T, dir string) map[string]string {
+// readFolder returns the content of the files of a folder by name.
+func readFolder(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
 	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, entry fs.DirEntry, err error) error {
@@ -72,16 +72,16 @@ func tree(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// progress gathers what an operation reports.
-type progress struct {
+// progressRecorder records the reported steps.
+type progressRecorder struct {
 	report.Quiet
 	done []string
 }
 
-func (p *progress) Done(message string) { p.done = append(p.done, message) }
+func (p *progressRecorder) Done(message string) { p.done = append(p.done, message) }
 
 func TestGenerateBundle(t *testing.T) {
-	dir := folder(t, map[string]string{"manifests/csv.yaml": csv})
+	dir := writeFolder(t, map[string]string{"manifests/csv.yaml": csv})
 	made, err := (&GenerateBundle{
 		Directory: filepath.Join(dir, "manifests"), WorkDir: dir, Package: "foo", Channels: "stable,beta", DefaultChannel: "stable", Overwrite: true,
 	}).Run(t.Context())
@@ -92,7 +92,7 @@ func TestGenerateBundle(t *testing.T) {
 		t.Errorf("made %+v", made)
 	}
 
-	files := tree(t, dir)
+	files := readFolder(t, dir)
 	golden.Check(t, "annotations.yaml", []byte(files["metadata/annotations.yaml"]))
 	golden.Check(t, "bundle.Dockerfile", []byte(files["bundle.Dockerfile"]))
 	if len(files) != 3 {
@@ -108,7 +108,7 @@ func TestGenerateBundle(t *testing.T) {
 }
 
 func TestGenerateBundleElsewhere(t *testing.T) {
-	dir := folder(t, map[string]string{"chart/Chart.yaml": "name: foo", "chart/templates/a.yaml": "{{ if }}"})
+	dir := writeFolder(t, map[string]string{"chart/Chart.yaml": "name: foo", "chart/templates/a.yaml": "{{ if }}"})
 	for _, out := range []string{"out", "chart/out"} {
 		_, err := (&GenerateBundle{
 			Directory: filepath.Join(dir, "chart"), OutputDir: filepath.Join(dir, out), WorkDir: filepath.Join(dir, "chart"),
@@ -118,7 +118,7 @@ func TestGenerateBundleElsewhere(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		files := tree(t, filepath.Join(dir, out))
+		files := readFolder(t, filepath.Join(dir, out))
 		if files["manifests/Chart.yaml"] != "name: foo" || files["manifests/templates/a.yaml"] != "{{ if }}" ||
 			!strings.Contains(files["metadata/annotations.yaml"], "mediatype.v1: helm") {
 			t.Errorf("%s holds %v", out, files)
@@ -128,24 +128,24 @@ func TestGenerateBundleElsewhere(t *testing.T) {
 		}
 	}
 
-	golden.Check(t, "elsewhere.Dockerfile", []byte(tree(t, dir)["chart/bundle.Dockerfile"]))
+	golden.Check(t, "elsewhere.Dockerfile", []byte(readFolder(t, dir)["chart/bundle.Dockerfile"]))
 }
 
 // The manifests are not copied onto themselves.
 func TestGenerateBundleInPlace(t *testing.T) {
-	dir := folder(t, map[string]string{"manifests/csv.yaml": csv})
+	dir := writeFolder(t, map[string]string{"manifests/csv.yaml": csv})
 	_, err := (&GenerateBundle{Directory: filepath.Join(dir, "manifests"), OutputDir: dir, WorkDir: dir, Package: "foo", Channels: "a"}).Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if files := tree(t, dir); files["manifests/csv.yaml"] != csv || len(files) != 3 {
+	if files := readFolder(t, dir); files["manifests/csv.yaml"] != csv || len(files) != 3 {
 		t.Errorf("files %v", files)
 	}
 }
 
 func TestGenerateBundleInfers(t *testing.T) {
-	dir := folder(t, map[string]string{"foo.package.yaml": packageManifest, "1.0.0/csv.yaml": csv})
-	p := &progress{}
+	dir := writeFolder(t, map[string]string{"foo.package.yaml": packageManifest, "1.0.0/csv.yaml": csv})
+	p := &progressRecorder{}
 	made, err := (&GenerateBundle{Progress: p, Directory: filepath.Join(dir, "1.0.0"), WorkDir: dir, OutputDir: filepath.Join(dir, "1.0.0", "out")}).Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -176,7 +176,7 @@ func TestGenerateBundleInfers(t *testing.T) {
 }
 
 func TestGenerateBundleCompares(t *testing.T) {
-	dir := folder(t, map[string]string{"manifests/csv.yaml": csv, "bundle.Dockerfile": "mine"})
+	dir := writeFolder(t, map[string]string{"manifests/csv.yaml": csv, "bundle.Dockerfile": "mine"})
 	generate := func(pkg, defaultChannel string, overwrite bool) error {
 		_, err := (&GenerateBundle{Directory: filepath.Join(dir, "manifests"), WorkDir: dir, Package: pkg, Channels: "a", DefaultChannel: defaultChannel, Overwrite: overwrite}).Run(t.Context())
 		return err
@@ -195,21 +195,21 @@ func TestGenerateBundleCompares(t *testing.T) {
 	if err := generate("bar", "a", false); err == nil || err.Error() != "["+other+", Missing field: operators.operatorframework.io.bundle.channel.default.v1]" {
 		t.Errorf("another package and a default channel: error %v", err)
 	}
-	if text := tree(t, dir)["bundle.Dockerfile"]; text != "mine" {
+	if text := readFolder(t, dir)["bundle.Dockerfile"]; text != "mine" {
 		t.Errorf("the Dockerfile was replaced: %q", text)
 	}
 	if err := generate("bar", "a", true); err != nil {
 		t.Fatal(err)
 	}
 
-	files := tree(t, dir)
+	files := readFolder(t, dir)
 	if !strings.Contains(files["metadata/annotations.yaml"], "package.v1: bar") || !strings.HasPrefix(files["bundle.Dockerfile"], "FROM scratch\n") || len(files) != 3 {
 		t.Errorf("not overwritten: %v", files)
 	}
 }
 
 func TestGenerateBundleRefuses(t *testing.T) {
-	dir := folder(t, map[string]string{"empty/sub/a": "", "m/csv.yaml": csv, "link/csv.yaml": csv, "broken/a.yaml": csv, "broken/metadata/annotations.yaml": "a: ["})
+	dir := writeFolder(t, map[string]string{"empty/sub/a": "", "m/csv.yaml": csv, "link/csv.yaml": csv, "broken/a.yaml": csv, "broken/metadata/annotations.yaml": "a: ["})
 	if err := os.Symlink("csv.yaml", filepath.Join(dir, "link", "b.yaml")); err != nil {
 		t.Fatal(err)
 	}
@@ -240,14 +240,14 @@ func TestGenerateBundleRefuses(t *testing.T) {
 		t.Errorf("cancelled: error %v", err)
 	}
 
-	for name := range tree(t, dir) {
+	for name := range readFolder(t, dir) {
 		if strings.HasSuffix(name, ".tmp") {
 			t.Errorf("%s was left behind", name)
 		}
 	}
 }
 
-// What is generated for a real bundle is what its author generated.
+// The generated files of real bundles equal those of their authors.
 func TestGenerateRealBundles(t *testing.T) {
 	dirs, err := filepath.Glob(filepath.Join(env.SharedData(t, "bundles"), "couchdb-operator", "*"))
 	if err != nil || len(dirs) == 0 {
@@ -255,7 +255,7 @@ func TestGenerateRealBundles(t *testing.T) {
 	}
 
 	for _, dir := range dirs {
-		files := tree(t, dir)
+		files := readFolder(t, dir)
 		work := t.TempDir()
 		if err := os.CopyFS(work, os.DirFS(dir)); err != nil {
 			t.Fatal(err)
@@ -274,7 +274,7 @@ func TestGenerateRealBundles(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		made := tree(t, work)
+		made := readFolder(t, work)
 		for _, name := range []string{"metadata/annotations.yaml", "bundle.Dockerfile"} {
 			// Two of them were edited by hand.
 			author := strings.NewReplacer(" \n", "\n", "COPY /", "COPY ").Replace(strings.ReplaceAll(files[name], "  \n", "\n"))
@@ -293,7 +293,7 @@ func TestGenerateDockerfile(t *testing.T) {
 		"labelled.Dockerfile": {BaseImage: "base", BuilderImage: "builder", Labels: labels},
 		"scratch.Dockerfile":  {BaseImage: "scratch", BuilderImage: "builder", Labels: one},
 	} {
-		dir := folder(t, map[string]string{"catalog/a.yaml": ""})
+		dir := writeFolder(t, map[string]string{"catalog/a.yaml": ""})
 		g.Dir = filepath.Join(dir, "catalog") + "/../catalog/"
 		made, err := g.Run(t.Context())
 		if err != nil {
@@ -303,7 +303,7 @@ func TestGenerateDockerfile(t *testing.T) {
 			t.Errorf("%s: made %s", name, made)
 		}
 
-		golden.Check(t, name, []byte(tree(t, dir)["catalog.Dockerfile"]))
+		golden.Check(t, name, []byte(readFolder(t, dir)["catalog.Dockerfile"]))
 	}
 }
 
@@ -313,13 +313,13 @@ func TestGenerateDockerfileHere(t *testing.T) {
 	if err != nil || made != "..Dockerfile" {
 		t.Errorf("made %q, %v", made, err)
 	}
-	if text := tree(t, ".")["..Dockerfile"]; !strings.Contains(text, "\nADD . /configs\n") {
+	if text := readFolder(t, ".")["..Dockerfile"]; !strings.Contains(text, "\nADD . /configs\n") {
 		t.Errorf("text %q", text)
 	}
 }
 
 func TestGenerateDockerfileRefuses(t *testing.T) {
-	dir := folder(t, map[string]string{"catalog/a": "", "there/a": "", "there.Dockerfile": "mine", "file": ""})
+	dir := writeFolder(t, map[string]string{"catalog/a": "", "there/a": "", "there.Dockerfile": "mine", "file": ""})
 	at := func(name string) string { return filepath.Join(dir, name) }
 	for name, c := range map[string]struct {
 		dir, base, builder string
@@ -344,7 +344,7 @@ func TestGenerateDockerfileRefuses(t *testing.T) {
 	if _, err := os.Stat(at("catalog.Dockerfile")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("an empty Dockerfile was left behind: %v", err)
 	}
-	if _, err := catalogDockerfile("", "a", "b", nil); err == nil || err.Error() != "index directory is unset" {
+	if _, err := renderCatalogDockerfile("", "a", "b", nil); err == nil || err.Error() != "index directory is unset" {
 		t.Errorf("no folder: error %v", err)
 	}
 }
@@ -352,7 +352,7 @@ func TestGenerateDockerfileRefuses(t *testing.T) {
 const svg = `<svg xmlns="http://www.w3.org/2000/svg"/>`
 
 func TestInitPackage(t *testing.T) {
-	dir := folder(t, map[string]string{"icon": svg, "text.md": "# Foo\n", "empty": ""})
+	dir := writeFolder(t, map[string]string{"icon": svg, "text.md": "# Foo\n", "empty": ""})
 	for _, c := range []struct {
 		name string
 		init InitPackage
@@ -394,32 +394,32 @@ func TestReadIcon(t *testing.T) {
 		svg:                          "image/svg+xml",
 		"\ufeff<?xml version=\"1.0\" encoding=\"ISO-8859-1\"?>\n<!-- a < b -->\n<!DOCTYPE svg PUBLIC \"-//W3C//DTD SVG 1.1//EN\" \"x\" [<!ENTITY a \"b\">]>\n<s:svg xmlns:s=\"x\">&a;": "image/svg+xml",
 	} {
-		icon, err := readIcon(strings.NewReader(text))
+		icon, err := readPackageIcon(strings.NewReader(text))
 		if err != nil || icon.MediaType != want || string(icon.Data) != text {
 			t.Errorf("%q: %+v, %v; want %s", text, icon, err, want)
 		}
 	}
 
 	for text, want := range map[string]string{
-		"text":                             `detected invalid type "text/plain; charset=utf-8": not an image`,
-		"<html><svg/></html>":              `detected invalid type "text/html; charset=utf-8": not an image`,
-		"<?xml version='1.0'?><a><svg/>":   `detected invalid type "text/xml; charset=utf-8": not an image`,
-		"see <svg/>":                       `detected invalid type "text/plain; charset=utf-8": not an image`,
-		"%PDF-":                            `detected invalid type "application/pdf": not an image`,
-		strings.Repeat("a", maxInitFile+1): "read icon: it is larger than the 4194304 bytes that it may have",
+		"text":                                  `detected invalid type "text/plain; charset=utf-8": not an image`,
+		"<html><svg/></html>":                   `detected invalid type "text/html; charset=utf-8": not an image`,
+		"<?xml version='1.0'?><a><svg/>":        `detected invalid type "text/xml; charset=utf-8": not an image`,
+		"see <svg/>":                            `detected invalid type "text/plain; charset=utf-8": not an image`,
+		"%PDF-":                                 `detected invalid type "application/pdf": not an image`,
+		strings.Repeat("a", maxInitFileBytes+1): "read icon: it is larger than the 4194304 bytes that it may have",
 	} {
-		if _, err := readIcon(strings.NewReader(text)); err == nil || err.Error() != want {
+		if _, err := readPackageIcon(strings.NewReader(text)); err == nil || err.Error() != want {
 			t.Errorf("%.40q: error %v, want %q", text, err, want)
 		}
 	}
 
-	if _, err := readIcon(iotest.ErrReader(errors.New("gone"))); err == nil || err.Error() != "read icon: gone" {
+	if _, err := readPackageIcon(iotest.ErrReader(errors.New("gone"))); err == nil || err.Error() != "read icon: gone" {
 		t.Errorf("error %v", err)
 	}
-	if _, err := readDescription(iotest.ErrReader(errors.New("gone"))); err == nil || err.Error() != "read description: gone" {
+	if _, err := readPackageDescription(iotest.ErrReader(errors.New("gone"))); err == nil || err.Error() != "read description: gone" {
 		t.Errorf("error %v", err)
 	}
-	if _, err := readDescription(strings.NewReader("\xff")); err == nil || err.Error() != "read description: it is no UTF-8 text" {
+	if _, err := readPackageDescription(strings.NewReader("\xff")); err == nil || err.Error() != "read description: it is not UTF-8 text" {
 		t.Errorf("error %v", err)
 	}
 }
@@ -429,7 +429,7 @@ func FuzzIcon(f *testing.F) {
 	f.Add([]byte("<!DOCTYPE [<!ENTITY"))
 	f.Add([]byte("GIF89a"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		icon, err := readIcon(bytes.NewReader(data))
+		icon, err := readPackageIcon(bytes.NewReader(data))
 		if err == nil && !strings.HasPrefix(icon.MediaType, "image/") {
 			t.Errorf("media type %q", icon.MediaType)
 		}
@@ -445,7 +445,7 @@ func TestValidateBundle(t *testing.T) {
 	}
 
 	fsys["manifests/csv.yaml"].Data = []byte(strings.Replace(csv, "name: foo.v1.0.0", "name: foo.v1.0.0, annotations: {categories: Mine}", 1))
-	files := folder(t, map[string]string{"categories.json": `{"categories": ["Mine"]}`})
+	files := writeFolder(t, map[string]string{"categories.json": `{"categories": ["Mine"]}`})
 	run := func(categories string) string {
 		findings, err := (&ValidateBundle{Bundle: fsys, Optional: []string{"standardcategories"}, CategoriesFile: categories}).Run(t.Context())
 		if err != nil {
@@ -473,14 +473,14 @@ func TestValidateBundle(t *testing.T) {
 	}
 }
 
-// A failure leaves what there was, and nothing beside it.
+// A failure leaves the existing file and no temporary file.
 func TestWriteFails(t *testing.T) {
-	dir := folder(t, map[string]string{"a": "old"})
-	err := write(filepath.Join(dir, "a"), iotest.ErrReader(errors.New("gone")))
+	dir := writeFolder(t, map[string]string{"a": "old"})
+	err := writeFileAtomically(filepath.Join(dir, "a"), iotest.ErrReader(errors.New("gone")))
 	if err == nil || !strings.HasSuffix(err.Error(), "a: gone") {
 		t.Errorf("error %v", err)
 	}
-	if diff := cmp.Diff(map[string]string{"a": "old"}, tree(t, dir)); diff != "" {
+	if diff := cmp.Diff(map[string]string{"a": "old"}, readFolder(t, dir)); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
 }

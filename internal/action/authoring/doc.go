@@ -1,8 +1,7 @@
-// Package authoring holds what the authors of bundles and catalogs do with files on their
-// own machine: making the annotations and Dockerfiles of bundles and catalogs, starting a
-// package, and finding out what is wrong with a bundle. One struct per operation, as in
-// internal/action.
+// Package authoring implements operations of bundle and catalog authors on local files:
+// generating annotations and Dockerfiles, starting a package, and validating a bundle. Each
+// operation is a struct, as in internal/action.
 //
-// It knows no cluster and no registry. What a bundle is, and what the texts are, stands in
-// internal/bundle; rendering, building and pushing in internal/action/catalogs.
+// It needs no cluster and no registry. Package bundle defines the format of bundles and the
+// content of the files. Package catalogs renders, builds and pushes.
 package authoring

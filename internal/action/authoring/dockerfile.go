@@ -13,29 +13,29 @@ import (
 	"strings"
 )
 
-// scratch is the image that holds nothing.
-const scratch = "scratch"
+// scratchBase is the name of the empty base image.
+const scratchBase = "scratch"
 
-// GenerateDockerfile makes a Dockerfile for the image of a file-based catalog, beside the
+// GenerateDockerfile writes a Dockerfile for the image of a file-based catalog next to the
 // catalog's folder.
 type GenerateDockerfile struct {
 	// Dir is the folder of the catalog.
 	Dir string
-	// BaseImage is what the image is made from, BuilderImage what makes the cache in it.
-	// Both must hold /bin/opm, unless BaseImage is "scratch".
+	// BaseImage is the base image. BuilderImage is the image that builds the cache. Both
+	// must contain /bin/opm, unless BaseImage is "scratch".
 	BaseImage, BuilderImage string
-	// Labels are further labels of the image, each as key=value. Of two with one key, the
-	// last counts.
+	// Labels are additional labels of the image as key=value. The last value of a key
+	// applies.
 	Labels []string
 }
 
-// Run makes the Dockerfile, which must not exist, and gives its name.
+// Run writes the Dockerfile, which must not exist, and returns its name.
 func (a *GenerateDockerfile) Run(ctx context.Context) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
-	if a.BuilderImage == scratch {
-		return "", fmt.Errorf("invalid builder image: %q", scratch)
+	if a.BuilderImage == scratchBase {
+		return "", fmt.Errorf("invalid builder image: %q", scratchBase)
 	}
 
 	labels := map[string]string{}
@@ -64,13 +64,14 @@ func (a *GenerateDockerfile) Run(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("provided root path %q is not a directory", a.Dir)
 	}
 
-	// Made before the file, so that no empty one stays behind when it cannot be.
-	text, err := catalogDockerfile(filepath.Base(dir), a.BaseImage, a.BuilderImage, labels)
+	// The text is rendered before the file is created, so that an error leaves no empty
+	// file.
+	text, err := renderCatalogDockerfile(filepath.Base(dir), a.BaseImage, a.BuilderImage, labels)
 	if err != nil {
 		return "", err
 	}
 
-	if err := create(name, text); errors.Is(err, fs.ErrExist) {
+	if err := createNewFile(name, text); errors.Is(err, fs.ErrExist) {
 		return "", exists
 	} else if err != nil {
 		return "", err
@@ -79,8 +80,9 @@ func (a *GenerateDockerfile) Run(ctx context.Context) (string, error) {
 	return name, nil
 }
 
-// catalogDockerfile is the text. dir is the folder of the catalog in the build's context.
-func catalogDockerfile(dir, base, builder string, labels map[string]string) ([]byte, error) {
+// renderCatalogDockerfile returns the content of the Dockerfile. dir is the folder of the
+// catalog in the build context.
+func renderCatalogDockerfile(dir, base, builder string, labels map[string]string) ([]byte, error) {
 	switch {
 	case base == "":
 		return nil, errors.New("base image is unset")
@@ -89,20 +91,20 @@ func catalogDockerfile(dir, base, builder string, labels map[string]string) ([]b
 	}
 
 	for _, text := range append(slices.Collect(maps.Keys(labels)), slices.Collect(maps.Values(labels))...) {
-		if err := oneLine(text); err != nil {
+		if err := rejectControlCharacters(text); err != nil {
 			return nil, err
 		}
 	}
 
 	for _, text := range []string{dir, base, builder} {
-		if err := oneLine(text); err != nil {
+		if err := rejectControlCharacters(text); err != nil {
 			return nil, err
 		}
 	}
 
 	var text bytes.Buffer
 	fmt.Fprintf(&text, dockerfileBuilder, builder, dir, base)
-	if base == scratch {
+	if base == scratchBase {
 		text.WriteString(dockerfileScratch)
 	} else {
 		text.WriteString(dockerfileServer)
@@ -114,22 +116,23 @@ func catalogDockerfile(dir, base, builder string, labels map[string]string) ([]b
 	}
 
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
-		fmt.Fprintf(&text, "LABEL %s=%s\n", quote(key), quote(labels[key]))
+		fmt.Fprintf(&text, "LABEL %s=%s\n", quoteDockerfileValue(key), quoteDockerfileValue(labels[key]))
 	}
 
 	return text.Bytes(), nil
 }
 
-// oneLine refuses what would not stay within its line.
-func oneLine(text string) error {
+// rejectControlCharacters returns an error for a text that a line of a Dockerfile cannot
+// contain.
+func rejectControlCharacters(text string) error {
 	if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return fmt.Errorf("%q holds a control character: a Dockerfile cannot take it", text)
 	}
 	return nil
 }
 
-// quote writes a text so that a Dockerfile takes it as it is.
-func quote(text string) string {
+// quoteDockerfileValue returns a text as a quoted value of a Dockerfile.
+func quoteDockerfileValue(text string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, `$`, `\$`).Replace(text) + `"`
 }
 
@@ -164,7 +167,7 @@ COPY --from=builder /configs /configs
 COPY --from=builder /tmp/cache /tmp/cache
 
 # This label tells where in the image the catalog is.
-# Without it the image is not known for a catalog.
+# Without it the image is not recognized as a catalog.
 LABEL operators.operatorframework.io.index.configs.v1=/configs
 `
 )

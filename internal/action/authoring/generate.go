@@ -15,60 +15,60 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/bundle"
 )
 
-// Names of the files that GenerateBundle makes.
+// Names of the files that GenerateBundle writes.
 const (
 	annotationsFile  = "annotations.yaml"
 	bundleDockerfile = "bundle.Dockerfile"
 )
 
-// maxAnnotations is how large an existing annotations.yaml may be, in bytes.
-const maxAnnotations = 1 << 20
+// maxAnnotationsBytes limits the size of an existing annotations.yaml.
+const maxAnnotationsBytes = 1 << 20
 
-// GenerateBundle makes the annotations and the Dockerfile that turn a folder of manifests
+// GenerateBundle writes the annotations and the Dockerfile that turn a folder of manifests
 // into a bundle.
 type GenerateBundle struct {
 	Progress report.Progress
 
-	// Directory holds the manifests.
+	// Directory is the folder with the manifests.
 	Directory string
-	// OutputDir is where the bundle is put together: the manifests are copied to its folder
-	// manifests, and the annotations go to its folder metadata. When empty the manifests
-	// stay where they are, and the folder metadata stands beside theirs.
+	// OutputDir is the folder of the bundle. The manifests are copied to its folder
+	// manifests, and the annotations are written to its folder metadata. If it is empty,
+	// the manifests are not copied, and the folder metadata is created next to theirs.
 	OutputDir string
-	// WorkDir is where the Dockerfile goes, and what its paths are relative to. When empty
-	// it is the current folder.
+	// WorkDir is the folder of the Dockerfile. Paths in the Dockerfile are relative to it.
+	// Empty means the current folder.
 	WorkDir string
 
-	// Package is the name of the package, and Channels are its channels that the bundle is
-	// in, with commas between them. When either is empty, it is taken from the package
-	// manifest in the folder above Directory, if that is a tree of such manifests.
+	// Package is the name of the package. Channels are the channels of the bundle,
+	// separated by commas. If either is empty, it is read from the package manifest in the
+	// parent of Directory, if there is one.
 	Package, Channels string
-	// DefaultChannel is the package's default channel. It may be empty.
+	// DefaultChannel is the default channel of the package. It may be empty.
 	DefaultChannel string
-	// BaseImage is the image that the Dockerfile starts from. When empty it is scratch.
+	// BaseImage is the base image of the Dockerfile. Empty means scratch.
 	BaseImage string
-	// Overwrite replaces an existing annotations.yaml and Dockerfile. Otherwise existing
-	// annotations must say the same, and an existing Dockerfile stays.
+	// Overwrite replaces an existing annotations.yaml and Dockerfile. Without it, existing
+	// annotations must be equal, and an existing Dockerfile is kept.
 	Overwrite bool
 }
 
-// GeneratedBundle is what GenerateBundle made.
+// GeneratedBundle is the result of GenerateBundle.
 type GeneratedBundle struct {
-	// Description is what the annotations say.
+	// Description is the content of the annotations.
 	Description bundle.Description
-	// Manifests and Metadata are the folders of the bundle.
+	// Manifests and Metadata are the paths of the bundle's folders.
 	Manifests, Metadata string
-	// Dockerfile is the file that makes an image of them.
+	// Dockerfile is the path of the Dockerfile.
 	Dockerfile string
 }
 
-// Run makes the files.
+// Run writes the files.
 func (a *GenerateBundle) Run(ctx context.Context) (*GeneratedBundle, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 
-	description, err := a.describe()
+	description, err := a.describeBundle()
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func (a *GenerateBundle) Run(ctx context.Context) (*GeneratedBundle, error) {
 		return nil, err
 	}
 
-	made := &GeneratedBundle{
+	result := &GeneratedBundle{
 		Description: description,
 		Manifests:   directory,
 		Metadata:    filepath.Join(filepath.Dir(directory), bundle.FolderMetadata),
@@ -95,21 +95,21 @@ func (a *GenerateBundle) Run(ctx context.Context) (*GeneratedBundle, error) {
 		if err != nil {
 			return nil, err
 		}
-		made.Manifests, made.Metadata = filepath.Join(out, bundle.FolderManifests), filepath.Join(out, bundle.FolderMetadata)
-		if err := copyTree(directory, made.Manifests); err != nil {
+		result.Manifests, result.Metadata = filepath.Join(out, bundle.FolderManifests), filepath.Join(out, bundle.FolderMetadata)
+		if err := copyRegularFiles(directory, result.Manifests); err != nil {
 			return nil, err
 		}
 	}
 
-	if err := a.writeAnnotations(made); err != nil {
+	if err := a.writeAnnotations(result); err != nil {
 		return nil, err
 	}
 
-	return made, a.writeDockerfile(made, workDir)
+	return result, a.writeDockerfile(result, workDir)
 }
 
-// describe finds out what the annotations are to say.
-func (a *GenerateBundle) describe() (bundle.Description, error) {
+// describeBundle returns the content of the annotations.
+func (a *GenerateBundle) describeBundle() (bundle.Description, error) {
 	d := bundle.Description{Package: a.Package, Channels: a.Channels, DefaultChannel: a.DefaultChannel}
 	files, err := bundle.ReadManifests(os.DirFS(a.Directory), ".")
 	if err != nil {
@@ -129,12 +129,12 @@ func (a *GenerateBundle) describe() (bundle.Description, error) {
 		return d, nil
 	}
 
-	return a.infer(d)
+	return a.inferFromPackageManifest(d)
 }
 
-// infer takes what was not given from the tree of package manifests that the folder
-// stands in.
-func (a *GenerateBundle) infer(d bundle.Description) (bundle.Description, error) {
+// inferFromPackageManifest completes the description from the tree of package manifests
+// that contains the folder.
+func (a *GenerateBundle) inferFromPackageManifest(d bundle.Description) (bundle.Description, error) {
 	directory, err := filepath.Abs(a.Directory)
 	if err != nil {
 		return d, err
@@ -157,7 +157,7 @@ func (a *GenerateBundle) infer(d bundle.Description) (bundle.Description, error)
 		d.Package = placement.Package
 		progress.Done("Inferred package name: " + d.Package)
 	}
-	// A default channel that the bundle is not in is none of its.
+	// The default channel is used only if the bundle is in it.
 	if d.DefaultChannel == "" && slices.Contains(strings.Split(d.Channels, ","), placement.DefaultChannel) {
 		d.DefaultChannel = placement.DefaultChannel
 		progress.Done("Inferred default channel: " + d.DefaultChannel)
@@ -166,23 +166,24 @@ func (a *GenerateBundle) infer(d bundle.Description) (bundle.Description, error)
 	return d, nil
 }
 
-func (a *GenerateBundle) writeAnnotations(made *GeneratedBundle) error {
-	text, err := made.Description.AnnotationsFile()
+// writeAnnotations writes annotations.yaml, or compares it with an existing one.
+func (a *GenerateBundle) writeAnnotations(result *GeneratedBundle) error {
+	text, err := result.Description.AnnotationsFile()
 	if err != nil {
 		return err
 	}
 
-	name := filepath.Join(made.Metadata, annotationsFile)
-	existing, err := readFile(name, maxAnnotations)
+	name := filepath.Join(result.Metadata, annotationsFile)
+	existing, err := readFileLimited(name, maxAnnotationsBytes)
 	switch {
 	case a.Overwrite || errors.Is(err, fs.ErrNotExist):
-		report.OrQuiet(a.Progress).Done("Writing " + annotationsFile + " in " + made.Metadata)
-		return write(name, bytes.NewReader(text))
+		report.OrQuiet(a.Progress).Done("Writing " + annotationsFile + " in " + result.Metadata)
+		return writeFileAtomically(name, bytes.NewReader(text))
 	case err != nil:
 		return err
 	}
 
-	differences, err := made.Description.Compare(existing)
+	differences, err := result.Description.Compare(existing)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
@@ -197,33 +198,34 @@ func (a *GenerateBundle) writeAnnotations(made *GeneratedBundle) error {
 	}
 }
 
-func (a *GenerateBundle) writeDockerfile(made *GeneratedBundle, workDir string) error {
+// writeDockerfile writes the Dockerfile unless an existing one is kept.
+func (a *GenerateBundle) writeDockerfile(result *GeneratedBundle, workDir string) error {
 	report := report.OrQuiet(a.Progress)
-	if _, err := os.Lstat(made.Dockerfile); err == nil && !a.Overwrite {
+	if _, err := os.Lstat(result.Dockerfile); err == nil && !a.Overwrite {
 		report.Done("A " + bundleDockerfile + " already exists in " + workDir)
 		return nil
 	}
 
-	manifests, err := filepath.Rel(workDir, made.Manifests)
+	manifests, err := filepath.Rel(workDir, result.Manifests)
 	if err != nil {
 		return err
 	}
 
-	metadata, err := filepath.Rel(workDir, made.Metadata)
+	metadata, err := filepath.Rel(workDir, result.Metadata)
 	if err != nil {
 		return err
 	}
 
 	base := a.BaseImage
 	if base == "" {
-		base = scratch
+		base = scratchBase
 	}
 
-	text, err := made.Description.Dockerfile(base, filepath.ToSlash(manifests), filepath.ToSlash(metadata))
+	text, err := result.Description.Dockerfile(base, filepath.ToSlash(manifests), filepath.ToSlash(metadata))
 	if err != nil {
 		return err
 	}
 
 	report.Done("Writing " + bundleDockerfile + " in " + workDir)
-	return write(made.Dockerfile, bytes.NewReader(text))
+	return writeFileAtomically(result.Dockerfile, bytes.NewReader(text))
 }

@@ -15,17 +15,17 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// maxInitFile is how large an icon or a description may be, in bytes: each ends up in one
-// blob of a catalog, with a third more for an icon.
-const maxInitFile = 4 << 20
+// maxInitFileBytes limits the size of an icon or a description. Each becomes part of one
+// blob of a catalog. The encoding of an icon adds a third.
+const maxInitFileBytes = 4 << 20
 
-// InitPackage starts a package of a file-based catalog.
+// InitPackage returns the first blob of a new package for a file-based catalog.
 type InitPackage struct {
-	// Name of the package.
+	// Name is the name of the package.
 	Name string
-	// DefaultChannel of the package. It may be empty.
+	// DefaultChannel is the default channel. It may be empty.
 	DefaultChannel string
-	// IconFile is a picture, of any type that browsers show, and DescriptionFile a text in
+	// IconFile is an image of a type that browsers support. DescriptionFile is a text in
 	// Markdown. Either may be empty.
 	IconFile, DescriptionFile string
 }
@@ -43,7 +43,7 @@ func (a *InitPackage) Run(ctx context.Context) (*fbc.Package, error) {
 			return nil, fmt.Errorf("open description file: %w", err)
 		}
 		defer func() { _ = f.Close() }() // it was only read
-		if pkg.Description, err = readDescription(f); err != nil {
+		if pkg.Description, err = readPackageDescription(f); err != nil {
 			return nil, err
 		}
 	}
@@ -54,7 +54,7 @@ func (a *InitPackage) Run(ctx context.Context) (*fbc.Package, error) {
 			return nil, fmt.Errorf("open icon file: %w", err)
 		}
 		defer func() { _ = f.Close() }() // it was only read
-		if pkg.Icon, err = readIcon(f); err != nil {
+		if pkg.Icon, err = readPackageIcon(f); err != nil {
 			return nil, err
 		}
 	}
@@ -62,10 +62,10 @@ func (a *InitPackage) Run(ctx context.Context) (*fbc.Package, error) {
 	return pkg, nil
 }
 
-func readDescription(from io.Reader) (string, error) {
-	text, err := readAll(from, maxInitFile)
+func readPackageDescription(from io.Reader) (string, error) {
+	text, err := readAllLimited(from, maxInitFileBytes)
 	if err == nil && !utf8.Valid(text) {
-		err = errors.New("it is no UTF-8 text")
+		err = errors.New("it is not UTF-8 text")
 	}
 	if err != nil {
 		return "", fmt.Errorf("read description: %w", err)
@@ -73,8 +73,8 @@ func readDescription(from io.Reader) (string, error) {
 	return string(text), nil
 }
 
-func readIcon(from io.Reader) (*fbc.Icon, error) {
-	data, err := readAll(from, maxInitFile)
+func readPackageIcon(from io.Reader) (*fbc.Icon, error) {
+	data, err := readAllLimited(from, maxInitFileBytes)
 	if err != nil {
 		return nil, fmt.Errorf("read icon: %w", err)
 	}
@@ -83,7 +83,7 @@ func readIcon(from io.Reader) (*fbc.Icon, error) {
 	}
 
 	mediaType := http.DetectContentType(data)
-	if isSVG(data) {
+	if isSVGDocument(data) {
 		mediaType = "image/svg+xml"
 	}
 	if !strings.HasPrefix(mediaType, "image/") {
@@ -93,9 +93,9 @@ func readIcon(from io.Reader) (*fbc.Icon, error) {
 	return &fbc.Icon{Data: data, MediaType: mediaType}, nil
 }
 
-// isSVG reports whether a text is XML whose outermost element is svg. Browsers' rules, which
-// the library follows, do not look into XML.
-func isSVG(data []byte) bool {
+// isSVGDocument reports whether a text is XML with the root element svg.
+// http.DetectContentType does not inspect XML.
+func isSVGDocument(data []byte) bool {
 	decoder := xml.NewDecoder(bytes.NewReader(data))
 	decoder.Strict = false
 	decoder.CharsetReader = func(_ string, input io.Reader) (io.Reader, error) { return input, nil }

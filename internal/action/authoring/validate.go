@@ -7,28 +7,28 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/bundle/validate"
 )
 
-// maxCategories is how large a file of categories may be, in bytes.
-const maxCategories = 1 << 20
+// maxCategoriesBytes limits the size of a file with categories.
+const maxCategoriesBytes = 1 << 20
 
-// ValidateBundle finds out what is wrong with a bundle.
+// ValidateBundle validates a bundle.
 type ValidateBundle struct {
-	// Bundle has the folders manifests and metadata.
+	// Bundle contains the folders manifests and metadata.
 	Bundle fs.FS
-	// Optional names further rules, of those that validate.Optional gives.
+	// Optional are names of additional rules that validate.Optional returns.
 	Optional []string
-	// CategoriesFile is a JSON file of the categories that an operator may be in. When empty
-	// they are those of operatorhub.io.
+	// CategoriesFile is a JSON file with the allowed categories of an operator. Empty means
+	// those of operatorhub.io.
 	CategoriesFile string
-	// KubeVersion is a version of Kubernetes that the bundle is to run on. It may be empty.
+	// KubeVersion is a target version of Kubernetes. It may be empty.
 	KubeVersion string
-	// ContainerTools is docker or podman, or empty. Neither is used.
+	// ContainerTools is docker, podman or empty. It has no effect.
 	ContainerTools string
-	// Inspect tells what images are there for, to the multiarch validator only.
+	// Inspect returns the platforms of images for the multiarch validator.
 	Inspect func(ctx context.Context, images []string) map[string]validate.Inspection
 }
 
-// Run returns what it found. The error says that the bundle cannot be read; one that is read
-// and not valid is told by the findings' Err.
+// Run returns the findings. It returns an error if the bundle cannot be read. The Err of
+// the findings reports an invalid bundle.
 func (a *ValidateBundle) Run(ctx context.Context) (validate.Findings, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -45,10 +45,10 @@ func (a *ValidateBundle) Run(ctx context.Context) (validate.Findings, error) {
 	return validate.Bundle(a.Bundle, options)
 }
 
-// readCategories reads a file of categories. What is wrong with it is a finding about the
-// bundle, if that names categories at all.
+// readCategories reads a file with categories. An error becomes a finding if the bundle has
+// categories.
 func readCategories(name string) *validate.Categories {
 	categories := &validate.Categories{Name: name}
-	categories.Data, categories.Err = readFile(name, maxCategories)
+	categories.Data, categories.Err = readFileLimited(name, maxCategoriesBytes)
 	return categories
 }

@@ -9,41 +9,41 @@ import (
 	"path/filepath"
 )
 
-// Permissions of what is made; the umask takes away from them.
+// Permissions of created files and folders before the umask applies.
 const (
 	dirMode  = 0o755
 	fileMode = 0o644
 )
 
-// write puts a file into place as a whole: nobody sees half of it, and a failure leaves
-// what there was. The folder is made when it does not exist.
-func write(name string, from io.Reader) (err error) {
+// writeFileAtomically writes a file through a temporary one. A failure leaves an existing
+// file unchanged. The parent folder is created if necessary.
+func writeFileAtomically(name string, from io.Reader) (err error) {
 	dir := filepath.Dir(name)
 	if err := os.MkdirAll(dir, dirMode); err != nil {
 		return err
 	}
 
-	beside, err := createBeside(name)
+	temporary, err := createTemporaryFile(name)
 	if err != nil {
 		return err
 	}
 
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, os.Remove(beside.Name()))
+			err = errors.Join(err, os.Remove(temporary.Name()))
 		}
 	}()
-	_, err = io.Copy(beside, from)
-	if err = errors.Join(err, beside.Close()); err != nil {
+	_, err = io.Copy(temporary, from)
+	if err = errors.Join(err, temporary.Close()); err != nil {
 		return fmt.Errorf("writing %s: %w", name, err)
 	}
 
-	return os.Rename(beside.Name(), name)
+	return os.Rename(temporary.Name(), name)
 }
 
-// createBeside makes a file of a name of its own. Unlike os.CreateTemp it leaves the
-// permissions to the umask.
-func createBeside(name string) (*os.File, error) {
+// createTemporaryFile creates a file with an unused name next to name. In contrast to
+// os.CreateTemp, the umask determines its permissions.
+func createTemporaryFile(name string) (*os.File, error) {
 	for i := 0; ; i++ {
 		f, err := os.OpenFile(fmt.Sprintf("%s.%d.tmp", name, i), os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
 		if i < 100 && errors.Is(err, fs.ErrExist) {
@@ -53,8 +53,8 @@ func createBeside(name string) (*os.File, error) {
 	}
 }
 
-// create makes a file that must not exist. A failure leaves none.
-func create(name string, text []byte) (err error) {
+// createNewFile writes a file that must not exist. A failure leaves no file.
+func createNewFile(name string, text []byte) (err error) {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
 	if err != nil {
 		return err
@@ -68,10 +68,10 @@ func create(name string, text []byte) (err error) {
 	return nil
 }
 
-// copyTree copies the files of a folder, also those of folders in it. Where one of them is
-// no regular file, nothing is copied.
-func copyTree(from, to string) error {
-	if same, err := sameFolder(from, to); same || err != nil {
+// copyRegularFiles copies the files of a folder recursively. It copies nothing if one of
+// them is not a regular file.
+func copyRegularFiles(from, to string) error {
+	if same, err := isSameFolder(from, to); same || err != nil {
 		return err
 	}
 
@@ -81,14 +81,14 @@ func copyTree(from, to string) error {
 	}
 
 	defer func() { _ = root.Close() }() // it was only read
-	// All names first: the copy may lie in the folder itself.
+	// All names are collected first, because the target may be in the folder.
 	var names []string
 	err = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil || entry.IsDir():
 			return err
 		case !entry.Type().IsRegular():
-			return fmt.Errorf("%s is no regular file: replace it by what it stands for", filepath.Join(from, name))
+			return fmt.Errorf("%s is not a regular file: replace it by its target", filepath.Join(from, name))
 		}
 		names = append(names, name)
 		return nil
@@ -98,7 +98,7 @@ func copyTree(from, to string) error {
 	}
 
 	for _, name := range names {
-		if err := copyFile(root, name, filepath.Join(to, filepath.FromSlash(name))); err != nil {
+		if err := copyRootedFile(root, name, filepath.Join(to, filepath.FromSlash(name))); err != nil {
 			return err
 		}
 	}
@@ -106,17 +106,17 @@ func copyTree(from, to string) error {
 	return nil
 }
 
-func copyFile(root *os.Root, name, to string) error {
+func copyRootedFile(root *os.Root, name, to string) error {
 	f, err := root.Open(name)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = f.Close() }() // it was only read
-	return write(to, f)
+	return writeFileAtomically(to, f)
 }
 
-// sameFolder reports whether two paths are one folder.
-func sameFolder(a, b string) (bool, error) {
+// isSameFolder reports whether two paths point to the same folder.
+func isSameFolder(a, b string) (bool, error) {
 	infoA, err := os.Stat(a)
 	if err != nil {
 		return false, err
@@ -130,18 +130,18 @@ func sameFolder(a, b string) (bool, error) {
 	return err == nil && os.SameFile(infoA, infoB), err
 }
 
-// readFile reads a file of at most limit bytes.
-func readFile(name string, limit int64) ([]byte, error) {
+// readFileLimited reads a file of at most limit bytes.
+func readFileLimited(name string, limit int64) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }() // it was only read
-	return readAll(f, limit)
+	return readAllLimited(f, limit)
 }
 
-// readAll reads at most limit bytes.
-func readAll(f io.Reader, limit int64) ([]byte, error) {
+// readAllLimited reads at most limit bytes. It returns an error if there are more.
+func readAllLimited(f io.Reader, limit int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err == nil && int64(len(data)) > limit {
 		err = fmt.Errorf("it is larger than the %d bytes that it may have", limit)

@@ -32,7 +32,7 @@ const pan = `
 {"schema":"olm.channel","package":"pan","name":"stable","entries":[{"name":"pan.v1"}]}
 `
 
-func load(t *testing.T, name, text string) []*browse.Package {
+func loadPackages(t *testing.T, name, text string) []*browse.Package {
 	t.Helper()
 	packages, err := browse.Load(name, fbc.Read(strings.NewReader(text), "catalog", fbc.Limits{}))
 	if err != nil {
@@ -41,10 +41,10 @@ func load(t *testing.T, name, text string) []*browse.Package {
 	return packages
 }
 
-func TestLoadTellsWhatAPackageOffers(t *testing.T) {
-	got := load(t, "kettle", pan+kettle)
+func TestLoad(t *testing.T) {
+	got := loadPackages(t, "kettle", pan+kettle)
 	if len(got) != 1 {
-		t.Fatalf("%d packages, want the one that was asked for", len(got))
+		t.Fatalf("got %d packages, want 1", len(got))
 	}
 
 	want := &browse.Package{
@@ -76,7 +76,7 @@ func TestLoadTellsWhatAPackageOffers(t *testing.T) {
 	}
 }
 
-func TestLoadNamesABadBlob(t *testing.T) {
+func TestLoadInvalidBlob(t *testing.T) {
 	text := strings.Replace(kettle, `"version":"1.0.0"`, `"version":[]`, 1)
 	_, err := browse.Load("", fbc.Read(strings.NewReader(text), "catalog", fbc.Limits{}))
 	if err == nil || !strings.Contains(err.Error(), `name "kettle.v1.0.0"`) || !strings.Contains(err.Error(), `properties[0] of type "olm.package"`) {
@@ -85,7 +85,7 @@ func TestLoadNamesABadBlob(t *testing.T) {
 }
 
 func TestSearch(t *testing.T) {
-	packages := load(t, "", pan+kettle)
+	packages := loadPackages(t, "", pan+kettle)
 	for name, test := range map[string]struct {
 		words []string
 		want  map[string][]string
@@ -122,7 +122,7 @@ func TestCompare(t *testing.T) {
 		`{"reference":{"schema":"olm.bundle","name":"kettle.v1.0.0"},"message":"old"}`, `{"reference":{"schema":"olm.package"},"message":"gone soon"}`,
 	).Replace(kettle)
 
-	got := browse.Compare(load(t, "", kettle+pan), load(t, "", changed+strings.ReplaceAll(pan, "pan", "pot")))
+	got := browse.Compare(loadPackages(t, "", kettle+pan), loadPackages(t, "", changed+strings.ReplaceAll(pan, "pan", "pot")))
 	if diff := cmp.Diff([]string{"pot"}, got.PackagesAdded); diff != "" {
 		t.Errorf("packages added (-want +got):\n%s", diff)
 	}
@@ -130,7 +130,7 @@ func TestCompare(t *testing.T) {
 		t.Errorf("packages removed (-want +got):\n%s", diff)
 	}
 	if got.Stranded() != 2 {
-		t.Errorf("%d stranded, want kettle.v1.0.0 and the pan", got.Stranded())
+		t.Errorf("got %d stranded bundles, want 2", got.Stranded())
 	}
 
 	change := got.Packages[0]
@@ -146,7 +146,7 @@ func TestCompare(t *testing.T) {
 	if diff := cmp.Diff([]string{"package"}, change.Deprecated); diff != "" {
 		t.Errorf("deprecated (-want +got):\n%s", diff)
 	}
-	if same := browse.Compare(load(t, "", kettle), load(t, "", kettle)); len(same.Packages) != 0 {
+	if same := browse.Compare(loadPackages(t, "", kettle), loadPackages(t, "", kettle)); len(same.Packages) != 0 {
 		t.Errorf("two equal catalogs differ: %+v", same)
 	}
 }

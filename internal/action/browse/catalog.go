@@ -1,8 +1,8 @@
-// Package browse looks into catalogs: what packages there are, what one of them offers,
-// how its versions lead to one another, and what changes from one catalog to the next.
+// Package browse reads catalogs: their packages, the content and the upgrade graph of a
+// package, and the differences between two catalogs.
 //
-// It takes blobs wherever they come from. Which catalog that is, and how the answer is
-// written, is its caller's business; choosing a bundle to install is internal/resolve's.
+// It reads blobs from any source. Callers open the catalog and print the result. Package
+// resolve chooses bundles to install.
 package browse
 
 import (
@@ -19,23 +19,23 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/upgradegraph"
 )
 
-// Package is what a catalog says of a package, without pictures and manifests.
+// Package describes a package of a catalog without icons and manifests.
 type Package struct {
 	Name        string `json:"name"`
 	DisplayName string `json:"displayName,omitempty"`
-	// Description of the package, or that of its newest bundle when it has none.
+	// Description is that of the package, or of its newest bundle if the package has none.
 	Description    string   `json:"description,omitempty"`
 	Provider       string   `json:"provider,omitempty"`
 	Keywords       []string `json:"keywords,omitempty"`
 	DefaultChannel string   `json:"defaultChannel"`
-	// Deprecated is why the package is deprecated, empty when it is not.
+	// Deprecated is the reason why the package is deprecated. It is empty if it is not.
 	Deprecated string `json:"deprecated,omitempty"`
-	// Channels by name.
+	// Channels are sorted by name.
 	Channels []Channel `json:"channels"`
-	// Bundles by descending version.
+	// Bundles are sorted by version, the highest first.
 	Bundles []Bundle `json:"bundles"`
 
-	// channels as the catalog has them, and what is deprecated, for drawings.
+	// channels and deprecations are the blobs of the catalog, for upgrade graphs.
 	channels     []fbc.Channel
 	deprecations *fbc.Deprecations
 }
@@ -43,9 +43,10 @@ type Package struct {
 // Channel is a channel of a package.
 type Channel struct {
 	Name string `json:"name"`
-	// Heads are the bundles that nothing in the channel updates: one, in a sound channel.
+	// Heads are the bundles that no other bundle of the channel updates. A valid channel
+	// has one.
 	Heads []string `json:"heads"`
-	// Entries counts the bundles of the channel.
+	// Entries is the number of bundles of the channel.
 	Entries    int    `json:"entries"`
 	Deprecated string `json:"deprecated,omitempty"`
 }
@@ -56,45 +57,46 @@ type Bundle struct {
 	Version string `json:"version,omitempty"`
 	Release string `json:"release,omitempty"`
 	Image   string `json:"image,omitempty"`
-	// Channels that have the bundle, by name.
+	// Channels are the sorted names of the channels that contain the bundle.
 	Channels []string `json:"channels,omitempty"`
-	// Provides are the kinds that the bundle brings, as Kind.version.group.
+	// Provides are the kinds that the bundle provides, as Kind.version.group.
 	Provides []string `json:"provides,omitempty"`
-	// Requires are the kinds and packages that must be there, as Kind.version.group and
-	// as "package <range>".
+	// Requires are the required kinds and packages, as Kind.version.group and "package
+	// <range>".
 	Requires     []string `json:"requires,omitempty"`
 	InstallModes []string `json:"installModes,omitempty"`
-	// MinKubeVersion is the oldest Kubernetes that the bundle works on.
+	// MinKubeVersion is the oldest Kubernetes version that the bundle supports.
 	MinKubeVersion string `json:"minKubeVersion,omitempty"`
 	Deprecated     string `json:"deprecated,omitempty"`
 
 	version  *semver.Version
-	metadata *metadata
+	metadata *csvMetadata
 }
 
-// metadata is what is read of an olm.csv.metadata property.
-type metadata struct {
-	DisplayName    string      `json:"displayName"`
-	Description    string      `json:"description"`
-	Keywords       []string    `json:"keywords"`
-	MinKubeVersion string      `json:"minKubeVersion"`
-	InstallModes   []mode      `json:"installModes"`
-	Provider       nameAndLink `json:"provider"`
+// csvMetadata contains the fields of an olm.csv.metadata property that are read.
+type csvMetadata struct {
+	DisplayName    string        `json:"displayName"`
+	Description    string        `json:"description"`
+	Keywords       []string      `json:"keywords"`
+	MinKubeVersion string        `json:"minKubeVersion"`
+	InstallModes   []installMode `json:"installModes"`
+	Provider       providerName  `json:"provider"`
 }
 
-type mode struct {
+type installMode struct {
 	Type      string `json:"type"`
 	Supported bool   `json:"supported"`
 }
 
-type nameAndLink struct {
+type providerName struct {
 	Name string `json:"name"`
 }
 
-// Load reads the packages of a catalog, by name. A name limits it to one package; it is
-// not an error when the catalog does not have it. Blobs that do not fit their schema are.
+// Load reads the packages of a catalog, sorted by name. A name limits the result to one
+// package, which may be missing. Load returns an error for blobs that do not match their
+// schema.
 func Load(name string, metas iter.Seq2[fbc.Meta, error]) ([]*Package, error) {
-	l := loader{packages: map[string]*Package{}}
+	l := packageLoader{packages: map[string]*Package{}}
 	for meta, err := range metas {
 		if err != nil {
 			return nil, err
@@ -102,14 +104,14 @@ func Load(name string, metas iter.Seq2[fbc.Meta, error]) ([]*Package, error) {
 		if pkg := meta.PackageName(); pkg == "" || name != "" && pkg != name {
 			continue
 		}
-		if err := l.add(meta); err != nil {
+		if err := l.addBlob(meta); err != nil {
 			return nil, err
 		}
 	}
 
 	all := make([]*Package, 0, len(l.packages))
 	for _, p := range l.packages {
-		p.finish()
+		p.linkBlobs()
 		all = append(all, p)
 	}
 
@@ -117,9 +119,11 @@ func Load(name string, metas iter.Seq2[fbc.Meta, error]) ([]*Package, error) {
 	return all, nil
 }
 
-type loader struct{ packages map[string]*Package }
+// packageLoader collects the blobs of packages by package name.
+type packageLoader struct{ packages map[string]*Package }
 
-func (l loader) add(meta fbc.Meta) error {
+// addBlob adds a blob to its package.
+func (l packageLoader) addBlob(meta fbc.Meta) error {
 	name := meta.PackageName()
 	p := l.packages[name]
 	if p == nil {
@@ -141,7 +145,7 @@ func (l loader) add(meta fbc.Meta) error {
 		}
 		p.channels = append(p.channels, *channel)
 	case fbc.SchemaBundle:
-		bundle, err := readBundle(meta)
+		bundle, err := decodeBundle(meta)
 		if err != nil {
 			return err
 		}
@@ -157,7 +161,8 @@ func (l loader) add(meta fbc.Meta) error {
 	return nil
 }
 
-func readBundle(meta fbc.Meta) (*Bundle, error) {
+// decodeBundle decodes a bundle with the properties that are displayed.
+func decodeBundle(meta fbc.Meta) (*Bundle, error) {
 	blob, err := fbc.DecodeBundle(meta)
 	if err != nil {
 		return nil, err
@@ -165,7 +170,7 @@ func readBundle(meta fbc.Meta) (*Bundle, error) {
 
 	b := &Bundle{Name: blob.Name, Image: blob.Image}
 	for i, property := range blob.Properties {
-		if err := b.take(property); err != nil {
+		if err := b.applyProperty(property); err != nil {
 			return nil, fmt.Errorf("%s: properties[%d] of type %q does not fit its type: %w", meta, i, property.Type, err)
 		}
 	}
@@ -177,8 +182,8 @@ func readBundle(meta fbc.Meta) (*Bundle, error) {
 	return b, nil
 }
 
-// take reads a property. Those that say nothing to a reader are passed over.
-func (b *Bundle) take(property fbc.Property) error {
+// applyProperty sets the fields that a property describes. It ignores other properties.
+func (b *Bundle) applyProperty(property fbc.Property) error {
 	switch property.Type {
 	case fbc.PropertyPackage:
 		var value fbc.PackageProperty
@@ -214,15 +219,15 @@ func (b *Bundle) take(property fbc.Property) error {
 		b.Requires = append(b.Requires, cmp.Or(value.FailureMessage, "a constraint of its own"))
 
 	case fbc.PropertyCSVMetadata:
-		b.metadata = &metadata{}
+		b.metadata = &csvMetadata{}
 		return json.Unmarshal(property.Value, b.metadata)
 	}
 
 	return nil
 }
 
-// finish brings together what the blobs of a package say of one another.
-func (p *Package) finish() {
+// linkBlobs computes the fields of a package that depend on several of its blobs.
+func (p *Package) linkBlobs() {
 	slices.SortStableFunc(p.channels, func(a, b fbc.Channel) int { return strings.Compare(a.Name, b.Name) })
 	deprecated := map[fbc.DeprecationReference]string{}
 	if p.deprecations != nil {
@@ -244,14 +249,14 @@ func (p *Package) finish() {
 		})
 	}
 
-	slices.SortStableFunc(p.Bundles, newerFirst)
+	slices.SortStableFunc(p.Bundles, compareNewestFirst)
 	for i := range p.Bundles {
 		b := &p.Bundles[i]
 		b.Channels = slices.Compact(in[b.Name])
 		b.Deprecated = deprecated[fbc.DeprecationReference{Schema: fbc.SchemaBundle, Name: b.Name}]
 		slices.Sort(b.Provides)
 		slices.Sort(b.Requires)
-		b.describe()
+		b.applyMetadata()
 	}
 
 	if newest := p.Newest(); newest != nil && newest.metadata != nil {
@@ -261,12 +266,12 @@ func (p *Package) finish() {
 	}
 
 	for i := range p.Bundles {
-		p.Bundles[i].metadata = nil // its description is large
+		p.Bundles[i].metadata = nil // its description may be large
 	}
 }
 
-// describe takes over from the metadata what stays.
-func (b *Bundle) describe() {
+// applyMetadata sets the fields that the CSV's metadata describe.
+func (b *Bundle) applyMetadata() {
 	if b.metadata == nil {
 		return
 	}
@@ -279,8 +284,9 @@ func (b *Bundle) describe() {
 	}
 }
 
-// newerFirst orders bundles by descending version; those without one stand last.
-func newerFirst(a, b Bundle) int {
+// compareNewestFirst sorts bundles by version, the highest first. Bundles without a version
+// come last.
+func compareNewestFirst(a, b Bundle) int {
 	switch {
 	case a.version != nil && b.version != nil:
 		return cmp.Or(b.version.Compare(*a.version), strings.Compare(b.Release, a.Release), strings.Compare(a.Name, b.Name))
@@ -293,8 +299,8 @@ func newerFirst(a, b Bundle) int {
 	return strings.Compare(a.Name, b.Name)
 }
 
-// Newest is the head of the default channel, and the newest bundle where that has none.
-// It is nil when the package has no bundles.
+// Newest returns the head of the default channel, or the newest bundle if the default
+// channel has none. It returns nil if the package has no bundles.
 func (p *Package) Newest() *Bundle {
 	for _, channel := range p.Channels {
 		if channel.Name != p.DefaultChannel || len(channel.Heads) == 0 {
@@ -311,7 +317,8 @@ func (p *Package) Newest() *Bundle {
 	return &p.Bundles[0]
 }
 
-// Graph is the upgrade graph of the named channels, all when none are named.
+// Graph returns the upgrade graph of the named channels, or of all channels if none is
+// named.
 func (p *Package) Graph(channels ...string) *upgradegraph.Graph {
 	versions := make(map[string]semver.Version, len(p.Bundles))
 	for _, b := range p.Bundles {
@@ -331,7 +338,7 @@ func (p *Package) Graph(channels ...string) *upgradegraph.Graph {
 	})
 }
 
-// Drawing is the upgrade graph of the named channels with what of it is deprecated.
+// Drawing returns the upgrade graph of the named channels with their deprecations.
 func (p *Package) Drawing(channels ...string) upgradegraph.Drawing {
 	return upgradegraph.Drawing{Graph: p.Graph(channels...), Deprecations: p.deprecations}
 }

@@ -7,28 +7,29 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/upgradegraph"
 )
 
-// Diff is what changes from one catalog to another.
+// Diff is the difference between two catalogs.
 type Diff struct {
 	// PackagesAdded and PackagesRemoved are sorted names.
 	PackagesAdded   []string `json:"packagesAdded,omitempty"`
 	PackagesRemoved []string `json:"packagesRemoved,omitempty"`
-	// Packages that change, those added and removed included, by name.
+	// Packages are the differing packages, including added and removed ones, sorted by
+	// name.
 	Packages []PackageDiff `json:"packages,omitempty"`
 }
 
-// PackageDiff is what changes for a package.
+// PackageDiff is the difference of a package.
 type PackageDiff struct {
 	upgradegraph.Difference
-	// DefaultChannel is that of the new catalog, when it has changed.
+	// DefaultChannel is that of the new catalog. It is empty if it has not changed.
 	DefaultChannel string `json:"defaultChannel,omitempty"`
-	// BundlesChanged have the same name and another image.
+	// BundlesChanged are bundles with the same name and another image.
 	BundlesChanged []string `json:"bundlesChanged,omitempty"`
-	// Deprecated are bundles, channels ("channel stable") and the package ("package") that
-	// the new catalog deprecates and the old did not.
+	// Deprecated are the bundles, channels ("channel stable") and the package ("package")
+	// that only the new catalog deprecates.
 	Deprecated []string `json:"deprecated,omitempty"`
 }
 
-// Stranded counts the bundles whose users get no update any more.
+// Stranded returns the number of bundles without a further update.
 func (d Diff) Stranded() int {
 	n := 0
 	for _, p := range d.Packages {
@@ -37,10 +38,10 @@ func (d Diff) Stranded() int {
 	return n
 }
 
-// Compare tells what changes from one catalog to another. Both are sorted by name, as
-// Load gives them.
+// Compare returns the difference between two catalogs. Both must be sorted by name, as Load
+// returns them.
 func Compare(from, to []*Package) Diff {
-	was, is := byName(from), byName(to)
+	before, after := packagesByName(from), packagesByName(to)
 	var names []string
 	for _, p := range slices.Concat(from, to) {
 		names = append(names, p.Name)
@@ -49,14 +50,14 @@ func Compare(from, to []*Package) Diff {
 	slices.Sort(names)
 	var d Diff
 	for _, name := range slices.Compact(names) {
-		old, renewed := was[name], is[name]
+		old, current := before[name], after[name]
 		switch {
 		case old == nil:
 			d.PackagesAdded = append(d.PackagesAdded, name)
-		case renewed == nil:
+		case current == nil:
 			d.PackagesRemoved = append(d.PackagesRemoved, name)
 		}
-		if change := comparePackage(old, renewed); change.any() {
+		if change := comparePackage(old, current); change.hasChanges() {
 			d.Packages = append(d.Packages, change)
 		}
 	}
@@ -64,7 +65,8 @@ func Compare(from, to []*Package) Diff {
 	return d
 }
 
-func byName(packages []*Package) map[string]*Package {
+// packagesByName returns packages by name.
+func packagesByName(packages []*Package) map[string]*Package {
 	m := make(map[string]*Package, len(packages))
 	for _, p := range packages {
 		m[p.Name] = p
@@ -72,10 +74,12 @@ func byName(packages []*Package) map[string]*Package {
 	return m
 }
 
-func (d PackageDiff) any() bool {
+// hasChanges reports whether there is any difference.
+func (d PackageDiff) hasChanges() bool {
 	return !d.Empty() || d.DefaultChannel != "" || len(d.BundlesChanged)+len(d.Deprecated) > 0
 }
 
+// comparePackage returns the difference of a package. Either may be nil.
 func comparePackage(from, to *Package) PackageDiff {
 	var before, after *upgradegraph.Graph
 	if from != nil {
@@ -105,9 +109,9 @@ func comparePackage(from, to *Package) PackageDiff {
 	}
 
 	slices.Sort(d.BundlesChanged)
-	was := from.deprecated()
-	for name := range to.deprecated() {
-		if !was[name] {
+	deprecatedBefore := from.deprecatedReferences()
+	for name := range to.deprecatedReferences() {
+		if !deprecatedBefore[name] {
 			d.Deprecated = append(d.Deprecated, name)
 		}
 	}
@@ -116,8 +120,9 @@ func comparePackage(from, to *Package) PackageDiff {
 	return d
 }
 
-// deprecated names what of the package is deprecated.
-func (p *Package) deprecated() map[string]bool {
+// deprecatedReferences returns the deprecated parts of the package, named as in
+// PackageDiff.Deprecated.
+func (p *Package) deprecatedReferences() map[string]bool {
 	names := map[string]bool{}
 	if p.Deprecated != "" {
 		names["package"] = true

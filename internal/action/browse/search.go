@@ -5,39 +5,42 @@ import (
 	"strings"
 )
 
-// Found is a package that a search found.
+// Found is a search result.
 type Found struct {
 	*Package
-	// Where the words stand, of "name", "display name", "keywords", "kinds", "provider" and
-	// "description".
+	// Where are the fields that contain the words: "name", "display name", "keywords",
+	// "kinds", "provider" and "description".
 	Where []string `json:"where"`
 }
 
-// Search returns the packages in which every word stands, without regard to case, those
-// first whose name has one. No words find every package.
+// Search returns the packages that contain every word, ignoring case. Packages with a match
+// in the name come first. Without words it returns all packages.
 func Search(packages []*Package, words ...string) []Found {
 	var found []Found
 	for _, p := range packages {
-		if where, ok := p.matches(words); ok {
+		if where, ok := p.matchesWords(words); ok {
 			found = append(found, Found{Package: p, Where: where})
 		}
 	}
 
-	slices.SortStableFunc(found, func(a, b Found) int { return a.rank() - b.rank() })
+	slices.SortStableFunc(found, func(a, b Found) int { return a.matchRank() - b.matchRank() })
 	return found
 }
 
-// places are where a search looks, the most telling first.
-var places = []string{"name", "display name", "keywords", "kinds", "provider", "description"}
+// searchFields are the fields that a search covers, the most relevant first.
+var searchFields = []string{"name", "display name", "keywords", "kinds", "provider", "description"}
 
-func (f Found) rank() int {
+// matchRank returns the position of the first matching field in searchFields.
+func (f Found) matchRank() int {
 	if len(f.Where) == 0 {
 		return 0
 	}
-	return slices.Index(places, f.Where[0])
+	return slices.Index(searchFields, f.Where[0])
 }
 
-func (p *Package) matches(words []string) ([]string, bool) {
+// matchesWords reports whether the package contains every word, and in which fields. The
+// words may be in different fields.
+func (p *Package) matchesWords(words []string) ([]string, bool) {
 	var kinds []string
 	if newest := p.Newest(); newest != nil {
 		kinds = newest.Provides
@@ -51,21 +54,21 @@ func (p *Package) matches(words []string) ([]string, bool) {
 	hit := map[int]bool{}
 	for _, word := range words {
 		word = strings.ToLower(word)
-		stands := false
+		found := false
 		for i, text := range texts {
 			if strings.Contains(text, word) {
-				hit[i], stands = true, true
+				hit[i], found = true, true
 			}
 		}
-		if !stands {
+		if !found {
 			return nil, false
 		}
 	}
 
 	var where []string
-	for i, place := range places {
+	for i, field := range searchFields {
 		if hit[i] {
-			where = append(where, place)
+			where = append(where, field)
 		}
 	}
 

@@ -1,6 +1,6 @@
-// Package bundleconfigmap puts the content of a bundle into a ConfigMap of a cluster, from
-// which OLM Classic reads a bundle that it has had unpacked by a Job.
+// Package bundleconfigmap stores the content of a bundle in a ConfigMap. OLM Classic
+// unpacks bundles with a Job and reads the result from the ConfigMap.
 //
 // It links no typed client, so that the program opm, which that Job runs, starts in
-// milliseconds. What a bundle means is internal/bundle's business.
+// milliseconds. Package bundle defines the format of bundles.
 package bundleconfigmap

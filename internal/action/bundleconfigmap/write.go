@@ -20,24 +20,24 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/bundle/configmap"
 )
 
-// Write stores a bundle in a ConfigMap that exists.
+// Write stores a bundle in an existing ConfigMap.
 type Write struct {
-	// Config says how the API server is reached.
+	// Config is the configuration of the cluster.
 	Config *rest.Config
-	// Namespace and Name of the ConfigMap.
+	// Namespace and Name identify the ConfigMap.
 	Namespace, Name string
-	// Bundle has the folders manifests and metadata.
+	// Bundle contains the folders manifests and metadata.
 	Bundle fs.FS
-	// Limit on the files together, in bytes as they are stored.
+	// Limit is the maximum size of all stored files in bytes.
 	Limit uint64
-	// Gzip stores the files compressed.
+	// Gzip compresses the files.
 	Gzip bool
-	// Image that the bundle is of, if it is known.
+	// Image is the image of the bundle. It may be empty.
 	Image string
 }
 
-// Run reads the bundle and replaces the data of the ConfigMap by it. Annotations that are
-// not of a bundle stay.
+// Run loads the bundle and replaces the data of the ConfigMap. Annotations that do not
+// belong to the bundle remain.
 func (w *Write) Run(ctx context.Context) error {
 	files, err := bundle.ReadFiles(w.Bundle)
 	if err != nil {
@@ -61,7 +61,7 @@ func (w *Write) Run(ctx context.Context) error {
 
 	at := server.JoinPath("api/v1/namespaces", w.Namespace, "configmaps", w.Name)
 	var configMap corev1.ConfigMap
-	if err := call(ctx, client, http.MethodGet, at, nil, &configMap); err != nil {
+	if err := doRequest(ctx, client, http.MethodGet, at, nil, &configMap); err != nil {
 		return fmt.Errorf("reading ConfigMap %s/%s: %w", w.Namespace, w.Name, err)
 	}
 
@@ -74,19 +74,19 @@ func (w *Write) Run(ctx context.Context) error {
 	if w.Image != "" {
 		configMap.Annotations[configmap.AnnotationImage] = w.Image
 	}
-	if err := call(ctx, client, http.MethodPut, at, &configMap, nil); err != nil {
+	if err := doRequest(ctx, client, http.MethodPut, at, &configMap, nil); err != nil {
 		return fmt.Errorf("updating ConfigMap %s/%s: %w", w.Namespace, w.Name, err)
 	}
 
 	return nil
 }
 
-// maxAnswer is how large an answer of the API server may be, in bytes: several times what
-// a ConfigMap may have.
-const maxAnswer = 8 << 20
+// maxResponseBytes limits the size of a response of the API server: several times the
+// maximum of a ConfigMap.
+const maxResponseBytes = 8 << 20
 
-// call sends a request to the API server and reads the object of its answer.
-func call(ctx context.Context, client *http.Client, method string, at *url.URL, object, into any) error {
+// doRequest sends a request to the API server and decodes the response.
+func doRequest(ctx context.Context, client *http.Client, method string, at *url.URL, object, into any) error {
 	var body io.Reader
 	if object != nil {
 		data, err := json.Marshal(object)
@@ -108,7 +108,7 @@ func call(ctx context.Context, client *http.Client, method string, at *url.URL, 
 	}
 
 	defer func() { _ = response.Body.Close() }() // it was only read
-	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	answer, err := io.ReadAll(io.LimitReader(response.Body, maxResponseBytes))
 	if err != nil {
 		return err
 	}

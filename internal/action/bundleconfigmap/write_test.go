@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// kettle is a bundle.
-func kettle() fstest.MapFS {
+// newBundleFiles returns the files of a bundle.
+func newBundleFiles() fstest.MapFS {
 	return fstest.MapFS{
 		"manifests/csv (1).yaml": {Data: []byte("kind: ClusterServiceVersion\n")},
 		"manifests/crd.yaml":     {Data: []byte("kind: CustomResourceDefinition\n")},
@@ -33,8 +33,8 @@ func kettle() fstest.MapFS {
 	}
 }
 
-// server plays an API server with one ConfigMap.
-func server(t *testing.T, have *corev1.ConfigMap) *rest.Config {
+// newFakeAPIServer starts a fake API server with one ConfigMap.
+func newFakeAPIServer(t *testing.T, have *corev1.ConfigMap) *rest.Config {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/api/v1/namespaces/olm/configmaps/"+have.Name {
@@ -60,7 +60,7 @@ func TestWrite(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "kettle", ResourceVersion: "7", Annotations: map[string]string{"mine": "stays"}},
 		Data:       map[string]string{"old": "gone"},
 	}
-	write := &Write{Config: server(t, have), Namespace: "olm", Name: "kettle", Bundle: kettle(), Limit: 1 << 20, Image: "example.com/kettle:v1"}
+	write := &Write{Config: newFakeAPIServer(t, have), Namespace: "olm", Name: "kettle", Bundle: newBundleFiles(), Limit: 1 << 20, Image: "example.com/kettle:v1"}
 	if err := write.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestWrite(t *testing.T) {
 
 func TestWriteGzip(t *testing.T) {
 	have := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kettle"}}
-	write := &Write{Config: server(t, have), Namespace: "olm", Name: "kettle", Bundle: kettle(), Limit: 1 << 20, Gzip: true}
+	write := &Write{Config: newFakeAPIServer(t, have), Namespace: "olm", Name: "kettle", Bundle: newBundleFiles(), Limit: 1 << 20, Gzip: true}
 	if err := write.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -109,17 +109,17 @@ func TestWriteGzip(t *testing.T) {
 
 func TestWriteFails(t *testing.T) {
 	have := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kettle"}}
-	config := server(t, have)
-	twice := kettle()
+	config := newFakeAPIServer(t, have)
+	twice := newBundleFiles()
 	twice["metadata/csv [1].yaml"] = &fstest.MapFile{Data: []byte("x: 1")}
-	binary := kettle()
+	binary := newBundleFiles()
 	binary["manifests/logo.png"] = &fstest.MapFile{Data: []byte("\xff\xd8")}
 	for name, c := range map[string]struct {
 		write Write
 		want  string
 	}{
-		"no ConfigMap": {Write{Name: "pot", Bundle: kettle(), Limit: 1 << 20}, "reading ConfigMap olm/pot: configmaps not found"},
-		"too large":    {Write{Name: "kettle", Bundle: kettle(), Limit: 40}, "bundle files exceeded 40 bytes limit"},
+		"no ConfigMap": {Write{Name: "pot", Bundle: newBundleFiles(), Limit: 1 << 20}, "reading ConfigMap olm/pot: configmaps not found"},
+		"too large":    {Write{Name: "kettle", Bundle: newBundleFiles(), Limit: 40}, "bundle files exceeded 40 bytes limit"},
 		"no manifests": {Write{Name: "kettle", Bundle: fstest.MapFS{}, Limit: 40}, "manifests"},
 		"one key":      {Write{Name: "kettle", Bundle: twice, Limit: 1 << 20}, `another file has the key "csv--1-.yaml" too`},
 		"binary":       {Write{Name: "kettle", Bundle: binary, Limit: 1 << 20}, "manifests/logo.png: it is not UTF-8 text"},

@@ -1,9 +1,9 @@
-// Package clustercatalog reads the content of a ClusterCatalog from a person's machine:
-// through the API server where catalogd is a Service of the cluster, and directly where
-// it is a process that this machine reaches.
+// Package clustercatalog reads the content of a ClusterCatalog from a user's machine. If
+// catalogd is a Service of the cluster, it reads through the API server's proxy. If
+// catalogd is a process that is reachable from this machine, it connects directly.
 //
-// It links no typed client, so that the program opm, which has to start in milliseconds,
-// can have it. Components read catalogs by internal/catalogclient.
+// It links no typed client, so that the program opm, which uses it, starts in milliseconds.
+// Components read catalogs with internal/catalogclient.
 package clustercatalog
 
 import (
@@ -26,29 +26,30 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// Prefix is what a reference of a catalog on the cluster begins with.
+// Prefix is the prefix of references to catalogs on the cluster.
 const Prefix = "clustercatalog/"
 
-// Reader reads catalogs of one cluster.
+// Reader reads catalogs of a cluster.
 type Reader struct {
-	// Config says how the API server is reached.
+	// Config is the configuration of the cluster.
 	Config *rest.Config
-	// SystemNamespace is where catalogd publishes the authority of its certificate. Only
-	// reading a catalogd that is no Service needs it. Default olmv1-system.
+	// SystemNamespace is the namespace where catalogd publishes the authority of its
+	// certificate. It is needed only if catalogd is not a Service. The default is
+	// olmv1-system.
 	SystemNamespace string
 }
 
-// maxObject is how large an object of the API server may be that is read here, in bytes.
-const maxObject = 4 << 20
+// maxObjectBytes limits the size of an object that is read from the API server.
+const maxObjectBytes = 4 << 20
 
-// Metas yields the blobs of a ClusterCatalog. The first error ends it; it is a
+// Metas yields the blobs of a ClusterCatalog. It stops at the first error, which is a
 // *report.Error, or an *fbc.Error about the content.
 //
-// Where catalogd is a Service, the person needs the right to get services/proxy in its
+// If catalogd is a Service, the user needs the permission to get services/proxy in its
 // namespace.
 func (r *Reader) Metas(ctx context.Context, name string) iter.Seq2[fbc.Meta, error] {
 	return func(yield func(fbc.Meta, error) bool) {
-		body, err := r.open(ctx, name)
+		body, err := r.openCatalog(ctx, name)
 		if err != nil {
 			yield(fbc.Meta{}, err)
 			return
@@ -62,16 +63,16 @@ func (r *Reader) Metas(ctx context.Context, name string) iter.Seq2[fbc.Meta, err
 	}
 }
 
-// Served is a ClusterCatalog that can be read.
+// Served is a served ClusterCatalog.
 type Served struct {
 	Name string
-	// Priority decides between catalogs that have the same package: the higher wins.
+	// Priority selects between catalogs with the same package. The highest wins.
 	Priority int32
 }
 
-// List returns the catalogs of the cluster that are served. The error is a *report.Error.
+// List returns the served catalogs of the cluster. The error is a *report.Error.
 func (r *Reader) List(ctx context.Context) ([]Served, error) {
-	api, server, err := r.api()
+	api, server, err := r.newAPIClient()
 	if err != nil {
 		return nil, err
 	}
@@ -79,13 +80,13 @@ func (r *Reader) List(ctx context.Context) ([]Served, error) {
 	var list struct {
 		Items []clusterCatalog `json:"items"`
 	}
-	if err := get(ctx, api, server.JoinPath(resource), &list); err != nil {
-		return nil, &report.Error{Object: "clustercatalogs", Err: err, Advice: "check that Mainstay is installed, and that you may list them"}
+	if err := getObject(ctx, api, server.JoinPath(clusterCatalogsPath), &list); err != nil {
+		return nil, &report.Error{Object: "clustercatalogs", Err: err, Advice: "check that Mainstay is installed and that you are allowed to list them"}
 	}
 
 	var served []Served
 	for _, catalog := range list.Items {
-		if _, err := catalog.base(); err == nil {
+		if _, err := catalog.serviceURL(); err == nil {
 			served = append(served, Served{Name: catalog.Metadata.Name, Priority: catalog.Spec.Priority})
 		}
 	}
@@ -93,11 +94,11 @@ func (r *Reader) List(ctx context.Context) ([]Served, error) {
 	return served, nil
 }
 
-// resource is the path of the kind.
-const resource = "apis/olm.operatorframework.io/v1/clustercatalogs"
+// clusterCatalogsPath is the API path of ClusterCatalogs.
+const clusterCatalogsPath = "apis/olm.operatorframework.io/v1/clustercatalogs"
 
-// api returns a client of the API server, and its address.
-func (r *Reader) api() (*http.Client, *url.URL, error) {
+// newAPIClient returns an HTTP client for the API server, and its URL.
+func (r *Reader) newAPIClient() (*http.Client, *url.URL, error) {
 	client, err := rest.HTTPClientFor(r.Config)
 	if err != nil {
 		return nil, nil, &report.Error{Object: "cluster", Err: err, Advice: "check the kubeconfig"}
@@ -111,39 +112,39 @@ func (r *Reader) api() (*http.Client, *url.URL, error) {
 	return client, server, nil
 }
 
-// open asks for all of a catalog.
-func (r *Reader) open(ctx context.Context, name string) (io.ReadCloser, error) {
+// openCatalog requests the whole content of a catalog.
+func (r *Reader) openCatalog(ctx context.Context, name string) (io.ReadCloser, error) {
 	object := fmt.Sprintf("clustercatalog %q", name)
-	api, server, err := r.api()
+	api, server, err := r.newAPIClient()
 	if err != nil {
 		return nil, err
 	}
 
 	var catalog clusterCatalog
-	if err := get(ctx, api, server.JoinPath(resource, name), &catalog); err != nil {
+	if err := getObject(ctx, api, server.JoinPath(clusterCatalogsPath, name), &catalog); err != nil {
 		return nil, &report.Error{Object: object, Err: err, Advice: "'kubectl get clustercatalogs' shows those that the cluster has"}
 	}
 
-	base, err := catalog.base()
+	base, err := catalog.serviceURL()
 	if err != nil {
 		return nil, &report.Error{Object: object, Err: err, Advice: "'kubectl describe clustercatalog " + name + "' shows why"}
 	}
 
-	if namespace, service, ok := serviceOf(base); ok {
+	if namespace, service, ok := parseServiceHost(base); ok {
 		path := server.JoinPath("api/v1/namespaces", namespace, "services", "https:"+service, "proxy", base.Path, "api/v1/all")
-		body, err := fetch(ctx, api, path)
+		body, err := fetchBody(ctx, api, path)
 		if err != nil {
-			return nil, &report.Error{Object: object, Err: err, Advice: "reading it needs the right to get services/proxy in the namespace " + namespace}
+			return nil, &report.Error{Object: object, Err: err, Advice: "reading it requires the permission to get services/proxy in the namespace " + namespace}
 		}
 		return body, nil
 	}
 
-	direct, err := r.direct(ctx, api, server)
+	direct, err := r.newCatalogdClient(ctx, api, server)
 	if err != nil {
 		return nil, &report.Error{Object: object, Err: err, Advice: "name the namespace of catalogd, whose certificate has to be trusted"}
 	}
 
-	body, err := fetch(ctx, direct, base.JoinPath("api/v1/all"))
+	body, err := fetchBody(ctx, direct, base.JoinPath("api/v1/all"))
 	if err != nil {
 		return nil, &report.Error{Object: object, Err: err, Advice: "catalogd has to be reachable from this machine"}
 	}
@@ -151,7 +152,7 @@ func (r *Reader) open(ctx context.Context, name string) (io.ReadCloser, error) {
 	return body, nil
 }
 
-// clusterCatalog is what is read of the kind.
+// clusterCatalog contains the fields of a ClusterCatalog that are read.
 type clusterCatalog struct {
 	Metadata struct {
 		Name string `json:"name"`
@@ -167,8 +168,8 @@ type clusterCatalog struct {
 	} `json:"status"`
 }
 
-// base is the address that the catalog is served at.
-func (c clusterCatalog) base() (*url.URL, error) {
+// serviceURL returns the URL that the catalog is served at.
+func (c clusterCatalog) serviceURL() (*url.URL, error) {
 	for _, condition := range c.Status.Conditions {
 		if condition.Type == "Serving" && condition.Status != metav1.ConditionTrue {
 			return nil, fmt.Errorf("it is not served: %s: %s", condition.Reason, condition.Message)
@@ -181,15 +182,15 @@ func (c clusterCatalog) base() (*url.URL, error) {
 
 	base, err := url.Parse(c.Status.URLs.Base)
 	if err != nil || base.Scheme != "https" || base.Host == "" {
-		return nil, fmt.Errorf("its address %q is none that can be read", c.Status.URLs.Base)
+		return nil, fmt.Errorf("its address %q is invalid", c.Status.URLs.Base)
 	}
 
 	return base, nil
 }
 
-// serviceOf takes the host of a Service apart: name.namespace.svc, with the port that
-// the proxy of the API server asks for.
-func serviceOf(base *url.URL) (namespace, service string, ok bool) {
+// parseServiceHost splits the host of a Service, name.namespace.svc. The service contains
+// the port, which the API server's proxy requires.
+func parseServiceHost(base *url.URL) (namespace, service string, ok bool) {
 	parts := strings.Split(base.Hostname(), ".")
 	if len(parts) < 3 || parts[2] != "svc" {
 		return "", "", false
@@ -203,8 +204,9 @@ func serviceOf(base *url.URL) (namespace, service string, ok bool) {
 	return parts[1], parts[0] + ":" + port, true
 }
 
-// direct makes a client that trusts what catalogd publishes.
-func (r *Reader) direct(ctx context.Context, api *http.Client, server *url.URL) (*http.Client, error) {
+// newCatalogdClient returns an HTTP client that trusts the authority that catalogd
+// publishes.
+func (r *Reader) newCatalogdClient(ctx context.Context, api *http.Client, server *url.URL) (*http.Client, error) {
 	namespace := r.SystemNamespace
 	if namespace == "" {
 		namespace = "olmv1-system"
@@ -213,7 +215,7 @@ func (r *Reader) direct(ctx context.Context, api *http.Client, server *url.URL) 
 	var published struct {
 		Data map[string]string `json:"data"`
 	}
-	if err := get(ctx, api, server.JoinPath("api/v1/namespaces", namespace, "configmaps/catalogd-service-ca"), &published); err != nil {
+	if err := getObject(ctx, api, server.JoinPath("api/v1/namespaces", namespace, "configmaps/catalogd-service-ca"), &published); err != nil {
 		return nil, fmt.Errorf("reading the authority of catalogd's certificate, ConfigMap %s/catalogd-service-ca: %w", namespace, err)
 	}
 
@@ -227,23 +229,23 @@ func (r *Reader) direct(ctx context.Context, api *http.Client, server *url.URL) 
 	return &http.Client{Transport: transport}, nil
 }
 
-// get reads an object of the API server.
-func get(ctx context.Context, client *http.Client, at *url.URL, into any) error {
-	body, err := fetch(ctx, client, at)
+// getObject reads an object from the API server.
+func getObject(ctx context.Context, client *http.Client, at *url.URL, into any) error {
+	body, err := fetchBody(ctx, client, at)
 	if err != nil {
 		return err
 	}
 
 	defer func() { _ = body.Close() }() // it was only read
-	if err := json.NewDecoder(io.LimitReader(body, maxObject)).Decode(into); err != nil {
+	if err := json.NewDecoder(io.LimitReader(body, maxObjectBytes)).Decode(into); err != nil {
 		return fmt.Errorf("reading the answer of the API server: %w", err)
 	}
 
 	return nil
 }
 
-// fetch returns the body of a good answer.
-func fetch(ctx context.Context, client *http.Client, at *url.URL) (io.ReadCloser, error) {
+// fetchBody returns the body of a successful response.
+func fetchBody(ctx context.Context, client *http.Client, at *url.URL) (io.ReadCloser, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
 	if err != nil {
 		return nil, err
@@ -259,7 +261,7 @@ func fetch(ctx context.Context, client *http.Client, at *url.URL) (io.ReadCloser
 
 	defer func() { _ = resp.Body.Close() }() // it was only read
 	var status metav1.Status
-	if err := json.NewDecoder(io.LimitReader(resp.Body, maxObject)).Decode(&status); err == nil && status.Message != "" {
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxObjectBytes)).Decode(&status); err == nil && status.Message != "" {
 		return nil, errors.New(status.Message)
 	}
 

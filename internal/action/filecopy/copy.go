@@ -1,5 +1,5 @@
-// Package filecopy copies files between the folders of a pod: what OLM's pods take out of the
-// images of bundles and catalogs, and the programs by which they do it.
+// Package filecopy copies files between the folders of a pod. OLM's pods copy the content
+// of bundle and catalog images, and the programs that do so.
 package filecopy
 
 import (
@@ -14,22 +14,22 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/bundle"
 )
 
-// Copy copies a file, or a folder with all that is in it. What is there already is replaced, so
-// that a copy that was cut off can be made again. Copied is told of each file; nil is told nothing.
+// Copy copies a file, or a folder recursively. Existing files are replaced, so that an
+// interrupted copy can be repeated. Copied, if not nil, is called for each file.
 type Copy struct {
 	From, To string
 	Copied   func(from, to string)
 }
 
-// Run copies. A symbolic link at From is followed; those within a folder are copied as links. It
-// fails for what is neither a file, a folder nor a link.
+// Run copies. It follows a symbolic link at From. Links within a folder are copied as
+// links. It returns an error for other types of files.
 func (c *Copy) Run(ctx context.Context) error {
 	info, err := os.Stat(c.From)
 	if err != nil {
 		return err
 	}
 	if !info.IsDir() {
-		return c.one(c.From, c.To, info)
+		return c.copyEntry(c.From, c.To, info)
 	}
 
 	from, err := filepath.EvalSymlinks(c.From)
@@ -52,23 +52,23 @@ func (c *Copy) Run(ctx context.Context) error {
 			return err
 		}
 
-		return c.one(name, filepath.Join(c.To, below), info)
+		return c.copyEntry(name, filepath.Join(c.To, below), info)
 	})
 }
 
-// one copies a file, a link, or a folder without what is in it.
-func (c *Copy) one(from, to string, info fs.FileInfo) error {
+// copyEntry copies a file or a link, or creates a folder.
+func (c *Copy) copyEntry(from, to string, info fs.FileInfo) error {
 	var err error
 	switch {
 	case info.IsDir():
-		return os.MkdirAll(to, 0o755) //nolint:gosec // a container with another user reads it.
+		return os.MkdirAll(to, 0o755) //nolint:gosec // a container with another user reads it
 	case info.Mode()&fs.ModeSymlink != 0:
 		var target string
 		if target, err = os.Readlink(from); err == nil {
-			err = errors.Join(remove(to), os.Symlink(target, to))
+			err = errors.Join(removeIfExists(to), os.Symlink(target, to))
 		}
 	case info.Mode().IsRegular():
-		err = file(from, to, info.Mode().Perm())
+		err = copyRegularFile(from, to, info.Mode().Perm())
 	default:
 		err = fmt.Errorf("%s is neither a file, a folder nor a link", from)
 	}
@@ -79,22 +79,24 @@ func (c *Copy) one(from, to string, info fs.FileInfo) error {
 	return err
 }
 
-func file(from, to string, mode fs.FileMode) error {
+// copyRegularFile copies a file with a mode.
+func copyRegularFile(from, to string, mode fs.FileMode) error {
 	source, err := os.Open(from)
 	if err != nil {
 		return err
 	}
 
-	defer func() { _ = source.Close() }() // It was only read.
-	return write(to, mode, func(w io.Writer) error {
+	defer func() { _ = source.Close() }() // it was only read
+	return replaceFile(to, mode, func(w io.Writer) error {
 		_, err := io.Copy(w, source)
 		return err
 	})
 }
 
-// write makes a file anew: one that is there may be read-only, or a link to somewhere else.
-func write(to string, mode fs.FileMode, fill func(io.Writer) error) error {
-	if err := remove(to); err != nil {
+// replaceFile removes a file and creates it again, because the existing one may be
+// read-only or a link.
+func replaceFile(to string, mode fs.FileMode, fill func(io.Writer) error) error {
+	if err := removeIfExists(to); err != nil {
 		return err
 	}
 
@@ -105,27 +107,28 @@ func write(to string, mode fs.FileMode, fill func(io.Writer) error) error {
 	return errors.Join(fill(target), target.Close())
 }
 
-func remove(name string) error {
+// removeIfExists removes a file and ignores a missing one.
+func removeIfExists(name string) error {
 	if err := os.Remove(name); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
 }
 
-// Bundle copies the manifests and the metadata of the bundle in a folder, which is the root of a
-// bundle image, to another, at the same paths. The limits are those of bundles everywhere.
+// Bundle copies the manifests and the metadata of a bundle from the root of a bundle image
+// to another folder. It keeps the paths and applies the limits of bundles.
 type Bundle struct {
 	From, To string
 }
 
-// Run copies. It fails where there is no bundle, and leaves nothing then.
+// Run copies. If there is no bundle, it returns an error and copies nothing.
 func (b *Bundle) Run(ctx context.Context) error {
 	root, err := os.OpenRoot(b.From)
 	if err != nil {
 		return err
 	}
 
-	defer func() { _ = root.Close() }() // It was only read.
+	defer func() { _ = root.Close() }() // it was only read
 	files, err := bundle.ReadFiles(root.FS())
 	switch {
 	case err != nil:
@@ -141,18 +144,18 @@ func (b *Bundle) Run(ctx context.Context) error {
 			return err
 		}
 		if f.Folder {
-			continue // What is in it is not of the bundle.
+			continue // its content is not part of the bundle
 		}
 		if f.Data == nil && f.Err != nil {
 			return fmt.Errorf("%s: %w", f.Name, f.Err)
 		}
 
 		to := filepath.Join(b.To, filepath.FromSlash(f.Name))
-		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil { //nolint:gosec // a container with another user reads it.
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil { //nolint:gosec // a container with another user reads it
 			return err
 		}
 
-		err := write(to, 0o644, func(w io.Writer) error {
+		err := replaceFile(to, 0o644, func(w io.Writer) error {
 			_, err := w.Write(f.Data)
 			return err
 		})

@@ -12,8 +12,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action/filecopy"
 )
 
-// write makes files below a folder; a text that begins with "-> " makes a link.
-func write(t *testing.T, dir string, files map[string]string) {
+// writeTree writes files below a folder. A text with the prefix "-> " creates a link.
+func writeTree(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
 		name = filepath.Join(dir, filepath.FromSlash(name))
@@ -34,8 +34,8 @@ func write(t *testing.T, dir string, files map[string]string) {
 	}
 }
 
-// content returns the files below a folder, as write takes them.
-func content(t *testing.T, dir string) map[string]string {
+// readTree returns the files below a folder in the format of writeTree.
+func readTree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
 	err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
@@ -65,13 +65,13 @@ func content(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// What is copied twice, for the pod was started again, is there once, and as it is now.
+// A copy can be repeated, because the pod may be restarted.
 func TestCopy(t *testing.T) {
 	from, to := t.TempDir(), filepath.Join(t.TempDir(), "deep", "down")
 	tree := map[string]string{"a.yaml": "a", "b/c.yaml": "c", "b/d": "-> c.yaml"}
-	write(t, from, tree)
+	writeTree(t, from, tree)
 	link := filepath.Join(t.TempDir(), "link")
-	write(t, filepath.Dir(link), map[string]string{"link": "-> " + from})
+	writeTree(t, filepath.Dir(link), map[string]string{"link": "-> " + from})
 	for range 2 {
 		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 			t.Fatal(err)
@@ -79,21 +79,21 @@ func TestCopy(t *testing.T) {
 		if err := (&filecopy.Copy{From: link, To: to}).Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(tree, content(t, to)); diff != "" {
+		if diff := cmp.Diff(tree, readTree(t, to)); diff != "" {
 			t.Errorf("the copy (-want +got):\n%s", diff)
 		}
 	}
 }
 
-// A program that is called by a link to it is copied, and not the link.
+// Copying a link to a program copies the program.
 func TestCopyOfAFile(t *testing.T) {
 	dir := t.TempDir()
-	write(t, dir, map[string]string{"program": "#!", "alias": "-> program"})
-	var told []string
+	writeTree(t, dir, map[string]string{"program": "#!", "alias": "-> program"})
+	var copied []string
 	c := filecopy.Copy{From: filepath.Join(dir, "alias"), To: filepath.Join(dir, "copy"), Copied: func(from, to string) {
-		told = append(told, filepath.Base(from)+" "+filepath.Base(to))
+		copied = append(copied, filepath.Base(from)+" "+filepath.Base(to))
 	}}
-	for range 2 { // It is read-only at the second time.
+	for range 2 { // the existing file is read-only the second time
 		if err := c.Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -106,8 +106,8 @@ func TestCopyOfAFile(t *testing.T) {
 	if info.Mode() != 0o555 {
 		t.Errorf("its mode is %v", info.Mode())
 	}
-	if diff := cmp.Diff([]string{"alias copy", "alias copy"}, told); diff != "" {
-		t.Errorf("told (-want +got):\n%s", diff)
+	if diff := cmp.Diff([]string{"alias copy", "alias copy"}, copied); diff != "" {
+		t.Errorf("copied (-want +got):\n%s", diff)
 	}
 }
 
@@ -122,7 +122,7 @@ const annotations = `annotations:
   operators.operatorframework.io.bundle.manifests.v1: deploy/
 `
 
-// A bundle is found where its annotations say, and nothing else of the image comes with it.
+// The annotations determine the folders of a bundle. Nothing else of the image is copied.
 func TestBundle(t *testing.T) {
 	for name, test := range map[string]struct {
 		image map[string]string
@@ -146,7 +146,7 @@ func TestBundle(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			image, to := t.TempDir(), t.TempDir()
-			write(t, image, test.image)
+			writeTree(t, image, test.image)
 			err := (&filecopy.Bundle{From: image, To: to}).Run(t.Context())
 			if (err == nil) != (test.err == "") || (err != nil && !strings.Contains(err.Error(), test.err)) {
 				t.Fatalf("error %v, want one with %q", err, test.err)
@@ -154,7 +154,7 @@ func TestBundle(t *testing.T) {
 			if test.want == nil {
 				return
 			}
-			if diff := cmp.Diff(test.want, content(t, to)); diff != "" {
+			if diff := cmp.Diff(test.want, readTree(t, to)); diff != "" {
 				t.Errorf("the copy (-want +got):\n%s", diff)
 			}
 		})

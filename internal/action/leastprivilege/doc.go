@@ -1,8 +1,7 @@
-// Package leastprivilege writes the account that an extension can be installed as, with
-// the rules that it needs and no others: from a bundle that a person has at hand, or from
-// the one that catalogs offer.
+// Package leastprivilege generates a service account for an extension with the minimal RBAC
+// rules. The bundle is a local one, or one from a catalog.
 //
-// It changes nothing on a cluster, and needs none when the bundle or the catalog is a
-// folder or an image. Which rules those are is internal/rbac's business; that an account
-// has them is checked by the operator-controller, before each installation and update.
+// It does not change a cluster. It needs no cluster if the bundle or the catalog is a
+// folder or an image. Package rbac computes the rules. operator-controller checks them
+// before each installation and update.
 package leastprivilege

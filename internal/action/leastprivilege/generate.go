@@ -18,68 +18,72 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/render"
 )
 
-// Generate writes the account for one version of a package.
+// Generate generates the service account for a version of a package.
 type Generate struct {
 	Registry catalogs.Registry
 	Progress report.Progress
 
-	// Package is the package. With Bundle it may be empty, and must be the bundle's.
+	// Package is the name of the package. With Bundle it may be empty; otherwise it must
+	// match the bundle.
 	Package string
-	// Bundle is a folder that exists, or an image. Empty means that a catalog names it.
+	// Bundle is an existing folder or an image. Empty means that the bundle is resolved
+	// from a catalog.
 	Bundle string
-	// Catalog is where the bundle is looked for: the name of a ClusterCatalog, or a
-	// folder or an image. Empty means all that the cluster serves, as an extension does.
+	// Catalog is the name of a ClusterCatalog, a folder or an image. Empty means all served
+	// catalogs of the cluster, as for an extension.
 	Catalog string
-	// Cluster says how the cluster is reached. It is called only when it is needed.
+	// Cluster returns the configuration of the cluster. It is called only when the cluster
+	// is needed.
 	Cluster func() (*rest.Config, error)
-	// SystemNamespace is that of catalogd. Empty means olmv1-system.
+	// SystemNamespace is the namespace of catalogd. Empty means olmv1-system.
 	SystemNamespace string
-	// Version is a version or a range; empty is every version. The highest is taken.
+	// Version is a version or a range. Empty means any version. The highest matching
+	// version is used.
 	Version string
-	// Channels limits the choice; empty means all.
+	// Channels limits the choice to bundles of these channels. Empty means all.
 	Channels []string
-	// UpdatesFrom are versions of the package that may be installed when the extension
-	// is updated: what only they brought is removed then, by the same account. With
-	// Bundle they are folders or images.
+	// UpdatesFrom are versions of the package that the extension may be updated from. The
+	// same service account removes the objects that only they contain. With Bundle they are
+	// folders or images.
 	UpdatesFrom []string
 
-	// Name of the ClusterExtension. Empty means that of the package.
+	// Name is the name of the ClusterExtension. Empty means the name of the package.
 	Name string
-	// Namespace is where the namespaced objects of the bundle go. Empty means the name
-	// of the extension.
+	// Namespace is the namespace for the namespaced objects of the bundle. Empty means the
+	// name of the extension.
 	Namespace string
-	// ServiceAccount is the name of the account. Empty means <extension>-installer.
+	// ServiceAccount is the name of the service account. Empty means <extension>-installer.
 	ServiceAccount string
-	// WatchNamespace is the one namespace that the extension watches. Empty means all,
-	// where the bundle can.
+	// WatchNamespace is the single namespace that the extension watches. Empty means all
+	// namespaces if the bundle supports that.
 	WatchNamespace string
-	// AccessRoles says that the extension has spec.install.accessRoles: Aggregated.
+	// AccessRoles reports whether the extension has spec.install.accessRoles: Aggregated.
 	AccessRoles bool
-	// CertManager reports whether cert-manager issues the certificates of webhooks, so that the
-	// account writes what asks it for them. Nil means: where the cluster serves it, if the
-	// bundle comes from a catalog of the cluster; else not.
+	// CertManager reports whether cert-manager issues the certificates of webhooks, so that
+	// the service account writes Certificates. Nil means that it does if the cluster serves
+	// cert-manager and the bundle is from a catalog of the cluster.
 	CertManager *bool
 }
 
-// Generated is an account and what it may do.
+// Generated is a service account with its permissions.
 type Generated struct {
 	// Bundle is the name of the bundle that it can install.
 	Bundle string
-	// Namespace is where the account is.
+	// Namespace is the namespace of the service account.
 	Namespace string
 	// Objects can be created in this order. The namespaces must exist.
 	Objects []rbac.Object
 }
 
-// Run finds the bundle and computes the rules.
+// Run resolves the bundle and computes the rules.
 func (a *Generate) Run(ctx context.Context) (*Generated, error) {
-	images, err := a.images(ctx)
+	images, err := a.bundleReferences(ctx)
 	if err != nil {
 		return nil, err
 	}
 
 	g := &Generated{}
-	issuer, err := a.issuer(ctx)
+	issuer, err := a.webhookCertificateIssuer(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +91,7 @@ func (a *Generate) Run(ctx context.Context) (*Generated, error) {
 	installer := rbac.Installer{Extension: cmp.Or(a.Name, a.Package), ServiceAccount: a.ServiceAccount}
 	var required []*rbac.Requirements
 	for i, image := range images {
-		b, err := a.load(ctx, image)
+		b, err := a.loadBundle(ctx, image)
 		if err != nil {
 			return nil, err
 		}
@@ -102,7 +106,7 @@ func (a *Generate) Run(ctx context.Context) (*Generated, error) {
 			InstallNamespace: installer.Namespace, WatchNamespace: a.WatchNamespace, AccessRoles: a.AccessRoles, Issuer: issuer,
 		})
 		if err != nil {
-			return nil, a.renderError(b, err)
+			return nil, a.newRenderError(b, err)
 		}
 
 		required = append(required, rbac.Required(rendered, rbac.Options{Resource: rbac.BundleResource, Extension: installer.Extension}))
@@ -113,25 +117,25 @@ func (a *Generate) Run(ctx context.Context) (*Generated, error) {
 		return nil, &report.Error{Object: fmt.Sprintf("bundle %q", g.Bundle), Err: err, Advice: "its author has to correct the named objects"}
 	}
 	if rbac.Unlimited(grants) {
-		report.OrQuiet(a.Progress).Warn("bundle " + g.Bundle + " lets its operator give any right to anybody; whoever installs it must have the same power, and so has this account")
+		report.OrQuiet(a.Progress).Warn("bundle " + g.Bundle + " allows its operator to grant any permission to any user; whoever installs it needs the same permissions, and so does this service account")
 	}
 
 	g.Namespace, g.Objects = installer.Namespace, installer.Objects(grants)
 	return g, nil
 }
 
-// issuer is who issues the certificates of webhooks.
-func (a *Generate) issuer(ctx context.Context) (render.Issuer, error) {
+// webhookCertificateIssuer returns the issuer of the certificates of webhooks.
+func (a *Generate) webhookCertificateIssuer(ctx context.Context) (render.Issuer, error) {
 	used := a.CertManager
-	if _, onCluster := clusterCatalog(a.Catalog); used == nil && a.Bundle == "" && onCluster {
+	if _, onCluster := clusterCatalogName(a.Catalog); used == nil && a.Bundle == "" && onCluster {
 		config, err := a.Cluster()
 		if err != nil {
 			return "", err
 		}
 
-		serves, err := servesCertManager(ctx, config)
+		serves, err := isCertManagerServed(ctx, config)
 		if err != nil {
-			return "", &report.Error{Object: "the cluster", Err: fmt.Errorf("asking whether it serves cert-manager: %w", err), Advice: "say it with --cert-manager or --cert-manager=false"}
+			return "", &report.Error{Object: "the cluster", Err: fmt.Errorf("asking whether it serves cert-manager: %w", err), Advice: "specify --cert-manager or --cert-manager=false"}
 		}
 
 		used = &serves
@@ -143,8 +147,9 @@ func (a *Generate) issuer(ctx context.Context) (render.Issuer, error) {
 	return render.IssuerBuiltIn, nil
 }
 
-// servesCertManager asks as the operator-controller finds out: by the API.
-func servesCertManager(ctx context.Context, config *rest.Config) (bool, error) {
+// isCertManagerServed reports whether the cluster serves the API of cert-manager, as
+// operator-controller determines it.
+func isCertManagerServed(ctx context.Context, config *rest.Config) (bool, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return false, err
@@ -158,8 +163,8 @@ func servesCertManager(ctx context.Context, config *rest.Config) (bool, error) {
 	return err == nil, err
 }
 
-// load reads a bundle, which must be one of the package.
-func (a *Generate) load(ctx context.Context, ref string) (*bundle.Bundle, error) {
+// loadBundle loads a bundle, which must belong to the package.
+func (a *Generate) loadBundle(ctx context.Context, ref string) (*bundle.Bundle, error) {
 	var b *bundle.Bundle
 	open := catalogs.OpenBundle{Registry: a.Registry, Progress: a.Progress, Ref: ref}
 	err := open.Run(ctx, func(files fs.FS) error {
@@ -174,16 +179,17 @@ func (a *Generate) load(ctx context.Context, ref string) (*bundle.Bundle, error)
 
 	if a.Package != "" && b.Package != a.Package {
 		return nil, &report.Error{
-			Object: object, Err: fmt.Errorf("it is of package %q, not of %q", b.Package, a.Package),
-			Advice: "name the package that it is of, or none",
+			Object: object, Err: fmt.Errorf("it belongs to package %q, not %q", b.Package, a.Package),
+			Advice: "specify that package, or none",
 		}
 	}
 
 	return b, nil
 }
 
-// renderError says why a bundle cannot be installed so.
-func (a *Generate) renderError(b *bundle.Bundle, err error) error {
+// newRenderError returns an error with advice for a bundle that cannot be installed with
+// these options.
+func (a *Generate) newRenderError(b *bundle.Bundle, err error) error {
 	failed := &report.Error{Object: fmt.Sprintf("bundle %q", b.Name()), Err: err, Advice: "choose another version: this one cannot be installed"}
 	var misfit *render.ConfigError
 	if errors.As(err, &misfit) {

@@ -21,7 +21,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-func hello(t *testing.T, version string) string {
+func helloBundleFolder(t *testing.T, version string) string {
 	t.Helper()
 	root, err := env.Root()
 	if err != nil {
@@ -30,15 +30,15 @@ func hello(t *testing.T, version string) string {
 	return filepath.Join(root, "examples", "bundles", "hello-operator", version)
 }
 
-// clusterOf stands for an API server and a catalogd, of two catalogs with versions of the
-// sample operator, whose images are folders. It serves the APIs beside.
-func clusterOf(t *testing.T, apis ...string) func() (*rest.Config, error) {
+// newFakeCluster starts a fake API server and catalogd. They serve two catalogs with
+// versions of the sample operator, whose images are folders, and the named APIs.
+func newFakeCluster(t *testing.T, apis ...string) func() (*rest.Config, error) {
 	t.Helper()
 	blobs := func(versions ...string) string {
 		const bundle = `{"schema":"olm.bundle","package":"hello-operator","name":"hello-operator.v%[1]s","image":%[2]q,"properties":[{"type":"olm.package","value":{"packageName":"hello-operator","version":"%[1]s"}}]}`
 		lines := []string{`{"schema":"olm.package","name":"hello-operator","defaultChannel":"stable"}`, fmt.Sprintf(bundle, "9.0.0", "")}
 		for _, version := range versions {
-			lines = append(lines, fmt.Sprintf(bundle, version, hello(t, version)))
+			lines = append(lines, fmt.Sprintf(bundle, version, helloBundleFolder(t, version)))
 		}
 		return strings.Join(lines, "\n")
 	}
@@ -91,8 +91,8 @@ func clusterOf(t *testing.T, apis ...string) func() (*rest.Config, error) {
 	}
 }
 
-func TestTheBundleIsTheOneThatTheExtensionGets(t *testing.T) {
-	cluster := clusterOf(t)
+func TestGenerateResolvesBundle(t *testing.T) {
+	cluster := newFakeCluster(t)
 	for name, test := range map[string]struct {
 		generate leastprivilege.Generate
 		want     string
@@ -103,7 +103,7 @@ func TestTheBundleIsTheOneThatTheExtensionGets(t *testing.T) {
 		"that runs here":         {leastprivilege.Generate{Version: "<9", Catalog: "newer"}, "hello-operator.v1.0.0"},
 		"of a version":           {leastprivilege.Generate{Version: "1.0.0"}, "hello-operator.v1.0.0"},
 		"of no channel":          {leastprivilege.Generate{Channels: []string{"none"}}, "no bundles found"},
-		"that has no image":      {leastprivilege.Generate{}, "names no image"},
+		"that has no image":      {leastprivilege.Generate{}, "no image reference"},
 		"of no such catalog":     {leastprivilege.Generate{Catalog: "other"}, `clustercatalog "other"`},
 		"updated from no bundle": {leastprivilege.Generate{Version: "<9", UpdatesFrom: []string{"0.1.0"}}, `matching version "0.1.0"`},
 	} {
@@ -121,8 +121,8 @@ func TestTheBundleIsTheOneThatTheExtensionGets(t *testing.T) {
 	}
 }
 
-// Whose certificates webhooks have decides what the account writes.
-func TestCertificatesOfWebhooks(t *testing.T) {
+// The issuer of webhook certificates determines the rules.
+func TestWebhookCertificateIssuer(t *testing.T) {
 	yes, no := true, false
 	for name, test := range map[string]struct {
 		apis     []string
@@ -133,18 +133,18 @@ func TestCertificatesOfWebhooks(t *testing.T) {
 		"the cluster serves it":          {[]string{"cert-manager.io/v1"}, leastprivilege.Generate{Catalog: "hooks"}, true},
 		"it serves another version":      {[]string{"cert-manager.io/v2"}, leastprivilege.Generate{Catalog: "hooks"}, false},
 		"it serves it, and is not to":    {[]string{"cert-manager.io/v1"}, leastprivilege.Generate{Catalog: "hooks", CertManager: &no}, false},
-		"no cluster is asked":            {[]string{"cert-manager.io/v1"}, leastprivilege.Generate{Bundle: hello(t, "1.2.0")}, false},
-		"no cluster is asked, it is set": {nil, leastprivilege.Generate{Bundle: hello(t, "1.2.0"), CertManager: &yes}, true},
-		"no webhooks":                    {nil, leastprivilege.Generate{Bundle: hello(t, "1.0.0"), CertManager: &yes}, false},
+		"no cluster is asked":            {[]string{"cert-manager.io/v1"}, leastprivilege.Generate{Bundle: helloBundleFolder(t, "1.2.0")}, false},
+		"no cluster is asked, it is set": {nil, leastprivilege.Generate{Bundle: helloBundleFolder(t, "1.2.0"), CertManager: &yes}, true},
+		"no webhooks":                    {nil, leastprivilege.Generate{Bundle: helloBundleFolder(t, "1.0.0"), CertManager: &yes}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			test.generate.Package, test.generate.Version, test.generate.Cluster = "hello-operator", "<9", clusterOf(t, test.apis...)
+			test.generate.Package, test.generate.Version, test.generate.Cluster = "hello-operator", "<9", newFakeCluster(t, test.apis...)
 			generated, err := test.generate.Run(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, resource := range []string{"certificates", "issuers"} {
-				if got := mayDelete(generated.Objects, resource, ""); got != test.want {
+				if got := allowsDelete(generated.Objects, resource, ""); got != test.want {
 					t.Errorf("the account may delete %s of cert-manager: %t", resource, got)
 				}
 			}
@@ -152,8 +152,8 @@ func TestCertificatesOfWebhooks(t *testing.T) {
 	}
 }
 
-func TestNoClusterIsAskedForABundle(t *testing.T) {
-	generate := leastprivilege.Generate{Bundle: hello(t, "1.0.0"), Cluster: func() (*rest.Config, error) { return nil, errors.New("asked") }}
+func TestGenerateFromBundleNeedsNoCluster(t *testing.T) {
+	generate := leastprivilege.Generate{Bundle: helloBundleFolder(t, "1.0.0"), Cluster: func() (*rest.Config, error) { return nil, errors.New("asked") }}
 	generated, err := generate.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -163,10 +163,10 @@ func TestNoClusterIsAskedForABundle(t *testing.T) {
 	}
 }
 
-// An account for an update may remove what only the older version had.
-func TestAnUpdateCoversBothVersions(t *testing.T) {
+// A service account for an update may delete objects that only the older version contains.
+func TestGenerateForUpdate(t *testing.T) {
 	older := t.TempDir()
-	if err := os.CopyFS(older, os.DirFS(hello(t, "1.0.0"))); err != nil {
+	if err := os.CopyFS(older, os.DirFS(helloBundleFolder(t, "1.0.0"))); err != nil {
 		t.Fatal(err)
 	}
 
@@ -176,21 +176,22 @@ func TestAnUpdateCoversBothVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	generate := leastprivilege.Generate{Bundle: hello(t, "1.1.0")}
+	generate := leastprivilege.Generate{Bundle: helloBundleFolder(t, "1.1.0")}
 	for _, want := range []bool{false, true} {
 		generated, err := generate.Run(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := mayDelete(generated.Objects, "services", "older"); got != want || !mayDelete(generated.Objects, "services", "hello-operator") {
+		if got := allowsDelete(generated.Objects, "services", "older"); got != want || !allowsDelete(generated.Objects, "services", "hello-operator") {
 			t.Errorf("updated from %v, the account may delete the older Service: %t", generate.UpdatesFrom, got)
 		}
 		generate.UpdatesFrom = []string{older}
 	}
 }
 
-// mayDelete reports whether a role lets objects of a resource be deleted, of the name or of any.
-func mayDelete(objects []rbac.Object, resource, name string) bool {
+// allowsDelete reports whether a role allows the deletion of objects of a resource by name,
+// or of any name.
+func allowsDelete(objects []rbac.Object, resource, name string) bool {
 	return slices.ContainsFunc(objects, func(object rbac.Object) bool {
 		role, ok := object.(*rbacv1.Role)
 		return ok && slices.ContainsFunc(role.Rules, func(rule rbacv1.PolicyRule) bool {

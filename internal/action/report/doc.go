@@ -1,5 +1,5 @@
-// Package report is what an operation tells the person who asked for it: how far it has
-// come, and, when it failed, at what, why, and what to do about it.
+// Package report defines how operations report to their users: progress, and errors with an
+// object, a reason and advice.
 //
-// How that is shown is internal/cli's and internal/console's business.
+// Packages cli and console display it.
 package report

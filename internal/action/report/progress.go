@@ -1,43 +1,46 @@
 package report
 
-// State is how far a part of an operation has come.
+// State is the state of a part of an operation.
 type State string
 
 // States of a part.
 const (
-	// StateDone: nothing is left to do.
+	// StateDone means that the part is completed.
 	StateDone State = "done"
-	// StateCurrent: it is being done, or waits for what its detail says.
+	// StateCurrent means that the part is in progress, or is waiting for what its detail
+	// says.
 	StateCurrent State = "current"
-	// StateWaiting: it has not begun, because parts before it are not done.
+	// StateWaiting means that the part has not started because earlier parts are not
+	// completed.
 	StateWaiting State = "waiting"
-	// StateFailed: an attempt failed for what its detail says. It may be tried again.
+	// StateFailed means that an attempt failed with the reason in its detail. It may be
+	// retried.
 	StateFailed State = "failed"
 )
 
-// Part is a part of an operation, as a person sees it.
+// Part is a part of an operation for display.
 type Part struct {
-	// Name of the part, unique among those shown together.
+	// Name is the name of the part. It is unique among the displayed parts.
 	Name string
-	// State of the part.
+	// State is the state of the part.
 	State State
-	// Detail says what the part waits for, or what it came to. It may be empty.
+	// Detail says what the part is waiting for, or its result. It may be empty.
 	Detail string
 }
 
-// Progress is told how an operation goes. Its methods are called from the goroutine
-// that runs the operation.
+// Progress receives reports of an operation. Its methods are called from the goroutine that
+// runs the operation.
 type Progress interface {
-	// Done reports something that has been done, as a sentence without a full stop.
+	// Done reports a completed step as a sentence without a full stop.
 	Done(message string)
-	// Warn reports something that a person should know though it stops nothing.
+	// Warn reports a warning that does not stop the operation.
 	Warn(message string)
-	// Parts shows all parts of what is awaited. It is called at every look, also when
-	// nothing changed since the last.
+	// Parts shows all parts of an operation. It is called at every poll, even if nothing
+	// has changed.
 	Parts(parts []Part)
 }
 
-// Quiet is a Progress that nobody looks at.
+// Quiet is a Progress that discards all reports.
 type Quiet struct{}
 
 // Done does nothing.
@@ -49,7 +52,7 @@ func (Quiet) Warn(string) {}
 // Parts does nothing.
 func (Quiet) Parts([]Part) {}
 
-// OrQuiet returns the progress, or one that nobody looks at when it is nil.
+// OrQuiet returns the progress, or Quiet if it is nil.
 func OrQuiet(p Progress) Progress {
 	if p == nil {
 		return Quiet{}

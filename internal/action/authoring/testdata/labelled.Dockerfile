@@ -18,7 +18,7 @@ COPY --from=builder /configs /configs
 COPY --from=builder /tmp/cache /tmp/cache
 
 # This label tells where in the image the catalog is.
-# Without it the image is not known for a catalog.
+# Without it the image is not recognized as a catalog.
 LABEL operators.operatorframework.io.index.configs.v1=/configs
 
 # Further labels

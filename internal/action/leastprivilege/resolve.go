@@ -16,25 +16,26 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/resolve"
 )
 
-// images are the references of the bundles that the account is for, the wanted one first.
-func (a *Generate) images(ctx context.Context) ([]string, error) {
+// bundleReferences returns the references of the bundles that the service account is for,
+// the requested one first.
+func (a *Generate) bundleReferences(ctx context.Context) ([]string, error) {
 	if a.Bundle != "" {
 		return append([]string{a.Bundle}, a.UpdatesFrom...), nil
 	}
 
-	offers, err := a.offers(ctx)
+	candidates, err := a.readCatalogs(ctx)
 	if err != nil {
 		return nil, err
 	}
 
-	wanted, err := a.choose(offers, resolve.Request{Package: a.Package, Version: a.Version, Channels: a.Channels})
+	wanted, err := a.resolveBundleImage(candidates, resolve.Request{Package: a.Package, Version: a.Version, Channels: a.Channels})
 	if err != nil {
 		return nil, err
 	}
 
 	images := []string{wanted}
 	for _, version := range a.UpdatesFrom {
-		image, err := a.choose(offers, resolve.Request{Package: a.Package, Version: version})
+		image, err := a.resolveBundleImage(candidates, resolve.Request{Package: a.Package, Version: version})
 		if err != nil {
 			return nil, err
 		}
@@ -44,10 +45,11 @@ func (a *Generate) images(ctx context.Context) ([]string, error) {
 	return images, nil
 }
 
-// choose resolves a request as the operator-controller does.
-func (a *Generate) choose(offers []resolve.Catalog, request resolve.Request) (string, error) {
-	request.RunsOn = a.runsOn
-	result, err := resolve.Resolve(request, offers)
+// resolveBundleImage resolves a request as operator-controller does and returns the image
+// of the bundle.
+func (a *Generate) resolveBundleImage(candidates []resolve.Catalog, request resolve.Request) (string, error) {
+	request.RunsOn = a.satisfiesMinKubeVersion
+	result, err := resolve.Resolve(request, candidates)
 	if err != nil {
 		return "", &report.Error{Object: fmt.Sprintf("package %q", a.Package), Err: err, Advice: strings.Join(resolve.Hints(err), "; ")}
 	}
@@ -58,7 +60,7 @@ func (a *Generate) choose(offers []resolve.Catalog, request resolve.Request) (st
 
 	if result.Bundle.Image == "" {
 		return "", &report.Error{
-			Object: fmt.Sprintf("bundle %q", result.Bundle.Name), Err: errors.New("the catalog names no image of it"),
+			Object: fmt.Sprintf("bundle %q", result.Bundle.Name), Err: errors.New("the catalog contains no image reference of it"),
 			Advice: "name a folder or an image of it with --bundle",
 		}
 	}
@@ -66,10 +68,10 @@ func (a *Generate) choose(offers []resolve.Catalog, request resolve.Request) (st
 	return result.Bundle.Image, nil
 }
 
-// runsOn reports whether the cluster is as new as a minKubeVersion asks, where the catalog is the
-// cluster's. What cannot be told is no reason to choose another bundle.
-func (a *Generate) runsOn(least string) bool {
-	if _, onCluster := clusterCatalog(a.Catalog); !onCluster {
+// satisfiesMinKubeVersion reports whether the cluster satisfies a minKubeVersion. It
+// returns true if the catalog is not on the cluster or the version is unknown.
+func (a *Generate) satisfiesMinKubeVersion(least string) bool {
+	if _, onCluster := clusterCatalogName(a.Catalog); !onCluster {
 		return true
 	}
 
@@ -92,12 +94,12 @@ func (a *Generate) runsOn(least string) bool {
 	return suffices || err != nil
 }
 
-// offers reads what the catalogs say of the package.
-func (a *Generate) offers(ctx context.Context) ([]resolve.Catalog, error) {
-	name, onCluster := clusterCatalog(a.Catalog)
+// readCatalogs reads the content of the package from the catalogs.
+func (a *Generate) readCatalogs(ctx context.Context) ([]resolve.Catalog, error) {
+	name, onCluster := clusterCatalogName(a.Catalog)
 	if !onCluster {
-		offer, err := a.read(a.Catalog, catalogs.Metas(ctx, a.Registry, a.Catalog))
-		return []resolve.Catalog{offer}, err
+		candidate, err := a.readPackageContent(a.Catalog, catalogs.Metas(ctx, a.Registry, a.Catalog))
+		return []resolve.Catalog{candidate}, err
 	}
 
 	config, err := a.Cluster()
@@ -113,20 +115,21 @@ func (a *Generate) offers(ctx context.Context) ([]resolve.Catalog, error) {
 		}
 	}
 
-	var offers []resolve.Catalog
+	var candidates []resolve.Catalog
 	for _, catalog := range served {
-		offer, err := a.read(catalog.Name, reader.Metas(ctx, catalog.Name))
+		candidate, err := a.readPackageContent(catalog.Name, reader.Metas(ctx, catalog.Name))
 		if err != nil {
 			return nil, err
 		}
-		offer.Priority = catalog.Priority
-		offers = append(offers, offer)
+		candidate.Priority = catalog.Priority
+		candidates = append(candidates, candidate)
 	}
 
-	return offers, nil
+	return candidates, nil
 }
 
-func (a *Generate) read(name string, metas iter.Seq2[fbc.Meta, error]) (resolve.Catalog, error) {
+// readPackageContent reads the content of the package from a catalog.
+func (a *Generate) readPackageContent(name string, metas iter.Seq2[fbc.Meta, error]) (resolve.Catalog, error) {
 	content, err := fbc.LoadContent(a.Package, metas)
 	if err != nil {
 		err = fmt.Errorf("reading package %q from catalog %q: %w", a.Package, name, err)
@@ -134,10 +137,10 @@ func (a *Generate) read(name string, metas iter.Seq2[fbc.Meta, error]) (resolve.
 	return resolve.Catalog{Name: name, Content: content}, err
 }
 
-// clusterCatalog reports whether a catalog is one of the cluster, and its name, which is
-// empty for all of them. A path and the reference of an image have one of the characters
-// that a plain name has not.
-func clusterCatalog(ref string) (string, bool) {
+// clusterCatalogName reports whether a reference names a catalog of the cluster, and
+// returns its name, which is empty for all catalogs. Paths and image references contain a
+// character that names do not contain.
+func clusterCatalogName(ref string) (string, bool) {
 	if name, ok := strings.CutPrefix(ref, clustercatalog.Prefix); ok {
 		return name, true
 	}
