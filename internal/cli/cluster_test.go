@@ -274,7 +274,7 @@ func testInstall(c *cluster, step stepFunc) {
 func testCatalogs(c *cluster, step stepFunc) {
 	step("catalog-list-none", "mainstay catalog list")
 	step("catalog-add", "mainstay catalog add ours --image registry.example.com/catalog:v1 --poll-interval 10m --priority 5 --label team=tea --wait",
-		reaction{"has not looked", func() {
+		reaction{"has not reconciled", func() {
 			c.catalog("ours", condition("Progressing", "True", "Retrying", "source catalog content: pull image: connection refused", 0))
 		}},
 		reaction{"connection refused", func() {
@@ -291,7 +291,7 @@ func testCatalogs(c *cluster, step stepFunc) {
 	step("catalog-add-odd-interval", "mainstay catalog add bad --image registry.example.com/catalog:v1 --poll-interval 90s")
 	step("catalog-add-no-wait", "mainstay catalog add a-catalog-with-a-name-that-is-longer-than-most-columns --image registry.example.com/other:v1 -o name")
 	step("catalog-add-blocked", "mainstay catalog add broken --image registry.example.com/broken:v1 --wait",
-		reaction{"has not looked", func() {
+		reaction{"has not reconciled", func() {
 			c.catalog("broken", condition("Progressing", "False", "Blocked", "the image is no catalog", 0))
 		}})
 	step("catalog-add-late", "mainstay catalog add late --image registry.example.com/late:v1 --wait --timeout 1ms -o name")
@@ -312,10 +312,10 @@ func testExtensions(c *cluster, step stepFunc) {
 	step("extension-no-namespace", "mainstay extension install kettle --namespace kitchen")
 	step("extension-invalid", "mainstay extension install kettle --create-namespace --namespace kitchen --version nonsense")
 	step("extension-install", "mainstay extension install kettle --create-namespace --namespace kitchen --version 0.1.0 --wait",
-		reaction{"has not planned", func() {
+		reaction{"has not written", func() {
 			c.plans("kettle", "installation", `place: namespace "kitchen" does not exist: create it, the extension's namespaced objects go there`)
 		}},
-		reaction{"has not looked", func() {
+		reaction{"has not reconciled", func() {
 			c.extension("kettle", "", condition("Installed", "False", "Failed", "No bundle installed", 0),
 				condition("Progressing", "True", "Retrying", `no bundles found for package "kettle" matching version "0.1.0"`, 0))
 		}},
@@ -340,7 +340,7 @@ func testExtensions(c *cluster, step stepFunc) {
 	step("extension-status-json", "mainstay extension status kettle -o json")
 	step("extension-status-unknown", "mainstay extension status teapot")
 	step("extension-install-blocked", "mainstay extension install teapot --namespace kitchen --check=false --wait",
-		reaction{"has not looked", func() {
+		reaction{"has not reconciled", func() {
 			c.extension("teapot", "", condition("Progressing", "False", "InvalidConfiguration", `spec.config.inline: unknown field "spout"`, 0))
 		}})
 	step("extension-install-late", "mainstay extension install pot --namespace kitchen --check=false --wait --timeout 1ms -o name")
@@ -357,8 +357,8 @@ func testUpgrade(c *cluster, step stepFunc) {
 	step("upgrade-unknown", "mainstay extension upgrade nobody --version 1.0.0")
 	step("upgrade-same", "mainstay extension upgrade kettle --version 0.1.0")
 	step("upgrade", "mainstay extension upgrade kettle --version 0.2.0 --channel stable --self-certified --wait",
-		reaction{"has not planned", func() { c.plans("kettle", "update") }},
-		reaction{"has not looked", func() {
+		reaction{"has not written", func() { c.plans("kettle", "update") }},
+		reaction{"has not reconciled", func() {
 			c.extension("kettle", "0.1.0", condition("Installed", "True", "Succeeded", "Installed bundle kettle.v0.1.0 successfully", 0),
 				condition("Progressing", "False", "Blocked", `"NoExistingFieldRemoved" of upgrade safety validation failed`, 0))
 		}})

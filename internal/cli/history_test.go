@@ -142,7 +142,7 @@ func testHistory(c *cluster, step stepFunc) {
 	step("explain-unknown", "mainstay extension explain nobody")
 	testChecks(c, step)
 	step("mug-install", "mainstay extension install mug --namespace kitchen --catalog-selector team=tea",
-		reaction{"has not planned", func() { c.plans("mug", "installation") }})
+		reaction{"has not written", func() { c.plans("mug", "installation") }})
 	step("history-none", "mainstay extension history mug")
 	step("diff-none", "mainstay extension diff mug")
 	step("rollback-none", "mainstay extension rollback mug")
@@ -187,15 +187,15 @@ func testHistory(c *cluster, step stepFunc) {
 	step("rollback-not-offered", "mainstay extension rollback mug")
 	offer("0.1.0", "0.2.0")
 	step("rollback-refused", "mainstay extension rollback mug --crd-upgrade-safety Strict",
-		reaction{"has not planned", func() {
+		reaction{"has not written", func() {
 			c.plans("mug", "go back, which would be stopped", `crdUpgradeSafety: validating upgrade for CRD "mugs.example.com" failed: v1: ^.spec.size: a field was removed`)
 		}})
 	step("rollback-refused-spec", "mainstay extension list mug -o wide")
 	step("rollback", "mainstay extension rollback mug --crd-upgrade-safety None",
-		reaction{"has not planned", func() { c.plans("mug", "go back") }})
+		reaction{"has not written", func() { c.plans("mug", "go back") }})
 	step("rollback-again", "mainstay extension rollback mug")
 	step("rollback-wait", "mainstay extension rollback mug --wait",
-		reaction{"has not looked", func() {
+		reaction{"has not reconciled", func() {
 			set := named(&olmv1.ClusterObjectSet{}, "mug-2")
 			c.must(c.Get(c.t.Context(), client.ObjectKeyFromObject(set), set))
 			set.Spec.LifecycleState = olmv1.LifecycleStateArchived

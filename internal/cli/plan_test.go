@@ -89,7 +89,7 @@ func (c *cluster) unplanned(name string) {
 func testPlan(c *cluster, step stepFunc) {
 	step("plan-late", "mainstay extension plan spoon --namespace kitchen --timeout 1ms")
 	step("plan-new", "mainstay extension plan spoon --package cutlery --namespace kitchen --version 1.x",
-		reaction{"has not planned", func() { c.plans("spoon", "Plan for clusterextension/spoon: installation of cutlery.v1.0.0") }})
+		reaction{"has not written", func() { c.plans("spoon", "Plan for clusterextension/spoon: installation of cutlery.v1.0.0") }})
 	step("plan-gone", "mainstay extension list spoon")
 	step("plan-invalid", "mainstay extension plan spoon --namespace kitchen --version nonsense")
 
@@ -98,21 +98,21 @@ func testPlan(c *cluster, step stepFunc) {
 	c.plans("kettle", "Plan for clusterextension/kettle: of yesterday")
 	c.annotatePlan("kettle", "")
 	step("plan-json", "mainstay extension plan kettle --version 0.3.0 --channel stable --catalog-selector team=tea --self-certified -o json",
-		reaction{"has not planned", func() { c.plans("kettle", "Plan for clusterextension/kettle: update") }})
+		reaction{"has not written", func() { c.plans("kettle", "Plan for clusterextension/kettle: update") }})
 	c.unplanned("kettle")
 	step("plan-text", "mainstay extension plan kettle -o text",
-		reaction{"has not planned", func() { c.plans("kettle", "Plan for clusterextension/kettle: nothing would change") }})
+		reaction{"has not written", func() { c.plans("kettle", "Plan for clusterextension/kettle: nothing would change") }})
 	c.unplanned("kettle")
 	step("plan-nothing", "mainstay extension plan kettle --detailed-exitcode",
-		reaction{"has not planned", func() { c.plans("kettle", "Plan for clusterextension/kettle: nothing would change") }})
+		reaction{"has not written", func() { c.plans("kettle", "Plan for clusterextension/kettle: nothing would change") }})
 	step("plan-changes", "mainstay extension plan kettle --version 0.3.0 --detailed-exitcode",
-		reaction{"has not planned", func() { c.plans("kettle", "Plan for clusterextension/kettle: update") }})
+		reaction{"has not written", func() { c.plans("kettle", "Plan for clusterextension/kettle: update") }})
 	step("plan-problem", "mainstay extension plan kettle --version 0.3.0",
-		reaction{"has not planned", func() {
+		reaction{"has not written", func() {
 			c.plans("kettle", "Plan for clusterextension/kettle: update, which would be stopped", "choice: it")
 		}})
 	step("plan-problems", "mainstay extension plan kettle --version 0.3.0 -o json --detailed-exitcode",
-		reaction{"has not planned", func() {
+		reaction{"has not written", func() {
 			c.plans("kettle", "Plan for clusterextension/kettle: update, which would be stopped", "choice: it", "place: that")
 		}})
 	c.unplanned("kettle")
@@ -148,7 +148,7 @@ func testChecks(c *cluster, step stepFunc) {
 		if name == "package" {
 			extension = "mgu"
 		}
-		step("check-"+name, line, reaction{"has not planned", func() {
+		step("check-"+name, line, reaction{"has not written", func() {
 			c.plans(extension, "no bundle fits", `place: namespace "cupboard" does not exist: create it, the extension's namespaced objects go there`,
 				`choice: no bundles found for package "`+strings.Fields(line)[3]+`"`)
 		}})
@@ -161,7 +161,7 @@ func testChecks(c *cluster, step stepFunc) {
 	kettle := named(&olmv1.ClusterExtension{}, "kettle")
 	c.must(c.Get(c.t.Context(), client.ObjectKeyFromObject(kettle), kettle))
 	before := kettle.DeepCopy()
-	step("check-upgrade", "mainstay extension upgrade kettle --version 0.4.0", reaction{"has not planned", func() {
+	step("check-upgrade", "mainstay extension upgrade kettle --version 0.4.0", reaction{"has not written", func() {
 		c.plans("kettle", "update, which would be stopped", `crdUpgradeSafety: validating upgrade for CRD "mugs.example.com" failed: v1: ^.spec.size: a field was removed`,
 			"permissions: pre-authorization failed: service account requires the following permissions to manage cluster extension:\n  Namespace:\"\" APIGroups:[] Resources:[services] Verbs:[list,watch]")
 	}})
@@ -172,7 +172,7 @@ func testChecks(c *cluster, step stepFunc) {
 	}
 
 	step("check-upgrade-accepted", "mainstay extension upgrade kettle --version 0.4.0 --crd-upgrade-safety None -o yaml",
-		reaction{"has not planned", func() { c.plans("kettle", "update") }})
+		reaction{"has not written", func() { c.plans("kettle", "update") }})
 	c.unplanned("kettle")
 	// Who may change extensions, but not read plans, is warned and goes on.
 	rules := []any{
