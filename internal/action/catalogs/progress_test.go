@@ -39,7 +39,7 @@ func TestLanes(t *testing.T) {
 	endTwo()
 	want := []string{"[one pulling]", "[one pulling, two pulling]", "warn slow", "[two pulling]", "[two pulling]", "done read", "[]", "[]"}
 	if diff := cmp.Diff(want, r.calls); diff != "" {
-		t.Errorf("told (-want +got):\n%s", diff)
+		t.Errorf("calls (-want +got):\n%s", diff)
 	}
 }
 
@@ -55,7 +55,7 @@ func TestPushing(t *testing.T) {
 
 	want := []string{"[example.com/catalog:v1 pushing, 1 MiB sent]", "[example.com/catalog:v1 pushing, 3 MiB sent]"}
 	if diff := cmp.Diff(want, r.calls); diff != "" {
-		t.Errorf("told (-want +got):\n%s", diff)
+		t.Errorf("calls (-want +got):\n%s", diff)
 	}
 
 	showOperation(nil, "nobody", "looks")()
