@@ -81,7 +81,7 @@ func decodeObjectsOfKind[T any](t *testing.T, objects []*unstructured.Unstructur
 	}
 
 	if len(found) == 0 {
-		t.Fatalf("there is no %s", kind)
+		t.Fatalf("got no %s", kind)
 	}
 
 	return found
@@ -102,13 +102,13 @@ func TestDeployments(t *testing.T) {
 		"operator-controller-controller-manager": {"operator-controller", "operator-controller-service", map[int32]int32{8443: 8443}},
 	}
 	if len(deployments) != len(want) {
-		t.Errorf("there are %d Deployments", len(deployments))
+		t.Errorf("got %d Deployments, want %d", len(deployments), len(want))
 	}
 
 	for name, w := range want {
 		deployment := deployments[name]
 		if deployment == nil {
-			t.Fatalf("there is no Deployment %s", name)
+			t.Fatalf("got no Deployment %s", name)
 		}
 
 		labels := map[string]string{"app.kubernetes.io/name": w.label, "app.kubernetes.io/part-of": "olm", "control-plane": name}
@@ -125,7 +125,7 @@ func expectHardenedPod(t *testing.T, deployment *appsv1.Deployment) {
 	t.Helper()
 	pod := deployment.Spec.Template.Spec
 	if len(pod.Containers) != 1 || pod.Containers[0].Name != "manager" {
-		t.Fatalf("%s: containers are not one, named manager", deployment.Name)
+		t.Fatalf("%s: got containers %v, want one named manager", deployment.Name, pod.Containers)
 	}
 
 	manager := pod.Containers[0]
@@ -177,7 +177,7 @@ func expectServicePorts(t *testing.T, service *corev1.Service, deployment *appsv
 
 // Every binding has an existing subject and an existing role. Only operator-controller is
 // bound to cluster-admin, and only if it needs to be.
-func TestRights(t *testing.T) {
+func TestRoleBindings(t *testing.T) {
 	for name, installation := range map[string]Installation{
 		"default": {}, "ignoring": {IgnoreServiceAccount: true}, "narrow": {Namespace: "elsewhere", RequireServiceAccount: true, PullSecret: "registries/pull"},
 	} {
@@ -189,7 +189,7 @@ func TestRights(t *testing.T) {
 			checkSubjects := func(binding string, subjects []rbacv1.Subject) {
 				for _, s := range subjects {
 					if accounts[s.Name] == nil || s.Namespace != installation.systemNamespace() {
-						t.Errorf("%s names the account %s/%s", binding, s.Namespace, s.Name)
+						t.Errorf("%s refers to the missing service account %s/%s", binding, s.Namespace, s.Name)
 					}
 				}
 			}
@@ -200,14 +200,14 @@ func TestRights(t *testing.T) {
 				if binding.RoleRef.Name == "cluster-admin" {
 					all++
 				} else if clusterRoles[binding.RoleRef.Name] == nil {
-					t.Errorf("%s names the role %s", name, binding.RoleRef.Name)
+					t.Errorf("%s refers to the missing role %s", name, binding.RoleRef.Name)
 				}
 			}
 
 			for name, binding := range decodeObjectsOfKind[rbacv1.RoleBinding](t, objects, "RoleBinding") {
 				checkSubjects(name, binding.Subjects)
 				if roles[binding.RoleRef.Name] == nil || roles[binding.RoleRef.Name].Namespace != binding.Namespace {
-					t.Errorf("%s names the role %s", name, binding.RoleRef.Name)
+					t.Errorf("%s refers to the missing role %s", name, binding.RoleRef.Name)
 				}
 			}
 
@@ -219,7 +219,7 @@ func TestRights(t *testing.T) {
 }
 
 // Every manifest of the folder is part of the installation.
-func TestKustomizationNamesEveryFile(t *testing.T) {
+func TestKustomizationListsAllFiles(t *testing.T) {
 	data, err := config.Files.ReadFile("kustomization.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -234,7 +234,7 @@ func TestKustomizationNamesEveryFile(t *testing.T) {
 
 	err = fs.WalkDir(config.Files, ".", func(name string, _ fs.DirEntry, err error) error {
 		if err == nil && path.Ext(name) == ".yaml" && name != "kustomization.yaml" && !slices.Contains(kustomization.Resources, name) {
-			t.Errorf("%s is not named", name)
+			t.Errorf("%s is not listed", name)
 		}
 		return err
 	})
@@ -243,7 +243,7 @@ func TestKustomizationNamesEveryFile(t *testing.T) {
 	}
 }
 
-func TestManifestsRefuse(t *testing.T) {
+func TestManifestsInvalid(t *testing.T) {
 	cases := map[string]struct {
 		installation Installation
 		want         string

@@ -19,7 +19,7 @@ func newRevision(number int64, uid string, state olmv1.LifecycleState) olmv1.Clu
 }
 
 // A ready object does not count while another owner controls it.
-func TestOwnership(t *testing.T) {
+func TestRevisionOwner(t *testing.T) {
 	siblings := []olmv1.ClusterObjectSet{
 		newRevision(1, "old", olmv1.LifecycleStateActive), newRevision(2, "own", olmv1.LifecycleStateActive),
 		newRevision(3, "new", olmv1.LifecycleStateActive), newRevision(4, "given-up", olmv1.LifecycleStateArchived),

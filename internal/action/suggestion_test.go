@@ -10,7 +10,7 @@ import (
 )
 
 // Suggestions for misspelled packages, channels and versions.
-func TestSuggest(t *testing.T) {
+func TestSuggestCorrection(t *testing.T) {
 	bundle := func(version string) fbc.Bundle {
 		return fbc.Bundle{Package: "argocd-operator", Name: "argocd-operator.v" + version, Properties: []fbc.Property{
 			{Type: fbc.PropertyPackage, Value: []byte(`{"packageName":"argocd-operator","version":"` + version + `"}`)},

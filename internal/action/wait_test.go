@@ -85,7 +85,7 @@ func TestWait(t *testing.T) {
 	}
 }
 
-func TestWaitEndsWithItsContext(t *testing.T) {
+func TestWaitContextCanceled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	err := (&Wait{}).pollUntilDone(ctx, "thing", nil, func(context.Context) (waitOutcome, error) {
 		cancel()
@@ -183,7 +183,7 @@ func TestExtensionWaitOutcome(t *testing.T) {
 	}
 }
 
-func TestMarkPhases(t *testing.T) {
+func TestSetPhaseStates(t *testing.T) {
 	ready, lacking, untrusted := ObjectState{Ready: true}, ObjectState{}, ObjectState{mayComeLater: true}
 	cases := map[string]struct {
 		objects   [][]ObjectState
@@ -217,10 +217,10 @@ func TestMarkPhases(t *testing.T) {
 	}
 }
 
-func TestServerError(t *testing.T) {
+func TestNewServerError(t *testing.T) {
 	resource := schema.GroupResource{Group: "olm.operatorframework.io", Resource: "clustercatalogs"}
 	if newServerError("x", nil) != nil {
-		t.Error("nil is an error")
+		t.Error("got an error for nil, want nil")
 	}
 
 	cases := map[string]struct {

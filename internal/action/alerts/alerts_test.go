@@ -35,7 +35,7 @@ func TestConcern(t *testing.T) {
 	} {
 		firing, err := Parse([]byte(newAlertResponse(labels, "firing")))
 		if err != nil || len(firing) != 1 {
-			t.Fatalf("%s: %v, %v", labels, firing, err)
+			t.Fatalf("%s: got %v and error %v, want one alert", labels, firing, err)
 		}
 
 		concern, ok := firing[0].Concern()
@@ -43,12 +43,12 @@ func TestConcern(t *testing.T) {
 			t.Errorf("%s: %+v, want %q", labels, concern, want)
 		}
 		if pending, err := Parse([]byte(newAlertResponse(labels, "pending"))); err != nil || len(pending) != 0 {
-			t.Errorf("%s, pending: %v, %v", labels, pending, err)
+			t.Errorf("%s, pending: got %v and error %v, want none", labels, pending, err)
 		}
 	}
 }
 
-func TestTexts(t *testing.T) {
+func TestAlertTexts(t *testing.T) {
 	for name, test := range map[string]struct {
 		alert Alert
 		want  string
@@ -147,15 +147,15 @@ func FuzzParse(f *testing.F) {
 		}
 		firing, err := Parse(data)
 		if err != nil && firing != nil {
-			t.Fatalf("an error and %d alerts", len(firing))
+			t.Fatalf("got an error and %d alerts, want only the error", len(firing))
 		}
 		for _, a := range firing {
 			if a.State != "firing" {
-				t.Fatalf("%+v does not fire", a)
+				t.Fatalf("got alert %+v, want a firing one", a)
 			}
 			for _, text := range []string{a.Name(), a.Severity(), a.Sentence(), a.Description(), a.Reference(), a.Resource(), a.Object()} {
 				if strings.ContainsAny(text, "\n\r\x1b\x00") {
-					t.Fatalf("%q is no line of text", text)
+					t.Fatalf("got %q, want a line of text", text)
 				}
 			}
 			a.Concern()

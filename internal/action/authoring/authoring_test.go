@@ -82,32 +82,32 @@ func (p *progressRecorder) Done(message string) { p.done = append(p.done, messag
 
 func TestGenerateBundle(t *testing.T) {
 	dir := writeFolder(t, map[string]string{"manifests/csv.yaml": csv})
-	made, err := (&GenerateBundle{
+	generated, err := (&GenerateBundle{
 		Directory: filepath.Join(dir, "manifests"), WorkDir: dir, Package: "foo", Channels: "stable,beta", DefaultChannel: "stable", Overwrite: true,
 	}).Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if made.Metadata != filepath.Join(dir, "metadata") || made.Dockerfile != filepath.Join(dir, "bundle.Dockerfile") {
-		t.Errorf("made %+v", made)
+	if generated.Metadata != filepath.Join(dir, "metadata") || generated.Dockerfile != filepath.Join(dir, "bundle.Dockerfile") {
+		t.Errorf("got %+v", generated)
 	}
 
 	files := readFolder(t, dir)
 	golden.Check(t, "annotations.yaml", []byte(files["metadata/annotations.yaml"]))
 	golden.Check(t, "bundle.Dockerfile", []byte(files["bundle.Dockerfile"]))
 	if len(files) != 3 {
-		t.Errorf("files %v", files)
+		t.Errorf("got files %v", files)
 	}
 
 	for _, name := range []string{"metadata/annotations.yaml", "bundle.Dockerfile"} {
-		// The umask only takes away.
+		// The umask can only remove permissions.
 		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode()&^0o644 != 0 || info.Mode()&0o600 != 0o600 {
-			t.Errorf("%s: mode %v, %v", name, info.Mode(), err)
+			t.Errorf("%s: got mode %v and error %v, want at most 0644", name, info.Mode(), err)
 		}
 	}
 }
 
-func TestGenerateBundleElsewhere(t *testing.T) {
+func TestGenerateBundleOutputDir(t *testing.T) {
 	dir := writeFolder(t, map[string]string{"chart/Chart.yaml": "name: foo", "chart/templates/a.yaml": "{{ if }}"})
 	for _, out := range []string{"out", "chart/out"} {
 		_, err := (&GenerateBundle{
@@ -121,10 +121,10 @@ func TestGenerateBundleElsewhere(t *testing.T) {
 		files := readFolder(t, filepath.Join(dir, out))
 		if files["manifests/Chart.yaml"] != "name: foo" || files["manifests/templates/a.yaml"] != "{{ if }}" ||
 			!strings.Contains(files["metadata/annotations.yaml"], "mediatype.v1: helm") {
-			t.Errorf("%s holds %v", out, files)
+			t.Errorf("%s: got files %v", out, files)
 		}
-		if len(files) != 3+strings.Count(out, "/") { // the Dockerfile of the first time lies in the chart
-			t.Errorf("%s holds %d files: %v", out, len(files), files)
+		if len(files) != 3+strings.Count(out, "/") { // the chart contains the Dockerfile of the first run
+			t.Errorf("%s: got %d files: %v", out, len(files), files)
 		}
 	}
 
@@ -139,19 +139,19 @@ func TestGenerateBundleInPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	if files := readFolder(t, dir); files["manifests/csv.yaml"] != csv || len(files) != 3 {
-		t.Errorf("files %v", files)
+		t.Errorf("got files %v", files)
 	}
 }
 
 func TestGenerateBundleInfers(t *testing.T) {
 	dir := writeFolder(t, map[string]string{"foo.package.yaml": packageManifest, "1.0.0/csv.yaml": csv})
 	p := &progressRecorder{}
-	made, err := (&GenerateBundle{Progress: p, Directory: filepath.Join(dir, "1.0.0"), WorkDir: dir, OutputDir: filepath.Join(dir, "1.0.0", "out")}).Run(t.Context())
+	generated, err := (&GenerateBundle{Progress: p, Directory: filepath.Join(dir, "1.0.0"), WorkDir: dir, OutputDir: filepath.Join(dir, "1.0.0", "out")}).Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := made.Description; d.Package != "foo" || d.Channels != "alpha,beta" || d.DefaultChannel != "beta" {
-		t.Errorf("description %+v", d)
+	if d := generated.Description; d.Package != "foo" || d.Channels != "alpha,beta" || d.DefaultChannel != "beta" {
+		t.Errorf("got description %+v", d)
 	}
 
 	want := []string{"Inferred channels: alpha,beta", "Inferred package name: foo", "Inferred default channel: beta"}
@@ -159,19 +159,19 @@ func TestGenerateBundleInfers(t *testing.T) {
 		t.Errorf("reported (-want +got):\n%s", diff)
 	}
 
-	made, err = (&GenerateBundle{Directory: filepath.Join(dir, "1.0.0"), WorkDir: dir, Channels: "alpha"}).Run(t.Context())
+	generated, err = (&GenerateBundle{Directory: filepath.Join(dir, "1.0.0"), WorkDir: dir, Channels: "alpha"}).Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := made.Description; d.Package != "foo" || d.Channels != "alpha" || d.DefaultChannel != "" {
-		t.Errorf("description %+v: a default channel that the bundle is not in", d)
+	if d := generated.Description; d.Package != "foo" || d.Channels != "alpha" || d.DefaultChannel != "" {
+		t.Errorf("got description %+v, want no default channel", d)
 	}
 
-	// The folder metadata, which is there now, is no version of the package.
+	// The folder metadata, which was created above, is no version of the package.
 	const prefix = "please manually input channels and packageName, error interpreting bundle from directory "
 	_, err = (&GenerateBundle{Directory: filepath.Join(dir, "1.0.0"), WorkDir: dir}).Run(t.Context())
 	if err == nil || !strings.HasPrefix(err.Error(), prefix+filepath.Join(dir, "1.0.0")+", metadata: holds 0 ClusterServiceVersions") {
-		t.Errorf("error %v", err)
+		t.Errorf("got error %v", err)
 	}
 }
 
@@ -185,18 +185,18 @@ func TestGenerateBundleCompares(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := generate("foo", "", false); err != nil {
-		t.Errorf("the same again: %v", err)
+		t.Errorf("same options: got error %v, want none", err)
 	}
 
 	const other = `Expect field "operators.operatorframework.io.bundle.package.v1" to have value "bar" instead of "foo"`
 	if err := generate("bar", "", false); err == nil || err.Error() != other {
-		t.Errorf("another package: error %v", err)
+		t.Errorf("another package: got error %v", err)
 	}
 	if err := generate("bar", "a", false); err == nil || err.Error() != "["+other+", Missing field: operators.operatorframework.io.bundle.channel.default.v1]" {
-		t.Errorf("another package and a default channel: error %v", err)
+		t.Errorf("another package and a default channel: got error %v", err)
 	}
 	if text := readFolder(t, dir)["bundle.Dockerfile"]; text != "mine" {
-		t.Errorf("the Dockerfile was replaced: %q", text)
+		t.Errorf("got Dockerfile %q, want the existing one", text)
 	}
 	if err := generate("bar", "a", true); err != nil {
 		t.Fatal(err)
@@ -204,11 +204,11 @@ func TestGenerateBundleCompares(t *testing.T) {
 
 	files := readFolder(t, dir)
 	if !strings.Contains(files["metadata/annotations.yaml"], "package.v1: bar") || !strings.HasPrefix(files["bundle.Dockerfile"], "FROM scratch\n") || len(files) != 3 {
-		t.Errorf("not overwritten: %v", files)
+		t.Errorf("got files %v, want overwritten ones", files)
 	}
 }
 
-func TestGenerateBundleRefuses(t *testing.T) {
+func TestGenerateBundleInvalid(t *testing.T) {
 	dir := writeFolder(t, map[string]string{"empty/sub/a": "", "m/csv.yaml": csv, "link/csv.yaml": csv, "broken/a.yaml": csv, "broken/metadata/annotations.yaml": "a: ["})
 	if err := os.Symlink("csv.yaml", filepath.Join(dir, "link", "b.yaml")); err != nil {
 		t.Fatal(err)
@@ -237,12 +237,12 @@ func TestGenerateBundleRefuses(t *testing.T) {
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := (&GenerateBundle{Directory: at("m")}).Run(cancelled); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: error %v", err)
+		t.Errorf("canceled context: got error %v", err)
 	}
 
 	for name := range readFolder(t, dir) {
 		if strings.HasSuffix(name, ".tmp") {
-			t.Errorf("%s was left behind", name)
+			t.Errorf("got file %s, want none", name)
 		}
 	}
 }
@@ -251,7 +251,7 @@ func TestGenerateBundleRefuses(t *testing.T) {
 func TestGenerateRealBundles(t *testing.T) {
 	dirs, err := filepath.Glob(filepath.Join(env.SharedData(t, "bundles"), "couchdb-operator", "*"))
 	if err != nil || len(dirs) == 0 {
-		t.Fatalf("%d bundles, %v", len(dirs), err)
+		t.Fatalf("got %d bundles and error %v", len(dirs), err)
 	}
 
 	for _, dir := range dirs {
@@ -274,12 +274,12 @@ func TestGenerateRealBundles(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		made := readFolder(t, work)
+		generated := readFolder(t, work)
 		for _, name := range []string{"metadata/annotations.yaml", "bundle.Dockerfile"} {
-			// Two of them were edited by hand.
+			// The authors of two bundles edited the files by hand.
 			author := strings.NewReplacer(" \n", "\n", "COPY /", "COPY ").Replace(strings.ReplaceAll(files[name], "  \n", "\n"))
-			if diff := cmp.Diff(strings.TrimSpace(author), strings.TrimSpace(made[name])); diff != "" {
-				t.Errorf("%s: %s (-author +ours):\n%s", filepath.Base(dir), name, diff)
+			if diff := cmp.Diff(strings.TrimSpace(author), strings.TrimSpace(generated[name])); diff != "" {
+				t.Errorf("%s: %s (-want +got):\n%s", filepath.Base(dir), name, diff)
 			}
 		}
 	}
@@ -295,30 +295,30 @@ func TestGenerateDockerfile(t *testing.T) {
 	} {
 		dir := writeFolder(t, map[string]string{"catalog/a.yaml": ""})
 		g.Dir = filepath.Join(dir, "catalog") + "/../catalog/"
-		made, err := g.Run(t.Context())
+		generated, err := g.Run(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if made != filepath.Join(dir, "catalog.Dockerfile") {
-			t.Errorf("%s: made %s", name, made)
+		if generated != filepath.Join(dir, "catalog.Dockerfile") {
+			t.Errorf("%s: got %s", name, generated)
 		}
 
 		golden.Check(t, name, []byte(readFolder(t, dir)["catalog.Dockerfile"]))
 	}
 }
 
-func TestGenerateDockerfileHere(t *testing.T) {
+func TestGenerateDockerfileInWorkingDirectory(t *testing.T) {
 	t.Chdir(t.TempDir())
-	made, err := (&GenerateDockerfile{Dir: ".", BaseImage: "a", BuilderImage: "b"}).Run(t.Context())
-	if err != nil || made != "..Dockerfile" {
-		t.Errorf("made %q, %v", made, err)
+	generated, err := (&GenerateDockerfile{Dir: ".", BaseImage: "a", BuilderImage: "b"}).Run(t.Context())
+	if err != nil || generated != "..Dockerfile" {
+		t.Errorf("got %q and error %v", generated, err)
 	}
 	if text := readFolder(t, ".")["..Dockerfile"]; !strings.Contains(text, "\nADD . /configs\n") {
-		t.Errorf("text %q", text)
+		t.Errorf("got text %q", text)
 	}
 }
 
-func TestGenerateDockerfileRefuses(t *testing.T) {
+func TestGenerateDockerfileInvalid(t *testing.T) {
 	dir := writeFolder(t, map[string]string{"catalog/a": "", "there/a": "", "there.Dockerfile": "mine", "file": ""})
 	at := func(name string) string { return filepath.Join(dir, name) }
 	for name, c := range map[string]struct {
@@ -342,10 +342,10 @@ func TestGenerateDockerfileRefuses(t *testing.T) {
 	}
 
 	if _, err := os.Stat(at("catalog.Dockerfile")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("an empty Dockerfile was left behind: %v", err)
+		t.Errorf("got a Dockerfile after an error, want none: %v", err)
 	}
 	if _, err := renderCatalogDockerfile("", "a", "b", nil); err == nil || err.Error() != "index directory is unset" {
-		t.Errorf("no folder: error %v", err)
+		t.Errorf("no folder: got error %v", err)
 	}
 }
 
@@ -414,13 +414,13 @@ func TestReadIcon(t *testing.T) {
 	}
 
 	if _, err := readPackageIcon(iotest.ErrReader(errors.New("gone"))); err == nil || err.Error() != "read icon: gone" {
-		t.Errorf("error %v", err)
+		t.Errorf("got error %v", err)
 	}
 	if _, err := readPackageDescription(iotest.ErrReader(errors.New("gone"))); err == nil || err.Error() != "read description: gone" {
-		t.Errorf("error %v", err)
+		t.Errorf("got error %v", err)
 	}
 	if _, err := readPackageDescription(strings.NewReader("\xff")); err == nil || err.Error() != "read description: it is not UTF-8 text" {
-		t.Errorf("error %v", err)
+		t.Errorf("got error %v", err)
 	}
 }
 
@@ -431,7 +431,7 @@ func FuzzIcon(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		icon, err := readPackageIcon(bytes.NewReader(data))
 		if err == nil && !strings.HasPrefix(icon.MediaType, "image/") {
-			t.Errorf("media type %q", icon.MediaType)
+			t.Errorf("got media type %q", icon.MediaType)
 		}
 	})
 }
@@ -469,16 +469,16 @@ func TestValidateBundle(t *testing.T) {
 	findings, err := (&ValidateBundle{Bundle: fstest.MapFS{}}).Run(t.Context())
 	var invalid *validate.InvalidError
 	if err != nil || !errors.As(findings.Err(), &invalid) || !invalid.Format {
-		t.Errorf("an empty bundle: %v, %v", findings, err)
+		t.Errorf("empty bundle: got findings %v and error %v", findings, err)
 	}
 }
 
 // A failure leaves the existing file and no temporary file.
-func TestWriteFails(t *testing.T) {
+func TestWriteFileAtomicallyFails(t *testing.T) {
 	dir := writeFolder(t, map[string]string{"a": "old"})
 	err := writeFileAtomically(filepath.Join(dir, "a"), iotest.ErrReader(errors.New("gone")))
 	if err == nil || !strings.HasSuffix(err.Error(), "a: gone") {
-		t.Errorf("error %v", err)
+		t.Errorf("got error %v", err)
 	}
 	if diff := cmp.Diff(map[string]string{"a": "old"}, readFolder(t, dir)); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)

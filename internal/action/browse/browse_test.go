@@ -80,7 +80,7 @@ func TestLoadInvalidBlob(t *testing.T) {
 	text := strings.Replace(kettle, `"version":"1.0.0"`, `"version":[]`, 1)
 	_, err := browse.Load("", fbc.Read(strings.NewReader(text), "catalog", fbc.Limits{}))
 	if err == nil || !strings.Contains(err.Error(), `name "kettle.v1.0.0"`) || !strings.Contains(err.Error(), `properties[0] of type "olm.package"`) {
-		t.Errorf("error is %v", err)
+		t.Errorf("got error %v, want one that names the bundle and the property", err)
 	}
 }
 
@@ -138,7 +138,7 @@ func TestCompare(t *testing.T) {
 		t.Errorf("stranded (-want +got):\n%s", diff)
 	}
 	if change.DefaultChannel != "alpha" {
-		t.Errorf("default channel %q", change.DefaultChannel)
+		t.Errorf("got default channel %q, want alpha", change.DefaultChannel)
 	}
 	if diff := cmp.Diff([]string{"kettle.v2.0.0-rc1"}, change.BundlesChanged); diff != "" {
 		t.Errorf("bundles changed (-want +got):\n%s", diff)
@@ -147,6 +147,6 @@ func TestCompare(t *testing.T) {
 		t.Errorf("deprecated (-want +got):\n%s", diff)
 	}
 	if same := browse.Compare(loadPackages(t, "", kettle), loadPackages(t, "", kettle)); len(same.Packages) != 0 {
-		t.Errorf("two equal catalogs differ: %+v", same)
+		t.Errorf("got differences %+v between equal catalogs, want none", same)
 	}
 }

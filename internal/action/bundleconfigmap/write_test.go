@@ -90,7 +90,7 @@ func TestWriteGzip(t *testing.T) {
 		t.Fatal(err)
 	}
 	if have.Annotations["olm.contentEncoding"] != "gzip+base64" || len(have.Data) > 0 {
-		t.Errorf("annotations %v, data %v", have.Annotations, have.Data)
+		t.Errorf("got annotations %v and data %v", have.Annotations, have.Data)
 	}
 
 	packed, err := base64.StdEncoding.DecodeString(string(have.BinaryData["crd.yaml"]))
@@ -103,7 +103,7 @@ func TestWriteGzip(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text, err := io.ReadAll(reader); err != nil || string(text) != "kind: CustomResourceDefinition\n" {
-		t.Errorf("%q, %v", text, err)
+		t.Errorf("got %q and error %v", text, err)
 	}
 }
 
@@ -130,7 +130,7 @@ func TestWriteFails(t *testing.T) {
 				t.Errorf("error %v, want something with %q", err, c.want)
 			}
 			if len(have.Data) > 0 {
-				t.Errorf("stored all the same: %v", have.Data)
+				t.Errorf("got data %v, want none", have.Data)
 			}
 		})
 	}

@@ -106,7 +106,7 @@ func TestCatalogImage(t *testing.T) {
 		Delivery: Delivery{Layout: filepath.Join(out, "layout"), Name: "registry.example.com/catalog:v1"},
 	}
 	if reference, err := build.Run(t.Context()); err != nil || reference != "" {
-		t.Fatalf("%q, %v", reference, err)
+		t.Fatalf("got reference %q and error %v, want none", reference, err)
 	}
 
 	got := readLayout(t, build.Delivery.Layout)
@@ -140,14 +140,14 @@ func TestCatalogImageFromScratch(t *testing.T) {
 }
 
 // A file that cannot be the program of an image is refused with advice.
-func TestCatalogImageNeedsAProgram(t *testing.T) {
+func TestCatalogImageInvalidProgram(t *testing.T) {
 	catalog, out := t.TempDir(), t.TempDir()
 	writeValidCatalog(t, catalog)
 	build := CatalogImage{Dir: catalog, Program: filepath.Join(catalog, "index.json"), Delivery: Delivery{Layout: filepath.Join(out, "layout")}}
 	if _, err := build.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "no 64-bit Linux program") {
-		t.Errorf("error %v", err)
+		t.Errorf("got error %v, want one about the program", err)
 	}
 	if _, err := os.Stat(build.Delivery.Layout); err == nil {
-		t.Error("something was written")
+		t.Error("got a layout, want none")
 	}
 }

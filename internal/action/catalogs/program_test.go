@@ -26,7 +26,7 @@ func newELFProgram(t *testing.T, machine elf.Machine, order binary.ByteOrder, da
 	return b.Bytes()
 }
 
-func TestArchitectureOf(t *testing.T) {
+func TestProgramArchitecture(t *testing.T) {
 	little, big := binary.ByteOrder(binary.LittleEndian), binary.ByteOrder(binary.BigEndian)
 	cut := newELFProgram(t, elf.EM_X86_64, little, elf.ELFDATA2LSB, elf.PT_LOAD)[:66]
 	for name, c := range map[string]struct {
@@ -53,11 +53,11 @@ func TestArchitectureOf(t *testing.T) {
 	}
 
 	if _, _, err := ReadProgram(t.TempDir() + "/nothing"); !os.IsNotExist(err) {
-		t.Errorf("a file that is not there: %v", err)
+		t.Errorf("got error %v, want one about a missing file", err)
 	}
 }
 
-func FuzzArchitectureOf(f *testing.F) {
+func FuzzProgramArchitecture(f *testing.F) {
 	f.Add([]byte("\x7fELF\x02\x01\x01"))
 	f.Add(bytes.Repeat([]byte{0xff}, 200))
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -24,7 +24,7 @@ func (r *progressRecorder) Parts(parts []report.Part) {
 	r.calls = append(r.calls, fmt.Sprintf("[%s]", strings.Join(texts, ", ")))
 }
 
-func TestLanes(t *testing.T) {
+func TestSharedProgress(t *testing.T) {
 	r := &progressRecorder{}
 	all := &sharedProgress{target: r}
 	one, endOne := all.addProgressLane()
@@ -44,7 +44,7 @@ func TestLanes(t *testing.T) {
 }
 
 // A push is shown once for each MiB, over all its parts.
-func TestPushing(t *testing.T) {
+func TestPushReporter(t *testing.T) {
 	r := &progressRecorder{}
 	show := newPushReporter(r, "example.com/catalog:v1")
 	for _, part := range []image.Progress{

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestCheckReference(t *testing.T) {
+func TestValidateImageReference(t *testing.T) {
 	digest := "@sha256:" + strings.Repeat("0", 64)
 	for ref, want := range map[string]string{
 		"registry.example.com/kettle:v1":            "",
@@ -35,8 +35,8 @@ func TestCheckReference(t *testing.T) {
 	}
 }
 
-// FuzzCheckReference checks that accepted references name a registry and one image.
-func FuzzCheckReference(f *testing.F) {
+// FuzzValidateImageReference checks that accepted references name a registry and one image.
+func FuzzValidateImageReference(f *testing.F) {
 	f.Add("registry.example.com/kettle:v1")
 	f.Add("a.b/c@:/")
 	f.Fuzz(func(t *testing.T, ref string) {
@@ -45,15 +45,15 @@ func FuzzCheckReference(f *testing.F) {
 		}
 		domain, rest, _ := strings.Cut(ref, "/")
 		if domain == "" || rest == "" || !strings.ContainsAny(rest, ":@") {
-			t.Errorf("%q is taken", ref)
+			t.Errorf("%q: got no error, want one", ref)
 		}
 	})
 }
 
-func TestHasLogin(t *testing.T) {
+func TestHasRegistryLogin(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "auth.json")
 	if hasRegistryLogin(file, "registry.example.com/kettle:v1") {
-		t.Error("a file that is not there has a login")
+		t.Error("got a login from a missing file, want none")
 	}
 
 	content := `{"auths":{"registry.example.com/cooks":{},"other.example.com:5000":{},"https://old.example.com":{}},"credHelpers":{"gcr.io":"gcloud"}}`
@@ -81,6 +81,6 @@ func TestHasLogin(t *testing.T) {
 		t.Fatal(err)
 	}
 	if hasRegistryLogin(file, "gcr.io/a:v1") {
-		t.Error("a broken file has a login")
+		t.Error("got a login from an invalid file, want none")
 	}
 }

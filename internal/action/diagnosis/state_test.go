@@ -9,7 +9,7 @@ import (
 )
 
 // Only an extension all of whose objects are ready is Ready: one whose pods crash never is.
-func TestStand(t *testing.T) {
+func TestStateOf(t *testing.T) {
 	isInstalled := condition("Installed", "True", "Succeeded", "")
 	for _, test := range []struct {
 		name     string

@@ -86,7 +86,7 @@ func TestCopy(t *testing.T) {
 }
 
 // Copying a link to a program copies the program.
-func TestCopyOfAFile(t *testing.T) {
+func TestCopyFile(t *testing.T) {
 	dir := t.TempDir()
 	writeTree(t, dir, map[string]string{"program": "#!", "alias": "-> program"})
 	var copied []string
@@ -104,17 +104,17 @@ func TestCopyOfAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if info.Mode() != 0o555 {
-		t.Errorf("its mode is %v", info.Mode())
+		t.Errorf("got mode %v, want 0555", info.Mode())
 	}
 	if diff := cmp.Diff([]string{"alias copy", "alias copy"}, copied); diff != "" {
 		t.Errorf("copied (-want +got):\n%s", diff)
 	}
 }
 
-func TestCopyOfNothing(t *testing.T) {
+func TestCopyMissingFile(t *testing.T) {
 	c := filecopy.Copy{From: filepath.Join(t.TempDir(), "nothing"), To: t.TempDir()}
 	if err := c.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "nothing: no such file") {
-		t.Errorf("it says: %v", err)
+		t.Errorf("got error %v, want one about a missing file", err)
 	}
 }
 

@@ -159,7 +159,7 @@ func TestGenerateFromBundleNeedsNoCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	if generated.Namespace != "hello-operator" || generated.Objects[0].GetName() != "hello-operator-installer" {
-		t.Errorf("namespace %s, account %s", generated.Namespace, generated.Objects[0].GetName())
+		t.Errorf("got namespace %s and service account %s", generated.Namespace, generated.Objects[0].GetName())
 	}
 }
 

@@ -7,9 +7,9 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// FuzzLinkHeads checks that linking leaves one head, or none if all entries are in cycles,
+// FuzzLinkChannelHeads checks that linking leaves one head, or none if all entries are in cycles,
 // that it adds no cycle, and that it is idempotent.
-func FuzzLinkHeads(f *testing.F) {
+func FuzzLinkChannelHeads(f *testing.F) {
 	f.Add([]byte{0xff, 0xff, 0xff})
 	f.Add([]byte{2, 0xff, 0xff, 1})
 	f.Add([]byte{1, 2, 0xff, 1, 9, 0, 0xff})
@@ -38,7 +38,7 @@ func FuzzLinkHeads(f *testing.F) {
 
 		before := len(entries)
 		if again := linkChannelHeads(entries); len(again) > 1 || len(entries) != before {
-			t.Errorf("there is more to link: %v", again)
+			t.Errorf("second call: got heads %v and %d entries, want at most one head and %d entries", again, len(entries), before)
 		}
 	})
 }

@@ -45,7 +45,7 @@ func inPackage(name string) func(*bundle.Bundle) { return func(b *bundle.Bundle)
 
 func named(name string) func(*bundle.Bundle) { return func(b *bundle.Bundle) { b.CSV.Name = name } }
 
-func TestCompose(t *testing.T) {
+func TestComposeCatalog(t *testing.T) {
 	type channels map[string][]fbc.ChannelEntry
 	cases := map[string]struct {
 		members  []catalogMember
@@ -119,7 +119,7 @@ func TestCompose(t *testing.T) {
 			for _, channel := range got.Channels {
 				entries[channel.Name] = channel.Entries
 				if heads := findChannelHeads(channel.Entries); len(heads) != 1 {
-					t.Errorf("channel %s has heads %v", channel.Name, heads)
+					t.Errorf("channel %s: got heads %v, want one", channel.Name, heads)
 				}
 			}
 			if diff := cmp.Diff(c.channels, entries); diff != "" {
@@ -192,7 +192,7 @@ func TestComposePackage(t *testing.T) {
 	}
 }
 
-func TestComposeRefuses(t *testing.T) {
+func TestComposeInvalid(t *testing.T) {
 	cases := map[string]struct {
 		members []catalogMember
 		want    string
@@ -218,7 +218,7 @@ func TestComposeRefuses(t *testing.T) {
 	}
 }
 
-func TestBlobs(t *testing.T) {
+func TestEncodeBlobs(t *testing.T) {
 	composition, err := composeCatalog([]catalogMember{newMember("1.0.0", inPackage("b")), newMember("1.0.0", inPackage("a")), newMember("0.1.0", inPackage("b"))})
 	if err != nil {
 		t.Fatal(err)
@@ -246,7 +246,7 @@ func TestBlobs(t *testing.T) {
 
 	files := layOutCatalogFiles("/configs", blobs)
 	if len(files) != 2 || files[0].Path != "/configs/a/catalog.json" || files[1].Path != "/configs/b/catalog.json" {
-		t.Fatalf("files: %v", files)
+		t.Fatalf("got files %v", files)
 	}
 
 	// What was written is read back as the same blobs.
@@ -268,7 +268,7 @@ func TestBlobs(t *testing.T) {
 		return value
 	})
 	if diff := cmp.Diff(blobs, read, asJSON); diff != "" {
-		t.Errorf("read back (-written +read):\n%s", diff)
+		t.Errorf("blobs (-want +got):\n%s", diff)
 	}
 }
 

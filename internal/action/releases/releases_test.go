@@ -45,7 +45,7 @@ func joinNames(found []release.Manifest) string {
 	return strings.Join(names, " ")
 }
 
-func TestChoose(t *testing.T) {
+func TestSelectManifests(t *testing.T) {
 	all := loadManifests(t, map[string]string{
 		"a.yaml": newManifest("CredentialsRequest", "aws", "spec:\n  providerSpec:\n    kind: AWSProviderSpec\n"),
 		"b.yaml": newManifest("CredentialsRequest", "gcp", "spec:\n  providerSpec:\n    kind: GCPProviderSpec\n"),
@@ -95,7 +95,7 @@ func TestChoose(t *testing.T) {
 
 	for _, bad := range []string{"featureGates: [x]", "featureGates: [x=yes]", "capabilities: {baselineCapabilitySet: v9}", "featureSet: [", "featureSet: {}"} {
 		if _, err := (Included{}).mergeInstallConfig([]byte(bad)); err == nil {
-			t.Errorf("%s is taken", bad)
+			t.Errorf("%s: got no error, want one", bad)
 		}
 	}
 }
@@ -119,7 +119,7 @@ func TestCompareImages(t *testing.T) {
 	}
 }
 
-func TestComponents(t *testing.T) {
+func TestCollectComponents(t *testing.T) {
 	tag := func(versions, titles string) release.ImageTag {
 		return release.ImageTag{Annotations: map[string]string{release.AnnotationVersions: versions, release.AnnotationVersionNames: titles}}
 	}
@@ -147,7 +147,7 @@ func TestParseMappings(t *testing.T) {
 	}
 }
 
-func TestNameOfRelease(t *testing.T) {
+func TestSetDefaultName(t *testing.T) {
 	a := New{Now: func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }}
 	if a.setDefaultName(); a.Build.Name != "0.0.1-2026-01-02-030405" {
 		t.Errorf("got %s", a.Build.Name)

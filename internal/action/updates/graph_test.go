@@ -55,7 +55,7 @@ func TestGraphRequest(t *testing.T) {
 	}
 }
 
-func TestGraphOfFile(t *testing.T) {
+func TestGraphFromFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "graph.json")
 	if err := os.WriteFile(file, make([]byte, cincinnati.MaxBytes+10), 0o600); err != nil {
 		t.Fatal(err)

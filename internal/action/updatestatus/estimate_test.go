@@ -18,7 +18,7 @@ func newHistoryEntry(state configv1.UpdateState, d time.Duration) configv1.Updat
 	return configv1.UpdateHistory{State: state, StartedTime: metav1.NewTime(testNow), CompletionTime: &ended}
 }
 
-func TestBaseline(t *testing.T) {
+func TestPreviousUpdateDuration(t *testing.T) {
 	running := configv1.UpdateHistory{State: configv1.PartialUpdate, StartedTime: metav1.NewTime(testNow)}
 	installed := newHistoryEntry(configv1.CompletedUpdate, 40*time.Minute)
 	for name, test := range map[string]struct {
@@ -38,7 +38,7 @@ func TestBaseline(t *testing.T) {
 	}
 }
 
-func TestEstimate(t *testing.T) {
+func TestEstimateUpdateDuration(t *testing.T) {
 	for _, test := range []struct {
 		elapsed, observed time.Duration
 		completion        float64
@@ -63,7 +63,7 @@ func TestEstimate(t *testing.T) {
 
 // A quarter of the operators is updated quickly, most of the others at once, and the last
 // ones take longest. With 97 of 100 updated, about two thirds of the time have elapsed.
-func TestTimeCompletion(t *testing.T) {
+func TestElapsedTimeFraction(t *testing.T) {
 	for percent, want := range map[int]float64{
 		5: 0.091, 10: 0.194, 20: 0.342, 25: 0.382, 30: 0.389, 40: 0.391, 50: 0.390, 60: 0.394, 70: 0.408, 80: 0.433, 89: 0.459, 90: 0.479, 95: 0.689, 97: 0.698, 99: 0.832,
 	} {
@@ -80,7 +80,7 @@ func TestTimeCompletion(t *testing.T) {
 }
 
 // While only the nodes are left, the start of their update counts as progress.
-func TestEstimateOfNodesAlone(t *testing.T) {
+func TestEstimateWithOnlyNodesLeft(t *testing.T) {
 	operators := func(others ...configv1.ClusterOperator) []configv1.ClusterOperator {
 		for i := range others {
 			others[i].Status.Versions = []configv1.OperandVersion{{Name: "operator", Version: "1.1.0"}}
@@ -104,7 +104,7 @@ func TestEstimateOfNodesAlone(t *testing.T) {
 	}
 }
 
-func TestAssessment(t *testing.T) {
+func TestAssessRemainingTime(t *testing.T) {
 	for _, test := range []struct {
 		left      time.Duration
 		remaining time.Duration

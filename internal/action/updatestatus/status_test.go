@@ -90,7 +90,7 @@ func TestHealthOrder(t *testing.T) {
 
 // A cluster is updating while its control plane is updating or nodes of a worker pool are
 // outdated.
-func TestUpdating(t *testing.T) {
+func TestIsUpdating(t *testing.T) {
 	pool := func(name, config string) mcfgv1.MachineConfigPool {
 		p := mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		p.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"pool": name}}
