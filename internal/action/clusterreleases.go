@@ -102,10 +102,10 @@ func (a *KnownReleases) findInUpdateService(ctx context.Context, upstream, versi
 		return "", err
 	}
 
-	var asked []string
+	var searched []string
 	for _, channel := range channelPrefixes {
 		channel = fmt.Sprintf("%s%d.%d", channel, parsed.Major, parsed.Minor)
-		asked = append(asked, channel)
+		searched = append(searched, channel)
 		graph, err := updates.Graph{Source: upstream, Channel: channel, Program: a.Program}.Run(ctx)
 		if err != nil {
 			return "", err
@@ -118,7 +118,7 @@ func (a *KnownReleases) findInUpdateService(ctx context.Context, upstream, versi
 		}
 	}
 
-	return "", fmt.Errorf("the update service has no release %s in %s", version, strings.Join(asked, ", "))
+	return "", fmt.Errorf("the update service has no release %s in %s", version, strings.Join(searched, ", "))
 }
 
 // ReadImageStream returns an ImageStream of a cluster as JSON. Only OpenShift has them.

@@ -74,8 +74,8 @@ func (c Choice) applyToSpec(spec *olmv1.ClusterExtensionSpec) error {
 	return nil
 }
 
-// isEmptyChoice reports whether the choice changes nothing.
-func (c Choice) isEmptyChoice() bool { return c == Choice{} }
+// isEmpty reports whether the choice changes nothing.
+func (c Choice) isEmpty() bool { return c == Choice{} }
 
 // ExtensionInstall installs a package from a catalog.
 type ExtensionInstall struct {
@@ -252,15 +252,15 @@ func (a *ExtensionInstall) createExtensionIfPlanAccepted(ctx context.Context, ex
 	}
 
 	plan := &ExtensionPlan{Client: a.Client, Progress: a.Progress, Install: *a, SystemNamespace: a.Check.SystemNamespace}
-	err := a.Check.requireAcceptedPlan(ctx, plan, extension, func(p PlanProblem) bool { return !namespaceExists && p.isMissingNamespaceProblem() })
+	err := a.Check.requireAcceptedPlan(ctx, plan, extension, func(p PlanProblem) bool { return !namespaceExists && p.isMissingNamespace() })
 	if err == nil {
 		err = a.createNamespace(ctx, namespaceExists)
 	}
 
 	if err != nil {
-		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+		cleanupCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 		defer cancel()
-		return errors.Join(err, plan.deletePlannedExtension(after, extension))
+		return errors.Join(err, plan.deletePlannedExtension(cleanupCtx, extension))
 	}
 
 	return plan.startPlannedExtension(ctx, extension)
@@ -321,7 +321,7 @@ type ExtensionUpgrade struct {
 // the current extension and whether it was changed, also together with an error of the
 // wait.
 func (a *ExtensionUpgrade) Run(ctx context.Context) (extension *olmv1.ClusterExtension, changed bool, err error) {
-	if a.Choice.isEmptyChoice() {
+	if a.Choice.isEmpty() {
 		return nil, false, &report.Error{
 			Object: describeExtension(a.Name), Err: errors.New("nothing to change"),
 			Advice: "specify --version, --channel, --catalog-selector, --self-certified or --crd-upgrade-safety; updates within the current choice happen automatically",

@@ -59,8 +59,8 @@ type PlanProblem struct {
 	Message string `json:"message"`
 }
 
-// isMissingNamespaceProblem reports whether the namespace of the extension does not exist.
-func (p PlanProblem) isMissingNamespaceProblem() bool {
+// isMissingNamespace reports whether the namespace of the extension does not exist.
+func (p PlanProblem) isMissingNamespace() bool {
 	return p.Check == "place" && strings.HasPrefix(p.Message, "namespace ")
 }
 
@@ -83,15 +83,15 @@ func parsePlan(data map[string]string) (*Plan, error) {
 // plan-only mode and deleted afterwards. An existing one is reconciled as before. All
 // changes are reverted, also when the context ends.
 func (a *ExtensionPlan) Run(ctx context.Context) (plan *Plan, err error) {
-	extension, tidy, err := a.requestPlan(ctx)
+	extension, withdraw, err := a.requestPlan(ctx)
 	if err != nil {
 		return nil, err
 	}
 
 	defer func() {
-		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+		cleanupCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 		defer cancel()
-		err = errors.Join(err, tidy(after))
+		err = errors.Join(err, withdraw(cleanupCtx))
 	}()
 	return a.awaitPlan(ctx, extension)
 }
@@ -130,7 +130,7 @@ func (a *ExtensionPlan) awaitPlan(ctx context.Context, extension *olmv1.ClusterE
 
 // requestPlan requests the plan. It returns the extension with the annotation that the plan
 // must refer to, and a function that withdraws the request.
-func (a *ExtensionPlan) requestPlan(ctx context.Context) (extension *olmv1.ClusterExtension, tidy func(context.Context) error, err error) {
+func (a *ExtensionPlan) requestPlan(ctx context.Context) (extension *olmv1.ClusterExtension, withdraw func(context.Context) error, err error) {
 	extension = &olmv1.ClusterExtension{}
 	err = a.Client.Get(ctx, client.ObjectKey{Name: a.Install.extensionName()}, extension)
 	switch {
@@ -160,8 +160,8 @@ func (a *ExtensionPlan) requestPlan(ctx context.Context) (extension *olmv1.Clust
 // nothing if the annotation was removed meanwhile, because the extension is then in use.
 func (a *ExtensionPlan) deletePlannedExtension(ctx context.Context, extension *olmv1.ClusterExtension) error {
 	advice := fmt.Sprintf("it was created only for the plan: remove it with 'mainstay extension uninstall %s'", extension.Name)
-	err := a.updateWhileRequested(ctx, extension, "deleting it", advice, func(now *olmv1.ClusterExtension) error {
-		return a.Client.Delete(ctx, now, client.Preconditions{UID: &now.UID, ResourceVersion: &now.ResourceVersion})
+	err := a.updateWhileRequested(ctx, extension, "deleting it", advice, func(current *olmv1.ClusterExtension) error {
+		return a.Client.Delete(ctx, current, client.Preconditions{UID: &current.UID, ResourceVersion: &current.ResourceVersion})
 	})
 	if err != nil {
 		return err
@@ -180,14 +180,14 @@ func (a *ExtensionPlan) deletePlannedExtension(ctx context.Context, extension *o
 // plan-only mode, so that the controller reconciles it.
 func (a *ExtensionPlan) startPlannedExtension(ctx context.Context, extension *olmv1.ClusterExtension) error {
 	advice := fmt.Sprintf("remove the annotation with 'kubectl annotate clusterextension %s %s-'", extension.Name, olmv1.AnnotationPlan)
-	return a.updateWhileRequested(ctx, extension.DeepCopy(), "removing the annotation "+olmv1.AnnotationPlan, advice, func(now *olmv1.ClusterExtension) error {
-		before := now.DeepCopy()
-		delete(now.Annotations, olmv1.AnnotationPlan)
-		if err := a.Client.Patch(ctx, now, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	return a.updateWhileRequested(ctx, extension.DeepCopy(), "removing the annotation "+olmv1.AnnotationPlan, advice, func(current *olmv1.ClusterExtension) error {
+		before := current.DeepCopy()
+		delete(current.Annotations, olmv1.AnnotationPlan)
+		if err := a.Client.Patch(ctx, current, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 			return err
 		}
 
-		now.DeepCopyInto(extension)
+		current.DeepCopyInto(extension)
 		return nil
 	})
 }
@@ -195,21 +195,21 @@ func (a *ExtensionPlan) startPlannedExtension(ctx context.Context, extension *ol
 // updateWhileRequested calls do with the current extension while it has the annotation of
 // the request. It retries after a conflict. It does nothing if the annotation was changed
 // or removed.
-func (a *ExtensionPlan) updateWhileRequested(ctx context.Context, asked *olmv1.ClusterExtension, doing, advice string, do func(now *olmv1.ClusterExtension) error) error {
+func (a *ExtensionPlan) updateWhileRequested(ctx context.Context, requested *olmv1.ClusterExtension, operation, advice string, do func(current *olmv1.ClusterExtension) error) error {
 	for {
-		now := &olmv1.ClusterExtension{}
-		err := a.Client.Get(ctx, client.ObjectKeyFromObject(asked), now)
+		current := &olmv1.ClusterExtension{}
+		err := a.Client.Get(ctx, client.ObjectKeyFromObject(requested), current)
 		if err == nil {
-			if now.UID != asked.UID || now.Annotations[olmv1.AnnotationPlan] != asked.Annotations[olmv1.AnnotationPlan] {
+			if current.UID != requested.UID || current.Annotations[olmv1.AnnotationPlan] != requested.Annotations[olmv1.AnnotationPlan] {
 				return nil
 			}
-			err = do(now)
+			err = do(current)
 		}
 		switch {
 		case apierrors.IsConflict(err) && ctx.Err() == nil:
 			// retry with the current object
 		case client.IgnoreNotFound(err) != nil:
-			return &report.Error{Object: describeExtension(asked.Name), Err: fmt.Errorf("%s: %w", doing, err), Advice: advice}
+			return &report.Error{Object: describeExtension(requested.Name), Err: fmt.Errorf("%s: %w", operation, err), Advice: advice}
 		default:
 			return nil
 		}
@@ -224,8 +224,8 @@ func (a *ExtensionPlan) requestPlanForExisting(ctx context.Context, extension *o
 		return nil, nil, err
 	}
 
-	if _, asked := extension.Annotations[olmv1.AnnotationPlan]; asked {
-		if a.Install.Choice.isEmptyChoice() {
+	if _, requested := extension.Annotations[olmv1.AnnotationPlan]; requested {
+		if a.Install.Choice.isEmpty() {
 			return extension, func(context.Context) error { return nil }, nil
 		}
 		return nil, nil, &report.Error{
@@ -246,17 +246,17 @@ func (a *ExtensionPlan) requestPlanForExisting(ctx context.Context, extension *o
 		return nil, nil, newServerError(name, err)
 	}
 
-	asked := extension.DeepCopy()
-	return extension, func(ctx context.Context) error { return a.withdrawRequest(ctx, asked) }, nil
+	requested := extension.DeepCopy()
+	return extension, func(ctx context.Context) error { return a.withdrawRequest(ctx, requested) }, nil
 }
 
 // withdrawRequest removes the annotation if it is still the one of the request.
-func (a *ExtensionPlan) withdrawRequest(ctx context.Context, asked *olmv1.ClusterExtension) error {
-	advice := fmt.Sprintf("remove it with 'kubectl annotate clusterextension %s %s-'", asked.Name, olmv1.AnnotationPlan)
-	return a.updateWhileRequested(ctx, asked, "removing the annotation "+olmv1.AnnotationPlan, advice, func(now *olmv1.ClusterExtension) error {
-		before := now.DeepCopy()
-		delete(now.Annotations, olmv1.AnnotationPlan)
-		return a.Client.Patch(ctx, now, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+func (a *ExtensionPlan) withdrawRequest(ctx context.Context, requested *olmv1.ClusterExtension) error {
+	advice := fmt.Sprintf("remove it with 'kubectl annotate clusterextension %s %s-'", requested.Name, olmv1.AnnotationPlan)
+	return a.updateWhileRequested(ctx, requested, "removing the annotation "+olmv1.AnnotationPlan, advice, func(current *olmv1.ClusterExtension) error {
+		before := current.DeepCopy()
+		delete(current.Annotations, olmv1.AnnotationPlan)
+		return a.Client.Patch(ctx, current, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	})
 }
 

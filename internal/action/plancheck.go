@@ -78,15 +78,15 @@ func (c *PlanCheck) requirePlanForChoice(ctx context.Context, reader client.Clie
 		Client: reader, Progress: progress, SystemNamespace: c.SystemNamespace,
 		Install: ExtensionInstall{Name: name, Choice: choice},
 	}
-	extension, tidy, err := plan.requestPlan(ctx)
+	extension, withdraw, err := plan.requestPlan(ctx)
 	if err != nil {
 		return err
 	}
 
 	defer func() {
-		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+		cleanupCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 		defer cancel()
-		err = errors.Join(err, tidy(after))
+		err = errors.Join(err, withdraw(cleanupCtx))
 	}()
 	if err := choice.applyToSpec(&extension.Spec); err != nil {
 		return err

@@ -191,21 +191,21 @@ func readRevisionState(ctx context.Context, c client.Client, set *olmv1.ClusterO
 // and current otherwise. During the rollout of the revision, all phases after a blocking
 // one are waiting, regardless of their objects.
 func setPhaseStates(phases []PhaseState, rolledOut bool) {
-	held := false
+	blocked := false
 	for i := range phases {
 		phase := &phases[i]
 		failed := phase.Message != "" || slices.ContainsFunc(phase.Objects, func(o ObjectState) bool { return o.foreign })
-		lacking := slices.ContainsFunc(phase.Objects, func(o ObjectState) bool { return !o.Ready })
-		holding := slices.ContainsFunc(phase.Objects, func(o ObjectState) bool { return !o.Ready && !o.mayComeLater })
+		notReady := slices.ContainsFunc(phase.Objects, func(o ObjectState) bool { return !o.Ready })
+		blocking := slices.ContainsFunc(phase.Objects, func(o ObjectState) bool { return !o.Ready && !o.mayComeLater })
 		switch {
-		case held:
+		case blocked:
 			phase.State = report.StateWaiting
 		case failed:
 			phase.State = report.StateFailed
-			held = !rolledOut
-		case lacking:
+			blocked = !rolledOut
+		case notReady:
 			phase.State = report.StateCurrent
-			held = !rolledOut && holding
+			blocked = !rolledOut && blocking
 		default:
 			phase.State = report.StateDone
 		}
@@ -331,13 +331,13 @@ func newExtensionParts(state *ExtensionState, progressing *metav1.Condition, don
 func newPhasePart(phase PhaseState) report.Part {
 	part := report.Part{Name: phase.Name, State: phase.State}
 	ready := 0
-	var lacking []string
+	var notReady []string
 	for _, object := range phase.Objects {
 		if object.Ready {
 			ready++
 			continue
 		}
-		lacking = append(lacking, describeObject(object)+": "+object.Message)
+		notReady = append(notReady, describeObject(object)+": "+object.Message)
 	}
 
 	part.Detail = fmt.Sprintf("%d/%d", ready, len(phase.Objects))
@@ -346,9 +346,9 @@ func newPhasePart(phase PhaseState) report.Part {
 		return part
 	}
 
-	if (phase.State == report.StateCurrent || phase.State == report.StateFailed) && len(lacking) > 0 {
-		part.Detail += " " + lacking[0]
-		if more := len(lacking) - 1; more > 0 {
+	if (phase.State == report.StateCurrent || phase.State == report.StateFailed) && len(notReady) > 0 {
+		part.Detail += " " + notReady[0]
+		if more := len(notReady) - 1; more > 0 {
 			part.Detail += fmt.Sprintf(" (and %d more)", more)
 		}
 		part.Detail = strings.TrimSpace(part.Detail)

@@ -260,7 +260,7 @@ func describeDeletion(live *unstructured.Unstructured) string {
 // removed extensions.
 func (a *Uninstall) listLeftovers(ctx context.Context, namespaces []string) ([]Leftover, error) {
 	var left []Leftover
-	leave := func(kind string, names []string, why string) {
+	addLeftover := func(kind string, names []string, why string) {
 		slices.Sort(names)
 		if names = slices.Compact(names); len(names) > 0 {
 			left = append(left, Leftover{Objects: kind + " " + strings.Join(names, ", "), Why: why})
@@ -286,25 +286,25 @@ func (a *Uninstall) listLeftovers(ctx context.Context, namespaces []string) ([]L
 		return nil, newServerError("customresourcedefinitions", err)
 	}
 
-	var kinds, ours, kept []string
+	var platformCRDs, ownCRDs, keptCRDs []string
 	for i := range crds.Items {
 		crd := &crds.Items[i]
 		switch {
 		case !crd.DeletionTimestamp.IsZero():
 		case isPlatform(crd.Name):
-			kinds = append(kinds, crd.Name)
+			platformCRDs = append(platformCRDs, crd.Name)
 		case a.KeepCRDs && own[crd.Name]:
-			ours = append(ours, crd.Name)
+			ownCRDs = append(ownCRDs, crd.Name)
 		case crd.Labels[olmv1.LabelOwnerKind] == olmv1.ClusterExtensionKind && (a.KeepCRDs || !isControlledByExtension(crd)):
-			kept = append(kept, crd.Name)
+			keptCRDs = append(keptCRDs, crd.Name)
 		}
 	}
 
 	const crdKind = "customresourcedefinitions"
-	leave(crdKind, kinds, "other parts of the cluster may use them")
-	leave(crdKind, ours, "--keep-crds keeps them, and with them all catalogs and extensions, which nothing manages until Mainstay is installed again")
-	leave(crdKind, kept, "they came with extensions, and are kept with all custom resources")
-	leave("namespaces", namespaces, "extensions were installed into them, and they may contain other objects")
+	addLeftover(crdKind, platformCRDs, "other parts of the cluster may use them")
+	addLeftover(crdKind, ownCRDs, "--keep-crds keeps them, and with them all catalogs and extensions, which nothing manages until Mainstay is installed again")
+	addLeftover(crdKind, keptCRDs, "they came with extensions, and are kept with all custom resources")
+	addLeftover("namespaces", namespaces, "extensions were installed into them, and they may contain other objects")
 
 	return left, nil
 }

@@ -70,8 +70,8 @@ func (a *Accept) Run(ctx context.Context) (*Outcome, error) {
 	}
 
 	update := &configv1.Update{}
-	if asked := cv.Spec.DesiredUpdate; asked != nil {
-		update = asked.DeepCopy()
+	if requested := cv.Spec.DesiredUpdate; requested != nil {
+		update = requested.DeepCopy()
 	}
 
 	update.AcceptRisks = nil

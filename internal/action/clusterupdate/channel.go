@@ -37,20 +37,20 @@ func (a *Channel) Run(ctx context.Context) (*Outcome, error) {
 
 // decideChannel returns the outcome of the request, or an error if it is refused.
 func (a *Channel) decideChannel(cv *configv1.ClusterVersion) (*Outcome, error) {
-	known, now := cv.Status.Desired.Channels, cv.Spec.Channel
+	known, current := cv.Status.Desired.Channels, cv.Spec.Channel
 	outcome := &Outcome{Changed: true}
 	switch {
-	case a.Name == "" && now == "":
+	case a.Name == "" && current == "":
 		return &Outcome{Message: "info: Cluster channel is already clear (no change)"}, nil
-	case a.Name == now:
-		return &Outcome{Message: fmt.Sprintf("info: Cluster is already in %s (no change)", now)}, nil
+	case a.Name == current:
+		return &Outcome{Message: fmt.Sprintf("info: Cluster is already in %s (no change)", current)}, nil
 	case a.Name == "":
-		if !a.AllowExplicit && slices.Contains(known, now) {
+		if !a.AllowExplicit && slices.Contains(known, current) {
 			return nil, fmt.Errorf("you are requesting to clear the update channel. The current channel %q is one of the available channels %s, "+
-				"you must pass --allow-explicit-channel to continue", now, formatChannels(known))
+				"you must pass --allow-explicit-channel to continue", current, formatChannels(known))
 		}
 		outcome.Message = "Cleared the update channel"
-		outcome.Warnings = append(outcome.Warnings, fmt.Sprintf("Clearing channel %q; cluster will no longer request available update recommendations.", now))
+		outcome.Warnings = append(outcome.Warnings, fmt.Sprintf("Clearing channel %q; cluster will no longer request available update recommendations.", current))
 		return outcome, nil
 
 	case slices.Contains(known, a.Name):

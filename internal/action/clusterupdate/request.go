@@ -171,26 +171,26 @@ func namesRelease(update *configv1.Update) bool {
 
 // clearUpdate returns a spec.desiredUpdate without a release. It keeps the accepted risks.
 func clearUpdate(cv *configv1.ClusterVersion) (*configv1.Update, *Outcome) {
-	asked, at := cv.Spec.DesiredUpdate, cv.Status.Desired
+	requested, at := cv.Spec.DesiredUpdate, cv.Status.Desired
 	var update *configv1.Update
 	if kept := acceptedRisks(cv); len(kept) > 0 {
 		update = &configv1.Update{AcceptRisks: kept}
 	}
-	if asked == nil || update != nil && equality.Semantic.DeepEqual(asked, update) {
+	if requested == nil || update != nil && equality.Semantic.DeepEqual(requested, update) {
 		return nil, &Outcome{Message: "info: No update in progress"}
 	}
 
-	reached := asked.Image == at.Image || asked.Image == "" && asked.Version == at.Version && asked.Architecture == at.Architecture
-	if reached || !namesRelease(asked) {
+	reached := requested.Image == at.Image || requested.Image == "" && requested.Version == at.Version && requested.Architecture == at.Architecture
+	if reached || !namesRelease(requested) {
 		return update, &Outcome{Changed: true, Message: "Cleared the update field, still at " + describeRelease(at)}
 	}
 
-	return update, &Outcome{Changed: true, Message: "Cancelled requested upgrade to " + describeRelease(configv1.Release{Version: asked.Version, Image: asked.Image})}
+	return update, &Outcome{Changed: true, Message: "Cancelled requested upgrade to " + describeRelease(configv1.Release{Version: requested.Version, Image: requested.Image})}
 }
 
 // requestMultiArch returns an update to the current version for several architectures.
 func (r *Request) requestMultiArch(cv *configv1.ClusterVersion) (*configv1.Update, *Outcome, error) {
-	if asked := cv.Spec.DesiredUpdate; asked != nil && asked.Architecture == configv1.ClusterVersionArchitectureMulti {
+	if requested := cv.Spec.DesiredUpdate; requested != nil && requested.Architecture == configv1.ClusterVersionArchitectureMulti {
 		return nil, nil, errors.New("info: Update to multi cluster architecture has already been requested")
 	}
 
@@ -335,22 +335,22 @@ func newSentenceError(format string, args ...any) error { return fmt.Errorf(form
 // checkClusterState refuses a request while the cluster is invalid, failing or updating. If
 // AllowWithWarnings is set, it adds a warning instead.
 func (r *Request) checkClusterState(cv *configv1.ClusterVersion, outcome *Outcome) error {
-	var against []string
+	var problems []string
 	for _, g := range []struct{ condition, text string }{
 		{configv1.ClusterVersionInvalid, "the cluster version object is invalid, you must correct the invalid state first:"},
 		{configv1.ClusterVersionFailing, fmt.Sprintf("the cluster is experiencing an error reconciling %q:", cv.Status.Desired.Version)},
 		{configv1.OperatorProgressing, "the cluster is already upgrading:"},
 	} {
 		if f := findCondition(cv, g.condition); f != nil && f.status == "True" {
-			against = append(against, g.text+"\n\n"+f.String())
+			problems = append(problems, g.text+"\n\n"+f.String())
 		}
 	}
 
-	if len(against) == 0 {
+	if len(problems) == 0 {
 		return nil
 	}
 
-	text := strings.Join(against, "\n\n")
+	text := strings.Join(problems, "\n\n")
 	if !r.AllowWithWarnings {
 		return newSentenceError("%s\n\nIf you want to upgrade anyway, use --allow-upgrade-with-warnings.", text)
 	}

@@ -24,21 +24,21 @@ type Refusal struct {
 
 // isRequestedRelease reports whether a release is the one that an update requests. An
 // update with an architecture requests another image of the same version.
-func isRequestedRelease(release configv1.Release, asked *configv1.Update) bool {
-	return (asked.Version == "" || asked.Version == release.Version) && (asked.Image == "" || asked.Image == release.Image) && asked.Architecture == ""
+func isRequestedRelease(release configv1.Release, requested *configv1.Update) bool {
+	return (requested.Version == "" || requested.Version == release.Version) && (requested.Image == "" || requested.Image == release.Image) && requested.Architecture == ""
 }
 
 // findRefusal returns why the requested update is not carried out: the spec is invalid, or
 // the release was not accepted. It returns nil if no update is requested or none was
 // refused.
 func findRefusal(cv *configv1.ClusterVersion) *Refusal {
-	asked := cv.Spec.DesiredUpdate
-	if asked == nil {
+	requested := cv.Spec.DesiredUpdate
+	if requested == nil {
 		return nil
 	}
 
-	target := cmp.Or(asked.Version, asked.Image)
-	if target == "" || isRequestedRelease(cv.Status.Desired, asked) {
+	target := cmp.Or(requested.Version, requested.Image)
+	if target == "" || isRequestedRelease(cv.Status.Desired, requested) {
 		return nil
 	}
 
