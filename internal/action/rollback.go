@@ -54,9 +54,9 @@ type RolledBack struct {
 }
 
 // Run changes the extension unless the plan is refused, and waits if requested. It returns
-// an error if there is no revision to roll back to, or if no catalog contains the bundle
-// any more, because the controller could not resolve it. It returns the result also
-// together with an error of the wait.
+// an error if there is no revision to roll back to. It also does so if no catalog contains
+// the bundle any more, because the controller could not resolve it. It returns the result
+// also together with an error of the wait.
 func (a *ExtensionRollback) Run(ctx context.Context) (*RolledBack, error) {
 	extension, sets, err := readRevisions(ctx, a.Client, a.Name)
 	if err != nil {

@@ -102,8 +102,8 @@ func findSimilarNames(name string, known []string) []string {
 	return names
 }
 
-// editDistance returns the number of bytes that must be inserted, removed or replaced, or
-// of adjacent bytes that must be swapped, to turn one name into the other.
+// editDistance returns the number of edits that turn one name into the other. An edit
+// inserts, removes or replaces a byte, or swaps two adjacent bytes.
 func editDistance(a, b string) int {
 	var beforeLast, last []int
 	row := make([]int, len(b)+1)

@@ -59,11 +59,12 @@ func estimateUpdateDuration(baseline, elapsed, observed time.Duration, completio
 }
 
 // elapsedTimeFraction returns the fraction of the time that has elapsed when a fraction of
-// the operators is updated. The curve is fitted to recorded updates in three pieces. A
-// quarter of the operators is updated quickly. Most of the others follow between 40 % and
-// 45 % of the time. The last tenth, which touches the nodes, takes the other half: with 97
-// of 100 operators updated, about two thirds of the time have elapsed. Between the pieces,
-// and from a third to a half of the operators, the curve falls by less than 0.01.
+// the operators is updated. Existing tools have fitted the curve to recorded updates, in
+// three pieces. A quarter of the operators is updated quickly. Most of the others follow
+// between 40 % and 45 % of the time. The last tenth, which touches the nodes, takes the
+// other half: with 97 of 100 operators updated, about two thirds of the time have elapsed.
+// Between the pieces, and from a third to a half of the operators, the curve falls by less
+// than 0.01.
 func elapsedTimeFraction(operators float64) float64 {
 	switch {
 	case operators < 0.25:
