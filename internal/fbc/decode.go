@@ -8,31 +8,37 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc/jsontext"
 )
 
-// DecodePackage reads an olm.package blob.
-func DecodePackage(m Meta) (*Package, error) { return decode(m, SchemaPackage, (*decoder).pkg) }
-
-// DecodeChannel reads an olm.channel blob.
-func DecodeChannel(m Meta) (*Channel, error) { return decode(m, SchemaChannel, (*decoder).channel) }
-
-// DecodeBundle reads an olm.bundle blob. The values of its properties are pieces of the
-// blob.
-func DecodeBundle(m Meta) (*Bundle, error) { return decode(m, SchemaBundle, (*decoder).bundle) }
-
-// DecodeDeprecations reads an olm.deprecations blob.
-func DecodeDeprecations(m Meta) (*Deprecations, error) {
-	return decode(m, SchemaDeprecations, (*decoder).deprecations)
+// DecodePackage decodes an olm.package blob.
+func DecodePackage(m Meta) (*Package, error) {
+	return decodeBlob(m, SchemaPackage, (*decoder).decodePackage)
 }
 
-// decode reads a blob of a schema as encoding/json does. Fields that the schema does not
-// have are left out.
-func decode[T any](m Meta, schema string, read func(*decoder, *T)) (*T, error) {
+// DecodeChannel decodes an olm.channel blob.
+func DecodeChannel(m Meta) (*Channel, error) {
+	return decodeBlob(m, SchemaChannel, (*decoder).decodeChannel)
+}
+
+// DecodeBundle decodes an olm.bundle blob. The values of its properties share memory with the
+// blob.
+func DecodeBundle(m Meta) (*Bundle, error) {
+	return decodeBlob(m, SchemaBundle, (*decoder).decodeBundle)
+}
+
+// DecodeDeprecations decodes an olm.deprecations blob.
+func DecodeDeprecations(m Meta) (*Deprecations, error) {
+	return decodeBlob(m, SchemaDeprecations, (*decoder).decodeDeprecations)
+}
+
+// decodeBlob decodes a blob of the given schema with the semantics of encoding/json. Fields that
+// the schema does not define are dropped.
+func decodeBlob[T any](m Meta, schema string, read func(*decoder, *T)) (*T, error) {
 	if m.Schema != schema {
 		return nil, m.At.Wrap(fmt.Errorf("%s is not of the schema %s", m, schema))
 	}
 
 	value := new(T)
 	d := decoder{cursor: jsontext.Cursor{Text: m.Blob}}
-	if read(&d, value); !d.odd && d.cursor.Done() {
+	if read(&d, value); !d.unusual && d.cursor.Done() {
 		return value, nil
 	}
 
@@ -44,7 +50,7 @@ func decode[T any](m Meta, schema string, read func(*decoder, *T)) (*T, error) {
 	return value, nil
 }
 
-// String names the blob: its schema, package and name.
+// String describes the blob by its schema, package and name.
 func (m Meta) String() string {
 	s := "blob of schema " + m.Schema
 	if m.Package != "" {
@@ -56,8 +62,8 @@ func (m Meta) String() string {
 	return s
 }
 
-// PackageName is the package that the blob says something of: its name for an
-// olm.package blob, else its package, which may be empty.
+// PackageName returns the package that the blob describes. This is the name of an olm.package
+// blob and the package of any other blob, which may be empty.
 func (m Meta) PackageName() string {
 	if m.Schema == SchemaPackage {
 		return m.Name
@@ -65,11 +71,11 @@ func (m Meta) PackageName() string {
 	return m.Package
 }
 
-// LoadContent gathers what blobs say of one package. Those of other packages and
-// those of schemas that OLM does not define are passed over.
+// LoadContent collects the blobs of one package. It skips blobs of other packages and of schemas
+// that OLM does not define.
 //
-// An *Error says that a blob does not fit its schema, or that there are two
-// where OLM allows one. Other errors are those of the blobs' source.
+// It returns an *Error if a blob does not fit its schema, or if there are two blobs where OLM
+// allows one. It returns other errors of the iterator unchanged.
 func LoadContent(pkg string, metas iter.Seq2[Meta, error]) (*Content, error) {
 	content := &Content{}
 	for meta, err := range metas {
@@ -79,7 +85,7 @@ func LoadContent(pkg string, metas iter.Seq2[Meta, error]) (*Content, error) {
 		if meta.PackageName() != pkg {
 			continue
 		}
-		if err := content.add(meta); err != nil {
+		if err := content.addBlob(meta); err != nil {
 			return nil, err
 		}
 	}
@@ -87,8 +93,8 @@ func LoadContent(pkg string, metas iter.Seq2[Meta, error]) (*Content, error) {
 	return content, nil
 }
 
-// add takes a blob in.
-func (c *Content) add(meta Meta) error {
+// addBlob decodes a blob and adds it to the content.
+func (c *Content) addBlob(meta Meta) error {
 	switch meta.Schema {
 	case SchemaPackage:
 		if c.Package != nil {

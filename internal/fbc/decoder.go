@@ -8,220 +8,220 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc/jsontext"
 )
 
-// decoder reads the blobs of the schemas that OLM defines, in one pass and without
-// looking into the values of properties. It knows the usual: what is odd, it leaves to
-// encoding/json, whose rules for it are many, and whose errors are known.
+// decoder decodes blobs of the schemas that OLM defines, in one pass and without parsing the
+// values of properties. It handles common input only and sets unusual for the rest. The caller
+// then falls back to encoding/json, which has many more rules and well-known errors.
 type decoder struct {
 	cursor jsontext.Cursor
-	// odd says that there is something else than the usual.
-	odd bool
+	// unusual is set when the blob needs encoding/json.
+	unusual bool
 }
 
-func (d *decoder) pkg(p *Package) {
-	for more := d.open(); more; more = d.more() {
-		switch key := d.key(); string(key) {
+func (d *decoder) decodePackage(p *Package) {
+	for more := d.openObject(); more; more = d.moveToNext() {
+		switch key := d.readKey(); string(key) {
 		case "schema":
-			p.Schema = d.schema()
+			p.Schema = d.decodeSchemaName()
 		case "name":
-			p.Name = d.text()
+			p.Name = d.decodeString()
 		case "defaultChannel":
-			p.DefaultChannel = d.text()
+			p.DefaultChannel = d.decodeString()
 		case "icon":
-			p.Icon = d.icon()
+			p.Icon = d.decodeIcon()
 		case "description":
-			p.Description = d.text()
+			p.Description = d.decodeString()
 		case "properties":
-			p.Properties = list(d, (*decoder).property)
+			p.Properties = decodeList(d, (*decoder).decodeProperty)
 		default:
-			d.skip(key, "schema", "name", "defaultChannel", "icon", "description", "properties")
+			d.skipUnknownField(key, "schema", "name", "defaultChannel", "icon", "description", "properties")
 		}
 	}
 }
 
-func (d *decoder) icon() *Icon {
-	if d.null() {
+func (d *decoder) decodeIcon() *Icon {
+	if d.skipNull() {
 		return nil
 	}
 
 	icon := &Icon{}
-	for more := d.open(); more; more = d.more() {
-		switch key := d.key(); string(key) {
+	for more := d.openObject(); more; more = d.moveToNext() {
+		switch key := d.readKey(); string(key) {
 		case "base64data":
-			icon.Data = d.base64()
+			icon.Data = d.decodeBase64()
 		case "mediatype":
-			icon.MediaType = d.text()
+			icon.MediaType = d.decodeString()
 		default:
-			d.skip(key, "base64data", "mediatype")
+			d.skipUnknownField(key, "base64data", "mediatype")
 		}
 	}
 
 	return icon
 }
 
-func (d *decoder) channel(c *Channel) {
-	for more := d.open(); more; more = d.more() {
-		switch key := d.key(); string(key) {
+func (d *decoder) decodeChannel(c *Channel) {
+	for more := d.openObject(); more; more = d.moveToNext() {
+		switch key := d.readKey(); string(key) {
 		case "schema":
-			c.Schema = d.schema()
+			c.Schema = d.decodeSchemaName()
 		case "package":
-			c.Package = d.text()
+			c.Package = d.decodeString()
 		case "name":
-			c.Name = d.text()
+			c.Name = d.decodeString()
 		case "entries":
-			c.Entries = list(d, (*decoder).entry)
+			c.Entries = decodeList(d, (*decoder).decodeChannelEntry)
 		case "properties":
-			c.Properties = list(d, (*decoder).property)
+			c.Properties = decodeList(d, (*decoder).decodeProperty)
 		default:
-			d.skip(key, "schema", "package", "name", "entries", "properties")
+			d.skipUnknownField(key, "schema", "package", "name", "entries", "properties")
 		}
 	}
 }
 
-func (d *decoder) entry(e *ChannelEntry) {
-	for more := d.open(); more; more = d.more() {
-		switch key := d.key(); string(key) {
+func (d *decoder) decodeChannelEntry(e *ChannelEntry) {
+	for more := d.openObject(); more; more = d.moveToNext() {
+		switch key := d.readKey(); string(key) {
 		case "name":
-			e.Name = d.text()
+			e.Name = d.decodeString()
 		case "replaces":
-			e.Replaces = d.text()
+			e.Replaces = d.decodeString()
 		case "skips":
-			e.Skips = list(d, func(d *decoder, s *string) { *s = d.text() })
+			e.Skips = decodeList(d, func(d *decoder, s *string) { *s = d.decodeString() })
 		case "skipRange":
-			e.SkipRange = d.text()
+			e.SkipRange = d.decodeString()
 		default:
-			d.skip(key, "name", "replaces", "skips", "skipRange")
+			d.skipUnknownField(key, "name", "replaces", "skips", "skipRange")
 		}
 	}
 }
 
-func (d *decoder) bundle(b *Bundle) {
-	for more := d.open(); more; more = d.more() {
-		switch key := d.key(); string(key) {
+func (d *decoder) decodeBundle(b *Bundle) {
+	for more := d.openObject(); more; more = d.moveToNext() {
+		switch key := d.readKey(); string(key) {
 		case "schema":
-			b.Schema = d.schema()
+			b.Schema = d.decodeSchemaName()
 		case "name":
-			b.Name = d.text()
+			b.Name = d.decodeString()
 		case "package":
-			b.Package = d.text()
+			b.Package = d.decodeString()
 		case "image":
-			b.Image = d.text()
+			b.Image = d.decodeString()
 		case "properties":
-			b.Properties = list(d, (*decoder).property)
+			b.Properties = decodeList(d, (*decoder).decodeProperty)
 		case "relatedImages":
-			b.RelatedImages = list(d, (*decoder).relatedImage)
+			b.RelatedImages = decodeList(d, (*decoder).decodeRelatedImage)
 		default:
-			d.skip(key, "schema", "name", "package", "image", "properties", "relatedImages")
+			d.skipUnknownField(key, "schema", "name", "package", "image", "properties", "relatedImages")
 		}
 	}
 }
 
-func (d *decoder) property(p *Property) {
-	for more := d.open(); more; more = d.more() {
-		switch key := d.key(); string(key) {
+func (d *decoder) decodeProperty(p *Property) {
+	for more := d.openObject(); more; more = d.moveToNext() {
+		switch key := d.readKey(); string(key) {
 		case "type":
-			p.Type = d.propertyType()
+			p.Type = d.decodePropertyType()
 		case "value":
-			p.Value = d.raw()
+			p.Value = d.decodeRawValue()
 		default:
-			d.skip(key, "type", "value")
+			d.skipUnknownField(key, "type", "value")
 		}
 	}
 }
 
-func (d *decoder) relatedImage(i *RelatedImage) {
-	for more := d.open(); more; more = d.more() {
-		switch key := d.key(); string(key) {
+func (d *decoder) decodeRelatedImage(i *RelatedImage) {
+	for more := d.openObject(); more; more = d.moveToNext() {
+		switch key := d.readKey(); string(key) {
 		case "name":
-			i.Name = d.text()
+			i.Name = d.decodeString()
 		case "image":
-			i.Image = d.text()
+			i.Image = d.decodeString()
 		default:
-			d.skip(key, "name", "image")
+			d.skipUnknownField(key, "name", "image")
 		}
 	}
 }
 
-func (d *decoder) deprecations(p *Deprecations) {
-	for more := d.open(); more; more = d.more() {
-		switch key := d.key(); string(key) {
+func (d *decoder) decodeDeprecations(p *Deprecations) {
+	for more := d.openObject(); more; more = d.moveToNext() {
+		switch key := d.readKey(); string(key) {
 		case "schema":
-			p.Schema = d.schema()
+			p.Schema = d.decodeSchemaName()
 		case "package":
-			p.Package = d.text()
+			p.Package = d.decodeString()
 		case "entries":
-			p.Entries = list(d, (*decoder).deprecation)
+			p.Entries = decodeList(d, (*decoder).decodeDeprecationEntry)
 		default:
-			d.skip(key, "schema", "package", "entries")
+			d.skipUnknownField(key, "schema", "package", "entries")
 		}
 	}
 }
 
-func (d *decoder) deprecation(e *DeprecationEntry) {
-	for more := d.open(); more; more = d.more() {
-		switch key := d.key(); string(key) {
+func (d *decoder) decodeDeprecationEntry(e *DeprecationEntry) {
+	for more := d.openObject(); more; more = d.moveToNext() {
+		switch key := d.readKey(); string(key) {
 		case "reference":
-			if !d.null() {
-				d.reference(&e.Reference)
+			if !d.skipNull() {
+				d.decodeDeprecationReference(&e.Reference)
 			}
 		case "message":
-			e.Message = d.text()
+			e.Message = d.decodeString()
 		default:
-			d.skip(key, "reference", "message")
+			d.skipUnknownField(key, "reference", "message")
 		}
 	}
 }
 
-func (d *decoder) reference(r *DeprecationReference) {
-	for more := d.open(); more; more = d.more() {
-		switch key := d.key(); string(key) {
+func (d *decoder) decodeDeprecationReference(r *DeprecationReference) {
+	for more := d.openObject(); more; more = d.moveToNext() {
+		switch key := d.readKey(); string(key) {
 		case "schema":
-			r.Schema = d.schema()
+			r.Schema = d.decodeSchemaName()
 		case "name":
-			r.Name = d.text()
+			r.Name = d.decodeString()
 		default:
-			d.skip(key, "schema", "name")
+			d.skipUnknownField(key, "schema", "name")
 		}
 	}
 }
 
-// open goes into an object.
-func (d *decoder) open() bool {
-	if d.odd || d.cursor.Kind() != '{' {
-		d.odd = true
+// openObject enters an object and reports whether it has a member.
+func (d *decoder) openObject() bool {
+	if d.unusual || d.cursor.Kind() != '{' {
+		d.unusual = true
 		return false
 	}
 	return d.cursor.Open()
 }
 
-func (d *decoder) more() bool { return !d.odd && d.cursor.More() }
+func (d *decoder) moveToNext() bool { return !d.unusual && d.cursor.More() }
 
-// key returns the key that comes next without its quotes. One with escapes is odd.
-func (d *decoder) key() []byte {
+// readKey returns the next key without its quotes. A key with escapes is unusual.
+func (d *decoder) readKey() []byte {
 	if d.cursor.Kind() != '"' {
-		d.odd = true
+		d.unusual = true
 		return nil
 	}
 
-	key := inner(d.cursor.Key())
+	key := trimQuotes(d.cursor.Key())
 	if bytes.IndexByte(key, '\\') >= 0 {
-		d.odd = true
+		d.unusual = true
 	}
 	return key
 }
 
-// skip goes past the value of a field that the schema does not have. One whose name
-// differs from a known one only in case is odd.
-func (d *decoder) skip(key []byte, known ...string) {
+// skipUnknownField skips the value of a field that the schema does not define. A key that differs
+// from a known one only in case is unusual.
+func (d *decoder) skipUnknownField(key []byte, known ...string) {
 	for _, name := range known {
 		if bytes.EqualFold(key, []byte(name)) {
-			d.odd = true
+			d.unusual = true
 		}
 	}
 	d.cursor.Value()
 }
 
-// null goes past a null, which leaves a field as it is.
-func (d *decoder) null() bool {
+// skipNull skips a null, which leaves a field unchanged, and reports whether there was one.
+func (d *decoder) skipNull() bool {
 	if d.cursor.Kind() != 'n' {
 		return false
 	}
@@ -229,41 +229,41 @@ func (d *decoder) null() bool {
 	return true
 }
 
-// text reads a string.
-func (d *decoder) text() string {
-	if d.null() {
+// decodeString decodes a string or null.
+func (d *decoder) decodeString() string {
+	if d.skipNull() {
 		return ""
 	}
 	if d.cursor.Kind() != '"' {
-		d.odd = true
+		d.unusual = true
 		return ""
 	}
 
 	text, err := jsontext.Unquote(d.cursor.Value())
 	if err != nil {
-		d.odd = true
+		d.unusual = true
 	}
 
 	return text
 }
 
-// schema reads the name of a schema.
-func (d *decoder) schema() string {
-	return d.oneOf(SchemaBundle, SchemaChannel, SchemaPackage, SchemaDeprecations)
+// decodeSchemaName decodes the name of a schema.
+func (d *decoder) decodeSchemaName() string {
+	return d.decodeInternedString(SchemaBundle, SchemaChannel, SchemaPackage, SchemaDeprecations)
 }
 
-// propertyType reads the type of a property.
-func (d *decoder) propertyType() string {
-	return d.oneOf(PropertyGVK, PropertyPackage, PropertyGVKRequired, PropertyBundleObject, PropertyCSVMetadata,
+// decodePropertyType decodes the type of a property.
+func (d *decoder) decodePropertyType() string {
+	return d.decodeInternedString(PropertyGVK, PropertyPackage, PropertyGVKRequired, PropertyBundleObject, PropertyCSVMetadata,
 		PropertyPackageRequired, PropertyConstraint)
 }
 
-// oneOf reads a string that is mostly one of a few, of which there is then only one in
-// memory.
-func (d *decoder) oneOf(usual ...string) string {
+// decodeInternedString decodes a string. If it is one of the usual ones it returns that string,
+// so that blobs share its memory.
+func (d *decoder) decodeInternedString(usual ...string) string {
 	if d.cursor.Kind() == '"' {
 		at := d.cursor
-		quoted := inner(at.Value())
+		quoted := trimQuotes(at.Value())
 		for _, s := range usual {
 			if string(quoted) == s {
 				d.cursor = at
@@ -272,46 +272,46 @@ func (d *decoder) oneOf(usual ...string) string {
 		}
 	}
 
-	return d.text()
+	return d.decodeString()
 }
 
-// raw returns a value as it stands.
-func (d *decoder) raw() json.RawMessage {
+// decodeRawValue returns the next value unchanged.
+func (d *decoder) decodeRawValue() json.RawMessage {
 	if d.cursor.Kind() <= ' ' {
-		d.odd = true
+		d.unusual = true
 	}
 	return json.RawMessage(d.cursor.Value())
 }
 
-// base64 reads bytes.
-func (d *decoder) base64() []byte {
-	if d.null() {
+// decodeBase64 decodes a string of base64.
+func (d *decoder) decodeBase64() []byte {
+	if d.skipNull() {
 		return nil
 	}
 
-	text := d.text()
+	text := d.decodeString()
 	data, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
-		d.odd = true
+		d.unusual = true
 	}
 
 	return data
 }
 
-// list reads a list.
-func list[T any](d *decoder, read func(*decoder, *T)) []T {
-	if d.null() {
+// decodeList decodes a list, or null as nil.
+func decodeList[T any](d *decoder, read func(*decoder, *T)) []T {
+	if d.skipNull() {
 		return nil
 	}
 	if d.cursor.Kind() != '[' {
-		d.odd = true
+		d.unusual = true
 		return nil
 	}
 
 	values := []T{}
-	for more := d.cursor.Open(); more; more = d.more() {
+	for more := d.cursor.Open(); more; more = d.moveToNext() {
 		values = append(values, *new(T))
-		if !d.null() {
+		if !d.skipNull() {
 			read(d, &values[len(values)-1])
 		}
 	}

@@ -6,39 +6,39 @@ import (
 	"strings"
 )
 
-// Place is where a blob stands in its catalog.
+// Place is the position of a blob in its catalog.
 type Place struct {
 	// File is the path within the catalog, or the name given to Read.
 	File string
-	// Document counts the file's blobs from 1. It is 0 for a blob that was not read from
-	// a file.
+	// Document is the number of the blob within its file, counted from 1. It is 0 for a blob that
+	// was not read from a file.
 	Document int
-	// Line is where the blob begins, counted from 1.
+	// Line is the line on which the blob begins, counted from 1.
 	Line int
-	// Offset is where the blob begins, in bytes from the start of the file, and Length
-	// how many bytes it has there.
+	// Offset is the position of the blob in its file, in bytes. Length is its size there, in
+	// bytes.
 	Offset int64
 	Length int
 }
 
-// Error says that a catalog's content is wrong and where: reading it again gives the
-// same error. Other errors of this package come from the file system or the reader,
-// and may go away by themselves.
+// Error is a fault in the content of a catalog, with its position. Reading the catalog again
+// returns the same error. Other errors of this package come from the file system or the reader
+// and may be temporary.
 type Error struct {
 	// File is the path within the catalog, or the name given to Read.
 	File string
-	// Document counts the file's blobs from 1. It is 0 when the error is about the
-	// whole file.
+	// Document is the number of the blob within its file, counted from 1. It is 0 when the error
+	// is about the whole file.
 	Document int
-	// Line is where, in the file, counted from 1. It is 0 with Document.
+	// Line is the line of the fault, counted from 1. It is 0 when Document is 0.
 	Line int
-	// Offset is where, in bytes from the start of the file.
+	// Offset is the position of the fault in its file, in bytes.
 	Offset int64
-	// Err is what is wrong.
+	// Err is the fault.
 	Err error
 }
 
-// Error names the file, the document, the place and what is wrong.
+// Error returns the file, the document, the position and the fault.
 func (e *Error) Error() string {
 	var b strings.Builder
 	if e.File != "" {
@@ -52,18 +52,19 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the fault.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Wrap makes an error about the blob that stands there.
+// Wrap returns an error about the blob at this position.
 func (p Place) Wrap(err error) *Error {
 	return &Error{File: p.File, Document: p.Document, Line: p.Line, Offset: p.Offset, Err: err}
 }
 
-// inside makes an error about the blob, or a place within it when that is known.
-func (p Place) inside(err error) error {
+// wrapWithPosition returns an error about the blob. If err wraps a positionError, the result has
+// the exact position within the blob.
+func (p Place) wrapWithPosition(err error) error {
 	e := p.Wrap(err)
-	var inside *insideError
+	var inside *positionError
 	if errors.As(err, &inside) {
 		e.Line += inside.lines
 		e.Offset += inside.offset
@@ -72,11 +73,11 @@ func (p Place) inside(err error) error {
 	return e
 }
 
-// insideError is an error at a place within a document.
-type insideError struct {
+// positionError is an error at a position within a document.
+type positionError struct {
 	lines  int
 	offset int64
 	err    error
 }
 
-func (e *insideError) Error() string { return e.err.Error() }
+func (e *positionError) Error() string { return e.err.Error() }

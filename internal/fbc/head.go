@@ -12,16 +12,16 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc/jsontext"
 )
 
-// names keeps the strings that stand in many blobs, so that there is one of each.
-type names struct {
-	schemas map[string]string
-	pkg     string
+// stringInterner deduplicates strings that occur in many blobs.
+type stringInterner struct {
+	schemas     map[string]string
+	lastPackage string
 }
 
-// maxSchemas is how many schemas are kept as names: more than any catalog has.
-const maxSchemas = 100
+// maxInternedSchemas bounds the interned schema names. It is more than any catalog has.
+const maxInternedSchemas = 100
 
-func (n *names) schema(text []byte) string {
+func (n *stringInterner) internSchema(text []byte) string {
 	if known, ok := n.schemas[string(text)]; ok {
 		return known
 	}
@@ -30,41 +30,42 @@ func (n *names) schema(text []byte) string {
 	}
 
 	s := string(text)
-	if len(n.schemas) < maxSchemas {
+	if len(n.schemas) < maxInternedSchemas {
 		n.schemas[s] = s
 	}
 
 	return s
 }
 
-// packageName expects the package of the blob before.
-func (n *names) packageName(text []byte) string {
-	if n.pkg != string(text) {
-		n.pkg = string(text)
+// internPackageName returns the name as a string. It only remembers the last name, as blobs of
+// one package usually follow each other.
+func (n *stringInterner) internPackageName(text []byte) string {
+	if n.lastPackage != string(text) {
+		n.lastPackage = string(text)
 	}
-	return n.pkg
+	return n.lastPackage
 }
 
-// readHead finds what every schema has in common among the members of a blob. Keys are
-// compared without regard to case, and two that differ only in case are refused: readers
-// would disagree on which counts.
-func (n *names) readHead(meta *Meta, members []jsontext.Member) error {
+// readCommonFields reads the fields that all schemas share from the members of a blob. Keys are
+// compared without regard to case. Two keys that differ only in case are an error, as readers
+// would disagree on which one counts.
+func (n *stringInterner) readCommonFields(meta *Meta, members []jsontext.Member) error {
 	if len(meta.Blob) == 0 || meta.Blob[0] != '{' {
-		return fmt.Errorf("is %s, not an object: missing root schema field", kindOf(meta.Blob))
+		return fmt.Errorf("is %s, not an object: missing root schema field", describeKind(meta.Blob))
 	}
-	if err := checkKeys(members); err != nil {
+	if err := checkDuplicateKeys(members); err != nil {
 		return err
 	}
 
 	for _, m := range members {
 		var err error
-		switch key := inner(m.Key); {
+		switch key := trimQuotes(m.Key); {
 		case bytes.EqualFold(key, []byte("schema")):
-			meta.Schema, err = n.text(n.schema, "schema", m.Value)
+			meta.Schema, err = n.readStringField(n.internSchema, "schema", m.Value)
 		case bytes.EqualFold(key, []byte("package")):
-			meta.Package, err = n.text(n.packageName, "package", m.Value)
+			meta.Package, err = n.readStringField(n.internPackageName, "package", m.Value)
 		case bytes.EqualFold(key, []byte("name")):
-			meta.Name, err = n.text(nil, "name", m.Value)
+			meta.Name, err = n.readStringField(nil, "name", m.Value)
 		}
 		if err != nil {
 			return err
@@ -81,34 +82,34 @@ func (n *names) readHead(meta *Meta, members []jsontext.Member) error {
 	return nil
 }
 
-// text reads the value of a field that has to be a string. It is kept by known, which
-// gives the string that was kept before.
-func (n *names) text(known func([]byte) string, field string, value []byte) (string, error) {
+// readStringField reads the value of a field that must be a string. If intern is set, it
+// deduplicates the string.
+func (n *stringInterner) readStringField(intern func([]byte) string, field string, value []byte) (string, error) {
 	if value[0] != '"' {
-		return "", fmt.Errorf("expected value for key %q to be a string, got %s", field, kindOf(value))
+		return "", fmt.Errorf("expected value for key %q to be a string, got %s", field, describeKind(value))
 	}
-	if text := inner(value); known != nil && bytes.IndexByte(text, '\\') < 0 {
-		return known(text), nil
+	if text := trimQuotes(value); intern != nil && bytes.IndexByte(text, '\\') < 0 {
+		return intern(text), nil
 	}
 	return jsontext.Unquote(value)
 }
 
-// inner returns what stands between the quotes.
-func inner(quoted []byte) []byte { return quoted[1 : len(quoted)-1] }
+// trimQuotes returns a JSON string without its quotes.
+func trimQuotes(quoted []byte) []byte { return quoted[1 : len(quoted)-1] }
 
-// checkKeys refuses keys that differ only in case.
-func checkKeys(members []jsontext.Member) error {
-	if !slices.ContainsFunc(members, func(m jsontext.Member) bool { return hasOtherCase(m.Key) }) {
+// checkDuplicateKeys returns an error if two keys differ only in case.
+func checkDuplicateKeys(members []jsontext.Member) error {
+	if !slices.ContainsFunc(members, func(m jsontext.Member) bool { return hasCaseVariants(m.Key) }) {
 		return nil
 	}
 
-	// Keys are canonical, where no escape has a letter in upper case: they fold as what
-	// they stand for.
+	// Keys are in canonical form, in which no escape contains an upper-case letter.
+	// Folding a key therefore folds the characters that its escapes represent.
 	seen := make(map[string][]byte, len(members))
 	for _, m := range members {
-		folded := strings.Map(foldRune, string(inner(m.Key)))
+		folded := strings.Map(foldRuneCase, string(trimQuotes(m.Key)))
 		if other, ok := seen[folded]; ok {
-			return fmt.Errorf("duplicate keys for key %q: [%s %s] differ only in case, keep one", folded, inner(other), inner(m.Key))
+			return fmt.Errorf("duplicate keys for key %q: [%s %s] differ only in case, keep one", folded, trimQuotes(other), trimQuotes(m.Key))
 		}
 		seen[folded] = m.Key
 	}
@@ -116,8 +117,8 @@ func checkKeys(members []jsontext.Member) error {
 	return nil
 }
 
-// hasOtherCase reports whether a key may be the same as another one without regard to case.
-func hasOtherCase(key []byte) bool {
+// hasCaseVariants reports whether another key may be equal to this one without regard to case.
+func hasCaseVariants(key []byte) bool {
 	for _, b := range key {
 		if 'A' <= b && b <= 'Z' || b >= utf8.RuneSelf {
 			return true
@@ -126,8 +127,8 @@ func hasOtherCase(key []byte) bool {
 	return false
 }
 
-// foldRune returns the same for all characters that differ only in case.
-func foldRune(r rune) rune {
+// foldRuneCase returns the same rune for all characters that differ only in case.
+func foldRuneCase(r rune) rune {
 	smallest := r
 	for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {
 		smallest = min(smallest, next)
@@ -135,8 +136,8 @@ func foldRune(r rune) rune {
 	return unicode.ToLower(smallest)
 }
 
-// kindOf names the kind of a JSON value, for an error.
-func kindOf(value []byte) string {
+// describeKind returns the kind of a JSON value for use in an error.
+func describeKind(value []byte) string {
 	if len(value) == 0 {
 		return "nothing"
 	}

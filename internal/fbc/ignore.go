@@ -6,43 +6,42 @@ import (
 	"strings"
 )
 
-// ignores are the patterns of one .indexignore file, which apply below its folder.
-type ignores struct {
-	// domain is the folder, "." for the root.
-	domain   string
-	patterns []pattern
+// ignoreRules are the patterns of one .indexignore file. They apply below its folder.
+type ignoreRules struct {
+	// folder is the path of the folder, "." for the root.
+	folder   string
+	patterns []ignorePattern
 }
 
-// pattern is one line of an ignore file.
-type pattern struct {
-	// include says that the line starts with "!": what it matches is part of the
-	// catalog again.
-	include bool
-	// foldersOnly says that the line ends with "/".
+// ignorePattern is one line of an ignore file.
+type ignorePattern struct {
+	// negated is set if the line starts with "!": matching files are included again.
+	negated bool
+	// foldersOnly is set if the line ends with "/".
 	foldersOnly bool
-	// floating says that the line has no inner or leading "/": it matches a name at any
-	// depth. Other patterns start at the domain.
+	// floating is set if the line has no inner or leading "/": it matches a name at any depth.
+	// Other patterns are relative to the folder of the file.
 	floating bool
-	// segments are the parts between slashes.
+	// segments are the parts of the pattern between slashes.
 	segments []string
 }
 
-// ignored reports whether a file is left out: the last pattern that matches it decides,
-// and the patterns of a deeper folder come after those of the folders above.
+// isIgnored reports whether a file is excluded from the catalog. The last matching pattern
+// decides, and the patterns of a deeper folder follow those of the folders above it.
 //
-// A pattern matches a file when it matches its path or the path of a folder that it
-// is in. Unlike in git, a file can be included again below a folder that is left
-// out: every folder is walked, as catalogs with "**/*" and "!*.yaml" expect.
-func ignored(stack []ignores, file string) bool {
+// A pattern matches a file if it matches its path or the path of a folder above it. Unlike in
+// git, a file can be included again below an excluded folder: every folder is walked, as catalogs
+// with "**/*" and "!*.yaml" expect.
+func isIgnored(stack []ignoreRules, file string) bool {
 	for i := len(stack) - 1; i >= 0; i-- {
 		relative := file
-		if stack[i].domain != "." {
-			relative = strings.TrimPrefix(file, stack[i].domain+"/")
+		if stack[i].folder != "." {
+			relative = strings.TrimPrefix(file, stack[i].folder+"/")
 		}
 		parts := strings.Split(relative, "/")
 		for j := len(stack[i].patterns) - 1; j >= 0; j-- {
-			if p := stack[i].patterns[j]; p.matches(parts) {
-				return !p.include
+			if p := stack[i].patterns[j]; p.matchesPath(parts) {
+				return !p.negated
 			}
 		}
 	}
@@ -50,7 +49,7 @@ func ignored(stack []ignores, file string) bool {
 	return false
 }
 
-func (p pattern) matches(parts []string) bool {
+func (p ignorePattern) matchesPath(parts []string) bool {
 	if p.floating {
 		last := len(parts)
 		if p.foldersOnly {
@@ -64,24 +63,23 @@ func (p pattern) matches(parts []string) bool {
 		return false
 	}
 
-	return p.matchesPrefix(parts)
+	return p.matchesPathPrefix(parts)
 }
 
-// matchesPrefix reports whether the segments match the path or a folder that it is in.
-// It follows all ways at once, as a "**" may stand for any number of folders:
-// reached[i] says that the first i segments match the parts seen so far. The work is
-// the product of both lengths.
-func (p pattern) matchesPrefix(parts []string) bool {
+// matchesPathPrefix reports whether the segments match the path or a folder above it. A "**"
+// matches any number of folders, so it follows all alternatives at once: reached[i] is set if the
+// first i segments match the parts seen so far. The cost is the product of both lengths.
+func (p ignorePattern) matchesPathPrefix(parts []string) bool {
 	reached := make([]bool, len(p.segments)+1)
 	reached[0] = true
-	p.skipStars(reached)
+	p.passDoubleStars(reached)
 	for n, part := range parts {
 		next := make([]bool, len(reached))
 		for i, segment := range p.segments {
 			switch {
 			case !reached[i]:
 			case segment == "**":
-				// It takes this part, and may take more or be over.
+				// "**" matches this part. It may match further parts or end here.
 				next[i] = true
 				next[i+1] = true
 			case matchSegment(segment, part):
@@ -89,7 +87,7 @@ func (p pattern) matchesPrefix(parts []string) bool {
 			}
 		}
 
-		p.skipStars(next)
+		p.passDoubleStars(next)
 		isFolder := n < len(parts)-1
 		if next[len(p.segments)] && (isFolder || !p.foldersOnly) {
 			return true
@@ -101,9 +99,9 @@ func (p pattern) matchesPrefix(parts []string) bool {
 	return false
 }
 
-// skipStars lets each "**" that is reached stand for no folder at all, but for a last
-// one: "a/**" matches what is in a, not a itself.
-func (p pattern) skipStars(reached []bool) {
+// passDoubleStars marks the segment after each reached "**" as reached, as "**" also matches no
+// folder. A trailing "**" is an exception: "a/**" matches the content of a, not a itself.
+func (p ignorePattern) passDoubleStars(reached []bool) {
 	for i := range len(p.segments) - 1 {
 		if reached[i] && p.segments[i] == "**" {
 			reached[i+1] = true
@@ -111,26 +109,27 @@ func (p pattern) skipStars(reached []bool) {
 	}
 }
 
-// matchSegment matches one name. A malformed pattern matches nothing, as in git.
+// matchSegment reports whether a glob matches one path element. A malformed glob matches nothing,
+// as in git.
 func matchSegment(glob, name string) bool {
 	ok, err := path.Match(glob, name)
 	return err == nil && ok
 }
 
-// parseIgnores reads the lines of an ignore file.
-func parseIgnores(domain string, text []byte) (*ignores, error) {
-	if len(text) > ignoreBytes {
-		return nil, fmt.Errorf("is larger than %d bytes", ignoreBytes)
+// parseIgnoreFile parses the content of an .indexignore file.
+func parseIgnoreFile(domain string, text []byte) (*ignoreRules, error) {
+	if len(text) > maxIgnoreFileBytes {
+		return nil, fmt.Errorf("is larger than %d bytes", maxIgnoreFileBytes)
 	}
 
-	result := &ignores{domain: domain}
+	result := &ignoreRules{folder: domain}
 	for line := range strings.Lines(strings.TrimPrefix(string(text), "\ufeff")) {
-		p, ok := parsePattern(line)
+		p, ok := parseIgnorePattern(line)
 		if !ok {
 			continue
 		}
-		if len(result.patterns) == ignorePatterns {
-			return nil, fmt.Errorf("has more than %d patterns", ignorePatterns)
+		if len(result.patterns) == maxIgnorePatterns {
+			return nil, fmt.Errorf("has more than %d patterns", maxIgnorePatterns)
 		}
 		result.patterns = append(result.patterns, p)
 	}
@@ -138,16 +137,16 @@ func parseIgnores(domain string, text []byte) (*ignores, error) {
 	return result, nil
 }
 
-// parsePattern reads one line; it is not ok when the line has no pattern.
-func parsePattern(line string) (pattern, bool) {
-	line = trimLine(line)
+// parseIgnorePattern parses one line. It returns false if the line has no pattern.
+func parseIgnorePattern(line string) (ignorePattern, bool) {
+	line = trimIgnoreLine(line)
 	if line == "" || line[0] == '#' {
-		return pattern{}, false
+		return ignorePattern{}, false
 	}
 
-	p := pattern{}
+	p := ignorePattern{}
 	if line[0] == '!' {
-		p.include = true
+		p.negated = true
 		line = line[1:]
 	}
 	if trimmed := strings.TrimRight(line, "/"); trimmed != line {
@@ -158,7 +157,7 @@ func parsePattern(line string) (pattern, bool) {
 	p.floating = !strings.Contains(line, "/")
 	line = strings.TrimPrefix(line, "/")
 	if line == "" {
-		return pattern{}, false
+		return ignorePattern{}, false
 	}
 
 	for segment := range strings.SplitSeq(line, "/") {
@@ -174,9 +173,9 @@ func parsePattern(line string) (pattern, bool) {
 	return p, true
 }
 
-// trimLine takes blanks off both ends, but for a blank at the end that a backslash
-// quotes.
-func trimLine(line string) string {
+// trimIgnoreLine trims blanks from both ends, except for a trailing blank that is escaped by a
+// backslash.
+func trimIgnoreLine(line string) string {
 	line = strings.TrimRight(strings.TrimLeft(line, " \t"), "\r\n")
 	trimmed := strings.TrimRight(line, " \t")
 	quotes := len(trimmed) - len(strings.TrimRight(trimmed, `\`))

@@ -12,33 +12,33 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc/jsontext"
 )
 
-// Index knows where each blob of one or several catalogs stands, and reads it there when
-// it is asked for. It takes about a hundred bytes for a blob, whatever its size.
+// Index records the position of each blob of one or several catalogs and reads blobs on demand.
+// It needs about a hundred bytes for a blob, whatever its size.
 //
-// It can be read by many goroutines at once while nothing is added.
+// An Index is safe for concurrent reads while nothing is added.
 type Index struct {
-	limits  Limits
-	files   []indexedFile
-	made    []Meta
-	entries []Entry
+	limits        Limits
+	files         []indexedFile
+	inMemoryBlobs []Meta
+	entries       []Entry
 }
 
-// Entry is a blob of an Index.
+// Entry describes a blob of an Index.
 type Entry struct {
 	Schema, Package, Name string
 
-	// offset and length are where the blob stands in its file; of a blob that was made in
-	// memory, offset is its number.
+	// offset and length locate the blob in its file, in bytes. For an in-memory blob, offset
+	// is its index in inMemoryBlobs.
 	offset         int64
 	length         int32
 	line, document int32
 	file           int32
 }
 
-// inMemory stands for the file of a blob that was made in memory.
-const inMemory = -1
+// inMemoryFile is the file number of blobs that were added by AddBlob.
+const inMemoryFile = -1
 
-// indexedFile is a file as it was when it was read.
+// indexedFile is the state of a file when it was read.
 type indexedFile struct {
 	fsys     fs.FS
 	name     string
@@ -46,14 +46,14 @@ type indexedFile struct {
 	modified time.Time
 }
 
-// NewIndex makes an index without blobs. The limits are for what is added.
+// NewIndex returns an empty index. The limits apply to the catalogs and blobs that are added.
 func NewIndex(limits Limits) *Index { return &Index{limits: limits.withDefaults()} }
 
-// Add adds the blobs of a catalog, which has to stay as it is. They follow those that were
-// added before. Blobs of the schemas that OLM defines have to fit them. For errors see
-// Walk; some blobs may then have been added.
+// Add appends the blobs of a catalog, whose files must not change afterwards. Blobs of the
+// schemas that OLM defines must fit their schema. Add returns the errors of Walk; some blobs may
+// then have been added.
 func (ix *Index) Add(fsys fs.FS) error {
-	for _, err := range indexed(ix, fsys, func(m Meta) (struct{}, error) { return struct{}{}, fits(m) }) {
+	for _, err := range indexBlobs(ix, fsys, func(m Meta) (struct{}, error) { return struct{}{}, checkDefinedSchema(m) }) {
 		if err != nil {
 			return err
 		}
@@ -61,33 +61,32 @@ func (ix *Index) Add(fsys fs.FS) error {
 	return nil
 }
 
-// IndexMap adds the blobs of a catalog to an index, and yields what a function makes of
-// each: it does the work of Map and of Add in one go. Whether a blob fits its schema is
-// left to the function. When the consumer stops, the blobs up to the one it got last are
-// in the index.
+// IndexMap combines Map and Index.Add: it adds the blobs of a catalog to an index and yields the
+// result of f for each blob. It does not check blobs against their schema; f may do that. If the
+// consumer stops early, the index contains the blobs up to the last yielded one.
 func IndexMap[T any](ix *Index, fsys fs.FS, f func(Meta) (T, error)) iter.Seq2[T, error] {
-	return indexed(ix, fsys, owned(f))
+	return indexBlobs(ix, fsys, cloneBlobFor(f))
 }
 
-// indexed is an IndexMap whose function may use the blob only during its call.
-func indexed[T any](ix *Index, fsys fs.FS, f func(Meta) (T, error)) iter.Seq2[T, error] {
+// indexBlobs implements IndexMap for an f that uses the blob only during the call.
+func indexBlobs[T any](ix *Index, fsys fs.FS, f func(Meta) (T, error)) iter.Seq2[T, error] {
 	type pair struct {
 		entry Entry
 		value T
 	}
 	return func(yield func(T, error) bool) {
-		m := &mapping[pair]{fsys: fsys, limits: ix.limits, size: chunkBytes}
-		m.f = func(meta Meta) (pair, error) {
+		m := &blobMapper[pair]{fsys: fsys, limits: ix.limits, readSize: chunkBytes}
+		m.mapBlob = func(meta Meta) (pair, error) {
 			value, err := f(meta)
-			return pair{entryOf(meta), value}, err
+			return pair{newEntry(meta), value}, err
 		}
-		m.opened = func(name string, info fs.FileInfo) {
+		m.onFileOpened = func(name string, info fs.FileInfo) {
 			ix.files = append(ix.files, indexedFile{fsys: fsys, name: name, size: info.Size(), modified: info.ModTime()})
 		}
-		m.all(func(p pair, err error) bool {
+		m.yieldAll(func(p pair, err error) bool {
 			if err == nil {
-				p.entry.file = clamp(len(ix.files) - 1)
-				err = ix.add(p.entry)
+				p.entry.file = clampToInt32(len(ix.files) - 1)
+				err = ix.addEntry(p.entry)
 			}
 			if err != nil {
 				p = pair{}
@@ -97,8 +96,8 @@ func indexed[T any](ix *Index, fsys fs.FS, f func(Meta) (T, error)) iter.Seq2[T,
 	}
 }
 
-// add adds an entry.
-func (ix *Index) add(e Entry) error {
+// addEntry appends an entry. It returns an *Error if the index is full.
+func (ix *Index) addEntry(e Entry) error {
 	if len(ix.entries) == ix.limits.Blobs {
 		return &Error{Err: fmt.Errorf("the catalog has more than %d blobs", ix.limits.Blobs)}
 	}
@@ -106,41 +105,42 @@ func (ix *Index) add(e Entry) error {
 	return nil
 }
 
-func entryOf(m Meta) Entry {
+func newEntry(m Meta) Entry {
 	return Entry{
 		Schema: m.Schema, Package: m.Package, Name: m.Name,
-		offset: m.At.Offset, length: clamp(m.At.Length), line: clamp(m.At.Line), document: clamp(m.At.Document),
+		offset: m.At.Offset, length: clampToInt32(m.At.Length), line: clampToInt32(m.At.Line), document: clampToInt32(m.At.Document),
 	}
 }
 
-// clamp bounds a number that is far smaller than that in any catalog that keeps the
-// default limits.
-func clamp(n int) int32 { return int32(min(n, math.MaxInt32)) } //nolint:gosec // It is bounded.
+// clampToInt32 bounds a number to the range of int32. Catalogs within the default limits are far
+// below it.
+func clampToInt32(n int) int32 { return int32(min(n, math.MaxInt32)) } //nolint:gosec // It is bounded.
 
-// AddBlob adds a blob that stands in no file. Only its Blob counts, a JSON object in any
-// form, and the place, for errors.
+// AddBlob adds a blob that is not in a file. Only m.Blob, a JSON object in any format, and m.At,
+// the position for errors, are used.
 func (ix *Index) AddBlob(m Meta) error {
 	blob, _, members, err := jsontext.CompactObject(nil, m.Blob, ix.limits.Depth, nil)
 	meta := Meta{Blob: blob, At: m.At}
 	if err == nil {
-		err = new(names).readHead(&meta, members)
+		err = new(stringInterner).readCommonFields(&meta, members)
 	}
 	if err != nil {
 		return m.At.Wrap(err)
 	}
-	if err := fits(meta); err != nil {
+	if err := checkDefinedSchema(meta); err != nil {
 		return err
 	}
 
-	entry := entryOf(meta)
-	entry.file, entry.offset = inMemory, int64(len(ix.made))
-	ix.made = append(ix.made, meta)
+	entry := newEntry(meta)
+	entry.file, entry.offset = inMemoryFile, int64(len(ix.inMemoryBlobs))
+	ix.inMemoryBlobs = append(ix.inMemoryBlobs, meta)
 
-	return ix.add(entry)
+	return ix.addEntry(entry)
 }
 
-// fits checks that a blob fits its schema if it is one that OLM defines.
-func fits(m Meta) error {
+// checkDefinedSchema returns an error if the blob is of a schema that OLM defines and does not
+// fit it.
+func checkDefinedSchema(m Meta) error {
 	var err error
 	switch m.Schema {
 	case SchemaPackage:
@@ -156,28 +156,28 @@ func fits(m Meta) error {
 	return err
 }
 
-// Entries are the blobs in the order in which they were added, within a catalog in that
-// of Walk. They are not to be changed.
+// Entries returns the blobs in the order in which they were added; within a catalog this is the
+// order of Walk. The caller must not modify the result.
 func (ix *Index) Entries() []Entry { return ix.entries }
 
-// PackageName is the package that the blob says something of. See Meta.PackageName.
+// PackageName returns the package that the blob describes. See Meta.PackageName.
 func (e Entry) PackageName() string {
 	return Meta{Schema: e.Schema, Package: e.Package, Name: e.Name}.PackageName()
 }
 
-// String names the blob.
+// String describes the blob by its schema, package and name.
 func (e Entry) String() string {
 	return Meta{Schema: e.Schema, Package: e.Package, Name: e.Name}.String()
 }
 
-// Blob reads a blob again. An *Error says that its file is not what it was when it was
-// added; other errors that it could not be read.
+// Blob reads a blob from its file. It returns an *Error if the file has changed since it was
+// added, and other errors if the file cannot be read.
 func (ix *Index) Blob(e Entry) (Meta, error) {
-	r := ix.reader()
-	defer r.close()
-	m, err := r.blob(e)
+	r := ix.newReader()
+	defer r.closeFile()
+	m, err := r.readBlob(e)
 	m.Blob = bytes.Clone(m.Blob)
 	return m, err
 }
 
-var errChanged = errors.New("the file was changed after it was read first: start again")
+var errFileChanged = errors.New("the file was changed after it was read first: start again")

@@ -10,122 +10,121 @@ import (
 	"runtime"
 )
 
-// Map yields what a function makes of each blob of a catalog, in the order of Walk. The
-// function is called on all processors at once, for some blobs ahead of the one that was
-// yielded last, and for some that never are.
+// Map yields the result of f for each blob of a catalog, in the order of Walk. It calls f
+// concurrently on all processors. f runs ahead of the consumer, so some of its results may never
+// be yielded.
 //
-// The first error ends it, with a zero value: one of Walk's or of the function. When it
-// ends, by itself or by the consumer, no call of the function is under way. A panic of the
-// function comes up in the consumer.
+// Map stops at the first error, of Walk or of f, and yields it with a zero value. When the
+// iteration ends, by itself or by the consumer, no call of f is running. A panic of f is raised
+// in the consumer.
 //
-// Memory grows with the largest blob and with what the function gives for a few hundred
-// kilobytes of the catalog for each processor, not with the catalog.
+// For each processor, Map holds a few hundred kilobytes of the catalog and the results of f for
+// them. Memory does not grow with the catalog, only with the largest blob.
 func Map[T any](fsys fs.FS, limits Limits, f func(Meta) (T, error)) iter.Seq2[T, error] {
-	return (&mapping[T]{fsys: fsys, limits: limits.withDefaults(), size: chunkBytes, f: owned(f)}).all
+	return (&blobMapper[T]{fsys: fsys, limits: limits.withDefaults(), readSize: chunkBytes, mapBlob: cloneBlobFor(f)}).yieldAll
 }
 
-// owned makes a function that is given blobs that are only valid during its call from one
-// that may keep them.
-func owned[T any](f func(Meta) (T, error)) func(Meta) (T, error) {
+// cloneBlobFor wraps a function that may keep the blob. The wrapper may be called with a blob
+// that is only valid during the call.
+func cloneBlobFor[T any](f func(Meta) (T, error)) func(Meta) (T, error) {
 	return func(m Meta) (T, error) {
 		m.Blob = bytes.Clone(m.Blob)
 		return f(m)
 	}
 }
 
-// mapping is a Map: files are read and cut into chunks in one goroutine; for each chunk
-// another parses the documents and calls the function.
-type mapping[T any] struct {
+// blobMapper implements Map. One goroutine reads files and splits them into chunks. Each chunk is
+// parsed in its own goroutine, which calls mapBlob for each blob.
+type blobMapper[T any] struct {
 	fsys   fs.FS
 	limits Limits
-	// size is how much of a file is read at a time.
-	size int
-	// f is called for each blob, which is valid during the call.
-	f func(Meta) (T, error)
-	// opened, if there is one, is called for each file that has blobs before they are
-	// yielded.
-	opened func(name string, info fs.FileInfo)
+	// readSize is the number of bytes that are read from a file at a time.
+	readSize int
+	// mapBlob is called for each blob, which is valid during the call.
+	mapBlob func(Meta) (T, error)
+	// onFileOpened, if set, is called for each file with blobs before they are yielded.
+	onFileOpened func(name string, info fs.FileInfo)
 
-	// free are the slots that are not in use.
-	free     chan *slot
-	sequence *sequence[outcome[T]]
+	// freeSlots are the slots that are not in use.
+	freeSlots chan *parseSlot
+	runner    *orderedRunner[chunkResult[T]]
 }
 
-// slot is what is needed to read and parse one chunk.
-type slot struct {
+// parseSlot holds the resources for reading and parsing one chunk.
+type parseSlot struct {
 	buffer []byte
 	parser parser
 }
 
-// outcome is what became of a chunk.
-type outcome[T any] struct {
+// chunkResult is the result of parsing a chunk.
+type chunkResult[T any] struct {
 	file   string
 	info   fs.FileInfo
 	values []T
 	err    error
-	// unsure is the position of a document that may be longer than the chunk.
-	unsure *position
+	// incompleteAt is the position of a document that may be longer than the chunk.
+	incompleteAt *position
 }
 
-func (m *mapping[T]) all(yield func(T, error) bool) {
-	// One chunk is read while the others are worked on.
+func (m *blobMapper[T]) yieldAll(yield func(T, error) bool) {
+	// One chunk is read while the others are parsed.
 	slots := runtime.GOMAXPROCS(0) + 1
-	m.free = make(chan *slot, slots)
+	m.freeSlots = make(chan *parseSlot, slots)
 	for range slots {
-		m.free <- &slot{parser: parser{limits: m.limits}}
+		m.freeSlots <- &parseSlot{parser: parser{limits: m.limits}}
 	}
 
-	c := &consumer[T]{mapping: m, yield: yield}
-	err := inOrder(slots, m.walk, c.take)
+	c := &resultConsumer[T]{blobMapper: m, yield: yield}
+	err := runInOrder(slots, m.walkFiles, c.yieldResult)
 	if err != nil && !errors.Is(err, errStopped) {
 		var zero T
 		yield(zero, err)
 	}
 }
 
-// walk reads the files and has their chunks worked on.
-func (m *mapping[T]) walk(s *sequence[outcome[T]]) error {
-	m.sequence = s
-	return (&walker{fsys: m.fsys, limits: m.limits, visit: m.file}).folder(".", 0, nil)
+// walkFiles reads all files and submits their chunks.
+func (m *blobMapper[T]) walkFiles(s *orderedRunner[chunkResult[T]]) error {
+	m.runner = s
+	return (&walker{fsys: m.fsys, limits: m.limits, visit: m.readFile}).walkFolder(".", 0, nil)
 }
 
-// file reads one file.
-func (m *mapping[T]) file(name string) error {
+// readFile reads one file and submits its chunks.
+func (m *blobMapper[T]) readFile(name string) error {
 	file, info, err := openFile(m.fsys, name)
 	if err != nil {
 		return err
 	}
 
 	defer func() { _ = file.Close() }() // It was only read.
-	var s *splitter
+	var s *chunkSplitter
 	for {
-		var slot *slot
+		var slot *parseSlot
 		select {
-		case slot = <-m.free:
-		case <-m.sequence.stop:
+		case slot = <-m.freeSlots:
+		case <-m.runner.stop:
 			return errStopped
 		}
 
 		if s == nil {
-			s = newSplitter(file, name, m.limits, slot.buffer, begin())
-			s.size = m.size
+			s = newChunkSplitter(file, name, m.limits, slot.buffer, startOfFile())
+			s.readSize = m.readSize
 		} else {
-			s.detach(slot.buffer)
+			s.switchBuffer(slot.buffer)
 		}
 
-		chunk, err := s.next()
+		chunk, err := s.nextChunk()
 		slot.buffer = s.buf
 		if err != nil {
-			m.free <- slot
+			m.freeSlots <- slot
 			if errors.Is(err, io.EOF) {
 				return nil
 			}
 			return err
 		}
 
-		err = m.sequence.submit(func() outcome[T] {
-			defer m.release(slot)
-			out := m.work(chunk, &slot.parser)
+		err = m.runner.submitTask(func() chunkResult[T] {
+			defer m.releaseSlot(slot)
+			out := m.parseChunk(chunk, &slot.parser)
 			out.file, out.info = name, info
 			return out
 		})
@@ -135,7 +134,7 @@ func (m *mapping[T]) file(name string) error {
 	}
 }
 
-// openFile opens a file to be read.
+// openFile opens a file for reading and returns its file info.
 func openFile(fsys fs.FS, name string) (fs.File, fs.FileInfo, error) {
 	file, err := fsys.Open(name)
 	if err != nil {
@@ -151,34 +150,35 @@ func openFile(fsys fs.FS, name string) (fs.File, fs.FileInfo, error) {
 	return file, info, nil
 }
 
-// keptBuffer is the largest buffer that is used again: one of a larger blob is not.
-const keptBuffer = 4 * chunkBytes
+// maxReusedBuffer is the maximum size of a buffer that is reused. Larger ones, for large blobs,
+// are dropped.
+const maxReusedBuffer = 4 * chunkBytes
 
-// release returns a slot back.
-func (m *mapping[T]) release(s *slot) {
-	s.buffer = kept(s.buffer)
-	s.parser.scratch = kept(s.parser.scratch)
-	s.parser.loose = kept(s.parser.loose)
-	m.free <- s
+// releaseSlot makes a slot available again.
+func (m *blobMapper[T]) releaseSlot(s *parseSlot) {
+	s.buffer = resetBuffer(s.buffer)
+	s.parser.blobBuffer = resetBuffer(s.parser.blobBuffer)
+	s.parser.yamlBuffer = resetBuffer(s.parser.yamlBuffer)
+	m.freeSlots <- s
 }
 
-// work parses a chunk and calls the function for each blob.
-func (m *mapping[T]) work(c chunk, p *parser) (out outcome[T]) {
+// parseChunk parses a chunk and calls mapBlob for each blob.
+func (m *blobMapper[T]) parseChunk(c chunk, p *parser) (out chunkResult[T]) {
 	p.reset(c)
-	for !m.sequence.stopped() {
-		meta, err := p.next()
+	for !m.runner.isStopped() {
+		meta, err := p.nextBlob()
 		switch {
 		case errors.Is(err, io.EOF):
 			return out
-		case errors.Is(err, errUnsure):
-			here := p.here
-			out.unsure = &here
+		case errors.Is(err, errMaybeIncomplete):
+			here := p.current
+			out.incompleteAt = &here
 			return out
 		}
 
 		var value T
 		if err == nil {
-			value, err = m.f(meta)
+			value, err = m.mapBlob(meta)
 		}
 		if err != nil {
 			out.err = err
@@ -192,25 +192,25 @@ func (m *mapping[T]) work(c chunk, p *parser) (out outcome[T]) {
 	return out
 }
 
-// consumer yields what the chunks give.
-type consumer[T any] struct {
-	*mapping[T]
+// resultConsumer yields the results of the chunks.
+type resultConsumer[T any] struct {
+	*blobMapper[T]
 	yield func(T, error) bool
-	// file is the one that was yielded last.
+	// file is the file of the last result.
 	file string
-	// done says that it was read to its end apart from its chunks.
-	done bool
+	// readToEnd is set if the rest of the file was read without using its chunks.
+	readToEnd bool
 }
 
-func (c *consumer[T]) take(out outcome[T]) error {
-	if out.file == c.file && c.done {
+func (c *resultConsumer[T]) yieldResult(out chunkResult[T]) error {
+	if out.file == c.file && c.readToEnd {
 		return nil
 	}
 
 	if out.file != c.file {
-		c.file, c.done = out.file, false
-		if c.opened != nil {
-			c.opened(out.file, out.info)
+		c.file, c.readToEnd = out.file, false
+		if c.onFileOpened != nil {
+			c.onFileOpened(out.file, out.info)
 		}
 	}
 
@@ -220,30 +220,30 @@ func (c *consumer[T]) take(out outcome[T]) error {
 		}
 	}
 
-	if out.unsure != nil {
-		c.done = true
-		return c.rest(*out.unsure)
+	if out.incompleteAt != nil {
+		c.readToEnd = true
+		return c.readRemainder(*out.incompleteAt)
 	}
 
 	return out.err
 }
 
-// rest reads the file from a position on.
-func (c *consumer[T]) rest(from position) error {
+// readRemainder reads the file from a position to its end.
+func (c *resultConsumer[T]) readRemainder(from position) error {
 	file, _, err := openFile(c.fsys, c.file)
 	if err != nil {
 		return err
 	}
 
 	defer func() { _ = file.Close() }() // It was only read.
-	if err := seek(file, from.offset); err != nil {
+	if err := seekForward(file, from.offset); err != nil {
 		return fmt.Errorf("reading %s: %w", c.file, err)
 	}
 
-	s := newSplitter(file, c.file, c.limits, nil, from)
-	s.size = c.size
+	s := newChunkSplitter(file, c.file, c.limits, nil, from)
+	s.readSize = c.readSize
 	return readBlobs(s, func(meta Meta) error {
-		value, err := c.f(meta)
+		value, err := c.mapBlob(meta)
 		if err == nil && !c.yield(value, nil) {
 			err = errStopped
 		}
@@ -251,8 +251,8 @@ func (c *consumer[T]) rest(from position) error {
 	})
 }
 
-// seek goes to an offset of a file that was just opened.
-func seek(file fs.File, offset int64) error {
+// seekForward moves to an offset of a file that was just opened.
+func seekForward(file fs.File, offset int64) error {
 	if seeker, ok := file.(io.Seeker); ok {
 		_, err := seeker.Seek(offset, io.SeekStart)
 		return err

@@ -5,46 +5,45 @@ import (
 	"sync"
 )
 
-// sequence runs functions at once and takes their results in the order in which they
-// were submitted.
-type sequence[R any] struct {
-	// ordered has a channel for each result that was not taken.
-	ordered chan chan result[R]
+// orderedRunner runs tasks concurrently and delivers their results in the order of submission.
+type orderedRunner[R any] struct {
+	// results has a channel for each result that was not consumed yet.
+	results chan chan taskResult[R]
 	stop    chan struct{}
 	running sync.WaitGroup
 }
 
-type result[R any] struct {
+type taskResult[R any] struct {
 	value R
-	// returned says that there is a value, and panicked what the function panicked with.
+	// returned is set if the task returned. panicked is the value that it panicked with.
 	returned bool
 	panicked any
 }
 
-// errStopped ends what is done for a consumer that wants no more.
+// errStopped ends the work for a consumer that has stopped.
 var errStopped = errors.New("stopped")
 
-// errExited says that a function has ended its goroutine.
-var errExited = errors.New("the function that reads blobs did not return")
+// errGoroutineExited is returned if a task ended its goroutine.
+var errGoroutineExited = errors.New("the function that reads blobs did not return")
 
-// inOrder runs a producer, which submits functions, and passes their results to consume
-// in that order. At most so many results are kept ahead of the consumer. It ends with the
-// producer's error, after all results, or with the first of the consumer, after all that
-// was started is over. Panics come up in the caller.
-func inOrder[R any](ahead int, produce func(*sequence[R]) error, consume func(R) error) error {
-	s := &sequence[R]{ordered: make(chan chan result[R], ahead), stop: make(chan struct{})}
+// runInOrder runs a producer, which submits tasks, and passes their results to consume in the
+// order of submission. At most ahead results are buffered. It returns the error of the producer
+// after all results, or the first error of consume. It returns after all goroutines have ended.
+// Panics are raised in the caller.
+func runInOrder[R any](ahead int, produce func(*orderedRunner[R]) error, consume func(R) error) error {
+	s := &orderedRunner[R]{results: make(chan chan taskResult[R], ahead), stop: make(chan struct{})}
 	defer s.running.Wait()
 	defer close(s.stop)
-	last := result[error]{}
+	last := taskResult[error]{}
 	s.running.Go(func() {
-		defer close(s.ordered)
+		defer close(s.results)
 		defer func() { last.panicked = recover() }()
 		last.value = produce(s)
 		last.returned = true
 	})
 
-	for done := range s.ordered {
-		value, err := (<-done).get()
+	for done := range s.results {
+		value, err := (<-done).valueOrPanic()
 		if err == nil {
 			err = consume(value)
 		}
@@ -53,33 +52,33 @@ func inOrder[R any](ahead int, produce func(*sequence[R]) error, consume func(R)
 		}
 	}
 
-	produced, err := last.get()
+	produced, err := last.valueOrPanic()
 	return errors.Join(err, produced)
 }
 
-// get returns the value, or ends as the function did.
-func (r result[R]) get() (R, error) {
+// valueOrPanic returns the value, or panics with the value that the task panicked with.
+func (r taskResult[R]) valueOrPanic() (R, error) {
 	if r.panicked != nil {
 		panic(r.panicked)
 	}
 	if !r.returned {
-		return r.value, errExited
+		return r.value, errGoroutineExited
 	}
 	return r.value, nil
 }
 
-// submit starts a function. It gives errStopped when nobody wants its result, and does
-// not start it then.
-func (s *sequence[R]) submit(work func() R) error {
-	done := make(chan result[R], 1)
+// submitTask starts a task. If the consumer has stopped, it returns errStopped and does not start
+// the task.
+func (s *orderedRunner[R]) submitTask(work func() R) error {
+	done := make(chan taskResult[R], 1)
 	select {
-	case s.ordered <- done:
+	case s.results <- done:
 	case <-s.stop:
 		return errStopped
 	}
 
 	s.running.Go(func() {
-		var r result[R]
+		var r taskResult[R]
 		defer func() {
 			r.panicked = recover()
 			done <- r
@@ -91,8 +90,8 @@ func (s *sequence[R]) submit(work func() R) error {
 	return nil
 }
 
-// stopped reports whether nobody wants further results.
-func (s *sequence[R]) stopped() bool {
+// isStopped reports whether the consumer has stopped.
+func (s *orderedRunner[R]) isStopped() bool {
 	select {
 	case <-s.stop:
 		return true

@@ -50,10 +50,10 @@ func outcomeOf(all func(func(Meta, error) bool)) []string {
 // small makes a Map of the identity that cuts files into small chunks.
 func small(text []byte, size int, limits Limits) func(func(Meta, error) bool) {
 	fsys := pieces{fstest.MapFS{"f": {Data: text}}, max(1, size/3)}
-	return (&mapping[Meta]{fsys: fsys, limits: limits.withDefaults(), size: size, f: func(m Meta) (Meta, error) {
+	return (&blobMapper[Meta]{fsys: fsys, limits: limits.withDefaults(), readSize: size, mapBlob: func(m Meta) (Meta, error) {
 		m.Blob = bytes.Clone(m.Blob)
 		return m, nil
-	}}).all
+	}}).yieldAll
 }
 
 var chunkSeeds = []string{
@@ -80,8 +80,8 @@ func checkChunks(t *testing.T, text []byte, size int) {
 		t.Errorf("%q in chunks of %d (-whole +chunks):\n%s", text, size, diff)
 	}
 
-	s := newSplitter(pieceFile{File: fileOf(text), size: 5}, "f", limits.withDefaults(), nil, begin())
-	s.size = size
+	s := newChunkSplitter(pieceFile{File: fileOf(text), size: 5}, "f", limits.withDefaults(), nil, startOfFile())
+	s.readSize = size
 	serial := outcomeOf(func(yield func(Meta, error) bool) {
 		err := readBlobs(s, func(m Meta) error { yield(m, nil); return nil })
 		if err != nil {
@@ -214,8 +214,8 @@ func TestMapPassesThePanicOfItsConsumerOn(t *testing.T) {
 
 func TestMapNamesAFileThatGoesAway(t *testing.T) {
 	gone := &vanishing{FS: fstest.MapFS{"f": {Data: []byte(chunkSeeds[1])}}}
-	m := &mapping[Meta]{fsys: pieces{gone, 3}, limits: Limits{}.withDefaults(), size: 10, f: func(m Meta) (Meta, error) { return m, nil }}
-	got := outcomeOf(m.all)
+	m := &blobMapper[Meta]{fsys: pieces{gone, 3}, limits: Limits{}.withDefaults(), readSize: 10, mapBlob: func(m Meta) (Meta, error) { return m, nil }}
+	got := outcomeOf(m.yieldAll)
 	const want = "opening f: open f: file does not exist"
 	if len(got) != 2 || !strings.HasSuffix(got[1], want) {
 		t.Errorf("got %q, want a blob and %s", got, want)

@@ -8,89 +8,93 @@ import (
 	"github.com/blang/semver/v4"
 )
 
-// Model is a catalog as the rules see it: its packages, their channels and the bundles in
-// them. It has of a bundle what is asked for of many bundles, and says where the rest is.
+// Model is the view of a catalog that validation works on: its packages, their channels and the
+// bundles in them. It holds the parts of bundles that are needed for many bundles, and the
+// position of the rest.
 type Model struct {
-	// Packages by name.
+	// Packages are sorted by name.
 	Packages []*ModelPackage
 }
 
-// ModelPackage is a package with all that the catalog says of it.
+// ModelPackage is a package with everything that the catalog states about it.
 type ModelPackage struct {
 	Name           string
 	DefaultChannel string
-	// Channels by name.
+	// Channels are sorted by name.
 	Channels []*ModelChannel
-	// Bundles by version and release, lowest first, and by name where these are equal.
+	// Bundles are sorted by version and release, lowest first, and then by name.
 	Bundles []*ModelBundle
-	// Deprecation says why the package is deprecated; empty when it is not.
+	// Deprecation is the message of the package's deprecation, empty if it is not deprecated.
 	Deprecation string
-	// At is where the olm.package blob stands.
+	// At is the position of the olm.package blob.
 	At Place
 }
 
 // ModelChannel is a channel of a package.
 type ModelChannel struct {
 	Name string
-	// Entries in the order in which they stand in the blob.
+	// Entries are in the order of the blob.
 	Entries []ModelEntry
-	// Head is the entry that no other replaces or skips; nil when there is not exactly
-	// one, which a valid channel has.
+	// Head is the entry that no other replaces or skips. It is nil if there is not exactly one; a
+	// valid channel has one.
 	Head *ModelEntry
-	// Deprecation says why the channel is deprecated; empty when it is not.
+	// Deprecation is the message of the channel's deprecation, empty if it is not deprecated.
 	Deprecation string
-	// At is where the olm.channel blob stands.
+	// At is the position of the olm.channel blob.
 	At Place
 }
 
-// ModelEntry is a bundle's place in a channel.
+// ModelEntry is the entry of a bundle in a channel.
 type ModelEntry struct {
 	ChannelEntry
-	// Bundle of the name. It is nil when the catalog has none, which a valid one has.
+	// Bundle is the bundle of this name. It is nil if the catalog has none; a valid catalog has
+	// it.
 	Bundle *ModelBundle
 }
 
 // ModelBundle is a bundle of a package.
 type ModelBundle struct {
 	Name string
-	// Image is the reference of the bundle's image. It may be empty.
+	// Image is the reference of the bundle image. It may be empty.
 	Image string
-	// Version and Release as the olm.package property has them. They are zero when they
-	// could not be read.
+	// Version and Release are those of the olm.package property. They are zero if they are
+	// invalid.
 	Version semver.Version
 	Release Release
-	// Provides and Requires are the kinds of the olm.gvk and olm.gvk.required properties,
-	// RequiresPackages those of olm.package.required, in their order.
+	// Provides and Requires are the values of the olm.gvk and olm.gvk.required properties.
+	// RequiresPackages are those of olm.package.required. All keep the order of the blob.
 	Provides, Requires []GVK
 	RequiresPackages   []PackageRequired
-	// DisplayName is for people: that of the ClusterServiceVersion among the bundle's
-	// objects or else of its olm.csv.metadata. HasCSV says that there is the first.
+	// DisplayName is the display name of the ClusterServiceVersion among the bundle's objects, or
+	// else of its olm.csv.metadata. HasCSV is set if the objects include a ClusterServiceVersion.
 	DisplayName string
 	HasCSV      bool
-	// InstallModes that the olm.csv.metadata lists as supported, in its order.
+	// InstallModes are the supported install modes of the olm.csv.metadata property, in its
+	// order.
 	InstallModes []string
-	// Deprecation says why the bundle is deprecated; empty when it is not.
+	// Deprecation is the message of the bundle's deprecation, empty if it is not deprecated.
 	Deprecation string
-	// At is where the olm.bundle blob stands.
+	// At is the position of the olm.bundle blob.
 	At Place
 }
 
-// GVK is the value of an olm.gvk or olm.gvk.required property: a kind of an API.
+// GVK is the value of an olm.gvk or olm.gvk.required property: the group, version and kind of an
+// API.
 type GVK struct {
 	Group   string `json:"group"`
 	Kind    string `json:"kind"`
 	Version string `json:"version"`
 }
 
-// PackageRequired is the value of an olm.package.required property: a package that must
-// be there for the bundle to be installed, in a version of a range.
+// PackageRequired is the value of an olm.package.required property: a package that must be
+// installed with the bundle, in a version of a range.
 type PackageRequired struct {
 	PackageName string `json:"packageName"`
-	// VersionRange in the syntax of github.com/blang/semver.
+	// VersionRange is a range in the syntax of github.com/blang/semver.
 	VersionRange string `json:"versionRange"`
 }
 
-// Package returns the package of a name, or nil.
+// Package returns the package with the given name, or nil.
 func (m *Model) Package(name string) *ModelPackage {
 	i, ok := slices.BinarySearchFunc(m.Packages, name, func(p *ModelPackage, name string) int { return strings.Compare(p.Name, name) })
 	if !ok {
@@ -99,7 +103,7 @@ func (m *Model) Package(name string) *ModelPackage {
 	return m.Packages[i]
 }
 
-// Channel returns the channel of a name, or nil.
+// Channel returns the channel with the given name, or nil.
 func (p *ModelPackage) Channel(name string) *ModelChannel {
 	i, ok := slices.BinarySearchFunc(p.Channels, name, func(c *ModelChannel, name string) int { return strings.Compare(c.Name, name) })
 	if !ok {
@@ -108,7 +112,7 @@ func (p *ModelPackage) Channel(name string) *ModelChannel {
 	return p.Channels[i]
 }
 
-// Bundle returns the bundle of a name, or nil.
+// Bundle returns the bundle with the given name, or nil.
 func (p *ModelPackage) Bundle(name string) *ModelBundle {
 	i := slices.IndexFunc(p.Bundles, func(b *ModelBundle) bool { return b.Name == name })
 	if i < 0 {
@@ -117,7 +121,7 @@ func (p *ModelPackage) Bundle(name string) *ModelBundle {
 	return p.Bundles[i]
 }
 
-// Entry returns the entry of a name, or nil.
+// Entry returns the entry with the given name, or nil.
 func (c *ModelChannel) Entry(name string) *ModelEntry {
 	i := slices.IndexFunc(c.Entries, func(e ModelEntry) bool { return e.Name == name })
 	if i < 0 {
@@ -126,12 +130,12 @@ func (c *ModelChannel) Entry(name string) *ModelEntry {
 	return &c.Entries[i]
 }
 
-// VersionRelease is what the bundles of a package are ordered by.
+// VersionRelease returns the version and release, by which the bundles of a package are ordered.
 func (b *ModelBundle) VersionRelease() VersionRelease {
 	return VersionRelease{Version: b.Version, Release: b.Release}
 }
 
-// normalizedName is the name that a bundle with a release must have.
+// normalizedName returns the name that a bundle with a release must have.
 func (b *ModelBundle) normalizedName(pkg string) string {
 	return fmt.Sprintf("%s-v%s-%s", pkg, b.Version, b.Release)
 }

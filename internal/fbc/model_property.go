@@ -16,8 +16,8 @@ type bundleObject struct {
 	Data []byte `json:"data"`
 }
 
-// csvMetadata is the shape of the value of an olm.csv.metadata property: what a catalog
-// tells people of a bundle's ClusterServiceVersion.
+// csvMetadata is the value of an olm.csv.metadata property: the parts of a bundle's
+// ClusterServiceVersion that catalogs show to users.
 type csvMetadata struct {
 	Annotations           map[string]string `json:"annotations"`
 	APIServiceDefinitions struct {
@@ -88,49 +88,49 @@ type maintainer struct {
 }
 
 var (
-	packagePropertyShape = shapeFor[PackageProperty]()
-	packageRequiredShape = shapeFor[PackageRequired]()
-	gvkShape             = shapeFor[GVK]()
-	csvMetadataShape     = shapeFor[csvMetadata]()
-	manifestShape        = shapeFor[manifest]()
-	specShape            = shapeFor[manifestSpec]()
+	packagePropertyShape = newLazyShape[PackageProperty]()
+	packageRequiredShape = newLazyShape[PackageRequired]()
+	gvkShape             = newLazyShape[GVK]()
+	csvMetadataShape     = newLazyShape[csvMetadata]()
+	manifestShape        = newLazyShape[manifest]()
+	manifestSpecShape    = newLazyShape[manifestSpec]()
 )
 
-// errNoValue is the error of a property without a value, in the words of the field.
-var errNoValue = errors.New("unexpected end of JSON input")
+// errMissingValue is the error for a property without a value, with the text of opm.
+var errMissingValue = errors.New("unexpected end of JSON input")
 
-// readProperty reads one property of a bundle. As in the field a property may have no type,
-// and of the values of OLM's own types only the shape counts: whether a requirement can be
-// met is decided when it is resolved.
+// readProperty reads one property of a bundle. As in opm, a property may have no type, and values
+// of OLM's own types are only checked for their shape. Whether a requirement can be met is
+// decided during resolution.
 func (s *Summary) readProperty(i int, p Property) {
-	err := errNoValue
+	err := errMissingValue
 	if len(p.Value) > 0 {
-		err = s.bundle.readValue(p)
+		err = s.bundle.readPropertyValue(p)
 	}
 	if err == nil {
 		return
 	}
 
-	var object *objectError
+	var object *manifestError
 	if errors.As(err, &object) {
 		step := fmt.Sprintf(object.step, i)
-		s.fault("read bundle objects: package %q, bundle %q: %s: %w", s.pkg, s.name, step, object.err)
+		s.addFaultf("read bundle objects: package %q, bundle %q: %s: %w", s.pkg, s.name, step, object.err)
 		return
 	}
 
 	if p.Type == PropertyPackage {
-		s.bundle.unreadPackage = true
+		s.bundle.packagePropertyInvalid = true
 	}
 
-	s.fault("parse properties for bundle %q: parse property[%d] of type %q: %w", s.name, i, p.Type, err)
+	s.addFaultf("parse properties for bundle %q: parse property[%d] of type %q: %w", s.name, i, p.Type, err)
 }
 
-// readValue reads the value of a property, as far as it is one of OLM's.
-func (b *bundleSummary) readValue(p Property) error {
+// readPropertyValue reads the value of a property if OLM defines its type.
+func (b *bundleSummary) readPropertyValue(p Property) error {
 	switch p.Type {
 	case PropertyPackage:
-		b.packages++
-		return readTexts(packagePropertyShape(), p.Value, &b.stated, &b.stated.PackageName, &b.stated.Version, &b.stated.Release)
+		b.packagePropertyCount++
+		return readStringFields(packagePropertyShape(), p.Value, &b.packageProperty, &b.packageProperty.PackageName, &b.packageProperty.Version, &b.packageProperty.Release)
 	case PropertyGVK, PropertyGVKRequired:
 		gvk, err := readGVK(p.Value)
 		if err != nil {
@@ -155,7 +155,7 @@ func (b *bundleSummary) readValue(p Property) error {
 		}
 	case PropertyBundleObject:
 		b.hasObjects = true
-		object, err := decodeObject(p.Value)
+		object, err := decodeBundleObject(p.Value)
 		if err != nil {
 			return err
 		}
@@ -167,10 +167,10 @@ func (b *bundleSummary) readValue(p Property) error {
 	return nil
 }
 
-// readTexts reads an object whose fields are all texts: quickly, and else as
-// encoding/json does.
-func readTexts[T any](s *shape, value []byte, whole *T, fields ...*string) error {
-	if c := (jsontext.Cursor{Text: value}); s.texts(&c, fields...) {
+// readStringFields reads an object whose fields are all strings. It falls back to encoding/json
+// if the value is unusual.
+func readStringFields[T any](s *shape, value []byte, whole *T, fields ...*string) error {
+	if c := (jsontext.Cursor{Text: value}); s.scanStrings(&c, fields...) {
 		return nil
 	}
 	return json.Unmarshal(value, whole)
@@ -178,40 +178,40 @@ func readTexts[T any](s *shape, value []byte, whole *T, fields ...*string) error
 
 func readGVK(value []byte) (GVK, error) {
 	var gvk GVK
-	err := readTexts(gvkShape(), value, &gvk, &gvk.Group, &gvk.Kind, &gvk.Version)
+	err := readStringFields(gvkShape(), value, &gvk, &gvk.Group, &gvk.Kind, &gvk.Version)
 	return gvk, err
 }
 
 func readPackageRequired(value []byte) (PackageRequired, error) {
 	var required PackageRequired
-	err := readTexts(packageRequiredShape(), value, &required, &required.PackageName, &required.VersionRange)
+	err := readStringFields(packageRequiredShape(), value, &required, &required.PackageName, &required.VersionRange)
 	return required, err
 }
 
-// readCSVMetadata goes past the value of an olm.csv.metadata property and tells whether
-// it fits. It stops within it when it does not.
+// readCSVMetadata scans the value of an olm.csv.metadata property and reports whether it fits its
+// schema. If it does not, the cursor stops within the value.
 func (b *bundleSummary) readCSVMetadata(c *jsontext.Cursor) bool {
-	return csvMetadataShape().each(c, func(f *field) bool {
+	return csvMetadataShape().scanObject(c, func(f *shapeField) bool {
 		before := *c
-		if !f.shape.fits(c) {
+		if !f.shape.scanValue(c) {
 			return false
 		}
 		switch f.name {
 		case "displayName":
 			if !b.HasCSV {
-				readText(&before, &b.DisplayName)
+				scanString(&before, &b.DisplayName)
 			}
 		case "installModes":
-			b.InstallModes = supportedModes(before.Value())
+			b.InstallModes = supportedInstallModes(before.Value())
 		}
 		return true
 	})
 }
 
-// supportedModes returns the install modes that a list says are supported.
-func supportedModes(list []byte) []string {
+// supportedInstallModes returns the types of the supported install modes of a JSON list.
+func supportedInstallModes(list []byte) []string {
 	var modes []installMode
-	_ = json.Unmarshal(list, &modes) // it fits
+	_ = json.Unmarshal(list, &modes) // The shape was checked before.
 	var supported []string
 	for _, mode := range modes {
 		if mode.Supported {
@@ -222,10 +222,10 @@ func supportedModes(list []byte) []string {
 	return supported
 }
 
-// kindCSV is the kind of the manifest that a bundle is named for.
+// kindCSV is the kind of the manifest that names a bundle.
 const kindCSV = "ClusterServiceVersion"
 
-// manifest is what is looked at in a bundle's object.
+// manifest has the fields of a bundle object that are read.
 type manifest struct {
 	Kind string       `json:"kind"`
 	Spec manifestSpec `json:"spec"`
@@ -235,55 +235,55 @@ type manifestSpec struct {
 	DisplayName string `json:"displayName"`
 }
 
-// decodedObject is what is read of a manifest.
-type decodedObject struct {
+// decodedManifest is the result of reading a bundle object.
+type decodedManifest struct {
 	// text is the manifest as compact JSON.
 	text        []byte
 	kind        string
 	displayName string
 }
 
-// objectError says that a manifest cannot be read.
-type objectError struct {
-	// step at which it fails, with a verb for the index of the property.
+// manifestError is the error for a manifest that cannot be read.
+type manifestError struct {
+	// step is the failed step, with a format verb for the index of the property.
 	step string
 	err  error
 }
 
-func (e *objectError) Error() string { return e.err.Error() }
-func (e *objectError) Unwrap() error { return e.err }
+func (e *manifestError) Error() string { return e.err.Error() }
+func (e *manifestError) Unwrap() error { return e.err }
 
-// decodeObject reads the value of an olm.bundle.object property.
-func decodeObject(value []byte) (decodedObject, error) {
-	buffer := scratch.Get().(*[]byte)
-	defer scratch.Put(buffer)
+// decodeBundleObject decodes the value of an olm.bundle.object property.
+func decodeBundleObject(value []byte) (decodedManifest, error) {
+	buffer := objectBuffers.Get().(*[]byte)
+	defer objectBuffers.Put(buffer)
 	var err error
-	if *buffer, err = decodeData((*buffer)[:0], value); err != nil {
-		return decodedObject{}, &objectError{step: "parse property at index %d as bundle object", err: err}
+	if *buffer, err = appendObjectData((*buffer)[:0], value); err != nil {
+		return decodedManifest{}, &manifestError{step: "parse property at index %d as bundle object", err: err}
 	}
 
-	text, err := manifestJSON(*buffer)
+	text, err := convertManifestToJSON(*buffer)
 	if err != nil {
-		return decodedObject{}, &objectError{step: "convert bundle object property at index %d to JSON", err: err}
+		return decodedManifest{}, &manifestError{step: "convert bundle object property at index %d to JSON", err: err}
 	}
 
-	o := decodedObject{text: text}
+	o := decodedManifest{text: text}
 	c := jsontext.Cursor{Text: text}
-	manifestShape().each(&c, func(f *field) bool {
+	manifestShape().scanObject(&c, func(f *shapeField) bool {
 		if f.name == "kind" {
-			return readText(&c, &o.kind)
+			return scanString(&c, &o.kind)
 		}
-		return specShape().texts(&c, &o.displayName)
+		return manifestSpecShape().scanStrings(&c, &o.displayName)
 	})
 
 	return o, nil
 }
 
-// scratch is used again for what is decoded to be looked at and not kept.
-var scratch = sync.Pool{New: func() any { return new([]byte) }}
+// objectBuffers are reused for manifests that are inspected and not kept.
+var objectBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// decodeData appends the manifest that is in the value of a property.
-func decodeData(into, value []byte) ([]byte, error) {
+// appendObjectData appends the manifest in the value of an olm.bundle.object property.
+func appendObjectData(into, value []byte) ([]byte, error) {
 	for key, data := range jsontext.Members(value) {
 		if string(key) != `"data"` || len(data) < 2 || data[0] != '"' {
 			break
@@ -295,14 +295,14 @@ func decodeData(into, value []byte) ([]byte, error) {
 		return decoded, nil
 	}
 
-	// It is not the usual: perhaps the text has escapes.
+	// The value is unusual, for example a string with escapes.
 	var o bundleObject
 	err := json.Unmarshal(value, &o)
 	return append(into, o.Data...), err
 }
 
-// manifestJSON returns a manifest, which is JSON or YAML, as compact JSON.
-func manifestJSON(text []byte) ([]byte, error) {
+// convertManifestToJSON converts a manifest, which is JSON or YAML, to compact JSON.
+func convertManifestToJSON(text []byte) ([]byte, error) {
 	limits := Limits{}.withDefaults()
 	if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 && trimmed[0] == '{' {
 		if compact, n, err := jsontext.Compact(nil, trimmed, limits.Depth); err == nil && n == len(trimmed) {
@@ -316,13 +316,13 @@ func manifestJSON(text []byte) ([]byte, error) {
 	return appendYAML(nil, text, limits)
 }
 
-// annotations of a manifest.
-func (o decodedObject) annotations() map[string]json.RawMessage {
+// readAnnotations returns the annotations of the manifest.
+func (o decodedManifest) readAnnotations() map[string]json.RawMessage {
 	var manifest struct {
 		Metadata struct {
 			Annotations map[string]json.RawMessage `json:"annotations"`
 		} `json:"metadata"`
 	}
-	_ = json.Unmarshal(o.text, &manifest) // what cannot be read is not there
+	_ = json.Unmarshal(o.text, &manifest) // Invalid annotations count as missing.
 	return manifest.Metadata.Annotations
 }

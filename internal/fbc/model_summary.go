@@ -7,47 +7,47 @@ import (
 	"github.com/blang/semver/v4"
 )
 
-// Summary is what the model and its rules need to know of one blob, and what is wrong
-// with that blob by itself. It is small and keeps nothing of the blob.
+// Summary has the data of one blob that the model and its rules need, and the faults of the blob
+// itself. It is small and does not share memory with the blob.
 type Summary struct {
-	// At is where the blob stands.
+	// At is the position of the blob.
 	At Place
 
 	schema, pkg, name string
-	// unread tells that the blob does not fit its schema: only its name is known.
-	unread bool
-	faults []*TreeError
+	// undecoded is set if the blob does not fit its schema: only its name is known.
+	undecoded bool
+	faults    []*TreeError
 
-	// number counts the olm.deprecations blobs of a catalog, from 0.
+	// number is the index of an olm.deprecations blob in the catalog, from 0.
 	number int
-	// defaultChannel of a package.
+	// defaultChannel is the default channel of a package.
 	defaultChannel string
-	// entries of a channel, and what is wrong with their skipRanges.
+	// entries are the entries of a channel.
 	entries []ChannelEntry
-	ranges  map[string]error
+	// invalidRanges are the errors of the entries' invalid skipRanges.
+	invalidRanges map[string]error
 	// bundle is nil for other blobs.
 	bundle *bundleSummary
-	// deprecations of a package.
+	// deprecations are the deprecations of a package.
 	deprecations []DeprecationEntry
 }
 
-// bundleSummary is what the rules ask of a bundle beside what the model has.
+// bundleSummary has the data of a bundle that the rules need in addition to the model.
 type bundleSummary struct {
 	ModelBundle
-	// stated is the last olm.package property, and packages how many there are.
-	stated   PackageProperty
-	packages int
-	// hasObjects tells that the bundle's manifests are in the catalog.
+	// packageProperty is the last olm.package property, and packagePropertyCount their number.
+	packageProperty      PackageProperty
+	packagePropertyCount int
+	// hasObjects is set if the bundle's manifests are in the catalog.
 	hasObjects bool
-	// versioned tells that its version and release are known.
-	versioned bool
-	// unreadPackage tells that a property could not be read that is or may be the
-	// olm.package property.
-	unreadPackage bool
+	// hasVersion is set if the version and release are valid.
+	hasVersion bool
+	// packagePropertyInvalid is set if an olm.package property cannot be read.
+	packagePropertyInvalid bool
 }
 
-// Summarize looks at one blob as Walk gives it. This is the part of a validation that
-// takes time. It may be called for several blobs at once.
+// Summarize extracts the summary of one blob of Walk. This is the expensive part of a validation.
+// It is safe for concurrent use.
 func Summarize(meta Meta) Summary {
 	s := Summary{At: meta.At, schema: meta.Schema, pkg: meta.PackageName(), name: meta.Name}
 	switch meta.Schema {
@@ -59,7 +59,7 @@ func Summarize(meta Meta) Summary {
 		s.readBundle(meta)
 	case SchemaDeprecations:
 		if d, err := DecodeDeprecations(meta); err != nil {
-			s.misfit(meta, "parse deprecation: %w", reason[Deprecations](meta))
+			s.addSchemaFault(meta, "parse deprecation: %w", explainMismatch[Deprecations](meta))
 		} else {
 			s.deprecations = d.Entries
 		}
@@ -68,30 +68,29 @@ func Summarize(meta Meta) Summary {
 	return s
 }
 
-// CheckSchema says why a blob does not fit its schema, if it is one that OLM defines and it
-// does not.
+// CheckSchema returns an error if the blob is of a schema that OLM defines and does not fit it.
 func CheckSchema(meta Meta) error {
-	if s := Summarize(meta); s.unread {
+	if s := Summarize(meta); s.undecoded {
 		return s.faults[0]
 	}
 	return nil
 }
 
-// fault notes what is wrong with the blob.
-func (s *Summary) fault(format string, args ...any) {
+// addFaultf adds a fault of the blob.
+func (s *Summary) addFaultf(format string, args ...any) {
 	err := fmt.Errorf(format, args...)
-	s.faults = append(s.faults, &TreeError{Message: err.Error(), Err: err, alone: true})
+	s.faults = append(s.faults, &TreeError{Message: err.Error(), Err: err, standalone: true})
 }
 
-// misfit notes that the blob does not fit its schema.
-func (s *Summary) misfit(meta Meta, format string, err error) {
-	s.unread = true
-	s.fault(format, err)
-	s.faults[len(s.faults)-1].blob = meta.String()
+// addSchemaFault adds the fault that the blob does not fit its schema.
+func (s *Summary) addSchemaFault(meta Meta, format string, err error) {
+	s.undecoded = true
+	s.addFaultf(format, err)
+	s.faults[len(s.faults)-1].blobName = meta.String()
 }
 
-// reason says why a blob does not fit its schema, in the words of encoding/json alone.
-func reason[T any](meta Meta) error {
+// explainMismatch returns the error of encoding/json for a blob that does not fit its schema.
+func explainMismatch[T any](meta Meta) error {
 	if err := json.Unmarshal(meta.Blob, new(T)); err != nil {
 		return err
 	}
@@ -101,7 +100,7 @@ func reason[T any](meta Meta) error {
 func (s *Summary) readPackage(meta Meta) {
 	p, err := DecodePackage(meta)
 	if err != nil {
-		s.misfit(meta, "parse package: %w", reason[Package](meta))
+		s.addSchemaFault(meta, "parse package: %w", explainMismatch[Package](meta))
 		return
 	}
 	s.defaultChannel = p.DefaultChannel
@@ -110,32 +109,32 @@ func (s *Summary) readPackage(meta Meta) {
 func (s *Summary) readChannel(meta Meta) {
 	channel, err := DecodeChannel(meta)
 	if err != nil {
-		s.misfit(meta, "parse channel: %w", reason[Channel](meta))
+		s.addSchemaFault(meta, "parse channel: %w", explainMismatch[Channel](meta))
 		return
 	}
 
 	s.entries = channel.Entries
 	for _, entry := range channel.Entries {
-		if err := checkRange(entry.SkipRange); err != nil {
-			if s.ranges == nil {
-				s.ranges = map[string]error{}
+		if err := checkVersionRange(entry.SkipRange); err != nil {
+			if s.invalidRanges == nil {
+				s.invalidRanges = map[string]error{}
 			}
-			s.ranges[entry.SkipRange] = err
+			s.invalidRanges[entry.SkipRange] = err
 		}
 	}
 }
 
-// maxRange bounds a range of versions, in bytes. Real ones have some 40; a hundred
-// alternatives still fit.
-const maxRange = 4096
+// maxRangeBytes is the maximum length of a version range, in bytes. Real ones have about 40; this
+// leaves room for a hundred alternatives.
+const maxRangeBytes = 4096
 
-// checkRange checks a range of versions, which may be empty.
-func checkRange(text string) error {
+// checkVersionRange returns an error if a version range is invalid. It may be empty.
+func checkVersionRange(text string) error {
 	switch {
 	case text == "":
 		return nil
-	case len(text) > maxRange:
-		return fmt.Errorf("is longer than %d bytes", maxRange)
+	case len(text) > maxRangeBytes:
+		return fmt.Errorf("is longer than %d bytes", maxRangeBytes)
 	}
 
 	_, err := semver.ParseRange(text)
@@ -146,7 +145,7 @@ func (s *Summary) readBundle(meta Meta) {
 	s.bundle = &bundleSummary{ModelBundle: ModelBundle{Name: s.name}}
 	bundle, err := DecodeBundle(meta)
 	if err != nil {
-		s.misfit(meta, "parse bundle: %w", reason[Bundle](meta))
+		s.addSchemaFault(meta, "parse bundle: %w", explainMismatch[Bundle](meta))
 		return
 	}
 
@@ -155,49 +154,50 @@ func (s *Summary) readBundle(meta Meta) {
 		s.readProperty(i, p)
 	}
 
-	s.checkPackage()
+	s.checkPackageProperty()
 	if err := checkPullSpec(bundle.Image); bundle.Image != "" && err != nil {
-		s.fault("package %q bundle %q image: invalid image pull spec %q: %w", s.pkg, s.name, bundle.Image, err)
+		s.addFaultf("package %q bundle %q image: invalid image pull spec %q: %w", s.pkg, s.name, bundle.Image, err)
 	}
 
 	for i, related := range bundle.RelatedImages {
 		if err := checkPullSpec(related.Image); related.Image != "" && err != nil {
-			s.fault("package %q bundle %q relatedImages[%d].image: invalid image pull spec %q: %w", s.pkg, s.name, i, related.Image, err)
+			s.addFaultf("package %q bundle %q relatedImages[%d].image: invalid image pull spec %q: %w", s.pkg, s.name, i, related.Image, err)
 		}
 	}
 
 	s.readVersion()
 }
 
-// checkPackage checks that the bundle says once to which package it belongs.
-func (s *Summary) checkPackage() {
+// checkPackageProperty checks that the bundle has exactly one olm.package property and that it
+// names the bundle's package.
+func (s *Summary) checkPackageProperty() {
 	switch b := s.bundle; {
-	case b.unreadPackage:
-		// Perhaps it is the one.
-	case b.packages != 1:
-		s.fault("package %q bundle %q must have exactly 1 %q property, found %d", s.pkg, s.name, PropertyPackage, b.packages)
-	case b.stated.PackageName != s.pkg && s.pkg != "":
-		s.fault("package %q does not match %q property %q", s.pkg, PropertyPackage, b.stated.PackageName)
+	case b.packagePropertyInvalid:
+		// The unreadable property may be the required one.
+	case b.packagePropertyCount != 1:
+		s.addFaultf("package %q bundle %q must have exactly 1 %q property, found %d", s.pkg, s.name, PropertyPackage, b.packagePropertyCount)
+	case b.packageProperty.PackageName != s.pkg && s.pkg != "":
+		s.addFaultf("package %q does not match %q property %q", s.pkg, PropertyPackage, b.packageProperty.PackageName)
 	}
 }
 
-// readVersion reads the version and the release that the bundle states.
+// readVersion parses the version and the release of the olm.package property.
 func (s *Summary) readVersion() {
 	b := s.bundle
-	if b.packages != 1 || b.unreadPackage {
+	if b.packagePropertyCount != 1 || b.packagePropertyInvalid {
 		return
 	}
 
-	version, err := semver.Parse(b.stated.Version)
+	version, err := semver.Parse(b.packageProperty.Version)
 	if err != nil {
-		s.fault("error parsing bundle %q version %q: %w", s.name, b.stated.Version, err)
+		s.addFaultf("error parsing bundle %q version %q: %w", s.name, b.packageProperty.Version, err)
 	}
 
-	release, rerr := ParseRelease(b.stated.Release)
+	release, rerr := ParseRelease(b.packageProperty.Release)
 	if rerr != nil {
-		s.fault("error parsing bundle %q release version %q: %w", s.name, b.stated.Release, rerr)
+		s.addFaultf("error parsing bundle %q release version %q: %w", s.name, b.packageProperty.Release, rerr)
 	}
 
 	b.Version, b.Release = version, release
-	b.versioned = err == nil && rerr == nil
+	b.hasVersion = err == nil && rerr == nil
 }

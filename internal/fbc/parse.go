@@ -13,102 +13,103 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc/jsontext"
 )
 
-// parser reads the documents of a chunk. It is used for one chunk after the other.
+// parser parses the documents of a chunk. It is reused for one chunk after the other.
 type parser struct {
-	limits Limits
-	chunk  chunk
-	scan   scanner
-	// here is the position of the document that is read, or of what follows it.
-	here position
+	limits  Limits
+	chunk   chunk
+	scanner scanner
+	// current is the position of the current document, or of the text after it.
+	current position
 
-	// What follows is used again for each document.
-	scratch, loose []byte
-	members        []jsontext.Member
-	names          names
+	// The following buffers are reused for each document.
+	blobBuffer, yamlBuffer []byte
+	members                []jsontext.Member
+	interner               stringInterner
 }
 
-// reset goes to the start of a chunk.
+// reset starts parsing a chunk.
 func (p *parser) reset(c chunk) {
 	p.chunk = c
-	p.scan = scanner{text: c.text, lineStart: c.start.lineStart, final: true}
-	p.here = c.start
+	p.scanner = scanner{text: c.text, lineStart: c.start.lineStart, final: true}
+	p.current = c.start
 }
 
-// errUnsure says that a document is not JSON, and may be YAML that goes on after the
-// chunk.
-var errUnsure = errors.New("the document may be longer than its chunk")
+// errMaybeIncomplete is the error for a document that is not JSON and may be YAML that continues
+// after the chunk.
+var errMaybeIncomplete = errors.New("the document may be longer than its chunk")
 
-// next reads the next document, and gives io.EOF after the last. The blob is valid up to
-// the call after this one. After errUnsure the document is the one that begins here.
-func (p *parser) next() (Meta, error) {
-	kind := p.scan.begin()
-	p.advance(0)
+// nextBlob returns the next blob, or io.EOF after the last one. The blob is valid until the next
+// call. If it returns errMaybeIncomplete, current is the position of the document.
+func (p *parser) nextBlob() (Meta, error) {
+	kind := p.scanner.skipToDocument()
+	p.advancePosition(0)
 	if kind == noDocument {
-		if p.chunk.cut {
+		if p.chunk.documentTooLarge {
 			return Meta{}, &Error{File: p.chunk.file, Err: fmt.Errorf("has %d bytes on end without a blob", len(p.chunk.text))}
 		}
 		return Meta{}, io.EOF
 	}
 
-	place := Place{File: p.chunk.file, Document: p.here.documents + 1, Line: p.here.lines + 1, Offset: p.here.offset}
-	size, err := p.document(kind)
-	if errors.Is(err, errUnsure) {
+	place := Place{File: p.chunk.file, Document: p.current.documents + 1, Line: p.current.lines + 1, Offset: p.current.offset}
+	size, err := p.parseDocument(kind)
+	if errors.Is(err, errMaybeIncomplete) {
 		return Meta{}, err
 	}
 
-	meta := Meta{Blob: p.scratch, At: place}
+	meta := Meta{Blob: p.blobBuffer, At: place}
 	if err == nil {
-		err = p.names.readHead(&meta, p.members)
+		err = p.interner.readCommonFields(&meta, p.members)
 	}
 	if err != nil {
-		return Meta{}, place.inside(err)
+		return Meta{}, place.wrapWithPosition(err)
 	}
 
 	meta.At.Length = size
-	p.scan.move(p.scan.at + size)
-	p.advance(1)
+	p.scanner.moveTo(p.scanner.offset + size)
+	p.advancePosition(1)
 
 	return meta, nil
 }
 
-// advance brings the position to where the scanner is, which is so many documents later.
-func (p *parser) advance(documents int) {
-	p.here = p.here.after(p.chunk.text[p.here.offset-p.chunk.start.offset:p.scan.at], documents)
+// advancePosition moves the current position to the scanner, which has passed the given number of
+// documents.
+func (p *parser) advancePosition(documents int) {
+	p.current = p.current.afterText(p.chunk.text[p.current.offset-p.chunk.start.offset:p.scanner.offset], documents)
 }
 
-// document reads the document that the scanner is at and gives its length. The blob and
-// its members are left in p.
-func (p *parser) document(kind kind) (int, error) {
+// parseDocument parses the document at the scanner into blobBuffer and members. It returns the
+// length of the document.
+func (p *parser) parseDocument(kind documentKind) (int, error) {
 	if kind == yamlDocument {
-		return p.yaml(p.limits.YAMLBytes)
+		return p.parseYAMLDocument(p.limits.YAMLBytes)
 	}
 
-	n, err := p.json()
-	var syntax *insideError
+	n, err := p.parseJSON()
+	var syntax *positionError
 	if !errors.As(err, &syntax) {
 		return n, err
 	}
-	// A text that only looks like JSON, as YAML's {a: b}, is YAML up to the next separator.
+	// Text that only looks like JSON, such as {a: b} of YAML, is YAML up to the next separator.
 	if !p.chunk.final {
-		return 0, errUnsure
+		return 0, errMaybeIncomplete
 	}
-	if n, yamlErr := p.yaml(min(lenientBytes, p.limits.YAMLBytes)); yamlErr == nil {
+	if n, yamlErr := p.parseYAMLDocument(min(maxYAMLFallbackBytes, p.limits.YAMLBytes)); yamlErr == nil {
 		return n, nil
 	}
 
 	return 0, err
 }
 
-// json reads a JSON object.
-func (p *parser) json() (int, error) {
-	text := p.chunk.text[p.scan.at:]
+// parseJSON parses a JSON object and returns its length.
+func (p *parser) parseJSON() (int, error) {
+	text := p.chunk.text[p.scanner.offset:]
 	whole := len(text) <= p.limits.BlobBytes
 	if !whole {
 		text = text[:p.limits.BlobBytes]
 	}
 
-	blob, n, members, err := jsontext.CompactObject(p.scratch[:0], text, p.limits.Depth, p.members[:0])
-	p.scratch, p.members = blob, members
+	blob, n, members, err := jsontext.CompactObject(p.blobBuffer[:0], text, p.limits.Depth, p.members[:0])
+	p.blobBuffer, p.members = blob, members
 	var syntax *jsontext.SyntaxError
 	switch {
 	case err == nil:
@@ -120,7 +121,7 @@ func (p *parser) json() (int, error) {
 	case errors.Is(err, jsontext.ErrTooDeep):
 		return 0, fmt.Errorf("is nested more than %d deep", p.limits.Depth)
 	case errors.As(err, &syntax):
-		return 0, &insideError{
+		return 0, &positionError{
 			lines:  bytes.Count(text[:syntax.Offset], []byte{'\n'}),
 			offset: int64(syntax.Offset),
 			err:    fmt.Errorf("is not valid JSON: %w", syntax),
@@ -130,20 +131,20 @@ func (p *parser) json() (int, error) {
 	return 0, err
 }
 
-// yaml reads a YAML document of at most limit bytes.
-func (p *parser) yaml(limit int) (int, error) {
-	text := p.chunk.text[p.scan.at:p.scan.yamlEnd()]
+// parseYAMLDocument parses a YAML document of at most limit bytes and returns its length.
+func (p *parser) parseYAMLDocument(limit int) (int, error) {
+	text := p.chunk.text[p.scanner.offset:p.scanner.findYAMLEnd()]
 	if len(text) > limit {
 		return 0, fmt.Errorf("is a YAML document larger than %d bytes: write it as JSON, or split it", limit)
 	}
 
-	blob, loose, err := convertYAML(p.scratch[:0], p.loose, text, p.limits)
-	p.loose = loose
+	blob, loose, err := convertYAML(p.blobBuffer[:0], p.yamlBuffer, text, p.limits)
+	p.yamlBuffer = loose
 	if err != nil {
-		return 0, insideYAML(text, err)
+		return 0, locateYAMLError(text, err)
 	}
 
-	p.scratch, p.members = blob, p.members[:0]
+	p.blobBuffer, p.members = blob, p.members[:0]
 	for key, value := range jsontext.Members(blob) {
 		p.members = append(p.members, jsontext.Member{Key: key, Value: value})
 	}
@@ -151,18 +152,18 @@ func (p *parser) yaml(limit int) (int, error) {
 	return len(text), nil
 }
 
-// yamlLine is where the YAML parser says, in words, that an error is.
-var yamlLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\byaml: line (\d+): `) })
+// yamlLinePattern matches the line number in the errors of the YAML parser.
+var yamlLinePattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\byaml: line (\d+): `) })
 
-// insideYAML returns an error of the YAML parser the place that it has in the document.
-func insideYAML(document []byte, err error) error {
-	found := yamlLine().FindStringSubmatch(err.Error())
+// locateYAMLError returns an error of the YAML parser with its position in the document.
+func locateYAMLError(document []byte, err error) error {
+	found := yamlLinePattern().FindStringSubmatch(err.Error())
 	if found == nil {
 		return err
 	}
 
 	line, _ := strconv.Atoi(found[1]) // A number that is too large is bounded below.
-	inside := &insideError{err: errors.New(strings.Replace(err.Error(), found[0], "", 1))}
+	inside := &positionError{err: errors.New(strings.Replace(err.Error(), found[0], "", 1))}
 	for rest := document; inside.lines < line-1; inside.lines++ {
 		newline := bytes.IndexByte(rest, '\n')
 		if newline < 0 {

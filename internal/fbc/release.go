@@ -10,21 +10,21 @@ import (
 	"github.com/blang/semver/v4"
 )
 
-// Release tells builds of one version apart: identifiers with dots between them, each as
-// those of a semver pre-release. Empty means that there is none. One that ParseRelease
-// or its JSON form has given is valid.
+// Release distinguishes builds of one version. It consists of dot-separated identifiers, each
+// valid in a semver pre-release. It is empty if there is none. A Release from ParseRelease or its
+// JSON form is valid.
 type Release string
 
-// maxRelease is the largest length of a release, in bytes.
-const maxRelease = 20
+// maxReleaseLength is the maximum length of a release, in bytes.
+const maxReleaseLength = 20
 
-// ParseRelease reads a release; an empty text is none.
+// ParseRelease parses a release. An empty text is no release.
 func ParseRelease(text string) (Release, error) {
 	if text == "" {
 		return "", nil
 	}
-	if len(text) > maxRelease {
-		return "", fmt.Errorf("invalid release %q: exceeds maximum length of %d characters", text, maxRelease)
+	if len(text) > maxReleaseLength {
+		return "", fmt.Errorf("invalid release %q: exceeds maximum length of %d characters", text, maxReleaseLength)
 	}
 
 	var faults []error
@@ -41,16 +41,16 @@ func ParseRelease(text string) (Release, error) {
 	return Release(text), nil
 }
 
-// Compare returns -1, 0 or 1: no release is before any, and two are ordered as semver
-// orders pre-releases.
+// Compare returns -1, 0 or 1. No release is lower than any release; two releases are ordered as
+// semver orders pre-releases.
 func (r Release) Compare(other Release) int {
 	if r == "" || other == "" {
 		return cmp.Compare(len(r), len(other))
 	}
-	return semver.Version{Pre: r.segments()}.Compare(semver.Version{Pre: other.segments()})
+	return semver.Version{Pre: r.parseIdentifiers()}.Compare(semver.Version{Pre: other.parseIdentifiers()})
 }
 
-func (r Release) segments() []semver.PRVersion {
+func (r Release) parseIdentifiers() []semver.PRVersion {
 	var segments []semver.PRVersion
 	for segment := range strings.SplitSeq(string(r), ".") {
 		identifier, err := semver.NewPRVersion(segment)
@@ -74,19 +74,20 @@ func (r *Release) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// VersionRelease is what the bundles of a package are ordered by.
+// VersionRelease is the version and release of a bundle, by which the bundles of a package are
+// ordered.
 type VersionRelease struct {
 	Version semver.Version `json:"version"`
 	Release Release        `json:"release"`
 }
 
-// Compare returns -1, 0 or 1: by the precedence of the versions, which leaves out build
-// metadata, and then by the releases.
+// Compare returns -1, 0 or 1. It compares the precedence of the versions, which ignores build
+// metadata, and then the releases.
 func (v VersionRelease) Compare(other VersionRelease) int {
 	return cmp.Or(v.Version.Compare(other.Version), v.Release.Compare(other.Release))
 }
 
-// String is the version, and behind a dash the release, if there is one.
+// String returns the version, followed by a dash and the release if there is one.
 func (v VersionRelease) String() string {
 	if v.Release == "" {
 		return v.Version.String()
@@ -94,20 +95,19 @@ func (v VersionRelease) String() string {
 	return v.Version.String() + "-" + string(v.Release)
 }
 
-// KubernetesSafe is String in lower case with a dash for the plus of build metadata, as
-// names of Kubernetes objects may have it.
+// KubernetesSafe returns the String form in lower case, with a dash for the plus of build
+// metadata. It is valid in names of Kubernetes objects.
 func (v VersionRelease) KubernetesSafe() string {
 	return strings.ToLower(strings.ReplaceAll(v.String(), "+", "-"))
 }
 
-// annotationSubstitutesFor, on a ClusterServiceVersion, names the bundle that it is a
-// rebuild of. Its build metadata then is what is called a release today.
+// annotationSubstitutesFor, on a ClusterServiceVersion, names the bundle that it is a rebuild of.
+// The build metadata of such a bundle is its release.
 const annotationSubstitutesFor = "olm.substitutesFor"
 
-// VersionRelease returns the version and release that the bundle's olm.package property
-// states. A bundle from before there were releases, which says by an annotation of its
-// ClusterServiceVersion that it is a rebuild of another, has its build metadata as
-// release.
+// VersionRelease returns the version and release of the bundle's olm.package property. Older
+// bundles have no release. If an annotation of the ClusterServiceVersion marks such a bundle as a
+// rebuild of another, its build metadata becomes the release.
 func (b *Bundle) VersionRelease() (VersionRelease, error) {
 	var stated *PackageProperty
 	for _, p := range b.Properties {
@@ -147,7 +147,7 @@ func (b *Bundle) VersionRelease() (VersionRelease, error) {
 	return VersionRelease{Version: version, Release: release}, nil
 }
 
-// isRebuild reports whether the bundle's ClusterServiceVersion says what it substitutes.
+// isRebuild reports whether the bundle's ClusterServiceVersion substitutes for another bundle.
 func (b *Bundle) isRebuild() bool {
 	var annotated struct {
 		Annotations map[string]json.RawMessage `json:"annotations"`
@@ -155,12 +155,12 @@ func (b *Bundle) isRebuild() bool {
 	for _, p := range b.Properties {
 		switch p.Type {
 		case PropertyCSVMetadata:
-			if json.Unmarshal(p.Value, &annotated) == nil && saysRebuild(annotated.Annotations) {
+			if json.Unmarshal(p.Value, &annotated) == nil && hasSubstitutesFor(annotated.Annotations) {
 				return true
 			}
 		case PropertyBundleObject:
-			object, err := decodeObject(p.Value)
-			if err == nil && object.kind == kindCSV && saysRebuild(object.annotations()) {
+			object, err := decodeBundleObject(p.Value)
+			if err == nil && object.kind == kindCSV && hasSubstitutesFor(object.readAnnotations()) {
 				return true
 			}
 		}
@@ -169,7 +169,7 @@ func (b *Bundle) isRebuild() bool {
 	return false
 }
 
-func saysRebuild(annotations map[string]json.RawMessage) bool {
+func hasSubstitutesFor(annotations map[string]json.RawMessage) bool {
 	var base string
 	return json.Unmarshal(annotations[annotationSubstitutesFor], &base) == nil && base != ""
 }

@@ -5,101 +5,100 @@ import (
 	"slices"
 )
 
-// scanner finds where the documents of a text begin and end: JSON objects, and YAML
-// documents with "---" lines between them. It does not look into them.
+// scanner finds the boundaries of the documents of a text: JSON objects, and YAML documents
+// separated by "---" lines. It does not parse them.
 type scanner struct {
-	text []byte
-	at   int
-	// lineStart says that a line begins at at.
+	text   []byte
+	offset int
+	// lineStart is set if offset is the start of a line.
 	lineStart bool
-	// final says that nothing follows the text.
+	// final is set if nothing follows the text.
 	final bool
 }
 
-// kind is what a document is written in.
-type kind int
+// documentKind is the format of a document.
+type documentKind int
 
 const (
-	// noDocument says that the text has no further one, as far as can be seen.
-	noDocument kind = iota
+	// noDocument means that no further document is visible in the text.
+	noDocument documentKind = iota
 	jsonObject
 	yamlDocument
 )
 
-// begin goes past what stands between documents: blank lines, comments, directives and
-// separators. It tells what begins there. The first line of a YAML document keeps its
-// indentation.
-func (s *scanner) begin() kind {
+// skipToDocument skips blank lines, comments, directives and separators between documents. It
+// returns the kind of the next document. The first line of a YAML document keeps its indentation.
+func (s *scanner) skipToDocument() documentKind {
 	for {
-		i := s.at
+		i := s.offset
 		for i < len(s.text) && (s.text[i] == ' ' || s.text[i] == '\t') {
 			i++
 		}
 		if i == len(s.text) {
 			if s.final {
-				s.at = i
+				s.offset = i
 			}
 			return noDocument
 		}
 		switch c := s.text[i]; {
 		case c == '\n', c == '\r':
-			s.move(i + 1)
-		case c == '#' && (i > s.at || s.lineStart), c == '%' && i == s.at && s.lineStart:
-			end := lineEnd(s.text[i:])
+			s.moveTo(i + 1)
+		case c == '#' && (i > s.offset || s.lineStart), c == '%' && i == s.offset && s.lineStart:
+			end := findLineEnd(s.text[i:])
 			if end < 0 {
 				if s.final {
-					s.at = len(s.text)
+					s.offset = len(s.text)
 				}
 				return noDocument
 			}
-			s.move(i + end)
+			s.moveTo(i + end)
 
 		case c == '{':
-			s.move(i)
+			s.moveTo(i)
 			return jsonObject
-		case i > s.at || !s.lineStart:
+		case i > s.offset || !s.lineStart:
 			return yamlDocument
 		case !s.final && i+4 > len(s.text):
 			return noDocument
 		case isSeparator(s.text[i:]):
-			s.move(i + 3)
+			s.moveTo(i + 3)
 		default:
 			return yamlDocument
 		}
 	}
 }
 
-// move goes forward to an index.
-func (s *scanner) move(to int) {
-	if to > s.at {
-		s.at = to
-		s.lineStart = endsLine(s.text[:to])
+// moveTo moves forward to an offset.
+func (s *scanner) moveTo(to int) {
+	if to > s.offset {
+		s.offset = to
+		s.lineStart = endsWithLineBreak(s.text[:to])
 	}
 }
 
-// wideBreaks are the line breaks of YAML 1.1 beside line feed and carriage return: next
-// line, line separator and paragraph separator.
-var wideBreaks = [][]byte{[]byte("\u0085"), []byte("\u2028"), []byte("\u2029")}
+// unicodeLineBreaks are the line breaks of YAML 1.1 other than line feed and carriage return:
+// next line, line separator and paragraph separator.
+var unicodeLineBreaks = [][]byte{[]byte("\u0085"), []byte("\u2028"), []byte("\u2029")}
 
-// endsLine reports whether a text ends with a line break of YAML 1.1.
-func endsLine(text []byte) bool {
+// endsWithLineBreak reports whether a text ends with a line break of YAML 1.1.
+func endsWithLineBreak(text []byte) bool {
 	if len(text) == 0 {
 		return false
 	}
 	if last := text[len(text)-1]; last < 0x80 {
 		return last == '\n' || last == '\r'
 	}
-	return slices.ContainsFunc(wideBreaks, func(b []byte) bool { return bytes.HasSuffix(text, b) })
+	return slices.ContainsFunc(unicodeLineBreaks, func(b []byte) bool { return bytes.HasSuffix(text, b) })
 }
 
-// lineEnd returns the index after the first line break of YAML 1.1, or -1.
-func lineEnd(text []byte) int {
+// findLineEnd returns the index after the first line break of YAML 1.1, or -1.
+func findLineEnd(text []byte) int {
 	end := bytes.IndexAny(text, "\n\r") + 1
 	if end > 0 {
 		text = text[:end]
 	}
 
-	for _, b := range wideBreaks {
+	for _, b := range unicodeLineBreaks {
 		if i := bytes.Index(text, b); i >= 0 {
 			end = i + len(b)
 			text = text[:end]
@@ -113,7 +112,7 @@ func lineEnd(text []byte) int {
 	return end
 }
 
-// isSeparator reports whether a line starts with "---" or "..." as a word of its own.
+// isSeparator reports whether a line starts with "---" or "..." as a separate word.
 func isSeparator(line []byte) bool {
 	if !bytes.HasPrefix(line, []byte("---")) && !bytes.HasPrefix(line, []byte("...")) {
 		return false
@@ -121,10 +120,10 @@ func isSeparator(line []byte) bool {
 	return len(line) == 3 || bytes.IndexByte([]byte(" \t\r\n"), line[3]) >= 0
 }
 
-// yamlEnd returns the index where the YAML document ends that begins at at, or -1 when that
-// cannot be seen.
-func (s *scanner) yamlEnd() int {
-	for i := s.at; ; {
+// findYAMLEnd returns the end of the YAML document at the current offset, or -1 if it is not
+// visible.
+func (s *scanner) findYAMLEnd() int {
+	for i := s.offset; ; {
 		newline := bytes.IndexByte(s.text[i:], '\n')
 		if newline < 0 {
 			if s.final {
@@ -134,7 +133,7 @@ func (s *scanner) yamlEnd() int {
 		}
 
 		i += newline + 1
-		// The marker and the byte after it have to be there to be seen.
+		// A separator is only recognized with the byte that follows it.
 		if !s.final && i+4 > len(s.text) {
 			return -1
 		}

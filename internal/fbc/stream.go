@@ -10,79 +10,78 @@ import (
 )
 
 const (
-	// chunkBytes is how much of a file is read at a time. A smaller file is not searched
-	// for the ends of its documents before they are parsed; most files of a catalog are
-	// smaller.
+	// chunkBytes is the number of bytes that are read from a file at a time. Most files of a
+	// catalog are smaller; they are parsed without searching for document boundaries first.
 	chunkBytes = 512 << 10
-	// minBuffer is the first size of a splitter's buffer.
-	minBuffer = 64 << 10
+	// minBufferBytes is the initial size of a splitter's buffer.
+	minBufferBytes = 64 << 10
 )
 
-// position is a place in a file and what is known of the text before it.
+// position is an offset in a file with the state of the text before it.
 type position struct {
 	offset int64
-	// lines and documents are how many line breaks and documents stand before it.
+	// lines and documents are the numbers of line breaks and documents before it.
 	lines, documents int
-	// lineStart says that a line begins there.
+	// lineStart is set if the offset is the start of a line.
 	lineStart bool
 }
 
-// chunk is a part of a file that holds whole documents.
+// chunk is a part of a file with whole documents.
 type chunk struct {
 	file  string
 	start position
 	text  []byte
-	// final says that the file ends with the chunk, or that no more of it can be had.
+	// final is set if the file ends with the chunk, or if no more of it can be read.
 	final bool
-	// cut says that more of the file can be had, but that its next document is too large.
-	cut bool
+	// documentTooLarge is set if the file continues but its next document is too large.
+	documentTooLarge bool
 }
 
-// splitter reads a file and splits it into chunks.
-type splitter struct {
-	src    io.Reader
+// chunkSplitter reads a file and splits it into chunks.
+type chunkSplitter struct {
+	reader io.Reader
 	name   string
 	limits Limits
-	// size is how much is read at a time.
-	size int
+	// readSize is the number of bytes that are read at a time.
+	readSize int
 
-	// buf[r:w] is what was read and not given away; it begins at start.
+	// buf[r:w] was read and not consumed yet. Its first byte is at start.
 	buf   []byte
 	r, w  int
 	start position
-	// read is how many bytes of the file were read.
-	read int64
-	// err is why there is nothing more to be read.
+	// bytesRead is the number of bytes of the file that were read.
+	bytesRead int64
+	// err is the reason why nothing more can be read.
 	err error
 }
 
-func newSplitter(r io.Reader, name string, limits Limits, buffer []byte, start position) *splitter {
-	return &splitter{src: r, name: name, limits: limits, size: chunkBytes, buf: buffer[:cap(buffer)], start: start, read: start.offset}
+func newChunkSplitter(r io.Reader, name string, limits Limits, buffer []byte, start position) *chunkSplitter {
+	return &chunkSplitter{reader: r, name: name, limits: limits, readSize: chunkBytes, buf: buffer[:cap(buffer)], start: start, bytesRead: start.offset}
 }
 
-// begin is the position at the start of a file.
-func begin() position { return position{lineStart: true} }
+// startOfFile returns the position at the start of a file.
+func startOfFile() position { return position{lineStart: true} }
 
-// next returns the next chunk, and io.EOF after the last. Its text is a part of the buffer.
-// Documents that were read before the source fails are given before its error.
-func (s *splitter) next() (chunk, error) {
-	// Half a kilobyte more than a document may have is enough to see that it is too large.
+// nextChunk returns the next chunk, or io.EOF after the last one. The text of the chunk shares
+// the buffer. Documents that were read before a read error are returned before that error.
+func (s *chunkSplitter) nextChunk() (chunk, error) {
+	// Half a kilobyte above the limit is enough to detect a document that is too large.
 	most := max(s.limits.BlobBytes, s.limits.YAMLBytes) + 512
-	for want := s.size; ; want = min(2*want, most) {
-		s.fill(want)
+	for want := s.readSize; ; want = min(2*want, most) {
+		s.fillBuffer(want)
 		c := chunk{file: s.name, start: s.start, text: s.buf[s.r:s.w]}
 		if errors.Is(s.err, io.EOF) {
 			if len(c.text) == 0 {
 				return chunk{}, io.EOF
 			}
 			c.final = true
-			s.take(s.w, 0)
+			s.consumeTo(s.w, 0)
 			return c, nil
 		}
 
-		if n, documents := wholeDocuments(c.text, c.start.lineStart); n > 0 {
+		if n, documents := measureWholeDocuments(c.text, c.start.lineStart); n > 0 {
 			c.text = c.text[:n]
-			s.take(s.r+n, documents)
+			s.consumeTo(s.r+n, documents)
 			return c, nil
 		}
 
@@ -90,46 +89,46 @@ func (s *splitter) next() (chunk, error) {
 		case s.err != nil:
 			return chunk{}, s.err
 		case len(c.text) >= most:
-			c.final, c.cut = true, true
-			s.take(s.w, 0)
+			c.final, c.documentTooLarge = true, true
+			s.consumeTo(s.w, 0)
 			s.err = io.EOF
 			return c, nil
 		}
 	}
 }
 
-// wholeDocuments returns the length of the part of a text that surely holds whole
-// documents, and how many they are.
-func wholeDocuments(text []byte, lineStart bool) (n, documents int) {
+// measureWholeDocuments returns the length of the text's prefix that certainly consists of whole
+// documents, and the number of these documents.
+func measureWholeDocuments(text []byte, lineStart bool) (n, documents int) {
 	for s := (scanner{text: text, lineStart: lineStart}); ; documents++ {
 		end := -1
-		switch s.begin() {
+		switch s.skipToDocument() {
 		case jsonObject:
-			if size := jsontext.End(text[s.at:]); size > 0 {
-				end = s.at + size
+			if size := jsontext.End(text[s.offset:]); size > 0 {
+				end = s.offset + size
 			}
 		case yamlDocument:
-			end = s.yamlEnd()
+			end = s.findYAMLEnd()
 		}
 		if end < 0 {
-			return s.at, documents
+			return s.offset, documents
 		}
-		s.move(end)
+		s.moveTo(end)
 	}
 }
 
-// fill reads until there are so many bytes that were not given away, or no more.
-func (s *splitter) fill(want int) {
+// fillBuffer reads until want bytes are unconsumed, or until nothing more can be read.
+func (s *chunkSplitter) fillBuffer(want int) {
 	for s.err == nil && s.w-s.r < want {
 		if s.w == len(s.buf) {
-			s.makeRoom()
+			s.growBuffer()
 		}
 
-		n, err := s.src.Read(s.buf[s.w:])
+		n, err := s.reader.Read(s.buf[s.w:])
 		s.w += n
-		s.read += int64(n)
+		s.bytesRead += int64(n)
 		switch {
-		case s.read > s.limits.FileBytes:
+		case s.bytesRead > s.limits.FileBytes:
 			s.err = &Error{File: s.name, Err: fmt.Errorf("is larger than %d bytes", s.limits.FileBytes)}
 		case errors.Is(err, io.EOF):
 			s.err = io.EOF
@@ -142,12 +141,13 @@ func (s *splitter) fill(want int) {
 	}
 }
 
-// makeRoom makes room at the end of the buffer.
-func (s *splitter) makeRoom() {
+// growBuffer makes room at the end of the buffer. It moves the unconsumed bytes or grows the
+// buffer.
+func (s *chunkSplitter) growBuffer() {
 	if s.r > 0 && s.w-s.r <= len(s.buf)/2 {
 		copy(s.buf, s.buf[s.r:s.w])
 	} else {
-		grown := make([]byte, max(minBuffer, 2*len(s.buf)))
+		grown := make([]byte, max(minBufferBytes, 2*len(s.buf)))
 		copy(grown, s.buf[s.r:s.w])
 		s.buf = grown
 	}
@@ -156,9 +156,9 @@ func (s *splitter) makeRoom() {
 	s.r = 0
 }
 
-// skipByteOrderMark skips that of UTF-8 and refuses those of UTF-16, at the start of the
-// file.
-func (s *splitter) skipByteOrderMark() {
+// skipByteOrderMark skips the byte order mark of UTF-8 at the start of the file. It fails for
+// those of UTF-16.
+func (s *chunkSplitter) skipByteOrderMark() {
 	if s.start.offset > 0 {
 		return
 	}
@@ -172,14 +172,14 @@ func (s *splitter) skipByteOrderMark() {
 	}
 }
 
-// take returns away what stands before an index of the buffer.
-func (s *splitter) take(to, documents int) {
-	s.start = s.start.after(s.buf[s.r:to], documents)
+// consumeTo marks the buffer up to an index as consumed.
+func (s *chunkSplitter) consumeTo(to, documents int) {
+	s.start = s.start.afterText(s.buf[s.r:to], documents)
 	s.r = to
 }
 
-// after returns the position after a text with so many documents.
-func (p position) after(text []byte, documents int) position {
+// afterText returns the position after a text with the given number of documents.
+func (p position) afterText(text []byte, documents int) position {
 	if len(text) == 0 {
 		return p
 	}
@@ -187,30 +187,30 @@ func (p position) after(text []byte, documents int) position {
 		offset:    p.offset + int64(len(text)),
 		lines:     p.lines + bytes.Count(text, []byte{'\n'}),
 		documents: p.documents + documents,
-		lineStart: endsLine(text),
+		lineStart: endsWithLineBreak(text),
 	}
 }
 
-// detach goes on with another buffer, so that the chunks that were given are not
+// switchBuffer continues with another buffer, so that the text of earlier chunks is not
 // overwritten.
-func (s *splitter) detach(buffer []byte) {
+func (s *chunkSplitter) switchBuffer(buffer []byte) {
 	rest := s.buf[s.r:s.w]
 	buffer = append(buffer[:0], rest...)
 	s.buf = buffer[:cap(buffer)]
 	s.r, s.w = 0, len(rest)
 }
 
-// ahead returns what follows a position in the last chunk, at least so many bytes of it if
-// there are, without giving it away.
-func (s *splitter) ahead(from position, want int) chunk {
+// peekFrom returns the text from a position within the last chunk, at least want bytes if the
+// file has them. It does not consume them.
+func (s *chunkSplitter) peekFrom(from position, want int) chunk {
 	s.r -= int(s.start.offset - from.offset)
 	s.start = from
-	s.fill(want)
+	s.fillBuffer(want)
 	return chunk{file: s.name, start: s.start, text: s.buf[s.r:s.w], final: true}
 }
 
-// skip returns away what stands before a position.
-func (s *splitter) skip(to position) {
+// skipTo consumes everything before a position.
+func (s *chunkSplitter) skipTo(to position) {
 	s.r += int(to.offset - s.start.offset)
 	s.start = to
 }

@@ -7,40 +7,40 @@ import (
 	"strings"
 )
 
-// TreeError is a node of the tree of all that is wrong with a catalog: a fault, or what
-// the faults below it are about. It is printed as the users of opm know it:
+// TreeError is a node of the tree of all faults of a catalog: a fault, or the subject of the
+// faults below it. It is printed in the format of opm:
 //
 //	invalid index:
 //	└── invalid package "foo":
 //	    ├── default channel must be set
 //	    └── package must contain at least one channel
 type TreeError struct {
-	// Message of the node. Where the format names a text for a fault it is that text.
+	// Message is the text of the node. Where opm has a fixed text for a fault, Message is that
+	// text.
 	Message string
-	// At is where the blob stands that the fault is in, as far as that is known.
+	// At is the position of the blob with the fault, if it is known.
 	At Place
-	// Causes are the faults below.
+	// Causes are the faults below the node.
 	Causes []*TreeError
-	// Err is the error that the message comes from, if there is one that somebody could
-	// look for.
+	// Err is the underlying error, for use with errors.Is and errors.As. It may be nil.
 	Err error
-	// alone tells that the fault, if it is the only one, stands without what it is about:
-	// opm's users know it so.
-	alone bool
-	// blob names the blob of a fault that does not name it, for when it stands alone.
-	blob string
-	// placed is set when the message starts with the place.
-	placed bool
+	// standalone is set if the fault is printed without its parents when it is the only one, as
+	// opm does.
+	standalone bool
+	// blobName describes the blob of a standalone fault whose message does not name it.
+	blobName string
+	// hasPlace is set if the message starts with the position.
+	hasPlace bool
 }
 
-// Error is the whole tree, a line for each node.
-func (e *TreeError) Error() string { return e.text((*TreeError).message) }
+// Error returns the whole tree, one line for each node.
+func (e *TreeError) Error() string { return e.formatTree((*TreeError).plainMessage) }
 
-// Located is the tree with the place of each fault behind it, where that is known.
+// Located returns the tree with the position of each fault, if it is known.
 func (e *TreeError) Located() string {
-	return e.text(func(e *TreeError) string {
+	return e.formatTree(func(e *TreeError) string {
 		switch at := e.At; {
-		case len(e.Causes) > 0 || e.placed || at == Place{}:
+		case len(e.Causes) > 0 || e.hasPlace || at == Place{}:
 			return e.Message
 		case at.Document == 0:
 			return fmt.Sprintf("%s [%s]", e.Message, at.File)
@@ -50,12 +50,12 @@ func (e *TreeError) Located() string {
 	})
 }
 
-// Leaves are the faults, without what they are about.
+// Leaves returns the faults without their parents.
 func (e *TreeError) Leaves() iter.Seq[*TreeError] {
-	return func(yield func(*TreeError) bool) { e.leaves(yield, nil) }
+	return func(yield func(*TreeError) bool) { e.visitLeaves(yield, nil) }
 }
 
-func (e *TreeError) leaves(yield func(*TreeError) bool, above []*TreeError) bool {
+func (e *TreeError) visitLeaves(yield func(*TreeError) bool, above []*TreeError) bool {
 	if e == nil || slices.Contains(above, e) {
 		return true
 	}
@@ -65,7 +65,7 @@ func (e *TreeError) leaves(yield func(*TreeError) bool, above []*TreeError) bool
 
 	above = append(above, e)
 	for _, cause := range e.Causes {
-		if !cause.leaves(yield, above) {
+		if !cause.visitLeaves(yield, above) {
 			return false
 		}
 	}
@@ -73,7 +73,7 @@ func (e *TreeError) leaves(yield func(*TreeError) bool, above []*TreeError) bool
 	return true
 }
 
-// Unwrap returns the causes, and the error that the message comes from.
+// Unwrap returns the causes and the underlying error.
 func (e *TreeError) Unwrap() []error {
 	errs := make([]error, 0, len(e.Causes)+1)
 	if e.Err != nil {
@@ -88,17 +88,17 @@ func (e *TreeError) Unwrap() []error {
 	return errs
 }
 
-func (e *TreeError) message() string { return e.Message }
+func (e *TreeError) plainMessage() string { return e.Message }
 
-func (e *TreeError) text(message func(*TreeError) string) string {
+func (e *TreeError) formatTree(message func(*TreeError) string) string {
 	var b strings.Builder
-	e.write(&b, message, "", "", nil)
+	e.writeNode(&b, message, "", "", nil)
 	return strings.TrimSpace(b.String())
 }
 
-// write writes a node: its first line after one indentation, all others after another. A
-// node that is below itself is not written again.
-func (e *TreeError) write(b *strings.Builder, message func(*TreeError) string, first, others string, above []*TreeError) {
+// writeNode writes a node. Its first line is indented by first, all other lines by others. A node
+// that is its own ancestor is not written again.
+func (e *TreeError) writeNode(b *strings.Builder, message func(*TreeError) string, first, others string, above []*TreeError) {
 	if e == nil || slices.Contains(above, e) {
 		return
 	}
@@ -113,15 +113,15 @@ func (e *TreeError) write(b *strings.Builder, message func(*TreeError) string, f
 	above = append(above, e)
 	for i, cause := range e.Causes {
 		if i == len(e.Causes)-1 {
-			cause.write(b, message, others+"└── ", others+"    ", above)
+			cause.writeNode(b, message, others+"└── ", others+"    ", above)
 		} else {
-			cause.write(b, message, others+"├── ", others+"│   ", above)
+			cause.writeNode(b, message, others+"├── ", others+"│   ", above)
 		}
 	}
 }
 
-// add puts faults below a node.
-func (e *TreeError) add(causes ...*TreeError) {
+// addCauses adds faults below the node and ignores nil.
+func (e *TreeError) addCauses(causes ...*TreeError) {
 	for _, cause := range causes {
 		if cause != nil {
 			e.Causes = append(e.Causes, cause)
@@ -129,17 +129,16 @@ func (e *TreeError) add(causes ...*TreeError) {
 	}
 }
 
-// about makes a node of the faults of something that has a name, or nil when there are
-// none.
-func about(what, name string, causes []*TreeError) *TreeError {
+// newParentFault returns a node for the faults of a named object, or nil if there are none.
+func newParentFault(what, name string, causes []*TreeError) *TreeError {
 	if len(causes) == 0 {
 		return nil
 	}
 	return &TreeError{Message: fmt.Sprintf("invalid %s %q", what, name), Causes: causes}
 }
 
-// whole returns a root, or nil when nothing is wrong, or the fault that stands alone.
-func (e *TreeError) whole() error {
+// errorOrNil returns the root, nil if there are no faults, or the only fault if it is standalone.
+func (e *TreeError) errorOrNil() error {
 	if len(e.Causes) == 0 {
 		return nil
 	}
@@ -152,31 +151,32 @@ func (e *TreeError) whole() error {
 		only = fault
 	}
 
-	if only != nil && only.alone {
+	if only != nil && only.standalone {
 		return only.withPlace()
 	}
 
 	return e
 }
 
-// withPlace returns a fault as it reads without the tree: with its place and its blob, if it
-// does not name them.
+// withPlace returns a fault as it is printed without the tree: with its position and its blob,
+// unless the message names them.
 func (e *TreeError) withPlace() *TreeError {
-	if e.blob == "" {
+	if e.blobName == "" {
 		return e
 	}
-	message := e.At.Wrap(fmt.Errorf("%s: %s", e.blob, e.Message)).Error()
-	return &TreeError{Message: message, At: e.At, Err: e.Err, alone: true, placed: true}
+	message := e.At.Wrap(fmt.Errorf("%s: %s", e.blobName, e.Message)).Error()
+	return &TreeError{Message: message, At: e.At, Err: e.Err, standalone: true, hasPlace: true}
 }
 
-// plain makes a fault that can stand alone.
-func plain(at Place, format string, args ...any) *TreeError {
-	fault := leaf(at, format, args...)
-	fault.alone = true
+// newStandaloneFaultf returns a fault that is printed without its parents when it is the only
+// one.
+func newStandaloneFaultf(at Place, format string, args ...any) *TreeError {
+	fault := newFaultf(at, format, args...)
+	fault.standalone = true
 	return fault
 }
 
-// leaf makes a fault.
-func leaf(at Place, format string, args ...any) *TreeError {
+// newFaultf returns a fault.
+func newFaultf(at Place, format string, args ...any) *TreeError {
 	return &TreeError{Message: fmt.Sprintf(format, args...), At: at}
 }

@@ -1,15 +1,15 @@
-// Package fbc reads, checks and writes file-based catalogs: it walks a file system of JSON
-// and YAML files, yields their blobs one by one, decodes the schemas that OLM defines,
-// remembers where each blob stands (Index), and writes catalogs in a stable order.
+// Package fbc reads, validates and writes file-based catalogs. It walks a file system of JSON and
+// YAML files, yields their blobs one by one, and decodes the schemas that OLM defines. An Index
+// records the position of each blob. Catalogs are written in a stable order.
 //
-// It is pure: it reads an fs.FS or a reader and gives back values, and holds no more
-// than a few blobs at a time. Storing and serving a catalog is internal/catalog's job,
-// choosing from it internal/resolve's.
+// The package only reads an fs.FS or an io.Reader, has no other side effects, and holds only a
+// few blobs at a time. Package internal/catalog stores and serves catalogs; internal/resolve
+// selects bundles from them.
 package fbc
 
 import "encoding/json"
 
-// Schemas that OLM defines. Blobs of other schemas are kept as they are.
+// Schemas that OLM defines. Blobs of other schemas are kept unchanged.
 const (
 	SchemaPackage      = "olm.package"
 	SchemaChannel      = "olm.channel"
@@ -28,19 +28,19 @@ const (
 	PropertyBundleObject    = "olm.bundle.object"
 )
 
-// Meta is one blob of a catalog: what every schema has in common, and the blob.
+// Meta is one blob of a catalog with the fields that all schemas share.
 type Meta struct {
-	// Schema is the blob's schema. Never empty.
+	// Schema is the schema of the blob. It is never empty.
 	Schema string
-	// Package is the package that the blob belongs to. For an olm.package blob it is
-	// empty: such a blob carries its name in Name.
+	// Package is the package that the blob belongs to. It is empty for an olm.package blob, whose
+	// package is its Name.
 	Package string
-	// Name is the blob's name, unique within its schema and package. It may be empty.
+	// Name is the name of the blob, unique within its schema and package. It may be empty.
 	Name string
-	// Blob is the whole blob as JSON in the canonical form of jsontext.Compact, on one
-	// line, without a newline.
+	// Blob is the whole blob as JSON in the canonical form of jsontext.Compact, without a
+	// newline.
 	Blob json.RawMessage
-	// At is where the blob was read.
+	// At is the position at which the blob was read.
 	At Place
 }
 
@@ -54,9 +54,9 @@ type Package struct {
 	Properties     []Property `json:"properties,omitempty"`
 }
 
-// Icon is a package's picture.
+// Icon is the icon of a package.
 type Icon struct {
-	// Data is the picture itself; it stands as base64 in the blob.
+	// Data is the image. It is base64 in the blob.
 	Data      []byte `json:"base64data"`
 	MediaType string `json:"mediatype"`
 }
@@ -70,17 +70,17 @@ type Channel struct {
 	Properties []Property     `json:"properties,omitempty"`
 }
 
-// ChannelEntry places a bundle in a channel.
+// ChannelEntry adds a bundle to a channel.
 type ChannelEntry struct {
-	// Name of the bundle.
+	// Name is the name of the bundle.
 	Name string `json:"name"`
-	// Replaces names the bundle that this one is an update of. It need not be in the
-	// channel or the catalog.
+	// Replaces is the name of the bundle that this one updates. It need not exist in the channel
+	// or the catalog.
 	Replaces string `json:"replaces,omitempty"`
-	// Skips names further bundles that this one is an update of.
+	// Skips are the names of further bundles that this one updates.
 	Skips []string `json:"skips,omitempty"`
-	// SkipRange is a range of versions (github.com/blang/semver syntax); every bundle
-	// whose version lies in it can be updated to this one.
+	// SkipRange is a version range in the syntax of github.com/blang/semver. Every bundle whose
+	// version is in the range can be updated to this one.
 	SkipRange string `json:"skipRange,omitempty"`
 }
 
@@ -106,7 +106,7 @@ type RelatedImage struct {
 	Image string `json:"image"`
 }
 
-// Deprecations is an olm.deprecations blob: what of a package is deprecated.
+// Deprecations is an olm.deprecations blob: the deprecated parts of a package.
 type Deprecations struct {
 	Schema  string             `json:"schema"`
 	Package string             `json:"package"`
@@ -119,23 +119,22 @@ type DeprecationEntry struct {
 	Message   string               `json:"message"`
 }
 
-// DeprecationReference names what is deprecated: Name is empty for olm.package.
+// DeprecationReference refers to the deprecated object. Name is empty for olm.package.
 type DeprecationReference struct {
 	Schema string `json:"schema"`
 	Name   string `json:"name,omitempty"`
 }
 
-// PackageProperty is the value of an olm.package property: the bundle's place among
-// the versions of its package.
+// PackageProperty is the value of an olm.package property: the package and version of a bundle.
 type PackageProperty struct {
 	PackageName string `json:"packageName"`
 	Version     string `json:"version"`
 	Release     string `json:"release,omitempty"`
 }
 
-// Content is all that a catalog says of one package.
+// Content has all blobs of one package.
 type Content struct {
-	// Package is nil when the catalog has no olm.package blob of the name.
+	// Package is nil if the catalog has no olm.package blob of this name.
 	Package      *Package
 	Channels     []Channel
 	Bundles      []Bundle

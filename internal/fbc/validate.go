@@ -8,24 +8,23 @@ import (
 	"slices"
 )
 
-// Validate checks a catalog against the rules of file-based catalogs and says all that
-// is wrong with it, in one *TreeError. An error of the walk ends the validation: if it
-// is about the catalog's content the tree has it, and what was found before it; any
-// other is given as it is.
+// Validate checks a catalog against the rules of file-based catalogs. It returns a *TreeError
+// with all faults. An error of the iterator ends the validation. If it is about the catalog's
+// content, the tree has it together with the faults found before it. Any other error is returned
+// unchanged.
 //
-// Every olm.package, olm.channel, olm.bundle and olm.deprecations blob must fit its
-// schema. Names are unique where they have to be, and what is referred to is there. Each
-// channel has one head from which all its bundles can be reached. Blobs of other schemas
-// may be anything.
+// Every olm.package, olm.channel, olm.bundle and olm.deprecations blob must fit its schema. Names
+// must be unique, and references must resolve. Each channel must have one head from which all its
+// bundles can be reached. Blobs of other schemas are not checked.
 func Validate(metas iter.Seq2[Meta, error]) error {
 	_, err := LoadModel(metas)
 	return err
 }
 
-// LoadModel returns the model of a catalog. It is not nil unless the catalog could not be
-// read to its end. See Validate for the error.
+// LoadModel returns the model of a catalog. It is nil only if the catalog could not be read to
+// its end. LoadModel returns the errors of Validate.
 func LoadModel(metas iter.Seq2[Meta, error]) (*Model, error) {
-	return build(func(yield func(Summary, error) bool) {
+	return buildModel(func(yield func(Summary, error) bool) {
 		for meta, err := range metas {
 			if err != nil {
 				yield(Summary{}, err)
@@ -38,41 +37,41 @@ func LoadModel(metas iter.Seq2[Meta, error]) (*Model, error) {
 	})
 }
 
-// build makes the model of the blobs that the summaries are of.
-func build(summaries iter.Seq2[Summary, error]) (*Model, error) {
+// buildModel builds a model from summaries.
+func buildModel(summaries iter.Seq2[Summary, error]) (*Model, error) {
 	var b Builder
 	for s, err := range summaries {
 		if err == nil {
 			err = b.Add(s)
 		}
 		if err != nil {
-			return nil, b.broken(err)
+			return nil, b.addWalkError(err)
 		}
 	}
 
 	return b.Model()
 }
 
-// ValidateFS is Validate for the catalog of a file system, read as Walk does, on all
+// ValidateFS validates the catalog of a file system. It reads files as Walk does, on all
 // processors.
 func ValidateFS(fsys fs.FS, limits Limits) error {
 	_, err := LoadModelFS(fsys, limits)
 	return err
 }
 
-// LoadModelFS is LoadModel for the catalog of a file system, read as Walk does, on all
-// processors.
+// LoadModelFS loads the model of the catalog of a file system. It reads files as Walk does, on
+// all processors.
 func LoadModelFS(fsys fs.FS, limits Limits) (*Model, error) {
-	return build((&mapping[Summary]{
-		fsys: fsys, limits: limits.withDefaults(), size: chunkBytes,
-		// A summary keeps nothing of the blob, which therefore need not be copied.
-		f: func(m Meta) (Summary, error) { return Summarize(m), nil },
-	}).all)
+	return buildModel((&blobMapper[Summary]{
+		fsys: fsys, limits: limits.withDefaults(), readSize: chunkBytes,
+		// A summary does not share memory with the blob, so the blob is not cloned.
+		mapBlob: func(m Meta) (Summary, error) { return Summarize(m), nil },
+	}).yieldAll)
 }
 
-// broken adds an error of the walk to what is wrong with the blobs before it. The rules
-// that look at more than one blob do not hold where some are not known.
-func (b *Builder) broken(err error) error {
+// addWalkError returns an error with a walk's error and the faults of the blobs before it. The
+// faults exclude rules about several blobs, which need all blobs.
+func (b *Builder) addWalkError(err error) error {
 	var content *Error
 	if !errors.As(err, &content) {
 		return err
@@ -83,14 +82,14 @@ func (b *Builder) broken(err error) error {
 		g := b.groups[name]
 		for _, summaries := range [][]Summary{g.packages, g.channels, g.bundles, g.deprecations} {
 			for _, s := range summaries {
-				root.add(s.faults...)
+				root.addCauses(s.faults...)
 			}
 		}
 	}
 
-	root.add(&TreeError{
-		Message: err.Error(), Err: err, alone: true,
+	root.addCauses(&TreeError{
+		Message: err.Error(), Err: err, standalone: true,
 		At: Place{File: content.File, Document: content.Document, Line: content.Line, Offset: content.Offset},
 	})
-	return root.whole()
+	return root.errorOrNil()
 }

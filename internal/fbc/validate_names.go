@@ -6,23 +6,23 @@ import (
 	"strings"
 )
 
-// maxLabel is the longest name of a package, in bytes: that of a label in the DNS.
-const maxLabel = 63
+// maxLabelLength is the maximum length of a package name, in bytes. It is that of a DNS label.
+const maxLabelLength = 63
 
-// labelFaults says why a name cannot be a label in the DNS (RFC 1123), as Kubernetes says
-// it. The rules are those of k8s.io/apimachinery/pkg/util/validation, a test compares;
-// its regular expressions are not worth their start.
-func labelFaults(name string) []string {
+// findLabelFaults returns the reasons why a name is not a DNS label (RFC 1123), with the texts of
+// Kubernetes. It follows k8s.io/apimachinery/pkg/util/validation, and a test compares both. That
+// package compiles regular expressions at program start, which this one avoids.
+func findLabelFaults(name string) []string {
 	var faults []string
-	if len(name) > maxLabel {
-		faults = append(faults, fmt.Sprintf("must be no more than %d characters", maxLabel))
+	if len(name) > maxLabelLength {
+		faults = append(faults, fmt.Sprintf("must be no more than %d characters", maxLabelLength))
 	}
-	if isLabel(name) {
+	if isDNSLabel(name) {
 		return faults
 	}
 
 	for label := range strings.SplitSeq(name, ".") {
-		if !isLabel(label) {
+		if !isDNSLabel(label) {
 			return append(faults, "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character "+
 				"(e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')")
 		}
@@ -31,67 +31,68 @@ func labelFaults(name string) []string {
 	return append(faults, "must not contain dots")
 }
 
-func isLabel(name string) bool {
+func isDNSLabel(name string) bool {
 	for i := range len(name) {
-		if c := name[i]; !isLower(c) && (c != '-' || i == 0 || i == len(name)-1) {
+		if c := name[i]; !isLowerAlphanumeric(c) && (c != '-' || i == 0 || i == len(name)-1) {
 			return false
 		}
 	}
 	return name != ""
 }
 
-func isLower(c byte) bool    { return 'a' <= c && c <= 'z' || isDecimal(c) }
-func isDecimal(c byte) bool  { return '0' <= c && c <= '9' }
-func isAlphanum(c byte) bool { return isLower(c) || 'A' <= c && c <= 'Z' }
-func isHex(c byte) bool      { return isDecimal(c) || 'a' <= c|0x20 && c|0x20 <= 'f' }
-func isTag(c byte) bool      { return isAlphanum(c) || c == '_' || c == '.' || c == '-' }
+func isLowerAlphanumeric(c byte) bool { return 'a' <= c && c <= 'z' || isDecimalDigit(c) }
+func isDecimalDigit(c byte) bool      { return '0' <= c && c <= '9' }
+func isAlphanumeric(c byte) bool      { return isLowerAlphanumeric(c) || 'A' <= c && c <= 'Z' }
+func isHexDigit(c byte) bool          { return isDecimalDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'f' }
+func isTagCharacter(c byte) bool      { return isAlphanumeric(c) || c == '_' || c == '.' || c == '-' }
 
-// What is wrong with a reference of an image, in the words of those who define it.
+// Errors of image references, with the texts of github.com/distribution/reference.
 var (
-	errReference       = errors.New("invalid reference format")
-	errUppercase       = errors.New("repository name must be lowercase")
-	errRepositoryLong  = errors.New("repository name must not be more than 255 characters")
-	errDigestFormat    = errors.New("invalid checksum digest format")
-	errDigestLength    = errors.New("invalid checksum digest length")
-	errDigestAlgorithm = errors.New("unsupported digest algorithm")
+	errReference         = errors.New("invalid reference format")
+	errUppercase         = errors.New("repository name must be lowercase")
+	errRepositoryTooLong = errors.New("repository name must not be more than 255 characters")
+	errDigestFormat      = errors.New("invalid checksum digest format")
+	errDigestLength      = errors.New("invalid checksum digest length")
+	errDigestAlgorithm   = errors.New("unsupported digest algorithm")
 )
 
 const (
-	dockerHub     = "docker.io"
-	maxRepository = 255
-	maxTag        = 128
-	minDigest     = 32
+	dockerHub           = "docker.io"
+	maxRepositoryLength = 255
+	maxTagLength        = 128
+	minDigestLength     = 32
 )
 
-// digestLengths are the lengths of the digests that can be verified, in hex digits.
+// digestLengths are the lengths of supported digests, in hex digits.
 var digestLengths = map[string]int{"sha256": 64, "sha384": 96, "sha512": 128}
 
-// checkPullSpec reports whether a text names an image: [host[:port]/]path[:tag][@digest].
-// It says what ParseNormalizedNamed of github.com/distribution/reference says, a test
-// compares. That needs regular expressions: 0.7 ms when a program starts, and 3 µs for
-// each of the tens of thousands of images of a catalog.
+// checkPullSpec returns an error if text is not an image reference:
+// [host[:port]/]path[:tag][@digest]. It returns the errors of ParseNormalizedNamed of
+// github.com/distribution/reference, and a test compares both. That function needs regular
+// expressions: 0.7 ms at program start, and 3 µs for each of the tens of thousands of images of
+// a catalog.
 func checkPullSpec(text string) error {
 	if len(text) == 64 && strings.Trim(text, "0123456789abcdef") == "" {
 		return fmt.Errorf("invalid repository name (%s), cannot specify 64-byte hexadecimal strings", text)
 	}
 
-	full, remainder := withDomain(text)
+	full, remainder := splitRegistry(text)
 	name, _, _ := strings.Cut(remainder, ":")
 	if strings.ToLower(name) != name {
 		return fmt.Errorf("invalid reference format: repository name (%s) must be lowercase", name)
 	}
 
-	path, digest, ok := parseReference(full)
+	path, digest, ok := parseImageReference(full)
 	switch {
 	case !ok:
 		if lower := strings.ToLower(full); lower != full {
-			if _, _, ok := parseReference(lower); ok {
+			if _, _, ok := parseImageReference(lower); ok {
 				return errUppercase
 			}
 		}
 		return errReference
-	case len(path) > maxRepository:
-		return errRepositoryLong
+	case len(path) > maxRepositoryLength:
+		return errRepositoryTooLong
 	case digest != "":
 		return checkDigest(digest)
 	}
@@ -99,9 +100,9 @@ func checkPullSpec(text string) error {
 	return nil
 }
 
-// withDomain returns the reference of an image with its registry, and what of it is behind
-// the registry. A name that has none is on Docker Hub.
-func withDomain(text string) (full, remainder string) {
+// splitRegistry returns an image reference with its registry, and the part after the registry. A
+// name without a registry is on Docker Hub.
+func splitRegistry(text string) (full, remainder string) {
 	first, rest, ok := strings.Cut(text, "/")
 	if !ok {
 		return dockerHub + "/library/" + text, "library/" + text
@@ -123,11 +124,12 @@ func withDomain(text string) (full, remainder string) {
 	return dockerHub + "/" + remainder, remainder
 }
 
-// parseReference returns the path and the digest of host/path[:tag][@digest]. If the first
-// element cannot be a host it belongs to the path.
-func parseReference(text string) (path, digest string, ok bool) {
+// parseImageReference returns the path and the digest of host/path[:tag][@digest]. If the first
+// element cannot be a host it belongs to the path. It returns false if the text is not a
+// reference.
+func parseImageReference(text string) (path, digest string, ok bool) {
 	rest := text
-	if host, after, found := strings.Cut(text, "/"); found && isHost(host) {
+	if host, after, found := strings.Cut(text, "/"); found && isRegistryHost(host) {
 		rest = after
 	}
 
@@ -145,21 +147,21 @@ func parseReference(text string) (path, digest string, ok bool) {
 	}
 
 	rest, digest, hasDigest := strings.Cut(rest, "@")
-	if hasDigest && !isDigestLike(digest) {
+	if hasDigest && !hasDigestFormat(digest) {
 		return "", "", false
 	}
-	if rest != "" && !isTagged(rest) {
+	if rest != "" && !isColonAndTag(rest) {
 		return "", "", false
 	}
 
 	return path, digest, true
 }
 
-// isHost reports whether a text is a name or an address, with a port or not.
-func isHost(text string) bool {
+// isRegistryHost reports whether a text is a host name or an IP address, with or without a port.
+func isRegistryHost(text string) bool {
 	if strings.HasPrefix(text, "[") {
 		address, port, ok := strings.Cut(text[1:], "]")
-		return ok && address != "" && every(address, func(c byte) bool { return isHex(c) || c == ':' }) && (port == "" || isPort(port))
+		return ok && address != "" && everyByte(address, func(c byte) bool { return isHexDigit(c) || c == ':' }) && (port == "" || isPort(port))
 	}
 
 	if colon := strings.IndexByte(text, ':'); colon >= 0 {
@@ -171,7 +173,7 @@ func isHost(text string) bool {
 
 	for component := range strings.SplitSeq(text, ".") {
 		if component == "" || component[0] == '-' || component[len(component)-1] == '-' ||
-			!every(component, func(c byte) bool { return isAlphanum(c) || c == '-' }) {
+			!everyByte(component, func(c byte) bool { return isAlphanumeric(c) || c == '-' }) {
 			return false
 		}
 	}
@@ -180,23 +182,23 @@ func isHost(text string) bool {
 }
 
 func isPort(text string) bool {
-	return len(text) > 1 && text[0] == ':' && every(text[1:], isDecimal)
+	return len(text) > 1 && text[0] == ':' && everyByte(text[1:], isDecimalDigit)
 }
 
-// isPathComponent reports whether a text is letters and digits with separators between
+// isPathComponent reports whether a text consists of letters and digits with separators between
 // them: a dot, one or two underscores, or any number of dashes.
 func isPathComponent(text string) bool {
-	if text == "" || !isLower(text[0]) || !isLower(text[len(text)-1]) {
+	if text == "" || !isLowerAlphanumeric(text[0]) || !isLowerAlphanumeric(text[len(text)-1]) {
 		return false
 	}
 
 	for i := 0; i < len(text); {
-		if isLower(text[i]) {
+		if isLowerAlphanumeric(text[i]) {
 			i++
 			continue
 		}
 		start := i
-		for i < len(text) && !isLower(text[i]) {
+		for i < len(text) && !isLowerAlphanumeric(text[i]) {
 			i++
 		}
 		switch separator := text[start:i]; {
@@ -210,32 +212,32 @@ func isPathComponent(text string) bool {
 	return true
 }
 
-// isTagged reports whether a text is a colon and a tag.
-func isTagged(text string) bool {
-	if len(text) < 2 || len(text) > 1+maxTag || text[0] != ':' {
+// isColonAndTag reports whether a text is a colon followed by a tag.
+func isColonAndTag(text string) bool {
+	if len(text) < 2 || len(text) > 1+maxTagLength || text[0] != ':' {
 		return false
 	}
-	return text[1] != '.' && text[1] != '-' && every(text[1:], isTag)
+	return text[1] != '.' && text[1] != '-' && everyByte(text[1:], isTagCharacter)
 }
 
-// isDigestLike reports whether a text has the form of a digest of any algorithm.
-func isDigestLike(text string) bool {
+// hasDigestFormat reports whether a text has the format of a digest of any algorithm.
+func hasDigestFormat(text string) bool {
 	algorithm, hex, ok := strings.Cut(text, ":")
-	if !ok || len(hex) < minDigest || !every(hex, isHex) {
+	if !ok || len(hex) < minDigestLength || !everyByte(hex, isHexDigit) {
 		return false
 	}
 
-	begins := true // a part of the name of the algorithm, with a letter
+	begins := true // The next part of the algorithm's name begins here; it starts with a letter.
 	for i := range len(algorithm) {
 		switch c := algorithm[i]; {
 		case begins:
-			if !isAlphanum(c) || isDecimal(c) {
+			if !isAlphanumeric(c) || isDecimalDigit(c) {
 				return false
 			}
 			begins = false
 		case strings.IndexByte("-_+.", c) >= 0:
 			begins = true
-		case !isAlphanum(c):
+		case !isAlphanumeric(c):
 			return false
 		}
 	}
@@ -243,7 +245,8 @@ func isDigestLike(text string) bool {
 	return !begins
 }
 
-// checkDigest checks a text that has the form of a digest.
+// checkDigest returns an error if a text in the format of a digest has an unsupported algorithm
+// or the wrong length.
 func checkDigest(digest string) error {
 	algorithm, hex, _ := strings.Cut(digest, ":")
 	length, known := digestLengths[algorithm]
@@ -261,7 +264,7 @@ func checkDigest(digest string) error {
 	return nil
 }
 
-func every(text string, is func(byte) bool) bool {
+func everyByte(text string, is func(byte) bool) bool {
 	for i := range len(text) {
 		if !is(text[i]) {
 			return false

@@ -54,7 +54,7 @@ func FuzzLabel(f *testing.F) {
 	}
 
 	f.Fuzz(func(t *testing.T, name string) {
-		if got, want := labelFaults(name), validation.IsDNS1123Label(name); !slices.Equal(got, want) {
+		if got, want := findLabelFaults(name), validation.IsDNS1123Label(name); !slices.Equal(got, want) {
 			t.Errorf("%q: got %q, want %q", name, got, want)
 		}
 	})
@@ -67,7 +67,7 @@ func TestPullSpecFaultsOccur(t *testing.T) {
 		seen[text(checkPullSpec(spec))] = true
 	}
 
-	for _, err := range []error{nil, errReference, errUppercase, errRepositoryLong, errDigestFormat, errDigestLength, errDigestAlgorithm} {
+	for _, err := range []error{nil, errReference, errUppercase, errRepositoryTooLong, errDigestFormat, errDigestLength, errDigestAlgorithm} {
 		if !seen[text(err)] {
 			t.Errorf("no seed has the fault %q", text(err))
 		}

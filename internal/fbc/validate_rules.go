@@ -8,42 +8,42 @@ import (
 	"strings"
 )
 
-// validate notes what is wrong with the package as a whole. What follows from a fault that
-// was found before is not a fault again.
-func (p *packageBuild) validate() {
-	if p.DefaultChannel == "" && !p.unread {
-		p.fault(leaf(p.At, "default channel must be set"))
+// validatePackage checks the rules about the package as a whole. It does not report faults that
+// only result from earlier faults.
+func (p *packageBuilder) validatePackage() {
+	if p.DefaultChannel == "" && !p.undecoded {
+		p.addFaults(newFaultf(p.At, "default channel must be set"))
 	}
-	if len(p.Channels) == 0 && !p.unsure {
-		p.fault(leaf(p.At, "package must contain at least one channel"))
+	if len(p.Channels) == 0 && !p.channelsIncomplete {
+		p.addFaults(newFaultf(p.At, "package must contain at least one channel"))
 	}
 
 	for _, channel := range p.Channels {
-		p.fault(about("channel", channel.Name, p.channelFaults(channel)))
+		p.addFaults(newParentFault("channel", channel.Name, p.findChannelFaults(channel)))
 	}
 
-	p.fault(p.duplicateVersions())
-	p.fault(p.silence(SchemaPackage, "")...)
+	p.addFaults(p.findDuplicateVersions())
+	p.addFaults(p.missingMessageFaults(SchemaPackage, "")...)
 }
 
-// silence says that a thing is deprecated without a message.
-func (p *packageBuild) silence(schema, name string) []*TreeError {
-	if at, ok := p.silent[DeprecationReference{Schema: schema, Name: name}]; ok {
-		return []*TreeError{leaf(at, "invalid deprecation: message must be set")}
+// missingMessageFaults returns a fault if the object is deprecated without a message.
+func (p *packageBuilder) missingMessageFaults(schema, name string) []*TreeError {
+	if at, ok := p.missingMessages[DeprecationReference{Schema: schema, Name: name}]; ok {
+		return []*TreeError{newFaultf(at, "invalid deprecation: message must be set")}
 	}
 	return nil
 }
 
-// channelFaults says what is wrong with a channel.
-func (p *packageBuild) channelFaults(channel *ModelChannel) []*TreeError {
+// findChannelFaults returns the faults of a channel.
+func (p *packageBuilder) findChannelFaults(channel *ModelChannel) []*TreeError {
 	var faults []*TreeError
 	switch {
-	case p.tangled[channel]:
+	case p.uncertainChannels[channel]:
 	case len(channel.Entries) == 0:
-		faults = append(faults, leaf(channel.At, "channel must contain at least one bundle"))
+		faults = append(faults, newFaultf(channel.At, "channel must contain at least one bundle"))
 	default:
-		if fault := channel.chainFault(p.heads[channel]); fault != "" {
-			faults = append(faults, leaf(channel.At, "%s", fault))
+		if fault := channel.findChainFault(p.heads[channel]); fault != "" {
+			faults = append(faults, newFaultf(channel.At, "%s", fault))
 		}
 	}
 
@@ -54,20 +54,20 @@ func (p *packageBuild) channelFaults(channel *ModelChannel) []*TreeError {
 
 	slices.SortFunc(entries, func(a, b *ModelEntry) int { return strings.Compare(a.Name, b.Name) })
 	for _, entry := range entries {
-		if fault := about("bundle", entry.Name, p.entryFaults(channel, entry)); fault != nil {
+		if fault := newParentFault("bundle", entry.Name, p.findEntryFaults(channel, entry)); fault != nil {
 			faults = append(faults, fault)
 		}
 	}
 
-	return append(faults, p.silence(SchemaChannel, channel.Name)...)
+	return append(faults, p.missingMessageFaults(SchemaChannel, channel.Name)...)
 }
 
-// entryFaults says what is wrong with a bundle in a channel.
-func (p *packageBuild) entryFaults(channel *ModelChannel, entry *ModelEntry) []*TreeError {
+// findEntryFaults returns the faults of a bundle in a channel.
+func (p *packageBuilder) findEntryFaults(channel *ModelChannel, entry *ModelEntry) []*TreeError {
 	var faults []*TreeError
-	add := func(at Place, format string, args ...any) { faults = append(faults, leaf(at, format, args...)) }
+	add := func(at Place, format string, args ...any) { faults = append(faults, newFaultf(at, format, args...)) }
 	b := p.bundles[entry.Name]
-	released := b != nil && b.versioned && b.Release != ""
+	released := b != nil && b.hasVersion && b.Release != ""
 	if entry.Name == "" {
 		add(channel.At, "name must be set")
 	}
@@ -81,14 +81,14 @@ func (p *packageBuild) entryFaults(channel *ModelChannel, entry *ModelEntry) []*
 		}
 	}
 
-	if err := p.ranges[entry.SkipRange]; err != nil {
+	if err := p.invalidRanges[entry.SkipRange]; err != nil {
 		add(channel.At, "invalid skipRange %q: %v", entry.SkipRange, err)
 	}
 	if b != nil && b.Image == "" && !b.hasObjects {
 		add(b.At, "bundle image must be set")
 	}
 
-	faults = append(faults, p.silence(SchemaBundle, entry.Name)...)
+	faults = append(faults, p.missingMessageFaults(SchemaBundle, entry.Name)...)
 	if released && len(b.Version.Build) > 0 {
 		add(b.At, "cannot use build metadata in version with a release version")
 	}
@@ -96,12 +96,12 @@ func (p *packageBuild) entryFaults(channel *ModelChannel, entry *ModelEntry) []*
 	return faults
 }
 
-// duplicateVersions makes a fault of the versions that several bundles have.
-func (p *packageBuild) duplicateVersions() *TreeError {
+// findDuplicateVersions returns a fault with the versions that several bundles have, or nil.
+func (p *packageBuilder) findDuplicateVersions() *TreeError {
 	bundles := map[string][]*ModelBundle{}
 	var keys []string
 	for _, b := range p.Bundles {
-		if p.placed[b.Name] && p.bundles[b.Name].versioned {
+		if p.entryNames[b.Name] && p.bundles[b.Name].hasVersion {
 			key := b.VersionRelease().String()
 			if bundles[key] == nil {
 				keys = append(keys, key)
@@ -135,11 +135,11 @@ func (p *packageBuild) duplicateVersions() *TreeError {
 		return nil
 	}
 
-	return leaf(at, "duplicate versions found in bundles: [%s]", strings.Join(duplicates, " "))
+	return newFaultf(at, "duplicate versions found in bundles: [%s]", strings.Join(duplicates, " "))
 }
 
-// heads are the entries that no entry replaces or skips. skipRanges do not count.
-func (c *ModelChannel) heads() []*ModelEntry {
+// findHeads returns the entries that no entry replaces or skips. It ignores skipRanges.
+func (c *ModelChannel) findHeads() []*ModelEntry {
 	followed := map[string]bool{}
 	for i := range c.Entries {
 		entry := &c.Entries[i]
@@ -161,15 +161,15 @@ func (c *ModelChannel) heads() []*ModelEntry {
 	return heads
 }
 
-// chainFault says what keeps a channel from being one way of updates to one head: every
-// entry has to be the head, or replaced in a line from it, or skipped. It is empty if
-// nothing does.
-func (c *ModelChannel) chainFault(heads []*ModelEntry) string {
+// findChainFault returns the reason why a channel is not a single chain of updates to one head,
+// or an empty string. Every entry must be the head, be replaced in a chain from the head, or be
+// skipped.
+func (c *ModelChannel) findChainFault(heads []*ModelEntry) string {
 	switch {
 	case len(heads) == 0:
 		return "no channel head found in graph"
 	case len(heads) > 1:
-		return "multiple channel heads found in graph: " + strings.Join(entryNames(heads), ", ")
+		return "multiple channel heads found in graph: " + strings.Join(sortedEntryNames(heads), ", ")
 	}
 
 	entries := make(map[string]*ModelEntry, len(c.Entries))
@@ -203,8 +203,8 @@ func (c *ModelChannel) chainFault(heads []*ModelEntry) string {
 	return "channel contains one or more stranded bundles: " + strings.Join(slices.Sorted(maps.Keys(entries)), ", ")
 }
 
-// entryNames are the names of entries, sorted.
-func entryNames(entries []*ModelEntry) []string {
+// sortedEntryNames returns the sorted names of entries.
+func sortedEntryNames(entries []*ModelEntry) []string {
 	names := make([]string, 0, len(entries))
 	for _, entry := range entries {
 		names = append(names, entry.Name)

@@ -10,22 +10,22 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc/jsontext"
 )
 
-// shape reports whether a JSON value can be read into a Go type, without reading it into
-// one: a catalog is mostly long texts, of which nothing is kept. What it says is what
-// encoding/json would say of a compact value; why a value does not fit is asked of
-// encoding/json, which then reads it.
+// shape describes the JSON values that can be unmarshaled into a Go type. It checks a value
+// without unmarshaling it, as a catalog consists mostly of long strings that are not kept. Its
+// result for a compact value equals that of encoding/json. If a value does not fit, the caller
+// unmarshals it with encoding/json to get the error.
 type shape struct {
 	kind shapeKind
-	// element is the shape of what is in a list or a map.
+	// element is the shape of the elements of a list or a map.
 	element *shape
-	// fields of an object.
-	fields []field
-	// bits of a whole number.
+	// fields are the fields of an object.
+	fields []shapeField
+	// bits is the size of an integer.
 	bits int
 }
 
-// field is one of an object.
-type field struct {
+// shapeField is a field of an object.
+type shapeField struct {
 	name  string
 	shape *shape
 }
@@ -34,37 +34,37 @@ type shapeKind byte
 
 const (
 	anyShape shapeKind = iota
-	textShape
+	stringShape
 	boolShape
-	wholeShape
+	integerShape
 	listShape
 	mapShape
 	objectShape
 )
 
-// shapeOf returns the shape of a type that is made of structs, lists, maps, texts, whole
-// numbers, booleans and raw values.
-func shapeOf(t reflect.Type) *shape {
+// newShape returns the shape of a type that consists of structs, lists, maps, strings, integers,
+// booleans and raw values.
+func newShape(t reflect.Type) *shape {
 	if t == reflect.TypeFor[json.RawMessage]() {
 		return &shape{kind: anyShape}
 	}
 
 	switch t.Kind() {
 	case reflect.String:
-		return &shape{kind: textShape}
+		return &shape{kind: stringShape}
 	case reflect.Bool:
 		return &shape{kind: boolShape}
 	case reflect.Int, reflect.Int32, reflect.Int64:
-		return &shape{kind: wholeShape, bits: t.Bits()}
+		return &shape{kind: integerShape, bits: t.Bits()}
 	case reflect.Map:
-		return &shape{kind: mapShape, element: shapeOf(t.Elem())}
+		return &shape{kind: mapShape, element: newShape(t.Elem())}
 	case reflect.Slice:
-		return &shape{kind: listShape, element: shapeOf(t.Elem())}
+		return &shape{kind: listShape, element: newShape(t.Elem())}
 	case reflect.Struct:
 		s := &shape{kind: objectShape}
 		for _, f := range reflect.VisibleFields(t) {
 			if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" {
-				s.fields = append(s.fields, field{name: name, shape: shapeOf(f.Type)})
+				s.fields = append(s.fields, shapeField{name: name, shape: newShape(f.Type)})
 			}
 		}
 		return s
@@ -73,60 +73,60 @@ func shapeOf(t reflect.Type) *shape {
 	return &shape{kind: anyShape}
 }
 
-// shapeFor returns the shape of a type, which is looked at when it is first asked for.
-func shapeFor[T any]() func() *shape {
-	return sync.OnceValue(func() *shape { return shapeOf(reflect.TypeFor[T]()) })
+// newLazyShape returns a function that computes the shape of a type on first use.
+func newLazyShape[T any]() func() *shape {
+	return sync.OnceValue(func() *shape { return newShape(reflect.TypeFor[T]()) })
 }
 
-// fits goes past the next value and tells whether it has the shape. It stops within the
-// value when it has not.
-func (s *shape) fits(c *jsontext.Cursor) bool {
+// scanValue moves past the next value and reports whether it has the shape. If it does not, the
+// cursor stops within the value.
+func (s *shape) scanValue(c *jsontext.Cursor) bool {
 	kind := c.Kind()
 	switch {
 	case kind == 'n', s.kind == anyShape:
-		// null leaves any field as it is.
+		// null leaves any field unchanged.
 		c.Value()
 		return true
-	case s.kind == textShape:
+	case s.kind == stringShape:
 		c.Value()
 		return kind == '"'
 	case s.kind == boolShape:
 		c.Value()
 		return kind == 't' || kind == 'f'
-	case s.kind == wholeShape:
+	case s.kind == integerShape:
 		_, err := strconv.ParseInt(string(c.Value()), 10, s.bits)
 		return err == nil
 	case s.kind == listShape:
-		return kind == '[' && s.listFits(c)
+		return kind == '[' && s.scanList(c)
 	case s.kind == mapShape:
-		return kind == '{' && s.mapFits(c)
+		return kind == '{' && s.scanMap(c)
 	}
 
-	return kind == '{' && s.each(c, func(f *field) bool { return f.shape.fits(c) })
+	return kind == '{' && s.scanObject(c, func(f *shapeField) bool { return f.shape.scanValue(c) })
 }
 
-func (s *shape) listFits(c *jsontext.Cursor) bool {
+func (s *shape) scanList(c *jsontext.Cursor) bool {
 	for more := c.Open(); more; more = c.More() {
-		if !s.element.fits(c) {
+		if !s.element.scanValue(c) {
 			return false
 		}
 	}
 	return true
 }
 
-func (s *shape) mapFits(c *jsontext.Cursor) bool {
+func (s *shape) scanMap(c *jsontext.Cursor) bool {
 	for more := c.Open(); more; more = c.More() {
 		c.Key()
-		if !s.element.fits(c) {
+		if !s.element.scanValue(c) {
 			return false
 		}
 	}
 	return true
 }
 
-// field returns the field that a key, a JSON string, stands for: that of its name, or else
-// of its name but for the case. It is nil when there is none.
-func (s *shape) field(key []byte) *field {
+// findField returns the field for a key, which is a JSON string. An exact match wins over one
+// that differs in case. It returns nil if there is none.
+func (s *shape) findField(key []byte) *shapeField {
 	if len(key) < 2 {
 		return nil
 	}
@@ -152,17 +152,17 @@ func (s *shape) field(key []byte) *field {
 	return nil
 }
 
-// each goes through the next value, an object, and calls visit for each field, which is to
-// go past its value. It tells whether the value is an object or null and visit said true
-// of all.
-func (s *shape) each(c *jsontext.Cursor, visit func(*field) bool) bool {
+// scanObject moves past the next value, an object, and calls visit for each known field. visit
+// must move past the field's value. scanObject reports whether the value is null, or an object
+// for which all calls of visit returned true.
+func (s *shape) scanObject(c *jsontext.Cursor, visit func(*shapeField) bool) bool {
 	if kind := c.Kind(); kind != '{' {
 		c.Value()
 		return kind == 'n'
 	}
 
 	for more := c.Open(); more; more = c.More() {
-		if f := s.field(c.Key()); f == nil {
+		if f := s.findField(c.Key()); f == nil {
 			c.Value()
 		} else if !visit(f) {
 			return false
@@ -172,22 +172,22 @@ func (s *shape) each(c *jsontext.Cursor, visit func(*field) bool) bool {
 	return true
 }
 
-// texts goes through the next value, an object whose fields are all texts, and puts them
-// where they are to go, in the order of the fields. It tells whether the value fits.
-func (s *shape) texts(c *jsontext.Cursor, into ...*string) bool {
-	return s.each(c, func(f *field) bool {
+// scanStrings moves past the next value, an object whose fields are all strings, and stores the
+// fields in into, in their order. It reports whether the value fits.
+func (s *shape) scanStrings(c *jsontext.Cursor, into ...*string) bool {
+	return s.scanObject(c, func(f *shapeField) bool {
 		for i := range s.fields {
 			if f == &s.fields[i] {
-				return readText(c, into[i])
+				return scanString(c, into[i])
 			}
 		}
 		return false
 	})
 }
 
-// readText goes past the next value and tells whether it is a text or null. If it is a
-// text it is put where it is to go.
-func readText(c *jsontext.Cursor, into *string) bool {
+// scanString moves past the next value and reports whether it is a string or null. It stores a
+// string in into.
+func scanString(c *jsontext.Cursor, into *string) bool {
 	value := c.Value()
 	if len(value) < 2 || value[0] != '"' {
 		return len(value) > 0 && value[0] == 'n'

@@ -37,7 +37,7 @@ func FuzzShape(f *testing.F) {
 		}
 
 		c := jsontext.Cursor{Text: value}
-		fits := csvMetadataShape().fits(&c)
+		fits := csvMetadataShape().scanValue(&c)
 		if want := json.Unmarshal(value, &csvMetadata{}); fits != (want == nil) {
 			t.Errorf("%s: fits is %v, encoding/json says %v", value, fits, want)
 		}
@@ -63,13 +63,13 @@ func FuzzProperty(f *testing.F) {
 		}
 
 		var stated, want PackageProperty
-		gotErr, wantErr := readTexts(packagePropertyShape(), value, &stated, &stated.PackageName, &stated.Version, &stated.Release), json.Unmarshal(value, &want)
+		gotErr, wantErr := readStringFields(packagePropertyShape(), value, &stated, &stated.PackageName, &stated.Version, &stated.Release), json.Unmarshal(value, &want)
 		if (gotErr == nil) != (wantErr == nil) || wantErr == nil && stated != want {
 			t.Errorf("%s is read as %+v (%v), want %+v (%v)", value, stated, gotErr, want, wantErr)
 		}
 
 		var object bundleObject
-		data, gotErr := decodeData(nil, value)
+		data, gotErr := appendObjectData(nil, value)
 		if wantErr := json.Unmarshal(value, &object); (gotErr == nil) != (wantErr == nil) || wantErr == nil && string(data) != string(object.Data) {
 			t.Errorf("%s is read as %q (%v), want %q (%v)", value, data, gotErr, object.Data, wantErr)
 		}

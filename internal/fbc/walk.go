@@ -12,31 +12,31 @@ import (
 	"strings"
 )
 
-// ignoreFile names the files that say which others are not part of the catalog. They
-// are never read as blobs.
-const ignoreFile = ".indexignore"
+// ignoreFileName is the name of files with patterns of files that are not part of the catalog.
+// They are never read as blobs.
+const ignoreFileName = ".indexignore"
 
-// Walk yields the blobs of a catalog: those of every file in the file system, in
-// the order of folders and names, whatever the name, but for the files that
-// .indexignore files leave out. Files may mix JSON and YAML.
+// Walk yields the blobs of a catalog. It reads every file of the file system, in the order of
+// folders and names, except those that .indexignore files exclude. File names do not matter, and
+// files may mix JSON and YAML.
 //
-// The first error ends the walk, with a zero Meta. An *Error says that the content
-// is wrong; any other that it could not be read. Memory grows with the largest blob
-// and the names in the largest folder, not with the catalog.
+// The first error ends the walk and is yielded with a zero Meta. It is an *Error if the content
+// is invalid, and any other error if the content cannot be read. Memory grows with the largest
+// blob and the names in the largest folder, not with the catalog.
 //
-// Symbolic links to files are read, so that a file system that must not be left has
-// to refuse links that leave it, as os.Root does. Links to folders are refused.
+// Symbolic links to files are followed. A file system that must not be left has to reject links
+// that leave it, as os.Root does. Links to folders are an error.
 //
 // Files are read ahead, on all processors; see Map.
 func Walk(fsys fs.FS, limits Limits) iter.Seq2[Meta, error] {
 	return Map(fsys, limits, func(m Meta) (Meta, error) { return m, nil })
 }
 
-// Read yields the blobs of one file: concatenated JSON objects, JSON lines, YAML
-// documents, or a mix. The name stands in errors. See Walk for errors and memory.
+// Read yields the blobs of one file: concatenated JSON objects, JSON lines, YAML documents, or a
+// mix. The name is used in errors. See Walk for errors and memory.
 func Read(r io.Reader, name string, limits Limits) iter.Seq2[Meta, error] {
 	return func(yield func(Meta, error) bool) {
-		s := newSplitter(r, name, limits.withDefaults(), nil, begin())
+		s := newChunkSplitter(r, name, limits.withDefaults(), nil, startOfFile())
 		err := readBlobs(s, func(m Meta) error {
 			m.Blob = bytes.Clone(m.Blob)
 			if !yield(m, nil) {
@@ -50,11 +50,11 @@ func Read(r io.Reader, name string, limits Limits) iter.Seq2[Meta, error] {
 	}
 }
 
-// readBlobs calls a function for each blob of a file. The blob is valid during the call.
-func readBlobs(s *splitter, visit func(Meta) error) error {
+// readBlobs calls visit for each blob of a file. The blob is valid during the call.
+func readBlobs(s *chunkSplitter, visit func(Meta) error) error {
 	p := &parser{limits: s.limits}
 	for {
-		c, err := s.next()
+		c, err := s.nextChunk()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
@@ -67,16 +67,16 @@ func readBlobs(s *splitter, visit func(Meta) error) error {
 	}
 }
 
-// readChunk calls a function for each blob of a chunk.
-func readChunk(s *splitter, c chunk, p *parser, visit func(Meta) error) error {
+// readChunk calls visit for each blob of a chunk.
+func readChunk(s *chunkSplitter, c chunk, p *parser, visit func(Meta) error) error {
 	p.reset(c)
 	for {
-		meta, err := p.next()
+		meta, err := p.nextBlob()
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
-		case errors.Is(err, errUnsure):
-			return readLonger(s, p, visit)
+		case errors.Is(err, errMaybeIncomplete):
+			return readIncompleteDocument(s, p, visit)
 		case err != nil:
 			return err
 		}
@@ -86,42 +86,42 @@ func readChunk(s *splitter, c chunk, p *parser, visit func(Meta) error) error {
 	}
 }
 
-// readLonger reads the document that the parser is at, which may be YAML that goes on
-// after its chunk.
-func readLonger(s *splitter, p *parser, visit func(Meta) error) error {
-	// With the bytes after it, so that its end can be seen.
-	p.reset(s.ahead(p.here, lenientBytes+4))
-	meta, err := p.next()
+// readIncompleteDocument reads the document at the parser, which may be YAML that continues after
+// its chunk.
+func readIncompleteDocument(s *chunkSplitter, p *parser, visit func(Meta) error) error {
+	// Four more bytes make the separator at its end visible.
+	p.reset(s.peekFrom(p.current, maxYAMLFallbackBytes+4))
+	meta, err := p.nextBlob()
 	if err != nil {
 		return err
 	}
 
-	s.skip(p.here)
+	s.skipTo(p.current)
 	return visit(meta)
 }
 
-// walker lists the files of a catalog.
+// walker walks the files of a catalog.
 type walker struct {
 	fsys   fs.FS
 	limits Limits
 	// visit is called for each file that is part of the catalog.
 	visit func(name string) error
-	// files are those that were seen, and folders.
-	files int
+	// seenFiles is the number of files and folders seen so far.
+	seenFiles int
 }
 
-// folder walks one folder. The ignores are those of the folders above it.
-func (w *walker) folder(dir string, depth int, above []ignores) error {
+// walkFolder walks one folder. above are the ignore rules of the folders above it.
+func (w *walker) walkFolder(dir string, depth int, above []ignoreRules) error {
 	if depth > w.limits.Folders {
 		return &Error{File: dir, Err: fmt.Errorf("folders are nested more than %d deep", w.limits.Folders)}
 	}
 
-	entries, err := w.readDir(dir)
+	entries, err := w.listFolder(dir)
 	if err != nil {
 		return err
 	}
 
-	own, err := w.readIgnores(dir, entries)
+	own, err := w.readIgnoreFile(dir, entries)
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (w *walker) folder(dir string, depth int, above []ignores) error {
 	}
 
 	for _, entry := range entries {
-		if err := w.entry(path.Join(dir, entry.Name()), entry, depth, above); err != nil {
+		if err := w.walkEntry(path.Join(dir, entry.Name()), entry, depth, above); err != nil {
 			return err
 		}
 	}
@@ -139,9 +139,9 @@ func (w *walker) folder(dir string, depth int, above []ignores) error {
 	return nil
 }
 
-// readDir returns the entries of a folder in the order of their names. It reads no more of
-// them than are allowed.
-func (w *walker) readDir(dir string) ([]fs.DirEntry, error) {
+// listFolder returns the entries of a folder, sorted by name. It stops reading when the limit of
+// files is exceeded.
+func (w *walker) listFolder(dir string) ([]fs.DirEntry, error) {
 	file, err := w.fsys.Open(dir)
 	if err != nil {
 		return nil, fmt.Errorf("opening the catalog's folder %s: %w", dir, err)
@@ -156,9 +156,9 @@ func (w *walker) readDir(dir string) ([]fs.DirEntry, error) {
 	var entries []fs.DirEntry
 	for err == nil {
 		var more []fs.DirEntry
-		more, err = folder.ReadDir(entriesAtOnce)
+		more, err = folder.ReadDir(readDirBatchSize)
 		entries = append(entries, more...)
-		if w.files += len(more); w.files > w.limits.Files {
+		if w.seenFiles += len(more); w.seenFiles > w.limits.Files {
 			return nil, &Error{File: dir, Err: fmt.Errorf("the catalog has more than %d files", w.limits.Files)}
 		}
 	}
@@ -171,26 +171,26 @@ func (w *walker) readDir(dir string) ([]fs.DirEntry, error) {
 	return entries, nil
 }
 
-// entriesAtOnce is how many entries of a folder are read at a time.
-const entriesAtOnce = 1000
+// readDirBatchSize is the number of folder entries that are read at a time.
+const readDirBatchSize = 1000
 
-// entry walks one entry of a folder.
-func (w *walker) entry(name string, entry fs.DirEntry, depth int, above []ignores) error {
+// walkEntry walks one entry of a folder.
+func (w *walker) walkEntry(name string, entry fs.DirEntry, depth int, above []ignoreRules) error {
 	if entry.IsDir() {
-		return w.folder(name, depth+1, above)
+		return w.walkFolder(name, depth+1, above)
 	}
-	if path.Base(name) == ignoreFile || ignored(above, name) {
+	if path.Base(name) == ignoreFileName || isIgnored(above, name) {
 		return nil
 	}
-	if err := w.checkRegular(name, entry); err != nil {
+	if err := w.checkRegularFile(name, entry); err != nil {
 		return err
 	}
 	return w.visit(name)
 }
 
-// checkRegular refuses what cannot be read as a file. Opening it could block for
-// ever, as with a named pipe.
-func (w *walker) checkRegular(name string, entry fs.DirEntry) error {
+// checkRegularFile returns an error if an entry is not a regular file. Opening a named pipe, for
+// example, could block forever.
+func (w *walker) checkRegularFile(name string, entry fs.DirEntry) error {
 	mode := entry.Type()
 	if mode&fs.ModeSymlink != 0 {
 		info, err := fs.Stat(w.fsys, name)
@@ -209,15 +209,15 @@ func (w *walker) checkRegular(name string, entry fs.DirEntry) error {
 	return nil
 }
 
-// readIgnores reads the ignore file of a folder, nil when it has none.
-func (w *walker) readIgnores(dir string, entries []fs.DirEntry) (*ignores, error) {
+// readIgnoreFile returns the rules of the folder's ignore file, or nil if it has none.
+func (w *walker) readIgnoreFile(dir string, entries []fs.DirEntry) (*ignoreRules, error) {
 	for _, entry := range entries {
-		if entry.Name() != ignoreFile || entry.IsDir() {
+		if entry.Name() != ignoreFileName || entry.IsDir() {
 			continue
 		}
 
-		name := path.Join(dir, ignoreFile)
-		if err := w.checkRegular(name, entry); err != nil {
+		name := path.Join(dir, ignoreFileName)
+		if err := w.checkRegularFile(name, entry); err != nil {
 			return nil, err
 		}
 
@@ -227,12 +227,12 @@ func (w *walker) readIgnores(dir string, entries []fs.DirEntry) (*ignores, error
 		}
 
 		defer func() { _ = f.Close() }() // It was only read.
-		text, err := io.ReadAll(io.LimitReader(f, ignoreBytes+1))
+		text, err := io.ReadAll(io.LimitReader(f, maxIgnoreFileBytes+1))
 		if err != nil {
 			return nil, fmt.Errorf("reading %s: %w", name, err)
 		}
 
-		parsed, err := parseIgnores(dir, text)
+		parsed, err := parseIgnoreFile(dir, text)
 		if err != nil {
 			return nil, &Error{File: name, Err: err}
 		}

@@ -11,40 +11,39 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc/yamltext"
 )
 
-// Format is how a catalog is written.
+// Format is the output format of a catalog.
 type Format int
 
 const (
-	// FormatJSON writes one JSON object after the other, indented by four blanks. The
-	// fields of the schemas that OLM defines stand in the order of the field's tools; all
-	// other keys are sorted.
+	// FormatJSON writes concatenated JSON objects, indented by four blanks. The fields of
+	// the schemas that OLM defines are in the order of opm; all other keys are sorted.
 	FormatJSON Format = iota
-	// FormatYAML writes YAML documents, each after a line "---", with sorted keys.
+	// FormatYAML writes YAML documents with sorted keys, each after a line "---".
 	FormatYAML
 )
 
-// WriteOptions say how a catalog is written.
+// WriteOptions are the options of Write and WriteFiles.
 type WriteOptions struct {
 	Format Format
-	// Bundle, if there is one, is called for each bundle before it is written, and may
-	// change it. It is called by several goroutines at once. The values of properties are
-	// only valid during the call, and those that it sets have to be compact JSON.
+	// Bundle, if set, is called for each bundle before it is written and may modify it. It must
+	// be safe for concurrent use. The values of properties are only valid during the call. Values
+	// that Bundle sets must be compact JSON.
 	Bundle func(*Bundle) error
 }
 
-// Write writes the blobs of an index: package by package in the order of their names, and
-// in each of them the package, the channels and the bundles by name, other blobs by their
-// schema, and the deprecations; at the end the blobs of other schemas that belong to no
-// package. Blobs that are alike in this stay in the order of the index. Of the schemas
-// that OLM defines, the fields that it defines are written.
+// Write writes the blobs of an index, package by package in the order of their names. Within a
+// package the order is: the package, the channels by name, the bundles by name, blobs of other
+// schemas by schema, and the deprecations. Blobs of other schemas without a package come last.
+// Blobs that are equal in this order keep the order of the index. Of the schemas that OLM
+// defines, only the defined fields are written.
 //
-// Blobs of these schemas that name no package have no place in a catalog. They are not
-// written but given back.
+// Blobs of the defined schemas without a package are invalid in a catalog. They are not written
+// but returned.
 //
-// What was written before an error stays written. For errors see Index.Blob; others are
-// those of the writer and of the Bundle function.
+// If there is an error, parts of the catalog may have been written. Write returns the errors of
+// Index.Blob, of the writer and of the Bundle function.
 func Write(w io.Writer, ix *Index, opts WriteOptions) (dropped []Entry, err error) {
-	plan := arrange(ix)
+	plan := planWriting(ix)
 	var batches []batch
 	for _, p := range plan.packages {
 		batches = appendBatches(batches, "", p.entries)
@@ -57,10 +56,10 @@ func Write(w io.Writer, ix *Index, opts WriteOptions) (dropped []Entry, err erro
 	})
 }
 
-// plan is the order in which the blobs of an index are written.
-type plan struct {
+// writePlan is the order in which the blobs of an index are written.
+type writePlan struct {
 	packages []packagePlan
-	// others are the blobs of other schemas that belong to no package.
+	// others are the blobs of other schemas without a package.
 	others  []Entry
 	dropped []Entry
 }
@@ -70,14 +69,14 @@ type packagePlan struct {
 	entries []Entry
 }
 
-// arrange brings the blobs of an index into the order in which they are written.
-func arrange(ix *Index) plan {
-	var p plan
+// planWriting sorts the blobs of an index into the order in which they are written.
+func planWriting(ix *Index) writePlan {
+	var p writePlan
 	byName := map[string]int{}
 	for _, e := range ix.entries {
 		name := e.PackageName()
 		switch i, ok := byName[name]; {
-		case name == "" && rank(e.Schema) == rankOther:
+		case name == "" && schemaRank(e.Schema) == customSchemaRank:
 			p.others = append(p.others, e)
 		case name == "":
 			p.dropped = append(p.dropped, e)
@@ -97,11 +96,11 @@ func arrange(ix *Index) plan {
 	return p
 }
 
-// rankOther is the place of a schema that OLM does not define among those of a package.
-const rankOther = 3
+// customSchemaRank is the rank of schemas that OLM does not define.
+const customSchemaRank = 3
 
-// rank is the place of a schema among those of a package.
-func rank(schema string) int {
+// schemaRank returns the rank of a schema in the order of a package.
+func schemaRank(schema string) int {
 	switch schema {
 	case SchemaPackage:
 		return 0
@@ -113,36 +112,36 @@ func rank(schema string) int {
 		return 4
 	}
 
-	return rankOther
+	return customSchemaRank
 }
 
 func compareEntries(a, b Entry) int {
-	switch r := rank(a.Schema); {
-	case r != rank(b.Schema):
-		return r - rank(b.Schema)
-	case r == rankOther:
+	switch r := schemaRank(a.Schema); {
+	case r != schemaRank(b.Schema):
+		return r - schemaRank(b.Schema)
+	case r == customSchemaRank:
 		return strings.Compare(a.Schema, b.Schema)
-	case r == rank(SchemaChannel), r == rank(SchemaBundle):
+	case r == schemaRank(SchemaChannel), r == schemaRank(SchemaBundle):
 		return strings.Compare(a.Name, b.Name)
 	}
 
 	return 0
 }
 
-// batch is a part of what is written: some blobs of a file.
+// batch is a part of the output: some blobs of a file.
 type batch struct {
 	file    string
 	entries []Entry
 }
 
-// batchBytes is the least size of the blobs in a batch that is not the last of its file.
-const batchBytes = 256 << 10
+// minBatchBytes is the minimum size of the blobs in a batch, except for the last one of a file.
+const minBatchBytes = 256 << 10
 
 // appendBatches appends the batches of a file, or of a part of it.
 func appendBatches(batches []batch, file string, entries []Entry) []batch {
 	for len(entries) > 0 {
 		n, size := 0, 0
-		for n < len(entries) && size < batchBytes {
+		for n < len(entries) && size < minBatchBytes {
 			size += int(entries[n].length)
 			n++
 		}
@@ -153,25 +152,24 @@ func appendBatches(batches []batch, file string, entries []Entry) []batch {
 	return batches
 }
 
-// written is a batch as text. It stands in the encoder's buffer.
-type written struct {
+// encodedBatch is a batch as text, which is in the buffer of the encoder.
+type encodedBatch struct {
 	file    string
 	encoder *encoder
 	err     error
 }
 
-// writeBatches turns batches into text, on all processors, and passes the texts to a
-// function one after the other.
+// writeBatches encodes batches on all processors and calls write for their texts in order.
 func writeBatches(ix *Index, opts WriteOptions, batches []batch, write func(file string, text []byte) error) error {
-	// One text is written while the others are made.
+	// One batch is written while the others are encoded.
 	encoders := make([]encoder, runtime.GOMAXPROCS(0)+1)
 	free := make(chan *encoder, len(encoders))
 	for i := range encoders {
-		encoders[i] = encoder{opts: opts, reader: ix.reader()}
-		defer encoders[i].reader.close()
+		encoders[i] = encoder{opts: opts, reader: ix.newReader()}
+		defer encoders[i].reader.closeFile()
 		free <- &encoders[i]
 	}
-	return inOrder(len(encoders), func(s *sequence[written]) error {
+	return runInOrder(len(encoders), func(s *orderedRunner[encodedBatch]) error {
 		for _, b := range batches {
 			var e *encoder
 			select {
@@ -179,12 +177,12 @@ func writeBatches(ix *Index, opts WriteOptions, batches []batch, write func(file
 			case <-s.stop:
 				return errStopped
 			}
-			if err := s.submit(func() written { return written{b.file, e, e.encode(b.entries)} }); err != nil {
+			if err := s.submitTask(func() encodedBatch { return encodedBatch{b.file, e, e.encodeEntries(b.entries)} }); err != nil {
 				return err
 			}
 		}
 		return nil
-	}, func(w written) error {
+	}, func(w encodedBatch) error {
 		if w.err != nil {
 			return w.err
 		}
@@ -194,32 +192,32 @@ func writeBatches(ix *Index, opts WriteOptions, batches []batch, write func(file
 	})
 }
 
-// encoder turns blobs into text.
+// encoder encodes blobs as text.
 type encoder struct {
 	opts   WriteOptions
 	reader *indexReader
-	// out is the text, compact a blob on its way there. They are used again.
+	// out is the text. compact and sorted are intermediate forms of a blob. All are reused.
 	out, compact, sorted []byte
 }
 
-// encode turns blobs into text, which is then in out.
-func (e *encoder) encode(entries []Entry) error {
-	e.out = kept(e.out)
-	e.compact = kept(e.compact)
-	e.sorted = kept(e.sorted)
+// encodeEntries encodes blobs into out.
+func (e *encoder) encodeEntries(entries []Entry) error {
+	e.out = resetBuffer(e.out)
+	e.compact = resetBuffer(e.compact)
+	e.sorted = resetBuffer(e.sorted)
 	for _, entry := range entries {
-		m, err := e.reader.blob(entry)
+		m, err := e.reader.readBlob(entry)
 		if err != nil {
 			return err
 		}
 
-		value, err := e.value(m)
+		value, err := e.encodeCompact(m)
 		if err != nil {
 			return err
 		}
 
 		if e.opts.Format == FormatYAML {
-			err = e.yaml(m, value)
+			err = e.appendYAMLDocument(m, value)
 		} else {
 			e.out = append(jsontext.Indent(e.out, value, "", "    "), '\n')
 		}
@@ -232,16 +230,16 @@ func (e *encoder) encode(entries []Entry) error {
 	return nil
 }
 
-// kept empties a buffer that is used again, and lets go of one that has become large.
-func kept(buffer []byte) []byte {
-	if cap(buffer) > keptBuffer {
+// resetBuffer empties a buffer for reuse. It drops a buffer that has become too large.
+func resetBuffer(buffer []byte) []byte {
+	if cap(buffer) > maxReusedBuffer {
 		return nil
 	}
 	return buffer[:0]
 }
 
-// value returns what is to be written of a blob as compact JSON.
-func (e *encoder) value(m Meta) ([]byte, error) {
+// encodeCompact returns the written form of a blob as compact JSON.
+func (e *encoder) encodeCompact(m Meta) ([]byte, error) {
 	var value interface{ AppendJSON([]byte) []byte }
 	var err error
 	switch m.Schema {
@@ -250,7 +248,7 @@ func (e *encoder) value(m Meta) ([]byte, error) {
 	case SchemaChannel:
 		value, err = DecodeChannel(m)
 	case SchemaBundle:
-		value, err = e.bundle(m)
+		value, err = e.decodeBundle(m)
 	case SchemaDeprecations:
 		value, err = DecodeDeprecations(m)
 	default:
@@ -265,7 +263,7 @@ func (e *encoder) value(m Meta) ([]byte, error) {
 	return e.compact, nil
 }
 
-func (e *encoder) bundle(m Meta) (*Bundle, error) {
+func (e *encoder) decodeBundle(m Meta) (*Bundle, error) {
 	b, err := DecodeBundle(m)
 	if err == nil && e.opts.Bundle != nil {
 		err = e.opts.Bundle(b)
@@ -273,8 +271,8 @@ func (e *encoder) bundle(m Meta) (*Bundle, error) {
 	return b, err
 }
 
-// yaml writes a blob as a YAML document.
-func (e *encoder) yaml(m Meta, value []byte) error {
+// appendYAMLDocument appends a blob to out as a YAML document.
+func (e *encoder) appendYAMLDocument(m Meta, value []byte) error {
 	sorted, _, err := jsontext.Compact(e.sorted[:0], value, 0)
 	if err != nil {
 		return m.At.Wrap(fmt.Errorf("%s cannot be written: %w", m, err))
@@ -284,14 +282,14 @@ func (e *encoder) yaml(m Meta, value []byte) error {
 	return nil
 }
 
-// Tidy brings a bundle into the order in which the field's tools write it: the properties
-// that hold manifests come last, and the related images are sorted by image.
+// Tidy sorts the parts of a bundle as opm does: properties with manifests come last, and related
+// images are sorted by image.
 func (b *Bundle) Tidy() {
-	slices.SortStableFunc(b.Properties, func(x, y Property) int { return objectsLast(x) - objectsLast(y) })
+	slices.SortStableFunc(b.Properties, func(x, y Property) int { return manifestRank(x) - manifestRank(y) })
 	slices.SortStableFunc(b.RelatedImages, func(x, y RelatedImage) int { return strings.Compare(x.Image, y.Image) })
 }
 
-func objectsLast(p Property) int {
+func manifestRank(p Property) int {
 	if p.Type == PropertyBundleObject || p.Type == PropertyCSVMetadata {
 		return 1
 	}

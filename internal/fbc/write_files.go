@@ -8,19 +8,20 @@ import (
 	"strings"
 )
 
-// WriteFiles writes the blobs of an index into files: those of each package into
-// PACKAGE/catalog.json, or .yaml, and those of other schemas that belong to no package
-// into catalog.json at the root. The caller makes each file, and the folder it is in.
-// See Write for the order, for what is given back and for errors.
+// WriteFiles writes the blobs of an index into files. Those of a package go to
+// PACKAGE/catalog.json or PACKAGE/catalog.yaml. Blobs of other schemas without a package go to
+// the same file name at the root. create makes each file and its folder. See Write for the order,
+// the returned blobs and errors.
 //
-// A package whose name cannot be that of a folder is refused before any file is made.
+// If a package name is not valid as the name of a folder, WriteFiles returns an error before it
+// creates any file.
 func WriteFiles(create func(path string) (io.WriteCloser, error), ix *Index, opts WriteOptions) (dropped []Entry, err error) {
 	name := "catalog.json"
 	if opts.Format == FormatYAML {
 		name = "catalog.yaml"
 	}
 
-	plan := arrange(ix)
+	plan := planWriting(ix)
 	var batches []batch
 	for _, p := range plan.packages {
 		if strings.ContainsAny(p.name, `/\`) || p.name == "." || !filepath.IsLocal(p.name) {
@@ -32,8 +33,8 @@ func WriteFiles(create func(path string) (io.WriteCloser, error), ix *Index, opt
 	batches = appendBatches(batches, name, plan.others)
 
 	files := &fileWriter{create: create}
-	err = writeBatches(ix, opts, batches, files.write)
-	if closeErr := files.close(); err == nil {
+	err = writeBatches(ix, opts, batches, files.writeText)
+	if closeErr := files.closeFile(); err == nil {
 		err = closeErr
 	}
 
@@ -47,9 +48,9 @@ type fileWriter struct {
 	file   io.WriteCloser
 }
 
-func (w *fileWriter) write(path string, text []byte) error {
+func (w *fileWriter) writeText(path string, text []byte) error {
 	if w.file == nil || path != w.path {
-		if err := w.close(); err != nil {
+		if err := w.closeFile(); err != nil {
 			return err
 		}
 		file, err := w.create(path)
@@ -65,7 +66,7 @@ func (w *fileWriter) write(path string, text []byte) error {
 	return nil
 }
 
-func (w *fileWriter) close() error {
+func (w *fileWriter) closeFile() error {
 	if w.file == nil {
 		return nil
 	}

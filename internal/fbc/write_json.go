@@ -6,28 +6,27 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc/jsontext"
 )
 
-// AppendJSON appends the package as compact JSON, its fields in the order of the field's
-// tools.
+// AppendJSON appends the package as compact JSON, with its fields in the order of opm.
 func (p *Package) AppendJSON(dst []byte) []byte {
-	o := fieldWriter{out: dst}
-	o.text("schema", p.Schema)
-	o.text("name", p.Name)
-	o.text("defaultChannel", p.DefaultChannel)
+	o := objectWriter{out: dst}
+	o.writeString("schema", p.Schema)
+	o.writeString("name", p.Name)
+	o.writeString("defaultChannel", p.DefaultChannel)
 	if p.Icon != nil {
-		o.key("icon")
-		icon := fieldWriter{out: o.out}
-		icon.key("base64data")
+		o.writeKey("icon")
+		icon := objectWriter{out: o.out}
+		icon.writeKey("base64data")
 		icon.out = appendBase64(icon.out, p.Icon.Data)
-		icon.text("mediatype", p.Icon.MediaType)
-		o.out = icon.end()
+		icon.writeString("mediatype", p.Icon.MediaType)
+		o.out = icon.closeObject()
 	}
 
-	o.optional("description", p.Description)
-	optionalList(&o, "properties", p.Properties, appendProperty)
-	return o.end()
+	o.writeOptionalString("description", p.Description)
+	writeOptionalList(&o, "properties", p.Properties, appendProperty)
+	return o.closeObject()
 }
 
-// appendBase64 appends bytes as encoding/json does.
+// appendBase64 appends bytes in base64 as encoding/json does.
 func appendBase64(dst, data []byte) []byte {
 	if data == nil {
 		return append(dst, "null"...)
@@ -37,117 +36,115 @@ func appendBase64(dst, data []byte) []byte {
 	return append(dst, '"')
 }
 
-// AppendJSON appends the channel as compact JSON, its fields in the order of the field's
-// tools.
+// AppendJSON appends the channel as compact JSON, with its fields in the order of opm.
 func (c *Channel) AppendJSON(dst []byte) []byte {
-	o := fieldWriter{out: dst}
-	o.text("schema", c.Schema)
-	o.text("name", c.Name)
-	o.text("package", c.Package)
-	requiredList(&o, "entries", c.Entries, appendEntry)
-	optionalList(&o, "properties", c.Properties, appendProperty)
-	return o.end()
+	o := objectWriter{out: dst}
+	o.writeString("schema", c.Schema)
+	o.writeString("name", c.Name)
+	o.writeString("package", c.Package)
+	writeList(&o, "entries", c.Entries, appendChannelEntry)
+	writeOptionalList(&o, "properties", c.Properties, appendProperty)
+	return o.closeObject()
 }
 
-func appendEntry(dst []byte, e *ChannelEntry) []byte {
-	o := fieldWriter{out: dst}
-	o.text("name", e.Name)
-	o.optional("replaces", e.Replaces)
-	optionalList(&o, "skips", e.Skips, func(dst []byte, s *string) []byte { return jsontext.AppendQuoted(dst, *s) })
-	o.optional("skipRange", e.SkipRange)
-	return o.end()
+func appendChannelEntry(dst []byte, e *ChannelEntry) []byte {
+	o := objectWriter{out: dst}
+	o.writeString("name", e.Name)
+	o.writeOptionalString("replaces", e.Replaces)
+	writeOptionalList(&o, "skips", e.Skips, func(dst []byte, s *string) []byte { return jsontext.AppendQuoted(dst, *s) })
+	o.writeOptionalString("skipRange", e.SkipRange)
+	return o.closeObject()
 }
 
-// AppendJSON appends the bundle as compact JSON, its fields in the order of the field's
-// tools. The values of its properties, which have to be compact JSON, stay as they are.
+// AppendJSON appends the bundle as compact JSON, with its fields in the order of opm. The values
+// of its properties must be compact JSON and are copied unchanged.
 func (b *Bundle) AppendJSON(dst []byte) []byte {
-	o := fieldWriter{out: dst}
-	o.text("schema", b.Schema)
-	o.optional("name", b.Name)
-	o.optional("package", b.Package)
-	o.text("image", b.Image)
-	optionalList(&o, "properties", b.Properties, appendProperty)
-	optionalList(&o, "relatedImages", b.RelatedImages, appendRelatedImage)
+	o := objectWriter{out: dst}
+	o.writeString("schema", b.Schema)
+	o.writeOptionalString("name", b.Name)
+	o.writeOptionalString("package", b.Package)
+	o.writeString("image", b.Image)
+	writeOptionalList(&o, "properties", b.Properties, appendProperty)
+	writeOptionalList(&o, "relatedImages", b.RelatedImages, appendRelatedImage)
 
-	return o.end()
+	return o.closeObject()
 }
 
 func appendProperty(dst []byte, p *Property) []byte {
-	o := fieldWriter{out: dst}
-	o.text("type", p.Type)
-	o.key("value")
+	o := objectWriter{out: dst}
+	o.writeString("type", p.Type)
+	o.writeKey("value")
 	if p.Value == nil {
 		o.out = append(o.out, "null"...)
 	} else {
 		o.out = append(o.out, p.Value...)
 	}
 
-	return o.end()
+	return o.closeObject()
 }
 
 func appendRelatedImage(dst []byte, i *RelatedImage) []byte {
-	o := fieldWriter{out: dst}
-	o.text("name", i.Name)
-	o.text("image", i.Image)
-	return o.end()
+	o := objectWriter{out: dst}
+	o.writeString("name", i.Name)
+	o.writeString("image", i.Image)
+	return o.closeObject()
 }
 
-// AppendJSON appends the deprecations as compact JSON, their fields in the order of the
-// field's tools.
+// AppendJSON appends the deprecations as compact JSON, with their fields in the order of opm.
 func (d *Deprecations) AppendJSON(dst []byte) []byte {
-	o := fieldWriter{out: dst}
-	o.text("schema", d.Schema)
-	o.text("package", d.Package)
-	requiredList(&o, "entries", d.Entries, appendDeprecation)
-	return o.end()
+	o := objectWriter{out: dst}
+	o.writeString("schema", d.Schema)
+	o.writeString("package", d.Package)
+	writeList(&o, "entries", d.Entries, appendDeprecationEntry)
+	return o.closeObject()
 }
 
-func appendDeprecation(dst []byte, e *DeprecationEntry) []byte {
-	o := fieldWriter{out: dst}
-	o.key("reference")
-	reference := fieldWriter{out: o.out}
-	reference.text("schema", e.Reference.Schema)
-	reference.optional("name", e.Reference.Name)
-	o.out = reference.end()
-	o.text("message", e.Message)
+func appendDeprecationEntry(dst []byte, e *DeprecationEntry) []byte {
+	o := objectWriter{out: dst}
+	o.writeKey("reference")
+	reference := objectWriter{out: o.out}
+	reference.writeString("schema", e.Reference.Schema)
+	reference.writeOptionalString("name", e.Reference.Name)
+	o.out = reference.closeObject()
+	o.writeString("message", e.Message)
 
-	return o.end()
+	return o.closeObject()
 }
 
-// fieldWriter writes a JSON object behind what is in out.
-type fieldWriter struct {
+// objectWriter appends a JSON object to out.
+type objectWriter struct {
 	out []byte
-	// begun says that it has a member.
-	begun bool
+	// hasMembers is set once a member was written.
+	hasMembers bool
 }
 
-// key begins a member, whose value is then to be appended.
-func (o *fieldWriter) key(name string) {
+// writeKey writes the key of a member. The caller appends its value to out.
+func (o *objectWriter) writeKey(name string) {
 	mark := byte(',')
-	if !o.begun {
-		mark, o.begun = '{', true
+	if !o.hasMembers {
+		mark, o.hasMembers = '{', true
 	}
 	o.out = append(append(append(o.out, mark, '"'), name...), '"', ':')
 }
 
-func (o *fieldWriter) text(name, value string) {
-	o.key(name)
+func (o *objectWriter) writeString(name, value string) {
+	o.writeKey(name)
 	o.out = jsontext.AppendQuoted(o.out, value)
 }
 
-// optional leaves an empty text out.
-func (o *fieldWriter) optional(name, value string) {
+// writeOptionalString writes a string unless it is empty.
+func (o *objectWriter) writeOptionalString(name, value string) {
 	if value != "" {
-		o.text(name, value)
+		o.writeString(name, value)
 	}
 }
 
-// end returns what was written; an object has at least one member.
-func (o *fieldWriter) end() []byte { return append(o.out, '}') }
+// closeObject ends the object and returns the output. The object must have a member.
+func (o *objectWriter) closeObject() []byte { return append(o.out, '}') }
 
-// requiredList writes a list that is null when there is none.
-func requiredList[T any](o *fieldWriter, name string, values []T, write func([]byte, *T) []byte) {
-	o.key(name)
+// writeList writes a list, or null if it is nil.
+func writeList[T any](o *objectWriter, name string, values []T, write func([]byte, *T) []byte) {
+	o.writeKey(name)
 	if values == nil {
 		o.out = append(o.out, "null"...)
 		return
@@ -164,9 +161,9 @@ func requiredList[T any](o *fieldWriter, name string, values []T, write func([]b
 	o.out = append(o.out, ']')
 }
 
-// optionalList leaves an empty list out.
-func optionalList[T any](o *fieldWriter, name string, values []T, write func([]byte, *T) []byte) {
+// writeOptionalList writes a list unless it is empty.
+func writeOptionalList[T any](o *objectWriter, name string, values []T, write func([]byte, *T) []byte) {
 	if len(values) > 0 {
-		requiredList(o, name, values, write)
+		writeList(o, name, values, write)
 	}
 }

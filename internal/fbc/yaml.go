@@ -17,18 +17,18 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc/yamltext"
 )
 
-// nodeMarks are what a list item, a key or a line of a YAML document begins or ends with.
+// nodeMarks are the separators of the list items, keys and lines of a YAML document.
 var nodeMarks = [][]byte{[]byte("\n"), []byte(","), []byte("["), []byte("{"), []byte("- ")}
 
-// appendYAML appends the canonical JSON form of a YAML document. It reads the dialect that
-// Kubernetes reads, YAML 1.1. The result is at most BlobBytes long, whatever its aliases
-// repeat, and nested at most Depth deep.
+// appendYAML appends the canonical JSON form of a YAML document. It reads YAML 1.1, the dialect
+// of Kubernetes. The result is at most BlobBytes long, even if the document has aliases, and
+// nested at most Depth deep.
 func appendYAML(dst, text []byte, limits Limits) ([]byte, error) {
 	result, _, err := convertYAML(dst, nil, text, limits)
 	return result, err
 }
 
-// convertYAML does as appendYAML. The scratch is used on the way and given back.
+// convertYAML implements appendYAML. It uses scratch as a buffer and returns it for reuse.
 func convertYAML(dst, scratch, text []byte, limits Limits) (result, used []byte, err error) {
 	nodes := 0
 	for _, mark := range nodeMarks {
@@ -39,14 +39,14 @@ func convertYAML(dst, scratch, text []byte, limits Limits) (result, used []byte,
 		return nil, scratch, fmt.Errorf("is a YAML document with more than %d lines and list items: write it as JSON, or split it", limits.YAMLNodes)
 	}
 
-	// The parser reports what it expects to go wrong by errors. What it does not
-	// expect is still the fault of the text, not of this program's state.
+	// A panic of the parser is caused by the text and not by the state of this program, so
+	// it is returned as an error.
 	defer func() {
 		if p := recover(); p != nil {
 			result, used, err = nil, nil, fmt.Errorf("cannot be parsed as YAML: %v", p)
 		}
 	}()
-	scratch, ok := yamltext.AppendJSON(scratch[:0], text, limits.Depth, resolveYAML)
+	scratch, ok := yamltext.AppendJSON(scratch[:0], text, limits.Depth, resolveYAMLScalar)
 	if ok && len(scratch) <= limits.BlobBytes {
 		if canonical, _, err := jsontext.Compact(dst, scratch, limits.Depth); err == nil {
 			return canonical, scratch, nil
@@ -57,7 +57,7 @@ func convertYAML(dst, scratch, text []byte, limits Limits) (result, used []byte,
 	return result, scratch, err
 }
 
-// parseYAML does as appendYAML, with a parser of all of YAML.
+// parseYAML implements appendYAML with a parser for all of YAML.
 func parseYAML(dst, text []byte, limits Limits) ([]byte, error) {
 	value, err := decodeYAML(text)
 	if err != nil {
@@ -65,15 +65,15 @@ func parseYAML(dst, text []byte, limits Limits) ([]byte, error) {
 	}
 
 	w := &jsonWriter{out: dst, limit: len(dst) + limits.BlobBytes}
-	if err := w.value(value, limits.Depth); err != nil {
+	if err := w.writeValue(value, limits.Depth); err != nil {
 		return nil, err
 	}
 
 	return w.out, nil
 }
 
-// decodeYAML decodes the only document of a text. The parser would pass over everything
-// after it without a word.
+// decodeYAML decodes the only document of a text. It returns an error if there are more, which
+// the parser would silently ignore.
 func decodeYAML(text []byte) (any, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	var value any
@@ -97,24 +97,24 @@ func decodeYAML(text []byte) (any, error) {
 	}
 }
 
-// resolveYAML appends what a plain scalar stands for as JSON.
-func resolveYAML(dst, scalar []byte) ([]byte, bool) {
+// resolveYAMLScalar appends the value of a plain scalar as JSON.
+func resolveYAMLScalar(dst, scalar []byte) ([]byte, bool) {
 	var value any
 	if yaml.Unmarshal(scalar, &value) != nil {
 		return dst, false
 	}
 	w := &jsonWriter{out: dst, limit: math.MaxInt}
-	err := w.value(value, 0)
+	err := w.writeValue(value, 0)
 	return w.out, err == nil
 }
 
-// jsonWriter writes what the YAML parser gives as JSON.
+// jsonWriter writes values of the YAML parser as JSON.
 type jsonWriter struct {
 	out   []byte
 	limit int
 }
 
-func (w *jsonWriter) value(value any, depth int) error {
+func (w *jsonWriter) writeValue(value any, depth int) error {
 	if len(w.out) > w.limit {
 		return fmt.Errorf("is larger than %d bytes once its aliases are followed", w.limit)
 	}
@@ -133,11 +133,11 @@ func (w *jsonWriter) value(value any, depth int) error {
 	case uint64:
 		w.out = strconv.AppendUint(w.out, v, 10)
 	case float64:
-		return w.number(v)
+		return w.writeNumber(v)
 	case []any:
-		return w.list(v, depth-1)
+		return w.writeList(v, depth-1)
 	case map[any]any:
-		return w.object(v, depth-1)
+		return w.writeObject(v, depth-1)
 	default:
 		return fmt.Errorf("has a value of a type that JSON does not have: %T", value)
 	}
@@ -145,7 +145,7 @@ func (w *jsonWriter) value(value any, depth int) error {
 	return nil
 }
 
-func (w *jsonWriter) number(v float64) error {
+func (w *jsonWriter) writeNumber(v float64) error {
 	if math.IsInf(v, 0) || math.IsNaN(v) {
 		return fmt.Errorf("has the number %v, which JSON does not have", v)
 	}
@@ -154,7 +154,7 @@ func (w *jsonWriter) number(v float64) error {
 	return err
 }
 
-func (w *jsonWriter) list(list []any, depth int) error {
+func (w *jsonWriter) writeList(list []any, depth int) error {
 	if depth < 0 {
 		return errors.New("is nested too deep")
 	}
@@ -164,7 +164,7 @@ func (w *jsonWriter) list(list []any, depth int) error {
 		if i > 0 {
 			w.out = append(w.out, ',')
 		}
-		if err := w.value(v, depth); err != nil {
+		if err := w.writeValue(v, depth); err != nil {
 			return err
 		}
 	}
@@ -173,7 +173,7 @@ func (w *jsonWriter) list(list []any, depth int) error {
 	return nil
 }
 
-func (w *jsonWriter) object(object map[any]any, depth int) error {
+func (w *jsonWriter) writeObject(object map[any]any, depth int) error {
 	if depth < 0 {
 		return errors.New("is nested too deep")
 	}
@@ -184,7 +184,7 @@ func (w *jsonWriter) object(object map[any]any, depth int) error {
 	}
 	fields := make([]field, 0, len(object))
 	for key, v := range object {
-		name, err := keyName(key)
+		name, err := formatKey(key)
 		if err != nil {
 			return err
 		}
@@ -201,7 +201,7 @@ func (w *jsonWriter) object(object map[any]any, depth int) error {
 			w.out = append(w.out, ',')
 		}
 		w.out = append(jsontext.AppendQuoted(w.out, f.name), ':')
-		if err := w.value(f.value, depth); err != nil {
+		if err := w.writeValue(f.value, depth); err != nil {
 			return err
 		}
 	}
@@ -210,8 +210,8 @@ func (w *jsonWriter) object(object map[any]any, depth int) error {
 	return nil
 }
 
-// keyName returns the JSON key of a YAML key, which may be a scalar of any kind.
-func keyName(key any) (string, error) {
+// formatKey returns the JSON key for a YAML key, which may be any scalar.
+func formatKey(key any) (string, error) {
 	switch k := key.(type) {
 	case string:
 		return k, nil
