@@ -1,22 +1,22 @@
 package jsontext
 
-// End returns the length of the object that a text begins with, judged by its braces,
-// brackets and strings alone, and 0 when the text ends before it does. It is for cutting
-// up a text that is checked later: of an object that Compact reads it gives the length.
+// End returns the length of the object at the start of a text, or 0 if the text ends before the
+// object does. It only examines braces, brackets and strings, so it is suitable for splitting
+// text that is validated later. For an object that Compact accepts the length is exact.
 func End(text []byte) int {
 	depth := 0
 	for i := 0; i < len(text); {
 		if i+8 <= len(text) {
-			marks := structure(word(text, i))
+			marks := markStructure(loadWord(text, i))
 			if marks == 0 {
 				i += 8
 				continue
 			}
-			i += first(marks)
+			i += firstMarked(marks)
 		}
 		switch text[i] {
 		case '"':
-			i = stringEnd(text, i+1)
+			i = findStringEnd(text, i+1)
 			continue
 		case '{', '[':
 			depth++
@@ -31,11 +31,11 @@ func End(text []byte) int {
 	return 0
 }
 
-// structure marks quotes, braces and brackets, and some letters.
-func structure(w uint64) uint64 {
-	quotes := w ^ '"'*ones
-	// Of the bytes of JSON outside of strings, only braces and brackets have all the bits
-	// of 0x59.
-	brackets := (w | 0x26*ones) ^ 0x7f*ones
-	return ((quotes-ones)&^quotes | (brackets-ones)&^brackets) & high
+// markStructure marks quotes, braces and brackets, and some letters.
+func markStructure(w uint64) uint64 {
+	quotes := w ^ '"'*lowBits
+	// Outside of strings, braces and brackets are the only bytes of JSON with all bits of
+	// 0x59 set.
+	brackets := (w | 0x26*lowBits) ^ 0x7f*lowBits
+	return ((quotes-lowBits)&^quotes | (brackets-lowBits)&^brackets) & highBits
 }

@@ -1,8 +1,8 @@
-// Package jsontext works on the text of JSON values: it checks them and brings them
-// into one canonical form, indents them, and cuts objects and lists into their parts.
+// Package jsontext works on the text of JSON values. It validates them, converts them to a
+// canonical form, indents them, and splits objects and lists into their parts.
 //
-// It holds no values: whatever it gives is a piece of a text, so that a caller decodes
-// only what it needs. What the values mean is the business of package fbc.
+// It does not decode values. Its results are parts of a text, so that a caller decodes only what
+// it needs. Package fbc interprets the values.
 package jsontext
 
 import (
@@ -10,53 +10,52 @@ import (
 	"sync"
 )
 
-// DefaultDepth is how deep objects and lists may be nested where no limit is given: as
-// deep as encoding/json allows.
+// DefaultDepth is the default limit for the nesting of objects and lists. It is that of
+// encoding/json.
 const DefaultDepth = 10_000
 
-// Compact appends the canonical form of the JSON value that src begins with, and gives
-// the number of bytes of src that the value and the blanks before it take. What follows
-// the value is not looked at, but for the byte that ends a number.
+// Compact appends the canonical form of the JSON value at the start of src. It returns the number
+// of bytes of src that it read: the value and the blanks before it. It ignores the text after the
+// value, except for the byte that ends a number.
 //
-// The canonical form is what encoding/json makes of the value, decoded into an any and
-// encoded again without the escapes of HTML: no blanks, the keys of each object sorted
-// by their bytes and each there once (the last of those that are spelled alike counts),
-// strings with no more escapes than needed, and U+FFFD for what is not UTF-8. But for
-// numbers: they stay as they are written, so that none loses digits.
+// The canonical form is the output of encoding/json for the value decoded into an any, without
+// HTML escapes. It has no blanks. The keys of each object are sorted by their bytes and unique;
+// the last of several equal keys counts. Strings have no more escapes than needed, and U+FFFD
+// replaces invalid UTF-8. Unlike in encoding/json, numbers stay unchanged, so that no digits are
+// lost.
 //
-// An object or a list in more than maxDepth others is refused with an error that is
-// ErrTooDeep; 0 means DefaultDepth. Every error is a *SyntaxError, and dst is then
-// returned at its former length.
+// If objects and lists are nested deeper than maxDepth, the error is ErrTooDeep; 0 means
+// DefaultDepth. Every error is a *SyntaxError, and dst is then returned with its original length.
 func Compact(dst, src []byte, maxDepth int) (out []byte, n int, err error) {
-	c := pool.Get().(*compactor)
-	c.begin(dst, src, maxDepth)
-	end := c.value(c.blank(0))
-	out, n, err = c.finish(len(dst), end)
-	c.release()
+	c := compactors.Get().(*compactor)
+	c.reset(dst, src, maxDepth)
+	end := c.readValue(c.nextNonBlank(0))
+	out, n, err = c.finishOutput(len(dst), end)
+	c.putBack()
 	return out, n, err
 }
 
-// Member is a member of an object: the key as a JSON string, and its value.
+// Member is a member of an object. Key is a JSON string with its quotes.
 type Member struct{ Key, Value []byte }
 
-// CompactObject does as Compact for a value that has to be an object, and gives the
-// members of its canonical form as pieces of out, appended to members.
+// CompactObject is Compact for a value that must be an object. It also appends the members of the
+// canonical form to members. They are parts of out.
 func CompactObject(dst, src []byte, maxDepth int, members []Member) (out []byte, n int, list []Member, err error) {
-	c := pool.Get().(*compactor)
-	c.begin(dst, src, maxDepth)
-	start := c.blank(0)
+	c := compactors.Get().(*compactor)
+	c.reset(dst, src, maxDepth)
+	start := c.nextNonBlank(0)
 	var end int
 	if start < len(src) && src[start] == '{' {
-		c.keep = true
-		end = c.object(start)
+		c.keepMembers = true
+		end = c.readObject(start)
 	} else {
-		end = c.fail(start, "looking for beginning of object")
+		end = c.failAt(start, "looking for beginning of object")
 	}
 
-	out, n, err = c.finish(len(dst), end)
+	out, n, err = c.finishOutput(len(dst), end)
 	if err == nil {
 		for i, m := range c.members {
-			// The comma or the brace comes after the value.
+			// The value ends before the comma or the brace.
 			next := len(out) - 1
 			if i+1 < len(c.members) {
 				next = c.members[i+1].start - 1
@@ -65,166 +64,167 @@ func CompactObject(dst, src []byte, maxDepth int, members []Member) (out []byte,
 		}
 	}
 
-	c.release()
+	c.putBack()
 	return out, n, members, err
 }
 
-// compactor is one run of Compact.
+// compactor is the state of one call of Compact.
 type compactor struct {
 	src, dst []byte
-	// run is where the part of src begins that is to be copied to dst as it is.
-	run int
-	// depth is how many more objects and lists may be opened.
-	depth int
-	// members are those of the objects that are open.
+	// copyFrom is the start of the part of src that is copied to dst unchanged.
+	copyFrom int
+	// depthLeft is the number of further objects and lists that may be opened.
+	depthLeft int
+	// members are the members of the open objects.
 	members []member
-	// entries is used again for each object that is sorted.
-	entries []entry
-	// keep says that the members of the outermost object stay when it is closed.
-	keep bool
-	err  error
+	// entries is reused for each object that is sorted.
+	entries []sortEntry
+	// keepMembers keeps the members of the outermost object when it is closed.
+	keepMembers bool
+	err         error
 }
 
-// member is where a member of an open object stands in dst: its key from start to
-// colon, then its value up to the next member.
+// member is the position of a member of an open object in dst. The key is from start to colon,
+// and the value reaches to the next member.
 type member struct{ start, colon int }
 
-// pool keeps the lists of members, and each compactor off the heap's churn.
-var pool = sync.Pool{New: func() any { return new(compactor) }}
+// compactors pools compactors with their lists of members.
+var compactors = sync.Pool{New: func() any { return new(compactor) }}
 
-// maxKept is how many members a compactor in the pool may have room for.
-const maxKept = 4096
+// maxPooledMembers is the maximum capacity of the lists of a pooled compactor.
+const maxPooledMembers = 4096
 
-func (c *compactor) begin(dst, src []byte, maxDepth int) {
+func (c *compactor) reset(dst, src []byte, maxDepth int) {
 	if maxDepth <= 0 {
 		maxDepth = DefaultDepth
 	}
-	*c = compactor{src: src, dst: dst, depth: maxDepth, members: c.members[:0], entries: c.entries[:0]}
+	*c = compactor{src: src, dst: dst, depthLeft: maxDepth, members: c.members[:0], entries: c.entries[:0]}
 }
 
-func (c *compactor) finish(before, end int) ([]byte, int, error) {
+func (c *compactor) finishOutput(before, end int) ([]byte, int, error) {
 	if end < 0 {
 		return c.dst[:before], 0, c.err
 	}
-	c.flush(end)
+	c.copyUntil(end)
 	return c.dst, end, nil
 }
 
-func (c *compactor) release() {
-	if max(cap(c.members), cap(c.entries)) > maxKept {
+func (c *compactor) putBack() {
+	if max(cap(c.members), cap(c.entries)) > maxPooledMembers {
 		c.members, c.entries = nil, nil
 	}
 	*c = compactor{members: c.members[:0], entries: c.entries[:0]}
-	pool.Put(c)
+	compactors.Put(c)
 }
 
-// at returns where in dst the byte at an index of src goes.
-func (c *compactor) at(i int) int { return len(c.dst) + i - c.run }
+// outputIndex returns the index in dst for the byte at index i of src.
+func (c *compactor) outputIndex(i int) int { return len(c.dst) + i - c.copyFrom }
 
-// flush copies what is to be copied before an index of src.
-func (c *compactor) flush(i int) {
-	c.dst = append(c.dst, c.src[c.run:i]...)
-	c.run = i
+// copyUntil copies the pending part of src before index i.
+func (c *compactor) copyUntil(i int) {
+	c.dst = append(c.dst, c.src[c.copyFrom:i]...)
+	c.copyFrom = i
 }
 
-// blank returns the index of the first byte at or after i that is not blank.
-func (c *compactor) blank(i int) int {
+// nextNonBlank returns the index of the first byte at or after i that is not blank.
+func (c *compactor) nextNonBlank(i int) int {
 	if i < len(c.src) && c.src[i] > ' ' {
 		return i
 	}
-	return c.skipBlank(i)
+	return c.skipBlanks(i)
 }
 
-func (c *compactor) skipBlank(i int) int {
-	end := blankEnd(c.src, i)
+func (c *compactor) skipBlanks(i int) int {
+	end := findBlankEnd(c.src, i)
 	if end > i {
-		c.flush(i)
-		c.run = end
+		c.copyUntil(i)
+		c.copyFrom = end
 	}
 	return end
 }
 
-// value reads the value at an index and gives the index after it, or -1 with an error.
-func (c *compactor) value(i int) int {
+// readValue reads the value at an index. It returns the index after it, or -1 if it sets an
+// error.
+func (c *compactor) readValue(i int) int {
 	if i >= len(c.src) {
-		return c.fail(i, "")
+		return c.failAt(i, "")
 	}
 
 	switch b := c.src[i]; b {
 	case '"':
-		end, _ := c.str(i + 1)
+		end, _ := c.readString(i + 1)
 		return end
 	case '{':
-		return c.object(i)
+		return c.readObject(i)
 	case '[':
-		return c.list(i)
+		return c.readList(i)
 	case 't':
-		return c.literal(i, "true")
+		return c.readLiteral(i, "true")
 	case 'f':
-		return c.literal(i, "false")
+		return c.readLiteral(i, "false")
 	case 'n':
-		return c.literal(i, "null")
+		return c.readLiteral(i, "null")
 	default:
 		if b == '-' || '0' <= b && b <= '9' {
-			return c.number(i)
+			return c.readNumber(i)
 		}
-		return c.fail(i, "looking for beginning of value")
+		return c.failAt(i, "looking for beginning of value")
 	}
 }
 
-// list reads the list that opens at an index.
-func (c *compactor) list(i int) int {
-	if c.depth--; c.depth < 0 {
-		return c.tooDeep(i)
+// readList reads the list at an index.
+func (c *compactor) readList(i int) int {
+	if c.depthLeft--; c.depthLeft < 0 {
+		return c.failTooDeep(i)
 	}
 
-	i = c.blank(i + 1)
+	i = c.nextNonBlank(i + 1)
 	if i < len(c.src) && c.src[i] == ']' {
-		c.depth++
+		c.depthLeft++
 		return i + 1
 	}
 
 	for {
-		if i = c.value(i); i < 0 {
+		if i = c.readValue(i); i < 0 {
 			return i
 		}
-		if i = c.blank(i); i >= len(c.src) {
-			return c.fail(i, "")
+		if i = c.nextNonBlank(i); i >= len(c.src) {
+			return c.failAt(i, "")
 		}
 		switch c.src[i] {
 		case ',':
-			i = c.blank(i + 1)
+			i = c.nextNonBlank(i + 1)
 		case ']':
-			c.depth++
+			c.depthLeft++
 			return i + 1
 		default:
-			return c.fail(i, "after array element")
+			return c.failAt(i, "after array element")
 		}
 	}
 }
 
-// object reads the object that opens at an index.
-func (c *compactor) object(i int) int {
-	if c.depth--; c.depth < 0 {
-		return c.tooDeep(i)
+// readObject reads the object at an index.
+func (c *compactor) readObject(i int) int {
+	if c.depthLeft--; c.depthLeft < 0 {
+		return c.failTooDeep(i)
 	}
 
 	first, sorted := len(c.members), true
 	var last []byte
-	i = c.blank(i + 1)
+	i = c.nextNonBlank(i + 1)
 	if i < len(c.src) && c.src[i] == '}' {
-		c.depth++
+		c.depthLeft++
 		return i + 1
 	}
 
 	for {
 		if i >= len(c.src) || c.src[i] != '"' {
-			return c.fail(i, "looking for beginning of object key string")
+			return c.failAt(i, "looking for beginning of object key string")
 		}
 
-		start, opened := c.at(i), i+1
+		start, opened := c.outputIndex(i), i+1
 		var plain bool
-		if i, plain = c.str(opened); i < 0 {
+		if i, plain = c.readString(opened); i < 0 {
 			return i
 		}
 
@@ -234,37 +234,37 @@ func (c *compactor) object(i int) int {
 			last = key
 		}
 
-		c.members = append(c.members, member{start, c.at(i)})
-		if i = c.blank(i); i >= len(c.src) || c.src[i] != ':' {
-			return c.fail(i, "after object key")
+		c.members = append(c.members, member{start, c.outputIndex(i)})
+		if i = c.nextNonBlank(i); i >= len(c.src) || c.src[i] != ':' {
+			return c.failAt(i, "after object key")
 		}
-		if i = c.value(c.blank(i + 1)); i < 0 {
+		if i = c.readValue(c.nextNonBlank(i + 1)); i < 0 {
 			return i
 		}
-		if i = c.blank(i); i >= len(c.src) {
-			return c.fail(i, "")
+		if i = c.nextNonBlank(i); i >= len(c.src) {
+			return c.failAt(i, "")
 		}
 
 		switch c.src[i] {
 		case ',':
-			i = c.blank(i + 1)
+			i = c.nextNonBlank(i + 1)
 		case '}':
-			c.depth++
+			c.depthLeft++
 			c.closeObject(i, first, sorted)
 			return i + 1
 		default:
-			return c.fail(i, "after object key:value pair")
+			return c.failAt(i, "after object key:value pair")
 		}
 	}
 }
 
-// closeObject ends the object whose members are those from first on.
+// closeObject ends the object with the members from index first.
 func (c *compactor) closeObject(i, first int, sorted bool) {
 	if !sorted {
-		c.flush(i)
-		c.sort(first)
+		c.copyUntil(i)
+		c.sortMembers(first)
 	}
-	if first > 0 || !c.keep {
+	if first > 0 || !c.keepMembers {
 		c.members = c.members[:first]
 	}
 }

@@ -2,8 +2,8 @@ package jsontext
 
 import "iter"
 
-// Members returns the members of a compact object: the keys as JSON strings, and the
-// values. They are pieces of the object. A text that is not an object has none.
+// Members returns the members of a compact object: the keys as JSON strings, and the values. They
+// are parts of the object. It returns none for a text that is not an object.
 func Members(object []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		c := Cursor{Text: object}
@@ -19,8 +19,8 @@ func Members(object []byte) iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// Elements returns the elements of a compact list as pieces of it. A text that is not a
-// list has none.
+// Elements returns the elements of a compact list as parts of it. It returns none for a text that
+// is not a list.
 func Elements(list []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		c := Cursor{Text: list}
@@ -35,96 +35,93 @@ func Elements(list []byte) iter.Seq[[]byte] {
 	}
 }
 
-// Cursor goes once through a compact value: into its objects and lists, or past them.
+// Cursor traverses a compact value once. It enters objects and lists or skips them.
 //
 //	for more := c.Open(); more; more = c.More() {
 //		key := c.Key() // in an object
 //		value := c.Value()
 //	}
 //
-// The text is to be one that Compact gives. In another, the pieces may be any, but they
-// are pieces of it and they come to an end.
+// The text must be the output of Compact. For any other text the results are arbitrary parts of
+// it, and the traversal still ends.
 type Cursor struct {
-	Text []byte
-	at   int
+	Text   []byte
+	offset int
 }
 
-// Kind is the first byte of the next value: '{', '[', '"', 't', 'f', 'n', '-' or a
-// digit. It is 0 at the end of the text.
+// Kind returns the first byte of the next value: '{', '[', '"', 't', 'f', 'n', '-' or a digit. It
+// returns 0 at the end of the text.
 func (c *Cursor) Kind() byte {
-	if c.at < len(c.Text) {
-		return c.Text[c.at]
+	if c.offset < len(c.Text) {
+		return c.Text[c.offset]
 	}
 	return 0
 }
 
-// Open goes into the object or list that comes next, and tells whether it has anything
-// in it.
+// Open enters the next object or list, and reports whether it is not empty.
 func (c *Cursor) Open() bool {
-	c.at++
+	c.offset++
 	switch c.Kind() {
 	case 0:
-		c.lost()
+		c.abort()
 		return false
 	case '}', ']':
-		c.at++
+		c.offset++
 		return false
 	}
 
 	return true
 }
 
-// More goes on after a value in an object or a list, or out of it: it tells whether there
-// is another.
+// More moves past the comma or the closing bracket after a value. It reports whether another
+// value follows in the object or list.
 func (c *Cursor) More() bool {
 	kind := c.Kind()
-	c.at++
+	c.offset++
 	switch kind {
 	case ',':
-		if c.at < len(c.Text) {
+		if c.offset < len(c.Text) {
 			return true
 		}
-		c.lost()
+		c.abort()
 	case '}', ']':
 	default:
-		c.lost()
+		c.abort()
 	}
 
 	return false
 }
 
-// lost notes that the text is not compact: nothing comes after it.
-func (c *Cursor) lost() { c.at = len(c.Text) + 1 }
+// abort ends the traversal because the text is not compact.
+func (c *Cursor) abort() { c.offset = len(c.Text) + 1 }
 
-// Done reports whether all of the text was gone through, and it was one value that Open,
-// More, Key and Value could follow.
-func (c *Cursor) Done() bool { return c.at == len(c.Text) }
+// Done reports whether the whole text was traversed and was one value.
+func (c *Cursor) Done() bool { return c.offset == len(c.Text) }
 
-// Key goes past the key that comes next, and the colon, and gives the key as a JSON
-// string.
+// Key moves past the next key and its colon. It returns the key as a JSON string.
 func (c *Cursor) Key() []byte {
 	key := c.Value()
-	c.at++
+	c.offset++
 	return key
 }
 
-// Value goes past the value that comes next and gives it.
+// Value moves past the next value and returns it.
 func (c *Cursor) Value() []byte {
-	start := min(c.at, len(c.Text))
-	c.at = valueEnd(c.Text, start)
-	return c.Text[start:c.at:c.at]
+	start := min(c.offset, len(c.Text))
+	c.offset = findValueEnd(c.Text, start)
+	return c.Text[start:c.offset:c.offset]
 }
 
-// valueEnd returns the index after the value at an index of a compact text.
-func valueEnd(text []byte, i int) int {
+// findValueEnd returns the index after the value at an index of a compact text.
+func findValueEnd(text []byte, i int) int {
 	if i < len(text) && text[i] == '"' {
-		return stringEnd(text, i+1)
+		return findStringEnd(text, i+1)
 	}
 
 	for depth := 0; i < len(text); {
 		switch text[i] {
 		case '"':
-			i = stringEnd(text, i+1)
+			i = findStringEnd(text, i+1)
 			continue
 		case '{', '[':
 			depth++

@@ -6,32 +6,31 @@ import (
 	"strconv"
 )
 
-// ErrTruncated says that the text ends within a value.
+// ErrTruncated means that the text ends within a value.
 var ErrTruncated = errors.New("unexpected end of JSON input")
 
-// ErrTooDeep says that objects and lists are nested deeper than allowed.
+// ErrTooDeep means that objects and lists are nested deeper than allowed.
 var ErrTooDeep = errors.New("is nested too deep")
 
-var errNoString = errors.New("is not one JSON string")
+var errNotOneString = errors.New("is not one JSON string")
 
-// SyntaxError says that a text is not JSON.
+// SyntaxError is the error for a text that is not JSON.
 type SyntaxError struct {
-	// Offset is the index of the first byte that does not fit, or the length of the text
-	// when it ends too early.
+	// Offset is the index of the first invalid byte, or the length of the text if it ends too
+	// early.
 	Offset int
-	// Err is what is wrong: ErrTruncated, ErrTooDeep or an error in the words of
-	// encoding/json.
+	// Err is the cause: ErrTruncated, ErrTooDeep or an error with the text of encoding/json.
 	Err error
 }
 
 func (e *SyntaxError) Error() string { return e.Err.Error() }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the cause.
 func (e *SyntaxError) Unwrap() error { return e.Err }
 
-// fail notes an error at an index, where the text ends or has a byte that does not fit
-// into what is being read.
-func (c *compactor) fail(i int, context string) int {
+// failAt sets the error for an index at which the text ends or has an invalid byte. It returns
+// -1.
+func (c *compactor) failAt(i int, context string) int {
 	if i >= len(c.src) {
 		c.err = &SyntaxError{Offset: len(c.src), Err: ErrTruncated}
 		return -1
@@ -40,12 +39,12 @@ func (c *compactor) fail(i int, context string) int {
 	return -1
 }
 
-func (c *compactor) tooDeep(i int) int {
+func (c *compactor) failTooDeep(i int) int {
 	c.err = &SyntaxError{Offset: i, Err: ErrTooDeep}
 	return -1
 }
 
-// quoteByte names a byte as encoding/json does.
+// quoteByte formats a byte as encoding/json does.
 func quoteByte(b byte) string {
 	switch b {
 	case '\'':

@@ -1,11 +1,11 @@
 package jsontext
 
-// Indent appends a compact value with line breaks and blanks: each member and element on
-// a line of its own that begins with the prefix and one indent for each object and list
-// that it is in, as encoding/json indents. The first line has no prefix.
+// Indent appends a compact value with line breaks and blanks, as encoding/json indents. Each
+// member and element is on its own line. The line starts with the prefix and one indent for each
+// enclosing object and list. The first line has no prefix.
 //
-// The value is to be one that Compact gives; of another text it makes something that is
-// as little JSON as it was before.
+// The value must be the output of Compact. The result for any other text is not valid JSON
+// either.
 func Indent(dst, value []byte, prefix, indent string) []byte {
 	var space [128]byte
 	line := append(append(space[:0], '\n'), prefix...)
@@ -13,7 +13,7 @@ func Indent(dst, value []byte, prefix, indent string) []byte {
 	for i := 0; i < len(value); {
 		switch value[i] {
 		case '"':
-			i = stringEnd(value, i+1)
+			i = findStringEnd(value, i+1)
 			continue
 		case '{', '[':
 			if i+1 < len(value) && (value[i+1] == '}' || value[i+1] == ']') {

@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// entry is a member that is to be sorted: where it begins and ends in dst, how long its
-// key is as it stands there, and its key without quotes and escapes.
-type entry struct {
+// sortEntry is a member to be sorted: its start and end in dst, the length of its quoted key, and
+// its key without quotes and escapes.
+type sortEntry struct {
 	start, end, colon int
 	key               []byte
 }
 
-// sort brings the members from first on, which end where dst does, into the order of
-// their keys, and keeps one of those with the same key: the last.
-func (c *compactor) sort(first int) {
+// sortMembers sorts the members from index first by their keys. The last of them ends at the end
+// of dst. Of members with the same key it keeps the last.
+func (c *compactor) sortMembers(first int) {
 	members := c.members[first:]
 	begin, end := members[0].start, len(c.dst)
 	entries := c.entries[:0]
@@ -23,12 +23,12 @@ func (c *compactor) sort(first int) {
 		if i+1 < len(members) {
 			next = members[i+1].start - 1
 		}
-		entries = append(entries, entry{start: m.start, end: next, colon: m.colon - m.start, key: c.key(m)})
+		entries = append(entries, sortEntry{start: m.start, end: next, colon: m.colon - m.start, key: c.comparedKey(m)})
 	}
 
-	slices.SortStableFunc(entries, func(a, b entry) int { return bytes.Compare(a.key, b.key) })
+	slices.SortStableFunc(entries, func(a, b sortEntry) int { return bytes.Compare(a.key, b.key) })
 
-	// The new order is written behind the old one and then moved over it.
+	// The sorted members are appended to dst and then moved over the unsorted ones.
 	kept := members[:0]
 	for i, e := range entries {
 		if i+1 < len(entries) && bytes.Equal(entries[i+1].key, e.key) {
@@ -50,8 +50,8 @@ func (c *compactor) sort(first int) {
 	c.entries = entries
 }
 
-// key returns the key of a member as it is to be compared.
-func (c *compactor) key(m member) []byte {
+// comparedKey returns the key of a member without quotes and escapes.
+func (c *compactor) comparedKey(m member) []byte {
 	quoted := c.dst[m.start:m.colon]
 	inner := quoted[1 : len(quoted)-1]
 	if bytes.IndexByte(inner, '\\') < 0 {

@@ -6,102 +6,103 @@ import (
 	"unicode/utf8"
 )
 
-// str reads the string whose content begins at an index. It gives the index after the
-// closing quote, or -1 with an error, and whether the text is its own canonical form and
-// has no escapes.
-func (c *compactor) str(i int) (end int, plain bool) {
+// readString reads a string whose content begins at the index. It returns the index after the
+// closing quote, or -1 if it sets an error. plain is true if the text is canonical and has no
+// escapes.
+func (c *compactor) readString(i int) (end int, plain bool) {
 	src := c.src
 	plain = true
 	for i < len(src) {
 		if i+8 <= len(src) {
-			marks := specials(word(src, i))
+			marks := markSpecials(loadWord(src, i))
 			if marks == 0 {
 				i += 8
 				continue
 			}
-			i += first(marks)
+			i += firstMarked(marks)
 		}
 		switch b := src[i]; {
 		case b == '"':
 			return i + 1, plain
 		case b == '\\':
 			plain = false
-			if i = c.escape(i); i < 0 {
+			if i = c.readEscape(i); i < 0 {
 				return i, false
 			}
 		case b < ' ':
-			return c.fail(i, "in string literal"), false
+			return c.failAt(i, "in string literal"), false
 		case b < utf8.RuneSelf:
 			i++
 		default:
-			next, same := c.character(i)
+			next, same := c.readCharacter(i)
 			i, plain = next, plain && same
 		}
 	}
 
-	return c.fail(i, ""), false
+	return c.failAt(i, ""), false
 }
 
-// character reads the character beyond ASCII at an index. It tells whether it stays as
-// it is.
-func (c *compactor) character(i int) (next int, same bool) {
+// readCharacter reads the non-ASCII character at an index. It reports whether the character is
+// copied unchanged.
+func (c *compactor) readCharacter(i int) (next int, same bool) {
 	r, size := utf8.DecodeRune(c.src[i:])
 	if (r != utf8.RuneError || size > 1) && r != '\u2028' && r != '\u2029' {
 		return i + size, true
 	}
-	c.replace(i, i+size, r)
+	c.replaceWith(i, i+size, r)
 	return i + size, false
 }
 
-// escape reads the escape sequence at an index.
-func (c *compactor) escape(i int) int {
+// readEscape reads the escape sequence at an index.
+func (c *compactor) readEscape(i int) int {
 	if i+1 >= len(c.src) {
-		return c.fail(i+1, "")
+		return c.failAt(i+1, "")
 	}
 
 	switch c.src[i+1] {
 	case '"', '\\', 'b', 'f', 'n', 'r', 't':
 		return i + 2
 	case '/':
-		c.replace(i, i+2, '/')
+		c.replaceWith(i, i+2, '/')
 		return i + 2
 	case 'u':
-		r, next := c.unicode(i)
+		r, next := c.readUnicodeEscape(i)
 		if next >= 0 {
-			c.replace(i, next, r)
+			c.replaceWith(i, next, r)
 		}
 		return next
 	default:
-		return c.fail(i+1, "in string escape code")
+		return c.failAt(i+1, "in string escape code")
 	}
 }
 
-// replace puts a character in the place of a part of src.
-func (c *compactor) replace(i, next int, r rune) {
-	c.flush(i)
+// replaceWith replaces a part of src by a character.
+func (c *compactor) replaceWith(i, next int, r rune) {
+	c.copyUntil(i)
 	c.dst = appendCharacter(c.dst, r)
-	c.run = next
+	c.copyFrom = next
 }
 
-// unicode reads the escape sequence \uXXXX at an index, or the two of a character that
-// takes two. A half of such a pair alone is U+FFFD.
-func (c *compactor) unicode(i int) (r rune, next int) {
+// readUnicodeEscape reads the escape sequence \uXXXX at an index, or a surrogate pair of two. An
+// unpaired surrogate becomes U+FFFD.
+func (c *compactor) readUnicodeEscape(i int) (r rune, next int) {
 	for j := i + 2; j < i+6; j++ {
-		if j >= len(c.src) || hexValue(c.src[j]) < 0 {
-			return 0, c.fail(j, "in \\u hexadecimal character escape")
+		if j >= len(c.src) || hexDigitValue(c.src[j]) < 0 {
+			return 0, c.failAt(j, "in \\u hexadecimal character escape")
 		}
 	}
-	return unescape(c.src, i)
+	return decodeUnicodeEscape(c.src, i)
 }
 
-// unescape decodes the escape sequence \uXXXX at an index, which is known to be whole.
-func unescape(text []byte, i int) (r rune, next int) {
-	r, next = hex4(text, i), i+6
+// decodeUnicodeEscape decodes the complete escape sequence \uXXXX at an index, or a surrogate
+// pair of two.
+func decodeUnicodeEscape(text []byte, i int) (r rune, next int) {
+	r, next = parseHexEscape(text, i), i+6
 	if !utf16.IsSurrogate(r) {
 		return r, next
 	}
 
-	if second := hex4(text, next); second >= 0 {
+	if second := parseHexEscape(text, next); second >= 0 {
 		if pair := utf16.DecodeRune(r, second); pair != utf8.RuneError {
 			return pair, next + 6
 		}
@@ -109,16 +110,16 @@ func unescape(text []byte, i int) (r rune, next int) {
 	return utf8.RuneError, next
 }
 
-// hex4 returns the number of the escape sequence \uXXXX at an index, and -1 when there is
+// parseHexEscape returns the number of the escape sequence \uXXXX at an index, or -1 if there is
 // none.
-func hex4(text []byte, i int) rune {
+func parseHexEscape(text []byte, i int) rune {
 	if i+6 > len(text) || text[i] != '\\' || text[i+1] != 'u' {
 		return -1
 	}
 
 	var r rune
 	for _, b := range text[i+2 : i+6] {
-		digit := hexValue(b)
+		digit := hexDigitValue(b)
 		if digit < 0 {
 			return -1
 		}
@@ -128,7 +129,7 @@ func hex4(text []byte, i int) rune {
 	return r
 }
 
-func hexValue(b byte) rune {
+func hexDigitValue(b byte) rune {
 	switch {
 	case '0' <= b && b <= '9':
 		return rune(b - '0')
@@ -141,7 +142,7 @@ func hexValue(b byte) rune {
 	return -1
 }
 
-// appendCharacter appends a character of a string with the escape that it needs.
+// appendCharacter appends a character of a string, escaped if needed.
 func appendCharacter(dst []byte, r rune) []byte {
 	const hex = "0123456789abcdef"
 	switch r {
@@ -173,9 +174,9 @@ func appendCharacter(dst []byte, r rune) []byte {
 func AppendQuoted[T ~string | ~[]byte](dst []byte, text T) []byte {
 	dst = append(append(dst, '"'), text...)
 	end := len(dst)
-	begin := plainEnd(dst, end-len(text))
+	begin := findPlainEnd(dst, end-len(text))
 	if begin < end {
-		// The text with its escapes is written behind the one without and then moved over it.
+		// The escaped text is appended and then moved over the unescaped one.
 		dst = appendEscaped(dst, begin, end)
 		size := copy(dst[begin:], dst[end:])
 		dst = dst[:begin+size]
@@ -184,10 +185,10 @@ func AppendQuoted[T ~string | ~[]byte](dst []byte, text T) []byte {
 	return append(dst, '"')
 }
 
-// appendEscaped appends a part of dst, which is a text, as the content of a string.
+// appendEscaped appends a part of dst, which is plain text, as the content of a JSON string.
 func appendEscaped(dst []byte, i, end int) []byte {
 	for run := i; ; {
-		if i = min(plainEnd(dst, i), end); i == end {
+		if i = min(findPlainEnd(dst, i), end); i == end {
 			return append(dst, dst[run:end]...)
 		}
 
@@ -204,10 +205,10 @@ func appendEscaped(dst []byte, i, end int) []byte {
 	}
 }
 
-// Unquote returns the content of a JSON string. It reads all that encoding/json reads as
-// one, and says by a *SyntaxError what is wrong otherwise.
+// Unquote returns the content of a JSON string. It accepts the strings that encoding/json
+// accepts, and returns a *SyntaxError for all other texts.
 func Unquote(quoted []byte) (string, error) {
-	if len(quoted) >= 2 && quoted[0] == '"' && plainEnd(quoted, 1) == len(quoted)-1 && quoted[len(quoted)-1] == '"' {
+	if len(quoted) >= 2 && quoted[0] == '"' && findPlainEnd(quoted, 1) == len(quoted)-1 && quoted[len(quoted)-1] == '"' {
 		return string(quoted[1 : len(quoted)-1]), nil
 	}
 
@@ -216,7 +217,7 @@ func Unquote(quoted []byte) (string, error) {
 		return "", err
 	}
 	if n != len(quoted) || canonical[0] != '"' {
-		return "", &SyntaxError{Offset: n, Err: errNoString}
+		return "", &SyntaxError{Offset: n, Err: errNotOneString}
 	}
 
 	text := appendUnquoted(canonical[:0], canonical[1:len(canonical)-1])
@@ -231,12 +232,12 @@ func AppendUnquoted(dst, quoted []byte) []byte {
 	return appendUnquoted(dst, quoted[1:len(quoted)-1])
 }
 
-// plainEnd returns the index of the first byte at or after an index that does not stand for
-// itself in a string, or is not ASCII.
-func plainEnd(text []byte, i int) int {
+// findPlainEnd returns the index of the first byte at or after i that is not ASCII or needs an
+// escape in a string.
+func findPlainEnd(text []byte, i int) int {
 	for ; i+8 <= len(text); i += 8 {
-		if marks := specials(word(text, i)); marks != 0 {
-			return i + first(marks)
+		if marks := markSpecials(loadWord(text, i)); marks != 0 {
+			return i + firstMarked(marks)
 		}
 	}
 
@@ -248,8 +249,8 @@ func plainEnd(text []byte, i int) int {
 	return i
 }
 
-// appendUnquoted appends what the content of a canonical string stands for. It may be
-// appended to the text that the content is a later part of: it is never longer.
+// appendUnquoted appends the unescaped content of a canonical string. dst may be an earlier part
+// of the text that contains inner, as the result is never longer than inner.
 func appendUnquoted(dst, inner []byte) []byte {
 	for {
 		i := bytes.IndexByte(inner, '\\')
@@ -272,7 +273,7 @@ func appendUnquoted(dst, inner []byte) []byte {
 			dst = append(dst, '\t')
 		case 'u':
 			var r rune
-			r, next = unescape(inner, i)
+			r, next = decodeUnicodeEscape(inner, i)
 			next = min(next, len(inner))
 			dst = utf8.AppendRune(dst, r)
 		default:

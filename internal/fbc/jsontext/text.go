@@ -5,48 +5,48 @@ import (
 	"math/bits"
 )
 
-// The text is looked at eight bytes at a time: a word with the high bit set in each
-// byte that is looked for, and none set below the first of those.
+// Text is searched eight bytes at a time. The result is a word with the high bit set in
+// each matching byte. Bits above the first match may be wrong, bits below are not.
 const (
-	ones   = 0x0101010101010101
-	high   = 0x80 * ones
-	blanks = ' ' * ones
+	lowBits    = 0x0101010101010101
+	highBits   = 0x80 * lowBits
+	blankBytes = ' ' * lowBits
 )
 
-// word returns the eight bytes at an index, the first of them lowest.
-func word(text []byte, i int) uint64 { return binary.LittleEndian.Uint64(text[i : i+8]) }
+// loadWord returns the eight bytes at an index, the first byte lowest.
+func loadWord(text []byte, i int) uint64 { return binary.LittleEndian.Uint64(text[i : i+8]) }
 
-// specials marks the bytes that cannot be copied as they are from a JSON string: quotes,
-// backslashes, control characters and all that is not ASCII. A subtraction borrows from
-// the next byte only below a mark.
-func specials(w uint64) uint64 {
-	quotes := (w ^ '"'*ones) - ones
-	slashes := (w ^ '\\'*ones) - ones
-	controls := w - blanks
-	return (quotes | slashes | controls | w) & high
+// markSpecials marks the bytes of a JSON string that cannot be copied unchanged: quotes,
+// backslashes, control characters and non-ASCII bytes. A subtraction borrows from the next byte
+// only below a mark.
+func markSpecials(w uint64) uint64 {
+	quotes := (w ^ '"'*lowBits) - lowBits
+	slashes := (w ^ '\\'*lowBits) - lowBits
+	controls := w - blankBytes
+	return (quotes | slashes | controls | w) & highBits
 }
 
-// stops marks quotes and backslashes alone.
-func stops(w uint64) uint64 {
-	quotes := w ^ '"'*ones
-	slashes := w ^ '\\'*ones
-	return ((quotes-ones)&^quotes | (slashes-ones)&^slashes) & high
+// markStringEnds marks quotes and backslashes.
+func markStringEnds(w uint64) uint64 {
+	quotes := w ^ '"'*lowBits
+	slashes := w ^ '\\'*lowBits
+	return ((quotes-lowBits)&^quotes | (slashes-lowBits)&^slashes) & highBits
 }
 
-// first returns the place of the first marked byte, from 0 to 7.
-func first(marks uint64) int { return bits.TrailingZeros64(marks) >> 3 }
+// firstMarked returns the index of the first marked byte, from 0 to 7.
+func firstMarked(marks uint64) int { return bits.TrailingZeros64(marks) >> 3 }
 
-// blankEnd returns the index of the first byte at or after i that is not blank.
-func blankEnd(text []byte, i int) int {
+// findBlankEnd returns the index of the first byte at or after i that is not blank.
+func findBlankEnd(text []byte, i int) int {
 	for i < len(text) {
 		if i+8 <= len(text) {
-			// Most blanks are those of an indentation.
-			other := word(text, i) ^ blanks
+			// Most blanks are indentation.
+			other := loadWord(text, i) ^ blankBytes
 			if other == 0 {
 				i += 8
 				continue
 			}
-			i += first(other)
+			i += firstMarked(other)
 		}
 		switch text[i] {
 		case ' ', '\n', '\r', '\t':
@@ -59,18 +59,18 @@ func blankEnd(text []byte, i int) int {
 	return i
 }
 
-// stringEnd returns the index after the quote that closes a string, looked for from an
-// index within it that is not in the middle of an escape. It is the length of the text
-// when there is none.
-func stringEnd(text []byte, i int) int {
+// findStringEnd returns the index after the quote that closes a string, or the length of the text
+// if there is none. It searches from an index within the string that is not in the middle of an
+// escape.
+func findStringEnd(text []byte, i int) int {
 	for i < len(text) {
 		if i+8 <= len(text) {
-			marks := stops(word(text, i))
+			marks := markStringEnds(loadWord(text, i))
 			if marks == 0 {
 				i += 8
 				continue
 			}
-			i += first(marks)
+			i += firstMarked(marks)
 		}
 		switch text[i] {
 		case '"':

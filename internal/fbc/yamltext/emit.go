@@ -1,7 +1,8 @@
-// Package yamltext turns JSON into YAML, byte for byte as sigs.k8s.io/yaml does, and the
-// plain kind of YAML that programs write back into JSON. It makes no values of either.
+// Package yamltext converts JSON to YAML, byte for byte as sigs.k8s.io/yaml does. It also
+// converts the simple YAML that programs write to JSON. It does not decode values.
 //
-// It is no parser of YAML: what it does not know for sure it leaves to one.
+// It is not a complete YAML parser. It reports unsupported input, which the caller passes to a
+// complete parser.
 package yamltext
 
 import (
@@ -13,83 +14,82 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc/jsontext"
 )
 
-// Append appends a JSON value, in the form that jsontext.Compact gives, as a YAML
-// document without a line "---": the keys of objects in natural order, where "v9" is
-// before "v10"; lists not indented below their keys; strings plain where they can be, as
-// literal blocks where they have line breaks, else in quotes, and folded after 80
-// columns at blanks.
+// Append appends a JSON value, in the form of jsontext.Compact, as a YAML document without a line
+// "---". The keys of objects are in natural order, where "v9" is before "v10". Lists are not
+// indented below their keys. Strings are plain where possible, literal blocks if they have line
+// breaks, and quoted otherwise. They are folded after 80 columns at blanks.
 //
-// Integers of up to 64 bits keep their digits. Other numbers are written as the float64
-// next to them.
+// Integers of up to 64 bits keep their digits. Other numbers are written as the nearest float64.
 func Append(dst, value []byte) []byte {
-	e := pool.Get().(*emitter)
-	e.out, e.line = dst, len(dst)
-	e.indent, e.indention, e.whitespace = -1, true, true
-	e.node(value, false)
-	e.nextLine()
+	e := emitters.Get().(*emitter)
+	e.out, e.lineStart = dst, len(dst)
+	e.indent, e.atIndentation, e.afterBlank = -1, true, true
+	e.emitValue(value, false)
+	e.startLine()
 	dst, e.out = e.out, nil
-	if max(cap(e.text), cap(e.members)) > maxKept {
+	if max(cap(e.text), cap(e.members)) > maxPooledBuffer {
 		e.text, e.members = nil, nil
 	}
 
-	pool.Put(e)
+	emitters.Put(e)
 	return dst
 }
 
-// pool keeps what is used again for each value, up to a length.
-var pool = sync.Pool{New: func() any { return new(emitter) }}
+// emitters pools emitters with their buffers.
+var emitters = sync.Pool{New: func() any { return new(emitter) }}
 
 const (
-	maxKept = 64 << 10
-	// step is how far the content of an object or a list is indented.
-	step = 2
-	// width is the column after which text is folded.
-	width = 80
+	// maxPooledBuffer is the maximum capacity of the buffers of a pooled emitter.
+	maxPooledBuffer = 64 << 10
+	// indentStep is the indentation of the content of an object or a list.
+	indentStep = 2
+	// foldWidth is the column after which text is folded.
+	foldWidth = 80
 )
 
-// emitter writes one document. What is needed before something, a line break or a blank,
-// depends on what was written last.
+// emitter writes one document. The separator before a token, a line break or a blank, depends on
+// the token before it.
 type emitter struct {
 	out []byte
-	// line is where in out the last line begins.
-	line int
-	// indent is where lines begin, -1 before the first.
+	// lineStart is the start of the last line in out.
+	lineStart int
+	// indent is the column at which lines begin, -1 before the first line.
 	indent int
-	// indention says that the line has nothing but blanks and indicators so far, and
-	// whitespace that what was written last is as good as a blank.
-	indention, whitespace bool
+	// atIndentation is set while the line has only blanks and indicators. afterBlank is set
+	// if no blank is needed before the next token.
+	atIndentation, afterBlank bool
 
-	// members are those of the objects that are open.
+	// members are the members of the open objects.
 	members []member
-	// text is a string without its escapes.
+	// text is a buffer for a string without its escapes.
 	text []byte
 }
 
-// member is a member of an object: its key, quoted and as it is compared, and its value.
+// member is a member of an object: its quoted key, its key for comparison, and its value.
 type member struct{ quoted, key, value []byte }
 
-// node writes a value. Lists that are values in a mapping are not indented.
-func (e *emitter) node(value []byte, inMapping bool) {
+// emitValue writes a value. Lists that are values of a mapping are not indented.
+func (e *emitter) emitValue(value []byte, inMapping bool) {
 	if len(value) == 0 {
 		return
 	}
 
 	switch value[0] {
 	case '{':
-		e.mapping(value)
+		e.emitMapping(value)
 	case '[':
-		e.sequence(value, inMapping)
+		e.emitSequence(value, inMapping)
 	case '"':
-		e.str(value, false)
+		e.emitString(value, false)
 	case 't', 'f', 'n':
-		e.word(value)
+		e.emitWord(value)
 	default:
-		e.number(value)
+		e.emitNumber(value)
 	}
 }
 
-// mapping writes an object.
-func (e *emitter) mapping(object []byte) {
+// emitMapping writes an object.
+func (e *emitter) emitMapping(object []byte) {
 	first := len(e.members)
 	sorted := true
 	for quoted, value := range jsontext.Members(object) {
@@ -104,7 +104,7 @@ func (e *emitter) mapping(object []byte) {
 	}
 
 	if len(e.members) == first {
-		e.indicator("{}")
+		e.emitIndicator("{}")
 		return
 	}
 	if !sorted {
@@ -112,12 +112,12 @@ func (e *emitter) mapping(object []byte) {
 	}
 
 	before := e.indent
-	if e.indent += step; before < 0 {
+	if e.indent += indentStep; before < 0 {
 		e.indent = 0
 	}
 
 	for i := first; i < len(e.members); i++ {
-		e.member(e.members[i])
+		e.emitMember(e.members[i])
 	}
 
 	e.indent = before
@@ -125,29 +125,29 @@ func (e *emitter) mapping(object []byte) {
 	e.members = e.members[:first]
 }
 
-// longKey is the length of the longest key that stands on one line with its value.
-const longKey = 128
+// maxSimpleKey is the maximum length of a key that is written on one line with its value.
+const maxSimpleKey = 128
 
-// member writes a member of an object.
-func (e *emitter) member(m member) {
-	e.nextLine()
-	if len(m.key) <= longKey && !hasBreak(m.key) {
-		e.str(m.quoted, true)
+// emitMember writes a member of an object.
+func (e *emitter) emitMember(m member) {
+	e.startLine()
+	if len(m.key) <= maxSimpleKey && !hasLineBreak(m.key) {
+		e.emitString(m.quoted, true)
 		e.out = append(e.out, ':')
-		e.indention = false
+		e.atIndentation = false
 	} else {
-		e.indicator("?")
-		e.str(m.quoted, false)
-		e.nextLine()
-		e.indicator(":")
+		e.emitIndicator("?")
+		e.emitString(m.quoted, false)
+		e.startLine()
+		e.emitIndicator(":")
 	}
 
-	e.whitespace = false
-	e.node(m.value, true)
+	e.afterBlank = false
+	e.emitValue(m.value, true)
 }
 
-// sequence writes a list.
-func (e *emitter) sequence(list []byte, inMapping bool) {
+// emitSequence writes a list.
+func (e *emitter) emitSequence(list []byte, inMapping bool) {
 	before := e.indent
 	empty := true
 	for element := range jsontext.Elements(list) {
@@ -156,74 +156,74 @@ func (e *emitter) sequence(list []byte, inMapping bool) {
 			switch {
 			case before < 0:
 				e.indent = 0
-			case !inMapping || e.indention:
-				e.indent += step
+			case !inMapping || e.atIndentation:
+				e.indent += indentStep
 			}
 		}
-		e.nextLine()
-		e.indicator("-")
-		e.node(element, false)
+		e.startLine()
+		e.emitIndicator("-")
+		e.emitValue(element, false)
 	}
 
 	if empty {
-		e.indicator("[]")
+		e.emitIndicator("[]")
 	}
 
 	e.indent = before
 }
 
-// nextLine goes to where a line begins, unless it is there.
-func (e *emitter) nextLine() {
+// startLine moves to the start of a line at the current indentation, unless it is there already.
+func (e *emitter) startLine() {
 	indent := max(0, e.indent)
-	column := e.column()
-	if !e.indention || column > indent || column == indent && !e.whitespace {
+	column := e.currentColumn()
+	if !e.atIndentation || column > indent || column == indent && !e.afterBlank {
 		e.breakLine()
 		column = 0
 	}
 
-	e.pad(indent - column)
-	e.indention, e.whitespace = true, true
+	e.padWith(indent - column)
+	e.atIndentation, e.afterBlank = true, true
 }
 
 // breakLine ends a line.
 func (e *emitter) breakLine() {
 	e.out = append(e.out, '\n')
-	e.line = len(e.out)
+	e.lineStart = len(e.out)
 }
 
-const blanks = "                                                                "
+const blankText = "                                                                "
 
-func (e *emitter) pad(n int) {
-	for ; n > len(blanks); n -= len(blanks) {
-		e.out = append(e.out, blanks...)
+func (e *emitter) padWith(n int) {
+	for ; n > len(blankText); n -= len(blankText) {
+		e.out = append(e.out, blankText...)
 	}
 	if n > 0 {
-		e.out = append(e.out, blanks[:n]...)
+		e.out = append(e.out, blankText[:n]...)
 	}
 }
 
-// column returns how many characters the line has.
-func (e *emitter) column() int { return utf8.RuneCount(e.out[e.line:]) }
+// currentColumn returns the number of characters of the current line.
+func (e *emitter) currentColumn() int { return utf8.RuneCount(e.out[e.lineStart:]) }
 
-// indicator writes a mark, or the two of an empty object or list, which end what was
-// begun.
-func (e *emitter) indicator(mark string) {
-	e.blank()
+// emitIndicator writes an indicator, or the two of an empty object or list, which complete the
+// value.
+func (e *emitter) emitIndicator(mark string) {
+	e.emitBlank()
 	e.out = append(e.out, mark...)
-	e.whitespace = false
-	e.indention = e.indention && len(mark) == 1
+	e.afterBlank = false
+	e.atIndentation = e.atIndentation && len(mark) == 1
 }
 
-// blank puts a blank before what comes next if it needs one.
-func (e *emitter) blank() {
-	if !e.whitespace {
+// emitBlank writes a blank if the next token needs one.
+func (e *emitter) emitBlank() {
+	if !e.afterBlank {
 		e.out = append(e.out, ' ')
 	}
 }
 
-// word writes a word that stands for itself.
-func (e *emitter) word(text []byte) {
-	e.blank()
+// emitWord writes a scalar that needs no quotes.
+func (e *emitter) emitWord(text []byte) {
+	e.emitBlank()
 	e.out = append(e.out, text...)
-	e.whitespace, e.indention = false, false
+	e.afterBlank, e.atIndentation = false, false
 }

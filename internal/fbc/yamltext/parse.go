@@ -9,49 +9,49 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc/jsontext"
 )
 
-// AppendJSON appends a YAML document, without a line "---", as compact JSON: its keys in
-// their order, and those that stand twice twice. It reads the YAML that programs write:
-// block mappings and sequences; plain and quoted scalars, folded or not; literal blocks;
-// comments. It is not ok when there is anything else, or an error, or lists and mappings
-// are nested deeper than maxDepth: then the document is one for a real parser.
+// AppendJSON appends a YAML document, without a line "---", as compact JSON. Keys keep their
+// order, and duplicate keys stay. It supports the YAML that programs write: block mappings and
+// sequences; plain and quoted scalars, folded or not; literal blocks; comments. It returns false
+// for any other YAML, for invalid YAML, and if lists and mappings are nested deeper than
+// maxDepth. The caller then needs a complete parser.
 //
-// A plain scalar that is not a text is passed to resolve, but for the usual forms of
-// null, booleans and integers. It appends the value as JSON, or is not ok.
+// It calls resolve for a plain scalar that is not a string, except for the common forms of null,
+// booleans and integers. resolve appends the value as JSON, or returns false.
 func AppendJSON(dst, text []byte, maxDepth int, resolve func(dst, scalar []byte) ([]byte, bool)) (out []byte, ok bool) {
 	if !isClean(text) {
 		return dst, false
 	}
 
-	p := parser{text: text, out: dst, depth: maxDepth, resolve: resolve}
-	p.nextLine()
-	p.node(-1)
-	if p.nextLine(); p.odd || p.column >= 0 {
+	p := parser{text: text, out: dst, depthLeft: maxDepth, resolve: resolve}
+	p.skipToContent()
+	p.parseNode(-1)
+	if p.skipToContent(); p.unsupported || p.column >= 0 {
 		return dst, false
 	}
 
 	return p.out, true
 }
 
-// parser reads a document line by line.
+// parser parses a document line by line.
 type parser struct {
 	text []byte
 	out  []byte
-	// at is where the next line begins that was not read.
-	at int
-	// first is the first character of that line that is no blank, once nextLine was
-	// called, and column where it stands; -1 at the end of the text.
+	// lineStart is the start of the next unread line.
+	lineStart int
+	// first and column are set by skipToContent. first is the index of the first non-blank
+	// character of the next line. column is its column, or -1 at the end of the text.
 	first, column int
-	// depth is how many more lists and mappings may be opened.
-	depth   int
-	resolve func(dst, scalar []byte) ([]byte, bool)
-	// odd says that there is something that is not read here.
-	odd bool
-	// scalar is used again for each that is not a piece of the text.
+	// depthLeft is the number of further lists and mappings that may be opened.
+	depthLeft int
+	resolve   func(dst, scalar []byte) ([]byte, bool)
+	// unsupported is set if the document needs a complete parser.
+	unsupported bool
+	// scalar is a buffer for scalars that are not a part of the text.
 	scalar []byte
 }
 
-// isClean reports whether a text has no characters but printable ones, line breaks of one
-// kind, and tabs, and ends with a line break.
+// isClean reports whether a text has only printable characters, tabs and line feeds, and ends
+// with a line feed.
 func isClean(text []byte) bool {
 	if len(text) == 0 || text[len(text)-1] != '\n' {
 		return false
@@ -59,7 +59,7 @@ func isClean(text []byte) bool {
 
 	for i := 0; i < len(text); {
 		if i+8 <= len(text) {
-			marks := uncommon(binary.LittleEndian.Uint64(text[i : i+8]))
+			marks := markUncommon(binary.LittleEndian.Uint64(text[i : i+8]))
 			if marks == 0 {
 				i += 8
 				continue
@@ -87,28 +87,28 @@ func isClean(text []byte) bool {
 	return true
 }
 
-// nextLine goes to the next line that has something in it but a comment.
-func (p *parser) nextLine() {
-	for p.at < len(p.text) {
-		p.first = p.at
+// skipToContent moves to the next line that is not empty and not only a comment.
+func (p *parser) skipToContent() {
+	for p.lineStart < len(p.text) {
+		p.first = p.lineStart
 		for p.text[p.first] == ' ' { // The text ends with a line break.
 			p.first++
 		}
 
 		switch p.text[p.first] {
 		case '\n':
-			p.at = p.first + 1
+			p.lineStart = p.first + 1
 			continue
 		case '#':
-			p.at = p.lineEnd(p.first) + 1
+			p.lineStart = p.findLineEnd(p.first) + 1
 			continue
 		case '\t':
-			p.odd = true
+			p.unsupported = true
 		}
 
-		p.column = p.first - p.at
-		if p.column == 0 && (bytes.HasPrefix(p.text[p.at:], []byte("---")) || bytes.HasPrefix(p.text[p.at:], []byte("..."))) {
-			p.odd = true
+		p.column = p.first - p.lineStart
+		if p.column == 0 && (bytes.HasPrefix(p.text[p.lineStart:], []byte("---")) || bytes.HasPrefix(p.text[p.lineStart:], []byte("..."))) {
+			p.unsupported = true
 		}
 
 		return
@@ -117,33 +117,34 @@ func (p *parser) nextLine() {
 	p.column = -1
 }
 
-// lineEnd returns the index of the line break at or after an index.
-func (p *parser) lineEnd(i int) int { return i + bytes.IndexByte(p.text[i:], '\n') }
+// findLineEnd returns the index of the line break at or after an index.
+func (p *parser) findLineEnd(i int) int { return i + bytes.IndexByte(p.text[i:], '\n') }
 
-// node reads what begins in the next line, which is in something that stands in a column.
-func (p *parser) node(parent int) {
+// parseNode parses the node that begins in the next line. parent is the column of the enclosing
+// node.
+func (p *parser) parseNode(parent int) {
 	switch {
-	case p.odd:
+	case p.unsupported:
 	case p.column <= parent:
 		p.out = append(p.out, "null"...)
-	case p.isEntry(p.first):
-		p.sequence(p.column)
-	case p.colon(p.first) > 0:
-		p.mapping(p.column)
+	case p.isSequenceEntry(p.first):
+		p.parseSequence(p.column)
+	case p.findColon(p.first) > 0:
+		p.parseMapping(p.column)
 	default:
-		p.odd = true
+		p.unsupported = true
 	}
 }
 
-// isEntry reports whether an entry of a sequence begins at an index.
-func (p *parser) isEntry(i int) bool {
+// isSequenceEntry reports whether an entry of a sequence begins at an index.
+func (p *parser) isSequenceEntry(i int) bool {
 	return p.text[i] == '-' && (p.text[i+1] == ' ' || p.text[i+1] == '\n')
 }
 
-// colon returns the index of the colon after the key at an index, and 0 when there is none.
-func (p *parser) colon(i int) int {
+// findColon returns the index of the colon after the key at an index, or 0 if there is none.
+func (p *parser) findColon(i int) int {
 	if b := p.text[i]; b == '"' || b == '\'' {
-		line := p.text[i:p.lineEnd(i)]
+		line := p.text[i:p.findLineEnd(i)]
 		end := 1 + bytes.IndexByte(line[1:], b)
 		if end == 0 || bytes.IndexByte(line[:end], '\\') >= 0 {
 			return 0
@@ -171,7 +172,7 @@ func (p *parser) colon(i int) int {
 	}
 }
 
-// startsPlain reports whether a scalar without quotes can begin at an index.
+// startsPlain reports whether a plain scalar can begin at an index.
 func (p *parser) startsPlain(i int) bool {
 	switch p.text[i] {
 	case ',', '[', ']', '{', '}', '#', '&', '*', '!', '|', '>', '\'', '"', '%', '@', '`', '\t', '\n', ' ':
@@ -182,96 +183,96 @@ func (p *parser) startsPlain(i int) bool {
 	return true
 }
 
-// longestKey is the length of the longest key that is read here. Parsers refuse them from
-// 1024 characters on.
-const longestKey = 1000
+// maxKeyLength is the maximum length of a supported key. Complete parsers reject keys from 1024
+// characters on.
+const maxKeyLength = 1000
 
-// mapping reads the mapping whose keys stand in a column, from the one in the next line on.
-func (p *parser) mapping(column int) {
-	p.open('{')
-	for first := true; !p.odd; first = false {
-		line := p.at
-		colon := p.colon(p.first)
-		if colon == 0 || colon-p.first > longestKey {
-			p.odd = true
+// parseMapping parses the mapping at a column, from its key in the next line.
+func (p *parser) parseMapping(column int) {
+	p.openCollection('{')
+	for first := true; !p.unsupported; first = false {
+		line := p.lineStart
+		colon := p.findColon(p.first)
+		if colon == 0 || colon-p.first > maxKeyLength {
+			p.unsupported = true
 			return
 		}
 		if !first {
 			p.out = append(p.out, ',')
 		}
 
-		p.key(p.text[p.first:colon])
-		p.value(colon+1, column, true)
-		p.nextLine()
-		if p.column != column || p.at == line {
+		p.parseKey(p.text[p.first:colon])
+		p.parseValue(colon+1, column, true)
+		p.skipToContent()
+		if p.column != column || p.lineStart == line {
 			break
 		}
 	}
 
-	p.shut('}', column)
+	p.closeCollection('}', column)
 }
 
-// key reads a key of a mapping.
-func (p *parser) key(text []byte) {
+// parseKey parses a key of a mapping.
+func (p *parser) parseKey(text []byte) {
 	if text[0] == '"' || text[0] == '\'' {
 		text = text[1 : len(text)-1]
 	} else if bytes.IndexByte(text, '\t') >= 0 || bytes.HasSuffix(text, []byte(" ")) || bytes.Contains(text, []byte(" #")) || isAmbiguous(text) {
-		p.odd = true
+		p.unsupported = true
 	}
 	p.out = append(jsontext.AppendQuoted(p.out, text), ':')
 }
 
-// sequence reads the sequence whose entries begin in a column, from the one in the next
-// line on.
-func (p *parser) sequence(column int) {
-	p.open('[')
-	for first := true; !p.odd; first = false {
+// parseSequence parses the sequence at a column, from its entry in the next line.
+func (p *parser) parseSequence(column int) {
+	p.openCollection('[')
+	for first := true; !p.unsupported; first = false {
 		if !first {
 			p.out = append(p.out, ',')
 		}
 
-		line := p.at
-		p.entry(p.first+1, column)
-		p.nextLine()
-		if p.column != column || p.at == line || !p.isEntry(p.first) {
+		line := p.lineStart
+		p.parseEntry(p.first+1, column)
+		p.skipToContent()
+		if p.column != column || p.lineStart == line || !p.isSequenceEntry(p.first) {
 			break
 		}
 	}
 
-	p.shut(']', column)
+	p.closeCollection(']', column)
 }
 
-// entry reads what stands after the dash of an entry of a sequence.
-func (p *parser) entry(i, column int) {
-	start := p.at
+// parseEntry parses the content of an entry of a sequence after its dash.
+func (p *parser) parseEntry(i, column int) {
+	start := p.lineStart
 	i = p.skipBlanks(i)
 	switch {
 	case p.text[i] == '\n' || p.text[i] == '#':
-		p.value(i, column, false)
-	case p.isEntry(i):
+		p.parseValue(i, column, false)
+	case p.isSequenceEntry(i):
 		p.first, p.column = i, i-start
-		p.sequence(p.column)
-	case p.colon(i) > 0:
+		p.parseSequence(p.column)
+	case p.findColon(i) > 0:
 		p.first, p.column = i, i-start
-		p.mapping(p.column)
+		p.parseMapping(p.column)
 	default:
-		p.value(i, column, false)
+		p.parseValue(i, column, false)
 	}
 }
 
-// open goes into a mapping or a sequence.
-func (p *parser) open(mark byte) {
-	if p.depth--; p.depth < 0 {
-		p.odd = true
+// openCollection begins a mapping or a sequence.
+func (p *parser) openCollection(mark byte) {
+	if p.depthLeft--; p.depthLeft < 0 {
+		p.unsupported = true
 	}
 	p.out = append(p.out, mark)
 }
 
-// shut goes out of a mapping or a sequence in a column, which the next line ends.
-func (p *parser) shut(mark byte, column int) {
-	p.depth++
+// closeCollection ends a mapping or a sequence at a column. It marks a next line with deeper
+// indentation as unsupported.
+func (p *parser) closeCollection(mark byte, column int) {
+	p.depthLeft++
 	p.out = append(p.out, mark)
-	p.odd = p.odd || p.column > column
+	p.unsupported = p.unsupported || p.column > column
 }
 
 func (p *parser) skipBlanks(i int) int {
@@ -281,53 +282,53 @@ func (p *parser) skipBlanks(i int) int {
 	return i
 }
 
-// value reads what stands after a colon or a dash, of a mapping or a sequence in a column,
-// and maybe in the lines below.
-func (p *parser) value(i, column int, inMapping bool) {
+// parseValue parses the value after a colon or a dash, which may continue in the lines below.
+// column is that of the enclosing mapping or sequence.
+func (p *parser) parseValue(i, column int, inMapping bool) {
 	i = p.skipBlanks(i)
 	switch p.text[i] {
 	case '\n', '#':
-		p.at = p.lineEnd(i) + 1
-		p.nextLine()
-		if inMapping && p.column == column && p.isEntry(p.first) {
+		p.lineStart = p.findLineEnd(i) + 1
+		p.skipToContent()
+		if inMapping && p.column == column && p.isSequenceEntry(p.first) {
 			column--
 		}
-		p.node(column)
+		p.parseNode(column)
 
 	case '"':
-		p.double(i + 1)
+		p.parseDoubleQuoted(i + 1)
 	case '\'':
-		p.single(i + 1)
+		p.parseSingleQuoted(i + 1)
 	case '|':
-		p.literal(i+1, column)
+		p.parseLiteral(i+1, column)
 	case '[', '{':
-		p.empty(i)
+		p.parseEmptyCollection(i)
 	default:
 		if !p.startsPlain(i) {
-			p.odd = true
+			p.unsupported = true
 			return
 		}
-		p.plain(i, column)
+		p.parsePlain(i, column)
 	}
 }
 
-// empty reads a list or an object with nothing in it.
-func (p *parser) empty(i int) {
+// parseEmptyCollection parses an empty list or object.
+func (p *parser) parseEmptyCollection(i int) {
 	mark := p.text[i : i+2]
 	if string(mark) != "[]" && string(mark) != "{}" {
-		p.odd = true
+		p.unsupported = true
 		return
 	}
 	p.out = append(p.out, mark...)
 	p.endLine(i + 2)
 }
 
-// endLine goes to the next line from an index after which there is nothing but a comment.
+// endLine moves to the next line. Only a comment may follow the index.
 func (p *parser) endLine(i int) {
 	end := p.skipBlanks(i)
 	if p.text[end] != '\n' && (p.text[end] != '#' || end == i) {
-		p.odd = true
+		p.unsupported = true
 		return
 	}
-	p.at = p.lineEnd(end) + 1
+	p.lineStart = p.findLineEnd(end) + 1
 }

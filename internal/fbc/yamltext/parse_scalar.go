@@ -8,55 +8,55 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc/jsontext"
 )
 
-// plain reads a scalar without quotes, which goes on in the lines below that are
-// indented more than a column.
-func (p *parser) plain(i, column int) {
-	text, comment := p.plainLine(i)
-	if !comment && !p.odd {
-		text = p.plainLines(text, column)
+// parsePlain parses a plain scalar. It continues in the lines below that are indented more than
+// the column.
+func (p *parser) parsePlain(i, column int) {
+	text, comment := p.parsePlainLine(i)
+	if !comment && !p.unsupported {
+		text = p.parsePlainLines(text, column)
 	}
 
 	switch {
-	case p.odd:
+	case p.unsupported:
 	case !isAmbiguous(text):
 		p.out = jsontext.AppendQuoted(p.out, text)
 	case string(text) == "true", string(text) == "false", string(text) == "null", isInteger(text):
 		p.out = append(p.out, text...)
 	default:
 		out, ok := p.resolve(p.out, text)
-		p.out, p.odd = out, !ok
+		p.out, p.unsupported = out, !ok
 	}
 }
 
-// isInteger reports whether a text is an integer as JSON has it, and not too large.
+// isInteger reports whether a text is a JSON integer of at most 18 digits.
 func isInteger(text []byte) bool {
 	digits := bytes.TrimPrefix(text, []byte("-"))
 	return len(digits) > 0 && len(digits) < 19 && isDigits(digits) && digits[0] != '0' || string(text) == "0"
 }
 
-// plainLine reads what stands in one line, and goes to the next. It tells whether a
-// comment ends the line.
-func (p *parser) plainLine(i int) (text []byte, comment bool) {
-	end := p.lineEnd(i)
+// parsePlainLine parses the part of a plain scalar in one line and moves to the next line. It
+// reports whether a comment ends the line.
+func (p *parser) parsePlainLine(i int) (text []byte, comment bool) {
+	end := p.findLineEnd(i)
 	text = p.text[i:end]
-	p.at = end + 1
+	p.lineStart = end + 1
 	if at := bytes.Index(text, []byte(" #")); at >= 0 {
 		text, comment = text[:at], true
 	}
 
 	text = bytes.TrimRight(text, " ")
 	if bytes.IndexByte(text, '\t') >= 0 || bytes.Contains(text, []byte(": ")) || bytes.HasSuffix(text, []byte(":")) {
-		p.odd = true
+		p.unsupported = true
 	}
 
 	return text, comment
 }
 
-// plainLines reads the further lines of a plain scalar.
-func (p *parser) plainLines(text []byte, column int) []byte {
+// parsePlainLines parses the further lines of a plain scalar.
+func (p *parser) parsePlainLines(text []byte, column int) []byte {
 	folded := false
-	for !p.odd {
-		line, breaks := p.skipEmpty(p.at)
+	for !p.unsupported {
+		line, breaks := p.skipEmptyLines(p.lineStart)
 		if line == len(p.text) {
 			break
 		}
@@ -70,8 +70,8 @@ func (p *parser) plainLines(text []byte, column int) []byte {
 			folded = true
 		}
 
-		more, comment := p.plainLine(first)
-		p.scalar = append(appendBreaks(p.scalar, breaks), more...)
+		more, comment := p.parsePlainLine(first)
+		p.scalar = append(appendFoldedBreaks(p.scalar, breaks), more...)
 		if text = p.scalar; comment {
 			break
 		}
@@ -80,9 +80,9 @@ func (p *parser) plainLines(text []byte, column int) []byte {
 	return text
 }
 
-// skipEmpty returns the index of the first line at or after an index that is not empty, and
-// how many empty ones are before it.
-func (p *parser) skipEmpty(i int) (line, breaks int) {
+// skipEmptyLines returns the index of the first line at or after an index that is not empty, and
+// the number of empty lines before it.
+func (p *parser) skipEmptyLines(i int) (line, breaks int) {
 	for i < len(p.text) {
 		end := p.skipBlanks(i)
 		if p.text[end] != '\n' {
@@ -95,9 +95,9 @@ func (p *parser) skipEmpty(i int) (line, breaks int) {
 	return i, breaks
 }
 
-// appendBreaks appends what a line break and so many empty lines are within a scalar: a
-// blank, or the empty lines alone.
-func appendBreaks(dst []byte, empty int) []byte {
+// appendFoldedBreaks appends the value of a line break and the empty lines after it within a
+// scalar: a blank if there are none, otherwise a line feed for each empty line.
+func appendFoldedBreaks(dst []byte, empty int) []byte {
 	if empty == 0 {
 		return append(dst, ' ')
 	}
@@ -111,10 +111,10 @@ func appendNewlines(dst []byte, n int) []byte {
 	return dst
 }
 
-// single reads a scalar in single quotes, whose content begins at an index.
-func (p *parser) single(i int) {
+// parseSingleQuoted parses a scalar in single quotes, whose content begins at the index.
+func (p *parser) parseSingleQuoted(i int) {
 	p.scalar = p.scalar[:0]
-	for i < len(p.text) && !p.odd {
+	for i < len(p.text) && !p.unsupported {
 		run := i
 		for p.text[i] != '\'' && p.text[i] != '\n' {
 			i++
@@ -122,7 +122,7 @@ func (p *parser) single(i int) {
 		p.scalar = append(p.scalar, p.text[run:i]...)
 		switch {
 		case p.text[i] == '\n':
-			i = p.fold(i, 0)
+			i = p.foldLineBreak(i, 0)
 		case p.text[i+1] == '\'':
 			p.scalar = append(p.scalar, '\'')
 			i += 2
@@ -133,16 +133,16 @@ func (p *parser) single(i int) {
 		}
 	}
 
-	p.odd = true
+	p.unsupported = true
 }
 
-// double reads a scalar in double quotes, whose content begins at an index.
-func (p *parser) double(i int) {
+// parseDoubleQuoted parses a scalar in double quotes, whose content begins at the index.
+func (p *parser) parseDoubleQuoted(i int) {
 	p.scalar = p.scalar[:0]
-	// escaped is how much of the scalar ends with an escape, which is never a blank that a
-	// line break swallows.
+	// escaped is the length of the scalar up to its last escape. A line break never removes
+	// blanks of this part.
 	escaped := 0
-	for i < len(p.text) && !p.odd {
+	for i < len(p.text) && !p.unsupported {
 		run := i
 		for p.text[i] != '"' && p.text[i] != '\\' && p.text[i] != '\n' {
 			i++
@@ -150,9 +150,9 @@ func (p *parser) double(i int) {
 		p.scalar = append(p.scalar, p.text[run:i]...)
 		switch p.text[i] {
 		case '\n':
-			i = p.fold(i, escaped)
+			i = p.foldLineBreak(i, escaped)
 		case '\\':
-			i = p.escape(i)
+			i = p.parseEscape(i)
 			escaped = len(p.scalar)
 		default:
 			p.out = jsontext.AppendQuoted(p.out, p.scalar)
@@ -161,89 +161,89 @@ func (p *parser) double(i int) {
 		}
 	}
 
-	p.odd = true
+	p.unsupported = true
 }
 
-// fold goes over the line break at an index within quotes: blanks around it do not count,
-// but for those before a length of the scalar.
-func (p *parser) fold(i, escaped int) int {
+// foldLineBreak folds the line break at an index within quotes. It removes the blanks around it,
+// except those in the escaped part of the scalar.
+func (p *parser) foldLineBreak(i, escaped int) int {
 	kept := bytes.TrimRight(p.scalar[escaped:], " \t")
 	p.scalar = p.scalar[:escaped+len(kept)]
-	line, breaks := p.skipEmpty(i + 1)
+	line, breaks := p.skipEmptyLines(i + 1)
 	if line == len(p.text) {
-		p.odd = true
+		p.unsupported = true
 		return line
 	}
 
 	first := p.skipBlanks(line)
 	if p.text[first] == '\t' || first == line {
-		// What begins a line may be the mark of a document.
-		p.odd = true
+		// Text at the start of a line may be a document marker.
+		p.unsupported = true
 	}
 
-	p.scalar = appendBreaks(p.scalar, breaks)
+	p.scalar = appendFoldedBreaks(p.scalar, breaks)
 	return first
 }
 
-// escapes are the characters that stand for others after a backslash.
-var escapes = [256]string{
+// escapedCharacters are the values of escapes of one letter.
+var escapedCharacters = [256]string{
 	'0': "\x00", 'a': "\a", 'b': "\b", 't': "\t", 'n': "\n", 'v': "\v", 'f': "\f", 'r': "\r", 'e': "\x1b", ' ': " ", '"': `"`, '\\': `\`,
 	'N': "\u0085", '_': "\u00a0", 'L': "\u2028", 'P': "\u2029",
 }
 
-// digitsOf are the characters after which so many digits stand for a character.
-var digitsOf = [256]int{'x': 2, 'u': 4, 'U': 8}
+// escapeDigits are the numbers of hex digits after the letter of an escape.
+var escapeDigits = [256]int{'x': 2, 'u': 4, 'U': 8}
 
-// escape reads the escape at an index in double quotes.
-func (p *parser) escape(i int) int {
+// parseEscape parses the escape at an index in double quotes.
+func (p *parser) parseEscape(i int) int {
 	letter := p.text[i+1]
 	if letter == '\n' {
-		line, breaks := p.skipEmpty(i + 2)
+		line, breaks := p.skipEmptyLines(i + 2)
 		if breaks > 0 || line == len(p.text) {
-			p.odd = true
+			p.unsupported = true
 			return line
 		}
 
 		first := p.skipBlanks(line)
-		p.odd = p.odd || p.text[first] == '\t' || first == line
+		p.unsupported = p.unsupported || p.text[first] == '\t' || first == line
 		return first
 	}
 
-	if text := escapes[letter]; text != "" {
+	if text := escapedCharacters[letter]; text != "" {
 		p.scalar = append(p.scalar, text...)
 		return i + 2
 	}
 
-	n := digitsOf[letter]
+	n := escapeDigits[letter]
 	if n == 0 || i+2+n > len(p.text) {
-		p.odd = true
+		p.unsupported = true
 		return len(p.text)
 	}
 
 	code, err := strconv.ParseInt(string(p.text[i+2:i+2+n]), 16, 32)
 	r := rune(code)
-	p.odd = p.odd || err != nil || !utf8.ValidRune(r)
+	p.unsupported = p.unsupported || err != nil || !utf8.ValidRune(r)
 	p.scalar = utf8.AppendRune(p.scalar, r)
 
 	return i + 2 + n
 }
 
-// header is what stands in the first line of a block: the number of its indentation, if
-// there is one, and what happens with line breaks at its end.
-type header struct {
-	indent int
-	chomp  byte
+// blockHeader is the header of a block scalar: its indentation indicator, if there is one, and
+// its chomping indicator for trailing line breaks.
+type blockHeader struct {
+	indent   int
+	chomping byte
 }
 
-// blockHeader reads what stands after the bar of a block, and goes to the next line.
-func (p *parser) blockHeader(i int) header {
-	var h header
+// parseBlockHeader parses the header of a block scalar after its bar and moves to the next line.
+func (p *parser) parseBlockHeader(i int) blockHeader {
+	var h blockHeader
 	for ; ; i++ {
 		switch b := p.text[i]; {
 		case '1' <= b && b <= '9' && h.indent == 0:
 			h.indent = int(b - '0')
-		case (b == '+' || b == '-') && h.chomp == 0:
-			h.chomp = b
+		case (b == '+' || b == '-') && h.chomping == 0:
+			h.chomping = b
 		default:
 			p.endLine(i)
 			return h
@@ -251,24 +251,24 @@ func (p *parser) blockHeader(i int) header {
 	}
 }
 
-// literal reads the lines of a block in something that stands in a column.
-func (p *parser) literal(i, column int) {
-	h := p.blockHeader(i)
+// parseLiteral parses the lines of a literal block. column is that of the enclosing node.
+func (p *parser) parseLiteral(i, column int) {
+	h := p.parseBlockHeader(i)
 	indent := column + h.indent
 	if h.indent == 0 {
-		indent = p.blockIndent(column)
+		indent = p.findBlockIndent(column)
 	}
 
 	p.scalar = p.scalar[:0]
 	breaks, filled := 0, false
-	for p.at < len(p.text) && !p.odd {
-		end := p.lineEnd(p.at)
-		line := p.text[p.at:end]
+	for p.lineStart < len(p.text) && !p.unsupported {
+		end := p.findLineEnd(p.lineStart)
+		line := p.text[p.lineStart:end]
 		content := bytes.TrimLeft(line[:min(indent, len(line))], " ")
 		blanks := min(indent, len(line)) - len(content)
 		if len(line) > blanks {
 			if blanks < indent {
-				p.odd = p.odd || line[blanks] == '\t'
+				p.unsupported = p.unsupported || line[blanks] == '\t'
 				break
 			}
 			p.scalar = append(appendNewlines(p.scalar, breaks), line[indent:]...)
@@ -276,32 +276,32 @@ func (p *parser) literal(i, column int) {
 		}
 
 		breaks++
-		p.at = end + 1
+		p.lineStart = end + 1
 	}
 
 	switch {
-	case h.chomp == '+':
+	case h.chomping == '+':
 		p.scalar = appendNewlines(p.scalar, breaks)
-	case h.chomp == 0 && filled:
+	case h.chomping == 0 && filled:
 		p.scalar = append(p.scalar, '\n')
 	}
 
 	p.out = jsontext.AppendQuoted(p.out, p.scalar)
 }
 
-// blockIndent finds the indentation of a block that does not name it: that of its first
-// line that is not empty.
-func (p *parser) blockIndent(column int) int {
-	line, _ := p.skipEmpty(p.at)
+// findBlockIndent returns the indentation of a block without an indentation indicator: that of
+// its first line that is not empty.
+func (p *parser) findBlockIndent(column int) int {
+	line, _ := p.skipEmptyLines(p.lineStart)
 	first := line
 	if line < len(p.text) {
 		first = p.skipBlanks(line)
-		p.odd = p.odd || p.text[first] == '\t'
+		p.unsupported = p.unsupported || p.text[first] == '\t'
 	}
 
-	for i := p.at; i < line; i = p.lineEnd(i) + 1 {
-		// The blanks of an empty line that is longer would count.
-		p.odd = p.odd || p.lineEnd(i)-i > first-line
+	for i := p.lineStart; i < line; i = p.findLineEnd(i) + 1 {
+		// The blanks of a longer empty line would count as indentation.
+		p.unsupported = p.unsupported || p.findLineEnd(i)-i > first-line
 	}
 
 	return max(first-line, column+1)

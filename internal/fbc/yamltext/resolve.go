@@ -12,11 +12,12 @@ import (
 	"unicode/utf8"
 )
 
-// words are what YAML 1.1 reads as something else than a text, but for numbers and dates.
-var words = wordSet("y Y yes Yes YES true True TRUE on On ON n N no No NO false False FALSE off Off OFF ~ null Null NULL " +
+// reservedWords are the plain scalars that YAML 1.1 does not read as strings, except for numbers
+// and dates.
+var reservedWords = newWordSet("y Y yes Yes YES true True TRUE on On ON n N no No NO false False FALSE off Off OFF ~ null Null NULL " +
 	".nan .NaN .NAN .inf .Inf .INF +.inf +.Inf +.INF -.inf -.Inf -.INF <<")
 
-func wordSet(list string) map[string]bool {
+func newWordSet(list string) map[string]bool {
 	set := map[string]bool{}
 	for word := range strings.FieldsSeq(list) {
 		set[word] = true
@@ -24,38 +25,38 @@ func wordSet(list string) map[string]bool {
 	return set
 }
 
-// isAmbiguous reports whether a text without quotes would be read as something else.
+// isAmbiguous reports whether a plain scalar with this text is not read as a string.
 func isAmbiguous(text []byte) bool {
 	switch text[0] {
 	case 'y', 'Y', 'n', 'N', 't', 'T', 'f', 'F', 'o', 'O', '~', '<':
-		return words[string(text)]
+		return reservedWords[string(text)]
 	case '.':
 		_, err := strconv.ParseFloat(string(text), 64)
-		return err == nil || words[string(text)]
+		return err == nil || reservedWords[string(text)]
 	case '+', '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
-		return words[string(text)] || isNumber(text) || isTimestamp(text) || isBase60(text)
+		return reservedWords[string(text)] || isNumber(text) || isTimestamp(text) || isBase60(text)
 	}
 
 	return false
 }
 
-// yamlFloat is a number with a fraction or an exponent.
-var yamlFloat = sync.OnceValue(func() *regexp.Regexp {
+// floatPattern matches a number with an optional fraction and exponent.
+var floatPattern = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$`)
 })
 
-// isNumber reports whether YAML reads a text as a number that Go has.
+// isNumber reports whether YAML reads a text as a number that fits a Go type.
 func isNumber(text []byte) bool {
-	if bytes.Count(text, []byte{'.'}) > 1 || bytes.ContainsFunc(text, notOfNumber) {
+	if bytes.Count(text, []byte{'.'}) > 1 || bytes.ContainsFunc(text, isNonNumberRune) {
 		return false
 	}
 	_, ok := parseNumber(strings.ReplaceAll(string(text), "_", ""))
 	return ok
 }
 
-func notOfNumber(r rune) bool { return !strings.ContainsRune("0123456789abcdefABCDEFxXoO+-._", r) }
+func isNonNumberRune(r rune) bool { return !strings.ContainsRune("0123456789abcdefABCDEFxXoO+-._", r) }
 
-// parseNumber reads a number as YAML does and gives how it is written.
+// parseNumber parses a number as YAML does and returns its output form.
 func parseNumber(text string) (string, bool) {
 	if i, err := strconv.ParseInt(text, 0, 64); err == nil {
 		return strconv.FormatInt(i, 10), true
@@ -64,7 +65,7 @@ func parseNumber(text string) (string, bool) {
 		return strconv.FormatUint(u, 10), true
 	}
 
-	if yamlFloat().MatchString(text) {
+	if floatPattern().MatchString(text) {
 		if f, err := strconv.ParseFloat(text, 64); err == nil {
 			return strconv.FormatFloat(f, 'g', -1, 64), true
 		}
@@ -79,22 +80,22 @@ func parseNumber(text string) (string, bool) {
 	return "", false
 }
 
-// number writes a JSON number.
-func (e *emitter) number(text []byte) {
+// emitNumber writes a JSON number.
+func (e *emitter) emitNumber(text []byte) {
 	if len(text) < 19 && !bytes.ContainsAny(text, ".eE") && string(text) != "-0" {
-		e.word(text)
+		e.emitWord(text)
 		return
 	}
 	if written, ok := parseNumber(string(text)); ok {
 		text = []byte(written)
 	}
 
-	// One that is too large even for a float64 stays as it is.
-	e.word(text)
+	// A number that is too large for a float64 stays unchanged.
+	e.emitWord(text)
 }
 
-// timestamps are the formats of dates that are read.
-var timestamps = []string{"2006-1-2T15:4:5.999999999Z07:00", "2006-1-2t15:4:5.999999999Z07:00", "2006-1-2 15:4:5.999999999", "2006-1-2"}
+// timestampFormats are the supported formats of dates.
+var timestampFormats = []string{"2006-1-2T15:4:5.999999999Z07:00", "2006-1-2t15:4:5.999999999Z07:00", "2006-1-2 15:4:5.999999999", "2006-1-2"}
 
 func isTimestamp(text []byte) bool {
 	const year = 4
@@ -102,7 +103,7 @@ func isTimestamp(text []byte) bool {
 		return false
 	}
 
-	for _, format := range timestamps {
+	for _, format := range timestampFormats {
 		if _, err := time.Parse(format, string(text)); err == nil {
 			return true
 		}
@@ -114,13 +115,16 @@ func isDigits(text []byte) bool {
 	return !bytes.ContainsFunc(text, func(r rune) bool { return r < '0' || r > '9' })
 }
 
-// base60 is how YAML 1.1 writes times of the day and angles.
-var base60 = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?$`) })
+// base60Pattern matches the base 60 numbers of YAML 1.1, which are used for times of the day and
+// angles.
+var base60Pattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?$`) })
 
-func isBase60(text []byte) bool { return bytes.IndexByte(text, ':') >= 0 && base60().Match(text) }
+func isBase60(text []byte) bool {
+	return bytes.IndexByte(text, ':') >= 0 && base60Pattern().Match(text)
+}
 
-// compareKeys compares keys in natural order: numbers in them by their value, and what is
-// no letter before letters.
+// compareKeys compares keys in natural order: numbers in them by their value, and other
+// characters before letters.
 func compareKeys(a, b []byte) int {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {
@@ -146,14 +150,14 @@ func compareKeys(a, b []byte) int {
 		return -1
 	}
 
-	// A digit that is not the first of a number counts with those before it.
+	// A zero after other digits of a number counts together with them.
 	var before int64
 	if (ar == '0' || br == '0') && followsNumber(a[:n]) {
 		before = 1
 	}
 
-	an, as := digits(before, a[n:])
-	bn, bs := digits(before, b[n:])
+	an, as := accumulateDigits(before, a[n:])
+	bn, bs := accumulateDigits(before, b[n:])
 	return cmp.Or(cmp.Compare(an, bn), cmp.Compare(as, bs), cmp.Compare(ar, br))
 }
 
@@ -173,9 +177,9 @@ func followsNumber(text []byte) bool {
 	return false
 }
 
-// digits appends the digits that a text begins with to a number. It gives how many they
-// are, too.
-func digits(n int64, text []byte) (number int64, count int) {
+// accumulateDigits appends the leading digits of a text to a number. It also returns the number
+// of digits.
+func accumulateDigits(n int64, text []byte) (number int64, count int) {
 	for _, r := range string(text) {
 		if !unicode.IsDigit(r) {
 			break

@@ -9,28 +9,28 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc/jsontext"
 )
 
-// Eight bytes are looked at at a time.
+// Text is searched eight bytes at a time.
 const (
-	ones = 0x0101010101010101
-	high = 0x80 * ones
+	lowBits  = 0x0101010101010101
+	highBits = 0x80 * lowBits
 )
 
-// shape is what a text that is not empty can be written as.
-type shape struct {
-	// newline says that it has one, breaks that it has other line breaks, and ascii that
-	// it has no characters but those of ASCII.
-	newline, breaks, ascii bool
-	// plain, single and block say whether it can stand without quotes, in single quotes
-	// and as a literal block.
-	plain, single, block bool
+// textTraits are the properties of a non-empty text that decide how it can be written.
+type textTraits struct {
+	// hasNewline is set for line feeds, hasOtherBreaks for other line breaks, and isASCII if
+	// all characters are ASCII.
+	hasNewline, hasOtherBreaks, isASCII bool
+	// allowsPlain, allowsSingleQuoted and allowsLiteral are set if the text can be written
+	// without quotes, in single quotes and as a literal block.
+	allowsPlain, allowsSingleQuoted, allowsLiteral bool
 }
 
-func shapeOf(text []byte) shape {
+func analyzeText(text []byte) textTraits {
 	last := text[len(text)-1]
-	s := shape{ascii: true, plain: plainStart(text) && last != ' ', single: true, block: last != ' '}
+	s := textTraits{isASCII: true, allowsPlain: startsAsPlain(text) && last != ' ', allowsSingleQuoted: true, allowsLiteral: last != ' '}
 	for i := 0; i < len(text); {
 		if i+8 <= len(text) {
-			marks := marked(binary.LittleEndian.Uint64(text[i : i+8]))
+			marks := markAnalyzed(binary.LittleEndian.Uint64(text[i : i+8]))
 			if marks == 0 {
 				i += 8
 				continue
@@ -40,16 +40,16 @@ func shapeOf(text []byte) shape {
 		size := 1
 		switch b := text[i]; {
 		case b == ':':
-			s.plain = s.plain && i+1 < len(text) && text[i+1] != ' '
+			s.allowsPlain = s.allowsPlain && i+1 < len(text) && text[i+1] != ' '
 		case b == '#':
-			s.plain = s.plain && (i == 0 || text[i-1] != ' ')
+			s.allowsPlain = s.allowsPlain && (i == 0 || text[i-1] != ' ')
 		case b == '\n':
-			s.newline = true
-			s.lineBreak(text, i, 1)
+			s.hasNewline = true
+			s.markLineBreak(text, i, 1)
 		case b < ' ' || b == 0x7f:
-			s.special()
+			s.markSpecial()
 		case b >= utf8.RuneSelf:
-			size = s.character(text, i)
+			size = s.markCharacter(text, i)
 		}
 		i += size
 	}
@@ -57,8 +57,8 @@ func shapeOf(text []byte) shape {
 	return s
 }
 
-// plainStart reports whether a text begins as one that can stand without quotes.
-func plainStart(text []byte) bool {
+// startsAsPlain reports whether a text begins like a plain scalar.
+func startsAsPlain(text []byte) bool {
 	switch text[0] {
 	case ' ', '#', ',', '[', ']', '{', '}', '&', '*', '!', '|', '>', '\'', '"', '%', '@', '`':
 		return false
@@ -71,103 +71,105 @@ func plainStart(text []byte) bool {
 	return !bytes.HasPrefix(text, []byte("---")) && !bytes.HasPrefix(text, []byte("..."))
 }
 
-// special notes a character that has to be escaped.
-func (s *shape) special() { s.plain, s.single, s.block = false, false, false }
+// markSpecial records a character that has to be escaped.
+func (s *textTraits) markSpecial() {
+	s.allowsPlain, s.allowsSingleQuoted, s.allowsLiteral = false, false, false
+}
 
-// lineBreak notes a line break of a size at an index.
-func (s *shape) lineBreak(text []byte, i, size int) {
-	s.plain = false
+// markLineBreak records a line break of a size at an index.
+func (s *textTraits) markLineBreak(text []byte, i, size int) {
+	s.allowsPlain = false
 	if i > 0 && text[i-1] == ' ' {
-		s.special()
+		s.markSpecial()
 	}
 	if i+size < len(text) && text[i+size] == ' ' {
-		s.single = false
+		s.allowsSingleQuoted = false
 	}
 }
 
-// character notes the character beyond ASCII at an index and gives its size.
-func (s *shape) character(text []byte, i int) int {
-	s.ascii = false
+// markCharacter records the non-ASCII character at an index and returns its size.
+func (s *textTraits) markCharacter(text []byte, i int) int {
+	s.isASCII = false
 	r, size := utf8.DecodeRune(text[i:])
 	switch {
 	case r == '\u2028' || r == '\u2029':
-		s.breaks = true
-		s.lineBreak(text, i, size)
+		s.hasOtherBreaks = true
+		s.markLineBreak(text, i, size)
 	case !isPrintable(r):
-		s.special()
+		s.markSpecial()
 	}
 
 	return size
 }
 
-// isPrintable reports whether a character beyond ASCII needs no escape.
+// isPrintable reports whether a non-ASCII character needs no escape.
 func isPrintable(r rune) bool {
 	return r >= 0xa0 && r < 0xfffe && r != 0xfeff
 }
 
-// marked marks the bytes of a word that shapeOf looks at.
-func marked(w uint64) uint64 {
-	colons := (w ^ ':'*ones) - ones
-	hashes := (w ^ '#'*ones) - ones
-	controls := w - ' '*ones
+// markAnalyzed marks the bytes of a word that analyzeText has to examine.
+func markAnalyzed(w uint64) uint64 {
+	colons := (w ^ ':'*lowBits) - lowBits
+	hashes := (w ^ '#'*lowBits) - lowBits
+	controls := w - ' '*lowBits
 	// Adding one sets the high bit of 0x7f.
-	return (colons | hashes | controls | w | (w + ones)) & high
+	return (colons | hashes | controls | w | (w + lowBits)) & highBits
 }
 
-// uncommon marks the bytes of a word that isClean looks at.
-func uncommon(w uint64) uint64 { return (w - ' '*ones | w | (w + ones)) & high }
+// markUncommon marks the bytes of a word that isClean has to examine.
+func markUncommon(w uint64) uint64 { return (w - ' '*lowBits | w | (w + lowBits)) & highBits }
 
-// str writes a JSON string. That of a key that stands on one line is never folded.
-func (e *emitter) str(quoted []byte, key bool) {
+// emitString writes a JSON string. A key on one line is never folded.
+func (e *emitter) emitString(quoted []byte, key bool) {
 	text := quoted[1 : len(quoted)-1]
 	if bytes.IndexByte(text, '\\') >= 0 {
 		e.text = jsontext.AppendUnquoted(e.text[:0], quoted)
 		text = e.text
 	}
 	if len(text) == 0 {
-		e.word([]byte(`""`))
+		e.emitWord([]byte(`""`))
 		return
 	}
 
-	switch s := shapeOf(text); {
-	case s.newline && s.block && !key:
-		e.literal(text, s)
-	case s.newline || isAmbiguous(text) || !s.plain && !s.single:
-		e.double(text, key)
-	case s.plain:
-		e.plain(text, s, key)
+	switch s := analyzeText(text); {
+	case s.hasNewline && s.allowsLiteral && !key:
+		e.emitLiteral(text, s)
+	case s.hasNewline || isAmbiguous(text) || !s.allowsPlain && !s.allowsSingleQuoted:
+		e.emitDoubleQuoted(text, key)
+	case s.allowsPlain:
+		e.emitPlain(text, s, key)
 	default:
-		e.single(text, key)
+		e.emitSingleQuoted(text, key)
 	}
 }
 
-// plain writes a text without quotes.
-func (e *emitter) plain(text []byte, s shape, key bool) {
-	e.blank()
-	if column := e.column(); !key && column+len(text) > width {
-		// At a blank between two words.
+// emitPlain writes a plain scalar.
+func (e *emitter) emitPlain(text []byte, s textTraits, key bool) {
+	e.emitBlank()
+	if column := e.currentColumn(); !key && column+len(text) > foldWidth {
+		// Fold at blanks between two words.
 		for {
-			at := e.foldAt(text, s, column)
+			at := e.findFold(text, s, column)
 			if at < 0 {
 				break
 			}
 
 			e.out = append(e.out, text[:at]...)
-			column = e.fold()
+			column = e.foldLine()
 			text = text[at+1:]
 		}
 	}
 
 	e.out = append(e.out, text...)
-	e.whitespace, e.indention = false, false
+	e.afterBlank, e.atIndentation = false, false
 }
 
-// foldAt returns the index of the first blank between two words after the width, and -1
-// when there is none, for a text that begins at a column.
-func (e *emitter) foldAt(text []byte, s shape, column int) int {
-	from := max(0, width+1-column)
-	if !s.ascii {
-		from = afterCharacters(text, from)
+// findFold returns the index of the first blank between two words after the fold width, or -1 if
+// there is none. The text begins at the given column.
+func (e *emitter) findFold(text []byte, s textTraits, column int) int {
+	from := max(0, foldWidth+1-column)
+	if !s.isASCII {
+		from = skipCharacters(text, from)
 	}
 
 	for i := max(from, 1); i+1 < len(text); i++ {
@@ -183,8 +185,8 @@ func (e *emitter) foldAt(text []byte, s shape, column int) int {
 	return -1
 }
 
-// afterCharacters returns the index after so many characters.
-func afterCharacters(text []byte, n int) int {
+// skipCharacters returns the index after n characters.
+func skipCharacters(text []byte, n int) int {
 	i := 0
 	for ; n > 0 && i < len(text); n-- {
 		_, size := utf8.DecodeRune(text[i:])
@@ -193,32 +195,32 @@ func afterCharacters(text []byte, n int) int {
 	return i
 }
 
-// fold goes on in the next line and gives its column.
-func (e *emitter) fold() int {
+// foldLine begins the next line of a text and returns its column.
+func (e *emitter) foldLine() int {
 	e.breakLine()
-	e.pad(e.textIndent())
+	e.padWith(e.textIndent())
 	return e.textIndent()
 }
 
-// textIndent is where the lines of a text begin after its first.
-func (e *emitter) textIndent() int { return max(0, e.indent) + step }
+// textIndent returns the column at which the further lines of a text begin.
+func (e *emitter) textIndent() int { return max(0, e.indent) + indentStep }
 
-// single writes a text in single quotes.
-func (e *emitter) single(text []byte, key bool) {
-	e.blank()
+// emitSingleQuoted writes a text in single quotes.
+func (e *emitter) emitSingleQuoted(text []byte, key bool) {
+	e.emitBlank()
 	e.out = append(e.out, '\'')
-	column := e.column()
+	column := e.currentColumn()
 	broken := false
 	for i := 0; i < len(text); {
 		r, size := utf8.DecodeRune(text[i:])
 		isSpace := r == ' '
 		switch {
-		case isSpace && !key && column > width && i > 0 && text[i-1] != ' ' && i+1 < len(text) && text[i+1] != ' ':
-			column = e.fold()
+		case isSpace && !key && column > foldWidth && i > 0 && text[i-1] != ' ' && i+1 < len(text) && text[i+1] != ' ':
+			column = e.foldLine()
 			i++
 			continue
 		case broken && !isSpace && r != '\u2028' && r != '\u2029':
-			e.pad(e.textIndent())
+			e.padWith(e.textIndent())
 			column, broken = e.textIndent(), false
 		}
 
@@ -236,16 +238,16 @@ func (e *emitter) single(text []byte, key bool) {
 	}
 
 	e.out = append(e.out, '\'')
-	e.whitespace, e.indention = false, false
+	e.afterBlank, e.atIndentation = false, false
 }
 
-// double writes a text in double quotes.
-func (e *emitter) double(text []byte, key bool) {
+// emitDoubleQuoted writes a text in double quotes.
+func (e *emitter) emitDoubleQuoted(text []byte, key bool) {
 	const byteOrderMark = "\ufeff"
 	all := bytes.HasPrefix(text, []byte(byteOrderMark))
-	e.blank()
+	e.emitBlank()
 	e.out = append(e.out, '"')
-	column := e.column()
+	column := e.currentColumn()
 	for i := 0; i < len(text); {
 		r, size := utf8.DecodeRune(text[i:])
 		switch {
@@ -253,8 +255,8 @@ func (e *emitter) double(text []byte, key bool) {
 			before := len(e.out)
 			e.out = appendEscape(e.out, r)
 			column += len(e.out) - before
-		case r == ' ' && !key && column > width && i > 0 && text[i-1] != ' ' && i+1 < len(text):
-			column = e.fold()
+		case r == ' ' && !key && column > foldWidth && i > 0 && text[i-1] != ' ' && i+1 < len(text):
+			column = e.foldLine()
 			if text[i+1] == ' ' {
 				e.out = append(e.out, '\\')
 				column++
@@ -267,10 +269,10 @@ func (e *emitter) double(text []byte, key bool) {
 	}
 
 	e.out = append(e.out, '"')
-	e.whitespace, e.indention = false, false
+	e.afterBlank, e.atIndentation = false, false
 }
 
-// needsEscape reports whether a character cannot stand in double quotes.
+// needsEscape reports whether a character must be escaped in double quotes.
 func needsEscape(r rune) bool {
 	if r < utf8.RuneSelf {
 		return r < ' ' || r == '"' || r == '\\' || r == 0x7f
@@ -278,8 +280,8 @@ func needsEscape(r rune) bool {
 	return !isPrintable(r) || r == '\u2028' || r == '\u2029'
 }
 
-// short are the characters that have an escape of one letter.
-var short = map[rune]byte{
+// shortEscapes are the characters with an escape of one letter.
+var shortEscapes = map[rune]byte{
 	0: '0', 7: 'a', 8: 'b', 9: 't', 10: 'n', 11: 'v', 12: 'f', 13: 'r', 27: 'e',
 	'"': '"', '\\': '\\', 0x85: 'N', 0xa0: '_', 0x2028: 'L', 0x2029: 'P',
 }
@@ -287,7 +289,7 @@ var short = map[rune]byte{
 func appendEscape(out []byte, r rune) []byte {
 	const hex = "0123456789ABCDEF"
 	out = append(out, '\\')
-	if letter, ok := short[r]; ok {
+	if letter, ok := shortEscapes[r]; ok {
 		return append(out, letter)
 	}
 
@@ -308,15 +310,15 @@ func appendEscape(out []byte, r rune) []byte {
 	return out
 }
 
-// literal writes a text as a block of lines.
-func (e *emitter) literal(text []byte, s shape) {
-	e.indicator("|")
-	if text[0] == ' ' || breakAt(text, 0) > 0 {
-		e.out = append(e.out, '0'+step)
+// emitLiteral writes a text as a literal block.
+func (e *emitter) emitLiteral(text []byte, s textTraits) {
+	e.emitIndicator("|")
+	if text[0] == ' ' || lineBreakSize(text, 0) > 0 {
+		e.out = append(e.out, '0'+indentStep)
 	}
 
-	rest, ends := trimBreak(text)
-	if _, twice := trimBreak(rest); !ends {
+	rest, ends := trimLineBreak(text)
+	if _, twice := trimLineBreak(rest); !ends {
 		e.out = append(e.out, '-')
 	} else if twice || len(rest) == 0 {
 		e.out = append(e.out, '+')
@@ -325,34 +327,34 @@ func (e *emitter) literal(text []byte, s shape) {
 	e.breakLine()
 	indent := e.textIndent()
 	for len(text) > 0 {
-		end, size := nextBreak(text, s)
+		end, size := findLineBreak(text, s)
 		if end > 0 {
-			e.pad(indent)
+			e.padWith(indent)
 			e.out = append(e.out, text[:end]...)
 		}
 
 		e.out = append(e.out, text[end:end+size]...)
 		if size > 0 {
-			e.line = len(e.out)
+			e.lineStart = len(e.out)
 		}
 
 		text = text[end+size:]
 	}
 
-	e.whitespace, e.indention = true, ends
+	e.afterBlank, e.atIndentation = true, ends
 }
 
-// nextBreak returns the index of the next line break, and its size. There is one at the end
-// of a text, of no size.
-func nextBreak(text []byte, s shape) (i, size int) {
+// findLineBreak returns the index and size of the next line break. At the end of the text the
+// size is 0.
+func findLineBreak(text []byte, s textTraits) (i, size int) {
 	end := bytes.IndexByte(text, '\n')
 	if end < 0 {
 		end = len(text)
 	}
 
-	if s.breaks {
+	if s.hasOtherBreaks {
 		for i := range text[:end] {
-			if size := breakAt(text, i); size > 0 {
+			if size := lineBreakSize(text, i); size > 0 {
 				return i, size
 			}
 		}
@@ -361,8 +363,8 @@ func nextBreak(text []byte, s shape) (i, size int) {
 	return end, min(1, len(text)-end)
 }
 
-// breakAt returns the size of the line break at an index, or 0.
-func breakAt(text []byte, i int) int {
+// lineBreakSize returns the size of the line break at an index, or 0.
+func lineBreakSize(text []byte, i int) int {
 	switch {
 	case text[i] == '\n':
 		return 1
@@ -372,8 +374,8 @@ func breakAt(text []byte, i int) int {
 	return 0
 }
 
-// trimBreak takes a line break off the end of a text.
-func trimBreak(text []byte) ([]byte, bool) {
+// trimLineBreak removes a trailing line break and reports whether there was one.
+func trimLineBreak(text []byte) ([]byte, bool) {
 	for _, mark := range []string{"\n", "\u2028", "\u2029"} {
 		if rest, ok := bytes.CutSuffix(text, []byte(mark)); ok {
 			return rest, true
@@ -382,7 +384,7 @@ func trimBreak(text []byte) ([]byte, bool) {
 	return text, false
 }
 
-// hasBreak reports whether a text has a line break of any kind.
-func hasBreak(text []byte) bool {
+// hasLineBreak reports whether a text has a line break of any kind.
+func hasLineBreak(text []byte) bool {
 	return bytes.ContainsAny(text, "\n\r\u0085\u2028\u2029")
 }
