@@ -9,16 +9,17 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// document is a template that holds blobs.
+// document is a template that contains blobs. Errors of encoding/json contain the name of this type.
 type document struct {
 	Schema        string            `json:"schema"`
 	Entries       []json.RawMessage `json:"entries"`
 	Substitutions []substitution    `json:"substitutions"`
 }
 
-// readDocument reads a template of a type that holds blobs.
-func readDocument(t Type, input []byte) (*document, []fbc.Meta, error) {
-	text, err := firstDocument(input)
+// readTemplateDocument parses a template of a type that contains blobs. It returns the template
+// and its blobs.
+func readTemplateDocument(t Type, input []byte) (*document, []fbc.Meta, error) {
+	text, err := decodeFirstDocument(input)
 	if err != nil {
 		return nil, nil, fmt.Errorf("decoding template schema: %w", err)
 	}
@@ -33,7 +34,7 @@ func readDocument(t Type, input []byte) (*document, []fbc.Meta, error) {
 
 	entries := make([]fbc.Meta, 0, len(d.Entries))
 	for i, entry := range d.Entries {
-		meta, err := metaOf(entry)
+		meta, err := parseSingleBlob(entry)
 		if err != nil {
 			return nil, nil, fmt.Errorf("unmarshalling template: entries[%d] %w", i, err)
 		}
@@ -43,8 +44,8 @@ func readDocument(t Type, input []byte) (*document, []fbc.Meta, error) {
 	return &d, entries, nil
 }
 
-// checkSchemas checks that blobs fit the schemas that OLM defines.
-func checkSchemas(blobs []fbc.Meta) error {
+// checkBlobSchemas returns an error if a blob does not fit the schema that OLM defines for it.
+func checkBlobSchemas(blobs []fbc.Meta) error {
 	for _, blob := range blobs {
 		if err := fbc.CheckSchema(blob); err != nil {
 			return err
@@ -53,12 +54,11 @@ func checkSchemas(blobs []fbc.Meta) error {
 	return nil
 }
 
-// renderBasic puts the bundles of images in the place of those that are named by their
-// image alone.
+// renderBasic replaces each bundle that only has an image by the bundles of that image.
 func renderBasic(ctx context.Context, input []byte, r Renderer) ([]fbc.Meta, error) {
-	_, entries, err := readDocument(Basic, input)
+	_, entries, err := readTemplateDocument(Basic, input)
 	if err == nil {
-		err = checkSchemas(entries)
+		err = checkBlobSchemas(entries)
 	}
 	if err != nil {
 		return nil, err
@@ -67,13 +67,13 @@ func renderBasic(ctx context.Context, input []byte, r Renderer) ([]fbc.Meta, err
 	images := make([]string, len(entries))
 	for i, entry := range entries {
 		if entry.Schema == fbc.SchemaBundle {
-			if images[i], err = imageOf(entry); err != nil {
+			if images[i], err = imageOfBasicBundle(entry); err != nil {
 				return nil, err
 			}
 		}
 	}
 
-	rendered, err := renderAll(ctx, nonEmpty(images), r)
+	rendered, err := renderImages(ctx, withoutEmptyStrings(images), r)
 	if err != nil {
 		return nil, err
 	}
@@ -92,9 +92,9 @@ func renderBasic(ctx context.Context, input []byte, r Renderer) ([]fbc.Meta, err
 	return blobs, nil
 }
 
-// imageOf returns the image of a bundle of a basic template, which has nothing else; a name
-// is not looked at.
-func imageOf(entry fbc.Meta) (string, error) {
+// imageOfBasicBundle returns the image of a bundle of a basic template. It returns an error if
+// the bundle has other content; a name is ignored.
+func imageOfBasicBundle(entry fbc.Meta) (string, error) {
 	b, err := fbc.DecodeBundle(entry)
 	if err != nil {
 		return "", err
@@ -105,7 +105,7 @@ func imageOf(entry fbc.Meta) (string, error) {
 	return b.Image, nil
 }
 
-func nonEmpty(texts []string) []string {
+func withoutEmptyStrings(texts []string) []string {
 	var some []string
 	for _, text := range texts {
 		if text != "" {

@@ -14,27 +14,27 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// semverChannel is a channel that is made from versions.
+// semverChannel is a channel that is generated from versions.
 type semverChannel struct {
 	name string
 	kind string
-	// rank is higher for an archetype that is trusted more.
+	// rank is higher for more stable archetypes.
 	rank int
-	// lowest version of the channel.
+	// lowest is the lowest version of the channel.
 	lowest  semver.Version
 	entries []fbc.ChannelEntry
 }
 
-// channels makes the channels of a package, by name, from the versions of its archetypes,
-// which are in ascending order. It tells which of them is the default.
-func (t *semverTemplate) channels(pkg string, versions map[string][]version) ([]fbc.Channel, string) {
+// generateChannels generates the channels of a package, sorted by name, and returns the name of
+// the default channel. The versions of each archetype must be in ascending order.
+func (t *semverTemplate) generateChannels(pkg string, versions map[string][]bundleVersion) ([]fbc.Channel, string) {
 	var made []*semverChannel
 	for rank, archetype := range archetypes {
 		if t.GenerateMajorChannels {
-			made = append(made, channelsOf(rank, majorKind, versions[archetype])...)
+			made = append(made, generateChannelsOfKind(rank, majorKind, versions[archetype])...)
 		}
 		if t.GenerateMinorChannels {
-			made = append(made, channelsOf(rank, minorKind, versions[archetype])...)
+			made = append(made, generateChannelsOfKind(rank, minorKind, versions[archetype])...)
 		}
 	}
 
@@ -42,7 +42,7 @@ func (t *semverTemplate) channels(pkg string, versions map[string][]version) ([]
 		return nil, ""
 	}
 
-	byDefault := slices.MaxFunc(made, t.preference)
+	byDefault := slices.MaxFunc(made, t.compareDefaultPreference)
 	slices.SortFunc(made, func(a, b *semverChannel) int { return strings.Compare(a.name, b.name) })
 	var channels []fbc.Channel
 	for _, channel := range made {
@@ -52,11 +52,11 @@ func (t *semverTemplate) channels(pkg string, versions map[string][]version) ([]
 	return channels, byDefault.name
 }
 
-// preference orders channels by how well they do as default: by their archetype, by their
-// lowest version, and by their kind, of which the preference of the template comes only
-// now. So the newest minor channel is the default, where there is more than one, even if
-// major ones are preferred; this is how the field has it.
-func (t *semverTemplate) preference(a, b *semverChannel) int {
+// compareDefaultPreference orders channels by their suitability as the default channel: by
+// archetype, by lowest version, and by kind. The preference of the template only affects the last
+// criterion. If there is more than one minor channel, the newest one is therefore the default
+// even if major channels are preferred. opm behaves the same way.
+func (t *semverTemplate) compareDefaultPreference(a, b *semverChannel) int {
 	preferred := func(c *semverChannel) int {
 		switch c.kind {
 		case t.DefaultChannelTypePreference:
@@ -70,15 +70,15 @@ func (t *semverTemplate) preference(a, b *semverChannel) int {
 	return cmp.Or(cmp.Compare(a.rank, b.rank), a.lowest.Compare(b.lowest), cmp.Compare(preferred(a), preferred(b)))
 }
 
-// channelsOf makes the channels of one kind of an archetype.
+// generateChannelsOfKind generates the channels of one kind of an archetype.
 //
-// Only the highest patch of each minor version has edges: it replaces that of the minor
-// version before, and skips all others below it. They never cross a major version. A
-// channel of a minor version has the same edges, though what is replaced is in another.
-func channelsOf(rank int, kind string, versions []version) []*semverChannel {
+// Only the highest patch of each minor version has edges. It replaces the highest patch of the
+// previous minor version and skips all other lower versions. Edges never cross a major version. A
+// minor channel has the same edges, although the replaced bundle is in another channel.
+func generateChannelsOfKind(rank int, kind string, versions []bundleVersion) []*semverChannel {
 	var channels []*semverChannel
-	// replaces is the highest patch of the minor version before, and below is everything
-	// of this major version that came before.
+	// replaces is the highest patch of the previous minor version. below are all lower
+	// bundles of the same major version.
 	replaces, below := "", map[string]bool{}
 	for i, v := range versions {
 		entry := fbc.ChannelEntry{Name: v.name}
@@ -103,7 +103,7 @@ func channelsOf(rank int, kind string, versions []version) []*semverChannel {
 			below[v.name] = true
 		}
 
-		name := channelName(rank, kind, v.version)
+		name := formatChannelName(rank, kind, v.version)
 		if last := len(channels) - 1; last < 0 || channels[last].name != name {
 			channels = append(channels, &semverChannel{name: name, kind: kind, rank: rank, lowest: v.version})
 		}
@@ -115,18 +115,18 @@ func channelsOf(rank int, kind string, versions []version) []*semverChannel {
 	return channels
 }
 
-func channelName(rank int, kind string, v semver.Version) string {
+func formatChannelName(rank int, kind string, v semver.Version) string {
 	if kind == majorKind {
 		return fmt.Sprintf("%s-v%d", archetypes[rank], v.Major)
 	}
 	return fmt.Sprintf("%s-v%d.%d", archetypes[rank], v.Major, v.Minor)
 }
 
-// presentation returns what a bundle's ClusterServiceVersion says to people: a description
-// and the first icon, each if there is one.
-func presentation(csv []byte, bundle *fbc.Bundle) (string, *fbc.Icon) {
+// readPresentation returns the description and the first icon of a bundle's
+// ClusterServiceVersion. Either may be empty.
+func readPresentation(csv []byte, bundle *fbc.Bundle) (string, *fbc.Icon) {
 	if csv == nil {
-		csv = csvOf(bundle)
+		csv = findClusterServiceVersion(bundle)
 	}
 
 	var content struct {
@@ -151,8 +151,9 @@ func presentation(csv []byte, bundle *fbc.Bundle) (string, *fbc.Icon) {
 	return content.Spec.Description, &fbc.Icon{Data: data, MediaType: icon.MediaType}
 }
 
-// csvOf finds the ClusterServiceVersion among a bundle's objects.
-func csvOf(bundle *fbc.Bundle) []byte {
+// findClusterServiceVersion returns the ClusterServiceVersion among the objects of a bundle, or
+// nil.
+func findClusterServiceVersion(bundle *fbc.Bundle) []byte {
 	for _, p := range bundle.Properties {
 		if p.Type != fbc.PropertyBundleObject {
 			continue

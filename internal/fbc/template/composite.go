@@ -27,9 +27,9 @@ const (
 	customBuilder = "olm.builder.custom"
 )
 
-// Composite is a composite template. One file, of those who keep catalogs, says where each
-// catalog lies and how it may be contributed to. The other, of a contributor, says what is
-// built for each.
+// Composite is a composite template. It consists of two files. The file of the catalog
+// maintainers lists the catalogs, their folders and the allowed builders. The file of a
+// contributor lists what is built for each catalog.
 type Composite struct {
 	catalogs   []compositeCatalog
 	components []component
@@ -53,7 +53,7 @@ type compositeFile struct {
 	Components []component `json:"components"`
 }
 
-// component is what is built for the catalog of its name.
+// component is a contribution to the catalog with its name.
 type component struct {
 	Name        string `json:"name"`
 	Destination struct {
@@ -68,8 +68,8 @@ type component struct {
 	} `json:"strategy"`
 }
 
-// builderConfig is the configuration of a builder. Those of custom have a command, the
-// others an input.
+// builderConfig is the configuration of a builder. A custom builder has a command, all others
+// have an input.
 type builderConfig struct {
 	Input   string   `json:"input"`
 	Output  string   `json:"output"`
@@ -77,15 +77,14 @@ type builderConfig struct {
 	Args    []string `json:"args"`
 }
 
-// Builders are what a composite template is built with.
+// Builders provides the inputs and operations for building a composite template.
 type Builders struct {
-	// Renderer reads the bundles of basic and semver templates.
+	// Renderer renders the bundles of basic and semver templates.
 	Renderer Renderer
-	// Open opens an input by the name that the template gives.
+	// Open opens an input by the name in the template.
 	Open func(name string) (io.ReadCloser, error)
-	// AllowCommands lets a template run commands of its choice. Run runs one and gives
-	// what it prints, which has to be a catalog. A template that asks for a command is
-	// refused unless both are set.
+	// AllowCommands lets a template run arbitrary commands. Run runs a command and returns its
+	// output, which must be a catalog. A template with a command is refused unless both are set.
 	AllowCommands bool
 	Run           func(ctx context.Context, command string, args []string) (io.ReadCloser, error)
 }
@@ -94,33 +93,33 @@ type Builders struct {
 type Output struct {
 	// Catalog is the name of the catalog.
 	Catalog string
-	// Dir is the folder of the contribution; it is a catalog to be validated.
+	// Dir is the folder of the contribution. It is itself a catalog that can be validated.
 	Dir string
-	// File is where the blobs belong, a file in Dir.
+	// File is the path for the blobs, within Dir.
 	File  string
 	Blobs []fbc.Meta
 }
 
-// ReadComposite reads the two files of a composite template, which are JSON or YAML.
+// ReadComposite parses the two files of a composite template, which are JSON or YAML.
 func ReadComposite(catalogs, contributions []byte) (*Composite, error) {
-	var keeps catalogsFile
-	if err := unmarshal(catalogs, &keeps); err != nil {
+	var catalogsDoc catalogsFile
+	if err := unmarshalFile(catalogs, &catalogsDoc); err != nil {
 		return nil, fmt.Errorf("catalogs: %w", err)
 	}
 
-	var gives compositeFile
-	if err := unmarshal(contributions, &gives); err != nil {
+	var contributionsDoc compositeFile
+	if err := unmarshalFile(contributions, &contributionsDoc); err != nil {
 		return nil, fmt.Errorf("contributions: %w", err)
 	}
-	if keeps.Schema != catalogsSchema {
-		return nil, fmt.Errorf("catalogs: unknown schema (%q), should be %q", keeps.Schema, catalogsSchema)
+	if catalogsDoc.Schema != catalogsSchema {
+		return nil, fmt.Errorf("catalogs: unknown schema (%q), should be %q", catalogsDoc.Schema, catalogsSchema)
 	}
-	if gives.Schema != compositeSchema {
-		return nil, fmt.Errorf("contributions: unknown schema (%q), should be %q", gives.Schema, compositeSchema)
+	if contributionsDoc.Schema != compositeSchema {
+		return nil, fmt.Errorf("contributions: unknown schema (%q), should be %q", contributionsDoc.Schema, compositeSchema)
 	}
 
 	seen := map[string]bool{}
-	for _, catalog := range keeps.Catalogs {
+	for _, catalog := range catalogsDoc.Catalogs {
 		switch {
 		case seen[catalog.Name]:
 			return nil, fmt.Errorf("catalogs: there are two catalogs %q", catalog.Name)
@@ -135,18 +134,18 @@ func ReadComposite(catalogs, contributions []byte) (*Composite, error) {
 		}
 	}
 
-	return &Composite{catalogs: keeps.Catalogs, components: gives.Components}, nil
+	return &Composite{catalogs: catalogsDoc.Catalogs, components: contributionsDoc.Components}, nil
 }
 
-// unmarshal reads a document of JSON or YAML.
-func unmarshal(input []byte, into any) (err error) {
-	// What the YAML parser does not expect is still the fault of the text.
+// unmarshalFile unmarshals a document of JSON or YAML.
+func unmarshalFile(input []byte, into any) (err error) {
+	// A panic of the YAML parser is caused by the text, so it is returned as an error.
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("cannot be parsed as YAML: %v", p)
 		}
 	}()
-	if err := checkYAML(input); err != nil {
+	if err := checkYAMLLimits(input); err != nil {
 		return err
 	}
 	return yaml.Unmarshal(input, into)
@@ -157,12 +156,12 @@ func (c *Composite) Build(ctx context.Context, with Builders) ([]Output, error) 
 	var outputs []Output
 	written := map[string]string{}
 	for _, component := range c.components {
-		catalog, err := c.catalogOf(component)
+		catalog, err := c.findCatalog(component)
 		if err != nil {
 			return nil, fmt.Errorf("building component %q: %w", component.Name, err)
 		}
 
-		output, err := place(catalog, component)
+		output, err := resolveDestination(catalog, component)
 		if err != nil {
 			return nil, fmt.Errorf("building component %q: %w", component.Name, err)
 		}
@@ -171,7 +170,7 @@ func (c *Composite) Build(ctx context.Context, with Builders) ([]Output, error) 
 		}
 
 		written[output.File] = component.Name
-		if output.Blobs, err = component.build(ctx, with); err != nil {
+		if output.Blobs, err = component.buildBlobs(ctx, with); err != nil {
 			return nil, fmt.Errorf("building component %q: %w", component.Name, err)
 		}
 
@@ -181,8 +180,9 @@ func (c *Composite) Build(ctx context.Context, with Builders) ([]Output, error) 
 	return outputs, nil
 }
 
-// catalogOf finds the catalog of a component, which has to allow its builder.
-func (c *Composite) catalogOf(component component) (compositeCatalog, error) {
+// findCatalog returns the catalog of a component. It returns an error if the catalog does not
+// allow the component's builder.
+func (c *Composite) findCatalog(component component) (compositeCatalog, error) {
 	var names []string
 	for _, catalog := range c.catalogs {
 		if catalog.Name == component.Name {
@@ -198,8 +198,9 @@ func (c *Composite) catalogOf(component component) (compositeCatalog, error) {
 	return compositeCatalog{}, fmt.Errorf("no such catalog, only: %s", strings.Join(names, ", "))
 }
 
-// place tells where the output of a component belongs: below the folder of the catalog.
-func place(catalog compositeCatalog, component component) (Output, error) {
+// resolveDestination returns the output path of a component, which must be below the folder of
+// the catalog.
+func resolveDestination(catalog compositeCatalog, component component) (Output, error) {
 	inside, file := component.Destination.Path, component.Strategy.Template.Config.Output
 	if inside == "" {
 		inside = "."
@@ -218,11 +219,11 @@ func place(catalog compositeCatalog, component component) (Output, error) {
 	return Output{Catalog: catalog.Name, Dir: dir, File: path.Join(dir, file)}, nil
 }
 
-// build makes the blobs of a component.
-func (c component) build(ctx context.Context, with Builders) ([]fbc.Meta, error) {
+// buildBlobs runs the builder of a component and returns its blobs.
+func (c component) buildBlobs(ctx context.Context, with Builders) ([]fbc.Meta, error) {
 	config := c.Strategy.Template.Config
 	if c.Strategy.Template.Schema == customBuilder {
-		return runCommand(ctx, config, with)
+		return runCustomBuilder(ctx, config, with)
 	}
 	if config.Input == "" {
 		return nil, errors.New("strategy.template.config.input must be set")
@@ -251,7 +252,7 @@ func (c component) build(ctx context.Context, with Builders) ([]fbc.Meta, error)
 	return Render(ctx, t, input, with.Renderer)
 }
 
-func runCommand(ctx context.Context, config builderConfig, with Builders) ([]fbc.Meta, error) {
+func runCustomBuilder(ctx context.Context, config builderConfig, with Builders) ([]fbc.Meta, error) {
 	switch {
 	case config.Command == "":
 		return nil, errors.New("strategy.template.config.command must be set")
@@ -268,7 +269,7 @@ func runCommand(ctx context.Context, config builderConfig, with Builders) ([]fbc
 	return readBlobs(printed, "output of "+config.Command)
 }
 
-// readBlobs reads a catalog that is one stream.
+// readBlobs reads a catalog from a single stream.
 func readBlobs(r io.Reader, name string) ([]fbc.Meta, error) {
 	input, err := ReadInput(r)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc/yamltext"
 )
 
-// Converted is a template that was made from a catalog.
+// Converted is a template that was created from a catalog.
 type Converted struct {
 	schema string
 	// entries are compact JSON.
@@ -17,16 +17,16 @@ type Converted struct {
 	substitutions bool
 }
 
-// Convert makes a template from a catalog, a stream of JSON or YAML: a basic one, in which
-// each bundle is named by its image alone, or one of substitutes, to which substitutions
-// are to be added. Whether the documents are blobs is not checked.
+// Convert creates a template from a catalog, which is a stream of JSON or YAML. A basic template
+// keeps only the image of each bundle. A substitutes template has an empty list of substitutions.
+// Convert does not check that the documents are valid blobs.
 func Convert(to Type, input []byte) (*Converted, error) {
 	if to != Basic && to != Substitutes {
 		return nil, fmt.Errorf("a catalog cannot be converted to a template of type %q, only of %q and %q", to, Basic, Substitutes)
 	}
 
 	c := &Converted{schema: schemas[to], substitutions: to == Substitutes}
-	err := eachDocument(input, func(document json.RawMessage) error {
+	err := visitDocuments(input, func(document json.RawMessage) error {
 		entry, _, err := jsontext.Compact(nil, document, 0)
 		if err != nil {
 			return err
@@ -36,7 +36,7 @@ func Convert(to Type, input []byte) (*Converted, error) {
 		}
 
 		if to == Basic {
-			if entry, err = withoutContent(entry); err != nil {
+			if entry, err = stripBundleContent(entry); err != nil {
 				return fmt.Errorf("document %d: %w", len(c.entries)+1, err)
 			}
 		}
@@ -48,9 +48,9 @@ func Convert(to Type, input []byte) (*Converted, error) {
 	return c, err
 }
 
-// withoutContent leaves of a bundle its schema and its image. Other blobs stay as they
-// are.
-func withoutContent(entry []byte) ([]byte, error) {
+// stripBundleContent removes all fields of a bundle except its schema and its image. It returns
+// other blobs unchanged.
+func stripBundleContent(entry []byte) ([]byte, error) {
 	var head struct {
 		Schema string `json:"schema"`
 	}
@@ -73,12 +73,12 @@ func withoutContent(entry []byte) ([]byte, error) {
 	return append(short, '}'), nil
 }
 
-// JSON is the template as JSON, indented by four blanks, with a line break at the end.
+// JSON returns the template as JSON, indented by four blanks, with a trailing line feed.
 func (c *Converted) JSON() []byte {
 	text := append([]byte(nil), `{"schema":`...)
 	text = jsontext.AppendQuoted(text, c.schema)
 	text = append(text, `,"entries":`...)
-	text = c.appendEntries(text)
+	text = c.appendEntriesJSON(text)
 	if c.substitutions {
 		text = append(text, `,"substitutions":[]`...)
 	}
@@ -87,11 +87,10 @@ func (c *Converted) JSON() []byte {
 	return append(jsontext.Indent(nil, text, "", "    "), '\n')
 }
 
-// YAML is the template as a YAML document after a line "---", with an empty line at the
-// end.
+// YAML returns the template as a YAML document after a line "---", with a trailing empty line.
 func (c *Converted) YAML() []byte {
 	text := append([]byte(nil), `{"entries":`...)
-	text = c.appendEntries(text)
+	text = c.appendEntriesJSON(text)
 	text = append(text, `,"schema":`...)
 	text = jsontext.AppendQuoted(text, c.schema)
 	if c.substitutions {
@@ -102,7 +101,7 @@ func (c *Converted) YAML() []byte {
 	return append(yamltext.Append([]byte("---\n"), text), '\n')
 }
 
-func (c *Converted) appendEntries(text []byte) []byte {
+func (c *Converted) appendEntriesJSON(text []byte) []byte {
 	if len(c.entries) == 0 {
 		return append(text, "null"...)
 	}

@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	// maxInput bounds a template, in bytes. Those of substitutes hold whole catalogs; a
-	// package has at most some ten megabytes of them.
-	maxInput = 256 << 20
-	// maxYAML and maxNodes bound a YAML document, which takes several times its text in
-	// memory: its bytes, and its lines, list items and keys of about 200 bytes each. They
-	// are those of the documents of catalogs.
-	maxYAML  = 8 << 20
-	maxNodes = 500_000
+	// maxInputBytes bounds a template. Substitutes templates contain whole catalogs, which
+	// have some ten megabytes for a package.
+	maxInputBytes = 256 << 20
+	// maxYAMLBytes and maxYAMLNodes bound a YAML document, which needs several times the size
+	// of its text in memory. A node is a line, a list item or a key, and needs about 200
+	// bytes. The limits equal those of package fbc.
+	maxYAMLBytes = 8 << 20
+	maxYAMLNodes = 500_000
 )
 
-// ReadInput reads a template to its end.
-func ReadInput(r io.Reader) ([]byte, error) { return readAtMost(r, maxInput) }
+// ReadInput reads a whole template. It returns an error if the template is too large.
+func ReadInput(r io.Reader) ([]byte, error) { return readWithLimit(r, maxInputBytes) }
 
-func readAtMost(r io.Reader, limit int64) ([]byte, error) {
+func readWithLimit(r io.Reader, limit int64) ([]byte, error) {
 	input, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err != nil {
 		return nil, err
@@ -35,30 +35,30 @@ func readAtMost(r io.Reader, limit int64) ([]byte, error) {
 	return input, nil
 }
 
-// checkYAML refuses YAML documents that would take too much memory to be parsed.
-func checkYAML(input []byte) error {
+// checkYAMLLimits returns an error if parsing a YAML document would need too much memory.
+func checkYAMLLimits(input []byte) error {
 	for document := range bytes.SplitSeq(input, []byte("\n---")) {
-		if len(document) > maxYAML {
-			return fmt.Errorf("has a YAML document larger than %d bytes: write it as JSON, or split it", maxYAML)
+		if len(document) > maxYAMLBytes {
+			return fmt.Errorf("has a YAML document larger than %d bytes: write it as JSON, or split it", maxYAMLBytes)
 		}
 		nodes := 0
 		for _, mark := range []string{"\n", ",", "[", "{", "- "} {
 			nodes += bytes.Count(document, []byte(mark))
 		}
-		if nodes > maxNodes {
-			return fmt.Errorf("has a YAML document with more than %d lines and list items: write it as JSON, or split it", maxNodes)
+		if nodes > maxYAMLNodes {
+			return fmt.Errorf("has a YAML document with more than %d lines and list items: write it as JSON, or split it", maxYAMLNodes)
 		}
 	}
 
 	return nil
 }
 
-// firstDocument returns the first document of JSON or YAML as JSON. It gives io.EOF when
+// decodeFirstDocument returns the first document of JSON or YAML as JSON. It returns io.EOF if
 // there is none.
-func firstDocument(input []byte) (document json.RawMessage, err error) {
-	err = eachDocument(input, func(d json.RawMessage) error {
+func decodeFirstDocument(input []byte) (document json.RawMessage, err error) {
+	err = visitDocuments(input, func(d json.RawMessage) error {
 		document = d
-		return errEnough
+		return errStopReading
 	})
 	if document == nil && err == nil {
 		return nil, io.EOF
@@ -66,20 +66,20 @@ func firstDocument(input []byte) (document json.RawMessage, err error) {
 	return document, err
 }
 
-// errEnough ends the reading of documents.
-var errEnough = errors.New("enough")
+// errStopReading ends visitDocuments without an error.
+var errStopReading = errors.New("enough")
 
-// eachDocument calls a function for each document of a stream of JSON or YAML, with the
-// document as JSON.
-func eachDocument(input []byte, visit func(json.RawMessage) error) (err error) {
-	// What the YAML parser does not expect is still the fault of the text.
+// visitDocuments calls visit for each document of a stream of JSON or YAML, with the document as
+// JSON.
+func visitDocuments(input []byte, visit func(json.RawMessage) error) (err error) {
+	// A panic of the YAML parser is caused by the text, so it is returned as an error.
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("cannot be parsed as YAML: %v", p)
 		}
 	}()
-	if !isJSON(input) {
-		if err := checkYAML(input); err != nil {
+	if !isJSONStream(input) {
+		if err := checkYAMLLimits(input); err != nil {
 			return err
 		}
 	}
@@ -94,7 +94,7 @@ func eachDocument(input []byte, visit func(json.RawMessage) error) (err error) {
 		if err == nil {
 			err = visit(document)
 		}
-		if errors.Is(err, errEnough) {
+		if errors.Is(err, errStopReading) {
 			return nil
 		}
 		if err != nil {
@@ -103,9 +103,9 @@ func eachDocument(input []byte, visit func(json.RawMessage) error) (err error) {
 	}
 }
 
-// isJSON reports whether a text is a stream of JSON objects to its end, so that no YAML
-// parser sees it.
-func isJSON(input []byte) bool {
+// isJSONStream reports whether the whole text is a stream of JSON objects. Such a text is never
+// parsed as YAML.
+func isJSONStream(input []byte) bool {
 	decoder := json.NewDecoder(bytes.NewReader(input))
 	for {
 		var value json.RawMessage

@@ -14,7 +14,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// semverTemplate is a template from which channels are made by the versions of bundles.
+// semverTemplate is a template that generates channels from the versions of bundles.
 type semverTemplate struct {
 	Schema                string `json:"schema"`
 	GenerateMajorChannels bool   `json:"generateMajorChannels"`
@@ -32,16 +32,16 @@ type bundleList struct {
 	} `json:"bundles"`
 }
 
-// The kinds of channels.
+// Kinds of channels.
 const (
 	majorKind = "major"
 	minorKind = "minor"
 )
 
-// archetypes are the streams of a template, those that are trusted least first.
+// archetypes are the streams of a template, least stable first.
 var archetypes = []string{"candidate", "fast", "stable"}
 
-func (t *semverTemplate) list(archetype string) bundleList {
+func (t *semverTemplate) bundlesOfArchetype(archetype string) bundleList {
 	switch archetype {
 	case "candidate":
 		return t.Candidate
@@ -51,15 +51,15 @@ func (t *semverTemplate) list(archetype string) bundleList {
 	return t.Stable
 }
 
-// readSemver reads a template, which has no unknown fields.
-func readSemver(input []byte) (t *semverTemplate, err error) {
-	// What the YAML parser does not expect is still the fault of the text.
+// parseSemverTemplate parses a template. It returns an error for unknown fields.
+func parseSemverTemplate(input []byte) (t *semverTemplate, err error) {
+	// A panic of the YAML parser is caused by the text, so it is returned as an error.
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("cannot be parsed as YAML: %v", p)
 		}
 	}()
-	if err := checkYAML(input); err != nil {
+	if err := checkYAMLLimits(input); err != nil {
 		return nil, err
 	}
 
@@ -74,11 +74,12 @@ func readSemver(input []byte) (t *semverTemplate, err error) {
 		t.GenerateMinorChannels = true
 	}
 
-	return t, t.checkPreference()
+	return t, t.defaultPreference()
 }
 
-// checkPreference checks the preference, and sets it if it is not set.
-func (t *semverTemplate) checkPreference() error {
+// defaultPreference sets the default preference if there is none. It returns an error for an
+// invalid preference.
+func (t *semverTemplate) defaultPreference() error {
 	const mismatch = "schema attribute mismatch: DefaultChannelTypePreference set to '%[1]s' doesn't make sense if not generating %[1]s-version channels"
 	switch preference := t.DefaultChannelTypePreference; {
 	case preference == "" && t.GenerateMinorChannels:
@@ -94,56 +95,56 @@ func (t *semverTemplate) checkPreference() error {
 	return nil
 }
 
-// version is a bundle among those of an archetype.
-type version struct {
+// bundleVersion is the version of a bundle of an archetype.
+type bundleVersion struct {
 	name    string
 	version semver.Version
 }
 
 // semverBundles are the bundles of a template.
 type semverBundles struct {
-	// byImage are the bundles by the image that the template gives.
+	// byImage are the bundles by the image in the template.
 	byImage map[string]Bundle
 	decoded map[string]*fbc.Bundle
-	// pkg is the package of all.
+	// pkg is the package of all bundles.
 	pkg string
 }
 
 func renderSemver(ctx context.Context, input []byte, r Renderer) ([]fbc.Meta, error) {
-	t, err := readSemver(input)
+	t, err := parseSemverTemplate(input)
 	if err != nil {
 		return nil, fmt.Errorf("render: unable to read file: %w", err)
 	}
 
-	bundles, err := t.render(ctx, r)
+	bundles, err := t.renderBundles(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 
-	versions := map[string][]version{}
+	versions := map[string][]bundleVersion{}
 	for _, archetype := range archetypes {
-		if versions[archetype], err = bundles.versions(t.list(archetype)); err != nil {
+		if versions[archetype], err = bundles.sortedVersions(t.bundlesOfArchetype(archetype)); err != nil {
 			return nil, fmt.Errorf("render: unable to post-process bundle info: %w", err)
 		}
 	}
 
-	channels, defaultChannel := t.channels(bundles.pkg, versions)
+	channels, defaultChannel := t.generateChannels(bundles.pkg, versions)
 	pkg := &fbc.Package{Schema: fbc.SchemaPackage, Name: bundles.pkg, DefaultChannel: defaultChannel}
-	bundles.describe(pkg, channels)
+	bundles.copyPresentation(pkg, channels)
 
-	return bundles.blobs(pkg, channels)
+	return bundles.buildCatalogBlobs(pkg, channels)
 }
 
-// render reads the bundles of the template's images.
-func (t *semverTemplate) render(ctx context.Context, r Renderer) (*semverBundles, error) {
+// renderBundles renders the bundles of the template's images.
+func (t *semverTemplate) renderBundles(ctx context.Context, r Renderer) (*semverBundles, error) {
 	var images []string
 	for _, archetype := range archetypes {
-		for _, bundle := range t.list(archetype).Bundles {
+		for _, bundle := range t.bundlesOfArchetype(archetype).Bundles {
 			images = append(images, bundle.Image)
 		}
 	}
 
-	rendered, err := renderAll(ctx, images, r)
+	rendered, err := renderImages(ctx, images, r)
 	if err != nil {
 		return nil, err
 	}
@@ -165,13 +166,13 @@ func (t *semverTemplate) render(ctx context.Context, r Renderer) (*semverBundles
 	return bundles, nil
 }
 
-// versions returns the bundles of an archetype, lowest version first.
-func (b *semverBundles) versions(list bundleList) ([]version, error) {
-	var versions []version
+// sortedVersions returns the bundles of an archetype, lowest version first.
+func (b *semverBundles) sortedVersions(list bundleList) ([]bundleVersion, error) {
+	var versions []bundleVersion
 	seen := map[string]bool{}
 	for _, listed := range list.Bundles {
 		bundle := b.decoded[listed.Image]
-		v, err := b.versionOf(bundle)
+		v, err := b.parseVersion(bundle)
 		if err != nil {
 			return nil, err
 		}
@@ -180,10 +181,10 @@ func (b *semverBundles) versions(list bundleList) ([]version, error) {
 		}
 
 		seen[bundle.Name] = true
-		versions = append(versions, version{name: bundle.Name, version: v})
+		versions = append(versions, bundleVersion{name: bundle.Name, version: v})
 	}
 
-	slices.SortFunc(versions, func(a, b version) int { return a.version.Compare(b.version) })
+	slices.SortFunc(versions, func(a, b bundleVersion) int { return a.version.Compare(b.version) })
 	var faults []string
 	for i := 1; i < len(versions); i++ {
 		if before, v := versions[i-1].version, versions[i].version; before.EQ(v) {
@@ -198,9 +199,9 @@ func (b *semverBundles) versions(list bundleList) ([]version, error) {
 	return versions, nil
 }
 
-// versionOf returns the version that a bundle states. The first bundle decides the package
-// of all.
-func (b *semverBundles) versionOf(bundle *fbc.Bundle) (semver.Version, error) {
+// parseVersion returns the version of a bundle's olm.package property. The first bundle
+// determines the package that all bundles must have.
+func (b *semverBundles) parseVersion(bundle *fbc.Bundle) (semver.Version, error) {
 	var stated []fbc.PackageProperty
 	for i, p := range bundle.Properties {
 		if p.Type != fbc.PropertyPackage {
@@ -232,9 +233,9 @@ func (b *semverBundles) versionOf(bundle *fbc.Bundle) (semver.Version, error) {
 	return v, nil
 }
 
-// describe copies the description and the icon that the package's newest bundle in its
-// default channel has, as far as it has them.
-func (b *semverBundles) describe(pkg *fbc.Package, channels []fbc.Channel) {
+// copyPresentation copies the description and the icon of the newest bundle in the default
+// channel to the package.
+func (b *semverBundles) copyPresentation(pkg *fbc.Package, channels []fbc.Channel) {
 	var newest string
 	for _, channel := range channels {
 		if channel.Name == pkg.DefaultChannel {
@@ -246,22 +247,22 @@ func (b *semverBundles) describe(pkg *fbc.Package, channels []fbc.Channel) {
 		if bundle.Name != newest {
 			continue
 		}
-		pkg.Description, pkg.Icon = presentation(b.byImage[image].CSV, bundle)
+		pkg.Description, pkg.Icon = readPresentation(b.byImage[image].CSV, bundle)
 		return
 	}
 }
 
-// blobs returns the blobs of the catalog: the package, its channels, and its bundles by
-// name.
-func (b *semverBundles) blobs(pkg *fbc.Package, channels []fbc.Channel) ([]fbc.Meta, error) {
-	meta, err := metaOf(pkg.AppendJSON(nil))
+// buildCatalogBlobs returns the blobs of the catalog: the package, its channels, and its bundles
+// by name.
+func (b *semverBundles) buildCatalogBlobs(pkg *fbc.Package, channels []fbc.Channel) ([]fbc.Meta, error) {
+	meta, err := parseSingleBlob(pkg.AppendJSON(nil))
 	if err != nil {
 		return nil, err
 	}
 
 	blobs := []fbc.Meta{meta}
 	for _, channel := range channels {
-		meta, err := metaOf(channel.AppendJSON(nil))
+		meta, err := parseSingleBlob(channel.AppendJSON(nil))
 		if err != nil {
 			return nil, err
 		}

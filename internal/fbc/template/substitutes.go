@@ -10,51 +10,51 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// substitution puts the bundle of an image in the place of another.
+// substitution replaces a bundle by the bundle of an image.
 type substitution struct {
 	// Name is the reference of the image.
 	Name string `json:"name"`
-	// Base is the name of the bundle that is substituted.
+	// Base is the name of the bundle to replace.
 	Base string `json:"base"`
 }
 
 func renderSubstitutes(ctx context.Context, input []byte, r Renderer) ([]fbc.Meta, error) {
-	d, blobs, err := readDocument(Substitutes, input)
+	d, blobs, err := readTemplateDocument(Substitutes, input)
 	if err != nil {
 		return nil, fmt.Errorf("render: unable to parse template: %w", err)
 	}
-	if err := checkSchemas(blobs); err != nil {
+	if err := checkBlobSchemas(blobs); err != nil {
 		return nil, fmt.Errorf("render: unable to create declarative config from entries: %w", err)
 	}
-	if err := fbc.Validate(all(blobs)); err != nil {
+	if err := fbc.Validate(yieldBlobs(blobs)); err != nil {
 		return nil, fmt.Errorf("render: entries are not valid FBC: %w", err)
 	}
 	if err := checkSubstitutions(d.Substitutions); err != nil {
 		return nil, fmt.Errorf("render: %w", err)
 	}
 
-	c, err := newSubstitutable(blobs)
+	c, err := newSubstitutableCatalog(blobs)
 	if err != nil {
 		return nil, fmt.Errorf("render: unable to create declarative config from entries: %w", err)
 	}
 
 	for _, s := range d.Substitutions {
-		if err := c.substitute(ctx, s, r); err != nil {
+		if err := c.applySubstitution(ctx, s, r); err != nil {
 			return nil, fmt.Errorf("render: error processing substitution %q -> %q: %w", s.Base, s.Name, err)
 		}
 	}
 
-	if blobs, err = c.result(); err != nil {
+	if blobs, err = c.encodeBlobs(); err != nil {
 		return nil, fmt.Errorf("render: %w", err)
 	}
-	if err := fbc.Validate(all(blobs)); err != nil {
+	if err := fbc.Validate(yieldBlobs(blobs)); err != nil {
 		return nil, fmt.Errorf("render: resulting config is not valid FBC: %w", err)
 	}
 
 	return blobs, nil
 }
 
-// checkSubstitutions checks that nothing is substituted twice.
+// checkSubstitutions returns an error if a base or a name occurs twice.
 func checkSubstitutions(substitutions []substitution) error {
 	bases, names := map[string]bool{}, map[string]string{}
 	for _, s := range substitutions {
@@ -70,16 +70,16 @@ func checkSubstitutions(substitutions []substitution) error {
 	return nil
 }
 
-// substitutable is a catalog whose bundles can be substituted.
-type substitutable struct {
+// substitutableCatalog is a catalog to which substitutions are applied.
+type substitutableCatalog struct {
 	blobs []fbc.Meta
-	// channels by their index among the blobs.
+	// channels are the channels by their index in blobs.
 	channels map[int]*fbc.Channel
 	bundles  []*fbc.Bundle
 }
 
-func newSubstitutable(blobs []fbc.Meta) (*substitutable, error) {
-	c := &substitutable{blobs: slices.Clone(blobs), channels: map[int]*fbc.Channel{}}
+func newSubstitutableCatalog(blobs []fbc.Meta) (*substitutableCatalog, error) {
+	c := &substitutableCatalog{blobs: slices.Clone(blobs), channels: map[int]*fbc.Channel{}}
 	for i, blob := range blobs {
 		var err error
 		switch blob.Schema {
@@ -98,10 +98,10 @@ func newSubstitutable(blobs []fbc.Meta) (*substitutable, error) {
 	return c, nil
 }
 
-// result returns the blobs with the channels as they have become.
-func (c *substitutable) result() ([]fbc.Meta, error) {
+// encodeBlobs returns the blobs with the modified channels.
+func (c *substitutableCatalog) encodeBlobs() ([]fbc.Meta, error) {
 	for i, channel := range c.channels {
-		meta, err := metaOf(channel.AppendJSON(nil))
+		meta, err := parseSingleBlob(channel.AppendJSON(nil))
 		if err != nil {
 			return nil, err
 		}
@@ -111,8 +111,8 @@ func (c *substitutable) result() ([]fbc.Meta, error) {
 	return c.blobs, nil
 }
 
-// substitute makes one substitution.
-func (c *substitutable) substitute(ctx context.Context, s substitution, r Renderer) error {
+// applySubstitution applies one substitution.
+func (c *substitutableCatalog) applySubstitution(ctx context.Context, s substitution, r Renderer) error {
 	switch {
 	case s.Name == "":
 		return errors.New("substitution name cannot be empty")
@@ -135,14 +135,14 @@ func (c *substitutable) substitute(ctx context.Context, s substitution, r Render
 		return fmt.Errorf("failed to render bundle image reference %q: %w", s.Name, err)
 	}
 
-	base, err := c.baseOf(s, substitute)
+	base, err := c.findBaseBundle(s, substitute)
 	if err != nil {
 		return err
 	}
 
 	for _, channel := range c.channels {
 		if channel.Package == base.Package {
-			substituteIn(channel, base.Name, substitute.Name)
+			substituteInChannel(channel, base.Name, substitute.Name)
 		}
 	}
 
@@ -151,8 +151,9 @@ func (c *substitutable) substitute(ctx context.Context, s substitution, r Render
 	return nil
 }
 
-// baseOf finds the bundle that is substituted, which has to be lower.
-func (c *substitutable) baseOf(s substitution, substitute *fbc.Bundle) (*fbc.Bundle, error) {
+// findBaseBundle returns the bundle to replace. Its version must be lower than that of the
+// substitute.
+func (c *substitutableCatalog) findBaseBundle(s substitution, substitute *fbc.Bundle) (*fbc.Bundle, error) {
 	to, err := substitute.VersionRelease()
 	if err != nil {
 		return nil, fmt.Errorf("failed to get VersionRelease for substitute bundle %q: %w", substitute.Name, err)
@@ -174,9 +175,9 @@ func (c *substitutable) baseOf(s substitution, substitute *fbc.Bundle) (*fbc.Bun
 	return c.bundles[i], nil
 }
 
-// substituteIn returns a bundle the place of another in a channel: its edges, and one from
-// the other. Where the other was replaced the substitute is, and the other is skipped.
-func substituteIn(channel *fbc.Channel, base, substitute string) {
+// substituteInChannel replaces a bundle in a channel. The substitute gets the edges of the base
+// and skips it. Entries that replaced the base now replace the substitute and skip the base.
+func substituteInChannel(channel *fbc.Channel, base, substitute string) {
 	at := slices.IndexFunc(channel.Entries, func(e fbc.ChannelEntry) bool { return e.Name == base })
 	for i := range channel.Entries {
 		switch entry := &channel.Entries[i]; {
@@ -199,8 +200,8 @@ func substituteIn(channel *fbc.Channel, base, substitute string) {
 	channel.Entries = append(channel.Entries, entry)
 }
 
-// all yields blobs.
-func all(blobs []fbc.Meta) iter.Seq2[fbc.Meta, error] {
+// yieldBlobs yields blobs.
+func yieldBlobs(blobs []fbc.Meta) iter.Seq2[fbc.Meta, error] {
 	return func(yield func(fbc.Meta, error) bool) {
 		for _, blob := range blobs {
 			if !yield(blob, nil) {

@@ -1,9 +1,10 @@
-// Package template makes file-based catalogs from templates: short files that a catalog's
-// author keeps, from which the blobs of the catalog follow. It knows the templates basic,
-// semver, substitutes and composite, and turns a catalog back into a template.
+// Package template renders file-based catalogs from templates. A template is a short file that a
+// catalog author maintains, from which the blobs of the catalog are generated. The package
+// supports the templates basic, semver, substitutes and composite, and converts catalogs to
+// templates.
 //
-// It is pure: what the images of bundles hold it asks of a Renderer, and it gives blobs,
-// which package fbc writes. Whether these make a valid catalog is fbc.Validate's business.
+// A Renderer provides the bundles of images. The results are blobs, which package fbc writes. Use
+// fbc.Validate to validate them.
 package template
 
 import (
@@ -19,16 +20,16 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// Type is a kind of template.
+// Type is the type of a template.
 type Type string
 
-// The types of templates that are one file.
+// Types of single-file templates.
 const (
-	// Basic is a catalog in which bundles are named by their images alone.
+	// Basic is a catalog in which bundles only have an image.
 	Basic Type = "basic"
-	// Semver makes channels and their edges from the versions of bundles.
+	// Semver generates channels and their edges from the versions of bundles.
 	Semver Type = "semver"
-	// Substitutes puts bundles in the place of others of a catalog.
+	// Substitutes replaces bundles of a catalog by others.
 	Substitutes Type = "substitutes"
 )
 
@@ -39,10 +40,10 @@ var schemas = map[Type]string{
 	Substitutes: "olm.template.substitutes",
 }
 
-// Types are the types of templates that are one file.
+// Types returns the types of single-file templates.
 func Types() []Type { return []Type{Basic, Semver, Substitutes} }
 
-// ParseType reads the name of a type.
+// ParseType parses the name of a type.
 func ParseType(name string) (Type, error) {
 	if t := Type(name); slices.Contains(Types(), t) {
 		return t, nil
@@ -50,9 +51,9 @@ func ParseType(name string) (Type, error) {
 	return "", fmt.Errorf("invalid template type %q, must be one of: %v", name, Types())
 }
 
-// Detect tells the type of a template by the schema of its first document.
+// Detect returns the type of a template from the schema of its first document.
 func Detect(input []byte) (Type, error) {
-	document, err := firstDocument(input)
+	document, err := decodeFirstDocument(input)
 	if err != nil {
 		return "", fmt.Errorf("decoding template input: %w", err)
 	}
@@ -76,24 +77,23 @@ func Detect(input []byte) (Type, error) {
 	return "", fmt.Errorf("unknown template schema: %s", head.Schema)
 }
 
-// Renderer reads bundles from their images.
+// Renderer renders bundles from their images.
 type Renderer interface {
-	// Render returns the bundles of an image, which normally is one. It may be called for
-	// several images at once.
+	// Render returns the bundles of an image, usually one. It must be safe for concurrent use.
 	Render(ctx context.Context, image string) ([]Bundle, error)
 }
 
-// Bundle is a bundle that was read from its image.
+// Bundle is a bundle that was rendered from its image.
 type Bundle struct {
-	// Blob is its olm.bundle blob.
+	// Blob is the olm.bundle blob.
 	Blob fbc.Meta
-	// CSV is its ClusterServiceVersion as JSON. If it is nil it is looked for among the
-	// objects in the blob.
+	// CSV is the ClusterServiceVersion as JSON. If it is nil, the ClusterServiceVersion among the
+	// objects in the blob is used.
 	CSV []byte
 }
 
-// Render makes the blobs of a template's catalog. The input is JSON or YAML. Errors of
-// the renderer are wrapped.
+// Render returns the blobs of a template's catalog. The input is JSON or YAML. Errors of the
+// renderer are wrapped.
 func Render(ctx context.Context, t Type, input []byte, r Renderer) ([]fbc.Meta, error) {
 	switch t {
 	case Basic:
@@ -108,15 +108,15 @@ func Render(ctx context.Context, t Type, input []byte, r Renderer) ([]fbc.Meta, 
 	return nil, err
 }
 
-// renderers is how many images are read at once.
-const renderers = 4
+// maxConcurrentRenders is the number of images that are rendered concurrently.
+const maxConcurrentRenders = 4
 
-// renderAll reads the bundles of images, each image once.
-func renderAll(ctx context.Context, images []string, r Renderer) (map[string][]Bundle, error) {
+// renderImages renders the bundles of images, each image once.
+func renderImages(ctx context.Context, images []string, r Renderer) (map[string][]Bundle, error) {
 	images = slices.Compact(slices.Sorted(slices.Values(images)))
 	rendered := make([][]Bundle, len(images))
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(renderers)
+	g.SetLimit(maxConcurrentRenders)
 	for i, image := range images {
 		g.Go(func() (err error) {
 			rendered[i], err = r.Render(ctx, image)
@@ -136,13 +136,13 @@ func renderAll(ctx context.Context, images []string, r Renderer) (map[string][]B
 	return bundles, nil
 }
 
-// metaOf reads one blob.
-func metaOf(blob []byte) (fbc.Meta, error) {
+// parseSingleBlob parses a text with exactly one blob.
+func parseSingleBlob(blob []byte) (fbc.Meta, error) {
 	var found []fbc.Meta
 	for meta, err := range fbc.Read(bytes.NewReader(blob), "", fbc.Limits{}) {
 		var content *fbc.Error
 		if errors.As(err, &content) {
-			// Where it stands in a text of its own helps nobody.
+			// The position within this text is of no use to users.
 			err = content.Err
 		}
 		if err != nil {
