@@ -7,36 +7,39 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// cacheKey names a package of a catalog.
+// cacheKey identifies a package of a catalog.
 type cacheKey struct{ base, pkg string }
 
-// cacheEntry is what is known of a package: the two answers and what they give together.
-// It is not changed once it is made.
+// cacheEntry is a cached package: the two responses about it and their merged content. It is
+// immutable.
 type cacheEntry struct {
-	rest, own part
-	content   *fbc.Content
+	blobsResponse, packageResponse packageResponse
+	content                        *fbc.Content
 }
 
-// entryBytes is what an entry takes beside its content: keys, tags and the list.
-const entryBytes = 1 << 10
+// entryOverheadBytes is the size of an entry without its content: keys, entity tags and the list
+// element.
+const entryOverheadBytes = 1 << 10
 
-// size estimates the memory of an entry: decoded blobs take about twice their JSON, as
-// most of it is strings that each have a header.
-func (e cacheEntry) size() int64 { return 2*(e.rest.bytes+e.own.bytes) + entryBytes }
+// estimateSize estimates the memory of an entry. Decoded blobs need about twice the size of their
+// JSON, as most of it is strings with a header each.
+func (e cacheEntry) estimateSize() int64 {
+	return 2*(e.blobsResponse.blobBytes+e.packageResponse.blobBytes) + entryOverheadBytes
+}
 
-// cache keeps the packages that were last asked for, up to a number of bytes.
+// cache is an LRU cache of packages, bounded by a number of bytes.
 type cache struct {
 	limit int64
 
-	mu    sync.Mutex
-	bytes int64
-	// order has the keys, the last asked for in front.
+	mu        sync.Mutex
+	usedBytes int64
+	// order has the keys, most recently used first.
 	order *list.List
 	items map[cacheKey]*list.Element
 }
 
-// item is an element of the order.
-type item struct {
+// cacheItem is an element of the list order.
+type cacheItem struct {
 	key   cacheKey
 	entry cacheEntry
 }
@@ -45,7 +48,7 @@ func newCache(limit int64) *cache {
 	return &cache{limit: limit, order: list.New(), items: map[cacheKey]*list.Element{}}
 }
 
-// get returns what is known of a package, nothing when that is nothing.
+// get returns the entry of a package, or an empty entry.
 func (c *cache) get(key cacheKey) cacheEntry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -55,29 +58,30 @@ func (c *cache) get(key cacheKey) cacheEntry {
 	}
 
 	c.order.MoveToFront(element)
-	return element.Value.(*item).entry
+	return element.Value.(*cacheItem).entry
 }
 
-// put notes what is known of a package. One that is larger than the cache is not kept.
+// put stores the entry of a package and evicts the least recently used ones. An entry that is
+// larger than the cache is not stored.
 func (c *cache) put(key cacheKey, entry cacheEntry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if element, ok := c.items[key]; ok {
-		c.remove(element)
+		c.removeElement(element)
 	}
-	if entry.size() > c.limit {
+	if entry.estimateSize() > c.limit {
 		return
 	}
 
-	c.items[key] = c.order.PushFront(&item{key: key, entry: entry})
-	c.bytes += entry.size()
-	for c.bytes > c.limit {
-		c.remove(c.order.Back())
+	c.items[key] = c.order.PushFront(&cacheItem{key: key, entry: entry})
+	c.usedBytes += entry.estimateSize()
+	for c.usedBytes > c.limit {
+		c.removeElement(c.order.Back())
 	}
 }
 
-func (c *cache) remove(element *list.Element) {
-	old := c.order.Remove(element).(*item)
+func (c *cache) removeElement(element *list.Element) {
+	old := c.order.Remove(element).(*cacheItem)
 	delete(c.items, old.key)
-	c.bytes -= old.entry.size()
+	c.usedBytes -= old.entry.estimateSize()
 }

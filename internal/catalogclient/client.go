@@ -1,11 +1,10 @@
-// Package catalogclient reads catalogs over their HTTP contract: what a catalog says of
-// one package, or all of it.
+// Package catalogclient is a client for the HTTP API of catalogs. It reads one package of a
+// catalog, or all of it.
 //
-// Answers are streamed, bounded, and remembered with their entity tags, so that asking
-// again costs a request without a body as long as the package has not changed. Parts that
-// are not needed are not even sent, by servers that can leave them out. It chooses nothing
-// from a catalog, and does not know where catalogs are: that stands in the status of a
-// ClusterCatalog.
+// Responses are streamed, bounded, and cached with their entity tags. Requesting an unchanged
+// package again only costs a request without a response body. Servers that support it omit fields
+// that are not needed. The package does not select bundles and does not locate catalogs: the
+// status of a ClusterCatalog has the URL.
 package catalogclient
 
 import (
@@ -26,28 +25,28 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// Options configure a Client. A zero field means its default.
+// Options configures a Client. A zero field means its default.
 type Options struct {
-	// RootCAs returns the authorities that servers are trusted by. It is asked for every new
-	// connection, so that a renewed authority needs no restart. Nil means the system's.
+	// RootCAs returns the certificate authorities for servers. It is called for every new
+	// connection, so that a renewed authority needs no restart. Nil means the authorities of the
+	// system.
 	RootCAs func(ctx context.Context) (*x509.CertPool, error)
-	// Proxy returns the proxy for a request, nil for none. Default is what HTTP_PROXY,
-	// HTTPS_PROXY and NO_PROXY say.
+	// Proxy returns the proxy for a request, or nil. The default follows HTTP_PROXY, HTTPS_PROXY
+	// and NO_PROXY.
 	Proxy func(*http.Request) (*url.URL, error)
-	// Timeout is how long one request may take, until the last byte of its answer.
-	// Default two minutes: 75 MB at 5 Mbit/s.
+	// Timeout is the maximum duration of one request, including its response body. Default two
+	// minutes: 75 MB at 5 Mbit/s.
 	Timeout time.Duration
-	// MaxBytes is the size of one answer once it is decompressed. Default 1 GiB: ten times
-	// the largest public catalog.
+	// MaxBytes is the maximum size of one decompressed response. Default 1 GiB: ten times the
+	// largest public catalog.
 	MaxBytes int64
-	// CacheBytes is how much of the packages last asked for is kept in memory. Default
-	// 32 MiB: about 300 packages without the properties that can be left out.
+	// CacheBytes is the maximum memory of cached packages. Default 32 MiB: about 300 packages
+	// without the properties that can be omitted.
 	CacheBytes int64
-	// Fields says which parts of the blobs of a package are read, see package fields; nil
-	// means all. A server that knows them sends no others. Of the blobs of All every part
-	// is read.
+	// Fields selects the fields of a package's blobs, see package fields; nil means all. Servers
+	// that support it only send these fields. All ignores this option.
 	Fields *fields.Fields
-	// Limits bound single blobs.
+	// Limits bounds single blobs.
 	Limits fbc.Limits
 }
 
@@ -55,13 +54,13 @@ const (
 	defaultTimeout    = 2 * time.Minute
 	defaultMaxBytes   = 1 << 30
 	defaultCacheBytes = 32 << 20
-	// errorBytes is how much of an answer that is an error is shown.
-	errorBytes = 512
-	// attempts is how often a package is read whose catalog changes meanwhile.
-	attempts = 3
-	// learnAgain is how long a server is taken for one that does not know fields: it may be
-	// updated.
-	learnAgain = 10 * time.Minute
+	// maxErrorBytes is the maximum length of an error response in an error.
+	maxErrorBytes = 512
+	// maxAttempts bounds the attempts to read a package while its catalog changes.
+	maxAttempts = 3
+	// fieldsRetryInterval is the time after which the parameter fields is sent again to a server
+	// that did not support it, as the server may have been updated.
+	fieldsRetryInterval = 10 * time.Minute
 )
 
 // Client reads catalogs. It is safe for concurrent use.
@@ -70,24 +69,24 @@ type Client struct {
 	http  *http.Client
 	cache *cache
 	now   func() time.Time
-	pause func(context.Context, time.Duration) error
+	sleep func(context.Context, time.Duration) error
 
 	mu sync.Mutex
-	// plain has the base URLs of servers that do not know fields, and until when that is
-	// believed.
-	plain map[string]time.Time
+	// withoutFields are the base URLs of servers that do not support the parameter fields, with
+	// the time at which it is sent again.
+	withoutFields map[string]time.Time
 }
 
-// New makes a client.
+// New returns a client.
 func New(opts Options) *Client {
 	setDefault(&opts.Timeout, defaultTimeout)
 	setDefault(&opts.MaxBytes, defaultMaxBytes)
 	setDefault(&opts.CacheBytes, defaultCacheBytes)
 	return &Client{
-		opts: opts, cache: newCache(opts.CacheBytes), now: time.Now, pause: pause, plain: map[string]time.Time{},
+		opts: opts, cache: newCache(opts.CacheBytes), now: time.Now, sleep: sleepContext, withoutFields: map[string]time.Time{},
 		http: &http.Client{
 			Timeout: opts.Timeout, Transport: newTransport(opts),
-			// The contract knows none, and one could lead anywhere.
+			// The API has no redirects, and a redirect could lead to any server.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}
@@ -99,68 +98,70 @@ func setDefault[T time.Duration | int64](field *T, value T) {
 	}
 }
 
-// UnavailableError says that a catalog could not be read: it does not answer, or not as
-// a catalog does. Trying again may help.
+// UnavailableError is returned if a catalog cannot be read because its server does not respond,
+// or does not respond like a catalog. A retry may help.
 type UnavailableError struct {
-	// URL is what was asked for.
+	// URL is the requested URL.
 	URL string
-	// Status is the code of the answer, 0 without one.
+	// Status is the HTTP status code, 0 without a response.
 	Status int
-	// Err is what happened.
+	// Err is the cause.
 	Err error
 
-	// retryAfter is the pause that the server asks for, 0 without one.
+	// retryAfter is the delay that the server asks for, 0 if it does not.
 	retryAfter time.Duration
 }
 
-// Error names the URL and what happened.
+// Error returns the URL and the cause.
 func (e *UnavailableError) Error() string {
 	return fmt.Sprintf("reading %s: %v", e.URL, e.Err)
 }
 
-// Unwrap returns what happened.
+// Unwrap returns the cause.
 func (e *UnavailableError) Unwrap() error { return e.Err }
 
-// ContentError says that what a catalog answered is wrong. Only another catalog helps.
+// ContentError is returned if the content of a catalog is invalid. A retry only helps after the
+// catalog has changed.
 type ContentError struct {
-	// URL is what was asked for.
+	// URL is the requested URL.
 	URL string
-	// Err is what is wrong.
+	// Err is the fault.
 	Err error
 }
 
-// Error names the URL and what is wrong.
+// Error returns the URL and the fault.
 func (e *ContentError) Error() string {
 	return fmt.Sprintf("the content of %s is wrong: %v", e.URL, e.Err)
 }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the fault.
 func (e *ContentError) Unwrap() error { return e.Err }
 
-// Content returns what the catalog at a base URL, as in the status of a ClusterCatalog, says
-// of a package. It is empty, without a Package, when the catalog does not have it.
+// Content returns the content of a package in the catalog at a base URL, which is that in the
+// status of a ClusterCatalog. If the catalog does not have the package, the content is empty and
+// has no Package.
 //
-// The content is shared with other callers and must not be changed. Errors are an
+// The content is shared with other callers and must not be modified. Errors are an
 // *UnavailableError or a *ContentError.
 func (c *Client) Content(ctx context.Context, baseURL, pkg string) (*fbc.Content, error) {
 	key := cacheKey{base: baseURL, pkg: pkg}
 	var entry cacheEntry
-	for range attempts {
+	for range maxAttempts {
 		known := c.cache.get(key)
-		rest, err := c.part(ctx, baseURL, pkg, url.Values{"package": {pkg}}, known.rest)
+		blobs, err := c.fetchPackageBlobs(ctx, baseURL, pkg, url.Values{"package": {pkg}}, known.blobsResponse)
 		if err != nil {
 			return nil, err
 		}
 
-		own, err := c.part(ctx, baseURL, pkg, url.Values{"schema": {fbc.SchemaPackage}, "name": {pkg}}, known.own)
+		packageBlob, err := c.fetchPackageBlobs(ctx, baseURL, pkg, url.Values{"schema": {fbc.SchemaPackage}, "name": {pkg}}, known.packageResponse)
 		if err != nil {
 			return nil, err
 		}
 
-		entry = join(rest, own)
+		entry = mergeResponses(blobs, packageBlob)
 		c.cache.put(key, entry)
-		// Both answers are of one catalog only if it was not replaced in between.
-		if rest.modified == own.modified {
+		// Both responses are from the same catalog only if it was not replaced in between.
+		if blobs.modified == packageBlob.modified {
 			break
 		}
 	}
@@ -168,21 +169,21 @@ func (c *Client) Content(ctx context.Context, baseURL, pkg string) (*fbc.Content
 	return entry.content, nil
 }
 
-// join puts the two answers about a package together.
-func join(rest, own part) cacheEntry {
-	content := *rest.content
-	content.Package = own.content.Package
-	return cacheEntry{rest: rest, own: own, content: &content}
+// mergeResponses merges the two responses about a package.
+func mergeResponses(blobs, packageBlob packageResponse) cacheEntry {
+	content := *blobs.content
+	content.Package = packageBlob.content.Package
+	return cacheEntry{blobsResponse: blobs, packageResponse: packageBlob, content: &content}
 }
 
-// All yields every blob of a catalog. The first error, of the same kinds as those of
-// Content, ends it. Nothing is kept.
+// All yields every blob of a catalog. The first error ends the iteration; Content lists the kinds
+// of errors. Nothing is cached.
 func (c *Client) All(ctx context.Context, baseURL string) iter.Seq2[fbc.Meta, error] {
 	return func(yield func(fbc.Meta, error) bool) {
 		target := strings.TrimSuffix(baseURL, "/") + "/api/v1/all"
-		var a answer
-		err := c.retrying(ctx, func() (err error) {
-			a, err = c.ask(ctx, target, part{})
+		var resp response
+		err := c.withRetries(ctx, func() (err error) {
+			resp, err = c.sendRequest(ctx, target, packageResponse{})
 			return err
 		})
 		if err != nil {
@@ -190,10 +191,10 @@ func (c *Client) All(ctx context.Context, baseURL string) iter.Seq2[fbc.Meta, er
 			return
 		}
 
-		defer a.body.Close()
-		for meta, err := range fbc.Read(a.body, "", c.opts.Limits) {
+		defer resp.body.Close()
+		for meta, err := range fbc.Read(resp.body, "", c.opts.Limits) {
 			if err != nil {
-				yield(fbc.Meta{}, classify(target, err))
+				yield(fbc.Meta{}, classifyError(target, err))
 				return
 			}
 			if !yield(meta, nil) {
@@ -203,24 +204,24 @@ func (c *Client) All(ctx context.Context, baseURL string) iter.Seq2[fbc.Meta, er
 	}
 }
 
-// part is one answer about a package.
-type part struct {
-	// tag and since are what the server is told of it, to be asked whether it has changed.
-	// since is empty where tag is not.
+// packageResponse is one response about a package.
+type packageResponse struct {
+	// tag and since are sent with the next request, so that the server only responds with a
+	// body if the package has changed. since is empty if tag is set.
 	tag, since string
 	modified   string
 	content    *fbc.Content
-	bytes      int64
+	blobBytes  int64
 }
 
-// part asks for blobs of a package, unless they are as known.
-func (c *Client) part(ctx context.Context, baseURL, pkg string, query url.Values, known part) (p part, err error) {
+// fetchPackageBlobs requests blobs of a package. It returns known if they have not changed.
+func (c *Client) fetchPackageBlobs(ctx context.Context, baseURL, pkg string, query url.Values, known packageResponse) (p packageResponse, err error) {
 	if c.opts.Fields != nil && c.knowsFields(baseURL) {
 		query.Set("fields", c.opts.Fields.String())
 	}
 
-	err = c.retrying(ctx, func() error {
-		p, err = c.partOnce(ctx, metasURL(baseURL, query), pkg, known, !query.Has("fields"))
+	err = c.withRetries(ctx, func() error {
+		p, err = c.fetchPackageBlobsOnce(ctx, buildMetasURL(baseURL, query), pkg, known, !query.Has("fields"))
 		return err
 	})
 	var unavailable *UnavailableError
@@ -228,57 +229,57 @@ func (c *Client) part(ctx context.Context, baseURL, pkg string, query url.Values
 		return p, err
 	}
 
-	c.learn(baseURL)
+	c.markWithoutFields(baseURL)
 	query.Del("fields")
-	return c.part(ctx, baseURL, pkg, query, part{})
+	return c.fetchPackageBlobs(ctx, baseURL, pkg, query, packageResponse{})
 }
 
-// knowsFields reports whether a server is not known to refuse the parameter fields.
+// knowsFields reports whether the parameter fields can be sent to a server.
 func (c *Client) knowsFields(baseURL string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !c.now().Before(c.plain[baseURL])
+	return !c.now().Before(c.withoutFields[baseURL])
 }
 
-// learn notes that a server refuses the parameter fields.
-func (c *Client) learn(baseURL string) {
+// markWithoutFields records that a server does not support the parameter fields.
+func (c *Client) markWithoutFields(baseURL string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.now()
-	maps.DeleteFunc(c.plain, func(_ string, until time.Time) bool { return !now.Before(until) })
-	c.plain[baseURL] = now.Add(learnAgain)
+	maps.DeleteFunc(c.withoutFields, func(_ string, until time.Time) bool { return !now.Before(until) })
+	c.withoutFields[baseURL] = now.Add(fieldsRetryInterval)
 }
 
-// partOnce asks once. The blobs are whole, and what is not to be read is left out here, if
-// the server was not asked to do so.
-func (c *Client) partOnce(ctx context.Context, target, pkg string, known part, whole bool) (part, error) {
-	a, err := c.ask(ctx, target, known)
+// fetchPackageBlobsOnce sends one request. If whole is set, the server was not asked to omit
+// fields, and they are removed here.
+func (c *Client) fetchPackageBlobsOnce(ctx context.Context, target, pkg string, known packageResponse, whole bool) (packageResponse, error) {
+	resp, err := c.sendRequest(ctx, target, known)
 	if err != nil {
-		return part{}, err
+		return packageResponse{}, err
 	}
-	if a.body == nil {
-		known.modified = a.header.Get("Last-Modified")
+	if resp.body == nil {
+		known.modified = resp.header.Get("Last-Modified")
 		return known, nil
 	}
 
-	defer a.body.Close()
-	p := part{tag: a.header.Get("ETag"), modified: a.header.Get("Last-Modified")}
+	defer resp.body.Close()
+	p := packageResponse{tag: resp.header.Get("ETag"), modified: resp.header.Get("Last-Modified")}
 	if p.tag == "" {
-		p.since = validTime(a.header)
+		p.since = ifModifiedSince(resp.header)
 	}
 
-	metas := c.reduced(fbc.Read(a.body, "", c.opts.Limits), whole, &p.bytes)
+	metas := c.reduceBlobs(fbc.Read(resp.body, "", c.opts.Limits), whole, &p.blobBytes)
 	if p.content, err = fbc.LoadContent(pkg, metas); err != nil {
-		return part{}, classify(target, err)
+		return packageResponse{}, classifyError(target, err)
 	}
 
 	return p, nil
 }
 
-// validTime returns the time of an answer by which the server can be asked whether it has
-// changed. It is empty when the answer may change within the same second, which is as
-// exact as the time is.
-func validTime(header http.Header) string {
+// ifModifiedSince returns the value of the header If-Modified-Since for the next request. It is
+// empty if the response may still change within the same second, which is the resolution of the
+// header.
+func ifModifiedSince(header http.Header) string {
 	modified, err := http.ParseTime(header.Get("Last-Modified"))
 	sent, sentErr := http.ParseTime(header.Get("Date"))
 	if err != nil || sentErr != nil || sent.Sub(modified) < time.Second {
@@ -287,8 +288,9 @@ func validTime(header http.Header) string {
 	return header.Get("Last-Modified")
 }
 
-// reduced leaves out what is not to be read of whole blobs, and adds up what remains.
-func (c *Client) reduced(metas iter.Seq2[fbc.Meta, error], whole bool, bytes *int64) iter.Seq2[fbc.Meta, error] {
+// reduceBlobs removes unwanted fields from whole blobs, and adds the size of the results to
+// bytes.
+func (c *Client) reduceBlobs(metas iter.Seq2[fbc.Meta, error], whole bool, bytes *int64) iter.Seq2[fbc.Meta, error] {
 	return func(yield func(fbc.Meta, error) bool) {
 		for meta, err := range metas {
 			if whole && c.opts.Fields != nil && err == nil {
@@ -302,18 +304,18 @@ func (c *Client) reduced(metas iter.Seq2[fbc.Meta, error], whole bool, bytes *in
 	}
 }
 
-// answer is that of a server.
-type answer struct {
+// response is the response of a server.
+type response struct {
 	header http.Header
-	// body is to be closed. It is nil when what is known is still right.
+	// body must be closed. It is nil if the known content has not changed.
 	body io.ReadCloser
 }
 
-// ask sends a request.
-func (c *Client) ask(ctx context.Context, target string, known part) (answer, error) {
+// sendRequest sends a request.
+func (c *Client) sendRequest(ctx context.Context, target string, known packageResponse) (response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
 	if err != nil {
-		return answer{}, &UnavailableError{URL: target, Err: err}
+		return response{}, &UnavailableError{URL: target, Err: err}
 	}
 
 	req.Header.Set("Accept-Encoding", acceptEncoding)
@@ -328,52 +330,53 @@ func (c *Client) ask(ctx context.Context, target string, known part) (answer, er
 	if err != nil {
 		var wrapped *url.Error
 		if errors.As(err, &wrapped) {
-			// It repeats the URL.
+			// The wrapping error repeats the URL.
 			err = wrapped.Err
 		}
-		return answer{}, &UnavailableError{URL: target, Err: err}
+		return response{}, &UnavailableError{URL: target, Err: err}
 	}
 
 	switch {
 	case resp.StatusCode == http.StatusNotModified && (known.tag != "" || known.since != ""):
 		_ = resp.Body.Close() // It is empty.
-		return answer{header: resp.Header}, nil
+		return response{header: resp.Header}, nil
 	case resp.StatusCode != http.StatusOK:
-		return answer{}, refusal(target, resp, c.now())
+		return response{}, newStatusError(target, resp, c.now())
 	}
 
-	body, err := c.decoded(resp)
+	body, err := c.decompressBody(resp)
 	if err != nil {
-		_ = resp.Body.Close() // What is wrong with it is known.
-		return answer{}, classify(target, err)
+		_ = resp.Body.Close() // The first error is returned.
+		return response{}, classifyError(target, err)
 	}
 
-	return answer{header: resp.Header, body: body}, nil
+	return response{header: resp.Header, body: body}, nil
 }
 
-// refusal makes an error of an answer that is one.
-func refusal(target string, resp *http.Response, now time.Time) error {
+// newStatusError returns the error for an unexpected status code.
+func newStatusError(target string, resp *http.Response, now time.Time) error {
 	defer resp.Body.Close()
-	// What can be read of it helps, and the status alone will do.
-	text, _ := io.ReadAll(io.LimitReader(resp.Body, errorBytes))
+	// The text is optional, so an error while reading it is ignored.
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBytes))
 	line, _, _ := strings.Cut(strings.ToValidUTF8(string(text), ""), "\n")
 	return &UnavailableError{
-		URL: target, Status: resp.StatusCode, retryAfter: retryAfter(resp.Header, now),
+		URL: target, Status: resp.StatusCode, retryAfter: parseRetryAfter(resp.Header, now),
 		Err: fmt.Errorf("the answer is %s: %s", resp.Status, line),
 	}
 }
 
-// classify tells an answer that is wrong from one that could not be read.
-func classify(target string, err error) error {
+// classifyError returns a ContentError for invalid content and an UnavailableError for any other
+// error.
+func classifyError(target string, err error) error {
 	var content *fbc.Error
 	var large *tooLargeError
-	var cut *cutOffError
+	var cut *connectionError
 	if !errors.As(err, &cut) && (errors.As(err, &content) || errors.As(err, &large)) {
 		return &ContentError{URL: target, Err: err}
 	}
 	return &UnavailableError{URL: target, Err: err}
 }
 
-func metasURL(baseURL string, query url.Values) string {
+func buildMetasURL(baseURL string, query url.Values) string {
 	return strings.TrimSuffix(baseURL, "/") + "/api/v1/metas?" + query.Encode()
 }

@@ -10,16 +10,16 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// acceptEncoding is what decoded reads.
+// acceptEncoding lists the encodings that decompressBody supports.
 const acceptEncoding = "zstd, gzip"
 
-// maxWindow bounds the memory of a decompressor, in bytes. It is what every server may use
-// that sends zstd over HTTP (RFC 9659).
-const maxWindow = 8 << 20
+// maxWindowBytes bounds the memory of a decompressor. It is the maximum for zstd over HTTP (RFC
+// 9659).
+const maxWindowBytes = 8 << 20
 
-// decoded returns the body of an answer, decompressed and bounded. The caller closes it.
-func (c *Client) decoded(resp *http.Response) (io.ReadCloser, error) {
-	wire := cutReader{resp.Body}
+// decompressBody returns the body of a response, decompressed and bounded. The caller closes it.
+func (c *Client) decompressBody(resp *http.Response) (io.ReadCloser, error) {
+	wire := connectionReader{resp.Body}
 	var plain io.Reader = wire
 	end := func() {}
 	switch encoding := resp.Header.Get("Content-Encoding"); encoding {
@@ -31,7 +31,7 @@ func (c *Client) decoded(resp *http.Response) (io.ReadCloser, error) {
 		}
 		plain = z
 	case "zstd":
-		z, err := zstd.NewReader(wire, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderLowmem(true))
+		z, err := zstd.NewReader(wire, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindowBytes), zstd.WithDecoderLowmem(true))
 		if err != nil {
 			return nil, fmt.Errorf("decompressing the answer: %w", err)
 		}
@@ -54,29 +54,30 @@ func (b *decodedBody) Close() error {
 	return b.wire.Close()
 }
 
-// cutOffError says that an answer ended before its end.
-type cutOffError struct{ err error }
+// connectionError is returned if a response ended early.
+type connectionError struct{ err error }
 
-func (e *cutOffError) Error() string { return e.err.Error() }
-func (e *cutOffError) Unwrap() error { return e.err }
+func (e *connectionError) Error() string { return e.err.Error() }
+func (e *connectionError) Unwrap() error { return e.err }
 
-// cutReader tells errors of the connection from those of the decompressor.
-type cutReader struct{ r io.Reader }
+// connectionReader marks errors of the connection, to distinguish them from errors of the
+// decompressor.
+type connectionReader struct{ r io.Reader }
 
-func (c cutReader) Read(p []byte) (int, error) {
+func (c connectionReader) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
-		err = &cutOffError{err}
+		err = &connectionError{err}
 	}
 	return n, err
 }
 
-// tooLargeError says that an answer is longer than what is read.
+// tooLargeError is returned if a response exceeds the limit.
 type tooLargeError struct{ limit int64 }
 
 func (e *tooLargeError) Error() string { return fmt.Sprintf("it is larger than %d bytes", e.limit) }
 
-// boundedReader limits what is read of an answer.
+// boundedReader bounds the size of a response.
 type boundedReader struct {
 	r           io.Reader
 	left, limit int64

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// SetPause replaces the waiting between tries.
-func SetPause(c *Client, pause func(context.Context, time.Duration) error) { c.pause = pause }
+// SetPause replaces the sleep between tries.
+func SetPause(c *Client, pause func(context.Context, time.Duration) error) { c.sleep = pause }
 
 // SetNow replaces the clock.
 func SetNow(c *Client, now func() time.Time) { c.now = now }
 
-// Pause returns the waiting between tries.
-func Pause(c *Client) func(context.Context, time.Duration) error { return c.pause }
+// Pause returns the sleep between tries.
+func Pause(c *Client) func(context.Context, time.Duration) error { return c.sleep }
 
-// ProxyOf returns what chooses a proxy.
+// ProxyOf returns the function that selects the proxy.
 func ProxyOf(c *Client) func(*http.Request) (*url.URL, error) {
-	return c.http.Transport.(*transport).proxyOf
+	return c.http.Transport.(*transport).proxyFor
 }

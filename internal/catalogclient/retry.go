@@ -14,40 +14,39 @@ import (
 )
 
 const (
-	// tries is how often a request is made that fails for a reason that goes away by itself
-	// within moments, such as a server that is replaced. Who needs an answer for longer than
-	// that asks again later.
-	tries = 3
-	// firstPause is the pause before the second try; the next is four times that.
-	firstPause = 100 * time.Millisecond
-	// longestPause bounds the pauses that servers ask for.
-	longestPause = 5 * time.Second
+	// maxTries bounds the tries of a request that fails for a transient reason, such as a
+	// rollout of the server. For longer outages the caller retries.
+	maxTries = 3
+	// firstRetryDelay is the delay before the second try; the next delay is four times that.
+	firstRetryDelay = 100 * time.Millisecond
+	// maxRetryDelay bounds the delays that servers ask for.
+	maxRetryDelay = 5 * time.Second
 )
 
-// retrying does something until it succeeds, or fails in a way that stays so.
-func (c *Client) retrying(ctx context.Context, do func() error) error {
+// withRetries calls do until it succeeds or returns an error that is not transient.
+func (c *Client) withRetries(ctx context.Context, do func() error) error {
 	for try := 1; ; try++ {
 		err := do()
-		pause, again := pauseAfter(err)
-		if err == nil || !again || try == tries {
+		pause, again := retryDelayAfter(err)
+		if err == nil || !again || try == maxTries {
 			return err
 		}
 
 		if pause == 0 {
-			pause = firstPause << (2 * (try - 1))
-			// Those who fail together do not come again together.
-			pause += rand.N(pause / 2) //nolint:gosec // Nobody gains from guessing it.
+			pause = firstRetryDelay << (2 * (try - 1))
+			// Jitter spreads the retries of clients that failed at the same time.
+			pause += rand.N(pause / 2) //nolint:gosec // The jitter is not a secret.
 		}
 
-		if c.pause(ctx, min(pause, longestPause)) != nil {
+		if c.sleep(ctx, min(pause, maxRetryDelay)) != nil {
 			return err
 		}
 	}
 }
 
-// pauseAfter reports whether trying again soon may help after an error, and how long the
-// server wants the client to wait before, 0 when it does not say.
-func pauseAfter(err error) (time.Duration, bool) {
+// retryDelayAfter reports whether a retry may help after an error. It also returns the delay that
+// the server asks for, 0 if it does not.
+func retryDelayAfter(err error) (time.Duration, bool) {
 	var unavailable *UnavailableError
 	if !errors.As(err, &unavailable) {
 		return 0, false
@@ -57,38 +56,38 @@ func pauseAfter(err error) (time.Duration, bool) {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return unavailable.retryAfter, true
 	case 0:
-		return 0, isPassing(unavailable.Err)
+		return 0, isTransient(unavailable.Err)
 	}
 
 	return 0, false
 }
 
-// isPassing reports whether an error of the connection may be gone a moment later.
-func isPassing(err error) bool {
+// isTransient reports whether an error of the connection may be transient.
+func isTransient(err error) bool {
 	var (
 		untrusted *tls.CertificateVerificationError
 		unknown   x509.UnknownAuthorityError
 		network   net.Error
 		operation *net.OpError
-		cut       *cutOffError
+		cut       *connectionError
 	)
 
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.As(err, &untrusted), errors.As(err, &unknown):
 		return false
 	case errors.As(err, &network) && network.Timeout():
-		// It has taken all the time that there is.
+		// The request has used all of its timeout.
 		return false
 	}
 
 	return errors.As(err, &operation) || errors.As(err, &cut) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// retryAfter reads the header, which is a number of seconds or a time.
-func retryAfter(header http.Header, now time.Time) time.Duration {
+// parseRetryAfter parses the header Retry-After, which is a number of seconds or a time.
+func parseRetryAfter(header http.Header, now time.Time) time.Duration {
 	value := header.Get("Retry-After")
 	if seconds, err := strconv.Atoi(value); err == nil && seconds > 0 {
-		return min(time.Duration(min(seconds, 3600))*time.Second, longestPause)
+		return min(time.Duration(min(seconds, 3600))*time.Second, maxRetryDelay)
 	}
 	if at, err := http.ParseTime(value); err == nil {
 		return max(at.Sub(now), 0)
@@ -96,8 +95,9 @@ func retryAfter(header http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// pause waits, unless the context ends before.
-func pause(ctx context.Context, d time.Duration) error {
+// sleepContext sleeps until d has passed or the context ends. It returns the error of the
+// context.
+func sleepContext(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -13,52 +13,53 @@ import (
 )
 
 const (
-	// dialTimeout is how long a connection may take to come about.
+	// dialTimeout is the timeout for connecting, and for the TLS handshake.
 	dialTimeout = 10 * time.Second
-	// idleTimeout is below the two minutes after which the server ends idle connections.
-	idleTimeout = 90 * time.Second
+	// idleConnectionTimeout is below the two minutes after which the server closes idle
+	// connections.
+	idleConnectionTimeout = 90 * time.Second
 )
 
-// transport sends requests, directly or through a proxy. The authorities that it trusts
-// can change while it is used.
+// transport sends requests, directly or through a proxy. Its certificate authorities can change
+// during use.
 type transport struct {
-	roots   func(ctx context.Context) (*x509.CertPool, error)
-	proxyOf func(*http.Request) (*url.URL, error)
-	timeout time.Duration
-	direct  *http.Transport
+	rootCAs  func(ctx context.Context) (*x509.CertPool, error)
+	proxyFor func(*http.Request) (*url.URL, error)
+	timeout  time.Duration
+	direct   *http.Transport
 
 	mu sync.Mutex
-	// proxied sends through proxies, to servers that the pool trusts.
+	// proxied sends requests through proxies, to servers that pool trusts.
 	proxied *http.Transport
 	pool    *x509.CertPool
 }
 
 func newTransport(opts Options) *transport {
-	t := &transport{roots: opts.RootCAs, proxyOf: opts.Proxy, timeout: opts.Timeout}
-	if t.proxyOf == nil {
-		t.proxyOf = http.ProxyFromEnvironment
+	t := &transport{rootCAs: opts.RootCAs, proxyFor: opts.Proxy, timeout: opts.Timeout}
+	if t.proxyFor == nil {
+		t.proxyFor = http.ProxyFromEnvironment
 	}
-	t.direct = t.make()
+	t.direct = t.newHTTPTransport()
 	t.direct.DialTLSContext = t.dialTLS
 	return t
 }
 
-func (t *transport) make() *http.Transport {
+func (t *transport) newHTTPTransport() *http.Transport {
 	return &http.Transport{
 		DialContext:            (&net.Dialer{Timeout: dialTimeout}).DialContext,
 		TLSHandshakeTimeout:    dialTimeout,
-		IdleConnTimeout:        idleTimeout,
+		IdleConnTimeout:        idleConnectionTimeout,
 		ResponseHeaderTimeout:  t.timeout,
 		MaxResponseHeaderBytes: 64 << 10,
 		MaxIdleConnsPerHost:    4,
-		// Answers are decompressed here, as net/http does not know zstd.
+		// This package decompresses responses, as net/http does not support zstd.
 		DisableCompression: true,
 	}
 }
 
 // RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	proxy, err := t.proxyOf(req)
+	proxy, err := t.proxyFor(req)
 	if err != nil {
 		return nil, fmt.Errorf("choosing a proxy: %w", err)
 	}
@@ -66,7 +67,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return t.direct.RoundTrip(req)
 	}
 
-	through, err := t.through(req.Context())
+	through, err := t.proxiedTransport(req.Context())
 	if err != nil {
 		return nil, err
 	}
@@ -74,9 +75,9 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return through.RoundTrip(req)
 }
 
-// dialTLS connects with the authorities of the moment.
+// dialTLS connects with the current certificate authorities.
 func (t *transport) dialTLS(ctx context.Context, network, address string) (net.Conn, error) {
-	config, err := t.config(ctx)
+	config, err := t.newTLSConfig(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -84,13 +85,13 @@ func (t *transport) dialTLS(ctx context.Context, network, address string) (net.C
 	return dialer.DialContext(ctx, network, address)
 }
 
-func (t *transport) config(ctx context.Context) (*tls.Config, error) {
+func (t *transport) newTLSConfig(ctx context.Context) (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if t.roots == nil {
+	if t.rootCAs == nil {
 		return config, nil
 	}
 
-	roots, err := t.roots(ctx)
+	roots, err := t.rootCAs(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading the trusted authorities: %w", err)
 	}
@@ -99,10 +100,10 @@ func (t *transport) config(ctx context.Context) (*tls.Config, error) {
 	return config, nil
 }
 
-// through returns what sends through a proxy. net/http connects to the server behind it by
-// itself, with authorities that are given before: when they change, so does this.
-func (t *transport) through(ctx context.Context) (*http.Transport, error) {
-	config, err := t.config(ctx)
+// proxiedTransport returns the transport for requests through a proxy. There, net/http does the
+// TLS handshake itself with fixed authorities, so the transport is replaced when they change.
+func (t *transport) proxiedTransport(ctx context.Context) (*http.Transport, error) {
+	config, err := t.newTLSConfig(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -116,8 +117,8 @@ func (t *transport) through(ctx context.Context) (*http.Transport, error) {
 		t.proxied.CloseIdleConnections()
 	}
 
-	t.pool, t.proxied = config.RootCAs, t.make()
-	t.proxied.Proxy, t.proxied.TLSClientConfig = t.proxyOf, config
+	t.pool, t.proxied = config.RootCAs, t.newHTTPTransport()
+	t.proxied.Proxy, t.proxied.TLSClientConfig = t.proxyFor, config
 	return t.proxied, nil
 }
 

@@ -1,10 +1,9 @@
-// Package fields is the parameter "fields" of the catalogs' HTTP contract: which parts of
-// its blobs a client wants to read. Server and client use it, the one to leave out the
-// rest before it is sent, and the other to leave it out of the answers of servers that do
-// not know the parameter.
+// Package fields implements the parameter "fields" of the HTTP API of catalogs. It selects the
+// parts of blobs that a client reads. The server omits all other parts. For servers that do not
+// support the parameter, the client removes them from responses.
 //
-// It works on the text of blobs, and knows nothing of their meaning but that schema,
-// package and name say what a blob is.
+// The package works on the text of blobs. It only knows that schema, package and name identify a
+// blob.
 //
 //	fields = wanted | unwanted
 //	wanted = item *( "," item )               only these
@@ -13,8 +12,8 @@
 //	field = a letter, digit or "_", then those, "-" and ".": the name of a member of the blob
 //	type = any characters but "[", "]", "," and control characters
 //
-// An item with a type means the elements of a list that are objects with that type, such
-// as properties[olm.gvk]. The items of one list add up.
+// An item with a type selects the elements of a list that are objects of that type, such as
+// properties[olm.gvk]. Several items for the same list are combined.
 package fields
 
 import (
@@ -30,40 +29,39 @@ import (
 )
 
 const (
-	// maxBytes and maxItems bound the parameter: a query for all but a few types of
-	// properties takes about 100 bytes.
-	maxBytes = 2000
-	maxItems = 64
+	// maxParameterBytes and maxItems bound the parameter. Excluding a few types of properties
+	// needs about 100 bytes.
+	maxParameterBytes = 2000
+	maxItems          = 64
 )
 
-// always are the fields that say what a blob is. They are in every answer.
-var always = []string{"schema", "package", "name"}
+// identifyingFields are the fields that identify a blob. They are always included.
+var identifyingFields = []string{"schema", "package", "name"}
 
-// Fields says which parts of blobs are wanted. Nil means all of them. It is not changed
-// after Parse, and safe for concurrent use.
+// Fields selects parts of blobs. Nil selects everything. It is immutable and safe for concurrent
+// use.
 type Fields struct {
-	items []item
-	// unwanted says that the items are those to leave out.
+	items []fieldItem
+	// unwanted is set if the items are excluded.
 	unwanted bool
 	text     string
 }
 
-// item is a field, whole or some elements of it.
-type item struct {
-	// name is in lower case: the keys of blobs are compared without regard to case, as
-	// they are when blobs are read.
+// fieldItem selects a field, or some elements of it.
+type fieldItem struct {
+	// name is in lower case, as the keys of blobs are compared without regard to case.
 	name string
-	// types are the quoted types of the elements. None means the whole field.
+	// types are the quoted types of the selected elements. None selects the whole field.
 	types [][]byte
 }
 
-// Parse reads the parameter. An empty text gives nil, which means that all is wanted.
+// Parse parses the parameter. It returns nil for an empty text, which selects everything.
 func Parse(text string) (*Fields, error) {
 	if text == "" {
 		return nil, nil
 	}
-	if len(text) > maxBytes {
-		return nil, fmt.Errorf("fields has %d bytes: at most %d are read", len(text), maxBytes)
+	if len(text) > maxParameterBytes {
+		return nil, fmt.Errorf("fields has %d bytes: at most %d are read", len(text), maxParameterBytes)
 	}
 	if !utf8.ValidString(text) {
 		return nil, errors.New("fields is not valid UTF-8")
@@ -80,24 +78,24 @@ func Parse(text string) (*Fields, error) {
 		if unwanted != f.unwanted {
 			return nil, fmt.Errorf("fields has items with and without %q: name either what is wanted or what is not", "-")
 		}
-		if err := f.add(rest); err != nil {
+		if err := f.addItem(rest); err != nil {
 			return nil, err
 		}
 	}
 
-	f.text = f.canonical()
+	f.text = f.formatCanonical()
 	return f, nil
 }
 
-// add takes in an item.
-func (f *Fields) add(text string) error {
+// addItem parses and adds an item.
+func (f *Fields) addItem(text string) error {
 	name, rest, typed := strings.Cut(text, "[")
-	if !isName(name) {
+	if !isFieldName(name) {
 		return fmt.Errorf("fields: %q does not begin with the name of a field, such as entries or properties[olm.gvk]", text)
 	}
 
 	name = strings.ToLower(name)
-	if slices.Contains(always, name) {
+	if slices.Contains(identifyingFields, name) {
 		if f.unwanted || typed {
 			return fmt.Errorf("fields: %q: schema, package and name are always given whole", text)
 		}
@@ -109,10 +107,10 @@ func (f *Fields) add(text string) error {
 		return fmt.Errorf("fields: %q: a type stands in brackets after the field, such as properties[olm.gvk]", text)
 	}
 
-	at := slices.IndexFunc(f.items, func(i item) bool { return i.name == name })
+	at := slices.IndexFunc(f.items, func(i fieldItem) bool { return i.name == name })
 	if at < 0 {
 		at = len(f.items)
-		f.items = append(f.items, item{name: name})
+		f.items = append(f.items, fieldItem{name: name})
 	} else if len(f.items[at].types) == 0 {
 		return nil // The whole field is named already.
 	}
@@ -123,14 +121,14 @@ func (f *Fields) add(text string) error {
 	}
 
 	quoted := jsontext.AppendQuoted(nil, kind)
-	if !f.items[at].has(quoted) {
+	if !f.items[at].hasType(quoted) {
 		f.items[at].types = append(f.items[at].types, quoted)
 	}
 
 	return nil
 }
 
-func isName(name string) bool {
+func isFieldName(name string) bool {
 	for i, r := range name {
 		switch {
 		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_':
@@ -143,8 +141,8 @@ func isName(name string) bool {
 	return name != ""
 }
 
-// canonical sorts the items.
-func (f *Fields) canonical() string {
+// formatCanonical returns the parameter with sorted items.
+func (f *Fields) formatCanonical() string {
 	sign := ""
 	if f.unwanted {
 		sign = "-"
@@ -170,8 +168,8 @@ func (f *Fields) canonical() string {
 	return strings.Join(list, ",")
 }
 
-// String returns the parameter in one form for all that mean the same. It is empty when all
-// is wanted.
+// String returns the parameter in canonical form, which is equal for equivalent parameters. It is
+// empty if everything is selected.
 func (f *Fields) String() string {
 	if f == nil {
 		return ""
@@ -179,10 +177,10 @@ func (f *Fields) String() string {
 	return f.text
 }
 
-// Append appends a blob without what is not wanted. The blob is a JSON object in the form
-// of jsontext.Compact, and so is what is appended. A blob has its members in their order;
-// one that does not have a field that is wanted is given without it. Of a field that is
-// wanted by the types of its elements nothing is given when it is not a list.
+// Append appends the selected parts of a blob. The blob and the result are JSON objects in the
+// form of jsontext.Compact, with members in the same order. Selected fields that the blob does
+// not have are ignored. If the elements of a field are selected by type but the field is not a
+// list, it is omitted.
 func (f *Fields) Append(dst, blob []byte) []byte {
 	if f == nil {
 		return append(dst, blob...)
@@ -191,7 +189,7 @@ func (f *Fields) Append(dst, blob []byte) []byte {
 	start := len(dst)
 	dst = append(dst, '{')
 	for key, value := range jsontext.Members(blob) {
-		dst = f.member(dst, key, value)
+		dst = f.appendSelected(dst, key, value)
 	}
 
 	if len(dst) > start+1 {
@@ -201,11 +199,11 @@ func (f *Fields) Append(dst, blob []byte) []byte {
 	return append(dst, '}')
 }
 
-// member appends a member and a comma, as far as it is wanted.
-func (f *Fields) member(dst, key, value []byte) []byte {
-	it := f.item(key)
+// appendSelected appends the selected part of a member, followed by a comma.
+func (f *Fields) appendSelected(dst, key, value []byte) []byte {
+	it := f.findItem(key)
 	switch {
-	case it == nil && f.unwanted, isAlways(key), it != nil && len(it.types) == 0 && !f.unwanted:
+	case it == nil && f.unwanted, isIdentifyingField(key), it != nil && len(it.types) == 0 && !f.unwanted:
 		return appendMember(dst, key, value)
 	case it == nil, len(it.types) == 0:
 		return dst
@@ -218,7 +216,7 @@ func (f *Fields) member(dst, key, value []byte) []byte {
 	dst = append(append(dst, key...), ':', '[')
 	empty := true
 	for element := range jsontext.Elements(value) {
-		if it.has(typeOf(element)) == f.unwanted {
+		if it.hasType(quotedTypeOf(element)) == f.unwanted {
 			continue
 		}
 		if !empty {
@@ -236,35 +234,35 @@ func appendMember(dst, key, value []byte) []byte {
 	return append(append(dst, value...), ',')
 }
 
-// item returns the item of a quoted key, nil when there is none.
-func (f *Fields) item(key []byte) *item {
+// findItem returns the item for a quoted key, or nil.
+func (f *Fields) findItem(key []byte) *fieldItem {
 	for i := range f.items {
-		if isKey(key, f.items[i].name) {
+		if matchesKey(key, f.items[i].name) {
 			return &f.items[i]
 		}
 	}
 	return nil
 }
 
-func isAlways(key []byte) bool {
-	return slices.ContainsFunc(always, func(name string) bool { return isKey(key, name) })
+func isIdentifyingField(key []byte) bool {
+	return slices.ContainsFunc(identifyingFields, func(name string) bool { return matchesKey(key, name) })
 }
 
-// isKey reports whether a quoted key is a name, without regard to case.
-func isKey(key []byte, name string) bool {
+// matchesKey reports whether a quoted key equals a name without regard to case.
+func matchesKey(key []byte, name string) bool {
 	return len(key) == len(name)+2 && strings.EqualFold(string(key[1:len(key)-1]), name)
 }
 
-// typeOf returns the type of an object as it is quoted, nil when it has none.
-func typeOf(element []byte) []byte {
+// quotedTypeOf returns the type of an object as a JSON string, or nil if it has none.
+func quotedTypeOf(element []byte) []byte {
 	for key, value := range jsontext.Members(element) {
-		if isKey(key, "type") {
+		if matchesKey(key, "type") {
 			return value
 		}
 	}
 	return nil
 }
 
-func (it *item) has(quoted []byte) bool {
+func (it *fieldItem) hasType(quoted []byte) bool {
 	return slices.ContainsFunc(it.types, func(t []byte) bool { return bytes.Equal(t, quoted) })
 }
