@@ -5,47 +5,48 @@ import (
 	"fmt"
 )
 
-// function is one that templates may call.
+// function is a function that templates may call.
 type function struct {
 	call func(args []any) (any, error)
-	// atLeast and atMost are how many arguments it takes; atMost of 0 is any number.
-	atLeast, atMost int
-	// containers says that it takes maps and lists; in documents, those that print do, too.
-	containers, prints bool
+	// minArgs and maxArgs bound the number of arguments; a maxArgs of 0 is no limit.
+	minArgs, maxArgs int
+	// acceptsContainers is set if the function accepts maps and lists. Printing functions only
+	// accept them with Language.Documents.
+	acceptsContainers, prints bool
 }
 
-// functions are those of text/template that take and give plain values.
+// functions are the functions of text/template that take and return plain values.
 var functions = map[string]function{
-	"and":     {call: func(args []any) (any, error) { return firstOrLast(args, false), nil }, atLeast: 1, containers: true},
-	"or":      {call: func(args []any) (any, error) { return firstOrLast(args, true), nil }, atLeast: 1, containers: true},
-	"not":     {call: func(args []any) (any, error) { return !isTrue(args[0]), nil }, atLeast: 1, atMost: 1, containers: true},
-	"eq":      {call: func(args []any) (any, error) { return equalsAny(args), nil }, atLeast: 2},
-	"ne":      {call: func(args []any) (any, error) { return !equalsAny(args), nil }, atLeast: 2, atMost: 2},
-	"len":     {call: length, atLeast: 1, atMost: 1, containers: true},
-	"slice":   {call: slice, atLeast: 1, atMost: 3},
+	"and":     {call: func(args []any) (any, error) { return firstOrLast(args, false), nil }, minArgs: 1, acceptsContainers: true},
+	"or":      {call: func(args []any) (any, error) { return firstOrLast(args, true), nil }, minArgs: 1, acceptsContainers: true},
+	"not":     {call: func(args []any) (any, error) { return !isTrue(args[0]), nil }, minArgs: 1, maxArgs: 1, acceptsContainers: true},
+	"eq":      {call: func(args []any) (any, error) { return equalsAnyArgument(args), nil }, minArgs: 2},
+	"ne":      {call: func(args []any) (any, error) { return !equalsAnyArgument(args), nil }, minArgs: 2, maxArgs: 2},
+	"len":     {call: lengthOf, minArgs: 1, maxArgs: 1, acceptsContainers: true},
+	"slice":   {call: sliceString, minArgs: 1, maxArgs: 3},
 	"print":   {call: func(args []any) (any, error) { return fmt.Sprint(args...), nil }, prints: true},
 	"println": {call: func(args []any) (any, error) { return fmt.Sprintln(args...), nil }, prints: true},
-	"printf":  {call: format, atLeast: 1, prints: true},
+	"printf":  {call: formatString, minArgs: 1, prints: true},
 }
 
-// call calls a function. That it is one that the language has, was checked by the parser.
-func (e *execution) call(name string, args []any) (any, error) {
+// callFunction calls a function. The parser has checked that the language allows it.
+func (e *execution) callFunction(name string, args []any) (any, error) {
 	if name == "index" {
-		return e.index(args)
+		return e.indexValue(args)
 	}
 
 	f, ok := functions[name]
 	switch {
 	case !ok:
 		return nil, fmt.Errorf("there is no function %s", name)
-	case len(args) < f.atLeast:
-		return nil, fmt.Errorf("%s takes %d or more arguments, not %d", name, f.atLeast, len(args))
-	case f.atMost > 0 && len(args) > f.atMost:
-		return nil, fmt.Errorf("%s takes %d arguments at most, not %d", name, f.atMost, len(args))
+	case len(args) < f.minArgs:
+		return nil, fmt.Errorf("%s takes %d or more arguments, not %d", name, f.minArgs, len(args))
+	case f.maxArgs > 0 && len(args) > f.maxArgs:
+		return nil, fmt.Errorf("%s takes %d arguments at most, not %d", name, f.maxArgs, len(args))
 	}
 
 	for _, arg := range args {
-		if isContainer(arg) && !f.containers && (!f.prints || !e.language.Documents) {
+		if isContainer(arg) && !f.acceptsContainers && (!f.prints || !e.language.Documents) {
 			return nil, fmt.Errorf("%s takes no maps and lists: name one of their values", name)
 		}
 	}
@@ -53,8 +54,8 @@ func (e *execution) call(name string, args []any) (any, error) {
 	return f.call(args)
 }
 
-// index returns what is found in a value by keys and numbers, one in the other.
-func (e *execution) index(args []any) (any, error) {
+// indexValue returns the value at a path of keys and indexes within a value.
+func (e *execution) indexValue(args []any) (any, error) {
 	if len(args) < 2 {
 		return nil, fmt.Errorf("index takes 2 or more arguments, not %d", len(args))
 	}
@@ -63,7 +64,7 @@ func (e *execution) index(args []any) (any, error) {
 	for _, arg := range args[1:] {
 		switch at := arg.(type) {
 		case string:
-			found, ok := entry(value, at)
+			found, ok := mapValue(value, at)
 			if _, isList := value.([]any); isList || value != nil && !isContainer(value) {
 				return nil, fmt.Errorf("index: what has %q must be a map", at)
 			}
@@ -85,25 +86,25 @@ func (e *execution) index(args []any) (any, error) {
 	return value, nil
 }
 
-// plain has whole numbers be of one type.
-func plain(value any) any {
+// normalizeNumber converts an int64 to an int, so that integers of both types are comparable.
+func normalizeNumber(value any) any {
 	if number, ok := value.(int64); ok {
 		return int(number)
 	}
 	return value
 }
 
-// equalsAny reports whether the first argument equals any of the others.
-func equalsAny(args []any) bool {
+// equalsAnyArgument reports whether the first argument equals any of the others.
+func equalsAnyArgument(args []any) bool {
 	for _, arg := range args[1:] {
-		if plain(arg) == plain(args[0]) {
+		if normalizeNumber(arg) == normalizeNumber(args[0]) {
 			return true
 		}
 	}
 	return false
 }
 
-// firstOrLast returns the first argument that is as wanted, else the last one.
+// firstOrLast returns the first argument whose truth value is wanted, or the last argument.
 func firstOrLast(args []any, wanted bool) any {
 	for _, arg := range args {
 		if isTrue(arg) == wanted {
@@ -113,7 +114,7 @@ func firstOrLast(args []any, wanted bool) any {
 	return args[len(args)-1]
 }
 
-func format(args []any) (any, error) {
+func formatString(args []any) (any, error) {
 	text, ok := args[0].(string)
 	if !ok {
 		return nil, errors.New("printf: the format is no text")
@@ -121,7 +122,7 @@ func format(args []any) (any, error) {
 	return fmt.Sprintf(text, args[1:]...), nil
 }
 
-func length(args []any) (any, error) {
+func lengthOf(args []any) (any, error) {
 	switch v := args[0].(type) {
 	case string:
 		return len(v), nil
@@ -136,11 +137,11 @@ func length(args []any) (any, error) {
 	}
 }
 
-func slice(args []any) (any, error) {
+func sliceString(args []any) (any, error) {
 	text, ok := args[0].(string)
 	bounds := []int{0, len(text)}
 	for i, arg := range args[1:] {
-		at, isNumber := plain(arg).(int)
+		at, isNumber := normalizeNumber(arg).(int)
 		ok = ok && isNumber
 		bounds[i] = at
 	}

@@ -1,12 +1,12 @@
-// Package template executes templates in the syntax of text/template over plain values:
-// texts, numbers, truths, and maps and lists of them.
+// Package template executes templates in the syntax of text/template with plain values: strings,
+// numbers, booleans, and maps and lists of them.
 //
-// It takes from the library only the parser. The library's execution calls methods by name,
-// for which the linker has to keep every method of the program, and has loops that never
-// end, which templates from elsewhere must not have. What a template may say is a
-// [Language]; what it costs is bounded.
+// It only uses the parser of the standard library. The library's execution calls methods by name,
+// so that the linker has to keep every method of the program. It also allows endless loops, which
+// templates from untrusted sources must not have. A [Language] defines the allowed syntax. The
+// execution is bounded.
 //
-// It reads no files and knows nothing of what the texts mean.
+// The package reads no files and does not interpret the output.
 package template
 
 import (
@@ -15,36 +15,35 @@ import (
 	"text/template/parse"
 )
 
-// Limits on a template. Its length bounds how deep its parts may be nested: the parser calls
-// itself for each level. A manifest has at most 8 MiB.
+// Limits of a template. Its length bounds its nesting, as the parser is recursive. A
+// manifest has at most 8 MiB.
 const (
 	maxTemplateBytes = 256 << 10
 	maxOutputBytes   = 8 << 20
 	maxSteps         = 1_000_000
 )
 
-// maxShown is how many characters of a template an error quotes.
-const maxShown = 60
+// maxNodeRunes is the maximum length of a template part in errors, in characters.
+const maxNodeRunes = 60
 
-// Language is what templates may say.
+// Language is the allowed syntax of templates.
 type Language struct {
-	// Functions are those that may be called, of text/template: and, eq, index, len, ne, not,
-	// or, print, printf, println, slice.
+	// Functions are the allowed functions of text/template: and, eq, index, len, ne, not, or,
+	// print, printf, println, slice.
 	Functions []string
-	// Documents is for templates that know the shape of what they are executed with better
-	// than the program: there are range, with and variables, and what a map does not have is
-	// nothing, as in the library. Otherwise it is an error to name what is not there, and only
-	// texts, numbers and truths are printed.
+	// Documents enables range, with and variables, for templates whose values have a shape that
+	// the program does not know. Missing keys of a map are then nil, as in the standard library.
+	// Otherwise a missing key is an error, and only strings, numbers and booleans can be printed.
 	Documents bool
 }
 
-// Template is one that was parsed.
+// Template is a parsed template.
 type Template struct {
 	language Language
 	root     *parse.ListNode
 }
 
-// Parse reads a template. Its name stands in errors.
+// Parse parses a template. The name is used in errors.
 func (l Language) Parse(name, text string) (*Template, error) {
 	if len(text) > maxTemplateBytes {
 		return nil, fmt.Errorf("is larger than the %d bytes that a template may have", maxTemplateBytes)
@@ -69,29 +68,29 @@ func (l Language) Parse(name, text string) (*Template, error) {
 	return &Template{l, nil}, nil // The text is empty.
 }
 
-// Execute returns the text that the template makes of a value: a map[string]any, of texts,
-// ints, truths, map[string]any, map[string]string and []any. In documents it may be any of
-// these, and numbers may be int64 and float64, too.
+// Execute returns the output of the template for a value. The value is a map[string]any with
+// strings, ints, booleans, map[string]any, map[string]string and []any. With Language.Documents
+// it may be any of these types, or an int64 or float64.
 func (t *Template) Execute(value any) (string, error) {
 	e := &execution{language: t.language, root: value}
-	err := e.list(t.root, value)
+	err := e.executeNodes(t.root, value)
 	return e.out.String(), err
 }
 
-// shown is the beginning of a part of a template.
-func shown(node parse.Node) string {
+// abbreviateNode returns the beginning of a part of a template for use in an error.
+func abbreviateNode(node parse.Node) string {
 	text := node.String()
-	if runes := []rune(text); len(runes) > maxShown {
-		text = string(runes[:maxShown]) + "..."
+	if runes := []rune(text); len(runes) > maxNodeRunes {
+		text = string(runes[:maxNodeRunes]) + "..."
 	}
 	return text
 }
 
-// execution is a template while it is executed.
+// execution is the state of an executed template.
 type execution struct {
 	language Language
 	root     any
-	// variables are those in scope, the innermost last.
+	// variables are the variables in scope, innermost last.
 	variables []variable
 	out       strings.Builder
 	steps     int
@@ -102,8 +101,8 @@ type variable struct {
 	value any
 }
 
-// list executes nodes one after the other; the variables that they declare end with them.
-func (e *execution) list(list *parse.ListNode, dot any) error {
+// executeNodes executes nodes in order. Variables that they declare go out of scope at the end.
+func (e *execution) executeNodes(list *parse.ListNode, dot any) error {
 	if list == nil {
 		return nil
 	}
@@ -113,7 +112,7 @@ func (e *execution) list(list *parse.ListNode, dot any) error {
 		if e.steps++; e.steps > maxSteps {
 			return fmt.Errorf("takes more than the %d steps that a template may take", maxSteps)
 		}
-		if err := e.node(node, dot); err != nil {
+		if err := e.executeNode(node, dot); err != nil {
 			return err
 		}
 		if e.out.Len() > maxOutputBytes {
@@ -124,7 +123,7 @@ func (e *execution) list(list *parse.ListNode, dot any) error {
 	return nil
 }
 
-func (e *execution) node(node parse.Node, dot any) error {
+func (e *execution) executeNode(node parse.Node, dot any) error {
 	switch n := node.(type) {
 	case *parse.TextNode:
 		e.out.Write(n.Text)
@@ -132,36 +131,36 @@ func (e *execution) node(node parse.Node, dot any) error {
 	case *parse.CommentNode:
 		return nil
 	case *parse.ActionNode:
-		value, err := e.pipe(n.Pipe, dot)
+		value, err := e.evaluatePipeline(n.Pipe, dot)
 		if err != nil || len(n.Pipe.Decl) > 0 {
 			return err
 		}
-		return e.print(n, value)
+		return e.printValue(n, value)
 
 	case *parse.IfNode:
-		return e.branch(&n.BranchNode, dot, func(any) any { return dot })
+		return e.executeBranch(&n.BranchNode, dot, func(any) any { return dot })
 	case *parse.WithNode:
 		if e.language.Documents {
-			return e.branch(&n.BranchNode, dot, func(value any) any { return value })
+			return e.executeBranch(&n.BranchNode, dot, func(value any) any { return value })
 		}
 	case *parse.RangeNode:
 		if e.language.Documents {
-			return e.loop(n, dot)
+			return e.executeRange(n, dot)
 		}
 	}
 
 	if !e.language.Documents {
-		return fmt.Errorf("%s: is not supported: such a template has values, if and functions only", shown(node))
+		return fmt.Errorf("%s: is not supported: such a template has values, if and functions only", abbreviateNode(node))
 	}
-	return fmt.Errorf("%s: is not supported", shown(node))
+	return fmt.Errorf("%s: is not supported", abbreviateNode(node))
 }
 
-func (e *execution) print(node parse.Node, value any) error {
+func (e *execution) printValue(node parse.Node, value any) error {
 	switch {
 	case value == nil:
 		e.out.WriteString("<no value>")
 	case isContainer(value) && !e.language.Documents:
-		return fmt.Errorf("%s: is no text: name one of its values", shown(node))
+		return fmt.Errorf("%s: is no text: name one of its values", abbreviateNode(node))
 	default:
 		fmt.Fprint(&e.out, value)
 	}
@@ -169,34 +168,35 @@ func (e *execution) print(node parse.Node, value any) error {
 	return nil
 }
 
-// branch executes what a condition chooses. The function gives what the dot is if it is true.
-func (e *execution) branch(n *parse.BranchNode, dot any, within func(any) any) error {
+// executeBranch executes the chosen branch of a condition. within returns the dot for a true
+// value.
+func (e *execution) executeBranch(n *parse.BranchNode, dot any, within func(any) any) error {
 	defer func(n int) { e.variables = e.variables[:n] }(len(e.variables))
-	value, err := e.pipe(n.Pipe, dot)
+	value, err := e.evaluatePipeline(n.Pipe, dot)
 	switch {
 	case err != nil:
 		return err
 	case isTrue(value):
-		return e.list(n.List, within(value))
+		return e.executeNodes(n.List, within(value))
 	default:
-		return e.list(n.ElseList, dot)
+		return e.executeNodes(n.ElseList, dot)
 	}
 }
 
-// loop executes a part for each value of a list, or of a map by its sorted keys.
-func (e *execution) loop(n *parse.RangeNode, dot any) error {
+// executeRange executes a part for each value of a list, or of a map in the order of its keys.
+func (e *execution) executeRange(n *parse.RangeNode, dot any) error {
 	defer func(n int) { e.variables = e.variables[:n] }(len(e.variables))
-	over, err := e.commands(n.Pipe, dot)
+	over, err := e.evaluateCommands(n.Pipe, dot)
 	if err != nil {
 		return err
 	}
 
-	items, ok := itemsOf(over)
+	items, ok := rangeItems(over)
 	if !ok {
-		return fmt.Errorf("%s: is neither a list nor a map", shown(n.Pipe))
+		return fmt.Errorf("%s: is neither a list nor a map", abbreviateNode(n.Pipe))
 	}
 	if len(items) == 0 {
-		return e.list(n.ElseList, dot)
+		return e.executeNodes(n.ElseList, dot)
 	}
 
 	before := len(e.variables)
@@ -204,11 +204,11 @@ func (e *execution) loop(n *parse.RangeNode, dot any) error {
 		e.variables = e.variables[:before]
 		declared := []any{item.key, item.value}
 		for i, name := range n.Pipe.Decl {
-			if err := e.declare(name, declared[i+2-len(n.Pipe.Decl)], n.Pipe.IsAssign); err != nil {
+			if err := e.setVariable(name, declared[i+2-len(n.Pipe.Decl)], n.Pipe.IsAssign); err != nil {
 				return err
 			}
 		}
-		if err := e.list(n.List, item.value); err != nil {
+		if err := e.executeNodes(n.List, item.value); err != nil {
 			return err
 		}
 	}
@@ -216,8 +216,8 @@ func (e *execution) loop(n *parse.RangeNode, dot any) error {
 	return nil
 }
 
-// declare has a variable have a value.
-func (e *execution) declare(name *parse.VariableNode, value any, assign bool) error {
+// setVariable declares a variable, or assigns a value to one.
+func (e *execution) setVariable(name *parse.VariableNode, value any, assign bool) error {
 	if !assign {
 		e.variables = append(e.variables, variable{name.Ident[0], value})
 		return nil
@@ -230,5 +230,5 @@ func (e *execution) declare(name *parse.VariableNode, value any, assign bool) er
 		}
 	}
 
-	return fmt.Errorf("%s: cannot be assigned", shown(name))
+	return fmt.Errorf("%s: cannot be assigned", abbreviateNode(name))
 }

@@ -9,19 +9,19 @@ import (
 	"text/template/parse"
 )
 
-// pipe returns the value of a pipeline, and declares the variable before it.
-func (e *execution) pipe(pipe *parse.PipeNode, dot any) (any, error) {
+// evaluatePipeline returns the value of a pipeline and declares its variables.
+func (e *execution) evaluatePipeline(pipe *parse.PipeNode, dot any) (any, error) {
 	if len(pipe.Decl) > 0 && !e.language.Documents {
-		return nil, fmt.Errorf("%s: variables are not supported", shown(pipe))
+		return nil, fmt.Errorf("%s: variables are not supported", abbreviateNode(pipe))
 	}
 
-	value, err := e.commands(pipe, dot)
+	value, err := e.evaluateCommands(pipe, dot)
 	if err != nil {
 		return nil, err
 	}
 
 	for _, name := range pipe.Decl {
-		if err := e.declare(name, value, pipe.IsAssign); err != nil {
+		if err := e.setVariable(name, value, pipe.IsAssign); err != nil {
 			return nil, err
 		}
 	}
@@ -29,13 +29,14 @@ func (e *execution) pipe(pipe *parse.PipeNode, dot any) (any, error) {
 	return value, nil
 }
 
-// commands returns each command the value of the one before as its last argument.
-func (e *execution) commands(pipe *parse.PipeNode, dot any) (any, error) {
+// evaluateCommands returns the value of a chain of commands. Each command gets the value of the
+// previous one as its last argument.
+func (e *execution) evaluateCommands(pipe *parse.PipeNode, dot any) (any, error) {
 	var value any
 	for i, command := range pipe.Cmds {
 		var args []any
 		for _, node := range command.Args[1:] {
-			arg, err := e.value(node, dot)
+			arg, err := e.evaluateNode(node, dot)
 			if err != nil {
 				return nil, err
 			}
@@ -47,78 +48,78 @@ func (e *execution) commands(pipe *parse.PipeNode, dot any) (any, error) {
 		}
 
 		var err error
-		if value, err = e.command(command.Args[0], args, dot); err != nil {
-			return nil, fmt.Errorf("%s: %w", shown(command), err)
+		if value, err = e.evaluateCommand(command.Args[0], args, dot); err != nil {
+			return nil, fmt.Errorf("%s: %w", abbreviateNode(command), err)
 		}
 	}
 
 	return value, nil
 }
 
-// command calls a function, or gives a value that takes no arguments.
-func (e *execution) command(node parse.Node, args []any, dot any) (any, error) {
+// evaluateCommand calls a function, or returns a value that takes no arguments.
+func (e *execution) evaluateCommand(node parse.Node, args []any, dot any) (any, error) {
 	if name, ok := node.(*parse.IdentifierNode); ok {
-		return e.call(name.Ident, args)
+		return e.callFunction(name.Ident, args)
 	}
 	if len(args) > 0 {
 		return nil, errors.New("is no function and takes no arguments")
 	}
-	return e.value(node, dot)
+	return e.evaluateNode(node, dot)
 }
 
-func (e *execution) value(node parse.Node, dot any) (any, error) {
+func (e *execution) evaluateNode(node parse.Node, dot any) (any, error) {
 	switch n := node.(type) {
 	case *parse.DotNode:
 		return dot, nil
 	case *parse.FieldNode:
-		return e.fields(dot, n.Ident)
+		return e.lookUpFields(dot, n.Ident)
 	case *parse.ChainNode:
-		value, err := e.value(n.Node, dot)
+		value, err := e.evaluateNode(n.Node, dot)
 		if err != nil {
 			return nil, err
 		}
-		return e.fields(value, n.Field)
+		return e.lookUpFields(value, n.Field)
 
 	case *parse.VariableNode:
-		return e.variable(n)
+		return e.evaluateVariable(n)
 	case *parse.StringNode:
 		return n.Text, nil
 	case *parse.BoolNode:
 		return n.True, nil
 	case *parse.NumberNode:
-		return wholeNumber(n)
+		return parseInteger(n)
 	case *parse.PipeNode:
-		return e.pipe(n, dot)
+		return e.evaluatePipeline(n, dot)
 	case *parse.IdentifierNode:
-		return e.call(n.Ident, nil)
+		return e.callFunction(n.Ident, nil)
 	default:
-		return nil, fmt.Errorf("%s: is not supported", shown(node))
+		return nil, fmt.Errorf("%s: is not supported", abbreviateNode(node))
 	}
 }
 
-func (e *execution) variable(n *parse.VariableNode) (any, error) {
+func (e *execution) evaluateVariable(n *parse.VariableNode) (any, error) {
 	if n.Ident[0] == "$" {
-		return e.fields(e.root, n.Ident[1:])
+		return e.lookUpFields(e.root, n.Ident[1:])
 	}
 
 	for i := len(e.variables) - 1; i >= 0; i-- {
 		if e.variables[i].name == n.Ident[0] {
-			return e.fields(e.variables[i].value, n.Ident[1:])
+			return e.lookUpFields(e.variables[i].value, n.Ident[1:])
 		}
 	}
-	return nil, fmt.Errorf("%s: is no variable", shown(n))
+	return nil, fmt.Errorf("%s: is no variable", abbreviateNode(n))
 }
 
-// maxKnown is how many names an error lists.
-const maxKnown = 10
+// maxListedKeys is the maximum number of keys that an error lists.
+const maxListedKeys = 10
 
-// fields returns what is found in a value by names, one in the other.
-func (e *execution) fields(value any, names []string) (any, error) {
+// lookUpFields returns the value at a path of names within a value.
+func (e *execution) lookUpFields(value any, names []string) (any, error) {
 	for i, name := range names {
-		found, ok := entry(value, name)
+		found, ok := mapValue(value, name)
 		if !ok && !e.language.Documents {
 			there := ""
-			if known := keysOf(value); len(known) > 0 && len(known) <= maxKnown {
+			if known := sortedKeys(value); len(known) > 0 && len(known) <= maxListedKeys {
 				there = ": there are ." + strings.Join(known, ", .")
 			}
 			return nil, fmt.Errorf("there is no value .%s%s", strings.Join(names[:i+1], "."), there)
@@ -129,8 +130,8 @@ func (e *execution) fields(value any, names []string) (any, error) {
 	return value, nil
 }
 
-// entry returns the value of a map under a key.
-func entry(value any, key string) (found any, ok bool) {
+// mapValue returns the value of a map for a key.
+func mapValue(value any, key string) (found any, ok bool) {
 	switch v := value.(type) {
 	case map[string]any:
 		found, ok = v[key]
@@ -143,8 +144,8 @@ func entry(value any, key string) (found any, ok bool) {
 	return found, ok
 }
 
-// keysOf returns the keys of a map, sorted.
-func keysOf(value any) []string {
+// sortedKeys returns the sorted keys of a map.
+func sortedKeys(value any) []string {
 	switch v := value.(type) {
 	case map[string]any:
 		return slices.Sorted(maps.Keys(v))
@@ -155,21 +156,22 @@ func keysOf(value any) []string {
 	}
 }
 
-// item is a part of a list or of a map.
-type item struct{ key, value any }
+// rangeItem is an element of a list or a map.
+type rangeItem struct{ key, value any }
 
-// itemsOf returns the parts of a list or of a map. Nothing has none.
-func itemsOf(value any) (items []item, ok bool) {
+// rangeItems returns the elements of a list or a map. A nil value has none. It returns false for
+// any other value.
+func rangeItems(value any) (items []rangeItem, ok bool) {
 	if list, isList := value.([]any); isList {
 		for i, part := range list {
-			items = append(items, item{i, part})
+			items = append(items, rangeItem{i, part})
 		}
 		return items, true
 	}
 
-	for _, key := range keysOf(value) {
-		part, _ := entry(value, key)
-		items = append(items, item{key, part})
+	for _, key := range sortedKeys(value) {
+		part, _ := mapValue(value, key)
+		items = append(items, rangeItem{key, part})
 	}
 	return items, value == nil || isContainer(value)
 }
@@ -184,7 +186,7 @@ func isContainer(value any) bool {
 	}
 }
 
-// isTrue reports whether a value is neither nothing, false, zero nor empty.
+// isTrue reports whether a value is not nil, false, zero or empty.
 func isTrue(value any) bool {
 	switch v := value.(type) {
 	case map[string]any:
@@ -198,9 +200,9 @@ func isTrue(value any) bool {
 	}
 }
 
-// wholeNumber is what a constant stands for. As in the library, one that is written with a
-// point or an exponent is none, even if it has no fraction.
-func wholeNumber(n *parse.NumberNode) (int, error) {
+// parseInteger returns the value of an integer constant. As in the standard library, a constant
+// with a decimal point or an exponent is not an integer, even without a fraction.
+func parseInteger(n *parse.NumberNode) (int, error) {
 	hex := strings.Contains(strings.ToLower(n.Text), "0x")
 	exponents := ".eEpP"
 	if hex {
@@ -209,7 +211,7 @@ func wholeNumber(n *parse.NumberNode) (int, error) {
 
 	isRune := strings.HasPrefix(n.Text, "'")
 	if !n.IsInt || n.IsComplex || !isRune && strings.ContainsAny(n.Text, exponents) {
-		return 0, fmt.Errorf("%s: is no whole number", shown(n))
+		return 0, fmt.Errorf("%s: is no whole number", abbreviateNode(n))
 	}
 
 	return int(n.Int64), nil

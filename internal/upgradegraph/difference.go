@@ -5,41 +5,40 @@ import (
 	"strings"
 )
 
-// Difference is what changes for a package from one catalog to another. Lists are sorted;
-// those of nothing are empty.
+// Difference is the difference of a package between two catalogs. Lists are sorted.
 type Difference struct {
 	Package string `json:"package"`
 	// ChannelsAdded and ChannelsRemoved are names of channels.
 	ChannelsAdded   []string `json:"channelsAdded,omitempty"`
 	ChannelsRemoved []string `json:"channelsRemoved,omitempty"`
-	// BundlesAdded and BundlesRemoved are the names of bundles that channels have.
+	// BundlesAdded and BundlesRemoved are the names of bundles in channels.
 	BundlesAdded   []string `json:"bundlesAdded,omitempty"`
 	BundlesRemoved []string `json:"bundlesRemoved,omitempty"`
-	// EdgesAdded and EdgesRemoved are the updates that channels offer: the ranges that
-	// make some are resolved among the bundles of both catalogs.
+	// EdgesAdded and EdgesRemoved are the updates in channels. Skip ranges are resolved among the
+	// bundles of both catalogs.
 	EdgesAdded   []ChannelEdge `json:"edgesAdded,omitempty"`
 	EdgesRemoved []ChannelEdge `json:"edgesRemoved,omitempty"`
-	// Stranded are bundles of the old catalog that could be updated or were the newest of
-	// a channel, and that the new one neither updates nor has as the newest of a channel.
-	// Whoever has one installed gets no update any more.
+	// Stranded are bundles that lose their updates. In the old catalog they can be updated or are
+	// the head of a channel, and in the new catalog they are neither. Clusters with such a bundle
+	// get no further updates.
 	Stranded []string `json:"stranded,omitempty"`
 }
 
-// ChannelEdge is an update that a channel offers.
+// ChannelEdge is an update in a channel.
 type ChannelEdge struct {
 	Channel string `json:"channel"`
 	From    string `json:"from"`
 	To      string `json:"to"`
 }
 
-// Empty reports whether nothing changes.
+// Empty reports whether there is no difference.
 func (d Difference) Empty() bool {
 	return len(d.ChannelsAdded)+len(d.ChannelsRemoved)+len(d.BundlesAdded)+len(d.BundlesRemoved)+
 		len(d.EdgesAdded)+len(d.EdgesRemoved)+len(d.Stranded) == 0
 }
 
-// Compare tells what changes from one graph of a package to another. A nil graph stands
-// for a catalog that does not have the package.
+// Compare returns the difference between two graphs of a package. A nil graph is that of a
+// catalog without the package.
 func Compare(from, to *Graph) Difference {
 	d := Difference{}
 	switch {
@@ -49,14 +48,14 @@ func Compare(from, to *Graph) Difference {
 		d.Package = from.pkg
 	}
 
-	was, is := outlineOf(from, to), outlineOf(to, from)
-	d.ChannelsRemoved, d.ChannelsAdded = changed(was.channels, is.channels, strings.Compare)
-	d.BundlesRemoved, d.BundlesAdded = changed(was.bundles, is.bundles, strings.Compare)
-	d.EdgesRemoved, d.EdgesAdded = changed(was.edges, is.edges, func(a, b ChannelEdge) int {
+	was, is := newOutline(from, to), newOutline(to, from)
+	d.ChannelsRemoved, d.ChannelsAdded = diffSets(was.channels, is.channels, strings.Compare)
+	d.BundlesRemoved, d.BundlesAdded = diffSets(was.bundles, is.bundles, strings.Compare)
+	d.EdgesRemoved, d.EdgesAdded = diffSets(was.edges, is.edges, func(a, b ChannelEdge) int {
 		return strings.Compare(a.Channel+"\x00"+a.To+"\x00"+a.From, b.Channel+"\x00"+b.To+"\x00"+b.From)
 	})
 	for name := range was.bundles {
-		if was.goesOn[name] && !is.goesOn[name] {
+		if was.continues[name] && !is.continues[name] {
 			d.Stranded = append(d.Stranded, name)
 		}
 	}
@@ -65,8 +64,8 @@ func Compare(from, to *Graph) Difference {
 	return d
 }
 
-// changed returns what only the first set has, and what only the second.
-func changed[T comparable](was, is map[T]bool, compare func(a, b T) int) (removed, added []T) {
+// diffSets returns the sorted elements that are only in the first set and only in the second.
+func diffSets[T comparable](was, is map[T]bool, compare func(a, b T) int) (removed, added []T) {
 	for x := range was {
 		if !is[x] {
 			removed = append(removed, x)
@@ -84,19 +83,19 @@ func changed[T comparable](was, is map[T]bool, compare func(a, b T) int) (remove
 	return removed, added
 }
 
-// outline is what of a graph is compared.
-type outline struct {
+// graphOutline has the parts of a graph that are compared.
+type graphOutline struct {
 	channels, bundles map[string]bool
 	edges             map[ChannelEdge]bool
-	// goesOn has the bundles, of either graph, that this one updates, and the heads of
+	// continues has the bundles, of either graph, that this graph can update, and the heads of
 	// its channels.
-	goesOn map[string]bool
+	continues map[string]bool
 }
 
-// outlineOf returns the outline of a graph. Bundles that only the other graph has are what
-// clusters may have installed.
-func outlineOf(g, other *Graph) outline {
-	o := outline{channels: map[string]bool{}, bundles: map[string]bool{}, edges: map[ChannelEdge]bool{}, goesOn: map[string]bool{}}
+// newOutline returns the outline of a graph. It includes edges from bundles that only the other
+// graph has, as clusters may have them installed.
+func newOutline(g, other *Graph) graphOutline {
+	o := graphOutline{channels: map[string]bool{}, bundles: map[string]bool{}, edges: map[ChannelEdge]bool{}, continues: map[string]bool{}}
 	if g == nil {
 		return o
 	}
@@ -107,13 +106,13 @@ func outlineOf(g, other *Graph) outline {
 			o.bundles[entry.Name] = true
 		}
 		for _, head := range g.Heads(ch.name) {
-			o.goesOn[head] = true
+			o.continues[head] = true
 		}
 	}
 
-	for _, node := range append(g.nodes(), other.nodes()...) {
+	for _, node := range append(g.allNodes(), other.allNodes()...) {
 		for _, edge := range g.Successors(node) {
-			o.goesOn[node.Name] = true
+			o.continues[node.Name] = true
 			for _, name := range edge.Channels {
 				o.edges[ChannelEdge{Channel: name, From: node.Name, To: edge.To}] = true
 			}
@@ -123,8 +122,8 @@ func outlineOf(g, other *Graph) outline {
 	return o
 }
 
-// nodes returns the entries of all channels. It works on nil.
-func (g *Graph) nodes() []Node {
+// allNodes returns the entries of all channels. The graph may be nil.
+func (g *Graph) allNodes() []Node {
 	if g == nil {
 		return nil
 	}

@@ -10,15 +10,15 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// WriteDOT draws packages in the language of Graphviz: a cluster per package and channel,
-// an edge from each bundle to those that update it. Edges of skips are dashed, those of
-// a skipRange dotted; what is deprecated is filled.
+// WriteDOT draws packages in the DOT language of Graphviz, with a cluster per package and
+// channel. An edge leads from each bundle to its updates. Edges of skips are dashed, edges of a
+// skipRange dotted, and deprecated objects filled.
 func WriteDOT(w io.Writer, drawings ...Drawing) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprint(b, "digraph catalog {\n  rankdir=LR;\n  node [shape=box, fontname=\"sans-serif\"];\n")
-	for _, lane := range lanes(drawings) {
+	for _, lane := range buildLanes(drawings) {
 		id := quoteDOT("cluster " + lane.pkg + " " + lane.channel)
-		fmt.Fprintf(b, "  subgraph %s {\n    label=%s;\n", id, quoteDOT(lane.title()))
+		fmt.Fprintf(b, "  subgraph %s {\n    label=%s;\n", id, quoteDOT(lane.formatTitle()))
 		if lane.deprecated {
 			fmt.Fprint(b, "    style=filled; fillcolor=\"#DCD0FF\";\n")
 		}
@@ -33,7 +33,7 @@ func WriteDOT(w io.Writer, drawings ...Drawing) error {
 		}
 
 		for _, edge := range lane.edges {
-			fmt.Fprintf(b, "    %s -> %s%s;\n", node(edge.From), node(edge.To), styleDOT(edge))
+			fmt.Fprintf(b, "    %s -> %s%s;\n", node(edge.From), node(edge.To), formatStyleDOT(edge))
 		}
 
 		fmt.Fprint(b, "  }\n")
@@ -47,7 +47,7 @@ func WriteDOT(w io.Writer, drawings ...Drawing) error {
 	return nil
 }
 
-func styleDOT(edge Edge) string {
+func formatStyleDOT(edge Edge) string {
 	switch edge.Kind {
 	case KindSkips:
 		return " [style=dashed, label=skip]"
@@ -58,46 +58,46 @@ func styleDOT(edge Edge) string {
 	}
 }
 
-// quoteDOT writes a string of the DOT language.
+// quoteDOT returns a quoted string of the DOT language.
 func quoteDOT(text string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", " ", "\r", " ").Replace(text) + `"`
 }
 
-// lane is a channel as it is drawn.
-type lane struct {
+// channelLane is a channel in a drawing.
+type channelLane struct {
 	pkg, channel string
 	deprecated   bool
 	// stops are the entries, highest version first.
-	stops []stop
-	// edges between them, from old to new, in the order of the entries they lead to. A
-	// bundle that an entry names and that the channel does not have is drawn as a stop.
+	stops []laneStop
+	// edges lead from old to new entries, in the order of the new entries. A bundle that an
+	// entry refers to and that is not in the channel is also drawn as a stop.
 	edges []Edge
 }
 
-// stop is an entry of a channel as it is drawn.
-type stop struct {
+// laneStop is an entry of a channel in a drawing.
+type laneStop struct {
 	name       string
 	deprecated bool
-	// absent says that entries name it and the channel does not have it.
+	// absent is set if entries refer to the bundle and it is not in the channel.
 	absent bool
-	// skipRange of the entry, and how many others of the channel it holds.
-	skipRange string
-	covers    int
+	// skipRange is that of the entry, and coveredCount the number of other entries in it.
+	skipRange    string
+	coveredCount int
 }
 
-func (l lane) title() string { return l.pkg + ", channel " + l.channel }
+func (l channelLane) formatTitle() string { return l.pkg + ", channel " + l.channel }
 
-// lanes returns the channels of packages, sorted by the names of both.
-func lanes(drawings []Drawing) []lane {
-	var all []lane
+// buildLanes returns the channels of packages, sorted by package and channel name.
+func buildLanes(drawings []Drawing) []channelLane {
+	var all []channelLane
 	for _, d := range drawings {
-		deprecated := d.deprecated()
+		deprecated := d.deprecatedReferences()
 		for _, ch := range d.Graph.channels {
-			all = append(all, d.Graph.lane(ch, deprecated))
+			all = append(all, d.Graph.buildLane(ch, deprecated))
 		}
 	}
 
-	slices.SortStableFunc(all, func(a, b lane) int {
+	slices.SortStableFunc(all, func(a, b channelLane) int {
 		if c := strings.Compare(a.pkg, b.pkg); c != 0 {
 			return c
 		}
@@ -107,32 +107,32 @@ func lanes(drawings []Drawing) []lane {
 	return all
 }
 
-func (g *Graph) lane(ch channel, deprecated map[fbc.DeprecationReference]bool) lane {
-	l := lane{
+func (g *Graph) buildLane(ch channel, deprecated map[fbc.DeprecationReference]bool) channelLane {
+	l := channelLane{
 		pkg: g.pkg, channel: ch.name,
 		deprecated: deprecated[fbc.DeprecationReference{Schema: fbc.SchemaChannel, Name: ch.name}],
 	}
 	entries := slices.Clone(ch.entries)
-	slices.SortStableFunc(entries, func(a, b fbc.ChannelEntry) int { return g.newerFirst(a.Name, b.Name) })
+	slices.SortStableFunc(entries, func(a, b fbc.ChannelEntry) int { return g.compareNewestFirst(a.Name, b.Name) })
 	present := map[string]bool{}
 	for _, entry := range entries {
 		present[entry.Name] = true
 	}
 
-	var absent []stop
+	var absent []laneStop
 	from := func(name string, entry fbc.ChannelEntry, kind Kind) {
 		if name == "" || name == entry.Name {
 			return
 		}
 		if !present[name] {
 			present[name] = true
-			absent = append(absent, stop{name: name, absent: true})
+			absent = append(absent, laneStop{name: name, absent: true})
 		}
 		l.edges = append(l.edges, Edge{From: name, To: entry.Name, Kind: kind})
 	}
 
 	for _, entry := range entries {
-		s := stop{
+		s := laneStop{
 			name: entry.Name, skipRange: entry.SkipRange,
 			deprecated: deprecated[fbc.DeprecationReference{Schema: fbc.SchemaBundle, Name: entry.Name}],
 		}
@@ -141,8 +141,8 @@ func (g *Graph) lane(ch channel, deprecated map[fbc.DeprecationReference]bool) l
 			from(skip, entry, KindSkips)
 		}
 
-		for _, older := range g.covered(entry, entries) {
-			s.covers++
+		for _, older := range g.coveredBundles(entry, entries) {
+			s.coveredCount++
 			l.edges = append(l.edges, Edge{From: older, To: entry.Name, Kind: KindSkipRange, SkipRange: entry.SkipRange})
 		}
 
@@ -153,16 +153,16 @@ func (g *Graph) lane(ch channel, deprecated map[fbc.DeprecationReference]bool) l
 	return l
 }
 
-// covered returns the other entries whose version an entry's skipRange holds.
-func (g *Graph) covered(entry fbc.ChannelEntry, entries []fbc.ChannelEntry) []string {
+// coveredBundles returns the other entries whose version is in an entry's skipRange.
+func (g *Graph) coveredBundles(entry fbc.ChannelEntry, entries []fbc.ChannelEntry) []string {
 	r := g.ranges[entry.SkipRange]
-	if len(r.anyOf) == 0 {
+	if len(r.alternatives) == 0 {
 		return nil
 	}
 
 	var names []string
 	for _, other := range entries {
-		if v, known := g.versions[other.Name]; known && other.Name != entry.Name && r.has(v) {
+		if v, known := g.versions[other.Name]; known && other.Name != entry.Name && r.contains(v) {
 			names = append(names, other.Name)
 		}
 	}

@@ -1,9 +1,9 @@
-// Package upgradegraph models the channels of one package and the upgrade edges
-// between its bundles: who succeeds whom, what the heads are, the shortest way from
-// one version to another, and a drawing of it all.
+// Package upgradegraph models the channels of one package and the upgrade edges between its
+// bundles. It finds the successors of a bundle, the heads of a channel and the shortest path
+// between two bundles. It also compares and draws graphs.
 //
-// It is pure and knows edges only. Which bundle is installed is internal/resolve's
-// choice; whether a catalog is valid is internal/fbc's.
+// The package only knows edges. Package internal/resolve selects the bundle to install;
+// internal/fbc validates catalogs.
 package upgradegraph
 
 import (
@@ -18,91 +18,90 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// Kind tells which directive of a channel entry makes an edge.
+// Kind is the directive of a channel entry that creates an edge.
 type Kind string
 
-// The directives that make an edge.
+// Directives that create an edge.
 const (
 	KindReplaces  Kind = "replaces"
 	KindSkips     Kind = "skips"
 	KindSkipRange Kind = "skipRange"
 )
 
-// Node is a bundle from which a way is looked for. It need not be in the catalog.
+// Node is the start of a search. The bundle need not be in the catalog.
 type Node struct {
-	// Name of the bundle.
+	// Name is the name of the bundle.
 	Name string
-	// Version of the bundle. Nil means unknown: then no skipRange covers it.
+	// Version is the version of the bundle. Nil means unknown: no skipRange covers the bundle.
 	Version *semver.Version
 }
 
 // Edge is a possible update from one bundle to another.
 type Edge struct {
-	// From and To are names of bundles; an edge is never a loop.
+	// From and To are names of bundles, which are never equal.
 	From, To string
-	// Kind is the directive that makes the edge.
+	// Kind is the directive that creates the edge.
 	Kind Kind
-	// SkipRange is the range as the catalog has it. Empty for the other kinds.
+	// SkipRange is the range in the catalog. It is empty for the other kinds.
 	SkipRange string
-	// Channels that state this edge, in the order in which they were given to New.
+	// Channels are the channels with this edge, in the order in which they were passed to New.
 	Channels []string
 }
 
-// SkipRangeError says that a channel entry's skipRange cannot be read.
+// SkipRangeError is the error for an invalid skipRange of a channel entry.
 type SkipRangeError struct {
 	Package, Channel, Entry string
-	// SkipRange is the text that cannot be read.
+	// SkipRange is the invalid text.
 	SkipRange string
-	// Err tells why.
+	// Err is the reason.
 	Err error
 }
 
-// Error names the package, the channel and the entry to mend.
+// Error returns the package, the channel, the entry and the reason.
 func (e *SkipRangeError) Error() string {
 	return fmt.Sprintf("package %q, channel %q, entry %q: invalid skipRange %q: %v",
-		e.Package, e.Channel, e.Entry, abbreviate(e.SkipRange), e.Err)
+		e.Package, e.Channel, e.Entry, abbreviateText(e.SkipRange), e.Err)
 }
 
 // Unwrap returns the reason.
 func (e *SkipRangeError) Unwrap() error { return e.Err }
 
-// Graph is the channels of one package. It is not changed after New, and so safe for
-// concurrent use.
+// Graph has the channels of one package. It is immutable and safe for concurrent use.
 type Graph struct {
 	pkg      string
 	channels []channel
 	versions map[string]semver.Version
 	ranges   map[string]parsedRange
-	// edges holds every distinct edge once, however many channels state it. A skipRange
-	// edge has no From here: it is asked for each bundle anew.
+	// edges has every distinct edge once, with all its channels. A skipRange edge has no From, as
+	// it is evaluated for each bundle.
 	edges []Edge
-	// byFrom finds the replaces and skips edges that leave a bundle.
+	// byFrom indexes the replaces and skips edges by their start.
 	byFrom map[string][]int
-	// ranged lists the skipRange edges.
-	ranged []int
-	// rank is, for each edge, the place of its target in newerFirst's order.
-	rank     []int
-	problems []error
+	// rangeEdges are the indexes of the skipRange edges.
+	rangeEdges []int
+	// targetRank is the position of each edge's target in the order of compareNewestFirst.
+	targetRank []int
+	problems   []error
 }
 
-// channel is one channel: entries of the same name are kept as they stand.
+// channel is one channel. It keeps several entries of the same name.
 type channel struct {
 	name    string
 	entries []fbc.ChannelEntry
 }
 
-// edgeKey tells edges apart.
+// edgeKey identifies an edge.
 type edgeKey struct {
-	kind               Kind
-	from, to, rangeTxt string
+	kind                Kind
+	from, to, skipRange string
 }
 
-// New builds the graph of the given channels of a package; to look at some channels
-// only, give only these. versionOf tells the version of a bundle of the catalog, and
-// false for a bundle that the catalog does not have; nil means that it has none.
+// New returns the graph of the given channels of a package. Pass a subset of the channels to
+// restrict the graph to them. versionOf returns the version of a bundle of the catalog, and false
+// for a bundle that is not in the catalog; nil means that the catalog has no bundles.
 //
-// A catalog's faults do not stop it: an entry may point to bundles that do not exist,
-// and a skipRange that cannot be read covers nothing and is reported by Err.
+// New does not fail for invalid catalogs. An entry may refer to bundles that do not exist. An
+// invalid skipRange covers nothing and is reported by Err.
 func New(pkg string, channels []fbc.Channel, versionOf func(bundle string) (semver.Version, bool)) *Graph {
 	g := &Graph{
 		pkg:      pkg,
@@ -138,7 +137,7 @@ func New(pkg string, channels []fbc.Channel, versionOf func(bundle string) (semv
 	return g
 }
 
-// rankEdges sorts the targets once, so that no search needs to compare versions.
+// rankEdges sorts the targets of the edges once, so that searches do not compare versions.
 func (g *Graph) rankEdges() {
 	place := map[string]int{}
 	var names []string
@@ -149,26 +148,26 @@ func (g *Graph) rankEdges() {
 		}
 	}
 
-	slices.SortFunc(names, g.newerFirst)
+	slices.SortFunc(names, g.compareNewestFirst)
 	for i, name := range names {
 		place[name] = i
 	}
 
-	g.rank = make([]int, len(g.edges))
+	g.targetRank = make([]int, len(g.edges))
 	for i, edge := range g.edges {
-		g.rank[i] = place[edge.To]
+		g.targetRank[i] = place[edge.To]
 	}
 }
 
-// addEntry adds the edges that one entry makes.
+// addEntry adds the edges of one entry.
 func (g *Graph) addEntry(index map[edgeKey]int, channel string, entry fbc.ChannelEntry) {
 	if entry.Replaces != "" && entry.Replaces != entry.Name {
-		g.add(index, edgeKey{kind: KindReplaces, from: entry.Replaces, to: entry.Name}, channel)
+		g.addEdge(index, edgeKey{kind: KindReplaces, from: entry.Replaces, to: entry.Name}, channel)
 	}
 
 	for _, skip := range entry.Skips {
 		if skip != "" && skip != entry.Name {
-			g.add(index, edgeKey{kind: KindSkips, from: skip, to: entry.Name}, channel)
+			g.addEdge(index, edgeKey{kind: KindSkips, from: skip, to: entry.Name}, channel)
 		}
 	}
 
@@ -178,7 +177,7 @@ func (g *Graph) addEntry(index map[edgeKey]int, channel string, entry fbc.Channe
 
 	parsed, seen := g.ranges[entry.SkipRange]
 	if !seen {
-		parsed = parseRange(entry.SkipRange)
+		parsed = parseSkipRange(entry.SkipRange)
 		g.ranges[entry.SkipRange] = parsed
 	}
 
@@ -189,11 +188,11 @@ func (g *Graph) addEntry(index map[edgeKey]int, channel string, entry fbc.Channe
 		return
 	}
 
-	g.add(index, edgeKey{kind: KindSkipRange, to: entry.Name, rangeTxt: entry.SkipRange}, channel)
+	g.addEdge(index, edgeKey{kind: KindSkipRange, to: entry.Name, skipRange: entry.SkipRange}, channel)
 }
 
-// add notes that a channel states an edge.
-func (g *Graph) add(index map[edgeKey]int, key edgeKey, channel string) {
+// addEdge adds an edge, or the channel to an existing edge.
+func (g *Graph) addEdge(index map[edgeKey]int, key edgeKey, channel string) {
 	if at, seen := index[key]; seen {
 		edge := &g.edges[at]
 		if !slices.Contains(edge.Channels, channel) {
@@ -205,23 +204,23 @@ func (g *Graph) add(index map[edgeKey]int, key edgeKey, channel string) {
 	at := len(g.edges)
 	index[key] = at
 	g.edges = append(g.edges, Edge{
-		From: key.from, To: key.to, Kind: key.kind, SkipRange: key.rangeTxt, Channels: []string{channel},
+		From: key.from, To: key.to, Kind: key.kind, SkipRange: key.skipRange, Channels: []string{channel},
 	})
 	if key.kind == KindSkipRange {
-		g.ranged = append(g.ranged, at)
+		g.rangeEdges = append(g.rangeEdges, at)
 	} else {
 		g.byFrom[key.from] = append(g.byFrom[key.from], at)
 	}
 }
 
-// Err joins one *SkipRangeError for each skipRange that cannot be read; nil when all
-// can. The graph is usable all the same.
+// Err joins a *SkipRangeError for each invalid skipRange. It returns nil if there are none. The
+// graph can be used in either case.
 func (g *Graph) Err() error { return errors.Join(g.problems...) }
 
-// Problems are the errors that Err joins, for those who report them one by one.
+// Problems returns the errors that Err joins.
 func (g *Graph) Problems() []error { return slices.Clone(g.problems) }
 
-// Channels are the names of the channels, in the order in which they were given.
+// Channels returns the names of the channels, in the order in which they were passed to New.
 func (g *Graph) Channels() []string {
 	names := make([]string, 0, len(g.channels))
 	for _, ch := range g.channels {
@@ -230,9 +229,9 @@ func (g *Graph) Channels() []string {
 	return names
 }
 
-// Heads are the entries of a channel that no other entry of it replaces or skips,
-// highest version first and those of unknown version last. A well-formed channel of
-// OLM Classic has one; an unknown channel, or one whose entries go in a circle, none.
+// Heads returns the entries of a channel that no other entry replaces or skips, highest version
+// first and unknown versions last. A valid channel of OLM Classic has one head. An unknown
+// channel, or one whose entries form a cycle, has none.
 func (g *Graph) Heads(channelName string) []string {
 	var heads []string
 	for _, ch := range g.channels {
@@ -249,24 +248,24 @@ func (g *Graph) Heads(channelName string) []string {
 		}
 		for _, entry := range ch.entries {
 			if !followed[entry.Name] {
-				followed[entry.Name] = true // a name that stands twice is one head
+				followed[entry.Name] = true // A duplicate entry counts as one head.
 				heads = append(heads, entry.Name)
 			}
 		}
 	}
 
-	slices.SortFunc(heads, g.newerFirst)
+	slices.SortFunc(heads, g.compareNewestFirst)
 	return heads
 }
 
-// Successors are the edges that leave a bundle: those of entries that replace or skip
-// it by name, and those of entries whose skipRange holds its version. They are
-// ordered by the version of their target, highest first and unknown last; several
-// edges can lead to one target.
-func (g *Graph) Successors(from Node) []Edge { return g.leaving(from, nil) }
+// Successors returns the edges that start at a bundle: those of entries that replace or skip it
+// by name, and those of entries whose skipRange contains its version. They are sorted by the
+// version of their target, highest first and unknown last. Several edges can have the same
+// target.
+func (g *Graph) Successors(from Node) []Edge { return g.findSuccessors(from, nil) }
 
-// leaving is Successors without the edges to the targets already seen.
-func (g *Graph) leaving(from Node, seen map[string]Edge) []Edge {
+// findSuccessors returns the Successors without the edges to targets in seen.
+func (g *Graph) findSuccessors(from Node, seen map[string]Edge) []Edge {
 	var found []int
 	for _, at := range g.byFrom[from.Name] {
 		if _, skip := seen[g.edges[at].To]; !skip {
@@ -275,15 +274,15 @@ func (g *Graph) leaving(from Node, seen map[string]Edge) []Edge {
 	}
 
 	if from.Version != nil {
-		for _, at := range g.ranged {
+		for _, at := range g.rangeEdges {
 			edge := &g.edges[at]
-			if _, skip := seen[edge.To]; !skip && edge.To != from.Name && g.ranges[edge.SkipRange].has(*from.Version) {
+			if _, skip := seen[edge.To]; !skip && edge.To != from.Name && g.ranges[edge.SkipRange].contains(*from.Version) {
 				found = append(found, at)
 			}
 		}
 	}
 
-	slices.SortStableFunc(found, func(a, b int) int { return cmp.Compare(g.rank[a], g.rank[b]) })
+	slices.SortStableFunc(found, func(a, b int) int { return cmp.Compare(g.targetRank[a], g.targetRank[b]) })
 	edges := make([]Edge, 0, len(found))
 	for _, at := range found {
 		edge := g.edges[at]
@@ -294,10 +293,9 @@ func (g *Graph) leaving(from Node, seen map[string]Edge) []Edge {
 	return edges
 }
 
-// ShortestPath is the way with the fewest updates from a bundle to another, through
-// bundles that the catalog has; of several such ways the one whose first step has the
-// highest version. It is empty when from already is the target, and false when there
-// is no way.
+// ShortestPath returns the path with the fewest updates between two bundles, through bundles of
+// the catalog. Of several such paths it returns the one whose first step has the highest version.
+// The path is empty if from is the target. It returns false if there is no path.
 func (g *Graph) ShortestPath(from Node, to string) ([]Edge, bool) {
 	if from.Name == to {
 		return nil, true
@@ -308,7 +306,7 @@ func (g *Graph) ShortestPath(from Node, to string) ([]Edge, bool) {
 	for len(queue) > 0 {
 		here := queue[0]
 		queue = queue[1:]
-		for _, edge := range g.leaving(here, arrivedBy) {
+		for _, edge := range g.findSuccessors(here, arrivedBy) {
 			version, known := g.versions[edge.To]
 			if _, seen := arrivedBy[edge.To]; seen || !known {
 				continue
@@ -316,7 +314,7 @@ func (g *Graph) ShortestPath(from Node, to string) ([]Edge, bool) {
 
 			arrivedBy[edge.To] = edge
 			if edge.To == to {
-				return trace(arrivedBy, from.Name, to), true
+				return tracePath(arrivedBy, from.Name, to), true
 			}
 
 			queue = append(queue, Node{Name: edge.To, Version: &version})
@@ -326,8 +324,8 @@ func (g *Graph) ShortestPath(from Node, to string) ([]Edge, bool) {
 	return nil, false
 }
 
-// trace follows the edges of a search back to its start.
-func trace(arrivedBy map[string]Edge, from, to string) []Edge {
+// tracePath returns the path of a search from its start to a target.
+func tracePath(arrivedBy map[string]Edge, from, to string) []Edge {
 	var path []Edge
 	for at := to; at != from; at = arrivedBy[at].From {
 		path = append(path, arrivedBy[at])
@@ -336,9 +334,8 @@ func trace(arrivedBy map[string]Edge, from, to string) []Edge {
 	return path
 }
 
-// newerFirst orders bundles: highest version first, unknown versions last, names
-// where that does not decide.
-func (g *Graph) newerFirst(a, b string) int {
+// compareNewestFirst orders bundles by version, highest first and unknown last, and then by name.
+func (g *Graph) compareNewestFirst(a, b string) int {
 	va, knownA := g.versions[a]
 	vb, knownB := g.versions[b]
 	switch {

@@ -12,35 +12,34 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// Drawing is a graph and what of it is deprecated.
+// Drawing is a graph with the deprecations of its package.
 type Drawing struct {
 	Graph *Graph
-	// Deprecations of the package; nil when nothing is deprecated.
+	// Deprecations may be nil.
 	Deprecations *fbc.Deprecations
 }
 
-// Mermaid says how packages are drawn as a Mermaid flowchart. The text is that of
-// `opm alpha render-graph`, which pages and scripts embed.
+// Mermaid has the options for drawing packages as a Mermaid flowchart. The text is that of `opm
+// alpha render-graph`, which pages and scripts embed.
 type Mermaid struct {
-	// MinimumEdge is the name of a bundle: only its package is drawn, and of that only
-	// bundles of its version and above, it itself without edges. Empty means everything.
+	// MinimumEdge is the name of a bundle. If it is set, only its package is drawn, and only
+	// bundles of its version and above. The bundle itself is drawn without edges.
 	MinimumEdge string
-	// V0Semantics marks what OLM v0 will not install: a bundle that a newer one of its
-	// channel skips, and the edges that lead to it.
+	// V0Semantics marks bundles that OLM v0 does not install, which a newer bundle of the channel
+	// skips, and the edges to them.
 	V0Semantics bool
 }
 
-// WriteMermaid draws packages without regard to how OLM v0 reads them.
+// WriteMermaid draws packages with the default options.
 func WriteMermaid(w io.Writer, drawings ...Drawing) error { return Mermaid{}.Write(w, drawings...) }
 
-// Write draws a box per package and channel, both sorted by name; the entries by
-// descending version, those that the catalog has no bundle for as version 0.0.0, and those of
-// equal version in the order of the channel; after
-// each entry the edges that lead to it, from old to new. Deprecated packages, channels
-// and bundles are coloured. A skipRange that cannot be read has no edges (see
+// Write draws a box per package and channel, both sorted by name. Entries are sorted by
+// descending version; entries without a bundle in the catalog have version 0.0.0. Entries of
+// equal version keep the order of the channel. The edges to an entry follow it. Deprecated
+// packages, channels and bundles are coloured. An invalid skipRange has no edges (see
 // [Graph.Problems]).
 //
-// It fails when no package has the minimum edge, and when w does.
+// It returns an error if no package has the minimum edge, or if w fails.
 func (m Mermaid) Write(w io.Writer, drawings ...Drawing) error {
 	drawings = slices.Clone(drawings)
 	slices.SortStableFunc(drawings, func(a, b Drawing) int { return strings.Compare(a.Graph.pkg, b.Graph.pkg) })
@@ -54,7 +53,7 @@ func (m Mermaid) Write(w io.Writer, drawings ...Drawing) error {
 		}
 	}
 
-	s := sketch{Mermaid: m, classes: map[string][]string{}}
+	s := mermaidWriter{Mermaid: m, bundleClasses: map[string][]string{}}
 	for _, d := range drawings {
 		s.drawPackage(d)
 	}
@@ -72,37 +71,37 @@ const mermaidHeader = `graph LR
   classDef deprecatedskipped fill:#E8960F,stroke:#FF0000,stroke-width:4px
 `
 
-// sketch is a flowchart while it is drawn.
-type sketch struct {
+// mermaidWriter writes one flowchart.
+type mermaidWriter struct {
 	Mermaid
 	body bytes.Buffer
-	// packages and channels are the ids of those that are deprecated.
-	packages, channels []string
-	// classes has the ids of bundles by their class; a node can have only one.
-	classes map[string][]string
-	// links counts the edges drawn so far: an edge has no other name.
-	links int
-	// dead are the edges that OLM v0 does not follow.
-	dead []string
+	// deprecatedPackages and deprecatedChannels are the IDs of deprecated boxes.
+	deprecatedPackages, deprecatedChannels []string
+	// bundleClasses has the IDs of bundles by their class. A node can have only one class.
+	bundleClasses map[string][]string
+	// linkCount is the number of edges drawn so far. An edge is identified by its number.
+	linkCount int
+	// unfollowedLinks are the edges that OLM v0 does not follow.
+	unfollowedLinks []string
 }
 
-func (s *sketch) writeTo(w io.Writer) error {
-	for _, id := range s.packages {
+func (s *mermaidWriter) writeTo(w io.Writer) error {
+	for _, id := range s.deprecatedPackages {
 		fmt.Fprintf(&s.body, "style %s fill:#989695\n", id)
 	}
 
-	for _, id := range s.channels {
+	for _, id := range s.deprecatedChannels {
 		fmt.Fprintf(&s.body, "style %s fill:#DCD0FF\n", id)
 	}
 
-	for _, class := range slices.Sorted(maps.Keys(s.classes)) {
-		ids := s.classes[class]
+	for _, class := range slices.Sorted(maps.Keys(s.bundleClasses)) {
+		ids := s.bundleClasses[class]
 		slices.Sort(ids)
 		fmt.Fprintf(&s.body, "class %s %s\n", strings.Join(ids, ","), class)
 	}
 
-	if len(s.dead) > 0 {
-		fmt.Fprintf(&s.body, "linkStyle %s stroke:#FF0000,stroke-width:3px,stroke-dasharray:5;\n", strings.Join(s.dead, ","))
+	if len(s.unfollowedLinks) > 0 {
+		fmt.Fprintf(&s.body, "linkStyle %s stroke:#FF0000,stroke-width:3px,stroke-dasharray:5;\n", strings.Join(s.unfollowedLinks, ","))
 	}
 	if _, err := io.WriteString(w, mermaidHeader); err != nil {
 		return err
@@ -112,19 +111,19 @@ func (s *sketch) writeTo(w io.Writer) error {
 	return err
 }
 
-func (s *sketch) drawPackage(d Drawing) {
+func (s *mermaidWriter) drawPackage(d Drawing) {
 	g := d.Graph
-	deprecated := d.deprecated()
-	fmt.Fprintf(&s.body, "  %%%% package %s\n  subgraph %s\n", label(g.pkg), label(g.pkg))
+	deprecated := d.deprecatedReferences()
+	fmt.Fprintf(&s.body, "  %%%% package %s\n  subgraph %s\n", quoteMermaid(g.pkg), quoteMermaid(g.pkg))
 	if deprecated[fbc.DeprecationReference{Schema: fbc.SchemaPackage}] {
-		s.packages = append(s.packages, identifier(g.pkg))
+		s.deprecatedPackages = append(s.deprecatedPackages, mermaidID(g.pkg))
 	}
 
 	channels := slices.Clone(g.channels)
 	slices.SortStableFunc(channels, func(a, b channel) int { return strings.Compare(a.name, b.name) })
 	for _, ch := range channels {
 		if s.MinimumEdge != "" {
-			if ch = g.above(ch, s.MinimumEdge); len(ch.entries) == 0 {
+			if ch = g.filterFromVersion(ch, s.MinimumEdge); len(ch.entries) == 0 {
 				continue
 			}
 		}
@@ -134,17 +133,17 @@ func (s *sketch) drawPackage(d Drawing) {
 	s.body.WriteString("  end\n")
 }
 
-func (s *sketch) drawChannel(g *Graph, ch channel, deprecated map[fbc.DeprecationReference]bool) {
-	channelID := identifier(g.pkg, ch.name)
-	fmt.Fprintf(&s.body, "    %%%% channel %s\n    subgraph %s[%s]\n", label(ch.name), channelID, label(ch.name))
+func (s *mermaidWriter) drawChannel(g *Graph, ch channel, deprecated map[fbc.DeprecationReference]bool) {
+	channelID := mermaidID(g.pkg, ch.name)
+	fmt.Fprintf(&s.body, "    %%%% channel %s\n    subgraph %s[%s]\n", quoteMermaid(ch.name), channelID, quoteMermaid(ch.name))
 	if deprecated[fbc.DeprecationReference{Schema: fbc.SchemaChannel, Name: ch.name}] {
-		s.channels = append(s.channels, channelID)
+		s.deprecatedChannels = append(s.deprecatedChannels, channelID)
 	}
 
 	entries := slices.Clone(ch.entries)
-	// Versions that differ only in their build metadata are equal, and keep the order of the
-	// catalog, as in the field: an entry is marked as skipped only by one that is drawn before it.
-	// The sort is not stable for long channels, as that of the field is not.
+	// Versions that differ only in build metadata are equal and keep the order of the catalog,
+	// as in opm. This matters because only an entry that is drawn earlier marks another one as
+	// skipped. As in opm, the sort is not stable for long channels.
 	slices.SortFunc(entries, func(a, b fbc.ChannelEntry) int { return g.versions[b.Name].Compare(g.versions[a.Name]) })
 	skipped := map[string]bool{}
 	for _, entry := range entries {
@@ -156,7 +155,7 @@ func (s *sketch) drawChannel(g *Graph, ch channel, deprecated map[fbc.Deprecatio
 			class += "skipped"
 		}
 		if class != "" {
-			s.classes[class] = append(s.classes[class], identifier(g.pkg, ch.name, entry.Name))
+			s.bundleClasses[class] = append(s.bundleClasses[class], mermaidID(g.pkg, ch.name, entry.Name))
 		}
 
 		s.drawEntry(g, ch, entry, skipped)
@@ -165,17 +164,17 @@ func (s *sketch) drawChannel(g *Graph, ch channel, deprecated map[fbc.Deprecatio
 	s.body.WriteString("    end\n")
 }
 
-// drawEntry writes an entry and the edges that lead to it, and notes what it skips.
-func (s *sketch) drawEntry(g *Graph, ch channel, entry fbc.ChannelEntry, skipped map[string]bool) {
+// drawEntry writes an entry and the edges to it, and records the bundles that it skips.
+func (s *mermaidWriter) drawEntry(g *Graph, ch channel, entry fbc.ChannelEntry, skipped map[string]bool) {
 	node := func(name string) string {
-		return identifier(g.pkg, ch.name, name) + "[" + label(name) + "]"
+		return mermaidID(g.pkg, ch.name, name) + "[" + quoteMermaid(name) + "]"
 	}
 	link := func(from, text string, dead bool) {
 		fmt.Fprintf(&s.body, "      %s-- %s --> %s\n", node(from), text, node(entry.Name))
 		if dead {
-			s.dead = append(s.dead, strconv.Itoa(s.links))
+			s.unfollowedLinks = append(s.unfollowedLinks, strconv.Itoa(s.linkCount))
 		}
-		s.links++
+		s.linkCount++
 	}
 
 	fmt.Fprintf(&s.body, "      %s\n", node(entry.Name))
@@ -186,10 +185,10 @@ func (s *sketch) drawEntry(g *Graph, ch channel, entry fbc.ChannelEntry, skipped
 		}
 	}
 
-	if r := g.ranges[entry.SkipRange]; len(r.anyOf) > 0 {
+	if r := g.ranges[entry.SkipRange]; len(r.alternatives) > 0 {
 		for _, older := range ch.entries {
-			if r.has(g.versions[older.Name]) {
-				link(older.Name, label("skipRange("+entry.SkipRange+")"), skipped[entry.Name])
+			if r.contains(g.versions[older.Name]) {
+				link(older.Name, quoteMermaid("skipRange("+entry.SkipRange+")"), skipped[entry.Name])
 			}
 		}
 	}
@@ -199,8 +198,9 @@ func (s *sketch) drawEntry(g *Graph, ch channel, entry fbc.ChannelEntry, skipped
 	}
 }
 
-// above returns what a channel has of a bundle's version and above, and the edges between.
-func (g *Graph) above(ch channel, floor string) channel {
+// filterFromVersion returns a channel with the bundles of at least a bundle's version, and the
+// edges between them.
+func (g *Graph) filterFromVersion(ch channel, floor string) channel {
 	lowest := g.versions[floor]
 	below := func(name string) bool { return g.versions[name].LT(lowest) }
 	kept := channel{name: ch.name}
@@ -221,8 +221,8 @@ func (g *Graph) above(ch channel, floor string) channel {
 	return kept
 }
 
-// deprecated returns what the package's deprecations name.
-func (d Drawing) deprecated() map[fbc.DeprecationReference]bool {
+// deprecatedReferences returns the deprecated objects of the package.
+func (d Drawing) deprecatedReferences() map[fbc.DeprecationReference]bool {
 	named := map[fbc.DeprecationReference]bool{}
 	if d.Deprecations != nil {
 		for _, entry := range d.Deprecations.Entries {
@@ -232,9 +232,9 @@ func (d Drawing) deprecated() map[fbc.DeprecationReference]bool {
 	return named
 }
 
-// identifier joins names to the id of a node. A name comes from a catalog: what
-// Mermaid could take for its own syntax becomes an underscore.
-func identifier(names ...string) string {
+// mermaidID joins names to the ID of a node. It replaces characters that Mermaid could interpret
+// as syntax by underscores.
+func mermaidID(names ...string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '.', r == '_':
@@ -245,7 +245,7 @@ func identifier(names ...string) string {
 	}, strings.Join(names, "-"))
 }
 
-var escaper = strings.NewReplacer(`"`, "#quot;", "\n", " ", "\r", " ")
+var mermaidEscaper = strings.NewReplacer(`"`, "#quot;", "\n", " ", "\r", " ")
 
-// label quotes a text for Mermaid.
-func label(text string) string { return `"` + escaper.Replace(text) + `"` }
+// quoteMermaid quotes a text for Mermaid.
+func quoteMermaid(text string) string { return `"` + mermaidEscaper.Replace(text) + `"` }

@@ -7,23 +7,23 @@ import (
 	"github.com/blang/semver/v4"
 )
 
-// maxSkipRangeBytes bounds the text of a skipRange. Real ones have some 40 bytes; a
-// hundred alternatives still fit.
+// maxSkipRangeBytes is the maximum length of a skipRange. Real ones have about 40 bytes; this
+// leaves room for a hundred alternatives.
 const maxSkipRangeBytes = 4096
 
-// maxQuotedBytes bounds how much of a bad skipRange an error message repeats.
+// maxQuotedBytes is the maximum length of a skipRange in an error.
 const maxQuotedBytes = 100
 
-// parsedRange is a skipRange, or why it cannot be read.
+// parsedRange is a parsed skipRange, or the error of parsing it.
 type parsedRange struct {
-	// anyOf are the alternatives between "||".
-	anyOf []semver.Range
-	err   error
+	// alternatives are the alternatives between "||".
+	alternatives []semver.Range
+	err          error
 }
 
-// has reports whether the version lies in the range.
-func (r parsedRange) has(v semver.Version) bool {
-	for _, alternative := range r.anyOf {
+// contains reports whether a version is in the range.
+func (r parsedRange) contains(v semver.Version) bool {
+	for _, alternative := range r.alternatives {
 		if alternative(v) {
 			return true
 		}
@@ -31,12 +31,11 @@ func (r parsedRange) has(v semver.Version) bool {
 	return false
 }
 
-// parseRange reads a skipRange in the syntax of github.com/blang/semver.
+// parseSkipRange parses a skipRange in the syntax of github.com/blang/semver.
 //
-// That library accepts some texts with an empty alternative ("<1.0.0 || || >2.0.0")
-// and then panics when the range is asked. So the whole text must be acceptable to
-// it, and each alternative for itself too.
-func parseRange(text string) parsedRange {
+// That library accepts some texts with an empty alternative ("<1.0.0 || || >2.0.0") and panics
+// when the range is evaluated. Therefore both the whole text and each alternative must be valid.
+func parseSkipRange(text string) parsedRange {
 	if len(text) > maxSkipRangeBytes {
 		return parsedRange{err: fmt.Errorf("%d bytes are too long (at most %d)", len(text), maxSkipRangeBytes)}
 	}
@@ -46,23 +45,23 @@ func parseRange(text string) parsedRange {
 		return parsedRange{err: err}
 	}
 	if !strings.Contains(text, "||") {
-		return parsedRange{anyOf: []semver.Range{whole}}
+		return parsedRange{alternatives: []semver.Range{whole}}
 	}
 
 	var parsed parsedRange
 	for alternative := range strings.SplitSeq(text, "||") {
 		r, err := semver.ParseRange(strings.TrimSpace(alternative))
 		if err != nil {
-			return parsedRange{err: fmt.Errorf("alternative %q: %w", abbreviate(alternative), err)}
+			return parsedRange{err: fmt.Errorf("alternative %q: %w", abbreviateText(alternative), err)}
 		}
-		parsed.anyOf = append(parsed.anyOf, r)
+		parsed.alternatives = append(parsed.alternatives, r)
 	}
 
 	return parsed
 }
 
-// abbreviate keeps a catalog's text from filling a message.
-func abbreviate(text string) string {
+// abbreviateText shortens a text of a catalog for use in an error.
+func abbreviateText(text string) string {
 	if len(text) <= maxQuotedBytes {
 		return text
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Measures of an SVG drawing, in pixels.
+// Dimensions of an SVG drawing, in pixels.
 const (
 	svgRow     = 30  // from one bundle to the next
 	svgBox     = 22  // height of a bundle's box
@@ -23,16 +23,16 @@ const svgStyle = `<style>text{font:12px monospace;fill:#222}.h{font:bold 14px sa
 	`.l{fill:none;stroke:#ddd}.ld{fill:#DCD0FF;stroke:#ddd}path{fill:none;stroke:#3b6fb6;stroke-width:1.5}.s{stroke:#c33;stroke-dasharray:5}</style>` +
 	`<defs><marker id="to" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path d="M0 0L8 4L0 8z" style="fill:#444;stroke:none"/></marker></defs>`
 
-// WriteSVG draws packages as a picture that a browser shows: a column per channel, its
-// bundles from the newest down, and an arrow from each to those that update it. Arrows
-// of skips are dashed and red. A skipRange is written beside its bundle, with how many
-// bundles of the channel it holds, since drawing them all would hide the rest.
+// WriteSVG draws packages as an SVG image, with a column per channel and its bundles from the
+// newest down. An arrow leads from each bundle to its updates. Arrows of skips are dashed and
+// red. A skipRange is written beside its bundle, with the number of bundles of the channel in it,
+// as drawing all its arrows would hide the others.
 func WriteSVG(w io.Writer, drawings ...Drawing) error {
-	all := lanes(drawings)
+	all := buildLanes(drawings)
 	columns := make([]svgColumn, 0, len(all))
 	width, height := svgMargin, 0
 	for _, l := range all {
-		c := newColumn(l, width)
+		c := newSVGColumn(l, width)
 		columns = append(columns, c)
 		width += c.width + svgMargin
 		height = max(height, c.height)
@@ -43,7 +43,7 @@ func WriteSVG(w io.Writer, drawings ...Drawing) error {
 		width, height+2*svgMargin, width, height+2*svgMargin)
 	fmt.Fprint(b, "<title>Upgrade graph</title>"+svgStyle+"\n")
 	for _, c := range columns {
-		c.write(b)
+		c.writeColumn(b)
 	}
 
 	fmt.Fprint(b, "</svg>\n")
@@ -54,39 +54,39 @@ func WriteSVG(w io.Writer, drawings ...Drawing) error {
 	return nil
 }
 
-// svgColumn is a channel and where it is drawn.
+// svgColumn is a channel with its position in the drawing.
 type svgColumn struct {
-	lane
+	channelLane
 	x, width, height int
 	// box is the width of a bundle's box.
 	box int
 	row map[string]int
 }
 
-func newColumn(l lane, x int) svgColumn {
-	c := svgColumn{lane: l, x: x, row: map[string]int{}, box: 8 * svgMargin}
+func newSVGColumn(l channelLane, x int) svgColumn {
+	c := svgColumn{channelLane: l, x: x, row: map[string]int{}, box: 8 * svgMargin}
 	note := 0
 	for i, s := range l.stops {
 		c.row[s.name] = i
 		c.box = max(c.box, int(svgLetter*float64(len(s.name)))+2*svgMargin)
-		note = max(note, int(svgLetter*float64(len(s.note()))))
+		note = max(note, int(svgLetter*float64(len(s.formatNote()))))
 	}
 
-	c.width = max(c.box+svgArc+note, int(9*float64(len(l.title())))) + 2*svgMargin
+	c.width = max(c.box+svgArc+note, int(9*float64(len(l.formatTitle())))) + 2*svgMargin
 	c.height = svgHeading + len(l.stops)*svgRow + svgMargin
 	return c
 }
 
-func (c svgColumn) top(name string) int { return svgMargin + svgHeading + c.row[name]*svgRow }
+func (c svgColumn) stopTop(name string) int { return svgMargin + svgHeading + c.row[name]*svgRow }
 
-func (c svgColumn) write(b *bufio.Writer) {
+func (c svgColumn) writeColumn(b *bufio.Writer) {
 	class := "l"
 	if c.deprecated {
 		class = "ld"
 	}
 
 	fmt.Fprintf(b, `<rect class="%s" x="%d" y="%d" width="%d" height="%d" rx="6"/>`, class, c.x, svgMargin, c.width, c.height)
-	fmt.Fprintf(b, `<text class="h" x="%d" y="%d">%s</text>`+"\n", c.x+svgMargin, svgMargin+22, escapeXML(c.title()))
+	fmt.Fprintf(b, `<text class="h" x="%d" y="%d">%s</text>`+"\n", c.x+svgMargin, svgMargin+22, escapeXML(c.formatTitle()))
 	for _, s := range c.stops {
 		c.writeStop(b, s)
 	}
@@ -96,7 +96,7 @@ func (c svgColumn) write(b *bufio.Writer) {
 	}
 }
 
-func (c svgColumn) writeStop(b *bufio.Writer, s stop) {
+func (c svgColumn) writeStop(b *bufio.Writer, s laneStop) {
 	class := ""
 	switch {
 	case s.deprecated:
@@ -105,17 +105,17 @@ func (c svgColumn) writeStop(b *bufio.Writer, s stop) {
 		class = ` class="a"`
 	}
 
-	y := c.top(s.name)
+	y := c.stopTop(s.name)
 	fmt.Fprintf(b, `<g%s><rect x="%d" y="%d" width="%d" height="%d" rx="4"/><text x="%d" y="%d">%s</text></g>`,
 		class, c.x+svgMargin, y, c.box, svgBox, c.x+svgMargin+8, y+15, escapeXML(s.name))
-	if note := s.note(); note != "" {
+	if note := s.formatNote(); note != "" {
 		fmt.Fprintf(b, `<text class="n" x="%d" y="%d">%s</text>`, c.x+svgMargin+c.box+svgArc, y+15, escapeXML(note))
 	}
 
 	fmt.Fprintln(b)
 }
 
-// writeEdge draws an arc at the right of the boxes: the farther it leads, the wider.
+// writeEdge draws an arc to the right of the boxes. Its width grows with the distance.
 func (c svgColumn) writeEdge(b *bufio.Writer, edge Edge) {
 	if edge.Kind == KindSkipRange {
 		return
@@ -127,24 +127,24 @@ func (c svgColumn) writeEdge(b *bufio.Writer, edge Edge) {
 	}
 
 	x := c.x + svgMargin + c.box
-	from, to := c.top(edge.From)+svgBox/2-3, c.top(edge.To)+svgBox/2+3
+	from, to := c.stopTop(edge.From)+svgBox/2-3, c.stopTop(edge.To)+svgBox/2+3
 	reach := min(svgArc, 14+8*max(c.row[edge.From]-c.row[edge.To], c.row[edge.To]-c.row[edge.From]))
 	fmt.Fprintf(b, `<path%s d="M%d %dC%d %d %d %d %d %d" marker-end="url(#to)"/>`+"\n", class, x, from, x+reach, from, x+reach, to, x+2, to)
 }
 
-// note is what is written beside a bundle.
-func (s stop) note() string {
+// formatNote returns the text beside a bundle.
+func (s laneStop) formatNote() string {
 	switch {
 	case s.absent:
 		return "not in the channel"
 	case s.skipRange == "":
 		return ""
 	}
-	return fmt.Sprintf("updates %s (%d here)", s.skipRange, s.covers)
+	return fmt.Sprintf("updates %s (%d here)", s.skipRange, s.coveredCount)
 }
 
 func escapeXML(text string) string {
 	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(text)) // a strings.Builder takes everything
+	_ = xml.EscapeText(&b, []byte(text)) // Writing to a strings.Builder never fails.
 	return b.String()
 }
