@@ -44,18 +44,18 @@ func (c *Client) Bundles(ctx context.Context, baseURL string) iter.Seq2[*fbc.Bun
 // requestBundles requests all bundles, with the parameter fields if the server supports it.
 func (c *Client) requestBundles(ctx context.Context, baseURL string) (target string, resp response, err error) {
 	query := url.Values{"schema": {fbc.SchemaBundle}}
-	if c.opts.Fields != nil && c.knowsFields(baseURL) {
+	if c.opts.Fields != nil && c.supportsFieldsParameter(baseURL) {
 		query.Set("fields", c.opts.Fields.String())
 	}
 
 	target = buildMetasURL(baseURL, query)
-	err = c.withRetries(ctx, func() (err error) {
-		resp, err = c.sendRequest(ctx, target, packageResponse{})
+	err = c.callWithRetries(ctx, func() (err error) {
+		resp, err = c.sendGetRequest(ctx, target, packageResponse{})
 		return err
 	})
 	var unavailable *UnavailableError
 	if query.Has("fields") && errors.As(err, &unavailable) && unavailable.Status == http.StatusBadRequest {
-		c.markWithoutFields(baseURL)
+		c.markFieldsUnsupported(baseURL)
 		return c.requestBundles(ctx, baseURL)
 	}
 

@@ -72,18 +72,18 @@ type Client struct {
 	sleep func(context.Context, time.Duration) error
 
 	mu sync.Mutex
-	// withoutFields are the base URLs of servers that do not support the parameter fields, with
+	// fieldsUnsupported are the base URLs of servers that do not support the parameter fields, with
 	// the time at which it is sent again.
-	withoutFields map[string]time.Time
+	fieldsUnsupported map[string]time.Time
 }
 
 // New returns a client.
 func New(opts Options) *Client {
-	setDefault(&opts.Timeout, defaultTimeout)
-	setDefault(&opts.MaxBytes, defaultMaxBytes)
-	setDefault(&opts.CacheBytes, defaultCacheBytes)
+	setDefaultIfZero(&opts.Timeout, defaultTimeout)
+	setDefaultIfZero(&opts.MaxBytes, defaultMaxBytes)
+	setDefaultIfZero(&opts.CacheBytes, defaultCacheBytes)
 	return &Client{
-		opts: opts, cache: newCache(opts.CacheBytes), now: time.Now, sleep: sleepContext, withoutFields: map[string]time.Time{},
+		opts: opts, cache: newCache(opts.CacheBytes), now: time.Now, sleep: sleepWithContext, fieldsUnsupported: map[string]time.Time{},
 		http: &http.Client{
 			Timeout: opts.Timeout, Transport: newTransport(opts),
 			// The API has no redirects, and a redirect could lead to any server.
@@ -92,7 +92,7 @@ func New(opts Options) *Client {
 	}
 }
 
-func setDefault[T time.Duration | int64](field *T, value T) {
+func setDefaultIfZero[T time.Duration | int64](field *T, value T) {
 	if *field <= 0 {
 		*field = value
 	}
@@ -182,8 +182,8 @@ func (c *Client) All(ctx context.Context, baseURL string) iter.Seq2[fbc.Meta, er
 	return func(yield func(fbc.Meta, error) bool) {
 		target := strings.TrimSuffix(baseURL, "/") + "/api/v1/all"
 		var resp response
-		err := c.withRetries(ctx, func() (err error) {
-			resp, err = c.sendRequest(ctx, target, packageResponse{})
+		err := c.callWithRetries(ctx, func() (err error) {
+			resp, err = c.sendGetRequest(ctx, target, packageResponse{})
 			return err
 		})
 		if err != nil {
@@ -216,11 +216,11 @@ type packageResponse struct {
 
 // fetchPackageBlobs requests blobs of a package. It returns known if they have not changed.
 func (c *Client) fetchPackageBlobs(ctx context.Context, baseURL, pkg string, query url.Values, known packageResponse) (p packageResponse, err error) {
-	if c.opts.Fields != nil && c.knowsFields(baseURL) {
+	if c.opts.Fields != nil && c.supportsFieldsParameter(baseURL) {
 		query.Set("fields", c.opts.Fields.String())
 	}
 
-	err = c.withRetries(ctx, func() error {
+	err = c.callWithRetries(ctx, func() error {
 		p, err = c.fetchPackageBlobsOnce(ctx, buildMetasURL(baseURL, query), pkg, known, !query.Has("fields"))
 		return err
 	})
@@ -229,31 +229,31 @@ func (c *Client) fetchPackageBlobs(ctx context.Context, baseURL, pkg string, que
 		return p, err
 	}
 
-	c.markWithoutFields(baseURL)
+	c.markFieldsUnsupported(baseURL)
 	query.Del("fields")
 	return c.fetchPackageBlobs(ctx, baseURL, pkg, query, packageResponse{})
 }
 
-// knowsFields reports whether the parameter fields can be sent to a server.
-func (c *Client) knowsFields(baseURL string) bool {
+// supportsFieldsParameter reports whether the parameter fields can be sent to a server.
+func (c *Client) supportsFieldsParameter(baseURL string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !c.now().Before(c.withoutFields[baseURL])
+	return !c.now().Before(c.fieldsUnsupported[baseURL])
 }
 
-// markWithoutFields records that a server does not support the parameter fields.
-func (c *Client) markWithoutFields(baseURL string) {
+// markFieldsUnsupported records that a server does not support the parameter fields.
+func (c *Client) markFieldsUnsupported(baseURL string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.now()
-	maps.DeleteFunc(c.withoutFields, func(_ string, until time.Time) bool { return !now.Before(until) })
-	c.withoutFields[baseURL] = now.Add(fieldsRetryInterval)
+	maps.DeleteFunc(c.fieldsUnsupported, func(_ string, until time.Time) bool { return !now.Before(until) })
+	c.fieldsUnsupported[baseURL] = now.Add(fieldsRetryInterval)
 }
 
 // fetchPackageBlobsOnce sends one request. If whole is set, the server was not asked to omit
 // fields, and they are removed here.
 func (c *Client) fetchPackageBlobsOnce(ctx context.Context, target, pkg string, known packageResponse, whole bool) (packageResponse, error) {
-	resp, err := c.sendRequest(ctx, target, known)
+	resp, err := c.sendGetRequest(ctx, target, known)
 	if err != nil {
 		return packageResponse{}, err
 	}
@@ -268,7 +268,7 @@ func (c *Client) fetchPackageBlobsOnce(ctx context.Context, target, pkg string, 
 		p.since = ifModifiedSince(resp.header)
 	}
 
-	metas := c.reduceBlobs(fbc.Read(resp.body, "", c.opts.Limits), whole, &p.blobBytes)
+	metas := c.removeUnwantedFields(fbc.Read(resp.body, "", c.opts.Limits), whole, &p.blobBytes)
 	if p.content, err = fbc.LoadContent(pkg, metas); err != nil {
 		return packageResponse{}, classifyError(target, err)
 	}
@@ -288,9 +288,9 @@ func ifModifiedSince(header http.Header) string {
 	return header.Get("Last-Modified")
 }
 
-// reduceBlobs removes unwanted fields from whole blobs, and adds the size of the results to
+// removeUnwantedFields removes unwanted fields from whole blobs, and adds the size of the results to
 // bytes.
-func (c *Client) reduceBlobs(metas iter.Seq2[fbc.Meta, error], whole bool, bytes *int64) iter.Seq2[fbc.Meta, error] {
+func (c *Client) removeUnwantedFields(metas iter.Seq2[fbc.Meta, error], whole bool, bytes *int64) iter.Seq2[fbc.Meta, error] {
 	return func(yield func(fbc.Meta, error) bool) {
 		for meta, err := range metas {
 			if whole && c.opts.Fields != nil && err == nil {
@@ -311,8 +311,8 @@ type response struct {
 	body io.ReadCloser
 }
 
-// sendRequest sends a request.
-func (c *Client) sendRequest(ctx context.Context, target string, known packageResponse) (response, error) {
+// sendGetRequest sends a request.
+func (c *Client) sendGetRequest(ctx context.Context, target string, known packageResponse) (response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
 	if err != nil {
 		return response{}, &UnavailableError{URL: target, Err: err}

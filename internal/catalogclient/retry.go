@@ -23,8 +23,8 @@ const (
 	maxRetryDelay = 5 * time.Second
 )
 
-// withRetries calls do until it succeeds or returns an error that is not transient.
-func (c *Client) withRetries(ctx context.Context, do func() error) error {
+// callWithRetries calls do until it succeeds or returns an error that is not transient.
+func (c *Client) callWithRetries(ctx context.Context, do func() error) error {
 	for try := 1; ; try++ {
 		err := do()
 		pause, again := retryDelayAfter(err)
@@ -56,14 +56,14 @@ func retryDelayAfter(err error) (time.Duration, bool) {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return unavailable.retryAfter, true
 	case 0:
-		return 0, isTransient(unavailable.Err)
+		return 0, isTransientError(unavailable.Err)
 	}
 
 	return 0, false
 }
 
-// isTransient reports whether an error of the connection may be transient.
-func isTransient(err error) bool {
+// isTransientError reports whether an error of the connection may be transient.
+func isTransientError(err error) bool {
 	var (
 		untrusted *tls.CertificateVerificationError
 		unknown   x509.UnknownAuthorityError
@@ -95,9 +95,9 @@ func parseRetryAfter(header http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// sleepContext sleeps until d has passed or the context ends. It returns the error of the
+// sleepWithContext sleeps until d has passed or the context ends. It returns the error of the
 // context.
-func sleepContext(ctx context.Context, d time.Duration) error {
+func sleepWithContext(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

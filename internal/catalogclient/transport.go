@@ -40,7 +40,7 @@ func newTransport(opts Options) *transport {
 		t.proxyFor = http.ProxyFromEnvironment
 	}
 	t.direct = t.newHTTPTransport()
-	t.direct.DialTLSContext = t.dialTLS
+	t.direct.DialTLSContext = t.dialWithTLS
 	return t
 }
 
@@ -75,8 +75,8 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return through.RoundTrip(req)
 }
 
-// dialTLS connects with the current certificate authorities.
-func (t *transport) dialTLS(ctx context.Context, network, address string) (net.Conn, error) {
+// dialWithTLS connects with the current certificate authorities.
+func (t *transport) dialWithTLS(ctx context.Context, network, address string) (net.Conn, error) {
 	config, err := t.newTLSConfig(ctx)
 	if err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func (t *transport) proxiedTransport(ctx context.Context) (*http.Transport, erro
 
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.proxied != nil && samePool(t.pool, config.RootCAs) {
+	if t.proxied != nil && equalCertPools(t.pool, config.RootCAs) {
 		return t.proxied, nil
 	}
 	if t.proxied != nil {
@@ -122,7 +122,7 @@ func (t *transport) proxiedTransport(ctx context.Context) (*http.Transport, erro
 	return t.proxied, nil
 }
 
-func samePool(a, b *x509.CertPool) bool {
+func equalCertPools(a, b *x509.CertPool) bool {
 	if a == nil || b == nil {
 		return a == b
 	}

@@ -10,28 +10,28 @@ import (
 
 // DecodePackage decodes an olm.package blob.
 func DecodePackage(m Meta) (*Package, error) {
-	return decodeBlob(m, SchemaPackage, (*decoder).decodePackage)
+	return decodeBlobOfSchema(m, SchemaPackage, (*decoder).decodePackage)
 }
 
 // DecodeChannel decodes an olm.channel blob.
 func DecodeChannel(m Meta) (*Channel, error) {
-	return decodeBlob(m, SchemaChannel, (*decoder).decodeChannel)
+	return decodeBlobOfSchema(m, SchemaChannel, (*decoder).decodeChannel)
 }
 
 // DecodeBundle decodes an olm.bundle blob. The values of its properties share memory with the
 // blob.
 func DecodeBundle(m Meta) (*Bundle, error) {
-	return decodeBlob(m, SchemaBundle, (*decoder).decodeBundle)
+	return decodeBlobOfSchema(m, SchemaBundle, (*decoder).decodeBundle)
 }
 
 // DecodeDeprecations decodes an olm.deprecations blob.
 func DecodeDeprecations(m Meta) (*Deprecations, error) {
-	return decodeBlob(m, SchemaDeprecations, (*decoder).decodeDeprecations)
+	return decodeBlobOfSchema(m, SchemaDeprecations, (*decoder).decodeDeprecations)
 }
 
-// decodeBlob decodes a blob of the given schema with the semantics of encoding/json. Fields that
+// decodeBlobOfSchema decodes a blob of the given schema with the semantics of encoding/json. Fields that
 // the schema does not define are dropped.
-func decodeBlob[T any](m Meta, schema string, read func(*decoder, *T)) (*T, error) {
+func decodeBlobOfSchema[T any](m Meta, schema string, read func(*decoder, *T)) (*T, error) {
 	if m.Schema != schema {
 		return nil, m.At.Wrap(fmt.Errorf("%s is not of the schema %s", m, schema))
 	}
@@ -85,7 +85,7 @@ func LoadContent(pkg string, metas iter.Seq2[Meta, error]) (*Content, error) {
 		if meta.PackageName() != pkg {
 			continue
 		}
-		if err := content.addBlob(meta); err != nil {
+		if err := content.decodeAndAddBlob(meta); err != nil {
 			return nil, err
 		}
 	}
@@ -93,8 +93,8 @@ func LoadContent(pkg string, metas iter.Seq2[Meta, error]) (*Content, error) {
 	return content, nil
 }
 
-// addBlob decodes a blob and adds it to the content.
-func (c *Content) addBlob(meta Meta) error {
+// decodeAndAddBlob decodes a blob and adds it to the content.
+func (c *Content) decodeAndAddBlob(meta Meta) error {
 	switch meta.Schema {
 	case SchemaPackage:
 		if c.Package != nil {

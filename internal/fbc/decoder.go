@@ -18,38 +18,38 @@ type decoder struct {
 }
 
 func (d *decoder) decodePackage(p *Package) {
-	for more := d.openObject(); more; more = d.moveToNext() {
-		switch key := d.readKey(); string(key) {
+	for more := d.enterObject(); more; more = d.moveToNextElement() {
+		switch key := d.readObjectKey(); string(key) {
 		case "schema":
 			p.Schema = d.decodeSchemaName()
 		case "name":
-			p.Name = d.decodeString()
+			p.Name = d.decodeStringOrNull()
 		case "defaultChannel":
-			p.DefaultChannel = d.decodeString()
+			p.DefaultChannel = d.decodeStringOrNull()
 		case "icon":
-			p.Icon = d.decodeIcon()
+			p.Icon = d.decodePackageIcon()
 		case "description":
-			p.Description = d.decodeString()
+			p.Description = d.decodeStringOrNull()
 		case "properties":
-			p.Properties = decodeList(d, (*decoder).decodeProperty)
+			p.Properties = decodeListElements(d, (*decoder).decodeProperty)
 		default:
 			d.skipUnknownField(key, "schema", "name", "defaultChannel", "icon", "description", "properties")
 		}
 	}
 }
 
-func (d *decoder) decodeIcon() *Icon {
+func (d *decoder) decodePackageIcon() *Icon {
 	if d.skipNull() {
 		return nil
 	}
 
 	icon := &Icon{}
-	for more := d.openObject(); more; more = d.moveToNext() {
-		switch key := d.readKey(); string(key) {
+	for more := d.enterObject(); more; more = d.moveToNextElement() {
+		switch key := d.readObjectKey(); string(key) {
 		case "base64data":
-			icon.Data = d.decodeBase64()
+			icon.Data = d.decodeBase64String()
 		case "mediatype":
-			icon.MediaType = d.decodeString()
+			icon.MediaType = d.decodeStringOrNull()
 		default:
 			d.skipUnknownField(key, "base64data", "mediatype")
 		}
@@ -59,18 +59,18 @@ func (d *decoder) decodeIcon() *Icon {
 }
 
 func (d *decoder) decodeChannel(c *Channel) {
-	for more := d.openObject(); more; more = d.moveToNext() {
-		switch key := d.readKey(); string(key) {
+	for more := d.enterObject(); more; more = d.moveToNextElement() {
+		switch key := d.readObjectKey(); string(key) {
 		case "schema":
 			c.Schema = d.decodeSchemaName()
 		case "package":
-			c.Package = d.decodeString()
+			c.Package = d.decodeStringOrNull()
 		case "name":
-			c.Name = d.decodeString()
+			c.Name = d.decodeStringOrNull()
 		case "entries":
-			c.Entries = decodeList(d, (*decoder).decodeChannelEntry)
+			c.Entries = decodeListElements(d, (*decoder).decodeChannelEntry)
 		case "properties":
-			c.Properties = decodeList(d, (*decoder).decodeProperty)
+			c.Properties = decodeListElements(d, (*decoder).decodeProperty)
 		default:
 			d.skipUnknownField(key, "schema", "package", "name", "entries", "properties")
 		}
@@ -78,16 +78,16 @@ func (d *decoder) decodeChannel(c *Channel) {
 }
 
 func (d *decoder) decodeChannelEntry(e *ChannelEntry) {
-	for more := d.openObject(); more; more = d.moveToNext() {
-		switch key := d.readKey(); string(key) {
+	for more := d.enterObject(); more; more = d.moveToNextElement() {
+		switch key := d.readObjectKey(); string(key) {
 		case "name":
-			e.Name = d.decodeString()
+			e.Name = d.decodeStringOrNull()
 		case "replaces":
-			e.Replaces = d.decodeString()
+			e.Replaces = d.decodeStringOrNull()
 		case "skips":
-			e.Skips = decodeList(d, func(d *decoder, s *string) { *s = d.decodeString() })
+			e.Skips = decodeListElements(d, func(d *decoder, s *string) { *s = d.decodeStringOrNull() })
 		case "skipRange":
-			e.SkipRange = d.decodeString()
+			e.SkipRange = d.decodeStringOrNull()
 		default:
 			d.skipUnknownField(key, "name", "replaces", "skips", "skipRange")
 		}
@@ -95,20 +95,20 @@ func (d *decoder) decodeChannelEntry(e *ChannelEntry) {
 }
 
 func (d *decoder) decodeBundle(b *Bundle) {
-	for more := d.openObject(); more; more = d.moveToNext() {
-		switch key := d.readKey(); string(key) {
+	for more := d.enterObject(); more; more = d.moveToNextElement() {
+		switch key := d.readObjectKey(); string(key) {
 		case "schema":
 			b.Schema = d.decodeSchemaName()
 		case "name":
-			b.Name = d.decodeString()
+			b.Name = d.decodeStringOrNull()
 		case "package":
-			b.Package = d.decodeString()
+			b.Package = d.decodeStringOrNull()
 		case "image":
-			b.Image = d.decodeString()
+			b.Image = d.decodeStringOrNull()
 		case "properties":
-			b.Properties = decodeList(d, (*decoder).decodeProperty)
+			b.Properties = decodeListElements(d, (*decoder).decodeProperty)
 		case "relatedImages":
-			b.RelatedImages = decodeList(d, (*decoder).decodeRelatedImage)
+			b.RelatedImages = decodeListElements(d, (*decoder).decodeRelatedImage)
 		default:
 			d.skipUnknownField(key, "schema", "name", "package", "image", "properties", "relatedImages")
 		}
@@ -116,8 +116,8 @@ func (d *decoder) decodeBundle(b *Bundle) {
 }
 
 func (d *decoder) decodeProperty(p *Property) {
-	for more := d.openObject(); more; more = d.moveToNext() {
-		switch key := d.readKey(); string(key) {
+	for more := d.enterObject(); more; more = d.moveToNextElement() {
+		switch key := d.readObjectKey(); string(key) {
 		case "type":
 			p.Type = d.decodePropertyType()
 		case "value":
@@ -129,12 +129,12 @@ func (d *decoder) decodeProperty(p *Property) {
 }
 
 func (d *decoder) decodeRelatedImage(i *RelatedImage) {
-	for more := d.openObject(); more; more = d.moveToNext() {
-		switch key := d.readKey(); string(key) {
+	for more := d.enterObject(); more; more = d.moveToNextElement() {
+		switch key := d.readObjectKey(); string(key) {
 		case "name":
-			i.Name = d.decodeString()
+			i.Name = d.decodeStringOrNull()
 		case "image":
-			i.Image = d.decodeString()
+			i.Image = d.decodeStringOrNull()
 		default:
 			d.skipUnknownField(key, "name", "image")
 		}
@@ -142,14 +142,14 @@ func (d *decoder) decodeRelatedImage(i *RelatedImage) {
 }
 
 func (d *decoder) decodeDeprecations(p *Deprecations) {
-	for more := d.openObject(); more; more = d.moveToNext() {
-		switch key := d.readKey(); string(key) {
+	for more := d.enterObject(); more; more = d.moveToNextElement() {
+		switch key := d.readObjectKey(); string(key) {
 		case "schema":
 			p.Schema = d.decodeSchemaName()
 		case "package":
-			p.Package = d.decodeString()
+			p.Package = d.decodeStringOrNull()
 		case "entries":
-			p.Entries = decodeList(d, (*decoder).decodeDeprecationEntry)
+			p.Entries = decodeListElements(d, (*decoder).decodeDeprecationEntry)
 		default:
 			d.skipUnknownField(key, "schema", "package", "entries")
 		}
@@ -157,14 +157,14 @@ func (d *decoder) decodeDeprecations(p *Deprecations) {
 }
 
 func (d *decoder) decodeDeprecationEntry(e *DeprecationEntry) {
-	for more := d.openObject(); more; more = d.moveToNext() {
-		switch key := d.readKey(); string(key) {
+	for more := d.enterObject(); more; more = d.moveToNextElement() {
+		switch key := d.readObjectKey(); string(key) {
 		case "reference":
 			if !d.skipNull() {
 				d.decodeDeprecationReference(&e.Reference)
 			}
 		case "message":
-			e.Message = d.decodeString()
+			e.Message = d.decodeStringOrNull()
 		default:
 			d.skipUnknownField(key, "reference", "message")
 		}
@@ -172,20 +172,20 @@ func (d *decoder) decodeDeprecationEntry(e *DeprecationEntry) {
 }
 
 func (d *decoder) decodeDeprecationReference(r *DeprecationReference) {
-	for more := d.openObject(); more; more = d.moveToNext() {
-		switch key := d.readKey(); string(key) {
+	for more := d.enterObject(); more; more = d.moveToNextElement() {
+		switch key := d.readObjectKey(); string(key) {
 		case "schema":
 			r.Schema = d.decodeSchemaName()
 		case "name":
-			r.Name = d.decodeString()
+			r.Name = d.decodeStringOrNull()
 		default:
 			d.skipUnknownField(key, "schema", "name")
 		}
 	}
 }
 
-// openObject enters an object and reports whether it has a member.
-func (d *decoder) openObject() bool {
+// enterObject enters an object and reports whether it has a member.
+func (d *decoder) enterObject() bool {
 	if d.unusual || d.cursor.Kind() != '{' {
 		d.unusual = true
 		return false
@@ -193,16 +193,16 @@ func (d *decoder) openObject() bool {
 	return d.cursor.Open()
 }
 
-func (d *decoder) moveToNext() bool { return !d.unusual && d.cursor.More() }
+func (d *decoder) moveToNextElement() bool { return !d.unusual && d.cursor.More() }
 
-// readKey returns the next key without its quotes. A key with escapes is unusual.
-func (d *decoder) readKey() []byte {
+// readObjectKey returns the next key without its quotes. A key with escapes is unusual.
+func (d *decoder) readObjectKey() []byte {
 	if d.cursor.Kind() != '"' {
 		d.unusual = true
 		return nil
 	}
 
-	key := trimQuotes(d.cursor.Key())
+	key := trimJSONQuotes(d.cursor.Key())
 	if bytes.IndexByte(key, '\\') >= 0 {
 		d.unusual = true
 	}
@@ -229,8 +229,8 @@ func (d *decoder) skipNull() bool {
 	return true
 }
 
-// decodeString decodes a string or null.
-func (d *decoder) decodeString() string {
+// decodeStringOrNull decodes a string or null.
+func (d *decoder) decodeStringOrNull() string {
 	if d.skipNull() {
 		return ""
 	}
@@ -263,7 +263,7 @@ func (d *decoder) decodePropertyType() string {
 func (d *decoder) decodeInternedString(usual ...string) string {
 	if d.cursor.Kind() == '"' {
 		at := d.cursor
-		quoted := trimQuotes(at.Value())
+		quoted := trimJSONQuotes(at.Value())
 		for _, s := range usual {
 			if string(quoted) == s {
 				d.cursor = at
@@ -272,7 +272,7 @@ func (d *decoder) decodeInternedString(usual ...string) string {
 		}
 	}
 
-	return d.decodeString()
+	return d.decodeStringOrNull()
 }
 
 // decodeRawValue returns the next value unchanged.
@@ -283,13 +283,13 @@ func (d *decoder) decodeRawValue() json.RawMessage {
 	return json.RawMessage(d.cursor.Value())
 }
 
-// decodeBase64 decodes a string of base64.
-func (d *decoder) decodeBase64() []byte {
+// decodeBase64String decodes a string of base64.
+func (d *decoder) decodeBase64String() []byte {
 	if d.skipNull() {
 		return nil
 	}
 
-	text := d.decodeString()
+	text := d.decodeStringOrNull()
 	data, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
 		d.unusual = true
@@ -298,8 +298,8 @@ func (d *decoder) decodeBase64() []byte {
 	return data
 }
 
-// decodeList decodes a list, or null as nil.
-func decodeList[T any](d *decoder, read func(*decoder, *T)) []T {
+// decodeListElements decodes a list, or null as nil.
+func decodeListElements[T any](d *decoder, read func(*decoder, *T)) []T {
 	if d.skipNull() {
 		return nil
 	}
@@ -309,7 +309,7 @@ func decodeList[T any](d *decoder, read func(*decoder, *T)) []T {
 	}
 
 	values := []T{}
-	for more := d.cursor.Open(); more; more = d.moveToNext() {
+	for more := d.cursor.Open(); more; more = d.moveToNextElement() {
 		values = append(values, *new(T))
 		if !d.skipNull() {
 			read(d, &values[len(values)-1])

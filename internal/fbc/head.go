@@ -21,7 +21,7 @@ type stringInterner struct {
 // maxInternedSchemas bounds the interned schema names. It is more than any catalog has.
 const maxInternedSchemas = 100
 
-func (n *stringInterner) internSchema(text []byte) string {
+func (n *stringInterner) internSchemaName(text []byte) string {
 	if known, ok := n.schemas[string(text)]; ok {
 		return known
 	}
@@ -51,7 +51,7 @@ func (n *stringInterner) internPackageName(text []byte) string {
 // would disagree on which one counts.
 func (n *stringInterner) readCommonFields(meta *Meta, members []jsontext.Member) error {
 	if len(meta.Blob) == 0 || meta.Blob[0] != '{' {
-		return fmt.Errorf("is %s, not an object: missing root schema field", describeKind(meta.Blob))
+		return fmt.Errorf("is %s, not an object: missing root schema field", describeJSONKind(meta.Blob))
 	}
 	if err := checkDuplicateKeys(members); err != nil {
 		return err
@@ -59,9 +59,9 @@ func (n *stringInterner) readCommonFields(meta *Meta, members []jsontext.Member)
 
 	for _, m := range members {
 		var err error
-		switch key := trimQuotes(m.Key); {
+		switch key := trimJSONQuotes(m.Key); {
 		case bytes.EqualFold(key, []byte("schema")):
-			meta.Schema, err = n.readStringField(n.internSchema, "schema", m.Value)
+			meta.Schema, err = n.readStringField(n.internSchemaName, "schema", m.Value)
 		case bytes.EqualFold(key, []byte("package")):
 			meta.Package, err = n.readStringField(n.internPackageName, "package", m.Value)
 		case bytes.EqualFold(key, []byte("name")):
@@ -86,16 +86,16 @@ func (n *stringInterner) readCommonFields(meta *Meta, members []jsontext.Member)
 // deduplicates the string.
 func (n *stringInterner) readStringField(intern func([]byte) string, field string, value []byte) (string, error) {
 	if value[0] != '"' {
-		return "", fmt.Errorf("expected value for key %q to be a string, got %s", field, describeKind(value))
+		return "", fmt.Errorf("expected value for key %q to be a string, got %s", field, describeJSONKind(value))
 	}
-	if text := trimQuotes(value); intern != nil && bytes.IndexByte(text, '\\') < 0 {
+	if text := trimJSONQuotes(value); intern != nil && bytes.IndexByte(text, '\\') < 0 {
 		return intern(text), nil
 	}
 	return jsontext.Unquote(value)
 }
 
-// trimQuotes returns a JSON string without its quotes.
-func trimQuotes(quoted []byte) []byte { return quoted[1 : len(quoted)-1] }
+// trimJSONQuotes returns a JSON string without its quotes.
+func trimJSONQuotes(quoted []byte) []byte { return quoted[1 : len(quoted)-1] }
 
 // checkDuplicateKeys returns an error if two keys differ only in case.
 func checkDuplicateKeys(members []jsontext.Member) error {
@@ -107,9 +107,9 @@ func checkDuplicateKeys(members []jsontext.Member) error {
 	// Folding a key therefore folds the characters that its escapes represent.
 	seen := make(map[string][]byte, len(members))
 	for _, m := range members {
-		folded := strings.Map(foldRuneCase, string(trimQuotes(m.Key)))
+		folded := strings.Map(foldRuneCase, string(trimJSONQuotes(m.Key)))
 		if other, ok := seen[folded]; ok {
-			return fmt.Errorf("duplicate keys for key %q: [%s %s] differ only in case, keep one", folded, trimQuotes(other), trimQuotes(m.Key))
+			return fmt.Errorf("duplicate keys for key %q: [%s %s] differ only in case, keep one", folded, trimJSONQuotes(other), trimJSONQuotes(m.Key))
 		}
 		seen[folded] = m.Key
 	}
@@ -136,8 +136,8 @@ func foldRuneCase(r rune) rune {
 	return unicode.ToLower(smallest)
 }
 
-// describeKind returns the kind of a JSON value for use in an error.
-func describeKind(value []byte) string {
+// describeJSONKind returns the kind of a JSON value for use in an error.
+func describeJSONKind(value []byte) string {
 	if len(value) == 0 {
 		return "nothing"
 	}

@@ -26,13 +26,13 @@ type ignorePattern struct {
 	segments []string
 }
 
-// isIgnored reports whether a file is excluded from the catalog. The last matching pattern
+// isFileIgnored reports whether a file is excluded from the catalog. The last matching pattern
 // decides, and the patterns of a deeper folder follow those of the folders above it.
 //
 // A pattern matches a file if it matches its path or the path of a folder above it. Unlike in
 // git, a file can be included again below an excluded folder: every folder is walked, as catalogs
 // with "**/*" and "!*.yaml" expect.
-func isIgnored(stack []ignoreRules, file string) bool {
+func isFileIgnored(stack []ignoreRules, file string) bool {
 	for i := len(stack) - 1; i >= 0; i-- {
 		relative := file
 		if stack[i].folder != "." {

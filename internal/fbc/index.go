@@ -53,7 +53,7 @@ func NewIndex(limits Limits) *Index { return &Index{limits: limits.withDefaults(
 // schemas that OLM defines must fit their schema. Add returns the errors of Walk; some blobs may
 // then have been added.
 func (ix *Index) Add(fsys fs.FS) error {
-	for _, err := range indexBlobs(ix, fsys, func(m Meta) (struct{}, error) { return struct{}{}, checkDefinedSchema(m) }) {
+	for _, err := range indexAndMapBlobs(ix, fsys, func(m Meta) (struct{}, error) { return struct{}{}, checkDefinedSchema(m) }) {
 		if err != nil {
 			return err
 		}
@@ -65,11 +65,11 @@ func (ix *Index) Add(fsys fs.FS) error {
 // result of f for each blob. It does not check blobs against their schema; f may do that. If the
 // consumer stops early, the index contains the blobs up to the last yielded one.
 func IndexMap[T any](ix *Index, fsys fs.FS, f func(Meta) (T, error)) iter.Seq2[T, error] {
-	return indexBlobs(ix, fsys, cloneBlobFor(f))
+	return indexAndMapBlobs(ix, fsys, cloneBlobFor(f))
 }
 
-// indexBlobs implements IndexMap for an f that uses the blob only during the call.
-func indexBlobs[T any](ix *Index, fsys fs.FS, f func(Meta) (T, error)) iter.Seq2[T, error] {
+// indexAndMapBlobs implements IndexMap for an f that uses the blob only during the call.
+func indexAndMapBlobs[T any](ix *Index, fsys fs.FS, f func(Meta) (T, error)) iter.Seq2[T, error] {
 	type pair struct {
 		entry Entry
 		value T
@@ -78,12 +78,12 @@ func indexBlobs[T any](ix *Index, fsys fs.FS, f func(Meta) (T, error)) iter.Seq2
 		m := &blobMapper[pair]{fsys: fsys, limits: ix.limits, readSize: chunkBytes}
 		m.mapBlob = func(meta Meta) (pair, error) {
 			value, err := f(meta)
-			return pair{newEntry(meta), value}, err
+			return pair{newEntryForBlob(meta), value}, err
 		}
 		m.onFileOpened = func(name string, info fs.FileInfo) {
 			ix.files = append(ix.files, indexedFile{fsys: fsys, name: name, size: info.Size(), modified: info.ModTime()})
 		}
-		m.yieldAll(func(p pair, err error) bool {
+		m.yieldAllResults(func(p pair, err error) bool {
 			if err == nil {
 				p.entry.file = clampToInt32(len(ix.files) - 1)
 				err = ix.addEntry(p.entry)
@@ -105,7 +105,7 @@ func (ix *Index) addEntry(e Entry) error {
 	return nil
 }
 
-func newEntry(m Meta) Entry {
+func newEntryForBlob(m Meta) Entry {
 	return Entry{
 		Schema: m.Schema, Package: m.Package, Name: m.Name,
 		offset: m.At.Offset, length: clampToInt32(m.At.Length), line: clampToInt32(m.At.Line), document: clampToInt32(m.At.Document),
@@ -131,7 +131,7 @@ func (ix *Index) AddBlob(m Meta) error {
 		return err
 	}
 
-	entry := newEntry(meta)
+	entry := newEntryForBlob(meta)
 	entry.file, entry.offset = inMemoryFile, int64(len(ix.inMemoryBlobs))
 	ix.inMemoryBlobs = append(ix.inMemoryBlobs, meta)
 
@@ -173,9 +173,9 @@ func (e Entry) String() string {
 // Blob reads a blob from its file. It returns an *Error if the file has changed since it was
 // added, and other errors if the file cannot be read.
 func (ix *Index) Blob(e Entry) (Meta, error) {
-	r := ix.newReader()
-	defer r.closeFile()
-	m, err := r.readBlob(e)
+	r := ix.newIndexReader()
+	defer r.closeCurrentFile()
+	m, err := r.readIndexedBlob(e)
 	m.Blob = bytes.Clone(m.Blob)
 	return m, err
 }

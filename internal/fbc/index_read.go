@@ -19,26 +19,26 @@ type indexReader struct {
 	parser parser
 }
 
-func (ix *Index) newReader() *indexReader {
+func (ix *Index) newIndexReader() *indexReader {
 	return &indexReader{index: ix, parser: parser{limits: ix.limits}}
 }
 
-// closeFile closes the open file. The reader can still be used.
-func (r *indexReader) closeFile() {
+// closeCurrentFile closes the open file. The reader can still be used.
+func (r *indexReader) closeCurrentFile() {
 	if r.file != nil {
 		_ = r.file.Close() // It was only read.
 		r.file = nil
 	}
 }
 
-// readBlob returns a blob that is valid until the next call.
-func (r *indexReader) readBlob(e Entry) (Meta, error) {
+// readIndexedBlob returns a blob that is valid until the next call.
+func (r *indexReader) readIndexedBlob(e Entry) (Meta, error) {
 	if e.file == inMemoryFile {
 		return r.index.inMemoryBlobs[e.offset], nil
 	}
 
 	file := &r.index.files[e.file]
-	switch err := r.readText(e, file); {
+	switch err := r.readBlobText(e, file); {
 	case errors.Is(err, errFileChanged):
 		return Meta{}, &Error{File: file.name, Err: errFileChanged}
 	case err != nil:
@@ -47,8 +47,8 @@ func (r *indexReader) readBlob(e Entry) (Meta, error) {
 
 	// The document need not begin at the start of a line.
 	start := position{offset: e.offset, lines: int(e.line) - 1, documents: int(e.document) - 1}
-	r.parser.reset(chunk{file: file.name, start: start, text: r.buffer, final: true})
-	m, err := r.parser.nextBlob()
+	r.parser.startChunk(chunk{file: file.name, start: start, text: r.buffer, final: true})
+	m, err := r.parser.parseNextBlob()
 	if err != nil || m.Schema != e.Schema || m.Package != e.Package || m.Name != e.Name || m.At.Length != int(e.length) {
 		return Meta{}, &Error{File: file.name, Err: errFileChanged}
 	}
@@ -56,9 +56,9 @@ func (r *indexReader) readBlob(e Entry) (Meta, error) {
 	return m, nil
 }
 
-// readText reads the text of a blob into the buffer.
-func (r *indexReader) readText(e Entry, file *indexedFile) error {
-	r.buffer = slices.Grow(resetBuffer(r.buffer), int(e.length))[:e.length]
+// readBlobText reads the text of a blob into the buffer.
+func (r *indexReader) readBlobText(e Entry, file *indexedFile) error {
+	r.buffer = slices.Grow(resetReusedBuffer(r.buffer), int(e.length))[:e.length]
 	if r.file == nil || r.fileNumber != e.file {
 		if err := r.openIndexedFile(e.file, file); err != nil {
 			return err
@@ -71,8 +71,8 @@ func (r *indexReader) readText(e Entry, file *indexedFile) error {
 	}
 
 	// A file without ReadAt has to be read from its start.
-	defer r.closeFile()
-	if err := seekForward(r.file, e.offset); err != nil {
+	defer r.closeCurrentFile()
+	if err := seekFromStart(r.file, e.offset); err != nil {
 		return checkReadLength(0, 1, err)
 	}
 
@@ -83,15 +83,15 @@ func (r *indexReader) readText(e Entry, file *indexedFile) error {
 // openIndexedFile opens a file. It returns errFileChanged if its size or modification time differ
 // from those in the index.
 func (r *indexReader) openIndexedFile(number int32, file *indexedFile) error {
-	r.closeFile()
-	opened, info, err := openFile(file.fsys, file.name)
+	r.closeCurrentFile()
+	opened, info, err := openCatalogFile(file.fsys, file.name)
 	if err != nil {
 		return err
 	}
 
 	r.file, r.fileNumber = opened, number
 	if info.Size() != file.size || !info.ModTime().Equal(file.modified) {
-		r.closeFile()
+		r.closeCurrentFile()
 		return errFileChanged
 	}
 

@@ -59,19 +59,19 @@ const (
 
 // withDefaults returns the limits with defaults for zero fields.
 func (l Limits) withDefaults() Limits {
-	setDefault(&l.BlobBytes, defaultBlobBytes)
-	setDefault(&l.YAMLBytes, defaultYAMLBytes)
-	setDefault(&l.YAMLNodes, defaultYAMLNodes)
-	setDefault(&l.FileBytes, defaultFileBytes)
-	setDefault(&l.Depth, defaultDepth)
-	setDefault(&l.Folders, defaultFolders)
-	setDefault(&l.Files, defaultFiles)
-	setDefault(&l.Blobs, defaultBlobs)
+	setDefaultIfZero(&l.BlobBytes, defaultBlobBytes)
+	setDefaultIfZero(&l.YAMLBytes, defaultYAMLBytes)
+	setDefaultIfZero(&l.YAMLNodes, defaultYAMLNodes)
+	setDefaultIfZero(&l.FileBytes, defaultFileBytes)
+	setDefaultIfZero(&l.Depth, defaultDepth)
+	setDefaultIfZero(&l.Folders, defaultFolders)
+	setDefaultIfZero(&l.Files, defaultFiles)
+	setDefaultIfZero(&l.Blobs, defaultBlobs)
 
 	return l
 }
 
-func setDefault[T int | int64](field *T, value T) {
+func setDefaultIfZero[T int | int64](field *T, value T) {
 	if *field <= 0 {
 		*field = value
 	}

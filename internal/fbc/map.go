@@ -21,7 +21,7 @@ import (
 // For each processor, Map holds a few hundred kilobytes of the catalog and the results of f for
 // them. Memory does not grow with the catalog, only with the largest blob.
 func Map[T any](fsys fs.FS, limits Limits, f func(Meta) (T, error)) iter.Seq2[T, error] {
-	return (&blobMapper[T]{fsys: fsys, limits: limits.withDefaults(), readSize: chunkBytes, mapBlob: cloneBlobFor(f)}).yieldAll
+	return (&blobMapper[T]{fsys: fsys, limits: limits.withDefaults(), readSize: chunkBytes, mapBlob: cloneBlobFor(f)}).yieldAllResults
 }
 
 // cloneBlobFor wraps a function that may keep the blob. The wrapper may be called with a blob
@@ -66,7 +66,7 @@ type chunkResult[T any] struct {
 	incompleteAt *position
 }
 
-func (m *blobMapper[T]) yieldAll(yield func(T, error) bool) {
+func (m *blobMapper[T]) yieldAllResults(yield func(T, error) bool) {
 	// One chunk is read while the others are parsed.
 	slots := runtime.GOMAXPROCS(0) + 1
 	m.freeSlots = make(chan *parseSlot, slots)
@@ -75,22 +75,22 @@ func (m *blobMapper[T]) yieldAll(yield func(T, error) bool) {
 	}
 
 	c := &resultConsumer[T]{blobMapper: m, yield: yield}
-	err := runInOrder(slots, m.walkFiles, c.yieldResult)
+	err := runTasksInOrder(slots, m.walkCatalogFiles, c.yieldChunkResult)
 	if err != nil && !errors.Is(err, errStopped) {
 		var zero T
 		yield(zero, err)
 	}
 }
 
-// walkFiles reads all files and submits their chunks.
-func (m *blobMapper[T]) walkFiles(s *orderedRunner[chunkResult[T]]) error {
+// walkCatalogFiles reads all files and submits their chunks.
+func (m *blobMapper[T]) walkCatalogFiles(s *orderedRunner[chunkResult[T]]) error {
 	m.runner = s
-	return (&walker{fsys: m.fsys, limits: m.limits, visit: m.readFile}).walkFolder(".", 0, nil)
+	return (&walker{fsys: m.fsys, limits: m.limits, visit: m.submitFileChunks}).walkFolder(".", 0, nil)
 }
 
-// readFile reads one file and submits its chunks.
-func (m *blobMapper[T]) readFile(name string) error {
-	file, info, err := openFile(m.fsys, name)
+// submitFileChunks reads one file and submits its chunks.
+func (m *blobMapper[T]) submitFileChunks(name string) error {
+	file, info, err := openCatalogFile(m.fsys, name)
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func (m *blobMapper[T]) readFile(name string) error {
 			s.switchBuffer(slot.buffer)
 		}
 
-		chunk, err := s.nextChunk()
+		chunk, err := s.readNextChunk()
 		slot.buffer = s.buf
 		if err != nil {
 			m.freeSlots <- slot
@@ -123,8 +123,8 @@ func (m *blobMapper[T]) readFile(name string) error {
 		}
 
 		err = m.runner.submitTask(func() chunkResult[T] {
-			defer m.releaseSlot(slot)
-			out := m.parseChunk(chunk, &slot.parser)
+			defer m.releaseParseSlot(slot)
+			out := m.parseChunkBlobs(chunk, &slot.parser)
 			out.file, out.info = name, info
 			return out
 		})
@@ -134,8 +134,8 @@ func (m *blobMapper[T]) readFile(name string) error {
 	}
 }
 
-// openFile opens a file for reading and returns its file info.
-func openFile(fsys fs.FS, name string) (fs.File, fs.FileInfo, error) {
+// openCatalogFile opens a file for reading and returns its file info.
+func openCatalogFile(fsys fs.FS, name string) (fs.File, fs.FileInfo, error) {
 	file, err := fsys.Open(name)
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening %s: %w", name, err)
@@ -154,19 +154,19 @@ func openFile(fsys fs.FS, name string) (fs.File, fs.FileInfo, error) {
 // are dropped.
 const maxReusedBuffer = 4 * chunkBytes
 
-// releaseSlot makes a slot available again.
-func (m *blobMapper[T]) releaseSlot(s *parseSlot) {
-	s.buffer = resetBuffer(s.buffer)
-	s.parser.blobBuffer = resetBuffer(s.parser.blobBuffer)
-	s.parser.yamlBuffer = resetBuffer(s.parser.yamlBuffer)
+// releaseParseSlot makes a slot available again.
+func (m *blobMapper[T]) releaseParseSlot(s *parseSlot) {
+	s.buffer = resetReusedBuffer(s.buffer)
+	s.parser.blobBuffer = resetReusedBuffer(s.parser.blobBuffer)
+	s.parser.yamlBuffer = resetReusedBuffer(s.parser.yamlBuffer)
 	m.freeSlots <- s
 }
 
-// parseChunk parses a chunk and calls mapBlob for each blob.
-func (m *blobMapper[T]) parseChunk(c chunk, p *parser) (out chunkResult[T]) {
-	p.reset(c)
-	for !m.runner.isStopped() {
-		meta, err := p.nextBlob()
+// parseChunkBlobs parses a chunk and calls mapBlob for each blob.
+func (m *blobMapper[T]) parseChunkBlobs(c chunk, p *parser) (out chunkResult[T]) {
+	p.startChunk(c)
+	for !m.runner.isConsumerStopped() {
+		meta, err := p.parseNextBlob()
 		switch {
 		case errors.Is(err, io.EOF):
 			return out
@@ -202,7 +202,7 @@ type resultConsumer[T any] struct {
 	readToEnd bool
 }
 
-func (c *resultConsumer[T]) yieldResult(out chunkResult[T]) error {
+func (c *resultConsumer[T]) yieldChunkResult(out chunkResult[T]) error {
 	if out.file == c.file && c.readToEnd {
 		return nil
 	}
@@ -230,19 +230,19 @@ func (c *resultConsumer[T]) yieldResult(out chunkResult[T]) error {
 
 // readRemainder reads the file from a position to its end.
 func (c *resultConsumer[T]) readRemainder(from position) error {
-	file, _, err := openFile(c.fsys, c.file)
+	file, _, err := openCatalogFile(c.fsys, c.file)
 	if err != nil {
 		return err
 	}
 
 	defer func() { _ = file.Close() }() // It was only read.
-	if err := seekForward(file, from.offset); err != nil {
+	if err := seekFromStart(file, from.offset); err != nil {
 		return fmt.Errorf("reading %s: %w", c.file, err)
 	}
 
 	s := newChunkSplitter(file, c.file, c.limits, nil, from)
 	s.readSize = c.readSize
-	return readBlobs(s, func(meta Meta) error {
+	return readBlobsOfFile(s, func(meta Meta) error {
 		value, err := c.mapBlob(meta)
 		if err == nil && !c.yield(value, nil) {
 			err = errStopped
@@ -251,8 +251,8 @@ func (c *resultConsumer[T]) readRemainder(from position) error {
 	})
 }
 
-// seekForward moves to an offset of a file that was just opened.
-func seekForward(file fs.File, offset int64) error {
+// seekFromStart moves to an offset of a file that was just opened.
+func seekFromStart(file fs.File, offset int64) error {
 	if seeker, ok := file.(io.Seeker); ok {
 		_, err := seeker.Seek(offset, io.SeekStart)
 		return err

@@ -26,11 +26,11 @@ var errStopped = errors.New("stopped")
 // errGoroutineExited is returned if a task ended its goroutine.
 var errGoroutineExited = errors.New("the function that reads blobs did not return")
 
-// runInOrder runs a producer, which submits tasks, and passes their results to consume in the
+// runTasksInOrder runs a producer, which submits tasks, and passes their results to consume in the
 // order of submission. At most ahead results are buffered. It returns the error of the producer
 // after all results, or the first error of consume. It returns after all goroutines have ended.
 // Panics are raised in the caller.
-func runInOrder[R any](ahead int, produce func(*orderedRunner[R]) error, consume func(R) error) error {
+func runTasksInOrder[R any](ahead int, produce func(*orderedRunner[R]) error, consume func(R) error) error {
 	s := &orderedRunner[R]{results: make(chan chan taskResult[R], ahead), stop: make(chan struct{})}
 	defer s.running.Wait()
 	defer close(s.stop)
@@ -90,8 +90,8 @@ func (s *orderedRunner[R]) submitTask(work func() R) error {
 	return nil
 }
 
-// isStopped reports whether the consumer has stopped.
-func (s *orderedRunner[R]) isStopped() bool {
+// isConsumerStopped reports whether the consumer has stopped.
+func (s *orderedRunner[R]) isConsumerStopped() bool {
 	select {
 	case <-s.stop:
 		return true

@@ -53,7 +53,7 @@ func small(text []byte, size int, limits Limits) func(func(Meta, error) bool) {
 	return (&blobMapper[Meta]{fsys: fsys, limits: limits.withDefaults(), readSize: size, mapBlob: func(m Meta) (Meta, error) {
 		m.Blob = bytes.Clone(m.Blob)
 		return m, nil
-	}}).yieldAll
+	}}).yieldAllResults
 }
 
 var chunkSeeds = []string{
@@ -83,7 +83,7 @@ func checkChunks(t *testing.T, text []byte, size int) {
 	s := newChunkSplitter(pieceFile{File: fileOf(text), size: 5}, "f", limits.withDefaults(), nil, startOfFile())
 	s.readSize = size
 	serial := outcomeOf(func(yield func(Meta, error) bool) {
-		err := readBlobs(s, func(m Meta) error { yield(m, nil); return nil })
+		err := readBlobsOfFile(s, func(m Meta) error { yield(m, nil); return nil })
 		if err != nil {
 			yield(Meta{}, err)
 		}
@@ -215,7 +215,7 @@ func TestMapPassesThePanicOfItsConsumerOn(t *testing.T) {
 func TestMapNamesAFileThatGoesAway(t *testing.T) {
 	gone := &vanishing{FS: fstest.MapFS{"f": {Data: []byte(chunkSeeds[1])}}}
 	m := &blobMapper[Meta]{fsys: pieces{gone, 3}, limits: Limits{}.withDefaults(), readSize: 10, mapBlob: func(m Meta) (Meta, error) { return m, nil }}
-	got := outcomeOf(m.yieldAll)
+	got := outcomeOf(m.yieldAllResults)
 	const want = "opening f: open f: file does not exist"
 	if len(got) != 2 || !strings.HasSuffix(got[1], want) {
 		t.Errorf("got %q, want a blob and %s", got, want)

@@ -79,7 +79,7 @@ func (b *Builder) Model() (*Model, error) {
 			continue
 		}
 
-		p := g.buildPackage(name, b.lookUpOrphanBundle)
+		p := g.buildModelPackage(name, b.lookUpOrphanBundle)
 		m.Packages = append(m.Packages, p.ModelPackage)
 		root.addCauses(newParentFault("package", name, p.faults))
 	}
@@ -94,12 +94,12 @@ func (g *packageBlobs) findOrphanFaults(name string) []*TreeError {
 		faults = append(faults, newStandaloneFaultf(s.At, "config contains package with no name"))
 	}
 
-	for _, s := range sortByName(g.channels) {
+	for _, s := range sortSummariesByName(g.channels) {
 		faults = append(faults, newStandaloneFaultf(s.At, "unknown package %q for channel %q", name, s.name))
 		faults = append(faults, s.faults...)
 	}
 
-	for _, s := range sortByName(g.bundles) {
+	for _, s := range sortSummariesByName(g.bundles) {
 		if name == "" {
 			faults = append(faults, newStandaloneFaultf(s.At, "package name must be set for bundle %q", s.name))
 		} else {
@@ -138,8 +138,8 @@ func (b *Builder) lookUpOrphanBundle(bundle string) bool {
 	return b.orphanBundles[bundle]
 }
 
-// sortByName sorts summaries by name in place and returns them. The sort is stable.
-func sortByName(summaries []Summary) []Summary {
+// sortSummariesByName sorts summaries by name in place and returns them. The sort is stable.
+func sortSummariesByName(summaries []Summary) []Summary {
 	slices.SortStableFunc(summaries, func(a, b Summary) int { return strings.Compare(a.name, b.name) })
 	return summaries
 }
@@ -169,8 +169,8 @@ type packageBuilder struct {
 	heads map[*ModelChannel][]*ModelEntry
 }
 
-// buildPackage builds the model of a package that has at least one olm.package blob.
-func (g *packageBlobs) buildPackage(name string, isMisplaced func(string) bool) *packageBuilder {
+// buildModelPackage builds the model of a package that has at least one olm.package blob.
+func (g *packageBlobs) buildModelPackage(name string, isMisplaced func(string) bool) *packageBuilder {
 	first := &g.packages[0]
 	p := &packageBuilder{
 		ModelPackage:      &ModelPackage{Name: name, DefaultChannel: first.defaultChannel, At: first.At},
@@ -195,9 +195,9 @@ func (g *packageBlobs) buildPackage(name string, isMisplaced func(string) bool) 
 		p.addFaultf(p.At, "invalid package name %q: %s", name, faults)
 	}
 
-	p.addChannels()
-	p.addBundles()
-	p.linkEntries(isMisplaced)
+	p.buildChannels()
+	p.buildBundles()
+	p.linkEntriesToBundles(isMisplaced)
 	p.applyDeprecations()
 	p.validatePackage()
 
@@ -217,9 +217,9 @@ func (p *packageBuilder) addFaultf(at Place, format string, args ...any) {
 	p.addFaults(newStandaloneFaultf(at, format, args...))
 }
 
-// addChannels builds the channels.
-func (p *packageBuilder) addChannels() {
-	for _, s := range sortByName(p.blobs.channels) {
+// buildChannels builds the channels.
+func (p *packageBuilder) buildChannels() {
+	for _, s := range sortSummariesByName(p.blobs.channels) {
 		p.addFaults(s.faults...)
 		for _, entry := range s.entries {
 			p.entryNames[entry.Name] = true
@@ -264,9 +264,9 @@ func (p *packageBuilder) buildChannel(s Summary) *ModelChannel {
 	return channel
 }
 
-// addBundles builds the bundles.
-func (p *packageBuilder) addBundles() {
-	for _, s := range sortByName(p.blobs.bundles) {
+// buildBundles builds the bundles.
+func (p *packageBuilder) buildBundles() {
+	for _, s := range sortSummariesByName(p.blobs.bundles) {
 		_, seen := p.bundles[s.name]
 		if seen {
 			p.addFaultf(s.At, "package %q has duplicate bundle %q", p.Name, s.name)
@@ -290,8 +290,8 @@ func (p *packageBuilder) addBundles() {
 	slices.SortStableFunc(p.Bundles, func(a, b *ModelBundle) int { return a.VersionRelease().Compare(b.VersionRelease()) })
 }
 
-// linkEntries links the entries of the channels to their bundles and sets the channel heads.
-func (p *packageBuilder) linkEntries(isMisplaced func(string) bool) {
+// linkEntriesToBundles links the entries of the channels to their bundles and sets the channel heads.
+func (p *packageBuilder) linkEntriesToBundles(isMisplaced func(string) bool) {
 	missing := map[string]bool{}
 	var at Place
 	for _, channel := range p.Channels {
@@ -306,7 +306,7 @@ func (p *packageBuilder) linkEntries(isMisplaced func(string) bool) {
 				at = cmp.Or(at, channel.At)
 			}
 		}
-		p.heads[channel] = channel.findHeads()
+		p.heads[channel] = channel.findHeadEntries()
 		if heads := p.heads[channel]; len(heads) == 1 {
 			channel.Head = heads[0]
 		}

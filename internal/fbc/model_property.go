@@ -88,21 +88,21 @@ type maintainer struct {
 }
 
 var (
-	packagePropertyShape = newLazyShape[PackageProperty]()
-	packageRequiredShape = newLazyShape[PackageRequired]()
-	gvkShape             = newLazyShape[GVK]()
-	csvMetadataShape     = newLazyShape[csvMetadata]()
-	manifestShape        = newLazyShape[manifest]()
-	manifestSpecShape    = newLazyShape[manifestSpec]()
+	packagePropertyShape = newLazyShapeOfType[PackageProperty]()
+	packageRequiredShape = newLazyShapeOfType[PackageRequired]()
+	gvkShape             = newLazyShapeOfType[GVK]()
+	csvMetadataShape     = newLazyShapeOfType[csvMetadata]()
+	manifestShape        = newLazyShapeOfType[manifest]()
+	manifestSpecShape    = newLazyShapeOfType[manifestSpec]()
 )
 
 // errMissingValue is the error for a property without a value, with the text of opm.
 var errMissingValue = errors.New("unexpected end of JSON input")
 
-// readProperty reads one property of a bundle. As in opm, a property may have no type, and values
+// readBundleProperty reads one property of a bundle. As in opm, a property may have no type, and values
 // of OLM's own types are only checked for their shape. Whether a requirement can be met is
 // decided during resolution.
-func (s *Summary) readProperty(i int, p Property) {
+func (s *Summary) readBundleProperty(i int, p Property) {
 	err := errMissingValue
 	if len(p.Value) > 0 {
 		err = s.bundle.readPropertyValue(p)
@@ -132,7 +132,7 @@ func (b *bundleSummary) readPropertyValue(p Property) error {
 		b.packagePropertyCount++
 		return readStringFields(packagePropertyShape(), p.Value, &b.packageProperty, &b.packageProperty.PackageName, &b.packageProperty.Version, &b.packageProperty.Release)
 	case PropertyGVK, PropertyGVKRequired:
-		gvk, err := readGVK(p.Value)
+		gvk, err := readGVKProperty(p.Value)
 		if err != nil {
 			return err
 		}
@@ -170,13 +170,13 @@ func (b *bundleSummary) readPropertyValue(p Property) error {
 // readStringFields reads an object whose fields are all strings. It falls back to encoding/json
 // if the value is unusual.
 func readStringFields[T any](s *shape, value []byte, whole *T, fields ...*string) error {
-	if c := (jsontext.Cursor{Text: value}); s.scanStrings(&c, fields...) {
+	if c := (jsontext.Cursor{Text: value}); s.scanStringFields(&c, fields...) {
 		return nil
 	}
 	return json.Unmarshal(value, whole)
 }
 
-func readGVK(value []byte) (GVK, error) {
+func readGVKProperty(value []byte) (GVK, error) {
 	var gvk GVK
 	err := readStringFields(gvkShape(), value, &gvk, &gvk.Group, &gvk.Kind, &gvk.Version)
 	return gvk, err
@@ -191,15 +191,15 @@ func readPackageRequired(value []byte) (PackageRequired, error) {
 // readCSVMetadata scans the value of an olm.csv.metadata property and reports whether it fits its
 // schema. If it does not, the cursor stops within the value.
 func (b *bundleSummary) readCSVMetadata(c *jsontext.Cursor) bool {
-	return csvMetadataShape().scanObject(c, func(f *shapeField) bool {
+	return csvMetadataShape().scanObjectFields(c, func(f *shapeField) bool {
 		before := *c
-		if !f.shape.scanValue(c) {
+		if !f.shape.scanMatchingValue(c) {
 			return false
 		}
 		switch f.name {
 		case "displayName":
 			if !b.HasCSV {
-				scanString(&before, &b.DisplayName)
+				scanStringInto(&before, &b.DisplayName)
 			}
 		case "installModes":
 			b.InstallModes = supportedInstallModes(before.Value())
@@ -269,11 +269,11 @@ func decodeBundleObject(value []byte) (decodedManifest, error) {
 
 	o := decodedManifest{text: text}
 	c := jsontext.Cursor{Text: text}
-	manifestShape().scanObject(&c, func(f *shapeField) bool {
+	manifestShape().scanObjectFields(&c, func(f *shapeField) bool {
 		if f.name == "kind" {
-			return scanString(&c, &o.kind)
+			return scanStringInto(&c, &o.kind)
 		}
-		return manifestSpecShape().scanStrings(&c, &o.displayName)
+		return manifestSpecShape().scanStringFields(&c, &o.displayName)
 	})
 
 	return o, nil
@@ -313,7 +313,7 @@ func convertManifestToJSON(text []byte) ([]byte, error) {
 	if len(text) > limits.YAMLBytes {
 		return nil, fmt.Errorf("is larger than %d bytes and not JSON", limits.YAMLBytes)
 	}
-	return appendYAML(nil, text, limits)
+	return appendYAMLAsJSON(nil, text, limits)
 }
 
 // readAnnotations returns the annotations of the manifest.

@@ -52,11 +52,11 @@ func Summarize(meta Meta) Summary {
 	s := Summary{At: meta.At, schema: meta.Schema, pkg: meta.PackageName(), name: meta.Name}
 	switch meta.Schema {
 	case SchemaPackage:
-		s.readPackage(meta)
+		s.summarizePackage(meta)
 	case SchemaChannel:
-		s.readChannel(meta)
+		s.summarizeChannel(meta)
 	case SchemaBundle:
-		s.readBundle(meta)
+		s.summarizeBundle(meta)
 	case SchemaDeprecations:
 		if d, err := DecodeDeprecations(meta); err != nil {
 			s.addSchemaFault(meta, "parse deprecation: %w", explainMismatch[Deprecations](meta))
@@ -97,7 +97,7 @@ func explainMismatch[T any](meta Meta) error {
 	return fmt.Errorf("%s is not as its schema says", meta)
 }
 
-func (s *Summary) readPackage(meta Meta) {
+func (s *Summary) summarizePackage(meta Meta) {
 	p, err := DecodePackage(meta)
 	if err != nil {
 		s.addSchemaFault(meta, "parse package: %w", explainMismatch[Package](meta))
@@ -106,7 +106,7 @@ func (s *Summary) readPackage(meta Meta) {
 	s.defaultChannel = p.DefaultChannel
 }
 
-func (s *Summary) readChannel(meta Meta) {
+func (s *Summary) summarizeChannel(meta Meta) {
 	channel, err := DecodeChannel(meta)
 	if err != nil {
 		s.addSchemaFault(meta, "parse channel: %w", explainMismatch[Channel](meta))
@@ -141,7 +141,7 @@ func checkVersionRange(text string) error {
 	return err
 }
 
-func (s *Summary) readBundle(meta Meta) {
+func (s *Summary) summarizeBundle(meta Meta) {
 	s.bundle = &bundleSummary{ModelBundle: ModelBundle{Name: s.name}}
 	bundle, err := DecodeBundle(meta)
 	if err != nil {
@@ -151,21 +151,21 @@ func (s *Summary) readBundle(meta Meta) {
 
 	s.bundle.Image = bundle.Image
 	for i, p := range bundle.Properties {
-		s.readProperty(i, p)
+		s.readBundleProperty(i, p)
 	}
 
 	s.checkPackageProperty()
-	if err := checkPullSpec(bundle.Image); bundle.Image != "" && err != nil {
+	if err := checkImagePullSpec(bundle.Image); bundle.Image != "" && err != nil {
 		s.addFaultf("package %q bundle %q image: invalid image pull spec %q: %w", s.pkg, s.name, bundle.Image, err)
 	}
 
 	for i, related := range bundle.RelatedImages {
-		if err := checkPullSpec(related.Image); related.Image != "" && err != nil {
+		if err := checkImagePullSpec(related.Image); related.Image != "" && err != nil {
 			s.addFaultf("package %q bundle %q relatedImages[%d].image: invalid image pull spec %q: %w", s.pkg, s.name, i, related.Image, err)
 		}
 	}
 
-	s.readVersion()
+	s.parseVersionAndRelease()
 }
 
 // checkPackageProperty checks that the bundle has exactly one olm.package property and that it
@@ -181,8 +181,8 @@ func (s *Summary) checkPackageProperty() {
 	}
 }
 
-// readVersion parses the version and the release of the olm.package property.
-func (s *Summary) readVersion() {
+// parseVersionAndRelease parses the version and the release of the olm.package property.
+func (s *Summary) parseVersionAndRelease() {
 	b := s.bundle
 	if b.packagePropertyCount != 1 || b.packagePropertyInvalid {
 		return

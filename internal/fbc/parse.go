@@ -27,8 +27,8 @@ type parser struct {
 	interner               stringInterner
 }
 
-// reset starts parsing a chunk.
-func (p *parser) reset(c chunk) {
+// startChunk starts parsing a chunk.
+func (p *parser) startChunk(c chunk) {
 	p.chunk = c
 	p.scanner = scanner{text: c.text, lineStart: c.start.lineStart, final: true}
 	p.current = c.start
@@ -38,9 +38,9 @@ func (p *parser) reset(c chunk) {
 // after the chunk.
 var errMaybeIncomplete = errors.New("the document may be longer than its chunk")
 
-// nextBlob returns the next blob, or io.EOF after the last one. The blob is valid until the next
+// parseNextBlob returns the next blob, or io.EOF after the last one. The blob is valid until the next
 // call. If it returns errMaybeIncomplete, current is the position of the document.
-func (p *parser) nextBlob() (Meta, error) {
+func (p *parser) parseNextBlob() (Meta, error) {
 	kind := p.scanner.skipToDocument()
 	p.advancePosition(0)
 	if kind == noDocument {
@@ -65,7 +65,7 @@ func (p *parser) nextBlob() (Meta, error) {
 	}
 
 	meta.At.Length = size
-	p.scanner.moveTo(p.scanner.offset + size)
+	p.scanner.moveToOffset(p.scanner.offset + size)
 	p.advancePosition(1)
 
 	return meta, nil
@@ -74,7 +74,7 @@ func (p *parser) nextBlob() (Meta, error) {
 // advancePosition moves the current position to the scanner, which has passed the given number of
 // documents.
 func (p *parser) advancePosition(documents int) {
-	p.current = p.current.afterText(p.chunk.text[p.current.offset-p.chunk.start.offset:p.scanner.offset], documents)
+	p.current = p.current.advancedOverText(p.chunk.text[p.current.offset-p.chunk.start.offset:p.scanner.offset], documents)
 }
 
 // parseDocument parses the document at the scanner into blobBuffer and members. It returns the
@@ -84,7 +84,7 @@ func (p *parser) parseDocument(kind documentKind) (int, error) {
 		return p.parseYAMLDocument(p.limits.YAMLBytes)
 	}
 
-	n, err := p.parseJSON()
+	n, err := p.parseJSONObject()
 	var syntax *positionError
 	if !errors.As(err, &syntax) {
 		return n, err
@@ -100,8 +100,8 @@ func (p *parser) parseDocument(kind documentKind) (int, error) {
 	return 0, err
 }
 
-// parseJSON parses a JSON object and returns its length.
-func (p *parser) parseJSON() (int, error) {
+// parseJSONObject parses a JSON object and returns its length.
+func (p *parser) parseJSONObject() (int, error) {
 	text := p.chunk.text[p.scanner.offset:]
 	whole := len(text) <= p.limits.BlobBytes
 	if !whole {
@@ -138,7 +138,7 @@ func (p *parser) parseYAMLDocument(limit int) (int, error) {
 		return 0, fmt.Errorf("is a YAML document larger than %d bytes: write it as JSON, or split it", limit)
 	}
 
-	blob, loose, err := convertYAML(p.blobBuffer[:0], p.yamlBuffer, text, p.limits)
+	blob, loose, err := convertYAMLToJSON(p.blobBuffer[:0], p.yamlBuffer, text, p.limits)
 	p.yamlBuffer = loose
 	if err != nil {
 		return 0, locateYAMLError(text, err)

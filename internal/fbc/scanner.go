@@ -42,7 +42,7 @@ func (s *scanner) skipToDocument() documentKind {
 		}
 		switch c := s.text[i]; {
 		case c == '\n', c == '\r':
-			s.moveTo(i + 1)
+			s.moveToOffset(i + 1)
 		case c == '#' && (i > s.offset || s.lineStart), c == '%' && i == s.offset && s.lineStart:
 			end := findLineEnd(s.text[i:])
 			if end < 0 {
@@ -51,25 +51,25 @@ func (s *scanner) skipToDocument() documentKind {
 				}
 				return noDocument
 			}
-			s.moveTo(i + end)
+			s.moveToOffset(i + end)
 
 		case c == '{':
-			s.moveTo(i)
+			s.moveToOffset(i)
 			return jsonObject
 		case i > s.offset || !s.lineStart:
 			return yamlDocument
 		case !s.final && i+4 > len(s.text):
 			return noDocument
 		case isSeparator(s.text[i:]):
-			s.moveTo(i + 3)
+			s.moveToOffset(i + 3)
 		default:
 			return yamlDocument
 		}
 	}
 }
 
-// moveTo moves forward to an offset.
-func (s *scanner) moveTo(to int) {
+// moveToOffset moves forward to an offset.
+func (s *scanner) moveToOffset(to int) {
 	if to > s.offset {
 		s.offset = to
 		s.lineStart = endsWithLineBreak(s.text[:to])

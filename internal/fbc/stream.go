@@ -62,9 +62,9 @@ func newChunkSplitter(r io.Reader, name string, limits Limits, buffer []byte, st
 // startOfFile returns the position at the start of a file.
 func startOfFile() position { return position{lineStart: true} }
 
-// nextChunk returns the next chunk, or io.EOF after the last one. The text of the chunk shares
+// readNextChunk returns the next chunk, or io.EOF after the last one. The text of the chunk shares
 // the buffer. Documents that were read before a read error are returned before that error.
-func (s *chunkSplitter) nextChunk() (chunk, error) {
+func (s *chunkSplitter) readNextChunk() (chunk, error) {
 	// Half a kilobyte above the limit is enough to detect a document that is too large.
 	most := max(s.limits.BlobBytes, s.limits.YAMLBytes) + 512
 	for want := s.readSize; ; want = min(2*want, most) {
@@ -75,13 +75,13 @@ func (s *chunkSplitter) nextChunk() (chunk, error) {
 				return chunk{}, io.EOF
 			}
 			c.final = true
-			s.consumeTo(s.w, 0)
+			s.consumeUntil(s.w, 0)
 			return c, nil
 		}
 
 		if n, documents := measureWholeDocuments(c.text, c.start.lineStart); n > 0 {
 			c.text = c.text[:n]
-			s.consumeTo(s.r+n, documents)
+			s.consumeUntil(s.r+n, documents)
 			return c, nil
 		}
 
@@ -90,7 +90,7 @@ func (s *chunkSplitter) nextChunk() (chunk, error) {
 			return chunk{}, s.err
 		case len(c.text) >= most:
 			c.final, c.documentTooLarge = true, true
-			s.consumeTo(s.w, 0)
+			s.consumeUntil(s.w, 0)
 			s.err = io.EOF
 			return c, nil
 		}
@@ -113,7 +113,7 @@ func measureWholeDocuments(text []byte, lineStart bool) (n, documents int) {
 		if end < 0 {
 			return s.offset, documents
 		}
-		s.moveTo(end)
+		s.moveToOffset(end)
 	}
 }
 
@@ -172,14 +172,14 @@ func (s *chunkSplitter) skipByteOrderMark() {
 	}
 }
 
-// consumeTo marks the buffer up to an index as consumed.
-func (s *chunkSplitter) consumeTo(to, documents int) {
-	s.start = s.start.afterText(s.buf[s.r:to], documents)
+// consumeUntil marks the buffer up to an index as consumed.
+func (s *chunkSplitter) consumeUntil(to, documents int) {
+	s.start = s.start.advancedOverText(s.buf[s.r:to], documents)
 	s.r = to
 }
 
-// afterText returns the position after a text with the given number of documents.
-func (p position) afterText(text []byte, documents int) position {
+// advancedOverText returns the position after a text with the given number of documents.
+func (p position) advancedOverText(text []byte, documents int) position {
 	if len(text) == 0 {
 		return p
 	}
@@ -200,17 +200,17 @@ func (s *chunkSplitter) switchBuffer(buffer []byte) {
 	s.r, s.w = 0, len(rest)
 }
 
-// peekFrom returns the text from a position within the last chunk, at least want bytes if the
+// peekFromPosition returns the text from a position within the last chunk, at least want bytes if the
 // file has them. It does not consume them.
-func (s *chunkSplitter) peekFrom(from position, want int) chunk {
+func (s *chunkSplitter) peekFromPosition(from position, want int) chunk {
 	s.r -= int(s.start.offset - from.offset)
 	s.start = from
 	s.fillBuffer(want)
 	return chunk{file: s.name, start: s.start, text: s.buf[s.r:s.w], final: true}
 }
 
-// skipTo consumes everything before a position.
-func (s *chunkSplitter) skipTo(to position) {
+// skipToPosition consumes everything before a position.
+func (s *chunkSplitter) skipToPosition(to position) {
 	s.r += int(to.offset - s.start.offset)
 	s.start = to
 }

@@ -34,11 +34,11 @@ type TreeError struct {
 }
 
 // Error returns the whole tree, one line for each node.
-func (e *TreeError) Error() string { return e.formatTree((*TreeError).plainMessage) }
+func (e *TreeError) Error() string { return e.formatFaultTree((*TreeError).plainMessage) }
 
 // Located returns the tree with the position of each fault, if it is known.
 func (e *TreeError) Located() string {
-	return e.formatTree(func(e *TreeError) string {
+	return e.formatFaultTree(func(e *TreeError) string {
 		switch at := e.At; {
 		case len(e.Causes) > 0 || e.hasPlace || at == Place{}:
 			return e.Message
@@ -90,15 +90,15 @@ func (e *TreeError) Unwrap() []error {
 
 func (e *TreeError) plainMessage() string { return e.Message }
 
-func (e *TreeError) formatTree(message func(*TreeError) string) string {
+func (e *TreeError) formatFaultTree(message func(*TreeError) string) string {
 	var b strings.Builder
-	e.writeNode(&b, message, "", "", nil)
+	e.writeTreeNode(&b, message, "", "", nil)
 	return strings.TrimSpace(b.String())
 }
 
-// writeNode writes a node. Its first line is indented by first, all other lines by others. A node
+// writeTreeNode writes a node. Its first line is indented by first, all other lines by others. A node
 // that is its own ancestor is not written again.
-func (e *TreeError) writeNode(b *strings.Builder, message func(*TreeError) string, first, others string, above []*TreeError) {
+func (e *TreeError) writeTreeNode(b *strings.Builder, message func(*TreeError) string, first, others string, above []*TreeError) {
 	if e == nil || slices.Contains(above, e) {
 		return
 	}
@@ -113,9 +113,9 @@ func (e *TreeError) writeNode(b *strings.Builder, message func(*TreeError) strin
 	above = append(above, e)
 	for i, cause := range e.Causes {
 		if i == len(e.Causes)-1 {
-			cause.writeNode(b, message, others+"└── ", others+"    ", above)
+			cause.writeTreeNode(b, message, others+"└── ", others+"    ", above)
 		} else {
-			cause.writeNode(b, message, others+"├── ", others+"│   ", above)
+			cause.writeTreeNode(b, message, others+"├── ", others+"│   ", above)
 		}
 	}
 }
@@ -152,15 +152,15 @@ func (e *TreeError) errorOrNil() error {
 	}
 
 	if only != nil && only.standalone {
-		return only.withPlace()
+		return only.withPlaceAndBlob()
 	}
 
 	return e
 }
 
-// withPlace returns a fault as it is printed without the tree: with its position and its blob,
+// withPlaceAndBlob returns a fault as it is printed without the tree: with its position and its blob,
 // unless the message names them.
-func (e *TreeError) withPlace() *TreeError {
+func (e *TreeError) withPlaceAndBlob() *TreeError {
 	if e.blobName == "" {
 		return e
 	}

@@ -24,7 +24,7 @@ func Validate(metas iter.Seq2[Meta, error]) error {
 // LoadModel returns the model of a catalog. It is nil only if the catalog could not be read to
 // its end. LoadModel returns the errors of Validate.
 func LoadModel(metas iter.Seq2[Meta, error]) (*Model, error) {
-	return buildModel(func(yield func(Summary, error) bool) {
+	return buildModelOfSummaries(func(yield func(Summary, error) bool) {
 		for meta, err := range metas {
 			if err != nil {
 				yield(Summary{}, err)
@@ -37,8 +37,8 @@ func LoadModel(metas iter.Seq2[Meta, error]) (*Model, error) {
 	})
 }
 
-// buildModel builds a model from summaries.
-func buildModel(summaries iter.Seq2[Summary, error]) (*Model, error) {
+// buildModelOfSummaries builds a model from summaries.
+func buildModelOfSummaries(summaries iter.Seq2[Summary, error]) (*Model, error) {
 	var b Builder
 	for s, err := range summaries {
 		if err == nil {
@@ -62,11 +62,11 @@ func ValidateFS(fsys fs.FS, limits Limits) error {
 // LoadModelFS loads the model of the catalog of a file system. It reads files as Walk does, on
 // all processors.
 func LoadModelFS(fsys fs.FS, limits Limits) (*Model, error) {
-	return buildModel((&blobMapper[Summary]{
+	return buildModelOfSummaries((&blobMapper[Summary]{
 		fsys: fsys, limits: limits.withDefaults(), readSize: chunkBytes,
 		// A summary does not share memory with the blob, so the blob is not cloned.
 		mapBlob: func(m Meta) (Summary, error) { return Summarize(m), nil },
-	}).yieldAll)
+	}).yieldAllResults)
 }
 
 // addWalkError returns an error with a walk's error and the faults of the blobs before it. The

@@ -41,7 +41,7 @@ func FuzzPullSpec(f *testing.F) {
 
 	f.Fuzz(func(t *testing.T, spec string) {
 		_, want := reference.ParseNormalizedNamed(spec)
-		if got := checkPullSpec(spec); text(got) != text(want) {
+		if got := checkImagePullSpec(spec); text(got) != text(want) {
 			t.Errorf("%q: got %q, want %q", spec, text(got), text(want))
 		}
 	})
@@ -64,7 +64,7 @@ func FuzzLabel(f *testing.F) {
 func TestPullSpecFaultsOccur(t *testing.T) {
 	seen := map[string]bool{}
 	for _, spec := range pullSpecs {
-		seen[text(checkPullSpec(spec))] = true
+		seen[text(checkImagePullSpec(spec))] = true
 	}
 
 	for _, err := range []error{nil, errReference, errUppercase, errRepositoryTooLong, errDigestFormat, errDigestLength, errDigestAlgorithm} {
@@ -78,7 +78,7 @@ func BenchmarkPullSpec(b *testing.B) {
 	const spec = "registry.redhat.io/openshift4/ose-local-storage-operator-bundle@sha256:" + hex64
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := checkPullSpec(spec); err != nil {
+		if err := checkImagePullSpec(spec); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -138,8 +138,8 @@ func (p *packageBuilder) findDuplicateVersions() *TreeError {
 	return newFaultf(at, "duplicate versions found in bundles: [%s]", strings.Join(duplicates, " "))
 }
 
-// findHeads returns the entries that no entry replaces or skips. It ignores skipRanges.
-func (c *ModelChannel) findHeads() []*ModelEntry {
+// findHeadEntries returns the entries that no entry replaces or skips. It ignores skipRanges.
+func (c *ModelChannel) findHeadEntries() []*ModelEntry {
 	followed := map[string]bool{}
 	for i := range c.Entries {
 		entry := &c.Entries[i]

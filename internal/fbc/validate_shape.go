@@ -42,9 +42,9 @@ const (
 	objectShape
 )
 
-// newShape returns the shape of a type that consists of structs, lists, maps, strings, integers,
+// newShapeOfType returns the shape of a type that consists of structs, lists, maps, strings, integers,
 // booleans and raw values.
-func newShape(t reflect.Type) *shape {
+func newShapeOfType(t reflect.Type) *shape {
 	if t == reflect.TypeFor[json.RawMessage]() {
 		return &shape{kind: anyShape}
 	}
@@ -57,14 +57,14 @@ func newShape(t reflect.Type) *shape {
 	case reflect.Int, reflect.Int32, reflect.Int64:
 		return &shape{kind: integerShape, bits: t.Bits()}
 	case reflect.Map:
-		return &shape{kind: mapShape, element: newShape(t.Elem())}
+		return &shape{kind: mapShape, element: newShapeOfType(t.Elem())}
 	case reflect.Slice:
-		return &shape{kind: listShape, element: newShape(t.Elem())}
+		return &shape{kind: listShape, element: newShapeOfType(t.Elem())}
 	case reflect.Struct:
 		s := &shape{kind: objectShape}
 		for _, f := range reflect.VisibleFields(t) {
 			if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" {
-				s.fields = append(s.fields, shapeField{name: name, shape: newShape(f.Type)})
+				s.fields = append(s.fields, shapeField{name: name, shape: newShapeOfType(f.Type)})
 			}
 		}
 		return s
@@ -73,14 +73,14 @@ func newShape(t reflect.Type) *shape {
 	return &shape{kind: anyShape}
 }
 
-// newLazyShape returns a function that computes the shape of a type on first use.
-func newLazyShape[T any]() func() *shape {
-	return sync.OnceValue(func() *shape { return newShape(reflect.TypeFor[T]()) })
+// newLazyShapeOfType returns a function that computes the shape of a type on first use.
+func newLazyShapeOfType[T any]() func() *shape {
+	return sync.OnceValue(func() *shape { return newShapeOfType(reflect.TypeFor[T]()) })
 }
 
-// scanValue moves past the next value and reports whether it has the shape. If it does not, the
+// scanMatchingValue moves past the next value and reports whether it has the shape. If it does not, the
 // cursor stops within the value.
-func (s *shape) scanValue(c *jsontext.Cursor) bool {
+func (s *shape) scanMatchingValue(c *jsontext.Cursor) bool {
 	kind := c.Kind()
 	switch {
 	case kind == 'n', s.kind == anyShape:
@@ -97,36 +97,36 @@ func (s *shape) scanValue(c *jsontext.Cursor) bool {
 		_, err := strconv.ParseInt(string(c.Value()), 10, s.bits)
 		return err == nil
 	case s.kind == listShape:
-		return kind == '[' && s.scanList(c)
+		return kind == '[' && s.scanListElements(c)
 	case s.kind == mapShape:
-		return kind == '{' && s.scanMap(c)
+		return kind == '{' && s.scanMapElements(c)
 	}
 
-	return kind == '{' && s.scanObject(c, func(f *shapeField) bool { return f.shape.scanValue(c) })
+	return kind == '{' && s.scanObjectFields(c, func(f *shapeField) bool { return f.shape.scanMatchingValue(c) })
 }
 
-func (s *shape) scanList(c *jsontext.Cursor) bool {
+func (s *shape) scanListElements(c *jsontext.Cursor) bool {
 	for more := c.Open(); more; more = c.More() {
-		if !s.element.scanValue(c) {
+		if !s.element.scanMatchingValue(c) {
 			return false
 		}
 	}
 	return true
 }
 
-func (s *shape) scanMap(c *jsontext.Cursor) bool {
+func (s *shape) scanMapElements(c *jsontext.Cursor) bool {
 	for more := c.Open(); more; more = c.More() {
 		c.Key()
-		if !s.element.scanValue(c) {
+		if !s.element.scanMatchingValue(c) {
 			return false
 		}
 	}
 	return true
 }
 
-// findField returns the field for a key, which is a JSON string. An exact match wins over one
+// findFieldByKey returns the field for a key, which is a JSON string. An exact match wins over one
 // that differs in case. It returns nil if there is none.
-func (s *shape) findField(key []byte) *shapeField {
+func (s *shape) findFieldByKey(key []byte) *shapeField {
 	if len(key) < 2 {
 		return nil
 	}
@@ -152,17 +152,17 @@ func (s *shape) findField(key []byte) *shapeField {
 	return nil
 }
 
-// scanObject moves past the next value, an object, and calls visit for each known field. visit
-// must move past the field's value. scanObject reports whether the value is null, or an object
+// scanObjectFields moves past the next value, an object, and calls visit for each known field. visit
+// must move past the field's value. scanObjectFields reports whether the value is null, or an object
 // for which all calls of visit returned true.
-func (s *shape) scanObject(c *jsontext.Cursor, visit func(*shapeField) bool) bool {
+func (s *shape) scanObjectFields(c *jsontext.Cursor, visit func(*shapeField) bool) bool {
 	if kind := c.Kind(); kind != '{' {
 		c.Value()
 		return kind == 'n'
 	}
 
 	for more := c.Open(); more; more = c.More() {
-		if f := s.findField(c.Key()); f == nil {
+		if f := s.findFieldByKey(c.Key()); f == nil {
 			c.Value()
 		} else if !visit(f) {
 			return false
@@ -172,22 +172,22 @@ func (s *shape) scanObject(c *jsontext.Cursor, visit func(*shapeField) bool) boo
 	return true
 }
 
-// scanStrings moves past the next value, an object whose fields are all strings, and stores the
+// scanStringFields moves past the next value, an object whose fields are all strings, and stores the
 // fields in into, in their order. It reports whether the value fits.
-func (s *shape) scanStrings(c *jsontext.Cursor, into ...*string) bool {
-	return s.scanObject(c, func(f *shapeField) bool {
+func (s *shape) scanStringFields(c *jsontext.Cursor, into ...*string) bool {
+	return s.scanObjectFields(c, func(f *shapeField) bool {
 		for i := range s.fields {
 			if f == &s.fields[i] {
-				return scanString(c, into[i])
+				return scanStringInto(c, into[i])
 			}
 		}
 		return false
 	})
 }
 
-// scanString moves past the next value and reports whether it is a string or null. It stores a
+// scanStringInto moves past the next value and reports whether it is a string or null. It stores a
 // string in into.
-func scanString(c *jsontext.Cursor, into *string) bool {
+func scanStringInto(c *jsontext.Cursor, into *string) bool {
 	value := c.Value()
 	if len(value) < 2 || value[0] != '"' {
 		return len(value) > 0 && value[0] == 'n'

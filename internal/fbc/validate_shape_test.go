@@ -37,7 +37,7 @@ func FuzzShape(f *testing.F) {
 		}
 
 		c := jsontext.Cursor{Text: value}
-		fits := csvMetadataShape().scanValue(&c)
+		fits := csvMetadataShape().scanMatchingValue(&c)
 		if want := json.Unmarshal(value, &csvMetadata{}); fits != (want == nil) {
 			t.Errorf("%s: fits is %v, encoding/json says %v", value, fits, want)
 		}
@@ -77,7 +77,7 @@ func FuzzProperty(f *testing.F) {
 		// Whatever it is, reading it does not break.
 		for _, typ := range []string{PropertyPackage, PropertyGVK, PropertyGVKRequired, PropertyPackageRequired, PropertyBundleObject, PropertyCSVMetadata, "other"} {
 			s := Summary{bundle: &bundleSummary{}}
-			s.readProperty(0, Property{Type: typ, Value: value})
+			s.readBundleProperty(0, Property{Type: typ, Value: value})
 		}
 	})
 }

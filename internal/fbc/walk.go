@@ -37,7 +37,7 @@ func Walk(fsys fs.FS, limits Limits) iter.Seq2[Meta, error] {
 func Read(r io.Reader, name string, limits Limits) iter.Seq2[Meta, error] {
 	return func(yield func(Meta, error) bool) {
 		s := newChunkSplitter(r, name, limits.withDefaults(), nil, startOfFile())
-		err := readBlobs(s, func(m Meta) error {
+		err := readBlobsOfFile(s, func(m Meta) error {
 			m.Blob = bytes.Clone(m.Blob)
 			if !yield(m, nil) {
 				return errStopped
@@ -50,28 +50,28 @@ func Read(r io.Reader, name string, limits Limits) iter.Seq2[Meta, error] {
 	}
 }
 
-// readBlobs calls visit for each blob of a file. The blob is valid during the call.
-func readBlobs(s *chunkSplitter, visit func(Meta) error) error {
+// readBlobsOfFile calls visit for each blob of a file. The blob is valid during the call.
+func readBlobsOfFile(s *chunkSplitter, visit func(Meta) error) error {
 	p := &parser{limits: s.limits}
 	for {
-		c, err := s.nextChunk()
+		c, err := s.readNextChunk()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		if err := readChunk(s, c, p, visit); err != nil {
+		if err := readBlobsOfChunk(s, c, p, visit); err != nil {
 			return err
 		}
 	}
 }
 
-// readChunk calls visit for each blob of a chunk.
-func readChunk(s *chunkSplitter, c chunk, p *parser, visit func(Meta) error) error {
-	p.reset(c)
+// readBlobsOfChunk calls visit for each blob of a chunk.
+func readBlobsOfChunk(s *chunkSplitter, c chunk, p *parser, visit func(Meta) error) error {
+	p.startChunk(c)
 	for {
-		meta, err := p.nextBlob()
+		meta, err := p.parseNextBlob()
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
@@ -90,13 +90,13 @@ func readChunk(s *chunkSplitter, c chunk, p *parser, visit func(Meta) error) err
 // its chunk.
 func readIncompleteDocument(s *chunkSplitter, p *parser, visit func(Meta) error) error {
 	// Four more bytes make the separator at its end visible.
-	p.reset(s.peekFrom(p.current, maxYAMLFallbackBytes+4))
-	meta, err := p.nextBlob()
+	p.startChunk(s.peekFromPosition(p.current, maxYAMLFallbackBytes+4))
+	meta, err := p.parseNextBlob()
 	if err != nil {
 		return err
 	}
 
-	s.skipTo(p.current)
+	s.skipToPosition(p.current)
 	return visit(meta)
 }
 
@@ -116,7 +116,7 @@ func (w *walker) walkFolder(dir string, depth int, above []ignoreRules) error {
 		return &Error{File: dir, Err: fmt.Errorf("folders are nested more than %d deep", w.limits.Folders)}
 	}
 
-	entries, err := w.listFolder(dir)
+	entries, err := w.listFolderEntries(dir)
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (w *walker) walkFolder(dir string, depth int, above []ignoreRules) error {
 	}
 
 	for _, entry := range entries {
-		if err := w.walkEntry(path.Join(dir, entry.Name()), entry, depth, above); err != nil {
+		if err := w.walkFolderEntry(path.Join(dir, entry.Name()), entry, depth, above); err != nil {
 			return err
 		}
 	}
@@ -139,9 +139,9 @@ func (w *walker) walkFolder(dir string, depth int, above []ignoreRules) error {
 	return nil
 }
 
-// listFolder returns the entries of a folder, sorted by name. It stops reading when the limit of
+// listFolderEntries returns the entries of a folder, sorted by name. It stops reading when the limit of
 // files is exceeded.
-func (w *walker) listFolder(dir string) ([]fs.DirEntry, error) {
+func (w *walker) listFolderEntries(dir string) ([]fs.DirEntry, error) {
 	file, err := w.fsys.Open(dir)
 	if err != nil {
 		return nil, fmt.Errorf("opening the catalog's folder %s: %w", dir, err)
@@ -174,12 +174,12 @@ func (w *walker) listFolder(dir string) ([]fs.DirEntry, error) {
 // readDirBatchSize is the number of folder entries that are read at a time.
 const readDirBatchSize = 1000
 
-// walkEntry walks one entry of a folder.
-func (w *walker) walkEntry(name string, entry fs.DirEntry, depth int, above []ignoreRules) error {
+// walkFolderEntry walks one entry of a folder.
+func (w *walker) walkFolderEntry(name string, entry fs.DirEntry, depth int, above []ignoreRules) error {
 	if entry.IsDir() {
 		return w.walkFolder(name, depth+1, above)
 	}
-	if path.Base(name) == ignoreFileName || isIgnored(above, name) {
+	if path.Base(name) == ignoreFileName || isFileIgnored(above, name) {
 		return nil
 	}
 	if err := w.checkRegularFile(name, entry); err != nil {

@@ -43,14 +43,14 @@ type WriteOptions struct {
 // If there is an error, parts of the catalog may have been written. Write returns the errors of
 // Index.Blob, of the writer and of the Bundle function.
 func Write(w io.Writer, ix *Index, opts WriteOptions) (dropped []Entry, err error) {
-	plan := planWriting(ix)
+	plan := planCatalogWriting(ix)
 	var batches []batch
 	for _, p := range plan.packages {
-		batches = appendBatches(batches, "", p.entries)
+		batches = appendEntryBatches(batches, "", p.entries)
 	}
 
-	batches = appendBatches(batches, "", plan.others)
-	return plan.dropped, writeBatches(ix, opts, batches, func(_ string, text []byte) error {
+	batches = appendEntryBatches(batches, "", plan.others)
+	return plan.dropped, encodeAndWriteBatches(ix, opts, batches, func(_ string, text []byte) error {
 		_, err := w.Write(text)
 		return err
 	})
@@ -69,14 +69,14 @@ type packagePlan struct {
 	entries []Entry
 }
 
-// planWriting sorts the blobs of an index into the order in which they are written.
-func planWriting(ix *Index) writePlan {
+// planCatalogWriting sorts the blobs of an index into the order in which they are written.
+func planCatalogWriting(ix *Index) writePlan {
 	var p writePlan
 	byName := map[string]int{}
 	for _, e := range ix.entries {
 		name := e.PackageName()
 		switch i, ok := byName[name]; {
-		case name == "" && schemaRank(e.Schema) == customSchemaRank:
+		case name == "" && rankOfSchema(e.Schema) == rankOfCustomSchema:
 			p.others = append(p.others, e)
 		case name == "":
 			p.dropped = append(p.dropped, e)
@@ -96,11 +96,11 @@ func planWriting(ix *Index) writePlan {
 	return p
 }
 
-// customSchemaRank is the rank of schemas that OLM does not define.
-const customSchemaRank = 3
+// rankOfCustomSchema is the rank of schemas that OLM does not define.
+const rankOfCustomSchema = 3
 
-// schemaRank returns the rank of a schema in the order of a package.
-func schemaRank(schema string) int {
+// rankOfSchema returns the rank of a schema in the order of a package.
+func rankOfSchema(schema string) int {
 	switch schema {
 	case SchemaPackage:
 		return 0
@@ -112,16 +112,16 @@ func schemaRank(schema string) int {
 		return 4
 	}
 
-	return customSchemaRank
+	return rankOfCustomSchema
 }
 
 func compareEntries(a, b Entry) int {
-	switch r := schemaRank(a.Schema); {
-	case r != schemaRank(b.Schema):
-		return r - schemaRank(b.Schema)
-	case r == customSchemaRank:
+	switch r := rankOfSchema(a.Schema); {
+	case r != rankOfSchema(b.Schema):
+		return r - rankOfSchema(b.Schema)
+	case r == rankOfCustomSchema:
 		return strings.Compare(a.Schema, b.Schema)
-	case r == schemaRank(SchemaChannel), r == schemaRank(SchemaBundle):
+	case r == rankOfSchema(SchemaChannel), r == rankOfSchema(SchemaBundle):
 		return strings.Compare(a.Name, b.Name)
 	}
 
@@ -137,8 +137,8 @@ type batch struct {
 // minBatchBytes is the minimum size of the blobs in a batch, except for the last one of a file.
 const minBatchBytes = 256 << 10
 
-// appendBatches appends the batches of a file, or of a part of it.
-func appendBatches(batches []batch, file string, entries []Entry) []batch {
+// appendEntryBatches appends the batches of a file, or of a part of it.
+func appendEntryBatches(batches []batch, file string, entries []Entry) []batch {
 	for len(entries) > 0 {
 		n, size := 0, 0
 		for n < len(entries) && size < minBatchBytes {
@@ -159,17 +159,17 @@ type encodedBatch struct {
 	err     error
 }
 
-// writeBatches encodes batches on all processors and calls write for their texts in order.
-func writeBatches(ix *Index, opts WriteOptions, batches []batch, write func(file string, text []byte) error) error {
+// encodeAndWriteBatches encodes batches on all processors and calls write for their texts in order.
+func encodeAndWriteBatches(ix *Index, opts WriteOptions, batches []batch, write func(file string, text []byte) error) error {
 	// One batch is written while the others are encoded.
 	encoders := make([]encoder, runtime.GOMAXPROCS(0)+1)
 	free := make(chan *encoder, len(encoders))
 	for i := range encoders {
-		encoders[i] = encoder{opts: opts, reader: ix.newReader()}
-		defer encoders[i].reader.closeFile()
+		encoders[i] = encoder{opts: opts, reader: ix.newIndexReader()}
+		defer encoders[i].reader.closeCurrentFile()
 		free <- &encoders[i]
 	}
-	return runInOrder(len(encoders), func(s *orderedRunner[encodedBatch]) error {
+	return runTasksInOrder(len(encoders), func(s *orderedRunner[encodedBatch]) error {
 		for _, b := range batches {
 			var e *encoder
 			select {
@@ -177,7 +177,7 @@ func writeBatches(ix *Index, opts WriteOptions, batches []batch, write func(file
 			case <-s.stop:
 				return errStopped
 			}
-			if err := s.submitTask(func() encodedBatch { return encodedBatch{b.file, e, e.encodeEntries(b.entries)} }); err != nil {
+			if err := s.submitTask(func() encodedBatch { return encodedBatch{b.file, e, e.encodeIndexEntries(b.entries)} }); err != nil {
 				return err
 			}
 		}
@@ -200,18 +200,18 @@ type encoder struct {
 	out, compact, sorted []byte
 }
 
-// encodeEntries encodes blobs into out.
-func (e *encoder) encodeEntries(entries []Entry) error {
-	e.out = resetBuffer(e.out)
-	e.compact = resetBuffer(e.compact)
-	e.sorted = resetBuffer(e.sorted)
+// encodeIndexEntries encodes blobs into out.
+func (e *encoder) encodeIndexEntries(entries []Entry) error {
+	e.out = resetReusedBuffer(e.out)
+	e.compact = resetReusedBuffer(e.compact)
+	e.sorted = resetReusedBuffer(e.sorted)
 	for _, entry := range entries {
-		m, err := e.reader.readBlob(entry)
+		m, err := e.reader.readIndexedBlob(entry)
 		if err != nil {
 			return err
 		}
 
-		value, err := e.encodeCompact(m)
+		value, err := e.encodeBlobCompact(m)
 		if err != nil {
 			return err
 		}
@@ -230,16 +230,16 @@ func (e *encoder) encodeEntries(entries []Entry) error {
 	return nil
 }
 
-// resetBuffer empties a buffer for reuse. It drops a buffer that has become too large.
-func resetBuffer(buffer []byte) []byte {
+// resetReusedBuffer empties a buffer for reuse. It drops a buffer that has become too large.
+func resetReusedBuffer(buffer []byte) []byte {
 	if cap(buffer) > maxReusedBuffer {
 		return nil
 	}
 	return buffer[:0]
 }
 
-// encodeCompact returns the written form of a blob as compact JSON.
-func (e *encoder) encodeCompact(m Meta) ([]byte, error) {
+// encodeBlobCompact returns the written form of a blob as compact JSON.
+func (e *encoder) encodeBlobCompact(m Meta) ([]byte, error) {
 	var value interface{ AppendJSON([]byte) []byte }
 	var err error
 	switch m.Schema {
@@ -248,7 +248,7 @@ func (e *encoder) encodeCompact(m Meta) ([]byte, error) {
 	case SchemaChannel:
 		value, err = DecodeChannel(m)
 	case SchemaBundle:
-		value, err = e.decodeBundle(m)
+		value, err = e.decodeAndModifyBundle(m)
 	case SchemaDeprecations:
 		value, err = DecodeDeprecations(m)
 	default:
@@ -263,7 +263,7 @@ func (e *encoder) encodeCompact(m Meta) ([]byte, error) {
 	return e.compact, nil
 }
 
-func (e *encoder) decodeBundle(m Meta) (*Bundle, error) {
+func (e *encoder) decodeAndModifyBundle(m Meta) (*Bundle, error) {
 	b, err := DecodeBundle(m)
 	if err == nil && e.opts.Bundle != nil {
 		err = e.opts.Bundle(b)
@@ -285,11 +285,11 @@ func (e *encoder) appendYAMLDocument(m Meta, value []byte) error {
 // Tidy sorts the parts of a bundle as opm does: properties with manifests come last, and related
 // images are sorted by image.
 func (b *Bundle) Tidy() {
-	slices.SortStableFunc(b.Properties, func(x, y Property) int { return manifestRank(x) - manifestRank(y) })
+	slices.SortStableFunc(b.Properties, func(x, y Property) int { return rankOfManifest(x) - rankOfManifest(y) })
 	slices.SortStableFunc(b.RelatedImages, func(x, y RelatedImage) int { return strings.Compare(x.Image, y.Image) })
 }
 
-func manifestRank(p Property) int {
+func rankOfManifest(p Property) int {
 	if p.Type == PropertyBundleObject || p.Type == PropertyCSVMetadata {
 		return 1
 	}

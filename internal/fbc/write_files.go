@@ -21,20 +21,20 @@ func WriteFiles(create func(path string) (io.WriteCloser, error), ix *Index, opt
 		name = "catalog.yaml"
 	}
 
-	plan := planWriting(ix)
+	plan := planCatalogWriting(ix)
 	var batches []batch
 	for _, p := range plan.packages {
 		if strings.ContainsAny(p.name, `/\`) || p.name == "." || !filepath.IsLocal(p.name) {
 			return nil, fmt.Errorf("invalid package name %q: must be a single local path element", p.name)
 		}
-		batches = appendBatches(batches, path.Join(p.name, name), p.entries)
+		batches = appendEntryBatches(batches, path.Join(p.name, name), p.entries)
 	}
 
-	batches = appendBatches(batches, name, plan.others)
+	batches = appendEntryBatches(batches, name, plan.others)
 
 	files := &fileWriter{create: create}
-	err = writeBatches(ix, opts, batches, files.writeText)
-	if closeErr := files.closeFile(); err == nil {
+	err = encodeAndWriteBatches(ix, opts, batches, files.writeToFile)
+	if closeErr := files.closeCurrentFile(); err == nil {
 		err = closeErr
 	}
 
@@ -48,9 +48,9 @@ type fileWriter struct {
 	file   io.WriteCloser
 }
 
-func (w *fileWriter) writeText(path string, text []byte) error {
+func (w *fileWriter) writeToFile(path string, text []byte) error {
 	if w.file == nil || path != w.path {
-		if err := w.closeFile(); err != nil {
+		if err := w.closeCurrentFile(); err != nil {
 			return err
 		}
 		file, err := w.create(path)
@@ -66,7 +66,7 @@ func (w *fileWriter) writeText(path string, text []byte) error {
 	return nil
 }
 
-func (w *fileWriter) closeFile() error {
+func (w *fileWriter) closeCurrentFile() error {
 	if w.file == nil {
 		return nil
 	}

@@ -22,7 +22,7 @@ func (p *Package) AppendJSON(dst []byte) []byte {
 	}
 
 	o.writeOptionalString("description", p.Description)
-	writeOptionalList(&o, "properties", p.Properties, appendProperty)
+	writeOptionalListMember(&o, "properties", p.Properties, appendProperty)
 	return o.closeObject()
 }
 
@@ -42,8 +42,8 @@ func (c *Channel) AppendJSON(dst []byte) []byte {
 	o.writeString("schema", c.Schema)
 	o.writeString("name", c.Name)
 	o.writeString("package", c.Package)
-	writeList(&o, "entries", c.Entries, appendChannelEntry)
-	writeOptionalList(&o, "properties", c.Properties, appendProperty)
+	writeListMember(&o, "entries", c.Entries, appendChannelEntry)
+	writeOptionalListMember(&o, "properties", c.Properties, appendProperty)
 	return o.closeObject()
 }
 
@@ -51,7 +51,7 @@ func appendChannelEntry(dst []byte, e *ChannelEntry) []byte {
 	o := objectWriter{out: dst}
 	o.writeString("name", e.Name)
 	o.writeOptionalString("replaces", e.Replaces)
-	writeOptionalList(&o, "skips", e.Skips, func(dst []byte, s *string) []byte { return jsontext.AppendQuoted(dst, *s) })
+	writeOptionalListMember(&o, "skips", e.Skips, func(dst []byte, s *string) []byte { return jsontext.AppendQuoted(dst, *s) })
 	o.writeOptionalString("skipRange", e.SkipRange)
 	return o.closeObject()
 }
@@ -64,8 +64,8 @@ func (b *Bundle) AppendJSON(dst []byte) []byte {
 	o.writeOptionalString("name", b.Name)
 	o.writeOptionalString("package", b.Package)
 	o.writeString("image", b.Image)
-	writeOptionalList(&o, "properties", b.Properties, appendProperty)
-	writeOptionalList(&o, "relatedImages", b.RelatedImages, appendRelatedImage)
+	writeOptionalListMember(&o, "properties", b.Properties, appendProperty)
+	writeOptionalListMember(&o, "relatedImages", b.RelatedImages, appendRelatedImage)
 
 	return o.closeObject()
 }
@@ -95,7 +95,7 @@ func (d *Deprecations) AppendJSON(dst []byte) []byte {
 	o := objectWriter{out: dst}
 	o.writeString("schema", d.Schema)
 	o.writeString("package", d.Package)
-	writeList(&o, "entries", d.Entries, appendDeprecationEntry)
+	writeListMember(&o, "entries", d.Entries, appendDeprecationEntry)
 	return o.closeObject()
 }
 
@@ -142,8 +142,8 @@ func (o *objectWriter) writeOptionalString(name, value string) {
 // closeObject ends the object and returns the output. The object must have a member.
 func (o *objectWriter) closeObject() []byte { return append(o.out, '}') }
 
-// writeList writes a list, or null if it is nil.
-func writeList[T any](o *objectWriter, name string, values []T, write func([]byte, *T) []byte) {
+// writeListMember writes a list, or null if it is nil.
+func writeListMember[T any](o *objectWriter, name string, values []T, write func([]byte, *T) []byte) {
 	o.writeKey(name)
 	if values == nil {
 		o.out = append(o.out, "null"...)
@@ -161,9 +161,9 @@ func writeList[T any](o *objectWriter, name string, values []T, write func([]byt
 	o.out = append(o.out, ']')
 }
 
-// writeOptionalList writes a list unless it is empty.
-func writeOptionalList[T any](o *objectWriter, name string, values []T, write func([]byte, *T) []byte) {
+// writeOptionalListMember writes a list unless it is empty.
+func writeOptionalListMember[T any](o *objectWriter, name string, values []T, write func([]byte, *T) []byte) {
 	if len(values) > 0 {
-		writeList(o, name, values, write)
+		writeListMember(o, name, values, write)
 	}
 }

@@ -20,16 +20,16 @@ import (
 // nodeMarks are the separators of the list items, keys and lines of a YAML document.
 var nodeMarks = [][]byte{[]byte("\n"), []byte(","), []byte("["), []byte("{"), []byte("- ")}
 
-// appendYAML appends the canonical JSON form of a YAML document. It reads YAML 1.1, the dialect
+// appendYAMLAsJSON appends the canonical JSON form of a YAML document. It reads YAML 1.1, the dialect
 // of Kubernetes. The result is at most BlobBytes long, even if the document has aliases, and
 // nested at most Depth deep.
-func appendYAML(dst, text []byte, limits Limits) ([]byte, error) {
-	result, _, err := convertYAML(dst, nil, text, limits)
+func appendYAMLAsJSON(dst, text []byte, limits Limits) ([]byte, error) {
+	result, _, err := convertYAMLToJSON(dst, nil, text, limits)
 	return result, err
 }
 
-// convertYAML implements appendYAML. It uses scratch as a buffer and returns it for reuse.
-func convertYAML(dst, scratch, text []byte, limits Limits) (result, used []byte, err error) {
+// convertYAMLToJSON implements appendYAMLAsJSON. It uses scratch as a buffer and returns it for reuse.
+func convertYAMLToJSON(dst, scratch, text []byte, limits Limits) (result, used []byte, err error) {
 	nodes := 0
 	for _, mark := range nodeMarks {
 		nodes += bytes.Count(text, mark)
@@ -53,13 +53,13 @@ func convertYAML(dst, scratch, text []byte, limits Limits) (result, used []byte,
 		}
 	}
 
-	result, err = parseYAML(dst, text, limits)
+	result, err = parseCompleteYAML(dst, text, limits)
 	return result, scratch, err
 }
 
-// parseYAML implements appendYAML with a parser for all of YAML.
-func parseYAML(dst, text []byte, limits Limits) ([]byte, error) {
-	value, err := decodeYAML(text)
+// parseCompleteYAML implements appendYAMLAsJSON with a parser for all of YAML.
+func parseCompleteYAML(dst, text []byte, limits Limits) ([]byte, error) {
+	value, err := decodeSingleYAMLDocument(text)
 	if err != nil {
 		return nil, fmt.Errorf("cannot be parsed as YAML: %w", err)
 	}
@@ -72,9 +72,9 @@ func parseYAML(dst, text []byte, limits Limits) ([]byte, error) {
 	return w.out, nil
 }
 
-// decodeYAML decodes the only document of a text. It returns an error if there are more, which
+// decodeSingleYAMLDocument decodes the only document of a text. It returns an error if there are more, which
 // the parser would silently ignore.
-func decodeYAML(text []byte) (any, error) {
+func decodeSingleYAMLDocument(text []byte) (any, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	var value any
 	if err := decoder.Decode(&value); err != nil {
@@ -184,7 +184,7 @@ func (w *jsonWriter) writeObject(object map[any]any, depth int) error {
 	}
 	fields := make([]field, 0, len(object))
 	for key, v := range object {
-		name, err := formatKey(key)
+		name, err := formatYAMLKey(key)
 		if err != nil {
 			return err
 		}
@@ -210,8 +210,8 @@ func (w *jsonWriter) writeObject(object map[any]any, depth int) error {
 	return nil
 }
 
-// formatKey returns the JSON key for a YAML key, which may be any scalar.
-func formatKey(key any) (string, error) {
+// formatYAMLKey returns the JSON key for a YAML key, which may be any scalar.
+func formatYAMLKey(key any) (string, error) {
 	switch k := key.(type) {
 	case string:
 		return k, nil

@@ -17,22 +17,22 @@ type function struct {
 
 // functions are the functions of text/template that take and return plain values.
 var functions = map[string]function{
-	"and":     {call: func(args []any) (any, error) { return firstOrLast(args, false), nil }, minArgs: 1, acceptsContainers: true},
-	"or":      {call: func(args []any) (any, error) { return firstOrLast(args, true), nil }, minArgs: 1, acceptsContainers: true},
-	"not":     {call: func(args []any) (any, error) { return !isTrue(args[0]), nil }, minArgs: 1, maxArgs: 1, acceptsContainers: true},
+	"and":     {call: func(args []any) (any, error) { return firstMatchOrLast(args, false), nil }, minArgs: 1, acceptsContainers: true},
+	"or":      {call: func(args []any) (any, error) { return firstMatchOrLast(args, true), nil }, minArgs: 1, acceptsContainers: true},
+	"not":     {call: func(args []any) (any, error) { return !isTruthy(args[0]), nil }, minArgs: 1, maxArgs: 1, acceptsContainers: true},
 	"eq":      {call: func(args []any) (any, error) { return equalsAnyArgument(args), nil }, minArgs: 2},
 	"ne":      {call: func(args []any) (any, error) { return !equalsAnyArgument(args), nil }, minArgs: 2, maxArgs: 2},
-	"len":     {call: lengthOf, minArgs: 1, maxArgs: 1, acceptsContainers: true},
+	"len":     {call: lengthOfValue, minArgs: 1, maxArgs: 1, acceptsContainers: true},
 	"slice":   {call: sliceString, minArgs: 1, maxArgs: 3},
 	"print":   {call: func(args []any) (any, error) { return fmt.Sprint(args...), nil }, prints: true},
 	"println": {call: func(args []any) (any, error) { return fmt.Sprintln(args...), nil }, prints: true},
-	"printf":  {call: formatString, minArgs: 1, prints: true},
+	"printf":  {call: formatWithArgs, minArgs: 1, prints: true},
 }
 
-// callFunction calls a function. The parser has checked that the language allows it.
-func (e *execution) callFunction(name string, args []any) (any, error) {
+// callNamedFunction calls a function. The parser has checked that the language allows it.
+func (e *execution) callNamedFunction(name string, args []any) (any, error) {
 	if name == "index" {
-		return e.indexValue(args)
+		return e.lookUpIndexPath(args)
 	}
 
 	f, ok := functions[name]
@@ -46,7 +46,7 @@ func (e *execution) callFunction(name string, args []any) (any, error) {
 	}
 
 	for _, arg := range args {
-		if isContainer(arg) && !f.acceptsContainers && (!f.prints || !e.language.Documents) {
+		if isMapOrList(arg) && !f.acceptsContainers && (!f.prints || !e.language.Documents) {
 			return nil, fmt.Errorf("%s takes no maps and lists: name one of their values", name)
 		}
 	}
@@ -54,8 +54,8 @@ func (e *execution) callFunction(name string, args []any) (any, error) {
 	return f.call(args)
 }
 
-// indexValue returns the value at a path of keys and indexes within a value.
-func (e *execution) indexValue(args []any) (any, error) {
+// lookUpIndexPath returns the value at a path of keys and indexes within a value.
+func (e *execution) lookUpIndexPath(args []any) (any, error) {
 	if len(args) < 2 {
 		return nil, fmt.Errorf("index takes 2 or more arguments, not %d", len(args))
 	}
@@ -64,8 +64,8 @@ func (e *execution) indexValue(args []any) (any, error) {
 	for _, arg := range args[1:] {
 		switch at := arg.(type) {
 		case string:
-			found, ok := mapValue(value, at)
-			if _, isList := value.([]any); isList || value != nil && !isContainer(value) {
+			found, ok := lookUpMapValue(value, at)
+			if _, isList := value.([]any); isList || value != nil && !isMapOrList(value) {
 				return nil, fmt.Errorf("index: what has %q must be a map", at)
 			}
 			if !ok && !e.language.Documents {
@@ -104,17 +104,17 @@ func equalsAnyArgument(args []any) bool {
 	return false
 }
 
-// firstOrLast returns the first argument whose truth value is wanted, or the last argument.
-func firstOrLast(args []any, wanted bool) any {
+// firstMatchOrLast returns the first argument whose truth value is wanted, or the last argument.
+func firstMatchOrLast(args []any, wanted bool) any {
 	for _, arg := range args {
-		if isTrue(arg) == wanted {
+		if isTruthy(arg) == wanted {
 			return arg
 		}
 	}
 	return args[len(args)-1]
 }
 
-func formatString(args []any) (any, error) {
+func formatWithArgs(args []any) (any, error) {
 	text, ok := args[0].(string)
 	if !ok {
 		return nil, errors.New("printf: the format is no text")
@@ -122,7 +122,7 @@ func formatString(args []any) (any, error) {
 	return fmt.Sprintf(text, args[1:]...), nil
 }
 
-func lengthOf(args []any) (any, error) {
+func lengthOfValue(args []any) (any, error) {
 	switch v := args[0].(type) {
 	case string:
 		return len(v), nil

@@ -135,7 +135,7 @@ func (e *execution) executeNode(node parse.Node, dot any) error {
 		if err != nil || len(n.Pipe.Decl) > 0 {
 			return err
 		}
-		return e.printValue(n, value)
+		return e.printActionValue(n, value)
 
 	case *parse.IfNode:
 		return e.executeBranch(&n.BranchNode, dot, func(any) any { return dot })
@@ -155,11 +155,11 @@ func (e *execution) executeNode(node parse.Node, dot any) error {
 	return fmt.Errorf("%s: is not supported", abbreviateNode(node))
 }
 
-func (e *execution) printValue(node parse.Node, value any) error {
+func (e *execution) printActionValue(node parse.Node, value any) error {
 	switch {
 	case value == nil:
 		e.out.WriteString("<no value>")
-	case isContainer(value) && !e.language.Documents:
+	case isMapOrList(value) && !e.language.Documents:
 		return fmt.Errorf("%s: is no text: name one of its values", abbreviateNode(node))
 	default:
 		fmt.Fprint(&e.out, value)
@@ -176,7 +176,7 @@ func (e *execution) executeBranch(n *parse.BranchNode, dot any, within func(any)
 	switch {
 	case err != nil:
 		return err
-	case isTrue(value):
+	case isTruthy(value):
 		return e.executeNodes(n.List, within(value))
 	default:
 		return e.executeNodes(n.ElseList, dot)
@@ -191,7 +191,7 @@ func (e *execution) executeRange(n *parse.RangeNode, dot any) error {
 		return err
 	}
 
-	items, ok := rangeItems(over)
+	items, ok := listRangeItems(over)
 	if !ok {
 		return fmt.Errorf("%s: is neither a list nor a map", abbreviateNode(n.Pipe))
 	}
@@ -204,7 +204,7 @@ func (e *execution) executeRange(n *parse.RangeNode, dot any) error {
 		e.variables = e.variables[:before]
 		declared := []any{item.key, item.value}
 		for i, name := range n.Pipe.Decl {
-			if err := e.setVariable(name, declared[i+2-len(n.Pipe.Decl)], n.Pipe.IsAssign); err != nil {
+			if err := e.declareOrAssign(name, declared[i+2-len(n.Pipe.Decl)], n.Pipe.IsAssign); err != nil {
 				return err
 			}
 		}
@@ -216,8 +216,8 @@ func (e *execution) executeRange(n *parse.RangeNode, dot any) error {
 	return nil
 }
 
-// setVariable declares a variable, or assigns a value to one.
-func (e *execution) setVariable(name *parse.VariableNode, value any, assign bool) error {
+// declareOrAssign declares a variable, or assigns a value to one.
+func (e *execution) declareOrAssign(name *parse.VariableNode, value any, assign bool) error {
 	if !assign {
 		e.variables = append(e.variables, variable{name.Ident[0], value})
 		return nil

@@ -21,7 +21,7 @@ func (e *execution) evaluatePipeline(pipe *parse.PipeNode, dot any) (any, error)
 	}
 
 	for _, name := range pipe.Decl {
-		if err := e.setVariable(name, value, pipe.IsAssign); err != nil {
+		if err := e.declareOrAssign(name, value, pipe.IsAssign); err != nil {
 			return nil, err
 		}
 	}
@@ -59,7 +59,7 @@ func (e *execution) evaluateCommands(pipe *parse.PipeNode, dot any) (any, error)
 // evaluateCommand calls a function, or returns a value that takes no arguments.
 func (e *execution) evaluateCommand(node parse.Node, args []any, dot any) (any, error) {
 	if name, ok := node.(*parse.IdentifierNode); ok {
-		return e.callFunction(name.Ident, args)
+		return e.callNamedFunction(name.Ident, args)
 	}
 	if len(args) > 0 {
 		return nil, errors.New("is no function and takes no arguments")
@@ -72,13 +72,13 @@ func (e *execution) evaluateNode(node parse.Node, dot any) (any, error) {
 	case *parse.DotNode:
 		return dot, nil
 	case *parse.FieldNode:
-		return e.lookUpFields(dot, n.Ident)
+		return e.lookUpFieldPath(dot, n.Ident)
 	case *parse.ChainNode:
 		value, err := e.evaluateNode(n.Node, dot)
 		if err != nil {
 			return nil, err
 		}
-		return e.lookUpFields(value, n.Field)
+		return e.lookUpFieldPath(value, n.Field)
 
 	case *parse.VariableNode:
 		return e.evaluateVariable(n)
@@ -87,11 +87,11 @@ func (e *execution) evaluateNode(node parse.Node, dot any) (any, error) {
 	case *parse.BoolNode:
 		return n.True, nil
 	case *parse.NumberNode:
-		return parseInteger(n)
+		return parseIntegerConstant(n)
 	case *parse.PipeNode:
 		return e.evaluatePipeline(n, dot)
 	case *parse.IdentifierNode:
-		return e.callFunction(n.Ident, nil)
+		return e.callNamedFunction(n.Ident, nil)
 	default:
 		return nil, fmt.Errorf("%s: is not supported", abbreviateNode(node))
 	}
@@ -99,12 +99,12 @@ func (e *execution) evaluateNode(node parse.Node, dot any) (any, error) {
 
 func (e *execution) evaluateVariable(n *parse.VariableNode) (any, error) {
 	if n.Ident[0] == "$" {
-		return e.lookUpFields(e.root, n.Ident[1:])
+		return e.lookUpFieldPath(e.root, n.Ident[1:])
 	}
 
 	for i := len(e.variables) - 1; i >= 0; i-- {
 		if e.variables[i].name == n.Ident[0] {
-			return e.lookUpFields(e.variables[i].value, n.Ident[1:])
+			return e.lookUpFieldPath(e.variables[i].value, n.Ident[1:])
 		}
 	}
 	return nil, fmt.Errorf("%s: is no variable", abbreviateNode(n))
@@ -113,13 +113,13 @@ func (e *execution) evaluateVariable(n *parse.VariableNode) (any, error) {
 // maxListedKeys is the maximum number of keys that an error lists.
 const maxListedKeys = 10
 
-// lookUpFields returns the value at a path of names within a value.
-func (e *execution) lookUpFields(value any, names []string) (any, error) {
+// lookUpFieldPath returns the value at a path of names within a value.
+func (e *execution) lookUpFieldPath(value any, names []string) (any, error) {
 	for i, name := range names {
-		found, ok := mapValue(value, name)
+		found, ok := lookUpMapValue(value, name)
 		if !ok && !e.language.Documents {
 			there := ""
-			if known := sortedKeys(value); len(known) > 0 && len(known) <= maxListedKeys {
+			if known := sortedMapKeys(value); len(known) > 0 && len(known) <= maxListedKeys {
 				there = ": there are ." + strings.Join(known, ", .")
 			}
 			return nil, fmt.Errorf("there is no value .%s%s", strings.Join(names[:i+1], "."), there)
@@ -130,8 +130,8 @@ func (e *execution) lookUpFields(value any, names []string) (any, error) {
 	return value, nil
 }
 
-// mapValue returns the value of a map for a key.
-func mapValue(value any, key string) (found any, ok bool) {
+// lookUpMapValue returns the value of a map for a key.
+func lookUpMapValue(value any, key string) (found any, ok bool) {
 	switch v := value.(type) {
 	case map[string]any:
 		found, ok = v[key]
@@ -144,8 +144,8 @@ func mapValue(value any, key string) (found any, ok bool) {
 	return found, ok
 }
 
-// sortedKeys returns the sorted keys of a map.
-func sortedKeys(value any) []string {
+// sortedMapKeys returns the sorted keys of a map.
+func sortedMapKeys(value any) []string {
 	switch v := value.(type) {
 	case map[string]any:
 		return slices.Sorted(maps.Keys(v))
@@ -159,9 +159,9 @@ func sortedKeys(value any) []string {
 // rangeItem is an element of a list or a map.
 type rangeItem struct{ key, value any }
 
-// rangeItems returns the elements of a list or a map. A nil value has none. It returns false for
+// listRangeItems returns the elements of a list or a map. A nil value has none. It returns false for
 // any other value.
-func rangeItems(value any) (items []rangeItem, ok bool) {
+func listRangeItems(value any) (items []rangeItem, ok bool) {
 	if list, isList := value.([]any); isList {
 		for i, part := range list {
 			items = append(items, rangeItem{i, part})
@@ -169,15 +169,15 @@ func rangeItems(value any) (items []rangeItem, ok bool) {
 		return items, true
 	}
 
-	for _, key := range sortedKeys(value) {
-		part, _ := mapValue(value, key)
+	for _, key := range sortedMapKeys(value) {
+		part, _ := lookUpMapValue(value, key)
 		items = append(items, rangeItem{key, part})
 	}
-	return items, value == nil || isContainer(value)
+	return items, value == nil || isMapOrList(value)
 }
 
-// isContainer reports whether a value is a map or a list.
-func isContainer(value any) bool {
+// isMapOrList reports whether a value is a map or a list.
+func isMapOrList(value any) bool {
 	switch value.(type) {
 	case map[string]any, map[string]string, []any:
 		return true
@@ -186,8 +186,8 @@ func isContainer(value any) bool {
 	}
 }
 
-// isTrue reports whether a value is not nil, false, zero or empty.
-func isTrue(value any) bool {
+// isTruthy reports whether a value is not nil, false, zero or empty.
+func isTruthy(value any) bool {
 	switch v := value.(type) {
 	case map[string]any:
 		return len(v) > 0
@@ -200,9 +200,9 @@ func isTrue(value any) bool {
 	}
 }
 
-// parseInteger returns the value of an integer constant. As in the standard library, a constant
+// parseIntegerConstant returns the value of an integer constant. As in the standard library, a constant
 // with a decimal point or an exponent is not an integer, even without a fraction.
-func parseInteger(n *parse.NumberNode) (int, error) {
+func parseIntegerConstant(n *parse.NumberNode) (int, error) {
 	hex := strings.Contains(strings.ToLower(n.Text), "0x")
 	exponents := ".eEpP"
 	if hex {

@@ -48,10 +48,10 @@ func Compare(from, to *Graph) Difference {
 		d.Package = from.pkg
 	}
 
-	was, is := newOutline(from, to), newOutline(to, from)
-	d.ChannelsRemoved, d.ChannelsAdded = diffSets(was.channels, is.channels, strings.Compare)
-	d.BundlesRemoved, d.BundlesAdded = diffSets(was.bundles, is.bundles, strings.Compare)
-	d.EdgesRemoved, d.EdgesAdded = diffSets(was.edges, is.edges, func(a, b ChannelEdge) int {
+	was, is := newGraphOutline(from, to), newGraphOutline(to, from)
+	d.ChannelsRemoved, d.ChannelsAdded = diffSortedSets(was.channels, is.channels, strings.Compare)
+	d.BundlesRemoved, d.BundlesAdded = diffSortedSets(was.bundles, is.bundles, strings.Compare)
+	d.EdgesRemoved, d.EdgesAdded = diffSortedSets(was.edges, is.edges, func(a, b ChannelEdge) int {
 		return strings.Compare(a.Channel+"\x00"+a.To+"\x00"+a.From, b.Channel+"\x00"+b.To+"\x00"+b.From)
 	})
 	for name := range was.bundles {
@@ -64,8 +64,8 @@ func Compare(from, to *Graph) Difference {
 	return d
 }
 
-// diffSets returns the sorted elements that are only in the first set and only in the second.
-func diffSets[T comparable](was, is map[T]bool, compare func(a, b T) int) (removed, added []T) {
+// diffSortedSets returns the sorted elements that are only in the first set and only in the second.
+func diffSortedSets[T comparable](was, is map[T]bool, compare func(a, b T) int) (removed, added []T) {
 	for x := range was {
 		if !is[x] {
 			removed = append(removed, x)
@@ -92,9 +92,9 @@ type graphOutline struct {
 	continues map[string]bool
 }
 
-// newOutline returns the outline of a graph. It includes edges from bundles that only the other
+// newGraphOutline returns the outline of a graph. It includes edges from bundles that only the other
 // graph has, as clusters may have them installed.
-func newOutline(g, other *Graph) graphOutline {
+func newGraphOutline(g, other *Graph) graphOutline {
 	o := graphOutline{channels: map[string]bool{}, bundles: map[string]bool{}, edges: map[ChannelEdge]bool{}, continues: map[string]bool{}}
 	if g == nil {
 		return o
@@ -110,7 +110,7 @@ func newOutline(g, other *Graph) graphOutline {
 		}
 	}
 
-	for _, node := range append(g.allNodes(), other.allNodes()...) {
+	for _, node := range append(g.listAllNodes(), other.listAllNodes()...) {
 		for _, edge := range g.Successors(node) {
 			o.continues[node.Name] = true
 			for _, name := range edge.Channels {
@@ -122,8 +122,8 @@ func newOutline(g, other *Graph) graphOutline {
 	return o
 }
 
-// allNodes returns the entries of all channels. The graph may be nil.
-func (g *Graph) allNodes() []Node {
+// listAllNodes returns the entries of all channels. The graph may be nil.
+func (g *Graph) listAllNodes() []Node {
 	if g == nil {
 		return nil
 	}

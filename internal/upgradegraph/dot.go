@@ -16,20 +16,20 @@ import (
 func WriteDOT(w io.Writer, drawings ...Drawing) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprint(b, "digraph catalog {\n  rankdir=LR;\n  node [shape=box, fontname=\"sans-serif\"];\n")
-	for _, lane := range buildLanes(drawings) {
-		id := quoteDOT("cluster " + lane.pkg + " " + lane.channel)
-		fmt.Fprintf(b, "  subgraph %s {\n    label=%s;\n", id, quoteDOT(lane.formatTitle()))
+	for _, lane := range buildChannelLanes(drawings) {
+		id := quoteDOTString("cluster " + lane.pkg + " " + lane.channel)
+		fmt.Fprintf(b, "  subgraph %s {\n    label=%s;\n", id, quoteDOTString(lane.formatLaneTitle()))
 		if lane.deprecated {
 			fmt.Fprint(b, "    style=filled; fillcolor=\"#DCD0FF\";\n")
 		}
 
-		node := func(name string) string { return quoteDOT(lane.pkg + " " + lane.channel + " " + name) }
+		node := func(name string) string { return quoteDOTString(lane.pkg + " " + lane.channel + " " + name) }
 		for _, stop := range lane.stops {
 			fill := ""
 			if stop.deprecated {
 				fill = `, style=filled, fillcolor="#E8960F"`
 			}
-			fmt.Fprintf(b, "    %s [label=%s%s];\n", node(stop.name), quoteDOT(stop.name), fill)
+			fmt.Fprintf(b, "    %s [label=%s%s];\n", node(stop.name), quoteDOTString(stop.name), fill)
 		}
 
 		for _, edge := range lane.edges {
@@ -52,14 +52,14 @@ func formatStyleDOT(edge Edge) string {
 	case KindSkips:
 		return " [style=dashed, label=skip]"
 	case KindSkipRange:
-		return " [style=dotted, label=" + quoteDOT(edge.SkipRange) + "]"
+		return " [style=dotted, label=" + quoteDOTString(edge.SkipRange) + "]"
 	default:
 		return ""
 	}
 }
 
-// quoteDOT returns a quoted string of the DOT language.
-func quoteDOT(text string) string {
+// quoteDOTString returns a quoted string of the DOT language.
+func quoteDOTString(text string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", " ", "\r", " ").Replace(text) + `"`
 }
 
@@ -85,15 +85,15 @@ type laneStop struct {
 	coveredCount int
 }
 
-func (l channelLane) formatTitle() string { return l.pkg + ", channel " + l.channel }
+func (l channelLane) formatLaneTitle() string { return l.pkg + ", channel " + l.channel }
 
-// buildLanes returns the channels of packages, sorted by package and channel name.
-func buildLanes(drawings []Drawing) []channelLane {
+// buildChannelLanes returns the channels of packages, sorted by package and channel name.
+func buildChannelLanes(drawings []Drawing) []channelLane {
 	var all []channelLane
 	for _, d := range drawings {
 		deprecated := d.deprecatedReferences()
 		for _, ch := range d.Graph.channels {
-			all = append(all, d.Graph.buildLane(ch, deprecated))
+			all = append(all, d.Graph.buildChannelLane(ch, deprecated))
 		}
 	}
 
@@ -107,7 +107,7 @@ func buildLanes(drawings []Drawing) []channelLane {
 	return all
 }
 
-func (g *Graph) buildLane(ch channel, deprecated map[fbc.DeprecationReference]bool) channelLane {
+func (g *Graph) buildChannelLane(ch channel, deprecated map[fbc.DeprecationReference]bool) channelLane {
 	l := channelLane{
 		pkg: g.pkg, channel: ch.name,
 		deprecated: deprecated[fbc.DeprecationReference{Schema: fbc.SchemaChannel, Name: ch.name}],
@@ -162,7 +162,7 @@ func (g *Graph) coveredBundles(entry fbc.ChannelEntry, entries []fbc.ChannelEntr
 
 	var names []string
 	for _, other := range entries {
-		if v, known := g.versions[other.Name]; known && other.Name != entry.Name && r.contains(v) {
+		if v, known := g.versions[other.Name]; known && other.Name != entry.Name && r.containsVersion(v) {
 			names = append(names, other.Name)
 		}
 	}

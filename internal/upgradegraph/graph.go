@@ -129,16 +129,16 @@ func New(pkg string, channels []fbc.Channel, versionOf func(bundle string) (semv
 					g.versions[entry.Name] = v
 				}
 			}
-			g.addEntry(index, ch.Name, entry)
+			g.addEntryEdges(index, ch.Name, entry)
 		}
 	}
 
-	g.rankEdges()
+	g.rankEdgeTargets()
 	return g
 }
 
-// rankEdges sorts the targets of the edges once, so that searches do not compare versions.
-func (g *Graph) rankEdges() {
+// rankEdgeTargets sorts the targets of the edges once, so that searches do not compare versions.
+func (g *Graph) rankEdgeTargets() {
 	place := map[string]int{}
 	var names []string
 	for _, edge := range g.edges {
@@ -159,15 +159,15 @@ func (g *Graph) rankEdges() {
 	}
 }
 
-// addEntry adds the edges of one entry.
-func (g *Graph) addEntry(index map[edgeKey]int, channel string, entry fbc.ChannelEntry) {
+// addEntryEdges adds the edges of one entry.
+func (g *Graph) addEntryEdges(index map[edgeKey]int, channel string, entry fbc.ChannelEntry) {
 	if entry.Replaces != "" && entry.Replaces != entry.Name {
-		g.addEdge(index, edgeKey{kind: KindReplaces, from: entry.Replaces, to: entry.Name}, channel)
+		g.addChannelEdge(index, edgeKey{kind: KindReplaces, from: entry.Replaces, to: entry.Name}, channel)
 	}
 
 	for _, skip := range entry.Skips {
 		if skip != "" && skip != entry.Name {
-			g.addEdge(index, edgeKey{kind: KindSkips, from: skip, to: entry.Name}, channel)
+			g.addChannelEdge(index, edgeKey{kind: KindSkips, from: skip, to: entry.Name}, channel)
 		}
 	}
 
@@ -188,11 +188,11 @@ func (g *Graph) addEntry(index map[edgeKey]int, channel string, entry fbc.Channe
 		return
 	}
 
-	g.addEdge(index, edgeKey{kind: KindSkipRange, to: entry.Name, skipRange: entry.SkipRange}, channel)
+	g.addChannelEdge(index, edgeKey{kind: KindSkipRange, to: entry.Name, skipRange: entry.SkipRange}, channel)
 }
 
-// addEdge adds an edge, or the channel to an existing edge.
-func (g *Graph) addEdge(index map[edgeKey]int, key edgeKey, channel string) {
+// addChannelEdge adds an edge, or the channel to an existing edge.
+func (g *Graph) addChannelEdge(index map[edgeKey]int, key edgeKey, channel string) {
 	if at, seen := index[key]; seen {
 		edge := &g.edges[at]
 		if !slices.Contains(edge.Channels, channel) {
@@ -276,7 +276,7 @@ func (g *Graph) findSuccessors(from Node, seen map[string]Edge) []Edge {
 	if from.Version != nil {
 		for _, at := range g.rangeEdges {
 			edge := &g.edges[at]
-			if _, skip := seen[edge.To]; !skip && edge.To != from.Name && g.ranges[edge.SkipRange].contains(*from.Version) {
+			if _, skip := seen[edge.To]; !skip && edge.To != from.Name && g.ranges[edge.SkipRange].containsVersion(*from.Version) {
 				found = append(found, at)
 			}
 		}
@@ -314,7 +314,7 @@ func (g *Graph) ShortestPath(from Node, to string) ([]Edge, bool) {
 
 			arrivedBy[edge.To] = edge
 			if edge.To == to {
-				return tracePath(arrivedBy, from.Name, to), true
+				return traceSearchPath(arrivedBy, from.Name, to), true
 			}
 
 			queue = append(queue, Node{Name: edge.To, Version: &version})
@@ -324,8 +324,8 @@ func (g *Graph) ShortestPath(from Node, to string) ([]Edge, bool) {
 	return nil, false
 }
 
-// tracePath returns the path of a search from its start to a target.
-func tracePath(arrivedBy map[string]Edge, from, to string) []Edge {
+// traceSearchPath returns the path of a search from its start to a target.
+func traceSearchPath(arrivedBy map[string]Edge, from, to string) []Edge {
 	var path []Edge
 	for at := to; at != from; at = arrivedBy[at].From {
 		path = append(path, arrivedBy[at])

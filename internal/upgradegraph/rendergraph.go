@@ -55,10 +55,10 @@ func (m Mermaid) Write(w io.Writer, drawings ...Drawing) error {
 
 	s := mermaidWriter{Mermaid: m, bundleClasses: map[string][]string{}}
 	for _, d := range drawings {
-		s.drawPackage(d)
+		s.drawPackageBox(d)
 	}
 
-	if err := s.writeTo(w); err != nil {
+	if err := s.writeFlowchart(w); err != nil {
 		return fmt.Errorf("write the drawing: %w", err)
 	}
 
@@ -85,7 +85,7 @@ type mermaidWriter struct {
 	unfollowedLinks []string
 }
 
-func (s *mermaidWriter) writeTo(w io.Writer) error {
+func (s *mermaidWriter) writeFlowchart(w io.Writer) error {
 	for _, id := range s.deprecatedPackages {
 		fmt.Fprintf(&s.body, "style %s fill:#989695\n", id)
 	}
@@ -111,12 +111,12 @@ func (s *mermaidWriter) writeTo(w io.Writer) error {
 	return err
 }
 
-func (s *mermaidWriter) drawPackage(d Drawing) {
+func (s *mermaidWriter) drawPackageBox(d Drawing) {
 	g := d.Graph
 	deprecated := d.deprecatedReferences()
-	fmt.Fprintf(&s.body, "  %%%% package %s\n  subgraph %s\n", quoteMermaid(g.pkg), quoteMermaid(g.pkg))
+	fmt.Fprintf(&s.body, "  %%%% package %s\n  subgraph %s\n", quoteMermaidLabel(g.pkg), quoteMermaidLabel(g.pkg))
 	if deprecated[fbc.DeprecationReference{Schema: fbc.SchemaPackage}] {
-		s.deprecatedPackages = append(s.deprecatedPackages, mermaidID(g.pkg))
+		s.deprecatedPackages = append(s.deprecatedPackages, formatMermaidID(g.pkg))
 	}
 
 	channels := slices.Clone(g.channels)
@@ -127,15 +127,15 @@ func (s *mermaidWriter) drawPackage(d Drawing) {
 				continue
 			}
 		}
-		s.drawChannel(g, ch, deprecated)
+		s.drawChannelBox(g, ch, deprecated)
 	}
 
 	s.body.WriteString("  end\n")
 }
 
-func (s *mermaidWriter) drawChannel(g *Graph, ch channel, deprecated map[fbc.DeprecationReference]bool) {
-	channelID := mermaidID(g.pkg, ch.name)
-	fmt.Fprintf(&s.body, "    %%%% channel %s\n    subgraph %s[%s]\n", quoteMermaid(ch.name), channelID, quoteMermaid(ch.name))
+func (s *mermaidWriter) drawChannelBox(g *Graph, ch channel, deprecated map[fbc.DeprecationReference]bool) {
+	channelID := formatMermaidID(g.pkg, ch.name)
+	fmt.Fprintf(&s.body, "    %%%% channel %s\n    subgraph %s[%s]\n", quoteMermaidLabel(ch.name), channelID, quoteMermaidLabel(ch.name))
 	if deprecated[fbc.DeprecationReference{Schema: fbc.SchemaChannel, Name: ch.name}] {
 		s.deprecatedChannels = append(s.deprecatedChannels, channelID)
 	}
@@ -155,19 +155,19 @@ func (s *mermaidWriter) drawChannel(g *Graph, ch channel, deprecated map[fbc.Dep
 			class += "skipped"
 		}
 		if class != "" {
-			s.bundleClasses[class] = append(s.bundleClasses[class], mermaidID(g.pkg, ch.name, entry.Name))
+			s.bundleClasses[class] = append(s.bundleClasses[class], formatMermaidID(g.pkg, ch.name, entry.Name))
 		}
 
-		s.drawEntry(g, ch, entry, skipped)
+		s.drawChannelEntry(g, ch, entry, skipped)
 	}
 
 	s.body.WriteString("    end\n")
 }
 
-// drawEntry writes an entry and the edges to it, and records the bundles that it skips.
-func (s *mermaidWriter) drawEntry(g *Graph, ch channel, entry fbc.ChannelEntry, skipped map[string]bool) {
+// drawChannelEntry writes an entry and the edges to it, and records the bundles that it skips.
+func (s *mermaidWriter) drawChannelEntry(g *Graph, ch channel, entry fbc.ChannelEntry, skipped map[string]bool) {
 	node := func(name string) string {
-		return mermaidID(g.pkg, ch.name, name) + "[" + quoteMermaid(name) + "]"
+		return formatMermaidID(g.pkg, ch.name, name) + "[" + quoteMermaidLabel(name) + "]"
 	}
 	link := func(from, text string, dead bool) {
 		fmt.Fprintf(&s.body, "      %s-- %s --> %s\n", node(from), text, node(entry.Name))
@@ -187,8 +187,8 @@ func (s *mermaidWriter) drawEntry(g *Graph, ch channel, entry fbc.ChannelEntry, 
 
 	if r := g.ranges[entry.SkipRange]; len(r.alternatives) > 0 {
 		for _, older := range ch.entries {
-			if r.contains(g.versions[older.Name]) {
-				link(older.Name, quoteMermaid("skipRange("+entry.SkipRange+")"), skipped[entry.Name])
+			if r.containsVersion(g.versions[older.Name]) {
+				link(older.Name, quoteMermaidLabel("skipRange("+entry.SkipRange+")"), skipped[entry.Name])
 			}
 		}
 	}
@@ -232,9 +232,9 @@ func (d Drawing) deprecatedReferences() map[fbc.DeprecationReference]bool {
 	return named
 }
 
-// mermaidID joins names to the ID of a node. It replaces characters that Mermaid could interpret
+// formatMermaidID joins names to the ID of a node. It replaces characters that Mermaid could interpret
 // as syntax by underscores.
-func mermaidID(names ...string) string {
+func formatMermaidID(names ...string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '.', r == '_':
@@ -247,5 +247,5 @@ func mermaidID(names ...string) string {
 
 var mermaidEscaper = strings.NewReplacer(`"`, "#quot;", "\n", " ", "\r", " ")
 
-// quoteMermaid quotes a text for Mermaid.
-func quoteMermaid(text string) string { return `"` + mermaidEscaper.Replace(text) + `"` }
+// quoteMermaidLabel quotes a text for Mermaid.
+func quoteMermaidLabel(text string) string { return `"` + mermaidEscaper.Replace(text) + `"` }

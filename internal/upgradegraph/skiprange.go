@@ -21,8 +21,8 @@ type parsedRange struct {
 	err          error
 }
 
-// contains reports whether a version is in the range.
-func (r parsedRange) contains(v semver.Version) bool {
+// containsVersion reports whether a version is in the range.
+func (r parsedRange) containsVersion(v semver.Version) bool {
 	for _, alternative := range r.alternatives {
 		if alternative(v) {
 			return true

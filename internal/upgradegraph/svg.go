@@ -28,7 +28,7 @@ const svgStyle = `<style>text{font:12px monospace;fill:#222}.h{font:bold 14px sa
 // red. A skipRange is written beside its bundle, with the number of bundles of the channel in it,
 // as drawing all its arrows would hide the others.
 func WriteSVG(w io.Writer, drawings ...Drawing) error {
-	all := buildLanes(drawings)
+	all := buildChannelLanes(drawings)
 	columns := make([]svgColumn, 0, len(all))
 	width, height := svgMargin, 0
 	for _, l := range all {
@@ -43,7 +43,7 @@ func WriteSVG(w io.Writer, drawings ...Drawing) error {
 		width, height+2*svgMargin, width, height+2*svgMargin)
 	fmt.Fprint(b, "<title>Upgrade graph</title>"+svgStyle+"\n")
 	for _, c := range columns {
-		c.writeColumn(b)
+		c.writeSVGColumn(b)
 	}
 
 	fmt.Fprint(b, "</svg>\n")
@@ -69,34 +69,34 @@ func newSVGColumn(l channelLane, x int) svgColumn {
 	for i, s := range l.stops {
 		c.row[s.name] = i
 		c.box = max(c.box, int(svgLetter*float64(len(s.name)))+2*svgMargin)
-		note = max(note, int(svgLetter*float64(len(s.formatNote()))))
+		note = max(note, int(svgLetter*float64(len(s.formatStopNote()))))
 	}
 
-	c.width = max(c.box+svgArc+note, int(9*float64(len(l.formatTitle())))) + 2*svgMargin
+	c.width = max(c.box+svgArc+note, int(9*float64(len(l.formatLaneTitle())))) + 2*svgMargin
 	c.height = svgHeading + len(l.stops)*svgRow + svgMargin
 	return c
 }
 
-func (c svgColumn) stopTop(name string) int { return svgMargin + svgHeading + c.row[name]*svgRow }
+func (c svgColumn) stopTopOffset(name string) int { return svgMargin + svgHeading + c.row[name]*svgRow }
 
-func (c svgColumn) writeColumn(b *bufio.Writer) {
+func (c svgColumn) writeSVGColumn(b *bufio.Writer) {
 	class := "l"
 	if c.deprecated {
 		class = "ld"
 	}
 
 	fmt.Fprintf(b, `<rect class="%s" x="%d" y="%d" width="%d" height="%d" rx="6"/>`, class, c.x, svgMargin, c.width, c.height)
-	fmt.Fprintf(b, `<text class="h" x="%d" y="%d">%s</text>`+"\n", c.x+svgMargin, svgMargin+22, escapeXML(c.formatTitle()))
+	fmt.Fprintf(b, `<text class="h" x="%d" y="%d">%s</text>`+"\n", c.x+svgMargin, svgMargin+22, escapeXMLText(c.formatLaneTitle()))
 	for _, s := range c.stops {
-		c.writeStop(b, s)
+		c.writeStopBox(b, s)
 	}
 
 	for _, edge := range c.edges {
-		c.writeEdge(b, edge)
+		c.writeEdgeArc(b, edge)
 	}
 }
 
-func (c svgColumn) writeStop(b *bufio.Writer, s laneStop) {
+func (c svgColumn) writeStopBox(b *bufio.Writer, s laneStop) {
 	class := ""
 	switch {
 	case s.deprecated:
@@ -105,18 +105,18 @@ func (c svgColumn) writeStop(b *bufio.Writer, s laneStop) {
 		class = ` class="a"`
 	}
 
-	y := c.stopTop(s.name)
+	y := c.stopTopOffset(s.name)
 	fmt.Fprintf(b, `<g%s><rect x="%d" y="%d" width="%d" height="%d" rx="4"/><text x="%d" y="%d">%s</text></g>`,
-		class, c.x+svgMargin, y, c.box, svgBox, c.x+svgMargin+8, y+15, escapeXML(s.name))
-	if note := s.formatNote(); note != "" {
-		fmt.Fprintf(b, `<text class="n" x="%d" y="%d">%s</text>`, c.x+svgMargin+c.box+svgArc, y+15, escapeXML(note))
+		class, c.x+svgMargin, y, c.box, svgBox, c.x+svgMargin+8, y+15, escapeXMLText(s.name))
+	if note := s.formatStopNote(); note != "" {
+		fmt.Fprintf(b, `<text class="n" x="%d" y="%d">%s</text>`, c.x+svgMargin+c.box+svgArc, y+15, escapeXMLText(note))
 	}
 
 	fmt.Fprintln(b)
 }
 
-// writeEdge draws an arc to the right of the boxes. Its width grows with the distance.
-func (c svgColumn) writeEdge(b *bufio.Writer, edge Edge) {
+// writeEdgeArc draws an arc to the right of the boxes. Its width grows with the distance.
+func (c svgColumn) writeEdgeArc(b *bufio.Writer, edge Edge) {
 	if edge.Kind == KindSkipRange {
 		return
 	}
@@ -127,13 +127,13 @@ func (c svgColumn) writeEdge(b *bufio.Writer, edge Edge) {
 	}
 
 	x := c.x + svgMargin + c.box
-	from, to := c.stopTop(edge.From)+svgBox/2-3, c.stopTop(edge.To)+svgBox/2+3
+	from, to := c.stopTopOffset(edge.From)+svgBox/2-3, c.stopTopOffset(edge.To)+svgBox/2+3
 	reach := min(svgArc, 14+8*max(c.row[edge.From]-c.row[edge.To], c.row[edge.To]-c.row[edge.From]))
 	fmt.Fprintf(b, `<path%s d="M%d %dC%d %d %d %d %d %d" marker-end="url(#to)"/>`+"\n", class, x, from, x+reach, from, x+reach, to, x+2, to)
 }
 
-// formatNote returns the text beside a bundle.
-func (s laneStop) formatNote() string {
+// formatStopNote returns the text beside a bundle.
+func (s laneStop) formatStopNote() string {
 	switch {
 	case s.absent:
 		return "not in the channel"
@@ -143,7 +143,7 @@ func (s laneStop) formatNote() string {
 	return fmt.Sprintf("updates %s (%d here)", s.skipRange, s.coveredCount)
 }
 
-func escapeXML(text string) string {
+func escapeXMLText(text string) string {
 	var b strings.Builder
 	_ = xml.EscapeText(&b, []byte(text)) // Writing to a strings.Builder never fails.
 	return b.String()

@@ -78,7 +78,7 @@ func Parse(text string) (*Fields, error) {
 		if unwanted != f.unwanted {
 			return nil, fmt.Errorf("fields has items with and without %q: name either what is wanted or what is not", "-")
 		}
-		if err := f.addItem(rest); err != nil {
+		if err := f.parseAndAddItem(rest); err != nil {
 			return nil, err
 		}
 	}
@@ -87,10 +87,10 @@ func Parse(text string) (*Fields, error) {
 	return f, nil
 }
 
-// addItem parses and adds an item.
-func (f *Fields) addItem(text string) error {
+// parseAndAddItem parses and adds an item.
+func (f *Fields) parseAndAddItem(text string) error {
 	name, rest, typed := strings.Cut(text, "[")
-	if !isFieldName(name) {
+	if !isValidFieldName(name) {
 		return fmt.Errorf("fields: %q does not begin with the name of a field, such as entries or properties[olm.gvk]", text)
 	}
 
@@ -121,14 +121,14 @@ func (f *Fields) addItem(text string) error {
 	}
 
 	quoted := jsontext.AppendQuoted(nil, kind)
-	if !f.items[at].hasType(quoted) {
+	if !f.items[at].selectsType(quoted) {
 		f.items[at].types = append(f.items[at].types, quoted)
 	}
 
 	return nil
 }
 
-func isFieldName(name string) bool {
+func isValidFieldName(name string) bool {
 	for i, r := range name {
 		switch {
 		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_':
@@ -201,14 +201,14 @@ func (f *Fields) Append(dst, blob []byte) []byte {
 
 // appendSelected appends the selected part of a member, followed by a comma.
 func (f *Fields) appendSelected(dst, key, value []byte) []byte {
-	it := f.findItem(key)
+	it := f.findItemForKey(key)
 	switch {
 	case it == nil && f.unwanted, isIdentifyingField(key), it != nil && len(it.types) == 0 && !f.unwanted:
-		return appendMember(dst, key, value)
+		return appendMemberAndComma(dst, key, value)
 	case it == nil, len(it.types) == 0:
 		return dst
 	case value[0] != '[' && f.unwanted:
-		return appendMember(dst, key, value)
+		return appendMemberAndComma(dst, key, value)
 	case value[0] != '[':
 		return dst
 	}
@@ -216,7 +216,7 @@ func (f *Fields) appendSelected(dst, key, value []byte) []byte {
 	dst = append(append(dst, key...), ':', '[')
 	empty := true
 	for element := range jsontext.Elements(value) {
-		if it.hasType(quotedTypeOf(element)) == f.unwanted {
+		if it.selectsType(quotedTypeOf(element)) == f.unwanted {
 			continue
 		}
 		if !empty {
@@ -229,15 +229,15 @@ func (f *Fields) appendSelected(dst, key, value []byte) []byte {
 	return append(dst, ']', ',')
 }
 
-func appendMember(dst, key, value []byte) []byte {
+func appendMemberAndComma(dst, key, value []byte) []byte {
 	dst = append(append(dst, key...), ':')
 	return append(append(dst, value...), ',')
 }
 
-// findItem returns the item for a quoted key, or nil.
-func (f *Fields) findItem(key []byte) *fieldItem {
+// findItemForKey returns the item for a quoted key, or nil.
+func (f *Fields) findItemForKey(key []byte) *fieldItem {
 	for i := range f.items {
-		if matchesKey(key, f.items[i].name) {
+		if matchesQuotedKey(key, f.items[i].name) {
 			return &f.items[i]
 		}
 	}
@@ -245,24 +245,24 @@ func (f *Fields) findItem(key []byte) *fieldItem {
 }
 
 func isIdentifyingField(key []byte) bool {
-	return slices.ContainsFunc(identifyingFields, func(name string) bool { return matchesKey(key, name) })
+	return slices.ContainsFunc(identifyingFields, func(name string) bool { return matchesQuotedKey(key, name) })
 }
 
-// matchesKey reports whether a quoted key equals a name without regard to case.
-func matchesKey(key []byte, name string) bool {
+// matchesQuotedKey reports whether a quoted key equals a name without regard to case.
+func matchesQuotedKey(key []byte, name string) bool {
 	return len(key) == len(name)+2 && strings.EqualFold(string(key[1:len(key)-1]), name)
 }
 
 // quotedTypeOf returns the type of an object as a JSON string, or nil if it has none.
 func quotedTypeOf(element []byte) []byte {
 	for key, value := range jsontext.Members(element) {
-		if matchesKey(key, "type") {
+		if matchesQuotedKey(key, "type") {
 			return value
 		}
 	}
 	return nil
 }
 
-func (it *fieldItem) hasType(quoted []byte) bool {
+func (it *fieldItem) selectsType(quoted []byte) bool {
 	return slices.ContainsFunc(it.types, func(t []byte) bool { return bytes.Equal(t, quoted) })
 }

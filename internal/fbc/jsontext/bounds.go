@@ -7,12 +7,12 @@ func End(text []byte) int {
 	depth := 0
 	for i := 0; i < len(text); {
 		if i+8 <= len(text) {
-			marks := markStructure(loadWord(text, i))
+			marks := markStructure(loadEightBytes(text, i))
 			if marks == 0 {
 				i += 8
 				continue
 			}
-			i += firstMarked(marks)
+			i += firstMarkedByte(marks)
 		}
 		switch text[i] {
 		case '"':

@@ -28,10 +28,10 @@ const DefaultDepth = 10_000
 // DefaultDepth. Every error is a *SyntaxError, and dst is then returned with its original length.
 func Compact(dst, src []byte, maxDepth int) (out []byte, n int, err error) {
 	c := compactors.Get().(*compactor)
-	c.reset(dst, src, maxDepth)
+	c.resetForValue(dst, src, maxDepth)
 	end := c.readValue(c.nextNonBlank(0))
 	out, n, err = c.finishOutput(len(dst), end)
-	c.putBack()
+	c.returnToPool()
 	return out, n, err
 }
 
@@ -42,14 +42,14 @@ type Member struct{ Key, Value []byte }
 // canonical form to members. They are parts of out.
 func CompactObject(dst, src []byte, maxDepth int, members []Member) (out []byte, n int, list []Member, err error) {
 	c := compactors.Get().(*compactor)
-	c.reset(dst, src, maxDepth)
+	c.resetForValue(dst, src, maxDepth)
 	start := c.nextNonBlank(0)
 	var end int
 	if start < len(src) && src[start] == '{' {
 		c.keepMembers = true
 		end = c.readObject(start)
 	} else {
-		end = c.failAt(start, "looking for beginning of object")
+		end = c.failAtIndex(start, "looking for beginning of object")
 	}
 
 	out, n, err = c.finishOutput(len(dst), end)
@@ -64,7 +64,7 @@ func CompactObject(dst, src []byte, maxDepth int, members []Member) (out []byte,
 		}
 	}
 
-	c.putBack()
+	c.returnToPool()
 	return out, n, members, err
 }
 
@@ -94,7 +94,7 @@ var compactors = sync.Pool{New: func() any { return new(compactor) }}
 // maxPooledMembers is the maximum capacity of the lists of a pooled compactor.
 const maxPooledMembers = 4096
 
-func (c *compactor) reset(dst, src []byte, maxDepth int) {
+func (c *compactor) resetForValue(dst, src []byte, maxDepth int) {
 	if maxDepth <= 0 {
 		maxDepth = DefaultDepth
 	}
@@ -105,11 +105,11 @@ func (c *compactor) finishOutput(before, end int) ([]byte, int, error) {
 	if end < 0 {
 		return c.dst[:before], 0, c.err
 	}
-	c.copyUntil(end)
+	c.copySourceUntil(end)
 	return c.dst, end, nil
 }
 
-func (c *compactor) putBack() {
+func (c *compactor) returnToPool() {
 	if max(cap(c.members), cap(c.entries)) > maxPooledMembers {
 		c.members, c.entries = nil, nil
 	}
@@ -117,11 +117,11 @@ func (c *compactor) putBack() {
 	compactors.Put(c)
 }
 
-// outputIndex returns the index in dst for the byte at index i of src.
-func (c *compactor) outputIndex(i int) int { return len(c.dst) + i - c.copyFrom }
+// outputIndexOf returns the index in dst for the byte at index i of src.
+func (c *compactor) outputIndexOf(i int) int { return len(c.dst) + i - c.copyFrom }
 
-// copyUntil copies the pending part of src before index i.
-func (c *compactor) copyUntil(i int) {
+// copySourceUntil copies the pending part of src before index i.
+func (c *compactor) copySourceUntil(i int) {
 	c.dst = append(c.dst, c.src[c.copyFrom:i]...)
 	c.copyFrom = i
 }
@@ -137,7 +137,7 @@ func (c *compactor) nextNonBlank(i int) int {
 func (c *compactor) skipBlanks(i int) int {
 	end := findBlankEnd(c.src, i)
 	if end > i {
-		c.copyUntil(i)
+		c.copySourceUntil(i)
 		c.copyFrom = end
 	}
 	return end
@@ -147,7 +147,7 @@ func (c *compactor) skipBlanks(i int) int {
 // error.
 func (c *compactor) readValue(i int) int {
 	if i >= len(c.src) {
-		return c.failAt(i, "")
+		return c.failAtIndex(i, "")
 	}
 
 	switch b := c.src[i]; b {
@@ -168,7 +168,7 @@ func (c *compactor) readValue(i int) int {
 		if b == '-' || '0' <= b && b <= '9' {
 			return c.readNumber(i)
 		}
-		return c.failAt(i, "looking for beginning of value")
+		return c.failAtIndex(i, "looking for beginning of value")
 	}
 }
 
@@ -189,7 +189,7 @@ func (c *compactor) readList(i int) int {
 			return i
 		}
 		if i = c.nextNonBlank(i); i >= len(c.src) {
-			return c.failAt(i, "")
+			return c.failAtIndex(i, "")
 		}
 		switch c.src[i] {
 		case ',':
@@ -198,7 +198,7 @@ func (c *compactor) readList(i int) int {
 			c.depthLeft++
 			return i + 1
 		default:
-			return c.failAt(i, "after array element")
+			return c.failAtIndex(i, "after array element")
 		}
 	}
 }
@@ -219,10 +219,10 @@ func (c *compactor) readObject(i int) int {
 
 	for {
 		if i >= len(c.src) || c.src[i] != '"' {
-			return c.failAt(i, "looking for beginning of object key string")
+			return c.failAtIndex(i, "looking for beginning of object key string")
 		}
 
-		start, opened := c.outputIndex(i), i+1
+		start, opened := c.outputIndexOf(i), i+1
 		var plain bool
 		if i, plain = c.readString(opened); i < 0 {
 			return i
@@ -234,15 +234,15 @@ func (c *compactor) readObject(i int) int {
 			last = key
 		}
 
-		c.members = append(c.members, member{start, c.outputIndex(i)})
+		c.members = append(c.members, member{start, c.outputIndexOf(i)})
 		if i = c.nextNonBlank(i); i >= len(c.src) || c.src[i] != ':' {
-			return c.failAt(i, "after object key")
+			return c.failAtIndex(i, "after object key")
 		}
 		if i = c.readValue(c.nextNonBlank(i + 1)); i < 0 {
 			return i
 		}
 		if i = c.nextNonBlank(i); i >= len(c.src) {
-			return c.failAt(i, "")
+			return c.failAtIndex(i, "")
 		}
 
 		switch c.src[i] {
@@ -253,7 +253,7 @@ func (c *compactor) readObject(i int) int {
 			c.closeObject(i, first, sorted)
 			return i + 1
 		default:
-			return c.failAt(i, "after object key:value pair")
+			return c.failAtIndex(i, "after object key:value pair")
 		}
 	}
 }
@@ -261,8 +261,8 @@ func (c *compactor) readObject(i int) int {
 // closeObject ends the object with the members from index first.
 func (c *compactor) closeObject(i, first int, sorted bool) {
 	if !sorted {
-		c.copyUntil(i)
-		c.sortMembers(first)
+		c.copySourceUntil(i)
+		c.sortMembersByKey(first)
 	}
 	if first > 0 || !c.keepMembers {
 		c.members = c.members[:first]

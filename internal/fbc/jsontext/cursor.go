@@ -63,7 +63,7 @@ func (c *Cursor) Open() bool {
 	c.offset++
 	switch c.Kind() {
 	case 0:
-		c.abort()
+		c.abortTraversal()
 		return false
 	case '}', ']':
 		c.offset++
@@ -83,17 +83,17 @@ func (c *Cursor) More() bool {
 		if c.offset < len(c.Text) {
 			return true
 		}
-		c.abort()
+		c.abortTraversal()
 	case '}', ']':
 	default:
-		c.abort()
+		c.abortTraversal()
 	}
 
 	return false
 }
 
-// abort ends the traversal because the text is not compact.
-func (c *Cursor) abort() { c.offset = len(c.Text) + 1 }
+// abortTraversal ends the traversal because the text is not compact.
+func (c *Cursor) abortTraversal() { c.offset = len(c.Text) + 1 }
 
 // Done reports whether the whole text was traversed and was one value.
 func (c *Cursor) Done() bool { return c.offset == len(c.Text) }

@@ -28,14 +28,14 @@ func (e *SyntaxError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *SyntaxError) Unwrap() error { return e.Err }
 
-// failAt sets the error for an index at which the text ends or has an invalid byte. It returns
+// failAtIndex sets the error for an index at which the text ends or has an invalid byte. It returns
 // -1.
-func (c *compactor) failAt(i int, context string) int {
+func (c *compactor) failAtIndex(i int, context string) int {
 	if i >= len(c.src) {
 		c.err = &SyntaxError{Offset: len(c.src), Err: ErrTruncated}
 		return -1
 	}
-	c.err = &SyntaxError{Offset: i, Err: fmt.Errorf("invalid character %s %s", quoteByte(c.src[i]), context)}
+	c.err = &SyntaxError{Offset: i, Err: fmt.Errorf("invalid character %s %s", quoteInvalidByte(c.src[i]), context)}
 	return -1
 }
 
@@ -44,8 +44,8 @@ func (c *compactor) failTooDeep(i int) int {
 	return -1
 }
 
-// quoteByte formats a byte as encoding/json does.
-func quoteByte(b byte) string {
+// quoteInvalidByte formats a byte as encoding/json does.
+func quoteInvalidByte(b byte) string {
 	switch b {
 	case '\'':
 		return `'\''`

@@ -4,7 +4,7 @@ package jsontext
 func (c *compactor) readLiteral(i int, word string) int {
 	for j := 1; j < len(word); j++ {
 		if i+j >= len(c.src) || c.src[i+j] != word[j] {
-			return c.failAt(i+j, "in literal "+word+" (expecting "+quoteByte(word[j])+")")
+			return c.failAtIndex(i+j, "in literal "+word+" (expecting "+quoteInvalidByte(word[j])+")")
 		}
 	}
 	return i + len(word)
@@ -14,8 +14,8 @@ func (c *compactor) readLiteral(i int, word string) int {
 func (c *compactor) readNumber(i int) int {
 	src := c.src
 	if src[i] == '-' {
-		if i++; !isDigit(src, i) {
-			return c.failAt(i, "in numeric literal")
+		if i++; !isDigitAt(src, i) {
+			return c.failAtIndex(i, "in numeric literal")
 		}
 	}
 
@@ -26,8 +26,8 @@ func (c *compactor) readNumber(i int) int {
 	}
 
 	if i < len(src) && src[i] == '.' {
-		if i++; !isDigit(src, i) {
-			return c.failAt(i, "after decimal point in numeric literal")
+		if i++; !isDigitAt(src, i) {
+			return c.failAtIndex(i, "after decimal point in numeric literal")
 		}
 		i = skipDigits(src, i)
 	}
@@ -36,8 +36,8 @@ func (c *compactor) readNumber(i int) int {
 		if i++; i < len(src) && (src[i] == '+' || src[i] == '-') {
 			i++
 		}
-		if !isDigit(src, i) {
-			return c.failAt(i, "in exponent of numeric literal")
+		if !isDigitAt(src, i) {
+			return c.failAtIndex(i, "in exponent of numeric literal")
 		}
 		i = skipDigits(src, i)
 	}
@@ -45,13 +45,13 @@ func (c *compactor) readNumber(i int) int {
 	return i
 }
 
-func isDigit(text []byte, i int) bool {
+func isDigitAt(text []byte, i int) bool {
 	return i < len(text) && '0' <= text[i] && text[i] <= '9'
 }
 
 // skipDigits returns the index after the digits at an index.
 func skipDigits(text []byte, i int) int {
-	for isDigit(text, i) {
+	for isDigitAt(text, i) {
 		i++
 	}
 	return i

@@ -12,9 +12,9 @@ type sortEntry struct {
 	key               []byte
 }
 
-// sortMembers sorts the members from index first by their keys. The last of them ends at the end
+// sortMembersByKey sorts the members from index first by their keys. The last of them ends at the end
 // of dst. Of members with the same key it keeps the last.
-func (c *compactor) sortMembers(first int) {
+func (c *compactor) sortMembersByKey(first int) {
 	members := c.members[first:]
 	begin, end := members[0].start, len(c.dst)
 	entries := c.entries[:0]
@@ -23,7 +23,7 @@ func (c *compactor) sortMembers(first int) {
 		if i+1 < len(members) {
 			next = members[i+1].start - 1
 		}
-		entries = append(entries, sortEntry{start: m.start, end: next, colon: m.colon - m.start, key: c.comparedKey(m)})
+		entries = append(entries, sortEntry{start: m.start, end: next, colon: m.colon - m.start, key: c.unescapedKey(m)})
 	}
 
 	slices.SortStableFunc(entries, func(a, b sortEntry) int { return bytes.Compare(a.key, b.key) })
@@ -50,8 +50,8 @@ func (c *compactor) sortMembers(first int) {
 	c.entries = entries
 }
 
-// comparedKey returns the key of a member without quotes and escapes.
-func (c *compactor) comparedKey(m member) []byte {
+// unescapedKey returns the key of a member without quotes and escapes.
+func (c *compactor) unescapedKey(m member) []byte {
 	quoted := c.dst[m.start:m.colon]
 	inner := quoted[1 : len(quoted)-1]
 	if bytes.IndexByte(inner, '\\') < 0 {

@@ -14,23 +14,23 @@ func (c *compactor) readString(i int) (end int, plain bool) {
 	plain = true
 	for i < len(src) {
 		if i+8 <= len(src) {
-			marks := markSpecials(loadWord(src, i))
+			marks := markSpecials(loadEightBytes(src, i))
 			if marks == 0 {
 				i += 8
 				continue
 			}
-			i += firstMarked(marks)
+			i += firstMarkedByte(marks)
 		}
 		switch b := src[i]; {
 		case b == '"':
 			return i + 1, plain
 		case b == '\\':
 			plain = false
-			if i = c.readEscape(i); i < 0 {
+			if i = c.readEscapeSequence(i); i < 0 {
 				return i, false
 			}
 		case b < ' ':
-			return c.failAt(i, "in string literal"), false
+			return c.failAtIndex(i, "in string literal"), false
 		case b < utf8.RuneSelf:
 			i++
 		default:
@@ -39,7 +39,7 @@ func (c *compactor) readString(i int) (end int, plain bool) {
 		}
 	}
 
-	return c.failAt(i, ""), false
+	return c.failAtIndex(i, ""), false
 }
 
 // readCharacter reads the non-ASCII character at an index. It reports whether the character is
@@ -49,36 +49,36 @@ func (c *compactor) readCharacter(i int) (next int, same bool) {
 	if (r != utf8.RuneError || size > 1) && r != '\u2028' && r != '\u2029' {
 		return i + size, true
 	}
-	c.replaceWith(i, i+size, r)
+	c.replaceByCharacter(i, i+size, r)
 	return i + size, false
 }
 
-// readEscape reads the escape sequence at an index.
-func (c *compactor) readEscape(i int) int {
+// readEscapeSequence reads the escape sequence at an index.
+func (c *compactor) readEscapeSequence(i int) int {
 	if i+1 >= len(c.src) {
-		return c.failAt(i+1, "")
+		return c.failAtIndex(i+1, "")
 	}
 
 	switch c.src[i+1] {
 	case '"', '\\', 'b', 'f', 'n', 'r', 't':
 		return i + 2
 	case '/':
-		c.replaceWith(i, i+2, '/')
+		c.replaceByCharacter(i, i+2, '/')
 		return i + 2
 	case 'u':
 		r, next := c.readUnicodeEscape(i)
 		if next >= 0 {
-			c.replaceWith(i, next, r)
+			c.replaceByCharacter(i, next, r)
 		}
 		return next
 	default:
-		return c.failAt(i+1, "in string escape code")
+		return c.failAtIndex(i+1, "in string escape code")
 	}
 }
 
-// replaceWith replaces a part of src by a character.
-func (c *compactor) replaceWith(i, next int, r rune) {
-	c.copyUntil(i)
+// replaceByCharacter replaces a part of src by a character.
+func (c *compactor) replaceByCharacter(i, next int, r rune) {
+	c.copySourceUntil(i)
 	c.dst = appendCharacter(c.dst, r)
 	c.copyFrom = next
 }
@@ -88,7 +88,7 @@ func (c *compactor) replaceWith(i, next int, r rune) {
 func (c *compactor) readUnicodeEscape(i int) (r rune, next int) {
 	for j := i + 2; j < i+6; j++ {
 		if j >= len(c.src) || hexDigitValue(c.src[j]) < 0 {
-			return 0, c.failAt(j, "in \\u hexadecimal character escape")
+			return 0, c.failAtIndex(j, "in \\u hexadecimal character escape")
 		}
 	}
 	return decodeUnicodeEscape(c.src, i)
@@ -236,8 +236,8 @@ func AppendUnquoted(dst, quoted []byte) []byte {
 // escape in a string.
 func findPlainEnd(text []byte, i int) int {
 	for ; i+8 <= len(text); i += 8 {
-		if marks := markSpecials(loadWord(text, i)); marks != 0 {
-			return i + firstMarked(marks)
+		if marks := markSpecials(loadEightBytes(text, i)); marks != 0 {
+			return i + firstMarkedByte(marks)
 		}
 	}
 

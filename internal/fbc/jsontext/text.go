@@ -13,8 +13,8 @@ const (
 	blankBytes = ' ' * lowBits
 )
 
-// loadWord returns the eight bytes at an index, the first byte lowest.
-func loadWord(text []byte, i int) uint64 { return binary.LittleEndian.Uint64(text[i : i+8]) }
+// loadEightBytes returns the eight bytes at an index, the first byte lowest.
+func loadEightBytes(text []byte, i int) uint64 { return binary.LittleEndian.Uint64(text[i : i+8]) }
 
 // markSpecials marks the bytes of a JSON string that cannot be copied unchanged: quotes,
 // backslashes, control characters and non-ASCII bytes. A subtraction borrows from the next byte
@@ -33,20 +33,20 @@ func markStringEnds(w uint64) uint64 {
 	return ((quotes-lowBits)&^quotes | (slashes-lowBits)&^slashes) & highBits
 }
 
-// firstMarked returns the index of the first marked byte, from 0 to 7.
-func firstMarked(marks uint64) int { return bits.TrailingZeros64(marks) >> 3 }
+// firstMarkedByte returns the index of the first marked byte, from 0 to 7.
+func firstMarkedByte(marks uint64) int { return bits.TrailingZeros64(marks) >> 3 }
 
 // findBlankEnd returns the index of the first byte at or after i that is not blank.
 func findBlankEnd(text []byte, i int) int {
 	for i < len(text) {
 		if i+8 <= len(text) {
 			// Most blanks are indentation.
-			other := loadWord(text, i) ^ blankBytes
+			other := loadEightBytes(text, i) ^ blankBytes
 			if other == 0 {
 				i += 8
 				continue
 			}
-			i += firstMarked(other)
+			i += firstMarkedByte(other)
 		}
 		switch text[i] {
 		case ' ', '\n', '\r', '\t':
@@ -65,12 +65,12 @@ func findBlankEnd(text []byte, i int) int {
 func findStringEnd(text []byte, i int) int {
 	for i < len(text) {
 		if i+8 <= len(text) {
-			marks := markStringEnds(loadWord(text, i))
+			marks := markStringEnds(loadEightBytes(text, i))
 			if marks == 0 {
 				i += 8
 				continue
 			}
-			i += firstMarked(marks)
+			i += firstMarkedByte(marks)
 		}
 		switch text[i] {
 		case '"':

@@ -54,8 +54,8 @@ func checkBlobSchemas(blobs []fbc.Meta) error {
 	return nil
 }
 
-// renderBasic replaces each bundle that only has an image by the bundles of that image.
-func renderBasic(ctx context.Context, input []byte, r Renderer) ([]fbc.Meta, error) {
+// renderBasicTemplate replaces each bundle that only has an image by the bundles of that image.
+func renderBasicTemplate(ctx context.Context, input []byte, r Renderer) ([]fbc.Meta, error) {
 	_, entries, err := readTemplateDocument(Basic, input)
 	if err == nil {
 		err = checkBlobSchemas(entries)
@@ -73,7 +73,7 @@ func renderBasic(ctx context.Context, input []byte, r Renderer) ([]fbc.Meta, err
 		}
 	}
 
-	rendered, err := renderImages(ctx, withoutEmptyStrings(images), r)
+	rendered, err := renderDistinctImages(ctx, withoutEmptyStrings(images), r)
 	if err != nil {
 		return nil, err
 	}

@@ -103,12 +103,12 @@ type Output struct {
 // ReadComposite parses the two files of a composite template, which are JSON or YAML.
 func ReadComposite(catalogs, contributions []byte) (*Composite, error) {
 	var catalogsDoc catalogsFile
-	if err := unmarshalFile(catalogs, &catalogsDoc); err != nil {
+	if err := unmarshalJSONOrYAML(catalogs, &catalogsDoc); err != nil {
 		return nil, fmt.Errorf("catalogs: %w", err)
 	}
 
 	var contributionsDoc compositeFile
-	if err := unmarshalFile(contributions, &contributionsDoc); err != nil {
+	if err := unmarshalJSONOrYAML(contributions, &contributionsDoc); err != nil {
 		return nil, fmt.Errorf("contributions: %w", err)
 	}
 	if catalogsDoc.Schema != catalogsSchema {
@@ -137,8 +137,8 @@ func ReadComposite(catalogs, contributions []byte) (*Composite, error) {
 	return &Composite{catalogs: catalogsDoc.Catalogs, components: contributionsDoc.Components}, nil
 }
 
-// unmarshalFile unmarshals a document of JSON or YAML.
-func unmarshalFile(input []byte, into any) (err error) {
+// unmarshalJSONOrYAML unmarshals a document of JSON or YAML.
+func unmarshalJSONOrYAML(input []byte, into any) (err error) {
 	// A panic of the YAML parser is caused by the text, so it is returned as an error.
 	defer func() {
 		if p := recover(); p != nil {
@@ -156,7 +156,7 @@ func (c *Composite) Build(ctx context.Context, with Builders) ([]Output, error) 
 	var outputs []Output
 	written := map[string]string{}
 	for _, component := range c.components {
-		catalog, err := c.findCatalog(component)
+		catalog, err := c.findCatalogOfComponent(component)
 		if err != nil {
 			return nil, fmt.Errorf("building component %q: %w", component.Name, err)
 		}
@@ -170,7 +170,7 @@ func (c *Composite) Build(ctx context.Context, with Builders) ([]Output, error) 
 		}
 
 		written[output.File] = component.Name
-		if output.Blobs, err = component.buildBlobs(ctx, with); err != nil {
+		if output.Blobs, err = component.buildComponentBlobs(ctx, with); err != nil {
 			return nil, fmt.Errorf("building component %q: %w", component.Name, err)
 		}
 
@@ -180,9 +180,9 @@ func (c *Composite) Build(ctx context.Context, with Builders) ([]Output, error) 
 	return outputs, nil
 }
 
-// findCatalog returns the catalog of a component. It returns an error if the catalog does not
+// findCatalogOfComponent returns the catalog of a component. It returns an error if the catalog does not
 // allow the component's builder.
-func (c *Composite) findCatalog(component component) (compositeCatalog, error) {
+func (c *Composite) findCatalogOfComponent(component component) (compositeCatalog, error) {
 	var names []string
 	for _, catalog := range c.catalogs {
 		if catalog.Name == component.Name {
@@ -219,8 +219,8 @@ func resolveDestination(catalog compositeCatalog, component component) (Output, 
 	return Output{Catalog: catalog.Name, Dir: dir, File: path.Join(dir, file)}, nil
 }
 
-// buildBlobs runs the builder of a component and returns its blobs.
-func (c component) buildBlobs(ctx context.Context, with Builders) ([]fbc.Meta, error) {
+// buildComponentBlobs runs the builder of a component and returns its blobs.
+func (c component) buildComponentBlobs(ctx context.Context, with Builders) ([]fbc.Meta, error) {
 	config := c.Strategy.Template.Config
 	if c.Strategy.Template.Schema == customBuilder {
 		return runCustomBuilder(ctx, config, with)
@@ -236,7 +236,7 @@ func (c component) buildBlobs(ctx context.Context, with Builders) ([]fbc.Meta, e
 
 	defer func() { _ = file.Close() }() // It was only read.
 	if c.Strategy.Template.Schema == rawBuilder {
-		return readBlobs(file, config.Input)
+		return readCatalogStream(file, config.Input)
 	}
 
 	input, err := ReadInput(file)
@@ -266,11 +266,11 @@ func runCustomBuilder(ctx context.Context, config builderConfig, with Builders) 
 	}
 
 	defer func() { _ = printed.Close() }() // It was only read.
-	return readBlobs(printed, "output of "+config.Command)
+	return readCatalogStream(printed, "output of "+config.Command)
 }
 
-// readBlobs reads a catalog from a single stream.
-func readBlobs(r io.Reader, name string) ([]fbc.Meta, error) {
+// readCatalogStream reads a catalog from a single stream.
+func readCatalogStream(r io.Reader, name string) ([]fbc.Meta, error) {
 	input, err := ReadInput(r)
 	if err != nil {
 		return nil, fmt.Errorf("reading %q: %w", name, err)

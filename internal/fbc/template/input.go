@@ -22,9 +22,9 @@ const (
 )
 
 // ReadInput reads a whole template. It returns an error if the template is too large.
-func ReadInput(r io.Reader) ([]byte, error) { return readWithLimit(r, maxInputBytes) }
+func ReadInput(r io.Reader) ([]byte, error) { return readInputWithLimit(r, maxInputBytes) }
 
-func readWithLimit(r io.Reader, limit int64) ([]byte, error) {
+func readInputWithLimit(r io.Reader, limit int64) ([]byte, error) {
 	input, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func visitDocuments(input []byte, visit func(json.RawMessage) error) (err error)
 			err = fmt.Errorf("cannot be parsed as YAML: %v", p)
 		}
 	}()
-	if !isJSONStream(input) {
+	if !isJSONObjectStream(input) {
 		if err := checkYAMLLimits(input); err != nil {
 			return err
 		}
@@ -103,9 +103,9 @@ func visitDocuments(input []byte, visit func(json.RawMessage) error) (err error)
 	}
 }
 
-// isJSONStream reports whether the whole text is a stream of JSON objects. Such a text is never
+// isJSONObjectStream reports whether the whole text is a stream of JSON objects. Such a text is never
 // parsed as YAML.
-func isJSONStream(input []byte) bool {
+func isJSONObjectStream(input []byte) bool {
 	decoder := json.NewDecoder(bytes.NewReader(input))
 	for {
 		var value json.RawMessage

@@ -110,13 +110,13 @@ type semverBundles struct {
 	pkg string
 }
 
-func renderSemver(ctx context.Context, input []byte, r Renderer) ([]fbc.Meta, error) {
+func renderSemverTemplate(ctx context.Context, input []byte, r Renderer) ([]fbc.Meta, error) {
 	t, err := parseSemverTemplate(input)
 	if err != nil {
 		return nil, fmt.Errorf("render: unable to read file: %w", err)
 	}
 
-	bundles, err := t.renderBundles(ctx, r)
+	bundles, err := t.renderTemplateBundles(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -135,8 +135,8 @@ func renderSemver(ctx context.Context, input []byte, r Renderer) ([]fbc.Meta, er
 	return bundles.buildCatalogBlobs(pkg, channels)
 }
 
-// renderBundles renders the bundles of the template's images.
-func (t *semverTemplate) renderBundles(ctx context.Context, r Renderer) (*semverBundles, error) {
+// renderTemplateBundles renders the bundles of the template's images.
+func (t *semverTemplate) renderTemplateBundles(ctx context.Context, r Renderer) (*semverBundles, error) {
 	var images []string
 	for _, archetype := range archetypes {
 		for _, bundle := range t.bundlesOfArchetype(archetype).Bundles {
@@ -144,7 +144,7 @@ func (t *semverTemplate) renderBundles(ctx context.Context, r Renderer) (*semver
 		}
 	}
 
-	rendered, err := renderImages(ctx, images, r)
+	rendered, err := renderDistinctImages(ctx, images, r)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +172,7 @@ func (b *semverBundles) sortedVersions(list bundleList) ([]bundleVersion, error)
 	seen := map[string]bool{}
 	for _, listed := range list.Bundles {
 		bundle := b.decoded[listed.Image]
-		v, err := b.parseVersion(bundle)
+		v, err := b.parseBundleVersion(bundle)
 		if err != nil {
 			return nil, err
 		}
@@ -199,9 +199,9 @@ func (b *semverBundles) sortedVersions(list bundleList) ([]bundleVersion, error)
 	return versions, nil
 }
 
-// parseVersion returns the version of a bundle's olm.package property. The first bundle
+// parseBundleVersion returns the version of a bundle's olm.package property. The first bundle
 // determines the package that all bundles must have.
-func (b *semverBundles) parseVersion(bundle *fbc.Bundle) (semver.Version, error) {
+func (b *semverBundles) parseBundleVersion(bundle *fbc.Bundle) (semver.Version, error) {
 	var stated []fbc.PackageProperty
 	for i, p := range bundle.Properties {
 		if p.Type != fbc.PropertyPackage {

@@ -18,7 +18,7 @@ type substitution struct {
 	Base string `json:"base"`
 }
 
-func renderSubstitutes(ctx context.Context, input []byte, r Renderer) ([]fbc.Meta, error) {
+func renderSubstitutesTemplate(ctx context.Context, input []byte, r Renderer) ([]fbc.Meta, error) {
 	d, blobs, err := readTemplateDocument(Substitutes, input)
 	if err != nil {
 		return nil, fmt.Errorf("render: unable to parse template: %w", err)
@@ -26,7 +26,7 @@ func renderSubstitutes(ctx context.Context, input []byte, r Renderer) ([]fbc.Met
 	if err := checkBlobSchemas(blobs); err != nil {
 		return nil, fmt.Errorf("render: unable to create declarative config from entries: %w", err)
 	}
-	if err := fbc.Validate(yieldBlobs(blobs)); err != nil {
+	if err := fbc.Validate(iterateBlobs(blobs)); err != nil {
 		return nil, fmt.Errorf("render: entries are not valid FBC: %w", err)
 	}
 	if err := checkSubstitutions(d.Substitutions); err != nil {
@@ -44,10 +44,10 @@ func renderSubstitutes(ctx context.Context, input []byte, r Renderer) ([]fbc.Met
 		}
 	}
 
-	if blobs, err = c.encodeBlobs(); err != nil {
+	if blobs, err = c.encodeModifiedBlobs(); err != nil {
 		return nil, fmt.Errorf("render: %w", err)
 	}
-	if err := fbc.Validate(yieldBlobs(blobs)); err != nil {
+	if err := fbc.Validate(iterateBlobs(blobs)); err != nil {
 		return nil, fmt.Errorf("render: resulting config is not valid FBC: %w", err)
 	}
 
@@ -98,8 +98,8 @@ func newSubstitutableCatalog(blobs []fbc.Meta) (*substitutableCatalog, error) {
 	return c, nil
 }
 
-// encodeBlobs returns the blobs with the modified channels.
-func (c *substitutableCatalog) encodeBlobs() ([]fbc.Meta, error) {
+// encodeModifiedBlobs returns the blobs with the modified channels.
+func (c *substitutableCatalog) encodeModifiedBlobs() ([]fbc.Meta, error) {
 	for i, channel := range c.channels {
 		meta, err := parseSingleBlob(channel.AppendJSON(nil))
 		if err != nil {
@@ -200,8 +200,8 @@ func substituteInChannel(channel *fbc.Channel, base, substitute string) {
 	channel.Entries = append(channel.Entries, entry)
 }
 
-// yieldBlobs yields blobs.
-func yieldBlobs(blobs []fbc.Meta) iter.Seq2[fbc.Meta, error] {
+// iterateBlobs yields blobs.
+func iterateBlobs(blobs []fbc.Meta) iter.Seq2[fbc.Meta, error] {
 	return func(yield func(fbc.Meta, error) bool) {
 		for _, blob := range blobs {
 			if !yield(blob, nil) {

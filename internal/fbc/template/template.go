@@ -97,11 +97,11 @@ type Bundle struct {
 func Render(ctx context.Context, t Type, input []byte, r Renderer) ([]fbc.Meta, error) {
 	switch t {
 	case Basic:
-		return renderBasic(ctx, input, r)
+		return renderBasicTemplate(ctx, input, r)
 	case Semver:
-		return renderSemver(ctx, input, r)
+		return renderSemverTemplate(ctx, input, r)
 	case Substitutes:
-		return renderSubstitutes(ctx, input, r)
+		return renderSubstitutesTemplate(ctx, input, r)
 	}
 
 	_, err := ParseType(string(t))
@@ -111,8 +111,8 @@ func Render(ctx context.Context, t Type, input []byte, r Renderer) ([]fbc.Meta, 
 // maxConcurrentRenders is the number of images that are rendered concurrently.
 const maxConcurrentRenders = 4
 
-// renderImages renders the bundles of images, each image once.
-func renderImages(ctx context.Context, images []string, r Renderer) (map[string][]Bundle, error) {
+// renderDistinctImages renders the bundles of images, each image once.
+func renderDistinctImages(ctx context.Context, images []string, r Renderer) (map[string][]Bundle, error) {
 	images = slices.Compact(slices.Sorted(slices.Values(images)))
 	rendered := make([][]Bundle, len(images))
 	g, ctx := errgroup.WithContext(ctx)

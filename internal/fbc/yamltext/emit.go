@@ -24,8 +24,8 @@ func Append(dst, value []byte) []byte {
 	e := emitters.Get().(*emitter)
 	e.out, e.lineStart = dst, len(dst)
 	e.indent, e.atIndentation, e.afterBlank = -1, true, true
-	e.emitValue(value, false)
-	e.startLine()
+	e.emitJSONValue(value, false)
+	e.startIndentedLine()
 	dst, e.out = e.out, nil
 	if max(cap(e.text), cap(e.members)) > maxPooledBuffer {
 		e.text, e.members = nil, nil
@@ -68,8 +68,8 @@ type emitter struct {
 // member is a member of an object: its quoted key, its key for comparison, and its value.
 type member struct{ quoted, key, value []byte }
 
-// emitValue writes a value. Lists that are values of a mapping are not indented.
-func (e *emitter) emitValue(value []byte, inMapping bool) {
+// emitJSONValue writes a value. Lists that are values of a mapping are not indented.
+func (e *emitter) emitJSONValue(value []byte, inMapping bool) {
 	if len(value) == 0 {
 		return
 	}
@@ -82,7 +82,7 @@ func (e *emitter) emitValue(value []byte, inMapping bool) {
 	case '"':
 		e.emitString(value, false)
 	case 't', 'f', 'n':
-		e.emitWord(value)
+		e.emitUnquoted(value)
 	default:
 		e.emitNumber(value)
 	}
@@ -97,7 +97,7 @@ func (e *emitter) emitMapping(object []byte) {
 		if bytes.IndexByte(m.key, '\\') >= 0 {
 			m.key = jsontext.AppendUnquoted(nil, quoted)
 		}
-		if n := len(e.members); n > first && compareKeys(e.members[n-1].key, m.key) > 0 {
+		if n := len(e.members); n > first && compareKeysNaturally(e.members[n-1].key, m.key) > 0 {
 			sorted = false
 		}
 		e.members = append(e.members, m)
@@ -108,7 +108,7 @@ func (e *emitter) emitMapping(object []byte) {
 		return
 	}
 	if !sorted {
-		slices.SortStableFunc(e.members[first:], func(a, b member) int { return compareKeys(a.key, b.key) })
+		slices.SortStableFunc(e.members[first:], func(a, b member) int { return compareKeysNaturally(a.key, b.key) })
 	}
 
 	before := e.indent
@@ -117,7 +117,7 @@ func (e *emitter) emitMapping(object []byte) {
 	}
 
 	for i := first; i < len(e.members); i++ {
-		e.emitMember(e.members[i])
+		e.emitObjectMember(e.members[i])
 	}
 
 	e.indent = before
@@ -128,9 +128,9 @@ func (e *emitter) emitMapping(object []byte) {
 // maxSimpleKey is the maximum length of a key that is written on one line with its value.
 const maxSimpleKey = 128
 
-// emitMember writes a member of an object.
-func (e *emitter) emitMember(m member) {
-	e.startLine()
+// emitObjectMember writes a member of an object.
+func (e *emitter) emitObjectMember(m member) {
+	e.startIndentedLine()
 	if len(m.key) <= maxSimpleKey && !hasLineBreak(m.key) {
 		e.emitString(m.quoted, true)
 		e.out = append(e.out, ':')
@@ -138,12 +138,12 @@ func (e *emitter) emitMember(m member) {
 	} else {
 		e.emitIndicator("?")
 		e.emitString(m.quoted, false)
-		e.startLine()
+		e.startIndentedLine()
 		e.emitIndicator(":")
 	}
 
 	e.afterBlank = false
-	e.emitValue(m.value, true)
+	e.emitJSONValue(m.value, true)
 }
 
 // emitSequence writes a list.
@@ -160,9 +160,9 @@ func (e *emitter) emitSequence(list []byte, inMapping bool) {
 				e.indent += indentStep
 			}
 		}
-		e.startLine()
+		e.startIndentedLine()
 		e.emitIndicator("-")
-		e.emitValue(element, false)
+		e.emitJSONValue(element, false)
 	}
 
 	if empty {
@@ -172,28 +172,28 @@ func (e *emitter) emitSequence(list []byte, inMapping bool) {
 	e.indent = before
 }
 
-// startLine moves to the start of a line at the current indentation, unless it is there already.
-func (e *emitter) startLine() {
+// startIndentedLine moves to the start of a line at the current indentation, unless it is there already.
+func (e *emitter) startIndentedLine() {
 	indent := max(0, e.indent)
 	column := e.currentColumn()
 	if !e.atIndentation || column > indent || column == indent && !e.afterBlank {
-		e.breakLine()
+		e.emitLineBreak()
 		column = 0
 	}
 
-	e.padWith(indent - column)
+	e.appendIndentation(indent - column)
 	e.atIndentation, e.afterBlank = true, true
 }
 
-// breakLine ends a line.
-func (e *emitter) breakLine() {
+// emitLineBreak ends a line.
+func (e *emitter) emitLineBreak() {
 	e.out = append(e.out, '\n')
 	e.lineStart = len(e.out)
 }
 
 const blankText = "                                                                "
 
-func (e *emitter) padWith(n int) {
+func (e *emitter) appendIndentation(n int) {
 	for ; n > len(blankText); n -= len(blankText) {
 		e.out = append(e.out, blankText...)
 	}
@@ -208,22 +208,22 @@ func (e *emitter) currentColumn() int { return utf8.RuneCount(e.out[e.lineStart:
 // emitIndicator writes an indicator, or the two of an empty object or list, which complete the
 // value.
 func (e *emitter) emitIndicator(mark string) {
-	e.emitBlank()
+	e.emitSeparator()
 	e.out = append(e.out, mark...)
 	e.afterBlank = false
 	e.atIndentation = e.atIndentation && len(mark) == 1
 }
 
-// emitBlank writes a blank if the next token needs one.
-func (e *emitter) emitBlank() {
+// emitSeparator writes a blank if the next token needs one.
+func (e *emitter) emitSeparator() {
 	if !e.afterBlank {
 		e.out = append(e.out, ' ')
 	}
 }
 
-// emitWord writes a scalar that needs no quotes.
-func (e *emitter) emitWord(text []byte) {
-	e.emitBlank()
+// emitUnquoted writes a scalar that needs no quotes.
+func (e *emitter) emitUnquoted(text []byte) {
+	e.emitSeparator()
 	e.out = append(e.out, text...)
 	e.afterBlank, e.atIndentation = false, false
 }

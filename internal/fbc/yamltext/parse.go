@@ -18,13 +18,13 @@ import (
 // It calls resolve for a plain scalar that is not a string, except for the common forms of null,
 // booleans and integers. resolve appends the value as JSON, or returns false.
 func AppendJSON(dst, text []byte, maxDepth int, resolve func(dst, scalar []byte) ([]byte, bool)) (out []byte, ok bool) {
-	if !isClean(text) {
+	if !isSupportedText(text) {
 		return dst, false
 	}
 
 	p := parser{text: text, out: dst, depthLeft: maxDepth, resolve: resolve}
 	p.skipToContent()
-	p.parseNode(-1)
+	p.parseBlockNode(-1)
 	if p.skipToContent(); p.unsupported || p.column >= 0 {
 		return dst, false
 	}
@@ -50,9 +50,9 @@ type parser struct {
 	scalar []byte
 }
 
-// isClean reports whether a text has only printable characters, tabs and line feeds, and ends
+// isSupportedText reports whether a text has only printable characters, tabs and line feeds, and ends
 // with a line feed.
-func isClean(text []byte) bool {
+func isSupportedText(text []byte) bool {
 	if len(text) == 0 || text[len(text)-1] != '\n' {
 		return false
 	}
@@ -120,17 +120,17 @@ func (p *parser) skipToContent() {
 // findLineEnd returns the index of the line break at or after an index.
 func (p *parser) findLineEnd(i int) int { return i + bytes.IndexByte(p.text[i:], '\n') }
 
-// parseNode parses the node that begins in the next line. parent is the column of the enclosing
+// parseBlockNode parses the node that begins in the next line. parent is the column of the enclosing
 // node.
-func (p *parser) parseNode(parent int) {
+func (p *parser) parseBlockNode(parent int) {
 	switch {
 	case p.unsupported:
 	case p.column <= parent:
 		p.out = append(p.out, "null"...)
 	case p.isSequenceEntry(p.first):
-		p.parseSequence(p.column)
-	case p.findColon(p.first) > 0:
-		p.parseMapping(p.column)
+		p.parseBlockSequence(p.column)
+	case p.findKeyColon(p.first) > 0:
+		p.parseBlockMapping(p.column)
 	default:
 		p.unsupported = true
 	}
@@ -141,8 +141,8 @@ func (p *parser) isSequenceEntry(i int) bool {
 	return p.text[i] == '-' && (p.text[i+1] == ' ' || p.text[i+1] == '\n')
 }
 
-// findColon returns the index of the colon after the key at an index, or 0 if there is none.
-func (p *parser) findColon(i int) int {
+// findKeyColon returns the index of the colon after the key at an index, or 0 if there is none.
+func (p *parser) findKeyColon(i int) int {
 	if b := p.text[i]; b == '"' || b == '\'' {
 		line := p.text[i:p.findLineEnd(i)]
 		end := 1 + bytes.IndexByte(line[1:], b)
@@ -156,7 +156,7 @@ func (p *parser) findColon(i int) int {
 		return i + end + 1
 	}
 
-	if !p.startsPlain(i) {
+	if !p.canStartPlainScalar(i) {
 		return 0
 	}
 
@@ -172,8 +172,8 @@ func (p *parser) findColon(i int) int {
 	}
 }
 
-// startsPlain reports whether a plain scalar can begin at an index.
-func (p *parser) startsPlain(i int) bool {
+// canStartPlainScalar reports whether a plain scalar can begin at an index.
+func (p *parser) canStartPlainScalar(i int) bool {
 	switch p.text[i] {
 	case ',', '[', ']', '{', '}', '#', '&', '*', '!', '|', '>', '\'', '"', '%', '@', '`', '\t', '\n', ' ':
 		return false
@@ -187,12 +187,12 @@ func (p *parser) startsPlain(i int) bool {
 // characters on.
 const maxKeyLength = 1000
 
-// parseMapping parses the mapping at a column, from its key in the next line.
-func (p *parser) parseMapping(column int) {
+// parseBlockMapping parses the mapping at a column, from its key in the next line.
+func (p *parser) parseBlockMapping(column int) {
 	p.openCollection('{')
 	for first := true; !p.unsupported; first = false {
 		line := p.lineStart
-		colon := p.findColon(p.first)
+		colon := p.findKeyColon(p.first)
 		if colon == 0 || colon-p.first > maxKeyLength {
 			p.unsupported = true
 			return
@@ -201,7 +201,7 @@ func (p *parser) parseMapping(column int) {
 			p.out = append(p.out, ',')
 		}
 
-		p.parseKey(p.text[p.first:colon])
+		p.parseMappingKey(p.text[p.first:colon])
 		p.parseValue(colon+1, column, true)
 		p.skipToContent()
 		if p.column != column || p.lineStart == line {
@@ -212,18 +212,18 @@ func (p *parser) parseMapping(column int) {
 	p.closeCollection('}', column)
 }
 
-// parseKey parses a key of a mapping.
-func (p *parser) parseKey(text []byte) {
+// parseMappingKey parses a key of a mapping.
+func (p *parser) parseMappingKey(text []byte) {
 	if text[0] == '"' || text[0] == '\'' {
 		text = text[1 : len(text)-1]
-	} else if bytes.IndexByte(text, '\t') >= 0 || bytes.HasSuffix(text, []byte(" ")) || bytes.Contains(text, []byte(" #")) || isAmbiguous(text) {
+	} else if bytes.IndexByte(text, '\t') >= 0 || bytes.HasSuffix(text, []byte(" ")) || bytes.Contains(text, []byte(" #")) || isAmbiguousPlain(text) {
 		p.unsupported = true
 	}
 	p.out = append(jsontext.AppendQuoted(p.out, text), ':')
 }
 
-// parseSequence parses the sequence at a column, from its entry in the next line.
-func (p *parser) parseSequence(column int) {
+// parseBlockSequence parses the sequence at a column, from its entry in the next line.
+func (p *parser) parseBlockSequence(column int) {
 	p.openCollection('[')
 	for first := true; !p.unsupported; first = false {
 		if !first {
@@ -231,7 +231,7 @@ func (p *parser) parseSequence(column int) {
 		}
 
 		line := p.lineStart
-		p.parseEntry(p.first+1, column)
+		p.parseSequenceEntry(p.first+1, column)
 		p.skipToContent()
 		if p.column != column || p.lineStart == line || !p.isSequenceEntry(p.first) {
 			break
@@ -241,8 +241,8 @@ func (p *parser) parseSequence(column int) {
 	p.closeCollection(']', column)
 }
 
-// parseEntry parses the content of an entry of a sequence after its dash.
-func (p *parser) parseEntry(i, column int) {
+// parseSequenceEntry parses the content of an entry of a sequence after its dash.
+func (p *parser) parseSequenceEntry(i, column int) {
 	start := p.lineStart
 	i = p.skipBlanks(i)
 	switch {
@@ -250,10 +250,10 @@ func (p *parser) parseEntry(i, column int) {
 		p.parseValue(i, column, false)
 	case p.isSequenceEntry(i):
 		p.first, p.column = i, i-start
-		p.parseSequence(p.column)
-	case p.findColon(i) > 0:
+		p.parseBlockSequence(p.column)
+	case p.findKeyColon(i) > 0:
 		p.first, p.column = i, i-start
-		p.parseMapping(p.column)
+		p.parseBlockMapping(p.column)
 	default:
 		p.parseValue(i, column, false)
 	}
@@ -293,22 +293,22 @@ func (p *parser) parseValue(i, column int, inMapping bool) {
 		if inMapping && p.column == column && p.isSequenceEntry(p.first) {
 			column--
 		}
-		p.parseNode(column)
+		p.parseBlockNode(column)
 
 	case '"':
 		p.parseDoubleQuoted(i + 1)
 	case '\'':
 		p.parseSingleQuoted(i + 1)
 	case '|':
-		p.parseLiteral(i+1, column)
+		p.parseLiteralBlock(i+1, column)
 	case '[', '{':
 		p.parseEmptyCollection(i)
 	default:
-		if !p.startsPlain(i) {
+		if !p.canStartPlainScalar(i) {
 			p.unsupported = true
 			return
 		}
-		p.parsePlain(i, column)
+		p.parsePlainScalar(i, column)
 	}
 }
 
@@ -320,11 +320,11 @@ func (p *parser) parseEmptyCollection(i int) {
 		return
 	}
 	p.out = append(p.out, mark...)
-	p.endLine(i + 2)
+	p.endLineAfter(i + 2)
 }
 
-// endLine moves to the next line. Only a comment may follow the index.
-func (p *parser) endLine(i int) {
+// endLineAfter moves to the next line. Only a comment may follow the index.
+func (p *parser) endLineAfter(i int) {
 	end := p.skipBlanks(i)
 	if p.text[end] != '\n' && (p.text[end] != '#' || end == i) {
 		p.unsupported = true

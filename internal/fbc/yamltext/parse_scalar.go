@@ -8,9 +8,9 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc/jsontext"
 )
 
-// parsePlain parses a plain scalar. It continues in the lines below that are indented more than
+// parsePlainScalar parses a plain scalar. It continues in the lines below that are indented more than
 // the column.
-func (p *parser) parsePlain(i, column int) {
+func (p *parser) parsePlainScalar(i, column int) {
 	text, comment := p.parsePlainLine(i)
 	if !comment && !p.unsupported {
 		text = p.parsePlainLines(text, column)
@@ -18,9 +18,9 @@ func (p *parser) parsePlain(i, column int) {
 
 	switch {
 	case p.unsupported:
-	case !isAmbiguous(text):
+	case !isAmbiguousPlain(text):
 		p.out = jsontext.AppendQuoted(p.out, text)
-	case string(text) == "true", string(text) == "false", string(text) == "null", isInteger(text):
+	case string(text) == "true", string(text) == "false", string(text) == "null", isJSONInteger(text):
 		p.out = append(p.out, text...)
 	default:
 		out, ok := p.resolve(p.out, text)
@@ -28,10 +28,10 @@ func (p *parser) parsePlain(i, column int) {
 	}
 }
 
-// isInteger reports whether a text is a JSON integer of at most 18 digits.
-func isInteger(text []byte) bool {
+// isJSONInteger reports whether a text is a JSON integer of at most 18 digits.
+func isJSONInteger(text []byte) bool {
 	digits := bytes.TrimPrefix(text, []byte("-"))
-	return len(digits) > 0 && len(digits) < 19 && isDigits(digits) && digits[0] != '0' || string(text) == "0"
+	return len(digits) > 0 && len(digits) < 19 && hasOnlyDigits(digits) && digits[0] != '0' || string(text) == "0"
 }
 
 // parsePlainLine parses the part of a plain scalar in one line and moves to the next line. It
@@ -128,7 +128,7 @@ func (p *parser) parseSingleQuoted(i int) {
 			i += 2
 		default:
 			p.out = jsontext.AppendQuoted(p.out, p.scalar)
-			p.endLine(i + 1)
+			p.endLineAfter(i + 1)
 			return
 		}
 	}
@@ -152,11 +152,11 @@ func (p *parser) parseDoubleQuoted(i int) {
 		case '\n':
 			i = p.foldLineBreak(i, escaped)
 		case '\\':
-			i = p.parseEscape(i)
+			i = p.parseEscapeSequence(i)
 			escaped = len(p.scalar)
 		default:
 			p.out = jsontext.AppendQuoted(p.out, p.scalar)
-			p.endLine(i + 1)
+			p.endLineAfter(i + 1)
 			return
 		}
 	}
@@ -194,8 +194,8 @@ var escapedCharacters = [256]string{
 // escapeDigits are the numbers of hex digits after the letter of an escape.
 var escapeDigits = [256]int{'x': 2, 'u': 4, 'U': 8}
 
-// parseEscape parses the escape at an index in double quotes.
-func (p *parser) parseEscape(i int) int {
+// parseEscapeSequence parses the escape at an index in double quotes.
+func (p *parser) parseEscapeSequence(i int) int {
 	letter := p.text[i+1]
 	if letter == '\n' {
 		line, breaks := p.skipEmptyLines(i + 2)
@@ -245,14 +245,14 @@ func (p *parser) parseBlockHeader(i int) blockHeader {
 		case (b == '+' || b == '-') && h.chomping == 0:
 			h.chomping = b
 		default:
-			p.endLine(i)
+			p.endLineAfter(i)
 			return h
 		}
 	}
 }
 
-// parseLiteral parses the lines of a literal block. column is that of the enclosing node.
-func (p *parser) parseLiteral(i, column int) {
+// parseLiteralBlock parses the lines of a literal block. column is that of the enclosing node.
+func (p *parser) parseLiteralBlock(i, column int) {
 	h := p.parseBlockHeader(i)
 	indent := column + h.indent
 	if h.indent == 0 {

@@ -25,8 +25,8 @@ func newWordSet(list string) map[string]bool {
 	return set
 }
 
-// isAmbiguous reports whether a plain scalar with this text is not read as a string.
-func isAmbiguous(text []byte) bool {
+// isAmbiguousPlain reports whether a plain scalar with this text is not read as a string.
+func isAmbiguousPlain(text []byte) bool {
 	switch text[0] {
 	case 'y', 'Y', 'n', 'N', 't', 'T', 'f', 'F', 'o', 'O', '~', '<':
 		return reservedWords[string(text)]
@@ -34,7 +34,7 @@ func isAmbiguous(text []byte) bool {
 		_, err := strconv.ParseFloat(string(text), 64)
 		return err == nil || reservedWords[string(text)]
 	case '+', '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
-		return reservedWords[string(text)] || isNumber(text) || isTimestamp(text) || isBase60(text)
+		return reservedWords[string(text)] || isYAMLNumber(text) || isTimestamp(text) || isBase60Number(text)
 	}
 
 	return false
@@ -45,19 +45,19 @@ var floatPattern = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$`)
 })
 
-// isNumber reports whether YAML reads a text as a number that fits a Go type.
-func isNumber(text []byte) bool {
+// isYAMLNumber reports whether YAML reads a text as a number that fits a Go type.
+func isYAMLNumber(text []byte) bool {
 	if bytes.Count(text, []byte{'.'}) > 1 || bytes.ContainsFunc(text, isNonNumberRune) {
 		return false
 	}
-	_, ok := parseNumber(strings.ReplaceAll(string(text), "_", ""))
+	_, ok := parseYAMLNumber(strings.ReplaceAll(string(text), "_", ""))
 	return ok
 }
 
 func isNonNumberRune(r rune) bool { return !strings.ContainsRune("0123456789abcdefABCDEFxXoO+-._", r) }
 
-// parseNumber parses a number as YAML does and returns its output form.
-func parseNumber(text string) (string, bool) {
+// parseYAMLNumber parses a number as YAML does and returns its output form.
+func parseYAMLNumber(text string) (string, bool) {
 	if i, err := strconv.ParseInt(text, 0, 64); err == nil {
 		return strconv.FormatInt(i, 10), true
 	}
@@ -83,15 +83,15 @@ func parseNumber(text string) (string, bool) {
 // emitNumber writes a JSON number.
 func (e *emitter) emitNumber(text []byte) {
 	if len(text) < 19 && !bytes.ContainsAny(text, ".eE") && string(text) != "-0" {
-		e.emitWord(text)
+		e.emitUnquoted(text)
 		return
 	}
-	if written, ok := parseNumber(string(text)); ok {
+	if written, ok := parseYAMLNumber(string(text)); ok {
 		text = []byte(written)
 	}
 
 	// A number that is too large for a float64 stays unchanged.
-	e.emitWord(text)
+	e.emitUnquoted(text)
 }
 
 // timestampFormats are the supported formats of dates.
@@ -99,7 +99,7 @@ var timestampFormats = []string{"2006-1-2T15:4:5.999999999Z07:00", "2006-1-2t15:
 
 func isTimestamp(text []byte) bool {
 	const year = 4
-	if len(text) <= year || text[year] != '-' || !isDigits(text[:year]) {
+	if len(text) <= year || text[year] != '-' || !hasOnlyDigits(text[:year]) {
 		return false
 	}
 
@@ -111,7 +111,7 @@ func isTimestamp(text []byte) bool {
 	return false
 }
 
-func isDigits(text []byte) bool {
+func hasOnlyDigits(text []byte) bool {
 	return !bytes.ContainsFunc(text, func(r rune) bool { return r < '0' || r > '9' })
 }
 
@@ -119,13 +119,13 @@ func isDigits(text []byte) bool {
 // angles.
 var base60Pattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?$`) })
 
-func isBase60(text []byte) bool {
+func isBase60Number(text []byte) bool {
 	return bytes.IndexByte(text, ':') >= 0 && base60Pattern().Match(text)
 }
 
-// compareKeys compares keys in natural order: numbers in them by their value, and other
+// compareKeysNaturally compares keys in natural order: numbers in them by their value, and other
 // characters before letters.
-func compareKeys(a, b []byte) int {
+func compareKeysNaturally(a, b []byte) int {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {
 		n++

@@ -25,7 +25,7 @@ type textTraits struct {
 	allowsPlain, allowsSingleQuoted, allowsLiteral bool
 }
 
-func analyzeText(text []byte) textTraits {
+func analyzeTextTraits(text []byte) textTraits {
 	last := text[len(text)-1]
 	s := textTraits{isASCII: true, allowsPlain: startsAsPlain(text) && last != ' ', allowsSingleQuoted: true, allowsLiteral: last != ' '}
 	for i := 0; i < len(text); {
@@ -47,7 +47,7 @@ func analyzeText(text []byte) textTraits {
 			s.hasNewline = true
 			s.markLineBreak(text, i, 1)
 		case b < ' ' || b == 0x7f:
-			s.markSpecial()
+			s.markNeedsEscape()
 		case b >= utf8.RuneSelf:
 			size = s.markCharacter(text, i)
 		}
@@ -71,8 +71,8 @@ func startsAsPlain(text []byte) bool {
 	return !bytes.HasPrefix(text, []byte("---")) && !bytes.HasPrefix(text, []byte("..."))
 }
 
-// markSpecial records a character that has to be escaped.
-func (s *textTraits) markSpecial() {
+// markNeedsEscape records a character that has to be escaped.
+func (s *textTraits) markNeedsEscape() {
 	s.allowsPlain, s.allowsSingleQuoted, s.allowsLiteral = false, false, false
 }
 
@@ -80,7 +80,7 @@ func (s *textTraits) markSpecial() {
 func (s *textTraits) markLineBreak(text []byte, i, size int) {
 	s.allowsPlain = false
 	if i > 0 && text[i-1] == ' ' {
-		s.markSpecial()
+		s.markNeedsEscape()
 	}
 	if i+size < len(text) && text[i+size] == ' ' {
 		s.allowsSingleQuoted = false
@@ -96,7 +96,7 @@ func (s *textTraits) markCharacter(text []byte, i int) int {
 		s.hasOtherBreaks = true
 		s.markLineBreak(text, i, size)
 	case !isPrintable(r):
-		s.markSpecial()
+		s.markNeedsEscape()
 	}
 
 	return size
@@ -107,7 +107,7 @@ func isPrintable(r rune) bool {
 	return r >= 0xa0 && r < 0xfffe && r != 0xfeff
 }
 
-// markAnalyzed marks the bytes of a word that analyzeText has to examine.
+// markAnalyzed marks the bytes of a word that analyzeTextTraits has to examine.
 func markAnalyzed(w uint64) uint64 {
 	colons := (w ^ ':'*lowBits) - lowBits
 	hashes := (w ^ '#'*lowBits) - lowBits
@@ -116,7 +116,7 @@ func markAnalyzed(w uint64) uint64 {
 	return (colons | hashes | controls | w | (w + lowBits)) & highBits
 }
 
-// markUncommon marks the bytes of a word that isClean has to examine.
+// markUncommon marks the bytes of a word that isSupportedText has to examine.
 func markUncommon(w uint64) uint64 { return (w - ' '*lowBits | w | (w + lowBits)) & highBits }
 
 // emitString writes a JSON string. A key on one line is never folded.
@@ -127,35 +127,35 @@ func (e *emitter) emitString(quoted []byte, key bool) {
 		text = e.text
 	}
 	if len(text) == 0 {
-		e.emitWord([]byte(`""`))
+		e.emitUnquoted([]byte(`""`))
 		return
 	}
 
-	switch s := analyzeText(text); {
+	switch s := analyzeTextTraits(text); {
 	case s.hasNewline && s.allowsLiteral && !key:
-		e.emitLiteral(text, s)
-	case s.hasNewline || isAmbiguous(text) || !s.allowsPlain && !s.allowsSingleQuoted:
+		e.emitLiteralBlock(text, s)
+	case s.hasNewline || isAmbiguousPlain(text) || !s.allowsPlain && !s.allowsSingleQuoted:
 		e.emitDoubleQuoted(text, key)
 	case s.allowsPlain:
-		e.emitPlain(text, s, key)
+		e.emitPlainScalar(text, s, key)
 	default:
 		e.emitSingleQuoted(text, key)
 	}
 }
 
-// emitPlain writes a plain scalar.
-func (e *emitter) emitPlain(text []byte, s textTraits, key bool) {
-	e.emitBlank()
+// emitPlainScalar writes a plain scalar.
+func (e *emitter) emitPlainScalar(text []byte, s textTraits, key bool) {
+	e.emitSeparator()
 	if column := e.currentColumn(); !key && column+len(text) > foldWidth {
 		// Fold at blanks between two words.
 		for {
-			at := e.findFold(text, s, column)
+			at := e.findFoldPosition(text, s, column)
 			if at < 0 {
 				break
 			}
 
 			e.out = append(e.out, text[:at]...)
-			column = e.foldLine()
+			column = e.foldToNextLine()
 			text = text[at+1:]
 		}
 	}
@@ -164,9 +164,9 @@ func (e *emitter) emitPlain(text []byte, s textTraits, key bool) {
 	e.afterBlank, e.atIndentation = false, false
 }
 
-// findFold returns the index of the first blank between two words after the fold width, or -1 if
+// findFoldPosition returns the index of the first blank between two words after the fold width, or -1 if
 // there is none. The text begins at the given column.
-func (e *emitter) findFold(text []byte, s textTraits, column int) int {
+func (e *emitter) findFoldPosition(text []byte, s textTraits, column int) int {
 	from := max(0, foldWidth+1-column)
 	if !s.isASCII {
 		from = skipCharacters(text, from)
@@ -195,19 +195,19 @@ func skipCharacters(text []byte, n int) int {
 	return i
 }
 
-// foldLine begins the next line of a text and returns its column.
-func (e *emitter) foldLine() int {
-	e.breakLine()
-	e.padWith(e.textIndent())
-	return e.textIndent()
+// foldToNextLine begins the next line of a text and returns its column.
+func (e *emitter) foldToNextLine() int {
+	e.emitLineBreak()
+	e.appendIndentation(e.continuationIndent())
+	return e.continuationIndent()
 }
 
-// textIndent returns the column at which the further lines of a text begin.
-func (e *emitter) textIndent() int { return max(0, e.indent) + indentStep }
+// continuationIndent returns the column at which the further lines of a text begin.
+func (e *emitter) continuationIndent() int { return max(0, e.indent) + indentStep }
 
 // emitSingleQuoted writes a text in single quotes.
 func (e *emitter) emitSingleQuoted(text []byte, key bool) {
-	e.emitBlank()
+	e.emitSeparator()
 	e.out = append(e.out, '\'')
 	column := e.currentColumn()
 	broken := false
@@ -216,12 +216,12 @@ func (e *emitter) emitSingleQuoted(text []byte, key bool) {
 		isSpace := r == ' '
 		switch {
 		case isSpace && !key && column > foldWidth && i > 0 && text[i-1] != ' ' && i+1 < len(text) && text[i+1] != ' ':
-			column = e.foldLine()
+			column = e.foldToNextLine()
 			i++
 			continue
 		case broken && !isSpace && r != '\u2028' && r != '\u2029':
-			e.padWith(e.textIndent())
-			column, broken = e.textIndent(), false
+			e.appendIndentation(e.continuationIndent())
+			column, broken = e.continuationIndent(), false
 		}
 
 		if r == '\'' {
@@ -245,18 +245,18 @@ func (e *emitter) emitSingleQuoted(text []byte, key bool) {
 func (e *emitter) emitDoubleQuoted(text []byte, key bool) {
 	const byteOrderMark = "\ufeff"
 	all := bytes.HasPrefix(text, []byte(byteOrderMark))
-	e.emitBlank()
+	e.emitSeparator()
 	e.out = append(e.out, '"')
 	column := e.currentColumn()
 	for i := 0; i < len(text); {
 		r, size := utf8.DecodeRune(text[i:])
 		switch {
-		case all, needsEscape(r):
+		case all, needsDoubleQuotedEscape(r):
 			before := len(e.out)
 			e.out = appendEscape(e.out, r)
 			column += len(e.out) - before
 		case r == ' ' && !key && column > foldWidth && i > 0 && text[i-1] != ' ' && i+1 < len(text):
-			column = e.foldLine()
+			column = e.foldToNextLine()
 			if text[i+1] == ' ' {
 				e.out = append(e.out, '\\')
 				column++
@@ -272,8 +272,8 @@ func (e *emitter) emitDoubleQuoted(text []byte, key bool) {
 	e.afterBlank, e.atIndentation = false, false
 }
 
-// needsEscape reports whether a character must be escaped in double quotes.
-func needsEscape(r rune) bool {
+// needsDoubleQuotedEscape reports whether a character must be escaped in double quotes.
+func needsDoubleQuotedEscape(r rune) bool {
 	if r < utf8.RuneSelf {
 		return r < ' ' || r == '"' || r == '\\' || r == 0x7f
 	}
@@ -310,8 +310,8 @@ func appendEscape(out []byte, r rune) []byte {
 	return out
 }
 
-// emitLiteral writes a text as a literal block.
-func (e *emitter) emitLiteral(text []byte, s textTraits) {
+// emitLiteralBlock writes a text as a literal block.
+func (e *emitter) emitLiteralBlock(text []byte, s textTraits) {
 	e.emitIndicator("|")
 	if text[0] == ' ' || lineBreakSize(text, 0) > 0 {
 		e.out = append(e.out, '0'+indentStep)
@@ -324,12 +324,12 @@ func (e *emitter) emitLiteral(text []byte, s textTraits) {
 		e.out = append(e.out, '+')
 	}
 
-	e.breakLine()
-	indent := e.textIndent()
+	e.emitLineBreak()
+	indent := e.continuationIndent()
 	for len(text) > 0 {
 		end, size := findLineBreak(text, s)
 		if end > 0 {
-			e.padWith(indent)
+			e.appendIndentation(indent)
 			e.out = append(e.out, text[:end]...)
 		}
 
